@@ -190,8 +190,6 @@ typedef struct {
   LLVMValueRef columns, k, step_c, blocks, block;  /* block: its terms */
   /* elements of a from row to row, term to term, panel to panel of rows */
   LLVMValueRef row_a, term_a, panel_a;
-  /* elements of b from term to term, from column to column of panels */
-  LLVMValueRef term_b, column_b;
   LLVMValueRef floor;                              /* of what is stored */
   LLVMValueRef has_bias;                           /* i64, 0 or 1 */
   LLVMValueRef waiting;                            /* sums of blocks */
@@ -287,8 +285,8 @@ static int num_pointers(const walk *w) { return (w->height + ROWS_APART - 1) / R
  * addressing does for nothing, and spills what it makes of them. */
 static LLVMValueRef hide(product *p, LLVMValueRef pointer) {
   LLVMTypeRef type = LLVMTypeOf(pointer), fn = LLVMFunctionType(type, &type, 1, false);
-  LLVMValueRef asm_ = LLVMGetInlineAsm(fn, "", 0, "=r,0", 4, false, false, LLVMInlineAsmDialectATT, false);
-  return LLVMBuildCall2(p->b, fn, asm_, &pointer, 1, "");
+  LLVMValueRef nothing = LLVMGetInlineAsm(fn, "", 0, "=r,0", 4, false, false, LLVMInlineAsmDialectATT, false);
+  return LLVMBuildCall2(p->b, fn, nothing, &pointer, 1, "");
 }
 
 static LLVMValueRef step_on(product *p, LLVMValueRef pointer, LLVMValueRef elems) {
@@ -320,7 +318,7 @@ static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *a
   msc_ir_loop_open(&p->e, &terms, i64(p, 0), x->block, 1, num + pointers + 1, carried);
   multiply_term(p, w, a, *b, carried);
   for (int i = 0; i < pointers; i++) a[i] = step_on(p, a[i], x->term_a);
-  *b = step_on(p, *b, x->term_b);
+  *b = step_on(p, *b, i64(p, p->width));
   msc_ir_loop_close(&p->e, &terms, carried);
   w->a = a[0], w->b = *b;
   memcpy(acc, carried, sizeof *acc * (size_t)num);
@@ -330,7 +328,7 @@ static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *a
 static void sum_pair(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
   msc_ir_loop terms;
   int num = num_sums(w);
-  LLVMValueRef block_a = mul(p, x->block, x->term_a), block_b = mul(p, x->block, x->term_b);
+  LLVMValueRef block_a = mul(p, x->block, x->term_a), block_b = mul(p, x->block, i64(p, p->width));
   LLVMValueRef carried[CARRIED], *second = carried + num, *a = second + num, *b = a + 2;
   for (int i = 0; i < 2 * num; i++) carried[i] = LLVMConstNull(p->vector);
   a[0] = w->a, a[1] = at(p, w->a, block_a), *b = w->b;
@@ -338,18 +336,18 @@ static void sum_pair(product *p, const multiplying *x, walk *w, LLVMValueRef *ac
   multiply_term(p, w, &a[0], *b, carried);
   multiply_term(p, w, &a[1], at(p, *b, block_b), second);
   for (int i = 0; i < 2; i++) a[i] = step_on(p, a[i], x->term_a);
-  *b = step_on(p, *b, x->term_b);
+  *b = step_on(p, *b, i64(p, p->width));
   msc_ir_loop_close(&p->e, &terms, carried);
   w->a = a[1], w->b = at(p, *b, block_b);
   for (int i = 0; i < num; i++) acc[i] = LLVMBuildFAdd(p->b, carried[i], second[i], "");
 }
 
 /* The sum of the next blocks, as many as the form has. */
-static void sum_blocks_of_form(product *p, const multiplying *x, walk *w, sum_form form, LLVMValueRef *acc) {
+static void sum_next_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
   LLVMValueRef left[SUMS];
-  if (form == SINGLE) {
+  if (x->form == SINGLE) {
     sum_block(p, x, w, acc);
-  } else if (form == PAIRS) {
+  } else if (x->form == PAIRS) {
     sum_pair(p, x, w, acc);
   } else {
     sum_pair(p, x, w, left);
@@ -397,7 +395,7 @@ static void sum_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *
   acc[num] = w->a, acc[num + 1] = w->b, acc[num + 2] = x->waiting;
   msc_ir_loop_open(&p->e, &trees, i64(p, 0), num_trees, 1, num + 3, acc);
   w->a = acc[num], w->b = acc[num + 1];
-  sum_blocks_of_form(p, x, w, x->form, acc);
+  sum_next_blocks(p, x, w, acc);
   acc[num] = w->a, acc[num + 1] = w->b;
   acc[num + 2] = fold(p, num, trees.index, num_trees, acc[num + 2], acc);
   msc_ir_loop_close(&p->e, &trees, acc);
@@ -437,7 +435,7 @@ static void store_group(product *p, const multiplying *x, int height, LLVMValueR
 static void multiply_group(product *p, const multiplying *x, int height, LLVMValueRef a, LLVMValueRef row,
                            LLVMValueRef column) {
   LLVMValueRef acc[SUMS];
-  walk w = {.a = a, .b = at(p, x->b, mul(p, column, x->column_b)), .height = height};
+  walk w = {.a = a, .b = at(p, x->b, mul(p, column, x->k)), .height = height};
   for (int r = 0; r < ROWS_APART; r++) w.row[r] = mul(p, x->row_a, i64(p, r));
   sum_blocks(p, x, &w, acc);
   store_group(p, x, height, row, column, acc);
@@ -527,21 +525,22 @@ static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueR
   x->a = narrow ? x->room : LLVMBuildSelect(p->b, many, x->room, at(p, given, mul(p, begin, x->row_a)), "");
 }
 
-/* What is stored of each block costs little where blocks are long, and then high groups, which read b seldom, are best
- * unless the nearest cache holds the panel.  With 16 registers pairs halve the rows of a group, which pays for the
- * shortest blocks only. */
+/* The form that takes least time, and of which as many blocks are there as it sums at once.  Where blocks are long,
+ * storing the sum of each costs little, and single blocks are best: their groups of rows are high, so that each panel
+ * of b is read by few of them; unless the nearest cache holds the panel.  With 16 registers pairs halve the height of
+ * a group, which pays for the shortest blocks only. */
 static LLVMValueRef form_of(product *p, const multiplying *x) {
   enum { CLOSE = 32 * 1024, LONG = 32, SHORT = 8 };
-  LLVMValueRef one = i64(p, SINGLE), is_short = LLVMBuildICmp(p->b, LLVMIntSLE, x->block, i64(p, SHORT), "");
+  LLVMValueRef single = i64(p, SINGLE), is_short = LLVMBuildICmp(p->b, LLVMIntSLE, x->block, i64(p, SHORT), "");
   LLVMValueRef pairs = LLVMBuildICmp(p->b, LLVMIntSGE, x->blocks, i64(p, 2), ""),
                quads = LLVMBuildICmp(p->b, LLVMIntSGE, x->blocks, i64(p, 4), "");
   if (!has_32_registers(p))
-    return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, pairs, is_short, ""), i64(p, PAIRS), one, "");
+    return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, pairs, is_short, ""), i64(p, PAIRS), single, "");
   LLVMValueRef is_long = LLVMBuildICmp(p->b, LLVMIntSGE, x->block, i64(p, LONG), "");
   LLVMValueRef is_far = LLVMBuildICmp(p->b, LLVMIntSGT, x->k, i64(p, CLOSE / (p->width * p->bytes)), "");
-  LLVMValueRef near =
-      LLVMBuildSelect(p->b, quads, i64(p, QUADS), LLVMBuildSelect(p->b, pairs, i64(p, PAIRS), one, ""), "");
-  return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, is_long, is_far, ""), one, near, "");
+  LLVMValueRef most =
+      LLVMBuildSelect(p->b, quads, i64(p, QUADS), LLVMBuildSelect(p->b, pairs, i64(p, PAIRS), single, ""), "");
+  return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, is_long, is_far, ""), single, most, "");
 }
 
 static void emit_multiply(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
@@ -555,7 +554,6 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
                    .step_c = dim(&p, 3),
                    .blocks = dim(&p, 4)};
   x.block = LLVMBuildSDiv(p.b, x.k, x.blocks, "");
-  x.term_b = i64(&p, p.width), x.column_b = x.k;
   LLVMValueRef zero = LLVMConstReal(p.elem, 0), lowest = LLVMConstReal(p.elem, -(double)INFINITY);
   x.floor = msc_emit_splat(&p.e, LLVMBuildSelect(p.b, is_set(&p, 6), zero, lowest, ""), p.lanes);
   x.waiting = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * MAX_HEIGHT * VECTORS);
