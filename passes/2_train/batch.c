@@ -238,24 +238,47 @@ static msc_batch_fact result_fact(const msc_op *op, const msc_rule *rule, size_t
 
 /* ---- an op that sees means and sums over the batch ---- */
 
-/* Linear in its one operand that is not the same everywhere, or in all of them together: means may meet constants. */
-static msc_batch_meaning combined(const reading *r, const msc_op *op, const msc_rule *rule) {
-  msc_batch_meaning all = MSC_BATCH_SAME;
-  int num = 0, num_same = 0;
+/* An op that is linear in one operand keeps what that one is, if the others are the same everywhere.  One that is linear
+ * in all together, as add, gives a sum of sums.  Of sums beside means, or beside what is the same everywhere, it gives a
+ * mean, as soon as msc_batch_make_means has made the sums means too. */
+static msc_batch_meaning combine(const reading *r, const msc_op *op, const msc_rule *rule) {
+  unsigned linear = 0; /* the meanings of the operands that op is linear in, a bit each */
+  int num = 0;         /* operands that are not the same everywhere */
   if (!rule->linear) return MSC_BATCH_MIXED;
   for (size_t i = 0; i < op->num_in; i++) {
     msc_batch_meaning m = (msc_batch_meaning)of(r, op->in[i].value)->meaning;
-    bool linear = i < 32 && rule->linear_in >> i & 1;
-    if (m == MSC_BATCH_SAME) {
-      num_same += linear;
-      continue;
-    }
-    if (!linear || (num && m != all)) return MSC_BATCH_MIXED;
-    all = m;
+    bool is_linear = i < 32 && rule->linear_in >> i & 1;
+    if (is_linear) linear |= 1u << m;
+    if (m == MSC_BATCH_SAME) continue;
+    if (!is_linear || m == MSC_BATCH_MIXED) return MSC_BATCH_MIXED;
     num++;
   }
-  if (!rule->joint) return num == 1 ? all : MSC_BATCH_MIXED;
-  return all == MSC_BATCH_SUM && num_same ? MSC_BATCH_MIXED : all;
+  if (!rule->joint && num != 1) return MSC_BATCH_MIXED;
+  bool has_sum = linear >> MSC_BATCH_SUM & 1, has_others = linear & (1u << MSC_BATCH_SAME | 1u << MSC_BATCH_MEAN);
+  if (!has_sum) return MSC_BATCH_MEAN;
+  if (!rule->joint || !has_others) return MSC_BATCH_SUM;
+  return msc_is_float(op->out[0].type->dtype) ? MSC_BATCH_MEAN : MSC_BATCH_MIXED;
+}
+
+/* A sum that an op takes for a mean. */
+static bool is_sum_among_means(const msc_batch_fact *fact, size_t num_facts, const msc_op *op, const msc_value *operand) {
+  return op->num_out == 1 && op->out[0].id < num_facts && operand->id < num_facts &&
+         fact[op->out[0].id].meaning == MSC_BATCH_MEAN && fact[operand->id].meaning == MSC_BATCH_SUM;
+}
+
+bool msc_batch_make_means(const msc_batch_fact *fact, msc_func *f, double factor) {
+  size_t num_facts = msc_number(f->body).num_values;
+  for (msc_op *op = f->body->first; op->next; op = op->next)
+    for (size_t i = 0; i < op->num_in; i++) {
+      msc_value *v = op->in[i].value;
+      if (!is_sum_among_means(fact, num_facts, op, v)) continue;
+      msc_builder b = {.func = f, .block = f->body, .before = op, .loc = op->loc, .name = op->name};
+      msc_value *mean = msc_build(&b, OP_mul, 2, (msc_value *[]){v, msc_build_scalar(&b, v->type->dtype, factor)});
+      MSC_TRY(mean);
+      mean->id = mean->def->in[1].value->id = UINT32_MAX; /* no fact is known of them */
+      msc_set_operand(op, i, mean);
+    }
+  return true;
 }
 
 /* ---- the walk ---- */
@@ -309,7 +332,7 @@ static bool read_op(reading *r, const msc_op *op, msc_arena *arena) {
     if (mixed) f->meaning = MSC_BATCH_MIXED;
     else if (sees_part_alone(r, op)) *f = part_alone(&rule, op->num_in + i, letters);
     else if (present >> MSC_BATCH_PART & 1) *f = result_fact(op, &rule, op->num_in + i, letters);
-    else f->meaning = (uint8_t)combined(r, op, &rule);
+    else f->meaning = (uint8_t)combine(r, op, &rule);
     if (f->meaning == MSC_BATCH_MIXED) f->mixer = mixer_of(r, op);
   }
   return true;

@@ -56,6 +56,9 @@ int msc_batch_source(const msc_op *op, size_t operand, int dim);
 bool msc_sees_part(const msc_op *op);
 /* The facts of all values of f, by id (numbers them).  NULL after a report. */
 const msc_batch_fact *msc_batch_facts(msc_func *f, msc_arena *arena, msc_batch_view view);
+/* Facts of f whose ids its values still have.  Where an op takes a sum over the parts for a mean, beside means, as the loss
+ * mean(e) + sum(p) does: the sum times `factor`, which makes it the mean of what the parts have.  false after a report. */
+bool msc_batch_make_means(const msc_batch_fact *fact, msc_func *f, double factor);
 /* By input: does its batch divide into so many parts?  Reports each that does not; `whose` ends the message. */
 bool msc_batch_divides(const msc_func *f, int64_t parts, const char *whose);
 

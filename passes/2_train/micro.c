@@ -3,7 +3,7 @@
  * Attribute `micro = k` says so from here on; the steps in which sums over micro-batches are finished come with
  * 4_partition.  Every dimension that is the batch becomes a k-th of it.  A loss that is a mean over the batch is the
  * mean of those of the micro-batches: its own gradient, the attribute `loss_seed`, is 1/k, and `micro_mean` is set; one
- * that is a sum is their sum.  micro_batch_interleaved = n: n times as many.  A new argument of the role `micro` is the
+ * that is a sum is their sum; of one that adds both the sums get the factor k, which makes them means.  micro_batch_interleaved = n: n times as many.  A new argument of the role `micro` is the
  * number of the micro-batch in its step.  batch_norm, and ops marked cross_batch, take their statistics of one
  * micro-batch; whatever else mixes samples is refused. */
 #include <string.h>
@@ -231,8 +231,9 @@ static bool shorten(shortening *s) {
   s->fact = msc_batch_facts(s->f, s->pass->scratch, MSC_BATCH_MARKED);
   MSC_TRY(s->fact);
   s->num_facts = msc_number(s->f->body).num_values;
+  MSC_TRY(check(s) && msc_batch_make_means(s->fact, s->f, (double)s->k));
   s->others = msc_new_array(s->pass->scratch, uint8_t, num_operands(s->f));
-  MSC_TRY(check(s) && note_others(s) && note_loss(s));
+  MSC_TRY(note_others(s) && note_loss(s));
   shorten_inputs(s);
   return shorten_ops(s);
 }

@@ -3,9 +3,9 @@
  * shown of a loss, or of another result without batch, is the mean over the replicas.
  *
  * The graph is written for the whole batch, so a mean over the batch is the mean over the replicas of their means, and
- * a sum r times that: sums get the factor 1/r, and the loss's own gradient, the attribute `loss_seed`, is r
- * (gradients_mean: 1).  Example, r = 2, batch 4, loss = mean of e: the replicas have (e0+e1)/2 and (e2+e3)/2, their sum
- * is 2 * loss.  Where the batch does not divide, replicas have a sample more or less than others, and every sample
+ * a sum r times that: sums, also those added to means, get the factor 1/r, and the loss's own gradient, the attribute
+ * `loss_seed`, is r (gradients_mean: 1).  Example, r = 2, batch 4, loss = mean of e: the replicas have (e0+e1)/2 and
+ * (e2+e3)/2, their sum is 2 * loss.  Where the batch does not divide, replicas have a sample more or less than others, and every sample
  * counts alike.  Whatever mixes samples in another way was made another op by cross_batch, or is refused. */
 #include "passes/2_train/batch.h"
 #include "passes/2_train/train.h"
@@ -74,7 +74,7 @@ bool pass_replica_objective(msc_pass_ctx *pass, msc_module *m) {
   reading r = {.pass = pass, .f = f};
   MSC_TRY(check_batch(f, replicas));
   r.fact = msc_batch_facts(f, pass->scratch, MSC_BATCH_WHOLE);
-  MSC_TRY(r.fact && set_results(&r, replicas));
+  MSC_TRY(r.fact && msc_batch_make_means(r.fact, f, 1.0 / (double)replicas) && set_results(&r, replicas));
   msc_func_set(f, "replicas", msc_int(replicas));
   if (msc_config_bool(pass->config, MSC_KEY_gradients_mean)) return true;
   msc_func_set(f, "loss_seed", msc_float(msc_loss_seed(f) * (double)replicas));

@@ -48,9 +48,8 @@ module {
   ^bb0(%x: tensor<8x4xf32>, %w: tensor<4xf32>):
     %a = "msc.mul"(%x, %w) : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
     %s = "msc.reduce_sum"(%a) {dims = [0, 1]} : (tensor<8x4xf32>) -> tensor<f32>
-    %r = "msc.reduce_sum"(%w) {dims = [0]} : (tensor<4xf32>) -> tensor<f32>
-    // expected-error @below {{add: mixes samples of the batch}}
-    %l = "msc.add"(%s, %r) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    // expected-error @below {{mul: mixes samples of the batch}}
+    %l = "msc.mul"(%s, %s) : (tensor<f32>, tensor<f32>) -> tensor<f32>
     "msc.return"(%l) : (tensor<f32>) -> ()
   }) {sym_name = "forward", loss = 0 : i64, results = ["loss"], optimizer = {kind = "sgd", lr = 0.1 : f32}, arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "w", msc.role = "parameter", msc.init = "uniform:0.5"}]} : () -> ()
 }
