@@ -350,8 +350,17 @@ static bool check_return(checking *z, const msc_op *ret) {
   return ok;
 }
 
+/* A product in tiles is nowhere whole: the kernel right behind it takes each tile. */
+static bool check_tiles(const msc_op *op) {
+  const msc_op *user = op->next;
+  if (msc_has_one_use(&op->out[0]) && op->out[0].uses->user == user && msc_nest_can_fuse(user) && !msc_is_view(user))
+    return true;
+  return msc_op_error(op, MSC_E_PLAN, "%s: no kernel behind it takes its tiles", msc_kind_name(op->kind));
+}
+
 static bool check_op(checking *z, const msc_op *op) {
   if (msc_info(op)->flags & MSC_TERMINATOR) return check_return(z, op);
+  if (msc_runs_in_tiles(op)) MSC_TRY(check_tiles(op));
   bool ok = read_operands(z, op);
   if (msc_is_view(op) || msc_moves_nothing(op)) return ok;
   ok &= use_work(z, op);

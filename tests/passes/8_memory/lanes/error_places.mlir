@@ -96,3 +96,15 @@ module attributes {msc.mesh = #msc.mesh<"dp=2">} {
     "msc.return"(%1, %2) : (tensor<128xf32>, tensor<64xf32>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"}], scratch = 768 : i64, sym_name = "forward"} : () -> ()
 }
+// -----
+// Tiles go to a kernel: a view takes none.
+module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<8x8xf32>):
+    // expected-error @+1 {{gemm: no kernel behind it takes its tiles}}
+    %0 = "msc.gemm"(%x, %x) {place = [0], tile = 2 : i64} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+    %1 = "msc.reshape"(%0) {place = [0], shape = [8, 8]} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    %2 = "msc.exp"(%1) {place = [0]} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    "msc.return"(%2) : (tensor<8x8xf32>) -> ()
+  }) {arg_attrs = [{msc.name = "x", msc.role = "data"}], scratch = 256 : i64, sym_name = "forward"} : () -> ()
+}
