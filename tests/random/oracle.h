@@ -149,6 +149,7 @@ typedef struct {
   double noise; /* relative, on inputs and parameters; 0: none */
   int number;   /* of the noise */
   bool unrounded; /* without compute_type */
+  bool disturbed; /* the results of all ops, by noise of f32's last place */
 } oracle;
 
 static inline size_t argument_named(const msc_func *f, const char *name) {
@@ -243,13 +244,39 @@ static inline msc_module *training_of(const oracle *o, bool ranks, bool wide) {
   return m && msc_config_check(config) && msc_run_passes(o->ctx, m, &options) ? m : NULL;
 }
 
+/* Every float that an op gives, in its last place more, less or as it is: what other orders of sums and other formulas
+ * may make of it (Monte Carlo arithmetic, Parker 1997).  Noise on inputs does not reach what is computed from values
+ * that cancel, or from constants. */
+static inline bool disturb_results(const oracle *o, msc_func *f) {
+  msc_arena *arena = msc_context_arena(o->ctx);
+  uint64_t number = 0;
+  for (msc_op *op = f->body->first, *next; (next = op->next); op = next)
+    for (size_t i = 0; i < op->num_out && op->num_in; i++) {
+      msc_value *v = &op->out[i];
+      if (!msc_is_float(v->type->dtype)) continue;
+      msc_tensor factor = msc_tensor_new(arena, v->type);
+      for (int64_t k = 0; k < msc_type_elems(v->type); k++)
+        msc_tensor_set(&factor, k, 1 + 0x1p-23 * ((double)(hashed((uint64_t)o->number, number++) % 3) - 1));
+      msc_attr_value value = {.kind = MSC_ATTR_DENSE,
+                              .dense = {v->type, factor.data, (size_t)msc_type_bytes(v->type)}};
+      msc_attr attr = msc_named(o->ctx, "value", value);
+      msc_builder b = {.func = f, .block = f->body, .before = next, .loc = op->loc};
+      msc_op *constant = msc_build_with(&b, OP_constant, 0, NULL, 1, 1, &attr);
+      msc_value *other = constant ? msc_build(&b, OP_mul, 2, (msc_value *[]){&constant->out[0], v}) : NULL;
+      MSC_TRY(other);
+      msc_replace_uses(v, other);
+      msc_set_operand(other->def, 1, v);
+    }
+  return true;
+}
+
 /* ranks: what the whole job means, where that is not what one rank does.  The story lives in `keep`. */
 static inline bool tell(oracle *o, msc_arena *keep, bool ranks, bool wide, story *out) {
   o->arena = msc_arena_new(o->ctx);
   msc_module *m = training_of(o, ranks, wide);
   msc_func *f = m ? msc_find_func(m, "train") : NULL;
   if (m && !f) f = msc_find_func(m, "forward");
-  bool ok = f && interpret_steps(o, f, keep, out);
+  bool ok = f && (!o->disturbed || disturb_results(o, f)) && interpret_steps(o, f, keep, out);
   msc_arena_free(o->arena);
   return ok;
 }

@@ -157,12 +157,14 @@ static bool agrees_with_recorded(problem *q) {
 
 static oracle oracle_of(const problem *q) { return (oracle){.p = &q->p, .ctx = q->ctx, .written = q->f}; }
 
-/* What inputs that differ in their last place give, until there are so many of these stories. */
+/* What inputs that differ in their last place give, until there are so many of these stories; behind the first few, of
+ * every other one all results differ as well. */
 static bool take_samples(problem *q, int num) {
   oracle o = oracle_of(q);
   bool narrow = is_narrow(&q->p);
   for (; q->num_samples < num; q->num_samples++) {
     o.number = q->num_samples, o.noise = q->num_samples ? 0x1p-23 : 0;
+    o.disturbed = q->num_samples >= FEW_SAMPLES && q->num_samples % 2 && !narrow;
     /* so much that values may be rounded otherwise */
     if (narrow) o.noise = q->num_samples < FEW_SAMPLES ? 0x1p-11 : 0x1p-8;
     MSC_TRY(tell(&o, q->arena, q->ranks, false, &q->rounded[q->num_samples]));
