@@ -52,23 +52,46 @@ static const char *flag_words(msc_arena *arena, const char *flags) {
   return text;
 }
 
+/* {KEY: rows}, which it frees. */
+static int print_rows(cli *c, cli_output *out, const char *key, json_t *rows) {
+  json_t *all = json_pack("{s:o}", key, rows);
+  char *text = json_dumps(all, JSON_COMPACT);
+  cli_printf(out, "%s\n", text ? text : "{}");
+  free(text);
+  json_decref(all);
+  return cli_close(c, out);
+}
+
 static int list_ops(cli *c) {
   cli_output *out = cli_open(c, cli_text(c, "o"));
   if (!out) return CLI_INPUT;
-  cli_printf(out, "# op (operands) -> (results) {attributes} flags ; sharding rule ; gradient\n");
-  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-    cli_printf(out, "%s (%s) -> (%s) {%s} %s ; %s ; %s\n", ops[i].name, ops[i].operands, ops[i].results, ops[i].attrs,
-               flag_words(msc_context_arena(c->ctx), ops[i].flags), ops[i].rule, ops[i].grad);
+  json_t *rows = json_array();
+  if (!c->json) cli_printf(out, "# op (operands) -> (results) {attributes} flags ; sharding rule ; gradient\n");
+  for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+    const char *flags = flag_words(msc_context_arena(c->ctx), ops[i].flags);
+    json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", ops[i].name, "operands",
+                                          ops[i].operands, "results", ops[i].results, "attributes", ops[i].attrs,
+                                          "flags", flags, "rule", ops[i].rule, "gradient", ops[i].grad));
+    if (!c->json)
+      cli_printf(out, "%s (%s) -> (%s) {%s} %s ; %s ; %s\n", ops[i].name, ops[i].operands, ops[i].results,
+                 ops[i].attrs, flags, ops[i].rule, ops[i].grad);
+  }
+  if (c->json) return print_rows(c, out, "ops", rows);
+  json_decref(rows);
   return cli_close(c, out);
 }
 
 static int list_passes(cli *c) {
   cli_output *out = cli_open(c, cli_text(c, "o"));
   if (!out) return CLI_INPUT;
+  json_t *rows = json_array();
   for (size_t i = 0; i < msc_num_passes(); i++) {
     const msc_pass_info *p = msc_pass_at(i);
-    cli_printf(out, "%-14s %-22s %s\n", p->stage, p->name, p->line);
+    json_array_append_new(rows, json_pack("{s:s, s:s, s:s}", "stage", p->stage, "name", p->name, "what", p->line));
+    if (!c->json) cli_printf(out, "%-14s %-22s %s\n", p->stage, p->name, p->line);
   }
+  if (c->json) return print_rows(c, out, "passes", rows);
+  json_decref(rows);
   return cli_close(c, out);
 }
 
