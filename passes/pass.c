@@ -7,11 +7,12 @@
 #include <time.h>
 
 #include "ir/interp/interp.h"
+#include "passes/7_lower/target.h"
 #include "passes/check.h"
 #include "passes/config/config.h"
 
 static const msc_pass_info passes[] = {
-#define PASS(stage, name, line) {#stage, #name, line, pass_##name},
+#define PASS(stage, name, target, line) {#stage, #name, line, MSC_ON_##target, pass_##name},
 #include "passes/pass.def"
 #undef PASS
 };
@@ -242,6 +243,7 @@ static bool report(pass_run *r, msc_pass_ctx *pass, msc_pass_report *report) {
 }
 
 static bool run_one(pass_run *r, const msc_pass_info *info, int number) {
+  if (!(info->targets >> msc_target_of(r->m) & 1)) return true;
   msc_pass_ctx pass = {.ctx = r->ctx,
                        .scratch = msc_arena_new(r->ctx),
                        .config = r->options->config,

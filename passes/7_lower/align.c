@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "ir/gemm.h"
-#include "passes/7_lower/target.h"
 #include "passes/pass.h"
 
 enum { ALIGNED_BYTES = 16, UNIT = 64, LEAST = 1024 /* classes: what is smaller is not worth a copy of the weights */ };
@@ -239,7 +238,7 @@ static int64_t align(msc_pass_ctx *pass, msc_func *f) {
 
 bool pass_align(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
-  for (msc_func *f = m->first; f && msc_target_of(m) == MSC_TARGET_CUDA; f = f->next) num += align(pass, f);
+  for (msc_func *f = m->first; f; f = f->next) num += align(pass, f);
   if (!num) return msc_not_asked_for(pass);
   msc_stat(pass, "products with wider rows", num);
   return true;

@@ -92,15 +92,13 @@ static const char *decline_convolution(const choosing *c, const msc_op *op) {
   return NULL;
 }
 
-enum { ON_CPU = 1 << MSC_TARGET_CPU, ON_CUDA = 1 << MSC_TARGET_CUDA, ON_ANY = ON_CPU | ON_CUDA };
-
 static const struct {
   msc_op_kind op;
   int targets;
   msc_choice by;
   decline_fn *decline;
 } rows[] = {
-#define KERNEL(op, target, by, decline) {OP_##op, ON_##target, MSC_BY_##by, decline},
+#define KERNEL(op, target, by, decline) {OP_##op, MSC_ON_##target, MSC_BY_##by, decline},
 #include "passes/7_lower/kernel.def"
 #undef KERNEL
 };

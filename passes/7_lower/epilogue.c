@@ -17,7 +17,6 @@
 #include "ir/gemm.h"
 #include "ir/interp/interp.h"
 #include "passes/7_lower/match_gradient.h"
-#include "passes/7_lower/target.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
@@ -305,7 +304,7 @@ bool pass_epilogue(msc_pass_ctx *pass, msc_module *m) {
   static ending_fn *const fns[] = {widen,      sum_beside, absorb_gelu, absorb_gelu_slope, absorb_relu_slope,
                                    absorb_add, absorb_sum};
   ending z = {0};
-  if (msc_target_of(m) != MSC_TARGET_CUDA || !msc_config_bool(pass->config, MSC_KEY_library_epilogues)) return true;
+  if (!msc_config_bool(pass->config, MSC_KEY_library_epilogues)) return true;
   for (msc_func *f = m->first; f; f = f->next) {
     for (size_t i = 0; i < sizeof fns / sizeof *fns; i++) MSC_TRY(absorb(pass, &z, f, fns[i]));
     sweep(f);

@@ -10,7 +10,6 @@
 
 #include "ir/formula.h"
 #include "ir/gemm.h"
-#include "passes/7_lower/target.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
@@ -239,7 +238,7 @@ static bool portion(msc_pass_ctx *pass, msc_func *f, int64_t *count) {
 
 bool pass_portion(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
-  for (msc_func *f = m->first; f && msc_target_of(m) == MSC_TARGET_CUDA; f = f->next) MSC_TRY(portion(pass, f, &num));
+  for (msc_func *f = m->first; f; f = f->next) MSC_TRY(portion(pass, f, &num));
   if (!num) return msc_not_asked_for(pass);
   msc_stat(pass, "portions of scores", num);
   return true;

@@ -7,6 +7,13 @@
 
 typedef enum { MSC_TARGET_CPU, MSC_TARGET_CUDA, MSC_NUM_TARGETS } msc_target;
 
+/* Sets of targets, as rows of pass.def and kernel.def name them. */
+enum {
+  MSC_ON_CPU = 1 << MSC_TARGET_CPU,
+  MSC_ON_CUDA = 1 << MSC_TARGET_CUDA,
+  MSC_ON_ANY = (1 << MSC_NUM_TARGETS) - 1
+};
+
 const char *msc_target_name(msc_target t); /* "cpu", "cuda" */
 /* False: there is no such target. */
 bool msc_target_named(const char *name, msc_target *out_target);

@@ -95,9 +95,7 @@ static bool tiles(msc_pass_ctx *pass, msc_nester *nester, msc_op *gemm) {
   return true;
 }
 
-/* On a GPU a product is one call: its tiles are the library's. */
 bool pass_tile(msc_pass_ctx *pass, msc_module *m) {
-  if (msc_target_of(m) != MSC_TARGET_CPU) return true;
   msc_nester *nester = msc_nester_new(pass->ctx, MSC_TARGET_CPU);
   int64_t tiled = 0;
   for (msc_func *f = m->first; f; f = f->next)

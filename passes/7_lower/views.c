@@ -11,7 +11,6 @@
  *
  * The last dimension stays the last: there the library wants whole vectors. */
 #include "passes/7_lower/graph.h"
-#include "passes/7_lower/target.h"
 
 static bool keeps_vectors(const msc_op *t) {
   int64_t perm[MSC_MAX_RANK];
@@ -128,7 +127,7 @@ static bool is_turn(const msc_op *op) { return keeps_vectors(op) && (is_before(o
 
 bool pass_views(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
-  for (msc_func *f = m->first; f && msc_target_of(m) == MSC_TARGET_CUDA; f = f->next)
+  for (msc_func *f = m->first; f; f = f->next)
     num += mark(f, is_turn) + mark(f, is_slice_before) + mark(f, is_concat_behind) + mark(f, is_rows_before) +
            mark(f, is_rows_behind);
   if (!num) return msc_not_asked_for(pass);
