@@ -1,27 +1,27 @@
-/* dce: pure ops whose results nobody uses -> gone, from the last to the first, regions included. */
+/* dce: pure ops whose results nobody uses -> erased, from the last op to the first, regions included. */
 #include "passes/1_simplify/simplify.h"
 #include "passes/pass.h"
 
-static bool is_dead(const msc_op *op) {
+static bool is_dead_pure_op(const msc_op *op) {
   if (!(msc_info(op)->flags & MSC_PURE)) return false;
   for (size_t i = 0; i < op->num_out; i++)
     if (msc_has_uses(&op->out[i])) return false;
   return true;
 }
 
-/* Users stand after definitions, so one walk backward sees every user gone first. */
-static void sweep(msc_erasing *e, msc_block *b) {
+/* Users stand after definitions, so one backward walk has erased an op's dead users before it reaches the op. */
+static void erase_dead_ops(msc_erasing *e, msc_block *b) {
   for (msc_op *op = b->last, *prev; op; op = prev) {
     prev = op->prev;
-    if (is_dead(op)) msc_erase(e, op, NULL);
-    else if (op->body) sweep(e, op->body); /* regions nest once */
+    if (is_dead_pure_op(op)) msc_erase(e, op, NULL);
+    else if (op->body) erase_dead_ops(e, op->body); /* regions nest once */
   }
 }
 
 bool pass_dce(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next) {
     msc_erasing e = msc_erase_begin(f, pass->scratch);
-    sweep(&e, f->body);
+    erase_dead_ops(&e, f->body);
     msc_erase_end(&e);
     msc_stat(pass, "ops removed", e.num);
   }

@@ -1,4 +1,4 @@
-/* erase.c: ops to erase in; a function without them, in which no gradient op belongs to an op that is gone, out. */
+/* erase.c: erases ops of one function; afterwards no gradient op names an erased op as its forward op. */
 #include "passes/1_simplify/simplify.h"
 
 msc_erasing msc_erase_begin(msc_func *f, msc_arena *arena) {

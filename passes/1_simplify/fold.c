@@ -1,13 +1,12 @@
-/* fold: ops that do nothing -> their operand; ops undone by the next -> what stood before; small ops on constants -> a
- * constant.  One walk in order, so a chain folds from its start; dce removes what is left over.
+/* fold: ops that do nothing -> their operand; ops that the next op undoes -> the value before both; small ops on
+ * constants -> a constant. One walk in program order, so a chain folds from its start; dce removes what is left over.
  *
  *   x + 0, x - 0, x * 1, x / 1, x ^ 1 -> x     x ^ 2 -> x * x     neg neg x -> x     select(c, a, a) -> a
  *   cast, reshape, flatten, transpose, broadcast_to, slice, pad, concat, split, reduce that change nothing -> x
  *   reshape of reshape, transpose of transpose, broadcast_to of broadcast_to -> one of them
  *   f(a, broadcast_to x) -> f(a, x) where f broadcasts by itself
  *
- * An op with letters (of a gradient) keeps them, so its operands only change where the letters of its own
- * rule do not. */
+ * A gradient op keeps the letters of its forward op, so its operands change only where those letters stay right. */
 #include <string.h>
 
 #include "ir/interp/interp.h"
@@ -15,19 +14,19 @@
 
 enum { MAX_ELEMS = 1 << 14 /* of a constant made here */, MAX_OPERANDS = 8 };
 
-static msc_value *in(const msc_op *op, size_t i) { return op->in[i].value; }
-static const msc_op *def_of(const msc_value *v, msc_op_kind kind) {
+static msc_value *operand_at(const msc_op *op, size_t i) { return op->in[i].value; }
+static const msc_op *def_of_kind(const msc_value *v, msc_op_kind kind) {
   return v->def && v->def->kind == kind ? v->def : NULL;
 }
 
 /* ---- constants ---- */
 
-static const msc_attr_value *dense_of(const msc_value *v) {
-  const msc_op *op = def_of(v, OP_constant);
+static const msc_attr_value *constant_elements(const msc_value *v) {
+  const msc_op *op = def_of_kind(v, OP_constant);
   return op ? msc_op_attr(op, "value") : NULL;
 }
 
-/* ---- ops that give back operand 0 (or the one returned) ---- */
+/* ---- ops that return one of their operands ---- */
 
 static bool all_ints(const msc_op *op, const char *name, int64_t want) {
   int64_t v[MSC_MAX_RANK];
@@ -45,50 +44,54 @@ static bool is_identity_perm(const msc_op *op) {
   return true;
 }
 
-/* y = f(x, c) = x for this constant? */
+/* True if operand i is a constant that leaves the other operand unchanged. */
 static bool is_neutral(const msc_op *op, size_t i) {
   switch (op->kind) {
-    case OP_add: return msc_is_splat(in(op, i), 0);
-    case OP_mul: return msc_is_splat(in(op, i), 1);
-    case OP_sub: return i == 1 && msc_is_splat(in(op, 1), 0);
+    case OP_add: return msc_is_splat(operand_at(op, i), 0);
+    case OP_mul: return msc_is_splat(operand_at(op, i), 1);
+    case OP_sub: return i == 1 && msc_is_splat(operand_at(op, 1), 0);
     case OP_div:
-    case OP_pow: return i == 1 && msc_is_splat(in(op, 1), 1);
+    case OP_pow: return i == 1 && msc_is_splat(operand_at(op, 1), 1);
     default: return false;
   }
 }
 
-/* x -> wider -> x loses nothing. */
-static bool holds(msc_dtype wide, msc_dtype narrow) {
+/* True if a value of type `narrow` survives a cast to `wide` and back. */
+static bool holds_every_value(msc_dtype wide, msc_dtype narrow) {
   if (wide == MSC_F64) return narrow == MSC_F32 || narrow == MSC_F16 || narrow == MSC_BF16;
   if (wide == MSC_F32) return narrow == MSC_F16 || narrow == MSC_BF16;
   return wide == MSC_I64 && (narrow == MSC_I32 || narrow == MSC_I16 || narrow == MSC_I8);
 }
 
-static msc_value *undone_by(const msc_op *op) {
-  const msc_op *before = in(op, 0)->def;
+static msc_value *value_before_inverse(const msc_op *op) {
+  const msc_op *before = operand_at(op, 0)->def;
   if (!before || before->kind != op->kind || msc_is_told(before)) return NULL;
-  msc_value *x = in(before, 0);
+  msc_value *x = operand_at(before, 0);
   if (op->kind == OP_neg) return x;
-  return op->kind == OP_cast && holds(in(op, 0)->type->dtype, x->type->dtype) ? x : NULL;
+  return op->kind == OP_cast && holds_every_value(operand_at(op, 0)->type->dtype, x->type->dtype) ? x : NULL;
 }
 
-/* The value that op's only result equals, if its type allows; NULL: none. */
-static msc_value *same_as(const msc_op *op) {
+/* The value that op's only result equals, whose type may still differ; NULL if there is none. */
+static msc_value *value_equal_to(const msc_op *op) {
   switch (op->kind) {
-    case OP_add: case OP_mul: case OP_sub: case OP_div: case OP_pow:
-      return is_neutral(op, 1) ? in(op, 0) : is_neutral(op, 0) ? in(op, 1) : NULL;
-    case OP_neg: return undone_by(op);
-    case OP_cast: return in(op, 0)->type->dtype == op->out[0].type->dtype ? in(op, 0) : undone_by(op);
-    case OP_select: return in(op, 1) == in(op, 2) ? in(op, 1) : NULL;
-    case OP_reshape: case OP_flatten: case OP_broadcast_to: return in(op, 0);
-    case OP_transpose: return is_identity_perm(op) ? in(op, 0) : NULL;
-    case OP_slice: return all_ints(op, "start", 0) && all_ints(op, "stride", 1) ? in(op, 0) : NULL;
+    case OP_add: case OP_mul: case OP_sub: case OP_div:
+    case OP_pow: return is_neutral(op, 1) ? operand_at(op, 0) : is_neutral(op, 0) ? operand_at(op, 1) : NULL;
+    case OP_neg: return value_before_inverse(op);
+    case OP_cast:
+      return operand_at(op, 0)->type->dtype == op->out[0].type->dtype ? operand_at(op, 0) : value_before_inverse(op);
+    case OP_select: return operand_at(op, 1) == operand_at(op, 2) ? operand_at(op, 1) : NULL;
+    case OP_reshape:
+    case OP_flatten:
+    case OP_broadcast_to: return operand_at(op, 0);
+    case OP_transpose: return is_identity_perm(op) ? operand_at(op, 0) : NULL;
+    case OP_slice: return all_ints(op, "start", 0) && all_ints(op, "stride", 1) ? operand_at(op, 0) : NULL;
     case OP_pad:
-      return all_ints(op, "low", 0) && all_ints(op, "high", 0) && all_ints(op, "stride", 1) ? in(op, 0) : NULL;
-    case OP_concat: case OP_split: return op->num_in == 1 && op->num_out == 1 ? in(op, 0) : NULL;
+      return all_ints(op, "low", 0) && all_ints(op, "high", 0) && all_ints(op, "stride", 1) ? operand_at(op, 0) : NULL;
+    case OP_concat:
+    case OP_split: return op->num_in == 1 && op->num_out == 1 ? operand_at(op, 0) : NULL;
     case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: case OP_reduce_prod: {
       int64_t dims[MSC_MAX_RANK];
-      return msc_op_ints(op, "dims", dims, MSC_MAX_RANK) == 0 ? in(op, 0) : NULL;
+      return msc_op_ints(op, "dims", dims, MSC_MAX_RANK) == 0 ? operand_at(op, 0) : NULL;
     }
     default: return NULL;
   }
@@ -96,43 +99,43 @@ static msc_value *same_as(const msc_op *op) {
 
 /* ---- two ops -> one ---- */
 
-static bool through_reshapes(msc_op *op) {
-  msc_op *before = in(op, 0)->def;
+static bool fold_reshape_pair(msc_op *op) {
+  msc_op *before = operand_at(op, 0)->def;
   if (!before || (before->kind != OP_reshape && before->kind != OP_flatten) || msc_is_told(before)) return false;
   const msc_type *t = op->out[0].type;
-  if (op->kind == OP_flatten) { /* its axis counted the dimensions in between */
+  if (op->kind == OP_flatten) { /* its `axis` counts dimensions of the shape in between, so a reshape takes its place */
     msc_context *ctx = msc_op_ctx(op);
     msc_builder b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc, .name = op->name};
     msc_attr shape = msc_named(ctx, "shape", msc_ints(ctx, (size_t)t->rank, t->dim));
-    msc_op *one = msc_build_with(&b, OP_reshape, 1, (msc_value *[]){in(before, 0)}, 1, 1, &shape);
+    msc_op *one = msc_build_with(&b, OP_reshape, 1, (msc_value *[]){operand_at(before, 0)}, 1, 1, &shape);
     if (one) msc_replace_uses(&op->out[0], &one->out[0]);
     return one != NULL;
   }
-  msc_op_set(op, "shape", msc_ints(msc_op_ctx(op), (size_t)t->rank, t->dim)); /* no -1 */
-  msc_set_operand(op, 0, in(before, 0));
+  msc_op_set(op, "shape", msc_ints(msc_op_ctx(op), (size_t)t->rank, t->dim)); /* the shape with its sizes, never -1 */
+  msc_set_operand(op, 0, operand_at(before, 0));
   return true;
 }
 
-static bool through_transposes(msc_op *op) {
-  const msc_op *before = def_of(in(op, 0), OP_transpose);
+static bool fold_transpose_pair(msc_op *op) {
+  const msc_op *before = def_of_kind(operand_at(op, 0), OP_transpose);
   if (!before || msc_is_told(before)) return false;
   int64_t outer[MSC_MAX_RANK], inner[MSC_MAX_RANK], both[MSC_MAX_RANK];
   int rank = msc_op_ints(op, "perm", outer, MSC_MAX_RANK);
   msc_op_ints(before, "perm", inner, MSC_MAX_RANK);
   for (int d = 0; d < rank; d++) both[d] = inner[outer[d]];
   msc_op_set(op, "perm", msc_ints(msc_op_ctx(op), (size_t)rank, both));
-  msc_set_operand(op, 0, in(before, 0));
+  msc_set_operand(op, 0, operand_at(before, 0));
   return true;
 }
 
-static bool through_broadcasts(msc_op *op) {
-  const msc_op *before = def_of(in(op, 0), OP_broadcast_to);
+static bool fold_broadcast_pair(msc_op *op) {
+  const msc_op *before = def_of_kind(operand_at(op, 0), OP_broadcast_to);
   if (!before || msc_is_told(before)) return false;
-  msc_set_operand(op, 0, in(before, 0));
+  msc_set_operand(op, 0, operand_at(before, 0));
   return true;
 }
 
-static bool broadcasts(const msc_op *op) {
+static bool broadcasts_by_itself(const msc_op *op) {
   switch (op->kind) {
     case OP_add:
     case OP_sub:
@@ -147,19 +150,20 @@ static bool broadcasts(const msc_op *op) {
   }
 }
 
-/* Letters follow the shapes of the operands; only a single element has none. */
+/* The letters of a gradient op name the dimensions of its operands, so a broadcast may only go if its operand is a
+ * single element, which has no letters. */
 static bool may_drop_broadcast(const msc_op *op, const msc_op *before) {
-  return !msc_is_told(before) && (!op->letters || msc_type_elems(in(before, 0)->type) == 1);
+  return !msc_is_told(before) && (!op->letters || msc_type_elems(operand_at(before, 0)->type) == 1);
 }
 
-static bool without_broadcasts(msc_op *op) {
+static bool drop_broadcast_operands(msc_op *op) {
   bool changed = false;
   for (size_t i = 0; i < op->num_in; i++) {
-    msc_value *stretched = in(op, i);
-    const msc_op *before = def_of(stretched, OP_broadcast_to);
+    msc_value *stretched = operand_at(op, i);
+    const msc_op *before = def_of_kind(stretched, OP_broadcast_to);
     const msc_type *type = op->out[0].type;
     if (!before || !may_drop_broadcast(op, before)) continue;
-    msc_set_operand(op, i, in(before, 0));
+    msc_set_operand(op, i, operand_at(before, 0));
     if (msc_infer(op) && op->out[0].type == type) {
       changed = true;
     } else {
@@ -170,36 +174,38 @@ static bool without_broadcasts(msc_op *op) {
   return changed;
 }
 
-static bool square(msc_op *op) {
-  if (!msc_is_splat(in(op, 1), 2) || op->out[0].type != in(op, 0)->type) return false;
+static bool fold_square(msc_op *op) {
+  if (!msc_is_splat(operand_at(op, 1), 2) || op->out[0].type != operand_at(op, 0)->type) return false;
   msc_builder b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc, .name = op->name};
-  msc_value *v = msc_build(&b, OP_mul, 2, (msc_value *[]){in(op, 0), in(op, 0)});
+  msc_value *v = msc_build(&b, OP_mul, 2, (msc_value *[]){operand_at(op, 0), operand_at(op, 0)});
   if (v) msc_replace_uses(&op->out[0], v);
   return v != NULL;
 }
 
-static bool combined(msc_op *op) {
-  if (broadcasts(op) && without_broadcasts(op)) return true;
+static bool combine_with_operand(msc_op *op) {
+  if (broadcasts_by_itself(op) && drop_broadcast_operands(op)) return true;
   if (op->letters) return false;
   switch (op->kind) {
-    case OP_reshape: case OP_flatten: return through_reshapes(op);
-    case OP_transpose: return through_transposes(op);
-    case OP_broadcast_to: return through_broadcasts(op);
-    case OP_pow: return square(op);
+    case OP_reshape:
+    case OP_flatten: return fold_reshape_pair(op);
+    case OP_transpose: return fold_transpose_pair(op);
+    case OP_broadcast_to: return fold_broadcast_pair(op);
+    case OP_pow: return fold_square(op);
     default: return false;
   }
 }
 
 /* ---- constants are computed ---- */
 
-/* Faults of the user's numbers, an index outside or an integer divided by zero, are for the run to report. */
+/* True if the op can fail on its numbers (an index out of range, an integer division by zero): the run reports that,
+ * so the op is not computed here. */
 static bool may_fault(const msc_op *op) {
   if (msc_info(op)->flags & MSC_CHECKED) return true;
   return op->kind == OP_div && !msc_is_float(op->out[0].type->dtype);
 }
 
-/* A broadcast stays one: it is cheaper than its elements. */
-static bool is_computable(const msc_op *op) {
+/* A constant broadcast stays a broadcast: that is cheaper than its elements. */
+static bool is_small_on_constants(const msc_op *op) {
   if (may_fault(op) || !(msc_info(op)->flags & MSC_PURE) ||
       (msc_info(op)->flags & (MSC_COLLECTIVE | MSC_LOCAL | MSC_RANDOM)) || op->body)
     return false;
@@ -208,14 +214,14 @@ static bool is_computable(const msc_op *op) {
     return false;
   int64_t elems = msc_type_elems(op->out[0].type);
   for (size_t i = 0; i < op->num_in && elems <= MAX_ELEMS; i++) {
-    if (!dense_of(in(op, i))) return false;
-    if (msc_type_elems(in(op, i)->type) > MAX_ELEMS) return false;
+    if (!constant_elements(operand_at(op, i))) return false;
+    if (msc_type_elems(operand_at(op, i)->type) > MAX_ELEMS) return false;
   }
   return elems <= MAX_ELEMS;
 }
 
-static msc_tensor tensor_of(msc_arena *arena, const msc_value *v) {
-  const msc_attr_value *value = dense_of(v);
+static msc_tensor tensor_of_constant(msc_arena *arena, const msc_value *v) {
+  const msc_attr_value *value = constant_elements(v);
   msc_tensor t = msc_tensor_new(arena, v->type);
   int64_t bytes = msc_type_bytes(v->type);
   for (int64_t at = 0; at < bytes; at += (int64_t)value->dense.bytes)
@@ -223,33 +229,33 @@ static msc_tensor tensor_of(msc_arena *arena, const msc_value *v) {
   return t;
 }
 
-/* The result as an attribute; one element when all are the same bits. */
-static msc_attr_value dense(msc_context *ctx, const msc_tensor *t) {
+/* The tensor as an attribute: one element if all elements have the same bits. */
+static msc_attr_value attr_of_tensor(msc_context *ctx, const msc_tensor *t) {
   size_t bytes = (size_t)msc_type_bytes(t->type), one = (size_t)msc_dtype_bytes(t->type->dtype);
   if (bytes > one && !memcmp(t->data, (char *)t->data + one, bytes - one)) bytes = one;
   void *data = msc_arena_copy(msc_context_arena(ctx), t->data, bytes);
   return (msc_attr_value){.kind = MSC_ATTR_DENSE, .dense = {t->type, data, bytes}};
 }
 
-/* A function of its own that is just this op, with the constants as arguments. */
-static msc_func *alone(const msc_op *op) {
+/* Makes a function that computes only this op, with its constant operands as arguments. */
+static msc_func *make_single_op_func(const msc_op *op) {
   msc_func *f = msc_func_new(op->block->func->module, "fold constant");
   msc_value *args[MAX_OPERANDS];
-  for (size_t i = 0; i < op->num_in; i++) args[i] = msc_add_arg(f->body, in(op, i)->type, "x");
+  for (size_t i = 0; i < op->num_in; i++) args[i] = msc_add_arg(f->body, operand_at(op, i)->type, "x");
   msc_builder b = {.func = f, .block = f->body, .loc = op->loc};
   msc_op *copy = msc_build_with(&b, (msc_op_kind)op->kind, op->num_in, args, 1, op->num_attrs, op->attrs);
   if (copy) msc_append(f->body, msc_op_new(f, OP_return, 1, (msc_value *[]){&copy->out[0]}, 0, op->loc));
   return f;
 }
 
-static bool computed(msc_op *op) {
+static bool replace_by_constant(msc_op *op) {
   msc_context *ctx = msc_op_ctx(op);
   msc_arena *arena = msc_arena_new(ctx);
   msc_tensor args[MAX_OPERANDS], result;
-  msc_func *f = alone(op);
-  for (size_t i = 0; i < op->num_in; i++) args[i] = tensor_of(arena, in(op, i));
+  msc_func *f = make_single_op_func(op);
+  for (size_t i = 0; i < op->num_in; i++) args[i] = tensor_of_constant(arena, operand_at(op, i));
   bool ok = msc_interpret(f, arena, args, &result);
-  msc_attr_value v = ok ? dense(ctx, &result) : (msc_attr_value){0};
+  msc_attr_value v = ok ? attr_of_tensor(ctx, &result) : (msc_attr_value){0};
   msc_func_remove(f);
   msc_arena_free(arena);
   if (!ok) return false;
@@ -266,9 +272,9 @@ static bool fold_op(msc_op *op) {
   if (op->num_out != 1 || !(msc_info(op)->flags & MSC_PURE) || op->body || !msc_has_uses(&op->out[0]) ||
       msc_is_told(op))
     return false;
-  if (is_computable(op)) return computed(op);
-  bool changed = combined(op);
-  msc_value *v = same_as(op);
+  if (is_small_on_constants(op)) return replace_by_constant(op);
+  bool changed = combine_with_operand(op);
+  msc_value *v = value_equal_to(op);
   if (!v || v->type != op->out[0].type) return changed;
   msc_replace_uses(&op->out[0], v);
   return true;

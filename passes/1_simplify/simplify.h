@@ -1,4 +1,4 @@
-/* simplify.h: what passes that remove ops share: gradient ops that belonged to a removed op are told. */
+/* simplify.h: erasing ops so that the gradient ops that belonged to them are updated. */
 #ifndef MSC_PASSES_1_SIMPLIFY_SIMPLIFY_H
 #define MSC_PASSES_1_SIMPLIFY_SIMPLIFY_H
 
@@ -6,18 +6,19 @@
 
 /* ---- erase.c ---- */
 
-/* Ops of one function that are being erased. */
+/* The ops of one function erased so far. */
 typedef struct {
   msc_func *func;
-  const msc_op **kept; /* by op id: NULL not erased; else what does the same, or the op itself when nothing does */
+  /* by op id: NULL: not erased; else the op that computes the same, or the erased op itself if there is none */
+  const msc_op **kept;
   int64_t num;
 } msc_erasing;
 
-/* Numbers the function; ops made later may not be erased through this. */
+/* Numbers the ops of the function. Ops made later may not be erased through the returned value. */
 msc_erasing msc_erase_begin(msc_func *f, msc_arena *arena);
-/* Erases op, whose results have no uses; `same` computes the same, or NULL. */
+/* Erases op, whose results have no uses; `same` is an op that computes the same, or NULL. */
 void msc_erase(msc_erasing *e, msc_op *op, const msc_op *same);
-/* Gradient ops of erased ops now belong to `same`, or to none. */
+/* Lets gradient ops of erased ops belong to the op that computes the same, or to none. */
 void msc_erase_end(msc_erasing *e);
 
 #endif

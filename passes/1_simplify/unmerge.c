@@ -1,21 +1,23 @@
-/* unmerge: ops on leading dimensions that a reshape made one, [b,s,h] -> [bs,h] -> matmul -> relu, work on them apart:
- * the reshape goes behind the op, op after op, until another one takes it back or something needs it.
+/* unmerge: an op on leading dimensions that a reshape merged, [b,s,h] -> [bs,h] -> matmul -> relu, works on the
+ * separate dimensions instead: the reshape moves behind the op, op after op, until another reshape undoes it or an op
+ * needs the merged form.
  *
- * A dimension of b*s elements can be cut along b and s at once only where b is cut down to single elements.  Apart they
- * are cut by any axes, and nothing has to be gathered for the reshape.  On one device nothing is gained, and the pass
- * does nothing; nor where the module has msc.merged: a search found that a step takes less so. */
+ * A merged dimension of b*s elements can be cut along b and s at once only where b is cut down to single elements.
+ * Separate dimensions can be cut by any axes, and nothing has to be gathered for the reshape. The pass does nothing on
+ * one device, where this gains nothing, nor where the module has msc.merged: a search found that the merged program
+ * takes less time. */
 #include <string.h>
 
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
 typedef struct {
-  msc_value *apart; /* before the reshape; NULL: there is none */
+  msc_value *apart; /* the operand of the reshape; NULL: v is not the result of such a reshape */
   msc_op *by;       /* the reshape */
-  int num;          /* how many dimensions become dimension 0 */
+  int num;          /* how many dimensions the reshape merges into dimension 0 */
 } merge;
 
-/* What v was before its leading dimensions, two larger than 1 at least, became one. */
+/* Describes the reshape that made v by merging leading dimensions, of which at least two are larger than 1. */
 static merge merge_of(const msc_value *v) {
   const merge none = {NULL, NULL, 0};
   msc_op *by = v->def;
@@ -31,11 +33,11 @@ static merge merge_of(const msc_value *v) {
   return kept ? (merge){x, by, num} : none;
 }
 
-static bool same_leads(const merge *a, const merge *b) {
+static bool has_same_leads(const merge *a, const merge *b) {
   return a->num == b->num && !memcmp(a->apart->type->dim, b->apart->type->dim, (size_t)a->num * sizeof(int64_t));
 }
 
-/* ---- may the op work on them apart? ---- */
+/* ---- may the op work on the separate dimensions? ---- */
 
 static bool has_axis(const msc_op *op) {
   const msc_op_info *info = msc_info(op);
@@ -44,8 +46,9 @@ static bool has_axis(const msc_op *op) {
   return false;
 }
 
-/* Attributes that speak of places or dimensions; `axis` of the first operand alone is moved. */
-static bool speaks_of_dims(const msc_op *op) {
+/* True if an attribute of the op names positions or dimensions, which would change; `axis` of the ops not listed
+ * counts dimensions of the first operand, and build_split_op moves it. */
+static bool has_dim_attributes(const msc_op *op) {
   switch (op->kind) {
     case OP_gather:
     case OP_take_along:
@@ -62,14 +65,14 @@ static bool speaks_of_dims(const msc_op *op) {
   return false;
 }
 
-static bool has_letter(const msc_tensor_letters *t, int letter, int from_dim) {
+static bool tensor_has_letter(const msc_tensor_letters *t, int letter, int from_dim) {
   for (int d = from_dim; d < t->rank; d++)
     if (t->dim[d].num && memchr(t->dim[d].letter, letter, t->dim[d].num)) return true;
   return false;
 }
 
-/* The letter of dimension 0 of a tensor, if any number of dimensions may stand there: A, B .. are made by '*', and rows
- * of a product become a batch of them.  -1: no. */
+/* The letter of dimension 0 of a tensor if several dimensions may stand in its place: the letters A, B .. that `*`
+ * in a rule makes, and the rows of a product, which become a batch. -1 otherwise. */
 static int lead_letter(const msc_op *op, const msc_rule *rule, size_t tensor) {
   const msc_dim_letters *dim = &rule->tensor[tensor].dim[0];
   int letter = dim->num == 1 ? dim->letter[0] : -1;
@@ -79,8 +82,8 @@ static int lead_letter(const msc_op *op, const msc_rule *rule, size_t tensor) {
   return (name >= 'A' && name <= 'Z') || rows ? letter : -1;
 }
 
-/* Blocks that the op and the reshape are in say the same. */
-static bool same_block(const msc_op *a, const msc_op *b) {
+/* True if the op and the reshape carry the same block annotations. */
+static bool is_in_same_block(const msc_op *a, const msc_op *b) {
   static const char *const names[] = {
       "pipeline_stage", "recompute", "shard", "mp_comm_recompute", "parallel_optimizer_comm_recompute", "memory_limit"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -90,35 +93,37 @@ static bool same_block(const msc_op *a, const msc_op *b) {
   return true;
 }
 
-/* Every operand that has the letter has it as a merge of the same dimensions; out_in: the operands apart. */
-static bool take_apart(const msc_op *op, const msc_rule *rule, int letter, const merge *first, msc_value **out_in) {
+/* Puts the operands of the new op into out_in: every operand that has the letter must come from a merge of the same
+ * dimensions, and is replaced by the operand of that reshape. False if one does not. */
+static bool collect_split_operands(const msc_op *op, const msc_rule *rule, int letter, const merge *first,
+                                   msc_value **out_in) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_tensor_letters *t = &rule->tensor[i];
     out_in[i] = op->in[i].value;
-    if (has_letter(t, letter, 1)) return false;
-    if (!has_letter(t, letter, 0)) continue;
+    if (tensor_has_letter(t, letter, 1)) return false;
+    if (!tensor_has_letter(t, letter, 0)) continue;
     merge m = merge_of(op->in[i].value);
-    if (!m.apart || !same_leads(&m, first)) return false;
+    if (!m.apart || !has_same_leads(&m, first)) return false;
     out_in[i] = m.apart;
   }
   return true;
 }
 
-static bool results_follow(const msc_op *op, const msc_rule *rule, int letter, int more) {
+static bool is_result_splittable(const msc_op *op, const msc_rule *rule, int letter, int more) {
   for (size_t i = 0; i < op->num_out; i++) {
     const msc_tensor_letters *t = &rule->tensor[op->num_in + i];
     bool leads = t->rank && t->dim[0].num == 1 && t->dim[0].letter[0] == letter;
-    if (has_letter(t, letter, leads) || t->rank + more > MSC_MAX_RANK) return false;
+    if (tensor_has_letter(t, letter, leads) || t->rank + more > MSC_MAX_RANK) return false;
   }
   return true;
 }
 
 /* ---- the rewrite ---- */
 
-/* Has one dimension the letters of another?  other: by letter of `rule` the one of `as_rule` that stands for it;
- * UINT8_MAX: none was met. */
-static bool same_letters(const msc_dim_letters *d, const msc_dim_letters *as, const msc_rule *rule,
-                         const msc_rule *as_rule, uint8_t *other) {
+/* True if dimension `d` of `rule` has the letters that `as` has in `as_rule`. other: for each letter of `rule` the
+ * letter of `as_rule` that stands for it; UINT8_MAX: not seen yet. */
+static bool has_same_letters(const msc_dim_letters *d, const msc_dim_letters *as, const msc_rule *rule,
+                             const msc_rule *as_rule, uint8_t *other) {
   if (d->num != as->num) return false;
   for (int l = 0; l < d->num; l++) {
     uint8_t *met = &other[d->letter[l]];
@@ -131,8 +136,8 @@ static bool same_letters(const msc_dim_letters *d, const msc_dim_letters *as, co
   return true;
 }
 
-/* Have dimensions 0 to num - 1 letters of their own, those of `lead` (-1: none was met), that may be cut as the
- * merged one may? */
+/* True if dimensions 0 to num - 1 have a letter each, those in `lead` (-1: not seen yet), used nowhere else in the
+ * tensor and with the properties of the merged letter. */
 static bool leads_are_free(const msc_tensor_letters *t, int num, const msc_letter *merged, const msc_rule *rule,
                            int *lead) {
   for (int d = 0; d < num; d++) {
@@ -141,16 +146,16 @@ static bool leads_are_free(const msc_tensor_letters *t, int num, const msc_lette
     const msc_letter *l = &rule->letter[letter];
     if (lead[d] < 0) lead[d] = letter;
     if (lead[d] != letter || l->role != merged->role || l->expands != merged->expands ||
-        l->reduction != merged->reduction || has_letter(t, letter, d + 1))
+        l->reduction != merged->reduction || tensor_has_letter(t, letter, d + 1))
       return false;
   }
   return true;
 }
 
-/* Does `copy` do along every other dimension what op does?  Its rule must be op's, with `num` letters instead of
- * `letter`: ops that count their dimensions from the first, as batch_norm its channels, do otherwise on
- * more of them. */
-static bool means_the_same(const msc_op *copy, const msc_rule *was, int letter, int num, msc_arena *arena) {
+/* True if `copy` does along every other dimension what op does: its rule must be op's with `num` letters in place of
+ * `letter`. Ops that count dimensions from the first, as batch_norm finds its channels, do something else on more of
+ * them. */
+static bool computes_the_same_on_split(const msc_op *copy, const msc_rule *was, int letter, int num, msc_arena *arena) {
   msc_rule now;
   uint8_t other[MSC_MAX_LETTERS];
   int lead[MSC_MAX_RANK];
@@ -161,25 +166,27 @@ static bool means_the_same(const msc_op *copy, const msc_rule *was, int letter, 
   for (int i = 0; i < num; i++) lead[i] = -1;
   for (size_t i = 0; i < was->num_tensors; i++) {
     const msc_tensor_letters *a = &was->tensor[i], *b = &now.tensor[i];
-    bool leads = has_letter(a, letter, 0);
+    bool leads = tensor_has_letter(a, letter, 0);
     if (a->rank + (leads ? num - 1 : 0) != b->rank ||
         (leads && !leads_are_free(b, num, &was->letter[letter], &now, lead)))
       return false;
     for (int d = leads; d < a->rank; d++)
-      if (!same_letters(&a->dim[d], &b->dim[leads ? d + num - 1 : d], was, &now, other)) return false;
+      if (!has_same_letters(&a->dim[d], &b->dim[leads ? d + num - 1 : d], was, &now, other)) return false;
   }
   return true;
 }
 
-/* op on `in`, in front of it; NULL, and nothing is left of it: it would do something else there. */
-static msc_op *apart_op(msc_op *op, msc_value *const *in, const msc_rule *rule, int letter, int num, msc_arena *arena) {
+/* Builds op on the operands `in`, in front of it. NULL, with nothing left behind, if it would compute something
+ * else. */
+static msc_op *build_split_op(msc_op *op, msc_value *const *in, const msc_rule *rule, int letter, int num,
+                              msc_arena *arena) {
   msc_op *copy = msc_op_copy(op->block->func, op, in);
   if (op->kind == OP_matmul) copy->kind = OP_batch_matmul;
   if (has_axis(op) && msc_op_int(op, "axis") > 0)
-    msc_op_set(copy, "axis", msc_int(msc_op_int(op, "axis") + num - 1)); /* given, or the default */
+    msc_op_set(copy, "axis", msc_int(msc_op_int(op, "axis") + num - 1)); /* set even where the default applied */
   msc_insert_before(op, copy);
   msc_diag_mark before = msc_mark_diags(msc_op_ctx(op));
-  if (msc_infer(copy) && means_the_same(copy, rule, letter, num, arena)) return copy;
+  if (msc_infer(copy) && computes_the_same_on_split(copy, rule, letter, num, arena)) return copy;
   msc_forget_diags(msc_op_ctx(op), before);
   msc_op_erase(copy);
   return NULL;
@@ -196,15 +203,16 @@ static void merge_result(msc_op *op, const msc_op *like, msc_value *from, msc_va
   msc_replace_uses(to, &back->out[0]);
 }
 
-/* True: the op works on what the reshape of operand `first` merged. */
-static bool unmerged(msc_op *op, msc_arena *arena, const merge *first, size_t operand) {
+/* Moves the reshape of operand `first` behind the op. False: not possible, nothing changed. */
+static bool move_reshape_behind(msc_op *op, msc_arena *arena, const merge *first, size_t operand) {
   msc_rule rule;
-  if (!same_block(op, first->by) || speaks_of_dims(op) || !msc_rule_of(op, arena, &rule)) return false;
+  if (!is_in_same_block(op, first->by) || has_dim_attributes(op) || !msc_rule_of(op, arena, &rule)) return false;
   int letter = lead_letter(op, &rule, operand), more = first->num - 1;
   if (letter < 0 || (has_axis(op) && msc_op_int(op, "axis") % op->in[operand].value->type->rank == 0)) return false;
   msc_value **in = msc_new_array(arena, msc_value *, op->num_in);
-  if (!take_apart(op, &rule, letter, first, in) || !results_follow(op, &rule, letter, more)) return false;
-  msc_op *copy = apart_op(op, in, &rule, letter, first->num, arena);
+  if (!collect_split_operands(op, &rule, letter, first, in) || !is_result_splittable(op, &rule, letter, more))
+    return false;
+  msc_op *copy = build_split_op(op, in, &rule, letter, first->num, arena);
   if (!copy) return false;
   for (size_t i = 0; i < op->num_out; i++) {
     if (copy->out[i].type->rank != op->out[i].type->rank) merge_result(op, first->by, &copy->out[i], &op->out[i]);
@@ -214,12 +222,12 @@ static bool unmerged(msc_op *op, msc_arena *arena, const merge *first, size_t op
   return true;
 }
 
-static bool try_op(msc_op *op, msc_arena *arena) {
+static bool try_to_unmerge(msc_op *op, msc_arena *arena) {
   if (!(msc_info(op)->flags & MSC_PURE) || op->body || op->letters || msc_is_told(op) || op->kind == OP_reshape)
     return false;
   for (size_t i = 0; i < op->num_in; i++) {
     merge m = merge_of(op->in[i].value);
-    if (m.apart) return unmerged(op, arena, &m, i);
+    if (m.apart) return move_reshape_behind(op, arena, &m, i);
   }
   return false;
 }
@@ -231,7 +239,7 @@ bool pass_unmerge(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next)
     for (msc_op *op = f->body->first, *next; op; op = next) {
       next = op->next;
-      num += try_op(op, pass->scratch);
+      num += try_to_unmerge(op, pass->scratch);
     }
   msc_stat(pass, "ops on dimensions apart", num);
   return msc_num_errors(pass->ctx) == 0;
