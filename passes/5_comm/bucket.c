@@ -1,14 +1,14 @@
-/* bucket: all_reduce, reduce_scatter and all_gather of gradients and parameters -> one for several, and `bucket`, its
- * number.
+/* bucket: all_reduce, reduce_scatter and all_gather of gradients and parameters -> one op for several of them, with its
+ * number as `bucket`.
  *
- * Those of one kind, reduction, element type and group go together when no path leads from the result of one to the
- * operand of another: that many others of its class lie on the longest path to a collective, its zone, must be equal.
- * Classes are put together one after the other, so what one has joined the next sees as one op, and no cycle can arise.
- * Which of a zone:
- *   ids       equal ones of 1 and more, from the op, the parameter or the ops that use it; 0: alone
- *   sizes     in the order in which they are ready, until a number of bytes is there
+ * Collectives of one class (kind, reduction, element type and group) may be merged if no path leads from the result of
+ * one to the operand of another. That holds for those with the same zone: the number of members of the class on the
+ * longest path to the collective. Classes are merged one after the other, so a later class sees an earlier bucket as
+ * one op, and no cycle can arise. Which collectives of a zone are merged:
+ *   ids       those with an equal number of 1 or more, from the op, the parameter or the ops that use it; 0: never
+ *   sizes     in the order in which they are ready, until a number of bytes is reached
  *   indices   after so many, in that order
- *   optimal   so that the last transfer ends first, by the times of the cost model; where no key says otherwise */
+ *   optimal   so that the last transfer ends first by the cost model; the rule if no key sets another */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ typedef enum { ALONE, OPTIMAL, BY_BYTES, BY_INDEX } way;
 typedef struct {
   way way;
   size_t num;
-  const int64_t *number; /* caps in bytes, or indices */
+  const int64_t *number; /* limits in bytes, or indices */
 } rule;
 
 typedef struct {
@@ -39,11 +39,11 @@ typedef struct {
 
 /* ---- what the configuration wants ---- */
 
-static const char *operator_of(msc_op_kind kind) {
+static const char *fusion_key_of(msc_op_kind kind) {
   return kind == OP_all_reduce ? "allreduce" : kind == OP_all_gather ? "allgather" : "reducescatter";
 }
 
-static rule numbers_of(msc_arena *arena, way w, const msc_attr_value *v, int64_t unit) {
+static rule read_fusion_limits(msc_arena *arena, way w, const msc_attr_value *v, int64_t unit) {
   bool list = v->kind == MSC_ATTR_LIST;
   size_t num = list ? v->list.num : 1;
   int64_t *n = msc_new_array(arena, int64_t, num);
@@ -54,36 +54,37 @@ static rule numbers_of(msc_arena *arena, way w, const msc_attr_value *v, int64_t
   return (rule){w, num, n};
 }
 
-static const msc_attr_value *field(const msc_attr_value *dict, const char *name) {
+static const msc_attr_value *config_field(const msc_attr_value *dict, const char *name) {
   for (size_t i = 0; dict && i < dict->dict.num; i++)
-    if (!strcmp(dict->dict.a[i].name, name)) return &dict->dict.a[i].value; /* in the order of the file, not sorted */
+    /* the dictionary is in the order of the file, not sorted */
+    if (!strcmp(dict->dict.a[i].name, name)) return &dict->dict.a[i].value;
   return NULL;
 }
 
-/* config/check.c has filled in the operators that comm_fusion leaves out. */
-static rule rule_of(const bucketing *z, msc_op_kind kind) {
+/* Reads the rule for one kind of collective. config/check.c has filled in the kinds that comm_fusion leaves out. */
+static rule read_fusion_rule(const bucketing *z, msc_op_kind kind) {
   static const int64_t automatic = 64 << 20;
   msc_arena *arena = z->pass->scratch;
   const msc_attr_value *fusion = msc_config_value(z->pass->config, MSC_KEY_comm_fusion),
                        *list = msc_config_value(z->pass->config, MSC_KEY_all_reduce_fusion_config);
-  const msc_attr_value *one = field(fusion, operator_of(kind)), *mode = field(one, "mode"),
-                       *config = field(one, "config");
-  if (!fusion) return list && kind == OP_all_reduce ? numbers_of(arena, BY_INDEX, list, 1) : (rule){.way = OPTIMAL};
-  if (mode && !strcmp(mode->s, "size")) return numbers_of(arena, BY_BYTES, config, 1 << 20);
-  if (mode && !strcmp(mode->s, "index")) return numbers_of(arena, BY_INDEX, config, 1);
+  const msc_attr_value *one = config_field(fusion, fusion_key_of(kind)), *mode = config_field(one, "mode"),
+                       *config = config_field(one, "config");
+  if (!fusion) return list && kind == OP_all_reduce ? read_fusion_limits(arena, BY_INDEX, list, 1) : (rule){.way = OPTIMAL};
+  if (mode && !strcmp(mode->s, "size")) return read_fusion_limits(arena, BY_BYTES, config, 1 << 20);
+  if (mode && !strcmp(mode->s, "index")) return read_fusion_limits(arena, BY_INDEX, config, 1);
   return config && config->kind == MSC_ATTR_STR ? (rule){.way = OPTIMAL} : (rule){BY_BYTES, 1, &automatic};
 }
 
-/* Nothing at all is put together, whatever ids say. */
-static bool is_off(const msc_config *config) {
-  const msc_attr_value *open = field(msc_config_value(config, MSC_KEY_comm_fusion), "openstate");
+/* True if the configuration forbids merging, whatever ids say. */
+static bool is_fusion_off(const msc_config *config) {
+  const msc_attr_value *open = config_field(msc_config_value(config, MSC_KEY_comm_fusion), "openstate");
   return open && !open->b;
 }
 
 /* ---- times ---- */
 
-/* Operands are there when the op that makes them has run.  What waits for the collectives themselves does not hold up
- * the rest; what is gathered before it is used does. */
+/* Sets when the operand of each candidate is ready: when the op that makes it has run. Ops that wait for a candidate
+ * do not delay the others; gathers of parameters before their use do. */
 static void set_ready_times(bucketing *z) {
   msc_arena *arena = z->pass->scratch;
   msc_depend d = msc_depend_of(arena, z->f);
@@ -105,17 +106,17 @@ static void set_ready_times(bucketing *z) {
   }
 }
 
-/* In ready order, those that are ready at once in program order. */
-static int by_ready(const void *a, const void *b) {
+/* In ready order; those that are ready at the same time in program order. */
+static int compare_ready_times(const void *a, const void *b) {
   const comm_candidate *x = a, *y = b;
   if (x->ready_ns != y->ready_ns) return x->ready_ns < y->ready_ns ? -1 : 1;
   return x->op->id < y->op->id ? -1 : x->op->id > y->op->id;
 }
 
-/* Their places in the order of their kind, by which indices count. */
+/* Sorts the candidates by ready time and numbers those of each kind; `index` rules count by that number. */
 static void number_candidates(bucketing *z) {
   size_t next[3] = {0};
-  qsort(z->c, z->num, sizeof *z->c, by_ready);
+  qsort(z->c, z->num, sizeof *z->c, compare_ready_times);
   for (size_t i = 0; i < z->num; i++) {
     comm_candidate *c = &z->c[i];
     int k = c->op->kind == OP_all_reduce ? 0 : c->op->kind == OP_all_gather ? 1 : 2;
@@ -126,19 +127,20 @@ static void number_candidates(bucketing *z) {
 
 /* ---- classes and zones ---- */
 
-static bool same_attr(const msc_op *a, const msc_op *b, const char *name) {
+static bool has_equal_attr(const msc_op *a, const msc_op *b, const char *name) {
   const msc_attr_value *x = msc_op_attr(a, name), *y = msc_op_attr(b, name);
   return x && y ? msc_attr_equal(x, y) : x == y;
 }
 
-static bool same_class(const bucketing *z, size_t i, size_t k) {
+static bool is_same_class(const bucketing *z, size_t i, size_t k) {
   const msc_op *a = z->c[i].op, *b = z->c[k].op;
   return a->kind == b->kind && z->digits[i] == z->digits[k] &&
          a->in[0].value->type->dtype == b->in[0].value->type->dtype && z->c[i].at_once == z->c[k].at_once &&
-         same_attr(a, b, "stage") && same_attr(a, b, "axes") && same_attr(a, b, "dim") && same_attr(a, b, "reduction");
+         has_equal_attr(a, b, "stage") && has_equal_attr(a, b, "axes") && has_equal_attr(a, b, "dim") &&
+         has_equal_attr(a, b, "reduction");
 }
 
-/* How many of the class lie on the longest path to each of it. */
+/* Sets the zone of each member: how many members lie on the longest path to it. */
 static void set_zones(bucketing *z, size_t num, const size_t *member) {
   msc_depend d = msc_depend_of(z->pass->scratch, z->f);
   uint32_t *depth = msc_new_array(z->pass->scratch, uint32_t, d.num_ops),
@@ -150,9 +152,9 @@ static void set_zones(bucketing *z, size_t num, const size_t *member) {
   for (size_t i = 0; i < num; i++) z->zone[member[i]] = depth[z->c[member[i]].op->id];
 }
 
-/* ---- putting together ---- */
+/* ---- merging ---- */
 
-static msc_op *put_together(bucketing *z, size_t num, const size_t *member) {
+static msc_op *merge_collectives(bucketing *z, size_t num, const size_t *member) {
   static const char *const kept[] = {"axes", "dim", "reduction", "stage"};
   msc_op *first = z->c[member[0]].op, *last = first;
   msc_value **in = msc_new_array(z->pass->scratch, msc_value *, num);
@@ -177,9 +179,9 @@ static msc_op *put_together(bucketing *z, size_t num, const size_t *member) {
   return all;
 }
 
-/* Behind what makes its last operand, and behind buckets that are there: they leave in the order in which
- * they are ready. */
-static void start_early(msc_op *op) {
+/* Moves the collective directly behind the op that makes its last operand, and behind buckets already there, so that
+ * buckets are sent in the order in which they are ready. */
+static void move_after_operands(msc_op *op) {
   msc_op *after = NULL;
   for (size_t i = 0; i < op->num_in; i++) {
     msc_op *def = op->in[i].value->def;
@@ -193,21 +195,21 @@ static void start_early(msc_op *op) {
   msc_insert_after(after, op);
 }
 
-static void make_bucket(bucketing *z, size_t num, const size_t *member) {
+static void form_bucket(bucketing *z, size_t num, const size_t *member) {
   int64_t bytes = 0, ready = 0;
   for (size_t i = 0; i < num; i++) {
     const comm_candidate *c = &z->c[member[i]];
     bytes += comm_bytes_of(c->op, 0);
     if (c->ready_ns > ready) ready = c->ready_ns;
   }
-  msc_op *op = num > 1 ? put_together(z, num, member) : z->c[member[0]].op;
-  if (!z->c[member[0]].at_once) start_early(op);
+  msc_op *op = num > 1 ? merge_collectives(z, num, member) : z->c[member[0]].op;
+  if (!z->c[member[0]].at_once) move_after_operands(op);
   msc_op_set(op, "bucket", msc_int(z->buckets++));
   msc_remark(z->pass, op, "%zu together, %" PRId64 " bytes, ready after %" PRId64 " ns", num, bytes, ready);
 }
 
-/* The block again so that every op comes after what it waits for: one whose turn comes too early follows as soon
- * as it can. */
+/* Sorts the ops of the block topologically. Each op keeps its turn; one whose turn comes before its operands follows
+ * as soon as they are made. */
 static void restore_order(bucketing *z) {
   msc_arena *a = z->pass->scratch;
   msc_depend d = msc_depend_of(a, z->f);
@@ -235,8 +237,8 @@ static void restore_order(bucketing *z) {
 
 /* ---- one class ---- */
 
-/* Of members that may go together, in ready order. */
-static void group_automatically(bucketing *z, const rule *r, size_t num, const size_t *member) {
+/* Forms buckets, by the rule of the configuration, of members that may be merged, given in ready order. */
+static void form_buckets_by_rule(bucketing *z, const rule *r, size_t num, const size_t *member) {
   msc_arena *arena = z->pass->scratch;
   comm_item *item = msc_new_array(arena, comm_item, num);
   size_t *end = msc_new_array(arena, size_t, num), *number = msc_new_array(arena, size_t, num), groups = num;
@@ -252,19 +254,19 @@ static void group_automatically(bucketing *z, const rule *r, size_t num, const s
   comm_link link = comm_link_of(&z->cost, (msc_op_kind)c->op->kind, z->digits[member[0]], few, many);
   if (r->way == BY_BYTES) groups = comm_group_by_bytes(num, item, r->num, r->number, end);
   if (r->way == BY_INDEX) groups = comm_group_by_index(num, number, r->num, r->number, end);
-  /* what is there at once would be held whole at once */
+  /* parameters that are ready at once would all be held whole at once */
   if (r->way == OPTIMAL && !c->at_once) groups = comm_group_optimal(arena, num, item, &link, end);
-  for (size_t g = 0, i = 0; g < groups; i = end[g++]) make_bucket(z, end[g] - i, member + i);
+  for (size_t g = 0, i = 0; g < groups; i = end[g++]) form_bucket(z, end[g] - i, member + i);
 }
 
-/* What decides which of a class may go together. */
+/* The key by which members of a class are sorted: equal zone and id may be merged. */
 typedef struct {
   uint32_t zone;
   int64_t id;
   size_t member;
 } choice;
 
-static int by_choice(const void *a, const void *b) {
+static int compare_choices(const void *a, const void *b) {
   const choice *x = a, *y = b;
   if (x->zone != y->zone) return x->zone < y->zone ? -1 : 1;
   if (x->id != y->id) return x->id < y->id ? -1 : 1;
@@ -273,23 +275,23 @@ static int by_choice(const void *a, const void *b) {
 
 static void bucket_class(bucketing *z, size_t num, size_t *member) {
   choice *c = msc_new_array(z->pass->scratch, choice, num);
-  rule r = rule_of(z, (msc_op_kind)z->c[member[0]].op->kind);
+  rule r = read_fusion_rule(z, (msc_op_kind)z->c[member[0]].op->kind);
   set_zones(z, num, member);
   for (size_t i = 0; i < num; i++) c[i] = (choice){z->zone[member[i]], z->c[member[i]].id, member[i]};
-  qsort(c, num, sizeof *c, by_choice);
+  qsort(c, num, sizeof *c, compare_choices);
   for (size_t i = 0; i < num; i++) member[i] = c[i].member;
   for (size_t i = 0, end; i < num; i = end) {
     for (end = i + 1; end < num && c[end].zone == c[i].zone && c[end].id == c[i].id;) end++;
-    if (c[i].id < 0) group_automatically(z, &r, end - i, member + i);
-    if (c[i].id > 0) make_bucket(z, end - i, member + i);
+    if (c[i].id < 0) form_buckets_by_rule(z, &r, end - i, member + i);
+    if (c[i].id > 0) form_bucket(z, end - i, member + i);
   }
   restore_order(z);
 }
 
 /* ---- all ---- */
 
-static void warn_indices(const bucketing *z) {
-  rule r = rule_of(z, OP_all_reduce);
+static void warn_of_unused_indices(const bucketing *z) {
+  rule r = read_fusion_rule(z, OP_all_reduce);
   const msc_config *config = z->pass->config;
   msc_key key = msc_config_value(config, MSC_KEY_comm_fusion) ? MSC_KEY_comm_fusion : MSC_KEY_all_reduce_fusion_config;
   size_t count = 0;
@@ -309,11 +311,11 @@ static void bucket_func(bucketing *z) {
   z->digits = msc_new_array(arena, const msc_layout *, z->num);
   set_ready_times(z);
   number_candidates(z);
-  warn_indices(z);
+  warn_of_unused_indices(z);
   for (size_t i = 0; i < z->num; i++) {
     size_t num = 0;
     for (size_t k = i; k < z->num && !taken[i]; k++)
-      if (!taken[k] && same_class(z, i, k)) member[num++] = k;
+      if (!taken[k] && is_same_class(z, i, k)) member[num++] = k;
     for (size_t k = 0; k < num; k++) taken[member[k]] = true;
     if (num) bucket_class(z, num, member);
   }
@@ -324,7 +326,7 @@ bool pass_bucket(msc_pass_ctx *pass, msc_module *m) {
     bucketing z = {.pass = pass, .f = f};
     msc_cost_of(msc_pass_cluster(pass), &m->mesh, &z.cost);
     z.c = comm_candidates(pass->scratch, f, &z.num);
-    if (z.num && !is_off(pass->config)) bucket_func(&z);
+    if (z.num && !is_fusion_off(pass->config)) bucket_func(&z);
     for (msc_op *op = f->body->first; op; op = op->next) msc_op_unset(op, "comm_fusion");
     msc_stat(pass, "buckets", z.buckets);
     msc_stat(pass, "collectives put together", z.joined);

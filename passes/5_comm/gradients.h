@@ -1,5 +1,5 @@
-/* gradients.h: which collectives of a function serve its parameters: sums of gradients, gathered
- * parts of parameters. */
+/* gradients.h: the collectives of a function that serve its parameters: they sum gradients or gather parts of
+ * parameters. */
 #ifndef MSC_PASSES_5_COMM_GRADIENTS_H
 #define MSC_PASSES_5_COMM_GRADIENTS_H
 
@@ -7,14 +7,14 @@
 
 typedef struct {
   msc_op *op;          /* all_reduce, reduce_scatter or all_gather of one value */
-  bool serves;         /* a parameter; else it is here for its user's sake, who gave it an id */
-  bool at_once;        /* a parameter's parts, which are there before anything runs */
-  int64_t id;          /* what the user wants it fused with: -1 not said, 0 nothing */
-  int64_t ready_ns;    /* when its operand is there */
-  size_t number;       /* of those of its kind without an id, in ready order */
+  bool serves;         /* carries a gradient or a parameter; false: it is a candidate because the user gave it an id */
+  bool at_once;        /* gathers parts of a parameter, which are ready before anything runs */
+  int64_t id;          /* the number of the bucket that the user wants: -1 not given, 0 none */
+  int64_t ready_ns;    /* when its operand is ready */
+  size_t number;       /* index in ready order among those of its kind without an id */
 } comm_candidate;
 
-/* In program order, untimed. */
+/* Returns the candidates in program order; ready_ns and number are not set yet. */
 comm_candidate *comm_candidates(msc_arena *arena, msc_func *f, size_t *out_num);
 
 #endif

@@ -1,4 +1,4 @@
-/* grouping.c: values in ready order -> runs of neighbours that are sent together (see grouping.h). */
+/* grouping.c: splits values in ready order into runs of neighbours, each sent as one bucket (see grouping.h). */
 #include "passes/5_comm/grouping.h"
 
 size_t comm_group_by_bytes(size_t num, const comm_item *item, size_t num_caps, const int64_t *cap, size_t *out_end) {
@@ -24,18 +24,18 @@ size_t comm_group_by_index(size_t num, const size_t *number, size_t num_cuts, co
 }
 
 /* ---- the optimum ----
- * f(j), when the first j values are there: the minimum over the start i of the last group of max(f(i), ready(j)) +
- * cost(i, j).  f never falls, so of the starts that the link is idle for (f(i) <= ready(j)) the last one is best; the
- * others want the least f(i) - ns_per_byte * bytes(0, i), a minimum over a window whose ends only advance: a queue of
- * candidates in rising order. */
+ * f(j) is the earliest time by which the first j values are sent: the minimum over the start i of the last group of
+ * max(f(i), ready(j)) + cost(i, j). f never falls, so of the starts for which the link is idle (f(i) <= ready(j)) the
+ * last one is best; of the others, the one with the least f(i) - ns_per_byte * bytes(0, i). That is a minimum over a
+ * window whose ends only advance: a queue of candidates in rising order. */
 
 typedef struct {
   size_t num;
   const comm_link *link;
-  double *ready, *sent, *f; /* by number of values: of the last one; time to send their bytes; as above */
+  double *ready, *sent, *f; /* by number of values j: ready time of value j; time to send the first j; f(j) */
 } optimum;
 
-static double ends(const optimum *z, size_t i, size_t j) {
+static double group_end_time(const optimum *z, size_t i, size_t j) {
   double begin = z->f[i] > z->ready[j] ? z->f[i] : z->ready[j];
   return begin + z->link->start_ns + (z->sent[j] - z->sent[i]);
 }
@@ -48,16 +48,16 @@ static void find_earliest(optimum *z, size_t *queue) {
     while (tail > head && z->f[queue[tail - 1]] - z->sent[queue[tail - 1]] > key) tail--;
     queue[tail++] = j - 1;
     while (head < tail && queue[head] <= idle) head++;
-    z->f[j] = ends(z, idle, j);
-    if (head < tail && ends(z, queue[head], j) < z->f[j]) z->f[j] = ends(z, queue[head], j);
+    z->f[j] = group_end_time(z, idle, j);
+    if (head < tail && group_end_time(z, queue[head], j) < z->f[j]) z->f[j] = group_end_time(z, queue[head], j);
   }
 }
 
-/* The largest group that ends with value j by the deadline: its first value. */
-static size_t largest(const optimum *z, size_t j, double deadline) {
+/* The first value of the largest group that ends with value j by the deadline. */
+static size_t first_of_largest_group(const optimum *z, size_t j, double deadline) {
   size_t first = j - 1;
   for (size_t i = j; i-- > 0 && z->ready[j] + z->link->start_ns + (z->sent[j] - z->sent[i]) <= deadline;)
-    if (ends(z, i, j) <= deadline) first = i;
+    if (group_end_time(z, i, j) <= deadline) first = i;
   return first;
 }
 
@@ -74,14 +74,14 @@ size_t comm_group_optimal(msc_arena *arena, size_t num, const comm_item *item, c
     z.sent[j] = z.sent[j - 1] + link->ns_per_byte * (double)item[j - 1].bytes;
   }
   find_earliest(&z, msc_new_array(arena, size_t, num + 1));
-  double deadline = z.f[num] * (1 + 1e-12); /* what rounding may add up to */
+  double deadline = z.f[num] * (1 + 1e-12); /* a margin for rounding */
   for (size_t j = num; j > 0;) {
-    size_t i = largest(&z, j, deadline);
+    size_t i = first_of_largest_group(&z, j, deadline);
     out_end[groups++] = j;
     deadline -= link->start_ns + (z.sent[j] - z.sent[i]);
     j = i;
   }
-  for (size_t a = 0, b = groups; a + 1 < b; a++) { /* they were found last first */
+  for (size_t a = 0, b = groups; a + 1 < b; a++) { /* groups were found from the last to the first */
     size_t end = out_end[--b];
     out_end[b] = out_end[a];
     out_end[a] = end;

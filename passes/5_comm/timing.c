@@ -1,4 +1,4 @@
-/* timing.c: ops and collectives in, their times on the described cluster out (see timing.h). */
+/* timing.c: the times of ops and collectives on the described cluster (see timing.h). */
 #include "passes/5_comm/timing.h"
 
 #include <math.h>
@@ -8,8 +8,8 @@
 
 /* ---- work ---- */
 
-/* Into how many parts the work is cut: every digit that cuts a tensor cuts a letter of the op. */
-static double parts_of(const msc_op *op) {
+/* The number of parts that the work of the op is cut into: every axis that cuts a tensor cuts a letter of the op. */
+static double num_work_parts(const msc_op *op) {
   const msc_mesh *mesh = &op->block->func->module->mesh;
   double parts = 1;
   for (int axis = 0; axis < mesh->num_axes; axis++) {
@@ -26,7 +26,7 @@ static double parts_of(const msc_op *op) {
   return parts;
 }
 
-static double flops_of(const msc_op *op, msc_arena *arena) {
+static double op_flops(const msc_op *op, msc_arena *arena) {
   msc_rule rule;
   double flops = 2;
   if (msc_is_windowed(op)) return 2 * msc_conv_work(op);
@@ -41,14 +41,15 @@ int64_t comm_work_ns(const msc_cost *cost, const msc_op *op, msc_arena *arena) {
   double bytes = 0;
   for (size_t i = 0; i < op->num_in; i++) bytes += (double)msc_local_bytes(op->in[i].value->type);
   for (size_t i = 0; i < op->num_out; i++) bytes += (double)msc_local_bytes(op->out[i].type);
-  double flops = info->cost == MSC_COST_FLOPS ? flops_of(op, arena) / parts_of(op) : 0;
+  double flops = info->cost == MSC_COST_FLOPS ? op_flops(op, arena) / num_work_parts(op) : 0;
   return msc_cost_work(cost, op->in[0].value->type->dtype, flops, bytes);
 }
 
 /* ---- collectives ---- */
 
-/* Digits over which `from` is partial, or by which it is cut, and `to` is not. */
-static const msc_layout *lost_digits(const msc_op *op, const msc_layout *from, const msc_layout *to, bool partial) {
+/* The digits over which `from` is partial (or, if not `partial`, by which it is cut) and `to` is not. */
+static const msc_layout *find_lost_digits(const msc_op *op, const msc_layout *from, const msc_layout *to,
+                                          bool partial) {
   msc_context *ctx = msc_op_ctx(op);
   const msc_mesh *mesh = &op->block->func->module->mesh;
   msc_atoms atoms;
@@ -75,7 +76,7 @@ const msc_layout *comm_digits_of(const msc_op *op, size_t i) {
   const msc_mesh *mesh = &op->block->func->module->mesh;
   if (op->kind != OP_all_reduce && op->kind != OP_reduce_scatter && op->kind != OP_all_gather) return NULL;
   if (!msc_op_attr(op, "axes"))
-    return lost_digits(op, op->in[i].value->type->layout, op->out[i].type->layout, op->kind != OP_all_gather);
+    return find_lost_digits(op, op->in[i].value->type->layout, op->out[i].type->layout, op->kind != OP_all_gather);
   msc_layout raw;
   int num;
   memset(&raw, 0, sizeof raw);
@@ -89,7 +90,7 @@ int64_t comm_bytes_of(const msc_op *op, size_t i) {
   return msc_local_bytes(op->kind == OP_all_gather ? op->out[i].type : op->in[i].value->type);
 }
 
-static double transfer_ns(const msc_cost *cost, msc_op_kind verb, const msc_layout *digits, int64_t bytes) {
+static double collective_ns(const msc_cost *cost, msc_op_kind verb, const msc_layout *digits, int64_t bytes) {
   msc_cost_transfer t = {.verb = verb, .ranks = msc_layout_parts(digits, 0)};
   for (int i = 0; i < digits->first[1]; i++) {
     int level = msc_cost_level(cost, digits->sub[i]);
@@ -101,7 +102,7 @@ static double transfer_ns(const msc_cost *cost, msc_op_kind verb, const msc_layo
 }
 
 comm_link comm_link_of(const msc_cost *cost, msc_op_kind verb, const msc_layout *digits, int64_t few, int64_t many) {
-  double low = transfer_ns(cost, verb, digits, few), high = transfer_ns(cost, verb, digits, many);
+  double low = collective_ns(cost, verb, digits, few), high = collective_ns(cost, verb, digits, many);
   if (many <= few) return (comm_link){.start_ns = low};
   double slope = (high - low) / (double)(many - few), start = low - slope * (double)few;
   return (comm_link){.start_ns = start > 0 ? start : 0, .ns_per_byte = slope > 0 ? slope : 0};
