@@ -1,7 +1,7 @@
 /* choose_recompute.c: recompute=auto: trials of the passes that follow -> what the backward computes again.
  *
  * What memory a choice saves, and what time it costs, is known when kernels are fused and values placed: so these
- * passes run for every choice.  Pass recompute chooses by a count of its own (passes/4_partition/choose_again.c); how
+ * passes run for every choice.  Pass recompute chooses by a count of its own (passes/4_partition/recompute_choice.c); how
  * many bytes it is to save is found here.  Of a small model any set of ops is a choice: all sets are tried, or, where
  * they are too many, one op or two less than all and more than none, again and again. */
 #include "codegen/choose_recompute.h"

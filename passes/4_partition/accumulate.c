@@ -1,9 +1,9 @@
-/* accumulate: func train over one micro-batch, with layouts -> `accumulate` between what runs for every micro-batch and
- * what runs once per step: in front of the updates and what serves them alone, and of the loss.
+/* accumulate: func train over one micro-batch, with layouts -> an op `accumulate` on every value that passes from what
+ * runs per micro-batch to what runs once per step (the updates, the ops that only updates use, and the loss).
  *
- * The sum over micro-batches is taken in the layout that the gradient has, partial or not, so what the update wants
- * beyond that is one collective per step; from zero 2 on in the layout that the update wants, for less memory and one
- * collective per micro-batch.  With gradient_fp32_sync a cast that widens the gradient comes before it: the
+ * A gradient is summed over micro-batches in the layout that it has, partial or not, so that the change to the layout
+ * of the update is one collective per step. From zero 2 on it is summed in the layout of the update: less memory, but
+ * one collective per micro-batch. With gradient_fp32_sync a cast that widens the gradient comes before the sum, so the
  * sum is f32. */
 #include <string.h>
 
@@ -16,21 +16,22 @@ typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   int64_t count;
-  bool cuts;       /* sums are cut as updates are */
+  bool cuts;       /* sums have the layouts of the updates (zero 2 and 3) */
   bool wide;       /* sums of narrow gradients are f32 */
-  bool *per_micro; /* by value id: depends on the batch */
-  bool *per_step;  /* by op id: serves updates alone */
+  bool *per_micro; /* by value id: depends on the micro-batch */
+  bool *per_step;  /* by op id: used by updates only, so runs once per step */
   msc_value **sum; /* by value id */
 } accumulating;
 
-static bool widens(const msc_op *op) {
+static bool is_widening_cast(const msc_op *op) {
   return op->kind == OP_cast && op->out[0].type->dtype == MSC_F32 && msc_dtype_bytes(op->in[0].value->type->dtype) < 4;
 }
 
-/* Gradient ops know their forward op; what has none and is used by updates only came with the optimizer. */
-static bool serves_updates(const accumulating *a, const msc_op *op) {
+/* True if every use of op leads to an update only. Gradient ops name a forward op; ops without one came with the
+ * optimizer. */
+static bool is_used_by_updates_only(const accumulating *a, const msc_op *op) {
   if (msc_info(op)->flags & MSC_UPDATE) return true;
-  if (op->forward || msc_info(op)->flags & MSC_TERMINATOR || (a->wide && widens(op))) return false;
+  if (op->forward || msc_info(op)->flags & MSC_TERMINATOR || (a->wide && is_widening_cast(op))) return false;
   bool any = false;
   for (size_t i = 0; i < op->num_out; i++)
     for (const msc_use *u = op->out[i].uses; u; u = u->next) {
@@ -40,23 +41,24 @@ static bool serves_updates(const accumulating *a, const msc_op *op) {
   return any;
 }
 
-static const msc_attr_value *stage_of(const msc_value *v) { return v->def ? msc_op_attr(v->def, "stage") : NULL; }
+static const msc_attr_value *stage_attr_of(const msc_value *v) { return v->def ? msc_op_attr(v->def, "stage") : NULL; }
 
-/* What two stages make of one parameter's gradient is added once per step, where the update is. */
+/* True if v adds what two stages contribute to the gradient of one parameter: it is added once per step, where the
+ * update is. */
 static bool is_sum_of_stages(const msc_value *v) {
   const msc_op *op = v->def;
   if (op->kind != OP_add || op->in[0].value->type != v->type || op->in[1].value->type != v->type) return false;
-  const msc_attr_value *a = stage_of(op->in[0].value), *b = stage_of(op->in[1].value);
+  const msc_attr_value *a = stage_attr_of(op->in[0].value), *b = stage_attr_of(op->in[1].value);
   return a && b && a->i != b->i;
 }
 
-/* A cast that widens such a sum widens its terms instead, each where it is made. */
+/* Replaces cast(a + b) of such a sum by cast(a) + cast(b), each cast where its operand is made. */
 static void widen_terms(const accumulating *a, msc_op *cast) {
   msc_op *add = cast->in[0].value->def;
   msc_value *in[2];
   for (int i = 0; i < 2; i++) {
     msc_op *own = msc_op_copy(a->f, cast, &add->in[i].value);
-    msc_op_set(own, "stage", *stage_of(add->in[i].value));
+    msc_op_set(own, "stage", *stage_attr_of(add->in[i].value));
     own->forward = cast->forward, own->letters = cast->letters;
     msc_insert_after(add->in[i].value->def, own);
     in[i] = &own->out[0];
@@ -70,26 +72,28 @@ static void widen_terms(const accumulating *a, msc_op *cast) {
   if (!msc_has_uses(&add->out[0])) msc_op_erase(add);
 }
 
-/* The forward adds what two stages have too, where a residual goes past one. */
+/* Widens the terms of every sum of stages that is cast. Sums in the forward, where a residual skips a stage, stay. */
 static void widen_all_terms(const accumulating *a) {
   const bool *forward = msc_forward_ops(a->pass->scratch, a->f);
   for (msc_op *op = a->f->body->first, *next; op; op = next) {
     next = op->next;
-    const msc_op *add = a->wide && widens(op) ? op->in[0].value->def : NULL;
+    const msc_op *add = a->wide && is_widening_cast(op) ? op->in[0].value->def : NULL;
     if (add && !forward[add->id] && is_sum_of_stages(op->in[0].value)) widen_terms(a, op);
   }
 }
 
-/* Sums of stages that were made again, once per step: their terms are not sent for every micro-batch. */
-static void drop_sums(const accumulating *a) {
+/* Erases the per-micro-batch sums of stages that were replaced by sums per step, so that their terms are not sent
+ * for every micro-batch. */
+static void erase_replaced_sums(const accumulating *a) {
   for (msc_op *op = a->f->body->last, *previous; op; op = previous) {
     previous = op->prev;
     if (op->num_out == 1 && is_sum_of_stages(&op->out[0]) && !msc_has_uses(&op->out[0])) msc_op_erase(op);
   }
 }
 
-/* In the layout `want`; NULL: in its own.  `mean`: divided by the number of micro-batches. */
-static msc_value *sum_where_made(accumulating *a, msc_value *v, const msc_layout *want, bool mean) {
+/* Builds the sum of v over micro-batches behind v, in the layout `want` (NULL: the layout of v); `mean`: divided by
+ * the number of micro-batches. */
+static msc_value *accumulate_where_made(accumulating *a, msc_value *v, const msc_layout *want, bool mean) {
   msc_builder b = {.func = a->f, .block = a->f->body, .before = v->def->next, .loc = v->def->loc, .name = v->def->name};
   msc_attr attrs[2] = {msc_named(a->pass->ctx, "count", msc_int(a->count)),
                        msc_named(a->pass->ctx, "mean", msc_bool(true))};
@@ -101,16 +105,16 @@ static msc_value *sum_where_made(accumulating *a, msc_value *v, const msc_layout
     msc_op_set(op, "in_layout", msc_list(a->pass->ctx, 1, &text));
     op->out[0].type = msc_type_with_layout(a->pass->ctx, v->type, want);
   }
-  if (stage_of(v)) msc_op_set(op, "stage", *stage_of(v));
+  if (stage_attr_of(v)) msc_op_set(op, "stage", *stage_attr_of(v));
   msc_stat(a->pass, "sums over micro-batches", 1);
   return &op->out[0];
 }
 
-static msc_value *sum_of(accumulating *a, msc_op *user, msc_value *v, const msc_layout *want);
+static msc_value *accumulate_gradient(accumulating *a, msc_op *user, msc_value *v, const msc_layout *want);
 
-static msc_value *sum_of_stages(accumulating *a, msc_op *user, const msc_op *add, const msc_layout *want) {
+static msc_value *add_stage_sums(accumulating *a, msc_op *user, const msc_op *add, const msc_layout *want) {
   msc_context *ctx = a->pass->ctx;
-  msc_value *in[2] = {sum_of(a, user, add->in[0].value, want), sum_of(a, user, add->in[1].value, want)};
+  msc_value *in[2] = {accumulate_gradient(a, user, add->in[0].value, want), accumulate_gradient(a, user, add->in[1].value, want)};
   msc_builder b = {.func = a->f, .block = a->f->body, .before = user, .loc = add->loc, .name = add->name};
   msc_value *sum = msc_build(&b, OP_add, 2, in);
   if (!sum) return NULL;
@@ -122,37 +126,38 @@ static msc_value *sum_of_stages(accumulating *a, msc_op *user, const msc_op *add
   return sum;
 }
 
-/* Of a gradient. */
-static msc_value *sum_of(accumulating *a, msc_op *user, msc_value *v, const msc_layout *want) {
+/* The sum of gradient v over micro-batches for `user`, built on first use. */
+static msc_value *accumulate_gradient(accumulating *a, msc_op *user, msc_value *v, const msc_layout *want) {
   if (!a->sum[v->id])
-    a->sum[v->id] = is_sum_of_stages(v) ? sum_of_stages(a, user, v->def, want) : sum_where_made(a, v, want, false);
+    a->sum[v->id] =
+        is_sum_of_stages(v) ? add_stage_sums(a, user, v->def, want) : accumulate_where_made(a, v, want, false);
   return a->sum[v->id];
 }
 
-static bool is_summed(const accumulating *a, const msc_value *v) {
+static bool is_accumulated(const accumulating *a, const msc_value *v) {
   return v->def && v->def->kind != OP_accumulate && a->per_micro[v->id] && !a->per_step[v->def->id];
 }
 
-static bool serve_update(accumulating *a, msc_op *op, size_t operand) {
+static bool accumulate_operand(accumulating *a, msc_op *op, size_t operand) {
   msc_value *v = op->in[operand].value;
   const msc_layout *want = NULL;
-  if (!is_summed(a, v)) return true;
+  if (!is_accumulated(a, v)) return true;
   if (a->cuts && v->type->layout && v->type->rank) MSC_TRY(shard_wanted(op, operand, &want));
-  msc_value *sum = sum_of(a, op, v, want);
+  msc_value *sum = accumulate_gradient(a, op, v, want);
   if (sum) msc_set_operand(op, operand, sum);
   return sum != NULL;
 }
 
-/* One sum whoever makes its terms; the first stage tells it: it adds up what every micro-batch had, so that no stage
- * waits for the last one's update. */
-static bool sum_loss(accumulating *a, msc_op *ret, size_t operand) {
+/* Accumulates the loss. The sum belongs to stage 0, which adds up what every micro-batch sent to it, so that no
+ * stage waits for the last one's update. */
+static bool accumulate_loss(accumulating *a, msc_op *ret, size_t operand) {
   msc_value *v = ret->in[operand].value;
-  if (!is_summed(a, v)) return true;
+  if (!is_accumulated(a, v)) return true;
   msc_value *sum =
-      a->sum[v->id] ? a->sum[v->id] : sum_where_made(a, v, NULL, msc_func_attr(a->f, "micro_mean") != NULL);
+      a->sum[v->id] ? a->sum[v->id] : accumulate_where_made(a, v, NULL, msc_func_attr(a->f, "micro_mean") != NULL);
   if (!sum) return false;
   msc_set_operand(ret, operand, sum);
-  if (sum->def->kind == OP_accumulate && stage_of(sum)) msc_op_set(sum->def, "stage", msc_int(0));
+  if (sum->def->kind == OP_accumulate && stage_attr_of(sum)) msc_op_set(sum->def, "stage", msc_int(0));
   return true;
 }
 
@@ -169,12 +174,12 @@ bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
   a.per_micro = msc_micro_values(pass->scratch, a.f);
   a.per_step = msc_new_array(pass->scratch, bool, n.num_ops);
   a.sum = msc_new_array(pass->scratch, msc_value *, n.num_values);
-  for (msc_op *op = a.f->body->last; op; op = op->prev) a.per_step[op->id] = serves_updates(&a, op);
+  for (msc_op *op = a.f->body->last; op; op = op->prev) a.per_step[op->id] = is_used_by_updates_only(&a, op);
   for (msc_op *op = a.f->body->first; op; op = op->next)
     for (size_t i = 0; i < op->num_in && op->kind != OP_accumulate && a.per_step[op->id]; i++)
-      MSC_TRY(serve_update(&a, op, i));
-  MSC_TRY(sum_loss(&a, a.f->body->last, (size_t)loss->i));
-  drop_sums(&a);
+      MSC_TRY(accumulate_operand(&a, op, i));
+  MSC_TRY(accumulate_loss(&a, a.f->body->last, (size_t)loss->i));
+  erase_replaced_sums(&a);
   msc_func_set(a.f, "accumulated", msc_bool(true));
   return true;
 }

@@ -1,9 +1,9 @@
-/* aggregate: what a gradient meets between its sum over the replicas and the optimizer: gradients_mean,
+/* aggregate: the ops between the sum of a gradient over the replicas and the optimizer, for gradients_mean and
  * gradient_fp32_sync.
  *
- * gradients_mean divides every gradient by one number, the parts that the batch is cut into (the function's attribute
- * gradients_over), so that together they are the gradient of one loss.  gradients_mean_of parameter: each by the ranks
- * that it is summed over, which differ where layouts do. */
+ * gradients_mean divides every gradient by the number of parts that the batch is cut into (the function attribute
+ * gradients_over), so that together they are the gradient of one loss. With gradients_mean_of `parameter` each is
+ * divided by the number of ranks over which it is summed, which differs where layouts do. */
 #include <string.h>
 
 #include "passes/2_train/batch.h"
@@ -15,22 +15,22 @@ typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   bool wide;
-  int64_t over;              /* what every gradient is divided by; 0: each by its own replicas; 1: by nothing */
+  int64_t over;              /* divisor of every gradient; 0: each by the number of its own replicas; 1: none */
   const bool *is_optimizers; /* by op id */
   struct {
     const msc_layout *want;
     msc_value *value;
-  } *brought; /* by value id */
+  } *brought; /* by value id: the gradient as an earlier user got it, and in which layout */
 } aggregating;
 
-static int64_t replicas(const msc_layout *l) {
+static int64_t num_partial_ranks(const msc_layout *l) {
   int64_t n = 1;
   for (int i = 0; i < l->num_partial; i++) n *= l->sub[l->first[l->rank] + i].size;
   return n;
 }
 
-/* The most parts that an op cuts the batch of the inputs into. */
-static int64_t parts_of_batch(msc_func *f, msc_arena *arena) {
+/* The largest number of parts into which an op cuts the batch of the inputs; 0 after a report. */
+static int64_t num_batch_parts(msc_func *f, msc_arena *arena) {
   msc_batch_reading r;
   int64_t size = 0, parts = 1;
   msc_batch_begin(&r, f, arena, MSC_BATCH_ANYHOW);
@@ -49,8 +49,8 @@ static int64_t parts_of_batch(msc_func *f, msc_arena *arena) {
   return parts;
 }
 
-/* Is the operand a gradient, and not of the optimizer's making? */
-static bool is_gradient(const aggregating *a, const msc_op *op, size_t at) {
+/* True if operand `at` is a gradient of the model, not a value of the optimizer. */
+static bool is_optimizer_gradient(const aggregating *a, const msc_op *op, size_t at) {
   const msc_value *v = op->in[at].value;
   if (!v->def || a->is_optimizers[v->def->id] || msc_info(v->def)->flags & MSC_UPDATE || !msc_is_float(v->type->dtype))
     return false;
@@ -58,9 +58,9 @@ static bool is_gradient(const aggregating *a, const msc_op *op, size_t at) {
   return at < (size_t)msc_info(op)->num_operands && !strcmp(msc_info(op)->operand[at].name, "g");
 }
 
-/* A new op before the update whose operands are wanted as given and whose result lies in `layout`. */
-static msc_value *build(aggregating *a, msc_op *update, msc_op_kind kind, size_t num, msc_value **in,
-                        const msc_layout **want, const msc_layout *layout, const char *dtype) {
+/* Builds an op before the update. want: the layouts that its operands are wanted in; layout: that of its result. */
+static msc_value *build_before_update(aggregating *a, msc_op *update, msc_op_kind kind, size_t num, msc_value **in,
+                                      const msc_layout **want, const msc_layout *layout, const char *dtype) {
   msc_context *ctx = a->pass->ctx;
   msc_attr_value *text = msc_new_array(a->pass->scratch, msc_attr_value, num);
   for (size_t i = 0; i < num; i++)
@@ -75,31 +75,35 @@ static msc_value *build(aggregating *a, msc_op *update, msc_op_kind kind, size_t
   return &op->out[0];
 }
 
-static msc_value *scaled(aggregating *a, msc_op *update, msc_value *g, const msc_layout *want, double factor) {
+static msc_value *build_scaled_gradient(aggregating *a, msc_op *update, msc_value *g, const msc_layout *want,
+                                        double factor) {
   msc_builder b = {.func = a->f, .before = update, .loc = update->loc};
   msc_value *c = msc_build_scalar(&b, g->type->dtype, factor);
   if (!c) return NULL;
   const msc_layout *whole = msc_layout_replicated(a->pass->ctx, 0);
   c->type = msc_type_with_layout(a->pass->ctx, c->type, whole);
-  return build(a, update, OP_mul, 2, (msc_value *[]){g, c}, (const msc_layout *[]){want, whole}, want, NULL);
+  return build_before_update(a, update, OP_mul, 2, (msc_value *[]){g, c}, (const msc_layout *[]){want, whole}, want,
+                             NULL);
 }
 
-/* Operand `at` of an op of the optimizer: is it a gradient that is not added up yet, or one to be divided?  One is
- * brought once for all who want it alike. */
-static bool aggregate(aggregating *a, msc_op *op, size_t at) {
+/* Widens and divides operand `at` of an optimizer op if it is a gradient that is still to be summed, or one to be
+ * divided. Users that want it in the same layout share the result. */
+static bool aggregate_operand(aggregating *a, msc_op *op, size_t at) {
   msc_value *v = op->in[at].value, *g = v;
   const msc_layout *have = g->type->layout, *want = have;
   if (!have || a->is_optimizers[v->def->id]) return true;
   if (msc_op_attr(op, "in_layout")) MSC_TRY(shard_wanted(op, at, &want));
   bool summed = msc_op_attr(op, "in_layout") && have->num_partial && have->reduction == MSC_SUM && !want->num_partial;
-  int64_t over = a->over ? (summed || is_gradient(a, op, at) ? a->over : 1) : summed ? replicas(have) : 1;
+  int64_t over = a->over  ? (summed || is_optimizer_gradient(a, op, at) ? a->over : 1)
+                 : summed ? num_partial_ranks(have)
+                          : 1;
   if (want->num_partial || (!summed && over == 1)) return true;
   if (a->brought[v->id].want == want) return msc_set_operand(op, at, a->brought[v->id].value), true;
   msc_dtype narrow = g->type->dtype;
   bool widen = summed && a->wide && (narrow == MSC_F16 || narrow == MSC_BF16);
-  if (widen) MSC_TRY((g = build(a, op, OP_cast, 1, &g, &have, have, "f32")));
-  if (over > 1) MSC_TRY((g = scaled(a, op, g, want, 1.0 / (double)over)));
-  if (widen) MSC_TRY((g = build(a, op, OP_cast, 1, &g, &want, want, msc_dtype_name(narrow))));
+  if (widen) MSC_TRY((g = build_before_update(a, op, OP_cast, 1, &g, &have, have, "f32")));
+  if (over > 1) MSC_TRY((g = build_scaled_gradient(a, op, g, want, 1.0 / (double)over)));
+  if (widen) MSC_TRY((g = build_before_update(a, op, OP_cast, 1, &g, &want, want, msc_dtype_name(narrow))));
   msc_set_operand(op, at, g);
   a->brought[v->id].want = want;
   a->brought[v->id].value = g;
@@ -110,13 +114,13 @@ bool pass_aggregate(msc_pass_ctx *pass, msc_module *m) {
   msc_func *f = msc_find_func(m, "train");
   if (!f) return true;
   msc_parallel_mode mode = msc_config_parallel_mode(pass->config);
-  /* in data_parallel the mean is part of the objective, see replica_objective */
+  /* in data_parallel the mean is part of the objective (2_train/replica_objective) */
   bool global = mode == MSC_SEMI_AUTO_PARALLEL || mode == MSC_AUTO_PARALLEL;
   msc_numbering n = msc_number(f->body);
   aggregating a = {.pass = pass, .f = f, .is_optimizers = shard_optimizer_ops(pass->scratch, f)};
   bool mean = global && msc_config_bool(pass->config, MSC_KEY_gradients_mean),
        each = msc_config_choice(pass->config, MSC_KEY_gradients_mean_of) == 1;
-  a.over = !mean ? 1 : each ? 0 : parts_of_batch(f, pass->scratch);
+  a.over = !mean ? 1 : each ? 0 : num_batch_parts(f, pass->scratch);
   if (mean && !each && !a.over) return false;
   if (mean && !each) msc_func_set(f, "gradients_over", msc_int(a.over));
   a.wide = msc_config_bool(pass->config, MSC_KEY_gradient_fp32_sync);
@@ -126,6 +130,6 @@ bool pass_aggregate(msc_pass_ctx *pass, msc_module *m) {
   for (uint32_t i = 0; i < n.num_ops; i++)
     for (size_t t = 0; t < op[i]->num_in; t++)
       if (op[i]->in[t].value->def && (msc_info(op[i])->flags & MSC_UPDATE || a.is_optimizers[i]))
-        MSC_TRY(aggregate(&a, op[i], t));
+        MSC_TRY(aggregate_operand(&a, op[i], t));
   return true;
 }

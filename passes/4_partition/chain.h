@@ -1,5 +1,5 @@
-/* chain.h: a chain of steps whose backward needs every step's state, with room for few of them -> what is computed
- * again when (Griewank and Walther 2000, revolve). */
+/* chain.h: the backward of a chain of steps needs the state of every step, but only few fit in memory: which are
+ * recomputed when (Griewank and Walther 2000, revolve). */
 #ifndef MSC_PASSES_4_PARTITION_CHAIN_H
 #define MSC_PASSES_4_PARTITION_CHAIN_H
 
@@ -25,11 +25,12 @@ typedef struct {
   int64_t repeats;  /* the most forwards of one step */
 } msc_chain;
 
-/* The most steps of a chain of which none runs forward more often than `repeats` times; INT64_MAX: more than that. */
+/* The longest chain that can be reversed with no step running forward more than `repeats` times; INT64_MAX if
+ * longer. */
 int64_t msc_chain_most(int64_t checkpoints, int64_t repeats);
-/* Of at least one step and one checkpoint, which holds the state at the beginning. */
+/* Returns the order of work for at least one step and one checkpoint, which holds the state at the beginning. */
 msc_chain msc_chain_reverse(msc_arena *arena, int64_t steps, int64_t checkpoints);
-/* Forwards of that; without the order. */
+/* The number of forwards in that order, without making it. */
 int64_t msc_chain_forwards(int64_t steps, int64_t checkpoints);
 
 #endif

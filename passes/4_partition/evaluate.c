@@ -1,25 +1,25 @@
-/* evaluate: func train -> the same without the model's outputs, and func forward with loss and outputs only, without
- * dropout and with running statistics.  Layouts are those of training, so that one plan trains and evaluates on
- * the same parameters. */
+/* evaluate: func train -> the same without the outputs of the model, and func forward with the loss and the outputs
+ * only, without dropout and with running statistics. Both have the layouts of training, so that one plan trains and
+ * evaluates on the same parameters. */
 #include <string.h>
 
 #include "passes/pass.h"
 
 static const msc_attr_value *ties_of(const msc_func *f) { return msc_func_attr(f, "ties"); }
 
-/* Is result i the new value of an argument? */
-static bool is_state(const msc_func *f, size_t i) {
+/* True if result i is the new value of an argument. */
+static bool is_new_state(const msc_func *f, size_t i) {
   const msc_attr_value *ties = ties_of(f);
   return ties && ties->kind == MSC_ATTR_LIST && i < ties->list.num && ties->list.v[i].i >= 0;
 }
 
-/* Entry i of a list attribute goes to entry `to`; lists that are absent stay so. */
-static void move_entry(msc_attr_value *list, const msc_attr_value *old, size_t to, size_t i) {
+/* Copies entry i of a list attribute to entry `to`; an absent list stays absent. */
+static void copy_entry(msc_attr_value *list, const msc_attr_value *old, size_t to, size_t i) {
   if (old && i < old->list.num) list[to] = old->list.v[i];
 }
 
-/* Keeps the loss, and the new state or the outputs. */
-static void keep_results(msc_pass_ctx *pass, msc_func *f, bool state) {
+/* Keeps the results that are the loss, and the new values of arguments (`state`) or the outputs. */
+static void keep_loss_and(msc_pass_ctx *pass, msc_func *f, bool state) {
   static const char *const lists[] = {"results", "ties"};
   msc_op *ret = f->body->last;
   const msc_attr_value *loss = msc_func_attr(f, "loss"), *want = msc_op_attr(ret, "in_layout");
@@ -29,10 +29,10 @@ static void keep_results(msc_pass_ctx *pass, msc_func *f, bool state) {
   size_t num = 0, new_loss = 0;
   for (size_t i = 0; i < ret->num_in; i++) {
     bool is_loss = loss && (size_t)loss->i == i;
-    if (!is_loss && is_state(f, i) != state) continue;
+    if (!is_loss && is_new_state(f, i) != state) continue;
     if (is_loss) new_loss = num;
-    for (int k = 0; k < 2; k++) move_entry(entry[k], msc_func_attr(f, lists[k]), num, i);
-    move_entry(entry[2], want, num, i);
+    for (int k = 0; k < 2; k++) copy_entry(entry[k], msc_func_attr(f, lists[k]), num, i);
+    copy_entry(entry[2], want, num, i);
     value[num++] = ret->in[i].value;
   }
   for (int k = 0; k < 2; k++)
@@ -42,23 +42,23 @@ static void keep_results(msc_pass_ctx *pass, msc_func *f, bool state) {
   msc_set_operands(ret, num, value);
 }
 
-static bool is_dead(const msc_op *op) {
+static bool has_no_use(const msc_op *op) {
   if (msc_info(op)->flags & MSC_TERMINATOR) return false;
   for (size_t i = 0; i < op->num_out; i++)
     if (msc_has_uses(&op->out[i])) return false;
   return true;
 }
 
-/* Update ops count as dead here: without the new state among the results there is nothing to update. */
-static void drop_dead(msc_func *f) {
+/* Erases ops without uses, updates too: without the new state among the results there is nothing to update. */
+static void erase_unused_ops(msc_func *f) {
   for (msc_op *op = f->body->last, *previous; op; op = previous) {
     previous = op->prev;
-    if (is_dead(op)) msc_op_erase(op);
+    if (has_no_use(op)) msc_op_erase(op);
   }
 }
 
-/* Evaluation drops nothing out, and normalizes by running statistics. */
-static void keep_all(msc_func *f) {
+/* Removes dropout and lets normalization use running statistics. */
+static void disable_dropout(msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
     if (op->kind == OP_batch_norm) msc_op_set(op, "training", msc_bool(false));
@@ -68,7 +68,7 @@ static void keep_all(msc_func *f) {
   }
 }
 
-/* Arguments that nobody reads any more, as the optimizer's state. */
+/* Removes arguments that are no longer read, as the state of the optimizer. */
 static void drop_unused_arguments(msc_func *f) {
   size_t num = 0;
   for (size_t i = 0; i < f->body->num_args; i++) {
@@ -85,11 +85,11 @@ bool pass_evaluate(msc_pass_ctx *pass, msc_module *m) {
   msc_func *train = msc_find_func(m, "train");
   if (!train) return true;
   msc_func *forward = msc_func_clone(train, "forward");
-  keep_results(pass, train, true);
-  keep_results(pass, forward, false);
-  drop_dead(train);
-  keep_all(forward);
-  drop_dead(forward);
+  keep_loss_and(pass, train, true);
+  keep_loss_and(pass, forward, false);
+  erase_unused_ops(train);
+  disable_dropout(forward);
+  erase_unused_ops(forward);
   drop_unused_arguments(forward);
   msc_drop_attr(forward->attrs, &forward->num_attrs, "ties");
   return true;

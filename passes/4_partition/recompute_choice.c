@@ -1,13 +1,13 @@
-/* choose_again: bytes to save at the peak, or to keep of a block at most -> which parts of the forward the backward
- * computes again (see recompute.h).
+/* recompute_choice.c: chooses which parts of the forward the backward recomputes, to save a number of bytes at the peak
+ * or to keep a block within its limit (see recompute.h).
  *
- * The forward falls into pieces where one value alone crosses; 1, 2, 4 ... neighbours are a group.  A group keeps what
- * the backward reads, or computes again what is cheap (no products, no collectives), or everything but what it hands
- * on.  While the backward is in group g, what the groups before it keep is there, and all that g itself needs: the
- * largest such sum is the peak.  For each size of groups the cheapest choices are made until the peak is low enough,
- * and those undone that were not needed after all.
+ * The forward is cut into pieces where only one value crosses; 1, 2, 4 ... neighbouring pieces are a group. A group
+ * keeps what the backward reads (KEEP), recomputes the ops that are cheap, without products and collectives (CHEAP), or
+ * recomputes everything except its results (FULL). While the backward is in group g, memory holds what the groups
+ * before g keep and all that g needs: the largest such sum is the peak. For each group size the choices that save most
+ * bytes for their time are made until the peak is low enough, and those that were not needed are undone.
  *
- * A block with a limit is a group of its own, of which the first choice is made that keeps little enough. */
+ * A block with a limit is a group of its own and gets the first choice that keeps few enough bytes. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -19,7 +19,7 @@ typedef enum { KEEP, CHEAP, FULL, NUM_CHOICES } choice;
 
 typedef struct {
   int64_t bytes[NUM_CHOICES]; /* kept until the backward of this group */
-  int64_t ns[NUM_CHOICES];    /* to compute the rest again */
+  int64_t ns[NUM_CHOICES];    /* time to recompute the rest */
   choice now;
 } group;
 
@@ -31,55 +31,57 @@ typedef struct {
   size_t num_ops, num_pieces;
   msc_op **op;
   uint32_t *piece;  /* by op id, of forward ops */
-  size_t size, shift; /* pieces of a group, and by how many less the first one has */
-  uint32_t first;     /* groups before it are left as they are */
+  size_t size, shift; /* pieces per group, and how many fewer the first group has */
+  uint32_t first;     /* groups before this one are not changed */
   int64_t *saved;   /* by op id: bytes of its results that the backward reads */
 } choosing;
 
-static bool is_cheap(const msc_op *op) {
+static bool is_cheap_to_recompute(const msc_op *op) {
   unsigned flags = msc_info(op)->flags;
   return flags & MSC_PURE && !(flags & MSC_COLLECTIVE) && msc_info(op)->cost != MSC_COST_FLOPS;
 }
 
-static bool is_free(const msc_op *op, const msc_attr_value *mark) {
+static bool is_unmarked_pure(const msc_op *op, const msc_attr_value *mark) {
   return !mark && op->kind != OP_constant &&
          (msc_info(op)->flags & (MSC_PURE | MSC_COLLECTIVE) || op->kind == OP_shard);
 }
 
 /* ---- what ops cost ---- */
 
-static double local_elems(const msc_type *t) { return (double)msc_local_bytes(t) / (double)msc_dtype_bytes(t->dtype); }
+static double num_local_elems(const msc_type *t) {
+  return (double)msc_local_bytes(t) / (double)msc_dtype_bytes(t->dtype);
+}
 
-static double flops_of(const msc_op *op) {
+static double recompute_flops(const msc_op *op) {
   if (msc_info(op)->cost != MSC_COST_FLOPS || op->num_in < 2) return 0;
   if (msc_is_windowed(op)) return 2 * msc_conv_work(op);
   const msc_type *a = op->in[0].value->type;
   bool turned = (op->kind == OP_matmul || op->kind == OP_batch_matmul) && msc_op_bool(op, "transpose_a");
-  return a->rank < 2 ? 0 : 2 * local_elems(op->out[0].type) * (double)a->dim[a->rank - (turned ? 2 : 1)];
+  return a->rank < 2 ? 0 : 2 * num_local_elems(op->out[0].type) * (double)a->dim[a->rank - (turned ? 2 : 1)];
 }
 
-static int64_t time_of(const choosing *c, const msc_op *op) {
-  enum { LINK = 16 }; /* a link moves so many times less than memory, about */
+static int64_t recompute_ns(const choosing *c, const msc_op *op) {
+  enum { LINK = 16 }; /* a link moves about this many times fewer bytes per second than memory */
   double bytes = 0;
   if (msc_info(op)->cost == MSC_COST_NONE || !op->num_out) return 0;
   for (size_t i = 0; i < op->num_in; i++) bytes += (double)msc_local_bytes(op->in[i].value->type);
   for (size_t i = 0; i < op->num_out; i++) bytes += (double)msc_local_bytes(op->out[i].type);
-  return msc_cost_work(&c->cost, op->out[0].type->dtype, flops_of(op),
+  return msc_cost_work(&c->cost, op->out[0].type->dtype, recompute_flops(op),
                        msc_info(op)->flags & MSC_COLLECTIVE ? LINK * bytes : bytes);
 }
 
 /* ---- what the backward reads ---- */
 
-/* Whose memory a value lies in; NULL: an argument's. */
-static msc_op *maker(const msc_value *v) { return msc_memory_of(v).root->def; }
+/* The op in whose result the value lies; NULL: it lies in an argument. */
+static msc_op *op_of_memory(const msc_value *v) { return msc_memory_of(v).root->def; }
 
-static void find_saved(choosing *c) {
+static void find_saved_bytes(choosing *c) {
   for (size_t i = 0; i < c->num_ops; i++)
     for (size_t k = 0; c->forward[i] && k < c->op[i]->num_out; k++) {
       const msc_value *v = &c->op[i]->out[k];
       bool read = false;
       for (const msc_use *u = v->uses; u && !read; u = u->next) read = !c->forward[u->user->id];
-      const msc_op *m = read ? maker(v) : NULL;
+      const msc_op *m = read ? op_of_memory(v) : NULL;
       if (m && c->forward[m->id] && m->kind != OP_constant && !c->saved[m->id])
         c->saved[m->id] = msc_local_bytes(v->type);
     }
@@ -96,8 +98,8 @@ static uint32_t last_reader(const choosing *c, const msc_op *op) {
   return last;
 }
 
-/* Does anything that differs from sample to sample enter it? */
-static bool varies(const choosing *c, const msc_op *op, const bool *of_samples) {
+/* True if an operand depends on the samples of the batch. */
+static bool depends_on_samples(const choosing *c, const msc_op *op, const bool *of_samples) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
     if (v->def ? of_samples[v->def->id] : msc_arg_role(c->f, v->index) <= MSC_ROLE_MASK) return true;
@@ -105,8 +107,9 @@ static bool varies(const choosing *c, const msc_op *op, const bool *of_samples) 
   return false;
 }
 
-/* A value that many pieces read, as a mask, ends none of them. */
-static void find_pieces(choosing *c) {
+/* Cuts the forward where only one value that depends on the samples is live. A value with a far reader, as a mask,
+ * is not counted: it would prevent every cut. */
+static void find_chain_pieces(choosing *c) {
   size_t n = c->num_ops, far = n / 8 > 64 ? n / 8 : 64;
   bool *of_samples = msc_new_array(c->arena, bool, n);
   uint32_t *ends = msc_new_array(c->arena, uint32_t, n + 1);
@@ -115,7 +118,7 @@ static void find_pieces(choosing *c) {
   for (uint32_t i = 0; i < n; i++) {
     if (!c->forward[i]) continue;
     c->piece[i] = (uint32_t)c->num_pieces - 1;
-    of_samples[i] = varies(c, c->op[i], of_samples);
+    of_samples[i] = depends_on_samples(c, c->op[i], of_samples);
     uint32_t last = last_reader(c, c->op[i]);
     open -= ends[i];
     if (of_samples[i] && last > i && last - i < far) open++, ends[last]++;
@@ -127,15 +130,15 @@ static void find_pieces(choosing *c) {
 
 static uint32_t group_of(const choosing *c, size_t id) { return (uint32_t)((c->piece[id] + c->shift) / c->size); }
 
-static bool leaves(const choosing *c, const msc_op *op) {
+static bool is_read_by_other_group(const choosing *c, const msc_op *op) {
   for (size_t k = 0; k < op->num_out; k++)
     for (const msc_use *u = op->out[k].uses; u; u = u->next)
       if (c->forward[u->user->id] && group_of(c, u->user->id) != group_of(c, op->id)) return true;
   return false;
 }
 
-/* Is it computed again because the user said so?  Of a block all but what it hands on. */
-static bool is_again(const choosing *c, const msc_op *op) {
+/* True if the user asked for op to be recomputed: by its own mark, or as part of a block, whose results are kept. */
+static bool is_recompute_requested(const choosing *c, const msc_op *op) {
   const msc_attr_value *mark = msc_op_attr(op, "recompute");
   if (!mark || mark->kind != MSC_ATTR_STR) return mark && mark->kind == MSC_ATTR_BOOL && mark->b;
   for (size_t k = 0; k < op->num_out; k++)
@@ -146,33 +149,34 @@ static bool is_again(const choosing *c, const msc_op *op) {
   return true;
 }
 
-static bool may_be_again(const choosing *c, const msc_op *op, choice k) {
-  return k != KEEP && group_of(c, op->id) >= c->first && is_free(op, msc_op_attr(op, "recompute")) && !leaves(c, op) &&
-         (k == FULL || is_cheap(op));
+static bool may_recompute(const choosing *c, const msc_op *op, choice k) {
+  return k != KEEP && group_of(c, op->id) >= c->first && is_unmarked_pure(op, msc_op_attr(op, "recompute")) &&
+         !is_read_by_other_group(c, op) && (k == FULL || is_cheap_to_recompute(op));
 }
 
-/* Backward over the ops: one is computed again if the backward reads its result, or one that is computed again does;
- * what is not and yet is wanted is kept, for the group that wants it. */
-static void describe(const choosing *c, group *g, choice k) {
+/* Adds up, for every group, the bytes it keeps and its recompute time under choice k. Walks backward: an op is
+ * recomputed if it may be and either the backward or another recomputed op reads its result; otherwise its result is
+ * kept for the group that reads it. */
+static void price_groups(const choosing *c, group *g, choice k) {
   uint32_t *wanted = msc_new_array(c->arena, uint32_t, c->num_ops); /* 1 + the group that wants it, or 0 */
   for (size_t i = c->num_ops; i-- > 0;) {
     const msc_op *op = c->op[i];
     if (!c->forward[i] || op->kind == OP_return || op->kind == OP_constant) continue;
     group *own = &g[group_of(c, i)];
-    bool again = (wanted[i] || c->saved[i]) && (is_again(c, op) || may_be_again(c, op, k));
+    bool again = (wanted[i] || c->saved[i]) && (is_recompute_requested(c, op) || may_recompute(c, op, k));
     if (!again) {
       own->bytes[k] += c->saved[i];
       if (wanted[i] && !c->saved[i]) g[wanted[i] - 1].bytes[k] += msc_local_bytes(op->out[0].type);
       continue;
     }
-    own->ns[k] += time_of(c, op);
+    own->ns[k] += recompute_ns(c, op);
     for (size_t in = 0; in < op->num_in; in++)
       if (op->in[in].value->def && !wanted[op->in[in].value->def->id])
         wanted[op->in[in].value->def->id] = group_of(c, i) + 1;
   }
 }
 
-static int64_t peak_of(const group *g, size_t num, size_t *out_at) {
+static int64_t find_peak_group(const group *g, size_t num, size_t *out_at) {
   int64_t before = 0, peak = 0;
   for (size_t i = 0; i < num; i++) {
     if (before + g[i].bytes[KEEP] > peak) peak = before + g[i].bytes[KEEP], *out_at = i;
@@ -181,8 +185,8 @@ static int64_t peak_of(const group *g, size_t num, size_t *out_at) {
   return peak;
 }
 
-/* The choice before group `at` that saves most for its time; false: there is none. */
-static bool save_more(group *g, size_t at) {
+/* Makes the choice in a group before `at` that saves most bytes for its time; false if none saves any. */
+static bool improve_best_group(group *g, size_t at) {
   double best = 0;
   group *which = NULL;
   choice what = KEEP;
@@ -196,23 +200,24 @@ static bool save_more(group *g, size_t at) {
   return which != NULL;
 }
 
-static void undo_needless(group *g, size_t num, int64_t target) {
+static void undo_needless_choices(group *g, size_t num, int64_t target) {
   size_t at;
   for (size_t i = num; i-- > 0;)
     for (choice was = g[i].now, k = KEEP; k < was && g[i].now == was; k++) {
       g[i].now = k;
-      if (peak_of(g, num, &at) > target) g[i].now = was;
+      if (find_peak_group(g, num, &at) > target) g[i].now = was;
     }
 }
 
-/* The time it takes; *out_peak: what it leads to. */
-static int64_t solve(group *g, size_t num, int64_t target, int64_t *out_peak) {
+/* Chooses for every group until the peak is at most `target`. Returns the recompute time; *out_peak is the peak
+ * reached. */
+static int64_t choose_per_group(group *g, size_t num, int64_t target, int64_t *out_peak) {
   size_t at = 0;
   int64_t ns = 0;
-  while (peak_of(g, num, &at) > target && save_more(g, at)) continue;
-  *out_peak = peak_of(g, num, &at);
-  if (*out_peak <= target) undo_needless(g, num, target);
-  /* the peak has more than is counted here: as little as can be */
+  while (find_peak_group(g, num, &at) > target && improve_best_group(g, at)) continue;
+  *out_peak = find_peak_group(g, num, &at);
+  if (*out_peak <= target) undo_needless_choices(g, num, target);
+  /* the target cannot be reached by what is counted here: keep as little as possible */
   for (size_t i = 0; i < num && *out_peak > target; i++) g[i].now = FULL;
   for (size_t i = 0; i < num; i++) ns += g[i].ns[g[i].now];
   return ns;
@@ -220,14 +225,15 @@ static int64_t solve(group *g, size_t num, int64_t target, int64_t *out_peak) {
 
 /* ---- marks ---- */
 
-static void put_marks(const choosing *c, const group *g) {
+static void mark_chosen_ops(const choosing *c, const group *g) {
   msc_context *ctx = c->f->module->ctx;
   for (size_t i = 0; i < c->num_ops; i++) {
     msc_op *op = c->op[i];
-    if (!c->forward[i] || op->kind == OP_return || !is_free(op, msc_op_attr(op, "recompute"))) continue;
+    if (!c->forward[i] || op->kind == OP_return || !is_unmarked_pure(op, msc_op_attr(op, "recompute"))) continue;
     choice now = g[group_of(c, i)].now;
     if (now == FULL) msc_op_set(op, "recompute", msc_str(ctx, msc_arena_printf(c->arena, "group%u", group_of(c, i))));
-    else if (now == CHEAP && is_cheap(op) && !leaves(c, op)) msc_op_set(op, "recompute", msc_bool(true));
+    else if (now == CHEAP && is_cheap_to_recompute(op) && !is_read_by_other_group(c, op))
+      msc_op_set(op, "recompute", msc_bool(true));
   }
 }
 
@@ -239,7 +245,7 @@ static choosing choosing_of(msc_pass_ctx *pass, msc_func *f, const bool *forward
   c.piece = msc_new_array(a, uint32_t, c.num_ops);
   c.saved = msc_new_array(a, int64_t, c.num_ops);
   for (msc_op *op = f->body->first; op; op = op->next) c.op[op->id] = op;
-  find_saved(&c);
+  find_saved_bytes(&c);
   return c;
 }
 
@@ -248,7 +254,7 @@ int64_t recompute_choose(msc_pass_ctx *pass, msc_func *f, const bool *forward, i
   enum { MOST_GROUPS = 512, MOST_SHIFTS = 4 };
   msc_arena *a = pass->scratch;
   choosing c = choosing_of(pass, f, forward);
-  find_pieces(&c);
+  find_chain_pieces(&c);
   group *best = NULL;
   size_t best_size = 1, best_shift = 0, at;
   int64_t best_ns = 0, best_missed = 0;
@@ -257,42 +263,43 @@ int64_t recompute_choose(msc_pass_ctx *pass, msc_func *f, const bool *forward, i
       size_t num = (c.num_pieces + c.shift + c.size - 1) / c.size;
       if (num > MOST_GROUPS || (only && (c.size != only || c.shift != shift))) continue;
       group *g = msc_new_array(a, group, num);
-      for (int k = 0; k < NUM_CHOICES; k++) describe(&c, g, (choice)k);
-      int64_t target = peak_of(g, num, &at) - saving, peak = 0, ns = solve(g, num, target, &peak),
+      for (int k = 0; k < NUM_CHOICES; k++) price_groups(&c, g, (choice)k);
+      int64_t target = find_peak_group(g, num, &at) - saving, peak = 0, ns = choose_per_group(g, num, target, &peak),
               missed = peak > target ? peak - target : 0;
       if (best && (missed > best_missed || (missed == best_missed && ns >= best_ns))) continue;
       best = g, best_size = c.size, best_shift = c.shift, best_ns = ns, best_missed = missed;
     }
   c.size = best_size, c.shift = best_shift;
-  if (best && saving > 0) put_marks(&c, best);
+  if (best && saving > 0) mark_chosen_ops(&c, best);
   return best && saving > 0 ? best_ns : 0;
 }
 
 /* ---- blocks with a limit ---- */
 
-/* {bytes = N, name = "block"}, which the ops of the block share; NULL: no limit. */
-static const msc_attr_value *limit_of(const msc_op *op) { return msc_op_attr(op, "memory_limit"); }
+/* The `memory_limit` of the op's block, {bytes = N, name = "block"}; NULL: no limit. */
+static const msc_attr_value *memory_limit_attr(const msc_op *op) { return msc_op_attr(op, "memory_limit"); }
 
 static int64_t bytes_of_limit(const msc_attr_value *limit) {
   return msc_find_attr(limit->dict.a, limit->dict.num, "bytes")->i;
 }
 
-/* Pieces are blocks, from 1; 0 is all else.  Returns the first op of each. */
-static const msc_op **find_blocks(choosing *c) {
+/* Makes every block with a limit a piece, numbered from 1; piece 0 is everything else. Returns the first op of each
+ * block. */
+static const msc_op **find_limited_blocks(choosing *c) {
   const msc_op **block = msc_new_array(c->arena, const msc_op *, c->num_ops + 1);
   c->num_pieces = 1;
   for (size_t i = 0; i < c->num_ops; i++) {
-    const msc_attr_value *limit = c->forward[i] ? limit_of(c->op[i]) : NULL;
+    const msc_attr_value *limit = c->forward[i] ? memory_limit_attr(c->op[i]) : NULL;
     size_t b = limit ? 1 : 0;
-    while (limit && b < c->num_pieces && !msc_attr_equal(limit, limit_of(block[b]))) b++;
+    while (limit && b < c->num_pieces && !msc_attr_equal(limit, memory_limit_attr(block[b]))) b++;
     if (b == c->num_pieces) block[c->num_pieces++] = c->op[i];
     c->piece[i] = (uint32_t)b;
   }
   return block;
 }
 
-static bool keep_within(group *g, const msc_op *block) {
-  const msc_attr_value *limit = limit_of(block);
+static bool choose_within_limit(group *g, const msc_op *block) {
+  const msc_attr_value *limit = memory_limit_attr(block);
   int64_t most = bytes_of_limit(limit);
   while (g->bytes[g->now] > most)
     if (++g->now == NUM_CHOICES)
@@ -305,13 +312,13 @@ static bool keep_within(group *g, const msc_op *block) {
 
 bool recompute_limit_blocks(msc_pass_ctx *pass, msc_func *f, const bool *forward) {
   choosing c = choosing_of(pass, f, forward);
-  const msc_op **block = find_blocks(&c);
+  const msc_op **block = find_limited_blocks(&c);
   if (c.num_pieces == 1) return true;
   c.first = 1;
   group *g = msc_new_array(c.arena, group, c.num_pieces);
-  for (int k = 0; k < NUM_CHOICES; k++) describe(&c, g, (choice)k);
+  for (int k = 0; k < NUM_CHOICES; k++) price_groups(&c, g, (choice)k);
   bool ok = true;
-  for (size_t b = 1; b < c.num_pieces; b++) ok &= keep_within(&g[b], block[b]);
-  if (ok) put_marks(&c, g);
+  for (size_t b = 1; b < c.num_pieces; b++) ok &= choose_within_limit(&g[b], block[b]);
+  if (ok) mark_chosen_ops(&c, g);
   return ok;
 }

@@ -1,7 +1,8 @@
-/* redistribute: where an operand's layout is not the one its op wants -> the planner's sequence of layout changes.
- * Each (value, wanted layout) is made once, before its first user, from whichever layout of the value that is there
- * already costs least; a parameter with `msc.gathered`, as of zero 3, once for the forward and once for the backward
- * pass.  Afterwards every op passes the sharding type check, and the results are as `in_layout` of return says. */
+/* redistribute: where the layout of an operand is not the one that its op wants -> the layout changes that the
+ * planner chooses. Each (value, wanted layout) is made once, before its first user, from whichever existing layout
+ * of the value costs least; a parameter with `msc.gathered`, as under zero 3, is made once for the forward and once
+ * for the backward. Afterwards every op passes the sharding type check, and the results have the layouts of
+ * `in_layout` of return. */
 #include <string.h>
 
 #include "passes/3_shard/reshard/prices.h"
@@ -10,15 +11,15 @@
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
-/* A value that was already brought into a layout. */
+/* A layout that a value was already brought into. */
 typedef struct moved {
   const msc_layout *layout;
   msc_value *value;
-  bool backward; /* for the backward pass, where that does not share it with the forward */
+  bool backward; /* made for the backward, where forward and backward do not share it */
   struct moved *next;
 } moved;
 
-/* A plan, remembered: layers repeat the same changes. */
+/* A plan kept for reuse: layers repeat the same changes. */
 typedef struct {
   const msc_type *from; /* with its layout; NULL: empty */
   const msc_layout *to;
@@ -28,7 +29,7 @@ typedef struct {
 typedef struct {
   msc_arena *arena;
   msc_reshard *planner;
-  msc_reshard *faster; /* NULL, or the planner asked where the other's takes several collectives */
+  msc_reshard *faster; /* NULL, or the planner to try where `planner` needs several collectives */
   known_plan *slot; /* open addressing */
   size_t num, room;
 } known_plans;
@@ -36,9 +37,9 @@ typedef struct {
 typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
-  known_plans *plans;  /* two: of values, and of gradients on their way into updates, which travel in buckets */
+  known_plans *plans;  /* two: one for values, one for gradients on their way into updates, which are sent in buckets */
   const bool *is_optimizers; /* by op id */
-  bool time;         /* plans take the least time, step by step where that is faster */
+  bool time;         /* plans are chosen by time, and may take several steps where that is faster */
   moved **by_value;  /* by id of the original value */
   size_t num_values, num_ops;
   int64_t bytes, collectives;
@@ -46,7 +47,7 @@ typedef struct {
 
 /* ---- plans ---- */
 
-static known_plan *slot_of(const known_plans *k, const msc_type *from, const msc_layout *to) {
+static known_plan *find_plan_slot(const known_plans *k, const msc_type *from, const msc_layout *to) {
   uint64_t h = ((uint64_t)(uintptr_t)from * 0x9E3779B97F4A7C15u ^ (uint64_t)(uintptr_t)to) * 0xD6E8FEB86659FD93u;
   for (size_t at = (size_t)(h >> 20);; at++) {
     known_plan *p = &k->slot[at & (k->room - 1)];
@@ -54,44 +55,45 @@ static known_plan *slot_of(const known_plans *k, const msc_type *from, const msc
   }
 }
 
-static void make_room(known_plans *k) {
+static void grow_known_plans(known_plans *k) {
   known_plan *old = k->slot;
   size_t room = k->room;
   if (2 * k->num < room) return;
   k->room = room ? 2 * room : 64;
   k->slot = msc_new_array(k->arena, known_plan, k->room);
   for (size_t i = 0; i < room; i++)
-    if (old[i].from) *slot_of(k, old[i].from, old[i].to) = old[i];
+    if (old[i].from) *find_plan_slot(k, old[i].from, old[i].to) = old[i];
 }
 
-static int traffic_steps(const msc_reshard_plan *p) {
+static int num_traffic_steps(const msc_reshard_plan *p) {
   int num = 0;
   for (int i = 0; i < p->num_steps; i++) num += p->step[i].verb != OP_shard;
   return num;
 }
 
-static int sums(const msc_reshard_plan *p) {
+static int num_summing_steps(const msc_reshard_plan *p) {
   int num = 0;
   for (int i = 0; i < p->num_steps; i++)
     num += p->step[i].verb == OP_all_reduce || p->step[i].verb == OP_reduce_scatter;
   return num;
 }
 
-/* A sum made in one step has the order that it has on one rank; in several it has another. */
-static void take_faster(known_plans *k, const msc_type *from, const msc_layout *to, msc_reshard_plan *plan) {
+/* Replaces the plan by one of the faster planner. A sum must not take more steps: in one step it adds in the order
+ * of one rank, in several in another order. */
+static void replace_by_faster(known_plans *k, const msc_type *from, const msc_layout *to, msc_reshard_plan *plan) {
   msc_reshard_plan other;
-  if (k->faster && traffic_steps(plan) > 1 && msc_reshard_plan_of(k->faster, from, from->layout, to, &other) &&
-      sums(&other) <= sums(plan))
+  if (k->faster && num_traffic_steps(plan) > 1 && msc_reshard_plan_of(k->faster, from, from->layout, to, &other) &&
+      num_summing_steps(&other) <= num_summing_steps(plan))
     *plan = other;
 }
 
-/* NULL: there is none. */
-static const msc_reshard_plan *plan_of(known_plans *k, const msc_type *from, const msc_layout *to) {
-  make_room(k);
-  known_plan *p = slot_of(k, from, to);
+/* Returns the plan for a change of layout; NULL if there is none. */
+static const msc_reshard_plan *find_or_make_plan(known_plans *k, const msc_type *from, const msc_layout *to) {
+  grow_known_plans(k);
+  known_plan *p = find_plan_slot(k, from, to);
   if (p->from) return &p->plan;
   if (!msc_reshard_plan_of(k->planner, from, from->layout, to, &p->plan)) return NULL;
-  take_faster(k, from, to, &p->plan);
+  replace_by_faster(k, from, to, &p->plan);
   p->from = from, p->to = to;
   k->num++;
   return &p->plan;
@@ -108,7 +110,7 @@ static msc_value *emit_steps(redistributing *r, msc_op *user, msc_value *v, cons
     msc_op *op = msc_op_new(r->f, s->verb, 1, &v, 1, user->loc);
     op->name = user->name;
     msc_insert_before(user, op);
-    /* results of the function: where they were made */
+    /* results of the function belong to the stage where they were made */
     const msc_op *in_stage = msc_op_attr(user, "stage") || !v->def ? user : v->def;
     if (msc_op_attr(in_stage, "stage")) msc_op_set(op, "stage", *msc_op_attr(in_stage, "stage"));
     if ((s->verb == OP_reduce_scatter || s->verb == OP_all_reduce) && v->type->layout->reduction != MSC_SUM)
@@ -123,11 +125,11 @@ static msc_value *emit_steps(redistributing *r, msc_op *user, msc_value *v, cons
 
 /* ---- gradients ---- */
 
-static int64_t replicas_of(const msc_layout *l) { return msc_group_size(l->num_partial, &l->sub[l->first[l->rank]]); }
+static int64_t num_terms(const msc_layout *l) { return msc_group_size(l->num_partial, &l->sub[l->first[l->rank]]); }
 
-/* `want` before the terms of `from` are added: uncut by their digits, partial over them.  NULL: its parts
- * have chosen sizes. */
-static const msc_layout *before_sum(const redistributing *r, const msc_layout *from, const msc_layout *want) {
+/* The layout that becomes `want` when the terms of `from` are added: not cut by their digits, but partial over them.
+ * NULL if the parts of `want` have sizes chosen by the user. */
+static const msc_layout *layout_before_sum(const redistributing *r, const msc_layout *from, const msc_layout *want) {
   const msc_mesh *mesh = &r->f->module->mesh;
   msc_atoms atoms;
   msc_layout raw;
@@ -148,14 +150,14 @@ static const msc_layout *before_sum(const redistributing *r, const msc_layout *f
   return msc_layout_of(r->pass->ctx, mesh, &raw);
 }
 
-/* A gradient is added up in one step, so that its bits do not depend on how the update is cut.  False: there is
- * no such step. */
-static bool sum_at_once(const redistributing *r, const msc_value *v, const msc_layout *want,
-                        msc_reshard_plan *out_plan) {
+/* Plans the sum of a gradient as one collective, so that its bits do not depend on how the update is cut. False if
+ * no single collective does it. */
+static bool plan_single_sum(const redistributing *r, const msc_value *v, const msc_layout *want,
+                            msc_reshard_plan *out_plan) {
   const msc_layout *from = v->type->layout;
   const msc_mesh *mesh = &r->f->module->mesh;
   if (r->time || !from->num_partial || want->num_partial) return false;
-  const msc_layout *mid = before_sum(r, from, want);
+  const msc_layout *mid = layout_before_sum(r, from, want);
   if (!mid || (mid != from && msc_relayout_wrong(mesh, v->type, OP_shard, from, mid))) return false;
   msc_op_kind verb = msc_relayout_wrong(mesh, v->type, OP_all_reduce, mid, want) ? OP_reduce_scatter : OP_all_reduce;
   if (verb == OP_reduce_scatter && msc_relayout_wrong(mesh, v->type, verb, mid, want)) return false;
@@ -165,53 +167,51 @@ static bool sum_at_once(const redistributing *r, const msc_value *v, const msc_l
   memset(out_plan, 0, sizeof *out_plan);
   out_plan->step = step;
   if (mid != from) step[out_plan->num_steps++] = (msc_reshard_step){.verb = OP_shard, .to = mid};
-  step[out_plan->num_steps++] =
-      (msc_reshard_step){.verb = verb,
-                         .to = want,
-                         .bytes = verb == OP_all_reduce ? 2 * (whole - whole / replicas_of(from)) : whole - part};
+  step[out_plan->num_steps++] = (msc_reshard_step){
+      .verb = verb, .to = want, .bytes = verb == OP_all_reduce ? 2 * (whole - whole / num_terms(from)) : whole - part};
   return true;
 }
 
 /* ---- values ---- */
 
-static bool no_plan(const redistributing *r, const msc_op *user, const msc_value *v, const msc_layout *want) {
+static bool report_no_plan(const redistributing *r, const msc_op *user, const msc_value *v, const msc_layout *want) {
   return msc_op_error(user, MSC_E_INFEASIBLE, "no sequence of layout changes leads from %s to %s",
                       msc_layout_print(r->pass->scratch, &r->f->module->mesh, v->type->layout),
                       msc_layout_print(r->pass->scratch, &r->f->module->mesh, want));
 }
 
-static int64_t cost_of(const redistributing *r, const msc_reshard_plan *p) { return r->time ? p->ns : p->bytes; }
+static int64_t plan_cost(const redistributing *r, const msc_reshard_plan *p) { return r->time ? p->ns : p->bytes; }
 
-static bool is_gathered(const redistributing *r, const msc_value *v) {
+static bool reads_gathered_parameter(const redistributing *r, const msc_value *v) {
   if (v->def && v->def->kind == OP_cast && !v->def->forward) v = v->def->in[0].value;
   const msc_attr_value *a = v->def ? NULL : msc_arg_attr(r->f, v->index, "msc.gathered");
   return a && a->kind == MSC_ATTR_BOOL && a->b;
 }
 
-/* Did the user say of the op that the backward takes the parameters that the forward gathered? */
-static bool keeps_gathered(const msc_op *forward) {
+/* True if the user said of the op that the backward reuses the parameters gathered in the forward. */
+static bool keeps_gathered_for_backward(const msc_op *forward) {
   const msc_attr_value *v = msc_op_attr(forward, "parallel_optimizer_comm_recompute");
   return v && v->kind == MSC_ATTR_BOOL && !v->b;
 }
 
-static msc_value *brought(redistributing *r, msc_op *user, msc_value *v, const msc_layout *want) {
+static msc_value *bring_into_layout(redistributing *r, msc_op *user, msc_value *v, const msc_layout *want) {
   moved **list = v->id < r->num_values ? &r->by_value[v->id] : NULL;
-  bool backward = user->forward && is_gathered(r, v) && !keeps_gathered(user->forward);
+  bool backward = user->forward && reads_gathered_parameter(r, v) && !keeps_gathered_for_backward(user->forward);
   for (moved *m = list ? *list : NULL; m; m = m->next)
     if (m->layout == want && m->backward == backward) return m->value;
   bool is_gradient =
       v->def && (msc_info(user)->flags & MSC_UPDATE || (user->id < r->num_ops && r->is_optimizers[user->id]));
   known_plans *plans = &r->plans[is_gradient ? 1 : 0];
   msc_reshard_plan sum;
-  bool summed = is_gradient && sum_at_once(r, v, want, &sum);
-  const msc_reshard_plan *plan = summed ? &sum : plan_of(plans, v->type, want);
+  bool summed = is_gradient && plan_single_sum(r, v, want, &sum);
+  const msc_reshard_plan *plan = summed ? &sum : find_or_make_plan(plans, v->type, want);
   msc_value *from = v;
   for (moved *m = list && !summed ? *list : NULL; m; m = m->next) {
-    const msc_reshard_plan *other = m->backward == backward ? plan_of(plans, m->value->type, want) : NULL;
-    if (other && (!plan || cost_of(r, other) < cost_of(r, plan))) plan = other, from = m->value;
+    const msc_reshard_plan *other = m->backward == backward ? find_or_make_plan(plans, m->value->type, want) : NULL;
+    if (other && (!plan || plan_cost(r, other) < plan_cost(r, plan))) plan = other, from = m->value;
   }
   if (!plan) {
-    no_plan(r, user, v, want);
+    report_no_plan(r, user, v, want);
     return NULL;
   }
   msc_value *there = emit_steps(r, user, from, plan);
@@ -223,23 +223,24 @@ static msc_value *brought(redistributing *r, msc_op *user, msc_value *v, const m
   return there;
 }
 
-static bool serve(redistributing *r, msc_op *op) {
+static bool redistribute_operands(redistributing *r, msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_layout *l;
     msc_value *v = op->in[i].value;
     MSC_TRY(shard_wanted(op, i, &l));
     if (!l || !v->type->layout || v->type->layout == l) continue;
-    msc_value *there = brought(r, op, v, l);
+    msc_value *there = bring_into_layout(r, op, v, l);
     MSC_TRY(there);
     msc_set_operand(op, i, there);
   }
-  if (op->kind != OP_return) msc_op_unset(op, "in_layout"); /* what the function promises stays */
+  /* `in_layout` of return is part of the function's interface and stays */
+  if (op->kind != OP_return) msc_op_unset(op, "in_layout");
   return true;
 }
 
-/* A broadcast_to that changes nothing was a place for several users to meet in, or the layout that a user fixed
- * for a result. */
-static void drop_idle(msc_func *f) {
+/* Erases broadcast_to ops that change nothing: the search used them where several users share a layout, or they held
+ * a layout that the user fixed. */
+static void erase_idle_broadcasts(msc_func *f) {
   bool searched = msc_func_attr(f, "searched");
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
@@ -250,7 +251,7 @@ static void drop_idle(msc_func *f) {
   }
 }
 
-static bool redistribute(msc_pass_ctx *pass, msc_func *f, known_plans *plans, bool time) {
+static bool redistribute_func(msc_pass_ctx *pass, msc_func *f, known_plans *plans, bool time) {
   msc_numbering n = msc_number(f->body);
   redistributing r = {
       .pass = pass, .f = f, .plans = plans, .time = time, .num_values = n.num_values, .num_ops = n.num_ops};
@@ -260,25 +261,25 @@ static bool redistribute(msc_pass_ctx *pass, msc_func *f, known_plans *plans, bo
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
     laid |= msc_op_attr(op, "in_layout") != NULL;
-    MSC_TRY(serve(&r, op));
+    MSC_TRY(redistribute_operands(&r, op));
   }
-  drop_idle(f);
+  erase_idle_broadcasts(f);
   if (laid) msc_func_set(f, "partitioned", msc_bool(true));
   msc_stat(pass, "collectives", r.collectives);
   msc_stat(pass, "bytes received per device", r.bytes);
   return true;
 }
 
-/* For the least time where a search asked for it, else for the fewest bytes: one collective where one will do.  But few
- * bytes in many collectives are no gain: where it takes several, time decides there, too. */
-static msc_reshard *planner_of(msc_pass_ctx *pass, const msc_module *m, bool time, int64_t bucket) {
+/* Makes a planner for the least time where a search decided the layouts, else for the fewest bytes, with one
+ * collective where one is enough. */
+static msc_reshard *make_planner(msc_pass_ctx *pass, const msc_module *m, bool time, int64_t bucket) {
   msc_reshard_options options = {0};
   msc_cost cost;
   if (time) {
     msc_cost_of(msc_pass_cluster(pass), &m->mesh, &cost);
     shard_reshard_options(&cost, bucket, &options);
   }
-  options.free_partial = true; /* what an expansion left whole may be wanted as one term of a sum */
+  options.free_partial = true; /* an expansion may leave whole what is wanted as one term of a sum */
   options.no_alltoall = !msc_config_bool(pass->config, MSC_KEY_enable_alltoall);
   return msc_reshard_new(pass->ctx, &m->mesh, &options);
 }
@@ -289,12 +290,12 @@ bool pass_redistribute(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next) {
     if (!msc_func_attr(f, "searched")) continue;
     searched = true;
-    if (shard_bucket_of(f) > bucket) bucket = shard_bucket_of(f); /* of train: other functions have no gradients */
+    if (shard_bucket_of(f) > bucket) bucket = shard_bucket_of(f); /* only train has gradients */
   }
-  known_plans plans[2] = {{.arena = pass->scratch, .planner = planner_of(pass, m, searched, 1)},
+  known_plans plans[2] = {{.arena = pass->scratch, .planner = make_planner(pass, m, searched, 1)},
                           {.arena = pass->scratch}};
-  if (!searched) plans[0].faster = planner_of(pass, m, true, 1);
-  plans[1].planner = bucket > 1 ? planner_of(pass, m, searched, bucket) : plans[0].planner;
-  for (msc_func *f = m->first; f; f = f->next) MSC_TRY(redistribute(pass, f, plans, searched));
+  if (!searched) plans[0].faster = make_planner(pass, m, true, 1);
+  plans[1].planner = bucket > 1 ? make_planner(pass, m, searched, bucket) : plans[0].planner;
+  for (msc_func *f = m->first; f; f = f->next) MSC_TRY(redistribute_func(pass, f, plans, searched));
   return true;
 }

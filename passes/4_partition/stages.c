@@ -1,10 +1,10 @@
 /* stages: functions with layouts, pipeline_stages > 1 -> the same, every op with the number of its virtual stage,
  * `stage`.
  *
- * A forward op is where `pipeline_stage` says; one without follows its users, then its operands.  Where nobody says
- * anything the forward ops, in program order, are dealt to the stages by least step time (6_pipeline/balance.h).  A
- * gradient op is where its forward op is, a sum of gradients where its earliest term is, an update where its parameter
- * is used first, and what serves updates where the largest of its operands is. */
+ * A forward op has the stage that `pipeline_stage` gives; one without takes that of its users, then of its operands. If
+ * the user gives none, the forward ops, in program order, are assigned to stages by least step time
+ * (6_pipeline/balance.h). A gradient op has the stage of its forward op, a sum of gradients that of its earliest term,
+ * an update that of the first use of its parameter, and an op that serves updates that of its largest operand. */
 #include <string.h>
 
 #include "passes/5_comm/timing.h"
@@ -22,14 +22,14 @@ typedef struct {
   int num_virtual;
   size_t num_ops;
   msc_op **op;      /* by id */
-  bool *is_forward; /* by id: it sees the batch, and the loss or an output depends on it */
+  bool *is_forward; /* by id: it depends on the batch, and the loss or an output depends on it */
   int *stage;       /* by id */
   bool *sees_batch; /* by value id */
 } staging;
 
 /* ---- which ops are the forward ---- */
 
-static bool is_update(const msc_op *op) { return msc_info(op)->flags & MSC_UPDATE; }
+static bool is_update_op(const msc_op *op) { return msc_info(op)->flags & MSC_UPDATE; }
 
 static bool any_sees_batch(const staging *s, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++)
@@ -37,7 +37,7 @@ static bool any_sees_batch(const staging *s, const msc_op *op) {
   return false;
 }
 
-static void mark_forward(staging *s) {
+static void mark_forward_ops(staging *s) {
   for (size_t k = s->num_ops; k-- > 0;) {
     msc_op *op = s->op[k];
     bool kept = false;
@@ -45,15 +45,15 @@ static void mark_forward(staging *s) {
       for (const msc_use *u = op->out[o].uses; u; u = u->next)
         kept |= u->user == s->f->body->last || s->is_forward[u->user->id];
     s->is_forward[k] =
-        kept && !op->forward && !is_update(op) && !(msc_info(op)->flags & MSC_TERMINATOR) && any_sees_batch(s, op);
+        kept && !op->forward && !is_update_op(op) && !(msc_info(op)->flags & MSC_TERMINATOR) && any_sees_batch(s, op);
   }
 }
 
 /* ---- stages that the user gave ---- */
 
-static const char *named(const msc_op *op) { return op->name ? op->name : msc_kind_name(op->kind); }
+static const char *op_display_name(const msc_op *op) { return op->name ? op->name : msc_kind_name(op->kind); }
 
-static bool read_given(staging *s, bool *out_any) {
+static bool read_user_stages(staging *s, bool *out_any) {
   bool ok = true;
   for (size_t k = 0; k < s->num_ops; k++) {
     const msc_attr_value *given = msc_op_attr(s->op[k], "pipeline_stage");
@@ -61,14 +61,14 @@ static bool read_given(staging *s, bool *out_any) {
     if (!given || given->kind != MSC_ATTR_INT || !s->is_forward[k]) continue;
     if (given->i < 0 || given->i >= s->num_virtual)
       ok = msc_op_error(s->op[k], MSC_E_STRATEGY, "pipeline_stage %" PRId64 " of %s: there are stages 0..%d", given->i,
-                        named(s->op[k]), s->num_virtual - 1);
+                        op_display_name(s->op[k]), s->num_virtual - 1);
     s->stage[k] = (int)given->i;
     *out_any = true;
   }
   return ok;
 }
 
-static void follow_users(staging *s) {
+static void take_stages_of_users(staging *s) {
   for (size_t k = s->num_ops; k-- > 0;) {
     int least = NOWHERE;
     for (size_t o = 0; s->is_forward[k] && s->stage[k] == NOWHERE && o < s->op[k]->num_out; o++)
@@ -80,7 +80,7 @@ static void follow_users(staging *s) {
   }
 }
 
-static int last_operand(const staging *s, const msc_op *op, const msc_op **out_op) {
+static int latest_operand_stage(const staging *s, const msc_op *op, const msc_op **out_op) {
   int last = NOWHERE;
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_op *def = op->in[i].value->def;
@@ -91,22 +91,22 @@ static int last_operand(const staging *s, const msc_op *op, const msc_op **out_o
   return last;
 }
 
-static bool follow_operands(staging *s) {
+static bool take_stages_of_operands(staging *s) {
   bool ok = true;
   for (size_t k = 0; k < s->num_ops; k++) {
     const msc_op *before = NULL;
     if (!s->is_forward[k]) continue;
-    int last = last_operand(s, s->op[k], &before);
+    int last = latest_operand_stage(s, s->op[k], &before);
     if (s->stage[k] == NOWHERE) s->stage[k] = last == NOWHERE ? 0 : last;
     if (last <= s->stage[k]) continue;
     ok =
         msc_op_error(s->op[k], MSC_E_STRATEGY, "pipeline_stage: %s is in stage %d, but takes what %s makes in stage %d",
-                     named(s->op[k]), s->stage[k], named(before), last);
+                     op_display_name(s->op[k]), s->stage[k], op_display_name(before), last);
   }
   return ok;
 }
 
-static bool none_is_empty(const staging *s) {
+static bool check_no_stage_is_empty(const staging *s) {
   bool *has = msc_new_array(s->pass->scratch, bool, s->num_virtual), ok = true;
   for (size_t k = 0; k < s->num_ops; k++)
     if (s->is_forward[k]) has[s->stage[k]] = true;
@@ -119,11 +119,11 @@ static bool none_is_empty(const staging *s) {
 
 /* ---- stages by least time ---- */
 
-static int64_t bytes_of(const msc_value *v) {
+static int64_t local_value_bytes(const msc_value *v) {
   return v->type->layout ? msc_local_bytes(v->type) : msc_type_bytes(v->type);
 }
 
-/* Bytes that cross behind op k of the forward ops: made there or before, and used later. */
+/* Bytes of the values that are live after op k of the forward: made by then and used later. */
 static int64_t *crossing_bytes(const staging *s) {
   int64_t *bytes = msc_new_array(s->pass->scratch, int64_t, s->num_ops + 1);
   for (size_t k = 0; k < s->num_ops; k++)
@@ -131,7 +131,7 @@ static int64_t *crossing_bytes(const staging *s) {
       uint32_t last = (uint32_t)k;
       for (const msc_use *u = s->op[k]->out[o].uses; u; u = u->next)
         if (s->is_forward[u->user->id] && u->user->id > last) last = u->user->id;
-      int64_t size = bytes_of(&s->op[k]->out[o]);
+      int64_t size = local_value_bytes(&s->op[k]->out[o]);
       bytes[k] += size;
       bytes[last] -= size;
     }
@@ -143,12 +143,13 @@ static int64_t parameter_bytes(const staging *s, const msc_op *op) {
   int64_t bytes = 0;
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
-    if (!v->def && msc_arg_role(s->f, v->index) == MSC_ROLE_PARAMETER) bytes += bytes_of(v);
+    if (!v->def && msc_arg_role(s->f, v->index) == MSC_ROLE_PARAMETER) bytes += local_value_bytes(v);
   }
   return bytes;
 }
 
-/* Forward ops in order as layers, so many to one that there are not too many; layer_of by op id. */
+/* Forms layers of forward ops in order, so many ops to a layer that there are at most about MAX_LAYERS; layer_of by
+ * op id. */
 static size_t make_layers(const staging *s, msc_layer *layer, uint32_t *layer_of) {
   msc_cost cost;
   size_t num = 0, seen = 0, forward = 0;
@@ -166,12 +167,12 @@ static size_t make_layers(const staging *s, msc_layer *layer, uint32_t *layer_of
                         &cost, &(msc_cost_transfer){
                                    .verb = OP_permute, .level = 0, .ranks = 2, .bytes = crossing[k], .peers = 1});
     l->fixed += 4 * parameter_bytes(s, s->op[k]);
-    for (size_t o = 0; o < s->op[k]->num_out; o++) l->kept += bytes_of(&s->op[k]->out[o]);
+    for (size_t o = 0; o < s->op[k]->num_out; o++) l->kept += local_value_bytes(&s->op[k]->out[o]);
   }
   return num;
 }
 
-static bool deal(staging *s) {
+static bool assign_stages_by_time(staging *s) {
   msc_layer *layer = msc_new_array(s->pass->scratch, msc_layer, s->num_ops + 1);
   uint32_t *layer_of = msc_new_array(s->pass->scratch, uint32_t, s->num_ops + 1);
   const msc_attr_value *micro = msc_func_attr(s->f, "micro");
@@ -191,7 +192,7 @@ static bool deal(staging *s) {
 
 /* ---- the others ---- */
 
-/* First stage that uses it. */
+/* The first stage that uses the argument. */
 static int stage_of_argument(const staging *s, const msc_value *arg) {
   int first = NOWHERE;
   for (const msc_use *u = arg->uses; u; u = u->next) {
@@ -207,8 +208,8 @@ static int stage_of_operands(const staging *s, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
     int there = v->def ? s->stage[v->def->id] : stage_of_argument(s, v);
-    if (there == NOWHERE || bytes_of(v) <= most) continue;
-    most = bytes_of(v);
+    if (there == NOWHERE || local_value_bytes(v) <= most) continue;
+    most = local_value_bytes(v);
     stage = there;
   }
   return stage;
@@ -224,7 +225,8 @@ static int stage_of_update(const staging *s, const msc_op *op) {
   return stage_of_operands(s, op);
 }
 
-/* A sum of gradients is made where the earliest of its terms is: that stage waits for all of them anyway. */
+/* The earliest stage of the terms of a sum of gradients: that stage runs its backward last and waits for all terms
+ * anyway. */
 static int stage_of_gradients(const staging *s, const msc_op *op) {
   int first = NOWHERE;
   for (size_t i = 0; i < op->num_in; i++) {
@@ -235,12 +237,12 @@ static int stage_of_gradients(const staging *s, const msc_op *op) {
   return first;
 }
 
-static void place_others(staging *s) {
+static void assign_other_stages(staging *s) {
   for (size_t k = 0; k < s->num_ops; k++) {
     msc_op *op = s->op[k];
     if (s->is_forward[k] || msc_info(op)->flags & MSC_TERMINATOR) continue;
     if (op->forward && s->is_forward[op->forward->id]) s->stage[k] = s->stage[op->forward->id];
-    else if (is_update(op)) s->stage[k] = stage_of_update(s, op);
+    else if (is_update_op(op)) s->stage[k] = stage_of_update(s, op);
     else if (op->kind == OP_add && stage_of_gradients(s, op) != NOWHERE) s->stage[k] = stage_of_gradients(s, op);
     else s->stage[k] = stage_of_operands(s, op);
   }
@@ -266,11 +268,11 @@ static bool stage_func(msc_pass_ctx *pass, msc_func *f) {
   s.stage = msc_new_array(pass->scratch, int, n.num_ops);
   s.sees_batch = msc_micro_values(pass->scratch, f);
   for (msc_op *op = f->body->first; op; op = op->next) s.op[op->id] = op;
-  mark_forward(&s);
-  MSC_TRY(read_given(&s, &given));
-  if (given) follow_users(&s);
-  MSC_TRY(given ? follow_operands(&s) && none_is_empty(&s) : deal(&s));
-  place_others(&s);
+  mark_forward_ops(&s);
+  MSC_TRY(read_user_stages(&s, &given));
+  if (given) take_stages_of_users(&s);
+  MSC_TRY(given ? take_stages_of_operands(&s) && check_no_stage_is_empty(&s) : assign_stages_by_time(&s));
+  assign_other_stages(&s);
   write_stages(&s);
   return true;
 }
