@@ -5,7 +5,7 @@
 #include "ir/alias.h"
 #include "ir/comm.h"
 #include "ir/gemm.h"
-#include "ir/text/symbols.h"
+#include "ir/table.h"
 #include "passes/6_pipeline/pipeline.h"
 #include "passes/7_lower/graph.h"
 #include "passes/7_lower/transfer.h"
@@ -23,6 +23,11 @@ typedef struct {
   plan_ref ref;
 } inner_place;
 
+typedef struct {
+  const char *name; /* interned */
+  size_t last;      /* 1 + index of the last parameter or state of that name */
+} kept_name;
+
 struct msc_plan_calls {
   msc_plan *p;
   msc_codegen *cg;
@@ -35,7 +40,7 @@ struct msc_plan_calls {
   uint64_t scratch;    /* of the section, as allocated */
   size_t num_inner;
   inner_place *inner;
-  msc_facts kept; /* by name: 1 + index of the last parameter or state of that name */
+  MSC_TABLE(kept_name) kept;
 };
 
 typedef struct msc_plan_calls calling;
@@ -80,7 +85,7 @@ static const char *arg_name(const msc_plan *p, const msc_func *f, size_t i) {
 
 /* The parameter or state of this name on the section's stage, or NULL. */
 static msc_plan_variable *find_kept(calling *c, const char *name) {
-  for (size_t k = msc_fact_of(&c->kept, name)->number; k; k = c->p->parameter[k - 1].same)
+  for (size_t k = msc_table_at(&c->kept, &name)->last; k; k = c->p->parameter[k - 1].same)
     if (c->p->parameter[k - 1].stage == c->section->stage) return &c->p->parameter[k - 1];
   return NULL;
 }
@@ -100,9 +105,9 @@ static msc_plan_variable *list_variable(calling *c, bool kept, size_t i, const c
   msc_plan_variable *v = &(*list)[(*num)++];
   *v = (msc_plan_variable){.name = name, .func = f, .arg = i, .ref = ref, .stage = kept ? c->section->stage : 0};
   if (kept) {
-    msc_fact *known = msc_fact_of(&c->kept, name);
-    v->same = known->number, v->copy = known->number > 0;
-    known->number = (uint32_t)*num;
+    kept_name *known = msc_table_at(&c->kept, &name);
+    v->same = known->last, v->copy = known->last > 0;
+    known->last = *num;
   }
   v->global = global_type(p, f->body->args[i]->type, msc_arg_attr(f, i, "msc.shape"), msc_arg_attr(f, i, "msc.layout"));
   return v;
@@ -601,7 +606,7 @@ static void note_outputs(calling *c) {
 
 msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg) {
   calling *c = msc_new(p->arena, calling);
-  c->p = p, c->cg = cg, c->kept.arena = p->arena;
+  c->p = p, c->cg = cg, c->kept.index.arena = p->arena;
   return c;
 }
 

@@ -4,13 +4,10 @@
 #include <string.h>
 
 #include "ir/fbs/fbs.h"
+#include "ir/table.h"
 
 /* Numbers of interned things, in order of first use. */
-typedef struct {
-  const void **key, **list; /* hashed; and in order */
-  uint32_t *number;
-  size_t num, capacity;
-} numbering;
+typedef MSC_TABLE(const void *) numbering;
 
 typedef struct {
   msc_context *ctx;
@@ -37,34 +34,7 @@ static void refuse(writer *w, const msc_op *op, const char *fmt, ...) {
 
 /* ---- numbers ---- */
 
-static size_t slot_of(const numbering *n, const void *key) {
-  size_t i = (size_t)(((uintptr_t)key >> 4) * 0x9e3779b97f4a7c15u >> 20);
-  for (i &= n->capacity - 1; n->key[i] && n->key[i] != key; i = (i + 1) & (n->capacity - 1)) {}
-  return i;
-}
-
-static void grow(msc_arena *a, numbering *n) {
-  numbering old = *n;
-  n->capacity = old.capacity ? 2 * old.capacity : 64;
-  n->key = msc_new_array(a, const void *, n->capacity);
-  n->list = msc_new_array(a, const void *, n->capacity);
-  n->number = msc_new_array(a, uint32_t, n->capacity);
-  for (size_t i = 0; i < old.num; i++) {
-    size_t s = slot_of(n, old.list[i]);
-    n->key[s] = n->list[i] = old.list[i];
-    n->number[s] = (uint32_t)i;
-  }
-}
-
-static uint32_t number_of(msc_arena *a, numbering *n, const void *key) {
-  if (2 * n->num >= n->capacity) grow(a, n);
-  size_t s = slot_of(n, key);
-  if (!n->key[s]) {
-    n->key[s] = n->list[n->num] = key;
-    n->number[s] = (uint32_t)n->num++;
-  }
-  return n->number[s];
-}
+static uint32_t number_of(numbering *n, const void *key) { return (uint32_t)(msc_table_at(n, &key) - n->item); }
 
 /* 0 for a place in IR text, which says nothing about the model's source, but perhaps its scope; callers get the smaller
  * numbers. */
@@ -76,18 +46,18 @@ static uint32_t loc_number(writer *w, const msc_loc *loc) {
     if (!loc->implied) chain[depth++] = loc;
     else if (loc->scope) chain[depth++] = msc_loc_of(w->ctx, &(msc_loc){.scope = loc->scope});
   }
-  while (depth) number = number_of(w->arena, &w->locs, chain[--depth]) + 1;
+  while (depth) number = number_of(&w->locs, chain[--depth]) + 1;
   return number;
 }
 
 static void number_value(writer *w, const msc_op *op, const msc_value *v) {
   if (v->type->layout) refuse(w, op, "a value has a layout, which a model file states as a hint only");
   w->value[v->id] = v;
-  number_of(w->arena, &w->types, msc_type_of(w->ctx, v->type->dtype, v->type->rank, v->type->dim, NULL));
+  number_of(&w->types, msc_type_of(w->ctx, v->type->dtype, v->type->rank, v->type->dim, NULL));
 }
 
 static uint32_t type_number(writer *w, const msc_type *t) {
-  return number_of(w->arena, &w->types, msc_type_of(w->ctx, t->dtype, t->rank, t->dim, NULL));
+  return number_of(&w->types, msc_type_of(w->ctx, t->dtype, t->rank, t->dim, NULL));
 }
 
 /* Arguments by role; numbers of all values, types and locations. */
@@ -120,8 +90,8 @@ static void number_all(writer *w) {
 static void put_types(writer *w) {
   flatbuf_builder *b = w->b;
   model_model_begin_types(b);
-  for (size_t i = 0; i < w->types.num; i++) {
-    const msc_type *t = w->types.list[i];
+  for (size_t i = 0; i < msc_table_num(&w->types); i++) {
+    const msc_type *t = w->types.item[i];
     model_type_begin(b);
     model_type_put_dtype(b, (uint8_t)t->dtype);
     model_type_put_dims(b, (size_t)t->rank, t->dim);
@@ -135,10 +105,10 @@ static void put_types(writer *w) {
 
 static void put_locs(writer *w) {
   flatbuf_builder *b = w->b;
-  if (!w->locs.num) return;
+  if (!msc_table_num(&w->locs)) return;
   model_model_begin_locs(b);
-  for (size_t i = 0; i < w->locs.num; i++) {
-    const msc_loc *l = w->locs.list[i];
+  for (size_t i = 0; i < msc_table_num(&w->locs); i++) {
+    const msc_loc *l = w->locs.item[i];
     model_loc_begin(b);
     model_loc_put_file(b, l->file);
     model_loc_put_line(b, l->line);
@@ -214,13 +184,13 @@ static void put_block(writer *w, const char *name) {
 /* The root, and each block that ops name: other blocks' hints stand on the ops. */
 static void put_blocks(writer *w) {
   for (const msc_op *op = w->func->body->first; op; op = op->next)
-    if (block_name(op)) number_of(w->arena, &w->blocks, block_name(op));
-  if (!w->blocks.num) return;
+    if (block_name(op)) number_of(&w->blocks, block_name(op));
+  if (!msc_table_num(&w->blocks)) return;
   model_model_begin_blocks(w->b);
   model_block_begin(w->b);
   model_block_put_name(w->b, "");
   flatbuf_end(w->b);
-  for (size_t i = 0; i < w->blocks.num && w->ok; i++) put_block(w, w->blocks.list[i]);
+  for (size_t i = 0; i < msc_table_num(&w->blocks) && w->ok; i++) put_block(w, w->blocks.item[i]);
   if (w->ok) flatbuf_end(w->b);
 }
 
@@ -272,7 +242,7 @@ static void put_op(writer *w, const msc_op *op) {
   model_op_put_results(b, op->num_out, number + op->num_in);
   put_attrs(w, op);
   put_hints(w, op);
-  if (block_name(op)) model_op_put_block(b, number_of(w->arena, &w->blocks, block_name(op)) + 1);
+  if (block_name(op)) model_op_put_block(b, number_of(&w->blocks, block_name(op)) + 1);
   model_op_put_loc(b, loc_number(w, op->loc));
   flatbuf_end(b);
 }
@@ -386,7 +356,7 @@ static bool put_weights(writer *w, const msc_attr_value *v) {
   const msc_attr_value *file = entry(v, "file", MSC_ATTR_STR), *tensor = entry(v, "tensor", MSC_ATTR_STR);
   if (!file || !tensor || !fbs_is_weight_path(file->s)) return false;
   model_parameter_begin_weights(w->b);
-  model_weights_put_file(w->b, number_of(w->arena, &w->files, file->s));
+  model_weights_put_file(w->b, number_of(&w->files, file->s));
   model_weights_put_tensor(w->b, tensor->s);
   flatbuf_end(w->b);
   return true;
@@ -435,14 +405,14 @@ static void put_parameters(writer *w) {
 /* Sizes and hashes are those of the first parameter that names the file. */
 static void put_weight_files(writer *w) {
   flatbuf_builder *b = w->b;
-  if (!w->files.num) return;
+  if (!msc_table_num(&w->files)) return;
   model_model_begin_weight_files(b);
-  for (size_t i = 0; i < w->files.num; i++) {
+  for (size_t i = 0; i < msc_table_num(&w->files); i++) {
     model_weight_file_begin(b);
-    model_weight_file_put_path(b, w->files.list[i]);
+    model_weight_file_put_path(b, w->files.item[i]);
     for (size_t k = 0; k < w->num_parameters; k++) {
       const msc_attr_value *v = msc_arg_attr(w->func, w->parameter[k], "msc.weights");
-      if (!v || entry(v, "file", MSC_ATTR_STR)->s != w->files.list[i]) continue;
+      if (!v || entry(v, "file", MSC_ATTR_STR)->s != w->files.item[i]) continue;
       const msc_attr_value *bytes = entry(v, "bytes", MSC_ATTR_INT), *hash = entry(v, "xxh3", MSC_ATTR_INT);
       if (bytes) model_weight_file_put_bytes(b, (uint64_t)bytes->i);
       if (hash) model_weight_file_put_xxh3(b, (uint64_t)hash->i);
@@ -572,6 +542,7 @@ const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_byt
                                             put_inputs,       put_outputs, put_parameters, put_constants,
                                             put_weight_files, put_train,   put_mesh};
   writer w = {.ctx = m->ctx, .arena = arena, .module = m, .func = msc_find_func(m, "forward"), .ok = true};
+  w.types.index.arena = w.locs.index.arena = w.files.index.arena = w.blocks.index.arena = arena;
   if (!w.func || !w.func->body->last || w.func->body->last->kind != OP_return) {
     msc_error(m->ctx, MSC_E_UNSUPPORTED, NULL, "only a module with a function called forward can become a model file");
     return NULL;

@@ -141,15 +141,6 @@ msc_token msc_next_token(msc_lexer *x) {
 
 /* ---- the parser's view ---- */
 
-void msc_make_room(msc_parser *p, void *array, size_t num, size_t *room, size_t item_bytes) {
-  if (num < *room) return;
-  *room = *room ? *room * 2 : 64;
-  void *old, *grown = msc_arena_alloc(p->scratch, *room * item_bytes);
-  memcpy(&old, array, sizeof old);
-  if (num) memcpy(grown, old, num * item_bytes);
-  memcpy(array, &grown, sizeof grown);
-}
-
 void msc_advance(msc_parser *p) { p->tok = msc_next_token(&p->lex); }
 
 bool msc_take(msc_parser *p, int kind) {

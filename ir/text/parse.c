@@ -169,7 +169,7 @@ static bool parse_operands(reader *r, const op_text *op) {
 static bool parse_region(reader *r, msc_block *b) {
   msc_parser *p = &r->p;
   MSC_TRY(msc_nest(p) && msc_expect(p, '(', "'('") && msc_expect(p, '{', "'{'"));
-  const msc_symbol *outside = r->values.last;
+  uint32_t outside = r->values.index.num;
   MSC_TRY(parse_block(r, b));
   msc_symbols_pop(&r->values, outside);
   MSC_TRY(msc_expect(p, '}', "'}'"));
@@ -363,7 +363,7 @@ static void parse_op_or_skip(reader *r, msc_block *b) {
   size_t names = r->names.num, operands = r->operands.num, types = r->types.num, values = p->values.num,
          entries = p->entries.num;
   int depth = p->depth;
-  const msc_symbol *outside = r->values.last;
+  uint32_t outside = r->values.index.num;
   if (!parse_op(r, b)) {
     p->depth = depth, p->values.num = values, p->entries.num = entries;
     msc_symbols_pop(&r->values, outside);
@@ -426,22 +426,30 @@ static bool parse_block(reader *r, msc_block *b) {
 
 /* ---- functions ---- */
 
-static void find_forward_op(reader *r, const pending *f, const msc_facts *named) {
+typedef struct {
+  const char *name;
+  msc_op *op; /* the first of that name */
+} named_op;
+typedef MSC_TABLE(named_op) op_names;
+
+static void find_forward_op(reader *r, const pending *f, const op_names *names) {
   const msc_symbol *s = f->forward[0] == '%' ? msc_symbol_find(&r->values, f->forward, strlen(f->forward)) : NULL;
-  const msc_fact *fact = msc_fact_find(named, f->forward);
+  const named_op *named = msc_table_find(names, &f->forward);
   if (s && !s->values) return; /* a faulty op, reported */
   if (s) f->op->forward = s->values->def;
-  else if (fact) f->op->forward = fact->about;
+  else if (named) f->op->forward = named->op;
   if (f->op->forward) return;
   msc_error(r->p.ctx, MSC_E_SSA, msc_loc_at(&r->p, f->at),
             "there is no op \"%s\" in this function to be the forward op", f->forward);
 }
 
 static void find_forward_ops(reader *r) {
-  msc_facts named = {.arena = r->p.scratch};
-  for (const msc_op *op = r->pendings.num ? r->func->body->first : NULL; op; op = op->next)
-    if (op->name && !msc_fact_find(&named, op->name)) msc_fact_of(&named, op->name)->about = op;
-  for (size_t i = 0; i < r->pendings.num; i++) find_forward_op(r, &r->pendings.f[i], &named);
+  op_names names = {.index.arena = r->p.scratch};
+  for (msc_op *op = r->pendings.num ? r->func->body->first : NULL; op; op = op->next) {
+    named_op *n = op->name ? msc_table_at(&names, &op->name) : NULL;
+    if (n && !n->op) n->op = op;
+  }
+  for (size_t i = 0; i < r->pendings.num; i++) find_forward_op(r, &r->pendings.f[i], &names);
   r->pendings.num = 0;
 }
 
@@ -525,7 +533,7 @@ static void parse_funcs(reader *r) {
       p->depth = depth, p->values.num = p->entries.num = r->pendings.num = 0;
       skip_to_op(p, start);
     }
-    msc_symbols_pop(&r->values, NULL);
+    msc_symbols_pop(&r->values, 0);
   }
 }
 
@@ -621,10 +629,10 @@ msc_module *msc_parse_part(msc_context *ctx, const char *name, uint32_t first_li
                       .file = msc_intern(ctx, name),
                       .lex = msc_lexer_of(text, bytes)};
   r->p.lex.line = first_line;
-  r->values.arena = r->functions.arena = r->kinds.arena = r->unknown_index.arena = scratch;
-  msc_make_room(&r->p, &r->p.values.v, 0, &r->p.values.room, sizeof *r->p.values.v); /* these are added to when empty */
-  msc_make_room(&r->p, &r->p.entries.e, 0, &r->p.entries.room, sizeof *r->p.entries.e);
-  msc_make_room(&r->p, &r->types.t, 0, &r->types.room, sizeof *r->types.t);
+  r->values.index.arena = r->functions.index.arena = r->kinds.index.arena = r->unknown_index.index.arena = scratch;
+  msc_reserve(scratch, r->p.values.v, r->p.values.room, 1); /* never NULL: a part of none has an address too */
+  msc_reserve(scratch, r->p.entries.e, r->p.entries.room, 1);
+  msc_reserve(scratch, r->types.t, r->types.room, 1);
   for (int k = 0; k < OP_COUNT; k++) {
     const char *kind = msc_kind_name((unsigned)k);
     msc_symbol_add(&r->kinds, kind, strlen(kind))->count = k;

@@ -96,12 +96,12 @@ bool msc_parse_type(msc_parser *p, const msc_type **out_type) {
 
 typedef struct {
   const msc_type *type;
-  size_t element_bytes, num, room;
+  size_t element_bytes, num, room; /* room: bytes of `data` */
   unsigned char *data;
 } elements;
 
 static bool parse_element(msc_parser *p, elements *e) {
-  msc_make_room(p, &e->data, e->num, &e->room, e->element_bytes);
+  msc_reserve(p->scratch, e->data, e->room, (e->num + 1) * e->element_bytes);
   MSC_TRY(p->tok.kind != MSC_TOK_BAD || msc_unexpected(p, "an element"));
   MSC_TRY(msc_read_element(p, p->tok, e->type->dtype, e->data + e->num * e->element_bytes));
   e->num++;

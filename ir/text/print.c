@@ -4,12 +4,24 @@
 
 #include "ir/text/text.h"
 
+/* The %name of an op's results or of an argument. */
+typedef struct {
+  const void *key;  /* the op or the argument */
+  const char *text; /* NULL: it is the number */
+  uint32_t number;
+} value_name;
+
+typedef struct {
+  const char *name; /* interned */
+  const msc_op *op; /* the first of that name */
+} named_op;
+
 /* The function being printed. */
 typedef struct {
   msc_printer w; /* first: the printer is the writer */
-  msc_facts ids;    /* op, argument -> text or number of its %name */
-  msc_facts used;   /* interned argument names that are taken */
-  msc_facts named;  /* op name -> the first op of that name, when some op has a forward op */
+  MSC_TABLE(value_name) ids;
+  MSC_TABLE(const char *) used; /* interned argument names that are taken */
+  MSC_TABLE(named_op) named;    /* empty when no op has a forward op */
   uint32_t next_id;
   bool has_forward;
 } writer;
@@ -29,9 +41,9 @@ static const char *arg_name(const msc_func *f, size_t i) {
 }
 
 static void name_arg(writer *r, const msc_value *arg, const char *name) {
-  msc_fact *id = msc_fact_of(&r->ids, arg);
-  if (name && is_ssa_name(name) && !msc_fact_find(&r->used, name)) {
-    msc_fact_of(&r->used, name);
+  value_name *id = msc_table_at(&r->ids, &arg);
+  if (name && is_ssa_name(name) && !msc_table_find(&r->used, &name)) {
+    msc_table_at(&r->used, &name);
     id->text = name;
   } else {
     id->number = r->next_id++;
@@ -40,25 +52,31 @@ static void name_arg(writer *r, const msc_value *arg, const char *name) {
 
 static void number_ops(writer *r, const msc_block *b) {
   for (const msc_op *op = b->first; op; op = op->next) {
-    if (op->num_out) msc_fact_of(&r->ids, op)->number = r->next_id++;
+    if (op->num_out) msc_table_at(&r->ids, &op)->number = r->next_id++;
     r->has_forward = r->has_forward || op->forward;
     for (size_t i = 0; op->body && i < op->body->num_args; i++) name_arg(r, op->body->args[i], NULL);
     if (op->body) number_ops(r, op->body);
   }
 }
 
+static void note_name(writer *r, const msc_op *op) {
+  named_op *n = op->name ? msc_table_at(&r->named, &op->name) : NULL;
+  if (n && !n->op) n->op = op;
+}
+
 static void name_values(writer *r, const msc_func *f) {
-  r->ids = r->used = r->named = (msc_facts){.arena = r->w.scratch};
+  memset(&r->ids, 0, sizeof r->ids), memset(&r->used, 0, sizeof r->used), memset(&r->named, 0, sizeof r->named);
+  r->ids.index.arena = r->used.index.arena = r->named.index.arena = r->w.scratch;
   r->next_id = 0;
   r->has_forward = false;
   for (size_t i = 0; i < f->body->num_args; i++) name_arg(r, f->body->args[i], arg_name(f, i));
   number_ops(r, f->body);
   for (const msc_op *op = r->has_forward ? f->body->first : NULL; op; op = op->next)
-    if (op->name && !msc_fact_find(&r->named, op->name)) msc_fact_of(&r->named, op->name)->about = op;
+    note_name(r, op);
 }
 
 static void put_id(writer *r, const void *key) {
-  const msc_fact *id = msc_fact_find(&r->ids, key);
+  const value_name *id = msc_table_find(&r->ids, &key);
   if (!id) msc_puts(&r->w, "%?"); /* of IR that is broken */
   else if (id->text) msc_puts(&r->w, "%"), msc_puts(&r->w, id->text);
   else msc_puts(&r->w, "%"), msc_put_number(&r->w, id->number);
@@ -122,10 +140,10 @@ static void put_indent(msc_printer *w, int indent) {
 
 /* The op's name, or its value's when others have the same name; NULL when it is no longer in the function. */
 static const char *forward_text(writer *r, const msc_op *op) {
-  const msc_fact *id = op->forward ? msc_fact_find(&r->ids, op->forward) : NULL;
+  const value_name *id = op->forward ? msc_table_find(&r->ids, &op->forward) : NULL;
   if (!id || op->forward->block->parent) return NULL;
-  const msc_fact *named = op->forward->name ? msc_fact_find(&r->named, op->forward->name) : NULL;
-  bool clear = named && named->about == op->forward && op->forward->name[0] != '%';
+  const named_op *named = op->forward->name ? msc_table_find(&r->named, &op->forward->name) : NULL;
+  bool clear = named && named->op == op->forward && op->forward->name[0] != '%';
   return clear ? op->forward->name : msc_arena_printf(r->w.scratch, "%%%u", id->number);
 }
 
@@ -230,7 +248,7 @@ static void put_block(writer *r, const msc_block *b, int indent) {
 /* An argument's attributes; a name that its %name does not show is among them. */
 static msc_attr_array arg_attrs(writer *r, const msc_func *f, size_t i) {
   const msc_value *arg = f->body->args[i];
-  const msc_fact *id = msc_fact_find(&r->ids, arg);
+  const value_name *id = msc_table_find(&r->ids, &arg);
   msc_attr_array all = {f->arg[i].attrs, f->arg[i].num_attrs};
   if (!arg->name || id->text == arg->name || msc_arg_attr(f, i, "msc.name")) return all;
   msc_attr *attrs = msc_new_array(r->w.scratch, msc_attr, all.num + 1);
@@ -307,7 +325,7 @@ static void put_module_attrs(msc_printer *w, const msc_module *m) {
 void msc_print_module(const msc_module *m, msc_write_fn *write, void *user) {
   msc_arena *scratch = msc_arena_new(m->ctx);
   writer *r = msc_new(scratch, writer);
-  r->w.scratch = r->w.types.arena = scratch;
+  r->w.scratch = r->w.types.index.arena = scratch;
   r->w.mesh = &m->mesh;
   r->w.write = write;
   r->w.user = user;

@@ -90,9 +90,9 @@ const char *msc_type_text(msc_arena *arena, const msc_mesh *mesh, const msc_type
 }
 
 void msc_put_type(msc_printer *w, const msc_type *t) {
-  msc_fact *f = t ? msc_fact_of(&w->types, t) : NULL;
-  if (f && !f->text) f->text = msc_type_text(w->scratch, w->mesh, t);
-  msc_puts(w, f ? f->text : "?"); /* of IR that is not finished */
+  msc_type_spelling *s = t ? msc_table_at(&w->types, &t) : NULL;
+  if (s && !s->text) s->text = msc_type_text(w->scratch, w->mesh, t);
+  msc_puts(w, s ? s->text : "?"); /* of IR that is not finished */
 }
 
 /* ---- dense constants ---- */
@@ -200,7 +200,7 @@ void msc_put_attrs(msc_printer *w, const msc_attr *attrs, size_t num) {
 
 const char *msc_attr_text(msc_arena *arena, const msc_mesh *mesh, const msc_attr_value *v) {
   msc_text text = {.arena = arena};
-  msc_printer w = {.scratch = arena, .mesh = mesh, .types = {.arena = arena}, .write = msc_text_write, .user = &text};
+  msc_printer w = {.scratch = arena, .mesh = mesh, .types.index.arena = arena, .write = msc_text_write, .user = &text};
   put_value(&w, v, false);
   msc_flush(&w);
   text.text[text.num] = 0;

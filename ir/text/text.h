@@ -3,6 +3,7 @@
 #define MSC_IR_TEXT_H
 
 #include "ir/ir.h"
+#include "ir/table.h"
 #include "ir/text/symbols.h"
 
 enum {
@@ -70,11 +71,12 @@ typedef struct {
   struct { const char *text; size_t num; const msc_layout *layout; } layouts[64];
 } msc_parser;
 
-/* Makes room for one more item; the items move. */
-void msc_make_room(msc_parser *p, void *array, size_t num, size_t *room, size_t item_bytes);
-#define MSC_PUSH(p, stack, array, item)                                                                \
-  (msc_make_room((p), &(stack).array, (stack).num, &(stack).room, sizeof *(stack).array), \
-   (stack).array[(stack).num++] = (item))
+/* Adds an item on top of a stack {array, num, room}; the items may move. */
+#define MSC_PUSH(p, stack, array, item)                                          \
+  do {                                                                           \
+    msc_reserve((p)->scratch, (stack).array, (stack).room, (stack).num + 1);     \
+    (stack).array[(stack).num++] = (item);                                       \
+  } while (0)
 
 void msc_advance(msc_parser *p);
 bool msc_take(msc_parser *p, int kind);                /* if the token is of this kind, goes on */
@@ -115,11 +117,16 @@ bool msc_read_element(msc_parser *p, msc_token t, msc_dtype dtype, unsigned char
 
 /* ---- print_attr.c ---- */
 
+typedef struct {
+  const msc_type *type;
+  const char *text; /* NULL: not made yet */
+} msc_type_spelling;
+
 /* What is being written.  Types repeat: their texts are made once. */
 typedef struct {
   msc_arena *scratch;
   const msc_mesh *mesh;
-  msc_facts types;
+  MSC_TABLE(msc_type_spelling) types;
   msc_write_fn *write;
   void *user;
   size_t num;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "ir/layout/grid.h"
-#include "ir/text/symbols.h"
+#include "ir/table.h"
 #include "passes/3_shard/shard.h"
 #include "passes/3_shard/strategy/strategy_file.h"
 
@@ -217,14 +217,17 @@ static uint64_t content_of(const msc_op *op) {
   return h;
 }
 
+typedef struct {
+  uint64_t content;
+  json_t *json;
+} op_text;
+typedef MSC_TABLE(op_text) op_texts;
+
 /* Layers repeat: an op like one before has the same text. */
-static json_t *op_json_once(const msc_func *f, msc_arena *a, msc_facts *made, const msc_op *op) {
-  msc_fact *fact = msc_fact_of(made, (const void *)(uintptr_t)content_of(op));
-  json_t *known = (json_t *)(uintptr_t)fact->about;
-  if (known) return json_incref(known);
-  json_t *o = op_json(f, a, op);
-  fact->about = o;
-  return o;
+static json_t *op_json_once(const msc_func *f, msc_arena *a, op_texts *made, const msc_op *op) {
+  uint64_t content = content_of(op);
+  op_text *t = msc_table_at(made, &content);
+  return t->json ? json_incref(t->json) : (t->json = op_json(f, a, op));
 }
 
 /* Only leaders have `by`; the others follow them.  Where a search puts copies it finds out again, when all ops are
@@ -245,7 +248,7 @@ const char *msc_strategy_file(const msc_func *f, msc_arena *arena) {
   json_object_set_new(root, "device_num", json_integer(msc_mesh_size(&f->module->mesh)));
   json_object_set_new(root, "mesh", json_string(msc_mesh_print(arena, &f->module->mesh)));
   key_maker keys = {arena, json_object()};
-  msc_facts made = {.arena = arena};
+  op_texts made = {.index.arena = arena};
   for (const msc_op *op = f->body->first; op; op = op->next)
     if (is_recorded(op)) json_object_set_new(ops, key_of(&keys, op), op_json_once(f, arena, &made, op));
   json_decref(keys.used);
