@@ -6,7 +6,7 @@
  * int64_t; its dims as int64_t; its scalars as double.  It is launched as ceil(extent / grain) blocks of
  * msc_kernel.threads threads, in one dimension.
  *
- *   msc_codegen *cg = msc_codegen_begin(ctx, &(msc_code_target){0}); // this machine; or a CPU's name; or CUDA
+ *   msc_codegen *cg = msc_codegen_begin(ctx, &(msc_code_target){.target = &msc_target_cpu});
  *   msc_kernel_call call;
  *   MSC_TRY(cg && msc_codegen_add(cg, op, &call));           // for each op; equal bodies share one kernel
  *   msc_machine_code code;
@@ -22,7 +22,7 @@ typedef struct msc_codegen msc_codegen;
 
 /* What code is made for. */
 typedef struct {
-  msc_target target;
+  const msc_target *target;
   const char *cpu; /* of a CPU: its name in codegen/cpu.def; NULL: this machine */
   int arch;        /* of CUDA: machine code for it too, as 90; 0: PTX alone */
   int vector_bytes; /* of a CPU: 16, 32 or 64, which LLVM makes of what the CPU has; 0: what is fastest there */

@@ -66,11 +66,10 @@ static uint64_t mailbox_bytes(const msc_plan *p, uint32_t stage) {
   return bytes;
 }
 
-/* A GPU takes the batches of a whole step, and those of the next one. */
 static uint64_t input_slots(const msc_plan *p) {
-  uint64_t slots = p->input_slots;
-  for (uint32_t i = 0; i < p->num_programs && msc_target_of(p->module) != MSC_TARGET_CPU; i++)
-    if (2 * (uint64_t)p->program[i].micro > slots) slots = 2 * (uint64_t)p->program[i].micro;
+  uint64_t slots = p->input_slots, steps = msc_target_of(p->module)->steps_of_input;
+  for (uint32_t i = 0; i < p->num_programs; i++)
+    if (steps * p->program[i].micro > slots) slots = steps * p->program[i].micro;
   return slots;
 }
 
@@ -503,8 +502,8 @@ static bool is_better_merged(msc_context *ctx, const msc_module *m, const msc_co
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
   if (chooses_copies(m, options->config))
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(choose_copies(ctx, m, options)));
-  if (options->target.target != MSC_TARGET_CPU)
-    msc_put_attr(ctx, &m->attrs, &m->num_attrs, "msc.target", msc_str(ctx, msc_target_name(options->target.target)));
+  if (options->target.target != msc_target_of(m))
+    msc_put_attr(ctx, &m->attrs, &m->num_attrs, "msc.target", msc_str(ctx, options->target.target->name));
   if (searches_time(options->config) && msc_config_devices(options->config) > 1 && is_better_merged(ctx, m, options))
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));
   size_t at = 0;
@@ -525,18 +524,18 @@ bool msc_code_target_of(msc_context *ctx, const msc_target_words *w, msc_code_ta
   const char *text = w->target ? w->target : "cpu", *arch = strchr(text, ':');
   const char *name = msc_intern_n(ctx, text, arch ? (size_t)(arch - text) : strlen(text));
   char *end = NULL;
-  *out = (msc_code_target){.cpu = w->cpu};
-  if (!msc_target_named(name, &out->target))
+  *out = (msc_code_target){.target = msc_target_named(name), .cpu = w->cpu};
+  if (!out->target)
     return msc_error(ctx, MSC_E_CONFIG, w->target_loc,
                      "there is no target '%s'; there are cpu, cuda and, with machine code for one GPU, cuda:sm_90",
                      name);
   if (arch && !strncmp(arch, ":sm_", 4)) out->arch = (int)strtol(arch + 4, &end, 10);
   if (end && (*end == 'a' || *end == 'f')) end++; /* what is particular to one GPU, or to a family, libraries use */
-  if (arch && (out->target != MSC_TARGET_CUDA || !end || *end || out->arch < 80 || out->arch > 999))
+  if (arch && (!out->target->least_arch || !end || *end || out->arch < out->target->least_arch || out->arch > 999))
     return msc_error(ctx, MSC_E_CONFIG, w->target_loc,
                      "'%s' is no architecture of %s; cuda:sm_80 is the least, others are cuda:sm_90 and later",
                      arch + 1, name);
-  if (out->cpu && out->target != MSC_TARGET_CPU)
+  if (out->cpu && !out->target->has_cpu_levels)
     return msc_error(ctx, MSC_E_CONFIG, w->cpu_loc,
                      "it is for --target cpu; of %s the architecture is said as cuda:sm_90", name);
   return true;
@@ -612,7 +611,8 @@ bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compi
   const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, "msc.name");
   options->model = name && name->kind == MSC_ATTR_STR ? name->s : model->name;
   options->model_hash = XXH3_64bits(model->data, model->bytes);
-  if (!options->cluster && options->target.target == MSC_TARGET_CUDA) options->cluster = msc_cluster_named(ctx, "h100");
+  const char *cluster = options->target.target->cluster;
+  if (!options->cluster && cluster) options->cluster = msc_cluster_named(ctx, cluster);
   *out = (msc_compiled){.num_ops = count_ops(m)};
   warn_of_absent(ctx, m);
   const msc_attr_value *micro = msc_training_func(m) ? msc_func_attr(msc_training_func(m), "micro_size") : NULL;

@@ -73,7 +73,7 @@ static bool open_machine(msc_llvm *l) {
 }
 
 static bool describe_machine(msc_llvm *l, const msc_code_target *target) {
-  l->gpu = target->target == MSC_TARGET_CUDA;
+  l->gpu = target->target && target->target->makes_ptx;
   if (l->gpu) l->cpu = (msc_cpu){"", 4}; /* it rounds, and loads any element */
   else MSC_TRY(msc_cpu_choose(l->ctx, target->cpu, &l->cpu));
   /* 512-bit vectors gain little here and cost clock on many machines */

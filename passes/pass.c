@@ -243,7 +243,7 @@ static bool report(pass_run *r, msc_pass_ctx *pass, msc_pass_report *report) {
 }
 
 static bool run_one(pass_run *r, const msc_pass_info *info, int number) {
-  if (!(info->targets >> msc_target_of(r->m) & 1)) return true;
+  if (!(info->targets & msc_target_of(r->m)->bit)) return true;
   msc_pass_ctx pass = {.ctx = r->ctx,
                        .scratch = msc_arena_new(r->ctx),
                        .config = r->options->config,

@@ -13,7 +13,7 @@ typedef struct {
   const char *stage; /* its folder: "1_simplify" */
   const char *name;  /* its file, and its word on the command line */
   const char *line;  /* what it does, in one line */
-  int targets;       /* MSC_ON_...: it runs on modules for these, and is left out for others */
+  unsigned targets;  /* MSC_ON_...: it runs on modules for these, and is left out for others */
   msc_pass_fn *run;  /* false: it reported an error, or it is a bug */
 } msc_pass_info;
 

@@ -46,7 +46,7 @@ static int measure(cli *c, const mscrt_plan *plan) {
 int autotune_plan(cli *c, const msc_compiled *made) {
   mscrt_plan *plan = NULL;
   mscrt_plan_options trust = {.struct_size = sizeof trust, .trust_native = true};
-  if (msc_target_of(made->plan->module) == MSC_TARGET_CPU) {
+  if (!msc_target_of(made->plan->module)->measures_products) {
     fprintf(stderr, "--autotune: nothing to measure: a CPU's kernels are chosen by their sizes\n");
     return CLI_OK;
   }

@@ -260,10 +260,10 @@ bool check_kernels(msc_context *ctx, msc_module *m) {
   msc_machine_code code;
   loaded l;
   bool ok = true;
-  if (!most || msc_target_of(m) != MSC_TARGET_CPU) return true;
+  if (!most || !msc_target_of(m)->is_host) return true;
   msc_arena *a = msc_arena_new(ctx);
   kernel_case *k = msc_new_array(a, kernel_case, most + 1);
-  msc_codegen *cg = msc_codegen_begin(ctx, &(msc_code_target){0});
+  msc_codegen *cg = msc_codegen_begin(ctx, &(msc_code_target){.target = &msc_target_cpu});
   for (msc_func *f = m->first; f && ok; f = f->next) ok = cg && gather(ctx, a, f, cg, k, &num);
   if (!ok && cg) msc_codegen_abandon(cg);
   ok = ok && msc_codegen_finish(cg, &code) && load(ctx, &code, &l);

@@ -82,20 +82,14 @@ static int list_ops(cli *c) {
   return cli_close(c, out);
 }
 
-/* The target that a pass runs for; NULL: any. */
-static const char *target_only(const msc_pass_info *p) {
-  int t = 0;
-  while (t < MSC_NUM_TARGETS && p->targets != 1 << t) t++;
-  return t < MSC_NUM_TARGETS ? msc_target_name((msc_target)t) : NULL;
-}
-
 static int list_passes(cli *c) {
   cli_output *out = cli_open(c, cli_text(c, "o"));
   if (!out) return CLI_INPUT;
   json_t *rows = json_array();
   for (size_t i = 0; i < msc_num_passes(); i++) {
     const msc_pass_info *p = msc_pass_at(i);
-    const char *only = target_only(p);
+    const msc_target *alone = msc_target_alone(p->targets);
+    const char *only = alone ? alone->name : NULL;
     json_array_append_new(rows, json_pack("{s:s, s:s, s:s?, s:s}", "stage", p->stage, "name", p->name, "target", only,
                                           "what", p->line));
     if (!c->json)

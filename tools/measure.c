@@ -43,7 +43,8 @@ typedef struct {
 static int add_program(measuring *g, const char *text, int after, double times) {
   msc_config *config = msc_config_new(g->c->ctx);
   msc_module *module = msc_parse(g->c->ctx, "probe", text, strlen(text));
-  msc_compile_options o = {.config = config, .verify = MSC_VERIFY_OFF, .model = "probe"};
+  msc_compile_options o = {
+      .config = config, .target = {.target = &msc_target_cpu}, .verify = MSC_VERIFY_OFF, .model = "probe"};
   msc_plan *p = module && msc_config_check(config) ? msc_compile(g->c->ctx, module, &o) : NULL;
   probe *at = &g->probe[g->num];
   *at = (probe){.after = after, .times = times};

@@ -11,7 +11,6 @@
 #include "passes/7_lower/transfer.h"
 
 enum {
-  PRODUCT_WORKSPACE = 32 << 20, /* what cuBLASLt wants for its best algorithms on an H100 */
   DEPTH = 2,                    /* of messages: one is on its way while the one before it is used */
 };
 
@@ -315,10 +314,10 @@ static uint32_t number_matmul(msc_plan *p, const msc_plan_matmul *m) {
 
 static bool call_matmul(calling *c, const msc_op *op) {
   msc_plan_matmul m;
-  msc_target target = msc_target_of(c->p->module);
+  const msc_target *target = msc_target_of(c->p->module);
   memset(&m, 0, sizeof m); /* padding: equal ones are found by their bytes */
   MSC_TRY(msc_plan_product(c->cg, op, target, &m));
-  if (target == MSC_TARGET_CUDA && c->p->workspace_bytes < PRODUCT_WORKSPACE) c->p->workspace_bytes = PRODUCT_WORKSPACE;
+  if (c->p->workspace_bytes < target->product_workspace) c->p->workspace_bytes = target->product_workspace;
   msc_plan_call *call = new_call(c, PLAN_CALL_KIND_MATMUL, op);
   call->index = number_matmul(c->p, &m);
   call->buffer = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out);

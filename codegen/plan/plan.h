@@ -171,7 +171,7 @@ msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_targ
 /* ---- plan/products.c ---- */
 
 /* What `gemm` is to the plan, which has room for it, cleared; false after a report. */
-bool msc_plan_product(msc_codegen *cg, const msc_op *gemm, msc_target target, msc_plan_matmul *out);
+bool msc_plan_product(msc_codegen *cg, const msc_op *gemm, const msc_target *target, msc_plan_matmul *out);
 
 /* ---- plan/graphs.c ---- */
 

@@ -17,8 +17,6 @@ static void choose_library_tiles(msc_plan_matmul *m) {
   uint64_t parts = 2 * m->m * m->n * m->k / 2000000;
   if (parts < 1) parts = 1;
   if (parts > 16) parts = 16;
-  m->tile_m = m->m;
-  m->tile_n = m->n;
   if (m->n >= m->m) m->tile_n = rounded(m->n, parts, 64);
   else m->tile_m = rounded(m->m, parts, 16);
 }
@@ -82,7 +80,7 @@ static void set_function(msc_plan_matmul *m, const msc_op *op) {
   m->wide = op->out[0].type->dtype != m->dtype;
 }
 
-static msc_plan_matmul matmul_of(const msc_op *op, msc_target target) {
+static msc_plan_matmul matmul_of(const msc_op *op, const msc_target *target) {
   const msc_type *a = op->in[0].value->type, *b = op->in[1].value->type, *y = op->out[0].type;
   msc_plan_matmul m = {
       .dtype = a->dtype, .transpose_a = msc_op_bool(op, "transpose_a"), .transpose_b = msc_op_bool(op, "transpose_b")};
@@ -94,8 +92,8 @@ static msc_plan_matmul matmul_of(const msc_op *op, msc_target target) {
   m.stride_a = rows || lead_elems(a) == 1 ? 0 : m.m * m.k;
   m.stride_b = lead_elems(b) == 1 ? 0 : m.k * m.n;
   set_function(&m, op);
-  if (target == MSC_TARGET_CUDA) m.tile_m = m.m, m.tile_n = m.n;
-  else choose_library_tiles(&m);
+  m.tile_m = m.m, m.tile_n = m.n;
+  if (target->cuts_products) choose_library_tiles(&m);
   int64_t tile = msc_op_int(op, "tile");
   if (tile) {
     m.tile_m = (uint64_t)tile;
@@ -105,7 +103,7 @@ static msc_plan_matmul matmul_of(const msc_op *op, msc_target target) {
   return m;
 }
 
-bool msc_plan_product(msc_codegen *cg, const msc_op *op, msc_target target, msc_plan_matmul *out) {
+bool msc_plan_product(msc_codegen *cg, const msc_op *op, const msc_target *target, msc_plan_matmul *out) {
   *out = matmul_of(op, target);
   return !msc_op_bool(op, "generated") || generate(cg, op, out);
 }

@@ -450,7 +450,7 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   plan_plan_begin(b);
   plan_plan_put_version(b, PLAN_VERSION);
   plan_plan_put_compiler(b, "msc 0.1");
-  plan_plan_put_target(b, msc_target_name(msc_target_of(p->module)));
+  plan_plan_put_target(b, msc_target_of(p->module)->name);
   put_mesh(b, &p->module->mesh);
   put_layouts(b, p);
   put_kernels(b, &p->code);

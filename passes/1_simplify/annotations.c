@@ -90,7 +90,7 @@ static bool is_memory_limit(const msc_attr_value *v) {
   return name && v->dict.num == 2 && is_int_within(bytes, 0, INT64_MAX) && name->kind == MSC_ATTR_STR;
 }
 
-static bool is_honoured_value(honoured which, const msc_attr_value *v, msc_target target) {
+static bool is_honoured_value(honoured which, const msc_attr_value *v, const msc_target *target) {
   switch (which) {
     case ALL: return true;
     case FALSE_ONLY: return v->kind == MSC_ATTR_BOOL ? !v->b : v->kind == MSC_ATTR_INT && v->i == 0;
@@ -101,7 +101,7 @@ static bool is_honoured_value(honoured which, const msc_attr_value *v, msc_targe
     case TRUTH: return v->kind == MSC_ATTR_BOOL;
     case ZERO_ONLY: return is_int_within(v, 0, 0);
     /* the CPU is honoured only where the whole program runs on it */
-    case ON_CPU: return target == MSC_TARGET_CPU && v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu");
+    case ON_CPU: return target->is_host && v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu");
     case IN_F32: return v->kind == MSC_ATTR_STR && !strcmp(v->s, "f32");
     case A_BLOCK: return is_block_shard(v);
     case A_LIMIT: return is_memory_limit(v);

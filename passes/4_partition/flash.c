@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "passes/7_lower/target.h"
+#include "passes/7_lower/choose.h"
 
 /* ---- where it is possible ---- */
 
@@ -49,7 +49,8 @@ static bool is_masked(const msc_op *op) {
 }
 
 static bool is_supported_flash(const msc_op *op, const msc_layout *const *in_layout) {
-  if (msc_target_of(op->block->func->module) != MSC_TARGET_CUDA || !has_16_bit_elements(op)) return false;
+  const msc_target *target = msc_target_of(op->block->func->module);
+  if (!msc_has_kernel(target, OP_flash_attention, MSC_BY_LIBRARY) || !has_16_bit_elements(op)) return false;
   for (size_t i = 0; i < op->num_in; i++)
     if (i == EXTRA && is_masked(op) ? !is_mask_cut_as_query(op->in[i].value->type, in_layout[i], in_layout[0])
                                     : !is_cut_as_query(in_layout[i], in_layout[0]))

@@ -94,7 +94,7 @@ static const char *decline_convolution(const choosing *c, const msc_op *op) {
 
 static const struct {
   msc_op_kind op;
-  int targets;
+  unsigned targets;
   msc_choice by;
   decline_fn *decline;
 } rows[] = {
@@ -114,6 +114,12 @@ msc_choices msc_choices_of(const msc_pass_ctx *pass, const msc_module *m) {
                        .convolution = msc_config_bool(pass->config, MSC_KEY_library_convolution)};
 }
 
+bool msc_has_kernel(const msc_target *target, msc_op_kind op, msc_choice by) {
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (rows[i].op == op && rows[i].by == by && rows[i].targets & target->bit) return true;
+  return false;
+}
+
 msc_chosen msc_choose(msc_arena *arena, const msc_op *op, const msc_choices *choices) {
   choosing c = {.arena = arena, .among = choices};
   msc_chosen chosen = {.by = msc_info(op)->flags & MSC_COLLECTIVE ? MSC_BY_COLLECTIVE
@@ -121,7 +127,7 @@ msc_chosen msc_choose(msc_arena *arena, const msc_op *op, const msc_choices *cho
                                                                   : MSC_BY_KERNEL,
                        .declined = ""};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    if (rows[i].op != op->kind || !(rows[i].targets >> choices->target & 1)) continue;
+    if (rows[i].op != op->kind || !(rows[i].targets & choices->target->bit)) continue;
     const char *why = rows[i].decline ? rows[i].decline(&c, op) : NULL;
     chosen.by = rows[i].by;
     if (!why) break;

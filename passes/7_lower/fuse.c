@@ -424,7 +424,7 @@ static void fuse_func(msc_pass_ctx *pass, msc_func *f) {
     start_region(&z, op);
     grow(&z, op);
   }
-  if (msc_target_of(f->module) == MSC_TARGET_CUDA) join_small(&z);
+  if (msc_target_of(f->module)->joins_small_kernels) join_small(&z);
   msc_stat(pass, "fused kernels", emit_all(&z));
 }
 

@@ -90,7 +90,7 @@ bool pass_library(msc_pass_ctx *pass, msc_module *m) {
       previous = op->prev; /* backward: what a product absorbs stands after it */
       if (op->kind == OP_matmul_weight_grad) op = as_matmul(op);
       if (op->kind != OP_matmul && op->kind != OP_batch_matmul) continue;
-      if (choices.target == MSC_TARGET_CPU) op = msc_widened(pass->scratch, op, choices.level);
+      op = msc_widened(pass->scratch, op, &choices);
       msc_chosen chosen = msc_choose(pass->scratch, op, &choices);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
       if (chosen.by != MSC_BY_LIBRARY && chosen.by != MSC_BY_PRODUCT) continue;

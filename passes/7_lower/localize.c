@@ -417,7 +417,7 @@ static void set_blocks(const localizing *z, msc_op *op) {
 /* A GPU that may add in whatever order adds what is scattered at once. */
 static void set_any_order(const localizing *z, msc_op *op) {
   bool adds = op->kind == OP_scatter_add || op->kind == OP_add_along || op->kind == OP_scatter_nd_add;
-  if (adds && !z->deterministic && msc_target_of(z->f->module) == MSC_TARGET_CUDA)
+  if (adds && !z->deterministic && msc_target_of(z->f->module)->adds_atomically)
     msc_op_set(op, "any_order", msc_bool(true));
 }
 

@@ -1,29 +1,29 @@
-/* target.c: a module in; what its attribute says that it is lowered for, out. */
+/* target.c: a name, or a module's attribute, in; the target out. */
 #include "passes/7_lower/target.h"
 
 #include <string.h>
 
-static const char *const names[MSC_NUM_TARGETS] = {[MSC_TARGET_CPU] = "cpu", [MSC_TARGET_CUDA] = "cuda"};
+static const msc_target *const targets[] = {&msc_target_cpu, &msc_target_cuda};
 
-const char *msc_target_name(msc_target t) { return names[t]; }
-
-bool msc_target_named(const char *name, msc_target *out_target) {
-  for (int t = 0; t < MSC_NUM_TARGETS; t++) {
-    if (strcmp(names[t], name) != 0) continue;
-    *out_target = (msc_target)t;
-    return true;
-  }
-  return false;
+const msc_target *msc_target_named(const char *name) {
+  for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+    if (!strcmp(targets[i]->name, name)) return targets[i];
+  return NULL;
 }
 
-msc_target msc_target_of(const msc_module *m) {
+const msc_target *msc_target_alone(unsigned set) {
+  for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
+    if (targets[i]->bit == set) return targets[i];
+  return NULL;
+}
+
+const msc_target *msc_target_of(const msc_module *m) {
   const msc_attr_value *v = msc_find_attr(m->attrs, m->num_attrs, "msc.target");
-  msc_target t = MSC_TARGET_CPU;
-  if (v && v->kind == MSC_ATTR_STR) msc_target_named(v->s, &t);
-  return t;
+  const msc_target *t = v && v->kind == MSC_ATTR_STR ? msc_target_named(v->s) : NULL;
+  return t ? t : targets[0];
 }
 
 bool msc_is_deterministic(const msc_module *m, const msc_config *config) {
   return msc_config_is_set(config, MSC_KEY_deterministic) ? msc_config_bool(config, MSC_KEY_deterministic)
-                                                          : msc_target_of(m) == MSC_TARGET_CPU;
+                                                          : msc_target_of(m)->deterministic;
 }

@@ -1,24 +1,67 @@
-/* target.h: what a module is lowered for: its attribute msc.target, "cpu" when it has none. */
+/* target.h: what a module is lowered for.  A target is a struct of numbers and functions that passes and codegen read;
+ * nobody asks which target it is.  One more is a file with its constant, as target_cuda.c, its line in target.c's list,
+ * and its bit below. */
 #ifndef MSC_PASSES_TARGET_H
 #define MSC_PASSES_TARGET_H
 
 #include "ir/ir.h"
 #include "passes/config/config.h"
 
-typedef enum { MSC_TARGET_CPU, MSC_TARGET_CUDA, MSC_NUM_TARGETS } msc_target;
-
 /* Sets of targets, as rows of pass.def and kernel.def name them. */
-enum {
-  MSC_ON_CPU = 1 << MSC_TARGET_CPU,
-  MSC_ON_CUDA = 1 << MSC_TARGET_CUDA,
-  MSC_ON_ANY = (1 << MSC_NUM_TARGETS) - 1
-};
+enum { MSC_ON_CPU = 1, MSC_ON_CUDA = 2, MSC_ON_ANY = MSC_ON_CPU | MSC_ON_CUDA };
 
-const char *msc_target_name(msc_target t); /* "cpu", "cuda" */
-/* False: there is no such target. */
-bool msc_target_named(const char *name, msc_target *out_target);
-msc_target msc_target_of(const msc_module *m);
-/* The key `deterministic`; when it is absent, CPUs are. */
+struct msc_nester;
+struct msc_nest_launch;
+
+typedef struct msc_target {
+  const char *name;              /* as in --target and in a module's attribute msc.target */
+  unsigned bit;                  /* MSC_ON_... */
+
+  /* what --target may say with it, and what holds when nothing is said */
+  int least_arch;                /* NAME:sm_ARCH is for GPUs of this architecture or a later one; 0: there are none */
+  bool has_cpu_levels;           /* --mcpu names one */
+  const char *cluster;           /* the description compiled for without --cluster; NULL: this machine's */
+  bool deterministic;            /* the key `deterministic` when it is absent */
+
+  /* code and memory */
+  bool makes_ptx;                /* code is PTX for GPUs; else x86-64 */
+  bool is_host;                  /* values lie in the host's memory */
+  uint32_t steps_of_input;       /* the batches of so many steps have room at once; 0: what the schedule needs */
+
+  /* products */
+  bool widens_products;          /* of f16 and bf16 the result is f32 first: widen.c */
+  bool cuts_products;            /* the library is called tile by tile, so that several threads compute a product */
+  bool measures_products;        /* --autotune measures which of the library's algorithms is fastest */
+  uint64_t product_workspace;    /* bytes that the library wants for its best algorithms */
+
+  /* kernels */
+  int vector_bytes;              /* of a thread's vectors, as fusion counts them */
+  bool joins_small_kernels;      /* independent kernels run as one, to save launches: fuse.c */
+  bool remakes_cheap_values;     /* the backward computes again what costs no traffic: narrow.c */
+  bool adds_atomically;          /* threads may add to one place in whatever order */
+  bool sums_in_blocks;           /* sums follow the op's attribute `blocks`; else their order is the threads' */
+  bool finds_labels;             /* a loss finds its label's element while it sums the row; else it reads it again */
+  bool keeps_rows;               /* a kernel keeps a row that it reads in several phases */
+  int64_t scatter_threads;       /* so many share the rows that are added to in order; 0: one has all */
+  /* A reduction runs in two launches where one would have fewer items than `few_items` for more operations and bytes
+   * than `long_work`, or `long_tail` of one that has a tail, and more than two parts of so many points. */
+  uint64_t few_items, long_work, long_tail, part_points;
+  int (*lanes)(const struct msc_nester *n);              /* elements of a vector */
+  uint64_t (*items)(const struct msc_nester *n);         /* units of work that threads can share */
+  int64_t (*part)(const struct msc_nester *n, int axis); /* positions of `axis` in a part of a long reduction */
+  /* Sets items, grain and threads of a launch. */
+  void (*shape)(const struct msc_nester *n, struct msc_nest_launch *l);
+} msc_target;
+
+extern const msc_target msc_target_cpu, msc_target_cuda;
+
+/* NULL: there is no such target. */
+const msc_target *msc_target_named(const char *name);
+/* The one target of a set; NULL: it has several. */
+const msc_target *msc_target_alone(unsigned set);
+/* As the module's attribute msc.target says; without it the CPU. */
+const msc_target *msc_target_of(const msc_module *m);
+/* The key `deterministic`, or the target's default. */
 bool msc_is_deterministic(const msc_module *m, const msc_config *config);
 
 #endif

@@ -96,7 +96,7 @@ static bool tiles(msc_pass_ctx *pass, msc_nester *nester, msc_op *gemm) {
 }
 
 bool pass_tile(msc_pass_ctx *pass, msc_module *m) {
-  msc_nester *nester = msc_nester_new(pass->ctx, MSC_TARGET_CPU);
+  msc_nester *nester = msc_nester_new(pass->ctx, msc_target_of(m));
   int64_t tiled = 0;
   for (msc_func *f = m->first; f; f = f->next)
     for (msc_op *op = f->body->last, *previous; op; op = previous) {

@@ -4,10 +4,10 @@
 #include "passes/7_lower/choose.h"
 
 /* Who would compute it in f32. */
-static msc_choice choice_in_f32(msc_arena *arena, msc_op *op, int level) {
+static msc_choice choice_in_f32(msc_arena *arena, msc_op *op, const msc_choices *choices) {
   const msc_type *narrow = op->out[0].type;
   op->out[0].type = msc_type_of(msc_op_ctx(op), MSC_F32, narrow->rank, narrow->dim, NULL);
-  msc_choice by = msc_choose(arena, op, &(msc_choices){MSC_TARGET_CPU, level, false, false}).by;
+  msc_choice by = msc_choose(arena, op, choices).by;
   op->out[0].type = narrow;
   return by;
 }
@@ -32,10 +32,11 @@ static void skip_casts(msc_value *narrow, msc_value *wide) {
   }
 }
 
-msc_op *msc_widened(msc_arena *arena, msc_op *op, int level) {
+msc_op *msc_widened(msc_arena *arena, msc_op *op, const msc_choices *choices) {
   msc_dtype narrow = op->out[0].type->dtype;
-  if ((narrow != MSC_BF16 && narrow != MSC_F16) || choice_in_f32(arena, op, level) == MSC_BY_KERNEL) return op;
-  bool takes_narrow = msc_choose(arena, op, &(msc_choices){MSC_TARGET_CPU, level, false, false}).by == MSC_BY_PRODUCT;
+  bool is_narrow = narrow == MSC_BF16 || narrow == MSC_F16;
+  if (!choices->target->widens_products || !is_narrow || choice_in_f32(arena, op, choices) == MSC_BY_KERNEL) return op;
+  bool takes_narrow = msc_choose(arena, op, choices).by == MSC_BY_PRODUCT;
   msc_value *in[2] = {op->in[0].value, op->in[1].value};
   for (int i = 0; i < 2 && !takes_narrow; i++) in[i] = cast_before(op, in[i], MSC_F32);
   msc_op *wide = msc_op_copy(op->block->func, op, in);

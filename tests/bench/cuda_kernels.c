@@ -225,7 +225,7 @@ static bool measure(gpu *g, size_t i, size_t bytes, double copied) {
   int64_t rows = (int64_t)(bytes / (size_t)networks[i].element_bytes / WIDTH);
   const char *text = text_of(ctx, i, rows);
   msc_model_bytes model = {.name = "network.mlir", .data = text, .bytes = strlen(text)};
-  msc_compile_options o = {.config = config, .target = {.target = MSC_TARGET_CUDA}, .emitted = keep_ir};
+  msc_compile_options o = {.config = config, .target = {.target = &msc_target_cuda}, .emitted = keep_ir};
   msc_compiled made;
   bool ok = msc_compile_model(ctx, &model, &o, &made);
   for (const msc_diag *d = ok ? NULL : msc_diags(ctx); d; d = d->next) fprintf(stderr, "%s\n", d->text);

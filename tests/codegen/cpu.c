@@ -80,7 +80,7 @@ static void test_levels_are_complete(void **state) {
 static void test_unknown_name(void **state) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   (void)state;
-  assert_null(msc_codegen_begin(ctx, &(msc_code_target){.cpu = "skylake-avx51"}));
+  assert_null(msc_codegen_begin(ctx, &(msc_code_target){.target = &msc_target_cpu, .cpu = "skylake-avx51"}));
   assert_string_equal(msc_diags(ctx)->text, "unknown CPU name \"skylake-avx51\"; did you mean \"skylake-avx512\"?");
   assert_int_equal(msc_diags(ctx)->code, MSC_E_TARGET);
   msc_context_free(ctx);
@@ -115,7 +115,7 @@ static void test_shared_and_repeatable(void **state) {
 }
 
 static bool make_some(msc_context *ctx, void *arg) {
-  msc_codegen *cg = *(msc_codegen **)arg = msc_codegen_begin(ctx, &(msc_code_target){.cpu = "haswell"});
+  msc_codegen *cg = *(msc_codegen **)arg = msc_codegen_begin(ctx, &(msc_code_target){.target = &msc_target_cpu, .cpu = "haswell"});
   msc_kernel_call call;
   msc_machine_code code;
   for (int i = 0; i < 20; i++) {

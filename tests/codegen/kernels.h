@@ -76,7 +76,7 @@ static inline kernel_run *kernels_new_for(const msc_code_target *target) {
 
 static inline kernel_run *kernels_new(const char *cpu) {
   return kernels_new_for(&(msc_code_target){
-      .cpu = cpu, .target = on_gpu() ? MSC_TARGET_CUDA : MSC_TARGET_CPU, .vector_bytes = wanted_vectors(cpu)});
+      .cpu = cpu, .target = on_gpu() ? &msc_target_cuda : &msc_target_cpu, .vector_bytes = wanted_vectors(cpu)});
 }
 
 static inline double random_number(kernel_run *k) {

@@ -78,7 +78,7 @@ static void add_kernel(module *m, const char *name, msc_nest_code code, msc_dtyp
 
 static void open_module(module *m, const char *cpu) {
   m->ctx = msc_context_new(NULL, NULL);
-  assert_true(msc_llvm_open(m->ctx, &(msc_code_target){.cpu = cpu}, &m->llvm));
+  assert_true(msc_llvm_open(m->ctx, &(msc_code_target){.target = &msc_target_cpu, .cpu = cpu}, &m->llvm));
 }
 
 static void finish_module(module *m) {

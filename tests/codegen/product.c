@@ -110,7 +110,7 @@ enum { RANDOM = 6, SIZES = sizeof chosen / sizeof *chosen + RANDOM };
 
 static void check_products(int vector_bytes) {
   static const msc_dtype dtypes[] = {MSC_F32, MSC_F64, MSC_F16, MSC_BF16};
-  kernel_run *run = kernels_new_for(&(msc_code_target){.vector_bytes = vector_bytes});
+  kernel_run *run = kernels_new_for(&(msc_code_target){.target = &msc_target_cpu, .vector_bytes = vector_bytes});
   product_form form[FORMS];
   sizes s[FORMS][SIZES];
   msc_product_kernels kernels[FORMS][SIZES];

@@ -186,7 +186,7 @@ static void test_regions(void **state) {
     c->reordered = true;
     msc_nest_info info;
     const char *why;
-    assert_true(msc_nest_fits(msc_nester_new(k->ctx, MSC_TARGET_CPU), 1, &c->op, &info, &why));
+    assert_true(msc_nest_fits(msc_nester_new(k->ctx, &msc_target_cpu), 1, &c->op, &info, &why));
     if (info.kind != r->kind) fail_msg("%s: kind %d, not %d", c->what, info.kind, r->kind);
   }
   kernels_finish(k);
@@ -252,7 +252,7 @@ static void test_refused(void **state) {
     size_t num = 0;
     for (msc_op *op = m->first->body->first; op->kind != OP_return; op = op->next) ops[num++] = op;
     msc_nest_info info;
-    bool fits = msc_nest_fits(msc_nester_new(k->ctx, MSC_TARGET_CPU), num, ops, &info, &why);
+    bool fits = msc_nest_fits(msc_nester_new(k->ctx, &msc_target_cpu), num, ops, &info, &why);
     if (fits || strcmp(why, refused[i].why)) fail_msg("%s: %s, not: %s", text, fits ? "fits" : why, refused[i].why);
   }
   msc_codegen_abandon(k->cg);
@@ -283,7 +283,7 @@ static const struct {
 
 static void test_overwrites(void **state) {
   msc_context *ctx = msc_context_new(NULL, NULL);
-  msc_nester *n = msc_nester_new(ctx, MSC_TARGET_CPU);
+  msc_nester *n = msc_nester_new(ctx, &msc_target_cpu);
   (void)state;
   for (size_t i = 0; i < COUNT(overwrites); i++) {
     msc_op *op = one_op(msc_module_new(ctx), overwrites[i].op, overwrites[i].in, overwrites[i].attrs, 1);

@@ -20,7 +20,7 @@ static void test_code_stands_alone(void **state) {
       msc_machine_code code;
       size_t num;
       msc_symbol *symbol;
-      assert_true(msc_llvm_open(ctx, &(msc_code_target){.cpu = msc_cpu_plain(level)}, &l));
+      assert_true(msc_llvm_open(ctx, &(msc_code_target){.target = &msc_target_cpu, .cpu = msc_cpu_plain(level)}, &l));
       msc_product_emit(&l, "product", (msc_product_part)part, MSC_F32);
       assert_true(msc_sanitize(&l));
       LLVMMemoryBufferRef object = msc_llvm_emit(&l, l.machine, l.module, LLVMObjectFile);

@@ -165,7 +165,7 @@ static uint16_t row_loss(msc_nester *n, const msc_op *op, int x, int labels, con
   }
   uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok);
   uint16_t hit =
-      n->target == MSC_TARGET_CUDA ? find_label(n, &r, r.along.at[t->rank - 1], row) : read_label(n, x, view, row, ok);
+      n->target->finds_labels ? find_label(n, &r, r.along.at[t->rank - 1], row) : read_label(n, x, view, row, ok);
   return msc_nest_op(n, NEST_ADD, log_s, msc_nest_op(n, NEST_SUB, r.m, hit));
 }
 

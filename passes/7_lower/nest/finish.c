@@ -4,38 +4,6 @@
 
 #include "passes/7_lower/nest/expand.h"
 
-static int bytes_of(const msc_instr *in) {
-  if (in->dtype == MSC_I1) return 1;
-  if (in->code == NEST_INDEX || in->code == NEST_DIM || in->code == NEST_CHECK) return 1; /* addresses, not data */
-  return (int)msc_dtype_bytes((msc_dtype)in->dtype);
-}
-
-/* Elements of a vector: the widest values that vary along the lanes fill it. */
-int msc_nest_lanes(const msc_nester *n) {
-  int widest = 0;
-  if (n->target == MSC_TARGET_CUDA) return msc_nest_gpu_lanes(n);
-  if (n->walk.lane < 0) return 1;
-  for (int i = 1; i < n->num_instrs; i++)
-    if (n->live[i] && (n->instr[i].axes >> n->walk.lane & 1) && bytes_of(&n->instr[i]) > widest)
-      widest = bytes_of(&n->instr[i]);
-  return n->vector_bytes / (widest < 4 ? 4 : widest);
-}
-
-static uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
-
-uint64_t msc_nest_items(const msc_nester *n) {
-  const msc_nest_walk *w = &n->walk;
-  if (n->target == MSC_TARGET_CUDA) return msc_nest_gpu_items(n);
-  uint16_t lane = w->lane >= 0 ? (uint16_t)(1u << w->lane) : 0;
-  if (w->kind == MSC_NEST_TRANSPOSE)
-    return msc_nest_points(n, w->items & (uint16_t) ~(lane | 1u << w->across)) *
-           ceil_div((uint64_t)n->extent[w->across], MSC_TRANSPOSE_ROWS);
-  if ((w->kind == MSC_NEST_COLUMN || w->kind == MSC_NEST_SCATTER) && lane)
-    return msc_nest_points(n, w->items & (uint16_t)~lane) *
-           ceil_div((uint64_t)n->extent[w->lane], (uint64_t)msc_nest_lanes(n) * MSC_COLUMN_VECTORS);
-  return msc_nest_points(n, w->items);
-}
-
 static bool touches_memory(const msc_instr *in) {
   return in->code == NEST_LOAD || in->code == NEST_STORE || in->code == NEST_SCATTER || in->code == NEST_FILL;
 }
@@ -142,23 +110,14 @@ static void set_buffers(const msc_nester *n, msc_arena *arena, msc_nest_launch *
   out->buffer = number;
 }
 
-/* Items per work unit: about 64 KB or as much arithmetic, so that handing out work costs little. */
-static uint64_t grain_of(const msc_nester *n, const msc_nest_launch *l) {
-  uint64_t work = l->bytes + l->flops, unit = 65536, grain;
-  if (!l->extent || !work) return 1;
-  grain = (uint64_t)((double)unit * (double)l->extent / (double)work);
-  if (n->walk.kind == MSC_NEST_MAP && grain > 64) grain = grain / 64 * 64;
-  return grain < 1 ? 1 : grain > l->extent ? l->extent : grain;
-}
-
 void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
   const msc_nest_walk *w = &n->walk;
   msc_program_head *h = &out->program.head;
   memset(h, 0, sizeof *h);
   h->kind = (uint8_t)w->kind, h->num_axes = (uint8_t)n->num_axes;
   h->num_phases = (uint8_t)w->num_phases;
-  h->lane = (int8_t)w->lane, h->across = (int8_t)w->across, h->lanes = (uint8_t)msc_nest_lanes(n);
-  h->keeps_row = n->target == MSC_TARGET_CPU && w->kind == MSC_NEST_ROW && w->num_phases > 1 &&
+  h->lane = (int8_t)w->lane, h->across = (int8_t)w->across, h->lanes = (uint8_t)n->target->lanes(n);
+  h->keeps_row = n->target->keeps_rows && w->kind == MSC_NEST_ROW && w->num_phases > 1 &&
                  w->reduced == 1u << w->lane && n->extent[w->lane] <= MSC_KEPT_ROW;
   h->chunk_axis = (int8_t)w->chunk_axis, h->clipped = (int8_t)w->clipped;
   h->items = w->items, h->reduced = w->reduced, h->tail = w->tail;
@@ -174,6 +133,5 @@ void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
   out->start = msc_arena_copy(arena, n->start, sizeof *n->start * (size_t)n->num_starts);
   out->num_starts = (size_t)n->num_starts;
   msc_nest_estimate(n, &out->bytes, &out->flops);
-  if (n->target == MSC_TARGET_CUDA) msc_nest_gpu_shape(n, out);
-  else out->extent = msc_nest_items(n), out->grain = grain_of(n, out);
+  n->target->shape(n, out);
 }

@@ -62,7 +62,7 @@ static void put_op(signature *s, const msc_op *op) {
 const void **msc_nest_known(const msc_nester *n, const msc_nest_region *r, uint32_t question) {
   signature s;
   s.r = r, s.num = s.num_outside = 0, s.too_long = false;
-  put(&s, (uint64_t)n->target << 32 | (uint32_t)n->vector_bytes);
+  put(&s, (uint64_t)n->target->bit << 32 | (uint32_t)n->vector_bytes);
   put(&s, (uint64_t)r->num_ops << 2 | (uint64_t)(r->in != NULL) << 1 | (r->out != NULL));
   for (size_t i = 0; r->in && i < r->num_in; i++) put_value(&s, r->in[i]);
   for (size_t i = 0; i < r->num_ops; i++) put_op(&s, r->ops[i]);

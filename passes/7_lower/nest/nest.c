@@ -10,10 +10,10 @@
 #include "passes/7_lower/nest/expand.h"
 #include "passes/7_lower/graph.h"
 
-msc_nester *msc_nester_new(msc_context *ctx, msc_target target) {
+msc_nester *msc_nester_new(msc_context *ctx, const msc_target *target) {
   msc_nester *n = msc_new(msc_context_arena(ctx), msc_nester);
   n->ctx = ctx, n->target = target;
-  n->vector_bytes = target == MSC_TARGET_CUDA ? 16 : 32;
+  n->vector_bytes = target->vector_bytes;
   return n;
 }
 
@@ -177,14 +177,12 @@ static void scatter_named(msc_nester *n, const msc_op *op, int indices, int upda
   s->row = msc_nest_named_offset(n, op, indices, view, t, &s->ok);
 }
 
-/* On a GPU the rows are dealt to so many threads beside each other: each has every `parts`-th row, and passes over the
- * positions that name another.  A power of two: 64 K threads together hide how long memory takes. */
+/* The rows are dealt to so many threads beside each other: each has every `parts`-th row, and passes over the positions
+ * that name another.  A power of two. */
 static int64_t row_parts(const msc_nester *n, const scattering *s, const msc_type *updates) {
-  enum { THREADS = 65536 };
-  if (n->target != MSC_TARGET_CUDA) return 1;
   int64_t positions = (int64_t)msc_nest_points(n, s->over),
           columns = msc_type_elems(updates) / (positions ? positions : 1), parts = 1;
-  while (2 * parts <= s->rows && columns * parts < THREADS) parts *= 2;
+  while (2 * parts <= s->rows && columns * parts < n->target->scatter_threads) parts *= 2;
   return parts;
 }
 
@@ -219,7 +217,7 @@ static void scatter_result(msc_nester *n, int v, int buffer) {
   msc_affine place = msc_nest_offset(n, n->value[v].value->type, &s.at, &extra), fill = place;
   if (n->failed) return;
   uint8_t dtype = n->instr[x].dtype;
-  bool at_once = n->target == MSC_TARGET_CUDA && msc_dtype_bytes((msc_dtype)dtype) >= 4 && msc_op_attr(op, "any_order");
+  bool at_once = n->target->adds_atomically && msc_dtype_bytes((msc_dtype)dtype) >= 4 && msc_op_attr(op, "any_order");
   if (!at_once) {
     int64_t parts = row_parts(n, &s, n->value[updates].value->type);
     uint16_t rows = own_rows(n, v, &s, &fill, parts), apart = msc_nest_dim(n, s.step * parts);

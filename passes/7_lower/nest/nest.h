@@ -60,7 +60,7 @@ typedef struct {
 } msc_nest_info;
 
 /* In the context's arena. */
-msc_nester *msc_nester_new(msc_context *ctx, msc_target target);
+msc_nester *msc_nester_new(msc_context *ctx, const msc_target *target);
 
 /* May these ops of one block, in their order, be one kernel?  Results used outside the set are its results.  A fused op
  * may stand alone.  Microseconds: ask with every op you would like to add.  False: *out_why (valid until the next call)

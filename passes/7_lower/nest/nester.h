@@ -57,7 +57,7 @@ typedef struct {
 
 struct msc_nester {
   msc_context *ctx;
-  msc_target target;
+  const msc_target *target;
   int vector_bytes; /* of the target */
   msc_arena *arena;
   char why[256];
@@ -155,18 +155,18 @@ int msc_nest_scatter(const msc_nester *n);
 /* One launch from the instructions and the walk. */
 void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out_launch);
 void msc_nest_estimate(const msc_nester *n, uint64_t *out_bytes, uint64_t *out_flops);
-int msc_nest_lanes(const msc_nester *n);
-uint64_t msc_nest_items(const msc_nester *n);
 
-/* ---- nest/gpu.c ---- */
+/* ---- nest/cpu.c, nest/gpu.c: functions of msc_target ---- */
+
+int msc_nest_cpu_lanes(const msc_nester *n);
+uint64_t msc_nest_cpu_items(const msc_nester *n);
+int64_t msc_nest_cpu_part(const msc_nester *n, int axis);
+void msc_nest_cpu_shape(const msc_nester *n, msc_nest_launch *l);
 
 int msc_nest_gpu_lanes(const msc_nester *n);
 uint64_t msc_nest_gpu_items(const msc_nester *n);
-/* Items, items of a block, threads and teams; from the lanes. */
-void msc_nest_gpu_shape(const msc_nester *n, msc_nest_launch *l);
-
-/* Positions of a part of the reduced axis when too few blocks would share its items. */
 int64_t msc_nest_gpu_part(const msc_nester *n, int axis);
+void msc_nest_gpu_shape(const msc_nester *n, msc_nest_launch *l);
 
 /* ---- nest/split.c ---- */
 

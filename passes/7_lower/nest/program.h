@@ -120,7 +120,7 @@ typedef struct {
 } msc_start;
 
 /* One launch of a program. */
-typedef struct {
+typedef struct msc_nest_launch {
   const char *suffix; /* to the op's name: "", "_total" or "_zeros" */
   msc_program program;
   uint64_t extent, grain, bytes, flops; /* on a GPU `grain` items are a block's */

@@ -4,17 +4,6 @@
 
 #include "passes/7_lower/nest/expand.h"
 
-/* When a second launch pays, and how long the parts are. */
-typedef struct {
-  uint64_t few_items, long_work /* operations and bytes */, part_points;
-} limits;
-
-static limits limits_of(const msc_nester *n) {
-  if (n->target == MSC_TARGET_CUDA)
-    return (limits){.few_items = 256, .long_work = n->walk.tail ? 2048 : 65536, .part_points = 4096};
-  return (limits){.few_items = 8, .long_work = 32768, .part_points = 16384};
-}
-
 static bool ends_reduction(const msc_nester *n, int i) {
   return n->live[i] && n->instr[i].code == NEST_REDUCE && n->instr[i].level;
 }
@@ -26,10 +15,7 @@ static bool cut_reduced_axis(msc_nester *n) {
   int8_t number[MSC_NEST_AXES];
   while (!(w->reduced >> outer & 1)) outer++;
   int64_t size = n->extent[outer];
-  uint64_t rest = msc_nest_points(n, (w->items | w->reduced) & (uint16_t)~(1u << outer)) + 1;
-  uint64_t points = limits_of(n).part_points;
-  int64_t part = points / rest < 1 ? 1 : (int64_t)(points / rest);
-  if (n->target == MSC_TARGET_CUDA) part = msc_nest_gpu_part(n, outer);
+  int64_t part = n->target->part(n, outer);
   if (size / part > 1024) part = size / 1024;
   if (w->blocks > 1) part = size / w->blocks;
   if (size / part < 2 || n->num_axes == MSC_NEST_AXES) return false;
@@ -59,17 +45,17 @@ static uint64_t scatter_scratch(const msc_nester *n) {
 uint64_t msc_nest_choose_split(msc_nester *n) {
   msc_nest_walk *w = &n->walk;
   uint64_t bytes, flops, scratch = 0;
-  limits most = limits_of(n);
+  const msc_target *t = n->target;
   if (msc_nest_scatter(n)) {
     scratch = scatter_scratch(n);
     w->num_launches += n->instr[msc_nest_scatter(n)].imm + (scratch > 0);
     return scratch;
   }
-  if (!w->reduced || msc_nest_items(n) >= most.few_items) return scratch;
+  if (!w->reduced || t->items(n) >= t->few_items) return scratch;
   msc_nest_estimate(n, &bytes, &flops);
-  if (bytes + flops < most.long_work) return 0;
+  if (bytes + flops < (w->tail ? t->long_tail : t->long_work)) return 0;
   if (!w->tail) {
-    bool whole = w->num_phases == 1 && msc_nest_points(n, w->items | w->reduced) > 2 * most.part_points;
+    bool whole = w->num_phases == 1 && msc_nest_points(n, w->items | w->reduced) > 2 * t->part_points;
     for (int i = 1; i < n->num_instrs; i++)
       whole &= !(n->live[i] && n->instr[i].code == NEST_REDUCE && n->over[i] != w->reduced);
     if (!whole || !cut_reduced_axis(n)) return 0;

@@ -160,7 +160,7 @@ static int outermost(uint16_t axes) { return __builtin_ctz(axes); }
 static bool find_blocks(msc_nester *n, uint16_t axes, int level, int64_t *out_blocks) {
   int64_t blocks = 0;
   *out_blocks = 0;
-  if (n->target == MSC_TARGET_CUDA) return true; /* there the order of sums is the threads' */
+  if (!n->target->sums_in_blocks) return true;
   for (int i = 1; i < n->num_instrs; i++) {
     if (!is_reduce(n, i) || n->instr[i].level != level || !n->blocks[i]) continue;
     if (blocks && blocks != n->blocks[i]) return msc_nest_refuse(n, "it sums in different blocks");

@@ -64,7 +64,7 @@ static void test_choices_on_a_gpu(void **state) {
     msc_op *op = one_op(msc_module_new(ctx), gpu_cases[i].op, gpu_cases[i].in, gpu_cases[i].attrs, 1);
     assert_non_null(op);
     msc_chosen chosen = msc_choose(msc_context_arena(ctx), op,
-                                   &(msc_choices){MSC_TARGET_CUDA, 1, gpu_cases[i].allowed, gpu_cases[i].allowed});
+                                   &(msc_choices){&msc_target_cuda, 1, gpu_cases[i].allowed, gpu_cases[i].allowed});
     assert_int_equal(chosen.by, gpu_cases[i].by);
     assert_string_equal(chosen.declined, gpu_cases[i].declined);
   }
@@ -78,7 +78,7 @@ static void test_choices(void **state) {
     msc_op *op = one_op(msc_module_new(ctx), cases[i].op, cases[i].in, cases[i].attrs, 1);
     assert_non_null(op);
     msc_chosen chosen =
-        msc_choose(msc_context_arena(ctx), op, &(msc_choices){MSC_TARGET_CPU, cases[i].level, true, true});
+        msc_choose(msc_context_arena(ctx), op, &(msc_choices){&msc_target_cpu, cases[i].level, true, true});
     assert_int_equal(chosen.by, cases[i].by);
     assert_string_equal(chosen.declined, cases[i].declined);
   }

@@ -1,0 +1,23 @@
+/* target_cpu.c: CPUs of x86-64. */
+#include "passes/7_lower/nest/nester.h"
+
+const msc_target msc_target_cpu = {
+    .name = "cpu",
+    .bit = MSC_ON_CPU,
+    .has_cpu_levels = true,
+    .deterministic = true,
+    .is_host = true,
+    .widens_products = true,
+    .cuts_products = true,
+    .vector_bytes = 32,
+    .sums_in_blocks = true,
+    .keeps_rows = true,
+    .few_items = 8,
+    .long_work = 32768,
+    .long_tail = 32768,
+    .part_points = 16384,
+    .lanes = msc_nest_cpu_lanes,
+    .items = msc_nest_cpu_items,
+    .part = msc_nest_cpu_part,
+    .shape = msc_nest_cpu_shape,
+};

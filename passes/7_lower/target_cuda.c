@@ -1,0 +1,27 @@
+/* target_cuda.c: NVIDIA's GPUs since sm_80, with cuBLASLt and cuDNN. */
+#include "passes/7_lower/nest/nester.h"
+
+const msc_target msc_target_cuda = {
+    .name = "cuda",
+    .bit = MSC_ON_CUDA,
+    .least_arch = 80,
+    .cluster = "h100",
+    .makes_ptx = true,
+    .steps_of_input = 2, /* the next step's are copied there while one runs */
+    .measures_products = true,
+    .product_workspace = 32 << 20, /* for an H100 */
+    .vector_bytes = 16,
+    .joins_small_kernels = true,
+    .remakes_cheap_values = true,
+    .adds_atomically = true,
+    .finds_labels = true,
+    .scatter_threads = 65536, /* together they hide how long memory takes */
+    .few_items = 256,
+    .long_work = 65536,
+    .long_tail = 2048,
+    .part_points = 4096,
+    .lanes = msc_nest_gpu_lanes,
+    .items = msc_nest_gpu_items,
+    .part = msc_nest_gpu_part,
+    .shape = msc_nest_gpu_shape,
+};
