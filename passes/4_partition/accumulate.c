@@ -114,7 +114,8 @@ static msc_value *accumulate_gradient(accumulating *a, msc_op *user, msc_value *
 
 static msc_value *add_stage_sums(accumulating *a, msc_op *user, const msc_op *add, const msc_layout *want) {
   msc_context *ctx = a->pass->ctx;
-  msc_value *in[2] = {accumulate_gradient(a, user, add->in[0].value, want), accumulate_gradient(a, user, add->in[1].value, want)};
+  msc_value *in[2] = {accumulate_gradient(a, user, add->in[0].value, want),
+                      accumulate_gradient(a, user, add->in[1].value, want)};
   msc_builder b = {.func = a->f, .block = a->f->body, .before = user, .loc = add->loc, .name = add->name};
   msc_value *sum = msc_build(&b, OP_add, 2, in);
   if (!sum) return NULL;

@@ -69,7 +69,8 @@ static rule read_fusion_rule(const bucketing *z, msc_op_kind kind) {
                        *list = msc_config_value(z->pass->config, MSC_KEY_all_reduce_fusion_config);
   const msc_attr_value *one = config_field(fusion, fusion_key_of(kind)), *mode = config_field(one, "mode"),
                        *config = config_field(one, "config");
-  if (!fusion) return list && kind == OP_all_reduce ? read_fusion_limits(arena, BY_INDEX, list, 1) : (rule){.way = OPTIMAL};
+  if (!fusion)
+    return list && kind == OP_all_reduce ? read_fusion_limits(arena, BY_INDEX, list, 1) : (rule){.way = OPTIMAL};
   if (mode && !strcmp(mode->s, "size")) return read_fusion_limits(arena, BY_BYTES, config, 1 << 20);
   if (mode && !strcmp(mode->s, "index")) return read_fusion_limits(arena, BY_INDEX, config, 1);
   return config && config->kind == MSC_ATTR_STR ? (rule){.way = OPTIMAL} : (rule){BY_BYTES, 1, &automatic};

@@ -1,10 +1,11 @@
-/* allocate: values in program order -> a place for each: `offset` on ops and arguments, `scratch` bytes of the
+/* allocate: gives every value a place: `place` on ops (see encode_place), and `scratch`, the bytes of the arena, on the
  * function.
  *
- * Spaces: arguments with a role parameter or state are persistent, data and labels are inputs, constants with elements
- * of their own are constants; everything else is scratch, live from its op to its last user.  A result may take the
- * place of an operand that dies with it; sums over ranks that travel together lie side by side; values share the place
- * whose memory they lie in (ir/alias.h); new values of arguments take the argument's place, once nobody reads that. */
+ * Parameters and state are persistent, data and labels are inputs, constants with elements have memory of their own;
+ * every other value is in the scratch arena, live from its op to its last user. A result may take the place of an
+ * operand that dies with it; sums over ranks that one message carries lie side by side; values share the place of the
+ * value whose memory they use (ir/alias.h); the new value of an argument takes the place of the argument once nobody
+ * reads that. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,14 +25,15 @@ typedef struct {
   size_t num_values, num_ops;
   uint32_t *root;       /* by value id: the value whose place it shares */
   uint32_t *first;      /* by value id, of roots: first op that uses the place */
-  uint32_t *last;       /* by value id, of roots: last op that uses the place, or runs while it is used */
-  uint32_t *read, *busy; /* of it: the last op that reads it; the last beside which a collective does */
+  uint32_t *last;       /* by value id, of roots: last op that uses the place, or that runs while it is used */
+  /* by value id, of roots: last op that reads the place; last op that runs while a collective reads it */
+  uint32_t *read, *busy;
   int64_t *offset;      /* by value id, of roots in scratch; -1: elsewhere */
   msc_value **value;
-  uint64_t *scratch_of; /* by op id: place of its working memory */
+  uint64_t *scratch_of; /* by op id: offset of its working memory */
 } allocating;
 
-static uint32_t root_of(allocating *z, const msc_value *v) {
+static uint32_t place_root(allocating *z, const msc_value *v) {
   uint32_t r = v->id;
   while (z->root[r] != r) r = z->root[r] = z->root[z->root[r]];
   return r;
@@ -39,7 +41,7 @@ static uint32_t root_of(allocating *z, const msc_value *v) {
 
 /* ---- sharing ---- */
 
-static void note_values(allocating *z) {
+static void list_values(allocating *z) {
   msc_block *b = z->f->body;
   for (size_t i = 0; i < b->num_args; i++) z->value[b->args[i]->id] = b->args[i];
   for (msc_op *op = b->first; op; op = op->next)
@@ -52,37 +54,37 @@ static void share_views(allocating *z) {
     if (z->value[i]) z->root[i] = msc_memory_of(z->value[i]).root->id;
 }
 
-static void find_uses(allocating *z) {
+static void find_lifetimes(allocating *z) {
   const uint32_t *ends = msc_ends_of_reads(z->pass->scratch, z->f);
   memset(z->last, 0, z->num_values * sizeof *z->last);
   memset(z->first, 0xff, z->num_values * sizeof *z->first);
   for (const msc_op *op = z->f->body->first; op; op = op->next) {
     uint32_t end = ends[op->id];
     for (size_t i = 0; i < op->num_in; i++) {
-      uint32_t r = root_of(z, op->in[i].value);
+      uint32_t r = place_root(z, op->in[i].value);
       if (z->last[r] < end) z->last[r] = end;
       z->read[r] = op->kind == OP_comm ? op->id : end;
       if (op->kind == OP_comm && z->busy[r] < end) z->busy[r] = end;
     }
     for (size_t i = 0; i < op->num_out; i++) {
-      uint32_t r = root_of(z, &op->out[i]);
+      uint32_t r = place_root(z, &op->out[i]);
       if (z->last[r] < op->id) z->last[r] = op->id;
       if (z->first[r] > op->id) z->first[r] = op->id;
     }
   }
 }
 
-static bool in_scratch(const allocating *z, const msc_value *v) {
+static bool is_scratch_value(const allocating *z, const msc_value *v) {
   (void)z;
   return v->def && !(v->def->kind == OP_constant) && !msc_runs_in_tiles(v->def);
 }
 
-/* Is place r read by the product whose tiles op takes? */
+/* True if a product whose tiles op takes reads place r. */
 static bool read_by_tiles(allocating *z, const msc_op *op, uint32_t r) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_op *product = op->in[i].value->def;
     for (size_t k = 0; msc_runs_in_tiles(product) && k < product->num_in; k++)
-      if (root_of(z, product->in[k].value) == r) return true;
+      if (place_root(z, product->in[k].value) == r) return true;
   }
   return false;
 }
@@ -91,57 +93,59 @@ static bool is_sum_over_ranks(const msc_op *op) {
   return op->kind == OP_comm && !strcmp(msc_op_str(op, "verb"), "all_reduce");
 }
 
-/* Each rank reduces a slice where it lies and takes the others' results there.  `operands`: zero for every place. */
-static void share_sums(allocating *z, msc_op *op, uint32_t *operands) {
-  for (size_t i = 0; i < op->num_in; i++) operands[root_of(z, op->in[i].value)]++;
+/* Lets the results of an all_reduce take the places of its operands: each rank reduces its slice in place and
+ * receives the other slices there. operands: zero for every place, as it is left. */
+static void share_reduced_operands(allocating *z, msc_op *op, uint32_t *operands) {
+  for (size_t i = 0; i < op->num_in; i++) operands[place_root(z, op->in[i].value)]++;
   for (size_t i = 0; i < op->num_in; i++) {
-    uint32_t r = root_of(z, op->in[i].value), y = op->out[i].id;
-    if (operands[r] != 1 || root_of(z, &op->out[i]) != y || !in_scratch(z, z->value[r]) || z->read[r] != op->id)
+    uint32_t r = place_root(z, op->in[i].value), y = op->out[i].id;
+    if (operands[r] != 1 || place_root(z, &op->out[i]) != y || !is_scratch_value(z, z->value[r]) ||
+        z->read[r] != op->id)
       continue;
     if (z->last[r] < z->last[y]) z->last[r] = z->last[y];
     z->read[r] = z->read[y];
     if (z->busy[r] < z->busy[y]) z->busy[r] = z->busy[y];
     z->root[y] = r;
   }
-  for (size_t i = 0; i < op->num_in; i++) operands[root_of(z, op->in[i].value)] = 0;
+  for (size_t i = 0; i < op->num_in; i++) operands[place_root(z, op->in[i].value)] = 0;
 }
 
-/* All of the place is the value's. */
-static bool covers(const msc_value *root, const msc_value *v) {
+/* True if the value fills the whole place of its root. */
+static bool covers_whole_place(const msc_value *root, const msc_value *v) {
   return msc_memory_of(v).shift == 0 && msc_type_bytes(root->type) == msc_type_bytes(v->type);
 }
 
-/* A product adds in place, to what nobody needs after it. */
-static void share_added(allocating *z, msc_op *gemm) {
+/* Lets a product write its result over the operand that it adds, if nobody needs that operand afterwards. */
+static void share_added_operand(allocating *z, msc_op *gemm) {
   const msc_value *added = msc_gemm_operand(gemm, "add");
-  uint32_t y = gemm->out[0].id, r = added ? root_of(z, added) : 0, operands = 0;
-  if (!added || root_of(z, &gemm->out[0]) != y || !in_scratch(z, z->value[r]) || z->last[r] != gemm->id ||
-      z->busy[r] >= gemm->id || !covers(z->value[r], added))
+  uint32_t y = gemm->out[0].id, r = added ? place_root(z, added) : 0, operands = 0;
+  if (!added || place_root(z, &gemm->out[0]) != y || !is_scratch_value(z, z->value[r]) || z->last[r] != gemm->id ||
+      z->busy[r] >= gemm->id || !covers_whole_place(z->value[r], added))
     return;
-  for (size_t i = 0; i < gemm->num_in; i++) operands += root_of(z, gemm->in[i].value) == r;
+  for (size_t i = 0; i < gemm->num_in; i++) operands += place_root(z, gemm->in[i].value) == r;
   if (operands != 1) return;
   z->last[r] = z->last[y], z->read[r] = z->read[y], z->busy[r] = z->busy[y];
   z->root[y] = r;
 }
 
-/* A result takes the place of an operand of the same size that nobody needs after this op. */
+/* Lets a result take the place of an operand of the same size that nobody needs after the op. */
 static void share_dying_operands(allocating *z) {
   uint32_t *operands = msc_new_array(z->pass->scratch, uint32_t, z->num_values);
   for (msc_op *op = z->f->body->first; op; op = op->next) {
-    if (is_sum_over_ranks(op)) share_sums(z, op, operands);
-    if (op->kind == OP_gemm) share_added(z, op);
+    if (is_sum_over_ranks(op)) share_reduced_operands(z, op, operands);
+    if (op->kind == OP_gemm) share_added_operand(z, op);
     if (!msc_nest_can_fuse(op)) continue;
     bool *taken = msc_new_array(z->pass->scratch, bool, op->num_in + 1);
     for (size_t o = 0; o < op->num_out; o++) {
-      if (root_of(z, &op->out[o]) != op->out[o].id) continue;
+      if (place_root(z, &op->out[o]) != op->out[o].id) continue;
       for (size_t i = 0; i < op->num_in; i++) {
         msc_value *v = op->in[i].value;
-        uint32_t r = root_of(z, v);
-        if (taken[i] || !in_scratch(z, z->value[r]) || z->last[r] != op->id || z->busy[r] >= op->id) continue;
+        uint32_t r = place_root(z, v);
+        if (taken[i] || !is_scratch_value(z, z->value[r]) || z->last[r] != op->id || z->busy[r] >= op->id) continue;
         if (msc_memory_of(v).shift || msc_type_bytes(v->type) != msc_type_bytes(op->out[o].type)) continue;
         if (!msc_may_overwrite(z->nester, op, i, o) || read_by_tiles(z, op, r)) continue;
-        bool twice = false; /* the same place under another operand number */
-        for (size_t k = 0; k < op->num_in; k++) twice |= k != i && root_of(z, op->in[k].value) == r;
+        bool twice = false; /* another operand lies in the same place */
+        for (size_t k = 0; k < op->num_in; k++) twice |= k != i && place_root(z, op->in[k].value) == r;
         if (twice) continue;
         taken[i] = true;
         z->last[r] = z->last[op->out[o].id];
@@ -156,42 +160,44 @@ static void share_dying_operands(allocating *z) {
 
 /* ---- new values of arguments ---- */
 
-/* Does result o lie right where its operand i does, while the op reads that? */
-static bool works_in_place(allocating *z, const msc_op *op, size_t i, size_t o) {
-  /* what a kernel of several ops reads when, the nest knows */
+/* True if the op may write result o over operand i while it still reads that operand. */
+static bool is_updated_in_place(allocating *z, const msc_op *op, size_t i, size_t o) {
+  /* only the nest knows in which order a kernel of several ops reads */
   if (!op->body && msc_tied_result(op, i) == (int)o) return true;
   if (op->kind == OP_comm) return is_sum_over_ranks(op) && i == o;
   if (op->kind == OP_gemm) return o == 0 && op->in[i].value == msc_gemm_operand(op, "add");
   return msc_nest_can_fuse(op) && msc_may_update(z->nester, op, i, o);
 }
 
-/* Nobody reads place `old` any more when the op makes its result o; itself it reads it once at most,
+/* True if op may write result o over place `old`: nobody reads it afterwards, and op itself reads it at most once,
  * element by element. */
-static bool may_be_replaced(allocating *z, uint32_t old, const msc_op *op, size_t o) {
+static bool may_overwrite_argument(allocating *z, uint32_t old, const msc_op *op, size_t o) {
   size_t operands = 0;
-  bool beside = z->busy[old] && z->busy[old] >= op->id; /* 0: no collective reads it */
+  bool beside = z->busy[old] && z->busy[old] >= op->id; /* 0 means that no collective reads it */
   if (z->last[old] > op->id || beside || read_by_tiles(z, op, old)) return false;
   for (size_t i = 0; i < op->num_in; i++)
-    if (root_of(z, op->in[i].value) == old && (operands++ || !works_in_place(z, op, i, o))) return false;
+    if (place_root(z, op->in[i].value) == old && (operands++ || !is_updated_in_place(z, op, i, o))) return false;
   return true;
 }
 
-/* The new value of an argument is made in its place, where it can be; else the plan copies it there in the end. */
-static void share_ties(allocating *z) {
+/* Lets the new value of an argument be made in the place of the argument where possible; elsewhere the plan copies
+ * it there at the end of the step. */
+static void share_tied_arguments(allocating *z) {
   const msc_op *ret = z->f->body->last;
   for (size_t i = 0; i < ret->num_in; i++) {
     int64_t arg = msc_tied_argument(z->f, i);
-    const msc_value *old = arg < 0 ? NULL : z->f->body->args[arg], *made = z->value[root_of(z, ret->in[i].value)];
-    if (!old || !in_scratch(z, made) || !covers(made, ret->in[i].value) || z->first[made->id] != made->def->id)
+    const msc_value *old = arg < 0 ? NULL : z->f->body->args[arg], *made = z->value[place_root(z, ret->in[i].value)];
+    if (!old || !is_scratch_value(z, made) || !covers_whole_place(made, ret->in[i].value) ||
+        z->first[made->id] != made->def->id)
       continue;
-    if (may_be_replaced(z, old->id, made->def, made->index)) z->root[made->id] = old->id;
+    if (may_overwrite_argument(z, old->id, made->def, made->index)) z->root[made->id] = old->id;
   }
 }
 
 /* ---- placing ---- */
 
-/* Sums that travel together: by their roots' buffers, of which each is in one group. */
-static size_t find_groups(allocating *z, msc_buffer *buffer, const uint32_t *number, msc_place_group *group) {
+/* Finds the groups of sums that one message carries, as numbers of their buffers; a buffer is in one group only. */
+static size_t find_place_groups(allocating *z, msc_buffer *buffer, const uint32_t *number, msc_place_group *group) {
   bool *grouped = msc_new_array(z->pass->scratch, bool, z->num_values);
   size_t num = 0;
   for (msc_op *op = z->f->body->first; op; op = op->next) {
@@ -199,8 +205,8 @@ static size_t find_groups(allocating *z, msc_buffer *buffer, const uint32_t *num
         op->num_in > 1 && is_sum_over_ranks(op) ? msc_new_array(z->pass->scratch, uint32_t, op->num_in) : NULL;
     size_t n = 0;
     for (size_t i = 0; member && i < op->num_out; i++) {
-      uint32_t r = root_of(z, &op->out[i]);
-      if (grouped[r] || !in_scratch(z, z->value[r])) continue;
+      uint32_t r = place_root(z, &op->out[i]);
+      if (grouped[r] || !is_scratch_value(z, z->value[r])) continue;
       grouped[r] = true;
       member[n++] = number[r];
       buffer[number[r]].bytes = (buffer[number[r]].bytes + MSC_ALIGN - 1) / MSC_ALIGN * MSC_ALIGN;
@@ -210,19 +216,19 @@ static size_t find_groups(allocating *z, msc_buffer *buffer, const uint32_t *num
   return num;
 }
 
-static msc_place_result reserve(allocating *z) {
+static msc_place_result place_scratch_values(allocating *z) {
   size_t room = z->num_values + z->num_ops, num = 0;
   msc_buffer *buffer = msc_new_array(z->pass->scratch, msc_buffer, room);
   uint32_t *of = msc_new_array(z->pass->scratch, uint32_t, room),
            *number = msc_new_array(z->pass->scratch, uint32_t, z->num_values);
   msc_place_group *group = msc_new_array(z->pass->scratch, msc_place_group, z->num_ops);
   for (size_t i = 0; i < z->num_values; i++) {
-    if (z->root[i] != i || !z->value[i] || !in_scratch(z, z->value[i])) continue;
+    if (z->root[i] != i || !z->value[i] || !is_scratch_value(z, z->value[i])) continue;
     buffer[num] = (msc_buffer){z->first[i], z->last[i] + 1, (uint64_t)msc_type_bytes(z->value[i]->type)};
     number[i] = (uint32_t)num;
     of[num++] = (uint32_t)i;
   }
-  size_t values = num, groups = find_groups(z, buffer, number, group);
+  size_t values = num, groups = find_place_groups(z, buffer, number, group);
   for (const msc_op *op = z->f->body->first; op; op = op->next) {
     uint64_t bytes = msc_nest_can_fuse(op) ? msc_scratch_bytes(z->nester, op) : 0;
     if (!bytes) continue;
@@ -240,10 +246,10 @@ static msc_place_result reserve(allocating *z) {
   return r;
 }
 
-/* A place is an offset in scratch, or ["arg", i], written as -1 - i: the place of argument i; constants, and what lies
- * in them, have none. */
-static int64_t place_of(allocating *z, const msc_value *v) {
-  uint32_t r = root_of(z, v);
+/* Encodes the place of a value: an offset in scratch, or -1 - i for the place of argument i. Constants, and values
+ * in their memory, have no place (0). */
+static int64_t encode_place(allocating *z, const msc_value *v) {
+  uint32_t r = place_root(z, v);
   if (z->offset[r] >= 0) return z->offset[r] + msc_memory_of(v).shift * msc_dtype_bytes(v->type->dtype);
   return z->value[r]->def ? 0 : -1 - (int64_t)z->value[r]->index;
 }
@@ -252,14 +258,14 @@ static void write_places(allocating *z) {
   msc_context *ctx = z->pass->ctx;
   for (msc_op *op = z->f->body->first; op; op = op->next) {
     int64_t *place = msc_new_array(z->pass->scratch, int64_t, op->num_out);
-    for (size_t i = 0; i < op->num_out; i++) place[i] = place_of(z, &op->out[i]);
+    for (size_t i = 0; i < op->num_out; i++) place[i] = encode_place(z, &op->out[i]);
     if (op->num_out) msc_op_set(op, "place", msc_ints(ctx, op->num_out, place));
     if (msc_nest_can_fuse(op) && msc_scratch_bytes(z->nester, op))
       msc_op_set(op, "work", msc_int((int64_t)z->scratch_of[op->id]));
   }
 }
 
-static allocating places_of(msc_pass_ctx *pass, msc_func *f, msc_place_result *out_result) {
+static allocating compute_places(msc_pass_ctx *pass, msc_func *f, msc_place_result *out_result) {
   msc_numbering n = msc_number(f->body);
   allocating z = {.pass = pass,
                   .f = f,
@@ -275,24 +281,24 @@ static allocating places_of(msc_pass_ctx *pass, msc_func *f, msc_place_result *o
   z.value = msc_new_array(pass->scratch, msc_value *, n.num_values);
   z.scratch_of = msc_new_array(pass->scratch, uint64_t, n.num_ops);
   memset(z.offset, 0xff, n.num_values * sizeof *z.offset);
-  note_values(&z);
+  list_values(&z);
   share_views(&z);
-  find_uses(&z);
-  share_ties(&z);
+  find_lifetimes(&z);
+  share_tied_arguments(&z);
   share_dying_operands(&z);
-  *out_result = reserve(&z);
+  *out_result = place_scratch_values(&z);
   return z;
 }
 
 uint64_t msc_scratch_of(msc_pass_ctx *pass, msc_func *f) {
   msc_place_result r;
-  places_of(pass, f, &r);
+  compute_places(pass, f, &r);
   return r.bytes;
 }
 
 static void allocate_func(msc_pass_ctx *pass, msc_func *f) {
   msc_place_result r;
-  allocating z = places_of(pass, f, &r);
+  allocating z = compute_places(pass, f, &r);
   msc_func_set(f, "scratch", msc_int((int64_t)r.bytes));
   msc_stat(pass, "scratch bytes", (int64_t)r.bytes);
   msc_stat(pass, "live bytes at the peak", (int64_t)r.bound);

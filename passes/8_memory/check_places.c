@@ -1,10 +1,10 @@
-/* check_places: a function with places in; true, or every value reported that is not there when it is read, out.
+/* check_places: checks a function with places; reports every value that is no longer there when it is read.
  *
- * The ops are gone through in their order, with a list of the buffers that hold something: of a value and all that
- * shares its place as a view or a part (a content).  Who writes to a buffer puts an end to the contents that it
- * touches.  That is a fault if somebody still reads them: later, beside a collective or a tile, or in the same op,
- * unless this may work in place.  The places themselves are what is checked, so nothing is taken from the lifetimes
- * that pass allocate saw. */
+ * The check goes through the ops in order and keeps a list of contents: a content is a value with all values that share
+ * its place as views or parts. An op that writes to a range ends the contents that it touches. That is a fault if such
+ * a content is still read: later, by a collective or a tiled product running at the same time, or by the op itself
+ * unless it may work in place. The check reads the places alone and uses nothing of the lifetimes that pass allocate
+ * computed. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -15,22 +15,22 @@
 #include "passes/8_memory/place/place.h"
 #include "passes/check.h"
 
-enum { SCRATCH = -1, NOWHERE = -2 }; /* spaces; the others are numbers of arguments */
+enum { SCRATCH = -1, NOWHERE = -2 }; /* spaces; a number from 0 on is an argument */
 
 /* Bytes [begin, end) of a space. */
 typedef struct {
   int64_t space, begin, end;
 } range;
 
-/* By id of the value whose place it is. */
+/* What is known of a content. */
 typedef struct {
   range at;
   enum { UNBORN, THERE, LOST } state;
-  const msc_op *thief;         /* if it is lost: who wrote over it */
+  const msc_op *thief;         /* if LOST: the op that wrote over it */
   struct {
-    const msc_op *op;          /* who reads it longest; NULL: nobody so far */
-    uint32_t until;            /* id of the op beside which that ends */
-  } reader[2];                 /* calls; collectives, which run one after the other */
+    const msc_op *op;          /* the op that reads it longest; NULL: none yet */
+    uint32_t until;            /* id of the op during which that read ends */
+  } reader[2];                 /* [0] calls, [1] collectives, which run one after the other */
 } content;
 
 typedef struct {
@@ -41,20 +41,20 @@ typedef struct {
   msc_value **value;     /* by id */
   uint32_t *root;        /* by id: the value whose place it shares */
   content *content;      /* by id, of roots */
-  uint32_t *live;        /* roots that are there: by space, then place; no two overlap */
+  uint32_t *live;        /* roots of the contents that exist, sorted by space and offset; no two overlap */
   size_t num_live;
   int64_t scratch;       /* bytes */
 } checking;
 
-static bool overlap(const range *a, const range *b) {
+static bool ranges_overlap(const range *a, const range *b) {
   return a->space == b->space && a->begin < b->end && b->begin < a->end;
 }
 
-static bool is_same(const range *a, const range *b) {
+static bool is_same_range(const range *a, const range *b) {
   return a->space == b->space && a->begin == b->begin && a->end == b->end;
 }
 
-static const char *text_of(const checking *z, const range *r) {
+static const char *describe_range(const checking *z, const range *r) {
   const char *bytes = msc_arena_printf(z->arena, "bytes %" PRId64 " to %" PRId64, r->begin, r->end);
   if (r->space == SCRATCH) return msc_arena_printf(z->arena, "%s of scratch", bytes);
   const char *name = r->space < (int64_t)z->f->body->num_args ? z->f->body->args[r->space]->name : NULL;
@@ -62,20 +62,20 @@ static const char *text_of(const checking *z, const range *r) {
                           name ? name : "");
 }
 
-/* ---- who shares a place ---- */
+/* ---- values that share a place ---- */
 
-static uint32_t root_of(checking *z, uint32_t id) {
+static uint32_t content_root(checking *z, uint32_t id) {
   while (z->root[id] != id) id = z->root[id] = z->root[z->root[id]];
   return id;
 }
 
-static content *content_of(checking *z, const msc_value *v) { return &z->content[root_of(z, v->id)]; }
+static content *content_of_value(checking *z, const msc_value *v) { return &z->content[content_root(z, v->id)]; }
 
-static bool has_place(const msc_value *v) {
+static bool value_has_place(const msc_value *v) {
   return !v->def || (v->def->kind != OP_constant && !msc_runs_in_tiles(v->def));
 }
 
-static void find_roots(checking *z) {
+static void find_content_roots(checking *z) {
   msc_block *b = z->f->body;
   for (size_t i = 0; i < b->num_args; i++)
     z->value[b->args[i]->id] = b->args[i], z->root[b->args[i]->id] = b->args[i]->id;
@@ -94,18 +94,18 @@ static const msc_attr_value *place_attr(const msc_op *op) {
   return v;
 }
 
-static range span(int64_t begin, int64_t bytes) {
+static range scratch_range(int64_t begin, int64_t bytes) {
   int64_t end;
   return (range){SCRATCH, begin, __builtin_add_overflow(begin, bytes, &end) ? INT64_MAX : end};
 }
 
-/* Where the value lies, as its op says. */
-static range place_of(const msc_value *v) {
+/* The range of the value, as its op says. */
+static range range_of_value(const msc_value *v) {
   int64_t bytes = msc_type_bytes(v->type);
-  if (!has_place(v)) return (range){.space = NOWHERE};
+  if (!value_has_place(v)) return (range){.space = NOWHERE};
   if (!v->def) return (range){v->index, 0, bytes};
-  int64_t place = msc_op_attr(v->def, "place")->list.v[v->index].i; /* all are there: check_each */
-  return place < 0 ? (range){-1 - place, 0, bytes} : span(place, bytes);
+  int64_t place = msc_op_attr(v->def, "place")->list.v[v->index].i; /* check_each_place has checked that it exists */
+  return place < 0 ? (range){-1 - place, 0, bytes} : scratch_range(place, bytes);
 }
 
 static bool check_inside(const checking *z, const msc_op *op, const char *what, const range *r) {
@@ -116,52 +116,52 @@ static bool check_inside(const checking *z, const msc_op *op, const char *what, 
   if (r->space >= 0) room = msc_type_bytes(z->f->body->args[r->space]->type);
   if (r->end > room || r->begin > r->end)
     return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in %s, which has %" PRId64, msc_kind_name(op->kind), what,
-                        text_of(z, r), room);
+                        describe_range(z, r), room);
   if (r->begin % MSC_ALIGN == 0) return true;
   return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in %s, which does not begin at a multiple of %d",
-                      msc_kind_name(op->kind), what, text_of(z, r), MSC_ALIGN);
+                      msc_kind_name(op->kind), what, describe_range(z, r), MSC_ALIGN);
 }
 
 static bool check_view(checking *z, const msc_value *v, const msc_value *of, int64_t shift) {
-  range mine = place_of(v), its = place_of(of);
+  range mine = range_of_value(v), its = range_of_value(of);
   if (its.space == NOWHERE ||
       (mine.space == its.space && mine.begin == its.begin + shift * msc_dtype_bytes(v->type->dtype)))
     return true;
   msc_op_error(v->def, MSC_E_PLAN,
                "%s: result %u lies in %s, but shares the place of what lies in %s, %" PRId64
                " elements behind its begin",
-               msc_kind_name(v->def->kind), v->index, text_of(z, &mine), text_of(z, &its), shift);
+               msc_kind_name(v->def->kind), v->index, describe_range(z, &mine), describe_range(z, &its), shift);
   return false;
 }
 
 static bool check_result(checking *z, const msc_value *v) {
-  uint32_t root = root_of(z, v->id);
-  if (!has_place(v)) return true;
+  uint32_t root = content_root(z, v->id);
+  if (!value_has_place(v)) return true;
   msc_memory m = msc_memory_of(v);
   if (m.root != v) return check_view(z, v, m.root, m.shift);
-  range r = z->content[root].at = place_of(v);
+  range r = z->content[root].at = range_of_value(v);
   return check_inside(z, v->def, msc_arena_printf(z->arena, "result %u", v->index), &r);
 }
 
-static bool needs_work(const checking *z, const msc_op *op) {
+static bool needs_working_memory(const checking *z, const msc_op *op) {
   return msc_nest_can_fuse(op) && msc_scratch_bytes(z->nester, op);
 }
 
-static range work_of(const checking *z, const msc_op *op) {
+static range range_of_work(const checking *z, const msc_op *op) {
   int64_t at = msc_op_attr(op, "work")->i;
-  return span(at, (int64_t)msc_scratch_bytes(z->nester, op));
+  return scratch_range(at, (int64_t)msc_scratch_bytes(z->nester, op));
 }
 
-static bool check_work(const checking *z, const msc_op *op) {
+static bool check_working_memory(const checking *z, const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "work");
-  if (!needs_work(z, op)) return true;
+  if (!needs_working_memory(z, op)) return true;
   if (!v || v->kind != MSC_ATTR_INT || v->i < 0)
     return msc_op_error(op, MSC_E_PLAN, "%s: has no place for its working memory", msc_kind_name(op->kind));
-  range r = work_of(z, op);
+  range r = range_of_work(z, op);
   return check_inside(z, op, "its working memory", &r);
 }
 
-static bool check_each(checking *z) {
+static bool check_each_place(checking *z) {
   bool ok = true;
   for (size_t i = 0; i < z->f->body->num_args; i++) {
     const msc_value *v = z->f->body->args[i];
@@ -171,33 +171,33 @@ static bool check_each(checking *z) {
     if (op->num_out && !place_attr(op))
       ok = msc_op_error(op, MSC_E_PLAN, "%s: has no places for its %u results", msc_kind_name(op->kind), op->num_out);
   bool complete = ok;
-  for (const msc_op *op = z->f->body->first; complete && op; op = op->next) ok &= check_work(z, op);
+  for (const msc_op *op = z->f->body->first; complete && op; op = op->next) ok &= check_working_memory(z, op);
   for (const msc_op *op = z->f->body->first; complete && op; op = op->next)
     for (size_t i = 0; i < op->num_out; i++) ok &= check_result(z, &op->out[i]);
   return ok;
 }
 
-/* ---- what is there ---- */
+/* ---- live contents ---- */
 
-static int compare(const range *a, const range *b) {
+static int compare_ranges(const range *a, const range *b) {
   if (a->space != b->space) return a->space < b->space ? -1 : 1;
   return a->begin < b->begin ? -1 : a->begin > b->begin;
 }
 
-/* Number of the first live content that ends behind r's begin. */
-static size_t first_at(const checking *z, const range *r) {
+/* Index of the first live content that ends after the begin of r. */
+static size_t first_live_at(const checking *z, const range *r) {
   size_t low = 0, high = z->num_live;
   while (low < high) {
     size_t mid = (low + high) / 2;
     const range *at = &z->content[z->live[mid]].at;
-    bool before = at->space == r->space ? at->end <= r->begin : compare(at, r) < 0;
+    bool before = at->space == r->space ? at->end <= r->begin : compare_ranges(at, r) < 0;
     if (before) low = mid + 1;
     else high = mid;
   }
   return low;
 }
 
-static const char *noun_of(const checking *z, uint32_t root) {
+static const char *describe_root(const checking *z, uint32_t root) {
   const msc_value *v = z->value[root];
   if (!v->def)
     return msc_arena_printf(z->arena, "argument %u%s%s", v->index, v->name ? " " : "", v->name ? v->name : "");
@@ -205,10 +205,10 @@ static const char *noun_of(const checking *z, uint32_t root) {
                           v->def->name ? " " : "", v->def->name ? v->def->name : "");
 }
 
-static bool is_lost(const checking *z, const msc_op *reader, const char *what, uint32_t root) {
+static bool report_lost(const checking *z, const msc_op *reader, const char *what, uint32_t root) {
   const content *c = &z->content[root];
   msc_op_error(reader, MSC_E_PLAN, "%s: reads %s in %s, which %s has overwritten", msc_kind_name(reader->kind), what,
-               text_of(z, &c->at), msc_kind_name(c->thief->kind));
+               describe_range(z, &c->at), msc_kind_name(c->thief->kind));
   msc_note(msc_op_ctx(reader), c->thief->loc, "overwritten here");
   return false;
 }
@@ -216,17 +216,17 @@ static bool is_lost(const checking *z, const msc_op *reader, const char *what, u
 static bool check_reader(checking *z, const msc_op *op, const range *r, uint32_t root, bool collective) {
   const msc_op *reader = z->content[root].reader[collective].op;
   if (!reader || reader == op || z->content[root].reader[collective].until < op->id) return true;
-  msc_op_error(op, MSC_E_PLAN, "%s: writes to %s, where %s still reads %s", msc_kind_name(op->kind), text_of(z, r),
-               msc_kind_name(reader->kind), noun_of(z, root));
+  msc_op_error(op, MSC_E_PLAN, "%s: writes to %s, where %s still reads %s", msc_kind_name(op->kind),
+               describe_range(z, r), msc_kind_name(reader->kind), describe_root(z, root));
   msc_note(msc_op_ctx(op), reader->loc, "read here, until that one is done");
   return false;
 }
 
-/* Ends all contents in r; false if one of them is still being read beside the op. */
-static bool overwrite(checking *z, const msc_op *op, const range *r) {
-  size_t from = first_at(z, r), to = from;
+/* Ends all contents that overlap r; false, after reports, if one of them is still read while op runs. */
+static bool overwrite_range(checking *z, const msc_op *op, const range *r) {
+  size_t from = first_live_at(z, r), to = from;
   bool ok = true;
-  for (; to < z->num_live && overlap(&z->content[z->live[to]].at, r); to++) {
+  for (; to < z->num_live && ranges_overlap(&z->content[z->live[to]].at, r); to++) {
     uint32_t root = z->live[to];
     z->content[root].state = LOST, z->content[root].thief = op;
     ok &= check_reader(z, op, r, root, false) && (op->kind == OP_comm || check_reader(z, op, r, root, true));
@@ -236,10 +236,10 @@ static bool overwrite(checking *z, const msc_op *op, const range *r) {
   return ok;
 }
 
-static void insert(checking *z, uint32_t root) {
+static void add_live_content(checking *z, uint32_t root) {
   const range *r = &z->content[root].at;
-  if (r->begin == r->end) return; /* of no bytes: in nobody's way */
-  size_t at = first_at(z, r);
+  if (r->begin == r->end) return; /* an empty content overlaps nothing */
+  size_t at = first_live_at(z, r);
   memmove(z->live + at + 1, z->live + at, (z->num_live - at) * sizeof *z->live);
   z->live[at] = root;
   z->num_live++;
@@ -247,34 +247,37 @@ static void insert(checking *z, uint32_t root) {
 
 /* ---- in place ---- */
 
-static bool is_sum(const msc_op *op) { return op->kind == OP_comm && !strcmp(msc_op_str(op, "verb"), "all_reduce"); }
+static bool is_all_reduce_op(const msc_op *op) {
+  return op->kind == OP_comm && !strcmp(msc_op_str(op, "verb"), "all_reduce");
+}
 
-/* May the op write result o where its operand i lies? */
-static bool works_in_place(const checking *z, const msc_op *op, size_t i, size_t o) {
-  if (is_sum(op)) return i == o;
+/* True if the op may write result o over operand i. */
+static bool may_write_over_operand(const checking *z, const msc_op *op, size_t i, size_t o) {
+  if (is_all_reduce_op(op)) return i == o;
   if (op->kind == OP_gemm) return o == 0 && op->in[i].value == msc_gemm_operand(op, "add");
   return msc_nest_can_fuse(op) && msc_may_update(z->nester, op, i, o);
 }
 
-/* What is written to r meets no operand but one that it may replace: result `out`, or -1. */
+/* Checks that r, which op writes, overlaps no operand except one that may be overwritten. out: the number of the
+ * result, or -1 for working memory. */
 static bool check_beside_operands(checking *z, const msc_op *op, const char *what, const range *r, int64_t out) {
   size_t met = 0;
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
-    const content *c = content_of(z, v);
-    bool other_part = out >= 0 && root_of(z, v->id) == root_of(z, op->out[out].id);
-    if (!has_place(z->value[root_of(z, v->id)]) || other_part || !overlap(&c->at, r)) continue;
-    range mine = place_of(v);
-    if (out >= 0 && !met++ && is_same(&mine, r) && works_in_place(z, op, i, (size_t)out)) continue;
+    const content *c = content_of_value(z, v);
+    bool other_part = out >= 0 && content_root(z, v->id) == content_root(z, op->out[out].id);
+    if (!value_has_place(z->value[content_root(z, v->id)]) || other_part || !ranges_overlap(&c->at, r)) continue;
+    range mine = range_of_value(v);
+    if (out >= 0 && !met++ && is_same_range(&mine, r) && may_write_over_operand(z, op, i, (size_t)out)) continue;
     return msc_op_error(op, MSC_E_PLAN, "%s: %s lies in %s, over operand %zu, which it still reads",
-                        msc_kind_name(op->kind), what, text_of(z, r), i);
+                        msc_kind_name(op->kind), what, describe_range(z, r), i);
   }
   return true;
 }
 
 /* ---- op by op ---- */
 
-static void note_reader(content *c, const msc_op *op, uint32_t until) {
+static void record_reader(content *c, const msc_op *op, uint32_t until) {
   bool collective = op->kind == OP_comm;
   if (c->reader[collective].op && c->reader[collective].until >= until) return;
   c->reader[collective].op = op, c->reader[collective].until = until;
@@ -284,68 +287,69 @@ static bool read_operands(checking *z, const msc_op *op) {
   bool ok = true;
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
-    uint32_t root = root_of(z, v->id);
+    uint32_t root = content_root(z, v->id);
     content *c = &z->content[root];
-    if (!has_place(z->value[root])) continue;
+    if (!value_has_place(z->value[root])) continue;
     if (c->state == LOST)
-      ok = is_lost(z, op, msc_arena_printf(z->arena, "operand %zu, %s,", i, noun_of(z, root)), root);
-    note_reader(c, op, z->ends[op->id]);
+      ok = report_lost(z, op, msc_arena_printf(z->arena, "operand %zu, %s,", i, describe_root(z, root)), root);
+    record_reader(c, op, z->ends[op->id]);
   }
   return ok;
 }
 
-static bool write_result(checking *z, const msc_op *op, size_t o) {
+static bool write_op_result(checking *z, const msc_op *op, size_t o) {
   const msc_value *v = &op->out[o];
-  uint32_t root = root_of(z, v->id);
+  uint32_t root = content_root(z, v->id);
   content *c = &z->content[root];
-  if (!has_place(v)) return true;
-  range part = place_of(v), whole = root == v->id ? part : c->at;
+  if (!value_has_place(v)) return true;
+  range part = range_of_value(v), whole = root == v->id ? part : c->at;
   bool ok = check_beside_operands(z, op, msc_arena_printf(z->arena, "result %zu", o), &whole, (int64_t)o);
   for (size_t k = 0; k < o; k++) {
-    range other = place_of(&op->out[k]);
-    if (root_of(z, op->out[k].id) != root && overlap(&other, &part))
+    range other = range_of_value(&op->out[k]);
+    if (content_root(z, op->out[k].id) != root && ranges_overlap(&other, &part))
       ok = msc_op_error(op, MSC_E_PLAN, "%s: results %zu and %zu lie over each other in %s", msc_kind_name(op->kind), k,
-                        o, text_of(z, &part));
+                        o, describe_range(z, &part));
   }
-  if (c->state != UNBORN) return ok; /* another part of what is there, or lost, already */
-  ok &= overwrite(z, op, &c->at);
+  if (c->state != UNBORN) return ok; /* another part of the same content was written, or lost, before */
+  ok &= overwrite_range(z, op, &c->at);
   c->state = THERE;
-  insert(z, root);
+  add_live_content(z, root);
   return ok;
 }
 
-static bool use_work(checking *z, const msc_op *op) {
-  if (!needs_work(z, op)) return true;
-  range r = work_of(z, op);
+static bool use_working_memory(checking *z, const msc_op *op) {
+  if (!needs_working_memory(z, op)) return true;
+  range r = range_of_work(z, op);
   bool ok = check_beside_operands(z, op, "its working memory", &r, -1);
   for (size_t o = 0; o < op->num_out; o++) {
-    const content *c = content_of(z, &op->out[o]);
-    if (has_place(&op->out[o]) && overlap(&c->at, &r))
+    const content *c = content_of_value(z, &op->out[o]);
+    if (value_has_place(&op->out[o]) && ranges_overlap(&c->at, &r))
       ok = msc_op_error(op, MSC_E_PLAN, "%s: its working memory lies over result %zu in %s", msc_kind_name(op->kind), o,
-                        text_of(z, &r));
+                        describe_range(z, &r));
   }
-  return overwrite(z, op, &r) && ok;
+  return overwrite_range(z, op, &r) && ok;
 }
 
-/* New values of arguments that lie elsewhere are copied at the end, one after the other; then results are read. */
+/* Checks the end of the step: new values of arguments that were made elsewhere are copied one after the other, then
+ * results are read. */
 static bool check_return(checking *z, const msc_op *ret) {
   bool ok = true;
   for (size_t i = 0; i < ret->num_in; i++) {
     int64_t arg = msc_tied_argument(z->f, i);
     if (arg < 0) continue;
-    uint32_t root = root_of(z, ret->in[i].value->id);
+    uint32_t root = content_root(z, ret->in[i].value->id);
     const content *c = &z->content[root];
-    if (!has_place(z->value[root])) continue;
-    range to = {arg, 0, msc_type_bytes(z->f->body->args[arg]->type)}, from = place_of(ret->in[i].value);
+    if (!value_has_place(z->value[root])) continue;
+    range to = {arg, 0, msc_type_bytes(z->f->body->args[arg]->type)}, from = range_of_value(ret->in[i].value);
     if (c->state == LOST)
-      ok = is_lost(z, ret, msc_arena_printf(z->arena, "result %zu, %s,", i, noun_of(z, root)), root);
-    if (!is_same(&from, &to)) ok &= overwrite(z, ret, &to);
+      ok = report_lost(z, ret, msc_arena_printf(z->arena, "result %zu, %s,", i, describe_root(z, root)), root);
+    if (!is_same_range(&from, &to)) ok &= overwrite_range(z, ret, &to);
   }
   for (size_t i = 0; i < ret->num_in; i++) {
-    uint32_t root = root_of(z, ret->in[i].value->id);
+    uint32_t root = content_root(z, ret->in[i].value->id);
     bool tied = msc_tied_argument(z->f, i) >= 0;
-    if (!tied && has_place(z->value[root]) && z->content[root].state == LOST)
-      ok = is_lost(z, ret, msc_arena_printf(z->arena, "result %zu, %s,", i, noun_of(z, root)), root);
+    if (!tied && value_has_place(z->value[root]) && z->content[root].state == LOST)
+      ok = report_lost(z, ret, msc_arena_printf(z->arena, "result %zu, %s,", i, describe_root(z, root)), root);
   }
   return ok;
 }
@@ -358,13 +362,13 @@ static bool check_tiles(const msc_op *op) {
   return msc_op_error(op, MSC_E_PLAN, "%s: no kernel behind it takes its tiles", msc_kind_name(op->kind));
 }
 
-static bool check_op(checking *z, const msc_op *op) {
+static bool check_op_places(checking *z, const msc_op *op) {
   if (msc_info(op)->flags & MSC_TERMINATOR) return check_return(z, op);
   if (msc_runs_in_tiles(op)) MSC_TRY(check_tiles(op));
   bool ok = read_operands(z, op);
   if (msc_is_view(op) || msc_moves_nothing(op)) return ok;
-  ok &= use_work(z, op);
-  for (size_t o = 0; o < op->num_out; o++) ok &= write_result(z, op, o);
+  ok &= use_working_memory(z, op);
+  for (size_t o = 0; o < op->num_out; o++) ok &= write_op_result(z, op, o);
   return ok;
 }
 
@@ -375,7 +379,7 @@ static bool is_placed(const msc_func *f) {
   return false;
 }
 
-static bool check_func(msc_func *f, msc_arena *arena) {
+static bool check_func_places(msc_func *f, msc_arena *arena) {
   const msc_attr_value *scratch = msc_func_attr(f, "scratch");
   msc_numbering n = msc_number(f->body);
   checking z = {.f = f,
@@ -389,11 +393,11 @@ static bool check_func(msc_func *f, msc_arena *arena) {
   z.root = msc_new_array(arena, uint32_t, n.num_values);
   z.content = msc_new_array(arena, content, n.num_values);
   z.live = msc_new_array(arena, uint32_t, n.num_values + 1);
-  find_roots(&z);
-  MSC_TRY(check_each(&z));
-  for (size_t i = 0; i < f->body->num_args; i++) insert(&z, f->body->args[i]->id);
+  find_content_roots(&z);
+  MSC_TRY(check_each_place(&z));
+  for (size_t i = 0; i < f->body->num_args; i++) add_live_content(&z, f->body->args[i]->id);
   bool ok = true;
-  for (const msc_op *op = f->body->first; op; op = op->next) ok &= check_op(&z, op);
+  for (const msc_op *op = f->body->first; op; op = op->next) ok &= check_op_places(&z, op);
   return ok;
 }
 
@@ -401,7 +405,7 @@ bool msc_check_places(msc_module *m) {
   bool ok = true;
   for (msc_func *f = m->first; f; f = f->next) {
     msc_arena *arena = msc_arena_new(m->ctx);
-    if (is_placed(f)) ok &= check_func(f, arena);
+    if (is_placed(f)) ok &= check_func_places(f, arena);
     msc_arena_free(arena);
   }
   return ok;

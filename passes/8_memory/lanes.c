@@ -1,12 +1,12 @@
-/* lanes: lowered functions of sections -> what every stage runs, in order: attribute `msc.lanes` of the module.
+/* lanes: lowered sections -> the order in which every stage runs them: attribute `msc.lanes` of the module.
  *
- * msc.lanes = {train = [[...], ...], forward = ...}: a list per stage, six numbers per entry: section (0 F or FB, 1 B,
- * 2 W, 3 U), chunk, micro-batch, and the slots of what is carried from F to B, from F to W and from B to W (-1: none);
- * see pipeline.h.  `slots` has the numbers of slots, three per stage.
+ * msc.lanes = {train = [[...], ...], forward = ..., slots = ...}: one list per stage, six numbers per entry: section (0
+ * F or FB, 1 B, 2 W, 3 U), chunk, micro-batch, and the slots of the values carried from F to B, from F to W and from B
+ * to W (-1: none); see pipeline.h. `slots` has three numbers of slots per stage.
  *
- * zb-auto is made from the predicted times of the sections, and for what memory_limit leaves: with room for as many
- * micro-batches as stages, for twice as many and for any; of these, zb-h1 and zb-h2 the fastest, and of those hardly
- * slower the smallest. */
+ * zb-auto chooses among five schedules by the predicted times of the sections: zb-h1, zb-h2, and lists made for the
+ * room that memory_limit leaves, with as many micro-batches in flight as stages, twice as many, or any number. Of those
+ * within 0.1 % of the fastest it takes the one that needs least memory. */
 #include <string.h>
 
 #include "passes/6_pipeline/pipeline.h"
@@ -17,7 +17,7 @@ typedef struct {
   msc_attr_value *v;
 } numbers;
 
-static void put(msc_arena *a, numbers *n, int64_t v) {
+static void append_number(msc_arena *a, numbers *n, int64_t v) {
   if (n->num == n->room) {
     msc_attr_value *old = n->v;
     n->room = n->room ? 2 * n->room : 64;
@@ -27,46 +27,46 @@ static void put(msc_arena *a, numbers *n, int64_t v) {
   n->v[n->num++] = msc_int(v);
 }
 
-/* Sections work on several micro-batches side by side, of which an entry names the first. */
-static int copies_of(const msc_func *f) {
+/* The number of micro-batches that a section works on side by side; an entry names the first of them. */
+static int num_copies_of(const msc_func *f) {
   const msc_attr_value *v = f ? msc_func_attr(f, "copies") : NULL;
   return v ? (int)v->i : 1;
 }
 
-static void put_entry(msc_arena *a, numbers *n, msc_section_kind kind, int chunk, int micro, const int *slot) {
+static void append_lane_entry(msc_arena *a, numbers *n, msc_section_kind kind, int chunk, int micro, const int *slot) {
   const int v[] = {[MSC_LANE_SECTION] = (int)kind, [MSC_LANE_CHUNK] = chunk, [MSC_LANE_MICRO] = micro};
-  for (int i = 0; i < MSC_LANE_SLOTS; i++) put(a, n, v[i]);
-  for (int k = 0; k < MSC_NUM_SLOTS; k++) put(a, n, slot ? slot[k] : -1);
+  for (int i = 0; i < MSC_LANE_SLOTS; i++) append_number(a, n, v[i]);
+  for (int k = 0; k < MSC_NUM_SLOTS; k++) append_number(a, n, slot ? slot[k] : -1);
 }
 
-/* One stage: each micro-batch, then the update. */
-static msc_attr_value joined_lane(msc_pass_ctx *pass, int64_t count, int copies) {
+/* The lane of a single stage: each micro-batch, then the update. */
+static msc_attr_value make_joined_lane(msc_pass_ctx *pass, int64_t count, int copies) {
   numbers n = {0};
-  for (int64_t i = 0; i < count; i += copies) put_entry(pass->scratch, &n, MSC_SECTION_F, 0, (int)i, NULL);
-  put_entry(pass->scratch, &n, MSC_SECTION_U, 0, (int)count - 1, NULL);
+  for (int64_t i = 0; i < count; i += copies) append_lane_entry(pass->scratch, &n, MSC_SECTION_F, 0, (int)i, NULL);
+  append_lane_entry(pass->scratch, &n, MSC_SECTION_U, 0, (int)count - 1, NULL);
   return msc_list(pass->ctx, n.num, n.v);
 }
 
-static msc_attr_value scheduled_lane(msc_pass_ctx *pass, const msc_module *m, const msc_schedule *s, int stage,
-                                     int copies) {
+static msc_attr_value make_scheduled_lane(msc_pass_ctx *pass, const msc_module *m, const msc_schedule *s, int stage,
+                                          int copies) {
   numbers n = {0};
   for (int i = 0; i < s->stage[stage].num_entries; i++) {
     const msc_entry *e = &s->stage[stage].entry[i];
     if (!msc_find_section(m, "train", (msc_section_kind)e->work, stage, e->chunk)) continue;
-    put_entry(pass->scratch, &n, (msc_section_kind)e->work, e->chunk, copies * e->micro_batch, e->slot);
+    append_lane_entry(pass->scratch, &n, (msc_section_kind)e->work, e->chunk, copies * e->micro_batch, e->slot);
   }
   if (msc_find_section(m, "train", MSC_SECTION_U, stage, 0))
-    put_entry(pass->scratch, &n, MSC_SECTION_U, 0, copies * s->micro_batches - 1, NULL);
+    append_lane_entry(pass->scratch, &n, MSC_SECTION_U, 0, copies * s->micro_batches - 1, NULL);
   return msc_list(pass->ctx, n.num, n.v);
 }
 
-/* Evaluation: one pass through all chunks. */
-static msc_attr_value forward_lane(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape,
-                                   int stage) {
+/* The lane of evaluation: F of every chunk, once. */
+static msc_attr_value make_forward_lane(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape,
+                                        int stage) {
   numbers n = {0};
   for (int c = 0; c < shape->chunks; c++)
     if (msc_find_section(m, "forward", MSC_SECTION_F, stage, c))
-      put_entry(pass->scratch, &n, MSC_SECTION_F, c, 0, NULL);
+      append_lane_entry(pass->scratch, &n, MSC_SECTION_F, c, 0, NULL);
   return msc_list(pass->ctx, n.num, n.v);
 }
 
@@ -81,9 +81,9 @@ typedef struct {
   const int64_t *room, *update; /* by stage */
 } scheduling;
 
-/* Bytes of `num` micro-batches in all chunks of a stage up to the end of B, and the least with which
- * one gets through. */
-static int64_t micro_batches_bytes(const scheduling *z, int stage, int64_t num, int64_t *out_least) {
+/* Bytes that `num` micro-batches keep in all chunks of a stage until the end of B; out_least: the bytes without
+ * which no micro-batch gets through. */
+static int64_t bytes_in_flight(const scheduling *z, int stage, int64_t num, int64_t *out_least) {
   int64_t bytes = 0;
   *out_least = 0;
   for (int k = 0; k < z->o.stages * z->o.chunks; k++) {
@@ -95,8 +95,9 @@ static int64_t micro_batches_bytes(const scheduling *z, int stage, int64_t num, 
   return bytes;
 }
 
-/* The most by which the slots of a stage pass its room; what each has too many of is taken from its limit. */
-static int64_t excess(const scheduling *z, const msc_schedule *s, int64_t *limit) {
+/* The largest number of bytes by which the slots of a stage exceed its room; limit (may be NULL) is lowered by the
+ * excess of each stage. */
+static int64_t largest_excess(const scheduling *z, const msc_schedule *s, int64_t *limit) {
   const int64_t *bytes = msc_stage_slot_bytes(z->pass, z->m, z->shape, s);
   int64_t most = 0;
   for (int i = 0; i < z->o.stages; i++) {
@@ -107,14 +108,15 @@ static int64_t excess(const scheduling *z, const msc_schedule *s, int64_t *limit
   return most;
 }
 
-/* With so many micro-batches in flight, as memory allows.  What is in use at once leaves gaps in slots of three sizes:
- * the limit is lowered by what they take until all fit.  If nothing does, the finished plan is refused. */
+/* Schedules with at most `in_flight` micro-batches in flight, within memory. Slots of three sizes leave gaps, so the
+ * limit is lowered by what exceeds the room until the slots fit. If they never do, the finished plan is refused
+ * later. */
 static bool schedule_within(scheduling *z, int64_t in_flight, msc_schedule *out) {
   enum { ROUNDS = 8 };
   int64_t *limit = msc_new_array(z->pass->scratch, int64_t, z->o.stages),
           *least = msc_new_array(z->pass->scratch, int64_t, z->o.stages);
   for (int i = 0; i < z->o.stages; i++) {
-    limit[i] = micro_batches_bytes(z, i, in_flight, &least[i]);
+    limit[i] = bytes_in_flight(z, i, in_flight, &least[i]);
     if (limit[i] > z->room[i]) limit[i] = z->room[i];
   }
   z->o.limit = limit;
@@ -123,7 +125,7 @@ static bool schedule_within(scheduling *z, int64_t in_flight, msc_schedule *out)
     for (int i = 0; i < z->o.stages; i++)
       if (limit[i] < least[i]) limit[i] = least[i];
     MSC_TRY(msc_schedule_make(z->pass->ctx, z->loc, &z->o, out));
-    if (excess(z, out, limit) <= 0) break;
+    if (largest_excess(z, out, limit) <= 0) break;
   }
   return true;
 }
@@ -133,9 +135,9 @@ static bool schedule_by_rule(scheduling *z, msc_schedule_kind kind, msc_schedule
   return msc_schedule_make(z->pass->ctx, z->loc, &z->o, out);
 }
 
-static bool hardly_more(int64_t a, int64_t b) { return a <= b + b / 1000; }
+static bool is_hardly_more(int64_t a, int64_t b) { return a <= b + b / 1000; }
 
-static bool schedule_of_zb_auto(scheduling *z, msc_schedule *out) {
+static bool schedule_zb_auto(scheduling *z, msc_schedule *out) {
   enum { H1, P, H2, TWO_P, ANY, TRIES };
   const int64_t in_flight[TRIES] = {[P] = z->o.stages, [TWO_P] = 2 * (int64_t)z->o.stages, [ANY] = z->o.micro_batches};
   msc_schedule s[TRIES];
@@ -146,18 +148,19 @@ static bool schedule_of_zb_auto(scheduling *z, msc_schedule *out) {
     if (is_rule ? z->o.chunks > 1 : i > P && in_flight[i] > 2 * z->o.micro_batches) continue;
     MSC_TRY(is_rule ? schedule_by_rule(z, i == H1 ? MSC_SCHEDULE_ZB_H1 : MSC_SCHEDULE_ZB_H2, &s[i])
                     : schedule_within(z, in_flight[i], &s[i]));
-    if (excess(z, &s[i], NULL) <= 0) period[i] = msc_schedule_period(z->pass->scratch, &s[i], z->o.cost, z->update);
+    if (largest_excess(z, &s[i], NULL) <= 0)
+      period[i] = msc_schedule_period(z->pass->scratch, &s[i], z->o.cost, z->update);
     if (period[i] < best) best = period[i];
   }
   int first = P;
   for (int i = TRIES - 1; i >= 0; i--)
-    if (period[i] != INT64_MAX && hardly_more(period[i], best)) first = i;
+    if (period[i] != INT64_MAX && is_hardly_more(period[i], best)) first = i;
   *out = s[first];
   return true;
 }
 
-static bool schedule_of(msc_pass_ctx *pass, const msc_module *m, const msc_func *any, const msc_pipeline_shape *shape,
-                        int64_t count, msc_schedule *out) {
+static bool make_schedule(msc_pass_ctx *pass, const msc_module *m, const msc_func *any, const msc_pipeline_shape *shape,
+                          int64_t count, msc_schedule *out) {
   scheduling z = {.pass = pass,
                   .m = m,
                   .shape = shape,
@@ -169,7 +172,7 @@ static bool schedule_of(msc_pass_ctx *pass, const msc_module *m, const msc_func 
                                .chunks = shape->chunks,
                                .micro_batches = (int)count,
                                .cost = msc_stage_costs(pass, m, shape)};
-  return shape->kind == MSC_SCHEDULE_ZB_AUTO ? schedule_of_zb_auto(&z, out)
+  return shape->kind == MSC_SCHEDULE_ZB_AUTO ? schedule_zb_auto(&z, out)
                                              : msc_schedule_make(pass->ctx, any->loc, &z.o, out);
 }
 
@@ -180,18 +183,19 @@ bool pass_lanes(msc_pass_ctx *pass, msc_module *m) {
     if (msc_func_attr(f, "program")) first = f;
   if (!first || msc_find_attr(m->attrs, m->num_attrs, "msc.lanes")) return msc_not_asked_for(pass);
   int64_t count = msc_func_attr(first, "micro")->i;
-  int copies = copies_of(first);
+  int copies = num_copies_of(first);
   for (const msc_func *f = first; f; f = f->next)
-    if (copies_of(f) > copies) copies = copies_of(f);
+    if (num_copies_of(f) > copies) copies = num_copies_of(f);
   msc_attr_value *train = msc_new_array(pass->scratch, msc_attr_value, shape.stages),
                  *forward = msc_new_array(pass->scratch, msc_attr_value, shape.stages);
   numbers slots = {0};
   msc_schedule s;
-  if (!shape.joined) MSC_TRY(schedule_of(pass, m, first, &shape, count / copies, &s));
+  if (!shape.joined) MSC_TRY(make_schedule(pass, m, first, &shape, count / copies, &s));
   for (int i = 0; i < shape.stages; i++) {
-    train[i] = shape.joined ? joined_lane(pass, count, copies) : scheduled_lane(pass, m, &s, i, copies);
-    forward[i] = forward_lane(pass, m, &shape, i);
-    for (int k = 0; k < MSC_NUM_SLOTS; k++) put(pass->scratch, &slots, shape.joined ? 0 : s.stage[i].num_slots[k]);
+    train[i] = shape.joined ? make_joined_lane(pass, count, copies) : make_scheduled_lane(pass, m, &s, i, copies);
+    forward[i] = make_forward_lane(pass, m, &shape, i);
+    for (int k = 0; k < MSC_NUM_SLOTS; k++)
+      append_number(pass->scratch, &slots, shape.joined ? 0 : s.stage[i].num_slots[k]);
   }
   msc_attr *a = NULL;
   size_t num = 0;

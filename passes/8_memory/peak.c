@@ -1,5 +1,5 @@
-/* peak.c: places of values in -> what is in use when most is (see peak.h).  Values that share a place at one time, as
- * views and results made in their operand's place do, have one offset: each offset counts once. */
+/* peak.c: finds what is in use when most of the scratch arena is (see peak.h). Values that share a place at one
+ * time, as views and results made in place of an operand, have one offset: each offset counts once. */
 #include "passes/8_memory/peak.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 
 bool msc_runs_in_tiles(const msc_op *op) { return op && op->kind == OP_gemm && msc_op_int(op, "tile"); }
 
-/* A tiled product and the op that takes its tiles run in turns: while that one writes, other tiles still read.  A
- * collective reads on while the ops beside it run. */
+/* A tiled product and the op that takes its tiles run in turns: while one writes, the other still reads tiles. A
+ * collective reads its operands while the ops beside it run. */
 uint32_t *msc_ends_of_reads(msc_arena *arena, const msc_func *f) {
   const msc_op *last = f->body->last;
   uint32_t *end = msc_new_array(arena, uint32_t, last->id + 1), *at = msc_new_array(arena, uint32_t, last->id + 1),
@@ -29,7 +29,7 @@ uint32_t *msc_ends_of_reads(msc_arena *arena, const msc_func *f) {
 
 typedef struct {
   uint64_t offset, bytes;
-  uint32_t from, to; /* ops during which it is in use */
+  uint32_t from, to; /* first and last op during which it is in use */
   const msc_op *op;
   bool work;
 } range;
@@ -61,8 +61,9 @@ static int by_offset(const void *a, const void *b) {
   return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* Ranges of one offset that touch in time are one; what is left starts and ends as `more` says. */
-static void sum_up(size_t num, const range *r, int64_t *more) {
+/* Adds the bytes of every place at its first op and takes them off behind its last. Ranges of one offset that touch
+ * in time count as one. */
+static void add_up_ranges(size_t num, const range *r, int64_t *more) {
   for (size_t i = 0; i < num;) {
     uint32_t from = r[i].from, to = r[i].to;
     uint64_t bytes = r[i].bytes;
@@ -75,7 +76,7 @@ static void sum_up(size_t num, const range *r, int64_t *more) {
   }
 }
 
-static int largest_first(const void *a, const void *b) {
+static int compare_uses_by_size(const void *a, const void *b) {
   const msc_peak_use *x = a, *y = b;
   if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
   return x->op->id < y->op->id ? -1 : x->op->id > y->op->id;
@@ -89,7 +90,7 @@ msc_peak msc_peak_of(msc_arena *arena, msc_func *f) {
   msc_peak p = {.func = f, .scratch = scratch ? (uint64_t)scratch->i : 0};
   size_t num = list_ranges(arena, f, r);
   qsort(r, num, sizeof *r, by_offset);
-  sum_up(num, r, more);
+  add_up_ranges(num, r, more);
   uint32_t id = 0; /* ops inside kernels have numbers too */
   for (const msc_op *op = f->body->first; op; op = op->next) {
     while (id <= op->id) live += more[id++];
@@ -98,11 +99,11 @@ msc_peak msc_peak_of(msc_arena *arena, msc_func *f) {
   p.use = msc_new_array(arena, msc_peak_use, num);
   for (size_t i = 0; i < num && p.at; i++) {
     if (r[i].from > p.at->id || r[i].to < p.at->id) continue;
-    /* the newest name of the place */
+    /* of values that share the place, the latest is listed */
     bool again = p.num && i && r[i].offset == r[i - 1].offset && r[i - 1].to >= p.at->id;
     p.use[again ? p.num - 1 : p.num++] = (msc_peak_use){r[i].op, r[i].work, r[i].bytes};
   }
-  qsort(p.use, p.num, sizeof *p.use, largest_first);
+  qsort(p.use, p.num, sizeof *p.use, compare_uses_by_size);
   return p;
 }
 

@@ -1,11 +1,11 @@
-/* peak.h: an allocated function -> the op at which most of its scratch is in use, and by what. */
+/* peak.h: the op of an allocated function at which most of the scratch arena is in use, and what uses it. */
 #ifndef MSC_PASSES_PEAK_H
 #define MSC_PASSES_PEAK_H
 
 #include "ir/ir.h"
 
 typedef struct {
-  const msc_op *op;  /* whose result, or working memory, lies there */
+  const msc_op *op;  /* the op whose result, or working memory, it is */
   bool work;
   uint64_t bytes;
 } msc_peak_use;
@@ -21,10 +21,11 @@ typedef struct {
 /* From the attributes that pass allocate left. */
 msc_peak msc_peak_of(msc_arena *arena, msc_func *f);
 
-const char *msc_peak_name(const msc_op *op); /* the user's name of it, or what it does */
+const char *msc_peak_name(const msc_op *op); /* the name that the user gave the op, else its kind */
 
-bool msc_runs_in_tiles(const msc_op *op); /* its result is never whole in memory */
-/* Of a numbered function, by op id: id of the op during which it still reads its operands.  In the arena. */
+bool msc_runs_in_tiles(const msc_op *op); /* a product in tiles: its result is never whole in memory */
+/* By op id, for a function whose ops are numbered: the id of the op during which it still reads its operands.
+ * Allocated in the arena. */
 uint32_t *msc_ends_of_reads(msc_arena *arena, const msc_func *f);
 
 #endif

@@ -1,7 +1,8 @@
-/* stage_costs.c: lowered and allocated sections -> times, messages and bytes of every virtual stage, and the room on
- * every stage.
+/* stage_costs.c: times, messages and bytes of every virtual stage, from lowered and allocated sections, and the room
+ * left on every stage.
  *
- * Bytes are counted as codegen places them: each value on a line of its own, what has one name once per stage. */
+ * Bytes are counted as codegen places them: every value starts a cache line, and values of one name are counted once
+ * per stage. */
 #include "passes/8_memory/stage_costs.h"
 
 #include <stdlib.h>
@@ -9,9 +10,9 @@
 #include "passes/8_memory/overlap.h"
 #include "passes/cost.h"
 
-enum { LINE = 64, DEPTH = 4 /* of most mailboxes, at most */ };
+enum { LINE = 64, DEPTH = 4 /* the most messages that a mailbox usually holds */ };
 
-static int64_t on_lines(int64_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
+static int64_t round_to_lines(int64_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
 /* ---- names ---- */
 
@@ -25,7 +26,7 @@ typedef struct {
   size_t num;
 } names;
 
-static bool is_new(names *n, const char *name) {
+static bool add_if_new(names *n, const char *name) {
   if (bsearch(&name, n->name, n->num, sizeof name, by_address)) return false;
   size_t at = n->num++;
   for (; at && by_address(&n->name[at - 1], &name) > 0; at--) n->name[at] = n->name[at - 1];
@@ -33,20 +34,21 @@ static bool is_new(names *n, const char *name) {
   return true;
 }
 
-static const char *name_of(const msc_func *f, size_t i) {
+static const char *argument_name(const msc_func *f, size_t i) {
   const msc_attr_value *v = msc_arg_attr(f, i, "msc.name");
   return v ? v->s : f->body->args[i]->name;
 }
 
 /* ---- what is carried ---- */
 
-/* F has an argument for all that it makes for B and W, B for all that it makes for W. */
+/* The bytes that a section carries in slots of one class. F has an argument for everything that it makes for B and
+ * W, B for everything that it makes for W. */
 static int64_t carried_bytes(const msc_module *m, msc_slot_class class, int64_t stage, int64_t chunk) {
   const msc_func *f = msc_find_section(m, "train", class == MSC_SLOT_BW ? MSC_SECTION_B : MSC_SECTION_F, stage, chunk);
   int64_t bytes = 0;
   for (size_t i = 0; f && i < f->body->num_args; i++)
     if (msc_arg_role(f, i) == MSC_ROLE_CARRIED && msc_slot_class_of(msc_arg_attr(f, i, "msc.class")->s) == class)
-      bytes += on_lines(msc_type_bytes(f->body->args[i]->type));
+      bytes += round_to_lines(msc_type_bytes(f->body->args[i]->type));
   return bytes;
 }
 
@@ -71,9 +73,10 @@ static bool has_inputs(const msc_func *f) {
   return any;
 }
 
-/* From the first entry of a micro-batch that reads inputs to its last one. */
-static int batches_in_use(msc_arena *scratch, const msc_module *m, const msc_stage_list *l, int stage,
-                          int micro_batches) {
+/* The most micro-batches whose inputs are in use at once: from the first entry of a micro-batch that reads inputs to
+ * its last. */
+static int num_batches_in_use(msc_arena *scratch, const msc_module *m, const msc_stage_list *l, int stage,
+                              int micro_batches) {
   int *left = msc_new_array(scratch, int, micro_batches), num = 0, most = 0;
   bool *reads = msc_new_array(scratch, bool, l->num_entries), *begun = msc_new_array(scratch, bool, micro_batches);
   for (int i = 0; i < l->num_entries; i++) {
@@ -92,7 +95,7 @@ static int batches_in_use(msc_arena *scratch, const msc_module *m, const msc_sta
   return most;
 }
 
-/* Of all functions, once each. */
+/* The bytes of one batch of the inputs of all functions, each input once. */
 static int64_t batch_bytes(msc_arena *scratch, const msc_module *m) {
   size_t num = 0;
   int64_t bytes = 0;
@@ -100,7 +103,8 @@ static int64_t batch_bytes(msc_arena *scratch, const msc_module *m) {
   names seen = {msc_new_array(scratch, const char *, num + 1), 0};
   for (const msc_func *f = m->first; f; f = f->next)
     for (size_t i = 0; i < f->body->num_args; i++)
-      if (is_input(f, i) && is_new(&seen, name_of(f, i))) bytes += on_lines(msc_type_bytes(f->body->args[i]->type));
+      if (is_input(f, i) && add_if_new(&seen, argument_name(f, i)))
+        bytes += round_to_lines(msc_type_bytes(f->body->args[i]->type));
   return bytes;
 }
 
@@ -110,7 +114,7 @@ int64_t *msc_stage_slot_bytes(msc_pass_ctx *pass, const msc_module *m, const msc
   int batches = 0;
   int64_t copies = msc_copies_of(pass, m);
   for (int i = 0; i < shape->stages; i++) {
-    int own = batches_in_use(pass->scratch, m, &s->stage[i], i, s->micro_batches);
+    int own = num_batches_in_use(pass->scratch, m, &s->stage[i], i, s->micro_batches);
     if (own > batches) batches = own;
   }
   for (int i = 0; i < shape->stages; i++)
@@ -120,8 +124,8 @@ int64_t *msc_stage_slot_bytes(msc_pass_ctx *pass, const msc_module *m, const msc
 
 /* ---- times ---- */
 
-/* The slowest of a section's messages. */
-static int64_t hop_of(const msc_cost *cost, const msc_func *f, int64_t stage) {
+/* The time of the slowest message that a section sends to another stage. */
+static int64_t slowest_message_ns(const msc_cost *cost, const msc_func *f, int64_t stage) {
   int64_t most = 0, ranks = cost->stride[0];
   for (const msc_op *op = f ? f->body->first : NULL; op; op = op->next) {
     if (op->kind != OP_stage_send || msc_op_int(op, "stage") == stage) continue;
@@ -146,7 +150,7 @@ msc_section_cost *msc_stage_costs(msc_pass_ctx *pass, const msc_module *m, const
     for (int work = 0; work < MSC_NUM_WORKS; work++) {
       msc_func *f = msc_find_section(m, "train", (msc_section_kind)work, stage, chunk);
       if (f) *ns[work] = (int64_t)msc_section_ns(pass, f);
-      int64_t hop = hop_of(&of, f, stage), *between = work == MSC_BACKWARD && k ? &cost[k - 1].hop : &cost[k].hop;
+      int64_t hop = slowest_message_ns(&of, f, stage), *between = work == MSC_BACKWARD && k ? &cost[k - 1].hop : &cost[k].hop;
       if (hop > *between) *between = hop;
     }
     int64_t both = carried_bytes(m, MSC_SLOT_FW, stage, chunk);
@@ -167,12 +171,12 @@ int64_t *msc_stage_updates(msc_pass_ctx *pass, const msc_module *m, const msc_pi
 
 /* ---- room ---- */
 
-/* All but what is carried and inputs. */
-static int64_t argument_bytes(names *seen, const msc_func *f) {
+/* The bytes of the arguments except carried values and inputs. */
+static int64_t fixed_argument_bytes(names *seen, const msc_func *f) {
   int64_t bytes = 0;
   for (size_t i = 0; i < f->body->num_args; i++) {
-    if (msc_arg_role(f, i) == MSC_ROLE_CARRIED || is_input(f, i) || !is_new(seen, name_of(f, i))) continue;
-    bytes += on_lines(msc_type_bytes(f->body->args[i]->type));
+    if (msc_arg_role(f, i) == MSC_ROLE_CARRIED || is_input(f, i) || !add_if_new(seen, argument_name(f, i))) continue;
+    bytes += round_to_lines(msc_type_bytes(f->body->args[i]->type));
   }
   return bytes;
 }
@@ -180,25 +184,25 @@ static int64_t argument_bytes(names *seen, const msc_func *f) {
 static int64_t op_bytes(const msc_func *f) {
   int64_t bytes = 0;
   for (const msc_op *op = f->body->first; op; op = op->next) {
-    if (op->kind == OP_constant) bytes += on_lines(msc_type_bytes(op->out[0].type));
-    if (op->kind == OP_stage_recv) bytes += DEPTH * on_lines(msc_type_bytes(op->out[0].type)) + 2 * LINE;
+    if (op->kind == OP_constant) bytes += round_to_lines(msc_type_bytes(op->out[0].type));
+    if (op->kind == OP_stage_recv) bytes += DEPTH * round_to_lines(msc_type_bytes(op->out[0].type)) + 2 * LINE;
   }
   return bytes;
 }
 
-static int64_t stage_of(const msc_func *f) {
+static int64_t stage_of_section(const msc_func *f) {
   const msc_attr_value *own = msc_func_attr(f, "stage");
   return own ? own->i : 0;
 }
 
-/* What is there all the time. */
+/* The bytes that stay allocated during the whole step. */
 static int64_t fixed_bytes(msc_arena *scratch, const msc_module *m, int64_t stage) {
-  int64_t bytes = LINE; /* the flag of kernels that check indices */
+  int64_t bytes = LINE; /* the flag that kernels set when an index is out of range */
   size_t num = 0;
   for (const msc_func *f = m->first; f; f = f->next) num += f->body->num_args;
   names seen = {msc_new_array(scratch, const char *, num + 1), 0};
   for (const msc_func *f = m->first; f; f = f->next)
-    if (stage_of(f) == stage) bytes += argument_bytes(&seen, f) + op_bytes(f);
+    if (stage_of_section(f) == stage) bytes += fixed_argument_bytes(&seen, f) + op_bytes(f);
   return bytes;
 }
 
@@ -206,7 +210,7 @@ static int64_t scratch_bytes(const msc_module *m, int64_t stage) {
   int64_t most = 0;
   for (const msc_func *f = m->first; f; f = f->next) {
     const msc_attr_value *needs = msc_func_attr(f, "scratch");
-    if (stage_of(f) == stage && needs && needs->i > most) most = needs->i;
+    if (stage_of_section(f) == stage && needs && needs->i > most) most = needs->i;
   }
   return most;
 }
@@ -214,11 +218,12 @@ static int64_t scratch_bytes(const msc_module *m, int64_t stage) {
 uint64_t msc_room_for_values(msc_pass_ctx *pass, const msc_func *f) {
   const msc_module *m = f->module;
   msc_pipeline_shape shape = msc_pipeline_shape_of(pass->config, pass->scratch);
-  int64_t room = msc_memory_limit(pass->config, msc_pass_cluster(pass)) - fixed_bytes(pass->scratch, m, stage_of(f)) -
+  int64_t room = msc_memory_limit(pass->config, msc_pass_cluster(pass)) -
+                 fixed_bytes(pass->scratch, m, stage_of_section(f)) -
                  2 * msc_copies_of(pass, m) * batch_bytes(pass->scratch, m);
   for (int class = 0; class < MSC_NUM_SLOTS && !shape.joined; class ++)
     for (int c = 0; c < shape.chunks; c++)
-      room -= shape.stages * carried_bytes(m, (msc_slot_class) class, stage_of(f), c);
+      room -= shape.stages * carried_bytes(m, (msc_slot_class) class, stage_of_section(f), c);
   return room > 0 ? (uint64_t)room : 0;
 }
 

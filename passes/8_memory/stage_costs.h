@@ -1,21 +1,22 @@
-/* stage_costs.h: lowered and allocated sections -> what a schedule is made for. */
+/* stage_costs.h: times and bytes of the stages, by which schedules are made, from lowered and allocated sections. */
 #ifndef MSC_PASSES_STAGE_COSTS_H
 #define MSC_PASSES_STAGE_COSTS_H
 
 #include "passes/6_pipeline/pipeline.h"
 #include "passes/pass.h"
 
-/* By virtual stage: predicted times of its sections and messages, bytes that they carry.  In the scratch arena. */
+/* By virtual stage: predicted times of its sections and messages, and the bytes that they carry. Allocated in the
+ * scratch arena. */
 msc_section_cost *msc_stage_costs(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape);
-/* By stage: ns of what runs once per step. */
+/* By stage: time of the update section, in ns. */
 int64_t *msc_stage_updates(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape);
-/* By stage: bytes that memory_limit, or else the device, leaves for what depends on the schedule; 0: none. */
+/* By stage: the bytes that memory_limit, or else the device, leaves for slots and inputs; 0: none. */
 int64_t *msc_stage_room(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape);
-/* Bytes that memory_limit, or else the device, leaves for values of one function of the module, before there is a
- * schedule: with one batch at work, one that is read ahead, and as many micro-batches carried as there are stages. */
+/* The bytes that memory_limit, or else the device, leaves for the values of function f, before there is a schedule:
+ * it assumes one batch in use, one read ahead, and as many micro-batches in flight as there are stages. */
 uint64_t msc_room_for_values(msc_pass_ctx *pass, const msc_func *f);
-/* By stage: bytes of its slots and inputs.  Slots of a class are as large as the largest of its chunks; all stages have
- * as many batches of inputs as the one that needs most. */
+/* By stage: bytes of its slots and inputs. Slots of a class have the size that the largest chunk needs; all stages
+ * have as many batches of inputs as the stage that needs most. */
 int64_t *msc_stage_slot_bytes(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape,
                               const msc_schedule *s);
 

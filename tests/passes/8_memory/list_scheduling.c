@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "passes/8_memory/streams.h"
+#include "passes/8_memory/list_scheduling.h"
 
 static uint64_t seed;
 
