@@ -197,7 +197,7 @@ static void put_spans(const mscrt_context *c, block *b, plan_call call, mscrt_re
   msc_span *span = take(b, most * sizeof *span);
   if (!span) return;
   mscrt_lingering lingers =
-      r->beside && !c->device->wait ? c->transport->lingers(r->num_parts, r->part) : MSCRT_LINGERS_NOT;
+      r->beside && !c->device->orders_collectives ? c->transport->lingers(r->num_parts, r->part) : MSCRT_LINGERS_NOT;
   r->span = span;
   r->lingers = lingers != MSCRT_LINGERS_NOT;
   add_spans(c, call, r, span, lingers);

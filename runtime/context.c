@@ -35,9 +35,9 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   MSCRT_CHECK(choose_device(c));
   if (c->o.comm && strcmp(c->o.comm, "local") && strcmp(c->o.comm, "nccl"))
     return mscrt_fail(MSCRT_UNSUPPORTED, "ranks are connected by local or nccl, not by '%s'", c->o.comm);
-  if (c->o.comm && !strcmp(c->o.comm, "nccl") && c->device != &mscrt_device_cuda)
+  if (c->o.comm && !strcmp(c->o.comm, "nccl") && !c->device->has_nccl)
     return mscrt_fail(MSCRT_UNSUPPORTED, "nccl connects GPUs, and the device is '%s'", c->device->name);
-  if (c->o.tune && c->device != &mscrt_device_cuda)
+  if (c->o.tune && !c->device->measures_products)
     return mscrt_fail(MSCRT_UNSUPPORTED, "only matrix products of a GPU are measured, and the device is '%s'",
                       c->device->name);
   if (c->o.tune && !c->o.choices) return mscrt_fail(MSCRT_ARGUMENT, "what is measured needs a file to be kept in");
@@ -77,7 +77,7 @@ static mscrt_status *measure_mailboxes(mscrt_context *c) {
 /* A device that takes the batches of a whole step has room for them, and for those of the next one. */
 static uint64_t count_input_slots(const mscrt_context *c) {
   uint64_t slots = c->plan->input_slots;
-  for (uint32_t i = 0; c->device->run && i < c->plan->num_programs; i++)
+  for (uint32_t i = 0; c->device->runs_programs && i < c->plan->num_programs; i++)
     if (2 * (uint64_t)mscrt_program_micro(c->plan, i) > slots) slots = 2 * (uint64_t)mscrt_program_micro(c->plan, i);
   return slots;
 }
@@ -131,7 +131,7 @@ static void enter_library(void *arg) {
 /* The library first: new threads tell it at once that it has no threads of its own. */
 static mscrt_status *start_threads(mscrt_context *c) {
   bool library = false;
-  for (uint32_t i = 0; i < c->plan->num_matmuls && c->device == &mscrt_device_cpu; i++)
+  for (uint32_t i = 0; i < c->plan->num_matmuls && c->device->has_onednn; i++)
     library = library || c->plan->matmul[i].multiply == MSCRT_BY_LIBRARY;
   if (library) MSCRT_CHECK(mscrt_library_open(c->threads, &c->library));
   return mscrt_pool_new(c->threads, c->threads * c->o.ranks <= mscrt_cores(), enter_library, c, &c->pool);
@@ -140,11 +140,15 @@ static mscrt_status *start_threads(mscrt_context *c) {
 static mscrt_status *meet(mscrt_context *c) {
   c->transport = &mscrt_comm_local;
   MSCRT_CHECK(lay_out(c));
-  mscrt_comm_options o = {
-    .rank = c->o.rank, .ranks = c->o.ranks, .address = c->o.address, .timeout_ms = c->o.timeout_ms,
-        .spin = c->o.ranks <= mscrt_cores(),
-    .plan_hash = c->plan->hash, .arena_bytes = c->device->holds_values ? c->arena_bytes : mscrt_tags_bytes(c),
-        .num_partitions = c->partitions.num, .sparse = c->device->fetch != NULL};
+  mscrt_comm_options o = {.rank = c->o.rank,
+                          .ranks = c->o.ranks,
+                          .address = c->o.address,
+                          .timeout_ms = c->o.timeout_ms,
+                          .spin = c->o.ranks <= mscrt_cores(),
+                          .plan_hash = c->plan->hash,
+                          .arena_bytes = c->device->holds_values ? c->arena_bytes : c->device->shared_bytes(c),
+                          .num_partitions = c->partitions.num,
+                          .sparse = c->device->has_memory};
   if (c->o.ranks > 1 && !c->o.address)
     return mscrt_fail(MSCRT_ARGUMENT, "%d ranks need an address to meet at", c->o.ranks);
   MSCRT_CHECK(c->transport->open(&o, &c->comm));
@@ -157,7 +161,7 @@ static mscrt_status *meet(mscrt_context *c) {
 static mscrt_status *start_stream(mscrt_context *c) {
   bool idle = c->threads * c->o.ranks + c->o.ranks <= mscrt_cores(), timed = !c->device->holds_values;
   bool wanted = c->o.overlap == MSCRT_OVERLAP_ALWAYS || (c->o.overlap == MSCRT_OVERLAP_IDLE && (idle || timed));
-  return wanted && c->o.ranks > 1 && !c->device->wait ? mscrt_stream_new(c, idle, &c->stream) : NULL;
+  return wanted && c->o.ranks > 1 && !c->device->orders_collectives ? mscrt_stream_new(c, idle, &c->stream) : NULL;
 }
 
 void mscrt_tell(const mscrt_context *c, mscrt_log_level level, const char *fmt, ...) {
@@ -198,9 +202,7 @@ mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, m
   if (c->o.measure) MSCRT_GOTO(mscrt_timeline_new(c->o.events, &c->timeline));
   MSCRT_GOTO(start_stream(c));
   if (!c->o.no_init && c->device->holds_values) mscrt_pool_run(c->pool, init_parameter, c, plan->num_parameters);
-  if (c->device->store)
-    MSCRT_GOTO(
-        c->device->store(c, c->space_at[PLAN_SPACE_PERSISTENT], plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT]));
+  MSCRT_GOTO(mscrt_store(c, c->space_at[PLAN_SPACE_PERSISTENT], plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT]));
   if (c->o.perf_map && plan->code) MSCRT_GOTO(mscrt_write_perf_map(plan));
   mscrt_tell(c, MSCRT_LOG_INFO, "rank %d of %d: %d threads, arena of %" PRIu64 " bytes, plan %016" PRIx64, c->o.rank,
              c->o.ranks, c->threads, c->arena_bytes, plan->hash);
@@ -311,8 +313,7 @@ static mscrt_status *set_input(mscrt_context *c, const char *name, const void *d
   for (uint32_t slot = 0; slot < c->plan->copies; slot++)
     msc_box_copy(v->rank, &box, &buffer, mscrt_at(c, v->ref, (int)slot), &given, data, mscrt_dtype_bytes(v->dtype));
   c->has_input[v - c->plan->input] = true;
-  return c->device->store ? c->device->store(c, c->space_at[PLAN_SPACE_INPUT] + v->ref.offset, mscrt_variable_bytes(v))
-                          : NULL;
+  return mscrt_store(c, c->space_at[PLAN_SPACE_INPUT] + v->ref.offset, mscrt_variable_bytes(v));
 }
 
 mscrt_status *mscrt_set_input(mscrt_context *c, const char *name, const void *batch, size_t bytes) {
@@ -382,9 +383,9 @@ mscrt_status *mscrt_local(mscrt_context *c, const char *name, mscrt_tensor *out_
   memcpy(out_tensor->begin, box.begin, sizeof box.begin);
   memcpy(out_tensor->size, box.size, sizeof box.size);
   memcpy(out_tensor->room, buffer.size, sizeof buffer.size);
-  bool fetched = c->device->fetch && v->stage == c->stage && v->ref.space != PLAN_SPACE_CONSTANT;
-  return fetched ? c->device->fetch(c, (uint64_t)((uint8_t *)out_tensor->data - c->arena), mscrt_variable_bytes(v))
-                 : NULL;
+  bool is_in_arena = v->stage == c->stage && v->ref.space != PLAN_SPACE_CONSTANT;
+  uint64_t offset = (uint64_t)((uint8_t *)out_tensor->data - c->arena);
+  return is_in_arena ? mscrt_fetch(c, offset, mscrt_variable_bytes(v)) : NULL;
 }
 
 mscrt_status *mscrt_read(mscrt_context *c, const char *name, void *out_data, size_t bytes) {
@@ -408,7 +409,7 @@ void mscrt_get_stats(const mscrt_context *c, mscrt_stats *out_stats) {
   s.collective_ns = mscrt_event_ns(c, MSCRT_EVENT_COLLECTIVE);
   s.exposed_ns = mscrt_event_ns(c, MSCRT_EVENT_WAIT);
   s.section_ns = mscrt_event_ns(c, MSCRT_EVENT_SECTION);
-  s.launch_ns = mscrt_cuda_launch_ns(c);
+  s.launch_ns = c->launch_ns;
   s.planned_bytes = plan_plan_memory_bytes(c->plan->root);
   s.constant_bytes = c->plan->space_bytes[PLAN_SPACE_CONSTANT];
   s.thread_bytes = (uint64_t)c->threads * c->room_bytes;

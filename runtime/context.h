@@ -12,8 +12,6 @@
 typedef struct mscrt_feed mscrt_feed;
 typedef struct mscrt_stream mscrt_stream;
 typedef struct mscrt_timeline mscrt_timeline;
-typedef struct mscrt_tags mscrt_tags;
-typedef struct mscrt_cuda mscrt_cuda;
 
 /* Memory that an entry of the schedule chooses: by space, what is added to addresses of slot 0. */
 typedef struct {
@@ -47,7 +45,7 @@ typedef struct mscrt_record {
   uint32_t num_spans;
   const msc_span *span;          /* what it touches, as offsets in the arena, in slot 0 */
   msc_waits waits;               /* for the section's collectives with other ranks, numbered from 1 */
-  uint32_t watched;              /* of an exchange between GPUs: its number for the host's watch */
+  uint32_t device_number;        /* what the device numbers it by, if it does */
   int64_t predicted_ns;
   const char *name, *loc;
 } mscrt_record;
@@ -89,28 +87,37 @@ typedef struct {
   uint64_t expected, made;       /* timed: what its operands must be, and what its results are then */
 } mscrt_turn;
 
-/* What executes calls.  Functions that are NULL have nothing to do. */
+/* What executes calls: properties, and functions.  open, ready, close and issue are NULL where there is nothing to do;
+ * other functions may be NULL where the property that needs them is false. */
 typedef struct {
   const char *name;
-  bool holds_values;             /* there is memory behind the arena */
+  bool holds_values;       /* calls compute; else they take time, and what ranks exchange is the device's own */
+  bool has_memory;         /* apart from the arena: needs fetch, store and set_micro */
+  bool runs_programs;      /* whole, with the batches of all entries: needs run */
+  bool orders_collectives; /* they go on by themselves, without a thread of the host's: needs wait */
+  bool has_onednn;         /* products may be oneDNN's, in the host's threads */
+  bool has_nccl;           /* ranks may be connected by it */
+  bool measures_products;  /* which algorithm is fastest: the option tune */
   /* Its memory and code, before calls are looked up; what it knows of calls, after; the end, also after a
    * failure of these. */
   mscrt_status *(*open)(mscrt_context *c);
   mscrt_status *(*ready)(mscrt_context *c);
   void (*close)(mscrt_context *c);
-  /* With memory of its own: bytes of the arena from there and to there, complete on return. */
+  /* Bytes of the arena from its memory and to it, complete on return. */
   mscrt_status *(*fetch)(mscrt_context *c, uint64_t offset, uint64_t bytes);
   mscrt_status *(*store)(mscrt_context *c, uint64_t offset, uint64_t bytes);
   mscrt_status *(*set_micro)(mscrt_context *c, uint64_t offset, uint32_t micro);
-  /* A program around its entries (mscrt_run_entries): takes and releases the batches of all of them.  NULL: they do. */
+  /* A program around its entries (mscrt_run_entries): takes and releases the batches of all of them. */
   mscrt_status *(*run)(mscrt_context *c, uint32_t program, bool train, int64_t step);
-  /* With collectives that go on by themselves: what follows begins after those up to number `upto`. */
+  /* What follows begins after the collectives up to number `upto`. */
   mscrt_status *(*wait)(mscrt_context *c, const mscrt_turn *t, uint32_t upto);
   /* In program order, in the thread of the caller. */
   void (*issue)(mscrt_context *c, mscrt_turn *t);
   mscrt_status *(*compute)(mscrt_context *c, const mscrt_turn *t);
   mscrt_status *(*message)(mscrt_context *c, const mscrt_turn *t);
-  uint64_t (*message_bytes)(uint64_t bytes); /* what travels of so many */
+  /* Without values: what travels of a message of so many bytes, and what ranks share instead of arenas. */
+  uint64_t (*message_bytes)(uint64_t bytes);
+  uint64_t (*shared_bytes)(const mscrt_context *c);
   /* Possibly beside compute, in another thread, with a pool of its own. */
   mscrt_status *(*collective)(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket);
 } mscrt_device;
@@ -123,8 +130,7 @@ struct mscrt_context {
   const mscrt_device *device;
   mscrt_stream *stream;          /* NULL: collectives run where they stand */
   mscrt_timeline *timeline;      /* NULL: nothing is measured */
-  mscrt_tags *tags;              /* of the timed device */
-  mscrt_cuda *cuda;              /* of the device cuda */
+  void *device_state;            /* the device's own: its open makes it, its close frees it */
   const mscrt_transport *transport;
   mscrt_comm *comm;
   mscrt_library *library;        /* NULL: the plan does not need it */
@@ -149,6 +155,7 @@ struct mscrt_context {
   mscrt_feed *feed;              /* NULL: inputs are set by hand */
   bool *has_input;
   int64_t step;                  /* of training: the next */
+  int64_t launch_ns;             /* the host's time to issue the last run; 0: its calls ran meanwhile */
   _Atomic uint64_t received_bytes;
   uint32_t last_program;         /* whose outputs are in memory; num_programs: none */
   int last_slot;                 /* of its inputs */
@@ -165,6 +172,15 @@ uint64_t mscrt_lay_out(const mscrt_context *c, uint32_t stage, uint64_t *out_at)
 /* Bytes that travel of a message. */
 static inline uint64_t mscrt_message_bytes(const mscrt_context *c, plan_message m) {
   return c->device->holds_values ? plan_message_bytes(m) : c->device->message_bytes(plan_message_bytes(m));
+}
+
+/* Values of the arena from the device's memory and to it, where it has some. */
+static inline mscrt_status *mscrt_fetch(mscrt_context *c, uint64_t offset, uint64_t bytes) {
+  return c->device->has_memory ? c->device->fetch(c, offset, bytes) : NULL;
+}
+
+static inline mscrt_status *mscrt_store(mscrt_context *c, uint64_t offset, uint64_t bytes) {
+  return c->device->has_memory ? c->device->store(c, offset, bytes) : NULL;
 }
 
 /* ---- build.c ---- */
@@ -187,8 +203,6 @@ void *mscrt_moved(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slo
 void *const *mscrt_buffers_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int room);
 /* A line for the caller's log, if it wants one. */
 void mscrt_tell(const mscrt_context *c, mscrt_log_level level, const char *fmt, ...) MSCRT_PRINTF(3, 4);
-/* The host's time to issue the last run; of no GPU 0. */
-int64_t mscrt_cuda_launch_ns(const mscrt_context *c);
 /* What a kernel's error flag says. */
 mscrt_status *mscrt_fault(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag);
 /* Waits until all members have passed the section's collectives up to number `upto`; they have run here.  *released:
@@ -225,8 +239,6 @@ int64_t mscrt_timeline_now(const mscrt_timeline *t);
 /* ---- device_timed.c: calls that sleep for their predicted time ---- */
 
 extern const mscrt_device mscrt_device_timed;
-/* Bytes of the arena that ranks exchange tags in. */
-uint64_t mscrt_tags_bytes(const mscrt_context *c);
 
 /* ---- device_cuda.c: calls that are issued to a GPU ---- */
 

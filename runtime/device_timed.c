@@ -27,7 +27,7 @@ typedef struct {
   int64_t there_ns;
 } tag_message;
 
-struct mscrt_tags {
+typedef struct mscrt_tags {
   void *addresses;               /* of the arena that is not there: touching it ends the process */
   size_t address_bytes;
   pthread_mutex_t lock;          /* of actual */
@@ -39,7 +39,7 @@ struct mscrt_tags {
   /* of the caller's thread: when the call was issued; how long after its time the last sleep ended */
   int64_t issued, late;
   int64_t late_step;
-};
+} mscrt_tags;
 
 /* ---- tags ---- */
 
@@ -95,7 +95,7 @@ static bool holds(const mscrt_tags *g, const mscrt_turn *t, uint64_t value) {
 }
 
 static void issue(mscrt_context *c, mscrt_turn *t) {
-  mscrt_tags *g = c->tags;
+  mscrt_tags *g = c->device_state;
   uint64_t call = (uint64_t)(t->section - c->section) << 32 | (uint64_t)(t->record - t->section->call);
   t->expected = tags_of(g, g->expected, t);
   t->made = mix(mix(mix(call, (uint64_t)t->step), t->micro), t->expected);
@@ -114,7 +114,7 @@ static mscrt_status *wrong(const mscrt_context *c, const mscrt_turn *t, const ch
 /* While it runs its results are busy; *out_during: the tags of its operands meanwhile, which are results too when it
  * works in place. */
 static mscrt_status *enter(mscrt_context *c, const mscrt_turn *t, uint64_t *out_during) {
-  mscrt_tags *g = c->tags;
+  mscrt_tags *g = c->device_state;
   pthread_mutex_lock(&g->lock);
   bool right = tags_of(g, g->actual, t) == t->expected;
   set_tags(g, g->actual, t, ~t->made);
@@ -124,7 +124,7 @@ static mscrt_status *enter(mscrt_context *c, const mscrt_turn *t, uint64_t *out_
 }
 
 static mscrt_status *leave(mscrt_context *c, const mscrt_turn *t, uint64_t during) {
-  mscrt_tags *g = c->tags;
+  mscrt_tags *g = c->device_state;
   pthread_mutex_lock(&g->lock);
   bool read = tags_of(g, g->actual, t) == during, written = holds(g, t, ~t->made);
   set_tags(g, g->actual, t, t->made);
@@ -159,43 +159,46 @@ static int64_t device_now(const mscrt_tags *g) {
 
 /* From now on, not from when the plan would have had it: the executor's own time shows. */
 static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
-  int64_t begin = device_now(c->tags);
+  mscrt_tags *g = c->device_state;
+  int64_t begin = device_now(g);
   uint64_t during;
   MSCRT_CHECK(enter(c, t, &during));
-  c->tags->late = sleep_until(begin + scaled(c, t->record->predicted_ns));
+  g->late = sleep_until(begin + scaled(c, t->record->predicted_ns));
   return leave(c, t, during);
 }
 
 /* All have come when the tags are here: from then on the links work. */
 static mscrt_status *collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
+  const mscrt_tags *g = c->device_state;
   const mscrt_record *r = t->record;
-  const mscrt_exchange *e = &c->tags->exchange[r->index];
+  const mscrt_exchange *e = &g->exchange[r->index];
   uint64_t during, at = c->mailbox_bytes + (uint64_t)(t->number - 1) * TAG_ROOM,
                    *own = (uint64_t *)((char *)c->transport->arena(c->comm) + at);
   MSCRT_CHECK(enter(c, t, &during));
   *own = t->expected;
-  MSCRT_CHECK(c->transport->run(c->comm, pool, 1, &(mscrt_part){.e = e, .src = at, .dst = c->tags->peer},
+  MSCRT_CHECK(c->transport->run(c->comm, pool, 1, &(mscrt_part){.e = e, .src = at, .dst = g->peer},
                                 &(mscrt_site){r->name, r->loc, t->step}, out_ticket));
   int64_t begin = mscrt_now_ns();
   for (int i = 0; i < e->group.num; i++)
-    if (c->tags->peer[i] != t->expected) return wrong(c, t, "meets another rank that gives something else");
+    if (g->peer[i] != t->expected) return wrong(c, t, "meets another rank that gives something else");
   sleep_until(begin + scaled(c, r->predicted_ns));
   return leave(c, t, during);
 }
 
 /* A hop delays the receiver and occupies neither end. */
 static mscrt_status *message(mscrt_context *c, const mscrt_turn *t) {
+  mscrt_tags *g = c->device_state;
   const mscrt_record *r = t->record;
   mscrt_site site = {r->name, r->loc, t->step};
   uint64_t during;
   MSCRT_CHECK(enter(c, t, &during));
-  tag_message m = {t->expected, device_now(c->tags) + scaled(c, r->predicted_ns)};
+  tag_message m = {t->expected, device_now(g) + scaled(c, r->predicted_ns)};
   if (!r->receives) {
     MSCRT_CHECK(c->transport->send(c->comm, &r->channel, &m, &site));
   } else {
     MSCRT_CHECK(c->transport->receive(c->comm, &r->channel, &m, &site));
-    int64_t now = device_now(c->tags);
-    c->tags->late = m.there_ns > now ? sleep_until(m.there_ns) : mscrt_now_ns() - now;
+    int64_t now = device_now(g);
+    g->late = m.there_ns > now ? sleep_until(m.there_ns) : mscrt_now_ns() - now;
   }
   return leave(c, t, during);
 }
@@ -239,7 +242,7 @@ static mscrt_status *make_exchange(const mscrt_context *c, uint32_t number, mscr
   return NULL;
 }
 
-uint64_t mscrt_tags_bytes(const mscrt_context *c) {
+static uint64_t shared_bytes(const mscrt_context *c) {
   uint64_t most = 0, mailboxes = 0;
   for (uint32_t i = 0; i < c->plan->num_sections; i++) {
     plan_section s = plan_plan_sections(c->plan->root, i);
@@ -255,8 +258,9 @@ uint64_t mscrt_tags_bytes(const mscrt_context *c) {
 
 /* A range of addresses without memory, for everything else. */
 static mscrt_status *open_timed(mscrt_context *c) {
-  MSCRT_CHECK(mscrt_new_array(&c->tags, 1));
-  mscrt_tags *g = c->tags;
+  mscrt_tags *g;
+  MSCRT_CHECK(mscrt_new_array(&g, 1));
+  c->device_state = g;
   pthread_mutex_init(&g->lock, NULL);
   g->address_bytes = (size_t)c->arena_bytes + 1;
   g->addresses = mmap(NULL, g->address_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -293,7 +297,7 @@ static size_t add_borders(const mscrt_context *c, const mscrt_record *r, uint64_
 
 /* Borders of segments are all ends of spans, sorted, each once. */
 static mscrt_status *find_borders(mscrt_context *c) {
-  mscrt_tags *g = c->tags;
+  mscrt_tags *g = c->device_state;
   size_t num = 0, kept = 0;
   for (int fill = 0; fill < 2; fill++) {
     if (fill) MSCRT_CHECK(mscrt_new_array(&g->border, num + 1));
@@ -310,7 +314,7 @@ static mscrt_status *find_borders(mscrt_context *c) {
 }
 
 static mscrt_status *ready_timed(mscrt_context *c) {
-  mscrt_tags *g = c->tags;
+  mscrt_tags *g = c->device_state;
   MSCRT_CHECK(find_borders(c));
   MSCRT_CHECK(mscrt_new_array(&g->expected, g->num_segments));
   MSCRT_CHECK(mscrt_new_array(&g->actual, g->num_segments));
@@ -321,7 +325,7 @@ static mscrt_status *ready_timed(mscrt_context *c) {
 }
 
 static void close_timed(mscrt_context *c) {
-  mscrt_tags *g = c->tags;
+  mscrt_tags *g = c->device_state;
   if (!g) return;
   if (g->addresses) munmap(g->addresses, g->address_bytes);
   for (uint32_t i = 0; g->exchange && i < c->plan->num_collectives; i++) mscrt_exchange_free(&g->exchange[i]);
@@ -342,4 +346,5 @@ const mscrt_device mscrt_device_timed = {.name = "timed",
                                          .compute = compute,
                                          .message = message,
                                          .message_bytes = message_bytes,
+                                         .shared_bytes = shared_bytes,
                                          .collective = collective};

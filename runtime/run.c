@@ -199,7 +199,13 @@ static mscrt_status *run_message(mscrt_context *c, const mscrt_turn *t) {
 }
 
 const mscrt_device mscrt_device_cpu = {
-    .name = "cpu", .holds_values = true, .compute = run_call, .message = run_message, .collective = run_collective};
+    .name = "cpu",
+    .holds_values = true,
+    .has_onednn = true,
+    .compute = run_call,
+    .message = run_message,
+    .collective = run_collective,
+};
 
 /* ---- collectives ---- */
 
@@ -225,7 +231,7 @@ mscrt_status *mscrt_run_collective(mscrt_context *c, mscrt_pool *pool, const msc
 
 /* A wait is exposed communication: nothing else happens on this rank. */
 static mscrt_status *wait_for(mscrt_context *c, const mscrt_turn *t, msc_waits w) {
-  if (c->device->wait) return c->device->wait(c, t, w.run);
+  if (c->device->orders_collectives) return c->device->wait(c, t, w.run);
   if (!(w.run && c->stream) && w.release <= c->released) return NULL;
   int64_t begin = mscrt_timeline_now(c->timeline);
   if (c->stream) MSCRT_CHECK(mscrt_stream_wait(c->stream, w.run > w.release ? w.run : w.release));
@@ -310,7 +316,7 @@ static mscrt_status *tell_micro(mscrt_context *c, uint32_t micro) {
   uint64_t at = c->plan->stage[c->stage].micro + c->space_at[PLAN_SPACE_PERSISTENT];
   int64_t number = micro;
   if (c->plan->stage[c->stage].micro == UINT64_MAX || !c->device->holds_values) return NULL;
-  if (c->device->set_micro) return c->device->set_micro(c, at, micro);
+  if (c->device->has_memory) return c->device->set_micro(c, at, micro);
   memcpy(c->arena + at, &number, sizeof number);
   return NULL;
 }
@@ -318,7 +324,7 @@ static mscrt_status *tell_micro(mscrt_context *c, uint32_t micro) {
 static mscrt_status *take_batch(mscrt_context *c, bool train, int64_t index, int *out_slot) {
   *out_slot = 0;
   if (!c->feed) return NULL;
-  if (!c->device->run) return mscrt_feed_take(c->feed, train, index, out_slot);
+  if (!c->device->runs_programs) return mscrt_feed_take(c->feed, train, index, out_slot);
   *out_slot = (int)(index % (int64_t)c->input_slots);
   return NULL;
 }
@@ -344,7 +350,7 @@ static mscrt_status *run_entry(mscrt_context *c, const mscrt_program *g, uint32_
   mscrt_timeline_put(c->timeline, MSCRT_EVENT_SECTION, &(mscrt_turn){.section = s, .step = step, .micro = e->micro},
                      begin);
   if (s->inputs) c->last_slot = input_slot;
-  for (uint32_t k = 0; c->feed && !c->device->run && k < g->release[index]; k++) mscrt_feed_release(c->feed);
+  for (uint32_t k = 0; c->feed && !c->device->runs_programs && k < g->release[index]; k++) mscrt_feed_release(c->feed);
   return NULL;
 }
 
@@ -358,7 +364,7 @@ mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step
   bool train = !strcmp(mscrt_program_name(c->plan, program), "train");
   int before = c->library ? mscrt_library_enter(c->library) : 0;
   mscrt_status *s =
-      c->device->run ? c->device->run(c, program, train, step) : mscrt_run_entries(c, program, train, step);
+      c->device->runs_programs ? c->device->run(c, program, train, step) : mscrt_run_entries(c, program, train, step);
   if (c->library) mscrt_library_leave(c->library, before);
   c->last_program = program;
   return failed(c, s);

@@ -16,10 +16,10 @@ static void key_of(const mscrt_context *c, const mscrt_matmul *m, const mscrt_pr
   snprintf(key, LINE,
            "%s|%zu|%s %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 " strides %" PRId64 " %" PRId64
            " transposed %d %d epilogue %u add %d wide %d aligned %u %u %u workspace %" PRIu64 "|",
-           c->cuda->name, c->cuda->products->lt.cublasLtGetVersion(), mscrt_dtype_name(m->dtype), m->batch, m->m, m->n,
-           m->k, m->stride_a, m->stride_b, m->transpose_a, m->transpose_b, mscrt_product_epilogue(m), m->add, m->wide,
-           mscrt_product_alignment(p, 0), mscrt_product_alignment(p, 1), mscrt_product_alignment(p, 2),
-           c->cuda->workspace_bytes);
+           mscrt_cuda_of(c)->name, mscrt_cuda_of(c)->products->lt.cublasLtGetVersion(), mscrt_dtype_name(m->dtype),
+           m->batch, m->m, m->n, m->k, m->stride_a, m->stride_b, m->transpose_a, m->transpose_b,
+           mscrt_product_epilogue(m), m->add, m->wide, mscrt_product_alignment(p, 0), mscrt_product_alignment(p, 1),
+           mscrt_product_alignment(p, 2), mscrt_cuda_of(c)->workspace_bytes);
 }
 
 static bool read_algorithm(const char *text, lt_algorithm *out) {
@@ -48,10 +48,10 @@ static bool find(const char *path, const char *key, lt_algorithm *out) {
 }
 
 static bool works(mscrt_context *c, const mscrt_product *p, const lt_algorithm *a) {
-  mscrt_products *all = c->cuda->products;
+  mscrt_products *all = mscrt_cuda_of(c)->products;
   lt_candidate checked;
   return !all->lt.cublasLtMatmulAlgoCheck(all->handle, p->product, p->b, p->a, p->c, p->c, a, &checked) &&
-         checked.workspace_bytes <= c->cuda->workspace_bytes;
+         checked.workspace_bytes <= mscrt_cuda_of(c)->workspace_bytes;
 }
 
 bool mscrt_choice_known(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
@@ -83,11 +83,11 @@ static mscrt_status *keep(mscrt_context *c, const mscrt_matmul *m, const mscrt_p
 /* Some calls in a row, after one that loads what it needs. */
 static mscrt_status *measure(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, const lt_algorithm *a,
                              cu_event begin, cu_event end, float *out_ms) {
-  const mscrt_cuda_api *cu = &c->cuda->cu;
+  const mscrt_cuda_api *cu = &mscrt_cuda_of(c)->cu;
   MSCRT_CHECK(mscrt_product_call(c, m, p, m->add, p->buffer, a));
-  MSCRT_CUDA(cu, cuEventRecord, begin, c->cuda->stream);
+  MSCRT_CUDA(cu, cuEventRecord, begin, mscrt_cuda_of(c)->stream);
   for (int i = 0; i < ROUNDS; i++) MSCRT_CHECK(mscrt_product_call(c, m, p, m->add, p->buffer, a));
-  MSCRT_CUDA(cu, cuEventRecord, end, c->cuda->stream);
+  MSCRT_CUDA(cu, cuEventRecord, end, mscrt_cuda_of(c)->stream);
   MSCRT_CHECK(mscrt_cuda_wait(c));
   MSCRT_CUDA(cu, cuEventElapsedTime, out_ms, begin, end);
   return NULL;
@@ -109,7 +109,7 @@ static mscrt_status *take_fastest(mscrt_context *c, const mscrt_matmul *m, mscrt
 
 mscrt_status *mscrt_choice_measure(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p, int num,
                                    const lt_candidate *candidate) {
-  const mscrt_cuda_api *cu = &c->cuda->cu;
+  const mscrt_cuda_api *cu = &mscrt_cuda_of(c)->cu;
   cu_event begin = NULL, end = NULL;
   cu_result r = cu->cuEventCreate(&begin, 0);
   if (!r) r = cu->cuEventCreate(&end, 0);

@@ -23,24 +23,24 @@ static const char *describe(const mscrt_record *r, char text[MSCRT_LINKS_TEXT]) 
 
 /* The other stream goes on where the stream of calls is now. */
 static mscrt_status *follow_calls(mscrt_context *c, cu_stream s) {
-  MSCRT_CUDA(&c->cuda->cu, cuEventRecord, c->cuda->links->issued, c->cuda->stream);
-  MSCRT_CUDA(&c->cuda->cu, cuStreamWaitEvent, s, c->cuda->links->issued, 0);
+  MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuEventRecord, mscrt_cuda_of(c)->links->issued, mscrt_cuda_of(c)->stream);
+  MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuStreamWaitEvent, s, mscrt_cuda_of(c)->links->issued, 0);
   return NULL;
 }
 
 mscrt_status *mscrt_links_wait_for(mscrt_context *c, uint32_t upto) {
-  mscrt_links *l = c->cuda->links;
+  mscrt_links *l = mscrt_cuda_of(c)->links;
   if (upto <= l->waited) return NULL;
-  MSCRT_CUDA(&c->cuda->cu, cuStreamWaitEvent, c->cuda->stream, l->ran[upto - 1], 0);
+  MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuStreamWaitEvent, mscrt_cuda_of(c)->stream, l->ran[upto - 1], 0);
   l->waited = upto;
   return NULL;
 }
 
 /* The GPU tells what it has come to. */
 static mscrt_status *tell_begun(mscrt_context *c, const mscrt_record *r, cu_stream s) {
-  mscrt_links *l = c->cuda->links;
-  MSCRT_CUDA(&c->cuda->cu, cuMemcpyDtoHAsync_v2, l->begun, l->numbers + sizeof(uint32_t) * r->watched, sizeof(uint32_t),
-             s);
+  mscrt_links *l = mscrt_cuda_of(c)->links;
+  MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuMemcpyDtoHAsync_v2, l->begun, l->numbers + sizeof(uint32_t) * r->device_number,
+             sizeof(uint32_t), s);
   return NULL;
 }
 
@@ -77,9 +77,10 @@ typedef struct {
 
 static value value_of(mscrt_context *c, const mscrt_record *r, const mscrt_part *part, uint32_t i) {
   const mscrt_collective *k = &c->plan->collective[r->index];
-  value v = {.m = &c->cuda->moves[k->num_members ? k->members[i] : r->index],
-             .staging = c->cuda->links ? c->cuda->links->staging : 0};
-  for (uint32_t before = 0; before < i; before++) v.staging += c->cuda->moves[k->members[before]].staging_bytes;
+  value v = {.m = &mscrt_cuda_of(c)->moves[k->num_members ? k->members[i] : r->index],
+             .staging = mscrt_cuda_of(c)->links ? mscrt_cuda_of(c)->links->staging : 0};
+  for (uint32_t before = 0; before < i; before++)
+    v.staging += mscrt_cuda_of(c)->moves[k->members[before]].staging_bytes;
   v.src = (cu_address)(uintptr_t)(c->memory + part[i].src);
   v.dst = (cu_address)(uintptr_t)(c->memory + ((uint8_t *)part[i].dst - c->arena));
   return v;
@@ -133,7 +134,7 @@ static nccl_result exchange(const mscrt_links *l, const value *v, nccl_comm comm
 
 /* Values of a collective are one group of NCCL's: it fuses them. */
 static mscrt_status *exchange_all(mscrt_context *c, const mscrt_record *r, const mscrt_part *part) {
-  mscrt_links *l = c->cuda->links;
+  mscrt_links *l = mscrt_cuda_of(c)->links;
   nccl_comm comm = l->comm[part[0].e->group.partition];
   nccl_result s = l->nccl.ncclGroupStart();
   for (uint32_t i = 0; i < r->num_parts && !s; i++) {
@@ -145,8 +146,8 @@ static mscrt_status *exchange_all(mscrt_context *c, const mscrt_record *r, const
 }
 
 static mscrt_status *issue_beside(mscrt_context *c, const mscrt_turn *t, const mscrt_part *part) {
-  const mscrt_cuda_api *cu = &c->cuda->cu;
-  mscrt_links *l = c->cuda->links;
+  const mscrt_cuda_api *cu = &mscrt_cuda_of(c)->cu;
+  mscrt_links *l = mscrt_cuda_of(c)->links;
   const mscrt_record *r = t->record;
   MSCRT_CHECK(follow_calls(c, l->stream));
   if (t->number == 1) l->waited = 0;
@@ -177,7 +178,7 @@ mscrt_status *mscrt_cuda_alone(mscrt_context *c, const mscrt_turn *t) {
   const mscrt_part *part = mscrt_parts_of(c, t->record, t->slots, false);
   for (uint32_t i = 0; i < t->record->num_parts; i++) {
     value v = value_of(c, t->record, part, i);
-    MSCRT_CHECK(prepare(&c->cuda->cu, &v, c->cuda->stream));
+    MSCRT_CHECK(prepare(&mscrt_cuda_of(c)->cu, &v, mscrt_cuda_of(c)->stream));
   }
   return NULL;
 }
@@ -186,37 +187,37 @@ mscrt_status *mscrt_cuda_alone(mscrt_context *c, const mscrt_turn *t) {
 
 /* From a copy: the sender goes on, as far as there are slots. */
 static mscrt_status *send(mscrt_context *c, mscrt_channel_link *k, const mscrt_record *r, cu_address from) {
-  const mscrt_cuda_api *cu = &c->cuda->cu;
+  const mscrt_cuda_api *cu = &mscrt_cuda_of(c)->cu;
   uint32_t slot = k->under_way++ % k->depth;
   cu_address copy = k->slots + slot * k->slot_bytes;
-  if (k->under_way > k->depth) MSCRT_CUDA(cu, cuStreamWaitEvent, c->cuda->stream, k->moved[slot], 0);
-  MSCRT_CUDA(cu, cuMemcpyDtoDAsync_v2, copy, from, r->channel.bytes, c->cuda->stream);
+  if (k->under_way > k->depth) MSCRT_CUDA(cu, cuStreamWaitEvent, mscrt_cuda_of(c)->stream, k->moved[slot], 0);
+  MSCRT_CUDA(cu, cuMemcpyDtoDAsync_v2, copy, from, r->channel.bytes, mscrt_cuda_of(c)->stream);
   MSCRT_CHECK(follow_calls(c, k->stream));
   MSCRT_CHECK(tell_begun(c, r, k->stream));
   MSCRT_CHECK(mscrt_links_check(c, k->comm,
-                                c->cuda->links->nccl.ncclSend((void *)(uintptr_t)copy, r->channel.bytes,
-                                                              MSCRT_ncclUint8, k->peer, k->comm, k->stream),
+                                mscrt_cuda_of(c)->links->nccl.ncclSend((void *)(uintptr_t)copy, r->channel.bytes,
+                                                                       MSCRT_ncclUint8, k->peer, k->comm, k->stream),
                                 "sending"));
   MSCRT_CUDA(cu, cuEventRecord, k->moved[slot], k->stream);
   return NULL;
 }
 
 static mscrt_status *receive(mscrt_context *c, mscrt_channel_link *k, const mscrt_record *r, cu_address to) {
-  const mscrt_cuda_api *cu = &c->cuda->cu;
+  const mscrt_cuda_api *cu = &mscrt_cuda_of(c)->cu;
   MSCRT_CHECK(follow_calls(c, k->stream));
   MSCRT_CHECK(tell_begun(c, r, k->stream));
   MSCRT_CHECK(mscrt_links_check(c, k->comm,
-                                c->cuda->links->nccl.ncclRecv((void *)(uintptr_t)to, r->channel.bytes, MSCRT_ncclUint8,
-                                                              k->peer, k->comm, k->stream),
+                                mscrt_cuda_of(c)->links->nccl.ncclRecv((void *)(uintptr_t)to, r->channel.bytes,
+                                                                       MSCRT_ncclUint8, k->peer, k->comm, k->stream),
                                 "receiving"));
   MSCRT_CUDA(cu, cuEventRecord, k->moved[0], k->stream);
-  MSCRT_CUDA(cu, cuStreamWaitEvent, c->cuda->stream, k->moved[0], 0);
+  MSCRT_CUDA(cu, cuStreamWaitEvent, mscrt_cuda_of(c)->stream, k->moved[0], 0);
   return NULL;
 }
 
 mscrt_status *mscrt_links_message(mscrt_context *c, const mscrt_turn *t) {
   const mscrt_record *r = t->record;
-  mscrt_channel_link *k = &c->cuda->links->channel[r->index];
+  mscrt_channel_link *k = &mscrt_cuda_of(c)->links->channel[r->index];
   cu_address at = (cu_address)(uintptr_t)mscrt_moved(r, 0, t->slots);
   return r->receives ? receive(c, k, r, at) : send(c, k, r, at);
 }
@@ -227,11 +228,12 @@ void mscrt_links_begin(mscrt_links *l) {
 
 /* A stream's last event stands for all before it. */
 mscrt_status *mscrt_links_join(mscrt_context *c) {
-  mscrt_links *l = c->cuda->links;
+  mscrt_links *l = mscrt_cuda_of(c)->links;
   for (uint32_t i = 0; i < l->num_channels; i++) {
     mscrt_channel_link *k = &l->channel[i];
     if (k->under_way)
-      MSCRT_CUDA(&c->cuda->cu, cuStreamWaitEvent, c->cuda->stream, k->moved[(k->under_way - 1) % k->depth], 0);
+      MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuStreamWaitEvent, mscrt_cuda_of(c)->stream,
+                 k->moved[(k->under_way - 1) % k->depth], 0);
   }
   return NULL;
 }
@@ -247,7 +249,7 @@ const char *mscrt_links_last(const mscrt_links *l, char text[MSCRT_LINKS_TEXT]) 
 }
 
 mscrt_status *mscrt_links_look(mscrt_context *c) {
-  mscrt_links *l = c->cuda->links;
+  mscrt_links *l = mscrt_cuda_of(c)->links;
   mscrt_status *s = NULL;
   for (uint32_t i = 0; i < l->num_comms && !s; i++)
     if (l->comm[i]) s = mscrt_links_check(c, l->comm[i], MSCRT_ncclInProgress, "collectives");

@@ -21,7 +21,7 @@ typedef struct {
   uint64_t received;             /* bytes from other ranks, each time */
 } mscrt_cuda_graph;
 
-struct mscrt_cuda {
+typedef struct mscrt_cuda {
   mscrt_cuda_api cu;
   cu_device device;
   cu_context context;            /* the device's primary one: libraries use it too */
@@ -49,14 +49,15 @@ struct mscrt_cuda {
   mscrt_links *links;            /* to other GPUs; NULL: collectives with other ranks go through the host */
   mscrt_moves *moves;            /* of each collective of the plan that stays on GPUs */
   bool *warm;                    /* programs that have run once */
-  int64_t launch_ns;             /* the host's, for the last run */
   uint32_t issued;               /* calls, since the host has waited for them */
   bool capturing;
   const mscrt_record *alone;     /* the call that is waited for by itself */
   bool gave_up, stuck;           /* after a failure; stuck: it goes on working, and is not touched any more */
   _Atomic uint32_t aborted;      /* NCCL has let go */
   mscrt_cuda_graph *graph;       /* [program][input slot of its first batch] */
-};
+} mscrt_cuda;
+
+static inline mscrt_cuda *mscrt_cuda_of(const mscrt_context *c) { return c->device_state; }
 
 /* Calls of one thread between these two go to this device; the thread's own choice is back afterwards. */
 mscrt_status *mscrt_cuda_enter(mscrt_cuda *g);

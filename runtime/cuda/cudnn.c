@@ -25,18 +25,18 @@ static mscrt_status *check(const mscrt_cudnn_api *api, dnn_result r, const char 
  * run at once. */
 static bool knows_engines(const mscrt_context *c, const mscrt_dnn *d) {
   return plan_plan_engines_version(c->plan->root) == d->api.cudnnGetVersion() &&
-         plan_plan_engines_arch(c->plan->root) == (uint32_t)c->cuda->arch;
+         plan_plan_engines_arch(c->plan->root) == (uint32_t)mscrt_cuda_of(c)->arch;
 }
 
 mscrt_status *mscrt_dnn_open(mscrt_context *c) {
-  MSCRT_CHECK(mscrt_new_array(&c->cuda->dnn, 1));
-  mscrt_dnn *d = c->cuda->dnn;
+  MSCRT_CHECK(mscrt_new_array(&mscrt_cuda_of(c)->dnn, 1));
+  mscrt_dnn *d = mscrt_cuda_of(c)->dnn;
   MSCRT_CHECK(mscrt_cudnn_load(&d->api));
-  MSCRT_CHECK(mscrt_cudnn_fits(&d->api, c->cuda->driver));
+  MSCRT_CHECK(mscrt_cudnn_fits(&d->api, mscrt_cuda_of(c)->driver));
   MSCRT_CHECK(mscrt_new_array(&d->graph, c->plan->num_graphs));
   d->is_known = knows_engines(c, d);
   DNN(d, cudnnCreate, &d->handle);
-  DNN(d, cudnnSetStream, d->handle, c->cuda->stream);
+  DNN(d, cudnnSetStream, d->handle, mscrt_cuda_of(c)->stream);
   return NULL;
 }
 
@@ -210,14 +210,15 @@ static void tell_engines(const mscrt_context *c, const mscrt_dnn *d) {
 }
 
 mscrt_status *mscrt_dnn_ready(mscrt_context *c) {
-  mscrt_dnn *d = c->cuda->dnn;
+  mscrt_dnn *d = mscrt_cuda_of(c)->dnn;
   for (uint32_t i = 0; i < c->plan->num_sections; i++)
     for (uint32_t k = 0; k < c->section[i].num_calls; k++) {
       const mscrt_record *r = &c->section[i].call[k];
       if (r->kind != PLAN_CALL_KIND_GRAPH) continue;
       MSCRT_CHECK(check_alignment(c, r));
       const mscrt_graph *g = &c->plan->graph[r->index];
-      if (!d->graph[r->index].plan) MSCRT_CHECK(mscrt_dnn_prepare(d, g, g->bytes, c->cuda->name, &d->graph[r->index]));
+      if (!d->graph[r->index].plan)
+        MSCRT_CHECK(mscrt_dnn_prepare(d, g, g->bytes, mscrt_cuda_of(c)->name, &d->graph[r->index]));
     }
   tell_engines(c, d);
   return NULL;
@@ -225,14 +226,14 @@ mscrt_status *mscrt_dnn_ready(mscrt_context *c) {
 
 /* Where the library finds all tensors. */
 static void fill_pack(mscrt_dnn_builder *b, const mscrt_context *c, void *const *buffer, dnn_descriptor pack) {
-  const mscrt_dnn_graph *g = &c->cuda->dnn->graph[b->g - c->plan->graph];
+  const mscrt_dnn_graph *g = &mscrt_cuda_of(c)->dnn->graph[b->g - c->plan->graph];
   int64_t number[MSCRT_DNN_TENSORS];
-  void *place[MSCRT_DNN_TENSORS], *workspace = (void *)(uintptr_t)(c->cuda->workspace + g->own_bytes);
+  void *place[MSCRT_DNN_TENSORS], *workspace = (void *)(uintptr_t)(mscrt_cuda_of(c)->workspace + g->own_bytes);
   for (uint32_t i = 0; i < g->num_bindings; i++) {
     const mscrt_dnn_binding *t = &g->binding[i];
     number[i] = i + 1;
     place[i] = t->place == MSCRT_DNN_OPERAND ? buffer[t->operand]
-               : t->place == MSCRT_DNN_OWN   ? (void *)(uintptr_t)(c->cuda->workspace + t->offset)
+               : t->place == MSCRT_DNN_OWN   ? (void *)(uintptr_t)(mscrt_cuda_of(c)->workspace + t->offset)
                                              : (void *)(uintptr_t)&t->number;
   }
   mscrt_dnn_set(b, pack, MSCRT_CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, MSCRT_CUDNN_TYPE_INT64, g->num_bindings, number);
@@ -243,7 +244,7 @@ static void fill_pack(mscrt_dnn_builder *b, const mscrt_context *c, void *const 
 }
 
 mscrt_status *mscrt_dnn_issue(mscrt_context *c, const mscrt_turn *t) {
-  mscrt_cuda *cuda = c->cuda;
+  mscrt_cuda *cuda = mscrt_cuda_of(c);
   const mscrt_dnn *d = cuda->dnn;
   const mscrt_dnn_graph *g = &d->graph[t->record->index];
   mscrt_dnn_graph only = {0};
@@ -258,7 +259,7 @@ mscrt_status *mscrt_dnn_issue(mscrt_context *c, const mscrt_turn *t) {
 }
 
 void mscrt_dnn_close(mscrt_context *c) {
-  mscrt_dnn *d = c->cuda->dnn;
+  mscrt_dnn *d = mscrt_cuda_of(c)->dnn;
   if (!d) return;
   for (uint32_t i = 0; d->graph && i < c->plan->num_graphs; i++) mscrt_dnn_free(d, &d->graph[i]);
   if (d->handle) d->api.cudnnDestroy(d->handle);

@@ -20,7 +20,7 @@ void mscrt_cuda_leave(mscrt_cuda *g) {
 }
 
 static mscrt_status *find_device(mscrt_context *c) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   int num = 0, major = 0, minor = 0;
   cu_result r = g->cu.cuInit(0);
   if (!r) r = g->cu.cuDeviceGetCount(&num);
@@ -58,7 +58,7 @@ static mscrt_status *no_image(const mscrt_context *c) {
   }
   return mscrt_fail(MSCRT_ENVIRONMENT,
                     "the plan's code is for %s; GPU %d, %s, is sm_%d, and no plan is for one that is older than sm_80",
-                    list, c->cuda->ordinal, c->cuda->name, c->cuda->arch);
+                    list, mscrt_cuda_of(c)->ordinal, mscrt_cuda_of(c)->name, mscrt_cuda_of(c)->arch);
 }
 
 /* The image lies in memory of its own: the driver wants it aligned. */
@@ -95,7 +95,7 @@ static mscrt_status *refused(const mscrt_cuda *g, cu_result r, char *log, size_t
 
 /* The first image that this driver takes: machine code may be newer than it, and so may PTX. */
 static mscrt_status *load_module(mscrt_context *c) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   char log[512] = "";
   const char *name = NULL; /* of an image's refusal */
   cu_result r = MSCRT_CUDA_ERROR_NOT_FOUND;
@@ -117,7 +117,7 @@ static mscrt_status *load_module(mscrt_context *c) {
 }
 
 static mscrt_status *find_kernels(mscrt_context *c) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   uint32_t num = plan_plan_kernels_num(c->plan->root);
   if (num == 0) return NULL;
   MSCRT_CHECK(load_module(c));
@@ -147,27 +147,28 @@ static uint32_t count_checking_calls(const mscrt_context *c) {
 
 /* Of collectives that stay on GPUs. */
 static mscrt_status *make_moves(mscrt_context *c, bool linked) {
-  MSCRT_CHECK(mscrt_new_array(&c->cuda->moves, c->plan->num_collectives));
+  MSCRT_CHECK(mscrt_new_array(&mscrt_cuda_of(c)->moves, c->plan->num_collectives));
   for (uint32_t i = 0; i < c->plan->num_collectives; i++)
     if (!c->plan->collective[i].num_members && (linked || c->exchange[i].group.num == 1))
-      MSCRT_CHECK(mscrt_moves_make(c, i, &c->cuda->moves[i]));
+      MSCRT_CHECK(mscrt_moves_make(c, i, &mscrt_cuda_of(c)->moves[i]));
   return NULL;
 }
 
 /* By NCCL where every rank has a GPU of its own, else through the host; or as the caller says. */
 static mscrt_status *connect(mscrt_context *c) {
   const char *comm = c->o.comm;
-  bool enough = c->cuda->num_devices >= c->o.ranks, linked = c->o.ranks > 1 && (comm ? !strcmp(comm, "nccl") : enough);
+  bool enough = mscrt_cuda_of(c)->num_devices >= c->o.ranks,
+       linked = c->o.ranks > 1 && (comm ? !strcmp(comm, "nccl") : enough);
   if (linked && !enough)
     return mscrt_fail(MSCRT_ENVIRONMENT,
                       "NCCL connects ranks that have a GPU each: %d ranks, %d GPU%s; run with --comm local", c->o.ranks,
-                      c->cuda->num_devices, c->cuda->num_devices == 1 ? "" : "s");
+                      mscrt_cuda_of(c)->num_devices, mscrt_cuda_of(c)->num_devices == 1 ? "" : "s");
   MSCRT_CHECK(make_moves(c, linked));
   return linked ? mscrt_links_open(c) : NULL;
 }
 
 static mscrt_status *too_little(const mscrt_context *c, size_t free_bytes, size_t all) {
-  const mscrt_cuda *g = c->cuda;
+  const mscrt_cuda *g = mscrt_cuda_of(c);
   return mscrt_fail(MSCRT_NO_MEMORY,
                     "rank %d needs %" PRIu64 " bytes of the memory of GPU %d, %s: %zu are free of %zu%s", c->o.rank,
                     g->memory_bytes, g->ordinal, g->name, free_bytes, all,
@@ -176,7 +177,7 @@ static mscrt_status *too_little(const mscrt_context *c, size_t free_bytes, size_
 
 /* Another rank, or another program, may take what was free a moment ago. */
 static mscrt_status *allocate(mscrt_context *c) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   uint64_t values = aligned(c->arena_bytes - c->mailbox_bytes),
            constants = aligned(plan_plan_constants_num(c->plan->root)),
            flags = aligned(sizeof(int32_t) * (count_checking_calls(c) + 1));
@@ -201,7 +202,7 @@ static mscrt_status *allocate(mscrt_context *c) {
 /* So that copies of inputs go on by themselves.  Where the system does not let it be they do not, and no
  * more is lost. */
 static void pin_inputs(mscrt_context *c, uint64_t bytes) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   const char *name = "an error that the driver does not name";
   cu_result r = g->cu.cuMemHostRegister_v2(c->arena + c->space_at[PLAN_SPACE_INPUT], bytes, 0);
   g->inputs_pinned = !r;
@@ -213,7 +214,7 @@ static void pin_inputs(mscrt_context *c, uint64_t bytes) {
 
 /* Constants, once. */
 static mscrt_status *prepare_memory(mscrt_context *c) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   uint64_t inputs = c->input_slots * c->input_stride;
   if (plan_plan_constants_num(c->plan->root))
     MSCRT_CUDA(&g->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)c->constants,
@@ -224,7 +225,7 @@ static mscrt_status *prepare_memory(mscrt_context *c) {
 }
 
 static mscrt_status *open_here(mscrt_context *c) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   MSCRT_CUDA(&g->cu, cuStreamCreate, &g->stream, MSCRT_CU_STREAM_NON_BLOCKING);
   MSCRT_CUDA(&g->cu, cuEventCreate, &g->done, MSCRT_CU_EVENT_DISABLE_TIMING);
   MSCRT_CUDA(&g->cu, cuStreamCreate, &g->upload, MSCRT_CU_STREAM_NON_BLOCKING);
@@ -238,8 +239,9 @@ static mscrt_status *open_here(mscrt_context *c) {
 }
 
 static mscrt_status *open_cuda(mscrt_context *c) {
-  MSCRT_CHECK(mscrt_new_array(&c->cuda, 1));
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g;
+  MSCRT_CHECK(mscrt_new_array(&g, 1));
+  c->device_state = g;
   MSCRT_CHECK(mscrt_cuda_load(&g->cu, &g->driver));
   MSCRT_CHECK(find_device(c));
   MSCRT_CHECK(mscrt_cuda_enter(g));
@@ -252,7 +254,7 @@ static mscrt_status *open_cuda(mscrt_context *c) {
 
 /* Flags of checking calls lie in a row, to be cleared and read at once, instead of where the plan has each. */
 static mscrt_status *collect_flags(mscrt_context *c, uint32_t *out_parameters) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   MSCRT_CHECK(mscrt_new_array(&g->checked, count_checking_calls(c)));
   for (uint32_t i = 0; i < c->plan->num_sections; i++)
     for (uint32_t k = 0; k < c->section[i].num_calls; k++) {
@@ -277,7 +279,7 @@ uint64_t mscrt_cuda_low_bits(const mscrt_context *c, const mscrt_record *r, uint
 }
 
 static mscrt_status *ready_cuda(mscrt_context *c) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   uint32_t parameters = 0;
   MSCRT_CHECK(collect_flags(c, &parameters));
   MSCRT_CHECK(mscrt_new_array(&g->parameters, parameters + 1));
@@ -293,7 +295,7 @@ static mscrt_status *ready_cuda(mscrt_context *c) {
 }
 
 static mscrt_status *launch(mscrt_context *c, const mscrt_turn *t) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   const mscrt_record *r = t->record;
   plan_kernel kernel = plan_plan_kernels(c->plan->root, r->index);
   void *const *buffers = mscrt_buffers_of(c, r, t->slots, 0);
@@ -327,20 +329,20 @@ static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
                            t->record->name ? t->record->name : "a call", t->record->loc ? " at " : "",
                            t->record->loc ? t->record->loc : ""));
   if (c->timeline) return mscrt_cuda_wait_alone(c, t->record);
-  return is_full(c->cuda) ? mscrt_cuda_wait(c) : NULL;
+  return is_full(mscrt_cuda_of(c)) ? mscrt_cuda_wait(c) : NULL;
 }
 
 static mscrt_status *collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
-  return c->cuda->links ? mscrt_links_collective(c, t) : mscrt_cuda_host_collective(c, pool, t, out_ticket);
+  return mscrt_cuda_of(c)->links ? mscrt_links_collective(c, t) : mscrt_cuda_host_collective(c, pool, t, out_ticket);
 }
 
 static mscrt_status *message(mscrt_context *c, const mscrt_turn *t) {
-  return c->cuda->links ? mscrt_links_message(c, t) : mscrt_cuda_host_message(c, t);
+  return mscrt_cuda_of(c)->links ? mscrt_links_message(c, t) : mscrt_cuda_host_message(c, t);
 }
 
 static mscrt_status *wait_for(mscrt_context *c, const mscrt_turn *t, uint32_t upto) {
   (void)t;
-  return c->cuda->links ? mscrt_links_wait_for(c, upto) : NULL;
+  return mscrt_cuda_of(c)->links ? mscrt_links_wait_for(c, upto) : NULL;
 }
 
 /* ---- values ---- */
@@ -348,25 +350,25 @@ static mscrt_status *wait_for(mscrt_context *c, const mscrt_turn *t, uint32_t up
 /* The host's memory is not pinned there, so the driver may wait for the stream: only when that is empty. */
 static mscrt_status *down(mscrt_context *c, uint64_t offset, uint64_t bytes) {
   MSCRT_CHECK(mscrt_cuda_wait(c));
-  MSCRT_CUDA(&c->cuda->cu, cuMemcpyDtoHAsync_v2, c->arena + offset, (cu_address)(uintptr_t)(c->memory + offset), bytes,
-             c->cuda->stream);
+  MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuMemcpyDtoHAsync_v2, c->arena + offset,
+             (cu_address)(uintptr_t)(c->memory + offset), bytes, mscrt_cuda_of(c)->stream);
   return mscrt_cuda_wait(c);
 }
 
 static mscrt_status *up(mscrt_context *c, uint64_t offset, uint64_t bytes) {
   MSCRT_CHECK(mscrt_cuda_wait(c));
-  MSCRT_CUDA(&c->cuda->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + offset), c->arena + offset, bytes,
-             c->cuda->stream);
+  MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + offset),
+             c->arena + offset, bytes, mscrt_cuda_of(c)->stream);
   return mscrt_cuda_wait(c);
 }
 
 static mscrt_status *copied(mscrt_context *c, mscrt_status *(*copy)(mscrt_context *, uint64_t, uint64_t),
                             uint64_t offset, uint64_t bytes) {
   if (!bytes) return NULL;
-  if (c->cuda->stuck) return mscrt_fail(MSCRT_STUCK, "rank %d: the GPU does not come to its end", c->o.rank);
-  MSCRT_CHECK(mscrt_cuda_enter(c->cuda));
+  if (mscrt_cuda_of(c)->stuck) return mscrt_fail(MSCRT_STUCK, "rank %d: the GPU does not come to its end", c->o.rank);
+  MSCRT_CHECK(mscrt_cuda_enter(mscrt_cuda_of(c)));
   mscrt_status *s = mscrt_cuda_give_up(c, copy(c, offset, bytes));
-  mscrt_cuda_leave(c->cuda);
+  mscrt_cuda_leave(mscrt_cuda_of(c));
   return s;
 }
 
@@ -376,15 +378,15 @@ static mscrt_status *store(mscrt_context *c, uint64_t offset, uint64_t bytes) { 
 /* An i64 as two words. */
 static mscrt_status *set_micro(mscrt_context *c, uint64_t offset, uint32_t micro) {
   cu_address at = (cu_address)(uintptr_t)(c->memory + offset);
-  MSCRT_CUDA(&c->cuda->cu, cuMemsetD32Async, at, micro, 1, c->cuda->stream);
-  MSCRT_CUDA(&c->cuda->cu, cuMemsetD32Async, at + 4, 0, 1, c->cuda->stream);
+  MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuMemsetD32Async, at, micro, 1, mscrt_cuda_of(c)->stream);
+  MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuMemsetD32Async, at + 4, 0, 1, mscrt_cuda_of(c)->stream);
   return NULL;
 }
 
 /* ---- the end ---- */
 
 static void release(mscrt_context *c) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   mscrt_cuda_free_graphs(c);
   mscrt_links_close(c);
   mscrt_products_close(c);
@@ -401,7 +403,7 @@ static void release(mscrt_context *c) {
 
 /* Returns whether all is given back. */
 static bool release_all(mscrt_context *c) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   mscrt_status *s = mscrt_cuda_enter(g);
   bool stuck = !s && mscrt_cuda_is_stuck(c);
   if (!s && !stuck) release(c);
@@ -412,7 +414,7 @@ static bool release_all(mscrt_context *c) {
 }
 
 static void close_cuda(mscrt_context *c) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   if (!g || (g->retained && !release_all(c))) return;
   for (uint32_t i = 0; g->moves && i < c->plan->num_collectives; i++) mscrt_moves_free(&g->moves[i]);
   free(g->moves);
@@ -425,6 +427,22 @@ static void close_cuda(mscrt_context *c) {
 }
 
 const mscrt_device mscrt_device_cuda = {
-  .name = "cuda", .holds_values = true, .open = open_cuda, .ready = ready_cuda, .close = close_cuda, .fetch = fetch,
-      .store = store, .set_micro = set_micro,
-  .run = mscrt_cuda_run, .wait = wait_for, .compute = compute, .message = message, .collective = collective};
+    .name = "cuda",
+    .holds_values = true,
+    .has_memory = true,
+    .runs_programs = true,
+    .orders_collectives = true,
+    .has_nccl = true,
+    .measures_products = true,
+    .open = open_cuda,
+    .ready = ready_cuda,
+    .close = close_cuda,
+    .fetch = fetch,
+    .store = store,
+    .set_micro = set_micro,
+    .run = mscrt_cuda_run,
+    .wait = wait_for,
+    .compute = compute,
+    .message = message,
+    .collective = collective,
+};

@@ -4,15 +4,15 @@
 
 static mscrt_status *down(mscrt_context *c, uint64_t offset, uint64_t bytes) {
   if (bytes)
-    MSCRT_CUDA(&c->cuda->cu, cuMemcpyDtoHAsync_v2, c->arena + offset, (cu_address)(uintptr_t)(c->memory + offset),
-               bytes, c->cuda->stream);
+    MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuMemcpyDtoHAsync_v2, c->arena + offset,
+               (cu_address)(uintptr_t)(c->memory + offset), bytes, mscrt_cuda_of(c)->stream);
   return NULL;
 }
 
 static mscrt_status *up(mscrt_context *c, uint64_t offset, uint64_t bytes) {
   if (bytes)
-    MSCRT_CUDA(&c->cuda->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + offset), c->arena + offset,
-               bytes, c->cuda->stream);
+    MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + offset),
+               c->arena + offset, bytes, mscrt_cuda_of(c)->stream);
   return NULL;
 }
 

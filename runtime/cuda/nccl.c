@@ -16,7 +16,7 @@ static uint64_t aligned(uint64_t bytes) { return (bytes + MSCRT_CUDA_ALIGN - 1) 
 /* ---- NCCL's answers ---- */
 
 static mscrt_status *refused(mscrt_context *c, nccl_comm comm, nccl_result r, const char *what) {
-  const mscrt_nccl_api *n = &c->cuda->links->nccl;
+  const mscrt_nccl_api *n = &mscrt_cuda_of(c)->links->nccl;
   const char *more = n->ncclGetLastError(comm);
   char clean[200];
   return mscrt_fail(r == MSCRT_ncclRemoteError ? MSCRT_PEER : MSCRT_ENVIRONMENT, "rank %d: NCCL: %s: %s%s%s", c->o.rank,
@@ -25,7 +25,7 @@ static mscrt_status *refused(mscrt_context *c, nccl_comm comm, nccl_result r, co
 }
 
 mscrt_status *mscrt_links_check(mscrt_context *c, nccl_comm comm, nccl_result r, const char *what) {
-  const mscrt_nccl_api *n = &c->cuda->links->nccl;
+  const mscrt_nccl_api *n = &mscrt_cuda_of(c)->links->nccl;
   int64_t deadline = mscrt_now_ns() + (int64_t)c->o.timeout_ms * 1000000;
   while (r == MSCRT_ncclInProgress) {
     nccl_result asked = n->ncclCommGetAsyncError(comm, &r);
@@ -62,7 +62,8 @@ static mscrt_status *compare_versions(mscrt_context *c, int version) {
 static mscrt_status *share_id(mscrt_context *c, nccl_id *id) {
   uint64_t word[sizeof *id / 8] = {0};
   mscrt_status *own = NULL;
-  if (c->o.rank == 0) own = mscrt_links_check(c, NULL, c->cuda->links->nccl.ncclGetUniqueId(id), "ncclGetUniqueId");
+  if (c->o.rank == 0)
+    own = mscrt_links_check(c, NULL, mscrt_cuda_of(c)->links->nccl.ncclGetUniqueId(id), "ncclGetUniqueId");
   MSCRT_CHECK(own);
   if (c->o.rank == 0) memcpy(word, id, sizeof word);
   for (size_t i = 0; i < sizeof word / sizeof *word; i++)
@@ -72,7 +73,7 @@ static mscrt_status *share_id(mscrt_context *c, nccl_id *id) {
 }
 
 static mscrt_status *split(mscrt_context *c, int color, const char *what, nccl_comm *out_comm) {
-  mscrt_links *l = c->cuda->links;
+  mscrt_links *l = mscrt_cuda_of(c)->links;
   nccl_config config = NCCL_CONFIG;
   MSCRT_CHECK(
       mscrt_links_check(c, l->comm[0], l->nccl.ncclCommSplit(l->comm[0], color, c->o.rank, out_comm, &config), what));
@@ -81,7 +82,7 @@ static mscrt_status *split(mscrt_context *c, int color, const char *what, nccl_c
 
 /* Partition 0 is all ranks. */
 static mscrt_status *connect_groups(mscrt_context *c) {
-  mscrt_links *l = c->cuda->links;
+  mscrt_links *l = mscrt_cuda_of(c)->links;
   nccl_config config = NCCL_CONFIG;
   nccl_id id = {{0}};
   MSCRT_CHECK(mscrt_new_array(&l->comm, c->partitions.num));
@@ -108,11 +109,11 @@ static mscrt_status *connect_channel(mscrt_context *c, plan_message m, mscrt_cha
   k->peer = other > c->stage;
   k->depth = plan_message_from(m) == c->stage ? plan_message_depth(m) : 1;
   k->slot_bytes = plan_message_from(m) == c->stage ? aligned(plan_message_bytes(m)) : 0;
-  MSCRT_CUDA(&c->cuda->cu, cuStreamCreate, &k->stream, MSCRT_CU_STREAM_NON_BLOCKING);
-  MSCRT_CUDA(&c->cuda->cu, cuEventCreate, &k->ready, MSCRT_CU_EVENT_DISABLE_TIMING);
+  MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuStreamCreate, &k->stream, MSCRT_CU_STREAM_NON_BLOCKING);
+  MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuEventCreate, &k->ready, MSCRT_CU_EVENT_DISABLE_TIMING);
   MSCRT_CHECK(mscrt_new_array(&k->moved, k->depth));
   for (uint32_t i = 0; i < k->depth; i++)
-    MSCRT_CUDA(&c->cuda->cu, cuEventCreate, &k->moved[i], MSCRT_CU_EVENT_DISABLE_TIMING);
+    MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuEventCreate, &k->moved[i], MSCRT_CU_EVENT_DISABLE_TIMING);
   return NULL;
 }
 
@@ -120,12 +121,12 @@ static mscrt_status *connect_channel(mscrt_context *c, plan_message m, mscrt_cha
 
 /* Collectives run one after the other, so they share the staging memory; values of one lie side by side. */
 static void measure_staging(mscrt_context *c) {
-  mscrt_links *l = c->cuda->links;
+  mscrt_links *l = mscrt_cuda_of(c)->links;
   for (uint32_t i = 0; i < c->plan->num_collectives; i++) {
     const mscrt_collective *k = &c->plan->collective[i];
     uint64_t bytes = 0;
-    for (uint32_t m = 0; m < k->num_members; m++) bytes += c->cuda->moves[k->members[m]].staging_bytes;
-    if (!k->num_members) bytes = c->cuda->moves[i].staging_bytes;
+    for (uint32_t m = 0; m < k->num_members; m++) bytes += mscrt_cuda_of(c)->moves[k->members[m]].staging_bytes;
+    if (!k->num_members) bytes = mscrt_cuda_of(c)->moves[i].staging_bytes;
     if (bytes > l->staging_bytes) l->staging_bytes = bytes;
   }
 }
@@ -156,14 +157,14 @@ void mscrt_links_place(mscrt_links *l, cu_address at) {
 /* ---- opening ---- */
 
 mscrt_status *mscrt_links_open(mscrt_context *c) {
-  MSCRT_CHECK(mscrt_new_array(&c->cuda->links, 1));
-  mscrt_links *l = c->cuda->links;
+  MSCRT_CHECK(mscrt_new_array(&mscrt_cuda_of(c)->links, 1));
+  mscrt_links *l = mscrt_cuda_of(c)->links;
   int version = 0;
   MSCRT_CHECK(mscrt_nccl_load(&l->nccl, &version));
   MSCRT_CHECK(compare_versions(c, version));
-  MSCRT_CUDA(&c->cuda->cu, cuStreamCreate, &l->stream, MSCRT_CU_STREAM_NON_BLOCKING);
-  MSCRT_CUDA(&c->cuda->cu, cuEventCreate, &l->issued, MSCRT_CU_EVENT_DISABLE_TIMING);
-  MSCRT_CUDA(&c->cuda->cu, cuMemHostAlloc, (void **)&l->begun, sizeof *l->begun, 0);
+  MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuStreamCreate, &l->stream, MSCRT_CU_STREAM_NON_BLOCKING);
+  MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuEventCreate, &l->issued, MSCRT_CU_EVENT_DISABLE_TIMING);
+  MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuMemHostAlloc, (void **)&l->begun, sizeof *l->begun, 0);
   MSCRT_CHECK(connect_groups(c));
   l->num_channels = plan_plan_messages_num(c->plan->root);
   MSCRT_CHECK(mscrt_new_array(&l->channel, l->num_channels));
@@ -177,24 +178,25 @@ mscrt_status *mscrt_links_open(mscrt_context *c) {
 
 /* Events of the section that has most; numbers for what is watched, from 1. */
 mscrt_status *mscrt_links_ready(mscrt_context *c) {
-  mscrt_links *l = c->cuda->links;
+  mscrt_links *l = mscrt_cuda_of(c)->links;
   uint32_t most = 0, *numbers, num = 0;
   for (uint32_t i = 0; i < c->plan->num_sections; i++) {
     if (c->section[i].num_beside > most) most = c->section[i].num_beside;
     for (uint32_t k = 0; k < c->section[i].num_calls; k++)
       if (c->section[i].call[k].beside || c->section[i].call[k].kind == PLAN_CALL_KIND_MESSAGE) {
         l->watched[++num] = &c->section[i].call[k];
-        c->section[i].call[k].watched = num;
+        c->section[i].call[k].device_number = num;
       }
   }
   MSCRT_CHECK(mscrt_new_array(&l->ran, most));
   for (; l->num_ran < most; l->num_ran++)
-    MSCRT_CUDA(&c->cuda->cu, cuEventCreate, &l->ran[l->num_ran], MSCRT_CU_EVENT_DISABLE_TIMING);
+    MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuEventCreate, &l->ran[l->num_ran], MSCRT_CU_EVENT_DISABLE_TIMING);
   l->num_watched = num;
   MSCRT_CHECK(mscrt_new_array(&numbers, num + 1));
   for (uint32_t i = 0; i <= num; i++) numbers[i] = i;
-  cu_result r = c->cuda->cu.cuMemcpyHtoDAsync_v2(l->numbers, numbers, sizeof *numbers * (num + 1), c->cuda->stream);
-  mscrt_status *s = r ? mscrt_cuda_failure(&c->cuda->cu, r, "cuMemcpyHtoDAsync") : mscrt_cuda_wait(c);
+  cu_result r = mscrt_cuda_of(c)->cu.cuMemcpyHtoDAsync_v2(l->numbers, numbers, sizeof *numbers * (num + 1),
+                                                          mscrt_cuda_of(c)->stream);
+  mscrt_status *s = r ? mscrt_cuda_failure(&mscrt_cuda_of(c)->cu, r, "cuMemcpyHtoDAsync") : mscrt_cuda_wait(c);
   free(numbers);
   return s;
 }
@@ -215,7 +217,7 @@ void mscrt_links_abort(mscrt_links *l) {
 
 /* Finished, then given back; whoever cannot finish is aborted. */
 static void drop_comm(mscrt_context *c, nccl_comm comm) {
-  mscrt_links *l = c->cuda->links;
+  mscrt_links *l = mscrt_cuda_of(c)->links;
   if (!comm || l->aborted) return;
   mscrt_status *s = mscrt_links_check(c, comm, l->nccl.ncclCommFinalize(comm), "ending");
   if (s) l->nccl.ncclCommAbort(comm);
@@ -224,7 +226,7 @@ static void drop_comm(mscrt_context *c, nccl_comm comm) {
 }
 
 static void close_channel(mscrt_context *c, mscrt_channel_link *k) {
-  const mscrt_cuda_api *cu = &c->cuda->cu;
+  const mscrt_cuda_api *cu = &mscrt_cuda_of(c)->cu;
   drop_comm(c, k->comm);
   for (uint32_t i = 0; k->moved && i < k->depth; i++)
     if (k->moved[i]) cu->cuEventDestroy_v2(k->moved[i]);
@@ -234,8 +236,8 @@ static void close_channel(mscrt_context *c, mscrt_channel_link *k) {
 }
 
 void mscrt_links_close(mscrt_context *c) {
-  mscrt_links *l = c->cuda->links;
-  const mscrt_cuda_api *cu = &c->cuda->cu;
+  mscrt_links *l = mscrt_cuda_of(c)->links;
+  const mscrt_cuda_api *cu = &mscrt_cuda_of(c)->cu;
   if (!l) return;
   for (uint32_t i = 0; l->channel && i < l->num_channels; i++) close_channel(c, &l->channel[i]);
   for (uint32_t i = l->num_comms; l->comm && i-- > 0;) drop_comm(c, l->comm[i]);

@@ -15,9 +15,9 @@ static mscrt_status *check(lt_result r, const char *what) {
 #define LT(l, function, ...) MSCRT_CHECK(check((l)->function(__VA_ARGS__), #function))
 
 mscrt_status *mscrt_products_open(mscrt_context *c) {
-  MSCRT_CHECK(mscrt_new_array(&c->cuda->products, 1));
-  mscrt_products *p = c->cuda->products;
-  MSCRT_CHECK(mscrt_cublas_load(&p->lt, c->cuda->driver));
+  MSCRT_CHECK(mscrt_new_array(&mscrt_cuda_of(c)->products, 1));
+  mscrt_products *p = mscrt_cuda_of(c)->products;
+  MSCRT_CHECK(mscrt_cublas_load(&p->lt, mscrt_cuda_of(c)->driver));
   MSCRT_CHECK(mscrt_new_array(&p->product, c->plan->num_matmuls));
   LT(&p->lt, cublasLtCreate, &p->handle);
   return NULL;
@@ -126,23 +126,24 @@ static mscrt_status *no_algorithm(mscrt_context *c, const mscrt_matmul *m, lt_re
   return mscrt_fail(MSCRT_ENVIRONMENT,
                     "cuBLASLt %zu has no algorithm for a product of %s, %" PRId64 " x %" PRId64 " x %" PRId64
                     " with epilogue %u, within %" PRIu64 " bytes on %s (status %u)%s",
-                    c->cuda->products->lt.cublasLtGetVersion(), mscrt_dtype_name(m->dtype), m->m, m->n, m->k,
-                    mscrt_product_epilogue(m), c->cuda->workspace_bytes, c->cuda->name, r,
+                    mscrt_cuda_of(c)->products->lt.cublasLtGetVersion(), mscrt_dtype_name(m->dtype), m->m, m->n, m->k,
+                    mscrt_product_epilogue(m), mscrt_cuda_of(c)->workspace_bytes, mscrt_cuda_of(c)->name, r,
                     is_simple ? "" : "; compile with --set library_epilogues=false");
 }
 
 /* The fastest, as it was measured once or is now; else the library's first choice. */
 static mscrt_status *choose(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
-  mscrt_cublas_api *lt = &c->cuda->products->lt;
+  mscrt_cublas_api *lt = &mscrt_cuda_of(c)->products->lt;
   lt_preference preference;
   lt_candidate candidate[MSCRT_CANDIDATES];
   int num = 0;
   if (c->o.choices && mscrt_choice_known(c, m, p)) return NULL;
   LT(lt, cublasLtMatmulPreferenceCreate, &preference);
-  mscrt_status *s = prefer(lt, c->cuda, m, p, preference);
-  lt_result r = s ? 0
-                  : lt->cublasLtMatmulAlgoGetHeuristic(c->cuda->products->handle, p->product, p->b, p->a, p->c, p->c,
-                                                       preference, c->o.tune ? MSCRT_CANDIDATES : 1, candidate, &num);
+  mscrt_status *s = prefer(lt, mscrt_cuda_of(c), m, p, preference);
+  lt_result r =
+      s ? 0
+        : lt->cublasLtMatmulAlgoGetHeuristic(mscrt_cuda_of(c)->products->handle, p->product, p->b, p->a, p->c, p->c,
+                                             preference, c->o.tune ? MSCRT_CANDIDATES : 1, candidate, &num);
   lt->cublasLtMatmulPreferenceDestroy(preference);
   MSCRT_CHECK(s);
   if (r || num < 1 || candidate[0].state) return no_algorithm(c, m, r);
@@ -172,7 +173,7 @@ static void note_addresses(const mscrt_context *c, const mscrt_record *r, mscrt_
 }
 
 mscrt_status *mscrt_products_ready(mscrt_context *c) {
-  mscrt_products *p = c->cuda->products;
+  mscrt_products *p = mscrt_cuda_of(c)->products;
   for (uint32_t i = 0; i < c->plan->num_sections; i++)
     for (uint32_t k = 0; k < c->section[i].num_calls; k++) {
       const mscrt_record *r = &c->section[i].call[k];
@@ -192,7 +193,7 @@ mscrt_status *mscrt_products_ready(mscrt_context *c) {
 mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, bool adds,
                                  void *const *buffer, const lt_algorithm *algorithm) {
   static const struct { double one, zero; float one_f32, zero_f32; } factor = {1, 0, 1, 0};
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   mscrt_cublas_api *lt = &g->products->lt;
   bool f64 = m->dtype == MSCRT_F64;
   const void *one = f64 ? (const void *)&factor.one : &factor.one_f32,
@@ -205,14 +206,14 @@ mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const 
 }
 
 mscrt_status *mscrt_product_issue(mscrt_context *c, const mscrt_turn *t) {
-  const mscrt_product *p = &c->cuda->products->product[t->record->index];
+  const mscrt_product *p = &mscrt_cuda_of(c)->products->product[t->record->index];
   const mscrt_matmul *m = t->record->matmul;
   bool adds = m->add && !(m->after_first && t->micro == 0);
   return mscrt_product_call(c, m, p, adds, mscrt_buffers_of(c, t->record, t->slots, 0), &p->algorithm);
 }
 
 void mscrt_products_close(mscrt_context *c) {
-  mscrt_products *p = c->cuda->products;
+  mscrt_products *p = mscrt_cuda_of(c)->products;
   if (!p) return;
   for (uint32_t i = 0; p->product && i < c->plan->num_matmuls; i++) {
     mscrt_product *one = &p->product[i];

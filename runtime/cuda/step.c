@@ -17,7 +17,7 @@ static uint32_t batches_of(const mscrt_program *p) {
 }
 
 static mscrt_status *upload(mscrt_context *c, int64_t index, int slot) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   uint64_t at = c->space_at[PLAN_SPACE_INPUT] + (uint64_t)slot * c->input_stride;
   if (mscrt_feed_is_up(c->feed, index)) return NULL;
   MSCRT_CUDA(&g->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + at), c->arena + at, c->input_stride,
@@ -39,7 +39,8 @@ static mscrt_status *take_batches(mscrt_context *c, const mscrt_program *p, bool
     if (i == 0) *out_first = slot;
     c->last_slot = slot;
   }
-  if (c->feed && num) MSCRT_CUDA(&c->cuda->cu, cuStreamWaitEvent, c->cuda->stream, c->cuda->uploaded, 0);
+  if (c->feed && num)
+    MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuStreamWaitEvent, mscrt_cuda_of(c)->stream, mscrt_cuda_of(c)->uploaded, 0);
   return NULL;
 }
 
@@ -60,7 +61,7 @@ static mscrt_status *upload_ahead(mscrt_context *c, const mscrt_program *p, bool
 static uint64_t loss_at(const mscrt_cuda *g) { return (sizeof(int32_t) * g->num_flags + 7) / 8 * 8; }
 
 static mscrt_status *fetch_results(mscrt_context *c, const mscrt_program *p) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   if (g->num_flags)
     MSCRT_CUDA(&g->cu, cuMemcpyDtoHAsync_v2, g->results, g->flags, sizeof(int32_t) * g->num_flags, g->stream);
   if (!p->loss || p->loss->ref.space == PLAN_SPACE_CONSTANT) return NULL;
@@ -71,7 +72,7 @@ static mscrt_status *fetch_results(mscrt_context *c, const mscrt_program *p) {
 }
 
 static mscrt_status *read_results(mscrt_context *c, const mscrt_program *p, int64_t step) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   for (uint32_t i = 0; i < g->num_flags; i++) {
     int32_t flag;
     memcpy(&flag, g->results + sizeof flag * i, sizeof flag);
@@ -86,7 +87,7 @@ static mscrt_status *read_results(mscrt_context *c, const mscrt_program *p, int6
 
 /* What a graph holds. */
 static mscrt_status *issue(mscrt_context *c, uint32_t program, bool train, int64_t step) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   if (g->num_flags) MSCRT_CUDA(&g->cu, cuMemsetD8Async, g->flags, 0, sizeof(int32_t) * g->num_flags, g->stream);
   if (g->links) mscrt_links_begin(g->links);
   MSCRT_CHECK(mscrt_run_entries(c, program, train, step));
@@ -95,13 +96,11 @@ static mscrt_status *issue(mscrt_context *c, uint32_t program, bool train, int64
 }
 
 /* Collectives through the host cannot be replayed, nor can calls be measured one by one. */
-static bool can_replay(const mscrt_context *c) {
-  return (c->o.ranks == 1 || c->cuda->links) && !c->timeline;
-}
+static bool can_replay(const mscrt_context *c) { return (c->o.ranks == 1 || mscrt_cuda_of(c)->links) && !c->timeline; }
 
 /* A capture is ended even when it failed: else the stream stays in it. */
 static mscrt_status *capture(mscrt_context *c, uint32_t program, bool train, int64_t step, mscrt_cuda_graph *out) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   cu_graph graph = NULL;
   uint64_t before = c->received_bytes;
   MSCRT_CUDA(&g->cu, cuStreamBeginCapture_v2, g->stream, MSCRT_CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
@@ -119,7 +118,7 @@ static mscrt_status *capture(mscrt_context *c, uint32_t program, bool train, int
 }
 
 static mscrt_status *run_once(mscrt_context *c, uint32_t program, bool train, int64_t step, int first) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   mscrt_cuda_graph *graph = &g->graph[program * c->input_slots + (uint64_t)first];
   if (!g->warm[program] || !can_replay(c)) {
     g->warm[program] = true;
@@ -136,7 +135,7 @@ static mscrt_status *run_here(mscrt_context *c, uint32_t program, bool train, in
   MSCRT_CHECK(take_batches(c, &c->program[program], train, step, batches, &first));
   int64_t begin = mscrt_now_ns();
   MSCRT_CHECK(run_once(c, program, train, step, first));
-  c->cuda->launch_ns = mscrt_now_ns() - begin;
+  c->launch_ns = mscrt_now_ns() - begin;
   MSCRT_CHECK(upload_ahead(c, &c->program[program], train, step, batches));
   return mscrt_cuda_wait(c);
 }
@@ -144,19 +143,17 @@ static mscrt_status *run_here(mscrt_context *c, uint32_t program, bool train, in
 mscrt_status *mscrt_cuda_run(mscrt_context *c, uint32_t program, bool train, int64_t step) {
   const mscrt_program *p = &c->program[program];
   uint32_t batches = batches_of(p);
-  MSCRT_CHECK(mscrt_cuda_enter(c->cuda));
+  MSCRT_CHECK(mscrt_cuda_enter(mscrt_cuda_of(c)));
   mscrt_status *s = run_here(c, program, train, step, batches);
   s = mscrt_cuda_give_up(c, s);
-  mscrt_cuda_leave(c->cuda);
+  mscrt_cuda_leave(mscrt_cuda_of(c));
   MSCRT_CHECK(s);
   for (uint32_t i = 0; c->feed && i < batches; i++) mscrt_feed_release(c->feed);
   return read_results(c, p, step);
 }
 
-int64_t mscrt_cuda_launch_ns(const mscrt_context *c) { return c->cuda ? c->cuda->launch_ns : 0; }
-
 void mscrt_cuda_free_graphs(mscrt_context *c) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   for (uint64_t i = 0; g->graph && i < c->plan->num_programs * c->input_slots; i++)
     if (g->graph[i].exec) g->cu.cuGraphExecDestroy(g->graph[i].exec);
 }

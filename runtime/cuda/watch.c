@@ -17,20 +17,20 @@
 /* ---- waiting ---- */
 
 static mscrt_status *too_late(const mscrt_context *c) {
-  const mscrt_record *r = c->cuda->alone;
-  mscrt_status *s =
-      mscrt_fail(c->cuda->links ? MSCRT_PEER : MSCRT_ENVIRONMENT, "the GPU has not come to the end within %d ms%s",
-                 c->o.timeout_ms, c->cuda->links || r ? "" : "; --trace names the call");
+  const mscrt_record *r = mscrt_cuda_of(c)->alone;
+  mscrt_status *s = mscrt_fail(mscrt_cuda_of(c)->links ? MSCRT_PEER : MSCRT_ENVIRONMENT,
+                               "the GPU has not come to the end within %d ms%s", c->o.timeout_ms,
+                               mscrt_cuda_of(c)->links || r ? "" : "; --trace names the call");
   return r ? mscrt_within(s, "%s%s%s", r->name ? r->name : "a call", r->loc ? " at " : "", r->loc ? r->loc : "") : s;
 }
 
 static mscrt_status *look_around(mscrt_context *c, bool late) {
   char text[MSCRT_LINKS_TEXT];
-  const char *last = c->cuda->links ? mscrt_links_last(c->cuda->links, text) : NULL;
+  const char *last = mscrt_cuda_of(c)->links ? mscrt_links_last(mscrt_cuda_of(c)->links, text) : NULL;
   mscrt_status *s = c->transport->lost(c->comm, "waiting for the GPU");
-  if (!s && c->cuda->links) s = mscrt_links_look(c);
+  if (!s && mscrt_cuda_of(c)->links) s = mscrt_links_look(c);
   if (!s && late) s = too_late(c);
-  if (c->cuda->links)
+  if (mscrt_cuda_of(c)->links)
     s = mscrt_within(s, "%s%s", last ? "the last it began is " : "no collective has begun", last ? last : "");
   return mscrt_within(s, "rank %d: step %" PRId64, c->o.rank, c->step);
 }
@@ -42,7 +42,7 @@ static bool goes_on(const mscrt_links *l, uint32_t *begun) {
 }
 
 mscrt_status *mscrt_cuda_wait(mscrt_context *c) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   int64_t begin = mscrt_now_ns(), looked = begin;
   uint32_t begun = 0;
   MSCRT_CUDA(&g->cu, cuEventRecord, g->done, g->stream);
@@ -61,9 +61,9 @@ mscrt_status *mscrt_cuda_wait(mscrt_context *c) {
 }
 
 mscrt_status *mscrt_cuda_wait_alone(mscrt_context *c, const mscrt_record *r) {
-  c->cuda->alone = r;
+  mscrt_cuda_of(c)->alone = r;
   mscrt_status *s = mscrt_cuda_wait(c);
-  c->cuda->alone = NULL;
+  mscrt_cuda_of(c)->alone = NULL;
   return s;
 }
 
@@ -88,7 +88,7 @@ static void *abort_links(void *arg) {
 
 /* NCCL's abort waits for all that runs, so a thread does it that can be left behind. */
 static bool end_links(mscrt_context *c) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   int64_t end = deadline(c);
   pthread_t thread;
   if (!g->links) return true;
@@ -114,7 +114,7 @@ static bool has_ended(const mscrt_cuda *g) {
 }
 
 bool mscrt_cuda_is_stuck(mscrt_context *c) {
-  mscrt_cuda *g = c->cuda;
+  mscrt_cuda *g = mscrt_cuda_of(c);
   if (g->stuck || (c->broken && !g->gave_up && !end_links(c))) return g->gave_up = g->stuck = true;
   g->gave_up = c->broken;
   for (int64_t end = deadline(c); !has_ended(g);) {

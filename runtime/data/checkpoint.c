@@ -25,8 +25,7 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   uint64_t there = at[v->ref.space] + v->ref.offset +
                    (v->ref.space == PLAN_SPACE_INPUT ? (uint64_t)c->last_slot * c->input_stride : 0);
   bool one_stage = c->plan->num_stages == 1;
-  if (c->device->fetch && own && v->ref.space != PLAN_SPACE_CONSTANT)
-    MSCRT_CHECK(c->device->fetch(c, there, mscrt_variable_bytes(v)));
+  if (own && v->ref.space != PLAN_SPACE_CONSTANT) MSCRT_CHECK(mscrt_fetch(c, there, mscrt_variable_bytes(v)));
   if (one_stage && (!v->layout || v->layout->num == 0 || v->ref.space == PLAN_SPACE_CONSTANT)) {
     if (out) memcpy(out, own, (size_t)whole_bytes(v));
     return NULL;
@@ -115,9 +114,7 @@ static mscrt_status *load_one(mscrt_context *c, const mscrt_blob *b, const mscrt
   void *data = mscrt_at(c, v->ref, 0);
   mscrt_status *status = mscrt_samples_read(&s, &w, NULL, &box, &buffer, line, data);
   free(line);
-  if (!status && c->device->store)
-    status = c->device->store(c, (uint64_t)((uint8_t *)data - c->arena), mscrt_variable_bytes(v));
-  return status;
+  return status ? status : mscrt_store(c, (uint64_t)((uint8_t *)data - c->arena), mscrt_variable_bytes(v));
 }
 
 mscrt_status *mscrt_load(mscrt_context *c, const char *path) {
