@@ -44,7 +44,8 @@ static bool is_taken_before(const msc_stream_pass *z, bool by_time, uint32_t a, 
 
 static void push_piece(const msc_stream_pass *z, heap *h, bool by_time, uint32_t piece) {
   size_t i = h->num++;
-  for (; i && is_taken_before(z, by_time, piece, h->item[(i - 1) / 2]); i = (i - 1) / 2) h->item[i] = h->item[(i - 1) / 2];
+  for (; i && is_taken_before(z, by_time, piece, h->item[(i - 1) / 2]); i = (i - 1) / 2)
+    h->item[i] = h->item[(i - 1) / 2];
   h->item[i] = piece;
 }
 

@@ -150,7 +150,8 @@ msc_section_cost *msc_stage_costs(msc_pass_ctx *pass, const msc_module *m, const
     for (int work = 0; work < MSC_NUM_WORKS; work++) {
       msc_func *f = msc_find_section(m, "train", (msc_section_kind)work, stage, chunk);
       if (f) *ns[work] = (int64_t)msc_section_ns(pass, f);
-      int64_t hop = slowest_message_ns(&of, f, stage), *between = work == MSC_BACKWARD && k ? &cost[k - 1].hop : &cost[k].hop;
+      int64_t hop = slowest_message_ns(&of, f, stage),
+              *between = work == MSC_BACKWARD && k ? &cost[k - 1].hop : &cost[k].hop;
       if (hop > *between) *between = hop;
     }
     int64_t both = carried_bytes(m, MSC_SLOT_FW, stage, chunk);

@@ -1,5 +1,5 @@
-/* buffer_file.c: CSV text -> buffers (see buffer_file.h).  Columns are found by the names in the first line, whatever
- * their order; every line behind it is one buffer. */
+/* buffer_file.c: reads buffers from CSV text (see buffer_file.h). The first line names the columns, in any order;
+ * every following line is one buffer. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ typedef struct {
   msc_context *ctx;
   const char *path, *at, *end;
   uint32_t line;
-  int place[NUM_COLUMNS]; /* of each column among the fields of a line */
+  int place[NUM_COLUMNS]; /* by column: its index among the fields of a line */
   uint64_t total;
   uint32_t *line_of;      /* by buffer */
   msc_buffer_file *out;
@@ -33,51 +33,53 @@ static const msc_loc *loc_of(const reading *r, uint32_t line, uint32_t col) {
 
 /* ---- lines and fields ---- */
 
-static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+static bool is_blank_char(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-/* The next line that is not empty, without its end. */
-static bool next_line(reading *r, const char **out_begin, const char **out_end) {
+/* Reads the next line that is not blank, without its end; false at the end of the file. */
+static bool read_line(reading *r, const char **out_begin, const char **out_end) {
   while (r->at < r->end) {
     const char *begin = r->at, *end = memchr(begin, '\n', (size_t)(r->end - begin));
     if (!end) end = r->end;
     r->at = end < r->end ? end + 1 : end;
     r->line++;
     *out_begin = begin, *out_end = end;
-    while (begin < end && is_blank(*begin)) begin++;
+    while (begin < end && is_blank_char(*begin)) begin++;
     if (begin < end) return true;
   }
   return false;
 }
 
-/* Up to NUM_COLUMNS fields, trimmed; returns how many there are. */
-static int split(const char *begin, const char *end, field out_field[NUM_COLUMNS]) {
+/* Splits a line into fields, trimmed, and keeps up to NUM_COLUMNS of them; returns how many there are. */
+static int split_line(const char *begin, const char *end, field out_field[NUM_COLUMNS]) {
   int num = 0;
   for (const char *p = begin; p <= end; num++) {
     const char *comma = memchr(p, ',', (size_t)(end - p)), *stop = comma ? comma : end, *a = p, *b = stop;
-    while (a < b && is_blank(*a)) a++;
-    while (a < b && is_blank(b[-1])) b--;
+    while (a < b && is_blank_char(*a)) a++;
+    while (a < b && is_blank_char(b[-1])) b--;
     if (num < NUM_COLUMNS) out_field[num] = (field){a, (size_t)(b - a), (uint32_t)(a - begin + 1)};
     p = stop + 1;
   }
   return num;
 }
 
-static bool is_word(field f, const char *word) { return f.bytes == strlen(word) && !memcmp(f.text, word, f.bytes); }
+static bool field_equals(field f, const char *word) {
+  return f.bytes == strlen(word) && !memcmp(f.text, word, f.bytes);
+}
 
 /* ---- the header ---- */
 
 static bool read_header(reading *r) {
   const char *begin, *end;
   field f[NUM_COLUMNS];
-  if (!next_line(r, &begin, &end))
+  if (!read_line(r, &begin, &end))
     return msc_error(r->ctx, MSC_E_DATA, loc_of(r, 1, 1),
                      "the file is empty; its first line names the columns id, lower, upper, size");
   if (end - begin >= 3 && !memcmp(begin, "\xef\xbb\xbf", 3)) begin += 3;
-  int num = split(begin, end, f);
+  int num = split_line(begin, end, f);
   for (int c = 0; c < NUM_COLUMNS; c++) r->place[c] = -1;
   for (int i = 0; i < num && i < NUM_COLUMNS; i++) {
     int c = 0;
-    while (c < NUM_COLUMNS && !is_word(f[i], columns[c])) c++;
+    while (c < NUM_COLUMNS && !field_equals(f[i], columns[c])) c++;
     if (c == NUM_COLUMNS) return wrong(r, f[i], "column %d is none of id, lower, upper, size", i + 1);
     if (r->place[c] >= 0) return wrong(r, f[i], "column '%s' is there twice", columns[c]);
     r->place[c] = i;
@@ -105,8 +107,8 @@ static bool read_whole(reading *r, field f, const char *column, int64_t *out_val
   return wrong(r, f, "%s is not a whole number of 63 bits", column);
 }
 
-/* Bytes of the UTF-8 character at s, 0 when it is none or a control character. */
-static size_t character(const unsigned char *s, size_t left) {
+/* The bytes of the UTF-8 character at s; 0 if it is invalid or a control character. */
+static size_t printable_bytes(const unsigned char *s, size_t left) {
   if (*s < 0x80) return *s >= ' ' && *s != 0x7f;
   size_t n = *s >= 0xf0 ? 4 : *s >= 0xe0 ? 3 : 2;
   uint32_t c = *s & (0x7fu >> n);
@@ -123,7 +125,7 @@ static bool read_id(reading *r, field f, const char **out_id) {
   const unsigned char *s = (const unsigned char *)f.text;
   if (!f.bytes) return wrong(r, f, "the id is missing");
   for (size_t i = 0, n; i < f.bytes; i += n)
-    if (!(n = character(s + i, f.bytes - i))) return wrong(r, f, "the id is not printable text");
+    if (!(n = printable_bytes(s + i, f.bytes - i))) return wrong(r, f, "the id is not printable text");
   char *id = msc_arena_copy(msc_context_arena(r->ctx), f.text, f.bytes + 1);
   id[f.bytes] = 0;
   *out_id = id;
@@ -132,7 +134,7 @@ static bool read_id(reading *r, field f, const char **out_id) {
 
 static bool read_buffer(reading *r, const char *begin, const char *end) {
   field f[NUM_COLUMNS];
-  int num = split(begin, end, f);
+  int num = split_line(begin, end, f);
   if (num != NUM_COLUMNS) return wrong(r, f[0], "%d fields; a buffer has %d: id, lower, upper, size", num, NUM_COLUMNS);
   const char *id = NULL;
   int64_t lower, upper, size;
@@ -160,17 +162,17 @@ typedef struct {
   uint32_t line;
 } named;
 
-static int by_id(const void *a, const void *b) {
+static int compare_ids(const void *a, const void *b) {
   const named *x = a, *y = b;
   int c = strcmp(x->id, y->id);
   return c ? c : x->line < y->line ? -1 : x->line > y->line;
 }
 
-static bool ids_differ(reading *r) {
+static bool check_ids_differ(reading *r) {
   size_t num = r->out->num;
   named *n = msc_new_array(msc_context_arena(r->ctx), named, num);
   for (size_t i = 0; i < num; i++) n[i] = (named){r->out->id[i], r->line_of[i]};
-  qsort(n, num, sizeof *n, by_id);
+  qsort(n, num, sizeof *n, compare_ids);
   for (size_t i = 1; i < num; i++) {
     if (strcmp(n[i - 1].id, n[i].id) != 0) continue;
     msc_error(r->ctx, MSC_E_DATA, loc_of(r, n[i].line, 0), "buffer '%s' is there twice", n[i].id);
@@ -189,9 +191,9 @@ bool msc_buffers_read(msc_context *ctx, const char *path, const char *text, size
                                 msc_new_array(msc_context_arena(ctx), msc_buffer, lines)};
   r.line_of = msc_new_array(msc_context_arena(ctx), uint32_t, lines);
   MSC_TRY(read_header(&r));
-  while (next_line(&r, &begin, &end)) {
+  while (read_line(&r, &begin, &end)) {
     if (read_buffer(&r, begin, end) || ++errors < MOST_ERRORS) continue;
     return msc_note(ctx, NULL, "what comes behind line %u was not looked at", r.line);
   }
-  return ids_differ(&r) && !errors;
+  return check_ids_differ(&r) && !errors;
 }

@@ -1,4 +1,4 @@
-/* buffer_file.h: CSV text with the columns id, lower, upper, size -> buffers.  Untrusted. */
+/* buffer_file.h: reads buffers from CSV text with the columns id, lower, upper, size. The text is untrusted. */
 #ifndef MSC_PASSES_BUFFER_FILE_H
 #define MSC_PASSES_BUFFER_FILE_H
 
@@ -10,7 +10,7 @@ typedef struct {
   msc_buffer *buffer; /* lower and upper are biased by 2^63, so that times below 0 keep their order */
 } msc_buffer_file;
 
-/* Sound when true: lower < upper, and all sizes together below MSC_PLACE_MOST.  What is wrong is reported
+/* On true, lower < upper for every buffer and all sizes together are below MSC_PLACE_MOST. Every mistake is reported
  * with its line. */
 bool msc_buffers_read(msc_context *ctx, const char *path, const char *text, size_t bytes, msc_buffer_file *out_file);
 

@@ -1,21 +1,20 @@
-/* place.c: buffers with lifetimes -> offsets: orders first, then the exact search while limits allow; what is
- * found is kept. */
+/* place.c: the planner: greedy orders first, then the exact search while limits allow; the best plan is kept. */
 #include <string.h>
 
 #include "ir/clock.h"
-#include "passes/8_memory/place/placing.h"
+#include "passes/8_memory/place/place_internal.h"
 
 enum { SEARCHED = 1500, STEPS = 4000000 };
 
-/* ---- what every way of looking needs ---- */
+/* ---- what every method needs ---- */
 
-bool msc_placing_done(const msc_placing *z) { return z->height <= z->goal || z->proven; }
+bool msc_placing_goal_reached(const msc_placing *z) { return z->height <= z->goal || z->proven; }
 
-bool msc_placing_spent(const msc_placing *z) {
+bool msc_placing_limit_reached(const msc_placing *z) {
   return (z->node_limit && z->nodes >= z->node_limit) || (z->deadline > 0 && msc_cpu_seconds() >= z->deadline);
 }
 
-double msc_placing_left(const msc_placing *z) {
+double msc_placing_seconds_left(const msc_placing *z) {
   double left = z->deadline - msc_cpu_seconds();
   return z->deadline <= 0 ? 0 : left > 1e-6 ? left : 1e-6;
 }
@@ -27,16 +26,16 @@ uint32_t msc_placing_peak(const msc_placing *z, uint32_t from, uint32_t to) {
   return peak;
 }
 
-uint32_t msc_placing_away(uint32_t section, const msc_body *b) {
+uint32_t msc_placing_distance(uint32_t section, const msc_body *b) {
   return b->to <= section ? section - b->to + 1 : b->from > section ? b->from - section : 0;
 }
 
-static bool is_plain(const msc_body *b) {
+static bool is_plain_body(const msc_body *b) {
   return b->fixed < 0 && b->num_parts == 1 && b->part[0].low == 0 && b->part[0].high == b->height && b->to <= INT32_MAX;
 }
 
 bool msc_placing_is_plain(const msc_placing *z) {
-  for (size_t i = 0; i < z->num; i++) MSC_TRY(is_plain(&z->body[i]));
+  for (size_t i = 0; i < z->num; i++) MSC_TRY(is_plain_body(&z->body[i]));
   return true;
 }
 
@@ -66,7 +65,8 @@ static void set_limits(msc_placing *z) {
   z->node_limit = o->node_limit ? o->node_limit : o->time_limit_s > 0 ? 0 : STEPS / z->num + 1;
 }
 
-/* Rounded down to units, which leaves apart what was: heights are whole units.  A group that is torn is no plan. */
+/* Takes over the plan that the caller knows, rounded down to units (heights are whole units, so nothing overlaps
+ * then). A plan that tears a group apart is ignored. */
 static void try_candidate(msc_placing *z, size_t num, const uint32_t *body_of, const int64_t *low) {
   const uint64_t *offset = z->options->candidate;
   int64_t *of_body = msc_new_array(z->arena, int64_t, z->num);
@@ -79,11 +79,11 @@ static void try_candidate(msc_placing *z, size_t num, const uint32_t *body_of, c
     *of = at;
   }
   for (size_t i = 0; i < z->num; i++) of_body[i] /= z->unit;
-  msc_place_settle(z, of_body);
+  msc_place_known_plan(z, of_body);
 }
 
-static msc_place_result place(msc_arena *arena, size_t num, const msc_buffer *buffer, const msc_place_options *options,
-                              uint64_t *out_offset) {
+static msc_place_result place_in_scratch(msc_arena *arena, size_t num, const msc_buffer *buffer,
+                                         const msc_place_options *options, uint64_t *out_offset) {
   msc_placing z;
   uint32_t *body_of = msc_new_array(arena, uint32_t, num);
   int64_t *low = msc_new_array(arena, int64_t, num);
@@ -92,9 +92,9 @@ static msc_place_result place(msc_arena *arena, size_t num, const msc_buffer *bu
   set_limits(&z);
   z.best = msc_new_array(arena, int64_t, z.num);
   if (z.options->candidate) try_candidate(&z, num, body_of, low);
-  if (!msc_placing_done(&z)) msc_place_orders(&z);
-  if (!msc_placing_done(&z)) msc_place_repair(&z);
-  if (!msc_placing_done(&z) && z.num <= SEARCHED) msc_place_search(&z);
+  if (!msc_placing_goal_reached(&z)) msc_place_greedily(&z);
+  if (!msc_placing_goal_reached(&z)) msc_place_from_best(&z);
+  if (!msc_placing_goal_reached(&z) && z.num <= SEARCHED) msc_place_exactly(&z);
   for (size_t i = 0; i < num; i++)
     if (body_of[i] != UINT32_MAX) out_offset[i] = (uint64_t)(z.best[body_of[i]] * z.unit + low[i]);
   return (msc_place_result){(uint64_t)(z.height * z.unit), (uint64_t)(z.bound * z.unit), z.proven, z.nodes};
@@ -104,7 +104,7 @@ msc_place_result msc_place(msc_arena *arena, size_t num, const msc_buffer *buffe
                            uint64_t *out_offset) {
   static const msc_place_options none = {0};
   msc_arena *scratch = msc_arena_beside(arena);
-  msc_place_result r = place(scratch, num, buffer, options ? options : &none, out_offset);
+  msc_place_result r = place_in_scratch(scratch, num, buffer, options ? options : &none, out_offset);
   msc_arena_free(scratch);
   return r;
 }

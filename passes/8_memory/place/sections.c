@@ -1,61 +1,61 @@
-/* sections.c: buffers and groups -> rigid bodies, largest first, and sections of time.
+/* sections.c: makes rigid bodies, largest first, and sections of time from buffers and groups.
  *
- * Time is cut where something starts or ends; of these stretches only those matter in which the most is live at once:
- * from the last start before an end up to that end.  Everything live in another stretch is live together in such
- * a one too. */
+ * Time is cut at every start and end. Of these stretches only those matter in which a maximal set of buffers is live:
+ * from the last start before an end up to that end. Buffers that are live together in another stretch are live together
+ * in one of these too. */
 #include <stdlib.h>
 
-#include "passes/8_memory/place/placing.h"
+#include "passes/8_memory/place/place_internal.h"
 
 typedef struct {
-  uint64_t from, to; /* hull in time */
+  uint64_t from, to; /* first start and last end */
   uint64_t height;
-  size_t first, num; /* of the buffers in `member` */
-  uint32_t index;    /* of the first buffer: what equal bodies are ordered by */
+  size_t first, num; /* range of its buffers in `member` */
+  uint32_t index;    /* index of its first buffer, which orders equal bodies */
 } raw_body;
 
 typedef struct {
   const msc_buffer *buffer;
   const msc_place_options *o;
   uint64_t align;
-  uint32_t *member; /* buffers, body after body */
+  uint32_t *member; /* buffers of the bodies, one body after the other */
   raw_body *raw;
   size_t num;
   uint64_t *time; /* distinct, ascending */
-  uint32_t *section_of; /* by time: sections that begin before it */
+  uint32_t *section_of; /* by time: number of sections that begin before it */
   size_t num_times;
 } cutting;
 
-static uint64_t rounded(uint64_t n, uint64_t align) { return (n + align - 1) / align * align; }
+static uint64_t round_up_to(uint64_t n, uint64_t align) { return (n + align - 1) / align * align; }
 
-static bool is_live(const msc_buffer *b) { return b->bytes && b->lower < b->upper; }
+static bool is_live_buffer(const msc_buffer *b) { return b->bytes && b->lower < b->upper; }
 
 /* ---- bodies ---- */
 
-static void add_body(cutting *c, size_t *at, size_t num, const uint32_t *buffer) {
+static void add_raw_body(cutting *c, size_t *at, size_t num, const uint32_t *buffer) {
   raw_body r = {.from = UINT64_MAX, .first = *at, .index = buffer[0]};
   uint64_t bytes = 0;
   for (size_t i = 0; i < num; i++) {
     const msc_buffer *b = &c->buffer[buffer[i]];
     bytes += b->bytes;
     c->member[(*at)++] = buffer[i];
-    if (!is_live(b)) continue;
+    if (!is_live_buffer(b)) continue;
     if (b->lower < r.from) r.from = b->lower;
     if (b->upper > r.to) r.to = b->upper;
   }
   r.num = num;
-  r.height = rounded(bytes, c->align);
+  r.height = round_up_to(bytes, c->align);
   if (r.to) c->raw[c->num++] = r;
 }
 
-static int compare(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
+static int compare_u64(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
 
-static int largest_first(const void *a, const void *b) {
+static int compare_bodies_by_size(const void *a, const void *b) {
   const raw_body *x = a, *y = b;
-  int c = compare(y->height, x->height);
-  if (!c) c = compare(x->from, y->from);
-  if (!c) c = compare(x->to, y->to);
-  return c ? c : compare(x->index, y->index);
+  int c = compare_u64(y->height, x->height);
+  if (!c) c = compare_u64(x->from, y->from);
+  if (!c) c = compare_u64(x->to, y->to);
+  return c ? c : compare_u64(x->index, y->index);
 }
 
 static void find_bodies(cutting *c, msc_arena *arena, size_t num, uint32_t *out_body_of) {
@@ -66,11 +66,11 @@ static void find_bodies(cutting *c, msc_arena *arena, size_t num, uint32_t *out_
   for (size_t g = 0; g < c->o->num_groups; g++) {
     const msc_place_group *group = &c->o->group[g];
     for (size_t i = 0; i < group->num; i++) grouped[group->buffer[i]] = true;
-    if (group->num) add_body(c, &at, group->num, group->buffer);
+    if (group->num) add_raw_body(c, &at, group->num, group->buffer);
   }
   for (uint32_t i = 0; i < num; i++)
-    if (!grouped[i] && is_live(&c->buffer[i])) add_body(c, &at, 1, &i);
-  qsort(c->raw, c->num, sizeof *c->raw, largest_first);
+    if (!grouped[i] && is_live_buffer(&c->buffer[i])) add_raw_body(c, &at, 1, &i);
+  qsort(c->raw, c->num, sizeof *c->raw, compare_bodies_by_size);
   for (size_t i = 0; i < num; i++) out_body_of[i] = UINT32_MAX;
   for (size_t k = 0; k < c->num; k++)
     for (size_t i = 0; i < c->raw[k].num; i++) out_body_of[c->member[c->raw[k].first + i]] = (uint32_t)k;
@@ -78,23 +78,25 @@ static void find_bodies(cutting *c, msc_arena *arena, size_t num, uint32_t *out_
 
 /* ---- sections ---- */
 
-static int by_value(const void *a, const void *b) { return compare(*(const uint64_t *)a, *(const uint64_t *)b); }
+static int compare_times(const void *a, const void *b) {
+  return compare_u64(*(const uint64_t *)a, *(const uint64_t *)b);
+}
 
 static size_t time_index(const cutting *c, uint64_t t) {
-  return (size_t)((const uint64_t *)bsearch(&t, c->time, c->num_times, sizeof t, by_value) - c->time);
+  return (size_t)((const uint64_t *)bsearch(&t, c->time, c->num_times, sizeof t, compare_times) - c->time);
 }
 
 static size_t find_sections(cutting *c, msc_arena *arena, size_t num) {
   size_t n = 0;
   c->time = msc_new_array(arena, uint64_t, 2 * num);
   for (size_t i = 0; i < num; i++)
-    if (is_live(&c->buffer[i])) c->time[n++] = c->buffer[i].lower, c->time[n++] = c->buffer[i].upper;
-  qsort(c->time, n, sizeof *c->time, by_value);
+    if (is_live_buffer(&c->buffer[i])) c->time[n++] = c->buffer[i].lower, c->time[n++] = c->buffer[i].upper;
+  qsort(c->time, n, sizeof *c->time, compare_times);
   for (size_t i = 0; i < n; i++)
     if (!i || c->time[i] != c->time[c->num_times - 1]) c->time[c->num_times++] = c->time[i];
   bool *starts = msc_new_array(arena, bool, c->num_times), *ends = msc_new_array(arena, bool, c->num_times);
   for (size_t i = 0; i < num; i++)
-    if (is_live(&c->buffer[i]))
+    if (is_live_buffer(&c->buffer[i]))
       starts[time_index(c, c->buffer[i].lower)] = ends[time_index(c, c->buffer[i].upper)] = true;
   c->section_of = msc_new_array(arena, uint32_t, c->num_times);
   uint32_t sections = 0;
@@ -109,7 +111,7 @@ static size_t find_sections(cutting *c, msc_arena *arena, size_t num) {
 
 /* ---- units ---- */
 
-static uint64_t common(uint64_t a, uint64_t b) {
+static uint64_t greatest_common_divisor(uint64_t a, uint64_t b) {
   while (b) {
     uint64_t r = a % b;
     a = b, b = r;
@@ -117,7 +119,8 @@ static uint64_t common(uint64_t a, uint64_t b) {
   return a;
 }
 
-/* Neighbours in a group that live at the same time are one part. */
+/* Cuts a body into parts; neighbours in a group with equal lifetimes are one part. Returns the number of parts;
+ * unit: the common divisor so far. */
 static uint32_t cut_parts(const cutting *c, const raw_body *r, uint64_t *unit, int64_t *low, msc_part *part) {
   uint64_t at = 0;
   uint32_t num = 0;
@@ -125,11 +128,11 @@ static uint32_t cut_parts(const cutting *c, const raw_body *r, uint64_t *unit, i
     uint32_t k = c->member[r->first + i];
     const msc_buffer *b = &c->buffer[k], *before = i ? &c->buffer[c->member[r->first + i - 1]] : NULL;
     low[k] = (int64_t)at;
-    if (is_live(b)) {
-      bool same = num && before && is_live(before) && before->lower == b->lower && before->upper == b->upper;
+    if (is_live_buffer(b)) {
+      bool same = num && before && is_live_buffer(before) && before->lower == b->lower && before->upper == b->upper;
       uint64_t start = same ? (uint64_t)part[num - 1].low : at, end = at + b->bytes;
       if (same) num--;
-      uint64_t size = r->num == 1 ? rounded(b->bytes, c->align) : end - start;
+      uint64_t size = r->num == 1 ? round_up_to(b->bytes, c->align) : end - start;
       part[num++] = (msc_part){c->section_of[time_index(c, b->lower)], c->section_of[time_index(c, b->upper)],
                                (int64_t)start, (int64_t)end, (int64_t)size};
     }
@@ -137,8 +140,8 @@ static uint32_t cut_parts(const cutting *c, const raw_body *r, uint64_t *unit, i
   }
   for (uint32_t i = 0; i < num; i++) {
     part[i].low = part[i].low / (int64_t)c->align * (int64_t)c->align;
-    part[i].high = (int64_t)rounded((uint64_t)part[i].high, c->align);
-    *unit = common(common(*unit, (uint64_t)part[i].low), (uint64_t)part[i].high);
+    part[i].high = (int64_t)round_up_to((uint64_t)part[i].high, c->align);
+    *unit = greatest_common_divisor(greatest_common_divisor(*unit, (uint64_t)part[i].low), (uint64_t)part[i].high);
   }
   return num;
 }
@@ -157,8 +160,8 @@ static void make_bodies(msc_placing *z, const cutting *c, size_t num, int64_t *o
                          .from = UINT32_MAX,
                          .height = (int64_t)r->height,
                          .fixed = fixed == MSC_PLACE_FREE ? -1 : (int64_t)fixed};
-    if (body[k].fixed > 0) unit = common(unit, fixed);
-    unit = common(unit, r->height);
+    if (body[k].fixed > 0) unit = greatest_common_divisor(unit, fixed);
+    unit = greatest_common_divisor(unit, r->height);
     at += n;
   }
   z->unit = (int64_t)unit;
@@ -175,7 +178,7 @@ static void make_bodies(msc_placing *z, const cutting *c, size_t num, int64_t *o
   }
 }
 
-static void sum_up(msc_placing *z) {
+static void add_up_live_bytes(msc_placing *z) {
   int64_t *live = msc_new_array(z->arena, int64_t, z->num_sections + 1);
   for (size_t k = 0; k < z->num; k++) {
     const msc_body *b = &z->body[k];
@@ -201,6 +204,6 @@ bool msc_placing_of(msc_placing *z, msc_arena *arena, size_t num, const msc_buff
   if (!c.num) return false;
   z->num_sections = find_sections(&c, arena, num);
   make_bodies(z, &c, num, out_low);
-  sum_up(z);
+  add_up_live_bytes(z);
   return true;
 }

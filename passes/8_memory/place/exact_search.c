@@ -1,29 +1,29 @@
-/* search.c: the exact search for a plan no higher than a limit.
+/* exact_search.c: the exact search for a plan no higher than a limit (branch and bound with restarts).
  *
- * Plans are canonical: every box rests on the floor or on another.  An unplaced box has a lower bound `least` on its
- * offset and knows the top of what is placed under it, `rest`.  The lowest box either stays at its bound, if it rests
- * there, or is raised to the next place where it could rest; so all that is unplaced lies above what is placed.  In a
- * section, boxes that come one after the other in order of `least` show how high the section must become: above the
- * limit, the branch is dead; and where a section is so full that its lowest box cannot be raised, that box is pinned,
- * wherever it is, and others keep clear of it.  Where a section has nothing unplaced, time falls apart into two
- * problems.  Runs are short and restarted with priorities that remember which boxes stood in dead sections (conflict
- * weights, Boussemart et al. 2004). */
+ * Plans are canonical: every box rests on the floor or on another box. An unplaced box has a lower bound `least` on its
+ * offset and knows the top of what is placed under it, `rest`. The search takes the lowest box: it either stays at its
+ * bound, if it rests there, or is raised to the next offset at which it could rest; so all unplaced boxes lie above all
+ * placed ones. In every section the sizes of its boxes, stacked in order of `least`, give the height that the section
+ * needs: above the limit, the branch is dead. If a section is so full that its lowest box cannot be raised, that box is
+ * pinned at its offset, and others keep clear of it. A section without unplaced boxes splits time into two problems.
+ * Runs are short and restarted with priorities that remember which boxes were in dead sections (conflict weights,
+ * Boussemart et al. 2004). */
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/8_memory/place/placing.h"
+#include "passes/8_memory/place/place_internal.h"
 
 typedef enum { NONE, FOUND, LIMIT } verdict;
 
 typedef struct {
   uint32_t body, from, to;
-  bool pinned; /* its offset is given: `least` is that */
+  bool pinned; /* its offset is fixed: `least` is the offset */
   int64_t size, least, rest;
 } box;
 
-/* What is unplaced in a section. */
+/* The unplaced boxes of a section. */
 typedef struct {
-  int64_t top;     /* it becomes at least this high */
+  int64_t top;     /* lower bound on the height of the section */
   int64_t sum;     /* of sizes */
   int64_t first;   /* smallest `least` */
   int64_t second;  /* the next larger one */
@@ -31,7 +31,7 @@ typedef struct {
   uint32_t num;    /* boxes with the smallest; 0: none at all */
 } section;
 
-/* Sections to be looked at again. */
+/* Sections to be measured again. */
 typedef struct {
   uint32_t from, to;
 } stretch;
@@ -40,7 +40,7 @@ typedef struct {
   msc_placing *z;
   int64_t limit;
   uint64_t nodes, node_limit;
-  box *stack; /* frames, one behind the other */
+  box *stack; /* boxes of the frames, one frame behind the other */
   size_t used;
   section *section;
   double *priority, *weight;
@@ -48,16 +48,17 @@ typedef struct {
   uint64_t random;
 } searching;
 
-/* Boxes that are still to be placed, and where something changed since they were measured. */
+/* Unplaced boxes, and the sections that changed since they were measured. */
 typedef struct {
   box *u;
   size_t n;
   stretch changed;
 } frame;
 
-static bool overlap(const box *a, const box *b) { return a->from < b->to && b->from < a->to; }
+static bool boxes_overlap(const box *a, const box *b) { return a->from < b->to && b->from < a->to; }
 
-/* Lowest first, of these what is pinned; nearly sorted from one node to the next. */
+/* Sorts by `least`, pinned boxes first among equals. Insertion sort: the boxes are nearly sorted from one node to
+ * the next. */
 static void sort_by_least(box *u, size_t n) {
   for (size_t i = 1; i < n; i++) {
     box b = u[i];
@@ -75,42 +76,43 @@ static void note_change(frame *f, const box *b) {
 
 /* ---- moving boxes ---- */
 
-/* Box i would touch something pinned: it lies above that. */
-static void clear_pinned(frame *f, size_t i) {
+/* Raises box i above every pinned box that it would overlap. */
+static void lift_above_pinned(frame *f, size_t i) {
   box *b = &f->u[i];
   bool touches = !b->pinned;
   while (touches) {
     touches = false;
     for (size_t k = 0; k < f->n; k++) {
       const box *p = &f->u[k];
-      if (!p->pinned || !overlap(p, b) || b->least >= p->least + p->size || b->least + b->size <= p->least) continue;
+      if (!p->pinned || !boxes_overlap(p, b) || b->least >= p->least + p->size || b->least + b->size <= p->least)
+        continue;
       b->least = p->least + p->size;
       touches = true;
     }
   }
 }
 
-static void raise_to(frame *f, size_t i, int64_t least) {
+static void raise_box(frame *f, size_t i, int64_t least) {
   f->u[i].least = least;
-  clear_pinned(f, i);
+  lift_above_pinned(f, i);
   note_change(f, &f->u[i]);
 }
 
-/* Box i stays where it is.  False: it touches another that does. */
-static bool pin(frame *f, size_t i) {
+/* Pins box i at its lower bound and raises others above it. False: it overlaps another pinned box. */
+static bool pin_box(frame *f, size_t i) {
   const box *p = &f->u[i];
   f->u[i].pinned = true;
   for (size_t k = 0; k < f->n; k++) {
     const box *b = &f->u[k];
-    if (k == i || !overlap(p, b) || b->least >= p->least + p->size || b->least + b->size <= p->least) continue;
+    if (k == i || !boxes_overlap(p, b) || b->least >= p->least + p->size || b->least + b->size <= p->least) continue;
     if (b->pinned) return false;
-    raise_to(f, k, p->least + p->size);
+    raise_box(f, k, p->least + p->size);
   }
   return true;
 }
 
-/* Takes the lowest box, which is pinned, away: all others lie above. */
-static bool put_down(searching *g, frame *f) {
+/* Places the lowest box, which is pinned; all others lie above it. False: a pinned box overlaps it. */
+static bool place_lowest_box(searching *g, frame *f) {
   box p = f->u[0];
   int64_t top = p.least + p.size;
   g->offset[p.body] = p.least;
@@ -118,19 +120,19 @@ static bool put_down(searching *g, frame *f) {
   note_change(f, &p);
   for (size_t k = 0; k < f->n; k++) {
     box *b = &f->u[k];
-    if (!overlap(b, &p)) continue;
+    if (!boxes_overlap(b, &p)) continue;
     if (top > b->rest) b->rest = top;
     if (top <= b->least) continue;
     if (b->pinned) return false;
-    raise_to(f, k, top);
+    raise_box(f, k, top);
   }
   return true;
 }
 
-static bool put_down_pinned(searching *g, frame *f) {
+static bool place_pinned_boxes(searching *g, frame *f) {
   sort_by_least(f->u, f->n);
   while (f->n && f->u[0].pinned) {
-    MSC_TRY(put_down(g, f));
+    MSC_TRY(place_lowest_box(g, f));
     sort_by_least(f->u, f->n);
   }
   return true;
@@ -138,7 +140,7 @@ static bool put_down_pinned(searching *g, frame *f) {
 
 /* ---- bounds ---- */
 
-static void note_failure(searching *g, const frame *f, uint32_t s) {
+static void add_conflict_weights(searching *g, const frame *f, uint32_t s) {
   for (size_t i = 0; i < f->n; i++)
     if (f->u[i].from <= s && s < f->u[i].to) g->weight[f->u[i].body] += 1;
 }
@@ -151,9 +153,9 @@ static void add_box(section *s, uint32_t i, int64_t least, int64_t size) {
   s->sum += size;
 }
 
-/* Measures the sections that changed.  False: one cannot stay under the limit.  `out_gap`: one without boxes between
- * some that have boxes, or UINT32_MAX. */
-static bool measure(searching *g, frame *f, uint32_t *out_gap) {
+/* Measures the sections that changed. False: one cannot stay below the limit. out_gap: a section without boxes
+ * between sections with boxes, or UINT32_MAX. */
+static bool measure_sections(searching *g, frame *f, uint32_t *out_gap) {
   section *all = g->section;
   uint32_t from = UINT32_MAX, to = 0, a = f->changed.from, b = f->changed.to;
   *out_gap = UINT32_MAX;
@@ -167,7 +169,7 @@ static bool measure(searching *g, frame *f, uint32_t *out_gap) {
   }
   for (uint32_t s = a; s < b; s++) {
     if (all[s].num && all[s].top > g->limit) {
-      note_failure(g, f, s);
+      add_conflict_weights(g, f, s);
       return false;
     }
     if (!all[s].num && s > from && s < to) *out_gap = s;
@@ -175,32 +177,33 @@ static bool measure(searching *g, frame *f, uint32_t *out_gap) {
   return true;
 }
 
-/* The next offset at which box i could rest once it does not rest where it is. */
-static int64_t next_least(const frame *f, size_t i) {
+/* The next higher offset at which box i could rest; INT64_MAX: none. */
+static int64_t next_resting_offset(const frame *f, size_t i) {
   const box *b = &f->u[i];
   int64_t next = INT64_MAX;
   for (size_t k = 0; k < f->n && f->u[k].least < next; k++) {
-    if (k == i || !overlap(&f->u[k], b)) continue;
+    if (k == i || !boxes_overlap(&f->u[k], b)) continue;
     int64_t top = f->u[k].least + f->u[k].size;
-    if (top <= b->least) top = b->least + 1; /* who lies under it may rise */
+    if (top <= b->least) top = b->least + 1; /* the box under it may still rise */
     if (top < next) next = top;
   }
   return next;
 }
 
-/* Pins the lowest box of every measured section that would overflow without it.  False: two of them touch. */
-static bool pin_forced(searching *g, frame *f, stretch measured, bool *out_pinned) {
+/* Pins the lowest box of every measured section that would exceed the limit if it were raised. False: two pinned
+ * boxes overlap. */
+static bool pin_forced_boxes(searching *g, frame *f, stretch measured, bool *out_pinned) {
   *out_pinned = false;
   for (uint32_t s = measured.from; s < measured.to; s++) {
     const section *t = &g->section[s];
     if (t->num != 1 || t->second + t->sum <= g->limit) continue;
     const box *b = &f->u[t->lowest];
-    if (b->pinned || b->least != t->first) continue; /* raised since it was measured: it will be measured again */
+    if (b->pinned || b->least != t->first) continue; /* raised since it was measured; it will be measured again */
     if (t->first + 1 + t->sum <= g->limit) {
-      int64_t next = next_least(f, t->lowest);
+      int64_t next = next_resting_offset(f, t->lowest);
       if (next != INT64_MAX && next + t->sum <= g->limit) continue;
     }
-    MSC_TRY(pin(f, t->lowest));
+    MSC_TRY(pin_box(f, t->lowest));
     note_change(f, b);
     *out_pinned = true;
   }
@@ -209,7 +212,7 @@ static bool pin_forced(searching *g, frame *f, stretch measured, bool *out_pinne
 
 /* ---- the search ---- */
 
-static verdict solve(searching *g, frame f);
+static verdict solve_frame(searching *g, frame f);
 
 static frame new_frame(searching *g, size_t n) {
   frame f = {g->stack + g->used, n, {UINT32_MAX, 0}};
@@ -217,8 +220,8 @@ static frame new_frame(searching *g, size_t n) {
   return f;
 }
 
-/* Before and behind a section without boxes; the smaller problem first: it fails sooner. */
-static verdict split(searching *g, const frame *f, uint32_t gap) {
+/* Solves the boxes before and behind a section without boxes, the smaller problem first: it fails sooner. */
+static verdict solve_both_sides(searching *g, const frame *f, uint32_t gap) {
   size_t used = g->used, left = 0;
   verdict r = FOUND;
   for (size_t i = 0; i < f->n; i++) left += f->u[i].to <= gap;
@@ -228,67 +231,67 @@ static verdict split(searching *g, const frame *f, uint32_t gap) {
     frame part = new_frame(g, want_left ? left : f->n - left);
     for (size_t i = 0; i < f->n; i++)
       if ((f->u[i].to <= gap) == want_left) part.u[m++] = f->u[i], note_change(&part, &f->u[i]);
-    r = solve(g, part);
+    r = solve_frame(g, part);
     g->used = used;
   }
   return r;
 }
 
-static verdict branch(searching *g, const frame *f, size_t i) {
+static verdict solve_with_pinned(searching *g, const frame *f, size_t i) {
   size_t used = g->used;
   frame below = new_frame(g, f->n);
   memcpy(below.u, f->u, f->n * sizeof *f->u);
-  verdict r = pin(&below, i) ? solve(g, below) : NONE;
+  verdict r = pin_box(&below, i) ? solve_frame(g, below) : NONE;
   g->used = used;
   return r;
 }
 
-static bool twins(const box *a, const box *b) {
+static bool are_equal_boxes(const box *a, const box *b) {
   return !a->pinned && !b->pinned && a->size == b->size && a->from == b->from && a->to == b->to && a->least == b->least;
 }
 
-/* Box i rests on something unplaced; what is its equal does too, as the two could change places. */
-static void raise_twins(frame *f, size_t i, int64_t next) {
+/* Raises box i, which must rest on an unplaced box, and every box equal to it, as equal boxes are interchangeable. */
+static void raise_equal_boxes(frame *f, size_t i, int64_t next) {
   box old = f->u[i];
   for (size_t k = 0; k < f->n; k++)
-    if (k == i || twins(&f->u[k], &old)) raise_to(f, k, next);
+    if (k == i || are_equal_boxes(&f->u[k], &old)) raise_box(f, k, next);
 }
 
-/* The most important of the lowest boxes. */
-static size_t choose(const searching *g, const frame *f) {
+/* The box of highest priority among the lowest. */
+static size_t choose_box(const searching *g, const frame *f) {
   size_t best = 0;
   for (size_t i = 1; i < f->n && f->u[i].least == f->u[0].least; i++)
     if (g->priority[f->u[i].body] > g->priority[f->u[best].body]) best = i;
   return best;
 }
 
-static verdict solve(searching *g, frame f) {
+static verdict solve_frame(searching *g, frame f) {
   while (f.n) {
-    if (++g->nodes > g->node_limit || (g->nodes % 256 == 0 && msc_placing_spent(g->z))) return LIMIT;
+    if (++g->nodes > g->node_limit || (g->nodes % 256 == 0 && msc_placing_limit_reached(g->z))) return LIMIT;
     uint32_t gap;
     bool pinned;
-    if (!put_down_pinned(g, &f)) return NONE;
-    if (!measure(g, &f, &gap)) return NONE;
-    if (gap != UINT32_MAX) return split(g, &f, gap);
+    if (!place_pinned_boxes(g, &f)) return NONE;
+    if (!measure_sections(g, &f, &gap)) return NONE;
+    if (gap != UINT32_MAX) return solve_both_sides(g, &f, gap);
     stretch measured = f.changed;
     f.changed = (stretch){UINT32_MAX, 0};
-    if (!pin_forced(g, &f, measured, &pinned)) return NONE;
+    if (!pin_forced_boxes(g, &f, measured, &pinned)) return NONE;
     if (pinned || !f.n) continue;
-    size_t i = choose(g, &f);
+    size_t i = choose_box(g, &f);
     if (f.u[i].rest == f.u[i].least) {
-      verdict r = branch(g, &f, i);
+      verdict r = solve_with_pinned(g, &f, i);
       if (r != NONE) return r;
     }
-    int64_t next = next_least(&f, i);
+    int64_t next = next_resting_offset(&f, i);
     if (next == INT64_MAX || next + f.u[i].size > g->limit) return NONE;
-    raise_twins(&f, i, next);
+    raise_equal_boxes(&f, i, next);
   }
   return FOUND;
 }
 
 /* ---- restarts ---- */
 
-static double draw(searching *g) {
+static double draw_random(searching *g) {
   g->random ^= g->random << 13, g->random ^= g->random >> 7, g->random ^= g->random << 17;
   return (double)(g->random >> 11) / 9007199254740992.0;
 }
@@ -298,15 +301,15 @@ static box box_of(const msc_placing *z, uint32_t i) {
   return (box){i, b->from, b->to, b->fixed >= 0, b->height, b->fixed >= 0 ? b->fixed : 0, 0};
 }
 
-static verdict run(searching *g, int64_t limit, uint64_t node_limit) {
+static verdict run_search(searching *g, int64_t limit, uint64_t node_limit) {
   g->limit = limit;
   g->node_limit = node_limit;
   g->nodes = 0;
   g->used = 0;
   frame f = new_frame(g, g->z->num);
   for (uint32_t i = 0; i < f.n; i++) f.u[i] = box_of(g->z, i), note_change(&f, &f.u[i]);
-  for (uint32_t i = 0; i < f.n; i++) clear_pinned(&f, i);
-  verdict r = solve(g, f);
+  for (uint32_t i = 0; i < f.n; i++) lift_above_pinned(&f, i);
+  verdict r = solve_frame(g, f);
   g->z->nodes += g->nodes;
   if (r == FOUND) msc_placing_keep(g->z, g->offset);
   return r;
@@ -316,27 +319,28 @@ static void set_priorities(searching *g, uint64_t round) {
   static const int orders[] = {3, 4, 5, 2, 1, 6, 0};
   size_t n = sizeof orders / sizeof *orders;
   double noise = round < n ? 0 : 0.05 * (double)(1 + round / 10 % 10);
-  msc_place_rank(g->z, orders[round % n], g->priority);
+  msc_place_rank_bodies(g->z, orders[round % n], g->priority);
   for (size_t i = 0; i < g->z->num; i++) {
-    g->priority[i] *= (1 + noise * (2 * draw(g) - 1)) * (round < n ? 1 : g->weight[i]);
+    g->priority[i] *= (1 + noise * (2 * draw_random(g) - 1)) * (round < n ? 1 : g->weight[i]);
     g->weight[i] = 1 + (g->weight[i] - 1) * 0.92;
   }
 }
 
-/* Most runs are short; now and then one is longer, without end, so that small problems are settled. */
-static uint64_t nodes_of(uint64_t num, uint64_t round) {
+/* The node limit of a run: mostly short; now and then a longer one, growing without end, so that small problems are
+ * solved completely. */
+static uint64_t node_budget(uint64_t num, uint64_t round) {
   uint64_t nodes = 3 * num + 32;
   for (uint64_t r = round + 1; r % 64 == 0; r /= 64) nodes *= 8;
   return nodes;
 }
 
-/* Mostly the goal, which may be out of reach; in between something nearer to what there is. */
-static int64_t limit_of(const msc_placing *z, uint64_t round) {
+/* The limit of a run: mostly the goal, which may be out of reach; in between heights nearer to the best plan. */
+static int64_t choose_limit(const msc_placing *z, uint64_t round) {
   static const double part[] = {0, 0.5, 0, 0.875};
   return z->goal + (int64_t)((double)(z->height - 1 - z->goal) * part[round % 4]);
 }
 
-static void prepare(searching *g) {
+static void allocate_search(searching *g) {
   const msc_placing *z = g->z;
   size_t n = z->num;
   g->stack = msc_new_array(z->arena, box, n * (n + 7) / 2);
@@ -347,17 +351,17 @@ static void prepare(searching *g) {
   for (size_t i = 0; i < n; i++) g->weight[i] = 1;
 }
 
-void msc_place_search(msc_placing *z) {
+void msc_place_exactly(msc_placing *z) {
   searching g = {.z = z, .random = 88172645463325252u};
   bool exact = true;
-  int64_t lowest = z->bound; /* nothing is lower */
+  int64_t lowest = z->bound; /* no plan is lower */
   for (size_t i = 0; i < z->num; i++) exact &= z->body[i].num_parts == 1;
-  prepare(&g);
-  for (uint64_t round = 0; !msc_placing_done(z) && !msc_placing_spent(z); round++) {
-    int64_t limit = z->options->capacity && round % 16 ? z->goal : limit_of(z, round);
+  allocate_search(&g);
+  for (uint64_t round = 0; !msc_placing_goal_reached(z) && !msc_placing_limit_reached(z); round++) {
+    int64_t limit = z->options->capacity && round % 16 ? z->goal : choose_limit(z, round);
     set_priorities(&g, round);
-    if (run(&g, limit, nodes_of(z->num, round)) == NONE) z->goal = lowest = limit + 1;
+    if (run_search(&g, limit, node_budget(z->num, round)) == NONE) z->goal = lowest = limit + 1;
   }
-  /* a group's members need less than its box, which is what was placed here */
+  /* a group may need less than the box that was searched here */
   z->proven |= exact && z->height <= lowest;
 }
