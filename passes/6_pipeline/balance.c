@@ -1,62 +1,64 @@
-/* balance.c: layers in, runs of layers per virtual stage out, least total time within the memory of the stages.
+/* balance.c: cuts layers into runs, one per virtual stage, for the least step time within the memory of the stages.
  *
  * One chunk per stage: for a cap on the stage time, a dynamic program over (stage, layer) finds the runs with the least
- * borders; a sliding window makes it linear in both.  Borders fall in steps as the cap rises, while the price of the
- * cap rises: between two caps with the same borders only the lower one counts, so ranges of caps are halved until none
- * can hold anything better.
+ * time for borders; a sliding window makes it linear in both. As the cap rises, the border time falls in steps while
+ * the cap itself costs more: between two caps with the same border time only the lower one counts, so ranges of caps
+ * are halved until none can hold anything better.
  *
- * Several chunks couple runs that are far apart.  Where the ways to cut are few, all are tried; otherwise the program
+ * Several chunks couple runs that are far apart. If there are few ways to cut, all are tried; otherwise the program
  * gives runs that are about equal, and borders are moved, one or several together, while that helps. */
 #include "passes/6_pipeline/balance.h"
 
 #include <string.h>
 
-/* What is wrong with some cuts, in order of weight. */
+/* How good a set of cuts is, most important first. */
 typedef struct {
   int64_t over;    /* bytes by which the worst stage exceeds its limit */
-  int64_t total;   /* time, times chunks */
-  double squares;  /* of the stages' times: evener is better where nothing else differs */
+  int64_t total;   /* step time, times chunks */
+  double squares;  /* sum of the squares of the stage times: of equal totals the more even is better */
 } worth;
 
 typedef struct {
   const msc_balance_options *o;
   int num;                            /* virtual stages */
   int *place;
-  int64_t *time, *fixed, *kept;       /* of layers 0 .. i - 1 together */
+  int64_t *time, *fixed, *kept;       /* by i: of layers 0 .. i - 1 together */
   int64_t more;                       /* bytes added to every limit */
-  int caps_left;                      /* with several chunks caps are a guess: so many are tried */
-  int64_t *cost, *next_cost;          /* of the program: least borders up to a layer; INT64_MAX: impossible */
-  int *from;                          /* of every virtual stage and last layer: its first; -1: impossible */
-  int *window;                        /* first layers worth trying, cheapest first */
+  int caps_left;                      /* with several chunks caps are heuristic: only so many are tried */
+  /* of the dynamic program: least border time up to a layer; INT64_MAX: impossible */
+  int64_t *cost, *next_cost;
+  int *from;                          /* by virtual stage and last layer: its first layer; -1: impossible */
+  int *window;                        /* candidates for the first layer, cheapest first */
   int64_t *stage_time, *stage_fixed, *stage_kept;
-  int *cut, *best;                    /* first layer of every virtual stage and the end: being tried, and the best */
+  /* first layer of every virtual stage, and the end: the cuts being tried, and the best */
+  int *cut, *best;
   worth best_worth;
 } balancer;
 
 enum { FEW_WAYS = 100000, MAX_SWEEPS = 30, MAX_CAPS = 200 };
 
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t larger_int64(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static bool is_better(worth a, worth b) {
+static bool is_better_worth(worth a, worth b) {
   if (a.over != b.over) return a.over < b.over;
   return a.total != b.total ? a.total < b.total : a.squares < b.squares;
 }
 
-static int64_t bytes_of(const balancer *b, int stage, int64_t fixed, int64_t kept) {
+static int64_t stage_bytes(const balancer *b, int stage, int64_t fixed, int64_t kept) {
   return fixed + (b->o->in_flight ? b->o->in_flight[stage] * kept : 0);
 }
 
 static int64_t over_limit(const balancer *b, int stage, int64_t bytes) {
-  return b->o->limit ? most(0, bytes - b->o->limit[stage] - b->more) : 0;
+  return b->o->limit ? larger_int64(0, bytes - b->o->limit[stage] - b->more) : 0;
 }
 
-static int64_t total_of(const balancer *b, int64_t borders, int64_t longest) {
+static int64_t step_time(const balancer *b, int64_t borders, int64_t longest) {
   return b->time[b->o->num_layers] + borders + ((int64_t)b->o->chunks * b->o->micro_batches - 1) * longest;
 }
 
-/* ---- judging cuts ---- */
+/* ---- evaluating cuts ---- */
 
-static worth judge(balancer *b, const int *cut) {
+static worth evaluate_cuts(balancer *b, const int *cut) {
   worth w = {0};
   int64_t borders = 0, longest = 0;
   size_t bytes = sizeof(int64_t) * (size_t)b->o->stages;
@@ -65,21 +67,21 @@ static worth judge(balancer *b, const int *cut) {
     int i = b->place[k], first = cut[k], end = cut[k + 1];
     b->stage_time[i] += b->time[end] - b->time[first];
     b->stage_fixed[i] += b->fixed[end] - b->fixed[first];
-    b->stage_kept[i] = most(b->stage_kept[i], b->kept[end] - b->kept[first]);
+    b->stage_kept[i] = larger_int64(b->stage_kept[i], b->kept[end] - b->kept[first]);
     if (k) borders += b->o->layer[first - 1].border;
   }
   for (int i = 0; i < b->o->stages; i++) {
-    longest = most(longest, b->stage_time[i]);
-    w.over = most(w.over, over_limit(b, i, bytes_of(b, i, b->stage_fixed[i], b->stage_kept[i])));
+    longest = larger_int64(longest, b->stage_time[i]);
+    w.over = larger_int64(w.over, over_limit(b, i, stage_bytes(b, i, b->stage_fixed[i], b->stage_kept[i])));
     w.squares += (double)b->stage_time[i] * (double)b->stage_time[i];
   }
-  w.total = total_of(b, borders, longest);
+  w.total = step_time(b, borders, longest);
   return w;
 }
 
-static bool record(balancer *b, const int *cut) {
-  worth w = judge(b, cut);
-  if (b->best_worth.total >= 0 && !is_better(w, b->best_worth)) return false;
+static bool keep_if_better_cuts(balancer *b, const int *cut) {
+  worth w = evaluate_cuts(b, cut);
+  if (b->best_worth.total >= 0 && !is_better_worth(w, b->best_worth)) return false;
   b->best_worth = w;
   memmove(b->best, cut, sizeof *cut * (size_t)(b->num + 1));
   return true;
@@ -87,13 +89,13 @@ static bool record(balancer *b, const int *cut) {
 
 /* ---- one cap ---- */
 
-static bool fits(const balancer *b, int k, int first, int end, int64_t cap) {
+static bool run_fits(const balancer *b, int k, int first, int end, int64_t cap) {
   int64_t bytes =
-      bytes_of(b, b->place[k], (b->fixed[end] - b->fixed[first]) * b->o->chunks, b->kept[end] - b->kept[first]);
+      stage_bytes(b, b->place[k], (b->fixed[end] - b->fixed[first]) * b->o->chunks, b->kept[end] - b->kept[first]);
   return b->time[end] - b->time[first] <= cap && !over_limit(b, b->place[k], bytes);
 }
 
-/* Least borders with no virtual stage longer than the cap; b->from holds the way.  INT64_MAX: there is none. */
+/* The least border time with no virtual stage longer than the cap; b->from has the cuts. INT64_MAX: impossible. */
 static int64_t least_borders(balancer *b, int64_t cap) {
   int n = b->o->num_layers;
   for (int i = 0; i <= n; i++) b->cost[i] = i ? INT64_MAX : 0;
@@ -105,7 +107,7 @@ static int64_t least_borders(balancer *b, int64_t cap) {
         while (tail > head && b->cost[b->window[tail - 1]] > b->cost[last]) tail--;
         b->window[tail++] = last;
       }
-      while (low <= last && !fits(b, k, low, last + 1, cap)) low++;
+      while (low <= last && !run_fits(b, k, low, last + 1, cap)) low++;
       while (head < tail && b->window[head] < low) head++;
       int first = head < tail ? b->window[head] : -1;
       b->from[(int64_t)k * n + last] = first;
@@ -117,21 +119,21 @@ static int64_t least_borders(balancer *b, int64_t cap) {
   return b->cost[n];
 }
 
-/* The same, and its cuts are recorded. */
+/* Finds the least border time for a cap and records its cuts. */
 static int64_t try_cap(balancer *b, int64_t cap) {
   int64_t borders = least_borders(b, cap);
   if (borders == INT64_MAX) return borders;
   b->cut[b->num] = b->o->num_layers;
   for (int k = b->num - 1; k >= 0; k--) b->cut[k] = b->from[(int64_t)k * b->o->num_layers + b->cut[k + 1] - 1];
-  record(b, b->cut);
+  keep_if_better_cuts(b, b->cut);
   return borders;
 }
 
 /* ---- all caps ---- */
 
-/* Caps in (low, high], whose borders are known to be at most those of low and at least those of high. */
+/* Searches the caps in (low, high], whose border times lie between those of low and high. */
 static void search_caps(balancer *b, int64_t low, int64_t low_borders, int64_t high, int64_t high_borders) {
-  if (low_borders == high_borders || high - low <= 1 || total_of(b, high_borders, low + 1) >= b->best_worth.total)
+  if (low_borders == high_borders || high - low <= 1 || step_time(b, high_borders, low + 1) >= b->best_worth.total)
     return;
   if (b->o->chunks > 1 && b->caps_left-- <= 0) return;
   int64_t middle = low + (high - low) / 2, borders = try_cap(b, middle);
@@ -139,8 +141,8 @@ static void search_caps(balancer *b, int64_t low, int64_t low_borders, int64_t h
   search_caps(b, middle, borders, high, high_borders);
 }
 
-/* The least cap with any cuts at all, in (low, high]. */
-static int64_t least_cap(balancer *b, int64_t low, int64_t high) {
+/* The smallest cap in (low, high] for which there are cuts. */
+static int64_t smallest_cap(balancer *b, int64_t low, int64_t high) {
   while (high - low > 1) {
     int64_t middle = low + (high - low) / 2;
     if (least_borders(b, middle) < INT64_MAX) high = middle;
@@ -149,40 +151,40 @@ static int64_t least_cap(balancer *b, int64_t low, int64_t high) {
   return high;
 }
 
-static bool search(balancer *b) {
+static bool search_all_caps(balancer *b) {
   int64_t high = b->time[b->o->num_layers], high_borders = try_cap(b, high);
   if (high_borders == INT64_MAX) return false;
-  int64_t low = least_cap(b, -1, high);
+  int64_t low = smallest_cap(b, -1, high);
   search_caps(b, low, try_cap(b, low), high, high_borders);
   return true;
 }
 
 /* ---- several chunks ---- */
 
-/* Ways to cut n layers into num runs, or FEW_WAYS + 1. */
-static int64_t ways(int n, int num) {
+/* The number of ways to cut n layers into num runs, at most FEW_WAYS + 1. */
+static int64_t count_ways(int n, int num) {
   int64_t w = 1;
   for (int i = 1; i < num && w <= FEW_WAYS; i++) w = w * (n - i) / i;
   return w;
 }
 
-static void try_all(balancer *b, int k) {
+static void try_all_cuts(balancer *b, int k) {
   if (k == b->num) {
-    record(b, b->cut);
+    keep_if_better_cuts(b, b->cut);
     return;
   }
-  for (b->cut[k] = b->cut[k - 1] + 1; b->cut[k] <= b->o->num_layers - (b->num - k); b->cut[k]++) try_all(b, k + 1);
+  for (b->cut[k] = b->cut[k - 1] + 1; b->cut[k] <= b->o->num_layers - (b->num - k); b->cut[k]++) try_all_cuts(b, k + 1);
 }
 
-/* Moves cuts low .. high by `by`; false when a run would be empty, or it does not help. */
+/* Moves cuts low .. high by `by`; false if a run would be empty, or if it does not help. */
 static bool try_shift(balancer *b, int low, int high, int by) {
   int *cut = b->cut;
   memcpy(cut, b->best, sizeof *cut * (size_t)(b->num + 1));
   for (int k = low; k <= high; k++) cut[k] += by;
-  return cut[low] > cut[low - 1] && cut[high] < cut[high + 1] && record(b, cut);
+  return cut[low] > cut[low - 1] && cut[high] < cut[high + 1] && keep_if_better_cuts(b, cut);
 }
 
-static bool shift_all(balancer *b) {
+static bool try_all_shifts(balancer *b) {
   static const int by[] = {1, -1, 2, -2, 5, -5};
   bool helped = false;
   for (int low = 1; low < b->num; low++)
@@ -192,29 +194,29 @@ static bool shift_all(balancer *b) {
   return helped;
 }
 
-/* As even as the number of layers allows. */
-static void start_even(balancer *b) {
+/* Cuts into runs with numbers of layers as equal as possible. */
+static void cut_evenly(balancer *b) {
   for (int k = 0; k <= b->num; k++) b->cut[k] = (int)((int64_t)k * b->o->num_layers / b->num);
-  record(b, b->cut);
+  keep_if_better_cuts(b, b->cut);
 }
 
 static bool search_chunks(balancer *b, bool *out_is_least) {
-  *out_is_least = ways(b->o->num_layers, b->num) <= FEW_WAYS;
+  *out_is_least = count_ways(b->o->num_layers, b->num) <= FEW_WAYS;
   b->cut[0] = 0, b->cut[b->num] = b->o->num_layers;
   if (*out_is_least) {
-    try_all(b, 1);
+    try_all_cuts(b, 1);
     return !b->best_worth.over;
   }
-  start_even(b);
+  cut_evenly(b);
   b->caps_left = MAX_CAPS;
-  search(b);
-  for (int n = 0; n < MAX_SWEEPS && shift_all(b); n++) continue;
+  search_all_caps(b);
+  for (int n = 0; n < MAX_SWEEPS && try_all_shifts(b); n++) continue;
   return !b->best_worth.over;
 }
 
 /* ---- the whole ---- */
 
-static void start(balancer *b, msc_context *ctx, msc_arena *scratch) {
+static void allocate_balancer(balancer *b, msc_context *ctx, msc_arena *scratch) {
   const msc_balance_options *o = b->o;
   int n = o->num_layers;
   b->num = o->stages * o->chunks;
@@ -236,7 +238,7 @@ static void start(balancer *b, msc_context *ctx, msc_arena *scratch) {
   b->best = msc_new_array(msc_context_arena(ctx), int, b->num + 1);
 }
 
-/* Nothing fits: the bytes by which every limit would have to rise. */
+/* The bytes by which every limit would have to rise for anything to fit. */
 static int64_t missing_bytes(balancer *b) {
   if (b->o->chunks > 1) return b->best_worth.over;
   int64_t low = 0, high = 1;
@@ -249,14 +251,14 @@ static int64_t missing_bytes(balancer *b) {
   return high;
 }
 
-static bool run(balancer *b, msc_context *ctx, const msc_loc *loc, msc_balance *out) {
+static bool find_cuts(balancer *b, msc_context *ctx, const msc_loc *loc, msc_balance *out) {
   const msc_balance_options *o = b->o;
   bool is_least = true;
-  if (!(o->chunks > 1 ? search_chunks(b, &is_least) : search(b)))
+  if (!(o->chunks > 1 ? search_chunks(b, &is_least) : search_all_caps(b)))
     return msc_error(ctx, MSC_E_INFEASIBLE, loc,
                      "%d layers on %d stages do not fit: every stage needs %" PRId64 " bytes more", o->num_layers,
                      o->stages, missing_bytes(b));
-  judge(b, b->best);
+  evaluate_cuts(b, b->best);
   *out =
       (msc_balance){.first = b->best, .total = (b->best_worth.total + o->chunks - 1) / o->chunks, .is_least = is_least};
   out->time = msc_arena_copy(msc_context_arena(ctx), b->stage_time, sizeof(int64_t) * (size_t)o->stages);
@@ -269,8 +271,8 @@ bool msc_balance_make(msc_context *ctx, const msc_loc *loc, const msc_balance_op
                      o->stages, o->chunks);
   msc_arena *scratch = msc_arena_new(ctx);
   balancer b = {.o = o};
-  start(&b, ctx, scratch);
-  bool ok = run(&b, ctx, loc, out_balance);
+  allocate_balancer(&b, ctx, scratch);
+  bool ok = find_cuts(&b, ctx, loc, out_balance);
   msc_arena_free(scratch);
   return ok;
 }

@@ -1,28 +1,28 @@
-/* check_messages: functions of sections in; true, or what does not come together reported, out: messages that nobody
- * sends or receives, of another type or micro-batch, or in another order than they were sent; values carried from
- * section to section that nobody sets; stages that wait for ever.  Which function is whose is told by its attributes
- * `program`, `section`, `stage`, `chunk`, `micro`, `copies`. */
+/* check_messages: checks the functions of a pipeline program, and reports messages that nobody sends or receives, of
+ * another type or micro-batch, or in another order than they were sent; values carried between sections that nobody
+ * sets; and stages that wait for ever. The attributes `program`, `section`, `stage`, `chunk`, `micro`, `copies` tell
+ * what a function is. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "passes/6_pipeline/pipeline.h"
 #include "passes/check.h"
 
-/* A function of a program, and what it says of itself. */
+/* A section, and its attributes. */
 typedef struct {
   msc_func *f;
   const char *program, *section;
   int64_t stage, chunk, micro, copies;
   size_t num_messages, num_runs;
-  const msc_op **message; /* the ops that send or receive, in order */
-  int64_t *run;           /* micro-batches for which the lane of its stage has it, in order */
+  const msc_op **message; /* its send and receive ops, in order */
+  int64_t *run;           /* micro-batches for which the lane of its stage runs it, in order */
 } part;
 
 typedef struct {
   const msc_op *op;
   size_t part;
   int64_t message;
-  int64_t done;      /* so many times, while lanes are run */
+  int64_t done;      /* how often it has happened while lanes are run */
 } end;
 
 typedef struct {
@@ -30,31 +30,31 @@ typedef struct {
   msc_arena *arena;
   size_t num_parts, num_ends;
   part *part;
-  end *end; /* by message; sends before receipts */
+  end *end; /* sorted by message; a send comes before its receipt */
 } checking;
 
-static bool is_message(const msc_op *op) { return op->kind == OP_stage_send || op->kind == OP_stage_recv; }
+static bool is_message_op(const msc_op *op) { return op->kind == OP_stage_send || op->kind == OP_stage_recv; }
 
-static const char *text_attr(const msc_func *f, const char *name) {
+static const char *string_attr(const msc_func *f, const char *name) {
   const msc_attr_value *v = msc_func_attr(f, name);
   return v && v->kind == MSC_ATTR_STR ? v->s : NULL;
 }
 
-static int64_t number_attr(const msc_func *f, const char *name, int64_t otherwise) {
+static int64_t count_attr(const msc_func *f, const char *name, int64_t otherwise) {
   const msc_attr_value *v = msc_func_attr(f, name);
   return v ? v->kind == MSC_ATTR_INT && v->i >= 0 ? v->i : -1 : otherwise;
 }
 
-static bool is_update(const part *p) { return p->section[0] == msc_section_names[MSC_SECTION_U][0]; }
+static bool is_update_section(const part *p) { return p->section[0] == msc_section_names[MSC_SECTION_U][0]; }
 
-static bool read_part(msc_func *f, part *p) {
+static bool read_section(msc_func *f, part *p) {
   *p = (part){f,
-              text_attr(f, "program"),
-              text_attr(f, "section"),
-              number_attr(f, "stage", -1),
-              number_attr(f, "chunk", 0),
-              number_attr(f, "micro", -1),
-              number_attr(f, "copies", 1),
+              string_attr(f, "program"),
+              string_attr(f, "section"),
+              count_attr(f, "stage", -1),
+              count_attr(f, "chunk", 0),
+              count_attr(f, "micro", -1),
+              count_attr(f, "copies", 1),
               0,
               0,
               NULL,
@@ -65,19 +65,20 @@ static bool read_part(msc_func *f, part *p) {
                    f->name);
 }
 
-static int by_message(const void *a, const void *b) {
+static int compare_message_ends(const void *a, const void *b) {
   const end *x = a, *y = b;
   if (x->message != y->message) return x->message < y->message ? -1 : 1;
   return x->op->kind == y->op->kind ? 0 : x->op->kind == OP_stage_send ? -1 : 1;
 }
 
-/* Functions of no program are on no stage: what they send is nobody's. */
-static bool find_ends(checking *z) {
+/* Lists the sections and the ends of their messages. A function without `program` is on no stage and has no
+ * messages. */
+static bool find_message_ends(checking *z) {
   size_t parts = 0, ends = 0;
   bool ok = true;
   for (msc_func *f = z->m->first; f; f = f->next) {
     parts++;
-    for (msc_op *op = f->body->first; op; op = op->next) ends += is_message(op);
+    for (msc_op *op = f->body->first; op; op = op->next) ends += is_message_op(op);
   }
   z->part = msc_new_array(z->arena, part, parts);
   z->end = msc_new_array(z->arena, end, ends);
@@ -85,47 +86,50 @@ static bool find_ends(checking *z) {
   for (msc_func *f = z->m->first; f; f = f->next) {
     if (!msc_func_attr(f, "program")) continue;
     part *p = &z->part[z->num_parts];
-    ok &= read_part(f, p);
+    ok &= read_section(f, p);
     p->message = &message[z->num_ends];
     for (msc_op *op = f->body->first; op; op = op->next) {
-      if (!is_message(op)) continue;
+      if (!is_message_op(op)) continue;
       p->message[p->num_messages++] = op;
       z->end[z->num_ends++] = (end){op, z->num_parts, msc_op_int(op, "message"), 0};
     }
     z->num_parts++;
   }
-  qsort(z->end, z->num_ends, sizeof *z->end, by_message);
+  qsort(z->end, z->num_ends, sizeof *z->end, compare_message_ends);
   return ok;
 }
 
 /* ---- one message ---- */
 
-static bool differs(const msc_op *op, int64_t message, const msc_op *other, const char *what) {
+static bool report_mismatch(const msc_op *op, int64_t message, const msc_op *other, const char *what) {
   msc_op_error(op, MSC_E_PLAN, "%s: message %" PRId64 " %s", msc_kind_name(op->kind), message, what);
   msc_note(msc_op_ctx(op), other->loc, "the other end is here");
   return false;
 }
 
-/* The micro-batch of several side by side that it belongs to. */
-static int64_t copy_of(const msc_op *op) { return msc_op_attr(op, "copy") ? msc_op_int(op, "copy") : 0; }
+/* The copy (of several micro-batches side by side) that the message belongs to. */
+static int64_t copy_attr_of(const msc_op *op) { return msc_op_attr(op, "copy") ? msc_op_int(op, "copy") : 0; }
 
-static bool check_pair(const checking *z, const end *send, const end *recv) {
+static bool check_message_pair(const checking *z, const end *send, const end *recv) {
   const part *from = &z->part[send->part], *to = &z->part[recv->part];
   const msc_type *a = send->op->in[0].value->type, *b = recv->op->out[0].type;
   int64_t m = send->message;
-  if (a != b) return differs(recv->op, m, send->op, "is of another type than what is sent");
-  if (send->op->name != recv->op->name) return differs(recv->op, m, send->op, "is of another value than what is sent");
+  if (a != b) return report_mismatch(recv->op, m, send->op, "is of another type than what is sent");
+  if (send->op->name != recv->op->name)
+    return report_mismatch(recv->op, m, send->op, "is of another value than what is sent");
   if (msc_op_int(send->op, "stage") != to->stage)
-    return differs(send->op, m, recv->op, "goes to another stage than receives it");
+    return report_mismatch(send->op, m, recv->op, "goes to another stage than receives it");
   if (msc_op_int(recv->op, "stage") != from->stage)
-    return differs(recv->op, m, send->op, "comes from another stage than sends it");
+    return report_mismatch(recv->op, m, send->op, "comes from another stage than sends it");
   /* chunks of one stage may follow each other */
-  if (from == to) return differs(recv->op, m, send->op, "stays in its section");
-  if (strcmp(from->program, to->program)) return differs(recv->op, m, send->op, "is of another program");
-  if (copy_of(send->op) != copy_of(recv->op))
-    return differs(recv->op, m, send->op, "is of another micro-batch than what is sent");
-  bool same = is_update(from) == is_update(to) && from->micro == to->micro && from->copies == to->copies;
-  return same || differs(recv->op, m, send->op,
+  if (from == to) return report_mismatch(recv->op, m, send->op, "stays in its section");
+  if (strcmp(from->program, to->program)) return report_mismatch(recv->op, m, send->op, "is of another program");
+  if (copy_attr_of(send->op) != copy_attr_of(recv->op))
+    return report_mismatch(recv->op, m, send->op, "is of another micro-batch than what is sent");
+  bool same =
+      is_update_section(from) == is_update_section(to) && from->micro == to->micro && from->copies == to->copies;
+  return same ||
+         report_mismatch(recv->op, m, send->op,
                          "is received more or less often than it is sent, once for each micro-batch or once in a step");
 }
 
@@ -135,9 +139,9 @@ static bool check_message(const checking *z, const end *first, size_t num) {
     return msc_op_error(first->op, MSC_E_PLAN, "%s: message %" PRId64 " %s", msc_kind_name(first->op->kind),
                         first->message, what);
   if (num > 2 || first->op->kind == first[1].op->kind)
-    return differs(first[num - 1].op, first->message, first->op,
-                   "has more ends than two: one that sends it, and one that receives it");
-  return check_pair(z, first, first + 1);
+    return report_mismatch(first[num - 1].op, first->message, first->op,
+                           "has more ends than two: one that sends it, and one that receives it");
+  return check_message_pair(z, first, first + 1);
 }
 
 static bool check_messages(const checking *z) {
@@ -168,7 +172,7 @@ static bool is_lanes(const msc_attr_value *v) {
   return ok;
 }
 
-static part *find_part(const running *r, size_t stage, size_t entry) {
+static part *find_section_of_entry(const running *r, size_t stage, size_t entry) {
   const msc_attr_value *e = &r->lanes->list.v[stage].list.v[entry * MSC_LANE_FIELDS];
   int64_t kind = e[MSC_LANE_SECTION].i;
   for (size_t i = 0; i < r->z->num_parts && kind >= 0 && kind < MSC_NUM_SECTIONS; i++) {
@@ -180,26 +184,28 @@ static part *find_part(const running *r, size_t stage, size_t entry) {
   return NULL;
 }
 
-static size_t num_entries(const running *r, size_t stage) { return r->lanes->list.v[stage].list.num / MSC_LANE_FIELDS; }
+static size_t num_lane_entries(const running *r, size_t stage) {
+  return r->lanes->list.v[stage].list.num / MSC_LANE_FIELDS;
+}
 
-static bool note_runs(const running *r, size_t stage) {
-  r->part[stage] = msc_new_array(r->z->arena, part *, num_entries(r, stage) + 1);
-  for (size_t i = 0; i < num_entries(r, stage); i++) {
-    part *p = r->part[stage][i] = find_part(r, stage, i);
+static bool record_runs(const running *r, size_t stage) {
+  r->part[stage] = msc_new_array(r->z->arena, part *, num_lane_entries(r, stage) + 1);
+  for (size_t i = 0; i < num_lane_entries(r, stage); i++) {
+    part *p = r->part[stage][i] = find_section_of_entry(r, stage, i);
     if (!p)
       return msc_error(r->z->m->ctx, MSC_E_PLAN, NULL, "msc.lanes: entry %zu of stage %zu of %s is no section", i,
                        stage, r->program);
-    if (!p->run) p->run = msc_new_array(r->z->arena, int64_t, num_entries(r, stage));
+    if (!p->run) p->run = msc_new_array(r->z->arena, int64_t, num_lane_entries(r, stage));
     p->run[p->num_runs++] = r->lanes->list.v[stage].list.v[i * MSC_LANE_FIELDS + MSC_LANE_MICRO].i;
   }
   return true;
 }
 
-/* Once for each micro-batch, or for as many as it works on side by side; an update once. */
-static bool check_runs(const checking *z, const part *p) {
-  int64_t times = is_update(p) ? 1 : p->micro / p->copies;
+/* Checks that the section runs once for each of its micro-batches (or groups of copies); an update runs once. */
+static bool check_section_runs(const checking *z, const part *p) {
+  int64_t times = is_update_section(p) ? 1 : p->micro / p->copies;
   bool *seen = msc_new_array(z->arena, bool, times + 1), ok = (int64_t)p->num_runs == times;
-  for (size_t i = 0; ok && !is_update(p) && i < p->num_runs; i++) {
+  for (size_t i = 0; ok && !is_update_section(p) && i < p->num_runs; i++) {
     int64_t k = p->run[i] / p->copies;
     ok = p->run[i] >= 0 && p->run[i] % p->copies == 0 && k < times && !seen[k];
     if (ok) seen[k] = true;
@@ -210,52 +216,53 @@ static bool check_runs(const checking *z, const part *p) {
                    p->f->name, p->micro, p->copies);
 }
 
-/* Messages come in the order in which they were sent: so it is that of the micro-batches on both sides. */
-static bool check_order(const checking *z) {
+/* Messages arrive in the order in which they were sent, so both sides must run the micro-batches in the same order. */
+static bool check_message_order(const checking *z) {
   for (size_t i = 0; i + 1 < z->num_ends; i += 2) {
     const part *from = &z->part[z->end[i].part], *to = &z->part[z->end[i + 1].part];
-    if (is_update(from) || from->num_runs != to->num_runs ||
+    if (is_update_section(from) || from->num_runs != to->num_runs ||
         !memcmp(from->run, to->run, from->num_runs * sizeof *from->run))
       continue;
-    return differs(z->end[i + 1].op, z->end[i].message, z->end[i].op,
-                   "is received for the micro-batches in another order than it is sent");
+    return report_mismatch(z->end[i + 1].op, z->end[i].message, z->end[i].op,
+                           "is received for the micro-batches in another order than it is sent");
   }
   return true;
 }
 
-static end *end_of(const running *r, const msc_op *op) {
+static end *find_message_end(const running *r, const msc_op *op) {
   const end key = {.op = op, .message = msc_op_int(op, "message")};
-  return bsearch(&key, r->z->end, r->z->num_ends, sizeof key, by_message);
+  return bsearch(&key, r->z->end, r->z->num_ends, sizeof key, compare_message_ends);
 }
 
-/* Runs a section from one of its messages on; the number of the one that waits, or of all. */
-static size_t run_section(const running *r, const part *p, size_t from) {
+/* Runs the messages of a section from number `from` on; returns the number of the message that must wait, or of all
+ * messages. */
+static size_t run_section_messages(const running *r, const part *p, size_t from) {
   for (; from < p->num_messages; from++) {
-    end *e = end_of(r, p->message[from]);
+    end *e = find_message_end(r, p->message[from]);
     if (e->op->kind == OP_stage_recv && e->done == e[-1].done) break;
     e->done++;
   }
   return from;
 }
 
-/* Without data: stages take turns, each goes on until it would wait.  Whether all come to the end does not depend on
- * whose turn it is. */
+/* Runs the lanes without data: stages take turns, each goes on until it would wait. Whether all come to the end does
+ * not depend on the order of turns. */
 static bool check_progress(const running *r) {
   size_t stages = r->lanes->list.num, *at = msc_new_array(r->z->arena, size_t, stages + 1),
          *message = msc_new_array(r->z->arena, size_t, stages + 1);
   for (bool any = true; any;) {
     any = false;
     for (size_t s = 0; s < stages; s++)
-      for (; at[s] < num_entries(r, s); at[s]++, message[s] = 0, any = true) {
+      for (; at[s] < num_lane_entries(r, s); at[s]++, message[s] = 0, any = true) {
         const part *p = r->part[s][at[s]];
         size_t before = message[s];
-        message[s] = run_section(r, p, before);
+        message[s] = run_section_messages(r, p, before);
         any |= message[s] != before;
         if (message[s] < p->num_messages) break;
       }
   }
   for (size_t s = 0; s < stages; s++) {
-    if (at[s] == num_entries(r, s)) continue;
+    if (at[s] == num_lane_entries(r, s)) continue;
     const msc_op *op = r->part[s][at[s]]->message[message[s]];
     return msc_op_error(op, MSC_E_PLAN,
                         "stage_recv: stage %zu waits for ever for message %" PRId64 ", in entry %zu of msc.lanes", s,
@@ -271,9 +278,9 @@ static bool check_program(const checking *z, const char *program, const msc_attr
     return msc_error(z->m->ctx, MSC_E_PLAN, NULL,
                      "msc.lanes: %s must be a list of %d numbers per entry for every stage", program, MSC_LANE_FIELDS);
   r.part = msc_new_array(z->arena, part **, lanes->list.num + 1);
-  for (size_t s = 0; ok && s < lanes->list.num; s++) ok = note_runs(&r, s);
+  for (size_t s = 0; ok && s < lanes->list.num; s++) ok = record_runs(&r, s);
   for (size_t i = 0; ok && i < z->num_parts; i++)
-    if (!strcmp(z->part[i].program, program)) ok = check_runs(z, &z->part[i]);
+    if (!strcmp(z->part[i].program, program)) ok = check_section_runs(z, &z->part[i]);
   return ok && check_progress(&r);
 }
 
@@ -286,7 +293,7 @@ static bool check_lanes(const checking *z) {
     const msc_attr_value *v = msc_find_attr(lanes->dict.a, lanes->dict.num, programs[i]);
     if (v) MSC_TRY(check_program(z, programs[i], v));
   }
-  return check_order(z);
+  return check_message_order(z);
 }
 
 /* ---- what is carried ---- */
@@ -298,14 +305,14 @@ typedef struct {
   bool set;
 } carried;
 
-static bool is_set(const msc_func *f, size_t arg) {
+static bool is_set_by_section(const msc_func *f, size_t arg) {
   const msc_attr_value *ties = msc_func_attr(f, "ties");
   for (size_t i = 0; ties && ties->kind == MSC_ATTR_LIST && i < ties->list.num; i++)
     if (ties->list.v[i].kind == MSC_ATTR_INT && ties->list.v[i].i == (int64_t)arg) return true;
   return false;
 }
 
-static int by_name(const void *a, const void *b) {
+static int compare_carried(const void *a, const void *b) {
   const carried *x = a, *y = b;
   int c = strcmp(x->part->program, y->part->program);
   if (!c) c = (x->part->stage > y->part->stage) - (x->part->stage < y->part->stage);
@@ -321,14 +328,14 @@ static size_t find_carried(const checking *z, carried *out) {
       const msc_attr_value *name = msc_arg_attr(f, a, "msc.name");
       msc_role role = msc_arg_role(f, a);
       if ((role != MSC_ROLE_CARRIED && role != MSC_ROLE_SUM) || !name || name->kind != MSC_ATTR_STR) continue;
-      if (out) out[num] = (carried){&z->part[i], name->s, f->body->args[a], is_set(f, a)};
+      if (out) out[num] = (carried){&z->part[i], name->s, f->body->args[a], is_set_by_section(f, a)};
       num++;
     }
   }
   return num;
 }
 
-static bool same_place(const carried *a, const carried *b) {
+static bool is_same_carried(const carried *a, const carried *b) {
   return a->part->stage == b->part->stage && !strcmp(a->part->program, b->part->program) && !strcmp(a->name, b->name);
 }
 
@@ -354,9 +361,9 @@ static bool check_carried(const checking *z) {
   carried *c = msc_new_array(z->arena, carried, num + 1);
   bool ok = true;
   find_carried(z, c);
-  qsort(c, num, sizeof *c, by_name);
+  qsort(c, num, sizeof *c, compare_carried);
   for (size_t i = 0, next; i < num; i = next) {
-    for (next = i; next < num && same_place(&c[next], &c[i]); next++) continue;
+    for (next = i; next < num && is_same_carried(&c[next], &c[i]); next++) continue;
     ok &= check_carried_value(z, &c[i], next - i);
   }
   return ok;
@@ -364,7 +371,7 @@ static bool check_carried(const checking *z) {
 
 bool msc_check_messages(msc_module *m) {
   checking z = {.m = m, .arena = msc_arena_new(m->ctx)};
-  bool ok = find_ends(&z) && check_messages(&z);
+  bool ok = find_message_ends(&z) && check_messages(&z);
   ok = ok && check_carried(&z) && check_lanes(&z);
   msc_arena_free(z.arena);
   return ok;

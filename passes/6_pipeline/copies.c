@@ -1,12 +1,12 @@
-/* copies: sections, micro_batch_interleaved = n -> the same with the ops of n micro-batches each, which know nothing of
- * each other but for the sums they add to: so one's collectives can run beside another's work.  The order is the
- * overlap pass's.
+/* copies: micro_batch_interleaved = n: a section -> the same with the ops of n micro-batches, which do not depend on
+ * each other except for the sums they add to. So the collectives of one can run beside the work of another; pass
+ * overlap makes the order.
  *
- * Copy 0 is the section itself.  Copy c has the next micro-batch but c: its inputs are arguments with `msc.copy = c`,
- * its number is the section's plus c, what it carries and sends has names and numbers of its own.  What depends on
- * parameters alone is there once.  Sums, and what else is kept of each micro-batch, go from copy to copy: the bits are
- * those of one after the other.  All copies receive before the first op and send after the last one; the k-th entry of
- * a lane is micro-batch n k. */
+ * Copy 0 is the section itself. Copy c works on the micro-batch c further on: its inputs are arguments with `msc.copy =
+ * c`, its number is that of the section plus c, and what it carries and sends has names and numbers of its own. Values
+ * that depend on parameters alone exist once. Sums, and other values kept from one micro-batch to the next, go from
+ * copy to copy, so the bits are those of micro-batches one after the other. All copies receive before the first op and
+ * send after the last one; entry k of a lane starts at micro-batch n k. */
 #include <string.h>
 
 #include "passes/pass.h"
@@ -15,27 +15,27 @@ typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   int64_t n;
-  const int64_t *message; /* by message: number of copy 1's; the other copies' follow */
+  const int64_t *message; /* by message: the number of the message of copy 1; those of the other copies follow */
   size_t num_args, num_ops, num_results; /* of copy 0 */
   msc_op **op;
   bool *varies;       /* by value id: differs between copies */
-  msc_value **value;  /* by value id: what it is in the copy that is made */
-  msc_value **kept;   /* by argument: its value after the last copy made; NULL: it has no new one */
+  msc_value **value;  /* by value id: the value that stands for it in the copy being made */
+  msc_value **kept;   /* by argument: its new value after the last copy made; NULL: it gets no new value */
   int64_t *ties;      /* by result: argument or -1 */
   size_t num_given;   /* results of the new return */
   msc_value **given;
   msc_attr_value *given_tie, *given_name;
 } copying;
 
-/* ---- what differs ---- */
+/* ---- what differs between copies ---- */
 
-static bool is_own(const copying *z, size_t arg) {
+static bool is_argument_of_copy(const copying *z, size_t arg) {
   msc_role role = msc_arg_role(z->f, arg);
   return role <= MSC_ROLE_MASK || role == MSC_ROLE_MICRO || role == MSC_ROLE_CARRIED;
 }
 
-static void find_varying(copying *z) {
-  for (size_t i = 0; i < z->num_args; i++) z->varies[z->f->body->args[i]->id] = is_own(z, i) || z->kept[i];
+static void mark_varying_values(copying *z) {
+  for (size_t i = 0; i < z->num_args; i++) z->varies[z->f->body->args[i]->id] = is_argument_of_copy(z, i) || z->kept[i];
   for (size_t k = 0; k < z->num_ops; k++) {
     const msc_op *op = z->op[k];
     bool varies = op->kind == OP_stage_recv;
@@ -44,7 +44,7 @@ static void find_varying(copying *z) {
   }
 }
 
-static bool is_copied(const copying *z, const msc_op *op) {
+static bool depends_on_copy(const copying *z, const msc_op *op) {
   bool varies = op->kind == OP_stage_recv;
   for (size_t i = 0; i < op->num_in; i++) varies |= z->varies[op->in[i].value->id];
   return varies;
@@ -52,25 +52,25 @@ static bool is_copied(const copying *z, const msc_op *op) {
 
 /* ---- the first micro-batch ---- */
 
-/* Is the micro-batch the first of the step?  Of copies after copy 0 none ever is. */
-static bool asks_for_first(const copying *z, const msc_op *op) {
+/* True if op compares the number of the micro-batch with that of the first. For copies after copy 0 it never is. */
+static bool tests_first_micro_batch(const copying *z, const msc_op *op) {
   const msc_value *v = op->kind == OP_compare ? op->in[0].value : NULL;
   return v && !v->def && msc_arg_role(z->f, v->index) == MSC_ROLE_MICRO;
 }
 
-static bool is_choice_of_first(const copying *z, const msc_op *op) {
-  return op->kind == OP_select && op->in[0].value->def && asks_for_first(z, op->in[0].value->def);
+static bool selects_by_first_micro_batch(const copying *z, const msc_op *op) {
+  return op->kind == OP_select && op->in[0].value->def && tests_first_micro_batch(z, op->in[0].value->def);
 }
 
 static bool needs_number(const copying *z, const msc_value *micro) {
   for (const msc_use *u = micro->uses; u; u = u->next)
-    if (!asks_for_first(z, u->user)) return true;
+    if (!tests_first_micro_batch(z, u->user)) return true;
   return false;
 }
 
 /* ---- arguments of a copy ---- */
 
-static msc_value *new_arg(copying *z, size_t i, int64_t copy) {
+static msc_value *add_argument_of_copy(copying *z, size_t i, int64_t copy) {
   const msc_value *old = z->f->body->args[i];
   bool carried = msc_arg_role(z->f, i) == MSC_ROLE_CARRIED;
   const char *name = msc_arg_attr(z->f, i, "msc.name")->s;
@@ -83,23 +83,24 @@ static msc_value *new_arg(copying *z, size_t i, int64_t copy) {
   return v;
 }
 
-static msc_value *laid_as(msc_value *v, const msc_type *t) {
+static msc_value *set_value_type(msc_value *v, const msc_type *t) {
   if (v) v->type = t;
   return v;
 }
 
-static msc_value *number_of(copying *z, msc_value *micro, int64_t copy) {
+static msc_value *micro_number_of_copy(copying *z, msc_value *micro, int64_t copy) {
   msc_builder b = {.func = z->f, .block = z->f->body, .loc = z->f->loc, .name = micro->name};
-  msc_value *c = laid_as(msc_build_scalar(&b, micro->type->dtype, (double)copy), micro->type);
-  return c ? laid_as(msc_build(&b, OP_add, 2, (msc_value *[]){micro, c}), micro->type) : NULL;
+  msc_value *c = set_value_type(msc_build_scalar(&b, micro->type->dtype, (double)copy), micro->type);
+  return c ? set_value_type(msc_build(&b, OP_add, 2, (msc_value *[]){micro, c}), micro->type) : NULL;
 }
 
 static bool map_arguments(copying *z, int64_t copy) {
   for (size_t i = 0; i < z->num_args; i++) {
     msc_value *old = z->f->body->args[i], *v = old;
     if (z->kept[i]) v = z->kept[i];
-    else if (msc_arg_role(z->f, i) == MSC_ROLE_MICRO) v = needs_number(z, old) ? number_of(z, old, copy) : old;
-    else if (is_own(z, i)) v = new_arg(z, i, copy);
+    else if (msc_arg_role(z->f, i) == MSC_ROLE_MICRO)
+      v = needs_number(z, old) ? micro_number_of_copy(z, old, copy) : old;
+    else if (is_argument_of_copy(z, i)) v = add_argument_of_copy(z, i, copy);
     MSC_TRY(v);
     z->value[old->id] = v;
   }
@@ -108,11 +109,11 @@ static bool map_arguments(copying *z, int64_t copy) {
 
 /* ---- ops ---- */
 
-static bool is_message(const msc_op *op) { return op->kind == OP_stage_send || op->kind == OP_stage_recv; }
+static bool is_stage_message_op(const msc_op *op) { return op->kind == OP_stage_send || op->kind == OP_stage_recv; }
 
-static void copy_op(copying *z, const msc_op *op, int64_t copy) {
-  if (asks_for_first(z, op)) return;
-  if (is_choice_of_first(z, op)) {
+static void copy_op_for(copying *z, const msc_op *op, int64_t copy) {
+  if (tests_first_micro_batch(z, op)) return;
+  if (selects_by_first_micro_batch(z, op)) {
     z->value[op->out[0].id] = z->value[op->in[2].value->id];
     return;
   }
@@ -120,7 +121,7 @@ static void copy_op(copying *z, const msc_op *op, int64_t copy) {
   for (size_t i = 0; i < op->num_in; i++) in[i] = z->value[op->in[i].value->id];
   msc_op *made = msc_op_copy(z->f, op, in);
   msc_append(z->f->body, made);
-  if (is_message(op)) {
+  if (is_stage_message_op(op)) {
     msc_op_set(made, "message", msc_int(z->message[msc_op_int(op, "message")] + copy - 1));
     msc_op_set(made, "copy", msc_int(copy));
   }
@@ -129,22 +130,22 @@ static void copy_op(copying *z, const msc_op *op, int64_t copy) {
 
 /* ---- results ---- */
 
-static void give(copying *z, msc_value *v, int64_t tie, const char *name) {
+static void add_copy_result(copying *z, msc_value *v, int64_t tie, const char *name) {
   z->given[z->num_given] = v;
   z->given_tie[z->num_given] = msc_int(tie);
   z->given_name[z->num_given++] = msc_str(z->pass->ctx, name);
 }
 
-/* What each copy carries; of the rest what the last one has. */
-static void give_results(copying *z, msc_value *const *result, const msc_attr_value *names, int64_t copy) {
+/* Adds the results of a copy: carried values of every copy, other values of the last copy only. */
+static void add_results_of_copy(copying *z, msc_value *const *result, const msc_attr_value *names, int64_t copy) {
   for (size_t r = 0; r < z->num_results; r++) {
     int64_t tie = z->ties[r];
     msc_value *made = z->value[result[r]->id];
     if (tie >= 0 && z->kept[tie]) z->kept[tie] = made;
     bool carried = tie >= 0 && msc_arg_role(z->f, (size_t)tie) == MSC_ROLE_CARRIED;
     const msc_value *arg = carried ? z->value[z->f->body->args[tie]->id] : NULL;
-    if (carried) give(z, made, (int64_t)arg->index, msc_arg_attr(z->f, arg->index, "msc.name")->s);
-    else if (copy + 1 == z->n) give(z, made, tie, names->list.v[r].s);
+    if (carried) add_copy_result(z, made, (int64_t)arg->index, msc_arg_attr(z->f, arg->index, "msc.name")->s);
+    else if (copy + 1 == z->n) add_copy_result(z, made, tie, names->list.v[r].s);
   }
 }
 
@@ -157,8 +158,8 @@ static void write_results(copying *z) {
 
 /* ---- one section ---- */
 
-/* All ops of a kind, in their order, in front of `where`. */
-static void gather(copying *z, msc_op_kind kind, msc_op *where) {
+/* Moves all ops of a kind, in their order, in front of `where`. */
+static void move_ops_before(copying *z, msc_op_kind kind, msc_op *where) {
   size_t num = 0;
   msc_op **found = msc_new_array(z->pass->scratch, msc_op *, z->num_ops * (size_t)z->n + 1);
   for (msc_op *op = z->f->body->first; op; op = op->next)
@@ -172,11 +173,11 @@ static void gather(copying *z, msc_op_kind kind, msc_op *where) {
 static void move_messages(copying *z) {
   msc_op *first = z->f->body->first;
   while (first->kind == OP_stage_recv) first = first->next;
-  gather(z, OP_stage_recv, first);
-  gather(z, OP_stage_send, z->f->body->last);
+  move_ops_before(z, OP_stage_recv, first);
+  move_ops_before(z, OP_stage_send, z->f->body->last);
 }
 
-static copying look_at(msc_pass_ctx *pass, msc_func *f, int64_t n, const int64_t *message) {
+static copying start_copying(msc_pass_ctx *pass, msc_func *f, int64_t n, const int64_t *message) {
   msc_numbering num = msc_number(f->body);
   msc_arena *a = pass->scratch;
   copying z = {.pass = pass,
@@ -201,25 +202,25 @@ static copying look_at(msc_pass_ctx *pass, msc_func *f, int64_t n, const int64_t
     for (size_t i = 0; i < z.op[k]->num_out; i++) z.value[z.op[k]->out[i].id] = &z.op[k]->out[i];
   for (size_t r = 0; r < z.num_results; r++) {
     z.ties[r] = ties->list.v[r].i;
-    if (z.ties[r] >= 0 && !is_own(&z, (size_t)z.ties[r])) z.kept[z.ties[r]] = f->body->args[z.ties[r]];
+    if (z.ties[r] >= 0 && !is_argument_of_copy(&z, (size_t)z.ties[r])) z.kept[z.ties[r]] = f->body->args[z.ties[r]];
   }
   return z;
 }
 
 static bool copy_section(msc_pass_ctx *pass, msc_func *f, int64_t n, const int64_t *message) {
-  copying z = look_at(pass, f, n, message);
+  copying z = start_copying(pass, f, n, message);
   const msc_attr_value *names = msc_func_attr(f, "results");
   msc_op *ret = f->body->last;
   msc_value **result = msc_new_array(pass->scratch, msc_value *, z.num_results + 1);
   for (size_t r = 0; r < z.num_results; r++) result[r] = ret->in[r].value;
   msc_op_erase(ret);
-  find_varying(&z);
-  give_results(&z, result, names, 0);
+  mark_varying_values(&z);
+  add_results_of_copy(&z, result, names, 0);
   for (int64_t copy = 1; copy < n; copy++) {
     MSC_TRY(map_arguments(&z, copy));
     for (size_t k = 0; k < z.num_ops; k++)
-      if (is_copied(&z, z.op[k])) copy_op(&z, z.op[k], copy);
-    give_results(&z, result, names, copy);
+      if (depends_on_copy(&z, z.op[k])) copy_op_for(&z, z.op[k], copy);
+    add_results_of_copy(&z, result, names, copy);
   }
   write_results(&z);
   move_messages(&z);
@@ -233,12 +234,12 @@ static bool is_per_micro(const msc_func *f) {
   return program && !strcmp(program->s, "train") && msc_func_attr(f, "chunk");
 }
 
-/* Numbers of the copies' messages: after those that there are. */
+/* By message: the number of the first message of the copies; new numbers follow those in use. */
 static int64_t *number_messages(msc_pass_ctx *pass, const msc_module *m, int64_t n) {
   int64_t num = 0;
   for (const msc_func *f = m->first; f; f = f->next)
     for (const msc_op *op = f->body->first; op; op = op->next)
-      if (is_message(op) && msc_op_int(op, "message") >= num) num = msc_op_int(op, "message") + 1;
+      if (is_stage_message_op(op) && msc_op_int(op, "message") >= num) num = msc_op_int(op, "message") + 1;
   int64_t *number = msc_new_array(pass->scratch, int64_t, num + 1), next = num;
   for (const msc_func *f = m->first; f; f = f->next)
     for (const msc_op *op = f->body->first; op; op = op->next) {

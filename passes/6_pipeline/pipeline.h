@@ -1,4 +1,4 @@
-/* pipeline.h: what the passes of this folder share, and codegen reads: sections, and entries of lanes. */
+/* pipeline.h: sections and the entries of lanes: shared by the passes of this folder and read by codegen. */
 #ifndef MSC_PASSES_6_PIPELINE_H
 #define MSC_PASSES_6_PIPELINE_H
 
@@ -8,12 +8,13 @@
 typedef struct {
   msc_schedule_kind kind;
   int stages, chunks;
-  int *place;           /* stage of every virtual stage; its chunk there is how many before it that stage has */
+  /* stage of every virtual stage; its chunk there is the number of earlier virtual stages on that stage */
+  int *place;
   bool joined;          /* one stage: forward and backward of a micro-batch are one section */
   bool splits_backward; /* W is a section of its own */
 } msc_pipeline_shape;
 
-/* Sections: work per micro-batch as a schedule has it, and the update; forward and backward joined, "FB", are an F. */
+/* Kinds of sections: the works of a schedule, and the update. Forward and backward joined, "FB", count as F. */
 typedef enum {
   MSC_SECTION_F = MSC_FORWARD,
   MSC_SECTION_B = MSC_BACKWARD,
@@ -24,13 +25,13 @@ typedef enum {
 extern const char *const msc_section_names[MSC_NUM_SECTIONS];
 extern const char *const msc_slot_names[MSC_NUM_SLOTS]; /* in msc.class */
 
-msc_slot_class msc_slot_class_of(const char *name); /* one of them */
-/* The function of a program; the chunk of U does not count.  NULL: there is none. */
+msc_slot_class msc_slot_class_of(const char *name); /* name: one of msc_slot_names */
+/* The section of a program; NULL if there is none. The chunk is ignored for U. */
 msc_func *msc_find_section(const msc_module *m, const char *program, msc_section_kind kind, int64_t stage,
                            int64_t chunk);
 
-/* The numbers of an entry of `msc.lanes`, and their order; a slot is -1 where nothing of its class is
- * read or written. */
+/* The numbers of an entry of `msc.lanes`, in this order; a slot is -1 where the section reads and writes nothing of
+ * its class. */
 enum {
   MSC_LANE_SECTION,
   MSC_LANE_CHUNK,
@@ -39,7 +40,7 @@ enum {
   MSC_LANE_FIELDS = MSC_LANE_SLOTS + MSC_NUM_SLOTS
 };
 
-/* In `arena`. */
+/* The shape that the configuration asks for; `place` is allocated in `arena`. */
 msc_pipeline_shape msc_pipeline_shape_of(const msc_config *config, msc_arena *arena);
 int msc_chunk_of(const msc_pipeline_shape *s, int virtual_stage);
 

@@ -1,4 +1,4 @@
-/* sections.c: names of sections and of what lives between them; in: a module of sections, out: the one asked for. */
+/* sections.c: names of sections and slot classes, and finding a section in a module. */
 #include <string.h>
 
 #include "passes/6_pipeline/pipeline.h"

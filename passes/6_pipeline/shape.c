@@ -1,4 +1,4 @@
-/* shape.c: the configuration in; how many stages and sections the program is cut into, out. */
+/* shape.c: the number of stages and chunks, and the sections of the program, from the configuration. */
 #include "passes/6_pipeline/pipeline.h"
 
 msc_pipeline_shape msc_pipeline_shape_of(const msc_config *config, msc_arena *arena) {

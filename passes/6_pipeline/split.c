@@ -1,17 +1,16 @@
-/* split: func train whose micro-batches and stages are marked (`accumulate`, `stage`) -> one function per section; func
- * forward
- * -> one per stage.
+/* split: func train, whose micro-batches and stages are marked (`accumulate`, `stage`) -> one function per section;
+ * func forward -> one per virtual stage.
  *
- * A section is what runs in one piece: per virtual stage F, what the loss depends on; W, what only one parameter's
- * gradient depends on; B, the rest of the backward; or FB, all of them, where nothing comes between; and per stage U,
- * what runs once per step.  Attributes: `program` train or forward, `section` the letters, `stage` and, of F, B, W,
- * `chunk`.
+ * A section is what runs in one piece. A virtual stage has F, on which the loss depends; W, on which only the gradient
+ * of one parameter depends; and B, the rest of the backward; or FB, all of them, with one stage. A stage has U, which
+ * runs once per step. Attributes of a section: `program` (train or forward), `section` (the letters), `stage` and, of
+ * F, B, W, `chunk`.
  *
- * What one section makes and another of the same stage takes becomes an argument of both, tied in the first: role
- * `carried`, with `msc.class` FB, FW or BW telling from where to where it lives; role `sum` for sums over
- * micro-batches, which the first one sets and the others add to, `msc.loss` the loss's.  What another stage takes is
- * sent and received, as soon as it is there and as late as can be.  Constants, views and what no input of the step
- * enters are made again in each section. */
+ * A value that one section makes and another of the same stage reads becomes an argument of both, whose new value the
+ * first one makes: with role `carried`, and `msc.class` FB, FW or BW for its lifetime; or with role `sum` for sums over
+ * micro-batches, which the first micro-batch sets and the others add to (`msc.loss` marks that of the loss). A value
+ * for another stage is sent as soon as it is made and received as late as possible. Constants, views, and values that
+ * do not depend on the inputs of the step are computed again in each section. */
 #include <string.h>
 
 #include "passes/6_pipeline/pipeline.h"
@@ -23,7 +22,7 @@ typedef struct {
   int stage, chunk;
 } place;
 
-/* What an old value is in one of the new functions. */
+/* The value that stands for an old one in one of the new functions. */
 typedef struct local {
   const struct section *in;
   msc_value *value;
@@ -37,7 +36,7 @@ typedef struct tied {
   struct tied *next;
 } tied;
 
-/* What one section makes for later ones of its stage, and an argument that is it. */
+/* A value that a section makes for later sections of its stage. */
 typedef struct carried_value {
   msc_value *made;
   const char *name;
@@ -55,11 +54,11 @@ typedef struct carrier {
 typedef struct section {
   place at;
   msc_func *f;
-  msc_value **arg;   /* by old argument number */
+  msc_value **arg;   /* by number of the old argument */
   tied *first, **end; /* results, in order */
   carried_value *carried;
-  msc_value *is_first; /* "this is the first micro-batch", once a sum asked for it */
-  int64_t loss;      /* its number among the results; -1: none */
+  msc_value *is_first; /* the value "this is the first micro-batch", built for the first sum that needs it */
+  int64_t loss;      /* index of the loss among the results; -1: none */
   size_t num_results;
 } section;
 
@@ -69,11 +68,11 @@ typedef struct {
   const char *program;
   msc_pipeline_shape shape;
   int64_t count;      /* micro-batches */
-  const msc_op *loss; /* the sum of it, or NULL */
-  bool *per_micro;    /* by old value id: an input enters it */
+  const msc_op *loss; /* the op that sums the loss, or NULL */
+  bool *per_micro;    /* by old value id: depends on an input of the micro-batch */
   bool *per_step;     /* by old op id */
-  bool *remade;       /* by old op id: made again where it is needed */
-  msc_section_kind *kind; /* by old op id, of those that run per micro-batch */
+  bool *remade;       /* by old op id: computed again in every section that reads it */
+  msc_section_kind *kind; /* by old op id, for ops that run per micro-batch */
   local **locals;     /* by old value id */
   section **sections; /* [virtual stage or stage][kind] */
   carrier *carriers;
@@ -82,28 +81,28 @@ typedef struct {
 
 /* ---- where an op runs ---- */
 
-static msc_section_kind joined(const splitting *s, msc_section_kind k) {
+static msc_section_kind section_kind_of(const splitting *s, msc_section_kind k) {
   if (s->shape.joined) return MSC_SECTION_F;
   return k == MSC_SECTION_W && !s->shape.splits_backward ? MSC_SECTION_B : k;
 }
 
-static place place_of(const splitting *s, const msc_op *op) {
+static place section_place_of(const splitting *s, const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "stage");
   place p = {.stage = v ? s->shape.place[v->i] : 0, .chunk = v ? msc_chunk_of(&s->shape, (int)v->i) : 0};
-  /* a sum is whole in U */
-  p.kind = s->per_step[op->id] || op->kind == OP_accumulate ? MSC_SECTION_U : joined(s, s->kind[op->id]);
+  /* a sum is complete in U */
+  p.kind = s->per_step[op->id] || op->kind == OP_accumulate ? MSC_SECTION_U : section_kind_of(s, s->kind[op->id]);
   if (p.kind == MSC_SECTION_U) p.chunk = 0;
   return p;
 }
 
-static bool same_place(place a, place b) { return a.kind == b.kind && a.stage == b.stage && a.chunk == b.chunk; }
+static bool is_same_section(place a, place b) { return a.kind == b.kind && a.stage == b.stage && a.chunk == b.chunk; }
 
 static bool is_remade(const splitting *s, const msc_op *op) { return s->remade[op->id]; }
 
 /* ---- what depends on what ---- */
 
-/* What sums over micro-batches or updates enter runs once per step. */
-static void mark_steps(splitting *s) {
+/* Marks the ops that depend on sums over micro-batches or on updates: they run once per step. */
+static void mark_per_step_ops(splitting *s) {
   for (const msc_op *op = s->f->body->first; op; op = op->next) {
     bool step = msc_info(op)->flags & (MSC_UPDATE | MSC_TERMINATOR);
     for (size_t i = 0; i < op->num_in; i++) {
@@ -115,8 +114,8 @@ static void mark_steps(splitting *s) {
   }
 }
 
-/* A number made of arguments alone, as those that tell random draws apart; what it is made of was looked
- * at before it. */
+/* True if op makes a number from arguments only, as those that distinguish random draws. Its operands were visited
+ * before it. */
 static bool is_scalar_of_arguments(const splitting *s, const msc_op *op) {
   if (op->num_out != 1 || op->out[0].type->rank) return false;
   for (size_t i = 0; i < op->num_in; i++) {
@@ -126,8 +125,8 @@ static bool is_scalar_of_arguments(const splitting *s, const msc_op *op) {
   return true;
 }
 
-/* What costs nothing, or what no input of the micro-batch enters. */
-static void mark_remade(splitting *s) {
+/* Marks the ops that cost nothing or do not depend on the micro-batch: each section computes them itself. */
+static void mark_remade_ops(splitting *s) {
   for (const msc_op *op = s->f->body->first; op; op = op->next) {
     bool view = op->kind == OP_constant || op->kind == OP_iota || op->kind == OP_reshape || op->kind == OP_flatten,
          varies = false;
@@ -142,8 +141,9 @@ static bool in_other_stage(const msc_op *a, const msc_op *b) {
   return x && y && x->i != y->i;
 }
 
-/* Of the backward: what only one parameter's gradient depends on is W, the rest B. */
-static void mark_kinds(splitting *s) {
+/* Sets the kinds of the ops: F for the forward; in the backward W for ops on which the gradient of only one
+ * parameter depends, else B. */
+static void mark_section_kinds(splitting *s) {
   enum { NONE = -1, MANY = -2 };
   const bool *forward = msc_forward_ops(s->pass->scratch, s->f);
   int64_t *reach = msc_new_array(s->pass->scratch, int64_t, s->f->body->last->id + 1);
@@ -153,7 +153,7 @@ static void mark_kinds(splitting *s) {
       for (const msc_use *u = op->out[i].uses; u; u = u->next) {
         bool per_micro = !s->per_step[u->user->id] && u->user->kind != OP_accumulate;
         int64_t there = u->user->kind == OP_accumulate ? (int64_t)u->user->id : per_micro ? reach[u->user->id] : NONE;
-        if (per_micro && in_other_stage(op, u->user)) there = MANY; /* that stage waits for it */
+        if (per_micro && in_other_stage(op, u->user)) there = MANY; /* the other stage waits for the value */
         if (there != NONE) to = to == NONE || to == there ? there : MANY;
       }
     reach[op->id] = to;
@@ -163,7 +163,7 @@ static void mark_kinds(splitting *s) {
 
 /* ---- the new functions ---- */
 
-static section *section_at(splitting *s, place at) {
+static section *find_or_make_section(splitting *s, place at) {
   int row = at.kind == MSC_SECTION_U ? at.stage : at.chunk * s->shape.stages + at.stage;
   section **slot = &s->sections[row * MSC_NUM_SECTIONS + (int)at.kind];
   if (*slot) return *slot;
@@ -188,14 +188,14 @@ static section *section_at(splitting *s, place at) {
   return *slot = n;
 }
 
-static msc_value *new_arg(splitting *s, section *n, const msc_type *t, const char *name, msc_role role) {
+static msc_value *add_section_argument(splitting *s, section *n, const msc_type *t, const char *name, msc_role role) {
   msc_value *v = msc_add_arg(n->f->body, t, name);
   msc_arg_set(n->f, v->index, "msc.name", msc_str(s->pass->ctx, name));
   msc_arg_set(n->f, v->index, "msc.role", msc_str(s->pass->ctx, msc_role_name(role)));
   return v;
 }
 
-static msc_value *own_arg(splitting *s, section *n, uint32_t i) {
+static msc_value *function_argument_in(splitting *s, section *n, uint32_t i) {
   if (n->arg[i]) return n->arg[i];
   const msc_value *old = s->f->body->args[i];
   msc_value *v = msc_add_arg(n->f->body, old->type, old->name);
@@ -204,7 +204,7 @@ static msc_value *own_arg(splitting *s, section *n, uint32_t i) {
   return n->arg[i] = v;
 }
 
-static void give(splitting *s, section *n, msc_value *v, uint32_t arg, const char *name) {
+static void add_section_result(splitting *s, section *n, msc_value *v, uint32_t arg, const char *name) {
   tied *t = msc_new(s->pass->scratch, tied);
   *t = (tied){v, arg, name, NULL};
   *n->end = t;
@@ -212,70 +212,72 @@ static void give(splitting *s, section *n, msc_value *v, uint32_t arg, const cha
   n->num_results++;
 }
 
-static void note_local(splitting *s, const msc_value *old, const section *n, msc_value *v) {
+static void record_local(splitting *s, const msc_value *old, const section *n, msc_value *v) {
   local *l = msc_new(s->pass->scratch, local);
   *l = (local){n, v, s->locals[old->id]};
   s->locals[old->id] = l;
 }
 
-static msc_value *known(const splitting *s, const msc_value *old, const section *n) {
+static msc_value *find_local(const splitting *s, const msc_value *old, const section *n) {
   for (const local *l = s->locals[old->id]; l; l = l->next)
     if (l->in == n) return l->value;
   return NULL;
 }
 
-/* ---- values from elsewhere ---- */
+/* ---- values of other sections ---- */
 
-static msc_value *value_in(splitting *s, section *n, msc_value *old);
+static msc_value *value_in_section(splitting *s, section *n, msc_value *old);
 
-static msc_op *copy_op(splitting *s, section *n, const msc_op *op) {
+static msc_op *copy_op_into(splitting *s, section *n, const msc_op *op) {
   msc_value **in = msc_new_array(s->pass->scratch, msc_value *, op->num_in);
-  for (size_t i = 0; i < op->num_in; i++) in[i] = value_in(s, n, op->in[i].value);
+  for (size_t i = 0; i < op->num_in; i++) in[i] = value_in_section(s, n, op->in[i].value);
   msc_op *copy = msc_op_copy(n->f, op, in);
   msc_op_unset(copy, "stage");
   msc_append(n->f->body, copy);
-  for (size_t i = 0; i < op->num_out; i++) note_local(s, &op->out[i], n, &copy->out[i]);
+  for (size_t i = 0; i < op->num_out; i++) record_local(s, &op->out[i], n, &copy->out[i]);
   return copy;
 }
 
-static msc_slot_class class_of(msc_section_kind from, msc_section_kind to) {
+static msc_slot_class slot_class_between(msc_section_kind from, msc_section_kind to) {
   if (from != MSC_SECTION_F) return MSC_SLOT_BW;
   return to == MSC_SECTION_W ? MSC_SLOT_FW : MSC_SLOT_FB;
 }
 
-static msc_value *carried_arg(splitting *s, section *n, carried_value *c) {
-  msc_value *v = new_arg(s, n, c->made->type, c->name, MSC_ROLE_CARRIED);
+static msc_value *add_carried_argument(splitting *s, section *n, carried_value *c) {
+  msc_value *v = add_section_argument(s, n, c->made->type, c->name, MSC_ROLE_CARRIED);
   carrier *r = msc_new(s->pass->scratch, carrier);
   *r = (carrier){n->f, v->index, c, s->carriers};
   s->carriers = r;
   return v;
 }
 
-/* An argument of both sections, which the first one sets. */
-static msc_value *carried(splitting *s, section *from, section *to, msc_value *old) {
-  msc_value *made = value_in(s, from, old);
+/* Makes the value an argument of both sections; `from` sets it. */
+static msc_value *carry_between_sections(splitting *s, section *from, section *to, msc_value *old) {
+  msc_value *made = value_in_section(s, from, old);
   carried_value *c = from->carried;
   while (c && c->made != made) c = c->next;
   if (!c) {
     c = msc_new(s->pass->scratch, carried_value);
     *c = (carried_value){made, msc_arena_printf(s->pass->scratch, "%s.%" PRId64, s->program, s->next_carried++),
-                         class_of(from->at.kind, to->at.kind), from->carried};
+                         slot_class_between(from->at.kind, to->at.kind), from->carried};
     from->carried = c;
-    give(s, from, made, carried_arg(s, from, c)->index, c->name);
+    add_section_result(s, from, made, add_carried_argument(s, from, c)->index, c->name);
   }
-  if (c->class != MSC_SLOT_FW) c->class = class_of(from->at.kind, to->at.kind); /* the longest life wins */
-  return carried_arg(s, to, c);
+  /* a value read by several sections has the longest lifetime */
+  if (c->class != MSC_SLOT_FW) c->class = slot_class_between(from->at.kind, to->at.kind);
+  return add_carried_argument(s, to, c);
 }
 
-/* Only now is it known how long each lives. */
+/* Writes the slot classes, once all readers of carried values are known. */
 static void write_classes(const splitting *s) {
   for (const carrier *r = s->carriers; r; r = r->next)
     msc_arg_set(r->f, r->arg, "msc.class", msc_str(s->pass->ctx, msc_slot_names[r->of->class]));
 }
 
-/* From another stage: what the forward makes is received by the forward, and so on, and carried from there. */
-static msc_value *received(splitting *s, section *from, section *to, msc_value *old) {
-  msc_value *made = value_in(s, from, old);
+/* Sends a value from a section of one stage to a section of another: forward sends to forward, backward to backward;
+ * other sections of that stage get it carried from there. */
+static msc_value *receive_from_stage(splitting *s, section *from, section *to, msc_value *old) {
+  msc_value *made = value_in_section(s, from, old);
   msc_attr attrs[3] = {msc_named(s->pass->ctx, "message", msc_int(s->next_message++)),
                        msc_named(s->pass->ctx, "stage", msc_int(to->at.stage))};
   msc_builder sending = {.func = from->f,
@@ -292,22 +294,22 @@ static msc_value *received(splitting *s, section *from, section *to, msc_value *
   return op ? &op->out[0] : NULL;
 }
 
-static msc_value *from_elsewhere(splitting *s, section *n, msc_value *old) {
-  place made = place_of(s, old->def), here = n->at;
+static msc_value *bring_into_section(splitting *s, section *n, msc_value *old) {
+  place made = section_place_of(s, old->def), here = n->at;
   if (made.stage != here.stage || made.chunk != (here.kind == MSC_SECTION_U ? 0 : here.chunk)) {
     place enters = here;
     enters.kind = made.kind;
     if (enters.kind == MSC_SECTION_U) enters.chunk = 0;
-    if (same_place(enters, here)) return received(s, section_at(s, made), n, old);
+    if (is_same_section(enters, here)) return receive_from_stage(s, find_or_make_section(s, made), n, old);
     made = enters;
   }
-  return carried(s, section_at(s, made), n, old);
+  return carry_between_sections(s, find_or_make_section(s, made), n, old);
 }
 
-/* The sum over micro-batches, where the step uses it. */
-static msc_value *sum_in(splitting *s, section *n, const msc_op *op) {
+/* The sum over micro-batches as an argument of section n, divided by their number if it is a mean. */
+static msc_value *use_sum(splitting *s, section *n, const msc_op *op) {
   const char *name = msc_arena_printf(s->pass->scratch, "%s.sum%u", s->program, op->id);
-  msc_value *v = new_arg(s, n, op->out[0].type, name, MSC_ROLE_SUM);
+  msc_value *v = add_section_argument(s, n, op->out[0].type, name, MSC_ROLE_SUM);
   if (!msc_op_bool(op, "mean") || s->count == 1) return v;
   msc_builder b = {.func = n->f, .block = n->f->body, .loc = op->loc, .name = op->name};
   msc_value *factor = msc_build_scalar(&b, v->type->dtype, 1.0 / (double)s->count);
@@ -319,76 +321,78 @@ static msc_value *sum_in(splitting *s, section *n, const msc_op *op) {
   return mean;
 }
 
-static msc_value *value_in(splitting *s, section *n, msc_value *old) {
-  msc_value *v = known(s, old, n);
+static msc_value *value_in_section(splitting *s, section *n, msc_value *old) {
+  msc_value *v = find_local(s, old, n);
   if (v) return v;
-  if (!old->def) return own_arg(s, n, old->index);
-  if (is_remade(s, old->def)) return &copy_op(s, n, old->def)->out[old->index];
-  if (same_place(place_of(s, old->def), n->at)) v = sum_in(s, n, old->def);
-  else v = from_elsewhere(s, n, old);
-  if (v) note_local(s, old, n, v);
+  if (!old->def) return function_argument_in(s, n, old->index);
+  if (is_remade(s, old->def)) return &copy_op_into(s, n, old->def)->out[old->index];
+  if (is_same_section(section_place_of(s, old->def), n->at)) v = use_sum(s, n, old->def);
+  else v = bring_into_section(s, n, old);
+  if (v) record_local(s, old, n, v);
   return v;
 }
 
 /* ---- sums ---- */
 
-static msc_value *counter_in(splitting *s, section *n) {
+static msc_value *micro_argument_in(splitting *s, section *n) {
   for (uint32_t i = 0; i < s->f->body->num_args; i++)
-    if (msc_arg_role(s->f, i) == MSC_ROLE_MICRO) return own_arg(s, n, i);
+    if (msc_arg_role(s->f, i) == MSC_ROLE_MICRO) return function_argument_in(s, n, i);
   return NULL;
 }
 
-static msc_value *laid(splitting *s, msc_value *v, const msc_layout *l) {
+static msc_value *set_layout_of(splitting *s, msc_value *v, const msc_layout *l) {
   if (v) v->type = msc_type_with_layout(s->pass->ctx, v->type, l);
   return v;
 }
 
-static msc_value *is_first(splitting *s, section *n, msc_builder *b, bool has_layout) {
+static msc_value *build_first_test(splitting *s, section *n, msc_builder *b, bool has_layout) {
   if (n->is_first) return n->is_first;
   const msc_layout *whole = has_layout ? msc_layout_replicated(s->pass->ctx, 0) : NULL;
-  msc_value *number = counter_in(s, n), *zero = laid(s, msc_build_scalar(b, number->type->dtype, 0), whole);
+  msc_value *number = micro_argument_in(s, n),
+            *zero = set_layout_of(s, msc_build_scalar(b, number->type->dtype, 0), whole);
   msc_attr eq = msc_named(s->pass->ctx, "predicate", msc_str(s->pass->ctx, "eq"));
   msc_op *op = msc_build_with(b, OP_compare, 2, (msc_value *[]){number, zero}, 1, 1, &eq);
-  return n->is_first = op ? laid(s, &op->out[0], whole) : NULL;
+  return n->is_first = op ? set_layout_of(s, &op->out[0], whole) : NULL;
 }
 
-/* Where a value is added to its sum: where it is made, or, on a stage that has the sum of what another one makes, in
- * the last section of the micro-batch, which waits for no message that is not there. */
-static msc_value *summand(splitting *s, const msc_op *op, section **out_section) {
-  place made = place_of(s, op->in[0].value->def), sum = place_of(s, op);
-  *out_section = section_at(s, made);
-  if (made.stage == sum.stage) return value_in(s, *out_section, op->in[0].value);
+/* The operand of an accumulate, in the section that adds it to its sum: the section that makes it, or, if the sum
+ * belongs to another stage, the last section of that stage in the micro-batch, which never waits for a message that
+ * is not there. */
+static msc_value *find_summand(splitting *s, const msc_op *op, section **out_section) {
+  place made = section_place_of(s, op->in[0].value->def), sum = section_place_of(s, op);
+  *out_section = find_or_make_section(s, made);
+  if (made.stage == sum.stage) return value_in_section(s, *out_section, op->in[0].value);
   section *from = *out_section;
-  *out_section = section_at(s, (place){joined(s, MSC_SECTION_W), sum.stage, 0});
-  return received(s, from, *out_section, op->in[0].value);
+  *out_section = find_or_make_section(s, (place){section_kind_of(s, MSC_SECTION_W), sum.stage, 0});
+  return receive_from_stage(s, from, *out_section, op->in[0].value);
 }
 
-/* The first micro-batch sets the sum, the others add to it. */
+/* Adds a value to its sum: the first micro-batch sets the sum, the others add to it. */
 static bool add_to_sum(splitting *s, const msc_op *op) {
   section *n;
   const msc_type *t = op->out[0].type;
   const char *name = msc_arena_printf(s->pass->scratch, "%s.sum%u", s->program, op->id);
-  msc_value *x = summand(s, op, &n), *sum = new_arg(s, n, t, name, MSC_ROLE_SUM), *after = x;
+  msc_value *x = find_summand(s, op, &n), *sum = add_section_argument(s, n, t, name, MSC_ROLE_SUM), *after = x;
   msc_builder b = {.func = n->f, .block = n->f->body, .loc = op->loc, .name = op->name};
   if (s->count > 1) {
-    msc_value *first = is_first(s, n, &b, t->layout != NULL);
-    after = laid(s, msc_build(&b, OP_add, 2, (msc_value *[]){sum, x}), t->layout);
-    after = laid(s, msc_build(&b, OP_select, 3, (msc_value *[]){first, x, after}), t->layout);
+    msc_value *first = build_first_test(s, n, &b, t->layout != NULL);
+    after = set_layout_of(s, msc_build(&b, OP_add, 2, (msc_value *[]){sum, x}), t->layout);
+    after = set_layout_of(s, msc_build(&b, OP_select, 3, (msc_value *[]){first, x, after}), t->layout);
   }
   MSC_TRY(after);
   if (op == s->loss) msc_arg_set(n->f, sum->index, "msc.loss", msc_bool(true));
-  give(s, n, after, sum->index, name);
+  add_section_result(s, n, after, sum->index, name);
   return true;
 }
 
 /* ---- results ---- */
 
-/* The new value of an argument: in every section of the step whose stage has it. */
-static bool give_new_value(splitting *s, msc_value *v, uint32_t arg, const char *name) {
-  if (v->def && !is_remade(s, v->def) && !s->per_step[v->def->id]) { /* kept of each micro-batch */
-    section *n = section_at(s, place_of(s, v->def));
-    msc_value *made = value_in(s, n, v);
-    give(s, n, made, own_arg(s, n, arg)->index, name);
+/* Makes the new value of an argument a result of every U section whose stage uses the argument. */
+static bool add_new_argument_value(splitting *s, msc_value *v, uint32_t arg, const char *name) {
+  if (v->def && !is_remade(s, v->def) && !s->per_step[v->def->id]) { /* a new value in every micro-batch */
+    section *n = find_or_make_section(s, section_place_of(s, v->def));
+    msc_value *made = value_in_section(s, n, v);
+    add_section_result(s, n, made, function_argument_in(s, n, arg)->index, name);
     return true;
   }
   for (int i = 0; i < s->shape.stages; i++) {
@@ -396,15 +400,15 @@ static bool give_new_value(splitting *s, msc_value *v, uint32_t arg, const char 
     for (int k = 0; k < s->shape.chunks * s->shape.stages * MSC_NUM_SECTIONS && !has; k++)
       has = s->sections[k] && s->sections[k]->at.stage == i && s->sections[k]->arg[arg];
     if (!has) continue;
-    section *n = section_at(s, (place){MSC_SECTION_U, i, 0});
-    msc_value *made = value_in(s, n, v);
+    section *n = find_or_make_section(s, (place){MSC_SECTION_U, i, 0});
+    msc_value *made = value_in_section(s, n, v);
     MSC_TRY(made);
-    give(s, n, made, own_arg(s, n, arg)->index, name);
+    add_section_result(s, n, made, function_argument_in(s, n, arg)->index, name);
   }
   return true;
 }
 
-static bool give_results(splitting *s) {
+static bool add_results_of_function(splitting *s) {
   const msc_op *ret = s->f->body->last;
   const msc_attr_value *ties = msc_func_attr(s->f, "ties"), *names = msc_func_attr(s->f, "results"),
                        *loss = msc_func_attr(s->f, "loss");
@@ -414,33 +418,34 @@ static bool give_results(splitting *s) {
     const char *name =
         names && i < names->list.num ? names->list.v[i].s : msc_arena_printf(s->pass->scratch, "result%zu", i);
     if (tie >= 0) {
-      MSC_TRY(give_new_value(s, v, (uint32_t)tie, name));
+      MSC_TRY(add_new_argument_value(s, v, (uint32_t)tie, name));
       continue;
     }
-    place at = v->def && !is_remade(s, v->def) ? place_of(s, v->def) : (place){0};
+    place at = v->def && !is_remade(s, v->def) ? section_place_of(s, v->def) : (place){0};
     bool is_loss = loss && (size_t)loss->i == i;
-    /* rank 0 tells it, in its last section */
+    /* rank 0 reports the loss, in its last section */
     if (is_loss) at = (place){.kind = at.kind, .chunk = at.kind == MSC_SECTION_U ? 0 : s->shape.chunks - 1};
-    section *n = section_at(s, at);
-    msc_value *made = value_in(s, n, v);
+    section *n = find_or_make_section(s, at);
+    msc_value *made = value_in_section(s, n, v);
     MSC_TRY(made);
     if (is_loss) n->loss = (int64_t)n->num_results;
-    give(s, n, made, UINT32_MAX, name);
+    add_section_result(s, n, made, UINT32_MAX, name);
   }
   return true;
 }
 
-/* What nobody reads belongs to the program all the same: a parameter is kept and saved, an input may be given. */
-static void give_unread(splitting *s, int rows) {
+/* Gives arguments that no section reads to the first section: a parameter is still kept and saved, and an input may
+ * be given. */
+static void keep_unread_arguments(splitting *s, int rows) {
   for (uint32_t i = 0; i < s->f->body->num_args; i++) {
     msc_role role = msc_arg_role(s->f, i);
     bool has = role == MSC_ROLE_MICRO || (role > MSC_ROLE_MASK && strcmp(s->program, "train") != 0);
     for (int k = 0; k < rows * MSC_NUM_SECTIONS && !has; k++) has = s->sections[k] && s->sections[k]->arg[i];
-    if (!has) own_arg(s, section_at(s, (place){MSC_SECTION_F, 0, 0}), i);
+    if (!has) function_argument_in(s, find_or_make_section(s, (place){MSC_SECTION_F, 0, 0}), i);
   }
 }
 
-static void end_section(splitting *s, section *n) {
+static void write_section_results(splitting *s, section *n) {
   msc_context *ctx = s->pass->ctx;
   msc_arena *a = s->pass->scratch;
   msc_value **result = msc_new_array(a, msc_value *, n->num_results + 1);
@@ -476,19 +481,19 @@ static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int
   s.kind = msc_new_array(pass->scratch, msc_section_kind, n.num_ops);
   s.locals = msc_new_array(pass->scratch, local *, n.num_values);
   s.sections = msc_new_array(pass->scratch, section *, rows * MSC_NUM_SECTIONS);
-  mark_steps(&s);
-  mark_remade(&s);
-  if (!strcmp(program, "train")) mark_kinds(&s);
+  mark_per_step_ops(&s);
+  mark_remade_ops(&s);
+  if (!strcmp(program, "train")) mark_section_kinds(&s);
   for (msc_op *op = f->body->first; op->next; op = op->next) {
     if (is_remade(&s, op)) continue;
     if (op->kind == OP_accumulate) MSC_TRY(add_to_sum(&s, op));
-    else if (!copy_op(&s, section_at(&s, place_of(&s, op)), op)) return false;
+    else if (!copy_op_into(&s, find_or_make_section(&s, section_place_of(&s, op)), op)) return false;
   }
-  MSC_TRY(give_results(&s));
-  give_unread(&s, (int)rows);
+  MSC_TRY(add_results_of_function(&s));
+  keep_unread_arguments(&s, (int)rows);
   write_classes(&s);
   for (size_t i = 0; i < rows * MSC_NUM_SECTIONS; i++)
-    if (s.sections[i]) end_section(&s, s.sections[i]);
+    if (s.sections[i]) write_section_results(&s, s.sections[i]);
   *message = s.next_message;
   msc_func_remove(f);
   return true;
@@ -496,14 +501,14 @@ static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int
 
 /* ---- the mesh of all stages ---- */
 
-static const msc_type *on_all_stages(msc_context *ctx, const msc_mesh *mesh, const msc_type *t) {
+static const msc_type *type_on_stage_mesh(msc_context *ctx, const msc_mesh *mesh, const msc_type *t) {
   if (!t->layout) return t;
   msc_layout raw = *t->layout;
   for (int i = 0; i < raw.first[raw.rank] + raw.num_partial; i++) raw.sub[i].axis++;
   return msc_type_with_layout(ctx, t, msc_layout_of(ctx, mesh, &raw));
 }
 
-/* The stage becomes the mesh's first axis, along which nothing is cut. */
+/* Makes the stage the first axis of the mesh, along which nothing is cut. */
 static bool add_stage_axis(msc_pass_ctx *pass, msc_module *m, int stages) {
   const char *name = "stage";
   for (int i = 0; i < m->mesh.num_axes; i++)
@@ -516,9 +521,10 @@ static bool add_stage_axis(msc_pass_ctx *pass, msc_module *m, int stages) {
   m->mesh.axis[0] = (msc_axis){msc_intern(pass->ctx, name), stages};
   for (msc_func *f = m->first; f; f = f->next) {
     for (size_t i = 0; i < f->body->num_args; i++)
-      f->body->args[i]->type = on_all_stages(pass->ctx, &m->mesh, f->body->args[i]->type);
+      f->body->args[i]->type = type_on_stage_mesh(pass->ctx, &m->mesh, f->body->args[i]->type);
     for (msc_op *op = f->body->first; op; op = op->next) {
-      for (size_t i = 0; i < op->num_out; i++) op->out[i].type = on_all_stages(pass->ctx, &m->mesh, op->out[i].type);
+      for (size_t i = 0; i < op->num_out; i++)
+        op->out[i].type = type_on_stage_mesh(pass->ctx, &m->mesh, op->out[i].type);
       if (op->kind == OP_stage_recv) msc_op_set(op, "type", msc_type_attr(op->out[0].type));
     }
   }

@@ -1,17 +1,19 @@
-/* deadlock.c: lists in; channels, and the proof that no execution can block, or who waits for whom.
+/* deadlock.c: finds the channels of a schedule, and proves that no execution can block, or says which entries wait for
+ * each other.
  *
- * Nodes are entries and messages.  An entry waits for the one before it in its list, for its data and for a free buffer
- * to send from; a message waits for its sender, for the message before it in its channel and for a free buffer to be
- * received in: that of the message `depth` before it, which its receiver has run.  Every wait is for one certain node
- * (a marked graph), so if one execution ends all do, and they end if and only if the waits have no circle: it is enough
- * to run once, without times.  Slots are taken and given by one list, so that their order is a fact of the list. */
+ * Nodes are entries and messages. An entry waits for the entry before it in its list, for its data and for a free
+ * buffer to send from; a message waits for its sender, for the message before it in its channel and for a free buffer
+ * at the receiver: that of the message `depth` before it, which the receiver has read. Every wait is for one fixed node
+ * (a marked graph), so either every execution ends or none does, and they end if and only if the waits have no circle:
+ * it is enough to run once, without times. Slots are taken and released by one list, so their order is fixed by the
+ * list. */
 #include "passes/6_pipeline/schedule/schedule.h"
 
 #include <string.h>
 
 /* ---- channels ---- */
 
-/* Which channel carries what virtual stage k sends forward (to k + 1) and backward (to k - 1); -1: nothing is sent. */
+/* By virtual stage k: the channel of what it sends forward (to k + 1) and backward (to k - 1); -1: nothing is sent. */
 typedef struct {
   int *of[2];
 } routes;
@@ -24,7 +26,7 @@ static int neighbour(const msc_schedule *s, int k, bool backward) {
 static routes find_routes(msc_arena *scratch, msc_schedule *s, msc_channel *channel, int *out_num) {
   routes r;
   int num = 0, virtual_stages = s->stages * s->chunks;
-  /* channels of a sender */
+  /* linked lists of the channels of each sender */
   int *first = msc_new_array(scratch, int, 2 * s->stages), *next = msc_new_array(scratch, int, 2 * virtual_stages);
   for (int i = 0; i < 2 * s->stages; i++) first[i] = -1;
   for (int backward = 0; backward < 2; backward++) {
@@ -51,11 +53,11 @@ static routes find_routes(msc_arena *scratch, msc_schedule *s, msc_channel *chan
 typedef struct {
   int num_sent, num_received;
   const msc_entry **sender, **receiver;
-  int64_t hop; /* the longest */
+  int64_t hop; /* the longest hop */
 } traffic;
 
-static void add_entry(const msc_schedule *s, const routes *r, traffic *t, int stage, const msc_entry *e,
-                      const msc_section_cost *cost) {
+static void add_channel_entry(const msc_schedule *s, const routes *r, traffic *t, int stage, const msc_entry *e,
+                              const msc_section_cost *cost) {
   if (e->work == MSC_WEIGHT) return;
   bool backward = e->work == MSC_BACKWARD;
   int k = msc_virtual_stage(s, stage, e->chunk), from = neighbour(s, k, !backward), out = r->of[backward][k],
@@ -67,9 +69,10 @@ static void add_entry(const msc_schedule *s, const routes *r, traffic *t, int st
   if (hop > t[out].hop) t[out].hop = hop;
 }
 
-/* A message takes a buffer of its sender from the start of the entry that writes it until it has arrived, and one of
- * its receiver from when it is sent until the entry that reads it has ended. */
-static int depth_of(const traffic *t) {
+/* The buffers that a channel needs so that no message waits for one. A message occupies a buffer of its sender from
+ * the start of the entry that writes it until it has arrived, and a buffer of its receiver from when it is sent
+ * until the entry that reads it has ended. */
+static int channel_depth(const traffic *t) {
   int depth = 1, arrived = 0, read = 0;
   for (int n = 0; n < t->num_sent; n++) {
     while (arrived < n && t->sender[arrived]->end + t->hop <= t->sender[n]->start) arrived++;
@@ -89,15 +92,15 @@ void msc_schedule_channels(msc_arena *arena, msc_schedule *s, const msc_section_
     t[c].receiver = msc_new_array(arena, const msc_entry *, s->channel[c].num_messages);
   }
   for (int i = 0; i < s->stages; i++)
-    for (int n = 0; n < s->stage[i].num_entries; n++) add_entry(s, &r, t, i, &s->stage[i].entry[n], cost);
-  for (int c = 0; c < s->num_channels; c++) s->channel[c].depth = depth_of(&t[c]);
+    for (int n = 0; n < s->stage[i].num_entries; n++) add_channel_entry(s, &r, t, i, &s->stage[i].entry[n], cost);
+  for (int c = 0; c < s->num_channels; c++) s->channel[c].depth = channel_depth(&t[c]);
 }
 
 /* ---- the execution without times ---- */
 
 typedef struct {
   int sent, delivered, received;
-  int *tag; /* of every message: virtual stage * micro-batches + micro-batch of its sender */
+  int *tag; /* by message: virtual stage * micro-batches + micro-batch of its sender */
 } state;
 
 typedef struct {
@@ -106,9 +109,9 @@ typedef struct {
   const char *why;
   routes route;
   const msc_channel *channel;
-  state *state;     /* of every channel */
-  uint8_t *done;    /* of every virtual stage and micro-batch: bit w: work w */
-  int *at;          /* next entry of every stage */
+  state *state;     /* by channel */
+  uint8_t *done;    /* by virtual stage and micro-batch: bit w: work w is done */
+  int *at;          /* by stage: its next entry */
   int *awake, num_awake;
   bool *is_awake;
   uint32_t order;
@@ -116,23 +119,23 @@ typedef struct {
 
 static const char letter_of[] = "FBW";
 
-static const char *name_of(machine *m, int stage, const msc_entry *e) {
+static const char *describe_entry(machine *m, int stage, const msc_entry *e) {
   return msc_arena_printf(m->arena, "%c of micro-batch %d, chunk %d, on stage %d", letter_of[e->work], e->micro_batch,
                           e->chunk, stage);
 }
 
-static void wake(machine *m, int stage) {
+static void wake_stage(machine *m, int stage) {
   if (m->is_awake[stage]) return;
   m->is_awake[stage] = true;
   m->awake[m->num_awake++] = stage;
 }
 
-static void deliver(machine *m, int channel) {
+static void deliver_messages(machine *m, int channel) {
   state *c = &m->state[channel];
   while (c->delivered < c->sent && c->delivered - c->received < m->channel[channel].depth) {
     c->delivered++;
-    wake(m, m->channel[channel].from);
-    wake(m, m->channel[channel].to);
+    wake_stage(m, m->channel[channel].from);
+    wake_stage(m, m->channel[channel].to);
   }
 }
 
@@ -141,7 +144,7 @@ typedef struct {
   int from;         /* virtual stage of the data; -1: none */
 } need;
 
-static need need_of(const machine *m, int stage, const msc_entry *e) {
+static need find_needs(const machine *m, int stage, const msc_entry *e) {
   need n = {msc_virtual_stage(m->s, stage, e->chunk), -1, -1, -1};
   if (e->work == MSC_WEIGHT) return n;
   bool backward = e->work == MSC_BACKWARD;
@@ -151,72 +154,76 @@ static need need_of(const machine *m, int stage, const msc_entry *e) {
   return n;
 }
 
-static bool is_done(const machine *m, int k, int j, msc_work w) {
+static bool is_work_done(const machine *m, int k, int j, msc_work w) {
   return m->done[(int64_t)k * m->s->micro_batches + j] >> w & 1;
 }
 
-/* The stage that an entry waits for; -1: it can run; its own stage: what it needs comes later in its own list. */
-static int waits_for(const machine *m, int stage, const msc_entry *e) {
-  need n = need_of(m, stage, e);
-  if (e->work != MSC_FORWARD && !is_done(m, n.k, e->micro_batch, e->work - 1)) return stage;
-  if (n.from >= 0 && n.in < 0 && !is_done(m, n.from, e->micro_batch, e->work)) return stage;
+/* The stage that an entry waits for; -1: the entry can run; its own stage: what it needs comes later in its own
+ * list. */
+static int awaited_stage(const machine *m, int stage, const msc_entry *e) {
+  need n = find_needs(m, stage, e);
+  if (e->work != MSC_FORWARD && !is_work_done(m, n.k, e->micro_batch, e->work - 1)) return stage;
+  if (n.from >= 0 && n.in < 0 && !is_work_done(m, n.from, e->micro_batch, e->work)) return stage;
   if (n.in >= 0 && m->state[n.in].delivered <= m->state[n.in].received) return m->channel[n.in].from;
   if (n.out >= 0 && m->state[n.out].sent - m->state[n.out].delivered >= m->channel[n.out].depth)
     return m->channel[n.out].to;
   return -1;
 }
 
-static bool run_entry(machine *m, int stage, msc_entry *e) {
-  need n = need_of(m, stage, e);
+static bool run_schedule_entry(machine *m, int stage, msc_entry *e) {
+  need n = find_needs(m, stage, e);
   uint8_t *done = &m->done[(int64_t)n.k * m->s->micro_batches + e->micro_batch];
-  if (*done >> e->work & 1) return m->why = msc_arena_printf(m->arena, "%s comes twice", name_of(m, stage, e)), false;
+  if (*done >> e->work & 1)
+    return m->why = msc_arena_printf(m->arena, "%s comes twice", describe_entry(m, stage, e)), false;
   *done |= (uint8_t)(1 << e->work);
   e->order = m->order++;
   if (n.in >= 0) {
     state *c = &m->state[n.in];
     if (c->tag[c->received] != n.from * m->s->micro_batches + e->micro_batch)
       return m->why = msc_arena_printf(m->arena, "%s receives message %d of stage %d, which is not for it",
-                                       name_of(m, stage, e), c->received, m->channel[n.in].from),
+                                       describe_entry(m, stage, e), c->received, m->channel[n.in].from),
              false;
     c->received++;
-    deliver(m, n.in);
+    deliver_messages(m, n.in);
   }
   if (n.out >= 0) {
     state *c = &m->state[n.out];
     c->tag[c->sent++] = n.k * m->s->micro_batches + e->micro_batch;
-    deliver(m, n.out);
+    deliver_messages(m, n.out);
   }
   return true;
 }
 
-static bool run_stage(machine *m, int stage) {
+static bool run_stage_until_wait(machine *m, int stage) {
   msc_stage_list *l = &m->s->stage[stage];
   for (; m->at[stage] < l->num_entries; m->at[stage]++) {
-    if (waits_for(m, stage, &l->entry[m->at[stage]]) >= 0) return true;
-    if (!run_entry(m, stage, &l->entry[m->at[stage]])) return false;
+    if (awaited_stage(m, stage, &l->entry[m->at[stage]]) >= 0) return true;
+    if (!run_schedule_entry(m, stage, &l->entry[m->at[stage]])) return false;
   }
   return true;
 }
 
-/* From any stage that waits, along the waits, one comes to a circle: told from its least stage on. */
-static const char *circle(machine *m, int stage) {
+/* Describes a circle of waits: following the waits from any waiting stage leads to one. It is told from its lowest
+ * stage on. */
+static const char *describe_circle(machine *m, int stage) {
   int start = stage, at = stage;
   const char *text = NULL;
-  for (int i = 0; i < m->s->stages; i++) start = waits_for(m, start, &m->s->stage[start].entry[m->at[start]]);
-  for (at = stage = start; at = waits_for(m, at, &m->s->stage[at].entry[m->at[at]]), at != start;)
+  for (int i = 0; i < m->s->stages; i++)
+    start = awaited_stage(m, start, &m->s->stage[start].entry[m->at[start]]);
+  for (at = stage = start; at = awaited_stage(m, at, &m->s->stage[at].entry[m->at[at]]), at != start;)
     if (at < stage) stage = at;
   at = stage;
   do {
-    const char *name = name_of(m, at, &m->s->stage[at].entry[m->at[at]]);
+    const char *name = describe_entry(m, at, &m->s->stage[at].entry[m->at[at]]);
     text = text ? msc_arena_printf(m->arena, "%s, which waits for %s", text, name) : name;
-    at = waits_for(m, at, &m->s->stage[at].entry[m->at[at]]);
+    at = awaited_stage(m, at, &m->s->stage[at].entry[m->at[at]]);
   } while (at != stage);
   return msc_arena_printf(m->arena, "%s, which waits for the first", text);
 }
 
-/* ---- what a list alone shows ---- */
+/* ---- checks of single lists ---- */
 
-static bool check_list(machine *m, int stage) {
+static bool check_entry_list(machine *m, int stage) {
   msc_schedule *s = m->s;
   const msc_stage_list *l = &s->stage[stage];
   int works = msc_schedule_is_split(s->kind) ? 3 : 2, expected = works * s->chunks * s->micro_batches;
@@ -232,7 +239,8 @@ static bool check_list(machine *m, int stage) {
   return true;
 }
 
-/* holder[slot]: 1 + the (micro-batch, chunk) whose values are there; 0: free. */
+/* Checks that no slot is used while another micro-batch holds it. holder[slot]: 1 + the (micro-batch, chunk) whose
+ * values it has; 0: free. */
 static bool check_slots(machine *m, int stage, msc_slot_class class, int *holder) {
   static const msc_work takes[] = {MSC_FORWARD, MSC_FORWARD, MSC_BACKWARD},
                         gives[] = {MSC_BACKWARD, MSC_WEIGHT, MSC_WEIGHT};
@@ -245,16 +253,17 @@ static bool check_slots(machine *m, int stage, msc_slot_class class, int *holder
         (class == MSC_SLOT_FW && e->work == MSC_BACKWARD && slot < 0))
       continue;
     if (slot < 0 || slot >= l->num_slots[class] || holder[slot] != (e->work == takes[class] ? 0 : who))
-      return m->why = msc_arena_printf(m->arena, "%s finds slot %d in use by others", name_of(m, stage, e), slot),
+      return m->why =
+                 msc_arena_printf(m->arena, "%s finds slot %d in use by others", describe_entry(m, stage, e), slot),
              false;
     holder[slot] = e->work == gives[class] ? 0 : who;
   }
   return true;
 }
 
-static bool check_stage(machine *m, int stage) {
+static bool check_stage_list(machine *m, int stage) {
   int classes = msc_schedule_is_split(m->s->kind) ? MSC_NUM_SLOTS : 1;
-  MSC_TRY(check_list(m, stage));
+  MSC_TRY(check_entry_list(m, stage));
   for (int c = 0; c < classes; c++) {
     int num = m->s->stage[stage].num_slots[c];
     if (num < 0 || num > m->s->chunks * m->s->micro_batches)
@@ -265,7 +274,7 @@ static bool check_stage(machine *m, int stage) {
   return true;
 }
 
-static bool start(machine *m) {
+static bool start_machine(machine *m) {
   msc_schedule *s = m->s;
   msc_channel *found = msc_new_array(m->arena, msc_channel, 2 * s->stages * s->chunks);
   int num;
@@ -289,23 +298,23 @@ static bool start(machine *m) {
   return true;
 }
 
-static bool run_all(machine *m) {
-  for (int i = m->s->stages - 1; i >= 0; i--) wake(m, i);
+static bool run_all_stages(machine *m) {
+  for (int i = m->s->stages - 1; i >= 0; i--) wake_stage(m, i);
   while (m->num_awake) {
     int stage = m->awake[--m->num_awake];
     m->is_awake[stage] = false;
-    MSC_TRY(run_stage(m, stage));
+    MSC_TRY(run_stage_until_wait(m, stage));
   }
   for (int i = 0; i < m->s->stages; i++)
-    if (m->at[i] < m->s->stage[i].num_entries) return m->why = circle(m, i), false;
+    if (m->at[i] < m->s->stage[i].num_entries) return m->why = describe_circle(m, i), false;
   return true;
 }
 
 bool msc_schedule_check(msc_arena *arena, msc_schedule *s, const char **out_why) {
   machine m = {.arena = arena, .s = s};
   bool ok = true;
-  for (int i = 0; i < s->stages && ok; i++) ok = check_stage(&m, i);
-  ok = ok && start(&m) && run_all(&m);
+  for (int i = 0; i < s->stages && ok; i++) ok = check_stage_list(&m, i);
+  ok = ok && start_machine(&m) && run_all_stages(&m);
   *out_why = m.why;
   return ok;
 }

@@ -1,7 +1,7 @@
-/* one_f_one_b.c: the schedules that are a rule: gpipe, 1f1b, zb-h1, zb-h2.  Stage i of p, m micro-batches. */
+/* one_f_one_b.c: the schedules given by a rule: gpipe, 1f1b, zb-h1, zb-h2. Stage i of p, m micro-batches. */
 #include "passes/6_pipeline/schedule/order.h"
 
-static int least(int a, int b) { return a < b ? a : b; }
+static int smaller_count(int a, int b) { return a < b ? a : b; }
 
 bool order_gpipe(msc_orders *b) {
   for (int i = 0; i < b->o->stages; i++) {
@@ -11,11 +11,12 @@ bool order_gpipe(msc_orders *b) {
   return true;
 }
 
-/* p - i - 1 forwards, then F and B in turn: the last stage begins with B at once, so at most p - i are in flight. */
+/* Stage i: p - i - 1 forwards, then F and B in turn. The last stage begins with B at once, so at most p - i
+ * micro-batches are in flight. */
 bool order_1f1b(msc_orders *b) {
   int m = b->o->micro_batches;
   for (int i = 0; i < b->o->stages; i++) {
-    int ahead = least(b->o->stages - i - 1, m);
+    int ahead = smaller_count(b->o->stages - i - 1, m);
     for (int j = 0; j < ahead; j++) msc_order_put(b, i, MSC_FORWARD, 0);
     for (int j = 0; j < m; j++) {
       if (ahead + j < m) msc_order_put(b, i, MSC_FORWARD, 0);
@@ -25,25 +26,25 @@ bool order_1f1b(msc_orders *b) {
   return true;
 }
 
-/* `ahead` forwards, then B, W, F in turn, with W `late` micro-batches behind B. */
-static void put_split(msc_orders *b, int stage, int ahead, int late) {
+/* Appends `ahead` forwards, then B, W, F in turn, with W `late` micro-batches behind B. */
+static void append_split_list(msc_orders *b, int stage, int ahead, int late) {
   int m = b->o->micro_batches;
-  ahead = least(ahead, m);
+  ahead = smaller_count(ahead, m);
   for (int j = 0; j < ahead; j++) msc_order_put(b, stage, MSC_FORWARD, 0);
   for (int j = 0; j < m; j++) {
     msc_order_put(b, stage, MSC_BACKWARD, 0);
     if (j >= late) msc_order_put(b, stage, MSC_WEIGHT, 0);
     if (ahead + j < m) msc_order_put(b, stage, MSC_FORWARD, 0);
   }
-  for (int j = 0; j < least(late, m); j++) msc_order_put(b, stage, MSC_WEIGHT, 0);
+  for (int j = 0; j < smaller_count(late, m); j++) msc_order_put(b, stage, MSC_WEIGHT, 0);
 }
 
 bool order_zb_h1(msc_orders *b) {
-  for (int i = 0; i < b->o->stages; i++) put_split(b, i, b->o->stages - i, i);
+  for (int i = 0; i < b->o->stages; i++) append_split_list(b, i, b->o->stages - i, i);
   return true;
 }
 
 bool order_zb_h2(msc_orders *b) {
-  for (int i = 0; i < b->o->stages; i++) put_split(b, i, 2 * (b->o->stages - i) - 1, 2 * i);
+  for (int i = 0; i < b->o->stages; i++) append_split_list(b, i, 2 * (b->o->stages - i) - 1, 2 * i);
   return true;
 }

@@ -1,4 +1,4 @@
-/* order.h: what the generators of schedules share: the lists while they grow. */
+/* order.h: the lists that the generators of schedules append to. */
 #ifndef MSC_PASSES_6_PIPELINE_ORDER_H
 #define MSC_PASSES_6_PIPELINE_ORDER_H
 
@@ -7,13 +7,13 @@
 typedef struct {
   msc_context *ctx;
   msc_arena *scratch;
-  const msc_loc *loc;            /* of what asked for the schedule */
-  const msc_schedule_options *o; /* everything given: no NULL in it */
+  const msc_loc *loc;            /* where the schedule was asked for */
+  const msc_schedule_options *o; /* complete: no NULL in it */
   msc_schedule *s;               /* its lists have room for every entry */
-  int *next;                     /* of every stage, chunk and work: the micro-batch whose turn it is */
+  int *next;                     /* by stage, chunk and work: the next micro-batch */
 } msc_orders;
 
-/* The next micro-batch of this work goes to the end of the stage's list. */
+/* Appends the next micro-batch of this work to the list of the stage. */
 void msc_order_put(msc_orders *b, int stage, msc_work work, int chunk);
 /* Empties all lists. */
 void msc_order_clear(msc_orders *b);

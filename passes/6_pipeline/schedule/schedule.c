@@ -1,4 +1,4 @@
-/* schedule.c: from the kind of a schedule to lists that are timed, have slots and are proved not to block. */
+/* schedule.c: makes a schedule of a kind: lists with times and slots, proved not to block. */
 #include "passes/6_pipeline/schedule/schedule.h"
 
 #include <string.h>
@@ -29,27 +29,27 @@ bool msc_schedule_of_name(const char *name, msc_schedule_kind *out_kind) {
   return false;
 }
 
-static bool is_v(msc_schedule_kind kind, int chunks) { return kind == MSC_SCHEDULE_ZB_AUTO && chunks == 2; }
+static bool is_v_shaped(msc_schedule_kind kind, int chunks) { return kind == MSC_SCHEDULE_ZB_AUTO && chunks == 2; }
 
 void msc_schedule_place(msc_schedule_kind kind, int stages, int chunks, int *out_place) {
   for (int k = 0; k < stages * chunks; k++)
-    out_place[k] = is_v(kind, chunks) && k >= stages ? 2 * stages - 1 - k : k % stages;
+    out_place[k] = is_v_shaped(kind, chunks) && k >= stages ? 2 * stages - 1 - k : k % stages;
 }
 
 int msc_virtual_stage(const msc_schedule *s, int stage, int chunk) {
-  return is_v(s->kind, s->chunks) && chunk ? 2 * s->stages - 1 - stage : chunk * s->stages + stage;
+  return is_v_shaped(s->kind, s->chunks) && chunk ? 2 * s->stages - 1 - stage : chunk * s->stages + stage;
 }
 
 /* ---- lists ---- */
 
-static int *turn_of(msc_orders *b, int stage, msc_work work, int chunk) {
+static int *next_micro_batch(msc_orders *b, int stage, msc_work work, int chunk) {
   return &b->next[(stage * b->s->chunks + chunk) * MSC_NUM_WORKS + (int)work];
 }
 
 void msc_order_put(msc_orders *b, int stage, msc_work work, int chunk) {
   msc_stage_list *l = &b->s->stage[stage];
   l->entry[l->num_entries++] = (msc_entry){
-      .work = work, .chunk = chunk, .micro_batch = (*turn_of(b, stage, work, chunk))++, .slot = {-1, -1, -1}};
+      .work = work, .chunk = chunk, .micro_batch = (*next_micro_batch(b, stage, work, chunk))++, .slot = {-1, -1, -1}};
 }
 
 void msc_order_clear(msc_orders *b) {
@@ -59,7 +59,7 @@ void msc_order_clear(msc_orders *b) {
 
 /* ---- making ---- */
 
-static bool check_options(msc_context *ctx, const msc_loc *loc, const msc_schedule_options *o) {
+static bool check_schedule_options(msc_context *ctx, const msc_loc *loc, const msc_schedule_options *o) {
   if (o->stages < 1 || o->stages > MSC_MAX_STAGES)
     return msc_error(ctx, MSC_E_CONFIG, loc, "a pipeline has 1 to %d stages, not %d", MSC_MAX_STAGES, o->stages);
   if (o->micro_batches < 1)
@@ -78,8 +78,8 @@ static bool check_options(msc_context *ctx, const msc_loc *loc, const msc_schedu
   return true;
 }
 
-/* The same with everything given. */
-static msc_schedule_options completed(msc_arena *scratch, const msc_schedule_options *given) {
+/* Fills in costs, limits and nodes that the caller left out. */
+static msc_schedule_options fill_in_options(msc_arena *scratch, const msc_schedule_options *given) {
   msc_schedule_options o = *given;
   int num = o.stages * o.chunks;
   if (!o.cost) {
@@ -107,7 +107,7 @@ static void new_lists(msc_arena *arena, const msc_schedule_options *o, msc_sched
   for (int i = 0; i < o->stages; i++) s->stage[i].entry = msc_new_array(arena, msc_entry, per_stage);
 }
 
-static bool finish(msc_orders *b) {
+static bool complete_schedule(msc_orders *b) {
   const char *why;
   msc_schedule *s = b->s;
   if (!msc_schedule_time(b->scratch, s, b->o->cost))
@@ -120,12 +120,12 @@ static bool finish(msc_orders *b) {
 
 bool msc_schedule_make(msc_context *ctx, const msc_loc *loc, const msc_schedule_options *given,
                        msc_schedule *out_schedule) {
-  MSC_TRY(check_options(ctx, loc, given));
+  MSC_TRY(check_schedule_options(ctx, loc, given));
   msc_arena *scratch = msc_arena_new(ctx);
-  msc_schedule_options o = completed(scratch, given);
+  msc_schedule_options o = fill_in_options(scratch, given);
   new_lists(msc_context_arena(ctx), &o, out_schedule);
   msc_orders b = {ctx, scratch, loc, &o, out_schedule, msc_new_array(scratch, int, o.stages *o.chunks *MSC_NUM_WORKS)};
-  bool ok = kinds[o.kind].generator(&b) && finish(&b);
+  bool ok = kinds[o.kind].generator(&b) && complete_schedule(&b);
   msc_arena_free(scratch);
   return ok;
 }

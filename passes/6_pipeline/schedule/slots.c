@@ -1,15 +1,14 @@
-/* slots.c: lists in; which buffer of its class each entry uses, how many there are, and the bytes they stand for.  A
- * list runs in order, so the lifetimes of a class are intervals: the lowest free slot for each is a colouring with as
- * few as can be. */
+/* slots.c: assigns slots (buffers) to the entries of a schedule and counts the bytes. A list runs in order, so the
+ * lifetimes of a class are intervals: the lowest free slot for each is an interval coloring with the fewest slots. */
 #include "passes/6_pipeline/schedule/schedule.h"
 
-/* Free slots of one class as a heap: the least number on top. */
+/* The free slots of one class, as a heap with the lowest number on top. */
 typedef struct {
-  int num_free, num; /* free ones; all there are */
+  int num_free, num; /* free slots; all slots */
   int *free;
 } pool;
 
-static int take(pool *p) {
+static int take_lowest_slot(pool *p) {
   if (!p->num_free) return p->num++;
   int slot = p->free[0], last = p->free[--p->num_free], at = 0;
   for (int child; (child = 2 * at + 1) < p->num_free; at = child) {
@@ -21,13 +20,13 @@ static int take(pool *p) {
   return slot;
 }
 
-static void give(pool *p, int slot) {
+static void release_slot(pool *p, int slot) {
   int at = p->num_free++;
   for (; at && p->free[(at - 1) / 2] > slot; at = (at - 1) / 2) p->free[at] = p->free[(at - 1) / 2];
   p->free[at] = slot;
 }
 
-/* What each work does with the slots of each class. */
+/* By work: the classes whose slots it takes, uses and releases. */
 static const struct {
   bool takes[MSC_NUM_SLOTS], uses[MSC_NUM_SLOTS], gives[MSC_NUM_SLOTS];
 } of_work[MSC_NUM_WORKS] = {
@@ -36,16 +35,16 @@ static const struct {
   [MSC_WEIGHT] = {{false, false, false}, {false, true, true}, {false, true, true}},
 };
 
-static void color_stage(msc_schedule *s, int stage, pool *pools, int *slot_of) {
+static void assign_slots(msc_schedule *s, int stage, pool *pools, int *slot_of) {
   msc_stage_list *l = &s->stage[stage];
   int classes = msc_schedule_is_split(s->kind) ? MSC_NUM_SLOTS : 1;
   for (int i = 0; i < l->num_entries; i++) {
     msc_entry *e = &l->entry[i];
     int *held = &slot_of[((int64_t)e->chunk * s->micro_batches + e->micro_batch) * MSC_NUM_SLOTS];
     for (int c = 0; c < classes; c++) {
-      if (of_work[e->work].takes[c]) held[c] = take(&pools[c]);
+      if (of_work[e->work].takes[c]) held[c] = take_lowest_slot(&pools[c]);
       e->slot[c] = of_work[e->work].uses[c] ? held[c] : -1;
-      if (of_work[e->work].gives[c]) give(&pools[c], held[c]);
+      if (of_work[e->work].gives[c]) release_slot(&pools[c], held[c]);
     }
   }
   for (int c = 0; c < MSC_NUM_SLOTS; c++) {
@@ -54,7 +53,7 @@ static void color_stage(msc_schedule *s, int stage, pool *pools, int *slot_of) {
   }
 }
 
-static void count_stage(msc_schedule *s, int stage, const msc_section_cost *cost) {
+static void count_stage_memory(msc_schedule *s, int stage, const msc_section_cost *cost) {
   msc_stage_list *l = &s->stage[stage];
   bool split = msc_schedule_is_split(s->kind);
   int in_flight = 0;
@@ -78,7 +77,7 @@ void msc_schedule_slots(msc_arena *scratch, msc_schedule *s, const msc_section_c
   pool pools[MSC_NUM_SLOTS] = {0};
   for (int c = 0; c < MSC_NUM_SLOTS; c++) pools[c].free = msc_new_array(scratch, int, per_stage);
   for (int i = 0; i < s->stages; i++) {
-    color_stage(s, i, pools, slot_of);
-    count_stage(s, i, cost);
+    assign_slots(s, i, pools, slot_of);
+    count_stage_memory(s, i, cost);
   }
 }

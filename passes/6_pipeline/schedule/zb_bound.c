@@ -1,34 +1,36 @@
-/* zb_bound.c: a makespan that no order within the limits can beat.  A stage's work and what it must wait: for its first
- * B, with only F to run; for its last B, with only B and W to run; the bytes over time; and the way to a later stage
- * and back, with what that stage must do meanwhile. */
+/* zb_bound.c: a lower bound on the makespan of every order within the limits. It counts the work of a stage and its
+ * waits: for its first B, while only F can run; for its last B, while only B and W can run; the product of bytes and
+ * time; and the way to a later stage and back with the work which that stage must do meanwhile. */
 #include "passes/6_pipeline/schedule/zero_bubble.h"
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t smaller_time(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t larger_time(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* What is known of one stage. */
+/* Facts about one stage. */
 typedef struct {
   int64_t work;
-  /* from the end of its F of one micro-batch to the start of the B: down to the last stage and back */
+  /* from the end of F of one micro-batch to the start of its B: down to the last stage and back */
   int64_t gap;
-  int64_t in_flight; /* micro-batches that can be forward at once */
-  int64_t left;      /* W that can be left when the last B ends: before it one micro-batch is in flight */
-  int64_t before;    /* idle time before the first B: until then there are only F, as many as fit */
+  int64_t in_flight; /* micro-batches whose F can be done before their B */
+  int64_t left;      /* W that can be left when the last B ends: one micro-batch is in flight before it */
+  int64_t before;    /* idle time before the first B: until then only F can run, as many as fit */
   int64_t after;     /* idle time between the last F and its B */
 } facts;
 
-/* n in flight and q W left when the last F starts make at most n - 1 B and n - 1 + q W until its B. */
+/* Idle time between the last F and its B: with n micro-batches in flight and q W left when the last F starts, at
+ * most n - 1 B and n - 1 + q W can run in between. */
 static int64_t idle_after(const zb_problem *z, int i, const facts *f) {
   const msc_section_cost *c = &z->cost[i];
   int64_t fill = 0, m = z->micro_batches;
   for (int64_t n = 1; n <= f->in_flight; n++) {
-    int64_t left = c->kept_for_weight > 0 ? least(m - n, (z->limit[i] - n * c->kept) / c->kept_for_weight) : m - n;
-    fill = most(fill, (n - 1) * (c->backward + c->weight) + left * c->weight);
+    int64_t left =
+        c->kept_for_weight > 0 ? smaller_time(m - n, (z->limit[i] - n * c->kept) / c->kept_for_weight) : m - n;
+    fill = larger_time(fill, (n - 1) * (c->backward + c->weight) + left * c->weight);
   }
-  return most(0, f->gap - fill);
+  return larger_time(0, f->gap - fill);
 }
 
-static facts *find_facts(const zb_problem *z, msc_arena *scratch) {
+static facts *collect_facts(const zb_problem *z, msc_arena *scratch) {
   facts *all = msc_new_array(scratch, facts, z->stages);
   int64_t m = z->micro_batches;
   for (int i = z->stages - 1; i >= 0; i--) {
@@ -36,20 +38,21 @@ static facts *find_facts(const zb_problem *z, msc_arena *scratch) {
     facts *f = &all[i];
     f->work = m * (c->forward + c->backward + c->weight);
     f->gap = i < z->stages - 1 ? f[1].gap + c[1].forward + c[1].backward + 2 * c->hop : 0;
-    f->in_flight = c->kept > 0 ? least(m, z->limit[i] / c->kept) : m;
-    f->left = c->kept_for_weight > 0 ? least(m, 1 + (z->limit[i] - c->kept) / c->kept_for_weight) : m;
-    f->before = most(0, f->gap - (f->in_flight - 1) * c->forward);
+    f->in_flight = c->kept > 0 ? smaller_time(m, z->limit[i] / c->kept) : m;
+    f->left = c->kept_for_weight > 0 ? smaller_time(m, 1 + (z->limit[i] - c->kept) / c->kept_for_weight) : m;
+    f->before = larger_time(0, f->gap - (f->in_flight - 1) * c->forward);
     f->after = idle_after(z, i, f);
   }
   return all;
 }
 
-/* The two are apart when not all F fit before the first B. */
-static int64_t idle_of(const zb_problem *z, const facts *f) {
-  return f->in_flight < z->micro_batches ? f->before + f->after : most(f->before, f->after);
+/* The idle time of a stage. The waits before the first B and behind the last F are distinct if not all F fit before
+ * the first B. */
+static int64_t idle_time(const zb_problem *z, const facts *f) {
+  return f->in_flight < z->micro_batches ? f->before + f->after : larger_time(f->before, f->after);
 }
 
-/* Bytes times time that the micro-batches take at least. */
+/* The least makespan by bytes times time: the micro-batches need at least this area. */
 static int64_t bound_by_area(const zb_problem *z, int i, const facts *f) {
   const msc_section_cost *c = &z->cost[i];
   double area =
@@ -57,10 +60,10 @@ static int64_t bound_by_area(const zb_problem *z, int i, const facts *f) {
   return z->limit[i] > 0 ? (int64_t)(area * z->micro_batches / (double)z->limit[i] * (1 - 1e-12)) : 0;
 }
 
-/* A stage's first B starts when it has run n F and waited: no longer than the makespan leaves it, nor before that B
- * is done below. */
+/* Sets for every stage the number of F before its first B: the stage may not wait for that B longer than the
+ * makespan allows, nor can it start before that B is done on the next stage. */
 bool zb_warm_up(const zb_problem *z, int64_t makespan, int *out_warm_up) {
-  int64_t start = 0; /* of the first B, after the stage's own first F began */
+  int64_t start = 0; /* start of the first B, counted from the first F of the stage */
   for (int i = z->stages - 1; i >= 0; i--) {
     const msc_section_cost *c = &z->cost[i];
     int64_t num = 1, wait = makespan + z->spare[i];
@@ -68,13 +71,13 @@ bool zb_warm_up(const zb_problem *z, int64_t makespan, int *out_warm_up) {
     if (i < z->stages - 1) start += c->forward + c[1].backward + 2 * c->hop;
     if (start > wait + c->forward) num = c->forward > 0 ? (start - wait + c->forward - 1) / c->forward : INT64_MAX;
     if (num > z->micro_batches || (c->kept > 0 && num > z->limit[i] / c->kept)) return false;
-    start = most(start, num * c->forward);
+    start = larger_time(start, num * c->forward);
     out_warm_up[i] = (int)num;
   }
   return true;
 }
 
-/* The least makespan that leaves room for the warm-up. */
+/* The least makespan that leaves time for the warm-up. */
 static int64_t bound_by_warm_up(const zb_problem *z, int64_t low, int64_t longest_gap, int *warm_up) {
   if (zb_warm_up(z, low, warm_up)) return low;
   int64_t high = low + longest_gap + 1;
@@ -86,38 +89,39 @@ static int64_t bound_by_warm_up(const zb_problem *z, int64_t low, int64_t longes
   return high;
 }
 
-/* Stage i starts, stage k starts when the first F has come to it, ends its last B, and that B goes back to i, which has
- * one W left. */
+/* A bound by pairs of stages: stage i starts; stage k starts when the first F has reached it, ends its last B, and
+ * that B goes back to i, which has one W left. */
 static int64_t bound_by_pairs(const zb_problem *z, const facts *f) {
   int64_t bound = 0;
   for (int i = 0; i < z->stages; i++) {
     int64_t way = 0;
     for (int k = i + 1; k < z->stages; k++) {
       way += z->cost[k - 1].forward + z->cost[k - 1].backward + 2 * z->cost[k - 1].hop;
-      bound = most(bound, way + f[k].work + idle_of(z, &f[k]) - f[k].left * z->cost[k].weight + z->cost[i].weight);
+      bound =
+          larger_time(bound, way + f[k].work + idle_time(z, &f[k]) - f[k].left * z->cost[k].weight + z->cost[i].weight);
     }
   }
   return bound;
 }
 
-/* Two chunks: the work of the stages. */
+/* With two chunks the bound is the work of the stages. */
 static int64_t bound_of_v(const zb_problem *z) {
   int64_t bound = 0;
   for (int i = 0; i < z->stages; i++) {
     const msc_section_cost *down = &z->cost[i], *up = &z->cost[2 * z->stages - 1 - i];
-    bound = most(bound, z->micro_batches *
-                            (down->forward + down->backward + down->weight + up->forward + up->backward + up->weight));
+    bound = larger_time(bound, z->micro_batches * (down->forward + down->backward + down->weight + up->forward +
+                                                   up->backward + up->weight));
   }
   return bound;
 }
 
 int64_t zb_bound(zb_problem *z, msc_arena *scratch) {
   if (z->chunks > 1) return bound_of_v(z);
-  facts *f = find_facts(z, scratch);
+  facts *f = collect_facts(z, scratch);
   int64_t bound = bound_by_pairs(z, f);
   z->spare = msc_new_array(scratch, int64_t, z->stages);
   for (int i = 0; i < z->stages; i++) {
-    bound = most(bound, most(f[i].work + idle_of(z, &f[i]), bound_by_area(z, i, &f[i])));
+    bound = larger_time(bound, larger_time(f[i].work + idle_time(z, &f[i]), bound_by_area(z, i, &f[i])));
     z->spare[i] = -f[i].work - (f[i].in_flight < z->micro_batches ? f[i].after : 0);
   }
   return bound_by_warm_up(z, bound, f[0].gap, msc_new_array(scratch, int, z->stages));

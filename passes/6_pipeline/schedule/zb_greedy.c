@@ -1,26 +1,26 @@
-/* zb_greedy.c: list schedules of F, B and W under a memory limit, with one chunk per stage or with two in a V.  Always
- * the F or B of all stages that can start first is placed; W fill the gap before it, as many as fit, or as memory
- * demands.  What is a matter of taste is a knob; a sweep tries them all. */
+/* zb_greedy.c: list scheduling of F, B and W under a memory limit, with one chunk per stage or with two in a V. It
+ * always places the F or B, of all stages, that can start first; W fill the gap before it, as many as fit, or as
+ * memory demands. Open choices are knobs, and a sweep tries them all. */
 #include <string.h>
 
 #include "passes/6_pipeline/schedule/zero_bubble.h"
 
 typedef struct {
   bool forward_first;    /* F before B when both can start at once */
-  double overrun;        /* one more W than fit, if it fills this part of its length at least */
-  double overrun_worst;  /* the same where this stage would have the most idle time; 0: no difference */
-  const int *warm_up;    /* F of every stage before its first B */
-  int more;              /* and so many more in flight later */
+  double overrun;        /* places one more W than fits if the gap is at least this part of its length */
+  double overrun_worst;  /* overrun for a stage that would have the most idle time; 0: `overrun` */
+  const int *warm_up;    /* by stage: number of F before its first B */
+  int more;              /* micro-batches in flight beyond that later on */
 } knobs;
 
-/* A stage while it is being placed, and what it can do next. */
+/* A stage while it is being filled, and the work that it can do next. */
 typedef struct {
   int placed[ZB_CHUNKS][MSC_NUM_WORKS], length;
   int64_t free_at, first, idle, bytes;
-  bool is_known;         /* the rest holds */
+  bool is_known;         /* the following fields are valid */
   msc_work work;
   int chunk;
-  int num_weight;        /* W that must come before it, for its bytes */
+  int num_weight;        /* number of W that must run before it to free memory */
   int64_t start;         /* INT64_MAX: nothing can start */
 } line;
 
@@ -29,7 +29,7 @@ typedef struct {
   const knobs *knob;
   zb_plan *p;
   line *line;
-  /* of a tree over the stages: which of those below can start first; the leaves begin at num_leaves */
+  /* a tournament tree over the stages: which of those below a node can start first; the leaves begin at num_leaves */
   int *first;
   int num_leaves;
 } greedy;
@@ -41,25 +41,25 @@ static int64_t *backward_end(greedy *g, int k, int j) {
   return &g->z->backward_end[(int64_t)k * g->z->micro_batches + j];
 }
 
-static int64_t later(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t later_time(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Of virtual stage k, down the stages and up again. */
-static int stage_of(const zb_problem *z, int k) { return k < z->stages ? k : 2 * z->stages - 1 - k; }
+/* The stage of virtual stage k: down the stages, then up again. */
+static int stage_of_virtual(const zb_problem *z, int k) { return k < z->stages ? k : 2 * z->stages - 1 - k; }
 static int virtual_stage(const zb_problem *z, int stage, int chunk) {
   return chunk ? 2 * z->stages - 1 - stage : stage;
 }
 
 static int num_placed(const greedy *g, int k, msc_work w) {
-  return g->line[stage_of(g->z, k)].placed[k >= g->z->stages][w];
+  return g->line[stage_of_virtual(g->z, k)].placed[k >= g->z->stages][w];
 }
 
 static int64_t hop_between(const zb_problem *z, int k) {
-  return stage_of(z, k) == stage_of(z, k + 1) ? 0 : z->cost[k].hop;
+  return stage_of_virtual(z, k) == stage_of_virtual(z, k + 1) ? 0 : z->cost[k].hop;
 }
 
 /* ---- W ---- */
 
-/* W that could run now. */
+/* By chunk: W that could run now. */
 typedef struct {
   int left[ZB_CHUNKS];
 } pending;
@@ -70,20 +70,20 @@ static pending pending_of(const line *l) {
   return p;
 }
 
-/* Takes the next W, one of the chunk with the most; its virtual stage, or -1. */
-static int take_weight(const zb_problem *z, int stage, pending *p) {
+/* Takes the next W, from the chunk that has most; returns its virtual stage, or -1. */
+static int take_next_weight(const zb_problem *z, int stage, pending *p) {
   int c = p->left[1] > p->left[0];
   if (!p->left[c]) return -1;
   p->left[c]--;
   return virtual_stage(z, stage, c);
 }
 
-/* How many W make room for so many bytes, and how long they take; -1: there are not enough. */
-static int weights_for(greedy *g, int i, int64_t bytes, int64_t *out_length) {
+/* The number of W that free so many bytes, and their time; -1: there are not enough. */
+static int num_weights_for_bytes(greedy *g, int i, int64_t bytes, int64_t *out_length) {
   pending p = pending_of(&g->line[i]);
   int num = 0;
   for (*out_length = 0; bytes > 0; num++) {
-    int k = take_weight(g->z, i, &p);
+    int k = take_next_weight(g->z, i, &p);
     if (k < 0) return -1;
     bytes -= g->z->cost[k].kept_for_weight;
     *out_length += g->z->cost[k].weight;
@@ -91,25 +91,26 @@ static int weights_for(greedy *g, int i, int64_t bytes, int64_t *out_length) {
   return num;
 }
 
-/* How many W to run before the next entry of this stage. */
-static int weights_before(greedy *g, int i) {
+/* The number of W to run before the next entry of this stage. */
+static int num_weights_before(greedy *g, int i) {
   const line *l = &g->line[i];
   pending p = pending_of(l);
   int num = 0, k;
   int64_t at = l->free_at, worst = 0;
-  for (; (k = take_weight(g->z, i, &p)) >= 0 && (num < l->num_weight || at + g->z->cost[k].weight <= l->start); num++)
+  for (; (k = take_next_weight(g->z, i, &p)) >= 0 && (num < l->num_weight || at + g->z->cost[k].weight <= l->start);
+       num++)
     at += g->z->cost[k].weight;
   if (l->first < 0 || k < 0 || l->start <= at) return num;
   double share = g->knob->overrun;
-  for (int n = 0; g->knob->overrun_worst > 0 && n < g->z->stages; n++) worst = later(worst, g->line[n].idle);
+  for (int n = 0; g->knob->overrun_worst > 0 && n < g->z->stages; n++) worst = later_time(worst, g->line[n].idle);
   if (g->knob->overrun_worst > 0 && l->idle + l->start - at >= worst) share = g->knob->overrun_worst;
   return num + ((double)(l->start - at) >= share * (double)g->z->cost[k].weight);
 }
 
 /* ---- F and B ---- */
 
-/* When F can start, after the W that make room for it; INT64_MAX: not now.  F of the way down leaves room for one of
- * the way up: then the oldest micro-batch can always go on. */
+/* When F can start, after the W that free memory for it; INT64_MAX: not now. F of the way down leaves room for one
+ * of the way up, so that the oldest micro-batch can always go on. */
 static int64_t start_of_forward(greedy *g, int i, int chunk, int *out_num_weight) {
   const line *l = &g->line[i];
   const zb_problem *z = g->z;
@@ -117,20 +118,21 @@ static int64_t start_of_forward(greedy *g, int i, int chunk, int *out_num_weight
   int64_t length, room = z->cost[k].kept + (z->chunks > 1 && !chunk ? z->cost[virtual_stage(z, i, 1)].kept : 0);
   if (j == z->micro_batches || (k && num_placed(g, k - 1, MSC_FORWARD) <= j)) return INT64_MAX;
   if (!chunk && j - back >= g->knob->warm_up[i] + (back ? g->knob->more : 0)) return INT64_MAX;
-  *out_num_weight = weights_for(g, i, l->bytes + room - z->limit[i], &length);
+  *out_num_weight = num_weights_for_bytes(g, i, l->bytes + room - z->limit[i], &length);
   if (*out_num_weight < 0) return INT64_MAX;
-  return later(k ? *forward_end(g, k - 1, j) + hop_between(z, k - 1) : 0, l->free_at + length);
+  return later_time(k ? *forward_end(g, k - 1, j) + hop_between(z, k - 1) : 0, l->free_at + length);
 }
 
 static int64_t start_of_backward(greedy *g, int i, int chunk) {
   const line *l = &g->line[i];
   int k = virtual_stage(g->z, i, chunk), j = l->placed[chunk][MSC_BACKWARD], last = g->z->stages * g->z->chunks - 1;
   if (l->placed[chunk][MSC_FORWARD] <= j || (k < last && num_placed(g, k + 1, MSC_BACKWARD) <= j)) return INT64_MAX;
-  return later(k < last ? *backward_end(g, k + 1, j) + hop_between(g->z, k) : 0, l->free_at);
+  return later_time(k < last ? *backward_end(g, k + 1, j) + hop_between(g->z, k) : 0, l->free_at);
 }
 
-/* The first to start; of those that can start at once the one that is nearer to the end of its micro-batch. */
-static void look(greedy *g, int i) {
+/* Finds the next work of a stage: the first that can start; of equal ones that which is nearer to the end of its
+ * micro-batch. Updates the tree. */
+static void update_next_work(greedy *g, int i) {
   line *l = &g->line[i];
   l->start = INT64_MAX;
   for (int n = 0; n < 2 * g->z->chunks; n++) {
@@ -147,7 +149,7 @@ static void look(greedy *g, int i) {
   }
 }
 
-static void put(greedy *g, int i, msc_work w, int chunk) {
+static void append_work(greedy *g, int i, msc_work w, int chunk) {
   line *l = &g->line[i];
   const msc_section_cost *c = &g->z->cost[virtual_stage(g->z, i, chunk)];
   int64_t change[] = {c->kept, c->kept_for_weight - c->kept, -c->kept_for_weight},
@@ -158,42 +160,42 @@ static void put(greedy *g, int i, msc_work w, int chunk) {
   l->free_at += length[w];
 }
 
-static void put_weights(greedy *g, int i, int num) {
+static void append_weights(greedy *g, int i, int num) {
   pending p = pending_of(&g->line[i]);
-  for (int k; num && (k = take_weight(g->z, i, &p)) >= 0; num--) put(g, i, MSC_WEIGHT, k >= g->z->stages);
+  for (int k; num && (k = take_next_weight(g->z, i, &p)) >= 0; num--) append_work(g, i, MSC_WEIGHT, k >= g->z->stages);
 }
 
-static void place(greedy *g, int i) {
+static void place_next_work(greedy *g, int i) {
   line *l = &g->line[i];
-  put_weights(g, i, weights_before(g, i));
-  int64_t start = later(l->start, l->free_at);
+  append_weights(g, i, num_weights_before(g, i));
+  int64_t start = later_time(l->start, l->free_at);
   if (l->first < 0) l->first = start;
   else l->idle += start - l->free_at;
   l->free_at = start;
   int j = l->placed[l->chunk][l->work], k = virtual_stage(g->z, i, l->chunk);
   msc_work work = l->work;
-  put(g, i, work, l->chunk);
+  append_work(g, i, work, l->chunk);
   *(work == MSC_FORWARD ? forward_end(g, k, j) : backward_end(g, k, j)) = l->free_at;
-  for (int n = i ? i - 1 : 0; n <= i + 1 && n < g->z->stages; n++) look(g, n);
+  for (int n = i ? i - 1 : 0; n <= i + 1 && n < g->z->stages; n++) update_next_work(g, n);
 }
 
-/* One list schedule; false when it gets stuck, or when the search is over. */
+/* Makes one list schedule; false if it gets stuck or the search is over. */
 static bool run_greedy(greedy *g, const zb_plan *best) {
   zb_problem *z = g->z;
   int64_t num = 2 * (int64_t)z->stages * z->chunks * z->micro_batches;
   memset(g->line, 0, sizeof *g->line * (size_t)z->stages);
   for (int i = 0; i < z->stages; i++) g->line[i].first = -1, g->line[i].start = INT64_MAX;
-  for (int i = 0; i < z->stages; i++) look(g, i);
+  for (int i = 0; i < z->stages; i++) update_next_work(g, i);
   z->budget -= (int64_t)z->stages * z->length;
   for (int64_t n = 0; n < num; n++) {
     if (g->line[g->first[1]].start == INT64_MAX || (n % 65536 == 65535 && zb_is_over(z, best))) return false;
-    place(g, g->first[1]);
+    place_next_work(g, g->first[1]);
   }
   g->p->makespan = 0;
   for (int i = 0; i < z->stages; i++) {
     line *l = &g->line[i];
-    put_weights(g, i, z->length);
-    g->p->makespan = later(g->p->makespan, l->free_at - l->first);
+    append_weights(g, i, z->length);
+    g->p->makespan = later_time(g->p->makespan, l->free_at - l->first);
   }
   return true;
 }
@@ -211,7 +213,7 @@ static greedy new_greedy(zb_problem *z, msc_arena *scratch, const knobs *k, zb_p
 
 enum { NUM_WARM_UPS = 20, NUM_MORE = 4, NUM_FILLS = 32, NUM_TESTED = 3 };
 
-/* Different warm-ups: those that a makespan needs, from the bound on, and straight lines. */
+/* Lists different warm-ups: those that makespans from the bound on need, and straight lines. */
 static int find_warm_ups(const zb_problem *z, int *warm_up) {
   static const double slopes[] = {1, 1.25, 1.5, 1.75, 2, 2.5, 1e9};
   int num = 0, n = z->stages;
@@ -233,7 +235,7 @@ static int find_warm_ups(const zb_problem *z, int *warm_up) {
   return num;
 }
 
-/* How W fill gaps: the first three tell much about all. */
+/* Sets how W fill gaps; the first three settings are a good sample of all. */
 static void set_fill(knobs *k, int n) {
   static const double overruns[] = {0.01, 1.0, 0.5, 0.2, 0.8, 0.35, 0.65, 9}, worsts[] = {0, 0.01, 0.5, 9};
   k->overrun = overruns[n % 8];
@@ -246,7 +248,7 @@ typedef struct {
 } trial;
 
 /* Keeps the best trials, best first. */
-static void keep(trial *kept, int *num, trial t) {
+static void keep_trial(trial *kept, int *num, trial t) {
   int at = *num;
   while (at && kept[at - 1].makespan > t.makespan) at--;
   if (at == ZB_SEEDS) return;
@@ -255,7 +257,7 @@ static void keep(trial *kept, int *num, trial t) {
   kept[at] = t;
 }
 
-static int64_t attempt(greedy *g, zb_plan *best) {
+static int64_t try_knobs(greedy *g, zb_plan *best) {
   if (!run_greedy(g, best)) return INT64_MAX;
   if (g->p->makespan < best->makespan) zb_copy(g->z, best, g->p);
   return g->p->makespan;
@@ -275,17 +277,17 @@ void zb_sweep(zb_problem *z, msc_arena *scratch, zb_plan *best, zb_plan *p) {
     for (int fill = 0; fill < NUM_TESTED; fill++) {
       if (zb_is_over(z, best)) return;
       set_fill(&k, fill);
-      int64_t makespan = attempt(&g, best);
+      int64_t makespan = try_knobs(&g, best);
       if (makespan < t.makespan) t = (trial){k, makespan};
     }
-    keep(kept, &num_kept, t);
+    keep_trial(kept, &num_kept, t);
   }
   for (int n = 0; n < num_kept * (NUM_FILLS - NUM_TESTED); n++) {
     if (zb_is_over(z, best)) return;
     trial *t = &kept[n / (NUM_FILLS - NUM_TESTED)];
     k = t->knob;
     set_fill(&k, NUM_TESTED + n % (NUM_FILLS - NUM_TESTED));
-    int64_t makespan = attempt(&g, best);
+    int64_t makespan = try_knobs(&g, best);
     if (makespan < t->makespan) *t = (trial){k, makespan};
   }
   for (int n = 0; n < num_kept; n++) {

@@ -1,42 +1,42 @@
-/* zb_improve.c: orders in, a better one out.  A move takes one work elsewhere within its stage's string: anywhere, or
- * on the chain of waits that ends at an idle gap, a work earlier or a W into the gap.  First down from several list
- * schedules, then annealing.
+/* zb_improve.c: improves orders by local search. A move takes one work to another position in the string of its stage:
+ * any position, or, on the chain of waits that ends at an idle gap, a work earlier or a W into the gap. First descent
+ * from several list schedules, then annealing.
  *
- * Only what starts after the move is timed again, and only until a stage has waited so long that it
- * cannot get better. */
+ * Only works that start after the move are timed again, and only until a stage has waited so long that the order cannot
+ * be better. */
 #include <math.h>
 #include <string.h>
 
 
 #include "passes/6_pipeline/schedule/zero_bubble.h"
 
-/* The current order with its times; `next_start` and the ends in `next_end` are those of the order being tried. */
+/* The current order with its times; `next_start` and `next_end` are those of the order being tried. */
 typedef struct {
   zb_problem *z;
   zb_plan *p;
-  int64_t *end[2], *next_end[2];    /* of F and B of every stage and micro-batch */
-  int64_t *start, *next_start;      /* of every stage and place in its string */
-  int *done;                        /* of every stage and place: F and B before it, two numbers */
-  int *from, *at, *forward, *backward; /* of every stage, while trying: where it began, where it is, F and B done */
-  int64_t *span, *next_span;        /* of every stage, of the current order and the one tried */
-  int64_t *free_at, *rest;          /* of every stage: time, work left */
+  int64_t *end[2], *next_end[2];    /* by work (F, B), stage and micro-batch */
+  int64_t *start, *next_start;      /* by stage and index in its string */
+  int *done;                        /* by stage and index: numbers of F and of B before it */
+  int *from, *at, *forward, *backward; /* by stage, while trying: first index retimed, current index, F and B done */
+  int64_t *span, *next_span;        /* by stage: span in the current order and in the one tried */
+  int64_t *free_at, *rest;          /* by stage: current time, work left */
   int *waiting, num_waiting;
   bool *is_waiting;
   uint64_t random;
-  double energy, limit;             /* of the current order; the most that a change may make of it */
+  double energy, limit;             /* energy of the current order; the most that a change may make it */
 } improver;
 
-static const double SPREAD = 0.2;      /* of the mean idle time in the energy, beside the makespan */
-static const double HOT = 0.1, COLD = 0.001; /* parts of a work's length by which an order may get worse */
-/* entries looked at without a gain before a round ends; rounds in vain, each half as long again */
+static const double SPREAD = 0.2;      /* weight of the mean idle time in the energy, beside the makespan */
+static const double HOT = 0.1, COLD = 0.001; /* temperatures, as parts of the length of a work */
+/* entries visited without a gain before a round ends; rounds without a gain, each half as long again */
 enum { ROUND = 400000, PATIENCE = 8 };
 
-static uint32_t draw(improver *x, uint32_t below) {
+static uint32_t draw_below(improver *x, uint32_t below) {
   x->random ^= x->random << 13, x->random ^= x->random >> 7, x->random ^= x->random << 17;
   return (uint32_t)((x->random >> 32) % below);
 }
 
-static int64_t length_of(const improver *x, int i, int work) {
+static int64_t time_of_work(const improver *x, int i, int work) {
   const msc_section_cost *c = &x->z->cost[i];
   return work == MSC_FORWARD ? c->forward : work == MSC_BACKWARD ? c->backward : c->weight;
 }
@@ -44,19 +44,19 @@ static int64_t length_of(const improver *x, int i, int work) {
 static int64_t *start_at(const improver *x, int i, int at) { return &x->start[(int64_t)i * x->z->length + at]; }
 static int *done_at(const improver *x, int i, int at) { return &x->done[2 * ((int64_t)i * (x->z->length + 1) + at)]; }
 static int64_t end_at(const improver *x, int i, int at) {
-  return at < 0 ? 0 : *start_at(x, i, at) + length_of(x, i, zb_string(x->z, x->p, i)[at]);
+  return at < 0 ? 0 : *start_at(x, i, at) + time_of_work(x, i, zb_string(x->z, x->p, i)[at]);
 }
 
 /* ---- trying ---- */
 
-static void wake(improver *x, int i) {
+static void mark_waiting(improver *x, int i) {
   if (x->is_waiting[i]) return;
   x->is_waiting[i] = true;
   x->waiting[x->num_waiting++] = i;
 }
 
-/* Runs stage i until its data is missing; false when its span alone exceeds the limit. */
-static bool run_stage(improver *x, int i) {
+/* Times stage i until its data is missing; false if its span alone exceeds the limit. */
+static bool retime_stage(improver *x, int i) {
   const zb_problem *z = x->z;
   const msc_section_cost *c = &z->cost[i];
   const uint8_t *work = zb_string(z, x->p, i);
@@ -85,14 +85,14 @@ static bool run_stage(improver *x, int i) {
     if (work[at] == MSC_FORWARD) fe[f++] = t;
     else if (work[at] == MSC_BACKWARD) be[b++] = t;
   }
-  if (f > x->forward[i] && i < last) wake(x, i + 1);
-  if (b > x->backward[i] && i) wake(x, i - 1);
+  if (f > x->forward[i] && i < last) mark_waiting(x, i + 1);
+  if (b > x->backward[i] && i) mark_waiting(x, i - 1);
   x->at[i] = at, x->forward[i] = f, x->backward[i] = b, x->free_at[i] = t, x->rest[i] = rest;
   return true;
 }
 
-/* The first place of stage i whose work starts at `time` or later, at most `most`. */
-static int place_at(const improver *x, int i, int64_t time, int most) {
+/* The first index of stage i, at most `most`, whose work starts at `time` or later. */
+static int first_index_from(const improver *x, int i, int64_t time, int most) {
   int low = 0, high = most;
   while (low < high) {
     int mid = (low + high) / 2;
@@ -102,21 +102,21 @@ static int place_at(const improver *x, int i, int64_t time, int most) {
   return low;
 }
 
-/* Puts every stage where it was at `time`; stage `moved` at `lowest` at the latest. */
+/* Rewinds every stage to `time`; stage `moved` to index `lowest` at the latest. */
 static void rewind_to(improver *x, int64_t time, int moved, int lowest) {
   const zb_problem *z = x->z;
   for (int i = 0; i < z->stages; i++) {
     const msc_section_cost *c = &z->cost[i];
-    int at = place_at(x, i, time, i == moved ? lowest : z->length), f = done_at(x, i, at)[0], b = done_at(x, i, at)[1],
-        m = z->micro_batches;
+    int at = first_index_from(x, i, time, i == moved ? lowest : z->length), f = done_at(x, i, at)[0],
+        b = done_at(x, i, at)[1], m = z->micro_batches;
     x->from[i] = x->at[i] = at, x->forward[i] = f, x->backward[i] = b;
     x->free_at[i] = end_at(x, i, at - 1);
     x->rest[i] = (m - f) * c->forward + (m - b) * c->backward + (m - (at - f - b)) * c->weight;
   }
 }
 
-/* Takes over what was tried, or makes the tried times the current ones again. */
-static void settle(improver *x, bool is_kept) {
+/* Takes over the times of the tried order, or restores those of the current one. */
+static void commit_or_restore(improver *x, bool is_kept) {
   const zb_problem *z = x->z;
   for (int i = 0; i < z->stages; i++) {
     int64_t base = (int64_t)i * z->length, ends = (int64_t)i * z->micro_batches;
@@ -132,7 +132,7 @@ static void settle(improver *x, bool is_kept) {
   }
 }
 
-static void count_done(improver *x, int i, int from, int to) {
+static void update_done_counts(improver *x, int i, int from, int to) {
   const uint8_t *work = zb_string(x->z, x->p, i);
   for (int at = from; at < to; at++) {
     int *done = done_at(x, i, at);
@@ -141,7 +141,7 @@ static void count_done(improver *x, int i, int from, int to) {
   }
 }
 
-/* Times the string of stage i after a change of its places low .. high; true: kept, false: the times are as before. */
+/* Times the order after a change of stage i at indexes low .. high; true: accepted, false: the times are as before. */
 static bool try_change(improver *x, int i, int low, int high) {
   zb_problem *z = x->z;
   bool ok = true;
@@ -150,11 +150,11 @@ static bool try_change(improver *x, int i, int low, int high) {
   rewind_to(x, end_at(x, i, low - 1), i, low);
   x->num_waiting = 0;
   memset(x->is_waiting, 0, sizeof *x->is_waiting * (size_t)z->stages);
-  for (int k = z->stages - 1; k >= 0; k--) wake(x, k);
+  for (int k = z->stages - 1; k >= 0; k--) mark_waiting(x, k);
   while (x->num_waiting && ok) {
     int k = x->waiting[--x->num_waiting];
     x->is_waiting[k] = false;
-    ok = run_stage(x, k);
+    ok = retime_stage(x, k);
   }
   for (int k = 0; k < z->stages; k++) {
     z->budget -= x->at[k] - x->from[k];
@@ -168,25 +168,25 @@ static bool try_change(improver *x, int i, int low, int high) {
   }
   double energy = (double)makespan + SPREAD * sqrt(excess / z->stages);
   ok = ok && energy <= x->limit;
-  settle(x, ok);
+  commit_or_restore(x, ok);
   if (!ok) return false;
   x->p->makespan = makespan, x->energy = energy;
   memcpy(x->span, x->next_span, sizeof *x->span * (size_t)z->stages);
-  count_done(x, i, low, high + 1);
+  update_done_counts(x, i, low, high + 1);
   return true;
 }
 
 /* ---- moving ---- */
 
-static void move(uint8_t *work, int from, int to) {
+static void move_work(uint8_t *work, int from, int to) {
   uint8_t w = work[from];
   if (to > from) memmove(work + from, work + from + 1, (size_t)(to - from));
   else memmove(work + to + 1, work + to, (size_t)(from - to));
   work[to] = w;
 }
 
-/* Does the string stay within the limit in the places low .. high? */
-static bool fits(const improver *x, int i, int low, int high) {
+/* True if the string stays within the limit and in order at indexes low .. high. */
+static bool fits_limit(const improver *x, int i, int low, int high) {
   const msc_section_cost *c = &x->z->cost[i];
   const uint8_t *work = zb_string(x->z, x->p, i);
   int f = done_at(x, i, low)[0], b = done_at(x, i, low)[1], w = low - f - b;
@@ -202,14 +202,14 @@ static void try_move(improver *x, int i, int from, int to) {
   x->z->budget--;
   if (to < 0 || to >= x->z->length || work[from] == work[to]) return;
   int low = from < to ? from : to, high = from < to ? to : from;
-  move(work, from, to);
-  if (!fits(x, i, low, high) || !try_change(x, i, low, high)) move(work, to, from);
+  move_work(work, from, to);
+  if (!fits_limit(x, i, low, high) || !try_change(x, i, low, high)) move_work(work, to, from);
 }
 
 static void move_anywhere(improver *x, int i) {
-  int from = (int)draw(x, (uint32_t)x->z->length),
-      by = 1 + (int)draw(x, draw(x, 4) ? 6 : (uint32_t)x->z->length / 2 + 1);
-  try_move(x, i, from, draw(x, 2) ? from + by : from - by);
+  int from = (int)draw_below(x, (uint32_t)x->z->length),
+      by = 1 + (int)draw_below(x, draw_below(x, 4) ? 6 : (uint32_t)x->z->length / 2 + 1);
+  try_move(x, i, from, draw_below(x, 2) ? from + by : from - by);
 }
 
 static int worst_stage(const improver *x) {
@@ -219,19 +219,19 @@ static int worst_stage(const improver *x) {
   return worst;
 }
 
-/* A place before which stage i is idle: the next one from anywhere on; -1: there is none. */
+/* An index before which stage i is idle: the first one from a random index on; -1: none. */
 static int find_gap(improver *x, int i) {
   const msc_section_cost *c = &x->z->cost[i];
   const int64_t length[] = {c->forward, c->backward, c->weight}, *start = start_at(x, i, 0);
   const uint8_t *work = zb_string(x->z, x->p, i);
-  int num = x->z->length, at = (int)draw(x, (uint32_t)num);
+  int num = x->z->length, at = (int)draw_below(x, (uint32_t)num);
   for (int n = 0; n < num; n++, at = at + 1 < num ? at + 1 : 0)
     if (at && start[at] > start[at - 1] + length[work[at - 1]]) return at;
   return -1;
 }
 
-/* The place of the n-th (from 0) of a work in stage i. */
-static int place_of(const improver *x, int i, int work, int n) {
+/* The index of the n-th (from 0) F or B in stage i. */
+static int index_of_work(const improver *x, int i, int work, int n) {
   int low = 0, high = x->z->length;
   while (low + 1 < high) {
     int mid = (low + high) / 2;
@@ -241,20 +241,21 @@ static int place_of(const improver *x, int i, int work, int n) {
   return low;
 }
 
-/* Puts a W of stage i before place `at`: the nearest on one side, or one further away. */
+/* Moves a W of stage i before index `at`: the nearest on one side, or one further away. */
 static void fill_gap(improver *x, int i, int at) {
   const uint8_t *work = zb_string(x->z, x->p, i);
-  int step = draw(x, 3) ? 1 : -1, skip = draw(x, 3) ? 0 : (int)draw(x, 4), from = step > 0 ? at : at - 1;
+  int step = draw_below(x, 3) ? 1 : -1, skip = draw_below(x, 3) ? 0 : (int)draw_below(x, 4),
+      from = step > 0 ? at : at - 1;
   for (; from >= 0 && from < x->z->length; from += step)
     if (work[from] == MSC_WEIGHT && !skip--) break;
   if (from >= 0 && from < x->z->length) try_move(x, i, from, from < at ? at - 1 : at);
 }
 
-/* From an idle gap back along what each work waited for. */
+/* Follows the waits back from an idle gap and moves one work on the way. */
 static void move_on_chain(improver *x, int i) {
   int at = find_gap(x, i);
   if (at < 0) return;
-  if (draw(x, 2)) {
+  if (draw_below(x, 2)) {
     fill_gap(x, i, at);
     return;
   }
@@ -264,12 +265,12 @@ static void move_on_chain(improver *x, int i) {
     if (waits) {
       int from = work[at] == MSC_FORWARD ? i - 1 : i + 1;
       if (from < 0 || from >= x->z->stages) return;
-      at = place_of(x, from, work[at], done_at(x, i, at)[work[at]]);
+      at = index_of_work(x, from, work[at], done_at(x, i, at)[work[at]]);
       i = from;
-    } else if (draw(x, 3)) {
+    } else if (draw_below(x, 3)) {
       at--;
     } else {
-      try_move(x, i, at, at - 1 - (int)draw(x, 3));
+      try_move(x, i, at, at - 1 - (int)draw_below(x, 3));
       return;
     }
   }
@@ -293,50 +294,50 @@ static improver new_improver(zb_problem *z, msc_arena *scratch, zb_plan *p) {
   return x;
 }
 
-static void restart(improver *x, const zb_plan *from) {
+static void load_order(improver *x, const zb_plan *from) {
   zb_copy(x->z, x->p, from);
   for (int i = 0; i < x->z->stages; i++) {
-    count_done(x, i, 0, x->z->length);
-    for (int at = 0; at < x->z->length; at++) *start_at(x, i, at) = 1; /* nothing is timed yet */
+    update_done_counts(x, i, 0, x->z->length);
+    for (int at = 0; at < x->z->length; at++) *start_at(x, i, at) = 1; /* no entry has a time yet */
   }
   x->limit = 1e300;
   try_change(x, 0, 0, x->z->length - 1);
 }
 
-/* Twenty moves; the energy may rise by `heat` times an exponential number.  One that memory forbids
- * costs something too. */
-static void make_moves(improver *x, double heat, zb_plan *best) {
+/* Tries twenty moves; each may raise the energy by `heat` times an exponentially distributed number. A move that
+ * memory forbids counts against the budget too. */
+static void try_moves(improver *x, double heat, zb_plan *best) {
   enum { LOOKED_AT = 8 };
   for (int n = 0; n < 20; n++) {
     x->z->budget -= LOOKED_AT;
-    int i = draw(x, 2) ? worst_stage(x) : (int)draw(x, (uint32_t)x->z->stages);
-    x->limit = x->energy - heat * log((draw(x, 1 << 30) + 1.0) / (1 << 30));
-    if (draw(x, 2)) move_anywhere(x, i);
+    int i = draw_below(x, 2) ? worst_stage(x) : (int)draw_below(x, (uint32_t)x->z->stages);
+    x->limit = x->energy - heat * log((draw_below(x, 1 << 30) + 1.0) / (1 << 30));
+    if (draw_below(x, 2)) move_anywhere(x, i);
     else move_on_chain(x, i);
     if (x->p->makespan < best->makespan) zb_copy(x->z, best, x->p);
   }
 }
 
-/* Down from a list schedule, until it gains no more. */
+/* Descends from a list schedule until it gains no more. */
 static void descend(improver *x, const zb_plan *seed, zb_plan *best) {
-  restart(x, seed);
+  load_order(x, seed);
   double lowest = x->energy;
   for (int64_t left = x->z->budget - ROUND; x->z->budget > left && !zb_is_over(x->z, best);) {
-    make_moves(x, 0, best);
+    try_moves(x, 0, best);
     if (x->energy >= lowest) continue;
     lowest = x->energy;
     left = x->z->budget - ROUND;
   }
 }
 
-/* From the best one, hot at first and then colder (Kirkpatrick et al. 1983). */
+/* Anneals from the best order, hot at first, then colder (Kirkpatrick et al. 1983). */
 static void anneal(improver *x, double length, zb_plan *best) {
   const msc_section_cost *c = x->z->cost;
   double unit = (double)(c->forward + c->backward + c->weight) / MSC_NUM_WORKS, passed;
   int64_t begin = x->z->budget;
-  restart(x, best);
+  load_order(x, best);
   while ((passed = (double)(begin - x->z->budget) / length) < 1 && !zb_is_over(x->z, best))
-    make_moves(x, unit * HOT * pow(COLD / HOT, passed), best);
+    try_moves(x, unit * HOT * pow(COLD / HOT, passed), best);
 }
 
 void zb_improve(zb_problem *z, msc_arena *scratch, zb_plan *best) {

@@ -1,7 +1,7 @@
-/* zero_bubble.c: zb-auto: times, and bytes per stage in; an order of F, B and W with little idle time out.  With one
- * chunk it starts from zb-h1 and zb-h2 where they fit, so it is never worse than they are; then list schedules, then
- * local improvement; ends at the bound.  With two chunks in a V (Qi et al. 2024, Pipeline Parallelism with Controllable
- * Memory) it takes the best list schedule. */
+/* zero_bubble.c: zb-auto: from times, and bytes per stage, makes an order of F, B and W with little idle time. With
+ * one chunk it starts from zb-h1 and zb-h2 if they fit, so it is never worse than they are; then list schedules,
+ * then local search; it stops at the bound. With two chunks in a V (Qi et al. 2024, Pipeline Parallelism with
+ * Controllable Memory) it takes the best list schedule. */
 #include "passes/6_pipeline/schedule/zero_bubble.h"
 
 #include <string.h>
@@ -35,27 +35,27 @@ bool zb_fits(const zb_problem *z, int stage, const uint8_t *work) {
 }
 
 bool zb_is_over(const zb_problem *z, const zb_plan *best) {
-  if (best->makespan == INT64_MAX) return false; /* the first list schedule is always made */
+  if (best->makespan == INT64_MAX) return false; /* the first list schedule is always finished */
   return best->makespan <= z->bound || z->budget <= 0 || (z->until > 0 && msc_cpu_seconds() >= z->until);
 }
 
 /* ---- time ---- */
 
-/* The stages that can go on, as a stack; each is on it once. */
+/* A stack of the stages that may go on, each at most once. */
 typedef struct {
   int *stage, num;
   int *is_in;
 } ready_set;
 
-static void add(ready_set *r, int stage) {
+static void add_ready_stage(ready_set *r, int stage) {
   if (r->is_in[stage]) return;
   r->is_in[stage] = 1;
   r->stage[r->num++] = stage;
 }
 
-/* Runs a stage until its data is missing. */
-static void run_stage(zb_problem *z, const uint8_t *work, int i, int *next, int64_t *first, int64_t *free_at,
-                      ready_set *r) {
+/* Times a stage until its data is missing. */
+static void time_stage(zb_problem *z, const uint8_t *work, int i, int *next, int64_t *first, int64_t *free_at,
+                       ready_set *r) {
   const msc_section_cost *c = &z->cost[i];
   int m = z->micro_batches, last = z->stages - 1, at = next[0], f = next[1], b = next[2];
   int64_t *fe = z->forward_end + (int64_t)i * m, *be = z->backward_end + (int64_t)i * m, t = *free_at, ready;
@@ -66,13 +66,13 @@ static void run_stage(zb_problem *z, const uint8_t *work, int i, int *next, int6
       if (ready > t) t = ready;
       if (!at) *first = t;
       fe[f++] = t += c->forward;
-      if (i < last) add(r, i + 1);
+      if (i < last) add_ready_stage(r, i + 1);
     } else if (work[at] == MSC_BACKWARD) {
       if (f <= b || (i < last && be[b + m] < 0)) break;
       ready = i < last ? be[b + m] + c->hop : 0;
       if (ready > t) t = ready;
       be[b++] = t += c->backward;
-      if (i) add(r, i - 1);
+      if (i) add_ready_stage(r, i - 1);
     } else {
       t += c->weight;
     }
@@ -91,11 +91,11 @@ bool zb_run(zb_problem *z, zb_plan *p) {
   memset(z->at, 0, sizeof(int) * 6 * (size_t)n);
   memset(free_at, 0, sizeof *free_at * (size_t)n);
   z->budget -= (int64_t)n * z->length;
-  for (int i = n - 1; i >= 0; i--) add(&r, i);
+  for (int i = n - 1; i >= 0; i--) add_ready_stage(&r, i);
   while (r.num) {
     int i = r.stage[--r.num];
     is_in[i] = 0;
-    run_stage(z, zb_string(z, p, i), i, next + 4 * i, &first[i], &free_at[i], &r);
+    time_stage(z, zb_string(z, p, i), i, next + 4 * i, &first[i], &free_at[i], &r);
   }
   p->makespan = 0;
   for (int i = 0; i < n; i++) {
@@ -107,8 +107,8 @@ bool zb_run(zb_problem *z, zb_plan *p) {
 
 /* ---- the search ---- */
 
-/* What a rule's generator put into the lists, if it fits and is faster. */
-static void take_rule(msc_orders *b, zb_problem *z, bool (*generator)(msc_orders *b), zb_plan *best, zb_plan *p) {
+/* Takes the order of a rule if it fits and is faster. */
+static void try_rule(msc_orders *b, zb_problem *z, bool (*generator)(msc_orders *b), zb_plan *best, zb_plan *p) {
   bool fits = true;
   generator(b);
   for (int i = 0; i < z->stages; i++) {
@@ -120,7 +120,7 @@ static void take_rule(msc_orders *b, zb_problem *z, bool (*generator)(msc_orders
   msc_order_clear(b);
 }
 
-static bool start(msc_orders *b, zb_problem *z) {
+static bool start_problem(msc_orders *b, zb_problem *z) {
   const msc_schedule_options *o = b->o;
   for (int i = 0; i < o->stages; i++) {
     int64_t least = 0;
@@ -151,11 +151,11 @@ static bool start(msc_orders *b, zb_problem *z) {
 
 bool order_zb_auto(msc_orders *b) {
   zb_problem z;
-  MSC_TRY(start(b, &z));
+  MSC_TRY(start_problem(b, &z));
   zb_plan best = zb_new_plan(b->scratch, &z), p = zb_new_plan(b->scratch, &z);
   bool is_v = z.chunks > 1;
-  if (!is_v) take_rule(b, &z, order_zb_h1, &best, &p);
-  if (!is_v) take_rule(b, &z, order_zb_h2, &best, &p);
+  if (!is_v) try_rule(b, &z, order_zb_h1, &best, &p);
+  if (!is_v) try_rule(b, &z, order_zb_h2, &best, &p);
   zb_sweep(&z, b->scratch, &best, &p);
   if (!is_v) zb_improve(&z, b->scratch, &best);
   for (int i = 0; i < z.stages; i++)
