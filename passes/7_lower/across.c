@@ -1,17 +1,17 @@
-/* across: reductions along the last dimension and reductions across it, of values that have elementwise ops in common
- * -> each with ops of its own, from what both begin at.
+/* across: elementwise ops that feed reductions along the last dimension and reductions across it -> one copy of the ops
+ * for each kind of reduction, computed from the same sources.
  *
- * No kernel does both, so what lies between them would go through memory: of a norm dx = f(dy, x, mean(x)) is made
- * along rows and dgamma = sum(g(dy, x, mean(x))) across them.  Ops are copied for the latter when reading what they
- * begin at takes no more bytes than to write the result and to read it again; not those of the forward: what they make
- * is kept, what they are made of need not be.  The copies carry `across = true`, which keeps them out of kernels that
- * go along rows (fuse). */
+ * No kernel does both kinds, so a value that both read would go through memory: for a norm, dx = f(dy, x, mean(x)) is
+ * computed along rows and dgamma = sum(g(dy, x, mean(x))) across them.  The pass copies an op for the reductions across
+ * if reading the copy's sources takes no more bytes than writing the op's result and reading it again.  It copies no op
+ * of the forward: its result is kept for the backward, its operands need not be.  Copies carry `across = true`, which
+ * keeps them out of kernels that go along rows (fuse). */
 #include "passes/direction.h"
 #include "passes/pass.h"
 
 enum { ALONG = 1, ACROSS = 2, BOTH = ALONG | ACROSS, MOST_SOURCES = 6 };
 
-/* What a copy begins at. */
+/* The values in memory that a chain of copied ops reads. */
 typedef struct {
   int num;
   const msc_value *value[MOST_SOURCES];
@@ -20,13 +20,13 @@ typedef struct {
 typedef struct {
   msc_func *f;
   msc_arena *scratch;
-  const bool *forward; /* by op id; NULL: a backward without its forward, or the other way round */
-  uint8_t *feeds;  /* by op id: reductions that its result reaches by way of elementwise ops alone */
+  const bool *forward; /* by op id; NULL: the function has only forward ops, or only others */
+  uint8_t *feeds;      /* by op id: kinds of reductions that read its result directly or through elementwise ops */
   msc_op **copy;   /* by op id, or NULL */
-  sources *from;   /* by op id: of its copy */
+  sources *from;   /* by op id: the sources of its copy */
 } copying;
 
-static bool is_cheap(const msc_op *op) {
+static bool may_be_copied(const msc_op *op) {
   switch (op->kind) {
     case OP_add:
     case OP_sub:
@@ -40,7 +40,7 @@ static bool is_cheap(const msc_op *op) {
   }
 }
 
-static int reduces(const msc_op *op) {
+static int reduction_direction(const msc_op *op) {
   int64_t dims[MSC_MAX_RANK];
   int rank = op->num_in ? op->in[0].value->type->rank : 0;
   if (op->kind != OP_reduce_sum && op->kind != OP_reduce_mean && op->kind != OP_reduce_max) return 0;
@@ -49,24 +49,27 @@ static int reduces(const msc_op *op) {
   return ACROSS;
 }
 
-static int feeds(const copying *c, const msc_op *user) { return is_cheap(user) ? c->feeds[user->id] : reduces(user); }
+static int reductions_fed_by(const copying *c, const msc_op *user) {
+  return may_be_copied(user) ? c->feeds[user->id] : reduction_direction(user);
+}
 
-/* What is in memory for others anyway is where reductions across begin. */
-static bool is_stored(const msc_op *op) {
+/* True if an op other than elementwise ones and reductions reads the result, so that it is stored in any case: then
+ * reductions across read it from there. */
+static bool is_stored_anyway(const msc_op *op) {
   const msc_use *u = op->out[0].uses;
-  while (u && (is_cheap(u->user) || reduces(u->user))) u = u->next;
+  while (u && (may_be_copied(u->user) || reduction_direction(u->user))) u = u->next;
   return u != NULL;
 }
 
-static void find_feeders(copying *c) {
+static void mark_feeding_ops(copying *c) {
   for (msc_op *op = c->f->body->last; op; op = op->prev) {
-    if (!is_cheap(op)) continue;
-    for (const msc_use *u = op->out[0].uses; u; u = u->next) c->feeds[op->id] |= (uint8_t)feeds(c, u->user);
-    if (is_stored(op)) c->feeds[op->id] &= ALONG;
+    if (!may_be_copied(op)) continue;
+    for (const msc_use *u = op->out[0].uses; u; u = u->next) c->feeds[op->id] |= (uint8_t)reductions_fed_by(c, u->user);
+    if (is_stored_anyway(op)) c->feeds[op->id] &= ALONG;
   }
 }
 
-static bool add_source(sources *s, const msc_value *v) {
+static bool add_copy_source(sources *s, const msc_value *v) {
   int i = 0;
   while (i < s->num && s->value[i] != v) i++;
   if (i == MOST_SOURCES) return false;
@@ -75,8 +78,9 @@ static bool add_source(sources *s, const msc_value *v) {
   return true;
 }
 
-/* False: there are too many, or too much of them.  What is smaller than the result, as weights are, is not counted:
- * ranks with larger and with smaller parts of the batch then decide alike, and round alike. */
+/* Finds the sources of a copy of op.  Returns false if they are too many or have too many bytes.  Sources smaller than
+ * the result, such as weights, are not counted: so ranks with larger and with smaller parts of the batch decide alike,
+ * and round alike. */
 static bool find_sources(const copying *c, const msc_op *op, sources *out) {
   const msc_type *y = op->out[0].type;
   int bytes = 0;
@@ -84,14 +88,14 @@ static bool find_sources(const copying *c, const msc_op *op, sources *out) {
     const msc_value *v = op->in[i].value;
     const msc_op *copy = v->def ? c->copy[v->def->id] : NULL;
     const sources own = {1, {v}}, *from = copy ? &c->from[v->def->id] : &own;
-    for (int k = 0; k < from->num; k++) MSC_TRY(add_source(out, from->value[k]));
+    for (int k = 0; k < from->num; k++) MSC_TRY(add_copy_source(out, from->value[k]));
   }
   for (int i = 0; i < out->num; i++)
     if (msc_type_elems(out->value[i]->type) >= msc_type_elems(y)) bytes += msc_dtype_bytes(out->value[i]->type->dtype);
   return bytes <= 2 * msc_dtype_bytes(y->dtype);
 }
 
-static void copy_op(copying *c, msc_op *op) {
+static void copy_for_across(copying *c, msc_op *op) {
   sources from = {0};
   if (c->feeds[op->id] != BOTH || (c->forward && c->forward[op->id]) || !find_sources(c, op, &from)) return;
   msc_value **in = msc_new_array(c->scratch, msc_value *, op->num_in);
@@ -105,13 +109,13 @@ static void copy_op(copying *c, msc_op *op) {
   msc_insert_after(op, copy);
   for (msc_use *u = op->out[0].uses, *next; u; u = next) {
     next = u->next;
-    if (u->user != copy && feeds(c, u->user) == ACROSS)
+    if (u->user != copy && reductions_fed_by(c, u->user) == ACROSS)
       msc_set_operand(u->user, (size_t)(u - u->user->in), &copy->out[0]);
   }
 }
 
-/* Copies that nobody came to need go; the number of the others. */
-static int64_t settle(const copying *c, size_t num_ops) {
+/* Erases the copies that have no users; returns the number of the others. */
+static int64_t erase_unused_copies(const copying *c, size_t num_ops) {
   int64_t num = 0;
   for (size_t i = num_ops; i-- > 0;) {
     if (!c->copy[i]) continue;
@@ -121,8 +125,8 @@ static int64_t settle(const copying *c, size_t num_ops) {
   return num;
 }
 
-/* Which are forward, where there are others besides; NULL elsewhere. */
-static const bool *forward_of(msc_arena *scratch, msc_func *f) {
+/* By op id: whether the op is part of the forward; NULL if all ops but the updates are. */
+static const bool *find_forward_ops(msc_arena *scratch, msc_func *f) {
   const bool *forward = msc_forward_ops(scratch, f);
   for (const msc_op *op = f->body->first; op; op = op->next)
     if (!forward[op->id] && !(msc_info(op)->flags & MSC_UPDATE)) return forward;
@@ -133,16 +137,16 @@ static int64_t copy_ops(msc_arena *scratch, msc_func *f) {
   size_t num = msc_number(f->body).num_ops;
   copying c = {.f = f,
                .scratch = scratch,
-               .forward = forward_of(scratch, f),
+               .forward = find_forward_ops(scratch, f),
                .feeds = msc_new_array(scratch, uint8_t, num),
                .copy = msc_new_array(scratch, msc_op *, num),
                .from = msc_new_array(scratch, sources, num)};
-  find_feeders(&c);
+  mark_feeding_ops(&c);
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
-    if (is_cheap(op)) copy_op(&c, op);
+    if (may_be_copied(op)) copy_for_across(&c, op);
   }
-  return settle(&c, num);
+  return erase_unused_copies(&c, num);
 }
 
 bool pass_across(msc_pass_ctx *pass, msc_module *m) {

@@ -1,5 +1,5 @@
-/* attention: flash_attention and its gradient, of one rank's heads -> products and what lies between them, or marked
- * for a library.  Where nothing is dropped nothing is multiplied by ones. */
+/* attention: flash_attention and its gradient, for one rank's heads -> products and the ops between them, or the
+ * same op marked for a library.  A dropout operand that is all ones is removed. */
 #include "ir/formula.h"
 #include "ir/interp/interp.h"
 #include "passes/4_partition/flash.h"
@@ -7,15 +7,15 @@
 #include "passes/7_lower/graph.h"
 #include "passes/pass.h"
 
-/* Masks as the library takes them, made once: what is added to scores, of four dimensions. */
+/* A mask as the library takes it, built once: the number that is added to each score, in four dimensions. */
 typedef struct bias {
   const msc_value *mask;
   msc_value *value;
   struct bias *next;
 } bias;
 
-/* The lowest number of a narrow type that is no infinity: a row of which nothing is seen stays finite. */
-static double lowest(msc_dtype d) { return d == MSC_F16 ? -65504 : -0x1.fep127; }
+/* The lowest finite number of a 16-bit type: with it, a row whose every position is hidden stays finite. */
+static double lowest_finite(msc_dtype d) { return d == MSC_F16 ? -65504 : -0x1.fep127; }
 
 static msc_value *make_bias(msc_op *op, msc_value *mask) {
   msc_builder b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc};
@@ -23,7 +23,7 @@ static msc_value *make_bias(msc_op *op, msc_value *mask) {
   int64_t dim[4] = {1, 1, 1, 1};
   msc_dtype narrow = op->in[0].value->type->dtype;
   if (t->dtype == MSC_I1) {
-    msc_value *zero = msc_build_scalar(&b, narrow, 0), *hidden = msc_build_scalar(&b, narrow, lowest(narrow));
+    msc_value *zero = msc_build_scalar(&b, narrow, 0), *hidden = msc_build_scalar(&b, narrow, lowest_finite(narrow));
     mask = choose(&b, mask, zero, hidden);
   }
   for (int d = 0; d < t->rank; d++) dim[4 - t->rank + d] = t->dim[d];
@@ -44,8 +44,8 @@ static bool set_bias(msc_pass_ctx *pass, bias **all, msc_op *op) {
   return found->value;
 }
 
-/* `keep` is the last operand of either op. */
-static void forget_ones(msc_op *op) {
+/* Removes the operand `keep`, the last one of either op, if it is all ones. */
+static void drop_keep_of_ones(msc_op *op) {
   msc_value *in[8];
   size_t num = op->kind == OP_flash_attention ? 3 : 6;
   const msc_value *keep = op->num_in > num && !msc_op_bool(op, "masked") ? op->in[num].value : NULL;
@@ -63,7 +63,7 @@ bool pass_attention(msc_pass_ctx *pass, msc_module *m) {
     for (msc_op *op = f->body->first, *next; op; op = next) {
       next = op->next;
       if (!flash_is(op)) continue;
-      forget_ones(op);
+      drop_keep_of_ones(op);
       msc_chosen chosen = msc_choose(pass->scratch, op, &choices);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
       if (chosen.by == MSC_BY_LIBRARY) {

@@ -1,4 +1,4 @@
-/* biased: convolutions that a GPU's library computes, and what follows each -> one op, which stores once:
+/* biased: a convolution that a GPU's library computes, the addition of a bias and a relu -> one op, which stores once:
  *
  *   conv2d(x, w) + bias         ->  biased_conv2d(x, w, bias)
  *   relu(conv2d(x, w) + bias)   ->  the same, with relu */
@@ -6,8 +6,8 @@
 #include "passes/7_lower/graph.h"
 #include "passes/config/config.h"
 
-/* What is added to y, one number for each channel; NULL: something else is. */
-static msc_value *bias_of(const msc_op *add, const msc_value *y) {
+/* The operand that `add` adds to y if it has one number for each channel; else NULL. */
+static msc_value *channel_bias(const msc_op *add, const msc_value *y) {
   msc_value *v = add->in[add->in[0].value == y].value;
   const msc_type *t = v->type;
   for (int d = 0; d < t->rank; d++)
@@ -15,8 +15,9 @@ static msc_value *bias_of(const msc_op *add, const msc_value *y) {
   return t->rank >= 3 && t->rank <= 4 ? v : NULL;
 }
 
-/* In front of `end`, where all of its operands are there. */
-static msc_op *make(msc_op *conv, msc_value *bias, msc_op *end, bool relu) {
+/* Inserts the biased convolution in front of `end`, where all its operands are computed.  NULL: an error was
+ * reported. */
+static msc_op *insert_biased_conv(msc_op *conv, msc_value *bias, msc_op *end, bool relu) {
   msc_builder b = {.func = end->block->func, .block = end->block, .before = end, .loc = conv->loc};
   bias = reshape(&b, bias, 4, (int64_t[]){1, conv->out[0].type->dim[1], 1, 1});
   if (!bias) return NULL;
@@ -29,14 +30,14 @@ static msc_op *make(msc_op *conv, msc_value *bias, msc_op *end, bool relu) {
   return msc_infer(op) ? op : NULL;
 }
 
-/* *out_made: it was one. */
-static bool absorb(msc_op *conv, bool *out_made) {
+/* Replaces a convolution with a bias by one op; *out_made: it did.  False: an error was reported. */
+static bool absorb_bias(msc_op *conv, bool *out_made) {
   msc_op *add = msc_is_graph(conv) && conv->kind == OP_conv2d ? msc_only_user(&conv->out[0], OP_add) : NULL;
-  msc_value *bias = add ? bias_of(add, &conv->out[0]) : NULL;
+  msc_value *bias = add ? channel_bias(add, &conv->out[0]) : NULL;
   *out_made = bias != NULL;
   if (!bias) return true;
   msc_op *relu = msc_only_user(&add->out[0], OP_relu), *end = relu ? relu : add,
-         *op = make(conv, bias, end, relu != NULL);
+         *op = insert_biased_conv(conv, bias, end, relu != NULL);
   if (!op) return false;
   msc_replace_uses(&end->out[0], &op->out[0]);
   if (relu) msc_op_erase(relu);
@@ -52,8 +53,9 @@ bool pass_biased(msc_pass_ctx *pass, msc_module *m) {
     for (msc_op *op = f->body->first, *next; op; op = next) {
       bool made;
       next = op->next;
-      while (next && (next->kind == OP_add || next->kind == OP_relu)) next = next->next; /* they may go with it */
-      MSC_TRY(absorb(op, &made));
+      while (next && (next->kind == OP_add || next->kind == OP_relu))
+        next = next->next; /* absorbing conv may erase these */
+      MSC_TRY(absorb_bias(op, &made));
       num += made;
     }
   if (!num) return msc_not_asked_for(pass);

@@ -1,11 +1,11 @@
-/* builtin.h: ops whose kernel the runtime brings along. */
+/* builtin.h: ops whose kernel is part of the runtime. */
 #ifndef MSC_PASSES_BUILTIN_H
 #define MSC_PASSES_BUILTIN_H
 
 #include "ir/abi/builtin.h"
 #include "passes/7_lower/nest/program.h"
 
-/* The one launch of such an op; its buffers are the op's operands and results, then the error flag if it checks. */
+/* The one launch of such an op.  Its buffers are the op's operands and results, then the error flag if it checks. */
 typedef struct {
   msc_builtin number;
   bool checks;
@@ -15,7 +15,7 @@ typedef struct {
   msc_start start[1];
 } msc_builtin_launch;
 
-/* False: the op has another kernel.  out_launch may be NULL. */
+/* Fills in the launch; false: the op has another kernel.  out_launch may be NULL. */
 bool msc_builtin_of(const msc_op *op, msc_builtin_launch *out_launch);
 
 #endif

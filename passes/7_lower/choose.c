@@ -1,4 +1,4 @@
-/* choose.c: an op in; who computes it, and who declined before with what reason, out. */
+/* choose.c: chooses the implementation of an op, and keeps the reasons why preferred ones declined. */
 #include "passes/7_lower/choose.h"
 
 #include "ir/conv.h"
@@ -17,7 +17,8 @@ static int64_t inner_size(const msc_op *op) {
   return a->dim[a->rank - 1 - msc_op_bool(op, "transpose_a")];
 }
 
-/* Generated tiles; codegen/emit/product.c.  Of f16 and bf16 in f32, since widen.c wants the result so. */
+/* Declines tiles of generated code (codegen/emit/product.c).  They compute f16 and bf16 in f32: the result of
+ * widen.c. */
 static const char *decline_product(const choosing *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";
@@ -26,10 +27,10 @@ static const char *decline_product(const choosing *c, const msc_op *op) {
   return c->among->level >= 3 ? NULL : "it needs fused multiply-add";
 }
 
-/* oneDNN on CPUs: f32.  Its products of bf16 give results of bf16, so a rank's part of a sum would be rounded before it
- * meets the others', and are made, where a CPU has it, by vdpbf16ps: terms go in pairs, the odd one first, each by fma,
- * and what is denormal, in operands and in sums, counts as zero.  By f32's fma terms are the same on every CPU, and
- * sums the same for any number of ranks. */
+/* Declines oneDNN on CPUs, except for f32.  Its products of bf16 give results of bf16, so a rank's part of a sum
+ * would be rounded before it is added to the others'.  Where a CPU has vdpbf16ps, oneDNN uses it: it adds terms in
+ * pairs and takes denormal operands and sums as zero.  With fma in f32, terms are the same on every CPU, and sums
+ * are the same for any number of ranks. */
 static const char *decline_library(const choosing *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";
@@ -37,7 +38,7 @@ static const char *decline_library(const choosing *c, const msc_op *op) {
   return msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
 }
 
-/* cuBLASLt: no products of integers. */
+/* Declines cuBLASLt, which has no products of integers. */
 static const char *decline_cublas(const choosing *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";
@@ -46,8 +47,8 @@ static const char *decline_cublas(const choosing *c, const msc_op *op) {
              : msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
 }
 
-/* Products over what the windows see; in a direct loop nest nothing is copied, but nothing is kept
- * in registers either. */
+/* Declines products over unfolded windows.  The alternative, a direct loop nest, copies nothing, but keeps nothing in
+ * registers either. */
 static const char *decline_unfold(const choosing *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   for (size_t i = 0; i < op->num_in; i++)
@@ -58,7 +59,7 @@ static const char *decline_unfold(const choosing *c, const msc_op *op) {
              : msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
 }
 
-/* cuDNN, on every GPU since sm_80. */
+/* Declines attention by cuDNN, which every GPU since sm_80 has. */
 static const char *decline_attention(const choosing *c, const msc_op *op) {
   const msc_type *q = op->in[0].value->type, *v = op->in[2].value->type;
   if (!c->among->attention) return "library_attention is false";
@@ -70,7 +71,7 @@ static const char *decline_attention(const choosing *c, const msc_op *op) {
              : NULL;
 }
 
-/* cuDNN knows one padding for both sides. */
+/* Declines convolutions by cuDNN, which knows one padding for both sides. */
 static const char *decline_convolution(const choosing *c, const msc_op *op) {
   enum { MOST = 4096 }; /* check_graph.c */
   msc_conv v = msc_conv_of(op);

@@ -1,4 +1,4 @@
-/* choose.h: who computes an op, of the list in kernel.def. */
+/* choose.h: which implementation in kernel.def computes an op. */
 #ifndef MSC_PASSES_CHOOSE_H
 #define MSC_PASSES_CHOOSE_H
 
@@ -16,28 +16,28 @@ typedef enum {
 
 typedef struct {
   msc_choice by;
-  const char *declined; /* "library: f64 is not among its types": who declined before, or "" */
+  const char *declined; /* "library: f64 is not among its types": the preferred ones and their reasons, or "" */
 } msc_chosen;
 
-/* Who there is to choose from. */
+/* What the choice depends on. */
 typedef struct {
   const msc_target *target;
   int level;                    /* x86-64 level of a CPU, see codegen/cpu.def; 1: any */
-  bool attention, convolution;  /* a GPU's library may compute them */
+  bool attention, convolution;  /* the configuration lets a GPU's library compute them */
 } msc_choices;
 
-/* As the configuration says. */
+/* The choices that configuration, machine and module allow. */
 msc_choices msc_choices_of(const msc_pass_ctx *pass, const msc_module *m);
-/* First implementation of the op's list in kernel.def for this target that does not decline. */
+/* The first of the op's rows in kernel.def for this target that does not decline. */
 msc_chosen msc_choose(msc_arena *arena, const msc_op *op, const msc_choices *choices);
 /* Does kernel.def have a row of this kind for the op on this target, whatever it may decline? */
 bool msc_has_kernel(const msc_target *target, msc_op_kind op, msc_choice by);
 
 /* ---- widen.c ---- */
 
-/* A product without layouts: where the target widens products, its elements are f16 or bf16 and f32 has something faster
- * than a generated kernel, it is replaced by a product with a result in f32, cast for who wants it narrow, which is
- * returned; else the op itself. */
+/* Replaces a product of f16 or bf16 by one with a result in f32, followed by a cast for users of the narrow one, and
+ * returns it, if the target widens products and has something faster than a generated kernel for f32; else returns op.
+ * The op has no layouts. */
 msc_op *msc_widened(msc_arena *arena, msc_op *op, const msc_choices *choices);
 
 #endif

@@ -1,4 +1,4 @@
-/* graph.c: an op in; whether a GPU's library computes it, and how long it takes, out. */
+/* graph.c: says whether a GPU's library computes an op, and predicts how long that takes. */
 #include "passes/7_lower/graph.h"
 
 #include "ir/conv.h"
@@ -19,9 +19,9 @@ bool msc_is_graph(const msc_op *op) {
   return (is_attention(op) || is_convolution) && msc_op_bool(op, "library");
 }
 
-/* ---- how long it takes ---- */
+/* ---- predicted time ---- */
 
-/* Two products of a position with those it sees, five in the gradient. */
+/* Two products of each position with the positions that it attends to; five in the gradient. */
 static double attention_flops(const msc_op *op) {
   const int64_t *q = op->in[0].value->type->dim, *v = op->in[2].value->type->dim;
   double pairs = (double)q[0] * (double)q[1] * (double)q[2] * (double)v[2], e = (double)q[3], f = (double)v[3];

@@ -1,13 +1,12 @@
-/* graph.h: ops that a GPU's library computes in one call, as a graph of its own operations: attention and convolutions
- * that are marked for it. */
+/* graph.h: attention and convolutions that a GPU's library computes in one call, as a graph of its own operations. */
 #ifndef MSC_PASSES_GRAPH_H
 #define MSC_PASSES_GRAPH_H
 
 #include "passes/cost.h"
 #include "passes/pass.h"
 
-/* The library computes it: attribute `library`; in any order of sums, where the configuration
- * allows that: `any_order`. */
+/* Marks an op for the library by the attribute `library`, and by `any_order` if the configuration lets sums be in any
+ * order. */
 void msc_graph_mark(const msc_pass_ctx *pass, msc_op *op);
 bool msc_is_graph(const msc_op *op);
 /* Arithmetic and memory traffic of a marked op. */

@@ -1,14 +1,14 @@
-/* library: matrix products that are done in tiles, by generated code or a library -> gemm, with the bias and relu that
- * follow when nobody else sees the values in between.  A weight's gradient becomes one product of matrices first: its
- * leading dimensions are rows.  Products of f16 and bf16 have results in f32 on a CPU (widen.c). */
+/* library: matrix products that generated tiles or a library compute -> gemm, which absorbs a bias and a relu that
+ * follow if no other op reads the values in between.  A weight's gradient becomes one product of matrices first,
+ * whose rows are its leading dimensions.  Products of f16 and bf16 have results in f32 on a CPU (widen.c). */
 #include <string.h>
 
 #include "passes/7_lower/choose.h"
 #include "passes/check.h"
 #include "passes/pass.h"
 
-/* The other operand of `add` when it is one row [n] that stretches over x's rows; NULL otherwise. */
-static msc_value *bias_of(const msc_op *add, const msc_value *x) {
+/* The operand that `add` adds to x if it is one row [n] that is broadcast over x's rows; else NULL. */
+static msc_value *row_bias(const msc_op *add, const msc_value *x) {
   msc_value *other = add->in[add->in[0].value == x ? 1 : 0].value;
   const msc_type *t = other->type;
   if (other == x || t->rank < 1 || add->out[0].type != x->type) return NULL;
@@ -22,8 +22,8 @@ static void copy_attr(msc_op *to, const msc_op *from, const char *name) {
   if (v) msc_op_set(to, name, *v);
 }
 
-/* bias must be there when the gemm runs: the gemm stands where the last op it absorbs stood. */
-static msc_op *replace(msc_op *matmul, msc_op *last, msc_value *bias, bool relu) {
+/* Inserts the gemm in front of `last`, the last op that it absorbs: there the bias is computed. */
+static msc_op *insert_gemm(msc_op *matmul, msc_op *last, msc_value *bias, bool relu) {
   msc_value *in[3] = {matmul->in[0].value, matmul->in[1].value, bias};
   msc_op *gemm = msc_op_new(matmul->block->func, OP_gemm, bias ? 3 : 2, in, 1, matmul->loc);
   gemm->name = matmul->name;
@@ -39,26 +39,26 @@ static msc_op *replace(msc_op *matmul, msc_op *last, msc_value *bias, bool relu)
   return gemm;
 }
 
-static msc_op *absorb(msc_op *matmul) {
+static msc_op *absorb_bias_and_relu(msc_op *matmul) {
   msc_op *add = msc_only_user(&matmul->out[0], OP_add), *last = matmul, *relu = NULL;
-  msc_value *bias = add ? bias_of(add, &matmul->out[0]) : NULL;
+  msc_value *bias = add ? row_bias(add, &matmul->out[0]) : NULL;
   if (bias) last = add;
   relu = msc_only_user(&last->out[0], OP_relu);
   if (relu) last = relu;
-  msc_op *gemm = replace(matmul, last, bias, relu != NULL);
+  msc_op *gemm = insert_gemm(matmul, last, bias, relu != NULL);
   if (relu) msc_op_erase(relu);
   if (bias) msc_op_erase(add);
   msc_op_erase(matmul);
   return gemm;
 }
 
-static void by_generated_code(msc_op *gemm, int64_t blocks) {
+static void mark_generated(msc_op *gemm, int64_t blocks) {
   msc_op_set(gemm, "generated", msc_bool(true));
   if (blocks > 1) msc_op_set(gemm, "blocks", msc_int(blocks));
 }
 
-/* x[*,k] as [rows,k]: the same bytes. */
-static msc_value *as_matrix(msc_op *before, msc_value *x) {
+/* Inserts a reshape of x[*,k] to [rows,k], the same bytes. */
+static msc_value *reshape_to_matrix(msc_op *before, msc_value *x) {
   if (x->type->rank == 2) return x;
   int64_t k = x->type->dim[x->type->rank - 1], dim[2] = {k ? msc_type_elems(x->type) / k : 0, k};
   for (int d = 0; k == 0 && d + 1 < x->type->rank; d++) dim[0] = (d ? dim[0] : 1) * x->type->dim[d];
@@ -69,8 +69,8 @@ static msc_value *as_matrix(msc_op *before, msc_value *x) {
   return &op->out[0];
 }
 
-static msc_op *as_matmul(msc_op *grad) {
-  msc_value *in[2] = {as_matrix(grad, grad->in[0].value), as_matrix(grad, grad->in[1].value)};
+static msc_op *replace_weight_grad(msc_op *grad) {
+  msc_value *in[2] = {reshape_to_matrix(grad, grad->in[0].value), reshape_to_matrix(grad, grad->in[1].value)};
   msc_op *op = msc_op_new(grad->block->func, OP_matmul, 2, in, 1, grad->loc);
   op->name = grad->name;
   msc_op_set(op, "transpose_a", msc_bool(true));
@@ -87,8 +87,8 @@ bool pass_library(msc_pass_ctx *pass, msc_module *m) {
   msc_choices choices = msc_choices_of(pass, m);
   for (msc_func *f = m->first; f; f = f->next)
     for (msc_op *op = f->body->last, *previous; op; op = previous) {
-      previous = op->prev; /* backward: what a product absorbs stands after it */
-      if (op->kind == OP_matmul_weight_grad) op = as_matmul(op);
+      previous = op->prev; /* from last to first: what a product absorbs stands after it */
+      if (op->kind == OP_matmul_weight_grad) op = replace_weight_grad(op);
       if (op->kind != OP_matmul && op->kind != OP_batch_matmul) continue;
       op = msc_widened(pass->scratch, op, &choices);
       msc_chosen chosen = msc_choose(pass->scratch, op, &choices);
@@ -96,8 +96,8 @@ bool pass_library(msc_pass_ctx *pass, msc_module *m) {
       if (chosen.by != MSC_BY_LIBRARY && chosen.by != MSC_BY_PRODUCT) continue;
       const msc_attr_value *blocks = msc_op_attr(op, "blocks");
       int64_t num_blocks = blocks ? blocks->i : 1;
-      msc_op *gemm = absorb(op);
-      if (chosen.by == MSC_BY_PRODUCT) by_generated_code(gemm, num_blocks);
+      msc_op *gemm = absorb_bias_and_relu(op);
+      if (chosen.by == MSC_BY_PRODUCT) mark_generated(gemm, num_blocks);
       generated += chosen.by == MSC_BY_PRODUCT, by_library += chosen.by == MSC_BY_LIBRARY;
     }
   msc_stat(pass, "products by generated code", generated);

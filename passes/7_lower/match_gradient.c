@@ -1,4 +1,4 @@
-/* match_gradient.c: the gradient of an op on placeholders, built aside, against the ops that are there. */
+/* match_gradient.c: builds the gradient of an op on placeholders in a function of its own, and matches ops with it. */
 #include "passes/7_lower/match_gradient.h"
 
 #include <string.h>
@@ -9,10 +9,10 @@ enum { X, Y, DY, NUM_PLACES };
 
 typedef struct {
   const msc_value *placeholder[NUM_PLACES];
-  msc_value *bound[NUM_PLACES]; /* what stands for it; NULL: nothing yet */
+  msc_value *bound[NUM_PLACES]; /* the value that it matched; NULL: none yet */
 } matching;
 
-static bool same_attrs(const msc_op *a, const msc_op *b) {
+static bool attrs_are_equal(const msc_op *a, const msc_op *b) {
   if (a->num_attrs != b->num_attrs) return false;
   for (size_t i = 0; i < a->num_attrs; i++)
     if (a->attrs[i].name != b->attrs[i].name || !msc_attr_equal(&a->attrs[i].value, &b->attrs[i].value)) return false;
@@ -27,7 +27,7 @@ static bool operands_match(matching *m, const msc_op *pattern, const msc_op *op,
   return true;
 }
 
-/* Patterns are a few ops deep. */
+/* True if v computes the pattern; binds its placeholders.  Recursive: patterns are a few ops deep. */
 static bool matches(matching *m, const msc_value *pattern, msc_value *v) {
   for (int i = 0; i < NUM_PLACES; i++) {
     if (m->placeholder[i] != pattern) continue;
@@ -36,7 +36,7 @@ static bool matches(matching *m, const msc_value *pattern, msc_value *v) {
   }
   const msc_op *a = pattern->def, *b = v->def;
   if (!a || !b || a->kind != b->kind || a->num_in != b->num_in || b->num_out != 1 ||
-      pattern->type->dtype != v->type->dtype || !same_attrs(a, b))
+      pattern->type->dtype != v->type->dtype || !attrs_are_equal(a, b))
     return false;
   matching before = *m;
   if (operands_match(m, a, b, false)) return true;
@@ -45,8 +45,9 @@ static bool matches(matching *m, const msc_value *pattern, msc_value *v) {
   return operands_match(m, a, b, true);
 }
 
-/* The gradient on placeholders, in a function of its own. */
-static const msc_value *build(msc_func *aside, msc_op_kind kind, const char *form, const msc_type *type, matching *m) {
+/* Builds the gradient in function `aside`; NULL: an error was reported. */
+static const msc_value *build_pattern(msc_func *aside, msc_op_kind kind, const char *form, const msc_type *type,
+                                      matching *m) {
   msc_context *ctx = aside->module->ctx;
   msc_builder b = {.func = aside, .block = aside->body, .loc = aside->loc};
   msc_value *x = msc_add_arg(aside->body, type, "x"), *dy = msc_add_arg(aside->body, type, "dy"), *dx = NULL;
@@ -62,7 +63,7 @@ bool msc_match_gradient(msc_op *last, const msc_value *dy, msc_op_kind kind, con
                         msc_gradient_match *out_match) {
   matching m = {{NULL}, {NULL}};
   msc_func *aside = msc_func_new(last->block->func->module, "gradient");
-  const msc_value *pattern = build(aside, kind, form, dy->type, &m);
+  const msc_value *pattern = build_pattern(aside, kind, form, dy->type, &m);
   m.bound[DY] = (msc_value *)(uintptr_t)dy;
   bool same = pattern && last->num_out == 1 && matches(&m, pattern, &last->out[0]);
   msc_func_remove(aside);

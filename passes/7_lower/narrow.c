@@ -153,7 +153,8 @@ static bool is_made_again(const msc_op *op, const bool *forward, cone *out) {
     *out = (cone){.num_ops = 1, .op = {op}};
     return true;
   }
-  return msc_target_of(op->block->func->module)->remakes_cheap_values && is_cheap(op) && only_kernels_use(&op->out[0], forward) && find_cone(op, forward, out) &&
+  return msc_target_of(op->block->func->module)->remakes_cheap_values && is_cheap(op) &&
+         only_kernels_use(&op->out[0], forward) && find_cone(op, forward, out) &&
          is_worth_it(out, &op->out[0], forward);
 }
 

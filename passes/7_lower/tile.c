@@ -15,8 +15,8 @@ enum {
 static bool is_map(msc_nester *nester, const msc_op *op) {
   msc_nest_info info;
   const char *why;
-  return msc_nest_can_fuse(op) && !msc_is_view(op) && msc_nest_fits(nester, 1, &op, &info, &why) && info.kind == MSC_NEST_MAP &&
-         info.num_launches == 1 && !info.scratch_bytes && !info.checks;
+  return msc_nest_can_fuse(op) && !msc_is_view(op) && msc_nest_fits(nester, 1, &op, &info, &why) &&
+         info.kind == MSC_NEST_MAP && info.num_launches == 1 && !info.scratch_bytes && !info.checks;
 }
 
 /* ---- places ---- */

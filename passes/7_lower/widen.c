@@ -1,10 +1,10 @@
-/* widen.c: a product of f16 or bf16 in; the same product out with a result in f32, between casts: its operands are
- * exact in f32, sums grow in f32 and are rounded once, as they would be; but not for who wants them in f32, as an
- * update does, or a sum over ranks.  Its operands are cast too where whoever computes it takes none of 16 bits. */
+/* widen.c: gives a product of f16 or bf16 a result in f32.  Its operands are exact in f32, so sums grow in f32 and a
+ * cast rounds them once; users that want f32, such as an update or a sum over ranks, read the result without that
+ * rounding. Operands are cast too if the chosen implementation takes none of 16 bits. */
 #include "passes/7_lower/choose.h"
 
-/* Who would compute it in f32. */
-static msc_choice choice_in_f32(msc_arena *arena, msc_op *op, const msc_choices *choices) {
+/* The implementation that would compute the op in f32. */
+static msc_choice choose_in_f32(msc_arena *arena, msc_op *op, const msc_choices *choices) {
   const msc_type *narrow = op->out[0].type;
   op->out[0].type = msc_type_of(msc_op_ctx(op), MSC_F32, narrow->rank, narrow->dim, NULL);
   msc_choice by = msc_choose(arena, op, choices).by;
@@ -12,7 +12,7 @@ static msc_choice choice_in_f32(msc_arena *arena, msc_op *op, const msc_choices 
   return by;
 }
 
-static msc_value *cast_before(msc_op *where, msc_value *v, msc_dtype dtype) {
+static msc_value *insert_cast(msc_op *where, msc_value *v, msc_dtype dtype) {
   msc_context *ctx = msc_op_ctx(where);
   msc_op *cast = msc_op_new(where->block->func, OP_cast, 1, &v, 1, where->loc);
   msc_op_set(cast, "dtype", msc_str(ctx, msc_dtype_name(dtype)));
@@ -21,8 +21,8 @@ static msc_value *cast_before(msc_op *where, msc_value *v, msc_dtype dtype) {
   return &cast->out[0];
 }
 
-/* Users that cast `narrow` to f32 take `wide`. */
-static void skip_casts(msc_value *narrow, msc_value *wide) {
+/* Lets users that cast `narrow` to f32 read `wide` instead. */
+static void bypass_casts(msc_value *narrow, msc_value *wide) {
   for (msc_use *u = narrow->uses, *next; u; u = next) {
     msc_op *cast = u->user;
     next = u->next;
@@ -35,15 +35,15 @@ static void skip_casts(msc_value *narrow, msc_value *wide) {
 msc_op *msc_widened(msc_arena *arena, msc_op *op, const msc_choices *choices) {
   msc_dtype narrow = op->out[0].type->dtype;
   bool is_narrow = narrow == MSC_BF16 || narrow == MSC_F16;
-  if (!choices->target->widens_products || !is_narrow || choice_in_f32(arena, op, choices) == MSC_BY_KERNEL) return op;
+  if (!choices->target->widens_products || !is_narrow || choose_in_f32(arena, op, choices) == MSC_BY_KERNEL) return op;
   bool takes_narrow = msc_choose(arena, op, choices).by == MSC_BY_PRODUCT;
   msc_value *in[2] = {op->in[0].value, op->in[1].value};
-  for (int i = 0; i < 2 && !takes_narrow; i++) in[i] = cast_before(op, in[i], MSC_F32);
+  for (int i = 0; i < 2 && !takes_narrow; i++) in[i] = insert_cast(op, in[i], MSC_F32);
   msc_op *wide = msc_op_copy(op->block->func, op, in);
   wide->out[0].type = msc_type_of(msc_op_ctx(op), MSC_F32, op->out[0].type->rank, op->out[0].type->dim, NULL);
   msc_insert_before(op, wide);
-  skip_casts(&op->out[0], &wide->out[0]);
-  if (msc_has_uses(&op->out[0])) msc_replace_uses(&op->out[0], cast_before(op, &wide->out[0], narrow));
+  bypass_casts(&op->out[0], &wide->out[0]);
+  if (msc_has_uses(&op->out[0])) msc_replace_uses(&op->out[0], insert_cast(op, &wide->out[0], narrow));
   msc_op_erase(op);
   return wide;
 }
