@@ -1,7 +1,7 @@
 /* autodiff: func "forward" with a loss and an optimizer -> the same with the gradients of its trained parameters as
- * further results, named in the attribute `gradients`.
+ * further results, listed in the attribute `gradients`.
  *
- * One walk forward marks what depends on a trained parameter, one walk backward builds gradients of just that. */
+ * A walk forward marks what depends on a trained parameter; a walk backward builds gradients of just those values. */
 #include "ir/grad/reverse.h"
 #include "passes/2_train/train.h"
 #include "passes/pass.h"
@@ -17,8 +17,8 @@ typedef struct {
 
 /* ---- an op in the way ---- */
 
-/* The path from the op back to a parameter, as notes: at each op its first operand that depends on one. */
-static void note_path(const autodiff *a, const msc_op *op) {
+/* Adds notes with the path from the op back to a parameter: at each op its first operand that depends on one. */
+static void add_path_notes(const autodiff *a, const msc_op *op) {
   msc_context *ctx = a->pass->ctx;
   for (int steps = 0; op; steps++) {
     const msc_value *v = NULL;
@@ -35,26 +35,26 @@ static void note_path(const autodiff *a, const msc_op *op) {
   }
 }
 
-static bool not_differentiable(const autodiff *a, const msc_op *op) {
+static bool report_not_differentiable(const autodiff *a, const msc_op *op) {
   msc_op_error(op, MSC_E_GRADIENT,
                "%s: the loss depends on a trainable parameter through this op, which has no gradient",
                msc_kind_name(op->kind));
-  note_path(a, op);
+  add_path_notes(a, op);
   return false;
 }
 
-static bool refuse(void *user, const msc_op *op) { return not_differentiable(user, op); }
+static bool report_op_without_gradient(void *user, const msc_op *op) { return report_not_differentiable(user, op); }
 
 /* ---- the walk ---- */
 
-static bool map_letters(void *user, msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult,
-                        msc_value *const *doperand) {
+static bool map_letters_of_op(void *user, msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult,
+                              msc_value *const *doperand) {
   const autodiff *a = user;
   return msc_map_letters(a->map, forward, first, last, dresult, doperand);
 }
 
-/* The loss's own gradient: 1, or what replica_objective says, times a dynamic loss_scale. */
-static msc_value *seed(autodiff *a, const msc_value *loss) {
+/* Builds the gradient of the loss itself: 1, or what replica_objective set, times a dynamic loss_scale. */
+static msc_value *build_loss_gradient(autodiff *a, const msc_value *loss) {
   msc_builder b = {.func = a->f, .block = a->f->body, .before = a->ret, .loc = loss->def ? loss->def->loc : a->f->loc};
   msc_value *v = msc_build_scalar(&b, loss->type->dtype, msc_loss_seed(a->f)), *scale = msc_dynamic_scale(a->f);
   if (v && scale) v = msc_build(&b, OP_mul, 2, (msc_value *[]){v, msc_value_in(&b, scale, loss->type->dtype)});
@@ -62,13 +62,13 @@ static msc_value *seed(autodiff *a, const msc_value *loss) {
   return v;
 }
 
-static bool walk(autodiff *a, msc_value *loss) {
+static bool build_all_gradients(autodiff *a, msc_value *loss) {
   msc_op *last = a->ret->prev;
-  MSC_TRY((a->walk.grad[loss->id] = seed(a, loss)));
+  MSC_TRY((a->walk.grad[loss->id] = build_loss_gradient(a, loss)));
   return msc_reverse_walk(&a->walk, last);
 }
 
-static void mark(autodiff *a) {
+static void mark_trained_values(autodiff *a) {
   for (size_t g = 0; g < a->groups.num; g++)
     for (size_t i = 0; i < a->groups.group[g].num_args; i++)
       a->walk.active[a->f->body->args[a->groups.group[g].arg[i]]->id] = true;
@@ -79,7 +79,7 @@ static void mark(autodiff *a) {
 
 static bool is_trained(const autodiff *a, size_t arg) { return a->walk.active[a->f->body->args[arg]->id]; }
 
-static bool warn_of_others(const autodiff *a) {
+static bool warn_of_unused_parameters(const autodiff *a) {
   size_t num = 0;
   for (size_t i = 0; i < a->f->body->num_args; i++) num += is_trained(a, i) && a->walk.grad[a->f->body->args[i]->id];
   if (!num) return msc_error(a->pass->ctx, MSC_E_GRADIENT, a->f->loc, "the loss depends on no trainable parameter");
@@ -90,15 +90,15 @@ static bool warn_of_others(const autodiff *a) {
   return true;
 }
 
-/* Gradients become results in the order of the arguments; a parameter without one stays as it is. */
-static bool give_results(autodiff *a) {
+/* Appends the gradients to the results, in the order of the arguments; a parameter without one is not updated. */
+static bool add_gradient_results(autodiff *a) {
   msc_context *ctx = a->pass->ctx;
   const msc_block *b = a->f->body;
   msc_value **results = msc_new_array(a->pass->scratch, msc_value *, a->ret->num_in + b->num_args);
   msc_attr_value *args = msc_new_array(a->pass->scratch, msc_attr_value, b->num_args + 1);
   const char **names = msc_new_array(a->pass->scratch, const char *, b->num_args + 1);
   size_t num = a->ret->num_in, num_grads = 0;
-  MSC_TRY(warn_of_others(a));
+  MSC_TRY(warn_of_unused_parameters(a));
   for (size_t i = 0; i < num; i++) results[i] = a->ret->in[i].value;
   for (size_t i = 0; i < b->num_args; i++) {
     msc_value *grad = is_trained(a, i) ? a->walk.grad[b->args[i]->id] : NULL;
@@ -128,14 +128,14 @@ bool pass_autodiff(msc_pass_ctx *pass, msc_module *m) {
                          .arena = pass->scratch,
                          .before = a.ret,
                          .next_id = n.num_values,
-                         .built = map_letters,
-                         .refuse = refuse,
+                         .built = map_letters_of_op,
+                         .refuse = report_op_without_gradient,
                          .user = &a};
   a.walk.active = msc_new_array(pass->scratch, bool, n.num_values);
   a.walk.grad = msc_new_array(pass->scratch, msc_value *, n.num_values);
   a.map = msc_letter_map_new(pass->ctx, pass->scratch);
-  mark(&a);
-  bool ok = walk(&a, loss) && give_results(&a);
+  mark_trained_values(&a);
+  bool ok = build_all_gradients(&a, loss) && add_gradient_results(&a);
   msc_letter_map_free(a.map);
   return ok;
 }

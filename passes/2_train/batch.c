@@ -1,8 +1,8 @@
-/* batch.c: a function and the dimensions of its inputs that are the batch in; for each value what the batch is to it,
- * out.
+/* batch.c: finds, for each value of a function, what the batch is to it, from the batch dimensions of the inputs.
  *
- * Read as if the batch came in several parts: a value is the same for all parts, has its part of a dimension, or is the
- * mean or the sum over the parts of what each has.  Whatever mixes samples in another way has no such form. */
+ * The function is read as if the batch came in several parts: a value is the same for all parts, has its part of a
+ * dimension, or is the mean or the sum over the parts of what each has. A value that mixes samples in another way has
+ * no such form. */
 #include <string.h>
 
 #include "passes/2_train/batch.h"
@@ -10,9 +10,9 @@
 
 typedef msc_batch_reading reading;
 
-static msc_batch_fact *of(const reading *r, const msc_value *v) { return &r->fact[v->id]; }
+static msc_batch_fact *fact_of(const reading *r, const msc_value *v) { return &r->fact[v->id]; }
 
-msc_batch_fact *msc_batch_of(const msc_batch_reading *r, const msc_value *v) { return of(r, v); }
+msc_batch_fact *msc_batch_of(const msc_batch_reading *r, const msc_value *v) { return fact_of(r, v); }
 
 void msc_batch_add(msc_batch_reading *r, msc_value *v, msc_batch_fact fact) {
   if (r->num == r->room) {
@@ -48,17 +48,17 @@ bool msc_batch_divides(const msc_func *f, int64_t parts, const char *whose) {
   return ok;
 }
 
-static void read_inputs(reading *r) {
+static void read_input_facts(reading *r) {
   for (size_t i = 0; i < r->f->body->num_args; i++) {
     int dim = msc_batch_dim(r->f, i);
-    if (dim >= 0) *of(r, r->f->body->args[i]) = (msc_batch_fact){.meaning = MSC_BATCH_PART, .dim = (uint8_t)dim};
+    if (dim >= 0) *fact_of(r, r->f->body->args[i]) = (msc_batch_fact){.meaning = MSC_BATCH_PART, .dim = (uint8_t)dim};
   }
 }
 
 /* ---- an op that sees samples ---- */
 
-/* All slices of a constant along dim, compared. */
-static bool is_repeated(const msc_op *constant, int dim) {
+/* True if all slices of a constant along dim are equal. */
+static bool is_constant_repeated(const msc_op *constant, int dim) {
   const msc_attr_value *v = msc_op_attr(constant, "value");
   const msc_type *t = constant->out[0].type;
   size_t slice = (size_t)msc_dtype_bytes(t->dtype), outer = 1;
@@ -101,35 +101,35 @@ int msc_batch_source(const msc_op *op, size_t operand, int dim) {
   return -2;
 }
 
-/* steps: how far back to look. */
-static bool is_uniform(const msc_value *v, int dim, int steps) {
+/* steps: how many ops to follow back. */
+static bool is_uniform_within(const msc_value *v, int dim, int steps) {
   const msc_op *op = v->def;
   if (!op || !steps) return false;
-  if (op->kind == OP_constant) return is_repeated(op, dim);
+  if (op->kind == OP_constant) return is_constant_repeated(op, dim);
   bool any = op->num_out == 1 && op->num_in > 0;
   for (size_t i = 0; i < op->num_in && any; i++) {
     int from = msc_batch_source(op, i, dim);
-    any = from == -1 || (from >= 0 && is_uniform(op->in[i].value, from, steps - 1));
+    any = from == -1 || (from >= 0 && is_uniform_within(op->in[i].value, from, steps - 1));
   }
   return any;
 }
 
 bool msc_batch_is_uniform(const msc_value *v, int dim) {
   const msc_op *op = v->def;
-  if (op && op->kind == OP_reshape && dim == 0) { /* (r, c) -> r * c: the parts are those along r */
+  if (op && op->kind == OP_reshape && dim == 0) { /* (r, c) -> r * c: the parts are slices along r */
     const msc_type *x = op->in[0].value->type;
     if (x->rank == v->type->rank + 1 && x->dim[0] * x->dim[1] == v->type->dim[0])
       return msc_batch_is_uniform(op->in[0].value, 0);
   }
-  return is_uniform(v, dim, 12);
+  return is_uniform_within(v, dim, 12);
 }
 
-/* Letters of the rule that the batch is cut along: the major letter of each operand's batch
- * dimension. false: mixes. */
-static bool batch_letters(const reading *r, const msc_op *op, const msc_rule *rule, uint32_t *out_letters) {
+/* Finds the letters of the rule that the batch is cut along: the major letter of the batch dimension of each
+ * operand. False: the op mixes samples. */
+static bool find_batch_letters(const reading *r, const msc_op *op, const msc_rule *rule, uint32_t *out_letters) {
   *out_letters = 0;
   for (size_t i = 0; i < op->num_in; i++) {
-    const msc_batch_fact *f = of(r, op->in[i].value);
+    const msc_batch_fact *f = fact_of(r, op->in[i].value);
     if (f->meaning == MSC_BATCH_SAME) continue;
     if (f->meaning != MSC_BATCH_PART) return false;
     const msc_dim_letters *d = &rule->tensor[i].dim[f->dim];
@@ -139,8 +139,8 @@ static bool batch_letters(const reading *r, const msc_op *op, const msc_rule *ru
   return true;
 }
 
-/* Numbers 0, 1 .. n - 1 along dimension 0, which has n, and alike along all others. */
-static bool counts_samples(const msc_value *v, int64_t n) {
+/* True if v is 0, 1 .. n - 1 along dimension 0, of size n, and equal along all other dimensions. */
+static bool is_sample_number(const msc_value *v, int64_t n) {
   const msc_op *op = v->def;
   while (op &&
          (op->kind == OP_broadcast_to || op->kind == OP_cast || op->kind == OP_reshape || op->kind == OP_expand_dims)) {
@@ -160,28 +160,30 @@ static bool counts_samples(const msc_value *v, int64_t n) {
   return c->dense.bytes == size * (size_t)n;
 }
 
-/* gather_nd whose first number is that of the sample itself: every sample reads its own. */
+/* True for a gather_nd whose first index is the number of the sample itself: every sample reads its own. */
 static bool reads_own_sample(const reading *r, const msc_op *op) {
-  /* not where constants are shortened to a part */
+  /* not in a view in which constants are cut to a part */
   if (op->kind != OP_gather_nd || r->view == MSC_BATCH_MARKED) return false;
   const msc_value *x = op->in[0].value, *indices = op->in[1].value;
-  const msc_batch_fact *f = of(r, x);
+  const msc_batch_fact *f = fact_of(r, x);
   bool joined = indices->def && (indices->def->kind == OP_stack || indices->def->kind == OP_concat);
-  if (f->meaning != MSC_BATCH_PART || f->dim != 0 || of(r, indices)->meaning != MSC_BATCH_SAME || !joined) return false;
+  if (f->meaning != MSC_BATCH_PART || f->dim != 0 || fact_of(r, indices)->meaning != MSC_BATCH_SAME || !joined)
+    return false;
   const msc_value *first = indices->def->in[0].value;
   bool last =
       msc_op_int(indices->def, indices->def->kind == OP_stack ? "axis" : "dim") % indices->type->rank ==
       (msc_op_int(indices->def, indices->def->kind == OP_stack ? "axis" : "dim") < 0 ? -1 : indices->type->rank - 1);
   return last && indices->type->rank > 1 &&
          (indices->def->kind == OP_stack || first->type->dim[first->type->rank - 1] == 1) &&
-         counts_samples(first, x->type->dim[0]);
+         is_sample_number(first, x->type->dim[0]);
 }
 
-/* Operands that are no part of the batch must not be as large as it, unless any part of them will do. */
-static bool others_fit(const reading *r, const msc_op *op, const msc_rule *rule, uint32_t letters) {
+/* True if operands that are no part of the batch do not extend along its letters, or are uniform along them, so that
+ * any part serves. */
+static bool are_other_operands_uniform(const reading *r, const msc_op *op, const msc_rule *rule, uint32_t letters) {
   if (r->view == MSC_BATCH_ANYHOW) return true;
   for (size_t i = 0; i < op->num_in; i++) {
-    const msc_batch_fact *f = of(r, op->in[i].value);
+    const msc_batch_fact *f = fact_of(r, op->in[i].value);
     for (int d = 0; d < rule->tensor[i].rank; d++) {
       const msc_dim_letters *own = &rule->tensor[i].dim[d];
       for (int l = 0; l < own->num; l++) {
@@ -193,7 +195,7 @@ static bool others_fit(const reading *r, const msc_op *op, const msc_rule *rule,
   return true;
 }
 
-/* A loss whose attribute says so, or has it by default. */
+/* True for a loss whose `reduction` is the mean, given or by default. */
 static bool is_mean_loss(const msc_op *op) {
   const msc_op_info *info = msc_info(op);
   for (int i = 0; i < info->num_attrs; i++)
@@ -201,18 +203,18 @@ static bool is_mean_loss(const msc_op *op) {
   return false;
 }
 
-/* How op combines the samples when a batch letter is gone from its result. */
-static msc_batch_meaning reduction_of(const msc_op *op, const msc_letter *letter) {
+/* How op combines the samples when a batch letter is missing in its result. */
+static msc_batch_meaning batch_reduction_of(const msc_op *op, const msc_letter *letter) {
   if (letter->role != MSC_RED || letter->reduction != MSC_SUM) return MSC_BATCH_MIXED;
   return op->kind == OP_reduce_mean || is_mean_loss(op) ? MSC_BATCH_MEAN : MSC_BATCH_SUM;
 }
 
-/* Do indices name elements along this letter?  They count all samples. */
-static bool is_by_number(const msc_op *op, const msc_letter *letter) {
+/* True if indices name elements along this letter: they count all samples. */
+static bool is_indexed_letter(const msc_op *op, const msc_letter *letter) {
   return msc_info(op)->flags & MSC_CHECKED && letter->name == 'v';
 }
 
-static msc_batch_fact result_fact(const msc_op *op, const msc_rule *rule, size_t tensor, uint32_t letters) {
+static msc_batch_fact fact_of_result(const msc_op *op, const msc_rule *rule, size_t tensor, uint32_t letters) {
   msc_batch_fact f = {.meaning = MSC_BATCH_SAME};
   const msc_tensor_letters *t = &rule->tensor[tensor];
   uint32_t seen = 0;
@@ -225,10 +227,10 @@ static msc_batch_fact result_fact(const msc_op *op, const msc_rule *rule, size_t
     }
   for (int i = 0; i < rule->num_letters; i++) {
     if (!(letters >> i & 1)) continue;
-    if (rule->letter[i].role == MSC_REP || rule->letter[i].expands || is_by_number(op, &rule->letter[i]))
+    if (rule->letter[i].role == MSC_REP || rule->letter[i].expands || is_indexed_letter(op, &rule->letter[i]))
       return (msc_batch_fact){.meaning = MSC_BATCH_MIXED, .mixer = op};
     if (seen >> i & 1) continue;
-    msc_batch_meaning m = reduction_of(op, &rule->letter[i]);
+    msc_batch_meaning m = batch_reduction_of(op, &rule->letter[i]);
     if (f.meaning != MSC_BATCH_SAME || m == MSC_BATCH_MIXED)
       return (msc_batch_fact){.meaning = MSC_BATCH_MIXED, .mixer = op};
     f.meaning = (uint8_t)m;
@@ -238,15 +240,16 @@ static msc_batch_fact result_fact(const msc_op *op, const msc_rule *rule, size_t
 
 /* ---- an op that sees means and sums over the batch ---- */
 
-/* An op that is linear in one operand keeps what that one is, if the others are the same everywhere.  One that is linear
- * in all together, as add, gives a sum of sums.  Of sums beside means, or beside what is the same everywhere, it gives a
- * mean, as soon as msc_batch_make_means has made the sums means too. */
-static msc_batch_meaning combine(const reading *r, const msc_op *op, const msc_rule *rule) {
-  unsigned linear = 0; /* the meanings of the operands that op is linear in, a bit each */
-  int num = 0;         /* operands that are not the same everywhere */
+/* The meaning of the result of an op without samples. An op that is linear in one operand keeps the meaning of that
+ * operand if the others are the same for all parts. An op that is linear in all operands together, as add, makes a
+ * sum of sums. From sums beside means, or beside values that are the same for all parts, it makes a mean, once
+ * msc_batch_make_means has turned the sums into means too. */
+static msc_batch_meaning combine_linear_operands(const reading *r, const msc_op *op, const msc_rule *rule) {
+  unsigned linear = 0; /* meanings of the operands in which op is linear, a bit each */
+  int num = 0;         /* operands that are not the same for all parts */
   if (!rule->linear) return MSC_BATCH_MIXED;
   for (size_t i = 0; i < op->num_in; i++) {
-    msc_batch_meaning m = (msc_batch_meaning)of(r, op->in[i].value)->meaning;
+    msc_batch_meaning m = (msc_batch_meaning)fact_of(r, op->in[i].value)->meaning;
     bool is_linear = i < 32 && rule->linear_in >> i & 1;
     if (is_linear) linear |= 1u << m;
     if (m == MSC_BATCH_SAME) continue;
@@ -260,8 +263,9 @@ static msc_batch_meaning combine(const reading *r, const msc_op *op, const msc_r
   return msc_is_float(op->out[0].type->dtype) ? MSC_BATCH_MEAN : MSC_BATCH_MIXED;
 }
 
-/* A sum that an op takes for a mean. */
-static bool is_sum_among_means(const msc_batch_fact *fact, size_t num_facts, const msc_op *op, const msc_value *operand) {
+/* True if operand is a sum that op uses as a mean. */
+static bool is_sum_among_means(const msc_batch_fact *fact, size_t num_facts, const msc_op *op,
+                               const msc_value *operand) {
   return op->num_out == 1 && op->out[0].id < num_facts && operand->id < num_facts &&
          fact[op->out[0].id].meaning == MSC_BATCH_MEAN && fact[operand->id].meaning == MSC_BATCH_SUM;
 }
@@ -275,7 +279,7 @@ bool msc_batch_make_means(const msc_batch_fact *fact, msc_func *f, double factor
       msc_builder b = {.func = f, .block = f->body, .before = op, .loc = op->loc, .name = op->name};
       msc_value *mean = msc_build(&b, OP_mul, 2, (msc_value *[]){v, msc_build_scalar(&b, v->type->dtype, factor)});
       MSC_TRY(mean);
-      mean->id = mean->def->in[1].value->id = UINT32_MAX; /* no fact is known of them */
+      mean->id = mean->def->in[1].value->id = UINT32_MAX; /* the new values have no facts */
       msc_set_operand(op, i, mean);
     }
   return true;
@@ -283,10 +287,10 @@ bool msc_batch_make_means(const msc_batch_fact *fact, msc_func *f, double factor
 
 /* ---- the walk ---- */
 
-/* The first operand's fault that the op inherits, or its own. */
-static const msc_op *mixer_of(const reading *r, const msc_op *op) {
+/* The op that mixes samples: that of the first mixed operand, or op itself. */
+static const msc_op *find_mixer(const reading *r, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++)
-    if (of(r, op->in[i].value)->meaning == MSC_BATCH_MIXED) return of(r, op->in[i].value)->mixer;
+    if (fact_of(r, op->in[i].value)->meaning == MSC_BATCH_MIXED) return fact_of(r, op->in[i].value)->mixer;
   return op;
 }
 
@@ -295,17 +299,18 @@ bool msc_sees_part(const msc_op *op) {
   return v && ((v->kind == MSC_ATTR_BOOL && v->b) || (v->kind == MSC_ATTR_INT && v->i));
 }
 
-/* Normalised by statistics that are given: every sample by itself. */
+/* True for a batch_norm with given statistics: it sees every sample by itself. */
 static bool has_fixed_statistics(const msc_op *op) { return op->kind == OP_batch_norm && !msc_op_bool(op, "training"); }
 
-/* Statistics of one part, or none: what has the batch is that part's, the rest is taken as it is. */
+/* True if op sees one part alone (or no statistics): results with a batch dimension are of that part, others count
+ * as the same for all parts. */
 static bool sees_part_alone(const reading *r, const msc_op *op) {
   if (has_fixed_statistics(op)) return true;
   if (r->view != MSC_BATCH_MARKED) return r->view == MSC_BATCH_ANYHOW;
   return msc_sees_part(op) || (op->kind == OP_batch_norm && msc_op_bool(op, "training"));
 }
 
-static msc_batch_fact part_alone(const msc_rule *rule, size_t tensor, uint32_t letters) {
+static msc_batch_fact fact_of_part(const msc_rule *rule, size_t tensor, uint32_t letters) {
   const msc_tensor_letters *t = &rule->tensor[tensor];
   for (int d = 0; d < t->rank; d++)
     if (t->dim[d].num && letters >> t->dim[d].letter[0] & 1)
@@ -313,27 +318,27 @@ static msc_batch_fact part_alone(const msc_rule *rule, size_t tensor, uint32_t l
   return (msc_batch_fact){.meaning = MSC_BATCH_SAME};
 }
 
-static bool read_op(reading *r, const msc_op *op, msc_arena *arena) {
+static bool read_batch_op(reading *r, const msc_op *op, msc_arena *arena) {
   msc_rule rule;
   uint32_t letters = 0;
   unsigned present = 0;
-  for (size_t i = 0; i < op->num_in; i++) present |= 1u << of(r, op->in[i].value)->meaning;
+  for (size_t i = 0; i < op->num_in; i++) present |= 1u << fact_of(r, op->in[i].value)->meaning;
   if (!(present & ~(1u << MSC_BATCH_SAME))) return true;
   if (reads_own_sample(r, op)) {
-    *of(r, &op->out[0]) = (msc_batch_fact){.meaning = MSC_BATCH_PART};
+    *fact_of(r, &op->out[0]) = (msc_batch_fact){.meaning = MSC_BATCH_PART};
     return true;
   }
   MSC_TRY(msc_rule_of(op, arena, &rule));
   bool mixed = present >> MSC_BATCH_MIXED & 1;
   if (!mixed && present >> MSC_BATCH_PART & 1)
-    mixed = !batch_letters(r, op, &rule, &letters) || !others_fit(r, op, &rule, letters);
+    mixed = !find_batch_letters(r, op, &rule, &letters) || !are_other_operands_uniform(r, op, &rule, letters);
   for (size_t i = 0; i < op->num_out; i++) {
-    msc_batch_fact *f = of(r, &op->out[i]);
+    msc_batch_fact *f = fact_of(r, &op->out[i]);
     if (mixed) f->meaning = MSC_BATCH_MIXED;
-    else if (sees_part_alone(r, op)) *f = part_alone(&rule, op->num_in + i, letters);
-    else if (present >> MSC_BATCH_PART & 1) *f = result_fact(op, &rule, op->num_in + i, letters);
-    else f->meaning = (uint8_t)combine(r, op, &rule);
-    if (f->meaning == MSC_BATCH_MIXED) f->mixer = mixer_of(r, op);
+    else if (sees_part_alone(r, op)) *f = fact_of_part(&rule, op->num_in + i, letters);
+    else if (present >> MSC_BATCH_PART & 1) *f = fact_of_result(op, &rule, op->num_in + i, letters);
+    else f->meaning = (uint8_t)combine_linear_operands(r, op, &rule);
+    if (f->meaning == MSC_BATCH_MIXED) f->mixer = find_mixer(r, op);
   }
   return true;
 }
@@ -342,12 +347,12 @@ void msc_batch_begin(msc_batch_reading *r, msc_func *f, msc_arena *arena, msc_ba
   *r = (msc_batch_reading){.f = f, .arena = arena, .view = view};
   r->num = r->room = msc_number(f->body).num_values;
   r->fact = msc_new_array(arena, msc_batch_fact, r->num + 1);
-  read_inputs(r);
+  read_input_facts(r);
 }
 
 bool msc_batch_read(msc_batch_reading *r, const msc_op *op) {
   msc_arena *rules = msc_arena_new(r->f->module->ctx);
-  bool ok = read_op(r, op, rules);
+  bool ok = read_batch_op(r, op, rules);
   msc_arena_free(rules);
   return ok;
 }

@@ -1,32 +1,32 @@
-/* batch.h: what the batch is to each value of a function, if its samples were seen part by part. */
+/* batch.h: what the batch is to each value of a function, if its samples are seen part by part. */
 #ifndef MSC_PASSES_2_TRAIN_BATCH_H
 #define MSC_PASSES_2_TRAIN_BATCH_H
 
 #include "ir/ir.h"
 
 typedef enum {
-  MSC_BATCH_SAME,  /* every part has this value */
+  MSC_BATCH_SAME,  /* the same value for every part */
   MSC_BATCH_PART,  /* every part has its share of a dimension */
-  MSC_BATCH_MEAN,  /* the mean over the parts of what each has */
-  MSC_BATCH_SUM,   /* their sum */
+  MSC_BATCH_MEAN,  /* the mean over the parts */
+  MSC_BATCH_SUM,   /* the sum over the parts */
   MSC_BATCH_MIXED, /* neither */
-  MSC_BATCH_OWN,   /* every part has one of its own, which stands elsewhere: see parts.h */
+  MSC_BATCH_OWN,   /* every part has a value of its own, kept elsewhere: see batch_parts.h */
 } msc_batch_meaning;
 
 typedef struct {
-  uint8_t meaning, dim; /* dim: the batch's, of PART */
-  const msc_op *mixer;  /* of MIXED: the op that mixes samples */
+  uint8_t meaning, dim; /* dim: the batch dimension of a PART */
+  const msc_op *mixer;  /* for MIXED: the op that mixes samples */
 } msc_batch_fact;
 
-/* What an op that reduces the batch, or sees it in another way, is taken to see. */
+/* What an op that reduces the batch, or mixes samples, is taken to see. */
 typedef enum {
   MSC_BATCH_WHOLE,  /* all samples */
-  MSC_BATCH_MARKED, /* one part alone where it is marked cross_batch, or is batch_norm in training; else all samples */
-  /* which of the two is not asked: a result without the batch dimension counts as the same for all parts */
+  MSC_BATCH_MARKED, /* one part if it is marked cross_batch, or is a batch_norm in training; else all samples */
+  /* either: a result without the batch dimension counts as the same for all parts */
   MSC_BATCH_ANYHOW,
 } msc_batch_view;
 
-/* A walk over f's ops in program order; facts are by value id, and f's values keep the ids they get here. */
+/* A walk over the ops of f in program order. Facts are by value id; the values of f keep the ids they get here. */
 typedef struct {
   msc_func *f;
   msc_arena *arena;
@@ -35,31 +35,32 @@ typedef struct {
   size_t num, room;
 } msc_batch_reading;
 
-/* Numbers f's values and reads its inputs. */
+/* Numbers the values of f and sets the facts of its inputs. */
 void msc_batch_begin(msc_batch_reading *r, msc_func *f, msc_arena *arena, msc_batch_view view);
-/* The facts of op's results from those of its operands, none of which is OWN.  false after a report. */
+/* Sets the facts of the results of op from those of its operands, none of which is OWN. False after a report. */
 bool msc_batch_read(msc_batch_reading *r, const msc_op *op);
 msc_batch_fact *msc_batch_of(const msc_batch_reading *r, const msc_value *v);
-/* What is known of a value that came since. */
+/* Adds the fact of a value made after msc_batch_begin. */
 void msc_batch_add(msc_batch_reading *r, msc_value *v, msc_batch_fact fact);
 
-/* The batch dimension of an argument that is an input; -1: it has none. */
+/* The batch dimension of an argument that is an input; -1: none. */
 int msc_batch_dim(const msc_func *f, size_t arg);
-/* Are all slices of v along this dimension alike, so that any part of it is as good as another? */
+/* True if all slices of v along this dimension are equal, so that any part of it serves. */
 bool msc_batch_is_uniform(const msc_value *v, int dim);
-/* Does every element of op's one result come from those of its operands at the same place, counted from the right? */
+/* True if every element of the single result depends only on the elements of the operands at the same position,
+ * counted from the right. */
 bool msc_is_elementwise(const msc_op *op);
-/* The operand's dimension that the result's dimension dim is; -1: it has none, all its elements serve every slice; -2:
- * unknown.  Of what msc_batch_is_uniform looks through. */
+/* The dimension of the operand that becomes dimension dim of the result; -1: none, all its elements serve every
+ * slice; -2: unknown. Defined for the ops that msc_batch_is_uniform looks through. */
 int msc_batch_source(const msc_op *op, size_t operand, int dim);
-/* Is the op marked to see one part alone? */
+/* True if the op is marked to see one part alone. */
 bool msc_sees_part(const msc_op *op);
-/* The facts of all values of f, by id (numbers them).  NULL after a report. */
+/* The facts of all values of f, by id (numbers the values). NULL after a report. */
 const msc_batch_fact *msc_batch_facts(msc_func *f, msc_arena *arena, msc_batch_view view);
-/* Facts of f whose ids its values still have.  Where an op takes a sum over the parts for a mean, beside means, as the loss
- * mean(e) + sum(p) does: the sum times `factor`, which makes it the mean of what the parts have.  false after a report. */
+/* Multiplies by `factor` every sum over the parts that an op uses as a mean beside means, as in the loss mean(e) +
+ * sum(p): that makes it the mean over the parts. The values of f still have the ids of `fact`. False after a report. */
 bool msc_batch_make_means(const msc_batch_fact *fact, msc_func *f, double factor);
-/* By input: does its batch divide into so many parts?  Reports each that does not; `whose` ends the message. */
+/* True if the batch of every input divides into so many parts. Reports each that does not; `whose` ends the message. */
 bool msc_batch_divides(const msc_func *f, int64_t parts, const char *whose);
 
 #endif

@@ -1,14 +1,14 @@
-/* cross_batch: ops that shall see one replica's part of the batch only -> the same on all parts, side by side
- * (parts.h).
+/* cross_batch: ops that must see only one replica's part of the batch -> the same on all parts, side by side
+ * (batch_parts.h).
  *
- * An op so annotated, and in data_parallel every op that mixes samples otherwise than by a mean or a sum, computes over
- * n/r samples, r the parts of its batch; so does what reads its result, until what it computes has samples again.  The
- * graph stays one that a single device can run: the batch n becomes (r, n/r), and r is a dimension that nothing mixes.
- * batch_norm keeps r in front of its channels, as r times as many channels.  In running statistics and results stands
- * the mean over r.  Example, r = 2: max of (1, 5, 2, 3) becomes (5, 3); x - max is (-4, 0, -1, 0), shown is 4. */
+ * An op with this annotation, and in data_parallel every op that mixes samples other than by a mean or a sum, computes
+ * over n/r samples, r the number of parts of its batch; so do the ops that read its result, until a result has samples
+ * again. A single device can still run the graph: the batch n becomes (r, n/r), and no op mixes the dimension r.
+ * batch_norm gets r in front of its channels, as r times as many channels. Running statistics and results are the mean
+ * over r. Example, r = 2: max of (1, 5, 2, 3) becomes (5, 3); x - max is (-4, 0, -1, 0), and the result shown is 4. */
 #include <string.h>
 
-#include "passes/2_train/parts.h"
+#include "passes/2_train/batch_parts.h"
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
@@ -18,7 +18,7 @@ typedef struct {
   msc_parts parts;
   bool replicas; /* data_parallel */
   bool trained;
-  const char *why; /* an op that mixes samples could not be computed by parts */
+  const char *why; /* why an op that mixes samples could not be computed by parts */
 } walk;
 
 typedef struct {
@@ -28,18 +28,19 @@ typedef struct {
   int64_t r, n;   /* parts, batch */
 } rewriting;
 
-static msc_value *with_ints(rewriting *w, msc_op_kind kind, msc_value *x, const char *attr, int num, const int64_t *v) {
+static msc_value *build_with_ints_at(rewriting *w, msc_op_kind kind, msc_value *x, const char *attr, int num,
+                                     const int64_t *v) {
   msc_context *ctx = w->walk->pass->ctx;
   msc_attr a = msc_named(ctx, attr, msc_ints(ctx, (size_t)num, v));
   msc_op *op = x ? msc_build_with(&w->b, kind, 1, &x, 1, 1, &a) : NULL;
   return op ? &op->out[0] : NULL;
 }
 
-static msc_value *reshaped(rewriting *w, msc_value *x, int rank, const int64_t *dim) {
-  return with_ints(w, OP_reshape, x, "shape", rank, dim);
+static msc_value *build_reshape_at(rewriting *w, msc_value *x, int rank, const int64_t *dim) {
+  return build_with_ints_at(w, OP_reshape, x, "shape", rank, dim);
 }
-static msc_value *transposed(rewriting *w, msc_value *x, int rank, const int64_t *perm) {
-  return with_ints(w, OP_transpose, x, "perm", rank, perm);
+static msc_value *build_transpose_at(rewriting *w, msc_value *x, int rank, const int64_t *perm) {
+  return build_with_ints_at(w, OP_transpose, x, "perm", rank, perm);
 }
 
 /* [n, ...] as [r, n/r, ...]; out_dim has the new sizes. */
@@ -47,49 +48,50 @@ static msc_value *split_batch(rewriting *w, msc_value *x, int64_t *out_dim) {
   const msc_type *t = x->type;
   out_dim[0] = w->r, out_dim[1] = w->n / w->r;
   memcpy(out_dim + 2, t->dim + 1, sizeof *out_dim * (size_t)(t->rank - 1));
-  return reshaped(w, x, t->rank + 1, out_dim);
+  return build_reshape_at(w, x, t->rank + 1, out_dim);
 }
 
 /* ---- batch_norm ---- */
 
 /* [c] as [r * c] */
-static msc_value *repeated(rewriting *w, msc_value *v) {
+static msc_value *repeat_for_parts(rewriting *w, msc_value *v) {
   int64_t two[2] = {w->r, v->type->dim[0]}, one = two[0] * two[1];
-  return reshaped(w, with_ints(w, OP_broadcast_to, v, "shape", 2, two), 1, &one);
+  return build_reshape_at(w, build_with_ints_at(w, OP_broadcast_to, v, "shape", 2, two), 1, &one);
 }
 
 /* [r * c] as the mean [c] */
-static msc_value *averaged(rewriting *w, msc_value *v) {
+static msc_value *average_over_parts(rewriting *w, msc_value *v) {
   int64_t two[2] = {w->r, v->type->dim[0] / w->r}, dim = 0;
-  return with_ints(w, OP_reduce_mean, reshaped(w, v, 2, two), "dims", 1, &dim);
+  return build_with_ints_at(w, OP_reduce_mean, build_reshape_at(w, v, 2, two), "dims", 1, &dim);
 }
 
-/* The batch's r goes in front of the channels: [r, n', a.., c, b..] -> [n', a.., r, c, b..] */
-static void channel_order(int rank, int channel, int64_t *out_perm) {
+/* Sets the permutation that moves r in front of the channels: [r, n', a.., c, b..] -> [n', a.., r, c, b..] */
+static void set_channel_order(int rank, int channel, int64_t *out_perm) {
   int at = 0;
   for (int d = 1; d < channel + 1; d++) out_perm[at++] = d;
   out_perm[at++] = 0;
   for (int d = channel + 1; d <= rank; d++) out_perm[at++] = d;
 }
 
-static bool rewrite_norm(rewriting *w) {
+static bool compute_norm_by_parts(rewriting *w) {
   msc_op *op = w->op;
   const msc_type *t = op->in[0].value->type;
   int rank = t->rank, channel = (int)msc_op_int(op, "axis");
   int64_t dim[MSC_MAX_RANK], perm[MSC_MAX_RANK], back[MSC_MAX_RANK], merged[MSC_MAX_RANK], apart[MSC_MAX_RANK];
   if (channel < 0) channel += rank;
   msc_value *x = split_batch(w, op->in[0].value, dim);
-  channel_order(rank, channel, perm);
+  set_channel_order(rank, channel, perm);
   for (int i = 0; i <= rank; i++) back[perm[i]] = i, apart[i] = dim[perm[i]];
   memcpy(merged, t->dim, sizeof merged);
   merged[0] = dim[1], merged[channel] *= w->r;
-  msc_value *in[5] = {reshaped(w, transposed(w, x, rank + 1, perm), rank, merged)};
-  for (int i = 1; i < 5; i++) in[i] = repeated(w, op->in[i].value);
+  msc_value *in[5] = {build_reshape_at(w, build_transpose_at(w, x, rank + 1, perm), rank, merged)};
+  for (int i = 1; i < 5; i++) in[i] = repeat_for_parts(w, op->in[i].value);
   for (int i = 0; i < 5; i++) MSC_TRY(in[i]);
   msc_op *norm = msc_build_with(&w->b, OP_batch_norm, 5, in, 3, op->num_attrs, op->attrs);
   MSC_TRY(norm);
-  msc_value *y = transposed(w, reshaped(w, &norm->out[0], rank + 1, apart), rank + 1, back);
-  msc_value *out[3] = {y ? reshaped(w, y, rank, t->dim) : NULL, averaged(w, &norm->out[1]), averaged(w, &norm->out[2])};
+  msc_value *y = build_transpose_at(w, build_reshape_at(w, &norm->out[0], rank + 1, apart), rank + 1, back);
+  msc_value *out[3] = {y ? build_reshape_at(w, y, rank, t->dim) : NULL, average_over_parts(w, &norm->out[1]),
+                       average_over_parts(w, &norm->out[2])};
   for (int i = 0; i < 3; i++) {
     MSC_TRY(out[i]);
     msc_replace_uses(&op->out[i], out[i]);
@@ -104,21 +106,21 @@ static bool rewrite_norm(rewriting *w) {
 
 /* ---- which ops ---- */
 
-static bool is_norm(const msc_op *op) {
+static bool is_batch_norm_in_training(const msc_op *op) {
   return op->kind == OP_batch_norm && msc_op_bool(op, "training") &&
          msc_op_int(op, "axis") % op->in[0].value->type->rank != 0;
 }
 
-/* Parts of the batch: of the op's tuple, else all devices. */
-static int64_t parts_of(const walk *w, const msc_op *op) {
+/* The number of parts of the batch: from the strategy of the op, else the number of devices. */
+static int64_t num_parts_asked_for(const walk *w, const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "in_strategy");
   bool given = !w->replicas && v && v->kind == MSC_ATTR_LIST && v->list.num && v->list.v[0].kind == MSC_ATTR_LIST &&
                v->list.v[0].list.num && v->list.v[0].list.v[0].kind == MSC_ATTR_INT;
   return given ? v->list.v[0].list.v[0].i : msc_config_devices(w->pass->config);
 }
 
-/* How many parts the operands are those of; 0: they are of the whole batch. */
-static int64_t own_parts(const walk *w, const msc_op *op) {
+/* The number of parts that the operands are computed by; 0: they are of the whole batch. */
+static int64_t num_parts_of_operands(const walk *w, const msc_op *op) {
   int64_t r = 0;
   for (size_t i = 0; i < op->num_in && !r; i++)
     if (msc_batch_of(&w->parts.facts, op->in[i].value)->meaning == MSC_BATCH_OWN)
@@ -132,28 +134,28 @@ static bool any_operand(const walk *w, const msc_op *op, msc_batch_meaning meani
   return any;
 }
 
-/* Do all results have the batch, or nothing of it? */
-static bool keeps_samples(const walk *w, const msc_op *op) {
+/* True if all results have the batch dimension, or do not depend on the batch. */
+static bool is_per_sample(const walk *w, const msc_op *op) {
   bool keeps = true;
   for (size_t i = 0; i < op->num_out; i++)
     keeps &= msc_batch_of(&w->parts.facts, &op->out[i])->meaning <= MSC_BATCH_PART;
   return keeps;
 }
 
-/* Nobody can say what it is of the batch. */
-static void mark_mixed(walk *w, const msc_op *op) {
+/* Marks the results of op as mixed: their relation to the batch is unknown. */
+static void mark_results_mixed(walk *w, const msc_op *op) {
   for (size_t i = 0; i < op->num_out; i++)
     *msc_batch_of(&w->parts.facts, &op->out[i]) = (msc_batch_fact){.meaning = MSC_BATCH_MIXED, .mixer = op};
 }
 
 /* ---- one op ---- */
 
-static bool see_norm(walk *w, msc_op *op) {
+static bool rewrite_marked_norm(walk *w, msc_op *op) {
   rewriting z = {.walk = w,
                  .op = op,
                  .b = {.func = w->parts.facts.f, .block = op->block, .before = op, .loc = op->loc, .name = op->name}};
   const msc_type *t = op->in[0].value->type;
-  z.r = parts_of(w, op);
+  z.r = num_parts_asked_for(w, op);
   z.n = t->dim[0];
   if (z.r <= 1) return msc_batch_read(&w->parts.facts, op);
   if (z.n % z.r)
@@ -162,26 +164,26 @@ static bool see_norm(walk *w, msc_op *op) {
                         z.r);
   if (t->rank == MSC_MAX_RANK)
     return msc_op_error(op, MSC_E_UNSUPPORTED, "cross_batch: %d dimensions are not supported yet", t->rank);
-  msc_op_unset(op, "in_strategy"); /* said how many parts; the dimensions are others now */
+  msc_op_unset(op, "in_strategy"); /* it gave the number of parts; the dimensions have changed */
   msc_op_unset(op, "cross_batch");
   w->pass->changes_meaning = true;
-  return rewrite_norm(&z);
+  return compute_norm_by_parts(&z);
 }
 
-/* An op that computes with what every part has of its own. */
-static bool see_own(walk *w, msc_op *op) {
-  const char *why = msc_compute_by_parts(&w->parts, op, own_parts(w, op));
+/* Computes by parts an op that reads values of which every part has its own. */
+static bool compute_own_by_parts(walk *w, msc_op *op) {
+  const char *why = msc_compute_by_parts(&w->parts, op, num_parts_of_operands(w, op));
   if (!why) return true;
   if (!w->replicas)
     return msc_op_error(op, MSC_E_UNSUPPORTED, "%s: computes with what every part of the batch has of its own, and %s",
                         msc_kind_name(op->kind), why);
   w->why = why;
-  mark_mixed(w, op);
+  mark_results_mixed(w, op);
   return true;
 }
 
-static bool see_marked(walk *w, msc_op *op) {
-  int64_t r = parts_of(w, op);
+static bool rewrite_marked_op(walk *w, msc_op *op) {
+  int64_t r = num_parts_asked_for(w, op);
   if (any_operand(w, op, MSC_BATCH_MIXED))
     return msc_op_error(op, MSC_E_UNSUPPORTED,
                         "cross_batch: which dimension of %s's operands is the batch is not known",
@@ -189,7 +191,7 @@ static bool see_marked(walk *w, msc_op *op) {
   w->parts.facts.view = MSC_BATCH_WHOLE;
   MSC_TRY(msc_batch_read(&w->parts.facts, op));
   w->parts.facts.view = MSC_BATCH_ANYHOW;
-  bool alone = keeps_samples(w, op) || r <= 1; /* sees every sample alone: the same either way */
+  bool alone = is_per_sample(w, op) || r <= 1; /* the op sees every sample by itself, so parts change nothing */
   msc_op_unset(op, "cross_batch");
   if (alone) return msc_batch_read(&w->parts.facts, op);
   for (size_t i = 0; i < op->num_in; i++) {
@@ -205,31 +207,31 @@ static bool see_marked(walk *w, msc_op *op) {
   return !why || msc_op_error(op, MSC_E_UNSUPPORTED, "cross_batch: %s: %s", msc_kind_name(op->kind), why);
 }
 
-/* In data_parallel whatever mixes samples mixes those of one replica's part. */
-static bool see_replica(walk *w, msc_op *op) {
+/* In data_parallel, lets an op that mixes samples mix those of one part only. */
+static bool rewrite_replica_op(walk *w, msc_op *op) {
   MSC_TRY(msc_batch_read(&w->parts.facts, op));
-  bool mixes = !keeps_samples(w, op) && msc_batch_of(&w->parts.facts, &op->out[0])->meaning == MSC_BATCH_MIXED;
+  bool mixes = !is_per_sample(w, op) && msc_batch_of(&w->parts.facts, &op->out[0])->meaning == MSC_BATCH_MIXED;
   if (!mixes || any_operand(w, op, MSC_BATCH_MIXED)) return true;
   const char *why = msc_compute_by_parts(&w->parts, op, msc_config_devices(w->pass->config));
   if (!why) w->pass->changes_meaning = true;
-  else w->why = why, mark_mixed(w, op);
+  else w->why = why, mark_results_mixed(w, op);
   return true;
 }
 
-static bool see(walk *w, msc_op *op) {
+static bool rewrite_cross_batch_op(walk *w, msc_op *op) {
   bool marked = msc_sees_part(op);
-  if (is_norm(op) && (marked || w->replicas)) return see_norm(w, op);
-  if (any_operand(w, op, MSC_BATCH_OWN)) return see_own(w, op);
+  if (is_batch_norm_in_training(op) && (marked || w->replicas)) return rewrite_marked_norm(w, op);
+  if (any_operand(w, op, MSC_BATCH_OWN)) return compute_own_by_parts(w, op);
   if (w->replicas) {
     msc_op_unset(op, "cross_batch");
-    return see_replica(w, op);
+    return rewrite_replica_op(w, op);
   }
-  return marked ? see_marked(w, op) : msc_batch_read(&w->parts.facts, op);
+  return marked ? rewrite_marked_op(w, op) : msc_batch_read(&w->parts.facts, op);
 }
 
 /* ---- results ---- */
 
-static bool set_results(walk *w, msc_op *ret) {
+static bool average_own_results(walk *w, msc_op *ret) {
   for (size_t i = 0; i < ret->num_in; i++) {
     const msc_value *v = ret->in[i].value;
     const msc_batch_fact *f = msc_batch_of(&w->parts.facts, v);
@@ -262,7 +264,7 @@ bool pass_cross_batch(msc_pass_ctx *pass, msc_module *m) {
   bool ok = true;
   for (msc_op *op = f->body->first, *next; op->next; op = next) {
     next = op->next;
-    ok &= see(&w, op);
+    ok &= rewrite_cross_batch_op(&w, op);
   }
-  return ok && set_results(&w, f->body->last);
+  return ok && average_own_results(&w, f->body->last);
 }

@@ -1,10 +1,10 @@
-/* hybrid: parallel_mode hybrid_parallel: the function is one rank's program, with the collectives its user wrote -> the
- * same, marked `manual`, with what the mode adds.
+/* hybrid: parallel_mode hybrid_parallel: the function is one rank's program, with the collectives that its user wrote
+ * -> the same, marked `manual`, with what the mode adds.
  *
- * The objective is the sum of the losses of all r ranks.  A parameter is equal on all ranks, so its gradient is summed
+ * The objective is the sum of the losses of all r ranks. A parameter is equal on all ranks, so its gradient is summed
  * over them (gradients_mean: averaged); one marked layerwise_parallel is r parameters, one per rank, and its gradient
- * stays.  Results are shown as the ranks together have them: numbers as their mean, others one after the other along
- * dimension 0.  draws.c says what masks are drawn for, localize gives the arguments their places. */
+ * stays. Results are those of all ranks together: numbers as their mean, tensors one after the other along dimension 0.
+ * random_layout.c decides what masks are drawn for; localize gives the arguments their layouts. */
 #include <string.h>
 
 #include "passes/2_train/train.h"
@@ -14,11 +14,11 @@
 typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
-  const char *axes; /* all of the mesh: "{dp,tp}" */
+  const char *axes; /* all axes of the mesh: "{dp,tp}" */
   int64_t ranks;
 } hybrid;
 
-static bool set_mesh(hybrid *h) {
+static bool set_hybrid_mesh(hybrid *h) {
   msc_context *ctx = h->pass->ctx;
   msc_module *m = h->f->module;
   msc_subaxis every[MSC_MAX_AXES];
@@ -32,9 +32,9 @@ static bool set_mesh(hybrid *h) {
   return true;
 }
 
-/* ---- what cannot be said in this mode ---- */
+/* ---- annotations that this mode does not honour ---- */
 
-static void forget_strategy(const hybrid *h, msc_op *op) {
+static void drop_strategy(const hybrid *h, msc_op *op) {
   static const char *const strategies[] = {"in_strategy", "out_strategy", "in_layout", "out_layout"};
   bool any = false;
   for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
@@ -52,9 +52,9 @@ bool msc_is_layerwise(const msc_func *f, size_t arg) {
   return v && v->kind == MSC_ATTR_BOOL && v->b;
 }
 
-static bool check(hybrid *h) {
+static bool check_hybrid_func(hybrid *h) {
   bool ok = true;
-  for (msc_op *op = h->f->body->first; op; op = op->next) forget_strategy(h, op);
+  for (msc_op *op = h->f->body->first; op; op = op->next) drop_strategy(h, op);
   for (size_t i = 0; i < h->f->body->num_args; i++)
     if (msc_is_layerwise(h->f, i) && h->f->body->args[i]->type->rank == 0)
       ok = msc_error(h->pass->ctx, MSC_E_UNSUPPORTED, h->f->loc,
@@ -65,7 +65,7 @@ static bool check(hybrid *h) {
 
 /* ---- results ---- */
 
-static msc_value *collected(hybrid *h, msc_value *v, msc_op_kind verb, double factor) {
+static msc_value *build_collective(hybrid *h, msc_value *v, msc_op_kind verb, double factor) {
   msc_builder b = {.func = h->f,
                    .block = h->f->body,
                    .before = h->f->body->last,
@@ -78,20 +78,21 @@ static msc_value *collected(hybrid *h, msc_value *v, msc_op_kind verb, double fa
   return c ? msc_build(&b, OP_mul, 2, (msc_value *[]){&op->out[0], c}) : NULL;
 }
 
-static bool set_result(hybrid *h, size_t i, msc_op_kind verb, double factor) {
+static bool replace_result(hybrid *h, size_t i, msc_op_kind verb, double factor) {
   msc_op *ret = h->f->body->last;
-  msc_value *v = collected(h, ret->in[i].value, verb, factor);
+  msc_value *v = build_collective(h, ret->in[i].value, verb, factor);
   if (v) msc_set_operand(ret, i, v);
   return v != NULL;
 }
 
-/* Sums the gradient that is result i: as it is, or without gradient_fp32_sync before the cast that widens it. */
-static bool sum_gradient(hybrid *h, size_t i, double factor) {
+/* Sums the gradient that is result i over the ranks: as it is, or, without gradient_fp32_sync, before the cast that
+ * widens it. */
+static bool sum_gradient_over_ranks(hybrid *h, size_t i, double factor) {
   msc_value *g = h->f->body->last->in[i].value;
   msc_op *cast = g->def && g->def->kind == OP_cast && g->def->forward ? g->def : NULL;
   if (!cast || msc_config_bool(h->pass->config, MSC_KEY_gradient_fp32_sync))
-    return set_result(h, i, OP_all_reduce, factor);
-  msc_value *sum = collected(h, cast->in[0].value, OP_all_reduce, factor);
+    return replace_result(h, i, OP_all_reduce, factor);
+  msc_value *sum = build_collective(h, cast->in[0].value, OP_all_reduce, factor);
   MSC_TRY(sum);
   msc_op_unlink(cast);
   msc_insert_before(h->f->body->last, cast);
@@ -99,23 +100,23 @@ static bool sum_gradient(hybrid *h, size_t i, double factor) {
   return true;
 }
 
-static bool show(hybrid *h, size_t i) {
+static bool combine_shown_result(hybrid *h, size_t i) {
   const msc_type *t = h->f->body->last->in[i].value->type;
-  if (t->rank > 0) return set_result(h, i, OP_all_gather, 1);
-  if (msc_is_float(t->dtype)) return set_result(h, i, OP_all_reduce, 1.0 / (double)h->ranks);
+  if (t->rank > 0) return replace_result(h, i, OP_all_gather, 1);
+  if (msc_is_float(t->dtype)) return replace_result(h, i, OP_all_reduce, 1.0 / (double)h->ranks);
   return msc_error(h->pass->ctx, MSC_E_UNSUPPORTED, h->f->loc,
                    "hybrid_parallel: result %zu is a whole number, which has no mean over the ranks: not supported yet",
                    i);
 }
 
-static bool collect(hybrid *h) {
+static bool combine_results(hybrid *h) {
   const msc_attr_value *gradients = msc_func_attr(h->f, "gradients");
   size_t num = gradients ? gradients->list.num : 0, first = h->f->body->last->num_in - num;
   double factor = msc_config_bool(h->pass->config, MSC_KEY_gradients_mean) ? 1.0 / (double)h->ranks : 1;
   bool ok = true;
-  for (size_t i = 0; i < first; i++) ok &= show(h, i);
+  for (size_t i = 0; i < first; i++) ok &= combine_shown_result(h, i);
   for (size_t i = 0; i < num; i++)
-    if (!msc_is_layerwise(h->f, (size_t)gradients->list.v[i].i)) ok &= sum_gradient(h, first + i, factor);
+    if (!msc_is_layerwise(h->f, (size_t)gradients->list.v[i].i)) ok &= sum_gradient_over_ranks(h, first + i, factor);
   return ok;
 }
 
@@ -128,7 +129,8 @@ bool pass_hybrid(msc_pass_ctx *pass, msc_module *m) {
                   "parameter '%s': layerwise_parallel says something in hybrid_parallel only", msc_arg_name(h.f, i));
   if (!h.f || !is_mode || msc_func_attr(h.f, "manual")) return msc_not_asked_for(pass);
   bool full_batch = msc_config_input_mode(pass->config) == MSC_INPUT_FULL_BATCH;
-  MSC_TRY(set_mesh(&h) && check(&h) && msc_place_draws(h.f, pass->scratch, full_batch) && collect(&h));
+  MSC_TRY(set_hybrid_mesh(&h) && check_hybrid_func(&h) && msc_place_draws(h.f, pass->scratch, full_batch) &&
+          combine_results(&h));
   msc_func_set(h.f, "manual", msc_bool(true));
   pass->changes_meaning = true;
   return true;

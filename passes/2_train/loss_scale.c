@@ -1,21 +1,21 @@
-/* loss_scale: the loss's own gradient -> `loss_scale` times as large, so that gradients of f16 do not vanish; and what
- * undoes it before the update: gradients back to their size, and with a dynamic scale no update from a step whose
- * gradients are not all finite.
+/* loss_scale: multiplies the gradient of the loss by `loss_scale`, so that gradients of f16 do not vanish, and undoes
+ * it before the update: gradients get their size back, and with a dynamic scale a step whose gradients are not all
+ * finite makes no update.
  *
- * A number becomes a factor of `loss_seed`.  A dynamic scale is state, `loss_scale`, beside `loss_scale.good`, the
- * finite steps since it changed last: after `window` of them it grows by `factor`, a step that is not finite shrinks it
- * by that and is skipped.  All of it is ops of the step: nobody waits for the host, and sums over ranks and stages make
- * them agree.  The function's attribute `loss_scale` is the number, or the argument's number, until pass optimizer
- * has used it. */
+ * A number becomes a factor of `loss_seed`. A dynamic scale is state, `loss_scale`, beside `loss_scale.good`, the
+ * number of finite steps since it last changed: after `window` of them it grows by `factor`; a step that is not finite
+ * shrinks it by `factor` and is skipped. All of this is ops of the step, so nothing waits for the host, and sums over
+ * ranks and stages make them agree. The attribute `loss_scale` of the function is the number, or the number of the
+ * argument, until pass optimizer has used it. */
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
-#define LARGEST 0x1p96 /* of a dynamic scale: where nothing overflows it would end as infinity, which never shrinks */
+#define LARGEST 0x1p96 /* limit of a dynamic scale: without overflow it would grow to infinity, which never shrinks */
 
 /* ---- before autodiff ---- */
 
-static msc_value *add_state(msc_pass_ctx *pass, msc_func *f, const char *name, const char *init) {
+static msc_value *add_scale_state(msc_pass_ctx *pass, msc_func *f, const char *name, const char *init) {
   msc_context *ctx = pass->ctx;
   name = msc_free_arg_name(f, pass->scratch, name);
   msc_value *v = msc_add_arg(f->body, msc_type_of(ctx, MSC_F32, 0, NULL, NULL), name);
@@ -31,8 +31,9 @@ bool pass_loss_scale(msc_pass_ctx *pass, msc_module *m) {
   if (!f || msc_func_attr(f, "gradients") || msc_func_attr(f, "loss_scale") || (s.scale == 1 && !s.dynamic))
     return msc_not_asked_for(pass);
   if (s.dynamic) {
-    msc_value *scale = add_state(pass, f, "loss_scale", msc_arena_printf(pass->scratch, "constant:%.9g", s.scale));
-    add_state(pass, f, "loss_scale.good", "zeros");
+    msc_value *scale =
+        add_scale_state(pass, f, "loss_scale", msc_arena_printf(pass->scratch, "constant:%.9g", s.scale));
+    add_scale_state(pass, f, "loss_scale.good", "zeros");
     msc_func_set(f, "loss_scale", msc_int(scale->index));
   } else {
     msc_func_set(f, "loss_seed", msc_float(msc_loss_seed(f) * s.scale));
@@ -50,13 +51,13 @@ msc_value *msc_dynamic_scale(const msc_func *f) {
 
 /* ---- before the update ---- */
 
-static msc_value *f32(msc_builder *b, double v) { return msc_build_scalar(b, MSC_F32, v); }
+static msc_value *build_f32(msc_builder *b, double v) { return msc_build_scalar(b, MSC_F32, v); }
 
-/* NULL operands: something before was reported. */
-static msc_value *op2(msc_builder *b, msc_op_kind kind, msc_value *x, msc_value *y) {
+/* Returns NULL if an operand is NULL: an earlier op reported an error. */
+static msc_value *build_binary(msc_builder *b, msc_op_kind kind, msc_value *x, msc_value *y) {
   return x && y ? msc_build(b, kind, 2, (msc_value *[]){x, y}) : NULL;
 }
-static msc_value *choose(msc_builder *b, msc_value *c, msc_value *x, msc_value *y) {
+static msc_value *build_select(msc_builder *b, msc_value *c, msc_value *x, msc_value *y) {
   return c && x && y ? msc_build(b, OP_select, 3, (msc_value *[]){c, x, y}) : NULL;
 }
 
@@ -64,15 +65,15 @@ bool msc_unscale_gradients(msc_builder *b, size_t num, msc_value **gradient) {
   const msc_attr_value *number = msc_func_attr(b->func, "loss_scale");
   msc_value *scale = msc_dynamic_scale(b->func), *back = NULL;
   if (!number) return true;
-  back = scale ? op2(b, OP_div, f32(b, 1), scale) : f32(b, 1 / number->f);
+  back = scale ? build_binary(b, OP_div, build_f32(b, 1), scale) : build_f32(b, 1 / number->f);
   for (size_t i = 0; i < num; i++)
     if (gradient[i])
-      MSC_TRY((gradient[i] = op2(b, OP_mul, gradient[i], msc_value_in(b, back, gradient[i]->type->dtype))));
+      MSC_TRY((gradient[i] = build_binary(b, OP_mul, gradient[i], msc_value_in(b, back, gradient[i]->type->dtype))));
   return true;
 }
 
-/* In one rank's program a gradient may be its own: the sum over all ranks. */
-static msc_value *of_all_ranks(msc_builder *b, msc_value *v) {
+/* Sums v over all ranks in a program of one rank, whose gradients may be its own. */
+static msc_value *sum_over_all_ranks(msc_builder *b, msc_value *v) {
   const msc_mesh *mesh = &b->func->module->mesh;
   msc_context *ctx = b->func->module->ctx;
   msc_subaxis every[MSC_MAX_AXES];
@@ -84,16 +85,16 @@ static msc_value *of_all_ranks(msc_builder *b, msc_value *v) {
   return op ? &op->out[0] : NULL;
 }
 
-/* Squares of f32 do not overflow f64: their sum is finite when all of them are. */
+/* The squares of f32 do not overflow f64, so their sum is finite if and only if all elements are. */
 bool msc_gradients_finite(msc_builder *b, size_t num, msc_value *const *gradient, msc_value **out_ok) {
   msc_value *sum = NULL;
   *out_ok = NULL;
   for (size_t i = 0; i < num && msc_dynamic_scale(b->func); i++) {
     msc_value *squares = gradient[i] ? msc_sum_of_squares(b, gradient[i]) : NULL;
-    if (gradient[i]) MSC_TRY((sum = sum ? op2(b, OP_add, sum, squares) : squares));
+    if (gradient[i]) MSC_TRY((sum = sum ? build_binary(b, OP_add, sum, squares) : squares));
   }
   if (!sum) return true;
-  MSC_TRY((sum = of_all_ranks(b, sum)));
+  MSC_TRY((sum = sum_over_all_ranks(b, sum)));
   return (*out_ok = msc_build(b, OP_is_finite, 1, &sum)) != NULL;
 }
 
@@ -101,16 +102,20 @@ bool msc_next_scale(msc_builder *b, const msc_loss_scale *s, msc_value *ok, msc_
   msc_value *scale = msc_dynamic_scale(b->func);
   if (!scale || !ok) return true;
   msc_context *ctx = b->func->module->ctx;
-  msc_value *good = b->func->body->args[scale->index + 1], *one_more = op2(b, OP_add, good, f32(b, 1));
+  msc_value *good = b->func->body->args[scale->index + 1], *one_more = build_binary(b, OP_add, good, build_f32(b, 1));
   msc_attr reaches = msc_named(ctx, "predicate", msc_str(ctx, "ge"));
-  msc_op *full =
-      one_more ? msc_build_with(b, OP_compare, 2, (msc_value *[]){one_more, f32(b, (double)s->window)}, 1, 1, &reaches)
-               : NULL;
+  msc_op *full = one_more ? msc_build_with(b, OP_compare, 2, (msc_value *[]){one_more, build_f32(b, (double)s->window)},
+                                           1, 1, &reaches)
+                          : NULL;
   if (!full) return false;
-  msc_value *grown = op2(b, OP_min, op2(b, OP_mul, scale, f32(b, s->factor)), f32(b, LARGEST));
-  msc_value *shrunk = op2(b, OP_max, op2(b, OP_mul, scale, f32(b, 1 / s->factor)), f32(b, 1));
-  new_value[scale->index] = op2(b, OP_assign, scale, choose(b, ok, choose(b, &full->out[0], grown, scale), shrunk));
+  msc_value *grown =
+      build_binary(b, OP_min, build_binary(b, OP_mul, scale, build_f32(b, s->factor)), build_f32(b, LARGEST));
+  msc_value *shrunk =
+      build_binary(b, OP_max, build_binary(b, OP_mul, scale, build_f32(b, 1 / s->factor)), build_f32(b, 1));
+  new_value[scale->index] =
+      build_binary(b, OP_assign, scale, build_select(b, ok, build_select(b, &full->out[0], grown, scale), shrunk));
   new_value[good->index] =
-      op2(b, OP_assign, good, choose(b, ok, choose(b, &full->out[0], f32(b, 0), one_more), f32(b, 0)));
+      build_binary(b, OP_assign, good,
+                   build_select(b, ok, build_select(b, &full->out[0], build_f32(b, 0), one_more), build_f32(b, 0)));
   return new_value[scale->index] && new_value[good->index];
 }

@@ -1,11 +1,12 @@
-/* micro: func "forward" over a whole batch, and micro_size = k -> the same over one of the k micro-batches of a step.
+/* micro: func "forward" over a whole batch, with micro_size = k -> the same over one of the k micro-batches of a step.
  *
- * Attribute `micro = k` says so from here on; the steps in which sums over micro-batches are finished come with
- * 4_partition.  Every dimension that is the batch becomes a k-th of it.  A loss that is a mean over the batch is the
- * mean of those of the micro-batches: its own gradient, the attribute `loss_seed`, is 1/k, and `micro_mean` is set; one
- * that is a sum is their sum; of one that adds both the sums get the factor k, which makes them means.  micro_batch_interleaved = n: n times as many.  A new argument of the role `micro` is the
- * number of the micro-batch in its step.  batch_norm, and ops marked cross_batch, take their statistics of one
- * micro-batch; whatever else mixes samples is refused. */
+ * From here on the attribute `micro = k` says so; 4_partition adds the sums over micro-batches. Every dimension that is
+ * the batch becomes a k-th of it. A loss that is a mean over the batch is the mean of the losses of the micro-batches:
+ * the gradient of the loss, attribute `loss_seed`, is 1/k, and `micro_mean` is set. A loss that is a sum is the sum of
+ * theirs. In a loss that adds both, the sums get the factor k, which makes them means. micro_batch_interleaved = n
+ * makes n times as many micro-batches. A new argument of the role `micro` is the number of the micro-batch in its step.
+ * batch_norm, and ops marked cross_batch, take their statistics from one micro-batch; other ops that mix samples are
+ * refused. */
 #include <string.h>
 
 #include "passes/2_train/batch.h"
@@ -21,7 +22,7 @@ typedef struct {
   int64_t k;
   const msc_batch_fact *fact; /* by value id */
   size_t num_facts;
-  uint8_t *others;            /* see note_others */
+  uint8_t *others;            /* see mark_uniform_operands */
 } shortening;
 
 static bool has_batch(const shortening *s, const msc_value *v) {
@@ -34,14 +35,14 @@ static const msc_type *part_type(const shortening *s, const msc_type *t, int dim
   return msc_type_of(s->pass->ctx, t->dtype, t->rank, part.dim, NULL);
 }
 
-static void set_dims(msc_op *op, const char *attr, const msc_type *t) {
+static void set_shape_attr(msc_op *op, const char *attr, const msc_type *t) {
   msc_op_set(op, attr, msc_ints(msc_op_ctx(op), (size_t)t->rank, t->dim));
 }
 
-/* ---- values that are as large as the batch, and alike all along it ---- */
+/* ---- values that are as large as the batch, and uniform along it ---- */
 
-/* The first k-th of a constant along dim, of type t; a splat stays one. */
-static msc_attr_value first_part(const shortening *s, const msc_op *constant, const msc_type *t, int dim) {
+/* The first k-th of a constant along dim, with type t; one element for all stays one. */
+static msc_attr_value first_part_of_constant(const shortening *s, const msc_op *constant, const msc_type *t, int dim) {
   msc_attr_value v = *msc_op_attr(constant, "value");
   const msc_type *whole = v.dense.type;
   size_t bytes = (size_t)msc_dtype_bytes(t->dtype), outer = 1;
@@ -57,40 +58,40 @@ static msc_attr_value first_part(const shortening *s, const msc_op *constant, co
   return v;
 }
 
-static msc_value *noted(msc_op *made) {
+static msc_value *without_fact(msc_op *made) {
   if (!made) return NULL;
-  made->out[0].id = UINT32_MAX; /* no fact is known of it */
+  made->out[0].id = UINT32_MAX; /* the new value has no fact */
   return &made->out[0];
 }
 
-/* A k-th of v along dim, made anew before `user`, of what msc_batch_is_uniform looks through. */
-static msc_value *shorter(shortening *s, msc_op *user, msc_value *v, int dim) {
+/* Builds a k-th of v along dim, before `user`, from the ops that msc_batch_is_uniform looks through. */
+static msc_value *build_shorter(shortening *s, msc_op *user, msc_value *v, int dim) {
   const msc_op *op = v->def;
   const msc_type *t = part_type(s, v->type, dim);
   msc_builder b = {.func = s->f, .block = s->f->body, .before = user, .loc = op->loc, .name = op->name};
   if (op->kind == OP_constant) {
-    msc_attr a = msc_named(s->pass->ctx, "value", first_part(s, op, t, dim));
-    return noted(msc_build_with(&b, op->kind, 0, NULL, 1, 1, &a));
+    msc_attr a = msc_named(s->pass->ctx, "value", first_part_of_constant(s, op, t, dim));
+    return without_fact(msc_build_with(&b, op->kind, 0, NULL, 1, 1, &a));
   }
   bool merged =
-      /* (r, c) -> r * c of what is alike along r */
+      /* (r, c) -> r * c of a value that is uniform along r */
       op->kind == OP_reshape && dim == 0 && op->in[0].value->type->rank == v->type->rank + 1;
   msc_value *in[8];
   for (size_t i = 0; i < op->num_in && i < 8; i++) {
     int from = merged ? 0 : msc_batch_source(op, i, dim);
-    in[i] = from >= 0 ? shorter(s, user, op->in[i].value, from) : op->in[i].value;
+    in[i] = from >= 0 ? build_shorter(s, user, op->in[i].value, from) : op->in[i].value;
     if (!in[i]) return NULL;
   }
   msc_op *made = msc_op_copy(s->f, op, in);
-  if (msc_find_attr(op->attrs, op->num_attrs, "shape")) set_dims(made, "shape", t);
+  if (msc_find_attr(op->attrs, op->num_attrs, "shape")) set_shape_attr(made, "shape", t);
   msc_insert_before(user, made);
-  return msc_infer(made) ? noted(made) : NULL;
+  return msc_infer(made) ? without_fact(made) : NULL;
 }
 
 /* ---- one op ---- */
 
-/* Letters that the batch is cut along, as the operands with a batch tell. */
-static uint32_t letters_of(const shortening *s, const msc_op *op, const msc_rule *rule) {
+/* The letters that the batch is cut along, from the operands with a batch dimension. */
+static uint32_t batch_letters_of(const shortening *s, const msc_op *op, const msc_rule *rule) {
   uint32_t letters = 0;
   for (size_t i = 0; i < op->num_in; i++)
     if (has_batch(s, op->in[i].value)) letters |= 1u << rule->tensor[i].dim[s->fact[op->in[i].value->id].dim].letter[0];
@@ -103,15 +104,15 @@ static size_t num_operands(const msc_func *f) {
   return num;
 }
 
-/* Dimensions of operands that have no batch but are as long as it: a mask for each, in the order of
- * ops and operands. */
-static bool note_others(shortening *s) {
+/* Sets, for every operand without a batch dimension, a mask of its dimensions that are as long as the batch, in the
+ * order of ops and operands. */
+static bool mark_uniform_operands(shortening *s) {
   uint8_t *mask = s->others;
   for (const msc_op *op = s->f->body->first; op->next; mask += op->num_in, op = op->next) {
     msc_rule rule;
     msc_arena *rules = msc_arena_new(s->pass->ctx);
     bool ok = msc_rule_of(op, rules, &rule);
-    uint32_t letters = ok ? letters_of(s, op, &rule) : 0;
+    uint32_t letters = ok ? batch_letters_of(s, op, &rule) : 0;
     for (size_t i = 0; i < op->num_in && letters; i++)
       for (int d = 0; d < rule.tensor[i].rank && !has_batch(s, op->in[i].value); d++) {
         const msc_dim_letters *own = &rule.tensor[i].dim[d];
@@ -127,18 +128,18 @@ static bool shorten_others(shortening *s, msc_op *op, const uint8_t *mask) {
   for (size_t i = 0; i < op->num_in; i++)
     for (int d = 0; d < MSC_MAX_RANK; d++) {
       if (!(mask[i] >> d & 1)) continue;
-      msc_value *part = shorter(s, op, op->in[i].value, d);
+      msc_value *part = build_shorter(s, op, op->in[i].value, d);
       MSC_TRY(part);
       msc_set_operand(op, i, part);
     }
   return true;
 }
 
-/* Attributes that repeat the sizes of operand or result. */
+/* Updates attributes that repeat sizes of an operand or result. */
 static void shorten_attrs(const shortening *s, msc_op *op) {
   const msc_type *y =
       op->num_out && has_batch(s, &op->out[0]) ? part_type(s, op->out[0].type, s->fact[op->out[0].id].dim) : NULL;
-  if (y && (op->kind == OP_reshape || op->kind == OP_broadcast_to)) set_dims(op, "shape", y);
+  if (y && (op->kind == OP_reshape || op->kind == OP_broadcast_to)) set_shape_attr(op, "shape", y);
   if (op->kind != OP_slice || !has_batch(s, op->in[0].value)) return;
   int64_t limit[MSC_MAX_RANK];
   int rank = msc_op_ints(op, "limit", limit, MSC_MAX_RANK), dim = s->fact[op->in[0].value->id].dim;
@@ -154,14 +155,14 @@ static bool sees_batch(const shortening *s, const msc_op *op) {
 
 /* ---- the function ---- */
 
-static bool refuse(const msc_op *mixer) {
+static bool report_mixed_batch(const msc_op *mixer) {
   return msc_op_error(mixer, MSC_E_UNSUPPORTED,
                       "%s: mixes samples of the batch, which micro-batches (micro_size) do not see together; mark it "
                       "cross_batch to have it see one micro-batch",
                       msc_kind_name(mixer->kind));
 }
 
-static bool check(const shortening *s) {
+static bool check_batch_divides(const shortening *s) {
   bool ok = msc_batch_divides(s->f, s->k, MICRO_BATCHES);
   const msc_op *last = NULL;
   for (const msc_op *op = s->f->body->first; op; op = op->next)
@@ -169,7 +170,7 @@ static bool check(const shortening *s) {
       const msc_batch_fact *f = &s->fact[op->in[i].value->id];
       if (f->meaning != MSC_BATCH_MIXED || f->mixer == last) continue;
       last = f->mixer;
-      ok = refuse(last);
+      ok = report_mixed_batch(last);
     }
   return ok;
 }
@@ -195,8 +196,8 @@ static void shorten_inputs(const shortening *s) {
   }
 }
 
-/* The number of the micro-batch within its step, from 0: what the run tells. */
-static void add_counter(const shortening *s) {
+/* Adds the argument that is the number of the micro-batch in its step, from 0, which the runtime sets. */
+static void add_micro_argument(const shortening *s) {
   msc_context *ctx = s->pass->ctx;
   const char *name = msc_free_arg_name(s->f, s->pass->scratch, "micro");
   msc_value *v = msc_add_arg(s->f->body, msc_type_of(ctx, MSC_I64, 0, NULL, NULL), name);
@@ -204,36 +205,36 @@ static void add_counter(const shortening *s) {
   msc_arg_set(s->f, v->index, "msc.role", msc_str(ctx, msc_role_name(MSC_ROLE_MICRO)));
 }
 
-static bool note_loss(const shortening *s) {
+static bool set_loss_attributes(const shortening *s) {
   const msc_value *loss = msc_loss_of(s->f);
   MSC_TRY(loss);
-  /* SAME: computed once */
+  /* SAME: it does not depend on the micro-batch */
   if (s->fact[loss->id].meaning == MSC_BATCH_SUM || s->fact[loss->id].meaning == MSC_BATCH_SAME) return true;
   msc_func_set(s->f, "micro_mean", msc_bool(true));
   msc_func_set(s->f, "loss_seed", msc_float(1.0 / (double)s->k));
   return true;
 }
 
-/* The key, or else what the model says. */
+/* The value of the key if it is set, else that of the model. */
 static int64_t micro_size(const msc_pass_ctx *pass, const msc_func *f) {
   const msc_attr_value *own = msc_func_attr(f, "micro_size");
   bool models = own && own->kind == MSC_ATTR_INT && !msc_config_is_set(pass->config, MSC_KEY_micro_size);
   return models ? own->i : msc_config_int(pass->config, MSC_KEY_micro_size);
 }
 
-static bool refuse_copies(msc_pass_ctx *pass, const msc_module *m) {
+static bool check_no_copies(msc_pass_ctx *pass, const msc_module *m) {
   return msc_copies_of(pass, m) == 1 ||
          msc_error(pass->ctx, MSC_E_UNSUPPORTED, msc_config_loc(pass->config, MSC_KEY_micro_batch_interleaved),
                    "micro_batch_interleaved: not supported yet for what is not trained");
 }
 
-static bool shorten(shortening *s) {
+static bool shorten_batch(shortening *s) {
   s->fact = msc_batch_facts(s->f, s->pass->scratch, MSC_BATCH_MARKED);
   MSC_TRY(s->fact);
   s->num_facts = msc_number(s->f->body).num_values;
-  MSC_TRY(check(s) && msc_batch_make_means(s->fact, s->f, (double)s->k));
+  MSC_TRY(check_batch_divides(s) && msc_batch_make_means(s->fact, s->f, (double)s->k));
   s->others = msc_new_array(s->pass->scratch, uint8_t, num_operands(s->f));
-  MSC_TRY(note_others(s) && note_loss(s));
+  MSC_TRY(mark_uniform_operands(s) && set_loss_attributes(s));
   shorten_inputs(s);
   return shorten_ops(s);
 }
@@ -241,16 +242,16 @@ static bool shorten(shortening *s) {
 bool pass_micro(msc_pass_ctx *pass, msc_module *m) {
   shortening s = {.pass = pass, .f = msc_training_func(m)};
   const msc_func *forward = msc_find_func(m, "forward");
-  if (!s.f && forward) MSC_TRY(refuse_copies(pass, m));
+  if (!s.f && forward) MSC_TRY(check_no_copies(pass, m));
   if (!s.f)
     return !forward || msc_batch_divides(forward, msc_config_int(pass->config, MSC_KEY_micro_size), MICRO_BATCHES);
   if (msc_func_attr(s.f, "micro")) return true;
   s.k = micro_size(pass, s.f) * msc_copies_of(pass, m);
   msc_drop_attr(s.f->attrs, &s.f->num_attrs, "micro_size");
   if (s.k <= 1 && msc_config_int(pass->config, MSC_KEY_pipeline_stages) <= 1) return msc_not_asked_for(pass);
-  MSC_TRY(s.k == 1 || shorten(&s)); /* one is the whole batch, whose samples may be mixed */
+  MSC_TRY(s.k == 1 || shorten_batch(&s)); /* a single micro-batch is the whole batch, whose samples may be mixed */
   msc_func_set(s.f, "micro", msc_int(s.k));
-  add_counter(&s);
+  add_micro_argument(&s);
   pass->changes_meaning = true;
   return true;
 }

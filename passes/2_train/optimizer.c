@@ -1,6 +1,6 @@
-/* optimizer: func "forward" with the gradients of its parameters -> func "train": an update op per parameter, new
- * values of parameters and optimizer state as results in place of the gradients.  README.md tells what
- * is left behind. */
+/* optimizer: func "forward" with the gradients of its parameters -> func "train": an update op per parameter; the
+ * new values of parameters and optimizer state take the place of the gradients among the results. README.md lists
+ * the attributes left behind. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -14,20 +14,20 @@ typedef struct {
   msc_op *ret;
   msc_builder b;
   size_t num_grads;
-  msc_value **grad;      /* per argument: its gradient, or NULL */
-  msc_value **new_value; /* per argument, those added here too: its new value, or NULL */
-  const char *first, *second; /* suffixes of states' names: ".m", ".v" */
-  msc_value *step;       /* number of this step, f32, from 1; NULL: no optimizer asked for it */
-  msc_value *ok;         /* i1: do updates take place?  NULL: they do */
+  msc_value **grad;      /* by argument: its gradient, or NULL */
+  msc_value **new_value; /* by argument, including those added here: its new value, or NULL */
+  const char *first, *second; /* suffixes of the names of states: ".m", ".v" */
+  msc_value *step;       /* number of this step, f32, from 1; NULL: no optimizer needs it */
+  msc_value *ok;         /* i1: whether updates are made; NULL: always */
 } inserting;
 
-static msc_context *ctx_of(const inserting *s) { return s->pass->ctx; }
+static msc_context *context_of(const inserting *s) { return s->pass->ctx; }
 
 /* ---- state ---- */
 
-/* A new argument that starts as zeros.  `owner`: the parameter it belongs to; NULL: none. */
-static msc_value *add_state(inserting *s, const msc_type *type, const char *name, const char *owner) {
-  msc_context *ctx = ctx_of(s);
+/* Adds an argument of role state that starts as zeros. owner: the parameter it belongs to; NULL: none. */
+static msc_value *add_optimizer_state(inserting *s, const msc_type *type, const char *name, const char *owner) {
+  msc_context *ctx = context_of(s);
   msc_value *v = msc_add_arg(s->f->body, type, name);
   msc_arg_set(s->f, v->index, "msc.name", msc_str(ctx, name));
   msc_arg_set(s->f, v->index, "msc.role", msc_str(ctx, msc_role_name(MSC_ROLE_STATE)));
@@ -36,32 +36,32 @@ static msc_value *add_state(inserting *s, const msc_type *type, const char *name
   return v;
 }
 
-static msc_value *state_of(inserting *s, const msc_value *w, const char *suffix) {
+static msc_value *add_parameter_state(inserting *s, const msc_value *w, const char *suffix) {
   const char *owner = msc_arg_name(s->f, w->index);
-  msc_value *v = add_state(s, w->type, msc_arena_printf(s->pass->scratch, "%s%s", owner, suffix), owner);
+  msc_value *v = add_optimizer_state(s, w->type, msc_arena_printf(s->pass->scratch, "%s%s", owner, suffix), owner);
   const msc_attr_value *model_shape = msc_arg_attr(s->f, w->index, "msc.model_shape");
   if (model_shape) msc_arg_set(s->f, v->index, "msc.model_shape", *model_shape);
   return v;
 }
 
-static bool ends_with(const char *name, const char *suffix) {
+static bool has_suffix(const char *name, const char *suffix) {
   size_t n = strlen(name), m = strlen(suffix);
   return n >= m && !strcmp(name + n - m, suffix);
 }
 
-/* `suffix`, longer as long as a name of the user's ends so: then no name made with it is taken. */
+/* Returns `suffix`, made longer until no name of the user ends with it: then no name made with it exists. */
 static const char *free_suffix(const inserting *s, const char *suffix) {
   for (size_t i = 0; i < s->f->body->num_args; i++)
-    if (ends_with(msc_arg_name(s->f, i), suffix))
+    if (has_suffix(msc_arg_name(s->f, i), suffix))
       return free_suffix(s, msc_arena_printf(s->pass->scratch, "%s_", suffix));
   return suffix;
 }
 
-/* The step counter: an argument that is one more each step. */
-static bool count_steps(inserting *s) {
+/* Adds the step counter: an argument that grows by one each step. */
+static bool add_step_counter(inserting *s) {
   const char *name = msc_free_arg_name(s->f, s->pass->scratch, "optimizer.step");
-  msc_value *before = add_state(s, msc_type_of(ctx_of(s), MSC_F32, 0, NULL, NULL), name, NULL);
-  s->b.name = msc_intern(ctx_of(s), name);
+  msc_value *before = add_optimizer_state(s, msc_type_of(context_of(s), MSC_F32, 0, NULL, NULL), name, NULL);
+  s->b.name = msc_intern(context_of(s), name);
   s->step = msc_build(&s->b, OP_add, 2, (msc_value *[]){before, msc_build_scalar(&s->b, MSC_F32, 1)});
   msc_value *after =
       s->step && s->ok ? msc_build(&s->b, OP_assign, 3, (msc_value *[]){before, s->step, s->ok}) : s->step;
@@ -69,12 +69,12 @@ static bool count_steps(inserting *s) {
   return after != NULL;
 }
 
-/* The step of random ops, counted where nothing reads the old one any more. */
-static bool count_random_steps(inserting *s) {
+/* Counts the step of random ops, after every op that reads the old value. */
+static bool add_random_step_counter(inserting *s) {
   const msc_attr_value *arg = msc_func_attr(s->f, "random_step");
   if (!arg || arg->kind != MSC_ATTR_INT || arg->i < 0 || (uint64_t)arg->i >= s->f->body->num_args) return true;
   msc_value *before = s->f->body->args[arg->i];
-  s->b.name = msc_intern(ctx_of(s), msc_arg_name(s->f, before->index));
+  s->b.name = msc_intern(context_of(s), msc_arg_name(s->f, before->index));
   msc_value *after =
       msc_build(&s->b, OP_add, 2, (msc_value *[]){before, msc_build_scalar(&s->b, before->type->dtype, 1)});
   s->new_value[before->index] = after;
@@ -83,38 +83,39 @@ static bool count_random_steps(inserting *s) {
 
 /* ---- update ops ---- */
 
-/* The group's values that are attributes of `kind`, as its row wants them. */
-static size_t hypers(const inserting *s, const msc_optimizer_group *group, msc_op_kind kind, msc_attr *out_attrs) {
-  const msc_op_info *info = msc_op_info_of(ctx_of(s), kind);
+/* Collects the hyper-parameters of the group that are attributes of `kind`, in the types of its row. */
+static size_t collect_hypers(const inserting *s, const msc_optimizer_group *group, msc_op_kind kind,
+                             msc_attr *out_attrs) {
+  const msc_op_info *info = msc_op_info_of(context_of(s), kind);
   size_t num = 0;
   for (int i = 0; i < info->num_attrs; i++) {
     const msc_attr_value *v = msc_find_attr(group->values->dict.a, group->values->dict.num, info->attr[i].name);
     if (!v) continue;
     msc_attr_value number = v->kind == MSC_ATTR_INT ? msc_float((double)v->i) : *v;
-    out_attrs[num++] = msc_named(ctx_of(s), info->attr[i].name, number);
+    out_attrs[num++] = msc_named(context_of(s), info->attr[i].name, number);
   }
   return num;
 }
 
-static msc_op *update(inserting *s, const msc_optimizer_group *group, msc_op_kind kind, size_t num_in,
-                      msc_value *const *in, size_t num_out) {
+static msc_op *build_update_op(inserting *s, const msc_optimizer_group *group, msc_op_kind kind, size_t num_in,
+                               msc_value *const *in, size_t num_out) {
   msc_attr attrs[12];
-  size_t num = hypers(s, group, kind, attrs);
+  size_t num = collect_hypers(s, group, kind, attrs);
   msc_value *with_ok[6];
   memcpy(with_ok, in, num_in * sizeof *in);
   if (s->ok) with_ok[num_in++] = s->ok;
   return msc_build_with(&s->b, kind, num_in, with_ok, num_out, num, attrs);
 }
 
-/* Result i of the update op is the new value of its operand i: w, then its states. */
-static bool keep(inserting *s, msc_op *op, size_t num, msc_value *const *args) {
+/* Makes result i of the update op the new value of its operand i: w, then its states. */
+static bool set_new_values(inserting *s, msc_op *op, size_t num, msc_value *const *args) {
   for (size_t i = 0; op && i < num; i++) s->new_value[args[i]->index] = &op->out[i];
   return op != NULL;
 }
 
 /* |w| / |r|, 1 where one of them is zero. */
-static msc_value *trust_ratio(inserting *s, msc_value *w, msc_value *r) {
-  msc_context *ctx = ctx_of(s);
+static msc_value *build_trust_ratio(inserting *s, msc_value *w, msc_value *r) {
+  msc_context *ctx = context_of(s);
   msc_value *w_squares = msc_sum_of_squares(&s->b, w), *r_squares = msc_sum_of_squares(&s->b, r);
   if (!w_squares || !r_squares) return NULL;
   msc_value *w_norm = msc_build(&s->b, OP_sqrt, 1, &w_squares), *r_norm = msc_build(&s->b, OP_sqrt, 1, &r_squares);
@@ -133,58 +134,60 @@ static msc_value *trust_ratio(inserting *s, msc_value *w, msc_value *r) {
 }
 
 static bool update_lamb(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
-  msc_value *m = state_of(s, w, s->first), *v = state_of(s, w, s->second);
-  msc_op *moments = update(s, group, OP_lamb_moments, 5, (msc_value *[]){w, m, v, g, s->step}, 3);
+  msc_value *m = add_parameter_state(s, w, s->first), *v = add_parameter_state(s, w, s->second);
+  msc_op *moments = build_update_op(s, group, OP_lamb_moments, 5, (msc_value *[]){w, m, v, g, s->step}, 3);
   if (!moments) return false;
   s->new_value[m->index] = &moments->out[1];
   s->new_value[v->index] = &moments->out[2];
-  msc_value *r = &moments->out[0], *trust = trust_ratio(s, w, r);
-  return keep(s, update(s, group, OP_lamb_apply, 3, (msc_value *[]){w, r, trust}, 1), 1, &w);
+  msc_value *r = &moments->out[0], *trust = build_trust_ratio(s, w, r);
+  return set_new_values(s, build_update_op(s, group, OP_lamb_apply, 3, (msc_value *[]){w, r, trust}, 1), 1, &w);
 }
 
 static bool update_adam(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
-  msc_value *m = state_of(s, w, s->first), *v = state_of(s, w, s->second), *args[] = {w, m, v, g, s->step};
-  return keep(s, update(s, group, group->update, 5, args, 3), 3, args);
+  msc_value *m = add_parameter_state(s, w, s->first), *v = add_parameter_state(s, w, s->second),
+            *args[] = {w, m, v, g, s->step};
+  return set_new_values(s, build_update_op(s, group, group->update, 5, args, 3), 3, args);
 }
 
-static bool update_one(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
-  s->b.name = msc_intern(ctx_of(s), msc_arena_printf(s->pass->scratch, "%s.update", msc_arg_name(s->f, w->index)));
+static bool update_parameter(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
+  s->b.name = msc_intern(context_of(s), msc_arena_printf(s->pass->scratch, "%s.update", msc_arg_name(s->f, w->index)));
   if (group->update == OP_lamb_moments) return update_lamb(s, group, w, g);
   if (group->update == OP_adam || group->update == OP_adamw) return update_adam(s, group, w, g);
-  if (group->update == OP_sgd) return keep(s, update(s, group, OP_sgd, 2, (msc_value *[]){w, g}, 1), 1, &w);
-  msc_value *m = state_of(s, w, s->first), *args[] = {w, m, g};
-  return keep(s, update(s, group, OP_momentum, 3, args, 2), 2, args);
+  if (group->update == OP_sgd)
+    return set_new_values(s, build_update_op(s, group, OP_sgd, 2, (msc_value *[]){w, g}, 1), 1, &w);
+  msc_value *m = add_parameter_state(s, w, s->first), *args[] = {w, m, g};
+  return set_new_values(s, build_update_op(s, group, OP_momentum, 3, args, 2), 2, args);
 }
 
-static bool counts_steps(msc_op_kind update) {
+static bool needs_step_counter(msc_op_kind update) {
   return update == OP_adam || update == OP_adamw || update == OP_lamb_moments;
 }
 
-/* Gradients as the updates take them: of their own size, and no longer together than asked for. */
+/* Prepares the gradients for the updates: their own size again, clipped to the norm asked for. */
 static bool prepare_gradients(inserting *s, double clip_norm) {
-  s->b.name = msc_intern(ctx_of(s), "loss_scale");
+  s->b.name = msc_intern(context_of(s), "loss_scale");
   MSC_TRY(msc_unscale_gradients(&s->b, s->num_grads, s->grad) &&
           msc_gradients_finite(&s->b, s->num_grads, s->grad, &s->ok));
-  s->b.name = clip_norm > 0 ? msc_intern(ctx_of(s), "clip_norm") : NULL;
+  s->b.name = clip_norm > 0 ? msc_intern(context_of(s), "clip_norm") : NULL;
   return clip_norm <= 0 || msc_clip_gradients(&s->b, clip_norm, s->num_grads, s->grad);
 }
 
 static bool scale_next_step(inserting *s) {
   msc_loss_scale scale = msc_config_loss_scale(s->pass->config);
-  s->b.name = msc_intern(ctx_of(s), "loss_scale");
+  s->b.name = msc_intern(context_of(s), "loss_scale");
   return msc_next_scale(&s->b, &scale, s->ok, s->new_value);
 }
 
 static bool update_all(inserting *s, const msc_optimizer_groups *groups) {
-  /* new values in the order of their arguments */
+  /* new values are built in the order of their arguments */
   MSC_TRY(prepare_gradients(s, groups->clip_norm) && scale_next_step(s));
   for (size_t g = 0; g < groups->num && !s->step; g++)
-    if (counts_steps(groups->group[g].update)) MSC_TRY(count_steps(s));
+    if (needs_step_counter(groups->group[g].update)) MSC_TRY(add_step_counter(s));
   for (size_t g = 0; g < groups->num; g++) {
     const msc_optimizer_group *group = &groups->group[g];
     for (size_t i = 0; i < group->num_args; i++) {
       uint32_t arg = group->arg[i];
-      if (s->grad[arg]) MSC_TRY(update_one(s, group, s->f->body->args[arg], s->grad[arg]));
+      if (s->grad[arg]) MSC_TRY(update_parameter(s, group, s->f->body->args[arg], s->grad[arg]));
       msc_stat(s->pass, "parameters updated", s->grad[arg] != NULL);
     }
   }
@@ -193,33 +196,34 @@ static bool update_all(inserting *s, const msc_optimizer_groups *groups) {
 
 /* ---- results ---- */
 
-/* An update writes its parameter in place, so the value before it cannot also be an output of the step. */
-static bool check_outputs(const inserting *s, size_t num) {
+/* Checks that no output is a trained parameter: an update writes its parameter in place, so the old value cannot be
+ * an output of the step. */
+static bool check_outputs_not_updated(const inserting *s, size_t num) {
   bool ok = true;
   for (size_t i = 0; i < num; i++) {
     const msc_value *v = msc_memory_of(s->ret->in[i].value).root;
     if (!v->def && s->grad[v->index])
       ok =
-          msc_error(ctx_of(s), MSC_E_UNSUPPORTED, s->f->loc,
+          msc_error(context_of(s), MSC_E_UNSUPPORTED, s->f->loc,
                     "output %zu is the trained parameter '%s' itself: not supported yet; a checkpoint holds its values",
                     i, msc_arg_name(s->f, v->index));
   }
   return ok;
 }
 
-/* Names of results from `num` on are dropped. */
-static void cut_result_names(msc_func *f, size_t num) {
+/* Drops the names of results from `num` on. */
+static void truncate_result_names(msc_func *f, size_t num) {
   const msc_attr_value *names = msc_func_attr(f, "results");
   if (names && names->kind == MSC_ATTR_LIST && names->list.num > num)
     msc_func_set(f, "results", msc_list(f->module->ctx, num, names->list.v));
 }
 
-static void drop_attr(msc_func *f, const char *name) { msc_drop_attr(f->attrs, &f->num_attrs, name); }
+static void drop_func_attr(msc_func *f, const char *name) { msc_drop_attr(f->attrs, &f->num_attrs, name); }
 
-/* The first `num` results stay; new values follow in the order of the arguments. */
-static bool give_results(inserting *s, size_t num) {
+/* Keeps the first `num` results; new values follow in the order of the arguments. */
+static bool write_train_results(inserting *s, size_t num) {
   const msc_block *b = s->f->body;
-  msc_context *ctx = ctx_of(s);
+  msc_context *ctx = context_of(s);
   msc_value **results = msc_new_array(s->pass->scratch, msc_value *, num + b->num_args);
   msc_attr_value *ties = msc_new_array(s->pass->scratch, msc_attr_value, num + b->num_args);
   const char **names = msc_new_array(s->pass->scratch, const char *, b->num_args + 1);
@@ -229,7 +233,7 @@ static bool give_results(inserting *s, size_t num) {
     results[i] = s->ret->in[i].value;
     ties[i] = old && old->kind == MSC_ATTR_LIST && i < old->list.num ? old->list.v[i] : msc_int(-1);
   }
-  cut_result_names(s->f, num);
+  truncate_result_names(s->f, num);
   for (size_t i = 0; i < b->num_args; i++) {
     if (!s->new_value[i]) continue;
     results[num] = s->new_value[i];
@@ -242,17 +246,17 @@ static bool give_results(inserting *s, size_t num) {
   msc_set_operands(s->ret, num, results);
   msc_add_result_names(s->f, num_names, names);
   msc_func_set(s->f, "ties", msc_list(ctx, num, ties));
-  drop_attr(s->f, "gradients");
-  drop_attr(s->f, "loss_seed");
-  drop_attr(s->f, "loss_scale");
-  drop_attr(s->f, "replicas");
-  drop_attr(s->f, "random_step");
-  drop_attr(s->f, "optimizer");
+  drop_func_attr(s->f, "gradients");
+  drop_func_attr(s->f, "loss_seed");
+  drop_func_attr(s->f, "loss_scale");
+  drop_func_attr(s->f, "replicas");
+  drop_func_attr(s->f, "random_step");
+  drop_func_attr(s->f, "optimizer");
   s->f->name = msc_intern(ctx, "train");
   return true;
 }
 
-/* The attribute `gradients`: argument numbers of the last results. */
+/* Reads the attribute `gradients`: the argument numbers of the last results. */
 static bool read_gradients(inserting *s, const msc_attr_value *gradients, size_t *out_num) {
   size_t num = gradients->kind == MSC_ATTR_LIST ? gradients->list.num : SIZE_MAX, num_args = s->f->body->num_args;
   bool ok = num <= s->ret->num_in;
@@ -263,15 +267,14 @@ static bool read_gradients(inserting *s, const msc_attr_value *gradients, size_t
     ok = ok && s->grad[v->i]->type == s->f->body->args[v->i]->type;
   }
   if (!ok)
-    return msc_error(ctx_of(s), MSC_E_GRADIENT, s->f->loc,
+    return msc_error(context_of(s), MSC_E_GRADIENT, s->f->loc,
                      "'gradients' must list the arguments whose gradients the last results are");
   *out_num = s->ret->num_in - num;
   return true;
 }
 
-/* Without gradient_fp32_sync the cast that widens a gradient is the optimizer's: what is added up before
- * it is narrow. */
-static void widen_late(const inserting *s) {
+/* Without gradient_fp32_sync the cast that widens a gradient belongs to the optimizer: sums before it are narrow. */
+static void detach_widening_casts(const inserting *s) {
   for (size_t i = 0; i < s->num_grads; i++) {
     msc_op *op = s->grad[i] ? s->grad[i]->def : NULL;
     if (op && op->kind == OP_cast && op->forward) op->forward = NULL, op->letters = NULL;
@@ -290,9 +293,10 @@ bool pass_optimizer(msc_pass_ctx *pass, msc_module *m) {
   s.second = free_suffix(&s, ".v");
   s.num_grads = num_args;
   s.grad = msc_new_array(pass->scratch, msc_value *, num_args);
-  s.new_value = msc_new_array(pass->scratch, msc_value *, 3 * num_args + 1); /* two states each at most, and the step */
+  /* at most two states per parameter, and the step */
+  s.new_value = msc_new_array(pass->scratch, msc_value *, 3 * num_args + 1);
   MSC_TRY(read_gradients(&s, gradients, &num_results) && msc_read_optimizer(f, pass->scratch, &groups));
-  if (!msc_config_bool(pass->config, MSC_KEY_gradient_fp32_sync)) widen_late(&s);
-  return check_outputs(&s, num_results) && update_all(&s, &groups) && count_random_steps(&s) &&
-         give_results(&s, num_results);
+  if (!msc_config_bool(pass->config, MSC_KEY_gradient_fp32_sync)) detach_widening_casts(&s);
+  return check_outputs_not_updated(&s, num_results) && update_all(&s, &groups) && add_random_step_counter(&s) &&
+         write_train_results(&s, num_results);
 }

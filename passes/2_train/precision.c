@@ -1,9 +1,9 @@
-/* precision: compute_type bf16 or f16: func forward in f32 -> matrix products and what lies between them in the narrow
- * type, by the rows of precision.def.
+/* precision: with compute_type bf16 or f16, func forward in f32 -> matrix products and the ops between them in the
+ * narrow type, by the rows of precision.def.
  *
- * Only casts are inserted, one per value and type, so parameters stay f32: autodiff makes of a parameter's cast the one
- * that widens its gradient.  Results of the function keep their types.  An op with `compute_type = "f32"`
- * stays in f32. */
+ * Only casts are inserted, one per value and type, so parameters stay f32: autodiff turns the cast of a parameter into
+ * one that widens its gradient. Results of the function keep their types. An op with `compute_type = "f32"` stays in
+ * f32. */
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
@@ -14,8 +14,9 @@ typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   msc_dtype narrow;
-  size_t num_values;  /* of the function as it came */
-  bool *wide;         /* by value id: f32 because an op, or a loss, wants it so; others go with what they meet */
+  size_t num_values;  /* values of the function before the pass */
+  /* by value id: f32 because an op, or a loss, needs it; other values take the type of those they are combined with */
+  bool *wide;
   msc_value **other;  /* by value id: the value in the other of the two types */
   int64_t num_casts;
 } lowering;
@@ -32,13 +33,13 @@ static policy policy_of(const msc_op *op) {
 
 /* ---- values ---- */
 
-static bool is_either(const lowering *l, const msc_value *v) {
+static bool is_f32_or_narrow(const lowering *l, const msc_value *v) {
   return v->type->dtype == MSC_F32 || v->type->dtype == l->narrow;
 }
 
-/* The annotation `shard` of a cast: that of the block which makes v and takes it, else outside of all blocks, so that
- * blocks keep their borders; none of a parameter, or in a model without blocks. */
-static bool mark_of_block(const lowering *l, const msc_op *user, const msc_value *v, msc_attr_value *out_mark) {
+/* The annotation `shard` of a cast: that of the block which makes and reads v, else false (outside of all blocks),
+ * so that blocks keep their borders; none for a parameter, or in a model without blocks. */
+static bool shard_mark_of_cast(const lowering *l, const msc_op *user, const msc_value *v, msc_attr_value *out_mark) {
   const msc_attr_value *takes = msc_op_attr(user, "shard"), *makes = v->def ? msc_op_attr(v->def, "shard") : NULL;
   bool same = takes && makes && msc_attr_equal(takes, makes),
        is_input = !v->def && msc_arg_role(l->f, v->index) <= MSC_ROLE_MASK;
@@ -46,8 +47,8 @@ static bool mark_of_block(const lowering *l, const msc_op *user, const msc_value
   return v->def ? takes || makes : takes && is_input;
 }
 
-/* What is said of the op holds for the cast that serves it; that of a parameter lives as long as the parameter. */
-static void mark_like(msc_op *cast, const msc_op *user) {
+/* Copies annotations of the user to its cast. A cast of a parameter gets none: it lives as long as the parameter. */
+static void copy_user_marks(msc_op *cast, const msc_op *user) {
   static const char *const names[] = {"pipeline_stage", "recompute", "mp_comm_recompute",
                                       "parallel_optimizer_comm_recompute", "memory_limit"};
   for (size_t i = 0; i < sizeof names / sizeof *names && cast->in[0].value->def; i++) {
@@ -56,24 +57,24 @@ static void mark_like(msc_op *cast, const msc_op *user) {
   }
 }
 
-static bool has_mark(const msc_op *cast, bool marked, const msc_attr_value *mark) {
+static bool has_shard_mark(const msc_op *cast, bool marked, const msc_attr_value *mark) {
   const msc_attr_value *v = msc_op_attr(cast, "shard");
   return marked ? v && msc_attr_equal(v, mark) : !v;
 }
 
-/* v in `dtype`, made before its first user that wants it so. */
-static msc_value *in_type(lowering *l, msc_op *user, msc_value *v, msc_dtype dtype) {
+/* Returns v in `dtype`; the cast is built before its first user. */
+static msc_value *cast_for_user(lowering *l, msc_op *user, msc_value *v, msc_dtype dtype) {
   if (v->type->dtype == dtype) return v;
   bool is_old = v->id < l->num_values;
   msc_attr_value mark;
-  bool marked = mark_of_block(l, user, v, &mark);
-  if (is_old && l->other[v->id] && has_mark(l->other[v->id]->def, marked, &mark)) return l->other[v->id];
+  bool marked = shard_mark_of_cast(l, user, v, &mark);
+  if (is_old && l->other[v->id] && has_shard_mark(l->other[v->id]->def, marked, &mark)) return l->other[v->id];
   msc_builder b = {.func = l->f, .block = l->f->body, .before = user, .loc = user->loc, .name = v->name};
   msc_attr to = msc_named(l->pass->ctx, "dtype", msc_str(l->pass->ctx, msc_dtype_name(dtype)));
   msc_op *cast = msc_build_with(&b, OP_cast, 1, &v, 1, 1, &to);
   if (!cast) return NULL;
   cast->out[0].id = UINT32_MAX;
-  mark_like(cast, user);
+  copy_user_marks(cast, user);
   if (marked) msc_op_set(cast, "shard", mark);
   if (is_old) l->other[v->id] = &cast->out[0];
   l->num_casts++;
@@ -82,16 +83,16 @@ static msc_value *in_type(lowering *l, msc_op *user, msc_value *v, msc_dtype dty
 
 /* ---- ops ---- */
 
-/* Computes in f64 or in another narrow type: what the model asked for. */
+/* True if op computes in f64 or another narrow type, as the model says. */
 static bool has_own_type(const lowering *l, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++)
-    if (msc_is_float(op->in[i].value->type->dtype) && !is_either(l, op->in[i].value)) return true;
+    if (msc_is_float(op->in[i].value->type->dtype) && !is_f32_or_narrow(l, op->in[i].value)) return true;
   return false;
 }
 
-/* With one operand that is f32 for a reason its result is so too: what is left of a value less its mean keeps
- * the mean's digits. */
-static bool meets_narrow(const lowering *l, const msc_op *op) {
+/* True if op may compute in the narrow type: an operand is narrow and none is f32 for a reason. The difference of a
+ * value and its mean, for instance, has only the digits that the mean keeps. */
+static bool has_narrow_operand(const lowering *l, const msc_op *op) {
   bool narrow = false;
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
@@ -101,14 +102,14 @@ static bool meets_narrow(const lowering *l, const msc_op *op) {
   return narrow;
 }
 
-static bool lower(lowering *l, msc_op *op) {
+static bool lower_op(lowering *l, msc_op *op) {
   policy p = op->kind == OP_cast || has_own_type(l, op) ? POLICY_WIDE : policy_of(op);
-  bool narrow = p == POLICY_LOWER || (p == POLICY_FOLLOW && meets_narrow(l, op)), wide = p == POLICY_WIDE;
+  bool narrow = p == POLICY_LOWER || (p == POLICY_FOLLOW && has_narrow_operand(l, op)), wide = p == POLICY_WIDE;
   for (size_t i = 0; i < op->num_in; i++) {
     msc_value *v = op->in[i].value;
     wide |= p == POLICY_FOLLOW && v->id < l->num_values && l->wide[v->id];
-    if (op->kind == OP_cast || !is_either(l, v)) continue; /* a cast of the model's is of whatever it gets */
-    msc_value *cast = in_type(l, op, v, narrow ? l->narrow : MSC_F32);
+    if (op->kind == OP_cast || !is_f32_or_narrow(l, v)) continue; /* a cast of the model takes any operand */
+    msc_value *cast = cast_for_user(l, op, v, narrow ? l->narrow : MSC_F32);
     MSC_TRY(cast);
     if (cast != v) msc_set_operand(op, i, cast);
   }
@@ -117,17 +118,17 @@ static bool lower(lowering *l, msc_op *op) {
   return msc_infer(op);
 }
 
-static bool keep_results(lowering *l, const msc_type *const *was) {
+static bool restore_result_types(lowering *l, const msc_type *const *was) {
   msc_op *ret = l->f->body->last;
   for (size_t i = 0; i < ret->num_in; i++) {
-    msc_value *v = in_type(l, ret, ret->in[i].value, was[i]->dtype);
+    msc_value *v = cast_for_user(l, ret, ret->in[i].value, was[i]->dtype);
     MSC_TRY(v);
     msc_set_operand(ret, i, v);
   }
   return true;
 }
 
-static bool lower_all(lowering *l) {
+static bool lower_func(lowering *l) {
   msc_op *ret = l->f->body->last;
   const msc_type **was = msc_new_array(l->pass->scratch, const msc_type *, ret->num_in + 1);
   for (size_t i = 0; i < ret->num_in; i++) was[i] = ret->in[i].value->type;
@@ -136,13 +137,13 @@ static bool lower_all(lowering *l) {
   l->wide = msc_new_array(l->pass->scratch, bool, l->num_values + 1);
   for (size_t i = 0; i < l->f->body->num_args; i++)
     l->wide[l->f->body->args[i]->id] = msc_arg_role(l->f, i) == MSC_ROLE_LABEL;
-  for (msc_op *op = l->f->body->first; op != ret; op = op->next) MSC_TRY(lower(l, op));
-  MSC_TRY(keep_results(l, was));
+  for (msc_op *op = l->f->body->first; op != ret; op = op->next) MSC_TRY(lower_op(l, op));
+  MSC_TRY(restore_result_types(l, was));
   msc_stat(l->pass, "casts", l->num_casts);
   return true;
 }
 
-static void forget_annotations(msc_func *f) {
+static void drop_compute_types(msc_func *f) {
   for (msc_op *op = f->body->first; op; op = op->next) msc_op_unset(op, "compute_type");
 }
 
@@ -152,7 +153,7 @@ bool pass_precision(msc_pass_ctx *pass, msc_module *m) {
                 .f = msc_find_func(m, "forward"),
                 .narrow = types[msc_config_choice(pass->config, MSC_KEY_compute_type)]};
   if (!l.f || msc_func_attr(l.f, "gradients")) return msc_not_asked_for(pass);
-  bool ok = l.narrow == MSC_F32 || lower_all(&l);
-  forget_annotations(l.f);
+  bool ok = l.narrow == MSC_F32 || lower_func(&l);
+  drop_compute_types(l.f);
   return ok;
 }

@@ -1,30 +1,30 @@
-/* random: random ops -> the same with a number each, `salt`, and as operands the run's seed and the number of the step,
- * which are state of the function; its attribute `random_step` names the latter for pass optimizer, which counts it.
- * What a function that is not trained drops goes: dropout is for training. */
+/* random: random ops -> the same with a number each, `salt`, and with two more operands: the seed of the run and the
+ * number of the step. Both are state of the function; its attribute `random_step` names the latter for pass
+ * optimizer, which counts it. In a function that is not trained, dropout is removed. */
 #include <string.h>
 
 #include "passes/2_train/train.h"
 #include "passes/pass.h"
 
-static bool is_random(const msc_op *op) { return (msc_info(op)->flags & MSC_RANDOM) != 0; }
+static bool draws_numbers(const msc_op *op) { return (msc_info(op)->flags & MSC_RANDOM) != 0; }
 
-/* Does it still need its key?  The last two operands are seed and step. */
-static bool lacks_key(const msc_op *op) { return is_random(op) && op->num_in < msc_info(op)->max_in; }
+/* True if op still needs its key: the last two operands, seed and step. */
+static bool needs_key(const msc_op *op) { return draws_numbers(op) && op->num_in < msc_info(op)->max_in; }
 
 /* ---- numbers ---- */
 
-/* In program order, after the largest that the model gives. */
-static void number_ops(msc_func *f) {
+/* Gives random ops their salts, in program order, after the largest that the model gives. */
+static void assign_salts(msc_func *f) {
   int64_t salt = 0;
   for (const msc_op *op = f->body->first; op; op = op->next)
-    if (is_random(op) && msc_op_int(op, "salt") > salt) salt = msc_op_int(op, "salt");
+    if (draws_numbers(op) && msc_op_int(op, "salt") > salt) salt = msc_op_int(op, "salt");
   for (msc_op *op = f->body->first; op; op = op->next)
-    if (is_random(op) && !msc_op_int(op, "salt")) msc_op_set(op, "salt", msc_int(++salt));
+    if (draws_numbers(op) && !msc_op_int(op, "salt")) msc_op_set(op, "salt", msc_int(++salt));
 }
 
 /* ---- state ---- */
 
-static msc_value *add_state(msc_func *f, msc_arena *arena, const char *name, const char *init) {
+static msc_value *add_random_state(msc_func *f, msc_arena *arena, const char *name, const char *init) {
   msc_context *ctx = f->module->ctx;
   name = msc_free_arg_name(f, arena, name);
   msc_value *v = msc_add_arg(f->body, msc_type_of(ctx, MSC_I64, 0, NULL, NULL), name);
@@ -34,8 +34,8 @@ static msc_value *add_state(msc_func *f, msc_arena *arena, const char *name, con
   return v;
 }
 
-/* What tells the masks of one micro-batch from those of all others: step * micro_size + its number. */
-static msc_value *draw_of(msc_func *f, msc_value *step) {
+/* Builds the number that differs between micro-batches: step * micro_size + number of the micro-batch. */
+static msc_value *build_draw_number(msc_func *f, msc_value *step) {
   const msc_attr_value *micro = msc_func_attr(f, "micro");
   msc_value *number = NULL;
   for (size_t i = 0; micro && i < f->body->num_args; i++)
@@ -47,14 +47,14 @@ static msc_value *draw_of(msc_func *f, msc_value *step) {
   return first ? msc_build(&b, OP_add, 2, (msc_value *[]){first, number}) : NULL;
 }
 
-static bool give_keys(msc_pass_ctx *pass, msc_func *f) {
-  number_ops(f);
-  msc_value *seed = add_state(f, pass->scratch, "random.seed", "seed"),
-            *step = add_state(f, pass->scratch, "random.step", "zeros");
-  msc_value *draw = draw_of(f, step);
+static bool add_keys(msc_pass_ctx *pass, msc_func *f) {
+  assign_salts(f);
+  msc_value *seed = add_random_state(f, pass->scratch, "random.seed", "seed"),
+            *step = add_random_state(f, pass->scratch, "random.step", "zeros");
+  msc_value *draw = build_draw_number(f, step);
   MSC_TRY(draw);
   for (msc_op *op = f->body->first; op; op = op->next) {
-    if (!lacks_key(op)) continue;
+    if (!needs_key(op)) continue;
     msc_value *in[8];
     size_t num = op->num_in;
     for (size_t i = 0; i < num; i++) in[i] = op->in[i].value;
@@ -69,10 +69,10 @@ static bool give_keys(msc_pass_ctx *pass, msc_func *f) {
 
 /* ---- the pass ---- */
 
-static void forget_dropouts(msc_func *f) {
+static void remove_dropouts(msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
-    if (op->kind != OP_dropout || !lacks_key(op)) continue;
+    if (op->kind != OP_dropout || !needs_key(op)) continue;
     msc_replace_uses(&op->out[0], op->in[0].value);
     msc_op_erase(op);
   }
@@ -82,9 +82,9 @@ bool pass_random(msc_pass_ctx *pass, msc_module *m) {
   msc_func *trained = msc_training_func(m);
   for (msc_func *f = m->first; f; f = f->next) {
     bool any = false;
-    for (const msc_op *op = f->body->first; op; op = op->next) any |= lacks_key(op);
-    if (any && f == trained) MSC_TRY(give_keys(pass, f));
-    if (any && f != trained) forget_dropouts(f);
+    for (const msc_op *op = f->body->first; op; op = op->next) any |= needs_key(op);
+    if (any && f == trained) MSC_TRY(add_keys(pass, f));
+    if (any && f != trained) remove_dropouts(f);
   }
   return true;
 }

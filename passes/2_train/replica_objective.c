@@ -1,12 +1,12 @@
-/* replica_objective: func "forward" compiled for parallel_mode data_parallel -> the same, meaning what r replicas do
- * that each see one r-th of the batch.  The objective is the sum of their losses (gradients_mean: the mean); what is
- * shown of a loss, or of another result without batch, is the mean over the replicas.
+/* replica_objective: func "forward" for parallel_mode data_parallel -> the same with the meaning of r replicas that
+ * each see one r-th of the batch. The objective is the sum of their losses (gradients_mean: the mean); a result without
+ * a batch dimension, as the loss, is the mean over the replicas.
  *
  * The graph is written for the whole batch, so a mean over the batch is the mean over the replicas of their means, and
- * a sum r times that: sums, also those added to means, get the factor 1/r, and the loss's own gradient, the attribute
- * `loss_seed`, is r (gradients_mean: 1).  Example, r = 2, batch 4, loss = mean of e: the replicas have (e0+e1)/2 and
- * (e2+e3)/2, their sum is 2 * loss.  Where the batch does not divide, replicas have a sample more or less than others, and every sample
- * counts alike.  Whatever mixes samples in another way was made another op by cross_batch, or is refused. */
+ * a sum r times that: sums, also those added to means, get the factor 1/r, and the gradient of the loss, attribute
+ * `loss_seed`, is r (gradients_mean: 1). Example, r = 2, batch 4, loss = mean of e: the replicas have (e0+e1)/2 and
+ * (e2+e3)/2, their sum is 2 * loss. If the batch does not divide, some replicas have one sample more than others, and
+ * every sample counts alike. Ops that mix samples in another way were replaced by cross_batch, or are refused. */
 #include "passes/2_train/batch.h"
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
@@ -20,7 +20,7 @@ typedef struct {
 
 /* ---- results ---- */
 
-static bool refuse(const msc_op *mixer) {
+static bool report_mixed_samples(const msc_op *mixer) {
   msc_op_error(mixer, MSC_E_UNSUPPORTED,
                "%s: mixes samples of the batch, which the replicas of parallel_mode data_parallel do not see together: "
                "not supported yet; use semi_auto_parallel or auto_parallel",
@@ -31,7 +31,7 @@ static bool refuse(const msc_op *mixer) {
 static bool scale_result(reading *r, msc_op *ret, size_t i, int64_t replicas) {
   msc_value *v = ret->in[i].value;
   msc_builder b = {.func = r->f, .block = r->f->body, .before = ret, .loc = v->def->loc, .name = v->def->name};
-  if (!msc_is_float(v->type->dtype)) return refuse(v->def); /* a mean of counts is no whole number */
+  if (!msc_is_float(v->type->dtype)) return report_mixed_samples(v->def); /* the mean of integers is not an integer */
   msc_value *mean =
       msc_build(&b, OP_mul, 2, (msc_value *[]){v, msc_build_scalar(&b, v->type->dtype, 1.0 / (double)replicas)});
   if (!mean) return false;
@@ -40,20 +40,20 @@ static bool scale_result(reading *r, msc_op *ret, size_t i, int64_t replicas) {
   return true;
 }
 
-static bool set_results(reading *r, int64_t replicas) {
+static bool scale_sum_results(reading *r, int64_t replicas) {
   msc_op *ret = r->f->body->last;
   bool ok = true;
   for (size_t i = 0; i < ret->num_in; i++) {
     const msc_batch_fact *f = &r->fact[ret->in[i].value->id];
-    if (f->meaning == MSC_BATCH_MIXED) ok = refuse(f->mixer);
+    if (f->meaning == MSC_BATCH_MIXED) ok = report_mixed_samples(f->mixer);
   }
   for (size_t i = 0; ok && i < ret->num_in; i++)
     if (r->fact[ret->in[i].value->id].meaning == MSC_BATCH_SUM) ok = scale_result(r, ret, i, replicas);
   return ok;
 }
 
-/* A replica without a sample would have no loss. */
-static bool check_batch(const msc_func *f, int64_t replicas) {
+/* Checks that every replica has a sample: without one it would have no loss. */
+static bool check_batch_per_replica(const msc_func *f, int64_t replicas) {
   bool ok = true;
   for (size_t i = 0; i < f->body->num_args; i++) {
     int dim = msc_batch_dim(f, i);
@@ -72,9 +72,9 @@ bool pass_replica_objective(msc_pass_ctx *pass, msc_module *m) {
   msc_func *f = msc_training_func(m);
   if (!f || msc_func_attr(f, "replicas")) return true;
   reading r = {.pass = pass, .f = f};
-  MSC_TRY(check_batch(f, replicas));
+  MSC_TRY(check_batch_per_replica(f, replicas));
   r.fact = msc_batch_facts(f, pass->scratch, MSC_BATCH_WHOLE);
-  MSC_TRY(r.fact && msc_batch_make_means(r.fact, f, 1.0 / (double)replicas) && set_results(&r, replicas));
+  MSC_TRY(r.fact && msc_batch_make_means(r.fact, f, 1.0 / (double)replicas) && scale_sum_results(&r, replicas));
   msc_func_set(f, "replicas", msc_int(replicas));
   if (msc_config_bool(pass->config, MSC_KEY_gradients_mean)) return true;
   msc_func_set(f, "loss_seed", msc_float(msc_loss_seed(f) * (double)replicas));

@@ -1,4 +1,4 @@
-/* tidy: the training step -> the same without what its insertion made twice or for nothing: fold, cse and dce again. */
+/* tidy: the training step -> the same without duplicate and unused ops: fold, cse and dce again. */
 #include "passes/pass.h"
 
 bool pass_tidy(msc_pass_ctx *pass, msc_module *m) {

@@ -1,8 +1,9 @@
-/* parts.c: one op on parts of the batch side by side (see parts.h): attributes that name dimensions name the next one,
- * those that name sizes have the parts' ones, and operands of lower rank get ones behind r. */
+/* batch_parts.c: builds an op on the parts of the batch side by side (see batch_parts.h): attributes that name
+ * dimensions are shifted by one, those that name sizes get the sizes of a part, and operands of lower rank get ones
+ * behind r. */
 #include <string.h>
 
-#include "passes/2_train/parts.h"
+#include "passes/2_train/batch_parts.h"
 #include "passes/2_train/train.h"
 
 /* One op being built. */
@@ -13,44 +14,45 @@ typedef struct {
   msc_arena *arena;
   msc_builder b;
   msc_rule rule;
-  uint32_t letters;         /* that the batch is cut along */
+  uint32_t letters;         /* letters that the batch is cut along */
   size_t num_in;
-  msc_value *in[16];        /* by parts, or as it is */
+  msc_value *in[16];        /* operand by parts, or as it is */
   bool parted[16];
 } building;
 
-static msc_context *ctx_of(const building *z) { return msc_op_ctx(z->op); }
+static msc_context *context_of_building(const building *z) { return msc_op_ctx(z->op); }
 
-static msc_value *with_ints(building *z, msc_op_kind kind, msc_value *x, const char *attr, int num, const int64_t *v) {
-  msc_attr a = msc_named(ctx_of(z), attr, msc_ints(ctx_of(z), (size_t)num, v));
+static msc_value *build_parts_with_ints(building *z, msc_op_kind kind, msc_value *x, const char *attr, int num,
+                                        const int64_t *v) {
+  msc_attr a = msc_named(context_of_building(z), attr, msc_ints(context_of_building(z), (size_t)num, v));
   msc_op *op = x ? msc_build_with(&z->b, kind, 1, &x, 1, 1, &a) : NULL;
   return op ? &op->out[0] : NULL;
 }
 
-static msc_value *reshaped(building *z, msc_value *x, int rank, const int64_t *dim) {
-  return with_ints(z, OP_reshape, x, "shape", rank, dim);
+static msc_value *reshape_parts(building *z, msc_value *x, int rank, const int64_t *dim) {
+  return build_parts_with_ints(z, OP_reshape, x, "shape", rank, dim);
 }
 
 /* ---- from the whole batch to parts, and back ---- */
 
 /* [.., n, ..] -> [r, .., n/r, ..] */
-static msc_value *cut(building *z, msc_value *v, int dim) {
+static msc_value *cut_into_parts(building *z, msc_value *v, int dim) {
   int64_t size[MSC_MAX_RANK], perm[MSC_MAX_RANK] = {dim};
   const msc_type *t = v->type;
   if (t->rank == MSC_MAX_RANK || t->dim[dim] % z->r) return NULL;
   for (int d = 0; d <= t->rank; d++)
     size[d] = d < dim ? t->dim[d] : d == dim ? z->r : d == dim + 1 ? t->dim[dim] / z->r : t->dim[d - 1];
   for (int d = 1; d <= t->rank; d++) perm[d] = d <= dim ? d - 1 : d;
-  msc_value *x = reshaped(z, v, t->rank + 1, size);
-  return dim && x ? with_ints(z, OP_transpose, x, "perm", t->rank + 1, perm) : x;
+  msc_value *x = reshape_parts(z, v, t->rank + 1, size);
+  return dim && x ? build_parts_with_ints(z, OP_transpose, x, "perm", t->rank + 1, perm) : x;
 }
 
 /* [r, .., n/r, ..] -> [.., n, ..] of type t */
-static msc_value *joined(building *z, msc_value *v, int dim, const msc_type *t) {
+static msc_value *join_parts(building *z, msc_value *v, int dim, const msc_type *t) {
   int64_t perm[MSC_MAX_RANK];
   for (int d = 0; d <= t->rank; d++) perm[d] = d < dim ? d + 1 : d == dim ? 0 : d;
-  if (dim) v = with_ints(z, OP_transpose, v, "perm", t->rank + 1, perm);
-  return reshaped(z, v, t->rank, t->dim);
+  if (dim) v = build_parts_with_ints(z, OP_transpose, v, "perm", t->rank + 1, perm);
+  return reshape_parts(z, v, t->rank, t->dim);
 }
 
 /* ---- operands ---- */
@@ -60,15 +62,15 @@ static uint32_t major_letter(const building *z, size_t tensor, int dim) {
   return d->num ? 1u << d->letter[0] : 0;
 }
 
-/* The dimension of a tensor that is the batch; -1: none, -2: several. */
-static int batch_of(const building *z, size_t tensor) {
+/* The batch dimension of a tensor; -1: none, -2: several. */
+static int batch_dim_of(const building *z, size_t tensor) {
   int found = -1;
   for (int d = 0; d < z->rule.tensor[tensor].rank; d++)
     if (major_letter(z, tensor, d) & z->letters) found = found == -1 ? d : -2;
   return found;
 }
 
-static msc_own *own_of(msc_parts *p, const msc_value *v) {
+static msc_own *own_value_of(msc_parts *p, const msc_value *v) {
   while (v->id >= p->num_own) {
     size_t room = p->num_own * 2 + p->facts.num;
     msc_own *wider = msc_new_array(p->facts.arena, msc_own, room);
@@ -78,7 +80,7 @@ static msc_own *own_of(msc_parts *p, const msc_value *v) {
   return &p->own[v->id];
 }
 
-static void note_replaced(msc_parts *p, msc_op *op) {
+static void record_replaced(msc_parts *p, msc_op *op) {
   if (p->num_replaced == p->room) {
     msc_op **wider = msc_new_array(p->facts.arena, msc_op *, p->room * 2 + 16);
     if (p->room) memcpy(wider, p->replaced, p->room * sizeof *wider);
@@ -87,49 +89,49 @@ static void note_replaced(msc_parts *p, msc_op *op) {
   p->replaced[p->num_replaced++] = op;
 }
 
-static const char *build(building *z, msc_value **out);
-static const char *start(building *z, msc_parts *p, msc_op *op, const msc_op *before, int64_t r);
+static const char *build_op_by_parts(building *z, msc_value **out);
+static const char *start_building(building *z, msc_parts *p, msc_op *op, const msc_op *before, int64_t r);
 
-/* What every part has of a value that is the mean or the sum over all: its op again, by parts. */
-static const char *own_again(building *z, const msc_value *v) {
+/* Computes the value of every part of a mean or sum over the batch: builds the op that made it by parts. */
+static const char *compute_source_by_parts(building *z, const msc_value *v) {
   building again;
   msc_value *out[8];
   if (!v->def || v->def->num_out > 8) return "it sees a mean or sum over the batch that no op made";
-  const char *why = start(&again, z->p, v->def, z->op, z->r);
-  if (!why) why = build(&again, out);
+  const char *why = start_building(&again, z->p, v->def, z->op, z->r);
+  if (!why) why = build_op_by_parts(&again, out);
   if (why) return why;
-  for (size_t i = 0; i < v->def->num_out; i++) *own_of(z->p, &v->def->out[i]) = (msc_own){out[i], z->r};
-  note_replaced(z->p, v->def);
+  for (size_t i = 0; i < v->def->num_out; i++) *own_value_of(z->p, &v->def->out[i]) = (msc_own){out[i], z->r};
+  record_replaced(z->p, v->def);
   return NULL;
 }
 
-static const char *take_operand(building *z, size_t i) {
+static const char *prepare_operand(building *z, size_t i) {
   msc_value *v = z->op->in[i].value;
   const msc_batch_fact *f = msc_batch_of(&z->p->facts, v);
-  msc_own *own = own_of(z->p, v);
+  msc_own *own = own_value_of(z->p, v);
   if (f->meaning == MSC_BATCH_MIXED) return "it reads what mixes samples in a way that is not supported yet";
   if ((f->meaning == MSC_BATCH_MEAN || f->meaning == MSC_BATCH_SUM) && own->r != z->r) {
-    const char *why = own_again(z, v);
+    const char *why = compute_source_by_parts(z, v);
     if (why) return why;
-    own = own_of(z->p, v);
+    own = own_value_of(z->p, v);
   }
   z->in[i] = v;
   z->parted[i] = f->meaning != MSC_BATCH_SAME;
-  if (f->meaning == MSC_BATCH_PART || (f->meaning == MSC_BATCH_SAME && batch_of(z, i) >= 0)) {
-    int dim = f->meaning == MSC_BATCH_PART ? f->dim : batch_of(z, i);
+  if (f->meaning == MSC_BATCH_PART || (f->meaning == MSC_BATCH_SAME && batch_dim_of(z, i) >= 0)) {
+    int dim = f->meaning == MSC_BATCH_PART ? f->dim : batch_dim_of(z, i);
     if (f->meaning == MSC_BATCH_SAME && z->p->facts.view == MSC_BATCH_WHOLE && !msc_batch_is_uniform(v, dim))
       return "an operand that is no input differs from sample to sample";
     z->parted[i] = true;
-    z->in[i] = cut(z, v, dim);
+    z->in[i] = cut_into_parts(z, v, dim);
     return z->in[i] ? NULL : "its batch does not divide into the parts";
   }
-  if (!z->parted[i]) return batch_of(z, i) == -2 ? "the batch is several dimensions of an operand" : NULL;
+  if (!z->parted[i]) return batch_dim_of(z, i) == -2 ? "the batch is several dimensions of an operand" : NULL;
   if (own->r != z->r) return "its operands see different parts of the batch";
   z->in[i] = own->value;
   return NULL;
 }
 
-static const char *start(building *z, msc_parts *p, msc_op *op, const msc_op *before, int64_t r) {
+static const char *start_building(building *z, msc_parts *p, msc_op *op, const msc_op *before, int64_t r) {
   *z = (building){.p = p, .op = op, .r = r, .arena = p->facts.arena, .num_in = op->num_in};
   z->b = (msc_builder){
       .func = p->facts.f, .block = op->block, .before = (msc_op *)(uintptr_t)before, .loc = op->loc, .name = op->name};
@@ -141,7 +143,7 @@ static const char *start(building *z, msc_parts *p, msc_op *op, const msc_op *be
     if (f->meaning == MSC_BATCH_PART) z->letters |= major_letter(z, i, f->dim);
   }
   for (size_t i = 0; i < op->num_in; i++) {
-    const char *why = take_operand(z, i);
+    const char *why = prepare_operand(z, i);
     if (why) return why;
   }
   return NULL;
@@ -149,31 +151,31 @@ static const char *start(building *z, msc_parts *p, msc_op *op, const msc_op *be
 
 /* ---- the op ---- */
 
-/* Ones behind r, so that dimensions are counted from the right as those of `rank` dimensions beside r. */
-static msc_value *widened(building *z, msc_value *v, int rank) {
+/* Inserts dimensions of one behind r, so that dimensions align from the right with `rank` dimensions beside r. */
+static msc_value *insert_ones_behind_r(building *z, msc_value *v, int rank) {
   int64_t dim[MSC_MAX_RANK] = {z->r};
   int own = v->type->rank - 1, ones = rank - own;
   if (ones <= 0) return v;
   for (int d = 0; d < rank; d++) dim[d + 1] = d < ones ? 1 : v->type->dim[d - ones + 1];
-  return reshaped(z, v, rank + 1, dim);
+  return reshape_parts(z, v, rank + 1, dim);
 }
 
-/* Every operand by parts, also those that all parts have alike. */
-static bool part_all(building *z) {
+/* Repeats for every part the operands that all parts share. */
+static bool repeat_common_operands(building *z) {
   for (size_t i = 0; i < z->num_in; i++) {
     const msc_type *t = z->in[i]->type;
     int64_t dim[MSC_MAX_RANK] = {z->r};
     if (z->parted[i]) continue;
     memcpy(dim + 1, t->dim, (size_t)t->rank * sizeof *dim);
-    z->in[i] = with_ints(z, OP_broadcast_to, z->in[i], "shape", t->rank + 1, dim);
+    z->in[i] = build_parts_with_ints(z, OP_broadcast_to, z->in[i], "shape", t->rank + 1, dim);
     MSC_TRY(z->in[i]);
     z->parted[i] = true;
   }
   return true;
 }
 
-/* The result's dimensions in one part, behind r. */
-static int part_dims(const building *z, size_t result, int64_t *out_dim) {
+/* The dimensions of the result by parts: r, then those of one part. Returns their number. */
+static int dims_by_parts(const building *z, size_t result, int64_t *out_dim) {
   const msc_type *t = z->op->out[result].type;
   out_dim[0] = z->r;
   for (int d = 0; d < t->rank; d++)
@@ -181,94 +183,98 @@ static int part_dims(const building *z, size_t result, int64_t *out_dim) {
   return t->rank + 1;
 }
 
-static msc_op *copied(building *z) {
+static msc_op *copy_for_parts(building *z) {
   static const char *const said[] = {"cross_batch", "in_strategy", "out_strategy", "in_layout", "out_layout"};
   msc_op *op = msc_op_copy(z->b.func, z->op, z->in);
   for (size_t i = 0; i < sizeof said / sizeof *said; i++) msc_op_unset(op, said[i]);
   return op;
 }
 
-static bool placed(building *z, msc_op *op, msc_value **out) {
+static bool insert_built_op(building *z, msc_op *op, msc_value **out) {
   msc_insert_before(z->b.before, op);
   MSC_TRY(msc_infer(op));
   for (size_t i = 0; i < op->num_out; i++) out[i] = &op->out[i];
   return true;
 }
 
-/* One more for each entry of a list of dimensions, counted from the first. */
-static void shift_dims(const building *z, msc_op *op, const char *attr, bool first) {
+/* Adds one to each dimension in a list attribute; first: with r in front. */
+static void shift_dims_attr(const building *z, msc_op *op, const char *attr, bool first) {
   int64_t v[MSC_MAX_RANK + 1] = {0};
   int rank = z->op->in[0].value->type->rank, num = msc_op_ints(z->op, attr, v + first, MSC_MAX_RANK);
   for (int i = first; i < num + first; i++) v[i] = (v[i] < 0 ? v[i] + rank : v[i]) + 1;
-  msc_op_set(op, attr, msc_ints(ctx_of(z), (size_t)(num + first), v));
+  msc_op_set(op, attr, msc_ints(context_of_building(z), (size_t)(num + first), v));
 }
 
-static void shift_axis(const building *z, msc_op *op, const char *attr, int rank) {
+static void shift_axis_attr(const building *z, msc_op *op, const char *attr, int rank) {
   int64_t v = msc_op_int(z->op, attr);
   msc_op_set(op, attr, msc_int((v < 0 ? v + rank : v) + 1));
 }
 
-/* A list of sizes or places, one for each dimension, with that of r in front; limits of the batch are a part's. */
-static void lengthen(const building *z, msc_op *op, const char *attr, int64_t first, bool limits) {
+/* Puts the entry of r in front of a list with one entry per dimension; limits: the limit along the batch becomes
+ * that of a part. */
+static void prepend_to_list(const building *z, msc_op *op, const char *attr, int64_t first, bool limits) {
   int64_t v[MSC_MAX_RANK + 1] = {first};
-  int num = msc_op_ints(z->op, attr, v + 1, MSC_MAX_RANK), dim = batch_of(z, 0);
+  int num = msc_op_ints(z->op, attr, v + 1, MSC_MAX_RANK), dim = batch_dim_of(z, 0);
   if (num <= 0) return;
   if (limits && dim >= 0) v[dim + 1] /= z->r;
-  msc_op_set(op, attr, msc_ints(ctx_of(z), (size_t)num + 1, v));
+  msc_op_set(op, attr, msc_ints(context_of_building(z), (size_t)num + 1, v));
 }
 
 static bool build_elementwise(building *z, msc_value **out) {
   for (size_t i = 0; i < z->num_in; i++)
-    if (z->parted[i]) MSC_TRY((z->in[i] = widened(z, z->in[i], z->op->out[0].type->rank)));
-  return placed(z, copied(z), out);
+    if (z->parted[i]) MSC_TRY((z->in[i] = insert_ones_behind_r(z, z->in[i], z->op->out[0].type->rank)));
+  return insert_built_op(z, copy_for_parts(z), out);
 }
 
 static bool build_product(building *z, msc_value **out) {
   for (size_t i = 0; i < 2; i++)
-    if (z->parted[i]) MSC_TRY((z->in[i] = widened(z, z->in[i], z->op->out[0].type->rank)));
-  msc_op *op = copied(z);
+    if (z->parted[i]) MSC_TRY((z->in[i] = insert_ones_behind_r(z, z->in[i], z->op->out[0].type->rank)));
+  msc_op *op = copy_for_parts(z);
   op->kind = OP_batch_matmul;
-  return placed(z, op, out);
+  return insert_built_op(z, op, out);
 }
 
 static bool build_shape(building *z, msc_value **out) {
   int64_t dim[MSC_MAX_RANK];
-  int rank = part_dims(z, 0, dim);
+  int rank = dims_by_parts(z, 0, dim);
   bool stretch = z->op->kind == OP_broadcast_to;
-  if (stretch) MSC_TRY((z->in[0] = widened(z, z->in[0], rank - 1)));
-  out[0] = with_ints(z, stretch ? OP_broadcast_to : OP_reshape, z->in[0], "shape", rank, dim);
+  if (stretch) MSC_TRY((z->in[0] = insert_ones_behind_r(z, z->in[0], rank - 1)));
+  out[0] = build_parts_with_ints(z, stretch ? OP_broadcast_to : OP_reshape, z->in[0], "shape", rank, dim);
   return out[0] != NULL;
 }
 
-/* Each sample's loss, then each part's mean or sum. */
+/* Builds the loss of each sample, then the mean or sum of each part. */
 static bool build_loss(building *z, msc_value **out) {
   const char *reduction = msc_op_str(z->op, "reduction");
-  MSC_TRY(part_all(z));
-  msc_op *op = copied(z);
-  msc_op_set(op, "reduction", msc_str(ctx_of(z), "none"));
-  MSC_TRY(placed(z, op, out));
+  MSC_TRY(repeat_common_operands(z));
+  msc_op *op = copy_for_parts(z);
+  msc_op_set(op, "reduction", msc_str(context_of_building(z), "none"));
+  MSC_TRY(insert_built_op(z, op, out));
   if (!strcmp(reduction, "none")) return true;
   int64_t dims[MSC_MAX_RANK];
   for (int d = 1; d < out[0]->type->rank; d++) dims[d - 1] = d;
-  out[0] = with_ints(z, strcmp(reduction, "mean") ? OP_reduce_sum : OP_reduce_mean, out[0], "dims",
-                     out[0]->type->rank - 1, dims);
+  out[0] = build_parts_with_ints(z, strcmp(reduction, "mean") ? OP_reduce_sum : OP_reduce_mean, out[0], "dims",
+                                 out[0]->type->rank - 1, dims);
   return out[0] != NULL;
 }
 
-static bool build_attrs(building *z, msc_value **out) {
-  if (z->op->kind == OP_concat || z->op->kind == OP_stack) MSC_TRY(part_all(z));
-  msc_op *op = copied(z);
+static bool build_with_shifted_attrs(building *z, msc_value **out) {
+  if (z->op->kind == OP_concat || z->op->kind == OP_stack) MSC_TRY(repeat_common_operands(z));
+  msc_op *op = copy_for_parts(z);
   int rank = z->op->in[0].value->type->rank;
   switch (z->op->kind) {
-    case OP_transpose: shift_dims(z, op, "perm", true); break;
+    case OP_transpose: shift_dims_attr(z, op, "perm", true); break;
     case OP_slice:
-      lengthen(z, op, "start", 0, false), lengthen(z, op, "limit", z->r, true), lengthen(z, op, "stride", 1, false);
+      prepend_to_list(z, op, "start", 0, false), prepend_to_list(z, op, "limit", z->r, true),
+          prepend_to_list(z, op, "stride", 1, false);
       break;
     case OP_pad:
-      lengthen(z, op, "low", 0, false), lengthen(z, op, "high", 0, false), lengthen(z, op, "stride", 1, false);
+      prepend_to_list(z, op, "low", 0, false), prepend_to_list(z, op, "high", 0, false),
+          prepend_to_list(z, op, "stride", 1, false);
       break;
-    case OP_concat: case OP_split: shift_axis(z, op, "dim", rank); break;
-    case OP_stack: shift_axis(z, op, "axis", rank + 1); break;
+    case OP_concat:
+    case OP_split: shift_axis_attr(z, op, "dim", rank); break;
+    case OP_stack: shift_axis_attr(z, op, "axis", rank + 1); break;
     case OP_gather: case OP_one_hot: break;
     case OP_reduce_sum:
     case OP_reduce_mean:
@@ -276,22 +282,22 @@ static bool build_attrs(building *z, msc_value **out) {
     case OP_reduce_min:
     case OP_reduce_prod:
     case OP_reduce_any:
-    case OP_reduce_all: shift_dims(z, op, "dims", false); break;
-    default: shift_axis(z, op, "axis", rank);
+    case OP_reduce_all: shift_dims_attr(z, op, "dims", false); break;
+    default: shift_axis_attr(z, op, "axis", rank);
   }
-  return placed(z, op, out);
+  return insert_built_op(z, op, out);
 }
 
 typedef bool build_fn(building *z, msc_value **out);
 
-/* Only the first operand, or the second one, may be by parts. */
-static bool only(const building *z, size_t operand) {
+/* True if `operand` is the only operand by parts. */
+static bool is_only_parted(const building *z, size_t operand) {
   for (size_t i = 0; i < z->num_in; i++)
     if (z->parted[i] != (i == operand)) return false;
   return true;
 }
 
-static build_fn *builder_of(const building *z) {
+static build_fn *find_builder(const building *z) {
   switch (z->op->kind) {
     case OP_matmul: case OP_batch_matmul: return build_product;
     case OP_reshape: case OP_flatten: case OP_expand_dims: case OP_squeeze: case OP_broadcast_to: return build_shape;
@@ -300,7 +306,7 @@ static build_fn *builder_of(const building *z) {
     case OP_mean_squared_error:
     case OP_mean_absolute_error:
     case OP_sigmoid_cross_entropy: return build_loss;
-    case OP_gather: return only(z, 1) && msc_op_int(z->op, "axis") == 0 ? build_attrs : NULL;
+    case OP_gather: return is_only_parted(z, 1) && msc_op_int(z->op, "axis") == 0 ? build_with_shifted_attrs : NULL;
     case OP_softmax:
     case OP_log_softmax:
     case OP_layer_norm:
@@ -317,17 +323,18 @@ static build_fn *builder_of(const building *z) {
     case OP_reduce_min:
     case OP_reduce_prod:
     case OP_reduce_any:
-    case OP_reduce_all: return only(z, 0) ? build_attrs : NULL;
-    case OP_concat: case OP_stack: return build_attrs;
+    case OP_reduce_all: return is_only_parted(z, 0) ? build_with_shifted_attrs : NULL;
+    case OP_concat:
+    case OP_stack: return build_with_shifted_attrs;
     default: return msc_is_elementwise(z->op) ? build_elementwise : NULL;
   }
 }
 
-static const char *build(building *z, msc_value **out) {
-  build_fn *fn = builder_of(z);
+static const char *build_op_by_parts(building *z, msc_value **out) {
+  build_fn *fn = find_builder(z);
   if (!fn) return "it cannot be computed by parts yet";
   for (size_t i = 0; i < z->op->num_out; i++)
-    if (z->op->out[i].type->rank == MSC_MAX_RANK || batch_of(z, z->op->num_in + i) == -2)
+    if (z->op->out[i].type->rank == MSC_MAX_RANK || batch_dim_of(z, z->op->num_in + i) == -2)
       return "it has too many dimensions";
   return fn(z, out) ? NULL : "it cannot be computed by parts yet";
 }
@@ -338,25 +345,25 @@ const char *msc_compute_by_parts(msc_parts *p, msc_op *op, int64_t r) {
   building z;
   msc_value *out[16];
   if (op->num_out > 16) return "it has too many results";
-  const char *why = start(&z, p, op, op, r);
-  if (!why) why = build(&z, out);
+  const char *why = start_building(&z, p, op, op, r);
+  if (!why) why = build_op_by_parts(&z, out);
   if (why) return why;
   for (size_t i = 0; i < op->num_out; i++) {
-    int dim = batch_of(&z, op->num_in + i);
-    *own_of(p, &op->out[i]) = (msc_own){out[i], r};
+    int dim = batch_dim_of(&z, op->num_in + i);
+    *own_value_of(p, &op->out[i]) = (msc_own){out[i], r};
     *msc_batch_of(&p->facts, &op->out[i]) = (msc_batch_fact){.meaning = MSC_BATCH_OWN};
     if (dim < 0) continue;
-    msc_value *whole = joined(&z, out[i], dim, op->out[i].type);
+    msc_value *whole = join_parts(&z, out[i], dim, op->out[i].type);
     if (!whole) return "it cannot be computed by parts yet";
     msc_batch_add(&p->facts, whole, (msc_batch_fact){.meaning = MSC_BATCH_PART, .dim = (uint8_t)dim});
     msc_replace_uses(&op->out[i], whole);
   }
-  note_replaced(p, op);
+  record_replaced(p, op);
   return NULL;
 }
 
 msc_value *msc_mean_of_parts(msc_parts *p, const msc_value *v, msc_op *before) {
-  msc_value *own = own_of(p, v)->value;
+  msc_value *own = own_value_of(p, v)->value;
   msc_context *ctx = p->facts.f->module->ctx;
   msc_builder b = {
       .func = p->facts.f, .block = before->block, .before = before, .loc = v->def->loc, .name = v->def->name};

@@ -1,5 +1,5 @@
-/* groups.c: a function with the attribute `optimizer` in; its parameter groups, checked, or every
- * fault reported, out. */
+/* optimizer_groups.c: reads and checks the attribute `optimizer` of a function: its parameter groups. Reports every
+ * fault. */
 #include "passes/2_train/train.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ static const struct { const char *name; msc_op_kind update, second; } kinds[] = 
   {"momentum", OP_momentum, OP_momentum},
   {"adam", OP_adam, OP_adam},
   {"adamw", OP_adamw, OP_adamw},
-  {"lamb", OP_lamb_moments, OP_lamb_apply}, /* its attributes are those of both parts */
+  {"lamb", OP_lamb_moments, OP_lamb_apply}, /* its hyper-parameters are the attributes of both ops */
 };
 enum { NUM_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -26,7 +26,7 @@ static const struct { const char *name; double low, high; bool below; const char
   {"clip_norm", 0, INFINITY, true, "0, for none, or more"},
 };
 
-/* Of every kind: bound of the norm of all gradients together. */
+/* Hyper-parameter of every kind: bound of the norm of all gradients together. */
 static const msc_attr_spec clip_norm = {.name = "clip_norm", .kind = MSC_ATTR_FLOAT};
 
 typedef struct {
@@ -37,11 +37,11 @@ typedef struct {
 typedef struct {
   msc_func *f;
   msc_arena *arena;
-  bool *taken;        /* per argument: a group has it */
+  bool *taken;        /* by argument: a group has it */
   named_arg *by_name; /* all arguments, ordered by the pointer */
 } reading;
 
-static bool MSC_PRINTF(2, 3) wrong(const reading *r, const char *fmt, ...) {
+static bool MSC_PRINTF(2, 3) report_optimizer_fault(const reading *r, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   msc_verror(r->f->module->ctx, MSC_DIAG_ERROR, MSC_E_OPTIMIZER, r->f->loc, NULL, fmt, ap);
@@ -99,35 +99,36 @@ void msc_add_result_names(msc_func *f, size_t num, const char *const *names) {
 
 /* ---- kind and hyper-parameters ---- */
 
-static int kind_of(const reading *r, const msc_attr_value *group) {
+static int read_optimizer_kind(const reading *r, const msc_attr_value *group) {
   const msc_attr_value *kind = msc_find_attr(group->dict.a, group->dict.num, "kind");
   const char *names[NUM_KINDS];
   if (!kind || kind->kind != MSC_ATTR_STR)
-    return wrong(r, "optimizer: 'kind' is missing; it is one of sgd, momentum, adam, adamw, lamb"), -1;
+    return report_optimizer_fault(r, "optimizer: 'kind' is missing; it is one of sgd, momentum, adam, adamw, lamb"), -1;
   for (int i = 0; i < NUM_KINDS; i++) {
     names[i] = kinds[i].name;
     if (!strcmp(kind->s, names[i])) return i;
   }
   const char *near = msc_nearest(kind->s, names, NUM_KINDS);
-  if (near) wrong(r, "optimizer: unknown kind '%s'; did you mean '%s'?", kind->s, near);
-  else wrong(r, "optimizer: unknown kind '%s'; it is one of sgd, momentum, adam, adamw, lamb", kind->s);
+  if (near) report_optimizer_fault(r, "optimizer: unknown kind '%s'; did you mean '%s'?", kind->s, near);
+  else
+    report_optimizer_fault(r, "optimizer: unknown kind '%s'; it is one of sgd, momentum, adam, adamw, lamb", kind->s);
   return -1;
 }
 
-static const msc_attr_spec *spec_named(const msc_op_info *info, const char *name) {
+static const msc_attr_spec *find_attr_spec(const msc_op_info *info, const char *name) {
   for (int i = 0; i < info->num_attrs; i++)
     if (!strcmp(info->attr[i].name, name)) return &info->attr[i];
   return NULL;
 }
 
-static const msc_attr_spec *hyper_spec(const reading *r, int kind, const char *name) {
+static const msc_attr_spec *find_hyper_spec(const reading *r, int kind, const char *name) {
   msc_context *ctx = r->f->module->ctx;
-  const msc_attr_spec *spec = spec_named(msc_op_info_of(ctx, kinds[kind].update), name);
+  const msc_attr_spec *spec = find_attr_spec(msc_op_info_of(ctx, kinds[kind].update), name);
   if (!strcmp(name, clip_norm.name)) return &clip_norm;
-  return spec ? spec : spec_named(msc_op_info_of(ctx, kinds[kind].second), name);
+  return spec ? spec : find_attr_spec(msc_op_info_of(ctx, kinds[kind].second), name);
 }
 
-static bool unknown_hyper(const reading *r, int kind, const char *name) {
+static bool report_unknown_hyper(const reading *r, int kind, const char *name) {
   msc_context *ctx = r->f->module->ctx;
   const char *words[32];
   size_t num = 0;
@@ -140,28 +141,30 @@ static bool unknown_hyper(const reading *r, int kind, const char *name) {
   words[num++] = clip_norm.name;
   const char *near = msc_nearest(name, words, num);
   if (near)
-    return wrong(r, "optimizer %s: unknown hyper-parameter '%s'; did you mean '%s'?", kinds[kind].name, name, near);
-  return wrong(r, "optimizer %s: unknown hyper-parameter '%s'", kinds[kind].name, name);
+    return report_optimizer_fault(r, "optimizer %s: unknown hyper-parameter '%s'; did you mean '%s'?", kinds[kind].name,
+                                  name, near);
+  return report_optimizer_fault(r, "optimizer %s: unknown hyper-parameter '%s'", kinds[kind].name, name);
 }
 
-static bool check_range(const reading *r, int kind, const char *name, double v) {
+static bool check_hyper_range(const reading *r, int kind, const char *name, double v) {
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
     if (strcmp(ranges[i].name, name)) continue;
     if (v >= ranges[i].low && (ranges[i].below ? v < ranges[i].high : v <= ranges[i].high)) return true;
-    return wrong(r, "optimizer %s: %s is %g; it must be %s", kinds[kind].name, name, v, ranges[i].range);
+    return report_optimizer_fault(r, "optimizer %s: %s is %g; it must be %s", kinds[kind].name, name, v,
+                                  ranges[i].range);
   }
   return true;
 }
 
 static bool check_hyper(const reading *r, int kind, const msc_attr *a) {
-  const msc_attr_spec *spec = hyper_spec(r, kind, a->name);
-  if (!spec) return unknown_hyper(r, kind, a->name);
+  const msc_attr_spec *spec = find_hyper_spec(r, kind, a->name);
+  if (!spec) return report_unknown_hyper(r, kind, a->name);
   if (spec->kind == MSC_ATTR_BOOL)
     return a->value.kind == MSC_ATTR_BOOL ||
-           wrong(r, "optimizer %s: %s must be true or false", kinds[kind].name, a->name);
-  if (a->value.kind == MSC_ATTR_FLOAT) return check_range(r, kind, a->name, a->value.f);
-  if (a->value.kind == MSC_ATTR_INT) return check_range(r, kind, a->name, (double)a->value.i);
-  return wrong(r, "optimizer %s: %s must be a number", kinds[kind].name, a->name);
+           report_optimizer_fault(r, "optimizer %s: %s must be true or false", kinds[kind].name, a->name);
+  if (a->value.kind == MSC_ATTR_FLOAT) return check_hyper_range(r, kind, a->name, a->value.f);
+  if (a->value.kind == MSC_ATTR_INT) return check_hyper_range(r, kind, a->name, (double)a->value.i);
+  return report_optimizer_fault(r, "optimizer %s: %s must be a number", kinds[kind].name, a->name);
 }
 
 static bool check_required(const reading *r, int kind, const msc_attr_value *group) {
@@ -171,22 +174,23 @@ static bool check_required(const reading *r, int kind, const msc_attr_value *gro
     const msc_op_info *info = msc_op_info_of(r->f->module->ctx, parts[p]);
     for (int i = 0; i < info->num_attrs; i++)
       if (!info->attr[i].has_default && !msc_find_attr(group->dict.a, group->dict.num, info->attr[i].name))
-        ok = wrong(r, "optimizer %s: '%s' is missing", kinds[kind].name, info->attr[i].name);
+        ok = report_optimizer_fault(r, "optimizer %s: '%s' is missing", kinds[kind].name, info->attr[i].name);
   }
   return ok;
 }
 
-static double number_or(const msc_attr_value *group, const char *name, double absent) {
+static double read_number_or(const msc_attr_value *group, const char *name, double absent) {
   const msc_attr_value *v = msc_find_attr(group->dict.a, group->dict.num, name);
   return !v ? absent : v->kind == MSC_ATTR_INT ? (double)v->i : v->f;
 }
 
-/* Nesterov's form looks ahead along the momentum: there must be one, and undamped. */
+/* Nesterov momentum looks ahead along the momentum, so there must be one, without dampening. */
 static bool check_nesterov(const reading *r, int kind, const msc_attr_value *group) {
   const msc_attr_value *nesterov = msc_find_attr(group->dict.a, group->dict.num, "nesterov");
   if (!nesterov || !nesterov->b) return true;
-  if (number_or(group, "momentum", 0) > 0 && number_or(group, "dampening", 0) == 0) return true;
-  return wrong(r, "optimizer %s: nesterov needs a momentum above 0 and no dampening", kinds[kind].name);
+  if (read_number_or(group, "momentum", 0) > 0 && read_number_or(group, "dampening", 0) == 0) return true;
+  return report_optimizer_fault(r, "optimizer %s: nesterov needs a momentum above 0 and no dampening",
+                                kinds[kind].name);
 }
 
 static bool check_hypers(const reading *r, int kind, const msc_attr_value *group) {
@@ -206,79 +210,83 @@ static bool is_trainable(const msc_func *f, size_t arg) {
   return on && msc_arg_role(f, arg) == MSC_ROLE_PARAMETER && msc_is_float(f->body->args[arg]->type->dtype);
 }
 
-static int by_pointer(const void *a, const void *b) {
+static int compare_name_pointers(const void *a, const void *b) {
   uintptr_t x = (uintptr_t)((const named_arg *)a)->name, y = (uintptr_t)((const named_arg *)b)->name;
   return x < y ? -1 : x > y;
 }
 
-static bool unknown_parameter(const reading *r, const char *name) {
+static bool report_unknown_parameter(const reading *r, const char *name) {
   const msc_func *f = r->f;
   size_t num = 0;
   const char **words = msc_new_array(r->arena, const char *, f->body->num_args);
   for (size_t i = 0; i < f->body->num_args; i++)
     if (is_trainable(f, i)) words[num++] = msc_arg_name(f, i);
   const char *near = msc_nearest(name, words, num);
-  if (near) return wrong(r, "optimizer: there is no parameter '%s'; did you mean '%s'?", name, near);
-  return wrong(r, "optimizer: there is no parameter '%s'", name);
+  if (near) return report_optimizer_fault(r, "optimizer: there is no parameter '%s'; did you mean '%s'?", name, near);
+  return report_optimizer_fault(r, "optimizer: there is no parameter '%s'", name);
 }
 
-static bool take_named(reading *r, const char *name, msc_optimizer_group *out) {
+static bool add_named_parameter(reading *r, const char *name, msc_optimizer_group *out) {
   named_arg key = {name, 0};
-  const named_arg *found = bsearch(&key, r->by_name, r->f->body->num_args, sizeof key, by_pointer);
-  if (!found) return unknown_parameter(r, name);
+  const named_arg *found = bsearch(&key, r->by_name, r->f->body->num_args, sizeof key, compare_name_pointers);
+  if (!found) return report_unknown_parameter(r, name);
   if (!is_trainable(r->f, found->arg))
-    return wrong(r, "optimizer: '%s' is not a trainable floating-point parameter", name);
-  if (r->taken[found->arg]) return wrong(r, "optimizer: parameter '%s' is named twice", name);
+    return report_optimizer_fault(r, "optimizer: '%s' is not a trainable floating-point parameter", name);
+  if (r->taken[found->arg]) return report_optimizer_fault(r, "optimizer: parameter '%s' is named twice", name);
   r->taken[found->arg] = true;
   out->arg[out->num_args++] = found->arg;
   return true;
 }
 
-static int ascending(const void *a, const void *b) {
+static int compare_ascending(const void *a, const void *b) {
   uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
   return x < y ? -1 : x > y;
 }
 
-/* The parameters that the group names. */
-static bool take_list(reading *r, const msc_attr_value *names, msc_optimizer_group *out) {
-  if (names->kind != MSC_ATTR_LIST) return wrong(r, "optimizer: 'parameters' must be a list of names");
+/* Adds the parameters that the group names. */
+static bool add_listed_parameters(reading *r, const msc_attr_value *names, msc_optimizer_group *out) {
+  if (names->kind != MSC_ATTR_LIST) return report_optimizer_fault(r, "optimizer: 'parameters' must be a list of names");
   bool ok = true;
   out->arg = msc_new_array(r->arena, uint32_t, names->list.num + 1);
   for (size_t i = 0; i < names->list.num; i++) {
-    if (names->list.v[i].kind != MSC_ATTR_STR) ok = wrong(r, "optimizer: entry %zu of 'parameters' must be a name", i);
-    else if (!take_named(r, names->list.v[i].s, out)) ok = false;
+    if (names->list.v[i].kind != MSC_ATTR_STR)
+      ok = report_optimizer_fault(r, "optimizer: entry %zu of 'parameters' must be a name", i);
+    else if (!add_named_parameter(r, names->list.v[i].s, out)) ok = false;
   }
-  qsort(out->arg, out->num_args, sizeof *out->arg, ascending);
+  qsort(out->arg, out->num_args, sizeof *out->arg, compare_ascending);
   return ok;
 }
 
-static bool take_parameters(reading *r, const msc_attr_value *values, bool alone, msc_optimizer_group *out) {
+static bool add_group_parameters(reading *r, const msc_attr_value *values, bool alone, msc_optimizer_group *out) {
   const msc_attr_value *names = msc_find_attr(values->dict.a, values->dict.num, "parameters");
-  if (names) return take_list(r, names, out);
-  if (!alone) return wrong(r, "optimizer: with several groups each needs 'parameters', the list of their names");
+  if (names) return add_listed_parameters(r, names, out);
+  if (!alone)
+    return report_optimizer_fault(r, "optimizer: with several groups each needs 'parameters', the list of their names");
   out->arg = msc_new_array(r->arena, uint32_t, r->f->body->num_args + 1);
   for (size_t i = 0; i < r->f->body->num_args; i++)
     if (is_trainable(r->f, i)) out->arg[out->num_args++] = (uint32_t)i;
   return true;
 }
 
-static bool read_group(reading *r, const msc_attr_value *values, bool alone, msc_optimizer_group *out) {
-  if (values->kind != MSC_ATTR_DICT) return wrong(r, "optimizer: must be a dictionary, or a list of them");
-  int kind = kind_of(r, values);
+static bool read_optimizer_group(reading *r, const msc_attr_value *values, bool alone, msc_optimizer_group *out) {
+  if (values->kind != MSC_ATTR_DICT)
+    return report_optimizer_fault(r, "optimizer: must be a dictionary, or a list of them");
+  int kind = read_optimizer_kind(r, values);
   out->values = values;
   if (kind >= 0) out->update = kinds[kind].update;
   bool ok = kind >= 0 && check_hypers(r, kind, values);
-  return take_parameters(r, values, alone, out) && ok;
+  return add_group_parameters(r, values, alone, out) && ok;
 }
 
-/* The norm is one of all parameters. */
+/* Reads clip_norm, which must be the same in every group: the norm is that of all gradients together. */
 static bool read_clip_norm(const reading *r, msc_optimizer_groups *out) {
-  out->clip_norm = out->num ? number_or(out->group[0].values, clip_norm.name, 0) : 0;
+  out->clip_norm = out->num ? read_number_or(out->group[0].values, clip_norm.name, 0) : 0;
   for (size_t i = 1; i < out->num; i++) {
-    double other = number_or(out->group[i].values, clip_norm.name, 0);
+    double other = read_number_or(out->group[i].values, clip_norm.name, 0);
     if (other != out->clip_norm)
-      return wrong(r, "optimizer: clip_norm is of all gradients together; group 0 says %g, group %zu says %g",
-                   out->clip_norm, i, other);
+      return report_optimizer_fault(
+          r, "optimizer: clip_norm is of all gradients together; group 0 says %g, group %zu says %g", out->clip_norm, i,
+          other);
   }
   return true;
 }
@@ -287,16 +295,16 @@ bool msc_read_optimizer(msc_func *f, msc_arena *arena, msc_optimizer_groups *out
   size_t num_args = f->body->num_args;
   reading r = {f, arena, msc_new_array(arena, bool, num_args + 1), msc_new_array(arena, named_arg, num_args + 1)};
   for (size_t i = 0; i < num_args; i++) r.by_name[i] = (named_arg){msc_arg_name(f, i), (uint32_t)i};
-  qsort(r.by_name, num_args, sizeof *r.by_name, by_pointer);
+  qsort(r.by_name, num_args, sizeof *r.by_name, compare_name_pointers);
   const msc_attr_value *optimizer = msc_func_attr(f, "optimizer");
   bool ok = true, list = optimizer->kind == MSC_ATTR_LIST;
   out->num = list ? optimizer->list.num : 1;
   out->group = msc_new_array(arena, msc_optimizer_group, out->num + 1);
   size_t taken = 0;
   for (size_t i = 0; i < out->num; i++) {
-    if (!read_group(&r, list ? &optimizer->list.v[i] : optimizer, out->num == 1, &out->group[i])) ok = false;
+    if (!read_optimizer_group(&r, list ? &optimizer->list.v[i] : optimizer, out->num == 1, &out->group[i])) ok = false;
     taken += out->group[i].num_args;
   }
   ok = ok && read_clip_norm(&r, out);
-  return ok && (taken || wrong(&r, "optimizer: the function has no trainable parameter"));
+  return ok && (taken || report_optimizer_fault(&r, "optimizer: the function has no trainable parameter"));
 }

@@ -1,7 +1,8 @@
-/* norm: tensors in; ops that sum their squares, and that shorten gradients together to a norm, out (see train.h).
+/* gradient_norm.c: builds sums of squares, and clips gradients by their common norm (see train.h).
  *
- * Squares of f32 are exact in f64 and are summed there: what is left of the order of the sum does not reach the bits of
- * an f32.  So the norm is the same however parameters are cut, and parts that several ranks hold count once. */
+ * Squares of f32 are exact in f64 and are summed there: the rounding that depends on the order of the sum does not
+ * reach the bits of an f32. So the norm is the same however parameters are cut, and parts that several ranks hold count
+ * once. */
 #include "passes/2_train/train.h"
 
 msc_value *msc_value_in(msc_builder *b, msc_value *v, msc_dtype dtype) {
@@ -24,7 +25,7 @@ msc_value *msc_sum_of_squares(msc_builder *b, msc_value *v) {
 }
 
 /* min(1, limit / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_. */
-static msc_value *clip_factor(msc_builder *b, msc_value *squares, double limit) {
+static msc_value *build_clip_factor(msc_builder *b, msc_value *squares, double limit) {
   msc_value *norm = msc_build(b, OP_sqrt, 1, &squares);
   msc_value *above = norm ? msc_build(b, OP_add, 2, (msc_value *[]){norm, msc_build_scalar(b, MSC_F64, 1e-6)}) : NULL;
   msc_value *ratio =
@@ -39,7 +40,7 @@ bool msc_clip_gradients(msc_builder *b, double limit, size_t num, msc_value **gr
     if (gradient[i]) MSC_TRY(squares);
     if (squares) MSC_TRY((sum = sum ? msc_build(b, OP_add, 2, (msc_value *[]){sum, squares}) : squares));
   }
-  msc_value *factor = sum ? clip_factor(b, sum, limit) : NULL;
+  msc_value *factor = sum ? build_clip_factor(b, sum, limit) : NULL;
   msc_value *of[MSC_NUM_DTYPES] = {NULL};
   for (size_t i = 0; i < num && sum; i++) {
     if (!gradient[i]) continue;
