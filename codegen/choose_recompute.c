@@ -1,9 +1,9 @@
 /* choose_recompute.c: recompute=auto: trials of the passes that follow -> what the backward computes again.
  *
- * What memory a choice saves, and what time it costs, is known when kernels are fused and values placed: so these
- * passes run for every choice.  Pass recompute chooses by a count of its own (passes/4_partition/recompute_choice.c); how
- * many bytes it is to save is found here.  Of a small model any set of ops is a choice: all sets are tried, or, where
- * they are too many, one op or two less than all and more than none, again and again. */
+ * What memory a choice saves and what time it costs is known when kernels are fused and values placed, so these passes
+ * run for every choice.  Pass recompute chooses by a count of its own (passes/4_partition/recompute_choice.c); how many
+ * bytes it is to save is found here.  Of a small model any set of ops is a choice: all sets are tried, or, where they
+ * are too many, one op or two less than all and more than none, again and again. */
 #include "codegen/choose_recompute.h"
 
 #include <string.h>
@@ -29,7 +29,6 @@ typedef struct {
 typedef struct {
   msc_context *ctx;
   const msc_compile_options *o;
-  const char *from; /* the pass that follows */
   const char *text; /* of the program */
   size_t bytes;
   bool is_large;                /* trials take long */
@@ -110,17 +109,13 @@ static bool is_better(const trials *t, const trial *a, const trial *b) {
 
 /* What comes of it; bytes -1: there is no such program. */
 static trial try(trials *t, choice c) {
-  msc_pass_options quiet = {.from = t->from,
-                            .verify = MSC_VERIFY_OFF,
-                            .config = t->o->config,
-                            .cluster = t->o->cluster,
-                            .cpu_level = msc_cpu_level(t->o->target.cpu)};
+  msc_compile_options o = msc_trial_of(t->o);
   msc_module *m = msc_parse(t->ctx, "recompute", t->text, t->bytes);
   msc_func *train = m ? msc_find_func(m, "train") : NULL;
   trial r = {c, -1, 0};
   if (!train) return r;
   tell(t, train, &c);
-  if (!msc_run_passes(t->ctx, m, &quiet)) return r;
+  if (!msc_compile_stretch(t->ctx, m, &o, MSC_AT_partitioned, MSC_AT_placed)) return r;
   measure(t, m, &r.bytes, &r.ns);
   if (t->best.bytes < 0 || is_better(t, &r, &t->best)) t->best = r;
   return r;
@@ -210,12 +205,12 @@ static void find_set(trials *t) {
     for (const trial *at = try_set(&s, start ? 0 : all); at;) at = better_neighbour(&s, at);
 }
 
-void msc_choose_recompute(msc_context *ctx, const msc_compile_options *o, msc_module *m, const char *from) {
+void msc_choose_recompute(msc_context *ctx, const msc_compile_options *o, msc_module *m) {
   msc_func *train = msc_find_func(m, "train");
   if (!train || strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto")) return;
   msc_arena *scratch = msc_arena_new(ctx);
   int64_t limit = msc_memory_limit(o->config, o->cluster ? o->cluster : msc_cluster_named(ctx, "cpu"));
-  trials t = {.ctx = ctx, .o = o, .from = from, .room = limit - argument_bytes(train), .best = {.bytes = -1}};
+  trials t = {.ctx = ctx, .o = o, .room = limit - argument_bytes(train), .best = {.bytes = -1}};
   t.text = msc_print_text(m, scratch, &t.bytes);
   t.is_large = msc_number(train->body).num_ops > LARGE;
   find_saving(&t);

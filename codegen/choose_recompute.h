@@ -4,9 +4,9 @@
 
 #include "codegen/compile.h"
 
-/* A program before pass `from`, with collectives where layouts differ -> marks on its ops, or what pass recompute is to
+/* A program at the checkpoint `partitioned` -> marks on its ops, or what pass recompute is to
  * save, such that the plan keeps within memory_limit and takes least; where nothing fits, such that it needs least.
  * Nothing where the configuration does not ask. */
-void msc_choose_recompute(msc_context *ctx, const msc_compile_options *o, msc_module *m, const char *from);
+void msc_choose_recompute(msc_context *ctx, const msc_compile_options *o, msc_module *m);
 
 #endif

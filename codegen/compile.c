@@ -12,6 +12,7 @@
 #include "ir/abi/mailbox.h"
 #include "ir/abi/pools.h"
 #include "passes/2_train/train.h"
+#include "passes/3_shard/shard.h"
 #include "passes/3_shard/strategy/strategy_file.h"
 
 /* ---- decisions ---- */
@@ -192,11 +193,6 @@ msc_peak msc_plan_peak_of(const msc_plan *p) {
 
 enum { TOLD = 5 };
 
-static bool searches_time(const msc_config *config) {
-  return msc_config_parallel_mode(config) == MSC_AUTO_PARALLEL &&
-         msc_config_search_mode(config) != MSC_SHARDING_PROPAGATION;
-}
-
 static const msc_cluster *described(msc_context *ctx, const msc_compile_options *o) {
   return o->cluster ? o->cluster : msc_cluster_named(ctx, "cpu");
 }
@@ -211,7 +207,7 @@ static void tell_what_helps(const msc_plan *p, const msc_config *config, const m
   bool recomputes = !strcmp(msc_config_text(config, MSC_KEY_recompute), "auto");
   if (recomputes)
     msc_note(p->ctx, NULL, "as much as can be is computed again; a memory_limit of %" PRIu64 " would do", all);
-  else if (searches_time(config))
+  else if (shard_searches_time(config))
     msc_note(p->ctx, NULL,
              "of the strategies that were tried this one needs least; a memory_limit of %" PRIu64 " would do", all);
   const char *text = "";
@@ -254,32 +250,63 @@ static bool fits_memory(const msc_plan *p, const msc_compile_options *o) {
   return !is_bound;
 }
 
-/* ---- the road ---- */
+/* ---- runs of the passes ---- */
 
-static const char *pass_name(size_t at) { return msc_pass_at(at)->name; }
+/* One run of the passes from `propagated` on, and what is noted of it on the way. */
+typedef struct {
+  msc_context *ctx;
+  const msc_compile_options *o;
+  packed searched;
+  const char *strategies; /* of the model's ops: without what pass zero cuts further */
+  const msc_decision *decision;
+  size_t num_decisions;
+} compilation;
 
-/* Runs the passes from number *at of the pipeline on, until the named one is done (NULL: all), and puts the number
- * behind it into
- * *at.  Who goes on with the same `at` leaves out none. */
-static bool run_until(msc_context *ctx, msc_module *m, const msc_compile_options *o, size_t *at, const char *until) {
-  msc_pass_options p = {.from = pass_name(*at),
-                        .until = until,
-                        .first = (int)*at,
-                        .verify = o->verify,
-                        .config = o->config,
-                        .cluster = o->cluster,
-                        .time_limit_s = o->time_limit_s,
-                        .cpu_level = msc_cpu_level(o->target.cpu),
-                        .dump_dir = o->dump_dir,
-                        .want_text = o->want_text,
-                        .flags = o->flags,
-                        .user = o->user,
-                        .after = o->after,
-                        .remark = o->remark,
-                        .before = o->before,
-                        .reproducer = o->reproducer};
-  *at = until ? (size_t)(msc_find_pass(until) - msc_pass_at(0)) + 1 : msc_num_passes();
-  return msc_run_passes(ctx, m, &p);
+/* A pass driver's callback: notes what was decided, and tries what may be computed again. */
+static bool reach(void *compiled, msc_module *m, msc_checkpoint at) {
+  compilation *c = compiled;
+  msc_func *f = msc_step_func(m);
+  if (at == MSC_AT_searched) c->searched = pack(m);
+  if (at == MSC_AT_laid_out && !f)
+    return msc_error(c->ctx, MSC_E_FORMAT, NULL, "the module has no function forward");
+  if (at == MSC_AT_laid_out) c->strategies = msc_strategy_file(f, msc_context_arena(c->ctx));
+  if (at == MSC_AT_sharded) c->decision = note_decisions(c->ctx, f, &c->num_decisions);
+  if (at == MSC_AT_partitioned) msc_choose_recompute(c->ctx, c->o, m);
+  return true;
+}
+
+static msc_pass_options pass_options(const msc_compile_options *o) {
+  return (msc_pass_options){.verify = o->verify,
+                            .config = o->config,
+                            .cluster = o->cluster,
+                            .time_limit_s = o->time_limit_s,
+                            .cpu_level = msc_cpu_level(o->target.cpu),
+                            .dump_dir = o->dump_dir,
+                            .want_text = o->want_text,
+                            .flags = o->flags,
+                            .user = o->user,
+                            .after = o->after,
+                            .is_trial = o->is_trial,
+                            .remark = o->remark,
+                            .before = o->before,
+                            .reproducer = o->reproducer};
+}
+
+msc_compile_options msc_trial_of(const msc_compile_options *o) {
+  return (msc_compile_options){.config = o->config,
+                               .target = o->target,
+                               .cluster = o->cluster,
+                               .time_limit_s = o->time_limit_s,
+                               .verify = MSC_VERIFY_OFF,
+                               .user = o->user,
+                               .after = o->after,
+                               .is_trial = true};
+}
+
+bool msc_compile_stretch(msc_context *ctx, msc_module *m, const msc_compile_options *o, msc_checkpoint from,
+                         msc_checkpoint until) {
+  msc_pass_options p = pass_options(o);
+  return msc_run_stretch(ctx, m, &p, from, until);
 }
 
 /* ---- from the search on ---- */
@@ -290,25 +317,12 @@ static void tell_image(const msc_compile_options *o, const msc_plan *p, const ms
   if (o->emitted) o->emitted(o->user, name, image->bytes, image->num_bytes - !image->is_cubin);
 }
 
-/* From pass number `at`, the search, on; a plan may need more than there is.  NULL after a report. */
-static msc_plan *plan_from_search(msc_context *ctx, msc_module *m, const msc_compile_options *options, size_t at) {
-  if (!run_until(ctx, m, options, &at, "search")) return NULL;
-  packed searched = pack(m);
-  if (!run_until(ctx, m, options, &at, "layouts")) return NULL;
-  msc_func *f = msc_find_func(m, "train");
-  if (!f) f = msc_find_func(m, "forward");
-  if (!f) {
-    msc_error(ctx, MSC_E_FORMAT, NULL, "the module has no function forward");
-    return NULL;
-  }
-  size_t num_decisions = 0;
-  /* of the model's ops: without what zero cuts further */
-  const char *strategies = msc_strategy_file(f, msc_context_arena(ctx));
-  if (!run_until(ctx, m, options, &at, "zero")) return NULL;
-  const msc_decision *decision = note_decisions(ctx, f, &num_decisions);
-  if (!run_until(ctx, m, options, &at, "redistribute")) return NULL;
-  msc_choose_recompute(ctx, options, m, pass_name(at));
-  if (!run_until(ctx, m, options, &at, NULL)) return NULL;
+/* From `propagated` on; a plan may need more than there is.  NULL after a report. */
+static msc_plan *plan_from_search(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
+  compilation c = {.ctx = ctx, .o = options};
+  msc_pass_options o = pass_options(options);
+  o.at = reach, o.at_user = &c;
+  if (!msc_run_stretch(ctx, m, &o, MSC_AT_propagated, MSC_AT_placed)) return NULL;
   const char *code = NULL;
   msc_plan *p = msc_plan_of(ctx, m, &options->target, options->emitted ? &code : NULL);
   if (code) options->emitted(options->user, "kernels.ll", code, strlen(code));
@@ -317,13 +331,13 @@ static msc_plan *plan_from_search(msc_context *ctx, msc_module *m, const msc_com
   const msc_cluster *cluster = described(ctx, options);
   if (!msc_plan_predict(p, cluster)) return NULL;
   p->memory_bytes = msc_plan_rank_bytes(p);
-  p->decision = decision;
-  p->num_decisions = num_decisions;
-  p->strategies = strategies;
+  p->decision = c.decision;
+  p->num_decisions = c.num_decisions;
+  p->strategies = c.strategies;
   p->model = options->model;
   p->model_hash = options->model_hash;
   p->config = msc_config_of_plan(options->config, p->arena);
-  p->searched = searched.data, p->searched_packed = searched.bytes, p->searched_bytes = searched.unpacked;
+  p->searched = c.searched.data, p->searched_packed = c.searched.bytes, p->searched_bytes = c.searched.unpacked;
   p->cluster = cluster->text;
   return p;
 }
@@ -347,14 +361,13 @@ static msc_module *parse_again(msc_context *ctx, const char *text, size_t bytes)
   return m;
 }
 
-/* From pass number `at`, the search, on, with strategies that keep no more than `room` over a step, as nearly as can
- * be; 0: whatever they keep. */
-static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, size_t at, int64_t room,
+/* From `propagated` on, with strategies that keep no more than `room` over a step, as nearly as can be; 0: whatever
+ * they keep. */
+static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, int64_t room,
                              int64_t *out_kept, bool *out_limited) {
-  msc_func *f = msc_find_func(m, "train");
-  if (!f) f = msc_find_func(m, "forward");
+  msc_func *f = msc_step_func(m);
   if (f) msc_func_set(f, "search_room", msc_int(room));
-  msc_plan *p = plan_from_search(ctx, m, o, at);
+  msc_plan *p = plan_from_search(ctx, m, o);
   const msc_attr_value *kept = p ? msc_func_attr(f, "kept_bytes") : NULL;
   const msc_attr_value *limited = p ? msc_func_attr(f, "limited") : NULL;
   *out_kept = kept ? kept->i : INT64_MAX;
@@ -364,7 +377,7 @@ static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc
 
 /* What a step needs in all is known when there is a plan: where it is too much, less may be kept over the step, as long
  * as that makes it less.  Every limit tries the same bounds, and itself: what one takes, no higher one refuses. */
-static msc_plan *make_fit(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes, size_t at,
+static msc_plan *make_fit(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
                           msc_plan *best, int64_t kept) {
   int64_t limit = limit_of(ctx, o);
   bool limited;
@@ -372,7 +385,7 @@ static msc_plan *make_fit(msc_context *ctx, const msc_compile_options *o, const 
     int64_t room = next_room(kept);
     if (room > limit) room = limit;
     msc_module *again = parse_again(ctx, text, bytes);
-    msc_plan *p = again ? plan_within(ctx, o, again, at, room, &kept, &limited) : NULL;
+    msc_plan *p = again ? plan_within(ctx, o, again, room, &kept, &limited) : NULL;
     if (!p) return NULL;
     if (msc_plan_rank_bytes(p) >= msc_plan_rank_bytes(best)) break;
     best = p;
@@ -390,22 +403,22 @@ static bool is_better_plan(int64_t limit, const msc_plan *a, const msc_plan *b) 
 /* The fastest of the plans that fit.  What is kept is known well enough before to leave out what is far too much; but
  * not where the backward may compute it again, and what is kept is not all: where it decided and nothing fits, or all
  * can be computed again, the strategies that take least without a limit are tried as well. */
-static msc_plan *search_plan(msc_context *ctx, msc_module *m, const msc_compile_options *o, size_t at) {
+static msc_plan *search_plan(msc_context *ctx, msc_module *m, const msc_compile_options *o) {
   msc_arena *scratch = msc_arena_new(ctx);
   size_t bytes = 0;
   int64_t kept, limit = limit_of(ctx, o), room = limit < INT64_MAX / 2 ? limit + limit / 8 : 0;
   bool limited, recomputes = !strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto");
   const char *text = msc_print_text(m, scratch, &bytes);
-  msc_plan *p = plan_within(ctx, o, m, at, room, &kept, &limited);
+  msc_plan *p = plan_within(ctx, o, m, room, &kept, &limited);
   if (p && room && limited && (recomputes || msc_plan_rank_bytes(p) > (uint64_t)limit)) {
     int64_t other_kept;
     msc_diag_mark before = msc_mark_diags(ctx);
     msc_module *again = parse_again(ctx, text, bytes);
-    msc_plan *other = again ? plan_within(ctx, o, again, at, 0, &other_kept, &limited) : NULL;
+    msc_plan *other = again ? plan_within(ctx, o, again, 0, &other_kept, &limited) : NULL;
     if (other && is_better_plan(limit, other, p)) p = other, kept = other_kept;
     else msc_forget_diags(ctx, before);
   }
-  if (p) p = make_fit(ctx, o, text, bytes, at, p, kept);
+  if (p) p = make_fit(ctx, o, text, bytes, p, kept);
   msc_arena_free(scratch);
   return p;
 }
@@ -422,15 +435,11 @@ static bool chooses_copies(const msc_module *m, const msc_config *config) {
 /* NULL: with so many there is no plan. */
 static const msc_plan *plan_with_copies(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
                                         int64_t n) {
-  const msc_compile_options quiet = {.config = o->config,
-                                     .target = o->target,
-                                     .cluster = o->cluster,
-                                     .time_limit_s = o->time_limit_s,
-                                     .verify = MSC_VERIFY_OFF};
+  const msc_compile_options trial = msc_trial_of(o);
   msc_diag_mark before = msc_mark_diags(ctx);
   msc_module *m = parse_again(ctx, text, bytes);
   if (m) msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(n));
-  const msc_plan *p = m ? msc_compile(ctx, m, &quiet) : NULL;
+  const msc_plan *p = m ? msc_compile(ctx, m, &trial) : NULL;
   msc_forget_diags(ctx, before);
   return p;
 }
@@ -458,7 +467,10 @@ static const char *const MERGED = "msc.merged";
 
 /* What a trial of the first passes tells. */
 typedef struct {
-  int64_t apart, ns; /* ops that pass unmerge changed; of a step, by the search */
+  const msc_compile_options *o;
+  bool merged;
+  int64_t apart; /* ops that were put on dimensions apart */
+  int64_t ns;    /* of a step, by the search; INT64_MAX: it did not come so far */
 } first_passes;
 
 static void note_first_passes(void *user, const msc_pass_report *r) {
@@ -466,23 +478,26 @@ static void note_first_passes(void *user, const msc_pass_report *r) {
   for (const msc_pass_stat *s = r->stats; s; s = s->next)
     if (!strcmp(s->what, "ops on dimensions apart")) t->apart = s->count;
     else if (!strcmp(s->what, "ns")) t->ns = s->count;
+  if (t->o->after) t->o->after(t->o->user, r);
+}
+
+/* Where nothing is apart there is nothing to compare. */
+static bool is_worth_searching(void *user, msc_module *m, msc_checkpoint at) {
+  const first_passes *t = user;
+  (void)m;
+  return at != MSC_AT_simplified || t->merged || t->apart > 0;
 }
 
 static first_passes try_first_passes(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
-                                     bool merged, const char *until) {
-  first_passes t = {0, INT64_MAX};
+                                     bool merged) {
+  const msc_compile_options trial = msc_trial_of(o);
+  first_passes t = {.o = &trial, .merged = merged, .ns = INT64_MAX};
   msc_diag_mark before = msc_mark_diags(ctx);
-  msc_pass_options p = {.until = until,
-                        .verify = MSC_VERIFY_OFF,
-                        .config = o->config,
-                        .cluster = o->cluster,
-                        .time_limit_s = o->time_limit_s,
-                        .cpu_level = msc_cpu_level(o->target.cpu),
-                        .user = &t,
-                        .after = note_first_passes};
+  msc_pass_options p = pass_options(&trial);
+  p.user = p.at_user = &t, p.after = note_first_passes, p.at = is_worth_searching;
   msc_module *m = parse_again(ctx, text, bytes);
   if (m && merged) msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));
-  if (!m || !msc_run_passes(ctx, m, &p)) t.ns = INT64_MAX;
+  if (!m || !msc_run_stretch(ctx, m, &p, MSC_AT_read, MSC_AT_searched)) t.ns = INT64_MAX;
   msc_forget_diags(ctx, before);
   return t;
 }
@@ -492,9 +507,8 @@ static bool is_better_merged(msc_context *ctx, const msc_module *m, const msc_co
   msc_arena *scratch = msc_arena_new(ctx);
   size_t bytes = 0;
   const char *text = msc_print_text(m, scratch, &bytes);
-  bool better = try_first_passes(ctx, o, text, bytes, false, "unmerge").apart > 0 &&
-                try_first_passes(ctx, o, text, bytes, true, "search").ns <
-                    try_first_passes(ctx, o, text, bytes, false, "search").ns;
+  first_passes apart = try_first_passes(ctx, o, text, bytes, false);
+  bool better = apart.apart > 0 && try_first_passes(ctx, o, text, bytes, true).ns < apart.ns;
   msc_arena_free(scratch);
   return better;
 }
@@ -504,12 +518,11 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(choose_copies(ctx, m, options)));
   if (options->target.target != msc_target_of(m))
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, "msc.target", msc_str(ctx, options->target.target->name));
-  if (searches_time(options->config) && msc_config_devices(options->config) > 1 && is_better_merged(ctx, m, options))
+  if (shard_searches_time(options->config) && msc_config_devices(options->config) > 1 &&
+      is_better_merged(ctx, m, options))
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));
-  size_t at = 0;
-  if (!run_until(ctx, m, options, &at, "propagate")) return NULL;
-  msc_plan *p =
-      searches_time(options->config) ? search_plan(ctx, m, options, at) : plan_from_search(ctx, m, options, at);
+  if (!msc_compile_stretch(ctx, m, options, MSC_AT_read, MSC_AT_propagated)) return NULL;
+  msc_plan *p = shard_searches_time(options->config) ? search_plan(ctx, m, options) : plan_from_search(ctx, m, options);
   return p && fits_memory(p, options) ? p : NULL;
 }
 

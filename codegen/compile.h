@@ -20,6 +20,7 @@ typedef struct {
   const char *flags;           /* repeated in a reproducer; or NULL */
   void *user;                  /* of the functions below, each of which may be NULL */
   void (*after)(void *user, const msc_pass_report *report);
+  bool is_trial;               /* `after` is told so */
   void (*remark)(void *user, const msc_pass_info *pass, const msc_op *op, const char *text);
   void (*before)(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes);
   void (*reproducer)(void *user, const msc_pass_info *pass, const char *text, size_t bytes);
@@ -27,6 +28,14 @@ typedef struct {
   /* beside the making of machine code for one GPU: the plan has no image of it yet; false after a report */
   bool (*meanwhile)(void *user, msc_plan *p);
 } msc_compile_options;
+
+/* Options of a trial, which looks at what becomes of a copy of the module: nothing is checked, and only `after` is
+ * told. */
+msc_compile_options msc_trial_of(const msc_compile_options *o);
+
+/* Runs the passes between two checkpoints, with these options. */
+bool msc_compile_stretch(msc_context *ctx, msc_module *m, const msc_compile_options *o, msc_checkpoint from,
+                         msc_checkpoint until);
 
 /* Rewrites m in place.  NULL after reporting; the plan and its bytes (msc_plan_bytes) live in the context's arena. */
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options);

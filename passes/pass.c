@@ -11,20 +11,27 @@
 #include "passes/check.h"
 #include "passes/config/config.h"
 
-static const msc_pass_info passes[] = {
-#define PASS(stage, name, target, line) {#stage, #name, line, MSC_ON_##target, pass_##name},
+static const msc_pass_info rows[] = {
+#define PASS(stage, name, target, line) {#stage, #name, line, MSC_ON_##target, pass_##name, 0},
+#define CHECKPOINT(stage, name, line) {#stage, #name, line, 0, NULL, MSC_AT_##name},
 #include "passes/pass.def"
 #undef PASS
+#undef CHECKPOINT
 };
-enum { NUM_PASSES = sizeof passes / sizeof *passes };
+enum { NUM_ROWS = sizeof rows / sizeof *rows };
 
-size_t msc_num_passes(void) { return NUM_PASSES; }
-const msc_pass_info *msc_pass_at(size_t i) { return &passes[i]; }
+size_t msc_num_rows(void) { return NUM_ROWS; }
+const msc_pass_info *msc_row(size_t i) { return &rows[i]; }
+
+static const msc_pass_info *find_row(const char *name) {
+  for (size_t i = 0; i < NUM_ROWS; i++)
+    if (!strcmp(rows[i].name, name)) return &rows[i];
+  return NULL;
+}
 
 const msc_pass_info *msc_find_pass(const char *name) {
-  for (size_t i = 0; i < NUM_PASSES; i++)
-    if (!strcmp(passes[i].name, name)) return &passes[i];
-  return NULL;
+  const msc_pass_info *row = find_row(name);
+  return row && row->run ? row : NULL;
 }
 
 const msc_cluster *msc_pass_cluster(const msc_pass_ctx *pass) {
@@ -67,12 +74,12 @@ void msc_remark(msc_pass_ctx *pass, const msc_op *op, const char *fmt, ...) {
 
 /* ---- which passes ---- */
 
-static const msc_pass_info *named(msc_context *ctx, const char *name) {
-  const msc_pass_info *found = msc_find_pass(name);
+/* NULL after a report: nothing of this name was found. */
+static const msc_pass_info *check_found(msc_context *ctx, const msc_pass_info *found, const char *name) {
   if (found) return found;
-  const char *words[NUM_PASSES];
-  for (size_t i = 0; i < NUM_PASSES; i++) words[i] = passes[i].name;
-  const char *near = msc_nearest(name, words, NUM_PASSES);
+  const char *words[NUM_ROWS];
+  for (size_t i = 0; i < NUM_ROWS; i++) words[i] = rows[i].name;
+  const char *near = msc_nearest(name, words, NUM_ROWS);
   if (near) msc_error(ctx, MSC_E_CONFIG, NULL, "unknown pass '%s'; did you mean '%s'?", name, near);
   else msc_error(ctx, MSC_E_CONFIG, NULL, "unknown pass '%s'", name);
   return NULL;
@@ -80,16 +87,19 @@ static const msc_pass_info *named(msc_context *ctx, const char *name) {
 
 typedef struct {
   size_t num;
-  const msc_pass_info **pass;
-} pass_list;
+  const msc_pass_info **row;
+  int passes_before; /* of pass.def, in front of the first */
+} row_list;
 
-static bool listed(msc_context *ctx, msc_arena *arena, const char *names, pass_list *out) {
+/* The passes of "dce,cse". */
+static bool list_names(msc_context *ctx, msc_arena *arena, const char *names, row_list *out) {
   bool ok = true;
-  out->pass = msc_new_array(arena, const msc_pass_info *, strlen(names) / 2 + 1);
+  out->row = msc_new_array(arena, const msc_pass_info *, strlen(names) / 2 + 1);
   for (const char *p = names; *p;) {
     size_t n = strcspn(p, ",");
-    const msc_pass_info *pass = named(ctx, msc_arena_printf(arena, "%.*s", (int)n, p));
-    if (pass) out->pass[out->num++] = pass;
+    const char *name = msc_arena_printf(arena, "%.*s", (int)n, p);
+    const msc_pass_info *pass = check_found(ctx, msc_find_pass(name), name);
+    if (pass) out->row[out->num++] = pass;
     else ok = false;
     p += n;
     if (*p == ',') p++;
@@ -97,17 +107,27 @@ static bool listed(msc_context *ctx, msc_arena *arena, const char *names, pass_l
   return ok;
 }
 
-static bool chosen(msc_context *ctx, msc_arena *arena, const msc_pass_options *o, pass_list *out) {
-  *out = (pass_list){0};
-  if (o->passes) return listed(ctx, arena, o->passes, out);
-  const msc_pass_info *first = o->from ? named(ctx, o->from) : passes;
-  const msc_pass_info *last = o->until ? named(ctx, o->until) : passes + NUM_PASSES - 1;
+static void list_range(msc_arena *arena, const msc_pass_info *first, const msc_pass_info *last, row_list *out) {
+  out->row = msc_new_array(arena, const msc_pass_info *, NUM_ROWS);
+  for (const msc_pass_info *row = first; row <= last; row++) out->row[out->num++] = row;
+}
+
+/* The rows that the options name. */
+static bool list_rows(msc_context *ctx, msc_arena *arena, const msc_pass_options *o, row_list *out) {
+  if (o->passes) return list_names(ctx, arena, o->passes, out);
+  const msc_pass_info *first = o->from ? check_found(ctx, find_row(o->from), o->from) : rows;
+  const msc_pass_info *last = o->until ? check_found(ctx, find_row(o->until), o->until) : rows + NUM_ROWS - 1;
   if (!first || !last) return false;
   if (first > last)
     return msc_error(ctx, MSC_E_CONFIG, NULL, "pass '%s' comes after '%s'", first->name, last->name);
-  out->pass = msc_new_array(arena, const msc_pass_info *, NUM_PASSES);
-  for (const msc_pass_info *p = first; p <= last; p++) out->pass[out->num++] = p;
+  list_range(arena, first, last, out);
   return true;
+}
+
+static const msc_pass_info *row_of_checkpoint(msc_checkpoint at) {
+  const msc_pass_info *row = rows;
+  while (row->run || row->at != at) row++;
+  return row;
 }
 
 /* ---- one run ---- */
@@ -116,8 +136,8 @@ typedef struct {
   msc_context *ctx;
   msc_module *m;
   const msc_pass_options *options;
-  pass_list list;
-  size_t at;               /* the current pass */
+  row_list list;
+  size_t at;               /* the current row */
   bool wants_text;         /* of every pass */
   bool wants_case;         /* for a reproducer */
   /* Text before and after the current pass, each in its arena; they change places after each pass.  NULL when
@@ -249,7 +269,7 @@ static bool run_one(pass_run *r, const msc_pass_info *info, int number) {
                        .config = r->options->config,
                        .options = r->options,
                        .info = info};
-  msc_pass_report done = {.pass = info, .number = number, .module = r->m};
+  msc_pass_report done = {.pass = info, .number = number, .module = r->m, .is_trial = r->options->is_trial};
   int errors = msc_num_errors(r->ctx);
   if (r->options->before && r->text[0])
     r->options->before(r->options->user, info, run_line(r, &pass), r->text[0], r->bytes[0]);
@@ -269,17 +289,47 @@ static bool run_one(pass_run *r, const msc_pass_info *info, int number) {
   return ok;
 }
 
-bool msc_run_passes(msc_context *ctx, msc_module *m, const msc_pass_options *options) {
-  msc_arena *arena = msc_arena_new(ctx);
-  pass_run r = {.ctx = ctx, .m = m, .options = options};
+/* A reproducer of the next pass begins with what the driver leaves. */
+static bool stop_at(pass_run *r, msc_checkpoint at) {
+  if (!r->options->at) return true;
+  MSC_TRY(r->options->at(r->options->at_user, r->m, at));
+  if (r->at + 1 < r->list.num) take_case(r, 0);
+  return true;
+}
+
+static bool run_rows(msc_context *ctx, msc_module *m, const msc_pass_options *options, const row_list *list) {
+  pass_run r = {.ctx = ctx, .m = m, .options = options, .list = *list};
+  int number = list->passes_before;
   r.wants_text = options->want_text || options->dump_dir || options->verify >= MSC_VERIFY_NUMERICS;
   r.wants_case = options->before || options->reproducer;
-  bool ok = chosen(ctx, arena, options, &r.list) && (options->verify < MSC_VERIFY_IR || msc_check_module(m));
+  bool ok = options->verify < MSC_VERIFY_IR || msc_check_module(m);
   if (ok) take_case(&r, 0);
-  if (ok && options->dump_dir && !options->first) ok = dump(&r, 0, "input", 0);
-  for (; ok && r.at < r.list.num; r.at++) ok = run_one(&r, r.list.pass[r.at], options->first + (int)r.at + 1);
+  if (ok && options->dump_dir && !number) ok = dump(&r, 0, "input", 0);
+  for (; ok && r.at < r.list.num; r.at++) {
+    const msc_pass_info *row = r.list.row[r.at];
+    ok = row->run ? run_one(&r, row, ++number) : stop_at(&r, row->at);
+  }
   for (int side = 0; side < 2; side++)
     if (r.arena[side]) msc_arena_free(r.arena[side]);
+  return ok;
+}
+
+bool msc_run_passes(msc_context *ctx, msc_module *m, const msc_pass_options *options) {
+  msc_arena *arena = msc_arena_new(ctx);
+  row_list list = {0};
+  bool ok = list_rows(ctx, arena, options, &list) && run_rows(ctx, m, options, &list);
+  msc_arena_free(arena);
+  return ok;
+}
+
+bool msc_run_stretch(msc_context *ctx, msc_module *m, const msc_pass_options *options, msc_checkpoint from,
+                     msc_checkpoint until) {
+  msc_arena *arena = msc_arena_new(ctx);
+  row_list list = {0};
+  const msc_pass_info *first = row_of_checkpoint(from) + 1;
+  list_range(arena, first, row_of_checkpoint(until), &list);
+  for (const msc_pass_info *row = rows; row < first; row++) list.passes_before += row->run != NULL;
+  bool ok = run_rows(ctx, m, options, &list);
   msc_arena_free(arena);
   return ok;
 }

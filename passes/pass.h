@@ -8,13 +8,23 @@ typedef struct msc_config msc_config; /* passes/config/config.h */
 typedef struct msc_pass_ctx msc_pass_ctx;
 typedef bool msc_pass_fn(msc_pass_ctx *pass, msc_module *m);
 
-/* One row of pass.def. */
+/* The checkpoints of pass.def, in its order. */
+typedef enum {
+#define PASS(stage, name, target, line)
+#define CHECKPOINT(stage, name, line) MSC_AT_##name,
+#include "passes/pass.def"
+#undef PASS
+#undef CHECKPOINT
+} msc_checkpoint;
+
+/* One row of pass.def: a pass, or a checkpoint. */
 typedef struct {
   const char *stage; /* its folder: "1_simplify" */
-  const char *name;  /* its file, and its word on the command line */
-  const char *line;  /* what it does, in one line */
+  const char *name;  /* its word on the command line; of a pass also its file */
+  const char *line;  /* what it does, or what holds there, in one line */
   unsigned targets;  /* MSC_ON_...: it runs on modules for these, and is left out for others */
-  msc_pass_fn *run;  /* false: it reported an error, or it is a bug */
+  msc_pass_fn *run;  /* false: it reported an error, or it is a bug; NULL: the row is a checkpoint */
+  msc_checkpoint at; /* of a checkpoint */
 } msc_pass_info;
 
 typedef struct msc_pass_stat {
@@ -26,13 +36,14 @@ typedef struct msc_pass_stat {
 /* What is told after each pass. */
 typedef struct {
   const msc_pass_info *pass;
-  int number;                 /* from 1, or behind those of the run that this one continues */
+  int number;                 /* from 1 on; of msc_run_stretch, among the passes of pass.def */
   uint64_t pass_ns, verify_ns;
   const msc_pass_stat *stats; /* in the order they were counted */
   const msc_module *module;
   const char *text;           /* the IR after the pass; NULL unless wanted (see want_text) */
   size_t bytes;
   bool changed;               /* the text differs from the one before; only with text */
+  bool is_trial;              /* as the options say */
 } msc_pass_report;
 
 enum {
@@ -44,9 +55,8 @@ enum {
 
 typedef struct {
   const char *passes;        /* "dce,cse": just these, in this order; NULL: those of pass.def between from and until */
-  const char *from, *until;  /* first and last pass; NULL: of all */
+  const char *from, *until;  /* first and last pass, or checkpoints; NULL: of all */
   int verify;                /* MSC_VERIFY_... */
-  int first;                 /* passes that ran before, when this run continues another; numbers go on from there */
   const msc_config *config;  /* NULL: every key has its default */
   const msc_cluster *cluster; /* what is compiled for; NULL: the shipped description `cpu` */
   double time_limit_s;       /* of the search for strategies; 0: none */
@@ -57,6 +67,7 @@ typedef struct {
   const char *flags;         /* of the command line, to be repeated in a reproducer's first line; or NULL */
   void *user;                /* of the functions below; each may be NULL */
   void (*after)(void *user, const msc_pass_report *report);
+  bool is_trial;             /* the module is a copy, thrown away when it was seen what becomes of it */
   void (*remark)(void *user, const msc_pass_info *pass, const msc_op *op, const char *text);
   /* Before each pass: a test case, IR and the line to run it, for who wants to tell of a crash; after it, with NULLs:
    * the texts go.  Not for a large module, unless there is text anyway (want_text): the command that began it all is
@@ -64,6 +75,10 @@ typedef struct {
   void (*before)(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes);
   /* A pass hit a bug: `text` is a complete test case, its first line is how to run it; NULL of a large module. */
   void (*reproducer)(void *user, const msc_pass_info *pass, const char *text, size_t bytes);
+  /* Called at every checkpoint that the run gets to.  It may note things, change the module, and run stretches on
+   * copies of it; false ends the run, which returns false. */
+  bool (*at)(void *at_user, msc_module *m, msc_checkpoint at);
+  void *at_user;
 } msc_pass_options;
 
 struct msc_pass_ctx {
@@ -78,8 +93,10 @@ struct msc_pass_ctx {
 };
 
 #define PASS(stage, name, target, line) msc_pass_fn pass_##name;
+#define CHECKPOINT(stage, name, line)
 #include "passes/pass.def"
 #undef PASS
+#undef CHECKPOINT
 
 /* How a pass returns that this configuration or module does not ask for. */
 static inline bool msc_not_asked_for(msc_pass_ctx *pass) { return pass->unchanged = true; }
@@ -92,13 +109,17 @@ bool msc_is_told(const msc_op *op);
 
 /* ---- pass.c ---- */
 
-size_t msc_num_passes(void);
-const msc_pass_info *msc_pass_at(size_t i); /* pipeline order */
+/* The rows of pass.def. */
+size_t msc_num_rows(void);
+const msc_pass_info *msc_row(size_t i);
 const msc_pass_info *msc_find_pass(const char *name);
 
 /* Verifies m, runs the chosen passes over it and verifies after each.  On false the diagnostics say why: errors of the
  * user's, or MSC_E_INTERNAL for a bug, which also went to `reproducer`. */
 bool msc_run_passes(msc_context *ctx, msc_module *m, const msc_pass_options *options);
+/* The same with all passes between two checkpoints; m is at the first of them. */
+bool msc_run_stretch(msc_context *ctx, msc_module *m, const msc_pass_options *options, msc_checkpoint from,
+                     msc_checkpoint until);
 
 const msc_cluster *msc_pass_cluster(const msc_pass_ctx *pass);
 /* Bytes that a rank may need: the key memory_limit, else what the described device has. */

@@ -10,15 +10,17 @@
 #include "tools/engines.h"
 #include "tools/trust.h"
 
-enum { MAX_PASSES = 64, MOST_USES = 64, SHOWN_USES = 5 };
+enum { MOST_USES = 64, SHOWN_USES = 5 };
+
+/* What the runs of one pass took; trials are those on copies of the module. */
+typedef struct {
+  int runs, trials;
+  uint64_t ns, trials_ns;
+} pass_time;
 
 typedef struct {
   cli *c;
-  int num_passes;
-  struct {
-    const char *name;
-    uint64_t ns;
-  } pass[MAX_PASSES];
+  pass_time *pass; /* by row of pass.def */
   int debug;
   const msc_compile_options *options;
   uint64_t engines_ns; /* of graphs; 0: none was asked for */
@@ -36,10 +38,10 @@ static uint64_t now_ns(void) {
 
 static void after_pass(void *user, const msc_pass_report *r) {
   compiling *k = user;
-  if (k->num_passes < MAX_PASSES) {
-    k->pass[k->num_passes].name = r->pass->name;
-    k->pass[k->num_passes++].ns = r->pass_ns + r->verify_ns;
-  }
+  pass_time *t = &k->pass[r->pass - msc_row(0)];
+  *(r->is_trial ? &t->trials : &t->runs) += 1;
+  *(r->is_trial ? &t->trials_ns : &t->ns) += r->pass_ns + r->verify_ns;
+  if (r->is_trial) return;
   cli_progress(k->c, "compiling: %s/%s", r->pass->stage, r->pass->name);
   for (const msc_pass_stat *s = r->stats; s; s = s->next) {
     if (!strcmp(s->what, "ns")) k->step_ns = s->count;
@@ -181,6 +183,17 @@ static void print_peak_json(cli_output *out, const msc_plan *p) {
   json_decref(j);
 }
 
+static void print_passes(cli_output *out, const compiling *k) {
+  bool any = false;
+  for (size_t i = 0; i < msc_num_rows(); i++) {
+    const pass_time *t = &k->pass[i];
+    if (!t->runs && !t->trials) continue;
+    cli_printf(out, "%s{\"name\":\"%s\",\"ms\":%.3f,\"runs\":%d,\"trials\":%d,\"trials_ms\":%.3f}", any ? "," : "",
+               msc_row(i)->name, (double)t->ns / 1e6, t->runs, t->trials, (double)t->trials_ns / 1e6);
+    any = true;
+  }
+}
+
 static int print_json(const compiling *k, const msc_plan *p, size_t ops, double ms) {
   uint64_t total;
   size_t num;
@@ -188,8 +201,7 @@ static int print_json(const compiling *k, const msc_plan *p, size_t ops, double 
   cli_output *out = cli_open(k->c, NULL);
   cli_printf(out, "{\"ops\":%zu,\"ranks\":%" PRId64 ",\"stages\":%u,\"compile_ms\":%.3f,\"passes\":[", ops,
              msc_mesh_size(&p->module->mesh), p->num_stages, ms);
-  for (int i = 0; i < k->num_passes; i++)
-    cli_printf(out, "%s{\"name\":\"%s\",\"ms\":%.3f}", i ? "," : "", k->pass[i].name, (double)k->pass[i].ns / 1e6);
+  print_passes(out, k);
   msc_plan_memory m = msc_plan_memory_of(p);
   cli_printf(out,
              "],\"memory_bytes_per_rank\":%" PRIu64 ",\"memory\":{\"parameters\":%" PRIu64 ",\"state\":%" PRIu64
@@ -254,8 +266,13 @@ static void print_text(const compiling *k, const msc_plan *p, size_t bytes, doub
 }
 
 static void print_timing(const compiling *k, double ms) {
-  for (int i = 0; i < k->num_passes; i++)
-    fprintf(stderr, "%9.3f ms  %s\n", (double)k->pass[i].ns / 1e6, k->pass[i].name);
+  for (size_t i = 0; i < msc_num_rows(); i++) {
+    const pass_time *t = &k->pass[i];
+    const char *name = msc_row(i)->name;
+    if (t->runs > 1) fprintf(stderr, "%9.3f ms  %s, runs: %d\n", (double)t->ns / 1e6, name, t->runs);
+    else if (t->runs) fprintf(stderr, "%9.3f ms  %s\n", (double)t->ns / 1e6, name);
+    if (t->trials) fprintf(stderr, "%9.3f ms  %s, trials: %d\n", (double)t->trials_ns / 1e6, name, t->trials);
+  }
   if (k->engines_ns) fprintf(stderr, "%9.3f ms  engines\n", (double)k->engines_ns / 1e6);
   fprintf(stderr, "%9.3f ms  in all\n", ms);
 }
@@ -293,6 +310,7 @@ static bool put_engines(void *user, msc_plan *p) {
 static int run(cli *c) {
   uint64_t begin = now_ns();
   compiling k = {.c = c, .step_ns = -1};
+  k.pass = msc_new_array(msc_context_arena(c->ctx), pass_time, msc_num_rows());
   if (!cli_text(c, "o")) return cli_usage(c, "needs -o plan.bin");
   struct msc_config *config = cli_config(c);
   bool is_legal = check_options(c) && config;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/text/text.h"
+#include "passes/2_train/train.h"
 #include "passes/3_shard/strategy/strategy_file.h"
 #include "passes/7_lower/target.h"
 #include "passes/config/config.h"
@@ -86,13 +87,14 @@ static int list_passes(cli *c) {
   cli_output *out = cli_open(c, cli_text(c, "o"));
   if (!out) return CLI_INPUT;
   json_t *rows = json_array();
-  for (size_t i = 0; i < msc_num_passes(); i++) {
-    const msc_pass_info *p = msc_pass_at(i);
+  for (size_t i = 0; i < msc_num_rows(); i++) {
+    const msc_pass_info *p = msc_row(i);
     const msc_target *alone = msc_target_alone(p->targets);
     const char *only = alone ? alone->name : NULL;
-    json_array_append_new(rows, json_pack("{s:s, s:s, s:s?, s:s}", "stage", p->stage, "name", p->name, "target", only,
-                                          "what", p->line));
-    if (!c->json)
+    json_array_append_new(rows, json_pack("{s:s, s:s, s:b, s:s?, s:s}", "stage", p->stage, "name", p->name,
+                                          "checkpoint", !p->run, "target", only, "what", p->line));
+    if (!c->json && !p->run) cli_printf(out, "%-14s -- %-19s %s\n", p->stage, p->name, p->line);
+    else if (!c->json)
       cli_printf(out, "%-14s %-22s %s%s%s\n", p->stage, p->name, p->line, only ? "; only for " : "", only ? only : "");
   }
   if (c->json) return print_rows(c, out, "passes", rows);
@@ -243,8 +245,7 @@ static int write_result(opt *o) {
 /* As msc compile does, once the layouts are there. */
 static int write_strategies(cli *c, const msc_config *config, const msc_module *m) {
   const char *path = msc_config_text(config, MSC_KEY_strategy_ckpt_save_file);
-  const msc_func *f = m ? msc_find_func(m, "train") : NULL;
-  if (m && !f) f = msc_find_func(m, "forward");
+  const msc_func *f = m ? msc_step_func(m) : NULL;
   if (!path || !f) return CLI_OK;
   const char *text = msc_strategy_file(f, msc_context_arena(c->ctx));
   return cli_write_file(c, path, text, strlen(text));
@@ -276,8 +277,8 @@ static int run(cli *c) {
 
 static const cli_option options[] = {
   {"passes", CLI_TEXT, "A,B", "run these passes, in this order"},
-  {"from", CLI_TEXT, "PASS", "run the pipeline from this pass on"},
-  {"until", CLI_TEXT, "PASS", "run the pipeline to this pass"},
+  {"from", CLI_TEXT, "NAME", "run the pipeline from this pass, or checkpoint, on"},
+  {"until", CLI_TEXT, "NAME", "run the pipeline to this pass or checkpoint"},
   {"split-input-file", CLI_FLAG, NULL, "the file holds several modules, between lines // -----"},
   {"print-ir-after-all", CLI_FLAG, NULL, "print the IR after every pass to stderr"},
   {"print-ir-after-change", CLI_FLAG, NULL, "the same, only after passes that changed it"},
@@ -290,7 +291,7 @@ static const cli_option options[] = {
   {"cluster", CLI_TEXT, "FILE|NAME", "description of the devices and links; default cpu"},
   {"dump-dir", CLI_TEXT, "DIR", "write the IR after every pass that changed it into this folder"},
   {"list-ops", CLI_FLAG, NULL, "print the op table"},
-  {"list-passes", CLI_FLAG, NULL, "print the passes in pipeline order"},
+  {"list-passes", CLI_FLAG, NULL, "print the passes and checkpoints in pipeline order"},
   {"o", CLI_TEXT, "FILE", "write here instead of stdout"},
   {0},
 };

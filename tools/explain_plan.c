@@ -6,6 +6,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "passes/2_train/train.h"
 #include "passes/3_shard/explain/explain.h"
 #include "passes/3_shard/reshard/reshard.h"
 #include "passes/7_lower/transfer.h"
@@ -169,20 +170,20 @@ static json_t *figures_json(const shard_figures *f) {
                    (json_int_t)f->free_ns);
 }
 
-static msc_func *func_of(const msc_module *m) {
-  msc_func *f = msc_find_func(m, "train");
-  return f ? f : msc_find_func(m, "forward");
+/* The program as the plan carries it -> with all its collectives. */
+static bool partition(explained *e) {
+  msc_pass_options o = {.config = e->config, .cluster = e->cluster, .verify = MSC_VERIFY_IR};
+  return msc_run_stretch(e->ctx, e->m, &o, MSC_AT_searched, MSC_AT_partitioned);
 }
 
 static bool explain_ops(explained *e, msc_module *m, json_t *all) {
   msc_pass_options options = {.config = e->config, .cluster = e->cluster};
-  msc_pass_ctx pass = {
-      .ctx = e->ctx, .scratch = e->arena, .config = e->config, .options = &options, .info = msc_find_pass("search")};
+  msc_pass_ctx pass = {.ctx = e->ctx, .scratch = e->arena, .config = e->config, .options = &options};
   json_t *ops = json_array(), *conflicts = json_array();
   shard_explanation x;
   json_object_set_new(all, "ops", ops);
   json_object_set_new(all, "conflicts", conflicts);
-  MSC_TRY(func_of(m) && shard_explain(&pass, func_of(m), e->op, e->cuts, &x));
+  MSC_TRY(msc_step_func(m) && shard_explain(&pass, msc_step_func(m), e->op, e->cuts, &x));
   for (size_t i = 0; i < x.num; i++) {
     const shard_reason *r = &x.reason[i];
     json_array_append_new(ops, reason_json(e, r));
@@ -329,10 +330,8 @@ static void list_parameters(const msc_func *f, json_t *parameters) {
 }
 
 static bool explain_collectives(explained *e, json_t *collectives, json_t *parameters) {
-  msc_pass_options o = {
-      .from = "layouts", .until = "redistribute", .config = e->config, .cluster = e->cluster, .verify = MSC_VERIFY_IR};
-  MSC_TRY(msc_run_passes(e->ctx, e->m, &o));
-  const msc_func *f = func_of(e->m);
+  MSC_TRY(partition(e));
+  const msc_func *f = msc_step_func(e->m);
   list_chains(e, f, collectives);
   warn_replicated(e, f);
   list_parameters(f, parameters);
@@ -393,10 +392,8 @@ json_t *cli_redundancy(cli *c, const char *path) {
     return msc_error(c->ctx, MSC_E_UNSUPPORTED, cli_loc(c, path),
                      "--redundancy of a plan with several stages is not supported yet"),
            NULL;
-  msc_pass_options o = {
-      .from = "layouts", .until = "redistribute", .config = e.config, .cluster = e.cluster, .verify = MSC_VERIFY_IR};
-  if (!msc_run_passes(e.ctx, e.m, &o)) return NULL;
-  json_t *groups = redundancy_json(&e, func_of(e.m)), *group;
+  if (!partition(&e)) return NULL;
+  json_t *groups = redundancy_json(&e, msc_step_func(e.m)), *group;
   bool alone = false;
   size_t i;
   json_array_foreach(groups, i, group) alone |= json_array_size(group) == 1;
@@ -433,7 +430,7 @@ json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *c
   if (!open_plan(&e, &root)) return NULL;
   json_t *collectives = json_array(), *parameters = json_array();
   e.warnings = json_array();
-  msc_func *f = func_of(e.m);
+  msc_func *f = msc_step_func(e.m);
   msc_module *again; /* explaining ops changes what it looks at */
   json_t *all = json_pack("{s:s, s:I, s:s, s:f}", "plan", text_of(plan_plan_model(root)), "ranks",
                           (json_int_t)msc_mesh_size(&e.m->mesh), "mesh", msc_mesh_print(e.arena, &e.m->mesh),

@@ -54,6 +54,11 @@ msc_func *msc_training_func(const msc_module *m) {
   return f && msc_func_attr(f, "loss") && msc_func_attr(f, "optimizer") ? f : NULL;
 }
 
+msc_func *msc_step_func(const msc_module *m) {
+  msc_func *f = msc_find_func(m, "train");
+  return f ? f : msc_find_func(m, "forward");
+}
+
 msc_value *msc_loss_of(msc_func *f) {
   msc_context *ctx = f->module->ctx;
   const msc_attr_value *loss = msc_func_attr(f, "loss");

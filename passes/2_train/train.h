@@ -25,6 +25,8 @@ typedef struct {
 bool msc_read_optimizer(msc_func *f, msc_arena *arena, msc_optimizer_groups *out_groups);
 /* The function to be trained: "forward" with a loss and an optimizer; NULL: there is none. */
 msc_func *msc_training_func(const msc_module *m);
+/* What a step runs until it is split into sections: func train, or forward of a model that does not train; or NULL. */
+msc_func *msc_step_func(const msc_module *m);
 /* The value that is the loss; NULL after a report. */
 msc_value *msc_loss_of(msc_func *f);
 /* The gradient of the loss: attribute `loss_seed`, 1 if absent. */

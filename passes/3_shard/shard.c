@@ -1,12 +1,12 @@
 /* shard.c: function -> groups of ops with rules, letters and the digits chosen so far (see shard.h). */
 #include <string.h>
 
+#include "passes/2_train/train.h"
 #include "passes/3_shard/shard.h"
 #include "passes/config/config.h"
 
 msc_func *shard_func(msc_module *m) {
-  msc_func *f = msc_find_func(m, "train");
-  if (!f) f = msc_find_func(m, "forward");
+  msc_func *f = msc_step_func(m);
   return f && !msc_func_attr(f, "manual") ? f : NULL;
 }
 

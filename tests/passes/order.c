@@ -9,21 +9,23 @@
 
 static void stages_never_go_back(void **state) {
   (void)state;
-  for (size_t i = 1; i < msc_num_passes(); i++)
-    assert_true(strcmp(msc_pass_at(i - 1)->stage, msc_pass_at(i)->stage) <= 0);
+  for (size_t i = 1; i < msc_num_rows(); i++)
+    assert_true(strcmp(msc_row(i - 1)->stage, msc_row(i)->stage) <= 0);
 }
 
 static void names_are_unique(void **state) {
   (void)state;
-  for (size_t i = 0; i < msc_num_passes(); i++) assert_ptr_equal(msc_find_pass(msc_pass_at(i)->name), msc_pass_at(i));
+  for (size_t i = 0; i < msc_num_rows(); i++)
+    for (size_t k = 0; k < i; k++) assert_string_not_equal(msc_row(i)->name, msc_row(k)->name);
 }
 
 /* A pass lives in its stage's folder in a file of its own name. */
 static void files_follow_the_table(void **state) {
   (void)state;
-  for (size_t i = 0; i < msc_num_passes(); i++) {
+  for (size_t i = 0; i < msc_num_rows(); i++) {
     char path[256];
-    snprintf(path, sizeof path, "passes/%s/%s.c", msc_pass_at(i)->stage, msc_pass_at(i)->name);
+    if (!msc_row(i)->run) continue;
+    snprintf(path, sizeof path, "passes/%s/%s.c", msc_row(i)->stage, msc_row(i)->name);
     FILE *f = fopen(path, "r");
     if (!f) fail_msg("%s is missing", path);
     fclose(f);

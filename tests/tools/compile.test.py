@@ -61,14 +61,55 @@ for name in ("gpt.fbs", "one.bin", "other.bin"):
 
 network("plain.fbs")
 
-# Every pass for the target runs, in the order of the table, however the road is cut between them.
+# What ran is what the table says: between two checkpoints every pass for the target, as often as each other, in the order of the table; and
+# in the whole, beside trials, once.  Trials are runs of such stretches on copies.
 ROWS = json.loads(expect("opt --list-passes --json", 0).stdout)["passes"]
-PASSES = {target: [row["name"] for row in ROWS if row["target"] in (None, target)] for target in ("cpu", "cuda")}
-expect.check("the table names passes", {"fold", "budgets", "lanes", "tile"} <= set(PASSES["cpu"]) and not {"align", "views"} & set(PASSES["cpu"]))
-expect.check("the table names passes", {"fold", "budgets", "lanes", "align", "views"} <= set(PASSES["cuda"]) and "tile" not in PASSES["cuda"])
-for config in ("", MODES, "--set device_num=8 --set parallel_mode=auto_parallel", "--set recompute=auto", "--set micro_size=8 --set pipeline_stages=2 --set device_num=2 --set parallel_mode=semi_auto_parallel", "--target cuda"):
-    timed = expect(f"compile plain.fbs -o d.bin --timing {config}", 0, quiet, "").stderr.decode()
-    expect.check(f"all passes ran with {config}: {timed}", re.findall(r"^ +[0-9.]+ ms  (?!in all)(.*)$", timed, re.MULTILINE) == PASSES["cuda" if "cuda" in config else "cpu"])
+expect.check("the table has rows for one target", {row["name"]: row["target"] for row in ROWS if row["target"]}.items() >= {"tile": "cpu", "align": "cuda"}.items())
+expect.check("the table begins and ends at a checkpoint", ROWS[0]["checkpoint"] and ROWS[-1]["checkpoint"])
+
+def stretches(timed, target):
+    """{"propagated": (2, 0), ...}: how often the passes behind each checkpoint ran, on the module itself and in trials."""
+    rows = re.findall(r"^ +[0-9.]+ ms  (\w+)(?:, (runs|trials): (\d+))?$", timed, re.MULTILINE)
+    counts = {name: [0, 0] for name, _, _ in rows}
+    for name, what, number in rows:
+        counts[name][what == "trials"] = int(number or 1)
+    expect.check(f"order of {rows}", list(counts) == [row["name"] for row in ROWS if not row["checkpoint"] and row["target"] in (None, target)])
+    ran = {}
+    for row in ROWS:
+        if row["checkpoint"]:
+            behind = ran[row["name"]] = set()
+        elif row["name"] in counts:
+            behind.add(tuple(counts[row["name"]]))
+    expect.check(f"whole stretches: {ran}", all(len(behind) == 1 for behind in list(ran.values())[:-1]))
+    return {name: behind.pop() for name, behind in ran.items() if behind}
+
+SEARCHES = "--set device_num=8 --set parallel_mode=auto_parallel"
+STAGES = "--set micro_size=8 --set pipeline_stages=2 --set device_num=2 --set parallel_mode=semi_auto_parallel"
+CHECKPOINTS = [row["name"] for row in ROWS if row["checkpoint"]]
+write("merged.mlir", """module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<4x6x8xf32>, %w: tensor<8x10xf32>):
+    %0 = "msc.reshape"(%x) {shape = [24, 8]} : (tensor<4x6x8xf32>) -> tensor<24x8xf32> loc("merge")
+    %1 = "msc.matmul"(%0, %w) : (tensor<24x8xf32>, tensor<8x10xf32>) -> tensor<24x10xf32> loc("dense")
+    %2 = "msc.reshape"(%1) {shape = [4, 6, 10]} : (tensor<24x10xf32>) -> tensor<4x6x10xf32> loc("back")
+    "msc.return"(%2) : (tensor<4x6x10xf32>) -> ()
+  }) {arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.init = "zeros", msc.name = "w", msc.role = "parameter"}], results = ["y"], sym_name = "forward"} : () -> ()
+}
+""")
+network("free.fbs", "--batch", "512")
+for words, trials in (("plain.fbs", {}), (f"plain.fbs {MODES}", {}), (f"plain.fbs {STAGES}", {}), ("plain.fbs --target cuda", {}),
+                      (f"plain.fbs {SEARCHES}", {"read": 1}), (f"merged.mlir {SEARCHES}", {name: 2 for name in CHECKPOINTS[:CHECKPOINTS.index("searched")]}),
+                      (f"plain.fbs {MODES} --set recompute=auto", {"partitioned": "some"}),
+                      (f"plain.fbs {STAGES} --set micro_batch_interleaved=auto", {name: 3 for name in CHECKPOINTS[:-1]})):
+    timed = expect(f"compile -o d.bin --timing {words}", 0, None, "").stderr.decode()
+    ran = stretches(timed, "cuda" if "cuda" in words else "cpu")
+    expect.check(f"once with {words}: {ran}", all(runs == 1 for runs, _ in ran.values()))
+    expect.check(f"trials with {words}: {ran}", {name: "some" if number > 3 else number for name, (_, number) in ran.items() if number} == trials)
+needs = json.loads(expect(f"compile free.fbs -o d.bin --json {SEARCHES}", 0, quiet).stdout)["memory_bytes_per_rank"]
+ran = stretches(expect(f"compile free.fbs -o d.bin --timing {SEARCHES} --set memory_limit={needs * 4 // 5}", 0, quiet, "").stderr.decode(), "cpu")
+expect.check(f"plans that were compared: {ran}", {name: runs > 1 for name, (runs, _) in ran.items()} == {name: CHECKPOINTS.index(name) >= CHECKPOINTS.index("propagated") for name in CHECKPOINTS[:-1]})
+
+os.unlink("merged.mlir")
 
 # What a model allows its ops binds the plan.
 def with_budget(name, text):
@@ -99,7 +140,6 @@ expect(f"compile plain.fbs -o d.bin {MODES} --set strategy_ckpt_load_file=s.json
 SEARCHED = "--set device_num=8 --set parallel_mode=auto_parallel --set search_mode=dynamic_programming --set strategy_ckpt_save_file=searched.json"
 expect(f"compile plain.fbs -o d.bin {SEARCHED}", 0, quiet, "")  # the mesh that it chose is the file's
 found = open("searched.json").read()
-network("free.fbs", "--batch", "512")
 LIMITED = "compile free.fbs -o d.bin --set device_num=8 --set parallel_mode=auto_parallel --set search_mode=dynamic_programming --set memory_limit="
 fastest = json.loads(expect(f"{LIMITED}1000000000 --json", 0, quiet).stdout)
 refusal = expect(LIMITED + "1000", 1, None, "").stderr.decode()

@@ -140,7 +140,7 @@ def differs(name, word, with_it, without):
 
 
 def rows_of_config():
-    text = open(os.path.join(HERE, "../../passes/config.def"), encoding="utf-8").read()
+    text = open(os.path.join(HERE, "../../passes/config/config.def"), encoding="utf-8").read()
     keys = re.findall(r"^KEY\((\w+),", text, re.M)
     return keys + [f"{key}.{name}" for key, name in re.findall(r"^FIELD\((\w+), (\w+),", text, re.M)]
 
