@@ -1,11 +1,11 @@
-/* exchange.c: a collective as one rank sees it: which boxes it takes from whom, in which order, and with whom
- * it must meet. */
+/* exchange.c: the part of one rank in a collective: which boxes it takes from which ranks, in which order, and which
+ * ranks meet for it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/comm/comm.h"
 
-#define CUT_BYTES (256 << 10) /* of work of one thread: half a second-level cache */
+#define CUT_BYTES (256 << 10) /* work of one thread: half of a second-level cache */
 
 const char *mscrt_verb_name(mscrt_verb v) {
   static const char *const names[MSCRT_NUM_VERBS] = {
@@ -13,12 +13,12 @@ const char *mscrt_verb_name(mscrt_verb v) {
   return names[v];
 }
 
-static void *allocate(void *user, size_t bytes) {
+static void *allocate_pull(void *user, size_t bytes) {
   (void)user;
   return malloc(bytes ? bytes : 1);
 }
 
-static mscrt_status *no_memory(void) {
+static mscrt_status *no_memory_for_lists(void) {
   return mscrt_fail(MSCRT_NO_MEMORY, "out of memory for the lists of collectives");
 }
 
@@ -30,8 +30,8 @@ typedef struct {
   bool by_layout;
 } taken;
 
-/* broadcast: everybody takes the root's tensor; pairs: the source's, or zeros. */
-static mscrt_status *take_whole(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
+/* What a rank takes for broadcast (the tensor of the root) and pairs (that of its source, or zeros). */
+static mscrt_status *pull_whole_tensor(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
   int64_t index = msc_group_index(mesh, c->num_axes, c->axes, rank), source = -1;
   for (int d = 0; d < c->rank; d++) t->to_box.size[d] = c->shape[d];
   if (c->verb == MSCRT_BROADCAST) source = c->root;
@@ -42,7 +42,7 @@ static mscrt_status *take_whole(const msc_box_mesh *mesh, int rank, const mscrt_
     return NULL;
   }
   t->pull.piece = malloc(sizeof *t->pull.piece + sizeof *t->pull.peer);
-  if (!t->pull.piece) return no_memory();
+  if (!t->pull.piece) return no_memory_for_lists();
   t->pull.num_pieces = t->pull.num_terms = 1;
   t->pull.piece[0] = t->to_box;
   t->pull.peer = (int64_t *)(t->pull.piece + 1);
@@ -50,8 +50,8 @@ static mscrt_status *take_whole(const msc_box_mesh *mesh, int rank, const mscrt_
   return NULL;
 }
 
-/* The own part, and rows of the parts before and behind. */
-static mscrt_status *take_halo(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
+/* What a rank takes for a halo: its own part, and rows of the parts before and behind it. */
+static mscrt_status *pull_halo(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
   const msc_box_layout *l = c->from;
   int d = c->halo_dim, num = l->first[d + 1] - l->first[d];
   const msc_digit *digit = l->digit + l->first[d];
@@ -62,11 +62,11 @@ static mscrt_status *take_halo(const msc_box_mesh *mesh, int rank, const mscrt_c
   msc_box_buffer(mesh, l, c->shape, rank, &t->to_box);
   t->to_box.begin[d] -= c->lo, t->to_box.size[d] += c->lo + c->hi;
   t->pull.piece = malloc(3 * (sizeof *t->pull.piece + sizeof *t->pull.peer));
-  if (!t->pull.piece) return no_memory();
+  if (!t->pull.piece) return no_memory_for_lists();
   t->pull.peer = (int64_t *)(t->pull.piece + 3);
   t->pull.num_terms = 1;
   rows[1] = own.size[d];
-  if (msc_box_elems(l->rank, &own) == 0) return NULL; /* an empty part of another dimension */
+  if (msc_box_elems(l->rank, &own) == 0) return NULL; /* the part is empty along another dimension */
   for (int64_t i = 0, begin = t->to_box.begin[d]; i < 3; begin += rows[i++]) {
     if (!rows[i]) continue;
     if (index + i - 1 < 0 || index + i - 1 >= parts) {
@@ -81,13 +81,13 @@ static mscrt_status *take_halo(const msc_box_mesh *mesh, int rank, const mscrt_c
   return NULL;
 }
 
-static mscrt_status *take(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
+static mscrt_status *find_pull(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
   *t = (taken){.by_layout = c->from != NULL};
-  if (!t->by_layout) return take_whole(mesh, rank, c, t);
-  if (c->verb == MSCRT_HALO) return take_halo(mesh, rank, c, t);
+  if (!t->by_layout) return pull_whole_tensor(mesh, rank, c, t);
+  if (c->verb == MSCRT_HALO) return pull_halo(mesh, rank, c, t);
   msc_box_buffer(mesh, c->to, c->shape, rank, &t->to_box);
-  msc_pull_status s = msc_pull_of(mesh, c->from, c->to, c->shape, rank, allocate, NULL, &t->pull);
-  if (s == MSC_PULL_NO_MEMORY) return no_memory();
+  msc_pull_status s = msc_pull_of(mesh, c->from, c->to, c->shape, rank, allocate_pull, NULL, &t->pull);
+  if (s == MSC_PULL_NO_MEMORY) return no_memory_for_lists();
   if (s != MSC_PULL_OK)
     return mscrt_fail(MSCRT_INPUT, "%s between layouts that have no common digits", mscrt_verb_name(c->verb));
   return NULL;
@@ -95,30 +95,32 @@ static mscrt_status *take(const msc_box_mesh *mesh, int rank, const mscrt_collec
 
 /* ---- groups ---- */
 
-static int32_t find(int32_t *group_of, int32_t r) {
+static int32_t find_group_root(int32_t *group_of, int32_t r) {
   while (group_of[r] != r) r = group_of[r] = group_of[group_of[r]];
   return r;
 }
 
-static void join(int32_t *group_of, int32_t a, int32_t b) {
-  a = find(group_of, a);
-  b = find(group_of, b);
+static void join_groups(int32_t *group_of, int32_t a, int32_t b) {
+  a = find_group_root(group_of, a);
+  b = find_group_root(group_of, b);
   if (a < b) group_of[b] = a;
   else group_of[a] = b;
 }
 
-/* Who must meet: those that take from each other, directly or through others. */
-static mscrt_status *part(const msc_box_mesh *mesh, const mscrt_collective *c, int32_t *group_of) {
+/* Finds which ranks must meet: those that take from each other, directly or through others. group_of: by rank, the
+ * smallest rank of its group. */
+static mscrt_status *find_groups_of(const msc_box_mesh *mesh, const mscrt_collective *c, int32_t *group_of) {
   int32_t ranks = (int32_t)msc_box_mesh_size(mesh);
   for (int32_t r = 0; r < ranks; r++) group_of[r] = r;
   for (int32_t r = 0; r < ranks; r++) {
     taken t;
-    mscrt_status *s = take(mesh, r, c, &t);
-    for (int64_t i = 0; !s && i < t.pull.num_pieces * t.pull.num_terms; i++) join(group_of, r, (int32_t)t.pull.peer[i]);
+    mscrt_status *s = find_pull(mesh, r, c, &t);
+    for (int64_t i = 0; !s && i < t.pull.num_pieces * t.pull.num_terms; i++)
+      join_groups(group_of, r, (int32_t)t.pull.peer[i]);
     free(t.pull.piece);
     if (s) return s;
   }
-  for (int32_t r = 0; r < ranks; r++) group_of[r] = find(group_of, r);
+  for (int32_t r = 0; r < ranks; r++) group_of[r] = find_group_root(group_of, r);
   return NULL;
 }
 
@@ -140,7 +142,7 @@ static mscrt_status *number_partition(mscrt_partitions *p, const int32_t *group_
       return NULL;
     }
   int32_t *more = realloc(p->group_of, (p->num + 1) * bytes);
-  if (!more) return no_memory();
+  if (!more) return no_memory_for_lists();
   p->group_of = more;
   memcpy(more + (size_t)p->num * (size_t)p->ranks, group_of, bytes);
   *out_number = p->num++;
@@ -159,7 +161,7 @@ static mscrt_status *set_group(mscrt_group *g, int rank, int ranks, const int32_
 
 /* ---- cuts ---- */
 
-/* A piece is cut along its outermost dimension that has more than one element. */
+/* A box is cut along its outermost dimension with more than one element; returns the rows of a cut. */
 static int64_t rows_per_cut(int rank, const msc_box *piece, size_t elem_bytes, int *out_dim) {
   int d = 0;
   while (d < rank && piece->size[d] == 1) d++;
@@ -170,14 +172,14 @@ static int64_t rows_per_cut(int rank, const msc_box *piece, size_t elem_bytes, i
   return rows > 0 ? rows : 1;
 }
 
-static int64_t cuts_of(int rank, const msc_box *piece, size_t elem_bytes) {
+static int64_t num_cuts_of(int rank, const msc_box *piece, size_t elem_bytes) {
   int d;
   int64_t rows = rows_per_cut(rank, piece, elem_bytes, &d);
   return d == rank ? 1 : (piece->size[d] + rows - 1) / rows;
 }
 
-static mscrt_cut *put_cuts(mscrt_cut *cut, int rank, const msc_box *piece, const msc_box *from_box, size_t elem_bytes,
-                           const int64_t *peer) {
+static mscrt_cut *append_cuts(mscrt_cut *cut, int rank, const msc_box *piece, const msc_box *from_box,
+                              size_t elem_bytes, const int64_t *peer) {
   int d;
   int64_t rows = rows_per_cut(rank, piece, elem_bytes, &d);
   if (d == rank) {
@@ -196,7 +198,7 @@ static mscrt_status *set_cuts(mscrt_exchange *e, const msc_box_mesh *mesh, const
   const msc_pull *p = &t->pull;
   size_t elem_bytes = mscrt_dtype_bytes(c->dtype);
   e->num_terms = (int)p->num_terms;
-  for (int64_t i = 0; i < p->num_pieces; i++) e->num_cuts += cuts_of(c->rank, &p->piece[i], elem_bytes);
+  for (int64_t i = 0; i < p->num_pieces; i++) e->num_cuts += num_cuts_of(c->rank, &p->piece[i], elem_bytes);
   MSCRT_CHECK(mscrt_new_array(&e->cut, e->num_cuts));
   MSCRT_CHECK(mscrt_new_array(&e->peers, p->num_pieces * p->num_terms));
   if (p->num_pieces) memcpy(e->peers, p->peer, (size_t)(p->num_pieces * p->num_terms) * sizeof *e->peers);
@@ -205,7 +207,7 @@ static mscrt_status *set_cuts(mscrt_exchange *e, const msc_box_mesh *mesh, const
     const int64_t *peer = e->peers + i * p->num_terms;
     msc_box from_box = t->to_box;
     if (t->by_layout) msc_box_buffer(mesh, c->from, c->shape, peer[0], &from_box);
-    cut = put_cuts(cut, c->rank, &p->piece[i], &from_box, elem_bytes, peer);
+    cut = append_cuts(cut, c->rank, &p->piece[i], &from_box, elem_bytes, peer);
   }
   return NULL;
 }
@@ -225,7 +227,7 @@ static uint64_t largest_bytes(const mscrt_collective *c, const msc_box_layout *l
   return bytes;
 }
 
-/* A reduction in which every member wants all of what every member has. */
+/* True for a reduction in which every member needs all elements of every member. */
 static bool is_sliceable(const mscrt_exchange *e, const mscrt_collective *c, const taken *t) {
   if (c->verb == MSCRT_ALL_REDUCE && t->pull.num_pieces == 0) return true; /* nothing to reduce */
   if (c->verb != MSCRT_ALL_REDUCE || e->num_terms < 2 || e->num_terms != e->group.num || t->pull.num_pieces != 1)
@@ -235,8 +237,8 @@ static bool is_sliceable(const mscrt_exchange *e, const mscrt_collective *c, con
   return !memcmp(e->cut[0].from_box.size, e->to_box.size, sizeof(int64_t) * (size_t)c->rank);
 }
 
-/* Terms by the collective's own order.  They are few: by insertion. */
-static void order_terms(mscrt_exchange *e, const msc_box_mesh *mesh, const mscrt_collective *c, int64_t num_pieces) {
+/* Sorts the terms in the order of the collective's axes. They are few: insertion sort. */
+static void sort_terms(mscrt_exchange *e, const msc_box_mesh *mesh, const mscrt_collective *c, int64_t num_pieces) {
   for (int64_t i = 0; i < num_pieces && c->from && c->num_axes; i++)
     for (int64_t *peer = e->peers + i * e->num_terms, t = 1; t < e->num_terms; t++) {
       int64_t moved = peer[t], at = t;
@@ -258,21 +260,21 @@ mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscr
   taken t = {0};
   MSCRT_GOTO(mscrt_new_array(&group_of, ranks));
   if (p) {
-    MSCRT_GOTO(part(mesh, c, group_of));
+    MSCRT_GOTO(find_groups_of(mesh, c, group_of));
     MSCRT_GOTO(number_partition(p, group_of, &e->group.partition));
   }
   MSCRT_GOTO(set_group(&e->group, rank, ranks, group_of));
-  MSCRT_GOTO(take(mesh, rank, c, &t));
+  MSCRT_GOTO(find_pull(mesh, rank, c, &t));
   e->to_box = t.to_box;
   e->elems = msc_box_elems(c->rank, &t.to_box);
   e->fill = t.pull.identity;
   e->src_bytes = largest_bytes(c, c->from);
   e->dst_bytes = largest_bytes(c, c->to);
-  if (c->verb == MSCRT_HALO) e->dst_bytes = (uint64_t)e->elems * mscrt_dtype_bytes(c->dtype); /* parts are equal */
+  if (c->verb == MSCRT_HALO) e->dst_bytes = (uint64_t)e->elems * mscrt_dtype_bytes(c->dtype); /* all parts are equal */
   e->received = (uint64_t)msc_pull_received(&t.pull, c->rank, rank) * mscrt_dtype_bytes(c->dtype);
   MSCRT_GOTO(set_cuts(e, mesh, c, &t));
   e->slices = is_sliceable(e, c, &t);
-  order_terms(e, mesh, c, t.pull.num_pieces);
+  sort_terms(e, mesh, c, t.pull.num_pieces);
   if (e->slices) e->received = 2 * e->received / (uint64_t)e->group.num;
 fail:
   free(group_of);
@@ -291,8 +293,8 @@ mscrt_status *mscrt_exchanges_join(uint32_t num, const uint32_t *member, int ran
   for (int32_t r = 0; r < p->ranks; r++) group_of[r] = r;
   for (uint32_t m = 0; m < num; m++)
     for (int32_t r = 0; r < p->ranks; r++)
-      join(group_of, r, p->group_of[(size_t)exchange[member[m]].group.partition * (size_t)p->ranks + (size_t)r]);
-  for (int32_t r = 0; r < p->ranks; r++) group_of[r] = find(group_of, r);
+      join_groups(group_of, r, p->group_of[(size_t)exchange[member[m]].group.partition * (size_t)p->ranks + (size_t)r]);
+  for (int32_t r = 0; r < p->ranks; r++) group_of[r] = find_group_root(group_of, r);
   MSCRT_GOTO(number_partition(p, group_of, &number));
   for (uint32_t m = 0; m < num; m++) {
     mscrt_exchange *e = &exchange[member[m]];

@@ -1,5 +1,6 @@
-/* rendezvous.c: ranks of one host find each other through a Unix socket: rank 0 listens, collects a file for memory and
- * one for liveness from every other rank, and hands all of them to all.  Only processes of the same user are heard. */
+/* rendezvous.c: lets the ranks of one host find each other through a Unix socket: rank 0 listens, collects from
+ * every other rank a file for memory and one for liveness, and sends all of them to all. Only processes of the same
+ * user are accepted. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,7 +21,7 @@
 #define MAGIC "MSCRT 1"
 #define RETRY_NS 2000000
 
-/* The one message: to rank 0 about oneself; from rank 0 about another rank, or why it refuses. */
+/* The message sent: to rank 0 about the sender; from rank 0 about another rank, or with the reason of a refusal. */
 typedef struct {
   char magic[8];
   int32_t rank, ranks;
@@ -45,19 +46,19 @@ static int ms_left(const meeting *m) {
   return ms < 0 ? 0 : (int)ms;
 }
 
-/* HOST:PORT is no path, though one could be called so: ./HOST:PORT. */
-static bool is_of_network(const char *text) {
+/* True for HOST:PORT, which is taken for a network address; a file of that name is written ./HOST:PORT. */
+static bool is_network_address(const char *text) {
   const char *colon = strrchr(text, ':');
   return colon && colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1) && text[0] != '@' &&
          !strchr(text, '/');
 }
 
-/* @NAME lives in the abstract name space, anything else is a path. */
+/* Converts the address of the job: @NAME is in the abstract name space, anything else is a path. */
 static mscrt_status *address_of(const char *text, struct sockaddr_un *out, socklen_t *out_bytes) {
   size_t n = text ? strlen(text) : 0;
   if (n < 2 || n >= sizeof out->sun_path)
     return mscrt_fail(MSCRT_ARGUMENT, "the address of the job must have 2 to %zu characters", sizeof out->sun_path - 1);
-  if (is_of_network(text))
+  if (is_network_address(text))
     return mscrt_fail(MSCRT_UNSUPPORTED,
                       "%s: ranks of several hosts are not supported yet; the address of the job is a path or @NAME",
                       text);
@@ -76,7 +77,7 @@ static bool same_user(int fd) {
 
 /* ---- file descriptors: two of every rank, and a connection to each in rank 0 ---- */
 
-#define FDS_BESIDE 4 /* the listener, and a connection or two that are refused */
+#define FDS_BESIDE 4 /* the listener, and a few connections that are refused */
 
 static mscrt_status *too_few_fds(const meeting *m) {
   struct rlimit l = {0};
@@ -87,8 +88,8 @@ static mscrt_status *too_few_fds(const meeting *m) {
                     m->o->ranks, 3 * m->o->ranks + 16, (uint64_t)l.rlim_cur);
 }
 
-/* Those that will be opened lie at or above the lowest free one; every rank asks for what rank 0 needs, so that none
- * waits for it. */
+/* Checks that enough file descriptors are left; new ones lie at or above the lowest free one. Every rank asks for
+ * what rank 0 needs, so that none waits for a rank 0 that cannot start. */
 static mscrt_status *check_fds(const meeting *m, int any) {
   struct rlimit l;
   int lowest = fcntl(any, F_DUPFD_CLOEXEC, 0), others = m->o->ranks - 1;
@@ -124,7 +125,7 @@ static bool send_letter(int fd, const letter *l, const int *fds) {
   return n == (ssize_t)sizeof *l;
 }
 
-/* fds stay -1 when none came. */
+/* Receives a letter and its two files; fds are -1 if none came. */
 static bool receive_letter(int fd, letter *l, int fds[2]) {
   struct iovec v = {l, sizeof *l};
   enclosure e;
@@ -146,32 +147,32 @@ static void drop_fds(int fds[2]) {
 
 /* ---- rank 0 ---- */
 
-static void refuse(meeting *m, int fd, const char *why) {
+static void send_refusal(meeting *m, int fd, const char *why) {
   letter l = m->own;
   memset(l.refusal, 0, sizeof l.refusal);
   strncpy(l.refusal, why, sizeof l.refusal - 1);
   if (fd >= 0) (void)send_letter(fd, &l, NULL);
 }
 
-/* All must know why the job cannot start. */
-static mscrt_status *cancel(meeting *m, mscrt_status *s) {
-  for (int r = 1; r < m->o->ranks; r++) refuse(m, m->peer[r], mscrt_status_text(s));
+/* Tells all ranks why the job cannot start. */
+static mscrt_status *refuse_all(meeting *m, mscrt_status *s) {
+  for (int r = 1; r < m->o->ranks; r++) send_refusal(m, m->peer[r], mscrt_status_text(s));
   return s;
 }
 
-static mscrt_status *welcome(meeting *m, int fd) {
+static mscrt_status *accept_rank(meeting *m, int fd) {
   letter l;
   int fds[2];
   bool good = receive_letter(fd, &l, fds);
   if (!good || l.rank < 1 || l.rank >= m->o->ranks || fds[1] < 0) {
     drop_fds(fds);
-    if (good) refuse(m, fd, "no such rank in this job");
+    if (good) send_refusal(m, fd, "no such rank in this job");
     close(fd);
     return NULL;
   }
   if (m->peer[l.rank] >= 0) {
     drop_fds(fds);
-    refuse(m, fd, "a rank of this number has joined already");
+    send_refusal(m, fd, "a rank of this number has joined already");
     close(fd);
     return NULL;
   }
@@ -215,8 +216,9 @@ static mscrt_status *accept_one(meeting *m) {
   return NULL;
 }
 
-/* A rank that does not belong is an answer for all: it is given when all are there to hear it. */
-static mscrt_status *gather(meeting *m) {
+/* Waits until all ranks have joined. A rank that does not fit stops the job, but only when all ranks are there to
+ * hear it. */
+static mscrt_status *collect_ranks(meeting *m) {
   mscrt_status *first = NULL;
   for (int joined = 1; joined < m->o->ranks;) {
     struct pollfd polled[1 + sizeof m->pending / sizeof *m->pending] = {{.fd = m->listener, .events = POLLIN}};
@@ -230,7 +232,7 @@ static mscrt_status *gather(meeting *m) {
         m->pending[m->num_pending++] = polled[1 + i].fd;
         continue;
       }
-      mscrt_status *s = welcome(m, polled[1 + i].fd);
+      mscrt_status *s = accept_rank(m, polled[1 + i].fd);
       if (first) mscrt_status_free(s);
       else first = s;
     }
@@ -244,7 +246,7 @@ static mscrt_status *gather(meeting *m) {
   return first;
 }
 
-static mscrt_status *hand_out(meeting *m) {
+static mscrt_status *send_all_files(meeting *m) {
   for (int to = 1; to < m->o->ranks; to++)
     for (int r = 0; r < m->o->ranks; r++) {
       letter l = m->own;
@@ -255,11 +257,11 @@ static mscrt_status *hand_out(meeting *m) {
   return NULL;
 }
 
-static mscrt_status *lead(meeting *m) {
+static mscrt_status *lead_job(meeting *m) {
   MSCRT_CHECK(listen_at(m));
-  mscrt_status *s = gather(m);
-  if (!s) s = hand_out(m);
-  return s ? cancel(m, s) : NULL;
+  mscrt_status *s = collect_ranks(m);
+  if (!s) s = send_all_files(m);
+  return s ? refuse_all(m, s) : NULL;
 }
 
 /* ---- the others ---- */
@@ -287,7 +289,7 @@ static mscrt_status *connect_to(meeting *m, int *out_fd) {
   return same_user(*out_fd) ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "%s belongs to another user", m->o->address);
 }
 
-static mscrt_status *follow(meeting *m) {
+static mscrt_status *join_job(meeting *m) {
   int fd = -1;
   mscrt_status *s = connect_to(m, &fd);
   m->peer[0] = fd;
@@ -312,7 +314,8 @@ static mscrt_status *follow(meeting *m) {
   return NULL;
 }
 
-mscrt_status *mscrt_meet(const mscrt_comm_options *o, uint64_t segment_bytes, const int own_fds[2], int *out_fds) {
+mscrt_status *mscrt_rendezvous(const mscrt_comm_options *o, uint64_t segment_bytes, const int own_fds[2],
+                               int *out_fds) {
   meeting m = {.o = o, .listener = -1, .fds = out_fds, .deadline = mscrt_now_ns() + (int64_t)o->timeout_ms * 1000000};
   m.own = (letter){.magic = MAGIC,
                    .rank = o->rank,
@@ -325,7 +328,7 @@ mscrt_status *mscrt_meet(const mscrt_comm_options *o, uint64_t segment_bytes, co
   MSCRT_CHECK(mscrt_new_array(&m.peer, o->ranks));
   for (int r = 0; r < o->ranks; r++) m.peer[r] = -1;
   mscrt_status *s = check_fds(&m, own_fds[0]);
-  if (!s) s = o->rank == 0 ? lead(&m) : follow(&m);
+  if (!s) s = o->rank == 0 ? lead_job(&m) : join_job(&m);
   for (int i = 0; i < m.num_pending; i++) close(m.pending[i]);
   for (int r = 0; r < o->ranks; r++)
     if (m.peer[r] >= 0) close(m.peer[r]);

@@ -1,4 +1,4 @@
-/* blob.c: bytes of a file, of memory, or of a gzip file that is inflated into memory. */
+/* blob.c: the bytes of a file, of memory, or of a gzip file inflated into memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 mscrt_status *mscrt_blob_open(const char *path, mscrt_blob *out_blob) {
   *out_blob = (mscrt_blob){.fd = -1};
-  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe that nobody writes does not hold us up */
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* opening a pipe that nobody writes must not block */
   if (fd < 0) return mscrt_fail(MSCRT_INPUT, "%s: cannot open: %s", path, strerror(errno));
   struct stat st;
   mscrt_status *s = NULL;
@@ -59,7 +59,7 @@ mscrt_status *mscrt_blob_read(const mscrt_blob *b, uint64_t at, void *out, size_
   return NULL;
 }
 
-static void take_memory(mscrt_blob *b, uint8_t *memory, uint64_t bytes) {
+static void move_to_memory(mscrt_blob *b, uint8_t *memory, uint64_t bytes) {
   if (b->fd >= 0) close(b->fd);
   free(b->own);
   b->fd = -1;
@@ -72,7 +72,7 @@ mscrt_status *mscrt_blob_keep(mscrt_blob *b) {
   uint8_t *memory = malloc(b->bytes ? (size_t)b->bytes : 1);
   mscrt_status *s = memory ? mscrt_blob_read(b, 0, memory, (size_t)b->bytes)
                            : mscrt_fail(MSCRT_NO_MEMORY, "%s: out of memory", b->path);
-  if (!s) take_memory(b, memory, b->bytes);
+  if (!s) move_to_memory(b, memory, b->bytes);
   else free(memory);
   return s;
 }
@@ -85,13 +85,13 @@ typedef struct {
   const mscrt_blob *b;
   z_stream z;
   uint8_t *input;   /* CHUNK bytes */
-  uint64_t at;      /* of the file, read so far */
+  uint64_t at;      /* bytes of the file read so far */
   uint8_t *memory;  /* `used` of its `room` bytes are inflated */
   size_t room, used;
-  uint64_t most;    /* inflated bytes that are wanted */
+  uint64_t most;    /* most inflated bytes that are wanted */
 } inflation;
 
-static mscrt_status *make_room(inflation *f) {
+static mscrt_status *grow_inflated(inflation *f) {
   if (f->room > f->used) return NULL;
   uint64_t bytes = f->room ? 2 * (uint64_t)f->room : 16 * CHUNK;
   if (bytes > f->most) bytes = f->most;
@@ -112,7 +112,7 @@ static mscrt_status *read_more(inflation *f) {
   return NULL;
 }
 
-/* Inflates one member after the other, as gzip does, until `most` bytes are there or the file ends. */
+/* Inflates the members of the file one after the other, as gzip does, until `most` bytes are there or the file ends. */
 static mscrt_status *inflate_all(inflation *f) {
   z_stream *z = &f->z;
   int state = Z_OK;
@@ -121,7 +121,7 @@ static mscrt_status *inflate_all(inflation *f) {
     if (z->avail_in == 0) MSCRT_CHECK(read_more(f));
     if (state == Z_STREAM_END && inflateReset(z) != Z_OK)
       return mscrt_fail(MSCRT_BUG, "%s: zlib cannot be reset", f->b->path);
-    MSCRT_CHECK(make_room(f));
+    MSCRT_CHECK(grow_inflated(f));
     z->next_out = f->memory + f->used;
     z->avail_out = (uInt)(f->room - f->used > UINT32_MAX / 2 ? UINT32_MAX / 2 : f->room - f->used);
     uInt before = z->avail_out;
@@ -134,8 +134,8 @@ static mscrt_status *inflate_all(inflation *f) {
   return ends ? NULL : mscrt_bad_file(f->b, "truncated: gzip data ends after %zu inflated bytes", f->used);
 }
 
-/* The first `most` bytes of what is in a gzip file, or all of it where it is less; the caller frees them. */
-static mscrt_status *inflated(const mscrt_blob *b, uint64_t most, uint8_t **out_memory, size_t *out_bytes) {
+/* Inflates the first `most` bytes of a gzip file, or all if there are fewer; the caller frees them. */
+static mscrt_status *inflate_at_most(const mscrt_blob *b, uint64_t most, uint8_t **out_memory, size_t *out_bytes) {
   inflation f = {.b = b, .input = malloc(CHUNK), .most = most};
   if (!f.input || inflateInit2(&f.z, 16 + MAX_WBITS) != Z_OK) {
     free(f.input);
@@ -154,9 +154,9 @@ static mscrt_status *inflated(const mscrt_blob *b, uint64_t most, uint8_t **out_
 mscrt_status *mscrt_blob_inflate(mscrt_blob *b, uint64_t most) {
   uint8_t *memory;
   size_t bytes;
-  MSCRT_CHECK(inflated(b, most + 1, &memory, &bytes));
+  MSCRT_CHECK(inflate_at_most(b, most + 1, &memory, &bytes));
   if (bytes <= most) {
-    take_memory(b, memory, bytes);
+    move_to_memory(b, memory, bytes);
     return NULL;
   }
   free(memory);
@@ -166,7 +166,7 @@ mscrt_status *mscrt_blob_inflate(mscrt_blob *b, uint64_t most) {
 mscrt_status *mscrt_blob_inflate_head(const mscrt_blob *b, mscrt_blob *out_head) {
   uint8_t *memory;
   size_t bytes;
-  MSCRT_CHECK(inflated(b, MSCRT_HEAD_BYTES, &memory, &bytes));
+  MSCRT_CHECK(inflate_at_most(b, MSCRT_HEAD_BYTES, &memory, &bytes));
   *out_head =
       (mscrt_blob){.path = strdup(b->path), .fd = -1, .memory = memory, .own = memory, .bytes = bytes, .cut = true};
   if (out_head->path) return NULL;

@@ -1,4 +1,5 @@
-/* checkpoint.c: whole tensors out of their parts, and files of parameters into parts. */
+/* checkpoint.c: saves and loads parameters: gathers whole tensors from their parts, writes and reads safetensors
+ * files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -37,7 +38,7 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, &k, NULL, &e));
   if (!out) e.num_cuts = 0;
   int per_stage = c->plan->ranks / (int)c->plan->num_stages;
-  for (int64_t i = 0; i < e.num_cuts; i++) { /* from a rank that holds it */
+  for (int64_t i = 0; i < e.num_cuts; i++) { /* take it from a rank of the stage that holds it */
     int64_t *peer = &e.peers[e.cut[i].peer - e.peers];
     *peer = v->stage * per_stage + *peer % per_stage;
   }
@@ -53,7 +54,7 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
 
 /* ---- loading ---- */
 
-static mscrt_status *check_one(const mscrt_blob *b, const mscrt_named_array *n, const mscrt_variable *v) {
+static mscrt_status *check_stored_tensor(const mscrt_blob *b, const mscrt_named_array *n, const mscrt_variable *v) {
   char have[MSCRT_SHAPE_TEXT], want[MSCRT_SHAPE_TEXT];
   const mscrt_array *a = &n->array;
   if (!n->known) return mscrt_bad_file(b, "tensor '%s': its element type or rank is not supported", v->name);
@@ -67,13 +68,13 @@ static mscrt_status *check_one(const mscrt_blob *b, const mscrt_named_array *n, 
   return NULL;
 }
 
-static mscrt_status *check_all(const mscrt_plan *p, const mscrt_blob *b, const mscrt_safetensors *t) {
+static mscrt_status *check_stored_tensors(const mscrt_plan *p, const mscrt_blob *b, const mscrt_safetensors *t) {
   char missing[256] = "";
   size_t n = 0;
   for (uint32_t i = 0; i < p->num_parameters; i++) {
     const mscrt_variable *v = &p->parameter[i];
     const mscrt_named_array *a = mscrt_safetensors_find(t, v->name);
-    if (a) MSCRT_CHECK(check_one(b, a, v));
+    if (a) MSCRT_CHECK(check_stored_tensor(b, a, v));
     else if (!v->state && n + 2 < sizeof missing)
       n += (size_t)snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", v->name);
     if (n >= sizeof missing) n = sizeof missing - 1;
@@ -85,7 +86,7 @@ static mscrt_status *open_weights(const mscrt_plan *p, const char *path, mscrt_b
   *t = (mscrt_safetensors){0};
   MSCRT_CHECK(mscrt_blob_open(path, b));
   mscrt_status *s = mscrt_safetensors_parse(b, t);
-  return s ? s : check_all(p, b, t);
+  return s ? s : check_stored_tensors(p, b, t);
 }
 
 static void close_weights(mscrt_blob *b, mscrt_safetensors *t) {
@@ -101,12 +102,12 @@ mscrt_status *mscrt_plan_check_weights(const mscrt_plan *p, const char *path) {
   return s;
 }
 
-static mscrt_status *load_one(mscrt_context *c, const mscrt_blob *b, const mscrt_named_array *n,
-                              const mscrt_variable *v) {
+static mscrt_status *load_parameter(mscrt_context *c, const mscrt_blob *b, const mscrt_named_array *n,
+                                    const mscrt_variable *v) {
   mscrt_samples s = {.blob = *b, .kind = MSCRT_SAFETENSORS, .array = n->array};
   mscrt_wanted w = mscrt_wanted_of(v);
   w.batch_dim = -1;
-  w.role = MSCRT_MASK; /* values as they are, not scaled */
+  w.role = MSCRT_MASK; /* MSCRT_MASK: values are not scaled */
   msc_box box, buffer;
   void *line;
   mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
@@ -124,7 +125,7 @@ mscrt_status *mscrt_load(mscrt_context *c, const char *path) {
   mscrt_status *s = open_weights(c->plan, path, &b, &t);
   for (uint32_t i = 0; i < c->plan->num_parameters && !s; i++) {
     const mscrt_named_array *a = mscrt_safetensors_find(&t, c->plan->parameter[i].name);
-    if (a && c->plan->parameter[i].stage == c->stage) s = load_one(c, &b, a, &c->plan->parameter[i]);
+    if (a && c->plan->parameter[i].stage == c->stage) s = load_parameter(c, &b, a, &c->plan->parameter[i]);
   }
   close_weights(&b, &t);
   return s;
@@ -145,7 +146,7 @@ static void put_json_string(FILE *f, const char *text) {
   fputc('"', f);
 }
 
-/* u64 length, then one line of JSON that ends on a multiple of 8. */
+/* Makes the header: a u64 length, then one line of JSON whose end is a multiple of 8. */
 static mscrt_status *make_header(const mscrt_plan *p, char **out_text, size_t *out_bytes) {
   FILE *f = open_memstream(out_text, out_bytes);
   if (!f) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
@@ -170,7 +171,7 @@ static mscrt_status *make_header(const mscrt_plan *p, char **out_text, size_t *o
   return NULL;
 }
 
-static mscrt_status *write_all(int fd, const char *path, const void *data, size_t bytes) {
+static mscrt_status *write_bytes(int fd, const char *path, const void *data, size_t bytes) {
   for (size_t done = 0; done < bytes;) {
     ssize_t n = write(fd, (const char *)data + done, bytes - done);
     if (n < 0 && errno == EINTR) continue;
@@ -181,13 +182,13 @@ static mscrt_status *write_all(int fd, const char *path, const void *data, size_
 }
 
 typedef struct {
-  char *path;      /* with links followed */
+  char *path;      /* path with links followed */
   char *temporary;
   int fd;
 } file_out;
 
-/* A link is followed, and nothing but a file is replaced. */
-static mscrt_status *end_of_links(const char *path, char **out_path) {
+/* Follows links to the file to be replaced; refuses anything but a regular file or a new name. */
+static mscrt_status *follow_links(const char *path, char **out_path) {
   struct stat st;
   *out_path = realpath(path, NULL);
   if (!*out_path && lstat(path, &st) == 0) return mscrt_fail(MSCRT_INPUT, "%s: a link to nothing; give the file", path);
@@ -197,10 +198,10 @@ static mscrt_status *end_of_links(const char *path, char **out_path) {
   return *out_path ? NULL : mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
 }
 
-/* An empty file beside the one that it will replace.  After a failure nothing is kept. */
+/* Creates an empty file beside the one that it will replace. After a failure nothing is left. */
 static mscrt_status *begin_temporary(const char *path, file_out *f) {
   *f = (file_out){.fd = -1};
-  mscrt_status *s = end_of_links(path, &f->path);
+  mscrt_status *s = follow_links(path, &f->path);
   if (!s && asprintf(&f->temporary, "%s.%d.tmp", f->path, getpid()) < 0) {
     f->temporary = NULL;
     s = mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
@@ -219,13 +220,13 @@ static mscrt_status *begin_file(const mscrt_plan *p, const char *path, file_out 
   size_t bytes = 0;
   MSCRT_CHECK(begin_temporary(path, f));
   mscrt_status *s = make_header(p, &header, &bytes);
-  if (!s) s = write_all(f->fd, path, header, bytes);
+  if (!s) s = write_bytes(f->fd, path, header, bytes);
   free(header);
   return s;
 }
 
-/* The folder is made durable too, else the name might be lost where the data is not. */
-static void sync_folder(const char *path) {
+/* Makes the folder durable too: otherwise the new name might be lost although the data is not. */
+static void sync_folder_of(const char *path) {
   const char *slash = strrchr(path, '/');
   char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
   int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -236,8 +237,8 @@ static void sync_folder(const char *path) {
   free(folder);
 }
 
-/* The new file takes the name, or goes away. */
-static mscrt_status *end_file(file_out *f, mscrt_status *s) {
+/* Replaces the old file by the new one, or removes the new one if s or writing failed. */
+static mscrt_status *replace_file(file_out *f, mscrt_status *s) {
   if (!s && f->fd >= 0 && fsync(f->fd) != 0)
     s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot write: %s", f->path, strerror(errno));
   if (f->fd >= 0 && close(f->fd) != 0 && !s)
@@ -245,7 +246,7 @@ static mscrt_status *end_file(file_out *f, mscrt_status *s) {
   if (!s && rename(f->temporary, f->path) != 0)
     s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot rename: %s", f->path, strerror(errno));
   if (s && f->temporary && f->fd >= 0) unlink(f->temporary);
-  if (!s) sync_folder(f->path);
+  if (!s) sync_folder_of(f->path);
   free(f->temporary);
   free(f->path);
   return s;
@@ -261,7 +262,8 @@ mscrt_status *mscrt_check_save(const char *path) {
   return NULL;
 }
 
-/* A failure of rank 0 must not leave the others waiting: it goes on taking part, and all hear of it at the end. */
+/* A failure of rank 0 must not leave the others waiting: rank 0 goes on taking part, and all ranks learn of it at
+ * the end. */
 mscrt_status *mscrt_save(mscrt_context *c, const char *path) {
   if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
   file_out f = {.fd = -1};
@@ -274,10 +276,10 @@ mscrt_status *mscrt_save(mscrt_context *c, const char *path) {
     if (v->state || v->copy) continue;
     if (writes && !s) s = mscrt_allocate(&whole, (size_t)whole_bytes(v), 1);
     lost = mscrt_gather(c, v, whole);
-    if (whole && !lost && !s) s = write_all(f.fd, path, whole, (size_t)whole_bytes(v));
+    if (whole && !lost && !s) s = write_bytes(f.fd, path, whole, (size_t)whole_bytes(v));
     free(whole);
   }
-  if (writes) s = end_file(&f, s ? s : mscrt_passed(lost, __FILE__, __LINE__));
+  if (writes) s = replace_file(&f, s ? s : mscrt_passed(lost, __FILE__, __LINE__));
   if (lost) {
     if (s != lost) mscrt_status_free(lost);
     return s;

@@ -1,11 +1,12 @@
-/* data.c: a data set: which file feeds which input, whether they agree, and which samples are for training. */
+/* data.c: opens a data set: which file belongs to which input, whether they agree, and which samples are for
+ * training and for evaluation. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/context.h"
 
-static bool is_bound(const mscrt_samples *s) { return s->blob.path != NULL; }
+static bool has_file(const mscrt_samples *s) { return s->blob.path != NULL; }
 
 mscrt_wanted mscrt_data_wanted(const mscrt_data *d, uint32_t input) {
   const mscrt_variable *v = &d->plan->input[input];
@@ -25,9 +26,10 @@ bool mscrt_data_needs(const mscrt_data *d, uint32_t input) {
   return any;
 }
 
-/* Tokens are read in windows of a sample: a part of one has no token after it. */
-static mscrt_status *check_windows(const mscrt_data *d, const mscrt_variable *v, const mscrt_samples *s,
-                                   const mscrt_wanted *w) {
+/* Refuses raw tokens where this rank reads a part of each sample: tokens are read in windows of a sample, and a part
+ * has no next token. */
+static mscrt_status *check_token_windows(const mscrt_data *d, const mscrt_variable *v, const mscrt_samples *s,
+                                         const mscrt_wanted *w) {
   for (int i = 0; s->kind == MSCRT_TOKENS && i < v->rank; i++)
     if (i != v->batch_dim && w->shape[i] != v->shape[i])
       return mscrt_bad_file(&s->blob,
@@ -47,20 +49,20 @@ static mscrt_status *bind_file(mscrt_data *d, const mscrt_source *source) {
     return mscrt_fail(MSCRT_INPUT, "the model has no input '%s'; its inputs are: %s", source->input, names);
   }
   mscrt_samples *s = &d->samples[v - p->input];
-  if (is_bound(s)) return mscrt_fail(MSCRT_INPUT, "input '%s' is given twice", v->name);
+  if (has_file(s)) return mscrt_fail(MSCRT_INPUT, "input '%s' is given twice", v->name);
   if (!mscrt_data_needs(d, (uint32_t)(v - p->input))) return NULL;
   mscrt_wanted w = mscrt_data_wanted(d, (uint32_t)(v - p->input));
   MSCRT_CHECK(mscrt_samples_open(&w, source->file, s));
-  MSCRT_CHECK(check_windows(d, v, s, &w));
+  MSCRT_CHECK(check_token_windows(d, v, s, &w));
   return mscrt_blob_keep(&s->blob);
 }
 
-/* A label that nobody gave, beside raw tokens of its shape: the next tokens of the same file. */
+/* Gives a label without a file, beside raw tokens of the same shape, the next tokens of the same file. */
 static mscrt_status *bind_next_tokens(mscrt_data *d, uint32_t num, const mscrt_source *sources) {
   const mscrt_plan *p = d->plan;
   for (uint32_t i = 0; i < p->num_inputs; i++) {
     const mscrt_variable *label = &p->input[i];
-    if (is_bound(&d->samples[i]) || label->role != MSCRT_LABEL || mscrt_is_float(label->dtype)) continue;
+    if (has_file(&d->samples[i]) || label->role != MSCRT_LABEL || mscrt_is_float(label->dtype)) continue;
     for (uint32_t k = 0; k < num; k++) {
       const mscrt_variable *v = mscrt_find_variable(p->num_inputs, p->input, sources[k].input);
       if (d->samples[v - p->input].kind != MSCRT_TOKENS || v->role != MSCRT_DATA || v->rank != label->rank ||
@@ -73,7 +75,7 @@ static mscrt_status *bind_next_tokens(mscrt_data *d, uint32_t num, const mscrt_s
   return NULL;
 }
 
-/* Samples of whole batches; of parts as many as there are parts of batches. */
+/* Counts the samples of an input; for files with parts of batches, those of the whole batches. */
 static mscrt_status *count_samples(const mscrt_data *d, uint32_t input, int64_t *out_count) {
   const mscrt_variable *v = &d->plan->input[input];
   int64_t count = mscrt_samples_count(&d->samples[input]), rows = mscrt_data_wanted(d, input).shape[v->batch_dim];
@@ -91,7 +93,7 @@ static mscrt_status *check_counts(mscrt_data *d) {
   for (uint32_t i = 0; i < d->plan->num_inputs; i++) {
     const mscrt_variable *v = &d->plan->input[i];
     if (!mscrt_data_needs(d, i)) continue;
-    if (!is_bound(&d->samples[i]))
+    if (!has_file(&d->samples[i]))
       return mscrt_fail(MSCRT_INPUT, "input '%s' has no data: give a file for it", v->name);
     if (v->batch_dim < 0) continue;
     int64_t count = 0;
@@ -103,8 +105,9 @@ static mscrt_status *check_counts(mscrt_data *d) {
     d->count = count;
     d->batch = v->shape[v->batch_dim];
   }
-  if (!first) d->count = d->batch = 1; /* nothing changes from step to step */
-  for (uint32_t i = 0; i < d->plan->num_inputs && !first && d->o.parts; i++) { /* on this rank; it follows the others */
+  if (!first) d->count = d->batch = 1; /* no input changes from step to step */
+  /* this rank reads no samples; it follows the others */
+  for (uint32_t i = 0; i < d->plan->num_inputs && !first && d->o.parts; i++) {
     const mscrt_variable *v = &d->plan->input[i];
     if (v->batch_dim < 0) continue;
     d->batch = v->shape[v->batch_dim];
@@ -113,7 +116,7 @@ static mscrt_status *check_counts(mscrt_data *d) {
   return NULL;
 }
 
-static mscrt_status *check_range(const mscrt_data *d, const char *what, int64_t begin, int64_t end) {
+static mscrt_status *check_sample_range(const mscrt_data *d, const char *what, int64_t begin, int64_t end) {
   if (begin < 0 || begin > end || end > d->count)
     return mscrt_fail(MSCRT_INPUT, "the %s range %" PRId64 ":%" PRId64 " does not lie inside the %" PRId64 " samples",
                       what, begin, end, d->count);
@@ -129,7 +132,7 @@ static mscrt_status *check_range(const mscrt_data *d, const char *what, int64_t 
   return NULL;
 }
 
-static mscrt_status *take_options(mscrt_data *d, const mscrt_data_options *options) {
+static mscrt_status *read_data_options(mscrt_data *d, const mscrt_data_options *options) {
   if (options) memcpy(&d->o, options, options->struct_size < sizeof d->o ? options->struct_size : sizeof d->o);
   if (!d->o.parts || (d->o.rank >= 0 && d->o.rank < mscrt_plan_ranks(d->plan))) return NULL;
   return mscrt_fail(MSCRT_ARGUMENT, "there is no rank %d: the plan is for %d", d->o.rank, mscrt_plan_ranks(d->plan));
@@ -137,9 +140,9 @@ static mscrt_status *take_options(mscrt_data *d, const mscrt_data_options *optio
 
 static mscrt_status *set_ranges(mscrt_data *d) {
   if (d->o.train_begin == 0 && d->o.train_end == 0) d->o.train_end = d->count;
-  MSCRT_CHECK(check_range(d, "training", d->o.train_begin, d->o.train_end));
+  MSCRT_CHECK(check_sample_range(d, "training", d->o.train_begin, d->o.train_end));
   bool none = d->o.eval_begin == 0 && d->o.eval_end == 0;
-  return none ? NULL : check_range(d, "evaluation", d->o.eval_begin, d->o.eval_end);
+  return none ? NULL : check_sample_range(d, "evaluation", d->o.eval_begin, d->o.eval_end);
 }
 
 mscrt_status *mscrt_data_open(const mscrt_plan *plan, size_t num, const mscrt_source *sources,
@@ -151,7 +154,7 @@ mscrt_status *mscrt_data_open(const mscrt_plan *plan, size_t num, const mscrt_so
   d->plan = plan;
   MSCRT_GOTO(mscrt_new_array(&d->samples, plan->num_inputs));
   for (uint32_t i = 0; i < plan->num_inputs; i++) d->samples[i].blob.fd = -1;
-  MSCRT_GOTO(take_options(d, options));
+  MSCRT_GOTO(read_data_options(d, options));
   for (size_t i = 0; i < num; i++) MSCRT_GOTO(bind_file(d, &sources[i]));
   MSCRT_GOTO(bind_next_tokens(d, (uint32_t)num, sources));
   MSCRT_GOTO(check_counts(d));

@@ -1,4 +1,4 @@
-/* data.h: files of tensors and samples, from bytes to what inputs and parameters need. */
+/* data.h: reads files of tensors and samples, and gives inputs and parameters their values. */
 #ifndef MSCRT_DATA_H
 #define MSCRT_DATA_H
 
@@ -10,24 +10,24 @@
 typedef struct {
   const char *path;      /* for messages; owned */
   int fd;                /* -1: in memory */
-  const uint8_t *memory; /* owned when `own` is it */
+  const uint8_t *memory; /* owned if equal to `own` */
   uint8_t *own;
   uint64_t bytes;
-  bool cut;              /* only the beginning is here */
+  bool cut;              /* only the beginning of the file is here */
 } mscrt_blob;
 
 mscrt_status *mscrt_blob_open(const char *path, mscrt_blob *out_blob);
-/* Borrowed bytes: for tests and fuzzing. */
+/* Bytes borrowed from the caller, for tests and fuzzing. */
 mscrt_status *mscrt_blob_of(const void *data, size_t bytes, mscrt_blob *out_blob);
 void mscrt_blob_close(mscrt_blob *b);
-/* Exactly num bytes; short only when somebody cuts the file meanwhile, which is a status. */
+/* Reads exactly num bytes. It is a status if there are fewer, for instance because the file was cut meanwhile. */
 mscrt_status *mscrt_blob_read(const mscrt_blob *b, uint64_t at, void *out, size_t num);
-/* Replaces a gzip file by what is in it, in memory: at most this many bytes. */
+/* Replaces a gzip file by its inflated bytes, at most this many, in memory. */
 mscrt_status *mscrt_blob_inflate(mscrt_blob *b, uint64_t most);
-/* What it begins with: enough for any header. */
+/* The first inflated bytes, enough for any header. */
 #define MSCRT_HEAD_BYTES ((size_t)128 << 10)
 mscrt_status *mscrt_blob_inflate_head(const mscrt_blob *b, mscrt_blob *out_head);
-/* A file of at most this many bytes into memory: a sample then costs no call of the system. */
+/* Reads a file of at most this many bytes into memory: then a sample costs no system call. */
 #define MSCRT_KEPT_BYTES ((uint64_t)16 << 20)
 mscrt_status *mscrt_blob_keep(mscrt_blob *b);
 /* A failure that names the file. */
@@ -43,7 +43,7 @@ typedef struct {
   uint64_t at, bytes;
 } mscrt_array;
 
-/* The array's data lie in the file, and nothing behind them; of what is cut anything may follow. */
+/* Checks that the data of the array lie in the file and that nothing follows them; a blob that is cut passes. */
 mscrt_status *mscrt_array_fills(const mscrt_blob *b, const char *format, const mscrt_array *a);
 
 bool mscrt_is_idx(const uint8_t *head, size_t bytes);
@@ -57,7 +57,7 @@ mscrt_status *mscrt_npy_parse(const mscrt_blob *b, mscrt_array *out_array);     
 /* data/safetensors.c */
 typedef struct {
   char *name;    /* in `text` */
-  bool known;    /* an element type that we have; others may stand in a file, unused */
+  bool known;    /* an element type that msc has; others may be in a file if they are not used */
   mscrt_array array;
 } mscrt_named_array;
 
@@ -80,11 +80,11 @@ typedef struct {
   mscrt_file_kind kind;
   mscrt_array array;
   int64_t window;   /* tokens: length of a sample; sample i starts at token i * window */
-  bool next;        /* tokens: a label, which is the next token */
+  bool next;        /* tokens: this is a label, whose values are the next tokens */
 } mscrt_samples;
 
-/* What an input wants: its global shape, of which dimension batch_dim counts samples (-1: the file is
- * the whole tensor). */
+/* What an input expects: its global shape, of which dimension batch_dim counts samples (-1: the file is the whole
+ * tensor). */
 typedef struct {
   const char *name;
   mscrt_role role;
@@ -93,14 +93,14 @@ typedef struct {
   int64_t shape[MSCRT_MAX_RANK];
 } mscrt_wanted;
 
-/* `file` may end in :u8, :u16, :i32 (raw tokens) or :TENSOR (safetensors).  Checks kind, element type
- * and sample shape. */
+/* Opens the file of an input. `file` may end in :u8, :u16, :i32 (raw tokens) or :TENSOR (safetensors). Checks kind,
+ * element type and sample shape. */
 mscrt_status *mscrt_samples_open(const mscrt_wanted *w, const char *file, mscrt_samples *out_samples);
 void mscrt_samples_close(mscrt_samples *s);
 int64_t mscrt_samples_count(const mscrt_samples *s);
-/* Reads `box` of a batch, row major, converted, into dst, which has room for dst_box and the box at its beginning;
- * sample[i] is the number of the batch's i-th sample (unused when batch_dim is -1).  `line` is room for one sample of
- * the file: mscrt_samples_line bytes. */
+/* Reads `box` of a batch, row major and converted, into dst: a buffer of dst_box with the box at its beginning.
+ * sample[i] is the number of sample i of the batch (unused if batch_dim is -1). line: scratch memory for one sample
+ * of the file, mscrt_samples_line bytes. */
 mscrt_status *mscrt_samples_read(const mscrt_samples *s, const mscrt_wanted *w, const uint64_t *sample,
                                  const msc_box *box, const msc_box *dst_box, void *line, void *dst);
 size_t mscrt_samples_line(const mscrt_samples *s, const mscrt_wanted *w);

@@ -1,6 +1,6 @@
-/* feed.c: batches of a data set into the input slots of one rank: each rank reads the boxes its layouts name.  A batch
- * stays in its slot until it is released.  Large batches are read by a thread, ahead as far as there are slots; small
- * ones by the caller, since waking a thread would cost more. */
+/* feed.c: reads batches of a data set into the input slots of one rank: each rank reads the boxes that its layouts
+ * name. A batch stays in its slot until it is released. A thread reads large batches ahead, as far as there are
+ * slots; the caller reads small ones, since waking a thread would cost more. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,35 +8,34 @@
 #include "runtime/context.h"
 
 #define THREAD_BYTES (32 << 10)       /* of a batch */
-#define THREAD_KEPT_BYTES (256 << 10) /* where its data is in memory: 25 us of work */
+#define THREAD_KEPT_BYTES (256 << 10) /* the same if the data is in memory: 25 us of work */
 
 struct mscrt_feed {
   const mscrt_context *c;
   const mscrt_data *data;
-  msc_box *box, *buffer;   /* per input: this rank's part, and what its buffer has room for */
-  uint64_t *sample;        /* numbers of a batch's samples; the reader's */
-  uint64_t *part_sample;   /* numbers of its files' samples, of data in parts; the reader's */
-  uint64_t *whole_sample;  /* the caller's, for mscrt_feed_whole */
+  msc_box *box, *buffer;   /* by input: the part of this rank, and the box of its buffer */
+  uint64_t *sample;        /* numbers of the samples of a batch; used by the reader */
+  uint64_t *part_sample;   /* numbers of samples in files with parts; used by the reader */
+  uint64_t *whole_sample;  /* used by the caller, for mscrt_feed_whole */
   void *line, *whole_line;
   mscrt_order order;       /* of epoch `order_epoch` */
   int64_t order_epoch;
-  /* The stream that is read: batches [taken, read) are in memory; shared with the thread under the lock. */
+  /* The stream that is read: batches [released, read) are in memory. Shared with the thread, under the lock. */
   bool threaded, started, stop, busy;
   bool train;
   int64_t read, released;
-  int64_t up;              /* batches before it lie in the device's slots too; the caller's */
+  int64_t up;              /* batches before this one are in the slots of the device too; used by the caller */
   mscrt_status *failure;
   pthread_t thread;
   pthread_mutex_t lock;
   pthread_cond_t changed;
 };
 
-static int slot_of(const mscrt_feed *f, int64_t index) { return (int)(index % (int64_t)f->c->input_slots); }
+static int slot_of_batch(const mscrt_feed *f, int64_t index) { return (int)(index % (int64_t)f->c->input_slots); }
 
 /* ---- one batch ---- */
 
-/* Numbers of the samples that batch `index` is made of; of data in parts sample[0], the number of the batch
- * that it is. */
+/* Sets the numbers of the samples of batch `index`; for files with parts, sample[0] is the number of the batch. */
 static void choose_samples(mscrt_feed *f, bool train, int64_t index, uint64_t *sample) {
   const mscrt_data *d = f->data;
   int64_t batch = d->o.parts ? 1 : d->batch, unit = d->batch / batch;
@@ -56,8 +55,8 @@ static void choose_samples(mscrt_feed *f, bool train, int64_t index, uint64_t *s
   }
 }
 
-/* The samples of its files that an input's part of a batch is. */
-static const uint64_t *samples_of(mscrt_feed *f, const mscrt_wanted *w) {
+/* The numbers of the samples, in its file, of the part of a batch that an input reads. */
+static const uint64_t *samples_of_input(mscrt_feed *f, const mscrt_wanted *w) {
   if (!f->data->o.parts || w->batch_dim < 0) return f->sample;
   uint64_t rows = (uint64_t)w->shape[w->batch_dim];
   for (uint64_t i = 0; i < rows; i++) f->part_sample[i] = f->sample[0] * rows + i;
@@ -70,23 +69,24 @@ static mscrt_status *read_batch(mscrt_feed *f, bool train, int64_t index) {
   for (uint32_t i = 0; i < p->num_inputs; i++) {
     if (!mscrt_stage_reads(p, f->c->stage, i) || !mscrt_data_needs(f->data, i)) continue;
     mscrt_wanted w = mscrt_data_wanted(f->data, i);
-    MSCRT_CHECK(mscrt_samples_read(&f->data->samples[i], &w, samples_of(f, &w), &f->box[i], &f->buffer[i], f->line,
-                                   mscrt_at(f->c, p->input[i].ref, slot_of(f, index))));
+    MSCRT_CHECK(mscrt_samples_read(&f->data->samples[i], &w, samples_of_input(f, &w), &f->box[i], &f->buffer[i],
+                                   f->line, mscrt_at(f->c, p->input[i].ref, slot_of_batch(f, index))));
   }
   return NULL;
 }
 
 /* ---- the thread ---- */
 
-static int64_t last_batch(const mscrt_feed *f) {
+static int64_t num_eval_batches(const mscrt_feed *f) {
   return (f->data->o.eval_end - f->data->o.eval_begin) / f->data->batch;
 }
 
-static void *read_ahead(void *arg) {
+static void *read_ahead_thread(void *arg) {
   mscrt_feed *f = arg;
   pthread_mutex_lock(&f->lock);
   while (!f->stop) {
-    if (f->failure || f->read >= f->released + (int64_t)f->c->input_slots || (!f->train && f->read >= last_batch(f))) {
+    if (f->failure || f->read >= f->released + (int64_t)f->c->input_slots ||
+        (!f->train && f->read >= num_eval_batches(f))) {
       pthread_cond_wait(&f->changed, &f->lock);
       continue;
     }
@@ -105,8 +105,8 @@ static void *read_ahead(void *arg) {
   return NULL;
 }
 
-/* Turns the stream to another batch; what was read ahead is dropped. */
-static void turn(mscrt_feed *f, bool train, int64_t index) {
+/* Moves the stream to another batch; batches read ahead are dropped. */
+static void seek_batch(mscrt_feed *f, bool train, int64_t index) {
   if (f->train == train && f->released <= index && index <= f->read) return;
   while (f->busy) pthread_cond_wait(&f->changed, &f->lock);
   mscrt_status_free(f->failure);
@@ -118,7 +118,7 @@ static void turn(mscrt_feed *f, bool train, int64_t index) {
 
 static mscrt_status *take_from_thread(mscrt_feed *f, bool train, int64_t index) {
   pthread_mutex_lock(&f->lock);
-  turn(f, train, index);
+  seek_batch(f, train, index);
   while (f->read <= index && !f->failure) pthread_cond_wait(&f->changed, &f->lock);
   mscrt_status *s = f->read <= index ? f->failure : NULL;
   if (s) f->failure = NULL;
@@ -127,19 +127,19 @@ static mscrt_status *take_from_thread(mscrt_feed *f, bool train, int64_t index) 
 }
 
 mscrt_status *mscrt_feed_take(mscrt_feed *f, bool train, int64_t index, int *out_slot) {
-  *out_slot = slot_of(f, index);
-  if (!train && index >= last_batch(f))
-    return mscrt_fail(MSCRT_ARGUMENT, "the evaluation range has only %" PRId64 " batches", last_batch(f));
+  *out_slot = slot_of_batch(f, index);
+  if (!train && index >= num_eval_batches(f))
+    return mscrt_fail(MSCRT_ARGUMENT, "the evaluation range has only %" PRId64 " batches", num_eval_batches(f));
   if (f->threaded) return take_from_thread(f, train, index);
-  turn(f, train, index);
+  seek_batch(f, train, index);
   if (index < f->read) return NULL;
   MSCRT_CHECK(read_batch(f, train, index));
   f->read = index + 1;
   return NULL;
 }
 
-/* Is batch `index` in memory, or can be by reading it here?  A failure shows when it is taken. */
-static bool is_ahead(mscrt_feed *f, bool train, int64_t index) {
+/* True if batch `index` is in memory, or was read here. A failure is reported when the batch is taken. */
+static bool is_batch_ready(mscrt_feed *f, bool train, int64_t index) {
   if (f->train != train || index < f->released || index >= f->released + (int64_t)f->c->input_slots) return false;
   if (f->threaded || index != f->read) return index < f->read;
   mscrt_status *s = read_batch(f, train, index);
@@ -149,10 +149,10 @@ static bool is_ahead(mscrt_feed *f, bool train, int64_t index) {
 }
 
 bool mscrt_feed_ahead(mscrt_feed *f, bool train, int64_t index, int *out_slot) {
-  *out_slot = slot_of(f, index);
-  if (!train && index >= last_batch(f)) return false;
+  *out_slot = slot_of_batch(f, index);
+  if (!train && index >= num_eval_batches(f)) return false;
   pthread_mutex_lock(&f->lock);
-  bool ahead = is_ahead(f, train, index);
+  bool ahead = is_batch_ready(f, train, index);
   pthread_mutex_unlock(&f->lock);
   return ahead;
 }
@@ -219,7 +219,7 @@ mscrt_status *mscrt_feed_new(const mscrt_context *c, const mscrt_data *data, msc
   pthread_cond_init(&f->changed, NULL);
   MSCRT_GOTO(make_buffers(f));
   if (f->threaded) {
-    int error = pthread_create(&f->thread, NULL, read_ahead, f);
+    int error = pthread_create(&f->thread, NULL, read_ahead_thread, f);
     if (error) {
       s = mscrt_fail(MSCRT_ENVIRONMENT, "cannot start the reading thread (error %d)", error);
       goto fail;

@@ -1,7 +1,8 @@
-/* idx.c: the idx format of MNIST: 0 0 type rank, rank sizes (32 bits, big-endian), then the elements, big-endian. */
+/* idx.c: reads the idx format of MNIST: 0 0 type rank, rank sizes (32 bits, big-endian), then the elements,
+ * big-endian. */
 #include "runtime/data/data.h"
 
-static bool dtype_of(uint8_t code, mscrt_dtype *out_dtype) {
+static bool idx_dtype(uint8_t code, mscrt_dtype *out_dtype) {
   switch (code) {
     case 0x08: *out_dtype = MSCRT_U8; return true;
     case 0x09: *out_dtype = MSCRT_I8; return true;
@@ -15,7 +16,7 @@ static bool dtype_of(uint8_t code, mscrt_dtype *out_dtype) {
 
 bool mscrt_is_idx(const uint8_t *head, size_t bytes) {
   mscrt_dtype d;
-  return bytes >= 4 && head[0] == 0 && head[1] == 0 && dtype_of(head[2], &d) && head[3] >= 1 &&
+  return bytes >= 4 && head[0] == 0 && head[1] == 0 && idx_dtype(head[2], &d) && head[3] >= 1 &&
          head[3] <= MSCRT_MAX_RANK;
 }
 
@@ -23,7 +24,7 @@ mscrt_status *mscrt_idx_parse(const mscrt_blob *b, mscrt_array *out_array) {
   uint8_t head[4 + 4 * MSCRT_MAX_RANK];
   mscrt_array a = {.big_endian = true};
   MSCRT_CHECK(mscrt_blob_read(b, 0, head, 4));
-  if (head[0] || head[1] || !dtype_of(head[2], &a.dtype))
+  if (head[0] || head[1] || !idx_dtype(head[2], &a.dtype))
     return mscrt_bad_file(b, "not an idx file: it starts with %02x %02x %02x", head[0], head[1], head[2]);
   if (head[3] < 1 || head[3] > MSCRT_MAX_RANK)
     return mscrt_bad_file(b, "idx: rank %d is not in 1 .. %d", head[3], MSCRT_MAX_RANK);

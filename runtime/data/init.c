@@ -1,4 +1,4 @@
-/* init.c: initial values of parameters.  Element i of parameter `name` depends on (seed, name, i) alone, so they are
+/* init.c: initial values of parameters. Element i of parameter `name` depends only on (seed, name, i), so values are
  * the same for every layout, number of ranks and number of threads. */
 #include <locale.h>
 #include <math.h>
@@ -8,10 +8,11 @@
 
 #include "runtime/plan/plan.h"
 
-typedef enum { ZEROS, ONES, SEED, CONSTANT, NORMAL, UNIFORM } init_kind; /* SEED: the run's, in a state of i64 */
+/* SEED: the seed of the run, in a state of i64 */
+typedef enum { ZEROS, ONES, SEED, CONSTANT, NORMAL, UNIFORM } init_kind;
 
-/* The host program's locale may want a decimal comma; a plan has a point. */
-static bool to_number(const char *text, double *out) {
+/* Parses a number with a decimal point, whatever the locale of the host program is. */
+static bool parse_decimal(const char *text, double *out) {
   if (!*text || strlen(text) > 40 || text[strspn(text, "0123456789+-.eE")]) return false;
   locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   if (!c) return false;
@@ -21,7 +22,7 @@ static bool to_number(const char *text, double *out) {
   return !*end && isfinite(*out);
 }
 
-static bool parse(const char *text, init_kind *out_kind, double *out_value) {
+static bool parse_init(const char *text, init_kind *out_kind, double *out_value) {
   static const struct { const char *name; init_kind kind; } kinds[] = {
     {"zeros", ZEROS}, {"ones", ONES}, {"seed", SEED}, {"constant:", CONSTANT}, {"normal:", NORMAL}, {"uniform:",
      UNIFORM},
@@ -36,7 +37,7 @@ static bool parse(const char *text, init_kind *out_kind, double *out_value) {
     if (strncmp(text, kinds[i].name, n)) continue;
     *out_kind = kinds[i].kind;
     if (kinds[i].kind <= SEED) return !text[n];
-    return to_number(text + n, out_value) && (kinds[i].kind == CONSTANT || *out_value >= 0);
+    return parse_decimal(text + n, out_value) && (kinds[i].kind == CONSTANT || *out_value >= 0);
   }
   return false;
 }
@@ -44,13 +45,13 @@ static bool parse(const char *text, init_kind *out_kind, double *out_value) {
 bool mscrt_init_ok(const char *init, mscrt_dtype dtype) {
   init_kind kind;
   double value;
-  if (!parse(init, &kind, &value)) return false;
+  if (!parse_init(init, &kind, &value)) return false;
   if (kind == SEED) return dtype == MSCRT_I64;
   return mscrt_is_float(dtype) || kind <= ONES ||
          (kind == CONSTANT && value == rint(value) && value >= 0 && value <= (dtype == MSCRT_I1 ? 1 : 127));
 }
 
-/* One Philox block gives elements 4i .. 4i+3. */
+/* Computes elements 4i .. 4i+3 from one Philox block. */
 static void four_values(init_kind kind, double value, const uint32_t key[2], uint64_t block, double out[4]) {
   uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), 0, 0x696e6974 /* "init" */}, r[4];
   mscrt_philox(counter, key, r);
@@ -58,7 +59,7 @@ static void four_values(init_kind kind, double value, const uint32_t key[2], uin
     for (int i = 0; i < 4; i++) out[i] = value * (((double)r[i] + 0.5) * 0x1p-31 - 1);
     return;
   }
-  for (int i = 0; i < 4; i += 2) { /* Box and Muller: two uniform numbers into two normal ones */
+  for (int i = 0; i < 4; i += 2) { /* Box and Muller: two uniform numbers become two normal ones */
     double radius = value * sqrt(-2 * log(((double)r[i] + 0.5) * 0x1p-32)),
            angle = 2 * M_PI * (((double)r[i + 1] + 0.5) * 0x1p-32);
     out[i] = radius * cos(angle);
@@ -75,7 +76,7 @@ typedef struct {
   char *out;
 } filling;
 
-static void put(const filling *f, int64_t at, double v) {
+static void write_element(const filling *f, int64_t at, double v) {
   int64_t whole = (int64_t)v;
   bool is_float = mscrt_is_float(f->dtype);
   mscrt_convert(f->dtype, f->out + (size_t)at * f->bytes, 1, is_float ? MSCRT_F64 : MSCRT_I64,
@@ -91,14 +92,14 @@ static void fill_run(void *user, int64_t to, int64_t element, int64_t num) {
       if (i == 0 || (element + i) % 4 == 0) four_values(f->kind, f->value, f->key, (uint64_t)(element + i) / 4, four);
       v = four[(element + i) % 4];
     }
-    put(f, to + i, v);
+    write_element(f, to + i, v);
   }
 }
 
 void mscrt_init_box(const mscrt_variable *v, uint64_t seed, const msc_box *box, const msc_box *out_box, void *out) {
   filling f = {.dtype = v->dtype, .bytes = mscrt_dtype_bytes(v->dtype), .out = out};
   memset(out, 0, (size_t)msc_box_elems(v->rank, out_box) * f.bytes);
-  if (!parse(v->init, &f.kind, &f.value) || f.kind == ZEROS) return;
+  if (!parse_init(v->init, &f.kind, &f.value) || f.kind == ZEROS) return;
   if (f.kind == SEED) {
     for (int64_t i = 0; i < msc_box_elems(v->rank, out_box); i++) memcpy((char *)out + 8 * i, &seed, 8);
     return;

@@ -1,4 +1,5 @@
-/* npy.c: NumPy's .npy, versions 1 to 3: magic, version, header length, a Python dict in text, then the elements. */
+/* npy.c: reads .npy files of NumPy, versions 1 to 3: magic, version, header length, a Python dict in text, then the
+ * elements. */
 #include <string.h>
 
 #include "runtime/data/data.h"
@@ -7,17 +8,17 @@
 
 bool mscrt_is_npy(const uint8_t *head, size_t bytes) { return bytes >= 6 && !memcmp(head, "\x93NUMPY", 6); }
 
-/* A cursor over the header's text. */
+/* A cursor in the text of the header. */
 typedef struct {
   const char *at, *end;
 } cursor;
 
-static void skip_blanks(cursor *c) {
+static void skip_npy_blanks(cursor *c) {
   while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n')) c->at++;
 }
 
-static bool take(cursor *c, char want) {
-  skip_blanks(c);
+static bool take_char(cursor *c, char want) {
+  skip_npy_blanks(c);
   if (c->at == c->end || *c->at != want) return false;
   c->at++;
   return true;
@@ -25,14 +26,14 @@ static bool take(cursor *c, char want) {
 
 static bool take_word(cursor *c, const char *word) {
   size_t n = strlen(word);
-  skip_blanks(c);
+  skip_npy_blanks(c);
   if ((size_t)(c->end - c->at) < n || memcmp(c->at, word, n)) return false;
   c->at += n;
   return true;
 }
 
-static bool take_string(cursor *c, char *out, size_t room) {
-  skip_blanks(c);
+static bool take_quoted(cursor *c, char *out, size_t room) {
+  skip_npy_blanks(c);
   if (c->at == c->end || (*c->at != '\'' && *c->at != '"')) return false;
   char quote = *c->at++;
   size_t n = 0;
@@ -41,34 +42,34 @@ static bool take_string(cursor *c, char *out, size_t room) {
     out[n++] = *c->at++;
   }
   out[n] = 0;
-  return take(c, quote);
+  return take_char(c, quote);
 }
 
-static bool take_number(cursor *c, int64_t *out) {
-  skip_blanks(c);
+static bool take_integer(cursor *c, int64_t *out) {
+  skip_npy_blanks(c);
   int64_t v = 0;
   if (c->at == c->end || *c->at < '0' || *c->at > '9') return false;
   for (; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++)
     if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *c->at - '0', &v)) return false;
-  take(c, 'L'); /* as Python 2 wrote it */
+  take_char(c, 'L'); /* a suffix that Python 2 wrote */
   *out = v;
   return true;
 }
 
-static bool take_shape(cursor *c, mscrt_array *a) {
-  if (!take(c, '(')) return false;
-  for (a->rank = 0; !take(c, ')'); a->rank++) {
+static bool take_shape_tuple(cursor *c, mscrt_array *a) {
+  if (!take_char(c, '(')) return false;
+  for (a->rank = 0; !take_char(c, ')'); a->rank++) {
     int64_t dim;
-    if (!take_number(c, &dim)) return false;
+    if (!take_integer(c, &dim)) return false;
     if (a->rank < MSCRT_MAX_RANK) a->dim[a->rank] = dim;
-    if (take(c, ',')) continue;
+    if (take_char(c, ',')) continue;
     a->rank++;
-    return take(c, ')');
+    return take_char(c, ')');
   }
   return true;
 }
 
-static bool dtype_of(const char *descr, mscrt_array *a) {
+static bool npy_dtype(const char *descr, mscrt_array *a) {
   static const struct { char text[3]; mscrt_dtype dtype; } kinds[] = {
     {"f4", MSCRT_F32}, {"f2", MSCRT_F16}, {"f8", MSCRT_F64}, {"b1", MSCRT_I1}, {"i1", MSCRT_I8}, {"i2", MSCRT_I16},
     {"i4", MSCRT_I32}, {"i8", MSCRT_I64}, {"u1", MSCRT_U8}, {"u2", MSCRT_U16}, {"u4", MSCRT_U32}, {"u8", MSCRT_U64},
@@ -83,15 +84,15 @@ static bool dtype_of(const char *descr, mscrt_array *a) {
   return false;
 }
 
-static mscrt_status *parse_header(const mscrt_blob *b, cursor c, mscrt_array *a) {
+static mscrt_status *parse_npy_header(const mscrt_blob *b, cursor c, mscrt_array *a) {
   char key[16], descr[64] = "", clean[80];
   bool fortran = false, has_order = false, has_shape = false;
-  if (!take(&c, '{')) return mscrt_bad_file(b, "npy: %s", "the header is not a dict");
-  while (!take(&c, '}')) {
-    if (!take_string(&c, key, sizeof key) || !take(&c, ':'))
+  if (!take_char(&c, '{')) return mscrt_bad_file(b, "npy: %s", "the header is not a dict");
+  while (!take_char(&c, '}')) {
+    if (!take_quoted(&c, key, sizeof key) || !take_char(&c, ':'))
       return mscrt_bad_file(b, "npy: %s", "the header's keys are damaged");
     if (!strcmp(key, "descr")) {
-      if (!take_string(&c, descr, sizeof descr))
+      if (!take_quoted(&c, descr, sizeof descr))
         return mscrt_bad_file(b, "npy: %s", "arrays of records are not supported; save plain arrays");
     } else if (!strcmp(key, "fortran_order")) {
       fortran = take_word(&c, "True");
@@ -99,18 +100,18 @@ static mscrt_status *parse_header(const mscrt_blob *b, cursor c, mscrt_array *a)
         return mscrt_bad_file(b, "npy: %s", "fortran_order is neither True nor False");
       has_order = true;
     } else if (!strcmp(key, "shape")) {
-      if (!take_shape(&c, a)) return mscrt_bad_file(b, "npy: %s", "the shape is not a tuple of sizes");
+      if (!take_shape_tuple(&c, a)) return mscrt_bad_file(b, "npy: %s", "the shape is not a tuple of sizes");
       has_shape = true;
     } else {
       return mscrt_bad_file(b, "npy: unknown key '%s' in the header",
                             mscrt_clean(key, sizeof key, clean, sizeof clean));
     }
-    if (!take(&c, ',') && (c.at == c.end || *c.at != '}'))
+    if (!take_char(&c, ',') && (c.at == c.end || *c.at != '}'))
       return mscrt_bad_file(b, "npy: %s", "the header's dict does not end");
   }
   if (!descr[0] || !has_order || !has_shape)
     return mscrt_bad_file(b, "npy: the header lacks %s", !descr[0] ? "descr" : !has_shape ? "shape" : "fortran_order");
-  if (!dtype_of(descr, a))
+  if (!npy_dtype(descr, a))
     return mscrt_bad_file(b, "npy: element type '%s' is not supported",
                           mscrt_clean(descr, sizeof descr, clean, sizeof clean));
   if (fortran && a->rank > 1)
@@ -136,7 +137,7 @@ mscrt_status *mscrt_npy_parse(const mscrt_blob *b, mscrt_array *out_array) {
     return mscrt_bad_file(b, "npy: the header has %" PRIu64 " bytes, at most %d are read", bytes, MAX_HEADER);
   MSCRT_CHECK(mscrt_blob_read(b, at, text, (size_t)bytes));
   mscrt_array a = {.at = at + bytes};
-  MSCRT_CHECK(parse_header(b, (cursor){text, text + bytes}, &a));
+  MSCRT_CHECK(parse_npy_header(b, (cursor){text, text + bytes}, &a));
   char shape[MSCRT_SHAPE_TEXT];
   mscrt_shape_text(a.rank, a.dim, shape);
   if (!mscrt_shape_bytes(a.rank, a.dim, mscrt_dtype_bytes(a.dtype), &a.bytes))

@@ -1,6 +1,6 @@
-/* safetensors.c: the safetensors format: header length (u64), JSON that maps names to {dtype, shape, data_offsets}, and
- * data that the tensors cover exactly.  Ports have been careless with these ranges, so every rule of the
- * format is checked. */
+/* safetensors.c: reads the safetensors format: header length (u64), JSON that maps names to {dtype, shape,
+ * data_offsets}, and data that the tensors cover exactly. Other readers have been careless with these ranges, so
+ * every rule of the format is checked. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,12 +25,12 @@ typedef struct {
 #define bad_header(r, what) \
   mscrt_bad_file((r)->blob, "safetensors: %s at byte %td of the header", (what), (r)->at - (r)->start)
 
-static void skip_blanks(reader *r) {
+static void skip_json_blanks(reader *r) {
   while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\n' || *r->at == '\r')) r->at++;
 }
 
-static bool take(reader *r, char want) {
-  skip_blanks(r);
+static bool take_token(reader *r, char want) {
+  skip_json_blanks(r);
   if (r->at == r->end || *r->at != want) return false;
   r->at++;
   return true;
@@ -51,7 +51,7 @@ static bool take_hex(reader *r, uint32_t *out) {
   return true;
 }
 
-/* \uXXXX, surrogate pairs included, as UTF-8: never longer than the escape. */
+/* Decodes \uXXXX, surrogate pairs included, to UTF-8, which is never longer than the escape. */
 static bool take_unicode(reader *r, char **to) {
   uint32_t c, low;
   if (!take_hex(r, &c) || c == 0 || (c >= 0xdc00 && c < 0xe000)) return false;
@@ -73,10 +73,10 @@ static bool take_unicode(reader *r, char **to) {
   return true;
 }
 
-/* The string stays in the buffer, NUL-terminated. */
-static bool take_string(reader *r, char **out) {
+/* Decodes a string in place and ends it with NUL. */
+static bool take_json_string(reader *r, char **out) {
   static const char plain[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
-  if (!take(r, '"')) return false;
+  if (!take_token(r, '"')) return false;
   char *to = r->at;
   *out = to;
   while (r->at < r->end && *r->at != '"') {
@@ -98,8 +98,8 @@ static bool take_string(reader *r, char **out) {
   return true;
 }
 
-static bool take_number(reader *r, uint64_t *out) {
-  skip_blanks(r);
+static bool take_json_number(reader *r, uint64_t *out) {
+  skip_json_blanks(r);
   uint64_t v = 0;
   if (r->at == r->end || *r->at < '0' || *r->at > '9') return false;
   for (; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++)
@@ -118,52 +118,54 @@ typedef struct {
   int64_t dim[MSCRT_MAX_RANK];
 } entry;
 
-/* Sizes may be zero, but the product of the others must still fit: a reader elsewhere may multiply in another order. */
-static bool take_shape(reader *r, entry *e) {
+/* Reads a shape. Sizes may be zero, but the product of the others must fit: another reader may multiply in another
+ * order. */
+static bool take_json_shape(reader *r, entry *e) {
   e->elems = 1;
   bool empty = false;
-  if (!take(r, '[')) return false;
-  if (take(r, ']')) return true;
+  if (!take_token(r, '[')) return false;
+  if (take_token(r, ']')) return true;
   do {
     uint64_t dim;
-    if (!take_number(r, &dim) || dim > INT64_MAX || e->rank == INT32_MAX) return false;
+    if (!take_json_number(r, &dim) || dim > INT64_MAX || e->rank == INT32_MAX) return false;
     if (e->rank < MSCRT_MAX_RANK) e->dim[e->rank] = (int64_t)dim;
     e->rank++;
     if (dim == 0) empty = true;
     else if (__builtin_mul_overflow(e->elems, dim, &e->elems) || e->elems >> 58) return false;
-  } while (take(r, ','));
+  } while (take_token(r, ','));
   if (empty) e->elems = 0;
-  return take(r, ']');
+  return take_token(r, ']');
 }
 
 static mscrt_status *take_entry(reader *r, entry *e) {
-  if (!take(r, '{')) return bad_header(r, "a tensor is not described by an object");
+  if (!take_token(r, '{')) return bad_header(r, "a tensor is not described by an object");
   bool first = true;
-  while (first || take(r, ',')) {
+  while (first || take_token(r, ',')) {
     char *key;
     first = false;
-    if (!take_string(r, &key) || !take(r, ':')) return bad_header(r, "a key is expected");
+    if (!take_json_string(r, &key) || !take_token(r, ':')) return bad_header(r, "a key is expected");
     if (!strcmp(key, "dtype") && !e->dtype) {
-      if (!take_string(r, &e->dtype)) return bad_header(r, "the element type is not a string");
+      if (!take_json_string(r, &e->dtype)) return bad_header(r, "the element type is not a string");
     } else if (!strcmp(key, "shape") && !e->has_shape) {
-      if (!take_shape(r, e)) return bad_header(r, "the shape is not a list of sizes whose product fits");
+      if (!take_json_shape(r, e)) return bad_header(r, "the shape is not a list of sizes whose product fits");
       e->has_shape = true;
     } else if (!strcmp(key, "data_offsets") && !e->has_offsets) {
-      if (!take(r, '[') || !take_number(r, &e->begin) || !take(r, ',') || !take_number(r, &e->end) || !take(r, ']'))
+      if (!take_token(r, '[') || !take_json_number(r, &e->begin) || !take_token(r, ',') ||
+          !take_json_number(r, &e->end) || !take_token(r, ']'))
         return bad_header(r, "data_offsets is not [begin, end]");
       e->has_offsets = true;
     } else {
       return bad_header(r, "a key is unknown or doubled");
     }
   }
-  if (!take(r, '}')) return bad_header(r, "'}' is expected");
+  if (!take_token(r, '}')) return bad_header(r, "'}' is expected");
   if (!e->dtype || !e->has_shape || !e->has_offsets)
     return bad_header(r, "a tensor lacks dtype, shape or data_offsets");
   return NULL;
 }
 
-/* Element types of the format; those that msc does not have are NUM_DTYPES. */
-static bool dtype_of(const char *text, mscrt_dtype *out_dtype, uint64_t *out_bits) {
+/* The element types of the format; MSCRT_NUM_DTYPES for those that msc does not have. */
+static bool safetensors_dtype(const char *text, mscrt_dtype *out_dtype, uint64_t *out_bits) {
   static const struct { const char *text; uint8_t dtype, bits; } kinds[] = {
     {"F64", MSCRT_F64, 64}, {"F32", MSCRT_F32, 32}, {"F16", MSCRT_F16, 16}, {"BF16", MSCRT_BF16, 16},
     {"I64", MSCRT_I64, 64}, {"I32", MSCRT_I32, 32}, {"I16", MSCRT_I16, 16}, {"I8", MSCRT_I8, 8},
@@ -181,12 +183,12 @@ static bool dtype_of(const char *text, mscrt_dtype *out_dtype, uint64_t *out_bit
   return false;
 }
 
-static mscrt_status *put_entry(const mscrt_blob *b, const entry *e, uint64_t data_at, mscrt_named_array *out) {
+static mscrt_status *set_named_array(const mscrt_blob *b, const entry *e, uint64_t data_at, mscrt_named_array *out) {
   char clean[96], other[32];
   mscrt_clean(e->name, SIZE_MAX, clean, sizeof clean);
   mscrt_dtype dtype;
   uint64_t bits, data_bytes = b->bytes - data_at;
-  if (!dtype_of(e->dtype, &dtype, &bits))
+  if (!safetensors_dtype(e->dtype, &dtype, &bits))
     return mscrt_bad_file(b, "safetensors: tensor '%s': unknown element type '%s'", clean,
                           mscrt_clean(e->dtype, SIZE_MAX, other, sizeof other));
   if (e->begin > e->end || e->end > data_bytes)
@@ -205,24 +207,24 @@ static mscrt_status *put_entry(const mscrt_blob *b, const entry *e, uint64_t dat
 
 /* ---- the whole header ---- */
 
-static int by_place(const void *a, const void *b) {
+static int compare_offsets(const void *a, const void *b) {
   const mscrt_array *x = &((const mscrt_named_array *)a)->array, *y = &((const mscrt_named_array *)b)->array;
   if (x->at != y->at) return x->at < y->at ? -1 : 1;
   return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-static int by_name(const void *a, const void *b) {
+static int compare_tensor_names(const void *a, const void *b) {
   return strcmp(((const mscrt_named_array *)a)->name, ((const mscrt_named_array *)b)->name);
 }
 
-static void sort(mscrt_safetensors *t, int (*compare)(const void *, const void *)) {
+static void sort_tensors(mscrt_safetensors *t, int (*compare)(const void *, const void *)) {
   if (t->num) qsort(t->tensor, t->num, sizeof *t->tensor, compare);
 }
 
 static mscrt_status *check_cover(const mscrt_blob *b, mscrt_safetensors *t, uint64_t data_at) {
   char clean[96];
   uint64_t at = data_at;
-  sort(t, by_place);
+  sort_tensors(t, compare_offsets);
   for (size_t i = 0; i < t->num; i++) {
     const mscrt_named_array *n = &t->tensor[i];
     if (n->array.at != at)
@@ -233,7 +235,7 @@ static mscrt_status *check_cover(const mscrt_blob *b, mscrt_safetensors *t, uint
   }
   if (at != b->bytes)
     return mscrt_bad_file(b, "safetensors: %" PRIu64 " bytes at the end belong to no tensor", b->bytes - at);
-  sort(t, by_name);
+  sort_tensors(t, compare_tensor_names);
   for (size_t i = 1; i < t->num; i++)
     if (!strcmp(t->tensor[i - 1].name, t->tensor[i].name))
       return mscrt_bad_file(b, "safetensors: two tensors are called '%s'",
@@ -243,13 +245,13 @@ static mscrt_status *check_cover(const mscrt_blob *b, mscrt_safetensors *t, uint
 
 static mscrt_status *skip_metadata(reader *r) {
   char *key, *value;
-  if (!take(r, '{')) return bad_header(r, "__metadata__ is not an object");
-  if (take(r, '}')) return NULL;
+  if (!take_token(r, '{')) return bad_header(r, "__metadata__ is not an object");
+  if (take_token(r, '}')) return NULL;
   do {
-    if (!take_string(r, &key) || !take(r, ':') || !take_string(r, &value))
+    if (!take_json_string(r, &key) || !take_token(r, ':') || !take_json_string(r, &value))
       return bad_header(r, "__metadata__ must map strings to strings");
-  } while (take(r, ','));
-  return take(r, '}') ? NULL : bad_header(r, "'}' is expected");
+  } while (take_token(r, ','));
+  return take_token(r, '}') ? NULL : bad_header(r, "'}' is expected");
 }
 
 static mscrt_status *add_tensor(reader *r, char *name, uint64_t data_at, mscrt_safetensors *t, size_t *room) {
@@ -262,17 +264,17 @@ static mscrt_status *add_tensor(reader *r, char *name, uint64_t data_at, mscrt_s
     t->tensor = tensor;
     *room = more;
   }
-  return put_entry(r->blob, &e, data_at, &t->tensor[t->num++]);
+  return set_named_array(r->blob, &e, data_at, &t->tensor[t->num++]);
 }
 
-static mscrt_status *parse_header(reader *r, uint64_t data_at, mscrt_safetensors *t) {
+static mscrt_status *parse_json_header(reader *r, uint64_t data_at, mscrt_safetensors *t) {
   size_t room = 0;
   bool has_metadata = false;
-  if (!take(r, '{')) return bad_header(r, "'{' is expected");
-  if (!take(r, '}')) {
+  if (!take_token(r, '{')) return bad_header(r, "'{' is expected");
+  if (!take_token(r, '}')) {
     do {
       char *name;
-      if (!take_string(r, &name) || !take(r, ':')) return bad_header(r, "a name is expected");
+      if (!take_json_string(r, &name) || !take_token(r, ':')) return bad_header(r, "a name is expected");
       if (strcmp(name, "__metadata__")) {
         MSCRT_CHECK(add_tensor(r, name, data_at, t, &room));
       } else {
@@ -280,10 +282,10 @@ static mscrt_status *parse_header(reader *r, uint64_t data_at, mscrt_safetensors
         has_metadata = true;
         MSCRT_CHECK(skip_metadata(r));
       }
-    } while (take(r, ','));
-    if (!take(r, '}')) return bad_header(r, "'}' is expected");
+    } while (take_token(r, ','));
+    if (!take_token(r, '}')) return bad_header(r, "'}' is expected");
   }
-  skip_blanks(r);
+  skip_json_blanks(r);
   return r->at == r->end ? check_cover(r->blob, t, data_at) : bad_header(r, "something follows the object");
 }
 
@@ -300,7 +302,7 @@ mscrt_status *mscrt_safetensors_parse(const mscrt_blob *b, mscrt_safetensors *ou
     return mscrt_bad_file(b, "truncated: the header claims %" PRIu64 " bytes, %" PRIu64 " follow", bytes, b->bytes - 8);
   MSCRT_CHECK(mscrt_new_array(&t.text, bytes + 1));
   mscrt_status *s = mscrt_blob_read(b, 8, t.text, (size_t)bytes);
-  if (!s) s = parse_header(&(reader){b, t.text, t.text, t.text + bytes}, 8 + bytes, &t);
+  if (!s) s = parse_json_header(&(reader){b, t.text, t.text, t.text + bytes}, 8 + bytes, &t);
   if (s) mscrt_safetensors_free(&t);
   *out_tensors = t;
   return s;
@@ -314,5 +316,5 @@ void mscrt_safetensors_free(mscrt_safetensors *t) {
 
 const mscrt_named_array *mscrt_safetensors_find(const mscrt_safetensors *t, const char *name) {
   mscrt_named_array key = {.name = (char *)(uintptr_t)name};
-  return t->num ? bsearch(&key, t->tensor, t->num, sizeof key, by_name) : NULL;
+  return t->num ? bsearch(&key, t->tensor, t->num, sizeof key, compare_tensor_names) : NULL;
 }

@@ -1,4 +1,5 @@
-/* samples.c: one input's file as samples: which kind it is, whether it fits, and boxes of batches out of it. */
+/* samples.c: the file of one input as samples: finds its format, checks that it fits, and reads boxes of batches
+ * from it. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,8 +21,8 @@ static bool token_dtype(const char *suffix, mscrt_dtype *out_dtype) {
   return false;
 }
 
-/* FILE:SUFFIX, unless a file of the whole name exists.  `path` is the caller's to free. */
-static mscrt_status *split_name(const char *file, char **out_path, const char **out_suffix) {
+/* Splits FILE:SUFFIX, unless a file of the whole name exists. The caller frees `path`. */
+static mscrt_status *split_file_name(const char *file, char **out_path, const char **out_suffix) {
   const char *colon = strrchr(file, ':');
   if (colon == file || access(file, F_OK) == 0) colon = NULL;
   *out_suffix = colon ? colon + 1 : NULL;
@@ -50,8 +51,8 @@ static mscrt_status *read_head(const mscrt_blob *b, uint8_t head[16], size_t *ou
   return mscrt_blob_read(b, 0, head, *out_bytes);
 }
 
-/* What the bytes are, which are not compressed. */
-static mscrt_status *recognise(mscrt_samples *s, const mscrt_wanted *w, const char *suffix) {
+/* Finds the format of bytes that are not compressed. */
+static mscrt_status *recognise_format(mscrt_samples *s, const mscrt_wanted *w, const char *suffix) {
   mscrt_blob *b = &s->blob;
   uint8_t head[16];
   size_t bytes;
@@ -83,9 +84,9 @@ bool mscrt_is_gzip(const uint8_t *head, size_t bytes) {
   return bytes >= 3 && head[0] == 0x1f && head[1] == 0x8b && head[2] == 8;
 }
 
-/* ---- does it fit? ---- */
+/* ---- checks ---- */
 
-/* Shape of one sample of the input. */
+/* Sets the shape of one sample of the input; returns its rank. */
 static int sample_shape(const mscrt_wanted *w, int64_t *out) {
   int rank = 0;
   for (int d = 0; d < w->rank; d++)
@@ -93,17 +94,18 @@ static int sample_shape(const mscrt_wanted *w, int64_t *out) {
   return rank;
 }
 
-static int without_ones(int rank, const int64_t *dim, int64_t *out) {
+static int drop_ones(int rank, const int64_t *dim, int64_t *out) {
   int n = 0;
   for (int d = 0; d < rank; d++)
     if (dim[d] != 1) out[n++] = dim[d];
   return n;
 }
 
-/* Sizes of 1 do not matter; the file's trailing dimensions may be one of the input's. */
+/* True if the shapes fit: sizes of 1 are ignored, and the trailing dimensions of the file may be one dimension of
+ * the input. */
 static bool shapes_fit(int file_rank, const int64_t *file, int rank, const int64_t *want) {
   int64_t f[MSCRT_MAX_RANK], v[MSCRT_MAX_RANK], rest = 1;
-  int nf = without_ones(file_rank, file, f), nv = without_ones(rank, want, v), same = 0;
+  int nf = drop_ones(file_rank, file, f), nv = drop_ones(rank, want, v), same = 0;
   while (same < nf && same < nv && f[same] == v[same]) same++;
   if (same == nf && same == nv) return true;
   for (int d = same; d < nf; d++)
@@ -111,7 +113,7 @@ static bool shapes_fit(int file_rank, const int64_t *file, int rank, const int64
   return same + 1 == nv && same + 1 < nf && v[same] == rest;
 }
 
-/* Tokens are for integer inputs with a batch dimension; the length of a sample. */
+/* Checks that the input takes tokens: it is integer and has a batch dimension. Sets the length of a sample. */
 static mscrt_status *check_window(const mscrt_blob *b, const mscrt_wanted *w, uint64_t *out_window) {
   int64_t shape[MSCRT_MAX_RANK];
   int rank = sample_shape(w, shape);
@@ -153,7 +155,7 @@ static mscrt_status *check_array(const mscrt_samples *s, const mscrt_wanted *w) 
   return NULL;
 }
 
-static mscrt_status *check(mscrt_samples *s, const mscrt_wanted *w) {
+static mscrt_status *check_samples(mscrt_samples *s, const mscrt_wanted *w) {
   if (!mscrt_converts(s->array.dtype, w->dtype))
     return mscrt_bad_file(&s->blob, "%s values do not go into input '%s' of %s", mscrt_dtype_name(s->array.dtype),
                           w->name, mscrt_dtype_name(w->dtype));
@@ -162,9 +164,9 @@ static mscrt_status *check(mscrt_samples *s, const mscrt_wanted *w) {
 
 /* ---- gzip ---- */
 
-#define MAX_INFLATED ((uint64_t)1 << 30) /* of what has no header that says how much it is */
+#define MAX_INFLATED ((uint64_t)1 << 30) /* limit for files without a header that gives the size */
 
-/* How many bytes are in a gzip file that holds what the input wants: known from its header, which is checked first. */
+/* Finds the inflated size of a gzip file that fits the input, from its header, which is checked first. */
 static mscrt_status *inflated_bytes(const mscrt_blob *b, const mscrt_wanted *w, uint64_t *out_bytes) {
   mscrt_samples head = {.blob.fd = -1};
   uint64_t window;
@@ -174,8 +176,8 @@ static mscrt_status *inflated_bytes(const mscrt_blob *b, const mscrt_wanted *w, 
   size_t num = (size_t)head.blob.bytes;
   mscrt_status *s = NULL;
   if (mscrt_is_idx(bytes, num) || mscrt_is_npy(bytes, num)) {
-    s = recognise(&head, w, NULL);
-    if (!s) s = check(&head, w);
+    s = recognise_format(&head, w, NULL);
+    if (!s) s = check_samples(&head, w);
     *out_bytes = head.array.at + head.array.bytes;
   } else if (!mscrt_is_safetensors(bytes, num, UINT64_MAX)) {
     s = check_window(b, w, &window);
@@ -199,12 +201,12 @@ mscrt_status *mscrt_samples_open(const mscrt_wanted *w, const char *file, mscrt_
   char *path = NULL;
   const char *suffix;
   *out_samples = (mscrt_samples){.blob.fd = -1};
-  mscrt_status *s = split_name(file, &path, &suffix);
+  mscrt_status *s = split_file_name(file, &path, &suffix);
   if (!s) s = mscrt_blob_open(path, &out_samples->blob);
   free(path);
   if (!s) s = inflate_samples(&out_samples->blob, w, suffix);
-  if (!s) s = recognise(out_samples, w, suffix);
-  if (!s) s = check(out_samples, w);
+  if (!s) s = recognise_format(out_samples, w, suffix);
+  if (!s) s = check_samples(out_samples, w);
   if (s) mscrt_samples_close(out_samples);
   return s;
 }
@@ -219,15 +221,15 @@ int64_t mscrt_samples_count(const mscrt_samples *s) {
 
 /* How a sample lies in the file and in dst: its dimensions without the batch, as strides in elements. */
 typedef struct {
-  int rank;                               /* dimensions that are walked; the rest is one run */
+  int rank;                               /* number of dimensions walked; the inner ones are one run */
   int64_t begin[MSCRT_MAX_RANK], size[MSCRT_MAX_RANK];
   int64_t from[MSCRT_MAX_RANK], to[MSCRT_MAX_RANK];
-  int64_t run, run_to;                    /* elements of a run, their distance in dst */
+  int64_t run, run_to;                    /* elements of a run, and their distance in dst */
   int64_t batch_to;                       /* distance of samples in dst */
-  int64_t elems;                          /* of a whole sample */
+  int64_t elems;                          /* elements of a whole sample */
 } walk;
 
-static walk walk_of(const mscrt_wanted *w, const msc_box *box, const msc_box *dst_box) {
+static walk plan_walk(const mscrt_wanted *w, const msc_box *box, const msc_box *dst_box) {
   walk k = {.run = 1, .run_to = 1, .batch_to = 1, .elems = 1};
   int64_t to[MSCRT_MAX_RANK] = {0}, whole[MSCRT_MAX_RANK], stride = 1;
   for (int d = w->rank - 1; d >= 0; d--) {
@@ -249,7 +251,7 @@ static walk walk_of(const mscrt_wanted *w, const msc_box *box, const msc_box *ds
   if (k.rank == 0) return k;
   k.run = k.size[k.rank - 1];
   k.run_to = k.to[k.rank - 1];
-  /* The run grows over dimensions that are whole and contiguous on both sides. */
+  /* The run is extended over dimensions that are whole and contiguous on both sides. */
   while (k.rank > 1 && k.size[k.rank - 1] == whole[k.rank - 1] && k.run == k.from[k.rank - 2] &&
          k.to[k.rank - 2] == k.run * k.run_to) {
     k.rank--;
@@ -260,8 +262,9 @@ static walk walk_of(const mscrt_wanted *w, const msc_box *box, const msc_box *ds
   return k;
 }
 
-/* First element of the sample that the box needs, and how many from there to the last. */
-static int64_t span_of(const walk *k, int64_t *out_num) {
+/* Returns the first element of the sample that the box needs; out_num: the number of elements from there to the
+ * last. */
+static int64_t needed_span(const walk *k, int64_t *out_num) {
   int64_t first = k->begin[k->rank], last = first + k->run;
   for (int d = 0; d < k->rank; d++) {
     first += k->begin[d] * k->from[d];
@@ -278,8 +281,8 @@ size_t mscrt_samples_line(const mscrt_samples *s, const mscrt_wanted *w) {
   return (size_t)bytes;
 }
 
-static mscrt_status *put_sample(const mscrt_samples *s, const mscrt_wanted *w, const walk *k, const uint8_t *line,
-                                int64_t first, int64_t number, uint8_t *dst) {
+static mscrt_status *convert_sample(const mscrt_samples *s, const mscrt_wanted *w, const walk *k, const uint8_t *line,
+                                    int64_t first, int64_t number, uint8_t *dst) {
   size_t from_bytes = mscrt_dtype_bytes(s->array.dtype), to_bytes = mscrt_dtype_bytes(w->dtype);
   bool scale = w->role == MSCRT_DATA && s->kind != MSCRT_TOKENS;
   int64_t at[MSCRT_MAX_RANK] = {0};
@@ -304,17 +307,17 @@ static mscrt_status *put_sample(const mscrt_samples *s, const mscrt_wanted *w, c
 mscrt_status *mscrt_samples_read(const mscrt_samples *s, const mscrt_wanted *w, const uint64_t *sample,
                                  const msc_box *box, const msc_box *dst_box, void *line, void *dst) {
   if (msc_box_elems(w->rank, box) == 0) return NULL;
-  walk k = walk_of(w, box, dst_box);
+  walk k = plan_walk(w, box, dst_box);
   size_t bytes = mscrt_dtype_bytes(s->array.dtype);
-  int64_t num = 0, first = span_of(&k, &num), batch = w->batch_dim < 0 ? 1 : box->size[w->batch_dim];
+  int64_t num = 0, first = needed_span(&k, &num), batch = w->batch_dim < 0 ? 1 : box->size[w->batch_dim];
   for (int64_t i = 0; i < batch; i++) {
     uint64_t number = w->batch_dim < 0 ? 0 : sample[box->begin[w->batch_dim] + i];
     uint64_t elem = number * (uint64_t)k.elems + (uint64_t)first + s->next;
     uint64_t at = s->array.at + elem * bytes;
     const uint8_t *data = s->blob.fd < 0 ? s->blob.memory + at : line;
     if (s->blob.fd >= 0) MSCRT_CHECK(mscrt_blob_read(&s->blob, at, line, (size_t)num * bytes));
-    MSCRT_CHECK(put_sample(s, w, &k, data, first, (int64_t)number,
-                           (uint8_t *)dst + (size_t)(i * k.batch_to) * mscrt_dtype_bytes(w->dtype)));
+    MSCRT_CHECK(convert_sample(s, w, &k, data, first, (int64_t)number,
+                               (uint8_t *)dst + (size_t)(i * k.batch_to) * mscrt_dtype_bytes(w->dtype)));
   }
   return NULL;
 }

@@ -1,5 +1,4 @@
-/* check_call.c: may every call of a plan be made?  Its operands lie inside their spaces and are as large
- * as it needs. */
+/* check_call.c: checks every call of a plan: its operands lie inside their spaces and are as large as it needs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +10,7 @@
 static const char *const space_names[MSCRT_NUM_SPACES] = {"persistent", "scratch",    "input",      "constant",
                                                           "tile",       "carried_fb", "carried_fw", "carried_bw"};
 
-/* Scratch of a section may be smaller than the largest section's. */
+/* Checks that a ref lies inside its space. The scratch of a section may be smaller than that of the largest section. */
 static mscrt_status *check_ref(const mscrt_plan *p, plan_section section, plan_ref r, bool tile_allowed) {
   if (r.space >= MSCRT_NUM_SPACES || (r.space == PLAN_SPACE_TILE && !tile_allowed))
     return bad_call("space %d", r.space);
@@ -28,7 +27,7 @@ static mscrt_status *check_ref(const mscrt_plan *p, plan_section section, plan_r
   return NULL;
 }
 
-static mscrt_status *check_starts(const mscrt_plan *p, plan_call c) {
+static mscrt_status *check_dim_starts(const mscrt_plan *p, plan_call c) {
   for (uint32_t i = 0; i < plan_call_starts_num(c); i++) {
     plan_start s = plan_call_starts(c, i);
     uint32_t layout = plan_start_layout(s), rank = plan_start_shape_num(s);
@@ -46,7 +45,7 @@ static mscrt_status *check_starts(const mscrt_plan *p, plan_call c) {
   return NULL;
 }
 
-/* A kernel of the runtime's own touches what its dims say. */
+/* Checks that the buffers of a built-in kernel hold what its dims say it touches. */
 static mscrt_status *check_builtin(plan_call c, plan_kernel k, uint32_t num) {
   uint64_t bytes[8] = {0};
   int64_t dims[8] = {0};
@@ -81,14 +80,14 @@ static mscrt_status *check_kernel_call(const mscrt_plan *p, plan_section section
     if (!num || epilogue || flag.space != PLAN_SPACE_SCRATCH || flag.bytes < 4 || flag.offset % 4 || !flag.written)
       return bad_call("its error flag is not 4 bytes of scratch that it writes");
   }
-  return check_starts(p, c);
+  return check_dim_starts(p, c);
 }
 
-static bool overlap(plan_ref a, plan_ref b) {
+static bool refs_overlap(plan_ref a, plan_ref b) {
   return a.space == b.space && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
-static mscrt_status *check_operand(plan_ref r, uint64_t elems, mscrt_dtype dtype) {
+static mscrt_status *check_operand_ref(plan_ref r, uint64_t elems, mscrt_dtype dtype) {
   uint64_t need = elems * mscrt_dtype_bytes(dtype);
   if (r.bytes < need) return bad_call("%" PRIu64 " bytes where %" PRIu64 " are needed", r.bytes, need);
   return r.offset % mscrt_dtype_bytes(dtype) ? bad_call("its address is not aligned") : NULL;
@@ -112,13 +111,13 @@ static product_operand product_operand_of(const mscrt_matmul *m, uint32_t i) {
   return (product_operand){c, dtype, !m->slope};
 }
 
-/* Results lie in no other operand, but c in what is added to it. */
-static mscrt_status *check_results(const mscrt_matmul *m, plan_call c, uint32_t i) {
+/* Checks that results overlap no other operand, except c the operand that is added to it. */
+static mscrt_status *check_results_apart(const mscrt_matmul *m, plan_call c, uint32_t i) {
   plan_ref r = plan_call_buffers(c, i);
   for (uint32_t k = 2; k < m->num_operands; k++) {
     plan_ref y = plan_call_buffers(c, k);
     bool in_place = k == 2 && i == m->at[MSCRT_AT_ADD] && y.offset == r.offset && y.bytes == r.bytes;
-    if (k != i && product_operand_of(m, k).written && overlap(r, y) && !in_place)
+    if (k != i && product_operand_of(m, k).written && refs_overlap(r, y) && !in_place)
       return bad_call("a result lies in it");
   }
   return NULL;
@@ -135,9 +134,9 @@ static mscrt_status *check_matmul_call(const mscrt_plan *p, plan_section section
     bool in_tile = i == 2 && m->tile_bytes > 0;
     mscrt_status *s = check_ref(p, section, r, in_tile);
     if (!s && in_tile != (r.space == PLAN_SPACE_TILE)) s = bad_call("space %s", space_names[r.space]);
-    if (!s && !in_tile) s = check_operand(r, o.elems, o.dtype);
+    if (!s && !in_tile) s = check_operand_ref(r, o.elems, o.dtype);
     if (!s && r.written != o.written) s = bad_call("only results are written");
-    if (s || (s = check_results(m, c, i))) return mscrt_within(s, "operand %u", i);
+    if (s || (s = check_results_apart(m, c, i))) return mscrt_within(s, "operand %u", i);
   }
   if (has_plan_call_epilogue(c) && p->on_gpu) return bad_call("a product on a GPU has no epilogue");
   if (!has_plan_call_epilogue(c)) return m->tile_bytes ? bad_call("tiles that nobody takes") : NULL;
@@ -149,17 +148,18 @@ static mscrt_status *check_matmul_call(const mscrt_plan *p, plan_section section
     return bad_call("its epilogue has %" PRIu64 " items for %" PRIu64 " elements", plan_call_extent(e), elems);
   for (uint32_t i = 0; i < plan_call_buffers_num(e); i++)
     for (uint32_t j = 0; j < num; j++)
-      if (j != 2 && plan_call_buffers(e, i).written && overlap(plan_call_buffers(e, i), plan_call_buffers(c, j)))
+      if (j != 2 && plan_call_buffers(e, i).written && refs_overlap(plan_call_buffers(e, i), plan_call_buffers(c, j)))
         return bad_call("its epilogue writes to operand %u, which other tiles read", j);
   return mscrt_within(check_kernel_call(p, section, e, true), "epilogue");
 }
 
-/* Heads of one position: their elements from the first to behind the last. */
+/* The elements of the heads at one position, from the first to behind the last. */
 static uint64_t span_of_heads(const mscrt_graph_tensor *t) {
   return (uint64_t)(t->dim[1] - 1) * (uint64_t)t->stride[1] + (uint64_t)(t->dim[3] - 1) * (uint64_t)t->stride[3] + 1;
 }
 
-/* Of an attention: do two results lie beside each other in rows as long, a row for each position? */
+/* True if two results of an attention share rows: they lie side by side in rows of equal length, one row per
+ * position. */
 static bool share_rows(const mscrt_graph *g, plan_call c, uint32_t i, uint32_t k) {
   const mscrt_graph_tensor *a = &g->operand[i], *b = &g->operand[k];
   uint64_t row = (uint64_t)a->stride[2], bytes = mscrt_dtype_bytes(a->dtype);
@@ -171,7 +171,7 @@ static bool share_rows(const mscrt_graph *g, plan_call c, uint32_t i, uint32_t k
   return behind >= span_of_heads(a) && behind + span_of_heads(b) <= row;
 }
 
-/* Results lie in no other operand; what a library reads and writes is aligned. */
+/* Checks a graph call: results overlap no other operand, and every operand is aligned as the library needs. */
 static mscrt_status *check_graph_call(const mscrt_plan *p, plan_section section, plan_call c) {
   enum { ALIGNMENT = 16 };
   if (plan_call_index(c) >= p->num_graphs) return bad_call("graph %u of %u", plan_call_index(c), p->num_graphs);
@@ -181,11 +181,11 @@ static mscrt_status *check_graph_call(const mscrt_plan *p, plan_section section,
   for (uint32_t i = 0; i < num; i++) {
     plan_ref r = plan_call_buffers(c, i);
     mscrt_status *s = check_ref(p, section, r, false);
-    if (!s) s = check_operand(r, mscrt_graph_span(&g->operand[i]), g->operand[i].dtype);
+    if (!s) s = check_operand_ref(r, mscrt_graph_span(&g->operand[i]), g->operand[i].dtype);
     if (!s && r.offset % ALIGNMENT) s = bad_call("its address is not aligned");
     if (!s && r.written != (i >= first_result)) s = bad_call("only results are written");
     for (uint32_t k = first_result; k < num && !s; k++)
-      if (k != i && overlap(r, plan_call_buffers(c, k)) && !(i >= first_result && share_rows(g, c, i, k)))
+      if (k != i && refs_overlap(r, plan_call_buffers(c, k)) && !(i >= first_result && share_rows(g, c, i, k)))
         s = bad_call("a result lies in it");
     if (s) return mscrt_within(s, "operand %u", i);
   }
@@ -209,29 +209,29 @@ static uint64_t destination_elems(const mscrt_collective *c) {
   return elems;
 }
 
-/* Value i of a collective. */
-static mscrt_status *check_value(const mscrt_plan *p, plan_section section, plan_call c, uint32_t i) {
+/* Checks value i of a collective. */
+static mscrt_status *check_collective_value(const mscrt_plan *p, plan_section section, plan_call c, uint32_t i) {
   const mscrt_collective *k = &p->collective[plan_call_index(c)];
   if (k->num_members) k = &p->collective[k->members[i]];
   plan_ref src = plan_call_buffers(c, 2 * i), dst = plan_call_buffers(c, 2 * i + 1);
   MSCRT_CHECK(mscrt_within(check_ref(p, section, src, false), "source"));
   MSCRT_CHECK(mscrt_within(check_ref(p, section, dst, false), "destination"));
-  MSCRT_CHECK(mscrt_within(check_operand(src, source_elems(k), k->dtype), "source"));
-  MSCRT_CHECK(mscrt_within(check_operand(dst, destination_elems(k), k->dtype), "destination"));
+  MSCRT_CHECK(mscrt_within(check_operand_ref(src, source_elems(k), k->dtype), "source"));
+  MSCRT_CHECK(mscrt_within(check_operand_ref(dst, destination_elems(k), k->dtype), "destination"));
   if (src.space == PLAN_SPACE_CONSTANT || !dst.written || src.written)
     return bad_call("its source is a constant, or not only its destination is written");
   bool in_place = src.space == dst.space && src.offset == dst.offset && k->verb == MSCRT_ALL_REDUCE;
-  return overlap(src, dst) && !in_place ? bad_call("source and destination overlap") : NULL;
+  return refs_overlap(src, dst) && !in_place ? bad_call("source and destination overlap") : NULL;
 }
 
-static int by_place(const void *a, const void *b) {
+static int compare_refs(const void *a, const void *b) {
   const plan_ref *x = a, *y = b;
   if (x->space != y->space) return x->space < y->space ? -1 : 1;
   return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* What one value is made of or becomes is not where another is made. */
-static mscrt_status *check_apart(plan_call c) {
+/* Checks that no value of a collective is written where another is read or written. */
+static mscrt_status *check_values_apart(plan_call c) {
   uint32_t num = 0;
   plan_ref *r;
   mscrt_status *s = NULL;
@@ -240,9 +240,10 @@ static mscrt_status *check_apart(plan_call c) {
   for (uint32_t i = 0; i < plan_call_buffers_num(c); i += 2) {
     plan_ref src = plan_call_buffers(c, i), dst = plan_call_buffers(c, i + 1);
     if (dst.bytes) r[num++] = dst;
-    if (src.bytes && (src.space != dst.space || src.offset != dst.offset)) r[num++] = src; /* else in place */
+    /* equal: the value is reduced in place */
+    if (src.bytes && (src.space != dst.space || src.offset != dst.offset)) r[num++] = src;
   }
-  qsort(r, num, sizeof *r, by_place);
+  qsort(r, num, sizeof *r, compare_refs);
   for (uint64_t i = 0, end = 0, written = 0; i < num && !s; i++) {
     if (i == 0 || r[i].space != r[i - 1].space) end = written = 0;
     if (r[i].offset < (r[i].written ? end : written)) s = bad_call("its values overlap");
@@ -261,10 +262,10 @@ static mscrt_status *check_collective_call(const mscrt_plan *p, plan_section sec
   if (plan_call_buffers_num(c) / 2 != num || plan_call_buffers_num(c) % 2)
     return bad_call("%u buffers", plan_call_buffers_num(c));
   for (uint32_t i = 0; i < num; i++) {
-    mscrt_status *s = check_value(p, section, c, i);
+    mscrt_status *s = check_collective_value(p, section, c, i);
     if (s) return num > 1 ? mscrt_within(s, "value %u", i) : s;
   }
-  return check_apart(c);
+  return check_values_apart(c);
 }
 
 static mscrt_status *check_message_call(const mscrt_plan *p, plan_section section, plan_call c) {

@@ -1,13 +1,13 @@
-/* check_graph.c: is what a plan says that a GPU's library computes as a graph possible?  Sizes that belong together are
- * the same, so that only addresses remain to be checked of a call. */
+/* check_graph.c: checks what a plan says about graphs, which a GPU's library computes whole: sizes that belong
+ * together are equal, so that of a call only addresses remain to be checked. */
 #include "runtime/plan/plan.h"
 
 #define bad_graph(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
-#define MAX_ELEMS ((uint64_t)1 << 43) /* that an operand spans */
-#define MAX_STEP 4096                 /* of a window: steps, dilations, padding */
-#define MAX_ENGINE (64 << 20)         /* bytes of an engine's text */
+#define MAX_ELEMS ((uint64_t)1 << 43) /* most elements that an operand spans */
+#define MAX_STEP 4096                 /* limit of steps, dilations and padding of a window */
+#define MAX_ENGINE (64 << 20)         /* limit of the bytes of an engine */
 
-/* By kind: a letter per dimension of each operand; equal letters are equal sizes, of capital ones or 1. */
+/* By kind: a letter per dimension of each operand; equal letters are equal sizes; a capital letter may also be 1. */
 static const struct {
   const char *operand[MSCRT_GRAPH_OPERANDS];
   uint8_t num, results;
@@ -68,7 +68,7 @@ static mscrt_status *check_sizes(const mscrt_graph *g, int64_t size[128]) {
   return NULL;
 }
 
-static mscrt_status *check_windows(plan_graph t, mscrt_graph *g, const int64_t size[128]) {
+static mscrt_status *check_conv_windows(plan_graph t, mscrt_graph *g, const int64_t size[128]) {
   const int64_t x[2] = {size['h'], size['w']}, kernel[2] = {size['k'], size['l']}, y[2] = {size['y'], size['x']};
   if (plan_graph_step_num(t) != 2 || plan_graph_dilation_num(t) != 2 || plan_graph_padding_num(t) != 2)
     return bad_graph("windows of two dimensions have two steps, dilations and paddings");
@@ -87,7 +87,7 @@ static mscrt_status *check_windows(plan_graph t, mscrt_graph *g, const int64_t s
              : NULL;
 }
 
-/* What is in it is for the library, as the code in a cubin is for the driver. */
+/* Reads the engine of a graph. Its content is for the library, as the code in a cubin is for the driver. */
 static mscrt_status *read_engine(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
   g->engine = plan_graph_engine(t);
   if (!g->engine) return NULL;
@@ -121,7 +121,7 @@ static mscrt_status *check_graph(const mscrt_plan *p, plan_graph t, mscrt_graph 
   MSCRT_CHECK(read_engine(p, t, g));
   if (g->bytes > plan_plan_workspace_bytes(p->root))
     return bad_graph("%" PRIu64 " bytes of a workspace of %" PRIu64, g->bytes, plan_plan_workspace_bytes(p->root));
-  if (!mscrt_is_attention(g)) return check_windows(t, g, size);
+  if (!mscrt_is_attention(g)) return check_conv_windows(t, g, size);
   return size['h'] % size['g'] ? bad_graph("%" PRId64 " heads share %" PRId64, size['h'], size['g']) : NULL;
 }
 

@@ -1,5 +1,5 @@
-/* check_plan.c: is what a plan says about mesh, layouts, kernels, matmuls, collectives and variables possible?  The
- * structure of the file was checked before; here nothing that it says is believed. */
+/* check_plan.c: checks what a plan says about mesh, layouts, kernels, products, collectives and variables. The
+ * structure of the file was checked before; here no number in it is trusted. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,12 +7,12 @@
 #include "runtime/builtin.h"
 #include "runtime/plan/plan.h"
 
-#define MAX_BYTES ((uint64_t)1 << 46) /* of a space: sums of offsets cannot overflow */
+#define MAX_BYTES ((uint64_t)1 << 46) /* limit of a space: sums of offsets cannot overflow */
 #define MAX_RANKS 65536
 
 #define bad_plan(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
 
-static mscrt_status *read_shape(uint32_t num, const uint64_t *v, int *out_rank, int64_t *out_shape) {
+static mscrt_status *read_plan_shape(uint32_t num, const uint64_t *v, int *out_rank, int64_t *out_shape) {
   uint64_t bytes;
   if (num > MSCRT_MAX_RANK) return bad_plan("%u dimensions, at most %d are possible", num, MSCRT_MAX_RANK);
   for (uint32_t d = 0; d < num; d++) {
@@ -26,7 +26,7 @@ static mscrt_status *read_shape(uint32_t num, const uint64_t *v, int *out_rank, 
 
 /* ---- mesh and layouts ---- */
 
-static mscrt_status *check_mesh(mscrt_plan *p) {
+static mscrt_status *check_plan_mesh(mscrt_plan *p) {
   uint32_t num = plan_plan_mesh_num(p->root);
   if (num > MSC_BOX_AXES) return bad_plan("the mesh has %u axes, at most %d are possible", num, MSC_BOX_AXES);
   p->mesh.num_axes = (int)num;
@@ -41,7 +41,7 @@ static mscrt_status *check_mesh(mscrt_plan *p) {
 _Static_assert(sizeof(plan_sub_axis) == sizeof(msc_digit) && offsetof(plan_sub_axis, size) == offsetof(msc_digit, size),
                "one struct, two names");
 
-/* Points at the borders of each dimension that has some; exactly as many must be there. */
+/* Finds the borders of the parts of each dimension that has some; there must be exactly as many as parts need. */
 static mscrt_status *check_splits(mscrt_plan *p, plan_layout l, uint32_t i) {
   const uint32_t given = plan_layout_split_num(l), mask = plan_layout_split_dims(l);
   msc_box_layout *layout = &p->layout[i];
@@ -79,8 +79,8 @@ static mscrt_status *check_layouts(mscrt_plan *p) {
 
 static bool is_partial(const msc_box_layout *l) { return l->num > l->first[l->rank]; }
 
-static mscrt_status *layout_at(const mscrt_plan *p, uint32_t index, int rank, const int64_t *shape,
-                               const msc_box_layout **out_layout) {
+static mscrt_status *find_layout_of(const mscrt_plan *p, uint32_t index, int rank, const int64_t *shape,
+                                    const msc_box_layout **out_layout) {
   if (index >= p->num_layouts) return bad_plan("layout %u of %u", index, p->num_layouts);
   if (p->layout[index].rank != rank) return bad_plan("a layout of %d dimensions for %d", p->layout[index].rank, rank);
   if (!msc_box_shape_ok(&p->layout[index], shape)) return bad_plan("a layout whose parts do not add up to the shape");
@@ -117,7 +117,7 @@ static mscrt_status *check_images(const mscrt_plan *p) {
     bool text = plan_image_kind(m) == PLAN_IMAGE_KIND_PTX;
     if (plan_image_kind(m) > PLAN_IMAGE_KIND_CUBIN || plan_image_arch(m) < 10 || plan_image_arch(m) > 1000)
       return bad_plan("image %u is of kind %d for architecture %u", i, plan_image_kind(m), plan_image_arch(m));
-    /* 64: an ELF header, which says how long it is */
+    /* 64: an ELF header, which contains its length */
     if (bytes < 64 || (text && plan_image_code_data(m)[bytes - 1])) return bad_plan("image %u has no end", i);
   }
   return NULL;
@@ -131,7 +131,7 @@ static mscrt_status *check_gpu_kernel(plan_kernel k) {
                                          : bad_plan("kernel %s has blocks of %u threads", plan_kernel_name(k), threads);
 }
 
-static mscrt_status *check_kernels(const mscrt_plan *p) {
+static mscrt_status *check_plan_kernels(const mscrt_plan *p) {
   uint64_t text = plan_plan_code_text(p->root), code = plan_plan_code_num(p->root);
   if (p->on_gpu) MSCRT_CHECK(check_images(p));
   if (text > code) return bad_plan("%" PRIu64 " bytes of text in %" PRIu64 " bytes of code", text, code);
@@ -151,7 +151,7 @@ static mscrt_status *check_kernels(const mscrt_plan *p) {
   return NULL;
 }
 
-/* rows * columns * batch fits, so that offsets inside an operand do. */
+/* True if rows * columns * batch fits, so that offsets inside an operand do too. */
 static bool product_fits(uint64_t a, uint64_t b, uint64_t c) {
   uint64_t v;
   return a && b && c && !__builtin_mul_overflow(a, b, &v) && !__builtin_mul_overflow(v, c, &v) && v <= MAX_BYTES;
@@ -167,8 +167,8 @@ static bool takes(const mscrt_plan *p, uint32_t kernel, uint32_t buffers, uint32
   return plan_kernel_num_buffers(k) == buffers && plan_kernel_num_dims(k) == dims && plan_kernel_num_scalars(k) == 0;
 }
 
-/* Numbers of elements fit: those of the operands do, and a panel's width is small. */
-static mscrt_status *check_product(const mscrt_plan *p, const mscrt_matmul *m) {
+/* Checks the kernels of a product. Numbers of elements fit, since those of the operands do and a panel is narrow. */
+static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matmul *m) {
   int64_t operand_bytes = (int64_t)mscrt_dtype_bytes(m->dtype);
   uint64_t bytes = (uint64_t)msc_product_bytes(operand_bytes);
   if ((operand_bytes < 4) != m->wide)
@@ -188,8 +188,8 @@ static mscrt_status *check_product(const mscrt_plan *p, const mscrt_matmul *m) {
   return NULL;
 }
 
-/* What a GPU's library can do to a product. */
-static mscrt_status *check_function(const mscrt_plan *p, const mscrt_matmul *m) {
+/* Checks what a product does besides multiplying: only what one call of a GPU's library can do. */
+static mscrt_status *check_product_function(const mscrt_plan *p, const mscrt_matmul *m) {
   bool sum = m->sum_a || m->sum_b, function = m->relu || m->gelu;
   bool more_than_wide = m->gelu || m->slope || m->add || m->after_first || m->aux || sum;
   if (!m->wide && !more_than_wide) return NULL;
@@ -261,7 +261,7 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
                         .sum_a = plan_matmul_sum_a(t),
                         .sum_b = plan_matmul_sum_b(t)};
   number_operands(out);
-  MSCRT_CHECK(check_function(p, out));
+  MSCRT_CHECK(check_product_function(p, out));
   out->tiles_m = (int64_t)((m + tile_m - 1) / tile_m);
   out->tiles_n = (int64_t)((n + tile_n - 1) / tile_n);
   if (!product_fits(batch, (uint64_t)out->tiles_m, (uint64_t)out->tiles_n) ||
@@ -270,7 +270,7 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
   if (out->tile_bytes &&
       (out->tile_bytes < tile_m * tile_n * mscrt_dtype_bytes(mscrt_result_dtype(out)) || out->tile_bytes > (64 << 20)))
     return bad_plan("%" PRIu64 " bytes for a tile of %" PRIu64 " x %" PRIu64, out->tile_bytes, tile_m, tile_n);
-  if (!library) MSCRT_CHECK(check_product(p, out));
+  if (!library) MSCRT_CHECK(check_product_kernels(p, out));
   if (out->tile_bytes > p->space_bytes[PLAN_SPACE_TILE]) p->space_bytes[PLAN_SPACE_TILE] = out->tile_bytes;
   return NULL;
 }
@@ -286,7 +286,7 @@ static mscrt_status *check_matmuls(mscrt_plan *p) {
 
 /* ---- collectives ---- */
 
-/* Digits of the mesh, none twice. */
+/* Checks the digits of a group: digits of the mesh, none twice. */
 static mscrt_status *check_axes(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
   uint8_t first[1] = {0};
   uint32_t num = plan_collective_axes_num(t);
@@ -297,8 +297,8 @@ static mscrt_status *check_axes(const mscrt_plan *p, plan_collective t, mscrt_co
   return NULL;
 }
 
-/* The group of broadcast and pairs. */
-static mscrt_status *check_group(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
+/* Checks the group of broadcast and pairs. */
+static mscrt_status *check_collective_group(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
   MSCRT_CHECK(check_axes(p, t, c));
   uint64_t members = (uint64_t)msc_group_size(c->num_axes, c->axes);
   c->root = plan_collective_root(t);
@@ -319,24 +319,24 @@ static mscrt_status *check_group(const mscrt_plan *p, plan_collective t, mscrt_c
   return s;
 }
 
-static void *no_memory(void *user, size_t bytes) {
+static void *allocate_nothing(void *user, size_t bytes) {
   (void)user, (void)bytes;
   return NULL;
 }
 
 static mscrt_status *check_layout_change(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
-  MSCRT_CHECK(layout_at(p, plan_collective_from(t), c->rank, c->shape, &c->from));
-  MSCRT_CHECK(layout_at(p, plan_collective_to(t), c->rank, c->shape, &c->to));
+  MSCRT_CHECK(find_layout_of(p, plan_collective_from(t), c->rank, c->shape, &c->from));
+  MSCRT_CHECK(find_layout_of(p, plan_collective_to(t), c->rank, c->shape, &c->to));
   MSCRT_CHECK(check_axes(p, t, c));
   msc_pull pull;
-  if (msc_pull_of(&p->mesh, c->from, c->to, c->shape, 0, no_memory, NULL, &pull) == MSC_PULL_NO_DIGITS)
+  if (msc_pull_of(&p->mesh, c->from, c->to, c->shape, 0, allocate_nothing, NULL, &pull) == MSC_PULL_NO_DIGITS)
     return bad_plan("its layouts cut an axis at places that have no common refinement");
   return NULL;
 }
 
-/* Every rank has neighbours with as many rows as it takes of them. */
-static mscrt_status *check_halo(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
-  MSCRT_CHECK(layout_at(p, plan_collective_from(t), c->rank, c->shape, &c->from));
+/* Checks a halo: every part has as many rows as its neighbours take from it. */
+static mscrt_status *check_halo_exchange(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
+  MSCRT_CHECK(find_layout_of(p, plan_collective_from(t), c->rank, c->shape, &c->from));
   c->to = c->from;
   if (plan_collective_to(t) != plan_collective_from(t)) return bad_plan("a halo changes its layout");
   if (plan_collective_halo_dim(t) >= (uint32_t)c->rank)
@@ -353,9 +353,10 @@ static mscrt_status *check_halo(const mscrt_plan *p, plan_collective t, mscrt_co
   return mscrt_shape_bytes(c->rank, wide, mscrt_dtype_bytes(c->dtype), &bytes) ? NULL : bad_plan("a halo is too large");
 }
 
-/* Several at once: entries before this one, alike, none of which stands for several itself.  That the same ranks meet
- * for all is seen when the groups are made. */
-static mscrt_status *check_members(const mscrt_plan *p, plan_collective t, uint32_t number, mscrt_collective *c) {
+/* Checks a collective of several values: its members are earlier entries of the same kind, none of them of several
+ * values. That the same ranks meet for all is checked when groups are made. */
+static mscrt_status *check_bucket_members(const mscrt_plan *p, plan_collective t, uint32_t number,
+                                          mscrt_collective *c) {
   c->num_members = plan_collective_members_num(t);
   c->members = plan_collective_members_data(t);
   if (c->verb != MSCRT_ALL_REDUCE && c->verb != MSCRT_ALL_GATHER && c->verb != MSCRT_REDUCE_SCATTER)
@@ -377,10 +378,11 @@ static mscrt_status *check_collective(const mscrt_plan *p, plan_collective t, ui
   *c = (mscrt_collective){.verb = (mscrt_verb)plan_collective_verb(t),
                           .dtype = (mscrt_dtype)plan_collective_dtype(t),
                           .reduction = (mscrt_reduction)plan_collective_reduction(t)};
-  if (plan_collective_members_num(t)) return check_members(p, t, number, c);
-  MSCRT_CHECK(read_shape(plan_collective_shape_num(t), plan_collective_shape_data(t), &c->rank, c->shape));
-  if (c->verb == MSCRT_HALO) return check_halo(p, t, c);
-  return c->verb == MSCRT_BROADCAST || c->verb == MSCRT_PAIRS ? check_group(p, t, c) : check_layout_change(p, t, c);
+  if (plan_collective_members_num(t)) return check_bucket_members(p, t, number, c);
+  MSCRT_CHECK(read_plan_shape(plan_collective_shape_num(t), plan_collective_shape_data(t), &c->rank, c->shape));
+  if (c->verb == MSCRT_HALO) return check_halo_exchange(p, t, c);
+  return c->verb == MSCRT_BROADCAST || c->verb == MSCRT_PAIRS ? check_collective_group(p, t, c)
+                                                              : check_layout_change(p, t, c);
 }
 
 static mscrt_status *check_collectives(mscrt_plan *p) {
@@ -398,7 +400,7 @@ static mscrt_status *check_variable(const mscrt_plan *p, mscrt_variable *v, uint
                                     bool local) {
   if (dtype >= MSCRT_NUM_DTYPES) return bad_plan("element type %d", dtype);
   v->dtype = (mscrt_dtype)dtype;
-  if (!local) MSCRT_CHECK(layout_at(p, layout, v->rank, v->shape, &v->layout));
+  if (!local) MSCRT_CHECK(find_layout_of(p, layout, v->rank, v->shape, &v->layout));
   if (v->layout && is_partial(v->layout)) return bad_plan("it is a partial result");
   if (v->ref.space >= PLAN_SPACE_TILE) return bad_plan("space %d", v->ref.space);
   if (v->stage >= p->num_stages) return bad_plan("stage %u of %u", v->stage, p->num_stages);
@@ -410,7 +412,7 @@ static mscrt_status *check_variable(const mscrt_plan *p, mscrt_variable *v, uint
   return NULL;
 }
 
-static int by_name(const void *a, const void *b) {
+static int compare_variables(const void *a, const void *b) {
   const mscrt_variable *x = *(const mscrt_variable *const *)a, *y = *(const mscrt_variable *const *)b;
   int order = strcmp(x->name, y->name);
   if (!order) order = (x->program > y->program) - (x->program < y->program);
@@ -422,9 +424,9 @@ static mscrt_status *check_names(uint32_t num, const mscrt_variable *v, const ch
   mscrt_status *s = NULL;
   MSCRT_CHECK(mscrt_new_array(&sorted, num));
   for (uint32_t i = 0; i < num; i++) sorted[i] = &v[i];
-  qsort(sorted, num, sizeof *sorted, by_name);
+  qsort(sorted, num, sizeof *sorted, compare_variables);
   for (uint32_t i = 1; i < num && !s; i++)
-    if (!by_name(&sorted[i - 1], &sorted[i])) s = bad_plan("two %ss are called '%s'", what, sorted[i]->name);
+    if (!compare_variables(&sorted[i - 1], &sorted[i])) s = bad_plan("two %ss are called '%s'", what, sorted[i]->name);
   free(sorted);
   return s;
 }
@@ -435,15 +437,15 @@ static mscrt_status *check_model_shape(mscrt_variable *v, plan_parameter t) {
   memcpy(v->model_shape, v->shape, sizeof v->shape);
   if (!plan_parameter_model_shape_num(t)) return NULL;
   memset(v->model_shape, 0, sizeof v->model_shape);
-  MSCRT_CHECK(read_shape(plan_parameter_model_shape_num(t), plan_parameter_model_shape_data(t), &v->model_rank,
-                         v->model_shape));
+  MSCRT_CHECK(read_plan_shape(plan_parameter_model_shape_num(t), plan_parameter_model_shape_data(t), &v->model_rank,
+                              v->model_shape));
   mscrt_shape_bytes(v->rank, v->shape, 1, &own);
   if (!mscrt_shape_bytes(v->model_rank, v->model_shape, 1, &models) || own != models)
     return bad_plan("the model's shape has other elements");
   return NULL;
 }
 
-static mscrt_status *check_parameters(mscrt_plan *p) {
+static mscrt_status *check_plan_parameters(mscrt_plan *p) {
   MSCRT_CHECK(mscrt_new_array(&p->parameter, p->num_parameters));
   for (uint32_t i = 0; i < p->num_parameters; i++) {
     plan_parameter t = plan_plan_parameters(p->root, i);
@@ -454,7 +456,7 @@ static mscrt_status *check_parameters(mscrt_plan *p) {
                           .ref = plan_parameter_ref(t),
                           .stage = plan_parameter_stage(t),
                           .copy = plan_parameter_copy(t)};
-    mscrt_status *s = read_shape(plan_parameter_shape_num(t), plan_parameter_shape_data(t), &v->rank, v->shape);
+    mscrt_status *s = read_plan_shape(plan_parameter_shape_num(t), plan_parameter_shape_data(t), &v->rank, v->shape);
     if (!s) s = check_variable(p, v, plan_parameter_dtype(t), plan_parameter_layout(t), false);
     if (!s) s = check_model_shape(v, t);
     if (!s && v->ref.space != PLAN_SPACE_PERSISTENT) s = bad_plan("it is not in the persistent space");
@@ -465,7 +467,7 @@ static mscrt_status *check_parameters(mscrt_plan *p) {
   return check_names(p->num_parameters, p->parameter, "parameter");
 }
 
-static mscrt_status *check_batch(const mscrt_plan *p, const mscrt_variable *v) {
+static mscrt_status *check_input_batch(const mscrt_plan *p, const mscrt_variable *v) {
   if (v->batch_dim < -1 || v->batch_dim >= v->rank) return bad_plan("batch dimension %d of %d", v->batch_dim, v->rank);
   if (v->batch_dim < 0) return NULL;
   if (v->shape[v->batch_dim] < 1) return bad_plan("an empty batch");
@@ -477,7 +479,7 @@ static mscrt_status *check_batch(const mscrt_plan *p, const mscrt_variable *v) {
   return NULL;
 }
 
-static mscrt_status *check_inputs(mscrt_plan *p) {
+static mscrt_status *check_plan_inputs(mscrt_plan *p) {
   MSCRT_CHECK(mscrt_new_array(&p->input, p->num_inputs));
   for (uint32_t i = 0; i < p->num_inputs; i++) {
     plan_input t = plan_plan_inputs(p->root, i);
@@ -486,18 +488,18 @@ static mscrt_status *check_inputs(mscrt_plan *p) {
                           .ref = plan_input_ref(t),
                           .batch_dim = plan_input_batch_dim(t),
                           .whole = plan_input_whole(t)};
-    mscrt_status *s = read_shape(plan_input_shape_num(t), plan_input_shape_data(t), &v->rank, v->shape);
+    mscrt_status *s = read_plan_shape(plan_input_shape_num(t), plan_input_shape_data(t), &v->rank, v->shape);
     if (!s) s = check_variable(p, v, plan_input_dtype(t), plan_input_layout(t), v->whole);
     if (!s && v->ref.space != PLAN_SPACE_INPUT) s = bad_plan("it is not in the input space");
     if (!s && plan_input_role(t) > MSCRT_MASK) s = bad_plan("role %d", plan_input_role(t));
     v->role = (mscrt_role)plan_input_role(t);
-    if (!s) s = check_batch(p, v);
+    if (!s) s = check_input_batch(p, v);
     if (s) return mscrt_within(s, "input '%s'", v->name);
   }
   return check_names(p->num_inputs, p->input, "input");
 }
 
-static mscrt_status *check_outputs(mscrt_plan *p) {
+static mscrt_status *check_plan_outputs(mscrt_plan *p) {
   MSCRT_CHECK(mscrt_new_array(&p->output, p->num_outputs));
   for (uint32_t i = 0; i < p->num_outputs; i++) {
     plan_output t = plan_plan_outputs(p->root, i);
@@ -507,7 +509,7 @@ static mscrt_status *check_outputs(mscrt_plan *p) {
                           .program = plan_output_program(t),
                           .stage = plan_output_stage(t),
                           .loss = plan_output_loss(t)};
-    mscrt_status *s = read_shape(plan_output_shape_num(t), plan_output_shape_data(t), &v->rank, v->shape);
+    mscrt_status *s = read_plan_shape(plan_output_shape_num(t), plan_output_shape_data(t), &v->rank, v->shape);
     if (!s) s = check_variable(p, v, plan_output_dtype(t), plan_output_layout(t), false);
     if (!s && v->program >= p->num_programs) s = bad_plan("program %u of %u", v->program, p->num_programs);
     uint64_t bytes = 0;
@@ -546,19 +548,19 @@ mscrt_status *mscrt_check_plan(mscrt_plan *p) {
   p->num_outputs = plan_plan_outputs_num(p->root);
   if (p->num_sections > UINT16_MAX) return bad_plan("%u sections", p->num_sections);
   MSCRT_CHECK(check_header(p));
-  MSCRT_CHECK(check_mesh(p));
+  MSCRT_CHECK(check_plan_mesh(p));
   MSCRT_CHECK(check_layouts(p));
   MSCRT_CHECK(mscrt_check_stages(p));
   MSCRT_CHECK(mscrt_check_programs(p));
   MSCRT_CHECK(mscrt_check_messages(p));
   MSCRT_CHECK(check_spaces(p));
-  MSCRT_CHECK(check_kernels(p));
+  MSCRT_CHECK(check_plan_kernels(p));
   MSCRT_CHECK(check_matmuls(p));
   MSCRT_CHECK(mscrt_check_graphs(p));
   MSCRT_CHECK(check_collectives(p));
-  MSCRT_CHECK(check_parameters(p));
-  MSCRT_CHECK(check_inputs(p));
-  MSCRT_CHECK(check_outputs(p));
+  MSCRT_CHECK(check_plan_parameters(p));
+  MSCRT_CHECK(check_plan_inputs(p));
+  MSCRT_CHECK(check_plan_outputs(p));
   MSCRT_CHECK(mscrt_check_calls(p));
   return mscrt_check_deadlock(p);
 }

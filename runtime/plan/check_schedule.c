@@ -1,8 +1,8 @@
-/* check_schedule.c: stages and programs of a plan: can every entry run, and can all of them together?
+/* check_schedule.c: checks the stages and programs of a plan: every entry can run, and all of them together can end.
  *
  * The proof against deadlock is an execution without data: stages take turns, each goes on until it would wait for a
- * message or for room in a mailbox.  Messages arrive in order, so whether all come to the end does not depend on
- * who runs when. */
+ * message or for room in a mailbox. Messages arrive in order, so whether all stages come to the end does not depend on
+ * the order of turns. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 /* ---- stages ---- */
 
-static mscrt_status *check_stage(plan_stage t, mscrt_stage *s) {
+static mscrt_status *check_plan_stage(plan_stage t, mscrt_stage *s) {
   s->bytes[PLAN_SPACE_PERSISTENT] = plan_stage_persistent_bytes(t);
   s->micro = (uint64_t)plan_stage_micro(t);
   if (plan_stage_carried_stride_num(t) > MSCRT_NUM_CARRIED ||
@@ -50,7 +50,7 @@ mscrt_status *mscrt_check_stages(mscrt_plan *p) {
     p->stage[0] =
         (mscrt_stage){.bytes[PLAN_SPACE_PERSISTENT] = plan_plan_persistent_bytes(p->root), .micro = UINT64_MAX};
   for (uint32_t i = 0; i < given; i++) {
-    mscrt_status *s = check_stage(plan_plan_stages(p->root, i), &p->stage[i]);
+    mscrt_status *s = check_plan_stage(plan_plan_stages(p->root, i), &p->stage[i]);
     if (s) return mscrt_within(s, "stage %u", i);
   }
   for (uint32_t i = 0; i < p->num_sections; i++) {
@@ -92,8 +92,8 @@ static mscrt_status *check_lane(const mscrt_plan *p, uint32_t program, uint32_t 
   return NULL;
 }
 
-/* A plan without programs: each section is one. */
-static mscrt_status *make_programs(mscrt_plan *p) {
+/* Makes each section a program, for a plan without programs. */
+static mscrt_status *make_programs_of_sections(mscrt_plan *p) {
   p->num_programs = p->num_sections;
   if (p->num_stages > 1) return bad_plan("several stages and no programs");
   MSCRT_CHECK(mscrt_new_array(&p->only, p->num_sections + 1));
@@ -103,7 +103,7 @@ static mscrt_status *make_programs(mscrt_plan *p) {
 
 mscrt_status *mscrt_check_programs(mscrt_plan *p) {
   p->num_programs = plan_plan_programs_num(p->root);
-  if (!p->num_programs) return make_programs(p);
+  if (!p->num_programs) return make_programs_of_sections(p);
   if (p->num_programs > 64) return bad_plan("%u programs", p->num_programs);
   for (uint32_t i = 0; i < p->num_programs; i++) {
     plan_program g = plan_plan_programs(p->root, i);
@@ -142,17 +142,17 @@ typedef struct {
   bool receives;
 } message_step;
 
-/* One stage on its way through a program. */
+/* The progress of one stage in a program. */
 typedef struct {
   const plan_entry *entry;
-  uint32_t num, at, step; /* entries; the one it is at; steps of its section done */
+  uint32_t num, at, step; /* number of entries; the current one; finished steps of its section */
 } walker;
 
 typedef struct {
   const mscrt_plan *p;
   uint32_t *first;
   message_step *step;
-  uint32_t *under_way; /* per message */
+  uint32_t *under_way; /* by message: how many are under way */
   walker *stage;
 } dry_run;
 
@@ -177,8 +177,8 @@ static mscrt_status *list_steps(dry_run *d) {
   return NULL;
 }
 
-/* Runs until it would wait; true when it went on at all. */
-static bool go_on(dry_run *d, walker *w) {
+/* Runs a stage until it would wait; true if it made any progress. */
+static bool run_walker(dry_run *d, walker *w) {
   bool any = false;
   for (; w->at < w->num; w->at++, w->step = 0, any = true) {
     uint32_t section = w->entry[w->at].section, first = d->first[section], num = d->first[section + 1] - first;
@@ -192,7 +192,7 @@ static bool go_on(dry_run *d, walker *w) {
   return any;
 }
 
-static mscrt_status *stuck(const dry_run *d, uint32_t program) {
+static mscrt_status *report_stuck(const dry_run *d, uint32_t program) {
   for (uint32_t i = 0; i < d->p->num_stages; i++) {
     const walker *w = &d->stage[i];
     if (w->at == w->num) continue;
@@ -207,7 +207,7 @@ static mscrt_status *stuck(const dry_run *d, uint32_t program) {
   return NULL;
 }
 
-static mscrt_status *run_dry(dry_run *d, uint32_t program) {
+static mscrt_status *run_program_dry(dry_run *d, uint32_t program) {
   bool any = true;
   memset(d->under_way, 0, plan_plan_messages_num(d->p->root) * sizeof *d->under_way);
   for (uint32_t i = 0; i < d->p->num_stages; i++) {
@@ -216,9 +216,9 @@ static mscrt_status *run_dry(dry_run *d, uint32_t program) {
   }
   while (any) {
     any = false;
-    for (uint32_t i = 0; i < d->p->num_stages; i++) any |= go_on(d, &d->stage[i]);
+    for (uint32_t i = 0; i < d->p->num_stages; i++) any |= run_walker(d, &d->stage[i]);
   }
-  return stuck(d, program);
+  return report_stuck(d, program);
 }
 
 mscrt_status *mscrt_check_deadlock(const mscrt_plan *p) {
@@ -228,7 +228,7 @@ mscrt_status *mscrt_check_deadlock(const mscrt_plan *p) {
   MSCRT_CHECK(mscrt_new_array(&d.under_way, plan_plan_messages_num(p->root) + 1));
   s = mscrt_new_array(&d.stage, p->num_stages);
   if (!s) s = list_steps(&d);
-  for (uint32_t i = 0; i < p->num_programs && !s; i++) s = run_dry(&d, i);
+  for (uint32_t i = 0; i < p->num_programs && !s; i++) s = run_program_dry(&d, i);
   free(d.under_way);
   free(d.stage);
   free(d.first);

@@ -1,4 +1,5 @@
-/* code.c: native code of a plan into pages that are written first and executed afterwards, never both at once. */
+/* code.c: maps the native code of a plan into pages that are written first and executed afterwards, never both at
+ * once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,14 +9,14 @@
 
 #include "runtime/plan/plan.h"
 
-static size_t pages(size_t bytes) {
+static size_t round_up_to_pages(size_t bytes) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   return (bytes + page - 1) / page * page;
 }
 
-/* Constants of the code follow it in the same mapping, since code reaches them relative to itself. */
+/* Maps code with its constants, which follow it in the same mapping since code reaches them relative to itself. */
 mscrt_status *mscrt_map_code(const uint8_t *code, size_t bytes, size_t text_bytes, uint8_t **out_code) {
-  size_t all = pages(bytes), text = pages(text_bytes);
+  size_t all = round_up_to_pages(bytes), text = round_up_to_pages(text_bytes);
   uint8_t *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED)
     return mscrt_fail(MSCRT_NO_MEMORY, "no memory for %zu bytes of code: %s", bytes, strerror(errno));
@@ -30,7 +31,7 @@ mscrt_status *mscrt_map_code(const uint8_t *code, size_t bytes, size_t text_byte
 }
 
 void mscrt_unmap_code(uint8_t *code, size_t bytes) {
-  if (code) munmap(code, pages(bytes));
+  if (code) munmap(code, round_up_to_pages(bytes));
 }
 
 mscrt_status *mscrt_write_perf_map(const mscrt_plan *p) {
@@ -44,7 +45,7 @@ mscrt_status *mscrt_write_perf_map(const mscrt_plan *p) {
   }
   for (uint32_t i = 0; i < plan_plan_kernels_num(p->root); i++) {
     plan_kernel k = plan_plan_kernels(p->root, i);
-    if (plan_kernel_builtin(k)) continue; /* the runtime's own have names already */
+    if (plan_kernel_builtin(k)) continue; /* built-in kernels have names already */
     fprintf(f, "%" PRIxPTR " %" PRIx64 " %s\n", (uintptr_t)p->code + (uintptr_t)plan_kernel_entry(k),
             plan_kernel_bytes(k), plan_kernel_name(k));
   }

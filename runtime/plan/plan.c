@@ -1,5 +1,5 @@
-/* plan.c: bytes of plan.bin in, a verified plan out.  Order: private copy, structure, version, checksum, meaning,
- * trust, CPU; only then code is mapped. */
+/* plan.c: opens plan.bin: private copy, structure, version, checksum, meaning, trust, CPU, in this order; only then
+ * code is mapped. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 
 /* ---- checksum ---- */
 
-/* XXH3 of the file, its own field taken as zero. */
+/* XXH3 of the file, with the checksum field taken as zero. */
 static bool checksum_of(const uint8_t *bytes, size_t size, const uint8_t *field, uint64_t *out_sum) {
   static const uint8_t zero[8];
   XXH3_state_t *state = XXH3_createState();
@@ -56,14 +56,14 @@ static mscrt_status *check_structure(mscrt_plan *p) {
   return NULL;
 }
 
-static mscrt_status *verify(mscrt_plan *p) {
+static mscrt_status *verify_opened(mscrt_plan *p) {
   MSCRT_CHECK(check_structure(p));
   MSCRT_CHECK(check_sum(p));
   return mscrt_within(mscrt_check_plan(p), "the plan contradicts itself");
 }
 
-static mscrt_status *prepare(mscrt_plan *p, bool trusted) {
-  MSCRT_CHECK(verify(p));
+static mscrt_status *verify_and_map(mscrt_plan *p, bool trusted) {
+  MSCRT_CHECK(verify_opened(p));
   if (plan_plan_code_num(p->root) == 0 && plan_plan_images_num(p->root) == 0) return NULL;
   if (!trusted) return mscrt_fail(MSCRT_UNTRUSTED, "the plan holds native code, and nobody vouched for it");
   if (p->on_gpu) return NULL;
@@ -72,12 +72,12 @@ static mscrt_status *prepare(mscrt_plan *p, bool trusted) {
   return mscrt_map_code(plan_plan_code_data(p->root), p->code_bytes, (size_t)plan_plan_code_text(p->root), &p->code);
 }
 
-/* Options of callers that know fewer fields than this library are extended by zeros. */
-static bool trusts(const mscrt_plan_options *o) {
+/* True if the caller trusts native code. Options of callers that know fewer fields are extended by zeros. */
+static bool is_native_trusted(const mscrt_plan_options *o) {
   return o && o->struct_size >= offsetof(mscrt_plan_options, trust_native) + sizeof o->trust_native && o->trust_native;
 }
 
-/* Takes the bytes over, also when it fails. */
+/* Opens a plan from bytes, which it owns from now on, also if it fails. */
 static mscrt_status *open_bytes(uint8_t *bytes, size_t size, const mscrt_plan_options *options, mscrt_plan **out_plan) {
   mscrt_plan *p = NULL;
   *out_plan = NULL;
@@ -88,13 +88,13 @@ static mscrt_status *open_bytes(uint8_t *bytes, size_t size, const mscrt_plan_op
   }
   p->bytes = bytes;
   p->size = size;
-  s = prepare(p, trusts(options));
+  s = verify_and_map(p, is_native_trusted(options));
   if (s) mscrt_plan_close(p);
   else *out_plan = p;
   return s;
 }
 
-static mscrt_status *private_bytes(size_t size, uint8_t **out_bytes) {
+static mscrt_status *allocate_private(size_t size, uint8_t **out_bytes) {
   if (size > FLATBUF_MAX_BYTES) return mscrt_fail(MSCRT_INPUT, "%zu bytes are too large for a plan", size);
   *out_bytes = aligned_alloc(FLATBUF_ALIGN, (size + FLATBUF_ALIGN) / FLATBUF_ALIGN * FLATBUF_ALIGN);
   return *out_bytes ? NULL : mscrt_fail(MSCRT_NO_MEMORY, "no memory for a plan of %zu bytes", size);
@@ -104,7 +104,7 @@ mscrt_status *mscrt_plan_open(const void *bytes, size_t size, const mscrt_plan_o
                               mscrt_plan **out_plan) {
   uint8_t *copy;
   *out_plan = NULL;
-  MSCRT_CHECK(private_bytes(size, &copy));
+  MSCRT_CHECK(allocate_private(size, &copy));
   if (size) memcpy(copy, bytes, size);
   return open_bytes(copy, size, options, out_plan);
 }
@@ -112,10 +112,10 @@ mscrt_status *mscrt_plan_open(const void *bytes, size_t size, const mscrt_plan_o
 mscrt_status *mscrt_plan_verify(const void *bytes, size_t size) {
   mscrt_plan *p;
   MSCRT_CHECK(mscrt_new_array(&p, 1));
-  mscrt_status *s = private_bytes(size, &p->bytes);
+  mscrt_status *s = allocate_private(size, &p->bytes);
   p->size = size;
   if (!s && size) memcpy(p->bytes, bytes, size);
-  if (!s) s = verify(p);
+  if (!s) s = verify_opened(p);
   mscrt_plan_close(p);
   return s;
 }
@@ -125,7 +125,7 @@ mscrt_status *mscrt_plan_read(const char *path, const mscrt_plan_options *option
   uint8_t *bytes = NULL;
   *out_plan = NULL;
   MSCRT_CHECK(mscrt_blob_open(path, &b));
-  mscrt_status *s = private_bytes((size_t)b.bytes, &bytes);
+  mscrt_status *s = allocate_private((size_t)b.bytes, &bytes);
   if (!s) s = mscrt_blob_read(&b, 0, bytes, (size_t)b.bytes);
   size_t size = (size_t)b.bytes;
   mscrt_blob_close(&b);
@@ -213,7 +213,7 @@ bool mscrt_stage_reads(const mscrt_plan *p, uint32_t stage, uint32_t input) {
   return num == 0;
 }
 
-static void describe(const mscrt_variable *v, mscrt_tensor *out) {
+static void describe_variable(const mscrt_variable *v, mscrt_tensor *out) {
   *out = (mscrt_tensor){.name = v->name, .dtype = v->dtype, .rank = v->rank};
   memcpy(out->shape, v->shape, sizeof out->shape);
   memcpy(out->size, v->shape, sizeof out->size);
@@ -224,13 +224,13 @@ size_t mscrt_plan_num_parameters(const mscrt_plan *p) { return p->num_parameters
 size_t mscrt_plan_num_outputs(const mscrt_plan *p) { return p->num_outputs; }
 
 void mscrt_plan_input(const mscrt_plan *p, size_t i, mscrt_tensor *out_tensor, mscrt_role *out_role) {
-  describe(&p->input[i], out_tensor);
+  describe_variable(&p->input[i], out_tensor);
   *out_role = p->input[i].role;
 }
 
 void mscrt_plan_parameter(const mscrt_plan *p, size_t i, mscrt_tensor *out_tensor, bool *out_is_state) {
   const mscrt_variable *v = &p->parameter[i];
-  describe(v, out_tensor);
+  describe_variable(v, out_tensor);
   out_tensor->rank = v->model_rank;
   memcpy(out_tensor->shape, v->model_shape, sizeof out_tensor->shape);
   memcpy(out_tensor->size, v->model_shape, sizeof out_tensor->size);
@@ -238,7 +238,7 @@ void mscrt_plan_parameter(const mscrt_plan *p, size_t i, mscrt_tensor *out_tenso
 }
 
 void mscrt_plan_output(const mscrt_plan *p, size_t i, mscrt_tensor *out_tensor, const char **out_section) {
-  describe(&p->output[i], out_tensor);
+  describe_variable(&p->output[i], out_tensor);
   *out_section = mscrt_program_name(p, p->output[i].program);
 }
 

@@ -1,5 +1,5 @@
-/* plan.h: a verified plan.  Names, calls, code and constants stay where they are in the file's bytes; what is asked for
- * often is unpacked once.  Everything here was checked: users of this header may follow any index and offset in it. */
+/* plan.h: a verified plan. Names, calls, code and constants stay in the bytes of the file; what is read often is
+ * unpacked once. Everything here was checked: users of this header may follow any index and offset in it. */
 #ifndef MSCRT_PLAN_H
 #define MSCRT_PLAN_H
 
@@ -9,12 +9,12 @@
 #include "runtime/data/data.h"
 #include "runtime/runtime.h"
 
-#define MSCRT_MAX_DIMS 1024      /* of a kernel; also buffers and scalars */
+#define MSCRT_MAX_DIMS 1024      /* limit of the dims of a kernel; also of its buffers and scalars */
 #define MSCRT_NUM_SPACES 8
 #define MSCRT_NUM_CARRIED 3      /* spaces from PLAN_SPACE_CARRIED_FB on */
 #define MSCRT_BY_LIBRARY UINT32_MAX
 
-/* A tensor between plan and memory: parameter, state, input or output. */
+/* A parameter, state, input or output, and where it lies in memory. */
 typedef struct {
   const char *name;
   mscrt_dtype dtype;
@@ -36,7 +36,7 @@ typedef struct {
   bool loss;
   /* parameters and outputs: the stage whose ranks hold it */
   uint32_t stage;
-  bool copy;                     /* of another stage's parameter */
+  bool copy;                     /* a copy of the parameter of another stage */
 } mscrt_variable;
 
 typedef enum { MSCRT_AT_BIAS, MSCRT_AT_ADD, MSCRT_AT_AUX, MSCRT_AT_SUM, MSCRT_NUM_BEHIND } mscrt_behind;
@@ -47,13 +47,13 @@ typedef struct {
   uint64_t tile_bytes;
   bool transpose_a, transpose_b, bias, relu;
   bool wide, gelu, slope, add, after_first, aux, sum_a, sum_b; /* on a GPU; see Matmul in plan.fbs */
-  uint8_t num_operands, at[MSCRT_NUM_BEHIND];     /* operand numbers of what stands behind c; 0: nothing */
-  uint32_t pack, multiply;       /* kernels; MSCRT_BY_LIBRARY: both by oneDNN */
-  int64_t width, blocks;         /* columns of a panel; parts of k that are summed one by one */
+  uint8_t num_operands, at[MSCRT_NUM_BEHIND];     /* numbers of the operands behind c; 0: absent */
+  uint32_t pack, multiply;       /* kernels; MSCRT_BY_LIBRARY: both done by oneDNN */
+  int64_t width, blocks;         /* columns of a panel; parts of k that are summed separately */
   uint64_t panel_bytes, room_bytes;
 } mscrt_matmul;
 
-/* Of c and all that is added to it. */
+/* The element type of c and of operands added to it. */
 static inline mscrt_dtype mscrt_result_dtype(const mscrt_matmul *m) { return m->wide ? MSCRT_F32 : m->dtype; }
 
 #define MSCRT_GRAPH_OPERANDS 10
@@ -71,15 +71,15 @@ typedef struct {
   mscrt_graph_tensor operand[MSCRT_GRAPH_OPERANDS];
   float scale;
   int64_t step[2], dilation[2], padding[2];
-  uint64_t bytes;                /* of the workspace */
-  const char *engine;            /* in the plan's bytes, of so many before its final 0; NULL: none */
+  uint64_t bytes;                /* bytes of the workspace */
+  const char *engine;            /* text in the bytes of the plan, engine_bytes long without its final 0; NULL: none */
   uint32_t engine_bytes;
 } mscrt_graph;
 
 static inline bool mscrt_is_attention(const mscrt_graph *g) { return g->kind < PLAN_GRAPH_KIND_CONV; }
 
-/* Memory of a stage by space (persistent; a slot of carried ones; scratch of its largest section), and slots of
- * the carried spaces. */
+/* Memory of a stage by space (persistent; a slot of carried values; scratch of its largest section), and the number
+ * of slots of the carried spaces. */
 typedef struct {
   uint64_t bytes[MSCRT_NUM_SPACES], micro;
   uint32_t slots[MSCRT_NUM_CARRIED];
@@ -92,18 +92,19 @@ struct mscrt_plan {
   plan_plan root;
   msc_box_mesh mesh;
   int ranks;
-  bool on_gpu;                  /* its code is in images, and nothing of it for this machine's CPU */
+  bool on_gpu;                  /* its code is in images, none of it for the CPU of this machine */
   uint32_t num_layouts, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs,
       num_stages, num_programs, input_slots, copies;
   mscrt_stage *stage;
-  plan_entry *only;             /* of plans without programs: each section is one */
+  plan_entry *only;             /* for plans without programs: each section is one */
   msc_box_layout *layout;
-  const int64_t *(*split)[MSC_BOX_RANK]; /* of each layout: borders of parts, in the plan's bytes */
+  const int64_t *(*split)[MSC_BOX_RANK]; /* by layout: borders of parts, in the bytes of the plan */
   mscrt_matmul *matmul;
   mscrt_graph *graph;
   mscrt_collective *collective;
   mscrt_variable *parameter, *input, *output;
-  /* what a ref may reach where stages do not differ; of input: one slot; of tile: the largest tile */
+  /* by space, where stages do not differ: the bytes that a ref may reach; for input: one slot; for tile: the largest
+   * tile */
   uint64_t space_bytes[MSCRT_NUM_SPACES];
   uint8_t *code;                /* mapped executable; NULL: the plan has none */
   size_t code_bytes;
@@ -116,20 +117,20 @@ mscrt_kernel *mscrt_plan_kernel(const mscrt_plan *p, uint32_t index);
 const mscrt_variable *mscrt_find_variable(uint32_t num, const mscrt_variable *v, const char *name);
 bool mscrt_find_program(const mscrt_plan *p, const char *name, uint32_t *out_program);
 const char *mscrt_program_name(const mscrt_plan *p, uint32_t program);
-uint32_t mscrt_program_micro(const mscrt_plan *p, uint32_t program); /* batches of one run */
-/* What the ranks of a stage run, in order. */
+uint32_t mscrt_program_micro(const mscrt_plan *p, uint32_t program); /* micro-batches of one run */
+/* The entries that the ranks of a stage run, in order. */
 const plan_entry *mscrt_program_lane(const mscrt_plan *p, uint32_t program, uint32_t stage, uint32_t *out_num);
 static inline uint32_t mscrt_stage_of(const mscrt_plan *p, int rank) {
   return (uint32_t)rank / ((uint32_t)p->ranks / p->num_stages);
 }
 bool mscrt_stage_reads(const mscrt_plan *p, uint32_t stage, uint32_t input);
-/* Box of a variable that a rank holds, the box its memory has room for, and the bytes of that, the same
- * for all ranks. */
+/* The box of a variable that a rank holds and the box of its buffer; mscrt_variable_bytes: the bytes of that, the
+ * same for all ranks. */
 void mscrt_variable_box(const mscrt_plan *p, const mscrt_variable *v, int rank, msc_box *out_box, msc_box *out_buffer);
 uint64_t mscrt_variable_bytes(const mscrt_variable *v);
 mscrt_wanted mscrt_wanted_of(const mscrt_variable *input);
 
-/* What a ref of a section of this stage may reach. */
+/* The bytes of a space that a ref of a section of this stage may reach. */
 static inline uint64_t mscrt_room(const mscrt_plan *p, uint32_t stage, uint8_t space) {
   bool own = space == PLAN_SPACE_PERSISTENT || space > PLAN_SPACE_TILE;
   return own ? p->stage[stage].bytes[space] : p->space_bytes[space];
@@ -153,19 +154,19 @@ uint64_t mscrt_graph_span(const mscrt_graph_tensor *t); /* elements from its fir
 /* check_call.c */
 mscrt_status *mscrt_check_calls(const mscrt_plan *p);
 
-/* cpu.c: refuses code for features that this CPU, or its operating system, does not have; all of them are named. */
+/* cpu.c: refuses code for features that this CPU, or its operating system, does not have, and names all of them. */
 mscrt_status *mscrt_check_cpu(const mscrt_plan *p);
 
-/* code.c: machine code in pages of its own, never writable and executable at once. */
+/* code.c: maps machine code into pages of its own, never writable and executable at once. */
 mscrt_status *mscrt_map_code(const uint8_t *code, size_t bytes, size_t text_bytes, uint8_t **out_code);
 void mscrt_unmap_code(uint8_t *code, size_t bytes);
-/* /tmp/perf-PID.map */
+/* Writes /tmp/perf-PID.map, where perf finds the names of kernels. */
 mscrt_status *mscrt_write_perf_map(const mscrt_plan *p);
 
 /* init.c */
 bool mscrt_init_ok(const char *init, mscrt_dtype dtype);
-/* The box of a tensor, from (seed, name, element number), into memory with room for out_box; the rest of
- * that is zeros. */
+/* Computes the initial values of a box of a tensor, from (seed, name, element number), into a buffer of out_box; the
+ * rest of the buffer is zeros. */
 void mscrt_init_box(const mscrt_variable *v, uint64_t seed, const msc_box *box, const msc_box *out_box, void *out);
 
 #endif

@@ -1,13 +1,13 @@
-/* local_message.c: messages between ranks of one host, through a mailbox in the receiver's memory:
+/* mailbox.c: messages between ranks of one host, through a mailbox in the memory of the receiver:
  *
  *   sent, taken | slot 0 | slot 1 ...
  *
- * The sender copies into slot sent % depth while fewer than that are under way, the receiver copies out of slot
- * taken % depth. */
+ * The sender copies into slot sent % depth while fewer than `depth` messages are under way; the receiver copies out of
+ * slot taken % depth. */
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/comm/local.h"
+#include "runtime/comm/shared_memory.h"
 
 typedef struct {
   _Alignas(MSC_MAILBOX_LINE) mscrt_counter sent;
@@ -20,7 +20,7 @@ static mailbox *mailbox_of(const struct mscrt_comm *c, int rank, const mscrt_cha
   return (mailbox *)(void *)(c->segment[rank].base + c->arena_at + m->mailbox);
 }
 
-static uint8_t *slot_of(mailbox *b, const mscrt_channel *m, uint32_t number) {
+static uint8_t *mailbox_slot(mailbox *b, const mscrt_channel *m, uint32_t number) {
   return (uint8_t *)(b + 1) + number % m->depth * msc_mailbox_slot_bytes(m->bytes);
 }
 
@@ -30,7 +30,7 @@ typedef struct {
   bool sends;
 } passing;
 
-static mscrt_status *look_around(const struct mscrt_comm *c, const void *of, bool late, mscrt_loss *loss) {
+static mscrt_status *find_lost_peer(const struct mscrt_comm *c, const void *of, bool late, mscrt_loss *loss) {
   const passing *p = of;
   const mscrt_site *site = p->site;
   int peer = p->channel->peer;
@@ -49,8 +49,8 @@ mscrt_status *mscrt_local_send(struct mscrt_comm *c, const mscrt_channel *m, con
   mailbox *b = mailbox_of(c, m->peer, m);
   uint32_t number = atomic_load(&b->sent.count);
   atomic_store_explicit(&c->segment[c->o.rank].control->step, site->step, memory_order_relaxed);
-  MSCRT_CHECK(mscrt_local_wait(c, &b->taken, number + 1 - m->depth, look_around, &(passing){m, site, true}));
-  memcpy(slot_of(b, m, number), src, (size_t)m->bytes);
+  MSCRT_CHECK(mscrt_local_wait(c, &b->taken, number + 1 - m->depth, find_lost_peer, &(passing){m, site, true}));
+  memcpy(mailbox_slot(b, m, number), src, (size_t)m->bytes);
   mscrt_local_count(&b->sent);
   return NULL;
 }
@@ -59,8 +59,8 @@ mscrt_status *mscrt_local_receive(struct mscrt_comm *c, const mscrt_channel *m, 
   mailbox *b = mailbox_of(c, c->o.rank, m);
   uint32_t number = atomic_load(&b->taken.count);
   atomic_store_explicit(&c->segment[c->o.rank].control->step, site->step, memory_order_relaxed);
-  MSCRT_CHECK(mscrt_local_wait(c, &b->sent, number + 1, look_around, &(passing){m, site, false}));
-  memcpy(dst, slot_of(b, m, number), (size_t)m->bytes);
+  MSCRT_CHECK(mscrt_local_wait(c, &b->sent, number + 1, find_lost_peer, &(passing){m, site, false}));
+  memcpy(dst, mailbox_slot(b, m, number), (size_t)m->bytes);
   mscrt_local_count(&b->taken);
   return NULL;
 }

@@ -1,11 +1,11 @@
-/* local_wait.c: waiting for another rank of the host, by a counter in shared memory; in: who is waited for, out:
- * whether it came, or who stopped and why, which all others are told. */
+/* shared_memory_wait.c: waits for another rank of the host by a counter in shared memory; finds out which rank
+ * stopped and why, and tells all others. */
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/comm/local.h"
+#include "runtime/comm/shared_memory.h"
 
 #define SPIN_NS 50000
 #define LOOK_AROUND_NS 100000000
@@ -26,7 +26,7 @@ void mscrt_local_give_up(struct mscrt_comm *c, int culprit, const char *reason) 
   mscrt_local_wake_all(c);
 }
 
-static void say_failed(const control *k, int rank, mscrt_loss *loss) {
+static void describe_failure(const control *k, int rank, mscrt_loss *loss) {
   char reason[sizeof k->reason + 4];
   mscrt_clean(k->reason, sizeof k->reason, reason, sizeof reason);
   loss->culprit = k->culprit;
@@ -39,7 +39,7 @@ bool mscrt_local_is_lost(const struct mscrt_comm *c, int rank, mscrt_loss *out_l
   struct pollfd p = {.fd = s->alive_fd, .events = POLLIN};
   out_loss->culprit = rank;
   if (state == FAILED) {
-    say_failed(s->control, rank, out_loss);
+    describe_failure(s->control, rank, out_loss);
   } else if (state == CLOSED) {
     snprintf(out_loss->why, sizeof out_loss->why, "rank %d has ended at step %" PRId64, rank,
              atomic_load(&s->control->step));
@@ -51,7 +51,7 @@ bool mscrt_local_is_lost(const struct mscrt_comm *c, int rank, mscrt_loss *out_l
   return true;
 }
 
-static bool has_come(mscrt_counter *k, uint32_t least) {
+static bool has_reached(mscrt_counter *k, uint32_t least) {
   return (int32_t)(atomic_load_explicit(&k->count, memory_order_acquire) - least) >= 0;
 }
 
@@ -59,19 +59,20 @@ static bool spin_until(mscrt_counter *k, uint32_t least) {
   int64_t end = mscrt_now_ns() + SPIN_NS;
   do {
     for (int i = 0; i < 64; i++) {
-      if (has_come(k, least)) return true;
+      if (has_reached(k, least)) return true;
       mscrt_pause();
     }
   } while (mscrt_now_ns() < end);
   return false;
 }
 
-/* The reason why it does not come; or it came while we looked: a rank may do its last part and end at once. */
-static mscrt_status *look_around(struct mscrt_comm *c, mscrt_counter *k, uint32_t least, bool late, mscrt_look *look,
-                                 const void *of) {
+/* Returns the reason why the counter will not rise; NULL if it may, or if it has risen meanwhile: a rank may do its
+ * last part and end at once. */
+static mscrt_status *check_for_loss(struct mscrt_comm *c, mscrt_counter *k, uint32_t least, bool late, mscrt_look *look,
+                                    const void *of) {
   mscrt_loss loss;
   mscrt_status *s = look(c, of, late, &loss);
-  if (s && has_come(k, least)) {
+  if (s && has_reached(k, least)) {
     mscrt_status_free(s);
     return NULL;
   }
@@ -81,7 +82,7 @@ static mscrt_status *look_around(struct mscrt_comm *c, mscrt_counter *k, uint32_
 
 mscrt_status *mscrt_local_wait(struct mscrt_comm *c, mscrt_counter *k, uint32_t least, mscrt_look *look,
                                const void *of) {
-  if (has_come(k, least) || (c->o.spin && spin_until(k, least))) return NULL;
+  if (has_reached(k, least) || (c->o.spin && spin_until(k, least))) return NULL;
   int64_t deadline = mscrt_now_ns() + (int64_t)c->o.timeout_ms * 1000000;
   mscrt_status *s = NULL;
   atomic_fetch_add(&k->sleepers, 1);
@@ -89,7 +90,7 @@ mscrt_status *mscrt_local_wait(struct mscrt_comm *c, mscrt_counter *k, uint32_t 
     uint32_t seen = atomic_load(&k->count);
     if ((int32_t)(seen - least) >= 0) break;
     mscrt_futex_wait(&k->count, seen, LOOK_AROUND_NS, true);
-    if (!has_come(k, least)) s = look_around(c, k, least, mscrt_now_ns() >= deadline, look, of);
+    if (!has_reached(k, least)) s = check_for_loss(c, k, least, mscrt_now_ns() >= deadline, look, of);
   }
   atomic_fetch_sub(&k->sleepers, 1);
   return s;

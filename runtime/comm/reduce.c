@@ -1,13 +1,13 @@
-/* combine.c: the arithmetic of reductions: values of several ranks into one, as a balanced tree of neighbours:
- * ((0+1)+(2+3))+(4+5).  So do the blocks of sums inside a rank (msc_sum_blocks in ir/ir.h). */
+/* reduce.c: the arithmetic of reductions: combines the values of several ranks as a balanced tree of neighbours,
+ * ((0+1)+(2+3))+(4+5). Sums of blocks inside a rank have the same form (msc_sum_blocks in ir/ir.h). */
 #pragma GCC optimize("O3")
 #include <math.h>
 #include <string.h>
 
 #include "runtime/comm/comm.h"
 
-#define BLOCK 512 /* elements that are combined at a time: a block of all kinds stays in the first cache */
-#define LEVELS 12 /* of the tree of MSCRT_MAX_LOCAL terms, and more */
+#define BLOCK 512 /* elements combined at a time: a block of every type stays in the first-level cache */
+#define LEVELS 12 /* depth of the tree, enough for MSCRT_MAX_LOCAL terms */
 
 /* NaN wins, as in numpy. */
 #define TAKE_MAX(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
@@ -24,7 +24,7 @@
   }
 
 #define FLOATS acc[i] + v[i], acc[i] * v[i]
-/* Integers wrap around: unsigned arithmetic is the defined way to say so. */
+/* Integers wrap around; unsigned arithmetic has defined overflow. */
 #define WRAP (uint64_t)acc[i] + (uint64_t)v[i], (uint64_t)acc[i] * (uint64_t)v[i]
 #define EXPAND(name, T, ...) COMBINE(name, T, __VA_ARGS__)
 EXPAND(f32, float, FLOATS)
@@ -56,7 +56,7 @@ static void combine_block(mscrt_dtype d, mscrt_reduction red, void *acc, const v
   }
 }
 
-static void widen(mscrt_dtype d, float *to, const uint16_t *from, int64_t n) {
+static void widen_to_f32(mscrt_dtype d, float *to, const uint16_t *from, int64_t n) {
   if (d == MSCRT_BF16) for (int64_t i = 0; i < n; i++) to[i] = mscrt_from_bf16(from[i]);
   else for (int64_t i = 0; i < n; i++) to[i] = mscrt_from_f16(from[i]);
 }
@@ -69,13 +69,13 @@ typedef struct {
   int64_t at, n;
 } combining;
 
-static void load(const combining *c, int term, void *to) {
+static void load_term(const combining *c, int term, void *to) {
   const char *from = (const char *)c->src[term] + (size_t)c->at * mscrt_dtype_bytes(c->dtype);
   if (c->dtype == c->inside) memcpy(to, from, (size_t)c->n * mscrt_dtype_bytes(c->dtype));
-  else widen(c->dtype, to, (const uint16_t *)(const void *)from, c->n);
+  else widen_to_f32(c->dtype, to, (const uint16_t *)(const void *)from, c->n);
 }
 
-static void store(const combining *c, const void *from, void *dst) {
+static void store_combined(const combining *c, const void *from, void *dst) {
   char *to = (char *)dst + (size_t)c->at * mscrt_dtype_bytes(c->dtype);
   if (c->dtype == c->inside) memcpy(to, from, (size_t)c->n * mscrt_dtype_bytes(c->dtype));
   else if (c->dtype == MSCRT_BF16)
@@ -83,20 +83,20 @@ static void store(const combining *c, const void *from, void *dst) {
   else for (int64_t i = 0; i < c->n; i++) ((uint16_t *)(void *)to)[i] = mscrt_to_f16(((const float *)from)[i]);
 }
 
-/* `num` terms from `first` on, of which the left part is the largest power of two; `room` has a block
- * for each level. */
-static void combine_terms(const combining *c, int first, int num, char *room) {
+/* Combines `num` terms from `first` on: the largest power of two below num, then the rest; `room` has a block for
+ * each level. */
+static void combine_term_tree(const combining *c, int first, int num, char *room) {
   if (num == 1) {
-    load(c, first, room);
+    load_term(c, first, room);
     return;
   }
   int left = 1;
   while (2 * left < num) left *= 2;
-  combine_terms(c, first, left, room);
+  combine_term_tree(c, first, left, room);
   bool direct = num - left == 1 && c->dtype == c->inside;
   const char *right =
       direct ? (const char *)c->src[first + left] + (size_t)c->at * mscrt_dtype_bytes(c->dtype) : room + BLOCK * 8;
-  if (!direct) combine_terms(c, first + left, num - left, room + BLOCK * 8);
+  if (!direct) combine_term_tree(c, first + left, num - left, room + BLOCK * 8);
   combine_block(c->inside, c->red, room, right, c->n);
 }
 
@@ -105,8 +105,8 @@ void mscrt_combine(mscrt_dtype dtype, mscrt_reduction red, int num, const void *
   _Alignas(64) char room[LEVELS * BLOCK * 8];
   for (int64_t at = 0; at < elems; at += BLOCK) {
     combining c = {dtype, half ? MSCRT_F32 : dtype, red, src, at, elems - at < BLOCK ? elems - at : BLOCK};
-    combine_terms(&c, 0, num, room);
-    store(&c, room, dst);
+    combine_term_tree(&c, 0, num, room);
+    store_combined(&c, room, dst);
   }
 }
 

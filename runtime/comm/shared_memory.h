@@ -1,18 +1,18 @@
-/* local.h: what the files of the shared-memory transport share. */
-#ifndef MSCRT_COMM_LOCAL_H
-#define MSCRT_COMM_LOCAL_H
+/* shared_memory.h: shared by the files of the shared-memory transport. */
+#ifndef MSCRT_COMM_SHARED_MEMORY_H
+#define MSCRT_COMM_SHARED_MEMORY_H
 
 #include "runtime/comm/comm.h"
 #include "runtime/wait.h"
 
-/* In shared memory: ranks wait for it to rise, modulo 2^32. */
+/* A counter in shared memory: ranks wait until it has risen, modulo 2^32. */
 typedef struct {
   _Atomic uint32_t count, sleepers;
 } mscrt_counter;
 
 typedef struct {
   _Alignas(64) _Atomic uint32_t arrived;
-  mscrt_counter generation;    /* rises when all have arrived */
+  mscrt_counter generation;    /* counts the rounds in which all have arrived */
 } barrier;
 
 typedef enum { RUNNING, CLOSED, FAILED } rank_state;
@@ -22,9 +22,10 @@ typedef struct {
   _Atomic int64_t step;
   _Atomic uint64_t value;      /* for max */
   _Atomic uint32_t state;      /* rank_state */
-  int32_t culprit;             /* with FAILED: who began it */
+  int32_t culprit;             /* with FAILED: the rank that failed first */
   char reason[256];
-  barrier barrier[][2];        /* of each partition's group that this rank leads: all wait, or arrive only */
+  /* for the group of each partition that this rank leads: [0] all wait, [1] members only arrive */
+  barrier barrier[][2];
 } control;
 
 typedef struct {
@@ -34,8 +35,8 @@ typedef struct {
 } segment;
 
 typedef struct {
-  uint32_t hard_generation, soft_generation; /* that this rank's last arrivals complete */
-  uint32_t parity;             /* of staging slots */
+  uint32_t hard_generation, soft_generation; /* generations that the last arrivals of this rank complete */
+  uint32_t parity;             /* which of the two staging slots is next */
 } meeting_point;
 
 struct mscrt_comm {
@@ -45,35 +46,35 @@ struct mscrt_comm {
   meeting_point *point;        /* of each partition */
   uint64_t place;
   int own_alive_fd;
-  atomic_flag gave_up;         /* several threads may find a reason: the first one tells */
+  atomic_flag gave_up;         /* several threads may find a reason: the first one reports it */
 };
 
-/* ---- comm/local_wait.c ---- */
+/* ---- comm/shared_memory_wait.c ---- */
 
 typedef struct {
-  int culprit; /* rank that began it */
+  int culprit; /* rank that failed first */
   char why[320];
 } mscrt_loss;
 
-/* Will this rank never come again?  Then why. */
+/* True if the rank will never come again; then out_loss says why. */
 bool mscrt_local_is_lost(const struct mscrt_comm *c, int rank, mscrt_loss *out_loss);
-/* Tells the others that this rank goes no further because of `culprit`. */
+/* Tells the other ranks that this rank stops because of `culprit`. */
 void mscrt_local_give_up(struct mscrt_comm *c, int culprit, const char *reason);
 
-/* Who sleeps at a barrier looks around. */
+/* Wakes the ranks that sleep at barriers, so that they check the others. */
 void mscrt_local_wake_all(struct mscrt_comm *c);
 
-/* Why what is waited for cannot come, as a status of the caller's words and as the loss that the others are told; NULL:
- * it may come.  `late`: there is no more time. */
+/* Returns why the awaited event cannot happen, as a status in the words of the caller and as the loss that other
+ * ranks are told; NULL: it may happen. late: the time is up. */
 typedef mscrt_status *mscrt_look(const struct mscrt_comm *c, const void *of, bool late, mscrt_loss *loss);
-/* Until the counter has come to `least`: spins where that pays, then sleeps, and looks around every 100 ms.  Gives up
- * on a status. */
+/* Waits until the counter has reached `least`: spins where that pays, then sleeps, and calls `look` every 100 ms.
+ * Gives up if `look` returns a status. */
 mscrt_status *mscrt_local_wait(struct mscrt_comm *c, mscrt_counter *counter, uint32_t least, mscrt_look *look,
                                const void *of);
-/* One more; wakes who waits for it. */
+/* Adds one and wakes the ranks that wait. */
 void mscrt_local_count(mscrt_counter *counter);
 
-/* ---- comm/local_message.c ---- */
+/* ---- comm/mailbox.c ---- */
 
 mscrt_status *mscrt_local_send(struct mscrt_comm *c, const mscrt_channel *m, const void *src, const mscrt_site *site);
 mscrt_status *mscrt_local_receive(struct mscrt_comm *c, const mscrt_channel *m, void *dst, const mscrt_site *site);

@@ -1,18 +1,18 @@
-/* local.c: ranks that are processes (or threads) of one host.  Every rank's memory is one anonymous file that all map:
+/* shared_memory.c: the transport between ranks that are processes (or threads) of one host. The memory of every rank is
+ * one anonymous file that all ranks map:
  *
- *   control | staging | arena        control: who, how far, why it stopped; the barriers of the groups that this rank
- * leads
+ *   control | staging | arena
  *
- * so a rank takes what it needs from its peers' buffers itself, and nothing is sent.  A collective has one of three
- * forms:
- *   staged   small: the source is copied to staging, barrier, peers read there.  Nothing lingers: a staging slot is
- * written
- *            again two rounds later, after a barrier that everybody reached with the first round read.
- *   direct   barrier, peers read the source where it lies; it must stay until all have arrived at the second barrier.
- *   slices   an all_reduce: barrier, each member reduces its slice of the elements, barrier, each takes the others'
- * slices.  Several values go together: one set of barriers, one staging slot; slices are of all their elements, one
- * value after the other.  The order of operands is the rank order in all three, so they give the same bits.
- * How ranks wait for each other: comm/local_wait.c. */
+ * control: which rank, how far it is, why it stopped, and the barriers of the groups that it leads. A rank takes what
+ * it needs from the buffers of its peers itself; nothing is sent. A collective has one of three forms:
+ *   staged   small: the source is copied to staging, barrier, peers read it there. Nothing lingers: a staging slot is
+ *            written again two rounds later, after a barrier that every rank reached after reading the first round.
+ *   direct   barrier, peers read the source in place; it must stay until all have arrived at the second barrier.
+ *   slices   an all_reduce: barrier, each member reduces its slice of the elements, barrier, each takes the slices of
+ *            the others.
+ * Several values go together: one set of barriers, one staging slot; slices are of all their elements, one value after
+ * the other. The order of operands is the order of ranks in all three forms, so they give the same bits. Waiting is in
+ * shared_memory_wait.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -22,10 +22,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "runtime/comm/local.h"
+#include "runtime/comm/shared_memory.h"
 
-#define STAGE_BYTES ((uint64_t)32 << 10) /* of one slot; each group has two */
-#define STAGE_READ ((uint64_t)128 << 10) /* what a member may have to read for a staged collective */
+#define STAGE_BYTES ((uint64_t)32 << 10) /* bytes of a staging slot; each group has two */
+#define STAGE_READ ((uint64_t)128 << 10) /* the most that a member reads for a staged collective */
 #define PAGE ((uint64_t)4096)
 
 typedef enum { ENTER, MIDDLE, LEAVE } stage_of_collective;
@@ -33,7 +33,7 @@ typedef enum { ALONE, STAGED, DIRECT, SLICES } form;
 
 static uint64_t staged_bytes(const mscrt_exchange *e) { return (e->src_bytes + 63) / 64 * 64; }
 
-static form form_of(uint32_t num, const mscrt_part *part) {
+static form choose_form(uint32_t num, const mscrt_part *part) {
   uint64_t bytes = 0, members = (uint64_t)part[0].e->group.num;
   bool slices = true;
   if (members == 1) return ALONE;
@@ -47,39 +47,39 @@ static form form_of(uint32_t num, const mscrt_part *part) {
 
 /* ---- memory ---- */
 
-static uint64_t pages(uint64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
+static uint64_t round_to_pages(uint64_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
 
-static void lay_out(struct mscrt_comm *c) {
-  c->stage_at = pages(sizeof(control) + 2 * sizeof(barrier) * c->o.num_partitions);
+static void set_segment_layout(struct mscrt_comm *c) {
+  c->stage_at = round_to_pages(sizeof(control) + 2 * sizeof(barrier) * c->o.num_partitions);
   c->arena_at = c->stage_at + (c->o.ranks > 1 ? 2 * STAGE_BYTES * c->o.num_partitions : 0);
-  c->segment_bytes = c->arena_at + pages(c->o.arena_bytes);
+  c->segment_bytes = c->arena_at + round_to_pages(c->o.arena_bytes);
 }
 
-static mscrt_status *no_arena(const struct mscrt_comm *c, const char *what) {
+static mscrt_status *report_no_arena(const struct mscrt_comm *c, const char *what) {
   return mscrt_fail(MSCRT_NO_MEMORY, "no memory for an arena of %" PRIu64 " bytes (%s: %s)", c->o.arena_bytes, what,
                     strerror(errno));
 }
 
-/* Pages are reserved at once and the size is sealed: touching a shared file that shrank, or that finds
- * no page, kills. */
+/* Makes the file of this rank. All pages are reserved and the size is sealed: touching a shared file that shrank, or
+ * for which there is no page, would kill the process. */
 static mscrt_status *make_file(const struct mscrt_comm *c, int *out_fd) {
   int fd = memfd_create("msc-rank", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   *out_fd = fd;
-  if (fd < 0) return no_arena(c, "memfd_create");
-  if (ftruncate(fd, (off_t)c->segment_bytes) != 0) return no_arena(c, "ftruncate");
+  if (fd < 0) return report_no_arena(c, "memfd_create");
+  if (ftruncate(fd, (off_t)c->segment_bytes) != 0) return report_no_arena(c, "ftruncate");
   int error = 0;
   do error = c->o.sparse ? 0 : posix_fallocate(fd, 0, (off_t)c->segment_bytes);
   while (error == EINTR);
   if (error) {
     errno = error;
-    return no_arena(c, "fallocate");
+    return report_no_arena(c, "fallocate");
   }
-  return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 ? NULL : no_arena(c, "seal");
+  return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 ? NULL : report_no_arena(c, "seal");
 }
 
-/* A file that becomes readable when this process ends.  Kernels before 5.3 have no pidfd: there the end of a pipe
- * serves, which also stays open in children of the process. */
-static mscrt_status *make_alive(struct mscrt_comm *c, int *out_fd) {
+/* Makes a file descriptor that becomes readable when this process ends. Kernels before 5.3 have no pidfd: there it
+ * is the end of a pipe, which also stays open in children of the process. */
+static mscrt_status *make_liveness_file(struct mscrt_comm *c, int *out_fd) {
   int pipes[2];
   *out_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
   if (*out_fd >= 0) return NULL;
@@ -94,7 +94,7 @@ static mscrt_status *map_segment(struct mscrt_comm *c, int rank, int fd) {
   if (fstat(fd, &st) != 0 || (uint64_t)st.st_size != c->segment_bytes || (fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK) == 0)
     return mscrt_fail(MSCRT_PEER, "the memory of rank %d is not what was agreed", rank);
   void *base = mmap(NULL, (size_t)c->segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (base == MAP_FAILED) return no_arena(c, "mmap");
+  if (base == MAP_FAILED) return report_no_arena(c, "mmap");
   c->segment[rank].base = base;
   c->segment[rank].control = base;
   return NULL;
@@ -103,45 +103,45 @@ static mscrt_status *map_segment(struct mscrt_comm *c, int rank, int fd) {
 static mscrt_status *map_private(struct mscrt_comm *c) {
   void *base = mmap(NULL, (size_t)c->segment_bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | (c->o.sparse ? MAP_NORESERVE : 0), -1, 0);
-  if (base == MAP_FAILED) return no_arena(c, "mmap");
+  if (base == MAP_FAILED) return report_no_arena(c, "mmap");
   c->segment[0].base = base;
   c->segment[0].control = base;
   return NULL;
 }
 
 static control *own_control(const struct mscrt_comm *c) { return c->segment[c->o.rank].control; }
-static uint8_t *arena_of(const struct mscrt_comm *c, int64_t rank) { return c->segment[rank].base + c->arena_at; }
+static uint8_t *arena_of_rank(const struct mscrt_comm *c, int64_t rank) { return c->segment[rank].base + c->arena_at; }
 
-static uint8_t *stage_of(const struct mscrt_comm *c, int64_t rank, uint32_t partition, uint32_t parity) {
+static uint8_t *staging_slot(const struct mscrt_comm *c, int64_t rank, uint32_t partition, uint32_t parity) {
   return c->segment[rank].base + c->stage_at + (2 * (uint64_t)partition + parity) * STAGE_BYTES;
 }
 
 /* ---- waiting ---- */
 
-static void group_text(const mscrt_group *g, char *out, size_t room) {
+static void print_members(const mscrt_group *g, char *out, size_t room) {
   size_t n = 0;
   for (int i = 0; i < g->num && n + 16 < room; i++)
     n += (size_t)snprintf(out + n, room - n, "%s%d", i ? "," : "", g->member[i]);
   if (!g->num) out[0] = 0;
 }
 
-/* Members of a group that have not come to `place`. */
+/* What a rank waits for: the members of a group that have not reached `place`. */
 typedef struct {
   const mscrt_exchange *e;
   const mscrt_site *site;
   uint64_t place;
 } meeting;
 
-static mscrt_status *lost(const struct mscrt_comm *c, const meeting *m, const char *why) {
+static mscrt_status *report_lost_member(const struct mscrt_comm *c, const meeting *m, const char *why) {
   char group[160];
   const mscrt_site *site = m->site;
-  group_text(&m->e->group, group, sizeof group);
+  print_members(&m->e->group, group, sizeof group);
   return mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": %s %s%s%s (ranks %s): %s", c->o.rank, site->step,
                     mscrt_verb_name(m->e->verb), site->name ? site->name : "", site->loc ? " at " : "",
                     site->loc ? site->loc : "", group, why);
 }
 
-static void name_missing(const struct mscrt_comm *c, const meeting *m, mscrt_loss *loss) {
+static void name_missing_members(const struct mscrt_comm *c, const meeting *m, mscrt_loss *loss) {
   size_t n = 0, room = sizeof loss->why;
   loss->culprit = c->o.rank;
   for (int i = 0; i < m->e->group.num && n + 80 < room; i++) {
@@ -156,46 +156,46 @@ static void name_missing(const struct mscrt_comm *c, const meeting *m, mscrt_los
   snprintf(loss->why + n, room - n, ", waited %d ms", c->o.timeout_ms);
 }
 
-static mscrt_status *look_around(const struct mscrt_comm *c, const void *of, bool late, mscrt_loss *loss) {
+static mscrt_status *find_lost_member(const struct mscrt_comm *c, const void *of, bool late, mscrt_loss *loss) {
   const meeting *m = of;
   for (int i = 0; i < m->e->group.num; i++) {
     int member = m->e->group.member[i];
     if (atomic_load(&c->segment[member].control->place) >= m->place && member != c->o.rank) continue;
-    /* else another thread of it gave up */
+    /* this rank itself is only lost if another of its threads gave up */
     if (member == c->o.rank && atomic_load(&own_control(c)->state) == RUNNING) continue;
-    if (mscrt_local_is_lost(c, member, loss)) return lost(c, m, loss->why);
+    if (mscrt_local_is_lost(c, member, loss)) return report_lost_member(c, m, loss->why);
   }
   if (!late) return NULL;
-  name_missing(c, m, loss);
-  return lost(c, m, loss->why);
+  name_missing_members(c, m, loss);
+  return report_lost_member(c, m, loss->why);
 }
 
-/* The group's barrier, in the memory of its first member. */
+/* The barrier of a group, in the memory of its first member. soft: members only arrive, none waits. */
 static barrier *barrier_of(const struct mscrt_comm *c, const mscrt_exchange *e, bool soft) {
   return &c->segment[e->group.member[0]].control->barrier[e->group.partition][soft];
 }
 
-static mscrt_status *wait_for(struct mscrt_comm *c, barrier *b, uint32_t generation, uint64_t place,
-                              const mscrt_exchange *e, const mscrt_site *site) {
+static mscrt_status *wait_for_barrier(struct mscrt_comm *c, barrier *b, uint32_t generation, uint64_t place,
+                                      const mscrt_exchange *e, const mscrt_site *site) {
   meeting m = {e, site, place};
-  return mscrt_local_wait(c, &b->generation, generation, look_around, &m);
+  return mscrt_local_wait(c, &b->generation, generation, find_lost_member, &m);
 }
 
-/* The last one to arrive lets all go on. */
-static void arrive(barrier *b, int members) {
+/* Arrives at a barrier; the last member lets all go on. */
+static void arrive_at_barrier(barrier *b, int members) {
   if (atomic_fetch_add(&b->arrived, 1) + 1 != (uint32_t)members) return;
   atomic_store(&b->arrived, 0);
   mscrt_local_count(&b->generation);
 }
 
-static mscrt_status *meet_all(struct mscrt_comm *c, const mscrt_exchange *e, stage_of_collective stage,
-                              const mscrt_site *site) {
+static mscrt_status *pass_barrier(struct mscrt_comm *c, const mscrt_exchange *e, stage_of_collective stage,
+                                  const mscrt_site *site) {
   meeting_point *m = &c->point[e->group.partition];
   c->place = (c->place & ~(uint64_t)3) + stage;
   atomic_store(&own_control(c)->place, c->place);
   barrier *b = barrier_of(c, e, false);
-  arrive(b, e->group.num);
-  return wait_for(c, b, ++m->hard_generation, c->place, e, site);
+  arrive_at_barrier(b, e->group.num);
+  return wait_for_barrier(c, b, ++m->hard_generation, c->place, e, site);
 }
 
 /* ---- moving ---- */
@@ -203,7 +203,7 @@ static mscrt_status *meet_all(struct mscrt_comm *c, const mscrt_exchange *e, sta
 typedef struct {
   const struct mscrt_comm *c;
   const mscrt_exchange *e;
-  uint64_t src;          /* offset in peers' segments */
+  uint64_t src;          /* offset in the segments of the peers */
   uint8_t *dst;
 } job;
 
@@ -235,7 +235,7 @@ static void work_on_cut(void *arg, int64_t unit, int worker) {
   msc_box_runs(j->e->rank, &cut->box, &j->e->to_box, &cut->from_box, combine_run, &(cut_run){j, cut});
 }
 
-static void take(const struct mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, void *dst) {
+static void take_boxes(const struct mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, void *dst) {
   job j = {.c = c, .e = e, .src = src, .dst = dst};
   if (e->fill) mscrt_fill_identity(e->dtype, e->reduction, dst, e->elems);
   mscrt_pool_run(pool, work_on_cut, &j, e->num_cuts);
@@ -247,10 +247,11 @@ typedef struct {
   const struct mscrt_comm *c;
   uint32_t num;
   const mscrt_part *part;
-  int64_t elems, slice;  /* of all, of each member */
+  int64_t elems, slice;  /* number of all elements; of each member */
 } slicing;
 
-/* Whole cache lines, so that no two ranks write to one, as far as parts begin with one. */
+/* Divides all elements among the members, in whole cache lines if parts begin at one, so that no two ranks write to
+ * the same line. */
 static slicing slicing_of(const struct mscrt_comm *c, uint32_t num, const mscrt_part *part) {
   const mscrt_exchange *e = part[0].e;
   int64_t line = 64 / (int64_t)mscrt_dtype_bytes(e->dtype), elems = part[num - 1].at + part[num - 1].e->elems,
@@ -262,8 +263,8 @@ static int64_t slice_begin(const slicing *s, int64_t member) {
   return member * s->slice < s->elems ? member * s->slice : s->elems;
 }
 
-/* The part that holds element `at` of all; parts without elements are none's. */
-static const mscrt_part *part_at(const slicing *s, int64_t at) {
+/* The part that contains element `at` of all; empty parts contain none. */
+static const mscrt_part *part_with_element(const slicing *s, int64_t at) {
   uint32_t low = 0, high = s->num;
   while (high - low > 1) {
     uint32_t middle = (low + high) / 2;
@@ -273,13 +274,13 @@ static const mscrt_part *part_at(const slicing *s, int64_t at) {
   return &s->part[low];
 }
 
-/* What of [begin, end) lies in the part that holds `begin`. */
-static int64_t run_of(const mscrt_part *p, int64_t begin, int64_t end) {
+/* The number of elements of [begin, end) that lie in the part that contains `begin`. */
+static int64_t elements_in_part(const mscrt_part *p, int64_t begin, int64_t end) {
   int64_t last = p->at + p->e->elems;
   return (end < last ? end : last) - begin;
 }
 
-#define REDUCE_ELEMS 16384 /* per unit */
+#define REDUCE_ELEMS 16384 /* elements per unit of work */
 
 static void reduce_slice(void *arg, int64_t unit, int worker) {
   const slicing *s = arg;
@@ -288,8 +289,8 @@ static void reduce_slice(void *arg, int64_t unit, int worker) {
   (void)worker;
   if (end - begin > REDUCE_ELEMS) end = begin + REDUCE_ELEMS;
   while (begin < end) {
-    const mscrt_part *p = part_at(s, begin);
-    int64_t num = run_of(p, begin, end);
+    const mscrt_part *p = part_with_element(s, begin);
+    int64_t num = elements_in_part(p, begin, end);
     job j = {.c = s->c, .e = p->e, .src = s->c->arena_at + p->src, .dst = p->dst};
     combine_run(&(cut_run){&j, &(mscrt_cut){.peer = p->e->peers}}, begin - p->at, begin - p->at, num);
     begin += num;
@@ -304,8 +305,8 @@ static void take_slice(void *arg, int64_t unit, int worker) {
   size_t bytes = mscrt_dtype_bytes(s->part[0].e->dtype);
   int64_t begin = slice_begin(s, unit), end = slice_begin(s, unit + 1);
   while (begin < end) {
-    const mscrt_part *p = part_at(s, begin);
-    int64_t num = run_of(p, begin, end);
+    const mscrt_part *p = part_with_element(s, begin);
+    int64_t num = elements_in_part(p, begin, end);
     uint8_t *to = (uint8_t *)p->dst + (size_t)(begin - p->at) * bytes;
     memcpy(to, peer + (to - own), (size_t)num * bytes);
     begin += num;
@@ -317,42 +318,43 @@ static mscrt_status *run_slices(struct mscrt_comm *c, mscrt_pool *pool, uint32_t
   const mscrt_exchange *e = part[0].e;
   slicing s = slicing_of(c, num, part);
   int64_t own = slice_begin(&s, e->group.index + 1) - slice_begin(&s, e->group.index);
-  MSCRT_CHECK(meet_all(c, e, ENTER, site));
+  MSCRT_CHECK(pass_barrier(c, e, ENTER, site));
   mscrt_pool_run(pool, reduce_slice, &s, (own + REDUCE_ELEMS - 1) / REDUCE_ELEMS);
-  MSCRT_CHECK(meet_all(c, e, MIDDLE, site));
+  MSCRT_CHECK(pass_barrier(c, e, MIDDLE, site));
   mscrt_pool_run(pool, take_slice, &s, e->group.num);
   return NULL;
 }
 
 /* ---- the table ---- */
 
-static mscrt_ticket leave(struct mscrt_comm *c, const mscrt_exchange *e) {
+static mscrt_ticket leave_collective(struct mscrt_comm *c, const mscrt_exchange *e) {
   meeting_point *m = &c->point[e->group.partition];
   c->place = (c->place & ~(uint64_t)3) + LEAVE;
   atomic_store(&own_control(c)->place, c->place);
   m->soft_generation++;
-  arrive(barrier_of(c, e, true), e->group.num);
+  arrive_at_barrier(barrier_of(c, e, true), e->group.num);
   return (mscrt_ticket){m->soft_generation, c->place};
 }
 
-/* Sources into this rank's slot, one behind the other; meet; peers' slots look alike. */
+/* Copies the sources into the staging slot of this rank, one behind the other, waits for the group, and reads the
+ * slots of the peers, which have the same layout. */
 static mscrt_status *run_staged(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
                                 const mscrt_site *site) {
   const mscrt_exchange *e = part[0].e;
   uint32_t parity = c->point[e->group.partition].parity ^= 1;
-  uint8_t *stage = stage_of(c, c->o.rank, e->group.partition, parity), *at = stage;
+  uint8_t *stage = staging_slot(c, c->o.rank, e->group.partition, parity), *at = stage;
   for (uint32_t i = 0; i < num; at += staged_bytes(part[i++].e))
-    memcpy(at, arena_of(c, c->o.rank) + part[i].src, (size_t)part[i].e->src_bytes);
-  MSCRT_CHECK(meet_all(c, e, ENTER, site));
+    memcpy(at, arena_of_rank(c, c->o.rank) + part[i].src, (size_t)part[i].e->src_bytes);
+  MSCRT_CHECK(pass_barrier(c, e, ENTER, site));
   uint64_t src = (uint64_t)(stage - c->segment[c->o.rank].base);
-  for (uint32_t i = 0; i < num; src += staged_bytes(part[i++].e)) take(c, pool, part[i].e, src, part[i].dst);
+  for (uint32_t i = 0; i < num; src += staged_bytes(part[i++].e)) take_boxes(c, pool, part[i].e, src, part[i].dst);
   return NULL;
 }
 
-static void take_all(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
+static void take_all_parts(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
   for (uint32_t i = 0; i < num; i++)
-    if (part[i].dst != arena_of(c, c->o.rank) + part[i].src)
-      take(c, pool, part[i].e, c->arena_at + part[i].src, part[i].dst);
+    if (part[i].dst != arena_of_rank(c, c->o.rank) + part[i].src)
+      take_boxes(c, pool, part[i].e, c->arena_at + part[i].src, part[i].dst);
 }
 
 static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
@@ -360,27 +362,27 @@ static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, uint32_t 
   const mscrt_exchange *e = part[0].e;
   c->place = (c->place | 3) + 1;
   atomic_store_explicit(&own_control(c)->step, site->step, memory_order_relaxed);
-  switch (form_of(num, part)) {
-    case ALONE: take_all(c, pool, num, part); return NULL;
+  switch (choose_form(num, part)) {
+    case ALONE: take_all_parts(c, pool, num, part); return NULL;
     case STAGED: return run_staged(c, pool, num, part, site);
     case SLICES: MSCRT_CHECK(run_slices(c, pool, num, part, site)); break;
     case DIRECT:
-      MSCRT_CHECK(meet_all(c, e, ENTER, site));
-      take_all(c, pool, num, part);
+      MSCRT_CHECK(pass_barrier(c, e, ENTER, site));
+      take_all_parts(c, pool, num, part);
       break;
   }
-  *out_ticket = leave(c, e);
+  *out_ticket = leave_collective(c, e);
   return NULL;
 }
 
 static mscrt_lingering lingers_local(uint32_t num, const mscrt_part *part) {
-  form f = form_of(num, part);
+  form f = choose_form(num, part);
   return f == DIRECT ? MSCRT_LINGERS_SOURCE : f == SLICES ? MSCRT_LINGERS_DESTINATION : MSCRT_LINGERS_NOT;
 }
 
 static mscrt_status *finish_local(struct mscrt_comm *c, const mscrt_exchange *e, mscrt_ticket ticket,
                                   const mscrt_site *site) {
-  return wait_for(c, barrier_of(c, e, true), ticket.generation, ticket.place, e, site);
+  return wait_for_barrier(c, barrier_of(c, e, true), ticket.generation, ticket.place, e, site);
 }
 
 static mscrt_status *lost_local(struct mscrt_comm *c, const char *waited_for) {
@@ -393,8 +395,8 @@ static mscrt_status *lost_local(struct mscrt_comm *c, const char *waited_for) {
 
 static void abort_local(struct mscrt_comm *c, const char *reason) { mscrt_local_give_up(c, c->o.rank, reason); }
 
-/* Everybody, without data. */
-static mscrt_status *world_barrier(struct mscrt_comm *c, const mscrt_site *site) {
+/* Waits until all ranks have arrived. */
+static mscrt_status *wait_for_all_ranks(struct mscrt_comm *c, const mscrt_site *site) {
   if (c->o.ranks == 1) return NULL;
   int32_t *all;
   mscrt_exchange e = {.verb = MSCRT_ALL_REDUCE, .group = {.num = c->o.ranks, .index = c->o.rank}};
@@ -402,20 +404,20 @@ static mscrt_status *world_barrier(struct mscrt_comm *c, const mscrt_site *site)
   for (int r = 0; r < c->o.ranks; r++) all[r] = r;
   e.group.member = all;
   c->place = (c->place | 3) + 1;
-  mscrt_status *s = meet_all(c, &e, ENTER, site);
+  mscrt_status *s = pass_barrier(c, &e, ENTER, site);
   free(all);
   return s;
 }
 
 static mscrt_status *max_local(struct mscrt_comm *c, uint64_t value, uint64_t *out_max, const mscrt_site *site) {
   atomic_store(&own_control(c)->value, value);
-  MSCRT_CHECK(world_barrier(c, site));
+  MSCRT_CHECK(wait_for_all_ranks(c, site));
   *out_max = 0;
   for (int r = 0; r < c->o.ranks; r++) {
     uint64_t v = atomic_load(&c->segment[r].control->value);
     if (v > *out_max) *out_max = v;
   }
-  return world_barrier(c, site);
+  return wait_for_all_ranks(c, site);
 }
 
 static void close_local(struct mscrt_comm *c) {
@@ -437,18 +439,18 @@ static void close_local(struct mscrt_comm *c) {
   free(c);
 }
 
-static void *arena_local(struct mscrt_comm *c) { return arena_of(c, c->o.rank); }
+static void *arena_local(struct mscrt_comm *c) { return arena_of_rank(c, c->o.rank); }
 
 static uint64_t beside_local(const struct mscrt_comm *c) { return c->arena_at; }
 
-static mscrt_status *join_others(struct mscrt_comm *c) {
+static mscrt_status *connect_to_ranks(struct mscrt_comm *c) {
   int own[2] = {-1, -1}, *fds = NULL;
   mscrt_status *s = NULL;
   MSCRT_GOTO(mscrt_new_array(&fds, 2 * c->o.ranks));
   MSCRT_GOTO(make_file(c, &own[0]));
-  MSCRT_GOTO(make_alive(c, &own[1]));
+  MSCRT_GOTO(make_liveness_file(c, &own[1]));
   MSCRT_GOTO(map_segment(c, c->o.rank, own[0]));
-  s = mscrt_meet(&c->o, c->segment_bytes, own, fds);
+  s = mscrt_rendezvous(&c->o, c->segment_bytes, own, fds);
   for (int r = 0; r < c->o.ranks; r++) {
     if (!s && r != c->o.rank) s = map_segment(c, r, fds[2 * r]);
     if (r == c->o.rank) continue;
@@ -470,11 +472,11 @@ static mscrt_status *open_local(const mscrt_comm_options *o, struct mscrt_comm *
   MSCRT_CHECK(mscrt_new_array(&c, 1));
   c->o = *o;
   c->own_alive_fd = -1;
-  lay_out(c);
+  set_segment_layout(c);
   MSCRT_GOTO(mscrt_new_array(&c->segment, o->ranks));
   for (int r = 0; r < o->ranks; r++) c->segment[r].alive_fd = -1;
   MSCRT_GOTO(mscrt_new_array(&c->point, o->num_partitions));
-  MSCRT_GOTO(o->ranks > 1 ? join_others(c) : map_private(c));
+  MSCRT_GOTO(o->ranks > 1 ? connect_to_ranks(c) : map_private(c));
   *out_comm = c;
   return NULL;
 fail:
