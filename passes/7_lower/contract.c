@@ -1,41 +1,42 @@
-/* contract: einsum of one rank's shapes -> matrix products, and transposes where letters lie otherwise.
+/* contract: einsum with one rank's shapes -> matrix products, and transposes where the letters' order asks for them.
  *
- * Letters of a product stand in groups, and the dimensions of a group become one.  Of a whole tensor that would keep
- * the minor ones from being cut: so it is done here, where every rank's part is a tensor of its own. */
+ * A product takes each group of letters as one dimension.  In a whole tensor this would keep the minor letters of a
+ * group from being cut; here every rank's part is a tensor of its own. */
 #include "ir/formula.h"
 #include "passes/check.h"
 #include "passes/pass.h"
 
-/* Products sum in the blocks that the einsum was given. */
-static void hand_on_blocks(const msc_op *op, msc_func *expansion) {
+/* Gives the products of the expansion the einsum's blocks of sums. */
+static void copy_blocks_to_products(const msc_op *op, msc_func *expansion) {
   const msc_attr_value *blocks = msc_op_attr(op, "blocks");
   for (msc_op *o = expansion->body->first; o && blocks; o = o->next)
     if (o->kind == OP_matmul || o->kind == OP_batch_matmul) msc_op_set(o, "blocks", *blocks);
 }
 
-static bool is_product(const msc_value *v) {
+static bool is_product_result(const msc_value *v) {
   return v->def && (v->def->kind == OP_matmul || v->def->kind == OP_batch_matmul);
 }
 
-/* Is v one row of x, whose last dimensions have as many elements as a row of the product? */
-static bool is_row(const msc_value *v, const msc_type *x, const msc_type *product) {
+/* True if v has the shape of x's last dimensions and as many elements as a row of the product. */
+static bool is_row_of_product(const msc_value *v, const msc_type *x, const msc_type *product) {
   const msc_type *t = v->type;
   bool fits = t->rank && t->rank <= x->rank && msc_type_elems(t) == product->dim[product->rank - 1];
   for (int d = 0; d < t->rank && fits; d++) fits = t->dim[d] == x->dim[x->rank - t->rank + d];
   return fits;
 }
 
-/* A bias is added before the columns come apart: then whoever computes the product adds it
- * too (library.c, epilogue.c). */
-static bool add_before(msc_op *split) {
+/* Moves the addition of a bias in front of the reshape of a product's columns, so that the implementation of the
+ * product adds it too (library.c, epilogue.c). */
+static bool add_bias_before_reshape(msc_op *split) {
   msc_value *product = split->in[0].value;
-  if (split->kind != OP_reshape || !is_product(product) || !msc_has_one_use(product) ||
+  if (split->kind != OP_reshape || !is_product_result(product) || !msc_has_one_use(product) ||
       !msc_has_one_use(&split->out[0]))
     return true;
   msc_op *sum = split->out[0].uses->user;
   if (sum->kind != OP_add) return true;
   msc_value *bias = sum->in[sum->in[0].value == &split->out[0]].value;
-  if (sum->out[0].type != split->out[0].type || !is_row(bias, split->out[0].type, product->type)) return true;
+  if (sum->out[0].type != split->out[0].type || !is_row_of_product(bias, split->out[0].type, product->type))
+    return true;
   msc_builder b = {.func = sum->block->func, .block = sum->block, .before = sum, .loc = sum->loc, .name = sum->name};
   msc_value *row = reshape(&b, bias, 1, &product->type->dim[product->type->rank - 1]);
   msc_value *whole = row ? plus(&b, product, row) : NULL;
@@ -54,13 +55,13 @@ static bool contract_func(msc_pass_ctx *pass, msc_func *f) {
     if (op->kind != OP_einsum) continue;
     msc_func *expansion = msc_expansion_of(op);
     MSC_TRY(expansion);
-    hand_on_blocks(op, expansion);
+    copy_blocks_to_products(op, expansion);
     msc_expand_in_place(op, expansion);
     msc_stat(pass, "ops expanded", 1);
   }
   for (msc_op *op = f->body->last, *before; op; op = before) {
     before = op->prev;
-    MSC_TRY(add_before(op));
+    MSC_TRY(add_bias_before_reshape(op));
   }
   return true;
 }

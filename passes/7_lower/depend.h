@@ -4,9 +4,9 @@
 
 #include "ir/ir.h"
 
-/* Op i (by op->id, program order) waits for before[first[i]] .. before[first[i+1]-1]: the ops that make its operands,
- * the one whose gradient it is and, when it makes the new value of an argument, all others that read the old one,
- * also through views. */
+/* Predecessors of op i (by op->id, program order) are before[first[i]] .. before[first[i+1]-1]: the ops that compute
+ * its operands, its forward op if it is a gradient and, if it writes the new value of an argument, all others that
+ * read the old one, also through views. */
 typedef struct {
   size_t num_ops;
   msc_op **op;

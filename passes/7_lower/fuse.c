@@ -1,12 +1,13 @@
-/* fuse: ops that can share one loop nest -> one `fused` op, when that moves fewer bytes than it computes again.
+/* fuse: ops that can share one loop nest -> one `fused` op, if that saves more memory traffic than it computes
+ * again.
  *
- * Ops are taken in program order; each tries to join the regions of its operands.  Regions stand in a list in which
- * every one comes after all it depends on (data, and the new value of an argument after every read of the old one).  To
- * join two, those between them that depend on the first must be movable behind the second: if the second depends on one
- * of them, a cycle would close and they stay apart.  What only the backward needs is not made in the forward when more
- * would then be kept in between: of y = tanh(x) only y, not 1 - y * y too.  For a GPU small casts, sums over
- * micro-batches and updates that have nothing to do with each other become one kernel too: to begin one takes as long
- * as they do. */
+ * The pass visits ops in program order and tries to join each with the regions of its operands.  Regions stand in a
+ * list in which each one comes after all its predecessors (for data, and for the new value of an argument, which
+ * comes after every read of the old one).  To join two regions, those between them that depend on the first must
+ * move behind the second.  If the second depends on one of them, this would close a cycle, and the two stay apart.
+ * A value that only the backward needs is not computed in the forward if more would then be kept in between: of y =
+ * tanh(x) only y is kept, not 1 - y * y too.  On a GPU, small independent casts, sums over micro-batches and updates
+ * become one kernel too: a launch takes as long as they do. */
 #include <string.h>
 
 #include "passes/7_lower/depend.h"
@@ -14,14 +15,14 @@
 #include "passes/direction.h"
 #include "passes/pass.h"
 
-enum { MAX_WINDOW = 1024 }; /* regions between two that may join: keeps the pass linear */
+enum { MAX_WINDOW = 1024 }; /* most regions between two that are joined: keeps the pass linear */
 
 typedef struct region {
   size_t num;
   msc_op **op;    /* in program order */
   uint64_t cost;  /* bytes moved and arithmetic of its kernel */
   size_t place;   /* in fusing.order */
-  bool follows;   /* depends on the first of two regions that would like to join */
+  bool follows;   /* depends on the first of the two regions that are to be joined */
   bool emitted;
 } region;
 
@@ -38,23 +39,23 @@ typedef struct {
 
 /* ---- constants ---- */
 
-static bool is_splat(const msc_op *op) {
+static bool is_splat_constant(const msc_op *op) {
   return op->kind == OP_constant &&
          msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(op->out[0].type->dtype);
 }
 
-/* But for other splats. */
-static bool stands_before(const msc_op *op, const msc_op *user) {
+/* True if user is the next op after op, not counting splats. */
+static bool is_followed_by(const msc_op *op, const msc_op *user) {
   do op = op->next;
-  while (op && is_splat(op));
+  while (op && is_splat_constant(op));
   return op == user;
 }
 
-/* Every user gets a copy of its own, just before it: a splat inside a kernel costs nothing, a buffer does. */
+/* Gives every user a splat of its own, in front of it: inside a kernel a splat costs nothing, as a buffer it does. */
 static void copy_splats(msc_func *f) {
   for (msc_op *op = f->body->first, *following; op; op = following) {
     following = op->next;
-    if (!is_splat(op)) continue;
+    if (!is_splat_constant(op)) continue;
     while (msc_has_uses(&op->out[0]) && !msc_has_one_use(&op->out[0])) {
       msc_use *u = op->out[0].uses;
       msc_op *copy = msc_op_new(f, OP_constant, 0, NULL, 1, op->loc);
@@ -67,7 +68,7 @@ static void copy_splats(msc_func *f) {
       }
     }
     msc_op *user = msc_has_uses(&op->out[0]) ? op->out[0].uses->user : NULL;
-    if (!user || stands_before(op, user)) continue;
+    if (!user || is_followed_by(op, user)) continue;
     msc_op_unlink(op);
     msc_insert_before(user, op);
   }
@@ -75,7 +76,7 @@ static void copy_splats(msc_func *f) {
 
 /* ---- joining ---- */
 
-static region *merged(fusing *z, const region *a, const region *b) {
+static region *merge_regions(fusing *z, const region *a, const region *b) {
   region *m = msc_new(z->pass->scratch, region);
   m->num = a->num + b->num;
   m->op = msc_new_array(z->pass->scratch, msc_op *, m->num);
@@ -86,7 +87,7 @@ static region *merged(fusing *z, const region *a, const region *b) {
   return m;
 }
 
-static uint64_t cost_of(const msc_nest_info *info) { return info->bytes + info->flops; }
+static uint64_t count_work(const msc_nest_info *info) { return info->bytes + info->flops; }
 
 static bool depends_on(const fusing *z, const region *r, const region *first) {
   for (size_t i = 0; i < r->num; i++)
@@ -98,7 +99,7 @@ static bool depends_on(const fusing *z, const region *r, const region *first) {
   return false;
 }
 
-/* Marks the regions between the two that depend on the first; false when the second depends on one of them. */
+/* Marks the regions between the two that depend on the first.  False: the second depends on one of them. */
 static bool mark_between(fusing *z, const region *first, region *second) {
   bool through = false;
   for (size_t i = first->place + 1; i < second->place; i++)
@@ -110,7 +111,8 @@ static bool mark_between(fusing *z, const region *first, region *second) {
   return !through;
 }
 
-/* first .. second become: those that do not follow, the merged region, those that do; marks are cleared. */
+/* Puts at the places from first to second: regions that do not follow, the merged region m, regions that do.  Clears
+ * the marks. */
 static void reorder(fusing *z, const region *first, const region *second, region *m) {
   size_t from = first->place, to = second->place, at = from;
   region **kept = msc_new_array(z->pass->scratch, region *, to - from + 1);
@@ -135,16 +137,16 @@ static void clear_marks(fusing *z, const region *first, const region *second) {
     if (z->order[i]) z->order[i]->follows = false;
 }
 
-static bool fusible(const region *r) { return msc_nest_can_fuse(r->op[0]); }
+static bool is_fusible(const region *r) { return msc_nest_can_fuse(r->op[0]); }
 
-/* Is one of its ops a copy for reductions across (across.c)? */
+/* True if one of its ops is a copy for reductions across rows (across.c). */
 static bool is_apart_from_rows(const region *r) {
   size_t i = 0;
   while (i < r->num && !msc_op_attr(r->op[i], "across")) i++;
   return i < r->num;
 }
 
-static bool worthwhile(fusing *z, const region *a, const region *b, region *m) {
+static bool pays_to_merge(fusing *z, const region *a, const region *b, region *m) {
   msc_nest_info info;
   const char *why;
   if (!msc_nest_fits(z->nester, m->num, (const msc_op *const *)m->op, &info, &why)) {
@@ -152,16 +154,16 @@ static bool worthwhile(fusing *z, const region *a, const region *b, region *m) {
     return false;
   }
   if (info.kind == MSC_NEST_ROW && is_apart_from_rows(m)) return false;
-  m->cost = cost_of(&info);
+  m->cost = count_work(&info);
   return m->cost < a->cost + b->cost;
 }
 
-/* ---- what is kept from the forward for the backward ---- */
+/* ---- values that the forward keeps for the backward ---- */
 
-/* When its first op has its turn. */
+/* When the first op of a region runs. */
 typedef enum { FORWARD, AGAIN, BACKWARD } turn;
 
-static turn turn_of(const fusing *z, const region *r) {
+static turn first_turn(const fusing *z, const region *r) {
   turn first = BACKWARD;
   for (size_t i = 0; i < r->num; i++) {
     turn t = z->forward[r->op[i]->id] ? FORWARD : msc_op_attr(r->op[i], "recompute") ? AGAIN : BACKWARD;
@@ -180,7 +182,7 @@ static bool is_used_outside(const fusing *z, const msc_value *v, const region *a
   return false;
 }
 
-/* Bytes of results of r that others than the two use. */
+/* Bytes of those results of r that ops outside a and b use. */
 static uint64_t bytes_left(const fusing *z, const region *r, const region *a, const region *b) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < r->num; i++)
@@ -189,7 +191,7 @@ static uint64_t bytes_left(const fusing *z, const region *r, const region *a, co
   return bytes;
 }
 
-/* Bytes of operands of r, made by others than the two, that only the two use: each where r first uses it. */
+/* Bytes of those operands of r, computed outside r and other, that only r and other use; each is counted once. */
 static uint64_t bytes_ended(const fusing *z, const region *r, const region *other) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < r->num; i++)
@@ -204,16 +206,16 @@ static uint64_t bytes_ended(const fusing *z, const region *r, const region *othe
   return bytes;
 }
 
-static bool keeps_more(const fusing *z, const region *a, const region *b) {
-  turn ta = turn_of(z, a), tb = turn_of(z, b);
+static bool keeps_more_for_backward(const fusing *z, const region *a, const region *b) {
+  turn ta = first_turn(z, a), tb = first_turn(z, b);
   if (ta == tb) return false;
   const region *early = ta < tb ? a : b, *late = ta < tb ? b : a;
   return bytes_left(z, early, a, b) + bytes_left(z, late, a, b) >
          bytes_left(z, early, early, early) + bytes_ended(z, late, early);
 }
 
-/* The two become m, where what lies between them can step aside. */
-static bool replace(fusing *z, region *a, region *b, region *m) {
+/* Replaces the two regions by m.  False: the second depends on a region between them, and nothing was changed. */
+static bool replace_by_merged(fusing *z, region *a, region *b, region *m) {
   region *first = a->place < b->place ? a : b, *second = first == a ? b : a;
   if (!mark_between(z, first, second)) {
     clear_marks(z, first, second);
@@ -224,87 +226,88 @@ static bool replace(fusing *z, region *a, region *b, region *m) {
   return true;
 }
 
-static bool may_meet(const region *a, const region *b) {
+static bool may_be_joined(const region *a, const region *b) {
   size_t apart = a->place < b->place ? b->place - a->place : a->place - b->place;
-  return a != b && fusible(a) && fusible(b) && apart <= MAX_WINDOW;
+  return a != b && is_fusible(a) && is_fusible(b) && apart <= MAX_WINDOW;
 }
 
-static void join(fusing *z, region *a, region *b) {
-  if (!may_meet(a, b)) return;
-  region *m = merged(z, a, b);
-  if (!keeps_more(z, a, b) && worthwhile(z, a, b, m)) replace(z, a, b, m);
+static void join_if_cheaper(fusing *z, region *a, region *b) {
+  if (!may_be_joined(a, b)) return;
+  region *m = merge_regions(z, a, b);
+  if (!keeps_more_for_backward(z, a, b) && pays_to_merge(z, a, b, m)) replace_by_merged(z, a, b, m);
 }
 
-/* ---- beside each other ---- */
+/* ---- independent small kernels ---- */
 
-/* A cast, an update, or what is added to a sum over micro-batches; of a gradient, or of some columns of one. */
-static bool is_short(const region *r) {
+/* True for a cast, an update, or an addition to a sum over micro-batches; of a gradient, or of some columns of one. */
+static bool has_few_ops(const region *r) {
   size_t columns = r->op[0]->kind == OP_slice;
   const msc_op *op = columns && r->num > 1 ? r->op[1] : r->op[0];
   if (r->num == 2 + columns) return op->kind == OP_add && r->op[1 + columns]->kind == OP_select;
   return r->num == 1 + columns && (op->kind == OP_cast || msc_info(op)->flags & MSC_UPDATE);
 }
 
-/* A GPU has done it in about the time that it takes to begin it. */
-static bool is_small(const region *r) {
+/* True if a GPU runs the region in about the time of a launch. */
+static bool is_short_and_small(const region *r) {
   enum { SMALL = 1 << 20 };
-  return r && is_short(r) && r->op[0]->out[0].type->rank && msc_type_elems(r->op[0]->out[0].type) <= SMALL;
+  return r && has_few_ops(r) && r->op[0]->out[0].type->rank && msc_type_elems(r->op[0]->out[0].type) <= SMALL;
 }
 
-/* Columns that begin at one place: then groups of several are the same kernel, too. */
-static bool same_op(const msc_op *a, const msc_op *b) {
+/* True if both ops have one kind and the same types.  Slices must begin at the same column: then groups with several of
+ * them share one kernel, too. */
+static bool ops_are_alike(const msc_op *a, const msc_op *b) {
   if (a->kind == OP_slice && b->kind == OP_slice && !msc_attr_equal(msc_op_attr(a, "start"), msc_op_attr(b, "start")))
     return false;
   return a->kind == b->kind && a->out[0].type == b->out[0].type && a->num_in == b->num_in &&
          a->in[0].value->type == b->in[0].value->type;
 }
 
-static bool are_alike(const region *group, const region *r) {
-  return group->num % r->num == 0 && same_op(group->op[0], r->op[0]) &&
-         same_op(group->op[group->num - 1], r->op[r->num - 1]);
+static bool regions_are_alike(const region *group, const region *r) {
+  return group->num % r->num == 0 && ops_are_alike(group->op[0], r->op[0]) &&
+         ops_are_alike(group->op[group->num - 1], r->op[r->num - 1]);
 }
 
-static region *joined(fusing *z, region *group, region *r) {
+static region *join_group(fusing *z, region *group, region *r) {
   msc_nest_info info;
   const char *why;
   size_t buffers = (group->num / r->num + 1) * (size_t)(r->op[0]->num_in + r->op[0]->num_out);
-  if (buffers > MSC_NEST_BUFFERS || !are_alike(group, r) || !may_meet(group, r)) return NULL;
-  region *m = merged(z, group, r);
+  if (buffers > MSC_NEST_BUFFERS || !regions_are_alike(group, r) || !may_be_joined(group, r)) return NULL;
+  region *m = merge_regions(z, group, r);
   if (!msc_nest_fits(z->nester, m->num, (const msc_op *const *)m->op, &info, &why)) return NULL;
-  return replace(z, group, r, m) ? m : NULL;
+  return replace_by_merged(z, group, r, m) ? m : NULL;
 }
 
-/* Small casts, sums and updates wait for nothing of each other's: several are one launch. */
+/* Joins small casts, sums and updates, which do not depend on each other, into kernels of several. */
 static void join_small(fusing *z) {
   enum { GROUPS = 16 };
   region *group[GROUPS] = {0};
   size_t next = 0;
   for (size_t id = 0; id < z->deps.num_ops; id++) {
     region *r = z->of[id], *m = NULL;
-    if (!is_small(r) || r->op[0]->id != id) continue;
+    if (!is_short_and_small(r) || r->op[0]->id != id) continue;
     for (size_t g = 0; g < GROUPS && !m; g++)
-      if (group[g] && (m = joined(z, group[g], r))) group[g] = m;
+      if (group[g] && (m = join_group(z, group[g], r))) group[g] = m;
     if (!m) group[next++ % GROUPS] = r;
   }
 }
 
-static void start_region(fusing *z, msc_op *op) {
+static void add_region(fusing *z, msc_op *op) {
   region *r = msc_new(z->pass->scratch, region);
   msc_nest_info info;
   const char *why;
   const msc_op *one = op;
   r->num = 1;
   r->op = msc_arena_copy(z->pass->scratch, &op, sizeof op);
-  if (msc_nest_can_fuse(op) && msc_nest_fits(z->nester, 1, &one, &info, &why)) r->cost = cost_of(&info);
+  if (msc_nest_can_fuse(op) && msc_nest_fits(z->nester, 1, &one, &info, &why)) r->cost = count_work(&info);
   r->place = z->num_places;
   z->order[z->num_places++] = r;
   z->of[op->id] = r;
 }
 
-static void grow(fusing *z, msc_op *op) {
+static void join_operand_regions(fusing *z, msc_op *op) {
   for (int i = op->num_in; i-- > 0;) {
     const msc_op *def = op->in[i].value->def;
-    if (def) join(z, z->of[def->id], z->of[op->id]);
+    if (def) join_if_cheaper(z, z->of[def->id], z->of[op->id]);
   }
 }
 
@@ -321,38 +324,39 @@ static size_t index_of(const value_list *l, const msc_value *v) {
   return i;
 }
 
-static bool inside(const fusing *z, const region *r, const msc_op *op) {
+static bool is_inside_region(const fusing *z, const region *r, const msc_op *op) {
   return op && op->block == z->f->body && z->of[op->id] == r;
 }
 
-static void collect(const fusing *z, const region *r, value_list *in, value_list *out) {
+static void collect_region_values(const fusing *z, const region *r, value_list *in, value_list *out) {
   for (size_t i = 0; i < r->num; i++) {
     for (int k = 0; k < r->op[i]->num_in; k++) {
       msc_value *v = r->op[i]->in[k].value;
-      if (!inside(z, r, v->def) && index_of(in, v) == in->num) in->value[in->num++] = v;
+      if (!is_inside_region(z, r, v->def) && index_of(in, v) == in->num) in->value[in->num++] = v;
     }
     for (int k = 0; k < r->op[i]->num_out; k++) {
       bool leaves = false;
-      for (const msc_use *u = r->op[i]->out[k].uses; u && !leaves; u = u->next) leaves = !inside(z, r, u->user);
+      for (const msc_use *u = r->op[i]->out[k].uses; u && !leaves; u = u->next)
+        leaves = !is_inside_region(z, r, u->user);
       if (leaves) out->value[out->num++] = &r->op[i]->out[k];
     }
   }
 }
 
-static value_list new_list(fusing *z, const region *r, bool in) {
+static value_list new_value_list(fusing *z, const region *r, bool in) {
   size_t room = 0;
   for (size_t i = 0; i < r->num; i++) room += in ? r->op[i]->num_in : r->op[i]->num_out;
   return (value_list){0, msc_new_array(z->pass->scratch, msc_value *, room)};
 }
 
-/* The region's ops move into the body of one op at the end of the function. */
-static void build(fusing *z, const region *r) {
-  value_list in = new_list(z, r, true), out = new_list(z, r, false);
-  collect(z, r, &in, &out);
+/* Moves the region's ops into the body of a new op at the end of the function. */
+static void build_fused_op(fusing *z, const region *r) {
+  value_list in = new_value_list(z, r, true), out = new_value_list(z, r, false);
+  collect_region_values(z, r, &in, &out);
   const msc_op *named = r->op[r->num - 1];
   msc_op *fused = msc_op_new(z->f, OP_fused, in.num, in.value, out.num, named->loc);
   fused->name = named->name;
-  fused->id = named->id; /* it stands for them */
+  fused->id = named->id; /* it takes their place in the numbering */
   msc_append(z->f->body, fused);
   bool again = true;
   for (size_t i = 0; i < r->num; i++) again &= msc_op_attr(r->op[i], "recompute") != NULL;
@@ -363,7 +367,7 @@ static void build(fusing *z, const region *r) {
     fused->out[i].type = out.value[i]->type;
     for (msc_use *u = out.value[i]->uses, *next; u; u = next) {
       next = u->next;
-      if (!inside(z, r, u->user)) msc_set_operand(u->user, (size_t)(u - u->user->in), &fused->out[i]);
+      if (!is_inside_region(z, r, u->user)) msc_set_operand(u->user, (size_t)(u - u->user->in), &fused->out[i]);
     }
   }
   for (size_t i = 0; i < r->num; i++) {
@@ -377,8 +381,9 @@ static void build(fusing *z, const region *r) {
   msc_append(fused->body, msc_op_new(z->f, OP_yield, out.num, out.value, 0, named->loc));
 }
 
-/* Region r, and before it what it waits for.  A stack, not recursion: chains are long. */
-static int64_t emit(fusing *z, region *r, region **stack) {
+/* Appends region r to the function, after its predecessors that are not there yet.  Returns the number of kernels.  A
+ * stack, not recursion: chains are long. */
+static int64_t emit_with_predecessors(fusing *z, region *r, region **stack) {
   size_t depth = 0;
   int64_t kernels = 0;
   stack[depth++] = r;
@@ -394,21 +399,22 @@ static int64_t emit(fusing *z, region *r, region **stack) {
     if (top->emitted) continue;
     top->emitted = true;
     if (top->num == 1) msc_append(z->f->body, top->op[0]);
-    else build(z, top), kernels++;
+    else build_fused_op(z, top), kernels++;
   }
   return kernels;
 }
 
-/* Puts the ops back, regions of several as one: where its last op stood, or just before what needs it sooner.  So an op
- * of the backward that was joined with an update at the end holds nothing up, and nothing runs earlier than it did. */
-static int64_t emit_all(fusing *z) {
+/* Appends all regions to the empty function, each where its last op stood, or in front of an earlier successor.  So
+ * an op of the backward that was joined with an update at the end delays nothing, and no op runs earlier than it
+ * did. */
+static int64_t emit_regions(fusing *z) {
   size_t n = z->deps.num_ops;
   region **stack = msc_new_array(z->pass->scratch, region *, z->deps.first[n] + 1);
   int64_t kernels = 0;
   z->f->body->first = z->f->body->last = NULL;
   for (size_t i = 0; i < n; i++) {
     region *r = z->of[i];
-    if (r->op[r->num - 1]->id == i) kernels += emit(z, r, stack);
+    if (r->op[r->num - 1]->id == i) kernels += emit_with_predecessors(z, r, stack);
   }
   return kernels;
 }
@@ -421,11 +427,11 @@ static void fuse_func(msc_pass_ctx *pass, msc_func *f) {
   z.of = msc_new_array(pass->scratch, region *, z.deps.num_ops);
   z.order = msc_new_array(pass->scratch, region *, z.deps.num_ops);
   for (msc_op *op = f->body->first; op; op = op->next) {
-    start_region(&z, op);
-    grow(&z, op);
+    add_region(&z, op);
+    join_operand_regions(&z, op);
   }
   if (msc_target_of(f->module)->joins_small_kernels) join_small(&z);
-  msc_stat(pass, "fused kernels", emit_all(&z));
+  msc_stat(pass, "fused kernels", emit_regions(&z));
 }
 
 bool pass_fuse(msc_pass_ctx *pass, msc_module *m) {

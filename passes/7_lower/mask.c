@@ -1,19 +1,20 @@
-/* mask: operands in the parts of unequal sizes that layouts may have, in; select ops before whoever would count
- * padding, out.
+/* mask: operands cut into parts of unequal sizes -> select ops that replace their padding, in front of ops that
+ * would otherwise count it.
  *
- * A rank's buffer is as large as the largest part; what is behind its own part is padding, and may hold anything.  It
- * stays padding in every dimension that an op keeps.  Where an op reduces a dimension, padding becomes the identity of
- * the reduction in all operands that have the dimension (0 alone would not do: 0 * inf is NaN).  Padding of indices
- * becomes 0 and of integer divisors 1, so that nobody reports a fault of an element that does not exist.  A loss that
- * sums up rows is taken apart: its rows, and a sum of those that exist.
+ * A rank's buffer is as large as the largest part; the rest of it, behind the rank's own part, is padding and may
+ * hold anything.  In a dimension that an op keeps, it stays padding.  Where an op reduces a dimension, padding
+ * becomes the identity of the reduction in all operands that have the dimension (0 in one of them would not do: 0 *
+ * inf is NaN). Padding of indices becomes 0 and that of integer divisors 1, so that no kernel reports a fault of an
+ * element that does not exist.  A loss that sums rows is split into the losses of its rows and a sum of those that
+ * exist.
  *
- * Which elements exist says iota with the attribute `behind`: it counts from the end of the rank's part, so that only
- * padding is not negative. */
+ * An iota with the attribute `behind` tells which elements exist: it counts from the end of the rank's part, so that
+ * only padding is not negative. */
 #include <string.h>
 
 #include "passes/pass.h"
 
-/* A value whose padding was replaced already. */
+/* A value and the one with its padding replaced, to be used again. */
 typedef struct masked {
   uint32_t dims;
   unsigned char fill[8];
@@ -33,11 +34,11 @@ static bool is_uneven(const msc_type *t, int dim) {
   return t->layout && t->layout->first[dim + 1] > t->layout->first[dim] && !msc_dim_is_even(t->layout, t, dim);
 }
 
-/* ---- what padding becomes ---- */
+/* ---- values for padding ---- */
 
-static void put_integer(msc_dtype d, uint64_t v, unsigned char *out) { memcpy(out, &v, (size_t)msc_dtype_bytes(d)); }
+static void store_integer(msc_dtype d, uint64_t v, unsigned char *out) { memcpy(out, &v, (size_t)msc_dtype_bytes(d)); }
 
-static void put_float(msc_dtype d, double v, unsigned char *out) {
+static void store_float(msc_dtype d, double v, unsigned char *out) {
   float f = (float)v;
   _Float16 h = (_Float16)v;
   uint32_t bits;
@@ -51,30 +52,30 @@ static void put_float(msc_dtype d, double v, unsigned char *out) {
   }
 }
 
-static void put_number(msc_dtype d, int v, unsigned char *out) {
-  if (msc_is_float(d)) put_float(d, v, out);
-  else put_integer(d, (uint64_t)v, out);
+static void store_number(msc_dtype d, int v, unsigned char *out) {
+  if (msc_is_float(d)) store_float(d, v, out);
+  else store_integer(d, (uint64_t)v, out);
 }
 
-/* The value that changes no result of the reduction. */
-static void put_identity(msc_reduction r, msc_dtype d, unsigned char *out) {
+/* Stores the identity of the reduction. */
+static void store_identity(msc_reduction r, msc_dtype d, unsigned char *out) {
   int bits = 8 * (int)msc_dtype_bytes(d);
   uint64_t most = ~(uint64_t)0 >> (64 - bits), sign = (uint64_t)1 << (bits - 1);
   bool is_signed = msc_dtype_class_of(d) == MSC_CLASS_INT;
-  if (r == MSC_SUM || r == MSC_PROD) put_number(d, r == MSC_PROD, out);
-  else if (msc_is_float(d)) put_float(d, r == MSC_MAX ? -__builtin_inf() : __builtin_inf(), out);
-  else if (d == MSC_I1) put_integer(d, r == MSC_MIN, out);
-  else if (r == MSC_MAX) put_integer(d, is_signed ? sign : 0, out);
-  else put_integer(d, is_signed ? sign - 1 : most, out);
+  if (r == MSC_SUM || r == MSC_PROD) store_number(d, r == MSC_PROD, out);
+  else if (msc_is_float(d)) store_float(d, r == MSC_MAX ? -__builtin_inf() : __builtin_inf(), out);
+  else if (d == MSC_I1) store_integer(d, r == MSC_MIN, out);
+  else if (r == MSC_MAX) store_integer(d, is_signed ? sign : 0, out);
+  else store_integer(d, is_signed ? sign - 1 : most, out);
 }
 
 /* ---- building ---- */
 
-static const msc_type *with_layout(const masking *m, const msc_type *t, const msc_layout *l) {
+static const msc_type *type_with_layout(const masking *m, const msc_type *t, const msc_layout *l) {
   return msc_type_with_layout(m->pass->ctx, t, l);
 }
 
-static msc_value *scalar(masking *m, msc_builder *b, msc_dtype dtype, const unsigned char *bytes) {
+static msc_value *build_constant(masking *m, msc_builder *b, msc_dtype dtype, const unsigned char *bytes) {
   msc_context *ctx = m->pass->ctx;
   size_t num = (size_t)msc_dtype_bytes(dtype);
   msc_attr_value v = {
@@ -82,12 +83,12 @@ static msc_value *scalar(masking *m, msc_builder *b, msc_dtype dtype, const unsi
       .dense = {msc_type_of(ctx, dtype, 0, NULL, NULL), msc_arena_copy(msc_context_arena(ctx), bytes, num), num}};
   msc_attr attr = msc_named(ctx, "value", v);
   msc_op *op = msc_build_with(b, OP_constant, 0, NULL, 1, 1, &attr);
-  op->out[0].type = with_layout(m, op->out[0].type, msc_layout_replicated(ctx, 0));
+  op->out[0].type = type_with_layout(m, op->out[0].type, msc_layout_replicated(ctx, 0));
   return &op->out[0];
 }
 
-/* [1,..,n,..,1], cut like dimension `dim` of t: true for elements of the rank's own part. */
-static msc_value *own_elements(masking *m, msc_builder *b, const msc_type *t, int dim) {
+/* Builds [1,..,n,..,1], cut like dimension `dim` of t: true for elements of the rank's own part. */
+static msc_value *build_own_elements(masking *m, msc_builder *b, const msc_type *t, int dim) {
   static const unsigned char zero[8];
   msc_context *ctx = m->pass->ctx;
   msc_dtype index = t->dim[dim] < INT32_MAX ? MSC_I32 : MSC_I64;
@@ -105,20 +106,20 @@ static msc_value *own_elements(masking *m, msc_builder *b, const msc_type *t, in
   msc_attr attr[3] = {msc_named(ctx, "behind", msc_bool(true)), msc_named(ctx, "dim", msc_int(dim)),
                       msc_named(ctx, "type", msc_type_attr(msc_type_of(ctx, index, t->rank, shape, NULL)))};
   msc_op *place = msc_build_with(b, OP_iota, 0, NULL, 1, 3, attr);
-  place->out[0].type = with_layout(m, place->out[0].type, l);
+  place->out[0].type = type_with_layout(m, place->out[0].type, l);
   msc_attr less = msc_named(ctx, "predicate", msc_str(ctx, "lt"));
   msc_op *own =
-      msc_build_with(b, OP_compare, 2, (msc_value *[]){&place->out[0], scalar(m, b, index, zero)}, 1, 1, &less);
-  own->out[0].type = with_layout(m, own->out[0].type, l);
+      msc_build_with(b, OP_compare, 2, (msc_value *[]){&place->out[0], build_constant(m, b, index, zero)}, 1, 1, &less);
+  own->out[0].type = type_with_layout(m, own->out[0].type, l);
   return &own->out[0];
 }
 
-static msc_builder before(masking *m, msc_op *op) {
+static msc_builder build_before(masking *m, msc_op *op) {
   return (msc_builder){.func = m->f, .block = op->block, .before = op, .loc = op->loc, .name = op->name};
 }
 
-/* Terms of an unfinished sum are replaced by terms: zeros. */
-static msc_value *like_partial(masking *m, msc_builder *b, msc_value *x, const msc_layout *l) {
+/* Makes x a value with the partial digits of l, so that it can replace a term of an unfinished sum. */
+static msc_value *make_partial(masking *m, msc_builder *b, msc_value *x, const msc_layout *l) {
   msc_layout partial = *l;
   if (!l->num_partial) return x;
   memmove(partial.sub, l->sub + l->first[l->rank], l->num_partial * sizeof *l->sub);
@@ -126,16 +127,17 @@ static msc_value *like_partial(masking *m, msc_builder *b, msc_value *x, const m
   memset(partial.split, 0, sizeof partial.split);
   partial.rank = 0;
   msc_op *shard = msc_build_with(b, OP_shard, 1, &x, 1, 0, NULL);
-  shard->out[0].type = with_layout(m, x->type, msc_layout_of(m->pass->ctx, &m->f->module->mesh, &partial));
+  shard->out[0].type = type_with_layout(m, x->type, msc_layout_of(m->pass->ctx, &m->f->module->mesh, &partial));
   return &shard->out[0];
 }
 
-static msc_value *select_own(masking *m, msc_builder *b, msc_value *x, uint32_t dims, const unsigned char *fill) {
+static msc_value *build_selects(masking *m, msc_builder *b, msc_value *x, uint32_t dims, const unsigned char *fill) {
   const msc_type *t = x->type;
-  msc_value *other = like_partial(m, b, scalar(m, b, t->dtype, fill), t->layout);
+  msc_value *other = make_partial(m, b, build_constant(m, b, t->dtype, fill), t->layout);
   for (int d = 0; d < t->rank; d++) {
     if (!(dims >> d & 1)) continue;
-    msc_op *select = msc_build_with(b, OP_select, 3, (msc_value *[]){own_elements(m, b, t, d), x, other}, 1, 0, NULL);
+    msc_op *select =
+        msc_build_with(b, OP_select, 3, (msc_value *[]){build_own_elements(m, b, t, d), x, other}, 1, 0, NULL);
     select->out[0].type = t;
     x = &select->out[0];
   }
@@ -143,7 +145,7 @@ static msc_value *select_own(masking *m, msc_builder *b, msc_value *x, uint32_t 
   return x;
 }
 
-/* Operand i of op, with `fill` in the padding of dimensions `dims`. */
+/* Replaces operand i of op by the same value with `fill` in the padding of dimensions `dims`. */
 static void mask_operand(masking *m, msc_op *op, size_t i, uint32_t dims, const unsigned char *fill) {
   msc_value *x = op->in[i].value;
   masked **list = x->id < m->num_values ? &m->by_value[x->id] : NULL;
@@ -154,8 +156,8 @@ static void mask_operand(masking *m, msc_op *op, size_t i, uint32_t dims, const 
       msc_set_operand(op, i, k->value);
       return;
     }
-  msc_builder b = before(m, op);
-  msc_value *y = select_own(m, &b, x, dims, fill);
+  msc_builder b = build_before(m, op);
+  msc_value *y = build_selects(m, &b, x, dims, fill);
   if (list) {
     masked *k = msc_new(m->pass->scratch, masked);
     *k = (masked){.dims = dims, .value = y, .next = *list};
@@ -197,12 +199,12 @@ static void mask_reduced(masking *m, msc_op *op, const msc_rule *rule) {
     msc_reduction how = MSC_SUM;
     unsigned char fill[8];
     uint32_t dims = without_rows(op, i, uneven_dims(op, rule, i, true, &how));
-    put_identity(how, op->in[i].value->type->dtype, fill);
+    store_identity(how, op->in[i].value->type->dtype, fill);
     mask_operand(m, op, i, dims, fill);
   }
 }
 
-/* Operands whose elements are checked while the op runs. */
+/* Masks operands whose elements the op checks while it runs. */
 static void mask_checked(masking *m, msc_op *op, const msc_rule *rule) {
   const msc_op_info *info = msc_info(op);
   for (size_t i = 0; i < op->num_in && i < (size_t)info->num_operands; i++) {
@@ -212,20 +214,20 @@ static void mask_checked(masking *m, msc_op *op, const msc_rule *rule) {
     msc_reduction unused;
     unsigned char fill[8];
     if ((!divisor && !index) || msc_is_float(d)) continue;
-    put_number(d, divisor, fill);
+    store_number(d, divisor, fill);
     mask_operand(m, op, i, uneven_dims(op, rule, i, false, &unused), fill);
   }
 }
 
 /* ---- losses ---- */
 
-static bool is_loss(const msc_op *op) {
+static bool is_summed_loss(const msc_op *op) {
   const char *word = msc_op_str(op, "reduction");
   return word && !(msc_info(op)->flags & MSC_COLLECTIVE) && op->num_out == 1 && op->out[0].type->rank == 0 &&
          (!strcmp(word, "mean") || !strcmp(word, "sum"));
 }
 
-/* The layout of a loss's rows: that of the first operand's leading dimensions. */
+/* The layout of a loss for each row: that of the first operand's leading dimensions. */
 static const msc_layout *rows_layout(const masking *m, const msc_type *x, int rank) {
   msc_layout l = *x->layout;
   l.rank = (uint8_t)rank;
@@ -234,10 +236,10 @@ static const msc_layout *rows_layout(const masking *m, const msc_type *x, int ra
   return msc_layout_of(m->pass->ctx, &m->f->module->mesh, &l);
 }
 
-/* reduction none, then reduce_sum or reduce_mean of all rows. */
-static void take_apart(masking *m, msc_op *op) {
+/* Replaces a loss by the losses of its rows and a reduce_sum or reduce_mean of them. */
+static void split_loss(masking *m, msc_op *op) {
   msc_context *ctx = m->pass->ctx;
-  msc_builder b = before(m, op);
+  msc_builder b = build_before(m, op);
   bool mean = !strcmp(msc_op_str(op, "reduction"), "mean");
   const msc_type *t = op->out[0].type;
   msc_value *in[8];
@@ -249,7 +251,7 @@ static void take_apart(masking *m, msc_op *op) {
   attr[num++] = msc_named(ctx, "reduction", msc_str(ctx, "none"));
   msc_op *rows = msc_build_with(&b, (msc_op_kind)op->kind, op->num_in, in, 1, num, attr);
   int rank = rows->out[0].type->rank;
-  rows->out[0].type = with_layout(m, rows->out[0].type, rows_layout(m, in[0]->type, rank));
+  rows->out[0].type = type_with_layout(m, rows->out[0].type, rows_layout(m, in[0]->type, rank));
   int64_t dims[MSC_MAX_RANK];
   for (int d = 0; d < rank; d++) dims[d] = d;
   msc_attr all = msc_named(ctx, "dims", msc_ints(ctx, (size_t)rank, dims));
@@ -258,13 +260,14 @@ static void take_apart(masking *m, msc_op *op) {
   sum->out[0].type = t;
   msc_replace_uses(&op->out[0], &sum->out[0]);
   for (msc_op *o = op->next; o; o = o->next)
-    if (o->forward == op) o->forward = NULL, o->letters = NULL; /* strategies are spent */
+    if (o->forward == op)
+      o->forward = NULL, o->letters = NULL; /* layouts are decided: strategies need them no longer */
   msc_op_erase(op);
 }
 
 /* ---- the pass ---- */
 
-static bool any_uneven(const msc_op *op) {
+static bool has_uneven_operand(const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_type *t = op->in[i].value->type;
     for (int d = 0; d < t->rank; d++)
@@ -275,7 +278,8 @@ static bool any_uneven(const msc_op *op) {
 
 static bool mask_op(masking *m, msc_op *op) {
   msc_rule rule;
-  if (msc_info(op)->flags & (MSC_COLLECTIVE | MSC_TERMINATOR) || op->kind == OP_shard || !any_uneven(op)) return true;
+  if (msc_info(op)->flags & (MSC_COLLECTIVE | MSC_TERMINATOR) || op->kind == OP_shard || !has_uneven_operand(op))
+    return true;
   MSC_TRY(msc_rule_of(op, m->pass->scratch, &rule));
   mask_reduced(m, op, &rule);
   mask_checked(m, op, &rule);
@@ -286,7 +290,7 @@ static bool mask_func(msc_pass_ctx *pass, msc_func *f) {
   masking m = {.pass = pass, .f = f, .num_values = 0};
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
-    if (is_loss(op) && any_uneven(op)) take_apart(&m, op);
+    if (is_summed_loss(op) && has_uneven_operand(op)) split_loss(&m, op);
   }
   m.num_values = msc_number(f->body).num_values;
   m.by_value = msc_new_array(pass->scratch, masked *, m.num_values);

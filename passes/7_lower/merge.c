@@ -1,12 +1,12 @@
-/* merge: queries, keys and values of the same rows, for attention that a GPU's library computes -> one product, where
- * there were three; and likewise in the backward.
+/* merge: the products that compute queries, keys and values from the same rows, for attention by a GPU's library -> one
+ * product; likewise in the backward.
  *
  *   q = x a + i,  k = x b + j,  v = x c + l     y = x [a b c] + [i j l];  q, k, v are heads of y
  *   dx = dq a^T + dk b^T + dv c^T               dy = [dq dk dv], heads beside each other;  dx = dy [a b c]^T
  *   da = x^T dq, the sum of dq over rows        columns of x^T dy, of the sum of dy
  *
- * The library takes heads where they lie in longer rows, and leaves them there (views.c): nothing is moved.  One
- * product keeps a GPU busier than three of a third its size, and dx does not go through memory between them. */
+ * The library reads and writes heads as parts of longer rows (views.c), so nothing is copied.  One product keeps a GPU
+ * busier than three of a third of its size, and partial sums of dx do not go through memory. */
 #include <string.h>
 
 #include "ir/formula.h"
@@ -15,8 +15,9 @@
 
 enum { PARTS = 3 };
 
-/* Queries, keys or values: forward heads = reshape(gemm), of which the attention sees a transpose; backward rows =
- * reshape(heads), the transpose of a gradient, and what is made of them.  heads are [b, s, h, e]. */
+/* Queries, keys or values; heads are [b, s, h, e].  In the forward heads = reshape(gemm), and the attention reads a
+ * transpose of them.  In the backward heads are the transpose of a gradient, rows = reshape(heads), and gemm, weight
+ * and bias are computed from rows. */
 typedef struct {
   msc_value *x, *heads, *rows;
   msc_op *gemm, *weight, *bias; /* bias: the sum over rows, or NULL */
@@ -40,14 +41,14 @@ static bool computes_alone(const msc_op *gemm) {
          !msc_op_bool(gemm, "generated") && !msc_op_bool(gemm, "relu") && !msc_op_bool(gemm, "gelu");
 }
 
-static int64_t last_dim(const msc_value *v) { return v->type->dim[v->type->rank - 1]; }
+static int64_t num_columns(const msc_value *v) { return v->type->dim[v->type->rank - 1]; }
 
-static msc_value *before_reshape(msc_value *v) {
+static msc_value *operand_of_reshape(msc_value *v) {
   return v->def && v->def->kind == OP_reshape ? v->def->in[0].value : v;
 }
 
-/* Parts from `first` on that come of the same rows and have heads as long. */
-static void gather(merging *z, part *all, const bool *found, int first) {
+/* Collects the parts from `first` on that are computed from the same rows and have heads of the same size. */
+static void collect_like_parts(merging *z, part *all, const bool *found, int first) {
   const part *p = &all[first];
   z->num = 0;
   for (int i = first; i < PARTS; i++) {
@@ -62,7 +63,7 @@ static void gather(merging *z, part *all, const bool *found, int first) {
   }
 }
 
-static int64_t sum_of(const merging *z, const int64_t *size) {
+static int64_t add_sizes(const merging *z, const int64_t *size) {
   int64_t sum = 0;
   for (int i = 0; i < z->num; i++) sum += size[i];
   return sum;
@@ -70,18 +71,18 @@ static int64_t sum_of(const merging *z, const int64_t *size) {
 
 /* ---- building ---- */
 
-static msc_value *turned(merging *z, msc_value *heads) {
+static msc_value *swap_heads(merging *z, msc_value *heads) {
   return with_ints(&z->b, OP_transpose, heads, "perm", 4, (const int64_t[]){0, 2, 1, 3});
 }
 
-/* Part i of those of some sizes along a dimension. */
-static msc_value *taken(merging *z, msc_value *v, int dim, const int64_t *size, int i) {
+/* Slices part i out of v, whose dimension `dim` has parts of these sizes. */
+static msc_value *slice_own_part(merging *z, msc_value *v, int dim, const int64_t *size, int i) {
   int64_t start = 0;
   for (int k = 0; k < i; k++) start += size[k];
   return part_of(&z->b, v, dim, start, start + size[i]);
 }
 
-static msc_value *product(merging *z, const msc_op *like, size_t num, msc_value *const *in) {
+static msc_value *build_gemm(merging *z, const msc_op *like, size_t num, msc_value *const *in) {
   msc_op *gemm = msc_op_new(z->b.func, OP_gemm, num, in, 1, z->b.loc);
   for (size_t i = 0; i < like->num_attrs; i++) msc_op_set(gemm, like->attrs[i].name, like->attrs[i].value);
   gemm->name = z->b.name;
@@ -89,14 +90,14 @@ static msc_value *product(merging *z, const msc_op *like, size_t num, msc_value 
   return msc_infer(gemm) ? &gemm->out[0] : NULL;
 }
 
-static void stand_before(merging *z, msc_op *before, const msc_op *like) {
+static void build_before_op(merging *z, msc_op *before, const msc_op *like) {
   z->b.before = before, z->b.loc = like->loc, z->b.name = like->name;
 }
 
-static msc_op *later(msc_op *a, msc_op *b) { return !a || (b && b->id > a->id) ? b : a; }
+static msc_op *later_op(msc_op *a, msc_op *b) { return !a || (b && b->id > a->id) ? b : a; }
 
-/* Operand i of each part's gemm, beside each other; what there is already is taken. */
-static msc_value *joined_operands(merging *z, size_t i, int dim) {
+/* Concatenates operand i of each part's gemm, or finds a concat of them that is there already. */
+static msc_value *join_operands(merging *z, size_t i, int dim) {
   msc_value *v[PARTS];
   for (int k = 0; k < z->num; k++) v[k] = z->part[k]->gemm->in[i].value;
   for (const msc_use *u = v[0]->uses; u; u = u->next) {
@@ -109,7 +110,7 @@ static msc_value *joined_operands(merging *z, size_t i, int dim) {
 
 /* ---- forward ---- */
 
-/* An operand of an attention: heads of the rows that a product makes, and nobody else looks at them. */
+/* Describes operand v of an attention if it is the heads of a product's rows that no other op reads; else false. */
 static bool find_source(const msc_value *v, part *p) {
   const msc_op *turn = v->def, *heads = turn && swaps_heads(turn) ? turn->in[0].value->def : NULL;
   if (!heads || heads->kind != OP_reshape || !msc_has_one_use(&heads->out[0])) return false;
@@ -120,7 +121,7 @@ static bool find_source(const msc_value *v, part *p) {
   for (const msc_use *u = v->uses; u; u = u->next)
     if (!msc_is_graph(u->user)) return false;
   *p = (part){.x = gemm->in[0].value, .heads = turn->in[0].value, .gemm = gemm};
-  return p->heads->type->dim[2] * p->heads->type->dim[3] == last_dim(&gemm->out[0]);
+  return p->heads->type->dim[2] * p->heads->type->dim[3] == num_columns(&gemm->out[0]);
 }
 
 static void erase_source(part *p) {
@@ -132,16 +133,16 @@ static void erase_source(part *p) {
 
 static bool merge_forward(merging *z) {
   msc_op *last = NULL;
-  for (int i = 0; i < z->num; i++) last = later(last, z->part[i]->gemm);
-  stand_before(z, last, z->part[0]->gemm);
+  for (int i = 0; i < z->num; i++) last = later_op(last, z->part[i]->gemm);
+  build_before_op(z, last, z->part[0]->gemm);
   const msc_op *gemm = z->part[0]->gemm;
   const msc_type *t = z->part[0]->heads->type;
-  msc_value *in[3] = {z->part[0]->x, joined_operands(z, 1, 1), gemm->num_in > 2 ? joined_operands(z, 2, 0) : NULL};
+  msc_value *in[3] = {z->part[0]->x, join_operands(z, 1, 1), gemm->num_in > 2 ? join_operands(z, 2, 0) : NULL};
   MSC_TRY(in[1] && (gemm->num_in == 2 || in[2]));
-  msc_value *heads = reshape(&z->b, product(z, gemm, gemm->num_in, in), 4,
-                             (const int64_t[]){t->dim[0], t->dim[1], sum_of(z, z->heads), t->dim[3]});
+  msc_value *heads = reshape(&z->b, build_gemm(z, gemm, gemm->num_in, in), 4,
+                             (const int64_t[]){t->dim[0], t->dim[1], add_sizes(z, z->heads), t->dim[3]});
   for (int i = 0; i < z->num; i++) {
-    msc_value *own = turned(z, taken(z, heads, 2, z->heads, i));
+    msc_value *own = swap_heads(z, slice_own_part(z, heads, 2, z->heads, i));
     MSC_TRY(own);
     msc_replace_uses(&z->part[i]->heads->uses->user->out[0], own);
     erase_source(z->part[i]);
@@ -161,7 +162,7 @@ static bool sums_rows(const msc_op *op) {
   return num > 0 && num == rank - 1;
 }
 
-static bool is_weight_gradient(const msc_op *op, const msc_value *dy) {
+static bool is_gradient_of_parameter(const msc_op *op, const msc_value *dy) {
   return computes_alone(op) && op->num_in == 2 && op->in[1].value == dy && op->in[0].value != dy &&
          msc_op_bool(op, "transpose_a") && !msc_op_bool(op, "transpose_b");
 }
@@ -177,16 +178,17 @@ static bool set_once(msc_op **place, msc_op *op) {
   return first;
 }
 
-/* One that uses the rows of a gradient. */
+/* Notes an op that reads the rows of a gradient.  False: it is none of those that can be merged. */
 static bool note_user(part *p, msc_op *op) {
   if (is_data_gradient(op, p->rows)) return set_once(&p->gemm, op);
   if (sums_rows(op)) return set_once(&p->bias, op);
-  if (is_weight_gradient(op, p->rows)) return set_once(&p->weight, op);
+  if (is_gradient_of_parameter(op, p->rows)) return set_once(&p->weight, op);
   msc_op *weight = op->kind == OP_reshape ? msc_only_user(&op->out[0], OP_gemm) : NULL;
-  return weight && is_weight_gradient(weight, &op->out[0]) && set_once(&p->weight, weight);
+  return weight && is_gradient_of_parameter(weight, &op->out[0]) && set_once(&p->weight, weight);
 }
 
-/* A gradient that an attention makes: rows of which dx, dw and the sum over rows are made. */
+/* Describes result v of an attention's gradient if dx, dw and a sum over rows are computed from its rows; else
+ * false. */
 static bool find_gradient(const msc_value *v, part *p) {
   msc_op *turn = msc_only_user(v, OP_transpose),
          *rows = turn && swaps_heads(turn) ? msc_only_user(&turn->out[0], OP_reshape) : NULL;
@@ -195,13 +197,13 @@ static bool find_gradient(const msc_value *v, part *p) {
   for (const msc_use *u = p->rows->uses; u; u = u->next)
     if (!note_user(p, u->user)) return false;
   if (!p->gemm || !p->weight) return false;
-  p->x = before_reshape(p->weight->in[0].value);
-  if (p->x->def && p->x->def->id > v->def->id) return false; /* computed again, only now */
-  return p->heads->type->dim[2] * p->heads->type->dim[3] == last_dim(p->rows);
+  p->x = operand_of_reshape(p->weight->in[0].value);
+  if (p->x->def && p->x->def->id > v->def->id) return false; /* recomputed after the gradient */
+  return p->heads->type->dim[2] * p->heads->type->dim[3] == num_columns(p->rows);
 }
 
-/* The add of two of the values, of which nobody else uses either. */
-static msc_op *add_of_two(msc_value *const *v, int num) {
+/* An op that adds two of the values, neither of which has another use; NULL: there is none. */
+static msc_op *find_add_of_two(msc_value *const *v, int num) {
   for (int i = 0; i < num; i++) {
     msc_op *add = msc_only_user(v[i], OP_add);
     for (int k = 0; add && k < num; k++)
@@ -210,13 +212,13 @@ static msc_op *add_of_two(msc_value *const *v, int num) {
   return NULL;
 }
 
-/* The last of the adds that make one value of all dx, or NULL; the adds, last first. */
-static msc_op *sum_of_data(const merging *z, msc_op **out_add) {
+/* Finds the adds that sum all dx, the last one first, and returns the last; NULL: they are not summed. */
+static msc_op *find_sum_of_data(const merging *z, msc_op **out_add) {
   msc_value *v[PARTS];
   int num = z->num;
   for (int i = 0; i < num; i++) v[i] = &z->part[i]->gemm->out[0];
   while (num > 1) {
-    msc_op *add = add_of_two(v, num);
+    msc_op *add = find_add_of_two(v, num);
     int kept = 0;
     if (!add) return NULL;
     for (int i = 0; i < num; i++)
@@ -228,19 +230,19 @@ static msc_op *sum_of_data(const merging *z, msc_op **out_add) {
   return out_add[0];
 }
 
-static msc_value *as_rows(merging *z, msc_value *v, int64_t columns) {
+static msc_value *reshape_to_rows(merging *z, msc_value *v, int64_t columns) {
   return reshape(&z->b, v, 2, (const int64_t[]){v && columns ? msc_type_elems(v->type) / columns : 0, columns});
 }
 
-static msc_op *first_user(const msc_value *v) {
+static msc_op *find_first_user(const msc_value *v) {
   msc_op *first = v->uses->user;
   for (const msc_use *u = v->uses; u; u = u->next)
     if (u->user->id < first->id) first = u->user;
   return first;
 }
 
-/* What was made of a part is made of columns of the whole: behind a cast, if that is all that follows.  Columns are
- * taken where they are used. */
+/* Replaces the op old(part) of each part by columns of `whole`, behind a cast if that is all that follows each.
+ * Columns are sliced in front of their first use. */
 static bool replace_by_columns(merging *z, msc_value *whole, msc_op *(*old)(part *p)) {
   const msc_op *cast = msc_only_user(&old(z->part[0])->out[0], OP_cast);
   for (int i = 1; i < z->num && cast; i++) {
@@ -251,8 +253,8 @@ static bool replace_by_columns(merging *z, msc_value *whole, msc_op *(*old)(part
   msc_op *before = z->b.before;
   for (int i = 0; i < z->num; i++) {
     msc_op *op = old(z->part[i]), *last = cast ? op->out[0].uses->user : op;
-    z->b.before = first_user(&last->out[0]);
-    msc_value *own = taken(z, whole, whole ? whole->type->rank - 1 : 0, z->columns, i);
+    z->b.before = find_first_user(&last->out[0]);
+    msc_value *own = slice_own_part(z, whole, whole ? whole->type->rank - 1 : 0, z->columns, i);
     MSC_TRY(own);
     own->def->name = last->name;
     msc_replace_uses(&last->out[0], own);
@@ -262,29 +264,29 @@ static bool replace_by_columns(merging *z, msc_value *whole, msc_op *(*old)(part
   return true;
 }
 
-static msc_op *weight_of(part *p) { return p->weight; }
-static msc_op *bias_of(part *p) { return p->bias; }
+static msc_op *get_weight(part *p) { return p->weight; }
+static msc_op *get_bias(part *p) { return p->bias; }
 
-/* dw and the sums over rows, where dy and x are there. */
+/* Merges dw and the sums over rows, at a place where dy and x are computed. */
 static bool merge_parameters(merging *z, msc_value *rows) {
   const msc_op *weight = z->part[0]->weight, *bias = z->part[0]->bias;
   msc_value *x = weight->in[0].value,
-            *in[2] = {x->def && x->def->kind == OP_reshape ? reshape(&z->b, before_reshape(x), 2, x->type->dim) : x,
-                      as_rows(z, rows, sum_of(z, z->columns))};
+            *in[2] = {x->def && x->def->kind == OP_reshape ? reshape(&z->b, operand_of_reshape(x), 2, x->type->dim) : x,
+                      reshape_to_rows(z, rows, add_sizes(z, z->columns))};
   MSC_TRY(in[0] && in[1]);
   z->b.name = weight->name, z->b.loc = weight->loc;
   if (bias) {
     msc_value *sum = with_attrs(&z->b, OP_reduce_sum, 1, &rows, bias->num_attrs, bias->attrs);
-    MSC_TRY(sum && replace_by_columns(z, sum, bias_of));
+    MSC_TRY(sum && replace_by_columns(z, sum, get_bias));
   }
-  msc_value *whole = product(z, weight, 2, in);
-  return whole && replace_by_columns(z, whole, weight_of);
+  msc_value *whole = build_gemm(z, weight, 2, in);
+  return whole && replace_by_columns(z, whole, get_weight);
 }
 
 static bool merge_data(merging *z, msc_value *rows, msc_op **add) {
-  stand_before(z, add[0], z->part[0]->gemm);
-  msc_value *in[2] = {rows, joined_operands(z, 1, 1)};
-  msc_value *dx = in[1] ? product(z, z->part[0]->gemm, 2, in) : NULL;
+  build_before_op(z, add[0], z->part[0]->gemm);
+  msc_value *in[2] = {rows, join_operands(z, 1, 1)};
+  msc_value *dx = in[1] ? build_gemm(z, z->part[0]->gemm, 2, in) : NULL;
   MSC_TRY(dx);
   msc_replace_uses(&add[0]->out[0], dx);
   for (int i = 0; i + 1 < z->num; i++) msc_op_erase(add[i]);
@@ -309,11 +311,11 @@ static void erase_gradient(part *p) {
 static bool merge_backward(merging *z, msc_op *grad, msc_op **add) {
   msc_value *heads[PARTS];
   const msc_type *t = z->part[0]->heads->type;
-  int64_t dim[3] = {t->dim[0], t->dim[1], sum_of(z, z->columns)};
-  stand_before(z, grad->next, grad);
-  for (int i = 0; i < z->num; i++) MSC_TRY(heads[i] = turned(z, z->part[i]->heads->def->in[0].value));
+  int64_t dim[3] = {t->dim[0], t->dim[1], add_sizes(z, z->columns)};
+  build_before_op(z, grad->next, grad);
+  for (int i = 0; i < z->num; i++) MSC_TRY(heads[i] = swap_heads(z, z->part[i]->heads->def->in[0].value));
   msc_value *rows = joined(&z->b, 2, (size_t)z->num, heads);
-  if (rows) rows = z->part[0]->rows->type->rank == 2 ? as_rows(z, rows, dim[2]) : reshape(&z->b, rows, 3, dim);
+  if (rows) rows = z->part[0]->rows->type->rank == 2 ? reshape_to_rows(z, rows, dim[2]) : reshape(&z->b, rows, 3, dim);
   MSC_TRY(rows && merge_parameters(z, rows) && merge_data(z, rows, add));
   for (int i = 0; i < z->num; i++) erase_gradient(z->part[i]);
   return true;
@@ -330,8 +332,8 @@ static bool merge_attention(merging *z, msc_op *op, bool backward, int64_t *coun
     found[i] = backward ? find_gradient(&op->out[i], &all[i]) : find_source(op->in[i].value, &all[i]);
   for (int i = 0; i + 1 < PARTS; i++) {
     if (!found[i]) continue;
-    gather(z, all, found, i);
-    if (z->num < 2 || (backward && !sum_of_data(z, add))) continue;
+    collect_like_parts(z, all, found, i);
+    if (z->num < 2 || (backward && !find_sum_of_data(z, add))) continue;
     for (int k = 0; k < z->num; k++) found[z->part[k] - all] = false;
     MSC_TRY(backward ? merge_backward(z, op, add) : merge_forward(z));
     *count += z->num;

@@ -1,15 +1,13 @@
-/* narrow: values that forward and backward read -> made once in each, where that takes less memory than to keep them in
- * between.
+/* narrow: values that forward and backward read -> computed once in each, if that takes less memory than to keep
+ * them.
  *
- *   f32 of bf16                            the backward's users, whoever they are, get a cast of their own
- *   elementwise ops of what is narrower,   kernels of a GPU's backward make it again: x - mean(x) in f32 of x in bf16,
- * a relu of the
- *   or kept anyway                         two terms of a sum.  A CPU's do not: kernels round what they store, not what
- * lies between,
- *                                          and any number of ranks shall have the same bits
+ *   a cast to a wider type    the backward gets a cast of its own
+ *   elementwise ops on        kernels of a GPU's backward compute them again: x - mean(x) in f32 from x in bf16, a relu
+ *   narrower or kept values   from the two terms of a sum.  A CPU's do not: a kernel rounds only values that it
+ *                             stores, and results must have the same bits for any number of ranks
  *
- * Where no product lies between the two, as between a loss and its gradient, they may become one kernel and
- * share the value. */
+ * Where no product lies between the two uses, as between a loss and its gradient, one kernel may do both and share
+ * the value. */
 #include <stdlib.h>
 
 #include "passes/7_lower/target.h"
@@ -18,14 +16,14 @@
 
 enum { MOST_OPS = 16, MOST_SOURCES = 8 };
 
-/* What makes a value, and what that begins at. */
+/* The ops that compute a value, and the values in memory that they read. */
 typedef struct {
   int num_ops, num_sources;
   const msc_op *op[MOST_OPS];
   const msc_value *source[MOST_SOURCES];
 } cone;
 
-/* By op id: products before it. */
+/* By op id: the number of products before it. */
 static const uint32_t *count_products(msc_arena *scratch, const msc_func *f) {
   uint32_t num = 0, *products = msc_new_array(scratch, uint32_t, f->body->last->id + 1);
   for (const msc_op *op = f->body->first; op; op = op->next) {
@@ -35,11 +33,11 @@ static const uint32_t *count_products(msc_arena *scratch, const msc_func *f) {
   return products;
 }
 
-static bool widens(const msc_op *op) {
+static bool is_widening_cast(const msc_op *op) {
   return op->kind == OP_cast && msc_type_bytes(op->out[0].type) > msc_type_bytes(op->in[0].value->type);
 }
 
-static bool is_cheap(const msc_op *op) {
+static bool may_be_remade(const msc_op *op) {
   switch (op->kind) {
     case OP_add:
     case OP_sub:
@@ -54,14 +52,14 @@ static bool is_cheap(const msc_op *op) {
   }
 }
 
-static bool reads_along(const msc_op *op) {
-  return is_cheap(op) || op->kind == OP_reduce_sum || op->kind == OP_reduce_mean || op->kind == OP_compare ||
+static bool reads_elementwise(const msc_op *op) {
+  return may_be_remade(op) || op->kind == OP_reduce_sum || op->kind == OP_reduce_mean || op->kind == OP_compare ||
          op->kind == OP_select;
 }
 
 static bool is_in_backward(const msc_use *u, const bool *forward) { return !forward[u->user->id]; }
 
-/* The first of the backward's users, or NULL.  A return is nobody's. */
+/* The first user in the backward, or NULL.  A return belongs to neither. */
 static msc_op *first_in_backward(const msc_value *v, const bool *forward) {
   msc_op *first = NULL;
   for (const msc_use *u = v->uses; u; u = u->next)
@@ -69,10 +67,10 @@ static msc_op *first_in_backward(const msc_value *v, const bool *forward) {
   return first;
 }
 
-/* It lies in memory, whatever the kernels are: a product or the like reads it. */
-static bool is_stored(const msc_value *v) {
+/* True if an op reads v that is no part of an elementwise kernel, such as a product: then v is stored in any case. */
+static bool is_read_whole(const msc_value *v) {
   const msc_use *u = v->uses;
-  while (u && reads_along(u->user)) u = u->next;
+  while (u && reads_elementwise(u->user)) u = u->next;
   return u != NULL;
 }
 
@@ -84,7 +82,7 @@ static bool add_op(cone *c, const msc_op *op) {
   return true;
 }
 
-static bool add_source(cone *c, const msc_value *v) {
+static bool add_cone_source(cone *c, const msc_value *v) {
   for (int i = 0; i < c->num_sources; i++)
     if (c->source[i] == v) return true;
   if (c->num_sources == MOST_SOURCES) return false;
@@ -92,27 +90,27 @@ static bool add_source(cone *c, const msc_value *v) {
   return true;
 }
 
-static int by_id(const void *a, const void *b) {
+static int compare_ids(const void *a, const void *b) {
   const msc_op *x = *(const msc_op *const *)a, *y = *(const msc_op *const *)b;
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* False: there is too much of it. */
+/* Collects the ops that compute op's result, back to stored values.  False: they are too many. */
 static bool find_cone(const msc_op *op, const bool *forward, cone *out) {
   *out = (cone){.num_ops = 1, .op = {op}};
   for (int done = 0; done < out->num_ops; done++)
     for (size_t i = 0; i < out->op[done]->num_in; i++) {
       const msc_value *v = out->op[done]->in[i].value;
-      bool inside = v->def && forward[v->def->id] && is_cheap(v->def) && !is_stored(v);
-      MSC_TRY(inside ? add_op(out, v->def) : add_source(out, v));
+      bool inside = v->def && forward[v->def->id] && may_be_remade(v->def) && !is_read_whole(v);
+      MSC_TRY(inside ? add_op(out, v->def) : add_cone_source(out, v));
     }
-  qsort(out->op, (size_t)out->num_ops, sizeof *out->op, by_id);
+  qsort(out->op, (size_t)out->num_ops, sizeof *out->op, compare_ids);
   return true;
 }
 
-/* It reads no more than the value, and of that what nobody else keeps is less.  What is smaller, as means and weights
- * are, is not counted. */
-static bool is_worth_it(const cone *c, const msc_value *v, const bool *forward) {
+/* True if the sources have no more bytes than the value, and those kept for this alone have fewer.  Smaller sources,
+ * such as means and weights, are not counted. */
+static bool takes_less_memory(const cone *c, const msc_value *v, const bool *forward) {
   int64_t elems = msc_type_elems(v->type), read = 0, kept = 0;
   for (int i = 0; i < c->num_sources; i++) {
     const msc_value *s = c->source[i];
@@ -125,7 +123,7 @@ static bool is_worth_it(const cone *c, const msc_value *v, const bool *forward) 
 
 static bool only_kernels_use(const msc_value *v, const bool *forward) {
   for (const msc_use *u = v->uses; u; u = u->next)
-    if (is_in_backward(u, forward) && !reads_along(u->user)) return false;
+    if (is_in_backward(u, forward) && !reads_elementwise(u->user)) return false;
   return true;
 }
 
@@ -148,24 +146,24 @@ static void copy_for_backward(msc_func *f, const cone *c, msc_op *op, msc_op *fi
   }
 }
 
-static bool is_made_again(const msc_op *op, const bool *forward, cone *out) {
-  if (widens(op)) {
+static bool pays_to_remake(const msc_op *op, const bool *forward, cone *out) {
+  if (is_widening_cast(op)) {
     *out = (cone){.num_ops = 1, .op = {op}};
     return true;
   }
-  return msc_target_of(op->block->func->module)->remakes_cheap_values && is_cheap(op) &&
+  return msc_target_of(op->block->func->module)->remakes_cheap_values && may_be_remade(op) &&
          only_kernels_use(&op->out[0], forward) && find_cone(op, forward, out) &&
-         is_worth_it(out, &op->out[0], forward);
+         takes_less_memory(out, &op->out[0], forward);
 }
 
-static int64_t narrow(msc_arena *scratch, msc_func *f) {
+static int64_t narrow_func(msc_arena *scratch, msc_func *f) {
   const bool *forward = msc_forward_ops(scratch, f);
   const uint32_t *products = count_products(scratch, f);
   int64_t num = 0;
   cone c;
   for (msc_op *op = f->body->first; op; op = op->next) {
     msc_op *first = forward[op->id] && op->num_out ? first_in_backward(&op->out[0], forward) : NULL;
-    if (!first || products[first->id] == products[op->id] || !is_made_again(op, forward, &c)) continue;
+    if (!first || products[first->id] == products[op->id] || !pays_to_remake(op, forward, &c)) continue;
     copy_for_backward(f, &c, op, first, forward);
     num++;
   }
@@ -174,7 +172,7 @@ static int64_t narrow(msc_arena *scratch, msc_func *f) {
 
 bool pass_narrow(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
-  for (msc_func *f = m->first; f; f = f->next) num += narrow(pass->scratch, f);
+  for (msc_func *f = m->first; f; f = f->next) num += narrow_func(pass->scratch, f);
   if (!num) return msc_not_asked_for(pass);
   msc_stat(pass, "values made again in the backward", num);
   return true;

@@ -1,11 +1,11 @@
-/* portion: the scores that a loss and its gradient are made of, where they are large -> those of one portion of the
- * batch after another, so that only one portion's are in memory.
+/* portion: large scores and the loss and gradients computed from them -> the same for one portion of the batch after
+ * another, so that the scores of only one portion are in memory.
  *
  *   y = x w,  loss and dy of y,  dx = dy w^T,  dw = x^T dy
  *
- * becomes for every portion of x's and the labels' first dimension y_i, loss_i, dy_i, dx_i and dw_i; loss is the sum of
- * loss_i, dx all dx_i behind each other, and the product that makes dw_i adds dw_(i-1).  Portions keep so many rows
- * that a GPU is as busy as before. */
+ * becomes y_i, loss_i, dy_i, dx_i and dw_i for every portion of the first dimension of x and the labels.  loss is
+ * the sum of loss_i, dx the concatenation of dx_i, and the product that computes dw_i adds dw_(i-1).  Portions have
+ * enough rows to keep a GPU as busy as before. */
 #include <string.h>
 
 #include "ir/formula.h"
@@ -15,32 +15,32 @@
 
 enum { MOST_OPS = 64, MOST_PORTIONS = 8, LEAST_ROWS = 4096, LARGE = 256 << 20 /* bytes */ };
 
-typedef enum { ROWS /* of one portion, like what it is made of */, LOSS, DX, DW } result_kind;
+typedef enum { ROWS /* of one portion */, LOSS, DX, DW } result_kind;
 
 typedef struct {
   msc_builder b;
   int num, portions;
-  msc_op *op[MOST_OPS];         /* in program order, from the product on */
+  msc_op *op[MOST_OPS]; /* in program order; the first is the product that computes the scores */
   result_kind kind[MOST_OPS];
   msc_value *total[MOST_OPS][MOST_PORTIONS]; /* LOSS, DW: the sum so far; DX: every portion's */
   msc_value *beside[MOST_OPS];  /* DW: the sums of dy's rows so far */
 } portioning;
 
-static int place_of(const portioning *z, const msc_op *op) {
+static int index_of_op(const portioning *z, const msc_op *op) {
   for (int i = 0; i < z->num; i++)
     if (z->op[i] == op) return i;
   return -1;
 }
 
-/* Is it rows that a portion has its part of? */
-static bool is_cut(const portioning *z, const msc_value *v) {
-  int i = v->def ? place_of(z, v->def) : -1;
+/* True if each portion computes its own rows of v. */
+static bool has_portions(const portioning *z, const msc_value *v) {
+  int i = v->def ? index_of_op(z, v->def) : -1;
   return i >= 0 && z->kind[i] == ROWS;
 }
 
-/* ---- what is made of the scores ---- */
+/* ---- users of scores ---- */
 
-static bool is_loss(const msc_op *op) {
+static bool is_loss_or_gradient(const msc_op *op) {
   return op->kind == OP_softmax_cross_entropy || op->kind == OP_softmax_cross_entropy_grad;
 }
 
@@ -49,18 +49,18 @@ static bool keeps_columns(const msc_op *op) {
   return op->kind == OP_reshape && x->rank && y->rank && x->dim[x->rank - 1] == y->dim[y->rank - 1];
 }
 
-/* Elementwise, with numbers and rows of columns beside. */
+/* True for an elementwise op whose other operands are single numbers or one row. */
 static bool is_elementwise(const portioning *z, const msc_op *op) {
   if (op->kind != OP_cast && op->kind != OP_select && op->kind != OP_mul) return false;
   for (size_t i = 0; i < op->num_in; i++)
-    if (!is_cut(z, op->in[i].value) && op->in[i].value->type->rank > 1) return false;
+    if (!has_portions(z, op->in[i].value) && op->in[i].value->type->rank > 1) return false;
   return true;
 }
 
-static bool kind_of(const portioning *z, const msc_op *op, result_kind *out_kind) {
-  bool first = is_cut(z, op->in[0].value), by_rows = op->kind == OP_gemm && op->in[1].value->type->rank == 2;
+static bool classify_result(const portioning *z, const msc_op *op, result_kind *out_kind) {
+  bool first = has_portions(z, op->in[0].value), by_rows = op->kind == OP_gemm && op->in[1].value->type->rank == 2;
   *out_kind = ROWS;
-  if (is_loss(op)) {
+  if (is_loss_or_gradient(op)) {
     *out_kind = op->kind == OP_softmax_cross_entropy ? LOSS : ROWS;
     return first && msc_op_attr(op, "count");
   }
@@ -69,18 +69,19 @@ static bool kind_of(const portioning *z, const msc_op *op, result_kind *out_kind
   *out_kind = sums ? DW : DX;
   if (!sums) return first && op->num_in == 2 && op->num_out == 1;
   bool adds = op->num_in == 2 || msc_gemm_operand(op, "add");
-  return adds && first != is_cut(z, op->in[1].value) && !msc_op_bool(op, "transpose_b") && !msc_gemm_result(op, "aux");
+  return adds && first != has_portions(z, op->in[1].value) && !msc_op_bool(op, "transpose_b") &&
+         !msc_gemm_result(op, "aux");
 }
 
-/* False: they are no scores, somebody else looks at them, or there is no gradient. */
-static bool collect(portioning *z, msc_op *product) {
+/* Collects the ops computed from the product's scores.  False: there is no loss or gradient, or an op cannot be cut. */
+static bool collect_users_of_scores(portioning *z, msc_op *product) {
   bool loss = false, gradient = false;
   z->num = 1, z->op[0] = product, z->kind[0] = ROWS;
   for (msc_op *op = product->next; op; op = op->next) {
     bool uses = false;
-    for (size_t i = 0; i < op->num_in; i++) uses |= is_cut(z, op->in[i].value);
+    for (size_t i = 0; i < op->num_in; i++) uses |= has_portions(z, op->in[i].value);
     if (!uses) continue;
-    if (z->num == MOST_OPS || !op->num_out || !kind_of(z, op, &z->kind[z->num])) return false;
+    if (z->num == MOST_OPS || !op->num_out || !classify_result(z, op, &z->kind[z->num])) return false;
     loss |= z->kind[z->num] == LOSS, gradient |= z->kind[z->num] == DW;
     z->op[z->num++] = op;
   }
@@ -94,9 +95,9 @@ static msc_op *earliest_user(const msc_op *op, msc_op *than) {
   return than;
 }
 
-/* In front of it everything stands: after all operands, constants aside, and before all who use the results.  NULL:
- * there is no such op. */
-static msc_op *find_place(portioning *z) {
+/* The op in front of which all portions can stand: after their operands, except constants, and before the users of
+ * their results.  NULL: there is none. */
+static msc_op *find_insertion_point(portioning *z) {
   msc_op *place = z->b.block->last;
   for (int i = 0; i < z->num; i++) {
     if (z->kind[i] == ROWS) continue;
@@ -106,7 +107,7 @@ static msc_op *find_place(portioning *z) {
   for (int i = 0; i < z->num; i++)
     for (size_t k = 0; k < z->op[i]->num_in; k++) {
       msc_op *def = z->op[i]->in[k].value->def;
-      bool made_anyway = !def || place_of(z, def) >= 0 || def->kind == OP_constant || def->kind == OP_reshape;
+      bool made_anyway = !def || index_of_op(z, def) >= 0 || def->kind == OP_constant || def->kind == OP_reshape;
       if (!made_anyway && def->id >= place->id) return NULL;
     }
   return place;
@@ -114,12 +115,12 @@ static msc_op *find_place(portioning *z) {
 
 /* ---- portions ---- */
 
-static msc_value *slice_of(portioning *z, msc_value *v, int portion) {
+static msc_value *slice_portion(portioning *z, msc_value *v, int portion) {
   int64_t rows = v->type->dim[0] / z->portions;
   return part_of(&z->b, v, 0, portion * rows, (portion + 1) * rows);
 }
 
-static msc_value *reshape_of(portioning *z, const msc_op *like, msc_value *x) {
+static msc_value *reshape_portion(portioning *z, const msc_op *like, msc_value *x) {
   const msc_type *t = like->out[0].type;
   int64_t dim[MSC_MAX_RANK];
   memcpy(dim, t->dim, sizeof dim);
@@ -127,15 +128,15 @@ static msc_value *reshape_of(portioning *z, const msc_op *like, msc_value *x) {
   return reshape(&z->b, x, t->rank, dim);
 }
 
-/* Rows that are there: x, labels. */
-static msc_value *portion_of(portioning *z, msc_value *v, int portion) {
+/* One portion of a value that is computed whole: x or the labels. */
+static msc_value *take_portion(portioning *z, msc_value *v, int portion) {
   if (v->def && v->def->kind == OP_reshape && v->def->in[0].value->type->dim[0] % z->portions == 0)
-    return reshape_of(z, v->def, slice_of(z, v->def->in[0].value, portion));
-  return slice_of(z, v, portion);
+    return reshape_portion(z, v->def, slice_portion(z, v->def->in[0].value, portion));
+  return slice_portion(z, v, portion);
 }
 
-/* Constants may stand behind the place. */
-static msc_value *constant_here(portioning *z, msc_value *v) {
+/* Copies a constant to the insertion point: it may stand behind it. */
+static msc_value *copy_constant(portioning *z, msc_value *v) {
   msc_op *copy = msc_op_copy(z->b.func, v->def, NULL);
   msc_insert_before(z->b.before, copy);
   return &copy->out[0];
@@ -143,25 +144,25 @@ static msc_value *constant_here(portioning *z, msc_value *v) {
 
 static bool has_rows(const portioning *z, const msc_op *op, int i, size_t operand) {
   if (i == 0) return operand == 0;
-  return (is_loss(op) && operand == 1) || (z->kind[i] == DW && operand < 2);
+  return (is_loss_or_gradient(op) && operand == 1) || (z->kind[i] == DW && operand < 2);
 }
 
-static msc_value *operand_of(portioning *z, int i, size_t k, int portion, msc_value *const *made) {
+static msc_value *portion_operand(portioning *z, int i, size_t k, int portion, msc_value *const *made) {
   msc_value *v = z->op[i]->in[k].value;
-  int at = v->def ? place_of(z, v->def) : -1;
+  int at = v->def ? index_of_op(z, v->def) : -1;
   if (at >= 0) return made[at];
-  if (has_rows(z, z->op[i], i, k)) return portion_of(z, v, portion);
-  return v->def && v->def->kind == OP_constant ? constant_here(z, v) : v;
+  if (has_rows(z, z->op[i], i, k)) return take_portion(z, v, portion);
+  return v->def && v->def->kind == OP_constant ? copy_constant(z, v) : v;
 }
 
-/* The first adds what the whole did, the others what those before them made. */
+/* Lets the product of a portion add the sum of the portions before it. */
 static void add_to_last(portioning *z, msc_op *op, int i) {
   msc_value *in[3] = {op->in[0].value, op->in[1].value, z->total[i][0]};
   msc_set_operands(op, 3, in);
   msc_op_set(op, "takes", msc_str(z->b.func->module->ctx, "add"));
 }
 
-static bool keep_result(portioning *z, int i, int portion, msc_op *op) {
+static bool keep_total(portioning *z, int i, int portion, msc_op *op) {
   msc_value *v = &op->out[0];
   if (z->kind[i] == DX) z->total[i][portion] = v;
   if (z->kind[i] == LOSS) z->total[i][0] = portion ? plus(&z->b, z->total[i][0], v) : v;
@@ -176,14 +177,14 @@ static bool make_portion(portioning *z, int portion) {
     const msc_op *old = z->op[i];
     z->b.loc = old->loc, z->b.name = old->name;
     if (old->kind == OP_reshape) {
-      MSC_TRY(made[i] = reshape_of(z, old, made[place_of(z, old->in[0].value->def)]));
+      MSC_TRY(made[i] = reshape_portion(z, old, made[index_of_op(z, old->in[0].value->def)]));
       continue;
     }
-    for (size_t k = 0; k < old->num_in; k++) MSC_TRY(in[k] = operand_of(z, i, k, portion, made));
+    for (size_t k = 0; k < old->num_in; k++) MSC_TRY(in[k] = portion_operand(z, i, k, portion, made));
     msc_op *op = msc_op_copy(z->b.func, old, in);
     if (z->kind[i] == DW && portion) add_to_last(z, op, i);
     msc_insert_before(z->b.before, op);
-    MSC_TRY(msc_infer(op) && keep_result(z, i, portion, op));
+    MSC_TRY(msc_infer(op) && keep_total(z, i, portion, op));
     made[i] = &op->out[0];
   }
   return true;
@@ -202,14 +203,14 @@ static bool replace_whole(portioning *z) {
 
 /* ---- the pass ---- */
 
-static int64_t rows_of(const msc_type *t) {
+static int64_t count_rows(const msc_type *t) {
   int64_t rows = 1;
   for (int d = 0; d + 1 < t->rank; d++) rows *= t->dim[d];
   return rows;
 }
 
-/* 1: it is left whole. */
-static int portions_of(const msc_pass_ctx *pass, const msc_op *op) {
+/* The number of portions for the scores that op computes; 1: none. */
+static int choose_num_portions(const msc_pass_ctx *pass, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   bool product = op->kind == OP_gemm && op->num_out == 1 &&
                  (op->num_in == 2 || (op->num_in == 3 && msc_gemm_operand(op, "bias"))) && t->rank > 1 &&
@@ -217,17 +218,17 @@ static int portions_of(const msc_pass_ctx *pass, const msc_op *op) {
                  op->in[0].value->type->rank == t->rank;
   int64_t asked = msc_config_int(pass->config, MSC_KEY_score_portions), num = asked ? asked : MOST_PORTIONS;
   if (!product || (!asked && msc_type_bytes(t) < LARGE)) return 1;
-  while (num > 1 && (t->dim[0] % num || (!asked && rows_of(t) / num < LEAST_ROWS))) num--;
+  while (num > 1 && (t->dim[0] % num || (!asked && count_rows(t) / num < LEAST_ROWS))) num--;
   return (int)num;
 }
 
-static bool portion(msc_pass_ctx *pass, msc_func *f, int64_t *count) {
+static bool portion_func(msc_pass_ctx *pass, msc_func *f, int64_t *count) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
-    portioning z = {.b = {.func = f, .block = f->body}, .portions = portions_of(pass, op)};
-    if (z.portions == 1 || !collect(&z, op)) continue;
+    portioning z = {.b = {.func = f, .block = f->body}, .portions = choose_num_portions(pass, op)};
+    if (z.portions == 1 || !collect_users_of_scores(&z, op)) continue;
     msc_number(f->body);
-    if (!(z.b.before = find_place(&z))) continue;
+    if (!(z.b.before = find_insertion_point(&z))) continue;
     next = z.op[z.num - 1]->next;
     for (int i = 0; i < z.portions; i++) MSC_TRY(make_portion(&z, i));
     *count += z.portions;
@@ -238,7 +239,7 @@ static bool portion(msc_pass_ctx *pass, msc_func *f, int64_t *count) {
 
 bool pass_portion(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
-  for (msc_func *f = m->first; f; f = f->next) MSC_TRY(portion(pass, f, &num));
+  for (msc_func *f = m->first; f; f = f->next) MSC_TRY(portion_func(pass, f, &num));
   if (!num) return msc_not_asked_for(pass);
   msc_stat(pass, "portions of scores", num);
   return true;

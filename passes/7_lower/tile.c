@@ -1,5 +1,5 @@
-/* tile: a product whose only user is one elementwise kernel on the same elements -> `tile` rows at a time, the kernel
- * on each tile while it is in cache.  So a weight gradient never goes to memory: it is made and spent tile by tile. */
+/* tile: a product whose only user is one elementwise kernel on the same elements -> a product computed `tile` rows at a
+ * time, with the kernel run on each tile while it is in cache.  So a weight gradient never goes to memory. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -11,8 +11,8 @@ enum {
   MIN_TILES = 4,           /* so that a few threads have work */
 };
 
-/* A view is no kernel: nobody takes the tiles. */
-static bool is_map(msc_nester *nester, const msc_op *op) {
+/* True if the op is one elementwise launch.  A view is none: no kernel would read the tiles. */
+static bool is_single_map(msc_nester *nester, const msc_op *op) {
   msc_nest_info info;
   const char *why;
   return msc_nest_can_fuse(op) && !msc_is_view(op) && msc_nest_fits(nester, 1, &op, &info, &why) &&
@@ -21,8 +21,8 @@ static bool is_map(msc_nester *nester, const msc_op *op) {
 
 /* ---- places ---- */
 
-/* Is element i of the operand all that element i of each result takes of it? */
-static bool keeps_places(msc_arena *a, const msc_op *op, size_t in) {
+/* True if element i of each result depends on no element of the operand but element i. */
+static bool keeps_element_places(msc_arena *a, const msc_op *op, size_t in) {
   const msc_type *x = op->in[in].value->type;
   msc_rule rule;
   if (!msc_rule_of(op, a, &rule)) return false;
@@ -36,30 +36,30 @@ static bool keeps_places(msc_arena *a, const msc_op *op, size_t in) {
   return op->num_out > 0;
 }
 
-/* Is the argument used so by all ops of the region, and what they make of it? */
-static bool works_in_place(msc_arena *a, msc_block *region, size_t arg) {
+/* True if that holds for the argument in all ops of the region, and for all values computed from it. */
+static bool region_keeps_places(msc_arena *a, msc_block *region, size_t arg) {
   bool *of_it = msc_new_array(a, bool, msc_number(region).num_values);
   of_it[region->args[arg]->id] = true;
   for (const msc_op *op = region->first; op; op = op->next)
     for (size_t i = 0; i < op->num_in; i++) {
       if (!of_it[op->in[i].value->id] || msc_info(op)->flags & MSC_TERMINATOR) continue;
-      if (!keeps_places(a, op, i)) return false;
+      if (!keeps_element_places(a, op, i)) return false;
       for (size_t o = 0; o < op->num_out; o++) of_it[op->out[o].id] = true;
     }
   return true;
 }
 
-/* A transpose, as others, is a map too, but not of a tile. */
-static bool same_elements(msc_arena *a, const msc_op *user, const msc_value *v) {
+/* True if each element of user's results depends on the element of v in the same place: not so for a transpose. */
+static bool reads_same_elements(msc_arena *a, const msc_op *user, const msc_value *v) {
   size_t in = (size_t)(v->uses - user->in);
   for (size_t i = 0; i < user->num_out; i++)
     if (user->out[i].type->rank != v->type->rank ||
         memcmp(user->out[i].type->dim, v->type->dim, sizeof *v->type->dim * (size_t)v->type->rank) != 0)
       return false;
-  return user->num_out > 0 && (user->body ? works_in_place(a, user->body, in) : keeps_places(a, user, in));
+  return user->num_out > 0 && (user->body ? region_keeps_places(a, user->body, in) : keeps_element_places(a, user, in));
 }
 
-/* May the product move down to just before its user?  What it reads must not be overwritten on the way. */
+/* True if no op between the product and its user can overwrite what the product reads, so that it may move down. */
 static bool reads_no_tied_argument(const msc_op *gemm) {
   const msc_func *f = gemm->block->func;
   for (size_t i = 0; i < gemm->num_in; i++) {
@@ -77,17 +77,18 @@ static int64_t tile_rows(const msc_type *t) {
   return tile < 1 ? 1 : tile >= 8 ? tile / 8 * 8 : tile;
 }
 
-/* A call has one epilogue, a kernel one tile. */
-static bool has_tile(const msc_op *user) {
+/* True if another product's tiles go to this user already: a kernel takes one tile. */
+static bool takes_another_tile(const msc_op *user) {
   return user->prev && user->prev->kind == OP_gemm && msc_op_int(user->prev, "tile");
 }
 
-static bool tiles(msc_pass_ctx *pass, msc_nester *nester, msc_op *gemm) {
+static bool tile_product(msc_pass_ctx *pass, msc_nester *nester, msc_op *gemm) {
   const msc_type *t = gemm->out[0].type;
   if (t->rank != 2 || !msc_has_one_use(&gemm->out[0])) return false;
   msc_op *user = gemm->out[0].uses->user;
-  if (user->block != gemm->block || has_tile(user) || !same_elements(pass->scratch, user, &gemm->out[0]) ||
-      !is_map(nester, user) || !reads_no_tied_argument(gemm))
+  if (user->block != gemm->block || takes_another_tile(user) ||
+      !reads_same_elements(pass->scratch, user, &gemm->out[0]) || !is_single_map(nester, user) ||
+      !reads_no_tied_argument(gemm))
     return false;
   msc_op_unlink(gemm);
   msc_insert_before(user, gemm);
@@ -101,7 +102,7 @@ bool pass_tile(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next)
     for (msc_op *op = f->body->last, *previous; op; op = previous) {
       previous = op->prev;
-      if (op->kind == OP_gemm) tiled += tiles(pass, nester, op);
+      if (op->kind == OP_gemm) tiled += tile_product(pass, nester, op);
     }
   msc_stat(pass, "products tiled", tiled);
   return true;

@@ -1,11 +1,12 @@
-/* unfold: convolutions -> matrix products over what their windows see, in memory once for each window that sees it.
+/* unfold: convolutions -> matrix products over unfolded images, in which an element is stored once for each window
+ * that it lies in.
  *
  *   y[n]  = w [o, c k l]  *  unfolded x [n, c k l, h w]          the product's columns are the windows
- *   x[n]  = fold of  w^T  *  y[n]                                every element sums up what windows over it give
+ *   x[n]  = fold of  w^T  *  y[n]                                each element sums the windows that it lies in
  *   dw    = dy [o, n h w] *  unfolded x [c k l, n h w]^T
  *
- * A window of one element is the image itself.  Products are then made like all others (library.c).  What a GPU's
- * library computes stays as it is, marked. */
+ * With windows of one element the unfolded image is the image itself.  Later passes treat the products like all
+ * others (library.c).  Convolutions that a GPU's library computes are marked and stay. */
 #include "ir/conv.h"
 #include "passes/7_lower/choose.h"
 #include "passes/7_lower/graph.h"
@@ -19,33 +20,34 @@ typedef struct {
   int64_t taps, windows; /* elements of a window in all channels; windows of an image */
 } unfolding;
 
-static msc_context *ctx_of(const unfolding *u) { return u->b.func->module->ctx; }
+static msc_context *unfolding_context(const unfolding *u) { return u->b.func->module->ctx; }
 
-static msc_value *with_ints(unfolding *u, msc_op_kind kind, msc_value *x, const char *name, int num, const int64_t *v) {
-  msc_attr attr = msc_named(ctx_of(u), name, msc_ints(ctx_of(u), (size_t)num, v));
+static msc_value *build_with_ints(unfolding *u, msc_op_kind kind, msc_value *x, const char *name, int num,
+                                  const int64_t *v) {
+  msc_attr attr = msc_named(unfolding_context(u), name, msc_ints(unfolding_context(u), (size_t)num, v));
   msc_op *op = x ? msc_build_with(&u->b, kind, 1, &x, 1, 1, &attr) : NULL;
   return op ? &op->out[0] : NULL;
 }
 
-static msc_value *reshaped(unfolding *u, msc_value *x, int rank, const int64_t *dim) {
-  return with_ints(u, OP_reshape, x, "shape", rank, dim);
+static msc_value *build_reshape(unfolding *u, msc_value *x, int rank, const int64_t *dim) {
+  return build_with_ints(u, OP_reshape, x, "shape", rank, dim);
 }
 
-/* [a,b,c] -> [b,a,c] */
-static msc_value *swapped(unfolding *u, msc_value *x) {
-  return with_ints(u, OP_transpose, x, "perm", 3, (int64_t[]){1, 0, 2});
+/* Builds a transpose [a,b,c] -> [b,a,c]. */
+static msc_value *build_swap(unfolding *u, msc_value *x) {
+  return build_with_ints(u, OP_transpose, x, "perm", 3, (int64_t[]){1, 0, 2});
 }
 
-static bool sees_one(const msc_conv *c) {
+static bool has_single_element_windows(const msc_conv *c) {
   for (int i = 0; i < 2; i++)
     if (c->dim[i].kernel != 1 || c->dim[i].stride != 1 || c->dim[i].low || c->dim[i].high) return false;
   return true;
 }
 
-/* unfold or fold, over the same windows as the op. */
-static msc_value *windows(unfolding *u, msc_op_kind kind, msc_value *x, bool images_last) {
+/* Builds an unfold or fold over the same windows as the op. */
+static msc_value *build_windows(unfolding *u, msc_op_kind kind, msc_value *x, bool images_last) {
   static const char *const names[] = {"stride", "dilation", "padding", "size"};
-  msc_context *ctx = ctx_of(u);
+  msc_context *ctx = unfolding_context(u);
   int64_t kernel[2] = {u->c.dim[0].kernel, u->c.dim[1].kernel};
   msc_attr attrs[6];
   size_t num = 0;
@@ -59,46 +61,51 @@ static msc_value *windows(unfolding *u, msc_op_kind kind, msc_value *x, bool ima
   return op ? &op->out[0] : NULL;
 }
 
-static msc_value *product(unfolding *u, msc_op_kind kind, msc_value *a, bool transpose_a, msc_value *b,
-                          bool transpose_b) {
+static msc_value *build_product(unfolding *u, msc_op_kind kind, msc_value *a, bool transpose_a, msc_value *b,
+                                bool transpose_b) {
   msc_attr attrs[2];
   size_t num = 0;
-  if (transpose_a) attrs[num++] = msc_named(ctx_of(u), "transpose_a", msc_bool(true));
-  if (transpose_b) attrs[num++] = msc_named(ctx_of(u), "transpose_b", msc_bool(true));
+  if (transpose_a) attrs[num++] = msc_named(unfolding_context(u), "transpose_a", msc_bool(true));
+  if (transpose_b) attrs[num++] = msc_named(unfolding_context(u), "transpose_b", msc_bool(true));
   msc_op *op = a && b ? msc_build_with(&u->b, kind, 2, (msc_value *[]){a, b}, 1, num, attrs) : NULL;
   return op ? &op->out[0] : NULL;
 }
 
-/* y as [n, o, windows] */
-static msc_value *flat_y(unfolding *u, msc_value *y) {
-  return reshaped(u, y, 3, (int64_t[]){u->c.n, u->c.o, u->windows});
+/* Builds y as [n, o, windows]. */
+static msc_value *flatten_y(unfolding *u, msc_value *y) {
+  return build_reshape(u, y, 3, (int64_t[]){u->c.n, u->c.o, u->windows});
 }
-static msc_value *flat_weights(unfolding *u) {
-  return reshaped(u, u->op->in[1].value, 2, (int64_t[]){u->c.o, u->taps});
-}
-
-static msc_value *conv2d(unfolding *u) {
-  msc_value *x = u->op->in[0].value, *seen = sees_one(&u->c) ? x : windows(u, OP_unfold, x, false);
-  msc_value *y = product(u, OP_batch_matmul, flat_weights(u), false,
-                         reshaped(u, seen, 3, (int64_t[]){u->c.n, u->taps, u->windows}), false);
-  return reshaped(u, y, 4, u->op->out[0].type->dim);
+static msc_value *flatten_weights(unfolding *u) {
+  return build_reshape(u, u->op->in[1].value, 2, (int64_t[]){u->c.o, u->taps});
 }
 
-static msc_value *conv2d_transpose(unfolding *u) {
+static msc_value *build_conv2d(unfolding *u) {
+  msc_value *x = u->op->in[0].value,
+            *seen = has_single_element_windows(&u->c) ? x : build_windows(u, OP_unfold, x, false);
+  msc_value *y = build_product(u, OP_batch_matmul, flatten_weights(u), false,
+                               build_reshape(u, seen, 3, (int64_t[]){u->c.n, u->taps, u->windows}), false);
+  return build_reshape(u, y, 4, u->op->out[0].type->dim);
+}
+
+static msc_value *build_conv2d_transpose(unfolding *u) {
   const msc_window *w = u->c.dim;
-  msc_value *given = product(u, OP_batch_matmul, flat_weights(u), true, flat_y(u, u->op->in[0].value), false);
-  if (sees_one(&u->c)) return reshaped(u, given, 4, u->op->out[0].type->dim);
-  return windows(u, OP_fold,
-                 reshaped(u, given, 6, (int64_t[]){u->c.n, u->c.c, w[0].kernel, w[1].kernel, w[0].y, w[1].y}), false);
+  msc_value *given =
+      build_product(u, OP_batch_matmul, flatten_weights(u), true, flatten_y(u, u->op->in[0].value), false);
+  if (has_single_element_windows(&u->c)) return build_reshape(u, given, 4, u->op->out[0].type->dim);
+  return build_windows(
+      u, OP_fold, build_reshape(u, given, 6, (int64_t[]){u->c.n, u->c.c, w[0].kernel, w[1].kernel, w[0].y, w[1].y}),
+      false);
 }
 
-static msc_value *conv2d_weight_grad(unfolding *u) {
+static msc_value *build_weight_grad(unfolding *u) {
   msc_value *x = u->op->in[0].value, *seen;
-  if (sees_one(&u->c)) seen = swapped(u, reshaped(u, x, 3, (int64_t[]){u->c.n, u->c.c, u->windows}));
-  else seen = windows(u, OP_unfold, x, true);
-  seen = reshaped(u, seen, 2, (int64_t[]){u->taps, u->c.n * u->windows});
-  msc_value *dy = reshaped(u, swapped(u, flat_y(u, u->op->in[1].value)), 2, (int64_t[]){u->c.o, u->c.n * u->windows});
-  return reshaped(u, product(u, OP_matmul, dy, false, seen, true), 4, u->op->out[0].type->dim);
+  if (has_single_element_windows(&u->c))
+    seen = build_swap(u, build_reshape(u, x, 3, (int64_t[]){u->c.n, u->c.c, u->windows}));
+  else seen = build_windows(u, OP_unfold, x, true);
+  seen = build_reshape(u, seen, 2, (int64_t[]){u->taps, u->c.n * u->windows});
+  msc_value *dy =
+      build_reshape(u, build_swap(u, flatten_y(u, u->op->in[1].value)), 2, (int64_t[]){u->c.o, u->c.n * u->windows});
+  return build_reshape(u, build_product(u, OP_matmul, dy, false, seen, true), 4, u->op->out[0].type->dim);
 }
 
 static bool unfold_op(msc_op *op) {
@@ -107,9 +114,9 @@ static bool unfold_op(msc_op *op) {
                  .c = msc_conv_of(op)};
   u.taps = u.c.c * u.c.dim[0].kernel * u.c.dim[1].kernel;
   u.windows = u.c.dim[0].y * u.c.dim[1].y;
-  msc_value *made = op->kind == OP_conv2d             ? conv2d(&u)
-                    : op->kind == OP_conv2d_transpose ? conv2d_transpose(&u)
-                                                      : conv2d_weight_grad(&u);
+  msc_value *made = op->kind == OP_conv2d             ? build_conv2d(&u)
+                    : op->kind == OP_conv2d_transpose ? build_conv2d_transpose(&u)
+                                                      : build_weight_grad(&u);
   MSC_TRY(made);
   msc_replace_uses(&op->out[0], made);
   msc_op_erase(op);

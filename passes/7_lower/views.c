@@ -1,15 +1,12 @@
-/* views: transposes around attention that a GPU's library computes, which reads and writes values in any order of
- * dimensions -> views, marked `view = true`: nothing is moved.
+/* views: transposes, slices and concats around attention by a GPU's library, which reads and writes values with any
+ * strides -> views, marked `view = true`, which copy nothing.
  *
- *   before   t = transpose(x), read by such ops alone: they read x where it is, and if x is a slice of something, there
- *   behind   t = transpose(y), y of such an op and read by others of them at most: y is written where t is wanted, and
- * if that is a
- *            concat of several, into it
+ *   in front   t = transpose(x) that only attention reads: it reads x in place; of a slice, the sliced value
+ *   behind     t = transpose(y) where attention computes y and nothing but attention reads y too: y is written in t's
+ *              order, and if t goes into a concat, into that
+ *   rows       a slice of x's first dimension that products read lies in x; results of products lie in their concat
  *
- *   rows     of what a product reads: a slice of x's first dimension lies in x; behind each other the results of
- * products lie in their concat
- *
- * The last dimension stays the last: there the library wants whole vectors. */
+ * The last dimension stays the last: the library wants whole vectors along it. */
 #include "passes/7_lower/graph.h"
 
 static bool keeps_vectors(const msc_op *t) {
@@ -17,80 +14,82 @@ static bool keeps_vectors(const msc_op *t) {
   return t->kind == OP_transpose && msc_op_ints(t, "perm", perm, MSC_MAX_RANK) == 4 && perm[3] == 3;
 }
 
-static bool is_flexible(const msc_op *op) {
+static bool is_attention_by_library(const msc_op *op) {
   return op && msc_is_graph(op) && (op->kind == OP_flash_attention || op->kind == OP_flash_attention_grad);
 }
 
-static bool is_before(const msc_op *t) {
+static bool feeds_attention(const msc_op *t) {
   const msc_op *maker = t->in[0].value->def;
-  if (maker && (is_flexible(maker) || maker->kind == OP_constant)) return false;
+  if (maker && (is_attention_by_library(maker) || maker->kind == OP_constant)) return false;
   for (const msc_use *u = t->out[0].uses; u; u = u->next)
-    if (!is_flexible(u->user)) return false;
+    if (!is_attention_by_library(u->user)) return false;
   return msc_has_uses(&t->out[0]);
 }
 
-/* All who turn it turn it alike, and the others are flexible. */
-static bool is_behind(const msc_op *t) {
+/* True if attention computes the operand of t, and its users are equal transposes and attention. */
+static bool follows_attention(const msc_op *t) {
   const msc_value *y = t->in[0].value;
-  if (!is_flexible(y->def)) return false;
+  if (!is_attention_by_library(y->def)) return false;
   for (const msc_use *u = y->uses; u; u = u->next)
-    if (!is_flexible(u->user) &&
+    if (!is_attention_by_library(u->user) &&
         !(u->user->kind == OP_transpose && msc_attr_equal(msc_op_attr(u->user, "perm"), msc_op_attr(t, "perm"))))
       return false;
   return true;
 }
 
-static bool is_marked(const msc_op *op) { return op && op->kind == OP_transpose && msc_op_bool(op, "view"); }
+static bool is_marked_transpose(const msc_op *op) { return op && op->kind == OP_transpose && msc_op_bool(op, "view"); }
 
 enum { RESHAPES = 4 };
 
 static bool is_reshape(const msc_op *op) { return op && (op->kind == OP_reshape || op->kind == OP_flatten); }
 
-/* Is it, or what is the same elsewhere, a result of the function?  Then it has an argument's place.  `most`: reshapes
- * of reshapes, behind which it may be. */
-static bool leaves(const msc_value *v, int most) {
+/* True if the value, or a reshape of it, is a result of the function: then it lies where an argument does.  `most`: how
+ * many reshapes deep to look. */
+static bool is_result(const msc_value *v, int most) {
   for (const msc_use *u = v->uses; u; u = u->next) {
     if (msc_info(u->user)->flags & MSC_TERMINATOR) return true;
-    if (is_reshape(u->user) && (!most || leaves(&u->user->out[0], most - 1))) return true;
+    if (is_reshape(u->user) && (!most || is_result(&u->user->out[0], most - 1))) return true;
   }
   return false;
 }
 
-static bool is_made_here(const msc_value *v) {
+static bool is_inner_value(const msc_value *v) {
   while (is_reshape(v->def)) v = v->def->in[0].value;
-  return v->def && v->def->kind != OP_constant && !leaves(v, RESHAPES);
+  return v->def && v->def->kind != OP_constant && !is_result(v, RESHAPES);
 }
 
-/* Vectors begin where the library likes them to. */
-static bool is_slice_before(const msc_op *s) {
+/* A slice that only marked transposes read, with vectors that begin at multiples of 16 bytes. */
+static bool is_slice_view(const msc_op *s) {
   int64_t step[MSC_MAX_RANK];
   if (s->kind != OP_slice) return false;
   const msc_value *x = s->in[0].value;
   bool whole_vectors = x->type->rank == 4 && x->type->dim[3] == s->out[0].type->dim[3] &&
                        x->type->dim[3] * msc_dtype_bytes(x->type->dtype) % 16 == 0;
-  if (!whole_vectors || !is_made_here(x) || msc_op_ints(s, "stride", step, MSC_MAX_RANK) > 0) return false;
+  if (!whole_vectors || !is_inner_value(x) || msc_op_ints(s, "stride", step, MSC_MAX_RANK) > 0) return false;
   for (const msc_use *u = s->out[0].uses; u; u = u->next)
-    if (!is_marked(u->user)) return false;
+    if (!is_marked_transpose(u->user)) return false;
   return true;
 }
 
-static bool is_concat_behind(const msc_op *c) {
+static bool is_concat_view(const msc_op *c) {
   if (c->kind != OP_concat) return false;
   const msc_type *t = c->out[0].type;
-  if (t->rank != 4 || leaves(&c->out[0], RESHAPES) || msc_op_int(c, "dim") == 3 ||
+  if (t->rank != 4 || is_result(&c->out[0], RESHAPES) || msc_op_int(c, "dim") == 3 ||
       t->dim[3] * msc_dtype_bytes(t->dtype) % 16)
     return false;
   for (size_t i = 0; i < c->num_in; i++) {
     const msc_op *turn = c->in[i].value->def;
-    if (!is_marked(turn) || !msc_has_one_use(&turn->out[0]) || !is_flexible(turn->in[0].value->def)) return false;
+    if (!is_marked_transpose(turn) || !msc_has_one_use(&turn->out[0]) ||
+        !is_attention_by_library(turn->in[0].value->def))
+      return false;
   }
   return true;
 }
 
-/* Whole rows of x's first dimension, which a product reads. */
-static bool is_rows_before(const msc_op *s) {
+/* A slice of whole rows of x's first dimension that only products read. */
+static bool is_rows_slice_view(const msc_op *s) {
   int64_t step[MSC_MAX_RANK];
-  if (s->kind != OP_slice || msc_op_ints(s, "stride", step, MSC_MAX_RANK) > 0 || !is_made_here(s->in[0].value))
+  if (s->kind != OP_slice || msc_op_ints(s, "stride", step, MSC_MAX_RANK) > 0 || !is_inner_value(s->in[0].value))
     return false;
   const msc_type *x = s->in[0].value->type, *y = s->out[0].type;
   for (int d = 1; d < x->rank; d++)
@@ -103,8 +102,8 @@ static bool is_rows_before(const msc_op *s) {
   return x->rank && msc_type_bytes(y) / (y->dim[0] ? y->dim[0] : 1) % 16 == 0;
 }
 
-static bool is_rows_behind(const msc_op *c) {
-  if (c->kind != OP_concat || msc_op_int(c, "dim") || leaves(&c->out[0], RESHAPES)) return false;
+static bool is_rows_concat_view(const msc_op *c) {
+  if (c->kind != OP_concat || msc_op_int(c, "dim") || is_result(&c->out[0], RESHAPES)) return false;
   for (size_t i = 0; i < c->num_in; i++) {
     const msc_value *v = c->in[i].value;
     if (!v->def || v->def->kind != OP_gemm || v->index || !msc_has_one_use(v) || msc_type_bytes(v->type) % 16)
@@ -113,7 +112,7 @@ static bool is_rows_behind(const msc_op *c) {
   return true;
 }
 
-static int64_t mark(msc_func *f, bool (*is_view)(const msc_op *op)) {
+static int64_t mark_views(msc_func *f, bool (*is_view)(const msc_op *op)) {
   int64_t num = 0;
   for (msc_op *op = f->body->first; op; op = op->next) {
     if (!is_view(op)) continue;
@@ -123,13 +122,15 @@ static int64_t mark(msc_func *f, bool (*is_view)(const msc_op *op)) {
   return num;
 }
 
-static bool is_turn(const msc_op *op) { return keeps_vectors(op) && (is_before(op) || is_behind(op)); }
+static bool is_transpose_view(const msc_op *op) {
+  return keeps_vectors(op) && (feeds_attention(op) || follows_attention(op));
+}
 
 bool pass_views(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
   for (msc_func *f = m->first; f; f = f->next)
-    num += mark(f, is_turn) + mark(f, is_slice_before) + mark(f, is_concat_behind) + mark(f, is_rows_before) +
-           mark(f, is_rows_behind);
+    num += mark_views(f, is_transpose_view) + mark_views(f, is_slice_view) + mark_views(f, is_concat_view) +
+           mark_views(f, is_rows_slice_view) + mark_views(f, is_rows_concat_view);
   if (!num) return msc_not_asked_for(pass);
   msc_stat(pass, "ops that move nothing", num);
   return true;
