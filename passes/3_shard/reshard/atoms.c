@@ -102,13 +102,6 @@ static void digits_between(const msc_mesh *mesh, const borders *axis, msc_atoms 
           (msc_subaxis){(uint32_t)a, axis[a].at[i - 1], axis[a].at[i] / axis[a].at[i - 1]};
 }
 
-void msc_reshard_digits(const msc_mesh *mesh, const msc_reshard_options *options, int num,
-                        const msc_layout *const *layout, msc_atoms *out_digits) {
-  borders axis[MSC_MAX_AXES] = {{0}};
-  put_borders(mesh, options, num, layout, axis);
-  digits_between(mesh, axis, out_digits);
-}
-
 static void coarse_digits(const msc_mesh *mesh, const msc_reshard_options *options, const msc_layout *from,
                           const msc_layout *to, msc_atoms *out_digits) {
   borders axis[MSC_MAX_AXES] = {{0}};
@@ -301,31 +294,6 @@ void msc_reshard_problem_with(msc_context *ctx, const msc_mesh *mesh, const msc_
   p->total_bytes = msc_type_bytes(type);
   put_target(p);
   put_links(p);
-}
-
-bool msc_reshard_state_with(const reshard_problem *p, const msc_layout *l, reshard_state *out_state) {
-  memset(out_state, 0, sizeof *out_state);
-  int num_digits = l->first[l->rank] + l->num_partial;
-  for (int i = 0; i < num_digits; i++) {
-    int d = 0;
-    uint32_t at = l->sub[i].pre, end = at * l->sub[i].size;
-    while (d < l->rank && i >= l->first[d + 1]) d++;
-    for (int a = 0; a < p->num_atoms && at < end; a++) {
-      if (p->digit[a][0].axis != l->sub[i].axis || p->digit[a][0].pre != at) continue;
-      at *= p->digit[a][0].size;
-      if (d == l->rank) out_state->partial |= 1u << a;
-      else out_state->atom[d][out_state->num[d]++] = (uint8_t)a;
-    }
-    if (at != end) return false;
-  }
-  return true;
-}
-
-void msc_reshard_aim(reshard_problem *p, const msc_layout *from, const msc_layout *to, const reshard_state *from_state,
-                     const reshard_state *to_state) {
-  p->from_layout = from, p->to_layout = to;
-  p->from = *from_state, p->to = *to_state;
-  put_target(p);
 }
 
 /* Not in normal form. */

@@ -31,8 +31,8 @@ static inline reshard_cost msc_reshard_cost_of(int64_t major, int exchanges, int
 typedef struct {
   uint32_t slow;
   double rate, alpha_ns; /* bytes per ns of the fastest of them; least latency */
-  int64_t devices;         /* of a node: product of the other atoms */
-  int64_t to_copies;       /* nodes that hold the same part of the target */
+  int64_t devices;       /* of a node: product of the other atoms */
+  int64_t to_copies;     /* nodes that hold the same part of the target */
 } reshard_links;
 
 typedef struct {
@@ -40,12 +40,12 @@ typedef struct {
   const msc_mesh *mesh;
   const msc_reshard_options *options;
   const msc_type *type;
-  struct reshard_net **nets; /* made so far, in nets_arena; may be NULL */
-  msc_arena *nets_arena;
+  struct shard_rows **rows; /* engines made so far (rows.h), in rows_arena; may be NULL */
+  msc_arena *rows_arena;
   const msc_layout *from_layout, *to_layout;
   int rank, num_atoms;
   int64_t size[RESHARD_ATOMS];
-  bool prime[RESHARD_ATOMS];     /* is the size? */
+  bool prime[RESHARD_ATOMS]; /* is the size? */
   /* the first atom that could be swapped with it: same size, link and role, and no place of its own in from or to */
   uint8_t class_of[RESHARD_ATOMS];
   bool has_classes;              /* some class has two atoms: states are searched up to such swaps */
@@ -54,11 +54,11 @@ typedef struct {
   double alpha_ns[RESHARD_ATOMS], bytes_per_ns[RESHARD_ATOMS];
   int64_t elem_bytes, total_bytes;
   reshard_state from, to;
-  bool uneven;                   /* from or to does not divide the shape */
-  bool coarse;                   /* fewer atoms than the mesh has primes */
+  bool uneven; /* from or to does not divide the shape */
+  bool coarse; /* fewer atoms than the mesh has primes */
   /* bytes of a part; of the target: partial terms, devices with the same part */
   int64_t from_local, to_local, to_terms, to_copies;
-  double fastest, fastest_alpha;    /* bytes per ns and latency of the best link */
+  double fastest, fastest_alpha; /* bytes per ns and latency of the best link */
   uint32_t not_slowest;          /* all but the atoms that make any step they are in as slow as a step can be */
   int num_links;
   reshard_links links[RESHARD_ATOMS]; /* slowest first, without the fastest */
@@ -74,14 +74,6 @@ bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_re
 /* The same with given digits as atoms, and from and to empty. */
 void msc_reshard_problem_with(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options,
                               const msc_type *type, const msc_atoms *digits, reshard_problem *out_problem);
-/* Digits cut where an axis, a link or one of the layouts ends. */
-void msc_reshard_digits(const msc_mesh *mesh, const msc_reshard_options *options, int num,
-                        const msc_layout *const *layout, msc_atoms *out_digits);
-/* False: it cuts where no digit ends. */
-bool msc_reshard_state_with(const reshard_problem *p, const msc_layout *l, reshard_state *out_state);
-/* Sets from and to. */
-void msc_reshard_aim(reshard_problem *p, const msc_layout *from, const msc_layout *to, const reshard_state *from_state,
-                     const reshard_state *to_state);
 const msc_layout *msc_reshard_layout(const reshard_problem *p, const reshard_state *s);
 const char *msc_reshard_text(const reshard_problem *p, msc_arena *arena, const reshard_state *s);
 
@@ -93,7 +85,7 @@ void msc_reshard_state_of(const reshard_problem *p, reshard_key key, reshard_sta
 void msc_reshard_canonical(const reshard_problem *p, reshard_state *s);
 bool msc_reshard_is_even(const reshard_problem *p, const reshard_state *s, int dim); /* does the dimension divide? */
 int64_t msc_reshard_parts(const reshard_problem *p, const reshard_state *s, int dim);
-int64_t msc_reshard_atoms_size(const reshard_problem *p, uint32_t atoms); /* product of their sizes */
+int64_t msc_reshard_atoms_size(const reshard_problem *p, uint32_t atoms);    /* product of their sizes */
 int64_t msc_reshard_local(const reshard_problem *p, const reshard_state *s); /* bytes of the largest part */
 uint32_t msc_reshard_used(const reshard_problem *p, const reshard_state *s);
 /* Does every dimension and the partial set of b continue those of a? */
@@ -102,16 +94,16 @@ bool msc_reshard_only_sliced(const reshard_problem *p, const reshard_state *a, c
 typedef struct {
   reshard_verb verb;
   int64_t bytes, ns;
-  uint32_t atoms;    /* of the group */
+  uint32_t atoms; /* of the group */
 } reshard_edge;
 
 /* Which edges out of a state are of interest. */
 typedef struct {
-  int64_t budget;    /* bytes or ns: those on a path to the target that costs no more, as far as bounds can tell */
-  uint32_t movable;  /* permutes move only these atoms */
+  int64_t budget;   /* bytes or ns: those on a path to the target that costs no more, as far as bounds can tell */
+  uint32_t movable; /* permutes move only these atoms */
   bool only_slices;
   bool no_exchange;
-  bool twins;        /* also what differs only by a swap of atoms that the state does not tell apart */
+  bool twins; /* also what differs only by a swap of atoms that the state does not tell apart */
 } reshard_wanted;
 
 /* Calls emit for every such edge that stays within the peak limit.  Slices come atom by atom; exchanges go into the
@@ -179,20 +171,15 @@ typedef struct {
  * out_proven: false when the search was cut short and a cheaper one may exist. */
 bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_only, reshard_path *out_path,
                         bool *out_proven);
-/* ---- reshard/net.c ---- */
-
-/* All states of few atoms and the steps between them, made once for all types and sources. */
-typedef struct reshard_net reshard_net;
-/* One that knows all these layouts, from *nets or new in it; NULL: that would be too large. */
-reshard_net *msc_reshard_net_for(reshard_net **nets, msc_arena *arena, const reshard_problem *p);
-/* Least times from p->from to each of these states, -1: no way.  p has the net's atoms; states must divide its type. */
-void msc_reshard_net_costs(reshard_net *net, const reshard_problem *p, msc_arena *scratch, int num,
-                           const reshard_state *to, int64_t *out_ns);
-/* A path of that time from p->from to p->to. */
-bool msc_reshard_net_path(reshard_net *net, const reshard_problem *p, msc_arena *arena, reshard_path *out_path);
-
 /* Least peak of all paths. */
 int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena);
+
+/* ---- reshard/rows.c: least times of rows of layouts (rows.h), and one path ---- */
+
+/* The engine for p's atoms, from *known or new in it; NULL: it does not know them all. */
+struct shard_rows *msc_reshard_rows_for(struct shard_rows **known, msc_arena *arena, const reshard_problem *p);
+/* A path of least time from p->from to p->to.  p has the engine's digits as atoms. */
+bool msc_reshard_rows_path(struct shard_rows *r, const reshard_problem *p, msc_arena *arena, reshard_path *out_path);
 
 /* ---- reshard/split.c: layouts with parts of chosen sizes ---- */
 

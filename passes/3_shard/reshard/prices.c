@@ -24,8 +24,8 @@ struct shard_prices {
   msc_context *ctx;
   msc_arena *arena;
   const msc_cost *cost;
-  bool no_alltoall;
   int64_t bucket;
+  msc_reshard_options options[2];
   shard_rows *rows;        /* NULL: too many digits */
   msc_reshard *planner[2]; /* of gradients: the second */
   price_type *slot[2][NUM_SLOTS];
@@ -59,18 +59,17 @@ shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cos
   shard_prices *p = msc_new(arena, shard_prices);
   p->ctx = ctx;
   p->arena = arena;
-  p->cost = cost, p->no_alltoall = no_alltoall, p->bucket = bucket;
+  p->cost = cost, p->bucket = bucket;
   for (int k = 0; k < 2; k++) {
-    msc_reshard_options o;
-    shard_reshard_options(cost, k ? bucket : 1, &o);
-    o.no_alltoall = no_alltoall;
-    p->planner[k] = msc_reshard_new(ctx, cost->mesh, &o);
+    shard_reshard_options(cost, k ? bucket : 1, &p->options[k]);
+    p->options[k].no_alltoall = no_alltoall;
+    p->planner[k] = msc_reshard_new(ctx, cost->mesh, &p->options[k]);
   }
   return p;
 }
 
 /* Digits that straddle the end of a level come apart there. */
-void shard_prices_digits(shard_prices *p, int num, const msc_subaxis *digit) {
+void shard_prices_digits(shard_prices *p, bool exchanges, int num, const msc_subaxis *digit) {
   msc_subaxis part[2 * MSC_MAX_SUBAXES];
   int parts = 0;
   for (int i = 0; i < num; i++) {
@@ -83,7 +82,7 @@ void shard_prices_digits(shard_prices *p, int num, const msc_subaxis *digit) {
     }
     parts++;
   }
-  p->rows = shard_rows_new(p->arena, p->cost, p->no_alltoall, parts, part);
+  p->rows = shard_rows_new(p->ctx, p->arena, p->cost->mesh, &p->options[0], exchanges, parts, part);
 }
 
 /* ---- numbers ---- */
@@ -187,20 +186,6 @@ static void ask_rows(shard_prices *p, const msc_type *type, int64_t bucket, int 
     if (p->state[to[i]] != SHARD_NO_STATE) out_ns[i] = ns[k++];
 }
 
-/* By the planner, those that are SHARD_UNEVEN. */
-static void ask_planner(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to,
-                        int64_t *ns, msc_arena *a) {
-  int open = 0;
-  const msc_layout **want = msc_new_array(a, const msc_layout *, num);
-  for (int i = 0; i < num; i++)
-    if (ns[i] == SHARD_UNEVEN) want[open++] = p->layout[to[i]];
-  if (!open) return;
-  int64_t *cost = msc_new_array(a, int64_t, open);
-  msc_reshard_costs(p->planner[is_gradient], type, 1, &p->layout[from], open, want, cost);
-  for (int i = 0, k = 0; i < num; i++)
-    if (ns[i] == SHARD_UNEVEN) ns[i] = cost[k++];
-}
-
 /* Those of to[0..num) that the row does not have. */
 static void fill_row(shard_prices *p, price_type *t, bool is_gradient, int from, int num, const int *to, int64_t *row) {
   msc_arena *a = msc_arena_new(p->ctx);
@@ -211,8 +196,11 @@ static void fill_row(shard_prices *p, price_type *t, bool is_gradient, int from,
   if (p->rows)
     ask_rows(p, t->type, is_gradient ? p->bucket : 1, from, missing, number, cost, msc_new_array(a, int, missing));
   for (int i = 0; i < missing && !p->rows; i++) cost[i] = SHARD_UNEVEN;
-  ask_planner(p, t->type, is_gradient, from, missing, number, cost, a);
-  for (int i = 0; i < missing; i++) row[t->place[number[i]] - 1] = cost[i] < 0 ? SHARD_IMPOSSIBLE : cost[i];
+  for (int i = 0; i < missing; i++) {
+    if (cost[i] == SHARD_UNEVEN)
+      cost[i] = msc_reshard_cost(p->planner[is_gradient], t->type, p->layout[from], p->layout[number[i]]);
+    row[t->place[number[i]] - 1] = cost[i] < 0 ? SHARD_IMPOSSIBLE : cost[i];
+  }
   msc_arena_free(a);
 }
 

@@ -1,4 +1,4 @@
-/* prices.h: what it costs to change the layout of a value, remembered by number: rows of msc_reshard_costs,
+/* prices.h: what it costs to change the layout of a value, remembered by number: rows that are
  * filled as asked. */
 #ifndef MSC_PASSES_3_SHARD_PRICES_H
 #define MSC_PASSES_3_SHARD_PRICES_H
@@ -13,8 +13,9 @@ typedef struct shard_prices shard_prices;
  * together.  Lives in `arena`. */
 shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cost *cost, bool no_alltoall,
                                int64_t bucket);
-/* Digits that stay whole in all layouts asked for: few enough, and rows are worked out at once (rows.h). */
-void shard_prices_digits(shard_prices *p, int num, const msc_subaxis *digit);
+/* Digits that stay whole in all layouts asked for: few enough, and rows are worked out at once (rows.h), with or
+ * without exchanges. */
+void shard_prices_digits(shard_prices *p, bool exchanges, int num, const msc_subaxis *digit);
 /* The planner's options for a described cluster. */
 void shard_reshard_options(const msc_cost *cost, int64_t bucket, msc_reshard_options *out_options);
 

@@ -17,7 +17,7 @@ struct msc_reshard {
   msc_arena *arena;
   msc_mesh mesh;
   msc_reshard_options options;
-  reshard_net *nets;
+  struct shard_rows *rows;
   memo *memo; /* open addressing; type NULL: empty */
   size_t num, cap;
 };
@@ -113,7 +113,7 @@ static bool plan_in(msc_reshard *r, const msc_type *type, const msc_layout *from
     return msc_reshard_split_plan(r->ctx, r->arena, &r->mesh, &r->options, type, from, to, out_plan);
   if (!msc_reshard_problem_of(r->ctx, &r->mesh, &r->options, type, from, to, &p))
     return plan_through_whole(r, type, from, to, out_plan);
-  p.nets = &r->nets, p.nets_arena = r->arena;
+  p.rows = &r->rows, p.rows_arena = r->arena;
   msc_arena *scratch = msc_arena_new(r->ctx);
   bool ok = search_plan(r, &p, scratch, cost_only, out_plan);
   msc_arena_free(scratch);
@@ -280,48 +280,4 @@ int64_t msc_reshard_cost(msc_reshard *r, const msc_type *type, const msc_layout 
   m.cost = other.from == other.to ? 0 : renamed_cost(r, other);
   remember(r, m);
   return m.cost < 0 ? -1 : m.cost * scale;
-}
-
-/* ---- rows ---- */
-
-static reshard_net *net_of(msc_reshard *r, const msc_type *type, int num, const msc_layout *const *layout,
-                           reshard_problem *out_problem) {
-  msc_atoms digits;
-  if (!r->options.time) return NULL;
-  msc_reshard_digits(&r->mesh, &r->options, num, layout, &digits);
-  if (digits.num > RESHARD_ATOMS) return NULL;
-  msc_reshard_problem_with(r->ctx, &r->mesh, &r->options, type, &digits, out_problem);
-  return msc_reshard_net_for(&r->nets, r->arena, out_problem);
-}
-
-/* One pass for all targets that have places in the net; the others one by one. */
-static void put_row(msc_reshard *r, reshard_net *net, reshard_problem *p, const msc_layout *from, int num,
-                    const msc_layout *const *to, int64_t *out_cost) {
-  msc_arena *scratch = msc_arena_new(r->ctx);
-  reshard_state source, *state = msc_new_array(scratch, reshard_state, num);
-  int *place = msc_new_array(scratch, int, num), found = 0;
-  int64_t *ns = msc_new_array(scratch, int64_t, num);
-  bool known = net && msc_layout_fits(from, p->type) && msc_reshard_state_with(p, from, &source);
-  for (int j = 0; j < num; j++) {
-    place[j] = -1;
-    if (known && msc_layout_fits(to[j], p->type) && msc_reshard_state_with(p, to[j], &state[found])) place[j] = found++;
-  }
-  if (found) {
-    msc_reshard_aim(p, from, from, &source, &source);
-    msc_reshard_net_costs(net, p, scratch, found, state, ns);
-  }
-  for (int j = 0; j < num; j++) out_cost[j] = place[j] >= 0 ? ns[place[j]] : msc_reshard_cost(r, p->type, from, to[j]);
-  msc_arena_free(scratch);
-}
-
-void msc_reshard_costs(msc_reshard *r, const msc_type *type, int num_from, const msc_layout *const *from, int num_to,
-                       const msc_layout *const *to, int64_t *out_cost) {
-  msc_arena *scratch = msc_arena_new(r->ctx);
-  const msc_layout **all = msc_new_array(scratch, const msc_layout *, num_from + num_to);
-  reshard_problem p = {.type = type};
-  for (int i = 0; i < num_from; i++) all[i] = from[i];
-  for (int j = 0; j < num_to; j++) all[num_from + j] = to[j];
-  reshard_net *net = net_of(r, type, num_from + num_to, all, &p);
-  for (int i = 0; i < num_from; i++) put_row(r, net, &p, from[i], num_to, to, out_cost + (size_t)i * (size_t)num_to);
-  msc_arena_free(scratch);
 }

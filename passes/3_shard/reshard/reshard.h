@@ -62,8 +62,5 @@ bool msc_reshard_plan_of(msc_reshard *r, const msc_type *type, const msc_layout 
                          msc_reshard_plan *out_plan);
 /* Bytes, or ns with `time`, of that plan; -1 when there is none.  Remembered. */
 int64_t msc_reshard_cost(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to);
-/* Costs of all pairs, row by row: out[i * num_to + j] is that from from[i] to to[j]. */
-void msc_reshard_costs(msc_reshard *r, const msc_type *type, int num_from, const msc_layout *const *from, int num_to,
-                       const msc_layout *const *to, int64_t *out_cost);
 
 #endif

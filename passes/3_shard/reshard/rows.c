@@ -1,29 +1,32 @@
-/* rows.c: (shape, layout) -> ns to every other layout (see rows.h). */
+/* rows.c: (shape, layout) -> ns to every other layout (see rows.h); the path to one of them. */
 #include "passes/3_shard/reshard/rows.h"
 
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/3_shard/reshard/rows_graph.h"
 
-enum { MAX_DIGITS = ROWS_MAX_DIGITS, NUM_SLOTS = 64, MOST_KEPT = 1 << 28 };
-
-static const msc_op_kind kinds[ROWS_NUM_VERBS] = {OP_shard,          OP_all_gather, OP_all_to_all,
-                                                  OP_reduce_scatter, OP_all_reduce, OP_permute};
+enum { MAX_DIGITS = ROWS_MAX_DIGITS, NUM_VERBS = EXCHANGE, MOST_KEPT = 1 << 28 };
 
 /* Times from one state to those that had a number at the time; INT64_MAX: not reached, -1: uneven. */
 typedef struct {
   int64_t *ns; /* NULL: not asked */
   size_t num;
-  bool partial; /* to partial ones too */
+  bool partial;    /* to partial ones too */
+  uint32_t *order; /* states that are reached, nearest first; with exchanges only */
+  size_t num_order;
+  int64_t *with_exchange; /* by state: the least time that may end with an exchange, once asked for; -1: not yet */
 } row;
 
 /* What times depend on: the bytes, and which sets of digits divide each dimension; dimensions in ascending
  * order of these. */
 typedef struct shape {
   rows_graph *g;
-  int64_t bytes, bucket;
+  int64_t bytes, shared_by;
   uint32_t divides[MSC_MAX_RANK]; /* bit s: the digits of set s together do */
-  int64_t *ns;                    /* by digits that cut before, verb, group; -1: not computed */
+  msc_reshard_options options;
+  reshard_problem p; /* of a type of this shape, with the digits as atoms */
+  int64_t *ns;       /* by digits that cut before, verb, group; -1: not computed */
   size_t num_fits, room_fits, room_rows;
   int64_t *fits; /* by state: INT64_MAX, or -1: uneven */
   row *row;
@@ -38,13 +41,12 @@ typedef struct turn {
   struct turn *next;
 } turn;
 
-typedef struct view {
+typedef struct {
   const msc_type *type;
-  int64_t bucket;
+  int64_t shared_by;
   shape *of;
   uint8_t order[MSC_MAX_RANK]; /* by dimension: its place in the shape */
   turn *turns;
-  struct view *next;
 } view;
 
 typedef struct {
@@ -52,14 +54,22 @@ typedef struct {
   uint32_t state;
 } waiting;
 
+#define IS_NEARER(c, a, b) ((void)(c), (a).ns < (b).ns)
+MSC_HEAP(waiting, const void *, waiting, IS_NEARER, MSC_STAYS)
+
 struct shard_rows {
+  msc_context *ctx;
   msc_arena *arena;
-  const msc_cost *cost;
-  msc_subaxis digit[MAX_DIGITS];
+  const msc_mesh *mesh;
+  const msc_reshard_options *options;
+  bool exchanges;
+  msc_atoms digit;
   rows_digits digits;
+  int64_t size[1 << MAX_DIGITS];                           /* by set of digits */
+  double alone_ns[1 << MAX_DIGITS], rate[1 << MAX_DIGITS]; /* of an exchange with one peer; bytes per ns */
   rows_graph *of_rank[MSC_MAX_RANK + 1];
   shape *shapes;
-  view *of_type[NUM_SLOTS];
+  MSC_TABLE(view) views;
   size_t kept;       /* bytes of rows */
   int64_t *distance; /* by state, of the run at hand */
   uint32_t *left;    /* by shared targets: the run that took them last */
@@ -69,30 +79,73 @@ struct shard_rows {
   size_t num_heap, room_heap;
   uint32_t *at_once; /* states that are as near as the one at hand */
   size_t num_at_once, room_at_once;
+  uint32_t *order; /* states of the run at hand, nearest first */
+  size_t num_order, room_order;
+  struct shard_rows *next;
 };
 
-static bool is_orderly(const msc_cluster *c) {
-  for (int l = 1; l < c->num_levels; l++)
-    if (c->level[l].latency_ns < c->level[l - 1].latency_ns || c->level[l].bytes_per_s > c->level[l - 1].bytes_per_s)
-      return false;
-  for (size_t i = 0; i < c->num_measures; i++)
-    if (c->measure[i].verb == OP_permute) return false;
-  return true;
+/* ---- digits ---- */
+
+/* No link is slower in one way and faster in another, so that what moves farther costs more. */
+static bool is_orderly(const reshard_problem *p) {
+  bool orderly = true;
+  for (int i = 0; i < p->num_atoms; i++)
+    for (int k = 0; k < i; k++)
+      orderly &= (p->alpha_ns[i] - p->alpha_ns[k]) * (p->bytes_per_ns[k] - p->bytes_per_ns[i]) >= 0;
+  return orderly;
 }
 
-shard_rows *shard_rows_new(msc_arena *arena, const msc_cost *cost, bool no_alltoall, int num,
-                           const msc_subaxis *digit) {
+/* How many of the other digits have a faster link. */
+static int level_of(const reshard_problem *p, int digit) {
+  int level = 0;
+  for (int i = 0; i < p->num_atoms; i++)
+    level += p->alpha_ns[i] < p->alpha_ns[digit] || p->bytes_per_ns[i] > p->bytes_per_ns[digit];
+  return level;
+}
+
+/* Of a scalar, which has digits and links as all values. */
+static void read_digits(shard_rows *r) {
+  reshard_problem p;
+  msc_reshard_problem_with(r->ctx, r->mesh, r->options, msc_type_of(r->ctx, MSC_I8, 0, NULL, NULL), &r->digit, &p);
+  r->digits = (rows_digits){.no_alltoall = r->options->no_alltoall,
+                            .free_partial = r->options->free_partial,
+                            .orderly = is_orderly(&p),
+                            .num = r->digit.num};
+  for (int i = 0; i < r->digit.num; i++) r->digits.size[i] = p.size[i], r->digits.level[i] = level_of(&p, i);
+  r->digits.outermost = rows_level(&r->digits, (1u << r->digit.num) - 1);
+  for (unsigned set = 0; set < 1u << r->digit.num; set++) {
+    r->size[set] = rows_size(&r->digits, set);
+    r->alone_ns[set] = msc_reshard_fixed_ns(&p, EXCHANGE, set, 2);
+    for (int i = 0; i < r->digit.num; i++)
+      if (set >> i & 1 && p.bytes_per_ns[i] > 0 && (r->rate[set] == 0 || p.bytes_per_ns[i] < r->rate[set]))
+        r->rate[set] = p.bytes_per_ns[i];
+  }
+}
+
+shard_rows *shard_rows_new(msc_context *ctx, msc_arena *arena, const msc_mesh *mesh, const msc_reshard_options *options,
+                           bool exchanges, int num, const msc_subaxis *digit) {
   if (num > MAX_DIGITS) return NULL;
   shard_rows *r = msc_new(arena, shard_rows);
-  r->arena = arena, r->cost = cost;
-  r->digits = (rows_digits){.no_alltoall = no_alltoall, .orderly = is_orderly(cost->cluster), .num = num};
-  for (int i = 0; i < num; i++) {
-    r->digit[i] = digit[i];
-    r->digits.size[i] = digit[i].size;
-    r->digits.level[i] = msc_cost_level(cost, digit[i]);
-  }
-  r->digits.outermost = rows_level(&r->digits, (1u << num) - 1);
+  r->ctx = ctx, r->arena = r->views.index.arena = arena, r->mesh = mesh, r->options = options;
+  r->exchanges = exchanges && !options->no_alltoall;
+  r->digit.num = num;
+  memcpy(r->digit.atom, digit, (size_t)num * sizeof *digit);
+  read_digits(r);
   return r;
+}
+
+shard_rows *msc_reshard_rows_for(shard_rows **known, msc_arena *arena, const reshard_problem *p) {
+  msc_subaxis digit[MAX_DIGITS];
+  if (p->num_atoms > MAX_DIGITS || p->options->peak || !p->options->time || p->uneven) return NULL;
+  for (int a = 0; a < p->num_atoms; a++) {
+    if (p->num_digits[a] > 1) return NULL;
+    digit[a] = p->digit[a][0];
+  }
+  for (shard_rows *r = *known; r; r = r->next)
+    if (r->digit.num == p->num_atoms && !memcmp(r->digit.atom, digit, (size_t)p->num_atoms * sizeof *digit)) return r;
+  shard_rows *r = shard_rows_new(p->ctx, arena, p->mesh, p->options, true, p->num_atoms, digit);
+  r->next = *known;
+  return *known = r;
 }
 
 static rows_graph *graph_of(shard_rows *r, int rank) {
@@ -105,59 +158,68 @@ static rows_graph *graph_of(shard_rows *r, int rank) {
 static uint32_t sets_that_divide(const shard_rows *r, int64_t size) {
   uint32_t sets = 0;
   for (unsigned s = 0; s < 1u << r->digits.num; s++)
-    if (size % rows_size(&r->digits, s) == 0) sets |= 1u << s;
+    if (size % r->size[s] == 0) sets |= 1u << s;
   return sets;
 }
 
-static shape *shape_of(shard_rows *r, int rank, const uint32_t *divides, int64_t bytes, int64_t bucket) {
-  rows_graph *g = graph_of(r, rank);
+static shape *shape_of(shard_rows *r, const msc_type *type, const uint32_t *divides, int64_t shared_by) {
+  rows_graph *g = graph_of(r, type->rank);
+  int64_t bytes = msc_type_bytes(type);
   for (shape *s = r->shapes; s; s = s->next)
-    if (s->g == g && s->bytes == bytes && s->bucket == bucket && !memcmp(s->divides, divides, sizeof s->divides))
+    if (s->g == g && s->bytes == bytes && s->shared_by == shared_by && !memcmp(s->divides, divides, sizeof s->divides))
       return s;
   shape *s = msc_new(r->arena, shape);
-  size_t entries = (size_t)ROWS_NUM_VERBS << 2 * r->digits.num;
-  *s = (shape){
-      .g = g, .bytes = bytes, .bucket = bucket, .ns = msc_new_array(r->arena, int64_t, entries), .next = r->shapes};
+  size_t entries = (size_t)NUM_VERBS << 2 * r->digits.num;
+  *s = (shape){.g = g,
+               .bytes = bytes,
+               .shared_by = shared_by,
+               .options = *r->options,
+               .ns = msc_new_array(r->arena, int64_t, entries),
+               .next = r->shapes};
+  s->options.shared_by = shared_by;
+  msc_reshard_problem_with(r->ctx, r->mesh, &s->options, type, &r->digit, &s->p);
   memcpy(s->divides, divides, sizeof s->divides);
   memset(s->ns, -1, entries * sizeof *s->ns);
   return r->shapes = s;
 }
 
-static view *view_of(shard_rows *r, const msc_type *type, int64_t bucket) {
-  view **slot = &r->of_type[(size_t)((uint64_t)(uintptr_t)type * 0x9E3779B97F4A7C15u >> 40) % NUM_SLOTS];
-  for (view *v = *slot; v; v = v->next)
-    if (v->type == type && v->bucket == bucket) return v;
-  view *v = msc_new(r->arena, view);
+static view *view_of(shard_rows *r, const msc_type *type, int64_t shared_by) {
+  const struct {
+    const msc_type *type;
+    int64_t shared_by;
+  } key = {type, shared_by};
+  view *v = msc_table_at(&r->views, &key);
+  if (v->of) return v;
   uint32_t divides[MSC_MAX_RANK] = {0}, of_dim[MSC_MAX_RANK];
+  int64_t dim[MSC_MAX_RANK];
   for (int d = 0; d < type->rank; d++) of_dim[d] = sets_that_divide(r, type->dim[d]);
   for (int d = 0; d < type->rank; d++) {
     for (int e = 0; e < type->rank; e++) v->order[d] += of_dim[e] < of_dim[d] || (of_dim[e] == of_dim[d] && e < d);
     divides[v->order[d]] = of_dim[d];
+    dim[v->order[d]] = type->dim[d];
   }
-  v->type = type, v->bucket = bucket, v->next = *slot;
-  v->of = shape_of(r, type->rank, divides, msc_type_bytes(type), bucket);
-  return *slot = v;
+  v->of = shape_of(r, msc_type_of(r->ctx, type->dtype, type->rank, dim, NULL), divides, shared_by);
+  return v;
 }
 
-static int64_t batch_ns(const shard_rows *r, shape *s, const rows_batch *b, unsigned used) {
-  int n = r->digits.num;
-  int64_t *known = &s->ns[((size_t)used * ROWS_NUM_VERBS + b->verb) << n | b->group];
+static int64_t step_bytes(unsigned verb, int64_t k, int64_t local) {
+  if (verb == ALL_GATHER) return (k - 1) * local;
+  if (verb == ALL_REDUCE) return msc_reshard_all_reduce_bytes(k, local);
+  return verb == PERMUTE ? local : local - local / k;
+}
+
+static int64_t batch_ns(const shard_rows *r, shape *s, const rows_batch *b, unsigned cut) {
+  if (b->verb == SLICE) return 0;
+  int64_t *known = &s->ns[((size_t)cut * NUM_VERBS + b->verb) << r->digits.num | b->group];
   if (*known >= 0) return *known;
-  int64_t local = s->bytes / rows_size(&r->digits, used), k = rows_size(&r->digits, b->group);
-  msc_cost_transfer t = {.verb = kinds[b->verb], .ranks = k, .bytes = local, .level = rows_level(&r->digits, b->group)};
-  if (b->verb == ROWS_GATHER) t.bytes = (k - 1) * local;
-  if (b->verb == ROWS_TO_ALL || b->verb == ROWS_SCATTER) t.bytes = local - local / k;
-  if (b->verb == ROWS_REDUCE) t.bytes = 2 * (local - local / k);
-  return *known = b->verb == ROWS_SLICE ? 0 : msc_cost_shared(r->cost, &t, s->bucket);
+  int64_t k = r->size[b->group], bytes = step_bytes(b->verb, k, s->bytes / r->size[cut]);
+  return *known = msc_reshard_ns(&s->p, (reshard_verb)b->verb, b->group, k, bytes);
 }
 
 /* Whether the states' parts divide the shape, for all that have a number. */
 static void need_fits(shard_rows *r, shape *s) {
   rows_graph *g = s->g;
-  if (s->room_fits < g->num) {
-    s->fits = rows_grown(r->arena, s->fits, s->num_fits, g->room, sizeof *s->fits);
-    s->room_fits = g->room;
-  }
+  msc_reserve(r->arena, s->fits, s->room_fits, g->num);
   for (; s->num_fits < g->num; s->num_fits++) {
     const rows_place *p = &g->state[s->num_fits];
     bool fits = true;
@@ -240,10 +302,7 @@ static turn *turn_of(shard_rows *r, view *v, const uint8_t *dim, const uint8_t *
 
 static uint32_t turned(shard_rows *r, const view *v, turn *t, uint32_t state) {
   rows_graph *g = v->of->g;
-  if (state >= t->room) {
-    t->state = rows_grown(r->arena, t->state, t->room, g->room, sizeof *t->state);
-    t->room = g->room;
-  }
+  msc_reserve(r->arena, t->state, t->room, state + 1);
   if (!t->state[state]) {
     rows_place p;
     turn_place(&r->digits, g->rank, t->dim, t->digit, &g->state[state], &p);
@@ -273,60 +332,28 @@ static turn *turn_to_least(shard_rows *r, view *v, uint32_t state) {
 
 /* ---- one row ---- */
 
-static void push(shard_rows *r, int64_t ns, uint32_t state) {
-  if (r->num_heap == r->room_heap) {
-    r->heap = rows_grown(r->arena, r->heap, r->num_heap, 2 * r->room_heap + 256, sizeof *r->heap);
-    r->room_heap = 2 * r->room_heap + 256;
-  }
-  size_t at = r->num_heap++;
-  for (; at > 0 && ns < r->heap[(at - 1) / 2].ns; at = (at - 1) / 2) r->heap[at] = r->heap[(at - 1) / 2];
-  r->heap[at] = (waiting){ns, state};
-}
-
-static uint32_t pop(shard_rows *r, int64_t *out_ns) {
-  waiting top = r->heap[0], last = r->heap[--r->num_heap];
-  size_t at = 0;
-  *out_ns = top.ns;
-  for (size_t child; (child = 2 * at + 1) < r->num_heap; at = child) {
-    if (child + 1 < r->num_heap && r->heap[child + 1].ns < r->heap[child].ns) child++;
-    if (r->heap[child].ns >= last.ns) break;
-    r->heap[at] = r->heap[child];
-  }
-  r->heap[at] = last;
-  return top.state;
-}
-
 static void reach(shard_rows *r, int64_t now, int64_t ns, uint32_t state) {
   if (ns > now) {
-    push(r, ns, state);
+    msc_reserve(r->arena, r->heap, r->room_heap, r->num_heap + 1);
+    waiting_push(NULL, r->heap, r->num_heap++, (waiting){ns, state});
     return;
   }
-  if (r->num_at_once == r->room_at_once) {
-    r->at_once = rows_grown(r->arena, r->at_once, r->num_at_once, 2 * r->room_at_once + 256, sizeof *r->at_once);
-    r->room_at_once = 2 * r->room_at_once + 256;
-  }
+  msc_reserve(r->arena, r->at_once, r->room_at_once, r->num_at_once + 1);
   r->at_once[r->num_at_once++] = state;
 }
 
 /* Room for what has a number by now; states that are new are not reached yet. */
 static void need_room(shard_rows *r, shape *s, size_t known) {
   rows_graph *g = s->g;
-  if (r->room_distance < g->num) {
-    r->distance = rows_grown(r->arena, r->distance, known, g->room, sizeof *r->distance);
-    r->room_distance = g->room;
-  }
-  if (r->room_left <= g->num_shared) {
-    size_t room = 2 * g->num_shared + 64;
-    r->left = rows_grown(r->arena, r->left, r->room_left, room, sizeof *r->left);
-    r->room_left = room;
-  }
+  msc_reserve(r->arena, r->distance, r->room_distance, g->num);
+  msc_reserve(r->arena, r->left, r->room_left, g->shared.index.num + 1);
   need_fits(r, s);
   memcpy(r->distance + known, s->fits + known, (g->num - known) * sizeof *r->distance);
 }
 
 /* Targets that were taken before, or are farther than being whole, are no nearer this way: slices of what is
  * whole are free. */
-static void leave(shard_rows *r, shape *s, uint32_t state, int64_t ns, int64_t *bound) {
+static void leave(shard_rows *r, shape *s, uint32_t state, int64_t ns, const int64_t *bound) {
   rows_graph *g = s->g;
   const rows_leaving *l = &g->leaving[state];
   int64_t *distance = r->distance;
@@ -356,35 +383,260 @@ static void run(shard_rows *r, shape *s, uint32_t from, bool partial) {
   need_room(r, s, 0);
   size_t known = g->num;
   r->distance[from] = 0;
-  r->num_heap = r->num_at_once = 0;
+  r->num_heap = r->num_at_once = r->num_order = 0;
   r->runs++;
   reach(r, 0, 0, from);
   while (r->num_heap || r->num_at_once) {
-    uint32_t u = r->num_at_once ? r->at_once[--r->num_at_once] : pop(r, &ns);
-    if (ns > r->distance[u]) continue;
-    rows_need_edges(g, u);
-    if (known < g->num || r->room_left <= g->num_shared) {
+    waiting next = {ns, 0};
+    if (r->num_at_once) next.state = r->at_once[--r->num_at_once];
+    else next = waiting_pop(NULL, r->heap, r->num_heap--);
+    ns = next.ns;
+    if (ns > r->distance[next.state]) continue;
+    if (r->exchanges) {
+      msc_reserve(r->arena, r->order, r->room_order, r->num_order + 1);
+      r->order[r->num_order++] = next.state;
+    }
+    rows_need_edges(g, next.state);
+    if (known < g->num || r->room_left <= g->shared.index.num) {
       need_room(r, s, known);
       known = g->num;
     }
-    leave(r, s, u, ns, partial ? &no_bound : &r->distance[whole]);
+    leave(r, s, next.state, ns, partial ? &no_bound : &r->distance[whole]);
   }
 }
 
 static row row_of(shard_rows *r, shape *s, uint32_t from, bool partial) {
-  if (from >= s->room_rows) {
-    s->row = rows_grown(r->arena, s->row, s->room_rows, s->g->room, sizeof *s->row);
-    s->room_rows = s->g->room;
-  }
+  msc_reserve(r->arena, s->row, s->room_rows, from + 1);
   row *known = &s->row[from];
   if (known->ns && (known->partial || !partial)) return *known;
   run(r, s, from, partial);
-  row made = {r->distance, s->g->num, partial};
-  size_t bytes = made.num * sizeof *made.ns;
-  if (r->kept + bytes > MOST_KEPT) return made;
+  row made = {.ns = r->distance, .num = s->g->num, .partial = partial, .order = r->order, .num_order = r->num_order};
+  size_t bytes = made.num * sizeof *made.ns, of_order = made.num_order * sizeof *made.order;
+  if (r->kept + 2 * bytes + of_order > MOST_KEPT) return made;
   made.ns = msc_arena_copy(r->arena, made.ns, bytes);
   r->kept += bytes;
+  if (r->exchanges) {
+    made.order = msc_arena_copy(r->arena, made.order, of_order);
+    made.with_exchange = msc_arena_alloc(r->arena, bytes);
+    memset(made.with_exchange, -1, bytes);
+    r->kept += bytes + of_order;
+  }
   return *known = made;
+}
+
+/* ---- exchanges ---- */
+
+static reshard_state state_of(const rows_graph *g, uint32_t state) {
+  const rows_place *p = &g->state[state];
+  reshard_state s = {.partial = p->partial};
+  for (int d = 0; d < g->rank; d++) {
+    s.num[d] = p->num[d];
+    memcpy(s.atom[d], p->digit[d], p->num[d]);
+  }
+  return s;
+}
+
+/* Does some dimension hold a digit where the other state has another?  Then some device has nothing of what it
+ * needs. */
+static bool disagree(const rows_graph *g, uint32_t u, uint32_t v) {
+  const rows_place *a = &g->state[u], *b = &g->state[v];
+  for (int d = 0; d < g->rank; d++)
+    for (int i = 0; i < a->num[d] && i < b->num[d]; i++)
+      if (a->digit[d][i] != b->digit[d][i]) return true;
+  return false;
+}
+
+/* What an exchange costs at least: with one peer over the group that it would have. */
+static int64_t least_exchange(const shard_rows *r, const rows_graph *g, int64_t bytes, uint32_t u, uint32_t to) {
+  unsigned from_partial = g->state[u].partial, to_partial = g->state[to].partial, moved = rows_moved(g, u, to),
+           used = g->leaving[u].used | from_partial, used_then = g->leaving[to].used | to_partial,
+           group = used & ~used_then ? moved : moved & used, lost = from_partial & ~to_partial;
+  bool gained = to_partial & ~from_partial;
+  int64_t local = bytes / r->size[g->leaving[u].used], to_local = bytes / r->size[g->leaving[to].used],
+          held = local < to_local ? local : to_local;
+  if (gained || disagree(g, u, to)) held = 0;
+  int64_t lacks = (lost && !gained ? r->size[lost] : 1) * to_local - held;
+  return msc_reshard_whole_ns(r->alone_ns[group] + (r->rate[group] > 0 ? (double)lacks / r->rate[group] : 0));
+}
+
+/* The least time into `to` that may end with an exchange. */
+static int64_t with_exchange(const shard_rows *r, const shape *s, const row *w, uint32_t to) {
+  int64_t best = w->ns[to], least = msc_reshard_least_cost(&s->p, 0);
+  if (w->with_exchange && w->with_exchange[to] >= 0) return w->with_exchange[to];
+  reshard_state target = state_of(s->g, to);
+  for (size_t i = 0; i < w->num_order; i++) {
+    uint32_t u = w->order[i];
+    int64_t ns = w->ns[u];
+    if (ns >= best - least) break;
+    if (u == to || ns + least_exchange(r, s->g, s->bytes, u, to) >= best) continue;
+    reshard_state from = state_of(s->g, u);
+    reshard_edge e;
+    if (msc_reshard_exchange(&s->p, &from, &target, &e) && ns + e.ns < best) best = ns + e.ns;
+  }
+  if (w->with_exchange) w->with_exchange[to] = best;
+  return best;
+}
+
+/* ---- one path ---- */
+
+/* What a way costs, as ways are compared: ns, then exchanges, steps with traffic and slices.  Of equals that state
+ * comes first whose digits stand first, digit by digit: whole, partial, then by dimension and place. */
+typedef unsigned __int128 price;
+enum { ONE_EXCHANGE = 1 << 12, ONE_STEP = 1 << 6, ONE_SLICE = 1, MINOR_BITS = 18 };
+
+typedef struct {
+  price cost;
+  uint64_t rank;
+  uint32_t state;
+} stop;
+
+#define IS_CHEAPER(c, a, b) ((void)(c), (a).cost != (b).cost ? (a).cost < (b).cost : (a).rank < (b).rank)
+MSC_HEAP(stop, const void *, stop, IS_CHEAPER, MSC_STAYS)
+
+typedef struct {
+  price cost;    /* of the best way here; NO_WAY: none is known */
+  int64_t local; /* bytes of a part; -1: it does not divide */
+  uint32_t came; /* from this state */
+  rows_batch step;
+} passed;
+
+static const price NO_WAY = ~(price)0;
+
+typedef struct {
+  shard_rows *r;
+  const reshard_problem *p;
+  rows_graph *g;
+  msc_arena *arena;
+  size_t num, room, num_order, room_order, num_heap, room_heap;
+  passed *at; /* by state */
+  uint32_t *order;
+  stop *heap;
+} walk;
+
+static uint64_t rank_of(const rows_graph *g, uint32_t state) {
+  const rows_place *s = &g->state[state];
+  uint64_t rank[MAX_DIGITS] = {0}, sum = 0;
+  for (int d = 0; d < g->rank; d++)
+    for (int i = 0; i < s->num[d]; i++) {
+      int before = 0;
+      for (int k = 0; k < i; k++) before += s->digit[d][k] < s->digit[d][i];
+      rank[s->digit[d][i]] = (uint64_t)(2 + 8 * d + before);
+    }
+  for (int a = 0; a < g->digits->num; a++) sum = sum << 7 | (s->partial >> a & 1 ? 1 : rank[a]);
+  return sum;
+}
+
+static void pass_new_states(walk *w) {
+  msc_reserve(w->arena, w->at, w->room, w->g->num);
+  for (; w->num < w->g->num; w->num++) {
+    int64_t local = w->p->total_bytes;
+    for (int d = 0; d < w->g->rank && local >= 0; d++) {
+      int64_t parts = rows_parts(&w->r->digits, &w->g->state[w->num], d);
+      local = w->p->type->dim[d] % parts ? -1 : local / parts;
+    }
+    w->at[w->num] = (passed){.cost = NO_WAY, .local = local};
+  }
+}
+
+static void pass(walk *w, uint32_t state, price cost, uint32_t came, const rows_batch *step) {
+  passed *p = &w->at[state];
+  if (p->local < 0 || cost >= p->cost) return;
+  p->cost = cost, p->came = came;
+  if (step) p->step = *step;
+  msc_reserve(w->arena, w->heap, w->room_heap, w->num_heap + 1);
+  stop_push(NULL, w->heap, w->num_heap++, (stop){cost, rank_of(w->g, state), state});
+}
+
+static price step_price(const walk *w, const rows_batch *b, int64_t local, reshard_edge *out_edge) {
+  int64_t k = w->r->size[b->group];
+  *out_edge = (reshard_edge){.verb = (reshard_verb)b->verb, .atoms = b->group};
+  if (b->verb == SLICE) return ONE_SLICE;
+  out_edge->bytes = step_bytes(b->verb, k, local);
+  out_edge->ns = msc_reshard_ns(w->p, out_edge->verb, b->group, k, out_edge->bytes);
+  return ((price)out_edge->ns << MINOR_BITS) + ONE_STEP;
+}
+
+static void walk_to(walk *w, uint32_t from, uint32_t to) {
+  pass_new_states(w);
+  pass(w, from, 0, UINT32_MAX, NULL);
+  while (w->num_heap) {
+    stop s = stop_pop(NULL, w->heap, w->num_heap--);
+    if (s.cost > w->at[s.state].cost) continue;
+    msc_reserve(w->arena, w->order, w->room_order, w->num_order + 1);
+    w->order[w->num_order++] = s.state;
+    if (s.state == to) return;
+    rows_need_edges(w->g, s.state);
+    pass_new_states(w);
+    for (uint32_t b = w->g->leaving[s.state].first; b < w->g->leaving[s.state].end; b++) {
+      reshard_edge e;
+      const rows_batch *batch = &w->g->batch[b];
+      price there = s.cost + step_price(w, batch, w->at[s.state].local, &e);
+      for (uint32_t i = batch->first; i < batch->end; i++) pass(w, w->g->to[i], there, s.state, batch);
+    }
+  }
+}
+
+/* The best exchange into `to` that beats the collectives; false: none does. */
+static bool end_with_exchange(const walk *w, uint32_t to, uint32_t *out_from, reshard_edge *out_edge) {
+  price best = w->at[to].cost, least = (price)msc_reshard_least_cost(w->p, 0) << MINOR_BITS;
+  bool any = false;
+  reshard_state target = state_of(w->g, to);
+  for (size_t i = 0; w->r->exchanges && i < w->num_order; i++) {
+    uint32_t u = w->order[i];
+    price cost = w->at[u].cost;
+    if (cost + least >= best) break;
+    price at_least = (price)least_exchange(w->r, w->g, w->p->total_bytes, u, to) << MINOR_BITS;
+    if (u == to || cost + at_least + ONE_EXCHANGE + ONE_STEP >= best) continue;
+    reshard_state from = state_of(w->g, u);
+    reshard_edge e;
+    if (!msc_reshard_exchange(w->p, &from, &target, &e)) continue;
+    cost += ((price)e.ns << MINOR_BITS) + ONE_EXCHANGE + ONE_STEP;
+    if (cost < best) best = cost, any = true, *out_from = u, *out_edge = e;
+  }
+  return any;
+}
+
+/* Slices that follow each other are one step. */
+static void join_slices(reshard_path *path) {
+  int num = 0;
+  for (int i = 0; i < path->num; i++) {
+    if (num && path->edge[num - 1].verb == SLICE && path->edge[i].verb == SLICE) num--;
+    path->state[num] = path->state[i];
+    path->edge[num++] = path->edge[i];
+  }
+  path->num = num;
+}
+
+static uint32_t number_of(walk *w, const reshard_state *s) {
+  rows_place p;
+  memset(&p, 0, sizeof p);
+  p.partial = (uint8_t)s->partial;
+  for (int d = 0; d < w->g->rank; d++) {
+    p.num[d] = s->num[d];
+    memcpy(p.digit[d], s->atom[d], s->num[d]);
+  }
+  return rows_state(w->g, &p);
+}
+
+bool msc_reshard_rows_path(shard_rows *r, const reshard_problem *p, msc_arena *arena, reshard_path *out_path) {
+  walk w = {.r = r, .p = p, .g = graph_of(r, p->rank), .arena = arena};
+  uint32_t from = number_of(&w, &p->from), to = number_of(&w, &p->to), last = to;
+  reshard_edge exchange;
+  int num = 0;
+  walk_to(&w, from, to);
+  bool exchanged = end_with_exchange(&w, to, &last, &exchange);
+  if (!exchanged && w.at[to].cost == NO_WAY) return false;
+  for (uint32_t s = last; s != from; s = w.at[s].came) num++;
+  out_path->num = num + exchanged;
+  out_path->state = msc_new_array(arena, reshard_state, out_path->num + 1);
+  out_path->edge = msc_new_array(arena, reshard_edge, out_path->num + 1);
+  if (exchanged) out_path->state[num] = p->to, out_path->edge[num] = exchange;
+  for (uint32_t s = last; s != from; s = w.at[s].came) {
+    out_path->state[--num] = state_of(w.g, s);
+    step_price(&w, &w.at[s].step, w.at[w.at[s].came].local, &out_path->edge[num]);
+  }
+  join_slices(out_path);
+  return true;
 }
 
 /* ---- layouts ---- */
@@ -395,10 +647,10 @@ static bool put_digits(const shard_rows *r, int num, const msc_subaxis *s, uint8
   for (int i = 0; i < num; i++)
     for (uint32_t pre = s[i].pre; pre < s[i].pre * s[i].size;) {
       int a = 0;
-      while (a < r->digits.num && !(r->digit[a].axis == s[i].axis && r->digit[a].pre == pre)) a++;
-      if (a == r->digits.num || pre * r->digit[a].size > s[i].pre * s[i].size) return false;
+      while (a < r->digits.num && !(r->digit.atom[a].axis == s[i].axis && r->digit.atom[a].pre == pre)) a++;
+      if (a == r->digits.num || pre * r->digit.atom[a].size > s[i].pre * s[i].size) return false;
       out_digit[(*out_num)++] = (uint8_t)a;
-      pre *= r->digit[a].size;
+      pre *= r->digit.atom[a].size;
     }
   return true;
 }
@@ -407,6 +659,7 @@ int shard_rows_state(shard_rows *r, const msc_layout *l) {
   uint8_t partial[MAX_DIGITS], num;
   rows_place s;
   memset(&s, 0, sizeof s);
+  if (msc_layout_has_split(l)) return SHARD_NO_STATE;
   for (int d = 0; d < l->rank; d++)
     if (!put_digits(r, l->first[d + 1] - l->first[d], l->sub + l->first[d], s.digit[d], &s.num[d]))
       return SHARD_NO_STATE;
@@ -415,9 +668,9 @@ int shard_rows_state(shard_rows *r, const msc_layout *l) {
   return (int)rows_state(graph_of(r, l->rank), &s);
 }
 
-bool shard_rows_costs(shard_rows *r, const msc_type *type, int64_t bucket, int from, int num, const int *to,
+bool shard_rows_costs(shard_rows *r, const msc_type *type, int64_t shared_by, int from, int num, const int *to,
                       int64_t *out_ns) {
-  view *v = view_of(r, type, bucket);
+  view *v = view_of(r, type, shared_by);
   rows_graph *g = v->of->g;
   turn *t = turn_to_least(r, v, (uint32_t)from);
   bool partial = false;
@@ -431,8 +684,10 @@ bool shard_rows_costs(shard_rows *r, const msc_type *type, int64_t bucket, int f
   row known = row_of(r, v->of, least, partial);
   for (int i = 0; i < num; i++) {
     uint32_t at = turned(r, v, t, (uint32_t)to[i]);
+    int64_t ns = at < known.num ? known.ns[at] : INT64_MAX;
+    if (r->exchanges && v->of->fits[at] >= 0 && at < known.num) ns = with_exchange(r, v->of, &known, at);
     if (v->of->fits[at] < 0) out_ns[i] = SHARD_UNEVEN;
-    else out_ns[i] = at < known.num && known.ns[at] < INT64_MAX ? known.ns[at] : -1;
+    else out_ns[i] = ns < INT64_MAX ? ns : -1;
   }
   return true;
 }

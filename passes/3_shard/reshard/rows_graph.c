@@ -5,12 +5,6 @@
 
 enum { END = 15 };
 
-struct rows_shared {
-  uint64_t key;
-  uint32_t number; /* 0: empty */
-  uint32_t first, end;
-};
-
 struct rows_permute {
   uint32_t to;
   uint8_t moved;
@@ -47,54 +41,49 @@ static uint64_t key_of(int rank, const rows_place *s) {
   return k | (uint64_t)s->partial << 56;
 }
 
-void *rows_grown(msc_arena *a, const void *old, size_t num, size_t room, size_t bytes) {
-  void *p = msc_arena_alloc(a, room * bytes);
-  if (num) memcpy(p, old, num * bytes);
-  return p;
-}
-
-static size_t hash_of(uint64_t key) { return (size_t)(key * 0x9E3779B97F4A7C15u >> 20); }
-
-static void rehash(rows_graph *g) {
-  g->mask = 4 * g->room - 1;
-  g->slot = msc_new_array(g->arena, uint32_t, g->mask + 1);
-  for (size_t i = 0; i < g->num; i++) {
-    size_t at = hash_of(g->key[i]);
-    while (g->slot[at & g->mask]) at++;
-    g->slot[at & g->mask] = (uint32_t)i + 1;
-  }
-}
-
 rows_graph *rows_graph_new(msc_arena *arena, const rows_digits *digits, int rank) {
   rows_graph *g = msc_new(arena, rows_graph);
-  g->arena = arena, g->digits = digits, g->rank = rank;
-  g->room = 64;
-  g->state = msc_new_array(arena, rows_place, g->room);
-  g->key = msc_new_array(arena, uint64_t, g->room);
-  g->leaving = msc_new_array(arena, rows_leaving, g->room);
-  rehash(g);
+  g->arena = g->numbers.arena = g->shared.index.arena = arena, g->digits = digits, g->rank = rank;
   return g;
 }
 
-uint32_t rows_state(rows_graph *g, const rows_place *s) {
-  uint64_t key = key_of(g->rank, s);
-  size_t at = hash_of(key);
-  for (; g->slot[at & g->mask]; at++)
-    if (g->key[g->slot[at & g->mask] - 1] == key) return g->slot[at & g->mask] - 1;
-  if (g->num == g->room) {
-    g->room *= 2;
-    g->state = rows_grown(g->arena, g->state, g->num, g->room, sizeof *g->state);
-    g->key = rows_grown(g->arena, g->key, g->num, g->room, sizeof *g->key);
-    g->leaving = rows_grown(g->arena, g->leaving, g->num, g->room, sizeof *g->leaving);
-    rehash(g);
-    for (at = hash_of(key); g->slot[at & g->mask];) at++;
+/* Where a digit is: dimension and how many parts are before it; partial; whole. */
+static void put_spots(const rows_digits *r, int rank, const rows_place *s, int64_t *out_spot) {
+  for (int a = 0; a < r->num; a++) out_spot[a] = s->partial >> a & 1 ? 14 : 15;
+  for (int d = 0; d < rank; d++) {
+    int64_t before = 1;
+    for (int i = 0; i < s->num[d]; i++) {
+      out_spot[s->digit[d][i]] = before * 16 + d;
+      before *= r->size[s->digit[d][i]];
+    }
   }
-  g->slot[at & g->mask] = (uint32_t)g->num + 1;
-  g->state[g->num] = *s;
-  g->key[g->num] = key;
+}
+
+uint32_t rows_state(rows_graph *g, const rows_place *s) {
+  uint64_t key = key_of(g->rank, s), hash = msc_mix(0, key);
+  MSC_INDEX_EACH(&g->numbers, hash, i) if (g->key[i] == key) return i;
+  uint32_t n = (uint32_t)g->num;
+  if (n == g->room) {
+    g->room = g->room ? 2 * g->room : 64;
+    g->state = msc_array_copy(g->arena, g->state, n, g->room, sizeof *g->state);
+    g->key = msc_array_copy(g->arena, g->key, n, g->room, sizeof *g->key);
+    g->leaving = msc_array_copy(g->arena, g->leaving, n, g->room, sizeof *g->leaving);
+    g->spot = msc_array_copy(g->arena, g->spot, n, g->room, sizeof *g->spot);
+  }
+  msc_index_add(&g->numbers, hash, n);
+  g->state[n] = *s;
+  g->key[n] = key;
+  put_spots(g->digits, g->rank, s, g->spot[n]);
   for (int d = 0; d < g->rank; d++)
-    for (int i = 0; i < s->num[d]; i++) g->leaving[g->num].used |= (uint8_t)(1u << s->digit[d][i]);
-  return (uint32_t)g->num++;
+    for (int i = 0; i < s->num[d]; i++) g->leaving[n].used |= (uint8_t)(1u << s->digit[d][i]);
+  g->num++;
+  return n;
+}
+
+uint8_t rows_moved(const rows_graph *g, uint32_t from, uint32_t to) {
+  unsigned moved = 0;
+  for (int a = 0; a < g->digits->num; a++) moved |= (unsigned)(g->spot[from][a] != g->spot[to][a]) << a;
+  return (uint8_t)moved;
 }
 
 /* ---- edges ---- */
@@ -103,15 +92,13 @@ typedef struct {
   const rows_digits *r;
   rows_graph *g;
   rows_place from, s;
-  uint8_t group, lose;  /* digits that move; dimensions that lose some */
-  uint32_t least;       /* of the states that are a permute away, and itself */
+  uint32_t at;         /* the state `from` */
+  uint8_t group, lose; /* digits that move; dimensions that lose some */
+  uint32_t least;      /* of the states that are a permute away, and itself */
 } expansion;
 
 static void add_target(rows_graph *g, uint32_t to) {
-  if (g->num_to == g->room_to) {
-    g->room_to = g->room_to ? 2 * g->room_to : 1024;
-    g->to = rows_grown(g->arena, g->to, g->num_to, g->room_to, sizeof *g->to);
-  }
+  msc_reserve(g->arena, g->to, g->room_to, g->num_to + 1);
   g->to[g->num_to++] = to;
 }
 
@@ -120,36 +107,15 @@ static void add_here(expansion *x) {
   add_target(x->g, to);
 }
 
-static void grow_shared(rows_graph *g) {
-  struct rows_shared *old = g->shared;
-  size_t room = g->room_shared;
-  g->room_shared = room ? 4 * room : 256;
-  g->shared = msc_new_array(g->arena, struct rows_shared, g->room_shared);
-  for (size_t i = 0; i < room; i++) {
-    if (!old[i].number) continue;
-    size_t at = hash_of(old[i].key);
-    while (g->shared[at & (g->room_shared - 1)].number) at++;
-    g->shared[at & (g->room_shared - 1)] = old[i];
-  }
-}
-
-/* The targets with this key; *out_new: they are still to be added. */
-static struct rows_shared *shared_targets(rows_graph *g, uint64_t key, bool *out_new) {
-  if (2 * g->num_shared >= g->room_shared) grow_shared(g);
-  for (size_t at = hash_of(key);; at++) {
-    struct rows_shared *t = &g->shared[at & (g->room_shared - 1)];
-    if (t->number && t->key != key) continue;
-    *out_new = !t->number;
-    if (*out_new) *t = (struct rows_shared){key, (uint32_t)++g->num_shared, (uint32_t)g->num_to, 0};
-    return t;
-  }
+/* The targets with this key; their end is 0 while they are still to be added.  It may move when others are asked for. */
+static struct rows_shared *shared_targets(rows_graph *g, uint64_t key) {
+  struct rows_shared *t = msc_table_at(&g->shared, &key);
+  if (!t->end) t->first = (uint32_t)g->num_to;
+  return t;
 }
 
 static void add_batch(rows_graph *g, rows_batch b) {
-  if (g->num_batches == g->room_batches) {
-    g->room_batches = g->room_batches ? 2 * g->room_batches : 256;
-    g->batch = rows_grown(g->arena, g->batch, g->num_batches, g->room_batches, sizeof *g->batch);
-  }
+  msc_reserve(g->arena, g->batch, g->room_batches, g->num_batches + 1);
   g->batch[g->num_batches++] = b;
 }
 
@@ -160,7 +126,8 @@ static void add_own_batch(expansion *x, int verb, uint8_t group, size_t first) {
 }
 
 static void add_shared_batch(expansion *x, int verb, uint8_t group, const struct rows_shared *t) {
-  add_batch(x->g, (rows_batch){(uint8_t)verb, group, t->number, t->first, t->end});
+  uint32_t number = (uint32_t)(t - x->g->shared.item) + 1;
+  add_batch(x->g, (rows_batch){(uint8_t)verb, group, number, t->first, t->end});
 }
 
 /* Appends the digits of `left` to dimensions from d on that lose none, in any order.  Depth is bounded
@@ -183,14 +150,13 @@ static void append_digits(expansion *x, uint8_t left, int d) {
 static void move_group(expansion *x) {
   rows_graph *g = x->g;
   size_t first = g->num_to;
-  bool fresh;
   uint32_t rest = rows_state(g, &x->s);
   add_target(g, rest);
-  add_own_batch(x, ROWS_GATHER, x->group, first);
+  add_own_batch(x, ALL_GATHER, x->group, first);
   if (x->r->no_alltoall) return;
-  struct rows_shared *t = shared_targets(g, (uint64_t)rest << 16 | (uint64_t)x->group << 8 | x->lose, &fresh);
-  if (fresh) append_digits(x, x->group, 0), t->end = (uint32_t)g->num_to;
-  if (t->end > t->first) add_shared_batch(x, ROWS_TO_ALL, x->group, t);
+  struct rows_shared *t = shared_targets(g, (uint64_t)rest << 16 | (uint64_t)x->group << 8 | x->lose);
+  if (!t->end) append_digits(x, x->group, 0), t->end = (uint32_t)g->num_to;
+  if (t->end > t->first) add_shared_batch(x, ALL_TO_ALL, x->group, t);
 }
 
 /* Takes suffixes off dimensions from d on. */
@@ -212,30 +178,12 @@ static void take_suffixes(expansion *x, int d) {
   x->lose &= (uint8_t) ~(1u << d);
 }
 
-/* Where a digit is: dimension, how many parts are before it; partial or whole. */
-static int64_t spot(const rows_digits *r, int rank, const rows_place *s, int digit) {
-  for (int d = 0; d < rank; d++) {
-    int64_t before = 1;
-    for (int i = 0; i < s->num[d]; i++) {
-      if (s->digit[d][i] == digit) return before * 16 + d;
-      before *= r->size[s->digit[d][i]];
-    }
-  }
-  return s->partial >> digit & 1 ? 14 : 15;
-}
-
 static void add_permute(expansion *x) {
   rows_graph *g = x->g;
-  uint8_t moved = 0;
-  for (int a = 0; a < x->r->num; a++)
-    if (spot(x->r, g->rank, &x->from, a) != spot(x->r, g->rank, &x->s, a)) moved |= (uint8_t)(1u << a);
   uint32_t to = rows_state(g, &x->s);
+  uint8_t moved = rows_moved(g, x->at, to);
   if (to < x->least) x->least = to;
-  if (g->num_permutes == g->room_permutes) {
-    size_t room = 2 * g->room_permutes + 64;
-    g->permute = rows_grown(g->arena, g->permute, g->num_permutes, room, sizeof *g->permute);
-    g->room_permutes = room;
-  }
+  msc_reserve(g->arena, g->permute, g->room_permutes, g->num_permutes + 1);
   g->permute[g->num_permutes++] = (struct rows_permute){to, moved};
 }
 
@@ -267,7 +215,7 @@ static void permute_digits(expansion *x, int d, uint8_t left, int64_t parts) {
  * are permutes, and no others more: they have their targets in common. */
 static void expand_permutes(expansion *x) {
   rows_graph *g = x->g;
-  bool fresh, far = false;
+  bool far = false;
   x->least = UINT32_MAX;
   g->num_permutes = 0;
   memset(&x->s, 0, sizeof x->s);
@@ -280,36 +228,42 @@ static void expand_permutes(expansion *x) {
       num++;
       if (!outermost) add_target(g, g->permute[i].to);
     }
-    if (!outermost) add_own_batch(x, ROWS_PERMUTE, (uint8_t)m, first);
+    if (!outermost) add_own_batch(x, PERMUTE, (uint8_t)m, first);
     if (!outermost || !num || far) continue;
     far = true;
-    struct rows_shared *t = shared_targets(g, (uint64_t)1 << 63 | x->least, &fresh);
-    for (size_t i = 0; fresh && i < g->num_permutes; i++) add_target(g, g->permute[i].to);
-    if (fresh) t->end = (uint32_t)g->num_to;
-    add_shared_batch(x, ROWS_PERMUTE, (uint8_t)m, t);
+    struct rows_shared *t = shared_targets(g, (uint64_t)1 << 63 | x->least);
+    for (size_t i = 0; !t->end && i < g->num_permutes; i++) add_target(g, g->permute[i].to);
+    t->end = t->end ? t->end : (uint32_t)g->num_to;
+    add_shared_batch(x, PERMUTE, (uint8_t)m, t);
   }
 }
 
 void rows_need_edges(rows_graph *g, uint32_t state) {
   if (g->leaving[state].end) return;
-  expansion x = {.r = g->digits, .g = g, .from = g->state[state]};
+  expansion x = {.r = g->digits, .g = g, .from = g->state[state], .at = state};
   uint8_t all = (uint8_t)((1u << x.r->num) - 1), free = (uint8_t)(all & ~g->leaving[state].used & ~x.from.partial);
   size_t first = g->num_to;
   uint32_t first_batch = (uint32_t)g->num_batches;
   x.s = x.from;
-  for (int a = 0; a < x.r->num; a++)
-    if (free >> a & 1) append_digits(&x, (uint8_t)(1u << a), 0);
-  add_batch(g, (rows_batch){ROWS_SLICE, 0, 0, (uint32_t)first, (uint32_t)g->num_to}); /* there is always one batch */
+  for (int a = 0; a < x.r->num; a++) {
+    if (!(free >> a & 1)) continue;
+    append_digits(&x, (uint8_t)(1u << a), 0);
+    if (!x.r->free_partial) continue;
+    x.s.partial |= (uint8_t)(1u << a);
+    add_here(&x);
+    x.s.partial = x.from.partial;
+  }
+  add_batch(g, (rows_batch){SLICE, 0, 0, (uint32_t)first, (uint32_t)g->num_to}); /* there is always one batch */
   take_suffixes(&x, 0);
   for (unsigned p = x.from.partial; p; p = (p - 1) & x.from.partial) {
     x.s.partial = (uint8_t)(x.from.partial & ~p);
     x.group = (uint8_t)p;
     first = g->num_to;
     add_here(&x);
-    add_own_batch(&x, ROWS_REDUCE, x.group, first);
+    add_own_batch(&x, ALL_REDUCE, x.group, first);
     first = g->num_to;
     append_digits(&x, x.group, 0);
-    add_own_batch(&x, ROWS_SCATTER, x.group, first);
+    add_own_batch(&x, REDUCE_SCATTER, x.group, first);
   }
   expand_permutes(&x);
   g->leaving[state].first = first_batch, g->leaving[state].end = (uint32_t)g->num_batches;

@@ -5,15 +5,15 @@
 #ifndef MSC_PASSES_3_SHARD_ROWS_GRAPH_H
 #define MSC_PASSES_3_SHARD_ROWS_GRAPH_H
 
-#include "ir/ir.h"
+#include "ir/table.h"
+#include "passes/3_shard/reshard/graph.h"
 
 enum { ROWS_MAX_DIGITS = 5 };
-enum { ROWS_SLICE, ROWS_GATHER, ROWS_TO_ALL, ROWS_SCATTER, ROWS_REDUCE, ROWS_PERMUTE, ROWS_NUM_VERBS };
 
 typedef struct {
-  bool no_alltoall;
-  bool orderly; /* a permute costs the more the farther it goes, and nothing else counts */
-  int num, outermost; /* digits; the slowest of their levels */
+  bool no_alltoall, free_partial; /* as in the planner's options */
+  bool orderly;                   /* a permute costs the more the farther it goes, and nothing else counts */
+  int num, outermost;             /* digits; the slowest of their levels */
   int64_t size[ROWS_MAX_DIGITS];
   int level[ROWS_MAX_DIGITS];
 } rows_digits;
@@ -37,6 +37,12 @@ typedef struct {
   uint8_t used;        /* digits that cut a dimension */
 } rows_leaving;
 
+/* Targets that several states have in common: by what they are made of. */
+struct rows_shared {
+  uint64_t key;
+  uint32_t first, end;
+};
+
 typedef struct {
   msc_arena *arena;
   const rows_digits *digits;
@@ -44,23 +50,22 @@ typedef struct {
   size_t num, room, num_batches, room_batches, num_to, room_to;
   rows_place *state;
   uint64_t *key;
-  rows_leaving *leaving; /* by state */
+  int64_t (*spot)[ROWS_MAX_DIGITS]; /* by state: where each digit is, see rows_graph.c */
+  rows_leaving *leaving;            /* by state */
   rows_batch *batch;
   uint32_t *to;
-  uint32_t *slot;        /* open addressing, state + 1 */
-  size_t mask;
-  struct rows_shared *shared; /* open addressing */
-  size_t num_shared, room_shared;
+  msc_index numbers; /* of states, by key */
+  MSC_TABLE(struct rows_shared) shared;
   struct rows_permute *permute; /* from the state at hand */
   size_t num_permutes, room_permutes;
 } rows_graph;
 
-/* An array with more room. */
-void *rows_grown(msc_arena *a, const void *old, size_t num, size_t room, size_t bytes);
 rows_graph *rows_graph_new(msc_arena *arena, const rows_digits *digits, int rank);
 uint32_t rows_state(rows_graph *g, const rows_place *s);
 /* Makes the edges out of a state, unless they are there. */
 void rows_need_edges(rows_graph *g, uint32_t state);
+/* Digits that are not at the same place in both states. */
+uint8_t rows_moved(const rows_graph *g, uint32_t from, uint32_t to);
 /* Product of the sizes of a set of digits, and of those that cut a dimension; the slowest level of a set. */
 int64_t rows_size(const rows_digits *d, unsigned set);
 int64_t rows_parts(const rows_digits *d, const rows_place *s, int dim);

@@ -65,13 +65,13 @@ typedef struct {
   class *class;
   int num_classes, cap_classes;
   int current, target;
-  cost limit; /* paths above it are of no interest */
-  int64_t peak; /* of a best path, once one is known: its equals with more are of no interest; 0: none is */
-  reshard_state at; /* the state of `current` */
-  int64_t work, most_work; /* edges looked at; when to stop */
-  int haste;   /* weight of the estimates: 1 finds the best path, more finds some path sooner */
+  cost limit;               /* paths above it are of no interest */
+  int64_t peak;             /* of a best path, once one is known: its equals with more are of no interest; 0: none is */
+  reshard_state at;         /* the state of `current` */
+  int64_t work, most_work;  /* edges looked at; when to stop */
+  int haste;                /* weight of the estimates: 1 finds the best path, more finds some path sooner */
   reshard_tallies *tallies; /* better bounds, for what is not easy; or NULL */
-  bool proven; /* no path costs less than the target's */
+  bool proven;              /* no path costs less than the target's */
 } search;
 
 /* ---- tables ---- */
@@ -256,13 +256,13 @@ typedef struct {
 typedef struct {
   search *s;
   int num, num_arcs, cap_arcs;
-  int *node;         /* of state i */
-  int *number;       /* of a node, -1: on no path */
+  int *node;   /* of state i */
+  int *number; /* of a node, -1: on no path */
   reshard_state *state;
   arc *arc;
-  int *first;        /* arc out of state i */
-  int64_t *peak;     /* least peak of a path from the source */
-  bool *leads;       /* to the target within the least peak */
+  int *first;    /* arc out of state i */
+  int64_t *peak; /* least peak of a path from the source */
+  bool *leads;   /* to the target within the least peak */
 } ways;
 
 static void collect_nodes(ways *w) {
@@ -370,8 +370,8 @@ typedef struct {
 typedef struct {
   ways *w;
   stop at;
-  bool slices;               /* what is looked for */
-  stop *sliced;              /* where slices lead, the start first */
+  bool slices;  /* what is looked for */
+  stop *sliced; /* where slices lead, the start first */
   int num_sliced, cap_sliced;
   const char *best_text;
   reshard_edge best_edge;
@@ -494,9 +494,9 @@ bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_on
   open_search(&s, p, arena, 1, EASY_WORK, NULL, NO_COST);
   s.cost_only = cost_only;
   run(&s);
-  reshard_net *net =
-      !s.proven && s.work > s.most_work && p->nets ? msc_reshard_net_for(p->nets, p->nets_arena, p) : NULL;
-  if (net) return *out_proven = true, msc_reshard_net_path(net, p, arena, out_path);
+  struct shard_rows *rows =
+      !s.proven && s.work > s.most_work && p->rows ? msc_reshard_rows_for(p->rows, p->rows_arena, p) : NULL;
+  if (rows) return *out_proven = true, msc_reshard_rows_path(rows, p, arena, out_path);
   if (!s.proven && s.work > s.most_work) {
     if (p->options->peak && s.node[s.target].g == NO_COST && msc_reshard_least_peak(p, arena) > p->options->peak)
       return false;

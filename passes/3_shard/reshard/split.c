@@ -51,7 +51,7 @@ static int64_t time_of(const splitting *s, msc_op_kind verb, int64_t rounds, int
     if (rate == 0 || l->bytes_per_ns < rate) rate = l->bytes_per_ns;
   }
   double fixed_ns = msc_reshard_own_ns(s->options, verb, s->options->launch_ns + (double)rounds * alpha);
-  return bytes ? (int64_t)(fixed_ns + (rate > 0 ? (double)bytes / rate : 0) + 0.5) : 0;
+  return bytes ? msc_reshard_whole_ns(fixed_ns + (rate > 0 ? (double)bytes / rate : 0)) : 0;
 }
 
 static void put_step(splitting *s, msc_op_kind verb, const msc_layout *from, const msc_layout *to) {

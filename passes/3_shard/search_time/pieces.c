@@ -58,6 +58,6 @@ bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoa
   o->cost = cost;
   o->prices = shard_prices_new(m->g->ctx, m->g->arena, cost, no_alltoall, bucket);
   o->expansions = shard_expansions_new(m->g->ctx, m->g->arena, cost, o->prices);
-  if (!is_finest(o)) shard_prices_digits(o->prices, o->num_pieces, digit);
+  shard_prices_digits(o->prices, is_finest(o), o->num_pieces, digit);
   return true;
 }

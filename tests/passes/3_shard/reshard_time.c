@@ -1,4 +1,5 @@
 /* The planner with time for bytes: links of digits, hierarchical ways, and rows of times, against brute force. */
+#include "passes/3_shard/reshard/rows.h"
 #include "tests/passes/3_shard/brute_force.h"
 
 /* Scatter inside the node, reduce across, gather inside: 10 us a step, 3 rounds of 3 us or 4 of 20 us,
@@ -37,12 +38,9 @@ static void test_links_of_digits(void **state) {
   assert_true(msc_reshard_plan_of(r, t, from, to, &p));
   assert_string_equal(steps_text(&p), "reduce_scatter all_reduce all_gather");
   assert_string_equal(text_of(p.step[0].to), "[{d:(2)8},{}] partial={d:(1)2}");
-  int64_t cost[4];
-  msc_reshard_costs(r, t, 2, (const msc_layout *[]){from, to}, 2, (const msc_layout *[]){to, layout_of("[{d},{}]")},
-                    cost);
-  assert_int_equal(cost[0], p.ns);
-  assert_int_equal(cost[2], 0);
-  assert_int_equal(cost[3], 0);
+  assert_int_equal(msc_reshard_cost(r, t, from, to), p.ns);
+  assert_int_equal(msc_reshard_cost(r, t, to, to), 0);
+  assert_int_equal(msc_reshard_cost(r, t, to, layout_of("[{d},{}]")), 0);
 }
 
 /* Where an axis cuts: dimension and parts before it; partial; free. */
@@ -80,10 +78,13 @@ static int64_t count_ns(const msc_type *t, msc_op_kind verb, const msc_layout *f
 }
 
 /* Rows of times are what the plans cost one by one. */
-static void expect_rows(const msc_type *t, msc_reshard *r) {
+static void expect_rows(const msc_type *t, msc_reshard *r, const msc_reshard_options *options, const msc_atoms *atoms) {
   int64_t row[MAX_STATES];
+  int state[MAX_STATES];
+  shard_rows *rows = shard_rows_new(ctx, arena, &mesh, options, true, atoms->num, atoms->atom);
+  for (int u = 0; u < num_states; u++) state[u] = shard_rows_state(rows, states[u]);
   for (int u = 0; u < num_states; u += 7) {
-    msc_reshard_costs(r, t, 1, &states[u], num_states, states, row);
+    assert_true(shard_rows_costs(rows, t, options->shared_by, state[u], num_states, state, row));
     for (int v = 0; v < num_states; v++)
       if (row[v] != msc_reshard_cost(r, t, states[u], states[v]))
         fail_msg("%s -> %s: %ld ns in the row, %ld alone", text_of(states[u]), text_of(states[v]), (long)row[v],
@@ -131,15 +132,15 @@ static void test_all_pairs_in_time(void **state) {
                  (long)best[u][v].bytes);
       if (ok) assert_int_equal(msc_reshard_cost(r, t, states[u], states[v]), p.ns);
     }
-    expect_rows(t, r);
+    expect_rows(t, r, &options, &atoms);
   }
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup_teardown(test_hierarchical_all_reduce, open_context, close_context),
-    cmocka_unit_test_setup_teardown(test_links_of_digits, open_context, close_context),
-    cmocka_unit_test_setup_teardown(test_all_pairs_in_time, open_context, close_context),
+      cmocka_unit_test_setup_teardown(test_hierarchical_all_reduce, open_context, close_context),
+      cmocka_unit_test_setup_teardown(test_links_of_digits, open_context, close_context),
+      cmocka_unit_test_setup_teardown(test_all_pairs_in_time, open_context, close_context),
   };
   return cmocka_run_group_tests_name("passes/3_shard/reshard_time", tests, NULL, NULL);
 }
