@@ -87,11 +87,18 @@ static entry *find_named(msc_codegen *cg, const char *name) {
   return k;
 }
 
+/* NULL after a report. */
 static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *op, const char *suffix) {
   uint64_t hash = hash_of(p);
   entry **at = &cg->bucket[hash % BUCKETS];
   for (entry *k = *at; k; k = k->next)
     if (k->hash == hash && same_program(&k->program, p)) return k;
+  const char *fault = msc_nest_find_fault(p, cg->arena);
+  if (fault) {
+    msc_op_error(op, MSC_E_INTERNAL, "%s: its kernel is wrong: %s\n%s", msc_kind_name(op->kind), fault,
+                 msc_nest_text(p, cg->arena));
+    return NULL;
+  }
   entry *k = *at = add_entry(
       cg, &(entry){.program = *p, .hash = hash, .name = unique_name(cg, base_name(cg, op, suffix)), .next = *at});
   if (cg->llvm.gpu) msc_emit_cuda(&cg->llvm, &k->program, msc_nvptx_kernel(&cg->llvm, k->name, &k->program.head));
@@ -161,6 +168,7 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
   for (int i = 0; i < info.num_launches; i++) {
     const msc_program_head *h = &nest[i].program.head;
     entry *k = find_or_make(cg, &nest[i].program, op, nest[i].suffix);
+    if (!k) return false;
     launch[i] = (msc_launch){.kernel = k->number,
                              .extent = nest[i].extent,
                              .grain = nest[i].grain,

@@ -12,6 +12,7 @@
 #include "tools/check_kernels.h"
 #include "tools/cli.h"
 #include "tools/expect.h"
+#include "tools/print_nests.h"
 
 
 typedef struct timing {
@@ -151,6 +152,7 @@ static bool run_part(opt *o, uint32_t line, const char *text, size_t bytes) {
   MSC_TRY(o->options.verify < MSC_VERIFY_NUMERICS || check_kernels(c->ctx, m));
   o->module = m;
   if (o->num_parts++) msc_text_write(&o->ir, "// -----\n", 9);
+  if (cli_flag(c, "emit-nest")) return print_nests(c->ctx, m, &o->ir);
   msc_print_module(m, msc_text_write, &o->ir);
   return true;
 }
@@ -280,6 +282,7 @@ static const cli_option options[] = {
   {"from", CLI_TEXT, "NAME", "run the pipeline from this pass, or checkpoint, on"},
   {"until", CLI_TEXT, "NAME", "run the pipeline to this pass or checkpoint"},
   {"split-input-file", CLI_FLAG, NULL, "the file holds several modules, between lines // -----"},
+  {"emit-nest", CLI_FLAG, NULL, "print the loop programs of the kernels instead of the IR"},
   {"print-ir-after-all", CLI_FLAG, NULL, "print the IR after every pass to stderr"},
   {"print-ir-after-change", CLI_FLAG, NULL, "the same, only after passes that changed it"},
   {"timing", CLI_FLAG, NULL, "print time and statistics of every pass to stderr"},

@@ -2,10 +2,6 @@
  * out.  An instruction is computed in the outermost loop in which everything it varies along is known, once. */
 #include "codegen/emit/walk.h"
 
-static bool is_root(const msc_instr *in) {
-  return in->code == NEST_STORE || in->code == NEST_SCATTER || in->code == NEST_FILL;
-}
-
 static void forget(msc_walk *w, uint16_t axes) {
   for (int i = 1; i < w->h->num_instrs; i++)
     for (int u = 0; u < MSC_COPIES && (w->e.p->instr[i].axes & axes); u++) w->e.value[i][u] = NULL;
@@ -65,7 +61,7 @@ static void emit_kept(msc_walk *w, int i) {
 static LLVMValueRef stores(const msc_walk *w, const msc_instr *in) {
   const msc_team *t = &w->team;
   bool own = t->size == 1 || (in->axes & msc_bit(w->h->team_axis));
-  if (!is_root(in) || (own && !t->active)) return NULL;
+  if (!msc_nest_writes(in) || (own && !t->active)) return NULL;
   if (own) return t->active;
   return t->active ? LLVMBuildAnd(w->e.b, t->first, t->active, "") : t->first;
 }
@@ -101,7 +97,7 @@ void msc_walk_ready(msc_walk *w, const bool *needed) {
   for (int roots = 0; roots < 2; roots++)
     for (int i = 1; i < w->h->num_instrs; i++) {
       const msc_instr *in = &w->e.p->instr[i];
-      if (in->code == NEST_REDUCE || is_root(in) != roots || (needed && !needed[i])) continue;
+      if (in->code == NEST_REDUCE || msc_nest_writes(in) != roots || (needed && !needed[i])) continue;
       if ((in->axes & (uint16_t)~w->bound) || in->level > w->level || (!needed && in->phase > w->phases_done)) continue;
       if (roots && !(w->bound & MSC_INSIDE_ITEMS)) continue; /* outside the items nothing is stored */
       emit_copies(w, i);
@@ -110,30 +106,20 @@ void msc_walk_ready(msc_walk *w, const bool *needed) {
 
 /* ---- phases ---- */
 
-/* Instructions it becomes, roughly. */
-static int weight_of(const msc_instr *in) {
-  switch (in->code) {
-    case NEST_LOAD: return 0;
-    case NEST_EXP: case NEST_LOG: case NEST_TANH: case NEST_ERF: case NEST_POW: case NEST_SIN: case NEST_COS: return 20;
-    case NEST_PHILOX: return 100;
-    default: return 1;
-  }
-}
-
 static void find_phase(const msc_walk *w, int number, msc_phase *ph) {
   const msc_instr *instr = w->e.p->instr;
   memset(ph, 0, sizeof *ph);
   for (int i = w->h->num_instrs - 1; i > 0; i--) {
     const msc_instr *in = &instr[i];
     bool reduce = in->code == NEST_REDUCE && !in->level && in->phase == number;
-    bool root = (is_root(in) || in->code == NEST_CHECK) && (in->axes & w->h->reduced) && in->phase == number;
+    bool root = msc_nest_has(in, NEST_ROOT) && (in->axes & w->h->reduced) && in->phase == number;
     if (reduce) ph->reduce[ph->num_reduces++] = i;
     if (root) ph->needed[i] = true;
     if (!reduce && !ph->needed[i]) continue;
     if (w->kept[i] && number > w->kept_from[i]) continue;
     for (int k = 0; k < 3; k++) /* some have gaps: instruction 0 varies along nothing */
       if (instr[in->arg[k]].axes & w->h->reduced) ph->needed[in->arg[k]] = true;
-    ph->weight += weight_of(in);
+    ph->weight += msc_nest_info_of(in)->size;
   }
 }
 
@@ -149,7 +135,7 @@ void msc_walk_keep_rows(msc_walk *w) {
       if (ph.needed[i] && !needed_in[i]++) first[i] = (uint8_t)number;
   }
   for (int i = 1, num = 0; i < w->h->num_instrs && num < 4; i++) { /* 4 rows of f64 are 67 KB of stack */
-    if (needed_in[i] < 2 || weight_of(&e->p->instr[i]) < 10) continue;
+    if (needed_in[i] < 2 || msc_nest_info_of(&e->p->instr[i])->size < 10) continue;
     num++;
     w->kept[i] = LLVMBuildArrayAlloca(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, 1),
                                       msc_emit_int(e, MSC_KEPT_ROW + 64), "");

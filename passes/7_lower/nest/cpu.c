@@ -4,7 +4,7 @@
 
 static int bytes_of(const msc_instr *in) {
   if (in->dtype == MSC_I1) return 1;
-  if (in->code == NEST_INDEX || in->code == NEST_DIM || in->code == NEST_CHECK) return 1; /* addresses, not data */
+  if (msc_nest_has(in, NEST_ADDRESS)) return 1;
   return (int)msc_dtype_bytes((msc_dtype)in->dtype);
 }
 

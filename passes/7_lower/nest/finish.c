@@ -4,28 +4,7 @@
 
 #include "passes/7_lower/nest/expand.h"
 
-static bool touches_memory(const msc_instr *in) {
-  return in->code == NEST_LOAD || in->code == NEST_STORE || in->code == NEST_SCATTER || in->code == NEST_FILL;
-}
-
 /* ---- estimates ---- */
-
-static uint64_t weight_of(const msc_instr *in) {
-  switch (in->code) {
-    case NEST_LOAD:
-    case NEST_STORE:
-    case NEST_CONST:
-    case NEST_SCALAR:
-    case NEST_DIM:
-    case NEST_INDEX:
-    case NEST_FILL: return 0;
-    case NEST_DIV: case NEST_REM: case NEST_SQRT: return 4;
-    case NEST_EXP: case NEST_LOG: return 10;
-    case NEST_TANH: case NEST_ERF: case NEST_SIN: case NEST_COS: return 15;
-    case NEST_POW: case NEST_PHILOX: return 40;
-    default: return 1;
-  }
-}
 
 static uint64_t place_bytes(const msc_nester *n, int i) {
   const msc_instr *in = &n->instr[i];
@@ -40,8 +19,8 @@ void msc_nest_estimate(const msc_nester *n, uint64_t *out_bytes, uint64_t *out_f
   for (int i = 1; i < n->num_instrs; i++) {
     const msc_instr *in = &n->instr[i];
     if (!n->live[i]) continue;
-    *out_flops += weight_of(in) * msc_nest_points(n, in->axes | n->over[i]);
-    bool moves = in->code == NEST_LOAD || in->code == NEST_STORE || in->code == NEST_SCATTER;
+    *out_flops += msc_nest_info_of(in)->flops * msc_nest_points(n, in->axes | n->over[i]);
+    bool moves = msc_nest_has(in, NEST_MEMORY) && in->code != NEST_FILL;
     if (!moves || (in->code == NEST_LOAD && (counted >> in->buffer & 1))) continue;
     if (in->code == NEST_LOAD) counted |= 1u << in->buffer;
     *out_bytes += place_bytes(n, i);
@@ -97,7 +76,7 @@ static void set_buffers(const msc_nester *n, msc_arena *arena, msc_nest_launch *
   uint32_t used = n->checks ? 1u << (n->num_buffers - 1) : 0, *number = msc_new_array(arena, uint32_t, n->num_buffers);
   uint8_t place[MSC_NEST_BUFFERS];
   for (int i = 1; i < n->num_instrs; i++)
-    if (n->live[i] && touches_memory(&n->instr[i])) used |= 1u << n->instr[i].buffer;
+    if (n->live[i] && msc_nest_has(&n->instr[i], NEST_MEMORY)) used |= 1u << n->instr[i].buffer;
   for (int b = 0; b < n->num_buffers; b++) {
     if (!(used >> b & 1)) continue;
     place[b] = h->num_buffers;
@@ -105,7 +84,7 @@ static void set_buffers(const msc_nester *n, msc_arena *arena, msc_nest_launch *
     h->buffer[h->num_buffers++] = n->buffer[b];
   }
   for (int i = 1; i < h->num_instrs; i++)
-    if (touches_memory(&out->program.instr[i])) out->program.instr[i].buffer = place[out->program.instr[i].buffer];
+    if (msc_nest_has(&out->program.instr[i], NEST_MEMORY)) out->program.instr[i].buffer = place[out->program.instr[i].buffer];
   h->flag = (int8_t)(n->checks ? h->num_buffers - 1 : -1);
   out->buffer = number;
 }

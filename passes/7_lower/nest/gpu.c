@@ -24,10 +24,6 @@ enum {
   MOST_TEAM = 512, /* 128 registers each */
 };
 
-static bool is_access(const msc_instr *in) {
-  return in->code == NEST_LOAD || in->code == NEST_STORE || in->code == NEST_SCATTER || in->code == NEST_FILL;
-}
-
 static int64_t memory_bytes(const msc_nester *n, const msc_instr *in) {
   uint8_t stored = n->buffer[in->buffer].dtype;
   return msc_dtype_bytes((msc_dtype)(stored == MSC_NUM_DTYPES ? in->dtype : stored));
@@ -69,7 +65,7 @@ int msc_nest_gpu_lanes(const msc_nester *n) {
   int lane = n->walk.lane;
   if (lane < 0 || n->walk.kind == MSC_NEST_TRANSPOSE || n->walk.kind == MSC_NEST_SCATTER) return 1;
   for (int i = 1; i < n->num_instrs; i++)
-    if (n->live[i] && is_access(&n->instr[i]) && (n->at[i].coef[lane] || varies(n, n->instr[i].arg[0], lane)) &&
+    if (n->live[i] && msc_nest_has(&n->instr[i], NEST_MEMORY) && (n->at[i].coef[lane] || varies(n, n->instr[i].arg[0], lane)) &&
         memory_bytes(n, &n->instr[i]) < least)
       least = memory_bytes(n, &n->instr[i]);
   int64_t v = VECTOR_BYTES / least;
@@ -77,7 +73,7 @@ int msc_nest_gpu_lanes(const msc_nester *n) {
     bool all = n->extent[lane] % v == 0 && (lane != n->walk.clipped || n->walk.chunk_total % v == 0);
     for (int i = 1; i < n->num_instrs && all; i++) {
       const msc_instr *in = &n->instr[i];
-      if (n->live[i] && is_access(in) &&
+      if (n->live[i] && msc_nest_has(in, NEST_MEMORY) &&
           (n->at[i].coef[lane] || varies(n, in->arg[0], lane) || varies(n, in->arg[1], lane)))
         all = takes_vector(n, i, v);
     }

@@ -14,36 +14,37 @@
 
 #include "passes/7_lower/nest/nest.h"
 
-/*         name     operands */
-#define MSC_NEST_CODES(X)                                                                                         \
-  X(NONE, 0)                                                                                                      \
-  X(LOAD, 2)    /* buffer[at + a], 0 where b (i1) is false */                                                     \
-  X(STORE, 1)   /* buffer[at] = a */                                                                              \
-  X(SCATTER, 3) /* buffer[at + a] += b where c; imm: others may add there meanwhile */                            \
-  X(FILL, 2)    /* buffer[at + i * b] = 0 for i < a */                                                            \
-  X(CHECK, 2)   /* the error flag becomes imm where a is false and b true */                                      \
-  X(INDEX, 0)   /* at, as i64 */                                                                                  \
-  X(PHILOX, 3)  /* random word of element at + a, key b, the upper half of the counter c: philox.h */             \
-  X(DIM, 0)     /* dims[imm], as i64 */                                                                           \
-  X(CONST, 0)   /* number, part of the code */                                                                    \
-  X(SCALAR, 0)  /* scalars[imm], converted */                                                                     \
-  X(REDUCE, 1)  /* imm: msc_reduction or NEST_LOOSE_MAX; over `reduced` axes in its phase, or over tail axes */   \
-  X(ADD, 2)                                                                                                       \
-  X(SUB, 2)                                                                                                       \
-  X(MUL, 2) X(DIV, 2) X(REM, 2) X(MAX, 2) X(MIN, 2) X(POW, 2) X(AND, 2) X(NEG, 1) X(ABS, 1) X(SIGN, 1) X(RELU, 1) \
-      X(SQRT, 1) X(EXP, 1) X(LOG, 1) X(TANH, 1) X(ERF, 1) X(SIN, 1) X(COS, 1) X(FLOOR, 1) X(CEIL, 1)              \
-          X(NEAREST, 1) /* to a whole number; halves to even */                                                   \
-      X(COMPARE, 2)     /* imm: msc_nest_predicate */                                                             \
-      X(SELECT, 3)      /* a ? b : c */                                                                           \
-      X(CAST, 1)        /* to dtype */                                                                            \
-      X(ROUND, 1)       /* f32 to the nearest value of element type imm, f16 or bf16 */
-
 typedef enum {
-#define X(name, arity) NEST_##name,
-  MSC_NEST_CODES(X)
-#undef X
+#define CODE(name, operands, result, imm, facts, flops, size) NEST_##name,
+#include "passes/7_lower/nest/code.def"
+#undef CODE
   NEST_CODE_COUNT
 } msc_nest_code;
+
+/* Facts of a row of code.def. */
+enum { NEST_PLACE = 1, NEST_MEMORY = 2, NEST_ROOT = 4, NEST_ADDRESS = 8 };
+
+/* What `imm` says, and its words in the text form. */
+typedef enum {
+  NEST_IMM_NONE,
+  NEST_IMM_AT_ONCE,   /* others may add there meanwhile */
+  NEST_IMM_FAULT,     /* msc_kernel_fault */
+  NEST_IMM_DIM,       /* number of a dim of the launch */
+  NEST_IMM_SCALAR,    /* number of a scalar of the launch */
+  NEST_IMM_REDUCTION, /* msc_reduction or NEST_LOOSE_MAX */
+  NEST_IMM_PREDICATE, /* msc_nest_predicate */
+  NEST_IMM_HALF,      /* element type f16 or bf16 */
+} msc_nest_imm;
+
+typedef struct {
+  const char *name; /* "LOAD" */
+  const char *operands, *result;
+  msc_nest_imm imm;
+  uint8_t facts, flops, size;
+} msc_nest_code_info;
+
+/* By msc_nest_code. */
+extern const msc_nest_code_info msc_nest_codes[NEST_CODE_COUNT];
 
 /* may pass over NaN: for the shift of a softmax, whose sum finds it anyway */
 enum { NEST_LOOSE_MAX = MSC_NUM_REDUCTIONS };
@@ -63,9 +64,9 @@ typedef struct {
 typedef struct {
   uint8_t code, dtype;  /* element type of the value as computed: f32 for f16 and bf16 */
   uint8_t buffer;
-  uint8_t phase;        /* REDUCE and STORE inside the reduced axes: loop number from 1; else: phases to wait for */
+  uint8_t phase;        /* REDUCE and roots inside the reduced axes: loop number from 1; else: phases to wait for */
   uint8_t level;        /* REDUCE: 0 over reduced, 1 over tail; else 1: after the tail axes */
-  int8_t imm;
+  int8_t imm;           /* see code.def */
   uint16_t arg[3];      /* instruction numbers; 0: none */
   uint16_t axes;        /* it varies along: mask */
   msc_slots at;
@@ -113,6 +114,13 @@ typedef struct {
   msc_instr *instr;     /* from 1 */
 } msc_program;
 
+static inline const msc_nest_code_info *msc_nest_info_of(const msc_instr *in) { return &msc_nest_codes[in->code]; }
+static inline bool msc_nest_has(const msc_instr *in, int fact) { return msc_nest_info_of(in)->facts & fact; }
+/* A root that writes to a buffer. */
+static inline bool msc_nest_writes(const msc_instr *in) {
+  return msc_nest_has(in, NEST_ROOT) && msc_nest_has(in, NEST_MEMORY);
+}
+
 /* dims[index] is the first element of this rank's part; `number` is the op's attribute `start`. */
 typedef struct {
   uint32_t index;
@@ -141,4 +149,19 @@ enum {
   MSC_NEST_REDUCTIONS = 16,
   MSC_NEST_LAUNCHES = 3, /* of one op that is no concat or split */
 };
+
+/* ---- nest/verify.c ---- */
+
+/* What is wrong with the program, in the arena, with the instruction's number; NULL: nothing.  Then codegen/emit finds
+ * every value computed before it is read, of the type that it needs, and every buffer, dim and scalar given. */
+const char *msc_nest_find_fault(const msc_program *p, msc_arena *arena);
+
+/* ---- nest/text.c ---- */
+
+/* The program as text that msc_nest_parse reads back to the same bytes.  One with faults is printed, too. */
+const char *msc_nest_text(const msc_program *p, msc_arena *arena);
+/* A program that need not be right; false after reporting what is no program, at its place in `file`. */
+bool msc_nest_parse(msc_context *ctx, const char *file, const char *text, size_t bytes, msc_arena *arena,
+                    msc_program *out_program);
+
 #endif

@@ -4,19 +4,10 @@
 
 #include "passes/7_lower/nest/nester.h"
 
-static bool has_place(const msc_instr *in) {
-  return in->code == NEST_LOAD || in->code == NEST_STORE || in->code == NEST_SCATTER || in->code == NEST_FILL ||
-         in->code == NEST_INDEX || in->code == NEST_PHILOX;
-}
-
-static bool is_root(const msc_instr *in) {
-  return in->code == NEST_STORE || in->code == NEST_CHECK || in->code == NEST_SCATTER || in->code == NEST_FILL;
-}
-
 void msc_nest_mark_live(msc_nester *n) {
   memset(n->live, 0, sizeof n->live);
   for (int i = n->num_instrs - 1; i > 0; i--) {
-    if (is_root(&n->instr[i])) n->live[i] = true;
+    if (msc_nest_has(&n->instr[i], NEST_ROOT)) n->live[i] = true;
     for (int k = 0; k < 3 && n->live[i]; k++) n->live[n->instr[i].arg[k]] = true;
   }
   n->live[0] = false;
@@ -110,7 +101,7 @@ void msc_nest_set_phases(msc_nester *n) {
       stage = larger(stage, arg->phase);
       in->level = larger(in->level, arg->level);
     }
-    bool inner = in->code == NEST_REDUCE ? n->over[i] == r : is_root(in) && (in->axes & r);
+    bool inner = in->code == NEST_REDUCE ? n->over[i] == r : msc_nest_has(in, NEST_ROOT) && (in->axes & r);
     if (in->code == NEST_REDUCE && !inner) in->level = 1;
     in->phase = (uint8_t)(stage + inner);
     if (in->phase > n->walk.num_phases) n->walk.num_phases = in->phase;
@@ -284,7 +275,7 @@ static bool can_merge(const msc_nester *n, int outer) {
   if (outer == w->across || inner == w->across || outer == w->lane) return false;
   if ((w->items & two) != two && (w->tail & two) != two && (w->reduced & two) != two) return false;
   for (int i = 1; i < n->num_instrs; i++)
-    if (n->live[i] && has_place(&n->instr[i]) && n->at[i].coef[outer] != n->at[i].coef[inner] * n->extent[inner])
+    if (n->live[i] && msc_nest_has(&n->instr[i], NEST_PLACE) && n->at[i].coef[outer] != n->at[i].coef[inner] * n->extent[inner])
       return false;
   return true;
 }
