@@ -1,10 +1,12 @@
-/* check_layouts: functions with one rank's shapes in; true, or what does not fit the layouts reported, out.
+/* check_layouts: checks functions with one rank's shapes against the layouts that pass localize recorded, and reports
+ * what does not fit.
  *
- * Pass localize leaves at every result what it is a part of (msc_value.whole), at arguments `msc.layout` and
- * `msc.shape`, at the function `result_layouts`.  So each op is held against its sharding rule once more, as it would
- * be with shapes of wholes: one that lacks a collective in front of it gets an operand in a layout that its rule does
- * not allow.  A collective must change what its operand is into what its result is.  Of values that passes made since
- * nobody says what they are parts of; what an op that makes such a one was made to read is its attribute `reads`. */
+ * localize records at every result the whole that it is a part of (msc_value.whole), at arguments `msc.layout` and
+ * `msc.shape`, at the function `result_layouts`.  So each op is checked against its sharding rule once more, as it
+ * would be on whole tensors: an op that lacks a collective in front of it gets an operand in a layout that its rule
+ * does not allow.  A collective must change the layout of its operand into that of its result.  Values that later
+ * passes add have no recorded whole; an op that computes such a value has an attribute `reads`, the wholes of its
+ * operands. */
 #include <string.h>
 
 #include "ir/comm.h"
@@ -21,17 +23,17 @@ typedef struct {
   const msc_type **whole; /* by value id; NULL: not known */
 } checking;
 
-static const char *text_of(const checking *z, const msc_type *t) {
+static const char *type_or_unknown(const checking *z, const msc_type *t) {
   return t ? msc_type_text(z->arena, z->mesh, t) : "nothing that is known";
 }
 
 static const msc_type *whole_of(const checking *z, const msc_value *v) { return z->whole[v->id]; }
 
-/* ---- what is said ---- */
+/* ---- recorded layouts ---- */
 
-/* From texts of a layout and a shape: the type of elements is v's. */
-static const msc_type *said(const checking *z, const msc_loc *loc, const msc_value *v, const msc_attr_value *layout,
-                            const msc_attr_value *shape) {
+/* The whole of v, from attributes with a layout and a shape; NULL: they are missing or wrong. */
+static const msc_type *parse_whole(const checking *z, const msc_loc *loc, const msc_value *v,
+                                   const msc_attr_value *layout, const msc_attr_value *shape) {
   const msc_layout *l = NULL;
   int64_t dim[MSC_MAX_RANK];
   if (!layout || layout->kind != MSC_ATTR_STR || !shape || shape->kind != MSC_ATTR_LIST ||
@@ -42,8 +44,8 @@ static const msc_type *said(const checking *z, const msc_loc *loc, const msc_val
   return msc_type_of(z->ctx, v->type->dtype, v->type->rank, dim, l);
 }
 
-/* A part is as large as the layout makes the largest; its elements may have been made wider since. */
-static bool is_part(const msc_value *v, const msc_type *whole) {
+/* True if v has the shape of the largest part of `whole`.  Its element type may differ: passes widen some. */
+static bool is_largest_part(const msc_value *v, const msc_type *whole) {
   int64_t dim[MSC_MAX_RANK];
   if (whole->rank != v->type->rank || !whole->layout) return false;
   msc_local_dims(whole, whole->layout, dim);
@@ -52,16 +54,16 @@ static bool is_part(const msc_value *v, const msc_type *whole) {
 
 static bool is_halo(const msc_op *op) { return op && op->kind == OP_comm && msc_op_attr(op, "halo"); }
 
-static const msc_type *replicated(const checking *z, const msc_type *t) {
+static const msc_type *replicated_type(const checking *z, const msc_type *t) {
   return msc_type_with_layout(z->ctx, t, msc_layout_replicated(z->ctx, t->rank));
 }
 
-static bool note(checking *z, const msc_op *op, const msc_value *v, const msc_type *whole) {
+static bool note_result(checking *z, const msc_op *op, const msc_value *v, const msc_type *whole) {
   if (!whole) return true;
   z->whole[v->id] = msc_type_of(z->ctx, v->type->dtype, whole->rank, whole->dim, whole->layout);
-  if (is_part(v, whole)) return true;
+  if (is_largest_part(v, whole)) return true;
   return msc_op_error(op, MSC_E_SHARDING, "%s: result %u, %s, is no part of %s", msc_kind_name(op->kind), v->index,
-                      text_of(z, v->type), text_of(z, whole));
+                      type_or_unknown(z, v->type), type_or_unknown(z, whole));
 }
 
 static bool note_arguments(checking *z) {
@@ -69,17 +71,17 @@ static bool note_arguments(checking *z) {
   for (size_t i = 0; i < z->f->body->num_args; i++) {
     const msc_value *v = z->f->body->args[i];
     const msc_type *t = z->whole[v->id] =
-        said(z, z->f->loc, v, msc_arg_attr(z->f, i, "msc.layout"), msc_arg_attr(z->f, i, "msc.shape"));
-    if (!t || (msc_verify_type(z->f->module, z->f->loc, t) && is_part(v, t))) continue;
+        parse_whole(z, z->f->loc, v, msc_arg_attr(z->f, i, "msc.layout"), msc_arg_attr(z->f, i, "msc.shape"));
+    if (!t || (msc_verify_type(z->f->module, z->f->loc, t) && is_largest_part(v, t))) continue;
     ok = msc_error(z->ctx, MSC_E_SHARDING, z->f->loc, "%s: argument %zu, %s, is no part of %s", z->f->name, i,
-                   text_of(z, v->type), text_of(z, t));
+                   type_or_unknown(z, v->type), type_or_unknown(z, t));
   }
   return ok;
 }
 
-/* ---- an op as it would be with wholes ---- */
+/* ---- ops on whole tensors ---- */
 
-/* Windows look at a part with rows of its neighbours: what the part is of. */
+/* The whole of operand i; for windows that read a part with rows of its neighbours, the whole of the part. */
 static const msc_type *operand_whole(const checking *z, const msc_op *op, size_t i) {
   const msc_value *v = op->in[i].value;
   if (!v->def && v->block->parent) v = v->block->parent->in[v->index].value;
@@ -92,7 +94,7 @@ typedef struct {
   msc_value *in, *out;
 } lifted;
 
-static void lift(const checking *z, const msc_op *op, lifted *l) {
+static void lift_op(const checking *z, const msc_op *op, lifted *l) {
   l->op = *op;
   l->op.in = msc_new_array(z->arena, msc_use, op->num_in);
   l->op.out = l->out = msc_new_array(z->arena, msc_value, op->num_out);
@@ -115,10 +117,10 @@ static void set_attr(const checking *z, msc_op *op, const char *name, msc_attr_v
     if (!strcmp(op->attrs[i].name, name)) op->attrs[i].value = v;
 }
 
-static bool is_cut(const msc_type *t, int dim) { return t->layout->first[dim + 1] > t->layout->first[dim]; }
+static bool is_cut_dim(const msc_type *t, int dim) { return t->layout->first[dim + 1] > t->layout->first[dim]; }
 
-/* Windows have what they see beyond their part, so along a cut dimension there is no padding that they would stop at.
- * Groups of channels are cut with the channels. */
+/* Sets padding to 0 along cut dimensions, where windows read rows of the neighbours instead, and groups to those of the
+ * whole, since they are cut with the channels. */
 static void lift_windows(const checking *z, msc_op *op) {
   bool of_x = op->kind == OP_conv2d_transpose || op->kind == OP_max_pool_grad || op->kind == OP_avg_pool_grad ||
               op->kind == OP_fold;
@@ -131,11 +133,11 @@ static void lift_windows(const checking *z, msc_op *op) {
   if (msc_op_attr(op, "groups") && w && w->rank > 1 && w->dim[1])
     set_attr(z, op, "groups", msc_int(x->dim[1] / w->dim[1]));
   if (msc_op_ints(op, "padding", padding, 4) != 4 || x->rank != 4) return;
-  for (int i = 0; i < 4; i++) v[i] = msc_int(is_cut(x, 2 + i / 2) ? 0 : padding[i]);
+  for (int i = 0; i < 4; i++) v[i] = msc_int(is_cut_dim(x, 2 + i / 2) ? 0 : padding[i]);
   set_attr(z, op, "padding", (msc_attr_value){.kind = MSC_ATTR_LIST, .list = {4, v}});
 }
 
-/* Rows of an aligned table: what strategies said of its parts is in its layout. */
+/* Gives an op on an aligned table `manual_split`, from the parts in the table's layout. */
 static void lift_rows(const checking *z, msc_op *op) {
   const msc_type *table = op->kind == OP_gather ? op->in[0].value->type : op->out[0].type;
   int64_t axis = msc_op_int(op, "axis");
@@ -151,7 +153,7 @@ static void lift_rows(const checking *z, msc_op *op) {
                (msc_attr_value){.kind = MSC_ATTR_LIST, .list = {(size_t)num, v}});
 }
 
-static bool is_known(const checking *z, const msc_op *op) {
+static bool knows_all_wholes(const checking *z, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++)
     if (!operand_whole(z, op, i)) return false;
   for (size_t i = 0; i < op->num_out; i++)
@@ -159,56 +161,56 @@ static bool is_known(const checking *z, const msc_op *op) {
   return true;
 }
 
-/* A product whose sums were kept wide for a library: each rank rounds its own, as the product itself would, and what is
- * then there is said to be partial. */
+/* True for a cast of partial sums: a product whose sums are kept wide for a library.  Each rank rounds its own, as the
+ * product would, and the result is partial too. */
 static bool rounds_sums(const checking *z, const msc_op *op) {
   return op->kind == OP_cast && whole_of(z, op->in[0].value)->layout == whole_of(z, &op->out[0])->layout;
 }
 
 static bool check_rule(const checking *z, const msc_op *op) {
   lifted l;
-  if (!is_known(z, op)) return true;
+  if (!knows_all_wholes(z, op)) return true;
   if (rounds_sums(z, op)) return true;
-  lift(z, op, &l);
+  lift_op(z, op, &l);
   if (msc_is_windowed(op)) lift_windows(z, &l.op);
   if (op->kind == OP_gather || op->kind == OP_scatter_add) lift_rows(z, &l.op);
   return msc_rule_check(&l.op, z->arena);
 }
 
-/* What stands behind a and b in a product is added to whole sums only, or is cut and partial as the result is. */
-static bool check_behind(const checking *z, const msc_op *op, const msc_type *y) {
+/* Checks a gemm's bias and `add`: they need a result that is no partial sum, or the layout of the result. */
+static bool check_epilogue(const checking *z, const msc_op *op, const msc_type *y) {
   const msc_value *bias = msc_gemm_operand(op, "bias"), *add = msc_gemm_operand(op, "add");
   const msc_type *b = bias ? whole_of(z, bias) : NULL, *a = add ? whole_of(z, add) : NULL;
   if (y->layout->num_partial && (bias || msc_op_bool(op, "relu") || msc_op_bool(op, "gelu")))
     return msc_op_error(op, MSC_E_SHARDING, "gemm: its sums are partial, %s; a bias, relu or gelu needs them whole",
-                        text_of(z, y));
+                        type_or_unknown(z, y));
   if (a && a->layout != y->layout)
-    return msc_op_error(op, MSC_E_SHARDING, "gemm: what is added is a part of %s, the result of %s", text_of(z, a),
-                        text_of(z, y));
+    return msc_op_error(op, MSC_E_SHARDING, "gemm: what is added is a part of %s, the result of %s",
+                        type_or_unknown(z, a), type_or_unknown(z, y));
   bool same = !b || (b->layout->num_partial == 0 && b->dim[b->rank - 1] == y->dim[y->rank - 1]);
-  return same || msc_op_error(op, MSC_E_SHARDING, "gemm: the bias is a part of %s, the result of %s", text_of(z, b),
-                              text_of(z, y));
+  return same || msc_op_error(op, MSC_E_SHARDING, "gemm: the bias is a part of %s, the result of %s",
+                              type_or_unknown(z, b), type_or_unknown(z, y));
 }
 
-/* As the product that it is. */
+/* Checks a gemm as a matmul or batch_matmul. */
 static bool check_gemm(const checking *z, const msc_op *op) {
   lifted l;
   const msc_type *y = whole_of(z, &op->out[0]);
   if (!whole_of(z, op->in[0].value) || !whole_of(z, op->in[1].value) || !y) return true;
-  lift(z, op, &l);
+  lift_op(z, op, &l);
   l.op.kind = op->in[1].value->type->rank == 2 ? OP_matmul : OP_batch_matmul;
   l.op.num_in = 2, l.op.num_out = 1;
-  return msc_rule_check(&l.op, z->arena) && check_behind(z, op, y);
+  return msc_rule_check(&l.op, z->arena) && check_epilogue(z, op, y);
 }
 
 /* ---- collectives ---- */
 
-static bool is_same(const msc_type *t, const msc_layout *l, const int64_t *shape) {
+static bool has_layout_and_shape(const msc_type *t, const msc_layout *l, const int64_t *shape) {
   return t->layout == l && !memcmp(t->dim, shape, sizeof *shape * (size_t)t->rank);
 }
 
-/* Rows of neighbours come to what its operand is, as if its parts were equal: whatever of them is padding. */
-static bool check_halo(const checking *z, const msc_op *op, const msc_comm_part *p) {
+/* Checks that a halo is of its operand's layout with equal parts: it moves rows of buffers, padding included. */
+static bool check_halo_layout(const checking *z, const msc_op *op, const msc_comm_part *p) {
   const msc_value *x = op->in[0].value;
   while (is_halo(x->def)) x = x->def->in[0].value;
   const msc_type *have = whole_of(z, x);
@@ -217,40 +219,40 @@ static bool check_halo(const checking *z, const msc_op *op, const msc_comm_part 
   memset(equal.split, 0, sizeof equal.split);
   if (msc_layout_of(z->ctx, z->mesh, &equal) == p->from) return true;
   return msc_op_error(op, MSC_E_SHARDING, "comm: halo of %s, but its operand is a part of %s",
-                      msc_layout_print(z->arena, z->mesh, p->from), text_of(z, have));
+                      msc_layout_print(z->arena, z->mesh, p->from), type_or_unknown(z, have));
 }
 
-static bool check_change(const checking *z, const msc_op *op, size_t i, const msc_comm_part *p) {
+static bool check_collective_value(const checking *z, const msc_op *op, size_t i, const msc_comm_part *p) {
   static const char *const names[MSC_NUM_REDUCTIONS] = {"sum", "max", "min", "prod"};
   const msc_type *have = whole_of(z, op->in[i].value), *makes = whole_of(z, &op->out[i]);
-  if (is_halo(op)) return check_halo(z, op, p);
+  if (is_halo(op)) return check_halo_layout(z, op, p);
   const char *verb = msc_op_str(op, "verb");
-  if (have && !is_same(have, p->from, p->shape))
+  if (have && !has_layout_and_shape(have, p->from, p->shape))
     return msc_op_error(op, MSC_E_SHARDING, "comm: %s from %s, but operand %zu is a part of %s", verb,
-                        msc_layout_print(z->arena, z->mesh, p->from), i, text_of(z, have));
-  if (makes && !is_same(makes, p->to, p->shape))
+                        msc_layout_print(z->arena, z->mesh, p->from), i, type_or_unknown(z, have));
+  if (makes && !has_layout_and_shape(makes, p->to, p->shape))
     return msc_op_error(op, MSC_E_SHARDING, "comm: %s to %s, but result %zu is a part of %s", verb,
-                        msc_layout_print(z->arena, z->mesh, p->to), i, text_of(z, makes));
+                        msc_layout_print(z->arena, z->mesh, p->to), i, type_or_unknown(z, makes));
   if (p->from->num_partial && strcmp(msc_op_str(op, "reduction"), names[p->from->reduction]))
     return msc_op_error(op, MSC_E_SHARDING, "comm: reduces by %s, but operand %zu is a partial %s",
                         msc_op_str(op, "reduction"), i, names[p->from->reduction]);
   return true;
 }
 
-static bool check_comm(checking *z, const msc_op *op) {
+static bool check_collective(checking *z, const msc_op *op) {
   if (msc_op_attr(op, "axes")) return true;
   const msc_comm_part *p = msc_comm_parts(op, z->arena);
-  for (size_t i = 0; p && i < op->num_in; i++) MSC_TRY(check_change(z, op, i, &p[i]));
+  for (size_t i = 0; p && i < op->num_in; i++) MSC_TRY(check_collective_value(z, op, i, &p[i]));
   return p != NULL;
 }
 
 /* ---- offsets ---- */
 
-static const msc_attr_value *entry(const msc_attr_value *list, size_t i) {
+static const msc_attr_value *list_entry(const msc_attr_value *list, size_t i) {
   return list && list->kind == MSC_ATTR_LIST && i < list->list.num ? &list->list.v[i] : NULL;
 }
 
-/* Is it where the part of this whole begins, in a dimension of it? */
+/* True if the offset is that of a part of t. */
 static bool is_start_of(const checking *z, const msc_attr_value *start, const msc_type *t) {
   const msc_attr_value *layout = msc_find_attr(start->dict.a, start->dict.num, "layout"),
                        *shape = msc_find_attr(start->dict.a, start->dict.num, "shape");
@@ -260,7 +262,7 @@ static bool is_start_of(const checking *z, const msc_attr_value *start, const ms
   return same;
 }
 
-/* The dimension that its `start` is of, in the tensor that it indexes; -1: not known. */
+/* The dimension of the indexed tensor that the op's `start` is an offset in; -1: not known. */
 static int64_t indexed_dim(const msc_op *op) {
   switch (op->kind) {
     case OP_iota: return msc_op_int(op, "dim");
@@ -280,10 +282,10 @@ static int64_t indexed_dim(const msc_op *op) {
   }
 }
 
-/* An offset that a rank computes is of what the op reads or makes; `behind`: it is minus the size of the part (of iota
- * it may be). */
+/* Checks that an offset belongs to an operand or result of the op.  `behind`: it must be minus the size of the part, as
+ * that of an iota may be. */
 static bool check_start(const checking *z, const msc_op *op, int64_t number, int64_t dim, bool behind) {
-  const msc_attr_value *start = number < 0 ? NULL : entry(msc_func_attr(z->f, "starts"), (size_t)number);
+  const msc_attr_value *start = number < 0 ? NULL : list_entry(msc_func_attr(z->f, "starts"), (size_t)number);
   bool ok = number < 0;
   const msc_attr_value *of =
       start && start->kind == MSC_ATTR_DICT ? msc_find_attr(start->dict.a, start->dict.num, "dim") : NULL;
@@ -299,7 +301,7 @@ static bool check_start(const checking *z, const msc_op *op, int64_t number, int
                       msc_kind_name(op->kind), number);
 }
 
-static bool check_starts(const checking *z, const msc_op *op) {
+static bool check_offsets(const checking *z, const msc_op *op) {
   static const char *const names[] = {"start", "part"};
   int64_t starts[MSC_MAX_RANK];
   for (int i = 0; i < 2; i++) {
@@ -311,32 +313,32 @@ static bool check_starts(const checking *z, const msc_op *op) {
   return true;
 }
 
-/* ---- what ops were made to read ---- */
+/* ---- wholes of operands ---- */
 
-/* A type for every operand, or "". */
+/* Checks operands against the attribute `reads`: a type for every operand, or "". */
 static bool check_reads(const checking *z, const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "reads");
   for (size_t i = 0; v && v->kind == MSC_ATTR_LIST && i < v->list.num && i < op->num_in; i++) {
     const msc_type *want = v->list.v[i].kind == MSC_ATTR_TYPE ? v->list.v[i].type : NULL,
                    *have = operand_whole(z, op, i);
-    if (want && have && !(want->layout == have->layout && is_same(have, want->layout, want->dim)))
+    if (want && have && !(want->layout == have->layout && has_layout_and_shape(have, want->layout, want->dim)))
       return msc_op_error(op, MSC_E_SHARDING, "%s: operand %zu is a part of %s, and must be of %s",
-                          msc_kind_name(op->kind), i, text_of(z, have), text_of(z, want));
+                          msc_kind_name(op->kind), i, type_or_unknown(z, have), type_or_unknown(z, want));
   }
   return true;
 }
 
-/* Is it made of what is known, and nobody says what it is a part of? */
-static bool must_say(const checking *z, const msc_op *op) {
+/* True if the wholes of operands are known and that of no result, so that the op needs `reads`. */
+static bool needs_reads(const checking *z, const msc_op *op) {
   bool known = false, said = msc_op_attr(op, "reads") != NULL;
   for (size_t i = 0; i < op->num_in; i++) known |= operand_whole(z, op, i) != NULL;
   for (size_t i = 0; i < op->num_out; i++) known &= whole_of(z, &op->out[i]) == NULL;
   return known && !said && op->num_out && op->kind != OP_fused && op->kind != OP_comm;
 }
 
-static void say_reads(checking *z, msc_op *op) {
+static void set_reads(checking *z, msc_op *op) {
   msc_attr_value *v = msc_new_array(z->arena, msc_attr_value, op->num_in);
-  if (!must_say(z, op)) return;
+  if (!needs_reads(z, op)) return;
   for (size_t i = 0; i < op->num_in; i++)
     v[i] = operand_whole(z, op, i) ? msc_type_attr(operand_whole(z, op, i)) : msc_str(z->ctx, "");
   msc_op_set(op, "reads", msc_list(z->ctx, op->num_in, v));
@@ -353,14 +355,14 @@ static bool check_fused(checking *z, const msc_op *op) {
     const msc_type *made = whole_of(z, op->body->last->in[i].value), **mine = &z->whole[op->out[i].id];
     if (!*mine) *mine = made;
     if (made && made != *mine)
-      return msc_op_error(op, MSC_E_SHARDING, "fused: result %zu is a part of %s, not of %s", i, text_of(z, made),
-                          text_of(z, *mine));
+      return msc_op_error(op, MSC_E_SHARDING, "fused: result %zu is a part of %s, not of %s", i,
+                          type_or_unknown(z, made), type_or_unknown(z, *mine));
   }
   return true;
 }
 
-/* All that it is held against, as a number. */
-static uint64_t number_of(const checking *z, const msc_op *op) {
+/* A hash of all that an op is checked against; not 0. */
+static uint64_t hash_of_checked(const checking *z, const msc_op *op) {
   const msc_attr_value *starts = msc_func_attr(z->f, "starts");
   uint64_t h = msc_mix_attrs(msc_mix_pointer(op->kind, z->f->module), op->attrs, op->num_attrs);
   if (starts && starts->kind == MSC_ATTR_LIST) h = msc_mix_pointer(h, starts->list.v);
@@ -369,74 +371,75 @@ static uint64_t number_of(const checking *z, const msc_op *op) {
   return h ? h : 1;
 }
 
-/* Most passes leave most ops as they are: what was found right once is not looked at again. */
-static bool check_known(checking *z, msc_op *op) {
-  uint64_t number = number_of(z, op);
+/* Checks an op unless it was found right before with the same hash: most passes leave most ops as they are. */
+static bool check_once(checking *z, msc_op *op) {
+  uint64_t number = hash_of_checked(z, op);
   if (op->fits == number) return true;
-  bool ok = check_reads(z, op) && check_starts(z, op) &&
-            (op->kind == OP_comm   ? check_comm(z, op)
+  bool ok = check_reads(z, op) && check_offsets(z, op) &&
+            (op->kind == OP_comm   ? check_collective(z, op)
              : op->kind == OP_gemm ? check_gemm(z, op)
                                    : check_rule(z, op));
   op->fits = ok ? number : 0;
   return ok;
 }
 
-static bool check_op(checking *z, msc_op *op) {
-  for (size_t i = 0; i < op->num_out; i++) MSC_TRY(note(z, op, &op->out[i], op->out[i].whole));
+static bool check_op_layouts(checking *z, msc_op *op) {
+  for (size_t i = 0; i < op->num_out; i++) MSC_TRY(note_result(z, op, &op->out[i], op->out[i].whole));
   if (msc_info(op)->flags & MSC_TERMINATOR) return true;
   if (op->kind == OP_constant && op->out[0].type->rank == 0 && !whole_of(z, &op->out[0]))
-    return note(z, op, &op->out[0], replicated(z, op->out[0].type));
+    return note_result(z, op, &op->out[0], replicated_type(z, op->out[0].type));
   switch (op->kind) {
     case OP_fused: return check_fused(z, op);
     case OP_stage_send:
     case OP_stage_recv: return true;
-    default: return check_known(z, op);
+    default: return check_once(z, op);
   }
 }
 
 static bool check_ops(checking *z, const msc_block *b) {
   bool ok = true;
-  for (msc_op *op = b->first; op; op = op->next) ok &= check_op(z, op);
+  for (msc_op *op = b->first; op; op = op->next) ok &= check_op_layouts(z, op);
   return ok;
 }
 
 /* ---- results ---- */
 
-static bool check_results(const checking *z) {
+static bool check_result_layouts(const checking *z) {
   const msc_op *ret = z->f->body->last;
   const msc_attr_value *ties = msc_func_attr(z->f, "ties");
   bool ok = true;
   for (size_t i = 0; i < ret->num_in; i++) {
     const msc_value *v = ret->in[i].value;
-    const msc_type *t = whole_of(z, v), *want = said(z, ret->loc, v, entry(msc_func_attr(z->f, "result_layouts"), i),
-                                                     entry(msc_func_attr(z->f, "result_shapes"), i));
-    const msc_attr_value *tie = entry(ties, i);
+    const msc_type *t = whole_of(z, v),
+                   *want = parse_whole(z, ret->loc, v, list_entry(msc_func_attr(z->f, "result_layouts"), i),
+                                       list_entry(msc_func_attr(z->f, "result_shapes"), i));
+    const msc_attr_value *tie = list_entry(ties, i);
     bool tied = tie && tie->kind == MSC_ATTR_INT && tie->i >= 0 && tie->i < (int64_t)z->f->body->num_args;
     const msc_type *arg = tied ? whole_of(z, z->f->body->args[tie->i]) : NULL;
     if (t && want && t != want)
-      ok = msc_op_error(ret, MSC_E_SHARDING, "return: result %zu is a part of %s, and must be of %s", i, text_of(z, t),
-                        text_of(z, want));
+      ok = msc_op_error(ret, MSC_E_SHARDING, "return: result %zu is a part of %s, and must be of %s", i,
+                        type_or_unknown(z, t), type_or_unknown(z, want));
     if (t && arg && t != arg)
       ok = msc_op_error(ret, MSC_E_SHARDING,
                         "return: result %zu is a part of %s, but argument %" PRId64 ", which it becomes, of %s", i,
-                        text_of(z, t), tie->i, text_of(z, arg));
+                        type_or_unknown(z, t), tie->i, type_or_unknown(z, arg));
   }
   return ok;
 }
 
-static checking look_at(msc_func *f, msc_arena *arena) {
+static checking start_checking(msc_func *f, msc_arena *arena) {
   checking z = {f, f->module->ctx, &f->module->mesh, arena, NULL};
   z.whole = msc_new_array(arena, const msc_type *, msc_number(f->body).num_values);
   return z;
 }
 
-static bool check_func(msc_func *f, msc_arena *arena) {
-  checking z = look_at(f, arena);
-  return note_arguments(&z) && (check_ops(&z, f->body) & check_results(&z));
+static bool check_layouts_of_func(msc_func *f, msc_arena *arena) {
+  checking z = start_checking(f, arena);
+  return note_arguments(&z) && (check_ops(&z, f->body) & check_result_layouts(&z));
 }
 
-/* Programs of one rank say what they say; those that are on one device have no layouts. */
-static bool has_layouts(const msc_func *f) {
+/* False for a program that the user wrote for one rank, and for one device: they have no layouts to check. */
+static bool is_layout_program(const msc_func *f) {
   return msc_func_attr(f, "result_layouts") && !msc_func_attr(f, "manual") && msc_mesh_size(&f->module->mesh) > 1;
 }
 
@@ -444,7 +447,7 @@ bool msc_check_layouts(msc_module *m) {
   bool ok = true;
   for (msc_func *f = m->first; f; f = f->next) {
     msc_arena *arena = msc_arena_new(m->ctx);
-    if (has_layouts(f)) ok &= check_func(f, arena);
+    if (is_layout_program(f)) ok &= check_layouts_of_func(f, arena);
     msc_arena_free(arena);
   }
   return ok;
@@ -453,11 +456,11 @@ bool msc_check_layouts(msc_module *m) {
 void msc_say_reads(msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next) {
     msc_arena *arena = msc_arena_new(m->ctx);
-    checking z = look_at(f, arena);
-    bool known = has_layouts(f) && note_arguments(&z);
+    checking z = start_checking(f, arena);
+    bool known = is_layout_program(f) && note_arguments(&z);
     for (msc_op *op = known ? f->body->first : NULL; op; op = op->next) {
-      for (size_t i = 0; i < op->num_out; i++) note(&z, op, &op->out[i], op->out[i].whole);
-      say_reads(&z, op);
+      for (size_t i = 0; i < op->num_out; i++) note_result(&z, op, &op->out[i], op->out[i].whole);
+      set_reads(&z, op);
     }
     msc_arena_free(arena);
   }

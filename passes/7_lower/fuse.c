@@ -404,9 +404,8 @@ static int64_t emit_with_predecessors(fusing *z, region *r, region **stack) {
   return kernels;
 }
 
-/* Appends all regions to the empty function, each where its last op stood, or in front of an earlier successor.  So
- * an op of the backward that was joined with an update at the end delays nothing, and no op runs earlier than it
- * did. */
+/* Appends all regions to the empty function, each where its last op stood, or in front of an earlier successor.  So an
+ * op of the backward that was joined with an update at the end delays nothing, and no op runs earlier than it did. */
 static int64_t emit_regions(fusing *z) {
   size_t n = z->deps.num_ops;
   region **stack = msc_new_array(z->pass->scratch, region *, z->deps.first[n] + 1);

@@ -1,6 +1,7 @@
 /* localize: global shapes with layouts -> one rank's shapes.  Layout changes and manual collectives become `comm` ops,
- * which name their group or their two layouts; what an op can no longer see in its shapes is left in `count`, `whole`,
- * `start` (nest.h).  `starts` of the function lists the offsets that a rank computes when it loads the plan. */
+ * which name their group or their two layouts.  Facts about the whole that an op's shapes no longer tell are recorded
+ * in `count`, `whole`, `start` (nest.h).  `starts` of the function lists the offsets that a rank computes when it loads
+ * the plan. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -23,7 +24,7 @@ typedef struct {
 
 static const msc_type *global_of(const localizing *z, const msc_value *v) { return z->global[v->id]; }
 
-static msc_attr_value layout_text(const localizing *z, const msc_layout *l) {
+static msc_attr_value layout_attr(const localizing *z, const msc_layout *l) {
   return msc_str(z->pass->ctx, msc_layout_print(z->pass->scratch, z->mesh, l));
 }
 
@@ -31,20 +32,21 @@ static msc_attr_value dims_attr(const localizing *z, const msc_type *t) {
   return msc_ints(z->pass->ctx, (size_t)t->rank, t->dim);
 }
 
-static bool is_cut(const msc_type *t, int dim) {
+static bool is_cut_type_dim(const msc_type *t, int dim) {
   return t->layout && t->layout->first[dim + 1] > t->layout->first[dim];
 }
 
 /* ---- offsets ---- */
 
-/* Number of the offset "first element of this rank's part of dimension dim", or minus its size; equal ones share it. */
-static int64_t offset_of(localizing *z, const msc_type *t, int dim, bool behind) {
+/* The number, in `starts`, of the offset of this rank's part of dimension dim (behind: of minus the part's size).
+ * Equal offsets share a number. */
+static int64_t number_offset(localizing *z, const msc_type *t, int dim, bool behind) {
   msc_context *ctx = z->pass->ctx;
   msc_attr *a = NULL;
   size_t num = 0;
   if (behind) msc_put_attr(ctx, &a, &num, "behind", msc_bool(true));
   msc_put_attr(ctx, &a, &num, "dim", msc_int(dim));
-  msc_put_attr(ctx, &a, &num, "layout", layout_text(z, t->layout));
+  msc_put_attr(ctx, &a, &num, "layout", layout_attr(z, t->layout));
   msc_put_attr(ctx, &a, &num, "shape", dims_attr(z, t));
   msc_attr_value v = {.kind = MSC_ATTR_DICT, .dict = {num, a}};
   for (size_t i = 0; i < z->num_starts; i++)
@@ -53,13 +55,13 @@ static int64_t offset_of(localizing *z, const msc_type *t, int dim, bool behind)
   return (int64_t)z->num_starts++;
 }
 
-static int64_t start_of(localizing *z, const msc_type *t, int dim) { return offset_of(z, t, dim, false); }
+static int64_t start_offset(localizing *z, const msc_type *t, int dim) { return number_offset(z, t, dim, false); }
 
 /* ---- collectives ---- */
 
 static const char *const reduction_names[] = {"sum", "max", "min", "prod"};
 
-static msc_op *comms_before(localizing *z, msc_op *op, size_t num, msc_value *const *x, const char *verb) {
+static msc_op *insert_comms(localizing *z, msc_op *op, size_t num, msc_value *const *x, const char *verb) {
   msc_op *comm = msc_op_new(z->f, OP_comm, num, x, num, op->loc);
   comm->name = op->name;
   msc_insert_before(op, comm);
@@ -67,12 +69,12 @@ static msc_op *comms_before(localizing *z, msc_op *op, size_t num, msc_value *co
   return comm;
 }
 
-static msc_op *comm_before(localizing *z, msc_op *op, msc_value *x, const char *verb) {
-  return comms_before(z, op, 1, &x, verb);
+static msc_op *insert_comm(localizing *z, msc_op *op, msc_value *x, const char *verb) {
+  return insert_comms(z, op, 1, &x, verb);
 }
 
-/* Result i stands for a value of global type `t`; its own is `local`. */
-static void set_result(localizing *z, msc_op *comm, size_t i, const msc_type *t, const msc_type *local) {
+/* Sets the type of result i to `local`, and its global type to `t`. */
+static void set_comm_result(localizing *z, msc_op *comm, size_t i, const msc_type *t, const msc_type *local) {
   comm->out[i].type = local;
   comm->out[i].id = (uint32_t)z->num_values;
   z->global[z->num_values++] = t;
@@ -80,7 +82,7 @@ static void set_result(localizing *z, msc_op *comm, size_t i, const msc_type *t,
 
 static void finish_comm(localizing *z, msc_op *comm, const msc_type *t, const msc_type *local) {
   msc_op_set(comm, "dims", dims_attr(z, local));
-  set_result(z, comm, 0, t, local);
+  set_comm_result(z, comm, 0, t, local);
 }
 
 static void set_layouts(localizing *z, msc_op *comm, const msc_layout *from, const msc_layout *to,
@@ -91,7 +93,7 @@ static void set_layouts(localizing *z, msc_op *comm, const msc_layout *from, con
   msc_op_set(comm, "reduction", msc_str(z->pass->ctx, reduction_names[from->reduction]));
 }
 
-static const msc_type *local_type(const localizing *z, const msc_type *t) {
+static const msc_type *localize_type(const localizing *z, const msc_type *t) {
   int64_t dim[MSC_MAX_RANK];
   if (!t->layout) return t;
   msc_local_dims(t, t->layout, dim);
@@ -99,7 +101,7 @@ static const msc_type *local_type(const localizing *z, const msc_type *t) {
 }
 
 /* The digits of an `axes` attribute as dimension `dim` (or, when dim < 0, the partial digits) of a layout. */
-static const msc_layout *axes_layout(localizing *z, const msc_op *op, int rank, int dim, const char *reduction) {
+static const msc_layout *layout_of_axes(localizing *z, const msc_op *op, int rank, int dim, const char *reduction) {
   const char *text = "[", *axes = msc_op_str(op, "axes");
   msc_arena *a = z->pass->scratch;
   for (int d = 0; d < rank; d++) text = msc_arena_printf(a, "%s%s%s", text, d ? "," : "", d == dim ? axes : "{}");
@@ -111,10 +113,10 @@ static const msc_layout *axes_layout(localizing *z, const msc_op *op, int rank, 
   return msc_layout_parse(z->pass->ctx, z->mesh, op->loc, text, &l) ? l : NULL;
 }
 
-/* A manual collective is the same change of layout of a larger tensor, of which every rank of the group
- * holds a part. */
-static bool manual_layouts(localizing *z, const msc_op *op, size_t i, const msc_layout **from, const msc_layout **to,
-                           int64_t *shape) {
+/* Finds the layouts that make a manual collective a change of layout: of a larger tensor, of which every rank of the
+ * group holds a part. */
+static bool find_manual_layouts(localizing *z, const msc_op *op, size_t i, const msc_layout **from,
+                                const msc_layout **to, int64_t *shape) {
   const msc_type *x = op->in[i].value->type, *y = op->out[i].type;
   int rank = x->rank;
   const char *reduction =
@@ -123,24 +125,24 @@ static bool manual_layouts(localizing *z, const msc_op *op, size_t i, const msc_
   memcpy(shape, op->kind == OP_all_gather ? y->dim : x->dim, sizeof *shape * (size_t)rank);
   *from = *to = whole;
   switch (op->kind) {
-    case OP_all_reduce: *from = axes_layout(z, op, rank, -1, reduction); break;
-    case OP_all_gather: *from = axes_layout(z, op, rank, (int)msc_op_int(op, "dim"), NULL); break;
+    case OP_all_reduce: *from = layout_of_axes(z, op, rank, -1, reduction); break;
+    case OP_all_gather: *from = layout_of_axes(z, op, rank, (int)msc_op_int(op, "dim"), NULL); break;
     case OP_reduce_scatter:
-      *from = axes_layout(z, op, rank, -1, reduction);
-      *to = axes_layout(z, op, rank, (int)msc_op_int(op, "dim"), NULL);
+      *from = layout_of_axes(z, op, rank, -1, reduction);
+      *to = layout_of_axes(z, op, rank, (int)msc_op_int(op, "dim"), NULL);
       break;
     default: {
       int split = (int)msc_op_int(op, "split_dim"), concat = (int)msc_op_int(op, "concat_dim");
-      *from = axes_layout(z, op, rank, concat, NULL);
-      *to = axes_layout(z, op, rank, split, NULL);
+      *from = layout_of_axes(z, op, rank, concat, NULL);
+      *to = layout_of_axes(z, op, rank, split, NULL);
       if (*from) shape[concat] *= msc_layout_parts(*from, concat);
     }
   }
   return *from && *to;
 }
 
-static bool manual_group(localizing *z, msc_op *op) {
-  msc_op *comm = comm_before(z, op, op->in[0].value, op->kind == OP_broadcast ? "broadcast" : "pairs");
+static bool localize_group(localizing *z, msc_op *op) {
+  msc_op *comm = insert_comm(z, op, op->in[0].value, op->kind == OP_broadcast ? "broadcast" : "pairs");
   msc_op_set(comm, "axes", msc_str(z->pass->ctx, msc_op_str(op, "axes")));
   if (op->kind == OP_broadcast) {
     msc_op_set(comm, "root", msc_int(msc_op_int(op, "root")));
@@ -159,9 +161,10 @@ static bool manual_group(localizing *z, msc_op *op) {
 
 static unsigned summed_dims(const localizing *z, const msc_op *op);
 
-/* Blocks of a sum lie on ranks as the summed dimensions are cut, major digit first.  Where that is not the order of
- * ranks, the collective is told: only then are its terms neighbours in the tree that are neighbours in the sum. */
-static const char *order_of(localizing *z, const msc_op *def) {
+/* The order of blocks on ranks, for the sum that `def` computes a part of; NULL: it is that of the ranks.  Blocks lie
+ * on ranks as the summed dimensions are cut, major digit first.  With this order the collective adds first what is
+ * adjacent in the sum. */
+static const char *find_sum_order(localizing *z, const msc_op *def) {
   msc_layout raw = {.rank = 1};
   int num = 0;
   bool ranks = true;
@@ -181,16 +184,16 @@ static const char *order_of(localizing *z, const msc_op *def) {
   return msc_arena_printf(z->pass->scratch, "%.*s", (int)strlen(text) - 2, text + 1);
 }
 
-static bool part_of(localizing *z, const msc_op *op, size_t i, msc_comm_part *p) {
+static bool find_comm_part(localizing *z, const msc_op *op, size_t i, msc_comm_part *p) {
   const msc_type *have = global_of(z, op->in[i].value);
   *p = (msc_comm_part){.from = have->layout, .to = global_of(z, &op->out[i])->layout};
   memcpy(p->shape, have->dim, sizeof p->shape);
-  if (msc_op_attr(op, "axes")) return manual_layouts(z, op, i, &p->from, &p->to, p->shape);
-  if (p->from->num_partial) p->order = order_of(z, op->in[i].value->def);
+  if (msc_op_attr(op, "axes")) return find_manual_layouts(z, op, i, &p->from, &p->to, p->shape);
+  if (p->from->num_partial) p->order = find_sum_order(z, op->in[i].value->def);
   return true;
 }
 
-/* Each value by itself; then the new op takes the place of the old one. */
+/* Finds the layouts of each value, and replaces the op by one comm for all of them. */
 static bool localize_parts(localizing *z, msc_op *op) {
   msc_arena *a = z->pass->scratch;
   msc_value **x = msc_new_array(a, msc_value *, op->num_in);
@@ -200,16 +203,16 @@ static bool localize_parts(localizing *z, msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_type *local = op->out[i].type;
     x[i] = op->in[i].value;
-    MSC_TRY(part_of(z, op, i, &part[i]));
+    MSC_TRY(find_comm_part(z, op, i, &part[i]));
     for (int d = 0; d < local->rank; d++) dims[num_dims++] = local->dim[d];
   }
-  msc_op *comm = comms_before(z, op, op->num_in, x, msc_kind_name(op->kind));
+  msc_op *comm = insert_comms(z, op, op->num_in, x, msc_kind_name(op->kind));
   msc_comm_set_parts(comm, op->num_in, part);
   msc_op_set(comm, "dims", msc_ints(z->pass->ctx, num_dims, dims));
   msc_op_set(comm, "reduction", msc_str(z->pass->ctx, reduction_names[part[0].from->reduction]));
   if (msc_op_attr(op, "bucket")) msc_op_set(comm, "bucket", *msc_op_attr(op, "bucket"));
   for (size_t i = 0; i < op->num_in; i++) {
-    set_result(z, comm, i, global_of(z, &op->out[i]), op->out[i].type);
+    set_comm_result(z, comm, i, global_of(z, &op->out[i]), op->out[i].type);
     msc_replace_uses(&op->out[i], &comm->out[i]);
   }
   msc_op_erase(op);
@@ -217,20 +220,20 @@ static bool localize_parts(localizing *z, msc_op *op) {
 }
 
 static bool localize_collective(localizing *z, msc_op *op) {
-  if (op->kind == OP_send) { /* the matching recv does the work */
+  if (op->kind == OP_send) { /* the matching recv becomes the comm */
     msc_replace_uses(&op->out[0], op->in[0].value);
     msc_op_erase(op);
     return true;
   }
   bool manual = msc_op_attr(op, "axes") != NULL;
   bool group = manual && (op->kind == OP_broadcast || op->kind == OP_permute || op->kind == OP_recv);
-  return group ? manual_group(z, op) : localize_parts(z, op);
+  return group ? localize_group(z, op) : localize_parts(z, op);
 }
 
 /* ---- other ops ---- */
 
-/* Elements that a mean divides by: of the reduced dimensions, or the rows of a loss. */
-static int64_t mean_count(const localizing *z, const msc_op *op) {
+/* The number that a mean divides by: elements of the reduced dimensions, or rows of a loss. */
+static int64_t count_mean_elems(const localizing *z, const msc_op *op) {
   const msc_type *x = global_of(z, op->in[0].value);
   int64_t n = 1, dims[MSC_MAX_RANK];
   if (op->kind != OP_reduce_mean) {
@@ -242,11 +245,11 @@ static int64_t mean_count(const localizing *z, const msc_op *op) {
   return n;
 }
 
-/* A constant with elements of its own that is cut: whole, then each rank keeps its part. */
+/* Gives a constant its local type.  One with several elements that is cut stays whole, and each rank keeps its part. */
 static void slice_constant(localizing *z, msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "value");
   const msc_type *t = global_of(z, &op->out[0]), *local = op->out[0].type;
-  if (v->dense.bytes == (size_t)msc_dtype_bytes(t->dtype)) { /* a splat: the type is all that changes */
+  if (v->dense.bytes == (size_t)msc_dtype_bytes(t->dtype)) { /* for a splat only the type changes */
     msc_attr_value splat = *v;
     splat.dense.type = local;
     msc_op_set(op, "value", splat);
@@ -255,7 +258,7 @@ static void slice_constant(localizing *z, msc_op *op) {
   if (msc_layout_is_replicated(t->layout)) return;
   op->out[0].type = msc_type_with_layout(z->pass->ctx, t, NULL);
   z->global[op->out[0].id] = msc_type_with_layout(z->pass->ctx, t, msc_layout_replicated(z->pass->ctx, t->rank));
-  msc_op *comm = comm_before(z, op->next, &op->out[0], "shard");
+  msc_op *comm = insert_comm(z, op->next, &op->out[0], "shard");
   set_layouts(z, comm, msc_layout_replicated(z->pass->ctx, t->rank), t->layout, t->dim);
   finish_comm(z, comm, t, local);
   for (msc_use *u = op->out[0].uses, *next; u; u = next) {
@@ -264,28 +267,28 @@ static void slice_constant(localizing *z, msc_op *op) {
   }
 }
 
-/* Dimensions that the op does not touch are its local ones. */
+/* Sets the limits of a slice along cut dimensions, which it keeps whole, to the local sizes. */
 static void shorten_slice(localizing *z, msc_op *op) {
   int64_t limit[MSC_MAX_RANK];
   const msc_type *x = global_of(z, op->in[0].value), *local = op->in[0].value->type;
   int rank = msc_op_ints(op, "limit", limit, MSC_MAX_RANK);
   for (int d = 0; d < rank; d++)
-    if (is_cut(x, d)) limit[d] = local->dim[d];
+    if (is_cut_type_dim(x, d)) limit[d] = local->dim[d];
   msc_op_set(op, "limit", msc_ints(z->pass->ctx, (size_t)rank, limit));
 }
 
-static void start_of_indexed(localizing *z, msc_op *op, const msc_type *t, int dim) {
-  if (!is_cut(t, dim)) return;
-  msc_op_set(op, "start", msc_int(start_of(z, t, dim)));
+static void set_start_of_indexed(localizing *z, msc_op *op, const msc_type *t, int dim) {
+  if (!is_cut_type_dim(t, dim)) return;
+  msc_op_set(op, "start", msc_int(start_offset(z, t, dim)));
   msc_op_set(op, "whole", msc_int(t->dim[dim]));
 }
 
-/* Random numbers go by an element's place in the whole tensor. */
-static void place_in_whole(localizing *z, msc_op *op, const msc_type *t) {
+/* Records the place of the rank's part: random numbers depend on an element's place in the whole tensor. */
+static void set_place_in_whole(localizing *z, msc_op *op, const msc_type *t) {
   int64_t number[MSC_MAX_RANK];
   bool any = false;
   for (int d = 0; d < t->rank; d++) {
-    number[d] = is_cut(t, d) ? start_of(z, t, d) : -1;
+    number[d] = is_cut_type_dim(t, d) ? start_offset(z, t, d) : -1;
     any |= number[d] >= 0;
   }
   if (!any) return;
@@ -293,8 +296,8 @@ static void place_in_whole(localizing *z, msc_op *op, const msc_type *t) {
   msc_op_set(op, "whole_shape", dims_attr(z, t));
 }
 
-/* The same in one rank's program, which says what its part is of. */
-static bool place_as_told(localizing *z, msc_op *op) {
+/* Does the same in a program for one rank, in which `whole_layout` says how the whole is cut. */
+static bool set_place_from_layout(localizing *z, msc_op *op) {
   const msc_attr_value *told = msc_op_attr(op, "whole_layout");
   if (!told) return true;
   msc_type whole = *op->out[0].type;
@@ -305,17 +308,17 @@ static bool place_as_told(localizing *z, msc_op *op) {
     return msc_op_error(op, MSC_E_LAYOUT, "%s: whole_layout %s is not of rank %d", msc_kind_name(op->kind), told->s,
                         whole.rank);
   for (int d = 0; d < whole.rank; d++) whole.dim[d] *= msc_layout_parts(whole.layout, d);
-  place_in_whole(z, op, &whole);
+  set_place_in_whole(z, op, &whole);
   msc_op_unset(op, "whole_layout");
   return true;
 }
 
 /* ---- windows that slide over parts ---- */
 
-/* The value with rows of the neighbours; what was fetched for another op, before this one, serves again. */
-static msc_value *with_halo(localizing *z, msc_op *op, msc_value *x, const int64_t *halo, const char *beside) {
+/* Returns x with rows of the neighbours: by a new comm, or by an equal one that an op before this one has. */
+static msc_value *add_halo(localizing *z, msc_op *op, msc_value *x, const int64_t *halo, const char *beside) {
   const msc_type *local = x->type;
-  msc_layout equal = *global_of(z, x)->layout; /* of buffers, whatever part of them is padding */
+  msc_layout equal = *global_of(z, x)->layout; /* of buffers, including their padding */
   memset(equal.split, 0, sizeof equal.split);
   const msc_layout *l = msc_layout_of(z->pass->ctx, z->mesh, &equal);
   int64_t shape[MSC_MAX_RANK], dim[MSC_MAX_RANK];
@@ -326,7 +329,7 @@ static msc_value *with_halo(localizing *z, msc_op *op, msc_value *x, const int64
     if (have && msc_attr_equal(have, &want) && !strcmp(msc_op_str(u->user, "reduction"), beside))
       return &u->user->out[0];
   }
-  msc_op *comm = comm_before(z, op, x, "halo");
+  msc_op *comm = insert_comm(z, op, x, "halo");
   set_layouts(z, comm, l, l, shape);
   msc_op_set(comm, "reduction", msc_str(z->pass->ctx, beside));
   msc_op_set(comm, "halo", want);
@@ -337,8 +340,9 @@ static msc_value *with_halo(localizing *z, msc_op *op, msc_value *x, const int64
   return &comm->out[0];
 }
 
-/* What windows see beyond the part is fetched, so that along a cut dimension there is no padding; where the windows'
- * results are the operand, it is the padding that makes the first window's first element the part's own. */
+/* Fetches the rows that windows read beyond the part, so that along a cut dimension there is no padding.  Where the
+ * operand holds results of windows (c.of_x_result), sets the padding so that the first window begins at the part's
+ * first element. */
 static void localize_windows(localizing *z, msc_op *op) {
   int64_t padding[4] = {0}, size[2];
   msc_conv c = msc_conv_of(op);
@@ -348,10 +352,10 @@ static void localize_windows(localizing *z, msc_op *op) {
   for (int d = 2; d < 4; d++) {
     const msc_window *w = &c.dim[d - 2];
     int64_t halo[3] = {d}, *low = &padding[2 * (d - 2)], *high = low + 1;
-    if (!is_cut(image, d)) continue;
+    if (!is_cut_type_dim(image, d)) continue;
     for (size_t i = 0; i < op->num_in; i++) {
       if (!msc_halo_of(op, i, d, &halo[1], &halo[2])) continue;
-      msc_set_operand(op, i, with_halo(z, op, op->in[i].value, halo, lowest ? "max" : "sum"));
+      msc_set_operand(op, i, add_halo(z, op, op->in[i].value, halo, lowest ? "max" : "sum"));
     }
     msc_halo_of(op, 0, d, &halo[1], &halo[2]);
     *low = c.of_x_result ? w->low + halo[1] * w->stride : 0;
@@ -369,9 +373,9 @@ static void localize_windows(localizing *z, msc_op *op) {
   if (msc_op_attr(op, "groups") && weights->dim[1]) msc_op_set(op, "groups", msc_int(c.c / weights->dim[1]));
 }
 
-/* Blocks of a sum over these dimensions of x together, see msc_sum_blocks: only the first may be cut, into equal parts,
- * if they are to be aligned. */
-static int64_t blocks_over(const localizing *z, const msc_value *x, unsigned dims, int64_t least) {
+/* The number of blocks of a sum over these dimensions of x (msc_sum_blocks).  Blocks are aligned with the whole's only
+ * if just the first dimension is cut, into equal parts. */
+static int64_t count_blocks(const localizing *z, const msc_value *x, unsigned dims, int64_t least) {
   const msc_type *t = global_of(z, x);
   int64_t whole = 1, part = 1, parts = 1, first = 0;
   for (int d = 0; d < t->rank; d++) {
@@ -402,8 +406,8 @@ static unsigned summed_dims(const localizing *z, const msc_op *op) {
   }
 }
 
-/* In what blocks an op sums.  Many short rows are not cut into blocks of a few vectors, whose folding
- * would take longer. */
+/* Sets the number of blocks that an op sums in.  Many short rows are not cut into blocks of a few vectors: adding up
+ * the blocks would take longer. */
 static void set_blocks(const localizing *z, msc_op *op) {
   enum { LEAST_OF_ROW = 64 };
   unsigned dims = summed_dims(z, op);
@@ -411,10 +415,10 @@ static void set_blocks(const localizing *z, msc_op *op) {
   if (!dims || !msc_is_float(x->type->dtype) || !z->deterministic) return;
   bool rows = (op->kind == OP_reduce_sum || op->kind == OP_reduce_mean) && (dims >> (x->type->rank - 1) & 1) &&
               msc_type_elems(global_of(z, &op->out[0])) > 1;
-  msc_op_set(op, "blocks", msc_int(blocks_over(z, x, dims, rows ? LEAST_OF_ROW : 1)));
+  msc_op_set(op, "blocks", msc_int(count_blocks(z, x, dims, rows ? LEAST_OF_ROW : 1)));
 }
 
-/* A GPU that may add in whatever order adds what is scattered at once. */
+/* Lets scattered rows be added in any order, atomically, if the target can and the configuration allows it. */
 static void set_any_order(const localizing *z, msc_op *op) {
   bool adds = op->kind == OP_scatter_add || op->kind == OP_add_along || op->kind == OP_scatter_nd_add;
   if (adds && !z->deterministic && msc_target_of(z->f->module)->adds_atomically)
@@ -425,14 +429,15 @@ static void localize_op(localizing *z, msc_op *op) {
   set_blocks(z, op);
   set_any_order(z, op);
   const msc_type *y = op->num_out ? global_of(z, &op->out[0]) : NULL;
-  if (!y || !y->layout) return; /* manual: already local */
+  if (!y || !y->layout) return; /* of a program for one rank: local already */
   const msc_type *local = op->out[0].type;
   if (msc_is_windowed(op)) localize_windows(z, op);
   switch (op->kind) {
     case OP_constant: slice_constant(z, op); break;
     case OP_iota: {
       int dim = (int)msc_op_int(op, "dim");
-      if (is_cut(y, dim)) msc_op_set(op, "start", msc_int(offset_of(z, y, dim, msc_op_bool(op, "behind"))));
+      if (is_cut_type_dim(y, dim))
+        msc_op_set(op, "start", msc_int(number_offset(z, y, dim, msc_op_bool(op, "behind"))));
       msc_op_unset(op, "behind");
       msc_op_set(op, "type", msc_type_attr(local));
       break;
@@ -440,75 +445,77 @@ static void localize_op(localizing *z, msc_op *op) {
     case OP_stage_recv: msc_op_set(op, "type", msc_type_attr(local)); break;
     case OP_broadcast_to:
     case OP_reshape: msc_op_set(op, "shape", dims_attr(z, local)); break;
-    case OP_dropout: place_in_whole(z, op, y); break;
+    case OP_dropout: set_place_in_whole(z, op, y); break;
     case OP_slice: shorten_slice(z, op); break;
     case OP_one_hot:
-      start_of_indexed(z, op, y, y->rank - 1);
+      set_start_of_indexed(z, op, y, y->rank - 1);
       msc_op_set(op, "depth", msc_int(local->dim[local->rank - 1]));
       break;
     case OP_take_along: {
       const msc_type *x = global_of(z, op->in[0].value);
       int64_t axis = msc_op_int(op, "axis");
-      start_of_indexed(z, op, x, (int)(axis < 0 ? axis + x->rank : axis));
+      set_start_of_indexed(z, op, x, (int)(axis < 0 ? axis + x->rank : axis));
       break;
     }
     case OP_add_along: {
       int64_t axis = msc_op_int(op, "axis");
       if (axis < 0) axis += y->rank;
-      start_of_indexed(z, op, y, (int)axis);
+      set_start_of_indexed(z, op, y, (int)axis);
       msc_op_set(op, "rows", msc_int(local->dim[axis]));
       break;
     }
-    case OP_gather_nd: start_of_indexed(z, op, global_of(z, op->in[0].value), 0); break;
+    case OP_gather_nd: set_start_of_indexed(z, op, global_of(z, op->in[0].value), 0); break;
     case OP_scatter_nd_add:
-      start_of_indexed(z, op, y, 0);
+      set_start_of_indexed(z, op, y, 0);
       msc_op_set(op, "shape", dims_attr(z, local));
       break;
-    case OP_scatter_update: start_of_indexed(z, op, y, (int)msc_op_int(op, "axis")); break;
+    case OP_scatter_update: set_start_of_indexed(z, op, y, (int)msc_op_int(op, "axis")); break;
     case OP_gather: {
       const msc_type *table = global_of(z, op->in[0].value);
       int64_t axis = msc_op_int(op, "axis");
-      start_of_indexed(z, op, table, (int)(axis < 0 ? axis + table->rank : axis));
-      if (msc_op_bool(op, "aligned") && is_cut(table, (int)axis)) { /* every row is this rank's, or an error */
+      set_start_of_indexed(z, op, table, (int)(axis < 0 ? axis + table->rank : axis));
+      if (msc_op_bool(op, "aligned") &&
+          is_cut_type_dim(table, (int)axis)) { /* an index of another rank's row is an error */
         msc_op_unset(op, "whole");
-        msc_op_set(op, "part", msc_int(offset_of(z, table, (int)axis, true)));
+        msc_op_set(op, "part", msc_int(number_offset(z, table, (int)axis, true)));
       }
       break;
     }
     case OP_scatter_add: {
       int axis = (int)msc_op_int(op, "axis");
-      start_of_indexed(z, op, y, axis);
+      set_start_of_indexed(z, op, y, axis);
       msc_op_set(op, "rows", msc_int(local->dim[axis]));
       break;
     }
-    case OP_reduce_mean: msc_op_set(op, "count", msc_int(mean_count(z, op))); break;
+    case OP_reduce_mean: msc_op_set(op, "count", msc_int(count_mean_elems(z, op))); break;
     case OP_softmax_cross_entropy:
     case OP_softmax_cross_entropy_grad:
-      if (strcmp(msc_op_str(op, "reduction"), "mean") == 0) msc_op_set(op, "count", msc_int(mean_count(z, op)));
+      if (strcmp(msc_op_str(op, "reduction"), "mean") == 0) msc_op_set(op, "count", msc_int(count_mean_elems(z, op)));
       break;
     default: break;
   }
 }
 
-/* ---- one rank's program: what the ranks together hold of an argument ---- */
+/* ---- a program for one rank: the wholes of its arguments ---- */
 
-static bool is_marked(const msc_func *f, size_t arg, const char *mark) {
+static bool is_marked_argument(const msc_func *f, size_t arg, const char *mark) {
   const msc_attr_value *v = msc_arg_attr(f, arg, mark);
   return v && v->kind == MSC_ATTR_BOOL && v->b;
 }
 
-/* Is this argument, or the parameter whose state it is, another one on every rank? */
+/* True if ranks hold different values in this argument, or in the parameter whose state it is. */
 static bool is_layerwise(const msc_func *f, size_t arg) {
   const msc_attr_value *owner = msc_arg_attr(f, arg, "msc.owner");
-  if (!owner) return is_marked(f, arg, "msc.layerwise_parallel");
+  if (!owner) return is_marked_argument(f, arg, "msc.layerwise_parallel");
   for (size_t i = 0; i < f->body->num_args; i++)
     if (f->body->args[i]->name && !strcmp(f->body->args[i]->name, owner->s))
-      return is_marked(f, i, "msc.layerwise_parallel");
+      return is_marked_argument(f, i, "msc.layerwise_parallel");
   return false;
 }
 
-/* Inputs are cut along their batch, parameters of one rank along dimension 0; the others are the same everywhere. */
-static const msc_type *together(const localizing *z, size_t arg) {
+/* The whole that ranks together hold of an argument: inputs are cut along their batch, parameters that differ between
+ * ranks along dimension 0; other arguments are the same on every rank. */
+static const msc_type *whole_of_argument(const localizing *z, size_t arg) {
   const msc_type *t = z->f->body->args[arg]->type;
   const msc_attr_value *batch = msc_arg_attr(z->f, arg, "msc.batch_dim");
   bool is_input = msc_arg_role(z->f, arg) <= MSC_ROLE_MASK;
@@ -530,18 +537,18 @@ static void localize_types(localizing *z) {
   bool manual = msc_func_attr(z->f, "manual");
   for (size_t i = 0; i < b->num_args; i++) {
     msc_value *v = b->args[i];
-    if (manual) v->type = together(z, i);
+    if (manual) v->type = whole_of_argument(z, i);
     z->global[v->id] = v->type;
     if (v->type->layout) { /* the plan needs both */
-      msc_arg_set(z->f, i, "msc.layout", layout_text(z, v->type->layout));
+      msc_arg_set(z->f, i, "msc.layout", layout_attr(z, v->type->layout));
       msc_arg_set(z->f, i, "msc.shape", dims_attr(z, v->type));
     }
-    v->type = local_type(z, v->type);
+    v->type = localize_type(z, v->type);
   }
   for (msc_op *op = b->first; op; op = op->next)
     for (size_t i = 0; i < op->num_out; i++) {
       z->global[op->out[i].id] = op->out[i].type;
-      op->out[i].type = local_type(z, op->out[i].type);
+      op->out[i].type = localize_type(z, op->out[i].type);
     }
 }
 
@@ -553,15 +560,15 @@ static void record_results(localizing *z) {
   for (size_t i = 0; i < ret->num_in; i++) {
     bool tied = ties && i < ties->list.num && ties->list.v[i].i >= 0;
     const msc_type *t = global_of(z, tied ? z->f->body->args[ties->list.v[i].i] : ret->in[i].value);
-    layout[i] = layout_text(z, t->layout ? t->layout : msc_layout_replicated(z->pass->ctx, t->rank));
+    layout[i] = layout_attr(z, t->layout ? t->layout : msc_layout_replicated(z->pass->ctx, t->rank));
     shape[i] = dims_attr(z, t);
   }
   msc_func_set(z->f, "result_layouts", msc_list(z->pass->ctx, ret->num_in, layout));
   msc_func_set(z->f, "result_shapes", msc_list(z->pass->ctx, ret->num_in, shape));
 }
 
-/* Layouts are decided and spent; gradient ops need their forward ops no longer. */
-static void forget_strategy(msc_op *op) {
+/* Removes what only the choice of layouts needed; gradients need their forward ops no longer. */
+static void drop_strategy(msc_op *op) {
   msc_op_unset(op, "by");
   msc_op_unset(op, "inherited");
   msc_op_unset(op, "conflicts");
@@ -571,7 +578,7 @@ static void forget_strategy(msc_op *op) {
   op->letters = NULL;
 }
 
-static bool copy_operand(const localizing *z, msc_op *user, size_t i) {
+static bool insert_copy(const localizing *z, msc_op *user, size_t i) {
   msc_value *v = user->in[i].value;
   msc_builder b = {.func = z->f, .block = z->f->body, .before = user, .loc = user->loc, .name = user->name};
   msc_attr shape = msc_named(z->pass->ctx, "shape", dims_attr(z, v->type));
@@ -583,16 +590,16 @@ static bool copy_operand(const localizing *z, msc_op *user, size_t i) {
   return true;
 }
 
-/* What collectives take lies where other ranks could read it; constants do not, so they are copied there. */
+/* Copies constants that collectives read into memory that other ranks can read. */
 static bool copy_constants(const localizing *z) {
   for (msc_op *op = z->f->body->first; op; op = op->next)
     for (size_t i = 0; op->kind == OP_comm && i < op->num_in; i++)
-      if (msc_is_constant(op->in[i].value)) MSC_TRY(copy_operand(z, op, i));
+      if (msc_is_constant(op->in[i].value)) MSC_TRY(insert_copy(z, op, i));
   return true;
 }
 
-/* An argument gets what lies in another one or in a constant, or its old value is a result: as values of their own they
- * are there when arguments get their new values. */
+/* Copies results that lie in a constant, in another argument than the one they are the new value of, or in an argument
+ * that gets a new value: they must still be there when arguments get their new values. */
 static bool copy_results(const localizing *z) {
   msc_op *ret = z->f->body->last;
   bool *replaced = msc_new_array(z->pass->scratch, bool, z->f->body->num_args);
@@ -603,13 +610,13 @@ static bool copy_results(const localizing *z) {
     int64_t to = msc_tied_argument(z->f, i);
     bool moves =
         to >= 0 ? msc_is_constant(v) || (!root->def && root->index != to) : !root->def && replaced[root->index];
-    if (moves) MSC_TRY(copy_operand(z, ret, i));
+    if (moves) MSC_TRY(insert_copy(z, ret, i));
   }
   return true;
 }
 
-/* What check_layouts goes by: every result is a part of the value that stood there. */
-static void say_wholes(const localizing *z) {
+/* Records for check_layouts the whole that every result is a part of. */
+static void record_wholes(const localizing *z) {
   for (msc_op *op = msc_mesh_size(z->mesh) > 1 ? z->f->body->first : NULL; op; op = op->next)
     for (size_t i = 0; i < op->num_out; i++)
       if (global_of(z, &op->out[i])->layout) op->out[i].whole = global_of(z, &op->out[i]);
@@ -620,7 +627,7 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
       .pass = pass, .f = f, .mesh = &f->module->mesh, .deterministic = msc_is_deterministic(f->module, pass->config)};
   msc_numbering n = msc_number(f->body);
   z.num_values = n.num_values;
-  /* comms: of every result, and four before windows over two operands */
+  /* room for the results of comms: one for every result, and four in front of windows over two operands */
   z.global = msc_new_array(pass->scratch, const msc_type *, 2 * n.num_values + 4 * n.num_ops);
   z.starts = msc_new_array(pass->scratch, msc_attr_value, n.num_ops * MSC_MAX_RANK);
   localize_types(&z);
@@ -628,14 +635,14 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
   bool ok = true;
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
-    forget_strategy(op);
+    drop_strategy(op);
     bool message = op->kind == OP_stage_send || op->kind == OP_stage_recv,
          moves = (msc_info(op)->flags & MSC_COLLECTIVE && !message) || op->kind == OP_shard;
     if (moves) ok &= localize_collective(&z, op);
-    else ok &= place_as_told(&z, op), localize_op(&z, op);
+    else ok &= set_place_from_layout(&z, op), localize_op(&z, op);
   }
   if (z.num_starts) msc_func_set(f, "starts", msc_list(pass->ctx, z.num_starts, z.starts));
-  say_wholes(&z);
+  record_wholes(&z);
   return ok && copy_constants(&z) && copy_results(&z);
 }
 

@@ -1,13 +1,12 @@
-/* narrow: values that forward and backward read -> computed once in each, if that takes less memory than to keep
- * them.
+/* narrow: values that forward and backward read -> computed once in each, if that takes less memory than to keep them.
  *
  *   a cast to a wider type    the backward gets a cast of its own
  *   elementwise ops on        kernels of a GPU's backward compute them again: x - mean(x) in f32 from x in bf16, a relu
  *   narrower or kept values   from the two terms of a sum.  A CPU's do not: a kernel rounds only values that it
  *                             stores, and results must have the same bits for any number of ranks
  *
- * Where no product lies between the two uses, as between a loss and its gradient, one kernel may do both and share
- * the value. */
+ * Where no product lies between the two uses, as between a loss and its gradient, one kernel may do both and share the
+ * value. */
 #include <stdlib.h>
 
 #include "passes/7_lower/target.h"

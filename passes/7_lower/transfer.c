@@ -1,12 +1,12 @@
-/* transfer.c: a `comm` in; digits, bytes and what the cost model asks for, out. */
+/* transfer.c: finds what a `comm` moves: the digits of its group, its bytes, and the transfer for the cost model. */
 #include "passes/7_lower/transfer.h"
 
 #include <string.h>
 
 /* ---- digits ---- */
 
-/* Where a layout has a digit: dimension and place among its digits, or partial; -1: nowhere. */
-static int64_t place_of(const msc_layout *l, msc_subaxis digit) {
+/* The place of a digit in a layout: dimension and place among its digits, or partial; -1: it has none. */
+static int64_t find_digit_place(const msc_layout *l, msc_subaxis digit) {
   for (int d = 0; d <= l->rank; d++) {
     int end = d < l->rank ? l->first[d + 1] : l->first[d] + l->num_partial;
     int64_t parts = 1;
@@ -29,7 +29,8 @@ int msc_moved_digits(msc_context *ctx, const msc_mesh *mesh, const msc_layout *f
   memset(&raw, 0, sizeof raw);
   raw.rank = 1;
   for (int a = 0; a < atoms.num; a++)
-    if (place_of(from, atoms.atom[a]) != place_of(to, atoms.atom[a])) raw.sub[raw.first[1]++] = atoms.atom[a];
+    if (find_digit_place(from, atoms.atom[a]) != find_digit_place(to, atoms.atom[a]))
+      raw.sub[raw.first[1]++] = atoms.atom[a];
   const msc_layout *merged = msc_layout_of(ctx, mesh, &raw); /* neighbours are one digit */
   memcpy(out_digit, merged->sub, merged->first[1] * sizeof *out_digit);
   return merged->first[1];
@@ -65,7 +66,7 @@ int64_t msc_received_bytes(const msc_op *comm, size_t i, const msc_layout *from,
 
 /* ---- costs ---- */
 
-static msc_op_kind verb_of(const msc_op *comm) {
+static msc_op_kind comm_kind(const msc_op *comm) {
   static const struct {
     const char *name;
     msc_op_kind kind;
@@ -77,8 +78,8 @@ static msc_op_kind verb_of(const msc_op *comm) {
   return OP_exchange;
 }
 
-/* The digits of the group that one change of layout works in. */
-static int digits_of(const msc_mesh *mesh, const msc_op *comm, const msc_comm_part *part, msc_subaxis *digit) {
+/* The digits of the group in which one change of layout moves data; returns their number. */
+static int find_group_digits(const msc_mesh *mesh, const msc_op *comm, const msc_comm_part *part, msc_subaxis *digit) {
   int64_t halo[3] = {0};
   if (!is_verb(comm, "halo")) return msc_moved_digits(msc_op_ctx(comm), mesh, part->from, part->to, digit);
   msc_op_ints(comm, "halo", halo, 3);
@@ -90,14 +91,14 @@ static int digits_of(const msc_mesh *mesh, const msc_op *comm, const msc_comm_pa
 bool msc_transfer_of(const msc_cost *cost, const msc_op *comm, msc_arena *scratch, msc_cost_transfer *out_transfer) {
   msc_subaxis digit[MSC_MAX_SUBAXES];
   int num = 0;
-  *out_transfer = (msc_cost_transfer){.verb = verb_of(comm), .ranks = 1};
+  *out_transfer = (msc_cost_transfer){.verb = comm_kind(comm), .ranks = 1};
   if (msc_op_attr(comm, "axes")) {
     MSC_TRY(msc_subaxis_parse(msc_op_ctx(comm), cost->mesh, comm->loc, msc_op_str(comm, "axes"), &num, digit));
     out_transfer->bytes = msc_received_bytes(comm, 0, NULL, NULL);
   } else {
     const msc_comm_part *part = msc_comm_parts(comm, scratch);
     MSC_TRY(part);
-    num = digits_of(cost->mesh, comm, part, digit);
+    num = find_group_digits(cost->mesh, comm, part, digit);
     for (size_t i = 0; i < comm->num_in; i++)
       out_transfer->bytes += msc_received_bytes(comm, i, part[i].from, part[i].to);
   }
