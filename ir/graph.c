@@ -3,8 +3,6 @@
 
 #include "ir/ir.h"
 
-msc_context *msc_op_ctx(const msc_op *op) { return op->block->func->module->ctx; }
-
 static msc_arena *arena_of(const msc_func *f) { return msc_context_arena(f->module->ctx); }
 
 msc_module *msc_module_new(msc_context *ctx) {

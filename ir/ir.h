@@ -419,7 +419,7 @@ const char *msc_nearest(const char *word, const char *const *words, size_t n);
 
 /* ---- graph.c: building and changing ---- */
 
-msc_context *msc_op_ctx(const msc_op *op);
+static inline msc_context *msc_op_ctx(const msc_op *op) { return op->block->func->module->ctx; }
 msc_module *msc_module_new(msc_context *ctx);
 msc_func *msc_func_new(msc_module *m, const char *name);
 msc_func *msc_find_func(const msc_module *m, const char *name);

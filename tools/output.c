@@ -12,6 +12,11 @@
 
 #include "tools/cli_state.h"
 
+const msc_loc *cli_loc(cli *c, const char *path) {
+  msc_loc loc = {.file = msc_intern(c->ctx, strcmp(path, "-") ? path : "<stdin>")};
+  return msc_loc_of(c->ctx, &loc);
+}
+
 /* ---- which files this command has to do with ---- */
 
 struct cli_known_file {

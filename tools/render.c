@@ -11,11 +11,6 @@
 
 enum { MAX_SHOWN = 100, MAX_LINE = 160, MAX_SOURCE_BYTES = 64 << 20 };
 
-const msc_loc *cli_loc(cli *c, const char *path) {
-  msc_loc loc = {.file = msc_intern(c->ctx, strcmp(path, "-") ? path : "<stdin>")};
-  return msc_loc_of(c->ctx, &loc);
-}
-
 /* ---- text of unknown origin ---- */
 
 /* Bytes of the well-formed UTF-8 character at p, or 0. */

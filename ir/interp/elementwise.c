@@ -4,34 +4,11 @@
 
 #include "ir/interp/kernel.h"
 
-static bool is_unsigned(msc_dtype d) { return msc_dtype_class_of(d) == MSC_CLASS_UINT; }
-
 /* ---- conversions ---- */
-
-/* Range of an integer type; i1 is 0..1. */
-static void limits(msc_dtype d, int64_t *out_min, uint64_t *out_max) {
-  int bits = d == MSC_I1 ? 1 : 8 * (int)msc_dtype_bytes(d);
-  bool sign = msc_dtype_class_of(d) == MSC_CLASS_INT;
-  *out_max = UINT64_MAX >> (64 - bits + sign);
-  *out_min = sign ? -(int64_t)*out_max - 1 : 0;
-}
-
-/* A float as an element of type d: toward zero, the nearest when out of range, NaN 0. */
-msc_scalar msc_scalar_of(msc_dtype d, double v) {
-  int64_t min;
-  uint64_t max;
-  if (msc_is_float(d)) return (msc_scalar){.f = v};
-  if (d == MSC_I1) return (msc_scalar){.i = v != 0};
-  limits(d, &min, &max);
-  if (v != v) return (msc_scalar){.i = 0};
-  if (v <= (double)min) return (msc_scalar){.i = min};
-  if (v >= (double)max) return (msc_scalar){.u = max};
-  return is_unsigned(d) ? (msc_scalar){.u = (uint64_t)v} : (msc_scalar){.i = (int64_t)v};
-}
 
 static msc_scalar convert(msc_dtype from, msc_dtype to, msc_scalar v) {
   if (msc_is_float(from)) return msc_scalar_of(to, v.f);
-  if (msc_is_float(to)) return (msc_scalar){.f = is_unsigned(from) ? (double)v.u : (double)v.i};
+  if (msc_is_float(to)) return (msc_scalar){.f = msc_is_unsigned(from) ? (double)v.u : (double)v.i};
   return to == MSC_I1 ? (msc_scalar){.i = v.u != 0} : v; /* storing wraps */
 }
 
@@ -65,12 +42,12 @@ static double float_of_two(msc_op_kind kind, double a, double b) {
 
 static bool less(msc_dtype d, msc_scalar a, msc_scalar b) {
   if (msc_is_float(d)) return a.f < b.f;
-  return is_unsigned(d) ? a.u < b.u : a.i < b.i;
+  return msc_is_unsigned(d) ? a.u < b.u : a.i < b.i;
 }
 
 /* Division of integers; the caller has seen to b != 0.  The least number by -1 wraps to itself. */
 static msc_scalar quotient(msc_dtype d, msc_scalar a, msc_scalar b) {
-  if (is_unsigned(d)) return (msc_scalar){.u = a.u / b.u};
+  if (msc_is_unsigned(d)) return (msc_scalar){.u = a.u / b.u};
   return b.i == -1 ? (msc_scalar){.u = 0 - a.u} : (msc_scalar){.i = a.i / b.i};
 }
 
@@ -98,15 +75,6 @@ msc_scalar msc_reduce_tree(msc_reduction r, msc_dtype d, int64_t num, const msc_
   if (num == 1) return term[0];
   while (2 * left < num) left *= 2;
   return msc_reduce(r, d, msc_reduce_tree(r, d, left, term), msc_reduce_tree(r, d, num - left, term + left));
-}
-
-msc_scalar msc_identity(msc_reduction r, msc_dtype d) {
-  int64_t min;
-  uint64_t max;
-  if (r == MSC_SUM || r == MSC_PROD) return msc_scalar_of(d, r == MSC_PROD);
-  if (msc_is_float(d)) return (msc_scalar){.f = r == MSC_MAX ? -INFINITY : INFINITY};
-  limits(d, &min, &max);
-  return r == MSC_MAX ? (msc_scalar){.i = min} : (msc_scalar){.u = max};
 }
 
 void msc_run_binary(msc_eval *e) {
@@ -151,7 +119,7 @@ static double float_of_one(const msc_op *op, double x) {
 }
 
 static msc_scalar int_of_one(msc_op_kind kind, msc_dtype d, msc_scalar x) {
-  bool negative = !is_unsigned(d) && x.i < 0;
+  bool negative = !msc_is_unsigned(d) && x.i < 0;
   switch (kind) {
     case OP_neg: return (msc_scalar){.u = 0 - x.u};
     case OP_relu: return negative ? (msc_scalar){.u = 0} : x;

@@ -75,6 +75,7 @@ void msc_piece_put(msc_eval *e, size_t i, const int64_t *index, msc_scalar v);
 
 /* ---- interp/elementwise.c ---- */
 
+static inline bool msc_is_unsigned(msc_dtype d) { return msc_dtype_class_of(d) == MSC_CLASS_UINT; }
 msc_scalar msc_scalar_of(msc_dtype dtype, double v);
 /* add sub mul div max min pow */
 msc_scalar msc_arithmetic(msc_op_kind kind, msc_dtype dtype, msc_scalar a, msc_scalar b);

@@ -1,7 +1,40 @@
 /* piece.c: reading and writing single elements of tensors and of the pieces that ranks hold. */
+#include <math.h>
 #include <string.h>
 
 #include "ir/interp/kernel.h"
+
+/* ---- scalars ---- */
+
+/* Range of an integer type; i1 is 0..1. */
+static void limits(msc_dtype d, int64_t *out_min, uint64_t *out_max) {
+  int bits = d == MSC_I1 ? 1 : 8 * (int)msc_dtype_bytes(d);
+  bool sign = msc_dtype_class_of(d) == MSC_CLASS_INT;
+  *out_max = UINT64_MAX >> (64 - bits + sign);
+  *out_min = sign ? -(int64_t)*out_max - 1 : 0;
+}
+
+/* A float as an element of type d: toward zero, the nearest when out of range, NaN 0. */
+msc_scalar msc_scalar_of(msc_dtype d, double v) {
+  int64_t min;
+  uint64_t max;
+  if (msc_is_float(d)) return (msc_scalar){.f = v};
+  if (d == MSC_I1) return (msc_scalar){.i = v != 0};
+  limits(d, &min, &max);
+  if (v != v) return (msc_scalar){.i = 0};
+  if (v <= (double)min) return (msc_scalar){.i = min};
+  if (v >= (double)max) return (msc_scalar){.u = max};
+  return msc_is_unsigned(d) ? (msc_scalar){.u = (uint64_t)v} : (msc_scalar){.i = (int64_t)v};
+}
+
+msc_scalar msc_identity(msc_reduction r, msc_dtype d) {
+  int64_t min;
+  uint64_t max;
+  if (r == MSC_SUM || r == MSC_PROD) return msc_scalar_of(d, r == MSC_PROD);
+  if (msc_is_float(d)) return (msc_scalar){.f = r == MSC_MAX ? -INFINITY : INFINITY};
+  limits(d, &min, &max);
+  return r == MSC_MAX ? (msc_scalar){.i = min} : (msc_scalar){.u = max};
+}
 
 /* ---- elements ---- */
 

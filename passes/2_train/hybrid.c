@@ -5,8 +5,6 @@
  * over them (gradients_mean: averaged); one marked layerwise_parallel is r parameters, one per rank, and its gradient
  * stays. Results are those of all ranks together: numbers as their mean, tensors one after the other along dimension 0.
  * random_layout.c decides what masks are drawn for; localize gives the arguments their layouts. */
-#include <string.h>
-
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
@@ -45,11 +43,6 @@ static void drop_strategy(const hybrid *h, msc_op *op) {
     msc_warning(h->pass->ctx, MSC_E_STRATEGY, op->loc,
                 "the strategy of %s is ignored: parallel_mode is hybrid_parallel",
                 op->name ? op->name : msc_kind_name(op->kind));
-}
-
-bool msc_is_layerwise(const msc_func *f, size_t arg) {
-  const msc_attr_value *v = msc_arg_attr(f, arg, "msc.layerwise_parallel");
-  return v && v->kind == MSC_ATTR_BOOL && v->b;
 }
 
 static bool check_hybrid_func(hybrid *h) {

@@ -29,6 +29,11 @@ typedef struct {
 
 static bool is_random_op(const msc_op *op) { return (msc_info(op)->flags & MSC_RANDOM) != 0; }
 
+bool msc_is_layerwise(const msc_func *f, size_t arg) {
+  const msc_attr_value *v = msc_arg_attr(f, arg, "msc.layerwise_parallel");
+  return v && v->kind == MSC_ATTR_BOOL && v->b;
+}
+
 static bool is_manual_collective(const msc_op *op) {
   return msc_info(op)->flags & MSC_COLLECTIVE && msc_op_attr(op, "axes");
 }

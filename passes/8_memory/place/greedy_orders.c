@@ -17,39 +17,6 @@ static int compare_ranks(const void *a, const void *b) {
   return x->body < y->body ? -1 : x->body > y->body;
 }
 
-/* ---- ranks ---- */
-
-static double largest_live(const msc_placing *z, const msc_body *b) {
-  int64_t most = 0;
-  for (uint32_t s = b->from; s < b->to; s++)
-    if (z->live[s] > most) most = z->live[s];
-  return (double)most;
-}
-
-static double sum_live(const int64_t *sum, const msc_body *b) { return (double)(sum[b->to] - sum[b->from]); }
-
-/* The rank of a body in one of the orders. Time counts in sections, not in the caller's clock: what matters is what
- * else is live. */
-static double rank_body(const msc_placing *z, int order, const msc_body *b, const int64_t *sum) {
-  double size = (double)b->height, time = (double)(b->to - b->from);
-  switch (order) {
-    case 0: return size;
-    case 1: return time;
-    case 2: return size * time;
-    case 3: return sum_live(sum, b);
-    case 4: return largest_live(z, b);
-    case 5: return size * time * time;
-    case 6: return size * size * time;
-    default: return -(double)b->from;
-  }
-}
-
-void msc_place_rank_bodies(const msc_placing *z, int order, double *out_rank) {
-  int64_t *sum = msc_new_array(z->arena, int64_t, z->num_sections + 1);
-  for (size_t s = 0; s < z->num_sections; s++) sum[s + 1] = sum[s] + z->live[s] / (int64_t)z->num_sections;
-  for (size_t i = 0; i < z->num; i++) out_rank[i] = rank_body(z, order, &z->body[i], sum);
-}
-
 /* ---- filling ---- */
 
 enum { LONG = 64, SEVERAL = 1500, MANY = 4096, STEPS_OF_NODE = 256 };

@@ -6,56 +6,6 @@
 
 enum { SEARCHED = 1500, STEPS = 4000000 };
 
-/* ---- what every method needs ---- */
-
-bool msc_placing_goal_reached(const msc_placing *z) { return z->height <= z->goal || z->proven; }
-
-bool msc_placing_limit_reached(const msc_placing *z) {
-  return (z->node_limit && z->nodes >= z->node_limit) || (z->deadline > 0 && msc_cpu_seconds() >= z->deadline);
-}
-
-double msc_placing_seconds_left(const msc_placing *z) {
-  double left = z->deadline - msc_cpu_seconds();
-  return z->deadline <= 0 ? 0 : left > 1e-6 ? left : 1e-6;
-}
-
-uint32_t msc_placing_peak(const msc_placing *z, uint32_t from, uint32_t to) {
-  uint32_t peak = from;
-  for (uint32_t s = from; s < to; s++)
-    if (z->live[s] > z->live[peak]) peak = s;
-  return peak;
-}
-
-uint32_t msc_placing_distance(uint32_t section, const msc_body *b) {
-  return b->to <= section ? section - b->to + 1 : b->from > section ? b->from - section : 0;
-}
-
-static bool is_plain_body(const msc_body *b) {
-  return b->fixed < 0 && b->num_parts == 1 && b->part[0].low == 0 && b->part[0].high == b->height && b->to <= INT32_MAX;
-}
-
-bool msc_placing_is_plain(const msc_placing *z) {
-  for (size_t i = 0; i < z->num; i++) MSC_TRY(is_plain_body(&z->body[i]));
-  return true;
-}
-
-int64_t msc_placing_height(const msc_placing *z, const int64_t *offset) {
-  int64_t height = 0;
-  for (size_t i = 0; i < z->num; i++)
-    if (offset[i] + z->body[i].height > height) height = offset[i] + z->body[i].height;
-  return height;
-}
-
-void msc_placing_keep(msc_placing *z, const int64_t *offset) {
-  int64_t height = msc_placing_height(z, offset);
-  if (height >= z->height) return;
-  z->height = height;
-  memcpy(z->best, offset, z->num * sizeof *offset);
-  if (height == z->bound) z->proven = true;
-}
-
-/* ---- the whole ---- */
-
 static void set_limits(msc_placing *z) {
   const msc_place_options *o = z->options;
   int64_t capacity =

@@ -1,14 +1,10 @@
-/* stage_costs.c: times, messages and bytes of every virtual stage, from lowered and allocated sections, and the room
- * left on every stage.
+/* stage_memory.c: bytes of every stage, from lowered and allocated sections, and the room that is left on it.
  *
  * Bytes are counted as codegen places them: every value starts a cache line, and values of one name are counted once
  * per stage. */
 #include "passes/8_memory/stage_costs.h"
 
 #include <stdlib.h>
-
-#include "passes/8_memory/overlap.h"
-#include "passes/cost.h"
 
 enum { LINE = 64, DEPTH = 4 /* the most messages that a mailbox usually holds */ };
 
@@ -43,7 +39,7 @@ static const char *argument_name(const msc_func *f, size_t i) {
 
 /* The bytes that a section carries in slots of one class. F has an argument for everything that it makes for B and
  * W, B for everything that it makes for W. */
-static int64_t carried_bytes(const msc_module *m, msc_slot_class class, int64_t stage, int64_t chunk) {
+int64_t msc_carried_bytes(const msc_module *m, msc_slot_class class, int64_t stage, int64_t chunk) {
   const msc_func *f = msc_find_section(m, "train", class == MSC_SLOT_BW ? MSC_SECTION_B : MSC_SECTION_F, stage, chunk);
   int64_t bytes = 0;
   for (size_t i = 0; f && i < f->body->num_args; i++)
@@ -57,7 +53,7 @@ static int64_t slot_bytes(const msc_module *m, const msc_pipeline_shape *shape, 
   for (int class = 0; class < MSC_NUM_SLOTS; class++) {
     int64_t most = 0;
     for (int c = 0; c < shape->chunks; c++) {
-      int64_t one = carried_bytes(m, (msc_slot_class)class, stage, c);
+      int64_t one = msc_carried_bytes(m, (msc_slot_class)class, stage, c);
       if (one > most) most = one;
     }
     bytes += most * l->num_slots[class];
@@ -122,54 +118,6 @@ int64_t *msc_stage_slot_bytes(msc_pass_ctx *pass, const msc_module *m, const msc
   return bytes;
 }
 
-/* ---- times ---- */
-
-/* The time of the slowest message that a section sends to another stage. */
-static int64_t slowest_message_ns(const msc_cost *cost, const msc_func *f, int64_t stage) {
-  int64_t most = 0, ranks = cost->stride[0];
-  for (const msc_op *op = f ? f->body->first : NULL; op; op = op->next) {
-    if (op->kind != OP_stage_send || msc_op_int(op, "stage") == stage) continue;
-    int level = msc_cost_level_between(cost, stage * ranks, msc_op_int(op, "stage") * ranks, ranks);
-    int64_t ns = msc_cost_collective(cost, &(msc_cost_transfer){.verb = OP_permute,
-                                                                .level = level,
-                                                                .ranks = 2,
-                                                                .bytes = msc_type_bytes(op->in[0].value->type),
-                                                                .peers = 1});
-    if (ns > most) most = ns;
-  }
-  return most;
-}
-
-msc_section_cost *msc_stage_costs(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape) {
-  msc_section_cost *cost = msc_new_array(pass->scratch, msc_section_cost, shape->stages * shape->chunks);
-  msc_cost of;
-  msc_cost_of(msc_pass_cluster(pass), &m->mesh, &of);
-  for (int k = 0; k < shape->stages * shape->chunks; k++) {
-    int64_t stage = shape->place[k], chunk = msc_chunk_of(shape, k),
-            *ns[] = {&cost[k].forward, &cost[k].backward, &cost[k].weight};
-    for (int work = 0; work < MSC_NUM_WORKS; work++) {
-      msc_func *f = msc_find_section(m, "train", (msc_section_kind)work, stage, chunk);
-      if (f) *ns[work] = (int64_t)msc_section_ns(pass, f);
-      int64_t hop = slowest_message_ns(&of, f, stage),
-              *between = work == MSC_BACKWARD && k ? &cost[k - 1].hop : &cost[k].hop;
-      if (hop > *between) *between = hop;
-    }
-    int64_t both = carried_bytes(m, MSC_SLOT_FW, stage, chunk);
-    cost[k].kept = carried_bytes(m, MSC_SLOT_FB, stage, chunk) + both;
-    cost[k].kept_for_weight = carried_bytes(m, MSC_SLOT_BW, stage, chunk) + both;
-  }
-  return cost;
-}
-
-int64_t *msc_stage_updates(msc_pass_ctx *pass, const msc_module *m, const msc_pipeline_shape *shape) {
-  int64_t *ns = msc_new_array(pass->scratch, int64_t, shape->stages);
-  for (int i = 0; i < shape->stages; i++) {
-    msc_func *f = msc_find_section(m, "train", MSC_SECTION_U, i, 0);
-    if (f) ns[i] = (int64_t)msc_section_ns(pass, f);
-  }
-  return ns;
-}
-
 /* ---- room ---- */
 
 /* The bytes of the arguments except carried values and inputs. */
@@ -224,7 +172,7 @@ uint64_t msc_room_for_values(msc_pass_ctx *pass, const msc_func *f) {
                  2 * msc_copies_of(pass, m) * batch_bytes(pass->scratch, m);
   for (int class = 0; class < MSC_NUM_SLOTS && !shape.joined; class ++)
     for (int c = 0; c < shape.chunks; c++)
-      room -= shape.stages * carried_bytes(m, (msc_slot_class) class, stage_of_section(f), c);
+      room -= shape.stages * msc_carried_bytes(m, (msc_slot_class) class, stage_of_section(f), c);
   return room > 0 ? (uint64_t)room : 0;
 }
 

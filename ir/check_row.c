@@ -1,0 +1,54 @@
+/* check_row.c: an op in; does it fit its row of op.def: numbers of operands and results, attributes and their kinds? */
+#include "ir/ir.h"
+
+static const char *kind_text(const msc_attr_spec *s) {
+  static const char *const scalar[] = {"an integer", "a float",      "a bool", "a string",
+                                       "a list",     "a dictionary", "a type", "dense elements"};
+  if (s->is_nested) return "a list of lists of integers";
+  if (s->is_list) return s->kind == MSC_ATTR_FLOAT ? "a list of floats" : "a list of integers";
+  return scalar[s->kind];
+}
+
+static bool item_fits(msc_attr_kind want, const msc_attr_value *v) {
+  return v->kind == want || (want == MSC_ATTR_FLOAT && v->kind == MSC_ATTR_INT);
+}
+
+static bool list_fits(const msc_attr_spec *s, const msc_attr_value *v, bool nested) {
+  if (v->kind != MSC_ATTR_LIST) return false;
+  for (size_t i = 0; i < v->list.num; i++)
+    if (nested ? !list_fits(s, &v->list.v[i], false) : !item_fits(s->kind, &v->list.v[i])) return false;
+  return true;
+}
+
+static bool check_attrs(const msc_op *op, const msc_op_info *info) {
+  bool ok = true;
+  for (int i = 0; i < info->num_attrs; i++) {
+    const msc_attr_spec *s = &info->attr[i];
+    const msc_attr_value *v = msc_op_attr(op, s->name);
+    if (!v) {
+      if (!s->has_default) ok = msc_op_error(op, MSC_E_ROW, "%s: attribute %s is missing", info->name, s->name);
+    } else if (s->is_list ? !list_fits(s, v, s->is_nested) : !item_fits(s->kind, v)) {
+      ok = msc_op_error(op, MSC_E_ROW, "%s: attribute %s must be %s", info->name, s->name, kind_text(s));
+    }
+  }
+  return ok;
+}
+
+/* "2", "at least 1", "1 to 3" */
+static const char *count_text(msc_arena *a, int min, int max) {
+  if (max < 0) return msc_arena_printf(a, "at least %d", min);
+  return min == max ? msc_arena_printf(a, "%d", min) : msc_arena_printf(a, "%d to %d", min, max);
+}
+
+bool msc_check_row(const msc_op *op) {
+  const msc_op_info *info = msc_info(op);
+  msc_arena *a = msc_context_arena(msc_op_ctx(op));
+  bool ok = true;
+  if (op->num_in < info->min_in || (info->max_in >= 0 && op->num_in > info->max_in))
+    ok = msc_op_error(op, MSC_E_ROW, "%s: takes %s operands, not %d", info->name,
+                      count_text(a, info->min_in, info->max_in), op->num_in);
+  if (op->num_out < info->min_out || (info->max_out >= 0 && op->num_out > info->max_out))
+    ok = msc_op_error(op, MSC_E_ROW, "%s: has %s results, not %d", info->name,
+                      count_text(a, info->min_out, info->max_out), op->num_out);
+  return check_attrs(op, info) && ok;
+}
