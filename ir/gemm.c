@@ -199,7 +199,7 @@ static void add_up(msc_eval *e, size_t i, int inner, size_t out) {
     msc_scalar sum = msc_scalar_of(dtype, 0);
     for (int64_t k = 0; k < x->full[inner]; k++) {
       index[inner] = k, index[1 - inner] = r;
-      sum = msc_arithmetic(OP_add, dtype, sum, msc_piece_get(e, i, index));
+      sum = msc_arithmetic(SCALAR_add, dtype, sum, msc_piece_get(e, i, index));
     }
     msc_piece_put(e, out, &r, sum);
   }
@@ -210,15 +210,15 @@ static msc_scalar finished(msc_eval *e, const int64_t *index, msc_scalar v) {
   bool relu = msc_op_bool(e->op, "relu"), is_gelu = msc_op_bool(e->op, "gelu");
   int add = operand_of(e->op, "add"), bias = operand_of(e->op, "bias"), unless = operand_of(e->op, "unless");
   if (add >= 0 && (unless < 0 || !msc_piece_get(e, (size_t)unless, NULL).u))
-    v = msc_arithmetic(OP_add, y->dtype, v, msc_piece_get(e, (size_t)add, index));
-  if (bias >= 0) v = msc_arithmetic(OP_add, y->dtype, v, msc_piece_get(e, (size_t)bias, &index[y->rank - 1]));
+    v = msc_arithmetic(SCALAR_add, y->dtype, v, msc_piece_get(e, (size_t)add, index));
+  if (bias >= 0) v = msc_arithmetic(SCALAR_add, y->dtype, v, msc_piece_get(e, (size_t)bias, &index[y->rank - 1]));
   if (msc_op_bool(e->op, "slope")) return (msc_scalar){.f = v.f * slope_at(e, index, relu)};
   keep_aux(e, index, v.f, relu);
   if (relu && v.f < 0) v.f = 0;
   return is_gelu ? (msc_scalar){.f = gelu(v.f)} : v;
 }
 
-void msc_run_gemm(msc_eval *e) {
+void eval_gemm(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   int64_t index[MSC_MAX_RANK];
   int sum_a = result_of(e->op, "sum_a"), sum_b = result_of(e->op, "sum_b");

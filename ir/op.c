@@ -1,28 +1,35 @@
 /* op.c: the op table, made from op.def once per context. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ir/ir.h"
 #include "ir/op_table.h"
+#include "ir/scalar.h"
 
 _Static_assert(OP_COUNT <= 65535, "an op number fits the 16 bits of msc_op.kind");
 
 typedef struct {
   const char *name, *operands, *results, *attrs;
   unsigned flags;
+  msc_form form;
   msc_shape_fn *shape;
   const char *rule;
   msc_rule_fn *rule_fn;
   msc_grad_fn *grad;
+  msc_eval_fn *eval;
   msc_cost_class cost;
   msc_expand_fn *expand;
+  msc_op_facts facts;
 } row;
 
 static const row rows[OP_COUNT] = {
-#define OP(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost) \
-  {#name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost, NULL},
-#define COMPOSITE(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost, expansion) \
-  {#name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost, expansion},
+#define OP(name, operands, results, attrs, flags, form, shape, rule, rule_fn, grad, eval, cost, ...) \
+  {#name,   operands, results, attrs,           flags, MSC_FORM_##form, shape, rule,                 \
+   rule_fn, grad,     eval,    MSC_COST_##cost, NULL,  {__VA_ARGS__}},
+#define COMPOSITE(name, operands, results, attrs, flags, form, shape, rule, rule_fn, grad, eval, cost, expansion, ...) \
+  {#name, operands, results, attrs, flags,           MSC_FORM_##form, shape,                                           \
+   rule,  rule_fn,  grad,    eval,  MSC_COST_##cost, expansion,       {__VA_ARGS__}},
 #include "ir/op.def"
 #undef OP
 };
@@ -64,8 +71,10 @@ static void parse_operands(msc_arena *a, msc_op_info *info, const char *text) {
 
 static void parse_results(msc_arena *a, msc_op_info *info, const char *text) {
   for (char *w; (w = next_word(a, &text));) {
-    if (w[strlen(w) - 1] == '*') info->max_out = -1;
-    else info->min_out++, info->max_out++;
+    char *star = strchr(w, '*');
+    if (!star) info->min_out++, info->max_out++;
+    else info->max_out = -1, *star = 0;
+    info->result[info->num_results++] = w;
   }
 }
 
@@ -74,12 +83,24 @@ static void parse_kind(msc_attr_spec *s, const char *kind) {
     const char *name;
     msc_attr_kind kind;
     bool list, nested;
-  } kinds[] = {{"int", MSC_ATTR_INT, 0, 0},       {"float", MSC_ATTR_FLOAT, 0, 0}, {"bool", MSC_ATTR_BOOL, 0, 0},
-               {"str", MSC_ATTR_STR, 0, 0},       {"ints", MSC_ATTR_INT, 1, 0},    {"floats", MSC_ATTR_FLOAT, 1, 0},
-               {"splits", MSC_ATTR_INT, 1, 1},    {"type", MSC_ATTR_TYPE, 0, 0},   {"dense", MSC_ATTR_DENSE, 0, 0}};
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-    if (strcmp(kind, kinds[i].name) == 0)
-      s->kind = kinds[i].kind, s->is_list = kinds[i].list, s->is_nested = kinds[i].nested;
+    msc_attr_sense sense;
+  } kinds[] = {{"int", MSC_ATTR_INT, 0, 0, 0},
+               {"float", MSC_ATTR_FLOAT, 0, 0, 0},
+               {"bool", MSC_ATTR_BOOL, 0, 0, 0},
+               {"str", MSC_ATTR_STR, 0, 0, 0},
+               {"ints", MSC_ATTR_INT, 1, 0, 0},
+               {"floats", MSC_ATTR_FLOAT, 1, 0, 0},
+               {"splits", MSC_ATTR_INT, 1, 1, 0},
+               {"type", MSC_ATTR_TYPE, 0, 0, 0},
+               {"dense", MSC_ATTR_DENSE, 0, 0, 0},
+               {"dim", MSC_ATTR_INT, 0, 0, MSC_SENSE_DIM},
+               {"dims", MSC_ATTR_INT, 1, 0, MSC_SENSE_DIM},
+               {"perm", MSC_ATTR_INT, 1, 0, MSC_SENSE_PERM},
+               {"each", MSC_ATTR_INT, 1, 0, MSC_SENSE_EACH}};
+  size_t i = 0;
+  while (i < sizeof kinds / sizeof *kinds && strcmp(kind, kinds[i].name)) i++;
+  assert(i < sizeof kinds / sizeof *kinds);
+  s->kind = kinds[i].kind, s->is_list = kinds[i].list, s->is_nested = kinds[i].nested, s->sense = kinds[i].sense;
 }
 
 /* "dim:int=0", "stride:ints?", "shape:ints" */
@@ -105,6 +126,8 @@ const msc_op_info *msc_op_info_of(msc_context *ctx, msc_op_kind kind) {
     const row *r = &rows[kind];
     info->name = r->name, info->flags = r->flags, info->shape = r->shape, info->rule = r->rule;
     info->rule_fn = r->rule_fn, info->grad = r->grad, info->cost = r->cost, info->expand = r->expand;
+    info->form = r->form, info->eval = r->eval, info->facts = r->facts;
+    if (r->facts.formula) info->formula = msc_formula_read(a, r->facts.formula);
     parse_operands(a, info, r->operands);
     parse_results(a, info, r->results);
     parse_attrs(a, info, r->attrs);
@@ -114,3 +137,33 @@ const msc_op_info *msc_op_info_of(msc_context *ctx, msc_op_kind kind) {
 }
 
 const msc_op_info *msc_info(const msc_op *op) { return msc_op_info_of(msc_op_ctx(op), (msc_op_kind)op->kind); }
+
+msc_form msc_form_of(const msc_op *op) { return msc_info(op)->form; }
+
+msc_value *msc_named_value(const msc_op *op, const char *name) {
+  const msc_op_info *info = msc_info(op);
+  for (int i = 0; i < info->num_operands && i < op->num_in; i++)
+    if (!strcmp(info->operand[i].name, name)) return op->in[i].value;
+  for (int i = 0; i < info->num_results && i < op->num_out; i++)
+    if (!strcmp(info->result[i], name)) return (msc_value *)(uintptr_t)&op->out[i];
+  return NULL;
+}
+
+bool msc_indexed_of(const msc_op *op, msc_indexed *out) {
+  const char *text = msc_info(op)->facts.indexed, *dim = text ? strchr(text, ' ') + 1 : NULL;
+  char tensor[16];
+  if (!text) return false;
+  snprintf(tensor, sizeof tensor, "%.*s", (int)(dim - 1 - text), text);
+  *out = (msc_indexed){.of = msc_named_value(op, tensor), .by = msc_named_value(op, "indices"), .num = 1};
+  if (!out->by) out->by = msc_named_value(op, "labels");
+  int rank = out->of->type->rank;
+  if (!strcmp(dim, "first")) {
+    out->num = (int)out->by->type->dim[out->by->type->rank - 1];
+  } else if (!strcmp(dim, "last")) {
+    out->dim = rank - 1;
+  } else {
+    int64_t axis = msc_op_int(op, dim);
+    out->dim = (int)(axis < 0 ? axis + rank : axis);
+  }
+  return true;
+}

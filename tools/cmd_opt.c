@@ -38,8 +38,8 @@ typedef struct {
 static const struct {
   const char *name, *operands, *results, *attrs, *flags, *rule, *grad;
 } ops[] = {
-#define OP(name, operands, results, attrs, flags, shape, rule, rule_fn, grad, cost) {#name, operands, results, attrs, \
-  #flags, rule, #grad},
+#define OP(name, operands, results, attrs, flags, form, shape, rule, rule_fn, grad, eval, cost, ...) \
+  {#name, operands, results, attrs, #flags, rule, #grad},
 #include "ir/op.def"
 #undef OP
 };

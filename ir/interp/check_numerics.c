@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/interp/interp.h"
+#include "ir/scalar.h"
 
 /* ---- what kind of run a function needs ---- */
 
@@ -120,36 +121,15 @@ static void see_limit(traits *t, int64_t rows) {
   if (rows < t->max_int) t->max_int = rows > 0 ? rows : 1;
 }
 
-static int64_t axis_of(const msc_op *op) {
-  int64_t axis = msc_op_int(op, "axis");
-  return axis < 0 ? axis + op->in[0].value->type->rank : axis;
-}
-
-/* Numbers of the last dimension of `indices` name leading dimensions of t. */
-static void see_named(traits *t, const msc_type *named, const msc_type *indices) {
-  for (int d = 0; d < indices->dim[indices->rank - 1]; d++) see_limit(t, named->dim[d]);
-}
-
+/* Integers are numbers of what they address; some functions have no result for negative numbers. */
 static void see_op(traits *t, const msc_op *op) {
-  const msc_type *x = op->num_in ? op->in[0].value->type : NULL;
+  msc_indexed x;
   for (size_t i = 0; i < op->num_out; i++) see_type(t, op->out[i].type);
-  switch (op->kind) {
-    case OP_gather: see_limit(t, x->dim[msc_op_int(op, "axis")]); break;
-    case OP_scatter_add: see_limit(t, msc_op_int(op, "rows")); break;
-    case OP_take_along: see_limit(t, x->dim[axis_of(op)]); break;
-    case OP_add_along: see_limit(t, msc_op_int(op, "rows")); break;
-    case OP_scatter_update: see_limit(t, x->dim[msc_op_int(op, "axis")]); break;
-    case OP_gather_nd: see_named(t, x, op->in[1].value->type); break;
-    case OP_scatter_nd_add: see_named(t, op->out[0].type, x); break;
-    case OP_one_hot: see_limit(t, msc_op_int(op, "depth")); break;
-    case OP_softmax_cross_entropy:
-    case OP_softmax_cross_entropy_grad: see_limit(t, x->dim[x->rank - 1]); break;
-    case OP_log:
-    case OP_sqrt:
-    case OP_rsqrt:
-    case OP_pow: t->positive = true; break;
-    default: break;
-  }
+  if (msc_indexed_of(op, &x) && x.by)
+    for (int d = 0; d < x.num; d++) see_limit(t, x.of->type->dim[x.dim + d]);
+  const msc_formula *f = msc_formula_of(op);
+  for (int i = 0; f && i < f->num; i++)
+    t->positive |= f->step[i].code == SCALAR_log || f->step[i].code == SCALAR_sqrt || f->step[i].code == SCALAR_pow;
 }
 
 static traits traits_of(const msc_func *f) {

@@ -48,7 +48,7 @@ static int64_t next_over(const msc_conv *c, int64_t k, const int64_t *x, int64_t
 
 static msc_scalar product(const msc_eval *e, msc_scalar sum, msc_scalar a, msc_scalar b) {
   msc_dtype d = e->out[0].dtype;
-  return msc_arithmetic(OP_add, d, sum, msc_arithmetic(OP_mul, d, a, b));
+  return msc_arithmetic(SCALAR_add, d, sum, msc_arithmetic(SCALAR_mul, d, a, b));
 }
 
 /* Channels of group g that the rank holds of a tensor's dimension 1: reduced letters may be cut. */
@@ -59,7 +59,7 @@ static void channels_in(const msc_piece *p, int dim, int64_t g, int64_t per_grou
   *out_end = end < have_end ? end : have_end;
 }
 
-void msc_run_conv2d(msc_eval *e) {
+void eval_conv2d(msc_eval *e) {
   msc_conv c = conv_of(e);
   int64_t y[MSC_MAX_RANK], per_c = c.c / c.groups, per_o = c.o / c.groups, begin, end;
   for (bool more = msc_first_index(&e->out[0], y); more && !e->fault; more = msc_next_index(&e->out[0], y)) {
@@ -76,7 +76,7 @@ void msc_run_conv2d(msc_eval *e) {
   }
 }
 
-void msc_run_conv2d_transpose(msc_eval *e) {
+void eval_conv2d_transpose(msc_eval *e) {
   msc_conv c = conv_of(e);
   int64_t x[MSC_MAX_RANK], per_c = c.c / c.groups, per_o = c.o / c.groups, begin, end;
   for (bool more = msc_first_index(&e->out[0], x); more && !e->fault; more = msc_next_index(&e->out[0], x)) {
@@ -94,7 +94,7 @@ void msc_run_conv2d_transpose(msc_eval *e) {
 }
 
 /* Over the images and windows that the rank holds of dy. */
-void msc_run_conv2d_weight_grad(msc_eval *e) {
+void eval_conv2d_weight_grad(msc_eval *e) {
   msc_conv c = conv_of(e);
   int64_t w[MSC_MAX_RANK], y[MSC_MAX_RANK], per_c = c.c / c.groups, per_o = c.o / c.groups;
   for (bool more = msc_first_index(&e->out[0], w); more && !e->fault; more = msc_next_index(&e->out[0], w)) {
@@ -121,7 +121,7 @@ static bool is_larger(msc_dtype d, msc_scalar a, msc_scalar b) {
 
 /* The largest element of a window, and which it is, or its position for max_pool_index.  Rows that lie beyond h as the
  * rank sees it, but were fetched with the edge's filling, are elements like all others: the filling is the smallest. */
-void msc_run_max_pool(msc_eval *e) {
+void eval_max_pool(msc_eval *e) {
   msc_conv c = conv_of(e);
   msc_dtype d = e->in[0].dtype;
   int64_t y[MSC_MAX_RANK];
@@ -136,19 +136,19 @@ void msc_run_max_pool(msc_eval *e) {
   }
 }
 
-void msc_run_max_pool_grad(msc_eval *e) {
+void eval_max_pool_grad(msc_eval *e) {
   msc_conv c = conv_of(e);
   int64_t x[MSC_MAX_RANK];
   for (bool more = msc_first_index(&e->out[0], x); more && !e->fault; more = msc_next_index(&e->out[0], x)) {
     int64_t y[4] = {x[0], x[1]};
     msc_scalar sum = {.f = 0};
     for (int64_t k = -1; (k = next_over(&c, k, x, y)) >= 0;)
-      if (msc_piece_get(e, 0, y).i == k) sum = msc_arithmetic(OP_add, e->out[0].dtype, sum, msc_piece_get(e, 1, y));
+      if (msc_piece_get(e, 0, y).i == k) sum = msc_arithmetic(SCALAR_add, e->out[0].dtype, sum, msc_piece_get(e, 1, y));
     msc_piece_put(e, 0, x, sum);
   }
 }
 
-void msc_run_avg_pool(msc_eval *e) {
+void eval_avg_pool(msc_eval *e) {
   msc_conv c = conv_of(e);
   bool all = msc_op_bool(e->op, "count_include_pad");
   int64_t y[MSC_MAX_RANK];
@@ -156,20 +156,20 @@ void msc_run_avg_pool(msc_eval *e) {
     int64_t x[4] = {y[0], y[1]}, count = 0;
     msc_scalar sum = {.f = 0};
     for (int64_t k = -1; (k = next_under(&c, k, y, x)) >= 0; count++)
-      sum = msc_arithmetic(OP_add, e->out[0].dtype, sum, msc_piece_get(e, 0, x));
+      sum = msc_arithmetic(SCALAR_add, e->out[0].dtype, sum, msc_piece_get(e, 0, x));
     sum.f /= (double)(all ? c.dim[0].kernel * c.dim[1].kernel : count);
     msc_piece_put(e, 0, y, sum);
   }
 }
 
-void msc_run_avg_pool_grad(msc_eval *e) {
+void eval_avg_pool_grad(msc_eval *e) {
   msc_conv c = conv_of(e);
   int64_t x[MSC_MAX_RANK];
   for (bool more = msc_first_index(&e->out[0], x); more && !e->fault; more = msc_next_index(&e->out[0], x)) {
     int64_t y[4] = {x[0], x[1]};
     msc_scalar sum = {.f = 0};
     for (int64_t k = -1; (k = next_over(&c, k, x, y)) >= 0;)
-      sum = msc_arithmetic(OP_add, e->out[0].dtype, sum, msc_piece_get(e, 0, y));
+      sum = msc_arithmetic(SCALAR_add, e->out[0].dtype, sum, msc_piece_get(e, 0, y));
     sum.f /= (double)(c.dim[0].kernel * c.dim[1].kernel);
     msc_piece_put(e, 0, x, sum);
   }
@@ -177,7 +177,7 @@ void msc_run_avg_pool_grad(msc_eval *e) {
 
 /* ---- after lowering ---- */
 
-void msc_run_unfold(msc_eval *e) {
+void eval_unfold(msc_eval *e) {
   msc_conv c = conv_of(e);
   int64_t y[MSC_MAX_RANK];
   int n = msc_op_bool(e->op, "images_last") ? 3 : 0, ch = n ? 0 : 1;
@@ -188,14 +188,14 @@ void msc_run_unfold(msc_eval *e) {
   }
 }
 
-void msc_run_fold(msc_eval *e) {
+void eval_fold(msc_eval *e) {
   msc_conv c = conv_of(e);
   int64_t x[MSC_MAX_RANK], window[4];
   for (bool more = msc_first_index(&e->out[0], x); more && !e->fault; more = msc_next_index(&e->out[0], x)) {
     msc_scalar sum = {.f = 0};
     for (int64_t k = -1; (k = next_over(&c, k, x, window)) >= 0;) {
       int64_t y[6] = {x[0], x[1], k / c.dim[1].kernel, k % c.dim[1].kernel, window[2], window[3]};
-      sum = msc_arithmetic(OP_add, e->out[0].dtype, sum, msc_piece_get(e, 0, y));
+      sum = msc_arithmetic(SCALAR_add, e->out[0].dtype, sum, msc_piece_get(e, 0, y));
     }
     msc_piece_put(e, 0, x, sum);
   }

@@ -18,7 +18,7 @@ static bool is_part(const msc_eval *e, const msc_piece *p, int64_t axis) {
   return e->start >= 0 || p->box.size[axis] < p->full[axis];
 }
 
-void msc_run_gather(msc_eval *e) {
+void eval_gather(msc_eval *e) {
   const msc_piece *table = &e->in[0], *indices = &e->in[1], *y = &e->out[0];
   int64_t axis = msc_op_int(e->op, "axis"), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK],
           from[MSC_MAX_RANK];
@@ -35,7 +35,7 @@ void msc_run_gather(msc_eval *e) {
 }
 
 /* Sums in double or 64 bits and rounds at the end, in order of position. */
-void msc_run_scatter_add(msc_eval *e) {
+void eval_scatter_add(msc_eval *e) {
   const msc_piece *indices = &e->in[0], *updates = &e->in[1], *y = &e->out[0];
   int64_t axis = msc_op_int(e->op, "axis"), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], to[MSC_MAX_RANK];
   msc_scalar *sum = msc_new_array(e->arena, msc_scalar, msc_piece_elems(y));
@@ -44,7 +44,7 @@ void msc_run_scatter_add(msc_eval *e) {
     for (int d = (int)axis + 1; d < y->rank; d++) to[d] = index[d + indices->rank - 1];
     to[axis] = checked_index(e, 0, index + axis, y->full[axis]) - first;
     int64_t at = msc_piece_offset(y, to);
-    if (at >= 0) sum[at] = msc_arithmetic(OP_add, y->dtype, sum[at], msc_piece_get(e, 1, index));
+    if (at >= 0) sum[at] = msc_arithmetic(SCALAR_add, y->dtype, sum[at], msc_piece_get(e, 1, index));
     else if (!is_part(e, y, axis)) msc_fault(e, "the rank does not hold the part of the result that its updates go to");
   }
   for (int64_t i = 0; i < msc_piece_elems(y); i++) msc_store(y->dtype, y->data, i, sum[i]);
@@ -59,7 +59,7 @@ static bool holds(const msc_piece *p, int64_t dim, int64_t i) {
   return i >= p->box.begin[dim] && i < p->box.begin[dim] + p->box.size[dim];
 }
 
-void msc_run_take_along(msc_eval *e) {
+void eval_take_along(msc_eval *e) {
   const msc_piece *x = &e->in[0], *y = &e->out[0];
   int64_t axis = axis_of(e, y->rank), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], from[MSC_MAX_RANK];
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
@@ -74,7 +74,7 @@ void msc_run_take_along(msc_eval *e) {
 static void add_to(msc_eval *e, msc_scalar *sum, int64_t axis, const int64_t *to, const int64_t *index) {
   const msc_piece *y = &e->out[0];
   int64_t at = msc_piece_offset(y, to);
-  if (at >= 0) sum[at] = msc_arithmetic(OP_add, y->dtype, sum[at], msc_piece_get(e, 1, index));
+  if (at >= 0) sum[at] = msc_arithmetic(SCALAR_add, y->dtype, sum[at], msc_piece_get(e, 1, index));
   else if (!is_part(e, y, axis)) msc_fault(e, "the rank does not hold the part of the result that its updates go to");
 }
 
@@ -83,7 +83,7 @@ static void store_sums(msc_eval *e, const msc_scalar *sum) {
   for (int64_t i = 0; i < msc_piece_elems(y); i++) msc_store(y->dtype, y->data, i, sum[i]);
 }
 
-void msc_run_add_along(msc_eval *e) {
+void eval_add_along(msc_eval *e) {
   const msc_piece *updates = &e->in[1], *y = &e->out[0];
   int64_t axis = axis_of(e, y->rank), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], to[MSC_MAX_RANK];
   msc_scalar *sum = msc_new_array(e->arena, msc_scalar, msc_piece_elems(y));
@@ -111,7 +111,7 @@ static void named_place(msc_eval *e, const msc_piece *t, size_t indices, const i
   for (int d = depth; d < t->rank; d++) out_place[d] = index[lead + d - depth];
 }
 
-void msc_run_gather_nd(msc_eval *e) {
+void eval_gather_nd(msc_eval *e) {
   const msc_piece *x = &e->in[0], *y = &e->out[0];
   int64_t index[MSC_MAX_RANK], from[MSC_MAX_RANK];
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
@@ -121,7 +121,7 @@ void msc_run_gather_nd(msc_eval *e) {
   }
 }
 
-void msc_run_scatter_nd_add(msc_eval *e) {
+void eval_scatter_nd_add(msc_eval *e) {
   const msc_piece *updates = &e->in[1], *y = &e->out[0];
   int64_t index[MSC_MAX_RANK], to[MSC_MAX_RANK];
   msc_scalar *sum = msc_new_array(e->arena, msc_scalar, msc_piece_elems(y));
@@ -133,7 +133,7 @@ void msc_run_scatter_nd_add(msc_eval *e) {
 }
 
 /* Over all updates in order, so that the last one stays. */
-void msc_run_scatter_update(msc_eval *e) {
+void eval_scatter_update(msc_eval *e) {
   const msc_piece *indices = &e->in[1], *updates = &e->in[2], *y = &e->out[0];
   int64_t axis = msc_op_int(e->op, "axis"), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], to[MSC_MAX_RANK];
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index))

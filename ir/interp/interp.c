@@ -8,95 +8,6 @@
 #include "ir/interp/kernel.h"
 #include "ir/verify.h"
 
-static msc_interp_fn *const kernels[OP_COUNT] = {
-    [OP_constant] = msc_run_constant,
-    [OP_iota] = msc_run_iota,
-    [OP_add] = msc_run_binary,
-    [OP_sub] = msc_run_binary,
-    [OP_mul] = msc_run_binary,
-    [OP_div] = msc_run_binary,
-    [OP_max] = msc_run_binary,
-    [OP_min] = msc_run_binary,
-    [OP_pow] = msc_run_binary,
-    [OP_compare] = msc_run_compare,
-    [OP_select] = msc_run_select,
-    [OP_cast] = msc_run_cast,
-    [OP_accumulate] = msc_run_accumulate,
-    [OP_neg] = msc_run_unary,
-    [OP_exp] = msc_run_unary,
-    [OP_log] = msc_run_unary,
-    [OP_sqrt] = msc_run_unary,
-    [OP_rsqrt] = msc_run_unary,
-    [OP_tanh] = msc_run_unary,
-    [OP_erf] = msc_run_unary,
-    [OP_sin] = msc_run_unary,
-    [OP_cos] = msc_run_unary,
-    [OP_floor] = msc_run_unary,
-    [OP_ceil] = msc_run_unary,
-    [OP_round] = msc_run_unary,
-    [OP_sigmoid] = msc_run_unary,
-    [OP_relu] = msc_run_unary,
-    [OP_gelu] = msc_run_unary,
-    [OP_silu] = msc_run_unary,
-    [OP_abs] = msc_run_unary,
-    [OP_sign] = msc_run_unary,
-    [OP_broadcast_to] = msc_run_broadcast_to,
-    [OP_reshape] = msc_run_reshape,
-    [OP_flatten] = msc_run_reshape,
-    [OP_transpose] = msc_run_transpose,
-    [OP_concat] = msc_run_concat,
-    [OP_split] = msc_run_split,
-    [OP_slice] = msc_run_slice,
-    [OP_pad] = msc_run_pad,
-    [OP_gather] = msc_run_gather,
-    [OP_scatter_add] = msc_run_scatter_add,
-    [OP_one_hot] = msc_run_one_hot,
-    [OP_take_along] = msc_run_take_along,
-    [OP_add_along] = msc_run_add_along,
-    [OP_gather_nd] = msc_run_gather_nd,
-    [OP_scatter_nd_add] = msc_run_scatter_nd_add,
-    [OP_scatter_update] = msc_run_scatter_update,
-    [OP_sort] = msc_run_sort,
-    [OP_topk] = msc_run_sort,
-    [OP_unique] = msc_run_unique,
-    [OP_cumsum] = msc_run_cumulate,
-    [OP_cumprod] = msc_run_cumulate,
-    [OP_cumprod_grad] = msc_run_cumulate,
-    [OP_dropout] = msc_run_dropout,
-    [OP_matmul] = msc_run_matmul,
-    [OP_batch_matmul] = msc_run_matmul,
-    [OP_matmul_weight_grad] = msc_run_weight_grad,
-    [OP_gemm] = msc_run_gemm,
-    [OP_conv2d] = msc_run_conv2d,
-    [OP_conv2d_transpose] = msc_run_conv2d_transpose,
-    [OP_conv2d_weight_grad] = msc_run_conv2d_weight_grad,
-    [OP_max_pool] = msc_run_max_pool,
-    [OP_max_pool_index] = msc_run_max_pool,
-    [OP_max_pool_grad] = msc_run_max_pool_grad,
-    [OP_avg_pool] = msc_run_avg_pool,
-    [OP_avg_pool_grad] = msc_run_avg_pool_grad,
-    [OP_unfold] = msc_run_unfold,
-    [OP_fold] = msc_run_fold,
-    [OP_reduce_sum] = msc_run_reduce,
-    [OP_reduce_mean] = msc_run_reduce,
-    [OP_reduce_max] = msc_run_reduce,
-    [OP_reduce_min] = msc_run_reduce,
-    [OP_reduce_prod] = msc_run_reduce,
-    [OP_softmax] = msc_run_softmax,
-    [OP_log_softmax] = msc_run_softmax,
-    [OP_softmax_cross_entropy] = msc_run_cross_entropy,
-    [OP_softmax_cross_entropy_grad] = msc_run_cross_entropy_grad,
-    [OP_sgd] = msc_run_update,
-    [OP_assign] = msc_run_update,
-    [OP_momentum] = msc_run_update,
-    [OP_adam] = msc_run_update,
-    [OP_adamw] = msc_run_update,
-    [OP_lamb_moments] = msc_run_update,
-    [OP_lamb_apply] = msc_run_update,
-};
-
-msc_interp_fn *msc_interp_kernel(msc_op_kind kind) { return kernels[kind]; }
-
 /* ---- lowered functions: arguments and results carry text that says what part of what tensor they are ---- */
 
 static const msc_layout *layout_of_text(const msc_interp *in, const msc_attr_value *text) {
@@ -190,7 +101,7 @@ static void new_pieces(const msc_interp *in, const msc_value *v) {
         msc_piece_of_layout(&in->mesh, in->arena, t->dtype, t->rank, t->dim, in->one_device ? NULL : t->layout, r);
 }
 
-static bool run_kernel(const msc_interp *in, const msc_op *op, msc_interp_fn *kernel) {
+static bool run_kernel(const msc_interp *in, const msc_op *op, msc_eval_fn *kernel) {
   for (int64_t r = 0; r < in->num_ranks; r++) {
     msc_eval e = {.op = op, .arena = in->arena, .start = start_of(in, op, r)};
     e.in = msc_new_array(in->arena, msc_piece, op->num_in + 1);
@@ -271,8 +182,8 @@ static bool run_op(const msc_interp *in, const msc_op *op) {
   if (flags & MSC_TERMINATOR) return true;
   if (op->body) return run_region(in, op);
   for (size_t i = 0; i < op->num_out; i++) new_pieces(in, &op->out[i]);
-  if (flags & MSC_COLLECTIVE || op->kind == OP_shard) return msc_run_collective(in, op);
-  msc_interp_fn *kernel = msc_interp_kernel((msc_op_kind)op->kind);
+  if (flags & MSC_MOVES) return msc_run_collective(in, op);
+  msc_eval_fn *kernel = msc_info(op)->eval;
   if (msc_must_expand(op, NULL) || (!kernel && msc_info(op)->expand)) return run_composite(in, op);
   return kernel
              ? run_kernel(in, op, kernel)

@@ -4,6 +4,8 @@
 #define MSC_IR_INTERP_KERNEL_H
 
 #include "ir/interp/interp.h"
+#include "ir/op_table.h"
+#include "ir/scalar.h"
 
 /* The elements `box` of a tensor of `full` elements per dimension, row-major. */
 typedef struct {
@@ -39,7 +41,7 @@ static inline msc_piece *msc_piece_of(const msc_interp *in, const msc_value *v, 
 #define MSC_NO_START INT64_MIN
 
 /* One op on one rank. */
-typedef struct {
+struct msc_eval {
   const msc_op *op;
   msc_arena *arena;
   msc_piece *in, *out;
@@ -48,10 +50,7 @@ typedef struct {
   /* of a lowered random op: this rank's first element and the whole size, per dimension; NULL: of the shape */
   const int64_t *begin, *whole;
   const char *fault; /* the first thing that went wrong; the kernel goes on */
-} msc_eval;
-
-typedef void msc_interp_fn(msc_eval *e);
-msc_interp_fn *msc_interp_kernel(msc_op_kind kind); /* NULL: does not compute on one rank alone */
+};
 
 /* ---- interp/piece.c ---- */
 
@@ -77,8 +76,8 @@ void msc_piece_put(msc_eval *e, size_t i, const int64_t *index, msc_scalar v);
 
 static inline bool msc_is_unsigned(msc_dtype d) { return msc_dtype_class_of(d) == MSC_CLASS_UINT; }
 msc_scalar msc_scalar_of(msc_dtype dtype, double v);
-/* add sub mul div max min pow */
-msc_scalar msc_arithmetic(msc_op_kind kind, msc_dtype dtype, msc_scalar a, msc_scalar b);
+/* A code of two operands; of integers divided by zero it is 0. */
+msc_scalar msc_arithmetic(msc_scalar_code code, msc_dtype dtype, msc_scalar a, msc_scalar b);
 msc_scalar msc_reduce(msc_reduction r, msc_dtype dtype, msc_scalar a, msc_scalar b);
 /* `num` terms as ranks combine them: ((0+1)+(2+3))+(4+5). */
 msc_scalar msc_reduce_tree(msc_reduction r, msc_dtype dtype, int64_t num, const msc_scalar *term);
@@ -108,20 +107,5 @@ bool msc_run_halo(const msc_interp *in, const msc_op *op, const msc_layout *l, c
 
 /* element of the first result of a matrix product, nothing else done to it */
 msc_scalar msc_product_at(msc_eval *e, const int64_t *index);
-
-/* ---- kernels: gemm.c, interp/conv.c, interp/elementwise.c, interp/move.c, interp/index.c, interp/order.c,
- * interp/rows.c, interp/update.c, interp/random.c ---- */
-
-msc_interp_fn msc_run_unary, msc_run_binary, msc_run_compare, msc_run_select, msc_run_cast, msc_run_accumulate;
-msc_interp_fn msc_run_constant, msc_run_iota, msc_run_broadcast_to, msc_run_reshape, msc_run_transpose, msc_run_concat;
-msc_interp_fn msc_run_split, msc_run_slice, msc_run_pad, msc_run_gather, msc_run_scatter_add, msc_run_one_hot;
-msc_interp_fn msc_run_gemm, msc_run_matmul, msc_run_weight_grad, msc_run_reduce, msc_run_softmax, msc_run_cross_entropy,
-    msc_run_cross_entropy_grad;
-msc_interp_fn msc_run_conv2d, msc_run_conv2d_transpose, msc_run_conv2d_weight_grad, msc_run_max_pool,
-    msc_run_max_pool_grad, msc_run_avg_pool, msc_run_avg_pool_grad, msc_run_unfold, msc_run_fold;
-msc_interp_fn msc_run_update;
-msc_interp_fn msc_run_take_along, msc_run_add_along, msc_run_gather_nd, msc_run_scatter_nd_add, msc_run_scatter_update;
-msc_interp_fn msc_run_sort, msc_run_unique, msc_run_cumulate;
-msc_interp_fn msc_run_dropout;
 
 #endif

@@ -7,7 +7,7 @@
 /* ---- sources ---- */
 
 /* One element of a dense value stands for all. */
-void msc_run_constant(msc_eval *e) {
+void eval_constant(msc_eval *e) {
   const msc_attr_value *v = msc_op_attr(e->op, "value");
   msc_piece whole = msc_piece_whole(v->dense.type, (void *)v->dense.data);
   bool splat = v->dense.bytes == (size_t)msc_dtype_bytes(whole.dtype);
@@ -20,7 +20,7 @@ static msc_scalar number_of(msc_dtype d, int64_t v) {
   return msc_is_float(d) ? (msc_scalar){.f = (double)v} : (msc_scalar){.i = v};
 }
 
-void msc_run_iota(msc_eval *e) {
+void eval_iota(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   int64_t dim = msc_op_int(e->op, "dim"), first = e->start == MSC_NO_START ? 0 : e->start, index[MSC_MAX_RANK];
   if (msc_op_bool(e->op, "behind")) first = -y->box.begin[dim] - y->box.size[dim];
@@ -30,7 +30,7 @@ void msc_run_iota(msc_eval *e) {
 
 /* ---- one operand ---- */
 
-void msc_run_broadcast_to(msc_eval *e) {
+void eval_broadcast_to(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   int64_t index[MSC_MAX_RANK];
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index))
@@ -38,7 +38,7 @@ void msc_run_broadcast_to(msc_eval *e) {
 }
 
 /* Element number n in row-major order of the whole tensor stays number n. */
-void msc_run_reshape(msc_eval *e) {
+void eval_reshape(msc_eval *e) {
   const msc_piece *x = &e->in[0], *y = &e->out[0];
   int64_t index[MSC_MAX_RANK], from[MSC_MAX_RANK];
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
@@ -49,7 +49,7 @@ void msc_run_reshape(msc_eval *e) {
   }
 }
 
-void msc_run_transpose(msc_eval *e) {
+void eval_transpose(msc_eval *e) {
   int64_t perm[MSC_MAX_RANK], index[MSC_MAX_RANK], from[MSC_MAX_RANK];
   int rank = msc_op_ints(e->op, "perm", perm, MSC_MAX_RANK);
   for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index)) {
@@ -64,7 +64,7 @@ static void per_dim(const msc_eval *e, const char *name, int64_t *out_v) {
   msc_op_ints(e->op, name, out_v, MSC_MAX_RANK);
 }
 
-void msc_run_slice(msc_eval *e) {
+void eval_slice(msc_eval *e) {
   int64_t start[MSC_MAX_RANK], stride[MSC_MAX_RANK], index[MSC_MAX_RANK], from[MSC_MAX_RANK];
   const msc_piece *y = &e->out[0];
   per_dim(e, "start", start);
@@ -75,7 +75,7 @@ void msc_run_slice(msc_eval *e) {
   }
 }
 
-void msc_run_pad(msc_eval *e) {
+void eval_pad(msc_eval *e) {
   int64_t low[MSC_MAX_RANK], stride[MSC_MAX_RANK], index[MSC_MAX_RANK], from[MSC_MAX_RANK];
   const msc_piece *x = &e->in[0], *y = &e->out[0];
   msc_scalar fill = msc_scalar_of(y->dtype, msc_op_float(e->op, "value"));
@@ -94,7 +94,7 @@ void msc_run_pad(msc_eval *e) {
 
 /* ---- many operands or results ---- */
 
-void msc_run_concat(msc_eval *e) {
+void eval_concat(msc_eval *e) {
   int64_t dim = msc_op_int(e->op, "dim"), index[MSC_MAX_RANK], from[MSC_MAX_RANK];
   for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index)) {
     size_t i = 0;
@@ -104,7 +104,7 @@ void msc_run_concat(msc_eval *e) {
   }
 }
 
-void msc_run_split(msc_eval *e) {
+void eval_split(msc_eval *e) {
   int64_t dim = msc_op_int(e->op, "dim"), begin = 0, index[MSC_MAX_RANK], from[MSC_MAX_RANK];
   for (size_t i = 0; i < e->op->num_out; begin += e->out[i++].full[dim])
     for (bool more = msc_first_index(&e->out[i], index); more; more = msc_next_index(&e->out[i], index)) {
@@ -114,7 +114,7 @@ void msc_run_split(msc_eval *e) {
     }
 }
 
-void msc_run_one_hot(msc_eval *e) {
+void eval_one_hot(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   msc_scalar on = msc_scalar_of(y->dtype, msc_op_float(e->op, "on")),
              off = msc_scalar_of(y->dtype, msc_op_float(e->op, "off"));

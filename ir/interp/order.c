@@ -33,7 +33,7 @@ static void order_of(msc_dtype dtype, bool descending, int64_t n, const msc_scal
 }
 
 /* sort and topk */
-void msc_run_sort(msc_eval *e) {
+void eval_sort(msc_eval *e) {
   const msc_piece *x = &e->in[0], *y = &e->out[0];
   int64_t axis = axis_of(e, x->rank), n = x->full[axis], index[MSC_MAX_RANK],
           *order = msc_new_array(e->arena, int64_t, n + 1);
@@ -51,7 +51,7 @@ void msc_run_sort(msc_eval *e) {
   }
 }
 
-void msc_run_unique(msc_eval *e) {
+void eval_unique(msc_eval *e) {
   msc_dtype dtype = e->in[0].dtype;
   int64_t n = e->in[0].full[0], count = 0, *order = msc_new_array(e->arena, int64_t, n + 1);
   msc_scalar *x = msc_new_array(e->arena, msc_scalar, n + 1);
@@ -78,7 +78,7 @@ static msc_scalar product_slope(const msc_scalar *x, const msc_scalar *dy, int64
 }
 
 /* cumsum, cumprod and its gradient.  Sums and products are in double or 64 bits. */
-void msc_run_cumulate(msc_eval *e) {
+void eval_cumulate(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   int64_t axis = axis_of(e, y->rank), n = y->full[axis], index[MSC_MAX_RANK];
   bool exclusive = msc_op_bool(e->op, "exclusive"), reverse = msc_op_bool(e->op, "reverse"),
@@ -93,7 +93,7 @@ void msc_run_cumulate(msc_eval *e) {
       if (e->op->num_in > 1) dy[i] = msc_piece_get(e, 1, index);
     }
     for (int64_t i = 0; i < n; i++) {
-      msc_scalar with = msc_arithmetic(sums ? OP_add : OP_mul, y->dtype, all, x[i]);
+      msc_scalar with = msc_arithmetic(sums ? SCALAR_add : SCALAR_mul, y->dtype, all, x[i]);
       v = exclusive ? all : with;
       all = with;
       if (e->op->num_in > 1) v = product_slope(x, dy, n, i, exclusive);

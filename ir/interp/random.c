@@ -17,7 +17,7 @@ static uint32_t word_of(msc_eval *e, size_t key, const int64_t *index) {
 }
 
 /* Multiplies as kernels do: in the precision that they compute in. */
-void msc_run_dropout(msc_eval *e) {
+void eval_dropout(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   double rate = msc_op_float(e->op, "rate"), scale = 1 / (1 - rate);
   bool wide = y->dtype == MSC_F64;

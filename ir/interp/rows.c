@@ -22,14 +22,14 @@ msc_scalar msc_product_at(msc_eval *e, const int64_t *index) {
     ia[r - 1 - ta] = k;
     ib[r - 1 - tb] = index[r - 1];
     ib[r - 2 + tb] = k;
-    msc_scalar product =
-        msc_arithmetic(OP_mul, y->dtype, msc_piece_get_stretched(e, 0, r, ia), msc_piece_get_stretched(e, 1, r, ib));
-    sum = msc_arithmetic(OP_add, y->dtype, sum, product);
+    msc_scalar product = msc_arithmetic(SCALAR_mul, y->dtype, msc_piece_get_stretched(e, 0, r, ia),
+                                        msc_piece_get_stretched(e, 1, r, ib));
+    sum = msc_arithmetic(SCALAR_add, y->dtype, sum, product);
   }
   return sum;
 }
 
-void msc_run_matmul(msc_eval *e) {
+void eval_matmul(msc_eval *e) {
   const msc_piece *a = &e->in[0], *b = &e->in[1], *y = &e->out[0];
   int ka = a->rank - 1 - msc_op_bool(e->op, "transpose_a"), kb = b->rank - 2 + msc_op_bool(e->op, "transpose_b");
   int64_t index[MSC_MAX_RANK];
@@ -40,7 +40,7 @@ void msc_run_matmul(msc_eval *e) {
 }
 
 /* dw[k,n] = sum of x[*,k] dy[*,n] over the leading elements that the rank holds. */
-void msc_run_weight_grad(msc_eval *e) {
+void eval_weight_grad(msc_eval *e) {
   const msc_piece *x = &e->in[0], *dw = &e->out[0];
   int last = x->rank - 1;
   int64_t index[MSC_MAX_RANK], at[MSC_MAX_RANK];
@@ -54,7 +54,8 @@ void msc_run_weight_grad(msc_eval *e) {
     for (bool in_column = msc_first_index(&column, at); in_column; in_column = msc_next_index(&column, at)) {
       msc_scalar a = msc_piece_get(e, 0, at);
       at[last] = index[1];
-      sum = msc_arithmetic(OP_add, dw->dtype, sum, msc_arithmetic(OP_mul, dw->dtype, a, msc_piece_get(e, 1, at)));
+      sum =
+          msc_arithmetic(SCALAR_add, dw->dtype, sum, msc_arithmetic(SCALAR_mul, dw->dtype, a, msc_piece_get(e, 1, at)));
       at[last] = index[0];
     }
     msc_piece_put(e, 0, index, sum);
@@ -69,16 +70,9 @@ static double mean_count(const msc_eval *e, int64_t of_shape) {
   return (double)(count ? count->i : of_shape);
 }
 
-static msc_reduction reduction_of(msc_op_kind kind) {
-  return kind == OP_reduce_max    ? MSC_MAX
-         : kind == OP_reduce_min  ? MSC_MIN
-         : kind == OP_reduce_prod ? MSC_PROD
-                                  : MSC_SUM;
-}
-
-void msc_run_reduce(msc_eval *e) {
+void eval_reduce(msc_eval *e) {
   const msc_piece *x = &e->in[0], *y = &e->out[0];
-  msc_reduction r = reduction_of((msc_op_kind)e->op->kind);
+  msc_reduction r = msc_info(e->op)->facts.reduction;
   int64_t dims[MSC_MAX_RANK], index[MSC_MAX_RANK], from[MSC_MAX_RANK], count = 1;
   int num = msc_op_ints(e->op, "dims", dims, MSC_MAX_RANK);
   unsigned gone = 0;
@@ -110,13 +104,13 @@ static row_stats stats_of_row(msc_eval *e, int64_t *index, int axis) {
   int64_t n = e->in[0].full[axis];
   double sum = 0;
   for (index[axis] = 0; index[axis] < n; index[axis]++)
-    s.max = msc_arithmetic(OP_max, MSC_F64, (msc_scalar){.f = s.max}, msc_piece_get(e, 0, index)).f;
+    s.max = msc_arithmetic(SCALAR_max, MSC_F64, (msc_scalar){.f = s.max}, msc_piece_get(e, 0, index)).f;
   for (index[axis] = 0; index[axis] < n; index[axis]++) sum += exp(msc_piece_get(e, 0, index).f - s.max);
   s.log_sum = log(sum);
   return s;
 }
 
-void msc_run_softmax(msc_eval *e) {
+void eval_softmax(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   int64_t index[MSC_MAX_RANK], axis = msc_op_int(e->op, "axis");
   if (axis < 0) axis += y->rank;
@@ -176,7 +170,7 @@ static double row_loss(msc_eval *e, int64_t *index) {
   return loss;
 }
 
-void msc_run_cross_entropy(msc_eval *e) {
+void eval_cross_entropy(msc_eval *e) {
   int64_t index[MSC_MAX_RANK], count;
   msc_piece rows = rows_of(&e->in[0], &count);
   double sum = 0;
@@ -189,7 +183,7 @@ void msc_run_cross_entropy(msc_eval *e) {
   if (!is_none(e)) msc_piece_put(e, 0, index, (msc_scalar){.f = sum});
 }
 
-void msc_run_cross_entropy_grad(msc_eval *e) {
+void eval_cross_entropy_grad(msc_eval *e) {
   int last = e->in[0].rank - 1;
   int64_t index[MSC_MAX_RANK], count, n = e->in[0].full[last];
   msc_piece rows = rows_of(&e->out[0], &count);

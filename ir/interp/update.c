@@ -63,7 +63,7 @@ static void keep(msc_eval *e, const int64_t *index) {
     if (info->operand[i].tied >= 0) put(e, (size_t)info->operand[i].tied, index, get(e, (size_t)i, index));
 }
 
-void msc_run_update(msc_eval *e) {
+void eval_update(msc_eval *e) {
   size_t last = (size_t)msc_info(e->op)->num_operands - 1;
   bool has_ok = e->op->num_in > last;
   int64_t index[MSC_MAX_RANK];

@@ -252,9 +252,7 @@ bool rule_reduce(const msc_op *op, msc_rule *rule) {
   int64_t dims[MSC_MAX_RANK];
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK), at = 0;
   bool keep = msc_op_bool(op, "keep_dims");
-  bool max = op->kind == OP_reduce_max || op->kind == OP_reduce_any,
-       min = op->kind == OP_reduce_min || op->kind == OP_reduce_all;
-  msc_reduction how = max ? MSC_MAX : min ? MSC_MIN : op->kind == OP_reduce_prod ? MSC_PROD : MSC_SUM;
+  msc_reduction how = msc_info(op)->facts.reduction;
   unsigned gone = 0;
   for (int i = 0; i < num; i++) gone |= 1u << dims[i];
   give_stars(op, rule, 0, 0, x->rank);

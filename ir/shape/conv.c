@@ -6,18 +6,7 @@
 
 #define LARGEST (INT64_C(1) << 30) /* of an attribute: sums and products of them fit */
 
-bool msc_is_windowed(const msc_op *op) {
-  switch (op->kind) {
-    case OP_conv2d:
-    case OP_conv2d_transpose:
-    case OP_conv2d_weight_grad:
-    case OP_max_pool:
-    case OP_max_pool_index:
-    case OP_max_pool_grad:
-    case OP_avg_pool: case OP_avg_pool_grad: case OP_unfold: case OP_fold: return true;
-    default: return false;
-  }
-}
+bool msc_is_windowed(const msc_op *op) { return msc_form_of(op) == MSC_FORM_WINDOW; }
 
 static void pair_attr(const msc_op *op, const char *name, int64_t fill, int64_t out[2]) {
   if (msc_op_ints(op, name, out, 2) < 0) out[0] = out[1] = fill;
@@ -34,23 +23,41 @@ static void read_windows(const msc_op *op, msc_conv *c) {
   }
 }
 
+/* By their names in the row. */
+msc_value *msc_window_images(const msc_op *op) {
+  msc_value *dx = msc_named_value(op, "dx");
+  return dx ? dx : msc_named_value(op, "x");
+}
+
+msc_value *msc_window_weights(const msc_op *op) {
+  msc_value *dw = msc_named_value(op, "dw");
+  return dw ? dw : msc_named_value(op, "w");
+}
+
+/* The tensor with an element per window. */
+static const msc_value *windowed_of(const msc_op *op) {
+  static const char *const name[] = {"y", "dy", "index"};
+  for (size_t i = 0; i < 3; i++) {
+    const msc_value *v = msc_named_value(op, name[i]);
+    if (v) return v;
+  }
+  return NULL;
+}
+
 msc_conv msc_conv_of(const msc_op *op) {
   msc_conv c = {.groups = 1};
-  const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
-  bool weights = op->kind == OP_conv2d || op->kind == OP_conv2d_transpose || op->kind == OP_biased_conv2d;
+  const msc_value *images = msc_window_images(op), *weights = msc_window_weights(op);
+  const msc_type *x = images->type, *y = windowed_of(op)->type;
   int64_t kernel[2] = {1, 1};
-  c.of_x_result = op->kind == OP_conv2d_transpose || op->kind == OP_max_pool_grad || op->kind == OP_avg_pool_grad ||
-                  op->kind == OP_fold;
-  if (op->kind == OP_conv2d_weight_grad) y = op->in[1].value->type;
-  if (c.of_x_result) y = op->in[0].value->type, x = op->out[0].type;
+  c.of_x_result = images->def == op;
   read_windows(op, &c);
-  if (!weights) msc_op_ints(op, "kernel", kernel, 2);
-  if (weights || op->kind == OP_conv2d_weight_grad) c.groups = msc_op_int(op, "groups");
+  if (weights) c.groups = msc_op_int(op, "groups");
   c.n = x->dim[0], c.c = x->dim[1], c.o = y->dim[1];
-  int at = op->kind == OP_unfold || op->kind == OP_fold ? 4 : 2;
-  if (op->kind == OP_fold) kernel[0] = y->dim[2], kernel[1] = y->dim[3];
+  int at = y->rank == 6 ? 4 : 2; /* of unfold and fold: [n,c,kernel,windows] */
+  if (msc_op_ints(op, "kernel", kernel, 2) < 0)
+    for (int i = 0; i < 2; i++) kernel[i] = weights ? weights->type->dim[2 + i] : y->dim[2 + i];
   for (int i = 0; i < 2; i++) {
-    c.dim[i].kernel = weights ? op->in[1].value->type->dim[2 + i] : kernel[i];
+    c.dim[i].kernel = kernel[i];
     c.dim[i].x = x->dim[2 + i], c.dim[i].y = y->dim[at + i];
   }
   return c;
@@ -96,8 +103,7 @@ bool msc_window_aligned(const msc_window *w, int64_t *out_least) {
 bool msc_halo_of(const msc_op *op, size_t tensor, int dim, int64_t *out_lo, int64_t *out_hi) {
   *out_lo = *out_hi = 0;
   if (!msc_is_windowed(op) || dim < 2 || tensor >= op->num_in) return false;
-  bool has_weights = op->kind == OP_conv2d || op->kind == OP_conv2d_transpose || op->kind == OP_conv2d_weight_grad;
-  if (has_weights && tensor > 0) return false; /* weights; the gradient of y is needed where it is */
+  if (msc_window_weights(op) && tensor > 0) return false; /* weights; the gradient of y is needed where it is */
   msc_conv c = msc_conv_of(op);
   if (c.of_x_result) halo_of_y(&c.dim[dim - 2], out_lo, out_hi);
   else halo_of_x(&c.dim[dim - 2], out_lo, out_hi);
@@ -118,9 +124,8 @@ static bool ints_in(msc_op *op, const char *name, int num, int64_t least) {
 }
 
 static bool check_attrs(msc_op *op) {
-  MSC_TRY(ints_in(op, "stride", 2, 1) && ints_in(op, "dilation", 2, 1) && ints_in(op, "padding", 4, 0));
-  if (op->kind != OP_conv2d && op->kind != OP_conv2d_transpose) MSC_TRY(ints_in(op, "kernel", 2, 1));
-  return true;
+  return ints_in(op, "stride", 2, 1) && ints_in(op, "dilation", 2, 1) && ints_in(op, "padding", 4, 0) &&
+         ints_in(op, "kernel", 2, 1);
 }
 
 static bool must_be_image(msc_op *op, size_t i, const char *dims) {

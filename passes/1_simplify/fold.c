@@ -45,15 +45,10 @@ static bool is_identity_perm(const msc_op *op) {
 }
 
 /* True if operand i is a constant that leaves the other operand unchanged. */
-static bool is_neutral(const msc_op *op, size_t i) {
-  switch (op->kind) {
-    case OP_add: return msc_is_splat(operand_at(op, i), 0);
-    case OP_mul: return msc_is_splat(operand_at(op, i), 1);
-    case OP_sub: return i == 1 && msc_is_splat(operand_at(op, 1), 0);
-    case OP_div:
-    case OP_pow: return i == 1 && msc_is_splat(operand_at(op, 1), 1);
-    default: return false;
-  }
+static bool is_unit(const msc_op *op, size_t i) {
+  const msc_op_info *info = msc_info(op);
+  return info->facts.has_unit && (i == 1 || info->flags & MSC_COMMUTES) &&
+         msc_is_splat(operand_at(op, i), info->facts.unit);
 }
 
 /* True if a value of type `narrow` survives a cast to `wide` and back. */
@@ -73,26 +68,26 @@ static msc_value *value_before_inverse(const msc_op *op) {
 
 /* The value that op's only result equals, whose type may still differ; NULL if there is none. */
 static msc_value *value_equal_to(const msc_op *op) {
+  int64_t dims[MSC_MAX_RANK];
+  if (op->num_in == 2 && is_unit(op, 1)) return operand_at(op, 0);
+  if (op->num_in == 2 && is_unit(op, 0)) return operand_at(op, 1);
+  switch (msc_form_of(op)) {
+    case MSC_FORM_RESHAPE:
+    case MSC_FORM_STRETCH: return operand_at(op, 0);
+    case MSC_FORM_REDUCE: return msc_op_ints(op, "dims", dims, MSC_MAX_RANK) == 0 ? operand_at(op, 0) : NULL;
+    default: break;
+  }
   switch (op->kind) {
-    case OP_add: case OP_mul: case OP_sub: case OP_div:
-    case OP_pow: return is_neutral(op, 1) ? operand_at(op, 0) : is_neutral(op, 0) ? operand_at(op, 1) : NULL;
     case OP_neg: return value_before_inverse(op);
     case OP_cast:
       return operand_at(op, 0)->type->dtype == op->out[0].type->dtype ? operand_at(op, 0) : value_before_inverse(op);
     case OP_select: return operand_at(op, 1) == operand_at(op, 2) ? operand_at(op, 1) : NULL;
-    case OP_reshape:
-    case OP_flatten:
-    case OP_broadcast_to: return operand_at(op, 0);
     case OP_transpose: return is_identity_perm(op) ? operand_at(op, 0) : NULL;
     case OP_slice: return all_ints(op, "start", 0) && all_ints(op, "stride", 1) ? operand_at(op, 0) : NULL;
     case OP_pad:
       return all_ints(op, "low", 0) && all_ints(op, "high", 0) && all_ints(op, "stride", 1) ? operand_at(op, 0) : NULL;
     case OP_concat:
     case OP_split: return op->num_in == 1 && op->num_out == 1 ? operand_at(op, 0) : NULL;
-    case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_max: case OP_reduce_min: case OP_reduce_prod: {
-      int64_t dims[MSC_MAX_RANK];
-      return msc_op_ints(op, "dims", dims, MSC_MAX_RANK) == 0 ? operand_at(op, 0) : NULL;
-    }
     default: return NULL;
   }
 }
@@ -136,18 +131,7 @@ static bool fold_broadcast_pair(msc_op *op) {
 }
 
 static bool broadcasts_by_itself(const msc_op *op) {
-  switch (op->kind) {
-    case OP_add:
-    case OP_sub:
-    case OP_mul:
-    case OP_div:
-    case OP_max:
-    case OP_min:
-    case OP_pow:
-    case OP_compare:
-    case OP_select: return true;
-    default: return false;
-  }
+  return msc_form_of(op) == MSC_FORM_ELEMENTWISE && op->num_in > 1 && !(msc_info(op)->flags & MSC_COMPOSITE);
 }
 
 /* The letters of a gradient op name the dimensions of its operands, so a broadcast may only go if its operand is a

@@ -72,28 +72,17 @@ static bool is_constant_repeated(const msc_op *constant, int dim) {
   return true;
 }
 
-bool msc_is_elementwise(const msc_op *op) {
-  static const char *const rules[] = {"*->*", "*,*->*", "*,*,*->*"};
-  const msc_op_info *info = msc_info(op);
-  bool fits = false;
-  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-    fits |= !strncmp(info->rule, rules[i], strlen(rules[i])) && strchr(" ", info->rule[strlen(rules[i])]);
-  for (int i = 0; i < info->num_attrs; i++)
-    fits &= !info->attr[i].is_list && info->attr[i].kind != MSC_ATTR_INT && strcmp(info->attr[i].name, "reduction");
-  return fits && info->flags & MSC_PURE && !(info->flags & (MSC_RANDOM | MSC_COLLECTIVE)) && op->num_out == 1 &&
-         op->kind != OP_prelu;
-}
+bool msc_is_elementwise(const msc_op *op) { return msc_form_of(op) == MSC_FORM_ELEMENTWISE; }
 
 int msc_batch_source(const msc_op *op, size_t operand, int dim) {
   const msc_type *x = op->in[operand].value->type, *y = op->out[0].type;
-  if (op->kind == OP_broadcast_to || msc_is_elementwise(op)) {
+  if (msc_form_of(op) == MSC_FORM_STRETCH || msc_is_elementwise(op)) {
     int at = dim - (y->rank - x->rank);
     return at >= 0 && (x->dim[at] != 1 || y->dim[dim] == 1) ? at : -1;
   }
   if (op->kind == OP_gather)
     return operand == 1 && msc_op_int(op, "axis") == 0 && dim < x->rank ? dim : operand == 1 ? -2 : -1;
-  if (op->kind != OP_reshape && op->kind != OP_expand_dims && op->kind != OP_squeeze && op->kind != OP_flatten)
-    return -2;
+  if (msc_form_of(op) != MSC_FORM_RESHAPE) return -2;
   int64_t before = 1, at = 1;
   for (int d = 0; d < dim; d++) before *= y->dim[d];
   for (int d = 0; d < x->rank; at *= x->dim[d++])

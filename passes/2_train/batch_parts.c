@@ -197,27 +197,17 @@ static bool insert_built_op(building *z, msc_op *op, msc_value **out) {
   return true;
 }
 
-/* Adds one to each dimension in a list attribute; first: with r in front. */
-static void shift_dims_attr(const building *z, msc_op *op, const char *attr, bool first) {
-  int64_t v[MSC_MAX_RANK + 1] = {0};
-  int rank = z->op->in[0].value->type->rank, num = msc_op_ints(z->op, attr, v + first, MSC_MAX_RANK);
-  for (int i = first; i < num + first; i++) v[i] = (v[i] < 0 ? v[i] + rank : v[i]) + 1;
-  msc_op_set(op, attr, msc_ints(context_of_building(z), (size_t)(num + first), v));
-}
-
-static void shift_axis_attr(const building *z, msc_op *op, const char *attr, int rank) {
-  int64_t v = msc_op_int(z->op, attr);
-  msc_op_set(op, attr, msc_int((v < 0 ? v + rank : v) + 1));
-}
-
-/* Puts the entry of r in front of a list with one entry per dimension; limits: the limit along the batch becomes
- * that of a part. */
-static void prepend_to_list(const building *z, msc_op *op, const char *attr, int64_t first, bool limits) {
-  int64_t v[MSC_MAX_RANK + 1] = {first};
-  int num = msc_op_ints(z->op, attr, v + 1, MSC_MAX_RANK), dim = batch_dim_of(z, 0);
-  if (num <= 0) return;
-  if (limits && dim >= 0) v[dim + 1] /= z->r;
-  msc_op_set(op, attr, msc_ints(context_of_building(z), (size_t)num + 1, v));
+/* Puts r in front of what an attribute says of dimensions: their numbers become one more, a list with an entry for each
+ * of them gets one for r.  A limit along the batch becomes that of a part. */
+static void shift_attr(const building *z, msc_op *op, const msc_attr_spec *s, int rank) {
+  if (s->sense == MSC_SENSE_NONE || (s->is_list && !msc_op_attr(z->op, s->name))) return;
+  bool limits = !strcmp(s->name, "limit"), each = s->sense == MSC_SENSE_EACH, adds = each || s->sense == MSC_SENSE_PERM;
+  int64_t v[MSC_MAX_RANK + 1] = {limits ? z->r : !strcmp(s->name, "stride")};
+  int num = s->is_list ? msc_op_ints(z->op, s->name, v + adds, MSC_MAX_RANK) : 1, batch = batch_dim_of(z, 0);
+  if (!s->is_list) v[0] = msc_op_int(z->op, s->name);
+  for (int i = adds; i < num + adds && !each; i++) v[i] = (v[i] < 0 ? v[i] + rank : v[i]) + 1;
+  if (limits && batch >= 0) v[batch + 1] /= z->r;
+  msc_op_set(op, s->name, s->is_list ? msc_ints(context_of_building(z), (size_t)(num + adds), v) : msc_int(v[0]));
 }
 
 static bool build_elementwise(building *z, msc_value **out) {
@@ -237,7 +227,7 @@ static bool build_product(building *z, msc_value **out) {
 static bool build_shape(building *z, msc_value **out) {
   int64_t dim[MSC_MAX_RANK];
   int rank = dims_by_parts(z, 0, dim);
-  bool stretch = z->op->kind == OP_broadcast_to;
+  bool stretch = msc_form_of(z->op) == MSC_FORM_STRETCH;
   if (stretch) MSC_TRY((z->in[0] = insert_ones_behind_r(z, z->in[0], rank - 1)));
   out[0] = build_parts_with_ints(z, stretch ? OP_broadcast_to : OP_reshape, z->in[0], "shape", rank, dim);
   return out[0] != NULL;
@@ -259,32 +249,11 @@ static bool build_loss(building *z, msc_value **out) {
 }
 
 static bool build_with_shifted_attrs(building *z, msc_value **out) {
-  if (z->op->kind == OP_concat || z->op->kind == OP_stack) MSC_TRY(repeat_common_operands(z));
+  const msc_op_info *info = msc_info(z->op);
+  if (info->operand[0].variadic) MSC_TRY(repeat_common_operands(z));
   msc_op *op = copy_for_parts(z);
-  int rank = z->op->in[0].value->type->rank;
-  switch (z->op->kind) {
-    case OP_transpose: shift_dims_attr(z, op, "perm", true); break;
-    case OP_slice:
-      prepend_to_list(z, op, "start", 0, false), prepend_to_list(z, op, "limit", z->r, true),
-          prepend_to_list(z, op, "stride", 1, false);
-      break;
-    case OP_pad:
-      prepend_to_list(z, op, "low", 0, false), prepend_to_list(z, op, "high", 0, false),
-          prepend_to_list(z, op, "stride", 1, false);
-      break;
-    case OP_concat:
-    case OP_split: shift_axis_attr(z, op, "dim", rank); break;
-    case OP_stack: shift_axis_attr(z, op, "axis", rank + 1); break;
-    case OP_gather: case OP_one_hot: break;
-    case OP_reduce_sum:
-    case OP_reduce_mean:
-    case OP_reduce_max:
-    case OP_reduce_min:
-    case OP_reduce_prod:
-    case OP_reduce_any:
-    case OP_reduce_all: shift_dims_attr(z, op, "dims", false); break;
-    default: shift_axis_attr(z, op, "axis", rank);
-  }
+  int rank = z->op->in[0].value->type->rank + (op->kind == OP_stack); /* its axis is one of the result */
+  for (int i = 0; z->parted[0] && i < info->num_attrs; i++) shift_attr(z, op, &info->attr[i], rank);
   return insert_built_op(z, op, out);
 }
 
@@ -298,36 +267,23 @@ static bool is_only_parted(const building *z, size_t operand) {
 }
 
 static build_fn *find_builder(const building *z) {
-  switch (z->op->kind) {
-    case OP_matmul: case OP_batch_matmul: return build_product;
-    case OP_reshape: case OP_flatten: case OP_expand_dims: case OP_squeeze: case OP_broadcast_to: return build_shape;
-    case OP_softmax_cross_entropy:
-    case OP_nll_loss:
-    case OP_mean_squared_error:
-    case OP_mean_absolute_error:
-    case OP_sigmoid_cross_entropy: return build_loss;
-    case OP_gather: return is_only_parted(z, 1) && msc_op_int(z->op, "axis") == 0 ? build_with_shifted_attrs : NULL;
-    case OP_softmax:
-    case OP_log_softmax:
-    case OP_layer_norm:
-    case OP_rms_norm:
-    case OP_l2_normalize:
-    case OP_cumsum:
-    case OP_cumprod:
-    case OP_sort:
-    case OP_topk:
-    case OP_argmax: case OP_argmin: case OP_one_hot: case OP_transpose: case OP_slice: case OP_pad: case OP_split:
-    case OP_reduce_sum:
-    case OP_reduce_mean:
-    case OP_reduce_max:
-    case OP_reduce_min:
-    case OP_reduce_prod:
-    case OP_reduce_any:
-    case OP_reduce_all: return is_only_parted(z, 0) ? build_with_shifted_attrs : NULL;
-    case OP_concat:
-    case OP_stack: return build_with_shifted_attrs;
-    default: return msc_is_elementwise(z->op) ? build_elementwise : NULL;
+  const msc_op_info *info = msc_info(z->op);
+  switch (info->form) {
+    case MSC_FORM_PRODUCT: return build_product;
+    case MSC_FORM_RESHAPE:
+    case MSC_FORM_STRETCH: return build_shape;
+    case MSC_FORM_LOSS: return build_loss;
+    case MSC_FORM_ELEMENTWISE: return build_elementwise;
+    case MSC_FORM_MOVE:
+      if (info->operand[0].variadic) return build_with_shifted_attrs;
+      return is_only_parted(z, 0) && !info->expand ? build_with_shifted_attrs : NULL;
+    case MSC_FORM_REDUCE:
+    case MSC_FORM_ROWS: return is_only_parted(z, 0) ? build_with_shifted_attrs : NULL;
+    default: break;
   }
+  if (z->op->kind == OP_gather)
+    return is_only_parted(z, 1) && msc_op_int(z->op, "axis") == 0 ? build_with_shifted_attrs : NULL;
+  return z->op->kind == OP_one_hot && is_only_parted(z, 0) ? build_with_shifted_attrs : NULL;
 }
 
 static const char *build_op_by_parts(building *z, msc_value **out) {

@@ -26,19 +26,7 @@ typedef struct {
   sources *from;   /* by op id: the sources of its copy */
 } copying;
 
-static bool may_be_copied(const msc_op *op) {
-  switch (op->kind) {
-    case OP_add:
-    case OP_sub:
-    case OP_mul:
-    case OP_div:
-    case OP_neg:
-    case OP_rsqrt:
-    case OP_cast:
-    case OP_broadcast_to: return true;
-    default: return false;
-  }
-}
+static bool may_be_copied(const msc_op *op) { return msc_info(op)->flags & MSC_CHEAP && op->kind != OP_relu; }
 
 static int reduction_direction(const msc_op *op) {
   int64_t dims[MSC_MAX_RANK];

@@ -122,12 +122,9 @@ static bool is_cut_dim(const msc_type *t, int dim) { return t->layout->first[dim
 /* Sets padding to 0 along cut dimensions, where windows read rows of the neighbours instead, and groups to those of the
  * whole, since they are cut with the channels. */
 static void lift_windows(const checking *z, msc_op *op) {
-  bool of_x = op->kind == OP_conv2d_transpose || op->kind == OP_max_pool_grad || op->kind == OP_avg_pool_grad ||
-              op->kind == OP_fold;
-  const msc_type *x = of_x ? op->out[0].type : op->in[0].value->type, *w = op->kind == OP_conv2d_weight_grad
-                                                                               ? op->out[0].type
-                                                                           : op->num_in > 1 ? op->in[1].value->type
-                                                                                            : NULL;
+  const msc_type *x = msc_window_images(op)->type;
+  const msc_value *weights = msc_window_weights(op);
+  const msc_type *w = weights ? weights->type : NULL;
   int64_t padding[4];
   msc_attr_value *v = msc_new_array(z->arena, msc_attr_value, 4);
   if (msc_op_attr(op, "groups") && w && w->rank > 1 && w->dim[1])
@@ -264,22 +261,8 @@ static bool is_start_of(const checking *z, const msc_attr_value *start, const ms
 
 /* The dimension of the indexed tensor that the op's `start` is an offset in; -1: not known. */
 static int64_t indexed_dim(const msc_op *op) {
-  switch (op->kind) {
-    case OP_iota: return msc_op_int(op, "dim");
-    case OP_one_hot: return op->out[0].type->rank - 1;
-    case OP_gather_nd:
-    case OP_scatter_nd_add: return 0;
-    case OP_gather:
-    case OP_take_along:
-    case OP_add_along:
-    case OP_scatter_add:
-    case OP_scatter_update: {
-      bool reads = op->kind == OP_gather || op->kind == OP_take_along;
-      int64_t axis = msc_op_int(op, "axis");
-      return axis < 0 ? axis + (reads ? op->in[0].value : &op->out[0])->type->rank : axis;
-    }
-    default: return -1;
-  }
+  msc_indexed x;
+  return msc_indexed_of(op, &x) ? x.dim : -1;
 }
 
 /* Checks that an offset belongs to an operand or result of the op.  `behind`: it must be minus the size of the part, as

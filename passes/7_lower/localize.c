@@ -346,7 +346,7 @@ static msc_value *add_halo(localizing *z, msc_op *op, msc_value *x, const int64_
 static void localize_windows(localizing *z, msc_op *op) {
   int64_t padding[4] = {0}, size[2];
   msc_conv c = msc_conv_of(op);
-  bool lowest = op->kind == OP_max_pool || op->kind == OP_max_pool_index;
+  bool lowest = msc_info(op)->facts.reduction == MSC_MAX;
   const msc_type *image = global_of(z, c.of_x_result ? &op->out[0] : op->in[0].value);
   msc_op_ints(op, "padding", padding, 4);
   for (int d = 2; d < 4; d++) {
@@ -367,10 +367,8 @@ static void localize_windows(localizing *z, msc_op *op) {
   if (msc_op_attr(op, "padding")) msc_op_set(op, "padding", msc_ints(z->pass->ctx, 4, padding));
   size[0] = c.dim[0].x, size[1] = c.dim[1].x;
   if (msc_op_attr(op, "size")) msc_op_set(op, "size", msc_ints(z->pass->ctx, 2, size));
-  const msc_type *weights = op->kind == OP_conv2d_weight_grad ? op->out[0].type
-                            : op->num_in > 1                  ? op->in[1].value->type
-                                                              : NULL;
-  if (msc_op_attr(op, "groups") && weights->dim[1]) msc_op_set(op, "groups", msc_int(c.c / weights->dim[1]));
+  const msc_value *w = msc_window_weights(op);
+  if (w && msc_op_attr(op, "groups") && w->type->dim[1]) msc_op_set(op, "groups", msc_int(c.c / w->type->dim[1]));
 }
 
 /* The number of blocks of a sum over these dimensions of x (msc_sum_blocks).  Blocks are aligned with the whole's only
@@ -392,16 +390,18 @@ static unsigned summed_dims(const localizing *z, const msc_op *op) {
   int64_t dims[MSC_MAX_RANK];
   const msc_type *x = op->num_in ? global_of(z, op->in[0].value) : NULL;
   unsigned mask = 0;
+  if (msc_info(op)->facts.reduction != MSC_SUM) return 0;
+  switch (msc_form_of(op)) {
+    case MSC_FORM_PRODUCT: return 1u << (x->rank - 1 - msc_op_bool(op, "transpose_a"));
+    case MSC_FORM_REDUCE:
+      for (int i = msc_op_ints(op, "dims", dims, MSC_MAX_RANK); i > 0; i--) mask |= 1u << dims[i - 1];
+      return mask;
+    default: break;
+  }
   switch (op->kind) {
-    case OP_matmul:
-    case OP_batch_matmul: return 1u << (x->rank - 1 - msc_op_bool(op, "transpose_a"));
     case OP_einsum: return msc_einsum_summed(op);
     case OP_matmul_weight_grad:
     case OP_softmax_cross_entropy: return (1u << (x->rank - 1)) - 1;
-    case OP_reduce_sum:
-    case OP_reduce_mean:
-      for (int i = msc_op_ints(op, "dims", dims, MSC_MAX_RANK); i > 0; i--) mask |= 1u << dims[i - 1];
-      return mask;
     default: return 0;
   }
 }
@@ -413,16 +413,22 @@ static void set_blocks(const localizing *z, msc_op *op) {
   unsigned dims = summed_dims(z, op);
   const msc_value *x = op->num_in ? op->in[0].value : NULL;
   if (!dims || !msc_is_float(x->type->dtype) || !z->deterministic) return;
-  bool rows = (op->kind == OP_reduce_sum || op->kind == OP_reduce_mean) && (dims >> (x->type->rank - 1) & 1) &&
+  bool rows = msc_form_of(op) == MSC_FORM_REDUCE && (dims >> (x->type->rank - 1) & 1) &&
               msc_type_elems(global_of(z, &op->out[0])) > 1;
   msc_op_set(op, "blocks", msc_int(count_blocks(z, x, dims, rows ? LEAST_OF_ROW : 1)));
 }
 
 /* Lets scattered rows be added in any order, atomically, if the target can and the configuration allows it. */
 static void set_any_order(const localizing *z, msc_op *op) {
-  bool adds = op->kind == OP_scatter_add || op->kind == OP_add_along || op->kind == OP_scatter_nd_add;
-  if (adds && !z->deterministic && msc_target_of(z->f->module)->adds_atomically)
+  if (msc_form_of(op) == MSC_FORM_SCATTER && !z->deterministic && msc_target_of(z->f->module)->adds_atomically)
     msc_op_set(op, "any_order", msc_bool(true));
+}
+
+/* The attribute that says how large a result made by numbers is, for this rank's part of it. */
+static void set_size(const localizing *z, msc_op *op, const msc_indexed *x, const msc_type *local) {
+  static const char *const name[] = {"rows", "depth", "shape"};
+  for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+    if (msc_op_attr(op, name[i])) msc_op_set(op, name[i], i == 2 ? dims_attr(z, local) : msc_int(local->dim[x->dim]));
 }
 
 static void localize_op(localizing *z, msc_op *op) {
@@ -432,6 +438,11 @@ static void localize_op(localizing *z, msc_op *op) {
   if (!y || !y->layout) return; /* of a program for one rank: local already */
   const msc_type *local = op->out[0].type;
   if (msc_is_windowed(op)) localize_windows(z, op);
+  msc_indexed x;
+  bool indexed = msc_indexed_of(op, &x) && x.by;
+  const msc_type *of = indexed ? global_of(z, x.of) : NULL;
+  if (indexed) set_start_of_indexed(z, op, of, x.dim);
+  if (indexed && x.of->def == op) set_size(z, op, &x, local);
   switch (op->kind) {
     case OP_constant: slice_constant(z, op); break;
     case OP_iota: {
@@ -447,46 +458,12 @@ static void localize_op(localizing *z, msc_op *op) {
     case OP_reshape: msc_op_set(op, "shape", dims_attr(z, local)); break;
     case OP_dropout: set_place_in_whole(z, op, y); break;
     case OP_slice: shorten_slice(z, op); break;
-    case OP_one_hot:
-      set_start_of_indexed(z, op, y, y->rank - 1);
-      msc_op_set(op, "depth", msc_int(local->dim[local->rank - 1]));
-      break;
-    case OP_take_along: {
-      const msc_type *x = global_of(z, op->in[0].value);
-      int64_t axis = msc_op_int(op, "axis");
-      set_start_of_indexed(z, op, x, (int)(axis < 0 ? axis + x->rank : axis));
-      break;
-    }
-    case OP_add_along: {
-      int64_t axis = msc_op_int(op, "axis");
-      if (axis < 0) axis += y->rank;
-      set_start_of_indexed(z, op, y, (int)axis);
-      msc_op_set(op, "rows", msc_int(local->dim[axis]));
-      break;
-    }
-    case OP_gather_nd: set_start_of_indexed(z, op, global_of(z, op->in[0].value), 0); break;
-    case OP_scatter_nd_add:
-      set_start_of_indexed(z, op, y, 0);
-      msc_op_set(op, "shape", dims_attr(z, local));
-      break;
-    case OP_scatter_update: set_start_of_indexed(z, op, y, (int)msc_op_int(op, "axis")); break;
-    case OP_gather: {
-      const msc_type *table = global_of(z, op->in[0].value);
-      int64_t axis = msc_op_int(op, "axis");
-      set_start_of_indexed(z, op, table, (int)(axis < 0 ? axis + table->rank : axis));
-      if (msc_op_bool(op, "aligned") &&
-          is_cut_type_dim(table, (int)axis)) { /* an index of another rank's row is an error */
+    case OP_gather:
+      if (msc_op_bool(op, "aligned") && is_cut_type_dim(of, x.dim)) { /* an index of another rank's row is an error */
         msc_op_unset(op, "whole");
-        msc_op_set(op, "part", msc_int(number_offset(z, table, (int)axis, true)));
+        msc_op_set(op, "part", msc_int(number_offset(z, of, x.dim, true)));
       }
       break;
-    }
-    case OP_scatter_add: {
-      int axis = (int)msc_op_int(op, "axis");
-      set_start_of_indexed(z, op, y, axis);
-      msc_op_set(op, "rows", msc_int(local->dim[axis]));
-      break;
-    }
     case OP_reduce_mean: msc_op_set(op, "count", msc_int(count_mean_elems(z, op))); break;
     case OP_softmax_cross_entropy:
     case OP_softmax_cross_entropy_grad:

@@ -36,20 +36,7 @@ static bool is_widening_cast(const msc_op *op) {
   return op->kind == OP_cast && msc_type_bytes(op->out[0].type) > msc_type_bytes(op->in[0].value->type);
 }
 
-static bool may_be_remade(const msc_op *op) {
-  switch (op->kind) {
-    case OP_add:
-    case OP_sub:
-    case OP_mul:
-    case OP_div:
-    case OP_neg:
-    case OP_rsqrt:
-    case OP_relu:
-    case OP_cast:
-    case OP_broadcast_to: return true;
-    default: return false;
-  }
-}
+static bool may_be_remade(const msc_op *op) { return msc_info(op)->flags & MSC_CHEAP; }
 
 static bool reads_elementwise(const msc_op *op) {
   return may_be_remade(op) || op->kind == OP_reduce_sum || op->kind == OP_reduce_mean || op->kind == OP_compare ||

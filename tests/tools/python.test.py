@@ -54,9 +54,9 @@ expect.check("identifier", w.identifier.encode() == file.IDENTIFIER)
 
 rows = {}
 with open(os.path.join(ROOT, "ir/op.def")) as f:
-    for name, operands, results, attrs, flags in re.findall(r'^(?:OP|COMPOSITE)\((\w+), "([^"]*)", "([^"]*)", "([^"]*)", ([^,]*),', f.read(), re.M):
+    for name, operands, results, attrs, flags in re.findall(r'^(?:OP|COMPOSITE)\((\w+),\s+"([^"]*)",\s+"([^"]*)",\s+((?:"[^"]*"\s*)+),\s+([^,]*),', f.read(), re.M):
         if name not in ("constant", "exchange", "shard", "vjp", "accumulate", "stage_send", "stage_recv", "flash_attention", "flash_attention_grad", "biased_conv2d") and not re.search("MSC_LOCAL|MSC_TERMINATOR", flags):
-            rows[name] = (tuple(re.sub("=.", "", o) for o in operands.split()), tuple(results.split()), tuple(ops._attr(a) for a in attrs.split()))
+            rows[name] = (tuple(re.sub("=.", "", o) for o in operands.split()), tuple(results.split()), tuple(ops._attr(a) for a in re.sub(r":(dims|perm|each)", ":ints", re.sub(r":dim\b", ":int", re.sub(r'"\s*"|"', "", attrs))).split()))
 expect.check("op table", rows == {r.name: (r.operands, r.results, r.attrs) for r in ops.ROWS.values()})
 
 # ---- every op ----

@@ -149,8 +149,7 @@ static void join_along(msc_nester *n, int x, int y, int64_t but) {
 /* Images with images, pooled channels with channels; what windows see runs along other loops than they.  Pools of one
  * image run along the same windows. */
 static void join_windowed(msc_nester *n, const msc_op *op, int y) {
-  bool pools = op->kind != OP_conv2d && op->kind != OP_conv2d_transpose && op->kind != OP_conv2d_weight_grad &&
-               op->kind != OP_unfold;
+  bool pools = !msc_window_weights(op) && op->kind != OP_unfold;
   if (op->kind == OP_unfold) {
     int x = msc_nest_find_value(n, op->in[0].value), image = msc_op_bool(op, "images_last") ? 3 : 0;
     join(n, x, 0, y, image), join(n, x, 1, y, image ? 0 : 1);
@@ -167,11 +166,6 @@ static void join_windowed(msc_nester *n, const msc_op *op, int y) {
   }
 }
 
-static int64_t axis_of(const msc_op *op) {
-  int64_t axis = msc_op_int(op, "axis");
-  return axis < 0 ? axis + op->out[0].type->rank : axis;
-}
-
 /* x [named, post], indices [*, m], blocks [*, post]. */
 static void join_named(msc_nester *n, int x, int indices, int blocks) {
   int lead = rank_of(n, indices) - 1, depth = (int)n->value[indices].value->type->dim[lead];
@@ -182,14 +176,22 @@ static void join_named(msc_nester *n, int x, int indices, int blocks) {
 static void join_op(msc_nester *n, const msc_op *op) {
   int in[8], y = op->num_out ? msc_nest_find_value(n, &op->out[0]) : -1;
   int64_t v[MSC_MAX_RANK];
+  msc_indexed x = {0};
+  msc_indexed_of(op, &x);
   for (int i = 0; i < op->num_in && i < 8; i++) in[i] = msc_nest_find_value(n, op->in[i].value);
+  switch (msc_form_of(op)) {
+    case MSC_FORM_SOURCE: return;
+    case MSC_FORM_RESHAPE: join_reshape(n, in[0], y); return;
+    case MSC_FORM_PRODUCT: join_matmul(n, op, in[0], in[1], y); return;
+    case MSC_FORM_WINDOW: join_windowed(n, op, y); return;
+    case MSC_FORM_REDUCE: join_reduce(n, op, in[0], y); return;
+    default: break;
+  }
   switch (op->kind) {
-    case OP_constant: case OP_iota: break;
     case OP_transpose:
       msc_op_ints(op, "perm", v, MSC_MAX_RANK);
       for (int d = 0; d < rank_of(n, y); d++) join(n, in[0], (int)v[d], y, d);
       break;
-    case OP_reshape: case OP_flatten: join_reshape(n, in[0], y); break;
     case OP_concat:
       for (int i = 0; i < op->num_in; i++)
         join_along(n, msc_nest_find_value(n, op->in[i].value), y, msc_op_int(op, "dim"));
@@ -205,31 +207,17 @@ static void join_op(msc_nester *n, const msc_op *op) {
       break;
     case OP_gather: join_gather(n, (int)msc_op_int(op, "axis"), in[0], in[1], y); break;
     case OP_scatter_add: {
-      int axis = (int)msc_op_int(op, "axis"), r = rank_of(n, in[0]);
-      for (int d = 0; d < r; d++) join(n, in[0], d, in[1], axis + d);
+      int r = rank_of(n, in[0]);
+      for (int d = 0; d < r; d++) join(n, in[0], d, in[1], x.dim + d);
       for (int d = 0; d < rank_of(n, y); d++)
-        if (d != axis) join(n, y, d, in[1], d < axis ? d : d - 1 + r);
+        if (d != x.dim) join(n, y, d, in[1], d < x.dim ? d : d - 1 + r);
       break;
     }
-    case OP_take_along: join_along(n, in[1], y, -1), join_along(n, in[0], y, axis_of(op)); break;
-    case OP_add_along: join_along(n, in[0], in[1], -1), join_along(n, y, in[1], axis_of(op)); break;
+    case OP_take_along: join_along(n, in[1], y, -1), join_along(n, in[0], y, x.dim); break;
+    case OP_add_along: join_along(n, in[0], in[1], -1), join_along(n, y, in[1], x.dim); break;
     case OP_gather_nd: join_named(n, in[0], in[1], y); break;
     case OP_scatter_nd_add: join_named(n, y, in[0], in[1]); break;
     case OP_one_hot: join_left(n, in[0], y); break;
-    case OP_matmul: case OP_batch_matmul: join_matmul(n, op, in[0], in[1], y); break;
-    case OP_conv2d:
-    case OP_conv2d_transpose:
-    case OP_conv2d_weight_grad:
-    case OP_max_pool:
-    case OP_max_pool_index:
-    case OP_max_pool_grad:
-    case OP_avg_pool:
-    case OP_avg_pool_grad: case OP_unfold: case OP_fold: join_windowed(n, op, y); break;
-    case OP_reduce_sum:
-    case OP_reduce_mean:
-    case OP_reduce_max:
-    case OP_reduce_min:
-    case OP_reduce_prod: join_reduce(n, op, in[0], y); break;
     case OP_softmax_cross_entropy: join_left(n, in[0], in[1]), join_left(n, in[0], y); break;
     case OP_softmax_cross_entropy_grad:
       join_left(n, in[0], in[1]), join_left(n, in[0], in[2]), join_left(n, in[0], y);

@@ -4,6 +4,7 @@
  * at most MSC_NEST_OPS. */
 #include <string.h>
 
+#include "ir/scalar.h"
 #include "passes/7_lower/nest/expand.h"
 
 /* ---- instructions ---- */
@@ -424,32 +425,36 @@ static uint16_t power(msc_nester *n, int exponent, uint16_t a, uint16_t b) {
   return msc_nest_op(n, NEST_POW, a, b);
 }
 
-static uint16_t sigmoid(msc_nester *n, uint16_t x) {
-  uint16_t one = msc_nest_number(n, (msc_dtype)n->instr[x].dtype, 1);
-  return msc_nest_op(n, NEST_DIV, one,
-                     msc_nest_op(n, NEST_ADD, one, msc_nest_op(n, NEST_EXP, msc_nest_op(n, NEST_NEG, x, 0), 0)));
-}
-
-/* erf: x/2 (1 + erf(x / sqrt 2));  tanh: x/2 (1 + tanh u) = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3) */
-static uint16_t gelu(msc_nester *n, const msc_op *op, uint16_t x) {
-  msc_dtype t = (msc_dtype)n->instr[x].dtype;
-  if (!strcmp(msc_op_str(op, "form"), "erf")) {
-    uint16_t half_x = msc_nest_op(n, NEST_MUL, x, msc_nest_number(n, t, 0.5)),
-             root = msc_nest_number(n, t, 0.70710678118654752440);
-    uint16_t inner = msc_nest_op(n, NEST_ERF, msc_nest_op(n, NEST_MUL, x, root), 0);
-    return msc_nest_op(n, NEST_MUL, half_x, msc_nest_op(n, NEST_ADD, msc_nest_number(n, t, 1), inner));
-  }
-  uint16_t cube = msc_nest_op(n, NEST_MUL, msc_nest_op(n, NEST_MUL, x, x), x);
-  uint16_t sum = msc_nest_op(n, NEST_ADD, x, msc_nest_op(n, NEST_MUL, cube, msc_nest_number(n, t, 0.044715)));
-  return msc_nest_op(n, NEST_MUL, x,
-                     sigmoid(n, msc_nest_op(n, NEST_MUL, sum, msc_nest_number(n, t, 2 * 0.79788456080286535588))));
-}
-
 static uint16_t quotient(msc_nester *n, uint16_t a, uint16_t b) {
   msc_dtype d = (msc_dtype)n->instr[a].dtype;
   if (!msc_is_float(d))
     msc_nest_check(n, MSC_FAULT_DIVISION, msc_nest_compare(n, NEST_NE, b, msc_nest_number(n, d, 0)));
   return msc_nest_op(n, NEST_DIV, a, b);
+}
+
+/* The formula of elements x of the values v. */
+static uint16_t compute(msc_nester *n, const msc_formula *f, const int *v, const uint16_t *x) {
+  static const uint8_t code[SCALAR_COUNT] = {
+      [SCALAR_add] = NEST_ADD,   [SCALAR_sub] = NEST_SUB,         [SCALAR_mul] = NEST_MUL,    [SCALAR_max] = NEST_MAX,
+      [SCALAR_min] = NEST_MIN,   [SCALAR_neg] = NEST_NEG,         [SCALAR_abs] = NEST_ABS,    [SCALAR_sign] = NEST_SIGN,
+      [SCALAR_relu] = NEST_RELU, [SCALAR_exp] = NEST_EXP,         [SCALAR_log] = NEST_LOG,    [SCALAR_sqrt] = NEST_SQRT,
+      [SCALAR_tanh] = NEST_TANH, [SCALAR_erf] = NEST_ERF,         [SCALAR_sin] = NEST_SIN,    [SCALAR_cos] = NEST_COS,
+      [SCALAR_ceil] = NEST_CEIL, [SCALAR_nearest] = NEST_NEAREST, [SCALAR_floor] = NEST_FLOOR};
+  uint16_t r[MSC_FORMULA_OPERANDS + MSC_FORMULA_STEPS], y = 0;
+  memcpy(r, x, MSC_FORMULA_OPERANDS * sizeof *r);
+  for (int i = 0; i < f->num; i++) {
+    const msc_scalar_step *s = &f->step[i];
+    uint16_t a = r[s->arg[0]], b = s->num_args > 1 ? r[s->arg[1]] : 0;
+    switch (s->code) {
+      case SCALAR_number: y = msc_nest_number(n, (msc_dtype)n->instr[x[0]].dtype, s->number); break;
+      case SCALAR_select: y = msc_nest_select(n, a, b, r[s->arg[2]]); break;
+      case SCALAR_div: y = quotient(n, a, b); break;
+      case SCALAR_pow: y = power(n, v[s->arg[1]], a, b); break;
+      default: y = msc_nest_op(n, (msc_nest_code)code[s->code], a, b);
+    }
+    r[MSC_FORMULA_OPERANDS + i] = y;
+  }
+  return y;
 }
 
 static uint16_t elementwise(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
@@ -463,36 +468,10 @@ static uint16_t elementwise(msc_nester *n, const msc_op *op, int y, const msc_vi
     x[i] = msc_nest_eval(n, v[i], &at);
   }
   if (n->failed) return 0;
+  const msc_formula *f = msc_formula_of(op);
+  if (f) return compute(n, f, v, x);
   switch (op->kind) {
-    case OP_add: return msc_nest_op(n, NEST_ADD, x[0], x[1]);
-    case OP_sub: return msc_nest_op(n, NEST_SUB, x[0], x[1]);
-    case OP_mul: return msc_nest_op(n, NEST_MUL, x[0], x[1]);
-    case OP_div: return quotient(n, x[0], x[1]);
-    case OP_max: return msc_nest_op(n, NEST_MAX, x[0], x[1]);
-    case OP_min: return msc_nest_op(n, NEST_MIN, x[0], x[1]);
-    case OP_pow: return power(n, v[1], x[0], x[1]);
     case OP_compare: return predicate(n, op, x[0], x[1]);
-    case OP_select: return msc_nest_select(n, x[0], x[1], x[2]);
-    case OP_neg: return msc_nest_op(n, NEST_NEG, x[0], 0);
-    case OP_exp: return msc_nest_op(n, NEST_EXP, x[0], 0);
-    case OP_log: return msc_nest_op(n, NEST_LOG, x[0], 0);
-    case OP_sqrt: return msc_nest_op(n, NEST_SQRT, x[0], 0);
-    case OP_rsqrt:
-      return msc_nest_op(n, NEST_DIV, msc_nest_number(n, (msc_dtype)n->instr[x[0]].dtype, 1),
-                         msc_nest_op(n, NEST_SQRT, x[0], 0));
-    case OP_tanh: return msc_nest_op(n, NEST_TANH, x[0], 0);
-    case OP_erf: return msc_nest_op(n, NEST_ERF, x[0], 0);
-    case OP_sigmoid: return sigmoid(n, x[0]);
-    case OP_silu: return msc_nest_op(n, NEST_MUL, x[0], sigmoid(n, x[0]));
-    case OP_relu: return msc_nest_op(n, NEST_RELU, x[0], 0);
-    case OP_gelu: return gelu(n, op, x[0]);
-    case OP_sin: return msc_nest_op(n, NEST_SIN, x[0], 0);
-    case OP_cos: return msc_nest_op(n, NEST_COS, x[0], 0);
-    case OP_floor: return msc_nest_op(n, NEST_FLOOR, x[0], 0);
-    case OP_ceil: return msc_nest_op(n, NEST_CEIL, x[0], 0);
-    case OP_round: return msc_nest_op(n, NEST_NEAREST, x[0], 0);
-    case OP_abs: return msc_nest_op(n, NEST_ABS, x[0], 0);
-    case OP_sign: return msc_nest_op(n, NEST_SIGN, x[0], 0);
     case OP_cast: return msc_nest_cast(n, x[0], n->value[y].value->type->dtype);
     case OP_broadcast_to: return x[0];
     default: return msc_nest_refuse(n, "%s has no loop form", msc_kind_name(op->kind));
@@ -506,10 +485,19 @@ static uint16_t expand(msc_nester *n, int y, const msc_view *view) {
   const msc_type *t = n->value[y].value->type;
   int in[2] = {0};
   for (int i = 0; i < 2 && i < op->num_in; i++) in[i] = msc_nest_find_value(n, op->in[i].value);
+  if (msc_info(op)->flags & MSC_UPDATE) return msc_nest_update(n, op, y, view);
+  switch (msc_form_of(op)) {
+    case MSC_FORM_RESHAPE: return reshaped(n, in[0], y, view);
+    case MSC_FORM_PRODUCT: return msc_nest_matmul(n, op, y, view);
+    case MSC_FORM_WINDOW: return msc_nest_windowed(n, op, view);
+    case MSC_FORM_REDUCE: return msc_nest_reduce_op(n, op, y, view);
+    case MSC_FORM_SCATTER: /* no element of it by itself */
+      return msc_nest_refuse(n, "%s is the end of a kernel", msc_kind_name(op->kind));
+    default: break;
+  }
   switch (op->kind) {
     case OP_constant: return constant(n, op);
     case OP_iota: return msc_nest_iota(n, op, t, view);
-    case OP_reshape: case OP_flatten: return reshaped(n, in[0], y, view);
     case OP_transpose: return transposed(n, op, in[0], view);
     case OP_concat: return concatenated(n, op, view);
     case OP_split: return split_part(n, op, n->value[y].value->index, in[0], view);
@@ -520,34 +508,9 @@ static uint16_t expand(msc_nester *n, int y, const msc_view *view) {
     case OP_dropout: return msc_nest_dropout(n, op, in[0], view);
     case OP_gather: return msc_nest_gather(n, op, in[0], in[1], view);
     case OP_one_hot: return msc_nest_one_hot(n, op, in[0], t, view);
-    case OP_matmul: case OP_batch_matmul: return msc_nest_matmul(n, op, y, view);
-    case OP_conv2d:
-    case OP_conv2d_transpose:
-    case OP_conv2d_weight_grad:
-    case OP_max_pool:
-    case OP_max_pool_index:
-    case OP_max_pool_grad:
-    case OP_avg_pool:
-    case OP_avg_pool_grad: case OP_unfold: case OP_fold: return msc_nest_windowed(n, op, view);
-    case OP_reduce_sum:
-    case OP_reduce_mean:
-    case OP_reduce_max:
-    case OP_reduce_min:
-    case OP_reduce_prod: return msc_nest_reduce_op(n, op, y, view);
     case OP_softmax: case OP_log_softmax: return msc_nest_softmax(n, op, view);
     case OP_softmax_cross_entropy: return msc_nest_cross_entropy(n, op, view);
     case OP_softmax_cross_entropy_grad: return msc_nest_cross_entropy_grad(n, op, view);
-    /* no element of it by itself */
-    case OP_scatter_add:
-    case OP_add_along:
-    case OP_scatter_nd_add: return msc_nest_refuse(n, "%s is the end of a kernel", msc_kind_name(op->kind));
-    case OP_sgd:
-    case OP_momentum:
-    case OP_adam:
-    case OP_adamw:
-    case OP_lamb_moments:
-    case OP_lamb_apply:
-    case OP_assign: return msc_nest_update(n, op, y, view);
     default: return elementwise(n, op, y, view);
   }
 }

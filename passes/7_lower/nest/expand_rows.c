@@ -55,10 +55,7 @@ uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_vi
   msc_inside outer = msc_nest_open(n, over, &at, t->rank, gone);
   uint16_t v = msc_nest_eval(n, x, &at);
   if (n->failed) return 0;
-  msc_reduction kind = op->kind == OP_reduce_max    ? MSC_MAX
-                       : op->kind == OP_reduce_min  ? MSC_MIN
-                       : op->kind == OP_reduce_prod ? MSC_PROD
-                                                    : MSC_SUM;
+  msc_reduction kind = msc_info(op)->facts.reduction;
   v = reduce_in_order(n, op, kind, v, over);
   msc_nest_close(n, outer);
   return op->kind == OP_reduce_mean ? divided(n, v, count_of(op, local)) : v;

@@ -19,10 +19,10 @@ msc_nester *msc_nester_new(msc_context *ctx, const msc_target *target) {
 
 bool msc_nest_can_fuse(const msc_op *op) {
   const msc_op_info *info = msc_info(op);
-  if (info->flags & (MSC_COLLECTIVE | MSC_TERMINATOR)) return false;
+  if (info->flags & (MSC_MOVES | MSC_TERMINATOR)) return false;
   if (msc_is_graph(op) || msc_moves_nothing(op)) return false;
   switch (op->kind) {
-    case OP_gemm: case OP_shard: return false;
+    case OP_gemm: return false;
     case OP_constant: return msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(op->out[0].type->dtype);
     default: return !msc_builtin_of(op, NULL);
   }
@@ -233,9 +233,7 @@ static void scatter_result(msc_nester *n, int v, int buffer) {
       &place, 0);
 }
 
-static bool scatters(const msc_op *op) {
-  return op && (op->kind == OP_scatter_add || op->kind == OP_add_along || op->kind == OP_scatter_nd_add);
-}
+static bool scatters(const msc_op *op) { return op && msc_form_of(op) == MSC_FORM_SCATTER; }
 
 static bool add_roots(msc_nester *n, int first_buffer) {
   for (int i = 0; i < n->num_results && !n->failed; i++) {

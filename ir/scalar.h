@@ -1,0 +1,37 @@
+/* scalar.h: formulas of elements, as rows of op.def write them: "1 / (1 + exp(-a))".  a, b, c are the elements of the
+ * operands; sums, products, numbers, and functions by the names of scalar.def. */
+#ifndef MSC_IR_SCALAR_H
+#define MSC_IR_SCALAR_H
+
+#include "ir/ir.h"
+
+typedef enum {
+#define SCALAR(name, operands) SCALAR_##name,
+#include "ir/scalar.def"
+#undef SCALAR
+  SCALAR_COUNT
+} msc_scalar_code;
+
+enum { MSC_FORMULA_OPERANDS = 3, MSC_FORMULA_STEPS = 24 };
+
+/* One step; its operands are numbered: a, b, c, then the results of the steps before. */
+typedef struct {
+  msc_scalar_code code;
+  int num_args;
+  uint8_t arg[3];
+  double number; /* of SCALAR_number */
+} msc_scalar_step;
+
+typedef struct msc_formula {
+  const char *choice; /* of the attribute `form`; NULL: there is one formula */
+  int num;
+  msc_scalar_step step[MSC_FORMULA_STEPS]; /* the last one's result is the element */
+  const struct msc_formula *next;          /* for another choice */
+} msc_formula;
+
+/* Reads a row's formula; the text is the compiler's own, so a fault in it is an assertion. */
+const msc_formula *msc_formula_read(msc_arena *arena, const char *text);
+/* The formula that op computes; NULL: its row has none. */
+const msc_formula *msc_formula_of(const msc_op *op);
+
+#endif
