@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """msc explain of a plan: who decided, what it costs, the runner-up, every layout change with its cause, the difference of two."""
 import json
+import os
 import re
 import subprocess
 import sys
@@ -47,6 +48,27 @@ over = explained("mean.bin")["gradients_over"]
 expect("explain mean.bin", 0, "", lambda text: "" if f"\ngradients_mean: all gradients are divided by {over}, the parts of the batch\n" in text and over in (2, 8) else text)
 compiled("mean.bin", "--set", "search_mode=sharding_propagation", "--set", "gradients_mean=true", "--set", "gradients_mean_of=parameter")
 expect.check("each its own", "gradients_over" not in explained("mean.bin") and "gradients_over" not in kept)
+
+# Whatever plan compile makes, explain tells of: it runs the same stretch of passes on the program that the plan carries.
+subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "any.fbs", "--batch", "512"], check=True)
+modes = ["stand_alone", "data_parallel", "hybrid_parallel", "semi_auto_parallel", "auto_parallel", "auto_parallel --set search_mode=recursive_programming",
+         "auto_parallel --set search_mode=sharding_propagation"]
+with open("any.json", "w") as file:
+    json.dump({"memory_limit": 1 << 40}, file)
+for mode in modes:
+    devices = 1 if mode == "stand_alone" else 8
+    for words in ("", "--target cuda --set compute_type=f16 --set loss_scale=dynamic", "--set micro_size=2 --set gradients_mean=true", "--set micro_size=4 --set pipeline_stages=2",
+                  "--set zero=3", "--config any.json --set recompute=auto"):
+        if (devices == 1 and "stages" in words) or (mode == "hybrid_parallel" and "zero" in words):
+            continue
+        expect(f"compile any.fbs -o any.bin --set device_num={devices} --set parallel_mode={mode} {words}", 0, None, "")
+        expect("explain any.bin --json", 0, "")
+expect("compile any.fbs -o any.bin --set device_num=8 --set parallel_mode=auto_parallel --set strategy_ckpt_save_file=any.json", 0, None, "")
+expect("compile any.fbs -o any.bin --set device_num=8 --set parallel_mode=auto_parallel --set strategy_ckpt_load_file=any.json", 0, None, "")
+os.unlink("any.json")  # nor are the files needed that it was compiled with
+expect("explain any.bin", 0, "")
+os.unlink("any.bin")
+os.unlink("any.fbs")
 
 # The rank that is asked about: where it is, who is there with it, what it holds; what there is none of is an error.
 expect("explain kept.bin --set global_rank=5", 0, "", lambda text: "" if "\nrank 5; d 5, with ranks 0 1 2 3 4 5 6 7\n" in text else text)
