@@ -101,6 +101,9 @@ void cli_note_input(cli *c, const char *path);
 /* False after a report: the file is an input of this command, or was written by it already.  cli_open
  * asks by itself. */
 bool cli_may_write(cli *c, const char *path);
+/* The same, and false after a report also of a file that was claimed before.  For every output of a command, before the
+ * first is written; NULL and "-" are no files. */
+bool cli_claim_output(cli *c, const char *path);
 /* The same of the folder of --dump-dir, where a file that was dumped before may be the input. */
 bool cli_may_dump(cli *c, const char *folder);
 

@@ -340,12 +340,14 @@ static int run(cli *c) {
   msc_model_bytes model;
   msc_compiled made;
   if (!cli_read_model_bytes(c, c->operands[0], &model, &read_code)) return read_code;
-  if (!cli_may_write(c, cli_text(c, "o")) || (o.dump_dir && !cli_may_dump(c, o.dump_dir))) return CLI_INPUT;
+  const char *path = cli_text(c, "o"), *strategies = msc_config_text(config, MSC_KEY_strategy_ckpt_save_file);
+  if (!cli_claim_output(c, path) || !cli_claim_output(c, strategies) || !cli_claim_output(c, cli_text(c, "depfile")) ||
+      (o.dump_dir && !cli_may_dump(c, o.dump_dir)))
+    return CLI_INPUT;
   bool ok = msc_compile_model(c->ctx, &model, &o, &made);
   cli_progress_done(c);
   if (!ok) return CLI_INPUT;
   const msc_plan *p = made.plan;
-  const char *path = cli_text(c, "o"), *strategies = msc_config_text(config, MSC_KEY_strategy_ckpt_save_file);
   int code = strategies ? cli_write_file(c, strategies, p->strategies, strlen(p->strategies)) : CLI_OK;
   if (code == CLI_OK) code = cli_write_file(c, path, made.bytes, made.num_bytes);
   if (code == CLI_OK) trust_note(made.bytes, made.num_bytes);

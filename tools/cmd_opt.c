@@ -267,6 +267,9 @@ static int run(cli *c) {
   if (!config || !make_options(&o, config)) return msc_num_errors(c->ctx) ? CLI_INPUT : CLI_USAGE;
   if (!cli_read(c, o.path, &text)) return CLI_INPUT;
   if (cli_text(c, "dump-dir") && !cli_may_dump(c, cli_text(c, "dump-dir"))) return CLI_INPUT;
+  if (!cli_claim_output(c, cli_text(c, "o")) ||
+      !cli_claim_output(c, msc_config_text(config, MSC_KEY_strategy_ckpt_save_file)))
+    return CLI_INPUT;
   const char *end = text.data, *all_end = text.data + text.size;
   while (end < all_end && !is_line(end, all_end, "// EXPECT")) end = line_end(end, all_end);
   bool ok = cli_flag(c, "split-input-file") ? run_parts(&o, text.data, end)

@@ -22,16 +22,36 @@ const msc_loc *cli_loc(cli *c, const char *path) {
 struct cli_known_file {
   cli_known_file *next;
   dev_t device;
-  ino_t number;
+  ino_t number;     /* of the file, or, while it is not there, of its folder */
+  const char *name; /* in that folder; "": the file is there */
   const char *path; /* as the user gave it */
   bool written;     /* by this command, else read */
+  bool claimed;     /* only to be written, later */
 };
 
+/* The file that a link leads to, also where that is not there yet; the text itself where it is no link. */
+static const char *end_of_links(cli *c, const char *path) {
+  enum { MOST_LINKS = 40 };
+  msc_arena *arena = msc_context_arena(c->ctx);
+  char to[PATH_MAX];
+  for (int i = 0; i < MOST_LINKS; i++) {
+    ssize_t n = readlink(path, to, sizeof to);
+    if (n < 0 || n == (ssize_t)sizeof to) return path;
+    const char *slash = strrchr(path, '/');
+    int folder = *to == '/' || !slash ? 0 : (int)(slash - path) + 1;
+    path = msc_arena_printf(arena, "%.*s%.*s", folder, path, (int)n, to);
+  }
+  return path;
+}
+
+static void note(cli *c, cli_known_file f) {
+  f.next = c->state->known;
+  c->state->known = msc_new(msc_context_arena(c->ctx), cli_known_file);
+  *c->state->known = f;
+}
+
 static void note_file(cli *c, const char *path, const struct stat *info, bool written) {
-  if (!S_ISREG(info->st_mode)) return;
-  cli_known_file *f = msc_new(msc_context_arena(c->ctx), cli_known_file);
-  *f = (cli_known_file){c->state->known, info->st_dev, info->st_ino, path, written};
-  c->state->known = f;
+  if (S_ISREG(info->st_mode)) note(c, (cli_known_file){NULL, info->st_dev, info->st_ino, "", path, written, false});
 }
 
 void cli_note_input(cli *c, const char *path) {
@@ -39,14 +59,40 @@ void cli_note_input(cli *c, const char *path) {
   if (stat(path, &info) == 0) note_file(c, path, &info, false);
 }
 
-bool cli_may_write(cli *c, const char *path) {
-  struct stat info;
-  if (stat(path, &info) != 0) return true;
+/* False after a report: a file that is known is this one. */
+static bool check_unknown(cli *c, const char *path, const cli_known_file *file, bool or_claimed) {
   for (const cli_known_file *f = c->state->known; f; f = f->next) {
-    if (f->device != info.st_dev || f->number != info.st_ino) continue;
+    if (f->device != file->device || f->number != file->number || strcmp(f->name, file->name) ||
+        (f->claimed && !or_claimed))
+      continue;
     return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "cannot write: it is %s '%s' of this command",
                      f->written ? "the output" : "the input", f->path);
   }
+  return true;
+}
+
+bool cli_may_write(cli *c, const char *path) {
+  struct stat info;
+  if (stat(path, &info) != 0) return true;
+  return check_unknown(c, path, &(cli_known_file){.device = info.st_dev, .number = info.st_ino, .name = ""}, false);
+}
+
+bool cli_claim_output(cli *c, const char *path) {
+  struct stat info;
+  const char *target = path ? end_of_links(c, path) : NULL, *slash = target ? strrchr(target, '/') : NULL;
+  if (!path || !strcmp(path, "-")) return true;
+  bool exists = stat(target, &info) == 0;
+  const char *folder =
+      slash ? msc_arena_printf(msc_context_arena(c->ctx), "%.*s", (int)(slash - target) + 1, target) : ".";
+  if (exists ? !S_ISREG(info.st_mode) : stat(folder, &info) != 0) return true; /* cli_open tells what is wrong */
+  cli_known_file f = {.device = info.st_dev,
+                      .number = info.st_ino,
+                      .name = exists ? "" : slash ? slash + 1 : target,
+                      .path = path,
+                      .written = true,
+                      .claimed = true};
+  MSC_TRY(check_unknown(c, path, &f, true));
+  note(c, f);
   return true;
 }
 
@@ -70,7 +116,7 @@ bool cli_may_dump(cli *c, const char *folder) {
 
 /* ---- reading ---- */
 
-enum { WRITER_WAIT_MS = 5000, WRITER_POLL_MS = 20 };
+enum { PIPE_WAIT_MS = 5000, PIPE_POLL_MS = 20 };
 #define MAX_FILE_BYTES ((size_t)INT32_MAX)      /* of a model or a plan, by their format */
 #define MAX_DEVICE_BYTES ((size_t)16 << 20)     /* a terminal ends, /dev/null as well; others may not */
 
@@ -96,9 +142,9 @@ static ssize_t read_some(const source *s, char *data, size_t room, bool first) {
     if (n < 0 && errno == EAGAIN && s->pipe) {
       poll(&p, 1, -1);
       first = false;
-    } else if (n == 0 && s->pipe && first && waited < WRITER_WAIT_MS) {
-      poll(NULL, 0, WRITER_POLL_MS);
-      waited += WRITER_POLL_MS;
+    } else if (n == 0 && s->pipe && first && waited < PIPE_WAIT_MS) {
+      poll(NULL, 0, PIPE_POLL_MS);
+      waited += PIPE_POLL_MS;
     } else {
       if (n == 0 && s->pipe && first) errno = ETIMEDOUT;
       return n == 0 && s->pipe && first ? -1 : n;
@@ -237,19 +283,17 @@ static bool open_temporary(cli *c, cli_output *out) {
   return write_failed(c, out->path, error);
 }
 
-/* The file that a link leads to, also where that is not there yet; the text itself where it is no link. */
-static const char *end_of_links(cli *c, const char *path) {
-  enum { MOST_LINKS = 40 };
-  msc_arena *arena = msc_context_arena(c->ctx);
-  char to[PATH_MAX];
-  for (int i = 0; i < MOST_LINKS; i++) {
-    ssize_t n = readlink(path, to, sizeof to);
-    if (n < 0 || n == (ssize_t)sizeof to) return path;
-    const char *slash = strrchr(path, '/');
-    int folder = *to == '/' || !slash ? 0 : (int)(slash - path) + 1;
-    path = msc_arena_printf(arena, "%.*s%.*s", folder, path, (int)n, to);
+/* A named pipe, opened when somebody reads from it; NULL with errno, ETIMEDOUT: for some seconds nobody did. */
+static FILE *open_pipe(const char *path) {
+  int fd, waited = 0;
+  while ((fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0 && errno == ENXIO && waited < PIPE_WAIT_MS) {
+    poll(NULL, 0, PIPE_POLL_MS);
+    waited += PIPE_POLL_MS;
   }
-  return path;
+  if (fd < 0 && errno == ENXIO) errno = ETIMEDOUT;
+  if (fd < 0) return NULL;
+  fcntl(fd, F_SETFL, O_WRONLY);
+  return fdopen(fd, "wb");
 }
 
 cli_output *cli_open(cli *c, const char *path) {
@@ -266,7 +310,9 @@ cli_output *cli_open(cli *c, const char *path) {
   if (!exists && errno == ELOOP) return write_failed(c, path, errno), NULL;
   if (!cli_may_write(c, path)) return NULL;
   if (exists && !S_ISREG(info.st_mode)) {
-    out->file = fopen(path, "wbe");
+    out->file = S_ISFIFO(info.st_mode) ? open_pipe(path) : fopen(path, "wbe");
+    if (!out->file && errno == ETIMEDOUT)
+      return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "cannot write: nobody reads from this pipe"), NULL;
     if (!out->file) return write_failed(c, path, errno), NULL;
   } else {
     out->target = end_of_links(c, path);

@@ -50,9 +50,16 @@ for name in ("m.mlir", "./m.mlir", "m.link", "m.same"):
         expect(f"{command} m.mlir -o {name}", 1, f"{name}: error: cannot write: it is the input 'm.mlir' of this command [E0112]\n")
 write("c.json", '{"device_num": 1}')
 expect("compile m.mlir --config c.json -o c.json", 1, "c.json: error: cannot write: it is the input 'c.json' of this command [E0112]\n")
-expect("compile m.mlir -o plan --depfile plan --set device_num=8 --set parallel_mode=semi_auto_parallel", 1, "plan: error: cannot write: it is the output 'plan' of this command [E0112]\n")
+write("there", "old")
+os.symlink("plan", "plan.link")
+for name, output in (("plan", "plan"), ("./plan", "plan"), ("plan.link", "plan"), ("there", "there")):
+    for option in ("--depfile ", "--set strategy_ckpt_save_file="):
+        expect(f"compile m.mlir -o {output} {option}{name}", 1, f"{name}: error: cannot write: it is the output '{output}' of this command [E0112]\n")
+    expect(f"opt m.mlir --passes=fold -o {output} --set strategy_ckpt_save_file={name}", 1, f"{name}: error: cannot write: it is the output '{output}' of this command [E0112]\n")
+expect("compile m.mlir -o plan --depfile m.mlir", 1, "m.mlir: error: cannot write: it is the input 'm.mlir' of this command [E0112]\n")
+expect.check("nothing was written", not os.path.exists("plan") and open("there").read() == "old")
 expect.check("the inputs are as they were", open("m.mlir").read() == TEXT and open("c.json").read() == '{"device_num": 1}')
-for name in ("m.link", "m.same", "c.json", "plan"):
+for name in ("m.link", "m.same", "c.json", "plan.link", "there"):
     os.unlink(name)
 
 # Failures name the file and the reason; what was there stays.
@@ -74,6 +81,8 @@ os.mkfifo("pipe")
 reader = subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE)
 expect("dump m.mlir -o pipe", 0, "", "")
 expect.check("through a pipe", reader.communicate()[0].decode() == TEXT)
+for command in ("dump m.mlir", "compile m.mlir --set device_num=8 --set parallel_mode=semi_auto_parallel"):
+    expect(f"{command} -o pipe", 1, "pipe: error: cannot write: nobody reads from this pipe [E0112]\n")
 closed = subprocess.Popen([MSC, "config"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 closed.stdout.close()
 expect.check("a reader that has gone: silence", closed.stderr.read() == b"" and closed.wait() != 0)
