@@ -182,6 +182,21 @@ static void warn_of_idle_recompute(const msc_pass_ctx *pass, const msc_op *op) {
                   msc_info(op)->name, more[i], i == 1 ? ", without zero 3" : "");
 }
 
+/* Warns where ops have stages and the configuration has none; a pipeline of one stage has only stage 0. */
+static void warn_of_idle_stages(const msc_pass_ctx *pass, const msc_func *f) {
+  const msc_op *first = NULL;
+  int num = 0;
+  for (const msc_op *op = f->body->first; op; op = op->next) {
+    const msc_attr_value *stage = msc_op_attr(op, "pipeline_stage");
+    if (!stage || stage->kind != MSC_ATTR_INT || stage->i < 1) continue;
+    if (!num++) first = op;
+  }
+  if (!num || msc_config_int(pass->config, MSC_KEY_pipeline_stages) > 1) return;
+  msc_warning(pass->ctx, MSC_E_ROW, first->loc,
+              "%s: pipeline_stage = %" PRId64 " has no effect with pipeline_stages = 1; ops that have one: %d",
+              msc_info(first)->name, msc_op_int(first, "pipeline_stage"), num);
+}
+
 static bool check_arg_annotations(const msc_func *f, size_t arg, msc_arena *arena) {
   msc_context *ctx = f->module->ctx;
   const msc_attr_value *name = msc_arg_attr(f, arg, "msc.name");
@@ -253,6 +268,7 @@ bool pass_annotations(msc_pass_ctx *pass, msc_module *m) {
       warn_of_idle_recompute(pass, op);
       align_columns(op);
     }
+    warn_of_idle_stages(pass, f);
     mark_outside(f);
     for (msc_op *op = f->body->last; ok && op; op = op->prev) pass_fusion_to_parameters(op);
   }

@@ -10,7 +10,7 @@ module {
     // expected-error @below {{reduce_sum: there is no attribute or annotation 'keep_dim'; did you mean 'keep_dims'?}}
     %1 = "msc.reduce_sum"(%0) {dims = [1], in_stratgy = [[2, 1, 1]], keep_dim = true} : (tensor<4x6x4xf32>) -> tensor<4x4xf32>
     // expected-error @below {{exp: annotation recompute = 2 : i64 is not supported yet}}
-    %2 = "msc.exp"(%1) {pipeline_stage = 1 : i64, recompute = 2 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %2 = "msc.exp"(%1) {pipeline_stage = 0 : i64, recompute = 2 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     // expected-error @below {{tanh: annotation compute_type = "bf16" is not supported yet}}
     // expected-error @below {{tanh: annotation max_bytes = -1 : i64 must be a number of bytes}}
     // expected-error @below {{tanh: annotation comm_fusion = -2 : i64 must be a whole number: 0 for never, or what a group has in common}}
