@@ -1,6 +1,6 @@
-/* api.h: what the runtime calls of NVIDIA's driver, of cuBLASLt and of NCCL, declared by itself: it is built without
- * their headers, and loads them when a plan needs them.  tests/cuda/headers.c compares every line with
- * the real headers. */
+/* api.h: declares what the runtime calls of NVIDIA's driver, of cuBLASLt and of NCCL.  It is built without their
+ * headers and loads the libraries when a plan needs them.  tests/cuda/headers.c compares every line with the real
+ * headers. */
 #ifndef MSCRT_CUDA_API_H
 #define MSCRT_CUDA_API_H
 

@@ -1,6 +1,6 @@
-/* choice.c: products in, their fastest algorithms out: measured once per GPU, library and problem, kept in a file of
- * one line each: "GPU|library|problem|" and the algorithm's eight words.  A line that is damaged, or of a library that
- * is gone, is no choice. */
+/* choice.c: measures the fastest algorithm for a product once per GPU, library and problem, and keeps it in a file with
+ * a line for each: "GPU|library|problem|" and the algorithm's eight words.  A damaged line, or one of another library,
+ * is ignored. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #define ROUNDS 5
 #define LINE 640
 
-static void key_of(const mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, char key[LINE]) {
+static void print_key(const mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, char key[LINE]) {
   snprintf(key, LINE,
            "%s|%zu|%s %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 " strides %" PRId64 " %" PRId64
            " transposed %d %d epilogue %u add %d wide %d aligned %u %u %u workspace %" PRIu64 "|",
@@ -31,8 +31,8 @@ static bool read_algorithm(const char *text, lt_algorithm *out) {
   return num == 8 && text[end] == '\n';
 }
 
-/* The last line of the key. */
-static bool find(const char *path, const char *key, lt_algorithm *out) {
+/* Reads the algorithm from the last line with this key. */
+static bool find_choice(const char *path, const char *key, lt_algorithm *out) {
   char line[2 * LINE];
   size_t length = strlen(key);
   bool found = false;
@@ -47,7 +47,7 @@ static bool find(const char *path, const char *key, lt_algorithm *out) {
   return found;
 }
 
-static bool works(mscrt_context *c, const mscrt_product *p, const lt_algorithm *a) {
+static bool is_supported(mscrt_context *c, const mscrt_product *p, const lt_algorithm *a) {
   mscrt_products *all = mscrt_cuda_of(c)->products;
   lt_candidate checked;
   return !all->lt.cublasLtMatmulAlgoCheck(all->handle, p->product, p->b, p->a, p->c, p->c, a, &checked) &&
@@ -57,17 +57,17 @@ static bool works(mscrt_context *c, const mscrt_product *p, const lt_algorithm *
 bool mscrt_choice_known(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
   char key[LINE];
   lt_algorithm kept;
-  key_of(c, m, p, key);
-  if (!find(c->o.choices, key, &kept) || !works(c, p, &kept)) return false;
+  print_key(c, m, p, key);
+  if (!find_choice(c->o.choices, key, &kept) || !is_supported(c, p, &kept)) return false;
   p->algorithm = kept;
   return true;
 }
 
-/* A line is written at once, so that ranks that measure at the same time do not mix theirs. */
-static mscrt_status *keep(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p) {
+/* Appends a line with one write, so that lines of ranks that measure at the same time do not mix. */
+static mscrt_status *append_choice(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p) {
   char line[2 * LINE];
   const uint64_t *w = p->algorithm.data;
-  key_of(c, m, p, line);
+  print_key(c, m, p, line);
   size_t n = strlen(line);
   for (int i = 0; i < 8; i++)
     n += (size_t)snprintf(line + n, sizeof line - n, "%" PRIx64 "%s", w[i], i < 7 ? " " : "\n");
@@ -80,9 +80,9 @@ static mscrt_status *keep(mscrt_context *c, const mscrt_matmul *m, const mscrt_p
              : mscrt_fail(MSCRT_ENVIRONMENT, "cannot write measured choices to %s: %s", c->o.choices, strerror(error));
 }
 
-/* Some calls in a row, after one that loads what it needs. */
-static mscrt_status *measure(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, const lt_algorithm *a,
-                             cu_event begin, cu_event end, float *out_ms) {
+/* Times several calls in a row, after one that loads the kernel. */
+static mscrt_status *time_algorithm(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p,
+                                    const lt_algorithm *a, cu_event begin, cu_event end, float *out_ms) {
   const mscrt_cuda_api *cu = &mscrt_cuda_of(c)->cu;
   MSCRT_CHECK(mscrt_product_call(c, m, p, m->add, p->buffer, a));
   MSCRT_CUDA(cu, cuEventRecord, begin, mscrt_cuda_of(c)->stream);
@@ -93,18 +93,18 @@ static mscrt_status *measure(mscrt_context *c, const mscrt_matmul *m, const mscr
   return NULL;
 }
 
-static mscrt_status *take_fastest(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p, int num,
-                                  const lt_candidate *candidate, cu_event begin, cu_event end) {
+static mscrt_status *choose_fastest(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p, int num,
+                                    const lt_candidate *candidate, cu_event begin, cu_event end) {
   float best = 0;
   for (int i = 0; i < num; i++) {
     float ms = 0;
     if (candidate[i].state) continue;
-    MSCRT_CHECK(measure(c, m, p, &candidate[i].algorithm, begin, end, &ms));
+    MSCRT_CHECK(time_algorithm(c, m, p, &candidate[i].algorithm, begin, end, &ms));
     if (i && ms >= best) continue;
     best = ms;
     p->algorithm = candidate[i].algorithm;
   }
-  return keep(c, m, p);
+  return append_choice(c, m, p);
 }
 
 mscrt_status *mscrt_choice_measure(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p, int num,
@@ -113,7 +113,8 @@ mscrt_status *mscrt_choice_measure(mscrt_context *c, const mscrt_matmul *m, mscr
   cu_event begin = NULL, end = NULL;
   cu_result r = cu->cuEventCreate(&begin, 0);
   if (!r) r = cu->cuEventCreate(&end, 0);
-  mscrt_status *s = r ? mscrt_cuda_failure(cu, r, "cuEventCreate") : take_fastest(c, m, p, num, candidate, begin, end);
+  mscrt_status *s =
+      r ? mscrt_cuda_failure(cu, r, "cuEventCreate") : choose_fastest(c, m, p, num, candidate, begin, end);
   if (begin) cu->cuEventDestroy_v2(begin);
   if (end) cu->cuEventDestroy_v2(end);
   return s;
@@ -133,7 +134,7 @@ mscrt_status *mscrt_choice_share(mscrt_context *c, mscrt_product *p, bool is_min
   for (int i = 0; i < 8; i++)
     MSCRT_CHECK(c->transport->max(c->comm, is_mine ? p->algorithm.data[i] : 0, &theirs.data[i],
                                   &(mscrt_site){.name = "a measured product"}));
-  *out_fits = !p || is_mine || works(c, p, &theirs);
+  *out_fits = !p || is_mine || is_supported(c, p, &theirs);
   if (p && *out_fits) p->algorithm = theirs;
   return NULL;
 }

@@ -1,4 +1,4 @@
-/* collective.c: collectives and messages between GPUs, issued to streams of their own; and what has become of them. */
+/* collective.c: issues collectives and messages between GPUs to streams of their own, and tells how far they are. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 /* ---- names ---- */
 
 /* "all_reduce grad at net.py:7 (ranks 0,1)" */
-static const char *describe(const mscrt_record *r, char text[MSCRT_LINKS_TEXT]) {
+static const char *describe_exchange(const mscrt_record *r, char text[MSCRT_LINKS_TEXT]) {
   bool message = r->kind == PLAN_CALL_KIND_MESSAGE;
   const char *what = message ? r->receives ? "the receipt of" : "the sending of" : mscrt_verb_name(r->part[0].e->verb);
   size_t n = (size_t)snprintf(text, MSCRT_LINKS_TEXT, "%s %s%s%s", what, r->name ? r->name : "", r->loc ? " at " : "",
@@ -21,8 +21,8 @@ static const char *describe(const mscrt_record *r, char text[MSCRT_LINKS_TEXT]) 
 
 /* ---- order ---- */
 
-/* The other stream goes on where the stream of calls is now. */
-static mscrt_status *follow_calls(mscrt_context *c, cu_stream s) {
+/* Lets stream s wait for all calls issued so far. */
+static mscrt_status *wait_for_calls(mscrt_context *c, cu_stream s) {
   MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuEventRecord, mscrt_cuda_of(c)->links->issued, mscrt_cuda_of(c)->stream);
   MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuStreamWaitEvent, s, mscrt_cuda_of(c)->links->issued, 0);
   return NULL;
@@ -36,7 +36,7 @@ mscrt_status *mscrt_links_wait_for(mscrt_context *c, uint32_t upto) {
   return NULL;
 }
 
-/* The GPU tells what it has come to. */
+/* Lets the GPU write the number of the exchange that it begins. */
 static mscrt_status *tell_begun(mscrt_context *c, const mscrt_record *r, cu_stream s) {
   mscrt_links *l = mscrt_cuda_of(c)->links;
   MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuMemcpyDtoHAsync_v2, l->begun, l->numbers + sizeof(uint32_t) * r->device_number,
@@ -46,8 +46,8 @@ static mscrt_status *tell_begun(mscrt_context *c, const mscrt_record *r, cu_stre
 
 /* ---- collectives ---- */
 
-/* Truth values are bytes; of types that NCCL does not have only bytes move. */
-static bool type_of(mscrt_dtype d, unsigned *out_type) {
+/* The type of NCCL's for an element type: truth values are bytes.  False: NCCL has none, and exchanges bytes. */
+static bool nccl_type(mscrt_dtype d, unsigned *out_type) {
   static const struct { mscrt_dtype d; unsigned type; } types[] = {
     {MSCRT_F32, MSCRT_ncclFloat32}, {MSCRT_F16, MSCRT_ncclFloat16}, {MSCRT_BF16, MSCRT_ncclBfloat16}, {MSCRT_F64,
      MSCRT_ncclFloat64}, {MSCRT_I8, MSCRT_ncclInt8}, {MSCRT_I1, MSCRT_ncclUint8},
@@ -58,8 +58,8 @@ static bool type_of(mscrt_dtype d, unsigned *out_type) {
   return false;
 }
 
-/* Of truth values a sum is "any", a product "all". */
-static unsigned op_of(const mscrt_exchange *e) {
+/* The operation of NCCL's.  For truth values a sum is "any" and a product "all". */
+static unsigned nccl_op(const mscrt_exchange *e) {
   static const unsigned ops[] = {[MSCRT_SUM] = MSCRT_ncclSum,
                                  [MSCRT_MAX] = MSCRT_ncclMax,
                                  [MSCRT_MIN] = MSCRT_ncclMin,
@@ -69,13 +69,13 @@ static unsigned op_of(const mscrt_exchange *e) {
   return ops[e->reduction];
 }
 
-/* Where a value of a collective lies on the GPU. */
+/* The addresses of one value of a collective. */
 typedef struct {
   const mscrt_moves *m;
   cu_address src, dst, staging;
 } value;
 
-static value value_of(mscrt_context *c, const mscrt_record *r, const mscrt_part *part, uint32_t i) {
+static value locate_value(mscrt_context *c, const mscrt_record *r, const mscrt_part *part, uint32_t i) {
   const mscrt_collective *k = &c->plan->collective[r->index];
   value v = {.m = &mscrt_cuda_of(c)->moves[k->num_members ? k->members[i] : r->index],
              .staging = mscrt_cuda_of(c)->links ? mscrt_cuda_of(c)->links->staging : 0};
@@ -86,7 +86,7 @@ static value value_of(mscrt_context *c, const mscrt_record *r, const mscrt_part 
   return v;
 }
 
-static mscrt_status *prepare(const mscrt_cuda_api *cu, const value *v, cu_stream s) {
+static mscrt_status *pack_value(const mscrt_cuda_api *cu, const value *v, cu_stream s) {
   if (v->m->e->fill) MSCRT_CHECK(mscrt_identity_issue(cu, v->m->e, (uint64_t)v->m->e->elems, v->dst, s));
   if (v->m->identity) MSCRT_CHECK(mscrt_identity_issue(cu, v->m->e, v->m->identity, v->staging, s));
   if (v->src != v->dst) MSCRT_CHECK(mscrt_copies_issue(cu, &v->m->local, v->dst, v->src, s));
@@ -94,72 +94,72 @@ static mscrt_status *prepare(const mscrt_cuda_api *cu, const value *v, cu_stream
   return mscrt_widen_issue(cu, v->m, v->staging, v->src, s);
 }
 
-static mscrt_status *finish(const mscrt_cuda_api *cu, const value *v, cu_stream s) {
+static mscrt_status *unpack_value(const mscrt_cuda_api *cu, const value *v, cu_stream s) {
   MSCRT_CHECK(mscrt_narrow_issue(cu, v->m, v->dst, v->staging, s));
   return mscrt_copies_issue(cu, &v->m->unpack, v->dst, v->staging, s);
 }
 
-static void *source_of(const value *v, const mscrt_move *m) {
+static void *source_address(const value *v, const mscrt_move *m) {
   return (void *)(uintptr_t)((m->direct ? v->src : v->staging) + m->at);
 }
-static void *destination_of(const value *v, const mscrt_move *m) {
+static void *destination_address(const value *v, const mscrt_move *m) {
   return (void *)(uintptr_t)((m->direct ? v->dst : v->staging) + m->at);
 }
 
-static nccl_result exchange_messages(const mscrt_links *l, const value *v, nccl_comm comm, cu_stream s) {
+static nccl_result issue_send_receive(const mscrt_links *l, const value *v, nccl_comm comm, cu_stream s) {
   nccl_result r = 0;
   for (uint32_t i = 0; i < v->m->num_sends && !r; i++)
-    r = l->nccl.ncclSend(source_of(v, &v->m->send[i]), v->m->send[i].bytes, MSCRT_ncclUint8, v->m->send[i].peer, comm,
-                         s);
+    r = l->nccl.ncclSend(source_address(v, &v->m->send[i]), v->m->send[i].bytes, MSCRT_ncclUint8, v->m->send[i].peer,
+                         comm, s);
   for (uint32_t i = 0; i < v->m->num_receives && !r; i++)
-    r = l->nccl.ncclRecv(destination_of(v, &v->m->receive[i]), v->m->receive[i].bytes, MSCRT_ncclUint8,
+    r = l->nccl.ncclRecv(destination_address(v, &v->m->receive[i]), v->m->receive[i].bytes, MSCRT_ncclUint8,
                          v->m->receive[i].peer, comm, s);
   return r;
 }
 
-static nccl_result exchange(const mscrt_links *l, const value *v, nccl_comm comm, cu_stream s) {
+static nccl_result issue_exchange(const mscrt_links *l, const value *v, nccl_comm comm, cu_stream s) {
   const mscrt_moves *m = v->m;
-  unsigned type = MSCRT_ncclUint8, op = op_of(m->e);
+  unsigned type = MSCRT_ncclUint8, op = nccl_op(m->e);
   uint64_t count = m->count;
-  if (m->form == MSCRT_BY_MOVES) return exchange_messages(l, v, comm, s);
+  if (m->form == MSCRT_BY_MOVES) return issue_send_receive(l, v, comm, s);
   if (!count) return 0;
   if (m->wide_elems) type = m->e->dtype == MSCRT_I16 ? MSCRT_ncclInt32 : MSCRT_ncclUint32;
-  else if (!type_of(m->e->dtype, &type)) count *= mscrt_dtype_bytes(m->e->dtype);
-  void *src = m->wide_elems ? (void *)(uintptr_t)(v->staging + m->wide_at) : source_of(v, &m->send[0]);
-  void *dst = m->wide_elems ? (void *)(uintptr_t)(v->staging + m->wide_result) : destination_of(v, &m->receive[0]);
+  else if (!nccl_type(m->e->dtype, &type)) count *= mscrt_dtype_bytes(m->e->dtype);
+  void *src = m->wide_elems ? (void *)(uintptr_t)(v->staging + m->wide_at) : source_address(v, &m->send[0]);
+  void *dst = m->wide_elems ? (void *)(uintptr_t)(v->staging + m->wide_result) : destination_address(v, &m->receive[0]);
   if (m->form == MSCRT_BY_ALL_REDUCE) return l->nccl.ncclAllReduce(src, dst, count, type, op, comm, s);
   if (m->form == MSCRT_BY_ALL_GATHER) return l->nccl.ncclAllGather(src, dst, count, type, comm, s);
   return l->nccl.ncclReduceScatter(src, dst, count, type, op, comm, s);
 }
 
-/* Values of a collective are one group of NCCL's: it fuses them. */
-static mscrt_status *exchange_all(mscrt_context *c, const mscrt_record *r, const mscrt_part *part) {
+/* Issues all values of a collective as one group of NCCL's, which fuses them. */
+static mscrt_status *issue_group(mscrt_context *c, const mscrt_record *r, const mscrt_part *part) {
   mscrt_links *l = mscrt_cuda_of(c)->links;
   nccl_comm comm = l->comm[part[0].e->group.partition];
   nccl_result s = l->nccl.ncclGroupStart();
   for (uint32_t i = 0; i < r->num_parts && !s; i++) {
-    value v = value_of(c, r, part, i);
-    s = exchange(l, &v, comm, l->stream);
+    value v = locate_value(c, r, part, i);
+    s = issue_exchange(l, &v, comm, l->stream);
   }
   nccl_result end = l->nccl.ncclGroupEnd();
   return mscrt_links_check(c, comm, s && s != MSCRT_ncclInProgress ? s : end, mscrt_verb_name(part[0].e->verb));
 }
 
-static mscrt_status *issue_beside(mscrt_context *c, const mscrt_turn *t, const mscrt_part *part) {
+static mscrt_status *issue_on_stream(mscrt_context *c, const mscrt_turn *t, const mscrt_part *part) {
   const mscrt_cuda_api *cu = &mscrt_cuda_of(c)->cu;
   mscrt_links *l = mscrt_cuda_of(c)->links;
   const mscrt_record *r = t->record;
-  MSCRT_CHECK(follow_calls(c, l->stream));
+  MSCRT_CHECK(wait_for_calls(c, l->stream));
   if (t->number == 1) l->waited = 0;
   MSCRT_CHECK(tell_begun(c, r, l->stream));
   for (uint32_t i = 0; i < r->num_parts; i++) {
-    value v = value_of(c, r, part, i);
-    MSCRT_CHECK(prepare(cu, &v, l->stream));
+    value v = locate_value(c, r, part, i);
+    MSCRT_CHECK(pack_value(cu, &v, l->stream));
   }
-  MSCRT_CHECK(exchange_all(c, r, part));
+  MSCRT_CHECK(issue_group(c, r, part));
   for (uint32_t i = 0; i < r->num_parts; i++) {
-    value v = value_of(c, r, part, i);
-    MSCRT_CHECK(finish(cu, &v, l->stream));
+    value v = locate_value(c, r, part, i);
+    MSCRT_CHECK(unpack_value(cu, &v, l->stream));
   }
   MSCRT_CUDA(cu, cuEventRecord, l->ran[t->number - 1], l->stream);
   return NULL;
@@ -167,32 +167,33 @@ static mscrt_status *issue_beside(mscrt_context *c, const mscrt_turn *t, const m
 
 mscrt_status *mscrt_links_collective(mscrt_context *c, const mscrt_turn *t) {
   char text[MSCRT_LINKS_TEXT];
-  mscrt_status *s = issue_beside(c, t, mscrt_parts_of(c, t->record, t->slots, false));
-  if (s) return mscrt_within(s, "rank %d: step %" PRId64 ": %s", c->o.rank, t->step, describe(t->record, text));
+  mscrt_status *s = issue_on_stream(c, t, mscrt_parts_of(c, t->record, t->slots, false));
+  if (s)
+    return mscrt_within(s, "rank %d: step %" PRId64 ": %s", c->o.rank, t->step, describe_exchange(t->record, text));
   if (!c->timeline) return NULL;
-  MSCRT_CHECK(mscrt_links_wait_for(c, t->number)); /* else only the launch would be measured */
+  MSCRT_CHECK(mscrt_links_wait_for(c, t->number)); /* otherwise only the launch would be measured */
   return mscrt_cuda_wait_alone(c, t->record);
 }
 
 mscrt_status *mscrt_cuda_alone(mscrt_context *c, const mscrt_turn *t) {
   const mscrt_part *part = mscrt_parts_of(c, t->record, t->slots, false);
   for (uint32_t i = 0; i < t->record->num_parts; i++) {
-    value v = value_of(c, t->record, part, i);
-    MSCRT_CHECK(prepare(&mscrt_cuda_of(c)->cu, &v, mscrt_cuda_of(c)->stream));
+    value v = locate_value(c, t->record, part, i);
+    MSCRT_CHECK(pack_value(&mscrt_cuda_of(c)->cu, &v, mscrt_cuda_of(c)->stream));
   }
   return NULL;
 }
 
 /* ---- messages ---- */
 
-/* From a copy: the sender goes on, as far as there are slots. */
-static mscrt_status *send(mscrt_context *c, mscrt_channel_link *k, const mscrt_record *r, cu_address from) {
+/* Sends from a copy, so that the sender's calls go on as long as there are free slots. */
+static mscrt_status *send_copy(mscrt_context *c, mscrt_channel_link *k, const mscrt_record *r, cu_address from) {
   const mscrt_cuda_api *cu = &mscrt_cuda_of(c)->cu;
   uint32_t slot = k->under_way++ % k->depth;
   cu_address copy = k->slots + slot * k->slot_bytes;
   if (k->under_way > k->depth) MSCRT_CUDA(cu, cuStreamWaitEvent, mscrt_cuda_of(c)->stream, k->moved[slot], 0);
   MSCRT_CUDA(cu, cuMemcpyDtoDAsync_v2, copy, from, r->channel.bytes, mscrt_cuda_of(c)->stream);
-  MSCRT_CHECK(follow_calls(c, k->stream));
+  MSCRT_CHECK(wait_for_calls(c, k->stream));
   MSCRT_CHECK(tell_begun(c, r, k->stream));
   MSCRT_CHECK(mscrt_links_check(c, k->comm,
                                 mscrt_cuda_of(c)->links->nccl.ncclSend((void *)(uintptr_t)copy, r->channel.bytes,
@@ -202,9 +203,9 @@ static mscrt_status *send(mscrt_context *c, mscrt_channel_link *k, const mscrt_r
   return NULL;
 }
 
-static mscrt_status *receive(mscrt_context *c, mscrt_channel_link *k, const mscrt_record *r, cu_address to) {
+static mscrt_status *receive_in_place(mscrt_context *c, mscrt_channel_link *k, const mscrt_record *r, cu_address to) {
   const mscrt_cuda_api *cu = &mscrt_cuda_of(c)->cu;
-  MSCRT_CHECK(follow_calls(c, k->stream));
+  MSCRT_CHECK(wait_for_calls(c, k->stream));
   MSCRT_CHECK(tell_begun(c, r, k->stream));
   MSCRT_CHECK(mscrt_links_check(c, k->comm,
                                 mscrt_cuda_of(c)->links->nccl.ncclRecv((void *)(uintptr_t)to, r->channel.bytes,
@@ -219,14 +220,14 @@ mscrt_status *mscrt_links_message(mscrt_context *c, const mscrt_turn *t) {
   const mscrt_record *r = t->record;
   mscrt_channel_link *k = &mscrt_cuda_of(c)->links->channel[r->index];
   cu_address at = (cu_address)(uintptr_t)mscrt_moved(r, 0, t->slots);
-  return r->receives ? receive(c, k, r, at) : send(c, k, r, at);
+  return r->receives ? receive_in_place(c, k, r, at) : send_copy(c, k, r, at);
 }
 
 void mscrt_links_begin(mscrt_links *l) {
   for (uint32_t i = 0; i < l->num_channels; i++) l->channel[i].under_way = 0;
 }
 
-/* A stream's last event stands for all before it. */
+/* The last event of each stream is enough: it comes after all others of the stream. */
 mscrt_status *mscrt_links_join(mscrt_context *c) {
   mscrt_links *l = mscrt_cuda_of(c)->links;
   for (uint32_t i = 0; i < l->num_channels; i++) {
@@ -238,14 +239,14 @@ mscrt_status *mscrt_links_join(mscrt_context *c) {
   return NULL;
 }
 
-/* ---- for the watch ---- */
+/* ---- progress, for watch.c ---- */
 
-/* The GPU writes it meanwhile. */
+/* volatile: the GPU writes it at any time. */
 uint32_t mscrt_links_begun(const mscrt_links *l) { return *(volatile uint32_t *)l->begun; }
 
 const char *mscrt_links_last(const mscrt_links *l, char text[MSCRT_LINKS_TEXT]) {
   uint32_t begun = mscrt_links_begun(l);
-  return begun && begun <= l->num_watched ? describe(l->watched[begun], text) : NULL;
+  return begun && begun <= l->num_watched ? describe_exchange(l->watched[begun], text) : NULL;
 }
 
 mscrt_status *mscrt_links_look(mscrt_context *c) {

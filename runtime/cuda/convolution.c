@@ -1,8 +1,9 @@
-/* convolution.c: a convolution or one of its gradients as cuDNN's one operation; behind a convolution a
- * bias, and relu. */
+/* convolution.c: describes a convolution or one of its gradients to cuDNN as one operation, followed by a bias and a
+ * relu if the convolution has them. */
 #include "runtime/cuda/cudnn.h"
 
-/* Operands of the call that are x, w and y of the convolution, and how the library names each kind. */
+/* For each kind: the operands of the call that are x, w and y of the convolution, and the names of cuDNN's
+ * attributes. */
 static const struct {
   uint32_t x, w, y;
   unsigned operation, x_name, w_name, y_name, windows_name, alpha, beta;
@@ -24,16 +25,16 @@ static const struct {
 
 enum { F32 = MSCRT_CUDNN_DATA_FLOAT, BIAS = 2 };
 
-/* Made where a convolution would store its sums. */
-static void biased(mscrt_dnn_builder *b, dnn_descriptor sums, dnn_descriptor y) {
+/* Adds the bias, and relu, to the sums of the convolution before they are stored. */
+static void add_bias_and_relu(mscrt_dnn_builder *b, dnn_descriptor sums, dnn_descriptor y) {
   const int64_t *dim = b->g->operand[kinds[b->g->kind].y].dim;
   dnn_descriptor with_bias = b->g->relu ? mscrt_dnn_step(b, F32, dim, false) : y;
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_ADD, F32, sums, mscrt_dnn_operand(b, BIAS), NULL, with_bias);
   if (b->g->relu) mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_RELU_FWD, F32, with_bias, NULL, NULL, y);
 }
 
-/* How its windows lie; sums are made in f32. */
-static dnn_descriptor windows(mscrt_dnn_builder *b) {
+/* Describes the windows; sums are computed in f32. */
+static dnn_descriptor describe_windows(mscrt_dnn_builder *b) {
   const mscrt_graph *g = b->g;
   int64_t dimensions = 2;
   unsigned f32 = MSCRT_CUDNN_DATA_FLOAT, mode = MSCRT_CUDNN_CROSS_CORRELATION;
@@ -52,7 +53,7 @@ void mscrt_dnn_convolution(mscrt_dnn_builder *b) {
   const int k = b->g->kind;
   float one = 1, zero = 0;
   dnn_descriptor x = mscrt_dnn_operand(b, kinds[k].x), w = mscrt_dnn_operand(b, kinds[k].w),
-                 y = mscrt_dnn_operand(b, kinds[k].y), seen = windows(b);
+                 y = mscrt_dnn_operand(b, kinds[k].y), seen = describe_windows(b);
   dnn_descriptor sums =
       k == PLAN_GRAPH_KIND_BIASED_CONV ? mscrt_dnn_step(b, F32, b->g->operand[kinds[k].y].dim, false) : y;
   dnn_descriptor o = mscrt_dnn_new(b, kinds[k].operation);
@@ -63,5 +64,5 @@ void mscrt_dnn_convolution(mscrt_dnn_builder *b) {
   mscrt_dnn_set(b, o, kinds[k].alpha, MSCRT_CUDNN_TYPE_FLOAT, 1, &one);
   mscrt_dnn_set(b, o, kinds[k].beta, MSCRT_CUDNN_TYPE_FLOAT, 1, &zero);
   mscrt_dnn_add(b, o);
-  if (sums != y) biased(b, sums, y);
+  if (sums != y) add_bias_and_relu(b, sums, y);
 }

@@ -1,5 +1,5 @@
-/* cuda.h: what the files of the device cuda share.  All its work is issued to streams and runs later, in their order;
- * the host waits once per step. */
+/* cuda.h: what the files of the device cuda share.  The host issues all work to streams, where it runs later in order,
+ * and waits once per step. */
 #ifndef MSCRT_CUDA_H
 #define MSCRT_CUDA_H
 
@@ -9,16 +9,14 @@
 #include "runtime/cuda/api.h"
 #include "runtime/cuda/moves.h"
 
-#define MSCRT_CUDA_ALIGN 256
-
 typedef struct mscrt_products mscrt_products;
 typedef struct mscrt_dnn mscrt_dnn;
 typedef struct mscrt_links mscrt_links;
 
-/* A program as a graph of the driver's, for batches from one input slot on. */
+/* A program captured as a graph of the driver's, for batches from one input slot on. */
 typedef struct {
-  cu_graph_exec exec;            /* NULL: not made yet */
-  uint64_t received;             /* bytes from other ranks, each time */
+  cu_graph_exec exec; /* NULL: not captured yet */
+  uint64_t received;  /* bytes from other ranks in each run */
 } mscrt_cuda_graph;
 
 typedef struct mscrt_cuda {
@@ -26,16 +24,16 @@ typedef struct mscrt_cuda {
   cu_device device;
   cu_context context;            /* the device's primary one: libraries use it too */
   bool retained, inputs_pinned;
-  int driver;                    /* the CUDA that it knows: 12040 is 12.4 */
+  int driver;                                 /* the version of CUDA that the driver knows: 12040 is 12.4 */
   int num_devices, ordinal, arch;             /* arch: 90 is compute capability 9.0 */
   char name[96];
   cu_stream stream;              /* of calls */
-  cu_event done;                 /* all of the step has run */
+  cu_event done;                 /* after the last call of the step */
   cu_stream upload;              /* of batches, one step ahead of calls */
-  cu_event uploaded;             /* the last one that was issued */
+  cu_event uploaded;             /* after the last upload */
   cu_module module;
-  cu_function *kernel;           /* of the plan's */
-  /* One piece of memory: the arena without its mailboxes, constants, flags, workspace. */
+  cu_function *kernel; /* by number in the plan */
+  /* One allocation: the arena without its mailboxes, constants, flags, workspace. */
   cu_address memory;
   uint64_t memory_bytes;
   cu_address flags, workspace;
@@ -49,47 +47,50 @@ typedef struct mscrt_cuda {
   mscrt_links *links;            /* to other GPUs; NULL: collectives with other ranks go through the host */
   mscrt_moves *moves;            /* of each collective of the plan that stays on GPUs */
   bool *warm;                    /* programs that have run once */
-  uint32_t issued;               /* calls, since the host has waited for them */
+  uint32_t issued;               /* calls issued since the host waited last */
   bool capturing;
   const mscrt_record *alone;     /* the call that is waited for by itself */
-  bool gave_up, stuck;           /* after a failure; stuck: it goes on working, and is not touched any more */
-  _Atomic uint32_t aborted;      /* NCCL has let go */
+  bool gave_up, stuck;           /* after a failure; stuck: the GPU still works and must not be touched */
+  _Atomic uint32_t aborted;      /* NCCL's kernels have been ended */
   mscrt_cuda_graph *graph;       /* [program][input slot of its first batch] */
 } mscrt_cuda;
 
 static inline mscrt_cuda *mscrt_cuda_of(const mscrt_context *c) { return c->device_state; }
 
-/* Calls of one thread between these two go to this device; the thread's own choice is back afterwards. */
+/* Between these two, calls of the thread go to this device; leave restores the device that was current before. */
 mscrt_status *mscrt_cuda_enter(mscrt_cuda *g);
 void mscrt_cuda_leave(mscrt_cuda *g);
 
-/* All addresses that a call's buffer will have, or-ed. */
+/* The bitwise or of all addresses that a call's buffer can have. */
 uint64_t mscrt_cuda_low_bits(const mscrt_context *c, const mscrt_record *r, uint32_t buffer);
 
 /* ---- cuda/watch.c ---- */
 
-/* Until all that was issued has run; a rank that is lost, an error of NCCL's and too long a wait end it.  Alone:
- * only this call. */
+/* Waits until all issued work has run.  Fails if another rank is lost, NCCL reports an error or the wait takes too
+ * long. alone: names the one call that is waited for in messages. */
 mscrt_status *mscrt_cuda_wait(mscrt_context *c);
 mscrt_status *mscrt_cuda_wait_alone(mscrt_context *c, const mscrt_record *r);
-/* After a failure: other ranks and NCCL's kernels are told to end.  Returns the status; as STUCK if this GPU
- * goes on working. */
+/* After a failure s: tells other ranks and ends NCCL's kernels.  Returns s, as MSCRT_STUCK if the GPU still works. */
 mscrt_status *mscrt_cuda_give_up(mscrt_context *c, mscrt_status *s);
-/* Before anything is given back: it must stay as it is. */
+/* True if the GPU still works after a failure, so that nothing of it may be freed. */
 bool mscrt_cuda_is_stuck(mscrt_context *c);
 
 /* ---- cuda/step.c ---- */
 
-/* A program with its inputs and results: issued call by call at first, later as a graph. */
+/* Runs a program with its inputs and results: call by call the first time, later as a graph. */
 mscrt_status *mscrt_cuda_run(mscrt_context *c, uint32_t program, bool train, int64_t step);
 void mscrt_cuda_free_graphs(mscrt_context *c);
 
 /* ---- cuda/collective.c ---- */
 
-/* A collective of this rank with itself: copies among calls. */
+/* Issues a collective in which this rank is alone: copies, in the stream of calls. */
 mscrt_status *mscrt_cuda_alone(mscrt_context *c, const mscrt_turn *t);
 
 /* ---- cuda/host.c: collectives and messages through the memory that ranks of a host share ---- */
+
+/* Issues a copy of bytes of the arena: from the GPU, to it.  The memory of the host is not pinned. */
+mscrt_status *mscrt_cuda_copy_down(mscrt_context *c, uint64_t offset, uint64_t bytes);
+mscrt_status *mscrt_cuda_copy_up(mscrt_context *c, uint64_t offset, uint64_t bytes);
 
 mscrt_status *mscrt_cuda_host_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t,
                                          mscrt_ticket *out_ticket);
@@ -98,7 +99,7 @@ mscrt_status *mscrt_cuda_host_message(mscrt_context *c, const mscrt_turn *t);
 /* ---- cuda/product.c: matrix products by cuBLASLt ---- */
 
 mscrt_status *mscrt_products_open(mscrt_context *c);
-/* Problems and algorithms of all calls, after they are built. */
+/* Chooses problems and algorithms for all calls, after the calls are built. */
 mscrt_status *mscrt_products_ready(mscrt_context *c);
 void mscrt_products_close(mscrt_context *c);
 mscrt_status *mscrt_product_issue(mscrt_context *c, const mscrt_turn *t);
@@ -106,7 +107,7 @@ mscrt_status *mscrt_product_issue(mscrt_context *c, const mscrt_turn *t);
 /* ---- cuda/cudnn.c: attention and convolutions by cuDNN, as products are by cuBLASLt ---- */
 
 mscrt_status *mscrt_dnn_open(mscrt_context *c);
-/* An engine for each graph, after the calls are built. */
+/* Finds an engine for each graph, after the calls are built. */
 mscrt_status *mscrt_dnn_ready(mscrt_context *c);
 void mscrt_dnn_close(mscrt_context *c);
 mscrt_status *mscrt_dnn_issue(mscrt_context *c, const mscrt_turn *t);

@@ -1,29 +1,29 @@
-/* cudnn.c: attention and convolutions by cuDNN: an engine for every graph of the plan, at load; then one call each. */
+/* cudnn.c: computes attention and convolutions by cuDNN: finds an engine for every graph at load, then calls it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/cuda/cudnn.h"
 
-#define ENGINES 16 /* of a kind of heuristics that are looked at */
+#define ENGINES 16 /* most engines that are tried of one kind of heuristics */
 
-/* Once the search for an engine is over. */
+/* The search for an engine, for the message if it fails. */
 typedef struct {
-  /* bytes of workspace: there, and wanted by who wanted least of those that wanted more; 0: nobody */
+  /* bytes of workspace: available, and the least that was wanted beyond that (0: none wanted more) */
   uint64_t room, least;
-  int num_offered, num_unfit;    /* engines: offered, and of them of other arithmetic or order than is allowed */
-  dnn_result last;               /* why the last one refused */
+  int num_offered, num_unfit; /* engines offered; those of them whose arithmetic or order of sums is not allowed */
+  dnn_result last;            /* the error of the last one that declined */
 } search;
 
-static mscrt_status *check(const mscrt_cudnn_api *api, dnn_result r, const char *what) {
+static mscrt_status *check_result(const mscrt_cudnn_api *api, dnn_result r, const char *what) {
   return r ? mscrt_fail(MSCRT_ENVIRONMENT, "cuDNN: %s failed: %s", what, api->cudnnGetErrorString(r)) : NULL;
 }
 
-#define DNN(d, function, ...) MSCRT_CHECK(check(&(d)->api, (d)->api.function(__VA_ARGS__), #function))
+#define DNN(d, function, ...) MSCRT_CHECK(check_result(&(d)->api, (d)->api.function(__VA_ARGS__), #function))
 
-/* Engines are kept by version, and for a compute capability: of the same one, GPUs differ in how many blocks
- * run at once. */
-static bool knows_engines(const mscrt_context *c, const mscrt_dnn *d) {
+/* True if the plan's engines are for this version of cuDNN and this compute capability.  GPUs of one capability differ
+ * only in how many blocks run at once. */
+static bool plan_has_engines(const mscrt_context *c, const mscrt_dnn *d) {
   return plan_plan_engines_version(c->plan->root) == d->api.cudnnGetVersion() &&
          plan_plan_engines_arch(c->plan->root) == (uint32_t)mscrt_cuda_of(c)->arch;
 }
@@ -34,7 +34,7 @@ mscrt_status *mscrt_dnn_open(mscrt_context *c) {
   MSCRT_CHECK(mscrt_cudnn_load(&d->api));
   MSCRT_CHECK(mscrt_cudnn_fits(&d->api, mscrt_cuda_of(c)->driver));
   MSCRT_CHECK(mscrt_new_array(&d->graph, c->plan->num_graphs));
-  d->is_known = knows_engines(c, d);
+  d->is_known = plan_has_engines(c, d);
   DNN(d, cudnnCreate, &d->handle);
   DNN(d, cudnnSetStream, d->handle, mscrt_cuda_of(c)->stream);
   return NULL;
@@ -42,14 +42,14 @@ mscrt_status *mscrt_dnn_open(mscrt_context *c) {
 
 /* ---- engines ---- */
 
-/* Where plans are made for: the GPU of the handle, or one that is described. */
+/* Sets the GPU that a descriptor is for: that of the handle, or the described one. */
 static void set_machine(mscrt_dnn_builder *b, const mscrt_dnn *d, dnn_descriptor of, unsigned handle_name,
                         unsigned device_name) {
   if (d->handle && handle_name) mscrt_dnn_set(b, of, handle_name, MSCRT_CUDNN_TYPE_HANDLE, 1, &d->handle);
   if (!d->handle && device_name) mscrt_dnn_link(b, of, device_name, d->device);
 }
 
-static dnn_descriptor all_operations(mscrt_dnn_builder *b, const mscrt_dnn *d) {
+static dnn_descriptor build_graph(mscrt_dnn_builder *b, const mscrt_dnn *d) {
   dnn_descriptor all = mscrt_dnn_new(b, MSCRT_CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   mscrt_dnn_set(b, all, MSCRT_CUDNN_ATTR_OPERATIONGRAPH_OPS, MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR, b->num_operations,
                 b->operation);
@@ -57,9 +57,9 @@ static dnn_descriptor all_operations(mscrt_dnn_builder *b, const mscrt_dnn *d) {
   return mscrt_dnn_done(b, all);
 }
 
-/* True f32 is not made of narrower products, sums of narrow types are made in f32, and their order is fixed where
- * it must be. */
-static bool is_fit(mscrt_dnn_builder *b, dnn_descriptor config) {
+/* True if the engine computes f32 without narrower products, sums narrow types in f32, and fixes the order of sums
+ * where it must be fixed. */
+static bool is_exact_enough(mscrt_dnn_builder *b, dnn_descriptor config) {
   unsigned note[ENGINES];
   int64_t num = 0;
   bool wide = b->g->operand[0].dtype == MSCRT_F32;
@@ -86,8 +86,8 @@ static dnn_descriptor new_plan(mscrt_dnn_builder *b, const mscrt_dnn *d) {
   return plan;
 }
 
-/* With the bytes of workspace that it wants. */
-static dnn_result finish_plan(mscrt_dnn_builder *b, dnn_descriptor plan, uint64_t *out_wanted) {
+/* Finalizes a plan; *out_wanted: the bytes of workspace that it needs. */
+static dnn_result finalize_plan(mscrt_dnn_builder *b, dnn_descriptor plan, uint64_t *out_wanted) {
   int64_t num, bytes = 0;
   dnn_result r = b->api->cudnnBackendFinalize(plan);
   if (!r)
@@ -97,8 +97,8 @@ static dnn_result finish_plan(mscrt_dnn_builder *b, dnn_descriptor plan, uint64_
   return r;
 }
 
-/* As it was chosen when the plan was compiled; NULL when the library does not take it. */
-static dnn_descriptor known_plan(mscrt_dnn_builder *b, const mscrt_dnn *d, uint64_t room) {
+/* The engine chosen when the plan was compiled; NULL: there is none, or cuDNN declines it. */
+static dnn_descriptor load_known_plan(mscrt_dnn_builder *b, const mscrt_dnn *d, uint64_t room) {
   const mscrt_graph *g = b->g;
   uint64_t wanted;
   if (!d->is_known || !g->engine) return NULL;
@@ -106,23 +106,23 @@ static dnn_descriptor known_plan(mscrt_dnn_builder *b, const mscrt_dnn *d, uint6
   if (b->failed || b->api->cudnnBackendSetAttribute(plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
                                                     MSCRT_CUDNN_TYPE_CHAR, g->engine_bytes, g->engine))
     return NULL;
-  return !finish_plan(b, plan, &wanted) && wanted <= room ? plan : NULL;
+  return !finalize_plan(b, plan, &wanted) && wanted <= room ? plan : NULL;
 }
 
-/* Its plan; NULL when it declines or wants more workspace than there is. */
-static dnn_descriptor plan_of(mscrt_dnn_builder *b, const mscrt_dnn *d, dnn_descriptor config, search *found) {
+/* The plan of an engine; NULL: it declines or needs more workspace than there is. */
+static dnn_descriptor try_engine(mscrt_dnn_builder *b, const mscrt_dnn *d, dnn_descriptor config, search *found) {
   uint64_t wanted;
   dnn_descriptor plan = new_plan(b, d);
   mscrt_dnn_link(b, plan, MSCRT_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-  if (b->failed || (found->last = finish_plan(b, plan, &wanted))) return NULL;
+  if (b->failed || (found->last = finalize_plan(b, plan, &wanted))) return NULL;
   if (wanted <= found->room) return plan;
   if (!found->least || wanted < found->least) found->least = wanted;
   return NULL;
 }
 
-/* Of what this kind of heuristics offers, best first. */
-static dnn_descriptor offered(mscrt_dnn_builder *b, const mscrt_dnn *d, dnn_descriptor graph, unsigned mode,
-                              search *found) {
+/* The plan of the first usable engine that this kind of heuristics offers, best first; NULL: there is none. */
+static dnn_descriptor try_engines(mscrt_dnn_builder *b, const mscrt_dnn *d, dnn_descriptor graph, unsigned mode,
+                                  search *found) {
   dnn_descriptor config[ENGINES], plan = NULL, heuristics = mscrt_dnn_new(b, MSCRT_CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   int64_t num = 0;
   mscrt_dnn_link(b, heuristics, MSCRT_CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
@@ -136,14 +136,15 @@ static dnn_descriptor offered(mscrt_dnn_builder *b, const mscrt_dnn *d, dnn_desc
     return NULL;
   for (int64_t i = 0; i < num && i < ENGINES && !plan && !b->failed; i++) {
     found->num_offered++;
-    if (is_fit(b, config[i])) plan = plan_of(b, d, config[i], found);
+    if (is_exact_enough(b, config[i])) plan = try_engine(b, d, config[i], found);
     else found->num_unfit++;
   }
   return plan;
 }
 
-/* "attention of bf16 [8,12,1024,64] and [8,12,1024,64]" */
-static mscrt_status *no_engine(const mscrt_dnn *d, const mscrt_graph *g, const search *found, const char *where) {
+/* Reports e.g. "attention of bf16 [8,12,1024,64] and [8,12,1024,64]". */
+static mscrt_status *report_no_engine(const mscrt_dnn *d, const mscrt_graph *g, const search *found,
+                                      const char *where) {
   static const char *const names[] = {"attention",
                                       "the gradient of attention",
                                       "dropped attention",
@@ -178,12 +179,12 @@ mscrt_status *mscrt_dnn_prepare(const mscrt_dnn *d, const mscrt_graph *g, uint64
   mscrt_dnn_builder b = {.api = &d->api, .g = g, .out = out};
   search found = {.room = room};
   operations[g->kind](&b);
-  out->plan = known_plan(&b, d, room);
+  out->plan = load_known_plan(&b, d, room);
   out->was_known = out->plan != NULL;
-  dnn_descriptor graph = out->plan ? NULL : all_operations(&b, d);
+  dnn_descriptor graph = out->plan ? NULL : build_graph(&b, d);
   for (size_t i = 0; i < sizeof modes / sizeof *modes && !b.failed && !out->plan; i++)
-    out->plan = offered(&b, d, graph, modes[i], &found);
-  return b.failed || out->plan ? b.failed : no_engine(d, g, &found, where);
+    out->plan = try_engines(&b, d, graph, modes[i], &found);
+  return b.failed || out->plan ? b.failed : report_no_engine(d, g, &found, where);
 }
 
 void mscrt_dnn_free(const mscrt_dnn *d, mscrt_dnn_graph *g) {
@@ -200,7 +201,7 @@ static mscrt_status *check_alignment(const mscrt_context *c, const mscrt_record 
   return NULL;
 }
 
-/* What is left to be chosen takes a second each, and more. */
+/* Logs how many engines were in the plan: choosing one takes a second and more. */
 static void tell_engines(const mscrt_context *c, const mscrt_dnn *d) {
   uint32_t num = 0, known = 0;
   for (uint32_t i = 0; i < c->plan->num_graphs; i++) num += d->graph[i].plan != NULL, known += d->graph[i].was_known;
@@ -224,7 +225,7 @@ mscrt_status *mscrt_dnn_ready(mscrt_context *c) {
   return NULL;
 }
 
-/* Where the library finds all tensors. */
+/* Fills in the addresses of all tensors. */
 static void fill_pack(mscrt_dnn_builder *b, const mscrt_context *c, void *const *buffer, dnn_descriptor pack) {
   const mscrt_dnn_graph *g = &mscrt_cuda_of(c)->dnn->graph[b->g - c->plan->graph];
   int64_t number[MSCRT_DNN_TENSORS];
@@ -253,7 +254,8 @@ mscrt_status *mscrt_dnn_issue(mscrt_context *c, const mscrt_turn *t) {
     MSCRT_CUDA(&cuda->cu, cuMemsetD8Async, cuda->workspace + g->zero_offset, 0, g->zero_bytes, cuda->stream);
   dnn_descriptor pack = mscrt_dnn_new(&b, MSCRT_CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   fill_pack(&b, c, mscrt_buffers_of(c, t->record, t->slots, 0), pack);
-  if (!b.failed) b.failed = check(&d->api, d->api.cudnnBackendExecute(d->handle, g->plan, pack), "cudnnBackendExecute");
+  if (!b.failed)
+    b.failed = check_result(&d->api, d->api.cudnnBackendExecute(d->handle, g->plan, pack), "cudnnBackendExecute");
   mscrt_dnn_free(d, &only);
   return b.failed;
 }

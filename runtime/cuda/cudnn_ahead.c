@@ -1,5 +1,4 @@
-/* cudnn_ahead.c: a GPU that is described, and graphs of a plan, in; the engines that cuDNN has for them,
- * as text, out. */
+/* cudnn_ahead.c: finds cuDNN's engines for a GPU that is only described, and writes them as text. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +16,8 @@ static const char driver[] =
 #undef EMBEDDED
   ;
 
-/* The library asks for one under its name, also where it needs none: the one of tools/willing, which
- * answers to that. */
+/* Loads the driver of tools/willing, which does nothing.  cuDNN loads a driver by its name, also where it needs
+ * none. */
 static mscrt_status *load_driver(void) {
   char path[64];
   void *loaded = NULL;
@@ -35,8 +34,7 @@ static mscrt_status *load_driver(void) {
 
 /* ---- a GPU ---- */
 
-/* As the library calls what it asks of a GPU; all from compute capability 8.0 on are alike in what stands here
- * as a number. */
+/* The properties of a GPU by cuDNN's names.  The constants here hold for all GPUs since compute capability 8.0. */
 #define FORM                                                                                                    \
   "{\"deviceName\": \"%s\", \"deviceVer\": %d, \"driverVer\": 13000, \"cudaDeviceId\": 0, \"pciDeviceId\": 0, " \
   "\"isTccDriver\": 0, "                                                                                        \
@@ -52,10 +50,10 @@ static mscrt_status *load_driver(void) {
   "\"regsPerBlock\": 65536, \"maxRegistersPerSM\": 65536, \"maxGridSize\": [2147483647, 65535, 65535], "        \
   "\"maxBlockSize\": [1024, 1024, 64]}"
 
-enum { RESERVED = 1024 /* bytes of shared memory that are the driver's, of each block */ };
+enum { RESERVED = 1024 /* bytes of shared memory of each block that the driver uses */ };
 
-/* In JSON as it is. */
-static void plain_name(const char *name, char out[64]) {
+/* Copies a name, with _ in place of characters that JSON would escape. */
+static void copy_plain_name(const char *name, char out[64]) {
   snprintf(out, 64, "%s", name);
   for (char *p = out; *p; p++)
     if (*p < ' ' || *p > '~' || *p == '"' || *p == '\\') *p = '_';
@@ -66,9 +64,9 @@ mscrt_status *mscrt_dnn_describe(const mscrt_gpu *gpu, mscrt_dnn *out) {
   *out = (mscrt_dnn){.is_known = true};
   MSCRT_CHECK(load_driver());
   MSCRT_CHECK(mscrt_cudnn_load(&out->api));
-  MSCRT_CHECK(mscrt_new_array(&out->graph, 1)); /* none of the plan's: who holds the descriptor of the GPU */
+  MSCRT_CHECK(mscrt_new_array(&out->graph, 1)); /* no graph of the plan: it only holds the GPU's descriptor */
   mscrt_dnn_builder b = {.api = &out->api, .out = out->graph};
-  plain_name(gpu->name, name);
+  copy_plain_name(gpu->name, name);
   int n = snprintf(text, sizeof text, FORM, name, 10 * gpu->arch, gpu->multiprocessors, gpu->clock_hz / 1000,
                    gpu->memory_clock_hz / 1000, gpu->memory_bytes, gpu->cache_bytes, gpu->shared_bytes,
                    gpu->shared_bytes - RESERVED, RESERVED, gpu->threads, gpu->blocks);

@@ -1,9 +1,9 @@
-/* cudnn_build.c: tensors and operations in, cuDNN's descriptors of them out. */
+/* cudnn_build.c: builds cuDNN's descriptors of tensors and operations. */
 #include "runtime/cuda/cudnn.h"
 
 /* ---- descriptors ---- */
 
-static bool is_done(mscrt_dnn_builder *b, dnn_result r, const char *what) {
+static bool note_result(mscrt_dnn_builder *b, dnn_result r, const char *what) {
   if (r && !b->failed)
     b->failed = mscrt_fail(MSCRT_ENVIRONMENT, "cuDNN: %s failed: %s", what, b->api->cudnnGetErrorString(r));
   return !b->failed;
@@ -14,7 +14,7 @@ dnn_descriptor mscrt_dnn_new(mscrt_dnn_builder *b, unsigned type) {
   if (b->failed) return NULL;
   if (b->out->num_made == MSCRT_DNN_MADE)
     b->failed = mscrt_fail(MSCRT_BUG, "a graph of more than %d descriptors", MSCRT_DNN_MADE);
-  if (b->failed || !is_done(b, b->api->cudnnBackendCreateDescriptor(type, &d), "cudnnBackendCreateDescriptor"))
+  if (b->failed || !note_result(b, b->api->cudnnBackendCreateDescriptor(type, &d), "cudnnBackendCreateDescriptor"))
     return NULL;
   return b->out->made[b->out->num_made++] = d;
 }
@@ -22,7 +22,7 @@ dnn_descriptor mscrt_dnn_new(mscrt_dnn_builder *b, unsigned type) {
 void mscrt_dnn_set(mscrt_dnn_builder *b, dnn_descriptor d, unsigned name, unsigned type, int64_t num,
                    const void *elements) {
   if (!b->failed)
-    is_done(b, b->api->cudnnBackendSetAttribute(d, name, type, num, elements), "cudnnBackendSetAttribute");
+    note_result(b, b->api->cudnnBackendSetAttribute(d, name, type, num, elements), "cudnnBackendSetAttribute");
 }
 
 void mscrt_dnn_link(mscrt_dnn_builder *b, dnn_descriptor d, unsigned name, dnn_descriptor to) {
@@ -30,7 +30,7 @@ void mscrt_dnn_link(mscrt_dnn_builder *b, dnn_descriptor d, unsigned name, dnn_d
 }
 
 dnn_descriptor mscrt_dnn_done(mscrt_dnn_builder *b, dnn_descriptor d) {
-  return !b->failed && is_done(b, b->api->cudnnBackendFinalize(d), "cudnnBackendFinalize") ? d : NULL;
+  return !b->failed && note_result(b, b->api->cudnnBackendFinalize(d), "cudnnBackendFinalize") ? d : NULL;
 }
 
 void mscrt_dnn_add(mscrt_dnn_builder *b, dnn_descriptor operation) {
@@ -45,8 +45,8 @@ unsigned mscrt_dnn_type(mscrt_dtype d) {
   return d == MSCRT_F16 ? MSCRT_CUDNN_DATA_HALF : d == MSCRT_BF16 ? MSCRT_CUDNN_DATA_BFLOAT16 : MSCRT_CUDNN_DATA_FLOAT;
 }
 
-static dnn_descriptor tensor(mscrt_dnn_builder *b, int64_t number, unsigned type, const int64_t dim[4],
-                             const int64_t stride[4]) {
+static dnn_descriptor describe_tensor(mscrt_dnn_builder *b, int64_t number, unsigned type, const int64_t dim[4],
+                                      const int64_t stride[4]) {
   int64_t alignment = MSCRT_DNN_ALIGN;
   dnn_descriptor t = mscrt_dnn_new(b, MSCRT_CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   mscrt_dnn_set(b, t, MSCRT_CUDNN_ATTR_TENSOR_UNIQUE_ID, MSCRT_CUDNN_TYPE_INT64, 1, &number);
@@ -57,14 +57,14 @@ static dnn_descriptor tensor(mscrt_dnn_builder *b, int64_t number, unsigned type
   return t;
 }
 
-static dnn_descriptor flagged(mscrt_dnn_builder *b, dnn_descriptor t, unsigned flag) {
+static dnn_descriptor set_flag(mscrt_dnn_builder *b, dnn_descriptor t, unsigned flag) {
   bool yes = true;
   mscrt_dnn_set(b, t, flag, MSCRT_CUDNN_TYPE_BOOLEAN, 1, &yes);
   return mscrt_dnn_done(b, t);
 }
 
-/* Its number. */
-static int64_t bind(mscrt_dnn_builder *b, mscrt_dnn_binding binding) {
+/* Adds a binding; returns its number. */
+static int64_t add_binding(mscrt_dnn_builder *b, mscrt_dnn_binding binding) {
   if (b->out->num_bindings == MSCRT_DNN_TENSORS) {
     if (!b->failed) b->failed = mscrt_fail(MSCRT_BUG, "a graph of more than %d tensors", MSCRT_DNN_TENSORS);
     return 0;
@@ -73,62 +73,63 @@ static int64_t bind(mscrt_dnn_builder *b, mscrt_dnn_binding binding) {
   return ++b->out->num_bindings;
 }
 
-/* An operand has one number, however it is seen. */
-static int64_t number_of(mscrt_dnn_builder *b, uint32_t i) {
+/* The number of operand i, which all its descriptors share. */
+static int64_t bind_operand(mscrt_dnn_builder *b, uint32_t i) {
   for (uint32_t k = 0; k < b->out->num_bindings; k++)
     if (b->out->binding[k].place == MSCRT_DNN_OPERAND && b->out->binding[k].operand == i) return k + 1;
-  return bind(b, (mscrt_dnn_binding){.place = MSCRT_DNN_OPERAND, .operand = i});
+  return add_binding(b, (mscrt_dnn_binding){.place = MSCRT_DNN_OPERAND, .operand = i});
 }
 
 dnn_descriptor mscrt_dnn_operand(mscrt_dnn_builder *b, uint32_t i) {
   const mscrt_graph_tensor *o = &b->g->operand[i];
-  return mscrt_dnn_done(b, tensor(b, number_of(b, i), mscrt_dnn_type(o->dtype), o->dim, o->stride));
+  return mscrt_dnn_done(b, describe_tensor(b, bind_operand(b, i), mscrt_dnn_type(o->dtype), o->dim, o->stride));
 }
 
 dnn_descriptor mscrt_dnn_transposed(mscrt_dnn_builder *b, uint32_t i) {
   const mscrt_graph_tensor *o = &b->g->operand[i];
   const int64_t dim[] = {o->dim[0], o->dim[1], o->dim[3], o->dim[2]},
                 stride[] = {o->stride[0], o->stride[1], o->stride[3], o->stride[2]};
-  return mscrt_dnn_done(b, tensor(b, number_of(b, i), mscrt_dnn_type(o->dtype), dim, stride));
+  return mscrt_dnn_done(b, describe_tensor(b, bind_operand(b, i), mscrt_dnn_type(o->dtype), dim, stride));
 }
 
 dnn_descriptor mscrt_dnn_number(mscrt_dnn_builder *b, float number) {
   static const int64_t one[] = {1, 1, 1, 1};
-  return flagged(b,
-                 tensor(b, bind(b, (mscrt_dnn_binding){.place = MSCRT_DNN_NUMBER, .number = number}),
-                        MSCRT_CUDNN_DATA_FLOAT, one, one),
-                 MSCRT_CUDNN_ATTR_TENSOR_IS_BY_VALUE);
+  return set_flag(b,
+                  describe_tensor(b, add_binding(b, (mscrt_dnn_binding){.place = MSCRT_DNN_NUMBER, .number = number}),
+                                  MSCRT_CUDNN_DATA_FLOAT, one, one),
+                  MSCRT_CUDNN_ATTR_TENSOR_IS_BY_VALUE);
 }
 
-static void row_major(const int64_t dim[4], int64_t out_stride[4]) {
+static void set_row_major_strides(const int64_t dim[4], int64_t out_stride[4]) {
   out_stride[3] = 1;
   for (int d = 3; d-- > 0;) out_stride[d] = out_stride[d + 1] * dim[d + 1];
 }
 
 dnn_descriptor mscrt_dnn_own(mscrt_dnn_builder *b, const int64_t dim[4], bool zero) {
-  int64_t stride[4], number = bind(b, (mscrt_dnn_binding){.place = MSCRT_DNN_OWN, .offset = b->out->own_bytes});
-  row_major(dim, stride);
+  int64_t stride[4], number = add_binding(b, (mscrt_dnn_binding){.place = MSCRT_DNN_OWN, .offset = b->out->own_bytes});
+  set_row_major_strides(dim, stride);
   uint64_t bytes = sizeof(float) * (uint64_t)(stride[0] * dim[0]);
   if (zero) b->out->zero_offset = b->out->own_bytes, b->out->zero_bytes = bytes;
-  b->out->own_bytes += (bytes + MSCRT_CUDA_ALIGN - 1) / MSCRT_CUDA_ALIGN * MSCRT_CUDA_ALIGN;
-  return mscrt_dnn_done(b, tensor(b, number, MSCRT_CUDNN_DATA_FLOAT, dim, stride));
+  b->out->own_bytes += mscrt_cuda_align(bytes);
+  return mscrt_dnn_done(b, describe_tensor(b, number, MSCRT_CUDNN_DATA_FLOAT, dim, stride));
 }
 
-static dnn_descriptor step(mscrt_dnn_builder *b, unsigned type, const int64_t dim[4], const int64_t stride[4]) {
-  return flagged(b, tensor(b, MSCRT_DNN_TENSORS + ++b->num_tensors, type, dim, stride),
-                 MSCRT_CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+static dnn_descriptor add_virtual_tensor(mscrt_dnn_builder *b, unsigned type, const int64_t dim[4],
+                                         const int64_t stride[4]) {
+  return set_flag(b, describe_tensor(b, MSCRT_DNN_TENSORS + ++b->num_tensors, type, dim, stride),
+                  MSCRT_CUDNN_ATTR_TENSOR_IS_VIRTUAL);
 }
 
 dnn_descriptor mscrt_dnn_step(mscrt_dnn_builder *b, unsigned type, const int64_t dim[4], bool transposed) {
   int64_t stride[4];
-  row_major(dim, stride);
+  set_row_major_strides(dim, stride);
   if (transposed) stride[2] = 1, stride[3] = dim[2];
-  return step(b, type, dim, stride);
+  return add_virtual_tensor(b, type, dim, stride);
 }
 
 dnn_descriptor mscrt_dnn_step_like(mscrt_dnn_builder *b, uint32_t i) {
   const mscrt_graph_tensor *o = &b->g->operand[i];
-  return step(b, mscrt_dnn_type(o->dtype), o->dim, o->stride);
+  return add_virtual_tensor(b, mscrt_dnn_type(o->dtype), o->dim, o->stride);
 }
 
 /* ---- operations ---- */
@@ -146,7 +147,7 @@ void mscrt_dnn_matmul(mscrt_dnn_builder *b, dnn_descriptor x, dnn_descriptor w, 
   mscrt_dnn_add(b, o);
 }
 
-static dnn_descriptor pointwise(mscrt_dnn_builder *b, unsigned mode, unsigned type) {
+static dnn_descriptor describe_pointwise(mscrt_dnn_builder *b, unsigned mode, unsigned type) {
   dnn_descriptor p = mscrt_dnn_new(b, MSCRT_CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   mscrt_dnn_set(b, p, MSCRT_CUDNN_ATTR_POINTWISE_MODE, MSCRT_CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
   mscrt_dnn_set(b, p, MSCRT_CUDNN_ATTR_POINTWISE_MATH_PREC, MSCRT_CUDNN_TYPE_DATA_TYPE, 1, &type);
@@ -167,11 +168,11 @@ static void add_pointwise(mscrt_dnn_builder *b, dnn_descriptor p, dnn_descriptor
 
 void mscrt_dnn_pointwise(mscrt_dnn_builder *b, unsigned mode, unsigned type, dnn_descriptor x, dnn_descriptor second,
                          dnn_descriptor third, dnn_descriptor y) {
-  add_pointwise(b, pointwise(b, mode, type), x, second, third, y);
+  add_pointwise(b, describe_pointwise(b, mode, type), x, second, third, y);
 }
 
 void mscrt_dnn_index(mscrt_dnn_builder *b, dnn_descriptor x, int64_t axis, dnn_descriptor y) {
-  dnn_descriptor p = pointwise(b, MSCRT_CUDNN_POINTWISE_GEN_INDEX, MSCRT_CUDNN_DATA_INT32);
+  dnn_descriptor p = describe_pointwise(b, MSCRT_CUDNN_POINTWISE_GEN_INDEX, MSCRT_CUDNN_DATA_INT32);
   mscrt_dnn_set(b, p, MSCRT_CUDNN_ATTR_POINTWISE_AXIS, MSCRT_CUDNN_TYPE_INT64, 1, &axis);
   add_pointwise(b, p, x, NULL, NULL, y);
 }

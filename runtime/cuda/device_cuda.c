@@ -1,4 +1,4 @@
-/* device_cuda.c: one NVIDIA GPU as what runs a plan's calls: its code and memory at load, launches afterwards. */
+/* device_cuda.c: the device cuda: loads a plan's code and memory onto one NVIDIA GPU and launches its calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static mscrt_status *find_device(mscrt_context *c) {
                       "the plan is for GPUs, but the driver finds none (see also CUDA_VISIBLE_DEVICES)");
   if (r) return mscrt_cuda_failure(&g->cu, r, "cuInit");
   g->num_devices = num;
-  g->ordinal = c->o.rank % num; /* more ranks than GPUs share them */
+  g->ordinal = c->o.rank % num; /* if there are more ranks than GPUs, ranks share them */
   MSCRT_CUDA(&g->cu, cuDeviceGet, &g->device, g->ordinal);
   MSCRT_CUDA(&g->cu, cuDeviceGetName, g->name, sizeof g->name, g->device);
   MSCRT_CUDA(&g->cu, cuDeviceGetAttribute, &major, MSCRT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, g->device);
@@ -42,13 +42,13 @@ static mscrt_status *find_device(mscrt_context *c) {
 
 /* ---- code ---- */
 
-/* All plans have PTX for sm_80.  PTX is for its architecture and later ones, machine code for one generation. */
-static bool fits(const mscrt_cuda *g, plan_image m) {
+/* True if the image is for this GPU: PTX for its architecture and later ones, machine code for one generation. */
+static bool is_for_gpu(const mscrt_cuda *g, plan_image m) {
   int arch = (int)plan_image_arch(m);
   return plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? arch <= g->arch : arch / 10 == g->arch / 10 && arch <= g->arch;
 }
 
-static mscrt_status *no_image(const mscrt_context *c) {
+static mscrt_status *report_no_image(const mscrt_context *c) {
   char list[160] = "";
   size_t n = 0;
   for (uint32_t i = 0; i < plan_plan_images_num(c->plan->root) && n + 24 < sizeof list; i++) {
@@ -61,7 +61,7 @@ static mscrt_status *no_image(const mscrt_context *c) {
                     list, mscrt_cuda_of(c)->ordinal, mscrt_cuda_of(c)->name, mscrt_cuda_of(c)->arch);
 }
 
-/* The image lies in memory of its own: the driver wants it aligned. */
+/* Loads a copy of the image, since the driver wants it aligned. */
 static mscrt_status *load_image(mscrt_cuda *g, plan_image m, cu_result *out_result, char *log, size_t log_room) {
   uint32_t bytes = plan_image_code_num(m);
   void *copy, *values[] = {log, (void *)(uintptr_t)log_room};
@@ -73,8 +73,8 @@ static mscrt_status *load_image(mscrt_cuda *g, plan_image m, cu_result *out_resu
   return NULL;
 }
 
-/* What the driver has against the last of the plan's images. */
-static mscrt_status *refused(const mscrt_cuda *g, cu_result r, char *log, size_t log_room) {
+/* Reports why the driver refuses the last of the plan's images. */
+static mscrt_status *report_refused_image(const mscrt_cuda *g, cu_result r, char *log, size_t log_room) {
   char clean[256];
   const char *why = r == MSCRT_CUDA_ERROR_UNSUPPORTED_PTX_VERSION
                         ? "are in a version of PTX that the driver is too old for: install a newer one"
@@ -93,16 +93,16 @@ static mscrt_status *refused(const mscrt_cuda *g, cu_result r, char *log, size_t
                       mscrt_clean(log, log_room, clean, sizeof clean));
 }
 
-/* The first image that this driver takes: machine code may be newer than it, and so may PTX. */
+/* Loads the first image that the driver takes: machine code and PTX may be newer than the driver. */
 static mscrt_status *load_module(mscrt_context *c) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   char log[512] = "";
-  const char *name = NULL; /* of an image's refusal */
+  const char *name = NULL; /* of the error with which the driver refused an image */
   cu_result r = MSCRT_CUDA_ERROR_NOT_FOUND;
   bool tried = false;
   for (uint32_t i = 0; i < plan_plan_images_num(c->plan->root) && r; i++) {
     plan_image m = plan_plan_images(c->plan->root, i);
-    if (!fits(g, m)) continue;
+    if (!is_for_gpu(g, m)) continue;
     if (tried && g->cu.cuGetErrorName(r, &name)) name = "an error that it does not name";
     if (tried)
       mscrt_tell(c, MSCRT_LOG_WARNING,
@@ -112,8 +112,8 @@ static mscrt_status *load_module(mscrt_context *c) {
     *log = 0;
     MSCRT_CHECK(load_image(g, m, &r, log, sizeof log));
   }
-  if (!tried) return no_image(c);
-  return r ? refused(g, r, log, sizeof log) : NULL;
+  if (!tried) return report_no_image(c);
+  return r ? report_refused_image(g, r, log, sizeof log) : NULL;
 }
 
 static mscrt_status *find_kernels(mscrt_context *c) {
@@ -134,8 +134,6 @@ static mscrt_status *find_kernels(mscrt_context *c) {
 
 /* ---- memory ---- */
 
-static uint64_t aligned(uint64_t bytes) { return (bytes + MSCRT_CUDA_ALIGN - 1) / MSCRT_CUDA_ALIGN * MSCRT_CUDA_ALIGN; }
-
 static uint32_t count_checking_calls(const mscrt_context *c) {
   uint32_t num = 0;
   for (uint32_t i = 0; i < plan_plan_sections_num(c->plan->root); i++) {
@@ -145,7 +143,7 @@ static uint32_t count_checking_calls(const mscrt_context *c) {
   return num;
 }
 
-/* Of collectives that stay on GPUs. */
+/* Makes the moves of collectives that do not go through the host. */
 static mscrt_status *make_moves(mscrt_context *c, bool linked) {
   MSCRT_CHECK(mscrt_new_array(&mscrt_cuda_of(c)->moves, c->plan->num_collectives));
   for (uint32_t i = 0; i < c->plan->num_collectives; i++)
@@ -154,8 +152,8 @@ static mscrt_status *make_moves(mscrt_context *c, bool linked) {
   return NULL;
 }
 
-/* By NCCL where every rank has a GPU of its own, else through the host; or as the caller says. */
-static mscrt_status *connect(mscrt_context *c) {
+/* Connects ranks by NCCL if every rank has a GPU of its own, else through the host; or as the caller says. */
+static mscrt_status *connect_ranks(mscrt_context *c) {
   const char *comm = c->o.comm;
   bool enough = mscrt_cuda_of(c)->num_devices >= c->o.ranks,
        linked = c->o.ranks > 1 && (comm ? !strcmp(comm, "nccl") : enough);
@@ -167,7 +165,7 @@ static mscrt_status *connect(mscrt_context *c) {
   return linked ? mscrt_links_open(c) : NULL;
 }
 
-static mscrt_status *too_little(const mscrt_context *c, size_t free_bytes, size_t all) {
+static mscrt_status *report_too_little_memory(const mscrt_context *c, size_t free_bytes, size_t all) {
   const mscrt_cuda *g = mscrt_cuda_of(c);
   return mscrt_fail(MSCRT_NO_MEMORY,
                     "rank %d needs %" PRIu64 " bytes of the memory of GPU %d, %s: %zu are free of %zu%s", c->o.rank,
@@ -175,32 +173,31 @@ static mscrt_status *too_little(const mscrt_context *c, size_t free_bytes, size_
                     g->memory_bytes > free_bytes ? "" : ", but not in one piece");
 }
 
-/* Another rank, or another program, may take what was free a moment ago. */
-static mscrt_status *allocate(mscrt_context *c) {
+/* Allocates the GPU's memory.  Other processes may take memory that was free a moment ago, so cuMemAlloc may fail. */
+static mscrt_status *allocate_memory(mscrt_context *c) {
   mscrt_cuda *g = mscrt_cuda_of(c);
-  uint64_t values = aligned(c->arena_bytes - c->mailbox_bytes),
-           constants = aligned(plan_plan_constants_num(c->plan->root)),
-           flags = aligned(sizeof(int32_t) * (count_checking_calls(c) + 1));
+  uint64_t values = mscrt_cuda_align(c->arena_bytes - c->mailbox_bytes),
+           constants = mscrt_cuda_align(plan_plan_constants_num(c->plan->root)),
+           flags = mscrt_cuda_align(sizeof(int32_t) * (count_checking_calls(c) + 1));
   size_t free_bytes = 0, all = 0;
   g->workspace_bytes = plan_plan_workspace_bytes(c->plan->root);
   g->memory_bytes =
-      values + constants + flags + aligned(g->workspace_bytes) + (g->links ? mscrt_links_bytes(g->links) : 0);
+      values + constants + flags + mscrt_cuda_align(g->workspace_bytes) + (g->links ? mscrt_links_bytes(g->links) : 0);
   MSCRT_CUDA(&g->cu, cuMemGetInfo_v2, &free_bytes, &all);
-  if (g->memory_bytes > free_bytes) return too_little(c, free_bytes, all);
+  if (g->memory_bytes > free_bytes) return report_too_little_memory(c, free_bytes, all);
   cu_result r = g->cu.cuMemAlloc_v2(&g->memory, g->memory_bytes);
   if (r == MSCRT_CUDA_ERROR_OUT_OF_MEMORY && !g->cu.cuMemGetInfo_v2(&free_bytes, &all))
-    return too_little(c, free_bytes, all);
+    return report_too_little_memory(c, free_bytes, all);
   if (r) return mscrt_cuda_failure(&g->cu, r, "cuMemAlloc");
   c->memory = (uint8_t *)(uintptr_t)(g->memory - c->mailbox_bytes);
   c->constants = (uint8_t *)(uintptr_t)(g->memory + values);
   g->flags = g->memory + values + constants;
   g->workspace = g->flags + flags;
-  if (g->links) mscrt_links_place(g->links, g->workspace + aligned(g->workspace_bytes));
+  if (g->links) mscrt_links_place(g->links, g->workspace + mscrt_cuda_align(g->workspace_bytes));
   return NULL;
 }
 
-/* So that copies of inputs go on by themselves.  Where the system does not let it be they do not, and no
- * more is lost. */
+/* Pins the memory of inputs, so that their copies run asynchronously.  If the system refuses, copies are slower. */
 static void pin_inputs(mscrt_context *c, uint64_t bytes) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   const char *name = "an error that the driver does not name";
@@ -212,7 +209,7 @@ static void pin_inputs(mscrt_context *c, uint64_t bytes) {
              "rank %d: the memory of inputs cannot be pinned (%s): they go to the GPU more slowly", c->o.rank, name);
 }
 
-/* Constants, once. */
+/* Copies constants to the GPU, and allocates memory for results. */
 static mscrt_status *prepare_memory(mscrt_context *c) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   uint64_t inputs = c->input_slots * c->input_stride;
@@ -224,7 +221,7 @@ static mscrt_status *prepare_memory(mscrt_context *c) {
   return mscrt_cuda_wait(c);
 }
 
-static mscrt_status *open_here(mscrt_context *c) {
+static mscrt_status *open_on_device(mscrt_context *c) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   MSCRT_CUDA(&g->cu, cuStreamCreate, &g->stream, MSCRT_CU_STREAM_NON_BLOCKING);
   MSCRT_CUDA(&g->cu, cuEventCreate, &g->done, MSCRT_CU_EVENT_DISABLE_TIMING);
@@ -233,8 +230,8 @@ static mscrt_status *open_here(mscrt_context *c) {
   MSCRT_CHECK(find_kernels(c));
   if (c->plan->num_matmuls) MSCRT_CHECK(mscrt_products_open(c));
   if (c->plan->num_graphs) MSCRT_CHECK(mscrt_dnn_open(c));
-  MSCRT_CHECK(connect(c));
-  MSCRT_CHECK(allocate(c));
+  MSCRT_CHECK(connect_ranks(c));
+  MSCRT_CHECK(allocate_memory(c));
   return prepare_memory(c);
 }
 
@@ -245,14 +242,14 @@ static mscrt_status *open_cuda(mscrt_context *c) {
   MSCRT_CHECK(mscrt_cuda_load(&g->cu, &g->driver));
   MSCRT_CHECK(find_device(c));
   MSCRT_CHECK(mscrt_cuda_enter(g));
-  mscrt_status *s = mscrt_cuda_give_up(c, open_here(c));
+  mscrt_status *s = mscrt_cuda_give_up(c, open_on_device(c));
   mscrt_cuda_leave(g);
   return s;
 }
 
 /* ---- calls ---- */
 
-/* Flags of checking calls lie in a row, to be cleared and read at once, instead of where the plan has each. */
+/* Lets checking calls write their flags into one array, which is cleared and read at once. */
 static mscrt_status *collect_flags(mscrt_context *c, uint32_t *out_parameters) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   MSCRT_CHECK(mscrt_new_array(&g->checked, count_checking_calls(c)));
@@ -294,7 +291,7 @@ static mscrt_status *ready_cuda(mscrt_context *c) {
   return s;
 }
 
-static mscrt_status *launch(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *launch_kernel(mscrt_context *c, const mscrt_turn *t) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   const mscrt_record *r = t->record;
   plan_kernel kernel = plan_plan_kernels(c->plan->root, r->index);
@@ -311,71 +308,66 @@ static mscrt_status *launch(mscrt_context *c, const mscrt_turn *t) {
   return NULL;
 }
 
-static mscrt_status *issue(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *issue_call(mscrt_context *c, const mscrt_turn *t) {
   switch (t->record->kind) {
-    case PLAN_CALL_KIND_KERNEL: return launch(c, t);
+    case PLAN_CALL_KIND_KERNEL: return launch_kernel(c, t);
     case PLAN_CALL_KIND_MATMUL: return mscrt_product_issue(c, t);
     case PLAN_CALL_KIND_GRAPH: return mscrt_dnn_issue(c, t);
     default: return mscrt_cuda_alone(c, t);
   }
 }
 
-/* The driver's queue holds some thousand calls: who issues more waits in the driver. */
-static bool is_full(mscrt_cuda *g) { return !g->capturing && ++g->issued % QUEUE == 0; }
+/* True if it is time to wait: the driver's queue holds some thousand calls, and blocks who issues more. */
+static bool fills_queue(mscrt_cuda *g) { return !g->capturing && ++g->issued % QUEUE == 0; }
 
-/* Each call is waited for where calls are measured: else only the launch would be. */
-static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
-  MSCRT_CHECK(mscrt_within(issue(c, t), "rank %d: step %" PRId64 ": %s%s%s", c->o.rank, t->step,
+/* Issues a call; waits for it if calls are measured, since otherwise only the launch would be. */
+static mscrt_status *issue_and_watch(mscrt_context *c, const mscrt_turn *t) {
+  MSCRT_CHECK(mscrt_within(issue_call(c, t), "rank %d: step %" PRId64 ": %s%s%s", c->o.rank, t->step,
                            t->record->name ? t->record->name : "a call", t->record->loc ? " at " : "",
                            t->record->loc ? t->record->loc : ""));
   if (c->timeline) return mscrt_cuda_wait_alone(c, t->record);
-  return is_full(mscrt_cuda_of(c)) ? mscrt_cuda_wait(c) : NULL;
+  return fills_queue(mscrt_cuda_of(c)) ? mscrt_cuda_wait(c) : NULL;
 }
 
-static mscrt_status *collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
+static mscrt_status *issue_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t,
+                                      mscrt_ticket *out_ticket) {
   return mscrt_cuda_of(c)->links ? mscrt_links_collective(c, t) : mscrt_cuda_host_collective(c, pool, t, out_ticket);
 }
 
-static mscrt_status *message(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *issue_message(mscrt_context *c, const mscrt_turn *t) {
   return mscrt_cuda_of(c)->links ? mscrt_links_message(c, t) : mscrt_cuda_host_message(c, t);
 }
 
-static mscrt_status *wait_for(mscrt_context *c, const mscrt_turn *t, uint32_t upto) {
+static mscrt_status *wait_for_collectives(mscrt_context *c, const mscrt_turn *t, uint32_t upto) {
   (void)t;
   return mscrt_cuda_of(c)->links ? mscrt_links_wait_for(c, upto) : NULL;
 }
 
 /* ---- values ---- */
 
-/* The host's memory is not pinned there, so the driver may wait for the stream: only when that is empty. */
-static mscrt_status *down(mscrt_context *c, uint64_t offset, uint64_t bytes) {
-  MSCRT_CHECK(mscrt_cuda_wait(c));
-  MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuMemcpyDtoHAsync_v2, c->arena + offset,
-             (cu_address)(uintptr_t)(c->memory + offset), bytes, mscrt_cuda_of(c)->stream);
-  return mscrt_cuda_wait(c);
-}
-
-static mscrt_status *up(mscrt_context *c, uint64_t offset, uint64_t bytes) {
-  MSCRT_CHECK(mscrt_cuda_wait(c));
-  MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuMemcpyHtoDAsync_v2, (cu_address)(uintptr_t)(c->memory + offset),
-             c->arena + offset, bytes, mscrt_cuda_of(c)->stream);
-  return mscrt_cuda_wait(c);
-}
-
-static mscrt_status *copied(mscrt_context *c, mscrt_status *(*copy)(mscrt_context *, uint64_t, uint64_t),
-                            uint64_t offset, uint64_t bytes) {
+/* Copies values and waits.  Memory that is not pinned may make the driver wait for the stream, without a time limit: so
+ * the stream must be empty before. */
+static mscrt_status *copy_values(mscrt_context *c, mscrt_status *(*copy)(mscrt_context *, uint64_t, uint64_t),
+                                 uint64_t offset, uint64_t bytes) {
   if (!bytes) return NULL;
   if (mscrt_cuda_of(c)->stuck) return mscrt_fail(MSCRT_STUCK, "rank %d: the GPU does not come to its end", c->o.rank);
   MSCRT_CHECK(mscrt_cuda_enter(mscrt_cuda_of(c)));
-  mscrt_status *s = mscrt_cuda_give_up(c, copy(c, offset, bytes));
+  mscrt_status *s = mscrt_cuda_wait(c);
+  if (!s) s = copy(c, offset, bytes);
+  if (!s) s = mscrt_cuda_wait(c);
+  s = mscrt_cuda_give_up(c, s);
   mscrt_cuda_leave(mscrt_cuda_of(c));
   return s;
 }
 
-static mscrt_status *fetch(mscrt_context *c, uint64_t offset, uint64_t bytes) { return copied(c, down, offset, bytes); }
-static mscrt_status *store(mscrt_context *c, uint64_t offset, uint64_t bytes) { return copied(c, up, offset, bytes); }
+static mscrt_status *fetch_values(mscrt_context *c, uint64_t offset, uint64_t bytes) {
+  return copy_values(c, mscrt_cuda_copy_down, offset, bytes);
+}
+static mscrt_status *store_values(mscrt_context *c, uint64_t offset, uint64_t bytes) {
+  return copy_values(c, mscrt_cuda_copy_up, offset, bytes);
+}
 
-/* An i64 as two words. */
+/* Sets an i64, as two words. */
 static mscrt_status *set_micro(mscrt_context *c, uint64_t offset, uint32_t micro) {
   cu_address at = (cu_address)(uintptr_t)(c->memory + offset);
   MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuMemsetD32Async, at, micro, 1, mscrt_cuda_of(c)->stream);
@@ -385,7 +377,7 @@ static mscrt_status *set_micro(mscrt_context *c, uint64_t offset, uint32_t micro
 
 /* ---- the end ---- */
 
-static void release(mscrt_context *c) {
+static void free_resources(mscrt_context *c) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   mscrt_cuda_free_graphs(c);
   mscrt_links_close(c);
@@ -401,12 +393,12 @@ static void release(mscrt_context *c) {
   if (g->stream) g->cu.cuStreamDestroy_v2(g->stream);
 }
 
-/* Returns whether all is given back. */
-static bool release_all(mscrt_context *c) {
+/* Frees everything, unless the GPU is stuck; returns whether it did. */
+static bool release_device(mscrt_context *c) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   mscrt_status *s = mscrt_cuda_enter(g);
   bool stuck = !s && mscrt_cuda_is_stuck(c);
-  if (!s && !stuck) release(c);
+  if (!s && !stuck) free_resources(c);
   if (!s) mscrt_cuda_leave(g);
   mscrt_status_free(s);
   if (!stuck) g->cu.cuDevicePrimaryCtxRelease_v2(g->device);
@@ -415,7 +407,7 @@ static bool release_all(mscrt_context *c) {
 
 static void close_cuda(mscrt_context *c) {
   mscrt_cuda *g = mscrt_cuda_of(c);
-  if (!g || (g->retained && !release_all(c))) return;
+  if (!g || (g->retained && !release_device(c))) return;
   for (uint32_t i = 0; g->moves && i < c->plan->num_collectives; i++) mscrt_moves_free(&g->moves[i]);
   free(g->moves);
   free(g->kernel);
@@ -437,12 +429,12 @@ const mscrt_device mscrt_device_cuda = {
     .open = open_cuda,
     .ready = ready_cuda,
     .close = close_cuda,
-    .fetch = fetch,
-    .store = store,
+    .fetch = fetch_values,
+    .store = store_values,
     .set_micro = set_micro,
     .run = mscrt_cuda_run,
-    .wait = wait_for,
-    .compute = compute,
-    .message = message,
-    .collective = collective,
+    .wait = wait_for_collectives,
+    .compute = issue_and_watch,
+    .message = issue_message,
+    .collective = issue_collective,
 };

@@ -1,17 +1,13 @@
-/* moves.c: boxes and peers of an exchange in, copies and messages of one GPU out; made once, at load. */
+/* moves.c: turns the boxes and peers of an exchange into copies and messages of one GPU, once, at load. */
 #include "runtime/cuda/moves.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define STAGING_ALIGN 256
-
-static uint64_t aligned(uint64_t bytes) { return (bytes + STAGING_ALIGN - 1) / STAGING_ALIGN * STAGING_ALIGN; }
-
 /* ---- copies ---- */
 
-/* Another row of the last copy, or more of its only row? */
-static bool joins(mscrt_copy *last, uint64_t to, uint64_t from, uint64_t width) {
+/* Extends the last copy by one more row, or its only row by more bytes; false: neither fits. */
+static bool extend_copy(mscrt_copy *last, uint64_t to, uint64_t from, uint64_t width) {
   if (last->height == 1 && to == last->to + last->width && from == last->from + last->width) {
     last->width += width;
     return true;
@@ -27,17 +23,17 @@ static bool joins(mscrt_copy *last, uint64_t to, uint64_t from, uint64_t width) 
 
 typedef struct {
   mscrt_copies *list;
-  uint32_t first;                /* of the list: earlier copies are somebody else's */
+  uint32_t first;                /* index in the list of the first copy that may be extended */
   uint64_t bytes, to, from;      /* of an element; added to offsets */
   bool no_memory;
 } gathering;
 
-static void add_run(void *user, int64_t to, int64_t from, int64_t num) {
+static void add_run_of_bytes(void *user, int64_t to, int64_t from, int64_t num) {
   gathering *g = user;
   mscrt_copies *l = g->list;
   uint64_t at = g->to + (uint64_t)to * g->bytes, there = g->from + (uint64_t)from * g->bytes,
            width = (uint64_t)num * g->bytes;
-  if (l->num > g->first && joins(&l->copy[l->num - 1], at, there, width)) return;
+  if (l->num > g->first && extend_copy(&l->copy[l->num - 1], at, there, width)) return;
   if (l->num == l->room) {
     mscrt_copy *more = realloc(l->copy, (l->room = 2 * l->room + 8) * sizeof *more);
     if (!more) {
@@ -50,9 +46,9 @@ static void add_run(void *user, int64_t to, int64_t from, int64_t num) {
   l->copy[l->num++] = (mscrt_copy){at, there, width, width, width, 1};
 }
 
-static mscrt_status *no_memory(void) { return mscrt_fail(MSCRT_NO_MEMORY, "out of memory"); }
+static mscrt_status *report_no_memory(void) { return mscrt_fail(MSCRT_NO_MEMORY, "out of memory"); }
 
-/* The copies from `first` on are one row: then it is taken out, and the bytes stay where they are. */
+/* Removes the copies from `first` on from the list if they are one row, which then needs no copy; else false. */
 static bool take_single(mscrt_copies *l, uint32_t first, mscrt_copy *out_copy) {
   if (l->num != first + 1 || l->copy[first].height != 1) return false;
   *out_copy = l->copy[--l->num];
@@ -77,8 +73,8 @@ mscrt_status *mscrt_copies_issue(const mscrt_cuda_api *cu, const mscrt_copies *c
   return NULL;
 }
 
-static mscrt_status *issue_one(const mscrt_cuda_api *cu, const mscrt_copy *k, cu_address to, cu_address from,
-                               cu_stream s) {
+static mscrt_status *issue_copy(const mscrt_cuda_api *cu, const mscrt_copy *k, cu_address to, cu_address from,
+                                cu_stream s) {
   return k->height ? mscrt_copies_issue(cu, &(mscrt_copies){1, 1, (mscrt_copy *)(uintptr_t)k}, to, from, s) : NULL;
 }
 
@@ -86,15 +82,15 @@ mscrt_status *mscrt_widen_issue(const mscrt_cuda_api *cu, const mscrt_moves *m, 
                                 cu_stream s) {
   if (!m->wide_elems) return NULL;
   MSCRT_CUDA(cu, cuMemsetD32Async, staging + m->wide_at, 0, m->wide_elems, s);
-  return issue_one(cu, &m->widen, staging, m->send[0].direct ? src : staging, s);
+  return issue_copy(cu, &m->widen, staging, m->send[0].direct ? src : staging, s);
 }
 
 mscrt_status *mscrt_narrow_issue(const mscrt_cuda_api *cu, const mscrt_moves *m, cu_address dst, cu_address staging,
                                  cu_stream s) {
-  return m->wide_elems ? issue_one(cu, &m->narrow, m->receive[0].direct ? dst : staging, staging, s) : NULL;
+  return m->wide_elems ? issue_copy(cu, &m->narrow, m->receive[0].direct ? dst : staging, staging, s) : NULL;
 }
 
-/* Of eight bytes each half in turn, in rows of one word. */
+/* Elements of eight bytes are set in two passes, one for each half, as rows of one word. */
 mscrt_status *mscrt_identity_issue(const mscrt_cuda_api *cu, const mscrt_exchange *e, uint64_t elems, cu_address to,
                                    cu_stream s) {
   union { uint64_t all; uint32_t word[2]; uint16_t half; uint8_t byte; } v = {0};
@@ -114,32 +110,32 @@ mscrt_status *mscrt_identity_issue(const mscrt_cuda_api *cu, const mscrt_exchang
 
 /* ---- pieces between two ranks ---- */
 
-static bool takes_from(const mscrt_cut *cut, int num_terms, int rank) {
+static bool is_term_of_cut(const mscrt_cut *cut, int num_terms, int rank) {
   for (int i = 0; i < num_terms; i++)
     if (cut->peer[i] == rank) return true;
   return false;
 }
 
-/* What the receiver of `e` takes from `rank`, box behind box: out of the sender's value; returns its bytes.  `gaps`:
- * there is room for what it takes from others alone too. */
+/* Adds copies that pack what the receiver of `e` takes from `rank`, box after box; returns the bytes.  `gaps`: leaves
+ * room for boxes that it takes from other ranks only. */
 static uint64_t pack_pieces(const mscrt_exchange *e, int rank, bool gaps, uint64_t staging, gathering *g) {
   uint64_t done = 0;
   for (int64_t i = 0; i < e->num_cuts; i++) {
-    bool taken = takes_from(&e->cut[i], e->num_terms, rank);
+    bool taken = is_term_of_cut(&e->cut[i], e->num_terms, rank);
     g->to = staging + done, g->from = 0;
-    if (taken) msc_box_runs(e->rank, &e->cut[i].box, &e->cut[i].box, &e->cut[i].from_box, add_run, g);
+    if (taken) msc_box_runs(e->rank, &e->cut[i].box, &e->cut[i].box, &e->cut[i].from_box, add_run_of_bytes, g);
     if (taken || gaps) done += (uint64_t)msc_box_elems(e->rank, &e->cut[i].box) * g->bytes;
   }
   return done;
 }
 
-/* The same, into the receiver's; `sums`: of all boxes, whoever they are from. */
+/* Adds copies that unpack them into the receiver's value; `sums`: all boxes, whatever ranks they are from. */
 static uint64_t unpack_pieces(const mscrt_exchange *e, int rank, bool sums, uint64_t staging, gathering *g) {
   uint64_t done = 0;
   for (int64_t i = 0; i < e->num_cuts; i++) {
-    if (!sums && !takes_from(&e->cut[i], e->num_terms, rank)) continue;
+    if (!sums && !is_term_of_cut(&e->cut[i], e->num_terms, rank)) continue;
     g->to = 0, g->from = staging + done;
-    msc_box_runs(e->rank, &e->cut[i].box, &e->to_box, &e->cut[i].box, add_run, g);
+    msc_box_runs(e->rank, &e->cut[i].box, &e->to_box, &e->cut[i].box, add_run_of_bytes, g);
     done += (uint64_t)msc_box_elems(e->rank, &e->cut[i].box) * g->bytes;
   }
   return done;
@@ -148,20 +144,21 @@ static uint64_t unpack_pieces(const mscrt_exchange *e, int rank, bool sums, uint
 static void copy_own_pieces(const mscrt_exchange *e, int rank, gathering *g) {
   g->to = g->from = 0;
   for (int64_t i = 0; i < e->num_cuts; i++)
-    if (e->cut[i].peer[0] == rank) msc_box_runs(e->rank, &e->cut[i].box, &e->to_box, &e->cut[i].from_box, add_run, g);
+    if (e->cut[i].peer[0] == rank)
+      msc_box_runs(e->rank, &e->cut[i].box, &e->to_box, &e->cut[i].from_box, add_run_of_bytes, g);
 }
 
 /* ---- forms ---- */
 
-/* The exchanges of all members, in their order; the own one is the context's. */
+/* The exchanges of all members, in their order; own: that of this rank. */
 typedef struct {
   const mscrt_context *c;
   const mscrt_exchange *own;
   mscrt_exchange *member;
 } party;
 
-/* Everybody takes one piece from everybody, which is all of theirs, and lays them in a row. */
-static bool gathers(const party *p, uint64_t *out_count) {
+/* True if every member takes one piece from every member, all of its value, and puts them in a row. */
+static bool is_all_gather(const party *p, uint64_t *out_count) {
   const mscrt_group *group = &p->own->group;
   for (int d = 0; d < group->num; d++)
     for (int i = 0; i < group->num; i++) {
@@ -170,7 +167,7 @@ static bool gathers(const party *p, uint64_t *out_count) {
       gathering g = {.list = &runs, .bytes = 1};
       for (int64_t k = 0; k < e->num_cuts; k++)
         if (e->cut[k].peer[0] == group->member[i])
-          msc_box_runs(e->rank, &e->cut[k].box, &e->to_box, &e->cut[k].from_box, add_run, &g);
+          msc_box_runs(e->rank, &e->cut[k].box, &e->to_box, &e->cut[k].from_box, add_run_of_bytes, &g);
       uint64_t count = runs.num == 1 && runs.copy[0].height == 1 ? runs.copy[0].width : 0;
       if (d == 0 && i == 0) *out_count = count;
       bool fits = !e->fill && e->num_terms == 1 && count && count == *out_count && runs.copy[0].from == 0 &&
@@ -181,8 +178,8 @@ static bool gathers(const party *p, uint64_t *out_count) {
   return true;
 }
 
-/* The most that a member takes, in elements. */
-static uint64_t most_taken(const party *p) {
+/* The largest number of elements that a member takes. */
+static uint64_t count_most_elems(const party *p) {
   uint64_t most = 0;
   for (int d = 0; d < p->own->group.num; d++) {
     const mscrt_exchange *e = &p->member[d];
@@ -193,14 +190,14 @@ static uint64_t most_taken(const party *p) {
   return most;
 }
 
-/* Is everything that is taken a sum of all members' pieces? */
-static bool sums_of_all(const party *p) {
+/* True if every piece is a sum over all members. */
+static bool has_sums_of_all(const party *p) {
   for (int d = 0; d < p->own->group.num; d++)
     if (p->member[d].num_cuts && p->member[d].num_terms != p->own->group.num) return false;
   return true;
 }
 
-static bool moves_only(const party *p) {
+static bool has_no_sums(const party *p) {
   for (int d = 0; d < p->own->group.num; d++)
     if (p->member[d].num_cuts && p->member[d].num_terms != 1) return false;
   return true;
@@ -208,7 +205,7 @@ static bool moves_only(const party *p) {
 
 /* ---- making them ---- */
 
-/* One piece each way, as it lies. */
+/* One piece is sent and one received, both in place. */
 static mscrt_status *make_direct(const party *p, mscrt_moves *m, uint64_t bytes) {
   MSCRT_CHECK(mscrt_new_array(&m->send, 1));
   MSCRT_CHECK(mscrt_new_array(&m->receive, 1));
@@ -218,31 +215,31 @@ static mscrt_status *make_direct(const party *p, mscrt_moves *m, uint64_t bytes)
   return NULL;
 }
 
-/* Pieces of all members in a row, each as long as the longest; the own sum behind them.  Who is no term of a sum
- * gives the identity. */
+/* Packs pieces of all members in a row, each as long as the longest, with room for the own sum behind them.  For a sum
+ * that this rank is no term of, it sends the identity. */
 static mscrt_status *make_scatter(const party *p, mscrt_moves *m, uint64_t bytes) {
   uint64_t each = m->count * bytes, all = each * (uint64_t)p->own->group.num, own = 0, smallest = each;
   gathering in = {.list = &m->pack, .bytes = bytes}, out = {.list = &m->unpack, .bytes = bytes};
   mscrt_copy single;
-  m->identity = sums_of_all(p) ? 0 : m->count * (uint64_t)p->own->group.num;
+  m->identity = has_sums_of_all(p) ? 0 : m->count * (uint64_t)p->own->group.num;
   MSCRT_CHECK(make_direct(p, m, bytes));
   for (int d = 0; d < p->own->group.num; d++) {
     own = pack_pieces(&p->member[d], p->c->o.rank, true, (uint64_t)d * each, &in);
     if (own < smallest) smallest = own;
   }
-  own = unpack_pieces(p->own, p->c->o.rank, true, aligned(all), &out);
-  if (in.no_memory || out.no_memory) return no_memory();
+  own = unpack_pieces(p->own, p->c->o.rank, true, mscrt_cuda_align(all), &out);
+  if (in.no_memory || out.no_memory) return report_no_memory();
   m->send[0] = (mscrt_move){.bytes = all};
-  m->receive[0] = (mscrt_move){.at = aligned(all), .bytes = each};
+  m->receive[0] = (mscrt_move){.at = mscrt_cuda_align(all), .bytes = each};
   if (!m->identity && smallest == each && take_single(&m->pack, 0, &single))
     m->send[0] = (mscrt_move){.direct = true, .at = single.from, .bytes = all};
   if (own == each && take_single(&m->unpack, 0, &single))
     m->receive[0] = (mscrt_move){.direct = true, .at = single.to, .bytes = each};
-  m->staging_bytes = aligned(all) + aligned(each);
+  m->staging_bytes = mscrt_cuda_align(all) + mscrt_cuda_align(each);
   return NULL;
 }
 
-/* One message to and from each member that has something for the other. */
+/* One message to and one from each member that exchanges anything with this rank. */
 static mscrt_status *make_messages(const party *p, mscrt_moves *m, uint64_t bytes) {
   const mscrt_group *group = &p->own->group;
   gathering in = {.list = &m->pack, .bytes = bytes}, out = {.list = &m->unpack, .bytes = bytes},
@@ -257,24 +254,25 @@ static mscrt_status *make_messages(const party *p, mscrt_moves *m, uint64_t byte
     mscrt_move send = {.peer = i, .at = m->staging_bytes}, receive = {.peer = i};
     send.bytes = pack_pieces(&p->member[i], p->c->o.rank, false, send.at, &in);
     if (take_single(&m->pack, in.first, &single)) send.direct = true, send.at = single.from;
-    else m->staging_bytes += aligned(send.bytes);
+    else m->staging_bytes += mscrt_cuda_align(send.bytes);
     receive.at = m->staging_bytes;
     receive.bytes = unpack_pieces(p->own, group->member[i], false, receive.at, &out);
     if (take_single(&m->unpack, out.first, &single)) receive.direct = true, receive.at = single.to;
-    else m->staging_bytes += aligned(receive.bytes);
+    else m->staging_bytes += mscrt_cuda_align(receive.bytes);
     if (send.bytes) m->send[m->num_sends++] = send;
     if (receive.bytes) m->receive[m->num_receives++] = receive;
   }
-  return in.no_memory || out.no_memory || here.no_memory ? no_memory() : NULL;
+  return in.no_memory || out.no_memory || here.no_memory ? report_no_memory() : NULL;
 }
 
-/* Upper halves of wider integers have their order and their sums, lower ones their products. */
-static void widen(mscrt_moves *m, uint64_t elems) {
+/* Lets integers of 16 bits be reduced as ones of 32: in the upper halves for sums and order, in the lower for
+ * products. */
+static void make_widening(mscrt_moves *m, uint64_t elems) {
   uint64_t half = m->e->reduction == MSCRT_PROD ? 0 : 2;
   m->wide_elems = elems;
   m->wide_at = m->staging_bytes;
-  m->wide_result = m->wide_at + aligned(4 * elems);
-  m->staging_bytes = m->wide_result + aligned(4 * m->count);
+  m->wide_result = m->wide_at + mscrt_cuda_align(4 * elems);
+  m->staging_bytes = m->wide_result + mscrt_cuda_align(4 * m->count);
   m->widen = (mscrt_copy){
       .to = m->wide_at + half, .from = m->send[0].at, .width = 2, .to_pitch = 4, .from_pitch = 2, .height = elems};
   m->narrow = (mscrt_copy){.to = m->receive[0].at,
@@ -292,13 +290,13 @@ static mscrt_status *make_form(const party *p, mscrt_moves *m) {
     m->count = (uint64_t)m->e->elems;
     return make_direct(p, m, bytes);
   }
-  if (p->own->group.num > 1 && gathers(p, &m->count)) {
+  if (p->own->group.num > 1 && is_all_gather(p, &m->count)) {
     m->form = MSCRT_BY_ALL_GATHER;
     return make_direct(p, m, bytes);
   }
-  if (moves_only(p)) return make_messages(p, m, bytes);
+  if (has_no_sums(p)) return make_messages(p, m, bytes);
   m->form = MSCRT_BY_REDUCE_SCATTER;
-  m->count = most_taken(p);
+  m->count = count_most_elems(p);
   return make_scatter(p, m, bytes);
 }
 
@@ -313,7 +311,8 @@ mscrt_status *mscrt_moves_make(const mscrt_context *c, uint32_t index, mscrt_mov
   if (!s) s = make_form(&p, m);
   bool reduces = m->form == MSCRT_BY_ALL_REDUCE || m->form == MSCRT_BY_REDUCE_SCATTER,
        is_short = m->e->dtype == MSCRT_I16 || m->e->dtype == MSCRT_U16;
-  if (!s && reduces && is_short) widen(m, m->count * (m->form == MSCRT_BY_ALL_REDUCE ? 1 : (uint64_t)group->num));
+  if (!s && reduces && is_short)
+    make_widening(m, m->count * (m->form == MSCRT_BY_ALL_REDUCE ? 1 : (uint64_t)group->num));
   for (int i = 0; i < group->num; i++) mscrt_exchange_free(&p.member[i]);
   free(p.member);
   return s;

@@ -1,5 +1,5 @@
-/* nccl.c: NCCL's communicators: one for each way in which collectives part the ranks, one for each channel of messages.
- * All ranks make them in one order.  Nothing blocks: a rank that does not come is seen by the one that waits. */
+/* nccl.c: makes NCCL's communicators: one for each partition of the ranks into groups, one for each channel of
+ * messages. All ranks make them in one order.  No call blocks: a rank that waits notices if another does not come. */
 #include "runtime/cuda/nccl.h"
 
 #include <sched.h>
@@ -11,11 +11,9 @@
 
 #define NO_COLOR (-1)
 
-static uint64_t aligned(uint64_t bytes) { return (bytes + MSCRT_CUDA_ALIGN - 1) / MSCRT_CUDA_ALIGN * MSCRT_CUDA_ALIGN; }
-
 /* ---- NCCL's answers ---- */
 
-static mscrt_status *refused(mscrt_context *c, nccl_comm comm, nccl_result r, const char *what) {
+static mscrt_status *report_refusal(mscrt_context *c, nccl_comm comm, nccl_result r, const char *what) {
   const mscrt_nccl_api *n = &mscrt_cuda_of(c)->links->nccl;
   const char *more = n->ncclGetLastError(comm);
   char clean[200];
@@ -29,7 +27,7 @@ mscrt_status *mscrt_links_check(mscrt_context *c, nccl_comm comm, nccl_result r,
   int64_t deadline = mscrt_now_ns() + (int64_t)c->o.timeout_ms * 1000000;
   while (r == MSCRT_ncclInProgress) {
     nccl_result asked = n->ncclCommGetAsyncError(comm, &r);
-    if (asked) return refused(c, comm, asked, what);
+    if (asked) return report_refusal(c, comm, asked, what);
     if (r != MSCRT_ncclInProgress) break;
     MSCRT_CHECK(c->transport->lost(c->comm, what));
     if (mscrt_now_ns() > deadline)
@@ -37,13 +35,13 @@ mscrt_status *mscrt_links_check(mscrt_context *c, nccl_comm comm, nccl_result r,
                         c->o.timeout_ms);
     sched_yield();
   }
-  return r ? refused(c, comm, r, what) : NULL;
+  return r ? report_refusal(c, comm, r, what) : NULL;
 }
 
-/* ---- meeting ---- */
+/* ---- rendezvous ---- */
 
-/* NCCL of one version does not understand another's. */
-static mscrt_status *compare_versions(mscrt_context *c, int version) {
+/* Reports ranks with different versions of NCCL, which do not understand each other. */
+static mscrt_status *check_versions(mscrt_context *c, int version) {
   uint64_t most = 0, least = 0;
   char here[MSCRT_VERSION_TEXT], first[MSCRT_VERSION_TEXT], last[MSCRT_VERSION_TEXT];
   MSCRT_CHECK(c->transport->max(c->comm, (uint64_t)version, &most, &(mscrt_site){.name = "NCCL's version"}));
@@ -58,7 +56,7 @@ static mscrt_status *compare_versions(mscrt_context *c, int version) {
       mscrt_nccl_version((int)most, last));
 }
 
-/* Rank 0's, eight bytes at a time, over the transport that all have met on. */
+/* Shares rank 0's id with all ranks, eight bytes at a time, over the transport that connects them already. */
 static mscrt_status *share_id(mscrt_context *c, nccl_id *id) {
   uint64_t word[sizeof *id / 8] = {0};
   mscrt_status *own = NULL;
@@ -72,7 +70,7 @@ static mscrt_status *share_id(mscrt_context *c, nccl_id *id) {
   return NULL;
 }
 
-static mscrt_status *split(mscrt_context *c, int color, const char *what, nccl_comm *out_comm) {
+static mscrt_status *split_ranks(mscrt_context *c, int color, const char *what, nccl_comm *out_comm) {
   mscrt_links *l = mscrt_cuda_of(c)->links;
   nccl_config config = NCCL_CONFIG;
   MSCRT_CHECK(
@@ -80,7 +78,7 @@ static mscrt_status *split(mscrt_context *c, int color, const char *what, nccl_c
   return *out_comm ? mscrt_links_check(c, *out_comm, MSCRT_ncclInProgress, what) : NULL;
 }
 
-/* Partition 0 is all ranks. */
+/* Makes the communicators of groups.  Partition 0 is all ranks. */
 static mscrt_status *connect_groups(mscrt_context *c) {
   mscrt_links *l = mscrt_cuda_of(c)->links;
   nccl_config config = NCCL_CONFIG;
@@ -94,21 +92,21 @@ static mscrt_status *connect_groups(mscrt_context *c) {
     const int32_t *group_of = c->partitions.group_of + (size_t)l->num_comms * (size_t)c->o.ranks;
     int members = 0;
     for (int r = 0; r < c->o.ranks; r++) members += group_of[r] == group_of[c->o.rank];
-    MSCRT_CHECK(split(c, members > 1 ? group_of[c->o.rank] : NO_COLOR, "making groups", &l->comm[l->num_comms]));
+    MSCRT_CHECK(split_ranks(c, members > 1 ? group_of[c->o.rank] : NO_COLOR, "making groups", &l->comm[l->num_comms]));
   }
   return NULL;
 }
 
-/* The ranks of two stages in pairs; all ranks take part in making them. */
+/* Makes the channel of a message: pairs of ranks of two stages.  All ranks must call this. */
 static mscrt_status *connect_channel(mscrt_context *c, plan_message m, mscrt_channel_link *k) {
   int per_stage = c->plan->ranks / (int)c->plan->num_stages;
   uint32_t other = plan_message_from(m) == c->stage ? plan_message_to(m) : plan_message_from(m);
   bool takes_part = plan_message_from(m) == c->stage || plan_message_to(m) == c->stage;
-  MSCRT_CHECK(split(c, takes_part ? c->o.rank % per_stage : NO_COLOR, "making channels", &k->comm));
+  MSCRT_CHECK(split_ranks(c, takes_part ? c->o.rank % per_stage : NO_COLOR, "making channels", &k->comm));
   if (!takes_part) return NULL;
   k->peer = other > c->stage;
   k->depth = plan_message_from(m) == c->stage ? plan_message_depth(m) : 1;
-  k->slot_bytes = plan_message_from(m) == c->stage ? aligned(plan_message_bytes(m)) : 0;
+  k->slot_bytes = plan_message_from(m) == c->stage ? mscrt_cuda_align(plan_message_bytes(m)) : 0;
   MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuStreamCreate, &k->stream, MSCRT_CU_STREAM_NON_BLOCKING);
   MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuEventCreate, &k->ready, MSCRT_CU_EVENT_DISABLE_TIMING);
   MSCRT_CHECK(mscrt_new_array(&k->moved, k->depth));
@@ -119,7 +117,7 @@ static mscrt_status *connect_channel(mscrt_context *c, plan_message m, mscrt_cha
 
 /* ---- memory ---- */
 
-/* Collectives run one after the other, so they share the staging memory; values of one lie side by side. */
+/* Collectives run one after the other, so they share the staging memory; values of one collective lie side by side. */
 static void measure_staging(mscrt_context *c) {
   mscrt_links *l = mscrt_cuda_of(c)->links;
   for (uint32_t i = 0; i < c->plan->num_collectives; i++) {
@@ -131,7 +129,7 @@ static void measure_staging(mscrt_context *c) {
   }
 }
 
-static uint32_t count_watched(const mscrt_context *c) {
+static uint32_t count_calls(const mscrt_context *c) {
   uint32_t num = 0;
   for (uint32_t i = 0; i < plan_plan_sections_num(c->plan->root); i++)
     num += plan_section_calls_num(plan_plan_sections(c->plan->root, i));
@@ -139,14 +137,14 @@ static uint32_t count_watched(const mscrt_context *c) {
 }
 
 uint64_t mscrt_links_bytes(const mscrt_links *l) {
-  uint64_t bytes = aligned(l->staging_bytes) + aligned(sizeof(uint32_t) * (l->num_watched + 1));
+  uint64_t bytes = mscrt_cuda_align(l->staging_bytes) + mscrt_cuda_align(sizeof(uint32_t) * (l->num_watched + 1));
   for (uint32_t i = 0; i < l->num_channels; i++) bytes += l->channel[i].slot_bytes * l->channel[i].depth;
   return bytes;
 }
 
 void mscrt_links_place(mscrt_links *l, cu_address at) {
   l->staging = at;
-  at += aligned(l->staging_bytes);
+  at += mscrt_cuda_align(l->staging_bytes);
   for (uint32_t i = 0; i < l->num_channels; i++) {
     l->channel[i].slots = at;
     at += l->channel[i].slot_bytes * l->channel[i].depth;
@@ -161,7 +159,7 @@ mscrt_status *mscrt_links_open(mscrt_context *c) {
   mscrt_links *l = mscrt_cuda_of(c)->links;
   int version = 0;
   MSCRT_CHECK(mscrt_nccl_load(&l->nccl, &version));
-  MSCRT_CHECK(compare_versions(c, version));
+  MSCRT_CHECK(check_versions(c, version));
   MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuStreamCreate, &l->stream, MSCRT_CU_STREAM_NON_BLOCKING);
   MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuEventCreate, &l->issued, MSCRT_CU_EVENT_DISABLE_TIMING);
   MSCRT_CUDA(&mscrt_cuda_of(c)->cu, cuMemHostAlloc, (void **)&l->begun, sizeof *l->begun, 0);
@@ -170,13 +168,13 @@ mscrt_status *mscrt_links_open(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&l->channel, l->num_channels));
   for (uint32_t i = 0; i < l->num_channels; i++)
     MSCRT_CHECK(connect_channel(c, plan_plan_messages(c->plan->root, i), &l->channel[i]));
-  l->num_watched = count_watched(c);
+  l->num_watched = count_calls(c);
   MSCRT_CHECK(mscrt_new_array(&l->watched, l->num_watched + 1));
   measure_staging(c);
   return NULL;
 }
 
-/* Events of the section that has most; numbers for what is watched, from 1. */
+/* Makes as many events as the section with the most collectives has, and numbers the exchanges from 1. */
 mscrt_status *mscrt_links_ready(mscrt_context *c) {
   mscrt_links *l = mscrt_cuda_of(c)->links;
   uint32_t most = 0, *numbers, num = 0;
@@ -203,7 +201,7 @@ mscrt_status *mscrt_links_ready(mscrt_context *c) {
 
 /* ---- the end ---- */
 
-/* All in one group: each waits for its kernels, which may stand behind another's in a stream. */
+/* Aborts all communicators in one group: each waits for its kernels, which may stand behind another's in a stream. */
 void mscrt_links_abort(mscrt_links *l) {
   if (!l || l->aborted || !l->nccl.ncclGroupStart) return;
   l->aborted = true;
@@ -215,8 +213,8 @@ void mscrt_links_abort(mscrt_links *l) {
   l->nccl.ncclGroupEnd();
 }
 
-/* Finished, then given back; whoever cannot finish is aborted. */
-static void drop_comm(mscrt_context *c, nccl_comm comm) {
+/* Finalizes and frees a communicator, or aborts it if that fails. */
+static void free_comm(mscrt_context *c, nccl_comm comm) {
   mscrt_links *l = mscrt_cuda_of(c)->links;
   if (!comm || l->aborted) return;
   mscrt_status *s = mscrt_links_check(c, comm, l->nccl.ncclCommFinalize(comm), "ending");
@@ -227,7 +225,7 @@ static void drop_comm(mscrt_context *c, nccl_comm comm) {
 
 static void close_channel(mscrt_context *c, mscrt_channel_link *k) {
   const mscrt_cuda_api *cu = &mscrt_cuda_of(c)->cu;
-  drop_comm(c, k->comm);
+  free_comm(c, k->comm);
   for (uint32_t i = 0; k->moved && i < k->depth; i++)
     if (k->moved[i]) cu->cuEventDestroy_v2(k->moved[i]);
   if (k->ready) cu->cuEventDestroy_v2(k->ready);
@@ -240,7 +238,7 @@ void mscrt_links_close(mscrt_context *c) {
   const mscrt_cuda_api *cu = &mscrt_cuda_of(c)->cu;
   if (!l) return;
   for (uint32_t i = 0; l->channel && i < l->num_channels; i++) close_channel(c, &l->channel[i]);
-  for (uint32_t i = l->num_comms; l->comm && i-- > 0;) drop_comm(c, l->comm[i]);
+  for (uint32_t i = l->num_comms; l->comm && i-- > 0;) free_comm(c, l->comm[i]);
   for (uint32_t i = 0; i < l->num_ran; i++) cu->cuEventDestroy_v2(l->ran[i]);
   if (l->issued) cu->cuEventDestroy_v2(l->issued);
   if (l->stream) cu->cuStreamDestroy_v2(l->stream);

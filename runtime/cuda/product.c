@@ -1,18 +1,18 @@
-/* product.c: matrix products by cuBLASLt: problem and algorithm once per product of the plan, at load; then one call
- * each.
+/* product.c: computes matrix products by cuBLASLt: describes the problem and chooses an algorithm at load, then calls
+ * it.
  *
- * The library is column major: it sees the transposes of our matrices, so it is asked for c' = b' a', whose rows are
- * our columns.  The bias of our columns is then one of its rows, which is the only one it knows. */
+ * The library is column major and reads our matrices as their transposes.  So it computes c' = b' a', whose rows are
+ * our columns, and our bias of columns is one of rows, the only one that it knows. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/cuda/product.h"
 
-static mscrt_status *check(lt_result r, const char *what) {
+static mscrt_status *check_status(lt_result r, const char *what) {
   return r ? mscrt_fail(MSCRT_ENVIRONMENT, "cuBLASLt: %s failed with status %u", what, r) : NULL;
 }
 
-#define LT(l, function, ...) MSCRT_CHECK(check((l)->function(__VA_ARGS__), #function))
+#define LT(l, function, ...) MSCRT_CHECK(check_status((l)->function(__VA_ARGS__), #function))
 
 mscrt_status *mscrt_products_open(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&mscrt_cuda_of(c)->products, 1));
@@ -25,7 +25,7 @@ mscrt_status *mscrt_products_open(mscrt_context *c) {
 
 /* ---- problems ---- */
 
-static unsigned type_of(mscrt_dtype d) {
+static unsigned cuda_type(mscrt_dtype d) {
   static const unsigned types[] = {[MSCRT_F32] = MSCRT_CUDA_R_32F,
                                    [MSCRT_F16] = MSCRT_CUDA_R_16F,
                                    [MSCRT_BF16] = MSCRT_CUDA_R_16BF,
@@ -33,18 +33,18 @@ static unsigned type_of(mscrt_dtype d) {
   return types[d];
 }
 
-/* rows x columns of ours, row major: the library's columns x rows. */
+/* Describes a row-major matrix of rows x columns, which the library reads as columns x rows. */
 static mscrt_status *make_layout(mscrt_cublas_api *lt, const mscrt_matmul *m, mscrt_dtype dtype, int64_t rows,
                                  int64_t columns, int64_t stride, lt_layout *out_layout) {
   int32_t batch = (int32_t)m->batch;
-  LT(lt, cublasLtMatrixLayoutCreate, out_layout, type_of(dtype), (uint64_t)columns, (uint64_t)rows, columns);
+  LT(lt, cublasLtMatrixLayoutCreate, out_layout, cuda_type(dtype), (uint64_t)columns, (uint64_t)rows, columns);
   LT(lt, cublasLtMatrixLayoutSetAttribute, *out_layout, MSCRT_CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
   LT(lt, cublasLtMatrixLayoutSetAttribute, *out_layout, MSCRT_CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
      sizeof stride);
   return NULL;
 }
 
-/* They are bits.  The library's first operand is our b. */
+/* The epilogue as cuBLASLt's bits.  Its first operand, A, is our b. */
 uint32_t mscrt_product_epilogue(const mscrt_matmul *m) {
   uint32_t e = 0;
   if (m->slope) return m->relu ? MSCRT_CUBLASLT_EPILOGUE_DRELU : MSCRT_CUBLASLT_EPILOGUE_DGELU;
@@ -55,7 +55,7 @@ uint32_t mscrt_product_epilogue(const mscrt_matmul *m) {
   return e ? e : MSCRT_CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/* The library has one place for a bias and for the sums that are a bias' gradient. */
+/* Sets the addresses of bias and aux.  A bias, and the sums that are a bias's gradient, share one attribute. */
 static mscrt_status *set_pointers(mscrt_cublas_api *lt, const mscrt_matmul *m, lt_product product,
                                   void *const *buffer) {
   uint8_t bias = m->at[MSCRT_AT_BIAS] ? m->at[MSCRT_AT_BIAS] : m->at[MSCRT_AT_SUM], aux = m->at[MSCRT_AT_AUX];
@@ -68,7 +68,7 @@ static mscrt_status *set_pointers(mscrt_cublas_api *lt, const mscrt_matmul *m, l
   return NULL;
 }
 
-/* f16 and bf16 are summed in f32, f32 is true f32. */
+/* Describes a product.  f16 and bf16 are summed in f32; f32 is not computed in a narrower type. */
 static mscrt_status *make_problem(mscrt_cublas_api *lt, const mscrt_matmul *m, mscrt_product *p) {
   bool f64 = m->dtype == MSCRT_F64;
   int32_t first = m->transpose_b ? MSCRT_CUBLAS_OP_T : MSCRT_CUBLAS_OP_N,
@@ -98,8 +98,8 @@ uint32_t mscrt_product_alignment(const mscrt_product *p, int operand) {
   return lowest && lowest < MSCRT_CUDA_ALIGN ? (uint32_t)lowest : MSCRT_CUDA_ALIGN;
 }
 
-static mscrt_status *prefer(mscrt_cublas_api *lt, const mscrt_cuda *g, const mscrt_matmul *m, const mscrt_product *p,
-                            lt_preference preference) {
+static mscrt_status *set_preferences(mscrt_cublas_api *lt, const mscrt_cuda *g, const mscrt_matmul *m,
+                                     const mscrt_product *p, lt_preference preference) {
   const struct {
     unsigned attribute;
     int operand;
@@ -119,7 +119,7 @@ static mscrt_status *prefer(mscrt_cublas_api *lt, const mscrt_cuda *g, const msc
   return NULL;
 }
 
-static mscrt_status *no_algorithm(mscrt_context *c, const mscrt_matmul *m, lt_result r) {
+static mscrt_status *report_no_algorithm(mscrt_context *c, const mscrt_matmul *m, lt_result r) {
   bool is_simple = !m->add && !m->wide &&
                    !(mscrt_product_epilogue(m) & ~(uint32_t)MSCRT_CUBLASLT_EPILOGUE_RELU_BIAS &
                      ~(uint32_t)MSCRT_CUBLASLT_EPILOGUE_DEFAULT);
@@ -131,35 +131,35 @@ static mscrt_status *no_algorithm(mscrt_context *c, const mscrt_matmul *m, lt_re
                     is_simple ? "" : "; compile with --set library_epilogues=false");
 }
 
-/* The fastest, as it was measured once or is now; else the library's first choice. */
-static mscrt_status *choose(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
+/* Chooses the fastest algorithm, from an earlier measurement or one now; without either, the library's first choice. */
+static mscrt_status *choose_algorithm(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
   mscrt_cublas_api *lt = &mscrt_cuda_of(c)->products->lt;
   lt_preference preference;
   lt_candidate candidate[MSCRT_CANDIDATES];
   int num = 0;
   if (c->o.choices && mscrt_choice_known(c, m, p)) return NULL;
   LT(lt, cublasLtMatmulPreferenceCreate, &preference);
-  mscrt_status *s = prefer(lt, mscrt_cuda_of(c), m, p, preference);
+  mscrt_status *s = set_preferences(lt, mscrt_cuda_of(c), m, p, preference);
   lt_result r =
       s ? 0
         : lt->cublasLtMatmulAlgoGetHeuristic(mscrt_cuda_of(c)->products->handle, p->product, p->b, p->a, p->c, p->c,
                                              preference, c->o.tune ? MSCRT_CANDIDATES : 1, candidate, &num);
   lt->cublasLtMatmulPreferenceDestroy(preference);
   MSCRT_CHECK(s);
-  if (r || num < 1 || candidate[0].state) return no_algorithm(c, m, r);
+  if (r || num < 1 || candidate[0].state) return report_no_algorithm(c, m, r);
   p->algorithm = candidate[0].algorithm;
   return c->o.tune ? mscrt_choice_measure(c, m, p, num, candidate) : NULL;
 }
 
-/* All ranks take part, whether they have the product or not.  Stages have their operands elsewhere: each
- * chooses for itself. */
-static mscrt_status *choose_alike(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
+/* Chooses one algorithm for all ranks of a stage; all ranks must call this, also without the product.  Each stage
+ * chooses for itself, since addresses of operands differ. */
+static mscrt_status *choose_for_all_ranks(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
   for (uint32_t stage = 0; stage < c->plan->num_stages; stage++) {
     bool here = p->used && c->stage == stage, mine, fits;
     MSCRT_CHECK(mscrt_choice_is_mine(c, here, &mine));
-    if (mine) MSCRT_CHECK(choose(c, m, p));
+    if (mine) MSCRT_CHECK(choose_algorithm(c, m, p));
     MSCRT_CHECK(mscrt_choice_share(c, here ? p : NULL, mine, &fits));
-    if (!fits) MSCRT_CHECK(choose(c, m, p));
+    if (!fits) MSCRT_CHECK(choose_algorithm(c, m, p));
   }
   return NULL;
 }
@@ -184,8 +184,8 @@ mscrt_status *mscrt_products_ready(mscrt_context *c) {
     if (m->batch > INT32_MAX)
       return mscrt_fail(MSCRT_UNSUPPORTED, "a product of %" PRId64 " matrices at once", m->batch);
     if (p->product[i].used) MSCRT_CHECK(make_problem(&p->lt, m, &p->product[i]));
-    if (c->o.tune && c->o.ranks > 1) MSCRT_CHECK(choose_alike(c, m, &p->product[i]));
-    else if (p->product[i].used) MSCRT_CHECK(choose(c, m, &p->product[i]));
+    if (c->o.tune && c->o.ranks > 1) MSCRT_CHECK(choose_for_all_ranks(c, m, &p->product[i]));
+    else if (p->product[i].used) MSCRT_CHECK(choose_algorithm(c, m, &p->product[i]));
   }
   return NULL;
 }

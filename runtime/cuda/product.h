@@ -1,17 +1,17 @@
-/* product.h: a matrix product as cuBLASLt knows it, and the choice of its algorithm. */
+/* product.h: the description of a matrix product for cuBLASLt, and the choice of its algorithm. */
 #ifndef MSCRT_CUDA_PRODUCT_H
 #define MSCRT_CUDA_PRODUCT_H
 
 #include "runtime/cuda/cuda.h"
 
-#define MSCRT_CANDIDATES 8 /* algorithms that are measured of a product */
+#define MSCRT_CANDIDATES 8 /* most algorithms that are measured for a product */
 
 typedef struct {
   bool used;
   lt_product product;
   lt_layout a, b, c;             /* ours: the library's second, first and result */
   lt_algorithm algorithm;
-  uint64_t low_bits[3 + MSCRT_NUM_BEHIND]; /* of all addresses of an operand, or-ed */
+  uint64_t low_bits[3 + MSCRT_NUM_BEHIND]; /* bitwise or of all addresses of an operand */
   void *buffer[3 + MSCRT_NUM_BEHIND];      /* of one of its calls */
 } mscrt_product;
 
@@ -21,11 +21,11 @@ struct mscrt_products {
   mscrt_product *product;        /* of the plan's */
 };
 
-/* What is done to the product before it is stored. */
+/* The operations on the product before it is stored, as cuBLASLt's bits. */
 uint32_t mscrt_product_epilogue(const mscrt_matmul *m);
-/* What an algorithm may take for granted of an operand's addresses, in bytes. */
+/* The alignment, in bytes, of all addresses of an operand. */
 uint32_t mscrt_product_alignment(const mscrt_product *p, int operand);
-/* One call, with the algorithm given; `adds`: what there is to be added. */
+/* Issues one call with this algorithm; `adds`: with the operand that is added. */
 mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, bool adds,
                                  void *const *buffer, const lt_algorithm *algorithm);
 
@@ -33,13 +33,13 @@ mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const 
 
 /* Takes the algorithm from the file, if this library still has it for this problem. */
 bool mscrt_choice_known(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p);
-/* Ranks that compute the same must do it alike, to the last bit, so the first of those that have the product here
- * chooses for them. */
+/* Tells whether this rank chooses for all: ranks that compute the same must get the same bits, so the first rank that
+ * has the product chooses. */
 mscrt_status *mscrt_choice_is_mine(mscrt_context *c, bool here, bool *out_is);
-/* Tells the others the algorithm, or takes theirs: p NULL: neither.  *out_fits false: this rank's library does
- * not know theirs. */
+/* Sends the algorithm to the other ranks, or takes theirs; p NULL: this rank has no such product.  *out_fits false:
+ * this rank's library does not support it. */
 mscrt_status *mscrt_choice_share(mscrt_context *c, mscrt_product *p, bool is_mine, bool *out_fits);
-/* Takes the fastest of some, and adds it to the file; the product's operands are overwritten. */
+/* Measures the candidates, takes the fastest and appends it to the file.  Overwrites the product's operands. */
 mscrt_status *mscrt_choice_measure(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p, int num,
                                    const lt_candidate *candidate);
 

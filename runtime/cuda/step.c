@@ -1,6 +1,7 @@
-/* step.c: a program's run on a GPU.  Batches go up beside the run before, flags and loss come down last, and the host
- * waits once, for these.
- * The first run of a program is issued call by call, since libraries load what they need then; later ones are captured,
+/* step.c: runs a program on a GPU.  Batches are uploaded during the run before; flags and loss are copied back last,
+ * and the host waits once, for these.
+ *
+ * The first run of a program is issued call by call, since libraries load their kernels then.  Later runs are captured,
  * once per input slot that a step may begin with, and replayed. */
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +11,13 @@
 
 /* ---- inputs ---- */
 
-static uint32_t batches_of(const mscrt_program *p) {
+static uint32_t count_batches(const mscrt_program *p) {
   uint32_t num = 0;
   for (uint32_t i = 0; i < p->num; i++) num += p->release[i];
   return num;
 }
 
-static mscrt_status *upload(mscrt_context *c, int64_t index, int slot) {
+static mscrt_status *upload_batch(mscrt_context *c, int64_t index, int slot) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   uint64_t at = c->space_at[PLAN_SPACE_INPUT] + (uint64_t)slot * c->input_stride;
   if (mscrt_feed_is_up(c->feed, index)) return NULL;
@@ -27,15 +28,15 @@ static mscrt_status *upload(mscrt_context *c, int64_t index, int slot) {
   return NULL;
 }
 
-/* All batches of the run, in order, each into its slot, and calls behind them. */
-static mscrt_status *take_batches(mscrt_context *c, const mscrt_program *p, bool train, int64_t step, uint32_t num,
-                                  int *out_first) {
+/* Uploads all batches of the run, in order, each into its slot, and lets calls wait for them. */
+static mscrt_status *upload_batches(mscrt_context *c, const mscrt_program *p, bool train, int64_t step, uint32_t num,
+                                    int *out_first) {
   *out_first = c->last_slot = 0;
   for (uint32_t i = 0; c->feed && i < num; i++) {
     int64_t index = step * (int64_t)p->micro + i;
     int slot;
     MSCRT_CHECK(mscrt_feed_take(c->feed, train, index, &slot));
-    MSCRT_CHECK(upload(c, index, slot));
+    MSCRT_CHECK(upload_batch(c, index, slot));
     if (i == 0) *out_first = slot;
     c->last_slot = slot;
   }
@@ -44,21 +45,21 @@ static mscrt_status *take_batches(mscrt_context *c, const mscrt_program *p, bool
   return NULL;
 }
 
-/* What the next run is likely to take goes up while this one computes: its slots are free since the
- * run before ended. */
+/* Uploads the batches that the next run will probably take while this one computes: their slots are free since the run
+ * before ended. */
 static mscrt_status *upload_ahead(mscrt_context *c, const mscrt_program *p, bool train, int64_t step, uint32_t num) {
   for (uint32_t i = 0; c->feed && i < num; i++) {
     int64_t index = (step + 1) * (int64_t)p->micro + i;
     int slot;
     if (!mscrt_feed_ahead(c->feed, train, index, &slot)) return NULL;
-    MSCRT_CHECK(upload(c, index, slot));
+    MSCRT_CHECK(upload_batch(c, index, slot));
   }
   return NULL;
 }
 
 /* ---- results ---- */
 
-static uint64_t loss_at(const mscrt_cuda *g) { return (sizeof(int32_t) * g->num_flags + 7) / 8 * 8; }
+static uint64_t loss_offset(const mscrt_cuda *g) { return (sizeof(int32_t) * g->num_flags + 7) / 8 * 8; }
 
 static mscrt_status *fetch_results(mscrt_context *c, const mscrt_program *p) {
   mscrt_cuda *g = mscrt_cuda_of(c);
@@ -66,7 +67,7 @@ static mscrt_status *fetch_results(mscrt_context *c, const mscrt_program *p) {
     MSCRT_CUDA(&g->cu, cuMemcpyDtoHAsync_v2, g->results, g->flags, sizeof(int32_t) * g->num_flags, g->stream);
   if (!p->loss || p->loss->ref.space == PLAN_SPACE_CONSTANT) return NULL;
   uint64_t at = (uint64_t)((uint8_t *)mscrt_at(c, p->loss->ref, 0) - c->arena);
-  MSCRT_CUDA(&g->cu, cuMemcpyDtoHAsync_v2, g->results + loss_at(g), (cu_address)(uintptr_t)(c->memory + at),
+  MSCRT_CUDA(&g->cu, cuMemcpyDtoHAsync_v2, g->results + loss_offset(g), (cu_address)(uintptr_t)(c->memory + at),
              mscrt_dtype_bytes(p->loss->dtype), g->stream);
   return NULL;
 }
@@ -79,14 +80,14 @@ static mscrt_status *read_results(mscrt_context *c, const mscrt_program *p, int6
     MSCRT_CHECK(mscrt_fault(c, g->checked[i], step, flag));
   }
   if (p->loss && p->loss->ref.space != PLAN_SPACE_CONSTANT)
-    memcpy(mscrt_at(c, p->loss->ref, 0), g->results + loss_at(g), mscrt_dtype_bytes(p->loss->dtype));
+    memcpy(mscrt_at(c, p->loss->ref, 0), g->results + loss_offset(g), mscrt_dtype_bytes(p->loss->dtype));
   return NULL;
 }
 
 /* ---- one run ---- */
 
-/* What a graph holds. */
-static mscrt_status *issue(mscrt_context *c, uint32_t program, bool train, int64_t step) {
+/* Issues everything that a captured graph holds. */
+static mscrt_status *issue_program(mscrt_context *c, uint32_t program, bool train, int64_t step) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   if (g->num_flags) MSCRT_CUDA(&g->cu, cuMemsetD8Async, g->flags, 0, sizeof(int32_t) * g->num_flags, g->stream);
   if (g->links) mscrt_links_begin(g->links);
@@ -95,17 +96,18 @@ static mscrt_status *issue(mscrt_context *c, uint32_t program, bool train, int64
   return fetch_results(c, &c->program[program]);
 }
 
-/* Collectives through the host cannot be replayed, nor can calls be measured one by one. */
+/* False for collectives through the host, and if calls are measured one by one: neither can be captured. */
 static bool can_replay(const mscrt_context *c) { return (c->o.ranks == 1 || mscrt_cuda_of(c)->links) && !c->timeline; }
 
-/* A capture is ended even when it failed: else the stream stays in it. */
-static mscrt_status *capture(mscrt_context *c, uint32_t program, bool train, int64_t step, mscrt_cuda_graph *out) {
+/* Captures a program.  Ends the capture also after a failure, since otherwise the stream would stay in it. */
+static mscrt_status *capture_program(mscrt_context *c, uint32_t program, bool train, int64_t step,
+                                     mscrt_cuda_graph *out) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   cu_graph graph = NULL;
   uint64_t before = c->received_bytes;
   MSCRT_CUDA(&g->cu, cuStreamBeginCapture_v2, g->stream, MSCRT_CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   g->capturing = true;
-  mscrt_status *s = issue(c, program, train, step);
+  mscrt_status *s = issue_program(c, program, train, step);
   g->capturing = false;
   cu_result r = g->cu.cuStreamEndCapture(g->stream, &graph);
   if (!s && r) s = mscrt_cuda_failure(&g->cu, r, "cuStreamEndCapture");
@@ -117,24 +119,24 @@ static mscrt_status *capture(mscrt_context *c, uint32_t program, bool train, int
   return s;
 }
 
-static mscrt_status *run_once(mscrt_context *c, uint32_t program, bool train, int64_t step, int first) {
+static mscrt_status *run_or_replay(mscrt_context *c, uint32_t program, bool train, int64_t step, int first) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   mscrt_cuda_graph *graph = &g->graph[program * c->input_slots + (uint64_t)first];
   if (!g->warm[program] || !can_replay(c)) {
     g->warm[program] = true;
-    return issue(c, program, train, step);
+    return issue_program(c, program, train, step);
   }
-  if (!graph->exec) MSCRT_CHECK(capture(c, program, train, step, graph));
+  if (!graph->exec) MSCRT_CHECK(capture_program(c, program, train, step, graph));
   c->received_bytes += graph->received;
   MSCRT_CUDA(&g->cu, cuGraphLaunch, graph->exec, g->stream);
   return NULL;
 }
 
-static mscrt_status *run_here(mscrt_context *c, uint32_t program, bool train, int64_t step, uint32_t batches) {
+static mscrt_status *run_on_device(mscrt_context *c, uint32_t program, bool train, int64_t step, uint32_t batches) {
   int first;
-  MSCRT_CHECK(take_batches(c, &c->program[program], train, step, batches, &first));
+  MSCRT_CHECK(upload_batches(c, &c->program[program], train, step, batches, &first));
   int64_t begin = mscrt_now_ns();
-  MSCRT_CHECK(run_once(c, program, train, step, first));
+  MSCRT_CHECK(run_or_replay(c, program, train, step, first));
   c->launch_ns = mscrt_now_ns() - begin;
   MSCRT_CHECK(upload_ahead(c, &c->program[program], train, step, batches));
   return mscrt_cuda_wait(c);
@@ -142,9 +144,9 @@ static mscrt_status *run_here(mscrt_context *c, uint32_t program, bool train, in
 
 mscrt_status *mscrt_cuda_run(mscrt_context *c, uint32_t program, bool train, int64_t step) {
   const mscrt_program *p = &c->program[program];
-  uint32_t batches = batches_of(p);
+  uint32_t batches = count_batches(p);
   MSCRT_CHECK(mscrt_cuda_enter(mscrt_cuda_of(c)));
-  mscrt_status *s = run_here(c, program, train, step, batches);
+  mscrt_status *s = run_on_device(c, program, train, step, batches);
   s = mscrt_cuda_give_up(c, s);
   mscrt_cuda_leave(mscrt_cuda_of(c));
   MSCRT_CHECK(s);

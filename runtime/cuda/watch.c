@@ -1,22 +1,21 @@
-/* watch.c: the host's waits for its GPU, of which none is for ever; and what becomes of a GPU that does not come to its
- * end.
+/* watch.c: waits for the GPU, with a time limit, and deals with a GPU that does not finish.
  *
- * Calls of the driver that wait by themselves are not made before a wait of ours: copies of memory that is not pinned,
- * and all that gives something back.  After a failure kernels of NCCL's are ended.  If the GPU then still works it is
- * stuck: nothing of it is touched any more, for the driver would never return, and all is given back when
- * the process ends. */
+ * Some calls of the driver wait without a limit: copies of memory that is not pinned, and all that free something.
+ * They are made only after a wait of this file.  After a failure NCCL's kernels are ended.  If the GPU then still
+ * works, it is stuck: nothing of it is touched any more, since the driver would never return, and the system frees
+ * everything when the process ends. */
 #include <pthread.h>
 #include <sched.h>
 
 #include "runtime/cuda/nccl.h"
 #include "runtime/wait.h"
 
-#define LOOK_AROUND_NS 10000000
+#define CHECK_EVERY_NS 10000000
 #define PATIENCE_MS 2000 /* after a failure; launch.c ends ranks 5 s after the first one has failed */
 
 /* ---- waiting ---- */
 
-static mscrt_status *too_late(const mscrt_context *c) {
+static mscrt_status *report_timeout(const mscrt_context *c) {
   const mscrt_record *r = mscrt_cuda_of(c)->alone;
   mscrt_status *s = mscrt_fail(mscrt_cuda_of(c)->links ? MSCRT_PEER : MSCRT_ENVIRONMENT,
                                "the GPU has not come to the end within %d ms%s", c->o.timeout_ms,
@@ -24,19 +23,19 @@ static mscrt_status *too_late(const mscrt_context *c) {
   return r ? mscrt_within(s, "%s%s%s", r->name ? r->name : "a call", r->loc ? " at " : "", r->loc ? r->loc : "") : s;
 }
 
-static mscrt_status *look_around(mscrt_context *c, bool late) {
+static mscrt_status *check_for_failures(mscrt_context *c, bool late) {
   char text[MSCRT_LINKS_TEXT];
   const char *last = mscrt_cuda_of(c)->links ? mscrt_links_last(mscrt_cuda_of(c)->links, text) : NULL;
   mscrt_status *s = c->transport->lost(c->comm, "waiting for the GPU");
   if (!s && mscrt_cuda_of(c)->links) s = mscrt_links_look(c);
-  if (!s && late) s = too_late(c);
+  if (!s && late) s = report_timeout(c);
   if (mscrt_cuda_of(c)->links)
     s = mscrt_within(s, "%s%s", last ? "the last it began is " : "no collective has begun", last ? last : "");
   return mscrt_within(s, "rank %d: step %" PRId64, c->o.rank, c->step);
 }
 
-/* Whoever begins another collective has not stopped. */
-static bool goes_on(const mscrt_links *l, uint32_t *begun) {
+/* True if the GPU has begun another exchange since the last call: then the time limit starts again. */
+static bool has_begun_another(const mscrt_links *l, uint32_t *begun) {
   uint32_t before = *begun;
   return l && before != (*begun = mscrt_links_begun(l));
 }
@@ -51,10 +50,10 @@ mscrt_status *mscrt_cuda_wait(mscrt_context *c) {
     if (!r) return NULL;
     if (r != MSCRT_CUDA_ERROR_NOT_READY) return mscrt_cuda_failure(&g->cu, r, "cuEventQuery");
     int64_t now = mscrt_now_ns();
-    if (now - looked > LOOK_AROUND_NS) {
+    if (now - looked > CHECK_EVERY_NS) {
       looked = now;
-      if (goes_on(g->links, &begun)) begin = now;
-      MSCRT_CHECK(look_around(c, now - begin > (int64_t)c->o.timeout_ms * 1000000));
+      if (has_begun_another(g->links, &begun)) begin = now;
+      MSCRT_CHECK(check_for_failures(c, now - begin > (int64_t)c->o.timeout_ms * 1000000));
     }
     sched_yield();
   }
@@ -69,11 +68,11 @@ mscrt_status *mscrt_cuda_wait_alone(mscrt_context *c, const mscrt_record *r) {
 
 /* ---- giving up ---- */
 
-static int64_t deadline(const mscrt_context *c) {
+static int64_t give_up_deadline(const mscrt_context *c) {
   return mscrt_now_ns() + (int64_t)(c->o.timeout_ms < PATIENCE_MS ? c->o.timeout_ms : PATIENCE_MS) * 1000000;
 }
 
-static void *abort_links(void *arg) {
+static void *run_abort(void *arg) {
   mscrt_cuda *g = arg;
   mscrt_status *s = mscrt_cuda_enter(g);
   if (!s) {
@@ -86,14 +85,15 @@ static void *abort_links(void *arg) {
   return NULL;
 }
 
-/* NCCL's abort waits for all that runs, so a thread does it that can be left behind. */
-static bool end_links(mscrt_context *c) {
+/* Aborts NCCL's communicators in a thread that can be left behind, since the abort waits for running kernels.  False:
+ * it has not finished in time. */
+static bool abort_in_thread(mscrt_context *c) {
   mscrt_cuda *g = mscrt_cuda_of(c);
-  int64_t end = deadline(c);
+  int64_t end = give_up_deadline(c);
   pthread_t thread;
   if (!g->links) return true;
-  if (pthread_create(&thread, NULL, abort_links, g)) {
-    abort_links(g);
+  if (pthread_create(&thread, NULL, run_abort, g)) {
+    run_abort(g);
     return true;
   }
   for (int64_t left = 1; left > 0 && !atomic_load(&g->aborted); left = end - mscrt_now_ns())
@@ -102,8 +102,8 @@ static bool end_links(mscrt_context *c) {
   return pthread_join(thread, NULL), true;
 }
 
-/* A GPU that is lost has ended too. */
-static bool has_ended(const mscrt_cuda *g) {
+/* True if no stream has work left; a lost GPU is idle too. */
+static bool is_idle(const mscrt_cuda *g) {
   const mscrt_links *l = g->links;
   if (g->stream && g->cu.cuStreamQuery(g->stream) == MSCRT_CUDA_ERROR_NOT_READY) return false;
   if (g->upload && g->cu.cuStreamQuery(g->upload) == MSCRT_CUDA_ERROR_NOT_READY) return false;
@@ -115,9 +115,9 @@ static bool has_ended(const mscrt_cuda *g) {
 
 bool mscrt_cuda_is_stuck(mscrt_context *c) {
   mscrt_cuda *g = mscrt_cuda_of(c);
-  if (g->stuck || (c->broken && !g->gave_up && !end_links(c))) return g->gave_up = g->stuck = true;
+  if (g->stuck || (c->broken && !g->gave_up && !abort_in_thread(c))) return g->gave_up = g->stuck = true;
   g->gave_up = c->broken;
-  for (int64_t end = deadline(c); !has_ended(g);) {
+  for (int64_t end = give_up_deadline(c); !is_idle(g);) {
     if (mscrt_now_ns() > end) return g->stuck = true;
     sched_yield();
   }
