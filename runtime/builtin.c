@@ -1,4 +1,5 @@
-/* builtin.c: kernels that go along a dimension in order: scan, sort, unique, update (see ir/abi/builtin.h). */
+/* builtin.c: built-in kernels that work along a dimension in order: scan, sort, unique, update (see
+ * ir/abi/builtin.h). */
 #include <math.h>
 #include <string.h>
 
@@ -6,19 +7,20 @@
 
 /* ---- scan: y[i] = x[0] + .. + x[i], or the product; in double or 64 bits, rounded once ---- */
 
-/* Elements at[0], at[step], ... of a row, in the order they are taken in. */
+/* The elements of a row in the order in which they are scanned: first, first + step, ... */
 typedef struct {
   int64_t n, first, step;
   bool exclusive;
 } row;
 
-static row row_of(int64_t item, const int64_t *d) {
+static row scan_row_of(int64_t item, const int64_t *d) {
   int64_t n = d[MSC_SCAN_N], inner = d[MSC_SCAN_INNER], first = item / inner * n * inner + item % inner;
   bool reverse = d[MSC_SCAN_REVERSE];
   return (row){n, reverse ? first + (n - 1) * inner : first, reverse ? -inner : inner, d[MSC_SCAN_EXCLUSIVE]};
 }
 
-/* With P[i] the product of all before i and S[i] = dy[i] + x[i+1] S[i+1]: dx[i] = P[i] S[i]; zeros need no care. */
+/* With P[i] the product of all elements before i and S[i] = dy[i] + x[i+1] S[i+1]: dx[i] = P[i] S[i]. Zeros need no
+ * special care. */
 #define SCANS(NAME, T, A, LOAD, STORE)                                                             \
   static void sum_##NAME(const T *x, T *y, const row *r) {                                         \
     A all = 0;                                                                                     \
@@ -60,7 +62,7 @@ SCANS(F32, float, double, AS_IT_IS, AS_IT_IS)
 SCANS(F64, double, double, AS_IT_IS, AS_IT_IS)
 SCANS(F16, uint16_t, double, FROM_F16, TO_F16)
 SCANS(BF16, uint16_t, double, FROM_BF16, TO_BF16)
-SCANS(8, uint8_t, uint64_t, AS_U64, AS_IT_IS) /* wrapping, signed and unsigned are the same */
+SCANS(8, uint8_t, uint64_t, AS_U64, AS_IT_IS) /* wrapping arithmetic is the same for signed and unsigned */
 SCANS(16, uint16_t, uint64_t, AS_U64, AS_IT_IS)
 SCANS(32, uint32_t, uint64_t, AS_U64, AS_IT_IS)
 SCANS(64, uint64_t, uint64_t, AS_U64, AS_IT_IS)
@@ -72,11 +74,11 @@ SCANS(64, uint64_t, uint64_t, AS_U64, AS_IT_IS)
     else prod_grad_##NAME(b[0], b[1], b[2], &r);                         \
     break;                                                               \
   }
-static void scan(void *const *b, int64_t begin, int64_t end, const int64_t *d, const double *scalars) {
+static void run_scan(void *const *b, int64_t begin, int64_t end, const int64_t *d, const double *scalars) {
   int64_t kind = d[MSC_SCAN_KIND];
   (void)scalars;
   for (int64_t item = begin; item < end; item++) {
-    row r = row_of(item, d);
+    row r = scan_row_of(item, d);
     switch (d[MSC_SCAN_DTYPE]) {
       case MSCRT_F32: SCAN_ROW(F32)
       case MSCRT_F64: SCAN_ROW(F64)
@@ -93,7 +95,7 @@ static void scan(void *const *b, int64_t begin, int64_t end, const int64_t *d, c
 /* ---- sort: numbers of elements are moved in the index buffer; a heap needs no other memory ---- */
 
 typedef struct {
-  const char *x;     /* element i is x[i * step] */
+  const char *x;     /* element i starts at x + i * step */
   char *index;       /* likewise */
   int64_t step, index_step;
   mscrt_dtype dtype;
@@ -101,8 +103,8 @@ typedef struct {
   uint64_t flip;     /* all ones: descending */
 } sorting;
 
-/* Bits of a float as an unsigned number in the order of values: -0 is 0, NaN the largest. */
-static uint64_t ordered(uint64_t bits, int width, uint64_t infinity) {
+/* The bits of a float as an unsigned number in the order of values: -0 equals 0, NaN is the largest. */
+static uint64_t order_float_bits(uint64_t bits, int width, uint64_t infinity) {
   uint64_t sign = UINT64_C(1) << (width - 1), magnitude = bits & (sign - 1);
   if (magnitude > infinity) return UINT64_MAX;
   if (!magnitude) return sign;
@@ -114,10 +116,10 @@ static uint64_t key_at(const sorting *s, int64_t i) {
   uint64_t v = 0;
   memcpy(&v, p, mscrt_dtype_bytes(s->dtype)); /* little endian */
   switch (s->dtype) {
-    case MSCRT_F32: return ordered(v, 32, 0x7f800000);
-    case MSCRT_F64: return ordered(v, 64, 0x7ff0000000000000);
-    case MSCRT_F16: return ordered(v, 16, 0x7c00);
-    case MSCRT_BF16: return ordered(v, 16, 0x7f80);
+    case MSCRT_F32: return order_float_bits(v, 32, 0x7f800000);
+    case MSCRT_F64: return order_float_bits(v, 64, 0x7ff0000000000000);
+    case MSCRT_F16: return order_float_bits(v, 16, 0x7c00);
+    case MSCRT_BF16: return order_float_bits(v, 16, 0x7f80);
     case MSCRT_I8: return v ^ 0x80;
     case MSCRT_I16: return v ^ 0x8000;
     case MSCRT_I32: return v ^ 0x80000000;
@@ -126,7 +128,7 @@ static uint64_t key_at(const sorting *s, int64_t i) {
   }
 }
 
-static int64_t get(const sorting *s, int64_t at) {
+static int64_t read_index(const sorting *s, int64_t at) {
   const char *p = s->index + at * s->index_step;
   int32_t narrow;
   int64_t wide;
@@ -135,45 +137,45 @@ static int64_t get(const sorting *s, int64_t at) {
   return wide;
 }
 
-static void put(const sorting *s, int64_t at, int64_t v) {
+static void write_index(const sorting *s, int64_t at, int64_t v) {
   char *p = s->index + at * s->index_step;
   int32_t narrow = (int32_t)v;
   if (s->wide) memcpy(p, &v, 8);
   else memcpy(p, &narrow, 4);
 }
 
-/* Does element a stand before element b? */
-static bool before(const sorting *s, int64_t a, int64_t b) {
+/* True if element a comes before element b. */
+static bool is_ordered_before(const sorting *s, int64_t a, int64_t b) {
   uint64_t x = key_at(s, a) ^ s->flip, y = key_at(s, b) ^ s->flip;
   return x < y || (x == y && a < b);
 }
 
-/* The last in order of a heap is at its top; v takes the place `at` and sinks. */
-static void sink(const sorting *s, int64_t at, int64_t num, int64_t v) {
+/* Puts v at position `at` of a heap and lets it sink; the top is the last in order. */
+static void sift_down(const sorting *s, int64_t at, int64_t num, int64_t v) {
   for (int64_t child; (child = 2 * at + 1) < num; at = child) {
-    int64_t c = get(s, child);
-    if (child + 1 < num && before(s, c, get(s, child + 1))) c = get(s, ++child);
-    if (!before(s, v, c)) break;
-    put(s, at, c);
+    int64_t c = read_index(s, child);
+    if (child + 1 < num && is_ordered_before(s, c, read_index(s, child + 1))) c = read_index(s, ++child);
+    if (!is_ordered_before(s, v, c)) break;
+    write_index(s, at, c);
   }
-  put(s, at, v);
+  write_index(s, at, v);
 }
 
-/* The first k of n elements, in order. */
+/* Selects the first k of n elements, in order. */
 static void select_sorted(const sorting *s, int64_t n, int64_t k) {
   if (!k) return;
-  for (int64_t i = 0; i < k; i++) put(s, i, i);
-  for (int64_t i = k / 2; i-- > 0;) sink(s, i, k, get(s, i));
+  for (int64_t i = 0; i < k; i++) write_index(s, i, i);
+  for (int64_t i = k / 2; i-- > 0;) sift_down(s, i, k, read_index(s, i));
   for (int64_t i = k; i < n; i++)
-    if (before(s, i, get(s, 0))) sink(s, 0, k, i);
+    if (is_ordered_before(s, i, read_index(s, 0))) sift_down(s, 0, k, i);
   for (int64_t i = k; i-- > 1;) {
-    int64_t v = get(s, i);
-    put(s, i, get(s, 0));
-    sink(s, 0, i, v);
+    int64_t v = read_index(s, i);
+    write_index(s, i, read_index(s, 0));
+    sift_down(s, 0, i, v);
   }
 }
 
-static void sort(void *const *b, int64_t begin, int64_t end, const int64_t *d, const double *scalars) {
+static void run_sort(void *const *b, int64_t begin, int64_t end, const int64_t *d, const double *scalars) {
   mscrt_dtype dtype = (mscrt_dtype)d[MSC_SORT_DTYPE];
   int64_t n = d[MSC_SORT_N], inner = d[MSC_SORT_INNER], k = d[MSC_SORT_K], bytes = (int64_t)mscrt_dtype_bytes(dtype);
   bool wide = d[MSC_SORT_INDEX_DTYPE] == MSCRT_I64;
@@ -190,14 +192,14 @@ static void sort(void *const *b, int64_t begin, int64_t end, const int64_t *d, c
                  .flip = d[MSC_SORT_DESCENDING] ? UINT64_MAX : 0};
     select_sorted(&s, n, k);
     for (int64_t i = 0; i < k; i++)
-      memcpy((char *)b[1] + (to + i * inner) * bytes, s.x + get(&s, i) * s.step, (size_t)bytes);
+      memcpy((char *)b[1] + (to + i * inner) * bytes, s.x + read_index(&s, i) * s.step, (size_t)bytes);
   }
 }
 
 /* ---- unique ---- */
 
-/* Which of `count` ascending values has element i's key? */
-static int64_t place_of(const sorting *values, int64_t count, uint64_t key) {
+/* The index of the value with this key among `count` ascending values. */
+static int64_t index_of_key(const sorting *values, int64_t count, uint64_t key) {
   int64_t low = 0, high = count - 1;
   while (low < high) {
     int64_t middle = low + (high - low) / 2;
@@ -207,7 +209,7 @@ static int64_t place_of(const sorting *values, int64_t count, uint64_t key) {
   return low;
 }
 
-static void unique(void *const *b, int64_t begin, int64_t end, const int64_t *d, const double *scalars) {
+static void run_unique(void *const *b, int64_t begin, int64_t end, const int64_t *d, const double *scalars) {
   mscrt_dtype dtype = (mscrt_dtype)d[MSC_UNIQUE_DTYPE];
   int64_t n = d[MSC_UNIQUE_N], bytes = (int64_t)mscrt_dtype_bytes(dtype), count = 0;
   bool wide = d[MSC_UNIQUE_INDEX_DTYPE] == MSCRT_I64;
@@ -218,19 +220,19 @@ static void unique(void *const *b, int64_t begin, int64_t end, const int64_t *d,
   values.x = b[1], out.index = b[3];
   select_sorted(&s, n, n);
   for (int64_t i = 0; i < n; i++) {
-    const char *v = s.x + get(&s, i) * bytes;
-    if (!i || key_at(&s, get(&s, i)) != key_at(&values, count - 1))
+    const char *v = s.x + read_index(&s, i) * bytes;
+    if (!i || key_at(&s, read_index(&s, i)) != key_at(&values, count - 1))
       memcpy((char *)b[1] + count++ * bytes, v, (size_t)bytes);
   }
   for (int64_t i = count; i < n; i++)
     memcpy((char *)b[1] + i * bytes, (char *)b[1] + (count - 1) * bytes, (size_t)bytes);
-  for (int64_t i = 0; i < n; i++) put(&s, i, place_of(&values, count, key_at(&s, i)));
-  put(&out, 0, count);
+  for (int64_t i = 0; i < n; i++) write_index(&s, i, index_of_key(&values, count, key_at(&s, i)));
+  write_index(&out, 0, count);
 }
 
 /* ---- update ---- */
 
-static void update(void *const *b, int64_t begin, int64_t end, const int64_t *d, const double *scalars) {
+static void run_update(void *const *b, int64_t begin, int64_t end, const int64_t *d, const double *scalars) {
   int64_t n = d[MSC_UPDATE_N], num = d[MSC_UPDATE_NUM], start = d[MSC_UPDATE_START];
   size_t row_bytes = (size_t)d[MSC_UPDATE_INNER] * mscrt_dtype_bytes((mscrt_dtype)d[MSC_UPDATE_DTYPE]);
   sorting indices = {.index = b[1],
@@ -242,7 +244,7 @@ static void update(void *const *b, int64_t begin, int64_t end, const int64_t *d,
     const char *updates = (const char *)b[2] + (size_t)(item * num) * row_bytes;
     memcpy(y, (const char *)b[0] + (size_t)(item * n) * row_bytes, (size_t)n * row_bytes);
     for (int64_t i = 0; i < num; i++) {
-      int64_t k = get(&indices, i), at = k - start;
+      int64_t k = read_index(&indices, i), at = k - start;
       if (k < 0 || k >= d[MSC_UPDATE_WHOLE]) *(int32_t *)b[4] = 1;
       else if (at >= 0 && at < n) memcpy(y + (size_t)at * row_bytes, updates + (size_t)i * row_bytes, row_bytes);
     }
@@ -251,13 +253,15 @@ static void update(void *const *b, int64_t begin, int64_t end, const int64_t *d,
 
 /* ---- all ---- */
 
-static mscrt_kernel *const builtins[MSC_NUM_BUILTINS] = {
-    [MSC_BUILTIN_SCAN] = scan, [MSC_BUILTIN_SORT] = sort, [MSC_BUILTIN_UNIQUE] = unique, [MSC_BUILTIN_UPDATE] = update};
+static mscrt_kernel *const builtins[MSC_NUM_BUILTINS] = {[MSC_BUILTIN_SCAN] = run_scan,
+                                                         [MSC_BUILTIN_SORT] = run_sort,
+                                                         [MSC_BUILTIN_UNIQUE] = run_unique,
+                                                         [MSC_BUILTIN_UPDATE] = run_update};
 
 mscrt_kernel *mscrt_builtin(uint32_t number) { return builtins[number]; }
 
-/* `bytes` for a * b * c * d elements. */
-static bool holds(uint64_t bytes, int64_t dtype, int64_t a, int64_t b, int64_t c) {
+/* True if `bytes` hold a * b * c elements. */
+static bool bytes_suffice(uint64_t bytes, int64_t dtype, int64_t a, int64_t b, int64_t c) {
   int64_t need;
   if (dtype < 0 || dtype >= MSCRT_NUM_DTYPES || a < 0 || b < 0 || c < 0) return false;
   return !__builtin_mul_overflow(a, b, &need) && !__builtin_mul_overflow(need, c, &need) &&
@@ -270,29 +274,31 @@ static bool is_index(int64_t dtype) { return dtype == MSCRT_I32 || dtype == MSCR
 static bool scan_fits(uint32_t num, const uint64_t *bytes, const int64_t *d, int64_t items) {
   bool ok = d[MSC_SCAN_KIND] >= 0 && d[MSC_SCAN_KIND] < MSC_NUM_SCANS && d[MSC_SCAN_INNER] > 0 &&
             num == (d[MSC_SCAN_KIND] == MSC_SCAN_PROD_GRAD ? 3u : 2u);
-  for (uint32_t i = 0; i < num && ok; i++) ok = holds(bytes[i], d[MSC_SCAN_DTYPE], items, d[MSC_SCAN_N], 1);
+  for (uint32_t i = 0; i < num && ok; i++) ok = bytes_suffice(bytes[i], d[MSC_SCAN_DTYPE], items, d[MSC_SCAN_N], 1);
   return ok;
 }
 
 static bool sort_fits(uint32_t num, const uint64_t *bytes, const int64_t *d, int64_t items) {
   int64_t n = d[MSC_SORT_N], k = d[MSC_SORT_K];
   if (num != 3 || !is_index(d[MSC_SORT_INDEX_DTYPE]) || d[MSC_SORT_INNER] <= 0 || k > n) return false;
-  return holds(bytes[0], d[MSC_SORT_DTYPE], items, n, 1) && holds(bytes[1], d[MSC_SORT_DTYPE], items, k, 1) &&
-         holds(bytes[2], d[MSC_SORT_INDEX_DTYPE], items, k, 1);
+  return bytes_suffice(bytes[0], d[MSC_SORT_DTYPE], items, n, 1) &&
+         bytes_suffice(bytes[1], d[MSC_SORT_DTYPE], items, k, 1) &&
+         bytes_suffice(bytes[2], d[MSC_SORT_INDEX_DTYPE], items, k, 1);
 }
 
 static bool unique_fits(uint32_t num, const uint64_t *bytes, const int64_t *d, int64_t items) {
   int64_t n = d[MSC_UNIQUE_N], dtype = d[MSC_UNIQUE_DTYPE], index = d[MSC_UNIQUE_INDEX_DTYPE];
   if (num != 4 || !is_index(index) || items > 1) return false;
-  return holds(bytes[0], dtype, n, 1, 1) && holds(bytes[1], dtype, n, 1, 1) && holds(bytes[2], index, n, 1, 1) &&
-         holds(bytes[3], index, 1, 1, 1);
+  return bytes_suffice(bytes[0], dtype, n, 1, 1) && bytes_suffice(bytes[1], dtype, n, 1, 1) &&
+         bytes_suffice(bytes[2], index, n, 1, 1) && bytes_suffice(bytes[3], index, 1, 1, 1);
 }
 
 static bool update_fits(uint32_t num, const uint64_t *bytes, const int64_t *d, int64_t items) {
   int64_t dtype = d[MSC_UPDATE_DTYPE], inner = d[MSC_UPDATE_INNER], n = d[MSC_UPDATE_N], count = d[MSC_UPDATE_NUM];
   if (num != 5 || !is_index(d[MSC_UPDATE_INDEX_DTYPE]) || bytes[4] < 4) return false;
-  return holds(bytes[0], dtype, items, n, inner) && holds(bytes[3], dtype, items, n, inner) &&
-         holds(bytes[2], dtype, items, count, inner) && holds(bytes[1], d[MSC_UPDATE_INDEX_DTYPE], count, 1, 1);
+  return bytes_suffice(bytes[0], dtype, items, n, inner) && bytes_suffice(bytes[3], dtype, items, n, inner) &&
+         bytes_suffice(bytes[2], dtype, items, count, inner) &&
+         bytes_suffice(bytes[1], d[MSC_UPDATE_INDEX_DTYPE], count, 1, 1);
 }
 
 bool mscrt_builtin_fits(uint32_t number, uint32_t num_buffers, const uint64_t *bytes, uint32_t num_dims,

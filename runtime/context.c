@@ -1,4 +1,4 @@
-/* context.c: the life of one rank: memory and neighbours at open, steps, what it can be asked, and the end. */
+/* context.c: the life of one rank: opens memory and connections, runs steps, answers queries, and closes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 /* ---- opening ---- */
 
-/* What the plan was compiled for, or the timed one. */
+/* Chooses the device: the one that the plan was compiled for, or the timed one. */
 static mscrt_status *choose_device(mscrt_context *c) {
   static const mscrt_device *const all[] = {&mscrt_device_cpu, &mscrt_device_cuda, &mscrt_device_timed};
   const char *target = plan_plan_target(c->plan->root), *name = c->o.device ? c->o.device : target;
@@ -74,7 +74,8 @@ static mscrt_status *measure_mailboxes(mscrt_context *c) {
   return NULL;
 }
 
-/* A device that takes the batches of a whole step has room for them, and for those of the next one. */
+/* The number of input slots. A device that takes the batches of a whole step has slots for these and for those of
+ * the next step. */
 static uint64_t count_input_slots(const mscrt_context *c) {
   uint64_t slots = c->plan->input_slots;
   for (uint32_t i = 0; c->device->runs_programs && i < c->plan->num_programs; i++)
@@ -82,8 +83,8 @@ static uint64_t count_input_slots(const mscrt_context *c) {
   return slots;
 }
 
-/* A plan's word is kept. */
-static mscrt_status *keep_to_plan(const mscrt_context *c) {
+/* Checks that a rank needs no more memory than the plan says. */
+static mscrt_status *check_planned_memory(const mscrt_context *c) {
   uint64_t planned = plan_plan_memory_bytes(c->plan->root),
            needed =
                c->arena_bytes + c->plan->space_bytes[PLAN_SPACE_CONSTANT] + plan_plan_workspace_bytes(c->plan->root);
@@ -93,8 +94,8 @@ static mscrt_status *keep_to_plan(const mscrt_context *c) {
                           needed, planned);
 }
 
-/* Arenas of all ranks have one size. */
-static mscrt_status *lay_out(mscrt_context *c) {
+/* Sets the layout of the arena; arenas of all ranks have one size. */
+static mscrt_status *set_arena_layout(mscrt_context *c) {
   MSCRT_CHECK(measure_mailboxes(c));
   c->input_slots = count_input_slots(c);
   c->input_stride = msc_pool_lines(c->plan->space_bytes[PLAN_SPACE_INPUT]);
@@ -103,7 +104,7 @@ static mscrt_status *lay_out(mscrt_context *c) {
     if (bytes > c->arena_bytes) c->arena_bytes = bytes;
   }
   mscrt_lay_out(c, c->stage, c->space_at);
-  return keep_to_plan(c);
+  return check_planned_memory(c);
 }
 
 static mscrt_status *make_exchanges(mscrt_context *c) {
@@ -128,7 +129,8 @@ static void enter_library(void *arg) {
   if (c->library) mscrt_library_enter(c->library);
 }
 
-/* The library first: new threads tell it at once that it has no threads of its own. */
+/* Starts the worker threads. The library is loaded first: each new thread tells it that it must not start threads of
+ * its own. */
 static mscrt_status *start_threads(mscrt_context *c) {
   bool library = false;
   for (uint32_t i = 0; i < c->plan->num_matmuls && c->device->has_onednn; i++)
@@ -137,9 +139,9 @@ static mscrt_status *start_threads(mscrt_context *c) {
   return mscrt_pool_new(c->threads, c->threads * c->o.ranks <= mscrt_cores(), enter_library, c, &c->pool);
 }
 
-static mscrt_status *meet(mscrt_context *c) {
+static mscrt_status *connect_ranks(mscrt_context *c) {
   c->transport = &mscrt_comm_local;
-  MSCRT_CHECK(lay_out(c));
+  MSCRT_CHECK(set_arena_layout(c));
   mscrt_comm_options o = {.rank = c->o.rank,
                           .ranks = c->o.ranks,
                           .address = c->o.address,
@@ -157,7 +159,7 @@ static mscrt_status *meet(mscrt_context *c) {
   return c->device->open ? c->device->open(c) : NULL;
 }
 
-/* A thread for collectives: where a core is free for it, or where it takes none. */
+/* Starts the thread for collectives if a core is free for it, or if it needs none. */
 static mscrt_status *start_stream(mscrt_context *c) {
   bool idle = c->threads * c->o.ranks + c->o.ranks <= mscrt_cores(), timed = !c->device->holds_values;
   bool wanted = c->o.overlap == MSCRT_OVERLAP_ALWAYS || (c->o.overlap == MSCRT_OVERLAP_IDLE && (idle || timed));
@@ -196,8 +198,8 @@ mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, m
   MSCRT_GOTO(mscrt_new_array(&c->has_input, plan->num_inputs));
   MSCRT_GOTO(make_exchanges(c));
   MSCRT_GOTO(start_threads(c));
-  MSCRT_GOTO(meet(c));
-  MSCRT_GOTO(mscrt_build(c));
+  MSCRT_GOTO(connect_ranks(c));
+  MSCRT_GOTO(mscrt_prepare_calls(c));
   if (c->device->ready) MSCRT_GOTO(c->device->ready(c));
   if (c->o.measure) MSCRT_GOTO(mscrt_timeline_new(c->o.events, &c->timeline));
   MSCRT_GOTO(start_stream(c));
@@ -209,7 +211,7 @@ mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, m
   *out_ctx = c;
   return NULL;
 fail:
-  c->broken = true; /* whoever still waits for this rank is not waited for */
+  c->broken = true; /* do not wait for ranks that still wait for this one */
   if (c->comm) c->transport->abort(c->comm, mscrt_status_text(s));
   mscrt_close(c);
   return s;
@@ -254,21 +256,22 @@ void mscrt_close(mscrt_context *c) {
 
 /* ---- steps ---- */
 
-static mscrt_status *has_values(const mscrt_context *c) {
+static mscrt_status *check_holds_values(const mscrt_context *c) {
   return c->device->holds_values ? NULL : mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
 }
 
-static mscrt_status *usable(const mscrt_context *c) {
+static mscrt_status *check_not_broken(const mscrt_context *c) {
   return c->broken ? mscrt_fail(MSCRT_ARGUMENT, "this context failed before and cannot go on") : NULL;
 }
 
-/* Data in parts: of this rank, and as many batches as the other ranks have. */
-static mscrt_status *same_batches(mscrt_context *c, const mscrt_data *data) {
+/* Checks files with parts: they must be those of this rank, with as many batches as the other ranks have. */
+static mscrt_status *check_same_batches(mscrt_context *c, const mscrt_data *data) {
   uint64_t mine = (uint64_t)data->count, most, least;
   if (data->o.rank != c->o.rank)
     return mscrt_fail(MSCRT_ARGUMENT, "the data set holds the parts of rank %d, this is rank %d", data->o.rank,
                       c->o.rank);
-  bool reads = mine != (uint64_t)(INT64_MAX / data->batch * data->batch); /* the batch of any input */
+  /* true if this rank reads any input with a batch */
+  bool reads = mine != (uint64_t)(INT64_MAX / data->batch * data->batch);
   MSCRT_CHECK(mscrt_max(c, reads ? mine : 0, &most));
   MSCRT_CHECK(mscrt_max(c, UINT64_MAX - mine, &least));
   least = UINT64_MAX - least;
@@ -280,9 +283,9 @@ static mscrt_status *same_batches(mscrt_context *c, const mscrt_data *data) {
 }
 
 mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
-  MSCRT_CHECK(has_values(c));
+  MSCRT_CHECK(check_holds_values(c));
   if (data->plan != c->plan) return mscrt_fail(MSCRT_ARGUMENT, "the data set was opened for another plan");
-  if (data->o.parts) MSCRT_CHECK(same_batches(c, data));
+  if (data->o.parts) MSCRT_CHECK(check_same_batches(c, data));
   mscrt_feed *feed;
   MSCRT_CHECK(mscrt_feed_new(c, data, &feed));
   mscrt_feed_free(c->feed);
@@ -295,9 +298,9 @@ mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
   return NULL;
 }
 
-/* `bytes` bytes of the whole input, or of the part of it that this rank reads. */
+/* Sets an input from `bytes` bytes of the whole input (is_part: of the part that this rank reads). */
 static mscrt_status *set_input(mscrt_context *c, const char *name, const void *data, size_t bytes, bool is_part) {
-  MSCRT_CHECK(has_values(c));
+  MSCRT_CHECK(check_holds_values(c));
   const mscrt_variable *v = mscrt_find_variable(c->plan->num_inputs, c->plan->input, name);
   if (!v) return mscrt_fail(MSCRT_ARGUMENT, "the model has no input '%s'", name);
   if (c->feed) return mscrt_fail(MSCRT_ARGUMENT, "inputs come from a data set already");
@@ -339,7 +342,7 @@ mscrt_status *mscrt_plan_part(const mscrt_plan *plan, int rank, const char *name
   return NULL;
 }
 
-static mscrt_status *check_inputs(const mscrt_context *c) {
+static mscrt_status *check_inputs_set(const mscrt_context *c) {
   for (uint32_t i = 0; i < c->plan->num_inputs && !c->feed && c->device->holds_values; i++)
     if (!c->has_input[i]) return mscrt_fail(MSCRT_ARGUMENT, "input '%s' has no data", c->plan->input[i].name);
   return NULL;
@@ -348,10 +351,10 @@ static mscrt_status *check_inputs(const mscrt_context *c) {
 mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, double *out_loss) {
   uint32_t index;
   bool train = !strcmp(section, "train");
-  MSCRT_CHECK(usable(c));
+  MSCRT_CHECK(check_not_broken(c));
   if (!mscrt_find_program(c->plan, section, &index))
     return mscrt_fail(MSCRT_INPUT, "the plan has no section '%s'", section);
-  MSCRT_CHECK(check_inputs(c));
+  MSCRT_CHECK(check_inputs_set(c));
   for (int64_t i = 0; i < steps; i++) {
     MSCRT_CHECK(mscrt_run_program(c, index, train ? c->step : i));
     c->step += train;
@@ -362,9 +365,9 @@ mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, do
 
 /* ---- asking ---- */
 
-static mscrt_status *find(const mscrt_context *c, const char *name, const mscrt_variable **out) {
+static mscrt_status *find_parameter_or_output(const mscrt_context *c, const char *name, const mscrt_variable **out) {
   const mscrt_plan *p = c->plan;
-  MSCRT_CHECK(has_values(c));
+  MSCRT_CHECK(check_holds_values(c));
   *out = mscrt_find_variable(p->num_parameters, p->parameter, name);
   for (uint32_t i = 0; i < p->num_outputs && !*out; i++)
     if (p->output[i].program == c->last_program && !strcmp(p->output[i].name, name)) *out = &p->output[i];
@@ -375,7 +378,7 @@ static mscrt_status *find(const mscrt_context *c, const char *name, const mscrt_
 mscrt_status *mscrt_local(mscrt_context *c, const char *name, mscrt_tensor *out_tensor) {
   const mscrt_variable *v;
   msc_box box, buffer;
-  MSCRT_CHECK(find(c, name, &v));
+  MSCRT_CHECK(find_parameter_or_output(c, name, &v));
   mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
   *out_tensor =
       (mscrt_tensor){.name = v->name, .dtype = v->dtype, .rank = v->rank, .data = mscrt_at(c, v->ref, c->last_slot)};
@@ -391,8 +394,8 @@ mscrt_status *mscrt_local(mscrt_context *c, const char *name, mscrt_tensor *out_
 mscrt_status *mscrt_read(mscrt_context *c, const char *name, void *out_data, size_t bytes) {
   const mscrt_variable *v;
   uint64_t need = 0;
-  MSCRT_CHECK(usable(c));
-  MSCRT_CHECK(find(c, name, &v));
+  MSCRT_CHECK(check_not_broken(c));
+  MSCRT_CHECK(find_parameter_or_output(c, name, &v));
   mscrt_shape_bytes(v->rank, v->shape, mscrt_dtype_bytes(v->dtype), &need);
   if (out_data && bytes != need)
     return mscrt_fail(MSCRT_ARGUMENT, "'%s' has %" PRIu64 " bytes, not %zu", name, need, bytes);
@@ -419,7 +422,7 @@ void mscrt_get_stats(const mscrt_context *c, mscrt_stats *out_stats) {
 }
 
 mscrt_status *mscrt_max(mscrt_context *c, uint64_t value, uint64_t *out_max) {
-  MSCRT_CHECK(usable(c));
+  MSCRT_CHECK(check_not_broken(c));
   mscrt_status *s = c->transport->max(c->comm, value, out_max, &(mscrt_site){.name = "max", .step = c->step});
   if (s) c->broken = true;
   return s;

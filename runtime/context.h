@@ -1,4 +1,5 @@
-/* context.h: a plan made ready for one rank: addresses instead of offsets, primitives instead of sizes. */
+/* context.h: a plan prepared for one rank: addresses instead of offsets, primitives instead of sizes; and the table
+ * of functions of a device. */
 #ifndef MSCRT_CONTEXT_H
 #define MSCRT_CONTEXT_H
 
@@ -13,19 +14,19 @@ typedef struct mscrt_feed mscrt_feed;
 typedef struct mscrt_stream mscrt_stream;
 typedef struct mscrt_timeline mscrt_timeline;
 
-/* Memory that an entry of the schedule chooses: by space, what is added to addresses of slot 0. */
+/* The slots that an entry of the schedule uses: by space, what is added to addresses of slot 0. */
 typedef struct {
   uint64_t shift[MSCRT_NUM_SPACES];
 } mscrt_slots;
 
-/* One call, all looked up. */
+/* One call, with everything looked up. */
 typedef struct mscrt_record {
   uint8_t kind;                  /* CallKind */
-  bool checks, alone;            /* alone: too small to wake threads for */
+  bool checks, alone;            /* alone: too short to wake threads for */
   mscrt_kernel *kernel;
   void **buffers;                /* in slot 0 */
   uint32_t num_buffers;
-  const uint8_t *space;          /* of each buffer; NULL: all lie where they lie */
+  const uint8_t *space;          /* space of each buffer; NULL: no buffer depends on slots */
   const plan_ref *ref;           /* of each buffer */
   const int64_t *dims;
   const double *scalars;
@@ -33,47 +34,48 @@ typedef struct mscrt_record {
   const mscrt_matmul *matmul;
   mscrt_kernel *pack, *multiply; /* NULL: by the library */
   const mscrt_tile *tile[2][2];  /* [last row of tiles][last column of tiles] */
-  struct mscrt_record *epilogue; /* its buffers that are NULL are the tile */
-  uint32_t index;                /* of the kernel, product, collective or message in the plan */
-  uint32_t num_parts;            /* values of a collective */
+  struct mscrt_record *epilogue; /* its buffers that are NULL stand for the tile */
+  uint32_t index;                /* number of the kernel, product, collective or message in the plan */
+  uint32_t num_parts;            /* number of values of a collective */
   mscrt_part *part;              /* in slot 0 */
-  const uint8_t *part_space;     /* of source and destination of each part; NULL: they lie where they lie */
+  const uint8_t *part_space;     /* spaces of source and destination of each part; NULL: none depends on slots */
   mscrt_channel channel;         /* of a message */
   bool receives;
-  /* a collective with other ranks: the stream's work; they may read on when it has run here */
+  /* beside: a collective with other ranks, which the stream runs; lingers: peers may still read after it has run
+   * here */
   bool beside, lingers;
   uint32_t num_spans;
-  const msc_span *span;          /* what it touches, as offsets in the arena, in slot 0 */
-  msc_waits waits;               /* for the section's collectives with other ranks, numbered from 1 */
-  uint32_t device_number;        /* what the device numbers it by, if it does */
+  const msc_span *span;          /* memory that it touches, as offsets in the arena, in slot 0 */
+  msc_waits waits;               /* the collectives of the section that it waits for, numbered from 1 */
+  uint32_t device_number;        /* number that the device gives it, if it does */
   int64_t predicted_ns;
   const char *name, *loc;
 } mscrt_record;
 
 typedef struct {
   const char *name;
-  bool inputs;                   /* a call reads one */
+  bool inputs;                   /* true if a call reads an input */
   uint32_t copies;               /* micro-batches side by side */
-  uint32_t num_calls;            /* 0 when it is another stage's */
+  uint32_t num_calls;            /* 0 for a section of another stage */
   mscrt_record *call;
   uint32_t num_beside;
-  mscrt_record **beside;         /* the collectives with other ranks: number i is [i - 1] */
+  mscrt_record **beside;         /* collectives with other ranks; number i is [i - 1] */
 } mscrt_section;
 
 /* A program as this rank runs it. */
 typedef struct {
-  uint32_t num, micro;           /* entries; batches that one run takes */
+  uint32_t num, micro;           /* number of entries; batches that one run takes */
   const plan_entry *entry;
-  uint32_t *release;             /* per entry: so many batches are no longer needed after it */
+  uint32_t *release;             /* by entry: how many batches are no longer needed after it */
   const mscrt_variable *loss;    /* NULL: none on this stage */
 } mscrt_program;
 
 /* Memory of one worker. */
 typedef struct {
-  void *tile, *panels, *room;    /* of a product: a tile of the result, packed columns of b, packed rows of a */
-  uint64_t job;                  /* the product and ... */
+  void *tile, *panels, *room;    /* for a product: a tile of the result, packed columns of b, packed rows of a */
+  uint64_t job;                  /* the product, and ... */
   int64_t packed;                /* ... the columns that are in `panels` */
-  void **buffers;                /* of an epilogue */
+  void **buffers;                /* buffers of an epilogue */
 } mscrt_worker;
 
 /* One execution of a call. */
@@ -83,8 +85,8 @@ typedef struct {
   const mscrt_slots *slots;
   int64_t step;
   uint32_t micro;
-  uint32_t number;               /* of a collective with other ranks */
-  uint64_t expected, made;       /* timed: what its operands must be, and what its results are then */
+  uint32_t number;               /* number of a collective with other ranks */
+  uint64_t expected, made;       /* device timed: the tags that its operands must have, and that its results get */
 } mscrt_turn;
 
 /* What executes calls: properties, and functions.  open, ready, close and issue are NULL where there is nothing to do;
@@ -144,37 +146,37 @@ struct mscrt_context {
   mscrt_partitions partitions;
   mscrt_exchange *exchange;      /* of each collective */
   mscrt_section *section;
-  mscrt_ticket *ticket;          /* of each collective of the section that runs, by its number - 1 */
-  uint32_t released;             /* of them: passed by all members, as far as the caller's thread has asked */
+  mscrt_ticket *ticket;          /* by number - 1 of each collective of the running section */
+  uint32_t released;             /* how many of them all members have passed, as far as this thread has asked */
   mscrt_program *program;
   uint32_t stage;
-  void **moved[2];               /* room for the addresses of a call and of its epilogue */
-  mscrt_part *parts[2];          /* and for those of a collective, of this thread and of the stream's */
+  void **moved[2];               /* memory for the addresses of a call and of its epilogue */
+  mscrt_part *parts[2];          /* and for those of a collective, of this thread and of the stream */
   mscrt_worker *worker;
-  char *records;                 /* one block that holds what sections point to */
-  mscrt_feed *feed;              /* NULL: inputs are set by hand */
+  char *records;                 /* one block with everything that sections point to */
+  mscrt_feed *feed;              /* NULL: the caller sets inputs */
   bool *has_input;
-  int64_t step;                  /* of training: the next */
-  int64_t launch_ns;             /* the host's time to issue the last run; 0: its calls ran meanwhile */
+  int64_t step;                  /* number of the next training step */
+  int64_t launch_ns;             /* time of the host to issue the last run; 0: its calls ran meanwhile */
   _Atomic uint64_t received_bytes;
-  uint32_t last_program;         /* whose outputs are in memory; num_programs: none */
-  int last_slot;                 /* of its inputs */
+  uint32_t last_program;         /* program whose outputs are in memory; num_programs: none */
+  int last_slot;                 /* slot of its inputs */
   bool broken;
-  uint64_t products;             /* run so far */
+  uint64_t products;             /* products run so far */
   atomic_bool tile_failed;
 };
 
 /* ---- context.c ---- */
 
-/* Offsets of the spaces in the arena of a rank of this stage; the arena's bytes. */
+/* Sets the offsets of the spaces in the arena of a rank of this stage; returns the bytes of the arena. */
 uint64_t mscrt_lay_out(const mscrt_context *c, uint32_t stage, uint64_t *out_at);
 
-/* Bytes that travel of a message. */
+/* The bytes sent for a message. */
 static inline uint64_t mscrt_message_bytes(const mscrt_context *c, plan_message m) {
   return c->device->holds_values ? plan_message_bytes(m) : c->device->message_bytes(plan_message_bytes(m));
 }
 
-/* Values of the arena from the device's memory and to it, where it has some. */
+/* Copies values of the arena from the memory of the device, and to it, if it has memory of its own. */
 static inline mscrt_status *mscrt_fetch(mscrt_context *c, uint64_t offset, uint64_t bytes) {
   return c->device->has_memory ? c->device->fetch(c, offset, bytes) : NULL;
 }
@@ -183,57 +185,57 @@ static inline mscrt_status *mscrt_store(mscrt_context *c, uint64_t offset, uint6
   return c->device->has_memory ? c->device->store(c, offset, bytes) : NULL;
 }
 
-/* ---- build.c ---- */
+/* ---- prepare_calls.c ---- */
 
-/* Sections of a context whose arena, exchanges and library are there. */
-mscrt_status *mscrt_build(mscrt_context *c);
-/* Where a reference lies in this rank's memory; constants included, tiles not. */
+/* Prepares the sections of a context that has its arena, exchanges and library. */
+mscrt_status *mscrt_prepare_calls(mscrt_context *c);
+/* The address of a ref in the memory of this rank; NULL for a tile. */
 void *mscrt_at(const mscrt_context *c, plan_ref r, int slot);
 
 /* ---- run.c ---- */
 
 extern const mscrt_device mscrt_device_cpu;
-/* All entries of a program. */
+/* Runs all entries of a program. */
 mscrt_status *mscrt_run_entries(mscrt_context *c, uint32_t program, bool train, int64_t step);
-/* Sources and destinations of a collective in these slots; `stream`: for the thread of collectives, which has room
- * of its own. */
+/* The sources and destinations of a collective in these slots; stream: for the thread of collectives, which has
+ * memory of its own for them. */
 const mscrt_part *mscrt_parts_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, bool stream);
-/* The address of a call's buffer, or of all, in these slots; `room` 0: of the call, 1: of its epilogue. */
+/* The address of one buffer of a call, or of all, in these slots; room 0: of the call, 1: of its epilogue. */
 void *mscrt_moved(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slots);
 void *const *mscrt_buffers_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int room);
-/* A line for the caller's log, if it wants one. */
+/* Writes a line to the log of the caller, if it has one. */
 void mscrt_tell(const mscrt_context *c, mscrt_log_level level, const char *fmt, ...) MSCRT_PRINTF(3, 4);
-/* What a kernel's error flag says. */
+/* The status for the error flag of a kernel; NULL for 0. */
 mscrt_status *mscrt_fault(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag);
-/* Waits until all members have passed the section's collectives up to number `upto`; they have run here.  *released:
- * how many this thread knows of. */
+/* Waits until all members have passed the collectives of the section up to number `upto`, which have run here.
+ * *released: how many this thread knows of. */
 mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto, uint32_t *released);
-/* A collective with other ranks, here and now: what it overwrites is released first. */
+/* Runs a collective with other ranks in this thread; what it overwrites is released first. */
 mscrt_status *mscrt_run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, uint32_t *released);
 
-/* Step `step` of a program, with the batches of the feed from step * micro on. */
+/* Runs step `step` of a program, with the batches of the feed from step * micro on. */
 mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step);
-/* The loss after a run: NaN when there is none, or on another stage. */
+/* The loss after a run; NaN if there is none, or on another stage. */
 double mscrt_loss_of(const mscrt_context *c, uint32_t program);
 
 /* ---- stream.c: collectives in a thread of their own ---- */
 
 mscrt_status *mscrt_stream_new(mscrt_context *c, bool spin, mscrt_stream **out_stream);
 void mscrt_stream_free(mscrt_stream *s);
-/* Of one section at a time: number 1 starts the next. */
+/* Starts a collective of the current section; number 1 begins a new section. */
 void mscrt_stream_start(mscrt_stream *s, const mscrt_turn *t);
-/* Until the section's collectives up to number `upto` have run. */
+/* Waits until the collectives of the section up to number `upto` have run. */
 mscrt_status *mscrt_stream_wait(mscrt_stream *s, uint32_t upto);
-/* After a failure: nothing more is begun; returns when nothing runs. */
+/* After a failure: starts nothing more and returns when nothing runs. */
 void mscrt_stream_stop(mscrt_stream *s);
 
 /* ---- timeline.c: what ran when ---- */
 
 mscrt_status *mscrt_timeline_new(uint32_t room, mscrt_timeline **out_timeline);
 void mscrt_timeline_free(mscrt_timeline *t);
-/* Accepts NULL.  Collectives in one thread, everything else in one thread. */
+/* Records an event; accepts NULL. Collectives are recorded by one thread, everything else by one thread. */
 void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_turn *turn, int64_t begin_ns);
-/* Now; 0 when nothing is measured. */
+/* The current time; 0 if nothing is measured. */
 int64_t mscrt_timeline_now(const mscrt_timeline *t);
 
 /* ---- device_timed.c: calls that sleep for their predicted time ---- */
@@ -246,38 +248,39 @@ extern const mscrt_device mscrt_device_cuda;
 
 /* ---- data/checkpoint.c ---- */
 
-/* A collective of all ranks: the whole of a variable into out; out NULL: only takes part. */
+/* Gathers the whole of a variable into out, as a collective of all ranks; out NULL: only takes part. */
 mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out);
 
 /* ---- data.c, feed.c ---- */
 
-/* An input's file, or none for inputs that nothing was bound to. */
+/* The files of the inputs; an input may have none. */
 struct mscrt_data {
   const mscrt_plan *plan;
-  mscrt_samples *samples;        /* per input of the plan */
-  int64_t count, batch;          /* samples; per step (0: no input has a batch) */
+  mscrt_samples *samples;        /* by input of the plan */
+  int64_t count, batch;          /* number of samples; samples per batch (0: no input has a batch) */
   mscrt_data_options o;
 };
 
-/* What the file of an input holds per batch: the input, or the part of it that the data set's rank reads, which
- * may be nothing. */
+/* The shape that the file of an input has per batch: that of the input, or of the part that the rank of the data set
+ * reads, which may be empty. */
 mscrt_wanted mscrt_data_wanted(const mscrt_data *d, uint32_t input);
 bool mscrt_data_needs(const mscrt_data *d, uint32_t input);
 
 mscrt_status *mscrt_feed_new(const mscrt_context *c, const mscrt_data *data, mscrt_feed **out_feed);
 void mscrt_feed_free(mscrt_feed *f);
-/* Batch number `index` of training or evaluation into its input slot; the next ones are read meanwhile. */
+/* Gets batch `index` of training or evaluation into its input slot; the following batches are read meanwhile. */
 mscrt_status *mscrt_feed_take(mscrt_feed *f, bool train, int64_t index, int *out_slot);
-/* The same for one that is not needed yet; false, without waiting, when it is not there, cannot be read or
- * does not exist. */
+/* The same for a batch that is not needed yet; false, without waiting, if it is not there, cannot be read or does
+ * not exist. */
 bool mscrt_feed_ahead(mscrt_feed *f, bool train, int64_t index, int *out_slot);
-/* Is a batch in the slots of a device with memory of its own too, as its caller has noted since it was read? */
+/* Whether a batch is also in the slots of a device with memory of its own, as the caller has noted since it was
+ * read. */
 bool mscrt_feed_is_up(const mscrt_feed *f, int64_t index);
 void mscrt_feed_note_up(mscrt_feed *f, int64_t index);
-/* The batch taken last is no longer needed. */
+/* Says that the oldest batch taken is no longer needed. */
 void mscrt_feed_release(mscrt_feed *f);
 const mscrt_data *mscrt_feed_data(const mscrt_feed *f);
-/* The whole batch `index` of the evaluation range of one input, converted: for what is compared outside the plan. */
+/* Reads the whole batch `index` of the evaluation range of one input, converted, for comparisons outside the plan. */
 mscrt_status *mscrt_feed_whole(mscrt_feed *f, int64_t index, uint32_t input, void *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* cpu.c: the CPU features that a plan's code needs, by LLVM's names, against those that CPU and
+/* cpu.c: checks the CPU features that the code of a plan needs, by LLVM's names, against those that CPU and
  * operating system offer. */
 #include <cpuid.h>
 #include <stdio.h>
@@ -62,8 +62,8 @@ static const struct {
    9, ALWAYS},
 };
 
-/* Which register files the operating system saves: bits of XCR0. */
-static bool saves(state s) {
+/* True if the operating system saves these registers: bits of XCR0. */
+static bool is_state_saved(state s) {
   static const uint32_t needed[] = {0, 0x6, 0xe6, 0x60000};
   uint32_t a, b, c, d, low, high;
   if (s == ALWAYS) return true;
@@ -73,16 +73,16 @@ static bool saves(state s) {
   return (low & needed[s]) == needed[s];
 }
 
-static bool has(size_t row) {
+static bool has_feature_row(size_t row) {
   uint32_t r[4];
   if (!__get_cpuid_count(rows[row].leaf, rows[row].subleaf, &r[0], &r[1], &r[2], &r[3])) return false;
-  return (r[rows[row].reg] >> rows[row].bit & 1) && saves((state)rows[row].state);
+  return (r[rows[row].reg] >> rows[row].bit & 1) && is_state_saved((state)rows[row].state);
 }
 
-static bool offered(const char *name) {
-  if (!strcmp(name, "address-sanitizer")) return MSC_SANITIZED; /* code that looks at its shadow memory */
+static bool is_feature_offered(const char *name) {
+  if (!strcmp(name, "address-sanitizer")) return MSC_SANITIZED; /* code that uses shadow memory */
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (!strcmp(rows[i].name, name)) return has(i);
+    if (!strcmp(rows[i].name, name)) return has_feature_row(i);
   return false;
 }
 
@@ -92,7 +92,7 @@ mscrt_status *mscrt_check_cpu(const mscrt_plan *p) {
   for (uint32_t i = 0; i < plan_plan_features_num(p->root); i++) {
     const char *name = plan_plan_features(p->root, i);
     if (name[0] == '+') name++;
-    if (offered(name) || n + 48 > sizeof missing) continue;
+    if (is_feature_offered(name) || n + 48 > sizeof missing) continue;
     n += (size_t)snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "",
                           mscrt_clean(name, SIZE_MAX, clean, sizeof clean));
   }

@@ -1,11 +1,11 @@
 /* device_timed.c: a device without values: every call sleeps for its predicted time, so that many ranks run a real plan
- * on few cores.  What it checks is order.
+ * on few cores. It checks the order of calls.
  *
- * Each range of memory that calls tell apart has a tag.  When a call is issued, in program order, its results get new
- * tags made from those of its operands: these are the expected ones.  When it runs, which may be later and beside
- * others, the actual tags of its operands must be the expected ones, at its begin and at its end, and nobody may have
- * written to its results meanwhile: so a wait too few shows.  The ranks of a collective give each other their tags
- * through the real transport; they must agree, since all ranks run the same calls. */
+ * Each range of memory that calls distinguish has a tag. When a call is issued, in program order, its results get new
+ * tags made from those of its operands: the expected tags. When it runs, which may be later and beside others, the
+ * actual tags of its operands must be the expected ones, at its begin and at its end, and no other call may have
+ * written to its results meanwhile: so a missing wait is found. The ranks of a collective exchange their tags through
+ * the real transport; the tags must agree, since all ranks run the same calls. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,41 +21,41 @@ typedef struct {
   uint32_t first, end; /* segments */
 } tag_range;
 
-/* What travels instead of a message: the tag of what was sent, and when it has come over the link. */
+/* What is sent instead of a message: the tag of its value, and the time at which it arrives. */
 typedef struct {
   uint64_t tag;
   int64_t there_ns;
 } tag_message;
 
 typedef struct mscrt_tags {
-  void *addresses;               /* of the arena that is not there: touching it ends the process */
+  void *addresses;               /* addresses of an arena without memory: touching it ends the process */
   size_t address_bytes;
-  pthread_mutex_t lock;          /* of actual */
+  pthread_mutex_t lock;          /* protects `actual` */
   uint32_t num_segments;
   uint64_t *border;              /* segment i is [border[i], border[i + 1]) of the arena */
   uint64_t *expected, *actual;
-  mscrt_exchange *exchange;      /* for each one of the context: its tags */
-  uint64_t *peer;                /* tags of a group's members */
-  /* of the caller's thread: when the call was issued; how long after its time the last sleep ended */
+  mscrt_exchange *exchange;      /* by collective of the plan: the exchange of its tags */
+  uint64_t *peer;                /* tags of the members of a group */
+  /* of the caller's thread: when the call was issued, and by how much its last sleep was too long */
   int64_t issued, late;
   int64_t late_step;
 } mscrt_tags;
 
 /* ---- tags ---- */
 
-static int by_number(const void *a, const void *b) {
+static int compare_borders(const void *a, const void *b) {
   uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
   return (x > y) - (x < y);
 }
 
-static uint64_t mix(uint64_t a, uint64_t b) {
+static uint64_t mix_tags(uint64_t a, uint64_t b) {
   uint64_t x = (a ^ 0x9e3779b97f4a7c15u) * 0xff51afd7ed558ccdu + b;
   x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53u;
   return x ^ x >> 29;
 }
 
 static uint32_t segment_at(const mscrt_tags *g, uint64_t border) {
-  const uint64_t *at = bsearch(&border, g->border, g->num_segments + 1, sizeof border, by_number);
+  const uint64_t *at = bsearch(&border, g->border, g->num_segments + 1, sizeof border, compare_borders);
   return (uint32_t)(at - g->border);
 }
 
@@ -65,13 +65,13 @@ static tag_range range_of(const mscrt_tags *g, const mscrt_turn *t, uint32_t spa
   return (tag_range){segment_at(g, s->begin + by), segment_at(g, s->end + by)};
 }
 
-/* Of what a call reads. */
-static uint64_t tags_of(const mscrt_tags *g, const uint64_t *tag, const mscrt_turn *t) {
+/* The combined tags of what a call reads. */
+static uint64_t combined_tags(const mscrt_tags *g, const uint64_t *tag, const mscrt_turn *t) {
   const mscrt_record *r = t->record;
   uint64_t sum = 0;
   for (uint32_t i = 0; i < r->num_spans; i++) {
     tag_range range = range_of(g, t, i);
-    for (uint32_t k = range.first; !r->span[i].written && k < range.end; k++) sum = mix(sum, tag[k]);
+    for (uint32_t k = range.first; !r->span[i].written && k < range.end; k++) sum = mix_tags(sum, tag[k]);
   }
   return sum;
 }
@@ -84,7 +84,7 @@ static void set_tags(const mscrt_tags *g, uint64_t *tag, const mscrt_turn *t, ui
   }
 }
 
-static bool holds(const mscrt_tags *g, const mscrt_turn *t, uint64_t value) {
+static bool results_have_tag(const mscrt_tags *g, const mscrt_turn *t, uint64_t value) {
   const mscrt_record *r = t->record;
   for (uint32_t i = 0; i < r->num_spans; i++) {
     tag_range range = range_of(g, t, i);
@@ -94,105 +94,106 @@ static bool holds(const mscrt_tags *g, const mscrt_turn *t, uint64_t value) {
   return true;
 }
 
-static void issue(mscrt_context *c, mscrt_turn *t) {
+static void issue_timed(mscrt_context *c, mscrt_turn *t) {
   mscrt_tags *g = c->device_state;
   uint64_t call = (uint64_t)(t->section - c->section) << 32 | (uint64_t)(t->record - t->section->call);
-  t->expected = tags_of(g, g->expected, t);
-  t->made = mix(mix(mix(call, (uint64_t)t->step), t->micro), t->expected);
+  t->expected = combined_tags(g, g->expected, t);
+  t->made = mix_tags(mix_tags(mix_tags(call, (uint64_t)t->step), t->micro), t->expected);
   set_tags(g, g->expected, t, t->made);
   if (g->late_step != t->step) g->late = 0;
   g->late_step = t->step;
   g->issued = mscrt_now_ns();
 }
 
-static mscrt_status *wrong(const mscrt_context *c, const mscrt_turn *t, const char *what) {
+static mscrt_status *report_wrong_order(const mscrt_context *c, const mscrt_turn *t, const char *what) {
   return mscrt_fail(MSCRT_BUG, "rank %d: step %" PRId64 ": %s%s%s %s: an order of calls is wrong", c->o.rank, t->step,
                     t->record->name ? t->record->name : "a call", t->record->loc ? " at " : "",
                     t->record->loc ? t->record->loc : "", what);
 }
 
-/* While it runs its results are busy; *out_during: the tags of its operands meanwhile, which are results too when it
- * works in place. */
-static mscrt_status *enter(mscrt_context *c, const mscrt_turn *t, uint64_t *out_during) {
+/* Begins a call: its results are marked as being written. *out_during: the tags of its operands while it runs, which
+ * include results if it works in place. */
+static mscrt_status *begin_timed_call(mscrt_context *c, const mscrt_turn *t, uint64_t *out_during) {
   mscrt_tags *g = c->device_state;
   pthread_mutex_lock(&g->lock);
-  bool right = tags_of(g, g->actual, t) == t->expected;
+  bool right = combined_tags(g, g->actual, t) == t->expected;
   set_tags(g, g->actual, t, ~t->made);
-  *out_during = tags_of(g, g->actual, t);
+  *out_during = combined_tags(g, g->actual, t);
   pthread_mutex_unlock(&g->lock);
-  return right ? NULL : wrong(c, t, "begins before its operands are there");
+  return right ? NULL : report_wrong_order(c, t, "begins before its operands are there");
 }
 
-static mscrt_status *leave(mscrt_context *c, const mscrt_turn *t, uint64_t during) {
+static mscrt_status *end_timed_call(mscrt_context *c, const mscrt_turn *t, uint64_t during) {
   mscrt_tags *g = c->device_state;
   pthread_mutex_lock(&g->lock);
-  bool read = tags_of(g, g->actual, t) == during, written = holds(g, t, ~t->made);
+  bool read = combined_tags(g, g->actual, t) == during, written = results_have_tag(g, t, ~t->made);
   set_tags(g, g->actual, t, t->made);
   pthread_mutex_unlock(&g->lock);
-  if (!read) return wrong(c, t, "has its operands overwritten while it runs");
-  return written ? NULL : wrong(c, t, "has its results overwritten while it runs");
+  if (!read) return report_wrong_order(c, t, "has its operands overwritten while it runs");
+  return written ? NULL : report_wrong_order(c, t, "has its results overwritten while it runs");
 }
 
 /* ---- time ---- */
 
-static int64_t scaled(const mscrt_context *c, int64_t ns) {
+static int64_t scale_time(const mscrt_context *c, int64_t ns) {
   return (int64_t)((double)ns * (c->o.time_scale > 0 ? c->o.time_scale : 1));
 }
 
-/* Returns how late it woke up. */
+/* Sleeps until a time; returns how late it woke up. */
 static int64_t sleep_until(int64_t end) {
   struct timespec until = {end / 1000000000, end % 1000000000};
   int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
-  prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0); /* else 50 us are added to each */
+  prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0); /* otherwise each sleep takes 50 us more */
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != 0) {}
   if (slack > 0) prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
   int64_t late = mscrt_now_ns() - end;
   return late > 0 ? late : 0;
 }
 
-/* The time by a clock of a device that wakes in time: what the last sleep of the caller's thread was late is no work of
- * the executor, unless others were waited for meanwhile. */
+/* The time on a device that always wakes in time: the delay of the last sleep of the caller is not counted as work
+ * of the executor, unless it waited for others meanwhile. */
 static int64_t device_now(const mscrt_tags *g) {
   int64_t now = mscrt_now_ns(), credit = g->late - (now - g->issued);
   return credit > 0 ? now - credit : now;
 }
 
-/* From now on, not from when the plan would have had it: the executor's own time shows. */
-static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
+/* Sleeps from now on, not from when the plan would have had it, so that the time of the executor itself shows. */
+static mscrt_status *compute_timed(mscrt_context *c, const mscrt_turn *t) {
   mscrt_tags *g = c->device_state;
   int64_t begin = device_now(g);
   uint64_t during;
-  MSCRT_CHECK(enter(c, t, &during));
-  g->late = sleep_until(begin + scaled(c, t->record->predicted_ns));
-  return leave(c, t, during);
+  MSCRT_CHECK(begin_timed_call(c, t, &during));
+  g->late = sleep_until(begin + scale_time(c, t->record->predicted_ns));
+  return end_timed_call(c, t, during);
 }
 
-/* All have come when the tags are here: from then on the links work. */
-static mscrt_status *collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
+/* Runs a collective: all ranks have arrived when the tags are here, and the links work from then on. */
+static mscrt_status *run_timed_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t,
+                                          mscrt_ticket *out_ticket) {
   const mscrt_tags *g = c->device_state;
   const mscrt_record *r = t->record;
   const mscrt_exchange *e = &g->exchange[r->index];
   uint64_t during, at = c->mailbox_bytes + (uint64_t)(t->number - 1) * TAG_ROOM,
                    *own = (uint64_t *)((char *)c->transport->arena(c->comm) + at);
-  MSCRT_CHECK(enter(c, t, &during));
+  MSCRT_CHECK(begin_timed_call(c, t, &during));
   *own = t->expected;
   MSCRT_CHECK(c->transport->run(c->comm, pool, 1, &(mscrt_part){.e = e, .src = at, .dst = g->peer},
                                 &(mscrt_site){r->name, r->loc, t->step}, out_ticket));
   int64_t begin = mscrt_now_ns();
   for (int i = 0; i < e->group.num; i++)
-    if (g->peer[i] != t->expected) return wrong(c, t, "meets another rank that gives something else");
-  sleep_until(begin + scaled(c, r->predicted_ns));
-  return leave(c, t, during);
+    if (g->peer[i] != t->expected) return report_wrong_order(c, t, "meets another rank that gives something else");
+  sleep_until(begin + scale_time(c, r->predicted_ns));
+  return end_timed_call(c, t, during);
 }
 
 /* A hop delays the receiver and occupies neither end. */
-static mscrt_status *message(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *pass_timed_message(mscrt_context *c, const mscrt_turn *t) {
   mscrt_tags *g = c->device_state;
   const mscrt_record *r = t->record;
   mscrt_site site = {r->name, r->loc, t->step};
   uint64_t during;
-  MSCRT_CHECK(enter(c, t, &during));
-  tag_message m = {t->expected, device_now(g) + scaled(c, r->predicted_ns)};
+  MSCRT_CHECK(begin_timed_call(c, t, &during));
+  tag_message m = {t->expected, device_now(g) + scale_time(c, r->predicted_ns)};
   if (!r->receives) {
     MSCRT_CHECK(c->transport->send(c->comm, &r->channel, &m, &site));
   } else {
@@ -200,18 +201,19 @@ static mscrt_status *message(mscrt_context *c, const mscrt_turn *t) {
     int64_t now = device_now(g);
     g->late = m.there_ns > now ? sleep_until(m.there_ns) : mscrt_now_ns() - now;
   }
-  return leave(c, t, during);
+  return end_timed_call(c, t, during);
 }
 
-static uint64_t message_bytes(uint64_t bytes) {
+static uint64_t timed_message_bytes(uint64_t bytes) {
   (void)bytes;
   return sizeof(tag_message);
 }
 
 /* ---- making it ---- */
 
-/* Every member takes one number from each; it lingers when the real one does. */
-static mscrt_status *make_exchange(const mscrt_context *c, uint32_t number, mscrt_exchange *e) {
+/* Makes the exchange of the tags of a collective: every member takes one number from each; it lingers if the real
+ * one does. */
+static mscrt_status *make_tag_exchange(const mscrt_context *c, uint32_t number, mscrt_exchange *e) {
   const mscrt_collective *k = &c->plan->collective[number];
   uint32_t num = k->num_members ? k->num_members : 1;
   mscrt_part *part;
@@ -242,7 +244,7 @@ static mscrt_status *make_exchange(const mscrt_context *c, uint32_t number, mscr
   return NULL;
 }
 
-static uint64_t shared_bytes(const mscrt_context *c) {
+static uint64_t timed_shared_bytes(const mscrt_context *c) {
   uint64_t most = 0, mailboxes = 0;
   for (uint32_t i = 0; i < c->plan->num_sections; i++) {
     plan_section s = plan_plan_sections(c->plan->root, i);
@@ -256,7 +258,7 @@ static uint64_t shared_bytes(const mscrt_context *c) {
   return mailboxes + most * TAG_ROOM;
 }
 
-/* A range of addresses without memory, for everything else. */
+/* Reserves addresses without memory in place of the arena. */
 static mscrt_status *open_timed(mscrt_context *c) {
   mscrt_tags *g;
   MSCRT_CHECK(mscrt_new_array(&g, 1));
@@ -278,24 +280,24 @@ static uint64_t num_slots(const mscrt_context *c, uint32_t space) {
              : 1;
 }
 
-static uint64_t stride(const mscrt_context *c, uint32_t space) {
+static uint64_t slot_stride(const mscrt_context *c, uint32_t space) {
   return space == PLAN_SPACE_INPUT ? c->input_stride
          : space > PLAN_SPACE_TILE ? c->plan->stage[c->stage].bytes[space]
                                    : 0;
 }
 
-/* The ends of a call's spans in all slots; border NULL: only counts them. */
-static size_t add_borders(const mscrt_context *c, const mscrt_record *r, uint64_t *border) {
+/* Adds the ends of the spans of a call in all slots; border NULL: only counts them. */
+static size_t add_span_borders(const mscrt_context *c, const mscrt_record *r, uint64_t *border) {
   size_t num = 0;
   for (uint32_t j = 0; j < r->num_spans; j++)
     for (uint64_t slot = 0; slot < num_slots(c, r->span[j].space); slot++, num += 2) {
-      uint64_t by = slot * stride(c, r->span[j].space);
+      uint64_t by = slot * slot_stride(c, r->span[j].space);
       if (border) border[num] = r->span[j].begin + by, border[num + 1] = r->span[j].end + by;
     }
   return num;
 }
 
-/* Borders of segments are all ends of spans, sorted, each once. */
+/* Finds the borders of the segments: all ends of spans, sorted, each once. */
 static mscrt_status *find_borders(mscrt_context *c) {
   mscrt_tags *g = c->device_state;
   size_t num = 0, kept = 0;
@@ -304,9 +306,9 @@ static mscrt_status *find_borders(mscrt_context *c) {
     num = 0;
     for (uint32_t i = 0; i < c->plan->num_sections; i++)
       for (uint32_t k = 0; k < c->section[i].num_calls; k++)
-        num += add_borders(c, &c->section[i].call[k], fill ? g->border + num : NULL);
+        num += add_span_borders(c, &c->section[i].call[k], fill ? g->border + num : NULL);
   }
-  qsort(g->border, num, sizeof *g->border, by_number);
+  qsort(g->border, num, sizeof *g->border, compare_borders);
   for (size_t i = 0; i < num; i++)
     if (!kept || g->border[kept - 1] != g->border[i]) g->border[kept++] = g->border[i];
   g->num_segments = kept ? (uint32_t)kept - 1 : 0;
@@ -320,7 +322,7 @@ static mscrt_status *ready_timed(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&g->actual, g->num_segments));
   MSCRT_CHECK(mscrt_new_array(&g->peer, c->o.ranks));
   MSCRT_CHECK(mscrt_new_array(&g->exchange, c->plan->num_collectives));
-  for (uint32_t i = 0; i < c->plan->num_collectives; i++) MSCRT_CHECK(make_exchange(c, i, &g->exchange[i]));
+  for (uint32_t i = 0; i < c->plan->num_collectives; i++) MSCRT_CHECK(make_tag_exchange(c, i, &g->exchange[i]));
   return NULL;
 }
 
@@ -342,9 +344,9 @@ const mscrt_device mscrt_device_timed = {.name = "timed",
                                          .open = open_timed,
                                          .ready = ready_timed,
                                          .close = close_timed,
-                                         .issue = issue,
-                                         .compute = compute,
-                                         .message = message,
-                                         .message_bytes = message_bytes,
-                                         .shared_bytes = shared_bytes,
-                                         .collective = collective};
+                                         .issue = issue_timed,
+                                         .compute = compute_timed,
+                                         .message = pass_timed_message,
+                                         .message_bytes = timed_message_bytes,
+                                         .shared_bytes = timed_shared_bytes,
+                                         .collective = run_timed_collective};

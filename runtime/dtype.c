@@ -1,4 +1,4 @@
-/* dtype.c: element types: sizes, half floats, and conversion of what a file holds into what an input wants. */
+/* dtype.c: element types: sizes, half floats, and conversion of elements of a file to those of an input. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,40 +22,40 @@ bool mscrt_is_float(mscrt_dtype d) { return dtypes[d].class == FLOAT; }
 
 /* ---- half floats ---- */
 
-static float from_bits(uint32_t bits) {
+static float float_from_bits(uint32_t bits) {
   float v;
   memcpy(&v, &bits, sizeof v);
   return v;
 }
 
-static uint32_t to_bits(float v) {
+static uint32_t bits_of_float(float v) {
   uint32_t bits;
   memcpy(&bits, &v, sizeof bits);
   return bits;
 }
 
-float mscrt_from_bf16(uint16_t v) { return from_bits((uint32_t)v << 16); }
+float mscrt_from_bf16(uint16_t v) { return float_from_bits((uint32_t)v << 16); }
 
 uint16_t mscrt_to_bf16(float v) {
-  uint32_t bits = to_bits(v);
+  uint32_t bits = bits_of_float(v);
   if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40); /* NaN stays NaN */
   return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 float mscrt_from_f16(uint16_t v) {
   uint32_t sign = (uint32_t)(v & 0x8000) << 16, exponent = v >> 10 & 31, fraction = v & 0x3ff;
-  if (exponent == 31) return from_bits(sign | 0x7f800000 | fraction << 13);
-  if (exponent == 0) return from_bits(sign | to_bits((float)fraction * 0x1p-24f));
-  return from_bits(sign | (exponent + 112) << 23 | fraction << 13);
+  if (exponent == 31) return float_from_bits(sign | 0x7f800000 | fraction << 13);
+  if (exponent == 0) return float_from_bits(sign | bits_of_float((float)fraction * 0x1p-24f));
+  return float_from_bits(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
 uint16_t mscrt_to_f16(float v) {
-  uint32_t bits = to_bits(v), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
+  uint32_t bits = bits_of_float(v), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
   if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00);
   if (rest >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* rounds to 65,536 or more */
   if (rest < 0x38800000) { /* below 2^-14: the sum's last place is 2^-24, so the addition rounds as wanted */
-    float sum = from_bits(rest) + 0.5f;
-    return (uint16_t)(sign | (to_bits(sum) - 0x3f000000));
+    float sum = float_from_bits(rest) + 0.5f;
+    return (uint16_t)(sign | (bits_of_float(sum) - 0x3f000000));
   }
   rest += 0xfff + (rest >> 13 & 1);
   return (uint16_t)(sign | (rest - 0x38000000) >> 13);
@@ -65,11 +65,11 @@ uint16_t mscrt_to_f16(float v) {
 
 bool mscrt_converts(mscrt_dtype from, mscrt_dtype to) { return !mscrt_is_float(from) || mscrt_is_float(to); }
 
-/* Any element, exactly. */
+/* An element of any type, exactly. */
 typedef struct {
   bool is_float;
   double f;
-  int64_t i;     /* of an unsigned 64-bit value: its bits, with `high` set when they exceed INT64_MAX */
+  int64_t i;     /* for an unsigned 64-bit value its bits, with `high` set if they exceed INT64_MAX */
   bool high;
 } wide;
 
@@ -84,7 +84,10 @@ static wide load_wide(mscrt_dtype d, const uint8_t *p, bool big_endian) {
   uint64_t bits = load_bits(p, bytes, big_endian);
   wide w = {0};
   switch (d) {
-    case MSCRT_F32: w.is_float = true; w.f = (double)from_bits((uint32_t)bits); break;
+    case MSCRT_F32:
+      w.is_float = true;
+      w.f = (double)float_from_bits((uint32_t)bits);
+      break;
     case MSCRT_F16: w.is_float = true; w.f = (double)mscrt_from_f16((uint16_t)bits); break;
     case MSCRT_BF16: w.is_float = true; w.f = (double)mscrt_from_bf16((uint16_t)bits); break;
     case MSCRT_F64: w.is_float = true; memcpy(&w.f, &bits, 8); break;
@@ -128,9 +131,9 @@ static bool store_wide(mscrt_dtype d, uint8_t *p, const wide *w) {
   }
 }
 
-/* Pixels: divided, not multiplied by 1/255, which would round differently. */
+/* Converts pixels. They are divided, not multiplied by 1/255, which would round differently. */
 static void bytes_to_f32(uint8_t *dst, int64_t stride, const uint8_t *src, float divisor, int64_t num) {
-  uint8_t bytes[64] = {0}; /* as many at a time, always: the compiler makes vectors of them */
+  uint8_t bytes[64] = {0}; /* always 64 at a time, so that the compiler vectorizes */
   float block[64];
   for (int64_t at = 0; at < num; at += 64) {
     int64_t n = num - at < 64 ? num - at : 64;

@@ -1,4 +1,5 @@
-/* evaluate.c: section "forward" over the evaluation range: mean loss, and how often the largest output is the label. */
+/* evaluate.c: evaluation: runs section "forward" over the evaluation range for the mean loss and the accuracy (how
+ * often the largest output is the label). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +9,15 @@
 typedef struct {
   mscrt_context *c;
   uint32_t program;
-  const mscrt_variable *logits; /* NULL: accuracy has no meaning here */
+  const mscrt_variable *logits; /* NULL: accuracy is not defined */
   uint32_t label;
   int64_t batch, classes;
   void *logits_data, *label_data;
 } evaluation;
 
-/* The first float output [batch, classes] of the section, and the first integer label of one number per sample. */
-static void find_accuracy(evaluation *e) {
+/* Finds the first float output [batch, classes] of the section, and the first integer label with one number per
+ * sample. */
+static void find_logits_and_label(evaluation *e) {
   const mscrt_plan *p = e->c->plan;
   const mscrt_variable *label = NULL;
   for (uint32_t i = 0; i < p->num_inputs && !label; i++) {
@@ -36,13 +38,13 @@ static void find_accuracy(evaluation *e) {
   }
 }
 
-static mscrt_status *make_room(evaluation *e) {
+static mscrt_status *allocate_samples(evaluation *e) {
   if (!e->logits) return NULL;
   MSCRT_CHECK(mscrt_allocate(&e->logits_data, (size_t)(e->batch * e->classes), mscrt_dtype_bytes(e->logits->dtype)));
   return mscrt_allocate(&e->label_data, (size_t)e->batch, mscrt_dtype_bytes(e->c->plan->input[e->label].dtype));
 }
 
-static int64_t best_class(const evaluation *e, int64_t sample) {
+static int64_t largest_class(const evaluation *e, int64_t sample) {
   mscrt_dtype d = e->logits->dtype;
   int64_t best = -1;
   double largest = 0;
@@ -59,7 +61,7 @@ static int64_t best_class(const evaluation *e, int64_t sample) {
   return best;
 }
 
-static mscrt_status *count_right(evaluation *e, int64_t index, int64_t *right) {
+static mscrt_status *count_correct(evaluation *e, int64_t index, int64_t *right) {
   mscrt_dtype d = e->c->plan->input[e->label].dtype;
   MSCRT_CHECK(mscrt_gather(e->c, e->logits, e->logits_data));
   MSCRT_CHECK(mscrt_feed_whole(e->c->feed, index, e->label, e->label_data));
@@ -67,18 +69,18 @@ static mscrt_status *count_right(evaluation *e, int64_t index, int64_t *right) {
     int64_t label;
     mscrt_convert(MSCRT_I64, &label, 1, d, (const char *)e->label_data + (size_t)i * mscrt_dtype_bytes(d), false, false,
                   1);
-    *right += best_class(e, i) == label;
+    *right += largest_class(e, i) == label;
   }
   return NULL;
 }
 
-static mscrt_status *evaluate(evaluation *e, int64_t batches, mscrt_evaluation *out) {
+static mscrt_status *run_evaluation(evaluation *e, int64_t batches, mscrt_evaluation *out) {
   double loss = 0;
   int64_t right = 0;
   for (int64_t i = 0; i < batches; i++) {
     MSCRT_CHECK(mscrt_run_program(e->c, e->program, i));
     loss += mscrt_loss_of(e->c, e->program);
-    if (e->logits) MSCRT_CHECK(count_right(e, i, &right));
+    if (e->logits) MSCRT_CHECK(count_correct(e, i, &right));
   }
   out->loss = loss / (double)batches;
   out->accuracy = e->logits ? (double)right / (double)(batches * e->batch) : (double)NAN;
@@ -94,9 +96,9 @@ mscrt_status *mscrt_evaluate(mscrt_context *c, mscrt_evaluation *out_evaluation)
   const mscrt_data *d = c->feed ? mscrt_feed_data(c->feed) : NULL;
   if (!d || d->o.eval_end == 0) return mscrt_fail(MSCRT_ARGUMENT, "there is no evaluation range");
   e.batch = d->batch;
-  if (!d->o.parts) find_accuracy(&e); /* else no rank has all labels */
-  mscrt_status *s = make_room(&e);
-  if (!s) s = evaluate(&e, (d->o.eval_end - d->o.eval_begin) / d->batch, &result);
+  if (!d->o.parts) find_logits_and_label(&e); /* with parts no rank has all labels */
+  mscrt_status *s = allocate_samples(&e);
+  if (!s) s = run_evaluation(&e, (d->o.eval_end - d->o.eval_begin) / d->batch, &result);
   free(e.logits_data);
   free(e.label_data);
   size_t known = out_evaluation->struct_size;

@@ -1,18 +1,18 @@
-/* guard.c: buffers of a call in; copies of them, each apart, out, and back again. */
+/* guard.c: copies the buffers of a call to separate memory, and back (see guard.h). */
 #include "runtime/guard.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of a space that calls know as one: buffers that overlap are in one region. */
+/* Memory that a call uses as one: buffers that overlap are in one region. */
 typedef struct {
   char *begin, *end, *copy;
 } region;
 
 struct mscrt_guard {
   const mscrt_record *record;
-  uint32_t num, num_own; /* buffers, and those that are not the epilogue's */
-  char **place;          /* of each buffer; NULL: a tile, which is the worker's */
+  uint32_t num, num_own; /* number of buffers; of those that are not of the epilogue */
+  char **place;          /* by buffer: its address; NULL: a tile, which belongs to the worker */
   const plan_ref **ref;
   void **copy;
   uint32_t num_regions;
@@ -26,15 +26,15 @@ static void add_buffers(mscrt_guard *g, const mscrt_record *r, void *const *buff
   }
 }
 
-static bool overlap(const region *a, const region *b) { return a->begin < b->end && b->begin < a->end; }
+static bool regions_overlap(const region *a, const region *b) { return a->begin < b->end && b->begin < a->end; }
 
 static void add_region(mscrt_guard *g, region r) {
   for (uint32_t i = 0; i < g->num_regions; i++) {
-    if (!overlap(&g->region[i], &r)) continue;
+    if (!regions_overlap(&g->region[i], &r)) continue;
     if (g->region[i].begin < r.begin) r.begin = g->region[i].begin;
     if (g->region[i].end > r.end) r.end = g->region[i].end;
     g->region[i] = g->region[--g->num_regions];
-    i = UINT32_MAX; /* from the start: it may meet others now */
+    i = UINT32_MAX; /* start again: the larger region may overlap others */
   }
   g->region[g->num_regions++] = r;
 }
@@ -52,7 +52,7 @@ static mscrt_status *copy_regions(mscrt_guard *g) {
   return NULL;
 }
 
-static const region *region_of(const mscrt_guard *g, uint32_t i) {
+static const region *find_region(const mscrt_guard *g, uint32_t i) {
   for (uint32_t k = 0; k < g->num_regions; k++)
     if (g->place[i] >= g->region[k].begin && g->place[i] + g->ref[i]->bytes <= g->region[k].end) return &g->region[k];
   return NULL;
@@ -67,7 +67,7 @@ static void free_guard(mscrt_guard *g) {
   free(g);
 }
 
-static mscrt_status *fill(mscrt_guard *g, void *const *buffers, void *const *epilogue) {
+static mscrt_status *fill_guard(mscrt_guard *g, void *const *buffers, void *const *epilogue) {
   const mscrt_record *r = g->record;
   uint32_t num = r->num_buffers + (r->epilogue ? r->epilogue->num_buffers : 0);
   MSCRT_CHECK(mscrt_new_array(&g->place, num + 1));
@@ -79,7 +79,7 @@ static mscrt_status *fill(mscrt_guard *g, void *const *buffers, void *const *epi
   if (r->epilogue) add_buffers(g, r->epilogue, epilogue);
   MSCRT_CHECK(copy_regions(g));
   for (uint32_t i = 0; i < g->num; i++) {
-    const region *at = g->place[i] ? region_of(g, i) : NULL;
+    const region *at = g->place[i] ? find_region(g, i) : NULL;
     g->copy[i] = at ? at->copy + (g->place[i] - at->begin) : NULL;
   }
   return NULL;
@@ -90,7 +90,7 @@ mscrt_status *mscrt_guard_open(const mscrt_record *r, void *const *buffers, void
   *out = NULL;
   MSCRT_CHECK(mscrt_new_array(&g, 1));
   g->record = r;
-  mscrt_status *s = fill(g, buffers, epilogue);
+  mscrt_status *s = fill_guard(g, buffers, epilogue);
   if (s) free_guard(g);
   else *out = g;
   return s;

@@ -77,7 +77,7 @@ MSCRT_API void mscrt_status_free(mscrt_status *s);
 
 /* ---- tensors ---- */
 
-/* The order is that of the plan's schema. */
+/* In the order of the plan's schema. */
 typedef enum {
   MSCRT_F32, MSCRT_F16, MSCRT_BF16, MSCRT_F64, MSCRT_I1, MSCRT_I8, MSCRT_I16, MSCRT_I32, MSCRT_I64,
   MSCRT_U8, MSCRT_U16, MSCRT_U32, MSCRT_U64, MSCRT_NUM_DTYPES
@@ -92,14 +92,13 @@ typedef struct {
   int64_t shape[MSCRT_MAX_RANK];        /* of the whole tensor */
   int64_t begin[MSCRT_MAX_RANK];        /* the box this rank holds; of a plan: the whole tensor */
   int64_t size[MSCRT_MAX_RANK];
-  /* what data has room for: the box begins it, padding may follow in every dimension */
+  /* the size of the buffer: the box is at its beginning, padding may follow in every dimension */
   int64_t room[MSCRT_MAX_RANK];
   void *data;                           /* row major, in the rank's memory; of a plan: NULL */
 } mscrt_tensor;
 
-/* Parameters of a plan have the model's shape.  Ranks may see more dimensions: a weight [k, 3n] whose product is split
- * in three is
- * [k, 3, n] in mscrt_local, the same elements in the same order. */
+/* The parameters of a plan have the shape of the model. In memory a tensor may have more dimensions: a weight [k,
+ * 3n] whose product is split in three is [k, 3, n] in mscrt_local, with the same elements in the same order. */
 
 /* ---- plans ---- */
 
@@ -110,21 +109,22 @@ typedef struct {
   bool trust_native; /* the caller knows where this plan comes from */
 } mscrt_plan_options;
 
-/* Copies the bytes and verifies all of them; nothing of a plan is used before.  options may be NULL. */
+/* Copies the bytes and verifies all of them before any is used. options may be NULL. */
 MSCRT_API mscrt_status *mscrt_plan_open(const void *bytes, size_t size, const mscrt_plan_options *options,
                                         mscrt_plan **out_plan);
 MSCRT_API mscrt_status *mscrt_plan_read(const char *path, const mscrt_plan_options *options, mscrt_plan **out_plan);
 MSCRT_API void mscrt_plan_close(mscrt_plan *plan);
-/* Only the verification: of plans that are not to be executed, or not on this machine. */
+/* Only verifies a plan, for plans that are not to be executed, or not on this machine. */
 MSCRT_API mscrt_status *mscrt_plan_verify(const void *bytes, size_t size);
-/* Does a safetensors file hold all parameters of the plan, in shapes and types that mscrt_load takes? */
+/* Checks that a safetensors file has all parameters of the plan, in shapes and types that mscrt_load accepts. */
 MSCRT_API mscrt_status *mscrt_plan_check_weights(const mscrt_plan *plan, const char *path);
 
 MSCRT_API int mscrt_plan_ranks(const mscrt_plan *plan);
 MSCRT_API const char *mscrt_plan_model(const mscrt_plan *plan); /* name of the model */
 /* the configuration it was compiled with, JSON: {"KEY": {"value": V, "from": ORIGIN}, ...} */
 MSCRT_API const char *mscrt_plan_config(const mscrt_plan *plan);
-/* Of a training step on the cluster the plan was compiled for; of it what communication adds. */
+/* The predicted time of a training step on the cluster that the plan was compiled for, and the part of it that
+ * communication adds. */
 MSCRT_API int64_t mscrt_plan_predicted_ns(const mscrt_plan *plan, int64_t *out_exposed_ns);
 MSCRT_API bool mscrt_plan_has(const mscrt_plan *plan, const char *section);
 MSCRT_API size_t mscrt_plan_num_inputs(const mscrt_plan *plan);
@@ -148,9 +148,9 @@ typedef struct {
   int64_t train_begin, train_end; /* samples; 0, 0: all */
   int64_t eval_begin, eval_end;   /* 0, 0: none */
   bool in_order;                  /* every epoch in file order instead of permuted by (seed, epoch) */
-  /* The files hold only what rank `rank` reads: of every batch its part of the input (mscrt_plan_part), one behind the
-   * other.  Ranges are counted in samples of whole batches; what is permuted are batches.  Inputs that the rank does
-   * not read need no file. */
+  /* The files hold only what rank `rank` reads: its part of every batch (mscrt_plan_part), one behind the other.
+   * Ranges are counted in samples of whole batches, and batches are permuted instead of samples. Inputs that the
+   * rank does not read need no file. */
   bool parts;
   int rank;
 } mscrt_data_options;
@@ -169,7 +169,7 @@ typedef struct mscrt_context mscrt_context;
 typedef enum { MSCRT_LOG_INFO, MSCRT_LOG_WARNING } mscrt_log_level;
 typedef void mscrt_log_fn(void *user, mscrt_log_level level, const char *text);
 
-/* Collectives beside calls that do not need them, in a thread of their own. */
+/* Whether collectives run beside calls that do not need them, in a thread of their own. */
 typedef enum {
   MSCRT_OVERLAP_IDLE,   /* when a core is free for the thread; always on the device "timed" */
   MSCRT_OVERLAP_ALWAYS,
@@ -194,29 +194,29 @@ typedef struct {
   mscrt_overlap overlap;
   bool measure;         /* times of calls, for mscrt_get_stats and ... */
   uint32_t events;      /* ... the newest of them, of each thread, for mscrt_event_at */
-  /* a file that keeps the fastest way of each matrix product on a GPU, as it was measured once; what is not in it, or
-   * NULL: the library's first guess */
+  /* a file that keeps the fastest algorithm of each matrix product on a GPU, measured once; for products not in it,
+   * or NULL: the first choice of the library */
   const char *choices;
-  /* between GPUs: "nccl", which wants one for every rank, or "local", through the host; NULL: nccl where
-   * there are enough */
+  /* between GPUs: "nccl", which needs one GPU per rank, or "local", through the host; NULL: nccl if there are enough
+   * GPUs */
   const char *comm;
-  bool tune;            /* what is not in `choices` is measured, and added to it; the same on all ranks */
+  bool tune;            /* products that are not in `choices` are measured and added to it; the same on all ranks */
 } mscrt_options;
 
-/* Maps memory and code, meets the other ranks, makes the initial weights. */
+/* Maps memory and code, connects to the other ranks, and makes the initial weights. */
 MSCRT_API mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, mscrt_context **out_ctx);
-/* Tells the other ranks when the work is not finished.  Accepts NULL. */
+/* Tells the other ranks if the work is not finished. Accepts NULL. */
 MSCRT_API void mscrt_close(mscrt_context *ctx);
 
 /* The data set must stay open as long as the context.  `step` of the first run is 0 and starts epoch 0.  With `parts`
  * every rank calls it, with a data set of its own; all must have as many batches. */
 MSCRT_API mscrt_status *mscrt_set_data(mscrt_context *ctx, const mscrt_data *data);
-/* Without a data set: the whole batch of one input for the next step, in the input's element type; this rank
- * takes its box. */
+/* Without a data set: sets the whole batch of one input for the next step, in the element type of the input; this
+ * rank takes its box. */
 MSCRT_API mscrt_status *mscrt_set_input(mscrt_context *ctx, const char *name, const void *batch, size_t bytes);
-/* The same with no more than this rank's box, row major. */
+/* Sets only the box of this rank, row major. */
 MSCRT_API mscrt_status *mscrt_set_part(mscrt_context *ctx, const char *name, const void *part, size_t bytes);
-/* Which box of an input a rank reads; data is NULL. */
+/* Returns the box of an input that a rank reads; data is NULL. */
 MSCRT_API mscrt_status *mscrt_plan_part(const mscrt_plan *plan, int rank, const char *name, mscrt_tensor *out_tensor);
 
 /* Runs a section `steps` times; sections whose name is not "train" run on the samples of the evaluation range, from its
@@ -232,22 +232,21 @@ typedef struct {
   int64_t samples;    /* seen: whole batches only */
 } mscrt_evaluation;
 
-/* Section "forward" over the evaluation range of the data set.  Every rank calls it and gets the same numbers. */
+/* Runs section "forward" over the evaluation range of the data set. Every rank calls it and gets the same numbers. */
 MSCRT_API mscrt_status *mscrt_evaluate(mscrt_context *ctx, mscrt_evaluation *out_evaluation);
 
-/* A parameter, state, or an output of the section that ran last: this rank's part, in place; of a GPU a copy, until
- * the next call. */
+/* Returns this rank's part of a parameter, a state, or an output of the section that ran last, in place; for a GPU a
+ * copy that is valid until the next call. */
 MSCRT_API mscrt_status *mscrt_local(mscrt_context *ctx, const char *name, mscrt_tensor *out_tensor);
-/* The whole tensor, gathered from all ranks: every rank calls it; those that pass NULL get nothing. */
+/* Gathers the whole tensor from all ranks: every rank calls it; those that pass NULL get nothing. */
 MSCRT_API mscrt_status *mscrt_read(mscrt_context *ctx, const char *name, void *out_data, size_t bytes);
 
-/* Parameters (and state, where the file has it) from a safetensors file; a rank reads its own boxes only. */
+/* Loads parameters (and state, if the file has it) from a safetensors file; a rank reads only its own boxes. */
 MSCRT_API mscrt_status *mscrt_load(mscrt_context *ctx, const char *path);
-/* Parameters, whole, to a safetensors file: every rank calls it, rank 0 writes; the old file stays until the new
+/* Saves whole parameters to a safetensors file: every rank calls it, rank 0 writes; the old file stays until the new
  * one is complete. */
 MSCRT_API mscrt_status *mscrt_save(mscrt_context *ctx, const char *path);
-/* Whether mscrt_save could write there now: asked before training, an error costs no weights.  Nothing
- * is left behind. */
+/* Checks that mscrt_save could write there now: before training an error costs no weights. Leaves nothing behind. */
 MSCRT_API mscrt_status *mscrt_check_save(const char *path);
 
 typedef struct {
@@ -256,14 +255,14 @@ typedef struct {
   int threads;
   uint64_t arena_bytes;    /* parameters, state, inputs and scratch of this rank */
   uint64_t received_bytes; /* by collectives, from other ranks */
-  /* With `measure`, of all sections run so far: calls; collectives, waiting for other ranks included; how long nothing
-   * but collectives was done; from begin to end. */
+  /* With `measure`, sums over all sections run so far: calls; collectives, including waiting for other ranks; time
+   * in which only collectives ran; from begin to end. */
   int64_t compute_ns, collective_ns, exposed_ns, section_ns;
-  /* Of a GPU: the host's time to issue the last step, which then runs by itself; 0 elsewhere. */
+  /* For a GPU: the time of the host to issue the last step, which then runs by itself; otherwise 0. */
   int64_t launch_ns;
-  /* What the plan says of a rank's memory, 0: nothing; of it the arena, the constants and the workspace of libraries.
-   * Beside it, as threads and ranks ask for: what products use in every thread, and what ranks of a host share to meet
-   * and to exchange little. */
+  /* The memory of a rank by the plan (0: not stated): of it the arena, the constants and the workspace of libraries.
+   * Beside it, depending on threads and ranks: what products use in every thread, and what ranks of a host share to
+   * meet and to exchange small messages. */
   uint64_t planned_bytes, constant_bytes, thread_bytes, link_bytes;
 } mscrt_stats;
 
@@ -279,21 +278,21 @@ typedef enum {
   MSCRT_NUM_EVENT_KINDS
 } mscrt_event_kind;
 
-/* WAIT: for collectives, before the call of this name; a collective may run in a thread of its own,
- * beside the others. */
+/* WAIT: waits for collectives, before the call of this name. A collective may run in a thread of its own, beside the
+ * other events. */
 typedef struct {
   mscrt_event_kind kind;
   const char *name, *loc; /* the plan's */
   int64_t step, begin_ns, end_ns; /* of CLOCK_MONOTONIC: the same for all ranks of a host */
 } mscrt_event;
 
-/* Between runs.  Those of a kind are in order of their end. */
+/* To be called between runs. Events of a kind are in the order of their ends. */
 MSCRT_API size_t mscrt_num_events(const mscrt_context *ctx);
 MSCRT_API mscrt_event mscrt_event_at(const mscrt_context *ctx, size_t i);
-/* Sum over all events of a kind, those no longer kept included. */
+/* The sum over all events of a kind, including those no longer kept. */
 MSCRT_API int64_t mscrt_event_ns(const mscrt_context *ctx, mscrt_event_kind kind);
 
-/* Every rank calls it: the largest `value` of all ranks. */
+/* Returns the largest `value` of all ranks; every rank calls it. */
 MSCRT_API mscrt_status *mscrt_max(mscrt_context *ctx, uint64_t value, uint64_t *out_max);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* onednn.c: oneDNN behind dlopen.  One primitive per distinct tile shape, made at load; one set of memory objects per
- * worker, since a call sets the addresses in them; scratch is ours, so the library does not keep any. */
+/* onednn.c: oneDNN, loaded with dlopen. One primitive per distinct tile shape, made at load; one set of memory
+ * objects per worker, since a call sets the addresses in them; scratch memory is ours, so the library keeps none. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ struct mscrt_library {
 /* ---- loading ---- */
 
 static mscrt_status *find_functions(mscrt_library *l) {
-  /* It stays in the process: unloading libraries that have thread-local state of other threads is not safe. */
+  /* The library is never unloaded: it has thread-local state of other threads. */
   l->handle = dlopen(NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!l->handle) {
     const char *why = dlerror();
@@ -76,7 +76,7 @@ static mscrt_status *find_functions(mscrt_library *l) {
   const dnnl_version_t *v = l->dnnl_version();
   if (v->major != 2)
     return mscrt_fail(MSCRT_ENVIRONMENT, "%s is oneDNN %d.%d, version 2 is needed", NAME, v->major, v->minor);
-  /* Already loaded as the library's own dependency; a build of it without OpenMP has no threads to restrain. */
+  /* Already loaded as a dependency of the library; a build of it without OpenMP has no threads to limit. */
   l->threads = dlopen("libgomp.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
   if (l->threads) {
     *(void **)&l->set_threads = dlsym(l->threads, "omp_set_num_threads");
@@ -85,7 +85,7 @@ static mscrt_status *find_functions(mscrt_library *l) {
   return NULL;
 }
 
-static mscrt_status *check(dnnl_status_t status, const char *what) {
+static mscrt_status *check_onednn(dnnl_status_t status, const char *what) {
   if (status == dnnl_success) return NULL;
   if (status == dnnl_out_of_memory) return mscrt_fail(MSCRT_NO_MEMORY, "oneDNN: out of memory (%s)", what);
   return mscrt_fail(MSCRT_ENVIRONMENT, "oneDNN: %s failed with status %d", what, (int)status);
@@ -98,11 +98,11 @@ mscrt_status *mscrt_library_open(int workers, mscrt_library **out_library) {
   MSCRT_CHECK(mscrt_new_array(&l, 1));
   l->workers = workers;
   MSCRT_GOTO(find_functions(l));
-  MSCRT_GOTO(check(l->dnnl_engine_create(&l->engine, dnnl_cpu, 0), "dnnl_engine_create"));
+  MSCRT_GOTO(check_onednn(l->dnnl_engine_create(&l->engine, dnnl_cpu, 0), "dnnl_engine_create"));
   MSCRT_GOTO(mscrt_new_array(&l->worker, workers));
   for (int i = 0; i < workers; i++)
-    MSCRT_GOTO(
-        check(l->dnnl_stream_create(&l->worker[i].stream, l->engine, dnnl_stream_default_flags), "dnnl_stream_create"));
+    MSCRT_GOTO(check_onednn(l->dnnl_stream_create(&l->worker[i].stream, l->engine, dnnl_stream_default_flags),
+                            "dnnl_stream_create"));
   *out_library = l;
   return NULL;
 fail:
@@ -153,7 +153,7 @@ typedef struct {
   dnnl_memory_desc_t src, weights, dst, bias;
 } descs;
 
-static mscrt_status *describe(const mscrt_tile *t, descs *d) {
+static mscrt_status *describe_operands(const mscrt_tile *t, descs *d) {
   const mscrt_library *l = t->library;
   const mscrt_matmul *k = &t->key;
   dnnl_data_type_t type = k->dtype == MSCRT_F32 ? dnnl_f32 : k->dtype == MSCRT_BF16 ? dnnl_bf16 : dnnl_f16;
@@ -161,23 +161,24 @@ static mscrt_status *describe(const mscrt_tile *t, descs *d) {
   dnnl_dims_t src_step = {t->lda, 1}, weights_step = {t->ldb, 1}, dst_step = {t->row_stride, 1}, bias_step = {k->n, 1};
   if (k->transpose_a) src_step[0] = 1, src_step[1] = t->lda;
   if (k->transpose_b) weights_step[0] = 1, weights_step[1] = t->ldb;
+  MSCRT_CHECK(check_onednn(l->dnnl_memory_desc_init_by_strides(&d->src, 2, src, type, src_step),
+                           "describing the first operand"));
+  MSCRT_CHECK(check_onednn(l->dnnl_memory_desc_init_by_strides(&d->weights, 2, weights, type, weights_step),
+                           "describing the second operand"));
   MSCRT_CHECK(
-      check(l->dnnl_memory_desc_init_by_strides(&d->src, 2, src, type, src_step), "describing the first operand"));
-  MSCRT_CHECK(check(l->dnnl_memory_desc_init_by_strides(&d->weights, 2, weights, type, weights_step),
-                    "describing the second operand"));
-  MSCRT_CHECK(check(l->dnnl_memory_desc_init_by_strides(&d->dst, 2, dst, type, dst_step), "describing the result"));
-  return check(l->dnnl_memory_desc_init_by_strides(&d->bias, 2, bias, type, bias_step), "describing the bias");
+      check_onednn(l->dnnl_memory_desc_init_by_strides(&d->dst, 2, dst, type, dst_step), "describing the result"));
+  return check_onednn(l->dnnl_memory_desc_init_by_strides(&d->bias, 2, bias, type, bias_step), "describing the bias");
 }
 
 static mscrt_status *make_attr(const mscrt_library *l, bool relu, dnnl_primitive_attr_t *out_attr) {
   dnnl_post_ops_t ops = NULL;
-  mscrt_status *s = check(l->dnnl_primitive_attr_create(out_attr), "dnnl_primitive_attr_create");
+  mscrt_status *s = check_onednn(l->dnnl_primitive_attr_create(out_attr), "dnnl_primitive_attr_create");
   if (s) return s;
-  s = check(l->dnnl_primitive_attr_set_scratchpad_mode(*out_attr, dnnl_scratchpad_mode_user),
-            "asking for our own scratch");
-  if (!s && relu) s = check(l->dnnl_post_ops_create(&ops), "dnnl_post_ops_create");
-  if (!s && relu) s = check(l->dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0, 0), "adding relu");
-  if (!s && relu) s = check(l->dnnl_primitive_attr_set_post_ops(*out_attr, ops), "adding relu");
+  s = check_onednn(l->dnnl_primitive_attr_set_scratchpad_mode(*out_attr, dnnl_scratchpad_mode_user),
+                   "asking for our own scratch");
+  if (!s && relu) s = check_onednn(l->dnnl_post_ops_create(&ops), "dnnl_post_ops_create");
+  if (!s && relu) s = check_onednn(l->dnnl_post_ops_append_eltwise(ops, 1, dnnl_eltwise_relu, 0, 0), "adding relu");
+  if (!s && relu) s = check_onednn(l->dnnl_primitive_attr_set_post_ops(*out_attr, ops), "adding relu");
   if (ops) l->dnnl_post_ops_destroy(ops);
   return s;
 }
@@ -189,15 +190,15 @@ static mscrt_status *make_primitive(mscrt_tile *t, const descs *d, dnnl_memory_d
   dnnl_primitive_desc_t pd = NULL;
   mscrt_status *s = NULL;
   MSCRT_GOTO(make_attr(l, t->key.relu, &attr));
-  MSCRT_GOTO(check(l->dnnl_matmul_desc_init(&op, &d->src, &d->weights, t->key.bias ? &d->bias : NULL, &d->dst),
-                   "dnnl_matmul_desc_init"));
+  MSCRT_GOTO(check_onednn(l->dnnl_matmul_desc_init(&op, &d->src, &d->weights, t->key.bias ? &d->bias : NULL, &d->dst),
+                          "dnnl_matmul_desc_init"));
   if (l->dnnl_primitive_desc_create(&pd, &op, attr, l->engine, NULL) != dnnl_success) {
     s = mscrt_fail(MSCRT_ENVIRONMENT, "oneDNN has no %s matmul for this CPU", mscrt_dtype_name(t->key.dtype));
     goto fail;
   }
   *out_scratch = *l->dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
   t->scratch_bytes = l->dnnl_memory_desc_get_size(out_scratch);
-  MSCRT_GOTO(check(l->dnnl_primitive_create(&t->primitive, pd), "dnnl_primitive_create"));
+  MSCRT_GOTO(check_onednn(l->dnnl_primitive_create(&t->primitive, pd), "dnnl_primitive_create"));
 fail:
   if (pd) l->dnnl_primitive_desc_destroy(pd);
   if (attr) l->dnnl_primitive_attr_destroy(attr);
@@ -214,8 +215,8 @@ static mscrt_status *make_args(mscrt_tile *t, const descs *d, const dnnl_memory_
     t->num_args = 0;
     for (int i = 0; i < NUM_ARGS; i++) {
       if (!desc[i]) continue;
-      MSCRT_CHECK(check(l->dnnl_memory_create(&t->args[w].memory[i], desc[i], l->engine, DNNL_MEMORY_NONE),
-                        "dnnl_memory_create"));
+      MSCRT_CHECK(check_onednn(l->dnnl_memory_create(&t->args[w].memory[i], desc[i], l->engine, DNNL_MEMORY_NONE),
+                               "dnnl_memory_create"));
       t->args[w].arg[t->num_args++] = (dnnl_exec_arg_t){names[i], t->args[w].memory[i]};
     }
   }
@@ -251,7 +252,7 @@ mscrt_status *mscrt_library_tile(mscrt_library *l, const mscrt_matmul *m, int64_
   t->next = l->tiles;
   l->tiles = t;
   int before = mscrt_library_enter(l);
-  mscrt_status *s = describe(t, &d);
+  mscrt_status *s = describe_operands(t, &d);
   if (!s) s = make_primitive(t, &d, &scratch);
   if (!s) s = make_args(t, &d, &scratch);
   mscrt_library_leave(l, before);
@@ -259,19 +260,20 @@ mscrt_status *mscrt_library_tile(mscrt_library *l, const mscrt_matmul *m, int64_
   return s ? mscrt_within(s, "tile of %" PRId64 " x %" PRId64 " x %" PRId64, rows, columns, m->k) : NULL;
 }
 
-/* Elements between the first and the last of a matrix whose lines are `step` apart. */
-static size_t extent(bool transposed, int64_t rows, int64_t columns, int64_t step) {
+/* The elements between the first and the last of a matrix whose lines are `step` apart. */
+static size_t matrix_extent(bool transposed, int64_t rows, int64_t columns, int64_t step) {
   return (size_t)(transposed ? (columns - 1) * step + rows : (rows - 1) * step + columns);
 }
 
-/* The library makes its machine code in the first product of a kind: here, not in the first step. */
-static mscrt_status *warm_up(mscrt_library *l) {
+/* Runs each kind of product once: the library makes its machine code in the first product of a kind, and that must
+ * not happen in the first step. */
+static mscrt_status *run_first_products(mscrt_library *l) {
   mscrt_status *s = NULL;
   int before = mscrt_library_enter(l);
   for (mscrt_tile *t = l->tiles; t && !s; t = t->next) {
     const mscrt_matmul *k = &t->key;
-    size_t a = extent(k->transpose_a, k->m, k->k, t->lda), b = extent(k->transpose_b, k->k, k->n, t->ldb),
-           c = extent(false, k->m, k->n, t->row_stride);
+    size_t a = matrix_extent(k->transpose_a, k->m, k->k, t->lda), b = matrix_extent(k->transpose_b, k->k, k->n, t->ldb),
+           c = matrix_extent(false, k->m, k->n, t->row_stride);
     size_t elems = a > b ? a : b;
     float *in = calloc(elems > (size_t)k->n ? elems : (size_t)k->n, sizeof *in), *out = calloc(c, sizeof *out);
     if (!in || !out) s = mscrt_fail(MSCRT_NO_MEMORY, "no memory to try a matmul");
@@ -293,10 +295,10 @@ mscrt_status *mscrt_library_ready(mscrt_library *l) {
     if (!l->worker[w].scratch) return mscrt_fail(MSCRT_NO_MEMORY, "no memory for %zu bytes of oneDNN's scratch", bytes);
     for (mscrt_tile *t = l->tiles; t; t = t->next)
       if (t->args[w].memory[SCRATCH])
-        MSCRT_CHECK(
-            check(l->dnnl_memory_set_data_handle(t->args[w].memory[SCRATCH], l->worker[w].scratch), "giving scratch"));
+        MSCRT_CHECK(check_onednn(l->dnnl_memory_set_data_handle(t->args[w].memory[SCRATCH], l->worker[w].scratch),
+                                 "giving scratch"));
   }
-  return warm_up(l);
+  return run_first_products(l);
 }
 
 bool mscrt_tile_run(const mscrt_tile *t, int worker, const void *a, const void *b, void *c, const void *bias) {

@@ -1,4 +1,4 @@
-/* onednn.h: matrix products of one tile, by oneDNN, which is loaded when a plan needs it and never linked. */
+/* onednn.h: matrix products of one tile by oneDNN, which is loaded when a plan needs it and never linked. */
 #ifndef MSCRT_LIBRARY_H
 #define MSCRT_LIBRARY_H
 
@@ -7,18 +7,18 @@
 typedef struct mscrt_library mscrt_library;
 typedef struct mscrt_tile mscrt_tile;
 
-/* Finds the library and makes what each of the workers needs.  A missing library is a status that names its package. */
+/* Loads the library and makes what each worker needs. A missing library is a status that names its package. */
 mscrt_status *mscrt_library_open(int workers, mscrt_library **out_library);
 void mscrt_library_close(mscrt_library *l);
-/* rows x columns of the product, `row_stride` elements between rows of c.  Owned by the library; asked
- * twice, made once. */
+/* Finds or makes the primitive for rows x columns of the product, with `row_stride` elements between rows of c. The
+ * library owns it; equal tiles share one. */
 mscrt_status *mscrt_library_tile(mscrt_library *l, const mscrt_matmul *m, int64_t rows, int64_t columns,
                                  int64_t row_stride, const mscrt_tile **out_tile);
-/* Scratch of the largest tile, for every worker; after the last tile was asked for. */
+/* Allocates the scratch of the largest tile for every worker; called after the last mscrt_library_tile. */
 mscrt_status *mscrt_library_ready(mscrt_library *l);
-/* Does not allocate on our side; single-threaded in threads that are inside mscrt_library_enter. */
+/* Runs one tile. Allocates nothing of ours; single-threaded in threads that are inside mscrt_library_enter. */
 bool mscrt_tile_run(const mscrt_tile *t, int worker, const void *a, const void *b, void *c, const void *bias);
-/* The library's own threads must not start: a thread says so for itself and gets back what was set before. */
+/* Forbids the library to start threads from this thread; returns the setting before, for mscrt_library_leave. */
 int mscrt_library_enter(const mscrt_library *l);
 void mscrt_library_leave(const mscrt_library *l, int before);
 

@@ -1,5 +1,5 @@
-/* pool.c: one team of threads per rank.  Work is cut into numbered units before it comes here, so results do not depend
- * on how many threads there are, nor on who does what. */
+/* pool.c: the threads of one rank. Work is cut into numbered units before it comes here, so results do not depend on
+ * the number of threads, nor on which thread does a unit. */
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
@@ -9,7 +9,7 @@
 #include "runtime/pool.h"
 #include "runtime/wait.h"
 
-#define SPIN_NS 50000     /* a sleeping thread costs 5 .. 12 us to wake: longer than most pauses between calls */
+#define SPIN_NS 50000     /* a sleeping thread takes 5 .. 12 us to wake: longer than most pauses between calls */
 #define CLOSED UINT32_MAX
 
 typedef struct {
@@ -24,7 +24,7 @@ struct mscrt_pool {
   mscrt_pool_start *start;
   void *start_arg;
   worker *worker;
-  /* High half: number of the job; low half: its next unit, CLOSED while the job is written. */
+  /* High half: number of the job; low half: its next unit, CLOSED while the job is being written. */
   _Alignas(64) _Atomic uint64_t cursor;
   _Atomic(mscrt_work *) fn;
   _Atomic(void *) arg;
@@ -36,8 +36,8 @@ struct mscrt_pool {
   _Atomic bool stop;
 };
 
-/* Takes a unit of the job, false when there is none or the job is another one.  The exchange succeeds only when the
- * cursor did not move since it was read, so what was read in between belongs to this job. */
+/* Takes a unit of the job; false if there is none or another job has begun. The exchange succeeds only if the cursor
+ * did not move since it was read, so what was read in between belongs to this job. */
 static bool take_unit(mscrt_pool *p, uint32_t job, mscrt_work **fn, void **arg, uint32_t *unit, uint32_t *units) {
   uint64_t c = atomic_load_explicit(&p->cursor, memory_order_acquire);
   for (;;) {
@@ -52,7 +52,7 @@ static bool take_unit(mscrt_pool *p, uint32_t job, mscrt_work **fn, void **arg, 
   }
 }
 
-static void work_on(mscrt_pool *p, uint32_t job, int number) {
+static void run_units_of_job(mscrt_pool *p, uint32_t job, int number) {
   mscrt_work *fn;
   void *arg;
   uint32_t unit, units;
@@ -86,16 +86,16 @@ static void *worker_main(void *arg) {
     }
     if (atomic_load(&p->stop)) return NULL;
     seen = atomic_load(&p->job);
-    work_on(p, seen, w->number);
+    run_units_of_job(p, seen, w->number);
   }
 }
 
-/* Returns when the last unit is done. */
+/* Waits until the last unit is done. */
 static void wait_done(mscrt_pool *p, uint32_t units) {
   int64_t end = p->spin ? mscrt_now_ns() + SPIN_NS : 0;
   for (uint32_t done; (done = atomic_load(&p->done)) != units;) {
     if (p->spin && mscrt_now_ns() < end) {
-      /* one may last 140 cycles */
+      /* one pause may last 140 cycles */
       for (int i = 0; i < 32 && atomic_load_explicit(&p->done, memory_order_relaxed) != units; i++) mscrt_pause();
       continue;
     }
@@ -119,7 +119,7 @@ void mscrt_pool_run(mscrt_pool *p, mscrt_work *fn, void *arg, int64_t units) {
   atomic_store(&p->cursor, (uint64_t)job << 32);
   atomic_store(&p->job, job);
   if (atomic_load(&p->sleepers)) mscrt_futex_wake(&p->job, units - 1 < p->threads ? (int)units - 1 : INT_MAX, false);
-  work_on(p, job, 0);
+  run_units_of_job(p, job, 0);
   wait_done(p, (uint32_t)units);
 }
 
@@ -160,8 +160,8 @@ void mscrt_pool_free(mscrt_pool *p) {
 
 /* ---- how many threads ---- */
 
-/* The limit of a container: quota and period of its CPU group, 0 when there is none. */
-static int quota_of(const char *path) {
+/* The limit of a container: quota and period of its control group; 0: none. */
+static int cpu_quota_of(const char *path) {
   FILE *f = fopen(path, "re");
   long long quota = 0, period = 0;
   if (!f) return 0;
@@ -173,7 +173,7 @@ static int quota_of(const char *path) {
 int mscrt_cores(void) {
   cpu_set_t set;
   int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-  int quota = quota_of("/sys/fs/cgroup/cpu.max");
+  int quota = cpu_quota_of("/sys/fs/cgroup/cpu.max");
   if (quota > 0 && quota < cores) cores = quota;
   return cores > 0 ? cores : 1;
 }

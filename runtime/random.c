@@ -1,13 +1,13 @@
-/* random.c: random numbers that depend on a counter only, and permutations made of them: any rank can
- * compute any element. */
+/* random.c: random numbers that depend only on a counter, and permutations made from them: any rank can compute any
+ * element. */
 #include "ir/abi/philox.h"
 #include "runtime/runtime.h"
 
 void mscrt_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) { msc_philox(counter, key, out); }
 
-/* A Feistel network permutes 2^(2 * bits) numbers; walking its cycles until the number is below num permutes num of
- * them (Black and Rogaway, 2002).  The domain is less than four times num, so a walk has four steps on
- * average at most. */
+/* A Feistel network permutes 2^(2 * bits) numbers; following its cycles until the number is below num permutes num
+ * of them (Black and Rogaway, 2002). The domain is less than four times num, so this takes at most four steps on
+ * average. */
 mscrt_order mscrt_order_of(uint64_t seed, uint64_t epoch, uint64_t num) {
   mscrt_order o = {.num = num, .bits = 1};
   while (o.bits < 32 && (uint64_t)1 << 2 * o.bits < num) o.bits++;
@@ -19,7 +19,7 @@ mscrt_order mscrt_order_of(uint64_t seed, uint64_t epoch, uint64_t num) {
   return o;
 }
 
-static uint32_t mixed(uint32_t x) {
+static uint32_t mix_bits(uint32_t x) {
   x = (x ^ x >> 16) * 0x85ebca6b;
   x = (x ^ x >> 13) * 0xc2b2ae35;
   return x ^ x >> 16;
@@ -30,7 +30,7 @@ uint64_t mscrt_order_at(const mscrt_order *o, uint64_t i) {
   do {
     uint32_t left = (uint32_t)(i >> o->bits) & mask, right = (uint32_t)i & mask;
     for (int round = 0; round < 8; round++) {
-      uint32_t next = left ^ (mixed(right ^ o->key[round]) & mask);
+      uint32_t next = left ^ (mix_bits(right ^ o->key[round]) & mask);
       left = right;
       right = next;
     }

@@ -1,5 +1,5 @@
-/* run.c: executes the calls of a section, in order; collectives beside them where there is a stream.  Work is cut into
- * units by the plan, never by the number of threads. */
+/* run.c: executes the calls of a section in order, with collectives beside them if there is a stream. The plan cuts
+ * work into units, independent of the number of threads. */
 #include <math.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static void run_units(mscrt_context *c, const mscrt_record *r, mscrt_work *work,
     mscrt_pool_run(c->pool, work, job, r->units);
 }
 
-static mscrt_status *run_kernel(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int64_t step) {
+static mscrt_status *run_kernel_call(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int64_t step) {
   void *const *buffers = mscrt_buffers_of(c, r, slots, 0);
   int32_t *flag = r->checks ? buffers[r->num_buffers - 1] : NULL;
   mscrt_guard *guard = NULL;
@@ -67,8 +67,8 @@ typedef struct {
   void *const *buffers, *const *epilogue; /* their addresses */
 } matmul_job;
 
-/* Items are numbers of elements of the result, and buffers are addressed by them; a tile is moved to where its first
- * item would lie. */
+/* The items of an epilogue are numbers of elements of the result, and its buffers are addressed by them; so the
+ * address of a tile is shifted to where item 0 would be. */
 static void run_epilogue_items(const mscrt_record *e, mscrt_worker *w, void *const *buffers, const void *tile,
                                size_t elem_bytes, int64_t first, int64_t num) {
   for (uint32_t i = 0; i < e->num_buffers; i++) {
@@ -90,13 +90,13 @@ static void run_epilogue(const mscrt_record *e, mscrt_worker *w, void *const *bu
                        (first_row + i) * m->n + column, columns);
 }
 
-/* Part of the result that a unit makes: neighbours in number share columns, so that a worker packs them once. */
+/* The part of the result that a unit makes. Consecutive units share columns, so that a worker packs them once. */
 typedef struct {
   int64_t batch, row, rows, column, columns;
   bool last_row, last_column;
 } tile_place;
 
-static tile_place place_of(const mscrt_matmul *m, int64_t unit) {
+static tile_place tile_place_of(const mscrt_matmul *m, int64_t unit) {
   int64_t i = unit % m->tiles_m, j = unit / m->tiles_m % m->tiles_n;
   tile_place p = {.batch = unit / (m->tiles_m * m->tiles_n),
                   .row = i * m->tile_m,
@@ -108,7 +108,7 @@ static tile_place place_of(const mscrt_matmul *m, int64_t unit) {
   return p;
 }
 
-/* a, b, c and bias start where the tile does. */
+/* Runs the product of one tile; a, b, c and bias are the addresses for the tile. */
 static void run_product(const mscrt_record *r, mscrt_worker *w, uint64_t job, const tile_place *t, const char *a,
                         const char *b, char *c, const char *bias) {
   const mscrt_matmul *m = r->matmul;
@@ -131,7 +131,7 @@ static void run_tile(void *arg, int64_t unit, int worker) {
   mscrt_worker *w = &j->c->worker[worker];
   void *const *buffers = j->buffers;
   size_t bytes = mscrt_dtype_bytes(m->dtype), result_bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
-  tile_place t = place_of(m, unit);
+  tile_place t = tile_place_of(m, unit);
   const char *a =
       (const char *)buffers[0] + (size_t)(t.batch * m->stride_a + t.row * (m->transpose_a ? 1 : m->k)) * bytes;
   const char *b =
@@ -146,7 +146,7 @@ static void run_tile(void *arg, int64_t unit, int worker) {
     run_epilogue(j->r->epilogue, w, j->epilogue, m, t.batch * m->m + t.row, t.rows, t.column, t.columns);
 }
 
-static mscrt_status *run_matmul(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int64_t step) {
+static mscrt_status *run_matmul_call(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int64_t step) {
   matmul_job job = {c, r, mscrt_buffers_of(c, r, slots, 0),
                     r->epilogue ? mscrt_buffers_of(c, r->epilogue, slots, 1) : NULL};
   mscrt_guard *guard = NULL;
@@ -175,22 +175,23 @@ const mscrt_part *mscrt_parts_of(mscrt_context *c, const mscrt_record *r, const 
   return part;
 }
 
-static mscrt_status *run_collective(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket) {
+static mscrt_status *run_collective_on_cpu(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t,
+                                           mscrt_ticket *out_ticket) {
   const mscrt_record *r = t->record;
   return c->transport->run(c->comm, pool, r->num_parts, mscrt_parts_of(c, r, t->slots, pool != c->pool),
                            &(mscrt_site){r->name, r->loc, t->step}, out_ticket);
 }
 
-static mscrt_status *run_call(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *run_call_on_cpu(mscrt_context *c, const mscrt_turn *t) {
   mscrt_ticket ticket;
   switch (t->record->kind) {
-    case PLAN_CALL_KIND_KERNEL: return run_kernel(c, t->record, t->slots, t->step);
-    case PLAN_CALL_KIND_MATMUL: return run_matmul(c, t->record, t->slots, t->step);
-    default: return run_collective(c, c->pool, t, &ticket); /* with itself alone */
+    case PLAN_CALL_KIND_KERNEL: return run_kernel_call(c, t->record, t->slots, t->step);
+    case PLAN_CALL_KIND_MATMUL: return run_matmul_call(c, t->record, t->slots, t->step);
+    default: return run_collective_on_cpu(c, c->pool, t, &ticket); /* a collective of this rank alone */
   }
 }
 
-static mscrt_status *run_message(mscrt_context *c, const mscrt_turn *t) {
+static mscrt_status *run_message_on_cpu(mscrt_context *c, const mscrt_turn *t) {
   const mscrt_record *r = t->record;
   mscrt_site site = {r->name, r->loc, t->step};
   void *buffer = mscrt_moved(r, 0, t->slots);
@@ -202,13 +203,13 @@ const mscrt_device mscrt_device_cpu = {
     .name = "cpu",
     .holds_values = true,
     .has_onednn = true,
-    .compute = run_call,
-    .message = run_message,
-    .collective = run_collective,
+    .compute = run_call_on_cpu,
+    .message = run_message_on_cpu,
+    .collective = run_collective_on_cpu,
 };
 
-/* A wait is exposed communication: nothing else happens on this rank. */
-static mscrt_status *wait_for(mscrt_context *c, const mscrt_turn *t, msc_waits w) {
+/* Waits for collectives, which is exposed communication: nothing else happens on this rank. */
+static mscrt_status *wait_for_collectives(mscrt_context *c, const mscrt_turn *t, msc_waits w) {
   if (c->device->orders_collectives) return c->device->wait(c, t, w.run);
   if (!(w.run && c->stream) && w.release <= c->released) return NULL;
   int64_t begin = mscrt_timeline_now(c->timeline);
@@ -231,17 +232,17 @@ static mscrt_status *start_collective(mscrt_context *c, const mscrt_turn *t) {
   return NULL;
 }
 
-static mscrt_status *compute(mscrt_context *c, const mscrt_turn *t) {
-  MSCRT_CHECK(wait_for(c, t, t->record->waits));
+static mscrt_status *run_compute_call(mscrt_context *c, const mscrt_turn *t) {
+  MSCRT_CHECK(wait_for_collectives(c, t, t->record->waits));
   int64_t begin = mscrt_timeline_now(c->timeline);
   MSCRT_CHECK(c->device->compute(c, t));
   mscrt_timeline_put(c->timeline, MSCRT_EVENT_COMPUTE, t, begin);
   return NULL;
 }
 
-/* Waiting for a message is exposed communication too. */
-static mscrt_status *pass_message(mscrt_context *c, const mscrt_turn *t) {
-  MSCRT_CHECK(wait_for(c, t, t->record->waits));
+/* Sends or receives a message; waiting for it is exposed communication too. */
+static mscrt_status *run_message_call(mscrt_context *c, const mscrt_turn *t) {
+  MSCRT_CHECK(wait_for_collectives(c, t, t->record->waits));
   int64_t begin = mscrt_timeline_now(c->timeline);
   if (t->record->receives) c->received_bytes += t->record->channel.bytes;
   MSCRT_CHECK(c->device->message(c, t));
@@ -261,17 +262,17 @@ static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const m
       t.number = ++started;
       MSCRT_CHECK(start_collective(c, &t));
     } else if (t.record->kind == PLAN_CALL_KIND_MESSAGE) {
-      MSCRT_CHECK(pass_message(c, &t));
+      MSCRT_CHECK(run_message_call(c, &t));
     } else {
-      MSCRT_CHECK(compute(c, &t));
+      MSCRT_CHECK(run_compute_call(c, &t));
     }
   }
   t.record = NULL;
-  return wait_for(c, &t, (msc_waits){s->num_beside, s->num_beside});
+  return wait_for_collectives(c, &t, (msc_waits){s->num_beside, s->num_beside});
 }
 
-/* After a failure in the middle of the work the ranks are out of step: all give up. */
-static mscrt_status *failed(mscrt_context *c, mscrt_status *s) {
+/* After a failure within a step the ranks are out of step, so all give up. Returns s. */
+static mscrt_status *give_up_on_failure(mscrt_context *c, mscrt_status *s) {
   if (!s) return NULL;
   c->broken = true;
   c->transport->abort(c->comm, mscrt_status_text(s));
@@ -290,7 +291,7 @@ static void choose_slots(const mscrt_context *c, const plan_entry *e, int input_
   out->shift[PLAN_SPACE_CARRIED_BW] = e->bw * bytes[PLAN_SPACE_CARRIED_BW];
 }
 
-static mscrt_status *tell_micro(mscrt_context *c, uint32_t micro) {
+static mscrt_status *write_micro_number(mscrt_context *c, uint32_t micro) {
   uint64_t at = c->plan->stage[c->stage].micro + c->space_at[PLAN_SPACE_PERSISTENT];
   int64_t number = micro;
   if (c->plan->stage[c->stage].micro == UINT64_MAX || !c->device->holds_values) return NULL;
@@ -299,7 +300,7 @@ static mscrt_status *tell_micro(mscrt_context *c, uint32_t micro) {
   return NULL;
 }
 
-static mscrt_status *take_batch(mscrt_context *c, bool train, int64_t index, int *out_slot) {
+static mscrt_status *take_one_batch(mscrt_context *c, bool train, int64_t index, int *out_slot) {
   *out_slot = 0;
   if (!c->feed) return NULL;
   if (!c->device->runs_programs) return mscrt_feed_take(c->feed, train, index, out_slot);
@@ -307,22 +308,23 @@ static mscrt_status *take_batch(mscrt_context *c, bool train, int64_t index, int
   return NULL;
 }
 
-/* Of neighbours, which lie in slots side by side: the first one's. */
-static mscrt_status *take_batches(mscrt_context *c, bool train, int64_t first, uint32_t num, int *out_slot) {
+/* Takes neighbouring batches, which lie in consecutive slots; *out_slot is the first. */
+static mscrt_status *take_entry_batches(mscrt_context *c, bool train, int64_t first, uint32_t num, int *out_slot) {
   int slot;
-  MSCRT_CHECK(take_batch(c, train, first, out_slot));
-  for (uint32_t i = 1; i < num; i++) MSCRT_CHECK(take_batch(c, train, first + i, &slot));
+  MSCRT_CHECK(take_one_batch(c, train, first, out_slot));
+  for (uint32_t i = 1; i < num; i++) MSCRT_CHECK(take_one_batch(c, train, first + i, &slot));
   return NULL;
 }
 
-static mscrt_status *run_entry(mscrt_context *c, const mscrt_program *g, uint32_t index, bool train, int64_t step) {
+static mscrt_status *run_program_entry(mscrt_context *c, const mscrt_program *g, uint32_t index, bool train,
+                                       int64_t step) {
   const plan_entry *e = &g->entry[index];
   const mscrt_section *s = &c->section[e->section];
   mscrt_slots slots;
   int input_slot = 0;
-  if (s->inputs) MSCRT_CHECK(take_batches(c, train, step * (int64_t)g->micro + e->micro, s->copies, &input_slot));
+  if (s->inputs) MSCRT_CHECK(take_entry_batches(c, train, step * (int64_t)g->micro + e->micro, s->copies, &input_slot));
   choose_slots(c, e, input_slot, &slots);
-  MSCRT_CHECK(tell_micro(c, e->micro));
+  MSCRT_CHECK(write_micro_number(c, e->micro));
   int64_t begin = mscrt_timeline_now(c->timeline);
   MSCRT_CHECK(run_calls(c, s, &slots, step, e->micro));
   mscrt_timeline_put(c->timeline, MSCRT_EVENT_SECTION, &(mscrt_turn){.section = s, .step = step, .micro = e->micro},
@@ -334,7 +336,7 @@ static mscrt_status *run_entry(mscrt_context *c, const mscrt_program *g, uint32_
 
 mscrt_status *mscrt_run_entries(mscrt_context *c, uint32_t program, bool train, int64_t step) {
   const mscrt_program *g = &c->program[program];
-  for (uint32_t i = 0; i < g->num; i++) MSCRT_CHECK(run_entry(c, g, i, train, step));
+  for (uint32_t i = 0; i < g->num; i++) MSCRT_CHECK(run_program_entry(c, g, i, train, step));
   return NULL;
 }
 
@@ -345,7 +347,7 @@ mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step
       c->device->runs_programs ? c->device->run(c, program, train, step) : mscrt_run_entries(c, program, train, step);
   if (c->library) mscrt_library_leave(c->library, before);
   c->last_program = program;
-  return failed(c, s);
+  return give_up_on_failure(c, s);
 }
 
 double mscrt_loss_of(const mscrt_context *c, uint32_t program) {

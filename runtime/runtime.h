@@ -1,4 +1,4 @@
-/* runtime.h: what the files of the runtime share: failures, element types, random numbers, memory, threads. */
+/* runtime.h: shared by all files of the runtime: failures, element types, random numbers, memory, threads. */
 #ifndef MSCRT_RUNTIME_H
 #define MSCRT_RUNTIME_H
 
@@ -12,14 +12,14 @@
 
 /* ---- status.c ---- */
 
-/* A new status; the trail starts with the place of the call.  Without memory for it a constant one comes back. */
+/* Makes a status; its trail starts with the place of the call. If there is no memory for it, returns a constant one. */
 #define mscrt_fail(code, ...) mscrt_fail_at(code, __FILE__, __LINE__, __VA_ARGS__)
 mscrt_status *mscrt_fail_at(mscrt_code code, const char *file, int line, const char *fmt, ...) MSCRT_PRINTF(4, 5);
 /* Adds a line to the trail; accepts NULL. */
 mscrt_status *mscrt_passed(mscrt_status *s, const char *file, int line);
 /* Puts "prefix: " in front of the text; accepts NULL. */
 mscrt_status *mscrt_within(mscrt_status *s, const char *fmt, ...) MSCRT_PRINTF(2, 3);
-/* The same with another code. */
+/* Changes the code of a status; accepts NULL. */
 mscrt_status *mscrt_as(mscrt_status *s, mscrt_code code);
 
 #define MSCRT_CHECK(call)                                             \
@@ -41,30 +41,30 @@ mscrt_status *mscrt_as(mscrt_status *s, mscrt_code code);
 #define mscrt_new_array(out, num) mscrt_allocate((void **)(out), (size_t)(num), sizeof **(out))
 mscrt_status *mscrt_allocate(void **out_memory, size_t num, size_t bytes);
 
-/* Text of unknown origin made fit for one line: control characters become '?', long text ends in "...". */
+/* Makes text of unknown origin fit for one line: control characters become '?', long text ends in "...". */
 const char *mscrt_clean(const char *text, size_t bytes, char *buffer, size_t buffer_bytes);
 
 /* ---- dtype.c ---- */
 
 #define MSCRT_CONVERTED (-1)
 
-const char *mscrt_dtype_name(mscrt_dtype d); /* as in IR text: f32, ui8 */
+const char *mscrt_dtype_name(mscrt_dtype d); /* the name in IR text: f32, ui8 */
 size_t mscrt_dtype_bytes(mscrt_dtype d);
 bool mscrt_is_float(mscrt_dtype d);
 float mscrt_from_f16(uint16_t v);
-uint16_t mscrt_to_f16(float v); /* to nearest, ties to even; so is the next */
+uint16_t mscrt_to_f16(float v); /* rounds to nearest, ties to even, as does the next */
 float mscrt_from_bf16(uint16_t v);
 uint16_t mscrt_to_bf16(float v);
-/* May elements of one kind be read into an input of another? */
+/* True if elements of one type may be read into an input of another. */
 bool mscrt_converts(mscrt_dtype from, mscrt_dtype to);
-/* num elements; `scale`: u8 to a float is divided by 255; big_endian: of src.  Neither needs alignment.  Returns
- * MSCRT_CONVERTED, or the first element whose value does not fit. */
+/* Converts num elements. scale: u8 converted to a float is divided by 255; big_endian: the byte order of src. No
+ * alignment is needed. Returns MSCRT_CONVERTED, or the first element whose value does not fit. */
 int64_t mscrt_convert(mscrt_dtype to, void *dst, int64_t dst_stride, mscrt_dtype from, const void *src, bool big_endian,
                       bool scale, int64_t num);
 /* "[32,784]", in buffer. */
 #define MSCRT_SHAPE_TEXT 192
 const char *mscrt_shape_text(int rank, const int64_t *shape, char buffer[MSCRT_SHAPE_TEXT]);
-/* Product of the sizes times bytes; false when one is negative or it does not fit 62 bits. */
+/* The product of the sizes times elem_bytes; false if a size is negative or the product does not fit 62 bits. */
 bool mscrt_shape_bytes(int rank, const int64_t *shape, size_t elem_bytes, uint64_t *out_bytes);
 
 /* ---- random.c ---- */
@@ -75,7 +75,7 @@ void mscrt_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out
 /* A permutation of 0 .. num-1 that is computed one element at a time. */
 typedef struct {
   uint64_t num;
-  int bits;          /* of each half of the Feistel network */
+  int bits;          /* bits of each half of the Feistel network */
   uint32_t key[8];
 } mscrt_order;
 mscrt_order mscrt_order_of(uint64_t seed, uint64_t epoch, uint64_t num);

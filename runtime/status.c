@@ -1,4 +1,4 @@
-/* status.c: failures of the runtime as values: a code, one line of text, and the places it passed on its way up. */
+/* status.c: failures of the runtime as values: a code, a line of text, and the places that it passed on its way up. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@ struct mscrt_status {
 };
 
 static char no_memory_text[] = "out of memory", no_trail[] = "";
-/* Given out when there is no memory for a status; never written, never freed. */
+/* Returned if there is no memory for a status; never written, never freed. */
 static const mscrt_status no_memory = {MSCRT_NO_MEMORY, no_memory_text, no_trail};
 
-static mscrt_status *out_of_memory(void) { return (mscrt_status *)(uintptr_t)&no_memory; }
+static mscrt_status *constant_status(void) { return (mscrt_status *)(uintptr_t)&no_memory; }
 
 mscrt_code mscrt_status_code(const mscrt_status *s) { return s ? s->code : MSCRT_OK; }
 
@@ -37,7 +37,7 @@ void mscrt_status_free(mscrt_status *s) {
   free(s);
 }
 
-static char *joined(const char *a, const char *b) {
+static char *concatenate(const char *a, const char *b) {
   char *text = malloc(strlen(a) + strlen(b) + 1);
   if (text) strcat(strcpy(text, a), b);
   return text;
@@ -47,7 +47,7 @@ mscrt_status *mscrt_passed(mscrt_status *s, const char *file, int line) {
   if (!s || s == &no_memory) return s;
   char place[128];
   snprintf(place, sizeof place, "  at %s:%d\n", file, line);
-  char *trail = joined(s->trail, place);
+  char *trail = concatenate(s->trail, place);
   if (!trail) return s;
   free(s->trail);
   s->trail = trail;
@@ -56,7 +56,7 @@ mscrt_status *mscrt_passed(mscrt_status *s, const char *file, int line) {
 
 mscrt_status *mscrt_fail_at(mscrt_code code, const char *file, int line, const char *fmt, ...) {
   mscrt_status *s = calloc(1, sizeof *s);
-  if (!s) return out_of_memory();
+  if (!s) return constant_status();
   s->code = code;
   va_list ap;
   va_start(ap, fmt);
@@ -65,7 +65,7 @@ mscrt_status *mscrt_fail_at(mscrt_code code, const char *file, int line, const c
   s->trail = strdup("");
   if (!s->text || !s->trail) {
     mscrt_status_free(s);
-    return out_of_memory();
+    return constant_status();
   }
   return mscrt_passed(s, file, line);
 }
@@ -92,7 +92,7 @@ mscrt_status *mscrt_within(mscrt_status *s, const char *fmt, ...) {
 
 mscrt_status *mscrt_allocate(void **out_memory, size_t num, size_t bytes) {
   *out_memory = calloc(num ? num : 1, bytes);
-  return *out_memory ? NULL : out_of_memory();
+  return *out_memory ? NULL : constant_status();
 }
 
 const char *mscrt_clean(const char *text, size_t bytes, char *buffer, size_t buffer_bytes) {

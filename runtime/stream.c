@@ -1,4 +1,4 @@
-/* stream.c: collectives run in a thread of their own, one after the other in the order in which they were started. */
+/* stream.c: runs collectives in a thread of their own, one after the other, in the order in which they were started. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -9,17 +9,17 @@
 
 struct mscrt_stream {
   mscrt_context *c;
-  mscrt_pool *pool;              /* of one thread: the stream's */
+  mscrt_pool *pool;              /* a pool with only the thread of the stream */
   pthread_t thread;
   bool running, spin;
-  mscrt_turn *turn;              /* of the section that runs, by number - 1 */
-  uint32_t released;             /* as mscrt_context's, for this thread */
-  _Alignas(64) _Atomic uint32_t started; /* in all: the thread sleeps on it */
+  mscrt_turn *turn;              /* by number - 1 of the collectives of the running section */
+  uint32_t released;             /* the same as in mscrt_context, for this thread */
+  _Alignas(64) _Atomic uint32_t started; /* collectives started so far: the thread sleeps on it */
   _Atomic uint32_t thread_sleeps;
-  _Alignas(64) _Atomic uint32_t ended;   /* in all: the caller sleeps on it */
+  _Alignas(64) _Atomic uint32_t ended;   /* collectives ended so far: the caller sleeps on it */
   _Atomic uint32_t caller_sleeps;
   uint32_t before;               /* started before this section */
-  mscrt_status *status;          /* of the first that failed */
+  mscrt_status *status;          /* status of the first failure */
   _Atomic bool failed, stop;
 };
 
@@ -40,7 +40,7 @@ static void sleep_on(mscrt_stream *s, _Atomic uint32_t *word, uint32_t seen, _At
   atomic_store(sleeps, 0);
 }
 
-static void advance(_Atomic uint32_t *word, _Atomic uint32_t *sleeps) {
+static void add_and_wake(_Atomic uint32_t *word, _Atomic uint32_t *sleeps) {
   atomic_fetch_add(word, 1);
   if (atomic_load(sleeps)) mscrt_futex_wake(word, 1, false);
 }
@@ -61,14 +61,14 @@ static void *stream_main(void *arg) {
       sleep_on(s, &s->started, ended, &s->thread_sleeps);
     if (atomic_load(&s->stop)) return NULL;
     run_turn(s, &s->turn[ended - s->before]);
-    advance(&s->ended, &s->caller_sleeps);
+    add_and_wake(&s->ended, &s->caller_sleeps);
   }
 }
 
 void mscrt_stream_start(mscrt_stream *s, const mscrt_turn *t) {
-  if (t->number == 1) s->before = atomic_load(&s->started); /* all of them have ended: the thread does not look */
+  if (t->number == 1) s->before = atomic_load(&s->started); /* all have ended, so the thread does not read it */
   s->turn[t->number - 1] = *t;
-  advance(&s->started, &s->thread_sleeps);
+  add_and_wake(&s->started, &s->thread_sleeps);
 }
 
 mscrt_status *mscrt_stream_wait(mscrt_stream *s, uint32_t upto) {

@@ -1,4 +1,4 @@
-/* timeline.c: when calls ran: the newest of them, and sums over all.  Nothing is allocated while a step runs. */
+/* timeline.c: records when calls ran: the newest events, and sums over all. Nothing is allocated while a step runs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,11 +9,11 @@ enum { CALLER, STREAM, NUM_THREADS };
 
 typedef struct {
   mscrt_event *event;            /* a ring */
-  uint64_t num;                  /* put so far */
+  uint64_t num;                  /* events recorded so far */
 } lane;
 
 struct mscrt_timeline {
-  uint32_t room;                 /* of each lane */
+  uint32_t room;                 /* size of each lane */
   lane lane[NUM_THREADS];
   int64_t total_ns[MSCRT_NUM_EVENT_KINDS];
 };
@@ -52,18 +52,19 @@ void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_tu
                                                .end_ns = end_ns};
 }
 
-static size_t kept(const mscrt_timeline *t, const lane *l) { return l->num < t->room ? (size_t)l->num : t->room; }
+static size_t num_kept(const mscrt_timeline *t, const lane *l) { return l->num < t->room ? (size_t)l->num : t->room; }
 
 size_t mscrt_num_events(const mscrt_context *c) {
-  return c->timeline ? kept(c->timeline, &c->timeline->lane[CALLER]) + kept(c->timeline, &c->timeline->lane[STREAM])
-                     : 0;
+  return c->timeline
+             ? num_kept(c->timeline, &c->timeline->lane[CALLER]) + num_kept(c->timeline, &c->timeline->lane[STREAM])
+             : 0;
 }
 
 mscrt_event mscrt_event_at(const mscrt_context *c, size_t i) {
   const mscrt_timeline *t = c->timeline;
   const lane *l = &t->lane[CALLER];
-  if (i >= kept(t, l)) i -= kept(t, l), l = &t->lane[STREAM];
-  return l->event[(l->num - kept(t, l) + i) % t->room];
+  if (i >= num_kept(t, l)) i -= num_kept(t, l), l = &t->lane[STREAM];
+  return l->event[(l->num - num_kept(t, l) + i) % t->room];
 }
 
 int64_t mscrt_event_ns(const mscrt_context *c, mscrt_event_kind kind) {

@@ -1,4 +1,4 @@
-/* wait.h: sleeping on a word of memory until another thread or rank changes it. */
+/* wait.h: sleeping until another thread or rank changes a word of memory. */
 #ifndef MSCRT_WAIT_H
 #define MSCRT_WAIT_H
 
@@ -16,8 +16,8 @@ static inline int64_t mscrt_now_ns(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Returns when the word is not `seen`, when woken, after the time (ns < 0: none), or for no reason.
- * `shared`: by processes. */
+/* Returns when the word is not `seen`, when woken, after ns (< 0: no limit), or for no reason. shared: the word is
+ * shared by processes. */
 static inline void mscrt_futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t ns, bool shared) {
   struct timespec t = {ns / 1000000000, ns % 1000000000};
   syscall(SYS_futex, word, shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, seen, ns < 0 ? NULL : &t, NULL, 0);
@@ -27,7 +27,7 @@ static inline void mscrt_futex_wake(_Atomic uint32_t *word, int num, bool shared
   syscall(SYS_futex, word, shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, num, NULL, NULL, 0);
 }
 
-/* Lets the core's other thread run for a moment. */
+/* Lets the other hardware thread of the core run for a moment. */
 static inline void mscrt_pause(void) {
 #ifdef __x86_64__
   __builtin_ia32_pause();

@@ -1,21 +1,22 @@
-/* build.c: calls of a verified plan become flat records: every address, size and primitive is looked up
- * once, at load. */
+/* prepare_calls.c: turns the calls of a verified plan into flat records: every address, size and primitive is looked
+ * up once, at load. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/context.h"
 
-/* Below this, waking threads costs more than they save: bytes at 8 per ns, arithmetic at 16 per ns. */
+/* A call predicted to be shorter runs on one thread: waking threads costs more than it saves. Counted are bytes at 8
+ * per ns and arithmetic at 16 per ns. */
 #define ALONE_NS 12000
 
 /* ---- one block of memory for all records ---- */
 
 typedef struct {
-  char *at, *end; /* NULL: only counting */
+  char *at, *end; /* NULL: only counts bytes */
   size_t bytes;
 } block;
 
-static void *take(block *b, size_t bytes) {
+static void *take_from_block(block *b, size_t bytes) {
   bytes = (bytes + 15) / 16 * 16;
   b->bytes += bytes;
   if (!b->at) return NULL;
@@ -36,8 +37,8 @@ void *mscrt_at(const mscrt_context *c, plan_ref r, int slot) {
   return c->arena + arena_offset(c, r, slot);
 }
 
-/* Where calls find it: not always where the host does. */
-static void *place_of(const mscrt_context *c, plan_ref r) {
+/* The address by which calls find a ref; on a device with memory of its own it is not the address on the host. */
+static void *device_address(const mscrt_context *c, plan_ref r) {
   if (r.space == PLAN_SPACE_TILE) return NULL;
   return r.space == PLAN_SPACE_CONSTANT ? (void *)(uintptr_t)(c->constants + r.offset)
                                         : c->memory + arena_offset(c, r, 0);
@@ -45,14 +46,14 @@ static void *place_of(const mscrt_context *c, plan_ref r) {
 
 static bool has_slots(uint8_t space) { return space == PLAN_SPACE_INPUT || space > PLAN_SPACE_TILE; }
 
-static void put_buffers(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+static void set_call_buffers(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   uint32_t num = plan_call_buffers_num(call);
   bool moves = false;
   for (uint32_t i = 0; i < num; i++) moves = moves || has_slots(plan_call_buffers(call, i).space);
-  void **buffers = take(b, num * sizeof *buffers);
-  uint8_t *space = moves ? take(b, num) : NULL;
+  void **buffers = take_from_block(b, num * sizeof *buffers);
+  uint8_t *space = moves ? take_from_block(b, num) : NULL;
   if (!buffers) return;
-  for (uint32_t i = 0; i < num; i++) buffers[i] = place_of(c, plan_call_buffers(call, i));
+  for (uint32_t i = 0; i < num; i++) buffers[i] = device_address(c, plan_call_buffers(call, i));
   for (uint32_t i = 0; i < num && moves; i++) space[i] = plan_call_buffers(call, i).space;
   r->buffers = buffers;
   r->space = space;
@@ -60,10 +61,11 @@ static void put_buffers(const mscrt_context *c, block *b, plan_call call, mscrt_
   r->num_buffers = num;
 }
 
-/* dims, with the first element or the size of this rank's part where the plan asks for it. */
-static void put_dims(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+/* Sets the dims of a call; where the plan asks for it, a dim is the first element, or the size, of the part of this
+ * rank. */
+static void set_dims_of_call(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   uint32_t num = plan_call_dims_num(call);
-  int64_t *dims = take(b, num * sizeof *dims);
+  int64_t *dims = take_from_block(b, num * sizeof *dims);
   if (!dims) return;
   for (uint32_t i = 0; i < num; i++) dims[i] = plan_call_dims(call, i);
   for (uint32_t i = 0; i < plan_call_starts_num(call); i++) {
@@ -77,9 +79,9 @@ static void put_dims(const mscrt_context *c, block *b, plan_call call, mscrt_rec
   r->dims = dims;
 }
 
-static void put_kernel(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
-  put_buffers(c, b, call, r);
-  put_dims(c, b, call, r);
+static void prepare_kernel(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+  set_call_buffers(c, b, call, r);
+  set_dims_of_call(c, b, call, r);
   if (!b->at) return;
   r->kernel = mscrt_plan_kernel(c->plan, plan_call_index(call));
   r->scalars = plan_call_scalars_data(call);
@@ -91,7 +93,7 @@ static void put_kernel(const mscrt_context *c, block *b, plan_call call, mscrt_r
 
 /* ---- matmuls ---- */
 
-static mscrt_status *put_tiles(mscrt_context *c, mscrt_record *r) {
+static mscrt_status *find_library_tiles(mscrt_context *c, mscrt_record *r) {
   const mscrt_matmul *m = r->matmul;
   int64_t rows[2] = {m->tile_m, m->m - (m->tiles_m - 1) * m->tile_m},
           columns[2] = {m->tile_n, m->n - (m->tiles_n - 1) * m->tile_n};
@@ -102,15 +104,15 @@ static mscrt_status *put_tiles(mscrt_context *c, mscrt_record *r) {
   return NULL;
 }
 
-static mscrt_status *put_matmul(mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
-  put_buffers(c, b, call, r);
-  mscrt_record *e = has_plan_call_epilogue(call) ? take(b, sizeof *e) : NULL;
-  if (has_plan_call_epilogue(call)) put_kernel(c, b, plan_call_epilogue(call), e);
+static mscrt_status *prepare_matmul(mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+  set_call_buffers(c, b, call, r);
+  mscrt_record *e = has_plan_call_epilogue(call) ? take_from_block(b, sizeof *e) : NULL;
+  if (has_plan_call_epilogue(call)) prepare_kernel(c, b, plan_call_epilogue(call), e);
   if (!b->at) return NULL;
   r->epilogue = e;
   r->matmul = &c->plan->matmul[plan_call_index(call)];
   r->units = r->matmul->tiles;
-  if (r->matmul->multiply == MSCRT_BY_LIBRARY) return c->library ? put_tiles(c, r) : NULL;
+  if (r->matmul->multiply == MSCRT_BY_LIBRARY) return c->library ? find_library_tiles(c, r) : NULL;
   r->pack = mscrt_plan_kernel(c->plan, r->matmul->pack);
   r->multiply = mscrt_plan_kernel(c->plan, r->matmul->multiply);
   return NULL;
@@ -118,7 +120,7 @@ static mscrt_status *put_matmul(mscrt_context *c, block *b, plan_call call, mscr
 
 /* ---- collectives ---- */
 
-static mscrt_part part_of(const mscrt_context *c, plan_call call, uint32_t i) {
+static mscrt_part part_of_call(const mscrt_context *c, plan_call call, uint32_t i) {
   uint32_t index = plan_call_index(call);
   const mscrt_collective *k = &c->plan->collective[index];
   plan_ref src = plan_call_buffers(call, 2 * i), dst = plan_call_buffers(call, 2 * i + 1);
@@ -127,8 +129,8 @@ static mscrt_part part_of(const mscrt_context *c, plan_call call, uint32_t i) {
                       .dst = mscrt_at(c, dst, 0)};
 }
 
-/* Peers would read what this rank has written already. */
-static bool spoils_itself(const mscrt_context *c, const mscrt_record *r) {
+/* True if a collective in place would overwrite what peers still read. */
+static bool overwrites_what_peers_read(const mscrt_context *c, const mscrt_record *r) {
   bool in_place = false, slices = true;
   for (uint32_t i = 0; i < r->num_parts; i++) {
     in_place = in_place || r->part[i].dst == c->arena + r->part[i].src;
@@ -137,14 +139,14 @@ static bool spoils_itself(const mscrt_context *c, const mscrt_record *r) {
   return in_place && !slices && r->part[0].e->group.num > 1;
 }
 
-static mscrt_status *put_collective(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+static mscrt_status *prepare_collective(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   uint32_t num = plan_call_buffers_num(call) / 2;
   bool moves = false;
   for (uint32_t i = 0; i < 2 * num; i++) moves = moves || has_slots(plan_call_buffers(call, i).space);
-  mscrt_part *part = take(b, num * sizeof *part);
-  uint8_t *space = moves ? take(b, 2 * num) : NULL;
+  mscrt_part *part = take_from_block(b, num * sizeof *part);
+  uint8_t *space = moves ? take_from_block(b, 2 * num) : NULL;
   for (uint32_t i = 0; part && i < num; i++) {
-    part[i] = part_of(c, call, i);
+    part[i] = part_of_call(c, call, i);
     part[i].at = i ? part[i - 1].at + part[i - 1].e->elems : 0;
     for (uint32_t k = 0; k < 2 && space; k++) space[2 * i + k] = plan_call_buffers(call, 2 * i + k).space;
   }
@@ -153,16 +155,16 @@ static mscrt_status *put_collective(const mscrt_context *c, block *b, plan_call 
   r->part_space = space;
   r->num_parts = num;
   r->beside = r->part[0].e->group.num > 1;
-  if (!spoils_itself(c, r)) return NULL;
+  if (!overwrites_what_peers_read(c, r)) return NULL;
   return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %s %s cannot be done in place",
                     mscrt_verb_name(r->part[0].e->verb), r->name ? r->name : "");
 }
 
 /* ---- messages ---- */
 
-/* Mailboxes of a stage lie in the order of the messages. */
-static void put_message(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
-  put_buffers(c, b, call, r);
+/* The mailboxes of a stage lie in the order of the messages. */
+static void prepare_message(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+  set_call_buffers(c, b, call, r);
   if (!b->at) return;
   plan_message m = plan_plan_messages(c->plan->root, plan_call_index(call));
   int per_stage = c->plan->ranks / (int)c->plan->num_stages;
@@ -179,7 +181,8 @@ static void put_message(const mscrt_context *c, block *b, plan_call call, mscrt_
 
 /* ---- waits ---- */
 
-/* Memory that a call touches; a tile is a worker's own, and constants are never written. */
+/* Adds the memory that a call touches. A tile belongs to a worker, and constants are never written, so neither
+ * counts. */
 static void add_spans(const mscrt_context *c, plan_call call, mscrt_record *r, msc_span *span,
                       mscrt_lingering lingers) {
   for (uint32_t i = 0; i < plan_call_buffers_num(call); i++) {
@@ -191,10 +194,10 @@ static void add_spans(const mscrt_context *c, plan_call call, mscrt_record *r, m
   }
 }
 
-static void put_spans(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+static void set_spans(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   bool epilogue = has_plan_call_epilogue(call);
   uint32_t most = plan_call_buffers_num(call) + (epilogue ? plan_call_buffers_num(plan_call_epilogue(call)) : 0);
-  msc_span *span = take(b, most * sizeof *span);
+  msc_span *span = take_from_block(b, most * sizeof *span);
   if (!span) return;
   mscrt_lingering lingers =
       r->beside && !c->device->orders_collectives ? c->transport->lingers(r->num_parts, r->part) : MSCRT_LINGERS_NOT;
@@ -204,8 +207,8 @@ static void put_spans(const mscrt_context *c, block *b, plan_call call, mscrt_re
   if (epilogue) add_spans(c, plan_call_epilogue(call), r, span, MSCRT_LINGERS_NOT);
 }
 
-/* Numbers the collectives of a section, and says for which of them each call waits. */
-static mscrt_status *put_waits(mscrt_section *s) {
+/* Numbers the collectives of a section and sets for which of them each call waits. */
+static mscrt_status *set_waits(mscrt_section *s) {
   msc_hazards h = {0};
   size_t room = 0;
   for (uint32_t i = 0; i < s->num_calls; i++) {
@@ -226,7 +229,7 @@ static mscrt_status *put_waits(mscrt_section *s) {
 
 /* ---- sections ---- */
 
-static mscrt_status *put_call(mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+static mscrt_status *prepare_call(mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   if (b->at) {
     uint64_t ns = plan_call_bytes(call) / 8 + plan_call_flops(call) / 16;
     *r = (mscrt_record){.kind = plan_call_kind(call),
@@ -237,49 +240,49 @@ static mscrt_status *put_call(mscrt_context *c, block *b, plan_call call, mscrt_
                         .predicted_ns = (int64_t)plan_call_predicted_ns(call)};
   }
   switch (plan_call_kind(call)) {
-    case PLAN_CALL_KIND_MATMUL: MSCRT_CHECK(put_matmul(c, b, call, r)); break;
-    case PLAN_CALL_KIND_COLLECTIVE: MSCRT_CHECK(put_collective(c, b, call, r)); break;
-    case PLAN_CALL_KIND_MESSAGE: put_message(c, b, call, r); break;
-    case PLAN_CALL_KIND_GRAPH: put_buffers(c, b, call, r); break;
-    default: put_kernel(c, b, call, r);
+    case PLAN_CALL_KIND_MATMUL: MSCRT_CHECK(prepare_matmul(c, b, call, r)); break;
+    case PLAN_CALL_KIND_COLLECTIVE: MSCRT_CHECK(prepare_collective(c, b, call, r)); break;
+    case PLAN_CALL_KIND_MESSAGE: prepare_message(c, b, call, r); break;
+    case PLAN_CALL_KIND_GRAPH: set_call_buffers(c, b, call, r); break;
+    default: prepare_kernel(c, b, call, r);
   }
-  put_spans(c, b, call, r);
+  set_spans(c, b, call, r);
   return NULL;
 }
 
-static bool reads_input(plan_call call) {
+static bool call_reads_input(plan_call call) {
   for (uint32_t i = 0; i < plan_call_buffers_num(call); i++)
     if (plan_call_buffers(call, i).space == PLAN_SPACE_INPUT) return true;
-  return has_plan_call_epilogue(call) && reads_input(plan_call_epilogue(call));
+  return has_plan_call_epilogue(call) && call_reads_input(plan_call_epilogue(call));
 }
 
-static bool reads_inputs(plan_section section) {
+static bool section_reads_inputs(plan_section section) {
   for (uint32_t i = 0; i < plan_section_calls_num(section); i++)
-    if (reads_input(plan_section_calls(section, i))) return true;
+    if (call_reads_input(plan_section_calls(section, i))) return true;
   return plan_section_inputs(section);
 }
 
-static mscrt_status *put_section(mscrt_context *c, block *b, uint32_t index) {
+static mscrt_status *prepare_section(mscrt_context *c, block *b, uint32_t index) {
   plan_section section = plan_plan_sections(c->plan->root, index);
   uint32_t num = plan_section_stage(section) == c->stage ? plan_section_calls_num(section) : 0;
-  mscrt_record *calls = take(b, num * sizeof *calls);
+  mscrt_record *calls = take_from_block(b, num * sizeof *calls);
   if (b->at)
     c->section[index] = (mscrt_section){.name = plan_section_name(section),
                                         .num_calls = num,
                                         .call = calls,
-                                        .inputs = reads_inputs(section),
+                                        .inputs = section_reads_inputs(section),
                                         .copies = plan_section_copies(section)};
   for (uint32_t i = 0; i < num; i++) {
-    mscrt_status *s = put_call(c, b, plan_section_calls(section, i), calls ? &calls[i] : NULL);
+    mscrt_status *s = prepare_call(c, b, plan_section_calls(section, i), calls ? &calls[i] : NULL);
     if (s) return mscrt_within(s, "section '%s', call %u", plan_section_name(section), i);
   }
-  return b->at ? put_waits(&c->section[index]) : NULL;
+  return b->at ? set_waits(&c->section[index]) : NULL;
 }
 
 /* ---- programs ---- */
 
-/* Which entry is the last to need each batch, and so how many are done after each entry, in order. */
-static mscrt_status *plan_releases(const mscrt_context *c, mscrt_program *g) {
+/* Counts how many batches are no longer needed after each entry, in order. */
+static mscrt_status *count_releases(const mscrt_context *c, mscrt_program *g) {
   uint32_t *last, done = 0, used = 0;
   MSCRT_CHECK(mscrt_new_array(&g->release, g->num + 1));
   MSCRT_CHECK(mscrt_new_array(&last, g->micro));
@@ -304,13 +307,13 @@ static mscrt_status *plan_releases(const mscrt_context *c, mscrt_program *g) {
   return s;
 }
 
-static mscrt_status *make_programs(mscrt_context *c) {
+static mscrt_status *prepare_programs(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&c->program, c->plan->num_programs));
   for (uint32_t i = 0; i < c->plan->num_programs; i++) {
     mscrt_program *g = &c->program[i];
     g->micro = mscrt_program_micro(c->plan, i);
     g->entry = mscrt_program_lane(c->plan, i, c->stage, &g->num);
-    MSCRT_CHECK(plan_releases(c, g));
+    MSCRT_CHECK(count_releases(c, g));
     for (uint32_t k = 0; k < c->plan->num_outputs; k++) {
       const mscrt_variable *v = &c->plan->output[k];
       if (v->loss && v->program == i && v->stage == c->stage) g->loss = v;
@@ -321,15 +324,15 @@ static mscrt_status *make_programs(mscrt_context *c) {
 
 /* ---- workers ---- */
 
-/* No byte more: the sanitizer sees what is written beyond. */
-static mscrt_status *make_room(uint64_t bytes, void **out) {
+/* Allocates exactly so many bytes, so that the sanitizer sees writes beyond them. */
+static mscrt_status *allocate_room(uint64_t bytes, void **out) {
   *out = NULL;
   return !bytes || !posix_memalign(out, 64, (size_t)bytes)
              ? NULL
              : mscrt_fail(MSCRT_NO_MEMORY, "no memory for tiles of %" PRIu64 " bytes", bytes);
 }
 
-/* What products and their epilogues need in every worker. */
+/* Allocates what products and their epilogues need in every worker. */
 static mscrt_status *make_workers(mscrt_context *c) {
   uint64_t tile = c->plan->space_bytes[PLAN_SPACE_TILE], panels = 0, room = 0;
   for (uint32_t i = 0; i < c->plan->num_matmuls; i++) {
@@ -350,27 +353,27 @@ static mscrt_status *make_workers(mscrt_context *c) {
   c->room_bytes = tile + panels + room;
   MSCRT_CHECK(mscrt_new_array(&c->worker, c->threads));
   for (int w = 0; w < c->threads; w++) {
-    MSCRT_CHECK(make_room(tile, &c->worker[w].tile));
-    MSCRT_CHECK(make_room(panels, &c->worker[w].panels));
-    MSCRT_CHECK(make_room(room, &c->worker[w].room));
+    MSCRT_CHECK(allocate_room(tile, &c->worker[w].tile));
+    MSCRT_CHECK(allocate_room(panels, &c->worker[w].panels));
+    MSCRT_CHECK(allocate_room(room, &c->worker[w].room));
     MSCRT_CHECK(mscrt_new_array(&c->worker[w].buffers, buffers));
   }
   return NULL;
 }
 
-mscrt_status *mscrt_build(mscrt_context *c) {
+mscrt_status *mscrt_prepare_calls(mscrt_context *c) {
   block counting = {0};
-  for (uint32_t i = 0; i < c->plan->num_sections; i++) MSCRT_CHECK(put_section(c, &counting, i));
+  for (uint32_t i = 0; i < c->plan->num_sections; i++) MSCRT_CHECK(prepare_section(c, &counting, i));
   MSCRT_CHECK(mscrt_new_array(&c->section, c->plan->num_sections));
   MSCRT_CHECK(mscrt_new_array(&c->records, counting.bytes + 16));
   block b = {.at = c->records};
   uint32_t most = 0;
   for (uint32_t i = 0; i < c->plan->num_sections; i++) {
-    MSCRT_CHECK(put_section(c, &b, i));
+    MSCRT_CHECK(prepare_section(c, &b, i));
     if (c->section[i].num_beside > most) most = c->section[i].num_beside;
   }
   MSCRT_CHECK(mscrt_new_array(&c->ticket, most + 1));
   if (c->library) MSCRT_CHECK(mscrt_library_ready(c->library));
-  MSCRT_CHECK(make_programs(c));
+  MSCRT_CHECK(prepare_programs(c));
   return make_workers(c);
 }
