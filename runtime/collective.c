@@ -1,5 +1,5 @@
-/* collective.c: a collective of the program in; it has run, or is under way, and those before it that had to be finished
- * are. */
+/* collective.c: runs one collective with other ranks, after releasing what it overwrites: peers may still read buffers
+ * of earlier collectives. */
 #include "runtime/context.h"
 
 mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto, uint32_t *released) {

@@ -28,7 +28,7 @@ static void add_buffers(mscrt_guard *g, const mscrt_record *r, void *const *buff
 
 static bool regions_overlap(const region *a, const region *b) { return a->begin < b->end && b->begin < a->end; }
 
-static void add_region(mscrt_guard *g, region r) {
+static void merge_region(mscrt_guard *g, region r) {
   for (uint32_t i = 0; i < g->num_regions; i++) {
     if (!regions_overlap(&g->region[i], &r)) continue;
     if (g->region[i].begin < r.begin) r.begin = g->region[i].begin;
@@ -41,7 +41,7 @@ static void add_region(mscrt_guard *g, region r) {
 
 static mscrt_status *copy_regions(mscrt_guard *g) {
   for (uint32_t i = 0; i < g->num; i++)
-    if (g->place[i]) add_region(g, (region){g->place[i], g->place[i] + g->ref[i]->bytes, NULL});
+    if (g->place[i]) merge_region(g, (region){g->place[i], g->place[i] + g->ref[i]->bytes, NULL});
   for (uint32_t i = 0; i < g->num_regions; i++) {
     region *r = &g->region[i];
     size_t bytes = (size_t)(r->end - r->begin);

@@ -216,7 +216,7 @@ static bool build_elementwise(building *z, msc_value **out) {
   return insert_built_op(z, copy_for_parts(z), out);
 }
 
-static bool build_product(building *z, msc_value **out) {
+static bool build_product_by_parts(building *z, msc_value **out) {
   for (size_t i = 0; i < 2; i++)
     if (z->parted[i]) MSC_TRY((z->in[i] = insert_ones_behind_r(z, z->in[i], z->op->out[0].type->rank)));
   msc_op *op = copy_for_parts(z);
@@ -269,7 +269,7 @@ static bool is_only_parted(const building *z, size_t operand) {
 static build_fn *find_builder(const building *z) {
   const msc_op_info *info = msc_info(z->op);
   switch (info->form) {
-    case MSC_FORM_PRODUCT: return build_product;
+    case MSC_FORM_PRODUCT: return build_product_by_parts;
     case MSC_FORM_RESHAPE:
     case MSC_FORM_STRETCH: return build_shape;
     case MSC_FORM_LOSS: return build_loss;

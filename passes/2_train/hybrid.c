@@ -32,7 +32,7 @@ static bool set_hybrid_mesh(hybrid *h) {
 
 /* ---- annotations that this mode does not honour ---- */
 
-static void drop_strategy(const hybrid *h, msc_op *op) {
+static void ignore_strategy(const hybrid *h, msc_op *op) {
   static const char *const strategies[] = {"in_strategy", "out_strategy", "in_layout", "out_layout"};
   bool any = false;
   for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
@@ -47,7 +47,7 @@ static void drop_strategy(const hybrid *h, msc_op *op) {
 
 static bool check_hybrid_func(hybrid *h) {
   bool ok = true;
-  for (msc_op *op = h->f->body->first; op; op = op->next) drop_strategy(h, op);
+  for (msc_op *op = h->f->body->first; op; op = op->next) ignore_strategy(h, op);
   for (size_t i = 0; i < h->f->body->num_args; i++)
     if (msc_is_layerwise(h->f, i) && h->f->body->args[i]->type->rank == 0)
       ok = msc_error(h->pass->ctx, MSC_E_UNSUPPORTED, h->f->loc,

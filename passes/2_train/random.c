@@ -6,10 +6,10 @@
 #include "passes/2_train/train.h"
 #include "passes/pass.h"
 
-static bool draws_numbers(const msc_op *op) { return (msc_info(op)->flags & MSC_RANDOM) != 0; }
+static bool is_random_draw(const msc_op *op) { return (msc_info(op)->flags & MSC_RANDOM) != 0; }
 
 /* True if op still needs its key: the last two operands, seed and step. */
-static bool needs_key(const msc_op *op) { return draws_numbers(op) && op->num_in < msc_info(op)->max_in; }
+static bool needs_key(const msc_op *op) { return is_random_draw(op) && op->num_in < msc_info(op)->max_in; }
 
 /* ---- numbers ---- */
 
@@ -17,9 +17,9 @@ static bool needs_key(const msc_op *op) { return draws_numbers(op) && op->num_in
 static void assign_salts(msc_func *f) {
   int64_t salt = 0;
   for (const msc_op *op = f->body->first; op; op = op->next)
-    if (draws_numbers(op) && msc_op_int(op, "salt") > salt) salt = msc_op_int(op, "salt");
+    if (is_random_draw(op) && msc_op_int(op, "salt") > salt) salt = msc_op_int(op, "salt");
   for (msc_op *op = f->body->first; op; op = op->next)
-    if (draws_numbers(op) && !msc_op_int(op, "salt")) msc_op_set(op, "salt", msc_int(++salt));
+    if (is_random_draw(op) && !msc_op_int(op, "salt")) msc_op_set(op, "salt", msc_int(++salt));
 }
 
 /* ---- state ---- */

@@ -23,7 +23,7 @@ typedef struct {
   msc_value **sum; /* by value id */
 } accumulating;
 
-static bool is_widening_cast(const msc_op *op) {
+static bool widens_gradient(const msc_op *op) {
   return op->kind == OP_cast && op->out[0].type->dtype == MSC_F32 && msc_dtype_bytes(op->in[0].value->type->dtype) < 4;
 }
 
@@ -31,7 +31,7 @@ static bool is_widening_cast(const msc_op *op) {
  * optimizer. */
 static bool is_used_by_updates_only(const accumulating *a, const msc_op *op) {
   if (msc_info(op)->flags & MSC_UPDATE) return true;
-  if (op->forward || msc_info(op)->flags & MSC_TERMINATOR || (a->wide && is_widening_cast(op))) return false;
+  if (op->forward || msc_info(op)->flags & MSC_TERMINATOR || (a->wide && widens_gradient(op))) return false;
   bool any = false;
   for (size_t i = 0; i < op->num_out; i++)
     for (const msc_use *u = op->out[i].uses; u; u = u->next) {
@@ -77,7 +77,7 @@ static void widen_all_terms(const accumulating *a) {
   const bool *forward = msc_forward_ops(a->pass->scratch, a->f);
   for (msc_op *op = a->f->body->first, *next; op; op = next) {
     next = op->next;
-    const msc_op *add = a->wide && is_widening_cast(op) ? op->in[0].value->def : NULL;
+    const msc_op *add = a->wide && widens_gradient(op) ? op->in[0].value->def : NULL;
     if (add && !forward[add->id] && is_sum_of_stages(op->in[0].value)) widen_terms(a, op);
   }
 }

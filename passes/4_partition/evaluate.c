@@ -50,7 +50,7 @@ static bool has_no_use(const msc_op *op) {
 }
 
 /* Erases ops without uses, updates too: without the new state among the results there is nothing to update. */
-static void erase_unused_ops(msc_func *f) {
+static void erase_ops_without_use(msc_func *f) {
   for (msc_op *op = f->body->last, *previous; op; op = previous) {
     previous = op->prev;
     if (has_no_use(op)) msc_op_erase(op);
@@ -87,9 +87,9 @@ bool pass_evaluate(msc_pass_ctx *pass, msc_module *m) {
   msc_func *forward = msc_func_clone(train, "forward");
   keep_loss_and(pass, train, true);
   keep_loss_and(pass, forward, false);
-  erase_unused_ops(train);
+  erase_ops_without_use(train);
   disable_dropout(forward);
-  erase_unused_ops(forward);
+  erase_ops_without_use(forward);
   drop_unused_arguments(forward);
   msc_drop_attr(forward->attrs, &forward->num_attrs, "ties");
   return true;

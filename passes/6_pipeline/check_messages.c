@@ -284,7 +284,7 @@ static bool check_program(const checking *z, const char *program, const msc_attr
   return ok && check_progress(&r);
 }
 
-static bool check_lanes(const checking *z) {
+static bool check_all_lanes(const checking *z) {
   static const char *const programs[] = {"train", "forward"};
   const msc_attr_value *lanes = msc_find_attr(z->m->attrs, z->m->num_attrs, "msc.lanes");
   if (!lanes) return true;
@@ -372,7 +372,7 @@ static bool check_carried(const checking *z) {
 bool msc_check_messages(msc_module *m) {
   checking z = {.m = m, .arena = msc_arena_new(m->ctx)};
   bool ok = find_message_ends(&z) && check_messages(&z);
-  ok = ok && check_carried(&z) && check_lanes(&z);
+  ok = ok && check_carried(&z) && check_all_lanes(&z);
   msc_arena_free(z.arena);
   return ok;
 }

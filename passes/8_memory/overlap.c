@@ -100,7 +100,7 @@ static bool predict_times(overlapping *z) {
 
 /* True if the piece sends to or receives from another stage. Compute does not move past it: other stages wait for
  * what is sent, and what is received is not there earlier. */
-static bool is_stage_message(const overlapping *z, uint32_t piece) {
+static bool is_message_piece(const overlapping *z, uint32_t piece) {
   msc_op_kind kind = z->op[piece]->kind;
   return kind == OP_stage_send || kind == OP_stage_recv;
 }
@@ -162,10 +162,10 @@ static void find_dependencies(overlapping *z) {
       for (const uint32_t *p = msc_depend_begin(&z->deps, op); p < msc_depend_end(&z->deps, op) && !last; p++)
         if (z->piece_of[*p] != i) before[first[i + 1]++] = z->piece_of[*p];
     if (ahead[i] < i) before[first[i + 1]++] = ahead[i];
-    if (border < i && is_stage_message(z, border)) before[first[i + 1]++] = border;
-    for (uint32_t k = last ? 0 : border; (last || is_stage_message(z, i)) && k < i; k++)
+    if (border < i && is_message_piece(z, border)) before[first[i + 1]++] = border;
+    for (uint32_t k = last ? 0 : border; (last || is_message_piece(z, i)) && k < i; k++)
       if (last || !z->s.stream[k]) before[first[i + 1]++] = k;
-    if (is_stage_message(z, i)) border = i;
+    if (is_message_piece(z, i)) border = i;
   }
   z->s.first = first;
   z->s.before = before;

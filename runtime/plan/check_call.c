@@ -210,7 +210,7 @@ static uint64_t destination_elems(const mscrt_collective *c) {
 }
 
 /* Checks value i of a collective. */
-static mscrt_status *check_collective_value(const mscrt_plan *p, plan_section section, plan_call c, uint32_t i) {
+static mscrt_status *check_value_of_collective(const mscrt_plan *p, plan_section section, plan_call c, uint32_t i) {
   const mscrt_collective *k = &p->collective[plan_call_index(c)];
   if (k->num_members) k = &p->collective[k->members[i]];
   plan_ref src = plan_call_buffers(c, 2 * i), dst = plan_call_buffers(c, 2 * i + 1);
@@ -262,7 +262,7 @@ static mscrt_status *check_collective_call(const mscrt_plan *p, plan_section sec
   if (plan_call_buffers_num(c) / 2 != num || plan_call_buffers_num(c) % 2)
     return bad_call("%u buffers", plan_call_buffers_num(c));
   for (uint32_t i = 0; i < num; i++) {
-    mscrt_status *s = check_collective_value(p, section, c, i);
+    mscrt_status *s = check_value_of_collective(p, section, c, i);
     if (s) return num > 1 ? mscrt_within(s, "value %u", i) : s;
   }
   return check_values_apart(c);

@@ -287,7 +287,7 @@ static mscrt_status *check_matmuls(mscrt_plan *p) {
 /* ---- collectives ---- */
 
 /* Checks the digits of a group: digits of the mesh, none twice. */
-static mscrt_status *check_axes(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
+static mscrt_status *check_collective_axes(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
   uint8_t first[1] = {0};
   uint32_t num = plan_collective_axes_num(t);
   c->axes = (const msc_digit *)(const void *)plan_collective_axes_data(t);
@@ -299,7 +299,7 @@ static mscrt_status *check_axes(const mscrt_plan *p, plan_collective t, mscrt_co
 
 /* Checks the group of broadcast and pairs. */
 static mscrt_status *check_collective_group(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
-  MSCRT_CHECK(check_axes(p, t, c));
+  MSCRT_CHECK(check_collective_axes(p, t, c));
   uint64_t members = (uint64_t)msc_group_size(c->num_axes, c->axes);
   c->root = plan_collective_root(t);
   if (c->root >= members) return bad_plan("root %u in a group of %" PRIu64, c->root, members);
@@ -327,7 +327,7 @@ static void *allocate_nothing(void *user, size_t bytes) {
 static mscrt_status *check_layout_change(const mscrt_plan *p, plan_collective t, mscrt_collective *c) {
   MSCRT_CHECK(find_layout_of(p, plan_collective_from(t), c->rank, c->shape, &c->from));
   MSCRT_CHECK(find_layout_of(p, plan_collective_to(t), c->rank, c->shape, &c->to));
-  MSCRT_CHECK(check_axes(p, t, c));
+  MSCRT_CHECK(check_collective_axes(p, t, c));
   msc_pull pull;
   if (msc_pull_of(&p->mesh, c->from, c->to, c->shape, 0, allocate_nothing, NULL, &pull) == MSC_PULL_NO_DIGITS)
     return bad_plan("its layouts cut an axis at places that have no common refinement");
@@ -371,7 +371,8 @@ static mscrt_status *check_bucket_members(const mscrt_plan *p, plan_collective t
   return NULL;
 }
 
-static mscrt_status *check_collective(const mscrt_plan *p, plan_collective t, uint32_t number, mscrt_collective *c) {
+static mscrt_status *check_plan_collective(const mscrt_plan *p, plan_collective t, uint32_t number,
+                                           mscrt_collective *c) {
   if (plan_collective_verb(t) >= MSCRT_NUM_VERBS || plan_collective_dtype(t) >= MSCRT_NUM_DTYPES ||
       plan_collective_reduction(t) >= MSCRT_NUM_REDUCTIONS)
     return bad_plan("unknown verb, element type or reduction");
@@ -388,7 +389,7 @@ static mscrt_status *check_collective(const mscrt_plan *p, plan_collective t, ui
 static mscrt_status *check_collectives(mscrt_plan *p) {
   MSCRT_CHECK(mscrt_new_array(&p->collective, p->num_collectives));
   for (uint32_t i = 0; i < p->num_collectives; i++) {
-    mscrt_status *s = check_collective(p, plan_plan_collectives(p->root, i), i, &p->collective[i]);
+    mscrt_status *s = check_plan_collective(p, plan_plan_collectives(p->root, i), i, &p->collective[i]);
     if (s) return mscrt_within(s, "collective %u", i);
   }
   return NULL;

@@ -1,5 +1,5 @@
-/* open_plan.c: opens plan.bin: private copy, structure, version, checksum, meaning, trust, CPU, in this order; only then
- * code is mapped. */
+/* open_plan.c: opens plan.bin: private copy, structure, version, checksum, meaning, trust, CPU, in this order; only
+ * then code is mapped. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

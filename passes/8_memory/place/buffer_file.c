@@ -162,7 +162,7 @@ typedef struct {
   uint32_t line;
 } named;
 
-static int compare_ids(const void *a, const void *b) {
+static int compare_buffer_ids(const void *a, const void *b) {
   const named *x = a, *y = b;
   int c = strcmp(x->id, y->id);
   return c ? c : x->line < y->line ? -1 : x->line > y->line;
@@ -172,7 +172,7 @@ static bool check_ids_differ(reading *r) {
   size_t num = r->out->num;
   named *n = msc_new_array(msc_context_arena(r->ctx), named, num);
   for (size_t i = 0; i < num; i++) n[i] = (named){r->out->id[i], r->line_of[i]};
-  qsort(n, num, sizeof *n, compare_ids);
+  qsort(n, num, sizeof *n, compare_buffer_ids);
   for (size_t i = 1; i < num; i++) {
     if (strcmp(n[i - 1].id, n[i].id) != 0) continue;
     msc_error(r->ctx, MSC_E_DATA, loc_of(r, n[i].line, 0), "buffer '%s' is there twice", n[i].id);
