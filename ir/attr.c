@@ -81,8 +81,9 @@ uint64_t msc_mix_attrs(uint64_t h, const msc_attr *attrs, size_t num) {
 /* ---- sorted arrays of attributes ---- */
 
 const msc_attr_value *msc_find_attr(const msc_attr *attrs, size_t num, const char *name) {
+  bool fact = msc_is_fact_name(name);
   for (size_t i = 0; i < num; i++)
-    if (attrs[i].name == name || strcmp(attrs[i].name, name) == 0) return &attrs[i].value;
+    if (attrs[i].name == name || (!fact && strcmp(attrs[i].name, name) == 0)) return &attrs[i].value;
   return NULL;
 }
 
@@ -108,7 +109,7 @@ void msc_put_attr(msc_context *ctx, msc_attr **attrs, size_t *num, const char *n
 
 void msc_drop_attr(msc_attr *attrs, size_t *num, const char *name) {
   for (size_t i = 0; i < *num; i++)
-    if (strcmp(attrs[i].name, name) == 0) {
+    if (attrs[i].name == name || strcmp(attrs[i].name, name) == 0) {
       memmove(attrs + i, attrs + i + 1, (*num - i - 1) * sizeof *attrs);
       --*num;
       return;

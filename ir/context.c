@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <xxhash.h>
 
+#include "ir/fact.h"
 #include "ir/ir.h"
 #include "ir/op_table.h"
 
@@ -33,7 +34,7 @@ typedef struct entry {
   struct entry *next;
   uint64_t hash;
   size_t bytes;
-  _Alignas(16) unsigned char data[];
+  const void *data; /* behind the entry, or a name of fact.def */
 } entry;
 
 struct msc_context {
@@ -50,6 +51,7 @@ struct msc_context {
   const msc_op_info **info; /* op.c's table, made on first use */
   /* by rank, made on first use: most tensors are whole on most meshes */
   const msc_layout *replicated[MSC_MAX_RANK + 1];
+  entry fact[MSC_NUM_FACTS];
 };
 
 static void *libc_realloc(void *user, void *ptr, size_t old_bytes, size_t bytes) {
@@ -218,6 +220,24 @@ size_t msc_arena_bytes(const msc_arena *a) { return a->total; }
 
 /* ---- context ---- */
 
+static uint64_t hash_bytes(const void *data, size_t bytes) { return XXH3_64bits(data, bytes); }
+
+static const void *add_entry(msc_context *ctx, entry *e, uint64_t hash, const void *data, size_t bytes) {
+  entry **b = &ctx->bucket[(hash >> 20) % ctx->num_buckets];
+  *e = (entry){*b, hash, bytes, data};
+  *b = e;
+  ctx->num_entries++;
+  return data;
+}
+
+/* Names of facts are interned as they lie in their table. */
+static void add_fact_names(msc_context *ctx) {
+  for (size_t i = 0; i < MSC_NUM_FACTS; i++) {
+    const char *name = msc_fact_rows[i].name;
+    add_entry(ctx, &ctx->fact[i], hash_bytes(name, strlen(name)) + 1, name, strlen(name));
+  }
+}
+
 msc_context *msc_context_new(msc_realloc_fn *alloc, void *user) {
   if (!alloc) alloc = libc_realloc;
   msc_context *ctx = alloc(user, NULL, 0, sizeof *ctx);
@@ -235,6 +255,7 @@ msc_context *msc_context_new(msc_realloc_fn *alloc, void *user) {
   ctx->bucket = bucket;
   ctx->num_buckets = FIRST_BUCKETS;
   ctx->arena = link_arena(ctx, arena);
+  add_fact_names(ctx);
   return ctx;
 }
 
@@ -276,8 +297,6 @@ bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg)
 
 /* ---- interning ---- */
 
-static uint64_t hash_bytes(const void *data, size_t bytes) { return XXH3_64bits(data, bytes); }
-
 static void grow_buckets(msc_context *ctx) {
   size_t n = ctx->num_buckets * 4;
   entry **bucket = ctx->alloc(ctx->user, NULL, 0, n * sizeof *bucket);
@@ -301,20 +320,14 @@ static const void *intern(msc_context *ctx, const void *data, size_t bytes, size
     if (e->hash == hash && e->bytes == bytes && memcmp(e->data, data, bytes) == 0) return e->data;
   if (ctx->num_entries >= ctx->num_buckets) grow_buckets(ctx);
   entry *e = msc_arena_alloc(ctx->arena, sizeof *e + bytes + zero);
-  e->hash = hash;
-  e->bytes = bytes;
-  if (bytes) memcpy(e->data, data, bytes);
-  entry **b = &ctx->bucket[(hash >> 20) % ctx->num_buckets];
-  e->next = *b;
-  *b = e;
-  ctx->num_entries++;
-  return e->data;
+  if (bytes) memcpy(e + 1, data, bytes);
+  return add_entry(ctx, e, hash, e + 1, bytes);
 }
 
 const void *msc_intern_bytes(msc_context *ctx, const void *data, size_t bytes) { return intern(ctx, data, bytes, 0); }
 const char *msc_intern_n(msc_context *ctx, const char *text, size_t n) { return intern(ctx, text, n, 1); }
 const char *msc_intern(msc_context *ctx, const char *text) {
-  return text ? msc_intern_n(ctx, text, strlen(text)) : NULL;
+  return text && !msc_is_fact_name(text) ? msc_intern_n(ctx, text, strlen(text)) : text;
 }
 
 const void **msc_known(msc_context *ctx, const void *a, const void *b) {

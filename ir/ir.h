@@ -166,6 +166,19 @@ struct msc_attr {
   msc_attr_value value;
 };
 
+/* Names of the rows of fact.def.  msc_intern gives these very arrays, in every context: whether an attribute is a fact
+ * is asked by comparing addresses, and a misspelt one does not compile. */
+typedef struct {
+#define FACT(id, name, on, kind, from, until, meaning) char id[sizeof name];
+#include "ir/fact.def"
+#undef FACT
+} msc_fact_name_table;
+extern const msc_fact_name_table msc_fact_names; /* fact.c */
+#define MSC_FACT(id) (msc_fact_names.id)
+static inline bool msc_is_fact_name(const char *name) {
+  return (uintptr_t)name - (uintptr_t)&msc_fact_names < sizeof msc_fact_names;
+}
+
 /* ---- ops ---- */
 
 typedef enum {
@@ -538,6 +551,7 @@ static inline uint64_t msc_mix(uint64_t h, uint64_t v) {
 static inline uint64_t msc_mix_pointer(uint64_t h, const void *p) { return msc_mix(h, (uintptr_t)p); }
 uint64_t msc_mix_attrs(uint64_t h, const msc_attr *attrs, size_t num);
 
+/* Attributes are asked for by their names: MSC_FACT(stage), or what the op's row declares. */
 const msc_attr_value *msc_find_attr(const msc_attr *attrs, size_t num, const char *name);
 void msc_put_attr(msc_context *ctx, msc_attr **attrs, size_t *num, const char *name, msc_attr_value v);
 void msc_drop_attr(msc_attr *attrs, size_t *num, const char *name);
@@ -574,6 +588,7 @@ typedef struct {
 bool msc_indexed_of(const msc_op *op, msc_indexed *out_indexed); /* false: it addresses nothing */
 const char *msc_kind_name(unsigned kind);
 bool msc_kind_parse(const char *name, msc_op_kind *out_kind);
+bool msc_declares(const msc_op *op, const char *attr); /* an attribute of its row; a vjp has those of the op it is of */
 /* Number of operands and results, attribute names and kinds against the row; reports every fault. */
 bool msc_check_row(const msc_op *op);
 

@@ -167,3 +167,16 @@ bool msc_indexed_of(const msc_op *op, msc_indexed *out) {
   }
   return true;
 }
+
+static bool row_declares(const msc_op_info *info, const char *attr) {
+  for (int i = 0; i < info->num_attrs; i++)
+    if (strcmp(info->attr[i].name, attr) == 0) return true;
+  return false;
+}
+
+bool msc_declares(const msc_op *op, const char *attr) {
+  msc_op_kind of;
+  if (row_declares(msc_info(op), attr)) return true;
+  return op->kind == OP_vjp && msc_kind_parse(msc_op_str(op, "op"), &of) &&
+         row_declares(msc_op_info_of(msc_op_ctx(op), of), attr);
+}

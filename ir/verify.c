@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ir/alias.h"
+#include "ir/fact.h"
 
 static bool bug(const msc_op *op, const char *what) {
   return msc_op_error(op, MSC_E_INTERNAL, "%s: %s", msc_kind_name(op->kind), what);
@@ -183,6 +184,24 @@ static uint64_t number_of(const msc_op *op, uint64_t mesh) {
   return h ? h : 1;
 }
 
+/* What the row does not declare is a fact of its kind. */
+static bool check_facts(const msc_op *op, msc_arena *arena) {
+  const msc_op_info *info = msc_info(op);
+  bool ok = true;
+  for (size_t i = 0; i < op->num_attrs; i++) {
+    const msc_attr *a = &op->attrs[i];
+    const msc_fact_row *row = msc_fact_row_of(a->name);
+    if (msc_declares(op, a->name)) continue;
+    if (!row || !(row->on & MSC_ON_OP))
+      ok = msc_op_error(op, MSC_E_ROW, "%s: there is no attribute or annotation '%s'%s", info->name, a->name,
+                        msc_fact_hint(arena, a->name, MSC_ON_OP, info));
+    else if (!msc_fact_is_users(row) && !msc_fact_fits(row->kind, &a->value))
+      ok = msc_op_error(op, MSC_E_ROW, "%s: attribute %s must be %s", info->name, a->name,
+                        msc_fact_kind_text(row->kind));
+  }
+  return ok;
+}
+
 /* Most passes leave most ops as they are: what was found right once is not looked at again. */
 static bool check_op(msc_op *op, uint64_t mesh, msc_arena *arena) {
   bool ok = true;
@@ -193,7 +212,7 @@ static bool check_op(msc_op *op, uint64_t mesh, msc_arena *arena) {
   uint64_t number = number_of(op, mesh);
   bool known = number == op->verified;
   op->verified = 0;
-  ok = known || (msc_check_row(op) && check_types(op, arena));
+  ok = known || (msc_check_row(op) & check_facts(op, arena) && check_types(op, arena));
   if (ok) ok = check_tied(op) & (known || msc_verify_layouts(op, arena));
   if (ok && op->kind != OP_send && op->kind != OP_recv) op->verified = number; /* these look at one another */
   return ok;
@@ -287,5 +306,5 @@ bool msc_verify(msc_module *m) {
   if (ok)
     for (msc_func *f = m->first; f; f = f->next) ok &= verify_func(f, mesh, arena);
   msc_arena_free(arena);
-  return ok;
+  return msc_check_facts(m) && ok;
 }

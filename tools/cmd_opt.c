@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/fact.h"
 #include "ir/text/text.h"
 #include "passes/2_train/train.h"
 #include "passes/3_shard/strategy/strategy_file.h"
@@ -100,6 +101,34 @@ static int list_passes(cli *c) {
   }
   if (c->json) return print_rows(c, out, "passes", rows);
   json_decref(rows);
+  return cli_close(c, out);
+}
+
+/* "op", or "op func" */
+static const char *where_it_stands(msc_arena *arena, unsigned on) {
+  static const char *const things[] = {"op", "arg", "func", "module", "member"};
+  const char *text = "";
+  for (size_t i = 0; i < sizeof things / sizeof *things; i++)
+    if (on >> i & 1) text = msc_arena_printf(arena, "%s%s%s", text, *text ? " " : "", things[i]);
+  return text;
+}
+
+static int list_facts(cli *c) {
+  cli_output *out = cli_open(c, cli_text(c, "o"));
+  if (!out) return CLI_INPUT;
+  json_t *all = json_array();
+  for (const msc_fact_row *r = msc_fact_rows; r < msc_fact_rows + MSC_NUM_FACTS; r++) {
+    const char *on = where_it_stands(msc_context_arena(c->ctx), r->on), *kind = msc_fact_kind_text(r->kind);
+    if (c->json)
+      json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", r->name, "on", on, "kind", kind,
+                                           "from", r->from, "until", r->until, "meaning", r->meaning));
+    else
+      cli_printf(out, "%-34s %-9s %-11s %-11s %s: %s\n", r->name, on, r->from, r->until, kind, r->meaning);
+  }
+  char *text = c->json ? json_dumps(all, JSON_COMPACT) : NULL;
+  if (c->json) cli_printf(out, "%s\n", text ? text : "[]");
+  free(text);
+  json_decref(all);
   return cli_close(c, out);
 }
 
@@ -260,6 +289,7 @@ static int run(cli *c) {
   o.timing = cli_flag(c, "timing") || debug_level() >= 1;
   if (cli_flag(c, "list-ops")) return list_ops(c);
   if (cli_flag(c, "list-passes")) return list_passes(c);
+  if (cli_flag(c, "list-facts")) return list_facts(c);
   if (c->num_operands == 0) return cli_usage(c, "needs FILE.mlir");
   o.path = c->operands[0];
   cli_bytes text;
@@ -298,6 +328,7 @@ static const cli_option options[] = {
   {"dump-dir", CLI_TEXT, "DIR", "write the IR after every pass that changed it into this folder"},
   {"list-ops", CLI_FLAG, NULL, "print the op table"},
   {"list-passes", CLI_FLAG, NULL, "print the passes and checkpoints in pipeline order"},
+  {"list-facts", CLI_FLAG, NULL, "print what the user and passes leave for later passes"},
   {"o", CLI_TEXT, "FILE", "write here instead of stdout"},
   {0},
 };

@@ -3,57 +3,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "ir/fact.h"
 #include "passes/7_lower/target.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
-
-typedef enum {
-  ALL,
-  FALSE_ONLY,
-  ZERO_ONLY,
-  GROUP,
-  BYTES,
-  ROUND,
-  STAGE,
-  TRUTH,
-  ON_CPU,
-  IN_F32,
-  A_BLOCK,
-  A_LIMIT,
-  OP_OR_BLOCK,
-  NONE
-} honoured;
-
-typedef struct {
-  const char *name;
-  honoured which; /* which of its values are honoured */
-} annotation;
-
-static const annotation of_ops[] = {
-    {"in_strategy", ALL},         {"out_strategy", ALL},
-    {"in_layout", ALL},           {"out_layout", ALL},
-    {"pipeline_stage", STAGE},    {"recompute", OP_OR_BLOCK},
-    {"mp_comm_recompute", TRUTH}, {"parallel_optimizer_comm_recompute", TRUTH}, /* they refine `recompute` */
-    {"comm_fusion", GROUP},       {"fusion", GROUP},
-    {"manual_split", ALL},        {"aligned", ALL},
-    {"compute_type", IN_F32},     {"primitive_target", ON_CPU},
-    {"cross_batch", ALL},         {"shard", A_BLOCK},
-    {"memory_limit", A_LIMIT},    {"max_bytes", BYTES},
-    {"deny_replicate", TRUTH},    {"priority", ROUND},
-};
-
-static const annotation of_args[] = {
-  {"msc.name", ALL}, {"msc.role", ALL}, {"msc.init", ALL}, {"msc.weights", ALL}, {"msc.trainable", ALL},
-   {"msc.batch_dim", ALL},
-  {"msc.owner", ALL}, {"msc.layout", ALL}, {"msc.shape", ALL}, {"msc.model_shape", ALL}, {"msc.whole", ALL},
-  {"msc.parallel_optimizer", ALL}, /* opts out of a mode that is off */
-  {"msc.layerwise_parallel", ALL},
-  {"msc.comm_fusion", GROUP},
-  {"msc.parameter_server", FALSE_ONLY},
-  {"msc.cache_rows", ZERO_ONLY},
-};
-
-enum { NUM_OF_OPS = sizeof of_ops / sizeof *of_ops, NUM_OF_ARGS = sizeof of_args / sizeof *of_args };
 
 bool msc_is_told(const msc_op *op) {
   static const char *const others[] = {"cross_batch", "max_bytes", "deny_replicate"};
@@ -90,83 +43,63 @@ static bool is_memory_limit(const msc_attr_value *v) {
   return name && v->dict.num == 2 && is_int_within(bytes, 0, INT64_MAX) && name->kind == MSC_ATTR_STR;
 }
 
-static bool is_honoured_value(honoured which, const msc_attr_value *v, const msc_target *target) {
-  switch (which) {
-    case ALL: return true;
-    case FALSE_ONLY: return v->kind == MSC_ATTR_BOOL ? !v->b : v->kind == MSC_ATTR_INT && v->i == 0;
-    case GROUP:
-    case BYTES: return is_int_within(v, 0, INT64_MAX);
-    case ROUND: return is_int_within(v, 0, UINT8_MAX);
-    case STAGE: return is_int_within(v, 0, UINT16_MAX);
-    case TRUTH: return v->kind == MSC_ATTR_BOOL;
-    case ZERO_ONLY: return is_int_within(v, 0, 0);
+static bool is_honoured_value(msc_fact_kind kind, const msc_attr_value *v, const msc_target *target) {
+  switch (kind) {
+    case MSC_FACT_FALSE_ONLY: return v->kind == MSC_ATTR_BOOL ? !v->b : v->kind == MSC_ATTR_INT && v->i == 0;
+    case MSC_FACT_ZERO_ONLY: return is_int_within(v, 0, 0);
+    case MSC_FACT_GROUP:
+    case MSC_FACT_BYTES: return is_int_within(v, 0, INT64_MAX);
+    case MSC_FACT_ROUND: return is_int_within(v, 0, UINT8_MAX);
+    case MSC_FACT_STAGE_NUMBER: return is_int_within(v, 0, UINT16_MAX);
     /* the CPU is honoured only where the whole program runs on it */
-    case ON_CPU: return target->is_host && v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu");
-    case IN_F32: return v->kind == MSC_ATTR_STR && !strcmp(v->s, "f32");
-    case A_BLOCK: return is_block_shard(v);
-    case A_LIMIT: return is_memory_limit(v);
+    case MSC_FACT_CPU_ONLY: return target->is_host && v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu");
+    case MSC_FACT_F32_ONLY: return v->kind == MSC_ATTR_STR && !strcmp(v->s, "f32");
+    case MSC_FACT_BLOCK: return is_block_shard(v);
+    case MSC_FACT_LIMIT: return is_memory_limit(v);
     /* a string is the name of the block */
-    case OP_OR_BLOCK: return v->kind == MSC_ATTR_BOOL || v->kind == MSC_ATTR_STR;
-    case NONE: break;
+    case MSC_FACT_FLAG_OR_NAME: return v->kind == MSC_ATTR_BOOL || v->kind == MSC_ATTR_STR;
+    case MSC_FACT_BOOL: return v->kind == MSC_ATTR_BOOL;
+    default: return true; /* the pass that reads it checks it */
   }
-  return false;
-}
-
-static const annotation *find_annotation(const annotation *rows, size_t num, const char *name) {
-  for (size_t i = 0; i < num; i++)
-    if (!strcmp(rows[i].name, name)) return &rows[i];
-  return NULL;
-}
-
-/* Returns "; did you mean ..." with the nearest of the annotations and of the attributes that the op's row declares
- * (info NULL: an argument, which has none), or "". */
-static const char *suggest_name(msc_arena *arena, const char *name, const annotation *rows, size_t num,
-                                const msc_op_info *info) {
-  const char *words[64];
-  size_t n = 0;
-  for (size_t i = 0; i < num; i++) words[n++] = rows[i].name;
-  for (int i = 0; info && i < info->num_attrs; i++) words[n++] = info->attr[i].name;
-  const char *near = msc_nearest(name, words, n);
-  return near ? msc_arena_printf(arena, "; did you mean '%s'?", near) : "";
-}
-
-static bool is_op_attr(const msc_op_info *info, const char *name) {
-  for (int i = 0; i < info->num_attrs; i++)
-    if (!strcmp(info->attr[i].name, name)) return true;
-  return false;
 }
 
 /* The values that the annotation accepts, in words; NULL if its kind of value is right but not supported. */
-static const char *required_form(honoured which) {
-  switch (which) {
-    case GROUP: return "must be a whole number: 0 for never, or what a group has in common";
-    case BYTES: return "must be a number of bytes";
-    case ROUND: return "must be a whole number from 0, first, to 255";
-    case STAGE: return "must be the number of a stage, from 0 on";
-    case TRUTH: return "must be true or false";
-    case A_LIMIT: return "must be {bytes = N, name = BLOCK}, of a block: an op has no limit of its own";
+static const char *required_form(msc_fact_kind kind) {
+  switch (kind) {
+    case MSC_FACT_GROUP: return "must be a whole number: 0 for never, or what a group has in common";
+    case MSC_FACT_BYTES: return "must be a number of bytes";
+    case MSC_FACT_ROUND: return "must be a whole number from 0, first, to 255";
+    case MSC_FACT_STAGE_NUMBER: return "must be the number of a stage, from 0 on";
+    case MSC_FACT_BOOL: return "must be true or false";
+    case MSC_FACT_LIMIT: return "must be {bytes = N, name = BLOCK}, of a block: an op has no limit of its own";
     default: return NULL;
   }
 }
 
-static const char *describe_mistake(honoured which) {
-  return required_form(which) ? required_form(which) : "is not supported yet";
+/* Returns NULL if the user may write this attribute, on such a thing, with this value; else the end of a message. */
+static const char *describe_mistake(const msc_module *m, const msc_attr *a, unsigned on, const msc_op_info *info,
+                                 msc_arena *arena, msc_code *out_code) {
+  const msc_fact_row *row = msc_fact_row_of(a->name);
+  *out_code = MSC_E_ROW;
+  if (!row || !msc_fact_is_users(row))
+    return msc_arena_printf(arena, "there is no %s '%s'%s", info ? "attribute or annotation" : "annotation", a->name,
+                            msc_fact_hint(arena, a->name, on, info));
+  if (is_honoured_value(row->kind, &a->value, msc_target_of(m))) return NULL;
+  const char *must = required_form(row->kind);
+  if (!must) *out_code = MSC_E_UNSUPPORTED;
+  return msc_arena_printf(arena, "annotation %s = %s %s", a->name, msc_attr_text(arena, &m->mesh, &a->value),
+                          must ? must : "is not supported yet");
 }
-static msc_code code_of(honoured which) { return required_form(which) ? MSC_E_ROW : MSC_E_UNSUPPORTED; }
 
 static bool check_op_annotations(const msc_op *op, msc_arena *arena) {
   const msc_op_info *info = msc_info(op);
+  msc_code code;
   bool ok = true;
   for (size_t i = 0; i < op->num_attrs; i++) {
     const msc_attr *a = &op->attrs[i];
-    if (is_op_attr(info, a->name)) continue;
-    const annotation *row = find_annotation(of_ops, NUM_OF_OPS, a->name);
-    if (!row)
-      ok = msc_op_error(op, MSC_E_ROW, "%s: there is no attribute or annotation '%s'%s", info->name, a->name,
-                        suggest_name(arena, a->name, of_ops, NUM_OF_OPS, info));
-    else if (!is_honoured_value(row->which, &a->value, msc_target_of(op->block->func->module)))
-      ok = msc_op_error(op, code_of(row->which), "%s: annotation %s = %s %s", info->name, a->name,
-                        msc_attr_text(arena, &op->block->func->module->mesh, &a->value), describe_mistake(row->which));
+    if (msc_declares(op, a->name)) continue;
+    const char *wrong = describe_mistake(op->block->func->module, a, MSC_ON_OP, info, arena, &code);
+    if (wrong) ok = msc_op_error(op, code, "%s: %s", info->name, wrong);
   }
   return ok;
 }
@@ -198,20 +131,11 @@ static void warn_of_idle_stages(const msc_pass_ctx *pass, const msc_func *f) {
 }
 
 static bool check_arg_annotations(const msc_func *f, size_t arg, msc_arena *arena) {
-  msc_context *ctx = f->module->ctx;
-  const msc_attr_value *name = msc_arg_attr(f, arg, "msc.name");
-  const char *what = name && name->kind == MSC_ATTR_STR ? name->s : f->body->args[arg]->name;
-  if (!what) what = "";
+  msc_code code;
   bool ok = true;
   for (size_t i = 0; i < f->arg[arg].num_attrs; i++) {
-    const msc_attr *a = &f->arg[arg].attrs[i];
-    const annotation *row = find_annotation(of_args, NUM_OF_ARGS, a->name);
-    if (!row)
-      ok = msc_error(ctx, MSC_E_ROW, f->loc, "argument '%s': there is no annotation '%s'%s", what, a->name,
-                     suggest_name(arena, a->name, of_args, NUM_OF_ARGS, NULL));
-    else if (!is_honoured_value(row->which, &a->value, msc_target_of(f->module)))
-      ok = msc_error(ctx, code_of(row->which), f->loc, "argument '%s': annotation %s = %s %s", what, a->name,
-                     msc_attr_text(arena, &f->module->mesh, &a->value), describe_mistake(row->which));
+    const char *wrong = describe_mistake(f->module, &f->arg[arg].attrs[i], MSC_ON_ARG, NULL, arena, &code);
+    if (wrong) ok = msc_error(f->module->ctx, code, f->loc, "argument '%s': %s", msc_name_of_arg(f, arg), wrong);
   }
   return ok;
 }

@@ -2,6 +2,7 @@
 """msc opt: its options, and what it says when a case's expectations are not met."""
 import json
 import os
+import re
 
 from expect import Expect, write
 
@@ -53,6 +54,8 @@ expect("opt large.mlir --passes=dce --check-numerics", 0, "msc: warning: not exe
 
 # Tables.
 expect("opt --list-passes", 0, "", lambda text: "" if " dce " in text else "dce")
+expect("opt --list-facts", 0, "", lambda text: "" if re.search(r"^max_bytes +op +user +3_shard +a number of bytes: ", text, re.M) else "max_bytes")
+expect("opt --list-facts --json", 0, "", lambda text: "" if {"name": "stage", "on": "op func", "from": "4_partition"}.items() <= {r["name"]: r for r in json.loads(text)}["stage"].items() else "stage")
 expect("opt --list-ops", 0, "", lambda text: "" if "\nmatmul (a b) -> (y) {transpose_a:bool=false transpose_b:bool=false} pure ; mk,kn->mn ; k:sum ; lin 0|1 ; grad_matmul\n" in text else "matmul")
 
 tables = {key: json.loads(expect(f"opt --list-{key} --json", 0, "").stdout)[key] for key in ("passes", "ops")}

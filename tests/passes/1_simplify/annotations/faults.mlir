@@ -1,14 +1,11 @@
-// RUN: msc opt --passes=annotations --verify-diagnostics %s
+// RUN: msc opt --passes=annotations --split-input-file --verify-diagnostics %s
 module {
   // expected-error @below {{argument 'w': annotation msc.parameter_server = true is not supported yet}}
-  // expected-error @below {{argument 'x': there is no annotation 'msc.rolle'; did you mean 'msc.role'?}}
   "msc.func"() ({
   ^bb0(%x: tensor<4x6xi32>, %w: tensor<8x4xf32>):
     // expected-error @below {{gather: annotation primitive_target = "GPU" is not supported yet}}
     %0 = "msc.gather"(%w, %x) {primitive_target = "GPU"} : (tensor<8x4xf32>, tensor<4x6xi32>) -> tensor<4x6x4xf32>
-    // expected-error @below {{reduce_sum: there is no attribute or annotation 'in_stratgy'; did you mean 'in_strategy'?}}
-    // expected-error @below {{reduce_sum: there is no attribute or annotation 'keep_dim'; did you mean 'keep_dims'?}}
-    %1 = "msc.reduce_sum"(%0) {dims = [1], in_stratgy = [[2, 1, 1]], keep_dim = true} : (tensor<4x6x4xf32>) -> tensor<4x4xf32>
+    %1 = "msc.reduce_sum"(%0) {dims = [1]} : (tensor<4x6x4xf32>) -> tensor<4x4xf32>
     // expected-error @below {{exp: annotation recompute = 2 : i64 is not supported yet}}
     %2 = "msc.exp"(%1) {pipeline_stage = 0 : i64, recompute = 2 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     // expected-error @below {{tanh: annotation compute_type = "bf16" is not supported yet}}
@@ -19,5 +16,31 @@ module {
     %3 = "msc.tanh"(%2) {compute_type = "bf16", max_bytes = -1 : i64, comm_fusion = -2 : i64, priority = 256 : i64, deny_replicate = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     "msc.return"(%3) : (tensor<4x4xf32>) -> ()
   }) {sym_name = "forward",
-      arg_attrs = [{msc.name = "x", msc.rolle = "data"}, {msc.name = "w", msc.role = "parameter", msc.parameter_server = true}]} : () -> ()
+      arg_attrs = [{msc.name = "x"}, {msc.name = "w", msc.role = "parameter", msc.parameter_server = true}]} : () -> ()
+}
+// -----
+module attributes {msc.tarket = "cpu"} {
+  // expected-error @below {{module: there is no annotation 'msc.tarket'; did you mean 'msc.target'?}}
+  // expected-error @below {{argument 'x': there is no annotation 'msc.rolle'; did you mean 'msc.role'?}}
+  // expected-error @below {{forward: there is no annotation 'los'; did you mean 'loss'?}}
+  // expected-error @below {{forward: attribute micro must be an integer}}
+  "msc.func"() ({
+  ^bb0(%x: tensor<4x6x4xf32>):
+    // expected-error @below {{reduce_sum: there is no attribute or annotation 'in_stratgy'; did you mean 'in_strategy'?}}
+    // expected-error @below {{reduce_sum: there is no attribute or annotation 'keep_dim'; did you mean 'keep_dims'?}}
+    %1 = "msc.reduce_sum"(%x) {dims = [1], in_stratgy = [[2, 1, 1]], keep_dim = true} : (tensor<4x6x4xf32>) -> tensor<4x4xf32>
+    // expected-error @below {{reduce_mean: there is no attribute or annotation 'cuont'; did you mean 'count'?}}
+    // expected-error @below {{reduce_mean: attribute stage must be an integer}}
+    %2 = "msc.reduce_mean"(%1) {dims = [1], cuont = 64 : i64, stage = "one"} : (tensor<4x4xf32>) -> tensor<4xf32>
+    "msc.return"(%2) : (tensor<4xf32>) -> ()
+  }) {sym_name = "forward", los = 0 : i64, micro = 1.0, arg_attrs = [{msc.name = "x", msc.rolle = "data"}]} : () -> ()
+}
+// -----
+module {
+  "msc.func"() ({
+  ^bb0(%x: tensor<4x6xf32>):
+    // expected-error @below {{tanh: there is no attribute or annotation 'stage'}}
+    %1 = "msc.tanh"(%x) {stage = 1 : i64} : (tensor<4x6xf32>) -> tensor<4x6xf32>
+    "msc.return"(%1) : (tensor<4x6xf32>) -> ()
+  }) {sym_name = "forward"} : () -> ()
 }

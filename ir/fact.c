@@ -1,0 +1,116 @@
+/* fact.c: the table of fact.def, and checks against it: attributes in, reports at the user's location out. */
+#include "ir/fact.h"
+
+#include <string.h>
+
+const msc_fact_name_table msc_fact_names = {
+#define FACT(id, name, on, kind, from, until, meaning) .id = name,
+#include "ir/fact.def"
+#undef FACT
+};
+
+const msc_fact_row msc_fact_rows[MSC_NUM_FACTS] = {
+#define FACT(id, name, on, kind, from, until, meaning) \
+  {msc_fact_names.id, MSC_ON_##on, MSC_FACT_##kind, from, until, meaning},
+#include "ir/fact.def"
+#undef FACT
+};
+
+/* Rows stand in the order of their names' addresses. */
+const msc_fact_row *msc_fact_row_of(const char *name) {
+  if (!msc_is_fact_name(name)) return NULL;
+  size_t low = 0, high = MSC_NUM_FACTS;
+  while (high - low > 1) {
+    size_t middle = (low + high) / 2;
+    if (name < msc_fact_rows[middle].name) high = middle;
+    else low = middle;
+  }
+  return &msc_fact_rows[low];
+}
+
+const char *msc_fact_kind_text(msc_fact_kind kind) {
+  static const char *const texts[] = {
+#define X(name, text) text,
+      MSC_FACT_KINDS(X)
+#undef X
+  };
+  return texts[kind];
+}
+
+bool msc_fact_is_users(const msc_fact_row *row) { return strcmp(row->from, "user") == 0; }
+
+/* ---- kinds ---- */
+
+static bool is_list_of(msc_attr_kind kind, const msc_attr_value *v) {
+  if (v->kind != MSC_ATTR_LIST) return false;
+  for (size_t i = 0; i < v->list.num; i++)
+    if (v->list.v[i].kind != kind) return false;
+  return true;
+}
+
+bool msc_fact_fits(msc_fact_kind kind, const msc_attr_value *v) {
+  switch (kind) {
+    case MSC_FACT_INT: return v->kind == MSC_ATTR_INT;
+    case MSC_FACT_FLOAT: return v->kind == MSC_ATTR_FLOAT;
+    case MSC_FACT_NUMBER: return v->kind == MSC_ATTR_FLOAT || v->kind == MSC_ATTR_INT;
+    case MSC_FACT_BOOL: return v->kind == MSC_ATTR_BOOL;
+    case MSC_FACT_TEXT: return v->kind == MSC_ATTR_STR;
+    case MSC_FACT_INTS: return is_list_of(MSC_ATTR_INT, v);
+    case MSC_FACT_TEXTS: return is_list_of(MSC_ATTR_STR, v);
+    case MSC_FACT_LIST: return v->kind == MSC_ATTR_LIST;
+    case MSC_FACT_DICT: return v->kind == MSC_ATTR_DICT;
+    case MSC_FACT_LAYOUT: return v->kind == MSC_ATTR_STR;
+    case MSC_FACT_LAYOUTS: return is_list_of(MSC_ATTR_STR, v);
+    default: return true;
+  }
+}
+
+static const char *nearest(const char *name, unsigned on, bool users, const msc_op_info *info) {
+  const char *words[MSC_NUM_FACTS + MSC_OP_ATTRS];
+  size_t n = 0;
+  for (const msc_fact_row *row = msc_fact_rows; row < msc_fact_rows + MSC_NUM_FACTS; row++)
+    if ((row->on & on) && (!users || msc_fact_is_users(row))) words[n++] = row->name;
+  for (int i = 0; info && i < info->num_attrs; i++) words[n++] = info->attr[i].name;
+  return msc_nearest(name, words, n);
+}
+
+const char *msc_fact_hint(msc_arena *arena, const char *name, unsigned on, const msc_op_info *info) {
+  if (msc_fact_row_of(name)) return ""; /* but not here, or not for users */
+  const char *near = nearest(name, on, on & (MSC_ON_OP | MSC_ON_ARG), info);
+  if (!near) near = nearest(name, on, false, info);
+  return near ? msc_arena_printf(arena, "; did you mean '%s'?", near) : "";
+}
+
+/* ---- functions, arguments, modules ---- */
+
+const char *msc_name_of_arg(const msc_func *f, size_t arg) {
+  const msc_attr_value *name = msc_arg_attr(f, arg, MSC_FACT(msc_name));
+  if (name && name->kind == MSC_ATTR_STR) return name->s;
+  return f->body->args[arg]->name ? f->body->args[arg]->name : "";
+}
+
+static bool check(const msc_module *m, const msc_loc *loc, const char *what, unsigned on, const msc_attr *attrs,
+                  size_t num) {
+  const char *quote = on == MSC_ON_ARG ? "'" : "", *thing = on == MSC_ON_ARG ? "argument " : "";
+  bool ok = true;
+  for (size_t i = 0; i < num; i++) {
+    const msc_fact_row *row = msc_fact_row_of(attrs[i].name);
+    if (!row || !(row->on & on))
+      ok = msc_error(m->ctx, MSC_E_ROW, loc, "%s%s%s%s: there is no annotation '%s'%s", thing, quote, what, quote,
+                     attrs[i].name, msc_fact_hint(msc_context_arena(m->ctx), attrs[i].name, on, NULL));
+    else if (!msc_fact_is_users(row) && !msc_fact_fits(row->kind, &attrs[i].value))
+      ok = msc_error(m->ctx, MSC_E_ROW, loc, "%s%s%s%s: attribute %s must be %s", thing, quote, what, quote, row->name,
+                     msc_fact_kind_text(row->kind));
+  }
+  return ok;
+}
+
+bool msc_check_facts(const msc_module *m) {
+  bool ok = check(m, m->first ? m->first->loc : NULL, "module", MSC_ON_MODULE, m->attrs, m->num_attrs);
+  for (const msc_func *f = m->first; f; f = f->next) {
+    ok &= check(m, f->loc, f->name, MSC_ON_FUNC, f->attrs, f->num_attrs);
+    for (size_t i = 0; i < f->body->num_args; i++)
+      ok &= check(m, f->loc, msc_name_of_arg(f, i), MSC_ON_ARG, f->arg[i].attrs, f->arg[i].num_attrs);
+  }
+  return ok;
+}

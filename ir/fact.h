@@ -1,0 +1,73 @@
+/* fact.h: the rows of fact.def, for who checks or lists them.  Names are in ir.h: MSC_FACT. */
+#ifndef MSC_IR_FACT_H
+#define MSC_IR_FACT_H
+
+#include "ir/ir.h"
+
+/* What a fact's value is, for messages.  Below ANY: the kinds of users' facts, which pass annotations checks. */
+#define MSC_FACT_KINDS(X) \
+  X(INT, "an integer") \
+  X(FLOAT, "a float") \
+  X(NUMBER, "a number") \
+  X(BOOL, "a bool") \
+  X(TEXT, "a string") \
+  X(INTS, "a list of integers") \
+  X(TEXTS, "a list of strings") \
+  X(LIST, "a list") \
+  X(DICT, "a dictionary") \
+  X(LAYOUT, "a layout") \
+  X(LAYOUTS, "a list of layouts") \
+  X(ANY, "a value") \
+  X(SPLITS, "a list of lists of integers") \
+  X(FALSE_ONLY, "false") \
+  X(ZERO_ONLY, "0") \
+  X(GROUP, "a number of a group") \
+  X(BYTES, "a number of bytes") \
+  X(ROUND, "a number from 0 to 255") \
+  X(STAGE_NUMBER, "a number of a stage") \
+  X(CPU_ONLY, "cpu") \
+  X(F32_ONLY, "f32") \
+  X(BLOCK, "a block") \
+  X(LIMIT, "a limit of a block") \
+  X(FLAG_OR_INT, "a bool or an integer") \
+  X(FLAG_OR_NAME, "a bool, or the name of a block")
+
+typedef enum {
+#define X(name, text) MSC_FACT_##name,
+  MSC_FACT_KINDS(X)
+#undef X
+} msc_fact_kind;
+
+enum { MSC_ON_OP = 1, MSC_ON_ARG = 2, MSC_ON_FUNC = 4, MSC_ON_OP_FUNC = 5, MSC_ON_MODULE = 8, MSC_ON_MEMBER = 16,
+       MSC_ON_ARG_MODULE = 10, MSC_ON_OP_MEMBER = 17 };
+
+typedef struct {
+  const char *name;         /* MSC_FACT(id) */
+  unsigned on;              /* MSC_ON_x */
+  msc_fact_kind kind;
+  const char *from, *until; /* stage folders; "user" and "driver"; "-" */
+  const char *meaning;
+} msc_fact_row;
+
+enum {
+#define FACT(id, name, on, kind, from, until, meaning) +1
+  MSC_NUM_FACTS = 0
+#include "ir/fact.def"
+#undef FACT
+};
+extern const msc_fact_row msc_fact_rows[MSC_NUM_FACTS];
+/* Of an interned name; NULL: it is no fact's. */
+const msc_fact_row *msc_fact_row_of(const char *name);
+const char *msc_fact_kind_text(msc_fact_kind kind);
+bool msc_fact_fits(msc_fact_kind kind, const msc_attr_value *v);
+bool msc_fact_is_users(const msc_fact_row *row);
+/* "; did you mean 'x'?" among facts on such a thing (MSC_ON_x), users' ones first, and the attributes of an op's row
+ * (NULL: of no op); "" where none is near. */
+const char *msc_fact_hint(msc_arena *arena, const char *name, unsigned on, const msc_op_info *info);
+/* Its name in the model, for messages; never NULL. */
+const char *msc_name_of_arg(const msc_func *f, size_t arg);
+
+/* Every attribute of the module, its functions and arguments is a fact, stands on its thing and is of its kind. */
+bool msc_check_facts(const msc_module *m);
+
+#endif
