@@ -128,7 +128,7 @@ static void put_axis(msc_text *t, const msc_program_head *h, int a) {
   if (a == h->across) put(t, " across");
   if (a == h->chunk_axis) put(t, " chunk");
   if (a == h->clipped) put(t, " clipped "), put_slot(t, h->chunk);
-  if (h->threads && a == h->team_axis) put(t, " team");
+  if (a == h->team_axis && (a || h->threads)) put(t, " team"); /* of a CPU it is 0 */
   put(t, "\n");
 }
 

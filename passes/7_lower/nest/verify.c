@@ -233,7 +233,10 @@ static bool check_place(verifier *v, int i) {
   uint8_t stored = h->buffer[in->buffer].dtype;
   if (stored != MSC_NUM_DTYPES && msc_compute_dtype((msc_dtype)stored) != (msc_dtype)in->dtype)
     return refuse_instr(v, i, "a buffer of another element type");
-  return !msc_nest_writes(in) || h->buffer[in->buffer].is_out || refuse_instr(v, i, "a buffer that is only read");
+  if (!msc_nest_writes(in)) return true;
+  if (in->code == NEST_STORE && (v->p->instr[in->arg[0]].axes & (uint16_t)~axes))
+    return refuse_instr(v, i, "different values for one place");
+  return h->buffer[in->buffer].is_out || refuse_instr(v, i, "a buffer that is only read");
 }
 
 /* The axes it varies along are those of its place and its operands, less those over which it is reduced. */
@@ -295,6 +298,8 @@ static bool check_vector(verifier *v, int i) {
     if (*p == 'g') guard = k;
     k += *p != '?';
   }
+  bool beside = in->code == NEST_SCATTER || in->code == NEST_FILL;
+  if (beside && in->at.coef[h->lane] != 1) return refuse_instr(v, i, "lanes that do not lie beside each other");
   bool lanes_differ = in->code != NEST_LOAD && ((offset >= 0 && (v->p->instr[in->arg[offset]].axes & lane)) ||
                                                 (guard >= 0 && (v->p->instr[in->arg[guard]].axes & lane)));
   if (lanes_differ) return refuse_instr(v, i, "lanes that add to different rows");
