@@ -282,6 +282,7 @@ enum {
   MSC_SLICES = 512,                        /* every rank keeps a part of what it holds; nothing is sent */
   MSC_MOVES = MSC_COLLECTIVE | MSC_SLICES, /* changes which rank holds what */
   MSC_MESSAGE = 1024,                      /* between the stages of a pipeline; its partner is in another function */
+  MSC_INTERNAL = 4096, /* no model has it: passes make it */
   MSC_CHEAP = 2048, /* elementwise, a few instructions: computing it twice may be cheaper than storing it */
 };
 

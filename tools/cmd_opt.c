@@ -37,10 +37,10 @@ typedef struct {
 /* ---- tables ---- */
 
 static const struct {
-  const char *name, *operands, *results, *attrs, *flags, *rule, *grad;
+  const char *name, *operands, *results, *attrs, *flags, *form, *shape, *rule, *grad;
 } ops[] = {
 #define OP(name, operands, results, attrs, flags, form, shape, rule, rule_fn, grad, eval, cost, ...) \
-  {#name, operands, results, attrs, #flags, rule, #grad},
+  {#name, operands, results, attrs, #flags, #form, #shape, rule, #grad},
 #include "ir/op.def"
 #undef OP
 };
@@ -72,10 +72,12 @@ static int list_ops(cli *c) {
   json_t *rows = json_array();
   if (!c->json) cli_printf(out, "# op (operands) -> (results) {attributes} flags ; sharding rule ; gradient\n");
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-    const char *flags = flag_words(msc_context_arena(c->ctx), ops[i].flags);
-    json_array_append_new(rows, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", ops[i].name, "operands",
-                                          ops[i].operands, "results", ops[i].results, "attributes", ops[i].attrs,
-                                          "flags", flags, "rule", ops[i].rule, "gradient", ops[i].grad));
+    msc_arena *arena = msc_context_arena(c->ctx);
+    const char *flags = flag_words(arena, ops[i].flags), *form = flag_words(arena, ops[i].form);
+    json_array_append_new(
+        rows, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "name", ops[i].name, "operands",
+                        ops[i].operands, "results", ops[i].results, "attributes", ops[i].attrs, "flags", flags, "form",
+                        form, "shape", ops[i].shape + strlen("shape_"), "rule", ops[i].rule, "gradient", ops[i].grad));
     if (!c->json)
       cli_printf(out, "%s (%s) -> (%s) {%s} %s ; %s ; %s\n", ops[i].name, ops[i].operands, ops[i].results,
                  ops[i].attrs, flags, ops[i].rule, ops[i].grad);

@@ -1,7 +1,9 @@
-"""The op table as the builder sees it: names, operands, attributes (a copy of those columns of ir/op.def) and result types.
+"""The op table as the builder sees it: names, operands and attributes, from the rows of ir/op.def, and result types.
 
 msc infers all types again and compares, so what is checked here is only what is needed to compute a type; a size that is not
 known until --dim is given is -1 and stays -1 in whatever depends on it."""
+import json
+import os
 import re
 from collections import namedtuple
 from math import prod
@@ -13,155 +15,30 @@ class Error(ValueError):
 
 Type = namedtuple("Type", "dtype dims")
 
-# Without the ops that only msc makes: layout changes without a group (exchange, shard), fused kernels, terminators.
-# name | operands (`x*`: any number, `b?`: may be absent) | results | attributes as name:kind[=default], `?`: may be absent | function below
-_TEXT = """
-iota          |            | y | type:type dim:int=0 | iota
-add           | a b | y | | broadcast
-sub           | a b | y | | broadcast
-mul           | a b | y | | broadcast
-div           | a b | y | | broadcast
-max           | a b | y | | broadcast
-min           | a b | y | | broadcast
-pow           | a b | y | | broadcast
-compare       | a b | y | predicate:str | compare
-select        | c a b | y | | select
-neg           | x | y | | same
-exp           | x | y | | same
-log           | x | y | | same
-sqrt          | x | y | | same
-rsqrt         | x | y | | same
-tanh          | x | y | | same
-erf           | x | y | | same
-sin           | x | y | | same
-cos           | x | y | | same
-floor         | x | y | | same
-ceil          | x | y | | same
-round         | x | y | | same
-sigmoid       | x | y | | same
-relu          | x | y | | same
-gelu          | x | y | form:str | same
-silu          | x | y | | same
-abs           | x | y | | same
-sign          | x | y | | same
-cast          | x | y | dtype:str | cast
-broadcast_to  | x | y | shape:ints | broadcast_to
-reshape       | x | y | shape:ints | reshape
-flatten       | x | y | axis:int=1 | flatten
-transpose     | x | y | perm:ints | transpose
-concat        | x* | y | dim:int | concat
-split         | x | y* | dim:int sizes:ints | split
-slice         | x | y | start:ints limit:ints stride:ints? | slice_
-pad           | x | y | low:ints high:ints stride:ints? value:float=0 | pad
-gather        | table indices | y | axis:int=0 | gather
-scatter_add   | indices updates | y | rows:int axis:int=0 | scatter_add
-dropout       | x seed? step? | y | rate:float salt:int=0 | same
-take_along    | x indices | y | axis:int=-1 | indices_of
-add_along     | indices updates | y | rows:int axis:int=-1 | add_along
-gather_nd     | x indices | y | | gather_nd
-scatter_nd_add | indices updates | y | shape:ints | scatter_nd_add
-scatter_update | x indices updates | y | axis:int=0 | same
-one_hot       | indices | y | depth:int dtype:str=f32 on:float=1 off:float=0 | one_hot
-matmul        | a b | y | transpose_a:bool=false transpose_b:bool=false | matmul
-batch_matmul  | a b | y | transpose_a:bool=false transpose_b:bool=false | matmul
-matmul_weight_grad | x dy | dw | | weight_grad
-conv2d        | x w | y | stride:ints? dilation:ints? padding:ints? groups:int=1 | conv2d
-conv2d_transpose | y w | x | size:ints stride:ints? dilation:ints? padding:ints? groups:int=1 | conv2d_transpose
-conv2d_weight_grad | x dy | dw | kernel:ints stride:ints? dilation:ints? padding:ints? groups:int=1 | conv2d_weight_grad
-resize        | x | y | size:ints mode:str=nearest | resize
-max_pool      | x | y | kernel:ints stride:ints? dilation:ints? padding:ints? | pool
-max_pool_index | x | index | kernel:ints stride:ints? dilation:ints? padding:ints? | pool_index
-max_pool_grad | index dy | dx | kernel:ints size:ints stride:ints? dilation:ints? padding:ints? | pool_grad
-avg_pool      | x | y | kernel:ints stride:ints? dilation:ints? padding:ints? count_include_pad:bool=true | pool
-avg_pool_grad | dy | dx | kernel:ints size:ints stride:ints? dilation:ints? padding:ints? | pool_grad
-reduce_sum    | x | y | dims:ints keep_dims:bool=false | reduce
-reduce_mean   | x | y | dims:ints keep_dims:bool=false | reduce
-reduce_max    | x | y | dims:ints keep_dims:bool=false | reduce
-reduce_min    | x | y | dims:ints keep_dims:bool=false | reduce
-sort          | x | values indices | axis:int=-1 descending:bool=false dtype:str=i32 | ordered
-topk          | x | values indices | k:int axis:int=-1 largest:bool=true dtype:str=i32 | ordered
-unique        | x | values inverse count | dtype:str=i32 | unique
-cumsum        | x | y | axis:int=-1 exclusive:bool=false reverse:bool=false | same
-cumprod       | x | y | axis:int=-1 exclusive:bool=false reverse:bool=false | same
-cumprod_grad  | x dy | dx | axis:int=-1 exclusive:bool=false reverse:bool=false | same
-einsum        | x* | y | equation:str | einsum
-argmax        | x | y | axis:int=-1 keep_dims:bool=false dtype:str=i32 | argmax
-argmin        | x | y | axis:int=-1 keep_dims:bool=false dtype:str=i32 | argmax
-reduce_prod   | x | y | dims:ints keep_dims:bool=false | reduce
-reduce_any    | x | y | dims:ints keep_dims:bool=false | reduce
-reduce_all    | x | y | dims:ints keep_dims:bool=false | reduce
-leaky_relu    | x | y | slope:float=0.01 | same
-elu           | x | y | alpha:float=1 | same
-prelu         | x slope | y | | same
-softplus      | x | y | | same
-hard_sigmoid  | x | y | | same
-hard_swish    | x | y | | same
-mish          | x | y | | same
-clamp         | x | y | low:float high:float | same
-mod           | a b | y | | broadcast
-logical_and   | a b | y | | broadcast
-logical_or    | a b | y | | broadcast
-logical_xor   | a b | y | | broadcast
-logical_not   | x | y | | same
-is_finite     | x | y | | compare
-expand_dims   | x | y | axis:int | expand_dims
-squeeze       | x | y | dims:ints | squeeze
-tile          | x | y | repeats:ints | tile
-stack         | x* | y | axis:int=0 | stack
-reverse       | x | y | dims:ints | same
-roll          | x | y | dim:int shift:int | same
-softmax       | x | y | axis:int=-1 | same
-log_softmax   | x | y | axis:int=-1 | same
-softmax_cross_entropy | logits labels | loss | reduction:str=mean | rows_loss
-softmax_cross_entropy_grad | logits labels dloss | dlogits | reduction:str=mean | same
-mean_absolute_error | prediction target | loss | reduction:str=mean | elements_loss
-mean_squared_error | prediction target | loss | reduction:str=mean | elements_loss
-sigmoid_cross_entropy | logits targets | loss | reduction:str=mean | elements_loss
-nll_loss      | log_probabilities labels | loss | reduction:str=mean | rows_loss
-layer_norm    | x gamma? beta? | y | axis:int=-1 eps:float=1e-5 | same
-rms_norm      | x gamma? | y | axis:int=-1 eps:float=1e-6 | same
-l2_normalize  | x | y | axis:int=-1 eps:float=1e-12 | same
-group_norm    | x gamma? beta? | y | groups:int eps:float=1e-5 | same
-batch_norm    | x gamma beta mean variance | y mean_new variance_new | axis:int=1 momentum:float=0.1 eps:float=1e-5 training:bool=true | batch_norm
-glu           | x | y | activation:str=silu gate_first:bool=true | glu
-rotary        | x | y | axis:int=-2 base:float=10000 interleaved:bool=false | same
-attention     | q k v mask? | y | causal:bool=false scale:float=0 | attention
-dropped_attention | q k v keep | y | causal:bool=false scale:float=0 | attention
-sgd           | w g ok? | w_new | lr:float weight_decay:float=0 | update
-momentum      | w m g ok? | w_new m_new | lr:float momentum:float dampening:float=0 nesterov:bool=false weight_decay:float=0 | update
-adam          | w m v g t ok? | w_new m_new v_new | lr:float beta1:float=0.9 beta2:float=0.999 eps:float=1e-8 weight_decay:float=0 | update
-adamw         | w m v g t ok? | w_new m_new v_new | lr:float beta1:float=0.9 beta2:float=0.999 eps:float=1e-8 weight_decay:float=0.01 | update
-lamb_moments  | w m v g t ok? | r m_new v_new | beta1:float=0.9 beta2:float=0.999 eps:float=1e-6 weight_decay:float=0.01 | update
-lamb_apply    | w r trust ok? | w_new | lr:float | update
-assign        | old value ok? | new |  | update
-all_reduce    | x more* | y more* | axes:str? reduction:str=sum | same
-all_gather    | x more* | y more* | axes:str? dim:int=0 | all_gather
-reduce_scatter | x more* | y more* | axes:str? dim:int=0 reduction:str=sum | reduce_scatter
-all_to_all    | x | y | axes:str? split_dim:int=0 concat_dim:int=0 | all_to_all
-permute       | x | y | axes:str? pairs:ints? | same
-broadcast     | x | y | axes:str root:int=0 | same
-send          | x | token | axes:str from:int to:int channel:int=0 | same
-recv          | token | y | axes:str from:int to:int channel:int=0 | same
-"""
-
 Attr = namedtuple("Attr", "name kind required default")
 Row = namedtuple("Row", "name operands results attrs infer")
+_KINDS = {"dim": "int", "dims": "ints", "perm": "ints", "each": "ints"}  # what they say of dimensions is for the compiler
 _DEFAULTS = {"int": int, "float": float, "str": str, "bool": lambda text: text == "true"}
 
 
 def _attr(word):
+    """An attribute from the row's "name:kind[=default]"; with `?` behind the kind it may be absent."""
     name, kind = word.split(":")
     kind, equals, default = kind.partition("=")
     optional = kind.endswith("?")
     kind = kind.rstrip("?")
+    kind = _KINDS.get(kind, kind)
     return Attr(name, kind, not optional and not equals, _DEFAULTS[kind](default) if equals else None)
 
 
 def _rows():
+    """The rows of ops.json, which tools/python/list_ops makes from ir/op.def, each with the function that infers its types."""
     rows = {}
-    for line in _TEXT.strip().split("\n"):
-        name, operands, results, attrs, infer = (column.strip() for column in line.split("|"))
-        rows[name] = Row(name, tuple(operands.split()), tuple(results.split()), tuple(_attr(w) for w in attrs.split()), globals()["_" + infer])
+    with open(os.path.join(os.path.dirname(__file__), "ops.json"), encoding="utf-8") as f:
+        for row in json.load(f):
+            shape = _LIKE.get(row["shape"], row["shape"])
+            rows[row["name"]] = Row(row["name"], tuple(row["operands"].split()), tuple(row["results"].split()),
+                                    tuple(_attr(w) for w in row["attributes"].split()), globals()["_" + shape])
     return rows
 
 
@@ -230,11 +107,11 @@ def _stretch(shapes):
     return tuple(result)
 
 
-def _same(types, attrs, mesh):
+def _unary(types, attrs, mesh):
     return [types[0]]
 
 
-def _broadcast(types, attrs, mesh):
+def _binary(types, attrs, mesh):
     return [Type(types[0].dtype, _stretch([t.dims for t in types]))]
 
 
@@ -301,7 +178,7 @@ def _split(types, attrs, mesh):
     return [Type(types[0].dtype, _with(types[0].dims, at, size)) for size in attrs["sizes"]]
 
 
-def _slice_(types, attrs, mesh):
+def _slice(types, attrs, mesh):
     stride = attrs.get("stride") or [1] * len(attrs["start"])
     sizes = [-(-(limit - start) // step) for start, limit, step in zip(attrs["start"], attrs["limit"], stride)]
     return [Type(types[0].dtype, tuple(sizes))]
@@ -331,7 +208,7 @@ def _axis(dims, attrs):
     return _at(dims, axis + len(dims) if axis < 0 else axis, "axis")
 
 
-def _indices_of(types, attrs, mesh):
+def _take_along(types, attrs, mesh):
     return [Type(types[0].dtype, types[1].dims)]
 
 
@@ -349,7 +226,7 @@ def _scatter_nd_add(types, attrs, mesh):
     return [Type(types[1].dtype, tuple(attrs["shape"]))]
 
 
-def _ordered(types, attrs, mesh):
+def _sort(types, attrs, mesh):
     dims = types[0].dims
     axis = _axis(dims, attrs)
     dims = _with(dims, axis, attrs.get("k", dims[axis]))
@@ -442,16 +319,16 @@ def _resize(types, attrs, mesh):
     return [Type(types[0].dtype, _image(types[0])[:2] + tuple(attrs["size"]))]
 
 
-def _pool(types, attrs, mesh):
+def _max_pool(types, attrs, mesh):
     dims = _image(types[0])
     return [Type(types[0].dtype, dims[:2] + _windows(dims[2:], attrs["kernel"], attrs))]
 
 
-def _pool_index(types, attrs, mesh):
-    return [Type("i32", _pool(types, attrs, mesh)[0].dims)]
+def _max_pool_index(types, attrs, mesh):
+    return [Type("i32", _max_pool(types, attrs, mesh)[0].dims)]
 
 
-def _pool_grad(types, attrs, mesh):
+def _max_pool_grad(types, attrs, mesh):
     return [Type(types[-1].dtype, _image(types[-1])[:2] + tuple(attrs["size"]))]
 
 
@@ -463,7 +340,7 @@ def _reduce(types, attrs, mesh):
     return [Type(types[0].dtype, tuple(1 if i in gone else n for i, n in enumerate(dims) if keep or i not in gone))]
 
 
-def _rows_loss(types, attrs, mesh):
+def _cross_entropy(types, attrs, mesh):
     return [Type(types[0].dtype, types[0].dims[:-1] if attrs.get("reduction") == "none" else ())]
 
 
@@ -557,5 +434,14 @@ def _all_to_all(types, attrs, mesh):
     n = _group(attrs, mesh)
     return [_scaled(_scaled(types[0], attrs.get("split_dim", 0), 1, n), attrs.get("concat_dim", 0), n, 1)] if n else [types[0]]
 
+
+# Shape functions of the rows that do here what another does.
+_LIKE = {
+    "logical": "binary", "is_finite": "compare", "batch_matmul": "matmul", "avg_pool": "max_pool",
+    "avg_pool_grad": "max_pool_grad", "reduce_logical": "reduce", "topk": "sort", "nll_loss": "cross_entropy",
+    "dropped_attention": "attention", "lamb_moments": "update",
+    **{name: "unary" for name in (
+        "float_unary gelu scatter_update dropout cumulate softmax cross_entropy_grad norm l2_normalize group_norm rotary "
+        "prelu clamp reverse roll all_reduce permute").split()}}
 
 ROWS = _rows()
