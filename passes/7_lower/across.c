@@ -114,7 +114,7 @@ static int64_t erase_unused_copies(const copying *c, size_t num_ops) {
 }
 
 /* By op id: whether the op is part of the forward; NULL if all ops but the updates are. */
-static const bool *find_forward_ops(msc_arena *scratch, msc_func *f) {
+static const bool *list_forward_ops(msc_arena *scratch, msc_func *f) {
   const bool *forward = msc_forward_ops(scratch, f);
   for (const msc_op *op = f->body->first; op; op = op->next)
     if (!forward[op->id] && !(msc_info(op)->flags & MSC_UPDATE)) return forward;
@@ -125,7 +125,7 @@ static int64_t copy_ops(msc_arena *scratch, msc_func *f) {
   size_t num = msc_number(f->body).num_ops;
   copying c = {.f = f,
                .scratch = scratch,
-               .forward = find_forward_ops(scratch, f),
+               .forward = list_forward_ops(scratch, f),
                .feeds = msc_new_array(scratch, uint8_t, num),
                .copy = msc_new_array(scratch, msc_op *, num),
                .from = msc_new_array(scratch, sources, num)};

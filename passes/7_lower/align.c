@@ -29,13 +29,13 @@ typedef struct {
   msc_value **from, **to; /* weights and biases, and their padded copies */
 } aligning;
 
-static int64_t last_dim_size(const msc_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
+static int64_t count_columns(const msc_type *t) { return t->rank ? t->dim[t->rank - 1] : 1; }
 
 static bool makes_scores(const msc_op *op) {
   const msc_type *y = op->out[0].type;
   return op->kind == OP_gemm && !msc_op_bool(op, "generated") && msc_dtype_bytes(y->dtype) == 2 && op->num_out == 1 &&
          !msc_gemm_operand(op, "add") && !msc_gemm_operand(op, "aux") && !msc_op_bool(op, "relu") &&
-         !msc_op_bool(op, "gelu") && last_dim_size(y) >= LEAST && last_dim_size(y) * 2 % ALIGNED_BYTES &&
+         !msc_op_bool(op, "gelu") && count_columns(y) >= LEAST && count_columns(y) * 2 % ALIGNED_BYTES &&
          op->in[1].value->type->rank == 2;
 }
 
@@ -43,7 +43,7 @@ static bool makes_scores(const msc_op *op) {
 
 static bool keeps_classes(const msc_op *op, int64_t classes) {
   bool moves = op->kind == OP_reshape || (op->kind == OP_cast && msc_is_float(op->out[0].type->dtype));
-  return moves && last_dim_size(op->out[0].type) == classes;
+  return moves && count_columns(op->out[0].type) == classes;
 }
 
 static bool is_labelled_loss(const msc_op *op) {
@@ -228,7 +228,7 @@ static int64_t align(msc_pass_ctx *pass, msc_func *f) {
     if (!makes_scores(op)) continue;
     aligning z = {.pass = pass,
                   .f = f,
-                  .narrow = last_dim_size(op->out[0].type),
+                  .narrow = count_columns(op->out[0].type),
                   .room = room,
                   .value = value,
                   .from = value + room,

@@ -58,7 +58,7 @@ static const msc_type *replicated_type(const checking *z, const msc_type *t) {
   return msc_type_with_layout(z->ctx, t, msc_layout_replicated(z->ctx, t->rank));
 }
 
-static bool note_result(checking *z, const msc_op *op, const msc_value *v, const msc_type *whole) {
+static bool record_result_whole(checking *z, const msc_op *op, const msc_value *v, const msc_type *whole) {
   if (!whole) return true;
   z->whole[v->id] = msc_type_of(z->ctx, v->type->dtype, whole->rank, whole->dim, whole->layout);
   if (is_largest_part(v, whole)) return true;
@@ -219,7 +219,7 @@ static bool check_halo_layout(const checking *z, const msc_op *op, const msc_com
                       msc_layout_print(z->arena, z->mesh, p->from), type_or_unknown(z, have));
 }
 
-static bool check_collective_value(const checking *z, const msc_op *op, size_t i, const msc_comm_part *p) {
+static bool check_comm_value(const checking *z, const msc_op *op, size_t i, const msc_comm_part *p) {
   static const char *const names[MSC_NUM_REDUCTIONS] = {"sum", "max", "min", "prod"};
   const msc_type *have = whole_of(z, op->in[i].value), *makes = whole_of(z, &op->out[i]);
   if (is_halo(op)) return check_halo_layout(z, op, p);
@@ -236,10 +236,10 @@ static bool check_collective_value(const checking *z, const msc_op *op, size_t i
   return true;
 }
 
-static bool check_collective(checking *z, const msc_op *op) {
+static bool check_comm_layouts(checking *z, const msc_op *op) {
   if (msc_op_attr(op, "axes")) return true;
   const msc_comm_part *p = msc_comm_parts(op, z->arena);
-  for (size_t i = 0; p && i < op->num_in; i++) MSC_TRY(check_collective_value(z, op, i, &p[i]));
+  for (size_t i = 0; p && i < op->num_in; i++) MSC_TRY(check_comm_value(z, op, i, &p[i]));
   return p != NULL;
 }
 
@@ -359,7 +359,7 @@ static bool check_once(checking *z, msc_op *op) {
   uint64_t number = hash_of_checked(z, op);
   if (op->fits == number) return true;
   bool ok = check_reads(z, op) && check_offsets(z, op) &&
-            (op->kind == OP_comm   ? check_collective(z, op)
+            (op->kind == OP_comm   ? check_comm_layouts(z, op)
              : op->kind == OP_gemm ? check_gemm(z, op)
                                    : check_rule(z, op));
   op->fits = ok ? number : 0;
@@ -367,10 +367,10 @@ static bool check_once(checking *z, msc_op *op) {
 }
 
 static bool check_op_layouts(checking *z, msc_op *op) {
-  for (size_t i = 0; i < op->num_out; i++) MSC_TRY(note_result(z, op, &op->out[i], op->out[i].whole));
+  for (size_t i = 0; i < op->num_out; i++) MSC_TRY(record_result_whole(z, op, &op->out[i], op->out[i].whole));
   if (msc_info(op)->flags & MSC_TERMINATOR) return true;
   if (op->kind == OP_constant && op->out[0].type->rank == 0 && !whole_of(z, &op->out[0]))
-    return note_result(z, op, &op->out[0], replicated_type(z, op->out[0].type));
+    return record_result_whole(z, op, &op->out[0], replicated_type(z, op->out[0].type));
   switch (op->kind) {
     case OP_fused: return check_fused(z, op);
     case OP_stage_send:
@@ -442,7 +442,7 @@ void msc_say_reads(msc_module *m) {
     checking z = start_checking(f, arena);
     bool known = is_layout_program(f) && note_arguments(&z);
     for (msc_op *op = known ? f->body->first : NULL; op; op = op->next) {
-      for (size_t i = 0; i < op->num_out; i++) note_result(&z, op, &op->out[i], op->out[i].whole);
+      for (size_t i = 0; i < op->num_out; i++) record_result_whole(&z, op, &op->out[i], op->out[i].whole);
       set_reads(&z, op);
     }
     msc_arena_free(arena);

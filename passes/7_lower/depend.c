@@ -13,7 +13,7 @@ static const msc_op *find_overwriter(const msc_op *const *writer, const msc_op *
   return w && w->id > op->id ? w : NULL;
 }
 
-static bool is_stage_message(const msc_op *op) { return op->kind == OP_stage_send || op->kind == OP_stage_recv; }
+static bool passes_between_stages(const msc_op *op) { return op->kind == OP_stage_send || op->kind == OP_stage_recv; }
 
 /* Calls fn for every dependency.  A gradient depends on its forward op even if it reads nothing of it, as verify.c
  * requires.  A recomputed op depends on the op in front of it: earlier it would only hold memory.  Messages between
@@ -31,8 +31,8 @@ static void visit_edges(const msc_func *f, const msc_op *const *writer, edge_fn 
     if (op->forward && op->forward->block == op->block) fn(user, op->id, op->forward->id);
     if (!msc_op_attr(op, "recompute")) before = op->num_in ? op : before;
     else if (before) fn(user, op->id, before->id);
-    if (is_stage_message(op) && message) fn(user, op->id, message->id);
-    if (is_stage_message(op)) message = op;
+    if (passes_between_stages(op) && message) fn(user, op->id, message->id);
+    if (passes_between_stages(op)) message = op;
   }
 }
 

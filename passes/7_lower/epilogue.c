@@ -64,7 +64,7 @@ static void add_operand(msc_op *gemm, const char *word, msc_value *v) {
 }
 
 /* Replaces the gemm by one with one more result. */
-static msc_op *add_result(msc_op *gemm, const char *word) {
+static msc_op *add_gemm_result(msc_op *gemm, const char *word) {
   msc_value *in[8];
   size_t num = list_operands(gemm, in);
   msc_op *more = msc_op_new(gemm->block->func, OP_gemm, num, in, (size_t)gemm->num_out + 1, gemm->loc);
@@ -158,7 +158,7 @@ static bool absorb_row_sum(ending *z, msc_op *gemm) {
   for (int i = 1; i >= 0; i--) {
     msc_op *gradient = find_bias_gradient(gemm, (size_t)i);
     if (gradient && move_up_before(gemm, gradient))
-      return replace_by_result(z, add_result(gemm, i ? "sum_b" : "sum_a"), 1, gradient);
+      return replace_by_result(z, add_gemm_result(gemm, i ? "sum_b" : "sum_a"), 1, gradient);
   }
   return true;
 }
@@ -169,7 +169,7 @@ static bool absorb_gelu(ending *z, msc_op *gemm) {
   msc_op *gelu = any_user(&gemm->out[0], OP_gelu);
   if (!gelu || !takes_function(gemm) || gemm->num_out > 1 || strcmp(msc_op_str(gelu, "form"), "tanh")) return true;
   if (!msc_has_one_use(&gemm->out[0])) {
-    gemm = add_result(gemm, "aux");
+    gemm = add_gemm_result(gemm, "aux");
     msc_replace_uses(&gemm->out[0], &gemm->out[1]);
   }
   msc_op_set(gemm, "gelu", msc_bool(true));
@@ -203,7 +203,7 @@ static msc_value *find_relu_bits(msc_value *y) {
   if (have) return have;
   const msc_type *b = y->def->in[1].value->type;
   if (y->def->num_out > 1 || (y->type->rank != 2 && (b->rank != 2 || msc_op_bool(y->def, "transpose_a")))) return NULL;
-  msc_op *gemm = add_result(y->def, "aux");
+  msc_op *gemm = add_gemm_result(y->def, "aux");
   return msc_infer(gemm) ? &gemm->out[1] : NULL;
 }
 
@@ -280,7 +280,8 @@ static bool absorb_sum(ending *z, msc_op *gemm) {
 
 /* ---- the pass ---- */
 
-static void erase_unused_ops(msc_func *f) {
+/* Erases pure ops that nobody uses, such as operands of absorbed ops. */
+static void erase_absorbed_ops(msc_func *f) {
   for (msc_op *op = f->body->last, *previous; op; op = previous) {
     bool used = !(msc_info(op)->flags & MSC_PURE);
     previous = op->prev;
@@ -309,7 +310,7 @@ bool pass_epilogue(msc_pass_ctx *pass, msc_module *m) {
   if (!msc_config_bool(pass->config, MSC_KEY_library_epilogues)) return true;
   for (msc_func *f = m->first; f; f = f->next) {
     for (size_t i = 0; i < sizeof fns / sizeof *fns; i++) MSC_TRY(absorb_into_all(pass, &z, f, fns[i]));
-    erase_unused_ops(f);
+    erase_absorbed_ops(f);
   }
   msc_stat(pass, "ops absorbed", z.absorbed);
   return true;

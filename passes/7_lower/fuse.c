@@ -291,7 +291,7 @@ static void join_small(fusing *z) {
   }
 }
 
-static void add_region(fusing *z, msc_op *op) {
+static void start_region(fusing *z, msc_op *op) {
   region *r = msc_new(z->pass->scratch, region);
   msc_nest_info info;
   const char *why;
@@ -426,7 +426,7 @@ static void fuse_func(msc_pass_ctx *pass, msc_func *f) {
   z.of = msc_new_array(pass->scratch, region *, z.deps.num_ops);
   z.order = msc_new_array(pass->scratch, region *, z.deps.num_ops);
   for (msc_op *op = f->body->first; op; op = op->next) {
-    add_region(&z, op);
+    start_region(&z, op);
     join_operand_regions(&z, op);
   }
   if (msc_target_of(f->module)->joins_small_kernels) join_small(&z);

@@ -545,7 +545,7 @@ static void record_results(localizing *z) {
 }
 
 /* Removes what only the choice of layouts needed; gradients need their forward ops no longer. */
-static void drop_strategy(msc_op *op) {
+static void drop_layout_choices(msc_op *op) {
   msc_op_unset(op, "by");
   msc_op_unset(op, "inherited");
   msc_op_unset(op, "conflicts");
@@ -555,7 +555,7 @@ static void drop_strategy(msc_op *op) {
   op->letters = NULL;
 }
 
-static bool insert_copy(const localizing *z, msc_op *user, size_t i) {
+static bool copy_operand(const localizing *z, msc_op *user, size_t i) {
   msc_value *v = user->in[i].value;
   msc_builder b = {.func = z->f, .block = z->f->body, .before = user, .loc = user->loc, .name = user->name};
   msc_attr shape = msc_named(z->pass->ctx, "shape", dims_attr(z, v->type));
@@ -571,7 +571,7 @@ static bool insert_copy(const localizing *z, msc_op *user, size_t i) {
 static bool copy_constants(const localizing *z) {
   for (msc_op *op = z->f->body->first; op; op = op->next)
     for (size_t i = 0; op->kind == OP_comm && i < op->num_in; i++)
-      if (msc_is_constant(op->in[i].value)) MSC_TRY(insert_copy(z, op, i));
+      if (msc_is_constant(op->in[i].value)) MSC_TRY(copy_operand(z, op, i));
   return true;
 }
 
@@ -587,7 +587,7 @@ static bool copy_results(const localizing *z) {
     int64_t to = msc_tied_argument(z->f, i);
     bool moves =
         to >= 0 ? msc_is_constant(v) || (!root->def && root->index != to) : !root->def && replaced[root->index];
-    if (moves) MSC_TRY(insert_copy(z, ret, i));
+    if (moves) MSC_TRY(copy_operand(z, ret, i));
   }
   return true;
 }
@@ -612,7 +612,7 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
   bool ok = true;
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
-    drop_strategy(op);
+    drop_layout_choices(op);
     bool message = op->kind == OP_stage_send || op->kind == OP_stage_recv,
          moves = (msc_info(op)->flags & MSC_COLLECTIVE && !message) || op->kind == OP_shard;
     if (moves) ok &= localize_collective(&z, op);

@@ -38,7 +38,7 @@ static bool is_uneven(const msc_type *t, int dim) {
 
 static void store_integer(msc_dtype d, uint64_t v, unsigned char *out) { memcpy(out, &v, (size_t)msc_dtype_bytes(d)); }
 
-static void store_float(msc_dtype d, double v, unsigned char *out) {
+static void store_float_number(msc_dtype d, double v, unsigned char *out) {
   float f = (float)v;
   _Float16 h = (_Float16)v;
   uint32_t bits;
@@ -53,7 +53,7 @@ static void store_float(msc_dtype d, double v, unsigned char *out) {
 }
 
 static void store_number(msc_dtype d, int v, unsigned char *out) {
-  if (msc_is_float(d)) store_float(d, v, out);
+  if (msc_is_float(d)) store_float_number(d, v, out);
   else store_integer(d, (uint64_t)v, out);
 }
 
@@ -63,7 +63,7 @@ static void store_identity(msc_reduction r, msc_dtype d, unsigned char *out) {
   uint64_t most = ~(uint64_t)0 >> (64 - bits), sign = (uint64_t)1 << (bits - 1);
   bool is_signed = msc_dtype_class_of(d) == MSC_CLASS_INT;
   if (r == MSC_SUM || r == MSC_PROD) store_number(d, r == MSC_PROD, out);
-  else if (msc_is_float(d)) store_float(d, r == MSC_MAX ? -__builtin_inf() : __builtin_inf(), out);
+  else if (msc_is_float(d)) store_float_number(d, r == MSC_MAX ? -__builtin_inf() : __builtin_inf(), out);
   else if (d == MSC_I1) store_integer(d, r == MSC_MIN, out);
   else if (r == MSC_MAX) store_integer(d, is_signed ? sign : 0, out);
   else store_integer(d, is_signed ? sign - 1 : most, out);

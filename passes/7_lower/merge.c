@@ -63,7 +63,7 @@ static void collect_like_parts(merging *z, part *all, const bool *found, int fir
   }
 }
 
-static int64_t add_sizes(const merging *z, const int64_t *size) {
+static int64_t total_size(const merging *z, const int64_t *size) {
   int64_t sum = 0;
   for (int i = 0; i < z->num; i++) sum += size[i];
   return sum;
@@ -140,7 +140,7 @@ static bool merge_forward(merging *z) {
   msc_value *in[3] = {z->part[0]->x, join_operands(z, 1, 1), gemm->num_in > 2 ? join_operands(z, 2, 0) : NULL};
   MSC_TRY(in[1] && (gemm->num_in == 2 || in[2]));
   msc_value *heads = reshape(&z->b, build_gemm(z, gemm, gemm->num_in, in), 4,
-                             (const int64_t[]){t->dim[0], t->dim[1], add_sizes(z, z->heads), t->dim[3]});
+                             (const int64_t[]){t->dim[0], t->dim[1], total_size(z, z->heads), t->dim[3]});
   for (int i = 0; i < z->num; i++) {
     msc_value *own = swap_heads(z, slice_own_part(z, heads, 2, z->heads, i));
     MSC_TRY(own);
@@ -272,7 +272,7 @@ static bool merge_parameters(merging *z, msc_value *rows) {
   const msc_op *weight = z->part[0]->weight, *bias = z->part[0]->bias;
   msc_value *x = weight->in[0].value,
             *in[2] = {x->def && x->def->kind == OP_reshape ? reshape(&z->b, operand_of_reshape(x), 2, x->type->dim) : x,
-                      reshape_to_rows(z, rows, add_sizes(z, z->columns))};
+                      reshape_to_rows(z, rows, total_size(z, z->columns))};
   MSC_TRY(in[0] && in[1]);
   z->b.name = weight->name, z->b.loc = weight->loc;
   if (bias) {
@@ -311,7 +311,7 @@ static void erase_gradient(part *p) {
 static bool merge_backward(merging *z, msc_op *grad, msc_op **add) {
   msc_value *heads[PARTS];
   const msc_type *t = z->part[0]->heads->type;
-  int64_t dim[3] = {t->dim[0], t->dim[1], add_sizes(z, z->columns)};
+  int64_t dim[3] = {t->dim[0], t->dim[1], total_size(z, z->columns)};
   build_before_op(z, grad->next, grad);
   for (int i = 0; i < z->num; i++) MSC_TRY(heads[i] = swap_heads(z, z->part[i]->heads->def->in[0].value));
   msc_value *rows = joined(&z->b, 2, (size_t)z->num, heads);

@@ -32,7 +32,7 @@ static const uint32_t *count_products(msc_arena *scratch, const msc_func *f) {
   return products;
 }
 
-static bool is_widening_cast(const msc_op *op) {
+static bool casts_to_wider(const msc_op *op) {
   return op->kind == OP_cast && msc_type_bytes(op->out[0].type) > msc_type_bytes(op->in[0].value->type);
 }
 
@@ -76,7 +76,7 @@ static bool add_cone_source(cone *c, const msc_value *v) {
   return true;
 }
 
-static int compare_ids(const void *a, const void *b) {
+static int order_by_id(const void *a, const void *b) {
   const msc_op *x = *(const msc_op *const *)a, *y = *(const msc_op *const *)b;
   return x->id < y->id ? -1 : x->id > y->id;
 }
@@ -90,7 +90,7 @@ static bool find_cone(const msc_op *op, const bool *forward, cone *out) {
       bool inside = v->def && forward[v->def->id] && may_be_remade(v->def) && !is_read_whole(v);
       MSC_TRY(inside ? add_op(out, v->def) : add_cone_source(out, v));
     }
-  qsort(out->op, (size_t)out->num_ops, sizeof *out->op, compare_ids);
+  qsort(out->op, (size_t)out->num_ops, sizeof *out->op, order_by_id);
   return true;
 }
 
@@ -133,7 +133,7 @@ static void copy_for_backward(msc_func *f, const cone *c, msc_op *op, msc_op *fi
 }
 
 static bool pays_to_remake(const msc_op *op, const bool *forward, cone *out) {
-  if (is_widening_cast(op)) {
+  if (casts_to_wider(op)) {
     *out = (cone){.num_ops = 1, .op = {op}};
     return true;
   }

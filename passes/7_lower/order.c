@@ -40,7 +40,7 @@ static void find_update_feeders(ordering *z, const msc_attr_value *ties) {
   }
 }
 
-static bool draws_numbers(const msc_op *op) {
+static bool contains_random_op(const msc_op *op) {
   bool any = msc_info(op)->flags & MSC_RANDOM;
   for (const msc_op *inner = op->body ? op->body->first : NULL; inner && !any; inner = inner->next)
     any = msc_info(inner)->flags & MSC_RANDOM;
@@ -51,7 +51,7 @@ static bool draws_numbers(const msc_op *op) {
 static void find_random_draws(ordering *z) {
   for (size_t i = 0; i < z->deps.num_ops; i++) {
     const msc_op *op = z->deps.op[i];
-    bool draws = !z->feeds_update[i] && draws_numbers(op);
+    bool draws = !z->feeds_update[i] && contains_random_op(op);
     for (size_t k = 0; k < op->num_in && draws; k++) draws = msc_type_elems(op->in[k].value->type) == 1;
     z->draws[i] = draws;
   }

@@ -61,8 +61,8 @@ static msc_value *build_windows(unfolding *u, msc_op_kind kind, msc_value *x, bo
   return op ? &op->out[0] : NULL;
 }
 
-static msc_value *build_product(unfolding *u, msc_op_kind kind, msc_value *a, bool transpose_a, msc_value *b,
-                                bool transpose_b) {
+static msc_value *build_matrix_product(unfolding *u, msc_op_kind kind, msc_value *a, bool transpose_a, msc_value *b,
+                                       bool transpose_b) {
   msc_attr attrs[2];
   size_t num = 0;
   if (transpose_a) attrs[num++] = msc_named(unfolding_context(u), "transpose_a", msc_bool(true));
@@ -82,15 +82,15 @@ static msc_value *flatten_weights(unfolding *u) {
 static msc_value *build_conv2d(unfolding *u) {
   msc_value *x = u->op->in[0].value,
             *seen = has_single_element_windows(&u->c) ? x : build_windows(u, OP_unfold, x, false);
-  msc_value *y = build_product(u, OP_batch_matmul, flatten_weights(u), false,
-                               build_reshape(u, seen, 3, (int64_t[]){u->c.n, u->taps, u->windows}), false);
+  msc_value *y = build_matrix_product(u, OP_batch_matmul, flatten_weights(u), false,
+                                      build_reshape(u, seen, 3, (int64_t[]){u->c.n, u->taps, u->windows}), false);
   return build_reshape(u, y, 4, u->op->out[0].type->dim);
 }
 
 static msc_value *build_conv2d_transpose(unfolding *u) {
   const msc_window *w = u->c.dim;
   msc_value *given =
-      build_product(u, OP_batch_matmul, flatten_weights(u), true, flatten_y(u, u->op->in[0].value), false);
+      build_matrix_product(u, OP_batch_matmul, flatten_weights(u), true, flatten_y(u, u->op->in[0].value), false);
   if (has_single_element_windows(&u->c)) return build_reshape(u, given, 4, u->op->out[0].type->dim);
   return build_windows(
       u, OP_fold, build_reshape(u, given, 6, (int64_t[]){u->c.n, u->c.c, w[0].kernel, w[1].kernel, w[0].y, w[1].y}),
@@ -105,7 +105,7 @@ static msc_value *build_weight_grad(unfolding *u) {
   seen = build_reshape(u, seen, 2, (int64_t[]){u->taps, u->c.n * u->windows});
   msc_value *dy =
       build_reshape(u, build_swap(u, flatten_y(u, u->op->in[1].value)), 2, (int64_t[]){u->c.o, u->c.n * u->windows});
-  return build_reshape(u, build_product(u, OP_matmul, dy, false, seen, true), 4, u->op->out[0].type->dim);
+  return build_reshape(u, build_matrix_product(u, OP_matmul, dy, false, seen, true), 4, u->op->out[0].type->dim);
 }
 
 static bool unfold_op(msc_op *op) {

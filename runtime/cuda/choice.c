@@ -12,7 +12,7 @@
 #define ROUNDS 5
 #define LINE 640
 
-static void print_key(const mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, char key[LINE]) {
+static void write_choice_key(const mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, char key[LINE]) {
   snprintf(key, LINE,
            "%s|%zu|%s %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64 " strides %" PRId64 " %" PRId64
            " transposed %d %d epilogue %u add %d wide %d aligned %u %u %u workspace %" PRIu64 "|",
@@ -57,7 +57,7 @@ static bool is_supported(mscrt_context *c, const mscrt_product *p, const lt_algo
 bool mscrt_choice_known(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
   char key[LINE];
   lt_algorithm kept;
-  print_key(c, m, p, key);
+  write_choice_key(c, m, p, key);
   if (!find_choice(c->o.choices, key, &kept) || !is_supported(c, p, &kept)) return false;
   p->algorithm = kept;
   return true;
@@ -67,7 +67,7 @@ bool mscrt_choice_known(mscrt_context *c, const mscrt_matmul *m, mscrt_product *
 static mscrt_status *append_choice(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p) {
   char line[2 * LINE];
   const uint64_t *w = p->algorithm.data;
-  print_key(c, m, p, line);
+  write_choice_key(c, m, p, line);
   size_t n = strlen(line);
   for (int i = 0; i < 8; i++)
     n += (size_t)snprintf(line + n, sizeof line - n, "%" PRIx64 "%s", w[i], i < 7 ? " " : "\n");

@@ -15,11 +15,11 @@ typedef struct {
   dnn_result last;            /* the error of the last one that declined */
 } search;
 
-static mscrt_status *check_result(const mscrt_cudnn_api *api, dnn_result r, const char *what) {
+static mscrt_status *check_dnn_result(const mscrt_cudnn_api *api, dnn_result r, const char *what) {
   return r ? mscrt_fail(MSCRT_ENVIRONMENT, "cuDNN: %s failed: %s", what, api->cudnnGetErrorString(r)) : NULL;
 }
 
-#define DNN(d, function, ...) MSCRT_CHECK(check_result(&(d)->api, (d)->api.function(__VA_ARGS__), #function))
+#define DNN(d, function, ...) MSCRT_CHECK(check_dnn_result(&(d)->api, (d)->api.function(__VA_ARGS__), #function))
 
 /* True if the plan's engines are for this version of cuDNN and this compute capability.  GPUs of one capability differ
  * only in how many blocks run at once. */
@@ -255,7 +255,7 @@ mscrt_status *mscrt_dnn_issue(mscrt_context *c, const mscrt_turn *t) {
   dnn_descriptor pack = mscrt_dnn_new(&b, MSCRT_CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   fill_pack(&b, c, mscrt_buffers_of(c, t->record, t->slots, 0), pack);
   if (!b.failed)
-    b.failed = check_result(&d->api, d->api.cudnnBackendExecute(d->handle, g->plan, pack), "cudnnBackendExecute");
+    b.failed = check_dnn_result(&d->api, d->api.cudnnBackendExecute(d->handle, g->plan, pack), "cudnnBackendExecute");
   mscrt_dnn_free(d, &only);
   return b.failed;
 }

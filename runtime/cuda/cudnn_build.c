@@ -3,7 +3,7 @@
 
 /* ---- descriptors ---- */
 
-static bool note_result(mscrt_dnn_builder *b, dnn_result r, const char *what) {
+static bool note_failure(mscrt_dnn_builder *b, dnn_result r, const char *what) {
   if (r && !b->failed)
     b->failed = mscrt_fail(MSCRT_ENVIRONMENT, "cuDNN: %s failed: %s", what, b->api->cudnnGetErrorString(r));
   return !b->failed;
@@ -14,7 +14,7 @@ dnn_descriptor mscrt_dnn_new(mscrt_dnn_builder *b, unsigned type) {
   if (b->failed) return NULL;
   if (b->out->num_made == MSCRT_DNN_MADE)
     b->failed = mscrt_fail(MSCRT_BUG, "a graph of more than %d descriptors", MSCRT_DNN_MADE);
-  if (b->failed || !note_result(b, b->api->cudnnBackendCreateDescriptor(type, &d), "cudnnBackendCreateDescriptor"))
+  if (b->failed || !note_failure(b, b->api->cudnnBackendCreateDescriptor(type, &d), "cudnnBackendCreateDescriptor"))
     return NULL;
   return b->out->made[b->out->num_made++] = d;
 }
@@ -22,7 +22,7 @@ dnn_descriptor mscrt_dnn_new(mscrt_dnn_builder *b, unsigned type) {
 void mscrt_dnn_set(mscrt_dnn_builder *b, dnn_descriptor d, unsigned name, unsigned type, int64_t num,
                    const void *elements) {
   if (!b->failed)
-    note_result(b, b->api->cudnnBackendSetAttribute(d, name, type, num, elements), "cudnnBackendSetAttribute");
+    note_failure(b, b->api->cudnnBackendSetAttribute(d, name, type, num, elements), "cudnnBackendSetAttribute");
 }
 
 void mscrt_dnn_link(mscrt_dnn_builder *b, dnn_descriptor d, unsigned name, dnn_descriptor to) {
@@ -30,7 +30,7 @@ void mscrt_dnn_link(mscrt_dnn_builder *b, dnn_descriptor d, unsigned name, dnn_d
 }
 
 dnn_descriptor mscrt_dnn_done(mscrt_dnn_builder *b, dnn_descriptor d) {
-  return !b->failed && note_result(b, b->api->cudnnBackendFinalize(d), "cudnnBackendFinalize") ? d : NULL;
+  return !b->failed && note_failure(b, b->api->cudnnBackendFinalize(d), "cudnnBackendFinalize") ? d : NULL;
 }
 
 void mscrt_dnn_add(mscrt_dnn_builder *b, dnn_descriptor operation) {
