@@ -24,10 +24,10 @@ const char *autotune_measured(char path[4200]) {
   return path;
 }
 
-static int told(cli *c, mscrt_status *s) { return status_report(c, NULL, "--autotune: ", s); }
+static int report_runtime(cli *c, mscrt_status *s) { return status_report(c, NULL, "--autotune: ", s); }
 
-/* Whoever opens a plan chooses its algorithms. */
-static int measure(cli *c, const mscrt_plan *plan) {
+/* Opening the plan measures and chooses its algorithms. */
+static int measure_products(cli *c, const mscrt_plan *plan) {
   char choices[4200];
   mscrt_options o = {.struct_size = sizeof o, .ranks = 1, .choices = choices, .tune = true};
   mscrt_context *ctx = NULL;
@@ -40,7 +40,7 @@ static int measure(cli *c, const mscrt_plan *plan) {
   if (!autotune_file(c, choices)) return CLI_ENVIRONMENT;
   mscrt_status *s = mscrt_open(plan, &o, &ctx);
   mscrt_close(ctx);
-  return s ? told(c, s) : CLI_OK;
+  return s ? report_runtime(c, s) : CLI_OK;
 }
 
 int autotune_plan(cli *c, const msc_compiled *made) {
@@ -51,7 +51,7 @@ int autotune_plan(cli *c, const msc_compiled *made) {
     return CLI_OK;
   }
   mscrt_status *s = mscrt_plan_open(made->bytes, made->num_bytes, &trust, &plan);
-  int code = s ? told(c, s) : measure(c, plan);
+  int code = s ? report_runtime(c, s) : measure_products(c, plan);
   mscrt_plan_close(plan);
   return code;
 }

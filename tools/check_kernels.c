@@ -40,8 +40,8 @@ static msc_op *op_number(const msc_func *f, size_t number) {
   return op;
 }
 
-/* Operands that are the same value are the same argument. */
-static void give_arguments(msc_func *h, msc_op *op) {
+/* Gives the function one argument for each distinct operand of the op. */
+static void add_arguments(msc_func *h, msc_op *op) {
   msc_value *was[256];
   for (size_t i = 0; i < op->num_in; i++) was[i] = op->in[i].value;
   for (size_t i = 0; i < op->num_in; i++) {
@@ -51,8 +51,8 @@ static void give_arguments(msc_func *h, msc_op *op) {
   }
 }
 
-/* Of a copy of f; both copies are in no module. */
-static bool op_alone(kernel_case *k, msc_func *f, size_t number) {
+/* Makes a function that holds only op `number` of a copy of f; neither copy is in a module. */
+static bool copy_op_alone(kernel_case *k, msc_func *f, size_t number) {
   msc_func *copy = msc_func_clone(f, "copy of all"), *h = msc_func_new(f->module, "kernel");
   msc_op *op = op_number(copy, number);
   msc_value *out[256];
@@ -61,7 +61,7 @@ static bool op_alone(kernel_case *k, msc_func *f, size_t number) {
   for (size_t i = 0; ok && i < op->num_out; i++) out[i] = &op->out[i];
   if (ok) {
     msc_op_unlink(op);
-    give_arguments(h, op);
+    add_arguments(h, op);
     for (size_t i = 0; i < op->num_out; i++) /* what followed reads nothing of it any more */
       while (op->out[i].uses) {
         msc_use *u = op->out[i].uses;
@@ -78,7 +78,7 @@ static bool op_alone(kernel_case *k, msc_func *f, size_t number) {
 
 /* ---- code ---- */
 
-static bool load(msc_context *ctx, const msc_machine_code *code, loaded *out) {
+static bool load_code(msc_context *ctx, const msc_machine_code *code, loaded *out) {
   *out = (loaded){.code = code, .bytes = ((size_t)code->num_bytes + 4095) / 4096 * 4096};
   if (!out->bytes) return true; /* kernels of the runtime only */
   size_t text = ((size_t)code->text_bytes + 4095) / 4096 * 4096;
@@ -92,7 +92,7 @@ static bool load(msc_context *ctx, const msc_machine_code *code, loaded *out) {
                    strerror(errno));
 }
 
-static mscrt_kernel *entry_of(const loaded *l, uint32_t number) {
+static mscrt_kernel *find_kernel_entry(const loaded *l, uint32_t number) {
   const msc_kernel *k = &l->code->kernel[number];
   mscrt_kernel *fn;
   void *entry = (char *)l->memory + k->entry;
@@ -114,18 +114,18 @@ static buffer buffer_of(msc_arena *a, size_t bytes) {
   return b;
 }
 
-static bool is_clean(const buffer *b) {
+static bool has_clean_guards(const buffer *b) {
   for (const char *p = b->room; p < b->room + b->bytes + 2 * BESIDE + 64; p++)
     if ((p < b->data || p >= b->data + b->bytes) && *p != (char)FILLING) return false;
   return true;
 }
 
-static void launch(const loaded *l, const msc_launch *k, const buffer *list) {
+static void launch_kernel(const loaded *l, const msc_launch *k, const buffer *list) {
   void *buffers[256];
   for (size_t i = 0; i < k->num_buffers; i++) buffers[i] = list[k->buffer[i]].data;
   int64_t extent = (int64_t)k->extent, middle = extent / 3; /* in two pieces, as threads take it */
-  if (middle) entry_of(l, k->kernel)(buffers, 0, middle, k->dims, k->scalars);
-  if (extent) entry_of(l, k->kernel)(buffers, middle, extent, k->dims, k->scalars);
+  if (middle) find_kernel_entry(l, k->kernel)(buffers, 0, middle, k->dims, k->scalars);
+  if (extent) find_kernel_entry(l, k->kernel)(buffers, middle, extent, k->dims, k->scalars);
 }
 
 /* Operands, results, scratch, flag. */
@@ -145,9 +145,9 @@ static bool execute(const kernel_case *k, const loaded *l, const msc_tensor *arg
   if (k->call.scratch_bytes) list[num++] = buffer_of(k->arena, k->call.scratch_bytes);
   list[num++] = buffer_of(k->arena, 4);
   memset(list[num - 1].data, 0, 4);
-  for (size_t i = 0; i < k->call.num_launches; i++) launch(l, &k->call.launch[i], list);
+  for (size_t i = 0; i < k->call.num_launches; i++) launch_kernel(l, &k->call.launch[i], list);
   for (size_t i = 0; i < num; i++)
-    if (!is_clean(&list[i]))
+    if (!has_clean_guards(&list[i]))
       return msc_error(k->ctx, MSC_E_INTERNAL, k->loc, "check-numerics: %s: its kernel writes beside buffer %zu",
                        k->name ? k->name : "fused", i);
   return true;
@@ -155,7 +155,7 @@ static bool execute(const kernel_case *k, const loaded *l, const msc_tensor *arg
 
 /* ---- comparing ---- */
 
-static double largest(const msc_tensor *t) {
+static double largest_magnitude(const msc_tensor *t) {
   double most = 0;
   for (int64_t i = 0; i < msc_type_elems(t->type); i++) {
     double v = fabs(msc_tensor_get(t, i));
@@ -164,8 +164,8 @@ static double largest(const msc_tensor *t) {
   return most;
 }
 
-/* Elements where one is no number and the other is count as far apart. */
-static double apart(const msc_tensor *a, const msc_tensor *b, int64_t *out_at) {
+/* The largest difference between elements; infinite where just one of them is a number. */
+static double largest_difference(const msc_tensor *a, const msc_tensor *b, int64_t *out_at) {
   double most = 0;
   for (int64_t i = 0; i < msc_type_elems(a->type); i++) {
     double x = msc_tensor_get(a, i), y = msc_tensor_get(b, i);
@@ -176,12 +176,12 @@ static double apart(const msc_tensor *a, const msc_tensor *b, int64_t *out_at) {
   return most;
 }
 
-static msc_tensor *interpreted(const kernel_case *k, const msc_tensor *args) {
+static msc_tensor *interpret_case(const kernel_case *k, const msc_tensor *args) {
   msc_tensor *out = msc_new_array(k->arena, msc_tensor, k->op->num_out + 1);
   return msc_interpret(k->func, k->arena, args, out) ? out : NULL;
 }
 
-/* What the last place of the operands decides. */
+/* How much the result moves when the operands change in their last place. */
 static double sensitivity(const kernel_case *k, const msc_tensor *args, const msc_tensor *want, size_t result) {
   double most = 0;
   for (int turn = 1; turn <= 3; turn++) {
@@ -197,8 +197,8 @@ static double sensitivity(const kernel_case *k, const msc_tensor *args, const ms
             msc_tensor_get(&args[i], e) * (exact ? 1 : 1 + step * (double)((e * 7 + turn * 5 + (int64_t)i) % 3 - 1)));
     }
     int64_t at;
-    const msc_tensor *got = interpreted(k, other);
-    if (got) most = fmax(most, apart(&want[result], &got[result], &at));
+    const msc_tensor *got = interpret_case(k, other);
+    if (got) most = fmax(most, largest_difference(&want[result], &got[result], &at));
   }
   return most;
 }
@@ -211,14 +211,15 @@ static bool is_narrow(const kernel_case *k) {
 }
 
 static bool check_case(const kernel_case *k, const loaded *l) {
-  const msc_tensor *args = msc_random_args(k->arena, k->func, 1), *want = interpreted(k, args);
+  const msc_tensor *args = msc_random_args(k->arena, k->func, 1), *want = interpret_case(k, args);
   msc_tensor *got = msc_new_array(k->arena, msc_tensor, k->op->num_out + 1);
   bool ok = true;
   if (!want) return false;
   MSC_TRY(execute(k, l, args, got));
   for (size_t i = 0; i < k->op->num_out; i++) {
     int64_t at = 0;
-    double off = apart(&want[i], &got[i], &at), allowed = (is_narrow(k) ? 0.05 : TOLERANCE) * largest(&want[i]);
+    double off = largest_difference(&want[i], &got[i], &at),
+           allowed = (is_narrow(k) ? 0.05 : TOLERANCE) * largest_magnitude(&want[i]);
     if (off <= allowed || off <= allowed + 50 * sensitivity(k, args, want, i)) continue;
     ok = msc_error(k->ctx, MSC_E_INTERNAL, k->loc,
                    "check-numerics: %s: element %" PRId64 " of result %zu is %.9g, its kernel computes %.9g",
@@ -235,13 +236,13 @@ static bool depends_on_rank(const msc_kernel_call *call) {
   return false;
 }
 
-static bool gather(msc_context *ctx, msc_arena *a, msc_func *f, msc_codegen *cg, kernel_case *out, size_t *num) {
+static bool gather_cases(msc_context *ctx, msc_arena *a, msc_func *f, msc_codegen *cg, kernel_case *out, size_t *num) {
   size_t number = 0;
   for (msc_op *op = f->body->first; op; op = op->next, number++) {
     kernel_case *k = &out[*num];
     if (op->kind != OP_fused) continue;
     *k = (kernel_case){.ctx = ctx, .arena = a};
-    if (!op_alone(k, f, number) || msc_interpret_work(k->func) > MOST_WORK) continue;
+    if (!copy_op_alone(k, f, number) || msc_interpret_work(k->func) > MOST_WORK) continue;
     MSC_TRY(msc_codegen_add(cg, k->op, &k->call));
     *num += !depends_on_rank(&k->call);
   }
@@ -264,9 +265,9 @@ bool check_kernels(msc_context *ctx, msc_module *m) {
   msc_arena *a = msc_arena_new(ctx);
   kernel_case *k = msc_new_array(a, kernel_case, most + 1);
   msc_codegen *cg = msc_codegen_begin(ctx, &(msc_code_target){.target = &msc_target_cpu});
-  for (msc_func *f = m->first; f && ok; f = f->next) ok = cg && gather(ctx, a, f, cg, k, &num);
+  for (msc_func *f = m->first; f && ok; f = f->next) ok = cg && gather_cases(ctx, a, f, cg, k, &num);
   if (!ok && cg) msc_codegen_abandon(cg);
-  ok = ok && msc_codegen_finish(cg, &code) && load(ctx, &code, &l);
+  ok = ok && msc_codegen_finish(cg, &code) && load_code(ctx, &code, &l);
   for (size_t i = 0; i < num && ok; i++) ok = check_case(&k[i], &l);
   if (ok && l.memory) munmap(l.memory, l.bytes);
   msc_arena_free(a);

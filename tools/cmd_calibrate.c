@@ -24,7 +24,7 @@ static const char *cpu_name(msc_arena *a) {
   return msc_arena_printf(a, "%s", name);
 }
 
-/* A file with one number, as of a control group; 0: none. */
+/* Reads a file that holds one number, as those of a control group do; 0 if there is none. */
 static int64_t number_in(const char *path) {
   long long v = 0;
   FILE *f = fopen(path, "r");
@@ -42,7 +42,7 @@ static int64_t memory_of_host(void) {
 
 /* ---- what the measurements say ---- */
 
-static const msc_cluster_measure *find(const measured *m, msc_op_kind verb, int64_t ranks, bool largest) {
+static const msc_cluster_measure *find_measure(const measured *m, msc_op_kind verb, int64_t ranks, bool largest) {
   const msc_cluster_measure *found = NULL;
   for (size_t i = 0; i < m->num_collectives; i++) {
     const msc_cluster_measure *x = &m->collective[i];
@@ -51,13 +51,13 @@ static const msc_cluster_measure *find(const measured *m, msc_op_kind verb, int6
   return found;
 }
 
-/* What each member receives, as passes/cost.h counts it. */
-static double received(const msc_cluster_measure *x) {
+/* The bytes that each member of a measured collective receives, as passes/cost.h counts them. */
+static double bytes_received(const msc_cluster_measure *x) {
   double k = (double)x->ranks, share = (k - 1) / k;
   return (double)x->bytes * (x->verb == OP_permute ? 1 : x->verb == OP_all_reduce ? 2 * share : share);
 }
 
-static int64_t rounds(const msc_cluster_measure *x) {
+static int64_t ring_rounds(const msc_cluster_measure *x) {
   int64_t ring = x->ranks - 1, tree = 0;
   if (x->verb == OP_permute) return 1;
   if (x->verb != OP_all_reduce) return ring;
@@ -68,52 +68,53 @@ static int64_t rounds(const msc_cluster_measure *x) {
 static const msc_op_kind verbs[] = {OP_all_reduce, OP_all_gather, OP_reduce_scatter, OP_all_to_all, OP_permute};
 enum { NUM_VERBS = sizeof verbs / sizeof *verbs };
 
-/* Of one step between neighbours: the geometric mean of what small tensors take beyond their launch. */
+/* The latency of one step between neighbours: the geometric mean, over small tensors, of the time beyond the launch. */
 static double latency_ns(const measured *m, int64_t ranks) {
   double sum = 0;
   for (int i = 0; i < NUM_VERBS; i++) {
-    const msc_cluster_measure *x = find(m, verbs[i], ranks, false);
-    sum += log(fmax(1, ((double)x->ns - m->launch_ns) / (double)rounds(x)));
+    const msc_cluster_measure *x = find_measure(m, verbs[i], ranks, false);
+    sum += log(fmax(1, ((double)x->ns - m->launch_ns) / (double)ring_rounds(x)));
   }
   return exp(sum / NUM_VERBS);
 }
 
-/* The geometric mean of what the verbs reach on large tensors. */
+/* The bandwidth of a link: the geometric mean over the collectives, each on its largest tensor. */
 static double link_bytes_per_s(const measured *m, int64_t ranks) {
   double sum = 0;
   for (int i = 0; i < NUM_VERBS; i++) {
-    const msc_cluster_measure *x = find(m, verbs[i], ranks, true), *small = find(m, verbs[i], ranks, false);
-    sum += log(received(x) / fmax((double)(x->ns - small->ns), 1) * 1e9);
+    const msc_cluster_measure *x = find_measure(m, verbs[i], ranks, true),
+                              *small = find_measure(m, verbs[i], ranks, false);
+    sum += log(bytes_received(x) / fmax((double)(x->ns - small->ns), 1) * 1e9);
   }
   return exp(sum / NUM_VERBS);
 }
 
 /* ---- the description ---- */
 
-/* Three digits: more would be noise. */
-static double rounded(double v) {
+/* Rounds to three digits: more would be noise. */
+static double round_to_two_digits(double v) {
   double unit = pow(10, floor(log10(v)) - 2);
   return round(v / unit) * unit;
 }
 
-static const char *description(msc_arena *a, const measured *m, int64_t comm_ranks) {
+static const char *describe_machine(msc_arena *a, const measured *m, int64_t comm_ranks) {
   const char *text =
       msc_arena_printf(a, "{\n  \"device\": {\n    \"name\": \"%s, %d of %d core%s\",\n    \"flops_per_s\": {",
                        cpu_name(a), m->threads, mscrt_cores(), mscrt_cores() == 1 ? "" : "s");
   const char *before = "";
   for (int d = 0; d < MSC_NUM_DTYPES; d++) {
     if (!(m->flops_per_s[d] > 0)) continue;
-    text =
-        msc_arena_printf(a, "%s%s\"%s\": %g", text, before, msc_dtype_name((msc_dtype)d), rounded(m->flops_per_s[d]));
+    text = msc_arena_printf(a, "%s%s\"%s\": %g", text, before, msc_dtype_name((msc_dtype)d),
+                            round_to_two_digits(m->flops_per_s[d]));
     before = ", ";
   }
   text = msc_arena_printf(
       a, "%s},\n    \"memory_bytes\": %" PRId64 ",\n    \"bytes_per_s\": %g,\n    \"launch_ns\": %.0f\n  },\n", text,
-      m->memory_bytes, rounded(m->bytes_per_s), fmax(1, m->launch_ns));
+      m->memory_bytes, round_to_two_digits(m->bytes_per_s), fmax(1, m->launch_ns));
   text = msc_arena_printf(a,
                           "%s  \"levels\": [\n    {\"name\": \"host\", \"latency_ns\": %.0f, \"bytes_per_s\": %g}\n  "
                           "],\n  \"collectives\": [",
-                          text, latency_ns(m, comm_ranks), rounded(link_bytes_per_s(m, comm_ranks)));
+                          text, latency_ns(m, comm_ranks), round_to_two_digits(link_bytes_per_s(m, comm_ranks)));
   for (size_t i = 0; i < m->num_collectives; i++) {
     const msc_cluster_measure *x = &m->collective[i];
     text = msc_arena_printf(
@@ -123,7 +124,7 @@ static const char *description(msc_arena *a, const measured *m, int64_t comm_ran
   return msc_arena_printf(a, "%s\n  ]\n}\n", text);
 }
 
-static int run(cli *c) {
+static int run_calibrate(cli *c) {
   int cores = mscrt_cores(), ranks = (int)cli_int(c, "ranks", cores < MEASURE_MAX_RANKS ? cores : MEASURE_MAX_RANKS);
   const char *target = cli_text(c, "target");
   if (ranks < 1 || ranks > MEASURE_MAX_RANKS) return cli_usage(c, "--ranks is 1 to %d", MEASURE_MAX_RANKS);
@@ -138,7 +139,7 @@ static int run(cli *c) {
   int comm_ranks = ranks > 1 ? ranks : 2, code = measure_device(c, &m);
   if (!code) code = measure_collectives(c, comm_ranks, &m);
   if (code) return code;
-  const char *text = description(msc_context_arena(c->ctx), &m, comm_ranks);
+  const char *text = describe_machine(msc_context_arena(c->ctx), &m, comm_ranks);
   if (!msc_cluster_read(c->ctx, "calibration", text, strlen(text))) return CLI_BUG;
   code = cli_write_file(c, cli_text(c, "o"), text, strlen(text));
   return code || !c->json || !cli_text(c, "o") ? code : cli_write_file(c, NULL, text, strlen(text));
@@ -151,4 +152,4 @@ static const cli_option options[] = {
   {"quick", CLI_FLAG, NULL, "a first look within seconds, less exact"},
   {0},
 };
-const cli_command cmd_calibrate = {"", 0, 0, options, run};
+const cli_command cmd_calibrate = {"", 0, 0, options, run_calibrate};

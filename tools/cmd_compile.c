@@ -28,7 +28,7 @@ typedef struct {
   bool compared_some;             /* not all strategies: the bound is theirs */
 } compiling;
 
-static uint64_t now_ns(void) {
+static uint64_t monotonic_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
@@ -36,7 +36,7 @@ static uint64_t now_ns(void) {
 
 /* ---- callbacks ---- */
 
-static void after_pass(void *user, const msc_pass_report *r) {
+static void time_pass(void *user, const msc_pass_report *r) {
   compiling *k = user;
   pass_time *t = &k->pass[r->pass - msc_row(0)];
   *(r->is_trial ? &t->trials : &t->runs) += 1;
@@ -53,32 +53,32 @@ static void after_pass(void *user, const msc_pass_report *r) {
   if (k->debug >= 4 && r->changed) fprintf(stderr, "// ---- after %s ----\n%s", r->pass->name, r->text);
 }
 
-static void remark(void *user, const msc_pass_info *pass, const msc_op *op, const char *text) {
+static void print_remark(void *user, const msc_pass_info *pass, const msc_op *op, const char *text) {
   compiling *k = user;
   if (k->debug >= 3)
     fprintf(stderr, "%s: %s: %s\n", pass->name, op && op->name ? op->name : op ? msc_kind_name(op->kind) : "-", text);
 }
 
-static void before_pass(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes) {
+static void keep_pass_input(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes) {
   (void)user, (void)pass;
   cli_keep_reproducer(line, text, bytes);
 }
 
-static void emitted(void *user, const char *name, const char *text, size_t bytes) {
+static void save_generated_code(void *user, const char *name, const char *text, size_t bytes) {
   compiling *k = user;
   const char *folder = cli_text(k->c, "dump-dir");
   if (folder) cli_write_file(k->c, msc_arena_printf(msc_context_arena(k->c->ctx), "%s/%s", folder, name), text, bytes);
   if (k->debug >= 5) fwrite(text, 1, bytes, stderr);
 }
 
-static void on_bug(void *user, const msc_pass_info *pass, const char *text, size_t bytes) {
+static void write_bug_case(void *user, const msc_pass_info *pass, const char *text, size_t bytes) {
   compiling *k = user;
   cli_write_reproducer(k->c, pass->name, text, bytes);
 }
 
 /* ---- telling ---- */
 
-/* Transfers of a training step that are alike: one line. */
+/* Transfers of a training step with equal collective, axes and bytes: they are printed as one line. */
 typedef struct {
   uint8_t verb;
   const char *axes;
@@ -96,7 +96,7 @@ typedef struct {
   uint64_t *total; /* per stage */
 } counting;
 
-static void count_kind(counting *c, uint32_t section, uint8_t verb, const char *axes, uint64_t bytes) {
+static void count_transfer(counting *c, uint32_t section, uint8_t verb, const char *axes, uint64_t bytes) {
   uint64_t uses = msc_plan_uses(c->p, section);
   size_t k = 0;
   if (!uses) return;
@@ -109,18 +109,18 @@ static void count_kind(counting *c, uint32_t section, uint8_t verb, const char *
 
 enum { MESSAGE = PLAN_VERB_HALO + 1 }; /* between stages: the last of verb_names */
 
-/* What the ranks of the busiest stage receive goes to *out_total. */
+/* Counts the transfers by kind.  *out_total: bytes that a rank of the busiest stage receives. */
 static kind_of_transfer *count_transfers(const msc_plan *p, size_t *out_num, uint64_t *out_total) {
   counting c = {.p = p,
                 .kind = msc_new_array(p->arena, kind_of_transfer, p->num_transfers + p->num_messages),
                 .total = msc_new_array(p->arena, uint64_t, p->num_stages)};
   for (size_t i = 0; i < p->num_transfers; i++)
-    count_kind(&c, p->transfer[i].section, p->transfer[i].verb, p->transfer[i].axes, p->transfer[i].bytes);
+    count_transfer(&c, p->transfer[i].section, p->transfer[i].verb, p->transfer[i].axes, p->transfer[i].bytes);
   for (uint32_t s = 0; s < p->num_sections; s++)
     for (size_t i = 0; i < p->section[s].num_calls; i++) {
       const msc_plan_call *call = &p->section[s].call[i];
       if (call->kind == PLAN_CALL_KIND_MESSAGE && call->buffer[0].written)
-        count_kind(&c, s, MESSAGE, "{stage}", call->bytes);
+        count_transfer(&c, s, MESSAGE, "{stage}", call->bytes);
     }
   *out_total = 0;
   for (uint32_t i = 0; i < p->num_stages; i++)
@@ -148,7 +148,7 @@ static void print_buckets(cli_output *out, const msc_plan *p) {
   cli_printf(out, "],");
 }
 
-/* Distinct ones among the collectives that move data. */
+/* Returns the number of distinct collectives among those that move data. */
 static size_t count_subgraphs(const msc_plan *p) {
   bool *seen = msc_new_array(p->arena, bool, p->num_collectives);
   size_t num = 0;
@@ -160,7 +160,7 @@ static size_t count_subgraphs(const msc_plan *p) {
   return num;
 }
 
-static json_t *name_json(const msc_op *op) {
+static json_t *op_name_json(const msc_op *op) {
   char *clean = cli_printable(msc_peak_name(op));
   json_t *j = json_string(clean ? clean : "?");
   free(clean);
@@ -174,9 +174,9 @@ static void print_peak_json(cli_output *out, const msc_plan *p) {
   json_t *uses = json_array();
   for (size_t i = 0; i < peak.num && i < MOST_USES; i++)
     json_array_append_new(uses,
-                          json_pack("{s:o, s:s, s:I}", "op", name_json(peak.use[i].op), "what",
+                          json_pack("{s:o, s:s, s:I}", "op", op_name_json(peak.use[i].op), "what",
                                     peak.use[i].work ? "work" : "result", "bytes", (json_int_t)peak.use[i].bytes));
-  json_t *j = json_pack("{s:o, s:I, s:o}", "op", name_json(peak.at), "live", (json_int_t)peak.live, "uses", uses);
+  json_t *j = json_pack("{s:o, s:I, s:o}", "op", op_name_json(peak.at), "live", (json_int_t)peak.live, "uses", uses);
   char *text = json_dumps(j, JSON_COMPACT);
   if (text) cli_printf(out, "\"peak\":%s,", text);
   free(text);
@@ -194,7 +194,7 @@ static void print_passes(cli_output *out, const compiling *k) {
   }
 }
 
-static int print_json(const compiling *k, const msc_plan *p, size_t ops, double ms) {
+static int print_compile_json(const compiling *k, const msc_plan *p, size_t ops, double ms) {
   uint64_t total;
   size_t num;
   const kind_of_transfer *kind = count_transfers(p, &num, &total);
@@ -238,8 +238,8 @@ static void print_peak(const msc_plan *p) {
   fprintf(stderr, "%s\n", peak.num > SHOWN_USES ? ", ..." : "");
 }
 
-/* Who decided what; in a large network there is more of it than anybody reads here. */
-static void tell_decisions(const msc_plan *p) {
+/* Prints who decided the layouts of each op; of a large network only their number. */
+static void print_decisions(const msc_plan *p) {
   enum { MOST = 40 };
   if (p->num_decisions > MOST) {
     fprintf(stderr, "%zu ops were given layouts; `msc explain` tells of each\n", p->num_decisions);
@@ -249,12 +249,12 @@ static void tell_decisions(const msc_plan *p) {
     fprintf(stderr, "%-24s %s (%s)\n", p->decision[i].op, p->decision[i].text, p->decision[i].by);
 }
 
-static void print_text(const compiling *k, const msc_plan *p, size_t bytes, double ms) {
+static void print_compile_text(const compiling *k, const msc_plan *p, size_t bytes, double ms) {
   uint64_t total;
   size_t num;
   const kind_of_transfer *kind = count_transfers(p, &num, &total);
   (void)k;
-  tell_decisions(p);
+  print_decisions(p);
   for (size_t i = 0; i < num; i++)
     fprintf(stderr, "%-16s over %-16s %10" PRIu64 " bytes x %d\n", verb_names[kind[i].verb], kind[i].axes,
             kind[i].bytes, kind[i].count);
@@ -265,7 +265,7 @@ static void print_text(const compiling *k, const msc_plan *p, size_t bytes, doub
           msc_mesh_size(&p->module->mesh), msc_plan_rank_bytes(p), total, bytes, ms);
 }
 
-static void print_timing(const compiling *k, double ms) {
+static void print_pass_times(const compiling *k, double ms) {
   for (size_t i = 0; i < msc_num_rows(); i++) {
     const pass_time *t = &k->pass[i];
     const char *name = msc_row(i)->name;
@@ -288,7 +288,7 @@ static int write_depfile(cli *c, const char *plan) {
 
 /* ---- the command ---- */
 
-static bool check_options(cli *c) {
+static bool check_time_limit(cli *c) {
   double limit = cli_number(c, "time-limit", 0);
   if (!(limit >= 0 && limit < 1e9))
     return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--time-limit"), "seconds, from 0 on, not %g", limit);
@@ -298,32 +298,32 @@ static bool check_options(cli *c) {
 static bool put_engines(void *user, msc_plan *p) {
   compiling *k = user;
   const char *why;
-  uint64_t begin = now_ns();
+  uint64_t begin = monotonic_ns();
   if (!p->num_graphs || !k->options->target.arch) return true;
   cli_progress(k->c, "compiling: engines");
   bool ok = engines_put(k->options, p, &why);
-  k->engines_ns = now_ns() - begin;
+  k->engines_ns = monotonic_ns() - begin;
   if (k->debug >= 3 && why) fprintf(stderr, "engines: %s\n", why);
   return ok;
 }
 
-static int run(cli *c) {
-  uint64_t begin = now_ns();
+static int run_compile(cli *c) {
+  uint64_t begin = monotonic_ns();
   compiling k = {.c = c, .step_ns = -1};
   k.pass = msc_new_array(msc_context_arena(c->ctx), pass_time, msc_num_rows());
   if (!cli_text(c, "o")) return cli_usage(c, "needs -o plan.bin");
   struct msc_config *config = cli_config(c);
-  bool is_legal = check_options(c) && config;
+  bool is_legal = check_time_limit(c) && config;
   msc_compile_options o = {.config = config,
                            .time_limit_s = cli_number(c, "time-limit", 0),
                            .dump_dir = cli_text(c, "dump-dir"),
                            .verify = MSC_VERIFY_IR,
                            .user = &k,
-                           .after = after_pass,
-                           .remark = remark,
-                           .before = before_pass,
+                           .after = time_pass,
+                           .remark = print_remark,
+                           .before = keep_pass_input,
                            .meanwhile = put_engines,
-                           .reproducer = on_bug,
+                           .reproducer = write_bug_case,
                            .flags = cli_repeated_flags(c)};
   const msc_target_words words = {cli_text(c, "target"), cli_text(c, "mcpu"), cli_loc(c, "--target"),
                                   cli_loc(c, "--mcpu")};
@@ -335,7 +335,7 @@ static int run(cli *c) {
   k.debug = msc_config_debug(config);
   o.want_text = k.debug >= 4;
   if (o.dump_dir && !cli_make_folder(c, o.dump_dir)) return CLI_INPUT;
-  if (o.dump_dir || k.debug >= 5) o.emitted = emitted;
+  if (o.dump_dir || k.debug >= 5) o.emitted = save_generated_code;
   int read_code;
   msc_model_bytes model;
   msc_compiled made;
@@ -353,11 +353,11 @@ static int run(cli *c) {
   if (code == CLI_OK) trust_note(made.bytes, made.num_bytes);
   if (code == CLI_OK) code = write_depfile(c, path);
   if (code == CLI_OK && cli_flag(c, "autotune")) code = autotune_plan(c, &made);
-  double ms = (double)(now_ns() - begin) / 1e6;
+  double ms = (double)(monotonic_ns() - begin) / 1e6;
   if (code != CLI_OK) return code;
-  if (cli_flag(c, "timing")) print_timing(&k, ms);
-  if (c->json) return print_json(&k, p, made.num_ops, ms);
-  print_text(&k, p, made.num_bytes, ms);
+  if (cli_flag(c, "timing")) print_pass_times(&k, ms);
+  if (c->json) return print_compile_json(&k, p, made.num_ops, ms);
+  print_compile_text(&k, p, made.num_bytes, ms);
   return CLI_OK;
 }
 
@@ -375,4 +375,4 @@ static const cli_option options[] = {
     {"depfile", CLI_TEXT, "FILE", "what the plan was made from, for build systems"},
     {"timing", CLI_FLAG, NULL, "time of every pass"},
     {0}};
-const cli_command cmd_compile = {"MODEL", 1, 1, options, run};
+const cli_command cmd_compile = {"MODEL", 1, 1, options, run_compile};

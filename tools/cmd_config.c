@@ -34,7 +34,7 @@ static bool print_named(cli *c, const msc_config *config, const char *name) {
               : msc_error(c->ctx, MSC_E_CONFIG, NULL, "unknown key '%s'; `msc config` lists all keys", name);
 }
 
-static int run(cli *c) {
+static int run_config(cli *c) {
   const msc_config *config = cli_config(c);
   if (!config) return CLI_INPUT;
   if (c->json) {
@@ -51,4 +51,4 @@ static int run(cli *c) {
   return CLI_OK;
 }
 
-const cli_command cmd_config = {"[KEY ...]", 0, -1, NULL, run};
+const cli_command cmd_config = {"[KEY ...]", 0, -1, NULL, run_config};

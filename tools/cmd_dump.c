@@ -65,7 +65,7 @@ static int dump_model(cli *c, const char *path) {
   return write_text(c, "model", name && name->kind == MSC_ATTR_STR ? name->s : path, NULL, &text);
 }
 
-static int run(cli *c) {
+static int run_dump(cli *c) {
   cli_bytes file;
   const char *path = c->operands[0];
   if (!strcmp(path, "-")) return dump_model(c, path); /* it can be read once only */
@@ -78,4 +78,4 @@ static const cli_option options[] = {
   {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
   {0},
 };
-const cli_command cmd_dump = {"FILE", 1, 1, options, run};
+const cli_command cmd_dump = {"FILE", 1, 1, options, run_dump};

@@ -66,7 +66,7 @@ static const msc_cluster *cluster_of(cli *c, const mscrt_plan *plan) {
   return NULL;
 }
 
-static int run(cli *c) {
+static int run_engines(cli *c) {
   cli_bytes file;
   mscrt_plan *plan;
   const char *path = c->operands[0];
@@ -85,4 +85,4 @@ static const cli_option options[] = {
   {"o", CLI_TEXT, "FILE", "write here instead of stdout"},
   {0},
 };
-const cli_command cmd_engines = {"PLAN", 1, 1, options, run};
+const cli_command cmd_engines = {"PLAN", 1, 1, options, run_engines};

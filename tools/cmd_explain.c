@@ -15,7 +15,7 @@ static unsigned code_number(const char *text) {
   return *text >= '0' && *text <= '9' && !*end && n < 10000 ? (unsigned)n : 0;
 }
 
-static int unknown_code(cli *c, const char *text) {
+static int report_unknown_code(cli *c, const char *text) {
   msc_error(c->ctx, MSC_E_NONE, NULL, "there is no diagnostic code '%s'; the codes are:", text);
 #define DIAG(name, number, title, story) msc_note(c->ctx, NULL, "E%04d %s", number, title);
 #include "ir/diag.def"
@@ -25,7 +25,7 @@ static int unknown_code(cli *c, const char *text) {
 
 static int explain_code(cli *c, const char *text, unsigned number) {
   const char *title = msc_code_title((msc_code)number);
-  if (!title) return unknown_code(c, text);
+  if (!title) return report_unknown_code(c, text);
   const char *story = msc_code_story((msc_code)number);
   if (!c->json) {
     printf("E%04u: %s\n\n%s\n", number, title, story);
@@ -40,16 +40,16 @@ static int explain_code(cli *c, const char *text, unsigned number) {
 
 /* ---- plans ---- */
 
-static const char *text(const json_t *o, const char *key) {
+static const char *member_text(const json_t *o, const char *key) {
   const char *s = json_string_value(json_object_get(o, key));
   return s ? s : "";
 }
 
-static double number(const json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
+static double member_number(const json_t *o, const char *key) { return json_number_value(json_object_get(o, key)); }
 
-static double us(const json_t *way, const char *key) { return number(way, key) / 1e3; }
+static double member_us(const json_t *way, const char *key) { return member_number(way, key) / 1e3; }
 
-/* What is to be said of something: layers that are alike are told of once. */
+/* Lines about ops, collected so that layers that are alike are printed once. */
 typedef struct {
   cli *c;
   json_t *said; /* name without its numbers, and text -> [what is said, names ...] */
@@ -58,7 +58,7 @@ typedef struct {
 static sayings new_sayings(cli *c) { return (sayings){c, json_object()}; }
 
 /* "layer3.mlp.up" and "blocks.3.mlp.up" are the same, "3 collectives" and "4 collectives" are not. */
-static char *without_numbers(cli *c, const char *name) {
+static char *strip_numbers(cli *c, const char *name) {
   char *pattern = msc_arena_copy(msc_context_arena(c->ctx), name, strlen(name) + 1), *to = pattern;
   for (const char *at = name; *at; at++) {
     bool counts = at > name && (isalpha((unsigned char)at[-1]) || at[-1] == '.' || at[-1] == '_');
@@ -69,10 +69,10 @@ static char *without_numbers(cli *c, const char *name) {
   return pattern;
 }
 
-/* `ways` names other ops, which are those of other layers where `name` is one of another layer. */
+/* Notes that `what` is said of `name`.  `ways` names other ops; layers whose names differ in numbers only are alike. */
 static void say_with(sayings *s, const char *name, const char *what, const char *ways) {
   msc_arena *a = msc_context_arena(s->c->ctx);
-  char *key = msc_arena_printf(a, "%s\n%s\n%s", without_numbers(s->c, name), what, without_numbers(s->c, ways));
+  char *key = msc_arena_printf(a, "%s\n%s\n%s", strip_numbers(s->c, name), what, strip_numbers(s->c, ways));
   json_t *said = json_object_get(s->said, key);
   if (!said) {
     json_object_set_new(s->said, key, said = json_array());
@@ -83,7 +83,7 @@ static void say_with(sayings *s, const char *name, const char *what, const char 
 
 static void say(sayings *s, const char *name, const char *what) { say_with(s, name, what, ""); }
 
-/* In the order in which they were said first; `before` each, `others` before what else it holds for. */
+/* Prints the lines in the order in which they were noted; `before` precedes each, `others` the further names. */
 static void print_sayings(cli_output *out, sayings *s, const char *before, const char *others) {
   const char *key;
   json_t *said;
@@ -100,16 +100,17 @@ static void print_sayings(cli_output *out, sayings *s, const char *before, const
 
 static const char *next_text(cli *c, const json_t *op) {
   const json_t *chosen = json_object_get(op, "chosen"), *next = json_object_get(op, "next");
-  double more = number(op, "next_costs_ns") / 1e3;
+  double more = member_number(op, "next_costs_ns") / 1e3;
   if (json_is_true(json_object_get(op, "own_order")))
     return "its digits are in an order that only its user can give: no other way is compared";
-  if (!next && number(op, "ways") < 0) return "it is put as no search would put it: other ways were not compared";
-  if (!next) return number(op, "ways") ? "no other way is allowed" : "too many ways to compare";
+  if (!next && member_number(op, "ways") < 0)
+    return "it is put as no search would put it: other ways were not compared";
+  if (!next) return member_number(op, "ways") ? "no other way is allowed" : "too many ways to compare";
   return msc_arena_printf(msc_context_arena(c->ctx),
                           "next best: %s, would take %.1f us %s (work %+.1f, layout changes %+.1f), %.0f bytes kept",
-                          text(next, "cuts"), more < 0 ? -more : more, more < 0 ? "less" : "more",
-                          us(next, "work_ns") - us(chosen, "work_ns"), us(next, "move_ns") - us(chosen, "move_ns"),
-                          number(next, "bytes"));
+                          member_text(next, "cuts"), more < 0 ? -more : more, more < 0 ? "less" : "more",
+                          member_us(next, "work_ns") - member_us(chosen, "work_ns"),
+                          member_us(next, "move_ns") - member_us(chosen, "move_ns"), member_number(next, "bytes"));
 }
 
 /* "{d} from dense1 (net.py:3) through relu1, add": the last ops of a long way. */
@@ -118,9 +119,9 @@ static const char *way_text(cli *c, const json_t *digits) {
   msc_arena *a = msc_context_arena(c->ctx);
   const json_t *through = json_object_get(digits, "through");
   size_t num = json_array_size(through), first = num > MOST_NAMED ? num - MOST_NAMED : 0;
-  bool all_named = !first && number(digits, "left_out") == 0;
-  const char *all = msc_arena_printf(a, "%s from %s", text(digits, "digits"), text(digits, "from"));
-  if (*text(digits, "loc")) all = msc_arena_printf(a, "%s (%s)", all, text(digits, "loc"));
+  bool all_named = !first && member_number(digits, "left_out") == 0;
+  const char *all = msc_arena_printf(a, "%s from %s", member_text(digits, "digits"), member_text(digits, "from"));
+  if (*member_text(digits, "loc")) all = msc_arena_printf(a, "%s (%s)", all, member_text(digits, "loc"));
   for (size_t i = first; i < num; i++)
     all = msc_arena_printf(a, "%s%s%s", all,
                            i > first   ? ", "
@@ -141,11 +142,11 @@ static const char *inherited_text(cli *c, const json_t *op) {
 
 static void say_conflict(sayings *s, const json_t *one) {
   const json_t *here = json_object_get(one, "here"), *there = json_object_get(one, "there");
-  bool elsewhere = !strcmp(text(there, "digits"), "{}"); /* it is in another dimension of the value */
-  char *place = msc_arena_printf(msc_context_arena(s->c->ctx), ": at dimension %.0f of ", number(one, "dim"));
+  bool elsewhere = !strcmp(member_text(there, "digits"), "{}"); /* it is in another dimension of the value */
+  char *place = msc_arena_printf(msc_context_arena(s->c->ctx), ": at dimension %.0f of ", member_number(one, "dim"));
   say_with(
-      s, text(one, "op"), place,
-      msc_arena_printf(msc_context_arena(s->c->ctx), "%s, %s, but %s%s; the search decided", text(one, "value"),
+      s, member_text(one, "op"), place,
+      msc_arena_printf(msc_context_arena(s->c->ctx), "%s, %s, but %s%s; the search decided", member_text(one, "value"),
                        way_text(s->c, here), elsewhere ? "there in another dimension, " : "", way_text(s->c, there)));
 }
 
@@ -154,7 +155,7 @@ static const char *percent_text(cli *c, double ns, double of) {
                           of > 0 ? 100 * (ns - of) / of : 0);
 }
 
-/* What the whole step costs with the op cut otherwise. */
+/* Text on what the whole step costs if the op is cut in another way. */
 static const char *instead_text(cli *c, const json_t *all, const json_t *op) {
   enum { MOST_NAMED = 4 };
   msc_arena *a = msc_context_arena(c->ctx);
@@ -165,9 +166,10 @@ static const char *instead_text(cli *c, const json_t *all, const json_t *op) {
     const json_t *changed = json_object_get(one, "changed");
     size_t num = json_array_size(changed);
     lines = msc_arena_printf(a, "%s\n    with %s: the step %s: work %+.1f, layout changes %+.1f, %+.0f bytes kept; ",
-                             lines, text(json_object_get(one, "way"), "cuts"),
-                             percent_text(c, number(one, "step_ns"), number(figures, "step_ns")), us(one, "work_ns"),
-                             us(one, "move_ns"), number(one, "bytes") - number(figures, "bytes"));
+                             lines, member_text(json_object_get(one, "way"), "cuts"),
+                             percent_text(c, member_number(one, "step_ns"), member_number(figures, "step_ns")),
+                             member_us(one, "work_ns"), member_us(one, "move_ns"),
+                             member_number(one, "bytes") - member_number(figures, "bytes"));
     lines = num ? msc_arena_printf(a, "%s%zu other %s", lines, num, num > 1 ? "ops change" : "op changes")
                 : msc_arena_printf(a, "%sno other op changes", lines);
     for (size_t k = 0; k < num && k < MOST_NAMED; k++)
@@ -180,13 +182,14 @@ static const char *instead_text(cli *c, const json_t *all, const json_t *op) {
 static void say_op(sayings *s, const json_t *all, const json_t *op) {
   const json_t *chosen = json_object_get(op, "chosen");
   say_with(
-      s, text(op, "op"),
+      s, member_text(op, "op"),
       msc_arena_printf(
           msc_context_arena(s->c->ctx),
           ": %s (%s)%s%s\n    %s %s\n    %s\n    work %.1f us, layout changes %.1f us, %.0f bytes kept\n    %s",
-          text(chosen, "cuts"), text(op, "by"), *text(op, "loc") ? " at " : "", text(op, "loc"), text(op, "kind"),
-          text(op, "letters"), text(chosen, "layouts"), us(chosen, "work_ns"), us(chosen, "move_ns"),
-          number(chosen, "bytes"), next_text(s->c, op)),
+          member_text(chosen, "cuts"), member_text(op, "by"), *member_text(op, "loc") ? " at " : "",
+          member_text(op, "loc"), member_text(op, "kind"), member_text(op, "letters"), member_text(chosen, "layouts"),
+          member_us(chosen, "work_ns"), member_us(chosen, "move_ns"), member_number(chosen, "bytes"),
+          next_text(s->c, op)),
       msc_arena_printf(msc_context_arena(s->c->ctx), "%s%s", inherited_text(s->c, op), instead_text(s->c, all, op)));
 }
 
@@ -194,32 +197,33 @@ static void say_collective(sayings *s, const json_t *c) {
   msc_arena *a = msc_context_arena(s->c->ctx);
   const json_t *bound = json_object_get(c, "lower_bound"), *step;
   size_t i;
-  const char *what = msc_arena_printf(a, ": %s %s -> %s, %.1f us, %.0f bytes", text(c, "shape"), text(c, "from"),
-                                      text(c, "to"), us(c, "ns"), number(c, "bytes"));
+  const char *what =
+      msc_arena_printf(a, ": %s %s -> %s, %.1f us, %.0f bytes", member_text(c, "shape"), member_text(c, "from"),
+                       member_text(c, "to"), member_us(c, "ns"), member_number(c, "bytes"));
   if (bound && json_is_integer(bound)) what = msc_arena_printf(a, "%s (at least %.0f)", what, json_number_value(bound));
   json_array_foreach(json_object_get(c, "steps"), i, step) what =
-      msc_arena_printf(a, "%s%s %s", what, i ? "," : ":", text(step, "op"));
-  say(s, msc_arena_printf(a, "%s -> %s", text(c, "from_op"), text(c, "to_op")), what);
+      msc_arena_printf(a, "%s%s %s", what, i ? "," : ":", member_text(step, "op"));
+  say(s, msc_arena_printf(a, "%s -> %s", member_text(c, "from_op"), member_text(c, "to_op")), what);
 }
 
-/* The op itself, or what was made for it: its gradient, the updates of its parameters. */
-static bool belongs(const char *name, const char *op) {
+/* True if `name` is the op, its gradient, or an update of its parameters. */
+static bool is_op_or_gradient(const char *name, const char *op) {
   size_t n = strlen(op);
   const char *rest = strncmp(name, op, n) ? NULL : name + n;
   return rest && (!*rest || !strcmp(rest, ".grad") ||
                   (*rest == '.' && strlen(rest) > 7 && !strcmp(rest + strlen(rest) - 7, ".update")));
 }
 
-static bool touches(const json_t *c, const char *op) {
-  return !op || belongs(text(c, "from_op"), op) || belongs(text(c, "to_op"), op);
+static bool is_change_of_op(const json_t *c, const char *op) {
+  return !op || is_op_or_gradient(member_text(c, "from_op"), op) || is_op_or_gradient(member_text(c, "to_op"), op);
 }
 
-static int by_time(const void *a, const void *b) {
-  double x = number(*(json_t *const *)a, "ns"), y = number(*(json_t *const *)b, "ns");
+static int compare_ns(const void *a, const void *b) {
+  double x = member_number(*(json_t *const *)a, "ns"), y = member_number(*(json_t *const *)b, "ns");
   return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* What they are for, and those that take longest. */
+/* Prints bytes and time of the collectives by cause, and those that take longest. */
 static void print_causes(cli_output *out, const json_t *all) {
   static const char *const causes[] = {"forward", "backward", "gradients of parameters", "parameters and inputs",
                                        "results"};
@@ -230,29 +234,29 @@ static void print_causes(cli_output *out, const json_t *all) {
   for (size_t c = 0; c < sizeof causes / sizeof *causes; c++) {
     size_t num = 0;
     double ns = 0, bytes = 0;
-    json_array_foreach(changes, i, one) if (!strcmp(text(one, "cause"), causes[c])) num++, ns += number(one, "ns"),
-        bytes += number(one, "bytes");
+    json_array_foreach(changes, i, one) if (!strcmp(member_text(one, "cause"), causes[c])) num++,
+        ns += member_number(one, "ns"), bytes += member_number(one, "bytes");
     if (num) cli_printf(out, "    %s: %zu, %.0f bytes, %.1f us\n", causes[c], num, bytes, ns / 1e3);
   }
   json_array_foreach(changes, i, one) {
     dearest[kept] = one;
-    qsort(dearest, ++kept, sizeof *dearest, by_time);
+    qsort(dearest, ++kept, sizeof *dearest, compare_ns);
     if (kept > DEAREST) kept = DEAREST;
   }
   for (i = 0; i < kept; i++)
-    cli_printf(out, "%s%s -> %s %.1f us", i ? ", " : "    the dearest: ", text(dearest[i], "from_op"),
-               text(dearest[i], "to_op"), number(dearest[i], "ns") / 1e3);
+    cli_printf(out, "%s%s -> %s %.1f us", i ? ", " : "    the dearest: ", member_text(dearest[i], "from_op"),
+               member_text(dearest[i], "to_op"), member_number(dearest[i], "ns") / 1e3);
   cli_printf(out, "\n");
 }
 
-/* How many, and what they take one after the other. */
+/* Prints the number of collectives and the time that they take one after the other. */
 static void print_changes(cli_output *out, const json_t *all, const char *op) {
   const json_t *one;
   size_t i, num = 0;
   double ns = 0, bytes = 0;
   json_array_foreach(json_object_get(all, "collectives"), i, one) {
-    if (!touches(one, op)) continue;
-    num++, ns += number(one, "ns"), bytes += number(one, "bytes");
+    if (!is_change_of_op(one, op)) continue;
+    num++, ns += member_number(one, "ns"), bytes += member_number(one, "bytes");
   }
   if (num)
     cli_printf(out,
@@ -264,12 +268,13 @@ static void print_changes(cli_output *out, const json_t *all, const char *op) {
 }
 
 static void print_head(cli_output *out, const json_t *all) {
-  cli_printf(out, "%s for %.0f ranks, mesh %s; a step takes %.3f ms on the described cluster\n", text(all, "plan"),
-             number(all, "ranks"), text(all, "mesh"), number(all, "predicted_step_ms"));
+  cli_printf(out, "%s for %.0f ranks, mesh %s; a step takes %.3f ms on the described cluster\n",
+             member_text(all, "plan"), member_number(all, "ranks"), member_text(all, "mesh"),
+             member_number(all, "predicted_step_ms"));
   const json_t *search = json_object_get(all, "search");
-  double ns = number(search, "step_ns"), least = number(search, "at_least_ns");
+  double ns = member_number(search, "step_ns"), least = member_number(search, "at_least_ns");
   if (!search) return;
-  const char *of = text(search, "compared");
+  const char *of = member_text(search, "compared");
   cli_printf(out, "the search's own figure is %.3f ms; ", ns / 1e6);
   if (least <= 0) return cli_printf(out, "how much less is possible was not looked at\n");
   if (strcmp(of, "all") != 0) cli_printf(out, "of strategies with %s none takes less", of);
@@ -278,23 +283,24 @@ static void print_head(cli_output *out, const json_t *all) {
   else cli_printf(out, " than %.3f ms, %.1f %% below\n", least / 1e6, 100 * (ns - least) / ns);
 }
 
-/* What the user's strategies and the limit of memory cost, by the search's prices. */
+/* Prints what the user's strategies and the memory limit cost, by the search's prices. */
 static void print_figures(cli *c, cli_output *out, const json_t *all) {
   const json_t *figures = json_object_get(all, "figures");
-  double step = number(figures, "step_ns"), least = number(figures, "least_ns"), free_ns = number(figures, "free_ns");
+  double step = member_number(figures, "step_ns"), least = member_number(figures, "least_ns"),
+         free_ns = member_number(figures, "free_ns");
   if (step > 0 && !json_object_get(all, "search"))
     cli_printf(out, "by the prices of the searches, nothing beside other work, it is %.3f ms\n", step / 1e6);
   if (least > 0 && least < step) {
     const char *why = json_object_get(all, "search") ? "with more memory" : "searched for the least time";
     cli_printf(out, "%s it could be %.3f ms, %s: it would keep %.0f bytes, this plan keeps %.0f\n", why, least / 1e6,
-               percent_text(c, least, step), number(figures, "least_bytes"), number(figures, "bytes"));
+               percent_text(c, least, step), member_number(figures, "least_bytes"), member_number(figures, "bytes"));
   }
   if (free_ns > 0 && free_ns < least)
     cli_printf(out, "without the strategies that the user gave it could be %.3f ms, %s\n", free_ns / 1e6,
                percent_text(c, free_ns, step));
 }
 
-/* What gradients_mean makes of one loss. */
+/* Prints what gradients_mean divides the gradients by. */
 static void print_mean(cli_output *out, const json_t *all) {
   const json_t *over = json_object_get(all, "gradients_over");
   if (over)
@@ -307,9 +313,9 @@ static void print_rank(cli_output *out, const json_t *all) {
   const char *axis;
   size_t i;
   if (!rank) return;
-  cli_printf(out, "rank %.0f", number(rank, "rank"));
-  if (number(all, "ranks") <= number(rank, "rank") || number(rank, "stage") > 0)
-    cli_printf(out, ", stage %.0f", number(rank, "stage"));
+  cli_printf(out, "rank %.0f", member_number(rank, "rank"));
+  if (member_number(all, "ranks") <= member_number(rank, "rank") || member_number(rank, "stage") > 0)
+    cli_printf(out, ", stage %.0f", member_number(rank, "stage"));
   json_object_foreach(json_object_get(rank, "at"), axis, digit) {
     cli_printf(out, "; %s %" JSON_INTEGER_FORMAT ", with ranks", axis, json_integer_value(digit));
     json_array_foreach(json_object_get(json_object_get(rank, "with"), axis), i, one)
@@ -326,16 +332,17 @@ static void print_plan(cli *c, cli_output *out, const json_t *all, const char *o
   print_rank(out, all);
   print_figures(c, out, all);
   print_mean(out, all);
-  json_array_foreach(json_object_get(all, "ops"), i, one) if (!op || !strcmp(text(one, "op"), op))
+  json_array_foreach(json_object_get(all, "ops"), i, one) if (!op || !strcmp(member_text(one, "op"), op))
       say_op(&ops, all, one);
   print_sayings(out, &ops, "", "    the same for ");
-  json_array_foreach(json_object_get(all, "conflicts"), i, one) if (!op || !strcmp(text(one, "op"), op))
+  json_array_foreach(json_object_get(all, "conflicts"), i, one) if (!op || !strcmp(member_text(one, "op"), op))
       say_conflict(&conflicts, one);
   print_sayings(out, &conflicts, "conflict: ", "    the same for ");
-  json_array_foreach(json_object_get(all, "parameters"), i, one)
-    if (!op) cli_printf(out, "%s: %s\n", text(one, "parameter"), text(one, "optimizer"));
+  json_array_foreach(json_object_get(all, "parameters"), i, one) if (!op)
+      cli_printf(out, "%s: %s\n", member_text(one, "parameter"), member_text(one, "optimizer"));
   print_changes(out, all, op);
-  json_array_foreach(json_object_get(all, "collectives"), i, one) if (touches(one, op)) say_collective(&changes, one);
+  json_array_foreach(json_object_get(all, "collectives"), i, one) if (is_change_of_op(one, op))
+      say_collective(&changes, one);
   print_sayings(out, &changes, "", "    the same for ");
   json_array_foreach(json_object_get(all, "warnings"), i, one) if (!op || strstr(json_string_value(one), op))
       say(&warnings, json_string_value(one), "");
@@ -347,8 +354,7 @@ static void print_plan(cli *c, cli_output *out, const json_t *all, const char *o
 static const json_t *find_op(const json_t *all, const char *name) {
   const json_t *one;
   size_t i;
-  json_array_foreach(json_object_get(all, "ops"), i, one)
-    if (!strcmp(text(one, "op"), name)) return one;
+  json_array_foreach(json_object_get(all, "ops"), i, one) if (!strcmp(member_text(one, "op"), name)) return one;
   return NULL;
 }
 
@@ -356,31 +362,31 @@ static double moved_bytes(const json_t *all) {
   const json_t *one;
   size_t i;
   double bytes = 0;
-  json_array_foreach(json_object_get(all, "collectives"), i, one) bytes += number(one, "bytes");
+  json_array_foreach(json_object_get(all, "collectives"), i, one) bytes += member_number(one, "bytes");
   return bytes;
 }
 
-static json_t *sides(const json_t *a, const json_t *b) { return json_pack("{s:O, s:O}", "a", a, "b", b); }
+static json_t *pack_two(const json_t *a, const json_t *b) { return json_pack("{s:O, s:O}", "a", a, "b", b); }
 
 /* {"ops": [{"op", "a": WAY, "b": WAY}], "only_a": [NAME], "only_b": [NAME], ...}: what the two do differently. */
-static json_t *difference(const json_t *a, const json_t *b) {
+static json_t *compare_plans(const json_t *a, const json_t *b) {
   json_t *ops = json_array(), *only_a = json_array(), *only_b = json_array(), *one;
   size_t i;
   json_array_foreach(json_object_get(a, "ops"), i, one) {
-    const json_t *other = find_op(b, text(one, "op"));
-    if (!other) json_array_append_new(only_a, json_string(text(one, "op")));
-    else if (strcmp(text(json_object_get(one, "chosen"), "layouts"),
-                    text(json_object_get(other, "chosen"), "layouts"))) {
-      json_t *pair = sides(json_object_get(one, "chosen"), json_object_get(other, "chosen"));
-      json_object_set_new(pair, "op", json_string(text(one, "op")));
+    const json_t *other = find_op(b, member_text(one, "op"));
+    if (!other) json_array_append_new(only_a, json_string(member_text(one, "op")));
+    else if (strcmp(member_text(json_object_get(one, "chosen"), "layouts"),
+                    member_text(json_object_get(other, "chosen"), "layouts"))) {
+      json_t *pair = pack_two(json_object_get(one, "chosen"), json_object_get(other, "chosen"));
+      json_object_set_new(pair, "op", json_string(member_text(one, "op")));
       json_array_append_new(ops, pair);
     }
   }
-  json_array_foreach(json_object_get(b, "ops"), i, one)
-    if (!find_op(a, text(one, "op"))) json_array_append_new(only_b, json_string(text(one, "op")));
+  json_array_foreach(json_object_get(b, "ops"), i, one) if (!find_op(a, member_text(one, "op")))
+      json_array_append_new(only_b, json_string(member_text(one, "op")));
   return json_pack("{s:o, s:o, s:o, s:o, s:{s:f, s:f}}", "ops", ops, "only_a", only_a, "only_b", only_b,
                    "predicted_step_ms",
-                   sides(json_object_get(a, "predicted_step_ms"), json_object_get(b, "predicted_step_ms")),
+                   pack_two(json_object_get(a, "predicted_step_ms"), json_object_get(b, "predicted_step_ms")),
                    "moved_bytes", "a", moved_bytes(a), "b", moved_bytes(b));
 }
 
@@ -389,26 +395,26 @@ static void print_difference(cli_output *out, const json_t *d, const char *op) {
   size_t i;
   json_array_foreach(json_object_get(d, "ops"), i, one) {
     const json_t *a = json_object_get(one, "a"), *b = json_object_get(one, "b");
-    if (op && strcmp(text(one, "op"), op)) continue;
+    if (op && strcmp(member_text(one, "op"), op)) continue;
     cli_printf(out, "%s\n  - %s, work %.1f us, layout changes %.1f us\n  + %s, work %.1f us, layout changes %.1f us\n",
-               text(one, "op"), text(a, "layouts"), us(a, "work_ns"), us(a, "move_ns"), text(b, "layouts"),
-               us(b, "work_ns"), us(b, "move_ns"));
+               member_text(one, "op"), member_text(a, "layouts"), member_us(a, "work_ns"), member_us(a, "move_ns"),
+               member_text(b, "layouts"), member_us(b, "work_ns"), member_us(b, "move_ns"));
   }
   json_array_foreach(json_object_get(d, "only_a"), i, one) cli_printf(out, "- %s\n", json_string_value(one));
   json_array_foreach(json_object_get(d, "only_b"), i, one) cli_printf(out, "+ %s\n", json_string_value(one));
   cli_printf(out, "%zu ops are cut differently; a step takes %.3f and %.3f ms, a rank receives %.0f and %.0f bytes\n",
-             json_array_size(json_object_get(d, "ops")), number(ms, "a"), number(ms, "b"), number(bytes, "a"),
-             number(bytes, "b"));
+             json_array_size(json_object_get(d, "ops")), member_number(ms, "a"), member_number(ms, "b"),
+             member_number(bytes, "a"), member_number(bytes, "b"));
 }
 
 /* ---- the command ---- */
 
-static bool known_op(cli *c, const json_t *all, const char *op) {
+static bool check_op_known(cli *c, const json_t *all, const char *op) {
   if (!op || find_op(all, op)) return true;
   const json_t *ops = json_object_get(all, "ops"), *one;
   const char **names = msc_new_array(msc_context_arena(c->ctx), const char *, json_array_size(ops) + 1);
   size_t i;
-  json_array_foreach(ops, i, one) names[i] = text(one, "op");
+  json_array_foreach(ops, i, one) names[i] = member_text(one, "op");
   const char *near = msc_nearest(op, names, json_array_size(ops));
   if (near) return msc_error(c->ctx, MSC_E_NONE, NULL, "the plan has no op '%s'; did you mean '%s'?", op, near);
   return msc_error(c->ctx, MSC_E_NONE, NULL, "the plan has no op '%s'", op);
@@ -417,9 +423,9 @@ static bool known_op(cli *c, const json_t *all, const char *op) {
 static int explain_plans(cli *c, const char *path, const char *op) {
   const char *other = cli_text(c, "diff");
   json_t *a = cli_explain_plan(c, path, op, cli_text(c, "instead")),
-         *b = a && other ? cli_explain_plan(c, other, NULL, NULL) : NULL, *d = a && b ? difference(a, b) : NULL;
+         *b = a && other ? cli_explain_plan(c, other, NULL, NULL) : NULL, *d = a && b ? compare_plans(a, b) : NULL;
   int code = CLI_INPUT;
-  if (a && (!other || b) && known_op(c, a, op)) {
+  if (a && (!other || b) && check_op_known(c, a, op)) {
     cli_output *out = cli_open(c, NULL);
     char *dumped = c->json ? json_dumps(d ? d : a, JSON_COMPACT) : NULL;
     if (dumped) cli_printf(out, "%s\n", dumped);
@@ -451,18 +457,18 @@ static int explain_redundancy(cli *c, const char *path) {
         out, num > 1 ? ": each of these %zu can restore the others\n" : ": nobody else holds all that it holds\n", num);
   }
   if (!dumped && !json_is_true(json_object_get(told, "recoverable")))
-    cli_printf(out, "not recoverable from peers; %s\n", text(told, "change"));
+    cli_printf(out, "not recoverable from peers; %s\n", member_text(told, "change"));
   free(dumped);
   json_decref(told);
   return cli_close(c, out);
 }
 
-static int run(cli *c) {
+static int run_explain(cli *c) {
   const char *what = c->operands[0];
   unsigned number = code_number(what);
   if (number) return explain_code(c, what, number);
   if ((*what == 'E' || *what == 'e') && strspn(what + 1, "0123456789") == strlen(what + 1))
-    return unknown_code(c, what);
+    return report_unknown_code(c, what);
   if (cli_flag(c, "redundancy")) return explain_redundancy(c, what);
   if (cli_text(c, "instead") && c->num_operands < 2)
     return msc_error(c->ctx, MSC_E_NONE, NULL, "--instead needs the op that is to be cut otherwise"), CLI_USAGE;
@@ -476,4 +482,4 @@ static const cli_option options[] = {
      "for every rank who could restore it: who holds the same parts of all parameters and their state"},
     {0},
 };
-const cli_command cmd_explain = {"PLAN|CODE [OP]", 1, 2, options, run};
+const cli_command cmd_explain = {"PLAN|CODE [OP]", 1, 2, options, run_explain};

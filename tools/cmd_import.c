@@ -3,7 +3,7 @@
 
 #include "tools/cli.h"
 
-static int run(cli *c) {
+static int run_import(cli *c) {
   int code;
   const char *to = cli_text(c, "o");
   if (!to) return cli_usage(c, "needs -o model.fbs");
@@ -22,4 +22,4 @@ static const cli_option options[] = {
     {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
     {0},
 };
-const cli_command cmd_import = {"FILE", 1, 1, options, run};
+const cli_command cmd_import = {"FILE", 1, 1, options, run_import};

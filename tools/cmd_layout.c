@@ -16,9 +16,9 @@ typedef struct {
   json_t *out;
 } asking;
 
-static bool put(asking *q, const char *key, json_t *value) { return json_object_set_new(q->out, key, value) == 0; }
+static bool put_json(asking *q, const char *key, json_t *value) { return json_object_set_new(q->out, key, value) == 0; }
 
-static void put_grid(json_t *to, const msc_grid *g) {
+static void put_grid_json(json_t *to, const msc_grid *g) {
   json_object_set_new(to, "device_matrix", sizes_json(g->num_axes, g->axis));
   json_object_set_new(to, "tensor_map", map_json(g));
   json_object_set_new(to, "shape", sizes_json(g->num_dims, g->dim));
@@ -52,7 +52,7 @@ static bool read_named(asking *q) {
   return true;
 }
 
-static bool read_layout(asking *q) {
+static bool read_asked_layout(asking *q) {
   cli *c = q->c;
   if (cli_text(c, "mesh")) return read_named(q);
   MSC_TRY(read_grid(c, cli_text(c, "device-matrix"), cli_text(c, "tensor-map"), cli_text(c, "shape"), &q->grid));
@@ -91,7 +91,7 @@ static json_t *slice_json(const asking *q, int64_t at) {
                    sizes_json(q->type.rank, end));
 }
 
-/* Ranks that differ from the one at `at` in this axis only. */
+/* The ranks that differ from the one at position `at` only along this axis, as JSON. */
 static json_t *group_json(const asking *q, msc_subaxis axis, int64_t at) {
   msc_box_mesh mesh = msc_mesh_sizes(&q->mesh);
   json_t *group = json_array();
@@ -112,7 +112,7 @@ static json_t *same_slice_json(const asking *q, int64_t at) {
   return same;
 }
 
-/* The user's axes as digits of the mesh. */
+/* Writes the axes that the user names as digits of the mesh; returns their number. */
 static int user_axes(const asking *q, msc_subaxis *out_axis) {
   uint32_t pre = 1;
   if (!cli_text(q->c, "mesh"))
@@ -123,7 +123,7 @@ static int user_axes(const asking *q, msc_subaxis *out_axis) {
   return cli_text(q->c, "mesh") ? q->mesh.num_axes : q->grid.num_axes;
 }
 
-static bool tell_rank(asking *q) {
+static bool answer_rank(asking *q) {
   int64_t at;
   msc_subaxis axis[MSC_GRID_AXES];
   int num = user_axes(q, axis);
@@ -131,47 +131,47 @@ static bool tell_rank(asking *q) {
   MSC_TRY(find_rank(q, &at));
   for (int i = 0; i < num; i++) json_array_append_new(groups, group_json(q, axis[i], at));
   json_array_append_new(slices, slice_json(q, at));
-  return put(q, "slices", slices) && put(q, "group_per_axis", groups) &&
-         put(q, "ranks_with_same_slice", same_slice_json(q, at));
+  return put_json(q, "slices", slices) && put_json(q, "group_per_axis", groups) &&
+         put_json(q, "ranks_with_same_slice", same_slice_json(q, at));
 }
 
-/* Parts of chosen sizes and pending sums have no device matrix. */
+/* True if the layout has a device matrix: its parts are equal and it has no pending sums. */
 static bool has_grid(const asking *q) { return !msc_layout_has_split(q->layout) && !q->layout->num_partial; }
 
-static bool tell_layout(asking *q) {
+static bool answer_layout(asking *q) {
   msc_arena *arena = msc_context_arena(q->c->ctx);
   msc_grid normal = q->grid;
   int64_t local[MSC_MAX_RANK];
   msc_grid_drop_ones(&normal);
-  if (has_grid(q)) put_grid(q->out, &normal);
+  if (has_grid(q)) put_grid_json(q->out, &normal);
   msc_local_dims(&q->type, q->layout, local);
-  put(q, "mesh", json_string(msc_mesh_print(arena, &q->mesh)));
-  put(q, "layout", json_string(msc_layout_print(arena, &q->mesh, q->layout)));
-  put(q, "slice_shape", sizes_json(q->type.rank, local));
-  if (cli_text(q->c, "rank")) return tell_rank(q);
+  put_json(q, "mesh", json_string(msc_mesh_print(arena, &q->mesh)));
+  put_json(q, "layout", json_string(msc_layout_print(arena, &q->mesh, q->layout)));
+  put_json(q, "slice_shape", sizes_json(q->type.rank, local));
+  if (cli_text(q->c, "rank")) return answer_rank(q);
   json_t *slices = json_array();
   for (int64_t i = 0; i < q->num_ranks; i++) json_array_append_new(slices, slice_json(q, i));
-  return put(q, "slices", slices);
+  return put_json(q, "slices", slices);
 }
 
 /* ---- refinements ---- */
 
-static bool no_refinement(asking *q, const char *option, const char *what) {
+static bool report_no_refinement(asking *q, const char *option, const char *what) {
   return msc_error(q->c->ctx, MSC_E_LAYOUT, cli_loc(q->c, option), "%s has no common refinement with the layout", what);
 }
 
 static bool unify_layouts(asking *q, msc_grid *other) {
   msc_grid both[2] = {q->grid, *other};
   if (!msc_grid_refine(2, both, (msc_grid_sizes){0}, (msc_grid_sizes){0}))
-    return no_refinement(q, "--unify-with", "the other layout");
-  return put(q, "unified_device_matrix", sizes_json(both[0].num_axes, both[0].axis)) &&
-         put(q, "unified_from_map", map_json(&both[0])) && put(q, "unified_to_map", map_json(&both[1])) &&
-         put(q, "unified_shape", sizes_json(both[0].num_dims, both[0].dim));
+    return report_no_refinement(q, "--unify-with", "the other layout");
+  return put_json(q, "unified_device_matrix", sizes_json(both[0].num_axes, both[0].axis)) &&
+         put_json(q, "unified_from_map", map_json(&both[0])) && put_json(q, "unified_to_map", map_json(&both[1])) &&
+         put_json(q, "unified_shape", sizes_json(both[0].num_dims, both[0].dim));
 }
 
 /* Another layout: {"device_matrix": ...}, the text of a layout on the same mesh, or another shape that
  * this one becomes. */
-static bool unify(asking *q, const char *text) {
+static bool unify_with_option(asking *q, const char *text) {
   cli *c = q->c;
   msc_grid other;
   if (*text == '{') {
@@ -197,7 +197,7 @@ static bool unify(asking *q, const char *text) {
   return read_sizes(c, "--unify-with", text, MSC_MAX_RANK, &other.num_dims, other.dim) && unify_layouts(q, &other);
 }
 
-static bool expand(asking *q, const char *option, bool is_shape) {
+static bool expand_grid(asking *q, const char *option, bool is_shape) {
   const char *text = cli_text(q->c, option + 2);
   msc_grid g = q->grid;
   msc_grid_sizes wanted[2] = {{0, NULL}, {0, NULL}};
@@ -205,10 +205,10 @@ static bool expand(asking *q, const char *option, bool is_shape) {
   if (!text) return true;
   MSC_TRY(read_sizes(q->c, option, text, is_shape ? MSC_MAX_RANK : MSC_GRID_AXES / 2, &wanted[is_shape].num, size));
   wanted[is_shape].size = size;
-  if (!msc_grid_refine(1, &g, wanted[0], wanted[1])) return no_refinement(q, option, text);
+  if (!msc_grid_refine(1, &g, wanted[0], wanted[1])) return report_no_refinement(q, option, text);
   json_t *j = json_object();
-  put_grid(j, &g);
-  return put(q, is_shape ? "expanded_shape" : "expanded_device_matrix", j);
+  put_grid_json(j, &g);
+  return put_json(q, is_shape ? "expanded_shape" : "expanded_device_matrix", j);
 }
 
 static bool shard_further(asking *q) {
@@ -233,20 +233,20 @@ static bool shard_further(asking *q) {
     for (int i = 0; i < g.num[d]; i++) local[0] /= g.axis[g.on[d][i]];
   }
   json_t *j = json_object();
-  put_grid(j, &g);
+  put_grid_json(j, &g);
   json_object_set_new(j, "slice_shape", sizes_json(q->grid.num_dims, local));
-  return put(q, "sharded_copies", j);
+  return put_json(q, "sharded_copies", j);
 }
 
 /* ---- without a layout ---- */
 
-static bool tell_shapes(asking *q) {
+static bool answer_shapes(asking *q) {
   cli *c = q->c;
   static const char *const option[] = {"--unify-with", "--expand-shape"}, *const key[] = {"unified", "out"};
   int64_t a[MSC_MAX_RANK], b[MSC_MAX_RANK], all[2 * MSC_GRID_DIMS];
   int num_a, num_b;
   MSC_TRY(read_sizes(c, "--shape", cli_text(c, "shape"), MSC_MAX_RANK, &num_a, a));
-  put(q, "shape", sizes_json(num_a, a));
+  put_json(q, "shape", sizes_json(num_a, a));
   for (int i = 0; i < 2; i++) {
     const char *text = cli_text(c, option[i] + 2);
     if (!text) continue;
@@ -255,17 +255,17 @@ static bool tell_shapes(asking *q) {
     if (!num)
       return msc_error(c->ctx, MSC_E_SHAPE, cli_loc(c, option[i]), "%s and %s have no common refinement",
                        cli_text(c, "shape"), text);
-    put(q, key[i], sizes_json(num, all));
+    put_json(q, key[i], sizes_json(num, all));
   }
   return true;
 }
 
-static bool tell_stages(asking *q) {
+static bool answer_stages(asking *q) {
   cli *c = q->c;
   int64_t size[256], at = 0;
   int num;
   json_t *stages = json_array();
-  put(q, "stages", stages);
+  put_json(q, "stages", stages);
   MSC_TRY(read_ranks(c, "--ranks", cli_text(c, "ranks"), &q->num_ranks, &q->rank));
   MSC_TRY(read_sizes(c, "--stages", cli_text(c, "stages"), 256, &num, size));
   for (int s = 0; s < num; s++) {
@@ -283,28 +283,28 @@ static bool tell_stages(asking *q) {
     int s = 0;
     MSC_TRY(find_rank(q, &mine));
     while (mine >= first + size[s]) first += size[s++];
-    put(q, "stage_id", json_integer(s));
-    put(q, "rank_in_stage", json_integer(mine - first));
+    put_json(q, "stage_id", json_integer(s));
+    put_json(q, "rank_in_stage", json_integer(mine - first));
   }
-  return put(q, "device_num", json_integer(q->num_ranks)) && put(q, "stage_num", json_integer(num));
+  return put_json(q, "device_num", json_integer(q->num_ranks)) && put_json(q, "stage_num", json_integer(num));
 }
 
 /* ---- the command ---- */
 
-static bool tell(asking *q) {
+static bool answer(asking *q) {
   cli *c = q->c;
-  if (cli_text(c, "stages")) return tell_stages(q);
-  if (!cli_text(c, "mesh") && !cli_text(c, "device-matrix")) return tell_shapes(q);
-  MSC_TRY(read_layout(q) && place_ranks(q) && tell_layout(q));
+  if (cli_text(c, "stages")) return answer_stages(q);
+  if (!cli_text(c, "mesh") && !cli_text(c, "device-matrix")) return answer_shapes(q);
+  MSC_TRY(read_asked_layout(q) && place_ranks(q) && answer_layout(q));
   static const char *const refining[] = {"unify-with", "expand-device-matrix", "expand-shape", "shard-copies"};
   for (size_t i = 0; i < sizeof refining / sizeof *refining && !has_grid(q); i++)
     if (cli_text(c, refining[i]))
       return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--layout"),
                        "layout \"%s\" has no device matrix, which --%s needs: parts of chosen sizes, or pending sums",
                        cli_text(c, "layout"), refining[i]);
-  bool ok = !cli_text(c, "unify-with") || unify(q, cli_text(c, "unify-with"));
-  ok = expand(q, "--expand-device-matrix", false) && ok;
-  ok = expand(q, "--expand-shape", true) && ok;
+  bool ok = !cli_text(c, "unify-with") || unify_with_option(q, cli_text(c, "unify-with"));
+  ok = expand_grid(q, "--expand-device-matrix", false) && ok;
+  ok = expand_grid(q, "--expand-shape", true) && ok;
   return shard_further(q) && ok;
 }
 
@@ -326,7 +326,7 @@ static void print_lines(json_t *j) {
   }
 }
 
-static int check_usage(cli *c) {
+static int check_layout_usage(cli *c) {
   bool named = cli_text(c, "mesh") || cli_text(c, "layout"),
        grid = cli_text(c, "device-matrix") || cli_text(c, "tensor-map");
   if (cli_text(c, "stages")) return cli_text(c, "ranks") ? CLI_OK : cli_usage(c, "--stages needs --ranks");
@@ -341,11 +341,11 @@ static int check_usage(cli *c) {
   return CLI_OK;
 }
 
-static int run(cli *c) {
-  int code = check_usage(c);
+static int run_layout(cli *c) {
+  int code = check_layout_usage(c);
   if (code != CLI_OK) return code;
   asking q = {.c = c, .out = json_object()};
-  bool ok = tell(&q);
+  bool ok = answer(&q);
   if (ok && c->json) {
     json_dumpf(q.out, stdout, JSON_COMPACT);
     putchar('\n');
@@ -374,4 +374,4 @@ static const cli_option options[] = {
   {"stages", CLI_TEXT, "SIZES", "with --ranks: the ranks of stages of these sizes"},
   {0},
 };
-const cli_command cmd_layout = {"", 0, 0, options, run};
+const cli_command cmd_layout = {"", 0, 0, options, run_layout};

@@ -7,7 +7,7 @@
 #include "passes/8_memory/place/buffer_file.h"
 #include "tools/cli.h"
 
-static int print_json(cli *c, const msc_buffer_file *f, const msc_place_result *r, const uint64_t *offset) {
+static int print_offsets_json(cli *c, const msc_buffer_file *f, const msc_place_result *r, const uint64_t *offset) {
   cli_output *out = cli_open(c, NULL);
   cli_printf(out, "{\"lower_bound\":%" PRIu64 ",\"size\":%" PRIu64 ",\"proven\":%s,\"offsets\":{", r->bound, r->bytes,
              r->proven ? "true" : "false");
@@ -22,8 +22,8 @@ static int print_json(cli *c, const msc_buffer_file *f, const msc_place_result *
   return cli_close(c, out);
 }
 
-/* The input with one more column. */
-static int print_table(cli *c, const msc_buffer_file *f, const msc_place_result *r, const uint64_t *offset) {
+/* Prints the input with one more column, the offsets. */
+static int print_offsets_table(cli *c, const msc_buffer_file *f, const msc_place_result *r, const uint64_t *offset) {
   const uint64_t bias = (uint64_t)1 << 63;
   cli_output *out = cli_open(c, NULL);
   cli_printf(out, "id,lower,upper,size,offset\n");
@@ -42,23 +42,24 @@ typedef struct {
   size_t index;
 } named;
 
-static int by_id(const void *a, const void *b) { return strcmp(((const named *)a)->id, ((const named *)b)->id); }
+static int compare_ids(const void *a, const void *b) { return strcmp(((const named *)a)->id, ((const named *)b)->id); }
 
 /* In the order of ids, so that equal buffers get the same offsets whatever line they are on. */
-static msc_place_result plan(cli *c, const msc_buffer_file *f, const msc_place_options *o, uint64_t *out_offset) {
+static msc_place_result place_buffers(cli *c, const msc_buffer_file *f, const msc_place_options *o,
+                                      uint64_t *out_offset) {
   msc_arena *arena = msc_context_arena(c->ctx);
   named *n = msc_new_array(arena, named, f->num);
   msc_buffer *buffer = msc_new_array(arena, msc_buffer, f->num);
   uint64_t *offset = msc_new_array(arena, uint64_t, f->num);
   for (size_t i = 0; i < f->num; i++) n[i] = (named){f->id[i], i};
-  qsort(n, f->num, sizeof *n, by_id);
+  qsort(n, f->num, sizeof *n, compare_ids);
   for (size_t i = 0; i < f->num; i++) buffer[i] = f->buffer[n[i].index];
   msc_place_result r = msc_place(arena, f->num, buffer, o, offset);
   for (size_t i = 0; i < f->num; i++) out_offset[n[i].index] = offset[i];
   return r;
 }
 
-static int run(cli *c) {
+static int run_memplan(cli *c) {
   double begin = msc_cpu_seconds();
   int64_t capacity = cli_int(c, "capacity", -1);
   bool given = cli_text(c, "capacity");
@@ -73,8 +74,8 @@ static int run(cli *c) {
   double left = 0.95 * limit - (msc_cpu_seconds() - begin); /* the rest is for stopping and printing */
   msc_place_options o = {.capacity = (uint64_t)(given && capacity > 0 ? capacity : 0),
                          .time_limit_s = left > 1e-6 ? left : 1e-6};
-  msc_place_result r = plan(c, &f, &o, offset);
-  int code = c->json ? print_json(c, &f, &r, offset) : print_table(c, &f, &r, offset);
+  msc_place_result r = place_buffers(c, &f, &o, offset);
+  int code = c->json ? print_offsets_json(c, &f, &r, offset) : print_offsets_table(c, &f, &r, offset);
   if (code != CLI_OK || !given || r.bytes <= (uint64_t)capacity) return code;
   const msc_loc *loc = cli_loc(c, c->operands[0]);
   if (r.proven)
@@ -96,4 +97,4 @@ static const cli_option options[] = {
     {"capacity", CLI_BYTES, "N", "done at the first plan of at most N bytes; exit code 1 when none is found"},
     {"time-limit", CLI_NUMBER, "S", "seconds of CPU time to look for it; default 3 with --capacity, else 2"},
     {0}};
-const cli_command cmd_memplan = {"FILE.csv", 1, 1, options, run};
+const cli_command cmd_memplan = {"FILE.csv", 1, 1, options, run_memplan};

@@ -56,7 +56,7 @@ static const char *flag_words(msc_arena *arena, const char *flags) {
   return text;
 }
 
-/* {KEY: rows}, which it frees. */
+/* Prints {KEY: rows}, frees the rows and closes the output. */
 static int print_rows(cli *c, cli_output *out, const char *key, json_t *rows) {
   json_t *all = json_pack("{s:o}", key, rows);
   char *text = json_dumps(all, JSON_COMPACT);
@@ -136,7 +136,7 @@ static int list_facts(cli *c) {
 
 /* ---- what the pass driver tells ---- */
 
-static void after_pass(void *user, const msc_pass_report *r) {
+static void print_pass_result(void *user, const msc_pass_report *r) {
   opt *o = user;
   msc_arena *arena = msc_context_arena(o->c->ctx);
   timing *t = msc_new(arena, timing);
@@ -151,32 +151,32 @@ static void after_pass(void *user, const msc_pass_report *r) {
   if (r->changed) fwrite(r->text, 1, r->bytes, stderr);
 }
 
-static void remark(msc_context *ctx, const msc_op *op, const char *fmt, ...) MSC_PRINTF(3, 4);
-static void remark(msc_context *ctx, const msc_op *op, const char *fmt, ...) {
+static void add_remark(msc_context *ctx, const msc_op *op, const char *fmt, ...) MSC_PRINTF(3, 4);
+static void add_remark(msc_context *ctx, const msc_op *op, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   msc_verror(ctx, MSC_DIAG_REMARK, MSC_E_NONE, op ? op->loc : NULL, op ? op->name : NULL, fmt, ap);
   va_end(ap);
 }
 
-static void on_remark(void *user, const msc_pass_info *pass, const msc_op *op, const char *text) {
+static void report_remark(void *user, const msc_pass_info *pass, const msc_op *op, const char *text) {
   const opt *o = user;
-  remark(o->c->ctx, op, "%s: %s", pass->name, text);
+  add_remark(o->c->ctx, op, "%s: %s", pass->name, text);
 }
 
-static void before_pass(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes) {
+static void keep_case(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes) {
   (void)user, (void)pass;
   cli_keep_reproducer(line, text, bytes);
 }
 
-static void on_bug(void *user, const msc_pass_info *pass, const char *text, size_t bytes) {
+static void write_case(void *user, const msc_pass_info *pass, const char *text, size_t bytes) {
   opt *o = user;
   cli_write_reproducer(o->c, pass->name, text, bytes);
 }
 
 /* ---- one module ---- */
 
-static bool run_part(opt *o, uint32_t line, const char *text, size_t bytes) {
+static bool run_one_part(opt *o, uint32_t line, const char *text, size_t bytes) {
   cli *c = o->c;
   msc_module *m = msc_parse_part(c->ctx, strcmp(o->path, "-") ? o->path : "<stdin>", line, text, bytes);
   MSC_TRY(m && msc_run_passes(c->ctx, m, &o->options));
@@ -198,23 +198,23 @@ static bool is_line(const char *p, const char *end, const char *text) {
   return have >= n && !memcmp(p, text, n) && (have == n || p[n] == '\n' || p[n] == '\r');
 }
 
-/* The parts between lines `// -----`, each at its own lines of the file. */
-static bool run_parts(opt *o, const char *text, const char *end) {
+/* Runs each part between lines `// -----`; messages name lines of the whole file. */
+static bool run_all_parts(opt *o, const char *text, const char *end) {
   bool ok = true;
   uint32_t line = 1, first_line = 1;
   const char *start = text;
   for (const char *p = text; p < end; p = line_end(p, end), line++) {
     if (!is_line(p, end, "// -----")) continue;
-    ok = run_part(o, first_line, start, (size_t)(p - start)) && ok;
+    ok = run_one_part(o, first_line, start, (size_t)(p - start)) && ok;
     start = line_end(p, end);
     first_line = line + 1;
   }
-  return run_part(o, first_line, start, (size_t)(end - start)) && ok;
+  return run_one_part(o, first_line, start, (size_t)(end - start)) && ok;
 }
 
 /* ---- the command ---- */
 
-static int debug_level(void) {
+static int opt_debug_level(void) {
   const char *text = getenv("MSC_DEBUG");
   return text && *text >= '0' && *text <= '9' ? *text - '0' : 0;
 }
@@ -237,14 +237,14 @@ static bool make_options(opt *o, msc_config *config) {
   p->flags = msc_arena_printf(msc_context_arena(c->ctx), "%s%s",
                               cli_flag(c, "check-numerics") ? "--check-numerics " : "", cli_repeated_flags(c));
   p->user = o;
-  p->after = after_pass;
-  p->before = before_pass;
-  p->reproducer = on_bug;
-  if (cli_flag(c, "verify-diagnostics") || debug_level() >= 3) p->remark = on_remark;
+  p->after = print_pass_result;
+  p->before = keep_case;
+  p->reproducer = write_case;
+  if (cli_flag(c, "verify-diagnostics") || opt_debug_level() >= 3) p->remark = report_remark;
   return !p->dump_dir || cli_make_folder(c, p->dump_dir);
 }
 
-static void print_timing(const opt *o) {
+static void print_opt_times(const opt *o) {
   double ms = 0, verify_ms = 0;
   fprintf(stderr, "%10s %10s  pass\n", "ms", "verify ms");
   for (const timing *t = o->first; t; t = t->next) {
@@ -254,7 +254,7 @@ static void print_timing(const opt *o) {
   fprintf(stderr, "%10.3f %10.3f  all\n", ms, verify_ms);
 }
 
-static int print_json(opt *o, cli_output *out) {
+static int print_opt_json(opt *o, cli_output *out) {
   json_t *passes = json_array();
   for (const timing *t = o->first; t; t = t->next)
     json_array_append_new(passes, json_pack("{s:s, s:f, s:f, s:s}", "name", t->pass, "ms", t->ms, "verify_ms",
@@ -270,12 +270,12 @@ static int print_json(opt *o, cli_output *out) {
 static int write_result(opt *o) {
   cli_output *out = cli_open(o->c, cli_text(o->c, "o"));
   if (!out) return CLI_INPUT;
-  if (o->c->json) return print_json(o, out);
+  if (o->c->json) return print_opt_json(o, out);
   cli_write(out, o->ir.text, o->ir.num);
   return cli_close(o->c, out);
 }
 
-/* As msc compile does, once the layouts are there. */
+/* Writes the file of strategy_ckpt_save_file, as msc compile does, from a module that has layouts. */
 static int write_strategies(cli *c, const msc_config *config, const msc_module *m) {
   const char *path = msc_config_text(config, MSC_KEY_strategy_ckpt_save_file);
   const msc_func *f = m ? msc_step_func(m) : NULL;
@@ -284,11 +284,11 @@ static int write_strategies(cli *c, const msc_config *config, const msc_module *
   return cli_write_file(c, path, text, strlen(text));
 }
 
-static int run(cli *c) {
+static int run_opt(cli *c) {
   opt o = {.c = c, .ir.arena = msc_context_arena(c->ctx)};
   o.after_all = cli_flag(c, "print-ir-after-all"),
-  o.after_change = cli_flag(c, "print-ir-after-change") || debug_level() >= 4;
-  o.timing = cli_flag(c, "timing") || debug_level() >= 1;
+  o.after_change = cli_flag(c, "print-ir-after-change") || opt_debug_level() >= 4;
+  o.timing = cli_flag(c, "timing") || opt_debug_level() >= 1;
   if (cli_flag(c, "list-ops")) return list_ops(c);
   if (cli_flag(c, "list-passes")) return list_passes(c);
   if (cli_flag(c, "list-facts")) return list_facts(c);
@@ -304,9 +304,9 @@ static int run(cli *c) {
     return CLI_INPUT;
   const char *end = text.data, *all_end = text.data + text.size;
   while (end < all_end && !is_line(end, all_end, "// EXPECT")) end = line_end(end, all_end);
-  bool ok = cli_flag(c, "split-input-file") ? run_parts(&o, text.data, end)
-                                            : run_part(&o, 1, text.data, (size_t)(end - text.data));
-  if (o.timing) print_timing(&o);
+  bool ok = cli_flag(c, "split-input-file") ? run_all_parts(&o, text.data, end)
+                                            : run_one_part(&o, 1, text.data, (size_t)(end - text.data));
+  if (o.timing) print_opt_times(&o);
   if (cli_flag(c, "verify-diagnostics")) ok = expect_reported(c, o.path, text.data, (size_t)(end - text.data));
   int code = ok ? write_strategies(c, config, o.module) : CLI_INPUT;
   return code == CLI_OK ? write_result(&o) : code;
@@ -334,4 +334,4 @@ static const cli_option options[] = {
   {"o", CLI_TEXT, "FILE", "write here instead of stdout"},
   {0},
 };
-const cli_command cmd_opt = {"FILE.mlir", 0, 1, options, run};
+const cli_command cmd_opt = {"FILE.mlir", 0, 1, options, run_opt};

@@ -19,7 +19,7 @@ typedef struct {
   int64_t at;                      /* of --rank in to_side, -1: not asked */
 } request;
 
-static bool read_type(cli *c, const char *text, int64_t elem_bytes, const msc_type **out_type) {
+static bool read_tensor_type(cli *c, const char *text, int64_t elem_bytes, const msc_type **out_type) {
   static const msc_dtype of_bytes[] = {[1] = MSC_I8, [2] = MSC_I16, [4] = MSC_I32, [8] = MSC_I64};
   int64_t dim[MSC_MAX_RANK];
   int rank = 0;
@@ -34,7 +34,8 @@ static bool read_type(cli *c, const char *text, int64_t elem_bytes, const msc_ty
   return true;
 }
 
-static bool read_layout(cli *c, const request *q, const char *option, const char *text, const msc_layout **out_layout) {
+static bool read_side_layout(cli *c, const request *q, const char *option, const char *text,
+                             const msc_layout **out_layout) {
   const msc_loc *loc = cli_loc(c, option);
   MSC_TRY(msc_layout_parse(c->ctx, &q->mesh, loc, text, out_layout));
   if ((*out_layout)->rank != q->type->rank)
@@ -80,8 +81,8 @@ static bool read_links(cli *c, request *q) {
 
 static bool read_texts(cli *c, request *q) {
   MSC_TRY(msc_mesh_parse(c->ctx, cli_loc(c, "--mesh"), cli_text(c, "mesh"), &q->mesh));
-  bool ok = read_layout(c, q, "--from", cli_text(c, "from"), &q->from);
-  MSC_TRY(read_layout(c, q, "--to", cli_text(c, "to"), &q->to) && ok);
+  bool ok = read_side_layout(c, q, "--from", cli_text(c, "from"), &q->from);
+  MSC_TRY(read_side_layout(c, q, "--to", cli_text(c, "to"), &q->to) && ok);
   q->from_side.mesh = q->to_side.mesh = q->mesh;
   q->from_side.layout = q->from, q->to_side.layout = q->to;
   return true;
@@ -101,13 +102,13 @@ static bool read_sides(cli *c, request *q) {
                           (!cli_text(c, "rank") || reshard_find_rank(c, &q->to_side, &q->at)));
 }
 
-static bool read_request(cli *c, request *q) {
+static bool read_reshard_request(cli *c, request *q) {
   const msc_config *config = cli_config(c);
   if (!config) return false;
   memset(q, 0, sizeof *q);
   q->options = (msc_reshard_options){.launch_ns = cli_number(c, "launch", 10) * 1e3,
                                      .no_alltoall = !msc_config_bool(config, MSC_KEY_enable_alltoall)};
-  MSC_TRY(read_type(c, cli_text(c, "shape"), cli_int(c, "bytes", 4), &q->type));
+  MSC_TRY(read_tensor_type(c, cli_text(c, "shape"), cli_int(c, "bytes", 4), &q->type));
   MSC_TRY(cli_text(c, "mesh") ? read_texts(c, q) : read_matrices(c, q));
   if (!read_sides(c, q)) return false;
   if (q->from->num_partial && q->to->num_partial && q->from->reduction != q->to->reduction)
@@ -121,7 +122,7 @@ static const char *verb_name(msc_op_kind verb) { return verb == OP_shard ? "slic
 
 enum { MAX_TOLD = 1024 }; /* ranks that are told about without --rank: the work grows with their square */
 
-/* The source ranks of the rank asked about, or of all: {"0": [0, 1], ...}. */
+/* The source ranks that the rank asked about needs, or each rank: {"0": [0, 1], ...}. */
 static json_t *needed_json(const request *q, int64_t *out_most) {
   json_t *all = json_object();
   *out_most = 0;
@@ -137,8 +138,8 @@ static json_t *needed_json(const request *q, int64_t *out_most) {
   return all;
 }
 
-/* Between two lists of ranks there are no collectives: every rank fetches what it lacks. */
-static int tell_between(cli *c, const request *q) {
+/* Prints which ranks need which: between two lists of ranks there are no collectives. */
+static int print_needed_ranks(cli *c, const request *q) {
   msc_arena *arena = msc_context_arena(c->ctx);
   int64_t most, bytes;
   json_t *needed = needed_json(q, &most), *steps = json_array();
@@ -167,7 +168,7 @@ static int tell_between(cli *c, const request *q) {
   return CLI_OK;
 }
 
-static void print_json(cli *c, const request *q, const msc_reshard_plan *p) {
+static void print_steps_json(cli *c, const request *q, const msc_reshard_plan *p) {
   msc_arena *arena = msc_context_arena(c->ctx);
   json_t *steps = json_array();
   int64_t unused;
@@ -195,7 +196,7 @@ static void print_json(cli *c, const request *q, const msc_reshard_plan *p) {
 }
 
 /* 1,234,567 */
-static const char *grouped(msc_arena *arena, int64_t n) {
+static const char *group_digits(msc_arena *arena, int64_t n) {
   const char *text = msc_arena_printf(arena, "%" PRId64, n);
   size_t len = strlen(text);
   char out[40];
@@ -218,7 +219,7 @@ static void print_row(const request *q, int width, const char *verb, const char 
   putchar('\n');
 }
 
-static void print_table(cli *c, const request *q, const msc_reshard_plan *p) {
+static void print_steps_table(cli *c, const request *q, const msc_reshard_plan *p) {
   msc_arena *arena = msc_context_arena(c->ctx);
   int width = (int)strlen(msc_layout_print(arena, &q->mesh, q->from));
   for (int i = 0; i < p->num_steps; i++) {
@@ -229,22 +230,22 @@ static void print_table(cli *c, const request *q, const msc_reshard_plan *p) {
   print_row(q, width, "", msc_layout_print(arena, &q->mesh, q->from), "", "", "");
   for (int i = 0; i < p->num_steps; i++)
     print_row(q, width, verb_name(p->step[i].verb), msc_layout_print(arena, &q->mesh, p->step[i].to),
-              grouped(arena, p->step[i].bytes), grouped(arena, p->step[i].peak_bytes),
+              group_digits(arena, p->step[i].bytes), group_digits(arena, p->step[i].peak_bytes),
               msc_arena_printf(arena, "%.1f", (double)p->step[i].ns / 1e3));
-  print_row(q, width, "total", "", grouped(arena, p->bytes), grouped(arena, p->peak_bytes),
+  print_row(q, width, "total", "", group_digits(arena, p->bytes), group_digits(arena, p->peak_bytes),
             msc_arena_printf(arena, "%.1f", (double)p->ns / 1e3));
   if (p->lower_bound >= 0)
-    printf("lower bound    %s bytes%s\n", grouped(arena, p->lower_bound),
+    printf("lower bound    %s bytes%s\n", group_digits(arena, p->lower_bound),
            p->bytes == p->lower_bound ? ": no plan moves less" : "");
   if (!p->proven) puts("not proven to be the best: too many axes, or parts that differ, to try everything");
 }
 
-static int no_plan(cli *c, const request *q, const msc_reshard_plan *p) {
+static int report_no_plan(cli *c, const request *q, const msc_reshard_plan *p) {
   msc_arena *arena = msc_context_arena(c->ctx);
   if (p->needed_peak)
     msc_error(c->ctx, MSC_E_INFEASIBLE, cli_loc(c, "--peak"),
               "no plan stays within %s bytes of local memory in and out; the smallest limit that would do is %" PRId64,
-              grouped(arena, q->options.peak), p->needed_peak);
+              group_digits(arena, q->options.peak), p->needed_peak);
   else
     msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--to"),
               "\"%s\" is partial where \"%s\" is not; a plan can finish partial values, not make them",
@@ -252,7 +253,7 @@ static int no_plan(cli *c, const request *q, const msc_reshard_plan *p) {
   return CLI_INPUT;
 }
 
-static int check_usage(cli *c) {
+static int check_reshard_usage(cli *c) {
   static const char *const texts[] = {"mesh", "shape", "from", "to"};
   static const char *const grids[] = {"shape", "from-device-matrix", "from-tensor-map", "to-device-matrix",
                                       "to-tensor-map"};
@@ -269,21 +270,21 @@ static int check_usage(cli *c) {
   return CLI_OK;
 }
 
-static int run(cli *c) {
+static int run_reshard(cli *c) {
   request q;
   msc_reshard_plan p;
-  int usage = check_usage(c);
+  int usage = check_reshard_usage(c);
   if (usage != CLI_OK) return usage;
   double launch_us = cli_number(c, "launch", 10);
   if (!(launch_us >= 0 && launch_us < 1e9)) return cli_usage(c, "--launch: microseconds, from 0 on");
-  if (!read_request(c, &q)) return CLI_INPUT;
-  if (q.by_ranks && !reshard_same_ranks(&q.from_side, &q.to_side)) return tell_between(c, &q);
+  if (!read_reshard_request(c, &q)) return CLI_INPUT;
+  if (q.by_ranks && !reshard_same_ranks(&q.from_side, &q.to_side)) return print_needed_ranks(c, &q);
   q.options.peak = cli_int(c, "peak", 0);
   if (cli_text(c, "peak") && q.options.peak < 1) return cli_usage(c, "--peak: at least 1 byte");
   if (!msc_reshard_plan_of(msc_reshard_new(c->ctx, &q.mesh, &q.options), q.type, q.from, q.to, &p))
-    return no_plan(c, &q, &p);
-  if (c->json) print_json(c, &q, &p);
-  else print_table(c, &q, &p);
+    return report_no_plan(c, &q, &p);
+  if (c->json) print_steps_json(c, &q, &p);
+  else print_steps_table(c, &q, &p);
   return CLI_OK;
 }
 
@@ -309,4 +310,4 @@ static const cli_option options[] = {
   {"launch", CLI_NUMBER, "US", "with --link: time each collective takes besides, 10 us"},
   {0},
 };
-const cli_command cmd_reshard = {"", 0, 0, options, run};
+const cli_command cmd_reshard = {"", 0, 0, options, run_reshard};

@@ -46,14 +46,14 @@ typedef struct {
 
 /* ---- failures ---- */
 
-static int debug_level(void) {
+static int run_debug_level(void) {
   const char *debug = getenv("MSC_DEBUG");
   return debug ? atoi(debug) : 0;
 }
 
 /* The diagnostic of a status that the runtime gave; returns the exit code. */
-static int report(cli *c, const launch_line *line, msc_code code, mscrt_status *s) {
-  if (s && debug_level() >= 1) fprintf(stderr, "%s", mscrt_status_trail(s));
+static int report_status(cli *c, const launch_line *line, msc_code code, mscrt_status *s) {
+  if (s && run_debug_level() >= 1) fprintf(stderr, "%s", mscrt_status_trail(s));
   return status_of_rank(c, line, code, s);
 }
 
@@ -80,7 +80,7 @@ static bool check_alone(cli *c) {
   return true;
 }
 
-static bool check_options(training *t) {
+static bool check_run_options(training *t) {
   cli *c = t->c;
   MSC_TRY(check_alone(c));
   const char *comm = cli_text(c, "comm");
@@ -104,7 +104,7 @@ static bool check_options(training *t) {
   return true;
 }
 
-static int open_plan(training *t) {
+static int open_run_plan(training *t) {
   cli *c = t->c;
   cli_bytes bytes;
   if (!cli_read(c, c->operands[0], &bytes)) return CLI_INPUT;
@@ -150,8 +150,8 @@ static void note_data(cli *c, const char *file) {
   if (colon) cli_note_input(c, msc_arena_printf(msc_context_arena(c->ctx), "%.*s", (int)(colon - file), file));
 }
 
-/* With the rank's number where it says %r. */
-static const char *file_of(const cli *c, const char *file, int rank) {
+/* The file name with the rank's number in place of %r. */
+static const char *file_of_rank(const cli *c, const char *file, int rank) {
   const char *text = "", *mark;
   msc_arena *a = msc_context_arena(c->ctx);
   for (; (mark = strstr(file, "%r")); file = mark + 2)
@@ -159,7 +159,7 @@ static const char *file_of(const cli *c, const char *file, int rank) {
   return msc_arena_printf(a, "%s%s", text, file);
 }
 
-/* Every rank's own, if a name says %r; else there are only those of rank 0, for all. */
+/* Opens the data of every rank if a name has %r; otherwise rank 0's, which all ranks share. */
 static mscrt_source *sources_of(const cli *c, int rank, size_t *out_num, bool *out_parts) {
   const char *const *pairs;
   *out_num = cli_texts(c, "data", &pairs);
@@ -169,7 +169,7 @@ static mscrt_source *sources_of(const cli *c, int rank, size_t *out_num, bool *o
     const char *equals = strchr(pairs[i], '=');
     *out_parts |= strstr(equals + 1, "%r") != NULL;
     sources[i] = (mscrt_source){msc_arena_printf(msc_context_arena(c->ctx), "%.*s", (int)(equals - pairs[i]), pairs[i]),
-                                file_of(c, equals + 1, rank)};
+                                file_of_rank(c, equals + 1, rank)};
   }
   return sources;
 }
@@ -201,13 +201,13 @@ static int open_data(training *t) {
   if (train_open || eval_open) { /* an open end is known only after the files are */
     mscrt_data *all;
     mscrt_data_options every = {.struct_size = sizeof every, .parts = o.parts};
-    int code = report(c, NULL, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, &every, &all));
+    int code = report_status(c, NULL, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, &every, &all));
     if (code) return code;
     if (train_open) o.train_end = mscrt_data_samples(all);
     if (eval_open) o.eval_end = mscrt_data_samples(all);
     mscrt_data_close(all);
   }
-  int code = report(c, NULL, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, &o, &t->data));
+  int code = report_status(c, NULL, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, &o, &t->data));
   if (!code) t->per_epoch = mscrt_data_steps_per_epoch(t->data);
   t->data_options = o;
   return code;
@@ -247,24 +247,25 @@ static int check_files(training *t) {
     if (outputs[i] && !cli_may_write(c, outputs[i])) return CLI_INPUT;
   if (outputs[0] && outputs[1] && !strcmp(outputs[0], outputs[1]))
     return cli_usage(c, "--save and --trace write to the same file, %s", outputs[0]);
-  int code = outputs[0] ? report(c, NULL, MSC_E_DATA, mscrt_check_save(outputs[0])) : CLI_OK;
+  int code = outputs[0] ? report_status(c, NULL, MSC_E_DATA, mscrt_check_save(outputs[0])) : CLI_OK;
   if (code != CLI_OK) return code;
-  if (cli_text(c, "init")) return report(c, NULL, MSC_E_DATA, mscrt_plan_check_weights(t->plan, cli_text(c, "init")));
+  if (cli_text(c, "init"))
+    return report_status(c, NULL, MSC_E_DATA, mscrt_plan_check_weights(t->plan, cli_text(c, "init")));
   return CLI_OK;
 }
 
 /* ---- what rank 0 prints ---- */
 
-static void put_number(const char *key, double v) {
+static void print_member(const char *key, double v) {
   if (isfinite(v)) printf("\"%s\":%.9g", key, v);
   else printf("\"%s\":null", key);
 }
 
-/* Every step for programs; for people some twenty lines, and every epoch. */
+/* Prints every step as JSON; as text about twenty steps and every epoch. */
 static void print_step(const training *t, int64_t step, double loss, double ms) {
   if (t->c->json) {
     printf("{\"step\":%" PRId64 ",", step);
-    put_number("loss", loss);
+    print_member("loss", loss);
     printf(",\"ms\":%.4f}\n", ms);
     return;
   }
@@ -276,14 +277,14 @@ static void print_step(const training *t, int64_t step, double loss, double ms) 
   else printf("step %-8" PRId64 " loss %-12.6g %.3f ms\n", step, loss, ms);
 }
 
-static int by_size(const void *a, const void *b) {
+static int compare_doubles(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
 static double median(double *v, int64_t num) {
   if (num == 0) return 0;
-  qsort(v, (size_t)num, sizeof *v, by_size);
+  qsort(v, (size_t)num, sizeof *v, compare_doubles);
   return v[num / 2];
 }
 
@@ -291,7 +292,7 @@ static void print_evaluation(const training *t, const mscrt_evaluation *e) {
   bool right = isfinite(e->accuracy);
   if (t->c->json) {
     printf("{\"eval\":{");
-    put_number("loss", e->loss);
+    print_member("loss", e->loss);
     if (right) printf(",\"accuracy\":%.9g", e->accuracy);
     printf(",\"samples\":%" PRId64 "}}\n", e->samples);
     return;
@@ -400,22 +401,33 @@ static mscrt_overlap overlap_of(const cli *c) {
                                         : MSCRT_OVERLAP_NEVER;
 }
 
-static void on_log(void *user, mscrt_log_level level, const char *text) {
+static void print_log(void *user, mscrt_log_level level, const char *text) {
   const training *t = user;
   bool warns = level == MSCRT_LOG_WARNING;
-  if (t->rank == 0 && (warns || debug_level() >= 1)) fprintf(stderr, "msc run: %s%s\n", warns ? "warning: " : "", text);
+  if (t->rank == 0 && (warns || run_debug_level() >= 1))
+    fprintf(stderr, "msc run: %s%s\n", warns ? "warning: " : "", text);
 }
 
-static mscrt_status *work(training *t) {
+static mscrt_status *train_rank(training *t) {
   cli *c = t->c;
-  mscrt_options o = {
-    .struct_size = sizeof o, .rank = t->rank, .ranks = t->ranks, .address = t->ranks > 1 ? t->address : NULL,
-        .threads = (int)cli_int(c, "threads", 0),
-    .seed = (uint64_t)cli_int(c, "seed", 0), .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000),
-        .perf_map = cli_flag(c, "perf-map"),
-    .device = cli_text(c, "device"), .comm = cli_text(c, "comm"), .choices = t->choices, .tune = cli_flag(c,
-        "autotune"), .time_scale = t->time_scale, .overlap = overlap_of(c), .measure = t->measured != NULL,
-        .events = cli_text(c, "trace") ? TRACE_EVENTS : 0, .log = on_log, .log_user = t};
+  mscrt_options o = {.struct_size = sizeof o,
+                     .rank = t->rank,
+                     .ranks = t->ranks,
+                     .address = t->ranks > 1 ? t->address : NULL,
+                     .threads = (int)cli_int(c, "threads", 0),
+                     .seed = (uint64_t)cli_int(c, "seed", 0),
+                     .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000),
+                     .perf_map = cli_flag(c, "perf-map"),
+                     .device = cli_text(c, "device"),
+                     .comm = cli_text(c, "comm"),
+                     .choices = t->choices,
+                     .tune = cli_flag(c, "autotune"),
+                     .time_scale = t->time_scale,
+                     .overlap = overlap_of(c),
+                     .measure = t->measured != NULL,
+                     .events = cli_text(c, "trace") ? TRACE_EVENTS : 0,
+                     .log = print_log,
+                     .log_user = t};
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
   if (!s) s = open_own_data(t);
   if (!s && t->data) s = mscrt_set_data(t->ctx, t->data);
@@ -445,7 +457,7 @@ static void pin_order(const training *t) {
   json_decref(config);
 }
 
-static int run_rank(void *arg, int rank, const launch_line *line) {
+static int run_training_rank(void *arg, int rank, const launch_line *line) {
   training *t = arg;
   if (t->ranks > 1) pin_order(t);
   t->rank = rank;
@@ -455,9 +467,9 @@ static int run_rank(void *arg, int rank, const launch_line *line) {
     return CLI_ENVIRONMENT;
   }
   if (rank == 0) setvbuf(stdout, NULL, _IOLBF, 0);
-  mscrt_status *s = work(t);
+  mscrt_status *s = train_rank(t);
   cli_progress_done(t->c);
-  int code = report(t->c, line, MSC_E_DATA, s);
+  int code = report_status(t->c, line, MSC_E_DATA, s);
   if (!s && cli_text(t->c, "trace") && !trace_part(cli_text(t->c, "trace"), rank, t->ctx, t->begin_ns)) {
     launch_report(t->c, line, MSC_E_TARGET, "the trace could not be written");
     code = CLI_ENVIRONMENT;
@@ -471,10 +483,10 @@ static int run_rank(void *arg, int rank, const launch_line *line) {
 
 static int run_ranks(training *t) {
   uint64_t name[2];
-  if (t->ranks == 1) return run_rank(t, 0, NULL);
+  if (t->ranks == 1) return run_training_rank(t, 0, NULL);
   if (getrandom(name, sizeof name, 0) != sizeof name) return CLI_ENVIRONMENT;
   snprintf(t->address, sizeof t->address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
-  return launch(t->c, t->ranks, run_rank, t);
+  return launch(t->c, t->ranks, run_training_rank, t);
 }
 
 static int share_measured(training *t) {
@@ -487,11 +499,11 @@ static int share_measured(training *t) {
   return CLI_OK;
 }
 
-static int run(cli *c) {
+static int run_run(cli *c) {
   training t = {.c = c};
-  if (!check_options(&t)) return CLI_INPUT;
+  if (!check_run_options(&t)) return CLI_INPUT;
   if (cli_int(c, "n", 1) < 1 || cli_int(c, "threads", 1) < 1) return cli_usage(c, "-n and --threads are at least 1");
-  int code = open_plan(&t);
+  int code = open_run_plan(&t);
   if (!code) code = open_data(&t);
   if (!code) code = count_steps(&t);
   if (!code) code = check_files(&t);
@@ -541,4 +553,4 @@ static const cli_option options[] = {
   {"alive", CLI_TEXT | CLI_LATER, "FILE", "touch this file at every step"},
   {0},
 };
-const cli_command cmd_run = {"PLAN", 1, 1, options, run};
+const cli_command cmd_run = {"PLAN", 1, 1, options, run_run};

@@ -49,8 +49,8 @@ static bool read_memory(cli *c, request *q) {
                                                    "%g: one micro-batch on a stage takes 1", q->limit));
 }
 
-/* The finest decimal tick with which no sum leaves 2^53. */
-static double ticks_of(const request *q) {
+/* The ticks in a unit of time: the most, as a power of ten, with which no sum exceeds 2^53. */
+static double ticks_per_unit(const request *q) {
   double sum = 2 * q->o.micro_batches * (q->forward + q->backward + q->weight) +
                2.0 * q->o.chunks * (q->o.stages + q->o.micro_batches) * q->hop;
   sum += 2.0 * q->o.stages * (q->forward + q->backward + q->weight);
@@ -73,7 +73,7 @@ static void fill_costs(cli *c, request *q) {
   q->o.cost = cost, q->o.limit = limit;
 }
 
-/* Kind and counts, which all forms of the command have. */
+/* Reads the kind and the counts, which every form of the command takes. */
 static bool read_sizes_of(cli *c, request *q) {
   *q = (request){.o.kind = MSC_SCHEDULE_1F1B};
   if (cli_text(c, "kind")) msc_schedule_of_name(cli_text(c, "kind"), &q->o.kind);
@@ -82,7 +82,7 @@ static bool read_sizes_of(cli *c, request *q) {
   return read_count(c, "--chunks", 1, MSC_MAX_CHUNKS, &q->o.chunks) && ok;
 }
 
-static bool read_request(cli *c, request *q) {
+static bool read_schedule_request(cli *c, request *q) {
   bool ok = read_sizes_of(c, q);
   ok = read_time(c, "--tf", 1, &q->forward) && ok;
   ok = read_time(c, "--tb", 2, &q->backward) && ok;
@@ -96,7 +96,7 @@ static bool read_request(cli *c, request *q) {
   if (!(q->o.seconds >= 0))
     return msc_error(c->ctx, MSC_E_CONFIG, cli_loc(c, "--time-limit"), "seconds, from 0 on, not %g", q->o.seconds);
   if (q->o.seconds == 0) q->o.seconds = 1e-9; /* no search beyond the start */
-  q->ticks = ticks_of(q);
+  q->ticks = ticks_per_unit(q);
   fill_costs(c, q);
   return true;
 }
@@ -138,7 +138,7 @@ static void print_bytes(cli_output *out, const request *q, const msc_schedule *s
   cli_printf(out, "]");
 }
 
-static int print_json(cli *c, const request *q, const msc_schedule *s) {
+static int print_schedule_json(cli *c, const request *q, const msc_schedule *s) {
   cli_output *out = cli_open(c, NULL);
   if (!out) return CLI_ENVIRONMENT;
   cli_printf(out, "{\"makespan\":%.15g,\"bubble_fraction\":%.12g,\"wall\":%.15g", in_units(q, s->makespan),
@@ -167,7 +167,7 @@ static int print_json(cli *c, const request *q, const msc_schedule *s) {
 
 enum { CHART_WIDTH = 120 };
 
-/* One line per stage, one column per equal part of the time: what runs in its middle. */
+/* Prints a line per stage; a column is an equal part of the time and shows the entry that runs in its middle. */
 static void print_chart(cli_output *out, const msc_schedule *s) {
   int64_t last = 0;
   for (int i = 0; i < s->stages; i++) {
@@ -187,7 +187,7 @@ static void print_chart(cli_output *out, const msc_schedule *s) {
   }
 }
 
-static int print_text(cli *c, const request *q, const msc_schedule *s) {
+static int print_schedule_text(cli *c, const request *q, const msc_schedule *s) {
   cli_output *out = cli_open(c, NULL);
   if (!out) return CLI_ENVIRONMENT;
   cli_printf(out, "%s: %s\n", msc_schedule_name(s->kind), msc_schedule_order(s->kind));
@@ -210,7 +210,7 @@ static int print_text(cli *c, const request *q, const msc_schedule *s) {
   return cli_close(c, out);
 }
 
-static int run(cli *c) {
+static int run_schedule(cli *c) {
   static const char *const needed[] = {"stages", "micro-batches", "kind", "tf", "tb"};
   bool by_layers = cli_text(c, "layers");
   int num_needed = by_layers ? 2 : cli_text(c, "transformer") ? 3 : 5;
@@ -227,11 +227,11 @@ static int run(cli *c) {
     return cli_usage(c, "--borders, --fixed and --kept belong to --layers");
   if (by_layers)
     return read_sizes_of(c, &q) ? schedule_layers(c, q.o.kind, q.o.stages, q.o.chunks, q.o.micro_batches) : CLI_INPUT;
-  if (!read_request(c, &q)) return CLI_INPUT;
+  if (!read_schedule_request(c, &q)) return CLI_INPUT;
   int code = schedule_transformer_read(c, q.o.stages, q.o.chunks, &q.model);
   if (code != CLI_OK) return code;
   if (!msc_schedule_make(c->ctx, cli_loc(c, "--kind"), &q.o, &s)) return CLI_INPUT;
-  return c->json ? print_json(c, &q, &s) : print_text(c, &q, &s);
+  return c->json ? print_schedule_json(c, &q, &s) : print_schedule_text(c, &q, &s);
 }
 
 static const cli_option options[] = {
@@ -270,4 +270,4 @@ static const cli_option options[] = {
     {"repeats", CLI_INT, "R", "with --checkpoints: the longest chain of which no step runs forward more often"},
     {0},
 };
-const cli_command cmd_schedule = {"", 0, 0, options, run};
+const cli_command cmd_schedule = {"", 0, 0, options, run_schedule};

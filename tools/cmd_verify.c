@@ -8,7 +8,7 @@
 #include "tools/cli.h"
 
 /* A failure of the runtime as a diagnostic of the file; its text names the file already. */
-static bool report(cli *c, const char *path, msc_code code, mscrt_status *s) {
+static bool report_file_status(cli *c, const char *path, msc_code code, mscrt_status *s) {
   if (!s) return true;
   const char *text = mscrt_status_text(s);
   size_t n = strlen(path);
@@ -20,14 +20,14 @@ static bool report(cli *c, const char *path, msc_code code, mscrt_status *s) {
 
 static bool verify_safetensors(cli *c, const char *path, const mscrt_blob *blob) {
   mscrt_safetensors tensors = {0};
-  if (!report(c, path, MSC_E_FORMAT, mscrt_safetensors_parse(blob, &tensors))) return false;
+  if (!report_file_status(c, path, MSC_E_FORMAT, mscrt_safetensors_parse(blob, &tensors))) return false;
   mscrt_safetensors_free(&tensors);
   return true;
 }
 
 static bool verify_plan(cli *c, const char *path) {
   cli_bytes file;
-  return cli_read(c, path, &file) && report(c, path, MSC_E_PLAN, mscrt_plan_verify(file.data, file.size));
+  return cli_read(c, path, &file) && report_file_status(c, path, MSC_E_PLAN, mscrt_plan_verify(file.data, file.size));
 }
 
 static bool verify_model(cli *c, const char *path) {
@@ -36,31 +36,31 @@ static bool verify_model(cli *c, const char *path) {
   return m && msc_check_module(m);
 }
 
-static bool ends_with(const char *text, const char *end) {
+static bool has_suffix(const char *text, const char *end) {
   size_t n = strlen(text), k = strlen(end);
   return n >= k && !strcmp(text + n - k, end);
 }
 
-/* What the file is: by its content, and by its name where damaged content says nothing. */
-static bool verify(cli *c, const char *path, const char **out_kind) {
+/* Finds the kind of the file, by its content or, where that is damaged, by its name, and verifies it. */
+static bool verify_file(cli *c, const char *path, const char **out_kind) {
   mscrt_blob blob;
   *out_kind = "file";
   if (!strcmp(path, "-")) {
     *out_kind = "model";
     return verify_model(c, path);
   }
-  if (!report(c, path, MSC_E_FILE, mscrt_blob_open(path, &blob))) return false;
+  if (!report_file_status(c, path, MSC_E_FILE, mscrt_blob_open(path, &blob))) return false;
   uint8_t head[16] = {0};
   size_t num = blob.bytes < sizeof head ? (size_t)blob.bytes : sizeof head;
-  bool ok = report(c, path, MSC_E_FILE, mscrt_blob_read(&blob, 0, head, num));
+  bool ok = report_file_status(c, path, MSC_E_FILE, mscrt_blob_read(&blob, 0, head, num));
   if (ok && num >= 8 && !memcmp(head + 4, "MSCP", 4)) {
     *out_kind = "plan";
     ok = verify_plan(c, path);
-  } else if (ok && (mscrt_is_safetensors(head, num, blob.bytes) || ends_with(path, ".safetensors"))) {
+  } else if (ok && (mscrt_is_safetensors(head, num, blob.bytes) || has_suffix(path, ".safetensors"))) {
     *out_kind = "safetensors";
     ok = verify_safetensors(c, path, &blob);
   } else if (ok) {
-    bool is_model = (num >= 8 && !memcmp(head + 4, "MSCM", 4)) || ends_with(path, ".fbs");
+    bool is_model = (num >= 8 && !memcmp(head + 4, "MSCM", 4)) || has_suffix(path, ".fbs");
     *out_kind = is_model ? "model" : "IR text";
     ok = !is_model && memchr(head, 0, num)
              ? msc_error(c->ctx, MSC_E_FORMAT, cli_loc(c, path), "neither a model, a plan, IR text nor safetensors")
@@ -70,21 +70,21 @@ static bool verify(cli *c, const char *path, const char **out_kind) {
   return ok;
 }
 
-static json_t *as_json(const char *path, const char *kind, bool ok) {
+static json_t *verdict_json(const char *path, const char *kind, bool ok) {
   char *clean = cli_printable(path);
   json_t *one = json_pack("{s:s, s:s, s:b}", "file", clean ? clean : "?", "kind", kind, "ok", ok);
   free(clean);
   return one;
 }
 
-static int run(cli *c) {
+static int run_verify(cli *c) {
   bool all = true;
   json_t *files = json_array();
   for (int i = 0; i < c->num_operands; i++) {
     const char *kind, *path = c->operands[i];
-    bool ok = verify(c, path, &kind);
+    bool ok = verify_file(c, path, &kind);
     all = all && ok;
-    json_array_append_new(files, as_json(path, kind, ok));
+    json_array_append_new(files, verdict_json(path, kind, ok));
     if (ok && !c->json) printf("%s: sound (%s)\n", path, kind);
     cli_flush_diags(c);
   }
@@ -101,4 +101,4 @@ static const cli_option options[] = {
   {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that a model leaves open: batch, or x.1"},
   {0},
 };
-const cli_command cmd_verify = {"FILE ...", 1, -1, options, run};
+const cli_command cmd_verify = {"FILE ...", 1, -1, options, run_verify};

@@ -19,7 +19,7 @@ static bool read_environment(msc_config *config) {
 }
 
 /* As given, not checked; ok: nothing was reported. */
-static msc_config *given_config(cli *c, bool *out_ok) {
+static msc_config *read_config_options(cli *c, bool *out_ok) {
   msc_config *config = msc_config_new(c->ctx);
   bool ok = read_environment(config);
   const char *path = cli_text(c, "config");
@@ -36,13 +36,13 @@ static msc_config *given_config(cli *c, bool *out_ok) {
 
 msc_config *cli_config(cli *c) {
   bool ok;
-  msc_config *config = given_config(c, &ok);
+  msc_config *config = read_config_options(c, &ok);
   return msc_config_check(config) && ok ? config : NULL;
 }
 
 bool cli_rank(cli *c, int64_t recorded, int64_t ranks, int64_t *out_rank) {
   bool ok;
-  const msc_config *config = given_config(c, &ok);
+  const msc_config *config = read_config_options(c, &ok);
   MSC_TRY(ok);
   bool given = msc_config_is_set(config, MSC_KEY_global_rank);
   *out_rank = given ? msc_config_int(config, MSC_KEY_global_rank) : recorded;

@@ -29,7 +29,7 @@ void cli_keep_reproducer(const char *line, const char *text, size_t bytes) {
   crash.text = text;
 }
 
-static void put_bytes(int fd, const char *data, size_t bytes) {
+static void write_bytes(int fd, const char *data, size_t bytes) {
   while (bytes > 0) {
     ssize_t n = write(fd, data, bytes);
     if (n <= 0) return;
@@ -38,34 +38,34 @@ static void put_bytes(int fd, const char *data, size_t bytes) {
   }
 }
 
-static void put(int fd, const char *text) { put_bytes(fd, text, strlen(text)); }
+static void write_words(int fd, const char *text) { write_bytes(fd, text, strlen(text)); }
 
 /* The command as the shell reads it: every word in quotes, a quote itself as '\'' */
-static void put_command(int fd) {
-  put(fd, "msc");
+static void write_command(int fd) {
+  write_words(fd, "msc");
   for (int i = 1; i < crash.argc; i++) {
-    put(fd, " '");
-    for (const char *c = crash.argv[i]; *c; c++) *c == '\'' ? put(fd, "'\\''") : put_bytes(fd, c, 1);
-    put(fd, "'");
+    write_words(fd, " '");
+    for (const char *c = crash.argv[i]; *c; c++) *c == '\'' ? write_words(fd, "'\\''") : write_bytes(fd, c, 1);
+    write_words(fd, "'");
   }
-  put(fd, "\n");
+  write_words(fd, "\n");
 }
 
-static int create(const char *path) { return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); }
+static int create_file(const char *path) { return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666); }
 
 static bool save_case(void) {
-  int fd = crash.text ? create(CLI_REPRODUCER) : -1;
+  int fd = crash.text ? create_file(CLI_REPRODUCER) : -1;
   if (fd < 0) return false;
-  put_bytes(fd, crash.line, strlen(crash.line));
-  put_bytes(fd, crash.text, crash.bytes);
+  write_bytes(fd, crash.line, strlen(crash.line));
+  write_bytes(fd, crash.text, crash.bytes);
   close(fd);
   return true;
 }
 
 static bool save_command(void) {
-  int fd = create(COMMAND);
+  int fd = create_file(COMMAND);
   if (fd < 0) return false;
-  put_command(fd);
+  write_command(fd);
   close(fd);
   return true;
 }
@@ -77,23 +77,23 @@ void cli_write_reproducer(cli *c, const char *pass, const char *text, size_t byt
 }
 
 static void on_crash(int number) {
-  put(STDERR_FILENO, "msc: internal error: signal ");
+  write_words(STDERR_FILENO, "msc: internal error: signal ");
   char digits[3] = {(char)('0' + number / 10), (char)('0' + number % 10), 0};
-  put(STDERR_FILENO, digits);
-  put(STDERR_FILENO, "; this is a bug in msc [E0170]\nreproducer: ");
-  if (save_case()) put(STDERR_FILENO, CLI_REPRODUCER "\n");
-  else if (save_command()) put(STDERR_FILENO, COMMAND "\n");
-  else put_command(STDERR_FILENO);
+  write_words(STDERR_FILENO, digits);
+  write_words(STDERR_FILENO, "; this is a bug in msc [E0170]\nreproducer: ");
+  if (save_case()) write_words(STDERR_FILENO, CLI_REPRODUCER "\n");
+  else if (save_command()) write_words(STDERR_FILENO, COMMAND "\n");
+  else write_command(STDERR_FILENO);
   cli_remove_temporaries();
   _exit(CLI_BUG);
 }
 
 #ifdef __SANITIZE_ADDRESS__
 /* Where checked code of a plan stops (codegen/emit/sanitize.c). */
-static void on_bad_access(int number, siginfo_t *info, void *context) {
+static void on_memory_fault(int number, siginfo_t *info, void *context) {
   const ucontext_t *u = context;
   (void)info;
-  put(STDERR_FILENO, "a kernel touches memory that is no buffer of its call:\n");
+  write_words(STDERR_FILENO, "a kernel touches memory that is no buffer of its call:\n");
   __asan_describe_address((void *)u->uc_mcontext.gregs[REG_RAX]);
   on_crash(number);
 }
@@ -110,7 +110,7 @@ void cli_catch_crashes(int argc, char **argv) {
   const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &action, NULL);
 #else
-  struct sigaction action = {.sa_sigaction = on_bad_access, .sa_flags = SA_SIGINFO | (int)SA_RESETHAND};
+  struct sigaction action = {.sa_sigaction = on_memory_fault, .sa_flags = SA_SIGINFO | (int)SA_RESETHAND};
   sigaction(SIGILL, &action, NULL);
 #endif
 }

@@ -19,7 +19,7 @@ static bool write_product(msc_context *ctx, FILE *out, int level, msc_product_pa
   return true;
 }
 
-static bool write_all(msc_context *ctx, void *out) {
+static bool write_products(msc_context *ctx, void *out) {
   static const msc_dtype dtypes[] = {MSC_F32, MSC_F64, MSC_F16, MSC_BF16};
   for (int level = 3; level <= 4; level++)
     for (int part = 0; part < MSC_NUM_PRODUCT_PARTS; part++)
@@ -31,7 +31,7 @@ static bool write_all(msc_context *ctx, void *out) {
 int main(int num, char **arg) {
   FILE *out = num == 2 ? fopen(arg[1], "w") : NULL;
   msc_context *ctx = msc_context_new(NULL, NULL);
-  bool ok = out && ctx && msc_protect(ctx, write_all, out);
+  bool ok = out && ctx && msc_protect(ctx, write_products, out);
   for (const msc_diag *d = ctx ? msc_diags(ctx) : NULL; d; d = d->next)
     fprintf(stderr, "embed_products: %s\n", d->text);
   ok = (!out || fclose(out) == 0) && ok;

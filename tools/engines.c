@@ -21,7 +21,7 @@ enum { LIMIT_S = 120 }; /* for all graphs of a plan */
 
 /* cuDNN writes into an engine's text what lay in its memory, addresses too: with the same addresses every time, where a
  * sandbox does not forbid that, it is the same text. */
-static void begin(int plan, int text) {
+static void exec_engines(int plan, int text) {
   char *argument[] = {(char *)(uintptr_t) "msc", (char *)(uintptr_t) "engines", (char *)(uintptr_t) "/dev/stdin", NULL};
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   personality(ADDR_NO_RANDOMIZE);
@@ -32,21 +32,21 @@ static void begin(int plan, int text) {
   _exit(127);
 }
 
-static bool run(int plan, int text) {
+static bool run_engines_process(int plan, int text) {
   int status = -1;
   pid_t child = fork();
-  if (child == 0) begin(plan, text);
+  if (child == 0) exec_engines(plan, text);
   while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == CLI_OK;
 }
 
-static bool write_all(int fd, const char *bytes, size_t num) {
+static bool write_memory_file(int fd, const char *bytes, size_t num) {
   for (ssize_t n; num; bytes += n, num -= (size_t)n)
     if ((n = write(fd, bytes, num)) <= 0) return false;
   return true;
 }
 
-static char *read_all(msc_arena *arena, int fd) {
+static char *read_memory_file(msc_arena *arena, int fd) {
   struct stat s;
   if (fstat(fd, &s)) return NULL;
   char *text = msc_arena_alloc(arena, (size_t)s.st_size + 1);
@@ -58,8 +58,8 @@ static char *read_all(msc_arena *arena, int fd) {
 /* What it says of a plan; NULL: it could not be run, or cuDNN is not there. */
 static char *engines_of(msc_arena *arena, const void *bytes, size_t num) {
   int plan = memfd_create("plan.bin", MFD_CLOEXEC), text = memfd_create("engines", MFD_CLOEXEC);
-  bool ok = plan >= 0 && text >= 0 && write_all(plan, bytes, num) && run(plan, text);
-  char *said = ok ? read_all(arena, text) : NULL;
+  bool ok = plan >= 0 && text >= 0 && write_memory_file(plan, bytes, num) && run_engines_process(plan, text);
+  char *said = ok ? read_memory_file(arena, text) : NULL;
   if (plan >= 0) close(plan);
   if (text >= 0) close(text);
   return said;
@@ -76,7 +76,7 @@ static char *next_line(char **at) {
   return line;
 }
 
-static const char *put_all(msc_plan *p, char *text) {
+static const char *put_engine_lines(msc_plan *p, char *text) {
   size_t version;
   const char *why = NULL, *head = next_line(&text);
   if (!head || sscanf(head, ENGINES_HEAD, &version, &p->engines_arch) != 2) return "msc engines says something else";
@@ -101,6 +101,6 @@ bool engines_put(const msc_compile_options *o, msc_plan *p, const char **out_why
   const void *bytes = msc_plan_bytes(p, &num);
   MSC_TRY(bytes);
   char *text = engines_of(p->arena, bytes, num);
-  *out_why = text ? put_all(p, text) : "cuDNN cannot be loaded; `msc engines` says more";
+  *out_why = text ? put_engine_lines(p, text) : "cuDNN cannot be loaded; `msc engines` says more";
   return true;
 }

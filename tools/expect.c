@@ -43,7 +43,7 @@ static bool has_comment(const expectations *e, uint32_t line) {
 }
 
 /* `@+2`, `@above` ... to a line; *p goes behind it. */
-static uint32_t place(const expectations *e, uint32_t line, const char **p) {
+static uint32_t read_line_offset(const expectations *e, uint32_t line, const char **p) {
   if (**p != '@') return line;
   const char *word = ++*p;
   *p += strcspn(word, " {");
@@ -60,7 +60,7 @@ static uint32_t place(const expectations *e, uint32_t line, const char **p) {
   return line;
 }
 
-static bool malformed(expectations *e, uint32_t line, const char *at) {
+static bool report_malformed(expectations *e, uint32_t line, const char *at) {
   msc_loc loc = {.file = msc_intern(e->c->ctx, e->path), .line = line, .col = (uint32_t)(at - e->lines[line]) + 1};
   return msc_error(e->c->ctx, MSC_E_NONE, msc_loc_of(e->c->ctx, &loc), "not of the form expected-error @+1 {{text}}");
 }
@@ -70,14 +70,14 @@ static bool read_comment(expectations *e, uint32_t line, const char *at) {
   expectation x = {.at_line = line, .at_col = (uint32_t)(at - e->lines[line]) + 1};
   size_t severity = 0, n = strcspn(p, " @{");
   while (severity < 4 && (strlen(words[severity]) != n || strncmp(p, words[severity], n))) severity++;
-  if (severity == 4) return malformed(e, line, at);
+  if (severity == 4) return report_malformed(e, line, at);
   x.severity = (msc_severity)severity;
   p += n;
   p += strspn(p, " ");
-  x.line = place(e, line, &p);
+  x.line = read_line_offset(e, line, &p);
   p += strspn(p, " ");
   const char *end = strstr(p, "}}");
-  if (strncmp(p, "{{", 2) || !end) return malformed(e, line, at);
+  if (strncmp(p, "{{", 2) || !end) return report_malformed(e, line, at);
   x.text = msc_arena_printf(msc_context_arena(e->c->ctx), "%.*s", (int)(end - p - 2), p + 2);
   e->list[e->num++] = x;
   return true;
@@ -96,7 +96,7 @@ static bool read_comments(expectations *e) {
   return ok;
 }
 
-static expectation *matching(expectations *e, const msc_diag *d) {
+static expectation *find_expectation(expectations *e, const msc_diag *d) {
   bool here = d->loc && d->loc->file && !strcmp(d->loc->file, e->path);
   char code[16];
   snprintf(code, sizeof code, "[E%04d]", d->code);
@@ -116,7 +116,7 @@ bool expect_reported(cli *c, const char *path, const char *text, size_t bytes) {
   split_lines(&e, text, bytes);
   bool ok = read_comments(&e);
   for (const msc_diag *d = reported; d; d = d->next) {
-    expectation *x = matching(&e, d);
+    expectation *x = find_expectation(&e, d);
     if (x) x->found = true;
     else if (d->severity <= MSC_DIAG_WARNING)
       ok = msc_error(c->ctx, d->code, d->loc, "unexpected %s: %s", words[d->severity], d->text);

@@ -33,7 +33,7 @@ typedef struct {
 
 /* ---- reading the plan ---- */
 
-static const char *text_of(const char *s) { return s ? s : ""; }
+static const char *text_or_empty(const char *s) { return s ? s : ""; }
 
 static bool read_program(explained *e, plan_plan root, msc_module **out_m) {
   size_t packed = plan_plan_searched_num(root), bytes = plan_plan_searched_bytes(root);
@@ -73,7 +73,7 @@ static bool read_config(explained *e, const char *text) {
   return msc_config_check(e->config);
 }
 
-static bool open_plan(explained *e, plan_plan *out_root) {
+static bool open_explained_plan(explained *e, plan_plan *out_root) {
   cli_bytes file;
   MSC_TRY(cli_read(e->c, e->path, &file));
   mscrt_status *s = mscrt_plan_verify(file.data, file.size);
@@ -82,10 +82,11 @@ static bool open_plan(explained *e, plan_plan *out_root) {
   mscrt_status_free(s);
   MSC_TRY(ok);
   *out_root = plan_plan_root(file.data);
-  const char *cluster = text_of(plan_plan_cluster(*out_root));
+  const char *cluster = text_or_empty(plan_plan_cluster(*out_root));
   e->cluster =
       *cluster ? msc_cluster_read(e->ctx, e->path, cluster, strlen(cluster)) : msc_cluster_named(e->ctx, "cpu");
-  MSC_TRY(e->cluster && read_program(e, *out_root, &e->m) && read_config(e, text_of(plan_plan_config(*out_root))));
+  MSC_TRY(e->cluster && read_program(e, *out_root, &e->m) &&
+          read_config(e, text_or_empty(plan_plan_config(*out_root))));
   msc_cost_of(e->cluster, &e->m->mesh, &e->cost);
   e->planner = msc_reshard_new(e->ctx, &e->m->mesh, NULL);
   return true;
@@ -93,7 +94,7 @@ static bool open_plan(explained *e, plan_plan *out_root) {
 
 /* ---- ops ---- */
 
-static const char *place_of(const explained *e, const msc_loc *loc) {
+static const char *file_and_line(const explained *e, const msc_loc *loc) {
   return loc && loc->file && !loc->implied ? msc_arena_printf(e->arena, "%s:%u", loc->file, loc->line) : "";
 }
 
@@ -106,7 +107,7 @@ static json_t *way_json(const shard_way *w) {
 static json_t *chain_of_digits(const explained *e, const shard_chain *c) {
   json_t *through = json_array();
   for (size_t i = 0; i < c->num; i++) json_array_append_new(through, json_string(c->through[i]));
-  return json_pack("{s:s, s:s, s:s, s:I, s:o}", "digits", c->digits, "from", c->origin, "loc", place_of(e, c->loc),
+  return json_pack("{s:s, s:s, s:s, s:I, s:o}", "digits", c->digits, "from", c->origin, "loc", file_and_line(e, c->loc),
                    "left_out", (json_int_t)c->left_out, "through", through);
 }
 
@@ -130,10 +131,10 @@ static json_t *instead_json(const shard_instead *i) {
 }
 
 static json_t *reason_json(const explained *e, const shard_reason *r) {
-  json_t *j =
-      json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:b, s:o, s:o}", "op", r->op->name, "kind", msc_kind_name(r->op->kind),
-                "letters", r->letters, "loc", place_of(e, r->op->loc), "by", r->by, "ways", (json_int_t)r->num_ways,
-                "own_order", r->own_order, "chosen", way_json(&r->chosen), "inherited", chains_json(e, r));
+  json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:b, s:o, s:o}", "op", r->op->name, "kind",
+                        msc_kind_name(r->op->kind), "letters", r->letters, "loc", file_and_line(e, r->op->loc), "by",
+                        r->by, "ways", (json_int_t)r->num_ways, "own_order", r->own_order, "chosen",
+                        way_json(&r->chosen), "inherited", chains_json(e, r));
   if (r->num_instead) {
     json_t *instead = json_array();
     for (size_t i = 0; i < r->num_instead; i++) json_array_append_new(instead, instead_json(&r->instead[i]));
@@ -197,15 +198,15 @@ static bool explain_ops(explained *e, msc_module *m, json_t *all) {
 
 /* ---- collectives ---- */
 
-static bool moves(const msc_op *op) {
+static bool is_move(const msc_op *op) {
   return op && (msc_info(op)->flags & MSC_COLLECTIVE || op->kind == OP_shard) && op->out[0].type->layout;
 }
 
 static const char *op_text(const msc_op *op) { return !op ? "" : op->name ? op->name : msc_kind_name(op->kind); }
 
-static const msc_op *only_next(const msc_op *op) {
+static const msc_op *only_next_move(const msc_op *op) {
   const msc_op *next = msc_has_one_use(&op->out[0]) ? op->out[0].uses->user : NULL;
-  return moves(next) ? next : NULL;
+  return is_move(next) ? next : NULL;
 }
 
 /* Of one collective by itself: gradients share a bucket, and wait beside other work. */
@@ -233,7 +234,7 @@ static json_t *step_json(explained *e, const msc_op *op) {
                    (json_int_t)step_ns(e, op, bytes));
 }
 
-static const char *shape_text(const explained *e, const msc_type *t) {
+static const char *type_text(const explained *e, const msc_type *t) {
   const char *text = "";
   for (int d = 0; d < t->rank; d++) text = msc_arena_printf(e->arena, "%s%" PRId64 "x", text, t->dim[d]);
   return msc_arena_printf(e->arena, "%s%s", text, msc_dtype_name(t->dtype));
@@ -263,7 +264,7 @@ static json_t *chain_json(explained *e, const msc_op *first) {
   const msc_op *last = first;
   int64_t bytes = 0, ns = 0;
   int num = 0;
-  for (const msc_op *op = first; op; op = only_next(op)) {
+  for (const msc_op *op = first; op; op = only_next_move(op)) {
     json_t *step = step_json(e, op);
     bytes += json_integer_value(json_object_get(step, "bytes"));
     ns += json_integer_value(json_object_get(step, "ns"));
@@ -280,21 +281,21 @@ static json_t *chain_json(explained *e, const msc_op *first) {
   if (num > LONG_CHAIN && bytes >= CHAIN_BYTES && !is_sum(value->type->layout, last->out[0].type->layout))
     warn(e, msc_arena_printf(e->arena, "%d collectives in a row bring %s to %s", num, from, op_text(user)));
   return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "cause", cause_of(value, user),
-                   "from_op", from, "from_loc", place_of(e, value->def ? value->def->loc : first->loc), "to_op",
-                   op_text(user), "to_loc", place_of(e, user ? user->loc : NULL), "shape", shape_text(e, value->type),
-                   "from", msc_layout_print(e->arena, &e->m->mesh, value->type->layout), "to",
-                   msc_layout_print(e->arena, &e->m->mesh, last->out[0].type->layout), "bytes", (json_int_t)bytes, "ns",
-                   (json_int_t)ns, "lower_bound",
+                   "from_op", from, "from_loc", file_and_line(e, value->def ? value->def->loc : first->loc), "to_op",
+                   op_text(user), "to_loc", file_and_line(e, user ? user->loc : NULL), "shape",
+                   type_text(e, value->type), "from", msc_layout_print(e->arena, &e->m->mesh, value->type->layout),
+                   "to", msc_layout_print(e->arena, &e->m->mesh, last->out[0].type->layout), "bytes", (json_int_t)bytes,
+                   "ns", (json_int_t)ns, "lower_bound",
                    p.lower_bound < 0 ? json_null() : json_integer((json_int_t)p.lower_bound), "steps", steps);
 }
 
 static void list_chains(explained *e, const msc_func *f, json_t *collectives) {
   for (const msc_op *op = f->body->first; op; op = op->next) {
-    if (!moves(op)) continue;
+    if (!is_move(op)) continue;
     const msc_op *before = op->in[0].value->def;
-    if (moves(before) && only_next(before) == op) continue;
+    if (is_move(before) && only_next_move(before) == op) continue;
     bool traffic = false;
-    for (const msc_op *o = op; o && !traffic; o = only_next(o)) traffic = o->kind != OP_shard;
+    for (const msc_op *o = op; o && !traffic; o = only_next_move(o)) traffic = o->kind != OP_shard;
     if (traffic) json_array_append_new(collectives, chain_json(e, op));
   }
 }
@@ -314,7 +315,7 @@ static void warn_replicated(explained *e, const msc_func *f) {
                                v->name ? v->name : "", msc_type_bytes(v->type)));
   }
   for (const msc_op *op = f->body->first; op; op = op->next)
-    if (op->name && op->num_in && op->num_out && !op->forward && !moves(op) && !(msc_info(op)->flags & MSC_UPDATE) &&
+    if (op->name && op->num_in && op->num_out && !op->forward && !is_move(op) && !(msc_info(op)->flags & MSC_UPDATE) &&
         is_whole_and_large(e, op->out[0].type))
       warn(e, msc_arena_printf(e->arena, "what %s makes, %" PRId64 " bytes, is held whole by every rank", op->name,
                                msc_type_bytes(op->out[0].type)));
@@ -345,13 +346,13 @@ typedef struct {
   int64_t rank;
 } holding;
 
-static int by_held(const void *a, const void *b) {
+static int compare_holdings(const void *a, const void *b) {
   const holding *x = a, *y = b;
   if (x->held != y->held) return x->held < y->held ? -1 : 1;
   return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-static uint64_t held_by(const explained *e, const msc_func *f, int64_t rank) {
+static uint64_t hash_held_parts(const explained *e, const msc_func *f, int64_t rank) {
   uint64_t held = 0;
   for (size_t i = 0; i < f->body->num_args; i++) {
     const msc_type *t = f->body->args[i]->type;
@@ -370,8 +371,8 @@ static json_t *redundancy_json(const explained *e, const msc_func *f) {
   int64_t num = msc_mesh_size(&e->m->mesh);
   holding *of = msc_new_array(e->arena, holding, num);
   json_t *groups = json_array();
-  for (int64_t r = 0; r < num; r++) of[r] = (holding){held_by(e, f, r), r};
-  qsort(of, (size_t)num, sizeof *of, by_held);
+  for (int64_t r = 0; r < num; r++) of[r] = (holding){hash_held_parts(e, f, r), r};
+  qsort(of, (size_t)num, sizeof *of, compare_holdings);
   json_t **of_first = msc_new_array(e->arena, json_t *, num);
   for (int64_t i = 0, first = 0; i < num; i++) {
     if (of[i].held != of[first].held) first = i;
@@ -387,7 +388,7 @@ static json_t *redundancy_json(const explained *e, const msc_func *f) {
 json_t *cli_redundancy(cli *c, const char *path) {
   explained e = {.c = c, .path = path, .ctx = c->ctx, .arena = msc_context_arena(c->ctx)};
   plan_plan root;
-  if (!open_plan(&e, &root)) return NULL;
+  if (!open_explained_plan(&e, &root)) return NULL;
   if (plan_plan_stages_num(root) > 1)
     return msc_error(c->ctx, MSC_E_UNSUPPORTED, cli_loc(c, path),
                      "--redundancy of a plan with several stages is not supported yet"),
@@ -427,12 +428,12 @@ static json_t *rank_json(const explained *e, int64_t rank) {
 json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *cuts) {
   explained e = {.c = c, .path = path, .op = op, .cuts = cuts, .ctx = c->ctx, .arena = msc_context_arena(c->ctx)};
   plan_plan root;
-  if (!open_plan(&e, &root)) return NULL;
+  if (!open_explained_plan(&e, &root)) return NULL;
   json_t *collectives = json_array(), *parameters = json_array();
   e.warnings = json_array();
   msc_func *f = msc_step_func(e.m);
   msc_module *again; /* explaining ops changes what it looks at */
-  json_t *all = json_pack("{s:s, s:I, s:s, s:f}", "plan", text_of(plan_plan_model(root)), "ranks",
+  json_t *all = json_pack("{s:s, s:I, s:s, s:f}", "plan", text_or_empty(plan_plan_model(root)), "ranks",
                           (json_int_t)msc_mesh_size(&e.m->mesh), "mesh", msc_mesh_print(e.arena, &e.m->mesh),
                           "predicted_step_ms", (double)plan_plan_predicted_step_ns(root) / 1e6);
   bool ok = f && read_program(&e, root, &again) && explain_ops(&e, again, all) &&
@@ -448,7 +449,7 @@ json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *c
                         json_pack("{s:I, s:I, s:s}", "step_ns", (json_int_t)ns->i, "at_least_ns", (json_int_t)least->i,
                                   "compared", compared && compared->kind == MSC_ATTR_STR ? compared->s : "all"));
   int64_t rank = -1;
-  ok = ok && cli_rank(c, cli_recorded(text_of(plan_plan_config(root)), "global_rank"),
+  ok = ok && cli_rank(c, cli_recorded(text_or_empty(plan_plan_config(root)), "global_rank"),
                       msc_mesh_size(&e.m->mesh) * msc_config_int(e.config, MSC_KEY_pipeline_stages), &rank);
   if (ok && rank >= 0) json_object_set_new(all, "rank", rank_json(&e, rank));
   const msc_func *train = ok ? msc_find_func(e.m, "train") : NULL;

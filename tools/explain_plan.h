@@ -1,24 +1,23 @@
 /* explain_plan.h: why a plan is as it is: plan.bin in, JSON out that `msc explain` prints.
  *
  *   {"plan": NAME, "ranks": n, "mesh": "dp=2,tp=4", "predicted_step_ms": x,
- *    "search": {"step_ns", "at_least_ns", "compared"},    of the searches for the least time: what it found, what no
- * strategy can better (0:
- *             not known) of those compared: "all", or which
- *    "figures": {"step_ns", "bytes", "least_ns", "least_bytes", "free_ns"}    by the same prices: as it is, the least
- * with the user's strategies,
- *                                             and the least without them, whatever memory is kept
- *    "ops": [{"op", "loc", "by", "ways", "own_order", "inherited": [DIGITS], "chosen": WAY, "next": WAY or null,
- * "next_costs_ns": n,
- *             "instead": [{"way": WAY, "step_ns", "bytes", "work_ns", "move_ns", "changed": [TEXT]}]}],    of the op
- * asked for: the whole step with it
- *    "conflicts": [{"op", "value", "dim", "here": DIGITS, "there": DIGITS}],   propagation met others there, and the
- * search decided
+ *    "search": {"step_ns", "at_least_ns", "compared"},
+ *    "figures": {"step_ns", "bytes", "least_ns", "least_bytes", "free_ns"},
+ *    "ops": [{"op", "loc", "by", "ways", "own_order", "inherited": [DIGITS],
+ *             "chosen": WAY, "next": WAY or null, "next_costs_ns": n,
+ *             "instead": [{"way": WAY, "step_ns", "bytes", "work_ns", "move_ns", "changed": [TEXT]}]}],
+ *    "conflicts": [{"op", "value", "dim", "here": DIGITS, "there": DIGITS}],
  *    "collectives": [{"cause", "from_op", "from_loc", "to_op", "to_loc", "shape", "from", "to", "bytes", "ns",
- * "lower_bound", "steps": [{"op", "to", "bytes", "ns"}]}],
- *    "warnings": [TEXT]}                      WAY: {"cuts", "layouts", "work_ns", "move_ns", "bytes"}
- *                                             DIGITS: {"digits", "from", "loc", "left_out", "through": [NAME]}, by
- * which ops they came from whom;
- *                                             of a long way the last, and how many are left out before them */
+ *                     "lower_bound", "steps": [{"op", "to", "bytes", "ns"}]}],
+ *    "warnings": [TEXT]}
+ *   WAY: {"cuts", "layouts", "work_ns", "move_ns", "bytes"}
+ *   DIGITS: {"digits", "from", "loc", "left_out", "through": [NAME]}
+ *
+ * search: of the searches for the least time: what was found; at_least_ns, which no compared strategy can better (0:
+ * not known); which were compared: "all", or some.  figures: by the same prices: the plan, the least with the user's
+ * strategies, and the least without them and without a memory limit.  instead: of the op asked for: what the whole
+ * step costs if it is cut like this.  conflicts: propagation met other digits there, and the search decided.  DIGITS
+ * came from `from` through the ops `through`: the last ones, `left_out` ops before them are not listed. */
 #ifndef MSC_TOOLS_EXPLAIN_PLAN_H
 #define MSC_TOOLS_EXPLAIN_PLAN_H
 

@@ -52,7 +52,7 @@ typedef struct {
   bool failed;
 } watch;
 
-static int64_t now_ns(void) {
+static int64_t monotonic_now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
@@ -87,7 +87,7 @@ static void allow_descriptors(void) {
   setrlimit(RLIMIT_NOFILE, &l);
 }
 
-static bool start(watch *w, const sigset_t *mask, launch_rank *fn, void *arg) {
+static bool start_rank(watch *w, const sigset_t *mask, launch_rank *fn, void *arg) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return msc_error(w->c->ctx, MSC_E_TARGET, NULL, "cannot start ranks: %s", strerror(errno));
@@ -117,7 +117,7 @@ static void send_all(watch *w, int number) {
     if (w->pid[r] > 0 && !w->ended[r]) kill(w->pid[r], number);
 }
 
-static void due_in(watch *w, int ms) { w->deadline_ns = now_ns() + (int64_t)ms * 1000000; }
+static void due_in(watch *w, int ms) { w->deadline_ns = monotonic_now_ns() + (int64_t)ms * 1000000; }
 
 static void reap(watch *w) {
   for (int r = 0; r < w->ranks; r++) {
@@ -133,7 +133,7 @@ static void reap(watch *w) {
 }
 
 static void on_time(watch *w) {
-  if (!w->deadline_ns || now_ns() < w->deadline_ns) return;
+  if (!w->deadline_ns || monotonic_now_ns() < w->deadline_ns) return;
   send_all(w, w->asked ? SIGKILL : SIGTERM);
   due_in(w, END_MS);
 }
@@ -151,7 +151,7 @@ static void wait_for_all(watch *w) {
   sigset_t set;
   set_of_signals(&set);
   while (w->left > 0) {
-    int64_t ns = w->deadline_ns ? w->deadline_ns - now_ns() : IDLE_NS;
+    int64_t ns = w->deadline_ns ? w->deadline_ns - monotonic_now_ns() : IDLE_NS;
     if (ns < 0) ns = 0;
     if (ns > IDLE_NS) ns = IDLE_NS;
     struct timespec t = {ns / 1000000000, ns % 1000000000};
@@ -222,7 +222,7 @@ int launch(cli *c, int ranks, launch_rank *fn, void *arg) {
   w.message = msc_new_array(arena, message, 2 * ranks);
   set_of_signals(&set);
   sigprocmask(SIG_BLOCK, &set, &before);
-  bool started = start(&w, &before, fn, arg);
+  bool started = start_rank(&w, &before, fn, arg);
   if (!started) {
     send_all(&w, SIGTERM);
     due_in(&w, END_MS);

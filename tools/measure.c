@@ -40,7 +40,7 @@ typedef struct {
 
 /* ---- programs ---- */
 
-static int add_program(measuring *g, const char *text, int after, double times) {
+static int add_probe(measuring *g, const char *text, int after, double times) {
   msc_config *config = msc_config_new(g->c->ctx);
   msc_module *module = msc_parse(g->c->ctx, "probe", text, strlen(text));
   msc_compile_options o = {
@@ -55,7 +55,7 @@ static int add_program(measuring *g, const char *text, int after, double times) 
 /* %w0 and %w1 of one type, `body` from them to %y. */
 static int add_body(measuring *g, const char *type, const char *body, int after, double times) {
   msc_arena *a = msc_context_arena(g->c->ctx);
-  return add_program(
+  return add_probe(
       g,
       msc_arena_printf(a,
                        "\"builtin.module\"() ({\n  \"msc.func\"() ({\n  ^bb0(%%w0: %s, %%w1: %s):\n%s    "
@@ -88,7 +88,7 @@ static int add_chain(measuring *g, int num) {
 
 /* ---- a rank ---- */
 
-static double now_ns(void) {
+static double clock_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
@@ -102,9 +102,9 @@ static mscrt_status *time_steps(const measured *m, mscrt_context *ctx, double *o
   bool alone = m->ranks <= mscrt_cores();
   mscrt_status *s = mscrt_run(ctx, "forward", 1, NULL); /* touches all memory */
   for (int64_t steps = 1, windows = 0; windows < 3 && !s && (alone || total < SHARED_NS);) {
-    double begin = now_ns();
+    double begin = clock_ns();
     s = mscrt_run(ctx, "forward", steps, NULL);
-    double ns = now_ns() - begin;
+    double ns = clock_ns() - begin;
     total += ns, done += steps;
     if (best == 0 || ns / (double)steps < best) best = ns / (double)steps;
     if (ns < window) steps *= 2;
@@ -136,7 +136,7 @@ static double slowest(const measuring *g, int which) {
   return ns;
 }
 
-static int run_rank(void *arg, int rank, const launch_line *line) {
+static int run_probe_rank(void *arg, int rank, const launch_line *line) {
   measuring *g = arg;
   for (int i = 0; i < g->num; i++) {
     const probe *p = &g->probe[i];
@@ -161,7 +161,7 @@ static int run_all(measuring *g) {
   pthread_barrierattr_init(&shared);
   pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
   pthread_barrier_init(&g->board->barrier, &shared, (unsigned)g->m->ranks);
-  return launch(g->c, g->m->ranks, run_rank, g);
+  return launch(g->c, g->m->ranks, run_probe_rank, g);
 }
 
 /* Elements of each of the three tensors of the addition: beyond any cache, within the memory. */

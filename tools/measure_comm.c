@@ -83,8 +83,8 @@ static const msc_box_layout *layout_of(one_cut *room, int64_t group, int place) 
   return &room->layout;
 }
 
-static mscrt_status *make_exchange(const comm_job *j, int rank, const comm_case *k, mscrt_partitions *parts,
-                                   mscrt_exchange *out_e) {
+static mscrt_status *make_comm_exchange(const comm_job *j, int rank, const comm_case *k, mscrt_partitions *parts,
+                                        mscrt_exchange *out_e) {
   msc_box_mesh mesh = {.num_axes = 2, .size = {j->ranks / k->group, k->group}};
   one_cut from, to;
   uint32_t ring[2 * MEASURE_MAX_RANKS];
@@ -158,10 +158,10 @@ static mscrt_status *open_link(const comm_job *j, int rank, uint32_t partitions,
   return l->api->open(&o, &l->comm);
 }
 
-static mscrt_status *work(const comm_job *j, int rank, mscrt_partitions *parts, mscrt_exchange *e) {
+static mscrt_status *measure_rank(const comm_job *j, int rank, mscrt_partitions *parts, mscrt_exchange *e) {
   wire l = {0};
   mscrt_status *s = NULL;
-  for (int i = 0; i < j->num && !s; i++) s = make_exchange(j, rank, &j->cases[i], parts, &e[i]);
+  for (int i = 0; i < j->num && !s; i++) s = make_comm_exchange(j, rank, &j->cases[i], parts, &e[i]);
   if (!s) s = open_link(j, rank, parts->num, &l);
   for (int i = 0; i < j->num && !s; i++) {
     int64_t ns = 0;
@@ -174,12 +174,12 @@ static mscrt_status *work(const comm_job *j, int rank, mscrt_partitions *parts, 
   return s;
 }
 
-static int run_rank(void *arg, int rank, const launch_line *line) {
+static int run_comm_rank(void *arg, int rank, const launch_line *line) {
   const comm_job *j = arg;
   mscrt_partitions parts = {0};
   mscrt_exchange *e = calloc((size_t)j->num, sizeof *e);
   mscrt_status *s = e ? mscrt_partitions_new(j->ranks, &parts) : mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-  if (!s) s = work(j, rank, &parts, e);
+  if (!s) s = measure_rank(j, rank, &parts, e);
   for (int i = 0; e && i < j->num; i++) mscrt_exchange_free(&e[i]);
   free(e);
   mscrt_partitions_free(&parts);
@@ -201,7 +201,7 @@ int measure_collectives(cli *c, int ranks, measured *m) {
     msc_error(c->ctx, MSC_E_OUT_OF_MEMORY, NULL, "out of memory");
     return CLI_ENVIRONMENT;
   }
-  int code = launch(c, ranks, run_rank, &j);
+  int code = launch(c, ranks, run_comm_rank, &j);
   m->collective = msc_new_array(msc_context_arena(c->ctx), msc_cluster_measure, j.num);
   for (int i = 0; i < j.num && !code; i++)
     m->collective[m->num_collectives++] =

@@ -35,7 +35,7 @@ static int print_commands(const row *rows, FILE *to) {
   return to == stdout ? CLI_OK : CLI_USAGE;
 }
 
-static const row *find_row(const row *rows, const char *name) {
+static const row *find_command(const row *rows, const char *name) {
   const char *names[NUM_ROWS];
   for (int i = 0; i < NUM_ROWS; i++) {
     if (!strcmp(rows[i].name, name)) return &rows[i];
@@ -148,7 +148,7 @@ int main(int argc, char **argv) {
     printf("msc %s\n", msc_version());
     return finish_stdout(CLI_OK);
   }
-  const row *r = find_row(rows, argv[help ? 2 : 1]);
+  const row *r = find_command(rows, argv[help ? 2 : 1]);
   if (!r) return CLI_USAGE;
   if (!r->command) {
     fprintf(stderr, "msc %s: error: not supported yet\n", r->name);

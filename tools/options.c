@@ -28,7 +28,7 @@ static bool parse_int(const char *text, int64_t *out_value) {
   return true;
 }
 
-static bool parse_number(const char *text, double *out_value) {
+static bool parse_option_number(const char *text, double *out_value) {
   char *end;
   double v = strtod(text, &end);
   if (end == text || *end || !isfinite(v)) return false;
@@ -70,7 +70,7 @@ static bool check_value(const cli *c, const cli_option *o, const char *text) {
       cli_usage(c, "%s%s: '%s' is not a whole number", dashes, o->name, text);
       return false;
     case CLI_NUMBER:
-      if (parse_number(text, &d)) return true;
+      if (parse_option_number(text, &d)) return true;
       cli_usage(c, "%s%s: '%s' is not a number", dashes, o->name, text);
       return false;
     case CLI_BYTES:
@@ -237,7 +237,7 @@ int64_t cli_int(const cli *c, const char *name, int64_t absent) {
 double cli_number(const cli *c, const char *name, double absent) {
   const char *text = cli_text(c, name);
   double v = absent;
-  if (text) parse_number(text, &v);
+  if (text) parse_option_number(text, &v);
   return v;
 }
 

@@ -158,7 +158,7 @@ static char *room_for(cli *c, size_t bytes) {
 }
 
 /* Reads to the end; a size that fstat tells is only a first guess (pipes, files that grow). */
-static bool read_all(const source *s, cli_bytes *out_bytes) {
+static bool read_to_end(const source *s, cli_bytes *out_bytes) {
   size_t room = s->guess + 1, size = 0;
   char *data = room_for(s->c, room);
   for (;;) {
@@ -194,7 +194,7 @@ static bool read_source(source *s, cli_bytes *out_bytes) {
   s->guess = regular ? (size_t)info.st_size : 64 * 1024;
   s->pipe = S_ISFIFO(info.st_mode) && s->fd != STDIN_FILENO;
   note_file(s->c, s->path, &info, false);
-  return read_all(s, out_bytes);
+  return read_to_end(s, out_bytes);
 }
 
 bool cli_read(cli *c, const char *path, cli_bytes *out_bytes) {
@@ -261,7 +261,7 @@ static int take_slot(const char *temporary) {
 }
 
 /* A new file beside the target with the permissions the target has or would get. */
-static bool open_temporary(cli *c, cli_output *out) {
+static bool open_temporary_output(cli *c, cli_output *out) {
   msc_arena *arena = msc_context_arena(c->ctx);
   const char *slash = strrchr(out->target, '/');
   int folder = slash ? (int)(slash - out->target) + 1 : 0;
@@ -316,7 +316,7 @@ cli_output *cli_open(cli *c, const char *path) {
     if (!out->file) return write_failed(c, path, errno), NULL;
   } else {
     out->target = end_of_links(c, path);
-    if (!open_temporary(c, out)) return NULL;
+    if (!open_temporary_output(c, out)) return NULL;
   }
   out->next = c->state->outputs;
   c->state->outputs = out;
@@ -345,7 +345,7 @@ static void sync_folder(const char *path) {
   close(fd);
 }
 
-static void forget(cli *c, cli_output *out) {
+static void forget_output(cli *c, cli_output *out) {
   for (cli_output **p = &c->state->outputs; *p; p = &(*p)->next)
     if (*p == out) {
       *p = out->next;
@@ -363,7 +363,7 @@ int cli_close(cli *c, cli_output *out) {
   if (out->temporary && !out->error && stat(out->target, &info) == 0) note_file(c, out->path, &info, true);
   if (out->temporary && !out->error) sync_folder(out->target);
   if (out->temporary && out->error) unlink(out->temporary);
-  forget(c, out);
+  forget_output(c, out);
   if (!out->error) return CLI_OK;
   if (!out->path && out->error == EPIPE) return CLI_ENVIRONMENT;
   write_failed(c, out->path, out->error);
@@ -376,7 +376,7 @@ void cli_discard_outputs(cli *c) {
     cli_output *out = c->state->outputs;
     fclose(out->file);
     if (out->temporary) unlink(out->temporary);
-    forget(c, out);
+    forget_output(c, out);
   }
 }
 

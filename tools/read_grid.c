@@ -50,7 +50,7 @@ static bool read_size_list(cli *c, const msc_loc *loc, const char *what, const j
   return true;
 }
 
-static bool put_axis(cli *c, const msc_loc *loc, msc_grid *g, int d, const json_t *entry, bool in_list) {
+static bool put_grid_axis(cli *c, const msc_loc *loc, msc_grid *g, int d, const json_t *entry, bool in_list) {
   json_int_t k = json_integer_value(entry);
   if (!json_is_integer(entry) || k < (in_list ? 0 : -1) || k >= g->num_axes)
     return msc_error(
@@ -68,11 +68,11 @@ static bool read_map(cli *c, const msc_loc *loc, const json_t *map, msc_grid *g)
   for (int d = 0; d < g->num_dims; d++) {
     const json_t *entry = json_array_get(map, (size_t)d);
     if (!json_is_array(entry)) {
-      MSC_TRY(put_axis(c, loc, g, d, entry, false));
+      MSC_TRY(put_grid_axis(c, loc, g, d, entry, false));
       continue;
     }
     for (size_t i = 0; i < json_array_size(entry) && i < MSC_GRID_AXES; i++)
-      MSC_TRY(put_axis(c, loc, g, d, json_array_get(entry, i), true));
+      MSC_TRY(put_grid_axis(c, loc, g, d, json_array_get(entry, i), true));
   }
   const char *fault = msc_grid_fault(c->ctx, g);
   if (fault) return msc_error(c->ctx, MSC_E_LAYOUT, loc, "%s", fault);
@@ -112,7 +112,7 @@ bool read_grid(cli *c, const char *matrix, const char *map, const char *shape, m
 
 /* ---- ranks ---- */
 
-static int by_value(const void *a, const void *b) {
+static int compare_int64(const void *a, const void *b) {
   int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
   return x < y ? -1 : x > y;
 }
@@ -144,7 +144,7 @@ bool read_ranks(cli *c, const char *option, const char *text, int64_t *out_num, 
     p += *p == ',';
   }
   int64_t *sorted = msc_arena_copy(msc_context_arena(c->ctx), rank, (size_t)num * sizeof *rank);
-  qsort(sorted, (size_t)num, sizeof *sorted, by_value);
+  qsort(sorted, (size_t)num, sizeof *sorted, compare_int64);
   for (int64_t i = 1; i < num; i++)
     if (sorted[i] == sorted[i - 1])
       return msc_error(c->ctx, MSC_E_LAYOUT, loc, "rank %" PRId64 " is listed twice", sorted[i]);

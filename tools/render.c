@@ -43,7 +43,7 @@ char *cli_printable(const char *text) {
   return out;
 }
 
-static void put(const char *text) {
+static void print_printable(const char *text) {
   char *clean = cli_printable(text);
   fputs(clean ? clean : "?", stderr);
   free(clean);
@@ -116,7 +116,7 @@ static void print_source(const cli *c, const msc_loc *loc) {
   while (end < length && ((unsigned char)line[end] & 0xC0) == 0x80) end++;
   line[end] = 0;
   fprintf(stderr, "%5u | ", loc->line);
-  put(line + from);
+  print_printable(line + from);
   fputc('\n', stderr);
   if (loc->col) {
     char kept = line[at];
@@ -137,7 +137,7 @@ static void print_place(const msc_loc *loc) {
     fprintf(stderr, "msc: ");
     return;
   }
-  put(loc->file);
+  print_printable(loc->file);
   if (loc->line) fprintf(stderr, ":%u", loc->line);
   if (loc->line && loc->col) fprintf(stderr, ":%u", loc->col);
   fprintf(stderr, ": ");
@@ -150,17 +150,17 @@ static void print_diag(const cli *c, const msc_diag *d) {
           colour ? "\033[0m" : "");
   if (d->op_name) {
     fprintf(stderr, "op '");
-    put(d->op_name);
+    print_printable(d->op_name);
     fprintf(stderr, "': ");
   }
-  put(d->text);
+  print_printable(d->text);
   if (d->code) fprintf(stderr, " [E%04d]", d->code);
   fputc('\n', stderr);
   if (d->loc && d->loc->file && d->loc->line) print_source(c, d->loc);
   if (d->severity == MSC_DIAG_NOTE || !d->loc) return;
   if (d->loc->scope) {
     fprintf(stderr, "  in ");
-    put(d->loc->scope);
+    print_printable(d->loc->scope);
     fputc('\n', stderr);
   }
   for (const msc_loc *from = d->loc->caller; from; from = from->caller) {
@@ -184,7 +184,7 @@ static void print_new(cli *c) {
 
 /* ---- JSON and SARIF ---- */
 
-static void put_place(json_t *object, const msc_loc *loc) {
+static void put_loc_json(json_t *object, const msc_loc *loc) {
   if (!loc || !loc->file) return;
   json_object_set_new(object, "file", json_text(loc->file));
   if (loc->line) json_object_set_new(object, "line", json_integer(loc->line));
@@ -194,11 +194,11 @@ static void put_place(json_t *object, const msc_loc *loc) {
 
 static json_t *code_text(msc_code code) { return json_sprintf("E%04d", code); }
 
-static json_t *all_as_json(const cli *c) {
+static json_t *diags_as_json(const cli *c) {
   json_t *list = json_array(), *last = NULL;
   for (const msc_diag *d = msc_diags(c->ctx); d; d = d->next) {
     json_t *one = json_object();
-    put_place(one, d->loc);
+    put_loc_json(one, d->loc);
     if (d->op_name) json_object_set_new(one, "op", json_text(d->op_name));
     json_object_set_new(one, "message", json_text(d->text));
     if (d->severity == MSC_DIAG_NOTE && last) {
@@ -253,7 +253,7 @@ static json_t *sarif_rules(void) {
   return rules;
 }
 
-static json_t *all_as_sarif(const cli *c) {
+static json_t *diags_as_sarif(const cli *c) {
   json_t *results = json_array(), *last = NULL;
   for (const msc_diag *d = msc_diags(c->ctx); d; d = d->next) {
     json_t *location = sarif_location(d), *message = json_pack("{s:o}", "text", json_text(d->text));
@@ -283,7 +283,7 @@ void cli_flush_diags(cli *c) {
 void cli_finish_diags(cli *c) {
   cli_flush_diags(c);
   if (c->state->format == CLI_DIAG_TEXT) return;
-  json_t *all = c->state->format == CLI_DIAG_JSON ? all_as_json(c) : all_as_sarif(c);
+  json_t *all = c->state->format == CLI_DIAG_JSON ? diags_as_json(c) : diags_as_sarif(c);
   if (!all || json_dumpf(all, stderr, JSON_COMPACT) != 0) fprintf(stderr, "msc: error: out of memory");
   fputc('\n', stderr);
   json_decref(all);

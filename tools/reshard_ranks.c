@@ -22,7 +22,7 @@ bool reshard_read_grids(cli *c, const char *shape, reshard_side *from, reshard_s
          msc_grid_layout(c->ctx, &b, all, &to->mesh, &to->layout);
 }
 
-static bool read_list(cli *c, const char *option, reshard_side *side) {
+static bool read_side_ranks(cli *c, const char *option, reshard_side *side) {
   int64_t devices = msc_mesh_size(&side->mesh);
   const char *text = cli_text(c, option + 2);
   if (!text) text = msc_arena_printf(msc_context_arena(c->ctx), "0..%" PRId64, devices - 1);
@@ -34,7 +34,8 @@ static bool read_list(cli *c, const char *option, reshard_side *side) {
 
 bool reshard_read_ranks(cli *c, reshard_side *from, reshard_side *to) {
   bool two = cli_text(c, "from-ranks");
-  return read_list(c, two ? "--from-ranks" : "--ranks", from) && read_list(c, two ? "--to-ranks" : "--ranks", to);
+  return read_side_ranks(c, two ? "--from-ranks" : "--ranks", from) &&
+         read_side_ranks(c, two ? "--to-ranks" : "--ranks", to);
 }
 
 bool reshard_same_ranks(const reshard_side *from, const reshard_side *to) {
@@ -85,7 +86,7 @@ json_t *reshard_needed(const msc_type *t, const reshard_side *from, const reshar
 
 static void *arena_alloc(void *user, size_t bytes) { return msc_arena_alloc(user, bytes); }
 
-static int by_value(const void *a, const void *b) {
+static int compare_rank_numbers(const void *a, const void *b) {
   int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
   return x < y ? -1 : x > y;
 }
@@ -100,7 +101,7 @@ json_t *reshard_step_ranks(cli *c, const msc_type *t, const reshard_side *on, co
     return ranks;
   int64_t num = pull.num_pieces * pull.num_terms, last = -1;
   for (int64_t i = 0; i < num; i++) pull.peer[i] = on->rank[pull.peer[i]];
-  if (num) qsort(pull.peer, (size_t)num, sizeof *pull.peer, by_value);
+  if (num) qsort(pull.peer, (size_t)num, sizeof *pull.peer, compare_rank_numbers);
   for (int64_t i = 0; i < num; i++) {
     if (pull.peer[i] != last) json_array_append_new(ranks, json_integer(pull.peer[i]));
     last = pull.peer[i];

@@ -20,7 +20,7 @@ static bool read_number(cli *c, const char *option, int64_t least, int64_t most,
                    most, *out);
 }
 
-static int print_json(cli *c, int64_t steps, int64_t checkpoints, int64_t most, const msc_chain *chain) {
+static int print_chain_json(cli *c, int64_t steps, int64_t checkpoints, int64_t most, const msc_chain *chain) {
   cli_output *out = cli_open(c, NULL);
   if (!out) return CLI_ENVIRONMENT;
   cli_printf(out,
@@ -34,7 +34,7 @@ static int print_json(cli *c, int64_t steps, int64_t checkpoints, int64_t most, 
   return cli_close(c, out);
 }
 
-static int print_text(cli *c, int64_t steps, int64_t checkpoints, int64_t most, const msc_chain *chain) {
+static int print_chain_text(cli *c, int64_t steps, int64_t checkpoints, int64_t most, const msc_chain *chain) {
   cli_output *out = cli_open(c, NULL);
   if (!out) return CLI_ENVIRONMENT;
   for (size_t i = 0; i < chain->num; i++)
@@ -63,5 +63,5 @@ int schedule_chain(cli *c) {
            CLI_INPUT;
   msc_chain chain = msc_chain_reverse(msc_context_arena(c->ctx), steps, checkpoints);
   int64_t most = msc_chain_most(checkpoints, by_repeats ? repeats : chain.repeats);
-  return (c->json ? print_json : print_text)(c, steps, checkpoints, most, &chain);
+  return (c->json ? print_chain_json : print_chain_text)(c, steps, checkpoints, most, &chain);
 }

@@ -35,7 +35,7 @@ static bool read_numbers(cli *c, const char *option, int num, int *out_num, doub
 }
 
 /* The finest decimal tick with which no product leaves 2^53. */
-static double ticks_of(const request *q, const double *time, const double *border) {
+static double ticks_for_layers(const request *q, const double *time, const double *border) {
   double sum = 0;
   for (int n = 0; n < q->o.num_layers; n++) sum += time[n] + (border ? border[n] : 0);
   sum *= 1.0 + (double)q->o.chunks * q->o.micro_batches;
@@ -47,7 +47,7 @@ static bool read_layers(cli *c, request *q) {
   double *given[4] = {NULL};
   for (int k = 0; k < 4; k++)
     if (cli_text(c, options[k] + 2)) MSC_TRY(read_numbers(c, options[k], q->o.num_layers, &q->o.num_layers, &given[k]));
-  q->ticks = ticks_of(q, given[0], given[1]);
+  q->ticks = ticks_for_layers(q, given[0], given[1]);
   msc_layer *layer = msc_new_array(msc_context_arena(c->ctx), msc_layer, q->o.num_layers);
   for (int n = 0; n < q->o.num_layers; n++) {
     layer[n].time = llround(given[0][n] * q->ticks);
@@ -80,7 +80,7 @@ static bool count_in_flight(cli *c, request *q) {
   return true;
 }
 
-static int print(cli *c, const request *q, const msc_balance *b) {
+static int print_layers(cli *c, const request *q, const msc_balance *b) {
   cli_output *out = cli_open(c, NULL);
   if (!out) return CLI_ENVIRONMENT;
   int num = q->o.stages * q->o.chunks;
@@ -109,5 +109,5 @@ int schedule_layers(cli *c, msc_schedule_kind kind, int stages, int chunks, int 
   msc_balance b;
   if (!read_layers(c, &q) || !count_in_flight(c, &q) || !msc_balance_make(c->ctx, cli_loc(c, "--layers"), &q.o, &b))
     return CLI_INPUT;
-  return print(c, &q, &b);
+  return print_layers(c, &q, &b);
 }

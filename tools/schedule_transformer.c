@@ -29,7 +29,7 @@ static double layer_bytes(const sizes *m) {
   return m->s * m->b * m->h * (m->again == 'f' ? 2 : whole + cut + scores);
 }
 
-static bool read_sizes(cli *c, int stages, int chunks, sizes *m) {
+static bool read_transformer_sizes(cli *c, int stages, int chunks, sizes *m) {
   const char *again = cli_text(c, "recompute");
   *m = (sizes){.sequence_too = cli_flag(c, "sequence-parallel"), .again = again ? *again : 'n'};
   bool ok = read_size(c, "--transformer", 0, &m->layers);
@@ -58,7 +58,7 @@ int schedule_transformer_read(cli *c, int stages, int chunks, schedule_transform
   if (!cli_text(c, "transformer")) return CLI_OK;
   for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
     if (!cli_text(c, needed[i])) return cli_usage(c, "--%s is missing", needed[i]);
-  if (!read_sizes(c, stages, chunks, &m)) return CLI_INPUT;
+  if (!read_transformer_sizes(c, stages, chunks, &m)) return CLI_INPUT;
   double own = m.layers / stages;
   *out = (schedule_transformer){true, own, layer_bytes(&m), 18 * 12 * m.h * m.h * own / m.ways};
   return CLI_OK;

@@ -12,21 +12,22 @@ static bool part_path(const char *path, int rank, char *out, size_t room) {
   return n > 0 && (size_t)n < room;
 }
 
-static json_t *text(const char *s) {
+static json_t *json_or_empty(const char *s) {
   json_t *t = s ? json_string(s) : NULL; /* NULL also for what is no UTF-8 */
   return t ? t : json_string(s ? "?" : "");
 }
 
 static json_t *event_json(const mscrt_event *e, int rank, int64_t begin_ns) {
   static const char *const kinds[MSCRT_NUM_EVENT_KINDS] = {"section", "call", "wait", "collective"};
-  json_t *name = e->kind == MSCRT_EVENT_WAIT ? json_sprintf("wait: %s", e->name) : text(e->name);
-  return json_pack("{s:s, s:o, s:s, s:i, s:i, s:f, s:f, s:{s:I, s:o}}", "ph", "X", "name", name ? name : text("wait"),
-                   "cat", kinds[e->kind], "pid", rank, "tid", e->kind == MSCRT_EVENT_COLLECTIVE, "ts",
-                   (double)(e->begin_ns - begin_ns) / 1e3, "dur", (double)(e->end_ns - e->begin_ns) / 1e3, "args",
-                   "step", (json_int_t)e->step, "loc", text(e->loc));
+  json_t *name = e->kind == MSCRT_EVENT_WAIT ? json_sprintf("wait: %s", e->name) : json_or_empty(e->name);
+  return json_pack("{s:s, s:o, s:s, s:i, s:i, s:f, s:f, s:{s:I, s:o}}", "ph", "X", "name",
+                   name ? name : json_or_empty("wait"), "cat", kinds[e->kind], "pid", rank, "tid",
+                   e->kind == MSCRT_EVENT_COLLECTIVE, "ts", (double)(e->begin_ns - begin_ns) / 1e3, "dur",
+                   (double)(e->end_ns - e->begin_ns) / 1e3, "args", "step", (json_int_t)e->step, "loc",
+                   json_or_empty(e->loc));
 }
 
-static json_t *label(const char *what, int rank, int thread, const char *name) {
+static json_t *label_event(const char *what, int rank, int thread, const char *name) {
   return json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name", what, "pid", rank, "tid", thread, "args", "name",
                    name);
 }
@@ -36,9 +37,9 @@ bool trace_part(const char *path, int rank, const mscrt_context *ctx, int64_t be
   if (!part_path(path, rank, part, sizeof part)) return errno = ENAMETOOLONG, false;
   json_t *all = json_array();
   snprintf(process, sizeof process, "rank %d", rank);
-  json_array_append_new(all, label("process_name", rank, 0, process));
-  json_array_append_new(all, label("thread_name", rank, 0, "calls"));
-  json_array_append_new(all, label("thread_name", rank, 1, "collectives"));
+  json_array_append_new(all, label_event("process_name", rank, 0, process));
+  json_array_append_new(all, label_event("thread_name", rank, 0, "calls"));
+  json_array_append_new(all, label_event("thread_name", rank, 1, "collectives"));
   for (size_t i = 0; i < mscrt_num_events(ctx); i++) {
     mscrt_event e = mscrt_event_at(ctx, i);
     json_array_append_new(all, event_json(&e, rank, begin_ns));

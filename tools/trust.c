@@ -27,7 +27,7 @@ static const uint32_t round_constants[64] = {
       0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t turned(uint32_t x, int n) { return x >> n | x << (32 - n); }
+static uint32_t rotate_right(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
 static void hash_block(uint32_t state[8], const uint8_t block[64]) {
   uint32_t w[64], s[8];
@@ -36,14 +36,15 @@ static void hash_block(uint32_t state[8], const uint8_t block[64]) {
            block[4 * i + 3];
   for (int i = 16; i < 64; i++) {
     uint32_t a = w[i - 15], b = w[i - 2];
-    w[i] = w[i - 16] + (turned(a, 7) ^ turned(a, 18) ^ a >> 3) + w[i - 7] + (turned(b, 17) ^ turned(b, 19) ^ b >> 10);
+    w[i] = w[i - 16] + (rotate_right(a, 7) ^ rotate_right(a, 18) ^ a >> 3) + w[i - 7] +
+           (rotate_right(b, 17) ^ rotate_right(b, 19) ^ b >> 10);
   }
   memcpy(s, state, sizeof s);
   for (int i = 0; i < 64; i++) {
-    uint32_t t = s[7] + (turned(s[4], 6) ^ turned(s[4], 11) ^ turned(s[4], 25)) + ((s[4] & s[5]) ^ (~s[4] & s[6])) +
-                 round_constants[i] + w[i];
-    uint32_t u =
-        (turned(s[0], 2) ^ turned(s[0], 13) ^ turned(s[0], 22)) + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
+    uint32_t t = s[7] + (rotate_right(s[4], 6) ^ rotate_right(s[4], 11) ^ rotate_right(s[4], 25)) +
+                 ((s[4] & s[5]) ^ (~s[4] & s[6])) + round_constants[i] + w[i];
+    uint32_t u = (rotate_right(s[0], 2) ^ rotate_right(s[0], 13) ^ rotate_right(s[0], 22)) +
+                 ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
     memmove(s + 1, s, 7 * sizeof *s);
     s[4] += t;
     s[0] = t + u;
@@ -100,7 +101,7 @@ static void host_identity(char out[256]) {
   out[255] = 0;
 }
 
-static bool path_of(const void *plan, size_t bytes, bool make, char out[4200]) {
+static bool note_path(const void *plan, size_t bytes, bool make, char out[4200]) {
   char folder[4096], hash[65];
   if (!trust_folder("plans", make, folder)) return false;
   sha256_text(plan, bytes, hash);
@@ -117,7 +118,7 @@ typedef struct {
   int64_t used_ns;
 } note;
 
-static int latest_first(const void *a, const void *b) {
+static int compare_age(const void *a, const void *b) {
   int64_t x = ((const note *)a)->used_ns, y = ((const note *)b)->used_ns;
   return (x < y) - (x > y);
 }
@@ -143,7 +144,7 @@ static void drop_old_notes(const char *folder) {
     memcpy(notes[num].name, e->d_name, sizeof notes[num].name);
     notes[num++].used_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
   }
-  if (notes) qsort(notes, num, sizeof *notes, latest_first);
+  if (notes) qsort(notes, num, sizeof *notes, compare_age);
   for (size_t i = KEPT_NOTES; i < num; i++) unlinkat(dirfd(d), notes[i].name, 0);
   free(notes);
   if (d) closedir(d);
@@ -151,7 +152,7 @@ static void drop_old_notes(const char *folder) {
 
 void trust_note(const void *plan, size_t bytes) {
   char path[4200], host[256];
-  if (!path_of(plan, bytes, true, path)) return;
+  if (!note_path(plan, bytes, true, path)) return;
   host_identity(host);
   int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return;
@@ -164,7 +165,7 @@ void trust_note(const void *plan, size_t bytes) {
 bool trust_known(const void *plan, size_t bytes) {
   char path[4200], host[256], noted[256];
   struct stat st;
-  if (!path_of(plan, bytes, false, path)) return false;
+  if (!note_path(plan, bytes, false, path)) return false;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return false;
   bool good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0;
