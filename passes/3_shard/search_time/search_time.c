@@ -7,6 +7,7 @@
 
 #include "passes/3_shard/search_time/mesh_shape.h"
 #include "passes/3_shard/search_time/state.h"
+#include "passes/3_shard/search_time/work.h"
 #include "passes/config/config.h"
 
 enum { MAX_STATES = 4096, MAX_WORK = 1 << 28, MAX_WORK_OF_SHAPE = 1 << 27 };
@@ -79,16 +80,17 @@ static bool search_in(shard_timing *t, bool all_at_once, candidate *best, shard_
   return true;
 }
 
-/* On the mesh as it is, all strategies at once where that is asked for and possible; where the network is too wide for
- * that, digit by digit as well, and where time is short, that first.  False: the network is too large even for that. */
+/* Searches the mesh as it is: all strategies at once where that is asked for and possible; where that cannot solve
+ * exactly, or leaves out uneven cuts, digit by digit as well; where time is short, digit by digit first.  False: the
+ * network is too large even for that. */
 static bool search_mesh(shard_timing *t, bool exact, shard_cost *out_least) {
   candidate best = {SHARD_NO_STRATEGY, NULL};
   bool by_digits = false, found = false;
   MSC_TRY(look_at_mesh(t));
-  t->bound = 0, t->was_too_wide = false;
+  t->bound = 0, t->is_incomplete = false;
   if (!exact || t->deadline_s > 0) by_digits = true, found = search_in(t, false, &best, out_least);
   if (exact && !shard_out_of_time(t)) found |= search_in(t, true, &best, out_least);
-  if (!by_digits && (!found || t->was_too_wide)) found |= search_in(t, false, &best, out_least);
+  if (!by_digits && (!found || t->is_incomplete)) found |= search_in(t, false, &best, out_least);
   if (!found) return false;
   if (best.chosen) memcpy(t->chosen, best.chosen, t->m.num_vars * sizeof *best.chosen);
   t->found = best.cost;
@@ -223,6 +225,8 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   msc_stat(pass, "work", (int64_t)t.work);
   msc_stat(pass, "ns", t.found.ns);
   msc_stat(pass, "ns at least", t.bound);
+  int64_t devices = msc_mesh_size(t.g.mesh) * msc_config_int(pass->config, MSC_KEY_pipeline_stages);
+  msc_stat(pass, "ns of any plan at least", shard_least_ns(&t.m, &t.cost, devices));
   if (what_was_compared(&t))
     msc_stat(pass, "not compared", t.compared.even_only + 2 * t.compared.some_meshes + 4 * t.compared.whole_axes);
   msc_stat(pass, "bytes kept", t.found.bytes);

@@ -2,6 +2,7 @@
  * piece (see search_time/state.h). */
 #include <string.h>
 
+#include "passes/3_shard/search_time/mesh_shape.h"
 #include "passes/3_shard/search_time/minimum.h"
 #include "passes/3_shard/search_time/state.h"
 
@@ -84,8 +85,10 @@ static bool search_all(shard_timing *t, int64_t ns_per_gib) {
   int64_t least = bound - shard_charge_for(ns_per_gib, t->limit) - 1;
   if (!ns_per_gib) least = bound;
   if (ok && bound < SHARD_IMPOSSIBLE && least > t->bound) t->bound = least, t->charge = ns_per_gib;
-  t->compared.even_only |= shard_space_leaves_out(t->full);
-  if (ok) t->found = cost, t->was_too_wide |= bound < cost.charged;
+  bool leaves_out = shard_space_leaves_out(t->full);
+  t->compared.even_only |= leaves_out;
+  bool few = shard_are_all_shapes(msc_mesh_size(t->g.mesh)); /* devices: of many, uneven cuts gain little */
+  if (ok) t->found = cost, t->is_incomplete |= (leaves_out && few) || bound < cost.charged;
   return ok;
 }
 

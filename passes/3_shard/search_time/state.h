@@ -44,7 +44,8 @@ typedef struct {
   double deadline_s;              /* of --time-limit; 0: none */
   msc_arena *full_arena;          /* of the space of all strategies on the mesh as it is; NULL: not opened */
   shard_space *full;              /* NULL: it is too large, or time is up */
-  bool was_too_wide;              /* for an exact solution of all at once: the bound is lower than need be */
+  /* all at once were too wide to solve exactly, or there are uneven cuts of few devices that were no states */
+  bool is_incomplete;
   double work;
   size_t max_work; /* of one elimination */
 } shard_timing;

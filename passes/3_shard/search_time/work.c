@@ -53,6 +53,30 @@ static int64_t halo_ns(const shard_model *of, const msc_cost *cost, const shard_
   return ns;
 }
 
+/* Of a product with letters of these sizes. */
+static double product_flops(const shard_member *m, const int64_t *size) {
+  bool windows = msc_is_windowed(m->op);
+  double flops = windows ? 2 * msc_conv_work(m->op) : 2;
+  for (int l = 0; l < m->rule->num_letters; l++)
+    flops *= (double)size[l] / (windows ? (double)m->rule->letter[l].size : 1);
+  return flops;
+}
+
+int64_t shard_least_ns(const shard_model *of, const msc_cost *cost, int64_t devices) {
+  double ns = 0;
+  for (size_t v = 0; v < of->num_vars; v++)
+    for (size_t k = 0; k < of->var[v].num_members; k++) {
+      const shard_member *m = &of->var[v].member[k];
+      if (!m->op || !m->rule || msc_info(m->op)->cost != MSC_COST_FLOPS || msc_info(m->op)->flags & MSC_COMPOSITE)
+        continue;
+      int64_t size[MSC_MAX_LETTERS];
+      for (int l = 0; l < m->rule->num_letters; l++) size[l] = m->rule->letter[l].size;
+      msc_dtype dtype = shard_tensor_type(of->g->ctx, &of->var[v], m, 0)->dtype;
+      ns += product_flops(m, size) * 1e9 / cost->cluster->flops_per_s[dtype] / (double)devices;
+    }
+  return ns < 1e18 ? (int64_t)ns : (int64_t)1e18;
+}
+
 int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m,
                       const int64_t *parts) {
   msc_cost_class class = m->op ? msc_info(m->op)->cost : MSC_COST_NONE;
@@ -66,11 +90,7 @@ int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_v
     bytes += local_elems(&m->rule->tensor[t], type, size) * (double)msc_dtype_bytes(type->dtype);
   }
   bool windows = msc_is_windowed(m->op);
-  if (class == MSC_COST_FLOPS) {
-    flops = windows ? 2 * msc_conv_work(m->op) : 2;
-    for (int l = 0; l < m->rule->num_letters; l++)
-      flops *= (double)size[l] / (windows ? (double)m->rule->letter[l].size : 1);
-  }
+  if (class == MSC_COST_FLOPS) flops = product_flops(m, size);
   return msc_cost_work(cost, shard_tensor_type(of->g->ctx, v, m, 0)->dtype, flops, bytes) +
          (windows ? halo_ns(of, cost, v, m, size) : 0);
 }

@@ -10,6 +10,9 @@ const msc_type *shard_tensor_type(msc_context *ctx, const shard_variable *v, con
 /* `parts`: by letter of the variable. */
 int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m,
                       const int64_t *parts);
+/* What no plan of the function takes less than, on so many devices and whatever is overlapped or fused: the arithmetic
+ * of its products, shared evenly. */
+int64_t shard_least_ns(const shard_model *of, const msc_cost *cost, int64_t devices);
 /* Bytes that stay: parameters with their state and gradient, and what the backward needs of the forward. */
 double shard_kept_bytes(const shard_model *of, const shard_zero *zero, const shard_variable *v, const shard_member *m,
                         const int64_t *parts, bool *out_parameters);
