@@ -11,6 +11,7 @@
  * it stays whole. */
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/3_shard/search_time/eliminate.h"
 #include "passes/3_shard/reshard/reshard.h"
 #include "passes/3_shard/search_time/search_time.h"
@@ -18,16 +19,15 @@
 #include "passes/config/config.h"
 
 enum {
-  MAX_STATES = 128,           /* of one group, when all digits are free at once */
-  MAX_ENTRIES = 1 << 20,      /* of one intermediate table */
-  MAX_ORDERED = 4,            /* digits of one letter whose orders are all tried */
+  MAX_STATES = 128,      /* of one group, when all digits are free at once */
+  MAX_ENTRIES = 1 << 20, /* of one intermediate table */
+  MAX_ORDERED = 4,       /* digits of one letter whose orders are all tried */
   MAX_SWEEPS = 4,
-  BYTE = 1 << 16,             /* cost of one byte; smaller units decide among equals: first fewer redistributions, */
-  EDGE = 1 << 10,             /* each of which costs this much, then work that is cut further (work_cost) */
+  BYTE = 1 << 16, /* cost of one byte; smaller units decide among equals: first fewer redistributions, */
+  EDGE = 1 << 10, /* each of which costs this much, then work that is cut further (work_cost) */
 };
 
 static const int64_t IMPOSSIBLE = (int64_t)1 << 56; /* an edge without a plan */
-
 
 /* Values that go from one group to another. */
 typedef struct edge {
@@ -41,6 +41,11 @@ typedef struct edge {
 } edge;
 
 typedef struct {
+  uint64_t groups;
+  edge *first;
+} pair;
+
+typedef struct {
   int num, room;
   msc_assignment *a;
 } states;
@@ -49,39 +54,23 @@ typedef struct {
   msc_pass_ctx *pass;
   shard_graph g;
   msc_reshard *planner;
-  edge **pair;       /* edges by pair, first of each */
-  size_t num_pairs;
-  msc_arena *tables; /* of one solution */
-  uint32_t *kept;    /* by group: letters that stay as propagation left them */
-  states *of;        /* by group */
-  states drawn;      /* of the group at hand: MAX_STATES of them fit */
+  MSC_TABLE(pair) pairs; /* in the order of their first edge */
+  msc_arena *tables;     /* of one solution */
+  uint32_t *kept;        /* by group: letters that stay as propagation left them */
+  states *of;            /* by group */
+  states drawn;          /* of the group at hand: MAX_STATES of them fit */
   int *chosen;
 } searching;
 
 /* ---- edges ---- */
 
-/* Who gives a value its layout: its op, for a parameter the update op, and else the first user of an argument, which is
- * then stored or read as that one wants it. */
+/* Who gives a value its layout: its op; of an argument its owner. */
 static bool producer_of(const shard_graph *g, const msc_value *v, uint32_t *out_op, uint16_t *out_tensor) {
-  if (v->def) {
-    *out_op = v->def->id;
-    *out_tensor = (uint16_t)(v->def->num_in + v->index);
-    return g->op[v->def->id].group >= 0;
-  }
-  for (const msc_use *u = v->uses; u; u = u->next)
-    if (msc_info(u->user)->flags & MSC_UPDATE && u->user->block == g->func->body) {
-      *out_op = u->user->id;
-      *out_tensor = (uint16_t)(u - u->user->in);
-      return true;
-    }
-  const msc_use *first = NULL;
-  for (const msc_use *u = v->uses; u; u = u->next)
-    if (u->user->block == g->func->body && g->op[u->user->id].group >= 0 && (!first || u->user->id < first->user->id))
-      first = u;
-  if (!first) return false;
-  *out_op = first->user->id;
-  *out_tensor = (uint16_t)(first - first->user->in);
-  return true;
+  const msc_use *owner = v->def ? NULL : shard_owner_of(g, v);
+  if (!v->def && !owner) return false;
+  *out_op = v->def ? v->def->id : owner->user->id;
+  *out_tensor = (uint16_t)(v->def ? v->def->num_in + v->index : owner - owner->user->in);
+  return g->op[*out_op].group >= 0;
 }
 
 /* A layout with cuts that the user gave an argument. */
@@ -90,41 +79,18 @@ static const msc_layout *given_layout(const shard_graph *g, const msc_value *v) 
   return l && !msc_layout_is_replicated(l) ? l : NULL;
 }
 
-/* Pairs of groups in the order of their first edge. */
-typedef struct {
-  size_t mask;
-  size_t *slot; /* number of a pair + 1; 0: empty */
-} pair_table;
-
-static size_t *slot_of(const searching *s, const pair_table *t, int from, int to) {
-  size_t at = (size_t)(((uint64_t)from << 32 | (uint32_t)to) * 0x9E3779B97F4A7C15u >> 20);
-  for (;; at++) {
-    size_t *slot = &t->slot[at & t->mask];
-    if (!*slot || (s->pair[*slot - 1]->from == from && s->pair[*slot - 1]->to == to)) return slot;
-  }
-}
-
-static void add_edge(searching *s, pair_table *t, edge e) {
+/* Edges of one pair of groups stand together, behind the first. */
+static void add_edge(searching *s, edge e) {
   edge *copy = msc_arena_copy(s->g.arena, &e, sizeof e);
-  size_t *slot = slot_of(s, t, e.from, e.to);
-  if (*slot) {
-    edge *first = s->pair[*slot - 1];
-    copy->next = first->next;
-    first->next = copy;
-    return;
-  }
-  s->pair[s->num_pairs] = copy;
-  *slot = ++s->num_pairs;
+  const uint64_t key = (uint64_t)e.from << 32 | (uint32_t)e.to;
+  pair *p = msc_table_at(&s->pairs, &key);
+  if (p->first) copy->next = p->first->next, p->first->next = copy;
+  else p->first = copy;
 }
 
 static void find_edges(searching *s) {
   shard_graph *g = &s->g;
-  size_t most = 0;
-  for (size_t i = 0; i < g->num_ops; i++) most += g->op[i].op->num_in;
-  s->pair = msc_new_array(g->arena, edge *, most);
-  pair_table pairs = {15, NULL};
-  while (pairs.mask < 2 * most) pairs.mask = 2 * pairs.mask + 1;
-  pairs.slot = msc_new_array(g->arena, size_t, pairs.mask + 1);
+  s->pairs.index.arena = g->arena;
   for (size_t i = 0; i < g->num_ops; i++) {
     const shard_op *o = &g->op[i];
     for (int t = 0; o->group >= 0 && t < o->op->num_in; t++) {
@@ -133,7 +99,7 @@ static void find_edges(searching *s) {
       if (e.fixed) e.from_op = e.to_op;
       else if (!producer_of(g, e.value, &e.from_op, &e.from_tensor)) continue;
       e.from = g->op[e.from_op].group;
-      if (e.fixed || e.from_op != i || e.from_tensor != t) add_edge(s, &pairs, e);
+      if (e.fixed || e.from_op != i || e.from_tensor != t) add_edge(s, e);
     }
   }
 }
@@ -335,20 +301,20 @@ static bool list_states(searching *s, uint32_t mask) {
 
 static bool solve(searching *s, int64_t *out_cost) {
   msc_arena *a = s->tables = msc_arena_new(s->pass->ctx);
-  size_t groups = s->g.num_groups;
+  size_t groups = s->g.num_groups, pairs = msc_table_num(&s->pairs);
   int *num = msc_new_array(a, int, groups);
-  shard_table *table = msc_new_array(a, shard_table, groups + s->num_pairs);
+  shard_table *table = msc_new_array(a, shard_table, groups + pairs);
   for (size_t i = 0; i < groups; i++) {
     int64_t *work = msc_new_array(a, int64_t, s->of[i].num);
     num[i] = s->of[i].num;
     for (int k = 0; k < num[i]; k++) work[k] = work_cost(&s->g, (int)i, &s->of[i].a[k]);
     table[i] = (shard_table){(int)i, -1, work};
   }
-  for (size_t i = 0; i < s->num_pairs; i++) {
-    edge *e = s->pair[i];
+  for (size_t i = 0; i < pairs; i++) {
+    edge *e = s->pairs.item[i].first;
     table[groups + i] = (shard_table){e->from, e->from == e->to ? -1 : e->to, table_of(s, e)};
   }
-  shard_problem p = {.num_vars = (int)groups, .num_states = num, .num_tables = groups + s->num_pairs, .table = table};
+  shard_problem p = {.num_vars = (int)groups, .num_states = num, .num_tables = groups + pairs, .table = table};
   bool ok = shard_eliminate(a, &p, MAX_ENTRIES, s->chosen, out_cost, NULL);
   msc_arena_free(a);
   return ok;

@@ -96,6 +96,16 @@ const bool *shard_optimizer_ops(msc_arena *arena, const msc_func *f) {
   return serves;
 }
 
+const msc_use *shard_owner_of(const shard_graph *g, const msc_value *arg) {
+  const msc_use *first = NULL;
+  for (const msc_use *u = arg->uses; u; u = u->next) {
+    if (u->user->block != g->func->body || g->op[u->user->id].group < 0) continue;
+    if (msc_info(u->user)->flags & MSC_UPDATE) return u;
+    if (!first || u->user->id < first->user->id) first = u;
+  }
+  return first;
+}
+
 bool shard_widens_gradient(const msc_op *op) {
   return op->kind == OP_cast && op->forward && op->forward->kind == OP_cast && !op->forward->in[0].value->def &&
          op->out[0].type->dtype == MSC_F32;

@@ -16,20 +16,20 @@
 
 typedef struct {
   msc_op *leader;
-  msc_rule rule;         /* the leader's; a letter that some member must keep whole is REP */
-  msc_assignment digits; /* chosen so far */
-  uint32_t closed;       /* letters that may not grow */
+  msc_rule rule;                         /* the leader's; a letter that some member must keep whole is REP */
+  msc_assignment digits;                 /* chosen so far */
+  uint32_t closed;                       /* letters that may not grow */
   const int64_t *split[MSC_MAX_LETTERS]; /* chosen borders of a letter's parts, or NULL: see shard_set_split */
-  const char *by;        /* NULL: nobody yet */
-  size_t num_members;    /* ops, the leader first */
+  const char *by;                        /* NULL: nobody yet */
+  size_t num_members;                    /* ops, the leader first */
   uint32_t *member;
 } shard_group;
 
 typedef struct {
   msc_op *op;
   msc_rule rule;
-  int group;                           /* -1: no rule applies (return) */
-  int8_t to_group[MSC_MAX_LETTERS];    /* own letter -> the group's, or -1 */
+  int group;                        /* -1: no rule applies (return) */
+  int8_t to_group[MSC_MAX_LETTERS]; /* own letter -> the group's, or -1 */
 } shard_op;
 
 typedef struct {
@@ -40,7 +40,7 @@ typedef struct {
   msc_atoms atoms;
   size_t num_ops, num_groups, num_values;
   const msc_layout **given; /* by argument: the layout it must have, or NULL */
-  shard_op *op;       /* in program order; index = op->id */
+  shard_op *op;             /* in program order; index = op->id */
   shard_group *group;
 } shard_graph;
 
@@ -73,6 +73,9 @@ msc_func *shard_func(msc_module *m);
 /* Of a numbered function, by op id: does it only serve the optimizer, as the norms of lamb?  Such an op
  * has no batch. */
 const bool *shard_optimizer_ops(msc_arena *arena, const msc_func *f);
+/* The use that gives an argument its layout: its update op's, else that of its first user in program order; NULL: no op
+ * with a group uses it. */
+const msc_use *shard_owner_of(const shard_graph *g, const msc_value *arg);
 /* Is it the cast that widens the gradient of a parameter which the model sees narrowed?  Sums over ranks go through it
  * unfinished (gradient_fp32_sync; without it such a cast is the optimizer's). */
 bool shard_widens_gradient(const msc_op *op);

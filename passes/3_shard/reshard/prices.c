@@ -3,22 +3,25 @@
 
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/3_shard/reshard/rows.h"
 
 /* The layouts that values of one type have had, in the order in which they came, and the costs between them. */
-typedef struct price_type {
+typedef struct {
   const msc_type *type;
   int num, room;
   int *place, num_places; /* by number of the layout: where it stands here, plus one; 0: nowhere */
   /* by place of the layout that is left; each `width` long, UNKNOWN where it was not asked for */
   int64_t **row;
   int *width;
-  struct price_type *next;
 } price_type;
 
-static const int64_t UNKNOWN = -1;
+typedef struct {
+  const msc_layout *layout;
+  int state; /* of `rows` */
+} numbered;
 
-enum { NUM_SLOTS = 1024 };
+static const int64_t UNKNOWN = -1;
 
 struct shard_prices {
   msc_context *ctx;
@@ -28,12 +31,8 @@ struct shard_prices {
   msc_reshard_options options[2];
   shard_rows *rows;        /* NULL: too many digits */
   msc_reshard *planner[2]; /* of gradients: the second */
-  price_type *slot[2][NUM_SLOTS];
-  int num, room;
-  const msc_layout **layout; /* by number */
-  int *state;                /* of `rows`, by number */
-  int *numbers;              /* open addressing, number + 1 */
-  size_t mask;
+  MSC_TABLE(price_type) types[2];
+  MSC_TABLE(numbered) layouts;
 };
 
 void shard_reshard_options(const msc_cost *cost, int64_t bucket, msc_reshard_options *out_options) {
@@ -58,7 +57,7 @@ shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cos
                                int64_t bucket) {
   shard_prices *p = msc_new(arena, shard_prices);
   p->ctx = ctx;
-  p->arena = arena;
+  p->arena = p->types[0].index.arena = p->types[1].index.arena = p->layouts.index.arena = arena;
   p->cost = cost, p->bucket = bucket;
   for (int k = 0; k < 2; k++) {
     shard_reshard_options(cost, k ? bucket : 1, &p->options[k]);
@@ -87,72 +86,24 @@ void shard_prices_digits(shard_prices *p, bool exchanges, int num, const msc_sub
 
 /* ---- numbers ---- */
 
-static size_t hash_of(const void *pointer) {
-  return (size_t)((uint64_t)(uintptr_t)pointer * 0x9E3779B97F4A7C15u >> 20);
-}
-
-static void make_room(shard_prices *p) {
-  if (p->num < p->room) return;
-  const msc_layout **old = p->layout;
-  p->room = p->room ? 2 * p->room : 256;
-  p->layout = msc_new_array(p->arena, const msc_layout *, p->room);
-  if (old) memcpy(p->layout, old, (size_t)p->num * sizeof *old);
-  int *states = p->state;
-  p->state = msc_new_array(p->arena, int, p->room);
-  if (states) memcpy(p->state, states, (size_t)p->num * sizeof *states);
-  p->mask = 4 * (size_t)p->room - 1;
-  p->numbers = msc_new_array(p->arena, int, p->mask + 1);
-  for (int i = 0; i < p->num; i++) {
-    size_t at = hash_of(p->layout[i]);
-    while (p->numbers[at & p->mask]) at++;
-    p->numbers[at & p->mask] = i + 1;
-  }
-}
-
 int shard_layout_number(shard_prices *p, const msc_layout *l) {
-  make_room(p);
-  for (size_t at = hash_of(l);; at++) {
-    int *n = &p->numbers[at & p->mask];
-    if (*n && p->layout[*n - 1] != l) continue;
-    if (!*n) {
-      p->layout[p->num] = l;
-      p->state[p->num] = p->rows ? shard_rows_state(p->rows, l) : SHARD_NO_STATE;
-      *n = ++p->num;
-    }
-    return *n - 1;
-  }
+  size_t num = msc_table_num(&p->layouts);
+  numbered *n = msc_table_at(&p->layouts, &l);
+  if (num < msc_table_num(&p->layouts)) n->state = p->rows ? shard_rows_state(p->rows, l) : SHARD_NO_STATE;
+  return (int)(n - p->layouts.item);
 }
 
-const msc_layout *shard_numbered_layout(const shard_prices *p, int number) { return p->layout[number]; }
+const msc_layout *shard_numbered_layout(const shard_prices *p, int number) { return p->layouts.item[number].layout; }
 
 /* ---- rows ---- */
 
-static price_type *type_of(shard_prices *p, const msc_type *type, bool is_gradient) {
-  price_type **slot = &p->slot[is_gradient][hash_of(type) % NUM_SLOTS];
-  for (price_type *t = *slot; t; t = t->next)
-    if (t->type == type) return t;
-  price_type *t = msc_new(p->arena, price_type);
-  t->type = type;
-  t->next = *slot;
-  return *slot = t;
-}
-
-static void *more_room(msc_arena *arena, const void *array, int num, int room, size_t bytes) {
-  void *p = msc_arena_alloc(arena, (size_t)room * bytes);
-  if (num) memcpy(p, array, (size_t)num * bytes);
-  return p;
-}
-
 static int place_of(shard_prices *p, price_type *t, int number) {
-  if (number >= t->num_places) {
-    t->place = more_room(p->arena, t->place, t->num_places, p->room, sizeof *t->place);
-    t->num_places = p->room;
-  }
+  msc_reserve(p->arena, t->place, t->num_places, number + 1);
   if (t->place[number]) return t->place[number] - 1;
   if (t->num == t->room) {
     int room = t->room ? 2 * t->room : 16;
-    t->row = more_room(p->arena, t->row, t->num, room, sizeof *t->row);
-    t->width = more_room(p->arena, t->width, t->num, room, sizeof *t->width);
+    t->row = msc_array_copy(p->arena, t->row, (size_t)t->num, (size_t)room, sizeof *t->row);
+    t->width = msc_array_copy(p->arena, t->width, (size_t)t->num, (size_t)room, sizeof *t->width);
     t->room = room;
   }
   t->place[number] = ++t->num;
@@ -162,7 +113,7 @@ static int place_of(shard_prices *p, price_type *t, int number) {
 static int64_t *row_of(shard_prices *p, price_type *t, int place) {
   int width = t->width[place];
   if (width < t->num) {
-    t->row[place] = more_room(p->arena, t->row[place], width, t->room, sizeof **t->row);
+    t->row[place] = msc_array_copy(p->arena, t->row[place], (size_t)width, (size_t)t->room, sizeof **t->row);
     t->width[place] = t->room;
     for (int i = width; i < t->room; i++) t->row[place][i] = UNKNOWN;
   }
@@ -177,13 +128,13 @@ static void ask_rows(shard_prices *p, const msc_type *type, int64_t bucket, int 
   int64_t *ns = out_ns + num;
   for (int i = 0; i < num; i++) {
     out_ns[i] = SHARD_UNEVEN;
-    if (p->state[to[i]] != SHARD_NO_STATE) state[known++] = p->state[to[i]];
+    if (p->layouts.item[to[i]].state != SHARD_NO_STATE) state[known++] = p->layouts.item[to[i]].state;
   }
-  if (p->state[from] == SHARD_NO_STATE || !known ||
-      !shard_rows_costs(p->rows, type, bucket, p->state[from], known, state, ns))
+  if (p->layouts.item[from].state == SHARD_NO_STATE || !known ||
+      !shard_rows_costs(p->rows, type, bucket, p->layouts.item[from].state, known, state, ns))
     return;
   for (int i = 0, k = 0; i < num; i++)
-    if (p->state[to[i]] != SHARD_NO_STATE) out_ns[i] = ns[k++];
+    if (p->layouts.item[to[i]].state != SHARD_NO_STATE) out_ns[i] = ns[k++];
 }
 
 /* Those of to[0..num) that the row does not have. */
@@ -198,7 +149,8 @@ static void fill_row(shard_prices *p, price_type *t, bool is_gradient, int from,
   for (int i = 0; i < missing && !p->rows; i++) cost[i] = SHARD_UNEVEN;
   for (int i = 0; i < missing; i++) {
     if (cost[i] == SHARD_UNEVEN)
-      cost[i] = msc_reshard_cost(p->planner[is_gradient], t->type, p->layout[from], p->layout[number[i]]);
+      cost[i] = msc_reshard_cost(p->planner[is_gradient], t->type, p->layouts.item[from].layout,
+                                 p->layouts.item[number[i]].layout);
     row[t->place[number[i]] - 1] = cost[i] < 0 ? SHARD_IMPOSSIBLE : cost[i];
   }
   msc_arena_free(a);
@@ -206,7 +158,8 @@ static void fill_row(shard_prices *p, price_type *t, bool is_gradient, int from,
 
 void shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, int from, int num, const int *to,
                      int64_t *out_ns) {
-  price_type *t = type_of(p, msc_type_with_layout(p->ctx, type, NULL), is_gradient);
+  const msc_type *plain = msc_type_with_layout(p->ctx, type, NULL);
+  price_type *t = msc_table_at(&p->types[is_gradient], &plain);
   int at = place_of(p, t, from);
   for (int i = 0; i < num; i++) place_of(p, t, to[i]);
   int64_t *row = row_of(p, t, at);

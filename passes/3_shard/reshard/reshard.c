@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/3_shard/reshard/graph.h"
 
 typedef struct {
@@ -18,14 +19,13 @@ struct msc_reshard {
   msc_mesh mesh;
   msc_reshard_options options;
   struct shard_rows *rows;
-  memo *memo; /* open addressing; type NULL: empty */
-  size_t num, cap;
+  MSC_TABLE(memo) memos;
 };
 
 msc_reshard *msc_reshard_new(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options) {
   msc_reshard *r = msc_new(msc_context_arena(ctx), msc_reshard);
   r->ctx = ctx;
-  r->arena = msc_context_arena(ctx);
+  r->arena = r->memos.index.arena = msc_context_arena(ctx);
   r->mesh = *mesh;
   if (options) r->options = *options;
   return r;
@@ -128,28 +128,10 @@ bool msc_reshard_plan_of(msc_reshard *r, const msc_type *type, const msc_layout 
 
 /* ---- remembered costs ---- */
 
-static size_t hash_of(const memo *m) {
-  uint64_t h = (uint64_t)(uintptr_t)m->type * 0x9E3779B97F4A7C15u;
-  h = (h ^ (uint64_t)(uintptr_t)m->from) * 0xD6E8FEB86659FD93u;
-  h = (h ^ (uint64_t)(uintptr_t)m->to) * 0x9E3779B97F4A7C15u;
-  return (size_t)(h >> 20);
-}
-
-static memo *find_memo(const msc_reshard *r, const memo *m) {
-  size_t at = hash_of(m) & (r->cap - 1);
-  while (r->memo[at].type && (r->memo[at].type != m->type || r->memo[at].from != m->from || r->memo[at].to != m->to))
-    at = (at + 1) & (r->cap - 1);
-  return &r->memo[at];
-}
-
-static void grow_memo(msc_reshard *r) {
-  memo *old = r->memo;
-  size_t cap = r->cap;
-  r->cap = cap ? cap * 2 : 256;
-  r->memo = msc_new_array(r->arena, memo, r->cap);
-  for (size_t i = 0; i < cap; i++)
-    if (old[i].type) *find_memo(r, &old[i]) = old[i];
-}
+typedef struct {
+  const msc_type *type;
+  const msc_layout *from, *to;
+} question;
 
 static int64_t common_divisor(int64_t a, int64_t b) {
   while (b) {
@@ -251,33 +233,24 @@ static void rename_digits(const msc_reshard *r, const msc_type *type, const msc_
   *to = renamed(r, &n, both[1]);
 }
 
-static void remember(msc_reshard *r, memo m) {
-  if (r->num * 2 >= r->cap) grow_memo(r);
-  memo *at = find_memo(r, &m);
-  r->num += !at->type;
-  *at = m;
-}
-
 /* Of a pair with renamed digits. */
-static int64_t renamed_cost(msc_reshard *r, memo m) {
-  const memo *known = find_memo(r, &m);
-  if (known->type) return known->cost;
+static int64_t renamed_cost(msc_reshard *r, question q) {
+  const memo *known = msc_table_find(&r->memos, &q);
+  if (known) return known->cost;
   msc_reshard_plan plan;
-  if (plan_in(r, m.type, m.from, m.to, true, &plan)) m.cost = r->options.time ? plan.ns : plan.bytes;
-  remember(r, m);
-  return m.cost;
+  int64_t cost = -1;
+  if (plan_in(r, q.type, q.from, q.to, true, &plan)) cost = r->options.time ? plan.ns : plan.bytes;
+  return msc_table_at(&r->memos, &q)->cost = cost;
 }
 
 int64_t msc_reshard_cost(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to) {
   if (from == to) return 0;
-  int64_t scale;
-  memo m = {representative(r, type, from, to, &scale), from, to, -1};
-  if (!r->cap) grow_memo(r);
-  const memo *known = find_memo(r, &m);
-  if (known->type) return known->cost < 0 ? -1 : known->cost * scale;
-  memo other = m;
+  int64_t scale, cost = 0;
+  question q = {representative(r, type, from, to, &scale), from, to}, other = q;
+  const memo *known = msc_table_find(&r->memos, &q);
+  if (known) return known->cost < 0 ? -1 : known->cost * scale;
   rename_digits(r, type, &other.from, &other.to);
-  m.cost = other.from == other.to ? 0 : renamed_cost(r, other);
-  remember(r, m);
-  return m.cost < 0 ? -1 : m.cost * scale;
+  if (other.from != other.to) cost = renamed_cost(r, other);
+  msc_table_at(&r->memos, &q)->cost = cost;
+  return cost < 0 ? -1 : cost * scale;
 }

@@ -6,6 +6,7 @@
  * has every state and edge of every path of least cost; among those paths the other two are decided afterwards. */
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/3_shard/reshard/graph.h"
 
 typedef reshard_cost cost;
@@ -56,8 +57,7 @@ typedef struct {
   bool cost_only;
   node *node;
   int num_nodes, cap_nodes;
-  int *table; /* open addressing: node index + 1 */
-  uint32_t table_size;
+  msc_index numbers; /* of nodes, by key */
   entry *heap;
   int heap_num, heap_cap;
   link *link;
@@ -76,44 +76,17 @@ typedef struct {
 
 /* ---- tables ---- */
 
-static void *grown(msc_arena *arena, void *array, int num, int *cap, size_t item_bytes) {
-  if (num < *cap) return array;
-  *cap = *cap ? *cap * 2 : 64;
-  void *p = msc_arena_alloc(arena, (size_t)*cap * item_bytes);
-  if (num) memcpy(p, array, (size_t)num * item_bytes);
-  return p;
-}
-
-static uint32_t hash_of(reshard_key key) {
-  uint64_t h = ((uint64_t)key ^ (uint64_t)(key >> 64) * 0x9E3779B97F4A7C15u) * 0xD6E8FEB86659FD93u;
-  return (uint32_t)(h >> 32);
-}
-
-static void rehash(search *s) {
-  s->table_size = s->table_size ? s->table_size * 4 : 256;
-  s->table = msc_new_array(s->arena, int, s->table_size);
-  for (int i = 0; i < s->num_nodes; i++) {
-    uint32_t at = hash_of(s->node[i].key) & (s->table_size - 1);
-    while (s->table[at]) at = (at + 1) & (s->table_size - 1);
-    s->table[at] = i + 1;
-  }
-}
+static uint64_t hash_of(reshard_key key) { return msc_mix(msc_mix(0, (uint64_t)key), (uint64_t)(key >> 64)); }
 
 static int find_node(const search *s, reshard_key key) {
-  if (!s->table_size) return -1;
-  uint32_t at = hash_of(key) & (s->table_size - 1);
-  for (; s->table[at]; at = (at + 1) & (s->table_size - 1))
-    if (s->node[s->table[at] - 1].key == key) return s->table[at] - 1;
+  MSC_INDEX_EACH(&s->numbers, hash_of(key), i) if (s->node[i].key == key) return (int)i;
   return -1;
 }
 
 static int add_node(search *s, reshard_key key, cost h) {
-  if ((uint32_t)s->num_nodes * 2 >= s->table_size) rehash(s);
-  uint32_t at = hash_of(key) & (s->table_size - 1);
-  while (s->table[at]) at = (at + 1) & (s->table_size - 1);
-  s->node = grown(s->arena, s->node, s->num_nodes, &s->cap_nodes, sizeof *s->node);
+  msc_reserve(s->arena, s->node, s->cap_nodes, s->num_nodes + 1);
+  msc_index_add(&s->numbers, hash_of(key), (uint32_t)s->num_nodes);
   s->node[s->num_nodes] = (node){.key = key, .g = NO_COST, .h = h, .links = -1};
-  s->table[at] = s->num_nodes + 1;
   return s->num_nodes++;
 }
 
@@ -124,25 +97,14 @@ static bool comes_first(const search *s, entry a, entry b) {
                                                   : a.node > b.node;
 }
 
+MSC_HEAP(entry, const search *, entry, comes_first, MSC_STAYS)
+
 static void push(search *s, cost f, int node_index) {
-  s->heap = grown(s->arena, s->heap, s->heap_num, &s->heap_cap, sizeof *s->heap);
-  int i = s->heap_num++;
-  for (; i && comes_first(s, (entry){f, node_index}, s->heap[(i - 1) / 2]); i = (i - 1) / 2)
-    s->heap[i] = s->heap[(i - 1) / 2];
-  s->heap[i] = (entry){f, node_index};
+  msc_reserve(s->arena, s->heap, s->heap_cap, s->heap_num + 1);
+  entry_push(s, s->heap, (size_t)s->heap_num++, (entry){f, node_index});
 }
 
-static entry pop(search *s) {
-  entry top = s->heap[0], last = s->heap[--s->heap_num];
-  int i = 0;
-  for (int child; (child = 2 * i + 1) < s->heap_num; i = child) {
-    if (child + 1 < s->heap_num && comes_first(s, s->heap[child + 1], s->heap[child])) child++;
-    if (!comes_first(s, s->heap[child], last)) break;
-    s->heap[i] = s->heap[child];
-  }
-  s->heap[i] = last;
-  return top;
-}
+static entry pop(search *s) { return entry_pop(s, s->heap, (size_t)s->heap_num--); }
 
 /* ---- the search ---- */
 
@@ -180,7 +142,7 @@ static void relax(void *user, const reshard_state *state, const reshard_edge *ed
     push(s, g + n->h, i);
     if (i == s->target) s->limit = g;
   }
-  s->link = grown(s->arena, s->link, s->num_links, &s->cap_links, sizeof *s->link);
+  msc_reserve(s->arena, s->link, s->cap_links, s->num_links + 1);
   s->link[s->num_links] = (link){s->current, n->links, c, *edge};
   n->links = s->num_links++;
 }
@@ -190,7 +152,7 @@ static class *class_of(search *s, const reshard_state *state) {
   for (int d = 0; d < s->p->rank; d++) c.parts[d] = msc_reshard_parts(s->p, state, d);
   for (int i = 0; i < s->num_classes; i++)
     if (s->class[i].terms == c.terms && !memcmp(s->class[i].parts, c.parts, sizeof c.parts)) return &s->class[i];
-  s->class = grown(s->arena, s->class, s->num_classes, &s->cap_classes, sizeof *s->class);
+  msc_reserve(s->arena, s->class, s->cap_classes, s->num_classes + 1);
   s->class[s->num_classes] = c;
   return &s->class[s->num_classes++];
 }
@@ -316,7 +278,7 @@ static void collect_arcs(ways *w) {
       const link *k = &s->link[l];
       int from = w->number[k->from];
       if (from < 0 || s->node[k->from].g + k->cost != s->node[w->node[i]].g) continue;
-      w->arc = grown(s->arena, w->arc, w->num_arcs, &w->cap_arcs, sizeof *w->arc);
+      msc_reserve(s->arena, w->arc, w->cap_arcs, w->num_arcs + 1);
       w->arc[w->num_arcs] =
           (arc){from, i, k->edge, msc_reshard_peak(s->p, k->edge.verb, &w->state[from], &w->state[i]), w->first[from]};
       w->first[from] = w->num_arcs++;
@@ -414,7 +376,7 @@ static void consider(void *user, const reshard_state *state, const reshard_edge 
   for (int i = 0; i < t->num_sliced; i++)
     if (t->sliced[i].real == to.real) return;
   if (t->num_sliced == MAX_SLICED) return;
-  t->sliced = grown(t->w->s->arena, t->sliced, t->num_sliced, &t->cap_sliced, sizeof *t->sliced);
+  msc_reserve(t->w->s->arena, t->sliced, t->cap_sliced, t->num_sliced + 1);
   t->sliced[t->num_sliced++] = to;
 }
 
@@ -433,7 +395,7 @@ static void consider_from(stepping *t, stop at, bool slices) {
 /* Slices that follow each other are one step: to any state from which the path goes on otherwise, or ends. */
 static void consider_slices(stepping *t, stop at) {
   int target = t->w->number[t->w->s->target];
-  t->sliced = grown(t->w->s->arena, t->sliced, 0, &t->cap_sliced, sizeof *t->sliced);
+  msc_reserve(t->w->s->arena, t->sliced, t->cap_sliced, 0 + 1);
   t->sliced[0] = at, t->num_sliced = 1;
   int *stack = msc_new_array(t->w->s->arena, int, MAX_SLICED), depth = 1;
   while (depth) { /* deep ones first: the ends are found even if not all are */
@@ -478,7 +440,13 @@ static void walk_back(search *s, reshard_path *path) {
 
 static void open_search(search *s, const reshard_problem *p, msc_arena *arena, int haste, int64_t most_work,
                         reshard_tallies *tallies, cost limit) {
-  *s = (search){.p = p, .arena = arena, .limit = limit, .haste = haste, .most_work = most_work, .tallies = tallies};
+  *s = (search){.p = p,
+                .arena = arena,
+                .numbers.arena = arena,
+                .limit = limit,
+                .haste = haste,
+                .most_work = most_work,
+                .tallies = tallies};
   reshard_state spare;
   s->target = add_node(s, canonical_key(p, &p->to, &spare), 0);
   reshard_key from = canonical_key(p, &p->from, &spare);

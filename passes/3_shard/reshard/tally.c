@@ -9,6 +9,7 @@
  * Every table is a search from the target backwards that goes on when a tally is asked for which it has not reached. */
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/3_shard/reshard/graph.h"
 
 enum { MAX_KINDS = 8, MAX_SLOTS = MSC_MAX_RANK + 2, MOST_TALLIES = 10000, MAX_TABLES = 24, MOST_STEPS = 10000 };
@@ -37,12 +38,12 @@ struct reshard_tallies {
   msc_arena *arena;
   int num_kinds, partial, free; /* the slots after the dimensions */
   int kind_of[RESHARD_ATOMS];
-  int atom[MAX_KINDS], count[MAX_KINDS];    /* one atom of each kind, and how many there are */
-  int weight[MAX_KINDS], num;               /* of the kinds in a tally's number; how many tallies */
+  int atom[MAX_KINDS], count[MAX_KINDS];                /* one atom of each kind, and how many there are */
+  int weight[MAX_KINDS], num;                           /* of the kinds in a tally's number; how many tallies */
   int choose[RESHARD_ATOMS + MAX_SLOTS][MAX_SLOTS + 1]; /* Pascal's triangle */
-  bool equal_products;                      /* different tallies may have the same parts */
-  int *next_alike;                          /* tallies with the same parts, in rings; made when needed */
-  int64_t work;                             /* steps looked at */
+  bool equal_products;                                  /* different tallies may have the same parts */
+  int *next_alike;                                      /* tallies with the same parts, in rings; made when needed */
+  int64_t work;                                         /* steps looked at */
   int num_tables;
   table table[MAX_TABLES];
 };
@@ -135,30 +136,16 @@ reshard_tallies *msc_reshard_tallies_new(const reshard_problem *p, msc_arena *ar
 
 /* ---- the heap ---- */
 
+#define COSTS_LESS(c, a, b) ((void)(c), (a).cost < (b).cost)
+MSC_HEAP(entry, const void *, entry, COSTS_LESS, MSC_STAYS)
+
 static void push(const reshard_tallies *t, table *b, reshard_cost c, int node) {
   b->dist[node] = c;
-  if (b->heap_num == b->heap_cap) {
-    entry *old = b->heap;
-    b->heap_cap = b->heap_cap ? 2 * b->heap_cap : 256;
-    b->heap = msc_arena_alloc(t->arena, (size_t)b->heap_cap * sizeof *b->heap);
-    if (old) memcpy(b->heap, old, (size_t)b->heap_num * sizeof *old);
-  }
-  int i = b->heap_num++;
-  for (; i && c < b->heap[(i - 1) / 2].cost; i = (i - 1) / 2) b->heap[i] = b->heap[(i - 1) / 2];
-  b->heap[i] = (entry){c, node};
+  msc_reserve(t->arena, b->heap, b->heap_cap, b->heap_num + 1);
+  entry_push(NULL, b->heap, (size_t)b->heap_num++, (entry){c, node});
 }
 
-static int pop(table *b) {
-  int node = b->heap[0].node, i = 0;
-  entry last = b->heap[--b->heap_num];
-  for (int child; (child = 2 * i + 1) < b->heap_num; i = child) {
-    if (child + 1 < b->heap_num && b->heap[child + 1].cost < b->heap[child].cost) child++;
-    if (last.cost <= b->heap[child].cost) break;
-    b->heap[i] = b->heap[child];
-  }
-  b->heap[i] = last;
-  return node;
-}
+static int pop(table *b) { return entry_pop(NULL, b->heap, (size_t)b->heap_num--).node; }
 
 /* ---- steps into a tally ---- */
 
@@ -168,14 +155,14 @@ typedef struct {
   table *b;
   tally q;
   int64_t parts[MSC_MAX_RANK];
-  int64_t local;          /* after the step */
+  int64_t local; /* after the step */
   reshard_cost cost, limit;
   bool done;
   reshard_verb verb;
   int64_t k;
-  uint32_t atoms;         /* one of each kind in the group */
+  uint32_t atoms; /* one of each kind in the group */
   uint8_t hand[MAX_KINDS];
-  uint32_t losers;        /* dimensions that atoms were taken from */
+  uint32_t losers; /* dimensions that atoms were taken from */
 } step;
 
 static bool is_empty(const reshard_tallies *t, const table *b, const tally *q) {

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "ir/table.h"
+
 /* What is known of the gradient of a forward value while the backward walk is mirrored. */
 typedef struct {
   const msc_value *exact; /* NULL: some result of the gradient ops of `by` */
@@ -13,10 +15,10 @@ typedef struct {
 typedef struct {
   shard_model *m;
   shard_graph *g;
-  sent_back *back;      /* by value id */
-  shard_end *source;    /* by place of the use, see `first_use`: where the operand comes from; var -2: its producer */
-  size_t *first_use;    /* by op id */
-  bool *station;        /* by op id of an add: its own gradient already flows into it */
+  sent_back *back;   /* by value id */
+  shard_end *source; /* by place of the use, see `first_use`: where the operand comes from; var -2: its producer */
+  size_t *first_use; /* by op id */
+  bool *station;     /* by op id of an add: its own gradient already flows into it */
 } modelling;
 
 enum { PRODUCER = -2 };
@@ -24,23 +26,13 @@ enum { PRODUCER = -2 };
 /* ---- variables ---- */
 
 static int add_variable(shard_model *m, shard_variable v) {
-  if (m->num_vars == m->room_vars) {
-    shard_variable *old = m->var;
-    m->room_vars += m->room_vars / 2 + 16;
-    m->var = msc_new_array(m->g->arena, shard_variable, m->room_vars);
-    if (old) memcpy(m->var, old, m->num_vars * sizeof *old);
-  }
+  msc_reserve(m->g->arena, m->var, m->room_vars, m->num_vars + 1);
   m->var[m->num_vars] = v;
   return (int)m->num_vars++;
 }
 
 static int add_member(shard_graph *g, shard_variable *v, shard_member member) {
-  if (v->num_members == v->room) {
-    shard_member *old = v->member;
-    v->room = v->room ? 2 * v->room : 4;
-    v->member = msc_new_array(g->arena, shard_member, v->room);
-    if (old) memcpy(v->member, old, v->num_members * sizeof *old);
-  }
+  msc_reserve(g->arena, v->member, v->room, v->num_members + 1);
   v->member[v->num_members] = member;
   return (int)v->num_members++;
 }
@@ -119,12 +111,7 @@ static void add_copies(modelling *d) {
 static void add_flow(shard_model *m, shard_flow f) {
   if (f.from.var < 0 && f.to.var < 0) return;
   if (f.value->def && f.value->def->kind == OP_constant && f.value->type->rank == 0) return;
-  if (m->num_flows == m->room_flows) {
-    shard_flow *old = m->flow;
-    m->room_flows = m->room_flows ? 2 * m->room_flows : 256;
-    m->flow = msc_new_array(m->g->arena, shard_flow, m->room_flows);
-    if (old) memcpy(m->flow, old, m->num_flows * sizeof *old);
-  }
+  msc_reserve(m->g->arena, m->flow, m->room_flows, m->num_flows + 1);
   m->flow[m->num_flows++] = f;
 }
 
@@ -263,19 +250,6 @@ static void mirror_all(modelling *d) {
 
 /* ---- all flows ---- */
 
-static bool is_update(const msc_op *op) { return msc_info(op)->flags & MSC_UPDATE; }
-
-/* The update op that gives an argument its layout, else its first user in program order. */
-static const msc_use *owner_of(const shard_model *m, const msc_value *arg) {
-  const msc_use *first = NULL;
-  for (const msc_use *u = arg->uses; u; u = u->next) {
-    if (u->user->block != m->g->func->body || m->of_op[u->user->id].var < 0) continue;
-    if (is_update(u->user)) return u;
-    if (!first || u->user->id < first->user->id) first = u;
-  }
-  return first;
-}
-
 static void flow_operand(modelling *d, const msc_op *op, int t) {
   shard_model *m = d->m;
   const msc_value *v = op->in[t].value;
@@ -287,7 +261,7 @@ static void flow_operand(modelling *d, const msc_op *op, int t) {
   }
   if (!v->def) {
     f.from = (shard_end){.var = -1, .layout = m->g->given[v->index]};
-    const msc_use *owner = f.from.layout ? NULL : owner_of(m, v);
+    const msc_use *owner = f.from.layout ? NULL : shard_owner_of(m->g, v);
     if (owner && (owner->user != op || owner - 0 != &op->in[t]))
       f.from = end_of(m, owner->user, (int)(owner - owner->user->in));
     if (!f.from.layout && (!owner || f.from.var < 0)) return;
@@ -297,7 +271,7 @@ static void flow_operand(modelling *d, const msc_op *op, int t) {
     int copy = m->copy_of[v->id];
     if (copy >= 0 && f.to.var != f.from.var) f.from = (shard_end){.var = copy, .tensor = 1};
   }
-  f.is_gradient = is_update(op) && v->def;
+  f.is_gradient = msc_info(op)->flags & MSC_UPDATE && v->def;
   add_flow(m, f);
 }
 
