@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""random: random models, as tests/passes/random_graph.h makes them, compiled and run: on a CPU and on GPUs, which the stand-in plays,
-by one rank and by several, two steps have the losses that one rank of a CPU finds."""
-import array
+"""random: random models, as tests/passes/random_graph.h makes them, compiled and run: on a CPU and on GPUs, which
+the stand-in plays, by one rank and by several, two steps have the losses that one rank of a CPU finds."""
 import json
 import os
 import random
@@ -11,55 +10,42 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
-from network import write_npy  # noqa: E402
 from program import attempt, finish, settings  # noqa: E402
+from random_model import MSC, OF_ONE_RANK, are_close, generate, write_inputs  # noqa: E402
 
-MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 BUILT = os.path.dirname(MSC)
 STANDIN = os.path.join(BUILT, "tests/cuda/standin")
 SLOW = "MSC_TEST_SLOW" in os.environ
 FIRST, LAST = map(int, os.environ.get("RANDOM_PROGRAMS", "1:400" if SLOW else "80:100").split(":"))
 MOST_RANKS = 8 if SLOW else 4
-OF_ONE_RANK = ("compute_type", "loss_scale", "gradient_fp32_sync")  # what holds of numbers, not of ranks
 
 
 def program(seed):
-    text = subprocess.run([os.path.join(BUILT, "tests/passes/random_graphs")], env={**os.environ, "RANDOM_PROGRAM": str(seed)}, capture_output=True, text=True, check=True).stdout
-    facts, model = text.split("\n", 1)
+    """Writes the random model of this seed to model.mlir; returns the facts about it."""
+    facts, model = generate(seed)
     with open("model.mlir", "w") as out:
         out.write(model)
-    return json.loads(facts)
-
-
-def write_inputs(facts, seed):
-    rng, words = random.Random(seed), []
-    for i in facts["inputs"]:
-        size = 1
-        for n in i["shape"]:
-            size *= n
-        whole = i["dtype"][0] in "iu"
-        values = [rng.randrange(max(1, i["below"])) if whole else rng.uniform(-1, 1) for _ in range(size)]
-        write_npy(f"{i['name']}.npy", array.array("i" if whole else "f", values), i["shape"])
-        words.append(f"{i['name']}={i['name']}.npy")
-    return words
+    return facts
 
 
 def losses(target, ranks, keys, words, seed):
     """None: the compiler refuses it, with a reason of the user's."""
-    done = subprocess.run([MSC, "compile", "model.mlir", "-o", "p.bin", "--target", target, "--dump-dir", "dump", *settings(keys)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [MSC, "compile", "model.mlir", "-o", "p.bin", "--target", target, "--dump-dir", "dump", *settings(keys)],
+        capture_output=True, text=True, timeout=300)
     if done.returncode == 1:
         return None
     assert done.returncode == 0, f"seed {seed}, {target}, {keys}: compile: {done.stderr}"
-    machine = {} if target == "cpu" else {"LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.abspath("dump/kernels.ll"), "MSC_STANDIN_SEED": str(seed), "MSC_STANDIN_GPUS": str(ranks)}
-    done = subprocess.run([MSC, "run", "p.bin", "-n", str(ranks), "--threads", "1", "--steps", "2", "--seed", "5", "--json", "--data", *words], capture_output=True, text=True,
-                          timeout=300, env={**os.environ, **machine})
+    machine = {} if target == "cpu" else {
+        "LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.abspath("dump/kernels.ll"),
+        "MSC_STANDIN_SEED": str(seed), "MSC_STANDIN_GPUS": str(ranks)
+    }
+    done = subprocess.run([
+        MSC, "run", "p.bin", "-n",
+        str(ranks), "--threads", "1", "--steps", "2", "--seed", "5", "--json", "--data", *words
+    ], capture_output=True, text=True, timeout=300, env={**os.environ, **machine})
     assert done.returncode == 0, f"seed {seed}, {target}, {keys}: run: {done.stderr}"
     return [json.loads(line)["loss"] for line in done.stdout.splitlines() if '"loss"' in line]
-
-
-def same(a, b, tolerance):
-    """What is no number, null, is none on all."""
-    return len(a) == len(b) == 2 and all(x is y if x is None or y is None else abs(x - y) <= tolerance * max(1e-3, abs(x)) for x, y in zip(a, b))
 
 
 def check(seed, tally):
@@ -68,7 +54,8 @@ def check(seed, tally):
     if not facts["trains"] or facts["mode"] == "data_parallel":
         return  # another mean than one rank's
     keys.pop("gradients_mean", None)
-    words, ranks, one = write_inputs(facts, seed), int(keys["device_num"]), {k: v for k, v in keys.items() if k in OF_ONE_RANK}
+    words, ranks, one = write_inputs(facts, random.Random(seed)), int(
+        keys["device_num"]), {k: v for k, v in keys.items() if k in OF_ONE_RANK}
     want = losses("cpu", 1, one, words, seed)
     if want is None:
         tally["refused"] += 1
@@ -78,7 +65,8 @@ def check(seed, tally):
     for target, num, own in runs:
         got = losses(target, num, own, words, seed)
         tally["refused" if got is None else "run"] += 1
-        assert got is None or same(want, got, tolerance), f"seed {seed}: {target}, {num} ranks, {own}: losses {got}, of one rank on the CPU {want}"
+        assert got is None or len(got) == 2 and are_close(want, got, tolerance), (
+            f"seed {seed}: {target}, {num} ranks, {own}: losses {got}, of one rank on the CPU {want}")
 
 
 def main():

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""random_pipeline: random models, as tests/passes/random_graph.h makes them, cut into stages, with schedules, copies and recomputed
-ops by chance: each compiles to a plan that ends, takes all inputs of the model and has the losses of one rank with the same
-micro-batches, in the memory that the plan says.  A GPT whose recomputed blocks lie across stages likewise.  RANDOM_PIPELINES=FIRST:LAST: these seeds."""
+"""random_pipeline: random models, as tests/passes/random_graph.h makes them, cut into stages, with schedules, copies
+and recomputed ops by chance: each compiles to a plan that ends, takes all inputs of the model and has the losses of
+one rank with the same micro-batches, in the memory that the plan says.  A GPT whose recomputed blocks lie across
+stages likewise.  RANDOM_PIPELINES=FIRST:LAST: these seeds."""
 import array
 import json
 import os
@@ -13,23 +14,24 @@ import tempfile
 
 from network import write_npy
 from program import attempt, call, check_memory, finish, settings
+from random_model import MSC, OF_ONE_RANK, are_close, generate, write_inputs
 
-MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
-GRAPHS = os.path.join(os.path.dirname(MSC), "tests/passes/random_graphs")
-FIRST, LAST = map(int, os.environ.get("RANDOM_PIPELINES", "1:1000" if "MSC_TEST_SLOW" in os.environ else "570:596").split(":"))
+FIRST, LAST = map(
+    int,
+    os.environ.get("RANDOM_PIPELINES", "1:1000" if "MSC_TEST_SLOW" in os.environ else "570:596").split(":"))
 SEMI = {"parallel_mode": "semi_auto_parallel"}
-OF_ONE_RANK = ("compute_type", "loss_scale", "gradient_fp32_sync")  # what holds of numbers, not of ranks
 # Reasons of the user's: the model mixes samples, has too few layers or samples, or nothing to train.
-REASONS = r"mixes samples of the batch|does not divide|there are only \d+ layers|no trainable parameter|is in stage|layers cannot"
+REASONS = (r"mixes samples of the batch|does not divide|there are only \d+ layers|no trainable parameter|is in stage|"
+           r"layers cannot")
 
 
 def program(seed):
-    """The same without what it says of a mesh."""
-    text = subprocess.run([GRAPHS], env={**os.environ, "RANDOM_PROGRAM": str(seed)}, capture_output=True, text=True, check=True).stdout
-    facts, model = text.split("\n", 1)
-    of_a_mesh = r"(?:in_strategy|out_strategy|in_layout|out_layout|manual_split) = \[[^=]*?\](?:, (?=[a-z_]+ = )|(?=\}))|(?:max_bytes = \d+(?: : i64)?|deny_replicate = true)(?:, (?=[a-z_]+ = )|(?=\}))"
+    """The facts and the text of a random model, without its mesh and what it says of layouts."""
+    facts, model = generate(seed)
+    of_a_mesh = (r"(?:in_strategy|out_strategy|in_layout|out_layout|manual_split) = \[[^=]*?\](?:, (?=[a-z_]+ = )|"
+                 r"(?=\}))|(?:max_bytes = \d+(?: : i64)?|deny_replicate = true)(?:, (?=[a-z_]+ = )|(?=\}))")
     model = re.sub(of_a_mesh, "", model).replace(" {}", "").replace(", }", "}")
-    return json.loads(facts), re.sub(r'module attributes \{msc.mesh = #msc.mesh<"[^"]*">\}', "module", model)
+    return facts, re.sub(r'module attributes \{msc.mesh = #msc.mesh<"[^"]*">\}', "module", model)
 
 
 def marked(rng, model):
@@ -39,39 +41,24 @@ def marked(rng, model):
     def line(text):
         if not re.match(r" +%\d+(:\d+)? = ", text) or '"msc.constant"' in text or rng.random() < 0.5:
             return text
-        return text.replace(") {", f") {{{mark}, ", 1) if ") {" in text else text.replace(") : (", f") {{{mark}}} : (", 1)
+        return text.replace(") {", f") {{{mark}, ", 1) if ") {" in text else text.replace(
+            ") : (", f") {{{mark}}} : (", 1)
 
     return "\n".join(line(text) for text in model.split("\n"))
 
 
-def write_inputs(facts, rng):
-    words = []
-    for i in facts["inputs"]:
-        size = 1
-        for n in i["shape"]:
-            size *= n
-        whole = i["dtype"][0] in "iu"
-        values = [rng.randrange(max(1, i["below"])) if whole else rng.uniform(-1, 1) for _ in range(size)]
-        write_npy(f"{i['name']}.npy", array.array("i" if whole else "f", values), i["shape"])
-        words.append(f"{i['name']}={i['name']}.npy")
-    return words
-
-
 def losses(model, ranks, keys, words, steps=2):
     """None: the compiler refuses it, with a reason of the user's."""
-    done = subprocess.run([MSC, "compile", model, "-o", "p.bin", "--json", *settings(keys)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([MSC, "compile", model, "-o", "p.bin", "--json", *settings(keys)], capture_output=True,
+                          text=True, timeout=300)
     if done.returncode == 1 and re.search(REASONS, done.stderr):
         return None
     assert done.returncode == 0, f"compile: {done.stderr}"
-    out = call(MSC, "run", "p.bin", "-n", str(ranks), "--threads", "1", "--steps", str(steps), "--seed", "5", "--json", "--data", *words)
+    out = call(MSC, "run", "p.bin", "-n", str(ranks), "--threads", "1", "--steps", str(steps), "--seed", "5", "--json",
+               "--data", *words)
     lines = [json.loads(line) for line in out.splitlines()]
     check_memory(json.loads(done.stdout), lines[-1])
     return [line["loss"] for line in lines if "loss" in line]
-
-
-def same(a, b, tolerance):
-    """What is no number, null, is none on all."""
-    return len(a) == len(b) and all(x is y if x is None or y is None else abs(x - y) <= tolerance * max(1e-3, abs(x)) for x, y in zip(a, b))
 
 
 def check(seed, tally):
@@ -79,18 +66,22 @@ def check(seed, tally):
     if not facts["trains"]:
         return
     rng = random.Random(seed)
-    words, stages, kind = write_inputs(facts, rng), rng.choice([2, 2, 3, 4]), rng.choice(["1f1b", "gpipe", "zb-h1", "zb-h2", "zb-auto", "interleaved"])
+    words, stages, kind = write_inputs(facts, rng), rng.choice([2, 2, 3, 4]), rng.choice(
+        ["1f1b", "gpipe", "zb-h1", "zb-h2", "zb-auto", "interleaved"])
     own = {k: v for k, v in (s.split("=", 1) for s in facts["settings"]) if k in OF_ONE_RANK}
     micro, copies = rng.choice([1, 1, 1, 2]), rng.choice([1, 1, 2])
-    keys = {**own, **SEMI, "device_num": stages, "pipeline_stages": stages, "pipeline_scheduler": kind, "pipeline_chunks": 2 if kind == "interleaved" else 1,
-            "micro_size": micro, "micro_batch_interleaved": copies, "overlap": rng.choice([True, False])}
+    keys = {
+        **own, **SEMI, "device_num": stages, "pipeline_stages": stages, "pipeline_scheduler": kind,
+        "pipeline_chunks": 2 if kind == "interleaved" else 1, "micro_size": micro, "micro_batch_interleaved": copies,
+        "overlap": rng.choice([True, False])
+    }
     with open("model.mlir", "w") as out:
         out.write(marked(rng, model) if rng.random() < 0.6 else model)
     got = losses("model.mlir", stages, keys, words)
     tally["refused" if got is None else "run"] += 1
     want = got and losses("model.mlir", 1, {**own, "micro_size": micro * copies}, words)
     tolerance = 8e-2 if facts["narrow"] or "compute_type" in own else 2e-3
-    assert got is None or same(want, got, tolerance), f"{keys}: losses {got}, of one rank {want}"
+    assert got is None or are_close(want, got, tolerance), f"{keys}: losses {got}, of one rank {want}"
 
 
 def check_seed(seed, tally):
@@ -105,10 +96,15 @@ def check_gpt(kind, micro):
     rng = random.Random(3)
     for name in "xy":
         write_npy(f"{name}.npy", array.array("i", [rng.randrange(32) for _ in range(24 * 8)]), [24, 8])
-    call(sys.executable, "-m", "msc.models", *"gpt --layers 3 --hidden 16 --heads 2 --seq 8 --batch 24 --vocab 32 --recompute 1 -o gpt.fbs".split())
+    call(sys.executable, "-m", "msc.models",
+         *"gpt --layers 3 --hidden 16 --heads 2 --seq 8 --batch 24 --vocab 32 --recompute 1 -o gpt.fbs".split())
     words = ["x=x.npy", "y=y.npy"]
     one = losses("gpt.fbs", 1, {"micro_size": 2 * micro}, words, 4)
-    got = losses("gpt.fbs", 3, {**SEMI, "device_num": 3, "pipeline_stages": 3, "pipeline_scheduler": kind, "micro_size": micro, "micro_batch_interleaved": 2}, words, 4)
+    got = losses(
+        "gpt.fbs", 3, {
+            **SEMI, "device_num": 3, "pipeline_stages": 3, "pipeline_scheduler": kind, "micro_size": micro,
+            "micro_batch_interleaved": 2
+        }, words, 4)
     assert one[-1] < one[0] and got == one, f"gpt, {kind}, {micro} micro-batches: losses {got}, of one rank {one}"
 
 
