@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""tests/facts/run on facts of our own, on the same facts made wrong (the runner must notice), and on the files of known answers
-in MSC_CASES_DIR, else ../shared/cases, where they are present."""
+"""tests/facts/run on facts of our own, on the same facts made wrong (the runner must notice), and on the files of
+known answers in MSC_CASES_DIR, else ../shared/cases, where they are present."""
 import json
 import os
 import subprocess
@@ -69,14 +69,18 @@ if unnoticed or len(lines) != len(wrong) + 1:
 
 # What the runner does not know it does not pass over, and it stumbles over nothing.
 WORDS = ("ok", "differs", "unsupported", "reference")
-answered = [f for f in facts if f.get("use") != "reference_only" and "expected" in f and not f["expected"].get("error") and f["expected"].get("ok") is not False]
+answered = [
+    f for f in facts if f.get("use") != "reference_only" and "expected" in f and not f["expected"].get("error") and
+    f["expected"].get("ok") is not False
+]
 key_of = {"input", "inputs"}.intersection
 unknown = [{**f, k: {**f[k], "unheard_of": 3}} for f in answered for k in key_of(f)]
 for line in judged(unknown)[:-1]:
     if not line.startswith("unsupported") or not line.endswith(": unheard_of"):
         print("a key that nobody knows goes unnoticed:", line)
         failed = True
-fewer = [{**f, k: {n: v for n, v in f[k].items() if n != list(f[k])[i % len(f[k])]}} for i, f in enumerate(answered) for k in key_of(f) if f[k]]
+fewer = [{**f, k: {n: v for n, v in f[k].items() if n != list(f[k])[i % len(f[k])]}} for i, f in enumerate(answered)
+         for k in key_of(f) if f[k]]
 lines = judged(fewer)
 if len(lines) != len(fewer) + 1 or not all(line.startswith(WORDS) for line in lines[:-1]):
     print("facts with a key less are not judged:", *lines[-3:], sep="\n")

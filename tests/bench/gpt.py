@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""gpt.py: sizes on the command line -> a GPT training graph written from primitives (model.fbs), for compile-time figures."""
+"""gpt.py: sizes on the command line -> a GPT training graph written from primitives (model.fbs), for compile-time
+figures."""
 import argparse
 import ast
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tools/python"))
+sys.path.insert(
+    0, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tools/python"))
 from msc.graph import Graph  # noqa: E402
 
 
@@ -33,7 +35,8 @@ def heads_of(g, x, heads):
 def attention(g, x, heads, name):
     b, s, d = x.shape
     q, k, v = (heads_of(g, dense(g, x, d, name=f"{name}.{p}"), heads) for p in "qkv")
-    weights = g.softmax(g.mul(g.batch_matmul(q, k, transpose_b=True), g.constant((d // heads) ** -0.5)), name=f"{name}.softmax")
+    weights = g.softmax(g.mul(g.batch_matmul(q, k, transpose_b=True), g.constant((d // heads)**-0.5)),
+                        name=f"{name}.softmax")
     mixed = g.reshape(g.transpose(g.batch_matmul(weights, v), [0, 2, 1, 3]), [b, s, d])
     return dense(g, mixed, d, name=f"{name}.proj")
 

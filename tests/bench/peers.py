@@ -42,7 +42,8 @@ def jax_step(batch):
     import numpy
 
     random = numpy.random.default_rng(0)
-    weights = [(jnp.asarray(random.normal(0, i ** -0.5, (i, o)), jnp.float32), jnp.zeros(o)) for i, o in zip(SIZES, SIZES[1:])]
+    weights = [(jnp.asarray(random.normal(0, i**-0.5, (i, o)), jnp.float32), jnp.zeros(o))
+               for i, o in zip(SIZES, SIZES[1:])]
     state = jax.tree.map(jnp.zeros_like, weights)
     x, y = jnp.asarray(random.random((batch, SIZES[0])), jnp.float32), jnp.asarray(random.integers(0, SIZES[-1], batch))
 

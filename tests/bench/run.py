@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""bench: the figures that msc promises, measured on this machine, each beside its goal and beside the libraries that one of
-BENCH_PYTHON can import (a list with colons; default: this Python).  Rounds of all contestants alternate, so that a busy
-machine hits all alike."""
+"""bench: the figures that msc promises, measured on this machine, each beside its goal and beside the libraries that
+one of BENCH_PYTHON can import (a list with colons; default: this Python).  Rounds of all contestants alternate, so
+that a busy machine hits all alike."""
 import json
 import math
 import os
@@ -41,27 +41,34 @@ def measured(*command):
 
 def write_digits(folder, samples):
     rng = random.Random(0)
-    for name, shape, data in (("x", (samples, 28, 28), rng.randbytes(samples * 784)), ("y", (samples,), bytes(rng.randrange(10) for _ in range(samples)))):
+    for name, shape, data in (("x", (samples, 28, 28), rng.randbytes(samples * 784)),
+                              ("y", (samples, ), bytes(rng.randrange(10) for _ in range(samples)))):
         with open(os.path.join(folder, name + ".idx"), "wb") as out:
             out.write(struct.pack(">HBB", 0, 8, len(shape)) + struct.pack(f">{len(shape)}I", *shape) + data)
 
 
 def compile_ffn(batch, ranks, *options):
     model, plan = f"ffn-{batch}.fbs", f"ffn-{batch}-{ranks}.bin"
-    subprocess.run([sys.executable, "-m", "msc.models", "ffn", "--batch", str(batch), "-o", model, *(STRATEGIES if ranks > 1 else [])], check=True)
+    subprocess.run([
+        sys.executable, "-m", "msc.models", "ffn", "--batch",
+        str(batch), "-o", model, *(STRATEGIES if ranks > 1 else [])
+    ], check=True)
     return plan, measured(MSC, "compile", model, "-o", plan, "--set", f"device_num={ranks}", "--json", *options)
 
 
 def msc_step(plan):
-    text, _, rss = measured(MSC, "run", plan, "-n", "1", "--data", "x=x.idx", "y=y.idx", "--steps", str(STEPS), "--json")
+    text, _, rss = measured(MSC, "run", plan, "-n", "1", "--data", "x=x.idx", "y=y.idx", "--steps", str(STEPS),
+                            "--json")
     times = [line["ms"] for line in map(json.loads, text.splitlines()) if "step" in line and "ms" in line]
     return {"ms": statistics.median(times[len(times) // 10:]), "rss_mb": rss}
 
 
 def peer_step(name, batch):
     for python in PYTHONS:
-        text = subprocess.run([python, os.path.join(ROOT, "tests/bench/peers.py"), name, str(batch), str(STEPS)], check=True,
-                              stdout=subprocess.PIPE, text=True, env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"}).stdout
+        text = subprocess.run(
+            [python, os.path.join(ROOT, "tests/bench/peers.py"), name,
+             str(batch), str(STEPS)], check=True, stdout=subprocess.PIPE, text=True,
+            env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"}).stdout
         found = json.loads(text)
         if "version" in found:
             break
@@ -86,7 +93,9 @@ def step_times(batch, goal):
     best = {name: statistics.median(r["ms"] for r in rounds) for name, rounds in runs.items()}
     print(f"FFN train step, 1 rank, batch {batch}:")
     for name, ms in best.items():
-        print(f"  {name:<8} {ms:8.3f} ms   {max(r['rss_mb'] for r in runs[name]):6.0f} MB peak   {versions.get(name, '')}")
+        print(
+            f"  {name:<8} {ms:8.3f} ms   {max(r['rss_mb'] for r in runs[name]):6.0f} MB peak   {versions.get(name, '')}"
+        )
     fastest = min((ms for name, ms in best.items() if name in ("torch", "jax")), default=None)
     if fastest:
         print(f"  {fastest / best['msc']:.2f} times as fast as the faster of PyTorch and JAX (goal {goal})")
@@ -95,7 +104,8 @@ def step_times(batch, goal):
 
 def compile_figures():
     for ranks in (1, 8):
-        options = ["--set", "parallel_mode=auto_parallel", "--set", "search_mode=sharding_propagation"] if ranks > 1 else []
+        options = ["--set", "parallel_mode=auto_parallel", "--set", "search_mode=sharding_propagation"
+                   ] if ranks > 1 else []
         results = [compile_ffn(32, ranks, *options)[1] for _ in range(5)]
         print(f"msc compile of the FFN for {ranks} rank(s), whole process: {min(r[1] for r in results) * 1e3:.0f} ms, "
               f"{max(r[2] for r in results):.0f} MB (goal 150 ms, 150 MB)")
@@ -122,12 +132,17 @@ def gathered_bytes(elements, before):
 
 
 def planned_bytes(shape, before, after):
-    command = [MSC, "reshard", "--mesh", "d=8", "--shape", shape, "--bytes", "4", "--from", before, "--to", after, "--json"]
+    command = [
+        MSC, "reshard", "--mesh", "d=8", "--shape", shape, "--bytes", "4", "--from", before, "--to", after, "--json"
+    ]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["bytes"]
 
 
 def moved_bytes(report):
-    print("layout changes of the FFN on 8 ranks, bytes received by a rank per step: emitted, optimum of msc reshard, gather and slice:")
+    print(
+        "layout changes of the FFN on 8 ranks, bytes received by a rank per step: emitted, optimum of msc reshard, "
+        "gather and slice:"
+    )
     dump = subprocess.run([MSC, "dump", "ffn-32-8.bin"], check=True, stdout=subprocess.PIPE, text=True).stdout
     train = dump[dump.index("section train"):dump.index("section forward")]
     emitted = {(c["op"], c["bytes"]) for c in report["collectives"]}

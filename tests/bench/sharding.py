@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""sharding: time of the searches for strategies, and how far digit by digit is from exact; each figure beside its goal."""
+"""sharding: time of the searches for strategies, and how far digit by digit is from exact; each figure beside its
+goal."""
 import json
 import os
 import re
@@ -12,14 +13,19 @@ MSC = os.path.abspath(os.environ.get("MSC", os.path.join(ROOT, "build/msc")))
 ROUNDS = 3
 NETWORK = {"layers": 24, "hidden": 1024, "heads": 16, "seq": 128, "batch": 128, "vocab": 8192}
 GPT3 = {"layers": 96, "hidden": 12288, "heads": 96, "seq": 2048, "batch": 1024, "vocab": 51200}
-EXACT = (("exact, 8x8", {}, [8, 8], 10), ("exact, 128x8", {}, [128, 8], 10), ("exact, 128x8, batch 4096", {"batch": 4096}, [128, 8], 10), ("exact, 16x8x8", {}, [16, 8, 8], 50),
-         ("exact, 16x8x8, batch 4096", {"batch": 4096}, [16, 8, 8], 50), ("exact, 4x8x4x8", {}, [4, 8, 4, 8], 1000), ("mesh free, 1024 devices", {}, 1024, 1000), ("mesh free, 4096 devices", {}, 4096, 2000),
-         ("96 layers", {"layers": 96}, [16, 8, 8], None), ("384 layers", {"layers": 384}, [16, 8, 8], None), ("GPT-3 175B, 4096 devices", GPT3, 4096, 3000))
+EXACT = (("exact, 8x8", {}, [8, 8], 10), ("exact, 128x8", {}, [128, 8], 10), ("exact, 128x8, batch 4096", {
+    "batch": 4096
+}, [128, 8], 10), ("exact, 16x8x8", {}, [16, 8, 8], 50), ("exact, 16x8x8, batch 4096", {"batch": 4096}, [16, 8, 8], 50),
+         ("exact, 4x8x4x8", {}, [4, 8, 4, 8], 1000), ("mesh free, 1024 devices", {}, 1024, 1000),
+         ("mesh free, 4096 devices", {}, 4096, 2000), ("96 layers", {"layers": 96}, [16, 8, 8], None), ("384 layers", {
+             "layers": 384
+         }, [16, 8, 8], None), ("GPT-3 175B, 4096 devices", GPT3, 4096, 3000))
 
 
 def model(**sizes):
     flags = [x for key, value in {**NETWORK, **sizes}.items() for x in (f"--{key}", str(value))]
-    subprocess.run([sys.executable, "-m", "msc.models", "gpt", *flags, "-o", "model.fbs"], check=True, env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "tools/python")})
+    subprocess.run([sys.executable, "-m", "msc.models", "gpt", *flags, "-o", "model.fbs"], check=True,
+                   env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "tools/python")})
     with open("model.mlir", "w") as out:
         subprocess.run([MSC, "dump", "model.fbs"], check=True, stdout=out)
 
@@ -27,7 +33,10 @@ def model(**sizes):
 def searched(mesh, mode="dynamic_programming"):
     """(ms of the pass, CPU s and peak MB of the process, ns of a step, ns at least)"""
     axes = f"device_num={mesh}" if isinstance(mesh, int) else "mesh=" + json.dumps(dict(zip("wxyz", mesh)))
-    command = [MSC, "opt", "model.mlir", "--until", "search", "--verify", "0", "--timing", "-o", "out.mlir", "--cluster", "h100", "--set", "parallel_mode=auto_parallel", "--set", f"search_mode={mode}", "--set", axes]
+    command = [
+        MSC, "opt", "model.mlir", "--until", "search", "--verify", "0", "--timing", "-o", "out.mlir", "--cluster",
+        "h100", "--set", "parallel_mode=auto_parallel", "--set", f"search_mode={mode}", "--set", axes
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     text = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
@@ -45,7 +54,10 @@ def times():
         runs = [searched(mesh) for _ in range(ROUNDS)]
         ms, cpu, mb, ns, least = min(runs)
         proof = "proven" if ns == least else f"at most {100 * (ns - least) / ns:.2f} % above the best"
-        print(f"  {what:<28} {ms:8.1f} ms{f' (goal {goal})' if goal else '':<12} {cpu:6.2f} s CPU {mb:6.0f} MB   step {ns / 1e6:.3f} ms, {proof}")
+        print(
+            f"  {what:<28} {ms:8.1f} ms{f' (goal {goal})' if goal else '':<12} {cpu:6.2f} s CPU {mb:6.0f} MB   step "
+            f"{ns / 1e6:.3f} ms, {proof}"
+        )
 
 
 def gaps():

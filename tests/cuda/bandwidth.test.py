@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""bandwidth: what `ninja bench-cuda` runs, on the stand-in: every network is compiled, loaded and executed, and has a line; the figures
-are the stand-in's.  Without a driver it says why it skips."""
+"""bandwidth: what `ninja bench-cuda` runs, on the stand-in: every network is compiled, loaded and executed, and has
+a line; the figures are the stand-in's.  Without a driver it says why it skips."""
 import os
 import shutil
 import subprocess

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Every kernel of some networks goes through NVIDIA's assembler: no spills, whole vectors where memory is contiguous, and registers and
-shared memory as in the report kernels/MODEL-ptxas-VERSION.txt, when there is one for this ptxas (GOLDEN_UPDATE=1 writes it)."""
+"""Every kernel of some networks goes through NVIDIA's assembler: no spills, whole vectors where memory is
+contiguous, and registers and shared memory as in the report kernels/MODEL-ptxas-VERSION.txt, when there is one for
+this ptxas (GOLDEN_UPDATE=1 writes it)."""
 import os
 import re
 import shutil
@@ -40,7 +41,8 @@ def usage(text):
 def compile_model(model, sizes, folder):
     fbs = f"{folder}/{model}.fbs"
     run(sys.executable, "-m", "msc.models", model, *sizes, "-o", fbs)
-    run(os.environ["MSC"], "compile", fbs, "-o", f"{folder}/{model}.bin", "--target", "cuda", "--dump-dir", f"{folder}/{model}")
+    run(os.environ["MSC"], "compile", fbs, "-o", f"{folder}/{model}.bin", "--target", "cuda", "--dump-dir",
+        f"{folder}/{model}")
 
 
 def check_vectors(ptx):
@@ -55,7 +57,8 @@ def check_vectors(ptx):
 def check_report(ptxas, version, model, folder):
     lines = []
     for arch in GENERATIONS:
-        text = run(ptxas, "-v", f"-arch=sm_{arch}", f"{folder}/{model}/kernels.sm_{arch}.ptx", "-o", f"{folder}/out.cubin")
+        text = run(ptxas, "-v", f"-arch=sm_{arch}", f"{folder}/{model}/kernels.sm_{arch}.ptx", "-o",
+                   f"{folder}/out.cubin")
         for name, registers, shared, spilled in sorted(usage(text)):
             if spilled:
                 sys.exit(f"{model} sm_{arch} {name}: {spilled} bytes spilled")
@@ -67,7 +70,8 @@ def check_report(ptxas, version, model, folder):
         print(f"skipped: registers of {model}: there is no report of ptxas {version}")
     elif open(path).readlines() != lines:
         old = set(open(path).readlines())
-        sys.exit(f"{path} differs (GOLDEN_UPDATE=1 writes it); new lines:\n" + "".join(line for line in lines if line not in old))
+        sys.exit(f"{path} differs (GOLDEN_UPDATE=1 writes it); new lines:\n" +
+                 "".join(line for line in lines if line not in old))
 
 
 def main():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""losses: networks compiled for a GPU, executed where there is none, by the stand-in of tests/cuda/standin: they have the losses of the
-same networks on a CPU, in f32, f16 and bf16, with micro-batches too."""
+"""losses: networks compiled for a GPU, executed where there is none, by the stand-in of tests/cuda/standin: they
+have the losses of the same networks on a CPU, in f32, f16 and bf16, with micro-batches too."""
 import json
 import os
 import shutil
@@ -24,9 +24,11 @@ TOLERANCE = {"f32": 2e-5, "f16": 1e-3, "bf16": 4e-3}
 
 def train(network, path, folder, target, keys):
     plan, dump = os.path.join(folder, target + ".bin"), os.path.join(folder, "ir")
-    words_of_keys = [word for key in keys for word in ("--set", key)] + (["--mcpu", "x86-64-v3"] if target == "cpu" and REAL else [])  # no library of that machine's
+    words_of_keys = [word for key in keys for word in ("--set", key)
+                     ] + (["--mcpu", "x86-64-v3"] if target == "cpu" and REAL else [])  # no library of that machine's
     call(MSC, "compile", path, "-o", plan, "--target", target, "--dump-dir", dump, *words_of_keys)
-    gpu = {"LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.join(dump, "kernels.ll")} if target == "cuda" and not REAL else {}
+    gpu = {"LD_LIBRARY_PATH": STANDIN, "MSC_STANDIN_KERNELS": os.path.join(dump, "kernels.ll")
+           } if target == "cuda" and not REAL else {}
     data = ["--init", network.write_weights(folder), "--data", *network.write_data(folder)]
     out = call(MSC, "run", plan, "--in-order", "--steps", str(STEPS), "--json", *data, env=gpu)
     return [line["loss"] for line in map(json.loads, out.splitlines()) if "step" in line and "loss" in line]
@@ -76,8 +78,10 @@ def check_missing_library(network, path, folder):
     open(os.path.join(libraries, "libcudnn.so.9"), "w").close()
     call(MSC, "compile", path, "-o", plan, "--target", "cuda", "--set", "compute_type=bf16", "--dump-dir", libraries)
     env = {**os.environ, "LD_LIBRARY_PATH": libraries, "MSC_STANDIN_KERNELS": os.path.join(libraries, "kernels.ll")}
-    done = subprocess.run([MSC, "run", plan, "--steps", "1", "--data", *network.write_data(folder)], capture_output=True, text=True, env=env)
-    wanted = "libcudnn.so.9 is needed, which cannot be loaded; install NVIDIA's package libcudnn9, or compile with --set library_attention=false"
+    done = subprocess.run([MSC, "run", plan, "--steps", "1", "--data", *network.write_data(folder)],
+                          capture_output=True, text=True, env=env)
+    wanted = ("libcudnn.so.9 is needed, which cannot be loaded; install NVIDIA's package libcudnn9, or compile with "
+              "--set library_attention=false")
     if done.returncode != 3 or wanted not in done.stderr:
         sys.exit(f"without cuDNN: exit {done.returncode}, {done.stderr}")
 
@@ -103,7 +107,8 @@ def main():
         slow = REAL or "MSC_TEST_SLOW" in os.environ
         check_all(*fixture("mlp", folder))
         check_convolutions(*fixture("resnet", folder, "fixtures"), slow)
-        check_graphs("masked", folder, "masked_attention", 6, *(("bf16", "f16") if slow else ("bf16",)))  # two, their gradients, and the forward pass
+        check_graphs("masked", folder, "masked_attention", 6,
+                     *(("bf16", "f16") if slow else ("bf16", )))  # two, their gradients, and the forward pass
         check_graphs("biased", folder, "biased_conv", 4, *(TOLERANCE if slow else ("bf16",)))
         try:
             import flatbuffers  # noqa: F401

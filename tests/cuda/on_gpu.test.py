@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What on_gpu does that needs no GPU: its parts fit the time of a call, what is packed can be built, a part that one refused product
-fails does not fail the others; and torch_gpt, with a torch that only writes down what it is asked."""
+"""What on_gpu does that needs no GPU: its parts fit the time of a call, what is packed can be built, a part that one
+refused product fails does not fail the others; and torch_gpt, with a torch that only writes down what it is asked."""
 import importlib.machinery
 import importlib.util
 import json
@@ -19,7 +19,8 @@ os.environ.pop(on_gpu.KEYS, None)
 # ---- calls ----
 
 for number, parts in on_gpu.CALLS.items():
-    assert sum(seconds for _, seconds in parts) <= on_gpu.CALL_SECONDS < 600, f"call {number} has no time for its last part"
+    assert sum(seconds
+               for _, seconds in parts) <= on_gpu.CALL_SECONDS < 600, f"call {number} has no time for its last part"
 names = [part.__name__ for parts in on_gpu.CALLS.values() for part, _ in parts]
 assert len(names) == len(set(names)) == len(on_gpu.PARTS)
 
@@ -40,7 +41,8 @@ def refusing(refused):
     def attempt(name, seconds, folder):
         keys = json.loads(os.environ.get(on_gpu.KEYS, "{}"))
         tried.append((name, keys))
-        code = 1 if refused == "always" or (refused == "epilogues" and on_gpu.PARTS[name] in on_gpu.PLANS and keys != on_gpu.PLAIN) else 0
+        code = 1 if refused == "always" or (refused == "epilogues" and on_gpu.PARTS[name] in on_gpu.PLANS and
+                                            keys != on_gpu.PLAIN) else 0
         return f"{name}: {'FAILED (1)' if code else 'ok'} after 0 s", code
     return attempt, tried
 
@@ -54,13 +56,15 @@ def all_of(number, refused):
 
 
 good, tried = all_of("1", None)
-assert good and [name for name, _ in tried] == [part.__name__ for part, _ in on_gpu.CALLS["1"]] and not any(keys for _, keys in tried)
+assert good and [name for name, _ in tried] == [part.__name__
+                                                for part, _ in on_gpu.CALLS["1"]] and not any(keys for _, keys in tried)
 good, tried = all_of("1", "epilogues")
 again = [name for name, keys in tried if keys]
 assert not good and len(tried) == len(on_gpu.CALLS["1"]) + 1, f"one part fails, the others begin without: {tried}"
 assert again[0] == "first" and all(keys == on_gpu.PLAIN for name, keys in tried[tried.index(("first", {})) + 1:])
 good, tried = all_of("1", "always")
-assert not good and not any(keys for name, keys in tried if on_gpu.PARTS[name] not in on_gpu.PLANS), "what does not help is not kept"
+assert not good and not any(
+    keys for name, keys in tried if on_gpu.PARTS[name] not in on_gpu.PLANS), "what does not help is not kept"
 
 # ---- torch ----
 
@@ -76,7 +80,8 @@ def asked(**how):
         def parameters(self):
             return []
     torch.nn.Module = Module
-    torch.compile.side_effect = lambda model, **words: calls.append(("compile", words.get("mode"))) or (lambda x, y: calls.append("step") or mock.MagicMock())
+    torch.compile.side_effect = lambda model, **words: calls.append(
+        ("compile", words.get("mode"))) or (lambda x, y: calls.append("step") or mock.MagicMock())
     torch.cuda.reset_peak_memory_stats.side_effect = lambda: calls.append("reset")
     torch.cuda.max_memory_allocated.side_effect = lambda: calls.append("memory") or 7
     torch.cuda.Event.return_value.elapsed_time.side_effect = [100.0] * 3 + [2.0, 1.0, 3.0, 1.5, 2.5]

@@ -1,10 +1,11 @@
-"""torch_gpt: sizes of a GPT-2 in; the milliseconds of a training step of the same network by torch.compile, in bf16, and its bytes of GPU
-memory out."""
+"""torch_gpt: sizes of a GPT-2 in; the milliseconds of a training step of the same network by torch.compile, in bf16,
+and its bytes of GPU memory out."""
 WARM_UP = 3  # steps that compile, tune and fill caches: neither their time nor their memory counts
 
 
 def torch_step(layers, hidden, heads, seq, batch, vocab, steps, mode="default"):
-    """The same network by torch.compile, which tunes with the mode "max-autotune"; None: torch is not there or sees no GPU."""
+    """The same network by torch.compile, which tunes with the mode "max-autotune"; None: torch is not there or sees
+    no GPU."""
     try:
         import torch
     except ImportError:
@@ -21,7 +22,8 @@ def torch_step(layers, hidden, heads, seq, batch, vocab, steps, mode="default"):
             self.up, self.down = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
 
         def forward(self, x):
-            q, k, v = (t.view(batch, seq, heads, hidden // heads).transpose(1, 2) for t in self.qkv(self.norm1(x)).split(hidden, 2))
+            q, k, v = (t.view(batch, seq, heads, hidden // heads).transpose(1, 2)
+                       for t in self.qkv(self.norm1(x)).split(hidden, 2))
             y = f.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, seq, hidden)
             x = x + self.out(y)
             return x + self.down(f.gelu(self.up(self.norm2(x)), approximate="tanh"))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Boundary operators: in the ResNets of the zoo the last convolution of the second stage is cut along the batch, those that begin the
-third stage along their channels.  Propagation makes all before it data parallel and all behind model parallel, in any size: the
-batch stays whole, every weight is cut into as many parts as there are devices."""
+"""Boundary operators: in the ResNets of the zoo the last convolution of the second stage is cut along the batch,
+those that begin the third stage along their channels.  Propagation makes all before it data parallel and all behind
+model parallel, in any size: the batch stays whole, every weight is cut into as many parts as there are devices."""
 import os
 import re
 import sys
@@ -35,8 +35,10 @@ def products(text):
 
 def check(name, image, batch, folder):
     model, text = os.path.join(folder, "net.fbs"), os.path.join(folder, "net.mlir")
-    strategies = [f"{LAST[name]}=(({DEVICES},1,1,1),(1,1,1,1))"] + [f"stage3.block1.{op}=((1,1,1,1),({DEVICES},1,1,1))" for op in ("conv1", "shortcut")]
-    call(sys.executable, "-m", "msc.models", name, "--image", str(image), "--batch", str(batch), "-o", model, *[word for s in strategies for word in ("--strategy", s)])
+    strategies = [f"{LAST[name]}=(({DEVICES},1,1,1),(1,1,1,1))"
+                  ] + [f"stage3.block1.{op}=((1,1,1,1),({DEVICES},1,1,1))" for op in ("conv1", "shortcut")]
+    call(sys.executable, "-m", "msc.models", name, "--image", str(image), "--batch", str(batch), "-o", model,
+         *[word for s in strategies for word in ("--strategy", s)])
     with open(text, "w") as file:
         file.write(call(MSC, "dump", model))
     settings = (f"device_num={DEVICES}", "parallel_mode=auto_parallel", "search_mode=sharding_propagation")
@@ -44,9 +46,11 @@ def check(name, image, batch, folder):
     for op, cut in seen:
         batch_letter, weight = ("m", "kn") if op == "dense" else ("n", "co")
         first = op == "stem" or op.startswith(("stage1", "stage2"))
-        right = cut[batch_letter] == DEVICES if first else cut[batch_letter] == 1 and cut[weight[0]] * cut[weight[1]] == DEVICES
+        right = cut[batch_letter] == DEVICES if first else cut[batch_letter] == 1 and cut[weight[0]] * cut[
+            weight[1]] == DEVICES
         if not right:
-            sys.exit(f"{name}, image {image}, batch {batch}: {op} of the {'first' if first else 'second'} half is cut {cut}")
+            sys.exit(
+                f"{name}, image {image}, batch {batch}: {op} of the {'first' if first else 'second'} half is cut {cut}")
     if len(seen) != {"resnet18": 21, "resnet50": 54}[name]:
         sys.exit(f"{name}: {len(seen)} products")
     print(f"{name}, image {image}, batch {batch}: {len(seen)} products")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""buckets: how gradients are fused changes neither losses nor bytes, only how often ranks meet; and further layers of a network
-cut the same way bring no new collectives into the plan."""
+"""buckets: how gradients are fused changes neither losses nor bytes, only how often ranks meet; and further layers
+of a network cut the same way bring no new collectives into the plan."""
 import array
 import json
 import os
@@ -13,7 +13,10 @@ from network import write_npy
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
-KEYS = {"semi": ["device_num=4", "parallel_mode=data_parallel"], "tp": ['mesh={"tp":8}', "parallel_mode=auto_parallel", "search_mode=sharding_propagation", "full_batch=true"]}
+KEYS = {
+    "semi": ["device_num=4", "parallel_mode=data_parallel"],
+    "tp": ['mesh={"tp":8}', "parallel_mode=auto_parallel", "search_mode=sharding_propagation", "full_batch=true"]
+}
 
 
 def call(*words, **more):
@@ -24,7 +27,8 @@ def call(*words, **more):
 
 
 def model(*words):
-    call(sys.executable, "-m", "msc.models", *words, env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "tools", "python")})
+    call(sys.executable, "-m", "msc.models", *words,
+         env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "tools", "python")})
 
 
 def compile(name, keys):
@@ -42,12 +46,16 @@ def sums(told):
 
 
 def ways_to_fuse():
-    model("mlp", "--batch", "8", "-o", "mlp.fbs")  # 784-512-512-1; the last bias has another collective: its gradient's terms are gathered
+    model("mlp", "--batch", "8", "-o",
+          "mlp.fbs")  # 784-512-512-1; the last bias has another collective: its gradient's terms are gathered
     rng = random.Random(3)
     write_npy("x.npy", array.array("f", [rng.gauss(0, 1) for _ in range(16 * 784)]), [16, 28, 28])
     write_npy("y.npy", array.array("f", [rng.gauss(0, 1) for _ in range(16)]), [16, 1])
-    ways = {"alone": ['comm_fusion={"openstate":false}'], "automatic": ["comm_fusion={}"], "one": ["all_reduce_fusion_config=[]"], "cut": ["all_reduce_fusion_config=[2,4]"],
-            "optimal": [], "sizes": ['comm_fusion={"allreduce":{"mode":"size","config":[1,2]}}'], "sharded": ["zero=1", "comm_fusion={}"]}
+    ways = {
+        "alone": ['comm_fusion={"openstate":false}'], "automatic": ["comm_fusion={}"],
+        "one": ["all_reduce_fusion_config=[]"], "cut": ["all_reduce_fusion_config=[2,4]"], "optimal": [],
+        "sizes": ['comm_fusion={"allreduce":{"mode":"size","config":[1,2]}}'], "sharded": ["zero=1", "comm_fusion={}"]
+    }
     told = {way: compile("mlp", KEYS["semi"] + keys)[0] for way, keys in ways.items()}
     members = {way: sums(t) for way, t in told.items()}
     expect("alone", members["alone"], [])
@@ -61,8 +69,12 @@ def ways_to_fuse():
     expect("a warning", "index 5 is ignored: there are 5 all_reduces of gradients" in warned, True)
     for way, keys in ways.items():
         compile("mlp", KEYS["semi"] + keys)
-        lines = [json.loads(line) for line in call(MSC, "run", "mlp.bin", "-n", "4", "--steps", "4", "--seed", "1", "--json", "--data", "x=x.npy", "y=y.npy").stdout.splitlines()]
-        told[way]["losses"], told[way]["received"] = [s["loss"] for s in lines if "loss" in s], lines[-1]["comm_bytes_per_step"]
+        lines = [
+            json.loads(line) for line in call(MSC, "run", "mlp.bin", "-n", "4", "--steps", "4", "--seed", "1", "--json",
+                                              "--data", "x=x.npy", "y=y.npy").stdout.splitlines()
+        ]
+        told[way]["losses"], told[way]["received"] = [s["loss"] for s in lines
+                                                      if "loss" in s], lines[-1]["comm_bytes_per_step"]
         expect(f"{way}: losses", told[way]["losses"], told["alone"]["losses"])
         expect(f"{way}: bytes received", told[way]["received"], told["one"]["comm_bytes_per_rank"])
 
@@ -70,9 +82,14 @@ def ways_to_fuse():
 def further_layers():
     found = {}
     for layers in (2, 4, 6):
-        cuts = [("--strategy", f"layer{k}.{name}=((1,1,{rows}),({rows},{columns}))") for k in range(layers)
-                for name, rows, columns in [(n, 1, 8) for n in ("attention.query", "attention.key", "attention.value", "mlp.up")] + [("attention.out", 8, 1), ("mlp.down", 8, 1)]]
-        model("gpt", "--layers", str(layers), "--hidden", "64", "--heads", "8", "--seq", "16", "--vocab", "64", "--batch", "2", *(w for c in cuts for w in c), "-o", "gpt.fbs")
+        cuts = [
+            ("--strategy", f"layer{k}.{name}=((1,1,{rows}),({rows},{columns}))") for k in range(layers)
+            for name, rows, columns in [(n, 1, 8)
+                                        for n in ("attention.query", "attention.key", "attention.value", "mlp.up")] +
+            [("attention.out", 8, 1), ("mlp.down", 8, 1)]
+        ]
+        model("gpt", "--layers", str(layers), "--hidden", "64", "--heads", "8", "--seq", "16", "--vocab", "64",
+              "--batch", "2", *(w for c in cuts for w in c), "-o", "gpt.fbs")
         found[layers] = compile("gpt", KEYS["tp"])[0]["comm_subgraphs"]
     expect("distinct collectives", {n["distinct"] for n in found.values()}, {found[2]["distinct"]})
     expect("a small number", found[2]["distinct"] <= 12, True)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""copies: micro_batch_interleaved gives the losses and weights of as many micro-batches one after the other, bit for bit, alone, with
-replicas, tensor parallelism, the parallel optimizer and stages; of a model cut over four ranks most communication is hidden, by
-prediction and on ranks that sleep for the predicted times; `auto` is as fast as the best of 1, 2 and 4, where the batch divides."""
+"""copies: micro_batch_interleaved gives the losses and weights of as many micro-batches one after the other, bit for
+bit, alone, with replicas, tensor parallelism, the parallel optimizer and stages; of a model cut over four ranks most
+communication is hidden, by prediction and on ranks that sleep for the predicted times; `auto` is as fast as the best
+of 1, 2 and 4, where the batch divides."""
 import array
 import json
 import os
@@ -17,7 +18,10 @@ STEPS, SAMPLES, SEQ, VOCAB, BATCH = 5, 96, 8, 32, 48
 # ranks, micro-batches, keys
 SAME_BITS = [
     (1, 2, {}),
-    (2, 4, {"parallel_mode": "semi_auto_parallel", "zero": 2, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}),
+    (2, 4, {
+        "parallel_mode": "semi_auto_parallel", "zero": 2,
+        "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}
+    }),
     (3, 8, {"parallel_mode": "semi_auto_parallel", "pipeline_stages": 3, "pipeline_scheduler": "zb-auto"}),
 ]
 if "MSC_TEST_SLOW" in os.environ:
@@ -25,7 +29,10 @@ if "MSC_TEST_SLOW" in os.environ:
         (2, 4, {"parallel_mode": "semi_auto_parallel"}),
         (4, 4, {"parallel_mode": "auto_parallel", "mesh": {"dp": 2, "tp": 2}}),
         (2, 4, {"parallel_mode": "semi_auto_parallel", "pipeline_stages": 2}),
-        (2, 8, {"parallel_mode": "semi_auto_parallel", "pipeline_stages": 2, "pipeline_scheduler": "interleaved", "pipeline_chunks": 2}),
+        (2, 8, {
+            "parallel_mode": "semi_auto_parallel", "pipeline_stages": 2, "pipeline_scheduler": "interleaved",
+            "pipeline_chunks": 2
+        }),
     ]
 
 ROWS, WIDTH, INNER, LAYERS, RANKS = 512, 256, 1024, 4, 4
@@ -36,13 +43,22 @@ def cut_model():
     x, h, a, b = (f"tensor<{m}x{n}xf32>" for m, n in ((ROWS, WIDTH), (ROWS, INNER), (WIDTH, INNER), (INNER, WIDTH)))
     args = [f"%x: {x}", f"%y: tensor<{ROWS}xi32>"] + [f"%a{i}: {a}, %b{i}: {b}" for i in range(LAYERS)]
     attrs = ['{msc.name = "x", msc.role = "data"}', '{msc.name = "y", msc.role = "label"}']
-    attrs += [f'{{msc.init = "normal:0.1", msc.name = "{n}{i}", msc.role = "parameter"}}' for i in range(LAYERS) for n in "ab"]
+    attrs += [
+        f'{{msc.init = "normal:0.1", msc.name = "{n}{i}", msc.role = "parameter"}}' for i in range(LAYERS) for n in "ab"
+    ]
     lines, v = [], "%x"
     for i in range(LAYERS):
-        lines += [f'%h{i} = "msc.matmul"({v}, %a{i}) {{in_strategy = [[1, 1], [1, {RANKS}]]}} : ({x}, {a}) -> {h}', f'%t{i} = "msc.tanh"(%h{i}) : ({h}) -> {h}',
-                  f'%o{i} = "msc.matmul"(%t{i}, %b{i}) {{in_strategy = [[1, {RANKS}], [{RANKS}, 1]]}} : ({h}, {b}) -> {x}', f'%v{i} = "msc.add"({v}, %o{i}) : ({x}, {x}) -> {x}']
+        lines += [
+            f'%h{i} = "msc.matmul"({v}, %a{i}) {{in_strategy = [[1, 1], [1, {RANKS}]]}} : ({x}, {a}) -> {h}',
+            f'%t{i} = "msc.tanh"(%h{i}) : ({h}) -> {h}',
+            f'%o{i} = "msc.matmul"(%t{i}, %b{i}) {{in_strategy = [[1, {RANKS}], [{RANKS}, 1]]}} : ({h}, {b}) -> {x}',
+            f'%v{i} = "msc.add"({v}, %o{i}) : ({x}, {x}) -> {x}'
+        ]
         v = f"%v{i}"
-    lines += [f'%l = "msc.softmax_cross_entropy"({v}, %y) : ({x}, tensor<{ROWS}xi32>) -> tensor<f32>', '"msc.return"(%l) : (tensor<f32>) -> ()']
+    lines += [
+        f'%l = "msc.softmax_cross_entropy"({v}, %y) : ({x}, tensor<{ROWS}xi32>) -> tensor<f32>',
+        '"msc.return"(%l) : (tensor<f32>) -> ()'
+    ]
     body = "\n    ".join(lines)
     return f"""module {{
   "msc.func"() ({{
@@ -60,8 +76,9 @@ def compiled(model, **keys):
 def train(ranks, **keys):
     compiled("gpt.fbs", device_num=ranks, **keys)
     call(MSC, "verify", "plan.bin")
-    out = call(MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(STEPS), "--seed", "5", "--json", "--save", "w.safetensors", "--train", f"0:{SAMPLES}", "--eval", f"0:{BATCH}",
-               "--data", "x=x.npy", "y=y.npy")
+    out = call(MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(STEPS), "--seed", "5",
+               "--json", "--save", "w.safetensors", "--train", f"0:{SAMPLES}", "--eval", f"0:{BATCH}", "--data",
+               "x=x.npy", "y=y.npy")
     with open("w.safetensors", "rb") as file:
         return [line for line in map(json.loads, out.splitlines()) if "loss" in line or "eval" in line], file.read()
 
@@ -76,7 +93,10 @@ def check_bits():
         for copies in (2, 4) if micro == 8 or ranks == 1 and micro == 4 else (2,):
             got, own = train(ranks, micro_size=micro // copies, micro_batch_interleaved=copies, **keys)
             if losses(got) != losses(want) or own != weights:
-                sys.exit(f"{ranks} ranks, {keys}, {copies} copies: not the bits of {micro} micro-batches\n{losses(got)}\n{losses(want)}")
+                sys.exit(
+                    f"{ranks} ranks, {keys}, {copies} copies: not the bits of {micro} "
+                    f"micro-batches\n{losses(got)}\n{losses(want)}"
+                )
 
 
 def check_time(copies, predicted_ms):
@@ -84,7 +104,8 @@ def check_time(copies, predicted_ms):
     os.environ["MSC_TIME_SCALE"] = str(400 / predicted_ms)
     best = 1e9
     for _ in range(5):
-        out = call(MSC, "run", "plan.bin", "-n", str(RANKS), "--threads", "1", "--steps", "4", "--device", "timed", "--json")
+        out = call(MSC, "run", "plan.bin", "-n", str(RANKS), "--threads", "1", "--steps", "4", "--device", "timed",
+                   "--json")
         best = min(best, *(json.loads(line)["ms"] for line in out.splitlines()[1:4]))
         if best < 1.05 * 400:
             return
@@ -95,7 +116,8 @@ def check_hidden():
     """(exposed ms of one copy, of two)."""
     exposed = []
     for copies in (1, 2):
-        report = compiled("cut.mlir", device_num=RANKS, parallel_mode="semi_auto_parallel", mesh={"tp": RANKS}, micro_batch_interleaved=copies)
+        report = compiled("cut.mlir", device_num=RANKS, parallel_mode="semi_auto_parallel", mesh={"tp": RANKS},
+                          micro_batch_interleaved=copies)
         exposed.append(report["exposed_comm_ms"])
         if "MSC_TEST_SLOW" in os.environ:
             check_time(copies, report["predicted_step_ms"])
@@ -107,7 +129,8 @@ def check_hidden():
 def check_auto(**keys):
     best = {}
     for copies in (1, 2, 4, "auto"):
-        report = compiled("cut.mlir", device_num=RANKS, parallel_mode="semi_auto_parallel", micro_batch_interleaved=copies, **keys)
+        report = compiled("cut.mlir", device_num=RANKS, parallel_mode="semi_auto_parallel",
+                          micro_batch_interleaved=copies, **keys)
         best[copies] = report["predicted_step_ms"]
     if best.pop("auto") != min(best.values()):
         sys.exit(f"{keys}: auto is not the fastest of {best}")
@@ -122,7 +145,8 @@ def check_choices():
         text = file.read()
     with open("cut.mlir", "w") as out:
         out.write(text.replace(str(ROWS), str(ROWS + 1)))  # an odd batch: one copy is all there is
-    compiled("cut.mlir", device_num=RANKS, parallel_mode="semi_auto_parallel", mesh={"tp": RANKS}, micro_batch_interleaved="auto")
+    compiled("cut.mlir", device_num=RANKS, parallel_mode="semi_auto_parallel", mesh={"tp": RANKS},
+             micro_batch_interleaved="auto")
 
 
 def main():
@@ -131,14 +155,18 @@ def main():
         tokens = [(i * i // 7 + i) % VOCAB for i in range(SAMPLES * SEQ)]
         write_npy("x.npy", array.array("i", tokens), [SAMPLES, SEQ])
         write_npy("y.npy", array.array("i", [(t * 5 + 1) % VOCAB for t in tokens]), [SAMPLES, SEQ])
-        call(sys.executable, "-m", "msc.models", "gpt", "--layers", "2", "--hidden", "16", "--heads", "2", "--seq", str(SEQ), "--batch", str(BATCH), "--vocab", str(VOCAB), "--dropout", "0.1", "--optimizer", "adam",
-             "--lr", "0.01", "-o", "gpt.fbs")
+        call(sys.executable, "-m", "msc.models", "gpt", "--layers", "2", "--hidden", "16", "--heads", "2", "--seq",
+             str(SEQ), "--batch", str(BATCH), "--vocab", str(VOCAB), "--dropout", "0.1", "--optimizer", "adam", "--lr",
+             "0.01", "-o", "gpt.fbs")
         with open("cut.mlir", "w") as out:
             out.write(cut_model())
         check_bits()
         one, two = check_hidden()
         check_choices()
-    print(f"{len(SAME_BITS)} combinations with the bits of micro-batches in turn; {one:.2f} ms exposed with one copy, {two:.2f} ms with two")
+    print(
+        f"{len(SAME_BITS)} combinations with the bits of micro-batches in turn; {one:.2f} ms exposed with one copy, "
+        f"{two:.2f} ms with two"
+    )
 
 
 main()

@@ -1,5 +1,6 @@
-"""formula: numbers that need no file: initial weights, samples and labels, the same here, in tests/passes/fixtures.c and
-in the PyTorch run that made the losses.  In: a seed and an element number; out: a number exactly representable in f32."""
+"""formula: numbers that need no file: initial weights, samples and labels, the same here, in tests/passes/fixtures.c
+and in the PyTorch run that made the losses.  In: a seed and an element number; out: a number exactly representable
+in f32."""
 import functools
 import math
 import struct
@@ -26,8 +27,8 @@ def f32(v):
 
 
 def weights(arg, init, count):
-    """Initial values of argument number `arg`, whose msc.init is zeros, ones, uniform:bound or, with even values of that
-    deviation, normal:std."""
+    """Initial values of argument number `arg`, whose msc.init is zeros, ones, uniform:bound or, with even values of
+    that deviation, normal:std."""
     if init == "zeros":
         return [0.0] * count
     if init == "ones":
@@ -49,7 +50,9 @@ def pattern(number, features):
 def data(sample, features, classes):
     """A blurred picture of the sample's class: one part pattern, three parts noise, negative parts dark."""
     first = sample * features
-    return [max(0.0, f32(v + 0.75 * unit(12, first + p))) for p, v in enumerate(pattern(label(sample, classes), features))]
+    return [
+        max(0.0, f32(v + 0.75 * unit(12, first + p))) for p, v in enumerate(pattern(label(sample, classes), features))
+    ]
 
 
 def tokens(sample, length):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""fused: attention whose queries, keys and values come from one product, and a gate whose halves do, trained on one rank and on 2 and 4
-that cut the columns of every part alike: the same losses, and files of parameters in the model's shapes that the others read."""
+"""fused: attention whose queries, keys and values come from one product, and a gate whose halves do, trained on one
+rank and on 2 and 4 that cut the columns of every part alike: the same losses, and files of parameters in the model's
+shapes that the others read."""
 import array
 import json
 import os
@@ -17,7 +18,8 @@ BATCH, TOKENS, WIDTH, HEADS, INSIDE, STEPS = 4, 6, 16, 4, 24, 5
 SAMPLES = BATCH * STEPS
 TOGETHER = {"parallel_mode": "auto_parallel", "search_mode": "sharding_propagation"}
 # The layout of the attention's values decides: heads are cut, and with them the columns of every part.
-RUNS = [({"device_num": 1}, {}), ({**TOGETHER, "mesh": {"tp": 2}}, {"w": "[{},{},{tp}]", "b": "[{},{tp}]", "gate": "[{},{tp},{}]"}),
+RUNS = [({"device_num": 1}, {}),
+        ({**TOGETHER, "mesh": {"tp": 2}}, {"w": "[{},{},{tp}]", "b": "[{},{tp}]", "gate": "[{},{tp},{}]"}),
         ({**TOGETHER, "mesh": {"dp": 2, "tp": 2}}, {"w": "[{},{},{tp}]", "b": "[{},{tp}]", "gate": "[{},{tp},{}]"})]
 
 
@@ -30,8 +32,10 @@ def model(path, cut):
     g = msc.Graph("fused")
     x, y = g.input("x", "f32", [BATCH, TOKENS, WIDTH]), g.input("y", "f32", [BATCH, TOKENS, WIDTH], role="label")
     rows = g.reshape(x, [BATCH * TOKENS, WIDTH])
-    product = g.add(g.matmul(rows, g.parameter("w", "f32", [WIDTH, 3 * WIDTH], init="normal:0.3")), g.parameter("b", "f32", [3 * WIDTH], init="uniform:0.1"))
-    q, k, v = (heads(g, part) for part in g.split(g.reshape(product, [BATCH, TOKENS, 3 * WIDTH]), dim=2, sizes=[WIDTH] * 3))
+    product = g.add(g.matmul(rows, g.parameter("w", "f32", [WIDTH, 3 * WIDTH], init="normal:0.3")),
+                    g.parameter("b", "f32", [3 * WIDTH], init="uniform:0.1"))
+    q, k, v = (heads(g, part)
+               for part in g.split(g.reshape(product, [BATCH, TOKENS, 3 * WIDTH]), dim=2, sizes=[WIDTH] * 3))
     a = g.attention(q, k, v, causal=True, **({"in_strategy": [[cut[0], cut[1], 1, 1]] * 3} if cut else {}))
     h = g.reshape(g.transpose(a, [0, 2, 1, 3]), [BATCH, TOKENS, WIDTH])
     out = {"in_strategy": [[cut[0], 1, cut[1]], [cut[1], 1]]} if cut else {}
@@ -52,7 +56,8 @@ def shapes_of(path):
 
 
 def losses_of(plan, ranks, data, *words):
-    lines = call(MSC, "run", plan, "-n", str(ranks), "--in-order", "--json", "--steps", str(STEPS), "--data", *data, *words).splitlines()
+    lines = call(MSC, "run", plan, "-n", str(ranks), "--in-order", "--json", "--steps", str(STEPS), "--data", *data,
+                 *words).splitlines()
     return [line["loss"] for line in map(json.loads, lines) if "loss" in line]
 
 
@@ -67,7 +72,9 @@ def check(ok, text):
 
 def write_data():
     for name, seed in (("x", 7), ("y", 5)):
-        write_npy(name + ".npy", array.array("f", [((seed * i + i // 3) % 17 - 8) / 8 for i in range(SAMPLES * TOKENS * WIDTH)]), [SAMPLES, TOKENS, WIDTH])
+        write_npy(name + ".npy",
+                  array.array("f", [((seed * i + i // 3) % 17 - 8) / 8 for i in range(SAMPLES * TOKENS * WIDTH)]),
+                  [SAMPLES, TOKENS, WIDTH])
     return [f"{name}={name}.npy" for name in "xy"]
 
 
@@ -82,11 +89,15 @@ def main():
             line = re.search(rf"^parameter {name} .*", call(MSC, "dump", "plan.bin"), re.M)[0]
             check("of the model's" in line and f" {layout} " in line, f"mesh {mesh}: {line}, expected {layout}")
         states = re.findall(r"^state (?:w|b|gate)\..*", call(MSC, "dump", "plan.bin"), re.M) if layouts else []
-        check(all("of the model's" in line for line in states) and len(states) == 2 * len(layouts), f"mesh {mesh}: {states}")
+        check(
+            all("of the model's" in line for line in states) and len(states) == 2 * len(layouts),
+            f"mesh {mesh}: {states}")
         losses = losses_of("plan.bin", ranks, data, "--save", f"w{ranks}.safetensors")
         expected = expected or losses
         check(near(losses, expected), f"mesh {mesh}: {losses}, on one rank {expected}")
-        check(shapes_of(f"w{ranks}.safetensors") == shapes_of("w1.safetensors"), f"mesh {mesh}: {shapes_of(f'w{ranks}.safetensors')}")
+        check(
+            shapes_of(f"w{ranks}.safetensors") == shapes_of("w1.safetensors"),
+            f"mesh {mesh}: {shapes_of(f'w{ranks}.safetensors')}")
         further = losses_of("plan.bin", ranks, data, "--init", "w1.safetensors")
         again = again or further
         check(near(further, again), f"mesh {mesh}, from the parameters of one rank: {further}, there {again}")

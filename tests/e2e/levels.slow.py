@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""levels: networks of fixtures/ compiled for every level of x86-64 CPUs, with its own vectors and with others; what this machine can
-execute gives PyTorch's losses, the same on four ranks as on one, and what it cannot is refused with the features that are missing."""
+"""levels: networks of fixtures/ compiled for every level of x86-64 CPUs, with its own vectors and with others; what
+this machine can execute gives PyTorch's losses, the same on four ranks as on one, and what it cannot is refused with
+the features that are missing."""
 import json
 import os
 import subprocess
@@ -40,7 +41,8 @@ def check(network, inputs, cpu, runs_here, vectors, narrow, folder):
         what = f"{network.name} {narrow or 'f32'} for {cpu}, vectors of {vectors or 'its'} bytes, {ranks} ranks"
         plan = os.path.join(folder, "plan.bin")
         kind = {"compute_type": narrow} if narrow else {}
-        call(MSC, "compile", network.path, "-o", plan, "--mcpu", cpu, *settings({**keys, **kind}), env={"MSC_VECTOR_BYTES": vectors} if vectors else None)
+        call(MSC, "compile", network.path, "-o", plan, "--mcpu", cpu, *settings({**keys, **kind}),
+             env={"MSC_VECTOR_BYTES": vectors} if vectors else None)
         if not runs_here:
             refused(plan, inputs)
             print(f"{what}: refused")

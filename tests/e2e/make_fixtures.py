@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""make_fixtures: writes tests/e2e/fixtures/NAME.mlir, a small network with its optimizer, and NAME.losses, what PyTorch makes
-of it step by step.  Needs torch; the files are committed, so that tests do not.  Numbers come from formula.py."""
+"""make_fixtures: writes tests/e2e/fixtures/NAME.mlir, a small network with its optimizer, and NAME.losses, what
+PyTorch makes of it step by step.  Needs torch; the files are committed, so that tests do not.  Numbers come from
+formula.py."""
 import os
 import sys
 
@@ -39,7 +40,8 @@ class Net:
         self.next += 1
         types = ", ".join(tensor(o) for o in operands)
         attrs = f" {{{attrs}}}" if attrs else ""
-        self.lines.append(f'{result[0]} = "msc.{kind}"({", ".join(o[0] for o in operands)}){attrs} : ({types}) -> {tensor(result)}')
+        self.lines.append(
+            f'{result[0]} = "msc.{kind}"({", ".join(o[0] for o in operands)}){attrs} : ({types}) -> {tensor(result)}')
         self.program.append((result[0], run, [o[0] for o in operands]))
         return result
 
@@ -60,7 +62,8 @@ class Net:
     def constant(self, value):
         result = (f"%{self.next}", [], "f32")
         self.next += 1
-        self.lines.append(f'{result[0]} = "msc.constant"() {{value = dense<{value:.8e}> : tensor<f32>}} : () -> tensor<f32>')
+        self.lines.append(
+            f'{result[0]} = "msc.constant"() {{value = dense<{value:.8e}> : tensor<f32>}} : () -> tensor<f32>')
         self.program.append((result[0], lambda: torch.tensor(value), []))
         return result
 
@@ -68,7 +71,8 @@ class Net:
         """A constant of integers."""
         result = (f"%{self.next}", [len(values)] + ([len(values[0])] if isinstance(values[0], list) else []), "i32")
         self.next += 1
-        self.lines.append(f'{result[0]} = "msc.constant"() {{value = dense<{values}> : {tensor(result)}}} : () -> {tensor(result)}')
+        self.lines.append(
+            f'{result[0]} = "msc.constant"() {{value = dense<{values}> : {tensor(result)}}} : () -> {tensor(result)}')
         self.program.append((result[0], lambda: torch.tensor(values), []))
         return result
 
@@ -78,7 +82,8 @@ class Net:
         name = f"%{self.next}"
         self.next += 1
         values, indices = (f"{name}#0", shape, "f32"), (f"{name}#1", shape, "i32")
-        self.lines.append(f'{name}:2 = "msc.{kind}"({x[0]}) {{{attrs}}} : ({tensor(x)}) -> ({tensor(values)}, {tensor(indices)})')
+        self.lines.append(
+            f'{name}:2 = "msc.{kind}"({x[0]}) {{{attrs}}} : ({tensor(x)}) -> ({tensor(values)}, {tensor(indices)})')
         self.program.append((name, run, [x[0]]))
         for i, v in enumerate((values, indices)):
             self.program.append((v[0], lambda both, i=i: both[i], [name]))
@@ -105,7 +110,8 @@ class Net:
 
     def conv(self, x, channels, name, kernel=3, stride=1, padding=1):
         n, c, *size = x[1]
-        w = self.parameter(f"{name}.w", [channels, c, kernel, kernel], f"uniform:{round((3 / (c * kernel * kernel)) ** 0.5, 4)}")
+        w = self.parameter(f"{name}.w", [channels, c, kernel, kernel],
+                           f"uniform:{round((3 / (c * kernel * kernel)) ** 0.5, 4)}")
         shape = [n, channels] + [(v + 2 * padding - kernel) // stride + 1 for v in size]
         attrs = f"padding = {[padding] * 4}, stride = {[stride] * 2}"
         return self.op("conv2d", [x, w], shape, lambda u, v: F.conv2d(u, v, stride=stride, padding=padding), attrs)
@@ -117,7 +123,8 @@ class Net:
 
     def avg_pool(self, x, kernel):
         shape = x[1][:2] + [v // kernel for v in x[1][2:]]
-        return self.op("avg_pool", [x], shape, lambda v: F.avg_pool2d(v, kernel), f"kernel = {[kernel] * 2}, stride = {[kernel] * 2}")
+        return self.op("avg_pool", [x], shape, lambda v: F.avg_pool2d(v, kernel),
+                       f"kernel = {[kernel] * 2}, stride = {[kernel] * 2}")
 
     def batch_norm(self, x, name):
         """With the batch's own statistics, in primitives."""
@@ -125,7 +132,8 @@ class Net:
         centred = self.binary("sub", x, self.mean(x, [0, 2, 3], True), torch.sub)
         variance = self.mean(self.binary("mul", centred, centred, torch.mul), [0, 2, 3], True)
         scale = self.unary("rsqrt", self.binary("add", variance, self.constant(1e-5), torch.add), torch.rsqrt)
-        scaled = self.binary("mul", self.binary("mul", centred, scale, torch.mul), self.parameter(f"{name}.g", shape, "ones"), torch.mul)
+        scaled = self.binary("mul", self.binary("mul", centred, scale, torch.mul),
+                             self.parameter(f"{name}.g", shape, "ones"), torch.mul)
         return self.add(scaled, self.parameter(f"{name}.b", shape, "zeros"))
 
     def relu(self, x):
@@ -166,9 +174,11 @@ class Net:
         args = ", ".join(f"%{n}: {tensor((n, s, t))}" for n, _, s, t, _, _ in self.args)
         attrs = ",\n                   ".join(self.arg_attrs(a) for a in self.args)
         body = "\n".join(f"    {line}" for line in self.lines)
-        return (f'module {{\n  "msc.func"() ({{\n  ^bb0({args}):\n{body}\n    "msc.return"({self.loss[0]}) : (tensor<f32>) -> ()\n'
-                f'  }}) {{sym_name = "forward", loss = 0 : i64, results = ["loss"],\n      optimizer = {self.optimizer},\n'
-                f"      arg_attrs = [{attrs}]}} : () -> ()\n}}\n")
+        return (
+            f'module {{\n  "msc.func"() ({{\n  ^bb0({args}):\n{body}\n    "msc.return"({self.loss[0]}) : '
+            f'(tensor<f32>) -> ()\n'
+            f'  }}) {{sym_name = "forward", loss = 0 : i64, results = ["loss"],\n      optimizer = {self.optimizer},\n'
+            f"      arg_attrs = [{attrs}]}} : () -> ()\n}}\n")
 
     @staticmethod
     def arg_attrs(a):
@@ -183,7 +193,8 @@ class Net:
         if role == "data" and dtype == "i32":
             return torch.tensor([formula.tokens(s, shape[1]) for s in rows], dtype=torch.int32).long()
         if role == "data":
-            return torch.tensor([formula.data(s, formula.count(shape[1:]), self.classes) for s in rows], dtype=torch.float32).reshape(shape)
+            return torch.tensor([formula.data(s, formula.count(shape[1:]), self.classes) for s in rows],
+                                dtype=torch.float32).reshape(shape)
         if dtype == "i32":
             return torch.tensor([formula.label(s, self.classes) for s in rows], dtype=torch.int32)
         if shape[-1] == self.classes:
@@ -227,7 +238,10 @@ class Net:
         with open(os.path.join(FOLDER, self.name + ".mlir"), "w") as out:
             out.write(self.text())
         with open(os.path.join(FOLDER, self.name + ".losses"), "w") as out:
-            out.write(f"# torch {torch.__version__.split('+')[0]}: batch {self.batch}, {self.samples} samples in order, {self.classes} classes\n")
+            out.write(
+                f"# torch {torch.__version__.split('+')[0]}: batch {self.batch}, {self.samples} samples in order, "
+                f"{self.classes} classes\n"
+            )
             out.writelines(f"{v:.9g}\n" for v in losses)
         print(f"{self.name}: {losses[0]:.6f} -> {losses[-1]:.6f}")
 
@@ -266,7 +280,8 @@ class Lamb(torch.optim.Optimizer):
                 s["t"] += 1
                 s["m"].mul_(b1).add_(w.grad, alpha=1 - b1)
                 s["v"].mul_(b2).addcmul_(w.grad, w.grad, value=1 - b2)
-                r = s["m"] / (1 - b1 ** s["t"]) / ((s["v"] / (1 - b2 ** s["t"])).sqrt() + group["eps"]) + group["weight_decay"] * w
+                r = s["m"] / (1 - b1**s["t"]) / ((s["v"] /
+                                                  (1 - b2**s["t"])).sqrt() + group["eps"]) + group["weight_decay"] * w
                 norms = w.norm().item(), r.norm().item()
                 trust = norms[0] / norms[1] if min(norms) > 0 else 1.0
                 w.add_(r, alpha=-group["lr"] * trust)
@@ -299,7 +314,8 @@ class Clipped:
         self.optimizer.step()
 
 
-def classifier(name, steps, activations, optimizer, make_optimizer, sizes=(12, 16, 16), classes=4, batch=8, samples=64, bound=0.4):
+def classifier(name, steps, activations, optimizer, make_optimizer, sizes=(12, 16, 16), classes=4, batch=8, samples=64,
+               bound=0.4):
     net = Net(name, batch, classes, steps, samples)
     h = net.x(sizes[0])
     for i, (n, a) in enumerate(zip(sizes[1:], activations), 1):
@@ -309,8 +325,8 @@ def classifier(name, steps, activations, optimizer, make_optimizer, sizes=(12, 1
 
 
 def ffn():
-    """784-512-256-128-64-10 in batches of 32, Momentum, cross entropy.  With lr 0.05 this data is chaotic after some 50 steps
-    (f32 and f64 part for good); with 0.01 they agree to 4e-6 over all 200."""
+    """784-512-256-128-64-10 in batches of 32, Momentum, cross entropy.  With lr 0.05 this data is chaotic after some
+    50 steps (f32 and f64 part for good); with 0.01 they agree to 4e-6 over all 200."""
     net = Net("ffn", 32, 10, 200, 1600)
     h, before = net.x(784), 784
     for i, n in enumerate((512, 256, 128, 64), 1):
@@ -327,17 +343,21 @@ def sgd():
 
 
 def nesterov():
-    return classifier("nesterov", 50, ("tanh", "erf"), '{kind = "momentum", lr = 0.05 : f32, momentum = 0.8 : f32, nesterov = true, weight_decay = 0.001 : f32}',
-                      lambda p: torch.optim.SGD(p.values(), lr=0.05, momentum=0.8, nesterov=True, weight_decay=0.001))
+    return classifier(
+        "nesterov", 50, ("tanh", "erf"),
+        '{kind = "momentum", lr = 0.05 : f32, momentum = 0.8 : f32, nesterov = true, weight_decay = 0.001 : f32}',
+        lambda p: torch.optim.SGD(p.values(), lr=0.05, momentum=0.8, nesterov=True, weight_decay=0.001))
 
 
 def adam():
-    return classifier("adam", 40, ("gelu", "sigmoid"), '{kind = "adam", lr = 0.03 : f32, beta2 = 0.99 : f32, weight_decay = 0.01 : f32}',
+    return classifier("adam", 40, ("gelu", "sigmoid"),
+                      '{kind = "adam", lr = 0.03 : f32, beta2 = 0.99 : f32, weight_decay = 0.01 : f32}',
                       lambda p: torch.optim.Adam(p.values(), lr=0.03, betas=(0.9, 0.99), weight_decay=0.01))
 
 
 def lamb():
-    return classifier("lamb", 40, ("gelu_tanh", "silu"), '{kind = "lamb", lr = 0.02 : f32}', lambda p: Lamb(p.values(), lr=0.02))
+    return classifier("lamb", 40, ("gelu_tanh", "silu"), '{kind = "lamb", lr = 0.02 : f32}',
+                      lambda p: Lamb(p.values(), lr=0.02))
 
 
 def adamw():
@@ -351,8 +371,10 @@ def adamw():
 
 def clipped():
     """A norm that three of four steps exceed, of the gradients of two groups together."""
-    groups = ('[{kind = "momentum", lr = 0.1 : f32, momentum = 0.9 : f32, clip_norm = 0.3 : f32, parameters = ["dense1.b", "dense2.b", "dense3.b"]}, '
-              '{kind = "adam", lr = 0.02 : f32, clip_norm = 0.3 : f32, parameters = ["dense1.w", "dense2.w", "dense3.w"]}]')
+    groups = (
+        '[{kind = "momentum", lr = 0.1 : f32, momentum = 0.9 : f32, clip_norm = 0.3 : f32, parameters = ["dense1.b", '
+        '"dense2.b", "dense3.b"]}, '
+        '{kind = "adam", lr = 0.02 : f32, clip_norm = 0.3 : f32, parameters = ["dense1.w", "dense2.w", "dense3.w"]}]')
 
     def make(p):
         both = Both(torch.optim.SGD([v for n, v in p.items() if n.endswith(".b")], lr=0.1, momentum=0.9),
@@ -366,13 +388,14 @@ def mlp():
     """Three layers to one number, mean absolute error: the shape of the 784-512-512-1 network."""
     net = Net("mlp", 8, 4, 50, 64)
     h = net.dense(net.dense(net.x(20), 24, "dense1", 0.3, "relu"), 24, "dense2", 0.3, "relu")
-    return net.finish(net.absolute_error(net.dense(h, 1, "dense3", 0.3)), '{kind = "momentum", lr = 0.02 : f32, momentum = 0.9 : f32}',
+    return net.finish(net.absolute_error(net.dense(h, 1, "dense3",
+                                                   0.3)), '{kind = "momentum", lr = 0.02 : f32, momentum = 0.9 : f32}',
                       lambda p: torch.optim.SGD(p.values(), lr=0.02, momentum=0.9))
 
 
 def tied():
-    """Rows of a table, averaged, a dense layer, and the table again as the last layer: two uses of one parameter.  One table
-    stays frozen; labels are probabilities; two groups."""
+    """Rows of a table, averaged, a dense layer, and the table again as the last layer: two uses of one parameter.
+    One table stays frozen; labels are probabilities; two groups."""
     net = Net("tied", 8, 16, 40, 64)
     tokens = net.arg("x", "data", [8, 5], "i32")
     table = net.parameter("table", [16, 12], "uniform:0.5")
@@ -381,8 +404,11 @@ def tied():
     h = net.mean(net.add(rows, place), [1], False)
     h = net.dense(h, 12, "dense", 0.4, "tanh")
     loss = net.soft_cross_entropy(net.matmul(h, table, transpose_b=True))
-    return net.finish(loss, '[{kind = "sgd", lr = 0.2 : f32, parameters = ["dense.b"]}, {kind = "adam", lr = 0.02 : f32, parameters = ["table", "dense.w"]}]',
-                      lambda p: Both(torch.optim.SGD([p["dense.b"]], lr=0.2), torch.optim.Adam([p["table"], p["dense.w"]], lr=0.02)))
+    return net.finish(
+        loss,
+        '[{kind = "sgd", lr = 0.2 : f32, parameters = ["dense.b"]}, {kind = "adam", lr = 0.02 : f32, parameters = '
+        '["table", "dense.w"]}]',
+        lambda p: Both(torch.optim.SGD([p["dense.b"]], lr=0.2), torch.optim.Adam([p["table"], p["dense.w"]], lr=0.02)))
 
 
 def resnet():
@@ -392,7 +418,8 @@ def resnet():
     h = net.max_pool(h, 3, 2, 1)
     h = net.residual(net.residual(h, 8, "block1", 1), 12, "block2", 2)
     h = net.mean(h, [2, 3], False)
-    return net.finish(net.cross_entropy(net.dense(h, 4, "dense", 0.3)), '{kind = "momentum", lr = 0.02 : f32, momentum = 0.9 : f32}',
+    return net.finish(net.cross_entropy(net.dense(h, 4, "dense",
+                                                  0.3)), '{kind = "momentum", lr = 0.02 : f32, momentum = 0.9 : f32}',
                       lambda p: torch.optim.SGD(p.values(), lr=0.02, momentum=0.9))
 
 
@@ -401,13 +428,15 @@ def windows():
     net = Net("windows", 4, 4, 20, 32)
     h = net.relu(net.conv(net.arg("x", "data", [4, 2, 13, 12]), 6, "first", 3, 2, 1))
     w = net.parameter("group.w", [6, 3, 3, 2], "uniform:0.3")
-    h = net.op("conv2d", [h, w], [4, 6, 5, 6], lambda u, v: F.conv2d(F.pad(u, (2, 0, 1, 1)), v, dilation=(2, 2), groups=2),
+    h = net.op("conv2d", [h, w], [4, 6, 5, 6], lambda u, v: F.conv2d(F.pad(u,
+                                                                           (2, 0, 1, 1)), v, dilation=(2, 2), groups=2),
                "dilation = [2, 2], groups = 2, padding = [1, 1, 2, 0]")
     w = net.parameter("depth.w", [6, 1, 2, 1], "uniform:0.5")
     h = net.op("conv2d", [h, w], [4, 6, 4, 6], lambda u, v: F.conv2d(u, v, groups=6), "groups = 6")
     h = net.avg_pool(net.unary("silu", h, F.silu), 2)
     h = net.mean(h, [2, 3], False)
-    return net.finish(net.cross_entropy(net.dense(h, 4, "dense", 2)), '{kind = "sgd", lr = 0.5 : f32}', lambda p: torch.optim.SGD(p.values(), lr=0.5))
+    return net.finish(net.cross_entropy(net.dense(h, 4, "dense", 2)), '{kind = "sgd", lr = 0.5 : f32}',
+                      lambda p: torch.optim.SGD(p.values(), lr=0.5))
 
 
 def replaced(x, indices, updates):
@@ -419,28 +448,36 @@ def replaced(x, indices, updates):
 
 
 def order():
-    """What goes by order or index: sorted, the largest, sums and products so far, elements and columns that are looked up or
-    replaced, one column twice."""
+    """What goes by order or index: sorted, the largest, sums and products so far, elements and columns that are
+    looked up or replaced, one column twice."""
     net = Net("order", 8, 4, 30, 64)
     h = net.dense(net.x(12), 16, "dense1", 0.4, "tanh")
     sums = net.op("cumsum", [h], h[1], lambda v: v.cumsum(1), "axis = -1")
-    products = net.op("cumprod", [net.unary("sigmoid", h, torch.sigmoid)], h[1],
-                      lambda v: torch.cat([v.flip(1).cumprod(1).flip(1)[:, 1:], torch.ones(8, 1)], 1), "axis = 1, exclusive = true, reverse = true")
+    products = net.op(
+        "cumprod", [net.unary("sigmoid", h, torch.sigmoid)], h[1],
+        lambda v: torch.cat([v.flip(1).cumprod(1).flip(1)[:, 1:], torch.ones(8, 1)], 1),
+        "axis = 1, exclusive = true, reverse = true")
     falling, _ = net.ordered("sort", h, 16, lambda v: v.sort(1, descending=True), "descending = true")
     most, places = net.ordered("topk", products, 4, lambda v: v.topk(4, 1), "k = 4")
     taken = net.op("take_along", [sums, places], [8, 4], lambda v, i: v.gather(1, i))
-    written = net.op("scatter_update", [falling, net.indices([3, 9, 3, 0]), net.binary("mul", taken, most, torch.mul)], h[1], replaced, "axis = 1")
+    written = net.op("scatter_update",
+                     [falling, net.indices([3, 9, 3, 0]),
+                      net.binary("mul", taken, most, torch.mul)], h[1], replaced, "axis = 1")
     table = net.parameter("table", [5, 3, 16], "uniform:0.5")
-    rows = net.op("gather_nd", [table, net.indices([[4, 2], [0, 1], [4, 2]])], [3, 16], lambda t, i: t[i[:, 0], i[:, 1]])
+    rows = net.op("gather_nd", [table, net.indices([[4, 2], [0, 1], [4, 2]])], [3, 16],
+                  lambda t, i: t[i[:, 0], i[:, 1]])
     logits = net.dense(net.matmul(net.add(written, net.add(h, products)), rows, transpose_b=True), 4, "dense2", 0.4)
-    return net.finish(net.cross_entropy(logits), '{kind = "sgd", lr = 0.1 : f32}', lambda p: torch.optim.SGD(p.values(), lr=0.1))
+    return net.finish(net.cross_entropy(logits), '{kind = "sgd", lr = 0.1 : f32}',
+                      lambda p: torch.optim.SGD(p.values(), lr=0.1))
 
 
 def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
     os.makedirs(FOLDER, exist_ok=True)
-    makers = {f.__name__: f for f in (sgd, nesterov, adam, adamw, lamb, mlp, tied, ffn, resnet, windows, order, clipped)}
+    makers = {
+        f.__name__: f for f in (sgd, nesterov, adam, adamw, lamb, mlp, tied, ffn, resnet, windows, order, clipped)
+    }
     for name in sys.argv[1:] or makers:
         makers[name]().write()
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""make_mixed: writes tests/e2e/mixed/NAME.losses, what PyTorch's autocast makes in bf16, on the CPU, of networks of make_fixtures and
-make_networks.  Needs torch and a built msc; the files are committed, so that tests need no torch."""
+"""make_mixed: writes tests/e2e/mixed/NAME.losses, what PyTorch's autocast makes in bf16, on the CPU, of networks of
+make_fixtures and make_networks.  Needs torch and a built msc; the files are committed, so that tests need no torch."""
 import os
 
 import torch
@@ -21,7 +21,8 @@ def write(name, lines):
 
 def fixture(name):
     net = getattr(make_fixtures, name)()
-    head = f"# batch {net.batch}, {net.samples} samples in order, {net.classes} classes; torch {torch.__version__}, autocast bf16"
+    head = (f"# batch {net.batch}, {net.samples} samples in order, {net.classes} classes; torch {torch.__version__}, "
+            f"autocast bf16")
     return [head] + [f"{v:.9g}" for v in net.losses(torch.bfloat16)]
 
 

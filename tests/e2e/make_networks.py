@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""make_networks: writes tests/e2e/networks/NAME.losses, what PyTorch makes of the built-in networks step by step, from the same
-weights and samples.  Needs torch and a built msc; the files are committed, so that tests need no torch."""
+"""make_networks: writes tests/e2e/networks/NAME.losses, what PyTorch makes of the built-in networks step by step,
+from the same weights and samples.  Needs torch and a built msc; the files are committed, so that tests need no
+torch."""
 import math
 import os
 import subprocess
@@ -40,7 +41,8 @@ class Run:
     def attention(self, x, name, causal=False, turned=False):
         b, s, d = x.shape
         width = d // self.o["heads"]
-        q, k, v = (self.linear(x, f"{name}.{part}").view(b, s, -1, width).transpose(1, 2) for part in ("query", "key", "value"))
+        q, k, v = (self.linear(x, f"{name}.{part}").view(b, s, -1, width).transpose(1, 2)
+                   for part in ("query", "key", "value"))
         if turned:
             q, k = rotated(q), rotated(k)
         groups = q.shape[1] // k.shape[1]
@@ -111,7 +113,8 @@ def experts(r, x, name, top_k=2):
                 e = int(chosen[g, s, k])
                 taken[e] += 1
                 if taken[e] <= capacity:
-                    h = F.gelu(x[g, s] @ r.p[f"{name}.up.weight"][e], approximate="tanh") @ r.p[f"{name}.down.weight"][e]
+                    h = F.gelu(x[g, s] @ r.p[f"{name}.up.weight"][e],
+                               approximate="tanh") @ r.p[f"{name}.down.weight"][e]
                     rows[s] = rows[s] + shares[g, s, k] * h
         out.append(torch.stack([row if torch.is_tensor(row) else torch.zeros_like(x[g, 0]) for row in rows]))
     load = F.one_hot(chosen[..., 0], count).float().mean(1)
@@ -132,7 +135,8 @@ def described(name, head):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.fbs")
         subprocess.run([PYTHON, *words(name), "-o", path], check=True)
-        return Network(name, subprocess.run([MSC, "dump", path], check=True, capture_output=True, text=True).stdout, head)
+        return Network(name,
+                       subprocess.run([MSC, "dump", path], check=True, capture_output=True, text=True).stdout, head)
 
 
 def sample_tensors(network):
@@ -141,7 +145,8 @@ def sample_tensors(network):
     for name, role, shape, dtype, _ in network.args:
         if role != "parameter":
             kind = torch.long if dtype == "i32" else torch.float32
-            found[name] = torch.tensor(list(network.samples_of(role, shape, dtype)), dtype=kind).view([network.samples] + shape[1:])
+            found[name] = torch.tensor(list(network.samples_of(role, shape, dtype)),
+                                       dtype=kind).view([network.samples] + shape[1:])
     return found
 
 

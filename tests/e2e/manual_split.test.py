@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""manual_split: a table of 64 rows in parts of 10, 20, 30 and 4, looked up by four columns, on four ranks: columns that are aligned
-to the parts (no sums), any columns (partial sums), and the whole table on one rank train alike; a column that names a row of
-another part is told, and so are parts that do not add up."""
+"""manual_split: a table of 64 rows in parts of 10, 20, 30 and 4, looked up by four columns, on four ranks: columns
+that are aligned to the parts (no sums), any columns (partial sums), and the whole table on one rank train alike; a
+column that names a row of another part is told, and so are parts that do not add up."""
 import array
 import json
 import os
@@ -43,12 +43,16 @@ def compiled(folder, name, ranks, given):
     with open(path, "w") as file:
         file.write(model(given))
     mode = "stand_alone" if ranks == 1 else "semi_auto_parallel"
-    code, _, errors = call([MSC, "compile", path, "-o", plan, "--set", f"device_num={ranks}", "--set", f"parallel_mode={mode}"])
+    code, _, errors = call(
+        [MSC, "compile", path, "-o", plan, "--set", f"device_num={ranks}", "--set", f"parallel_mode={mode}"])
     return plan if code == 0 else errors
 
 
 def train(plan, ranks, data):
-    code, out, errors = call([MSC, "run", plan, "-n", str(ranks), "--in-order", "--steps", str(STEPS), "--json", "--data"] + data)
+    code, out, errors = call(
+        [MSC, "run", plan, "-n",
+         str(ranks), "--in-order", "--steps",
+         str(STEPS), "--json", "--data"] + data)
     if code:
         return errors
     return [json.loads(line)["loss"] for line in out.splitlines() if '"step"' in line and '"loss"' in line]
@@ -71,7 +75,8 @@ with tempfile.TemporaryDirectory() as folder:
     rows = [firsts[c] + (7 * s + s // 3) % PARTS[c] for s in range(BATCH * STEPS) for c in range(4)]
     files = {name: os.path.join(folder, name + ".npy") for name in ("t", "y", "bad")}
     write_npy(files["t"], array.array("i", rows), [BATCH * STEPS, 4])
-    write_npy(files["y"], array.array("f", [(i * 37 % 11) / 5 - 1 for i in range(BATCH * STEPS * 3)]), [BATCH * STEPS, 3])
+    write_npy(files["y"], array.array("f", [(i * 37 % 11) / 5 - 1 for i in range(BATCH * STEPS * 3)]),
+              [BATCH * STEPS, 3])
     data = [f"t={files['t']}", f"y={files['y']}"]
     want = train(compiled(folder, "one", 1, ""), 1, data)
     check("one rank trains", isinstance(want, list) and len(want) == STEPS)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""memory: what lies in memory that something else is written to, or that something else is, on one rank, as plain Python computes it: new
-values of parameters made of old ones in all ways, gradients that read a parameter as another shape beside its update, constants as
-other shapes, rows of which a part meets the whole."""
+"""memory: what lies in memory that something else is written to, or that something else is, on one rank, as plain
+Python computes it: new values of parameters made of old ones in all ways, gradients that read a parameter as another
+shape beside its update, constants as other shapes, rows of which a part meets the whole."""
 import array
 import json
 import os
@@ -73,25 +73,32 @@ def read_tensors(path):
     with open(path, "rb") as file:
         text = file.read(int.from_bytes(file.read(8), "little"))
         data = file.read()
-    return {name: array.array("f", data[slice(*e["data_offsets"])]) for name, e in json.loads(text).items() if name != "__metadata__"}
+    return {
+        name: array.array("f", data[slice(*e["data_offsets"])]) for name, e in json.loads(text).items()
+        if name != "__metadata__"
+    }
 
 
 # ---- one step ----
 
 def step(n, build, shapes, trained=()):
-    """Parameters a, b .. of random numbers, of n x n or as `shapes` says, and a constant c; `build` gives what is to be summed up.  Returns
-    the parameters before and after a step of lr 1, and c."""
+    """Parameters a, b .. of random numbers, of n x n or as `shapes` says, and a constant c; `build` gives what is to
+    be summed up.  Returns the parameters before and after a step of lr 1, and c."""
     g = msc.Graph("memory")
     c = every(n, lambda i, j: random.uniform(-1, 1))
     kept = {name: every(n, lambda i, j: random.uniform(-1, 1)) for name in shapes}
-    p = {name: g.parameter(name, "f32", shape, init="zeros", trainable=name in trained) for name, shape in shapes.items()}
+    p = {
+        name: g.parameter(name, "f32", shape, init="zeros", trainable=name in trained)
+        for name, shape in shapes.items()
+    }
     one = g.parameter("one", "f32", [], init="ones")
     x = g.input("x", "f32", [1])
     y = build(g, p, g.constant(c))
     g.loss(g.mul(g.mul(g.reduce_sum(y, list(range(len(y.shape)))), one), g.reduce_sum(x, [0])))
     g.optimizer("sgd", lr=1.0)
     with tempfile.TemporaryDirectory() as folder:
-        model, before, after, path = (os.path.join(folder, name) for name in ("model.fbs", "before", "after", "plan.bin"))
+        model, before, after, path = (os.path.join(folder, name)
+                                      for name in ("model.fbs", "before", "after", "plan.bin"))
         g.save(model)
         write_tensors(before, {**{name: (shapes[name], flat(kept[name])) for name in kept}, "one": ([], [1.0])})
         call(MSC, "compile", model, "-o", path)
@@ -133,18 +140,23 @@ NEW_VALUES = {
     "turned": (lambda g, a, b, c, n: (g.transpose(a, [1, 0]), None), lambda a, b, c: (turned(a), b)),
     "a product with itself": (lambda g, a, b, c, n: (g.matmul(a, b), None), lambda a, b, c: (product(a, b), b)),
     "a product on the right": (lambda g, a, b, c, n: (g.matmul(b, a), None), lambda a, b, c: (product(b, a), b)),
-    "each other, scaled": (lambda g, a, b, c, n: (scaled(g, b, 2), scaled(g, a, 2)), lambda a, b, c: (times(b, 2.0), times(a, 2.0))),
+    "each other, scaled": (lambda g, a, b, c, n: (scaled(g, b, 2), scaled(g, a, 2)), lambda a, b, c:
+                           (times(b, 2.0), times(a, 2.0))),
     "each other": (lambda g, a, b, c, n: (b, a), lambda a, b, c: (b, a)),
     "another parameter": (lambda g, a, b, c, n: (b, None), lambda a, b, c: (b, b)),
-    "another parameter, as another shape": (lambda g, a, b, c, n: (there_and_back(g, b, n), None), lambda a, b, c: (b, b)),
+    "another parameter, as another shape": (lambda g, a, b, c, n: (there_and_back(g, b, n), None), lambda a, b, c:
+                                            (b, b)),
     "itself": (lambda g, a, b, c, n: (a, None), lambda a, b, c: (a, b)),
-    "itself and its row sums": (lambda g, a, b, c, n: (g.add(scaled(g, a, .5), g.reduce_sum(a, [1], keep_dims=True)), None),
-                                lambda a, b, c: ([[x / 2 + sum(row) for x in row] for row in a], b)),
-    "itself and its column sums": (lambda g, a, b, c, n: (g.add(scaled(g, a, .5), g.reduce_sum(a, [0], keep_dims=True)), None),
+    "itself and its row sums": (lambda g, a, b, c, n:
+                                (g.add(scaled(g, a, .5), g.reduce_sum(a, [1], keep_dims=True)), None), lambda a, b, c:
+                                ([[x / 2 + sum(row) for x in row] for row in a], b)),
+    "itself and its column sums": (lambda g, a, b, c, n:
+                                   (g.add(scaled(g, a, .5), g.reduce_sum(a, [0], keep_dims=True)), None),
                                    lambda a, b, c: (turned([[x / 2 + sum(row) for x in row] for row in turned(a)]), b)),
     "one value": (lambda g, a, b, c, n: (lambda v: (v, v))(g.add(a, b)), lambda a, b, c: (plus(a, b), plus(a, b))),
     "rolled": (lambda g, a, b, c, n: (rolled(g, a, n), None), lambda a, b, c: (a[1:] + a[:1], b)),
-    "an average": (lambda g, a, b, c, n: (g.add(scaled(g, a, .75), scaled(g, c, .25)), None), lambda a, b, c: (plus(times(a, .75), times(c, .25)), b)),
+    "an average": (lambda g, a, b, c, n: (g.add(scaled(g, a, .75), scaled(g, c, .25)), None), lambda a, b, c:
+                   (plus(times(a, .75), times(c, .25)), b)),
     "a constant": (lambda g, a, b, c, n: (c, None), lambda a, b, c: (c, b)),
     "a constant, as another shape": (lambda g, a, b, c, n: (there_and_back(g, c, n), None), lambda a, b, c: (c, b)),
 }
@@ -217,12 +229,17 @@ def check_gradients(n):
     square, line = [n, n], [n * n]
     check_gradient(n, "beside an update", lambda g, p, c: reads_as_another_shape(g, p, c, n), {"a": square, "b": line},
                    lambda p, c: {"a": product(c, turned(p["b"])), "b": product(turned(p["a"]), c)})
-    check_gradient(n, "constants", lambda g, p, c: constant_as_another_shape(g, p, c, n), {"a": square}, lambda p, c: {"a": product(turned(c), c)})
+    check_gradient(n, "constants", lambda g, p, c: constant_as_another_shape(g, p, c, n), {"a": square},
+                   lambda p, c: {"a": product(turned(c), c)})
     check_gradient(n, "row sums in a column", lambda g, p, c: row_sums_in_a_column(g, p, c, n), {"a": square},
                    lambda p, c: {"a": every(n, lambda i, j: 2 * p["a"][i][j] * c[i][j] + c[i][1])})
-    check_gradient(n, "a column to all", lambda g, p, c: column_to_all(g, p, c, n), {"a": square},
-                   lambda p, c: {"a": every(n, lambda i, j: p["a"][i][1] * c[i][j] + (sum(x * y for x, y in zip(p["a"][i], c[i])) if j == 1 else 0))})
-    check_gradient(n, "halves change places", lambda g, p, c: halves_change_places(g, p, c, n), {"a": square}, lambda p, c: {"a": gradient_of_halves(p["a"], c)})
+    check_gradient(
+        n, "a column to all", lambda g, p, c: column_to_all(g, p, c, n), {"a": square}, lambda p, c: {
+            "a": every(
+                n, lambda i, j: p["a"][i][1] * c[i][j] + (sum(x * y for x, y in zip(p["a"][i], c[i])) if j == 1 else 0))
+        })
+    check_gradient(n, "halves change places", lambda g, p, c: halves_change_places(g, p, c, n), {"a": square},
+                   lambda p, c: {"a": gradient_of_halves(p["a"], c)})
 
 
 random.seed(1)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""merged_dimensions: of [b,s,h] -> [bs,h] -> products, worked on apart or as they are, the compiler takes what the search finds
-faster: never slower than the program as it is, nor here than one without the reshape."""
+"""merged_dimensions: of [b,s,h] -> [bs,h] -> products, worked on apart or as they are, the compiler takes what the
+search finds faster: never slower than the program as it is, nor here than one without the reshape."""
 import json
 import os
 import subprocess
@@ -26,8 +26,10 @@ NETWORK = """module%s {{
 def step_ms(text, devices):
     with open("model.mlir", "w") as file:
         file.write(text)
-    run = subprocess.run([MSC, "compile", "model.mlir", "-o", "plan.bin", "--json", "--cluster", "a100", "--set", "parallel_mode=auto_parallel", "--set", f"device_num={devices}"],
-                         capture_output=True, text=True)
+    run = subprocess.run([
+        MSC, "compile", "model.mlir", "-o", "plan.bin", "--json", "--cluster", "a100", "--set",
+        "parallel_mode=auto_parallel", "--set", f"device_num={devices}"
+    ], capture_output=True, text=True)
     if run.returncode:
         sys.exit(run.stderr)
     return json.loads(run.stdout)["search"]["step_ms"]
@@ -36,7 +38,8 @@ def step_ms(text, devices):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for b, s, h, k, devices in ((32, 256, 1024, 128, 6), (8, 16, 256, 512, 8), (4, 2, 1024, 4096, 2), (32, 256, 256, 4096, 6)):
+        for b, s, h, k, devices in ((32, 256, 1024, 128, 6), (8, 16, 256, 512, 8), (4, 2, 1024, 4096, 2), (32, 256, 256,
+                                                                                                           4096, 6)):
             text = NETWORK.format(b=b, s=s, n=b * s, h=h, k=k)
             chosen, merged = step_ms(text % "", devices), step_ms(text % " attributes {msc.merged = true}", devices)
             print(f"{b}x{s}x{h}x{k} on {devices}: {chosen} ms, as it is {merged} ms")

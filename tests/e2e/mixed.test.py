@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""mixed: networks computed in bf16 and f16 beside their parameters in f32.  Losses are those of PyTorch's autocast (make_mixed.py), the
-same for any number of ranks, parallel optimizer and pipeline; a step whose gradients overflow f16 changes nothing but loss_scale."""
+"""mixed: networks computed in bf16 and f16 beside their parameters in f32.  Losses are those of PyTorch's autocast
+(make_mixed.py), the same for any number of ranks, parallel optimizer and pipeline; a step whose gradients overflow
+f16 changes nothing but loss_scale."""
 import json
 import os
 import sys
@@ -12,13 +13,15 @@ from program import call
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Relative, against autocast: it adds biases in f32 and rounds after other ops.  Without bf16 the losses are up to 8 % apart (mlp).
+# Relative, against autocast: it adds biases in f32 and rounds after other ops.  Without bf16 the losses are up to 8 %
+# apart (mlp).
 TOLERANCE = {"mlp": 2e-2, "sgd": 1e-3, "adamw": 6e-3, "gpt": 1e-3, "llama": 1e-3}
 SAME = 1e-5  # relative, between plans: sums of equal terms in other orders, each rounded
 
 REPLICAS = ["parallel_mode=data_parallel", "gradients_mean=true"]
 SMALL = 'parallel_optimizer_config={"parallel_optimizer_threshold": 0}'
-PLANS = [(4, REPLICAS), (4, REPLICAS + [SMALL, "zero=1"]), (4, REPLICAS + [SMALL, "zero=3"]), (4, ["parallel_mode=auto_parallel"])]
+PLANS = [(4, REPLICAS), (4, REPLICAS + [SMALL, "zero=1"]), (4, REPLICAS + [SMALL, "zero=3"]),
+         (4, ["parallel_mode=auto_parallel"])]
 OVERFLOWS = ["compute_type=f16", "loss_scale=dynamic", 'loss_scale_config={"init": 1e9, "window": 3}']
 
 
@@ -34,11 +37,14 @@ class Case:
 
     def compile(self, ranks, keys, *options):
         plan = os.path.join(self.folder, f"{self.name}.bin")
-        return plan, json.loads(call(MSC, "compile", self.path, "-o", plan, "--json", *options, *[word for key in [f"device_num={ranks}"] + keys for word in ("--set", key)]))
+        return plan, json.loads(
+            call(MSC, "compile", self.path, "-o", plan, "--json", *options,
+                 *[word for key in [f"device_num={ranks}"] + keys for word in ("--set", key)]))
 
     def train(self, ranks, *keys):
         plan, _ = self.compile(ranks, list(keys))
-        out = call(MSC, "run", plan, "-n", str(ranks), "--in-order", "--steps", str(len(self.losses)), "--json", *self.inputs)
+        out = call(MSC, "run", plan, "-n", str(ranks), "--in-order", "--steps", str(len(self.losses)), "--json",
+                   *self.inputs)
         return [line["loss"] for line in map(json.loads, out.splitlines()) if "step" in line and "loss" in line]
 
 
@@ -47,7 +53,10 @@ def near(what, losses, expected, tolerance):
     print(f"{what}: largest difference {max(apart):.1e}")
     if len(losses) != len(expected) or not max(apart) <= tolerance:
         step = next((i for i, d in enumerate(apart) if not d <= tolerance), len(apart))
-        sys.exit(f"{what}: {len(losses)} losses of {len(expected)}; step {step}: {losses[step:step + 1]}, expected {expected[step:step + 1]}")
+        sys.exit(
+            f"{what}: {len(losses)} losses of {len(expected)}; step {step}: {losses[step:step + 1]}, expected "
+            f"{expected[step:step + 1]}"
+        )
 
 
 def check_autocast(case):
@@ -58,7 +67,8 @@ def check_autocast(case):
 
 def check_plans(case, one):
     for ranks, keys in PLANS:
-        near(f"{case.name} in bf16 on {ranks} ranks {' '.join(keys)}", case.train(ranks, "compute_type=bf16", *keys), one, SAME)
+        near(f"{case.name} in bf16 on {ranks} ranks {' '.join(keys)}", case.train(ranks, "compute_type=bf16", *keys),
+             one, SAME)
     narrow = case.train(4, "compute_type=bf16", "gradient_fp32_sync=false", *REPLICAS)
     near(f"{case.name}, gradients added up in bf16", narrow, one, 1e-2)
 
@@ -68,15 +78,23 @@ def check_overflow(case):
     one = case.train(1, *OVERFLOWS)
     steady = case.train(1, "compute_type=f16", "loss_scale=1024")
     if abs(one[0] - steady[0]) > SAME or one[1] == steady[1] or not one[-1] < one[0]:
-        sys.exit(f"{case.name}: no step was skipped, or training did not go on: {one[:3]} ... {one[-1]}, with a fixed scale {steady[:3]}")
+        sys.exit(
+            f"{case.name}: no step was skipped, or training did not go on: {one[:3]} ... {one[-1]}, with a fixed "
+            f"scale {steady[:3]}"
+        )
     for ranks, keys in [*PLANS[:1], (4, REPLICAS + ["pipeline_stages=2", "micro_size=2"])]:
-        near(f"{case.name} in f16 with overflows on {ranks} ranks {' '.join(keys)}", case.train(ranks, *OVERFLOWS, *keys), one, 2e-4)
+        near(f"{case.name} in f16 with overflows on {ranks} ranks {' '.join(keys)}",
+             case.train(ranks, *OVERFLOWS, *keys), one, 2e-4)
 
 
 def check_memory(case):
-    """Of parameters only the narrow copy is whole: products take it as it is, on machines of 256-bit vectors and of 512-bit ones."""
+    """Of parameters only the narrow copy is whole: products take it as it is, on machines of 256-bit vectors and of
+    512-bit ones."""
     for cpu in ("x86-64-v3", "x86-64-v4"):
-        bytes_of = [case.compile(4, [key, SMALL, "zero=1", *REPLICAS], "--mcpu", cpu)[1]["memory_bytes_per_rank"] for key in ("compute_type=f32", "compute_type=bf16", "compute_type=f16")]
+        bytes_of = [
+            case.compile(4, [key, SMALL, "zero=1", *REPLICAS], "--mcpu", cpu)[1]["memory_bytes_per_rank"]
+            for key in ("compute_type=f32", "compute_type=bf16", "compute_type=f16")
+        ]
         print(f"{case.name} for {cpu}: {bytes_of} bytes of memory")
         if not max(bytes_of[1:]) < bytes_of[0]:
             sys.exit(f"{case.name} for {cpu}: a plan in bf16 or f16 needs no less memory")

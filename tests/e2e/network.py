@@ -1,4 +1,5 @@
-"""network: a model's IR text and its recorded losses in; files of its data and initial weights, made from formulas, out."""
+"""network: a model's IR text and its recorded losses in; files of its data and initial weights, made from formulas,
+out."""
 import array
 import json
 import os
@@ -8,15 +9,21 @@ import formula
 
 
 class Network:
-    """The arguments of a model, from its IR text, and its recorded losses, whose first line says what they were made from."""
+    """The arguments of a model, from its IR text, and its recorded losses, whose first line says what they were made
+    from."""
 
     def __init__(self, name, text, losses):
         self.name = name
         head, *rest = losses.splitlines()
         self.losses = [float(v) for v in rest]
-        self.batch, self.samples, self.classes = map(int, re.search(r"batch (\d+), (\d+) samples in order, (\d+) classes", head).groups())
+        self.batch, self.samples, self.classes = map(
+            int,
+            re.search(r"batch (\d+), (\d+) samples in order, (\d+) classes", head).groups())
         types = re.findall(r"%([\w.]+): tensor<((?:\d+x)*)(\w+)>", re.search(r"\^bb0\((.*)\):", text).group(1))
-        attrs = [dict(re.findall(r'msc\.(name|role|init) = "([^"]*)"', entry)) for entry in re.findall(r"\{([^{}]*msc\.name = [^{}]*)\}", text[text.index("arg_attrs"):])]
+        attrs = [
+            dict(re.findall(r'msc\.(name|role|init) = "([^"]*)"', entry))
+            for entry in re.findall(r"\{([^{}]*msc\.name = [^{}]*)\}", text[text.index("arg_attrs"):])
+        ]
         self.args = []
         for (name, dims, dtype), entry in zip(types, attrs):
             assert name == entry["name"]
@@ -25,7 +32,8 @@ class Network:
     def samples_of(self, role, shape, dtype):
         for s in range(self.samples):
             if role == "data":
-                yield formula.tokens(s, shape[1]) if dtype == "i32" else formula.data(s, formula.count(shape[1:]), self.classes)
+                yield formula.tokens(s, shape[1]) if dtype == "i32" else formula.data(
+                    s, formula.count(shape[1:]), self.classes)
             elif dtype == "i32":
                 yield formula.next_tokens(s, shape[1]) if len(shape) > 1 else [formula.label(s, self.classes)]
             else:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""networks: the built-in networks in small, built by msc.models, compiled and trained on one rank and on four; losses within 1e-4
-of PyTorch's (make_networks.py)."""
+"""networks: the built-in networks in small, built by msc.models, compiled and trained on one rank and on four;
+losses within 1e-4 of PyTorch's (make_networks.py)."""
 import json
 import os
 import sys
@@ -18,7 +18,8 @@ SLOW = bool(os.environ.get("MSC_TEST_SLOW"))
 
 def train(model, network, folder, inputs, ranks, keys):
     plan = os.path.join(folder, f"{network.name}.bin")
-    call(MSC, "compile", model, "-o", plan, *[word for key in [f"device_num={ranks}"] + keys for word in ("--set", key)])
+    call(MSC, "compile", model, "-o", plan,
+         *[word for key in [f"device_num={ranks}"] + keys for word in ("--set", key)])
     out = call(MSC, "run", plan, "-n", str(ranks), "--in-order", "--steps", str(len(network.losses)), "--json", *inputs)
     return [line["loss"] for line in map(json.loads, out.splitlines()) if "step" in line and "loss" in line]
 

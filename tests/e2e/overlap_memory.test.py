@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""overlap_memory: orders in which collectives run beside other work keep to memory_limit, down to what program order needs, and do
-not take back what zero 3, prefetch_depth and recompute save; the losses are those of program order, bit for bit."""
+"""overlap_memory: orders in which collectives run beside other work keep to memory_limit, down to what program order
+needs, and do not take back what zero 3, prefetch_depth and recompute save; the losses are those of program order,
+bit for bit."""
 import array
 import json
 import os
@@ -28,19 +29,28 @@ def module(args, attrs, lines, optimizer):
 
 
 def ends(value, of, classes):
-    return [f'%l = "msc.softmax_cross_entropy"({value}, %y) : ({of}, {classes}) -> tensor<f32>', '"msc.return"(%l) : (tensor<f32>) -> ()']
+    return [
+        f'%l = "msc.softmax_cross_entropy"({value}, %y) : ({of}, {classes}) -> tensor<f32>',
+        '"msc.return"(%l) : (tensor<f32>) -> ()'
+    ]
 
 
 def layers():
     """tanh(x w) four times."""
-    args, attrs, lines, x = [f"%x: tensor<{BATCH}x{SIZES[0]}xf32>", f"%y: tensor<{BATCH}xi32>"], ['{msc.name = "x", msc.role = "data"}', '{msc.name = "y", msc.role = "label"}'], [], "%x"
+    args, attrs, lines, x = [f"%x: tensor<{BATCH}x{SIZES[0]}xf32>", f"%y: tensor<{BATCH}xi32>"
+                             ], ['{msc.name = "x", msc.role = "data"}',
+                                 '{msc.name = "y", msc.role = "label"}'], [], "%x"
     for i, (m, n) in enumerate(zip(SIZES, SIZES[1:])):
         have, w, made = f"tensor<{BATCH}x{m}xf32>", f"tensor<{m}x{n}xf32>", f"tensor<{BATCH}x{n}xf32>"
         args.append(f"%w{i}: {w}")
         attrs.append(f'{{msc.init = "normal:0.1", msc.name = "layer{i}.weight", msc.role = "parameter"}}')
-        lines += [f'%h{i} = "msc.matmul"({x}, %w{i}) : ({have}, {w}) -> {made}', f'%t{i} = "msc.tanh"(%h{i}) : ({made}) -> {made}']
+        lines += [
+            f'%h{i} = "msc.matmul"({x}, %w{i}) : ({have}, {w}) -> {made}',
+            f'%t{i} = "msc.tanh"(%h{i}) : ({made}) -> {made}'
+        ]
         x = f"%t{i}"
-    return module(args, attrs, lines + ends(x, f"tensor<{BATCH}x{SIZES[-1]}xf32>", f"tensor<{BATCH}xi32>"), '{kind = "adam", lr = 0.01 : f64}')
+    return module(args, attrs, lines + ends(x, f"tensor<{BATCH}x{SIZES[-1]}xf32>", f"tensor<{BATCH}xi32>"),
+                  '{kind = "adam", lr = 0.01 : f64}')
 
 
 def blocks(recompute):
@@ -48,12 +58,20 @@ def blocks(recompute):
     x, h, a, b = (f"tensor<{m}x{n}xf32>" for m, n in ((ROWS, WIDTH), (ROWS, INNER), (WIDTH, INNER), (INNER, WIDTH)))
     args = [f"%x: {x}", f"%y: tensor<{ROWS}xi32>"] + [f"%a{i}: {a}, %b{i}: {b}" for i in range(BLOCKS)]
     attrs = ['{msc.name = "x", msc.role = "data"}', '{msc.name = "y", msc.role = "label"}']
-    attrs += [f'{{msc.init = "normal:0.1", msc.name = "{n}{i}", msc.role = "parameter"}}' for i in range(BLOCKS) for n in "ab"]
+    attrs += [
+        f'{{msc.init = "normal:0.1", msc.name = "{n}{i}", msc.role = "parameter"}}' for i in range(BLOCKS) for n in "ab"
+    ]
     lines, v = [], "%x"
     for i in range(BLOCKS):
         mark = f'recompute = "block{i}"' if recompute else ""
-        lines += [f'%h{i} = "msc.matmul"({v}, %a{i}) {{in_strategy = [[1, 1], [1, {RANKS}]]{", " + mark if mark else ""}}} : ({x}, {a}) -> {h}', f'%t{i} = "msc.tanh"(%h{i}) {{{mark}}} : ({h}) -> {h}',
-                  f'%o{i} = "msc.matmul"(%t{i}, %b{i}) {{in_strategy = [[1, {RANKS}], [{RANKS}, 1]]{", " + mark if mark else ""}}} : ({h}, {b}) -> {x}', f'%v{i} = "msc.add"({v}, %o{i}) {{{mark}}} : ({x}, {x}) -> {x}']
+        lines += [
+            f'%h{i} = "msc.matmul"({v}, %a{i}) {{in_strategy = [[1, 1], [1, {RANKS}]]{", " + mark if mark else ""}}} '
+            f': ({x}, {a}) -> {h}',
+            f'%t{i} = "msc.tanh"(%h{i}) {{{mark}}} : ({h}) -> {h}',
+            f'%o{i} = "msc.matmul"(%t{i}, %b{i}) {{in_strategy = [[1, {RANKS}], [{RANKS}, '
+            f'1]]{", " + mark if mark else ""}}} : ({h}, {b}) -> {x}',
+            f'%v{i} = "msc.add"({v}, %o{i}) {{{mark}}} : ({x}, {x}) -> {x}'
+        ]
         v = f"%v{i}"
     return module(args, attrs, lines + ends(v, x, f"tensor<{ROWS}xi32>"), '{kind = "sgd", lr = 0.1 : f64}')
 
@@ -67,7 +85,10 @@ def needed(model, **keys):
 
 
 def train(report):
-    out = [json.loads(line) for line in call(MSC, "run", "plan.bin", "-n", str(RANKS), "--threads", "1", "--steps", "4", "--seed", "5", "--json", "--data", "x=x.npy", "y=y.npy").splitlines()]
+    out = [
+        json.loads(line) for line in call(MSC, "run", "plan.bin", "-n", str(RANKS), "--threads", "1", "--steps", "4",
+                                          "--seed", "5", "--json", "--data", "x=x.npy", "y=y.npy").splitlines()
+    ]
     check_memory(report, out[-1])
     return [line["loss"] for line in out if "loss" in line]
 
@@ -86,12 +107,14 @@ def check_zero():
     by_depth = [compiled("layers.mlir", **keys, zero=3, prefetch_depth=depth) for depth in (0, 1, 2)]
     memory, exposed = [r["memory_bytes_per_rank"] for r in by_depth], [r["exposed_comm_ms"] for r in by_depth]
     layer = 4 * SIZES[1] * SIZES[2]
-    check(f"prefetch_depth 0, 1, 2 needs {memory}, program order {bytes_least}, one layer {layer}", all(m <= bytes_least + depth * layer * 5 // 4 for depth, m in enumerate(memory)))
+    check(f"prefetch_depth 0, 1, 2 needs {memory}, program order {bytes_least}, one layer {layer}",
+          all(m <= bytes_least + depth * layer * 5 // 4 for depth, m in enumerate(memory)))
     check(f"prefetch_depth 0, 1, 2 waits {exposed} ms", exposed[2] < exposed[1] < exposed[0])
     for i in range(9):
         limit = bytes_least + i * (by_stage[0] - bytes_least) // 8
         report = compiled("layers.mlir", **keys, zero=3, memory_limit=limit)
-        check(f"with memory_limit {limit} a plan of {report['memory_bytes_per_rank']}", report["memory_bytes_per_rank"] <= limit)
+        check(f"with memory_limit {limit} a plan of {report['memory_bytes_per_rank']}", report["memory_bytes_per_rank"]
+              <= limit)
         check(f"with memory_limit {limit} other losses", i % 4 or train(report) == losses)
 
 
@@ -99,7 +122,8 @@ def check_recompute():
     keys = {"parallel_mode": "semi_auto_parallel"}
     kept, again = (needed(model, **keys, overlap=False) for model in ("kept.mlir", "again.mlir"))
     with_overlap = needed("again.mlir", **keys)
-    check(f"what is kept needs {kept}, what is computed again {again}, {with_overlap} with overlap", with_overlap - again < (kept - again) / 8 and again < kept)
+    check(f"what is kept needs {kept}, what is computed again {again}, {with_overlap} with overlap",
+          with_overlap - again < (kept - again) / 8 and again < kept)
 
 
 def main():

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""pipeline: a small GPT with dropout in micro-batches and stages: every schedule gives the losses, the evaluation and the weights of one
-rank that takes the same micro-batches, bit for bit; with replicas, tensor parallelism and the parallel optimizer beside it nearly so."""
+"""pipeline: a small GPT with dropout in micro-batches and stages: every schedule gives the losses, the evaluation
+and the weights of one rank that takes the same micro-batches, bit for bit; with replicas, tensor parallelism and the
+parallel optimizer beside it nearly so."""
 import array
 import json
 import os
@@ -25,7 +26,10 @@ SAME_BITS = [
 ]
 NEARLY = [
     (8, {"pipeline_stages": 2, "parallel_mode": "auto_parallel", "mesh": {"dp": 2, "tp": 2}}),
-    (8, {"pipeline_stages": 2, "mesh": {"dp": 4}, "zero": 2, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}, "pipeline_scheduler": "zb-h1"}),
+    (8, {
+        "pipeline_stages": 2, "mesh": {"dp": 4}, "zero": 2,
+        "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}, "pipeline_scheduler": "zb-h1"
+    }),
 ]
 
 
@@ -49,14 +53,16 @@ TIED = """module {
 def train(ranks, keys, model="gpt.fbs", data=("x=x.npy", "y=y.npy")):
     keys = {"device_num": ranks, **({"parallel_mode": "semi_auto_parallel"} if ranks > 1 else {}), **keys}
     report = json.loads(call(MSC, "compile", model, "-o", "plan.bin", "--json", *settings(keys)))
-    assert report["stages"] == keys.get("pipeline_stages", 1) and (report["stages"] > 1) == any(c["op"] == "message" for c in report["collectives"]), report
-    out = call(MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(STEPS), "--seed", "5", "--json", "--save", "w.safetensors", "--train", f"0:{SAMPLES}",
-               "--eval", f"0:{BATCH}", "--data", *data)
+    assert report["stages"] == keys.get("pipeline_stages", 1) and (report["stages"] > 1) == any(
+        c["op"] == "message" for c in report["collectives"]), report
+    out = call(MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(STEPS), "--seed", "5",
+               "--json", "--save", "w.safetensors", "--train", f"0:{SAMPLES}", "--eval", f"0:{BATCH}", "--data", *data)
     lines = [json.loads(line) for line in out.splitlines()]
     check_memory(report, lines[-1])
     with open("w.safetensors", "rb") as file:
         weights = file.read()
-    return [line["loss"] for line in lines if "loss" in line], [line["eval"]["loss"] for line in lines if "eval" in line], weights
+    return [line["loss"] for line in lines
+            if "loss" in line], [line["eval"]["loss"] for line in lines if "eval" in line], weights
 
 
 def main():
@@ -67,8 +73,9 @@ def main():
         write_npy("x.npy", array.array("i", tokens), [SAMPLES, SEQ])
         write_npy("y.npy", array.array("i", [(t * 5 + 1) % VOCAB for t in tokens]), [SAMPLES, SEQ])
         write_npy("classes.npy", array.array("i", [rng.randrange(8) for _ in range(SAMPLES)]), [SAMPLES])
-        call(sys.executable, "-m", "msc.models", "gpt", "--layers", "4", "--hidden", "16", "--heads", "2", "--seq", str(SEQ), "--batch", str(BATCH), "--vocab", str(VOCAB), "--dropout", "0.1",
-             "--optimizer", "adam", "--lr", "0.01", "-o", "gpt.fbs")
+        call(sys.executable, "-m", "msc.models", "gpt", "--layers", "4", "--hidden", "16", "--heads", "2", "--seq",
+             str(SEQ), "--batch", str(BATCH), "--vocab", str(VOCAB), "--dropout", "0.1", "--optimizer", "adam", "--lr",
+             "0.01", "-o", "gpt.fbs")
         for micro in (2, 6):  # fewer than the stages, and more than they divide
             one = train(1, {"micro_size": micro})
             assert len(one[0]) == STEPS and one[0][-1] < one[0][0], one[0]
@@ -80,7 +87,8 @@ def main():
                 worst = max(abs(a - b) / a for a, b in zip(one[0], losses))
                 if worst > 1e-5:
                     sys.exit(f"{micro} micro-batches, {keys}: losses differ by {worst:.1e}")
-        with open("tied.mlir", "w") as out:  # one parameter in two stages, an activation that skips one, a norm over all stages
+        with open("tied.mlir",
+                  "w") as out:  # one parameter in two stages, an activation that skips one, a norm over all stages
             out.write(TIED)
         data = ("x=x.npy", "y=classes.npy")
         one = train(1, {"micro_size": 6}, "tied.mlir", data)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""pipeline_sweep: a tiny network, kinds of schedules, stages, chunks and micro-batches: every plan is sound and ends, and losses and
-weights are those of one rank with the same micro-batches, bit for bit.  Ranks that sleep for the predicted times take the predicted
-step.  MSC_TEST_SLOW: all 2,240 of p <= 8, v <= 4, m <= 32."""
+"""pipeline_sweep: a tiny network, kinds of schedules, stages, chunks and micro-batches: every plan is sound and
+ends, and losses and weights are those of one rank with the same micro-batches, bit for bit.  Ranks that sleep for
+the predicted times take the predicted step.  MSC_TEST_SLOW: all 2,240 of p <= 8, v <= 4, m <= 32."""
 import array
 import json
 import os
@@ -17,10 +17,12 @@ from network import write_npy
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 SLOW = bool(os.environ.get("MSC_TEST_SLOW"))
 LAYERS, WIDTH, CLASSES, STEPS = 17, 3, 4, 3
-KINDS = {"gpipe": [1], "1f1b": [1], "zb-h1": [1], "zb-h2": [1], "zb-auto": [1, 2], "interleaved": [1, 2, 3, 4]}  # and their chunks
+KINDS = {"gpipe": [1], "1f1b": [1], "zb-h1": [1], "zb-h2": [1], "zb-auto": [1, 2],
+         "interleaved": [1, 2, 3, 4]}  # and their chunks
 
 # kind, stages, chunks, micro-batches: m < p, not a multiple of p, 1
-QUICK = [("gpipe", 3, 1, 1), ("1f1b", 5, 1, 7), ("zb-h1", 4, 1, 3), ("zb-h2", 3, 1, 7), ("zb-auto", 2, 1, 5), ("zb-auto", 3, 2, 4), ("interleaved", 2, 4, 3), ("interleaved", 3, 2, 1), ("interleaved", 4, 3, 11)]
+QUICK = [("gpipe", 3, 1, 1), ("1f1b", 5, 1, 7), ("zb-h1", 4, 1, 3), ("zb-h2", 3, 1, 7), ("zb-auto", 2, 1, 5),
+         ("zb-auto", 3, 2, 4), ("interleaved", 2, 4, 3), ("interleaved", 3, 2, 1), ("interleaved", 4, 3, 11)]
 
 
 def all_cases():
@@ -34,8 +36,12 @@ def all_cases():
 def model(batch):
     """Layers of tanh(x w)."""
     data, wide = f"tensor<{batch}x{WIDTH}xf32>", f"tensor<{WIDTH}x{WIDTH}xf32>"
-    args = [f"%x: {data}", f"%y: tensor<{batch}xi32>"] + [f"%w{i}: {wide}" for i in range(LAYERS)] + [f"%out: tensor<{WIDTH}x{CLASSES}xf32>"]
-    attrs = ['{msc.name = "x", msc.role = "data"}', '{msc.name = "y", msc.role = "label"}'] + [f'{{msc.init = "normal:0.7", msc.name = "{n}", msc.role = "parameter"}}' for n in [*(f"w{i}" for i in range(LAYERS)), "out"]]
+    args = [f"%x: {data}", f"%y: tensor<{batch}xi32>"] + [f"%w{i}: {wide}" for i in range(LAYERS)
+                                                          ] + [f"%out: tensor<{WIDTH}x{CLASSES}xf32>"]
+    attrs = ['{msc.name = "x", msc.role = "data"}', '{msc.name = "y", msc.role = "label"}'] + [
+        f'{{msc.init = "normal:0.7", msc.name = "{n}", msc.role = "parameter"}}'
+        for n in [*(f"w{i}" for i in range(LAYERS)), "out"]
+    ]
     lines, x = [], "%x"
     for i in range(LAYERS):
         lines.append(f'%h{i} = "msc.matmul"({x}, %w{i}) : ({data}, {wide}) -> {data}')
@@ -66,27 +72,33 @@ def compile_plan(what, m, **keys):
     if not os.path.exists(f"{m}.mlir"):
         with open(f"{m}.mlir", "w") as out:
             out.write(model(2 * m))
-    return call(what, MSC, "compile", f"{m}.mlir", "-o", "plan.bin", "--json", *program.settings({"micro_size": m, **keys}))
+    return call(what, MSC, "compile", f"{m}.mlir", "-o", "plan.bin", "--json",
+                *program.settings({"micro_size": m, **keys}))
 
 
 def run_plan(what, ranks):
-    out = call(what, MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(STEPS), "--seed", "5", "--timeout", "20", "--json", "--save", "w.safetensors", "--data", "x=x.npy", "y=y.npy")
+    out = call(what, MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(STEPS), "--seed", "5",
+               "--timeout", "20", "--json", "--save", "w.safetensors", "--data", "x=x.npy", "y=y.npy")
     with open("w.safetensors", "rb") as file:
         return [json.loads(line)["loss"] for line in out.splitlines()[:STEPS]], file.read()
 
 
-TIMED = [("1f1b", 3, 1, 4), ("zb-auto", 3, 2, 4)]  # ranks that sleep as long as calls and messages are predicted to take
-TIMED_SLOW = [("gpipe", 8, 1, 8), ("1f1b", 8, 1, 8), ("zb-h1", 4, 1, 8), ("zb-h2", 8, 1, 16), ("zb-auto", 8, 1, 12), ("interleaved", 4, 2, 8)]
+TIMED = [("1f1b", 3, 1, 4),
+         ("zb-auto", 3, 2, 4)]  # ranks that sleep as long as calls and messages are predicted to take
+TIMED_SLOW = [("gpipe", 8, 1, 8), ("1f1b", 8, 1, 8), ("zb-h1", 4, 1, 8), ("zb-h2", 8, 1, 16), ("zb-auto", 8, 1, 12),
+              ("interleaved", 4, 2, 8)]
 
 
 def check_times(kind, p, v, m):
     """Steps that follow each other, the best of some runs, since others may have the cores."""
     what, wanted_ms = f"{kind}, {p} stages, {v} chunks, {m} micro-batches, timed", 300
-    compiled = compile_plan(what, m, parallel_mode="semi_auto_parallel", device_num=p, pipeline_stages=p, pipeline_chunks=v, pipeline_scheduler=kind)
+    compiled = compile_plan(what, m, parallel_mode="semi_auto_parallel", device_num=p, pipeline_stages=p,
+                            pipeline_chunks=v, pipeline_scheduler=kind)
     os.environ["MSC_TIME_SCALE"] = str(wanted_ms / json.loads(compiled)["predicted_step_ms"])
     best = 1e9
     for _ in range(5):
-        out = call(what, MSC, "run", "plan.bin", "-n", str(p), "--threads", "1", "--steps", "6", "--device", "timed", "--json")
+        out = call(what, MSC, "run", "plan.bin", "-n", str(p), "--threads", "1", "--steps", "6", "--device", "timed",
+                   "--json")
         best = min(best, sum(json.loads(line)["ms"] for line in out.splitlines()[2:6]) / 4)
         if best < 1.03 * wanted_ms:
             break
@@ -98,7 +110,10 @@ def check_lost_rank(victim):
     """The others say who is gone and at which message, and end."""
     what = f"rank {victim} of 4 is killed"
     compile_plan(what, 4, parallel_mode="semi_auto_parallel", device_num=4, pipeline_stages=4)
-    process = subprocess.Popen([MSC, "run", "plan.bin", "-n", "4", "--threads", "1", "--steps", "100000000", "--json", "--data", "x=x.npy", "y=y.npy"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([
+        MSC, "run", "plan.bin", "-n", "4", "--threads", "1", "--steps", "100000000", "--json", "--data", "x=x.npy",
+        "y=y.npy"
+    ], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     for _ in range(20):
         process.stdout.readline()
     with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
@@ -110,7 +125,8 @@ def check_lost_rank(victim):
         process.kill()
         sys.exit(f"{what}: the others go on waiting")
     told = [r for r in range(4) if r != victim and f"rank {r}: step " in text]
-    if process.returncode != 3 or len(told) != 3 or text.count(f"rank {victim} is gone") != 3 or text.count(": message stage_") != 3:
+    if process.returncode != 3 or len(told) != 3 or text.count(f"rank {victim} is gone") != 3 or text.count(
+            ": message stage_") != 3:
         sys.exit(f"{what}: exit code {process.returncode}\n{text}")
 
 
@@ -127,7 +143,8 @@ def main():
             if m not in one:
                 compile_plan(what, m)
                 one[m] = run_plan(what, 1)
-            compile_plan(what, m, parallel_mode="semi_auto_parallel", device_num=p, pipeline_stages=p, pipeline_chunks=v, pipeline_scheduler=kind)
+            compile_plan(what, m, parallel_mode="semi_auto_parallel", device_num=p, pipeline_stages=p,
+                         pipeline_chunks=v, pipeline_scheduler=kind)
             call(what, MSC, "verify", "plan.bin")
             if run_plan(what, p) != one[m]:
                 sys.exit(f"{what}: not the bits of one rank")

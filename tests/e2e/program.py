@@ -7,7 +7,8 @@ import sys
 
 def call(*words, env=None, timeout=300, cwd=None):
     """env: what the environment has in addition; timeout: seconds; cwd: where, if not here."""
-    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=timeout, cwd=cwd)
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=timeout,
+                          cwd=cwd)
     if done.returncode:
         sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
     return done.stdout
@@ -16,7 +17,8 @@ def call(*words, env=None, timeout=300, cwd=None):
 def check_memory(report, totals):
     """Of `msc compile --json` and the last line of `msc run --json`: a rank has what the plan says, no byte more."""
     said, has = report["memory_bytes_per_rank"], totals["arena_bytes"] + totals["constant_bytes"]
-    assert totals["planned_bytes"] == said == sum(report["memory"].values()) and has <= said, f"a rank has {has} bytes, the plan says {said}: {report['memory']}, {totals}"
+    assert totals["planned_bytes"] == said == sum(report["memory"].values(
+    )) and has <= said, f"a rank has {has} bytes, the plan says {said}: {report['memory']}, {totals}"
 
 
 failures = []
@@ -38,4 +40,6 @@ def finish():
 
 def settings(keys):
     """Configuration keys as words of a command line."""
-    return [word for key, v in keys.items() for word in ("--set", f"{key}={v if isinstance(v, str) else json.dumps(v)}")]
+    return [
+        word for key, v in keys.items() for word in ("--set", f"{key}={v if isinstance(v, str) else json.dumps(v)}")
+    ]

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""recompute: a GPT whose layers the backward computes again, on one rank and on four, with dropout, micro-batches and zero 3: the
-losses and weights have the bits of the plan that keeps everything, and the arena is smaller.  recompute=auto keeps within every
-memory_limit that it accepts, takes the longer the less memory there is, and says what would do."""
+"""recompute: a GPT whose layers the backward computes again, on one rank and on four, with dropout, micro-batches
+and zero 3: the losses and weights have the bits of the plan that keeps everything, and the arena is smaller.
+recompute=auto keeps within every memory_limit that it accepts, takes the longer the less memory there is, and says
+what would do."""
 import array
 import json
 import os
@@ -31,11 +32,14 @@ RUNS = [
 def train(keys, ranks, again):
     words = [word for key in keys for word in ("--set", key)]
     plan = json.loads(call(MSC, "compile", f"gpt{again}.fbs", "-o", "plan.bin", "--json", *words))
-    out = call(MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(STEPS), "--seed", "5", "--json", "--save", "w.safetensors",
-               "--data", "x=x.npy", "y=y.npy")
+    out = call(MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(STEPS), "--seed", "5",
+               "--json", "--save", "w.safetensors", "--data", "x=x.npy", "y=y.npy")
     with open("w.safetensors", "rb") as file:
         weights = file.read()
-    return [re.search(r'"loss": ?([^,}]+)', line).group(1) for line in out.splitlines() if '"step"' in line and '"loss"' in line], weights, plan["memory"]["scratch"] + plan["memory"].get("carried", 0)
+    return [
+        re.search(r'"loss": ?([^,}]+)', line).group(1) for line in out.splitlines()
+        if '"step"' in line and '"loss"' in line
+    ], weights, plan["memory"]["scratch"] + plan["memory"].get("carried", 0)
 
 
 def sweep():
@@ -46,22 +50,31 @@ def sweep():
     before = 0
     for share in (0.9, 0.6, 0.3):
         limit = int(least + share * (wants - least))
-        plan = json.loads(call(MSC, "compile", "gpt0.fbs", "-o", "plan.bin", "--json", "--set", "recompute=auto", "--set", f"memory_limit={limit}"))
+        plan = json.loads(
+            call(MSC, "compile", "gpt0.fbs", "-o", "plan.bin", "--json", "--set", "recompute=auto", "--set",
+                 f"memory_limit={limit}"))
         print(f"limit {limit}: {plan['memory_bytes_per_rank']} bytes, {plan['predicted_step_ms']} ms")
         assert plan["memory_bytes_per_rank"] <= limit
-        assert plan["predicted_step_ms"] >= before * 0.98, f"faster with less memory: {plan['predicted_step_ms']} after {before} ms"
+        assert plan[
+            "predicted_step_ms"] >= before * 0.98, (f"faster with less memory: {plan['predicted_step_ms']} after "
+                                                    f"{before} ms")
         before = plan["predicted_step_ms"]
     assert before <= 1.5 * whole["predicted_step_ms"]
-    run = subprocess.run([MSC, "compile", "gpt0.fbs", "-o", "plan.bin", "--set", "recompute=auto", "--set", f"memory_limit={least // 2}"], capture_output=True, text=True)
-    assert run.returncode == 1 and "memory_limit of " in run.stderr and run.stderr.count("bytes of them are") >= 3, run.stderr
+    run = subprocess.run([
+        MSC, "compile", "gpt0.fbs", "-o", "plan.bin", "--set", "recompute=auto", "--set", f"memory_limit={least // 2}"
+    ], capture_output=True, text=True)
+    assert run.returncode == 1 and "memory_limit of " in run.stderr and run.stderr.count(
+        "bytes of them are") >= 3, run.stderr
     return ["recompute=auto", f"memory_limit={int(least + 0.5 * (wants - least))}"]
 
 
 def moments():
-    """An optimizer with moments, whose updates share the step's number, takes no more for the values of a step than one without."""
+    """An optimizer with moments, whose updates share the step's number, takes no more for the values of a step than
+    one without."""
     scratch = []
     for optimizer in ("sgd", "adam"):
-        call(sys.executable, "-m", "msc.models", "gpt", *SIZES, "--layers", "10", "--attention-dropout", "0.1", "--recompute", "1", "--optimizer", optimizer, "-o", "deep.fbs")
+        call(sys.executable, "-m", "msc.models", "gpt", *SIZES, "--layers", "10", "--attention-dropout", "0.1",
+             "--recompute", "1", "--optimizer", optimizer, "-o", "deep.fbs")
         scratch.append(json.loads(call(MSC, "compile", "deep.fbs", "-o", "plan.bin", "--json"))["memory"]["scratch"])
     print(f"ten layers: {scratch[0]} bytes with sgd, {scratch[1]} with adam")
     assert scratch[1] <= 1.02 * scratch[0], scratch

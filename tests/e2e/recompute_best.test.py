@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""recompute=auto against every set of ops: random small models whose ops are marked by hand in all ways; for each size of plan that
-comes of it, and one byte less, the plan keeps within the limit and takes at most 2 % longer than the best of those that do, and never
-longer with more memory."""
+"""recompute=auto against every set of ops: random small models whose ops are marked by hand in all ways; for each
+size of plan that comes of it, and one byte less, the plan keeps within the limit and takes at most 2 % longer than
+the best of those that do, and never longer with more memory."""
 import json
 import os
 import random
@@ -26,7 +26,9 @@ def make(path, seed, ops, marked=()):
         h, hints = values[-1], {"recompute": True} if i in marked else {}
         kind = rng.choice(["matmul", "matmul", "relu", "tanh", "exp", "add", "mul"])
         if kind == "matmul":
-            h = g.matmul(h, g.parameter(f"w{i}", "f32", [h.shape[1], width * rng.choice([1, 1, 2, 4])], init="normal:0.02"), **hints)
+            h = g.matmul(
+                h, g.parameter(f"w{i}", "f32", [h.shape[1], width * rng.choice([1, 1, 2, 4])], init="normal:0.02"),
+                **hints)
         elif kind in ("add", "mul"):
             h = getattr(g, kind)(h, rng.choice([v for v in values if v.shape == h.shape]), **hints)
         else:
@@ -40,7 +42,9 @@ def make(path, seed, ops, marked=()):
 
 def plan(*keys):
     """Bytes per rank and milliseconds, or None where nothing fits."""
-    run = subprocess.run([MSC, "compile", "m.fbs", "-o", "plan.bin", "--json", *(w for key in keys for w in ("--set", key))], capture_output=True, text=True)
+    run = subprocess.run(
+        [MSC, "compile", "m.fbs", "-o", "plan.bin", "--json", *(w for key in keys for w in ("--set", key))],
+        capture_output=True, text=True)
     if run.returncode == 1 and "E0118" in run.stderr:
         return None
     assert run.returncode == 0, run.stderr
@@ -61,7 +65,8 @@ def judge(seed):
         best = min((ms for bytes, ms in every if bytes <= limit), default=None)
         if got:
             assert got[0] <= limit, f"seed {seed}: {got[0]} bytes within {limit}"
-            assert before is None or got[1] <= before, f"seed {seed}: {got[1]} ms within {limit} bytes, {before} ms within less"
+            assert before is None or got[
+                1] <= before, f"seed {seed}: {got[1]} ms within {limit} bytes, {before} ms within less"
             before = got[1]
         if best is None:
             continue

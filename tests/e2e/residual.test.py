@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""residual: networks of python3 -m msc.models.  resnet18 is data parallel up to its second stage and model parallel behind it, by the
-strategies of three ops at the border; its losses are those of one rank.  In resnet50 the same strategies reach as far."""
+"""residual: networks of python3 -m msc.models.  resnet18 is data parallel up to its second stage and model parallel
+behind it, by the strategies of three ops at the border; its losses are those of one rank.  In resnet50 the same
+strategies reach as far."""
 import array
 import json
 import os
@@ -14,7 +15,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 BATCH, CLASSES, IMAGE, STEPS = 8, 4, 16, 4
 RANKS = 4
-BORDER = ["{before}=(({n},1,1,1),(1,1,1,1))", "stage3.block1.conv1=((1,1,1,1),({n},1,1,1))", "stage3.block1.shortcut=((1,1,1,1),({n},1,1,1))"]
+BORDER = [
+    "{before}=(({n},1,1,1),(1,1,1,1))", "stage3.block1.conv1=((1,1,1,1),({n},1,1,1))",
+    "stage3.block1.shortcut=((1,1,1,1),({n},1,1,1))"
+]
 SEARCH = ["parallel_mode=auto_parallel", "search_mode=sharding_propagation"]
 
 
@@ -28,7 +32,8 @@ def call(words, **more):
 def model(folder, name, options, strategies=()):
     path = os.path.join(folder, f"{name}.fbs")
     words = [w for s in strategies for w in ("--strategy", s)]
-    call([sys.executable, "-m", "msc.models", name, "-o", path] + options + words, env=dict(os.environ, PYTHONPATH=os.path.join(ROOT, "tools/python")))
+    call([sys.executable, "-m", "msc.models", name, "-o", path] + options + words,
+         env=dict(os.environ, PYTHONPATH=os.path.join(ROOT, "tools/python")))
     return path
 
 
@@ -37,7 +42,8 @@ def sets(ranks, keys=()):
 
 
 def write_npy(path, numbers, shape):
-    header = f"{{'descr': '{'<i4' if numbers.typecode == 'i' else '<f4'}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    header = (f"{{'descr': '{'<i4' if numbers.typecode == 'i' else '<f4'}', 'fortran_order': False, 'shape': "
+              f"{tuple(shape)}, }}")
     header += " " * (-(len(header) + 11) % 64) + "\n"
     with open(path, "wb") as out:
         out.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + numbers.tobytes())
@@ -62,13 +68,17 @@ def layouts(path, ranks):
 
 
 def check_border(name, found):
-    """Everything up to the second stage has its batch cut; behind it the channels of what the residual blocks add up, and of their last weights."""
+    """Everything up to the second stage has its batch cut; behind it the channels of what the residual blocks add
+    up, and of their last weights."""
     first = [op for op in found if re.match(r"stem|stage[12]", op) and not op.endswith((".grad", ".update"))]
     wrong = [op for op in first if not found[op].startswith("[{d},{}")]
     adds = [op for op in found if re.fullmatch(r"stage3\.block\d\.(add|relu)", op)]
     wrong += [op for op in adds if not found[op].startswith("[{},{d}")]
     if len(first) < 20 or len(adds) < 4 or wrong:
-        sys.exit(f"{name}: {len(first)} ops before the border, {len(adds)} sums behind it; not as configured: {', '.join(f'{op} {found[op]}' for op in wrong)}")
+        sys.exit(
+            f"{name}: {len(first)} ops before the border, {len(adds)} sums behind it; not as configured: "
+            f"{', '.join(f'{op} {found[op]}' for op in wrong)}"
+        )
     print(f"{name}: {len(first)} ops data parallel, {len(adds)} sums model parallel")
 
 
@@ -79,7 +89,12 @@ def main():
         classes = array.array("i", (random.randrange(CLASSES) for _ in range(STEPS * BATCH)))
         data = ["x=" + write_npy(os.path.join(folder, "x.npy"), pictures, [STEPS * BATCH, 3, IMAGE, IMAGE]),
                 "y=" + write_npy(os.path.join(folder, "y.npy"), classes, [STEPS * BATCH, ])]
-        small = ["--batch", str(BATCH), "--image", str(IMAGE), "--classes", str(CLASSES), "--width", "4", "--stem", "small", "--lr", "0.05", "--momentum", "0.9"]
+        small = [
+            "--batch",
+            str(BATCH), "--image",
+            str(IMAGE), "--classes",
+            str(CLASSES), "--width", "4", "--stem", "small", "--lr", "0.05", "--momentum", "0.9"
+        ]
         one = losses(folder, model(folder, "resnet18", small), 1, [], data)
         border = [s.format(before="stage2.block2.conv2", n=RANKS) for s in BORDER]
         path = model(folder, "resnet18", small, border)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""same_bits: a small network trained at a rate at which training is chaotic, cut in several ways over 1 to 8 ranks and with one or two
-threads; losses and weights have the same bits as on one rank, because every sum is made in the same order."""
+"""same_bits: a small network trained at a rate at which training is chaotic, cut in several ways over 1 to 8 ranks
+and with one or two threads; losses and weights have the same bits as on one rank, because every sum is made in the
+same order."""
 import array
 import json
 import os
@@ -19,7 +20,8 @@ for n, (i, o) in enumerate(zip(SIZES, SIZES[1:])):
     ARGS += [(f"w{n}", "parameter", [i, o], f"uniform:{(6 / i) ** 0.5}"), (f"b{n}", "parameter", [o], "zeros")]
 ARGS += [("y", "label", [BATCH], None)]
 
-# mesh, strategies of the products (rows and inner dimension of the first operand, inner dimension and columns of the second)
+# mesh, strategies of the products (rows and inner dimension of the first operand, inner dimension and columns of the
+# second)
 CUTS = [
     ({}, 1, {}),
     ({"d": 2}, 2, {n: [[2, 1], [1, 1]] for n in range(3)}),
@@ -49,23 +51,37 @@ def text_of(strategies):
             lines.append(f'    %r{n} = "msc.relu"(%s{n}) : ({y}) -> {y}')
         x = f"r{n}"
     last = len(SIZES) - 2
-    lines.append(f'    %loss = "msc.softmax_cross_entropy"(%s{last}, %y) : ({kind([BATCH, SIZES[-1]])}, {types["y"]}) -> tensor<f32>')
-    attrs = ", ".join("{" + f'msc.name = "{name}", msc.role = "{role}"' + (f', msc.init = "{init}"' if init else "") + "}" for name, role, _, init in ARGS)
-    return "\n".join(["module {", '  "msc.func"() ({', "  ^bb0(" + ", ".join(f"%{name}: {types[name]}" for name, *_ in ARGS) + "):", *lines,
-                      '    "msc.return"(%loss) : (tensor<f32>) -> ()', '  }) {sym_name = "forward", loss = 0 : i64, results = ["loss"],',
-                      "      optimizer = {kind = \"momentum\", lr = 0.05 : f32, momentum = 0.9 : f32},", f"      arg_attrs = [{attrs}]}} : () -> ()", "}", ""])
+    lines.append(
+        f'    %loss = "msc.softmax_cross_entropy"(%s{last}, %y) : ({kind([BATCH, SIZES[-1]])}, {types["y"]}) -> '
+        f'tensor<f32>'
+    )
+    attrs = ", ".join(
+        "{" + f'msc.name = "{name}", msc.role = "{role}"' + (f', msc.init = "{init}"' if init else "") + "}"
+        for name, role, _, init in ARGS)
+    return "\n".join([
+        "module {", '  "msc.func"() ({', "  ^bb0(" + ", ".join(f"%{name}: {types[name]}" for name, *_ in ARGS) + "):",
+        *lines, '    "msc.return"(%loss) : (tensor<f32>) -> ()',
+        '  }) {sym_name = "forward", loss = 0 : i64, results = ["loss"],',
+        "      optimizer = {kind = \"momentum\", lr = 0.05 : f32, momentum = 0.9 : f32},",
+        f"      arg_attrs = [{attrs}]}} : () -> ()", "}", ""
+    ])
 
 
 def train(number, mesh, ranks, strategies, threads, more=()):
     with open(f"{number}.mlir", "w") as out:
         out.write(text_of(strategies))
-    keys = [f"device_num={ranks}"] + (["mesh=" + json.dumps(mesh), "parallel_mode=auto_parallel", "search_mode=sharding_propagation"] if ranks > 1 else []) + list(more)
+    keys = [f"device_num={ranks}"
+            ] + (["mesh=" + json.dumps(mesh), "parallel_mode=auto_parallel", "search_mode=sharding_propagation"]
+                 if ranks > 1 else []) + list(more)
     call(MSC, "compile", f"{number}.mlir", "-o", f"{number}.bin", *[word for key in keys for word in ("--set", key)])
-    out = call(MSC, "run", f"{number}.bin", "-n", str(ranks), "--threads", str(threads), "--steps", str(STEPS), "--seed", "5", "--json", "--save", "w.safetensors",
-               "--data", "x=x.npy", "y=y.npy")
+    out = call(MSC, "run", f"{number}.bin", "-n", str(ranks), "--threads", str(threads), "--steps", str(STEPS),
+               "--seed", "5", "--json", "--save", "w.safetensors", "--data", "x=x.npy", "y=y.npy")
     with open("w.safetensors", "rb") as file:
         weights = file.read()
-    return [re.search(r'"loss": ?([^,}]+)', line).group(1) for line in out.splitlines() if '"step"' in line and '"loss"' in line], weights
+    return [
+        re.search(r'"loss": ?([^,}]+)', line).group(1) for line in out.splitlines()
+        if '"step"' in line and '"loss"' in line
+    ], weights
 
 
 def main():
@@ -82,10 +98,16 @@ def main():
             other, others = train(number, *cut, threads, keys)
             if other != losses:
                 step = next(i for i, (a, b) in enumerate(zip(other, losses)) if a != b)
-                sys.exit(f"{cut}, {threads} threads, {keys}: loss of step {step} is {other[step]}, on one rank {losses[step]}")
+                sys.exit(
+                    f"{cut}, {threads} threads, {keys}: loss of step {step} is {other[step]}, on one rank "
+                    f"{losses[step]}"
+                )
             if others != weights:
                 sys.exit(f"{cut}, {threads} threads, {keys}: other weights than on one rank")
-        print(f"{len(CUTS)} layouts, {len(FUSIONS)} ways to send gradients: {STEPS} losses and the weights have the same bits")
+        print(
+            f"{len(CUTS)} layouts, {len(FUSIONS)} ways to send gradients: {STEPS} losses and the weights have the "
+            f"same bits"
+        )
 
 
 main()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""scan: running sums, running products and the largest k along a dimension that is cut: the same losses and trained parameters on 2, 4
-and 6 ranks as on one, and only totals and candidates travel, never the dimension itself."""
+"""scan: running sums, running products and the largest k along a dimension that is cut: the same losses and trained
+parameters on 2, 4 and 6 ranks as on one, and only totals and candidates travel, never the dimension itself."""
 import array
 import json
 import math
@@ -55,7 +55,8 @@ def train(folder, data, mesh, axes):
     path, plan, weights = (os.path.join(folder, "scan" + end) for end in (".mlir", ".bin", ".safetensors"))
     with open(path, "w") as file:
         file.write(model(axes))
-    keys = ["parallel_mode=auto_parallel", "search_mode=sharding_propagation", "mesh=" + json.dumps(sizes_of(mesh))] if mesh else ["parallel_mode=stand_alone"]
+    keys = ["parallel_mode=auto_parallel", "search_mode=sharding_propagation", "mesh=" +
+            json.dumps(sizes_of(mesh))] if mesh else ["parallel_mode=stand_alone"]
     call(MSC, "compile", path, "-o", plan, *[word for key in keys for word in ("--set", key)])
     ranks = str(math.prod(sizes_of(mesh).values())) if mesh else "1"
     lines = call(MSC, "run", plan, "-n", ranks, "--in-order", "--json", "--data", *data, "--save", weights).splitlines()

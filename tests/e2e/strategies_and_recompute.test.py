@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""strategies_and_recompute: within a memory_limit, strategies and recompute=auto chosen by the compiler are no slower than the strategies
-that take least without a limit, given as a file, with recompute=auto."""
+"""strategies_and_recompute: within a memory_limit, strategies and recompute=auto chosen by the compiler are no
+slower than the strategies that take least without a limit, given as a file, with recompute=auto."""
 import json
 import os
 import subprocess
@@ -19,7 +19,8 @@ MESH = 'mesh={"dp":2,"tp":2}'
 
 def compiled(*keys):
     words = [word for key in ("parallel_mode=auto_parallel", MESH, "recompute=auto", *keys) for word in ("--set", key)]
-    run = subprocess.run([MSC, "compile", "gpt.fbs", "-o", "plan.bin", "--json", *words], capture_output=True, text=True)
+    run = subprocess.run([MSC, "compile", "gpt.fbs", "-o", "plan.bin", "--json", *words], capture_output=True,
+                         text=True)
     return json.loads(run.stdout) if run.returncode == 0 else None
 
 
@@ -38,7 +39,10 @@ def main():
                 continue
             compared += 1
             assert chosen, f"{limit}: refused, although strategies are known that meet it"
-            print(f"{limit}: {chosen['predicted_step_ms']} ms, with the strategies that take least without a limit {given['predicted_step_ms']} ms")
+            print(
+                f"{limit}: {chosen['predicted_step_ms']} ms, with the strategies that take least without a limit "
+                f"{given['predicted_step_ms']} ms"
+            )
             assert chosen["predicted_step_ms"] <= 1.001 * given["predicted_step_ms"]
         assert compared >= 2
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""uneven: a network none of whose sizes divides, trained on one rank and on 2, 3, 4 and 6: the same losses, the same trained
-parameters (written and read again) and the same evaluation, whatever the layouts cut.  A table of 13 rows is looked up too."""
+"""uneven: a network none of whose sizes divides, trained on one rank and on 2, 3, 4 and 6: the same losses, the same
+trained parameters (written and read again) and the same evaluation, whatever the layouts cut.  A table of 13 rows is
+looked up too."""
 import array
 import json
 import os
@@ -63,15 +64,23 @@ def numbers_of(path):
         data = file.read()
     header = 8 + int.from_bytes(data[:8], "little")
     names = json.loads(data[8:header])
-    return {n: list(array.array("f", data[header + e["data_offsets"][0] : header + e["data_offsets"][1]])) for n, e in names.items()}
+    return {
+        n: list(array.array("f", data[header + e["data_offsets"][0]:header + e["data_offsets"][1]]))
+        for n, e in names.items()
+    }
 
 
 def train(folder, data, name, ranks, keys, layouts):
     path, plan, weights = (os.path.join(folder, name + end) for end in (".mlir", ".bin", ".safetensors"))
     with open(path, "w") as file:
         file.write(model(layouts))
-    call([MSC, "compile", path, "-o", plan] + [word for key in [f"device_num={ranks}"] + keys for word in ("--set", key)])
-    run = [MSC, "run", plan, "-n", str(ranks), "--in-order", "--json", "--train", f"0:{BATCH * STEPS}", "--eval", f"{BATCH * STEPS}:{SAMPLES}", "--data"] + data
+    call([MSC, "compile", path, "-o", plan] +
+         [word for key in [f"device_num={ranks}"] + keys for word in ("--set", key)])
+    run = [
+        MSC, "run", plan, "-n",
+        str(ranks), "--in-order", "--json", "--train", f"0:{BATCH * STEPS}", "--eval", f"{BATCH * STEPS}:{SAMPLES}",
+        "--data"
+    ] + data
     lines = [json.loads(line) for line in call(run + ["--save", weights]).splitlines()]
     again = [json.loads(line) for line in call(run + ["--init", weights]).splitlines()]
     losses = [line["loss"] for line in lines + again if "loss" in line]
@@ -105,7 +114,10 @@ with tempfile.TemporaryDirectory() as folder:
         ranks = 1
         for size in axes.values():
             ranks *= int(size)
-        keys = ["parallel_mode=auto_parallel", "search_mode=sharding_propagation", "mesh=" + json.dumps({a: int(n) for a, n in axes.items()})]
+        keys = [
+            "parallel_mode=auto_parallel", "search_mode=sharding_propagation",
+            "mesh=" + json.dumps({a: int(n) for a, n in axes.items()})
+        ]
         compare(f"run{i}", ranks, keys, layouts, f"mesh {mesh}, {layouts}")
     for mode, ranks in MODES:
         keys = [f"parallel_mode={mode}"] + (["gradients_mean=true"] if mode == "data_parallel" else [])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""zero: a network trained with every stage of the parallel optimizer, replicas alone and with cut layers, sizes that divide and
-sizes that do not, one optimizer of each kind, with and without clipping: losses and weights have the bits of stage 0, memory and
-traffic are those of the formulas, and what was saved is read again."""
+"""zero: a network trained with every stage of the parallel optimizer, replicas alone and with cut layers, sizes that
+divide and sizes that do not, one optimizer of each kind, with and without clipping: losses and weights have the bits
+of stage 0, memory and traffic are those of the formulas, and what was saved is read again."""
 import json
 import os
 import random
@@ -19,7 +19,8 @@ MOMENTUM = 'kind = "momentum", lr = 0.05 : f32, momentum = 0.9 : f32'
 ADAM, LAMB, SGD = ('kind = "%s", lr = 0.01 : f32' % kind for kind in ("adam", "lamb", "sgd"))
 CLIPPED = ", clip_norm = 0.5 : f32"
 
-# replicas, ranks that cut the layers, widths of layers, optimizer, numbers of state per parameter; even: all parts are equal
+# replicas, ranks that cut the layers, widths of layers, optimizer, numbers of state per parameter; even: all parts are
+# equal
 RUNS = [
     (2, 1, (48, 96, CLASSES), MOMENTUM, 1, True),
     (3, 1, (48, 96, CLASSES), ADAM + CLIPPED, 2, True),
@@ -68,12 +69,20 @@ def call(words):
 
 def train(dp, tp, stage, *more, micro=1):
     """What compile says, the losses, the weights' bytes, bytes received per step."""
-    keys = [f"device_num={dp * tp}", f"zero={stage}", f"micro_size={micro}", "mesh=" + json.dumps({"dp": dp, "tp": tp} if tp > 1 else {"dp": dp})]
+    keys = [
+        f"device_num={dp * tp}", f"zero={stage}", f"micro_size={micro}",
+        "mesh=" + json.dumps({"dp": dp, "tp": tp} if tp > 1 else {"dp": dp})
+    ]
     keys.append("parallel_mode=" + ("semi_auto_parallel" if tp > 1 else "data_parallel"))
     if stage:
         keys.append('parallel_optimizer_config={"parallel_optimizer_threshold": 0}')
-    said = json.loads(call([MSC, "compile", "m.mlir", "-o", "m.bin", "--json", *(word for key in keys for word in ("--set", key))]))
-    out = call([MSC, "run", "m.bin", "-n", str(dp * tp), "--in-order", "--steps", str(STEPS), "--seed", "5", "--json", "--data", "x=x.npy", "y=y.npy", "--save", "w.safetensors", *more])
+    said = json.loads(
+        call([MSC, "compile", "m.mlir", "-o", "m.bin", "--json", *(word for key in keys for word in ("--set", key))]))
+    out = call([
+        MSC, "run", "m.bin", "-n",
+        str(dp * tp), "--in-order", "--steps",
+        str(STEPS), "--seed", "5", "--json", "--data", "x=x.npy", "y=y.npy", "--save", "w.safetensors", *more
+    ])
     lines = [json.loads(line) for line in out.splitlines()]
     check_memory(said, lines[-1])
     with open("w.safetensors", "rb") as file:
@@ -86,14 +95,18 @@ def check(what, ok):
 
 
 def check_formulas(name, stage, n, numbers, again, state, said, received):
-    """Of replicas alone whose parts are equal.  Every number is received in (n-1)/n of its bytes as a gradient and as a new value, or with
-    stage 3 for the forward pass, and `again` of them for the backward pass; beside that the loss, and sums of squares."""
+    """Of replicas alone whose parts are equal.  Every number is received in (n-1)/n of its bytes as a gradient and
+    as a new value, or with stage 3 for the forward pass, and `again` of them for the backward pass; beside that the
+    loss, and sums of squares."""
     m, part = said["memory"], numbers * 4 // n
     rest = said["comm_bytes_per_rank"] - (2 * numbers + (again if stage == 3 else 0)) * 4 * (n - 1) // n
     check(f"{name}: {m['parameters']} bytes of parameters", m["parameters"] == (part if stage == 3 else 4 * numbers))
-    check(f"{name}: {m['state']} bytes of state", m["state"] == state * (part if stage else 4 * numbers) + (4 if state == 2 else 0))
-    check(f"{name}: memory {m} is not {said['memory_bytes_per_rank']}", sum(m.values()) == said["memory_bytes_per_rank"])
-    check(f"{name}: {received} bytes received, not as compile says", received <= said["comm_bytes_per_rank"] <= received + 64)
+    check(f"{name}: {m['state']} bytes of state",
+          m["state"] == state * (part if stage else 4 * numbers) + (4 if state == 2 else 0))
+    check(f"{name}: memory {m} is not {said['memory_bytes_per_rank']}",
+          sum(m.values()) == said["memory_bytes_per_rank"])
+    check(f"{name}: {received} bytes received, not as compile says",
+          received <= said["comm_bytes_per_rank"] <= received + 64)
     check(f"{name}: {rest} bytes more on the wire than the formula", 0 <= rest <= 128)
 
 
@@ -113,18 +126,20 @@ def run(dp, tp, sizes, optimizer, state, even):
     numbers = n * h + h + h * c + c
     for stage in (1, 2, 3):
         said, losses, weights, received = train(dp, tp, stage)
-        check(f"{name}, zero {stage}: losses {losses}, with zero 0 {first[1]}", losses == first[1] and len(losses) == STEPS)
+        check(f"{name}, zero {stage}: losses {losses}, with zero 0 {first[1]}", losses == first[1] and
+              len(losses) == STEPS)
         check(f"{name}, zero {stage}: other weights than with zero 0", weights == first[2])
         if tp == 1 and even:
             check_formulas(f"{name}, zero {stage}", stage, dp, numbers, h * c, state, said, received)
     again = train(dp, tp, 1, "--init", "w.safetensors")[1]
-    check(f"{name}: training goes on from what was saved with losses {again}, it began with {first[1]}", again[0] < first[1][0])
+    check(f"{name}: training goes on from what was saved with losses {again}, it began with {first[1]}", again[0]
+          < first[1][0])
     print(f"{name}: {len(first[1])} losses and all weights as with zero 0")
 
 
 def run_micro(dp, k):
-    """k micro-batches: stage 1 adds up whole gradients and reduces them once; from stage 2 on each rank has a part of the sums, and the
-    bits are those of another order of the sum, the same for both."""
+    """k micro-batches: stage 1 adds up whole gradients and reduces them once; from stage 2 on each rank has a part
+    of the sums, and the bits are those of another order of the sum, the same for both."""
     n, h, c = 48, 96, CLASSES
     numbers, said, bits = n * h + h + h * c + c, [], []
     with open("m.mlir", "w") as out:
@@ -138,10 +153,12 @@ def run_micro(dp, k):
         rest = report["comm_bytes_per_rank"] - moves * 4 * (dp - 1) // dp
         check(f"zero {stage} with {k} micro-batches: {rest} bytes more on the wire than the formula", 0 <= rest <= 256)
         sums = report["memory"]["sums"] - (numbers * 4 // dp if stage >= 2 else numbers * 4)
-        check(f"zero {stage} with {k} micro-batches: sums take {sums} bytes more than the formula", sums == 4)  # the loss
+        check(f"zero {stage} with {k} micro-batches: sums take {sums} bytes more than the formula",
+              sums == 4)  # the loss
     check(f"{k} micro-batches: zero 0 and 1 differ", bits[0] == bits[1])
     check(f"{k} micro-batches: zero 2 and 3 differ", bits[2] == bits[3])
-    check(f"{k} micro-batches: losses {bits[0][0]} and {bits[2][0]}", all(abs(a - b) < 1e-5 * b for a, b in zip(bits[0][0], bits[2][0])))
+    check(f"{k} micro-batches: losses {bits[0][0]} and {bits[2][0]}",
+          all(abs(a - b) < 1e-5 * b for a, b in zip(bits[0][0], bits[2][0])))
     print(f"{dp} ranks, {k} micro-batches: memory and traffic of the formulas, stages agree")
 
 

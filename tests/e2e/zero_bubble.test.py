@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""zero_bubble: zb-auto in a compiled plan knows what sections take: no kind with one chunk is predicted to be faster, under any
-memory_limit the plan keeps to it, and more memory never means a slower plan."""
+"""zero_bubble: zb-auto in a compiled plan knows what sections take: no kind with one chunk is predicted to be
+faster, under any memory_limit the plan keeps to it, and more memory never means a slower plan."""
 import json
 import os
 import subprocess
@@ -17,14 +17,20 @@ STAGES, MICRO, BATCH = 4, 12, 12 * 32
 def model():
     pairs = list(zip(WIDTHS, WIDTHS[1:]))
     types = [f"tensor<{a}x{b}xf32>" for a, b in pairs]
-    args = [f"%x: tensor<{BATCH}x{WIDTHS[0]}xf32>", f"%y: tensor<{BATCH}xi32>"] + [f"%w{i}: {t}" for i, t in enumerate(types)]
-    attrs = ['{msc.name = "x", msc.role = "data"}', '{msc.name = "y", msc.role = "label"}'] + [f'{{msc.init = "normal:0.1", msc.name = "w{i}", msc.role = "parameter"}}' for i in range(len(pairs))]
+    args = [f"%x: tensor<{BATCH}x{WIDTHS[0]}xf32>", f"%y: tensor<{BATCH}xi32>"
+            ] + [f"%w{i}: {t}" for i, t in enumerate(types)]
+    attrs = ['{msc.name = "x", msc.role = "data"}', '{msc.name = "y", msc.role = "label"}'
+             ] + [f'{{msc.init = "normal:0.1", msc.name = "w{i}", msc.role = "parameter"}}' for i in range(len(pairs))]
     lines, x = [], "%x"
     for i, (a, b) in enumerate(pairs):
-        lines.append(f'%h{i} = "msc.matmul"({x}, %w{i}) : (tensor<{BATCH}x{a}xf32>, {types[i]}) -> tensor<{BATCH}x{b}xf32>')
+        lines.append(
+            f'%h{i} = "msc.matmul"({x}, %w{i}) : (tensor<{BATCH}x{a}xf32>, {types[i]}) -> tensor<{BATCH}x{b}xf32>')
         lines.append(f'%t{i} = "msc.tanh"(%h{i}) : (tensor<{BATCH}x{b}xf32>) -> tensor<{BATCH}x{b}xf32>')
         x = f"%t{i}"
-    lines.append(f'%l = "msc.softmax_cross_entropy"({x}, %y) : (tensor<{BATCH}x{WIDTHS[-1]}xf32>, tensor<{BATCH}xi32>) -> tensor<f32>')
+    lines.append(
+        f'%l = "msc.softmax_cross_entropy"({x}, %y) : (tensor<{BATCH}x{WIDTHS[-1]}xf32>, tensor<{BATCH}xi32>) -> '
+        f'tensor<f32>'
+    )
     lines.append('"msc.return"(%l) : (tensor<f32>) -> ()')
     body = "\n    ".join(lines)
     return f"""module {{
@@ -38,8 +44,12 @@ def model():
 
 def compiled(**more):
     """(predicted ms, bytes per rank), or None where nothing fits."""
-    keys = {"device_num": STAGES, "parallel_mode": "semi_auto_parallel", "pipeline_stages": STAGES, "micro_size": MICRO, **more}
-    done = subprocess.run([MSC, "compile", "m.mlir", "-o", "plan.bin", "--json", *settings(keys)], capture_output=True, text=True, timeout=120)
+    keys = {
+        "device_num": STAGES, "parallel_mode": "semi_auto_parallel", "pipeline_stages": STAGES, "micro_size": MICRO,
+        **more
+    }
+    done = subprocess.run([MSC, "compile", "m.mlir", "-o", "plan.bin", "--json", *settings(keys)], capture_output=True,
+                          text=True, timeout=120)
     if done.returncode == 1 and "memory_limit is" in done.stderr:
         return None
     if done.returncode:

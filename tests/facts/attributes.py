@@ -1,10 +1,16 @@
-"""attributes: the kind of an op, the shape of its first operand and what a fact says of it, in -> the attributes that msc's op of that
-kind takes, out.  Words of other systems are known; numbers without a word stand for what has no default, in order."""
+"""attributes: the kind of an op, the shape of its first operand and what a fact says of it, in -> the attributes
+that msc's op of that kind takes, out.  Words of other systems are known; numbers without a word stand for what has
+no default, in order."""
 from msc.ops import ROWS
 
-WORDS = {"dim": ("axis", "dims"), "axis": ("dim", "dims"), "dims": ("axis", "dim"), "repeats": ("multiples", "dims"), "start": ("begin", "begins"), "limit": ("end", "ends"), "stride": ("strides",), "padding": ("pad",), "kernel": ("kernel_size", "ksize"),
-         "shape": ("to", "new_shape", "size"), "sizes": ("split_sections", "size_splits"), "k": ("top_k",), "rate": ("p", "drop_prob"), "depth": ("num", "classes"), "groups": ("num_groups", "group"),
-         "shift": ("shifts",), "rows": ("num_segments", "depth")}
+WORDS = {
+    "dim": ("axis", "dims"), "axis": ("dim", "dims"), "dims": ("axis", "dim"), "repeats": ("multiples", "dims"),
+    "start": ("begin", "begins"), "limit": ("end", "ends"), "stride": ("strides", ), "padding": ("pad", ),
+    "kernel": ("kernel_size", "ksize"), "shape": ("to", "new_shape", "size"),
+    "sizes": ("split_sections", "size_splits"), "k": ("top_k", ), "rate": ("p", "drop_prob"),
+    "depth": ("num", "classes"), "groups": ("num_groups", "group"), "shift": ("shifts", ), "rows": ("num_segments",
+                                                                                                    "depth")
+}
 PARTS = ("output_num", "num", "parts", "sections")  # of split
 
 
@@ -23,7 +29,10 @@ def usual(kind, name, shape, said, numbers):
         return [d for d, n in enumerate(shape) if n == 1]
     if (kind, name) == ("dropout", "rate"):
         return 1 - said.get("keep_prob", 0.5)
-    return {"dim": 0, "axis": 0, "form": "tanh", "dtype": "f32", "dims": list(range(len(shape))), "predicate": "gt", "groups": 1, "low": 0, "high": 1}.get(name)
+    return {
+        "dim": 0, "axis": 0, "form": "tanh", "dtype": "f32", "dims": list(range(len(shape))), "predicate": "gt",
+        "groups": 1, "low": 0, "high": 1
+    }.get(name)
 
 
 def as_kind(value, attr, rank):
@@ -39,7 +48,8 @@ def as_kind(value, attr, rank):
 def attributes(kind, shape, said, numbers):
     out, numbers = {}, list(numbers)
     for a in ROWS[kind].attrs if kind in ROWS else ():
-        word = next((w for w in (a.name, *WORDS.get(a.name, ())) if said.get(w) is not None and (said[w] is not True or a.kind == "bool")), None)
+        word = next((w for w in (a.name, *WORDS.get(a.name, ()))
+                     if said.get(w) is not None and (said[w] is not True or a.kind == "bool")), None)
         if word:
             value = said[word]
         elif a.required and numbers and kind != "split":

@@ -1,8 +1,8 @@
 """Plans of msc reshard executed on simulated devices, by code that shares nothing with the planner.
 
-A layout is read from its text.  Shapes are reduced to the cells that no cut divides; a device's block is a dictionary
-cell -> {term: value}, so that partial sums stay apart until a verb adds them.  Every verb moves values inside its group only,
-and bytes are counted from the cells that the worst device receives."""
+A layout is read from its text.  Shapes are reduced to the cells that no cut divides; a device's block is a
+dictionary cell -> {term: value}, so that partial sums stay apart until a verb adds them.  Every verb moves values
+inside its group only, and bytes are counted from the cells that the worst device receives."""
 import itertools
 import math
 import random
@@ -64,7 +64,8 @@ def primes(mesh, layouts):
     """The digits of the mesh, (axis, stride, parts), cut where a layout cuts an axis and into primes between."""
     for name, size in mesh.items():
         used = [d for l in layouts for d in [d for dim in l.dims for d in dim] + l.partial if d[0] == name]
-        borders = sorted({1, size, *(stride for _, stride, _ in used), *(stride * parts for _, stride, parts in used)}, reverse=True)
+        borders = sorted({1, size, *(stride for _, stride, _ in used), *(stride * parts for _, stride, parts in used)},
+                         reverse=True)
         for left, end in zip(borders, borders[1:]):
             if left % end:
                 raise ValueError(f"cuts of axis {name} have no common refinement")
@@ -105,7 +106,8 @@ class Simulation:
             for t in itertools.product(*(range(s) for _, _, s in self.source.partial)):
                 values[e, t] = random.randrange(1 << 20)
                 self.total[e] = self.total.get(e, 0) + values[e, t]
-        self.held = [{e: values[e, self.source.term(d)] for e in self.source.cells(d, self.shape)} for d in self.devices]
+        self.held = [{e: values[e, self.source.term(d)] for e in self.source.cells(d, self.shape)}
+                     for d in self.devices]
 
     def step(self, step):
         """Bytes received by the worst device; raises ValueError where the verb is misused."""
@@ -124,7 +126,8 @@ class Simulation:
         legal, counted = {
             "slice": (was == [None] * len(was) and received == 0, 0),
             "all_gather": (len(cut) == len(was) and now == [None] * len(now), (k - 1) * local),
-            "all_to_all": (len(cut) == len(was) and None not in now and not {w[0] for w in cut} & {n[0] for n in now if n}, local - local // k),
+            "all_to_all": (len(cut) == len(was) and None not in now and
+                           not {w[0] for w in cut} & {n[0] for n in now if n}, local - local // k),
             "reduce_scatter": (lost == moved and None not in now, local - local // k),
             "all_reduce": (lost == moved and now == [None] * len(now), -(-2 * (k - 1) * local // k)),
             "exchange": (True, received),
@@ -168,12 +171,15 @@ class Simulation:
         return local
 
     def arrived(self):
-        return not self.target.partial and all(h == {e: self.total[e] for e in self.target.cells(d, self.shape)} for d, h in zip(self.devices, self.held))
+        return not self.target.partial and all(h == {e: self.total[e] for e in self.target.cells(d, self.shape)}
+                                               for d, h in zip(self.devices, self.held))
 
     def bound(self):
         if self.source.partial or self.target.partial:
             return None
-        return max(len(set(self.target.cells(d, self.shape)) - set(self.source.cells(d, self.shape))) for d in self.devices) * self.cell
+        return max(
+            len(set(self.target.cells(d, self.shape)) - set(self.source.cells(d, self.shape)))
+            for d in self.devices) * self.cell
 
 
 def check(mesh, shape, elem_bytes, source, target, plan, peak=None):

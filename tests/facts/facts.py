@@ -1,13 +1,18 @@
-"""What all families of facts share: calling msc, registering a family, comparing what msc says with what is expected."""
+"""What all families of facts share: calling msc, registering a family, comparing what msc says with what is
+expected."""
 import json
 import os
 import re
 import subprocess
 import tempfile
 
-MSC = os.path.abspath(os.environ.get("MSC", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "build", "msc")))
+MSC = os.path.abspath(
+    os.environ.get("MSC", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "build", "msc")))
 FOLDER = tempfile.TemporaryDirectory()
-TALK = {"note", "why", "reason", "derived", "arg_meaning", "attrs", "message", "convention", "formula", "precondition", "comment"}  # explains; is not compared
+TALK = {
+    "note", "why", "reason", "derived", "arg_meaning", "attrs", "message", "convention", "formula", "precondition",
+    "comment"
+}  # explains; is not compared
 
 
 class Unsupported(Exception):
@@ -44,8 +49,9 @@ def first_error(text):
 
 
 class Given(dict):
-    """The input of a fact, which knows what of it was looked at: what nobody asked for is not answered.  Going through all of it
-    is not asking; who does so takes() what it uses.  but() is a copy with other values, of the same fact."""
+    """The input of a fact, which knows what of it was looked at: what nobody asked for is not answered.  Going
+    through all of it is not asking; who does so takes() what it uses.  but() is a copy with other values, of the
+    same fact."""
 
     def __init__(self, values, asked=None):
         super().__init__(values)
@@ -83,14 +89,18 @@ _exact, _prefix = {}, []
 
 
 def family(*names):
-    """Registers a handler for features: "tensor_layout.slice_shape", or "op_rule.*" for all that begin so; of several the one
-    with the longest name is asked, and none has two.  It gets input and expected, and returns a dictionary with what msc says
-    under expected's keys, or an Answer."""
+    """Registers a handler for features: "tensor_layout.slice_shape", or "op_rule.*" for all that begin so; of
+    several the one with the longest name is asked, and none has two.  It gets input and expected, and returns a
+    dictionary with what msc says under expected's keys, or an Answer."""
     def register(handler):
         for name in names:
-            other = _exact.get(name.rstrip("*")) or next((h for prefix, h in _prefix if prefix == name.rstrip("*")), handler)
+            other = _exact.get(name.rstrip("*")) or next(
+                (h for prefix, h in _prefix if prefix == name.rstrip("*")), handler)
             if other is not handler:
-                raise ValueError(f"two handlers for {name}: {other.__module__}.{other.__name__} and {handler.__module__}.{handler.__name__}")
+                raise ValueError(
+                    f"two handlers for {name}: {other.__module__}.{other.__name__} and "
+                    f"{handler.__module__}.{handler.__name__}"
+                )
             if name.endswith("*"):
                 _prefix.append((name[:-1], handler))
                 _prefix.sort(key=lambda p: -len(p[0]))
@@ -107,8 +117,9 @@ def handler_of(feature):
 
 
 class Answer:
-    """What msc says; `better`: although different, the result is right and no costlier (why), or None; `wrong`: a property
-    that must hold does not, whatever is expected; `possible`: what is done here on purpose where an error is expected."""
+    """What msc says; `better`: although different, the result is right and no costlier (why), or None; `wrong`: a
+    property that must hold does not, whatever is expected; `possible`: what is done here on purpose where an error
+    is expected."""
 
     def __init__(self, values=None, better=None, wrong=None, possible=None):
         self.values, self.better, self.wrong, self.possible = values or {}, better, wrong, possible

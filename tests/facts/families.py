@@ -1,4 +1,5 @@
-"""judge: a fact in, ("ok" | "differs" | "unsupported" | "reference", why) out, as the fact's `use` or `tol` wants it."""
+"""judge: a fact in, ("ok" | "differs" | "unsupported" | "reference", why) out, as the fact's `use` or `tol` wants
+it."""
 import json
 import subprocess
 
@@ -31,7 +32,8 @@ def judge_error(expected, refusal):
 
 
 def ask(handler, fact):
-    """(Answer, message of a refusal); a handler of many features is told which.  What it did not look at is not answered."""
+    """(Answer, message of a refusal); a handler of many features is told which.  What it did not look at is not
+    answered."""
     given = Given(fact.get("input", fact))
     given.take("folder")
     try:
@@ -49,7 +51,8 @@ def judge_answer(use, answer, expected):
     if answer.wrong:
         return "differs", answer.wrong
     if use == "must_not_match":
-        return ("ok", "") if wrong or not missing else ("differs" if not missing else "unsupported", f"as wrong as the other system, or not answered: {missing}")
+        return ("ok", "") if wrong or not missing else ("differs" if not missing else "unsupported",
+                                                        f"as wrong as the other system, or not answered: {missing}")
     if wrong and use == "match_or_beat" and answer.better:
         return "ok", f"better: {answer.better}"
     if wrong:
@@ -62,7 +65,8 @@ BESIDE = {"allreduce_steps", "busbw_GBps", "greedy_by_size_best_fit_ratio", "gre
 
 
 def judge_case(fact):
-    """A line of a file such as schedule.jsonl: `tol` is absolute, or "1e-3 rel"; a key that ends in _at_most is a bound."""
+    """A line of a file such as schedule.jsonl: `tol` is absolute, or "1e-3 rel"; a key that ends in _at_most is a
+    bound."""
     expected = {k: v for k, v in fact["expected"].items() if k not in BESIDE}
     handler = handler_of(fact["family"])
     if not handler:
@@ -78,7 +82,10 @@ def judge_case(fact):
     if answer.wrong:
         return "differs", answer.wrong
     got = answer.values
-    fits = {k: got[k] <= w + slack(w) if k.endswith("_at_most") else same(got[k], w, slack) for k, w in expected.items() if k in got}
+    fits = {
+        k: got[k] <= w + slack(w) if k.endswith("_at_most") else same(got[k], w, slack) for k, w in expected.items()
+        if k in got
+    }
     wrong, missing = [k for k in fits if not fits[k]], [k for k in expected if k not in got]
     if wrong:
         return "differs", both(got, expected, wrong)
@@ -103,7 +110,10 @@ def judge(fact):
 def judge_fact(fact):
     if "unreadable" in fact:
         return "unsupported", fact["unreadable"]
-    feature, use, expected = fact.get("feature") or fact.get("family") or ("reshard" if "src_text" in fact else ""), fact.get("use", "match_exactly"), fact.get("expected", {})
+    feature, use, expected = fact.get("feature") or fact.get("family") or ("reshard" if "src_text" in fact else
+                                                                           ""), fact.get("use",
+                                                                                         "match_exactly"), fact.get(
+                                                                                             "expected", {})
     if use == "reference_only":
         return "ok", "reference only, no target"
     handler = handler_of(feature)

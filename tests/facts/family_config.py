@@ -36,7 +36,10 @@ def trained(net, value, *keys):
     g = net.g
     g.loss(g.reduce_mean(g.mul(value, value), list(range(len(value.shape)))))
     g.optimizer("momentum", lr=0.1, momentum=0.9)
-    sets = [word for key in (*keys, "parallel_mode=semi_auto_parallel", "enable_parallel_optimizer=true") for word in ("--set", key)]
+    sets = [
+        word for key in (*keys, "parallel_mode=semi_auto_parallel", "enable_parallel_optimizer=true")
+        for word in ("--set", key)
+    ]
     plan = os.path.join(FOLDER.name, "optimized.plan")
     msc("compile", net.dump(), "-o", plan, *sets)
     return {p["parameter"]: p["optimizer"] for p in msc("explain", plan)["parameters"]}
@@ -59,19 +62,24 @@ def optimizer(given, expected):
         out[f"{name}_sharded"] = group is not None
         out[f"{name}_group_size"] = int(group[1]) if group else 1
     finer = all(out[k] or not v for k, v in expected.items() if k.endswith("_sharded"))
-    return Answer({k: out.get(k) for k in expected if k != "why"}, better="parameters are cut in unequal parts too" if finer else None)
+    return Answer({k: out.get(k) for k in expected if k != "why"},
+                  better="parameters are cut in unequal parts too" if finer else None)
 
 
 def cut_for_update(given, shape, *keys):
-    """The layout of the update of a parameter whose own layout is given, as digits per dimension (axis, parts before, parts); None: whole."""
+    """The layout of the update of a parameter whose own layout is given, as digits per dimension (axis, parts
+    before, parts); None: whole."""
     from nets import Net
     sizes = given["device_matrix"]
-    text = ",".join("{" + ",".join(f"a{len(sizes) - 1 - k}" for k in (entry if isinstance(entry, list) else [entry]) if k >= 0) + "}" for entry in given["tensor_map"])
+    text = ",".join("{" + ",".join(f"a{len(sizes) - 1 - k}"
+                                   for k in (entry if isinstance(entry, list) else [entry]) if k >= 0) + "}"
+                    for entry in given["tensor_map"])
     net = Net({"x": shape, "w": shape}, marks={"w": {"layout": f"[{text}]"}})
     total = 1
     for n in sizes:
         total *= n
-    said = trained(net, net.read("mul(x,w)", {}), f"device_num={total}", setting("mesh", {f"a{i}": n for i, n in enumerate(sizes)}), "strict_parameter_layout=false",
+    said = trained(net, net.read("mul(x,w)", {}), f"device_num={total}",
+                   setting("mesh", {f"a{i}": n for i, n in enumerate(sizes)}), "strict_parameter_layout=false",
                    setting("parallel_optimizer_config", {"parallel_optimizer_threshold": 0}), *keys)["w"]
     found = re.search(r" in \[(.*?)\]: ", said)
     if not found:
@@ -96,7 +104,8 @@ def optimizer_layout(given, expected):
     borders = {a: {1, n} for a, n in enumerate(given["device_matrix"])}
     for a, before, n in (d for dim in digits for d in dim):
         borders[a] |= {before, before * n}
-    axes = [(a, low, high // low) for a in borders for low, high in zip(sorted(borders[a]), sorted(borders[a])[1:])] or [(0, 1, 1)]
+    axes = [(a, low, high // low) for a in borders for low, high in zip(sorted(borders[a]),
+                                                                        sorted(borders[a])[1:])] or [(0, 1, 1)]
     fine = lambda d: [x for x in axes if x[0] == d[0] and d[1] <= x[1] < d[1] * d[2]]  # noqa: E731
     tensor_map, finer = [], []
     for dim, n in zip(digits, shape):
@@ -113,14 +122,16 @@ def optimizer_layout(given, expected):
 def optimizer_slice(given, expected):
     layout, size = given.get("layout") or given, given.get("optimizer_weight_shard_size", -1)
     shape = layout["shape"]
-    digits, said = cut_for_update(layout, shape, *([f"optimizer_weight_shard_size={size}"] if isinstance(size, int) and size > 0 else []))
+    digits, said = cut_for_update(
+        layout, shape, *([f"optimizer_weight_shard_size={size}"] if isinstance(size, int) and size > 0 else []))
     if digits is None:
         raise Refused(said)
     part = list(shape)
     for d, dim in enumerate(digits):
         for _, _, n in dim:
             part[d] = -(-part[d] // n)
-    return Answer({k: True if k == "ok" else part for k in expected if k != "reason"}, better=f"cut in unequal parts: {said}" if expected.get("ok") is False else None)
+    return Answer({k: True if k == "ok" else part for k in expected if k != "reason"},
+                  better=f"cut in unequal parts: {said}" if expected.get("ok") is False else None)
 
 
 @family("parallel_optimizer.*")
@@ -134,15 +145,18 @@ def micro_batches(given, expected):
     from nets import Net
     net = Net({"x": [given["input_dim0_total"], 8], "w": [8, 8]})
     net.read("matmul(x,w)", {})
-    net.strategies("parallel_mode=semi_auto_parallel", f"device_num={given['devices']}", f"pipeline_stages={given['stages']}", f"micro_size={given['micro_batches']}")
+    net.strategies("parallel_mode=semi_auto_parallel", f"device_num={given['devices']}",
+                   f"pipeline_stages={given['stages']}", f"micro_size={given['micro_batches']}")
     return {"ok": True, "error": False}
 
 
 @family("pipeline.schedule*")
 def schedule(given, expected):
-    got = msc("schedule", "--kind", given["scheduler"], "--stages", given["stages"], "--micro-batches", given["micros"], "--tf", 1, "--tb", 2)
+    got = msc("schedule", "--kind", given["scheduler"], "--stages", given["stages"], "--micro-batches", given["micros"],
+              "--tf", 1, "--tb", 2)
     fewer = given["micros"] < given["stages"]
-    return Answer({**got, "error": False}, possible=f"fewer micro-batches than stages, {got['bubble_fraction']:.0%} idle" if fewer else None)
+    return Answer({**got, "error": False},
+                  possible=f"fewer micro-batches than stages, {got['bubble_fraction']:.0%} idle" if fewer else None)
 
 
 @family("config.*", "*config_errors")

@@ -1,5 +1,5 @@
-"""Gradients fused by index: a chain of layers, one parameter of the given size each, is compiled for two ranks, and what is sent
-together is read back.  Gradients are ready from the last parameter to the first."""
+"""Gradients fused by index: a chain of layers, one parameter of the given size each, is compiled for two ranks, and
+what is sent together is read back.  Gradients are ready from the last parameter to the first."""
 import os
 
 from facts import FOLDER, Answer, family, msc
@@ -13,11 +13,20 @@ def chain(sizes, kind="f32"):
         lines += [f'%y{i} = "msc.matmul"(%{last}, %w{i}) : ({x}, {w}) -> {y}',
                   f'%x{i} = "msc.reduce_sum"(%y{i}) {{dims = [1], keep_dims = true}} : ({y}) -> {x}']
         last = f"x{i}"
-    lines += [f'%loss = "msc.reduce_mean"(%{last}) {{dims = [0, 1]}} : ({x}) -> tensor<{kind}>', f'"msc.return"(%loss) : (tensor<{kind}>) -> ()']
+    lines += [
+        f'%loss = "msc.reduce_mean"(%{last}) {{dims = [0, 1]}} : ({x}) -> tensor<{kind}>',
+        f'"msc.return"(%loss) : (tensor<{kind}>) -> ()'
+    ]
     args = [f"%x: {x}"] + [f"%w{i}: tensor<1x{n}x{kind}>" for i, n in enumerate(sizes)]
-    attrs = ['{msc.name = "x", msc.role = "data"}'] + [f'{{msc.init = "zeros", msc.name = "w{i}", msc.role = "parameter"}}' for i in range(len(sizes))]
-    return "\n".join(["module {", '"msc.func"() ({', f"^bb0({', '.join(args)}):", *lines, "}) {" + f"arg_attrs = [{', '.join(attrs)}],",
-                      'sym_name = "forward", loss = 0 : i64, results = ["loss"], optimizer = {kind = "sgd", lr = 0.1 : f32}} : () -> ()', "}", ""])
+    attrs = ['{msc.name = "x", msc.role = "data"}'
+             ] + [f'{{msc.init = "zeros", msc.name = "w{i}", msc.role = "parameter"}}' for i in range(len(sizes))]
+    return "\n".join([
+        "module {", '"msc.func"() ({', f"^bb0({', '.join(args)}):", *lines,
+        "}) {" + f"arg_attrs = [{', '.join(attrs)}],",
+        'sym_name = "forward", loss = 0 : i64, results = ["loss"], optimizer = {kind = "sgd", lr = 0.1 : f32}} : () '
+        '-> ()',
+        "}", ""
+    ])
 
 
 def buckets(sizes, *settings):
@@ -31,6 +40,9 @@ def buckets(sizes, *settings):
 
 @family("comm_fusion.index_split*")
 def by_index(given, expected):
-    members = [b["members"] for b in buckets([8] * given["allreduce_count"], f"all_reduce_fusion_config={given['split_indices']}")]
+    members = [
+        b["members"]
+        for b in buckets([8] * given["allreduce_count"], f"all_reduce_fusion_config={given['split_indices']}")
+    ]
     begins = [sum(members[:k]) for k in range(len(members) + 1)]
     return Answer({"segments": [[a, b - 1] for a, b in zip(begins, begins[1:])]})

@@ -1,4 +1,5 @@
-"""Families of the layout algebra alone, answered by msc layout: refinements, slices, groups, stages, optimizer shards."""
+"""Families of the layout algebra alone, answered by msc layout: refinements, slices, groups, stages, optimizer
+shards."""
 import json
 import math
 import re
@@ -19,11 +20,18 @@ def shape_of(layout):
     matrix = layout["device_matrix"]
     if "shape" in layout:
         return layout["shape"]
-    return [math.prod(matrix[-1 - k] for k in (e if isinstance(e, list) else [e]) if k >= 0) for e in layout["tensor_map"]]
+    return [
+        math.prod(matrix[-1 - k] for k in (e if isinstance(e, list) else [e]) if k >= 0) for e in layout["tensor_map"]
+    ]
 
 
 def grid_args(layout, matrix="device_matrix"):
-    return ["--device-matrix", listed(layout[matrix]), "--tensor-map", mapped(layout["tensor_map"]), "--shape", listed(shape_of(layout))]
+    return [
+        "--device-matrix",
+        listed(layout[matrix]), "--tensor-map",
+        mapped(layout["tensor_map"]), "--shape",
+        listed(shape_of(layout))
+    ]
 
 
 def ask_layout(layout, *args):
@@ -108,7 +116,10 @@ def accumulate(given, expected):
     shapes = [shape(v) if b else v for v, b in zip(values.values(), is_borders)]
     both = shapes if len(shapes) > 1 else shapes * 2
     out = refined(*both[:2], "--expand-shape")
-    return {k: running(out, from_right) if "accum" in k or (all(is_borders) and k in ("out", "unified")) else out for k in expected}
+    return {
+        k: running(out, from_right) if "accum" in k or (all(is_borders) and k in ("out", "unified")) else out
+        for k in expected
+    }
 
 
 # ---- devices ----
@@ -116,7 +127,8 @@ def accumulate(given, expected):
 def matrix_args(given):
     matrix = given["device_matrix"]
     entries = given.get("tensor_map", [-1])
-    return {"device_matrix": matrix, "tensor_map": entries}, ["--ranks", listed(ranks(given["ranks"])), "--rank", given["rank"]]
+    return {"device_matrix": matrix,
+            "tensor_map": entries}, ["--ranks", listed(ranks(given["ranks"])), "--rank", given["rank"]]
 
 
 @family("device_matrix.*")
@@ -128,7 +140,8 @@ def devices(given, expected):
 @family("pipeline.stage_rank_lists", "pipeline.stage_*")
 def stages(given, expected):
     sizes = given["stage_map"]
-    got = msc("layout", "--ranks", listed(ranks(given["ranks"])), "--stages", listed(sizes), *(["--rank", given["rank"]] if "rank" in given else []))
+    got = msc("layout", "--ranks", listed(ranks(given["ranks"])), "--stages", listed(sizes),
+              *(["--rank", given["rank"]] if "rank" in given else []))
     if "rank" in given:
         got |= {"rank_index_in_stage": got["rank_in_stage"], "ranks_in_stage": got["stages"][got["stage_id"]]}
     return got
@@ -138,11 +151,13 @@ def stages(given, expected):
 
 @family("checkpoint.optshard_needed_ranks*")
 def shard_ranks(given, expected):
-    """Slices of a parameter that is cut along this axis and then by the optimizer: the ranks that hold the rest of them."""
+    """Slices of a parameter that is cut along this axis and then by the optimizer: the ranks that hold the rest of
+    them."""
     matrix = given["device_matrix"]
     axis = given[next((k for k in given if "axis" in k or "index" in k), "axis")]
     size = math.prod(matrix)
-    got = ask_layout({"device_matrix": matrix, "tensor_map": [axis], "shape": [size * matrix[-1 - axis]]}, "--rank", given["rank"])
+    got = ask_layout({"device_matrix": matrix, "tensor_map": [axis], "shape": [size * matrix[-1 - axis]]}, "--rank",
+                     given["rank"])
     if axis == -1 or "ranks_with_same_slice" not in got:
         return {"ranks": list(range(size))}
     return {"ranks": got["ranks_with_same_slice"]}

@@ -1,5 +1,6 @@
-"""Families of whole networks: propagation, search, modes, layouts of parameters, who can restore whom.  The network is built from
-its text, compiled, and the strategies are read from the file that msc writes; where another choice is allowed, both are priced."""
+"""Families of whole networks: propagation, search, modes, layouts of parameters, who can restore whom.  The network
+is built from its text, compiled, and the strategies are read from the file that msc writes; where another choice is
+allowed, both are priced."""
 import math
 import re
 
@@ -13,7 +14,11 @@ NOT_SHAPES = {"strategy", "fixed_inputs", "out_strategy", "order"}
 
 
 def shapes_of(given):
-    out = {k: v for k, v in given.items() if k not in NOT_SHAPES and isinstance(v, list) and v and all(isinstance(n, int) for n in v) and not k.endswith("_strategy")}
+    out = {
+        k: v for k, v in given.items()
+        if k not in NOT_SHAPES and isinstance(v, list) and v and all(isinstance(n, int)
+                                                                     for n in v) and not k.endswith("_strategy")
+    }
     return given.only([*out, *(k for k in ("transpose_b", "transpose_a", "num_head") if given.get(k))])
 
 
@@ -64,7 +69,8 @@ def digits_of(devices, first):
 
 
 def cut(parts, digits):
-    """A tuple of one tensor as a layout: every dimension takes the first free digits that divide what it still needs."""
+    """A tuple of one tensor as a layout: every dimension takes the first free digits that divide what it still
+    needs."""
     free, entries = list(digits), []
     for n in parts:
         own = []
@@ -83,7 +89,8 @@ def tuples_of_tensors(given, names):
     """fixed_inputs in order of the inputs, x_strategy by name."""
     out = dict(zip(names, given.get("fixed_inputs") or []))
     for key, value in given.items():
-        if key.endswith("_strategy") and isinstance(value, list) and value and all(isinstance(n, int) for n in value) and key != "out_strategy":
+        if key.endswith("_strategy") and isinstance(value, list) and value and all(
+                isinstance(n, int) for n in value) and key != "out_strategy":
             given.take(key)
             out[key[:-len("_strategy")]] = value
     return out
@@ -171,7 +178,10 @@ def forced(given, hints, expected):
 
 def named_hints(net, hints):
     """Hints by kind for ops that are called otherwise."""
-    return {n: hints[w] for w in hints for n in net.operands if n == w or (w not in net.operands and kind_of(n) == kind_of(w))}
+    return {
+        n: hints[w] for w in hints for n in net.operands
+        if n == w or (w not in net.operands and kind_of(n) == kind_of(w))
+    }
 
 
 def better_than(given, hints, expected, mode, cost):
@@ -218,7 +228,10 @@ def properties(net, file, expected):
 
 
 def propagate_resnet(given, expected):
-    words = {"final_matmul": ["MatMul"], "matmul": ["MatMul"], "squeeze": ["squeeze"], "loss_reduce": ["ReduceSum", "ReduceMax"]}
+    words = {
+        "final_matmul": ["MatMul"], "matmul": ["MatMul"], "squeeze": ["squeeze"],
+        "loss_reduce": ["ReduceSum", "ReduceMax"]
+    }
     hints = {name: {"in_strategy": s} for word, s in given.get("fixed", {}).items() for name in words.get(word, [word])}
     net = Net()
     net.resnet50(given["batch"], given["classes"], hints)
@@ -257,7 +270,10 @@ def known_wrong(given, expected):
     net, _ = net_of(given, {})
     file = net.strategies(*sets)
     net.opt("--until=redistribute", "--check-numerics", *(x for s in sets for x in ("--set", s)))
-    picks = {w: strategy_like(entries_of(file, w)[0], p) for w, p in expected["mindspore_picks"].items() if entries_of(file, w)}
+    picks = {
+        w: strategy_like(entries_of(file, w)[0], p) for w, p in expected["mindspore_picks"].items()
+        if entries_of(file, w)
+    }
     return Answer({"mindspore_picks": picks, "numerically_wrong": False})
 
 
@@ -275,8 +291,11 @@ def strategies_of_net(given, expected):
         found = entries_of(file, word)
         if found:
             op = found[0]
-            got[word] = {"device_matrix": op["device_matrix"], "in_maps": op["in_tensor_map"], "in_map": op["in_tensor_map"][0], "out_map": op["out_tensor_map"][0], "out_maps": op["out_tensor_map"],
-                         "in_strategy": op.get("in_strategy"), "out_strategy": op.get("out_strategy")}
+            got[word] = {
+                "device_matrix": op["device_matrix"], "in_maps": op["in_tensor_map"], "in_map": op["in_tensor_map"][0],
+                "out_map": op["out_tensor_map"][0], "out_maps": op["out_tensor_map"],
+                "in_strategy": op.get("in_strategy"), "out_strategy": op.get("out_strategy")
+            }
     return got
 
 
@@ -347,13 +366,15 @@ def replicas(given, expected):
     if "net" in given:
         first = re.search(r"\(x,\s*\w+\[(\d+)", given["net"])
         rows = math.lcm(*(p for s in given["strategy"].values() for p in s[0])) * 2
-        net, _ = net_of(given.but(devices=devices, x=[rows, int(first[1])] if first else [rows, rows]), fixed_ops(given))
+        net, _ = net_of(given.but(devices=devices, x=[rows, int(first[1])] if first else [rows, rows]),
+                        fixed_ops(given))
     else:
         net = chain_of(given["strategy"])
     file = net.strategies(*SEMI, f"device_num={devices}")
     rank, same = given["rank"], None
     for p in file["parameters"].values():
-        got = msc("layout", "--mesh", file["mesh"], "--layout", p["layout"], "--shape", listed(p["shape"]), "--rank", rank % devices)["ranks_with_same_slice"]
+        got = msc("layout", "--mesh", file["mesh"], "--layout", p["layout"], "--shape", listed(p["shape"]), "--rank",
+                  rank % devices)["ranks_with_same_slice"]
         same = set(got) if same is None else same & set(got)
     first = rank // devices * devices
     return {k: sorted(r + first for r in same) for k in expected if "rank" in k}
@@ -363,7 +384,11 @@ def replicas(given, expected):
 def partial_sum(given, expected):
     """Layouts at the border of a block, then the last product finished as out_strategy says."""
     mesh = given["mesh"]
-    net = Net(shapes_of(given), marks={n: {"layout": text_of(given[n])} for n in ("x", "w1", "w2", "b") if n in given and any(isinstance(e, str) for e in given[n])})
+    net = Net(
+        shapes_of(given), marks={
+            n: {"layout": text_of(given[n])} for n in ("x", "w1", "w2", "b")
+            if n in given and any(isinstance(e, str) for e in given[n])
+        })
     last = re.match(r"\w+", given["net"])[0]
     hints = {last: {"out_strategy": [given["out_strategy"]]}} if given.get("out_strategy") else {}
     net.read(given["net"], hints)
@@ -373,6 +398,3 @@ def partial_sum(given, expected):
     verb, group = unfinished(file["mesh"], op["layout"].get("made", [layout])[0], shape, to=layout)
     slices = sliced(file["mesh"], layout, shape)
     return {"last_matmul_out": [n // s for n, s in zip(shape, slices)], "collective": verb, "ranks": sorted(group)}
-
-
-

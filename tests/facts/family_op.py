@@ -1,5 +1,5 @@
-"""Families of single ops: one op under a strategy tuple; its device matrix, tensor maps, slices and unfinished sums are read from
-the strategy file that msc writes."""
+"""Families of single ops: one op under a strategy tuple; its device matrix, tensor maps, slices and unfinished sums
+are read from the strategy file that msc writes."""
 import math
 import re
 
@@ -10,13 +10,19 @@ from nets import LIKE, Net, kind_of
 
 SEMI = ("parallel_mode=semi_auto_parallel",)
 # words of facts that are no operand
-OPTIONS = {"strategy", "out_strategy", "devices", "device_num", "rank", "convention", "axis", "perm", "to", "keep_dims", "depth", "transpose_a", "transpose_b", "order", "kernel", "stride",
-           "pad", "op", "mesh", "begin", "begins", "end", "ends", "strides", "multiples", "dims", "repeats", "sizes", "size_splits", "new_shape", "k", "shape_to", "padding", "dilation", "rule", "axes", "on", "off", "exponent", "epsilon", "dtype", "manual_split", "all_to_all", "in_strategy", "net", "formula"}
+OPTIONS = {
+    "strategy", "out_strategy", "devices", "device_num", "rank", "convention", "axis", "perm", "to", "keep_dims",
+    "depth", "transpose_a", "transpose_b", "order", "kernel", "stride", "pad", "op", "mesh", "begin", "begins", "end",
+    "ends", "strides", "multiples", "dims", "repeats", "sizes", "size_splits", "new_shape", "k", "shape_to", "padding",
+    "dilation", "rule", "axes", "on", "off", "exponent", "epsilon", "dtype", "manual_split", "all_to_all",
+    "in_strategy", "net", "formula"
+}
 
 
 def operands(given):
     """Names and shapes, in order."""
-    return given.only(k for k, v in given.items() if k not in OPTIONS and isinstance(v, list) and all(isinstance(n, int) for n in v))
+    return given.only(k for k, v in given.items()
+                      if k not in OPTIONS and isinstance(v, list) and all(isinstance(n, int) for n in v))
 
 
 def strategy_of(given):
@@ -43,8 +49,15 @@ def build(word, given):
         net.hints = {"op": hints}
         return net.op(kind, *tensors, name="op", **attrs)
     rank = max(map(len, shapes.values()))
-    whole_numbers = {n for n in names if n in ("indices", "idx", "ids", "index") or (n in ("labels", "label") and len(shapes[n]) < rank)}
-    t = [net.tensor(n, dtype="i1" if kind == "select" and n == names[0] else "i32" if n in whole_numbers and kind not in ("add", "mul") else "f32") for n in names]
+    whole_numbers = {
+        n for n in names
+        if n in ("indices", "idx", "ids", "index") or (n in ("labels", "label") and len(shapes[n]) < rank)
+    }
+    t = [
+        net.tensor(
+            n, dtype="i1" if kind == "select" and n == names[0] else
+            "i32" if n in whole_numbers and kind not in ("add", "mul") else "f32") for n in names
+    ]
     if kind in ("matmul", "batch_matmul"):
         flags = {k: bool(given[k]) for k in ("transpose_a", "transpose_b") if k in given}
         out = make("batch_matmul" if max(len(x.shape) for x in t) > 2 else "matmul", *t, **flags)
@@ -53,7 +66,8 @@ def build(word, given):
     elif kind == "reshape":
         out = make("reshape", t[0], shape=given.get("to") or given["new_shape"])
     elif kind.startswith("reduce_") or kind == "reduce":
-        out = make(kind if kind != "reduce" else "reduce_sum", t[0], dims=dims(given.get("axis"), len(t[0].shape)), keep_dims=bool(given.get("keep_dims")))
+        out = make(kind if kind != "reduce" else "reduce_sum", t[0], dims=dims(given.get("axis"), len(t[0].shape)),
+                   keep_dims=bool(given.get("keep_dims")))
     elif kind in ("softmax", "log_softmax"):
         axis = given.get("axis", -1)
         out = make(kind, t[0], axis=axis[0] if isinstance(axis, list) else axis)
@@ -62,7 +76,8 @@ def build(word, given):
     elif kind == "gather":
         out = make("gather", *t, axis=given.get("axis", 0))
     elif kind == "softmax_cross_entropy":
-        out = make(kind, *(t if len(t) > 1 else [t[0], net.tensor("labels_dense", like=t[0].shape)]), reduction="none", strategy=parts if len(parts) > 1 else parts * 2)
+        out = make(kind, *(t if len(t) > 1 else [t[0], net.tensor("labels_dense", like=t[0].shape)]), reduction="none",
+                   strategy=parts if len(parts) > 1 else parts * 2)
     elif kind in ("add", "sub", "mul", "div", "max", "min", "pow") and len(t) == 1:
         out = make(kind, t[0], net.tensor("other", like=t[0].shape), strategy=parts * 2)
         names.append("other")
@@ -70,7 +85,12 @@ def build(word, given):
         if kind == "batch_norm":
             t += [net.g.parameter(n, "f32", list(t[1].shape), init="ones") for n in ("mean", "variance")[:5 - len(t)]]
             parts = parts + parts[1:2] * (len(t) - len(parts))
-        net.hints = {"op": {"in_strategy": [list(p) for p in parts[:len(t)]], **({"out_strategy": given["out_strategy"]} if given.get("out_strategy") else {})}}
+        net.hints = {
+            "op": {
+                "in_strategy": [list(p) for p in parts[:len(t)]],
+                **({"out_strategy": given["out_strategy"]} if given.get("out_strategy") else {})
+            }
+        }
         out = net.told(kind, t if word.replace("_", "") not in LIKE else t[:1], "op", given)
     first = out[0] if isinstance(out, list) else out
     net.g.output("out", first)
@@ -78,8 +98,9 @@ def build(word, given):
 
 
 def one_hot(net, make, indices, given, parts):
-    """The other system cuts the dimensions of the result, of which the classes stand at `axis`; ours makes the classes last, and a
-    tuple speaks of the indices alone, so that layouts on a mesh of the result's parts say how the classes are cut."""
+    """The other system cuts the dimensions of the result, of which the classes stand at `axis`; ours makes the
+    classes last, and a tuple speaks of the indices alone, so that layouts on a mesh of the result's parts say how
+    the classes are cut."""
     rank = len(indices.shape) + 1
     at = given.get("axis", -1) % rank
     cuts = (parts[0] + [1] * rank)[:rank]
@@ -98,7 +119,8 @@ def device_counts(given):
     """What is given, else the products that the strategy can mean, smallest first."""
     if given.get("devices") or given.get("device_num"):
         return [given.get("devices") or given.get("device_num")]
-    parts = [math.prod(max(abs(n), 1) for n in p) for p in strategy_of(given) if p]  # what is wrong with them msc shall say
+    parts = [math.prod(max(abs(n), 1) for n in p) for p in strategy_of(given)
+             if p]  # what is wrong with them msc shall say
     first, rest = parts[0], math.prod(parts[1:])
     return sorted({first * k for k in range(1, rest + 1) if rest % k == 0})
 
@@ -121,15 +143,19 @@ def compiled(word, given):
 
 
 def sliced(mesh, layout, shape):
-    return msc("layout", "--mesh", mesh, "--layout", re.sub(r" partial.*", "", layout), "--shape", listed(shape), "--rank", 0)["slice_shape"]
+    return msc("layout", "--mesh", mesh, "--layout", re.sub(r" partial.*", "", layout), "--shape", listed(shape),
+               "--rank", 0)["slice_shape"]
 
 
 def unfinished(mesh, layout, shape, rank=0, to=None):
     """(verb, its group) that finishes a partial result, or (None, [])"""
     if "partial" not in layout:
         return None, []
-    plan = msc("reshard", "--mesh", mesh, "--shape", listed(shape), "--from", layout, "--to", re.sub(r" partial.*", "", to or layout), "--rank", rank)
-    return {"all_reduce": "AllReduce", "reduce_scatter": "ReduceScatter"}.get(plan["steps"][0]["op"], plan["steps"][0]["op"]), plan["steps"][0]["ranks"]
+    plan = msc("reshard", "--mesh", mesh, "--shape", listed(shape), "--from", layout, "--to",
+               re.sub(r" partial.*", "", to or layout), "--rank", rank)
+    return {"all_reduce": "AllReduce",
+            "reduce_scatter": "ReduceScatter"}.get(plan["steps"][0]["op"],
+                                                   plan["steps"][0]["op"]), plan["steps"][0]["ranks"]
 
 
 def whole_axes(maps, matrix):
@@ -147,19 +173,29 @@ def answer(word, given, expected):
     maps, outs, matrix = op["in_tensor_map"], op["out_tensor_map"], op["device_matrix"]
     turned = net.turned or range(len(out_shape))
     outs = [[m[d] for d in turned] for m in outs[:1]] + outs[1:]
-    if any(-1 in plain for k, v in expected.items() if "map" in k for plain in ([v] if v and not isinstance(v[0], list) else v)):
+    if any(-1 in plain for k, v in expected.items() if "map" in k
+           for plain in ([v] if v and not isinstance(v[0], list) else v)):
         maps, outs = whole_axes(maps, matrix), whole_axes(outs, matrix)
-    got = {"device_matrix": matrix, "in_maps": maps, "in_map": maps[0], "out_map": outs[0], "out_maps": outs, "ok": True}
+    got = {
+        "device_matrix": matrix, "in_maps": maps, "in_map": maps[0], "out_map": outs[0], "out_maps": outs, "ok": True
+    }
     slices = [sliced(mesh, l, s) for l, s in zip(op["layout"]["in"], ins)]
     out_layout = op["layout"]["out"][0]
-    got |= {"in_slice": slices[0], "slice": slices[0], "slice_shape": slices[0], "in_slices": slices, "out_slice": [sliced(mesh, out_layout, out_shape)[d] for d in turned]}
+    got |= {
+        "in_slice": slices[0], "slice": slices[0], "slice_shape": slices[0], "in_slices": slices,
+        "out_slice": [sliced(mesh, out_layout, out_shape)[d] for d in turned]
+    }
     got["out_slice_without_consumer"] = got["out_slice"]
     for n, m, s in zip(names, maps, slices):
         got[f"{n}_map"], got[f"{n}_slice"] = m, s
-    same = [msc("layout", "--mesh", mesh, "--layout", l, "--shape", listed(s), "--rank", given.get("rank", 0))["ranks_with_same_slice"] for l, s in zip(op["layout"]["in"], ins)]
+    same = [
+        msc("layout", "--mesh", mesh, "--layout", l, "--shape", listed(s), "--rank",
+            given.get("rank", 0))["ranks_with_same_slice"] for l, s in zip(op["layout"]["in"], ins)
+    ]
     mirrors = [["_MirrorOperator"] if len(g) > 1 else [] for g in same] if any(len(g) > 1 for g in same) else []
     got |= {"mirror_ops": mirrors, "mirror_groups": same, "backward_ops": ["AllReduce" for g in same if len(g) > 1]}
-    verb, group = unfinished(mesh, op["layout"].get("made", [out_layout])[0], out_shape, given.get("rank", 0), out_layout)
+    verb, group = unfinished(mesh, op["layout"].get("made", [out_layout])[0], out_shape, given.get("rank", 0),
+                             out_layout)
     got |= {"forward_ops": [verb] if verb else [], "collective": verb, f"ranks_for_rank{given.get('rank', 0)}": group}
     return got
 
@@ -175,7 +211,10 @@ def op_word(feature, given):
     word = feature.split(".")[1]
     if kind_of(word) in ("repeated_devices_axis", "device_matrix") or not word:
         word = "transpose" if "perm" in given else "reshape" if "to" in given else "matmul" if "B" in given and "transpose_b" in given else "relu"
-    return {"reduce_method": "reduce_sum", "activation": "relu", "tensor_add": "add", "softmax_loss": "softmax_cross_entropy", "softmax_entropy_loss": "softmax_cross_entropy"}.get(word, word)
+    return {
+        "reduce_method": "reduce_sum", "activation": "relu", "tensor_add": "add",
+        "softmax_loss": "softmax_cross_entropy", "softmax_entropy_loss": "softmax_cross_entropy"
+    }.get(word, word)
 
 
 def register(feature_prefix):
@@ -188,9 +227,11 @@ def register(feature_prefix):
     return handler
 
 
-for known in ("matmul", "batch_matmul", "add", "tensor_add", "sub", "mul", "div", "pow", "transpose", "reshape", "reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_method",
-              "reduce", "softmax", "log_softmax", "onehot", "one_hot", "prelu", "gather", "relu", "gelu", "tanh", "sigmoid", "activation", "exp", "log", "sqrt", "l2_normalize", "cast",
-              "softmax_cross_entropy", "softmax_entropy_loss", "repeated_devices_axis", "layer_norm", "rms_norm", "batch_norm", "bias_add", "maximum", "minimum", "neg"):
+for known in ("matmul", "batch_matmul", "add", "tensor_add", "sub", "mul", "div", "pow", "transpose", "reshape",
+              "reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_method", "reduce", "softmax",
+              "log_softmax", "onehot", "one_hot", "prelu", "gather", "relu", "gelu", "tanh", "sigmoid", "activation",
+              "exp", "log", "sqrt", "l2_normalize", "cast", "softmax_cross_entropy", "softmax_entropy_loss",
+              "repeated_devices_axis", "layer_norm", "rms_norm", "batch_norm", "bias_add", "maximum", "minimum", "neg"):
     register(f"op_rule.{known}")
 
 
@@ -217,7 +258,8 @@ def manual_split(given, expected):
     rows = given.get("param") or given["x"]
     left = given.get("devices", len(sizes)) // len(sizes)
     text = ",".join(["{d}/(" + ",".join(map(str, sizes)) + ")"] + ["{}"] * (len(rows) - 1))
-    got = msc("layout", "--mesh", f"d={len(sizes)}" + (f",left={left}" if left > 1 else ""), "--layout", f"[{text}]", "--shape", listed(rows), "--rank", given["rank"])["slices"][0]
+    got = msc("layout", "--mesh", f"d={len(sizes)}" + (f",left={left}" if left > 1 else ""), "--layout", f"[{text}]",
+              "--shape", listed(rows), "--rank", given["rank"])["slices"][0]
     shape = [e - b for b, e in zip(got["begin"], got["end"])]
     return {"slice_shape": shape, "index_offset": got["begin"][0], "uniform_split": len(set(sizes)) == 1}
 
@@ -233,7 +275,8 @@ def moe_slices(given, expected):
         left = given["devices"] // math.prod(parts)
         entries = [len(parts) - i if left > 1 else len(parts) - 1 - i for i in range(len(parts))]
         matrix = parts + ([left] if left > 1 else [])
-        got[name] = msc("layout", "--device-matrix", listed(matrix), "--tensor-map", ",".join(map(str, entries)), "--shape", listed(given[name]), "--rank", 0)["slice_shape"]
+        got[name] = msc("layout", "--device-matrix", listed(matrix), "--tensor-map", ",".join(map(str, entries)),
+                        "--shape", listed(given[name]), "--rank", 0)["slice_shape"]
     return got
 
 
@@ -241,7 +284,8 @@ def moe_slices(given, expected):
 
 def text_of(entries):
     """["dp", ["sp", "mp"], null] -> [{dp},{sp,mp},{}]"""
-    return "[" + ",".join("{" + ",".join(a for a in (e if isinstance(e, list) else [e]) if a and a != "None") + "}" for e in entries) + "]"
+    return "[" + ",".join("{" + ",".join(a for a in (e if isinstance(e, list) else [e]) if a and a != "None") + "}"
+                          for e in entries) + "]"
 
 
 def mesh_set(mesh):
@@ -252,7 +296,10 @@ def mesh_set(mesh):
 @family("layout_api.*")
 def layout_api(given, expected):
     """matmul with layouts by axis names."""
-    shapes = {n: [int(s) for s in re.findall(r"\d+", sizes)] for n, sizes in re.findall(r"(\w+)\[([\d,\s]+)\]", given.get("op", ""))}
+    shapes = {
+        n: [int(s) for s in re.findall(r"\d+", sizes)]
+        for n, sizes in re.findall(r"(\w+)\[([\d,\s]+)\]", given.get("op", ""))
+    }
     mesh = given["mesh"]
     size = 1024 if all(1024 % n == 0 for n in mesh.values()) else math.prod(mesh.values())
     shapes = shapes or {"x": [size] * len(given["x"]), "w": [size] * len(given["w"])}
@@ -262,7 +309,10 @@ def layout_api(given, expected):
         hints["out_layout"] = [text_of(given["out"])]
     net.hints = {"op": hints}
     flags = {k: True for k in ("transpose_a", "transpose_b") if given.get(k)}
-    net.g.output("out", net.op("batch_matmul" if max(map(len, shapes.values())) > 2 else "matmul", net.tensor("x"), net.tensor("w"), name="op", **flags))
+    net.g.output(
+        "out",
+        net.op("batch_matmul" if max(map(len, shapes.values())) > 2 else "matmul", net.tensor("x"), net.tensor("w"),
+               name="op", **flags))
     file = net.strategies(*SEMI, f"device_num={given.get('devices') or math.prod(mesh.values())}", mesh_set(mesh))
     op = file["ops"]["op"]
     x, w = (sliced(file["mesh"], l, s) for l, s in zip(op["layout"]["in"], shapes.values()))
@@ -271,7 +321,8 @@ def layout_api(given, expected):
     if "reduction" in expected or "collective" in expected:
         partial = op["layout"].get("made", op["layout"]["out"])[0]
         target = re.sub(r" partial.*", "", op["layout"]["out"][0])
-        steps = msc("reshard", "--mesh", file["mesh"], "--shape", listed(shape), "--from", partial, "--to", target)["steps"] if "partial" in partial else []
+        steps = msc("reshard", "--mesh", file["mesh"], "--shape", listed(shape), "--from", partial, "--to",
+                    target)["steps"] if "partial" in partial else []
         names = [{"reduce_scatter": "ReduceScatter", "all_reduce": "AllReduce"}.get(s["op"], s["op"]) for s in steps]
         got |= {k: names[0] if len(names) == 1 else names or None for k in ("reduction", "collective")}
     return got
@@ -280,8 +331,8 @@ def layout_api(given, expected):
 # ---- neighbours' rows ----
 
 def flattened(given):
-    """(shape, strategy) of two spatial dimensions: windows of one dimension do not depend on the others, so a third that is
-    whole is left out."""
+    """(shape, strategy) of two spatial dimensions: windows of one dimension do not depend on the others, so a third
+    that is whole is left out."""
     shape, parts = list(given["x"]), list(strategy_of(given)[0])
     spatial = list(range(2, len(shape)))
     kept = sorted(sorted(spatial, key=lambda d: parts[d] == 1)[:2])
@@ -296,7 +347,8 @@ def one_of(value, d):
     return value[d - 2] if isinstance(value, list) else value
 
 
-@family("op_rule.conv*", "op_rule.pool*", "op_rule.avg_pool*", "op_rule.max_pool*", "op_rule.avgpool*", "op_rule.maxpool*")
+@family("op_rule.conv*", "op_rule.pool*", "op_rule.avg_pool*", "op_rule.max_pool*", "op_rule.avgpool*",
+        "op_rule.maxpool*")
 def halo(given, expected, feature):
     """Rows that a rank sends to and gets from its neighbours, from the transfers of the compiled op."""
     if not {"send_lens", "recv_lens"} & set(expected) and not expected.get("error"):
@@ -319,7 +371,8 @@ def halo(given, expected, feature):
     text = net.opt("--until=localize", *sets)
     needs = {int(d): (int(lo), int(hi)) for d, lo, hi in re.findall(r"halo = \[(\d+), (\d+), (\d+)\]", text)}
     layout = re.search(r'msc\.layout = "(\[.*?\])", msc\.name = "x"', text)[1]
-    slices = msc("layout", "--mesh", f"d={given['devices']}", "--layout", layout, "--shape", listed(shape), "--rank", given["rank"])["slices"][0]
+    slices = msc("layout", "--mesh", f"d={given['devices']}", "--layout", layout, "--shape", listed(shape), "--rank",
+                 given["rank"])["slices"][0]
     send, receive = [], []
     for d in (2, 3):
         lo, hi = needs.get(d, (0, 0))

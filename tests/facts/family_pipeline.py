@@ -6,8 +6,11 @@ KINDS = {"interleaved_1f1b": "interleaved", "one_f_one_b": "1f1b", "zb_h1": "zb-
 
 def schedule(kind, given, **more):
     """Times are one stage's; where none are given 1, 2, 0."""
-    named = {"stages": given["p"], "micro-batches": given["m"], "tf": given.get("t_f", 1), "tb": given.get("t_b", 2), "tw": given.get("t_w", 0), "tcomm": given.get("t_comm", 0),
-             "chunks": given.get("v", 1), **{k.replace("_", "-"): v for k, v in more.items()}}
+    named = {
+        "stages": given["p"], "micro-batches": given["m"], "tf": given.get("t_f", 1), "tb": given.get("t_b", 2),
+        "tw": given.get("t_w", 0), "tcomm": given.get("t_comm", 0), "chunks": given.get("v", 1),
+        **{k.replace("_", "-"): v for k, v in more.items()}
+    }
     return msc("schedule", "--kind", KINDS.get(kind, kind), *(word for k, v in named.items() for word in (f"--{k}", v)))
 
 
@@ -16,7 +19,10 @@ def messages(plan, given):
     p, last = given["p"], given["p"] * given.get("v", 1) - 1
     place = plan.get("place", [k % p for k in range(last + 1)])
     own = [[k for k in range(last + 1) if place[k] == i] for i in range(p)]
-    sent = [sum(e["kind"] == "F" and own[i][e["chunk"]] < last and place[own[i][e["chunk"]] + 1] != i for e in order) for i, order in enumerate(plan["order"])]
+    sent = [
+        sum(e["kind"] == "F" and own[i][e["chunk"]] < last and place[own[i][e["chunk"]] + 1] != i for e in order)
+        for i, order in enumerate(plan["order"])
+    ]
     return max(sent) / given["m"]
 
 
@@ -66,5 +72,9 @@ def balance(given, expected):
     """Stages that are given are layers of which each stage gets one; layers are dealt."""
     times = given.get("stage_times") or given.get("block_times") or given["layer_times"]
     stages = len(times) if "stage_times" in given else given.get("p") or given["stages"]
-    got = msc("schedule", "--layers", ",".join(map(str, times)), "--stages", stages, "--micro-batches", given["m"], "--chunks", given.get("v", 1))
-    return {"total": got["total"], "max": max(got["stage_times"]), "stage_times": got["stage_times"], "first": got["first_layer"]}
+    got = msc("schedule", "--layers", ",".join(map(str, times)), "--stages", stages, "--micro-batches", given["m"],
+              "--chunks", given.get("v", 1))
+    return {
+        "total": got["total"], "max": max(got["stage_times"]), "stage_times": got["stage_times"],
+        "first": got["first_layer"]
+    }

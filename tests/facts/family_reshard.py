@@ -1,5 +1,5 @@
-"""Families of redistribution, answered by msc reshard: every plan is executed on simulated devices; against a list of another
-system's ops a plan is right when it arrives, and no worse in bytes and number of transfers."""
+"""Families of redistribution, answered by msc reshard: every plan is executed on simulated devices; against a list
+of another system's ops a plan is right when it arrives, and no worse in bytes and number of transfers."""
 import itertools
 import math
 import os
@@ -16,7 +16,11 @@ def mesh_of(text):
 
 
 def side(name, layout):
-    return [f"--{name}-device-matrix", listed(layout["device_matrix"]), f"--{name}-tensor-map", mapped(layout["tensor_map"])]
+    return [
+        f"--{name}-device-matrix",
+        listed(layout["device_matrix"]), f"--{name}-tensor-map",
+        mapped(layout["tensor_map"])
+    ]
 
 
 def executed(plan, mesh, shape, elem_bytes, source, target, peak=None):
@@ -46,7 +50,9 @@ def reshaped(a, b, *args):
     import json
     u = ask_layout(a, "--unify-with", json.dumps(b))
     grid = {"device_matrix": u["unified_device_matrix"], "shape": u["unified_shape"]}
-    return plan_between({"from": {**grid, "tensor_map": u["unified_from_map"]}, "to": {**grid, "tensor_map": u["unified_to_map"]}}, *args)
+    return plan_between(
+        {"from": {**grid, "tensor_map": u["unified_from_map"]}, "to": {**grid, "tensor_map": u["unified_to_map"]}},
+        *args)
 
 
 def transfers(plan):
@@ -56,7 +62,8 @@ def transfers(plan):
 # ---- another system's list for one rank ----
 
 def replayed(ops, local):
-    """Elements received and transfers of a list such as [["AllConcat", [0, 1, 2]], ["StridedSlice", [...]]] on a slice."""
+    """Elements received and transfers of a list such as [["AllConcat", [0, 1, 2]], ["StridedSlice", [...]]] on a
+    slice."""
     shape, received, moves = list(local), 0, 0
     for name, args in ops:
         if name == "Reshape":
@@ -102,9 +109,11 @@ def op_list(given, expected):
     plan, wrong = plan_between(given)
     names = [s["op"] for s in plan["steps"]]
     moves = [o for o in expected["ops"] if o in MOVERS]
-    better = f"{names}" if len(transfers(plan)) <= len(moves) and len(names) <= expected.get("op_count", len(expected["ops"])) else None
+    better = f"{names}" if len(transfers(plan)) <= len(moves) and len(names) <= expected.get(
+        "op_count", len(expected["ops"])) else None
     whole = (math.prod(given["from"]["shape"]) - math.prod(local_shape(given["from"]))) * 4  # gathered, then cut
-    better = better or (f"{names}: {plan['bytes']} bytes, gathering takes {whole}" if plan["bytes"] in (plan["lower_bound"], 0) or plan["bytes"] <= whole else None)
+    better = better or (f"{names}: {plan['bytes']} bytes, gathering takes {whole}"
+                        if plan["bytes"] in (plan["lower_bound"], 0) or plan["bytes"] <= whole else None)
     return Answer({"ops": names, "op_count": len(names)}, better, wrong)
 
 
@@ -113,15 +122,22 @@ def all_pairs(given, expected):
     """Every plan between two layouts with at most one axis per dimension, executed."""
     given.take("pairs")  # in words
     matrix, shape = given["device_matrix"], given["shape"]
-    maps = [m for m in itertools.product(range(-1, len(matrix)), repeat=len(shape)) if len({k for k in m if k >= 0}) == sum(k >= 0 for k in m)]
+    maps = [
+        m for m in itertools.product(range(-1, len(matrix)), repeat=len(shape))
+        if len({k for k in m if k >= 0}) == sum(k >= 0 for k in m)
+    ]
     maps = [m for m in maps if all(k < 0 or n % matrix[-1 - k] == 0 for n, k in zip(shape, m))]
     wrong = {}
     every = 13 if os.environ.get("MSC_FACTS_QUICK") else 1  # a sample where time is short
     for a, b in list(itertools.permutations(maps, 2))[::every]:
-        _, fault = plan_between({"from": {"device_matrix": matrix, "tensor_map": list(a), "shape": shape}, "to": {"device_matrix": matrix, "tensor_map": list(b), "shape": shape}})
+        _, fault = plan_between({
+            "from": {"device_matrix": matrix, "tensor_map": list(a), "shape": shape},
+            "to": {"device_matrix": matrix, "tensor_map": list(b), "shape": shape}
+        })
         if fault:
             wrong[f"{a} to {b}"] = fault
-    return Answer({"property": expected.get("property")}, wrong=f"{len(wrong)} plans: {dict(list(wrong.items())[:3])}" if wrong else None)
+    return Answer({"property": expected.get("property")},
+                  wrong=f"{len(wrong)} plans: {dict(list(wrong.items())[:3])}" if wrong else None)
 
 
 @family("redistribution.apply*")
@@ -139,7 +155,9 @@ def applied(given, expected):
         answer["rank0_row_values"] = expected["rank0_row_values"]  # rows arrived in their places: the plan was executed
     if "rank0_values" in expected and len(rows) == 1:
         answer["rank0_values"] = expected["rank0_values"]
-    return Answer({**answer, **{k: expected[k] for k in expected if k not in answer and not wrong and not k.endswith("shape")}}, wrong=wrong)
+    return Answer(
+        {**answer, **{k: expected[k] for k in expected if k not in answer and not wrong and not k.endswith("shape")}},
+        wrong=wrong)
 
 
 @family("redistribution.same_device_num*", "redistribution.construct*")
@@ -157,20 +175,26 @@ def same_devices(given, expected):
 def comm_cost(given, expected):
     """The other system counts elements in its own way; msc is judged by bytes and transfers of the same ops."""
     matrix, shape = given["device_matrix"], given["shape"]
-    ends = {"from": {"device_matrix": matrix, "tensor_map": given["from_map"], "shape": shape}, "to": {"device_matrix": matrix, "tensor_map": given["to_map"], "shape": shape}}
+    ends = {
+        "from": {"device_matrix": matrix, "tensor_map": given["from_map"], "shape": shape},
+        "to": {"device_matrix": matrix, "tensor_map": given["to_map"], "shape": shape}
+    }
     plan, wrong = plan_between({**ends, "all_to_all": given.get("all_to_all")})
     before, bytes_there, moves = ends["from"], 0, 0
     size = math.prod(local_shape(before))
     for op in expected.get("op_sequence", []):
         name = op["op"] if isinstance(op, dict) else op
         here = math.prod(op["slice_before"]) if isinstance(op, dict) and "slice_before" in op else size
-        k = math.prod(matrix) if name != "AllGather" or not isinstance(op, dict) else max(2, math.prod(local_shape(ends["to"])) // here)
+        k = math.prod(matrix) if name != "AllGather" or not isinstance(op, dict) else max(
+            2,
+            math.prod(local_shape(ends["to"])) // here)
         bytes_there += 4 * {"AllGather": (k - 1) * here, "AllToAll": here - here // k}.get(name, 0)
         moves += name in MOVERS
     if "op_sequence" not in expected:
         bytes_there = 4 * expected.get("total", expected.get("forward", 0))
     fits = plan["bytes"] <= bytes_there or (len(transfers(plan)) <= moves and plan["bytes"] == plan["lower_bound"])
-    return Answer({"op_sequence": [s["op"] for s in plan["steps"]]}, f"{plan['bytes'] // 4} elements received, {len(transfers(plan))} transfers" if fits else None, wrong)
+    return Answer({"op_sequence": [s["op"] for s in plan["steps"]]},
+                  f"{plan['bytes'] // 4} elements received, {len(transfers(plan))} transfers" if fits else None, wrong)
 
 
 # ---- ranks ----
@@ -191,16 +215,20 @@ def rank_op_map(given, expected):
     got, maps = set(plan["needed"][str(rank)]), expected["ops_by_rank"]
     ops = [o for o in maps.get(str(rank), [])]
     received, moves = replayed(ops, local_shape(given["from"]))
-    fits = plan["bytes"] <= 4 * max(received, sum(s["bytes"] for s in plan["steps"]) if plan["bytes"] == plan["lower_bound"] else 0)
+    fits = plan["bytes"] <= 4 * max(
+        received,
+        sum(s["bytes"] for s in plan["steps"]) if plan["bytes"] == plan["lower_bound"] else 0)
     theirs = set(map(int, maps)).union(*(o[1][:-1] for o in ops if o[0] == "AllConcat"))
     fits = len(got | {rank}) <= len(theirs | {rank}) and fits
-    why = f"needs ranks {sorted(got)}, {plan['bytes'] // 4} elements in {len(transfers(plan))} transfers against {received} in {moves}"
+    why = (f"needs ranks {sorted(got)}, {plan['bytes'] // 4} elements in {len(transfers(plan))} transfers against "
+           f"{received} in {moves}")
     return Answer({"ops_by_rank": plan["steps"]}, why if fits else None, wrong)
 
 
 @family("reshard.pipeline*")
 def stage_merge(given, expected):
-    """Ranks outside the source's get their part from one rank each, where the other system sends one broadcast and goes on."""
+    """Ranks outside the source's get their part from one rank each, where the other system sends one broadcast and
+    goes on."""
     given.take("rank")  # every rank is looked at
     a, b = given["from"], given["to"]
     first, second = ranks(a["ranks"]), ranks(b["ranks"])
@@ -209,9 +237,13 @@ def stage_merge(given, expected):
     plan = msc("reshard", *side("from", a), *side("to", b), "--shape", listed(a["shape"]), "--from-ranks", listed(first), "--to-ranks", listed(second)) \
         if first != second else plan_between({**given, "ranks": first})[0]
     ask = {**{str(r): None for r in second}, **plan.get("needed", {})}
-    wrong = [r for r, sources in ask.items() if sources is not None and not covers(a, b, first, second, int(r), sources)]
+    wrong = [
+        r for r, sources in ask.items() if sources is not None and not covers(a, b, first, second, int(r), sources)
+    ]
     worst = max((len(set(s) - {int(r)}) for r, s in ask.items() if s is not None and int(r) not in first), default=0)
-    return Answer({"ops": plan["steps"]}, f"every new rank needs {worst} other" if worst <= 1 or not expected.get("ops") else None, f"ranks {wrong} lack elements" if wrong else None)
+    return Answer({"ops": plan["steps"]},
+                  f"every new rank needs {worst} other" if worst <= 1 or not expected.get("ops") else None,
+                  f"ranks {wrong} lack elements" if wrong else None)
 
 
 def listed_only(layout, members):
@@ -236,12 +268,14 @@ def covers(a, b, first, second, rank, sources):
 
 @family("reshard")
 def optimum(given, expected):
-    given.take("id", "src", "dst", "steps", "time_us", *(k for k in given if k.startswith("bytes_") or k.startswith("local_bytes_")),
-               "optimal_collectives", "peak_bytes", "lower_bound_bytes_direct_exchange")  # what else is known of the optimum
+    given.take("id", "src", "dst", "steps", "time_us",
+               *(k for k in given if k.startswith("bytes_") or k.startswith("local_bytes_")), "optimal_collectives",
+               "peak_bytes", "lower_bound_bytes_direct_exchange")  # what else is known of the optimum
     mesh, elem = dict(map(tuple, given["mesh"])), given["elem_bytes"]
     peak = given.get("opts", {}).get("peak")
-    plan = msc("reshard", "--mesh", ",".join(f"{n}={s}" for n, s in mesh.items()), "--shape", listed(given["shape"]), "--bytes", elem,
-               "--from", given["src_text"], "--to", given["dst_text"], *(["--peak", peak] if peak else []))
+    plan = msc("reshard", "--mesh", ",".join(f"{n}={s}" for n, s in mesh.items()), "--shape", listed(given["shape"]),
+               "--bytes", elem, "--from", given["src_text"], "--to", given["dst_text"],
+               *(["--peak", peak] if peak else []))
     wrong = blocks.check(mesh, given["shape"], elem, given["src_text"], given["dst_text"], plan, peak)
     best = given["optimal_wire_bytes_per_device"]
     exchanges = any(s["op"] == "exchange" for s in plan["steps"])

@@ -1,4 +1,5 @@
-"""Families of memory and traffic in training: models of the asked size are compiled, and bytes read from what msc reports."""
+"""Families of memory and traffic in training: models of the asked size are compiled, and bytes read from what msc
+reports."""
 import json
 import math
 import os
@@ -23,12 +24,14 @@ def compiled(graph, *sets):
 # ---- the parallel optimizer ----
 
 def one_matrix(elements, batch):
-    """A trainable matrix of so many elements whose gradient and whose operand's gradient are needed; one small vector besides,
-    which is too small to be cut."""
+    """A trainable matrix of so many elements whose gradient and whose operand's gradient are needed; one small
+    vector besides, which is too small to be cut."""
     from msc import Graph
     rows = max(n for n in range(1, 16001) if elements % n == 0)
     g = Graph()
-    x, s, w = g.input("x", "f32", [batch, rows]), g.parameter("s", "f32", [rows]), g.parameter("w", "f32", [rows, elements // rows], init="zeros")
+    x, s, w = g.input("x", "f32", [batch, rows]), g.parameter("s", "f32",
+                                                              [rows]), g.parameter("w", "f32", [rows, elements // rows],
+                                                                                   init="zeros")
     y = g.matmul(g.mul(x, s), w)
     g.loss(g.reduce_mean(g.mul(y, y), [0, 1]))
     g.optimizer("adam", lr=0.1)
@@ -41,7 +44,8 @@ def zero_stages(given, expected, elements, *sets):
     said = {}
     for key in expected:
         stage = int(key[4:]) if key.startswith("zero") else 0
-        said[key] = compiled(g, f"device_num={given['dp']}", "parallel_mode=semi_auto_parallel", f'mesh={{"dp":{given["dp"]}}}', f"zero={stage}",
+        said[key] = compiled(g, f"device_num={given['dp']}", "parallel_mode=semi_auto_parallel",
+                             f'mesh={{"dp":{given["dp"]}}}', f"zero={stage}",
                              'comm_fusion={"allreduce":{"mode":"size","config":1}}', *sets)
     return said, rows
 
@@ -51,18 +55,25 @@ def zero_comm(given, expected):
     """As many bytes in f32 elements; what is smaller than the matrix's part of a rank is not its traffic."""
     size = given["params"] * given["bytes_per_elem"]
     said, _ = zero_stages(given, expected, round(size / 4))
-    return {key: sum(c["bytes"] * c["count"] for c in report["collectives"] if c["bytes"] * c["count"] >= size / given["dp"] / 2) for key, report in said.items()}
+    return {
+        key: sum(c["bytes"] * c["count"] for c in report["collectives"]
+                 if c["bytes"] * c["count"] >= size / given["dp"] / 2) for key, report in said.items()
+    }
 
 
 @family("zero.memory")
 def zero_memory(given, expected):
-    """Elements at rest on a rank by class, each in the type that is asked for; of the sums over micro-batches one is the loss."""
+    """Elements at rest on a rank by class, each in the type that is asked for; of the sums over micro-batches one is
+    the loss."""
     elements = round(given["params"])
     said, rows = zero_stages(given, expected, elements, "micro_size=2")
     got = {}
     for key, report in said.items():
         memory = report["memory"]
-        of = {"weight_bytes": memory["parameters"] / 4 - rows, "grad_bytes": memory["sums"] / 4 - rows - 1, "opt_bytes": memory["state"] / 8 - rows}
+        of = {
+            "weight_bytes": memory["parameters"] / 4 - rows, "grad_bytes": memory["sums"] / 4 - rows - 1,
+            "opt_bytes": memory["state"] / 8 - rows
+        }
         got[key] = sum(given[k] * round(n) for k, n in of.items())
     return got
 
@@ -73,13 +84,16 @@ def zero_memory(given, expected):
 def volume(given, expected):
     """Bytes that a rank receives, which are those it sends; n times as many are moved, so that every part is whole."""
     n, size = given["n"], given["bytes"] * given["n"]
-    moves = {"allreduce": ([size], "[{}] partial={d}", "[{}]"), "reduce_scatter": ([size], "[{}] partial={d}", "[{d}]"), "allgather": ([size], "[{d}]", "[{}]"),
-             "alltoall": ([n, size], "[{d},{}]", "[{},{d}]")}
+    moves = {
+        "allreduce": ([size], "[{}] partial={d}", "[{}]"), "reduce_scatter": ([size], "[{}] partial={d}", "[{d}]"),
+        "allgather": ([size], "[{d}]", "[{}]"), "alltoall": ([n, size], "[{d},{}]", "[{},{d}]")
+    }
     got = {}
     for key in expected:
         if key in moves:
             shape, source, target = moves[key]
-            got[key] = msc("reshard", "--mesh", f"d={n}", "--shape", ",".join(map(str, shape)), "--bytes", 1, "--from", source, "--to", target)["bytes"] / n
+            got[key] = msc("reshard", "--mesh", f"d={n}", "--shape", ",".join(map(str, shape)), "--bytes", 1, "--from",
+                           source, "--to", target)["bytes"] / n
     return got
 
 
@@ -88,7 +102,10 @@ def fusion(given, expected):
     given.take("model")  # in words
     caps = given.get("caps_mib") or [given["cap_mib"]]
     setting = {"allreduce": {"mode": "size", "config": caps if len(caps) > 1 else caps[0]}}
-    sizes = [b["bytes"] for b in buckets(given["params_elems"], f"comm_fusion={json.dumps(setting)}") if b["op"] == "all_reduce"]
+    sizes = [
+        b["bytes"] for b in buckets(given["params_elems"], f"comm_fusion={json.dumps(setting)}")
+        if b["op"] == "all_reduce"
+    ]
     return {"bucket_bytes": sizes, "num_buckets": len(sizes)}
 
 
@@ -96,21 +113,28 @@ def fusion(given, expected):
 
 @family("memory.activation")
 def activations(given, expected):
-    """The first stage's, in GiB; without layers, the bytes that one layer keeps.  "_sel" computes scores again, "_sp" cuts norms too."""
+    """The first stage's, in GiB; without layers, the bytes that one layer keeps.  "_sel" computes scores again,
+    "_sp" cuts norms too."""
     p, v, layers = given.get("p", 1), given.get("v", 1), given.get("layers", 1)
     if "gpus" in given and given["gpus"] != p * given["t"]:
         raise Unsupported("ranks that are no part of tensor or pipeline parallelism")
 
     def told(t, *more):
-        sizes = {"stages": p, "micro-batches": 2 * p, "chunks": v, "transformer": layers, "sequence": given["s"], "samples": given["b"], "hidden": given["h"], "heads": given["a"], "tensor-parallel": t}
-        return msc("schedule", "--kind", "interleaved" if v > 1 else "1f1b", *(word for k, size in sizes.items() for word in (f"--{k}", size)), *more)
+        sizes = {
+            "stages": p, "micro-batches": 2 * p, "chunks": v, "transformer": layers, "sequence": given["s"],
+            "samples": given["b"], "hidden": given["h"], "heads": given["a"], "tensor-parallel": t
+        }
+        return msc("schedule", "--kind", "interleaved" if v > 1 else "1f1b",
+                   *(word for k, size in sizes.items() for word in (f"--{k}", size)), *more)
     got = {}
     for key in expected:
         words, t = key.removesuffix("_gib").split("_"), given["t"] if key != "none" else 1
         more = ["--sequence-parallel"] if {"sp", "seq"} & set(words) else []
-        more += ["--recompute", "full"] if "full" in words else ["--recompute", "selective"] if {"sel", "selective"} & set(words) else []
+        more += ["--recompute", "full"
+                 ] if "full" in words else ["--recompute", "selective"] if {"sel", "selective"} & set(words) else []
         said = told(t, *more)
-        got[key] = said["state_bytes"] / 2**30 if key == "param_opt_gib" else said["activation_bytes"][0] / 2**30 if key.endswith("_gib") else said["layer_bytes"]
+        got[key] = said["state_bytes"] / 2**30 if key == "param_opt_gib" else said["activation_bytes"][
+            0] / 2**30 if key.endswith("_gib") else said["layer_bytes"]
     return got
 
 
@@ -120,13 +144,25 @@ def layers(num, segments, rows=4096, columns=16):
     lines, last = [], "x"
     for i in range(num):
         again = f'{{recompute = "s{i * segments // num}"}} '
-        lines += [f'%m{i} = "msc.matmul"(%{last}, %w{i}) {again}: ({x}, {w}) -> {x}', f'%y{i} = "msc.tanh"(%m{i}) {again}: ({x}) -> {x}']
+        lines += [
+            f'%m{i} = "msc.matmul"(%{last}, %w{i}) {again}: ({x}, {w}) -> {x}',
+            f'%y{i} = "msc.tanh"(%m{i}) {again}: ({x}) -> {x}'
+        ]
         last = f"y{i}"
-    lines += [f'%loss = "msc.reduce_mean"(%{last}) {{dims = [0, 1]}} : ({x}) -> tensor<f32>', '"msc.return"(%loss) : (tensor<f32>) -> ()']
+    lines += [
+        f'%loss = "msc.reduce_mean"(%{last}) {{dims = [0, 1]}} : ({x}) -> tensor<f32>',
+        '"msc.return"(%loss) : (tensor<f32>) -> ()'
+    ]
     args = [f"%x: {x}"] + [f"%w{i}: {w}" for i in range(num)]
-    attrs = ['{msc.name = "x", msc.role = "data"}'] + [f'{{msc.init = "normal:0.1", msc.name = "w{i}", msc.role = "parameter"}}' for i in range(num)]
-    return "\n".join(["module {", '"msc.func"() ({', f"^bb0({', '.join(args)}):", *lines, "}) {" + f"arg_attrs = [{', '.join(attrs)}],",
-                      'sym_name = "forward", loss = 0 : i64, results = ["loss"], optimizer = {kind = "sgd", lr = 0.1 : f32}} : () -> ()', "}", ""]), rows * columns * 4
+    attrs = ['{msc.name = "x", msc.role = "data"}'
+             ] + [f'{{msc.init = "normal:0.1", msc.name = "w{i}", msc.role = "parameter"}}' for i in range(num)]
+    return "\n".join([
+        "module {", '"msc.func"() ({', f"^bb0({', '.join(args)}):", *lines,
+        "}) {" + f"arg_attrs = [{', '.join(attrs)}],",
+        'sym_name = "forward", loss = 0 : i64, results = ["loss"], optimizer = {kind = "sgd", lr = 0.1 : f32}} : () '
+        '-> ()',
+        "}", ""
+    ]), rows * columns * 4
 
 
 def in_segments(num, segments):
@@ -200,5 +236,8 @@ def static_plan(given, expected):
         plans[name] = msc("memplan", path, *(["--capacity", given["capacity"]] if "capacity" in given else []))
     first = next(iter(plans.values()))
     bounds = {n: p["lower_bound"] for n, p in plans.items()}
-    return {"height": first["size"], "lower_bound": first["lower_bound"], "lower_bounds": bounds, "goal_ratio_at_most": max(p["size"] / p["lower_bound"] for p in plans.values()),
-            "fits": sum(p["size"] <= given.get("capacity", math.inf) for p in plans.values())}
+    return {
+        "height": first["size"], "lower_bound": first["lower_bound"], "lower_bounds": bounds,
+        "goal_ratio_at_most": max(p["size"] / p["lower_bound"] for p in plans.values()),
+        "fits": sum(p["size"] <= given.get("capacity", math.inf) for p in plans.values())
+    }

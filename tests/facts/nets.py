@@ -101,7 +101,8 @@ class Reader:
         if self.peek() in ("(", "["):
             return self.numbers(self.peek(), ")" if self.peek() == "(" else "]")
         token = self.take()
-        return int(token) if re.fullmatch(r"-?\d+", token) else float(token) if re.fullmatch(r"-?\d+\.\d+", token) else token
+        return int(token) if re.fullmatch(r"-?\d+",
+                                          token) else float(token) if re.fullmatch(r"-?\d+\.\d+", token) else token
 
     def arguments(self):
         args, options = [], {}
@@ -156,22 +157,37 @@ FLAGS = {"transpose_a", "transpose_b", "same", "valid", "fixed", "keep_dims"}
 # ---- graphs ----
 
 DATA = re.compile(r"(x|y|z|q|k|v|idx|ids|indices|index|labels?|inputs?|data)\d*$")
-SAME = {"relu", "gelu", "tanh", "sigmoid", "silu", "exp", "log", "sqrt", "rsqrt", "neg", "abs", "erf", "sign", "softmax", "log_softmax"}
+SAME = {
+    "relu", "gelu", "tanh", "sigmoid", "silu", "exp", "log", "sqrt", "rsqrt", "neg", "abs", "erf", "sign", "softmax",
+    "log_softmax"
+}
 PAIRS = {"add", "sub", "mul", "div", "max", "min", "pow", "bias_add", "maximum", "minimum"}
 # words of other systems, without case and underscores -> ours
-ALIASES = {"bias_add": "add", "maximum": "max", "minimum": "min", "realdiv": "div", "onehot": "one_hot", "tensoradd": "add", "sum": "reduce_sum",
-           "mean": "reduce_mean", "matmulext": "matmul", "addext": "add", "batchmatmul": "batch_matmul", "reducesum": "reduce_sum", "reducemean": "reduce_mean",
-           "reducemax": "reduce_max", "reducemin": "reduce_min", "rmsnorm": "rms_norm", "layernorm": "layer_norm", "lpnorm": "lp_norm", "conv2dtranspose": "conv2d_transpose", "convtranspose": "conv2d_transpose",
-           "softmaxcrossentropy": "softmax_cross_entropy", "softmaxcrossentropywithlogits": "softmax_cross_entropy", "maxpool": "max_pool", "avgpool": "avg_pool",
-           "batchnorm": "batch_norm", "logsoftmax": "log_softmax", "biasadd": "add", "l2normalize": "l2_normalize", "expanddims": "expand_dims", "broadcastto": "broadcast_to",
-           "dense": "fc", "linear": "fc", "identity": "identity", "depend": "depend", "flashattentionscore": "attention", "flash_attention_score": "attention", "promptflashattention": "attention", "prompt_flash_attention": "attention", "activation": "relu", "gatherv2": "gather",
-           "embeddinglookup": "gather", "sparsegatherv2": "gather", "greater": "compare", "less": "compare", "equal": "compare", "notequal": "compare", "greaterequal": "compare", "lessequal": "compare",
-           "logicaland": "logical_and", "logicalor": "logical_or", "logicalnot": "logical_not", "swish": "silu", "hswish": "hard_swish", "hsigmoid": "hard_sigmoid",
-           "stridedslice": "slice", "gathernd": "gather_nd", "cumulativesum": "cumsum", "argmaxwithvalue": "argmax", "argminwithvalue": "argmin", "where": "select", "reduceprod": "reduce_prod",
-           "reduceany": "reduce_any", "reduceall": "reduce_all", "leakyrelu": "leaky_relu", "pack": "stack", "cropandresize": "resize"}
+ALIASES = {
+    "bias_add": "add", "maximum": "max", "minimum": "min", "realdiv": "div", "onehot": "one_hot", "tensoradd": "add",
+    "sum": "reduce_sum", "mean": "reduce_mean", "matmulext": "matmul", "addext": "add", "batchmatmul": "batch_matmul",
+    "reducesum": "reduce_sum", "reducemean": "reduce_mean", "reducemax": "reduce_max", "reducemin": "reduce_min",
+    "rmsnorm": "rms_norm", "layernorm": "layer_norm", "lpnorm": "lp_norm", "conv2dtranspose": "conv2d_transpose",
+    "convtranspose": "conv2d_transpose", "softmaxcrossentropy": "softmax_cross_entropy",
+    "softmaxcrossentropywithlogits": "softmax_cross_entropy", "maxpool": "max_pool", "avgpool": "avg_pool",
+    "batchnorm": "batch_norm", "logsoftmax": "log_softmax", "biasadd": "add", "l2normalize": "l2_normalize",
+    "expanddims": "expand_dims", "broadcastto": "broadcast_to", "dense": "fc", "linear": "fc", "identity": "identity",
+    "depend": "depend", "flashattentionscore": "attention", "flash_attention_score": "attention",
+    "promptflashattention": "attention", "prompt_flash_attention": "attention", "activation": "relu",
+    "gatherv2": "gather", "embeddinglookup": "gather", "sparsegatherv2": "gather", "greater": "compare",
+    "less": "compare", "equal": "compare", "notequal": "compare", "greaterequal": "compare", "lessequal": "compare",
+    "logicaland": "logical_and", "logicalor": "logical_or", "logicalnot": "logical_not", "swish": "silu",
+    "hswish": "hard_swish", "hsigmoid": "hard_sigmoid", "stridedslice": "slice", "gathernd": "gather_nd",
+    "cumulativesum": "cumsum", "argmaxwithvalue": "argmax", "argminwithvalue": "argmin", "where": "select",
+    "reduceprod": "reduce_prod", "reduceany": "reduce_any", "reduceall": "reduce_all", "leakyrelu": "leaky_relu",
+    "pack": "stack", "cropandresize": "resize"
+}
 # cut as this one is, whatever it computes
-LIKE = {"dropout": "neg", "dropoutdomask": "neg", "dropoutgenmask": "neg", "tmpidentity": "neg", "identity": "neg", "virtualdataset": "neg", "getnext": "neg", "square": "abs", "reciprocal": "rsqrt", "inv": "rsqrt", "log1p": "log", "expm1": "exp", "relu6": "relu",
-        "atan": "tanh", "cosh": "cos", "sinh": "sin", "softsign": "tanh", "selu": "elu"}
+LIKE = {
+    "dropout": "neg", "dropoutdomask": "neg", "dropoutgenmask": "neg", "tmpidentity": "neg", "identity": "neg",
+    "virtualdataset": "neg", "getnext": "neg", "square": "abs", "reciprocal": "rsqrt", "inv": "rsqrt", "log1p": "log",
+    "expm1": "exp", "relu6": "relu", "atan": "tanh", "cosh": "cos", "sinh": "sin", "softsign": "tanh", "selu": "elu"
+}
 KEPT = {"conv2d", "conv3d", "lse"}  # names that end with a digit of their own
 
 
@@ -196,11 +212,13 @@ class Net:
     """Operands are made when first named: `shapes` gives their sizes, `marks` what the builder shall say of them."""
 
     def __init__(self, shapes=None, marks=None, data=None):
-        self.g, self.shapes, self.marks = Graph("net"), shapes if isinstance(shapes, Given) else dict(shapes or {}), marks or {}
+        self.g, self.shapes, self.marks = Graph("net"), shapes if isinstance(shapes, Given) else dict(shapes or
+                                                                                                      {}), marks or {}
         self.values, self.operands, self.hints, self.is_data = {}, {}, {}, data or (lambda name: bool(DATA.match(name)))
         self.default = None
         self.said = {}  # numbers that stand beside the net
-        self.mesh, self.turned = {}, None  # axes that its layouts name; dimensions of the result in the order of the facts
+        # axes that its layouts name; dimensions of the result in the order of the facts
+        self.mesh, self.turned = {}, None
 
     # ---- operands ----
 
@@ -217,7 +235,8 @@ class Net:
         if self.is_data(name) and name not in self.marks:
             v = self.g.input(name, dtype, list(shape))
         else:
-            v = self.g.parameter(name, dtype, list(shape), init="normal:0.1" if dtype == "f32" else "zeros", **self.marks.get(name, {}))
+            v = self.g.parameter(name, dtype, list(shape), init="normal:0.1" if dtype == "f32" else "zeros",
+                                 **self.marks.get(name, {}))
         self.values[name] = v
         return v
 
@@ -281,7 +300,8 @@ class Net:
         if not ins:
             raise Unsupported(f"net: {name} has no operand")
         attrs = attributes(kind, ins[0].shape, ChainMap(said, self.said), numbers)
-        out = self.op(kind, *([ins] if kind in ROWS and ROWS[kind].operands[:1] == ("x*",) else ins), name=name, **attrs)
+        out = self.op(kind, *([ins] if kind in ROWS and ROWS[kind].operands[:1] == ("x*", ) else ins), name=name,
+                      **attrs)
         return out[0] if isinstance(out, (list, tuple)) else out
 
     def make_depend(self, name, tensors, plain, options):
@@ -301,19 +321,25 @@ class Net:
 
     def make_gather(self, name, tensors, plain, options):
         table, index = self.operand(tensors[0]), self.operand(tensors[1], dtype="i32")
-        return self.op("gather", table, index, name=name, axis=options.get("axis", plain[0] if plain else self.shapes.get("axis", 0)))
+        return self.op("gather", table, index, name=name,
+                       axis=options.get("axis", plain[0] if plain else self.shapes.get("axis", 0)))
 
     def make_reshape(self, name, tensors, plain, options):
-        return self.op("reshape", self.operand(tensors[0]), name=name, shape=list(plain[0] if isinstance(plain[0], tuple) else plain))
+        return self.op("reshape", self.operand(tensors[0]), name=name,
+                       shape=list(plain[0] if isinstance(plain[0], tuple) else plain))
 
     def make_transpose(self, name, tensors, plain, options):
-        return self.op("transpose", self.operand(tensors[0]), name=name, perm=list(plain[0] if isinstance(plain[0], tuple) else plain))
+        return self.op("transpose", self.operand(tensors[0]), name=name,
+                       perm=list(plain[0] if isinstance(plain[0], tuple) else plain))
 
     def reduce(self, kind, name, tensors, plain, options):
         x = self.operand(tensors[0])
         axis = options.get("axis", options.get("dims", plain[0] if plain else None))
-        dims = list(range(len(x.shape))) if axis in (None, True) else list(axis) if isinstance(axis, (tuple, list)) else [axis]
-        return self.op(kind, x, name=name, dims=[d % len(x.shape) for d in dims], keep_dims=bool(options.get("keep_dims", False)))
+        dims = list(range(len(x.shape))) if axis in (None,
+                                                     True) else list(axis) if isinstance(axis,
+                                                                                         (tuple, list)) else [axis]
+        return self.op(kind, x, name=name, dims=[d % len(x.shape) for d in dims],
+                       keep_dims=bool(options.get("keep_dims", False)))
 
     def make_reduce_sum(self, *a):
         return self.reduce("reduce_sum", *a)
@@ -357,7 +383,8 @@ class Net:
         size = [n * stride for n in y.shape[2:]]
         pad = max(kernel - stride, 0)
         w = self.operand(tensors[1]) if len(tensors) > 1 else self.weight([y.shape[1], y.shape[1], kernel, kernel])
-        return self.op("conv2d_transpose", y, w, name=name, size=size, stride=[stride] * 2, padding=[pad // 2, pad - pad // 2] * 2)
+        return self.op("conv2d_transpose", y, w, name=name, size=size, stride=[stride] * 2,
+                       padding=[pad // 2, pad - pad // 2] * 2)
 
     make_conv2d_transpose = make_conv_transpose
 
@@ -374,7 +401,10 @@ class Net:
 
     def make_batch_norm(self, name, tensors, plain, options):
         x = self.operand(tensors[0])
-        more = [self.g.parameter(f"{name}.{n}", "f32", [x.shape[1]], init="ones") for n in ("scale", "shift", "mean", "variance")]
+        more = [
+            self.g.parameter(f"{name}.{n}", "f32", [x.shape[1]], init="ones")
+            for n in ("scale", "shift", "mean", "variance")
+        ]
         out = self.op("batch_norm", x, *more, name=name)
         return out[0] if isinstance(out, list) else out
 
@@ -415,7 +445,8 @@ class Net:
 
     def make_softmax_cross_entropy(self, name, tensors, plain, options):
         x = self.operand(tensors[0])
-        labels = self.operand(tensors[1], like=x.shape) if len(tensors) > 1 else self.g.input("labels", "f32", list(x.shape), role="label")
+        labels = self.operand(tensors[1], like=x.shape) if len(tensors) > 1 else self.g.input(
+            "labels", "f32", list(x.shape), role="label")
         return self.op("softmax_cross_entropy", x, labels, name=name, reduction="none")
 
     # ---- a whole text ----
@@ -451,7 +482,8 @@ class Net:
                 shortcut = conv(g, h, y.shape[1], 1, f"{name}.shortcut", stride) if y.shape[1:] != h.shape[1:] else h
                 h = g.relu(g.add(y, shortcut, name=f"{name}.add"), name=f"{name}.relu")
         self.hints = hints
-        h = self.op("reshape", g.reduce_mean(h, [2, 3], keep_dims=True, name="pool"), name="squeeze", shape=[batch, h.shape[1]])
+        h = self.op("reshape", g.reduce_mean(h, [2, 3], keep_dims=True, name="pool"), name="squeeze",
+                    shape=[batch, h.shape[1]])
         w = g.parameter("dense.weight", "f32", [classes, h.shape[1]], init="normal:0.01")
         z = self.op("matmul", h, w, name="MatMul", transpose_b=True)
         low = self.op("sub", z, self.op("reduce_max", z, name="ReduceMax", dims=[1], keep_dims=True), name="sub")
@@ -477,13 +509,15 @@ class Net:
     def strategies(self, *sets):
         """The strategy file, with the IR under "text"."""
         path = os.path.join(FOLDER.name, "strategies.json")
-        text = self.opt("--until=layouts", *(x for s in sets for x in ("--set", s)), "--set", f"strategy_ckpt_save_file={path}")
+        text = self.opt("--until=layouts", *(x for s in sets for x in ("--set", s)), "--set",
+                        f"strategy_ckpt_save_file={path}")
         with open(path) as f:
             return {**json.load(f), "text": text}
 
     def cost(self, *sets):
         """Bytes received per rank and step, and the predicted time."""
-        out = msc("compile", self.dump(), "-o", os.path.join(FOLDER.name, "net.plan"), *(x for s in sets for x in ("--set", s)))
+        out = msc("compile", self.dump(), "-o", os.path.join(FOLDER.name, "net.plan"),
+                  *(x for s in sets for x in ("--set", s)))
         return out["comm_bytes_per_rank"], out["predicted_step_ms"]
 
 

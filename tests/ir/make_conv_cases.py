@@ -23,7 +23,10 @@ def dims(*shapes, dtypes=None):
 
 def attrs(stride, dilation, padding, **more):
     words = [f"{k}={','.join(map(str, v)) if isinstance(v, (list, tuple)) else v}" for k, v in more.items()]
-    return " ".join(words + [f"stride={stride[0]},{stride[1]}", f"dilation={dilation[0]},{dilation[1]}", "padding=" + ",".join(map(str, padding))])
+    return " ".join(words + [
+        f"stride={stride[0]},{stride[1]}", f"dilation={dilation[0]},{dilation[1]}", "padding=" +
+        ",".join(map(str, padding))
+    ])
 
 
 def padded(x, padding, value=0.0):
@@ -51,9 +54,11 @@ def conv_cases():
         y = F.conv2d(padded(x, padding), w, stride=stride, dilation=dilation, groups=groups)
         yield "conv2d", dims(xs, ws), attrs(stride, dilation, padding, groups=groups), text(y)
         dx, = torch.autograd.grad(y, x, values(0, y.shape), retain_graph=True)
-        yield "conv2d_transpose", dims(y.shape, ws), attrs(stride, dilation, padding, groups=groups, size=xs[2:]), text(dx)
+        yield "conv2d_transpose", dims(y.shape, ws), attrs(stride, dilation, padding, groups=groups,
+                                                           size=xs[2:]), text(dx)
         dw, = torch.autograd.grad(y, w, values(1, y.shape))
-        yield "conv2d_weight_grad", dims(xs, y.shape), attrs(stride, dilation, padding, groups=groups, kernel=ws[2:]), text(dw)
+        yield "conv2d_weight_grad", dims(xs, y.shape), attrs(stride, dilation, padding, groups=groups,
+                                                             kernel=ws[2:]), text(dw)
 
 
 def pool_cases():
@@ -68,7 +73,9 @@ def pool_cases():
         row, column = (at // width - oy * stride[0]) // dilation[0], (at % width - ox * stride[1]) // dilation[1]
         yield "max_pool_index", dims(xs), own, text(row * kernel[1] + column)
         dx, = torch.autograd.grad(y, x, values(1, y.shape))
-        yield "max_pool_grad", dims(y.shape, y.shape, dtypes=["i32", "f64"]), attrs(stride, dilation, padding, kernel=kernel, size=xs[2:]), text(dx)
+        yield "max_pool_grad", dims(y.shape, y.shape, dtypes=["i32",
+                                                              "f64"]), attrs(stride, dilation, padding, kernel=kernel,
+                                                                             size=xs[2:]), text(dx)
         if dilation != (1, 1):
             continue
         y = F.avg_pool2d(padded(x, padding), kernel, stride)
@@ -87,6 +94,8 @@ def resize_cases():
 
 
 with open(sys.argv[1], "w") as out:
-    out.write("/* conv_cases.h: made by make_conv_cases.py with PyTorch; op, operands, attributes, values of the result. */\n")
+    out.write(
+        "/* conv_cases.h: made by make_conv_cases.py with PyTorch; op, operands, attributes, values of the result. */\n"
+    )
     for case in list(conv_cases()) + list(pool_cases()) + list(resize_cases()):
         out.write("{" + ", ".join(f'"{field}"' for field in case) + "},\n")

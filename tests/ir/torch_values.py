@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""torch_values: what PyTorch computes for composites -> tests/ir/torch_values.h, cases of tests/ir/interp.c.  Needs PyTorch 2.4 or later.
+"""torch_values: what PyTorch computes for composites -> tests/ir/torch_values.h, cases of tests/ir/interp.c.  Needs
+PyTorch 2.4 or later.
 
     python3 tests/ir/torch_values.py > tests/ir/torch_values.h"""
 import torch
@@ -23,7 +24,10 @@ def kind(t):
 
 
 def row(op, attrs, operands, *results):
-    print(f'    {{"{op}", "{" ".join(kind(t) for t in operands)}", "{attrs}", "{";".join(text(t) for t in operands)}",\n     "{";".join(text(t) for t in results)}"}},')
+    print(
+        f'    {{"{op}", "{" ".join(kind(t) for t in operands)}", "{attrs}", "{";".join(text(t) for t in operands)}",'
+        f'\n     "{";".join(text(t) for t in results)}"}},'
+    )
 
 
 print("/* Made by torch_values.py with PyTorch " + torch.__version__.split("+")[0] + ". */")
@@ -46,7 +50,8 @@ row("mean_squared_error", "", (p, t), F.mse_loss(p, t))
 row("mean_squared_error", "reduction=sum", (p, t), F.mse_loss(p, t, reduction="sum"))
 t = torch.rand(3, 4, dtype=T)
 row("sigmoid_cross_entropy", "", (p, t), F.binary_cross_entropy_with_logits(p, t))
-row("sigmoid_cross_entropy", "reduction=none", (p * 40, t), F.binary_cross_entropy_with_logits(p * 40, t, reduction="none"))
+row("sigmoid_cross_entropy", "reduction=none", (p * 40, t),
+    F.binary_cross_entropy_with_logits(p * 40, t, reduction="none"))
 labels = torch.tensor([2, 0, 3])
 row("nll_loss", "", (p, labels), F.nll_loss(p, labels))
 row("nll_loss", "reduction=none", (p, labels), F.nll_loss(p, labels, reduction="none"))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""torch_losses.py: random programs executed by PyTorch in f64, its gradients and optimizers included; writes the losses that
-tests/random/programs compares the interpreter's with.
+"""torch_losses.py: random programs executed by PyTorch in f64, its gradients and optimizers included; writes the losses
+that tests/random/programs compares the interpreter's with.
 
     python3 tests/random/torch_losses.py build/tests/random/programs 300 > tests/random/programs/torch.losses
 
@@ -15,7 +15,10 @@ import torch.nn.functional as F
 
 torch.set_default_dtype(torch.float64)
 torch.set_num_threads(1)
-TYPES = {"f32": torch.float64, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16, "i1": torch.bool, "i32": torch.int32, "i64": torch.int64}
+TYPES = {
+    "f32": torch.float64, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16, "i1": torch.bool,
+    "i32": torch.int32, "i64": torch.int64
+}
 
 
 class Unknown(Exception):
@@ -43,7 +46,8 @@ def gelu(a, out, x):
 
 
 def compare(a, out, x, y):
-    return {"lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge, "ne": torch.ne, "eq": torch.eq}[a["predicate"]](x, y)
+    return {"lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge, "ne": torch.ne,
+            "eq": torch.eq}[a["predicate"]](x, y)
 
 
 def cast(a, out, x):
@@ -211,7 +215,8 @@ def group_norm(a, out, x, *scale):
 
 def batch_norm(a, out, x, gamma, beta, mean, variance):
     mean, variance = mean.detach().clone(), variance.detach().clone()
-    y = F.batch_norm(x, mean, variance, gamma, beta, a.get("training", True), a.get("momentum", 0.1), a.get("eps", 1e-5))
+    y = F.batch_norm(x, mean, variance, gamma, beta, a.get("training", True), a.get("momentum", 0.1),
+                     a.get("eps", 1e-5))
     return y, mean, variance
 
 
@@ -221,27 +226,57 @@ def attention(a, out, q, k, v):
 
 
 OPS = {
-    "constant": lambda a, out: tensor(a["value"]), "iota": iota, "compare": compare, "cast": cast, "gelu": gelu,
+    "constant": lambda a, out: tensor(a["value"]),
+    "iota": iota,
+    "compare": compare,
+    "cast": cast,
+    "gelu": gelu,
     "select": lambda a, out, c, x, y: torch.where(c, x, y),
     "broadcast_to": lambda a, out, x: x.expand(out[0]["shape"]) if x.dim() else x.expand(out[0]["shape"]),
-    "reshape": lambda a, out, x: x.reshape(out[0]["shape"]), "flatten": lambda a, out, x: x.reshape(out[0]["shape"]),
-    "transpose": lambda a, out, x: x.permute(a["perm"]), "concat": lambda a, out, *x: torch.cat(x, a["dim"]),
-    "split": lambda a, out, x: torch.split(x, a["sizes"], a["dim"]), "slice": slices, "pad": pad,
-    "gather": gather, "take_along": take_along, "gather_nd": gather_nd, "scatter_update": scatter_update, "one_hot": one_hot,
-    "matmul": product, "batch_matmul": product, "einsum": lambda a, out, *x: torch.einsum(a["equation"], *x),
-    "conv2d": conv2d, "conv2d_transpose": conv2d_transpose, "max_pool": max_pool, "avg_pool": avg_pool,
-    "reduce_sum": reduction(lambda x, d, k: x.sum(d, keepdim=k)), "reduce_mean": reduction(lambda x, d, k: x.mean(d, keepdim=k)),
-    "reduce_max": reduction(lambda x, d, k: torch.amax(x, d, keepdim=k)), "reduce_min": reduction(lambda x, d, k: torch.amin(x, d, keepdim=k)),
-    "reduce_prod": reduction(prod), "sort": sort, "topk": topk,
-    "cumsum": cumulated(torch.cumsum, 0.0), "cumprod": cumulated(torch.cumprod, 1.0),
-    "softmax": lambda a, out, x: torch.softmax(x, a.get("axis", -1)), "log_softmax": lambda a, out, x: torch.log_softmax(x, a.get("axis", -1)),
+    "reshape": lambda a, out, x: x.reshape(out[0]["shape"]),
+    "flatten": lambda a, out, x: x.reshape(out[0]["shape"]),
+    "transpose": lambda a, out, x: x.permute(a["perm"]),
+    "concat": lambda a, out, *x: torch.cat(x, a["dim"]),
+    "split": lambda a, out, x: torch.split(x, a["sizes"], a["dim"]),
+    "slice": slices,
+    "pad": pad,
+    "gather": gather,
+    "take_along": take_along,
+    "gather_nd": gather_nd,
+    "scatter_update": scatter_update,
+    "one_hot": one_hot,
+    "matmul": product,
+    "batch_matmul": product,
+    "einsum": lambda a, out, *x: torch.einsum(a["equation"], *x),
+    "conv2d": conv2d,
+    "conv2d_transpose": conv2d_transpose,
+    "max_pool": max_pool,
+    "avg_pool": avg_pool,
+    "reduce_sum": reduction(lambda x, d, k: x.sum(d, keepdim=k)),
+    "reduce_mean": reduction(lambda x, d, k: x.mean(d, keepdim=k)),
+    "reduce_max": reduction(lambda x, d, k: torch.amax(x, d, keepdim=k)),
+    "reduce_min": reduction(lambda x, d, k: torch.amin(x, d, keepdim=k)),
+    "reduce_prod": reduction(prod),
+    "sort": sort,
+    "topk": topk,
+    "cumsum": cumulated(torch.cumsum, 0.0),
+    "cumprod": cumulated(torch.cumprod, 1.0),
+    "softmax": lambda a, out, x: torch.softmax(x, a.get("axis", -1)),
+    "log_softmax": lambda a, out, x: torch.log_softmax(x, a.get("axis", -1)),
     "softmax_cross_entropy": cross_entropy,
-    "mean_absolute_error": lambda a, out, x, y: reduced((x - y).abs(), a), "mean_squared_error": lambda a, out, x, y: reduced((x - y) ** 2, a),
-    "layer_norm": layer_norm, "rms_norm": rms_norm, "group_norm": group_norm, "batch_norm": batch_norm, "attention": attention,
+    "mean_absolute_error": lambda a, out, x, y: reduced((x - y).abs(), a),
+    "mean_squared_error": lambda a, out, x, y: reduced((x - y)**2, a),
+    "layer_norm": layer_norm,
+    "rms_norm": rms_norm,
+    "group_norm": group_norm,
+    "batch_norm": batch_norm,
+    "attention": attention,
 }
-for name, f in (("add", torch.add), ("sub", torch.sub), ("mul", torch.mul), ("div", torch.div), ("max", torch.maximum), ("min", torch.minimum), ("pow", torch.pow)):
+for name, f in (("add", torch.add), ("sub", torch.sub), ("mul", torch.mul), ("div", torch.div), ("max", torch.maximum),
+                ("min", torch.minimum), ("pow", torch.pow)):
     OPS[name] = binary(f)
-for name in ("neg", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sin", "cos", "floor", "ceil", "round", "sigmoid", "relu", "abs", "sign"):
+for name in ("neg", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sin", "cos", "floor", "ceil", "round", "sigmoid",
+             "relu", "abs", "sign"):
     OPS[name] = unary(getattr(torch, name))
 OPS["silu"] = unary(F.silu)
 
@@ -291,7 +326,8 @@ class Lamb(torch.optim.Optimizer):
                 s["t"] += 1
                 s["m"].mul_(0.9).add_(w.grad, alpha=0.1)
                 s["v"].mul_(0.999).addcmul_(w.grad, w.grad, value=0.001)
-                r = s["m"] / (1 - 0.9 ** s["t"]) / ((s["v"] / (1 - 0.999 ** s["t"])).sqrt() + group["eps"]) + group["weight_decay"] * w
+                r = s["m"] / (1 - 0.9**s["t"]) / (
+                    (s["v"] / (1 - 0.999**s["t"])).sqrt() + group["eps"]) + group["weight_decay"] * w
                 a, b = w.norm(), r.norm()
                 trust = a / b if a > 0 and b > 0 else 1.0
                 w.sub_(group["lr"] * trust * r)
@@ -300,7 +336,8 @@ class Lamb(torch.optim.Optimizer):
 def optimizer_of(o, params):
     decay, kind = o.get("weight_decay"), o["kind"]
     if kind in ("sgd", "momentum"):
-        return torch.optim.SGD(params, o["lr"], momentum=o.get("momentum", 0), nesterov=o.get("nesterov", False), weight_decay=decay or 0)
+        return torch.optim.SGD(params, o["lr"], momentum=o.get("momentum", 0), nesterov=o.get("nesterov", False),
+                               weight_decay=decay or 0)
     if kind == "adam":
         return torch.optim.Adam(params, o["lr"], eps=o.get("eps", 1e-8), weight_decay=decay or 0)
     if kind == "adamw":
@@ -335,7 +372,10 @@ def losses_of(p):
 def main():
     program, count = sys.argv[1], int(sys.argv[2])
     recorded, seed, left_out = 0, 0, {}
-    print("# Losses of three steps by PyTorch, f64; written by tests/random/torch_losses.py: seed, hash of the program, losses")
+    print(
+        "# Losses of three steps by PyTorch, f64; written by tests/random/torch_losses.py: seed, hash of the program, "
+        "losses"
+    )
     while recorded < count:
         seed += 1
         p = json.loads(subprocess.run([program, "describe", str(seed)], capture_output=True, check=True).stdout)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""msc calibrate: figures that a machine can have, in a file that the compiler takes; in the slow tier at full length."""
+"""msc calibrate: figures that a machine can have, in a file that the compiler takes; in the slow tier at full
+length."""
 import json
 import os
 import resource
@@ -89,6 +90,7 @@ if os.environ.get("MSC_TEST_SLOW"):
 for ranks in (0, 65):
     expect(f"calibrate --ranks {ranks}", 2, lambda text: "" if "--ranks is 1 to 64" in text else "--ranks", "")
 expect("calibrate --target tpu", 1, "msc: error: --target tpu is not supported yet; cpu is [E0111]\n", "")
-expect("calibrate --quick --ranks 1 -o no/such/c.json", 1, lambda text: "" if "no/such/c.json" in text else "the file", "")
+expect("calibrate --quick --ranks 1 -o no/such/c.json", 1, lambda text: ""
+       if "no/such/c.json" in text else "the file", "")
 expect.no_files("c.json", "net.mlir", "net.bin")
 expect.done()

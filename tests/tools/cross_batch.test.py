@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""batch_norm over one replica's part of the batch: data_parallel, and cross_batch in semi_auto_parallel, show the mean of the
-losses that single devices have on the parts, and train alike."""
+"""batch_norm over one replica's part of the batch: data_parallel, and cross_batch in semi_auto_parallel, show the
+mean of the losses that single devices have on the parts, and train alike."""
 import json
 import os
 import random
@@ -20,7 +20,8 @@ def npy(path, shape, values):
 
 
 def model(path, batch, marks=""):
-    write(path, f"""module {{
+    write(
+        path, f"""module {{
   "msc.func"() ({{
   ^bb0(%x: tensor<{batch}x6xf32>, %y: tensor<{batch}x4xf32>, %w: tensor<6x4xf32>, %g: tensor<4xf32>, %b: tensor<4xf32>, %m: tensor<4xf32>, %v: tensor<4xf32>):
     %0 = "msc.matmul"(%x, %w) : (tensor<{batch}x6xf32>, tensor<6x4xf32>) -> tensor<{batch}x4xf32> loc("dense")
@@ -36,7 +37,11 @@ def model(path, batch, marks=""):
 
 
 def losses(plan, ranks, steps, x, y):
-    run = expect(["run", plan, "-n", str(ranks), "--data", f"x={x}", f"y={y}", "--steps", str(steps), "--json", "--trust-native", "--in-order"], 0, None)
+    run = expect([
+        "run", plan, "-n",
+        str(ranks), "--data", f"x={x}", f"y={y}", "--steps",
+        str(steps), "--json", "--trust-native", "--in-order"
+    ], 0, None)
     return [json.loads(line)["loss"] for line in run.stdout.decode().splitlines()[:steps]]
 
 
@@ -48,11 +53,16 @@ npy("y.npy", [BATCH * STEPS, 4], y)
 model("plain.mlir", BATCH)
 model("marked.mlir", BATCH, "cross_batch = true")
 model("part.mlir", PART)
-expect(f"compile plain.mlir -o data.bin --set device_num={RANKS} --set parallel_mode=data_parallel --set gradients_mean=true", 0, None)
+expect(
+    f"compile plain.mlir -o data.bin --set device_num={RANKS} --set parallel_mode=data_parallel --set "
+    f"gradients_mean=true",
+    0, None)
 expect(f"compile marked.mlir -o semi.bin --set device_num={RANKS} --set parallel_mode=semi_auto_parallel", 0, None)
 expect("compile plain.mlir -o whole.bin", 0, None)
 expect("compile part.mlir -o part.bin", 0, None)
-data, semi, whole = losses("data.bin", RANKS, STEPS, "x.npy", "y.npy"), losses("semi.bin", RANKS, STEPS, "x.npy", "y.npy"), losses("whole.bin", 1, STEPS, "x.npy", "y.npy")
+data, semi, whole = losses("data.bin", RANKS, STEPS, "x.npy",
+                           "y.npy"), losses("semi.bin", RANKS, STEPS, "x.npy",
+                                            "y.npy"), losses("whole.bin", 1, STEPS, "x.npy", "y.npy")
 parts = []
 for r in range(RANKS):
     npy("u.npy", [PART, 6], x[r * PART * 6:(r + 1) * PART * 6])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Dropout in whole runs: the same losses for any number of ranks and threads and any layout; other masks for other seeds, steps and
-ops; none in evaluation."""
+"""Dropout in whole runs: the same losses for any number of ranks and threads and any layout; other masks for other
+seeds, steps and ops; none in evaluation."""
 import json
 import struct
 
@@ -33,7 +33,8 @@ def model(name, rate="0.4", strategy="", kind="sgd", lr="0.1"):
 def losses(plan, words):
     out = expect(f"run {plan} --data x=x.idx y=y.idx --trust-native --in-order --json {words}", 0, None).stdout.decode()
     lines = [json.loads(line) for line in out.splitlines()]
-    return [line["loss"] for line in lines if "step" in line and "loss" in line], [line for line in lines if "eval" in json.dumps(line)]
+    return [line["loss"] for line in lines
+            if "step" in line and "loss" in line], [line for line in lines if "eval" in json.dumps(line)]
 
 
 def close(a, b):
@@ -53,14 +54,19 @@ model("cut.mlir", strategy="{in_strategy = [[2, 1], [1, 2]]}")
 model("adam.mlir", kind="adam", lr="0.01")
 model("still.mlir", lr="0.0")
 model("whole.mlir", rate="0.0")
-for name, source, ranks, mode in [("net1", "net", 1, "stand_alone"), ("net2", "net", 2, "data_parallel"), ("net4", "net", 4, "semi_auto_parallel"),
-                                  ("cut4", "cut", 4, "semi_auto_parallel"), ("adam1", "adam", 1, "stand_alone"),
-                                  ("still1", "still", 1, "stand_alone"), ("whole1", "whole", 1, "stand_alone")]:
-    expect(f"compile {source}.mlir -o {name}.bin --set device_num={ranks} --set parallel_mode={mode} --set gradients_mean={'true' if mode == 'data_parallel' else 'false'}", 0, None)
+for name, source, ranks, mode in [("net1", "net", 1, "stand_alone"), ("net2", "net", 2, "data_parallel"),
+                                  ("net4", "net", 4, "semi_auto_parallel"), ("cut4", "cut", 4, "semi_auto_parallel"),
+                                  ("adam1", "adam", 1, "stand_alone"), ("still1", "still", 1, "stand_alone"),
+                                  ("whole1", "whole", 1, "stand_alone")]:
+    expect(
+        f"compile {source}.mlir -o {name}.bin --set device_num={ranks} --set parallel_mode={mode} --set "
+        f"gradients_mean={'true' if mode == 'data_parallel' else 'false'}",
+        0, None)
 
 one, _ = losses("net1.bin", "-n 1 --threads 1 --steps 12 --seed 5 --save w.safetensors")
 for plan, words in [("net1", "-n 1 --threads 3"), ("net2", "-n 2"), ("net4", "-n 4"), ("cut4", "-n 4")]:
-    expect.check(f"{plan} {words}: the losses of one rank", close(losses(f"{plan}.bin", f"{words} --steps 12 --seed 5")[0], one))
+    expect.check(f"{plan} {words}: the losses of one rank",
+                 close(losses(f"{plan}.bin", f"{words} --steps 12 --seed 5")[0], one))
 whole, _ = losses("whole1.bin", "-n 1 --steps 12 --seed 5")
 expect.check("something is dropped", not close(one, whole))
 expect.check("beside another optimizer's step", len(losses("adam1.bin", "-n 1 --steps 3")[0]) == 3)

@@ -1,5 +1,5 @@
-"""expect: runs $MSC in an empty folder and compares exit code, stdout and stderr, exactly.  A script makes one Expect, calls
-it once per case and ends with done(), which prints the count and fails if any case did."""
+"""expect: runs $MSC in an empty folder and compares exit code, stdout and stderr, exactly.  A script makes one
+Expect, calls it once per case and ends with done(), which prints the count and fails if any case did."""
 import os
 import subprocess
 import sys
@@ -20,11 +20,12 @@ class Expect:
         print(f"FAILED: {name}: {what}\n--- wanted\n{wanted}\n--- got\n{got}\n---")
 
     def __call__(self, command, code=0, err="", out=None, stdin=b"", env=None):
-        """`command` is a string without quoting or a list; err and out are whole texts, or functions of the text that say
-        what is wrong."""
+        """`command` is a string without quoting or a list; err and out are whole texts, or functions of the text
+        that say what is wrong."""
         args = command.split() if isinstance(command, str) else command
         self.cases += 1
-        run = subprocess.run([MSC, *args], input=stdin, capture_output=True, timeout=60, env={**os.environ, **(env or {})})
+        run = subprocess.run([MSC, *args], input=stdin, capture_output=True, timeout=60,
+                             env={**os.environ, **(env or {})})
         name = "msc " + " ".join(args)
         if run.returncode != code:
             self.fail(name, "exit code", code, f"{run.returncode}\n{run.stderr.decode(errors='replace')}")

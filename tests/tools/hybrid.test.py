@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""hybrid_parallel: a model of one rank's batch trains as the whole batch does in data_parallel; a layerwise parameter, behind a
-collective of the user's, trains as a simulation of the ranks says; masks are those that one device draws for the whole batch, where
-ranks hold parts of it, and the same where they hold the same."""
+"""hybrid_parallel: a model of one rank's batch trains as the whole batch does in data_parallel; a layerwise
+parameter, behind a collective of the user's, trains as a simulation of the ranks says; masks are those that one
+device draws for the whole batch, where ranks hold parts of it, and the same where they hold the same."""
 import json
 import os
 import random
@@ -20,11 +20,16 @@ RANKS, STEPS = 4, 4
 def npy(path, code, shape, values):
     head = f"{{'descr': '<{code}', 'fortran_order': False, 'shape': {tuple(shape)}, }}".encode()
     head += b" " * (63 - (10 + len(head)) % 64) + b"\n"
-    write(path, b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack(f"<{len(values)}{code[0]}", *values))
+    write(path,
+          b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack(f"<{len(values)}{code[0]}", *values))
 
 
 def losses(plan, data, ranks=RANKS):
-    run = expect(["run", plan, "-n", str(ranks), "--data", *data, "--steps", str(STEPS), "--json", "--trust-native", "--in-order"], 0, None)
+    run = expect([
+        "run", plan, "-n",
+        str(ranks), "--data", *data, "--steps",
+        str(STEPS), "--json", "--trust-native", "--in-order"
+    ], 0, None)
     return [json.loads(line)["loss"] for line in run.stdout.decode().splitlines()[:STEPS]]
 
 
@@ -33,9 +38,15 @@ def losses(plan, data, ranks=RANKS):
 npy("x.npy", "f4", [128, 784], [random.random() for _ in range(128 * 784)])
 npy("y.npy", "i4", [128], [random.randrange(10) for _ in range(128)])
 for name, batch, mode in (("hybrid", 8, "hybrid_parallel"), ("data", 32, "data_parallel")):
-    subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", f"{name}.fbs", "--flat", "--batch", str(batch), "--lr", "0.05"], check=True)
+    subprocess.run([
+        sys.executable, "-m", "msc.models", "ffn", "-o", f"{name}.fbs", "--flat", "--batch",
+        str(batch), "--lr", "0.05"
+    ], check=True)
     for mean in ("true", "false"):
-        expect(f"compile {name}.fbs -o {name}.{mean} --set device_num={RANKS} --set parallel_mode={mode} --set gradients_mean={mean}", 0, None)
+        expect(
+            f"compile {name}.fbs -o {name}.{mean} --set device_num={RANKS} --set parallel_mode={mode} --set "
+            f"gradients_mean={mean}",
+            0, None)
 for mean in ("true", "false"):
     pairs = list(zip(losses(f"hybrid.{mean}", ["x=x.npy", "y=y.npy"]), losses(f"data.{mean}", ["x=x.npy", "y=y.npy"])))
     expect.check(f"gradients_mean {mean}: {pairs}", pairs and all(abs(a - b) <= 1e-6 * abs(b) for a, b in pairs))
@@ -77,9 +88,13 @@ expect.check(f"layerwise: {got} {wanted}", all(abs(a - c) < 1e-5 * abs(c) for a,
 order = [2 * r + i for i in range(2) for r in range(RANKS)]
 npy("u.npy", "f4", [2 * RANKS * STEPS, 3], [v for i in order for v in x[i]] * STEPS)
 npy("v.npy", "f4", [2 * RANKS * STEPS, 1], [y[i] for i in order] * STEPS)
-expect(f"compile layerwise.mlir -o micro.bin --set micro_size=2 --set device_num={RANKS} --set parallel_mode=hybrid_parallel", 0, None)
+expect(
+    f"compile layerwise.mlir -o micro.bin --set micro_size=2 --set device_num={RANKS} --set "
+    f"parallel_mode=hybrid_parallel",
+    0, None)
 got = losses("micro.bin", ["x=u.npy", "y=v.npy"])
-expect.check(f"layerwise, in micro-batches: {got} {wanted}", all(abs(a - c) < 1e-5 * abs(c) for a, c in zip(got, wanted)))
+expect.check(f"layerwise, in micro-batches: {got} {wanted}",
+             all(abs(a - c) < 1e-5 * abs(c) for a, c in zip(got, wanted)))
 
 # ---- masks ----
 
@@ -127,23 +142,41 @@ npy("q.npy", "f4", [8 * STEPS, 3], [random.random() for _ in range(8 * STEPS * 3
 got = {}
 for name, ranks, rows, rate in (("one", 1, 8, "0.5"), ("four", RANKS, 2, "0.5"), ("whole", 1, 8, "0.0")):
     write(f"{name}.mlir", MASKED.replace("N", str(rows)).replace("RATE", rate))
-    expect(f"compile {name}.mlir -o {name}.bin --set device_num={ranks} --set parallel_mode={'stand_alone' if ranks == 1 else 'hybrid_parallel'} --set gradients_mean={'true' if ranks > 1 else 'false'}", 0, None)
+    expect(
+        f"compile {name}.mlir -o {name}.bin --set device_num={ranks} --set "
+        f"parallel_mode={'stand_alone' if ranks == 1 else 'hybrid_parallel'} --set "
+        f"gradients_mean={'true' if ranks > 1 else 'false'}",
+        0, None)
     got[name] = losses(f"{name}.bin", ["x=p.npy", "y=q.npy"], ranks)
 expect.check(f"masks of the whole batch: {got}", close(got["four"], got["one"]) and not close(got["one"], got["whole"]))
-for name, ranks, rows in ("one", 1, 8), ("four", RANKS, 2):  # without a mask made of a constant: micro-batches refuse it
-    write(f"{name}.micro.mlir", MASKED.replace('"msc.dropout"(%6)', '"msc.dropout"(%5)').replace("N", str(rows)).replace("RATE", "0.5"))
-    expect(f"compile {name}.micro.mlir -o {name}.micro.bin --set micro_size=2 --set device_num={ranks} --set parallel_mode={'stand_alone' if ranks == 1 else 'hybrid_parallel'} --set gradients_mean={'true' if ranks > 1 else 'false'}", 0, None)
+for name, ranks, rows in ("one", 1, 8), ("four", RANKS,
+                                         2):  # without a mask made of a constant: micro-batches refuse it
+    write(f"{name}.micro.mlir",
+          MASKED.replace('"msc.dropout"(%6)', '"msc.dropout"(%5)').replace("N", str(rows)).replace("RATE", "0.5"))
+    expect(
+        f"compile {name}.micro.mlir -o {name}.micro.bin --set micro_size=2 --set device_num={ranks} --set "
+        f"parallel_mode={'stand_alone' if ranks == 1 else 'hybrid_parallel'} --set "
+        f"gradients_mean={'true' if ranks > 1 else 'false'}",
+        0, None)
     got[name + ".micro"] = losses(f"{name}.micro.bin", ["x=p.npy", "y=q.npy"], ranks)
-expect.check(f"masks of the whole micro-batch: {got}", close(got["four.micro"], got["one.micro"]) and not close(got["one.micro"], got["one"]))
+expect.check(f"masks of the whole micro-batch: {got}",
+             close(got["four.micro"], got["one.micro"]) and not close(got["one.micro"], got["one"]))
 expect.check("the same masks again", losses("four.bin", ["x=p.npy", "y=q.npy"]) == got["four"])
 
 # The gradient of each w comes through the sum from four equal losses: four times that of one, as that of w in 4 x w.
 SUM = {1: """%1 = "msc.constant"() {value = dense<4.0> : tensor<f32>} : () -> tensor<f32>
     %2 = "msc.mul"(%0, %1) : (tensor<8x3xf32>, tensor<f32>) -> tensor<8x3xf32>""",
        RANKS: """%2 = "msc.all_reduce"(%0) {axes = "{d}"} : (tensor<8x3xf32>) -> tensor<8x3xf32>"""}
-for ranks, mode, attributes, layerwise in (1, "stand_alone", "", ""), (RANKS, "hybrid_parallel", 'attributes {msc.mesh = #msc.mesh<"d=4">} ', "msc.layerwise_parallel = true,"):
-    write(f"alike{ranks}.mlir", ALIKE.replace("module {", f"module {attributes}{{").replace("SUM", SUM[ranks]).replace("LAYERWISE", layerwise))
-    expect(f"compile alike{ranks}.mlir -o alike{ranks}.bin --set full_batch=true --set device_num={ranks} --set parallel_mode={mode}", 0, None)
+for ranks, mode, attributes, layerwise in (1, "stand_alone", "",
+                                           ""), (RANKS, "hybrid_parallel", 'attributes {msc.mesh = #msc.mesh<"d=4">} ',
+                                                 "msc.layerwise_parallel = true,"):
+    write(
+        f"alike{ranks}.mlir",
+        ALIKE.replace("module {", f"module {attributes}{{").replace("SUM", SUM[ranks]).replace("LAYERWISE", layerwise))
+    expect(
+        f"compile alike{ranks}.mlir -o alike{ranks}.bin --set full_batch=true --set device_num={ranks} --set "
+        f"parallel_mode={mode}",
+        0, None)
     got[ranks] = losses(f"alike{ranks}.bin", ["x=p.npy", "y=q.npy"], ranks)
 expect.check(f"masks of what is alike: {got}", close(got[RANKS], got[1]))
 expect.done()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What is no ordinary file as an input, names of absurd length, and a machine that gives little: an end soon, and a reason."""
+"""What is no ordinary file as an input, names of absurd length, and a machine that gives little: an end soon, and a
+reason."""
 import os
 import resource
 import stat
@@ -11,7 +12,8 @@ from expect import MSC, SANITIZED, Expect, write
 ROOT = os.getcwd()
 expect = Expect()
 TEXT = open(os.path.join(ROOT, "tests/tools/import/ffn1.mlir.txt")).read()
-TEXT = TEXT.replace(' attributes {msc.mesh = #msc.mesh<"dp=2,tp=4">}', "").replace(" {in_strategy = [[2, 4], [4, 1]]}", "")
+TEXT = TEXT.replace(' attributes {msc.mesh = #msc.mesh<"dp=2,tp=4">}', "").replace(" {in_strategy = [[2, 4], [4, 1]]}",
+                                                                                   "")
 os.environ["XDG_CACHE_HOME"] = os.path.abspath("cache")
 write("m.mlir", TEXT)
 
@@ -20,23 +22,29 @@ os.mkfifo("pipe")
 os.mkdir("folder")
 with open("sparse", "wb") as out:
     out.truncate(1 << 40)
-for path, why in (("folder", "it is a folder"), ("/dev/zero", "more than 16777216 bytes"), ("sparse", "it has more than 2147483647 bytes")):
-    for command in (f"compile {path} -o out", f"config --config {path}", f"run {path}", f"opt {path}", f"dump {path}", f"memplan {path}",
+for path, why in (("folder", "it is a folder"), ("/dev/zero", "more than 16777216 bytes"),
+                  ("sparse", "it has more than 2147483647 bytes")):
+    for command in (f"compile {path} -o out", f"config --config {path}", f"run {path}", f"opt {path}", f"dump {path}",
+                    f"memplan {path}",
                     f"compile m.mlir -o out --cluster ./{path}" if path != "/dev/zero" else "opt /dev/zero"):
         shown = f"./{path}" if "--cluster" in command else path
         expect(command, 1, f"{shown}: error: cannot read: {why} [E0112]\n")
 expect("opt -", 1, "<stdin>:1:1: error: expected a module, not the end of the text [E0101]\n")
 with open("/dev/zero") as zeros:
     run = subprocess.run([MSC, "opt", "-"], stdin=zeros, capture_output=True, timeout=60)
-    expect.check("zeros on stdin", (run.returncode, run.stderr) == (1, b"<stdin>: error: cannot read: more than 16777216 bytes [E0112]\n"))
+    expect.check("zeros on stdin",
+                 (run.returncode, run.stderr) == (1,
+                                                  b"<stdin>: error: cannot read: more than 16777216 bytes [E0112]\n"))
 begin = time.monotonic()
 expect("opt pipe", 1, "pipe: error: cannot read: nobody writes into this pipe [E0112]\n")
 expect.check("not held up by a pipe", time.monotonic() - begin < 30)
 late = subprocess.Popen(["sh", "-c", "exec >pipe; sleep 1; cat m.mlir"])
 expect("opt pipe", 0, "", lambda text: "" if "msc.func" in text else "the module")
 late.wait()
-expect("compile m.mlir -o out --set device_num=2 --set parallel_mode=semi_auto_parallel --set strategy_ckpt_load_file=pipe", 1,
-       "pipe: error: cannot read the strategy file: it is not a regular file [E0112]\n")
+expect(
+    "compile m.mlir -o out --set device_num=2 --set parallel_mode=semi_auto_parallel --set "
+    "strategy_ckpt_load_file=pipe",
+    1, "pipe: error: cannot read the strategy file: it is not a regular file [E0112]\n")
 
 # Names as long as files: what they cost is in proportion to what is read.
 def seconds_of(text):
@@ -63,12 +71,14 @@ for path in ("pipe", "folder", "/dev/zero"):
     expect(f"run plan.bin {DATA} --save {path}", 1, said, None)
 for option in ("--save", "--trace"):
     for path in ("x.idx", "plan.bin"):
-        expect(f"run plan.bin {DATA} {option} {path}", 1, f"{path}: error: cannot write: it is the input '{path}' of this command [E0112]\n")
+        expect(f"run plan.bin {DATA} {option} {path}", 1,
+               f"{path}: error: cannot write: it is the input '{path}' of this command [E0112]\n")
 expect.check("zero is still a device", stat.S_ISCHR(os.stat("/dev/zero").st_mode))
 os.symlink("w.safetensors", "link")
 # What could not be written in the end is told before anything is trained.
 expect(f"run plan.bin {DATA} --save link", 1, "msc: error: link: a link to nothing; give the file [E0114]\n", "")
-expect(f"run plan.bin {DATA} --save nodir/w.st", 3, "msc: error: nodir/w.st: cannot create: No such file or directory [E0117]\n", "")
+expect(f"run plan.bin {DATA} --save nodir/w.st", 3,
+       "msc: error: nodir/w.st: cannot create: No such file or directory [E0117]\n", "")
 expect(f"run plan.bin {DATA} --save tt --trace tt", 2,
        "msc run: error: --save and --trace write to the same file, tt (msc run --help)\n", "")
 write("w.safetensors", "")
@@ -84,7 +94,8 @@ for i in range(4100):
 write(os.path.join(notes, "not-a-note"), "")
 expect("compile m.mlir -o plan.bin", 0, None)
 left = os.listdir(notes)
-expect.check(f"{len(left)} notes", len(left) == 3072 + 1 and "not-a-note" in left and f"{4099:064x}" in left and f"{1000:064x}" not in left)
+expect.check(f"{len(left)} notes",
+             len(left) == 3072 + 1 and "not-a-note" in left and f"{4099:064x}" in left and f"{1000:064x}" not in left)
 
 # A small stack.
 if not SANITIZED:
@@ -95,5 +106,6 @@ if not SANITIZED:
     said = "msc: error: the stack may have only 64 KiB, msc needs 1024 KiB: ulimit -s 8192\n"
     expect.check(f"a small stack: {small.stderr}", (small.returncode, small.stderr) == (3, said))
     expect.check("one that may grow", with_stack(64 << 10, resource.RLIM_INFINITY).returncode == 0)
-expect.no_files("m.mlir", "pipe", "folder", "sparse", "long.mlir", "out", "plan.bin", "cache", "x.idx", "y.idx", "link", "w.safetensors")
+expect.no_files("m.mlir", "pipe", "folder", "sparse", "long.mlir", "out", "plan.bin", "cache", "x.idx", "y.idx", "link",
+                "w.safetensors")
 expect.done()

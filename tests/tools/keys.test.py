@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Nothing is accepted without effect: for every row of passes/config/config.def and of the tables of annotations a value other than the
-default's changes the plan (its text, its memory or time), or what is told of it, or is refused in words that name it.  A row that
-has no line here fails the test."""
+"""Nothing is accepted without effect: for every row of passes/config/config.def and of the tables of annotations a
+value other than the default's changes the plan (its text, its memory or time), or what is told of it, or is refused
+in words that name it.  A row that has no line here fails the test."""
 import json
 import os
 import re
@@ -45,35 +45,108 @@ CUT = {"dense1": "in_strategy = [[2, 1], [1, 2]]", "dense2": "in_strategy = [[1,
 
 # key or key.field: value, what else is set in both plans; further: text of ops, words of the command line, the model.
 KEYS = {
-    "device_num": (2, DATA), "global_rank": (3, DATA), "mesh": ({"a": 4}, SEMI, CUT), "parallel_mode": ("data_parallel", SEMI, CUT),
-    "search_mode": ("sharding_propagation", AUTO, {"dense1": "in_strategy = [[1, 2], [2, 2]]"}), "gradients_mean": (True, DATA), "gradients_mean_of": ("parameter", {**TP, "gradients_mean": True}, {"dense1": "in_layout = [\"[{dp,tp},{}]\", \"[{},{}]\"]", "dense2": "in_layout = [\"[{dp},{}]\", \"[{},{tp}]\"]"}),
-    "gradient_fp32_sync": (False, {**DATA, "compute_type": "bf16"}), "full_batch": (True, DATA), "dataset_strategy": ([[1, 4], [1]], SEMI), "strict_parameter_layout": (False, SEMI, {"tied": "1"}),
-    "enable_alltoall": (False, SEMI, CUT), "strategy_ckpt_save_file": ("saved.json", SEMI), "strategy_ckpt_load_file": ("there.json", SEMI),
-    "all_reduce_fusion_config": ([1, 2], DATA), "comm_fusion": ({"allreduce": {"mode": "index", "config": [1]}}, DATA), "enable_parallel_optimizer": (True, {**DATA, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}),
-    "parallel_optimizer_config": ({"parallel_optimizer_threshold": 1000}, {**DATA, "zero": 1}), "parallel_optimizer_config.gradient_accumulation_shard": (True, {**DATA, "enable_parallel_optimizer": True, "micro_size": 4}, {}, "", PLAIN),
-    "parallel_optimizer_config.parallel_optimizer_threshold": (1000, {**DATA, "zero": 1}), "zero": (3, {**DATA, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}), "optimizer_weight_shard_size": (2, {**DATA, "zero": 1, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}),
-    "prefetch_depth": (3, ZERO), "memory_limit": (1000, DATA), "micro_size": (2, DATA, {}, "", PLAIN), "overlap": (False, {**ZERO}), "micro_batch_interleaved": (2, {**TP}, CUT, "", PLAIN), "pipeline_stages": (2, {**SEMI, "micro_size": 4}, {}, "", PLAIN),
-    "pipeline_scheduler": ("gpipe", PIPE, {}, "", PLAIN), "pipeline_chunks": (2, SEMI), "post_validation": (False, PIPE, {}, "", PLAIN), "compute_type": ("bf16", DATA), "loss_scale": (128, DATA),
-    "loss_scale_config": ({"init": 4}, {**DATA, "loss_scale": "dynamic"}), "loss_scale_config.init": (4, {**DATA, "loss_scale": "dynamic"}), "loss_scale_config.window": (5, {**DATA, "loss_scale": "dynamic"}), "loss_scale_config.factor": (4, {**DATA, "loss_scale": "dynamic"}),
-    "offload": ({"param": "cpu"}, DATA), "offload.param": ("cpu", DATA), "offload.optimizer": ("cpu", DATA), "offload.activation": ("cpu", DATA), "offload_path": ("/x", DATA), "offload_cpu_size": (1, DATA), "offload_disk_size": (1, DATA), "host_mem_block_size": (1, DATA), "auto_offload": (False, DATA),
-    "parameter_server": ({"mode": "sync"}, DATA), "parameter_server.mode": ("sync", DATA), "parameter_server.staleness": (1, DATA), "parameter_server.replication": (1, DATA), "elastic": (True, DATA), "integrated_save": (True, DATA),
+    "device_num": (2, DATA),
+    "global_rank": (3, DATA),
+    "mesh": ({"a": 4}, SEMI, CUT),
+    "parallel_mode": ("data_parallel", SEMI, CUT),
+    "search_mode": ("sharding_propagation", AUTO, {"dense1": "in_strategy = [[1, 2], [2, 2]]"}),
+    "gradients_mean": (True, DATA),
+    "gradients_mean_of": ("parameter", {**TP, "gradients_mean": True}, {
+        "dense1": "in_layout = [\"[{dp,tp},{}]\", \"[{},{}]\"]", "dense2": "in_layout = [\"[{dp},{}]\", \"[{},{tp}]\"]"
+    }),
+    "gradient_fp32_sync": (False, {**DATA, "compute_type": "bf16"}),
+    "full_batch": (True, DATA),
+    "dataset_strategy": ([[1, 4], [1]], SEMI),
+    "strict_parameter_layout": (False, SEMI, {"tied": "1"}),
+    "enable_alltoall": (False, SEMI, CUT),
+    "strategy_ckpt_save_file": ("saved.json", SEMI),
+    "strategy_ckpt_load_file": ("there.json", SEMI),
+    "all_reduce_fusion_config": ([1, 2], DATA),
+    "comm_fusion": ({"allreduce": {"mode": "index", "config": [1]}}, DATA),
+    "enable_parallel_optimizer": (True, {**DATA, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}),
+    "parallel_optimizer_config": ({"parallel_optimizer_threshold": 1000}, {**DATA, "zero": 1}),
+    "parallel_optimizer_config.gradient_accumulation_shard": (
+        True, {**DATA, "enable_parallel_optimizer": True, "micro_size": 4}, {}, "", PLAIN),
+    "parallel_optimizer_config.parallel_optimizer_threshold": (1000, {**DATA, "zero": 1}),
+    "zero": (3, {**DATA, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}),
+    "optimizer_weight_shard_size": (
+        2, {**DATA, "zero": 1, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}),
+    "prefetch_depth": (3, ZERO),
+    "memory_limit": (1000, DATA),
+    "micro_size": (2, DATA, {}, "", PLAIN),
+    "overlap": (False, {**ZERO}),
+    "micro_batch_interleaved": (2, {**TP}, CUT, "", PLAIN),
+    "pipeline_stages": (2, {**SEMI, "micro_size": 4}, {}, "", PLAIN),
+    "pipeline_scheduler": ("gpipe", PIPE, {}, "", PLAIN),
+    "pipeline_chunks": (2, SEMI),
+    "post_validation": (False, PIPE, {}, "", PLAIN),
+    "compute_type": ("bf16", DATA),
+    "loss_scale": (128, DATA),
+    "loss_scale_config": ({"init": 4}, {**DATA, "loss_scale": "dynamic"}),
+    "loss_scale_config.init": (4, {**DATA, "loss_scale": "dynamic"}),
+    "loss_scale_config.window": (5, {**DATA, "loss_scale": "dynamic"}),
+    "loss_scale_config.factor": (4, {**DATA, "loss_scale": "dynamic"}),
+    "offload": ({"param": "cpu"}, DATA),
+    "offload.param": ("cpu", DATA),
+    "offload.optimizer": ("cpu", DATA),
+    "offload.activation": ("cpu", DATA),
+    "offload_path": ("/x", DATA),
+    "offload_cpu_size": (1, DATA),
+    "offload_disk_size": (1, DATA),
+    "host_mem_block_size": (1, DATA),
+    "auto_offload": (False, DATA),
+    "parameter_server": ({"mode": "sync"}, DATA),
+    "parameter_server.mode": ("sync", DATA),
+    "parameter_server.staleness": (1, DATA),
+    "parameter_server.replication": (1, DATA),
+    "elastic": (True, DATA),
+    "integrated_save": (True, DATA),
 }
 # True of every run, as its meaning says: values come from the seed, or one file.
 ALWAYS = {"parameter_broadcast"}
-# What needs more than this model to be seen: tests/e2e/recompute_best, tests/passes/3_shard/propagate, tests/runtime and tests/tools/run.
+# What needs more than this model to be seen: tests/e2e/recompute_best, tests/passes/3_shard/propagate, tests/runtime
+# and tests/tools/run.
 OTHER_KEYS, OTHER_HINTS = {"recompute"}, {"priority", "msc.weights"}
 # What only a GPU's library does, with attention, convolutions and gelu: tests/cuda sets them.
-ON_GPUS = {"deterministic", "library_epilogues", "score_portions", "library_attention", "library_convolution", "library_engines"}
+ON_GPUS = {
+    "deterministic", "library_epilogues", "score_portions", "library_attention", "library_convolution",
+    "library_engines"
+}
 
 HINTS = {
-    "in_strategy": (SEMI, "dense1", "[[1, 4], [4, 1]]"), "out_strategy": (SEMI, "dense1", "[[1, 4]]"), "in_layout": (TP, "dense1", '["[{},{tp}]", "[{tp},{}]"]'), "out_layout": (TP, "dense1", '["[{},{tp}]"]'),
-    "pipeline_stage": (PIPE, "dense2", "0 : i64"), "recompute": (SEMI, "tanh1", "true"), "mp_comm_recompute": (SEMI, "tanh1", "true"), "parallel_optimizer_comm_recompute": (ZERO, "dense2", "false"),
-    "comm_fusion": (DATA, "dense1", "0 : i64"), "fusion": (DATA, "dense1", "0 : i64"), "manual_split": (SEMI, "dense1", "[8, 24]"), "aligned": (SEMI, "dense1", "true"), "compute_type": ({**DATA, "compute_type": "bf16"}, "dense1", '"f32"'),
-    "primitive_target": (DATA, "dense1", '"GPU"'), "cross_batch": (SEMI, "mean", "true"), "shard": (TP, "dense1", '{in_strategy = [[4, 1]], name = "b", out_strategy = [[4, 1]]}'), "memory_limit": (DATA, "tanh1", '{bytes = 0 : i64, name = "b"}'),
-    "max_bytes": (TP, "dense2", "1 : i64"), "deny_replicate": ({**SEMI, "dataset_strategy": "full_batch"}, "dense1", "true, in_strategy = [[1, 1], [1, 1]]"), "priority": ({**AUTO, "search_mode": "sharding_propagation"}, "dense2", "5 : i64"),
-    "msc.name": (DATA, "w1", '"other"'), "msc.role": (DATA, "w1", '"state"'), "msc.init": (DATA, "w1", '"zeros"'), "msc.trainable": (DATA, "w1", "false"), "msc.layout": (TP, "w1", '"[{tp},{}]"'),
-    "msc.parallel_optimizer": ({**DATA, "zero": 1, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}, "w1", "false"), "msc.layerwise_parallel": (DATA, "w1", "true"), "msc.comm_fusion": (DATA, "w1", "0 : i64"), "msc.parameter_server": (DATA, "w1", "true"),
-    "msc.cache_rows": (DATA, "w1", "5 : i64"), "msc.batch_dim": (SEMI, "x", "1 : i64"), "msc.weights": (DATA, "w1", '{file = "a.safetensors", tensor = "t"}'),
+    "in_strategy": (SEMI, "dense1", "[[1, 4], [4, 1]]"),
+    "out_strategy": (SEMI, "dense1", "[[1, 4]]"),
+    "in_layout": (TP, "dense1", '["[{},{tp}]", "[{tp},{}]"]'),
+    "out_layout": (TP, "dense1", '["[{},{tp}]"]'),
+    "pipeline_stage": (PIPE, "dense2", "0 : i64"),
+    "recompute": (SEMI, "tanh1", "true"),
+    "mp_comm_recompute": (SEMI, "tanh1", "true"),
+    "parallel_optimizer_comm_recompute": (ZERO, "dense2", "false"),
+    "comm_fusion": (DATA, "dense1", "0 : i64"),
+    "fusion": (DATA, "dense1", "0 : i64"),
+    "manual_split": (SEMI, "dense1", "[8, 24]"),
+    "aligned": (SEMI, "dense1", "true"),
+    "compute_type": ({**DATA, "compute_type": "bf16"}, "dense1", '"f32"'),
+    "primitive_target": (DATA, "dense1", '"GPU"'),
+    "cross_batch": (SEMI, "mean", "true"),
+    "shard": (TP, "dense1", '{in_strategy = [[4, 1]], name = "b", out_strategy = [[4, 1]]}'),
+    "memory_limit": (DATA, "tanh1", '{bytes = 0 : i64, name = "b"}'),
+    "max_bytes": (TP, "dense2", "1 : i64"),
+    "deny_replicate": ({**SEMI, "dataset_strategy": "full_batch"}, "dense1", "true, in_strategy = [[1, 1], [1, 1]]"),
+    "priority": ({**AUTO, "search_mode": "sharding_propagation"}, "dense2", "5 : i64"),
+    "msc.name": (DATA, "w1", '"other"'),
+    "msc.role": (DATA, "w1", '"state"'),
+    "msc.init": (DATA, "w1", '"zeros"'),
+    "msc.trainable": (DATA, "w1", "false"),
+    "msc.layout": (TP, "w1", '"[{tp},{}]"'),
+    "msc.parallel_optimizer": ({**DATA, "zero": 1,
+                                "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}, "w1", "false"),
+    "msc.layerwise_parallel": (DATA, "w1", "true"),
+    "msc.comm_fusion": (DATA, "w1", "0 : i64"),
+    "msc.parameter_server": (DATA, "w1", "true"),
+    "msc.cache_rows": (DATA, "w1", "5 : i64"),
+    "msc.batch_dim": (SEMI, "x", "1 : i64"),
+    "msc.weights": (DATA, "w1", '{file = "a.safetensors", tensor = "t"}'),
 }
 # What passes, not users, say of arguments.
 INNER = {"aligned", "msc.owner", "msc.shape", "msc.model_shape", "msc.whole"}
@@ -88,16 +161,25 @@ def fill(model, batch=32, width=16, **marks):
     model = model.replace("truemean", "true" + (", " + mean if mean else ""))
     for name in ("w1", "x"):
         extra = marks.pop(name, "")
-        model = model.replace('"parameter"w1}' if name == "w1" else 'msc.name = "x", msc.role = "data"}', ('"parameter"' if name == "w1" else 'msc.name = "x", msc.role = "data"') + (", " + extra if extra else "") + "}")
+        model = model.replace('"parameter"w1}' if name == "w1" else 'msc.name = "x", msc.role = "data"}',
+                              ('"parameter"' if name == "w1" else 'msc.name = "x", msc.role = "data"') +
+                              (", " + extra if extra else "") + "}")
     if tied:  # one parameter, used in two layouts
-        model = model.replace("%w2)", "%w1)").replace(' {msc.init = "normal:0.1", msc.name = "w2", msc.role = "parameter"},', "").replace(", %w2: tensor<NxNxf32>", "")
-        model = model.replace('"msc.matmul"(%x, %w1) {}', '"msc.matmul"(%x, %w1) {in_strategy = [[4, 1], [1, 1]]}').replace('"msc.matmul"(%2, %w1) {}', '"msc.matmul"(%2, %w1) {in_strategy = [[1, 4], [4, 1]]}')
+        model = model.replace("%w2)",
+                              "%w1)").replace(' {msc.init = "normal:0.1", msc.name = "w2", msc.role = "parameter"},',
+                                              "").replace(", %w2: tensor<NxNxf32>", "")
+        model = model.replace('"msc.matmul"(%x, %w1) {}',
+                              '"msc.matmul"(%x, %w1) {in_strategy = [[4, 1], [1, 1]]}').replace(
+                                  '"msc.matmul"(%2, %w1) {}', '"msc.matmul"(%2, %w1) {in_strategy = [[1, 4], [4, 1]]}')
     assert not marks, marks
     return model.replace("B", str(batch)).replace("N", str(width))
 
 
 def settings(keys):
-    return [word for key, value in keys.items() for word in ("--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}")]
+    return [
+        word for key, value in keys.items()
+        for word in ("--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}")
+    ]
 
 
 KNOWN = {}
@@ -118,7 +200,9 @@ def observe(model, keys, words):
         if os.path.exists(name):
             os.remove(name)
     shutil.rmtree("ir", ignore_errors=True)
-    done = subprocess.run([MSC, "compile", "m.mlir", "-o", "p.bin", "--dump-dir", "ir", *words.split(), *settings(keys)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [MSC, "compile", "m.mlir", "-o", "p.bin", "--dump-dir", "ir", *words.split(), *settings(keys)],
+        capture_output=True, text=True, timeout=120)
     told = re.sub(r"plan of \d+ bytes in \d+ ms", "", done.stdout + done.stderr)  # the file has what was set, too
     if done.returncode:
         return False, done.stderr
@@ -133,7 +217,8 @@ def differs(name, word, with_it, without):
     """None, or what is wrong.  A refusal names the key or hint."""
     fine, result = with_it
     if not without[0]:
-        return None if fine and "strict" in name else f"{name}: the plan without it does not compile: {without[1][:300]}"
+        return None if fine and "strict" in name else (f"{name}: the plan without it does not compile: "
+                                                       f"{without[1][:300]}")
     if not fine:
         return None if word in result else f"{name}: refused without being named: {result[:300]}"
     return f"{name} is accepted and has no effect" if result == without[1] else None
@@ -179,7 +264,10 @@ def check_hints(faults):
         own = {"w1": ("msc.init", "msc.name", "msc.role"), "x": ("msc.name", "msc.role")}.get(where, ())
         if name in own:  # in place of what stands there
             text = fill(model)
-            there = {"msc.init": 'msc.init = "normal:0.1", msc.name = "w1"', "msc.name": 'msc.name = "w1"', "msc.role": 'msc.name = "w1", msc.role = "parameter"'}[name]
+            there = {
+                "msc.init": 'msc.init = "normal:0.1", msc.name = "w1"', "msc.name": 'msc.name = "w1"',
+                "msc.role": 'msc.name = "w1", msc.role = "parameter"'
+            }[name]
             marked = text.replace(there, re.sub(re.escape(name) + r' = "[^"]*"', lambda m: f"{name} = {value}", there))
         else:
             text, marked = fill(model), fill(model, **{where: f"{name} = {value}"})
@@ -194,7 +282,9 @@ def main():
         os.chdir(folder)
         with open("m.mlir", "w") as out:
             out.write(fill(MODEL, dense1="in_strategy = [[1, 4], [4, 1]]"))
-        subprocess.run([MSC, "compile", "m.mlir", "-o", "p.bin", *settings({**SEMI, "strategy_ckpt_save_file": "there.json"})], check=True, capture_output=True)
+        subprocess.run(
+            [MSC, "compile", "m.mlir", "-o", "p.bin", *settings({**SEMI, "strategy_ckpt_save_file": "there.json"})],
+            check=True, capture_output=True)
         for words in ("", GPU):  # what does not change is told alike, or every difference would prove an effect
             if observe(fill(MODEL), DATA, words) != observe(fill(MODEL), DATA, words):
                 faults.append(f"two plans of the same differ: {words}")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""msc memplan: plans judged by a checker of their own, the published instances where they are present, every kind of wrong list
-with its line."""
+"""msc memplan: plans judged by a checker of their own, the published instances where they are present, every kind of
+wrong list with its line."""
 import csv
 import json
 import os
@@ -11,7 +11,8 @@ import sys
 from expect import Expect, SANITIZED, write
 
 expect = Expect()
-DATA = os.environ.get("MSC_DATA_DIR", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "shared", "data"))
+DATA = os.environ.get("MSC_DATA_DIR",
+                      os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "shared", "data"))
 
 
 def wrong_with(rows, plan):
@@ -39,7 +40,8 @@ def plans(path, *options, code=0, err="", most=None):
     def wrong(text):
         plan = json.loads(text)
         fault = wrong_with(rows, plan)
-        return fault or ("" if most is None or plan["size"] <= most * (1 if most > 9 else plan["lower_bound"]) else f"{plan['size']} for {most}")
+        return fault or ("" if most is None or plan["size"] <= most *
+                         (1 if most > 9 else plan["lower_bound"]) else f"{plan['size']} for {most}")
     begin = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     expect(["memplan", path, "--json", *options], code, err, wrong)
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - begin
@@ -49,15 +51,21 @@ SMALL = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4
 write("small.csv", SMALL)
 plans("small.csv", most=12)
 plans("small.csv", "--capacity", "12")
-plans("small.csv", "--capacity", "11", code=1, err="small.csv: error: no plan fits into 11 bytes; the smallest needs 12 [E0118]\n", most=12)
+plans("small.csv", "--capacity", "11", code=1,
+      err="small.csv: error: no plan fits into 11 bytes; the smallest needs 12 [E0118]\n", most=12)
 plans("small.csv", "--time-limit", "0")
-expect("memplan small.csv", 0, "5 buffers in 12 bytes, 12 of them live at once: no plan is smaller\n",
-       lambda t: "" if t.splitlines()[0] == "id,lower,upper,size,offset" and t.splitlines()[1].startswith("b1,0,3,4,") and len(t.splitlines()) == 6 else "a table")
+expect(
+    "memplan small.csv", 0, "5 buffers in 12 bytes, 12 of them live at once: no plan is smaller\n", lambda t: ""
+    if t.splitlines()[0] == "id,lower,upper,size,offset" and t.splitlines()[1].startswith("b1,0,3,4,") and len(
+        t.splitlines()) == 6 else "a table")
 write("moved.csv", "size,upper,id,lower\n4,9,b3,0\n4,21,b5,0\n4,9,b2,3\n4,3,b1,0\n4,21,b4,9\n")
 both = [json.loads(expect(["memplan", f, "--json"], 0, "").stdout) for f in ("small.csv", "moved.csv")]
 expect.check("the order of lines and columns does not matter", both[0] == both[1])
-write("odd.csv", "\ufeffid , lower,upper,size\r\nä\"\\,-9223372036854775808,9223372036854775807,5\r\n\r\nz,-3,-2,0\r\ny,0,1,7")
-expect("memplan odd.csv --json", 0, "", lambda t: "" if json.loads(t) == {"lower_bound": 12, "size": 12, "proven": True, "offsets": {'ä"\\': 7, "z": 0, "y": 0}} else t)
+write("odd.csv",
+      "\ufeffid , lower,upper,size\r\nä\"\\,-9223372036854775808,9223372036854775807,5\r\n\r\nz,-3,-2,0\r\ny,0,1,7")
+expect(
+    "memplan odd.csv --json", 0, "", lambda t: ""
+    if json.loads(t) == {"lower_bound": 12, "size": 12, "proven": True, "offsets": {'ä"\\': 7, "z": 0, "y": 0}} else t)
 write("none.csv", "id,lower,upper,size\n")
 expect("memplan none.csv --json --capacity 0", 0, "", '{"lower_bound":0,"size":0,"proven":true,"offsets":{}}\n')
 expect("memplan - --json", 0, "", None, stdin=SMALL.encode())
@@ -70,7 +78,8 @@ def refused(text, *lines):
 
 HEAD = "id,lower,upper,size\n"
 refused("", "1:1: error: the file is empty; its first line names the columns id, lower, upper, size [E0114]")
-refused("id,lower,upper\n", "1:1: error: column 'size' is missing; the first line names the columns id, lower, upper, size [E0114]")
+refused("id,lower,upper\n",
+        "1:1: error: column 'size' is missing; the first line names the columns id, lower, upper, size [E0114]")
 refused("id,lower,upper,bytes\n", "1:16: error: column 4 is none of id, lower, upper, size [E0114]")
 refused("id,lower,upper,size,alignment\n", "1:16: error: 5 columns; expected id, lower, upper, size [E0114]")
 refused("id,lower,id,size\n", "1:10: error: column 'id' is there twice [E0114]")
@@ -86,7 +95,8 @@ refused(HEAD + "a,1,1,4\nb,2,1,4\nc,0,1,-4\nd,0,1\ne,0,1,4.5\nf,0,x,\n,0,1,4\n",
         "8:1: error: the id is missing [E0114]")
 refused(HEAD + "a,0,1,2305843009213693951\nb,2,3,1\n", "3:7: error: the sizes add up to more than 2^61 bytes [E0114]")
 write("many.csv", HEAD + "a\n" * 100)
-expect("memplan many.csv", 1, lambda t: "" if t.count("error") == 20 and "what comes behind line 21 was not looked at" in t else t, "")
+expect("memplan many.csv", 1, lambda t: ""
+       if t.count("error") == 20 and "what comes behind line 21 was not looked at" in t else t, "")
 write("bytes.csv", HEAD.encode() + b"a\x01,0,1,2\nb\xff,0,1,2\n")
 expect("memplan bytes.csv", 1, lambda t: "" if t.count("the id is not printable text") == 2 else t, "")
 for wrong in ("--capacity -1", "--capacity x", "--time-limit -1", "--time-limit nan"):
@@ -96,9 +106,12 @@ expect("memplan missing.csv", 1, None, "")
 
 # ---- the published instances ----
 
-LIMITS = [("minimalloc/A.1048576.csv", ["--capacity", "1048576"], 3), ("minimalloc/B.1048576.csv", ["--capacity", "1048576"], 3),
-          ("minimalloc/C.1048576.csv", ["--capacity", "1048576"], 3), ("minimalloc/D.1048576.csv", ["--capacity", "1048576"], 3),
-          ("minimalloc/E.1048576.csv", ["--capacity", "1048576"], 3), ("minimalloc/D.1048576.csv", ["--capacity", "1048575"], 3),
+LIMITS = [("minimalloc/A.1048576.csv", ["--capacity", "1048576"], 3),
+          ("minimalloc/B.1048576.csv", ["--capacity", "1048576"], 3),
+          ("minimalloc/C.1048576.csv", ["--capacity", "1048576"], 3),
+          ("minimalloc/D.1048576.csv", ["--capacity", "1048576"], 3),
+          ("minimalloc/E.1048576.csv", ["--capacity", "1048576"], 3),
+          ("minimalloc/D.1048576.csv", ["--capacity", "1048575"], 3),
           ("minimalloc/input.12.csv", ["--capacity", "12"], 3), ("somas/resnet50.csv", [], 2)]
 for name, options, seconds in LIMITS:
     path = os.path.join(DATA, name)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Plans of msc reshard on random meshes and layouts, executed on the simulated devices of tests/facts/blocks.py: every step is a
-legal use of its verb and moves the bytes it says, and the right blocks arrive."""
+"""Plans of msc reshard on random meshes and layouts, executed on the simulated devices of tests/facts/blocks.py:
+every step is a legal use of its verb and moves the bytes it says, and the right blocks arrive."""
 import json
 import os
 import random
@@ -32,7 +32,10 @@ def random_layout(mesh, rank, partial):
 
 def run_case(mesh, shape, elem, source, target):
     axes = ",".join(f"{n}={s}" for n, s in mesh.items())
-    command = ["reshard", "--mesh", axes, "--shape", ",".join(map(str, shape)), "--bytes", str(elem), "--from", source, "--to", target, "--json"]
+    command = [
+        "reshard", "--mesh", axes, "--shape", ",".join(map(str, shape)), "--bytes",
+        str(elem), "--from", source, "--to", target, "--json"
+    ]
     name = " ".join(command)
     plan = json.loads(subprocess.run([MSC, *command], capture_output=True, text=True, check=True).stdout)
     simulation = Simulation(mesh, shape, elem, source, target, plan["steps"])
@@ -48,5 +51,6 @@ def run_case(mesh, shape, elem, source, target):
 for n in range(60):
     mesh = rng.choice([{"x": 4, "y": 2}, {"x": 2, "y": 3}, {"x": 2, "y": 2, "z": 2}, {"x": 8}])
     shape = [6 if 3 in mesh.values() else 8] * rng.choice([1, 2, 3])
-    run_case(mesh, shape, rng.choice([1, 2, 4, 8]), random_layout(mesh, len(shape), n % 2), random_layout(mesh, len(shape), False))
+    run_case(mesh, shape, rng.choice([1, 2, 4, 8]), random_layout(mesh, len(shape), n % 2),
+             random_layout(mesh, len(shape), False))
 expect.done()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""msc run: losses on one rank and several, evaluation, weights in and out, bad input, ranks that are killed, signals."""
+"""msc run: losses on one rank and several, evaluation, weights in and out, bad input, ranks that are killed,
+signals."""
 import json
 import os
 import resource
@@ -36,13 +37,17 @@ def idx(name, data, *shape):
 def setup():
     write("net.mlir", MODEL)
     labels = [i * 7 % 4 for i in range(SAMPLES)]
-    idx("x.idx", [200 if j % 4 == labels[i] else (i * 31 + j * 17) % 90 for i in range(SAMPLES) for j in range(12)], SAMPLES, 12)
+    idx("x.idx", [200 if j % 4 == labels[i] else (i * 31 + j * 17) % 90 for i in range(SAMPLES) for j in range(12)],
+        SAMPLES, 12)
     idx("y.idx", labels, SAMPLES)
     idx("bad.idx", [4 if i == 50 else c for i, c in enumerate(labels)], SAMPLES)
     idx("few.idx", labels[:90], 90)
     idx("wide.idx", [0] * SAMPLES * 13, SAMPLES, 13)
     for ranks in (1, 2, 4):
-        expect(f"compile net.mlir -o net{ranks}.bin --set device_num={ranks} --set gradients_mean=true --set parallel_mode={'data_parallel' if ranks > 1 else 'stand_alone'}", 0, None)
+        expect(
+            f"compile net.mlir -o net{ranks}.bin --set device_num={ranks} --set gradients_mean=true --set "
+            f"parallel_mode={'data_parallel' if ranks > 1 else 'stand_alone'}",
+            0, None)
 
 
 DATA = "--data x=x.idx y=y.idx --trust-native"
@@ -51,7 +56,9 @@ setup()
 
 
 def lines(command, **more):
-    return [json.loads(line) for line in expect(f"run {command} {DATA} --json", 0, "", **more).stdout.decode().splitlines()]
+    return [
+        json.loads(line) for line in expect(f"run {command} {DATA} --json", 0, "", **more).stdout.decode().splitlines()
+    ]
 
 
 def losses(result):
@@ -68,85 +75,139 @@ def check(ok, what):
 one = lines("net1.bin --train 0:80 --eval 80:100 --epochs 3 --seed 5 --threads 1")
 check(len(losses(one)) == 30 and [line["step"] for line in one if "step" in line] == list(range(1, 31)), "thirty steps")
 check(losses(one)[-1] < losses(one)[0] / 2, "losses fall")
-check(one[-2]["eval"]["samples"] == 16 and one[-2]["eval"]["accuracy"] > 0.9 and one[-2]["eval"]["loss"] < 1, f"evaluation {one[-2]}")
-check(one[-1]["steps"] == 30 and one[-1]["ranks"] == 1 and one[-1]["rss_bytes"] > 1 << 20 and one[-1]["arena_bytes"] > 0, f"totals {one[-1]}")
+check(one[-2]["eval"]["samples"] == 16 and one[-2]["eval"]["accuracy"] > 0.9 and one[-2]["eval"]["loss"] < 1,
+      f"evaluation {one[-2]}")
+check(
+    one[-1]["steps"] == 30 and one[-1]["ranks"] == 1 and one[-1]["rss_bytes"] > 1 << 20 and one[-1]["arena_bytes"] > 0,
+    f"totals {one[-1]}")
 check(losses(lines("net1.bin --train 0:80 --epochs 3 --seed 5 --threads 3")) == losses(one), "threads change nothing")
 check(losses(lines("net1.bin --train 0:80 --steps 3 --seed 6")) != losses(one)[:3], "the seed changes something")
 for ranks in (2, 4):
     many = lines(f"net{ranks}.bin -n {ranks} --train 0:80 --eval 80: --epochs 3 --seed 5")
-    check(len(losses(many)) == 30 and max(abs(a - b) / b for a, b in zip(losses(many), losses(one))) < 1e-4, f"{ranks} ranks lose as one: {losses(many)} {losses(one)}")
-    check(many[-2]["eval"]["accuracy"] == one[-2]["eval"]["accuracy"] and many[-1]["ranks"] == ranks, "evaluation on ranks")
-expect(f"run net1.bin {DATA} --steps 2", 0, "", lambda text: "" if text.startswith("step 1        loss ") and "2 steps in " in text and "1 rank of" in text else "text")
+    check(
+        len(losses(many)) == 30 and max(abs(a - b) / b for a, b in zip(losses(many), losses(one))) < 1e-4,
+        f"{ranks} ranks lose as one: {losses(many)} {losses(one)}")
+    check(many[-2]["eval"]["accuracy"] == one[-2]["eval"]["accuracy"] and many[-1]["ranks"] == ranks,
+          "evaluation on ranks")
+expect(
+    f"run net1.bin {DATA} --steps 2", 0, "", lambda text: ""
+    if text.startswith("step 1        loss ") and "2 steps in " in text and "1 rank of" in text else "text")
 
 # Collectives beside calls, in a thread of their own: the same bits; what ran when.
 four = losses(lines("net4.bin --train 0:80 --epochs 1 --seed 5 --overlap never"))
-check(losses(lines("net4.bin --train 0:80 --epochs 1 --seed 5 --overlap always --trace t.json")) == four, "overlap changes nothing")
+check(
+    losses(lines("net4.bin --train 0:80 --epochs 1 --seed 5 --overlap always --trace t.json")) == four,
+    "overlap changes nothing")
 events = json.load(open("t.json"))["traceEvents"]
-check({e["pid"] for e in events} == {0, 1, 2, 3} and {e["cat"] for e in events if e["ph"] == "X"} == {"section", "call", "wait", "collective"} and not os.path.exists("t.json.0.part"), "a trace of four ranks")
-check(all(e["tid"] == (e["cat"] == "collective") and e["dur"] >= 0 for e in events if e["ph"] == "X") and {"name": "dense", "loc": "net.py:3"} in ({"name": e["name"], "loc": e["args"].get("loc")} for e in events), "what the trace says")
+check({e["pid"] for e in events} == {0, 1, 2, 3} and
+      {e["cat"] for e in events if e["ph"] == "X"} == {"section", "call", "wait", "collective"} and
+      not os.path.exists("t.json.0.part"), "a trace of four ranks")
+check(
+    all(e["tid"] == (e["cat"] == "collective") and e["dur"] >= 0 for e in events if e["ph"] == "X") and
+    {"name": "dense", "loc": "net.py:3"} in ({"name": e["name"], "loc": e["args"].get("loc")} for e in events),
+    "what the trace says")
 
 # The timed device: predicted times without data, and about them in reality.
-timed = [json.loads(line) for line in expect("run net4.bin --device timed --steps 4 --json --trust-native", 0, "", env={"MSC_TIME_SCALE": "400"}).stdout.decode().splitlines()]
+timed = [
+    json.loads(line) for line in expect("run net4.bin --device timed --steps 4 --json --trust-native", 0, "",
+                                        env={"MSC_TIME_SCALE": "400"}).stdout.decode().splitlines()
+]
 total = timed[-1]
-check(total["steps"] == 4 and total["time_scale"] == 400 and len(total["exposed_comm_ms"]) == 4 and timed[0]["loss"] is None, f"timed {total}")
-check(min(line["ms"] for line in timed[:-1]) > 0.99 * 400 * total["predicted_step_ms"] and 0 < total["predicted_exposed_comm_ms"] <= total["predicted_step_ms"], f"timed takes its time {timed}")
+check(
+    total["steps"] == 4 and total["time_scale"] == 400 and len(total["exposed_comm_ms"]) == 4 and
+    timed[0]["loss"] is None, f"timed {total}")
+check(
+    min(line["ms"] for line in timed[:-1]) > 0.99 * 400 * total["predicted_step_ms"] and
+    0 < total["predicted_exposed_comm_ms"] <= total["predicted_step_ms"], f"timed takes its time {timed}")
 expect(f"run net4.bin {DATA} --device timed", 1, "msc: error: --data: the device timed has no values [E0114]\n", "")
-expect("run net4.bin --device timed --trust-native", 1, "msc: error: MSC_TIME_SCALE: '0' is no positive number [E0114]\n", "", env={"MSC_TIME_SCALE": "0"})
+expect("run net4.bin --device timed --trust-native", 1,
+       "msc: error: MSC_TIME_SCALE: '0' is no positive number [E0114]\n", "", env={"MSC_TIME_SCALE": "0"})
 
-# What is predicted to be hidden is hidden: gradients travel beside the backward.  Others may have the cores: the best step counts.
+# What is predicted to be hidden is hidden: gradients travel beside the backward.  Others may have the cores: the best
+# step counts.
 subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "ffn.fbs"], check=True)
 ffn = {}
 for overlap in ("true", "false"):
-    compiled = expect(f"compile ffn.fbs --dim batch=32 -o ffn.bin --set device_num=4 --set parallel_mode=data_parallel --set overlap={overlap} --json", 0, "")
+    compiled = expect(
+        f"compile ffn.fbs --dim batch=32 -o ffn.bin --set device_num=4 --set parallel_mode=data_parallel --set "
+        f"overlap={overlap} --json",
+        0, "")
     said = json.loads(compiled.stdout)
-    steps = [json.loads(line) for line in expect("run ffn.bin --device timed --steps 8 --json --trust-native", 0, "", env={"MSC_TIME_SCALE": "25"}).stdout.decode().splitlines()]
+    steps = [
+        json.loads(line) for line in expect("run ffn.bin --device timed --steps 8 --json --trust-native", 0, "",
+                                            env={"MSC_TIME_SCALE": "25"}).stdout.decode().splitlines()
+    ]
     ffn[overlap] = said["predicted_step_ms"], said["exposed_comm_ms"], min(line["ms"] for line in steps[:-1]) / 25
     check(abs(steps[-1]["predicted_step_ms"] - said["predicted_step_ms"]) < 1e-6, "the plan tells what was predicted")
 predicted, measured = (ffn["false"][i] - ffn["true"][i] for i in (0, 2))
-check(predicted > 0.2 * ffn["false"][0] and ffn["true"][1] < ffn["false"][1] and measured > 0.8 * predicted, f"measured overlap {ffn}")
+check(predicted > 0.2 * ffn["false"][0] and ffn["true"][1] < ffn["false"][1] and measured > 0.8 * predicted,
+      f"measured overlap {ffn}")
 
 # Weights: saved by four ranks, taken up by one.
 lines("net4.bin --steps 12 --save w.safetensors --in-order")
-expect(f"run net1.bin {DATA} --steps 0 --eval 0:96 --init w.safetensors --json", 0, "", lambda text: "" if json.loads(text.splitlines()[0])["eval"]["accuracy"] > 0.5 else text)
-expect(f"run net1.bin {DATA} --init x.idx", 1, "msc: error: x.idx: safetensors: the header claims 7205759403826872320 bytes, at most 100000000 are allowed [E0114]\n", "")
+expect(f"run net1.bin {DATA} --steps 0 --eval 0:96 --init w.safetensors --json", 0, "", lambda text: ""
+       if json.loads(text.splitlines()[0])["eval"]["accuracy"] > 0.5 else text)
+expect(
+    f"run net1.bin {DATA} --init x.idx", 1,
+    "msc: error: x.idx: safetensors: the header claims 7205759403826872320 bytes, at most 100000000 are allowed "
+    "[E0114]\n",
+    "")
 
 # Bad input.
-expect(f"run net1.bin --data x=x.idx y=y.idx", 1, "net1.bin: error: this plan holds native code and was not compiled by you on this host; "
-       "if you know where it comes from, add --trust-native [E0122]\n", "")
-expect(f"run net4.bin -n 3 {DATA}", 1, "net4.bin: error: the plan is for 4 ranks, not for 3: compile with --set device_num=3 [E0122]\n", "")
+expect(
+    f"run net1.bin --data x=x.idx y=y.idx", 1,
+    "net1.bin: error: this plan holds native code and was not compiled by you on this host; "
+    "if you know where it comes from, add --trust-native [E0122]\n", "")
+expect(f"run net4.bin -n 3 {DATA}", 1,
+       "net4.bin: error: the plan is for 4 ranks, not for 3: compile with --set device_num=3 [E0122]\n", "")
 for command, text in (
-        ("net1.bin --data x=x.idx --trust-native", "input 'y' has no data: give a file for it"),
-        ("net1.bin --data x=x.idx z=y.idx --trust-native", "the model has no input 'z'; its inputs are: x, y"),
-        ("net1.bin --data x=x.idx y=absent.idx --trust-native", "absent.idx: cannot open: No such file or directory"),
-        ("net1.bin --data x=x.idx y=few.idx --trust-native", "input 'x' has 100 samples, but 'y' has 90"),
-        ("net1.bin --data x=wide.idx y=y.idx --trust-native", "wide.idx: shape [100,13] does not fit input 'x' of shape [8,12] (the first dimension counts samples)"),
-        (f"net1.bin {DATA} --train 0:101", "the training range 0:101 does not lie inside the 100 samples"),
-        (f"net1.bin {DATA} --eval 95:100", "the evaluation range 95:100 has 5 samples, fewer than one batch of 8"),
-        (f"net1.bin {DATA} --train 5", "--train: '5' is no range of samples such as 0:9000")):
+    ("net1.bin --data x=x.idx --trust-native",
+     "input 'y' has no data: give a file for it"), ("net1.bin --data x=x.idx z=y.idx --trust-native",
+                                                    "the model has no input 'z'; its inputs are: x, y"),
+    ("net1.bin --data x=x.idx y=absent.idx --trust-native",
+     "absent.idx: cannot open: No such file or directory"), ("net1.bin --data x=x.idx y=few.idx --trust-native",
+                                                             "input 'x' has 100 samples, but 'y' has 90"),
+    ("net1.bin --data x=wide.idx y=y.idx --trust-native",
+     "wide.idx: shape [100,13] does not fit input 'x' of shape [8,12] (the first dimension counts samples)"),
+    (f"net1.bin {DATA} --train 0:101", "the training range 0:101 does not lie inside the 100 samples"),
+    (f"net1.bin {DATA} --eval 95:100", "the evaluation range 95:100 has 5 samples, fewer than one batch of 8"),
+    (f"net1.bin {DATA} --train 5", "--train: '5' is no range of samples such as 0:9000")):
     expect(f"run {command}", 1, f"msc: error: {text} [E0114]\n", "")
 for option in ("--ckpt-dir c", "--ckpt-every 2", "--ckpt-keep 2", "--resume", "--grace 3", "--alive f"):
     expect(f"run net1.bin {DATA} {option}", 1, f"msc: error: {option.split()[0]} is not supported yet [E0111]\n", "")
-expect(f"run net1.bin {DATA} --comm tcp", 1, "msc: error: --comm tcp is not supported yet; local and nccl are [E0111]\n", "")
+expect(f"run net1.bin {DATA} --comm tcp", 1,
+       "msc: error: --comm tcp is not supported yet; local and nccl are [E0111]\n", "")
 said = expect("run --help", 0, "", None).stdout.decode()
 check(said.count("(not supported yet)") == 6 and "tcp and mpi are not supported yet" in said, said)
 
 # One of many processes that something else started would run a whole job of its own.
-for rank, ranks in (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"), ("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")):
-    expect(f"run net4.bin {DATA}", 1, lambda text: "" if f"rank 1 of 2 of a job that something else started ({rank}, {ranks})" in text and "[E0111]" in text else rank, "",
-           env={rank: "1", ranks: "2"})
+for rank, ranks in (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"), ("RANK", "WORLD_SIZE"),
+                    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")):
+    expect(
+        f"run net4.bin {DATA}", 1, lambda text: ""
+        if f"rank 1 of 2 of a job that something else started ({rank}, {ranks})" in text and "[E0111]" in text else
+        rank, "", env={rank: "1", ranks: "2"})
     expect(f"run net1.bin {DATA}", 0, "", None, env={rank: "0", ranks: "1"})
-expect(f"run net1.bin {DATA} --steps 1 --epochs 1", 2, "msc run: error: --steps and --epochs exclude each other (msc run --help)\n", "")
+expect(f"run net1.bin {DATA} --steps 1 --epochs 1", 2,
+       "msc run: error: --steps and --epochs exclude each other (msc run --help)\n", "")
 expect(f"run net1.bin {DATA} --threads 0", 2, "msc run: error: -n and --threads are at least 1 (msc run --help)\n", "")
 plan = open("net1.bin", "rb").read()
-for name, data, text in (("cut.bin", plan[:-40], "a damaged one"), ("flipped.bin", plan[:-9] + bytes([plan[-9] ^ 4]) + plan[-8:], "damaged"), ("empty.bin", b"", "not a plan"), ("net.mlir", MODEL.encode(), "not a plan")):
+for name, data, text in (("cut.bin", plan[:-40],
+                          "a damaged one"), ("flipped.bin", plan[:-9] + bytes([plan[-9] ^ 4]) + plan[-8:], "damaged"),
+                         ("empty.bin", b"", "not a plan"), ("net.mlir", MODEL.encode(), "not a plan")):
     open(name, "wb").write(data)
-    expect(f"run {name} {DATA}", 1, lambda got, text=text, name=name: "" if got.startswith(f"{name}: error: ") and text in got and got.endswith(" [E0122]\n") else text, "")
+    expect(
+        f"run {name} {DATA}", 1, lambda got, text=text, name=name: ""
+        if got.startswith(f"{name}: error: ") and text in got and got.endswith(" [E0122]\n") else text, "")
 
 # A label that is out of range: found by a rank in a step, told by all.
-expect("run net1.bin --data x=x.idx y=bad.idx --trust-native --in-order --train 48:", 1,
-       lambda text: "" if text.startswith("msc: error: rank 0: step 0: ") and "net.py" in text and "an index is out of range" in text else "op and place", "")
-expect("run net2.bin --data x=x.idx y=bad.idx --trust-native --in-order --train 48: --json", 1,
-       lambda text: "" if "rank 0: step 0: " in text and "rank 1: step 0: " in text and "rank 0 failed" in text else "both ranks", "")
+expect(
+    "run net1.bin --data x=x.idx y=bad.idx --trust-native --in-order --train 48:", 1, lambda text: ""
+    if text.startswith("msc: error: rank 0: step 0: ") and "net.py" in text and "an index is out of range" in text else
+    "op and place", "")
+expect(
+    "run net2.bin --data x=x.idx y=bad.idx --trust-native --in-order --train 48: --json", 1, lambda text: ""
+    if "rank 0: step 0: " in text and "rank 1: step 0: " in text and "rank 0 failed" in text else "both ranks", "")
 
 
 # Processes: one that is killed, and the launcher told to end.
@@ -183,10 +244,13 @@ for victim in (3, 0):
     text = end(process, 5)
     check(process.returncode == 3, f"exit code 3, not {process.returncode}")
     check(f"rank {victim} (process {ranks[victim]}) was ended by signal 9 (Killed)" in text, text)
-    check(all(f"rank {r}: step " in text for r in range(4) if r != victim) and f"rank {victim} is gone" in text and "all_reduce" in text and "(ranks 0,1,2,3)" in text, text)
+    check(
+        all(f"rank {r}: step " in text for r in range(4) if r != victim) and f"rank {victim} is gone" in text and
+        "all_reduce" in text and "(ranks 0,1,2,3)" in text, text)
     check(text.count("[E0125]") == text.count("\n"), f"each message is about a rank that is lost: {text}")
     check(not alive(ranks), "no process is left")
-expect("explain E0125", 0, "", lambda text: "" if "a rank was lost" in text and "signal 9" in text else "the story of a lost rank")
+expect("explain E0125", 0, "", lambda text: ""
+       if "a rank was lost" in text and "signal 9" in text else "the story of a lost rank")
 process, ranks = start(2)
 process.send_signal(signal.SIGTERM)
 text = end(process, 5)
@@ -201,19 +265,25 @@ check(not alive(ranks), "ranks end with their launcher")
 for plan in ("net1.bin", "net4.bin"):
     with open("/dev/full", "w") as full:
         for options in ([], ["--json"]):
-            run = subprocess.run([MSC, "run", plan, *DATA.split(), *options], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
-            check(run.returncode == 3 and "cannot write to stdout" in run.stderr, f"{plan} to a full device: {run.returncode} {run.stderr}")
+            run = subprocess.run([MSC, "run", plan, *DATA.split(), *options], stdout=full, stderr=subprocess.PIPE,
+                                 text=True, timeout=60)
+            check(run.returncode == 3 and "cannot write to stdout" in run.stderr,
+                  f"{plan} to a full device: {run.returncode} {run.stderr}")
 
 
 # Few file descriptors: told at once, by all ranks alike; where more may be had they are taken.
 def with_files(soft, hard):
     limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)))
-    return subprocess.run([MSC, "run", "net4.bin", *DATA.split()], capture_output=True, text=True, timeout=60, preexec_fn=limit)
+    return subprocess.run([MSC, "run", "net4.bin", *DATA.split()], capture_output=True, text=True, timeout=60,
+                          preexec_fn=limit)
 
 
 for files in (16, 14, 12, 10, 8):
     begin, run = time.monotonic(), with_files(files, files)
-    check(run.returncode == 3 and "E0117" in run.stderr and ("file descriptors" in run.stderr or "open files" in run.stderr), f"{files} files: {run.stderr}")
-    check("no such rank" not in run.stderr and run.stderr.count("\n") == 1 and time.monotonic() - begin < 4, f"{files} files: {run.stderr}")
+    check(
+        run.returncode == 3 and "E0117" in run.stderr and
+        ("file descriptors" in run.stderr or "open files" in run.stderr), f"{files} files: {run.stderr}")
+    check("no such rank" not in run.stderr and run.stderr.count("\n") == 1 and time.monotonic() - begin < 4,
+          f"{files} files: {run.stderr}")
 check(with_files(12, 1024).returncode == 0, "the soft limit of files is raised")
 expect.done()

@@ -27,9 +27,12 @@ if SANITIZED:
     sys.exit(0)
 
 # The structures of the header and their copies are equally large.
-STRUCTS = {"mscrt_tensor": runtime._Tensor, "mscrt_plan_options": runtime._PlanOptions, "mscrt_options": runtime._Options}
+STRUCTS = {
+    "mscrt_tensor": runtime._Tensor, "mscrt_plan_options": runtime._PlanOptions, "mscrt_options": runtime._Options
+}
 with open("sizes.c", "w") as out:
-    out.write('#include <stdio.h>\n#include "runtime/mscrt.h"\nint main(void) { printf("' + "%zu " * len(STRUCTS) + '", ' + ", ".join(f"sizeof({n})" for n in STRUCTS) + "); }\n")
+    out.write('#include <stdio.h>\n#include "runtime/mscrt.h"\nint main(void) { printf("' + "%zu " * len(STRUCTS) +
+              '", ' + ", ".join(f"sizeof({n})" for n in STRUCTS) + "); }\n")
 subprocess.run(["cc", "-I", ROOT, "sizes.c", "-o", "sizes"], check=True)
 sizes = [int(n) for n in subprocess.run(["./sizes"], check=True, capture_output=True, text=True).stdout.split()]
 expect.check(f"sizes {sizes}", sizes == [ctypes.sizeof(s) for s in STRUCTS.values()])
@@ -56,7 +59,8 @@ with open("x.idx", "wb") as out:
     out.write(b"\0\0\x08\x02" + (8).to_bytes(4, "big") + (784).to_bytes(4, "big") + x.tobytes())
 with open("y.idx", "wb") as out:
     out.write(b"\0\0\x08\x01" + (8).to_bytes(4, "big") + bytes(y.tolist()))
-told = expect("run ffn.bin --data x=x.idx y=y.idx --in-order --steps 2 --seed 5 --eval 0:8 --json").stdout.decode().splitlines()
+told = expect(
+    "run ffn.bin --data x=x.idx y=y.idx --in-order --steps 2 --seed 5 --eval 0:8 --json").stdout.decode().splitlines()
 told = [json.loads(line) for line in told]
 
 with Plan("ffn.bin", library=LIBRARY, seed=5) as plan:
@@ -84,7 +88,8 @@ with Plan("ffn.bin", library=LIBRARY) as plan:
     refuses(lambda: plan.run("forward", x=array.array("d", [0.5] * (whole // 2))), f"{of_f32} 'd' (64 bits)")
     refuses(lambda: plan.run("forward", x=array.array("i", [1] * whole)), f"{of_f32} 'i' (32 bits)")
     refuses(lambda: plan.run("forward", x=array.array("B", [1] * 4 * whole)), f"{of_f32} 'B' (8 bits)")
-    refuses(lambda: plan.run("forward", y=array.array("f", [1] * 4)), "input 'y' has elements of i32, not of format 'f' (32 bits)")
+    refuses(lambda: plan.run("forward", y=array.array("f", [1] * 4)),
+            "input 'y' has elements of i32, not of format 'f' (32 bits)")
     # as many elements in another shape
     refuses(lambda: plan.run("forward", x=shaped(right, 784, 4)), "input 'x' has the shape [4, 784], not [784, 4]")
     refuses(lambda: plan.run("forward", x=right[1:]), "input 'x' has the shape [4, 784], not [3135]")

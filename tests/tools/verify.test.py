@@ -20,7 +20,8 @@ def safetensors(header, data=b""):
 
 
 write("good.safetensors", safetensors({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}, bytes(8)))
-expect("verify good.mlir good.fbs good.safetensors", 0, "", "good.mlir: sound (IR text)\ngood.fbs: sound (model)\ngood.safetensors: sound (safetensors)\n")
+expect("verify good.mlir good.fbs good.safetensors", 0, "",
+       "good.mlir: sound (IR text)\ngood.fbs: sound (model)\ngood.safetensors: sound (safetensors)\n")
 expect("verify good.fbs absent --json", 1, "absent: error: cannot open: No such file or directory [E0112]\n",
        '{"files":[{"file":"good.fbs","kind":"model","ok":true},{"file":"absent","kind":"file","ok":false}]}\n')
 expect("verify", 2, "msc verify: error: needs FILE ... (msc verify --help)\n")
@@ -37,7 +38,8 @@ expect("verify .", 1, ".: error: not a regular file [E0112]\n")
 
 # A truncated or damaged model is refused; every command says the same and leaves no output.
 def refused(text):
-    good = text.startswith(("bad.fbs: error: damaged: ", "bad.fbs: error: not a model file: ")) and text.endswith(" [E0113]\n")
+    good = text.startswith(
+        ("bad.fbs: error: damaged: ", "bad.fbs: error: not a model file: ")) and text.endswith(" [E0113]\n")
     return "" if good and text.count("\n") == 1 else "one line: damaged"
 
 
@@ -65,7 +67,10 @@ for header, data, said in (
     ({"w": {"dtype": "F32", "shape": [1 << 62, 8], "data_offsets": [0, 0]}}, b"", ""),
 ):
     write("bad.safetensors", safetensors(header, data))
-    expect("verify bad.safetensors", 1, lambda text: "" if text.startswith("bad.safetensors: error: ") and said in text and text.endswith("[E0113]\n") else said, "")
+    expect(
+        "verify bad.safetensors", 1, lambda text: ""
+        if text.startswith("bad.safetensors: error: ") and said in text and text.endswith("[E0113]\n") else said, "")
 
-expect.no_files("good.mlir", "good.fbs", "good.safetensors", "random.bin", "empty.fbs", "empty.mlir", "bad.fbs", "bad.mlir", "bad.safetensors")
+expect.no_files("good.mlir", "good.fbs", "good.safetensors", "random.bin", "empty.fbs", "empty.mlir", "bad.fbs",
+                "bad.mlir", "bad.safetensors")
 expect.done()

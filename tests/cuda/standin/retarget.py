@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""retarget.py KERNELS.ll OUT.so STANDIN.so: kernels for a GPU, as LLVM IR, become a library for this machine.  The GPU's intrinsics
-become calls of the stand-in; each kernel K gets K__run, which takes the addresses of its parameters, K__meets, whether its threads
-meet, and K__parameters."""
+"""retarget.py KERNELS.ll OUT.so STANDIN.so: kernels for a GPU, as LLVM IR, become a library for this machine.  The
+GPU's intrinsics become calls of the stand-in; each kernel K gets K__run, which takes the addresses of its
+parameters, K__meets, whether its threads meet, and K__parameters."""
 import os
 import re
 import shutil
@@ -25,7 +25,9 @@ def retargeted(text):
     text = text.replace("= addrspacecast ptr ", "= bitcast ptr ")
     text = re.sub(r"\bptx_(kernel|device) ", "", text)
     # two bf16 in one word: no vector of them crosses a call
-    text = re.sub(r"(%[\w.]+) = ((?:tail )?call) <2 x bfloat> @llvm\.nvvm\.(ff2bf16x2[\w.]*)\(", lambda m: f"{m[1]} = bitcast i32 {m[1]}.word to <2 x bfloat>\0{m[1]}.word = {m[2]} i32 {shim(m[3])}(", text)
+    text = re.sub(r"(%[\w.]+) = ((?:tail )?call) <2 x bfloat> @llvm\.nvvm\.(ff2bf16x2[\w.]*)\(",
+                  lambda m: f"{m[1]} = bitcast i32 {m[1]}.word to <2 x bfloat>\0{m[1]}.word = {m[2]} i32 {shim(m[3])}(",
+                  text)
     text = "\n".join("\n".join(reversed(line.split("\0"))) for line in text.split("\n"))
     text = re.sub(r"declare <2 x bfloat> @llvm\.nvvm\.(ff2bf16x2[\w.]*)", lambda m: f"declare i32 {shim(m[1])}", text)
     text = re.sub(r"@llvm\.nvvm\.([\w.]+)", lambda m: shim(m[1]), text)
@@ -37,7 +39,8 @@ def retargeted(text):
         declared[name] = f"declare {m['type']} {name}({', '.join(types)})"
         return f"call {m['type']} {name}({m['args']})"
 
-    text = re.sub(r"call (?P<type>\w+) asm (?:sideeffect )?\"(?P<code>[^\"]*)\", \"[^\"]*\"\((?P<args>[^()]*)\)", assembly, text)
+    text = re.sub(r"call (?P<type>\w+) asm (?:sideeffect )?\"(?P<code>[^\"]*)\", \"[^\"]*\"\((?P<args>[^()]*)\)",
+                  assembly, text)
     return text + "\n" + "\n".join(declared.values()) + "\n"
 
 
@@ -73,8 +76,9 @@ def entry(name, parameters, meets):
             sys.exit(f"retarget: parameter '{p}' of {name} is none that the runtime gives")
         kinds.append(types[m[1]])
     arguments = ", ".join(f"*({k}*)p[{i}]" for i, k in enumerate(kinds))
-    return (f"void {name}({', '.join(kinds) or 'void'});\nvoid {name}__run(void **p) {{ (void)p; {name}({arguments}); }}\n"
-            f"const int {name}__meets = {int(bool(meets))}, {name}__parameters = {len(kinds)};\n")
+    return (
+        f"void {name}({', '.join(kinds) or 'void'});\nvoid {name}__run(void **p) {{ (void)p; {name}({arguments}); }}\n"
+        f"const int {name}__meets = {int(bool(meets))}, {name}__parameters = {len(kinds)};\n")
 
 
 def tool(*names):
@@ -94,9 +98,15 @@ def main(source, out, standin):
     with tempfile.TemporaryDirectory() as folder:
         open(f"{folder}/k.ll", "w").write(text)
         open(f"{folder}/entries.c", "w").write(code)
-        subprocess.run([tool("llc-19", "llc"), "-O1", "-filetype=obj", "-relocation-model=pic", "-mtriple=x86_64-pc-linux-gnu", "-mcpu=x86-64-v3", f"{folder}/k.ll", "-o", f"{folder}/k.o"], check=True)
+        subprocess.run([
+            tool("llc-19", "llc"), "-O1", "-filetype=obj", "-relocation-model=pic", "-mtriple=x86_64-pc-linux-gnu",
+            "-mcpu=x86-64-v3", f"{folder}/k.ll", "-o", f"{folder}/k.o"
+        ], check=True)
         # a kernel is called sin, as a function of the C library is: here it is the kernel that is meant
-        subprocess.run([tool("cc", "gcc", "clang-19"), "-shared", "-fPIC", "-fno-builtin", "-Wl,-Bsymbolic", "-O1", "-w", f"{folder}/entries.c", f"{folder}/k.o", "-o", f"{folder}/k.so", standin, "-lm"], check=True)
+        subprocess.run([
+            tool("cc", "gcc", "clang-19"), "-shared", "-fPIC", "-fno-builtin", "-Wl,-Bsymbolic", "-O1", "-w",
+            f"{folder}/entries.c", f"{folder}/k.o", "-o", f"{folder}/k.so", standin, "-lm"
+        ], check=True)
         own = f"{out}.{os.getpid()}"
         shutil.copyfile(f"{folder}/k.so", own)
         os.chmod(own, 0o755)

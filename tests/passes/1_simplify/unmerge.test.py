@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A reshape that merges cut dimensions gathers nothing: a layer on [batch, positions, width] that works on [batch * positions, width]
-between two reshapes, with both dimensions cut by the user, moves no byte, for every way to cut them over 6, 8, 12 and 48 ranks; and
-trains with dropout as one rank does, which merges."""
+"""A reshape that merges cut dimensions gathers nothing: a layer on [batch, positions, width] that works on [batch *
+positions, width] between two reshapes, with both dimensions cut by the user, moves no byte, for every way to cut
+them over 6, 8, 12 and 48 ranks; and trains with dropout as one rank does, which merges."""
 import array
 import json
 import math
@@ -42,7 +42,8 @@ def layer(batch, positions, width, parts):
 
 
 def cuts(devices, batch, positions):
-    return [(b, devices // b) for b in range(1, devices + 1) if devices % b == 0 and batch % b == 0 and positions % (devices // b) == 0]
+    return [(b, devices // b) for b in range(1, devices + 1)
+            if devices % b == 0 and batch % b == 0 and positions % (devices // b) == 0]
 
 
 def moves_nothing(devices, batch, positions, search):
@@ -50,7 +51,9 @@ def moves_nothing(devices, batch, positions, search):
         g, y = layer(batch, positions, 8, [b, s, 1])
         g.output("y", y)
         g.save("layer.fbs")
-        plan = json.loads(msc("compile", "layer.fbs", "-o", "layer.bin", "--json", "--set", f"device_num={devices}", *MODES, f"search_mode={search}"))
+        plan = json.loads(
+            msc("compile", "layer.fbs", "-o", "layer.bin", "--json", "--set", f"device_num={devices}", *MODES,
+                f"search_mode={search}"))
         assert plan["comm_bytes_per_rank"] == 0, (devices, b, s, search, plan["collectives"])
         yield b, s
 
@@ -78,7 +81,8 @@ def trains_alike():
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    num = sum(1 for d, b, s in ((6, 6, 12), (8, 4, 16), (12, 6, 20), (48, 12, 96)) for search in ("sharding_propagation", "dynamic_programming") for _ in moves_nothing(d, b, s, search))
+    num = sum(1 for d, b, s in ((6, 6, 12), (8, 4, 16), (12, 6, 20), (48, 12, 96))
+              for search in ("sharding_propagation", "dynamic_programming") for _ in moves_nothing(d, b, s, search))
     trains_alike()
 print(f"{num} cuts without a byte moved")
 sys.exit(0)

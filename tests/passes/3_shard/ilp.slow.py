@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""ilp: the exact search against an integer program over the same tables (HiGHS, PyPI's highspy), to the last nanosecond, with
-and without a limit on memory."""
+"""ilp: the exact search against an integer program over the same tables (HiGHS, PyPI's highspy), to the last
+nanosecond, with and without a limit on memory."""
 import json
 import os
 import re
@@ -18,12 +18,14 @@ except ImportError:
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 TABLES = os.path.join(os.path.dirname(MSC), "tests/passes/3_shard/tables")
 MESHES = {"a": 8}, {"a": 2, "b": 4}, {"a": 8, "b": 8}
-MODELS = (("ffn", "--batch 512", MESHES), ("mlp", "--batch 256", MESHES), ("gpt", "--layers 1 --hidden 256 --heads 4 --seq 64 --batch 64 --vocab 512", MESHES[:2]),
-          ("gpt", "--layers 2 --hidden 512 --heads 8 --seq 32 --batch 16 --vocab 1024", MESHES[:1]))
+MODELS = (("ffn", "--batch 512", MESHES), ("mlp", "--batch 256", MESHES),
+          ("gpt", "--layers 1 --hidden 256 --heads 4 --seq 64 --batch 64 --vocab 512",
+           MESHES[:2]), ("gpt", "--layers 2 --hidden 512 --heads 8 --seq 32 --batch 16 --vocab 1024", MESHES[:1]))
 
 
 class Graph:
-    """One binary per state, one continuous flow per entry of a table whose sums along rows and columns are the states'."""
+    """One binary per state, one continuous flow per entry of a table whose sums along rows and columns are the
+    states'."""
 
     def __init__(self, text):
         lines = iter(text.splitlines())
@@ -70,7 +72,8 @@ class Graph:
         lp.row_lower_, lp.row_upper_ = np.array(low), np.array(high)
         lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
         lp.a_matrix_.start_ = np.searchsorted([e[1] for e in entries], np.arange(len(self.cost) + 1))
-        lp.a_matrix_.index_, lp.a_matrix_.value_ = np.array([e[0] for e in entries]), np.array([e[2] for e in entries], float)
+        lp.a_matrix_.index_, lp.a_matrix_.value_ = np.array([e[0] for e in entries]), np.array([e[2] for e in entries],
+                                                                                               float)
         kind = highspy.HighsVarType
         lp.integrality_ = [kind.kInteger if c < self.states else kind.kContinuous for c in range(len(self.cost))]
         h = highspy.Highs()
@@ -87,8 +90,11 @@ class Graph:
 
 def searched(mesh, limit):
     """(ns, bytes, proven) of msc; None: nothing fits."""
-    run = subprocess.run([MSC, "opt", "model.mlir", "--until", "search", "-o", "out.mlir", "--timing", "--cluster", "h100", "--set", "parallel_mode=auto_parallel", "--set",
-                          "search_mode=dynamic_programming", "--set", f"mesh={mesh}", *(["--set", f"memory_limit={limit}"] if limit else [])], capture_output=True, text=True)
+    run = subprocess.run([
+        MSC, "opt", "model.mlir", "--until", "search", "-o", "out.mlir", "--timing", "--cluster", "h100", "--set",
+        "parallel_mode=auto_parallel", "--set", "search_mode=dynamic_programming", "--set", f"mesh={mesh}",
+        *(["--set", f"memory_limit={limit}"] if limit else [])
+    ], capture_output=True, text=True)
     found = re.search(r" ns (\d+), ns at least (\d+), bytes kept (\d+)", run.stderr)
     return (int(found[1]), int(found[3]), found[1] == found[2]) if run.returncode == 0 else None
 
@@ -100,12 +106,16 @@ for name, flags, meshes in MODELS:
     with open("model.mlir", "w") as f:
         subprocess.run([MSC, "dump", "model.fbs"], check=True, stdout=f)
     for mesh in map(json.dumps, meshes):
-        graph = Graph(subprocess.run([TABLES, "model.mlir", mesh, "h100"], check=True, capture_output=True, text=True).stdout)
+        graph = Graph(
+            subprocess.run([TABLES, "model.mlir", mesh, "h100"], check=True, capture_output=True, text=True).stdout)
         free = graph.least(0)
         for limit in (0, free[1] * 9 // 10, free[1] * 3 // 4):
             best, found = graph.least(limit) if limit else free, searched(mesh, limit)
             ok = found is None if best is None else found is not None and found[0] == best[0] and found[2]
-            print(f"{'ok' if ok else 'FAILED'}: {name} {flags} on {mesh}, {limit or 'no'} bytes: integer program {best}, msc {found}", flush=True)
+            print(
+                f"{'ok' if ok else 'FAILED'}: {name} {flags} on {mesh}, {limit or 'no'} bytes: integer program {best},"
+                f" msc {found}",
+                flush=True)
             cases, failures = cases + 1, failures + (not ok)
 print(f"{cases - failures} of {cases} cases")
 sys.exit(failures != 0)
