@@ -1,4 +1,4 @@
-/* Convolutions, pools and their gradients against the interpreter. */
+/* conv.c: compares kernels of convolutions, pools and their gradients with the interpreter. */
 #include "tests/codegen/kernels.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

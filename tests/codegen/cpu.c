@@ -1,5 +1,5 @@
-/* CPU names: every one of codegen/cpu.def is known to LLVM and gives code without a single undefined symbol; others are
- * refused with a suggestion; what a level needs is what its code uses. */
+/* cpu.c: checks CPU names: each of codegen/cpu.def is known to LLVM and gives code without undefined symbols; others
+ * are refused with a suggestion; the features of a level are those that its code uses. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -115,7 +115,8 @@ static void test_shared_and_repeatable(void **state) {
 }
 
 static bool make_some(msc_context *ctx, void *arg) {
-  msc_codegen *cg = *(msc_codegen **)arg = msc_codegen_begin(ctx, &(msc_code_target){.target = &msc_target_cpu, .cpu = "haswell"});
+  msc_codegen *cg = *(msc_codegen **)arg =
+      msc_codegen_begin(ctx, &(msc_code_target){.target = &msc_target_cpu, .cpu = "haswell"});
   msc_kernel_call call;
   msc_machine_code code;
   for (int i = 0; i < 20; i++) {

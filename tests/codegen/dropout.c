@@ -1,5 +1,5 @@
-/* Random ops: the published numbers of Philox, kernels against the interpreter bit for bit, and how
- * many elements stay. */
+/* dropout.c: checks random ops: the published numbers of Philox, kernels against the interpreter bit for bit, and
+ * how many elements stay. */
 #include "ir/abi/philox.h"
 #include "tests/codegen/kernels.h"
 

@@ -1,5 +1,5 @@
-/* Elementwise ops, broadcasts and casts against the interpreter: every element type, and for some types
- * every odd shape. */
+/* elementwise.c: compares kernels of elementwise ops, broadcasts and casts with the interpreter: every element type,
+ * and for some types every odd shape. */
 #include "tests/codegen/kernels.h"
 
 static const char *const floats[] = {"f32", "f64", "f16", "bf16"};

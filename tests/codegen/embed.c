@@ -1,5 +1,5 @@
-/* embed.c: a program that holds a model compiles it through ir/msc.h and trains it through runtime/mscrt.h, without a
- * file or a process; what is wrong comes back as messages. */
+/* embed.c: a program that contains a model compiles it through ir/msc.h and trains it through runtime/mscrt.h,
+ * without a file or another process; errors come back as messages. */
 #include "ir/msc.h"
 #include "runtime/mscrt.h"
 

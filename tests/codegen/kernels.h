@@ -1,7 +1,7 @@
-/* kernels.h: functions in; their numbers by the interpreter and by generated kernels out, compared.
- * All cases of a test share one module of machine code.  Every buffer ends at a page that cannot be touched, so a read
- * or write beyond it stops the test.  With MSC_TEST_TARGET=cuda kernels are a GPU's, and threads get on
- * in several orders. */
+/* kernels.h: compares the numbers of functions by the interpreter and by generated kernels. All cases of a test
+ * share one module of machine code. Every buffer ends at a page that cannot be accessed, so a read or write beyond
+ * it stops the test. With MSC_TEST_TARGET=cuda kernels are for a GPU and are emulated, with threads that progress in
+ * several orders. */
 #ifndef MSC_TESTS_CODEGEN_KERNELS_H
 #define MSC_TESTS_CODEGEN_KERNELS_H
 

@@ -1,6 +1,6 @@
-/* Accuracy of the generated functions against the C library in a wider type: the largest error in units of the last
- * place stays below what codegen/emit/math.c states, on a grid of all f32 bit patterns and on f64 numbers
- * of every exponent. */
+/* math.c: checks the accuracy of generated functions against the C library in a wider type: the largest error in
+ * units of the last place stays below what codegen/emit/math.c states, on a grid of all f32 bit patterns and on f64
+ * numbers of every exponent. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* Ops that move elements, and those that look up or spread by index, against the interpreter. */
+/* move.c: compares kernels of ops that move elements, and of those that gather or scatter by index, with the
+ * interpreter. */
 #include "tests/codegen/kernels.h"
 
 static const char *const types[] = {"f32", "f64", "f16", "i1", "i64"};

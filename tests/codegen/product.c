@@ -1,5 +1,5 @@
-/* product.c: matrix products by generated code; every bit as a plain loop makes it that adds in the
- * order of emit/product.c. */
+/* product.c: compares matrix products of generated code, bit for bit, with a plain loop that adds in the order of
+ * emit/product.c. */
 #include <stdlib.h>
 
 #include "codegen/emit/emit.h"

@@ -1,5 +1,5 @@
-/* Random small graphs: those that msc_nest_fits accepts become one kernel, which must compute what the interpreter
- * does, however it is cut and wherever a result may lie on an operand. */
+/* random.c: random small graphs: those that msc_nest_fits accepts become one kernel, which must compute what the
+ * interpreter does, however its work is cut and wherever a result may overwrite an operand. */
 #include "tests/codegen/kernels.h"
 
 enum { MOST_OPS = 7, MOST_KERNELS = 400 };

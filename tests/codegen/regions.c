@@ -1,5 +1,5 @@
-/* Regions of several ops as one kernel: right against the interpreter; and which regions are refused,
- * with what reason. */
+/* regions.c: compares regions of several ops as one kernel with the interpreter, and checks which regions are
+ * refused, and why. */
 #include "tests/codegen/kernels.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))

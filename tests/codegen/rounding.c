@@ -1,5 +1,5 @@
-/* f32 to f16 and bf16 in generated kernels, and in the interpreter: to the nearest, ties to even, bit for bit; with the
- * machine's own conversion and without. */
+/* rounding.c: checks the conversion of f32 to f16 and bf16 in generated kernels and in the interpreter, bit for bit:
+ * to nearest, ties to even, with the instruction of the machine and without. */
 #include "tests/codegen/kernels.h"
 
 static const struct {

@@ -1,4 +1,4 @@
-/* Reductions, softmax, losses, optimizers and matrix products against the interpreter. */
+/* rows.c: compares kernels of reductions, softmax, losses, optimizers and matrix products with the interpreter. */
 #include "tests/codegen/kernels.h"
 
 static const char *const floats[] = {"f32", "f64", "f16", "bf16"};

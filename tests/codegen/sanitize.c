@@ -1,4 +1,5 @@
-/* Kernels whose accesses are checked: their code needs nobody's, and stops at the first byte beside a buffer. */
+/* sanitize.c: checks kernels whose accesses are checked: they need no symbol from outside, and stop at the first
+ * byte outside a buffer. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>

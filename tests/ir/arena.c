@@ -1,4 +1,4 @@
-/* Arenas: what is asked for is zero and aligned, and a context returns all that it took. */
+/* arena.c: checks arenas: memory is zeroed and aligned, and a context frees all that it took. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* check-numerics: equal programs pass, and every kind of wrong one is found. */
+/* check_numerics.c: checks --check-numerics: equal programs pass, and every kind of wrong one is found. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Convolutions, pools and their gradients give PyTorch's values; shapes that do not fit are refused with the reason. */
+/* conv.c: compares convolutions, pools and their gradients with values of PyTorch; shapes that do not fit are
+ * refused with the reason. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

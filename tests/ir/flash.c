@@ -1,5 +1,5 @@
-/* flash_attention and its gradient against attention and its vjp, in f64: causal or not, with weights dropped,
- * a mask or neither, with heads that share keys. */
+/* flash.c: compares flash_attention and its gradient with attention and its vjp, in f64: causal or not, with
+ * dropout, a mask or neither, with heads that share keys. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

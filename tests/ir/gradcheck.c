@@ -1,5 +1,6 @@
-/* Gradients against finite differences, in f64: of every differentiable op, and of the manual collectives over all
- * ranks.  With L = sum of dy * y over all results and ranks, dL/dx is (L(x + h) - L(x - h)) / 2h. */
+/* gradcheck.c: compares gradients with finite differences, in f64, for every differentiable op and for the manual
+ * collectives over all ranks. With L = sum of dy * y over all results and ranks, dL/dx is (L(x + h) - L(x - h)) /
+ * 2h. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

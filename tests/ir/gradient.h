@@ -1,4 +1,4 @@
-/* gradient.h: an op that stands alone in a function in; the function of its gradients out. */
+/* gradient.h: turns a function of a single op into the function of its gradients. */
 #ifndef MSC_TESTS_IR_GRADIENT_H
 #define MSC_TESTS_IR_GRADIENT_H
 

@@ -1,4 +1,4 @@
-/* Random grids: refined, they give every rank the elements it had; what is cut further divides each slice. */
+/* grid.c: refines random grids: every rank keeps its elements, and what is cut further divides each slice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

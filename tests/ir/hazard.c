@@ -1,4 +1,4 @@
-/* What calls wait for, against the definition: every pair of a collective and a later call that touch
+/* hazard.c: compares what calls wait for with the definition: every pair of a collective and a later call that touch
  * the same bytes. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* The interpreter on one device: every op on values computed by hand; collectives and lowered forms on ranks. */
+/* interp.c: checks the interpreter: every op on values computed by hand, on one device; collectives and lowered
+ * forms on ranks. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* one_op.h: "matmul", "4x8xf32 8x2xf32", "transpose_a=false" in; a function with that one op out.
- * Types are dims and element type joined by x, with "@[{d},{}]" behind for a layout (~ for a blank); attributes are
+/* one_op.h: makes a function with one op from texts such as "matmul", "4x8xf32 8x2xf32", "transpose_a=false". Types
+ * are dims and element type joined by x, with "@[{d},{}]" behind for a layout (~ for a blank); attributes are
  * name=value words read by the kinds of the op's row: lists joined by commas, dense values as TYPE:v,v,... */
 #ifndef MSC_TESTS_IR_ONE_OP_H
 #define MSC_TESTS_IR_ONE_OP_H

@@ -1,4 +1,4 @@
-/* Shape functions: results of good ops, messages of bad ones. */
+/* shape.c: checks shape functions: the results of good ops, the messages of bad ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

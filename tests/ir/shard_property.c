@@ -1,7 +1,7 @@
-/* N ranks compute what one does: every op, under every assignment of mesh digits to the letters of its rule, forward
- * and backward.  Operands are cut as the rule's layouts say (a sum that passes through is torn into random terms),
- * every rank runs the op on its part, replicas must agree bit for bit, and the results put together must be those
- * of one device. */
+/* shard_property.c: checks that N ranks compute what one does: every op, under every assignment of mesh digits to
+ * the letters of its rule, forward and backward. Operands are cut as the layouts of the rule say (a sum that passes
+ * through is split into random terms), every rank runs the op on its part, replicas must agree bit for bit, and the
+ * joined results must be those of one device. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

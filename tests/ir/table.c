@@ -1,4 +1,4 @@
-/* table.h: arrays that keep their room, tables and heaps, beside plain searches through all items. */
+/* table.c: compares arrays, tables and heaps of ir/table.h with plain searches through all items. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The verifier: good modules pass, each kind of fault is found, and all of them in one run. */
+/* verify.c: checks the verifier: good modules pass, each kind of fault is found, and all of them in one run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* cluster: every fault of a description is reported at its place; shipped ones are whole; costs by hand. */
+/* cluster.c: checks that every fault of a cluster description is reported at its place, that the shipped
+ * descriptions are complete, and costs computed by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Configuration: JSON and assignments in; values, origins and exact messages out. */
+/* config.c: checks configuration: values, their origins and exact messages, from JSON and assignments. */
 #include "passes/config/config.h"
 
 #include <setjmp.h>

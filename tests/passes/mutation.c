@@ -1,6 +1,6 @@
-/* Random training graphs, partitioned, with one collective less or one twice: the verifier refuses them.  The few that
- * it lets through are as right as before, as a full sum that needs its elements in no other place, or a change that the
- * next one makes just as well: they are executed to prove it.
+/* mutation.c: random training graphs, partitioned, with one collective removed or doubled: the verifier must refuse
+ * them. The few that it accepts are executed to prove that they compute the same, for instance a full sum whose
+ * elements need no other place.
  *
  *   MUTATED=1000 build/tests/passes/mutation        that many programs, every collective of each
  *   MUTATED_SEED=17 build/tests/passes/mutation     one of them, with its text and what was not refused */

@@ -1,7 +1,7 @@
-/* Random training graphs, compiled to the end, micro-batches and pipelines among them: what the passes make is sound.
- * Then one number of it is changed: a place, the size of scratch, a message's.  The check refuses it; a place that it
- * lets through is as right as before, which a second check of another kind says: one that marks every byte with the
- * value that lies there.
+/* mutation_lowered.c: random training graphs, compiled to the end, with micro-batches and pipelines among them: the
+ * result of the passes must be accepted. Then one number is changed (a place, the size of scratch, a message), and the
+ * check must refuse it. If it accepts a changed place, an independent check, which marks every byte with the value that
+ * lies there, must agree.
  *
  *   LOWERED=1000 build/tests/passes/mutation_lowered        that many programs
  *   LOWERED_SEED=17 build/tests/passes/mutation_lowered     one of them, with its text and what was not refused */

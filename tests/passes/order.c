@@ -1,4 +1,4 @@
-/* order.c: pass.def in pipeline order and the include direction of the folders; nothing out but pass or fail. */
+/* order.c: checks the order of pass.def and the direction of includes between folders. */
 #include "passes/pass.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
-/* pass.c: the pass driver: which passes run, what is told after each, dumps, reproducers, comparing modules. */
+/* pass.c: checks the pass driver: which passes run, what is reported after each, dumps, reproducers, comparing
+ * modules. */
 #include "passes/pass.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* random_graph.h: a seed in; a module with a valid forward function, loss and optimizer, and the configuration to
- * compile it with, out.  The same seed gives the same graph everywhere. */
+/* random_graph.h: makes a random module from a seed, with a valid forward function, loss and optimizer, and the
+ * configuration to compile it with. The same seed gives the same graph on every machine. */
 #ifndef MSC_TESTS_PASSES_RANDOM_GRAPH_H
 #define MSC_TESTS_PASSES_RANDOM_GRAPH_H
 
@@ -185,7 +185,7 @@ static inline bool broadcasts(const msc_value *a, const msc_value *b) {
   return elems <= MAX_ELEMS;
 }
 
-/* Something that goes with x in an elementwise op. */
+/* A value that can be combined with x in an elementwise op. */
 static inline msc_value *partner(random_graph *g, msc_value *x) {
   int64_t dim[MSC_MAX_RANK];
   for (int tries = 0; tries < 6; tries++) {
@@ -342,7 +342,7 @@ static inline msc_value *make_transpose(random_graph *g, msc_value *x) {
   return op_with(g, OP_transpose, 1, &x, 1, &attr);
 }
 
-/* A dimension that may be worked along; -1: none. */
+/* A dimension along which an op may work; -1: none. */
 static inline int free_dim(random_graph *g, const msc_value *x) {
   int first = g->keep_batch ? 1 : 0;
   return x->type->rank > first ? first + below(g, x->type->rank - first) : -1;

@@ -1,11 +1,10 @@
-/* Random training graphs, random configurations: after the pipeline N ranks compute what one device does.  Each graph
- * is executed three times on the same numbers: after training was inserted, on one device; after `redistribute` and
- * after `localize`, on simulated ranks.  With MSC_TEST_SLOW until 10,000 of them have passed.
+/* random_graphs.c: random training graphs with random configurations: after the pipeline N ranks compute what one
+ * device does. Each graph is executed three times on the same numbers: after training was inserted, on one device;
+ * after `redistribute` and after `localize`, on simulated ranks. With MSC_TEST_SLOW until 10,000 of them have passed.
  *
- *   RANDOM_GRAPHS=5000 build/tests/passes/random_graphs     more of them
- *   RANDOM_GRAPH=1234 build/tests/passes/random_graphs      one of them, with its text (with RANDOM_GRAPHS: the first)
- *   RANDOM_PROGRAM=1234 build/tests/passes/random_graphs    one as a program to be run: a line of JSON about it,
- * then its text */
+ *   RANDOM_GRAPHS=5000 build/tests/passes/random_graphs    more of them
+ *   RANDOM_GRAPH=1234 build/tests/passes/random_graphs     one of them, with its text (with RANDOM_GRAPHS: the first)
+ *   RANDOM_PROGRAM=1234 build/tests/passes/random_graphs   one as a program to be run: a line of JSON, then its text */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

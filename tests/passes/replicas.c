@@ -1,5 +1,5 @@
-/* replicas.c: data_parallel's gradient of the whole batch against the sum (mean) of what replicas compute
- * on their parts. */
+/* replicas.c: checks the gradient that data_parallel makes of the whole batch against the sum (or mean) of what
+ * replicas compute on their parts. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

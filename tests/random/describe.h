@@ -1,4 +1,4 @@
-/* describe.h: a program as JSON, for those who execute it by other means, and the losses that they recorded of it. */
+/* describe.h: writes a program as JSON, for other executors, and reads the losses that they recorded. */
 #ifndef MSC_TESTS_RANDOM_DESCRIBE_H
 #define MSC_TESTS_RANDOM_DESCRIBE_H
 

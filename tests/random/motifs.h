@@ -1,5 +1,5 @@
-/* motifs.h: parts of models as their users write them, out of primitives: norms, rotary, attention, gates, windows,
- * losses.  Each takes a value and gives another one, or NULL where it does not fit; dimension 0 is the batch. */
+/* motifs.h: builds parts of models as users write them, from primitives: norms, rotary, attention, gates, windows,
+ * losses. Each takes a value and returns another one, or NULL where it does not fit; dimension 0 is the batch. */
 #ifndef MSC_TESTS_RANDOM_MOTIFS_H
 #define MSC_TESTS_RANDOM_MOTIFS_H
 
@@ -7,7 +7,8 @@
 
 #include "tests/passes/random_graph.h"
 
-/* Compilers evaluate arguments in orders of their own: of one call at most one builds or draws something. */
+/* The order in which a compiler evaluates arguments is open, so at most one argument of a call builds or draws
+ * something. */
 
 /* ---- single ops ---- */
 

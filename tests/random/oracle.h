@@ -1,6 +1,6 @@
-/* oracle.h: what a program's steps give, executed by the interpreter as it was written: gradients and updates are
- * inserted, what nobody reads is gone, as ops that draw are numbered then; nothing is rewritten, fused, ordered or
- * placed.  In f64; and in f32 on inputs that differ in their last place, which says what rounding does. */
+/* oracle.h: executes the steps of a program as it was written, by the interpreter: gradients and updates are
+ * inserted, unused ops removed and random ops numbered; nothing is rewritten, fused, ordered or placed. In f64; and
+ * in f32 on inputs that differ in their last place, which shows what rounding does. */
 #ifndef MSC_TESTS_RANDOM_ORACLE_H
 #define MSC_TESTS_RANDOM_ORACLE_H
 
@@ -244,9 +244,9 @@ static inline msc_module *training_of(const oracle *o, bool ranks, bool wide) {
   return m && msc_config_check(config) && msc_run_passes(o->ctx, m, &options) ? m : NULL;
 }
 
-/* Every float that an op gives, in its last place more, less or as it is: what other orders of sums and other formulas
- * may make of it (Monte Carlo arithmetic, Parker 1997).  Noise on inputs does not reach what is computed from values
- * that cancel, or from constants. */
+/* Adds noise to every float that an op computes: one unit of the last place more, less or none, as other orders of
+ * sums and other formulas may give (Monte Carlo arithmetic, Parker 1997). Noise on inputs does not reach values
+ * computed from constants, or from values that cancel. */
 static inline bool disturb_results(const oracle *o, msc_func *f) {
   msc_arena *arena = msc_context_arena(o->ctx);
   uint64_t number = 0;

@@ -1,5 +1,5 @@
-/* program.h: a seed in; a model as text, the job to compile it for and the vector width of its code out.  The same seed
- * gives the same program everywhere. */
+/* program.h: makes a random program from a seed: a model as text, the job to compile it for, and the vector width of
+ * its code. The same seed gives the same program on every machine. */
 #ifndef MSC_TESTS_RANDOM_PROGRAM_H
 #define MSC_TESTS_RANDOM_PROGRAM_H
 

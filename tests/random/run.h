@@ -1,4 +1,4 @@
-/* run.h: a program compiled and run in this process: its ranks are threads, its files are in memory. */
+/* run.h: compiles and runs a program in this process: its ranks are threads, its files are in memory. */
 #ifndef MSC_TESTS_RANDOM_RUN_H
 #define MSC_TESTS_RANDOM_RUN_H
 

@@ -1,5 +1,5 @@
-/* shrink.h: a program that fails in, a smaller one that fails alike out: settings, results, hints, ops and arguments go
- * as long as it does. */
+/* shrink.h: makes a failing program smaller while it still fails in the same way, by removing settings, results,
+ * hints, ops and arguments. */
 #ifndef MSC_TESTS_RANDOM_SHRINK_H
 #define MSC_TESTS_RANDOM_SHRINK_H
 

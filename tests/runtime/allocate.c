@@ -1,5 +1,5 @@
-/* An interposed allocator: it counts while steps run, which must not allocate; and it fails at the n-th call, for every
- * n, which must end in a status.  What oneDNN and the C library allocate inside is their own affair. */
+/* allocate.c: an interposed allocator counts calls while steps run, which must not allocate, and fails call n for
+ * every n, which must end in a status. Allocations inside oneDNN and the C library are not counted. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>

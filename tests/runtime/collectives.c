@@ -1,5 +1,6 @@
-/* Collectives between processes: every verb, element type and reduction, odd sizes, groups of several meshes, against
- * values computed element by element; and what the others say when a rank dies, stops, leaves or fails. */
+/* collectives.c: collectives between processes: every verb, element type and reduction, odd sizes, groups of several
+ * meshes, against values computed element by element; and what the other ranks report when a rank dies, stops,
+ * leaves or fails. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -146,7 +147,7 @@ static void make_expected(const msc_box_mesh *mesh, const mscrt_collective *c, i
   }
 }
 
-/* Padding is nobody's business. */
+/* Padding is not compared. */
 static bool same_elements(const msc_box_mesh *mesh, const mscrt_collective *c, int64_t rank, const char *x,
                           const char *y) {
   msc_box b, buffer;

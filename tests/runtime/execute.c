@@ -1,4 +1,4 @@
-/* Plans made by hand are executed: matrix products in all forms, kernels, collectives, data, weights, on one
+/* execute.c: executes plans made by hand: matrix products in all forms, kernels, collectives, data, weights, on one
  * rank and several. */
 #include <math.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* expect.h: a status in, a failed test out when it is another than expected; for tests with cmocka. */
+/* expect.h: fails a cmocka test if a status is not the expected one. */
 #ifndef MSC_TESTS_EXPECT_H
 #define MSC_TESTS_EXPECT_H
 

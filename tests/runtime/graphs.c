@@ -1,5 +1,5 @@
-/* What a plan says about the graphs of a GPU's library, and the calls of them: right plans are taken, each false one is
- * refused in words that name the place. */
+/* graphs.c: checks how plans with graphs for a GPU's library are loaded: right ones are accepted, each wrong one is
+ * refused with a message that names the place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

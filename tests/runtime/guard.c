@@ -1,4 +1,5 @@
-/* Copies of a call's buffers: each apart, what overlaps together, written back where it may be written. */
+/* guard.c: checks the copies of the buffers of a call: each in memory of its own, overlapping ones together, copied
+ * back where the call may write. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

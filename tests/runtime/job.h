@@ -1,5 +1,5 @@
-/* job.h: n ranks as processes that run one function; its result is the exit code, its words come back
- * through a pipe. */
+/* job.h: runs one function in n processes, the ranks; its result is the exit code, and its output comes back through
+ * a pipe. */
 #ifndef MSC_TESTS_JOB_H
 #define MSC_TESTS_JOB_H
 

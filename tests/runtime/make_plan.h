@@ -1,5 +1,5 @@
-/* make_plan.h: plans by hand, without the compiler: a description in, bytes of plan.bin out.  Kernels are C functions
- * in a section of their own, without constants or calls, so that their machine code can be copied. */
+/* make_plan.h: makes the bytes of plan.bin from a description, without the compiler. Kernels are C functions in a
+ * section of their own, without constants or calls, so that their machine code can be copied. */
 #ifndef MSC_TESTS_MAKE_PLAN_H
 #define MSC_TESTS_MAKE_PLAN_H
 

@@ -1,5 +1,5 @@
-/* Exchanges as copies, messages and library calls of GPUs: made for all ranks of a mesh, carried out by hand in this
- * process, and compared with what each rank was to take.  Meshes, shapes and layouts are drawn at random,
+/* moves.c: exchanges between GPUs as copies, messages and library calls: made for all ranks of a mesh, carried out
+ * in this process, and compared with what each rank must receive. Meshes, shapes and layouts are drawn at random,
  * uneven ones included. */
 #include <setjmp.h>
 #include <stdarg.h>

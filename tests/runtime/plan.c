@@ -1,4 +1,5 @@
-/* The plan loader: what is damaged, false or foreign is refused with its reason; what it accepts can be run. */
+/* plan.c: checks the plan loader: damaged, inconsistent or foreign plans are refused with a reason; accepted ones
+ * can be run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Readers of data files: what is right arrives converted and in its place, what is wrong is refused with its reason. */
+/* readers.c: checks the readers of data files: right files arrive converted and in place, wrong ones are refused
+ * with a reason. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Schedules of stages, made by hand: one that can run is accepted; what contradicts itself, or would make stages wait
- * for each other for ever, is refused before anything runs, with the place. */
+/* schedule.c: loads schedules of stages made by hand: those that can run are accepted; inconsistent ones, and ones
+ * in which stages would wait for each other for ever, are refused before anything runs, with the place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* The timed device: calls take their predicted time, collectives go on beside them, a wrong order of calls is found. */
+/* timed.c: checks the timed device: calls take their predicted time, collectives run beside them, a wrong order of
+ * calls is found. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

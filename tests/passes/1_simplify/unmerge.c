@@ -1,6 +1,6 @@
-/* Every op that computes, on operands whose dimension 0 a reshape made of two, in every way to do so: whatever unmerge
- * makes of it gives the same numbers.  Sizes occur where they could be taken for each other: as many
- * positions as channels. */
+/* unmerge.c: runs every op that computes on operands whose dimension 0 a reshape merged from two, for every such
+ * choice of operands, and checks that the result of unmerge gives the same numbers. Sizes are chosen so that
+ * dimensions can be confused, for instance as many positions as channels. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +12,8 @@
 #include "tests/ir/instances.h"
 #include "tests/ir/one_op.h"
 
-/* Beside those of instances.h: ops that count dimensions from the first, and from the last, where the merged
- * one is near. */
+/* Instances beside those of instances.h: ops that count dimensions from the first, or from the last near the merged
+ * one. */
 static const instance more[] = {
   {"batch_norm", "36x6xT 6xT 6xT 6xT 6xT", "", "d", 3, 0},
   {"batch_norm", "12x4xT 4xT 4xT 4xT 4xT", "", "d", 3, 0},
@@ -57,7 +57,7 @@ static void merge_arg(msc_op *op, size_t i, int64_t major) {
   msc_set_operand(op, i, &merge->out[0]);
 }
 
-/* Does the op of this kind read an argument itself now, on all its dimensions? */
+/* True if the op of this kind now reads an argument itself, with all its dimensions. */
 static bool is_apart(const msc_func *f, msc_op_kind kind) {
   for (const msc_op *op = f->body->first; op; op = op->next)
     if (op->kind == kind || (kind == OP_matmul && op->kind == OP_batch_matmul))
@@ -65,7 +65,7 @@ static bool is_apart(const msc_func *f, msc_op_kind kind) {
   return false;
 }
 
-/* The op with all operands merged that share the letter of operand `first`.  false: there is nothing to merge. */
+/* Builds the op with all operands merged that share the letter of operand `first`; false: nothing can be merged. */
 static bool try_one(const instance *inst, size_t first, int64_t major, int *out_apart) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   msc_config *config = msc_config_new(ctx);
@@ -94,7 +94,7 @@ static bool try_one(const instance *inst, size_t first, int64_t major, int *out_
 }
 
 static void try_all(const instance *inst, int *out_tried, int *out_apart) {
-  if (inst->max_int) return; /* indices: the numbers that the check invents do not count elements */
+  if (inst->max_int) return; /* operands that are indices: their random values do not follow elements */
   for (size_t first = 0; first < 4; first++)
     for (int64_t major = 2; major <= 12; major++) *out_tried += try_one(inst, first, major, out_apart);
 }

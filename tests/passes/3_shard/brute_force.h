@@ -1,6 +1,6 @@
-/* brute_force.h: the redistribution planner's judge, which knows nothing of its search: states are all layouts of a
- * small mesh, an edge exists where the layout check allows the verb, its bytes are counted from the pull lists of all
- * ranks, and plans are executed on numbers.  One mesh and one context at a time. */
+/* brute_force.h: checks plans of the redistribution planner without its search: states are all layouts of a small
+ * mesh, an edge exists where the layout check allows the verb, bytes are counted from the pull lists of all ranks,
+ * and plans are executed on numbers. One mesh and one context at a time. */
 #ifndef MSC_TESTS_BRUTE_FORCE_H
 #define MSC_TESTS_BRUTE_FORCE_H
 
@@ -73,7 +73,8 @@ static inline int64_t partial_terms(const msc_layout *l) {
   return msc_group_size(l->num_partial, l->sub + l->first[l->rank]);
 }
 
-/* Bytes the worst device receives; an all_reduce is a reduce_scatter and an all_gather of even parts. */
+/* The bytes that the worst device receives; an all_reduce counts as a reduce_scatter and an all_gather of even
+ * parts. */
 static inline int64_t count_bytes(const msc_type *t, msc_op_kind verb, const msc_layout *from, const msc_layout *to) {
   int64_t worst = 0, bytes = msc_dtype_bytes(t->dtype);
   if (verb == OP_all_reduce) {
@@ -205,7 +206,7 @@ static const msc_layout *states[MAX_STATES];
 static price edge[MAX_STATES][MAX_STATES], best[MAX_STATES][MAX_STATES];
 static int64_t edge_peak[MAX_STATES][MAX_STATES];
 
-/* All layouts of the prime digits: every digit in turn is free, partial, or put anywhere into a dimension. */
+/* Lists all layouts of the prime digits: every digit is free, partial, or anywhere in a dimension. */
 static inline void list_states(const msc_atoms *atoms, int next, msc_layout raw, bool partials) {
   if (next == atoms->num) {
     const msc_layout *l = msc_layout_of(ctx, &mesh, &raw);
@@ -263,7 +264,7 @@ static inline void brute_best(int64_t limit) {
       }
 }
 
-/* Least peak of the cheapest paths from u to v: relaxed until nothing changes. */
+/* The least peak of the cheapest paths from u to v, relaxed until nothing changes. */
 static inline int64_t brute_peak(int u, int v) {
   int64_t peak[MAX_STATES];
   for (int i = 0; i < num_states; i++) peak[i] = INT64_MAX;

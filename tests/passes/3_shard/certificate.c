@@ -1,6 +1,6 @@
-/* certificate: what a search says that no strategy takes less than, against strategies drawn at random: each is written
- * into the program op by op, as a user would, and priced; none may be cheaper, and wide networks get a
- * strategy at all. */
+/* certificate.c: checks the lower bound that a search reports against strategies drawn at random: each is written
+ * into the program op by op, as a user would, and priced; none may cost less. Wide networks must get a strategy at
+ * all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -221,7 +221,7 @@ static bool price(msc_context *ctx, void *arg) {
   return msc_run_passes(ctx, m, &o);
 }
 
-/* False: refused. */
+/* Returns false if the strategy is refused. */
 static bool priced(pricing *p) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   p->ns = p->least_ns = -1, p->not_compared = 0;

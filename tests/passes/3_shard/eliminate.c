@@ -1,5 +1,5 @@
-/* eliminate: equal to trying every assignment, on random graphs of tables; refuses tables above the limit; the same
- * within a limit on a second sum. */
+/* eliminate.c: checks elimination on random graphs of tables against trying every assignment, also within a limit on
+ * a second sum; tables above the size limit are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -121,8 +121,8 @@ static int64_t least_around(const shard_problem *p, const int *held, const int *
   return best;
 }
 
-/* Where tables must be small some variables stay, and the rest is the best beside them; with room for
- * all, none stays. */
+/* If tables must be small, some variables are held and the rest is the best beside them; with enough memory none is
+ * held. */
 static void test_holding(void **state) {
   msc_context *ctx = *state;
   int held_some = 0;

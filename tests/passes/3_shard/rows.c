@@ -1,5 +1,5 @@
-/* rows: times from one layout to many; what the planner says where axes are of prime sizes, and never less where it cuts
- * them finer. */
+/* rows.c: checks the times from one layout to many against the planner: equal where axes have prime sizes, never
+ * more where the planner cuts them finer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

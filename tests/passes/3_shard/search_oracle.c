@@ -1,5 +1,6 @@
-/* search_oracle: the exact search against every strategy of a small training graph, priced one by one, with and without
- * a limit on memory; the search by pieces against the exact one; the runner-up of explain against every other way. */
+/* search_oracle.c: checks the exact search against every strategy of a small training graph, priced one by one, with
+ * and without a memory limit; the search by pieces against the exact one; and the runner-up of explain against every
+ * other choice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

@@ -1,8 +1,10 @@
-/* tables: what the exact search minimises, built as the search builds it: its least sum is what the search reports.
+/* tables.c: builds the tables that the exact search minimises, as the search does, and checks that their least sum is
+ * what the search reports.
  *
- *   tables MODEL.mlir MESH CLUSTER       writes them instead, for an integer program (ilp.slow.py): variables and
- * tables; per
- *                                        variable states, ns and bytes by state; per table its variables and entries */
+ *   tables MODEL.mlir MESH CLUSTER
+ *
+ * writes them instead, for an integer program (ilp.slow.py): the variables, with states and per state ns and bytes, and
+ * the tables, each with its variables and entries. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

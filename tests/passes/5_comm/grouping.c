@@ -1,5 +1,5 @@
-/* grouping: published buckets come out, the optimum is the best of all groupings, and what stays exposed of the sums of
- * eight networks' gradients is less than with any usual size of bucket. */
+/* grouping.c: reproduces published buckets; checks that the optimum is the best of all groupings, and that with the
+ * gradients of eight networks it leaves less exposed than any usual bucket size. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -119,7 +119,7 @@ typedef struct {
   int64_t done_ns;
 } network;
 
-/* A layer with so much work, and its gradients: weights, and small ones that are there at the same time. */
+/* Adds a layer: its work and its gradients, of weights and of small parameters ready at the same time. */
 static void layer(network *n, double us, int64_t elems, int num_small, int64_t small_elems) {
   n->done_ns += (int64_t)(us * 1000);
   for (int i = 0; i < num_small; i++) n->item[n->num++] = (comm_item){n->done_ns, 4 * small_elems};

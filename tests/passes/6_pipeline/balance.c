@@ -1,4 +1,5 @@
-/* balance.c: runs of layers against all ways to cut, with borders, memory and chunks; large ones in time. */
+/* balance.c: checks the runs of layers against all ways to cut, with borders, memory and chunks; and that large
+ * problems are solved in time. */
 #include "passes/6_pipeline/balance.h"
 #include "tests/passes/6_pipeline/fresh.h"
 
@@ -86,7 +87,7 @@ static void test_all_cuts(void **state) {
   assert_in_range(refused, 20, 600);
 }
 
-/* The bytes that are missing are told, and with them it works. */
+/* The error names the missing bytes; with so much more memory the problem is solved. */
 static void test_missing_bytes(void **state) {
   (void)state;
   problem p;

@@ -1,4 +1,4 @@
-/* fresh.h: nothing in; a context of its own for every test of a file, out. */
+/* fresh.h: gives every test of a file a new context. */
 #ifndef MSC_TESTS_FRESH_H
 #define MSC_TESTS_FRESH_H
 

@@ -1,5 +1,5 @@
-/* schedule.c: every kind of schedule for all small sizes: closed forms, slots, and the proof against the graph
- * of all waits. */
+/* schedule.c: checks every kind of schedule for all small sizes: against closed forms, the number of slots, and the
+ * proof of progress against the graph of all waits. */
 #include "passes/6_pipeline/schedule/schedule.h"
 #include "tests/passes/6_pipeline/fresh.h"
 
@@ -193,7 +193,7 @@ static void test_v(void **state) {
       }
 }
 
-/* Two neighbours of a list change places, or a channel loses buffers: check and graph agree about what is left. */
+/* Swaps two neighbours of a list, or takes buffers from a channel: check and graph must agree about the result. */
 static void test_broken(void **state) {
   (void)state;
   int refused = 0;

@@ -1,5 +1,5 @@
-/* zero_bubble.c: zb-auto against every order there is, where there are few; never worse than the
- * rules; published settings. */
+/* zero_bubble.c: checks zb-auto against all orders where there are few, against the rules (it is never worse), and
+ * on published settings. */
 #include "passes/6_pipeline/schedule/schedule.h"
 #include "tests/passes/6_pipeline/fresh.h"
 

@@ -1,4 +1,4 @@
-/* Who computes an op, and why those before in its list did not take it. */
+/* choose.c: checks which target entry computes each op, and the reasons why those earlier in the list declined. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Orders for compute and links: near the bound on random graphs, the best of all on small ones, within memory, fast
- * on large ones. */
+/* list_scheduling.c: checks orders for compute and links: near the bound on random graphs, optimal on small ones,
+ * within the memory limit, and fast on large ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void expect_an_order(const msc_streams *s, const uint32_t *order) {
   free(done);
 }
 
-/* Of this process: others may have the cores. */
+/* CPU time of this process: other processes may use the cores. */
 static double cpu_s(void) {
   struct timespec t;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);

@@ -1,5 +1,5 @@
-/* place: plans of random problems are judged by a checker of their own, small ones by trying everything; alignment,
- * groups, fixed offsets, known plans, and that neither the order of input nor greedy-by-size makes a difference. */
+/* place.c: checks the memory planner on random problems with a checker of its own, and small ones against all plans;
+ * alignment, groups, fixed offsets and known plans; and that the order of input makes no difference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ static void check(size_t num, const msc_buffer *b, const uint64_t *offset, const
   assert_true(r->bytes >= r->bound);
 }
 
-/* A problem whose buffers tile a rectangle of `height`: cut again and again, along time or along space. */
+/* Makes a problem whose buffers tile a rectangle of `height`: it is cut again and again, along time or along space. */
 static size_t tiling(size_t num, uint64_t height, msc_buffer *b, uint64_t *low) {
   b[0] = (msc_buffer){0, 1000, height};
   low[0] = 0;
@@ -235,8 +235,7 @@ static uint32_t taken_by(const uint64_t *low, const msc_buffer *b, size_t num, s
   return UINT32_MAX;
 }
 
-/* Of a tiling, buffers on top of each other are groups and some lie where they were: there is still a
- * plan that fits. */
+/* In a tiling, buffers on top of each other become groups and some offsets are fixed: a plan that fits still exists. */
 static void test_groups_and_fixed(void **state) {
   for (uint64_t seed = 1; seed <= 60; seed++) {
     msc_buffer b[MOST];

@@ -1,5 +1,5 @@
-/* place_many: thousands of buffers of several kinds, each held to what it took above its bound when this was
- * written, or less. */
+/* place_many.c: places thousands of buffers of several kinds; each result may exceed its bound by no more than when
+ * this test was written. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
