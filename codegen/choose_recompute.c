@@ -59,7 +59,7 @@ static int64_t constant_bytes(const msc_func *f) {
 }
 
 static bool is_unit(const msc_op *op) {
-  return op->name && op->kind != OP_constant && !msc_op_attr(op, "recompute") && msc_info(op)->flags & MSC_PURE;
+  return op->name && op->kind != OP_constant && !msc_op_attr(op, MSC_FACT(recompute)) && msc_info(op)->flags & MSC_PURE;
 }
 
 /* The unit's number, or num_units. */
@@ -70,15 +70,15 @@ static size_t unit_of(const trials *t, const char *name) {
 }
 
 static void tell(const trials *t, msc_func *train, const choice *c) {
-  if (c->saving > 0) msc_func_set(train, "recompute_saving", msc_int(c->saving));
+  if (c->saving > 0) msc_func_set(train, MSC_FACT(recompute_saving), msc_int(c->saving));
   if (c->saving > 0 && c->group)
-    msc_func_set(train, "recompute_group", msc_int(c->group)),
-        msc_func_set(train, "recompute_shift", msc_int(c->shift));
+    msc_func_set(train, MSC_FACT(recompute_group), msc_int(c->group)),
+        msc_func_set(train, MSC_FACT(recompute_shift), msc_int(c->shift));
   if (!c->set) return;
   const bool *forward = msc_forward_ops(msc_context_arena(t->ctx), train);
   for (msc_op *op = train->body->first; op; op = op->next) {
     size_t u = forward[op->id] && is_unit(op) ? unit_of(t, op->name) : MOST_UNITS;
-    if (u < t->num_units && c->set >> u & 1) msc_op_set(op, "recompute", msc_bool(true));
+    if (u < t->num_units && c->set >> u & 1) msc_op_set(op, MSC_FACT(recompute), msc_bool(true));
   }
 }
 
@@ -90,7 +90,7 @@ static void measure(const trials *t, msc_module *m, int64_t *out_bytes, int64_t 
   int64_t constants = 0;
   *out_bytes = *out_ns = 0;
   for (msc_func *f = m->first; f; f = f->next) {
-    const msc_attr_value *v = msc_func_attr(f, "scratch");
+    const msc_attr_value *v = msc_func_attr(f, MSC_FACT(scratch));
     if (v && v->i + MSC_FLAG_BYTES > *out_bytes) *out_bytes = v->i + MSC_FLAG_BYTES;
     constants += constant_bytes(f);
     if (!strncmp(f->name, "train", 5)) *out_ns += (int64_t)msc_section_ns(&pass, f);

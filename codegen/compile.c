@@ -33,8 +33,8 @@ static const char *result_layouts(msc_arena *a, const msc_mesh *mesh, const msc_
 }
 
 static bool decided(const msc_op *op) {
-  return op->name && !op->forward && msc_op_attr(op, "by") && strcmp(msc_op_str(op, "by"), "copy") != 0 &&
-         msc_op_attr(op, "in_layout");
+  return op->name && !op->forward && msc_op_attr(op, MSC_FACT(by)) &&
+         strcmp(msc_op_str(op, MSC_FACT(by)), "copy") != 0 && msc_op_attr(op, MSC_FACT(in_layout));
 }
 
 /* Who decided what about each op the user named. */
@@ -46,8 +46,9 @@ static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, s
   num = 0;
   for (const msc_op *op = f->body->first; op; op = op->next) {
     if (!decided(op)) continue;
-    const char *in = join_layouts(a, msc_op_attr(op, "in_layout")), *out = result_layouts(a, &f->module->mesh, op);
-    d[num++] = (msc_decision){op->name, msc_arena_printf(a, "%s -> %s", in, out), msc_op_str(op, "by")};
+    const char *in = join_layouts(a, msc_op_attr(op, MSC_FACT(in_layout))),
+               *out = result_layouts(a, &f->module->mesh, op);
+    d[num++] = (msc_decision){op->name, msc_arena_printf(a, "%s -> %s", in, out), msc_op_str(op, MSC_FACT(by))};
   }
   *out_num = num;
   return d;
@@ -366,10 +367,10 @@ static msc_module *parse_again(msc_context *ctx, const char *text, size_t bytes)
 static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, int64_t room,
                              int64_t *out_kept, bool *out_limited) {
   msc_func *f = msc_step_func(m);
-  if (f) msc_func_set(f, "search_room", msc_int(room));
+  if (f) msc_func_set(f, MSC_FACT(search_room), msc_int(room));
   msc_plan *p = plan_from_search(ctx, m, o);
-  const msc_attr_value *kept = p ? msc_func_attr(f, "kept_bytes") : NULL;
-  const msc_attr_value *limited = p ? msc_func_attr(f, "limited") : NULL;
+  const msc_attr_value *kept = p ? msc_func_attr(f, MSC_FACT(kept_bytes)) : NULL;
+  const msc_attr_value *limited = p ? msc_func_attr(f, MSC_FACT(limited)) : NULL;
   *out_kept = kept ? kept->i : INT64_MAX;
   *out_limited = limited && limited->b;
   return p;
@@ -425,7 +426,7 @@ static msc_plan *search_plan(msc_context *ctx, msc_module *m, const msc_compile_
 
 /* ---- micro_batch_interleaved=auto ---- */
 
-static const char *const COPIES = "msc.copies";
+static const char *const COPIES = MSC_FACT(msc_copies);
 
 static bool chooses_copies(const msc_module *m, const msc_config *config) {
   const msc_attr_value *v = msc_config_value(config, MSC_KEY_micro_batch_interleaved);
@@ -463,7 +464,7 @@ static int64_t choose_copies(msc_context *ctx, const msc_module *m, const msc_co
 
 /* ---- dimensions that a reshape made one ---- */
 
-static const char *const MERGED = "msc.merged";
+static const char *const MERGED = MSC_FACT(msc_merged);
 
 /* What a trial of the first passes tells. */
 typedef struct {
@@ -517,7 +518,7 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
   if (chooses_copies(m, options->config))
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(choose_copies(ctx, m, options)));
   if (options->target.target != msc_target_of(m))
-    msc_put_attr(ctx, &m->attrs, &m->num_attrs, "msc.target", msc_str(ctx, options->target.target->name));
+    msc_put_attr(ctx, &m->attrs, &m->num_attrs, MSC_FACT(msc_target), msc_str(ctx, options->target.target->name));
   if (shard_searches_time(options->config) && msc_config_devices(options->config) > 1 &&
       is_better_merged(ctx, m, options))
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));
@@ -594,8 +595,8 @@ static void warn_of_zeros(msc_context *ctx, const msc_func *f) {
   size_t num = 0;
   for (size_t i = 0; i < f->body->num_args; i++) {
     const msc_value *v = f->body->args[i];
-    bool told =
-        msc_arg_role(f, i) != MSC_ROLE_PARAMETER || msc_arg_attr(f, i, "msc.init") || msc_arg_attr(f, i, "msc.weights");
+    bool told = msc_arg_role(f, i) != MSC_ROLE_PARAMETER || msc_arg_attr(f, i, MSC_FACT(msc_init)) ||
+                msc_arg_attr(f, i, MSC_FACT(msc_weights));
     if (told || v->type->rank < 2) continue;
     first = first ? first : v;
     num++;
@@ -612,7 +613,7 @@ static void warn_of_absent(msc_context *ctx, const msc_module *m) {
   const msc_func *f = msc_find_func(m, "forward");
   if (!f) return;
   warn_of_zeros(ctx, f);
-  if (msc_func_attr(f, "loss") && !msc_func_attr(f, "optimizer"))
+  if (msc_func_attr(f, MSC_FACT(loss)) && !msc_func_attr(f, MSC_FACT(optimizer)))
     msc_warning(ctx, MSC_E_OPTIMIZER, f->loc,
                 "the model has a loss and no optimizer: the plan evaluates and does not train");
 }
@@ -621,14 +622,14 @@ bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compi
                        msc_compiled *out) {
   msc_module *m = msc_read_model(ctx, model);
   if (!m) return false;
-  const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, "msc.name");
+  const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_name));
   options->model = name && name->kind == MSC_ATTR_STR ? name->s : model->name;
   options->model_hash = XXH3_64bits(model->data, model->bytes);
   const char *cluster = options->target.target->cluster;
   if (!options->cluster && cluster) options->cluster = msc_cluster_named(ctx, cluster);
   *out = (msc_compiled){.num_ops = count_ops(m)};
   warn_of_absent(ctx, m);
-  const msc_attr_value *micro = msc_training_func(m) ? msc_func_attr(msc_training_func(m), "micro_size") : NULL;
+  const msc_attr_value *micro = msc_training_func(m) ? msc_func_attr(msc_training_func(m), MSC_FACT(micro_size)) : NULL;
   if (micro && micro->kind == MSC_ATTR_INT)
     options->config = msc_config_with(options->config, MSC_KEY_micro_size, micro);
   out->plan = msc_compile(ctx, m, options);

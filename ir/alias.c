@@ -1,7 +1,9 @@
 /* alias.c: a value in; the memory it lies in out (see alias.h). */
 #include "ir/alias.h"
 
-static bool is_marked(const msc_op *op, msc_op_kind kind) { return op && op->kind == kind && msc_op_bool(op, "view"); }
+static bool is_marked(const msc_op *op, msc_op_kind kind) {
+  return op && op->kind == kind && msc_op_bool(op, MSC_FACT(view));
+}
 
 static bool is_turned(const msc_op *op) { return is_marked(op, OP_transpose); }
 
@@ -37,7 +39,7 @@ static const msc_op *turned_by(const msc_value *v) {
 static int64_t start_of(const msc_op *slice) {
   int64_t stride[MSC_MAX_RANK], start[MSC_MAX_RANK], at = 0;
   row_major(slice->in[0].value->type, stride);
-  for (int d = msc_op_ints(slice, "start", start, MSC_MAX_RANK); d-- > 0;) at += start[d] * stride[d];
+  for (int d = msc_op_ints(slice, MSC_FACT(start), start, MSC_MAX_RANK); d-- > 0;) at += start[d] * stride[d];
   return at;
 }
 
@@ -110,7 +112,7 @@ int msc_tied_result(const msc_op *op, size_t i) {
 }
 
 int64_t msc_tied_argument(const msc_func *f, size_t i) {
-  const msc_attr_value *ties = msc_func_attr(f, "ties");
+  const msc_attr_value *ties = msc_func_attr(f, MSC_FACT(ties));
   if (!ties || ties->kind != MSC_ATTR_LIST || i >= ties->list.num || ties->list.v[i].kind != MSC_ATTR_INT) return -1;
   return ties->list.v[i].i >= 0 && ties->list.v[i].i < (int64_t)f->body->num_args ? ties->list.v[i].i : -1;
 }

@@ -185,7 +185,7 @@ static const char *const role_names[] = {"data", "label", "mask", "parameter", "
 const char *msc_role_name(msc_role r) { return r < MSC_ROLE_NONE ? role_names[r] : ""; }
 
 msc_role msc_arg_role(const msc_func *f, size_t arg) {
-  const msc_attr_value *v = msc_arg_attr(f, arg, "msc.role");
+  const msc_attr_value *v = msc_arg_attr(f, arg, MSC_FACT(msc_role));
   for (int r = 0; v && v->kind == MSC_ATTR_STR && r < MSC_ROLE_NONE; r++)
     if (strcmp(role_names[r], v->s) == 0) return (msc_role)r;
   return MSC_ROLE_NONE;

@@ -30,7 +30,7 @@ static bool read_part(const msc_op *comm, const msc_type *x, const char **from, 
 
 const msc_comm_part *msc_comm_parts(const msc_op *comm, msc_arena *arena) {
   const char *from = msc_op_str(comm, "from"), *to = msc_op_str(comm, "to"), *order = msc_op_str(comm, "order");
-  int num = msc_op_ints(comm, "shape", NULL, 0), rank = 0;
+  int num = msc_op_ints(comm, MSC_FACT(shape), NULL, 0), rank = 0;
   for (size_t i = 0; i < comm->num_in; i++) rank += comm->in[i].value->type->rank;
   if (num != rank) {
     msc_op_error(comm, MSC_E_ROW, "comm: needs axes, or from, to and shape");
@@ -38,7 +38,7 @@ const msc_comm_part *msc_comm_parts(const msc_op *comm, msc_arena *arena) {
   }
   int64_t *shape = msc_new_array(arena, int64_t, rank + 1);
   msc_comm_part *part = msc_new_array(arena, msc_comm_part, comm->num_in);
-  msc_op_ints(comm, "shape", shape, num);
+  msc_op_ints(comm, MSC_FACT(shape), shape, num);
   for (size_t i = 0; i < comm->num_in; i++) {
     const msc_type *x = comm->in[i].value->type;
     if (!read_part(comm, x, &from, &to, &order, shape, &part[i])) return NULL;
@@ -87,6 +87,6 @@ void msc_comm_set_parts(msc_op *comm, size_t num, const msc_comm_part *part) {
     for (int d = 0; d < part[i].from->rank; d++) shape[at++] = part[i].shape[d];
   msc_op_set(comm, "from", msc_str(ctx, from.text));
   msc_op_set(comm, "to", msc_str(ctx, to.text));
-  msc_op_set(comm, "shape", msc_ints(ctx, rank, shape));
+  msc_op_set(comm, MSC_FACT(shape), msc_ints(ctx, rank, shape));
   if (ordered) msc_op_set(comm, "order", msc_str(ctx, order.text));
 }

@@ -133,7 +133,7 @@ bool shape_gemm(msc_op *op) {
   if (msc_op_int(op, "tile") < 0) return shape_wrong(op, "tile %" D " must not be negative", msc_op_int(op, "tile"));
   MSC_TRY(shape_batch_matmul(op) && set_dtype(op));
   const msc_type *a = shape_in(op, 0);
-  int64_t blocks = msc_op_int(op, "blocks"), inner = a->dim[a->rank - 1 - msc_op_bool(op, "transpose_a")];
+  int64_t blocks = msc_op_int(op, MSC_FACT(blocks)), inner = a->dim[a->rank - 1 - msc_op_bool(op, "transpose_a")];
   if (blocks < 1 || blocks > MSC_MAX_SUM_BLOCKS || (blocks & (blocks - 1)) || inner % blocks)
     return shape_wrong(op, "blocks %" D " is not a power of two up to %d that divides the inner size %" D, blocks,
                        MSC_MAX_SUM_BLOCKS, inner);

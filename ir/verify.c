@@ -125,7 +125,7 @@ static bool check_tied(const msc_op *op) {
     if (result < 0) continue;
     const msc_value *old = op->in[i].value;
     /* will get it in another layout */
-    bool moves = msc_op_attr(op, "in_layout") && same_shape(old->type, op->out[result].type);
+    bool moves = msc_op_attr(op, MSC_FACT(in_layout)) && same_shape(old->type, op->out[result].type);
     if (old->type != op->out[result].type && !moves)
       ok = msc_op_error(op, MSC_E_TYPE,
                         "%s: result %d takes the buffer of operand %zu, so both must have the same type and layout",
@@ -225,7 +225,7 @@ static bool check_args(const msc_func *f) {
   bool ok = true;
   for (size_t i = 0; i < f->body->num_args; i++) {
     const msc_value *v = f->body->args[i];
-    const msc_attr_value *role = msc_arg_attr(f, i, "msc.role");
+    const msc_attr_value *role = msc_arg_attr(f, i, MSC_FACT(msc_role));
     if (!v->type) {
       ok = msc_error(ctx, MSC_E_INTERNAL, f->loc, "%s: argument %zu has no type", f->name, i);
       continue;
@@ -246,7 +246,7 @@ static bool check_args(const msc_func *f) {
 static bool check_results(const msc_func *f) {
   msc_context *ctx = f->module->ctx;
   const msc_op *end = f->body->last;
-  const msc_attr_value *names = msc_func_attr(f, "results"), *loss = msc_func_attr(f, "loss");
+  const msc_attr_value *names = msc_func_attr(f, MSC_FACT(results)), *loss = msc_func_attr(f, MSC_FACT(loss));
   bool ok = true;
   if (names && (names->kind != MSC_ATTR_LIST || names->list.num != end->num_in))
     ok = msc_error(ctx, MSC_E_ROW, f->loc, "%s: results must be a list of %d names, one for each value returned",

@@ -162,7 +162,7 @@ static bool is_layout_change(const msc_op *op) {
 /* Between sharding and partitioning an op says in `in_layout` how it wants its operands; the layout changes that make
  * them so are still to be inserted.  A copy of the op whose operands are as wanted. */
 static bool as_wanted(const msc_op *op, msc_arena *arena, msc_op *out_op) {
-  const msc_attr_value *list = msc_op_attr(op, "in_layout");
+  const msc_attr_value *list = msc_op_attr(op, MSC_FACT(in_layout));
   msc_context *ctx = msc_op_ctx(op);
   *out_op = *op;
   if (!list || list->kind != MSC_ATTR_LIST || list->list.num != op->num_in) return true;
@@ -207,7 +207,7 @@ bool msc_verify_layouts(const msc_op *op, msc_arena *arena) {
 /* ---- a function whose collectives are all there ---- */
 
 bool msc_verify_partitioned(const msc_func *f, msc_arena *arena) {
-  const msc_attr_value *partitioned = msc_func_attr(f, "partitioned");
+  const msc_attr_value *partitioned = msc_func_attr(f, MSC_FACT(partitioned));
   const msc_op *ret = f->body->last;
   msc_op wanted;
   bool ok = true;

@@ -6,7 +6,7 @@
 
 /* It may be finished by a collective, a cast ... */
 const msc_op *msc_sum_of_loss(const msc_func *f) {
-  const msc_attr_value *loss = msc_func_attr(f, "loss");
+  const msc_attr_value *loss = msc_func_attr(f, MSC_FACT(loss));
   const msc_op *op = loss && (size_t)loss->i < f->body->last->num_in ? f->body->last->in[loss->i].value->def : NULL;
   while (op && op->kind != OP_accumulate) op = op->num_in ? op->in[0].value->def : NULL;
   return op;
@@ -15,12 +15,12 @@ const msc_op *msc_sum_of_loss(const msc_func *f) {
 /* Of a section that runs forward and backward: what it adds to sums is gradients, but for the loss. */
 static bool is_gradient(const msc_func *f, const msc_use *u) {
   size_t i = (size_t)(u - u->user->in);
-  const msc_attr_value *section = msc_func_attr(f, "section"), *ties = msc_func_attr(f, "ties");
+  const msc_attr_value *section = msc_func_attr(f, MSC_FACT(section)), *ties = msc_func_attr(f, MSC_FACT(ties));
   if (u->user != f->body->last || !section || strcmp(section->s, "FB") || !ties || i >= ties->list.num ||
       ties->list.v[i].i < 0)
     return false;
   size_t arg = (size_t)ties->list.v[i].i;
-  return msc_arg_role(f, arg) == MSC_ROLE_SUM && !msc_arg_attr(f, arg, "msc.loss");
+  return msc_arg_role(f, arg) == MSC_ROLE_SUM && !msc_arg_attr(f, arg, MSC_FACT(msc_loss));
 }
 
 bool *msc_forward_ops(msc_arena *arena, msc_func *f) {

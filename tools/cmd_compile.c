@@ -139,7 +139,7 @@ static void print_buckets(cli_output *out, const msc_plan *p) {
     const msc_plan_transfer *t = &p->transfer[i];
     const msc_plan_call *c = &p->section[t->section].call[t->call];
     uint64_t bytes = 0;
-    const msc_attr_value *number = msc_op_attr(c->op, "bucket");
+    const msc_attr_value *number = msc_op_attr(c->op, MSC_FACT(bucket));
     if (!number) continue;
     for (size_t k = t->verb == PLAN_VERB_ALL_GATHER; k < c->num_buffers; k += 2) bytes += c->buffer[k].bytes;
     cli_printf(out, "%s{\"number\":%" PRId64 ",\"op\":\"%s\",\"axes\":\"%s\",\"members\":%zu,\"bytes\":%" PRIu64 "}",

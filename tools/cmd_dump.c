@@ -61,7 +61,7 @@ static int dump_model(cli *c, const char *path) {
   if (!m) return code;
   msc_text text = {.arena = msc_context_arena(c->ctx)};
   msc_print_module(m, msc_text_write, &text);
-  const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, "msc.name");
+  const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_name));
   return write_text(c, "model", name && name->kind == MSC_ATTR_STR ? name->s : path, NULL, &text);
 }
 

@@ -309,7 +309,7 @@ static bool is_whole_and_large(const explained *e, const msc_type *t) {
 static void warn_replicated(explained *e, const msc_func *f) {
   for (size_t i = 0; i < f->body->num_args; i++) {
     const msc_value *v = f->body->args[i];
-    const msc_attr_value *role = msc_find_attr(f->arg[i].attrs, f->arg[i].num_attrs, "msc.role");
+    const msc_attr_value *role = msc_find_attr(f->arg[i].attrs, f->arg[i].num_attrs, MSC_FACT(msc_role));
     if (role && !strcmp(role->s, "parameter") && is_whole_and_large(e, v->type))
       warn(e, msc_arena_printf(e->arena, "parameter %s, %" PRId64 " bytes, is held whole by every rank",
                                v->name ? v->name : "", msc_type_bytes(v->type)));
@@ -324,7 +324,7 @@ static void warn_replicated(explained *e, const msc_func *f) {
 /* What the parallel optimizer chose for each parameter. */
 static void list_parameters(const msc_func *f, json_t *parameters) {
   for (size_t i = 0; i < f->body->num_args; i++) {
-    const msc_attr_value *zero = msc_arg_attr(f, i, "msc.zero"), *name = msc_arg_attr(f, i, "msc.name");
+    const msc_attr_value *zero = msc_arg_attr(f, i, MSC_FACT(msc_zero)), *name = msc_arg_attr(f, i, MSC_FACT(msc_name));
     if (zero && name)
       json_array_append_new(parameters, json_pack("{s:s, s:s}", "parameter", name->s, "optimizer", zero->s));
   }
@@ -441,9 +441,9 @@ json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *c
   json_object_set_new(all, "parameters", parameters);
   json_object_set_new(all, "collectives", collectives);
   json_object_set_new(all, "warnings", e.warnings);
-  const msc_attr_value *ns = f ? msc_func_attr(f, "step_ns") : NULL,
-                       *least = f ? msc_func_attr(f, "least_step_ns") : NULL;
-  const msc_attr_value *compared = f ? msc_func_attr(f, "compared") : NULL;
+  const msc_attr_value *ns = f ? msc_func_attr(f, MSC_FACT(step_ns)) : NULL,
+                       *least = f ? msc_func_attr(f, MSC_FACT(least_step_ns)) : NULL;
+  const msc_attr_value *compared = f ? msc_func_attr(f, MSC_FACT(compared)) : NULL;
   if (ns && least && ns->kind == MSC_ATTR_INT && least->kind == MSC_ATTR_INT)
     json_object_set_new(all, "search",
                         json_pack("{s:I, s:I, s:s}", "step_ns", (json_int_t)ns->i, "at_least_ns", (json_int_t)least->i,
@@ -453,7 +453,7 @@ json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *c
                       msc_mesh_size(&e.m->mesh) * msc_config_int(e.config, MSC_KEY_pipeline_stages), &rank);
   if (ok && rank >= 0) json_object_set_new(all, "rank", rank_json(&e, rank));
   const msc_func *train = ok ? msc_find_func(e.m, "train") : NULL;
-  const msc_attr_value *over = train ? msc_func_attr(train, "gradients_over") : NULL;
+  const msc_attr_value *over = train ? msc_func_attr(train, MSC_FACT(gradients_over)) : NULL;
   if (over) json_object_set_new(all, "gradients_over", json_integer((json_int_t)over->i));
   if (ok) return all;
   json_decref(all);

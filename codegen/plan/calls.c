@@ -77,7 +77,7 @@ static msc_plan_variable *find_input(const msc_plan *p, const char *name) {
 
 /* Interned. */
 static const char *arg_name(const msc_plan *p, const msc_func *f, size_t i) {
-  const msc_attr_value *v = msc_arg_attr(f, i, "msc.name");
+  const msc_attr_value *v = msc_arg_attr(f, i, MSC_FACT(msc_name));
   if (v) return msc_intern(p->ctx, v->s);
   return msc_intern(p->ctx, f->body->args[i]->name ? f->body->args[i]->name : msc_arena_printf(p->arena, "arg%zu", i));
 }
@@ -108,7 +108,8 @@ static msc_plan_variable *list_variable(calling *c, bool kept, size_t i, const c
     v->same = known->last, v->copy = known->last > 0;
     known->last = *num;
   }
-  v->global = global_type(p, f->body->args[i]->type, msc_arg_attr(f, i, "msc.shape"), msc_arg_attr(f, i, "msc.layout"));
+  v->global = global_type(p, f->body->args[i]->type, msc_arg_attr(f, i, MSC_FACT(msc_shape)),
+                          msc_arg_attr(f, i, MSC_FACT(msc_layout)));
   return v;
 }
 
@@ -145,14 +146,14 @@ static plan_ref place_input(calling *c, size_t i, const char *name, uint64_t byt
   if (!v) v = list_variable(c, false, i, name, take_room(&p->input_stride, bytes, PLAN_SPACE_INPUT));
   note_reader(p, v, c->section->stage);
   c->section->inputs = true;
-  const msc_attr_value *copy = msc_arg_attr(c->f, i, "msc.copy");
+  const msc_attr_value *copy = msc_arg_attr(c->f, i, MSC_FACT(msc_copy));
   plan_ref ref = v->ref;
   if (copy) ref.offset += (uint64_t)copy->i * input_stride(p);
   return ref;
 }
 
 static int64_t chunk_of(const msc_func *f) {
-  const msc_attr_value *v = msc_func_attr(f, "chunk");
+  const msc_attr_value *v = msc_func_attr(f, MSC_FACT(chunk));
   return v ? v->i : 0;
 }
 
@@ -168,7 +169,7 @@ static plan_ref place_inner(calling *c, const char *name, uint64_t bytes, uint64
 
 /* A slot is one micro-batch's in one chunk, so chunks lie over each other. */
 static plan_ref place_carried(calling *c, size_t i, const char *name, uint64_t bytes, msc_plan_stage *stage) {
-  msc_slot_class k = msc_slot_class_of(msc_arg_attr(c->f, i, "msc.class")->s);
+  msc_slot_class k = msc_slot_class_of(msc_arg_attr(c->f, i, MSC_FACT(msc_class))->s);
   uint8_t space = (uint8_t)(PLAN_SPACE_CARRIED_FB + (int)k);
   uint64_t end = 0;
   for (size_t n = 0; n < c->num_inner; n++) {
@@ -233,7 +234,7 @@ static plan_ref ref_of(calling *c, const msc_value *v, bool written) {
   } else if (v->def->kind == OP_gemm && msc_op_int(v->def, "tile")) {
     ref = (plan_ref){.bytes = (uint64_t)msc_dtype_bytes(v->type->dtype), .space = PLAN_SPACE_TILE};
   } else {
-    int64_t place = msc_op_attr(v->def, "place")->list.v[v->index].i;
+    int64_t place = msc_op_attr(v->def, MSC_FACT(place))->list.v[v->index].i;
     if (place < 0) ref = c->arg[-1 - place];
     else
       ref = (plan_ref){
@@ -262,7 +263,7 @@ static const plan_ref *kernel_buffers(calling *c, const msc_op *op, const msc_ke
   for (size_t i = 0; i < op->num_in; i++) b[num++] = ref_of(c, op->in[i].value, false);
   for (size_t i = 0; i < op->num_out; i++) b[num++] = ref_of(c, &op->out[i], true);
   if (k->scratch_bytes)
-    b[num++] = (plan_ref){.offset = (uint64_t)msc_op_int(op, "work"),
+    b[num++] = (plan_ref){.offset = (uint64_t)msc_op_int(op, MSC_FACT(work)),
                           .bytes = k->scratch_bytes,
                           .space = PLAN_SPACE_SCRATCH,
                           .written = true};
@@ -528,7 +529,7 @@ static bool call_collective(calling *c, const msc_op *op) {
 static bool call_message(calling *c, const msc_op *op) {
   msc_plan *p = c->p;
   bool sends = op->kind == OP_stage_send;
-  uint32_t number = (uint32_t)msc_op_int(op, "message"), other = (uint32_t)msc_op_int(op, "stage"),
+  uint32_t number = (uint32_t)msc_op_int(op, "message"), other = (uint32_t)msc_op_int(op, MSC_FACT(stage)),
            own = c->section->stage;
   const msc_value *v = sends ? op->in[0].value : &op->out[0];
   while (p->num_messages <= number) {
@@ -587,8 +588,9 @@ static void copy_ties(calling *c) {
 static void note_outputs(calling *c) {
   msc_plan *p = c->p;
   const msc_op *ret = c->f->body->last;
-  const msc_attr_value *names = msc_func_attr(c->f, "results"), *loss = msc_func_attr(c->f, "loss");
-  const msc_attr_value *layouts = msc_func_attr(c->f, "result_layouts"), *shapes = msc_func_attr(c->f, "result_shapes");
+  const msc_attr_value *names = msc_func_attr(c->f, MSC_FACT(results)), *loss = msc_func_attr(c->f, MSC_FACT(loss));
+  const msc_attr_value *layouts = msc_func_attr(c->f, MSC_FACT(result_layouts)),
+                       *shapes = msc_func_attr(c->f, MSC_FACT(result_shapes));
   for (size_t i = 0; i < ret->num_in; i++) {
     if (msc_tied_argument(c->f, i) >= 0) continue;
     msc_grow(p->arena, p->output, p->num_outputs);
@@ -612,8 +614,8 @@ msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg) {
 bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program) {
   msc_plan *p = c->p;
   msc_numbering n = msc_number(f->body);
-  const msc_attr_value *stage = msc_func_attr(f, "stage"), *scratch = msc_func_attr(f, "scratch"),
-                       *copies = msc_func_attr(f, "copies");
+  const msc_attr_value *stage = msc_func_attr(f, MSC_FACT(stage)), *scratch = msc_func_attr(f, MSC_FACT(scratch)),
+                       *copies = msc_func_attr(f, MSC_FACT(copies));
   msc_grow(p->arena, p->section, p->num_sections);
   c->f = f, c->program = program;
   c->section = &p->section[p->num_sections++];

@@ -65,7 +65,7 @@ static bool generate(msc_codegen *cg, const msc_op *op, msc_plan_matmul *m) {
     return msc_op_error(op, MSC_E_INTERNAL, "gemm: no fused multiply-add for generated code");
   m->generated = true;
   m->pack = kernels.pack, m->multiply = kernels.multiply, m->width = (uint32_t)kernels.width;
-  m->blocks = (uint32_t)msc_op_int(op, "blocks");
+  m->blocks = (uint32_t)msc_op_int(op, MSC_FACT(blocks));
   if (!m->tile_bytes) choose_tiles(m, &kernels);
   set_rooms(m);
   return true;

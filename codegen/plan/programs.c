@@ -67,7 +67,7 @@ static bool add_lanes(msc_plan *p, msc_plan_program *g, const msc_attr_value *la
 }
 
 static bool is_of(const msc_func *f, const char *program) {
-  const msc_attr_value *own = msc_func_attr(f, "program");
+  const msc_attr_value *own = msc_func_attr(f, MSC_FACT(program));
   return !strcmp(own ? own->s : f->name, program);
 }
 
@@ -79,7 +79,7 @@ static bool add_program(msc_plan *p, msc_plan_calls *calls, const char *name, co
   for (msc_func *f = p->module->first; f; f = f->next) {
     if (!is_of(f, name)) continue;
     any = true;
-    if (msc_func_attr(f, "program")) micro = msc_func_attr(f, "micro");
+    if (msc_func_attr(f, MSC_FACT(program))) micro = msc_func_attr(f, MSC_FACT(micro));
     ok &= msc_plan_add_section(calls, f, p->num_programs);
   }
   if (!any || !ok) return ok;
@@ -89,7 +89,7 @@ static bool add_program(msc_plan *p, msc_plan_calls *calls, const char *name, co
 }
 
 static void make_stages(msc_plan *p, const msc_attr_value *lanes) {
-  const msc_attr_value *slots = lanes ? msc_find_attr(lanes->dict.a, lanes->dict.num, "slots") : NULL;
+  const msc_attr_value *slots = lanes ? msc_find_attr(lanes->dict.a, lanes->dict.num, MSC_FACT(slots)) : NULL;
   p->input_slots = 2;
   p->num_stages = slots ? (uint32_t)slots->list.num / MSC_NUM_SLOTS : 1;
   p->stage = msc_new_array(p->arena, msc_plan_stage, p->num_stages);
@@ -104,10 +104,10 @@ static void number_layouts(msc_plan *p) {
   for (size_t i = 0; i < p->num_inputs; i++) msc_plan_layout(p, p->input[i].global->layout);
   for (size_t i = 0; i < p->num_outputs; i++) msc_plan_layout(p, p->output[i].global->layout);
   for (size_t s = 0; s < p->num_sections; s++) {
-    const msc_attr_value *starts = msc_func_attr(p->section[s].func, "starts");
+    const msc_attr_value *starts = msc_func_attr(p->section[s].func, MSC_FACT(starts));
     for (size_t i = 0; starts && i < starts->list.num; i++) {
       const msc_attr_value *d = &starts->list.v[i];
-      msc_plan_layout(p, msc_plan_layout_of(p, msc_find_attr(d->dict.a, d->dict.num, "layout"), 1));
+      msc_plan_layout(p, msc_plan_layout_of(p, msc_find_attr(d->dict.a, d->dict.num, MSC_FACT(layout)), 1));
     }
   }
 }
@@ -122,7 +122,7 @@ static bool make_programs(msc_context *ctx, void *arg) {
   static const char *const names[] = {"train", "forward"};
   making *m = arg;
   msc_plan *p = m->p;
-  const msc_attr_value *lanes = msc_find_attr(p->module->attrs, p->module->num_attrs, "msc.lanes");
+  const msc_attr_value *lanes = msc_find_attr(p->module->attrs, p->module->num_attrs, MSC_FACT(msc_lanes));
   msc_plan_calls *calls = msc_plan_calls_begin(p, m->cg);
   bool ok = true;
   (void)ctx;

@@ -196,12 +196,12 @@ static const char *loc_text(const msc_plan *p, const msc_op *op) {
 }
 
 static void put_starts(flatbuf_builder *b, const msc_plan *p, const msc_func *f, const msc_launch *l) {
-  const msc_attr_value *starts = msc_func_attr(f, "starts");
+  const msc_attr_value *starts = msc_func_attr(f, MSC_FACT(starts));
   plan_call_begin_starts(b);
   for (size_t i = 0; i < l->num_starts; i++) {
     const msc_attr_value *d = &starts->list.v[l->start[i].number];
-    const msc_attr_value *layout = msc_find_attr(d->dict.a, d->dict.num, "layout"),
-                         *shape = msc_find_attr(d->dict.a, d->dict.num, "shape");
+    const msc_attr_value *layout = msc_find_attr(d->dict.a, d->dict.num, MSC_FACT(layout)),
+                         *shape = msc_find_attr(d->dict.a, d->dict.num, MSC_FACT(shape));
     const msc_layout *parsed = NULL;
     uint64_t dim[MSC_MAX_RANK];
     for (size_t k = 0; k < shape->list.num; k++) dim[k] = (uint64_t)shape->list.v[k].i;
@@ -211,7 +211,7 @@ static void put_starts(flatbuf_builder *b, const msc_plan *p, const msc_func *f,
     plan_start_put_layout(b, msc_plan_layout((msc_plan *)p, parsed));
     plan_start_put_dim(b, (uint32_t)msc_find_attr(d->dict.a, d->dict.num, "dim")->i);
     plan_start_put_shape(b, shape->list.num, dim);
-    plan_start_put_behind(b, msc_find_attr(d->dict.a, d->dict.num, "behind") != NULL);
+    plan_start_put_behind(b, msc_find_attr(d->dict.a, d->dict.num, MSC_FACT(behind)) != NULL);
     flatbuf_end(b);
   }
   flatbuf_end(b);
@@ -346,7 +346,7 @@ static bool is_shape_of(const msc_attr_value *v, const msc_type *t) {
 
 /* As the model has it; NULL: no other than ranks see. */
 static const msc_attr_value *model_shape(const msc_plan_variable *v) {
-  const msc_attr_value *own = msc_arg_attr(v->func, v->arg, "msc.model_shape");
+  const msc_attr_value *own = msc_arg_attr(v->func, v->arg, MSC_FACT(msc_model_shape));
   return is_shape_of(own, v->global) ? own : NULL;
 }
 
@@ -356,7 +356,7 @@ static void put_parameters(flatbuf_builder *b, const msc_plan *p) {
   for (size_t i = 0; i < p->num_parameters; i++) {
     const msc_plan_variable *v = &p->parameter[i];
     size_t rank = shape_of(v->global, dim);
-    const char *init = arg_text(v, "msc.init");
+    const char *init = arg_text(v, MSC_FACT(msc_init));
     plan_parameter_begin(b);
     plan_parameter_put_name(b, v->name);
     plan_parameter_put_dtype(b, (uint8_t)v->global->dtype);
@@ -365,8 +365,8 @@ static void put_parameters(flatbuf_builder *b, const msc_plan *p) {
     plan_parameter_put_ref(b, v->ref);
     plan_parameter_put_init(b, init ? init : "zeros");
     plan_parameter_put_state(b, msc_arg_role(v->func, v->arg) == MSC_ROLE_STATE);
-    plan_parameter_put_trainable(b, arg_int(v, "msc.trainable", 1));
-    plan_parameter_put_owner(b, arg_text(v, "msc.owner"));
+    plan_parameter_put_trainable(b, arg_int(v, MSC_FACT(msc_trainable), 1));
+    plan_parameter_put_owner(b, arg_text(v, MSC_FACT(msc_owner)));
     plan_parameter_put_stage(b, v->stage);
     plan_parameter_put_copy(b, v->copy);
     const msc_attr_value *model = model_shape(v);
@@ -391,8 +391,8 @@ static void put_inputs(flatbuf_builder *b, const msc_plan *p) {
     plan_input_put_shape(b, rank, dim);
     plan_input_put_layout(b, msc_plan_layout((msc_plan *)p, v->global->layout));
     plan_input_put_ref(b, v->ref);
-    plan_input_put_batch_dim(b, (int32_t)arg_int(v, "msc.batch_dim", rank ? 0 : -1));
-    plan_input_put_whole(b, arg_int(v, "msc.whole", 0));
+    plan_input_put_batch_dim(b, (int32_t)arg_int(v, MSC_FACT(msc_batch_dim), rank ? 0 : -1));
+    plan_input_put_whole(b, arg_int(v, MSC_FACT(msc_whole), 0));
     if (p->num_stages > 1) plan_input_put_stages(b, v->num_readers, v->reader);
     flatbuf_end(b);
   }

@@ -43,8 +43,9 @@ msc_func *msc_expansion_of(const msc_op *op) {
 
 /* What is computed again is so in all its parts. */
 void msc_copy_marks(const msc_op *op, msc_op *part) {
-  static const char *const marks[] = {"recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute",
-                                      "memory_limit", "stage"};
+  static const char *const marks[] = {MSC_FACT(recompute), MSC_FACT(mp_comm_recompute),
+                                      MSC_FACT(parallel_optimizer_comm_recompute), MSC_FACT(memory_limit),
+                                      MSC_FACT(stage)};
   for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
     if (msc_op_attr(op, marks[i])) msc_op_set(part, marks[i], *msc_op_attr(op, marks[i]));
 }

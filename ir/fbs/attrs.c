@@ -119,38 +119,43 @@ bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints t, msc_attr **attrs,
   hints h = {r, p, attrs, num_attrs, true};
   if (!t.at) return true;
   if (has_model_hints_in_strategy(t))
-    give_splits(&h, "in_strategy", model_hints_in_strategy, t, model_hints_in_strategy_num(t));
+    give_splits(&h, MSC_FACT(in_strategy), model_hints_in_strategy, t, model_hints_in_strategy_num(t));
   if (has_model_hints_out_strategy(t))
-    give_splits(&h, "out_strategy", model_hints_out_strategy, t, model_hints_out_strategy_num(t));
+    give_splits(&h, MSC_FACT(out_strategy), model_hints_out_strategy, t, model_hints_out_strategy_num(t));
   if (has_model_hints_in_layout(t))
-    give_layouts(&h, "in_layout", model_hints_in_layout, model_hints_in_layout_len, t, model_hints_in_layout_num(t));
+    give_layouts(&h, MSC_FACT(in_layout), model_hints_in_layout, model_hints_in_layout_len, t,
+                 model_hints_in_layout_num(t));
   if (has_model_hints_out_layout(t))
-    give_layouts(&h, "out_layout", model_hints_out_layout, model_hints_out_layout_len, t,
+    give_layouts(&h, MSC_FACT(out_layout), model_hints_out_layout, model_hints_out_layout_len, t,
                  model_hints_out_layout_num(t));
-  give_int(&h, "pipeline_stage", model_hints_pipeline_stage(t), -1);
-  give_tri(&h, "recompute", model_hints_recompute(t));
-  give_tri(&h, "mp_comm_recompute", model_hints_mp_comm_recompute(t));
-  give_tri(&h, "parallel_optimizer_comm_recompute", model_hints_parallel_optimizer_comm_recompute(t));
-  give_int(&h, "comm_fusion", model_hints_comm_fusion(t), -1);
+  give_int(&h, MSC_FACT(pipeline_stage), model_hints_pipeline_stage(t), -1);
+  give_tri(&h, MSC_FACT(recompute), model_hints_recompute(t));
+  give_tri(&h, MSC_FACT(mp_comm_recompute), model_hints_mp_comm_recompute(t));
+  give_tri(&h, MSC_FACT(parallel_optimizer_comm_recompute), model_hints_parallel_optimizer_comm_recompute(t));
+  give_int(&h, MSC_FACT(comm_fusion), model_hints_comm_fusion(t), -1);
   if (has_model_hints_manual_split(t))
-    give(&h, "manual_split", msc_ints(r->ctx, model_hints_manual_split_num(t), model_hints_manual_split_data(t)));
+    give(&h, MSC_FACT(manual_split),
+         msc_ints(r->ctx, model_hints_manual_split_num(t), model_hints_manual_split_data(t)));
   if (model_hints_primitive_target(t)) {
     const char *target = fbs_text(r, p, model_hints_primitive_target(t), model_hints_primitive_target_len(t));
-    if (target) give(&h, "primitive_target", msc_str(r->ctx, target));
+    if (target) give(&h, MSC_FACT(primitive_target), msc_str(r->ctx, target));
     else h.ok = false;
   }
-  give_flag(&h, "cross_batch", model_hints_cross_batch(t));
-  give_int(&h, "max_bytes", model_hints_max_bytes(t), -1);
-  give_flag(&h, "deny_replicate", model_hints_deny_replicate(t));
-  give_int(&h, "priority", model_hints_priority(t), 0);
+  give_flag(&h, MSC_FACT(cross_batch), model_hints_cross_batch(t));
+  give_int(&h, MSC_FACT(max_bytes), model_hints_max_bytes(t), -1);
+  give_flag(&h, MSC_FACT(deny_replicate), model_hints_deny_replicate(t));
+  give_int(&h, MSC_FACT(priority), model_hints_priority(t), 0);
   return h.ok;
 }
 
-static const char *const hint_names[] = {
-    "in_strategy",    "out_strategy", "in_layout",         "out_layout",
-    "pipeline_stage", "recompute",    "mp_comm_recompute", "parallel_optimizer_comm_recompute",
-    "comm_fusion",    "manual_split", "primitive_target",  "cross_batch",
-    "memory_limit",   "max_bytes",    "deny_replicate",    "priority"};
+static const char *const hint_names[] = {MSC_FACT(in_strategy),       MSC_FACT(out_strategy),
+                                         MSC_FACT(in_layout),         MSC_FACT(out_layout),
+                                         MSC_FACT(pipeline_stage),    MSC_FACT(recompute),
+                                         MSC_FACT(mp_comm_recompute), MSC_FACT(parallel_optimizer_comm_recompute),
+                                         MSC_FACT(comm_fusion),       MSC_FACT(manual_split),
+                                         MSC_FACT(primitive_target),  MSC_FACT(cross_batch),
+                                         MSC_FACT(memory_limit),      MSC_FACT(max_bytes),
+                                         MSC_FACT(deny_replicate),    MSC_FACT(priority)};
 
 bool fbs_is_hint(const char *name) {
   for (size_t i = 0; i < sizeof hint_names / sizeof *hint_names; i++)
@@ -164,7 +169,8 @@ bool fbs_is_hint(const char *name) {
 static bool check_block_hints(fbs_reader *r, fbs_place p, model_hints t) {
   const bool given[] = {has_model_hints_in_strategy(t), has_model_hints_out_strategy(t), has_model_hints_in_layout(t),
                         has_model_hints_out_layout(t), has_model_hints_manual_split(t)};
-  const char *const names[] = {"in_strategy", "out_strategy", "in_layout", "out_layout", "manual_split"};
+  const char *const names[] = {MSC_FACT(in_strategy), MSC_FACT(out_strategy), MSC_FACT(in_layout), MSC_FACT(out_layout),
+                               MSC_FACT(manual_split)};
   for (int i = 0; i < 5; i++)
     if (given[i] && !(i < 4 && model_hints_shard(t)))
       return fbs_error(r, MSC_E_STRATEGY, p,
@@ -187,13 +193,14 @@ static void give_name(fbs_reader *r, model_hints t, const char *path, msc_attr *
   bool again = path && model_hints_recompute(t) == 1;
   if (!again && limit == -1) return;
   msc_attr_value name = name_of_block(r, path ? path : "");
-  if (again) msc_put_attr(r->ctx, attrs, num_attrs, "recompute", name);
+  if (again) msc_put_attr(r->ctx, attrs, num_attrs, MSC_FACT(recompute), name);
   if (limit == -1) return;
   msc_attr *of = NULL;
   size_t num = 0;
   msc_put_attr(r->ctx, &of, &num, "bytes", msc_int(limit));
   msc_put_attr(r->ctx, &of, &num, "name", name);
-  msc_put_attr(r->ctx, attrs, num_attrs, "memory_limit", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, of}});
+  msc_put_attr(r->ctx, attrs, num_attrs, MSC_FACT(memory_limit),
+               (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, of}});
 }
 
 /* What speaks of the arguments and results of a block with shard goes into the attribute `shard`, which its ops
@@ -211,7 +218,8 @@ bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints t, const char 
   if (!model_hints_shard(t)) return true;
   if (!path) return fbs_error(r, MSC_E_STRATEGY, p, "shard: the block needs a name");
   msc_put_attr(r->ctx, &own, &num_own, "name", msc_str(r->ctx, path));
-  msc_put_attr(r->ctx, attrs, num_attrs, "shard", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num_own, own}});
+  msc_put_attr(r->ctx, attrs, num_attrs, MSC_FACT(shard),
+               (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num_own, own}});
   return true;
 }
 
@@ -308,21 +316,23 @@ static bool put_scalar_hint(flatbuf_builder *b, const char *name, const msc_attr
   static const struct {
     const char *name;
     void (*put)(flatbuf_builder *, int32_t);
-  } ints[] = {{"pipeline_stage", model_hints_put_pipeline_stage}, {"comm_fusion", model_hints_put_comm_fusion}};
+  } ints[] = {{MSC_FACT(pipeline_stage), model_hints_put_pipeline_stage},
+              {MSC_FACT(comm_fusion), model_hints_put_comm_fusion}};
   static const struct {
     const char *name;
     void (*put)(flatbuf_builder *, int64_t);
-  } longs[] = {{"max_bytes", model_hints_put_max_bytes}};
+  } longs[] = {{MSC_FACT(max_bytes), model_hints_put_max_bytes}};
   static const struct {
     const char *name;
     void (*put)(flatbuf_builder *, int8_t);
-  } tris[] = {{"recompute", model_hints_put_recompute},
-              {"mp_comm_recompute", model_hints_put_mp_comm_recompute},
-              {"parallel_optimizer_comm_recompute", model_hints_put_parallel_optimizer_comm_recompute}};
+  } tris[] = {{MSC_FACT(recompute), model_hints_put_recompute},
+              {MSC_FACT(mp_comm_recompute), model_hints_put_mp_comm_recompute},
+              {MSC_FACT(parallel_optimizer_comm_recompute), model_hints_put_parallel_optimizer_comm_recompute}};
   static const struct {
     const char *name;
     void (*put)(flatbuf_builder *, bool);
-  } flags[] = {{"cross_batch", model_hints_put_cross_batch}, {"deny_replicate", model_hints_put_deny_replicate}};
+  } flags[] = {{MSC_FACT(cross_batch), model_hints_put_cross_batch},
+               {MSC_FACT(deny_replicate), model_hints_put_deny_replicate}};
   for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
     if (!strcmp(name, ints[i].name)) return int_fits(v, 0, INT32_MAX) && (ints[i].put(b, (int32_t)v->i), true);
   for (size_t i = 0; i < sizeof longs / sizeof *longs; i++)
@@ -331,20 +341,21 @@ static bool put_scalar_hint(flatbuf_builder *b, const char *name, const msc_attr
     if (!strcmp(name, tris[i].name)) return v->kind == MSC_ATTR_BOOL && (tris[i].put(b, v->b), true);
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
     if (!strcmp(name, flags[i].name)) return v->kind == MSC_ATTR_BOOL && (flags[i].put(b, v->b), true);
-  return !strcmp(name, "priority") && int_fits(v, 0, UINT8_MAX) && (model_hints_put_priority(b, (uint8_t)v->i), true);
+  return !strcmp(name, MSC_FACT(priority)) && int_fits(v, 0, UINT8_MAX) &&
+         (model_hints_put_priority(b, (uint8_t)v->i), true);
 }
 
 bool fbs_put_hint(flatbuf_builder *b, msc_arena *a, const char *name, const msc_attr_value *v) {
-  if (!strcmp(name, "in_strategy")) return put_splits(b, a, v, model_hints_begin_in_strategy);
-  if (!strcmp(name, "out_strategy")) return put_splits(b, a, v, model_hints_begin_out_strategy);
-  if (!strcmp(name, "in_layout")) return put_layouts(b, a, v, model_hints_put_in_layout);
-  if (!strcmp(name, "out_layout")) return put_layouts(b, a, v, model_hints_put_out_layout);
-  if (!strcmp(name, "manual_split")) {
+  if (!strcmp(name, MSC_FACT(in_strategy))) return put_splits(b, a, v, model_hints_begin_in_strategy);
+  if (!strcmp(name, MSC_FACT(out_strategy))) return put_splits(b, a, v, model_hints_begin_out_strategy);
+  if (!strcmp(name, MSC_FACT(in_layout))) return put_layouts(b, a, v, model_hints_put_in_layout);
+  if (!strcmp(name, MSC_FACT(out_layout))) return put_layouts(b, a, v, model_hints_put_out_layout);
+  if (!strcmp(name, MSC_FACT(manual_split))) {
     if (v->kind != MSC_ATTR_LIST || !all_of(v, MSC_ATTR_INT, MSC_ATTR_INT)) return false;
     model_hints_put_manual_split(b, v->list.num, ints_of(a, v));
     return true;
   }
-  if (!strcmp(name, "primitive_target"))
+  if (!strcmp(name, MSC_FACT(primitive_target)))
     return v->kind == MSC_ATTR_STR && (model_hints_put_primitive_target(b, v->s), true);
   return put_scalar_hint(b, name, v);
 }

@@ -123,13 +123,13 @@ static void put_locs(writer *w) {
 /* ---- blocks ---- */
 
 static const msc_attr_value *shard_of(const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, "shard");
+  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(shard));
   return v && v->kind == MSC_ATTR_DICT ? v : NULL;
 }
 
 /* The name in attribute `recompute`; NULL: it is an op's own mark, or none. */
 static const char *recomputed_block(const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, "recompute");
+  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(recompute));
   return v && v->kind == MSC_ATTR_STR ? v->s : NULL;
 }
 
@@ -139,7 +139,7 @@ static const char *name_in(const msc_attr_value *v) {
   return name && name->kind == MSC_ATTR_STR ? name->s : NULL;
 }
 
-static const char *limited_block(const msc_op *op) { return name_in(msc_op_attr(op, "memory_limit")); }
+static const char *limited_block(const msc_op *op) { return name_in(msc_op_attr(op, MSC_FACT(memory_limit))); }
 
 /* The name in attribute `shard` of an op, or else `recompute` or `memory_limit`; NULL: it is in no such block. */
 static const char *block_name(const msc_op *op) {
@@ -148,14 +148,15 @@ static const char *block_name(const msc_op *op) {
 
 /* The hint of op stands at its block. */
 static bool is_of_block(const msc_op *op, const char *hint) {
-  const char *block = !strcmp(hint, "recompute")      ? recomputed_block(op)
-                      : !strcmp(hint, "memory_limit") ? limited_block(op)
-                                                      : NULL;
+  const char *block = !strcmp(hint, MSC_FACT(recompute))      ? recomputed_block(op)
+                      : !strcmp(hint, MSC_FACT(memory_limit)) ? limited_block(op)
+                                                              : NULL;
   return block && block == block_name(op);
 }
 
 static void put_limit(writer *w, const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, "memory_limit"), *bytes = msc_find_attr(v->dict.a, v->dict.num, "bytes");
+  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(memory_limit)),
+                       *bytes = msc_find_attr(v->dict.a, v->dict.num, "bytes");
   if (!bytes || bytes->kind != MSC_ATTR_INT || bytes->i < 0)
     refuse(w, op, "memory_limit of block %s is no number of bytes", limited_block(op));
   else model_hints_put_memory_limit(w->b, bytes->i);
@@ -219,7 +220,7 @@ static void put_attrs(writer *w, const msc_op *op) {
   bool open = false;
   for (size_t i = 0; i < op->num_attrs && w->ok; i++) {
     const msc_attr *a = &op->attrs[i];
-    if (fbs_is_hint(a->name) || (!strcmp(a->name, "shard") && block_name(op))) continue;
+    if (fbs_is_hint(a->name) || (a->name == MSC_FACT(shard) && block_name(op))) continue;
     if (!open) model_op_begin_attrs(w->b);
     open = true;
     if (!is_in_row(op, a->name)) refuse(w, op, "attribute %s is neither in the op's row nor a hint", a->name);
@@ -249,7 +250,7 @@ static void put_op(writer *w, const msc_op *op) {
 
 /* Is result i the new value of a parameter? */
 static bool is_state(const writer *w, size_t result) {
-  const msc_attr_value *ties = msc_func_attr(w->func, "ties");
+  const msc_attr_value *ties = msc_func_attr(w->func, MSC_FACT(ties));
   return ties && ties->kind == MSC_ATTR_LIST && result < ties->list.num && ties->list.v[result].i >= 0;
 }
 
@@ -293,7 +294,7 @@ static void put_constants(writer *w) {
 /* ---- arguments ---- */
 
 static const char *arg_name(writer *w, uint32_t arg) {
-  const msc_attr_value *v = msc_arg_attr(w->func, arg, "msc.name");
+  const msc_attr_value *v = msc_arg_attr(w->func, arg, MSC_FACT(msc_name));
   const char *name = w->func->body->args[arg]->name;
   if (v && v->kind == MSC_ATTR_STR) return v->s;
   return name ? name : msc_arena_printf(w->arena, "arg%u", arg);
@@ -310,10 +311,10 @@ static void put_inputs(writer *w) {
     model_input_put_role(b, (uint8_t)msc_arg_role(w->func, w->input[i]));
     for (size_t k = 0; k < info->num_attrs; k++) {
       const msc_attr *a = &info->attrs[k];
-      if (!strcmp(a->name, "msc.batch_dim") && a->value.kind == MSC_ATTR_INT && a->value.i >= -1 &&
+      if (a->name == MSC_FACT(msc_batch_dim) && a->value.kind == MSC_ATTR_INT && a->value.i >= -1 &&
           a->value.i < MSC_MAX_RANK)
         model_input_put_batch_dim(b, (int32_t)a->value.i);
-      else if (strcmp(a->name, "msc.name") && strcmp(a->name, "msc.role"))
+      else if (a->name != MSC_FACT(msc_name) && a->name != MSC_FACT(msc_role))
         refuse(w, NULL, "argument %u: attribute %s is unknown or has a wrong value", w->input[i], a->name);
     }
     flatbuf_end(b);
@@ -367,21 +368,21 @@ static bool is_bool(const msc_attr_value *v) { return v->kind == MSC_ATTR_BOOL; 
 static bool put_parameter_attr(writer *w, const msc_attr *a) {
   flatbuf_builder *b = w->b;
   const msc_attr_value *v = &a->value;
-  if (!strcmp(a->name, "msc.name") || !strcmp(a->name, "msc.role")) return true;
-  if (!strcmp(a->name, "msc.init")) return put_init(w, v);
-  if (!strcmp(a->name, "msc.weights")) return put_weights(w, v);
-  if (!strcmp(a->name, "msc.trainable")) return is_bool(v) && (model_parameter_put_trainable(b, v->b), true);
-  if (!strcmp(a->name, "msc.layerwise_parallel"))
+  if (a->name == MSC_FACT(msc_name) || a->name == MSC_FACT(msc_role)) return true;
+  if (a->name == MSC_FACT(msc_init)) return put_init(w, v);
+  if (a->name == MSC_FACT(msc_weights)) return put_weights(w, v);
+  if (a->name == MSC_FACT(msc_trainable)) return is_bool(v) && (model_parameter_put_trainable(b, v->b), true);
+  if (a->name == MSC_FACT(msc_layerwise_parallel))
     return is_bool(v) && (model_parameter_put_layerwise_parallel(b, v->b), true);
-  if (!strcmp(a->name, "msc.parallel_optimizer"))
+  if (a->name == MSC_FACT(msc_parallel_optimizer))
     return is_bool(v) && (model_parameter_put_parallel_optimizer(b, v->b), true);
-  if (!strcmp(a->name, "msc.parameter_server"))
+  if (a->name == MSC_FACT(msc_parameter_server))
     return is_bool(v) && (model_parameter_put_parameter_server(b, v->b), true);
-  if (!strcmp(a->name, "msc.layout")) return v->kind == MSC_ATTR_STR && (model_parameter_put_layout(b, v->s), true);
+  if (a->name == MSC_FACT(msc_layout)) return v->kind == MSC_ATTR_STR && (model_parameter_put_layout(b, v->s), true);
   bool natural = v->kind == MSC_ATTR_INT && v->i >= 0;
-  if (!strcmp(a->name, "msc.comm_fusion"))
+  if (a->name == MSC_FACT(msc_comm_fusion))
     return natural && v->i <= INT32_MAX && (model_parameter_put_comm_fusion(b, (int32_t)v->i), true);
-  if (!strcmp(a->name, "msc.cache_rows")) return natural && (model_parameter_put_cache_rows(b, v->i), true);
+  if (a->name == MSC_FACT(msc_cache_rows)) return natural && (model_parameter_put_cache_rows(b, v->i), true);
   return false;
 }
 
@@ -411,7 +412,7 @@ static void put_weight_files(writer *w) {
     model_weight_file_begin(b);
     model_weight_file_put_path(b, w->files.item[i]);
     for (size_t k = 0; k < w->num_parameters; k++) {
-      const msc_attr_value *v = msc_arg_attr(w->func, w->parameter[k], "msc.weights");
+      const msc_attr_value *v = msc_arg_attr(w->func, w->parameter[k], MSC_FACT(msc_weights));
       if (!v || entry(v, "file", MSC_ATTR_STR)->s != w->files.item[i]) continue;
       const msc_attr_value *bytes = entry(v, "bytes", MSC_ATTR_INT), *hash = entry(v, "xxh3", MSC_ATTR_INT);
       if (bytes) model_weight_file_put_bytes(b, (uint64_t)bytes->i);
@@ -426,7 +427,7 @@ static void put_weight_files(writer *w) {
 /* ---- training ---- */
 
 static void put_result(writer *w, size_t i) {
-  const msc_attr_value *names = msc_func_attr(w->func, "results");
+  const msc_attr_value *names = msc_func_attr(w->func, MSC_FACT(results));
   bool named = names && names->kind == MSC_ATTR_LIST && i < names->list.num && names->list.v[i].kind == MSC_ATTR_STR;
   model_output_begin(w->b);
   model_output_put_name(w->b, named ? names->list.v[i].s : msc_arena_printf(w->arena, "result%zu", i));
@@ -489,13 +490,14 @@ static void put_optimizer(writer *w, const msc_attr_value *group) {
 
 static void put_train(writer *w) {
   flatbuf_builder *b = w->b;
-  const msc_attr_value *loss = msc_func_attr(w->func, "loss"), *optimizer = msc_func_attr(w->func, "optimizer"),
-                       *micro = msc_func_attr(w->func, "micro_size");
+  const msc_attr_value *loss = msc_func_attr(w->func, MSC_FACT(loss)),
+                       *optimizer = msc_func_attr(w->func, MSC_FACT(optimizer)),
+                       *micro = msc_func_attr(w->func, MSC_FACT(micro_size));
   const msc_op *ret = w->func->body->last;
   for (size_t i = 0; i < w->func->num_attrs; i++) {
     const char *name = w->func->attrs[i].name;
-    if (strcmp(name, "loss") && strcmp(name, "optimizer") && strcmp(name, "micro_size") && strcmp(name, "results") &&
-        strcmp(name, "ties"))
+    if (strcmp(name, MSC_FACT(loss)) && strcmp(name, MSC_FACT(optimizer)) && strcmp(name, MSC_FACT(micro_size)) &&
+        strcmp(name, MSC_FACT(results)) && strcmp(name, MSC_FACT(ties)))
       refuse(w, NULL, "attribute %s of forward has no place in a model file", name);
   }
   if (!loss && !optimizer) return;
@@ -552,7 +554,7 @@ const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_byt
   model_model_begin(w.b);
   model_model_put_version(w.b, FBS_VERSION);
   model_model_put_producer(w.b, "msc");
-  const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, "msc.name");
+  const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_name));
   if (name && name->kind == MSC_ATTR_STR) model_model_put_name(w.b, name->s);
   for (size_t i = 0; i < sizeof parts / sizeof *parts && w.ok; i++) parts[i](&w);
   flatbuf_end(w.b);

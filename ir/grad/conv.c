@@ -55,7 +55,7 @@ static msc_value *by_inside(msc_grad_ctx *g, const msc_op *op) {
   const msc_type *x = op->in[0].value->type;
   int64_t shape[4] = {1, 1, x->dim[2], x->dim[3]};
   msc_value *one = msc_build_scalar(&g->b, x->dtype, 1);
-  msc_attr attr = msc_named(ctx_of(g), "shape", msc_ints(ctx_of(g), 4, shape));
+  msc_attr attr = msc_named(ctx_of(g), MSC_FACT(shape), msc_ints(ctx_of(g), 4, shape));
   msc_op *ones = msc_build_with(&g->b, OP_broadcast_to, 1, &one, 1, 1, &attr);
   msc_value *share = ones ? windowed(g, op, OP_avg_pool, 1, (msc_value *[]){&ones->out[0]}, NULL, NULL) : NULL;
   return share ? msc_build(&g->b, OP_div, 2, (msc_value *[]){g->dresult[0], share}) : NULL;

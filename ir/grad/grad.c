@@ -41,7 +41,7 @@ static msc_value *choose(msc_grad_ctx *g, msc_value *c, msc_value *a, msc_value 
 }
 
 static msc_value *with_shape(msc_builder *b, msc_op_kind kind, msc_value *x, int rank, const int64_t *dim) {
-  msc_attr attr = msc_named(ctx_of(b), "shape", msc_ints(ctx_of(b), (size_t)rank, dim));
+  msc_attr attr = msc_named(ctx_of(b), MSC_FACT(shape), msc_ints(ctx_of(b), (size_t)rank, dim));
   msc_op *op = msc_build_with(b, kind, 1, &x, 1, 1, &attr);
   return op ? &op->out[0] : NULL;
 }
@@ -310,7 +310,7 @@ bool grad_pad(msc_grad_ctx *g, msc_op *op) {
   per_dim(op, "stride", x->rank, 1, stride);
   for (int d = 0; d < x->rank; d++) limit[d] = low[d] + span(x->dim[d], stride[d]);
   size_t rank = (size_t)x->rank;
-  msc_attr attrs[] = {msc_named(ctx, "start", msc_ints(ctx, rank, low)),
+  msc_attr attrs[] = {msc_named(ctx, MSC_FACT(start), msc_ints(ctx, rank, low)),
                       msc_named(ctx, "limit", msc_ints(ctx, rank, limit)),
                       msc_named(ctx, "stride", msc_ints(ctx, rank, stride))};
   msc_value *dy = dy_of(g);
@@ -323,9 +323,9 @@ bool grad_gather(msc_grad_ctx *g, msc_op *op) {
   msc_attr attrs[4] = {msc_named(ctx, "rows", msc_int(in(op, 0)->type->dim[axis]))};
   size_t num = 1;
   if (axis) attrs[num++] = msc_named(ctx, "axis", msc_int(axis));
-  if (msc_op_bool(op, "aligned") && msc_op_attr(op, "manual_split")) {
-    attrs[num++] = msc_named(ctx, "manual_split", *msc_op_attr(op, "manual_split"));
-    attrs[num++] = msc_named(ctx, "aligned", msc_bool(true));
+  if (msc_op_bool(op, MSC_FACT(aligned)) && msc_op_attr(op, MSC_FACT(manual_split))) {
+    attrs[num++] = msc_named(ctx, MSC_FACT(manual_split), *msc_op_attr(op, MSC_FACT(manual_split)));
+    attrs[num++] = msc_named(ctx, MSC_FACT(aligned), msc_bool(true));
   }
   return give(g, op, 0, with_attrs(g, OP_scatter_add, 2, (msc_value *[]){in(op, 1), dy_of(g)}, num, attrs));
 }
@@ -358,7 +358,7 @@ bool grad_add_along(msc_grad_ctx *g, msc_op *op) {
 
 bool grad_gather_nd(msc_grad_ctx *g, msc_op *op) {
   const msc_type *x = in(op, 0)->type;
-  msc_attr shape = msc_named(ctx_of(&g->b), "shape", msc_ints(ctx_of(&g->b), (size_t)x->rank, x->dim));
+  msc_attr shape = msc_named(ctx_of(&g->b), MSC_FACT(shape), msc_ints(ctx_of(&g->b), (size_t)x->rank, x->dim));
   return give(g, op, 0, with_attrs(g, OP_scatter_nd_add, 2, (msc_value *[]){in(op, 1), dy_of(g)}, 1, &shape));
 }
 

@@ -24,7 +24,7 @@ static size_t num_layouts(const msc_func *f, size_t *out_num_values) {
 
 /* An operand that still waits for the layout change which `in_layout` asks for. */
 static bool waits(const msc_op *op) {
-  const msc_attr_value *want = msc_op_attr(op, "in_layout");
+  const msc_attr_value *want = msc_op_attr(op, MSC_FACT(in_layout));
   const msc_func *f = op->block->func;
   for (size_t i = 0; want && want->kind == MSC_ATTR_LIST && i < op->num_in && i < want->list.num; i++) {
     const msc_layout *l, *have = op->in[i].value->type->layout;
@@ -43,14 +43,14 @@ static bool is_partitioned(const msc_func *f) {
   return true;
 }
 
-static bool is_lowered(const msc_func *f) { return msc_func_attr(f, "result_layouts") != NULL; }
+static bool is_lowered(const msc_func *f) { return msc_func_attr(f, MSC_FACT(result_layouts)) != NULL; }
 
 /* A function of one rank's shapes, whose arguments nothing says how to cut. */
 static bool is_manual(const msc_func *f) {
   bool communicates = false;
   size_t num_values;
   for (size_t i = 0; i < f->body->num_args; i++)
-    if (msc_arg_attr(f, i, "msc.layout")) return false;
+    if (msc_arg_attr(f, i, MSC_FACT(msc_layout))) return false;
   for (const msc_op *op = f->body->first; op; op = op->next)
     communicates |= (msc_info(op)->flags & MSC_COLLECTIVE) != 0;
   return communicates && !num_layouts(f, &num_values);
@@ -61,7 +61,7 @@ static bool is_manual(const msc_func *f) {
 /* The type of argument i before lowering. */
 static const msc_type *arg_type(const msc_func *f, size_t i) {
   const msc_type *t = f->body->args[i]->type;
-  const msc_attr_value *shape = msc_arg_attr(f, i, "msc.shape");
+  const msc_attr_value *shape = msc_arg_attr(f, i, MSC_FACT(msc_shape));
   int64_t dim[MSC_MAX_RANK];
   int rank = 0;
   if (!shape || shape->kind != MSC_ATTR_LIST) return msc_type_with_layout(f->module->ctx, t, NULL);
@@ -81,7 +81,7 @@ static bool same_args(const msc_func *f, const msc_func *g) {
 }
 
 static const char *result_name(const msc_func *f, size_t i) {
-  const msc_attr_value *names = msc_func_attr(f, "results");
+  const msc_attr_value *names = msc_func_attr(f, MSC_FACT(results));
   return names && names->kind == MSC_ATTR_LIST && i < names->list.num && names->list.v[i].kind == MSC_ATTR_STR
              ? names->list.v[i].s
              : NULL;

@@ -21,7 +21,7 @@ void eval_cast(msc_eval *e) {
 /* All micro-batches are like this one. */
 void eval_accumulate(msc_eval *e) {
   int64_t index[MSC_MAX_RANK];
-  double factor = msc_op_bool(e->op, "mean") ? 1 : (double)msc_op_int(e->op, "count");
+  double factor = msc_op_bool(e->op, "mean") ? 1 : (double)msc_op_int(e->op, MSC_FACT(count));
   for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index))
     msc_piece_put(e, 0, index, (msc_scalar){.f = factor * msc_piece_get(e, 0, index).f});
 }

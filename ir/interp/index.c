@@ -5,7 +5,7 @@
 
 /* An index of gather or scatter_add, checked against the `rows` of the whole tensor. */
 static int64_t checked_index(msc_eval *e, size_t operand, const int64_t *index, int64_t rows) {
-  const msc_attr_value *whole = msc_op_attr(e->op, "whole");
+  const msc_attr_value *whole = msc_op_attr(e->op, MSC_FACT(whole));
   if (whole) rows = whole->i;
   int64_t k = msc_piece_get(e, operand, index).i;
   if (k >= 0 && k < rows) return k;
@@ -28,7 +28,7 @@ void eval_gather(msc_eval *e) {
     for (int d = (int)axis + 1; d < table->rank; d++) from[d] = index[d + indices->rank - 1];
     from[axis] = row;
     bool mine = row >= table->box.begin[axis] && row < table->box.begin[axis] + table->box.size[axis];
-    if (!mine && msc_op_bool(e->op, "aligned"))
+    if (!mine && msc_op_bool(e->op, MSC_FACT(aligned)))
       msc_fault(e, "row %" PRId64 " is not in the part of the table that its column belongs to", row + first);
     msc_piece_put(e, 0, index, mine || !is_part(e, table, axis) ? msc_piece_get(e, 0, from) : (msc_scalar){.u = 0});
   }
@@ -103,7 +103,7 @@ static void named_place(msc_eval *e, const msc_piece *t, size_t indices, const i
   memcpy(at, index, sizeof at);
   for (int d = 0; d < depth; d++) {
     at[lead] = d;
-    const msc_attr_value *whole = d == 0 ? msc_op_attr(e->op, "whole") : NULL;
+    const msc_attr_value *whole = d == 0 ? msc_op_attr(e->op, MSC_FACT(whole)) : NULL;
     int64_t k = msc_piece_get(e, indices, at).i, size = whole ? whole->i : t->full[d];
     if (k < 0 || k >= size) msc_fault(e, "index %" PRId64 " is not in 0..%" PRId64, k, size - 1), k = 0;
     out_place[d] = d == 0 && e->start > 0 ? k - e->start : k;

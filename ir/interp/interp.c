@@ -35,13 +35,13 @@ static const msc_type *whole_type(const msc_interp *in, const msc_type *local, c
 }
 
 static const msc_type *arg_type(const msc_interp *in, size_t i) {
-  return whole_type(in, in->f->body->args[i]->type, msc_arg_attr(in->f, i, "msc.layout"),
-                    msc_arg_attr(in->f, i, "msc.shape"));
+  return whole_type(in, in->f->body->args[i]->type, msc_arg_attr(in->f, i, MSC_FACT(msc_layout)),
+                    msc_arg_attr(in->f, i, MSC_FACT(msc_shape)));
 }
 
 static const msc_type *result_type(const msc_interp *in, size_t i) {
-  const msc_attr_value *layouts = msc_func_attr(in->f, "result_layouts"),
-                       *shapes = msc_func_attr(in->f, "result_shapes");
+  const msc_attr_value *layouts = msc_func_attr(in->f, MSC_FACT(result_layouts)),
+                       *shapes = msc_func_attr(in->f, MSC_FACT(result_shapes));
   const msc_type *local = in->f->body->last->in[i].value->type;
   if (!layouts || !shapes || i >= layouts->list.num || i >= shapes->list.num) return local;
   return whole_type(in, local, &layouts->list.v[i], &shapes->list.v[i]);
@@ -50,22 +50,23 @@ static const msc_type *result_type(const msc_interp *in, size_t i) {
 /* Entry `number` of the function's `starts`: the first element of this rank's part of a dimension, or (`behind`) minus
  * the number of its elements; MSC_NO_START: there is none. */
 static int64_t start_number(const msc_interp *in, int64_t number, int64_t rank) {
-  const msc_attr_value *starts = msc_func_attr(in->f, "starts");
+  const msc_attr_value *starts = msc_func_attr(in->f, MSC_FACT(starts));
   if (!starts || number < 0 || (size_t)number >= starts->list.num) return MSC_NO_START;
   const msc_attr_value *s = &starts->list.v[number];
   const msc_attr_value *dim = msc_find_attr(s->dict.a, s->dict.num, "dim");
   int64_t shape[MSC_MAX_RANK];
   msc_box box;
-  const msc_layout *l = layout_of_text(in, msc_find_attr(s->dict.a, s->dict.num, "layout"));
-  if (!l || !dim || dims_of_list(msc_find_attr(s->dict.a, s->dict.num, "shape"), shape) != l->rank) return MSC_NO_START;
+  const msc_layout *l = layout_of_text(in, msc_find_attr(s->dict.a, s->dict.num, MSC_FACT(layout)));
+  if (!l || !dim || dims_of_list(msc_find_attr(s->dict.a, s->dict.num, MSC_FACT(shape)), shape) != l->rank)
+    return MSC_NO_START;
   msc_box_layout cuts = msc_layout_cuts(l);
   if (!msc_box_shape_ok(&cuts, shape)) return MSC_NO_START;
   msc_box_of(&in->mesh, &cuts, shape, rank, &box);
-  return msc_find_attr(s->dict.a, s->dict.num, "behind") ? -box.size[dim->i] : box.begin[dim->i];
+  return msc_find_attr(s->dict.a, s->dict.num, MSC_FACT(behind)) ? -box.size[dim->i] : box.begin[dim->i];
 }
 
 static int64_t start_of(const msc_interp *in, const msc_op *op, int64_t rank) {
-  const msc_attr_value *number = msc_op_attr(op, "start");
+  const msc_attr_value *number = msc_op_attr(op, MSC_FACT(start));
   return number && number->kind == MSC_ATTR_INT ? start_number(in, number->i, rank) : MSC_NO_START;
 }
 
@@ -73,9 +74,9 @@ static int64_t start_of(const msc_interp *in, const msc_op *op, int64_t rank) {
  * says the same. */
 static void set_begin(const msc_interp *in, msc_eval *e, int64_t rank) {
   int64_t number[MSC_MAX_RANK], *begin, *whole;
-  const msc_attr_value *told = msc_op_attr(e->op, "whole_layout");
+  const msc_attr_value *told = msc_op_attr(e->op, MSC_FACT(whole_layout));
   const msc_layout *l = told ? layout_of_text(in, told) : NULL;
-  int num = l ? l->rank : msc_op_ints(e->op, "starts", number, MSC_MAX_RANK);
+  int num = l ? l->rank : msc_op_ints(e->op, MSC_FACT(starts), number, MSC_MAX_RANK);
   if (num < 0 || (l && num != e->op->out[0].type->rank)) return;
   begin = msc_new_array(in->arena, int64_t, MSC_MAX_RANK);
   whole = msc_new_array(in->arena, int64_t, MSC_MAX_RANK);
@@ -86,7 +87,7 @@ static void set_begin(const msc_interp *in, msc_eval *e, int64_t rank) {
     msc_box_of(&in->mesh, &cuts, whole, rank, &box);
     memcpy(begin, box.begin, sizeof box.begin);
   } else {
-    msc_op_ints(e->op, "whole_shape", whole, MSC_MAX_RANK);
+    msc_op_ints(e->op, MSC_FACT(whole_shape), whole, MSC_MAX_RANK);
     for (int d = 0; d < num; d++) begin[d] = number[d] < 0 ? 0 : start_number(in, number[d], rank);
   }
   e->begin = begin, e->whole = whole;

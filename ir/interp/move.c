@@ -23,7 +23,7 @@ static msc_scalar number_of(msc_dtype d, int64_t v) {
 void eval_iota(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   int64_t dim = msc_op_int(e->op, "dim"), first = e->start == MSC_NO_START ? 0 : e->start, index[MSC_MAX_RANK];
-  if (msc_op_bool(e->op, "behind")) first = -y->box.begin[dim] - y->box.size[dim];
+  if (msc_op_bool(e->op, MSC_FACT(behind))) first = -y->box.begin[dim] - y->box.size[dim];
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index))
     msc_piece_put(e, 0, index, number_of(y->dtype, first + index[dim]));
 }

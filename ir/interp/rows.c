@@ -66,7 +66,7 @@ void eval_weight_grad(msc_eval *e) {
 
 /* The divisor of a mean: of the whole tensor, whatever the rank holds; lowering leaves it in `count`. */
 static double mean_count(const msc_eval *e, int64_t of_shape) {
-  const msc_attr_value *count = msc_op_attr(e->op, "count");
+  const msc_attr_value *count = msc_op_attr(e->op, MSC_FACT(count));
   return (double)(count ? count->i : of_shape);
 }
 

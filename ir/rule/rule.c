@@ -190,7 +190,7 @@ bool rule_broadcast(const msc_op *op, msc_rule *rule) {
       if (t->dim[d] == y->dim[at] && t->dim[d] != 1) give(rule, i, d, star(at), t->dim[d]);
     }
   }
-  if (msc_op_attr(op, "pinned")) rule->linear = false, rule->linear_in = 0; /* sums are finished here */
+  if (msc_op_attr(op, MSC_FACT(pinned))) rule->linear = false, rule->linear_in = 0; /* sums are finished here */
   return true;
 }
 
@@ -367,11 +367,11 @@ bool rule_pad(const msc_op *op, msc_rule *rule) {
 
 /* `manual_split`: rows per part, of an `aligned` table. */
 static void split_rows(const msc_op *op, msc_dim_letters *dim) {
-  int num = msc_op_ints(op, "manual_split", NULL, 0);
-  if (num < 2 || !msc_op_bool(op, "aligned")) return;
+  int num = msc_op_ints(op, MSC_FACT(manual_split), NULL, 0);
+  if (num < 2 || !msc_op_bool(op, MSC_FACT(aligned))) return;
   msc_arena *scratch = msc_arena_new(msc_op_ctx(op));
   int64_t *size = msc_new_array(scratch, int64_t, num);
-  msc_op_ints(op, "manual_split", size, num);
+  msc_op_ints(op, MSC_FACT(manual_split), size, num);
   dim->split = msc_split_of(msc_op_ctx(op), (size_t)num, size);
   dim->num_split = (uint32_t)num;
   msc_arena_free(scratch);
@@ -380,8 +380,9 @@ static void split_rows(const msc_op *op, msc_dim_letters *dim) {
 /* Part i of the rows belongs to part i of the indices' columns when these are `aligned`: both are one letter, and
  * nothing is summed. */
 static char rows_letter(const msc_op *op, int num_index_dims) {
-  return msc_op_bool(op, "aligned") && msc_op_attr(op, "manual_split") && num_index_dims > 0 ? star(num_index_dims - 1)
-                                                                                             : 'v';
+  return msc_op_bool(op, MSC_FACT(aligned)) && msc_op_attr(op, MSC_FACT(manual_split)) && num_index_dims > 0
+             ? star(num_index_dims - 1)
+             : 'v';
 }
 
 /* Letters before (p, q ...) and after (d, e ...) the row dimension of a table. */

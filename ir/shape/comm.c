@@ -111,7 +111,7 @@ bool shape_permute(msc_op *op) {
 
 bool shape_comm(msc_op *op) {
   const msc_attr_value *dims = msc_op_attr(op, "dims");
-  int rank = 0, num_shape = msc_op_ints(op, "shape", NULL, 0);
+  int rank = 0, num_shape = msc_op_ints(op, MSC_FACT(shape), NULL, 0);
   MSC_TRY(check_members(op));
   for (size_t i = 0; i < op->num_in; i++) rank += shape_in(op, i)->rank;
   if ((int)dims->list.num != rank)

@@ -19,9 +19,9 @@ static bool push_dims(int64_t *dim, int *n, const msc_type *t, int from, int to)
 /* table [pre, v, post], indices [*] -> [pre, *, post], as numpy.take does. */
 /* The parts of an aligned table are all its rows. */
 static bool check_rows(msc_op *op, int64_t rows) {
-  const msc_attr_value *v = msc_op_attr(op, "manual_split");
+  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(manual_split));
   int64_t sum = 0;
-  if (!v || !msc_op_bool(op, "aligned")) return true;
+  if (!v || !msc_op_bool(op, MSC_FACT(aligned))) return true;
   if (v->kind != MSC_ATTR_LIST || v->list.num < 2)
     return shape_wrong(op, "manual_split must be a list with the rows of each part");
   for (size_t i = 0; i < v->list.num; i++) {
@@ -128,7 +128,7 @@ bool shape_gather_nd(msc_op *op) {
 bool shape_scatter_nd_add(msc_op *op) {
   const msc_type *indices = shape_in(op, 0), *updates = shape_in(op, 1);
   int64_t dim[MSC_MAX_RANK];
-  int rank = msc_op_ints(op, "shape", dim, MSC_MAX_RANK), depth, lead = indices->rank - 1;
+  int rank = msc_op_ints(op, MSC_FACT(shape), dim, MSC_MAX_RANK), depth, lead = indices->rank - 1;
   if (rank > MSC_MAX_RANK)
     return shape_wrong(op, "shape has %d dimensions, at most %d are possible", rank, MSC_MAX_RANK);
   MSC_TRY(index_depth(op, 0, rank, &depth) && shape_must_be_number(op, 1));

@@ -222,7 +222,7 @@ bool shape_cast(msc_op *op) {
 bool shape_broadcast_to(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int64_t dim[MSC_MAX_RANK];
-  int rank = msc_op_ints(op, "shape", dim, MSC_MAX_RANK);
+  int rank = msc_op_ints(op, MSC_FACT(shape), dim, MSC_MAX_RANK);
   if (rank > MSC_MAX_RANK || rank < x->rank)
     return shape_wrong(op, "shape has %d dimensions, the operand %d, at most %d are possible", rank, x->rank,
                        MSC_MAX_RANK);
@@ -237,7 +237,7 @@ bool shape_broadcast_to(msc_op *op) {
 bool shape_reshape(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int64_t dim[MSC_MAX_RANK], elems = msc_type_elems(x), known = 1;
-  int rank = msc_op_ints(op, "shape", dim, MSC_MAX_RANK), open = -1;
+  int rank = msc_op_ints(op, MSC_FACT(shape), dim, MSC_MAX_RANK), open = -1;
   if (rank > MSC_MAX_RANK)
     return shape_wrong(op, "shape has %d dimensions, at most %d are possible", rank, MSC_MAX_RANK);
   for (int d = 0; d < rank; d++) {
@@ -341,7 +341,7 @@ static bool stride_attr(msc_op *op, int rank, int64_t *out_stride) {
 bool shape_slice(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int64_t start[MSC_MAX_RANK], limit[MSC_MAX_RANK], stride[MSC_MAX_RANK], dim[MSC_MAX_RANK];
-  MSC_TRY(ints_attr(op, "start", x->rank, start) && ints_attr(op, "limit", x->rank, limit) &&
+  MSC_TRY(ints_attr(op, MSC_FACT(start), x->rank, start) && ints_attr(op, "limit", x->rank, limit) &&
           stride_attr(op, x->rank, stride));
   for (int d = 0; d < x->rank; d++) {
     if (start[d] < 0 || start[d] > limit[d] || limit[d] > x->dim[d])

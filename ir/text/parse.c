@@ -235,7 +235,7 @@ static bool take_wholes(reader *r, const op_text *t, msc_op *op) {
 static bool take_links(reader *r, const op_text *t, msc_op *op) {
   op->attrs = msc_arena_copy(msc_context_arena(r->p.ctx), t->attrs.attrs, t->attrs.num * sizeof *op->attrs);
   op->num_attrs = t->attrs.num;
-  static const char *const links[] = {"forward", "letters"};
+  static const char *const links[] = {MSC_FACT(forward), "letters"};
   for (int i = 0; i < 2; i++) {
     const msc_attr_value *v = msc_op_attr(op, links[i]);
     if (!v) continue;
@@ -463,7 +463,7 @@ static bool take_arg_attrs(reader *r, msc_token at, const msc_attr_value *list) 
     if (v->kind != MSC_ATTR_DICT) return msc_syntax(p, at, "arg_attrs must be a list of dictionaries");
     f->arg[i].attrs = msc_arena_copy(msc_context_arena(p->ctx), v->dict.a, v->dict.num * sizeof(msc_attr));
     f->arg[i].num_attrs = v->dict.num;
-    const msc_attr_value *name = msc_arg_attr(f, i, "msc.name");
+    const msc_attr_value *name = msc_arg_attr(f, i, MSC_FACT(msc_name));
     if (name && name->kind == MSC_ATTR_STR) f->body->args[i]->name = name->s;
   }
   return true;

@@ -36,7 +36,7 @@ static bool is_ssa_name(const char *name) {
 }
 
 static const char *arg_name(const msc_func *f, size_t i) {
-  const msc_attr_value *v = msc_arg_attr(f, i, "msc.name");
+  const msc_attr_value *v = msc_arg_attr(f, i, MSC_FACT(msc_name));
   return v && v->kind == MSC_ATTR_STR ? v->s : f->body->args[i]->name;
 }
 
@@ -177,7 +177,7 @@ static void put_op_attrs(writer *r, const msc_op *op) {
     msc_attr *all = msc_new_array(r->w.scratch, msc_attr, num + 3);
     if (num) memcpy(all, attrs, num * sizeof *all);
     attrs = all;
-    if (forward) num = sorted_in(all, num, "forward", text_value(forward));
+    if (forward) num = sorted_in(all, num, MSC_FACT(forward), text_value(forward));
     if (forward && op->letters) num = sorted_in(all, num, "letters", text_value(op->letters));
     if (has_wholes) num = sorted_in(all, num, "part_of", wholes);
   }
@@ -250,10 +250,10 @@ static msc_attr_array arg_attrs(writer *r, const msc_func *f, size_t i) {
   const msc_value *arg = f->body->args[i];
   const value_name *id = msc_table_find(&r->ids, &arg);
   msc_attr_array all = {f->arg[i].attrs, f->arg[i].num_attrs};
-  if (!arg->name || id->text == arg->name || msc_arg_attr(f, i, "msc.name")) return all;
+  if (!arg->name || id->text == arg->name || msc_arg_attr(f, i, MSC_FACT(msc_name))) return all;
   msc_attr *attrs = msc_new_array(r->w.scratch, msc_attr, all.num + 1);
   if (all.num) memcpy(attrs, all.attrs, all.num * sizeof *attrs);
-  return (msc_attr_array){attrs, sorted_in(attrs, all.num, "msc.name", text_value(arg->name))};
+  return (msc_attr_array){attrs, sorted_in(attrs, all.num, MSC_FACT(msc_name), text_value(arg->name))};
 }
 
 /* The attributes' dictionaries as a list; empty when no argument has any. */

@@ -9,7 +9,7 @@
 #include "passes/pass.h"
 
 bool msc_is_told(const msc_op *op) {
-  static const char *const others[] = {"cross_batch", "max_bytes", "deny_replicate"};
+  static const char *const others[] = {MSC_FACT(cross_batch), MSC_FACT(max_bytes), MSC_FACT(deny_replicate)};
   for (size_t i = 0; i < op->num_attrs; i++)
     if (!strncmp(op->attrs[i].name, "in_", 3) || !strncmp(op->attrs[i].name, "out_", 4)) return true;
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -20,7 +20,8 @@ bool msc_is_told(const msc_op *op) {
 /* The value of `shard`: {name = "encoder", in_strategy = ..., out_strategy = ...} for an op of that block, or false
  * for an op outside of every such block. */
 static bool is_block_shard(const msc_attr_value *v) {
-  static const char *const members[] = {"name", "in_strategy", "out_strategy", "in_layout", "out_layout"};
+  static const char *const members[] = {"name", MSC_FACT(in_strategy), MSC_FACT(out_strategy), MSC_FACT(in_layout),
+                                        MSC_FACT(out_layout)};
   bool ok = v->kind == MSC_ATTR_DICT && msc_find_attr(v->dict.a, v->dict.num, "name");
   for (size_t i = 0; ok && i < v->dict.num; i++) {
     const msc_attr *a = &v->dict.a[i];
@@ -106,8 +107,8 @@ static bool check_op_annotations(const msc_op *op, msc_arena *arena) {
 
 /* Warns about annotations that refine `recompute` on an op that is not recomputed. */
 static void warn_of_idle_recompute(const msc_pass_ctx *pass, const msc_op *op) {
-  static const char *const more[] = {"mp_comm_recompute", "parallel_optimizer_comm_recompute"};
-  bool chosen = msc_op_attr(op, "recompute") || msc_op_attr(op, "memory_limit") ||
+  static const char *const more[] = {MSC_FACT(mp_comm_recompute), MSC_FACT(parallel_optimizer_comm_recompute)};
+  bool chosen = msc_op_attr(op, MSC_FACT(recompute)) || msc_op_attr(op, MSC_FACT(memory_limit)) ||
                 msc_config_choice(pass->config, MSC_KEY_recompute) == 1;
   for (int i = 0; i < 2 && !chosen; i++)
     if (msc_op_attr(op, more[i]) && !(i == 1 && msc_config_zero(pass->config) == 3))
@@ -120,14 +121,14 @@ static void warn_of_idle_stages(const msc_pass_ctx *pass, const msc_func *f) {
   const msc_op *first = NULL;
   int num = 0;
   for (const msc_op *op = f->body->first; op; op = op->next) {
-    const msc_attr_value *stage = msc_op_attr(op, "pipeline_stage");
+    const msc_attr_value *stage = msc_op_attr(op, MSC_FACT(pipeline_stage));
     if (!stage || stage->kind != MSC_ATTR_INT || stage->i < 1) continue;
     if (!num++) first = op;
   }
   if (!num || msc_config_int(pass->config, MSC_KEY_pipeline_stages) > 1) return;
   msc_warning(pass->ctx, MSC_E_ROW, first->loc,
               "%s: pipeline_stage = %" PRId64 " has no effect with pipeline_stages = 1; ops that have one: %d",
-              msc_info(first)->name, msc_op_int(first, "pipeline_stage"), num);
+              msc_info(first)->name, msc_op_int(first, MSC_FACT(pipeline_stage)), num);
 }
 
 static bool check_arg_annotations(const msc_func *f, size_t arg, msc_arena *arena) {
@@ -143,15 +144,15 @@ static bool check_arg_annotations(const msc_func *f, size_t arg, msc_arena *aren
 /* Sets `aligned` on a gather whose table is cut by `manual_split` and whose indices have one column per part: column
  * i only names rows of part i, so the columns can be cut with the parts. */
 static void align_columns(msc_op *op) {
-  const msc_attr_value *s = msc_op_attr(op, "in_strategy");
-  int parts = msc_op_ints(op, "manual_split", NULL, 0);
-  if (parts < 2) msc_op_unset(op, "aligned");
+  const msc_attr_value *s = msc_op_attr(op, MSC_FACT(in_strategy));
+  int parts = msc_op_ints(op, MSC_FACT(manual_split), NULL, 0);
+  if (parts < 2) msc_op_unset(op, MSC_FACT(aligned));
   if (op->kind != OP_gather || parts < 2 || !s || s->kind != MSC_ATTR_LIST || s->list.num != 2 ||
       s->list.v[1].kind != MSC_ATTR_LIST)
     return;
   size_t rank = s->list.v[1].list.num;
   if (rank && s->list.v[1].list.v[rank - 1].kind == MSC_ATTR_INT && s->list.v[1].list.v[rank - 1].i == parts)
-    msc_op_set(op, "aligned", msc_bool(true));
+    msc_op_set(op, MSC_FACT(aligned), msc_bool(true));
 }
 
 /* If any block is sharded by itself, marks the user's other ops as outside of it. Ops that later passes make carry
@@ -159,12 +160,12 @@ static void align_columns(msc_op *op) {
 static void mark_outside(msc_func *f) {
   bool any = false;
   for (const msc_op *op = f->body->first; op && !any; op = op->next) {
-    const msc_attr_value *v = msc_op_attr(op, "shard");
+    const msc_attr_value *v = msc_op_attr(op, MSC_FACT(shard));
     any = v && v->kind == MSC_ATTR_DICT;
   }
   for (msc_op *op = f->body->first; op && any; op = op->next)
-    if (op->num_in && !(msc_info(op)->flags & MSC_TERMINATOR) && !msc_op_attr(op, "shard"))
-      msc_op_set(op, "shard", msc_bool(false));
+    if (op->num_in && !(msc_info(op)->flags & MSC_TERMINATOR) && !msc_op_attr(op, MSC_FACT(shard)))
+      msc_op_set(op, MSC_FACT(shard), msc_bool(false));
 }
 
 /* Copies the `comm_fusion` of an op, or of its block, to the parameters that the op reads: their collectives are
@@ -172,15 +173,16 @@ static void mark_outside(msc_func *f) {
  * counts. */
 static void pass_fusion_to_parameters(msc_op *op) {
   msc_func *f = op->block->func;
-  if (msc_op_attr(op, "fusion")) msc_op_set(op, "comm_fusion", *msc_op_attr(op, "fusion"));
-  msc_op_unset(op, "fusion");
-  const msc_attr_value *id = msc_op_attr(op, "comm_fusion");
+  if (msc_op_attr(op, MSC_FACT(fusion))) msc_op_set(op, MSC_FACT(comm_fusion), *msc_op_attr(op, MSC_FACT(fusion)));
+  msc_op_unset(op, MSC_FACT(fusion));
+  const msc_attr_value *id = msc_op_attr(op, MSC_FACT(comm_fusion));
   for (size_t i = 0; id && i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
-    if (!v->def && msc_arg_role(f, v->index) == MSC_ROLE_PARAMETER && !msc_arg_attr(f, v->index, "msc.comm_fusion"))
-      msc_arg_set(f, v->index, "msc.comm_fusion", *id);
+    if (!v->def && msc_arg_role(f, v->index) == MSC_ROLE_PARAMETER &&
+        !msc_arg_attr(f, v->index, MSC_FACT(msc_comm_fusion)))
+      msc_arg_set(f, v->index, MSC_FACT(msc_comm_fusion), *id);
   }
-  if (!(msc_info(op)->flags & MSC_COLLECTIVE)) msc_op_unset(op, "comm_fusion");
+  if (!(msc_info(op)->flags & MSC_COLLECTIVE)) msc_op_unset(op, MSC_FACT(comm_fusion));
 }
 
 bool pass_annotations(msc_pass_ctx *pass, msc_module *m) {

@@ -28,7 +28,7 @@ static int64_t width_of(const msc_value *v) { return v->type->rank ? v->type->di
 /* True if v is a parameter with one use and without a layout given by the user, so its shape may be changed. */
 static bool is_free_parameter(const msc_func *f, const msc_value *v, int rank) {
   return !v->def && v->type->rank == rank && msc_arg_role(f, v->index) == MSC_ROLE_PARAMETER && msc_has_one_use(v) &&
-         !msc_arg_attr(f, v->index, "msc.layout") && !msc_arg_attr(f, v->index, "msc.model_shape");
+         !msc_arg_attr(f, v->index, MSC_FACT(msc_layout)) && !msc_arg_attr(f, v->index, MSC_FACT(msc_model_shape));
 }
 
 static bool is_plain_product(const msc_op *op) { return op->kind == OP_matmul || op->kind == OP_batch_matmul; }
@@ -74,7 +74,7 @@ static const msc_type *type_with_two_dims(msc_context *ctx, const msc_type *t, i
 
 static msc_value *split_parameter_columns(msc_func *f, msc_value *v, int d, const columns *c) {
   msc_context *ctx = f->module->ctx;
-  msc_arg_set(f, v->index, "msc.model_shape", msc_ints(ctx, (size_t)v->type->rank, v->type->dim));
+  msc_arg_set(f, v->index, MSC_FACT(msc_model_shape), msc_ints(ctx, (size_t)v->type->rank, v->type->dim));
   v->type = type_with_two_dims(ctx, v->type, d, c);
   return v;
 }
@@ -90,7 +90,7 @@ static msc_op *build_op_before(msc_op *op, msc_op_kind kind, size_t num_in, msc_
 
 static msc_op *build_column_reshape(msc_op *at, msc_value *v, const msc_type *to) {
   msc_op *op = build_op_before(at, OP_reshape, 1, &v, 1);
-  msc_op_set(op, "shape", msc_ints(msc_op_ctx(at), (size_t)to->rank, to->dim));
+  msc_op_set(op, MSC_FACT(shape), msc_ints(msc_op_ctx(at), (size_t)to->rank, to->dim));
   return op;
 }
 

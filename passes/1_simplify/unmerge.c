@@ -84,8 +84,12 @@ static int lead_letter(const msc_op *op, const msc_rule *rule, size_t tensor) {
 
 /* True if the op and the reshape carry the same block annotations. */
 static bool is_in_same_block(const msc_op *a, const msc_op *b) {
-  static const char *const names[] = {
-      "pipeline_stage", "recompute", "shard", "mp_comm_recompute", "parallel_optimizer_comm_recompute", "memory_limit"};
+  static const char *const names[] = {MSC_FACT(pipeline_stage),
+                                      MSC_FACT(recompute),
+                                      MSC_FACT(shard),
+                                      MSC_FACT(mp_comm_recompute),
+                                      MSC_FACT(parallel_optimizer_comm_recompute),
+                                      MSC_FACT(memory_limit)};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const msc_attr_value *x = msc_op_attr(a, names[i]), *y = msc_op_attr(b, names[i]);
     if (!x != !y || (x && !msc_attr_equal(x, y))) return false;
@@ -196,7 +200,7 @@ static void merge_result(msc_op *op, const msc_op *like, msc_value *from, msc_va
   msc_op *back = msc_op_new(op->block->func, OP_reshape, 1, &from, 1, like->loc);
   for (size_t i = 0; i < like->num_attrs; i++)
     if (strcmp(like->attrs[i].name, "axis") != 0) msc_op_set(back, like->attrs[i].name, like->attrs[i].value);
-  msc_op_set(back, "shape", msc_ints(msc_op_ctx(op), (size_t)to->type->rank, to->type->dim));
+  msc_op_set(back, MSC_FACT(shape), msc_ints(msc_op_ctx(op), (size_t)to->type->rank, to->type->dim));
   back->name = like->name;
   msc_insert_before(op, back);
   msc_infer(back);
@@ -234,7 +238,8 @@ static bool try_to_unmerge(msc_op *op, msc_arena *arena) {
 
 bool pass_unmerge(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
-  if (!pass->config || msc_config_devices(pass->config) == 1 || msc_find_attr(m->attrs, m->num_attrs, "msc.merged"))
+  if (!pass->config || msc_config_devices(pass->config) == 1 ||
+      msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_merged)))
     return msc_not_asked_for(pass);
   for (msc_func *f = m->first; f; f = f->next)
     for (msc_op *op = f->body->first, *next; op; op = next) {

@@ -112,14 +112,14 @@ static bool add_gradient_results(autodiff *a) {
                      "more than %d parameters and outputs together: not supported yet", UINT16_MAX);
   msc_set_operands(a->ret, num + num_grads, results);
   msc_add_result_names(a->f, num_grads, names);
-  msc_func_set(a->f, "gradients", msc_list(ctx, num_grads, args));
+  msc_func_set(a->f, MSC_FACT(gradients), msc_list(ctx, num_grads, args));
   msc_stat(a->pass, "gradients", (int64_t)num_grads);
   return true;
 }
 
 bool pass_autodiff(msc_pass_ctx *pass, msc_module *m) {
   autodiff a = {.pass = pass, .f = msc_training_func(m)};
-  if (!a.f || msc_func_attr(a.f, "gradients")) return true;
+  if (!a.f || msc_func_attr(a.f, MSC_FACT(gradients))) return true;
   a.ret = a.f->body->last;
   msc_value *loss = msc_loss_of(a.f);
   if (!loss || !msc_read_optimizer(a.f, pass->scratch, &a.groups)) return false;

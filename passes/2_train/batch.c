@@ -29,7 +29,7 @@ void msc_batch_add(msc_batch_reading *r, msc_value *v, msc_batch_fact fact) {
 
 int msc_batch_dim(const msc_func *f, size_t arg) {
   const msc_value *v = f->body->args[arg];
-  const msc_attr_value *given = msc_arg_attr(f, arg, "msc.batch_dim");
+  const msc_attr_value *given = msc_arg_attr(f, arg, MSC_FACT(msc_batch_dim));
   int64_t dim = given && given->kind == MSC_ATTR_INT ? given->i : 0;
   return msc_arg_role(f, arg) <= MSC_ROLE_MASK && dim >= 0 && dim < v->type->rank ? (int)dim : -1;
 }
@@ -284,7 +284,7 @@ static const msc_op *find_mixer(const reading *r, const msc_op *op) {
 }
 
 bool msc_sees_part(const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, "cross_batch");
+  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(cross_batch));
   return v && ((v->kind == MSC_ATTR_BOOL && v->b) || (v->kind == MSC_ATTR_INT && v->i));
 }
 

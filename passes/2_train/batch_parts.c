@@ -184,7 +184,8 @@ static int dims_by_parts(const building *z, size_t result, int64_t *out_dim) {
 }
 
 static msc_op *copy_for_parts(building *z) {
-  static const char *const said[] = {"cross_batch", "in_strategy", "out_strategy", "in_layout", "out_layout"};
+  static const char *const said[] = {MSC_FACT(cross_batch), MSC_FACT(in_strategy), MSC_FACT(out_strategy),
+                                     MSC_FACT(in_layout), MSC_FACT(out_layout)};
   msc_op *op = msc_op_copy(z->b.func, z->op, z->in);
   for (size_t i = 0; i < sizeof said / sizeof *said; i++) msc_op_unset(op, said[i]);
   return op;

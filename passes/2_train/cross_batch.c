@@ -113,7 +113,7 @@ static bool is_batch_norm_in_training(const msc_op *op) {
 
 /* The number of parts of the batch: from the strategy of the op, else the number of devices. */
 static int64_t num_parts_asked_for(const walk *w, const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, "in_strategy");
+  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(in_strategy));
   bool given = !w->replicas && v && v->kind == MSC_ATTR_LIST && v->list.num && v->list.v[0].kind == MSC_ATTR_LIST &&
                v->list.v[0].list.num && v->list.v[0].list.v[0].kind == MSC_ATTR_INT;
   return given ? v->list.v[0].list.v[0].i : msc_config_devices(w->pass->config);
@@ -164,8 +164,8 @@ static bool rewrite_marked_norm(walk *w, msc_op *op) {
                         z.r);
   if (t->rank == MSC_MAX_RANK)
     return msc_op_error(op, MSC_E_UNSUPPORTED, "cross_batch: %d dimensions are not supported yet", t->rank);
-  msc_op_unset(op, "in_strategy"); /* it gave the number of parts; the dimensions have changed */
-  msc_op_unset(op, "cross_batch");
+  msc_op_unset(op, MSC_FACT(in_strategy)); /* it gave the number of parts; the dimensions have changed */
+  msc_op_unset(op, MSC_FACT(cross_batch));
   w->pass->changes_meaning = true;
   return compute_norm_by_parts(&z);
 }
@@ -192,7 +192,7 @@ static bool rewrite_marked_op(walk *w, msc_op *op) {
   MSC_TRY(msc_batch_read(&w->parts.facts, op));
   w->parts.facts.view = MSC_BATCH_ANYHOW;
   bool alone = is_per_sample(w, op) || r <= 1; /* the op sees every sample by itself, so parts change nothing */
-  msc_op_unset(op, "cross_batch");
+  msc_op_unset(op, MSC_FACT(cross_batch));
   if (alone) return msc_batch_read(&w->parts.facts, op);
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
@@ -223,7 +223,7 @@ static bool rewrite_cross_batch_op(walk *w, msc_op *op) {
   if (is_batch_norm_in_training(op) && (marked || w->replicas)) return rewrite_marked_norm(w, op);
   if (any_operand(w, op, MSC_BATCH_OWN)) return compute_own_by_parts(w, op);
   if (w->replicas) {
-    msc_op_unset(op, "cross_batch");
+    msc_op_unset(op, MSC_FACT(cross_batch));
     return rewrite_replica_op(w, op);
   }
   return marked ? rewrite_marked_op(w, op) : msc_batch_read(&w->parts.facts, op);
@@ -251,7 +251,7 @@ static bool average_own_results(walk *w, msc_op *ret) {
 
 static bool has_marks(const msc_func *f) {
   bool any = false;
-  for (const msc_op *op = f->body->first; op; op = op->next) any |= msc_op_attr(op, "cross_batch") != NULL;
+  for (const msc_op *op = f->body->first; op; op = op->next) any |= msc_op_attr(op, MSC_FACT(cross_batch)) != NULL;
   return any;
 }
 

@@ -33,7 +33,8 @@ static bool set_hybrid_mesh(hybrid *h) {
 /* ---- annotations that this mode does not honour ---- */
 
 static void ignore_strategy(const hybrid *h, msc_op *op) {
-  static const char *const strategies[] = {"in_strategy", "out_strategy", "in_layout", "out_layout"};
+  static const char *const strategies[] = {MSC_FACT(in_strategy), MSC_FACT(out_strategy), MSC_FACT(in_layout),
+                                           MSC_FACT(out_layout)};
   bool any = false;
   for (size_t i = 0; i < sizeof strategies / sizeof *strategies; i++) {
     any |= msc_op_attr(op, strategies[i]) != NULL;
@@ -103,7 +104,7 @@ static bool combine_shown_result(hybrid *h, size_t i) {
 }
 
 static bool combine_results(hybrid *h) {
-  const msc_attr_value *gradients = msc_func_attr(h->f, "gradients");
+  const msc_attr_value *gradients = msc_func_attr(h->f, MSC_FACT(gradients));
   size_t num = gradients ? gradients->list.num : 0, first = h->f->body->last->num_in - num;
   double factor = msc_config_bool(h->pass->config, MSC_KEY_gradients_mean) ? 1.0 / (double)h->ranks : 1;
   bool ok = true;
@@ -120,11 +121,11 @@ bool pass_hybrid(msc_pass_ctx *pass, msc_module *m) {
     if (msc_is_layerwise(h.f, i))
       msc_warning(pass->ctx, MSC_E_STRATEGY, h.f->loc,
                   "parameter '%s': layerwise_parallel says something in hybrid_parallel only", msc_arg_name(h.f, i));
-  if (!h.f || !is_mode || msc_func_attr(h.f, "manual")) return msc_not_asked_for(pass);
+  if (!h.f || !is_mode || msc_func_attr(h.f, MSC_FACT(manual))) return msc_not_asked_for(pass);
   bool full_batch = msc_config_input_mode(pass->config) == MSC_INPUT_FULL_BATCH;
   MSC_TRY(set_hybrid_mesh(&h) && check_hybrid_func(&h) && msc_place_draws(h.f, pass->scratch, full_batch) &&
           combine_results(&h));
-  msc_func_set(h.f, "manual", msc_bool(true));
+  msc_func_set(h.f, MSC_FACT(manual), msc_bool(true));
   pass->changes_meaning = true;
   return true;
 }

@@ -19,32 +19,33 @@ static msc_value *add_scale_state(msc_pass_ctx *pass, msc_func *f, const char *n
   msc_context *ctx = pass->ctx;
   name = msc_free_arg_name(f, pass->scratch, name);
   msc_value *v = msc_add_arg(f->body, msc_type_of(ctx, MSC_F32, 0, NULL, NULL), name);
-  msc_arg_set(f, v->index, "msc.name", msc_str(ctx, name));
-  msc_arg_set(f, v->index, "msc.role", msc_str(ctx, msc_role_name(MSC_ROLE_STATE)));
-  msc_arg_set(f, v->index, "msc.init", msc_str(ctx, init));
+  msc_arg_set(f, v->index, MSC_FACT(msc_name), msc_str(ctx, name));
+  msc_arg_set(f, v->index, MSC_FACT(msc_role), msc_str(ctx, msc_role_name(MSC_ROLE_STATE)));
+  msc_arg_set(f, v->index, MSC_FACT(msc_init), msc_str(ctx, init));
   return v;
 }
 
 bool pass_loss_scale(msc_pass_ctx *pass, msc_module *m) {
   msc_loss_scale s = msc_config_loss_scale(pass->config);
   msc_func *f = msc_training_func(m);
-  if (!f || msc_func_attr(f, "gradients") || msc_func_attr(f, "loss_scale") || (s.scale == 1 && !s.dynamic))
+  if (!f || msc_func_attr(f, MSC_FACT(gradients)) || msc_func_attr(f, MSC_FACT(loss_scale)) ||
+      (s.scale == 1 && !s.dynamic))
     return msc_not_asked_for(pass);
   if (s.dynamic) {
     msc_value *scale =
         add_scale_state(pass, f, "loss_scale", msc_arena_printf(pass->scratch, "constant:%.9g", s.scale));
     add_scale_state(pass, f, "loss_scale.good", "zeros");
-    msc_func_set(f, "loss_scale", msc_int(scale->index));
+    msc_func_set(f, MSC_FACT(loss_scale), msc_int(scale->index));
   } else {
-    msc_func_set(f, "loss_seed", msc_float(msc_loss_seed(f) * s.scale));
-    msc_func_set(f, "loss_scale", msc_float(s.scale));
+    msc_func_set(f, MSC_FACT(loss_seed), msc_float(msc_loss_seed(f) * s.scale));
+    msc_func_set(f, MSC_FACT(loss_scale), msc_float(s.scale));
   }
   pass->changes_meaning = true;
   return true;
 }
 
 msc_value *msc_dynamic_scale(const msc_func *f) {
-  const msc_attr_value *v = msc_func_attr(f, "loss_scale");
+  const msc_attr_value *v = msc_func_attr(f, MSC_FACT(loss_scale));
   bool is_arg = v && v->kind == MSC_ATTR_INT && v->i >= 0 && (uint64_t)v->i + 1 < f->body->num_args;
   return is_arg ? f->body->args[v->i] : NULL;
 }
@@ -62,7 +63,7 @@ static msc_value *build_select(msc_builder *b, msc_value *c, msc_value *x, msc_v
 }
 
 bool msc_unscale_gradients(msc_builder *b, size_t num, msc_value **gradient) {
-  const msc_attr_value *number = msc_func_attr(b->func, "loss_scale");
+  const msc_attr_value *number = msc_func_attr(b->func, MSC_FACT(loss_scale));
   msc_value *scale = msc_dynamic_scale(b->func), *back = NULL;
   if (!number) return true;
   back = scale ? build_binary(b, OP_div, build_f32(b, 1), scale) : build_f32(b, 1 / number->f);
@@ -77,7 +78,7 @@ static msc_value *sum_over_all_ranks(msc_builder *b, msc_value *v) {
   const msc_mesh *mesh = &b->func->module->mesh;
   msc_context *ctx = b->func->module->ctx;
   msc_subaxis every[MSC_MAX_AXES];
-  if (!v || !msc_func_attr(b->func, "manual")) return v;
+  if (!v || !msc_func_attr(b->func, MSC_FACT(manual))) return v;
   for (int a = 0; a < mesh->num_axes; a++) every[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)mesh->axis[a].size};
   msc_attr axes =
       msc_named(ctx, "axes", msc_str(ctx, msc_subaxis_print(msc_context_arena(ctx), mesh, mesh->num_axes, every)));

@@ -83,7 +83,7 @@ static msc_value *build_shorter(shortening *s, msc_op *user, msc_value *v, int d
     if (!in[i]) return NULL;
   }
   msc_op *made = msc_op_copy(s->f, op, in);
-  if (msc_find_attr(op->attrs, op->num_attrs, "shape")) set_shape_attr(made, "shape", t);
+  if (msc_find_attr(op->attrs, op->num_attrs, MSC_FACT(shape))) set_shape_attr(made, MSC_FACT(shape), t);
   msc_insert_before(user, made);
   return msc_infer(made) ? without_fact(made) : NULL;
 }
@@ -139,7 +139,7 @@ static bool shorten_others(shortening *s, msc_op *op, const uint8_t *mask) {
 static void shorten_attrs(const shortening *s, msc_op *op) {
   const msc_type *y =
       op->num_out && has_batch(s, &op->out[0]) ? part_type(s, op->out[0].type, s->fact[op->out[0].id].dim) : NULL;
-  if (y && (op->kind == OP_reshape || op->kind == OP_broadcast_to)) set_shape_attr(op, "shape", y);
+  if (y && (op->kind == OP_reshape || op->kind == OP_broadcast_to)) set_shape_attr(op, MSC_FACT(shape), y);
   if (op->kind != OP_slice || !has_batch(s, op->in[0].value)) return;
   int64_t limit[MSC_MAX_RANK];
   int rank = msc_op_ints(op, "limit", limit, MSC_MAX_RANK), dim = s->fact[op->in[0].value->id].dim;
@@ -201,8 +201,8 @@ static void add_micro_argument(const shortening *s) {
   msc_context *ctx = s->pass->ctx;
   const char *name = msc_free_arg_name(s->f, s->pass->scratch, "micro");
   msc_value *v = msc_add_arg(s->f->body, msc_type_of(ctx, MSC_I64, 0, NULL, NULL), name);
-  msc_arg_set(s->f, v->index, "msc.name", msc_str(ctx, name));
-  msc_arg_set(s->f, v->index, "msc.role", msc_str(ctx, msc_role_name(MSC_ROLE_MICRO)));
+  msc_arg_set(s->f, v->index, MSC_FACT(msc_name), msc_str(ctx, name));
+  msc_arg_set(s->f, v->index, MSC_FACT(msc_role), msc_str(ctx, msc_role_name(MSC_ROLE_MICRO)));
 }
 
 static bool set_loss_attributes(const shortening *s) {
@@ -210,14 +210,14 @@ static bool set_loss_attributes(const shortening *s) {
   MSC_TRY(loss);
   /* SAME: it does not depend on the micro-batch */
   if (s->fact[loss->id].meaning == MSC_BATCH_SUM || s->fact[loss->id].meaning == MSC_BATCH_SAME) return true;
-  msc_func_set(s->f, "micro_mean", msc_bool(true));
-  msc_func_set(s->f, "loss_seed", msc_float(1.0 / (double)s->k));
+  msc_func_set(s->f, MSC_FACT(micro_mean), msc_bool(true));
+  msc_func_set(s->f, MSC_FACT(loss_seed), msc_float(1.0 / (double)s->k));
   return true;
 }
 
 /* The value of the key if it is set, else that of the model. */
 static int64_t micro_size(const msc_pass_ctx *pass, const msc_func *f) {
-  const msc_attr_value *own = msc_func_attr(f, "micro_size");
+  const msc_attr_value *own = msc_func_attr(f, MSC_FACT(micro_size));
   bool models = own && own->kind == MSC_ATTR_INT && !msc_config_is_set(pass->config, MSC_KEY_micro_size);
   return models ? own->i : msc_config_int(pass->config, MSC_KEY_micro_size);
 }
@@ -245,12 +245,12 @@ bool pass_micro(msc_pass_ctx *pass, msc_module *m) {
   if (!s.f && forward) MSC_TRY(check_no_copies(pass, m));
   if (!s.f)
     return !forward || msc_batch_divides(forward, msc_config_int(pass->config, MSC_KEY_micro_size), MICRO_BATCHES);
-  if (msc_func_attr(s.f, "micro")) return true;
+  if (msc_func_attr(s.f, MSC_FACT(micro))) return true;
   s.k = micro_size(pass, s.f) * msc_copies_of(pass, m);
-  msc_drop_attr(s.f->attrs, &s.f->num_attrs, "micro_size");
+  msc_drop_attr(s.f->attrs, &s.f->num_attrs, MSC_FACT(micro_size));
   if (s.k <= 1 && msc_config_int(pass->config, MSC_KEY_pipeline_stages) <= 1) return msc_not_asked_for(pass);
   MSC_TRY(s.k == 1 || shorten_batch(&s)); /* a single micro-batch is the whole batch, whose samples may be mixed */
-  msc_func_set(s.f, "micro", msc_int(s.k));
+  msc_func_set(s.f, MSC_FACT(micro), msc_int(s.k));
   add_micro_argument(&s);
   pass->changes_meaning = true;
   return true;

@@ -29,18 +29,18 @@ static msc_context *context_of(const inserting *s) { return s->pass->ctx; }
 static msc_value *add_optimizer_state(inserting *s, const msc_type *type, const char *name, const char *owner) {
   msc_context *ctx = context_of(s);
   msc_value *v = msc_add_arg(s->f->body, type, name);
-  msc_arg_set(s->f, v->index, "msc.name", msc_str(ctx, name));
-  msc_arg_set(s->f, v->index, "msc.role", msc_str(ctx, msc_role_name(MSC_ROLE_STATE)));
-  msc_arg_set(s->f, v->index, "msc.init", msc_str(ctx, "zeros"));
-  if (owner) msc_arg_set(s->f, v->index, "msc.owner", msc_str(ctx, owner));
+  msc_arg_set(s->f, v->index, MSC_FACT(msc_name), msc_str(ctx, name));
+  msc_arg_set(s->f, v->index, MSC_FACT(msc_role), msc_str(ctx, msc_role_name(MSC_ROLE_STATE)));
+  msc_arg_set(s->f, v->index, MSC_FACT(msc_init), msc_str(ctx, "zeros"));
+  if (owner) msc_arg_set(s->f, v->index, MSC_FACT(msc_owner), msc_str(ctx, owner));
   return v;
 }
 
 static msc_value *add_parameter_state(inserting *s, const msc_value *w, const char *suffix) {
   const char *owner = msc_arg_name(s->f, w->index);
   msc_value *v = add_optimizer_state(s, w->type, msc_arena_printf(s->pass->scratch, "%s%s", owner, suffix), owner);
-  const msc_attr_value *model_shape = msc_arg_attr(s->f, w->index, "msc.model_shape");
-  if (model_shape) msc_arg_set(s->f, v->index, "msc.model_shape", *model_shape);
+  const msc_attr_value *model_shape = msc_arg_attr(s->f, w->index, MSC_FACT(msc_model_shape));
+  if (model_shape) msc_arg_set(s->f, v->index, MSC_FACT(msc_model_shape), *model_shape);
   return v;
 }
 
@@ -71,7 +71,7 @@ static bool add_step_counter(inserting *s) {
 
 /* Counts the step of random ops, after every op that reads the old value. */
 static bool add_random_step_counter(inserting *s) {
-  const msc_attr_value *arg = msc_func_attr(s->f, "random_step");
+  const msc_attr_value *arg = msc_func_attr(s->f, MSC_FACT(random_step));
   if (!arg || arg->kind != MSC_ATTR_INT || arg->i < 0 || (uint64_t)arg->i >= s->f->body->num_args) return true;
   msc_value *before = s->f->body->args[arg->i];
   s->b.name = msc_intern(context_of(s), msc_arg_name(s->f, before->index));
@@ -213,9 +213,9 @@ static bool check_outputs_not_updated(const inserting *s, size_t num) {
 
 /* Drops the names of results from `num` on. */
 static void truncate_result_names(msc_func *f, size_t num) {
-  const msc_attr_value *names = msc_func_attr(f, "results");
+  const msc_attr_value *names = msc_func_attr(f, MSC_FACT(results));
   if (names && names->kind == MSC_ATTR_LIST && names->list.num > num)
-    msc_func_set(f, "results", msc_list(f->module->ctx, num, names->list.v));
+    msc_func_set(f, MSC_FACT(results), msc_list(f->module->ctx, num, names->list.v));
 }
 
 static void drop_func_attr(msc_func *f, const char *name) { msc_drop_attr(f->attrs, &f->num_attrs, name); }
@@ -228,7 +228,7 @@ static bool write_train_results(inserting *s, size_t num) {
   msc_attr_value *ties = msc_new_array(s->pass->scratch, msc_attr_value, num + b->num_args);
   const char **names = msc_new_array(s->pass->scratch, const char *, b->num_args + 1);
   size_t num_names = 0;
-  const msc_attr_value *old = msc_func_attr(s->f, "ties");
+  const msc_attr_value *old = msc_func_attr(s->f, MSC_FACT(ties));
   for (size_t i = 0; i < num; i++) {
     results[i] = s->ret->in[i].value;
     ties[i] = old && old->kind == MSC_ATTR_LIST && i < old->list.num ? old->list.v[i] : msc_int(-1);
@@ -245,13 +245,13 @@ static bool write_train_results(inserting *s, size_t num) {
                      "more than %d parameters, states and outputs together: not supported yet", UINT16_MAX);
   msc_set_operands(s->ret, num, results);
   msc_add_result_names(s->f, num_names, names);
-  msc_func_set(s->f, "ties", msc_list(ctx, num, ties));
-  drop_func_attr(s->f, "gradients");
-  drop_func_attr(s->f, "loss_seed");
-  drop_func_attr(s->f, "loss_scale");
-  drop_func_attr(s->f, "replicas");
-  drop_func_attr(s->f, "random_step");
-  drop_func_attr(s->f, "optimizer");
+  msc_func_set(s->f, MSC_FACT(ties), msc_list(ctx, num, ties));
+  drop_func_attr(s->f, MSC_FACT(gradients));
+  drop_func_attr(s->f, MSC_FACT(loss_seed));
+  drop_func_attr(s->f, MSC_FACT(loss_scale));
+  drop_func_attr(s->f, MSC_FACT(replicas));
+  drop_func_attr(s->f, MSC_FACT(random_step));
+  drop_func_attr(s->f, MSC_FACT(optimizer));
   s->f->name = msc_intern(ctx, "train");
   return true;
 }
@@ -283,7 +283,7 @@ static void detach_widening_casts(const inserting *s) {
 
 bool pass_optimizer(msc_pass_ctx *pass, msc_module *m) {
   msc_func *f = msc_training_func(m);
-  const msc_attr_value *gradients = f ? msc_func_attr(f, "gradients") : NULL;
+  const msc_attr_value *gradients = f ? msc_func_attr(f, MSC_FACT(gradients)) : NULL;
   if (!gradients) return true;
   size_t num_args = f->body->num_args, num_results = 0;
   msc_optimizer_groups groups;

@@ -51,7 +51,7 @@ static bool MSC_PRINTF(2, 3) report_optimizer_fault(const reading *r, const char
 
 msc_func *msc_training_func(const msc_module *m) {
   msc_func *f = msc_find_func(m, "forward");
-  return f && msc_func_attr(f, "loss") && msc_func_attr(f, "optimizer") ? f : NULL;
+  return f && msc_func_attr(f, MSC_FACT(loss)) && msc_func_attr(f, MSC_FACT(optimizer)) ? f : NULL;
 }
 
 msc_func *msc_step_func(const msc_module *m) {
@@ -61,7 +61,7 @@ msc_func *msc_step_func(const msc_module *m) {
 
 msc_value *msc_loss_of(msc_func *f) {
   msc_context *ctx = f->module->ctx;
-  const msc_attr_value *loss = msc_func_attr(f, "loss");
+  const msc_attr_value *loss = msc_func_attr(f, MSC_FACT(loss));
   const msc_op *ret = f->body->last;
   if (loss->kind != MSC_ATTR_INT || loss->i < 0 || loss->i >= ret->num_in) {
     msc_error(ctx, MSC_E_GRADIENT, f->loc, "loss must be the number of a result, 0..%d", ret->num_in - 1);
@@ -76,12 +76,12 @@ msc_value *msc_loss_of(msc_func *f) {
 }
 
 double msc_loss_seed(const msc_func *f) {
-  const msc_attr_value *given = msc_func_attr(f, "loss_seed");
+  const msc_attr_value *given = msc_func_attr(f, MSC_FACT(loss_seed));
   return given && given->kind == MSC_ATTR_FLOAT ? given->f : 1;
 }
 
 const char *msc_arg_name(const msc_func *f, size_t arg) {
-  const msc_attr_value *name = msc_arg_attr(f, arg, "msc.name");
+  const msc_attr_value *name = msc_arg_attr(f, arg, MSC_FACT(msc_name));
   if (name && name->kind == MSC_ATTR_STR) return name->s;
   return f->body->args[arg]->name ? f->body->args[arg]->name : "";
 }
@@ -94,12 +94,12 @@ const char *msc_free_arg_name(const msc_func *f, msc_arena *arena, const char *n
 
 void msc_add_result_names(msc_func *f, size_t num, const char *const *names) {
   msc_context *ctx = f->module->ctx;
-  const msc_attr_value *old = msc_func_attr(f, "results");
+  const msc_attr_value *old = msc_func_attr(f, MSC_FACT(results));
   if (!old || old->kind != MSC_ATTR_LIST) return;
   msc_attr_value *list = msc_new_array(msc_context_arena(ctx), msc_attr_value, old->list.num + num + 1);
   if (old->list.num) memcpy(list, old->list.v, old->list.num * sizeof *list);
   for (size_t i = 0; i < num; i++) list[old->list.num + i] = msc_str(ctx, names[i]);
-  msc_func_set(f, "results", msc_list(ctx, old->list.num + num, list));
+  msc_func_set(f, MSC_FACT(results), msc_list(ctx, old->list.num + num, list));
 }
 
 /* ---- kind and hyper-parameters ---- */
@@ -210,7 +210,7 @@ static bool check_hypers(const reading *r, int kind, const msc_attr_value *group
 /* ---- which parameters ---- */
 
 static bool is_trainable(const msc_func *f, size_t arg) {
-  const msc_attr_value *trainable = msc_arg_attr(f, arg, "msc.trainable");
+  const msc_attr_value *trainable = msc_arg_attr(f, arg, MSC_FACT(msc_trainable));
   bool on = !trainable || trainable->kind != MSC_ATTR_BOOL || trainable->b;
   return on && msc_arg_role(f, arg) == MSC_ROLE_PARAMETER && msc_is_float(f->body->args[arg]->type->dtype);
 }
@@ -301,7 +301,7 @@ bool msc_read_optimizer(msc_func *f, msc_arena *arena, msc_optimizer_groups *out
   reading r = {f, arena, msc_new_array(arena, bool, num_args + 1), msc_new_array(arena, named_arg, num_args + 1)};
   for (size_t i = 0; i < num_args; i++) r.by_name[i] = (named_arg){msc_arg_name(f, i), (uint32_t)i};
   qsort(r.by_name, num_args, sizeof *r.by_name, compare_name_pointers);
-  const msc_attr_value *optimizer = msc_func_attr(f, "optimizer");
+  const msc_attr_value *optimizer = msc_func_attr(f, MSC_FACT(optimizer));
   bool ok = true, list = optimizer->kind == MSC_ATTR_LIST;
   out->num = list ? optimizer->list.num : 1;
   out->group = msc_new_array(arena, msc_optimizer_group, out->num + 1);

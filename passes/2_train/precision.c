@@ -27,7 +27,7 @@ static policy policy_of(const msc_op *op) {
 #include "passes/2_train/precision.def"
 #undef PRECISION
   };
-  if (msc_op_attr(op, "compute_type")) return POLICY_WIDE;
+  if (msc_op_attr(op, MSC_FACT(compute_type))) return POLICY_WIDE;
   return op->kind < sizeof rows ? (policy)rows[op->kind] : POLICY_WIDE;
 }
 
@@ -40,7 +40,8 @@ static bool is_f32_or_narrow(const lowering *l, const msc_value *v) {
 /* The annotation `shard` of a cast: that of the block which makes and reads v, else false (outside of all blocks),
  * so that blocks keep their borders; none for a parameter, or in a model without blocks. */
 static bool shard_mark_of_cast(const lowering *l, const msc_op *user, const msc_value *v, msc_attr_value *out_mark) {
-  const msc_attr_value *takes = msc_op_attr(user, "shard"), *makes = v->def ? msc_op_attr(v->def, "shard") : NULL;
+  const msc_attr_value *takes = msc_op_attr(user, MSC_FACT(shard)),
+                       *makes = v->def ? msc_op_attr(v->def, MSC_FACT(shard)) : NULL;
   bool same = takes && makes && msc_attr_equal(takes, makes),
        is_input = !v->def && msc_arg_role(l->f, v->index) <= MSC_ROLE_MASK;
   *out_mark = same ? *takes : msc_bool(false);
@@ -49,8 +50,8 @@ static bool shard_mark_of_cast(const lowering *l, const msc_op *user, const msc_
 
 /* Copies annotations of the user to its cast. A cast of a parameter gets none: it lives as long as the parameter. */
 static void copy_user_marks(msc_op *cast, const msc_op *user) {
-  static const char *const names[] = {"pipeline_stage", "recompute", "mp_comm_recompute",
-                                      "parallel_optimizer_comm_recompute", "memory_limit"};
+  static const char *const names[] = {MSC_FACT(pipeline_stage), MSC_FACT(recompute), MSC_FACT(mp_comm_recompute),
+                                      MSC_FACT(parallel_optimizer_comm_recompute), MSC_FACT(memory_limit)};
   for (size_t i = 0; i < sizeof names / sizeof *names && cast->in[0].value->def; i++) {
     const msc_attr_value *v = msc_op_attr(user, names[i]);
     if (v) msc_op_set(cast, names[i], *v);
@@ -58,7 +59,7 @@ static void copy_user_marks(msc_op *cast, const msc_op *user) {
 }
 
 static bool has_shard_mark(const msc_op *cast, bool marked, const msc_attr_value *mark) {
-  const msc_attr_value *v = msc_op_attr(cast, "shard");
+  const msc_attr_value *v = msc_op_attr(cast, MSC_FACT(shard));
   return marked ? v && msc_attr_equal(v, mark) : !v;
 }
 
@@ -75,7 +76,7 @@ static msc_value *cast_for_user(lowering *l, msc_op *user, msc_value *v, msc_dty
   if (!cast) return NULL;
   cast->out[0].id = UINT32_MAX;
   copy_user_marks(cast, user);
-  if (marked) msc_op_set(cast, "shard", mark);
+  if (marked) msc_op_set(cast, MSC_FACT(shard), mark);
   if (is_old) l->other[v->id] = &cast->out[0];
   l->num_casts++;
   return &cast->out[0];
@@ -144,7 +145,7 @@ static bool lower_func(lowering *l) {
 }
 
 static void drop_compute_types(msc_func *f) {
-  for (msc_op *op = f->body->first; op; op = op->next) msc_op_unset(op, "compute_type");
+  for (msc_op *op = f->body->first; op; op = op->next) msc_op_unset(op, MSC_FACT(compute_type));
 }
 
 bool pass_precision(msc_pass_ctx *pass, msc_module *m) {
@@ -152,7 +153,7 @@ bool pass_precision(msc_pass_ctx *pass, msc_module *m) {
   lowering l = {.pass = pass,
                 .f = msc_find_func(m, "forward"),
                 .narrow = types[msc_config_choice(pass->config, MSC_KEY_compute_type)]};
-  if (!l.f || msc_func_attr(l.f, "gradients")) return msc_not_asked_for(pass);
+  if (!l.f || msc_func_attr(l.f, MSC_FACT(gradients))) return msc_not_asked_for(pass);
   bool ok = l.narrow == MSC_F32 || lower_func(&l);
   drop_compute_types(l.f);
   return ok;

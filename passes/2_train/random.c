@@ -28,15 +28,15 @@ static msc_value *add_random_state(msc_func *f, msc_arena *arena, const char *na
   msc_context *ctx = f->module->ctx;
   name = msc_free_arg_name(f, arena, name);
   msc_value *v = msc_add_arg(f->body, msc_type_of(ctx, MSC_I64, 0, NULL, NULL), name);
-  msc_arg_set(f, v->index, "msc.name", msc_str(ctx, name));
-  msc_arg_set(f, v->index, "msc.role", msc_str(ctx, msc_role_name(MSC_ROLE_STATE)));
-  msc_arg_set(f, v->index, "msc.init", msc_str(ctx, init));
+  msc_arg_set(f, v->index, MSC_FACT(msc_name), msc_str(ctx, name));
+  msc_arg_set(f, v->index, MSC_FACT(msc_role), msc_str(ctx, msc_role_name(MSC_ROLE_STATE)));
+  msc_arg_set(f, v->index, MSC_FACT(msc_init), msc_str(ctx, init));
   return v;
 }
 
 /* Builds the number that differs between micro-batches: step * micro_size + number of the micro-batch. */
 static msc_value *build_draw_number(msc_func *f, msc_value *step) {
-  const msc_attr_value *micro = msc_func_attr(f, "micro");
+  const msc_attr_value *micro = msc_func_attr(f, MSC_FACT(micro));
   msc_value *number = NULL;
   for (size_t i = 0; micro && i < f->body->num_args; i++)
     if (msc_arg_role(f, i) == MSC_ROLE_MICRO) number = f->body->args[i];
@@ -62,7 +62,7 @@ static bool add_keys(msc_pass_ctx *pass, msc_func *f) {
     msc_set_operands(op, num, in);
     msc_stat(pass, "random ops", 1);
   }
-  msc_func_set(f, "random_step", msc_int(step->index));
+  msc_func_set(f, MSC_FACT(random_step), msc_int(step->index));
   pass->changes_meaning = true;
   return true;
 }

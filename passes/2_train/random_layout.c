@@ -30,7 +30,7 @@ typedef struct {
 static bool is_random_op(const msc_op *op) { return (msc_info(op)->flags & MSC_RANDOM) != 0; }
 
 bool msc_is_layerwise(const msc_func *f, size_t arg) {
-  const msc_attr_value *v = msc_arg_attr(f, arg, "msc.layerwise_parallel");
+  const msc_attr_value *v = msc_arg_attr(f, arg, MSC_FACT(msc_layerwise_parallel));
   return v && v->kind == MSC_ATTR_BOOL && v->b;
 }
 
@@ -226,7 +226,7 @@ static bool write_whole_layout(draws *s, msc_op *op) {
                             "%s of a single number that differs between ranks is not supported yet; give it shape [1]",
                             msc_kind_name(op->kind));
   if (num)
-    msc_op_set(op, "whole_layout",
+    msc_op_set(op, MSC_FACT(whole_layout),
                msc_str(s->f->module->ctx,
                        msc_layout_print(s->arena, s->mesh, msc_layout_of(s->f->module->ctx, s->mesh, &raw))));
   return true;

@@ -70,13 +70,13 @@ bool pass_replica_objective(msc_pass_ctx *pass, msc_module *m) {
   int64_t replicas = msc_config_devices(pass->config);
   if (msc_config_parallel_mode(pass->config) != MSC_DATA_PARALLEL || replicas <= 1) return msc_not_asked_for(pass);
   msc_func *f = msc_training_func(m);
-  if (!f || msc_func_attr(f, "replicas")) return true;
+  if (!f || msc_func_attr(f, MSC_FACT(replicas))) return true;
   reading r = {.pass = pass, .f = f};
   MSC_TRY(check_batch_per_replica(f, replicas));
   r.fact = msc_batch_facts(f, pass->scratch, MSC_BATCH_WHOLE);
   MSC_TRY(r.fact && msc_batch_make_means(r.fact, f, 1.0 / (double)replicas) && scale_sum_results(&r, replicas));
-  msc_func_set(f, "replicas", msc_int(replicas));
+  msc_func_set(f, MSC_FACT(replicas), msc_int(replicas));
   if (msc_config_bool(pass->config, MSC_KEY_gradients_mean)) return true;
-  msc_func_set(f, "loss_seed", msc_float(msc_loss_seed(f) * (double)replicas));
+  msc_func_set(f, MSC_FACT(loss_seed), msc_float(msc_loss_seed(f) * (double)replicas));
   return true;
 }

@@ -68,7 +68,7 @@ static const char *text_of(const budget *b, const msc_layout *l) {
 }
 
 static bool check_bytes(const budget *b, const msc_op *op) {
-  const msc_attr_value *most = msc_op_attr(op, "max_bytes");
+  const msc_attr_value *most = msc_op_attr(op, MSC_FACT(max_bytes));
   const msc_use *u = b->moved[op->id];
   if (!most || b->bytes[op->id] <= most->i) return true;
   const msc_op *from = u->value->def, *to = u->user;
@@ -87,7 +87,7 @@ static bool check_bytes(const budget *b, const msc_op *op) {
 /* ---- deny_replicate ---- */
 
 static bool check_whole(const budget *b, const msc_op *op) {
-  const msc_attr_value *deny = msc_op_attr(op, "deny_replicate");
+  const msc_attr_value *deny = msc_op_attr(op, MSC_FACT(deny_replicate));
   if (!deny || !deny->b || msc_mesh_size(&b->f->module->mesh) == 1) return true;
   for (size_t i = 0; i < op->num_out; i++) {
     const msc_type *t = op->out[i].type;
@@ -104,7 +104,7 @@ static bool check_whole(const budget *b, const msc_op *op) {
 
 static bool is_asked(const msc_func *f) {
   for (const msc_op *op = f->body->first; op; op = op->next)
-    if (msc_op_attr(op, "max_bytes") || msc_op_attr(op, "deny_replicate")) return true;
+    if (msc_op_attr(op, MSC_FACT(max_bytes)) || msc_op_attr(op, MSC_FACT(deny_replicate))) return true;
   return false;
 }
 
@@ -126,7 +126,7 @@ static bool check(msc_pass_ctx *pass, msc_func *f) {
   return ok;
 }
 
-static const char *const spent[] = {"max_bytes", "deny_replicate", "priority"};
+static const char *const spent[] = {MSC_FACT(max_bytes), MSC_FACT(deny_replicate), MSC_FACT(priority)};
 
 bool pass_budgets(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next) {

@@ -25,14 +25,14 @@ static const msc_op *leader_of(const msc_op *op) { return op->forward ? op->forw
 
 /* Name of the marked block; NULL: outside, or made by a pass. */
 static const char *block_of(const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(leader_of(op), "shard"), *name;
+  const msc_attr_value *v = msc_op_attr(leader_of(op), MSC_FACT(shard)), *name;
   if (!v || v->kind != MSC_ATTR_DICT) return NULL;
   name = msc_find_attr(v->dict.a, v->dict.num, "name");
   return name && name->kind == MSC_ATTR_STR ? name->s : NULL;
 }
 
 static bool is_users(const msc_op *op) {
-  return msc_op_attr(leader_of(op), "shard") || msc_info(op)->flags & MSC_TERMINATOR;
+  return msc_op_attr(leader_of(op), MSC_FACT(shard)) || msc_info(op)->flags & MSC_TERMINATOR;
 }
 
 /* ---- arguments and results ---- */
@@ -63,7 +63,7 @@ static void find_arguments(bordering *b) {
 
 /* Returned, and not as the new value of an argument; or read by an op outside. */
 static bool goes_out(const bordering *b, const msc_use *u) {
-  const msc_attr_value *ties = msc_func_attr(b->func, "ties");
+  const msc_attr_value *ties = msc_func_attr(b->func, MSC_FACT(ties));
   size_t i = (size_t)(u - u->user->in);
   if (u->user->kind == OP_return) return !(ties && i < ties->list.num && ties->list.v[i].i >= 0);
   return !u->user->forward && is_users(u->user) && block_of(u->user) != b->name;
@@ -108,19 +108,19 @@ static bool check_entries(const bordering *b, const char *annotation, const char
 
 static msc_op *border(bordering *b, msc_value *v, const char *side, size_t i, const msc_loc *loc) {
   msc_context *ctx = b->pass->ctx;
-  const char *strategy = *side == 'i' ? "in_strategy" : "out_strategy",
-             *layout = *side == 'i' ? "in_layout" : "out_layout";
+  const char *strategy = *side == 'i' ? MSC_FACT(in_strategy) : MSC_FACT(out_strategy),
+             *layout = *side == 'i' ? MSC_FACT(in_layout) : MSC_FACT(out_layout);
   const msc_attr_value *parts = entry(b, strategy, i), *text = entry(b, layout, i);
   msc_op *op = msc_op_new(b->func, OP_broadcast_to, 1, &v, 1, loc);
   const char *whole =
       msc_layout_print(b->pass->scratch, &b->func->module->mesh, msc_layout_replicated(ctx, v->type->rank));
   op->name = msc_intern(ctx, msc_arena_printf(b->pass->scratch, "%s.%s%zu", b->name, side, i));
-  msc_op_set(op, "shape", msc_ints(ctx, (size_t)v->type->rank, v->type->dim));
-  msc_op_set(op, "pinned", msc_bool(true));
-  msc_op_set(op, "border", msc_bool(true)); /* not made by an annotation of its neighbour's */
-  if (parts) msc_op_set(op, "in_strategy", msc_list(ctx, 1, parts));
-  else msc_op_set(op, "in_layout", msc_list(ctx, 1, text ? text : (msc_attr_value[]){msc_str(ctx, whole)}));
-  msc_op_set(op, "shard", (*b->block));
+  msc_op_set(op, MSC_FACT(shape), msc_ints(ctx, (size_t)v->type->rank, v->type->dim));
+  msc_op_set(op, MSC_FACT(pinned), msc_bool(true));
+  msc_op_set(op, MSC_FACT(border), msc_bool(true)); /* not made by an annotation of its neighbour's */
+  if (parts) msc_op_set(op, MSC_FACT(in_strategy), msc_list(ctx, 1, parts));
+  else msc_op_set(op, MSC_FACT(in_layout), msc_list(ctx, 1, text ? text : (msc_attr_value[]){msc_str(ctx, whole)}));
+  msc_op_set(op, MSC_FACT(shard), (*b->block));
   return op;
 }
 
@@ -142,7 +142,7 @@ static msc_op *first_user(const bordering *b, const msc_value *v) {
 
 static bool put_borders(bordering *b) {
   find_arguments(b);
-  bool ok = check_entries(b, "in_strategy", "argument") & check_entries(b, "in_layout", "argument");
+  bool ok = check_entries(b, MSC_FACT(in_strategy), "argument") & check_entries(b, MSC_FACT(in_layout), "argument");
   for (size_t i = 0; i < b->num; i++) {
     msc_op *user = first_user(b, b->value[i]), *op = border(b, b->value[i], "in", i, user->loc);
     msc_insert_before(user, op);
@@ -150,7 +150,7 @@ static bool put_borders(bordering *b) {
     redirect(b, b->value[i], &op->out[0], true);
   }
   find_results(b);
-  ok &= check_entries(b, "out_strategy", "result") & check_entries(b, "out_layout", "result");
+  ok &= check_entries(b, MSC_FACT(out_strategy), "result") & check_entries(b, MSC_FACT(out_layout), "result");
   for (size_t i = 0; i < b->num; i++) {
     msc_op *def = b->value[i]->def, *op = border(b, b->value[i], "out", i, def->loc);
     msc_insert_after(def, op);
@@ -173,23 +173,24 @@ static msc_attr_value whole_layouts(const bordering *b, size_t num, const msc_op
 }
 
 static void keep_whole(const bordering *b, msc_op *op) {
-  static const char *const own[] = {"in_strategy", "out_strategy", "in_layout", "out_layout"};
+  static const char *const own[] = {MSC_FACT(in_strategy), MSC_FACT(out_strategy), MSC_FACT(in_layout),
+                                    MSC_FACT(out_layout)};
   for (int i = 0; i < 4; i++)
     if (msc_op_attr(op, own[i])) return; /* the user says otherwise */
-  msc_op_set(op, "in_layout", whole_layouts(b, op->num_in, op, true));
-  msc_op_set(op, "out_layout", whole_layouts(b, op->num_out, op, false));
+  msc_op_set(op, MSC_FACT(in_layout), whole_layouts(b, op->num_in, op, true));
+  msc_op_set(op, MSC_FACT(out_layout), whole_layouts(b, op->num_out, op, false));
 }
 
 /* Blocks in the order of their first op, each once. */
 static bool shard_blocks(bordering *b) {
   bool ok = true;
   for (msc_op *op = b->func->body->first; op; op = op->next) {
-    const char *name = op->forward || msc_op_attr(op, "pinned") ? NULL : block_of(op);
+    const char *name = op->forward || msc_op_attr(op, MSC_FACT(pinned)) ? NULL : block_of(op);
     bool seen = false;
     for (const msc_op *p = b->func->body->first; name && p != op && !seen; p = p->next)
-      seen = !msc_op_attr(p, "pinned") && block_of(p) == name;
+      seen = !msc_op_attr(p, MSC_FACT(pinned)) && block_of(p) == name;
     if (!name || seen) continue;
-    b->name = name, b->block = msc_op_attr(op, "shard");
+    b->name = name, b->block = msc_op_attr(op, MSC_FACT(shard));
     ok &= put_borders(b);
   }
   return ok;
@@ -214,9 +215,9 @@ bool pass_functional(msc_pass_ctx *pass, msc_module *m) {
                 block_of(marked), msc_config_text(pass->config, MSC_KEY_parallel_mode));
   if (shards) ok = shard_blocks(&b);
   for (msc_op *op = b.func->body->first; op; op = op->next) {
-    const msc_attr_value *v = msc_op_attr(op, "shard");
+    const msc_attr_value *v = msc_op_attr(op, MSC_FACT(shard));
     if (shards && v && v->kind == MSC_ATTR_BOOL) keep_whole(&b, op);
   }
-  for (msc_op *op = b.func->body->first; op; op = op->next) msc_op_unset(op, "shard");
+  for (msc_op *op = b.func->body->first; op; op = op->next) msc_op_unset(op, MSC_FACT(shard));
   return ok;
 }

@@ -43,7 +43,7 @@ static uint32_t cut_atoms(const msc_assignment *a, int num_letters) {
 
 /* What a search decided: `pass` names the digits. */
 static uint32_t searched_pass(const laying *y, const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, "pass");
+  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(pass));
   msc_subaxis s[MSC_MAX_SUBAXES];
   uint8_t atom[MSC_MAX_SUBAXES];
   int num = 0;
@@ -57,7 +57,7 @@ static uint32_t searched_pass(const laying *y, const msc_op *op) {
 static uint32_t passing(const laying *y, const shard_op *o, msc_assignment *a) {
   const msc_op *op = o->op;
   uint32_t pass = 0;
-  if (msc_func_attr(y->g->func, "searched") && !shard_widens_gradient(op)) return searched_pass(y, op);
+  if (msc_func_attr(y->g->func, MSC_FACT(searched)) && !shard_widens_gradient(op)) return searched_pass(y, op);
   if (!o->rule.linear || msc_info(op)->cost == MSC_COST_FLOPS || msc_info(op)->flags & (MSC_UPDATE | MSC_COLLECTIVE) ||
       op->num_out != 1)
     return 0;
@@ -94,7 +94,7 @@ static void want_operands(laying *y, const shard_op *o) {
   msc_attr_value *text = msc_new_array(y->g->arena, msc_attr_value, o->op->num_in);
   for (int t = 0; t < o->op->num_in; t++)
     text[t] = msc_str(ctx, msc_layout_print(y->g->arena, y->g->mesh, wanted(y, o, (size_t)t)));
-  if (o->op->num_in) msc_op_set(o->op, "in_layout", msc_list(ctx, o->op->num_in, text));
+  if (o->op->num_in) msc_op_set(o->op, MSC_FACT(in_layout), msc_list(ctx, o->op->num_in, text));
 }
 
 /* A result stays cut as it is made: whoever reads it gathers it.  Only sums are finished. */
@@ -109,7 +109,7 @@ static const msc_layout *without_partial(laying *y, const msc_type *t) {
 /* New values of arguments are wanted like the arguments. */
 static void want_results(laying *y, msc_op *ret) {
   msc_context *ctx = y->g->ctx;
-  const msc_attr_value *ties = msc_func_attr(y->g->func, "ties");
+  const msc_attr_value *ties = msc_func_attr(y->g->func, MSC_FACT(ties));
   msc_attr_value *text = msc_new_array(y->g->arena, msc_attr_value, ret->num_in);
   for (size_t t = 0; t < ret->num_in; t++) {
     int64_t tie = ties && t < ties->list.num ? ties->list.v[t].i : -1;
@@ -117,7 +117,7 @@ static void want_results(laying *y, msc_op *ret) {
         tie >= 0 ? y->g->func->body->args[tie]->type->layout : without_partial(y, ret->in[t].value->type);
     text[t] = msc_str(ctx, msc_layout_print(y->g->arena, y->g->mesh, want));
   }
-  if (ret->num_in) msc_op_set(ret, "in_layout", msc_list(ctx, ret->num_in, text));
+  if (ret->num_in) msc_op_set(ret, MSC_FACT(in_layout), msc_list(ctx, ret->num_in, text));
 }
 
 /* ---- arguments ---- */
@@ -227,14 +227,15 @@ const msc_layout ***shard_lay_results(msc_pass_ctx *pass, shard_graph *g) {
 }
 
 bool shard_wanted(const msc_op *op, size_t operand, const msc_layout **out_layout) {
-  const msc_attr_value *want = msc_op_attr(op, "in_layout");
+  const msc_attr_value *want = msc_op_attr(op, MSC_FACT(in_layout));
   *out_layout = NULL;
   if (!want || operand >= want->list.num) return true;
   return msc_layout_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, want->list.v[operand].s, out_layout);
 }
 
 /* What passes of this folder tell each other. */
-static const char *const spent[] = {"sharding", "owner", "owner_letters", "pass", "in_strategy"};
+static const char *const spent[] = {MSC_FACT(sharding), MSC_FACT(owner), MSC_FACT(owner_letters), MSC_FACT(pass),
+                                    MSC_FACT(in_strategy)};
 
 bool pass_layouts(msc_pass_ctx *pass, msc_module *m) {
   shard_graph g;
@@ -248,7 +249,7 @@ bool pass_layouts(msc_pass_ctx *pass, msc_module *m) {
   want_results(&y, f->body->last);
   for (msc_op *op = f->body->first; op; op = op->next) {
     for (size_t i = 0; i < sizeof spent / sizeof *spent; i++) msc_op_unset(op, spent[i]);
-    msc_op_unset(op, "in_strategy");
+    msc_op_unset(op, MSC_FACT(in_strategy));
   }
   return true;
 }

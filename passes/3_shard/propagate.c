@@ -199,7 +199,7 @@ static void find_rounds(propagation *p) {
   p->round = msc_new_array(g->arena, uint8_t, g->num_groups);
   for (size_t i = 0; i < g->num_groups; i++)
     for (size_t k = 0; k < g->group[i].num_members; k++) {
-      const msc_attr_value *v = msc_op_attr(g->op[g->group[i].member[k]].op, "priority");
+      const msc_attr_value *v = msc_op_attr(g->op[g->group[i].member[k]].op, MSC_FACT(priority));
       if (v && v->i > p->round[i]) p->round[i] = (uint8_t)v->i;
     }
 }

@@ -262,7 +262,7 @@ static void draw_states(searching *s, int group, uint32_t mask) {
   uint32_t used = used_atoms(&s->g.group[group]);
   drawn->num = 1;
   drawn->a[0] = s->g.group[group].digits;
-  if (msc_op_attr(s->g.group[group].leader, "in_strategy")) reorder_digits(drawn, &s->g.group[group]);
+  if (msc_op_attr(s->g.group[group].leader, MSC_FACT(in_strategy))) reorder_digits(drawn, &s->g.group[group]);
   for (int a = 0; a < s->g.atoms.num; a++)
     if (mask >> a & 1 && !(used >> a & 1)) place_atom(s, group, a, drawn);
 }
@@ -364,7 +364,7 @@ static void close_all(shard_graph *g) {
 
 /* Tuples say how many parts there are; all of them are digits now, as if layouts had been given. */
 static bool forget_tuples(msc_func *f) {
-  for (msc_op *op = f->body->first; op; op = op->next) msc_op_unset(op, "in_strategy");
+  for (msc_op *op = f->body->first; op; op = op->next) msc_op_unset(op, MSC_FACT(in_strategy));
   return true;
 }
 

@@ -7,11 +7,11 @@
 
 msc_func *shard_func(msc_module *m) {
   msc_func *f = msc_step_func(m);
-  return f && !msc_func_attr(f, "manual") ? f : NULL;
+  return f && !msc_func_attr(f, MSC_FACT(manual)) ? f : NULL;
 }
 
 const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg) {
-  const msc_attr_value *v = msc_arg_attr(f, arg, "msc.layout");
+  const msc_attr_value *v = msc_arg_attr(f, arg, MSC_FACT(msc_layout));
   const msc_layout *l = NULL;
   return v && v->kind == MSC_ATTR_STR && msc_layout_parse(f->module->ctx, &f->module->mesh, f->loc, v->s, &l) ? l
                                                                                                               : NULL;
@@ -90,7 +90,7 @@ static bool serves_updates(const msc_op *op, const msc_op *ret, const msc_attr_v
 const bool *shard_optimizer_ops(msc_arena *arena, const msc_func *f) {
   const msc_op *ret = f->body->last;
   bool *serves = msc_new_array(arena, bool, ret->id + 1);
-  const msc_attr_value *ties = msc_func_attr(f, "ties");
+  const msc_attr_value *ties = msc_func_attr(f, MSC_FACT(ties));
   if (!ties || ties->kind != MSC_ATTR_LIST) return serves;
   for (const msc_op *op = ret; op; op = op->prev) serves[op->id] = serves_updates(op, ret, ties, serves);
   return serves;
@@ -168,7 +168,7 @@ static const msc_layout *digits_layout(shard_graph *g, const msc_op *op, const c
 /* ---- reading ---- */
 
 static const msc_attr_value *sharding_of(const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, "sharding");
+  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(sharding));
   return v && v->kind == MSC_ATTR_DICT ? v : NULL;
 }
 
@@ -227,7 +227,7 @@ static void read_sharding(shard_graph *g, shard_group *group) {
     group->closed |= 1u << l;
     if (digits->split[0]) shard_set_split(g, (int)(group - g->group), l, digits->split[0]);
   }
-  group->by = msc_op_str(group->leader, "by");
+  group->by = msc_op_str(group->leader, MSC_FACT(by));
 }
 
 /* Maps o's letters to its group's: the identity for a leader, by `letters` for a gradient op. */
@@ -317,7 +317,8 @@ static msc_op *first_of(const msc_value *v) {
 }
 
 static bool has_strategy(const msc_op *op) {
-  static const char *const annotations[] = {"in_strategy", "out_strategy", "in_layout", "out_layout"};
+  static const char *const annotations[] = {MSC_FACT(in_strategy), MSC_FACT(out_strategy), MSC_FACT(in_layout),
+                                            MSC_FACT(out_layout)};
   bool any = false;
   for (int i = 0; i < 4; i++) any |= msc_op_attr(op, annotations[i]) != NULL;
   return any;
@@ -432,7 +433,7 @@ void shard_graph_store(shard_graph *g) {
       char name[2] = {group->rule.letter[l].name, 0};
       msc_put_attr(g->ctx, &attrs, &num, name, msc_str(g->ctx, letter_text(g, group, l)));
     }
-    msc_op_set(group->leader, "sharding", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, attrs}});
-    msc_op_set(group->leader, "by", msc_str(g->ctx, group->by));
+    msc_op_set(group->leader, MSC_FACT(sharding), (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, attrs}});
+    msc_op_set(group->leader, MSC_FACT(by), msc_str(g->ctx, group->by));
   }
 }

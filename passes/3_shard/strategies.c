@@ -18,7 +18,8 @@ typedef struct {
   shard_pin *pins;
 } annotating;
 
-static const char *const annotations[] = {"in_strategy", "in_layout", "out_strategy", "out_layout", "manual_split"};
+static const char *const annotations[] = {MSC_FACT(in_strategy), MSC_FACT(in_layout), MSC_FACT(out_strategy),
+                                          MSC_FACT(out_layout), MSC_FACT(manual_split)};
 enum { NUM_ANNOTATIONS = 5 };
 
 /* ---- parts to digits ---- */
@@ -108,7 +109,7 @@ static bool deal_digits(annotating *an, int group) {
       return msc_op_error(of->leader, MSC_E_INTERNAL, "no digits for letter '%c'", of->rule.letter[l].name);
   }
   of->closed = (1u << of->rule.num_letters) - 1;
-  return shard_check_digits(&an->g, group, "in_strategy");
+  return shard_check_digits(&an->g, group, MSC_FACT(in_strategy));
 }
 
 /* ---- the mode's default: the batch letter ---- */
@@ -120,7 +121,7 @@ const int8_t *shard_batch_letters(const shard_graph *g) {
   memset(letter_of_group, -1, g->num_groups);
   for (size_t i = 0; i < g->func->body->num_args; i++) {
     if (msc_arg_role(g->func, i) > MSC_ROLE_MASK || g->func->body->args[i]->type->rank == 0) continue;
-    const msc_attr_value *v = msc_arg_attr(g->func, i, "msc.batch_dim");
+    const msc_attr_value *v = msc_arg_attr(g->func, i, MSC_FACT(msc_batch_dim));
     int64_t d = v && v->kind == MSC_ATTR_INT ? v->i : 0;
     if (d >= 0 && d < g->func->body->args[i]->type->rank) dim[g->func->body->args[i]->id] = (int8_t)d;
   }
@@ -203,10 +204,11 @@ static void apply_default(annotating *an) {
 
 static void read_group(annotating *an, int group) {
   const msc_op *op = an->g.group[group].leader;
-  bool tuple = msc_op_attr(op, "in_strategy"), layout = msc_op_attr(op, "in_layout") || msc_op_attr(op, "out_layout");
+  bool tuple = msc_op_attr(op, MSC_FACT(in_strategy)),
+       layout = msc_op_attr(op, MSC_FACT(in_layout)) || msc_op_attr(op, MSC_FACT(out_layout));
   if (tuple && layout) {
     an->wrong[group] = !msc_op_error(op, MSC_E_STRATEGY, "in_strategy and %s are both given; one of them decides",
-                                     msc_op_attr(op, "in_layout") ? "in_layout" : "out_layout");
+                                     msc_op_attr(op, MSC_FACT(in_layout)) ? MSC_FACT(in_layout) : MSC_FACT(out_layout));
   } else if (tuple) {
     an->wrong[group] = !shard_tuple_parts(&an->g, group, an->parts[group]);
   } else if (layout) {
@@ -222,8 +224,8 @@ static void decide_group(annotating *an, int group) {
   if (an->parts[group][0]) ok = deal_digits(an, group);
   else if (an->layout[group]) ok = shard_place_layouts(&an->g, group, an->layout[group]);
   else return;
-  bool recorded = an->layout[group] && msc_op_attr(of->leader, "by"); /* in a strategy file */
-  of->by = recorded ? msc_op_str(of->leader, "by") : "user";
+  bool recorded = an->layout[group] && msc_op_attr(of->leader, MSC_FACT(by)); /* in a strategy file */
+  of->by = recorded ? msc_op_str(of->leader, MSC_FACT(by)) : "user";
   an->wrong[group] = !ok;
 }
 
@@ -257,7 +259,7 @@ static void ignore_strategies(annotating *an, const char *mode) {
     }
     for (size_t k = 0; k < an->g.group[i].num_members; k++) {
       msc_op *member = an->g.op[an->g.group[i].member[k]].op;
-      msc_op_unset(member, "aligned"), msc_op_unset(member, "manual_split");
+      msc_op_unset(member, MSC_FACT(aligned)), msc_op_unset(member, MSC_FACT(manual_split));
     }
     if (any)
       msc_warning(an->g.ctx, MSC_E_STRATEGY, op->loc, "the strategy of %s is ignored: parallel_mode is %s",
@@ -310,15 +312,16 @@ static bool lay_input(annotating *an, size_t arg, size_t input) {
     for (int i = 0; i < own; i++) raw.sub[num++] = an->g.atoms.atom[atom[i]];
     raw.first[d + 1] = num;
   }
-  msc_arg_set(an->g.func, arg, "msc.layout",
+  msc_arg_set(an->g.func, arg, MSC_FACT(msc_layout),
               msc_str(ctx, msc_layout_print(an->g.arena, an->g.mesh, msc_layout_of(ctx, an->g.mesh, &raw))));
   return true;
 }
 
 static bool lay_whole(annotating *an, size_t arg) {
   const msc_layout *whole = msc_layout_replicated(an->g.ctx, an->g.func->body->args[arg]->type->rank);
-  msc_arg_set(an->g.func, arg, "msc.layout", msc_str(an->g.ctx, msc_layout_print(an->g.arena, an->g.mesh, whole)));
-  msc_arg_set(an->g.func, arg, "msc.whole", msc_bool(true));
+  msc_arg_set(an->g.func, arg, MSC_FACT(msc_layout),
+              msc_str(an->g.ctx, msc_layout_print(an->g.arena, an->g.mesh, whole)));
+  msc_arg_set(an->g.func, arg, MSC_FACT(msc_whole), msc_bool(true));
   return true;
 }
 
@@ -341,7 +344,7 @@ static bool lay_batch(annotating *an, size_t arg) {
     raw.sub[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)an->g.mesh->axis[a].size};
   for (int d = 0; d < v->type->rank; d++) raw.first[d + 1] = (uint8_t)(d < dim ? 0 : an->g.mesh->num_axes);
   msc_arg_set(
-      an->g.func, arg, "msc.layout",
+      an->g.func, arg, MSC_FACT(msc_layout),
       msc_str(an->g.ctx, msc_layout_print(an->g.arena, an->g.mesh, msc_layout_of(an->g.ctx, an->g.mesh, &raw))));
   return true;
 }
@@ -381,7 +384,7 @@ static bool check_arguments(msc_func *f, msc_arena *arena) {
   bool ok = true;
   for (size_t i = 0; i < f->body->num_args; i++) {
     const msc_value *v = f->body->args[i];
-    const msc_attr_value *given = msc_arg_attr(f, i, "msc.layout");
+    const msc_attr_value *given = msc_arg_attr(f, i, MSC_FACT(msc_layout));
     const msc_layout *l = NULL;
     if (!given || given->kind != MSC_ATTR_STR) continue;
     bool is_read = msc_layout_parse(f->module->ctx, &f->module->mesh, f->loc, given->s, &l),
@@ -391,7 +394,8 @@ static bool check_arguments(msc_func *f, msc_arena *arena) {
       msc_error(f->module->ctx, MSC_E_STRATEGY, f->loc, "argument %s is %s and cannot have the layout %s",
                 v->name ? v->name : "",
                 msc_type_text(arena, &f->module->mesh, msc_type_with_layout(f->module->ctx, v->type, NULL)), given->s);
-    if (!fits) msc_drop_attr(f->arg[i].attrs, &f->arg[i].num_attrs, "msc.layout"); /* what else is wrong is told, too */
+    if (!fits)
+      msc_drop_attr(f->arg[i].attrs, &f->arg[i].num_attrs, MSC_FACT(msc_layout)); /* what else is wrong is told, too */
   }
   return ok;
 }
@@ -421,7 +425,7 @@ static bool choose_mesh(msc_pass_ctx *pass, msc_module *m, msc_func *f, int64_t 
   }
   m->mesh.num_axes = 1;
   m->mesh.axis[0] = (msc_axis){msc_intern(pass->ctx, "d"), devices};
-  if (shard_searches_time(pass->config)) msc_func_set(f, "free_mesh", msc_bool(true));
+  if (shard_searches_time(pass->config)) msc_func_set(f, MSC_FACT(free_mesh), msc_bool(true));
   return true;
 }
 
@@ -448,12 +452,13 @@ static bool check_others(const annotating *an) {
 
 /* The search may reorder a tuple's digits; the rule of an aligned table needs its parts. */
 static bool is_kept(const msc_op *op, const char *annotation) {
-  return !strcmp(annotation, "in_strategy") || (!strcmp(annotation, "manual_split") && msc_op_bool(op, "aligned"));
+  return !strcmp(annotation, MSC_FACT(in_strategy)) ||
+         (!strcmp(annotation, MSC_FACT(manual_split)) && msc_op_bool(op, MSC_FACT(aligned)));
 }
 
 static void store(annotating *an) {
   shard_graph_store(&an->g);
-  for (size_t i = 0; i < an->g.num_groups; i++) msc_op_unset(an->g.group[i].leader, "pins");
+  for (size_t i = 0; i < an->g.num_groups; i++) msc_op_unset(an->g.group[i].leader, MSC_FACT(pins));
   for (size_t i = 0; i < an->g.num_groups; i++)
     for (int k = 0; k < NUM_ANNOTATIONS; k++)
       if (!is_kept(an->g.group[i].leader, annotations[k])) msc_op_unset(an->g.group[i].leader, annotations[k]);

@@ -50,11 +50,11 @@ static bool is_seen_narrow(const msc_op *update) {
     if (!own && !narrows(u->user)) return false;
     any |= !own;
   }
-  return any && !msc_func_attr(update->block->func, "micro");
+  return any && !msc_func_attr(update->block->func, MSC_FACT(micro));
 }
 
 static bool opted_out(const msc_func *f, size_t arg) {
-  const msc_attr_value *v = msc_arg_attr(f, arg, "msc.parallel_optimizer");
+  const msc_attr_value *v = msc_arg_attr(f, arg, MSC_FACT(msc_parallel_optimizer));
   return v && v->kind == MSC_ATTR_BOOL && !v->b;
 }
 
@@ -220,7 +220,7 @@ static void lay(zeroing *z, msc_op *op, int tensor, const msc_layout *l) {
     want[t] = msc_str(z->g.ctx, layout_text(z, wanted));
     if (op->in[t].value->type->rank) z->goal[op->in[t].value->id] = wanted;
   }
-  msc_op_set(op, "in_layout", msc_list(z->g.ctx, op->num_in, want));
+  msc_op_set(op, MSC_FACT(in_layout), msc_list(z->g.ctx, op->num_in, want));
   for (int i = 0; i < op->num_out; i++) {
     const msc_layout *made = msc_rule_layout(z->g.ctx, z->g.mesh, &z->g.atoms, rule, &a, (size_t)(op->num_in + i));
     op->out[i].type = msc_type_with_layout(z->g.ctx, op->out[i].type, made);
@@ -231,7 +231,7 @@ static void lay(zeroing *z, msc_op *op, int tensor, const msc_layout *l) {
 
 /* An update that stays as it was: what it wants its operands in. */
 static bool note_wants(zeroing *z, const msc_op *op) {
-  for (size_t t = 0; msc_op_attr(op, "in_layout") && t < op->num_in; t++)
+  for (size_t t = 0; msc_op_attr(op, MSC_FACT(in_layout)) && t < op->num_in; t++)
     if (op->in[t].value->type->rank) MSC_TRY(shard_wanted(op, t, &z->goal[op->in[t].value->id]));
   z->laid[op->id] = true;
   return true;
@@ -262,11 +262,11 @@ static const msc_layout **choose_all(zeroing *z) {
   for (msc_op *op = b->first; op; op = op->next) {
     const msc_value *w = is_update(op) ? op->in[0].value : NULL;
     const char *why = NULL;
-    if (!w || w->def || !z->o.stage || msc_arg_attr(z->f, w->index, "msc.zero")) continue;
+    if (!w || w->def || !z->o.stage || msc_arg_attr(z->f, w->index, MSC_FACT(msc_zero))) continue;
     cut[w->index] = choose(z, op, &why);
     num += cut[w->index] != NULL;
     msc_remark(z->pass, op, "%s: %s", w->name ? w->name : "", why);
-    msc_arg_set(z->f, w->index, "msc.zero", msc_str(z->g.ctx, why));
+    msc_arg_set(z->f, w->index, MSC_FACT(msc_zero), msc_str(z->g.ctx, why));
   }
   if (z->o.stage) msc_stat(z->pass, "parameters cut", num);
   return cut;
@@ -280,13 +280,13 @@ static void move_argument(zeroing *z, msc_value *v, const msc_layout *l) {
 /* New values go where the arguments live that they are tied to. */
 static void move_results(zeroing *z) {
   msc_op *ret = z->f->body->last;
-  const msc_attr_value *ties = msc_func_attr(z->f, "ties"), *wants = msc_op_attr(ret, "in_layout");
+  const msc_attr_value *ties = msc_func_attr(z->f, MSC_FACT(ties)), *wants = msc_op_attr(ret, MSC_FACT(in_layout));
   msc_attr_value *text = msc_new_array(z->pass->scratch, msc_attr_value, ret->num_in);
   for (size_t i = 0; i < ret->num_in; i++) {
     const msc_layout *l = ties->list.v[i].i >= 0 ? z->moved[ties->list.v[i].i] : NULL;
     text[i] = l ? msc_str(z->g.ctx, layout_text(z, l)) : wants->list.v[i];
   }
-  msc_op_set(ret, "in_layout", msc_list(z->g.ctx, ret->num_in, text));
+  msc_op_set(ret, MSC_FACT(in_layout), msc_list(z->g.ctx, ret->num_in, text));
 }
 
 /* The parameter rests cut; narrowed it is so before it is gathered. */
@@ -294,7 +294,7 @@ static void move_parameter(zeroing *z, msc_value *w, const msc_layout *cut) {
   move_argument(z, w, cut);
   for (const msc_use *u = w->uses; u; u = u->next)
     if (narrows(u->user)) lay(z, u->user, 0, cut);
-  if (z->o.stage == 3) msc_arg_set(z->f, w->index, "msc.gathered", msc_bool(true));
+  if (z->o.stage == 3) msc_arg_set(z->f, w->index, MSC_FACT(msc_gathered), msc_bool(true));
 }
 
 /* State lives where it is updated; with stage 3 the parameter too. */
@@ -328,7 +328,7 @@ static bool find_digits(zeroing *z) {
 bool pass_zero(msc_pass_ctx *pass, msc_module *m) {
   msc_func *f = shard_func(m);
   zeroing z = {.pass = pass, .f = f, .o = shard_zero_of(pass->config)};
-  if (!f || !msc_func_attr(f, "ties") || !msc_op_attr(f->body->last, "in_layout")) return true;
+  if (!f || !msc_func_attr(f, MSC_FACT(ties)) || !msc_op_attr(f->body->last, MSC_FACT(in_layout))) return true;
   MSC_TRY(shard_graph_of(pass, f, &z.g));
   MSC_TRY(find_digits(&z));
   z.goal = msc_new_array(pass->scratch, const msc_layout *, z.g.num_values);

@@ -41,7 +41,9 @@ static bool is_used_by_updates_only(const accumulating *a, const msc_op *op) {
   return any;
 }
 
-static const msc_attr_value *stage_attr_of(const msc_value *v) { return v->def ? msc_op_attr(v->def, "stage") : NULL; }
+static const msc_attr_value *stage_attr_of(const msc_value *v) {
+  return v->def ? msc_op_attr(v->def, MSC_FACT(stage)) : NULL;
+}
 
 /* True if v adds what two stages contribute to the gradient of one parameter: it is added once per step, where the
  * update is. */
@@ -58,7 +60,7 @@ static void widen_terms(const accumulating *a, msc_op *cast) {
   msc_value *in[2];
   for (int i = 0; i < 2; i++) {
     msc_op *own = msc_op_copy(a->f, cast, &add->in[i].value);
-    msc_op_set(own, "stage", *stage_attr_of(add->in[i].value));
+    msc_op_set(own, MSC_FACT(stage), *stage_attr_of(add->in[i].value));
     own->forward = cast->forward, own->letters = cast->letters;
     msc_insert_after(add->in[i].value->def, own);
     in[i] = &own->out[0];
@@ -95,17 +97,17 @@ static void erase_replaced_sums(const accumulating *a) {
  * the number of micro-batches. */
 static msc_value *accumulate_where_made(accumulating *a, msc_value *v, const msc_layout *want, bool mean) {
   msc_builder b = {.func = a->f, .block = a->f->body, .before = v->def->next, .loc = v->def->loc, .name = v->def->name};
-  msc_attr attrs[2] = {msc_named(a->pass->ctx, "count", msc_int(a->count)),
+  msc_attr attrs[2] = {msc_named(a->pass->ctx, MSC_FACT(count), msc_int(a->count)),
                        msc_named(a->pass->ctx, "mean", msc_bool(true))};
   msc_op *op = msc_build_with(&b, OP_accumulate, 1, &v, 1, mean ? 2 : 1, attrs);
   if (!op) return NULL;
   op->out[0].type = v->type;
   if (want && want != v->type->layout) {
     msc_attr_value text = msc_str(a->pass->ctx, msc_layout_print(a->pass->scratch, &a->f->module->mesh, want));
-    msc_op_set(op, "in_layout", msc_list(a->pass->ctx, 1, &text));
+    msc_op_set(op, MSC_FACT(in_layout), msc_list(a->pass->ctx, 1, &text));
     op->out[0].type = msc_type_with_layout(a->pass->ctx, v->type, want);
   }
-  if (stage_attr_of(v)) msc_op_set(op, "stage", *stage_attr_of(v));
+  if (stage_attr_of(v)) msc_op_set(op, MSC_FACT(stage), *stage_attr_of(v));
   msc_stat(a->pass, "sums over micro-batches", 1);
   return &op->out[0];
 }
@@ -120,10 +122,10 @@ static msc_value *add_stage_sums(accumulating *a, msc_op *user, const msc_op *ad
   msc_value *sum = msc_build(&b, OP_add, 2, in);
   if (!sum) return NULL;
   sum->type = want ? msc_type_with_layout(ctx, add->out[0].type, want) : add->out[0].type;
-  if (msc_op_attr(user, "stage")) msc_op_set(sum->def, "stage", *msc_op_attr(user, "stage"));
+  if (msc_op_attr(user, MSC_FACT(stage))) msc_op_set(sum->def, MSC_FACT(stage), *msc_op_attr(user, MSC_FACT(stage)));
   if (!sum->type->layout) return sum;
   msc_attr_value text = msc_str(ctx, msc_layout_print(a->pass->scratch, &a->f->module->mesh, sum->type->layout));
-  msc_op_set(sum->def, "in_layout", msc_list(ctx, 2, (msc_attr_value[]){text, text}));
+  msc_op_set(sum->def, MSC_FACT(in_layout), msc_list(ctx, 2, (msc_attr_value[]){text, text}));
   return sum;
 }
 
@@ -154,19 +156,19 @@ static bool accumulate_operand(accumulating *a, msc_op *op, size_t operand) {
 static bool accumulate_loss(accumulating *a, msc_op *ret, size_t operand) {
   msc_value *v = ret->in[operand].value;
   if (!is_accumulated(a, v)) return true;
-  msc_value *sum =
-      a->sum[v->id] ? a->sum[v->id] : accumulate_where_made(a, v, NULL, msc_func_attr(a->f, "micro_mean") != NULL);
+  msc_value *sum = a->sum[v->id] ? a->sum[v->id]
+                                 : accumulate_where_made(a, v, NULL, msc_func_attr(a->f, MSC_FACT(micro_mean)) != NULL);
   if (!sum) return false;
   msc_set_operand(ret, operand, sum);
-  if (sum->def->kind == OP_accumulate && stage_attr_of(sum)) msc_op_set(sum->def, "stage", msc_int(0));
+  if (sum->def->kind == OP_accumulate && stage_attr_of(sum)) msc_op_set(sum->def, MSC_FACT(stage), msc_int(0));
   return true;
 }
 
 bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
   accumulating a = {.pass = pass, .f = msc_find_func(m, "train")};
-  const msc_attr_value *micro = a.f ? msc_func_attr(a.f, "micro") : NULL,
-                       *loss = a.f ? msc_func_attr(a.f, "loss") : NULL;
-  if (!micro || !loss || msc_func_attr(a.f, "accumulated")) return msc_not_asked_for(pass);
+  const msc_attr_value *micro = a.f ? msc_func_attr(a.f, MSC_FACT(micro)) : NULL,
+                       *loss = a.f ? msc_func_attr(a.f, MSC_FACT(loss)) : NULL;
+  if (!micro || !loss || msc_func_attr(a.f, MSC_FACT(accumulated))) return msc_not_asked_for(pass);
   a.count = micro->i;
   a.cuts = msc_config_zero(pass->config) >= 2;
   a.wide = msc_config_bool(pass->config, MSC_KEY_gradient_fp32_sync);
@@ -181,6 +183,6 @@ bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
       MSC_TRY(accumulate_operand(&a, op, i));
   MSC_TRY(accumulate_loss(&a, a.f->body->last, (size_t)loss->i));
   erase_replaced_sums(&a);
-  msc_func_set(a.f, "accumulated", msc_bool(true));
+  msc_func_set(a.f, MSC_FACT(accumulated), msc_bool(true));
   return true;
 }

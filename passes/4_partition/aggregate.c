@@ -66,11 +66,11 @@ static msc_value *build_before_update(aggregating *a, msc_op *update, msc_op_kin
   for (size_t i = 0; i < num; i++)
     text[i] = msc_str(ctx, msc_layout_print(a->pass->scratch, &a->f->module->mesh, want[i]));
   msc_builder b = {.func = a->f, .before = update, .loc = update->loc, .name = update->name};
-  msc_attr attrs[2] = {msc_named(ctx, "in_layout", msc_list(ctx, num, text))};
+  msc_attr attrs[2] = {msc_named(ctx, MSC_FACT(in_layout), msc_list(ctx, num, text))};
   if (dtype) attrs[1] = msc_named(ctx, "dtype", msc_str(ctx, dtype));
   msc_op *op = msc_build_with(&b, kind, num, in, 1, dtype ? 2 : 1, attrs);
   if (!op) return NULL;
-  if (msc_op_attr(update, "stage")) msc_op_set(op, "stage", *msc_op_attr(update, "stage"));
+  if (msc_op_attr(update, MSC_FACT(stage))) msc_op_set(op, MSC_FACT(stage), *msc_op_attr(update, MSC_FACT(stage)));
   op->out[0].type = msc_type_with_layout(ctx, op->out[0].type, layout);
   return &op->out[0];
 }
@@ -92,8 +92,9 @@ static bool aggregate_operand(aggregating *a, msc_op *op, size_t at) {
   msc_value *v = op->in[at].value, *g = v;
   const msc_layout *have = g->type->layout, *want = have;
   if (!have || a->is_optimizers[v->def->id]) return true;
-  if (msc_op_attr(op, "in_layout")) MSC_TRY(shard_wanted(op, at, &want));
-  bool summed = msc_op_attr(op, "in_layout") && have->num_partial && have->reduction == MSC_SUM && !want->num_partial;
+  if (msc_op_attr(op, MSC_FACT(in_layout))) MSC_TRY(shard_wanted(op, at, &want));
+  bool summed =
+      msc_op_attr(op, MSC_FACT(in_layout)) && have->num_partial && have->reduction == MSC_SUM && !want->num_partial;
   int64_t over = a->over  ? (summed || is_optimizer_gradient(a, op, at) ? a->over : 1)
                  : summed ? num_partial_ranks(have)
                           : 1;
@@ -122,7 +123,7 @@ bool pass_aggregate(msc_pass_ctx *pass, msc_module *m) {
        each = msc_config_choice(pass->config, MSC_KEY_gradients_mean_of) == 1;
   a.over = !mean ? 1 : each ? 0 : num_batch_parts(f, pass->scratch);
   if (mean && !each && !a.over) return false;
-  if (mean && !each) msc_func_set(f, "gradients_over", msc_int(a.over));
+  if (mean && !each) msc_func_set(f, MSC_FACT(gradients_over), msc_int(a.over));
   a.wide = msc_config_bool(pass->config, MSC_KEY_gradient_fp32_sync);
   a.brought = msc_arena_alloc(pass->scratch, (n.num_values + 1) * sizeof *a.brought);
   msc_op **op = msc_new_array(pass->scratch, msc_op *, n.num_ops);

@@ -5,7 +5,7 @@
 
 #include "passes/pass.h"
 
-static const msc_attr_value *ties_of(const msc_func *f) { return msc_func_attr(f, "ties"); }
+static const msc_attr_value *ties_of(const msc_func *f) { return msc_func_attr(f, MSC_FACT(ties)); }
 
 /* True if result i is the new value of an argument. */
 static bool is_new_state(const msc_func *f, size_t i) {
@@ -20,9 +20,9 @@ static void copy_entry(msc_attr_value *list, const msc_attr_value *old, size_t t
 
 /* Keeps the results that are the loss, and the new values of arguments (`state`) or the outputs. */
 static void keep_loss_and(msc_pass_ctx *pass, msc_func *f, bool state) {
-  static const char *const lists[] = {"results", "ties"};
+  static const char *const lists[] = {MSC_FACT(results), MSC_FACT(ties)};
   msc_op *ret = f->body->last;
-  const msc_attr_value *loss = msc_func_attr(f, "loss"), *want = msc_op_attr(ret, "in_layout");
+  const msc_attr_value *loss = msc_func_attr(f, MSC_FACT(loss)), *want = msc_op_attr(ret, MSC_FACT(in_layout));
   msc_value **value = msc_new_array(pass->scratch, msc_value *, ret->num_in);
   msc_attr_value *entry[3];
   for (int k = 0; k < 3; k++) entry[k] = msc_new_array(pass->scratch, msc_attr_value, ret->num_in);
@@ -37,8 +37,8 @@ static void keep_loss_and(msc_pass_ctx *pass, msc_func *f, bool state) {
   }
   for (int k = 0; k < 2; k++)
     if (msc_func_attr(f, lists[k])) msc_func_set(f, lists[k], msc_list(pass->ctx, num, entry[k]));
-  if (want) msc_op_set(ret, "in_layout", msc_list(pass->ctx, num, entry[2]));
-  if (loss) msc_func_set(f, "loss", msc_int((int64_t)new_loss));
+  if (want) msc_op_set(ret, MSC_FACT(in_layout), msc_list(pass->ctx, num, entry[2]));
+  if (loss) msc_func_set(f, MSC_FACT(loss), msc_int((int64_t)new_loss));
   msc_set_operands(ret, num, value);
 }
 
@@ -91,6 +91,6 @@ bool pass_evaluate(msc_pass_ctx *pass, msc_module *m) {
   disable_dropout(forward);
   erase_ops_without_use(forward);
   drop_unused_arguments(forward);
-  msc_drop_attr(forward->attrs, &forward->num_attrs, "ties");
+  msc_drop_attr(forward->attrs, &forward->num_attrs, MSC_FACT(ties));
   return true;
 }

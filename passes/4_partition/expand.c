@@ -38,7 +38,7 @@ static void clear_forward_ops(msc_func *f, const bool *is_gone) {
  * it is finished once per step. An accumulate with `in_layout` keeps its own. */
 static void update_accumulate_layouts(msc_func *f) {
   for (msc_op *op = f->body->first; op; op = op->next)
-    if (op->kind == OP_accumulate && !msc_op_attr(op, "in_layout"))
+    if (op->kind == OP_accumulate && !msc_op_attr(op, MSC_FACT(in_layout)))
       op->out[0].type = msc_type_with_layout(f->module->ctx, op->out[0].type, op->in[0].value->type->layout);
 }
 

@@ -79,7 +79,7 @@ static void set_wanted_layouts(msc_pass_ctx *pass, msc_op *op, const msc_layout 
     const msc_layout *of = is_mask ? mask : op->in[i].value->type->rank == 3 ? layout_without_last_dim(op, l) : l;
     text[i] = msc_str(pass->ctx, msc_layout_print(pass->scratch, &op->block->func->module->mesh, of));
   }
-  msc_op_set(op, "in_layout", msc_list(pass->ctx, op->num_in, text));
+  msc_op_set(op, MSC_FACT(in_layout), msc_list(pass->ctx, op->num_in, text));
 }
 
 /* Builds an op in front of `old`, with its attributes; the results have no types yet. */

@@ -33,12 +33,12 @@ typedef struct {
 static bool changes_layout(const msc_op *op) { return op->kind == OP_shard || msc_info(op)->flags & MSC_COLLECTIVE; }
 
 static bool is_recompute_marked(const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, "recompute");
+  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(recompute));
   return v && (v->kind == MSC_ATTR_STR || (v->kind == MSC_ATTR_BOOL && v->b));
 }
 
 static const char *recompute_block_of(const msc_op *mark) {
-  const msc_attr_value *v = mark ? msc_op_attr(mark, "recompute") : NULL;
+  const msc_attr_value *v = mark ? msc_op_attr(mark, MSC_FACT(recompute)) : NULL;
   return v && v->kind == MSC_ATTR_STR ? v->s : NULL;
 }
 
@@ -81,15 +81,16 @@ static const msc_value *moved_argument(const msc_op *op) {
 }
 
 static bool is_gathered_argument(const recomputing *r, const msc_value *arg) {
-  const msc_attr_value *v = msc_arg_attr(r->f, arg->index, "msc.gathered");
+  const msc_attr_value *v = msc_arg_attr(r->f, arg->index, MSC_FACT(msc_gathered));
   return v && v->kind == MSC_ATTR_BOOL && v->b;
 }
 
 static bool must_repeat_layout_change(const recomputing *r, const msc_op *op, const msc_op *mark) {
   if (op->kind == OP_shard) return true;
   const msc_value *arg = op->num_in ? moved_argument(op) : NULL;
-  if (!arg || msc_arg_role(r->f, arg->index) != MSC_ROLE_PARAMETER) return read_mark(mark, "mp_comm_recompute", true);
-  return read_mark(mark, "parallel_optimizer_comm_recompute", is_gathered_argument(r, arg));
+  if (!arg || msc_arg_role(r->f, arg->index) != MSC_ROLE_PARAMETER)
+    return read_mark(mark, MSC_FACT(mp_comm_recompute), true);
+  return read_mark(mark, MSC_FACT(parallel_optimizer_comm_recompute), is_gathered_argument(r, arg));
 }
 
 /* True if a forward op outside of the block reads op. Layout changes inside belong to the block. */
@@ -113,7 +114,7 @@ static bool reads_changed_argument(const recomputing *r, const msc_op *op, const
 /* True if both ops run in the same stage. A stage recomputes only its own ops, from what it received: a value that
  * crosses to another stage is sent once, in the forward; otherwise backwards could wait for each other in a circle. */
 static bool in_same_stage(const msc_op *op, const msc_op *user) {
-  const msc_attr_value *a = msc_op_attr(op, "stage"), *b = msc_op_attr(user, "stage");
+  const msc_attr_value *a = msc_op_attr(op, MSC_FACT(stage)), *b = msc_op_attr(user, MSC_FACT(stage));
   return !a || !b || a->i == b->i;
 }
 
@@ -144,7 +145,7 @@ static bool reuse_backward_layout_change(recomputing *r, const msc_op *op, msc_o
   if (there->id > user->id) {
     msc_op_unlink(there);
     msc_insert_before(user, there);
-    msc_op_set(there, "recompute", msc_bool(true));
+    msc_op_set(there, MSC_FACT(recompute), msc_bool(true));
   }
   r->copy[op->id] = there;
   return true;
@@ -168,8 +169,8 @@ static msc_value *copy_or_original(const recomputing *r, msc_value *v, const msc
 }
 
 static void clear_marks_of_op(msc_op *op) {
-  static const char *const marks[] = {"recompute", "mp_comm_recompute", "parallel_optimizer_comm_recompute",
-                                      "memory_limit"};
+  static const char *const marks[] = {MSC_FACT(recompute), MSC_FACT(mp_comm_recompute),
+                                      MSC_FACT(parallel_optimizer_comm_recompute), MSC_FACT(memory_limit)};
   for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) msc_op_unset(op, marks[i]);
 }
 
@@ -179,7 +180,7 @@ static void copy_before(recomputing *r, const msc_op *op, msc_op *user) {
   msc_op *copy = msc_op_copy(r->f, op, in);
   copy->id = user->id; /* the copy belongs to the backward */
   clear_marks_of_op(copy);
-  msc_op_set(copy, "recompute", msc_bool(true));
+  msc_op_set(copy, MSC_FACT(recompute), msc_bool(true));
   msc_insert_before(user, copy);
   r->copy[op->id] = copy;
   r->num_copies++;
@@ -216,7 +217,7 @@ static void clear_recompute_marks(msc_func *f, const bool *of) {
 }
 
 static void find_argument_writers(recomputing *r) {
-  const msc_attr_value *ties = msc_func_attr(r->f, "ties");
+  const msc_attr_value *ties = msc_func_attr(r->f, MSC_FACT(ties));
   const msc_op *ret = r->f->body->last;
   r->writer = msc_new_array(r->pass->scratch, msc_op *, r->f->body->num_args + 1);
   for (size_t i = 0; ties && i < ties->list.num && i < ret->num_in; i++)
@@ -239,11 +240,11 @@ static bool recompute_func(msc_pass_ctx *pass, msc_func *f) {
   r.found = msc_new_array(a, uint32_t, n);
   for (msc_op *op = f->body->first; op; op = op->next) r.op[op->id] = op;
   MSC_TRY(recompute_limit_blocks(pass, f, r.forward));
-  size_t saving = positive_func_attr(f, "recompute_saving");
+  size_t saving = positive_func_attr(f, MSC_FACT(recompute_saving));
   if (saving)
     msc_stat(pass, "ns for what is computed again",
-             recompute_choose(pass, f, r.forward, (int64_t)saving, positive_func_attr(f, "recompute_group"),
-                              positive_func_attr(f, "recompute_shift")));
+             recompute_choose(pass, f, r.forward, (int64_t)saving, positive_func_attr(f, MSC_FACT(recompute_group)),
+                              positive_func_attr(f, MSC_FACT(recompute_shift))));
   find_argument_writers(&r);
   find_recompute_marks(&r);
   for (size_t i = 0; i < n; i++)

@@ -139,18 +139,18 @@ static bool is_read_by_other_group(const choosing *c, const msc_op *op) {
 
 /* True if the user asked for op to be recomputed: by its own mark, or as part of a block, whose results are kept. */
 static bool is_recompute_requested(const choosing *c, const msc_op *op) {
-  const msc_attr_value *mark = msc_op_attr(op, "recompute");
+  const msc_attr_value *mark = msc_op_attr(op, MSC_FACT(recompute));
   if (!mark || mark->kind != MSC_ATTR_STR) return mark && mark->kind == MSC_ATTR_BOOL && mark->b;
   for (size_t k = 0; k < op->num_out; k++)
     for (const msc_use *u = op->out[k].uses; u; u = u->next) {
-      const msc_attr_value *of_user = msc_op_attr(u->user, "recompute");
+      const msc_attr_value *of_user = msc_op_attr(u->user, MSC_FACT(recompute));
       if (c->forward[u->user->id] && !(of_user && msc_attr_equal(of_user, mark))) return false;
     }
   return true;
 }
 
 static bool may_recompute(const choosing *c, const msc_op *op, choice k) {
-  return k != KEEP && group_of(c, op->id) >= c->first && is_unmarked_pure(op, msc_op_attr(op, "recompute")) &&
+  return k != KEEP && group_of(c, op->id) >= c->first && is_unmarked_pure(op, msc_op_attr(op, MSC_FACT(recompute))) &&
          !is_read_by_other_group(c, op) && (k == FULL || is_cheap_to_recompute(op));
 }
 
@@ -229,11 +229,13 @@ static void mark_chosen_ops(const choosing *c, const group *g) {
   msc_context *ctx = c->f->module->ctx;
   for (size_t i = 0; i < c->num_ops; i++) {
     msc_op *op = c->op[i];
-    if (!c->forward[i] || op->kind == OP_return || !is_unmarked_pure(op, msc_op_attr(op, "recompute"))) continue;
+    if (!c->forward[i] || op->kind == OP_return || !is_unmarked_pure(op, msc_op_attr(op, MSC_FACT(recompute))))
+      continue;
     choice now = g[group_of(c, i)].now;
-    if (now == FULL) msc_op_set(op, "recompute", msc_str(ctx, msc_arena_printf(c->arena, "group%u", group_of(c, i))));
+    if (now == FULL)
+      msc_op_set(op, MSC_FACT(recompute), msc_str(ctx, msc_arena_printf(c->arena, "group%u", group_of(c, i))));
     else if (now == CHEAP && is_cheap_to_recompute(op) && !is_read_by_other_group(c, op))
-      msc_op_set(op, "recompute", msc_bool(true));
+      msc_op_set(op, MSC_FACT(recompute), msc_bool(true));
   }
 }
 
@@ -277,7 +279,7 @@ int64_t recompute_choose(msc_pass_ctx *pass, msc_func *f, const bool *forward, i
 /* ---- blocks with a limit ---- */
 
 /* The `memory_limit` of the op's block, {bytes = N, name = "block"}; NULL: no limit. */
-static const msc_attr_value *memory_limit_attr(const msc_op *op) { return msc_op_attr(op, "memory_limit"); }
+static const msc_attr_value *memory_limit_attr(const msc_op *op) { return msc_op_attr(op, MSC_FACT(memory_limit)); }
 
 static int64_t bytes_of_limit(const msc_attr_value *limit) {
   return msc_find_attr(limit->dict.a, limit->dict.num, "bytes")->i;

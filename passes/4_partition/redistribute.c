@@ -111,8 +111,9 @@ static msc_value *emit_steps(redistributing *r, msc_op *user, msc_value *v, cons
     op->name = user->name;
     msc_insert_before(user, op);
     /* results of the function belong to the stage where they were made */
-    const msc_op *in_stage = msc_op_attr(user, "stage") || !v->def ? user : v->def;
-    if (msc_op_attr(in_stage, "stage")) msc_op_set(op, "stage", *msc_op_attr(in_stage, "stage"));
+    const msc_op *in_stage = msc_op_attr(user, MSC_FACT(stage)) || !v->def ? user : v->def;
+    if (msc_op_attr(in_stage, MSC_FACT(stage)))
+      msc_op_set(op, MSC_FACT(stage), *msc_op_attr(in_stage, MSC_FACT(stage)));
     if ((s->verb == OP_reduce_scatter || s->verb == OP_all_reduce) && v->type->layout->reduction != MSC_SUM)
       msc_op_set(op, "reduction", msc_str(ctx, reduction_name((msc_reduction)v->type->layout->reduction)));
     op->out[0].type = msc_type_with_layout(ctx, v->type, s->to);
@@ -184,13 +185,13 @@ static int64_t plan_cost(const redistributing *r, const msc_reshard_plan *p) { r
 
 static bool reads_gathered_parameter(const redistributing *r, const msc_value *v) {
   if (v->def && v->def->kind == OP_cast && !v->def->forward) v = v->def->in[0].value;
-  const msc_attr_value *a = v->def ? NULL : msc_arg_attr(r->f, v->index, "msc.gathered");
+  const msc_attr_value *a = v->def ? NULL : msc_arg_attr(r->f, v->index, MSC_FACT(msc_gathered));
   return a && a->kind == MSC_ATTR_BOOL && a->b;
 }
 
 /* True if the user said of the op that the backward reuses the parameters gathered in the forward. */
 static bool keeps_gathered_for_backward(const msc_op *forward) {
-  const msc_attr_value *v = msc_op_attr(forward, "parallel_optimizer_comm_recompute");
+  const msc_attr_value *v = msc_op_attr(forward, MSC_FACT(parallel_optimizer_comm_recompute));
   return v && v->kind == MSC_ATTR_BOOL && !v->b;
 }
 
@@ -234,18 +235,18 @@ static bool redistribute_operands(redistributing *r, msc_op *op) {
     msc_set_operand(op, i, there);
   }
   /* `in_layout` of return is part of the function's interface and stays */
-  if (op->kind != OP_return) msc_op_unset(op, "in_layout");
+  if (op->kind != OP_return) msc_op_unset(op, MSC_FACT(in_layout));
   return true;
 }
 
 /* Erases broadcast_to ops that change nothing: the search used them where several users share a layout, or they held
  * a layout that the user fixed. */
 static void erase_idle_broadcasts(msc_func *f) {
-  bool searched = msc_func_attr(f, "searched");
+  bool searched = msc_func_attr(f, MSC_FACT(searched));
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
     if (op->kind != OP_broadcast_to || op->out[0].type != op->in[0].value->type || !op->out[0].type->layout) continue;
-    if (!searched && !msc_op_attr(op, "pinned")) continue;
+    if (!searched && !msc_op_attr(op, MSC_FACT(pinned))) continue;
     msc_replace_uses(&op->out[0], op->in[0].value);
     msc_op_erase(op);
   }
@@ -260,11 +261,11 @@ static bool redistribute_func(msc_pass_ctx *pass, msc_func *f, known_plans *plan
   bool laid = false;
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
-    laid |= msc_op_attr(op, "in_layout") != NULL;
+    laid |= msc_op_attr(op, MSC_FACT(in_layout)) != NULL;
     MSC_TRY(redistribute_operands(&r, op));
   }
   erase_idle_broadcasts(f);
-  if (laid) msc_func_set(f, "partitioned", msc_bool(true));
+  if (laid) msc_func_set(f, MSC_FACT(partitioned), msc_bool(true));
   msc_stat(pass, "collectives", r.collectives);
   msc_stat(pass, "bytes received per device", r.bytes);
   return true;
@@ -288,7 +289,7 @@ bool pass_redistribute(msc_pass_ctx *pass, msc_module *m) {
   bool searched = false;
   int64_t bucket = 1;
   for (msc_func *f = m->first; f; f = f->next) {
-    if (!msc_func_attr(f, "searched")) continue;
+    if (!msc_func_attr(f, MSC_FACT(searched))) continue;
     searched = true;
     if (shard_bucket_of(f) > bucket) bucket = shard_bucket_of(f); /* only train has gradients */
   }

@@ -56,7 +56,7 @@ static const char *op_display_name(const msc_op *op) { return op->name ? op->nam
 static bool read_user_stages(staging *s, bool *out_any) {
   bool ok = true;
   for (size_t k = 0; k < s->num_ops; k++) {
-    const msc_attr_value *given = msc_op_attr(s->op[k], "pipeline_stage");
+    const msc_attr_value *given = msc_op_attr(s->op[k], MSC_FACT(pipeline_stage));
     s->stage[k] = NOWHERE;
     if (!given || given->kind != MSC_ATTR_INT || !s->is_forward[k]) continue;
     if (given->i < 0 || given->i >= s->num_virtual)
@@ -175,7 +175,7 @@ static size_t make_layers(const staging *s, msc_layer *layer, uint32_t *layer_of
 static bool assign_stages_by_time(staging *s) {
   msc_layer *layer = msc_new_array(s->pass->scratch, msc_layer, s->num_ops + 1);
   uint32_t *layer_of = msc_new_array(s->pass->scratch, uint32_t, s->num_ops + 1);
-  const msc_attr_value *micro = msc_func_attr(s->f, "micro");
+  const msc_attr_value *micro = msc_func_attr(s->f, MSC_FACT(micro));
   msc_balance_options o = {.layer = layer,
                            .stages = s->shape.stages,
                            .chunks = s->shape.chunks,
@@ -252,9 +252,9 @@ static void assign_other_stages(staging *s) {
 
 static void write_stages(staging *s) {
   for (size_t k = 0; k < s->num_ops; k++) {
-    msc_op_unset(s->op[k], "pipeline_stage");
+    msc_op_unset(s->op[k], MSC_FACT(pipeline_stage));
     if (s->stage[k] != NOWHERE && !(msc_info(s->op[k])->flags & MSC_TERMINATOR))
-      msc_op_set(s->op[k], "stage", msc_int(s->stage[k]));
+      msc_op_set(s->op[k], MSC_FACT(stage), msc_int(s->stage[k]));
   }
 }
 

@@ -137,7 +137,7 @@ static bool is_same_class(const bucketing *z, size_t i, size_t k) {
   const msc_op *a = z->c[i].op, *b = z->c[k].op;
   return a->kind == b->kind && z->digits[i] == z->digits[k] &&
          a->in[0].value->type->dtype == b->in[0].value->type->dtype && z->c[i].at_once == z->c[k].at_once &&
-         has_equal_attr(a, b, "stage") && has_equal_attr(a, b, "axes") && has_equal_attr(a, b, "dim") &&
+         has_equal_attr(a, b, MSC_FACT(stage)) && has_equal_attr(a, b, "axes") && has_equal_attr(a, b, "dim") &&
          has_equal_attr(a, b, "reduction");
 }
 
@@ -156,7 +156,7 @@ static void set_zones(bucketing *z, size_t num, const size_t *member) {
 /* ---- merging ---- */
 
 static msc_op *merge_collectives(bucketing *z, size_t num, const size_t *member) {
-  static const char *const kept[] = {"axes", "dim", "reduction", "stage"};
+  static const char *const kept[] = {"axes", "dim", "reduction", MSC_FACT(stage)};
   msc_op *first = z->c[member[0]].op, *last = first;
   msc_value **in = msc_new_array(z->pass->scratch, msc_value *, num);
   for (size_t i = 0; i < num; i++) {
@@ -205,7 +205,7 @@ static void form_bucket(bucketing *z, size_t num, const size_t *member) {
   }
   msc_op *op = num > 1 ? merge_collectives(z, num, member) : z->c[member[0]].op;
   if (!z->c[member[0]].at_once) move_after_operands(op);
-  msc_op_set(op, "bucket", msc_int(z->buckets++));
+  msc_op_set(op, MSC_FACT(bucket), msc_int(z->buckets++));
   msc_remark(z->pass, op, "%zu together, %" PRId64 " bytes, ready after %" PRId64 " ns", num, bytes, ready);
 }
 
@@ -328,7 +328,7 @@ bool pass_bucket(msc_pass_ctx *pass, msc_module *m) {
     msc_cost_of(msc_pass_cluster(pass), &m->mesh, &z.cost);
     z.c = comm_candidates(pass->scratch, f, &z.num);
     if (z.num && !is_fusion_off(pass->config)) bucket_func(&z);
-    for (msc_op *op = f->body->first; op; op = op->next) msc_op_unset(op, "comm_fusion");
+    for (msc_op *op = f->body->first; op; op = op->next) msc_op_unset(op, MSC_FACT(comm_fusion));
     msc_stat(pass, "buckets", z.buckets);
     msc_stat(pass, "collectives put together", z.joined);
   }

@@ -63,7 +63,7 @@ static void find_gradients(finding *z, const msc_op *update) {
   const msc_op_info *info = msc_info(update);
   const msc_value *w = update->in[0].value;
   int64_t id = -1;
-  if (!w->def) id = fusion_id_of(msc_arg_attr(z->f, w->index, "msc.comm_fusion"));
+  if (!w->def) id = fusion_id_of(msc_arg_attr(z->f, w->index, MSC_FACT(msc_comm_fusion)));
   for (int i = 0; i < info->num_operands && i < update->num_in; i++)
     if (!strcmp(info->operand[i].name, "g")) find_gradient_sum(z, update->in[i].value, id);
 }
@@ -90,12 +90,12 @@ static void find_parameter_gathers(finding *z) {
   for (size_t i = 0; i < z->f->body->num_args; i++) {
     msc_role role = msc_arg_role(z->f, i);
     if (role == MSC_ROLE_PARAMETER || role == MSC_ROLE_STATE)
-      record_gathers_of(z, z->f->body->args[i], fusion_id_of(msc_arg_attr(z->f, i, "msc.comm_fusion")), true);
+      record_gathers_of(z, z->f->body->args[i], fusion_id_of(msc_arg_attr(z->f, i, MSC_FACT(msc_comm_fusion))), true);
   }
   for (const msc_op *op = z->f->body->first; op; op = op->next) {
     if (!(msc_info(op)->flags & MSC_UPDATE)) continue;
     const msc_value *w = op->in[0].value;
-    int64_t id = w->def ? -1 : fusion_id_of(msc_arg_attr(z->f, w->index, "msc.comm_fusion"));
+    int64_t id = w->def ? -1 : fusion_id_of(msc_arg_attr(z->f, w->index, MSC_FACT(msc_comm_fusion)));
     for (size_t i = 0; i < op->num_out; i++) record_gathers_of(z, &op->out[i], id, false);
   }
 }
@@ -111,7 +111,7 @@ comm_candidate *comm_candidates(msc_arena *arena, msc_func *f, size_t *out_num) 
   comm_candidate *c = msc_new_array(arena, comm_candidate, n);
   *out_num = 0;
   for (const msc_op *op = f->body->first; op; op = op->next)
-    z.id[op->id] = fusion_id_of(msc_op_attr(op, "comm_fusion"));
+    z.id[op->id] = fusion_id_of(msc_op_attr(op, MSC_FACT(comm_fusion)));
   for (const msc_op *op = f->body->first; op; op = op->next)
     if (msc_info(op)->flags & MSC_UPDATE) find_gradients(&z, op);
   find_parameter_gathers(&z);

@@ -49,12 +49,12 @@ static bool is_update_section(const part *p) { return p->section[0] == msc_secti
 
 static bool read_section(msc_func *f, part *p) {
   *p = (part){f,
-              string_attr(f, "program"),
-              string_attr(f, "section"),
-              count_attr(f, "stage", -1),
-              count_attr(f, "chunk", 0),
-              count_attr(f, "micro", -1),
-              count_attr(f, "copies", 1),
+              string_attr(f, MSC_FACT(program)),
+              string_attr(f, MSC_FACT(section)),
+              count_attr(f, MSC_FACT(stage), -1),
+              count_attr(f, MSC_FACT(chunk), 0),
+              count_attr(f, MSC_FACT(micro), -1),
+              count_attr(f, MSC_FACT(copies), 1),
               0,
               0,
               NULL,
@@ -84,7 +84,7 @@ static bool find_message_ends(checking *z) {
   z->end = msc_new_array(z->arena, end, ends);
   const msc_op **message = msc_new_array(z->arena, const msc_op *, ends);
   for (msc_func *f = z->m->first; f; f = f->next) {
-    if (!msc_func_attr(f, "program")) continue;
+    if (!msc_func_attr(f, MSC_FACT(program))) continue;
     part *p = &z->part[z->num_parts];
     ok &= read_section(f, p);
     p->message = &message[z->num_ends];
@@ -108,7 +108,9 @@ static bool report_mismatch(const msc_op *op, int64_t message, const msc_op *oth
 }
 
 /* The copy (of several micro-batches side by side) that the message belongs to. */
-static int64_t copy_attr_of(const msc_op *op) { return msc_op_attr(op, "copy") ? msc_op_int(op, "copy") : 0; }
+static int64_t copy_attr_of(const msc_op *op) {
+  return msc_op_attr(op, MSC_FACT(copy)) ? msc_op_int(op, MSC_FACT(copy)) : 0;
+}
 
 static bool check_message_pair(const checking *z, const end *send, const end *recv) {
   const part *from = &z->part[send->part], *to = &z->part[recv->part];
@@ -117,9 +119,9 @@ static bool check_message_pair(const checking *z, const end *send, const end *re
   if (a != b) return report_mismatch(recv->op, m, send->op, "is of another type than what is sent");
   if (send->op->name != recv->op->name)
     return report_mismatch(recv->op, m, send->op, "is of another value than what is sent");
-  if (msc_op_int(send->op, "stage") != to->stage)
+  if (msc_op_int(send->op, MSC_FACT(stage)) != to->stage)
     return report_mismatch(send->op, m, recv->op, "goes to another stage than receives it");
-  if (msc_op_int(recv->op, "stage") != from->stage)
+  if (msc_op_int(recv->op, MSC_FACT(stage)) != from->stage)
     return report_mismatch(recv->op, m, send->op, "comes from another stage than sends it");
   /* chunks of one stage may follow each other */
   if (from == to) return report_mismatch(recv->op, m, send->op, "stays in its section");
@@ -286,7 +288,7 @@ static bool check_program(const checking *z, const char *program, const msc_attr
 
 static bool check_all_lanes(const checking *z) {
   static const char *const programs[] = {"train", "forward"};
-  const msc_attr_value *lanes = msc_find_attr(z->m->attrs, z->m->num_attrs, "msc.lanes");
+  const msc_attr_value *lanes = msc_find_attr(z->m->attrs, z->m->num_attrs, MSC_FACT(msc_lanes));
   if (!lanes) return true;
   if (lanes->kind != MSC_ATTR_DICT) return msc_error(z->m->ctx, MSC_E_PLAN, NULL, "msc.lanes: must be a dictionary");
   for (int i = 0; i < 2; i++) {
@@ -306,7 +308,7 @@ typedef struct {
 } carried;
 
 static bool is_set_by_section(const msc_func *f, size_t arg) {
-  const msc_attr_value *ties = msc_func_attr(f, "ties");
+  const msc_attr_value *ties = msc_func_attr(f, MSC_FACT(ties));
   for (size_t i = 0; ties && ties->kind == MSC_ATTR_LIST && i < ties->list.num; i++)
     if (ties->list.v[i].kind == MSC_ATTR_INT && ties->list.v[i].i == (int64_t)arg) return true;
   return false;
@@ -325,7 +327,7 @@ static size_t find_carried(const checking *z, carried *out) {
   for (size_t i = 0; i < z->num_parts; i++) {
     const msc_func *f = z->part[i].f;
     for (size_t a = 0; a < f->body->num_args; a++) {
-      const msc_attr_value *name = msc_arg_attr(f, a, "msc.name");
+      const msc_attr_value *name = msc_arg_attr(f, a, MSC_FACT(msc_name));
       msc_role role = msc_arg_role(f, a);
       if ((role != MSC_ROLE_CARRIED && role != MSC_ROLE_SUM) || !name || name->kind != MSC_ATTR_STR) continue;
       if (out) out[num] = (carried){&z->part[i], name->s, f->body->args[a], is_set_by_section(f, a)};

@@ -73,13 +73,13 @@ static bool needs_number(const copying *z, const msc_value *micro) {
 static msc_value *add_argument_of_copy(copying *z, size_t i, int64_t copy) {
   const msc_value *old = z->f->body->args[i];
   bool carried = msc_arg_role(z->f, i) == MSC_ROLE_CARRIED;
-  const char *name = msc_arg_attr(z->f, i, "msc.name")->s;
+  const char *name = msc_arg_attr(z->f, i, MSC_FACT(msc_name))->s;
   if (carried) name = msc_arena_printf(z->pass->scratch, "%s_%" PRId64, name, copy);
   msc_value *v = msc_add_arg(z->f->body, old->type, name);
   for (size_t k = 0; k < z->f->arg[i].num_attrs; k++)
     msc_arg_set(z->f, v->index, z->f->arg[i].attrs[k].name, z->f->arg[i].attrs[k].value);
-  if (carried) msc_arg_set(z->f, v->index, "msc.name", msc_str(z->pass->ctx, name));
-  else msc_arg_set(z->f, v->index, "msc.copy", msc_int(copy));
+  if (carried) msc_arg_set(z->f, v->index, MSC_FACT(msc_name), msc_str(z->pass->ctx, name));
+  else msc_arg_set(z->f, v->index, MSC_FACT(msc_copy), msc_int(copy));
   return v;
 }
 
@@ -123,7 +123,7 @@ static void copy_op_for(copying *z, const msc_op *op, int64_t copy) {
   msc_append(z->f->body, made);
   if (is_stage_message_op(op)) {
     msc_op_set(made, "message", msc_int(z->message[msc_op_int(op, "message")] + copy - 1));
-    msc_op_set(made, "copy", msc_int(copy));
+    msc_op_set(made, MSC_FACT(copy), msc_int(copy));
   }
   for (size_t i = 0; i < op->num_out; i++) z->value[op->out[i].id] = &made->out[i];
 }
@@ -144,7 +144,7 @@ static void add_results_of_copy(copying *z, msc_value *const *result, const msc_
     if (tie >= 0 && z->kept[tie]) z->kept[tie] = made;
     bool carried = tie >= 0 && msc_arg_role(z->f, (size_t)tie) == MSC_ROLE_CARRIED;
     const msc_value *arg = carried ? z->value[z->f->body->args[tie]->id] : NULL;
-    if (carried) add_copy_result(z, made, (int64_t)arg->index, msc_arg_attr(z->f, arg->index, "msc.name")->s);
+    if (carried) add_copy_result(z, made, (int64_t)arg->index, msc_arg_attr(z->f, arg->index, MSC_FACT(msc_name))->s);
     else if (copy + 1 == z->n) add_copy_result(z, made, tie, names->list.v[r].s);
   }
 }
@@ -152,8 +152,8 @@ static void add_results_of_copy(copying *z, msc_value *const *result, const msc_
 static void write_results(copying *z) {
   msc_context *ctx = z->pass->ctx;
   msc_append(z->f->body, msc_op_new(z->f, OP_return, z->num_given, z->given, 0, z->f->loc));
-  msc_func_set(z->f, "ties", msc_list(ctx, z->num_given, z->given_tie));
-  msc_func_set(z->f, "results", msc_list(ctx, z->num_given, z->given_name));
+  msc_func_set(z->f, MSC_FACT(ties), msc_list(ctx, z->num_given, z->given_tie));
+  msc_func_set(z->f, MSC_FACT(results), msc_list(ctx, z->num_given, z->given_name));
 }
 
 /* ---- one section ---- */
@@ -186,7 +186,7 @@ static copying start_copying(msc_pass_ctx *pass, msc_func *f, int64_t n, const i
                .message = message,
                .num_args = f->body->num_args,
                .num_results = f->body->last->num_in};
-  const msc_attr_value *ties = msc_func_attr(f, "ties");
+  const msc_attr_value *ties = msc_func_attr(f, MSC_FACT(ties));
   size_t room = z.num_results * (size_t)n + 1;
   z.op = msc_new_array(a, msc_op *, num.num_ops);
   z.varies = msc_new_array(a, bool, num.num_values);
@@ -209,7 +209,7 @@ static copying start_copying(msc_pass_ctx *pass, msc_func *f, int64_t n, const i
 
 static bool copy_section(msc_pass_ctx *pass, msc_func *f, int64_t n, const int64_t *message) {
   copying z = start_copying(pass, f, n, message);
-  const msc_attr_value *names = msc_func_attr(f, "results");
+  const msc_attr_value *names = msc_func_attr(f, MSC_FACT(results));
   msc_op *ret = f->body->last;
   msc_value **result = msc_new_array(pass->scratch, msc_value *, z.num_results + 1);
   for (size_t r = 0; r < z.num_results; r++) result[r] = ret->in[r].value;
@@ -224,14 +224,14 @@ static bool copy_section(msc_pass_ctx *pass, msc_func *f, int64_t n, const int64
   }
   write_results(&z);
   move_messages(&z);
-  msc_func_set(f, "copies", msc_int(n));
+  msc_func_set(f, MSC_FACT(copies), msc_int(n));
   msc_stat(pass, "sections", 1);
   return true;
 }
 
 static bool is_per_micro(const msc_func *f) {
-  const msc_attr_value *program = msc_func_attr(f, "program");
-  return program && !strcmp(program->s, "train") && msc_func_attr(f, "chunk");
+  const msc_attr_value *program = msc_func_attr(f, MSC_FACT(program));
+  return program && !strcmp(program->s, "train") && msc_func_attr(f, MSC_FACT(chunk));
 }
 
 /* By message: the number of the first message of the copies; new numbers follow those in use. */
@@ -254,7 +254,7 @@ bool pass_copies(msc_pass_ctx *pass, msc_module *m) {
   int64_t n = msc_copies_of(pass, m);
   bool any = false;
   for (const msc_func *f = m->first; f; f = f->next) any |= is_per_micro(f);
-  for (const msc_func *f = m->first; f; f = f->next) any &= !msc_func_attr(f, "copies");
+  for (const msc_func *f = m->first; f; f = f->next) any &= !msc_func_attr(f, MSC_FACT(copies));
   if (n <= 1 || !any) return msc_not_asked_for(pass);
   pass->changes_meaning = true;
   const int64_t *message = number_messages(pass, m, n);

@@ -15,9 +15,9 @@ msc_slot_class msc_slot_class_of(const char *name) {
 msc_func *msc_find_section(const msc_module *m, const char *program, msc_section_kind kind, int64_t stage,
                            int64_t chunk) {
   for (msc_func *f = m->first; f; f = f->next) {
-    const msc_attr_value *p = msc_func_attr(f, "program"), *c = msc_func_attr(f, "chunk");
-    bool here = p && !strcmp(p->s, program) && msc_func_attr(f, "stage")->i == stage && (!c || c->i == chunk);
-    if (here && msc_func_attr(f, "section")->s[0] == msc_section_names[kind][0]) return f;
+    const msc_attr_value *p = msc_func_attr(f, MSC_FACT(program)), *c = msc_func_attr(f, MSC_FACT(chunk));
+    bool here = p && !strcmp(p->s, program) && msc_func_attr(f, MSC_FACT(stage))->i == stage && (!c || c->i == chunk);
+    if (here && msc_func_attr(f, MSC_FACT(section))->s[0] == msc_section_names[kind][0]) return f;
   }
   return NULL;
 }

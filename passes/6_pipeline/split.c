@@ -87,7 +87,7 @@ static msc_section_kind section_kind_of(const splitting *s, msc_section_kind k) 
 }
 
 static place section_place_of(const splitting *s, const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, "stage");
+  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(stage));
   place p = {.stage = v ? s->shape.place[v->i] : 0, .chunk = v ? msc_chunk_of(&s->shape, (int)v->i) : 0};
   /* a sum is complete in U */
   p.kind = s->per_step[op->id] || op->kind == OP_accumulate ? MSC_SECTION_U : section_kind_of(s, s->kind[op->id]);
@@ -137,7 +137,7 @@ static void mark_remade_ops(splitting *s) {
 }
 
 static bool in_other_stage(const msc_op *a, const msc_op *b) {
-  const msc_attr_value *x = msc_op_attr(a, "stage"), *y = msc_op_attr(b, "stage");
+  const msc_attr_value *x = msc_op_attr(a, MSC_FACT(stage)), *y = msc_op_attr(b, MSC_FACT(stage));
   return x && y && x->i != y->i;
 }
 
@@ -179,19 +179,19 @@ static section *find_or_make_section(splitting *s, place at) {
   n->end = &n->first;
   n->arg = msc_new_array(a, msc_value *, s->f->body->num_args);
   n->f->loc = s->f->loc;
-  msc_func_set(n->f, "program", msc_str(s->pass->ctx, s->program));
-  msc_func_set(n->f, "section", msc_str(s->pass->ctx, letters));
-  msc_func_set(n->f, "stage", msc_int(at.stage));
-  msc_func_set(n->f, "micro", msc_int(s->count));
-  if (at.kind != MSC_SECTION_U) msc_func_set(n->f, "chunk", msc_int(at.chunk));
-  if (msc_func_attr(s->f, "manual")) msc_func_set(n->f, "manual", msc_bool(true));
+  msc_func_set(n->f, MSC_FACT(program), msc_str(s->pass->ctx, s->program));
+  msc_func_set(n->f, MSC_FACT(section), msc_str(s->pass->ctx, letters));
+  msc_func_set(n->f, MSC_FACT(stage), msc_int(at.stage));
+  msc_func_set(n->f, MSC_FACT(micro), msc_int(s->count));
+  if (at.kind != MSC_SECTION_U) msc_func_set(n->f, MSC_FACT(chunk), msc_int(at.chunk));
+  if (msc_func_attr(s->f, MSC_FACT(manual))) msc_func_set(n->f, MSC_FACT(manual), msc_bool(true));
   return *slot = n;
 }
 
 static msc_value *add_section_argument(splitting *s, section *n, const msc_type *t, const char *name, msc_role role) {
   msc_value *v = msc_add_arg(n->f->body, t, name);
-  msc_arg_set(n->f, v->index, "msc.name", msc_str(s->pass->ctx, name));
-  msc_arg_set(n->f, v->index, "msc.role", msc_str(s->pass->ctx, msc_role_name(role)));
+  msc_arg_set(n->f, v->index, MSC_FACT(msc_name), msc_str(s->pass->ctx, name));
+  msc_arg_set(n->f, v->index, MSC_FACT(msc_role), msc_str(s->pass->ctx, msc_role_name(role)));
   return v;
 }
 
@@ -232,7 +232,7 @@ static msc_op *copy_op_into(splitting *s, section *n, const msc_op *op) {
   msc_value **in = msc_new_array(s->pass->scratch, msc_value *, op->num_in);
   for (size_t i = 0; i < op->num_in; i++) in[i] = value_in_section(s, n, op->in[i].value);
   msc_op *copy = msc_op_copy(n->f, op, in);
-  msc_op_unset(copy, "stage");
+  msc_op_unset(copy, MSC_FACT(stage));
   msc_append(n->f->body, copy);
   for (size_t i = 0; i < op->num_out; i++) record_local(s, &op->out[i], n, &copy->out[i]);
   return copy;
@@ -271,7 +271,7 @@ static msc_value *carry_between_sections(splitting *s, section *from, section *t
 /* Writes the slot classes, once all readers of carried values are known. */
 static void write_classes(const splitting *s) {
   for (const carrier *r = s->carriers; r; r = r->next)
-    msc_arg_set(r->f, r->arg, "msc.class", msc_str(s->pass->ctx, msc_slot_names[r->of->class]));
+    msc_arg_set(r->f, r->arg, MSC_FACT(msc_class), msc_str(s->pass->ctx, msc_slot_names[r->of->class]));
 }
 
 /* Sends a value from a section of one stage to a section of another: forward sends to forward, backward to backward;
@@ -279,7 +279,7 @@ static void write_classes(const splitting *s) {
 static msc_value *receive_from_stage(splitting *s, section *from, section *to, msc_value *old) {
   msc_value *made = value_in_section(s, from, old);
   msc_attr attrs[3] = {msc_named(s->pass->ctx, "message", msc_int(s->next_message++)),
-                       msc_named(s->pass->ctx, "stage", msc_int(to->at.stage))};
+                       msc_named(s->pass->ctx, MSC_FACT(stage), msc_int(to->at.stage))};
   msc_builder sending = {.func = from->f,
                          .block = from->f->body,
                          .before = made->def ? made->def->next : from->f->body->first,
@@ -380,7 +380,7 @@ static bool add_to_sum(splitting *s, const msc_op *op) {
     after = set_layout_of(s, msc_build(&b, OP_select, 3, (msc_value *[]){first, x, after}), t->layout);
   }
   MSC_TRY(after);
-  if (op == s->loss) msc_arg_set(n->f, sum->index, "msc.loss", msc_bool(true));
+  if (op == s->loss) msc_arg_set(n->f, sum->index, MSC_FACT(msc_loss), msc_bool(true));
   add_section_result(s, n, after, sum->index, name);
   return true;
 }
@@ -410,8 +410,8 @@ static bool add_new_argument_value(splitting *s, msc_value *v, uint32_t arg, con
 
 static bool add_results_of_function(splitting *s) {
   const msc_op *ret = s->f->body->last;
-  const msc_attr_value *ties = msc_func_attr(s->f, "ties"), *names = msc_func_attr(s->f, "results"),
-                       *loss = msc_func_attr(s->f, "loss");
+  const msc_attr_value *ties = msc_func_attr(s->f, MSC_FACT(ties)), *names = msc_func_attr(s->f, MSC_FACT(results)),
+                       *loss = msc_func_attr(s->f, MSC_FACT(loss));
   for (size_t i = 0; i < ret->num_in; i++) {
     msc_value *v = ret->in[i].value;
     int64_t tie = ties && i < ties->list.num ? ties->list.v[i].i : -1;
@@ -458,9 +458,9 @@ static void write_section_results(splitting *s, section *n) {
     names[num] = msc_str(ctx, t->name);
   }
   msc_append(n->f->body, msc_op_new(n->f, OP_return, num, result, 0, n->f->loc));
-  msc_func_set(n->f, "ties", msc_list(ctx, num, ties));
-  msc_func_set(n->f, "results", msc_list(ctx, num, names));
-  if (n->loss >= 0) msc_func_set(n->f, "loss", msc_int(n->loss));
+  msc_func_set(n->f, MSC_FACT(ties), msc_list(ctx, num, ties));
+  msc_func_set(n->f, MSC_FACT(results), msc_list(ctx, num, names));
+  if (n->loss >= 0) msc_func_set(n->f, MSC_FACT(loss), msc_int(n->loss));
 }
 
 /* ---- the pass ---- */
@@ -510,7 +510,7 @@ static const msc_type *type_on_stage_mesh(msc_context *ctx, const msc_mesh *mesh
 
 /* Makes the stage the first axis of the mesh, along which nothing is cut. */
 static bool add_stage_axis(msc_pass_ctx *pass, msc_module *m, int stages) {
-  const char *name = "stage";
+  const char *name = MSC_FACT(stage);
   for (int i = 0; i < m->mesh.num_axes; i++)
     if (!strcmp(m->mesh.axis[i].name, name)) name = msc_arena_printf(pass->scratch, "%s_", name);
   if (m->mesh.num_axes == MSC_MAX_AXES)
@@ -533,7 +533,7 @@ static bool add_stage_axis(msc_pass_ctx *pass, msc_module *m, int stages) {
 
 bool pass_split(msc_pass_ctx *pass, msc_module *m) {
   msc_func *train = msc_find_func(m, "train"), *forward = msc_find_func(m, "forward");
-  const msc_attr_value *micro = train ? msc_func_attr(train, "micro") : NULL;
+  const msc_attr_value *micro = train ? msc_func_attr(train, MSC_FACT(micro)) : NULL;
   msc_pipeline_shape shape = msc_pipeline_shape_of(pass->config, pass->scratch);
   int64_t message = 0;
   if (train ? !micro : shape.joined) return msc_not_asked_for(pass);

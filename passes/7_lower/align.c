@@ -179,7 +179,7 @@ static void rewrite_loss(aligning *z, msc_value *v) {
   for (msc_use *u = v->uses, *next; u; u = next) {
     next = u->next;
     if (!is_labelled_loss(u->user)) continue;
-    msc_op_set(u->user, "whole", msc_int(z->narrow));
+    msc_op_set(u->user, MSC_FACT(whole), msc_int(z->narrow));
     msc_set_operand(u->user, 0, masked);
   }
 }

@@ -61,7 +61,7 @@ static void launch_unique(msc_builtin_launch *l, const msc_op *op) {
 
 static void launch_update(msc_builtin_launch *l, const msc_op *op) {
   const msc_type *x = operand_type(op, 0);
-  const msc_attr_value *start = msc_op_attr(op, "start"), *whole = msc_op_attr(op, "whole");
+  const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start)), *whole = msc_op_attr(op, MSC_FACT(whole));
   int axis = normalized_axis(op);
   l->number = MSC_BUILTIN_UPDATE, l->num_dims = MSC_UPDATE_DIMS, l->checks = true;
   l->dims[MSC_UPDATE_DTYPE] = x->dtype;

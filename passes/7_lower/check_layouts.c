@@ -70,8 +70,8 @@ static bool note_arguments(checking *z) {
   bool ok = true;
   for (size_t i = 0; i < z->f->body->num_args; i++) {
     const msc_value *v = z->f->body->args[i];
-    const msc_type *t = z->whole[v->id] =
-        parse_whole(z, z->f->loc, v, msc_arg_attr(z->f, i, "msc.layout"), msc_arg_attr(z->f, i, "msc.shape"));
+    const msc_type *t = z->whole[v->id] = parse_whole(z, z->f->loc, v, msc_arg_attr(z->f, i, MSC_FACT(msc_layout)),
+                                                      msc_arg_attr(z->f, i, MSC_FACT(msc_shape)));
     if (!t || (msc_verify_type(z->f->module, z->f->loc, t) && is_largest_part(v, t))) continue;
     ok = msc_error(z->ctx, MSC_E_SHARDING, z->f->loc, "%s: argument %zu, %s, is no part of %s", z->f->name, i,
                    type_or_unknown(z, v->type), type_or_unknown(z, t));
@@ -141,12 +141,12 @@ static void lift_rows(const checking *z, msc_op *op) {
   if (axis < 0) axis += table->rank;
   const int64_t *border = table->layout->split[axis], n = table->dim[axis],
                 num = msc_layout_parts(table->layout, (int)axis), part = n / num + (n % num != 0);
-  if (!msc_op_bool(op, "aligned") || num < 2) return;
+  if (!msc_op_bool(op, MSC_FACT(aligned)) || num < 2) return;
   msc_attr_value *v = msc_new_array(z->arena, msc_attr_value, num);
   for (int64_t i = 0; i < num; i++)
     v[i] = msc_int(border ? border[i + 1] - border[i] : i * part < n ? (n - i * part < part ? n - i * part : part) : 0);
   op->attrs = msc_arena_copy(z->arena, op->attrs, op->num_attrs * sizeof *op->attrs);
-  msc_put_attr(z->ctx, &op->attrs, &op->num_attrs, "manual_split",
+  msc_put_attr(z->ctx, &op->attrs, &op->num_attrs, MSC_FACT(manual_split),
                (msc_attr_value){.kind = MSC_ATTR_LIST, .list = {(size_t)num, v}});
 }
 
@@ -251,8 +251,8 @@ static const msc_attr_value *list_entry(const msc_attr_value *list, size_t i) {
 
 /* True if the offset is that of a part of t. */
 static bool is_start_of(const checking *z, const msc_attr_value *start, const msc_type *t) {
-  const msc_attr_value *layout = msc_find_attr(start->dict.a, start->dict.num, "layout"),
-                       *shape = msc_find_attr(start->dict.a, start->dict.num, "shape");
+  const msc_attr_value *layout = msc_find_attr(start->dict.a, start->dict.num, MSC_FACT(layout)),
+                       *shape = msc_find_attr(start->dict.a, start->dict.num, MSC_FACT(shape));
   bool same = layout && layout->kind == MSC_ATTR_STR && shape && shape->kind == MSC_ATTR_LIST &&
               (int)shape->list.num == t->rank && !strcmp(layout->s, msc_layout_print(z->arena, z->mesh, t->layout));
   for (int d = 0; same && d < t->rank; d++) same = shape->list.v[d].i == t->dim[d];
@@ -268,12 +268,13 @@ static int64_t indexed_dim(const msc_op *op) {
 /* Checks that an offset belongs to an operand or result of the op.  `behind`: it must be minus the size of the part, as
  * that of an iota may be. */
 static bool check_start(const checking *z, const msc_op *op, int64_t number, int64_t dim, bool behind) {
-  const msc_attr_value *start = number < 0 ? NULL : list_entry(msc_func_attr(z->f, "starts"), (size_t)number);
+  const msc_attr_value *start = number < 0 ? NULL : list_entry(msc_func_attr(z->f, MSC_FACT(starts)), (size_t)number);
   bool ok = number < 0;
   const msc_attr_value *of =
       start && start->kind == MSC_ATTR_DICT ? msc_find_attr(start->dict.a, start->dict.num, "dim") : NULL;
   if (!of || of->kind != MSC_ATTR_INT || (dim >= 0 && of->i != dim)) start = NULL;
-  if (start && op->kind != OP_iota && behind != (msc_find_attr(start->dict.a, start->dict.num, "behind") != NULL))
+  if (start && op->kind != OP_iota &&
+      behind != (msc_find_attr(start->dict.a, start->dict.num, MSC_FACT(behind)) != NULL))
     start = NULL;
   for (size_t i = 0; start && !ok && i < (size_t)op->num_in + op->num_out; i++) {
     const msc_type *t = i < op->num_in ? operand_whole(z, op, i) : whole_of(z, &op->out[i - op->num_in]);
@@ -285,13 +286,14 @@ static bool check_start(const checking *z, const msc_op *op, int64_t number, int
 }
 
 static bool check_offsets(const checking *z, const msc_op *op) {
-  static const char *const names[] = {"start", "part"};
+  static const char *const names[] = {MSC_FACT(start), MSC_FACT(part)};
   int64_t starts[MSC_MAX_RANK];
   for (int i = 0; i < 2; i++) {
     const msc_attr_value *v = msc_op_attr(op, names[i]);
     if (v && v->kind == MSC_ATTR_INT) MSC_TRY(check_start(z, op, v->i, indexed_dim(op), i == 1));
   }
-  for (int d = msc_op_attr(op, "starts") ? msc_op_ints(op, "starts", starts, MSC_MAX_RANK) : 0; d-- > 0;)
+  for (int d = msc_op_attr(op, MSC_FACT(starts)) ? msc_op_ints(op, MSC_FACT(starts), starts, MSC_MAX_RANK) : 0;
+       d-- > 0;)
     MSC_TRY(check_start(z, op, starts[d], d, false));
   return true;
 }
@@ -300,7 +302,7 @@ static bool check_offsets(const checking *z, const msc_op *op) {
 
 /* Checks operands against the attribute `reads`: a type for every operand, or "". */
 static bool check_reads(const checking *z, const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, "reads");
+  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(reads));
   for (size_t i = 0; v && v->kind == MSC_ATTR_LIST && i < v->list.num && i < op->num_in; i++) {
     const msc_type *want = v->list.v[i].kind == MSC_ATTR_TYPE ? v->list.v[i].type : NULL,
                    *have = operand_whole(z, op, i);
@@ -313,7 +315,7 @@ static bool check_reads(const checking *z, const msc_op *op) {
 
 /* True if the wholes of operands are known and that of no result, so that the op needs `reads`. */
 static bool needs_reads(const checking *z, const msc_op *op) {
-  bool known = false, said = msc_op_attr(op, "reads") != NULL;
+  bool known = false, said = msc_op_attr(op, MSC_FACT(reads)) != NULL;
   for (size_t i = 0; i < op->num_in; i++) known |= operand_whole(z, op, i) != NULL;
   for (size_t i = 0; i < op->num_out; i++) known &= whole_of(z, &op->out[i]) == NULL;
   return known && !said && op->num_out && op->kind != OP_fused && op->kind != OP_comm;
@@ -324,7 +326,7 @@ static void set_reads(checking *z, msc_op *op) {
   if (!needs_reads(z, op)) return;
   for (size_t i = 0; i < op->num_in; i++)
     v[i] = operand_whole(z, op, i) ? msc_type_attr(operand_whole(z, op, i)) : msc_str(z->ctx, "");
-  msc_op_set(op, "reads", msc_list(z->ctx, op->num_in, v));
+  msc_op_set(op, MSC_FACT(reads), msc_list(z->ctx, op->num_in, v));
 }
 
 /* ---- op by op ---- */
@@ -346,7 +348,7 @@ static bool check_fused(checking *z, const msc_op *op) {
 
 /* A hash of all that an op is checked against; not 0. */
 static uint64_t hash_of_checked(const checking *z, const msc_op *op) {
-  const msc_attr_value *starts = msc_func_attr(z->f, "starts");
+  const msc_attr_value *starts = msc_func_attr(z->f, MSC_FACT(starts));
   uint64_t h = msc_mix_attrs(msc_mix_pointer(op->kind, z->f->module), op->attrs, op->num_attrs);
   if (starts && starts->kind == MSC_ATTR_LIST) h = msc_mix_pointer(h, starts->list.v);
   for (size_t i = 0; i < op->num_in; i++) h = msc_mix_pointer(h, operand_whole(z, op, i));
@@ -389,13 +391,13 @@ static bool check_ops(checking *z, const msc_block *b) {
 
 static bool check_result_layouts(const checking *z) {
   const msc_op *ret = z->f->body->last;
-  const msc_attr_value *ties = msc_func_attr(z->f, "ties");
+  const msc_attr_value *ties = msc_func_attr(z->f, MSC_FACT(ties));
   bool ok = true;
   for (size_t i = 0; i < ret->num_in; i++) {
     const msc_value *v = ret->in[i].value;
     const msc_type *t = whole_of(z, v),
-                   *want = parse_whole(z, ret->loc, v, list_entry(msc_func_attr(z->f, "result_layouts"), i),
-                                       list_entry(msc_func_attr(z->f, "result_shapes"), i));
+                   *want = parse_whole(z, ret->loc, v, list_entry(msc_func_attr(z->f, MSC_FACT(result_layouts)), i),
+                                       list_entry(msc_func_attr(z->f, MSC_FACT(result_shapes)), i));
     const msc_attr_value *tie = list_entry(ties, i);
     bool tied = tie && tie->kind == MSC_ATTR_INT && tie->i >= 0 && tie->i < (int64_t)z->f->body->num_args;
     const msc_type *arg = tied ? whole_of(z, z->f->body->args[tie->i]) : NULL;
@@ -423,7 +425,8 @@ static bool check_layouts_of_func(msc_func *f, msc_arena *arena) {
 
 /* False for a program that the user wrote for one rank, and for one device: they have no layouts to check. */
 static bool is_layout_program(const msc_func *f) {
-  return msc_func_attr(f, "result_layouts") && !msc_func_attr(f, "manual") && msc_mesh_size(&f->module->mesh) > 1;
+  return msc_func_attr(f, MSC_FACT(result_layouts)) && !msc_func_attr(f, MSC_FACT(manual)) &&
+         msc_mesh_size(&f->module->mesh) > 1;
 }
 
 bool msc_check_layouts(msc_module *m) {

@@ -8,9 +8,9 @@
 
 /* Gives the products of the expansion the einsum's blocks of sums. */
 static void copy_blocks_to_products(const msc_op *op, msc_func *expansion) {
-  const msc_attr_value *blocks = msc_op_attr(op, "blocks");
+  const msc_attr_value *blocks = msc_op_attr(op, MSC_FACT(blocks));
   for (msc_op *o = expansion->body->first; o && blocks; o = o->next)
-    if (o->kind == OP_matmul || o->kind == OP_batch_matmul) msc_op_set(o, "blocks", *blocks);
+    if (o->kind == OP_matmul || o->kind == OP_batch_matmul) msc_op_set(o, MSC_FACT(blocks), *blocks);
 }
 
 static bool is_product_result(const msc_value *v) {

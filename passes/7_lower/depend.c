@@ -29,7 +29,7 @@ static void visit_edges(const msc_func *f, const msc_op *const *writer, edge_fn 
       if (overwriter) fn(user, overwriter->id, op->id);
     }
     if (op->forward && op->forward->block == op->block) fn(user, op->id, op->forward->id);
-    if (!msc_op_attr(op, "recompute")) before = op->num_in ? op : before;
+    if (!msc_op_attr(op, MSC_FACT(recompute))) before = op->num_in ? op : before;
     else if (before) fn(user, op->id, before->id);
     if (passes_between_stages(op) && message) fn(user, op->id, message->id);
     if (passes_between_stages(op)) message = op;

@@ -142,7 +142,7 @@ static bool is_fusible(const region *r) { return msc_nest_can_fuse(r->op[0]); }
 /* True if one of its ops is a copy for reductions across rows (across.c). */
 static bool is_apart_from_rows(const region *r) {
   size_t i = 0;
-  while (i < r->num && !msc_op_attr(r->op[i], "across")) i++;
+  while (i < r->num && !msc_op_attr(r->op[i], MSC_FACT(across))) i++;
   return i < r->num;
 }
 
@@ -166,7 +166,7 @@ typedef enum { FORWARD, AGAIN, BACKWARD } turn;
 static turn first_turn(const fusing *z, const region *r) {
   turn first = BACKWARD;
   for (size_t i = 0; i < r->num; i++) {
-    turn t = z->forward[r->op[i]->id] ? FORWARD : msc_op_attr(r->op[i], "recompute") ? AGAIN : BACKWARD;
+    turn t = z->forward[r->op[i]->id] ? FORWARD : msc_op_attr(r->op[i], MSC_FACT(recompute)) ? AGAIN : BACKWARD;
     if (t < first) first = t;
   }
   return first;
@@ -256,7 +256,8 @@ static bool is_short_and_small(const region *r) {
 /* True if both ops have one kind and the same types.  Slices must begin at the same column: then groups with several of
  * them share one kernel, too. */
 static bool ops_are_alike(const msc_op *a, const msc_op *b) {
-  if (a->kind == OP_slice && b->kind == OP_slice && !msc_attr_equal(msc_op_attr(a, "start"), msc_op_attr(b, "start")))
+  if (a->kind == OP_slice && b->kind == OP_slice &&
+      !msc_attr_equal(msc_op_attr(a, MSC_FACT(start)), msc_op_attr(b, MSC_FACT(start))))
     return false;
   return a->kind == b->kind && a->out[0].type == b->out[0].type && a->num_in == b->num_in &&
          a->in[0].value->type == b->in[0].value->type;
@@ -359,8 +360,8 @@ static void build_fused_op(fusing *z, const region *r) {
   fused->id = named->id; /* it takes their place in the numbering */
   msc_append(z->f->body, fused);
   bool again = true;
-  for (size_t i = 0; i < r->num; i++) again &= msc_op_attr(r->op[i], "recompute") != NULL;
-  if (again) msc_op_set(fused, "recompute", msc_bool(true));
+  for (size_t i = 0; i < r->num; i++) again &= msc_op_attr(r->op[i], MSC_FACT(recompute)) != NULL;
+  if (again) msc_op_set(fused, MSC_FACT(recompute), msc_bool(true));
   fused->body = msc_block_new(z->f, fused);
   for (size_t i = 0; i < in.num; i++) msc_add_arg(fused->body, in.value[i]->type, NULL);
   for (size_t i = 0; i < out.num; i++) {

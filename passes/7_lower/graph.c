@@ -5,8 +5,8 @@
 #include "passes/7_lower/target.h"
 
 void msc_graph_mark(const msc_pass_ctx *pass, msc_op *op) {
-  msc_op_set(op, "library", msc_bool(true));
-  if (!msc_is_deterministic(op->block->func->module, pass->config)) msc_op_set(op, "any_order", msc_bool(true));
+  msc_op_set(op, MSC_FACT(library), msc_bool(true));
+  if (!msc_is_deterministic(op->block->func->module, pass->config)) msc_op_set(op, MSC_FACT(any_order), msc_bool(true));
 }
 
 static bool is_attention(const msc_op *op) {
@@ -16,7 +16,7 @@ static bool is_attention(const msc_op *op) {
 bool msc_is_graph(const msc_op *op) {
   bool is_convolution = op->kind == OP_conv2d || op->kind == OP_biased_conv2d || op->kind == OP_conv2d_transpose ||
                         op->kind == OP_conv2d_weight_grad;
-  return (is_attention(op) || is_convolution) && msc_op_bool(op, "library");
+  return (is_attention(op) || is_convolution) && msc_op_bool(op, MSC_FACT(library));
 }
 
 /* ---- predicted time ---- */

@@ -30,7 +30,7 @@ static msc_op *insert_gemm(msc_op *matmul, msc_op *last, msc_value *bias, bool r
   msc_insert_before(last, gemm);
   copy_attr(gemm, matmul, "transpose_a");
   copy_attr(gemm, matmul, "transpose_b");
-  copy_attr(gemm, matmul, "by");
+  copy_attr(gemm, matmul, MSC_FACT(by));
   if (relu) msc_op_set(gemm, "relu", msc_bool(true));
   gemm->out[0].type = last->out[0].type;
   if (gemm->out[0].type->dtype != in[0]->type->dtype)
@@ -54,7 +54,7 @@ static msc_op *absorb_bias_and_relu(msc_op *matmul) {
 
 static void mark_generated(msc_op *gemm, int64_t blocks) {
   msc_op_set(gemm, "generated", msc_bool(true));
-  if (blocks > 1) msc_op_set(gemm, "blocks", msc_int(blocks));
+  if (blocks > 1) msc_op_set(gemm, MSC_FACT(blocks), msc_int(blocks));
 }
 
 /* Inserts a reshape of x[*,k] to [rows,k], the same bytes. */
@@ -63,7 +63,7 @@ static msc_value *reshape_to_matrix(msc_op *before, msc_value *x) {
   int64_t k = x->type->dim[x->type->rank - 1], dim[2] = {k ? msc_type_elems(x->type) / k : 0, k};
   for (int d = 0; k == 0 && d + 1 < x->type->rank; d++) dim[0] = (d ? dim[0] : 1) * x->type->dim[d];
   msc_op *op = msc_op_new(before->block->func, OP_reshape, 1, &x, 1, before->loc);
-  msc_op_set(op, "shape", msc_ints(msc_op_ctx(before), 2, dim));
+  msc_op_set(op, MSC_FACT(shape), msc_ints(msc_op_ctx(before), 2, dim));
   op->out[0].type = msc_type_of(msc_op_ctx(before), x->type->dtype, 2, dim, NULL);
   msc_insert_before(before, op);
   return &op->out[0];
@@ -74,7 +74,7 @@ static msc_op *replace_weight_grad(msc_op *grad) {
   msc_op *op = msc_op_new(grad->block->func, OP_matmul, 2, in, 1, grad->loc);
   op->name = grad->name;
   msc_op_set(op, "transpose_a", msc_bool(true));
-  copy_attr(op, grad, "blocks");
+  copy_attr(op, grad, MSC_FACT(blocks));
   op->out[0].type = grad->out[0].type;
   msc_insert_before(grad, op);
   msc_replace_uses(&grad->out[0], &op->out[0]);
@@ -94,7 +94,7 @@ bool pass_library(msc_pass_ctx *pass, msc_module *m) {
       msc_chosen chosen = msc_choose(pass->scratch, op, &choices);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
       if (chosen.by != MSC_BY_LIBRARY && chosen.by != MSC_BY_PRODUCT) continue;
-      const msc_attr_value *blocks = msc_op_attr(op, "blocks");
+      const msc_attr_value *blocks = msc_op_attr(op, MSC_FACT(blocks));
       int64_t num_blocks = blocks ? blocks->i : 1;
       msc_op *gemm = absorb_bias_and_relu(op);
       if (chosen.by == MSC_BY_PRODUCT) mark_generated(gemm, num_blocks);

@@ -44,10 +44,10 @@ static int64_t number_offset(localizing *z, const msc_type *t, int dim, bool beh
   msc_context *ctx = z->pass->ctx;
   msc_attr *a = NULL;
   size_t num = 0;
-  if (behind) msc_put_attr(ctx, &a, &num, "behind", msc_bool(true));
+  if (behind) msc_put_attr(ctx, &a, &num, MSC_FACT(behind), msc_bool(true));
   msc_put_attr(ctx, &a, &num, "dim", msc_int(dim));
-  msc_put_attr(ctx, &a, &num, "layout", layout_attr(z, t->layout));
-  msc_put_attr(ctx, &a, &num, "shape", dims_attr(z, t));
+  msc_put_attr(ctx, &a, &num, MSC_FACT(layout), layout_attr(z, t->layout));
+  msc_put_attr(ctx, &a, &num, MSC_FACT(shape), dims_attr(z, t));
   msc_attr_value v = {.kind = MSC_ATTR_DICT, .dict = {num, a}};
   for (size_t i = 0; i < z->num_starts; i++)
     if (msc_attr_equal(&z->starts[i], &v)) return (int64_t)i;
@@ -210,7 +210,7 @@ static bool localize_parts(localizing *z, msc_op *op) {
   msc_comm_set_parts(comm, op->num_in, part);
   msc_op_set(comm, "dims", msc_ints(z->pass->ctx, num_dims, dims));
   msc_op_set(comm, "reduction", msc_str(z->pass->ctx, reduction_names[part[0].from->reduction]));
-  if (msc_op_attr(op, "bucket")) msc_op_set(comm, "bucket", *msc_op_attr(op, "bucket"));
+  if (msc_op_attr(op, MSC_FACT(bucket))) msc_op_set(comm, MSC_FACT(bucket), *msc_op_attr(op, MSC_FACT(bucket)));
   for (size_t i = 0; i < op->num_in; i++) {
     set_comm_result(z, comm, i, global_of(z, &op->out[i]), op->out[i].type);
     msc_replace_uses(&op->out[i], &comm->out[i]);
@@ -279,8 +279,8 @@ static void shorten_slice(localizing *z, msc_op *op) {
 
 static void set_start_of_indexed(localizing *z, msc_op *op, const msc_type *t, int dim) {
   if (!is_cut_type_dim(t, dim)) return;
-  msc_op_set(op, "start", msc_int(start_offset(z, t, dim)));
-  msc_op_set(op, "whole", msc_int(t->dim[dim]));
+  msc_op_set(op, MSC_FACT(start), msc_int(start_offset(z, t, dim)));
+  msc_op_set(op, MSC_FACT(whole), msc_int(t->dim[dim]));
 }
 
 /* Records the place of the rank's part: random numbers depend on an element's place in the whole tensor. */
@@ -292,13 +292,13 @@ static void set_place_in_whole(localizing *z, msc_op *op, const msc_type *t) {
     any |= number[d] >= 0;
   }
   if (!any) return;
-  msc_op_set(op, "starts", msc_ints(z->pass->ctx, (size_t)t->rank, number));
-  msc_op_set(op, "whole_shape", dims_attr(z, t));
+  msc_op_set(op, MSC_FACT(starts), msc_ints(z->pass->ctx, (size_t)t->rank, number));
+  msc_op_set(op, MSC_FACT(whole_shape), dims_attr(z, t));
 }
 
 /* Does the same in a program for one rank, in which `whole_layout` says how the whole is cut. */
 static bool set_place_from_layout(localizing *z, msc_op *op) {
-  const msc_attr_value *told = msc_op_attr(op, "whole_layout");
+  const msc_attr_value *told = msc_op_attr(op, MSC_FACT(whole_layout));
   if (!told) return true;
   msc_type whole = *op->out[0].type;
   if (told->kind != MSC_ATTR_STR)
@@ -309,7 +309,7 @@ static bool set_place_from_layout(localizing *z, msc_op *op) {
                         whole.rank);
   for (int d = 0; d < whole.rank; d++) whole.dim[d] *= msc_layout_parts(whole.layout, d);
   set_place_in_whole(z, op, &whole);
-  msc_op_unset(op, "whole_layout");
+  msc_op_unset(op, MSC_FACT(whole_layout));
   return true;
 }
 
@@ -415,13 +415,13 @@ static void set_blocks(const localizing *z, msc_op *op) {
   if (!dims || !msc_is_float(x->type->dtype) || !z->deterministic) return;
   bool rows = msc_form_of(op) == MSC_FORM_REDUCE && (dims >> (x->type->rank - 1) & 1) &&
               msc_type_elems(global_of(z, &op->out[0])) > 1;
-  msc_op_set(op, "blocks", msc_int(count_blocks(z, x, dims, rows ? LEAST_OF_ROW : 1)));
+  msc_op_set(op, MSC_FACT(blocks), msc_int(count_blocks(z, x, dims, rows ? LEAST_OF_ROW : 1)));
 }
 
 /* Lets scattered rows be added in any order, atomically, if the target can and the configuration allows it. */
 static void set_any_order(const localizing *z, msc_op *op) {
   if (msc_form_of(op) == MSC_FORM_SCATTER && !z->deterministic && msc_target_of(z->f->module)->adds_atomically)
-    msc_op_set(op, "any_order", msc_bool(true));
+    msc_op_set(op, MSC_FACT(any_order), msc_bool(true));
 }
 
 /* The attribute that says how large a result made by numbers is, for this rank's part of it. */
@@ -448,26 +448,28 @@ static void localize_op(localizing *z, msc_op *op) {
     case OP_iota: {
       int dim = (int)msc_op_int(op, "dim");
       if (is_cut_type_dim(y, dim))
-        msc_op_set(op, "start", msc_int(number_offset(z, y, dim, msc_op_bool(op, "behind"))));
-      msc_op_unset(op, "behind");
+        msc_op_set(op, MSC_FACT(start), msc_int(number_offset(z, y, dim, msc_op_bool(op, MSC_FACT(behind)))));
+      msc_op_unset(op, MSC_FACT(behind));
       msc_op_set(op, "type", msc_type_attr(local));
       break;
     }
     case OP_stage_recv: msc_op_set(op, "type", msc_type_attr(local)); break;
     case OP_broadcast_to:
-    case OP_reshape: msc_op_set(op, "shape", dims_attr(z, local)); break;
+    case OP_reshape: msc_op_set(op, MSC_FACT(shape), dims_attr(z, local)); break;
     case OP_dropout: set_place_in_whole(z, op, y); break;
     case OP_slice: shorten_slice(z, op); break;
     case OP_gather:
-      if (msc_op_bool(op, "aligned") && is_cut_type_dim(of, x.dim)) { /* an index of another rank's row is an error */
-        msc_op_unset(op, "whole");
-        msc_op_set(op, "part", msc_int(number_offset(z, of, x.dim, true)));
+      if (msc_op_bool(op, MSC_FACT(aligned)) &&
+          is_cut_type_dim(of, x.dim)) { /* an index of another rank's row is an error */
+        msc_op_unset(op, MSC_FACT(whole));
+        msc_op_set(op, MSC_FACT(part), msc_int(number_offset(z, of, x.dim, true)));
       }
       break;
-    case OP_reduce_mean: msc_op_set(op, "count", msc_int(count_mean_elems(z, op))); break;
+    case OP_reduce_mean: msc_op_set(op, MSC_FACT(count), msc_int(count_mean_elems(z, op))); break;
     case OP_softmax_cross_entropy:
     case OP_softmax_cross_entropy_grad:
-      if (strcmp(msc_op_str(op, "reduction"), "mean") == 0) msc_op_set(op, "count", msc_int(count_mean_elems(z, op)));
+      if (strcmp(msc_op_str(op, "reduction"), "mean") == 0)
+        msc_op_set(op, MSC_FACT(count), msc_int(count_mean_elems(z, op)));
       break;
     default: break;
   }
@@ -482,11 +484,11 @@ static bool is_marked_argument(const msc_func *f, size_t arg, const char *mark) 
 
 /* True if ranks hold different values in this argument, or in the parameter whose state it is. */
 static bool is_layerwise(const msc_func *f, size_t arg) {
-  const msc_attr_value *owner = msc_arg_attr(f, arg, "msc.owner");
-  if (!owner) return is_marked_argument(f, arg, "msc.layerwise_parallel");
+  const msc_attr_value *owner = msc_arg_attr(f, arg, MSC_FACT(msc_owner));
+  if (!owner) return is_marked_argument(f, arg, MSC_FACT(msc_layerwise_parallel));
   for (size_t i = 0; i < f->body->num_args; i++)
     if (f->body->args[i]->name && !strcmp(f->body->args[i]->name, owner->s))
-      return is_marked_argument(f, i, "msc.layerwise_parallel");
+      return is_marked_argument(f, i, MSC_FACT(msc_layerwise_parallel));
   return false;
 }
 
@@ -494,7 +496,7 @@ static bool is_layerwise(const msc_func *f, size_t arg) {
  * ranks along dimension 0; other arguments are the same on every rank. */
 static const msc_type *whole_of_argument(const localizing *z, size_t arg) {
   const msc_type *t = z->f->body->args[arg]->type;
-  const msc_attr_value *batch = msc_arg_attr(z->f, arg, "msc.batch_dim");
+  const msc_attr_value *batch = msc_arg_attr(z->f, arg, MSC_FACT(msc_batch_dim));
   bool is_input = msc_arg_role(z->f, arg) <= MSC_ROLE_MASK;
   int64_t cut = !is_input ? 0 : batch && batch->kind == MSC_ATTR_INT ? batch->i : 0;
   bool whole = is_input ? msc_config_input_mode(z->pass->config) == MSC_INPUT_FULL_BATCH : !is_layerwise(z->f, arg);
@@ -511,14 +513,14 @@ static const msc_type *whole_of_argument(const localizing *z, size_t arg) {
 
 static void localize_types(localizing *z) {
   msc_block *b = z->f->body;
-  bool manual = msc_func_attr(z->f, "manual");
+  bool manual = msc_func_attr(z->f, MSC_FACT(manual));
   for (size_t i = 0; i < b->num_args; i++) {
     msc_value *v = b->args[i];
     if (manual) v->type = whole_of_argument(z, i);
     z->global[v->id] = v->type;
     if (v->type->layout) { /* the plan needs both */
-      msc_arg_set(z->f, i, "msc.layout", layout_attr(z, v->type->layout));
-      msc_arg_set(z->f, i, "msc.shape", dims_attr(z, v->type));
+      msc_arg_set(z->f, i, MSC_FACT(msc_layout), layout_attr(z, v->type->layout));
+      msc_arg_set(z->f, i, MSC_FACT(msc_shape), dims_attr(z, v->type));
     }
     v->type = localize_type(z, v->type);
   }
@@ -533,24 +535,24 @@ static void record_results(localizing *z) {
   msc_op *ret = z->f->body->last;
   msc_attr_value *layout = msc_new_array(z->pass->scratch, msc_attr_value, ret->num_in);
   msc_attr_value *shape = msc_new_array(z->pass->scratch, msc_attr_value, ret->num_in);
-  const msc_attr_value *ties = msc_func_attr(z->f, "manual") ? msc_func_attr(z->f, "ties") : NULL;
+  const msc_attr_value *ties = msc_func_attr(z->f, MSC_FACT(manual)) ? msc_func_attr(z->f, MSC_FACT(ties)) : NULL;
   for (size_t i = 0; i < ret->num_in; i++) {
     bool tied = ties && i < ties->list.num && ties->list.v[i].i >= 0;
     const msc_type *t = global_of(z, tied ? z->f->body->args[ties->list.v[i].i] : ret->in[i].value);
     layout[i] = layout_attr(z, t->layout ? t->layout : msc_layout_replicated(z->pass->ctx, t->rank));
     shape[i] = dims_attr(z, t);
   }
-  msc_func_set(z->f, "result_layouts", msc_list(z->pass->ctx, ret->num_in, layout));
-  msc_func_set(z->f, "result_shapes", msc_list(z->pass->ctx, ret->num_in, shape));
+  msc_func_set(z->f, MSC_FACT(result_layouts), msc_list(z->pass->ctx, ret->num_in, layout));
+  msc_func_set(z->f, MSC_FACT(result_shapes), msc_list(z->pass->ctx, ret->num_in, shape));
 }
 
 /* Removes what only the choice of layouts needed; gradients need their forward ops no longer. */
 static void drop_layout_choices(msc_op *op) {
-  msc_op_unset(op, "by");
-  msc_op_unset(op, "inherited");
-  msc_op_unset(op, "conflicts");
-  msc_op_unset(op, "manual_split");
-  msc_op_unset(op, "in_layout");
+  msc_op_unset(op, MSC_FACT(by));
+  msc_op_unset(op, MSC_FACT(inherited));
+  msc_op_unset(op, MSC_FACT(conflicts));
+  msc_op_unset(op, MSC_FACT(manual_split));
+  msc_op_unset(op, MSC_FACT(in_layout));
   op->forward = NULL;
   op->letters = NULL;
 }
@@ -558,7 +560,7 @@ static void drop_layout_choices(msc_op *op) {
 static bool copy_operand(const localizing *z, msc_op *user, size_t i) {
   msc_value *v = user->in[i].value;
   msc_builder b = {.func = z->f, .block = z->f->body, .before = user, .loc = user->loc, .name = user->name};
-  msc_attr shape = msc_named(z->pass->ctx, "shape", dims_attr(z, v->type));
+  msc_attr shape = msc_named(z->pass->ctx, MSC_FACT(shape), dims_attr(z, v->type));
   msc_op *copy = msc_build_with(&b, OP_broadcast_to, 1, &v, 1, 1, &shape);
   MSC_TRY(copy);
   const msc_type *whole = v->def ? v->whole : msc_mesh_size(z->mesh) > 1 ? global_of(z, v) : NULL;
@@ -618,7 +620,7 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
     if (moves) ok &= localize_collective(&z, op);
     else ok &= set_place_from_layout(&z, op), localize_op(&z, op);
   }
-  if (z.num_starts) msc_func_set(f, "starts", msc_list(pass->ctx, z.num_starts, z.starts));
+  if (z.num_starts) msc_func_set(f, MSC_FACT(starts), msc_list(pass->ctx, z.num_starts, z.starts));
   record_wholes(&z);
   return ok && copy_constants(&z) && copy_results(&z);
 }

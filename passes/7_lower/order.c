@@ -30,7 +30,7 @@ static bool is_new_argument_value(const msc_use *u, const msc_attr_value *ties) 
 static void find_update_feeders(ordering *z, const msc_attr_value *ties) {
   for (size_t i = z->deps.num_ops; i-- > 0;) {
     const msc_op *op = z->deps.op[i];
-    bool feeds = op->num_out > 0 && !msc_op_attr(op, "recompute");
+    bool feeds = op->num_out > 0 && !msc_op_attr(op, MSC_FACT(recompute));
     for (size_t k = 0; k < op->num_out && feeds; k++) {
       feeds = msc_has_uses(&op->out[k]);
       for (const msc_use *u = op->out[k].uses; u && feeds; u = u->next)
@@ -62,7 +62,7 @@ static bool is_single_number(const msc_value *v) { return msc_type_elems(v->type
 static void find_scalar_ops(ordering *z) {
   for (size_t i = 0; i < z->deps.num_ops; i++) {
     const msc_op *op = z->deps.op[i];
-    bool counts = op->num_out && msc_info(op)->flags & MSC_PURE && !msc_op_attr(op, "recompute");
+    bool counts = op->num_out && msc_info(op)->flags & MSC_PURE && !msc_op_attr(op, MSC_FACT(recompute));
     for (size_t k = 0; k < op->num_in && counts; k++) counts = is_single_number(op->in[k].value);
     for (size_t k = 0; k < op->num_out && counts; k++) counts = is_single_number(&op->out[k]);
     z->counts[i] = counts;
@@ -116,7 +116,7 @@ static void order_func(msc_pass_ctx *pass, msc_func *f) {
   z.successor = msc_new_array(a, uint32_t, z.deps.first[n] + 1);
   bool *done = msc_new_array(a, bool, n);
   uint32_t *stack = msc_new_array(a, uint32_t, n + 1);
-  find_update_feeders(&z, msc_func_attr(f, "ties"));
+  find_update_feeders(&z, msc_func_attr(f, MSC_FACT(ties)));
   find_random_draws(&z);
   find_scalar_ops(&z);
   find_successors(&z, a);
@@ -132,6 +132,6 @@ static void order_func(msc_pass_ctx *pass, msc_func *f) {
 
 bool pass_order(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next)
-    if (msc_func_attr(f, "ties")) order_func(pass, f);
+    if (msc_func_attr(f, MSC_FACT(ties))) order_func(pass, f);
   return true;
 }

@@ -62,7 +62,7 @@ static bool classify_result(const portioning *z, const msc_op *op, result_kind *
   *out_kind = ROWS;
   if (is_loss_or_gradient(op)) {
     *out_kind = op->kind == OP_softmax_cross_entropy ? LOSS : ROWS;
-    return first && msc_op_attr(op, "count");
+    return first && msc_op_attr(op, MSC_FACT(count));
   }
   if (!by_rows) return (first && keeps_columns(op)) || is_elementwise(z, op);
   bool sums = msc_op_bool(op, "transpose_a");

@@ -18,7 +18,7 @@ const msc_target *msc_target_alone(unsigned set) {
 }
 
 const msc_target *msc_target_of(const msc_module *m) {
-  const msc_attr_value *v = msc_find_attr(m->attrs, m->num_attrs, "msc.target");
+  const msc_attr_value *v = msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_target));
   const msc_target *t = v && v->kind == MSC_ATTR_STR ? msc_target_named(v->s) : NULL;
   return t ? t : targets[0];
 }

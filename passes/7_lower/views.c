@@ -37,7 +37,9 @@ static bool follows_attention(const msc_op *t) {
   return true;
 }
 
-static bool is_marked_transpose(const msc_op *op) { return op && op->kind == OP_transpose && msc_op_bool(op, "view"); }
+static bool is_marked_transpose(const msc_op *op) {
+  return op && op->kind == OP_transpose && msc_op_bool(op, MSC_FACT(view));
+}
 
 enum { RESHAPES = 4 };
 
@@ -116,7 +118,7 @@ static int64_t mark_views(msc_func *f, bool (*is_view)(const msc_op *op)) {
   int64_t num = 0;
   for (msc_op *op = f->body->first; op; op = op->next) {
     if (!is_view(op)) continue;
-    msc_op_set(op, "view", msc_bool(true));
+    msc_op_set(op, MSC_FACT(view), msc_bool(true));
     num++;
   }
   return num;

@@ -87,7 +87,7 @@ static void find_content_roots(checking *z) {
 /* ---- each place by itself ---- */
 
 static const msc_attr_value *place_attr(const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, "place");
+  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(place));
   if (!v || v->kind != MSC_ATTR_LIST || v->list.num != op->num_out) return NULL;
   for (size_t i = 0; i < v->list.num; i++)
     if (v->list.v[i].kind != MSC_ATTR_INT) return NULL;
@@ -104,7 +104,8 @@ static range range_of_value(const msc_value *v) {
   int64_t bytes = msc_type_bytes(v->type);
   if (!value_has_place(v)) return (range){.space = NOWHERE};
   if (!v->def) return (range){v->index, 0, bytes};
-  int64_t place = msc_op_attr(v->def, "place")->list.v[v->index].i; /* check_each_place has checked that it exists */
+  int64_t place =
+      msc_op_attr(v->def, MSC_FACT(place))->list.v[v->index].i; /* check_each_place has checked that it exists */
   return place < 0 ? (range){-1 - place, 0, bytes} : scratch_range(place, bytes);
 }
 
@@ -148,12 +149,12 @@ static bool needs_working_memory(const checking *z, const msc_op *op) {
 }
 
 static range range_of_work(const checking *z, const msc_op *op) {
-  int64_t at = msc_op_attr(op, "work")->i;
+  int64_t at = msc_op_attr(op, MSC_FACT(work))->i;
   return scratch_range(at, (int64_t)msc_scratch_bytes(z->nester, op));
 }
 
 static bool check_working_memory(const checking *z, const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, "work");
+  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(work));
   if (!needs_working_memory(z, op)) return true;
   if (!v || v->kind != MSC_ATTR_INT || v->i < 0)
     return msc_op_error(op, MSC_E_PLAN, "%s: has no place for its working memory", msc_kind_name(op->kind));
@@ -373,14 +374,14 @@ static bool check_op_places(checking *z, const msc_op *op) {
 }
 
 static bool is_placed(const msc_func *f) {
-  if (msc_func_attr(f, "scratch")) return true;
+  if (msc_func_attr(f, MSC_FACT(scratch))) return true;
   for (const msc_op *op = f->body->first; op; op = op->next)
-    if (msc_op_attr(op, "place")) return true;
+    if (msc_op_attr(op, MSC_FACT(place))) return true;
   return false;
 }
 
 static bool check_func_places(msc_func *f, msc_arena *arena) {
-  const msc_attr_value *scratch = msc_func_attr(f, "scratch");
+  const msc_attr_value *scratch = msc_func_attr(f, MSC_FACT(scratch));
   msc_numbering n = msc_number(f->body);
   checking z = {.f = f,
                 .arena = arena,

@@ -29,7 +29,7 @@ static void append_number(msc_arena *a, numbers *n, int64_t v) {
 
 /* The number of micro-batches that a section works on side by side; an entry names the first of them. */
 static int num_copies_of(const msc_func *f) {
-  const msc_attr_value *v = f ? msc_func_attr(f, "copies") : NULL;
+  const msc_attr_value *v = f ? msc_func_attr(f, MSC_FACT(copies)) : NULL;
   return v ? (int)v->i : 1;
 }
 
@@ -180,9 +180,9 @@ bool pass_lanes(msc_pass_ctx *pass, msc_module *m) {
   msc_pipeline_shape shape = msc_pipeline_shape_of(pass->config, pass->scratch);
   const msc_func *first = NULL;
   for (const msc_func *f = m->first; f && !first; f = f->next)
-    if (msc_func_attr(f, "program")) first = f;
-  if (!first || msc_find_attr(m->attrs, m->num_attrs, "msc.lanes")) return msc_not_asked_for(pass);
-  int64_t count = msc_func_attr(first, "micro")->i;
+    if (msc_func_attr(f, MSC_FACT(program))) first = f;
+  if (!first || msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_lanes))) return msc_not_asked_for(pass);
+  int64_t count = msc_func_attr(first, MSC_FACT(micro))->i;
   int copies = num_copies_of(first);
   for (const msc_func *f = first; f; f = f->next)
     if (num_copies_of(f) > copies) copies = num_copies_of(f);
@@ -199,10 +199,11 @@ bool pass_lanes(msc_pass_ctx *pass, msc_module *m) {
   }
   msc_attr *a = NULL;
   size_t num = 0;
-  if (!shape.joined) msc_put_attr(pass->ctx, &a, &num, "forward", msc_list(pass->ctx, (size_t)shape.stages, forward));
-  msc_put_attr(pass->ctx, &a, &num, "slots", msc_list(pass->ctx, slots.num, slots.v));
-  msc_put_attr(pass->ctx, &a, &num, "train", msc_list(pass->ctx, (size_t)shape.stages, train));
-  msc_put_attr(pass->ctx, &m->attrs, &m->num_attrs, "msc.lanes",
+  if (!shape.joined)
+    msc_put_attr(pass->ctx, &a, &num, MSC_FACT(forward), msc_list(pass->ctx, (size_t)shape.stages, forward));
+  msc_put_attr(pass->ctx, &a, &num, MSC_FACT(slots), msc_list(pass->ctx, slots.num, slots.v));
+  msc_put_attr(pass->ctx, &a, &num, MSC_FACT(train), msc_list(pass->ctx, (size_t)shape.stages, train));
+  msc_put_attr(pass->ctx, &m->attrs, &m->num_attrs, MSC_FACT(msc_lanes),
                (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, a}});
   msc_stat(pass, "entries", (int64_t)(train[0].list.num / MSC_LANE_FIELDS));
   return true;

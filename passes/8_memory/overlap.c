@@ -249,8 +249,8 @@ static void write_order(overlapping *z, const uint32_t *order) {
     for (size_t k = p + 1; k <= p + beside[p]; k++) ops += z->user[order[k]] != NULL;
     msc_append(z->f->body, z->op[i]);
     if (z->user[i]) msc_append(z->f->body, z->user[i]);
-    if (ops) msc_op_set(z->op[i], "beside", msc_int(ops));
-    else msc_op_unset(z->op[i], "beside");
+    if (ops) msc_op_set(z->op[i], MSC_FACT(beside), msc_int(ops));
+    else msc_op_unset(z->op[i], MSC_FACT(beside));
   }
 }
 
@@ -281,7 +281,7 @@ uint64_t msc_section_ns(msc_pass_ctx *pass, msc_func *f) {
 
 static bool recomputes_ops(const overlapping *z) {
   for (size_t i = 0; i < z->deps.num_ops; i++)
-    if (msc_op_attr(z->deps.op[i], "recompute")) return true;
+    if (msc_op_attr(z->deps.op[i], MSC_FACT(recompute))) return true;
   return false;
 }
 
@@ -325,7 +325,7 @@ static msc_streams_time find_order_within(overlapping *z, uint64_t most, uint32_
   for (uint32_t i = 0; i < z->s.num; i++) order[i] = i;
   write_order(z, order);
   /* then an op that overwrites an operand of a collective waits for it */
-  for (size_t i = 0; i < z->s.num; i++) msc_op_unset(z->op[i], "beside");
+  for (size_t i = 0; i < z->s.num; i++) msc_op_unset(z->op[i], MSC_FACT(beside));
   return msc_streams_measure(z->pass->scratch, &z->s, order, NULL);
 }
 

@@ -20,7 +20,7 @@ uint32_t *msc_ends_of_reads(msc_arena *arena, const msc_func *f) {
   for (uint32_t i = 0; i < num; i++) end[at[i]] = at[i];
   uint32_t i = 0;
   for (const msc_op *op = f->body->first; op; op = op->next, i++) {
-    int64_t beside = op->kind == OP_comm ? msc_op_int(op, "beside") : 0;
+    int64_t beside = op->kind == OP_comm ? msc_op_int(op, MSC_FACT(beside)) : 0;
     if (beside > 0) end[op->id] = at[beside < num - i ? i + beside : num - 1];
     if (msc_runs_in_tiles(op) && msc_has_uses(&op->out[0])) end[op->id] = op->out[0].uses->user->id;
   }
@@ -39,7 +39,7 @@ static size_t list_ranges(msc_arena *arena, msc_func *f, range *out_range) {
   const uint32_t *end = msc_ends_of_reads(arena, f);
   size_t num = 0;
   for (msc_op *op = f->body->first; op; op = op->next) {
-    const msc_attr_value *place = msc_op_attr(op, "place"), *work = msc_op_attr(op, "work");
+    const msc_attr_value *place = msc_op_attr(op, MSC_FACT(place)), *work = msc_op_attr(op, MSC_FACT(work));
     if (work) out_range[num++] = (range){(uint64_t)work->i, msc_scratch_bytes(nester, op), op->id, op->id, op, true};
     for (size_t i = 0; place && i < op->num_out && i < place->list.num; i++) {
       if (place->list.v[i].i < 0 || msc_is_constant(&op->out[i]) || msc_runs_in_tiles(op)) continue;
@@ -86,7 +86,7 @@ msc_peak msc_peak_of(msc_arena *arena, msc_func *f) {
   msc_numbering n = msc_number(f->body);
   range *r = msc_new_array(arena, range, n.num_values + n.num_ops);
   int64_t *more = msc_new_array(arena, int64_t, n.num_ops + 2), live = 0;
-  const msc_attr_value *scratch = msc_func_attr(f, "scratch");
+  const msc_attr_value *scratch = msc_func_attr(f, MSC_FACT(scratch));
   msc_peak p = {.func = f, .scratch = scratch ? (uint64_t)scratch->i : 0};
   size_t num = list_ranges(arena, f, r);
   qsort(r, num, sizeof *r, by_offset);

@@ -31,7 +31,7 @@ static bool add_if_new(names *n, const char *name) {
 }
 
 static const char *argument_name(const msc_func *f, size_t i) {
-  const msc_attr_value *v = msc_arg_attr(f, i, "msc.name");
+  const msc_attr_value *v = msc_arg_attr(f, i, MSC_FACT(msc_name));
   return v ? v->s : f->body->args[i]->name;
 }
 
@@ -43,7 +43,8 @@ int64_t msc_carried_bytes(const msc_module *m, msc_slot_class class, int64_t sta
   const msc_func *f = msc_find_section(m, "train", class == MSC_SLOT_BW ? MSC_SECTION_B : MSC_SECTION_F, stage, chunk);
   int64_t bytes = 0;
   for (size_t i = 0; f && i < f->body->num_args; i++)
-    if (msc_arg_role(f, i) == MSC_ROLE_CARRIED && msc_slot_class_of(msc_arg_attr(f, i, "msc.class")->s) == class)
+    if (msc_arg_role(f, i) == MSC_ROLE_CARRIED &&
+        msc_slot_class_of(msc_arg_attr(f, i, MSC_FACT(msc_class))->s) == class)
       bytes += round_to_lines(msc_type_bytes(f->body->args[i]->type));
   return bytes;
 }
@@ -140,7 +141,7 @@ static int64_t op_bytes(const msc_func *f) {
 }
 
 static int64_t stage_of_section(const msc_func *f) {
-  const msc_attr_value *own = msc_func_attr(f, "stage");
+  const msc_attr_value *own = msc_func_attr(f, MSC_FACT(stage));
   return own ? own->i : 0;
 }
 
@@ -158,7 +159,7 @@ static int64_t fixed_bytes(msc_arena *scratch, const msc_module *m, int64_t stag
 static int64_t scratch_bytes(const msc_module *m, int64_t stage) {
   int64_t most = 0;
   for (const msc_func *f = m->first; f; f = f->next) {
-    const msc_attr_value *needs = msc_func_attr(f, "scratch");
+    const msc_attr_value *needs = msc_func_attr(f, MSC_FACT(scratch));
     if (stage_of_section(f) == stage && needs && needs->i > most) most = needs->i;
   }
   return most;

@@ -7,8 +7,8 @@
 static int64_t slowest_message_ns(const msc_cost *cost, const msc_func *f, int64_t stage) {
   int64_t most = 0, ranks = cost->stride[0];
   for (const msc_op *op = f ? f->body->first : NULL; op; op = op->next) {
-    if (op->kind != OP_stage_send || msc_op_int(op, "stage") == stage) continue;
-    int level = msc_cost_level_between(cost, stage * ranks, msc_op_int(op, "stage") * ranks, ranks);
+    if (op->kind != OP_stage_send || msc_op_int(op, MSC_FACT(stage)) == stage) continue;
+    int level = msc_cost_level_between(cost, stage * ranks, msc_op_int(op, MSC_FACT(stage)) * ranks, ranks);
     int64_t ns = msc_cost_collective(cost, &(msc_cost_transfer){.verb = OP_permute,
                                                                 .level = level,
                                                                 .ranks = 2,

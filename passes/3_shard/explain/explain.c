@@ -458,16 +458,16 @@ static const msc_op *named_before(const msc_op *end, const char *name) {
 static void undo_copies(msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
-    if (!msc_op_attr(op, "by") || strcmp(msc_op_str(op, "by"), "copy") != 0) continue;
+    if (!msc_op_attr(op, MSC_FACT(by)) || strcmp(msc_op_str(op, MSC_FACT(by)), "copy") != 0) continue;
     if (op->kind == OP_broadcast_to) {
       msc_replace_uses(&op->out[0], op->in[0].value);
       msc_op_erase(op);
       continue;
     }
-    const msc_op *owner = msc_op_attr(op, "owner") ? named_before(op, msc_op_str(op, "owner")) : NULL;
-    if (!owner || !msc_op_attr(op, "owner_letters")) continue;
+    const msc_op *owner = msc_op_attr(op, MSC_FACT(owner)) ? named_before(op, msc_op_str(op, MSC_FACT(owner))) : NULL;
+    if (!owner || !msc_op_attr(op, MSC_FACT(owner_letters))) continue;
     op->forward = owner;
-    op->letters = msc_op_str(op, "owner_letters");
+    op->letters = msc_op_str(op, MSC_FACT(owner_letters));
   }
 }
 

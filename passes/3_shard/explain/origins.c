@@ -73,9 +73,9 @@ void shard_origins_conflict(shard_origins *o, const shard_op *op, const msc_valu
   size_t num = 0;
   msc_put_attr(ctx, &attrs, &num, "value", msc_str(ctx, value_text(v)));
   msc_put_attr(ctx, &attrs, &num, "dim", msc_int(d));
-  msc_put_attr(ctx, &attrs, &num, "here", msc_str(ctx, shard_digits_text(o->g, here.num, here.atom)));
-  msc_put_attr(ctx, &attrs, &num, "there", msc_str(ctx, shard_digits_text(o->g, there.num, there.atom)));
-  if (by) msc_put_attr(ctx, &attrs, &num, "by", msc_str(ctx, by));
+  msc_put_attr(ctx, &attrs, &num, MSC_FACT(here), msc_str(ctx, shard_digits_text(o->g, here.num, here.atom)));
+  msc_put_attr(ctx, &attrs, &num, MSC_FACT(there), msc_str(ctx, shard_digits_text(o->g, there.num, there.atom)));
+  if (by) msc_put_attr(ctx, &attrs, &num, MSC_FACT(by), msc_str(ctx, by));
   conflict *c = msc_new(o->g->arena, conflict);
   *c = (conflict){op, {.kind = MSC_ATTR_DICT, .dict = {num, attrs}}, NULL};
   *o->end = c, o->end = &c->next;
@@ -100,21 +100,21 @@ static void store_inherited(const shard_origins *o, int group) {
     }
     msc_attr *attrs = NULL;
     size_t num = 0;
-    msc_put_attr(g->ctx, &attrs, &num, "by", msc_str(g->ctx, by));
-    msc_put_attr(g->ctx, &attrs, &num, "digits", msc_str(g->ctx, shard_digits_text(g, atoms, atom)));
+    msc_put_attr(g->ctx, &attrs, &num, MSC_FACT(by), msc_str(g->ctx, by));
+    msc_put_attr(g->ctx, &attrs, &num, MSC_FACT(digits), msc_str(g->ctx, shard_digits_text(g, atoms, atom)));
     entry[entries++] = (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, attrs}};
   }
-  if (entries) msc_op_set(g->group[group].leader, "inherited", msc_list(g->ctx, entries, entry));
+  if (entries) msc_op_set(g->group[group].leader, MSC_FACT(inherited), msc_list(g->ctx, entries, entry));
 }
 
 static void store_conflict(const shard_origins *o, const conflict *c) {
   msc_op *leader = o->g->group[c->op->group].leader;
-  const msc_attr_value *before = msc_op_attr(leader, "conflicts");
+  const msc_attr_value *before = msc_op_attr(leader, MSC_FACT(conflicts));
   size_t num = before ? before->list.num : 0;
   msc_attr_value *all = msc_new_array(o->g->arena, msc_attr_value, num + 1);
   if (num) memcpy(all, before->list.v, num * sizeof *all);
   all[num] = c->value;
-  msc_op_set(leader, "conflicts", msc_list(o->g->ctx, num + 1, all));
+  msc_op_set(leader, MSC_FACT(conflicts), msc_list(o->g->ctx, num + 1, all));
 }
 
 void shard_origins_store(shard_origins *o) {
@@ -187,10 +187,10 @@ static const msc_attr_value *list_of(const msc_op *op, const char *name, size_t 
 
 static void read_inherited(shard_chains *c, size_t group) {
   size_t num, atoms = (size_t)c->g->atoms.num;
-  const msc_attr_value *entry = list_of(c->g->group[group].leader, "inherited", &num);
+  const msc_attr_value *entry = list_of(c->g->group[group].leader, MSC_FACT(inherited), &num);
   for (size_t i = 0; i < num; i++) {
-    const char *by = field(&entry[i], "by");
-    uint32_t mask = by ? atoms_in(c->g, field(&entry[i], "digits")) : 0;
+    const char *by = field(&entry[i], MSC_FACT(by));
+    uint32_t mask = by ? atoms_in(c->g, field(&entry[i], MSC_FACT(digits))) : 0;
     for (size_t a = 0; a < atoms; a++)
       if (mask >> a & 1) c->from[group * atoms + a] = by, c->before[group * atoms + a] = group_named(c, by, (int)group);
   }
@@ -278,11 +278,11 @@ static shard_chain own_chain(const shard_chains *c, int group, const char *digit
 
 size_t shard_chains_conflicts(const shard_chains *c, int group, shard_conflict **out_conflict) {
   size_t num, kept = 0;
-  const msc_attr_value *entry = list_of(c->g->group[group].leader, "conflicts", &num);
+  const msc_attr_value *entry = list_of(c->g->group[group].leader, MSC_FACT(conflicts), &num);
   *out_conflict = msc_new_array(c->g->arena, shard_conflict, num + 1);
   for (size_t i = 0; i < num; i++) {
-    const char *here = field(&entry[i], "here"), *there = field(&entry[i], "there"), *by = field(&entry[i], "by"),
-               *value = field(&entry[i], "value");
+    const char *here = field(&entry[i], MSC_FACT(here)), *there = field(&entry[i], MSC_FACT(there)),
+               *by = field(&entry[i], MSC_FACT(by)), *value = field(&entry[i], "value");
     const msc_attr_value *dim = here ? msc_find_attr(entry[i].dict.a, entry[i].dict.num, "dim") : NULL;
     if (!there || !value || !dim || dim->kind != MSC_ATTR_INT || !c->g->group[group].leader->name) continue;
     uint32_t mask = atoms_in(c->g, there), own = atoms_in(c->g, here);

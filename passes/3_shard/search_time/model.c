@@ -279,8 +279,8 @@ static void flow_operand(modelling *d, const msc_op *op, int t) {
  * they are, and the model's other outputs are for evaluation, which 4_partition/evaluate.c takes apart. */
 static void flow_results(modelling *d) {
   const msc_op *ret = d->g->func->body->last;
-  const msc_attr_value *loss = msc_func_attr(d->g->func, "loss");
-  bool trains = msc_func_attr(d->g->func, "ties") != NULL;
+  const msc_attr_value *loss = msc_func_attr(d->g->func, MSC_FACT(loss));
+  bool trains = msc_func_attr(d->g->func, MSC_FACT(ties)) != NULL;
   for (size_t t = 0; t < ret->num_in; t++) {
     const msc_value *v = ret->in[t].value;
     bool is_loss = loss && loss->kind == MSC_ATTR_INT && (size_t)loss->i == t;

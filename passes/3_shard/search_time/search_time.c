@@ -140,7 +140,7 @@ static bool search_given_mesh(shard_timing *t) {
 
 /* Nothing was said about the mesh: no axis, no digit of one. */
 static bool is_free_mesh(const shard_timing *t) {
-  bool is_free = msc_func_attr(t->f, "free_mesh") != NULL;
+  bool is_free = msc_func_attr(t->f, MSC_FACT(free_mesh)) != NULL;
   for (size_t v = 0; v < t->m.num_vars && is_free; v++)
     for (int l = 0; l < t->m.var[v].rule->num_letters; l++) is_free &= !t->given[v].num[l];
   for (size_t i = 0; i < t->f->body->num_args && is_free; i++) {
@@ -203,7 +203,7 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   shard_model_of(&t.g, &t.m);
   t.bucket = shard_bucket_of(t.g.func);
   t.limit = msc_memory_limit(pass->config, msc_pass_cluster(pass));
-  const msc_attr_value *room = msc_func_attr(f, "search_room");
+  const msc_attr_value *room = msc_func_attr(f, MSC_FACT(search_room));
   if (room) t.limit = room->i ? room->i : INT64_MAX, t.yields = room->i > 0;
   if (pass->options && pass->options->time_limit_s > 0) t.deadline_s = now_s() + pass->options->time_limit_s;
   t.given = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
@@ -211,16 +211,16 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   t.state = msc_new_array(t.g.arena, int, t.m.num_vars);
   for (size_t v = 0; v < t.m.num_vars; v++) t.given[v] = t.m.var[v].fixed;
   MSC_TRY(is_free_mesh(&t) ? search_all_meshes(&t) : search_given_mesh(&t));
-  msc_drop_attr(f->attrs, &f->num_attrs, "free_mesh");
+  msc_drop_attr(f->attrs, &f->num_attrs, MSC_FACT(free_mesh));
   if (room)
-    msc_func_set(f, "kept_bytes", msc_int(t.found.bytes)),
-        msc_func_set(f, "limited", msc_bool(t.limited || t.charge > 0));
+    msc_func_set(f, MSC_FACT(kept_bytes), msc_int(t.found.bytes)),
+        msc_func_set(f, MSC_FACT(limited), msc_bool(t.limited || t.charge > 0));
   shard_store_strategy(&t);
-  msc_func_set(f, "searched", msc_bool(true));
-  msc_func_set(f, "step_ns", msc_int(t.found.ns));
-  msc_func_set(f, "least_step_ns", msc_int(t.bound));
-  msc_drop_attr(f->attrs, &f->num_attrs, "compared");
-  if (t.bound && what_was_compared(&t)) msc_func_set(f, "compared", msc_str(t.g.ctx, what_was_compared(&t)));
+  msc_func_set(f, MSC_FACT(searched), msc_bool(true));
+  msc_func_set(f, MSC_FACT(step_ns), msc_int(t.found.ns));
+  msc_func_set(f, MSC_FACT(least_step_ns), msc_int(t.bound));
+  msc_drop_attr(f->attrs, &f->num_attrs, MSC_FACT(compared));
+  if (t.bound && what_was_compared(&t)) msc_func_set(f, MSC_FACT(compared), msc_str(t.g.ctx, what_was_compared(&t)));
   msc_stat(pass, "variables", (int64_t)t.m.num_vars);
   msc_stat(pass, "work", (int64_t)t.work);
   msc_stat(pass, "ns", t.found.ns);

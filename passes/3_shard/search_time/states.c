@@ -164,7 +164,7 @@ shard_states shard_states_of(const shard_graph *g, const shard_space_options *o,
   for (int l = 0; l < MSC_MAX_LETTERS; l++) d.product[l] = 1;
   bool irregular = !given_state(o, v, &d.now);
   shard_state given = d.now;
-  bool tuple = v->group >= 0 && v->closed && msc_op_attr(g->group[v->group].leader, "in_strategy");
+  bool tuple = v->group >= 0 && v->closed && msc_op_attr(g->group[v->group].leader, MSC_FACT(in_strategy));
   if (tuple) {
     for (int l = 0; l < v->rule->num_letters; l++)
       d.parts[l] = shard_parts(&g->atoms, v->fixed.num[l], v->fixed.atom[l]);

@@ -31,7 +31,7 @@ static bool read_entry(const shard_graph *g, const msc_op *op, const char *annot
   if (l->rank != rank)
     return msc_op_error(op, MSC_E_STRATEGY, "%s: %s has rank %d, its layout %s has rank %d", annotation, name, rank,
                         text, l->rank);
-  if (l->num_partial && !strcmp(annotation, "in_layout"))
+  if (l->num_partial && !strcmp(annotation, MSC_FACT(in_layout)))
     return msc_op_error(
         op, MSC_E_STRATEGY,
         "%s: %s cannot be wanted as a partial sum, %s; which sums stay unfinished follows from the layouts", annotation,
@@ -51,7 +51,7 @@ static bool read_list(const shard_graph *g, const msc_op *op, const char *annota
                       const msc_layout **out_layout) {
   const msc_attr_value *v = msc_op_attr(op, annotation);
   const char *kind = msc_kind_name(op->kind);
-  bool out = first > 0 || !strcmp(annotation, "out_layout");
+  bool out = first > 0 || !strcmp(annotation, MSC_FACT(out_layout));
   if (!v) return true;
   if (v->kind != MSC_ATTR_LIST)
     return msc_op_error(op, MSC_E_STRATEGY, "%s must be a list with one layout for each %s, such as [\"[{dp},{}]\"]",
@@ -68,14 +68,14 @@ static bool read_list(const shard_graph *g, const msc_op *op, const char *annota
 
 bool shard_read_layouts(const shard_graph *g, int group, const msc_layout **out_layout) {
   const msc_op *op = g->group[group].leader;
-  return read_list(g, op, "in_layout", 0, op->num_in, out_layout) &
-         read_list(g, op, "out_layout", op->num_in, op->num_out, out_layout);
+  return read_list(g, op, MSC_FACT(in_layout), 0, op->num_in, out_layout) &
+         read_list(g, op, MSC_FACT(out_layout), op->num_in, op->num_out, out_layout);
 }
 
 /* ---- one dimension ---- */
 
 static const char *annotation(const placing *p, int tensor) {
-  return tensor < p->op->num_in ? "in_layout" : "out_layout";
+  return tensor < p->op->num_in ? MSC_FACT(in_layout) : MSC_FACT(out_layout);
 }
 
 /* Where a letter got its first digits, and where it is now. */
@@ -222,5 +222,5 @@ bool shard_place_layouts(shard_graph *g, int group, const msc_layout *const *lay
       if (layout[t]->first[d] < layout[t]->first[d + 1]) MSC_TRY(place_split(&p, t, d, layout[t]->split[d]));
     }
   MSC_TRY(check_apart(&p));
-  return shard_check_digits(g, group, "in_layout");
+  return shard_check_digits(g, group, MSC_FACT(in_layout));
 }

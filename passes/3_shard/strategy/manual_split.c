@@ -23,7 +23,7 @@ static const char *axes_of(const shard_graph *g, int num) {
 
 /* A strategy given beside it must have as many parts of the rows. */
 static bool strategy_agrees(const msc_op *op, int num) {
-  const msc_attr_value *v = msc_op_attr(op, "in_strategy");
+  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(in_strategy));
   if (!v) return true;
   const msc_attr_value *table = v->kind == MSC_ATTR_LIST && v->list.num ? &v->list.v[0] : NULL;
   if (table && table->kind == MSC_ATTR_LIST && table->list.num && table->list.v[0].kind == MSC_ATTR_INT &&
@@ -41,7 +41,7 @@ static const char *whole(msc_arena *arena, const char *first, int rank) {
 /* The numbers of rows themselves; `out_parts` is their text. */
 static bool check_parts(const shard_graph *g, const msc_op *op, int *out_num, const char **out_parts) {
   int64_t *rows = msc_new_array(g->arena, int64_t, MAX_PARTS), sum = 0;
-  int num = msc_op_ints(op, "manual_split", rows, MAX_PARTS);
+  int num = msc_op_ints(op, MSC_FACT(manual_split), rows, MAX_PARTS);
   if (op->kind != OP_gather) return wrong(op, "only gather takes it");
   if (msc_op_int(op, "axis") != 0) return wrong(op, "the gather must be along axis 0");
   if (num < 1 || num > MAX_PARTS) return wrong(op, "a list of 1 to 4096 numbers of rows is expected");
@@ -67,13 +67,13 @@ static bool rewrite(const shard_graph *g, msc_op *op) {
     return msc_op_error(op, MSC_E_STRATEGY,
                         "manual_split: %d parts are neither the %" PRId64 " devices nor an axis of the mesh %s", num,
                         msc_mesh_size(g->mesh), msc_mesh_print(g->arena, g->mesh));
-  if (msc_op_attr(op, "in_layout")) return wrong(op, "in_layout is given, too; one of them decides");
+  if (msc_op_attr(op, MSC_FACT(in_layout))) return wrong(op, "in_layout is given, too; one of them decides");
   MSC_TRY(strategy_agrees(op, num));
   const char *first = msc_arena_printf(g->arena, "{%s}/(%s)", axes, parts);
   msc_attr_value layout[2] = {msc_str(g->ctx, whole(g->arena, num > 1 ? first : NULL, table->rank)),
                               msc_str(g->ctx, whole(g->arena, NULL, op->in[1].value->type->rank))};
-  msc_op_set(op, "in_layout", msc_list(g->ctx, 2, layout));
-  msc_op_unset(op, "in_strategy");
+  msc_op_set(op, MSC_FACT(in_layout), msc_list(g->ctx, 2, layout));
+  msc_op_unset(op, MSC_FACT(in_strategy));
   return true;
 }
 
@@ -82,13 +82,13 @@ bool shard_manual_splits(shard_graph *g) {
   for (msc_op *op = g->func->body->first; op; op = op->next) {
     const char *parts;
     int num;
-    if (!msc_op_attr(op, "manual_split")) continue;
-    if (msc_op_bool(op, "aligned")) {
+    if (!msc_op_attr(op, MSC_FACT(manual_split))) continue;
+    if (msc_op_bool(op, MSC_FACT(aligned))) {
       ok &= op->forward || check_parts(g, op, &num, &parts); /* gradients have it from their op */
       continue;
     }
     ok &= rewrite(g, op);
-    msc_op_unset(op, "manual_split");
+    msc_op_unset(op, MSC_FACT(manual_split));
   }
   return ok;
 }

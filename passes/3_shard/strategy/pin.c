@@ -139,14 +139,15 @@ bool shard_pin_results(shard_graph *g, int group, const char *annotation, shard_
   const shard_group *of = &g->group[group];
   const msc_op *op = of->leader;
   const msc_attr_value *v = msc_op_attr(op, annotation);
-  bool ok = true, repeats = msc_op_attr(op, "by") && !msc_op_attr(op, "pins"); /* both: from a strategy file */
+  bool ok = true,
+       repeats = msc_op_attr(op, MSC_FACT(by)) && !msc_op_attr(op, MSC_FACT(pins)); /* both: from a strategy file */
   if (!v) return true;
   if (v->kind != MSC_ATTR_LIST || v->list.num != op->num_out)
     return msc_op_error(op, MSC_E_STRATEGY, "%s must have one entry for each of the %d results of %s", annotation,
                         op->num_out, msc_kind_name(op->kind));
   for (size_t i = 0; i < v->list.num; i++) {
     pinning p = {g, op, annotation, i, of->by ? shard_layout(g, &g->op[op->id], &of->digits, op->num_in + i) : NULL};
-    ok &= pin_result(&p, &v->list.v[i], !strcmp(annotation, "out_layout"), repeats, list);
+    ok &= pin_result(&p, &v->list.v[i], !strcmp(annotation, MSC_FACT(out_layout)), repeats, list);
   }
   return ok;
 }
@@ -158,9 +159,9 @@ static void insert(shard_graph *g, const shard_pin *pin) {
   msc_attr *digits = NULL;
   size_t num = 0;
   to->name = pin->op->name;
-  msc_op_set(to, "shape", msc_ints(g->ctx, (size_t)from->type->rank, from->type->dim));
-  msc_op_set(to, "pinned", msc_bool(true));
-  msc_op_set(to, "by", msc_str(g->ctx, "user"));
+  msc_op_set(to, MSC_FACT(shape), msc_ints(g->ctx, (size_t)from->type->rank, from->type->dim));
+  msc_op_set(to, MSC_FACT(pinned), msc_bool(true));
+  msc_op_set(to, MSC_FACT(by), msc_str(g->ctx, "user"));
   msc_insert_after(pin->op, to);
   msc_infer(to);
   for (int d = 0; d < from->type->rank; d++) {
@@ -169,7 +170,7 @@ static void insert(shard_graph *g, const shard_pin *pin) {
                                          pin->layout->sub + pin->layout->first[d]);
     if (from->type->dim[d] != 1) msc_put_attr(g->ctx, &digits, &num, name, msc_str(g->ctx, text));
   }
-  msc_op_set(to, "sharding", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, digits}});
+  msc_op_set(to, MSC_FACT(sharding), (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, digits}});
   msc_replace_uses(from, &to->out[0]);
   msc_set_operand(to, 0, from);
 }

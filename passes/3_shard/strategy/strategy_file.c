@@ -142,7 +142,7 @@ static void put_matrix(json_t *to, const msc_op *op, msc_arena *a, const msc_lay
 }
 
 static const msc_layout *wanted(const msc_op *op, size_t i) {
-  const msc_attr_value *v = msc_op_attr(op, "in_layout");
+  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(in_layout));
   const msc_layout *l = NULL;
   return v && i < v->list.num &&
                  msc_layout_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, v->list.v[i].s, &l)
@@ -151,7 +151,7 @@ static const msc_layout *wanted(const msc_op *op, size_t i) {
 }
 
 /* What keeps a result as its op's annotation says; the border of a block stands for itself. */
-static bool is_pin(const msc_op *op) { return msc_op_attr(op, "pinned") && !msc_op_attr(op, "border"); }
+static bool is_pin(const msc_op *op) { return msc_op_attr(op, MSC_FACT(pinned)) && !msc_op_attr(op, MSC_FACT(border)); }
 
 /* A result whose layout the user fixed is recorded as its users see it. */
 static const msc_layout *seen_layout(const msc_value *v, bool *out_pinned) {
@@ -162,7 +162,7 @@ static const msc_layout *seen_layout(const msc_value *v, bool *out_pinned) {
 }
 
 /* Where digits come from, as origins.h has it: lists of texts and numbers by name. */
-static const char *const histories[] = {"inherited", "conflicts"};
+static const char *const histories[] = {MSC_FACT(inherited), MSC_FACT(conflicts)};
 
 static void put_history(json_t *o, const msc_op *op, const char *name) {
   const msc_attr_value *v = msc_op_attr(op, name);
@@ -200,7 +200,7 @@ static json_t *op_json(const msc_func *f, msc_arena *a, const msc_op *op) {
     json_object_set_new(layout, "made", made);
     json_object_set_new(o, "pinned", json_true());
   }
-  json_object_set_new(o, "by", json_string(msc_op_str(op, "by")));
+  json_object_set_new(o, "by", json_string(msc_op_str(op, MSC_FACT(by))));
   for (size_t i = 0; i < sizeof histories / sizeof *histories; i++) put_history(o, op, histories[i]);
   return o;
 }
@@ -233,7 +233,7 @@ static json_t *op_json_once(const msc_func *f, msc_arena *a, op_texts *made, con
 /* Only leaders have `by`; the others follow them.  Where a search puts copies it finds out again, when all ops are
  * where they were. */
 static bool is_recorded(const msc_op *op) {
-  const char *by = msc_op_attr(op, "by") ? msc_op_str(op, "by") : NULL;
+  const char *by = msc_op_attr(op, MSC_FACT(by)) ? msc_op_str(op, MSC_FACT(by)) : NULL;
   if (!by || !strcmp(by, "copy") || is_pin(op)) return false;
   for (size_t i = 0; i < op->num_in; i++)
     if (!wanted(op, i)) return false;
@@ -321,7 +321,7 @@ static void load_side(loading *l, msc_op *op, const char *key, json_t *list, boo
     if (!s) return;
     text[i] = msc_str(l->ctx, s);
   }
-  if (num) msc_op_set(op, out ? "out_layout" : "in_layout", msc_list(l->ctx, num, text));
+  if (num) msc_op_set(op, out ? MSC_FACT(out_layout) : MSC_FACT(in_layout), msc_list(l->ctx, num, text));
 }
 
 static void load_history(loading *l, msc_op *op, const char *key, const char *name, const json_t *list) {
@@ -356,7 +356,10 @@ static size_t hints_of(const msc_op *op, hint out[4]) {
   static const struct {
     const char *name;
     bool out;
-  } names[] = {{"in_strategy", false}, {"out_strategy", true}, {"in_layout", false}, {"out_layout", true}};
+  } names[] = {{MSC_FACT(in_strategy), false},
+               {MSC_FACT(out_strategy), true},
+               {MSC_FACT(in_layout), false},
+               {MSC_FACT(out_layout), true}};
   size_t num = 0;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const msc_attr_value *v = msc_op_attr(op, names[i].name);
@@ -396,7 +399,7 @@ static bool agrees(const loading *l, const msc_attr_value *said, const msc_attr_
 
 /* The file decides, but not without a word where the model says otherwise. */
 static void compare_hint(loading *l, const msc_op *op, const hint *h) {
-  const msc_attr_value *loaded = msc_op_attr(op, h->out ? "out_layout" : "in_layout");
+  const msc_attr_value *loaded = msc_op_attr(op, h->out ? MSC_FACT(out_layout) : MSC_FACT(in_layout));
   if (!loaded || op->kind == OP_cast) return; /* a cast is computed on whichever side of an exchange has fewer bytes */
   bool same = h->value.kind == MSC_ATTR_LIST;
   for (size_t i = 0; same && i < loaded->list.num && i < h->value.list.num; i++)
@@ -418,10 +421,10 @@ static void load_op(loading *l, msc_op *op, const char *key, json_t *o) {
   size_t known = 0;
   while (known < 4 && (!by || strcmp(by, words[known]))) known++;
   if (known == 4) differs(l, "strategy file: \"by\" of %s must be user, default, propagation or search", key);
-  else msc_op_set(op, "by", msc_str(l->ctx, by));
-  msc_op_unset(op, "in_strategy");
-  msc_op_unset(op, "out_strategy");
-  if (json_is_true(json_object_get(o, "pinned"))) msc_op_set(op, "pins", msc_bool(true));
+  else msc_op_set(op, MSC_FACT(by), msc_str(l->ctx, by));
+  msc_op_unset(op, MSC_FACT(in_strategy));
+  msc_op_unset(op, MSC_FACT(out_strategy));
+  if (json_is_true(json_object_get(o, "pinned"))) msc_op_set(op, MSC_FACT(pins), msc_bool(true));
   load_side(l, op, key, json_object_get(layout, "in"), false);
   load_side(l, op, key, json_object_get(layout, "out"), true);
   for (size_t i = 0; l->ok && i < num_hints; i++) compare_hint(l, op, &hints[i]);

@@ -222,7 +222,7 @@ bool shard_tuple_parts(const shard_graph *g, int group, int64_t *out_parts) {
   dealing d = {.g = g,
                .op = op,
                .rule = &g->group[group].rule,
-               .tuple = msc_op_attr(op, "in_strategy"),
+               .tuple = msc_op_attr(op, MSC_FACT(in_strategy)),
                .devices = msc_mesh_size(g->mesh)};
   MSC_TRY(is_shaped(&d));
   if (deal_all(&d)) {

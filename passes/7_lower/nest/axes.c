@@ -201,7 +201,7 @@ static void join_op(msc_nester *n, const msc_op *op) {
         join_along(n, in[0], msc_nest_find_value(n, &op->out[i]), msc_op_int(op, "dim"));
       break;
     case OP_slice: case OP_pad: /* cut dimensions differ in size, or shift: those that stay whole agree */
-      msc_op_ints(op, op->kind == OP_pad ? "low" : "start", v, MSC_MAX_RANK);
+      msc_op_ints(op, op->kind == OP_pad ? "low" : MSC_FACT(start), v, MSC_MAX_RANK);
       for (int d = 0; d < rank_of(n, y); d++)
         if (v[d] == 0) join(n, in[0], d, y, d);
       break;

@@ -336,7 +336,7 @@ static uint16_t reshaped(msc_nester *n, int x, int y, const msc_view *view) {
 static uint16_t sliced(msc_nester *n, const msc_op *op, int x, const msc_view *view) {
   int64_t start[MSC_MAX_RANK], stride[MSC_MAX_RANK];
   msc_view at = {0};
-  int rank = msc_op_ints(op, "start", start, MSC_MAX_RANK);
+  int rank = msc_op_ints(op, MSC_FACT(start), start, MSC_MAX_RANK);
   bool strides = msc_op_ints(op, "stride", stride, MSC_MAX_RANK) == rank;
   for (int d = 0; d < rank; d++) at.at[d] = msc_nest_moved(n, view->at[d], strides ? stride[d] : 1, start[d]);
   return msc_nest_eval(n, x, &at);

@@ -6,11 +6,11 @@
 
 /* Row number of an index value in this rank's part, and whether it lies there; checks it against the whole. */
 uint16_t msc_nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t rows, uint16_t *out_ok) {
-  const msc_attr_value *start = msc_op_attr(op, "start"), *whole = msc_op_attr(op, "whole");
+  const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start)), *whole = msc_op_attr(op, MSC_FACT(whole));
   uint16_t row = msc_nest_cast(n, index, MSC_I64);
   if (whole) msc_nest_check(n, MSC_FAULT_INDEX, msc_nest_compare(n, NEST_BELOW, row, msc_nest_dim(n, whole->i)));
   if (start) row = msc_nest_op(n, NEST_SUB, row, msc_nest_start(n, start->i));
-  const msc_attr_value *part = msc_op_attr(op, "part");
+  const msc_attr_value *part = msc_op_attr(op, MSC_FACT(part));
   uint16_t limit = part ? msc_nest_op(n, NEST_SUB, msc_nest_number(n, MSC_I64, 0), msc_nest_start(n, part->i))
                         : msc_nest_dim(n, rows);
   *out_ok = msc_nest_compare(n, NEST_BELOW, row, limit);
@@ -92,7 +92,7 @@ uint16_t msc_nest_gather_nd(msc_nester *n, const msc_op *op, int x, int indices,
 }
 
 uint16_t msc_nest_one_hot(msc_nester *n, const msc_op *op, int x, const msc_type *t, const msc_view *view) {
-  const msc_attr_value *start = msc_op_attr(op, "start");
+  const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start));
   uint16_t row = msc_nest_cast(n, msc_nest_eval(n, x, view), MSC_I64);
   if (start) row = msc_nest_op(n, NEST_SUB, row, msc_nest_start(n, start->i));
   uint16_t hit = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, view->at[t->rank - 1]));
@@ -103,7 +103,7 @@ uint16_t msc_nest_one_hot(msc_nester *n, const msc_op *op, int x, const msc_type
 }
 
 uint16_t msc_nest_iota(msc_nester *n, const msc_op *op, const msc_type *t, const msc_view *view) {
-  const msc_attr_value *start = msc_op_attr(op, "start");
+  const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start));
   uint16_t v = msc_nest_coord_value(n, view->at[msc_op_int(op, "dim")]);
   if (start) v = msc_nest_op(n, NEST_ADD, v, msc_nest_start(n, start->i));
   return msc_nest_cast(n, v, t->dtype);
@@ -122,8 +122,8 @@ static uint16_t random_word(msc_nester *n, const msc_op *op, int key, const msc_
   msc_type whole = *t;
   int64_t number[MSC_MAX_RANK], stride = 1;
   uint16_t offset, seed = scalar_operand(n, op, key), step = scalar_operand(n, op, key + 1);
-  bool parts = msc_op_ints(op, "starts", number, MSC_MAX_RANK) >= 0;
-  if (parts) msc_op_ints(op, "whole_shape", whole.dim, MSC_MAX_RANK);
+  bool parts = msc_op_ints(op, MSC_FACT(starts), number, MSC_MAX_RANK) >= 0;
+  if (parts) msc_op_ints(op, MSC_FACT(whole_shape), whole.dim, MSC_MAX_RANK);
   msc_affine at = msc_nest_offset(n, &whole, view, &offset);
   for (int d = t->rank - 1; d >= 0; stride *= whole.dim[d] ? whole.dim[d] : 1, d--) {
     if (!parts || number[d] < 0) continue;

@@ -8,7 +8,7 @@ static msc_dtype dtype_of(const msc_nester *n, uint16_t x) { return (msc_dtype)n
 
 /* A sum over what may be cut: in the order that the op's `blocks` says. */
 static uint16_t reduce_in_order(msc_nester *n, const msc_op *op, int kind, uint16_t x, uint16_t over) {
-  const msc_attr_value *blocks = kind == MSC_SUM ? msc_op_attr(op, "blocks") : NULL;
+  const msc_attr_value *blocks = kind == MSC_SUM ? msc_op_attr(op, MSC_FACT(blocks)) : NULL;
   n->op_blocks = (uint8_t)(blocks && blocks->i > 0 && blocks->i <= MSC_MAX_SUM_BLOCKS ? blocks->i : 0);
   uint16_t y = msc_nest_reduce(n, kind, x, over);
   n->op_blocks = 0;
@@ -28,7 +28,7 @@ static uint16_t own_axes(msc_nester *n, int v, unsigned dims, msc_view *view) {
 }
 
 static int64_t count_of(const msc_op *op, int64_t local) {
-  const msc_attr_value *count = msc_op_attr(op, "count");
+  const msc_attr_value *count = msc_op_attr(op, MSC_FACT(count));
   return count ? count->i : local;
 }
 

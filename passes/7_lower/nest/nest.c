@@ -217,7 +217,8 @@ static void scatter_result(msc_nester *n, int v, int buffer) {
   msc_affine place = msc_nest_offset(n, n->value[v].value->type, &s.at, &extra), fill = place;
   if (n->failed) return;
   uint8_t dtype = n->instr[x].dtype;
-  bool at_once = n->target->adds_atomically && msc_dtype_bytes((msc_dtype)dtype) >= 4 && msc_op_attr(op, "any_order");
+  bool at_once =
+      n->target->adds_atomically && msc_dtype_bytes((msc_dtype)dtype) >= 4 && msc_op_attr(op, MSC_FACT(any_order));
   if (!at_once) {
     int64_t parts = row_parts(n, &s, n->value[updates].value->type);
     uint16_t rows = own_rows(n, v, &s, &fill, parts), apart = msc_nest_dim(n, s.step * parts);
