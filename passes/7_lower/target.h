@@ -18,31 +18,31 @@ typedef struct msc_target {
   unsigned bit;                  /* MSC_ON_... */
 
   /* what --target may say with it, and what holds when nothing is said */
-  int least_arch;                /* NAME:sm_ARCH is for GPUs of this architecture or a later one; 0: there are none */
-  bool has_cpu_levels;           /* --mcpu names one */
+  int least_arch;                /* the least that --target NAME:sm_ARCH may say; 0: it takes no architecture */
+  bool has_cpu_levels;           /* --mcpu may name a CPU */
   const char *cluster;           /* the description compiled for without --cluster; NULL: this machine's */
   bool deterministic;            /* the key `deterministic` when it is absent */
 
   /* code and memory */
   bool makes_ptx;                /* code is PTX for GPUs; else x86-64 */
   bool is_host;                  /* values lie in the host's memory */
-  uint32_t steps_of_input;       /* the batches of so many steps have room at once; 0: what the schedule needs */
+  uint32_t steps_of_input;       /* steps whose batches have room at once; 0: as many batches as the schedule needs */
 
   /* products */
-  bool widens_products;          /* of f16 and bf16 the result is f32 first: widen.c */
+  bool widens_products;          /* products of f16 and bf16 get a result in f32: widen.c */
   bool cuts_products;            /* the library is called tile by tile, so that several threads compute a product */
   bool measures_products;        /* --autotune measures which of the library's algorithms is fastest */
   uint64_t product_workspace;    /* bytes that the library wants for its best algorithms */
 
   /* kernels */
-  int vector_bytes;              /* of a thread's vectors, as fusion counts them */
+  int vector_bytes;              /* the size of a vector that fusion assumes */
   bool joins_small_kernels;      /* independent kernels run as one, to save launches: fuse.c */
   bool remakes_cheap_values;     /* the backward computes again what costs no traffic: narrow.c */
   bool adds_atomically;          /* threads may add to one place in whatever order */
   bool sums_in_blocks;           /* sums follow the op's attribute `blocks`; else their order is the threads' */
   bool finds_labels;             /* a loss finds its label's element while it sums the row; else it reads it again */
   bool keeps_rows;               /* a kernel keeps a row that it reads in several phases */
-  int64_t scatter_threads;       /* so many share the rows that are added to in order; 0: one has all */
+  int64_t scatter_threads;       /* threads that share the rows of a sum in order; 0: one thread has all */
   /* A reduction runs in two launches where one would have fewer items than `few_items` for more operations and bytes
    * than `long_work`, or `long_tail` of one that has a tail, and more than two parts of so many points. */
   uint64_t few_items, long_work, long_tail, part_points;
@@ -59,7 +59,7 @@ extern const msc_target msc_target_cpu, msc_target_cuda;
 const msc_target *msc_target_named(const char *name);
 /* The one target of a set; NULL: it has several. */
 const msc_target *msc_target_alone(unsigned set);
-/* As the module's attribute msc.target says; without it the CPU. */
+/* The target that the module's attribute msc.target names; without the attribute the CPU. */
 const msc_target *msc_target_of(const msc_module *m);
 /* The key `deterministic`, or the target's default. */
 bool msc_is_deterministic(const msc_module *m, const msc_config *config);
