@@ -101,13 +101,13 @@ LLVMValueRef msc_emit_size(const msc_emit *e, int axis) {
 static bool is_float(msc_dtype d) { return msc_is_float(d); }
 static bool is_signed(msc_dtype d) { return msc_dtype_class_of(d) == MSC_CLASS_INT; }
 
-static LLVMValueRef less(const msc_emit *e, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef compare_less(const msc_emit *e, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
   if (is_float(d)) return LLVMBuildFCmp(e->b, LLVMRealOLT, a, b, "");
   return LLVMBuildICmp(e->b, is_signed(d) ? LLVMIntSLT : LLVMIntULT, a, b, "");
 }
 
 /* a / 0 = 0, a % 0 = a, and the least number / -1 is itself: no input traps. */
-static LLVMValueRef integer_divide(const msc_emit *e, msc_dtype d, bool remainder, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef divide_integers(const msc_emit *e, msc_dtype d, bool remainder, LLVMValueRef a, LLVMValueRef b) {
   LLVMValueRef zero = msc_ir_int(b, 0), none = LLVMBuildICmp(e->b, LLVMIntEQ, b, zero, ""), unsafe = none;
   if (is_signed(d)) unsafe = LLVMBuildOr(e->b, none, LLVMBuildICmp(e->b, LLVMIntEQ, b, msc_ir_int(b, -1), ""), "");
   LLVMValueRef by = LLVMBuildSelect(e->b, unsafe, msc_ir_int(b, 1), b, "");
@@ -120,43 +120,44 @@ static LLVMValueRef integer_divide(const msc_emit *e, msc_dtype d, bool remainde
 }
 
 /* NaN in either operand stays. */
-static LLVMValueRef extreme(const msc_emit *e, msc_dtype d, bool largest, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef pick_extreme(const msc_emit *e, msc_dtype d, bool largest, LLVMValueRef a, LLVMValueRef b) {
   if (d == MSC_I1) return largest ? LLVMBuildOr(e->b, a, b, "") : LLVMBuildAnd(e->b, a, b, "");
-  LLVMValueRef m = LLVMBuildSelect(e->b, largest ? less(e, d, b, a) : less(e, d, a, b), a, b, "");
+  LLVMValueRef m = LLVMBuildSelect(e->b, largest ? compare_less(e, d, b, a) : compare_less(e, d, a, b), a, b, "");
   return is_float(d) ? LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, a, a, ""), a, m, "") : m;
 }
 
-static LLVMValueRef binary(const msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef emit_binary(const msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
   LLVMBuilderRef B = e->b;
   switch (code) {
     case NEST_ADD: return is_float(d) ? LLVMBuildFAdd(B, a, b, "") : LLVMBuildAdd(B, a, b, "");
     case NEST_SUB: return is_float(d) ? LLVMBuildFSub(B, a, b, "") : LLVMBuildSub(B, a, b, "");
     case NEST_MUL: return is_float(d) ? LLVMBuildFMul(B, a, b, "") : LLVMBuildMul(B, a, b, "");
-    case NEST_DIV: return is_float(d) ? LLVMBuildFDiv(B, a, b, "") : integer_divide(e, d, false, a, b);
-    case NEST_REM: return integer_divide(e, d, true, a, b);
-    case NEST_MAX: return extreme(e, d, true, a, b);
-    case NEST_MIN: return extreme(e, d, false, a, b);
+    case NEST_DIV: return is_float(d) ? LLVMBuildFDiv(B, a, b, "") : divide_integers(e, d, false, a, b);
+    case NEST_REM: return divide_integers(e, d, true, a, b);
+    case NEST_MAX: return pick_extreme(e, d, true, a, b);
+    case NEST_MIN: return pick_extreme(e, d, false, a, b);
     default: return LLVMBuildAnd(B, a, b, "");
   }
 }
 
-static LLVMValueRef absolute(const msc_emit *e, msc_dtype d, LLVMValueRef x) {
+static LLVMValueRef absolute_of(const msc_emit *e, msc_dtype d, LLVMValueRef x) {
   if (is_float(d)) return msc_ir_unary(e, "llvm.fabs", x);
-  return is_signed(d) ? LLVMBuildSelect(e->b, less(e, d, x, msc_ir_int(x, 0)), LLVMBuildNeg(e->b, x, ""), x, "") : x;
+  return is_signed(d) ? LLVMBuildSelect(e->b, compare_less(e, d, x, msc_ir_int(x, 0)), LLVMBuildNeg(e->b, x, ""), x, "")
+                      : x;
 }
 
 /* 1, -1 or 0, which NaN is too */
-static LLVMValueRef sign(const msc_emit *e, msc_dtype d, LLVMValueRef x) {
+static LLVMValueRef sign_of(const msc_emit *e, msc_dtype d, LLVMValueRef x) {
   LLVMValueRef zero = is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0),
                one = is_float(d) ? msc_ir_real(x, 1) : msc_ir_int(x, 1);
   LLVMValueRef minus = is_float(d) ? msc_ir_real(x, -1) : msc_ir_int(x, -1);
-  LLVMValueRef low = LLVMBuildSelect(e->b, less(e, d, x, zero), minus, zero, "");
-  return LLVMBuildSelect(e->b, less(e, d, zero, x), one, low, "");
+  LLVMValueRef low = LLVMBuildSelect(e->b, compare_less(e, d, x, zero), minus, zero, "");
+  return LLVMBuildSelect(e->b, compare_less(e, d, zero, x), one, low, "");
 }
 
 /* To a whole number.  Without SSE4.1: to the nearest by adding what leaves no bits for a fraction, then one
  * up or down. */
-static LLVMValueRef whole(msc_emit *e, msc_nest_code code, LLVMValueRef x) {
+static LLVMValueRef round_to_whole(msc_emit *e, msc_nest_code code, LLVMValueRef x) {
   static const char *const names[] = {"llvm.floor", "llvm.ceil", "llvm.roundeven"};
   if (e->l->cpu.level >= 2) return msc_ir_unary(e, names[code - NEST_FLOOR], x);
   LLVMTypeRef t = LLVMTypeOf(x);
@@ -175,17 +176,19 @@ static LLVMValueRef whole(msc_emit *e, msc_nest_code code, LLVMValueRef x) {
   return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, size, large, ""), near, x, "");
 }
 
-static LLVMValueRef unary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValueRef x) {
+static LLVMValueRef emit_unary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValueRef x) {
   switch (code) {
     case NEST_NEG: return is_float(d) ? LLVMBuildFNeg(e->b, x, "") : LLVMBuildNeg(e->b, x, "");
-    case NEST_ABS: return absolute(e, d, x);
-    case NEST_SIGN: return sign(e, d, x);
+    case NEST_ABS: return absolute_of(e, d, x);
+    case NEST_SIGN: return sign_of(e, d, x);
     case NEST_RELU:
       if (!is_float(d) && !is_signed(d)) return x;
-      return LLVMBuildSelect(e->b, less(e, d, x, is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0)),
+      return LLVMBuildSelect(e->b, compare_less(e, d, x, is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0)),
                              is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0), x, "");
     case NEST_SQRT: return msc_ir_unary(e, "llvm.sqrt", x);
-    case NEST_FLOOR: case NEST_CEIL: case NEST_NEAREST: return whole(e, code, x);
+    case NEST_FLOOR:
+    case NEST_CEIL:
+    case NEST_NEAREST: return round_to_whole(e, code, x);
     case NEST_EXP: return msc_math_exp(e, x);
     case NEST_LOG: return msc_math_log(e, x);
     case NEST_TANH: return msc_math_tanh(e, x);
@@ -195,7 +198,7 @@ static LLVMValueRef unary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValu
   }
 }
 
-static LLVMValueRef compare(const msc_emit *e, int p, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef emit_compare(const msc_emit *e, int p, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
   static const LLVMRealPredicate real[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOLT,
                                            LLVMRealOLE, LLVMRealOGT, LLVMRealOGE};
   static const LLVMIntPredicate with_sign[] = {LLVMIntEQ,  LLVMIntNE,  LLVMIntSLT, LLVMIntSLE,
@@ -207,7 +210,7 @@ static LLVMValueRef compare(const msc_emit *e, int p, msc_dtype d, LLVMValueRef 
 }
 
 /* Floats to integers toward zero, saturating; NaN is 0. */
-static LLVMValueRef cast(const msc_emit *e, msc_dtype from, msc_dtype to, LLVMValueRef x) {
+static LLVMValueRef emit_cast(const msc_emit *e, msc_dtype from, msc_dtype to, LLVMValueRef x) {
   LLVMTypeRef t = msc_emit_type(e, to, msc_ir_lanes(x)), types[2] = {t, LLVMTypeOf(x)};
   if (to == MSC_I1)
     return is_float(from) ? LLVMBuildFCmp(e->b, LLVMRealUNE, x, msc_ir_real(x, 0), "")
@@ -238,8 +241,8 @@ LLVMValueRef msc_emit_identity(const msc_emit *e, int kind, msc_dtype d, int lan
 
 LLVMValueRef msc_emit_combine(msc_emit *e, int kind, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
   static const msc_nest_code code[] = {NEST_ADD, NEST_MAX, NEST_MIN, NEST_MUL};
-  if (kind == NEST_LOOSE_MAX) return LLVMBuildSelect(e->b, less(e, d, a, b), b, a, "");
-  return binary(e, code[kind], d, a, b);
+  if (kind == NEST_LOOSE_MAX) return LLVMBuildSelect(e->b, compare_less(e, d, a, b), b, a, "");
+  return emit_binary(e, code[kind], d, a, b);
 }
 
 LLVMValueRef msc_emit_horizontal(msc_emit *e, int kind, msc_dtype d, LLVMValueRef v) {
@@ -263,7 +266,7 @@ LLVMValueRef msc_emit_unmasked(msc_emit *e, LLVMValueRef v, LLVMValueRef identit
 
 /* ---- one instruction ---- */
 
-static LLVMValueRef scalar_argument(msc_emit *e, const msc_instr *in) {
+static LLVMValueRef read_scalar(msc_emit *e, const msc_instr *in) {
   LLVMTypeRef f64 = LLVMDoubleTypeInContext(e->l->llvm);
   LLVMValueRef at = msc_emit_int(e, in->imm), v = e->scalar[(int)in->imm];
   if (e->scalars) v = LLVMBuildLoad2(e->b, f64, LLVMBuildInBoundsGEP2(e->b, f64, e->scalars, &at, 1, ""), "");
@@ -271,7 +274,7 @@ static LLVMValueRef scalar_argument(msc_emit *e, const msc_instr *in) {
 }
 
 /* Philox4x32-10 in 64-bit lanes, whose products need no other half; see ir/abi/philox.h. */
-static LLVMValueRef philox(msc_emit *e, int i) {
+static LLVMValueRef emit_philox(msc_emit *e, int i) {
   const msc_instr *in = &e->p->instr[i];
   LLVMBuilderRef B = e->b;
   int lanes = msc_emit_varies(e, i) ? e->p->head.lanes : 1;
@@ -302,23 +305,24 @@ static LLVMValueRef value_of(msc_emit *e, int i) {
   switch (in->code) {
     case NEST_LOAD: return msc_emit_load(e, i);
     case NEST_INDEX: return msc_emit_index(e, i);
-    case NEST_PHILOX: return philox(e, i);
+    case NEST_PHILOX: return emit_philox(e, i);
     case NEST_DIM: return e->dim[(int)in->imm];
     case NEST_CONST:
       return is_float(d) ? LLVMConstReal(msc_emit_type(e, d, 1), in->number)
                          : LLVMConstInt(msc_emit_type(e, d, 1), (unsigned long long)(int64_t)in->number, true);
-    case NEST_SCALAR: return scalar_argument(e, in);
+    case NEST_SCALAR: return read_scalar(e, in);
     default: break;
   }
   for (int k = 0; k < 3 && in->arg[k]; k++) x[k] = msc_emit_get(e, in->arg[k], vector);
   switch (in->code) {
-    case NEST_COMPARE: return compare(e, in->imm, from, x[0], x[1]);
+    case NEST_COMPARE: return emit_compare(e, in->imm, from, x[0], x[1]);
     case NEST_SELECT: return LLVMBuildSelect(e->b, x[0], x[1], x[2], "");
-    case NEST_CAST: return cast(e, from, d, x[0]);
+    case NEST_CAST: return emit_cast(e, from, d, x[0]);
     case NEST_ROUND: return msc_emit_widen(e, msc_emit_narrow(e, x[0], (msc_dtype)in->imm), (msc_dtype)in->imm);
     case NEST_POW: return msc_math_pow(e, x[0], x[1]);
     default:
-      return x[1] ? binary(e, (msc_nest_code)in->code, d, x[0], x[1]) : unary(e, (msc_nest_code)in->code, d, x[0]);
+      return x[1] ? emit_binary(e, (msc_nest_code)in->code, d, x[0], x[1])
+                  : emit_unary(e, (msc_nest_code)in->code, d, x[0]);
   }
 }
 

@@ -50,8 +50,8 @@ typedef LLVMValueRef msc_ir_combine(msc_emit *e, const void *user, int i, LLVMVa
 void msc_ir_fold(msc_emit *e, LLVMValueRef block, LLVMValueRef blocks, int num, LLVMValueRef *sums,
                  const LLVMValueRef *waiting, msc_ir_combine *combine, const void *user);
 
-/* num vectors of num elements become the columns of what they were the rows of: exchanges between vectors 1, 2,
- * 4 ... apart. */
+/* num vectors of num elements become the columns of what they were the rows of: exchanges between vectors 1, 2, 4 ...
+ * apart. */
 void msc_ir_turn(msc_emit *e, int num, LLVMValueRef *v);
 
 #endif

@@ -8,28 +8,29 @@ enum { WARP = 32 };
 /* ---- the machine ---- */
 
 /* Special register, as i64. */
-static LLVMValueRef special(msc_walk *w, const char *name) {
+static LLVMValueRef read_register(msc_walk *w, const char *name) {
   char full[64];
   strcat(strcpy(full, "llvm.nvvm.read.ptx.sreg."), name);
   return LLVMBuildZExt(w->e.b, msc_ir_call(&w->e, full, 0, NULL, 0, NULL), LLVMInt64TypeInContext(w->e.l->llvm), "");
 }
 
-static LLVMValueRef thread_number(msc_walk *w) { return special(w, "tid.x"); }
-static void barrier(msc_walk *w) { msc_ir_call(&w->e, "llvm.nvvm.barrier0", 0, NULL, 0, NULL); }
-static LLVMValueRef sum(msc_walk *w, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(w->e.b, a, b, ""); }
-static LLVMValueRef times(msc_walk *w, LLVMValueRef a, int64_t b) {
+static LLVMValueRef thread_number(msc_walk *w) { return read_register(w, "tid.x"); }
+static void emit_barrier(msc_walk *w) { msc_ir_call(&w->e, "llvm.nvvm.barrier0", 0, NULL, 0, NULL); }
+static LLVMValueRef add_to(msc_walk *w, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(w->e.b, a, b, ""); }
+static LLVMValueRef multiply_by(msc_walk *w, LLVMValueRef a, int64_t b) {
   return LLVMBuildMul(w->e.b, a, msc_emit_int(&w->e, b), "");
 }
-static LLVMValueRef below(msc_walk *w, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef is_below(msc_walk *w, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildICmp(w->e.b, LLVMIntSLT, a, b, "");
 }
-static LLVMValueRef split(msc_walk *w, LLVMValueRef a, int64_t by, LLVMValueRef *out_rest) { /* by a power of two */
+static LLVMValueRef split_number(msc_walk *w, LLVMValueRef a, int64_t by,
+                                 LLVMValueRef *out_rest) { /* by a power of two */
   *out_rest = LLVMBuildAnd(w->e.b, a, msc_emit_int(&w->e, by - 1), "");
   return LLVMBuildLShr(w->e.b, a, msc_emit_int(&w->e, __builtin_ctzll((unsigned long long)by)), "");
 }
 
 /* Memory of the block, aligned for vectors of eight f64. */
-static LLVMValueRef shared_memory(msc_walk *w, int64_t bytes) {
+static LLVMValueRef make_shared_memory(msc_walk *w, int64_t bytes) {
   LLVMTypeRef type = LLVMArrayType2(LLVMInt8TypeInContext(w->e.l->llvm), (uint64_t)bytes);
   LLVMValueRef v = LLVMAddGlobalInAddressSpace(w->e.l->module, type, "shared", 3);
   LLVMSetInitializer(v, LLVMGetPoison(type));
@@ -56,8 +57,8 @@ static void branch_close(msc_walk *w, LLVMBasicBlockRef after) {
 
 /* The thread's item, the number of which is `own` within the block: from here on, until end_item, it exists. */
 static LLVMValueRef begin_item(msc_walk *w, LLVMValueRef own, LLVMBasicBlockRef *out_after) {
-  LLVMValueRef item = sum(w, times(w, special(w, "ctaid.x"), (int64_t)w->h->per_block), own);
-  branch_open(w, below(w, item, LLVMGetParam(w->e.fn, w->h->num_buffers)), out_after);
+  LLVMValueRef item = add_to(w, multiply_by(w, read_register(w, "ctaid.x"), (int64_t)w->h->per_block), own);
+  branch_open(w, is_below(w, item, LLVMGetParam(w->e.fn, w->h->num_buffers)), out_after);
   return item;
 }
 
@@ -106,14 +107,14 @@ static LLVMValueRef join_block(msc_walk *w, int kind, msc_dtype dtype, LLVMValue
   msc_emit *e = &w->e;
   int warps = w->team.size / WARP;
   LLVMTypeRef type = LLVMTypeOf(v);
-  LLVMValueRef lane, warp = split(w, w->team.rank, WARP, &lane);
+  LLVMValueRef lane, warp = split_number(w, w->team.rank, WARP, &lane);
   LLVMBasicBlockRef after;
   v = join_lanes(w, kind, dtype, v, WARP);
-  barrier(w); /* what lay there before has been read */
+  emit_barrier(w); /* what lay there before has been read */
   branch_open(w, LLVMBuildICmp(e->b, LLVMIntEQ, lane, msc_emit_int(e, 0), ""), &after);
   LLVMBuildStore(e->b, v, place_in(w, type, w->team.memory, warp));
   branch_close(w, after);
-  barrier(w);
+  emit_barrier(w);
   LLVMValueRef other = LLVMBuildAnd(e->b, lane, msc_emit_int(e, warps - 1), "");
   return join_lanes(w, kind, dtype, LLVMBuildLoad2(e->b, type, place_in(w, type, w->team.memory, other), ""), warps);
 }
@@ -121,10 +122,10 @@ static LLVMValueRef join_block(msc_walk *w, int kind, msc_dtype dtype, LLVMValue
 static void emit_rows(msc_walk *w) {
   LLVMBasicBlockRef after;
   int64_t team = w->h->team;
-  LLVMValueRef rank, row = split(w, thread_number(w), team, &rank);
+  LLVMValueRef rank, row = split_number(w, thread_number(w), team, &rank);
   w->team = (msc_team){.size = (int)team, .rank = rank, .join = team == WARP ? join_warp : join_block};
   w->team.first = LLVMBuildICmp(w->e.b, LLVMIntEQ, rank, msc_emit_int(&w->e, 0), "");
-  if (team > WARP) w->team.memory = shared_memory(w, WARP * 8);
+  if (team > WARP) w->team.memory = make_shared_memory(w, WARP * 8);
   msc_walk_bind_items(w, begin_item(w, row, &after), w->h->items);
   msc_walk_item(w);
   branch_close(w, after);
@@ -140,9 +141,9 @@ static LLVMValueRef join_columns(msc_walk *w, int kind, msc_dtype dtype, LLVMVal
   LLVMValueRef own = thread_number(w);
   for (int distance = w->team.size / 2; distance; distance /= 2) {
     LLVMValueRef other = LLVMBuildXor(e->b, own, msc_emit_int(e, distance * columns), "");
-    barrier(w);
+    emit_barrier(w);
     LLVMBuildStore(e->b, v, place_in(w, type, w->team.memory, own));
-    barrier(w);
+    emit_barrier(w);
     v = msc_emit_combine(e, kind, dtype, v, LLVMBuildLoad2(e->b, type, place_in(w, type, w->team.memory, other), ""));
   }
   return v;
@@ -154,16 +155,16 @@ static void emit_columns(msc_walk *w) {
   LLVMBasicBlockRef after;
   int lane = w->h->lane;
   int64_t columns = w->h->threads / w->h->team, width = columns * w->h->lanes;
-  LLVMValueRef column, rank = split(w, thread_number(w), columns, &column), zero = msc_emit_int(e, 0);
+  LLVMValueRef column, rank = split_number(w, thread_number(w), columns, &column), zero = msc_emit_int(e, 0);
   w->team = (msc_team){
       .size = w->h->team, .rank = rank, .first = LLVMBuildICmp(e->b, LLVMIntEQ, rank, zero, ""), .join = join_columns};
-  if (w->team.size > 1) w->team.memory = shared_memory(w, w->h->threads * w->h->lanes * 8);
+  if (w->team.size > 1) w->team.memory = make_shared_memory(w, w->h->threads * w->h->lanes * 8);
   LLVMValueRef size = msc_emit_size(e, lane),
-               blocks = LLVMBuildUDiv(e->b, sum(w, size, msc_emit_int(e, width - 1)), msc_emit_int(e, width), "");
+               blocks = LLVMBuildUDiv(e->b, add_to(w, size, msc_emit_int(e, width - 1)), msc_emit_int(e, width), "");
   LLVMValueRef item = begin_item(w, zero, &after), outer = msc_walk_divide(w, item, blocks),
                block = LLVMBuildSub(e->b, item, LLVMBuildMul(e->b, outer, blocks, ""), "");
-  LLVMValueRef at = sum(w, times(w, block, width), times(w, column, w->h->lanes));
-  w->team.active = below(w, at, size);
+  LLVMValueRef at = add_to(w, multiply_by(w, block, width), multiply_by(w, column, w->h->lanes));
+  w->team.active = is_below(w, at, size);
   msc_walk_bind_items(w, outer, w->h->items & (uint16_t)~msc_bit(lane));
   msc_walk_bind(w, lane, LLVMBuildSelect(e->b, w->team.active, at, zero, ""));
   msc_walk_item(w);
@@ -174,7 +175,7 @@ static void emit_columns(msc_walk *w) {
 
 static void emit_map(msc_walk *w) {
   LLVMBasicBlockRef after;
-  msc_walk_bind_items(w, begin_item(w, times(w, thread_number(w), w->h->lanes), &after), w->h->items);
+  msc_walk_bind_items(w, begin_item(w, multiply_by(w, thread_number(w), w->h->lanes), &after), w->h->items);
   msc_walk_ready(w, NULL);
   branch_close(w, after);
 }
@@ -205,15 +206,15 @@ typedef struct {
 /* Place of (along, across) in the tile; an element more per row keeps threads off each other's banks. */
 static LLVMValueRef tile_place(msc_walk *w, LLVMTypeRef type, LLVMValueRef tile, LLVMValueRef along,
                                LLVMValueRef across) {
-  return place_in(w, type, tile, sum(w, times(w, along, MSC_SQUARE + 1), across));
+  return place_in(w, type, tile, add_to(w, multiply_by(w, along, MSC_SQUARE + 1), across));
 }
 
 /* At a position that exists: what `then` emits. */
-static void at_position(msc_walk *w, square *s, LLVMValueRef across, LLVMValueRef along,
-                        void (*then)(msc_walk *w, square *s, int j), int j) {
+static void emit_at_position(msc_walk *w, square *s, LLVMValueRef across, LLVMValueRef along,
+                             void (*then)(msc_walk *w, square *s, int j), int j) {
   LLVMBasicBlockRef after;
   uint16_t outside = w->bound;
-  branch_open(w, LLVMBuildAnd(w->e.b, below(w, across, s->rows), below(w, along, s->columns), ""), &after);
+  branch_open(w, LLVMBuildAnd(w->e.b, is_below(w, across, s->rows), is_below(w, along, s->columns), ""), &after);
   msc_walk_bind(w, w->h->across, across);
   msc_walk_bind(w, w->h->lane, along);
   then(w, s, j);
@@ -221,7 +222,7 @@ static void at_position(msc_walk *w, square *s, LLVMValueRef across, LLVMValueRe
   branch_close(w, after);
 }
 
-static LLVMValueRef own_row(msc_walk *w, const square *s, int j) { return sum(w, s->y, msc_emit_int(&w->e, j)); }
+static LLVMValueRef own_row(msc_walk *w, const square *s, int j) { return add_to(w, s->y, msc_emit_int(&w->e, j)); }
 
 static void load_turned(msc_walk *w, square *s, int j) {
   msc_emit *e = &w->e;
@@ -247,12 +248,13 @@ static void emit_squares(msc_walk *w) {
   LLVMBasicBlockRef after;
   square s = {.rows = msc_emit_size(e, w->h->across), .columns = msc_emit_size(e, w->h->lane)};
   LLVMValueRef side = msc_emit_int(e, MSC_SQUARE), more = msc_emit_int(e, MSC_SQUARE - 1), rest;
-  s.y = split(w, thread_number(w), MSC_SQUARE, &s.x);
+  s.y = split_number(w, thread_number(w), MSC_SQUARE, &s.x);
   for (int i = 1; i < w->h->num_instrs; i++)
     if (is_turned(w, i))
-      s.tile[i] = shared_memory(w, MSC_SQUARE * (MSC_SQUARE + 1) * msc_dtype_bytes((msc_dtype)e->p->instr[i].dtype));
-  LLVMValueRef rows = LLVMBuildUDiv(e->b, sum(w, s.rows, more), side, ""),
-               columns = LLVMBuildUDiv(e->b, sum(w, s.columns, more), side, "");
+      s.tile[i] =
+          make_shared_memory(w, MSC_SQUARE * (MSC_SQUARE + 1) * msc_dtype_bytes((msc_dtype)e->p->instr[i].dtype));
+  LLVMValueRef rows = LLVMBuildUDiv(e->b, add_to(w, s.rows, more), side, ""),
+               columns = LLVMBuildUDiv(e->b, add_to(w, s.columns, more), side, "");
   LLVMValueRef item = begin_item(w, msc_emit_int(e, 0), &after);
   rest = msc_walk_divide(w, item, columns);
   s.column = LLVMBuildMul(e->b, LLVMBuildSub(e->b, item, LLVMBuildMul(e->b, rest, columns, ""), ""), side, "");
@@ -261,10 +263,10 @@ static void emit_squares(msc_walk *w) {
   msc_walk_bind_items(w, outer, w->h->items & (uint16_t)~(msc_bit(w->h->lane) | msc_bit(w->h->across)));
   msc_walk_ready(w, NULL);
   for (int j = 0; j < MSC_SQUARE; j += MSC_SQUARE_ROWS)
-    at_position(w, &s, sum(w, s.row, s.x), sum(w, s.column, own_row(w, &s, j)), load_turned, j);
-  barrier(w);
+    emit_at_position(w, &s, add_to(w, s.row, s.x), add_to(w, s.column, own_row(w, &s, j)), load_turned, j);
+  emit_barrier(w);
   for (int j = 0; j < MSC_SQUARE; j += MSC_SQUARE_ROWS)
-    at_position(w, &s, sum(w, s.row, own_row(w, &s, j)), sum(w, s.column, s.x), compute_turned, j);
+    emit_at_position(w, &s, add_to(w, s.row, own_row(w, &s, j)), add_to(w, s.column, s.x), compute_turned, j);
   branch_close(w, after);
 }
 

@@ -93,7 +93,7 @@ typedef struct {
   LLVMValueRef first, step, n, exclusive, start[2]; /* 0 and 1 */
 } scanned_row;
 
-static scanned_row scanned(ordering *o, LLVMValueRef item) {
+static scanned_row find_row(ordering *o, LLVMValueRef item) {
   scanned_row r = {.d = (msc_dtype)o->l->dims[MSC_SCAN_DTYPE], .n = dim(o, MSC_SCAN_N)};
   LLVMValueRef inner = dim(o, MSC_SCAN_INNER), column, outer = divide(o, item, inner, &column),
                reverse = is_set(o, dim(o, MSC_SCAN_REVERSE));
@@ -139,7 +139,7 @@ static void emit_product_slopes(ordering *o, const scanned_row *r) {
 }
 
 static void emit_scan(ordering *o, LLVMValueRef item) {
-  scanned_row r = scanned(o, item);
+  scanned_row r = find_row(o, item);
   int64_t kind = o->l->dims[MSC_SCAN_KIND];
   if (kind == MSC_SCAN_PROD_GRAD) emit_product_slopes(o, &r);
   else emit_sums(o, &r, kind == MSC_SCAN_PROD, r.exclusive, buffer(o, 1));
@@ -147,7 +147,7 @@ static void emit_scan(ordering *o, LLVMValueRef item) {
 
 /* ---- sort: an item is an element; as many stand before it as it has places before its own ---- */
 
-static LLVMValueRef less(ordering *o, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef compare_less(ordering *o, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
   if (!msc_is_float(d))
     return LLVMBuildICmp(o->b, msc_dtype_class_of(d) == MSC_CLASS_INT ? LLVMIntSLT : LLVMIntULT, a, b, "");
   LLVMValueRef a_nan = LLVMBuildFCmp(o->b, LLVMRealUNO, a, a, ""), b_nan = LLVMBuildFCmp(o->b, LLVMRealUNO, b, b, "");
@@ -166,7 +166,8 @@ static void emit_sort(ordering *o, LLVMValueRef item) {
   msc_ir_loop loop;
   msc_ir_loop_open(&o->e, &loop, num(o, 0), n, 1, 1, &before);
   LLVMValueRef other = value(o, d, place(o, d, buffer(o, 0), add(o, from, mul(o, loop.index, inner))));
-  LLVMValueRef up = less(o, d, other, own), over = less(o, d, own, other), equal = no(o, either(o, up, over));
+  LLVMValueRef up = compare_less(o, d, other, own), over = compare_less(o, d, own, other),
+               equal = no(o, either(o, up, over));
   LLVMValueRef stands =
       either(o, choose(o, down, over, up), both(o, equal, LLVMBuildICmp(o->b, LLVMIntSLT, loop.index, i, "")));
   before = add(o, before, LLVMBuildZExt(o->b, stands, LLVMInt64TypeInContext(o->e.l->llvm), ""));
@@ -206,7 +207,7 @@ static LLVMValueRef is_repeated(ordering *o, msc_dtype d, LLVMValueRef i, LLVMVa
   LLVMValueRef found = LLVMConstInt(LLVMInt1TypeInContext(o->e.l->llvm), 0, false);
   msc_ir_loop_open(&o->e, &loop, num(o, 0), i, 1, 1, &found);
   LLVMValueRef other = value(o, d, place(o, d, buffer(o, 0), loop.index));
-  found = either(o, found, no(o, either(o, less(o, d, other, own), less(o, d, own, other))));
+  found = either(o, found, no(o, either(o, compare_less(o, d, other, own), compare_less(o, d, own, other))));
   msc_ir_loop_close(&o->e, &loop, &found);
   return found;
 }
@@ -219,7 +220,7 @@ static void count_first(ordering *o, msc_dtype d, msc_dtype index, LLVMValueRef 
   LLVMValueRef count[2] = {num(o, 0), num(o, 0)};
   msc_ir_loop_open(&o->e, &loop, num(o, 0), dim(o, MSC_UNIQUE_N), 1, 2, count);
   LLVMValueRef first = LLVMBuildICmp(o->b, LLVMIntSLT, index_at(o, index, buffer(o, 2), loop.index), num(o, 0), "");
-  LLVMValueRef before = both(o, first, less(o, d, value(o, d, place(o, d, buffer(o, 0), loop.index)), own));
+  LLVMValueRef before = both(o, first, compare_less(o, d, value(o, d, place(o, d, buffer(o, 0), loop.index)), own));
   count[0] = add(o, count[0], LLVMBuildZExt(o->b, first, i64, "")),
   count[1] = add(o, count[1], LLVMBuildZExt(o->b, before, i64, ""));
   msc_ir_loop_close(&o->e, &loop, count);

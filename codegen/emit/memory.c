@@ -16,15 +16,15 @@ LLVMTypeRef msc_emit_stored_type(const msc_emit *e, msc_dtype memory, int lanes)
   return lanes > 1 ? LLVMVectorType(t, (unsigned)lanes) : t;
 }
 
-static LLVMValueRef shifted(const msc_emit *e, LLVMValueRef v, int by) {
+static LLVMValueRef shift_by(const msc_emit *e, LLVMValueRef v, int by) {
   return by > 0 ? LLVMBuildShl(e->b, v, msc_ir_int(v, by), "") : LLVMBuildLShr(e->b, v, msc_ir_int(v, -by), "");
 }
 
 static LLVMValueRef f16_to_f32(const msc_emit *e, LLVMValueRef h) {
   LLVMTypeRef i32 = msc_ir_int_type(e, h, 32), f32 = msc_ir_real_type(e, h, 32);
   LLVMValueRef w = LLVMBuildZExt(e->b, h, i32, ""), magnitude = LLVMBuildAnd(e->b, w, msc_ir_int(w, 0x7fff), "");
-  LLVMValueRef sign = shifted(e, LLVMBuildAnd(e->b, w, msc_ir_int(w, 0x8000), ""), 16);
-  LLVMValueRef normal = LLVMBuildAdd(e->b, shifted(e, magnitude, 13), msc_ir_int(w, 112 << 23), "");
+  LLVMValueRef sign = shift_by(e, LLVMBuildAnd(e->b, w, msc_ir_int(w, 0x8000), ""), 16);
+  LLVMValueRef normal = LLVMBuildAdd(e->b, shift_by(e, magnitude, 13), msc_ir_int(w, 112 << 23), "");
   LLVMValueRef special = LLVMBuildICmp(e->b, LLVMIntSGE, magnitude, msc_ir_int(w, 0x7c00), ""),
                small = LLVMBuildICmp(e->b, LLVMIntSLT, magnitude, msc_ir_int(w, 0x400), "");
   normal = LLVMBuildSelect(e->b, special, LLVMBuildAdd(e->b, normal, msc_ir_int(w, 112 << 23), ""), normal, "");
@@ -37,12 +37,12 @@ static LLVMValueRef f16_to_f32(const msc_emit *e, LLVMValueRef h) {
 static LLVMValueRef f32_to_f16(const msc_emit *e, LLVMValueRef f) {
   LLVMTypeRef i32 = msc_ir_int_type(e, f, 32);
   LLVMValueRef w = LLVMBuildBitCast(e->b, f, i32, ""), a = LLVMBuildAnd(e->b, w, msc_ir_int(w, 0x7fffffff), "");
-  LLVMValueRef sign = shifted(e, LLVMBuildAnd(e->b, w, msc_ir_int(w, 0x80000000), ""), -16);
+  LLVMValueRef sign = shift_by(e, LLVMBuildAnd(e->b, w, msc_ir_int(w, 0x80000000), ""), -16);
   /* to nearest, ties to even: half of the last kept bit less one, plus that bit */
-  LLVMValueRef odd = LLVMBuildAnd(e->b, shifted(e, a, -13), msc_ir_int(w, 1), "");
+  LLVMValueRef odd = LLVMBuildAnd(e->b, shift_by(e, a, -13), msc_ir_int(w, 1), "");
   LLVMValueRef normal = LLVMBuildAdd(e->b, LLVMBuildSub(e->b, a, msc_ir_int(w, 112 << 23), ""),
                                      LLVMBuildAdd(e->b, odd, msc_ir_int(w, 0xfff), ""), "");
-  normal = shifted(e, normal, -13);
+  normal = shift_by(e, normal, -13);
   /* below 2^-14: adding 1/2 leaves the value in units of 2^-24 in the last bits */
   LLVMValueRef half = msc_ir_real(f, 0.5),
                lifted = LLVMBuildFAdd(e->b, LLVMBuildBitCast(e->b, a, LLVMTypeOf(f), ""), half, "");
@@ -56,9 +56,10 @@ static LLVMValueRef f32_to_f16(const msc_emit *e, LLVMValueRef f) {
 }
 
 static LLVMValueRef f32_to_bf16(const msc_emit *e, LLVMValueRef f) {
-  LLVMValueRef w = LLVMBuildBitCast(e->b, f, msc_ir_int_type(e, f, 32), ""), top = shifted(e, w, -16);
+  LLVMValueRef w = LLVMBuildBitCast(e->b, f, msc_ir_int_type(e, f, 32), ""), top = shift_by(e, w, -16);
   LLVMValueRef odd = LLVMBuildAnd(e->b, top, msc_ir_int(w, 1), "");
-  LLVMValueRef rounded = shifted(e, LLVMBuildAdd(e->b, w, LLVMBuildAdd(e->b, odd, msc_ir_int(w, 0x7fff), ""), ""), -16);
+  LLVMValueRef rounded =
+      shift_by(e, LLVMBuildAdd(e->b, w, LLVMBuildAdd(e->b, odd, msc_ir_int(w, 0x7fff), ""), ""), -16);
   LLVMValueRef quiet = LLVMBuildOr(e->b, top, msc_ir_int(w, 0x40), ""),
                nan = LLVMBuildFCmp(e->b, LLVMRealUNO, f, f, "");
   return LLVMBuildTrunc(e->b, LLVMBuildSelect(e->b, nan, quiet, rounded, ""), msc_ir_int_type(e, f, 16), "");
@@ -68,7 +69,7 @@ LLVMValueRef msc_emit_widen(msc_emit *e, LLVMValueRef v, msc_dtype memory) {
   LLVMTypeRef half = LLVMHalfTypeInContext(e->l->llvm);
   if (memory == MSC_I1) return LLVMBuildICmp(e->b, LLVMIntNE, v, msc_ir_int(v, 0), "");
   if (memory == MSC_BF16)
-    return LLVMBuildBitCast(e->b, shifted(e, LLVMBuildZExt(e->b, v, msc_ir_int_type(e, v, 32), ""), 16),
+    return LLVMBuildBitCast(e->b, shift_by(e, LLVMBuildZExt(e->b, v, msc_ir_int_type(e, v, 32), ""), 16),
                             msc_ir_real_type(e, v, 32), "");
   if (memory != MSC_F16) return v;
   if (!e->l->has_f16c) return f16_to_f32(e, v);
@@ -97,7 +98,7 @@ typedef struct {
   LLVMValueRef step, offset;  /* lane k is at place + k * step, plus lane k of offset unless NULL */
 } access;
 
-static LLVMValueRef slot(const msc_emit *e, uint8_t s) { return s < 2 ? msc_emit_int(e, s) : e->dim[s - 2]; }
+static LLVMValueRef value_of_slot(const msc_emit *e, uint8_t s) { return s < 2 ? msc_emit_int(e, s) : e->dim[s - 2]; }
 
 static LLVMValueRef lane_numbers(const msc_emit *e, int lanes) {
   LLVMValueRef k[64];
@@ -106,11 +107,12 @@ static LLVMValueRef lane_numbers(const msc_emit *e, int lanes) {
 }
 
 /* Outer axes first, so that what does not change in the inner loops stands together. */
-static LLVMValueRef affine(msc_emit *e, const msc_slots *at) {
-  LLVMValueRef sum = at->c0 ? slot(e, at->c0) : NULL;
+static LLVMValueRef emit_affine(msc_emit *e, const msc_slots *at) {
+  LLVMValueRef sum = at->c0 ? value_of_slot(e, at->c0) : NULL;
   for (int i = 0; i < e->p->head.num_axes; i++) {
     if (!at->coef[i]) continue;
-    LLVMValueRef term = at->coef[i] == 1 ? e->axis[i] : LLVMBuildMul(e->b, e->axis[i], slot(e, at->coef[i]), "");
+    LLVMValueRef term =
+        at->coef[i] == 1 ? e->axis[i] : LLVMBuildMul(e->b, e->axis[i], value_of_slot(e, at->coef[i]), "");
     sum = sum ? LLVMBuildAdd(e->b, sum, term, "") : term;
   }
   return sum ? sum : msc_emit_int(e, 0);
@@ -119,15 +121,16 @@ static LLVMValueRef affine(msc_emit *e, const msc_slots *at) {
 /* Constants come last: neighbouring vectors share the sum before them. */
 LLVMValueRef msc_emit_place(msc_emit *e, int i) {
   const msc_slots *at = &e->p->instr[i].at;
-  LLVMValueRef sum = affine(e, at);
+  LLVMValueRef sum = emit_affine(e, at);
   if (!e->lane_offset || !at->coef[e->p->head.lane]) return sum;
-  LLVMValueRef offset = LLVMBuildMul(e->b, msc_emit_int(e, e->lane_offset), slot(e, at->coef[e->p->head.lane]), "");
+  LLVMValueRef offset =
+      LLVMBuildMul(e->b, msc_emit_int(e, e->lane_offset), value_of_slot(e, at->coef[e->p->head.lane]), "");
   return LLVMBuildAdd(e->b, sum, offset, "");
 }
 
 static LLVMValueRef lane_places(msc_emit *e, const msc_instr *in, LLVMValueRef first, int lanes) {
   LLVMValueRef all = msc_emit_splat(e, first, lanes),
-               step = msc_emit_splat(e, slot(e, in->at.coef[e->p->head.lane]), lanes);
+               step = msc_emit_splat(e, value_of_slot(e, in->at.coef[e->p->head.lane]), lanes);
   return LLVMBuildAdd(e->b, all, LLVMBuildMul(e->b, lane_numbers(e, lanes), step, ""), "");
 }
 
@@ -147,7 +150,7 @@ static access access_of(msc_emit *e, int i, uint16_t offset) {
   a.place = msc_emit_place(e, i);
   bool offset_varies = offset && msc_emit_varies(e, offset);
   a.apart = a.lanes > 1 && (offset_varies || in->at.coef[e->p->head.lane] != 1);
-  a.step = a.apart ? slot(e, in->at.coef[e->p->head.lane]) : msc_emit_int(e, 1);
+  a.step = a.apart ? value_of_slot(e, in->at.coef[e->p->head.lane]) : msc_emit_int(e, 1);
   if (offset_varies && a.lanes > 1) a.offset = msc_emit_get(e, offset, true);
   else if (offset) a.place = LLVMBuildAdd(e->b, a.place, msc_emit_get(e, offset, false), "");
   return a;
@@ -160,7 +163,7 @@ static LLVMValueRef place_of_lane(msc_emit *e, const access *a, int k) {
                    : place;
 }
 
-static LLVMValueRef pointer(msc_emit *e, const access *a, LLVMValueRef place) {
+static LLVMValueRef pointer_to(msc_emit *e, const access *a, LLVMValueRef place) {
   return LLVMBuildInBoundsGEP2(e->b, a->element, a->buffer, &place, 1, "");
 }
 
@@ -170,27 +173,27 @@ static unsigned alignment(const msc_emit *e, const access *a) {
   return (unsigned)(bytes < 16 ? bytes : 16);
 }
 
-static LLVMValueRef read(msc_emit *e, const access *a, LLVMTypeRef type, LLVMValueRef p) {
+static LLVMValueRef emit_read(msc_emit *e, const access *a, LLVMTypeRef type, LLVMValueRef p) {
   LLVMValueRef v = LLVMBuildLoad2(e->b, type, p, "");
   LLVMSetAlignment(v, alignment(e, a));
   return v;
 }
 
-static void write(msc_emit *e, const access *a, LLVMValueRef v, LLVMValueRef p) {
+static void emit_write(msc_emit *e, const access *a, LLVMValueRef v, LLVMValueRef p) {
   LLVMSetAlignment(LLVMBuildStore(e->b, v, p), alignment(e, a));
 }
 
 /* Where the guard is false, zeros: from a spare place, or instead of the first element. */
-static LLVMValueRef guarded_read(msc_emit *e, const access *a, LLVMValueRef guard) {
-  LLVMValueRef p = pointer(e, a, a->place);
-  if (!guard) return read(e, a, a->vector, p);
-  LLVMValueRef v = read(e, a, a->vector, LLVMBuildSelect(e->b, guard, p, e->l->gpu ? a->buffer : e->spare, ""));
+static LLVMValueRef read_guarded(msc_emit *e, const access *a, LLVMValueRef guard) {
+  LLVMValueRef p = pointer_to(e, a, a->place);
+  if (!guard) return emit_read(e, a, a->vector, p);
+  LLVMValueRef v = emit_read(e, a, a->vector, LLVMBuildSelect(e->b, guard, p, e->l->gpu ? a->buffer : e->spare, ""));
   return e->l->gpu ? LLVMBuildSelect(e->b, guard, v, LLVMConstNull(a->vector), "") : v;
 }
 
 /* The lanes that exist and pass the guard; NULL: all.  A guard that is the same for all lanes is left
  * to the address. */
-static LLVMValueRef lanes_wanted(msc_emit *e, uint16_t guard) {
+static LLVMValueRef mask_of_guard(msc_emit *e, uint16_t guard) {
   if (!guard || !msc_emit_varies(e, guard)) return e->mask;
   LLVMValueRef ok = msc_emit_get(e, guard, true);
   return e->mask ? LLVMBuildAnd(e->b, ok, e->mask, "") : ok;
@@ -198,14 +201,14 @@ static LLVMValueRef lanes_wanted(msc_emit *e, uint16_t guard) {
 
 static bool can_mask(const msc_emit *e, const access *a) { return e->l->has_masks || a->bytes >= 4; }
 
-static LLVMValueRef masked_read(msc_emit *e, const access *a, LLVMValueRef p, LLVMValueRef mask) {
+static LLVMValueRef read_masked(msc_emit *e, const access *a, LLVMValueRef p, LLVMValueRef mask) {
   LLVMTypeRef types[] = {a->vector, LLVMPointerTypeInContext(e->l->llvm, 0)};
   LLVMValueRef arg[] = {p, LLVMConstInt(LLVMInt32TypeInContext(e->l->llvm), (unsigned)a->bytes, false), mask,
                         LLVMConstNull(a->vector)};
   return msc_ir_call(e, "llvm.masked.load", 2, types, 4, arg);
 }
 
-static void masked_write(msc_emit *e, const access *a, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask) {
+static void write_masked(msc_emit *e, const access *a, LLVMValueRef v, LLVMValueRef p, LLVMValueRef mask) {
   LLVMTypeRef types[] = {a->vector, LLVMPointerTypeInContext(e->l->llvm, 0)};
   LLVMValueRef arg[] = {v, p, LLVMConstInt(LLVMInt32TypeInContext(e->l->llvm), (unsigned)a->bytes, false), mask};
   msc_ir_call(e, "llvm.masked.store", 2, types, 4, arg);
@@ -215,10 +218,10 @@ static void masked_write(msc_emit *e, const access *a, LLVMValueRef v, LLVMValue
 static LLVMValueRef read_apart(msc_emit *e, const access *a, LLVMValueRef mask, LLVMValueRef guard) {
   LLVMValueRef v = LLVMGetPoison(a->vector);
   for (int k = 0; k < a->lanes; k++) {
-    LLVMValueRef lane = msc_emit_int(e, k), p = pointer(e, a, place_of_lane(e, a, k));
+    LLVMValueRef lane = msc_emit_int(e, k), p = pointer_to(e, a, place_of_lane(e, a, k));
     if (mask) p = LLVMBuildSelect(e->b, LLVMBuildExtractElement(e->b, mask, lane, ""), p, e->spare, "");
     if (guard) p = LLVMBuildSelect(e->b, guard, p, e->spare, "");
-    v = LLVMBuildInsertElement(e->b, v, read(e, a, a->element, p), lane, "");
+    v = LLVMBuildInsertElement(e->b, v, emit_read(e, a, a->element, p), lane, "");
   }
   return v;
 }
@@ -227,25 +230,25 @@ LLVMValueRef msc_emit_load(msc_emit *e, int i) {
   const msc_instr *in = &e->p->instr[i];
   access a = access_of(e, i, in->arg[0]);
   LLVMValueRef guard = in->arg[1] && !msc_emit_varies(e, in->arg[1]) ? msc_emit_get(e, in->arg[1], false) : NULL;
-  if (a.lanes == 1 || (!a.apart && !lanes_wanted(e, in->arg[1])))
-    return msc_emit_widen(e, guarded_read(e, &a, guard), a.memory);
-  LLVMValueRef mask = lanes_wanted(e, in->arg[1]);
+  if (a.lanes == 1 || (!a.apart && !mask_of_guard(e, in->arg[1])))
+    return msc_emit_widen(e, read_guarded(e, &a, guard), a.memory);
+  LLVMValueRef mask = mask_of_guard(e, in->arg[1]);
   if (a.apart || !can_mask(e, &a)) return msc_emit_widen(e, read_apart(e, &a, mask, guard), a.memory);
-  LLVMValueRef p = pointer(e, &a, a.place);
+  LLVMValueRef p = pointer_to(e, &a, a.place);
   if (guard) p = LLVMBuildSelect(e->b, guard, p, e->spare, "");
-  return msc_emit_widen(e, masked_read(e, &a, p, mask), a.memory);
+  return msc_emit_widen(e, read_masked(e, &a, p, mask), a.memory);
 }
 
 LLVMValueRef msc_emit_load_run(msc_emit *e, int i) {
   access a = access_of(e, i, 0);
-  return msc_emit_widen(e, read(e, &a, a.vector, pointer(e, &a, a.place)), a.memory);
+  return msc_emit_widen(e, emit_read(e, &a, a.vector, pointer_to(e, &a, a.place)), a.memory);
 }
 
 static void write_apart(msc_emit *e, const access *a, LLVMValueRef v) {
   for (int k = 0; k < a->lanes; k++) {
-    LLVMValueRef lane = msc_emit_int(e, k), p = pointer(e, a, place_of_lane(e, a, k));
+    LLVMValueRef lane = msc_emit_int(e, k), p = pointer_to(e, a, place_of_lane(e, a, k));
     if (e->mask) p = LLVMBuildSelect(e->b, LLVMBuildExtractElement(e->b, e->mask, lane, ""), p, e->sink, "");
-    write(e, a, LLVMBuildExtractElement(e->b, v, lane, ""), p);
+    emit_write(e, a, LLVMBuildExtractElement(e->b, v, lane, ""), p);
   }
 }
 
@@ -254,21 +257,21 @@ void msc_emit_store(msc_emit *e, int i) {
   access a = access_of(e, i, 0);
   LLVMValueRef v = msc_emit_narrow(e, msc_emit_get(e, in->arg[0], a.lanes > 1), a.memory);
   if (a.apart) write_apart(e, &a, v);
-  else if (a.lanes == 1 || !e->mask) write(e, &a, v, pointer(e, &a, a.place));
-  else if (can_mask(e, &a)) masked_write(e, &a, v, pointer(e, &a, a.place), e->mask);
+  else if (a.lanes == 1 || !e->mask) emit_write(e, &a, v, pointer_to(e, &a, a.place));
+  else if (can_mask(e, &a)) write_masked(e, &a, v, pointer_to(e, &a, a.place), e->mask);
   else write_apart(e, &a, v);
 }
 
-static LLVMValueRef added(msc_emit *e, const access *a, msc_dtype d, LLVMValueRef old, LLVMValueRef x) {
+static LLVMValueRef emit_sum(msc_emit *e, const access *a, msc_dtype d, LLVMValueRef old, LLVMValueRef x) {
   return msc_emit_narrow(e, msc_emit_combine(e, MSC_SUM, d, msc_emit_widen(e, old, a->memory), x), a->memory);
 }
 
-/* Each lane's element by itself, where other threads add too. */
+/* Adds each lane's element atomically, because other threads may add to it. */
 static void add_at_once(msc_emit *e, const access *a, msc_dtype d, LLVMValueRef x) {
   for (int k = 0; k < a->lanes; k++) {
     LLVMValueRef own = a->lanes > 1 ? LLVMBuildExtractElement(e->b, x, msc_emit_int(e, k), "") : x;
     LLVMBuildAtomicRMW(e->b, msc_is_float(d) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd,
-                       pointer(e, a, place_of_lane(e, a, k)), own, LLVMAtomicOrderingMonotonic, false);
+                       pointer_to(e, a, place_of_lane(e, a, k)), own, LLVMAtomicOrderingMonotonic, false);
   }
 }
 
@@ -278,9 +281,9 @@ static void scatter_if(msc_emit *e, const access *a, const msc_instr *in, LLVMVa
   LLVMBasicBlockRef then = msc_ir_block(e), after = msc_ir_block(e);
   LLVMBuildCondBr(e->b, ok, then, after);
   LLVMPositionBuilderAtEnd(e->b, then);
-  LLVMValueRef p = pointer(e, a, a->place);
+  LLVMValueRef p = pointer_to(e, a, a->place);
   if (in->imm) add_at_once(e, a, d, x);
-  else write(e, a, added(e, a, d, read(e, a, a->vector, p), x), p);
+  else emit_write(e, a, emit_sum(e, a, d, emit_read(e, a, a->vector, p), x), p);
   LLVMBuildBr(e->b, after);
   LLVMPositionBuilderAtEnd(e->b, after);
 }
@@ -295,20 +298,20 @@ void msc_emit_scatter(msc_emit *e, int i) {
     return;
   }
   LLVMValueRef ok = msc_emit_get(e, in->arg[2], false), x = msc_emit_get(e, in->arg[1], a.lanes > 1);
-  LLVMValueRef p = LLVMBuildSelect(e->b, ok, pointer(e, &a, a.place), e->sink, ""), old;
+  LLVMValueRef p = LLVMBuildSelect(e->b, ok, pointer_to(e, &a, a.place), e->sink, ""), old;
   bool mask = a.lanes > 1 && e->mask;
   if (mask && !can_mask(e, &a)) {
     LLVMValueRef all = LLVMBuildAnd(e->b, e->mask, msc_emit_splat(e, ok, a.lanes), ""), saved = e->mask;
     old = read_apart(e, &a, all, NULL);
     e->mask = all;
-    write_apart(e, &a, added(e, &a, d, old, x));
+    write_apart(e, &a, emit_sum(e, &a, d, old, x));
     e->mask = saved;
     return;
   }
-  old = mask ? masked_read(e, &a, p, e->mask) : read(e, &a, a.vector, p);
-  LLVMValueRef sum = added(e, &a, d, old, x);
-  if (mask) masked_write(e, &a, sum, p, e->mask);
-  else write(e, &a, sum, p);
+  old = mask ? read_masked(e, &a, p, e->mask) : emit_read(e, &a, a.vector, p);
+  LLVMValueRef sum = emit_sum(e, &a, d, old, x);
+  if (mask) write_masked(e, &a, sum, p, e->mask);
+  else emit_write(e, &a, sum, p);
 }
 
 void msc_emit_fill(msc_emit *e, int i) {
@@ -318,8 +321,8 @@ void msc_emit_fill(msc_emit *e, int i) {
   msc_ir_loop loop;
   msc_ir_loop_open(e, &loop, msc_emit_int(e, 0), msc_emit_get(e, in->arg[0], false), 1, 0, NULL);
   a.place = LLVMBuildAdd(e->b, first, LLVMBuildMul(e->b, loop.index, step, ""), "");
-  if (a.lanes == 1 || !e->mask) write(e, &a, zero, pointer(e, &a, a.place));
-  else if (can_mask(e, &a)) masked_write(e, &a, zero, pointer(e, &a, a.place), e->mask);
+  if (a.lanes == 1 || !e->mask) emit_write(e, &a, zero, pointer_to(e, &a, a.place));
+  else if (can_mask(e, &a)) write_masked(e, &a, zero, pointer_to(e, &a, a.place), e->mask);
   else write_apart(e, &a, zero);
   msc_ir_loop_close(e, &loop, NULL);
 }

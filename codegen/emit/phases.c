@@ -2,16 +2,16 @@
  * out.  An instruction is computed in the outermost loop in which everything it varies along is known, once. */
 #include "codegen/emit/walk.h"
 
-static void forget(msc_walk *w, uint16_t axes) {
+static void forget_values(msc_walk *w, uint16_t axes) {
   for (int i = 1; i < w->h->num_instrs; i++)
     for (int u = 0; u < MSC_COPIES && (w->e.p->instr[i].axes & axes); u++) w->e.value[i][u] = NULL;
 }
 
-/* What is computed before, at the new position, is no longer it. */
+/* Values that vary along the axis belonged to the position before and must be computed again. */
 void msc_walk_bind(msc_walk *w, int axis, LLVMValueRef at) {
   w->e.axis[axis] = at;
   w->bound |= msc_bit(axis);
-  forget(w, msc_bit(axis));
+  forget_values(w, msc_bit(axis));
 }
 
 /* Positions of the axes from one number, innermost last. */
@@ -38,7 +38,7 @@ LLVMValueRef msc_walk_divide(msc_walk *w, LLVMValueRef a, LLVMValueRef b) {
                        LLVMTypeOf(a), "");
 }
 
-static LLVMValueRef kept_place(msc_walk *w, int i) {
+static LLVMValueRef place_of_kept(msc_walk *w, int i) {
   msc_emit *e = &w->e;
   LLVMValueRef at = LLVMBuildAdd(e->b, e->axis[w->h->lane], msc_emit_int(e, e->lane_offset), "");
   return LLVMBuildInBoundsGEP2(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, 1), w->kept[i], &at, 1, "");
@@ -49,16 +49,17 @@ static void emit_kept(msc_walk *w, int i) {
   msc_emit *e = &w->e;
   if (w->phase == w->kept_from[i]) {
     msc_emit_instr(e, i);
-    LLVMSetAlignment(LLVMBuildStore(e->b, e->value[i][0], kept_place(w, i)), 4);
+    LLVMSetAlignment(LLVMBuildStore(e->b, e->value[i][0], place_of_kept(w, i)), 4);
   } else {
     e->value[i][0] =
-        LLVMBuildLoad2(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, w->h->lanes), kept_place(w, i), "");
+        LLVMBuildLoad2(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, w->h->lanes), place_of_kept(w, i), "");
     LLVMSetAlignment(e->value[i][0], 4);
   }
 }
 
-/* Who stores?  NULL: everybody; what a team knows together, its first thread. */
-static LLVMValueRef stores(const msc_walk *w, const msc_instr *in) {
+/* The condition under which this thread executes a root; NULL: always.  A value that all threads of a team have is
+ * stored by the first of them. */
+static LLVMValueRef condition_to_store(const msc_walk *w, const msc_instr *in) {
   const msc_team *t = &w->team;
   bool own = t->size == 1 || (in->axes & msc_bit(w->h->team_axis));
   if (!msc_nest_writes(in) || (own && !t->active)) return NULL;
@@ -84,7 +85,7 @@ static void emit_copies(msc_walk *w, int i) {
     e->copy = u;
     if (e->value[i][u]) continue;
     e->lane_offset = first + u * w->h->lanes;
-    LLVMValueRef condition = stores(w, &e->p->instr[i]);
+    LLVMValueRef condition = condition_to_store(w, &e->p->instr[i]);
     if (w->kept[i]) emit_kept(w, i);
     else if (condition) emit_if(w, condition, i);
     else msc_emit_instr(e, i);
@@ -147,13 +148,13 @@ void msc_walk_keep_rows(msc_walk *w) {
 static int kind_of(const msc_walk *w, int i) { return w->e.p->instr[i].imm; }
 static msc_dtype dtype_of(const msc_walk *w, int i) { return (msc_dtype)w->e.p->instr[i].dtype; }
 
-static bool lanes_reduced(const msc_walk *w) { return w->h->lanes > 1 && (w->h->reduced & msc_bit(w->h->lane)); }
+static bool reduces_lanes(const msc_walk *w) { return w->h->lanes > 1 && (w->h->reduced & msc_bit(w->h->lane)); }
 
 static void start_phase(msc_walk *w, msc_phase *ph, int accumulators) {
   ph->accumulators = accumulators;
   for (int r = 0; r < ph->num_reduces; r++) {
     int i = ph->reduce[r];
-    bool vector = lanes_reduced(w) || msc_emit_varies(&w->e, i);
+    bool vector = reduces_lanes(w) || msc_emit_varies(&w->e, i);
     for (int u = 0; u < accumulators; u++)
       ph->carried[r * accumulators + u] =
           msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), vector ? w->h->lanes : 1);
@@ -166,7 +167,7 @@ static void emit_point(msc_walk *w, msc_phase *ph, int to) {
   msc_walk_ready(w, ph->needed);
   for (int r = 0; r < ph->num_reduces; r++) {
     int i = ph->reduce[r], x = e->p->instr[i].arg[0];
-    bool inside = lanes_reduced(w), varies = msc_emit_varies(e, i);
+    bool inside = reduces_lanes(w), varies = msc_emit_varies(e, i);
     for (int u = 0; u < (varies ? w->copies : 1); u++) {
       e->copy = u;
       LLVMValueRef v = msc_emit_get(e, x, inside || varies);
@@ -249,7 +250,7 @@ void msc_walk_lanes(msc_walk *w, msc_phase *ph, LLVMValueRef from, LLVMValueRef 
 }
 
 /* A short lane axis of known size: no loop at all. */
-static void lane_row(msc_walk *w, msc_phase *ph, int64_t size) {
+static void emit_short_row(msc_walk *w, msc_phase *ph, int64_t size) {
   msc_emit *e = &w->e;
   for (int64_t at = 0; at < size; at += w->h->lanes) {
     LLVMValueRef k[64], bits = NULL;
@@ -269,15 +270,15 @@ static int unroll_for(const msc_walk *w, const msc_phase *ph) {
 }
 
 /* An axis and those inside it; `to` NULL: all of it.  A team shares one axis, in whole vectors. */
-static void reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRef from, LLVMValueRef to) {
+static void emit_reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRef from, LLVMValueRef to) {
   msc_emit *e = &w->e;
   msc_ir_loop loop;
   while (!(w->h->reduced >> axis & 1)) axis++;
-  bool last = !(w->h->reduced >> (axis + 1)), vectors = last && lanes_reduced(w), team = w->team.size > 1;
+  bool last = !(w->h->reduced >> (axis + 1)), vectors = last && reduces_lanes(w), team = w->team.size > 1;
   int64_t baked = to ? 0 : w->h->axis[axis].baked_size, step = vectors ? w->h->lanes : 1;
   if (!to) from = msc_emit_int(e, 0), to = msc_emit_size(e, axis);
   if (vectors && !team) {
-    if (baked && baked * ph->weight <= 64 * w->h->lanes) lane_row(w, ph, baked);
+    if (baked && baked * ph->weight <= 64 * w->h->lanes) emit_short_row(w, ph, baked);
     else msc_walk_lanes(w, ph, from, to, unroll_for(w, ph), emit_point);
     return;
   }
@@ -291,13 +292,13 @@ static void reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRef fro
     emit_point(w, ph, 0);
   } else {
     msc_walk_ready(w, ph->needed);
-    reduced_loops(w, ph, axis + 1, NULL, NULL);
+    emit_reduced_loops(w, ph, axis + 1, NULL, NULL);
   }
   msc_ir_loop_close(e, &loop, ph->carried);
 }
 
 static void sum_lanes(msc_walk *w, msc_phase *ph) {
-  for (int r = 0; r < ph->num_reduces && lanes_reduced(w); r++)
+  for (int r = 0; r < ph->num_reduces && reduces_lanes(w); r++)
     ph->carried[r] = msc_emit_horizontal(&w->e, kind_of(w, ph->reduce[r]), dtype_of(w, ph->reduce[r]), ph->carried[r]);
   for (int r = 0; r < ph->num_reduces && w->team.size > 1; r++)
     ph->carried[r] = w->team.join(w, kind_of(w, ph->reduce[r]), dtype_of(w, ph->reduce[r]), ph->carried[r]);
@@ -337,12 +338,12 @@ static void close_blocks(msc_walk *w, block_loop *l, LLVMValueRef *sums) {
 }
 
 static void run_phase(msc_walk *w, msc_phase *ph) {
-  int axis = __builtin_ctz(w->h->reduced), accumulators = lanes_reduced(w) ? 1 : w->copies;
+  int axis = __builtin_ctz(w->h->reduced), accumulators = reduces_lanes(w) ? 1 : w->copies;
   block_loop l = {.w = w, .ph = ph, .num = ph->num_reduces * accumulators, .apart = accumulators};
   LLVMValueRef like[MAX_CARRIED];
   start_phase(w, ph, accumulators);
   if (!w->h->blocks || !ph->num_reduces) {
-    reduced_loops(w, ph, axis, NULL, NULL);
+    emit_reduced_loops(w, ph, axis, NULL, NULL);
     sum_lanes(w, ph);
     return;
   }
@@ -350,10 +351,10 @@ static void run_phase(msc_walk *w, msc_phase *ph) {
     for (int u = 0; u < accumulators; u++) {
       int i = ph->reduce[r];
       like[r * accumulators + u] = msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i),
-                                                     !lanes_reduced(w) && msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
+                                                     !reduces_lanes(w) && msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
     }
   open_blocks(w, &l, w->h->blocks, axis, like);
-  reduced_loops(w, ph, axis, l.from, l.to);
+  emit_reduced_loops(w, ph, axis, l.from, l.to);
   sum_lanes(w, ph);
   close_blocks(w, &l, ph->carried);
 }
@@ -362,7 +363,7 @@ static void end_phase(msc_walk *w, msc_phase *ph) {
   msc_emit *e = &w->e;
   for (int r = 0; r < ph->num_reduces; r++) {
     int i = ph->reduce[r];
-    if (lanes_reduced(w)) e->value[i][0] = ph->carried[r];
+    if (reduces_lanes(w)) e->value[i][0] = ph->carried[r];
     else
       for (int u = 0; u < (msc_emit_varies(e, i) ? w->copies : 1); u++)
         e->value[i][u] = ph->carried[r * ph->accumulators + u];
@@ -387,7 +388,7 @@ static void emit_phases(msc_walk *w) {
 
 /* ---- the tail: reductions over the rows of one item ---- */
 
-static void tail_loops(msc_walk *w, msc_phase *tail, int axis, LLVMValueRef from, LLVMValueRef to) {
+static void emit_tail_loops(msc_walk *w, msc_phase *tail, int axis, LLVMValueRef from, LLVMValueRef to) {
   msc_emit *e = &w->e;
   msc_ir_loop loop;
   while (!(w->h->tail >> axis & 1)) axis++;
@@ -395,7 +396,7 @@ static void tail_loops(msc_walk *w, msc_phase *tail, int axis, LLVMValueRef from
   msc_ir_loop_open(e, &loop, from, to, 1, tail->num_reduces * w->copies, tail->carried);
   msc_walk_bind(w, axis, loop.index);
   if (w->h->tail >> (axis + 1)) {
-    tail_loops(w, tail, axis + 1, NULL, NULL);
+    emit_tail_loops(w, tail, axis + 1, NULL, NULL);
   } else {
     emit_phases(w);
     for (int r = 0; r < tail->num_reduces; r++) {
@@ -421,11 +422,11 @@ static void run_tail(msc_walk *w, msc_phase *tail) {
         msc_emit_identity(&w->e, kind_of(w, i), dtype_of(w, i), msc_emit_varies(&w->e, i) ? w->h->lanes : 1);
   }
   if (!w->h->tail_blocks || !tail->num_reduces) {
-    tail_loops(w, tail, axis, NULL, NULL);
+    emit_tail_loops(w, tail, axis, NULL, NULL);
     return;
   }
   open_blocks(w, &l, w->h->tail_blocks, axis, tail->carried);
-  tail_loops(w, tail, axis, l.from, l.to);
+  emit_tail_loops(w, tail, axis, l.from, l.to);
   close_blocks(w, &l, tail->carried);
 }
 

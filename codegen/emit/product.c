@@ -246,8 +246,8 @@ static void pack_groups(product *p, const multiplying *x, LLVMValueRef step, LLV
   msc_ir_loop_close(&p->e, &panels, NULL);
 }
 
-/* Rows of a, which are widened, as they lie; a vector may write behind its row, where the next one, or
- * nothing, comes later. */
+/* Rows of a, which are widened, as they lie; a vector may write behind its row, where the next one, or nothing, comes
+ * later. */
 static void widen_rows(product *p, const multiplying *x, LLVMValueRef step, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop rows, terms;
   LLVMValueRef whole = LLVMBuildAnd(p->b, x->k, i64(p, -p->lanes), ""), mask = below(p, sub(p, x->k, whole));

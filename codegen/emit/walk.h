@@ -1,5 +1,5 @@
-/* walk.h: a program on its way to a kernel: what is known at this point of the loops, and the loops that
- * all skeletons share. */
+/* walk.h: a program on its way to a kernel: what is known at this point of the loops, and the loops that all skeletons
+ * share. */
 #ifndef MSC_CODEGEN_EMIT_WALK_H
 #define MSC_CODEGEN_EMIT_WALK_H
 
@@ -60,8 +60,8 @@ void msc_walk_keep_rows(msc_walk *w);
 LLVMValueRef msc_walk_mask(msc_walk *w, LLVMValueRef first, LLVMValueRef to);
 /* The last position after `from` that steps of `width` reach without passing `to`. */
 LLVMValueRef msc_walk_whole(msc_walk *w, LLVMValueRef from, LLVMValueRef to, int width);
-/* Vectors along the lane axis: `unroll` at a time, then one at a time under a mask; `point` emits at
- * the bound position. */
+/* Vectors along the lane axis: `unroll` at a time, then one at a time under a mask; `point` emits at the bound
+ * position. */
 typedef void msc_point_fn(msc_walk *w, msc_phase *ph, int accumulator);
 void msc_walk_lanes(msc_walk *w, msc_phase *ph, LLVMValueRef from, LLVMValueRef to, int unroll, msc_point_fn *point);
 

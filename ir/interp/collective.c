@@ -26,8 +26,7 @@ static bool overlap(msc_subaxis a, msc_subaxis b) {
   return a.axis == b.axis && a.pre < (uint64_t)b.pre * b.size && b.pre < (uint64_t)a.pre * a.size;
 }
 
-/* Where the atom stands in the layout: dimension, and into how many parts the digits before it cut that; -1 nowhere.
- * In
+/* Where the atom stands in the layout: dimension, and into how many parts the digits before it cut that; -1 nowhere. In
  * {b,c,a} and {a,c,b} of sizes a = 3, b = 2 the digit c stands second, but for other elements. */
 static int64_t place_of(const msc_atoms *atoms, const msc_layout *l, int atom) {
   for (int d = 0; d <= l->rank; d++) {

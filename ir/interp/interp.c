@@ -23,8 +23,8 @@ static int dims_of_list(const msc_attr_value *list, int64_t *out_dim) {
   return n;
 }
 
-/* The global type, with its layout, of a part whose layout and shape are written down; `local` itself when
- * they are not. */
+/* The global type, with its layout, of a part whose layout and shape are written down; `local` itself when they are
+ * not. */
 static const msc_type *whole_type(const msc_interp *in, const msc_type *local, const msc_attr_value *layout,
                                   const msc_attr_value *shape) {
   int64_t dim[MSC_MAX_RANK];

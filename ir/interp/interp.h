@@ -45,8 +45,8 @@ bool msc_interpret_parts(msc_func *f, msc_arena *arena, const msc_tensor *args, 
  * hold the identity. */
 msc_tensor msc_tensor_part(const msc_module *m, msc_arena *arena, const msc_tensor *whole, const msc_layout *layout,
                            int64_t rank);
-/* The same in a buffer as large as the largest part (box.h), and out of it again; `whole`: the global type,
- * with its layout. */
+/* The same in a buffer as large as the largest part (box.h), and out of it again; `whole`: the global type, with its
+ * layout. */
 msc_tensor msc_tensor_pad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank,
                           const msc_tensor *part);
 msc_tensor msc_tensor_unpad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank,

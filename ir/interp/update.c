@@ -2,14 +2,16 @@
  *
  * sgd       torch.optim.SGD with momentum 0:  g' = g + wd w;  w -= lr g'
  * momentum  torch.optim.SGD:  g' = g + wd w;  m = mu m + (1 - dampening) g';  w -= lr (nesterov ? g' + mu m : m)
- *           m starts as zeros, so the first m is (1 - dampening) g'.  torch starts with m = g' whatever the dampening:
- * the
- *           same for dampening 0, its default; with another, the first step is smaller here by that factor.
+ *           m starts as zeros, so the first m is (1 - dampening) g'.  torch starts with m = g' whatever the
+ *           dampening: the same for dampening 0, its default; with another, the first step is smaller here by that
+ *           factor.
  * adam      torch.optim.Adam (Kingma and Ba 2015, algorithm 1; wd added to the gradient):  g' = g + wd w;
  *           m = b1 m + (1 - b1) g';  v = b2 v + (1 - b2) g'^2;  w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
  * adamw     torch.optim.AdamW (Loshchilov and Hutter 2019):  w *= 1 - lr wd;  then adam's step without wd
- * lamb      You et al. 2020, algorithm 2:  m, v as adam's without wd;  r = m^ / (sqrt(v^) + eps) + wd w;  w -= lr trust
- * r t is the number of this step, from 1; with ok = false all stays as it was. */
+ * lamb      You et al. 2020, algorithm 2:  m, v as adam's without wd;  r = m^ / (sqrt(v^) + eps) + wd w;
+ *           w -= lr trust r
+ *
+ * t is the number of this step, from 1; with ok = false all stays as it was. */
 #include <math.h>
 
 #include "ir/interp/kernel.h"

@@ -1,5 +1,5 @@
-/* fuzz_nest: any bytes as the text of a kernel's program are refused with a reason, or make a program whose text is read
- * as the same program; of one that has no fault LLVM IR is made that LLVM accepts. */
+/* fuzz_nest: any bytes as the text of a kernel's program are refused with a reason, or make a program whose text is
+ * read as the same program; of one that has no fault LLVM IR is made that LLVM accepts. */
 #include <llvm-c/Analysis.h>
 #include <stdlib.h>
 #include <string.h>

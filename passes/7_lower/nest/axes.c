@@ -262,7 +262,7 @@ static void join_alike(msc_nester *n) {
     join_left(n, msc_nest_find_value(n, &first->out[0]), msc_nest_find_value(n, &n->ops[i]->out[0]));
 }
 
-bool msc_nest_values(msc_nester *n) {
+bool msc_nest_collect_values(msc_nester *n) {
   for (size_t i = 0; i < n->num_ops; i++) {
     const msc_op *op = n->ops[i];
     for (int k = 0; k < op->num_in; k++) msc_nest_add_value(n, op->in[k].value, NULL);

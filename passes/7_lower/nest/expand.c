@@ -1,7 +1,7 @@
 /* expand.c: a value of a region and where it is looked at, in; the instructions that compute it there, out.
  * Elementwise ops become arithmetic, ops that move data become other coordinates, values from outside become loads.
- * What is looked at twice in the same way is computed once.  Recursion is as deep as the region,
- * at most MSC_NEST_OPS. */
+ * What is looked at twice in the same way is computed once.  Recursion is as deep as the region, at most
+ * MSC_NEST_OPS. */
 #include <string.h>
 
 #include "ir/scalar.h"
@@ -104,7 +104,7 @@ uint16_t msc_nest_cast(msc_nester *n, uint16_t a, msc_dtype dtype) {
   return msc_nest_add(n, (msc_instr){.code = NEST_ROUND, .dtype = MSC_F32, .imm = (int8_t)dtype, .arg = {a}}, NULL, 0);
 }
 
-uint16_t msc_nest_both(msc_nester *n, uint16_t a, uint16_t b) {
+uint16_t msc_nest_and(msc_nester *n, uint16_t a, uint16_t b) {
   return !a ? b : !b ? a : msc_nest_op(n, NEST_AND, a, b);
 }
 
@@ -129,7 +129,7 @@ uint16_t msc_nest_coord(msc_nester *n, const msc_coord *c) {
 uint16_t msc_nest_coord_of(msc_nester *n, uint16_t instr) { return msc_nest_coord(n, &(msc_coord){.instr = instr}); }
 
 /* c * factor + add */
-uint16_t msc_nest_moved(msc_nester *n, uint16_t c, int64_t factor, int64_t add) {
+uint16_t msc_nest_move_coord(msc_nester *n, uint16_t c, int64_t factor, int64_t add) {
   msc_coord m = n->coord[c];
   for (int i = 0; i < MSC_NEST_AXES; i++) m.a.coef[i] *= factor;
   m.a.c0 = m.a.c0 * factor + add;
@@ -145,20 +145,20 @@ uint16_t msc_nest_coord_value(msc_nester *n, uint16_t c) {
   return k->instr ? msc_nest_op(n, NEST_ADD, v, k->instr) : v;
 }
 
-uint16_t msc_nest_inside(msc_nester *n, uint16_t c, int64_t size) {
+uint16_t msc_nest_is_inside(msc_nester *n, uint16_t c, int64_t size) {
   return msc_nest_compare(n, NEST_BELOW, msc_nest_coord_value(n, c), msc_nest_dim(n, size));
 }
 
-uint16_t msc_nest_natural(msc_nester *n, int v, int d) {
+uint16_t msc_nest_coord_of_dim(msc_nester *n, int v, int d) {
   msc_coord c = {0};
   int axis = msc_nest_axis(n, v, d);
   if (axis >= 0) c.a.coef[axis] = 1;
   return msc_nest_coord(n, &c);
 }
 
-msc_view msc_nest_natural_view(msc_nester *n, int v) {
+msc_view msc_nest_view_of(msc_nester *n, int v) {
   msc_view view = {0};
-  for (int d = 0; d < n->value[v].value->type->rank; d++) view.at[d] = msc_nest_natural(n, v, d);
+  for (int d = 0; d < n->value[v].value->type->rank; d++) view.at[d] = msc_nest_coord_of_dim(n, v, d);
   return view;
 }
 
@@ -205,26 +205,26 @@ static bool varies(const msc_nester *n, const msc_coord *c, uint16_t axes) {
 }
 
 /* What of a condition is the same all along these axes; 0: nothing. */
-static uint16_t part_without(msc_nester *n, uint16_t condition, uint16_t axes) {
+static uint16_t guard_without(msc_nester *n, uint16_t condition, uint16_t axes) {
   const msc_instr *in = &n->instr[condition];
   if (!(in->axes & axes)) return condition;
-  return in->code == NEST_AND ? msc_nest_both(n, part_without(n, in->arg[0], axes), part_without(n, in->arg[1], axes))
+  return in->code == NEST_AND ? msc_nest_and(n, guard_without(n, in->arg[0], axes), guard_without(n, in->arg[1], axes))
                               : 0;
 }
 
 /* Positions on these axes are others inside than outside, so nothing that knows one goes in.  What a part of the guard
  * that is left outside keeps in range varies as that part does, and so has stayed outside, too. */
-msc_inside msc_nest_open(msc_nester *n, uint16_t over, const msc_view *view, int rank, unsigned but) {
+msc_inside msc_nest_open_reduction(msc_nester *n, uint16_t over, const msc_view *view, int rank, unsigned but) {
   msc_inside outer = n->inside;
   for (int d = 0; d < rank; d++)
     if (!(but >> d & 1) && varies(n, &n->coord[view->at[d]], over))
       msc_nest_refuse(n, "a reduced dimension is also one of the result's");
   if (n->failed) return outer;
-  n->inside = (msc_inside){.guard = part_without(n, outer.guard, over), .open = outer.open | over};
+  n->inside = (msc_inside){.guard = guard_without(n, outer.guard, over), .open = outer.open | over};
   return outer;
 }
 
-void msc_nest_close(msc_nester *n, msc_inside outer) { n->inside = outer; }
+void msc_nest_close_reduction(msc_nester *n, msc_inside outer) { n->inside = outer; }
 
 /* Along an axis on which x is constant nothing needs to run. */
 uint16_t msc_nest_reduce(msc_nester *n, int kind, uint16_t x, uint16_t over) {
@@ -284,7 +284,7 @@ static uint16_t constant(msc_nester *n, const msc_op *op) {
   return msc_nest_cast(n, msc_nest_dim(n, int_number(v->dense.data, dtype)), dtype);
 }
 
-bool msc_nest_splat(const msc_nester *n, int v, double *out_number) {
+bool msc_nest_is_splat(const msc_nester *n, int v, double *out_number) {
   const msc_op *def = n->value[v].def;
   if (!def || def->kind != OP_constant) return false;
   const msc_attr_value *a = msc_op_attr(def, "value");
@@ -295,7 +295,7 @@ bool msc_nest_splat(const msc_nester *n, int v, double *out_number) {
 
 /* ---- data movement ---- */
 
-static uint16_t transposed(msc_nester *n, const msc_op *op, int x, const msc_view *view) {
+static uint16_t read_transpose(msc_nester *n, const msc_op *op, int x, const msc_view *view) {
   int64_t perm[MSC_MAX_RANK];
   msc_view at = {0};
   int rank = msc_op_ints(op, "perm", perm, MSC_MAX_RANK);
@@ -304,7 +304,7 @@ static uint16_t transposed(msc_nester *n, const msc_op *op, int x, const msc_vie
 }
 
 /* Sum of the coordinates of dimensions [from, to) of t, row-major. */
-static uint16_t joined(msc_nester *n, const msc_type *t, int from, int to, const msc_view *view) {
+static uint16_t join_coords(msc_nester *n, const msc_type *t, int from, int to, const msc_view *view) {
   msc_type part = {.rank = to - from};
   msc_view at = {0};
   msc_coord c = {0};
@@ -314,7 +314,7 @@ static uint16_t joined(msc_nester *n, const msc_type *t, int from, int to, const
 }
 
 /* Groups of dimensions with equal products: one to one stays, many results from one operand dimension are summed up. */
-static uint16_t reshaped(msc_nester *n, int x, int y, const msc_view *view) {
+static uint16_t read_reshape(msc_nester *n, int x, int y, const msc_view *view) {
   const msc_type *a = n->value[x].value->type, *b = n->value[y].value->type;
   if (!n->value[x].def) return load(n, x, b, view);
   msc_view at = {0};
@@ -328,38 +328,38 @@ static uint16_t reshaped(msc_nester *n, int x, int y, const msc_view *view) {
     while (j < b->rank && have < want) have *= b->dim[j++];
     if (have != want)
       return msc_nest_refuse(n, "a reshape joins dimensions that are computed apart; between kernels it is free");
-    at.at[in] = joined(n, b, from, j, view);
+    at.at[in] = join_coords(n, b, from, j, view);
   }
   return msc_nest_eval(n, x, &at);
 }
 
-static uint16_t sliced(msc_nester *n, const msc_op *op, int x, const msc_view *view) {
+static uint16_t read_slice(msc_nester *n, const msc_op *op, int x, const msc_view *view) {
   int64_t start[MSC_MAX_RANK], stride[MSC_MAX_RANK];
   msc_view at = {0};
   int rank = msc_op_ints(op, MSC_FACT(start), start, MSC_MAX_RANK);
   bool strides = msc_op_ints(op, "stride", stride, MSC_MAX_RANK) == rank;
-  for (int d = 0; d < rank; d++) at.at[d] = msc_nest_moved(n, view->at[d], strides ? stride[d] : 1, start[d]);
+  for (int d = 0; d < rank; d++) at.at[d] = msc_nest_move_coord(n, view->at[d], strides ? stride[d] : 1, start[d]);
   return msc_nest_eval(n, x, &at);
 }
 
-static uint16_t split_part(msc_nester *n, const msc_op *op, size_t result, int x, const msc_view *view) {
+static uint16_t read_split(msc_nester *n, const msc_op *op, size_t result, int x, const msc_view *view) {
   int64_t dim = msc_op_int(op, "dim"), before = 0;
   msc_view at = *view;
   for (size_t i = 0; i < result; i++) before += op->out[i].type->dim[dim];
-  at.at[dim] = msc_nest_moved(n, view->at[dim], 1, before);
+  at.at[dim] = msc_nest_move_coord(n, view->at[dim], 1, before);
   return msc_nest_eval(n, x, &at);
 }
 
 /* Evaluates v where `ok` holds. */
-uint16_t msc_nest_guarded(msc_nester *n, uint16_t ok, int v, const msc_view *view) {
+uint16_t msc_nest_eval_where(msc_nester *n, uint16_t ok, int v, const msc_view *view) {
   msc_inside outer = n->inside;
-  n->inside.guard = msc_nest_both(n, outer.guard, ok);
+  n->inside.guard = msc_nest_and(n, outer.guard, ok);
   uint16_t x = msc_nest_eval(n, v, view);
   n->inside = outer;
   return x;
 }
 
-static uint16_t concatenated(msc_nester *n, const msc_op *op, const msc_view *view) {
+static uint16_t read_concat(msc_nester *n, const msc_op *op, const msc_view *view) {
   int64_t dim = msc_op_int(op, "dim"), before = 0;
   uint16_t sum = 0;
   for (int i = 0; i < op->num_in; i++) {
@@ -367,16 +367,16 @@ static uint16_t concatenated(msc_nester *n, const msc_op *op, const msc_view *vi
     int64_t size = op->in[i].value->type->dim[dim];
     msc_view at = *view;
     if (op->num_in == 1) return msc_nest_eval(n, x, view);
-    at.at[dim] = size == 1 ? 0 : msc_nest_moved(n, view->at[dim], 1, -before);
-    uint16_t ok = msc_nest_inside(n, msc_nest_moved(n, view->at[dim], 1, -before), size);
-    uint16_t v = msc_nest_guarded(n, ok, x, &at);
+    at.at[dim] = size == 1 ? 0 : msc_nest_move_coord(n, view->at[dim], 1, -before);
+    uint16_t ok = msc_nest_is_inside(n, msc_nest_move_coord(n, view->at[dim], 1, -before), size);
+    uint16_t v = msc_nest_eval_where(n, ok, x, &at);
     sum = sum ? msc_nest_select(n, ok, v, sum) : v;
     before += size;
   }
   return sum;
 }
 
-static uint16_t padded(msc_nester *n, const msc_op *op, int x, const msc_view *view) {
+static uint16_t read_pad(msc_nester *n, const msc_op *op, int x, const msc_view *view) {
   const msc_type *t = n->value[x].value->type;
   int64_t low[MSC_MAX_RANK], high[MSC_MAX_RANK], stride[MSC_MAX_RANK];
   msc_op_ints(op, "low", low, MSC_MAX_RANK), msc_op_ints(op, "high", high, MSC_MAX_RANK);
@@ -386,20 +386,20 @@ static uint16_t padded(msc_nester *n, const msc_op *op, int x, const msc_view *v
   for (int d = 0; d < t->rank; d++) {
     int64_t step = strides ? stride[d] : 1;
     if (!low[d] && !high[d] && (step == 1 || t->dim[d] <= 1)) continue;
-    uint16_t c = msc_nest_moved(n, view->at[d], 1, -low[d]);
+    uint16_t c = msc_nest_move_coord(n, view->at[d], 1, -low[d]);
     if (step != 1 && t->dim[d] > 1) {
       uint16_t k = msc_nest_coord_value(n, c), s = msc_nest_dim(n, step);
-      ok = msc_nest_both(n, ok, msc_nest_compare(n, NEST_BELOW, k, msc_nest_dim(n, (t->dim[d] - 1) * step + 1)));
-      ok = msc_nest_both(n, ok,
-                         msc_nest_compare(n, NEST_EQ, msc_nest_op(n, NEST_REM, k, s), msc_nest_number(n, MSC_I64, 0)));
+      ok = msc_nest_and(n, ok, msc_nest_compare(n, NEST_BELOW, k, msc_nest_dim(n, (t->dim[d] - 1) * step + 1)));
+      ok = msc_nest_and(n, ok,
+                        msc_nest_compare(n, NEST_EQ, msc_nest_op(n, NEST_REM, k, s), msc_nest_number(n, MSC_I64, 0)));
       c = msc_nest_coord_of(n, msc_nest_op(n, NEST_DIV, k, s));
     } else {
-      ok = msc_nest_both(n, ok, msc_nest_inside(n, c, t->dim[d]));
+      ok = msc_nest_and(n, ok, msc_nest_is_inside(n, c, t->dim[d]));
     }
     at.at[d] = t->dim[d] == 1 ? 0 : c;
   }
   if (!ok) return msc_nest_eval(n, x, view);
-  uint16_t v = msc_nest_guarded(n, ok, x, &at);
+  uint16_t v = msc_nest_eval_where(n, ok, x, &at);
   double fill = msc_op_float(op, "value");
   return msc_nest_select(
       n, ok, v, msc_nest_cast(n, msc_nest_scalar(n, msc_is_float(t->dtype) ? t->dtype : MSC_F64, fill), t->dtype));
@@ -417,7 +417,7 @@ static uint16_t predicate(msc_nester *n, const msc_op *op, uint16_t a, uint16_t 
 /* x^2, x^3, 1/x and square roots are common and need no logarithm. */
 static uint16_t power(msc_nester *n, int exponent, uint16_t a, uint16_t b) {
   double e;
-  if (!msc_nest_splat(n, exponent, &e)) return msc_nest_op(n, NEST_POW, a, b);
+  if (!msc_nest_is_splat(n, exponent, &e)) return msc_nest_op(n, NEST_POW, a, b);
   if (e == 1) return a;
   if (e == 2) return msc_nest_op(n, NEST_MUL, a, a);
   if (e == 3) return msc_nest_op(n, NEST_MUL, msc_nest_op(n, NEST_MUL, a, a), a);
@@ -487,9 +487,9 @@ static uint16_t expand(msc_nester *n, int y, const msc_view *view) {
   for (int i = 0; i < 2 && i < op->num_in; i++) in[i] = msc_nest_find_value(n, op->in[i].value);
   if (msc_info(op)->flags & MSC_UPDATE) return msc_nest_update(n, op, y, view);
   switch (msc_form_of(op)) {
-    case MSC_FORM_RESHAPE: return reshaped(n, in[0], y, view);
+    case MSC_FORM_RESHAPE: return read_reshape(n, in[0], y, view);
     case MSC_FORM_PRODUCT: return msc_nest_matmul(n, op, y, view);
-    case MSC_FORM_WINDOW: return msc_nest_windowed(n, op, view);
+    case MSC_FORM_WINDOW: return msc_nest_slide_windows(n, op, view);
     case MSC_FORM_REDUCE: return msc_nest_reduce_op(n, op, y, view);
     case MSC_FORM_SCATTER: /* no element of it by itself */
       return msc_nest_refuse(n, "%s is the end of a kernel", msc_kind_name(op->kind));
@@ -498,11 +498,11 @@ static uint16_t expand(msc_nester *n, int y, const msc_view *view) {
   switch (op->kind) {
     case OP_constant: return constant(n, op);
     case OP_iota: return msc_nest_iota(n, op, t, view);
-    case OP_transpose: return transposed(n, op, in[0], view);
-    case OP_concat: return concatenated(n, op, view);
-    case OP_split: return split_part(n, op, n->value[y].value->index, in[0], view);
-    case OP_slice: return sliced(n, op, in[0], view);
-    case OP_pad: return padded(n, op, in[0], view);
+    case OP_transpose: return read_transpose(n, op, in[0], view);
+    case OP_concat: return read_concat(n, op, view);
+    case OP_split: return read_split(n, op, n->value[y].value->index, in[0], view);
+    case OP_slice: return read_slice(n, op, in[0], view);
+    case OP_pad: return read_pad(n, op, in[0], view);
     case OP_take_along: return msc_nest_take_along(n, op, in[0], in[1], view);
     case OP_gather_nd: return msc_nest_gather_nd(n, op, in[0], in[1], view);
     case OP_dropout: return msc_nest_dropout(n, op, in[0], view);

@@ -1,4 +1,4 @@
-/* expand.h: what nest_expand*.c share: making instructions and coordinates. */
+/* expand.h: what nest/expand*.c share: making instructions and coordinates. */
 #ifndef MSC_PASSES_EXPAND_H
 #define MSC_PASSES_EXPAND_H
 
@@ -19,32 +19,32 @@ uint16_t msc_nest_compare(msc_nester *n, msc_nest_predicate p, uint16_t a, uint1
 uint16_t msc_nest_select(msc_nester *n, uint16_t c, uint16_t a, uint16_t b);
 uint16_t msc_nest_cast(msc_nester *n, uint16_t a, msc_dtype dtype);
 void msc_nest_check(msc_nester *n, msc_kernel_fault fault, uint16_t ok);
-bool msc_nest_splat(const msc_nester *n, int v, double *out_number);
+bool msc_nest_is_splat(const msc_nester *n, int v, double *out_number);
 
 uint16_t msc_nest_coord(msc_nester *n, const msc_coord *c);
 uint16_t msc_nest_coord_of(msc_nester *n, uint16_t instr);
 uint16_t msc_nest_coord_value(msc_nester *n, uint16_t c);
-uint16_t msc_nest_natural(msc_nester *n, int v, int d);
-uint16_t msc_nest_moved(msc_nester *n, uint16_t c, int64_t factor, int64_t add);   /* coordinate c * factor + add */
+uint16_t msc_nest_coord_of_dim(msc_nester *n, int v, int d);
+uint16_t msc_nest_move_coord(msc_nester *n, uint16_t c, int64_t factor, int64_t add); /* coordinate c * factor + add */
 /* is it one of a dimension of this size? */
-uint16_t msc_nest_inside(msc_nester *n, uint16_t c, int64_t size);
-uint16_t msc_nest_both(msc_nester *n, uint16_t a, uint16_t b);                     /* a and b; 0: nothing to ask */
-uint16_t msc_nest_guarded(msc_nester *n, uint16_t ok, int v, const msc_view *view); /* v where ok holds */
+uint16_t msc_nest_is_inside(msc_nester *n, uint16_t c, int64_t size);
+uint16_t msc_nest_and(msc_nester *n, uint16_t a, uint16_t b);                          /* a and b; 0: nothing to ask */
+uint16_t msc_nest_eval_where(msc_nester *n, uint16_t ok, int v, const msc_view *view); /* v where ok holds */
 msc_view msc_nest_stretch(const msc_nester *n, int v, const msc_view *view, int w);
 
 /* ---- nest/expand.c: reductions ---- */
 
 /* Begins to look at what is reduced over these axes, for a result that is wanted at the view: within, they run by
- * themselves.  Refuses where the view, but for the dimensions `but`, varies along them.  Returns
- * what msc_nest_close takes. */
-msc_inside msc_nest_open(msc_nester *n, uint16_t over, const msc_view *view, int rank, unsigned but);
-void msc_nest_close(msc_nester *n, msc_inside outer);
+ * themselves.  Refuses where the view, but for the dimensions `but`, varies along them.  Returns what
+ * msc_nest_close_reduction takes. */
+msc_inside msc_nest_open_reduction(msc_nester *n, uint16_t over, const msc_view *view, int rank, unsigned but);
+void msc_nest_close_reduction(msc_nester *n, msc_inside outer);
 /* x, of which axes `over` are reduced; they are open. */
 uint16_t msc_nest_reduce(msc_nester *n, int kind, uint16_t x, uint16_t over);
 
 /* ---- nest/expand_conv.c ---- */
 
-uint16_t msc_nest_windowed(msc_nester *n, const msc_op *op, const msc_view *view);
+uint16_t msc_nest_slide_windows(msc_nester *n, const msc_op *op, const msc_view *view);
 
 /* ---- nest/expand_index.c ---- */
 

@@ -9,7 +9,7 @@ typedef struct {
   uint16_t over;   /* their mask */
 } sliding;
 
-static uint16_t bit(int axis) { return axis >= 0 ? (uint16_t)(1u << axis) : 0; }
+static uint16_t mask_of(int axis) { return axis >= 0 ? (uint16_t)(1u << axis) : 0; }
 
 static bool is_outside(msc_nester *n, int v) {
   if (!n->value[v].def) return true;
@@ -24,37 +24,37 @@ static uint16_t coord_of_axis(msc_nester *n, int axis) {
 }
 
 /* c + factor * axis */
-static uint16_t along(msc_nester *n, uint16_t c, int axis, int64_t factor) {
+static uint16_t step_along(msc_nester *n, uint16_t c, int axis, int64_t factor) {
   msc_coord m = n->coord[c];
   if (axis >= 0) m.a.coef[axis] += factor;
   return msc_nest_coord(n, &m);
 }
 
 /* Where element k of window o is in x; *ok is false where that is beside it. */
-static uint16_t under(msc_nester *n, const msc_window *w, int axis, uint16_t o, uint16_t *ok) {
-  uint16_t c = along(n, msc_nest_moved(n, o, w->stride, -w->low), axis, w->dilation);
+static uint16_t find_element(msc_nester *n, const msc_window *w, int axis, uint16_t o, uint16_t *ok) {
+  uint16_t c = step_along(n, msc_nest_move_coord(n, o, w->stride, -w->low), axis, w->dilation);
   bool beyond = (w->y - 1) * w->stride + (w->kernel - 1) * w->dilation - w->low >= w->x;
-  if (w->low || beyond) *ok = msc_nest_both(n, *ok, msc_nest_inside(n, c, w->x));
+  if (w->low || beyond) *ok = msc_nest_and(n, *ok, msc_nest_is_inside(n, c, w->x));
   return c;
 }
 
 /* The window whose element k is i; *ok is false where there is none. */
-static uint16_t over(msc_nester *n, const msc_window *w, int axis, uint16_t i, uint16_t *ok) {
-  uint16_t c = along(n, msc_nest_moved(n, i, 1, w->low), axis, -w->dilation);
+static uint16_t find_window(msc_nester *n, const msc_window *w, int axis, uint16_t i, uint16_t *ok) {
+  uint16_t c = step_along(n, msc_nest_move_coord(n, i, 1, w->low), axis, -w->dilation);
   if (w->stride > 1) {
     uint16_t at = msc_nest_coord_value(n, c), s = msc_nest_dim(n, w->stride);
-    *ok = msc_nest_both(n, *ok, msc_nest_compare(n, NEST_BELOW, at, msc_nest_dim(n, (w->y - 1) * w->stride + 1)));
-    *ok = msc_nest_both(n, *ok,
-                        msc_nest_compare(n, NEST_EQ, msc_nest_op(n, NEST_REM, at, s), msc_nest_number(n, MSC_I64, 0)));
+    *ok = msc_nest_and(n, *ok, msc_nest_compare(n, NEST_BELOW, at, msc_nest_dim(n, (w->y - 1) * w->stride + 1)));
+    *ok = msc_nest_and(n, *ok,
+                       msc_nest_compare(n, NEST_EQ, msc_nest_op(n, NEST_REM, at, s), msc_nest_number(n, MSC_I64, 0)));
     return msc_nest_coord_of(n, msc_nest_op(n, NEST_DIV, at, s));
   }
-  *ok = msc_nest_both(n, *ok, msc_nest_inside(n, c, w->y));
+  *ok = msc_nest_and(n, *ok, msc_nest_is_inside(n, c, w->y));
   return c;
 }
 
 /* Value v, or `fill` where ok is false. */
-static uint16_t seen(msc_nester *n, int v, const msc_view *view, uint16_t ok, double fill) {
-  uint16_t x = msc_nest_guarded(n, ok, v, view);
+static uint16_t read_where(msc_nester *n, int v, const msc_view *view, uint16_t ok, double fill) {
+  uint16_t x = msc_nest_eval_where(n, ok, v, view);
   if (!ok || fill == 0) return x; /* such loads are 0 */
   return msc_nest_select(n, ok, x, msc_nest_number(n, (msc_dtype)n->instr[x].dtype, fill));
 }
@@ -62,12 +62,12 @@ static uint16_t seen(msc_nester *n, int v, const msc_view *view, uint16_t ok, do
 /* ---- convolutions ---- */
 
 /* c / per as a coordinate. */
-static uint16_t divided(msc_nester *n, uint16_t c, int64_t per) {
+static uint16_t divide_coord(msc_nester *n, uint16_t c, int64_t per) {
   return per == 1 ? c
                   : msc_nest_coord_of(n, msc_nest_op(n, NEST_DIV, msc_nest_coord_value(n, c), msc_nest_dim(n, per)));
 }
 
-static uint16_t remainder_of(msc_nester *n, uint16_t c, int64_t per) {
+static uint16_t rest_of_coord(msc_nester *n, uint16_t c, int64_t per) {
   if (per == 1) return 0;
   return msc_nest_coord_of(n, msc_nest_op(n, NEST_REM, msc_nest_coord_value(n, c), msc_nest_dim(n, per)));
 }
@@ -75,17 +75,17 @@ static uint16_t remainder_of(msc_nester *n, uint16_t c, int64_t per) {
 /* Channel number `at` of channel o's group, as a channel of the whole image with `per` in each group. */
 static uint16_t channel(msc_nester *n, const msc_conv *c, uint16_t o, int64_t per_o, int64_t per, int axis) {
   if (c->groups == 1) return coord_of_axis(n, axis);
-  return along(n, msc_nest_moved(n, divided(n, o, per_o), per, 0), axis, 1);
+  return step_along(n, msc_nest_move_coord(n, divide_coord(n, o, per_o), per, 0), axis, 1);
 }
 
 /* The sum over these axes of x where ok holds, times w, for a result that is wanted at the view. */
-static uint16_t product(msc_nester *n, const msc_view *view, uint16_t over, int x, const msc_view *at, uint16_t ok,
-                        int w, const msc_view *at_w) {
-  msc_inside outer = msc_nest_open(n, over, view, 4, 0);
-  uint16_t a = seen(n, x, at, ok, 0), b = msc_nest_eval(n, w, at_w);
+static uint16_t sum_products(msc_nester *n, const msc_view *view, uint16_t over, int x, const msc_view *at, uint16_t ok,
+                             int w, const msc_view *at_w) {
+  msc_inside outer = msc_nest_open_reduction(n, over, view, 4, 0);
+  uint16_t a = read_where(n, x, at, ok, 0), b = msc_nest_eval(n, w, at_w);
   if (n->failed) return 0;
   uint16_t sum = msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, a, b), over);
-  msc_nest_close(n, outer);
+  msc_nest_close_reduction(n, outer);
   return sum;
 }
 
@@ -93,7 +93,7 @@ static sliding slide_over(msc_nester *n, const msc_op *op, int weights) {
   sliding s = {.c = msc_conv_of(op)};
   for (int i = 0; i < 2; i++) {
     s.kernel[i] = msc_nest_axis(n, weights, 2 + i);
-    s.over |= bit(s.kernel[i]);
+    s.over |= mask_of(s.kernel[i]);
   }
   return s;
 }
@@ -108,8 +108,8 @@ static uint16_t conv2d(msc_nester *n, const msc_op *op, const msc_view *view) {
   msc_view at = {.at = {view->at[0], channel(n, &s.c, view->at[1], s.c.o / s.c.groups, s.c.c / s.c.groups, c)}};
   msc_view at_w = {
       .at = {view->at[1], coord_of_axis(n, c), coord_of_axis(n, s.kernel[0]), coord_of_axis(n, s.kernel[1])}};
-  for (int i = 0; i < 2; i++) at.at[2 + i] = under(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
-  return product(n, view, s.over | bit(c), x, &at, ok, w, &at_w);
+  for (int i = 0; i < 2; i++) at.at[2 + i] = find_element(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
+  return sum_products(n, view, s.over | mask_of(c), x, &at, ok, w, &at_w);
 }
 
 /* x[n,c,i,j] = sum over o of the group and the windows over i, j of y[n,o,..] weights[o,c,..] */
@@ -121,10 +121,10 @@ static uint16_t conv2d_transpose(msc_nester *n, const msc_op *op, const msc_view
   int o = s.c.groups == 1 ? msc_nest_axis(n, w, 0) : msc_nest_own_axis(n, y, 0, per_o);
   uint16_t ok = 0, from = channel(n, &s.c, view->at[1], per_c, per_o, o);
   msc_view at = {.at = {view->at[0], from}};
-  msc_view at_w = {.at = {from, s.c.groups == 1 ? view->at[1] : remainder_of(n, view->at[1], per_c),
+  msc_view at_w = {.at = {from, s.c.groups == 1 ? view->at[1] : rest_of_coord(n, view->at[1], per_c),
                           coord_of_axis(n, s.kernel[0]), coord_of_axis(n, s.kernel[1])}};
-  for (int i = 0; i < 2; i++) at.at[2 + i] = over(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
-  return product(n, view, s.over | bit(o), y, &at, ok, w, &at_w);
+  for (int i = 0; i < 2; i++) at.at[2 + i] = find_window(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
+  return sum_products(n, view, s.over | mask_of(o), y, &at, ok, w, &at_w);
 }
 
 /* dw[o,c,k,l] = sum over images and windows of x[n, group's c, ..] dy[n,o,..] */
@@ -132,9 +132,10 @@ static uint16_t conv2d_weight_grad(msc_nester *n, const msc_op *op, const msc_vi
   int x = msc_nest_find_value(n, op->in[0].value), dy = msc_nest_find_value(n, op->in[1].value);
   if (!is_outside(n, x) || !is_outside(n, dy)) return 0;
   msc_conv c = msc_conv_of(op);
-  uint16_t ok = 0, reduced = 0, image = msc_nest_natural(n, dy, 0), from = view->at[1];
+  uint16_t ok = 0, reduced = 0, image = msc_nest_coord_of_dim(n, dy, 0), from = view->at[1];
   if (c.groups > 1) {
-    msc_coord sum = n->coord[msc_nest_moved(n, divided(n, view->at[1 - 1], c.o / c.groups), c.c / c.groups, 0)],
+    msc_coord sum =
+                  n->coord[msc_nest_move_coord(n, divide_coord(n, view->at[1 - 1], c.o / c.groups), c.c / c.groups, 0)],
               own = n->coord[view->at[1]];
     for (int i = 0; i < MSC_NEST_AXES; i++) sum.a.coef[i] += own.a.coef[i];
     sum.a.c0 += own.a.c0;
@@ -142,17 +143,17 @@ static uint16_t conv2d_weight_grad(msc_nester *n, const msc_op *op, const msc_vi
     from = msc_nest_coord(n, &sum);
   }
   msc_view at = {.at = {image, from}}, at_dy = {.at = {image, view->at[0]}};
-  reduced |= bit(msc_nest_axis(n, dy, 0));
+  reduced |= mask_of(msc_nest_axis(n, dy, 0));
   for (int i = 0; i < 2; i++) {
     const msc_window *w = &c.dim[i];
-    uint16_t o = msc_nest_natural(n, dy, 2 + i), k = msc_nest_moved(n, view->at[2 + i], w->dilation, -w->low);
+    uint16_t o = msc_nest_coord_of_dim(n, dy, 2 + i), k = msc_nest_move_coord(n, view->at[2 + i], w->dilation, -w->low);
     int axis = msc_nest_axis(n, dy, 2 + i);
     bool beyond = (w->y - 1) * w->stride + (w->kernel - 1) * w->dilation - w->low >= w->x;
-    at.at[2 + i] = along(n, k, axis, w->stride), at_dy.at[2 + i] = o;
-    if (w->low || beyond) ok = msc_nest_both(n, ok, msc_nest_inside(n, at.at[2 + i], w->x));
-    reduced |= bit(axis);
+    at.at[2 + i] = step_along(n, k, axis, w->stride), at_dy.at[2 + i] = o;
+    if (w->low || beyond) ok = msc_nest_and(n, ok, msc_nest_is_inside(n, at.at[2 + i], w->x));
+    reduced |= mask_of(axis);
   }
-  return product(n, view, reduced, x, &at, ok, dy, &at_dy);
+  return sum_products(n, view, reduced, x, &at, ok, dy, &at_dy);
 }
 
 /* ---- pools ---- */
@@ -161,19 +162,19 @@ static sliding slide_pool(msc_nester *n, const msc_op *op, int seen_value) {
   sliding s = {.c = msc_conv_of(op)};
   for (int i = 0; i < 2; i++) {
     s.kernel[i] = msc_nest_own_axis(n, seen_value, i, s.c.dim[i].kernel);
-    s.over |= bit(s.kernel[i]);
+    s.over |= mask_of(s.kernel[i]);
   }
   return s;
 }
 
-static double lowest(msc_dtype d) {
+static double lowest_of(msc_dtype d) {
   int bits = (int)msc_dtype_bytes(d) * 8;
   if (msc_is_float(d)) return -(double)INFINITY;
   return msc_dtype_class_of(d) == MSC_CLASS_INT ? -ldexp(1, bits - 1) : 0;
 }
 
 /* Element number in the window, as i64. */
-static uint16_t position(msc_nester *n, const sliding *s) {
+static uint16_t element_number(msc_nester *n, const sliding *s) {
   msc_affine a = {0};
   if (s->kernel[0] >= 0) a.coef[s->kernel[0]] = s->c.dim[1].kernel;
   if (s->kernel[1] >= 0) a.coef[s->kernel[1]] = 1;
@@ -181,8 +182,8 @@ static uint16_t position(msc_nester *n, const sliding *s) {
 }
 
 /* The first element that is the largest, or NaN. */
-static uint16_t first_largest(msc_nester *n, const sliding *s, uint16_t x, uint16_t ok) {
-  uint16_t most = msc_nest_reduce(n, MSC_MAX, x, s->over), at = position(n, s);
+static uint16_t find_first_largest(msc_nester *n, const sliding *s, uint16_t x, uint16_t ok) {
+  uint16_t most = msc_nest_reduce(n, MSC_MAX, x, s->over), at = element_number(n, s);
   uint16_t none = msc_nest_dim(n, s->c.dim[0].kernel * s->c.dim[1].kernel);
   uint16_t first = msc_nest_select(n, msc_nest_compare(n, NEST_EQ, x, most), at, none);
   if (msc_is_float((msc_dtype)n->instr[x].dtype))
@@ -193,8 +194,9 @@ static uint16_t first_largest(msc_nester *n, const sliding *s, uint16_t x, uint1
 
 /* Elements of window o, of the dimension alone, that lie inside: from the first one that is not before it
  * to the last. */
-static uint16_t inside(msc_nester *n, const msc_window *w, uint16_t o) {
-  uint16_t at = msc_nest_coord_value(n, msc_nest_moved(n, o, w->stride, -w->low)), d = msc_nest_dim(n, w->dilation);
+static uint16_t count_inside(msc_nester *n, const msc_window *w, uint16_t o) {
+  uint16_t at = msc_nest_coord_value(n, msc_nest_move_coord(n, o, w->stride, -w->low)),
+           d = msc_nest_dim(n, w->dilation);
   uint16_t before = msc_nest_op(n, NEST_SUB, msc_nest_dim(n, w->dilation - 1), at);
   uint16_t first = msc_nest_op(n, NEST_MAX, msc_nest_op(n, NEST_DIV, before, d), msc_nest_number(n, MSC_I64, 0));
   uint16_t room = msc_nest_op(n, NEST_DIV, msc_nest_op(n, NEST_SUB, msc_nest_dim(n, w->x - 1), at), d);
@@ -208,20 +210,21 @@ static uint16_t pool(msc_nester *n, const msc_op *op, const msc_view *view) {
   sliding s = slide_pool(n, op, x);
   uint16_t ok = 0;
   msc_view at = *view;
-  for (int i = 0; i < 2; i++) at.at[2 + i] = under(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
+  for (int i = 0; i < 2; i++) at.at[2 + i] = find_element(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
   msc_dtype dtype = n->value[x].value->type->dtype;
-  msc_inside outer = msc_nest_open(n, s.over, view, 4, 0);
-  uint16_t v = seen(n, x, &at, ok, op->kind == OP_avg_pool ? 0 : lowest(dtype));
+  msc_inside outer = msc_nest_open_reduction(n, s.over, view, 4, 0);
+  uint16_t v = read_where(n, x, &at, ok, op->kind == OP_avg_pool ? 0 : lowest_of(dtype));
   if (n->failed) return 0;
   uint16_t found = op->kind == OP_max_pool_index
-                       ? first_largest(n, &s, v, ok)
+                       ? find_first_largest(n, &s, v, ok)
                        : msc_nest_reduce(n, op->kind == OP_max_pool ? MSC_MAX : MSC_SUM, v, s.over);
-  msc_nest_close(n, outer);
+  msc_nest_close_reduction(n, outer);
   if (op->kind != OP_avg_pool) return found;
   msc_dtype d = (msc_dtype)n->instr[found].dtype;
   if (!ok || msc_op_bool(op, "count_include_pad"))
     return msc_nest_op(n, NEST_DIV, found, msc_nest_scalar(n, d, (double)(s.c.dim[0].kernel * s.c.dim[1].kernel)));
-  uint16_t count = msc_nest_op(n, NEST_MUL, inside(n, &s.c.dim[0], view->at[2]), inside(n, &s.c.dim[1], view->at[3]));
+  uint16_t count =
+      msc_nest_op(n, NEST_MUL, count_inside(n, &s.c.dim[0], view->at[2]), count_inside(n, &s.c.dim[1], view->at[3]));
   return msc_nest_op(n, NEST_DIV, found, msc_nest_cast(n, count, d));
 }
 
@@ -232,17 +235,17 @@ static uint16_t unpool(msc_nester *n, const msc_op *op, const msc_view *view) {
   sliding s = slide_pool(n, op, index);
   uint16_t ok = 0;
   msc_view at = *view;
-  for (int i = 0; i < 2; i++) at.at[2 + i] = over(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
-  msc_inside outer = msc_nest_open(n, s.over, view, 4, 0);
-  uint16_t v = seen(n, dy, &at, ok, 0);
+  for (int i = 0; i < 2; i++) at.at[2 + i] = find_window(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
+  msc_inside outer = msc_nest_open_reduction(n, s.over, view, 4, 0);
+  uint16_t v = read_where(n, dy, &at, ok, 0);
   if (n->failed) return 0;
   msc_dtype d = (msc_dtype)n->instr[v].dtype;
   if (by_index) {
-    uint16_t own = msc_nest_cast(n, seen(n, index, &at, ok, 0), MSC_I64);
-    v = msc_nest_select(n, msc_nest_compare(n, NEST_EQ, own, position(n, &s)), v, msc_nest_number(n, d, 0));
+    uint16_t own = msc_nest_cast(n, read_where(n, index, &at, ok, 0), MSC_I64);
+    v = msc_nest_select(n, msc_nest_compare(n, NEST_EQ, own, element_number(n, &s)), v, msc_nest_number(n, d, 0));
   }
   uint16_t sum = msc_nest_reduce(n, MSC_SUM, v, s.over);
-  msc_nest_close(n, outer);
+  msc_nest_close_reduction(n, outer);
   return by_index
              ? sum
              : msc_nest_op(n, NEST_DIV, sum, msc_nest_scalar(n, d, (double)(s.c.dim[0].kernel * s.c.dim[1].kernel)));
@@ -258,17 +261,17 @@ static uint16_t unfold(msc_nester *n, const msc_op *op, const msc_view *view) {
   uint16_t ok = 0;
   for (int i = 0; i < 2; i++) {
     const msc_window *w = &c.dim[i];
-    uint16_t o = msc_nest_moved(n, view->at[4 + i], w->stride, 0),
-             k = msc_nest_moved(n, view->at[ch + 1 + i], w->dilation, -w->low);
+    uint16_t o = msc_nest_move_coord(n, view->at[4 + i], w->stride, 0),
+             k = msc_nest_move_coord(n, view->at[ch + 1 + i], w->dilation, -w->low);
     msc_coord sum = n->coord[o], more = n->coord[k];
     for (int a = 0; a < MSC_NEST_AXES; a++) sum.a.coef[a] += more.a.coef[a];
     sum.a.c0 += more.a.c0;
     if (more.instr) sum.instr = sum.instr ? msc_nest_op(n, NEST_ADD, sum.instr, more.instr) : more.instr;
     at.at[2 + i] = msc_nest_coord(n, &sum);
     bool beyond = (w->y - 1) * w->stride + (w->kernel - 1) * w->dilation - w->low >= w->x;
-    if (w->low || beyond) ok = msc_nest_both(n, ok, msc_nest_inside(n, at.at[2 + i], w->x));
+    if (w->low || beyond) ok = msc_nest_and(n, ok, msc_nest_is_inside(n, at.at[2 + i], w->x));
   }
-  return seen(n, x, &at, ok, 0);
+  return read_where(n, x, &at, ok, 0);
 }
 
 static uint16_t fold(msc_nester *n, const msc_op *op, const msc_view *view) {
@@ -280,18 +283,18 @@ static uint16_t fold(msc_nester *n, const msc_op *op, const msc_view *view) {
   for (int i = 0; i < 2; i++) {
     int axis = msc_nest_axis(n, y, 2 + i);
     at.at[2 + i] = coord_of_axis(n, axis);
-    at.at[4 + i] = over(n, &c.dim[i], axis, view->at[2 + i], &ok);
-    reduced |= bit(axis);
+    at.at[4 + i] = find_window(n, &c.dim[i], axis, view->at[2 + i], &ok);
+    reduced |= mask_of(axis);
   }
-  msc_inside outer = msc_nest_open(n, reduced, view, 4, 0);
-  uint16_t v = seen(n, y, &at, ok, 0);
+  msc_inside outer = msc_nest_open_reduction(n, reduced, view, 4, 0);
+  uint16_t v = read_where(n, y, &at, ok, 0);
   if (n->failed) return 0;
   v = msc_nest_reduce(n, MSC_SUM, v, reduced);
-  msc_nest_close(n, outer);
+  msc_nest_close_reduction(n, outer);
   return v;
 }
 
-uint16_t msc_nest_windowed(msc_nester *n, const msc_op *op, const msc_view *view) {
+uint16_t msc_nest_slide_windows(msc_nester *n, const msc_op *op, const msc_view *view) {
   switch (op->kind) {
     case OP_conv2d: return conv2d(n, op, view);
     case OP_conv2d_transpose: return conv2d_transpose(n, op, view);

@@ -22,7 +22,7 @@ static uint16_t own_axes(msc_nester *n, int v, unsigned dims, msc_view *view) {
     if (!(dims >> d & 1)) continue;
     int axis = msc_nest_axis(n, v, d);
     if (axis >= 0) over |= (uint16_t)(1u << axis);
-    view->at[d] = msc_nest_natural(n, v, d);
+    view->at[d] = msc_nest_coord_of_dim(n, v, d);
   }
   return over;
 }
@@ -33,7 +33,7 @@ static int64_t count_of(const msc_op *op, int64_t local) {
 }
 
 /* x / count; a scalar, so that batch sizes share a kernel. */
-static uint16_t divided(msc_nester *n, uint16_t x, int64_t count) {
+static uint16_t divide_by(msc_nester *n, uint16_t x, int64_t count) {
   return msc_nest_op(n, NEST_DIV, x, msc_nest_scalar(n, dtype_of(n, x), (double)count));
 }
 
@@ -52,13 +52,13 @@ uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_vi
     else from += keep;
   }
   uint16_t over = own_axes(n, x, gone, &at);
-  msc_inside outer = msc_nest_open(n, over, &at, t->rank, gone);
+  msc_inside outer = msc_nest_open_reduction(n, over, &at, t->rank, gone);
   uint16_t v = msc_nest_eval(n, x, &at);
   if (n->failed) return 0;
   msc_reduction kind = msc_info(op)->facts.reduction;
   v = reduce_in_order(n, op, kind, v, over);
-  msc_nest_close(n, outer);
-  return op->kind == OP_reduce_mean ? divided(n, v, count_of(op, local)) : v;
+  msc_nest_close_reduction(n, outer);
+  return op->kind == OP_reduce_mean ? divide_by(n, v, count_of(op, local)) : v;
 }
 
 uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
@@ -76,11 +76,11 @@ uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view 
   at_b.at[rb - 1 - tb] = view->at[ry - 1];
   uint16_t over = own_axes(n, a, 1u << (ra - 1 - ta), &at_a);
   at_b.at[rb - 2 + tb] = at_a.at[ra - 1 - ta];
-  msc_inside outer = msc_nest_open(n, over, view, ry, 0);
+  msc_inside outer = msc_nest_open_reduction(n, over, view, ry, 0);
   uint16_t u = msc_nest_eval(n, a, &at_a), v = msc_nest_eval(n, b, &at_b);
   if (n->failed) return 0;
   uint16_t sum = msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, u, v), over);
-  msc_nest_close(n, outer);
+  msc_nest_close_reduction(n, outer);
   return sum;
 }
 
@@ -98,18 +98,18 @@ typedef struct {
 static rows rows_of(msc_nester *n, int x, int axis, const msc_view *view) {
   rows r = {.along = *view};
   r.over = own_axes(n, x, 1u << axis, &r.along);
-  msc_inside outer = msc_nest_open(n, r.over, view, n->value[x].value->type->rank, 1u << axis);
+  msc_inside outer = msc_nest_open_reduction(n, r.over, view, n->value[x].value->type->rank, 1u << axis);
   r.inside = n->inside;
   r.inner = msc_nest_eval(n, x, &r.along);
   if (n->failed) return r;
   r.m = msc_nest_reduce(n, NEST_LOOSE_MAX, r.inner, r.over);
   r.shift = msc_nest_op(n, NEST_SUB, r.inner, r.m);
   r.s = msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_EXP, r.shift, 0), r.over);
-  msc_nest_close(n, outer);
+  msc_nest_close_reduction(n, outer);
   return r;
 }
 
-/* For more reductions over the axis; what it returns is for msc_nest_close. */
+/* For more reductions over the axis; what it returns is for msc_nest_close_reduction. */
 static msc_inside open_again(msc_nester *n, const rows *r) {
   msc_inside outer = n->inside;
   n->inside = r->inside;
@@ -130,17 +130,17 @@ uint16_t msc_nest_softmax(msc_nester *n, const msc_op *op, const msc_view *view)
 static uint16_t read_label(msc_nester *n, int x, const msc_view *view, uint16_t row, uint16_t ok) {
   msc_view at = *view;
   at.at[n->value[x].value->type->rank - 1] = msc_nest_coord_of(n, row);
-  return msc_nest_guarded(n, ok, x, &at);
+  return msc_nest_eval_where(n, ok, x, &at);
 }
 
-/* The same as a sum over the row, which a GPU's threads read anyway: none of them reads what another's result
- * may lie on. */
+/* The same as a sum over the row, which a GPU's threads read anyway: none of them reads what another's result may lie
+ * on. */
 static uint16_t find_label(msc_nester *n, const rows *r, uint16_t column, uint16_t row) {
   uint16_t is_it = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, column));
   msc_inside outer = open_again(n, r);
   uint16_t hit = msc_nest_reduce(
       n, MSC_SUM, msc_nest_select(n, is_it, r->inner, msc_nest_number(n, dtype_of(n, r->inner), 0)), r->over);
-  msc_nest_close(n, outer);
+  msc_nest_close_reduction(n, outer);
   return hit;
 }
 
@@ -157,7 +157,7 @@ static uint16_t row_loss(msc_nester *n, const msc_op *op, int x, int labels, con
     uint16_t apart =
         msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, label, msc_nest_op(n, NEST_SUB, r.m, r.inner)), r.over);
     uint16_t all = msc_nest_reduce(n, MSC_SUM, label, r.over);
-    msc_nest_close(n, outer);
+    msc_nest_close_reduction(n, outer);
     return msc_nest_op(n, NEST_ADD, msc_nest_op(n, NEST_MUL, log_s, all), apart);
   }
   uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok);
@@ -175,14 +175,14 @@ uint16_t msc_nest_cross_entropy(msc_nester *n, const msc_op *op, const msc_view 
   int64_t count = 1;
   msc_view at = *view;
   uint16_t over = own_axes(n, x, dims, &at);
-  at.at[t->rank - 1] = msc_nest_natural(n, x, t->rank - 1);
-  msc_inside outer = msc_nest_open(n, over, view, each ? t->rank - 1 : 0, 0);
+  at.at[t->rank - 1] = msc_nest_coord_of_dim(n, x, t->rank - 1);
+  msc_inside outer = msc_nest_open_reduction(n, over, view, each ? t->rank - 1 : 0, 0);
   uint16_t loss = row_loss(n, op, x, labels, &at);
   if (n->failed) return 0;
   if (!each) loss = reduce_in_order(n, op, MSC_SUM, loss, over);
-  msc_nest_close(n, outer);
+  msc_nest_close_reduction(n, outer);
   for (int d = 0; d < t->rank - 1; d++) count *= t->dim[d];
-  return strcmp(how, "mean") ? loss : divided(n, loss, count_of(op, count));
+  return strcmp(how, "mean") ? loss : divide_by(n, loss, count_of(op, count));
 }
 
 /* (softmax(x) sum(labels) - labels) dloss, / rows for mean */
@@ -201,7 +201,7 @@ uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_
     label = msc_nest_eval(n, labels, view);
     msc_inside outer = open_again(n, &r);
     uint16_t all = msc_nest_reduce(n, MSC_SUM, msc_nest_eval(n, labels, &r.along), r.over);
-    msc_nest_close(n, outer);
+    msc_nest_close_reduction(n, outer);
     p = msc_nest_op(n, NEST_MUL, p, all);
   } else {
     uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok);
@@ -211,7 +211,7 @@ uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_
   }
   int64_t count = 1;
   for (int d = 0; d < t->rank - 1; d++) count *= t->dim[d];
-  if (!strcmp(how, "mean")) dloss = divided(n, dloss, count_of(op, count));
+  if (!strcmp(how, "mean")) dloss = divide_by(n, dloss, count_of(op, count));
   return msc_nest_op(n, NEST_MUL, msc_nest_op(n, NEST_SUB, p, label), dloss);
 }
 
@@ -230,36 +230,36 @@ static uint16_t attr(const update *u, const char *name) {
 static uint16_t attr64(const update *u, const char *name) {
   return msc_nest_scalar(u->n, MSC_F64, msc_op_float(u->op, name));
 }
-static uint16_t less(const update *u, const char *name) {
+static uint16_t one_less(const update *u, const char *name) {
   return msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, name));
 }
-static bool has(const update *u, const char *name) { return msc_op_float(u->op, name) != 0; }
+static bool has_attr(const update *u, const char *name) { return msc_op_float(u->op, name) != 0; }
 static uint16_t mul(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_MUL, a, b); }
 static uint16_t add(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_ADD, a, b); }
 static uint16_t sub(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_SUB, a, b); }
 static uint16_t quotient(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_DIV, a, b); }
-static uint16_t root(const update *u, uint16_t a) { return msc_nest_op(u->n, NEST_SQRT, a, 0); }
+static uint16_t square_root(const update *u, uint16_t a) { return msc_nest_op(u->n, NEST_SQRT, a, 0); }
 
 /* g + weight_decay w */
-static uint16_t decayed(const update *u, uint16_t g, uint16_t w) {
-  return has(u, "weight_decay") ? add(u, g, mul(u, attr(u, "weight_decay"), w)) : g;
+static uint16_t add_decay(const update *u, uint16_t g, uint16_t w) {
+  return has_attr(u, "weight_decay") ? add(u, g, mul(u, attr(u, "weight_decay"), w)) : g;
 }
 
 /* b m + (1 - b) x */
 static uint16_t average(const update *u, const char *b, uint16_t m, uint16_t x) {
-  return add(u, mul(u, attr(u, b), m), mul(u, less(u, b), x));
+  return add(u, mul(u, attr(u, b), m), mul(u, one_less(u, b), x));
 }
 
 /* 1 - b^t = 1 - exp(t log b) in f64: at the first steps nearly everything cancels */
-static uint16_t correction(const update *u, const char *b) {
+static uint16_t correct_bias(const update *u, const char *b) {
   uint16_t t = msc_nest_cast(u->n, u->in[4], MSC_F64),
            log_b = msc_nest_scalar(u->n, MSC_F64, log(msc_op_float(u->op, b)));
   return sub(u, msc_nest_number(u->n, MSC_F64, 1), msc_nest_op(u->n, NEST_EXP, mul(u, t, log_b), 0));
 }
 
 static uint16_t momentum(const update *u, size_t result) {
-  uint16_t w = u->in[0], g = decayed(u, u->in[2], w), old = mul(u, attr(u, "momentum"), u->in[1]);
-  uint16_t m = add(u, old, has(u, "dampening") ? mul(u, less(u, "dampening"), g) : g);
+  uint16_t w = u->in[0], g = add_decay(u, u->in[2], w), old = mul(u, attr(u, "momentum"), u->in[1]);
+  uint16_t m = add(u, old, has_attr(u, "dampening") ? mul(u, one_less(u, "dampening"), g) : g);
   if (result == 1) return m;
   if (msc_op_bool(u->op, "nesterov")) m = add(u, g, mul(u, attr(u, "momentum"), m));
   return sub(u, w, mul(u, attr(u, "lr"), m));
@@ -268,30 +268,30 @@ static uint16_t momentum(const update *u, size_t result) {
 /* adam: weight_decay in the gradient; adamw: w (1 - lr weight_decay) first */
 static uint16_t adam(const update *u, size_t result) {
   bool apart = u->op->kind == OP_adamw;
-  uint16_t w = u->in[0], g = apart ? u->in[3] : decayed(u, u->in[3], w);
+  uint16_t w = u->in[0], g = apart ? u->in[3] : add_decay(u, u->in[3], w);
   uint16_t m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul(u, g, g));
   if (result == 1) return m;
   if (result == 2) return v;
-  uint16_t step = msc_nest_cast(u->n, quotient(u, attr64(u, "lr"), correction(u, "beta1")), u->dtype);
-  uint16_t scale = msc_nest_cast(u->n, root(u, correction(u, "beta2")), u->dtype);
-  if (apart && has(u, "weight_decay"))
+  uint16_t step = msc_nest_cast(u->n, quotient(u, attr64(u, "lr"), correct_bias(u, "beta1")), u->dtype);
+  uint16_t scale = msc_nest_cast(u->n, square_root(u, correct_bias(u, "beta2")), u->dtype);
+  if (apart && has_attr(u, "weight_decay"))
     w = mul(u, w, msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, "lr") * msc_op_float(u->op, "weight_decay")));
-  return sub(u, w, mul(u, step, quotient(u, m, add(u, quotient(u, root(u, v), scale), attr(u, "eps")))));
+  return sub(u, w, mul(u, step, quotient(u, m, add(u, quotient(u, square_root(u, v), scale), attr(u, "eps")))));
 }
 
 static uint16_t lamb_moments(const update *u, size_t result) {
   uint16_t g = u->in[3], m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul(u, g, g));
   if (result == 1) return m;
   if (result == 2) return v;
-  uint16_t bias1 = msc_nest_cast(u->n, correction(u, "beta1"), u->dtype),
-           bias2 = msc_nest_cast(u->n, correction(u, "beta2"), u->dtype);
-  uint16_t r = quotient(u, quotient(u, m, bias1), add(u, root(u, quotient(u, v, bias2)), attr(u, "eps")));
-  return has(u, "weight_decay") ? add(u, r, mul(u, attr(u, "weight_decay"), u->in[0])) : r;
+  uint16_t bias1 = msc_nest_cast(u->n, correct_bias(u, "beta1"), u->dtype),
+           bias2 = msc_nest_cast(u->n, correct_bias(u, "beta2"), u->dtype);
+  uint16_t r = quotient(u, quotient(u, m, bias1), add(u, square_root(u, quotient(u, v, bias2)), attr(u, "eps")));
+  return has_attr(u, "weight_decay") ? add(u, r, mul(u, attr(u, "weight_decay"), u->in[0])) : r;
 }
 
 static uint16_t new_value(const update *u, size_t result) {
   switch (u->op->kind) {
-    case OP_sgd: return sub(u, u->in[0], mul(u, attr(u, "lr"), decayed(u, u->in[1], u->in[0])));
+    case OP_sgd: return sub(u, u->in[0], mul(u, attr(u, "lr"), add_decay(u, u->in[1], u->in[0])));
     case OP_momentum: return momentum(u, result);
     case OP_assign: return u->in[1];
     case OP_lamb_moments: return lamb_moments(u, result);

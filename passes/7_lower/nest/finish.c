@@ -84,7 +84,8 @@ static void set_buffers(const msc_nester *n, msc_arena *arena, msc_nest_launch *
     h->buffer[h->num_buffers++] = n->buffer[b];
   }
   for (int i = 1; i < h->num_instrs; i++)
-    if (msc_nest_has(&out->program.instr[i], NEST_MEMORY)) out->program.instr[i].buffer = place[out->program.instr[i].buffer];
+    if (msc_nest_has(&out->program.instr[i], NEST_MEMORY))
+      out->program.instr[i].buffer = place[out->program.instr[i].buffer];
   h->flag = (int8_t)(n->checks ? h->num_buffers - 1 : -1);
   out->buffer = number;
 }

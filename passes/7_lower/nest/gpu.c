@@ -4,7 +4,7 @@
  *   MAP        a thread takes a vector of elements
  *   ROW        a team of threads, a warp or a block, takes a row: it strides along the innermost reduced axis
  *   COLUMN     a block takes vectors of columns side by side, `team` threads each: they stride along the outermost
- * reduced axis
+ *              reduced axis
  *   TRANSPOSE  a block takes a square, through shared memory
  *   SCATTER    a thread takes a column of some of the rows (nest.c) and goes through all positions in order
  *
@@ -65,8 +65,8 @@ int msc_nest_gpu_lanes(const msc_nester *n) {
   int lane = n->walk.lane;
   if (lane < 0 || n->walk.kind == MSC_NEST_TRANSPOSE || n->walk.kind == MSC_NEST_SCATTER) return 1;
   for (int i = 1; i < n->num_instrs; i++)
-    if (n->live[i] && msc_nest_has(&n->instr[i], NEST_MEMORY) && (n->at[i].coef[lane] || varies(n, n->instr[i].arg[0], lane)) &&
-        memory_bytes(n, &n->instr[i]) < least)
+    if (n->live[i] && msc_nest_has(&n->instr[i], NEST_MEMORY) &&
+        (n->at[i].coef[lane] || varies(n, n->instr[i].arg[0], lane)) && memory_bytes(n, &n->instr[i]) < least)
       least = memory_bytes(n, &n->instr[i]);
   int64_t v = VECTOR_BYTES / least;
   for (v = v > MOST_LANES ? MOST_LANES : v; v > 1; v /= 2) {

@@ -59,7 +59,7 @@ static void put_op(signature *s, const msc_op *op) {
   }
 }
 
-const void **msc_nest_known(const msc_nester *n, const msc_nest_region *r, uint32_t question) {
+const void **msc_nest_find_answer(const msc_nester *n, const msc_nest_region *r, uint32_t question) {
   signature s;
   s.r = r, s.num = s.num_outside = 0, s.too_long = false;
   put(&s, (uint64_t)n->target->bit << 32 | (uint32_t)n->vector_bytes);

@@ -1,5 +1,5 @@
 /* nest.c: the ops of a region in; whether they are one kernel, and its launches, out.
- * The road: values and joined dimensions (nest/axes.c), instructions (nest_expand*.c), the walk (nest/walk.c), two
+ * The road: values and joined dimensions (nest/axes.c), instructions (nest/expand*.c), the walk (nest/walk.c), two
  * launches where one would be slow (nest/split.c), the program (nest/finish.c). */
 #include "passes/7_lower/nest/nest.h"
 
@@ -65,7 +65,7 @@ bool msc_nest_used_outside(const msc_nest_region *r, const msc_value *v) {
   return false;
 }
 
-/* Operands that are one another seen otherwise are one memory. */
+/* Finds which operands lie in the same memory, as a tensor and its reshape do. */
 static void note_memory(msc_nester *n) {
   const msc_value *of[MSC_NEST_BUFFERS] = {0};
   for (int v = 0; v < n->num_values; v++)
@@ -84,7 +84,7 @@ static bool add_operands(msc_nester *n, const msc_nest_region *r) {
     if (n->value[v].buffer < 0) n->value[v].buffer = (int)i;
     MSC_TRY(add_buffer(n, r->in[i]->type->dtype, msc_type_elems(r->in[i]->type), false));
   }
-  MSC_TRY(msc_nest_values(n));
+  MSC_TRY(msc_nest_collect_values(n));
   for (int v = 0; v < n->num_values && !r->in; v++) {
     if (n->value[v].def) continue;
     n->value[v].buffer = n->num_buffers;
@@ -111,7 +111,7 @@ static bool add_results(msc_nester *n, const msc_nest_region *r) {
 /* ---- roots ---- */
 
 static void store_result(msc_nester *n, int v, int buffer) {
-  msc_view view = msc_nest_natural_view(n, v);
+  msc_view view = msc_nest_view_of(n, v);
   uint16_t x = msc_nest_eval(n, v, &view), extra;
   msc_affine at = msc_nest_offset(n, n->value[v].value->type, &view, &extra);
   msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .arg = {x}},
@@ -186,14 +186,14 @@ static int64_t row_parts(const msc_nester *n, const scattering *s, const msc_typ
   return parts;
 }
 
-/* Leaves one of the parts' rows to each item: out come how many rows are its own. */
+/* Each item owns the rows of one part.  Returns how many rows an item owns. */
 static uint16_t own_rows(msc_nester *n, int v, scattering *s, msc_affine *fill, int64_t parts) {
   int axis = msc_nest_own_axis(n, v, 0, parts);
   if (axis < 0) return msc_nest_dim(n, s->rows);
   msc_coord c = {0};
   c.a.coef[axis] = 1;
   uint16_t part = msc_nest_coord_value(n, msc_nest_coord(n, &c));
-  s->ok = msc_nest_both(
+  s->ok = msc_nest_and(
       n, s->ok,
       msc_nest_compare(n, NEST_EQ, msc_nest_op(n, NEST_AND, s->row, msc_nest_number(n, MSC_I64, (double)(parts - 1))),
                        part));
@@ -202,12 +202,13 @@ static uint16_t own_rows(msc_nester *n, int v, scattering *s, msc_affine *fill, 
   return msc_nest_select(n, one_more, msc_nest_dim(n, s->rows / parts + 1), msc_nest_dim(n, s->rows / parts));
 }
 
-/* Each position adds what it has: in order, after the result has become zeros, or all at once to what
- * is zeros already. */
+/* Makes the instructions that add each update to its row.  On a CPU, and where the order counts, a FILL makes the
+ * result zeros and positions are gone through in order; else all positions add at once to a result that is zeros
+ * already. */
 static void scatter_result(msc_nester *n, int v, int buffer) {
   const msc_op *op = n->value[v].def;
   int updates = msc_nest_find_value(n, op->in[1].value), indices = msc_nest_find_value(n, op->in[0].value);
-  msc_view view = msc_nest_natural_view(n, updates);
+  msc_view view = msc_nest_view_of(n, updates);
   scattering s = {0};
   uint16_t extra;
   if (op->kind == OP_scatter_add) scatter_rows(n, op, indices, updates, &view, &s);
@@ -243,7 +244,7 @@ static bool add_roots(msc_nester *n, int first_buffer) {
     else if (n->num_results > 1) msc_nest_refuse(n, "%s has a kernel without other results", msc_kind_name(def->kind));
     else scatter_result(n, n->result[i], first_buffer + i);
   }
-  for (int i = 1; i < n->num_instrs && msc_nest_scatter(n); i++)
+  for (int i = 1; i < n->num_instrs && msc_nest_find_scatter(n); i++)
     if (n->instr[i].code == NEST_REDUCE) msc_nest_refuse(n, "adding by index and a reduction need a kernel each");
   return !n->failed;
 }
@@ -265,7 +266,8 @@ static void note_ties(msc_nester *n, int first_buffer) {
   }
 }
 
-/* Nobody may read another element of the old value than the one that he replaces: it may be replaced already. */
+/* Refuses a region that reads an element of an old value other than the one that it replaces there: that element may
+ * have been replaced before. */
 static bool check_ties(msc_nester *n) {
   for (int i = 1; i < n->num_instrs; i++) {
     if (!n->live[i] || n->instr[i].code != NEST_STORE || !n->lies_on[n->instr[i].buffer]) continue;
@@ -352,8 +354,8 @@ static bool build_part(msc_nester *n, const msc_op *op, int part, int64_t before
   MSC_TRY(add_buffer(n, from->dtype, msc_type_elems(from), false) &&
           add_buffer(n, to->dtype, msc_type_elems(to), true));
   n->buffer_number[0] = joins ? part : 0, n->buffer_number[1] = joins ? op->num_in : 1 + part;
-  msc_view own = msc_nest_natural_view(n, msc_nest_add_value(n, piece, NULL)), moved = own;
-  moved.at[dim] = msc_nest_moved(n, own.at[dim], 1, before);
+  msc_view own = msc_nest_view_of(n, msc_nest_add_value(n, piece, NULL)), moved = own;
+  moved.at[dim] = msc_nest_move_coord(n, own.at[dim], 1, before);
   msc_affine in_piece = msc_nest_offset(n, piece->type, &own, &none),
              in_whole = msc_nest_offset(n, whole->type, &moved, &none);
   uint8_t dtype = (uint8_t)msc_compute_dtype(from->dtype);
@@ -405,8 +407,8 @@ static bool goes_over_once(const msc_nester *n, const msc_instr *store) {
   return w->num_launches == 1 || (w->num_launches == 2 && w->kind == MSC_NEST_ROW && w->chunk_axis < 0);
 }
 
-/* Loads of the operand are at the very element that is stored, in the last phase at the latest.  `once`: or
- * the store is of what was reduced. */
+/* Loads of the operand are at the very element that is stored, in the last phase at the latest.  `once`: or the store
+ * is of what was reduced. */
 static bool reads_only_its_own(const msc_nester *n, int in, int out, bool once) {
   const msc_instr *store = NULL;
   int place = 0;
@@ -459,7 +461,7 @@ static const answer *ask(msc_nester *n, const msc_op *op, uint32_t question,
   msc_nest_info info;
   n->failed = false;
   n->why[0] = 0;
-  const void **place = region_of(n, arena, op, &r) ? msc_nest_known(n, &r, question) : NULL;
+  const void **place = region_of(n, arena, op, &r) ? msc_nest_find_answer(n, &r, question) : NULL;
   const answer *a = place && *place ? *place : keep(n, place, find(n, arena, op, question, &info), &info);
   msc_arena_free(arena);
   return a;
@@ -502,7 +504,7 @@ bool msc_may_update(msc_nester *n, const msc_op *op, size_t in, size_t out) {
 static const answer *ask_as_part(msc_nester *n, size_t num_ops, const msc_op *const *ops) {
   msc_nest_region r = {.num_ops = num_ops, .ops = ops};
   msc_nest_info info;
-  const void **place = msc_nest_known(n, &r, AS_PART);
+  const void **place = msc_nest_find_answer(n, &r, AS_PART);
   if (place && *place) return *place;
   n->failed = false;
   return keep(n, place, build(n, &r, &info), &info);

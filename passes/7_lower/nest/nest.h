@@ -4,12 +4,11 @@
  *
  * Attributes that lowering leaves on ops with local shapes, where one rank's shape does not say everything:
  *   blocks int  products and sums: parts of what is summed that are summed one by one and added as a tree
- * (msc_sum_blocks);
- *               it divides the local size.  Absent: in whatever order
+ *               (msc_sum_blocks); it divides the local size.  Absent: the order does not matter
  *   count  int  the divisor of a mean (reduce_mean, softmax_cross_entropy and its gradient); absent: from the local
- * shape
+ *               shape
  *   whole  int  gather, scatter_add, softmax_cross_entropy and its gradient: the global size of the indexed dimension,
- * for the index check; absent: the local one
+ *               for the index check; absent: the local one
  *   part   int  gather: minus the number of rows of this rank's part, an offset like `start`; other rows are a fault
  *   start  int  iota, one_hot, gather, scatter_add: this rank's part of the indexed dimension begins at an offset that
  *               the loader computes; the number is the caller's own and comes back in a launch.  With `start`,
@@ -68,15 +67,16 @@ msc_nester *msc_nester_new(msc_context *ctx, const msc_target *target);
 bool msc_nest_fits(msc_nester *nester, size_t num_ops, const msc_op *const *ops, msc_nest_info *out_info,
                    const char **out_why);
 
-/* Is this op a generated kernel, or a part of one?  (no collective, no product by the library, no constant
- * of many values) */
+/* Is this op a generated kernel, or a part of one?  (no collective, no product by the library, no constant of many
+ * values) */
 bool msc_nest_can_fuse(const msc_op *op);
 /* Scratch an op's kernels need, before any code is made: memory is planned first. */
 uint64_t msc_scratch_bytes(msc_nester *nester, const msc_op *op);
 /* May result `out` lie in the buffer of operand `in`?  (every element is read before, or by, the item
  * that writes it) */
 bool msc_may_overwrite(msc_nester *nester, const msc_op *op, size_t in, size_t out);
-/* The same of a sum, or what else is reduced: is it right that it lies there?  (the new value of an argument must) */
+/* May result `out` lie there although it is reduced from the operand?  The new value of an argument must lie in the old
+ * one, so here it is enough that the operand is read to its end before the result is stored. */
 bool msc_may_update(msc_nester *nester, const msc_op *op, size_t in, size_t out);
 
 #endif

@@ -116,7 +116,7 @@ uint16_t msc_nest_refuse(msc_nester *n, const char *fmt, ...) MSC_PRINTF(2, 3);
 /* ---- nest/axes.c ---- */
 
 /* Collects the values of the ops and finds which of their dimensions are one loop. */
-bool msc_nest_values(msc_nester *n);
+bool msc_nest_collect_values(msc_nester *n);
 int msc_nest_add_value(msc_nester *n, const msc_value *v, const msc_op *def);
 int msc_nest_find_value(const msc_nester *n, const msc_value *v);
 /* Axis of dimension d of value v, made on first use; -1: size 1. */
@@ -129,7 +129,7 @@ int msc_nest_own_axis(msc_nester *n, int v, int k, int64_t extent);
 
 /* Instruction that computes value v at the view, expanding ops into scalar arithmetic. */
 uint16_t msc_nest_eval(msc_nester *n, int v, const msc_view *view);
-msc_view msc_nest_natural_view(msc_nester *n, int v);
+msc_view msc_nest_view_of(msc_nester *n, int v);
 /* Element number of a view of a row-major tensor: affine part, and the instruction to add or 0. */
 msc_affine msc_nest_offset(msc_nester *n, const msc_type *t, const msc_view *view, uint16_t *out_instr);
 uint16_t msc_affine_axes(const msc_affine *a);
@@ -137,8 +137,8 @@ msc_dtype msc_compute_dtype(msc_dtype d);
 
 /* ---- nest/walk.c ---- */
 
-/* Chooses kind, axis groups, lanes and phases for the instructions, orders the axes outer to inner
- * and merges neighbours. */
+/* Chooses kind, axis groups, lanes and phases for the instructions, orders the axes outer to inner and merges
+ * neighbours. */
 bool msc_nest_choose_walk(msc_nester *n);
 void msc_nest_mark_live(msc_nester *n);
 void msc_nest_set_phases(msc_nester *n);
@@ -148,7 +148,7 @@ void msc_nest_order_axes(msc_nester *n);
 void msc_nest_renumber(msc_nester *n, const int8_t *number, int num);
 uint64_t msc_nest_points(const msc_nester *n, uint16_t axes);
 /* The instruction that adds to places by index; 0: there is none. */
-int msc_nest_scatter(const msc_nester *n);
+int msc_nest_find_scatter(const msc_nester *n);
 
 /* ---- nest/finish.c ---- */
 
@@ -191,9 +191,9 @@ typedef struct {
   const msc_value *const *out; /* buffers after them; NULL: results used outside the ops */
 } msc_nest_region;
 
-/* Where the answer to the question about regions just like this one is kept, in the context; *it is NULL when nobody
- * asked before.  NULL: the region is too large to compare. */
-const void **msc_nest_known(const msc_nester *n, const msc_nest_region *r, uint32_t question);
+/* Finds the slot in the context that holds the answer to a question about regions equal to this one.  The slot holds
+ * NULL until the question is answered.  Returns NULL when the region is too large to compare. */
+const void **msc_nest_find_answer(const msc_nester *n, const msc_nest_region *r, uint32_t question);
 
 /* ---- nest.c ---- */
 

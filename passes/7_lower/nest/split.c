@@ -35,9 +35,9 @@ static bool cut_reduced_axis(msc_nester *n) {
   return !n->failed;
 }
 
-/* Sums of f16 and bf16 grow in f32 scratch and are rounded once. */
+/* Bytes of scratch that a scatter needs: sums of f16 and bf16 are kept in f32 and rounded once at the end. */
 static uint64_t scatter_scratch(const msc_nester *n) {
-  const msc_instr *in = &n->instr[msc_nest_scatter(n)];
+  const msc_instr *in = &n->instr[msc_nest_find_scatter(n)];
   if (n->buffer[in->buffer].dtype == in->dtype) return 0;
   return (uint64_t)n->buffer_elems[in->buffer] * (uint64_t)msc_dtype_bytes((msc_dtype)in->dtype);
 }
@@ -46,9 +46,9 @@ uint64_t msc_nest_choose_split(msc_nester *n) {
   msc_nest_walk *w = &n->walk;
   uint64_t bytes, flops, scratch = 0;
   const msc_target *t = n->target;
-  if (msc_nest_scatter(n)) {
+  if (msc_nest_find_scatter(n)) {
     scratch = scatter_scratch(n);
-    w->num_launches += n->instr[msc_nest_scatter(n)].imm + (scratch > 0);
+    w->num_launches += n->instr[msc_nest_find_scatter(n)].imm + (scratch > 0);
     return scratch;
   }
   if (!w->reduced || t->items(n) >= t->few_items) return scratch;
@@ -147,7 +147,7 @@ static void make_second(msc_nester *n, int buffer) {
 }
 
 /* A launch that fills `to` from a buffer of as many elements, or with zeros when `from` is negative. */
-static msc_nester *filling(const msc_nester *n, msc_arena *arena, int from, int to, int64_t elems, uint8_t dtype) {
+static msc_nester *make_filling(const msc_nester *n, msc_arena *arena, int from, int to, int64_t elems, uint8_t dtype) {
   msc_nester *f = msc_arena_copy(arena, n, sizeof *n);
   msc_affine at = {.coef = {1}};
   f->num_instrs = f->num_axes = 1, f->extent[0] = elems, f->checks = false;
@@ -162,13 +162,13 @@ static msc_nester *filling(const msc_nester *n, msc_arena *arena, int from, int 
 
 /* Zeros, the adding, a copy of the sums from the scratch: what of these it takes. */
 static void split_scatter(msc_nester *n, msc_arena *arena, int scratch, msc_nest_part *part) {
-  const msc_instr *scatter = &n->instr[msc_nest_scatter(n)];
+  const msc_instr *scatter = &n->instr[msc_nest_find_scatter(n)];
   int out = scatter->buffer, sums = scatter_scratch(n) ? scratch : out, num = 0;
   int64_t elems = n->buffer_elems[out];
   uint8_t dtype = scatter->dtype;
-  if (scatter->imm) part[num++] = (msc_nest_part){filling(n, arena, -1, sums, elems, dtype), "_zeros"};
+  if (scatter->imm) part[num++] = (msc_nest_part){make_filling(n, arena, -1, sums, elems, dtype), "_zeros"};
   part[num++] = (msc_nest_part){n, ""};
-  if (sums != out) part[num++] = (msc_nest_part){filling(n, arena, sums, out, elems, dtype), "_total"};
+  if (sums != out) part[num++] = (msc_nest_part){make_filling(n, arena, sums, out, elems, dtype), "_total"};
   for (int i = 1; i < n->num_instrs; i++)
     if (n->instr[i].code == NEST_SCATTER || n->instr[i].code == NEST_FILL) n->instr[i].buffer = (uint8_t)sums;
 }
@@ -177,7 +177,7 @@ void msc_nest_split(msc_nester *n, msc_arena *arena, msc_nest_part out_part[MSC_
   int scratch = n->num_buffers - 1 - n->checks;
   out_part[0] = (msc_nest_part){n, ""};
   if (n->walk.num_launches == 1) return;
-  if (msc_nest_scatter(n)) {
+  if (msc_nest_find_scatter(n)) {
     split_scatter(n, arena, scratch, out_part);
     return;
   }

@@ -1,8 +1,8 @@
 /* text.c: a kernel's program as text, and back to the same bytes.
  *
  *   nest row lanes 8 phases 3 dims 1 {
- *     axis items size 0                         axes a0, a1 ... from the outermost; lane, across, chunk, clipped d2, team:
- *     axis reduced size d0 lane                 what else lies along it; `baked 16`: the size is part of the code
+ *     axis items                                axes a0, a1 ... from the outermost; lane, across, chunk, clipped d2,
+ *     axis reduced size d0 lane                 team: what else lies along it; `baked 16`: its size is in the code
  *     buffer f32                                buffers b0, b1 ...; out: written; flag: of errors
  *     buffer f32 out
  *     %1 = load f32 b0[a0: d0, a1]              the place: each axis and its step, where there is one; then the first

@@ -59,7 +59,8 @@ static bool check_numbers(verifier *v) {
                   h->num_axes, h->num_buffers, h->num_dims, h->num_scalars, h->num_instrs);
   if (!is_axis(v, h->lane) || !is_axis(v, h->across) || !is_axis(v, h->chunk_axis) || !is_axis(v, h->clipped))
     return refuse(v, "an axis that is not there");
-  if (h->flag < -1 || h->flag >= h->num_buffers) return refuse(v, "the flag is buffer %d of %d", h->flag, h->num_buffers);
+  if (h->flag < -1 || h->flag >= h->num_buffers)
+    return refuse(v, "the flag is buffer %d of %d", h->flag, h->num_buffers);
   if (!is_slot(v, h->blocks) || !is_slot(v, h->tail_blocks) || !is_slot(v, h->chunk))
     return refuse(v, "a dim that is not there");
   for (int b = 0; b < h->num_buffers; b++)
@@ -252,7 +253,8 @@ static bool check_varying(verifier *v, int i) {
     axes &= (uint16_t)~over;
   }
   if (in->axes != axes) return refuse(v, "instruction %d: it varies along %x, not %x", i, axes, in->axes);
-  if (in->level && (axes & (h->tail | h->reduced))) return refuse_instr(v, i, "it varies inside the tail and is behind it");
+  if (in->level && (axes & (h->tail | h->reduced)))
+    return refuse_instr(v, i, "it varies inside the tail and is behind it");
   return true;
 }
 

@@ -20,7 +20,7 @@ uint64_t msc_nest_points(const msc_nester *n, uint16_t axes) {
   return points;
 }
 
-int msc_nest_scatter(const msc_nester *n) {
+int msc_nest_find_scatter(const msc_nester *n) {
   int i = n->num_instrs - 1;
   while (i > 0 && n->instr[i].code != NEST_SCATTER) i--;
   return i;
@@ -85,7 +85,7 @@ void msc_nest_split_double_reductions(msc_nester *n) {
 
 /* ---- phases ---- */
 
-static uint8_t larger(uint8_t a, uint8_t b) { return a > b ? a : b; }
+static uint8_t larger_of(uint8_t a, uint8_t b) { return a > b ? a : b; }
 
 void msc_nest_set_phases(msc_nester *n) {
   uint16_t r = n->walk.reduced;
@@ -98,8 +98,8 @@ void msc_nest_set_phases(msc_nester *n) {
     for (int k = 0; k < 3; k++) {
       const msc_instr *arg = &n->instr[in->arg[k]];
       if (!in->arg[k]) continue;
-      stage = larger(stage, arg->phase);
-      in->level = larger(in->level, arg->level);
+      stage = larger_of(stage, arg->phase);
+      in->level = larger_of(in->level, arg->level);
     }
     bool inner = in->code == NEST_REDUCE ? n->over[i] == r : msc_nest_has(in, NEST_ROOT) && (in->axes & r);
     if (in->code == NEST_REDUCE && !inner) in->level = 1;
@@ -182,7 +182,7 @@ static double lane_price(const msc_nester *n, int axis) {
   return n->extent[axis] < 8 ? price * 8 / (double)(n->extent[axis] + 1) : price;
 }
 
-/* Lanes share the row they add to. */
+/* All lanes of a vector must add to the same row, so they lie along an axis that the row number does not vary along. */
 static void choose_scatter_lane(msc_nester *n, int scatter) {
   for (int a = 0; a < n->num_axes; a++)
     if (n->at[scatter].coef[a] == 1 && !(n->instr[n->instr[scatter].arg[0]].axes >> a & 1)) n->walk.lane = a;
@@ -224,7 +224,7 @@ static void choose_across(msc_nester *n) {
 
 /* ---- order of axes ---- */
 
-static uint16_t renumbered(uint16_t mask, const int8_t *number) {
+static uint16_t renumber_mask(uint16_t mask, const int8_t *number) {
   uint16_t out = 0;
   for (int i = 0; i < MSC_NEST_AXES; i++)
     if ((mask >> i & 1) && number[i] >= 0) out |= (uint16_t)(1u << number[i]);
@@ -242,11 +242,11 @@ void msc_nest_renumber(msc_nester *n, const int8_t *number, int num) {
     for (int i = 0; i < n->num_axes; i++)
       if (number[i] >= 0) at.coef[number[i]] = n->at[k].coef[i];
     n->at[k] = at;
-    n->instr[k].axes = renumbered(n->instr[k].axes, number);
-    n->over[k] = renumbered(n->over[k], number);
+    n->instr[k].axes = renumber_mask(n->instr[k].axes, number);
+    n->over[k] = renumber_mask(n->over[k], number);
   }
-  w->items = renumbered(w->items, number), w->reduced = renumbered(w->reduced, number),
-  w->tail = renumbered(w->tail, number);
+  w->items = renumber_mask(w->items, number), w->reduced = renumber_mask(w->reduced, number),
+  w->tail = renumber_mask(w->tail, number);
   if (w->lane >= 0) w->lane = number[w->lane];
   if (w->across >= 0) w->across = number[w->across];
   n->num_axes = num;
@@ -275,7 +275,8 @@ static bool can_merge(const msc_nester *n, int outer) {
   if (outer == w->across || inner == w->across || outer == w->lane) return false;
   if ((w->items & two) != two && (w->tail & two) != two && (w->reduced & two) != two) return false;
   for (int i = 1; i < n->num_instrs; i++)
-    if (n->live[i] && msc_nest_has(&n->instr[i], NEST_PLACE) && n->at[i].coef[outer] != n->at[i].coef[inner] * n->extent[inner])
+    if (n->live[i] && msc_nest_has(&n->instr[i], NEST_PLACE) &&
+        n->at[i].coef[outer] != n->at[i].coef[inner] * n->extent[inner])
       return false;
   return true;
 }
@@ -304,7 +305,7 @@ void msc_nest_order_axes(msc_nester *n) {
 
 bool msc_nest_choose_walk(msc_nester *n) {
   msc_nest_walk *w = &n->walk;
-  int scatter = msc_nest_scatter(n);
+  int scatter = msc_nest_find_scatter(n);
   w->chunk_axis = w->clipped = w->across = w->lane = -1, w->num_launches = 1;
   msc_nest_mark_live(n);
   if (!scatter && !find_reductions(n)) return false;
