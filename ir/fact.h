@@ -5,31 +5,32 @@
 #include "ir/ir.h"
 
 /* What a fact's value is, for messages.  Below ANY: the kinds of users' facts, which pass annotations checks. */
-#define MSC_FACT_KINDS(X) \
-  X(INT, "an integer") \
-  X(FLOAT, "a float") \
-  X(NUMBER, "a number") \
-  X(BOOL, "a bool") \
-  X(TEXT, "a string") \
-  X(INTS, "a list of integers") \
-  X(TEXTS, "a list of strings") \
-  X(LIST, "a list") \
-  X(DICT, "a dictionary") \
-  X(LAYOUT, "a layout") \
-  X(LAYOUTS, "a list of layouts") \
-  X(ANY, "a value") \
-  X(SPLITS, "a list of lists of integers") \
-  X(FALSE_ONLY, "false") \
-  X(ZERO_ONLY, "0") \
-  X(GROUP, "a number of a group") \
-  X(BYTES, "a number of bytes") \
-  X(ROUND, "a number from 0 to 255") \
-  X(STAGE_NUMBER, "a number of a stage") \
-  X(CPU_ONLY, "cpu") \
-  X(F32_ONLY, "f32") \
-  X(BLOCK, "a block") \
-  X(LIMIT, "a limit of a block") \
-  X(FLAG_OR_INT, "a bool or an integer") \
+#define MSC_FACT_KINDS(X)                                     \
+  X(INT, "an integer")                                        \
+  X(FLOAT, "a float")                                         \
+  X(NUMBER, "a number")                                       \
+  X(BOOL, "a bool")                                           \
+  X(FLAG, "a bool") /* in a model file: true, or not given */ \
+  X(TEXT, "a string")                                         \
+  X(INTS, "a list of integers")                               \
+  X(TEXTS, "a list of strings")                               \
+  X(LIST, "a list")                                           \
+  X(DICT, "a dictionary")                                     \
+  X(LAYOUT, "a layout")                                       \
+  X(LAYOUTS, "a list of layouts")                             \
+  X(ANY, "a value")                                           \
+  X(SPLITS, "a list of lists of integers")                    \
+  X(FALSE_ONLY, "false")                                      \
+  X(ZERO_ONLY, "0")                                           \
+  X(GROUP, "a number of a group")                             \
+  X(BYTES, "a number of bytes")                               \
+  X(ROUND, "a number from 0 to 255")                          \
+  X(STAGE_NUMBER, "a number of a stage")                      \
+  X(CPU_ONLY, "cpu")                                          \
+  X(F32_ONLY, "f32")                                          \
+  X(BLOCK, "a block")                                         \
+  X(LIMIT, "a limit of a block")                              \
+  X(FLAG_OR_INT, "a bool or an integer")                      \
   X(FLAG_OR_NAME, "a bool, or the name of a block")
 
 typedef enum {

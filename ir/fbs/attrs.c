@@ -91,6 +91,12 @@ static void give_flag(hints *h, const char *name, bool v) {
   if (v) give(h, name, msc_bool(true));
 }
 
+static void give_text(hints *h, const char *name, const char *text, uint32_t len) {
+  const char *checked = fbs_text(h->r, h->p, text, len);
+  if (checked) give(h, name, msc_str(h->r->ctx, checked));
+  else h->ok = false;
+}
+
 /* The splits of in_strategy or out_strategy. */
 static void give_splits(hints *h, const char *name, model_split (*split)(model_hints, uint32_t), model_hints t,
                         uint32_t num) {
@@ -115,51 +121,45 @@ static void give_layouts(hints *h, const char *name, const char *(*text)(model_h
   give(h, name, v);
 }
 
+/* How a hint of each kind stands in a model file. */
+#define READ_SPLITS(id) \
+  if (has_model_hints_##id(t)) give_splits(&h, MSC_FACT(id), model_hints_##id, t, model_hints_##id##_num(t));
+#define READ_LAYOUTS(id)       \
+  if (has_model_hints_##id(t)) \
+    give_layouts(&h, MSC_FACT(id), model_hints_##id, model_hints_##id##_len, t, model_hints_##id##_num(t));
+#define READ_INTS(id)          \
+  if (has_model_hints_##id(t)) \
+    give(&h, MSC_FACT(id), msc_ints(r->ctx, model_hints_##id##_num(t), model_hints_##id##_data(t)));
+#define READ_STAGE_NUMBER(id) give_int(&h, MSC_FACT(id), model_hints_##id(t), -1);
+#define READ_GROUP(id)        give_int(&h, MSC_FACT(id), model_hints_##id(t), -1);
+#define READ_BYTES(id)        give_int(&h, MSC_FACT(id), model_hints_##id(t), -1);
+#define READ_ROUND(id)        give_int(&h, MSC_FACT(id), model_hints_##id(t), 0);
+#define READ_BOOL(id)         give_tri(&h, MSC_FACT(id), model_hints_##id(t));
+#define READ_FLAG_OR_NAME(id) give_tri(&h, MSC_FACT(id), model_hints_##id(t));
+#define READ_FLAG(id)         give_flag(&h, MSC_FACT(id), model_hints_##id(t));
+#define READ_CPU_ONLY(id) \
+  if (model_hints_##id(t)) give_text(&h, MSC_FACT(id), model_hints_##id(t), model_hints_##id##_len(t));
+#define READ_LIMIT(id) /* of blocks: give_name */
+
 bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints t, msc_attr **attrs, size_t *num_attrs) {
   hints h = {r, p, attrs, num_attrs, true};
   if (!t.at) return true;
-  if (has_model_hints_in_strategy(t))
-    give_splits(&h, MSC_FACT(in_strategy), model_hints_in_strategy, t, model_hints_in_strategy_num(t));
-  if (has_model_hints_out_strategy(t))
-    give_splits(&h, MSC_FACT(out_strategy), model_hints_out_strategy, t, model_hints_out_strategy_num(t));
-  if (has_model_hints_in_layout(t))
-    give_layouts(&h, MSC_FACT(in_layout), model_hints_in_layout, model_hints_in_layout_len, t,
-                 model_hints_in_layout_num(t));
-  if (has_model_hints_out_layout(t))
-    give_layouts(&h, MSC_FACT(out_layout), model_hints_out_layout, model_hints_out_layout_len, t,
-                 model_hints_out_layout_num(t));
-  give_int(&h, MSC_FACT(pipeline_stage), model_hints_pipeline_stage(t), -1);
-  give_tri(&h, MSC_FACT(recompute), model_hints_recompute(t));
-  give_tri(&h, MSC_FACT(mp_comm_recompute), model_hints_mp_comm_recompute(t));
-  give_tri(&h, MSC_FACT(parallel_optimizer_comm_recompute), model_hints_parallel_optimizer_comm_recompute(t));
-  give_int(&h, MSC_FACT(comm_fusion), model_hints_comm_fusion(t), -1);
-  if (has_model_hints_manual_split(t))
-    give(&h, MSC_FACT(manual_split),
-         msc_ints(r->ctx, model_hints_manual_split_num(t), model_hints_manual_split_data(t)));
-  if (model_hints_primitive_target(t)) {
-    const char *target = fbs_text(r, p, model_hints_primitive_target(t), model_hints_primitive_target_len(t));
-    if (target) give(&h, MSC_FACT(primitive_target), msc_str(r->ctx, target));
-    else h.ok = false;
-  }
-  give_flag(&h, MSC_FACT(cross_batch), model_hints_cross_batch(t));
-  give_int(&h, MSC_FACT(max_bytes), model_hints_max_bytes(t), -1);
-  give_flag(&h, MSC_FACT(deny_replicate), model_hints_deny_replicate(t));
-  give_int(&h, MSC_FACT(priority), model_hints_priority(t), 0);
+#define FACT(id, name, on, kind, from, until, meaning)
+#define HINT(id, kind, until, meaning) READ_##kind(id)
+#include "ir/fact.def"
+#undef FACT
   return h.ok;
 }
 
-static const char *const hint_names[] = {MSC_FACT(in_strategy),       MSC_FACT(out_strategy),
-                                         MSC_FACT(in_layout),         MSC_FACT(out_layout),
-                                         MSC_FACT(pipeline_stage),    MSC_FACT(recompute),
-                                         MSC_FACT(mp_comm_recompute), MSC_FACT(parallel_optimizer_comm_recompute),
-                                         MSC_FACT(comm_fusion),       MSC_FACT(manual_split),
-                                         MSC_FACT(primitive_target),  MSC_FACT(cross_batch),
-                                         MSC_FACT(memory_limit),      MSC_FACT(max_bytes),
-                                         MSC_FACT(deny_replicate),    MSC_FACT(priority)};
-
 bool fbs_is_hint(const char *name) {
-  for (size_t i = 0; i < sizeof hint_names / sizeof *hint_names; i++)
-    if (!strcmp(name, hint_names[i])) return true;
+  static const char *const names[] = {
+#define FACT(id, name, on, kind, from, until, meaning)
+#define HINT(id, kind, until, meaning) MSC_FACT(id),
+#include "ir/fact.def"
+#undef FACT
+  };
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(name, names[i])) return true;
   return false;
 }
 
@@ -311,51 +311,31 @@ static bool int_fits(const msc_attr_value *v, int64_t low, int64_t high) {
   return v->kind == MSC_ATTR_INT && v->i >= low && v->i <= high;
 }
 
-/* Rows of the hints that are one number or one truth value. */
-static bool put_scalar_hint(flatbuf_builder *b, const char *name, const msc_attr_value *v) {
-  static const struct {
-    const char *name;
-    void (*put)(flatbuf_builder *, int32_t);
-  } ints[] = {{MSC_FACT(pipeline_stage), model_hints_put_pipeline_stage},
-              {MSC_FACT(comm_fusion), model_hints_put_comm_fusion}};
-  static const struct {
-    const char *name;
-    void (*put)(flatbuf_builder *, int64_t);
-  } longs[] = {{MSC_FACT(max_bytes), model_hints_put_max_bytes}};
-  static const struct {
-    const char *name;
-    void (*put)(flatbuf_builder *, int8_t);
-  } tris[] = {{MSC_FACT(recompute), model_hints_put_recompute},
-              {MSC_FACT(mp_comm_recompute), model_hints_put_mp_comm_recompute},
-              {MSC_FACT(parallel_optimizer_comm_recompute), model_hints_put_parallel_optimizer_comm_recompute}};
-  static const struct {
-    const char *name;
-    void (*put)(flatbuf_builder *, bool);
-  } flags[] = {{MSC_FACT(cross_batch), model_hints_put_cross_batch},
-               {MSC_FACT(deny_replicate), model_hints_put_deny_replicate}};
-  for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
-    if (!strcmp(name, ints[i].name)) return int_fits(v, 0, INT32_MAX) && (ints[i].put(b, (int32_t)v->i), true);
-  for (size_t i = 0; i < sizeof longs / sizeof *longs; i++)
-    if (!strcmp(name, longs[i].name)) return int_fits(v, 0, INT64_MAX) && (longs[i].put(b, v->i), true);
-  for (size_t i = 0; i < sizeof tris / sizeof *tris; i++)
-    if (!strcmp(name, tris[i].name)) return v->kind == MSC_ATTR_BOOL && (tris[i].put(b, v->b), true);
-  for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-    if (!strcmp(name, flags[i].name)) return v->kind == MSC_ATTR_BOOL && (flags[i].put(b, v->b), true);
-  return !strcmp(name, MSC_FACT(priority)) && int_fits(v, 0, UINT8_MAX) &&
-         (model_hints_put_priority(b, (uint8_t)v->i), true);
+static bool put_ints(flatbuf_builder *b, msc_arena *a, const msc_attr_value *v,
+                     void (*put)(flatbuf_builder *, size_t, const int64_t *)) {
+  if (v->kind != MSC_ATTR_LIST || !all_of(v, MSC_ATTR_INT, MSC_ATTR_INT)) return false;
+  put(b, v->list.num, ints_of(a, v));
+  return true;
 }
 
+#define PUT_SPLITS(id)       put_splits(b, a, v, model_hints_begin_##id)
+#define PUT_LAYOUTS(id)      put_layouts(b, a, v, model_hints_put_##id)
+#define PUT_INTS(id)         put_ints(b, a, v, model_hints_put_##id)
+#define PUT_STAGE_NUMBER(id) int_fits(v, 0, INT32_MAX) && (model_hints_put_##id(b, (int32_t)v->i), true)
+#define PUT_GROUP(id)        int_fits(v, 0, INT32_MAX) && (model_hints_put_##id(b, (int32_t)v->i), true)
+#define PUT_BYTES(id)        int_fits(v, 0, INT64_MAX) && (model_hints_put_##id(b, v->i), true)
+#define PUT_ROUND(id)        int_fits(v, 0, UINT8_MAX) && (model_hints_put_##id(b, (uint8_t)v->i), true)
+#define PUT_BOOL(id)         v->kind == MSC_ATTR_BOOL && (model_hints_put_##id(b, v->b), true)
+#define PUT_FLAG_OR_NAME(id) v->kind == MSC_ATTR_BOOL && (model_hints_put_##id(b, v->b), true)
+#define PUT_FLAG(id)         v->kind == MSC_ATTR_BOOL && (model_hints_put_##id(b, v->b), true)
+#define PUT_CPU_ONLY(id)     v->kind == MSC_ATTR_STR && (model_hints_put_##id(b, v->s), true)
+#define PUT_LIMIT(id)        false /* of a block's */
+
 bool fbs_put_hint(flatbuf_builder *b, msc_arena *a, const char *name, const msc_attr_value *v) {
-  if (!strcmp(name, MSC_FACT(in_strategy))) return put_splits(b, a, v, model_hints_begin_in_strategy);
-  if (!strcmp(name, MSC_FACT(out_strategy))) return put_splits(b, a, v, model_hints_begin_out_strategy);
-  if (!strcmp(name, MSC_FACT(in_layout))) return put_layouts(b, a, v, model_hints_put_in_layout);
-  if (!strcmp(name, MSC_FACT(out_layout))) return put_layouts(b, a, v, model_hints_put_out_layout);
-  if (!strcmp(name, MSC_FACT(manual_split))) {
-    if (v->kind != MSC_ATTR_LIST || !all_of(v, MSC_ATTR_INT, MSC_ATTR_INT)) return false;
-    model_hints_put_manual_split(b, v->list.num, ints_of(a, v));
-    return true;
-  }
-  if (!strcmp(name, MSC_FACT(primitive_target)))
-    return v->kind == MSC_ATTR_STR && (model_hints_put_primitive_target(b, v->s), true);
-  return put_scalar_hint(b, name, v);
+#define FACT(id, name, on, kind, from, until, meaning)
+#define HINT(id, kind, until, meaning) \
+  if (!strcmp(name, MSC_FACT(id))) return PUT_##kind(id);
+#include "ir/fact.def"
+#undef FACT
+  return false;
 }

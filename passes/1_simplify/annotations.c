@@ -59,7 +59,8 @@ static bool is_honoured_value(msc_fact_kind kind, const msc_attr_value *v, const
     case MSC_FACT_LIMIT: return is_memory_limit(v);
     /* a string is the name of the block */
     case MSC_FACT_FLAG_OR_NAME: return v->kind == MSC_ATTR_BOOL || v->kind == MSC_ATTR_STR;
-    case MSC_FACT_BOOL: return v->kind == MSC_ATTR_BOOL;
+    case MSC_FACT_BOOL:
+    case MSC_FACT_FLAG: return v->kind == MSC_ATTR_BOOL;
     default: return true; /* the pass that reads it checks it */
   }
 }
@@ -71,7 +72,8 @@ static const char *required_form(msc_fact_kind kind) {
     case MSC_FACT_BYTES: return "must be a number of bytes";
     case MSC_FACT_ROUND: return "must be a whole number from 0, first, to 255";
     case MSC_FACT_STAGE_NUMBER: return "must be the number of a stage, from 0 on";
-    case MSC_FACT_BOOL: return "must be true or false";
+    case MSC_FACT_BOOL:
+    case MSC_FACT_FLAG: return "must be true or false";
     case MSC_FACT_LIMIT: return "must be {bytes = N, name = BLOCK}, of a block: an op has no limit of its own";
     default: return NULL;
   }

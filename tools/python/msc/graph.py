@@ -11,10 +11,9 @@ from math import prod, sqrt
 from msc import file
 from msc.ops import ROWS, Error, Type, counted, dimension_of, respelled
 
-HINTS = ("in_strategy", "out_strategy", "in_layout", "out_layout", "pipeline_stage", "recompute", "mp_comm_recompute",
-         "parallel_optimizer_comm_recompute", "comm_fusion", "manual_split", "primitive_target", "cross_batch", "max_bytes",
-         "deny_replicate", "priority")
-BLOCK_HINTS = HINTS + ("shard", "memory_limit")
+BLOCK_HINTS = tuple(name for _, name, _, _ in file.SCHEMA["Hints"])
+HINTS = tuple(name for name in BLOCK_HINTS if name not in ("shard", "memory_limit"))
+NUMBERS = {name for _, name, kind, _ in file.SCHEMA["Hints"] if kind in ("i32", "i64", "u8")} | {"cache_rows"}
 OPTIMIZERS = ("sgd", "momentum", "adam", "adamw", "lamb")
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -108,7 +107,7 @@ def _hint_fields(hints, known=HINTS):
 
 def _check_number(name, value):
     """In a file -1 stands for what is not given; whoever says it means something else."""
-    if name in ("pipeline_stage", "comm_fusion", "memory_limit", "max_bytes", "priority", "cache_rows") and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+    if name in NUMBERS and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
         raise Error(f"{name}={value!r} must be a whole number from 0 on")
 
 
