@@ -103,9 +103,9 @@ static inline bool msc_not_asked_for(msc_pass_ctx *pass) { return pass->unchange
 
 /* ---- 1_simplify/annotations.c ---- */
 
-/* Did the user say how this op is cut, or what it sees of the batch?  Then it stays: that could not
- * be honoured otherwise. */
-bool msc_is_told(const msc_op *op);
+/* True if the user gave the op a strategy, a layout or a limit, or said what it sees of the batch: then passes leave
+ * the op as it is, since they could not honour the annotation otherwise. */
+bool msc_has_user_constraint(const msc_op *op);
 
 /* ---- pass.c ---- */
 

@@ -48,7 +48,7 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   return NULL;
 }
 
-uint64_t mscrt_lay_out(const mscrt_context *c, uint32_t stage, uint64_t *out_at) {
+uint64_t mscrt_set_space_offsets(const mscrt_context *c, uint32_t stage, uint64_t *out_at) {
   const mscrt_stage *s = &c->plan->stage[stage];
   uint64_t at[MSC_NUM_POOLS], bytes[MSC_NUM_POOLS] = {[MSC_POOL_MAILBOXES] = c->mailboxes[stage],
                                                       [MSC_POOL_PERSISTENT] = s->bytes[PLAN_SPACE_PERSISTENT],
@@ -100,10 +100,10 @@ static mscrt_status *set_arena_layout(mscrt_context *c) {
   c->input_slots = count_input_slots(c);
   c->input_stride = msc_pool_lines(c->plan->space_bytes[PLAN_SPACE_INPUT]);
   for (uint32_t i = 0; i < c->plan->num_stages; i++) {
-    uint64_t at[MSCRT_NUM_SPACES], bytes = mscrt_lay_out(c, i, at);
+    uint64_t at[MSCRT_NUM_SPACES], bytes = mscrt_set_space_offsets(c, i, at);
     if (bytes > c->arena_bytes) c->arena_bytes = bytes;
   }
-  mscrt_lay_out(c, c->stage, c->space_at);
+  mscrt_set_space_offsets(c, c->stage, c->space_at);
   return check_planned_memory(c);
 }
 
@@ -166,7 +166,7 @@ static mscrt_status *start_stream(mscrt_context *c) {
   return wanted && c->o.ranks > 1 && !c->device->orders_collectives ? mscrt_stream_new(c, idle, &c->stream) : NULL;
 }
 
-void mscrt_tell(const mscrt_context *c, mscrt_log_level level, const char *fmt, ...) {
+void mscrt_log_line(const mscrt_context *c, mscrt_log_level level, const char *fmt, ...) {
   char text[256];
   va_list ap;
   if (!c->o.log) return;
@@ -206,8 +206,8 @@ mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, m
   if (!c->o.no_init && c->device->holds_values) mscrt_pool_run(c->pool, init_parameter, c, plan->num_parameters);
   MSCRT_GOTO(mscrt_store(c, c->space_at[PLAN_SPACE_PERSISTENT], plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT]));
   if (c->o.perf_map && plan->code) MSCRT_GOTO(mscrt_write_perf_map(plan));
-  mscrt_tell(c, MSCRT_LOG_INFO, "rank %d of %d: %d threads, arena of %" PRIu64 " bytes, plan %016" PRIx64, c->o.rank,
-             c->o.ranks, c->threads, c->arena_bytes, plan->hash);
+  mscrt_log_line(c, MSCRT_LOG_INFO, "rank %d of %d: %d threads, arena of %" PRIu64 " bytes, plan %016" PRIx64,
+                 c->o.rank, c->o.ranks, c->threads, c->arena_bytes, plan->hash);
   *out_ctx = c;
   return NULL;
 fail:
@@ -293,7 +293,7 @@ mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
   int64_t batch = data->batch * mscrt_train_micro(c->plan),
           left_out = (data->o.train_end - data->o.train_begin) % batch;
   if (left_out)
-    mscrt_tell(c, MSCRT_LOG_INFO, "%" PRId64 " samples of every epoch are left out: they fill no batch of %" PRId64,
+    mscrt_log_line(c, MSCRT_LOG_INFO, "%" PRId64 " samples of every epoch are left out: they fill no batch of %" PRId64,
                left_out, batch);
   return NULL;
 }

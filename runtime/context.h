@@ -169,7 +169,7 @@ struct mscrt_context {
 /* ---- context.c ---- */
 
 /* Sets the offsets of the spaces in the arena of a rank of this stage; returns the bytes of the arena. */
-uint64_t mscrt_lay_out(const mscrt_context *c, uint32_t stage, uint64_t *out_at);
+uint64_t mscrt_set_space_offsets(const mscrt_context *c, uint32_t stage, uint64_t *out_at);
 
 /* The bytes sent for a message. */
 static inline uint64_t mscrt_message_bytes(const mscrt_context *c, plan_message m) {
@@ -201,12 +201,12 @@ mscrt_status *mscrt_run_entries(mscrt_context *c, uint32_t program, bool train, 
  * memory of its own for them. */
 const mscrt_part *mscrt_parts_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, bool stream);
 /* The address of one buffer of a call, or of all, in these slots; room 0: of the call, 1: of its epilogue. */
-void *mscrt_moved(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slots);
+void *mscrt_buffer_in_slots(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slots);
 void *const *mscrt_buffers_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int room);
 /* Writes a line to the log of the caller, if it has one. */
-void mscrt_tell(const mscrt_context *c, mscrt_log_level level, const char *fmt, ...) MSCRT_PRINTF(3, 4);
+void mscrt_log_line(const mscrt_context *c, mscrt_log_level level, const char *fmt, ...) MSCRT_PRINTF(3, 4);
 /* The status for the error flag of a kernel; NULL for 0. */
-mscrt_status *mscrt_fault(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag);
+mscrt_status *mscrt_fault_status(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag);
 /* Waits until all members have passed the collectives of the section up to number `upto`, which have run here.
  * *released: how many this thread knows of. */
 mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto, uint32_t *released);

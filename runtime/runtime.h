@@ -16,23 +16,23 @@
 #define mscrt_fail(code, ...) mscrt_fail_at(code, __FILE__, __LINE__, __VA_ARGS__)
 mscrt_status *mscrt_fail_at(mscrt_code code, const char *file, int line, const char *fmt, ...) MSCRT_PRINTF(4, 5);
 /* Adds a line to the trail; accepts NULL. */
-mscrt_status *mscrt_passed(mscrt_status *s, const char *file, int line);
+mscrt_status *mscrt_add_to_trail(mscrt_status *s, const char *file, int line);
 /* Puts "prefix: " in front of the text; accepts NULL. */
 mscrt_status *mscrt_within(mscrt_status *s, const char *fmt, ...) MSCRT_PRINTF(2, 3);
 /* Changes the code of a status; accepts NULL. */
-mscrt_status *mscrt_as(mscrt_status *s, mscrt_code code);
+mscrt_status *mscrt_change_code(mscrt_status *s, mscrt_code code);
 
 #define MSCRT_CHECK(call)                                             \
   do {                                                                \
     mscrt_status *status_ = (call);                                   \
-    if (status_) return mscrt_passed(status_, __FILE__, __LINE__);    \
+    if (status_) return mscrt_add_to_trail(status_, __FILE__, __LINE__); \
   } while (0)
 /* For functions that own something: leaves through `fail`, with the status in `s`. */
 #define MSCRT_GOTO(call)                                              \
   do {                                                                \
     s = (call);                                                       \
     if (s) {                                                          \
-      s = mscrt_passed(s, __FILE__, __LINE__);                        \
+      s = mscrt_add_to_trail(s, __FILE__, __LINE__);                   \
       goto fail;                                                      \
     }                                                                 \
   } while (0)

@@ -43,7 +43,7 @@ static char *concatenate(const char *a, const char *b) {
   return text;
 }
 
-mscrt_status *mscrt_passed(mscrt_status *s, const char *file, int line) {
+mscrt_status *mscrt_add_to_trail(mscrt_status *s, const char *file, int line) {
   if (!s || s == &no_memory) return s;
   char place[128];
   snprintf(place, sizeof place, "  at %s:%d\n", file, line);
@@ -67,10 +67,10 @@ mscrt_status *mscrt_fail_at(mscrt_code code, const char *file, int line, const c
     mscrt_status_free(s);
     return constant_status();
   }
-  return mscrt_passed(s, file, line);
+  return mscrt_add_to_trail(s, file, line);
 }
 
-mscrt_status *mscrt_as(mscrt_status *s, mscrt_code code) {
+mscrt_status *mscrt_change_code(mscrt_status *s, mscrt_code code) {
   if (s && s != &no_memory) s->code = code;
   return s;
 }

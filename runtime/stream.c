@@ -77,7 +77,7 @@ mscrt_status *mscrt_stream_wait(mscrt_stream *s, uint32_t upto) {
   if (!atomic_load(&s->failed)) return NULL;
   mscrt_status *status = s->status;
   s->status = NULL;
-  return status ? mscrt_passed(status, __FILE__, __LINE__)
+  return status ? mscrt_add_to_trail(status, __FILE__, __LINE__)
                 : mscrt_fail(MSCRT_ENVIRONMENT, "a collective failed before");
 }
 

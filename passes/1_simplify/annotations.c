@@ -8,7 +8,7 @@
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
-bool msc_is_told(const msc_op *op) {
+bool msc_has_user_constraint(const msc_op *op) {
   static const char *const others[] = {MSC_FACT(cross_batch), MSC_FACT(max_bytes), MSC_FACT(deny_replicate)};
   for (size_t i = 0; i < op->num_attrs; i++)
     if (!strncmp(op->attrs[i].name, "in_", 3) || !strncmp(op->attrs[i].name, "out_", 4)) return true;

@@ -23,7 +23,7 @@ typedef struct {
   } link[MAX_LINKS];
 } columns;
 
-static int64_t width_of(const msc_value *v) { return v->type->rank ? v->type->dim[v->type->rank - 1] : 0; }
+static int64_t column_width_of(const msc_value *v) { return v->type->rank ? v->type->dim[v->type->rank - 1] : 0; }
 
 /* True if v is a parameter with one use and without a layout given by the user, so its shape may be changed. */
 static bool is_free_parameter(const msc_func *f, const msc_value *v, int rank) {
@@ -36,11 +36,11 @@ static bool is_plain_product(const msc_op *op) { return op->kind == OP_matmul ||
 /* The operand whose last dimension becomes the columns of the result; -1 if the op does not pass columns on. */
 static int operand_with_columns(const msc_op *op) {
   const msc_func *f = op->block->func;
-  int64_t width = width_of(&op->out[0]);
-  if (op->kind == OP_reshape) return width_of(op->in[0].value) == width ? 0 : -1;
+  int64_t width = column_width_of(&op->out[0]);
+  if (op->kind == OP_reshape) return column_width_of(op->in[0].value) == width ? 0 : -1;
   if (is_plain_product(op)) return !msc_op_bool(op, "transpose_a") && is_free_parameter(f, op->in[1].value, 2) ? 0 : -1;
   for (int i = 0; op->kind == OP_add && i < 2; i++)
-    if (is_free_parameter(f, op->in[1 - i].value, 1) && width_of(op->in[1 - i].value) == width &&
+    if (is_free_parameter(f, op->in[1 - i].value, 1) && column_width_of(op->in[1 - i].value) == width &&
         op->in[i].value->type->rank == op->out[0].type->rank)
       return i;
   return -1;
@@ -51,8 +51,9 @@ static int operand_with_columns(const msc_op *op) {
 static bool find_product(const msc_value *v, columns *out) {
   for (out->num = 0; out->num < MAX_LINKS && v->def; out->num++) {
     msc_op *op = v->def;
-    int from =
-        msc_has_one_use(v) && v->type->rank + 1 < MSC_MAX_RANK && !msc_is_told(op) ? operand_with_columns(op) : -1;
+    int from = msc_has_one_use(v) && v->type->rank + 1 < MSC_MAX_RANK && !msc_has_user_constraint(op)
+                   ? operand_with_columns(op)
+                   : -1;
     if (from < 0) return false;
     out->link[out->num].op = op, out->link[out->num].from = from;
     if (is_plain_product(op)) return ++out->num;
@@ -142,12 +143,12 @@ static bool rewrite_column_split(msc_op *split, const columns *c) {
 
 /* True if op splits the last dimension into two or more parts of equal width; then `out` has their number and width. */
 static bool is_column_split(const msc_op *op, columns *out) {
-  if (op->kind != OP_split || op->num_out < 2 || msc_is_told(op)) return false;
+  if (op->kind != OP_split || op->num_out < 2 || msc_has_user_constraint(op)) return false;
   const msc_type *x = op->in[0].value->type;
   int64_t dim = msc_op_int(op, "dim");
-  out->parts = op->num_out, out->width = width_of(&op->out[0]);
+  out->parts = op->num_out, out->width = column_width_of(&op->out[0]);
   for (int i = 0; i < op->num_out; i++)
-    if (width_of(&op->out[i]) != out->width) return false;
+    if (column_width_of(&op->out[i]) != out->width) return false;
   return out->width > 1 && (dim < 0 ? dim + x->rank : dim) == x->rank - 1;
 }
 

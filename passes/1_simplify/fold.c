@@ -60,7 +60,7 @@ static bool holds_every_value(msc_dtype wide, msc_dtype narrow) {
 
 static msc_value *value_before_inverse(const msc_op *op) {
   const msc_op *before = operand_at(op, 0)->def;
-  if (!before || before->kind != op->kind || msc_is_told(before)) return NULL;
+  if (!before || before->kind != op->kind || msc_has_user_constraint(before)) return NULL;
   msc_value *x = operand_at(before, 0);
   if (op->kind == OP_neg) return x;
   return op->kind == OP_cast && holds_every_value(operand_at(op, 0)->type->dtype, x->type->dtype) ? x : NULL;
@@ -96,7 +96,8 @@ static msc_value *value_equal_to(const msc_op *op) {
 
 static bool fold_reshape_pair(msc_op *op) {
   msc_op *before = operand_at(op, 0)->def;
-  if (!before || (before->kind != OP_reshape && before->kind != OP_flatten) || msc_is_told(before)) return false;
+  if (!before || (before->kind != OP_reshape && before->kind != OP_flatten) || msc_has_user_constraint(before))
+    return false;
   const msc_type *t = op->out[0].type;
   if (op->kind == OP_flatten) { /* its `axis` counts dimensions of the shape in between, so a reshape takes its place */
     msc_context *ctx = msc_op_ctx(op);
@@ -114,7 +115,7 @@ static bool fold_reshape_pair(msc_op *op) {
 
 static bool fold_transpose_pair(msc_op *op) {
   const msc_op *before = def_of_kind(operand_at(op, 0), OP_transpose);
-  if (!before || msc_is_told(before)) return false;
+  if (!before || msc_has_user_constraint(before)) return false;
   int64_t outer[MSC_MAX_RANK], inner[MSC_MAX_RANK], both[MSC_MAX_RANK];
   int rank = msc_op_ints(op, "perm", outer, MSC_MAX_RANK);
   msc_op_ints(before, "perm", inner, MSC_MAX_RANK);
@@ -126,7 +127,7 @@ static bool fold_transpose_pair(msc_op *op) {
 
 static bool fold_broadcast_pair(msc_op *op) {
   const msc_op *before = def_of_kind(operand_at(op, 0), OP_broadcast_to);
-  if (!before || msc_is_told(before)) return false;
+  if (!before || msc_has_user_constraint(before)) return false;
   msc_set_operand(op, 0, operand_at(before, 0));
   return true;
 }
@@ -138,7 +139,7 @@ static bool broadcasts_by_itself(const msc_op *op) {
 /* The letters of a gradient op name the dimensions of its operands, so a broadcast may only go if its operand is a
  * single element, which has no letters. */
 static bool may_drop_broadcast(const msc_op *op, const msc_op *before) {
-  return !msc_is_told(before) && (!op->letters || msc_type_elems(operand_at(before, 0)->type) == 1);
+  return !msc_has_user_constraint(before) && (!op->letters || msc_type_elems(operand_at(before, 0)->type) == 1);
 }
 
 static bool drop_broadcast_operands(msc_op *op) {
@@ -255,7 +256,7 @@ static bool replace_by_constant(msc_op *op) {
 
 static bool fold_op(msc_op *op) {
   if (op->num_out != 1 || !(msc_info(op)->flags & MSC_PURE) || op->body || !msc_has_uses(&op->out[0]) ||
-      msc_is_told(op))
+      msc_has_user_constraint(op))
     return false;
   if (is_small_on_constants(op)) return replace_by_constant(op);
   bool changed = combine_with_operand(op);

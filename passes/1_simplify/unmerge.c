@@ -21,7 +21,7 @@ typedef struct {
 static merge merge_of(const msc_value *v) {
   const merge none = {NULL, NULL, 0};
   msc_op *by = v->def;
-  if (!by || (by->kind != OP_reshape && by->kind != OP_flatten) || msc_is_told(by)) return none;
+  if (!by || (by->kind != OP_reshape && by->kind != OP_flatten) || msc_has_user_constraint(by)) return none;
   msc_value *x = by->in[0].value;
   const msc_type *from = x->type, *to = v->type;
   int num = from->rank - to->rank + 1, larger = 0;
@@ -227,7 +227,8 @@ static bool move_reshape_behind(msc_op *op, msc_arena *arena, const merge *first
 }
 
 static bool try_to_unmerge(msc_op *op, msc_arena *arena) {
-  if (!(msc_info(op)->flags & MSC_PURE) || op->body || op->letters || msc_is_told(op) || op->kind == OP_reshape)
+  if (!(msc_info(op)->flags & MSC_PURE) || op->body || op->letters || msc_has_user_constraint(op) ||
+      op->kind == OP_reshape)
     return false;
   for (size_t i = 0; i < op->num_in; i++) {
     merge m = merge_of(op->in[i].value);

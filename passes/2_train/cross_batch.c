@@ -128,7 +128,7 @@ static int64_t num_parts_of_operands(const walk *w, const msc_op *op) {
   return r;
 }
 
-static bool any_operand(const walk *w, const msc_op *op, msc_batch_meaning meaning) {
+static bool has_operand_with(const walk *w, const msc_op *op, msc_batch_meaning meaning) {
   bool any = false;
   for (size_t i = 0; i < op->num_in; i++) any |= msc_batch_of(&w->parts.facts, op->in[i].value)->meaning == meaning;
   return any;
@@ -184,7 +184,7 @@ static bool compute_own_by_parts(walk *w, msc_op *op) {
 
 static bool rewrite_marked_op(walk *w, msc_op *op) {
   int64_t r = num_parts_asked_for(w, op);
-  if (any_operand(w, op, MSC_BATCH_MIXED))
+  if (has_operand_with(w, op, MSC_BATCH_MIXED))
     return msc_op_error(op, MSC_E_UNSUPPORTED,
                         "cross_batch: which dimension of %s's operands is the batch is not known",
                         msc_kind_name(op->kind));
@@ -211,7 +211,7 @@ static bool rewrite_marked_op(walk *w, msc_op *op) {
 static bool rewrite_replica_op(walk *w, msc_op *op) {
   MSC_TRY(msc_batch_read(&w->parts.facts, op));
   bool mixes = !is_per_sample(w, op) && msc_batch_of(&w->parts.facts, &op->out[0])->meaning == MSC_BATCH_MIXED;
-  if (!mixes || any_operand(w, op, MSC_BATCH_MIXED)) return true;
+  if (!mixes || has_operand_with(w, op, MSC_BATCH_MIXED)) return true;
   const char *why = msc_compute_by_parts(&w->parts, op, msc_config_devices(w->pass->config));
   if (!why) w->pass->changes_meaning = true;
   else w->why = why, mark_results_mixed(w, op);
@@ -221,7 +221,7 @@ static bool rewrite_replica_op(walk *w, msc_op *op) {
 static bool rewrite_cross_batch_op(walk *w, msc_op *op) {
   bool marked = msc_sees_part(op);
   if (is_batch_norm_in_training(op) && (marked || w->replicas)) return rewrite_marked_norm(w, op);
-  if (any_operand(w, op, MSC_BATCH_OWN)) return compute_own_by_parts(w, op);
+  if (has_operand_with(w, op, MSC_BATCH_OWN)) return compute_own_by_parts(w, op);
   if (w->replicas) {
     msc_op_unset(op, MSC_FACT(cross_batch));
     return rewrite_replica_op(w, op);

@@ -52,7 +52,7 @@ static bool expand_func(msc_pass_ctx *pass, msc_func *f) {
     MSC_TRY(read_wanted_layouts(pass, op, &in_layout));
     if (!msc_must_expand(op, in_layout)) continue;
     msc_op *before = op->prev;
-    if (!flash_takes(pass, &flash, op, in_layout)) MSC_TRY(expand_composite(pass, op, in_layout));
+    if (!flash_replace(pass, &flash, op, in_layout)) MSC_TRY(expand_composite(pass, op, in_layout));
     is_gone[op->id] = true;
     next = before ? before->next : f->body->first; /* the expansion may contain composites */
   }

@@ -175,7 +175,7 @@ static bool wants_gradient_of_extra(const msc_op *vjp) {
   return num > 3 || (num > 0 && wrt[num - 1] >= EXTRA);
 }
 
-bool flash_takes(msc_pass_ctx *pass, flash_memo *memo, msc_op *op, const msc_layout *const *in_layout) {
+bool flash_replace(msc_pass_ctx *pass, flash_memo *memo, msc_op *op, const msc_layout *const *in_layout) {
   if (!is_attention_or_vjp(op) || !is_supported_flash(op, in_layout)) return false;
   if (op->kind != OP_vjp) return replace_attention(pass, memo, op, in_layout);
   return !wants_gradient_of_extra(op) && replace_gradient(pass, memo, op, in_layout);

@@ -17,6 +17,6 @@ static inline bool flash_is(const msc_op *op) {
 /* Replaces attention by flash_attention, and its gradient by flash_attention_grad, with layouts. False, with nothing
  * changed, for another op, target or element type, or if it is cut other than along batch and heads. in_layout: the
  * layouts that its operands are wanted in; NULL each without layouts. */
-bool flash_takes(msc_pass_ctx *pass, flash_memo *memo, msc_op *op, const msc_layout *const *in_layout);
+bool flash_replace(msc_pass_ctx *pass, flash_memo *memo, msc_op *op, const msc_layout *const *in_layout);
 
 #endif

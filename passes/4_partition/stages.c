@@ -258,7 +258,7 @@ static void write_stages(staging *s) {
   }
 }
 
-static bool stage_func(msc_pass_ctx *pass, msc_func *f) {
+static bool assign_stages_of_func(msc_pass_ctx *pass, msc_func *f) {
   msc_numbering n = msc_number(f->body);
   staging s = {.pass = pass, .f = f, .shape = msc_pipeline_shape_of(pass->config, pass->scratch), .num_ops = n.num_ops};
   bool given = false;
@@ -279,6 +279,6 @@ static bool stage_func(msc_pass_ctx *pass, msc_func *f) {
 
 bool pass_stages(msc_pass_ctx *pass, msc_module *m) {
   if (msc_config_int(pass->config, MSC_KEY_pipeline_stages) <= 1) return msc_not_asked_for(pass);
-  for (msc_func *f = m->first; f; f = f->next) MSC_TRY(stage_func(pass, f));
+  for (msc_func *f = m->first; f; f = f->next) MSC_TRY(assign_stages_of_func(pass, f));
   return true;
 }

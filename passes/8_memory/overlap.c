@@ -329,7 +329,7 @@ static msc_streams_time find_order_within(overlapping *z, uint64_t most, uint32_
   return msc_streams_measure(z->pass->scratch, &z->s, order, NULL);
 }
 
-static void overlap_func(msc_pass_ctx *pass, msc_func *f) {
+static void order_func_for_overlap(msc_pass_ctx *pass, msc_func *f) {
   overlapping z = start_overlapping(pass, f);
   if (!predict_times(&z)) return;
   find_dependencies(&z);
@@ -358,6 +358,6 @@ static void overlap_func(msc_pass_ctx *pass, msc_func *f) {
 bool pass_overlap(msc_pass_ctx *pass, msc_module *m) {
   if (pass->config && !msc_config_bool(pass->config, MSC_KEY_overlap)) return true;
   for (msc_func *f = m->first; f; f = f->next)
-    if (msc_mesh_size(&m->mesh) > 1) overlap_func(pass, f);
+    if (msc_mesh_size(&m->mesh) > 1) order_func_for_overlap(pass, f);
   return true;
 }

@@ -55,7 +55,7 @@ static size_t list_ranges(msc_arena *arena, msc_func *f, range *out_range) {
   return num;
 }
 
-static int by_offset(const void *a, const void *b) {
+static int compare_range_offsets(const void *a, const void *b) {
   const range *x = a, *y = b;
   if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
   return x->from < y->from ? -1 : x->from > y->from;
@@ -89,7 +89,7 @@ msc_peak msc_peak_of(msc_arena *arena, msc_func *f) {
   const msc_attr_value *scratch = msc_func_attr(f, MSC_FACT(scratch));
   msc_peak p = {.func = f, .scratch = scratch ? (uint64_t)scratch->i : 0};
   size_t num = list_ranges(arena, f, r);
-  qsort(r, num, sizeof *r, by_offset);
+  qsort(r, num, sizeof *r, compare_range_offsets);
   add_up_ranges(num, r, more);
   uint32_t id = 0; /* ops inside kernels have numbers too */
   for (const msc_op *op = f->body->first; op; op = op->next) {

@@ -12,7 +12,7 @@ static int64_t round_to_lines(int64_t bytes) { return (bytes + LINE - 1) / LINE 
 
 /* ---- names ---- */
 
-static int by_address(const void *a, const void *b) {
+static int compare_addresses(const void *a, const void *b) {
   uintptr_t x = (uintptr_t) * (const char *const *)a, y = (uintptr_t) * (const char *const *)b;
   return (x > y) - (x < y);
 }
@@ -23,9 +23,9 @@ typedef struct {
 } names;
 
 static bool add_if_new(names *n, const char *name) {
-  if (bsearch(&name, n->name, n->num, sizeof name, by_address)) return false;
+  if (bsearch(&name, n->name, n->num, sizeof name, compare_addresses)) return false;
   size_t at = n->num++;
-  for (; at && by_address(&n->name[at - 1], &name) > 0; at--) n->name[at] = n->name[at - 1];
+  for (; at && compare_addresses(&n->name[at - 1], &name) > 0; at--) n->name[at] = n->name[at - 1];
   n->name[at] = name;
   return true;
 }

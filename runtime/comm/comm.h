@@ -108,7 +108,7 @@ mscrt_status *mscrt_partitions_new(int ranks, mscrt_partitions *out_partitions);
 void mscrt_partitions_free(mscrt_partitions *p);
 
 /* The sizes of the largest destination of a collective. */
-void mscrt_widest(const mscrt_collective *c, int64_t *out_size);
+void mscrt_largest_destination(const mscrt_collective *c, int64_t *out_size);
 /* Makes the exchange of one rank. The collective was verified, so this fails only if memory runs out. p NULL: the
  * group is all ranks. */
 mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, mscrt_partitions *p,

@@ -212,7 +212,7 @@ static mscrt_status *set_cuts(mscrt_exchange *e, const msc_box_mesh *mesh, const
   return NULL;
 }
 
-void mscrt_widest(const mscrt_collective *c, int64_t *out_size) {
+void mscrt_largest_destination(const mscrt_collective *c, int64_t *out_size) {
   if (c->to) msc_box_largest(c->to, c->shape, out_size);
   else memcpy(out_size, c->shape, sizeof c->shape);
   if (c->verb == MSCRT_HALO) out_size[c->halo_dim] += c->lo + c->hi;

@@ -219,7 +219,7 @@ static mscrt_status *receive_in_place(mscrt_context *c, mscrt_channel_link *k, c
 mscrt_status *mscrt_links_message(mscrt_context *c, const mscrt_turn *t) {
   const mscrt_record *r = t->record;
   mscrt_channel_link *k = &mscrt_cuda_of(c)->links->channel[r->index];
-  cu_address at = (cu_address)(uintptr_t)mscrt_moved(r, 0, t->slots);
+  cu_address at = (cu_address)(uintptr_t)mscrt_buffer_in_slots(r, 0, t->slots);
   return r->receives ? receive_in_place(c, k, r, at) : send_copy(c, k, r, at);
 }
 

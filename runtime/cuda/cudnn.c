@@ -205,7 +205,7 @@ static mscrt_status *check_alignment(const mscrt_context *c, const mscrt_record 
 static void tell_engines(const mscrt_context *c, const mscrt_dnn *d) {
   uint32_t num = 0, known = 0;
   for (uint32_t i = 0; i < c->plan->num_graphs; i++) num += d->graph[i].plan != NULL, known += d->graph[i].was_known;
-  mscrt_tell(
+  mscrt_log_line(
       c, MSCRT_LOG_INFO, "cuDNN %zu: %u engines of %u graphs are the plan's%s", d->api.cudnnGetVersion(), known, num,
       !d->is_known && plan_plan_engines_version(c->plan->root) ? "; it has those of another version or GPU" : "");
 }

@@ -105,7 +105,7 @@ static mscrt_status *load_module(mscrt_context *c) {
     if (!is_for_gpu(g, m)) continue;
     if (tried && g->cu.cuGetErrorName(r, &name)) name = "an error that it does not name";
     if (tried)
-      mscrt_tell(c, MSCRT_LOG_WARNING,
+      mscrt_log_line(c, MSCRT_LOG_WARNING,
                  "rank %d: the driver of GPU %d refuses the plan's machine code (%s); it compiles the PTX", c->o.rank,
                  g->ordinal, name);
     tried = true;
@@ -205,7 +205,7 @@ static void pin_inputs(mscrt_context *c, uint64_t bytes) {
   g->inputs_pinned = !r;
   if (!r) return;
   g->cu.cuGetErrorName(r, &name);
-  mscrt_tell(c, MSCRT_LOG_WARNING,
+  mscrt_log_line(c, MSCRT_LOG_WARNING,
              "rank %d: the memory of inputs cannot be pinned (%s): they go to the GPU more slowly", c->o.rank, name);
 }
 

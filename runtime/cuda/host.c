@@ -37,7 +37,7 @@ mscrt_status *mscrt_cuda_host_collective(mscrt_context *c, mscrt_pool *pool, con
 mscrt_status *mscrt_cuda_host_message(mscrt_context *c, const mscrt_turn *t) {
   const mscrt_record *r = t->record;
   mscrt_site site = {r->name, r->loc, t->step};
-  uint64_t offset = (uint64_t)((uint8_t *)mscrt_moved(r, 0, t->slots) - c->memory);
+  uint64_t offset = (uint64_t)((uint8_t *)mscrt_buffer_in_slots(r, 0, t->slots) - c->memory);
   if (r->receives) {
     MSCRT_CHECK(c->transport->receive(c->comm, &r->channel, c->arena + offset, &site));
     MSCRT_CHECK(mscrt_cuda_copy_up(c, offset, r->channel.bytes));

@@ -77,7 +77,7 @@ static mscrt_status *read_results(mscrt_context *c, const mscrt_program *p, int6
   for (uint32_t i = 0; i < g->num_flags; i++) {
     int32_t flag;
     memcpy(&flag, g->results + sizeof flag * i, sizeof flag);
-    MSCRT_CHECK(mscrt_fault(c, g->checked[i], step, flag));
+    MSCRT_CHECK(mscrt_fault_status(c, g->checked[i], step, flag));
   }
   if (p->loss && p->loss->ref.space != PLAN_SPACE_CONSTANT)
     memcpy(mscrt_at(c, p->loss->ref, 0), g->results + loss_offset(g), mscrt_dtype_bytes(p->loss->dtype));

@@ -128,5 +128,5 @@ mscrt_status *mscrt_cuda_give_up(mscrt_context *c, mscrt_status *s) {
   if (!s) return NULL;
   c->broken = true;
   c->transport->abort(c->comm, mscrt_status_text(s));
-  return mscrt_cuda_is_stuck(c) ? mscrt_as(s, MSCRT_STUCK) : s;
+  return mscrt_cuda_is_stuck(c) ? mscrt_change_code(s, MSCRT_STUCK) : s;
 }

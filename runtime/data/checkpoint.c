@@ -22,7 +22,7 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   static const uint8_t uncut[MSCRT_MAX_RANK + 1];
   const void *own = v->stage == c->stage ? mscrt_at(c, v->ref, c->last_slot) : NULL;
   uint64_t at[MSCRT_NUM_SPACES];
-  mscrt_lay_out(c, v->stage, at);
+  mscrt_set_space_offsets(c, v->stage, at);
   uint64_t there = at[v->ref.space] + v->ref.offset +
                    (v->ref.space == PLAN_SPACE_INPUT ? (uint64_t)c->last_slot * c->input_stride : 0);
   bool one_stage = c->plan->num_stages == 1;
@@ -279,7 +279,7 @@ mscrt_status *mscrt_save(mscrt_context *c, const char *path) {
     if (whole && !lost && !s) s = write_bytes(f.fd, path, whole, (size_t)whole_bytes(v));
     free(whole);
   }
-  if (writes) s = replace_file(&f, s ? s : mscrt_passed(lost, __FILE__, __LINE__));
+  if (writes) s = replace_file(&f, s ? s : mscrt_add_to_trail(lost, __FILE__, __LINE__));
   if (lost) {
     if (s != lost) mscrt_status_free(lost);
     return s;

@@ -204,7 +204,7 @@ static uint64_t source_elems(const mscrt_collective *c) {
 static uint64_t destination_elems(const mscrt_collective *c) {
   int64_t size[MSCRT_MAX_RANK];
   uint64_t elems = 0;
-  mscrt_widest(c, size);
+  mscrt_largest_destination(c, size);
   mscrt_shape_bytes(c->rank, size, 1, &elems);
   return elems;
 }
