@@ -139,7 +139,7 @@ static mscrt_status *start_threads(mscrt_context *c) {
   return mscrt_pool_new(c->threads, c->threads * c->o.ranks <= mscrt_cores(), enter_library, c, &c->pool);
 }
 
-static mscrt_status *connect_ranks(mscrt_context *c) {
+static mscrt_status *join_other_ranks(mscrt_context *c) {
   c->transport = &mscrt_comm_local;
   MSCRT_CHECK(set_arena_layout(c));
   mscrt_comm_options o = {.rank = c->o.rank,
@@ -198,7 +198,7 @@ mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, m
   MSCRT_GOTO(mscrt_new_array(&c->has_input, plan->num_inputs));
   MSCRT_GOTO(make_exchanges(c));
   MSCRT_GOTO(start_threads(c));
-  MSCRT_GOTO(connect_ranks(c));
+  MSCRT_GOTO(join_other_ranks(c));
   MSCRT_GOTO(mscrt_prepare_calls(c));
   if (c->device->ready) MSCRT_GOTO(c->device->ready(c));
   if (c->o.measure) MSCRT_GOTO(mscrt_timeline_new(c->o.events, &c->timeline));

@@ -89,8 +89,8 @@ typedef struct {
   uint64_t expected, made;       /* device timed: the tags that its operands must have, and that its results get */
 } mscrt_turn;
 
-/* What executes calls: properties, and functions.  open, ready, close and issue are NULL where there is nothing to do;
- * other functions may be NULL where the property that needs them is false. */
+/* A device, which executes calls: its properties and functions. open, ready, close and issue may be NULL; the other
+ * functions may be NULL if the property that needs them is false. */
 typedef struct {
   const char *name;
   bool holds_values;       /* calls compute; else they take time, and what ranks exchange is the device's own */
@@ -111,13 +111,14 @@ typedef struct {
   mscrt_status *(*set_micro)(mscrt_context *c, uint64_t offset, uint32_t micro);
   /* A program around its entries (mscrt_run_entries): takes and releases the batches of all of them. */
   mscrt_status *(*run)(mscrt_context *c, uint32_t program, bool train, int64_t step);
-  /* What follows begins after the collectives up to number `upto`. */
+  /* Lets the following calls begin only after the collectives up to number `upto`. */
   mscrt_status *(*wait)(mscrt_context *c, const mscrt_turn *t, uint32_t upto);
   /* In program order, in the thread of the caller. */
   void (*issue)(mscrt_context *c, mscrt_turn *t);
   mscrt_status *(*compute)(mscrt_context *c, const mscrt_turn *t);
   mscrt_status *(*message)(mscrt_context *c, const mscrt_turn *t);
-  /* Without values: what travels of a message of so many bytes, and what ranks share instead of arenas. */
+  /* For a device without values: the bytes sent for a message of so many bytes, and the bytes that ranks share
+   * instead of arenas. */
   uint64_t (*message_bytes)(uint64_t bytes);
   uint64_t (*shared_bytes)(const mscrt_context *c);
   /* Possibly beside compute, in another thread, with a pool of its own. */
@@ -138,8 +139,9 @@ struct mscrt_context {
   mscrt_library *library;        /* NULL: the plan does not need it */
   /* this rank's values; where the device has memory of its own, room for what the host reads or writes of them */
   uint8_t *arena;
-  uint8_t *memory;               /* what calls find at offset 0 of the arena: itself, or the device's */
-  const uint8_t *constants;      /* what they find at offset 0 of the plan's constants */
+  /* the address of offset 0 of the arena for calls: the arena itself, or memory of the device */
+  uint8_t *memory;
+  const uint8_t *constants;      /* the address of the constants of the plan for calls */
   uint64_t *mailboxes;           /* by stage: bytes; of this one: */
   uint64_t mailbox_bytes, arena_bytes, input_stride, input_slots, room_bytes /* of one worker */;
   uint64_t space_at[MSCRT_NUM_SPACES]; /* offsets in the arena; not of constant and tile */

@@ -190,7 +190,7 @@ typedef struct {
   /* NULL: what the plan was compiled for, "cpu" or "cuda".  "timed": no values; every call sleeps for the time the plan
    * predicts, and the order is checked */
   const char *device;
-  double time_scale;    /* of these times; 0: 1 */
+  double time_scale;    /* factor on these times; 0: 1 */
   mscrt_overlap overlap;
   bool measure;         /* times of calls, for mscrt_get_stats and ... */
   uint32_t events;      /* ... the newest of them, of each thread, for mscrt_event_at */

@@ -209,7 +209,7 @@ const mscrt_device mscrt_device_cpu = {
 };
 
 /* Waits for collectives, which is exposed communication: nothing else happens on this rank. */
-static mscrt_status *wait_for_collectives(mscrt_context *c, const mscrt_turn *t, msc_waits w) {
+static mscrt_status *wait_before_call(mscrt_context *c, const mscrt_turn *t, msc_waits w) {
   if (c->device->orders_collectives) return c->device->wait(c, t, w.run);
   if (!(w.run && c->stream) && w.release <= c->released) return NULL;
   int64_t begin = mscrt_timeline_now(c->timeline);
@@ -233,7 +233,7 @@ static mscrt_status *start_collective(mscrt_context *c, const mscrt_turn *t) {
 }
 
 static mscrt_status *run_compute_call(mscrt_context *c, const mscrt_turn *t) {
-  MSCRT_CHECK(wait_for_collectives(c, t, t->record->waits));
+  MSCRT_CHECK(wait_before_call(c, t, t->record->waits));
   int64_t begin = mscrt_timeline_now(c->timeline);
   MSCRT_CHECK(c->device->compute(c, t));
   mscrt_timeline_put(c->timeline, MSCRT_EVENT_COMPUTE, t, begin);
@@ -242,7 +242,7 @@ static mscrt_status *run_compute_call(mscrt_context *c, const mscrt_turn *t) {
 
 /* Sends or receives a message; waiting for it is exposed communication too. */
 static mscrt_status *run_message_call(mscrt_context *c, const mscrt_turn *t) {
-  MSCRT_CHECK(wait_for_collectives(c, t, t->record->waits));
+  MSCRT_CHECK(wait_before_call(c, t, t->record->waits));
   int64_t begin = mscrt_timeline_now(c->timeline);
   if (t->record->receives) c->received_bytes += t->record->channel.bytes;
   MSCRT_CHECK(c->device->message(c, t));
@@ -268,7 +268,7 @@ static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const m
     }
   }
   t.record = NULL;
-  return wait_for_collectives(c, &t, (msc_waits){s->num_beside, s->num_beside});
+  return wait_before_call(c, &t, (msc_waits){s->num_beside, s->num_beside});
 }
 
 /* After a failure within a step the ranks are out of step, so all give up. Returns s. */

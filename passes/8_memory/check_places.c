@@ -135,7 +135,7 @@ static bool check_view(checking *z, const msc_value *v, const msc_value *of, int
   return false;
 }
 
-static bool check_result(checking *z, const msc_value *v) {
+static bool check_result_place(checking *z, const msc_value *v) {
   uint32_t root = content_root(z, v->id);
   if (!value_has_place(v)) return true;
   msc_memory m = msc_memory_of(v);
@@ -174,7 +174,7 @@ static bool check_each_place(checking *z) {
   bool complete = ok;
   for (const msc_op *op = z->f->body->first; complete && op; op = op->next) ok &= check_working_memory(z, op);
   for (const msc_op *op = z->f->body->first; complete && op; op = op->next)
-    for (size_t i = 0; i < op->num_out; i++) ok &= check_result(z, &op->out[i]);
+    for (size_t i = 0; i < op->num_out; i++) ok &= check_result_place(z, &op->out[i]);
   return ok;
 }
 

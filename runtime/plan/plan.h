@@ -23,8 +23,8 @@ typedef struct {
   const msc_box_layout *layout;
   plan_ref ref;
   /* parameters */
-  int model_rank;                       /* what the model and files call it: the same elements in the same order, */
-  int64_t model_shape[MSCRT_MAX_RANK];  /* mostly in the same shape */
+  int model_rank;                       /* rank in the model and in files, with the same elements in the same order */
+  int64_t model_shape[MSCRT_MAX_RANK];  /* the shape there, mostly equal to `shape` */
   const char *init;
   bool state;
   /* inputs */
