@@ -20,6 +20,22 @@ static bool list_fits(const msc_attr_spec *s, const msc_attr_value *v, bool nest
   return true;
 }
 
+/* True if the attribute is a word of verb.def, where it must be one. */
+static bool check_word(const msc_op *op, const msc_attr_spec *s, const char *word) {
+  int num = s->sense == MSC_SENSE_VERB ? MSC_NUM_VERBS : s->sense == MSC_SENSE_REDUCTION ? MSC_NUM_REDUCTIONS : 0;
+  const char *words[MSC_NUM_VERBS], *all = "";
+  msc_arena *arena = msc_context_arena(msc_op_ctx(op));
+  for (int i = 0; i < num; i++) {
+    words[i] = s->sense == MSC_SENSE_VERB ? msc_verb_name((msc_verb)i) : msc_reduction_name((msc_reduction)i);
+    if (!strcmp(words[i], word)) return true;
+  }
+  if (!num) return true;
+  for (int i = 0; i < num; i++) all = msc_arena_printf(arena, "%s%s%s", all, i ? " " : "", words[i]);
+  const char *near = msc_nearest(word, words, (size_t)num);
+  return msc_op_error(op, MSC_E_ROW, "%s: %s \"%s\" is not one of: %s%s%s%s", msc_info(op)->name, s->name, word, all,
+                      near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
 static bool check_attrs(const msc_op *op, const msc_op_info *info) {
   bool ok = true;
   for (int i = 0; i < info->num_attrs; i++) {
@@ -29,6 +45,8 @@ static bool check_attrs(const msc_op *op, const msc_op_info *info) {
       if (!s->has_default) ok = msc_op_error(op, MSC_E_ROW, "%s: attribute %s is missing", info->name, s->name);
     } else if (s->is_list ? !list_fits(s, v, s->is_nested) : !item_fits(s->kind, v)) {
       ok = msc_op_error(op, MSC_E_ROW, "%s: attribute %s must be %s", info->name, s->name, kind_text(s));
+    } else if (v->kind == MSC_ATTR_STR) {
+      ok &= check_word(op, s, v->s);
     }
   }
   return ok;

@@ -1,8 +1,24 @@
-/* comm.c: the attributes from, to, shape and order of a `comm` in; the same for each of its values,
- * out (see comm.h). */
+/* comm.c: which collective an op is; the attributes from, to, shape and order of a `comm` in, the same for each of its
+ * values out (see comm.h). */
 #include "ir/comm.h"
 
 #include <string.h>
+
+/* ---- verbs ---- */
+
+msc_verb msc_op_verb(const msc_op *op) {
+  return op->kind == OP_comm ? msc_verb_parse(msc_op_str(op, "verb")) : msc_info(op)->verb;
+}
+
+msc_reduction msc_op_reduction(const msc_op *op) { return msc_reduction_parse(msc_op_str(op, "reduction")); }
+
+msc_op_kind msc_verb_kind(msc_verb v) {
+  msc_op_kind kind = OP_comm;
+  msc_kind_parse(msc_verb_name(msc_verb_row_of(v)->op), &kind);
+  return kind;
+}
+
+/* ---- values ---- */
 
 #define SEPARATOR "; "
 

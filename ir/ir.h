@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "ir/layout/box.h"
+#include "ir/verb.h"
 
 #define MSC_MAX_RANK 8      /* dimensions of a tensor                                       */
 #define MSC_MAX_AXES 8      /* axes of a mesh                                               */
@@ -87,8 +88,6 @@ typedef struct {
 /* One digit of an axis: `size` parts after `pre` parts.  axis = pre * size * rest; digit = coord / rest % size.
  * A whole axis is {axis, 1, its size}. */
 typedef msc_digit msc_subaxis;
-
-typedef enum { MSC_SUM, MSC_MAX, MSC_MIN, MSC_PROD, MSC_NUM_REDUCTIONS } msc_reduction;
 
 /* Where the parts of a tensor are.  Dimension d is cut by sub[first[d]] .. sub[first[d+1]-1], major first; the value is
  * an unfinished reduction over sub[first[rank]] .. ; on every other digit of the mesh it is replicated.  Always in
@@ -310,6 +309,8 @@ typedef enum {
   MSC_SENSE_DIM,  /* kinds dim and dims: they are numbers of dimensions */
   MSC_SENSE_PERM, /* kind perm: the same, one for each dimension of the result */
   MSC_SENSE_EACH, /* kind each: one entry belongs to each dimension of the first operand */
+  MSC_SENSE_VERB,
+  MSC_SENSE_REDUCTION, /* kinds verb and reduction: a word of ir/verb.def */
 } msc_attr_sense;
 
 typedef struct {
@@ -359,6 +360,7 @@ typedef struct {
   msc_attr_spec attr[MSC_OP_ATTRS];
   unsigned flags;
   msc_form form;
+  msc_verb verb; /* the row of verb.def with its name, or MSC_NUM_VERBS; of OP_comm see msc_op_verb */
   msc_shape_fn *shape;
   const char *rule;       /* sharding rule, see rule.c */
   msc_rule_fn *rule_fn;   /* rewrites the letters for the actual attributes, or NULL */
@@ -589,6 +591,10 @@ typedef struct {
 bool msc_indexed_of(const msc_op *op, msc_indexed *out_indexed); /* false: it addresses nothing */
 const char *msc_kind_name(unsigned kind);
 bool msc_kind_parse(const char *name, msc_op_kind *out_kind);
+/* Of a verified op: the collective that it is, MSC_NUM_VERBS where it is none; its attribute `reduction`. */
+msc_verb msc_op_verb(const msc_op *op);
+msc_reduction msc_op_reduction(const msc_op *op);
+msc_op_kind msc_verb_kind(msc_verb v);                 /* by the column `op` */
 bool msc_declares(const msc_op *op, const char *attr); /* an attribute of its row; a vjp has those of the op it is of */
 /* Number of operands and results, attribute names and kinds against the row; reports every fault. */
 bool msc_check_row(const msc_op *op);
@@ -698,8 +704,8 @@ unsigned msc_einsum_summed(const msc_op *op);
 
 /* The type check of an op whose tensors all carry layouts (none: nothing to check); reports with both tensors named. */
 bool msc_rule_check(const msc_op *op, msc_arena *arena);
-/* Why this verb (OP_all_gather ...) cannot change `from` into `to`, or NULL: it can. */
-const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_op_kind verb, const msc_layout *from,
+/* Why this verb cannot change `from` into `to`, or NULL: it can. */
+const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_verb verb, const msc_layout *from,
                                const msc_layout *to);
 
 /* ---- print.c, parse.c ---- */

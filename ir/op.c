@@ -96,7 +96,9 @@ static void parse_kind(msc_attr_spec *s, const char *kind) {
                {"dim", MSC_ATTR_INT, 0, 0, MSC_SENSE_DIM},
                {"dims", MSC_ATTR_INT, 1, 0, MSC_SENSE_DIM},
                {"perm", MSC_ATTR_INT, 1, 0, MSC_SENSE_PERM},
-               {"each", MSC_ATTR_INT, 1, 0, MSC_SENSE_EACH}};
+               {"each", MSC_ATTR_INT, 1, 0, MSC_SENSE_EACH},
+               {"verb", MSC_ATTR_STR, 0, 0, MSC_SENSE_VERB},
+               {"reduction", MSC_ATTR_STR, 0, 0, MSC_SENSE_REDUCTION}};
   size_t i = 0;
   while (i < sizeof kinds / sizeof *kinds && strcmp(kind, kinds[i].name)) i++;
   assert(i < sizeof kinds / sizeof *kinds);
@@ -126,6 +128,7 @@ const msc_op_info *msc_op_info_of(msc_context *ctx, msc_op_kind kind) {
     const row *r = &rows[kind];
     info->name = r->name, info->flags = r->flags, info->shape = r->shape, info->rule = r->rule;
     info->rule_fn = r->rule_fn, info->grad = r->grad, info->cost = r->cost, info->expand = r->expand;
+    info->verb = msc_verb_parse(r->name);
     info->form = r->form, info->eval = r->eval, info->facts = r->facts;
     if (r->facts.formula) info->formula = msc_formula_read(a, r->facts.formula);
     parse_operands(a, info, r->operands);

@@ -58,7 +58,7 @@ static bool check_halo(const msc_op *op, const msc_type *whole, const msc_layout
   const msc_type *x = op->in[0].value->type;
   if (msc_op_ints(op, "halo", halo, 3) != 3 || halo[0] < 0 || halo[0] >= x->rank || halo[1] < 0 || halo[2] < 0)
     return msc_op_error(op, MSC_E_ROW, "comm: halo must be a dimension and two numbers of rows");
-  if (strcmp(msc_op_str(op, "verb"), "halo") || from != to)
+  if (msc_op_verb(op) != MSC_HALO || from != to)
     return msc_op_error(op, MSC_E_SHARDING, "comm: with a halo its verb is halo, and the layout stays");
   int64_t parts = msc_layout_parts(from, (int)halo[0]), n = whole->dim[halo[0]];
   if (parts < 2 || n % parts || from->split[halo[0]] || halo[1] > n / parts || halo[2] > n / parts)
@@ -83,27 +83,21 @@ static const char *fits(const msc_type *whole, const msc_layout *from, const msc
 static bool check_comm_of(const msc_op *op, size_t i, const msc_comm_part *p) {
   const msc_module *m = op->block->func->module;
   const msc_type *x = op->in[i].value->type;
-  const char *verb = msc_op_str(op, "verb");
-  msc_op_kind kind;
+  msc_verb verb = msc_op_verb(op);
   const msc_type *whole = msc_type_of(m->ctx, x->dtype, x->rank, p->shape, NULL);
   const char *why = fits(whole, p->from, p->to);
   if (!why && msc_op_attr(op, "halo")) return check_halo(op, whole, p->from, p->to);
-  if (!why && !msc_kind_parse(verb, &kind)) why = "there is no such verb";
-  if (!why && p->from != p->to) why = msc_relayout_wrong(&m->mesh, whole, kind, p->from, p->to);
+  if (!why && p->from != p->to) why = msc_relayout_wrong(&m->mesh, whole, verb, p->from, p->to);
   if (!why)
     return check_part(op, whole, p->from, x, "operand") & check_part(op, whole, p->to, op->out[i].type, "result");
   msc_arena *arena = msc_context_arena(m->ctx);
-  return msc_op_error(op, MSC_E_SHARDING, "comm: %s cannot make %s from %s: %s", verb,
+  return msc_op_error(op, MSC_E_SHARDING, "comm: %s cannot make %s from %s: %s", msc_verb_name(verb),
                       msc_layout_print(arena, &m->mesh, p->to), msc_layout_print(arena, &m->mesh, p->from), why);
 }
 
-static bool may_carry_several(const char *verb) {
-  return !strcmp(verb, "all_reduce") || !strcmp(verb, "all_gather") || !strcmp(verb, "reduce_scatter");
-}
-
 static bool check_comm(const msc_op *op, msc_arena *arena) {
-  if (op->num_in > 1 && !may_carry_several(msc_op_str(op, "verb")))
-    return msc_op_error(op, MSC_E_ROW, "comm: %s is of one value", msc_op_str(op, "verb"));
+  if (op->num_in > 1 && !msc_verb_fuses(msc_op_verb(op)))
+    return msc_op_error(op, MSC_E_ROW, "comm: %s is of one value", msc_verb_name(msc_op_verb(op)));
   const msc_comm_part *p = msc_comm_parts(op, arena);
   for (size_t i = 0; p && i < op->num_in; i++) MSC_TRY(check_comm_of(op, i, &p[i]));
   return p != NULL;
@@ -146,19 +140,6 @@ static bool has_layouts(const msc_op *op) {
   return false;
 }
 
-static bool is_layout_change(const msc_op *op) {
-  switch (op->kind) {
-    case OP_all_reduce:
-    case OP_all_gather:
-    case OP_reduce_scatter:
-    case OP_all_to_all:
-    case OP_permute:
-    case OP_exchange:
-    case OP_shard: return true;
-    default: return false;
-  }
-}
-
 /* Between sharding and partitioning an op says in `in_layout` how it wants its operands; the layout changes that make
  * them so are still to be inserted.  A copy of the op whose operands are as wanted. */
 static bool as_wanted(const msc_op *op, msc_arena *arena, msc_op *out_op) {
@@ -196,7 +177,7 @@ bool msc_verify_layouts(const msc_op *op, msc_arena *arena) {
   if (op->kind == OP_comm && !any)
     return manual ? op->num_in == 1 || msc_op_error(op, MSC_E_ROW, "comm: with axes it is of one value")
                   : check_comm(op, arena);
-  if (!any && !manual && is_layout_change(op))
+  if (!any && !manual && msc_verb_is(info->verb, MSC_VERB_RELAYOUT))
     return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", info->name);
   if (!any || (info->flags & MSC_TERMINATOR)) return true;
   /* what a rank holds, partial or not, to a rank that holds the same */

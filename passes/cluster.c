@@ -246,9 +246,19 @@ static int by_measure(const void *a, const void *b) {
   return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
+/* "all_reduce, ... or permute" */
+static const char *measured_words(msc_arena *a) {
+  const char *text = "", *last = NULL;
+  for (unsigned v = 0; v < MSC_NUM_VERBS; v++) {
+    if (!msc_verb_is((msc_verb)v, MSC_VERB_MEASURED)) continue;
+    if (last) text = msc_arena_printf(a, "%s%s%s", text, *text ? ", " : "", last);
+    last = msc_verb_name((msc_verb)v);
+  }
+  return msc_arena_printf(a, "%s or %s", text, last);
+}
+
 static void read_measures(reading *r) {
   static const char *const known[] = {"op", "ranks", "bytes", "ns"};
-  static const msc_op_kind verbs[] = {OP_all_reduce, OP_all_gather, OP_reduce_scatter, OP_all_to_all, OP_permute};
   const json_t *list = json_object_get(r->json, "collectives");
   msc_arena *a = msc_context_arena(r->ctx);
   if (list && !json_is_array(list)) wrong(r, "collectives", "collectives must be a list");
@@ -264,12 +274,9 @@ static void read_measures(reading *r) {
     }
     check_members(r, row, path, sizeof known / sizeof *known, known);
     const char *verb = words_of(r, row, msc_arena_printf(a, "%s.op", path));
-    size_t v = 0;
-    while (v < sizeof verbs / sizeof *verbs && strcmp(msc_kind_name(verbs[v]), verb)) v++;
-    if (v == sizeof verbs / sizeof *verbs)
-      wrong(r, msc_arena_printf(a, "%s.op", path),
-            "%s.op must be all_reduce, all_gather, reduce_scatter, all_to_all or permute", path);
-    else m->verb = verbs[v];
+    m->verb = msc_verb_parse(verb);
+    if (!msc_verb_is(m->verb, MSC_VERB_MEASURED))
+      wrong(r, msc_arena_printf(a, "%s.op", path), "%s.op must be %s", path, measured_words(a));
     m->ranks = whole(r, row, msc_arena_printf(a, "%s.ranks", path), true);
     m->bytes = whole(r, row, msc_arena_printf(a, "%s.bytes", path), true);
     m->ns = whole(r, row, msc_arena_printf(a, "%s.ns", path), true);

@@ -27,7 +27,7 @@ typedef struct {
 
 /* One measured collective of `ranks` devices; `bytes` as in the verb's own figure: what one device holds before. */
 typedef struct {
-  msc_op_kind verb;
+  msc_verb verb;
   int64_t ranks, bytes, ns;
 } msc_cluster_measure;
 

@@ -56,28 +56,12 @@ int64_t msc_cost_inner_parts(const msc_cost *c, int axis) {
 
 /* ---- collectives ---- */
 
-static int64_t rounds_of(const msc_cost_transfer *t) {
-  int64_t ring = t->ranks - 1, tree = 0;
-  if (t->verb == OP_permute) return 1;
-  if (t->verb == OP_exchange) return t->peers;
-  if (t->verb != OP_all_reduce) return ring;
-  for (int64_t n = 1; n < t->ranks; n *= 2) tree += 2;
-  return 2 * ring < tree ? 2 * ring : tree;
-}
-
-/* Bytes as the measured tables count them: what a device holds before; of all_gather: after. */
-static double table_bytes(const msc_cost_transfer *t) {
-  double k = (double)t->ranks, share = (k - 1) / k;
-  if (t->verb == OP_permute) return (double)t->bytes;
-  return (double)t->bytes / (t->verb == OP_all_reduce ? 2 * share : share);
-}
-
 /* Log-log between the two measured sizes around; beyond the table in proportion.  0: not measured.  out_least: the
  * smallest size's, which is latency. */
 static double measured_ns(const msc_cost *c, const msc_cost_transfer *t, double *out_least) {
   const msc_cluster_measure *below = NULL, *above = NULL;
   *out_least = 0;
-  double bytes = table_bytes(t);
+  double bytes = (double)t->bytes / msc_verb_received_share(t->verb, t->ranks);
   for (size_t i = 0; i < c->cluster->num_measures; i++) {
     const msc_cluster_measure *m = &c->cluster->measure[i];
     if (m->verb != t->verb || m->ranks != t->ranks) continue;
@@ -92,18 +76,15 @@ static double measured_ns(const msc_cost *c, const msc_cost_transfer *t, double 
   return (double)below->ns * pow((double)above->ns / (double)below->ns, at);
 }
 
-bool msc_cost_is_shared(msc_op_kind verb) {
-  return verb == OP_all_reduce || verb == OP_reduce_scatter || verb == OP_all_gather;
-}
-
 int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t num) {
-  if (t->ranks <= 1 || t->verb == OP_shard) return 0;
-  if (!msc_cost_is_shared(t->verb)) num = 1;
+  if (t->ranks <= 1 || t->verb == MSC_SHARD) return 0;
+  if (!msc_verb_fuses(t->verb)) num = 1;
   const msc_cluster_level *l = &c->cluster->level[t->level];
   double least = 0, measured = c->cluster->num_measures ? measured_ns(c, t, &least) : 0;
   if (least > measured) least = measured;
   if (measured > 0) return whole_ns(measured - least + least / (double)num);
-  double latency = (double)c->cluster->launch_ns + (double)rounds_of(t) * (double)l->latency_ns;
+  double rounds = (double)msc_verb_rounds(t->verb, t->ranks, t->peers),
+         latency = (double)c->cluster->launch_ns + rounds * (double)l->latency_ns;
   return whole_ns(latency / (double)num + (double)t->bytes * 1e9 / l->bytes_per_s);
 }
 

@@ -36,14 +36,13 @@ int64_t msc_cost_inner_parts(const msc_cost *c, int axis);
 /* One collective over a group of `ranks` devices whose slowest link is of `level`.  `bytes`: received by each
  * (exchange: by the worst device); `peers`: of an exchange. */
 typedef struct {
-  msc_op_kind verb;
+  msc_verb verb;
   int level;
   int64_t ranks, bytes, peers;
 } msc_cost_transfer;
 int64_t msc_cost_collective(const msc_cost *c, const msc_cost_transfer *t);
 
 /* Do such collectives of several gradients go in one bucket (5_comm/bucket.c)? */
-bool msc_cost_is_shared(msc_op_kind verb);
 /* The same with its latency and launch shared by `num` transfers that go in one bucket; what goes alone pays
  * all of it. */
 int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t num);

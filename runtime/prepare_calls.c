@@ -157,7 +157,7 @@ static mscrt_status *prepare_collective(const mscrt_context *c, block *b, plan_c
   r->beside = r->part[0].e->group.num > 1;
   if (!overwrites_what_peers_read(c, r)) return NULL;
   return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %s %s cannot be done in place",
-                    mscrt_verb_name(r->part[0].e->verb), r->name ? r->name : "");
+                    msc_verb_name(r->part[0].e->verb), r->name ? r->name : "");
 }
 
 /* ---- messages ---- */

@@ -42,7 +42,7 @@ static int64_t memory_of_host(void) {
 
 /* ---- what the measurements say ---- */
 
-static const msc_cluster_measure *find_measure(const measured *m, msc_op_kind verb, int64_t ranks, bool largest) {
+static const msc_cluster_measure *find_measure(const measured *m, msc_verb verb, int64_t ranks, bool largest) {
   const msc_cluster_measure *found = NULL;
   for (size_t i = 0; i < m->num_collectives; i++) {
     const msc_cluster_measure *x = &m->collective[i];
@@ -53,40 +53,33 @@ static const msc_cluster_measure *find_measure(const measured *m, msc_op_kind ve
 
 /* The bytes that each member of a measured collective receives, as passes/cost.h counts them. */
 static double bytes_received(const msc_cluster_measure *x) {
-  double k = (double)x->ranks, share = (k - 1) / k;
-  return (double)x->bytes * (x->verb == OP_permute ? 1 : x->verb == OP_all_reduce ? 2 * share : share);
+  return (double)x->bytes * msc_verb_received_share(x->verb, x->ranks);
 }
-
-static int64_t ring_rounds(const msc_cluster_measure *x) {
-  int64_t ring = x->ranks - 1, tree = 0;
-  if (x->verb == OP_permute) return 1;
-  if (x->verb != OP_all_reduce) return ring;
-  for (int64_t n = 1; n < x->ranks; n *= 2) tree += 2;
-  return 2 * ring < tree ? 2 * ring : tree;
-}
-
-static const msc_op_kind verbs[] = {OP_all_reduce, OP_all_gather, OP_reduce_scatter, OP_all_to_all, OP_permute};
-enum { NUM_VERBS = sizeof verbs / sizeof *verbs };
 
 /* The latency of one step between neighbours: the geometric mean, over small tensors, of the time beyond the launch. */
 static double latency_ns(const measured *m, int64_t ranks) {
   double sum = 0;
-  for (int i = 0; i < NUM_VERBS; i++) {
-    const msc_cluster_measure *x = find_measure(m, verbs[i], ranks, false);
-    sum += log(fmax(1, ((double)x->ns - m->launch_ns) / (double)ring_rounds(x)));
+  int num = 0;
+  for (msc_verb v = 0; v < MSC_NUM_VERBS; v++) {
+    if (!msc_verb_is(v, MSC_VERB_MEASURED)) continue;
+    const msc_cluster_measure *x = find_measure(m, v, ranks, false);
+    sum += log(fmax(1, ((double)x->ns - m->launch_ns) / (double)msc_verb_rounds(v, ranks, ranks - 1)));
+    num++;
   }
-  return exp(sum / NUM_VERBS);
+  return exp(sum / num);
 }
 
 /* The bandwidth of a link: the geometric mean over the collectives, each on its largest tensor. */
 static double link_bytes_per_s(const measured *m, int64_t ranks) {
   double sum = 0;
-  for (int i = 0; i < NUM_VERBS; i++) {
-    const msc_cluster_measure *x = find_measure(m, verbs[i], ranks, true),
-                              *small = find_measure(m, verbs[i], ranks, false);
+  int num = 0;
+  for (msc_verb v = 0; v < MSC_NUM_VERBS; v++) {
+    if (!msc_verb_is(v, MSC_VERB_MEASURED)) continue;
+    const msc_cluster_measure *x = find_measure(m, v, ranks, true), *small = find_measure(m, v, ranks, false);
     sum += log(bytes_received(x) / fmax((double)(x->ns - small->ns), 1) * 1e9);
+    num++;
   }
-  return exp(sum / NUM_VERBS);
+  return exp(sum / num);
 }
 
 /* ---- the description ---- */
@@ -119,7 +112,7 @@ static const char *describe_machine(msc_arena *a, const measured *m, int64_t com
     const msc_cluster_measure *x = &m->collective[i];
     text = msc_arena_printf(
         a, "%s%s\n    {\"op\": \"%s\", \"ranks\": %" PRId64 ", \"bytes\": %" PRId64 ", \"ns\": %" PRId64 "}", text,
-        i ? "," : "", msc_kind_name(x->verb), x->ranks, x->bytes, x->ns);
+        i ? "," : "", msc_verb_name(x->verb), x->ranks, x->bytes, x->ns);
   }
   return msc_arena_printf(a, "%s\n  ]\n}\n", text);
 }

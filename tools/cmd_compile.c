@@ -87,8 +87,9 @@ typedef struct {
   int count;
 } kind_of_transfer;
 
-static const char *const verb_names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute",
-                                         "exchange",   "broadcast",  "pairs",          "halo",       "message"};
+enum { MESSAGE = MSC_NUM_VERBS }; /* between stages */
+
+static const char *transfer_name(unsigned verb) { return verb == MESSAGE ? "message" : msc_verb_name((msc_verb)verb); }
 
 typedef struct {
   const msc_plan *p;
@@ -107,8 +108,6 @@ static void count_transfer(counting *c, uint32_t section, uint8_t verb, const ch
   if (k == c->num) c->kind[c->num++] = (kind_of_transfer){verb, axes, bytes, 0};
   c->kind[k].count += (int)uses;
 }
-
-enum { MESSAGE = PLAN_VERB_HALO + 1 }; /* between stages: the last of verb_names */
 
 /* Counts the transfers by kind.  *out_total: bytes that a rank of the busiest stage receives. */
 static kind_of_transfer *count_transfers(const msc_plan *p, size_t *out_num, uint64_t *out_total) {
@@ -141,9 +140,9 @@ static void print_buckets(cli_output *out, const msc_plan *p) {
     uint64_t bytes = 0;
     const msc_attr_value *number = msc_op_attr(c->op, MSC_FACT(bucket));
     if (!number) continue;
-    for (size_t k = t->verb == PLAN_VERB_ALL_GATHER; k < c->num_buffers; k += 2) bytes += c->buffer[k].bytes;
+    for (size_t k = msc_verb_gathers((msc_verb)t->verb); k < c->num_buffers; k += 2) bytes += c->buffer[k].bytes;
     cli_printf(out, "%s{\"number\":%" PRId64 ",\"op\":\"%s\",\"axes\":\"%s\",\"members\":%zu,\"bytes\":%" PRIu64 "}",
-               any ? "," : "", number->i, verb_names[t->verb], t->axes, c->num_buffers / 2, bytes);
+               any ? "," : "", number->i, transfer_name(t->verb), t->axes, c->num_buffers / 2, bytes);
     any = true;
   }
   cli_printf(out, "],");
@@ -213,7 +212,7 @@ static int print_compile_json(const compiling *k, const msc_plan *p, size_t ops,
              m.scratch, m.constants, m.workspace);
   for (size_t i = 0; i < num; i++)
     cli_printf(out, "%s{\"op\":\"%s\",\"axes\":\"%s\",\"bytes\":%" PRIu64 ",\"count\":%d}", i ? "," : "",
-               verb_names[kind[i].verb], kind[i].axes, kind[i].bytes, kind[i].count);
+               transfer_name(kind[i].verb), kind[i].axes, kind[i].bytes, kind[i].count);
   cli_printf(out, "],");
   print_buckets(out, p);
   print_peak_json(out, p);
@@ -257,7 +256,7 @@ static void print_compile_text(const compiling *k, const msc_plan *p, size_t byt
   (void)k;
   print_decisions(p);
   for (size_t i = 0; i < num; i++)
-    fprintf(stderr, "%-16s over %-16s %10" PRIu64 " bytes x %d\n", verb_names[kind[i].verb], kind[i].axes,
+    fprintf(stderr, "%-16s over %-16s %10" PRIu64 " bytes x %d\n", transfer_name(kind[i].verb), kind[i].axes,
             kind[i].bytes, kind[i].count);
   print_peak(p);
   fprintf(stderr,

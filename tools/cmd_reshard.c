@@ -118,7 +118,7 @@ static bool read_reshard_request(cli *c, request *q) {
   return read_links(c, q);
 }
 
-static const char *verb_name(msc_op_kind verb) { return verb == OP_shard ? "slice" : msc_kind_name(verb); }
+static const char *verb_name(msc_verb verb) { return verb == MSC_SHARD ? "slice" : msc_verb_name(verb); }
 
 enum { MAX_TOLD = 1024 }; /* ranks that are told about without --rank: the work grows with their square */
 
@@ -146,7 +146,7 @@ static int print_needed_ranks(cli *c, const request *q) {
   bytes = most * msc_dtype_bytes(q->type->dtype);
   if (bytes)
     json_array_append_new(steps,
-                          json_pack("{s:s, s:s, s:s, s:I}", "op", "exchange", "from",
+                          json_pack("{s:s, s:s, s:s, s:I}", "op", verb_name(MSC_EXCHANGE), "from",
                                     msc_layout_print(arena, &q->from_side.mesh, q->from), "to",
                                     msc_layout_print(arena, &q->to_side.mesh, q->to), "bytes", (json_int_t)bytes));
   json_t *j = json_pack("{s:o, s:I, s:I, s:o}", "steps", steps, "bytes", (json_int_t)bytes, "lower_bound",

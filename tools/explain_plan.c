@@ -212,7 +212,7 @@ static const msc_op *only_next_move(const msc_op *op) {
 /* Of one collective by itself: gradients share a bucket, and wait beside other work. */
 static int64_t step_ns(explained *e, const msc_op *op, int64_t bytes) {
   msc_subaxis digit[MSC_MAX_SUBAXES];
-  msc_cost_transfer t = {.verb = op->kind, .ranks = 1, .bytes = bytes};
+  msc_cost_transfer t = {.verb = msc_op_verb(op), .ranks = 1, .bytes = bytes};
   int num = msc_moved_digits(e->ctx, &e->m->mesh, op->in[0].value->type->layout, op->out[0].type->layout, digit);
   for (int i = 0; i < num; i++) {
     int level = msc_cost_level(&e->cost, digit[i]);

@@ -11,29 +11,23 @@
 #include "tools/measure.h"
 #include "tools/status.h"
 
-enum {
-  NUM_VERBS = 5,
-  NUM_SIZES = 4,
-  MAX_GROUPS = 4,
-  MAX_CASES = NUM_VERBS * NUM_SIZES * MAX_GROUPS,
-  TIMEOUT_MS = 60000
-};
+enum { NUM_SIZES = 4, MAX_GROUPS = 4, MAX_CASES = MSC_NUM_VERBS * NUM_SIZES * MAX_GROUPS, TIMEOUT_MS = 60000 };
 static const int64_t WINDOW_NS = 15000000, QUICK_NS = 1000000;
 static const int64_t sizes[NUM_SIZES] = {1 << 10, 1 << 15, 1 << 20, 1 << 23}; /* bytes */
 
-/* Dimension 0 or 1 cut by the group's axis, or partial over it; -1: none. */
-static const struct {
-  msc_op_kind kind;
-  mscrt_verb verb;
-  int from, to;
-} verbs[NUM_VERBS] = {
-  {OP_all_reduce, MSCRT_ALL_REDUCE, 2, -1}, {OP_all_gather, MSCRT_ALL_GATHER, 0, -1}, {OP_reduce_scatter,
-   MSCRT_REDUCE_SCATTER, 2, 0},
-  {OP_all_to_all, MSCRT_ALL_TO_ALL, 0, 1}, {OP_permute, MSCRT_PAIRS, -1, -1},
-};
+/* Dimension 0 or 1 cut by the group's axis; 2: partial over it; -1: neither. */
+static int place_of(msc_verb_side side) {
+  switch (side) {
+    case MSC_AT_DIM:
+    case MSC_AT_CONCAT_DIM: return 0;
+    case MSC_AT_SPLIT_DIM: return 1;
+    case MSC_AT_PARTIAL: return 2;
+    default: return -1;
+  }
+}
 
 typedef struct {
-  int verb;
+  msc_verb verb;
   int64_t group, bytes, rows, columns; /* bytes: of the description; the tensor is f32, of the group as a whole */
 } comm_case;
 
@@ -50,12 +44,12 @@ typedef struct {
 /* ---- cases ---- */
 
 /* What a description calls the bytes of a collective is what one member holds before it, of all_gather after it. */
-static comm_case case_of(int verb, int64_t group, int64_t bytes) {
+static comm_case case_of(msc_verb verb, int64_t group, int64_t bytes) {
   comm_case k = {.verb = verb, .group = group, .rows = group, .columns = bytes / 4 / group};
-  if (verbs[verb].kind == OP_all_to_all) k.columns = bytes / 4 / group * group; /* a row each, cut again */
-  if (verbs[verb].kind == OP_permute) k.rows = 1, k.columns = bytes / 4;
+  if (verb == MSC_ALL_TO_ALL) k.columns = bytes / 4 / group * group; /* a row each, cut again */
+  if (verb == MSC_PERMUTE) k.rows = 1, k.columns = bytes / 4;
   if (k.columns < group) k.columns = group;
-  k.bytes = 4 * k.rows * k.columns / (verbs[verb].kind == OP_all_to_all ? group : 1);
+  k.bytes = 4 * k.rows * k.columns / (verb == MSC_ALL_TO_ALL ? group : 1);
   return k;
 }
 
@@ -64,8 +58,9 @@ static void list_cases(comm_job *j, bool quick) {
   int64_t group = j->ranks;
   int num_groups = quick ? 1 : MAX_GROUPS, num_sizes = quick ? NUM_SIZES - 1 : NUM_SIZES;
   for (int g = 0; g < num_groups && group >= 2; g++, group = group % 2 ? 0 : group / 2)
-    for (int v = 0; v < NUM_VERBS; v++)
-      for (int s = 0; s < num_sizes; s++) j->cases[j->num++] = case_of(v, group, sizes[s]);
+    for (msc_verb v = 0; v < MSC_NUM_VERBS; v++)
+      for (int s = 0; s < num_sizes && msc_verb_is(v, MSC_VERB_MEASURED); s++)
+        j->cases[j->num++] = case_of(v, group, sizes[s]);
 }
 
 /* ---- a rank ---- */
@@ -88,18 +83,16 @@ static mscrt_status *make_comm_exchange(const comm_job *j, int rank, const comm_
   msc_box_mesh mesh = {.num_axes = 2, .size = {j->ranks / k->group, k->group}};
   one_cut from, to;
   uint32_t ring[2 * MEASURE_MAX_RANKS];
-  mscrt_collective c = {.verb = verbs[k->verb].verb,
-                        .dtype = MSCRT_F32,
-                        .reduction = MSCRT_SUM,
-                        .rank = 2,
-                        .shape = {k->rows, k->columns}};
+  mscrt_collective c = {
+      .verb = k->verb, .dtype = MSCRT_F32, .reduction = MSC_SUM, .rank = 2, .shape = {k->rows, k->columns}};
   msc_digit axis = {1, 1, (uint32_t)k->group};
-  if (c.verb == MSCRT_PAIRS) {
+  if (c.verb == MSC_PERMUTE) {
+    c.verb = MSC_PAIRS;
     for (uint32_t i = 0; i < k->group; i++) ring[2 * i] = i, ring[2 * i + 1] = (i + 1) % (uint32_t)k->group;
     c.num_axes = 1, c.axes = &axis, c.num_pairs = (uint32_t)k->group, c.pairs = ring;
   } else {
-    c.from = layout_of(&from, k->group, verbs[k->verb].from);
-    c.to = layout_of(&to, k->group, verbs[k->verb].to);
+    c.from = layout_of(&from, k->group, place_of(msc_verb_row_of(k->verb)->operand));
+    c.to = layout_of(&to, k->group, place_of(msc_verb_row_of(k->verb)->result));
   }
   return mscrt_exchange_make(&mesh, rank, &c, parts, out_e);
 }
@@ -205,7 +198,7 @@ int measure_collectives(cli *c, int ranks, measured *m) {
   m->collective = msc_new_array(msc_context_arena(c->ctx), msc_cluster_measure, j.num);
   for (int i = 0; i < j.num && !code; i++)
     m->collective[m->num_collectives++] =
-        (msc_cluster_measure){verbs[j.cases[i].verb].kind, j.cases[i].group, j.cases[i].bytes, j.ns[i]};
+        (msc_cluster_measure){j.cases[i].verb, j.cases[i].group, j.cases[i].bytes, j.ns[i]};
   munmap(j.ns, sizeof *j.ns * MAX_CASES);
   return code;
 }

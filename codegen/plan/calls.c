@@ -370,30 +370,14 @@ static void call_graph(calling *c, const msc_op *op) {
 
 /* ---- collectives ---- */
 
-static uint8_t verb_of(const char *name) {
-  static const struct {
-    const char *name;
-    uint8_t verb;
-  } verbs[] = {{"all_reduce", PLAN_VERB_ALL_REDUCE},
-               {"all_gather", PLAN_VERB_ALL_GATHER},
-               {"reduce_scatter", PLAN_VERB_REDUCE_SCATTER},
-               {"all_to_all", PLAN_VERB_ALL_TO_ALL},
-               {"permute", PLAN_VERB_PERMUTE},
-               {"exchange", PLAN_VERB_EXCHANGE},
-               {"shard", PLAN_VERB_EXCHANGE},
-               {"broadcast", PLAN_VERB_BROADCAST},
-               {"pairs", PLAN_VERB_PAIRS},
-               {"halo", PLAN_VERB_HALO}};
-  for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-    if (strcmp(verbs[i].name, name) == 0) return verbs[i].verb;
-  return PLAN_VERB_EXCHANGE;
-}
+/* A plan has the numbers of verb.def. */
+#define VERB(NAME, ...) _Static_assert((int)PLAN_VERB_##NAME == (int)MSC_##NAME, "the order of plan.fbs");
+#define VERB_IN_NO_PLAN(...)
+#include "ir/verb.def"
 
-static msc_reduction reduction_of(const char *name) {
-  static const char *const names[] = {"sum", "max", "min", "prod"};
-  for (int r = 0; r < MSC_NUM_REDUCTIONS; r++)
-    if (strcmp(names[r], name) == 0) return (msc_reduction)r;
-  return MSC_SUM;
+static uint8_t verb_in_plan(const msc_op *comm) {
+  msc_verb v = msc_op_verb(comm);
+  return (uint8_t)(v == MSC_SHARD ? MSC_EXCHANGE : v);
 }
 
 static void set_axes(msc_plan *p, msc_plan_collective *v, const char *digits) {
@@ -405,11 +389,11 @@ static void set_axes(msc_plan *p, msc_plan_collective *v, const char *digits) {
 }
 
 static msc_plan_collective verb_alone(const msc_op *op) {
-  return (msc_plan_collective){.verb = verb_of(msc_op_str(op, "verb")),
+  return (msc_plan_collective){.verb = verb_in_plan(op),
                                .dtype = op->in[0].value->type->dtype,
                                .from = UINT32_MAX,
                                .to = UINT32_MAX,
-                               .reduction = reduction_of(msc_op_str(op, "reduction"))};
+                               .reduction = msc_op_reduction(op)};
 }
 
 static msc_plan_collective relayout_of(msc_plan *p, const msc_op *op, const msc_comm_part *part) {
@@ -504,7 +488,7 @@ static void note_transfer(calling *c, const msc_op *op, const msc_plan_call *cal
                            .call = (uint32_t)c->section->num_calls - 1,
                            .verb = v->verb,
                            .bytes = call->bytes};
-  if (v->verb == PLAN_VERB_HALO) t->axes = axes_of(p, from, (int)v->halo_dim);
+  if (v->verb == MSC_HALO) t->axes = axes_of(p, from, (int)v->halo_dim);
   else t->axes = from ? moved_axes(p, from, to) : msc_op_str(op, "axes");
   t->from = from ? msc_layout_print(p->arena, &p->module->mesh, from) : "";
   t->to = to ? msc_layout_print(p->arena, &p->module->mesh, to) : "";
@@ -520,7 +504,7 @@ static bool call_collective(calling *c, const msc_op *op) {
     call->buffer[2 * i] = ref_of(c, op->in[i].value, false);
     call->buffer[2 * i + 1] = ref_of(c, &op->out[i], true);
   }
-  if (strcmp(msc_op_str(op, "verb"), "shard") != 0) note_transfer(c, op, call);
+  if (msc_op_verb(op) != MSC_SHARD) note_transfer(c, op, call);
   return true;
 }
 
@@ -572,7 +556,7 @@ static void copy_ties(calling *c) {
     plan_ref from = ref_of(c, ret->in[i].value, false), to = c->arg[arg];
     if (from.space == to.space && from.offset == to.offset) continue;
     const msc_type *t = ret->in[i].value->type;
-    msc_plan_collective v = {.verb = PLAN_VERB_EXCHANGE, .dtype = t->dtype, .rank = t->rank};
+    msc_plan_collective v = {.verb = MSC_EXCHANGE, .dtype = t->dtype, .rank = t->rank};
     for (int d = 0; d < t->rank; d++) v.shape[d] = (uint64_t)t->dim[d];
     v.from = v.to = msc_plan_layout(c->p, msc_layout_replicated(c->p->ctx, t->rank));
     msc_plan_call *call = new_call(c, PLAN_CALL_KIND_COLLECTIVE, ret);

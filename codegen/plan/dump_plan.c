@@ -26,11 +26,8 @@ static void put(const dumping *d, const char *fmt, ...) {
   if (n > 0) d->write(d->user, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
 }
 
-static const char *const verbs[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute",
-                                    "exchange",   "broadcast",  "pairs",          "halo"};
 static const char *const spaces[] = {"persistent", "scratch",    "input",      "constant",
                                      "tile",       "carried_fb", "carried_fw", "carried_bw"};
-static const char *const reductions[] = {"sum", "max", "min", "prod"};
 
 /* ---- layouts and types ---- */
 
@@ -73,7 +70,7 @@ static void put_layout(const dumping *d, uint32_t index) {
   put(d, "]");
   if (end == plan_layout_sub_num(l)) return;
   put(d, " partial%s%s=", plan_layout_reduction(l) ? "_" : "",
-      plan_layout_reduction(l) ? reductions[plan_layout_reduction(l)] : "");
+      plan_layout_reduction(l) ? msc_reduction_name((msc_reduction)plan_layout_reduction(l)) : "");
   put_digits(d, l, end, plan_layout_sub_num(l));
 }
 
@@ -276,7 +273,7 @@ static void put_change(const dumping *d, plan_collective v) {
   }
   put(d, " ");
   put_layout(d, plan_collective_from(v));
-  if (plan_collective_verb(v) == PLAN_VERB_HALO) {
+  if (plan_collective_verb(v) == MSC_HALO) {
     put(d, " rows of dimension %u: %" PRIu64 " before, %" PRIu64 " behind", plan_collective_halo_dim(v),
         plan_collective_halo_lo(v), plan_collective_halo_hi(v));
     return;
@@ -288,7 +285,7 @@ static void put_change(const dumping *d, plan_collective v) {
 static void put_collective(const dumping *d, plan_call c) {
   plan_collective v = plan_plan_collectives(d->root, plan_call_index(c));
   uint32_t num = plan_collective_members_num(v);
-  put(d, "%s ", verbs[plan_collective_verb(v)]);
+  put(d, "%s ", msc_verb_name((msc_verb)plan_collective_verb(v)));
   if (num == 0) put_change(d, v);
   for (uint32_t i = 0; i < num; i++) {
     if (i) put(d, " & ");

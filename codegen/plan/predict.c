@@ -26,7 +26,7 @@ static uint64_t message_ns(const msc_plan *p, const msc_cost *cost, const msc_pl
   int level = msc_cost_level_between(cost, m->from * cost->stride[0], m->to * cost->stride[0], cost->stride[0]);
   return (uint64_t)msc_cost_collective(
       cost,
-      &(msc_cost_transfer){.verb = OP_permute, .level = level, .ranks = 2, .bytes = (int64_t)m->bytes, .peers = 1});
+      &(msc_cost_transfer){.verb = MSC_PERMUTE, .level = level, .ranks = 2, .bytes = (int64_t)m->bytes, .peers = 1});
 }
 
 static void price_calls(msc_plan *p, const msc_cost *cost) {

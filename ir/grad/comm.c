@@ -73,10 +73,10 @@ static msc_value *times_others(msc_grad_ctx *g, const msc_op *op, msc_value *tot
 /* sum: dx = sum of dy over the group.  max, min: those that equal the extremum share that.  prod: times the others. */
 bool grad_all_reduce(msc_grad_ctx *g, msc_op *op) {
   MSC_TRY(is_alone(op));
-  const char *reduction = msc_op_str(op, "reduction");
+  msc_reduction reduction = msc_op_reduction(op);
   msc_value *x = op->in[0].value, *total = in_group(g, op, OP_all_reduce, g->dresult[0], 0, NULL);
-  if (!strcmp(reduction, "sum")) return give(g, total);
-  if (!strcmp(reduction, "prod")) return give(g, times_others(g, op, total));
+  if (reduction == MSC_SUM) return give(g, total);
+  if (reduction == MSC_PROD) return give(g, times_others(g, op, total));
   msc_context *ctx = ctx_of(g);
   msc_attr as_x = msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(x->type->dtype))),
            equal = msc_named(ctx, "predicate", msc_str(ctx, "eq"));
@@ -88,26 +88,21 @@ bool grad_all_reduce(msc_grad_ctx *g, msc_op *op) {
   return give(g, msc_build(&g->b, OP_select, 3, (msc_value *[]){hit, share, zero}));
 }
 
-bool grad_all_gather(msc_grad_ctx *g, msc_op *op) {
+/* What cuts the result cuts its gradient, which the verb's inverse takes back to the operand's. */
+bool grad_relayout(msc_grad_ctx *g, msc_op *op) {
   MSC_TRY(is_alone(op));
-  msc_attr attr = msc_named(ctx_of(g), "dim", msc_int(msc_op_int(op, "dim")));
-  return give(g, in_group(g, op, OP_reduce_scatter, g->dresult[0], 1, &attr));
-}
-
-bool grad_reduce_scatter(msc_grad_ctx *g, msc_op *op) {
-  MSC_TRY(is_alone(op));
-  const char *reduction = msc_op_str(op, "reduction");
-  if (strcmp(reduction, "sum"))
-    return msc_op_error(op, MSC_E_GRADIENT, "reduce_scatter: the reduction \"%s\" has no gradient", reduction);
-  msc_attr attr = msc_named(ctx_of(g), "dim", msc_int(msc_op_int(op, "dim")));
-  return give(g, in_group(g, op, OP_all_gather, g->dresult[0], 1, &attr));
-}
-
-bool grad_all_to_all(msc_grad_ctx *g, msc_op *op) {
-  msc_context *ctx = ctx_of(g);
-  msc_attr attrs[] = {msc_named(ctx, "split_dim", msc_int(msc_op_int(op, "concat_dim"))),
-                      msc_named(ctx, "concat_dim", msc_int(msc_op_int(op, "split_dim")))};
-  return give(g, in_group(g, op, OP_all_to_all, g->dresult[0], 2, attrs));
+  msc_verb verb = msc_op_verb(op);
+  const msc_verb_row *row = msc_verb_row_of(verb), *back = msc_verb_row_of(row->inverse);
+  if (msc_verb_reduces(verb) && msc_op_reduction(op) != MSC_SUM)
+    return msc_op_error(op, MSC_E_GRADIENT, "%s: the reduction \"%s\" has no gradient", row->word,
+                        msc_op_str(op, "reduction"));
+  const char *from[2] = {msc_verb_dim_attr(row->result), msc_verb_dim_attr(row->operand)},
+             *to[2] = {msc_verb_dim_attr(back->operand), msc_verb_dim_attr(back->result)};
+  msc_attr attrs[2];
+  size_t num = 0;
+  for (int i = 0; i < 2; i++)
+    if (from[i] && to[i]) attrs[num++] = msc_named(ctx_of(g), to[i], msc_int(msc_op_int(op, from[i])));
+  return give(g, in_group(g, op, msc_verb_kind(row->inverse), g->dresult[0], num, attrs));
 }
 
 /* Every pair the other way round: who sent nothing receives zeros. */

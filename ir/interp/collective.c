@@ -179,7 +179,7 @@ typedef struct {
   const msc_interp *in;
   const msc_op *op;
   size_t member; /* the operand and result in question */
-  const char *verb;
+  msc_verb verb; /* of a recv: none */
   int num_digits;
   msc_subaxis digit[MSC_MAX_SUBAXES];
   int64_t size; /* members */
@@ -190,8 +190,6 @@ typedef struct {
   int64_t first, num;
   int64_t index[MSC_MAX_RANK];
 } source;
-
-static bool is(const group *g, const char *verb) { return strcmp(g->verb, verb) == 0; }
 
 static source one_member(source s, int64_t member) {
   s.first = member;
@@ -214,36 +212,27 @@ static source source_of(const group *g, const msc_piece *x, const msc_piece *y, 
                         const int64_t *index) {
   source s = {.first = 0, .num = g->size};
   memcpy(s.index, index, sizeof *index * (size_t)y->rank);
-  if (is(g, "all_reduce")) return s;
-  if (is(g, "broadcast")) return one_member(s, msc_op_int(g->op, "root"));
-  if (is(g, "reduce_scatter")) {
-    int64_t d = msc_op_int(g->op, "dim");
-    s.index[d] += me * y->full[d];
-    return s;
+  const msc_verb_row *row = g->verb < MSC_NUM_VERBS ? msc_verb_row_of(g->verb) : NULL;
+  const char *cut_before = row ? msc_verb_dim_attr(row->operand) : NULL,
+             *cut_after = row ? msc_verb_dim_attr(row->result) : NULL;
+  if (g->verb == MSC_BROADCAST) return one_member(s, msc_op_int(g->op, "root"));
+  if (cut_before) { /* member j's part is block number j */
+    int64_t d = msc_op_int(g->op, cut_before), block = y->full[d] / g->size;
+    s.index[d] = index[d] % block;
+    s = one_member(s, index[d] / block);
   }
-  if (is(g, "all_gather")) {
-    int64_t d = msc_op_int(g->op, "dim");
-    s.index[d] = index[d] % x->full[d];
-    return one_member(s, index[d] / x->full[d]);
+  if (cut_after) { /* block number `me` */
+    int64_t d = msc_op_int(g->op, cut_after);
+    s.index[d] += me * (x->full[d] / g->size);
   }
-  if (is(g, "all_to_all")) { /* member j's block number `me` of split_dim becomes block number j of concat_dim */
-    int64_t split = msc_op_int(g->op, "split_dim"), concat = msc_op_int(g->op, "concat_dim"),
-            block = y->full[concat] / g->size;
-    s.index[concat] = index[concat] % block;
-    s.index[split] += me * (x->full[split] / g->size);
-    return one_member(s, index[concat] / block);
-  }
+  if (cut_before || msc_verb_reduces(g->verb)) return s;
   s.first = sender < 0 ? 0 : sender; /* permute, pairs, recv */
   s.num = sender >= 0;
   return s;
 }
 
 static msc_reduction reduction_of(const msc_op *op) {
-  static const char *const words[] = {"sum", "max", "min", "prod"};
-  const char *word = msc_op_str(op, "reduction");
-  for (int r = 0; word && r < MSC_NUM_REDUCTIONS; r++)
-    if (strcmp(words[r], word) == 0) return (msc_reduction)r;
-  return MSC_SUM;
+  return msc_op_str(op, "reduction") ? msc_op_reduction(op) : MSC_SUM;
 }
 
 static void run_member(const group *g, int64_t rank) {
@@ -265,8 +254,8 @@ static void run_member(const group *g, int64_t rank) {
   }
 }
 
-static bool run_group(const msc_interp *in, const msc_op *op, const char *verb) {
-  group g = {.in = in, .op = op, .verb = verb};
+static bool run_group(const msc_interp *in, const msc_op *op) {
+  group g = {.in = in, .op = op, .verb = msc_op_verb(op)};
   MSC_TRY(msc_subaxis_parse(in->m->ctx, &in->m->mesh, op->loc, msc_op_str(op, "axes"), &g.num_digits, g.digit));
   g.size = msc_group_size(g.num_digits, g.digit);
   for (; g.member < op->num_in; g.member++)
@@ -288,8 +277,8 @@ static bool copy(const msc_interp *in, const msc_op *op) {
 
 /* A lowered collective names its layouts or its group in attributes. */
 static bool run_comm(const msc_interp *in, const msc_op *op) {
-  bool no_traffic = strcmp(msc_op_str(op, "verb"), "shard") == 0;
-  if (msc_op_attr(op, "axes")) return run_group(in, op, msc_op_str(op, "verb"));
+  bool no_traffic = msc_op_verb(op) == MSC_SHARD;
+  if (msc_op_attr(op, "axes")) return run_group(in, op);
   const msc_comm_part *p = msc_comm_parts(op, in->arena);
   for (size_t i = 0; p && i < op->num_in; i++)
     MSC_TRY(msc_op_attr(op, "halo") ? msc_run_halo(in, op, p[i].from, p[i].shape, reduction_of(op))
@@ -319,6 +308,6 @@ bool msc_run_collective(const msc_interp *in, const msc_op *op) {
                         msc_kind_name(op->kind));
   if (in->one_device || op->kind == OP_send) return copy(in, op);
   if (op->kind == OP_comm) return run_comm(in, op);
-  if (manual) return run_group(in, op, msc_kind_name(op->kind));
+  if (manual) return run_group(in, op);
   return run_relayout(in, op);
 }

@@ -10,8 +10,6 @@ _Static_assert(sizeof(msc_layout) ==
 _Static_assert(MSC_MAX_RANK == MSC_BOX_RANK && MSC_MAX_AXES == MSC_BOX_AXES && MSC_MAX_SUBAXES <= MSC_BOX_DIGITS,
                "every layout is one that box.h can read");
 
-static const char *const reduction_names[MSC_NUM_REDUCTIONS] = {"sum", "max", "min", "prod"};
-
 static int num_digits(const msc_layout *l) { return l->first[l->rank] + l->num_partial; }
 
 msc_box_mesh msc_mesh_sizes(const msc_mesh *mesh) {
@@ -158,7 +156,7 @@ static void put_layout(writer *w, const msc_mesh *mesh, const msc_layout *l) {
   put(w, " partial");
   if (l->reduction != MSC_SUM) {
     put(w, "_");
-    put(w, reduction_names[l->reduction]);
+    put(w, msc_reduction_name(l->reduction));
   }
   put(w, "=");
   put_axes(w, mesh, l->num_partial, l->sub + l->first[l->rank]);
@@ -365,7 +363,7 @@ static bool scan_reduction(scanner *s, uint8_t *out) {
   size_t n = 0;
   while (is_name(s->at[n])) n++;
   for (int r = 0; r < MSC_NUM_REDUCTIONS; r++)
-    if (strlen(reduction_names[r]) == n && memcmp(s->at, reduction_names[r], n) == 0) {
+    if (strlen(msc_reduction_name(r)) == n && memcmp(s->at, msc_reduction_name(r), n) == 0) {
       *out = (uint8_t)r;
       s->at += n;
       return true;

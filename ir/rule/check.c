@@ -321,7 +321,7 @@ static const char *exchange_wrong(const msc_atoms *atoms, const dealt *from, con
   return (to->partial & ~from->partial) && !moves ? "it cannot make a value partial" : NULL;
 }
 
-const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_op_kind verb, const msc_layout *from,
+const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_verb verb, const msc_layout *from,
                                const msc_layout *to) {
   msc_atoms atoms;
   const msc_layout *both[2] = {from, to};
@@ -330,59 +330,44 @@ const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_op_k
   dealt a = dealt_of(&atoms, from), b = dealt_of(&atoms, to);
   uint32_t joined = b.cuts & ~a.cuts;
   if (from == to) return "nothing changes";
-  bool leaves = verb == OP_all_gather && all_start_with(&a, &b, t->rank),
-       joins = (verb == OP_reduce_scatter || verb == OP_shard) && all_start_with(&b, &a, t->rank);
+  bool leaves = verb == MSC_ALL_GATHER && all_start_with(&a, &b, t->rank),
+       joins = (verb == MSC_REDUCE_SCATTER || verb == MSC_SHARD) && all_start_with(&b, &a, t->rank);
   if ((leaves && cuts_run(t, &atoms, &a, &b)) || (joins && cuts_run(t, &atoms, &b, &a)))
     return "the parts do not nest, because a size does not divide";
   if (from->num_partial && to->num_partial && from->reduction != to->reduction)
     return "the reduction of a partial value must stay";
   switch (verb) {
-    case OP_all_to_all: return all_to_all_wrong(t, &atoms, &a, &b);
-    case OP_permute: return permute_wrong(t, &atoms, &a, &b);
-    case OP_exchange: return exchange_wrong(&atoms, &a, &b);
-    case OP_all_reduce:
+    case MSC_ALL_TO_ALL: return all_to_all_wrong(t, &atoms, &a, &b);
+    case MSC_PERMUTE: return permute_wrong(t, &atoms, &a, &b);
+    case MSC_EXCHANGE: return exchange_wrong(&atoms, &a, &b);
+    case MSC_ALL_REDUCE:
       if (!all_start_with(&a, &b, t->rank) || a.cuts != b.cuts) return "no dimension may change";
       return b.partial & ~a.partial ? "it cannot make a value partial" : NULL;
-    case OP_all_gather:
+    case MSC_ALL_GATHER:
       if (!all_start_with(&a, &b, t->rank)) return "axes may only leave at the minor end of a dimension";
       return a.partial != b.partial ? "partial axes must stay" : NULL;
-    case OP_reduce_scatter:
+    case MSC_REDUCE_SCATTER:
       if (!all_start_with(&b, &a, t->rank)) return "axes may only join at the minor end of a dimension";
       if (joined & ~a.partial) return "the axes that join a dimension must have been partial";
       return b.partial != (a.partial & ~joined)
                  ? "the axes that join dimensions must be those that are no longer partial"
                  : NULL;
-    case OP_shard:
+    case MSC_SHARD:
       if (!all_start_with(&b, &a, t->rank)) return "axes may only join at the minor end of a dimension";
       return a.partial & ~b.partial ? "it cannot reduce a partial value" : NULL;
     default: return "it is no change of layout";
   }
 }
 
-static bool is_relayout(const msc_op *op) {
-  switch (op->kind) {
-    case OP_all_reduce:
-    case OP_all_gather:
-    case OP_reduce_scatter:
-    case OP_all_to_all:
-    case OP_permute:
-    case OP_exchange:
-    case OP_shard: return true;
-    default: return false;
-  }
-}
-
 /* Operand and result number i. */
 static bool check_relayout(const check *c, size_t i) {
-  static const char *const names[MSC_NUM_REDUCTIONS] = {"sum", "max", "min", "prod"};
   const msc_op *op = c->op;
   const msc_layout *from = layout_at(op, i), *to = layout_at(op, op->num_in + i);
-  const char *why = msc_relayout_wrong(c->mesh, op->in[i].value->type, (msc_op_kind)op->kind, from, to);
+  const char *why = msc_relayout_wrong(c->mesh, op->in[i].value->type, msc_op_verb(op), from, to);
   if (why) return misfit(c, "cannot make %s from %s: %s", describe(c, op->num_in + i), describe(c, i), why);
-  bool reduces = op->kind == OP_all_reduce || op->kind == OP_reduce_scatter;
-  if (reduces && strcmp(msc_op_str(op, "reduction"), names[from->reduction]))
+  if (msc_verb_reduces(msc_op_verb(op)) && msc_op_reduction(op) != from->reduction)
     return misfit(c, "reduces by %s, but %s is a partial %s", msc_op_str(op, "reduction"), describe(c, i),
-                  names[from->reduction]);
+                  msc_reduction_name(from->reduction));
   return true;
 }
 
@@ -400,8 +385,9 @@ bool msc_rule_check(const msc_op *op, msc_arena *arena) {
   bool any;
   MSC_TRY(check_layouts_there(&c, &any));
   if (!any || (msc_info(op)->flags & MSC_TERMINATOR)) return true;
-  for (size_t i = 0; is_relayout(op) && i < op->num_in; i++) MSC_TRY(check_relayout(&c, i));
-  if (is_relayout(op)) return true;
+  if (msc_verb_is(msc_info(op)->verb, MSC_VERB_RELAYOUT))
+    for (size_t i = 0; i < op->num_in; i++) MSC_TRY(check_relayout(&c, i));
+  if (msc_verb_is(msc_info(op)->verb, MSC_VERB_RELAYOUT)) return true;
   MSC_TRY(msc_rule_of(op, arena, &c.rule));
   for (int l = 0; l < c.rule.num_letters; l++) c.cut[l].tensor = -1;
   for (size_t t = 0; t < c.rule.num_tensors; t++)

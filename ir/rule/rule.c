@@ -563,7 +563,6 @@ static const char *print_tensor(msc_arena *arena, const msc_rule *rule, const ch
 }
 
 const char *msc_rule_print(msc_arena *arena, const msc_rule *rule) {
-  static const char *const words[MSC_NUM_REDUCTIONS] = {"sum", "max", "min", "prod"};
   const char *text = "", *before = " ; ";
   for (size_t i = 0; i < rule->num_tensors || i <= rule->num_in; i++) {
     if (i == rule->num_in) text = append(arena, text, "->");
@@ -574,8 +573,8 @@ const char *msc_rule_print(msc_arena *arena, const msc_rule *rule) {
     const msc_letter *l = &rule->letter[i];
     if (l->expands) text = msc_arena_printf(arena, "%s%s%c:expand", text, before, l->name), before = " ";
     if (l->role != MSC_PAR)
-      text =
-          msc_arena_printf(arena, "%s%s%c:%s", text, before, l->name, l->role == MSC_REP ? "rep" : words[l->reduction]),
+      text = msc_arena_printf(arena, "%s%s%c:%s", text, before, l->name,
+                              l->role == MSC_REP ? "rep" : msc_reduction_name(l->reduction)),
       before = " ";
     if (l->halo) text = msc_arena_printf(arena, "%s%s%c:halo", text, before, l->name), before = " ";
   }

@@ -33,9 +33,13 @@ static bool multiply(msc_op *op, int64_t *dim, int64_t at, int64_t num) {
 }
 
 static bool check_reduction(msc_op *op) {
-  MSC_TRY(shape_word_attr(op, "reduction", "sum max min prod"));
-  bool orders = strcmp(msc_op_str(op, "reduction"), "sum") && strcmp(msc_op_str(op, "reduction"), "prod");
-  return orders || shape_must_be_number(op, 0);
+  static const char words[] = ""
+#define REDUCTION(NAME, word) " " word
+#include "ir/verb.def"
+      ;
+  MSC_TRY(shape_word_attr(op, "reduction", words + 1));
+  msc_reduction r = msc_op_reduction(op);
+  return r == MSC_MAX || r == MSC_MIN || shape_must_be_number(op, 0);
 }
 
 bool shape_relayout(msc_op *op) {
@@ -50,37 +54,24 @@ static bool check_members(msc_op *op) {
   return true;
 }
 
-bool shape_all_reduce(msc_op *op) {
-  int64_t num;
-  return check_members(op) && check_reduction(op) && group_size(op, &num) && shape_relayout(op);
-}
-
-/* Dimension `dim` of every member grows or shrinks by the size of the group. */
-static bool resize(msc_op *op, bool grow) {
-  int64_t num, at, dim[MSC_MAX_RANK];
-  MSC_TRY(check_members(op) && group_size(op, &num));
+/* With a group each value is one rank's: the dimension that the group cuts before grows by the size of the group, the
+ * one that it cuts afterwards shrinks. */
+bool shape_collective(msc_op *op) {
+  const msc_verb_row *row = msc_verb_row_of(msc_op_verb(op));
+  const char *grown = msc_verb_dim_attr(row->operand), *shrunk = msc_verb_dim_attr(row->result);
+  int64_t num, from, to, dim[MSC_MAX_RANK];
+  MSC_TRY(check_members(op) && (!msc_verb_reduces(msc_op_verb(op)) || check_reduction(op)) && group_size(op, &num));
   if (!num) return shape_relayout(op);
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_type *x = shape_in(op, i);
     memcpy(dim, x->dim, sizeof dim);
-    MSC_TRY(shape_dim_attr(op, "dim", x->rank, &at) && (grow ? multiply : divide)(op, dim, at, num));
+    MSC_TRY(!shrunk || shape_dim_attr(op, shrunk, x->rank, &from));
+    MSC_TRY(!grown || shape_dim_attr(op, grown, x->rank, &to));
+    MSC_TRY(!shrunk || divide(op, dim, from, num));
+    MSC_TRY(!grown || multiply(op, dim, to, num));
     MSC_TRY(shape_set(op, i, x->dtype, x->rank, dim));
   }
   return true;
-}
-
-bool shape_all_gather(msc_op *op) { return resize(op, true); }
-bool shape_reduce_scatter(msc_op *op) { return check_reduction(op) && resize(op, false); }
-
-bool shape_all_to_all(msc_op *op) {
-  const msc_type *x = shape_in(op, 0);
-  int64_t num, from, to, dim[MSC_MAX_RANK];
-  MSC_TRY(group_size(op, &num));
-  if (!num) return shape_relayout(op);
-  memcpy(dim, x->dim, sizeof dim);
-  MSC_TRY(shape_dim_attr(op, "split_dim", x->rank, &from) && shape_dim_attr(op, "concat_dim", x->rank, &to));
-  MSC_TRY(divide(op, dim, from, num) && multiply(op, dim, to, num));
-  return shape_set(op, 0, x->dtype, x->rank, dim);
 }
 
 /* pairs: source, destination, ...; a member sends once and receives once at most. */

@@ -83,19 +83,17 @@ static bool follow_collective(draws *s, const msc_op *op) {
   uint8_t atom[MSC_MAX_SUBAXES];
   MSC_TRY(msc_subaxis_parse(s->f->module->ctx, s->mesh, op->loc, msc_op_str(op, "axes"), &digits, digit));
   int num = msc_atoms_in(&s->atoms, digits, digit, atom);
+  msc_verb verb = msc_op_verb(op); /* none: a send, a receipt */
+  msc_verb_side side = verb < MSC_NUM_VERBS ? msc_verb_row_of(verb)->result : MSC_AT_ANY;
+  const char *cut = msc_verb_dim_attr(side);
   for (size_t i = 0; i < op->num_out && i < op->num_in; i++) {
     held *y = held_of(s, &op->out[i]);
     *y = *held_of(s, op->in[i].value);
     for (int a = 0; a < num; a++) {
       uint8_t *at = &y->at[atom[a]];
-      switch (op->kind) {
-        case OP_all_reduce:
-        case OP_all_gather:
-        case OP_broadcast: *at = ALIKE; break;
-        case OP_reduce_scatter: *at = (uint8_t)(PART + msc_op_int(op, "dim")); break;
-        case OP_all_to_all: *at = (uint8_t)(PART + msc_op_int(op, "split_dim")); break;
-        default: *at = *at == ALIKE ? OWN : *at; /* some ranks of the group have the value of another */
-      }
+      if (side == MSC_AT_WHOLE) *at = ALIKE;
+      else if (cut) *at = (uint8_t)(PART + msc_op_int(op, cut));
+      else if (*at == ALIKE) *at = OWN; /* some ranks of the group have the value of another */
     }
   }
   return true;

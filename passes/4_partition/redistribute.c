@@ -67,14 +67,13 @@ static void grow_known_plans(known_plans *k) {
 
 static int num_traffic_steps(const msc_reshard_plan *p) {
   int num = 0;
-  for (int i = 0; i < p->num_steps; i++) num += p->step[i].verb != OP_shard;
+  for (int i = 0; i < p->num_steps; i++) num += p->step[i].verb != MSC_SHARD;
   return num;
 }
 
 static int num_summing_steps(const msc_reshard_plan *p) {
   int num = 0;
-  for (int i = 0; i < p->num_steps; i++)
-    num += p->step[i].verb == OP_all_reduce || p->step[i].verb == OP_reduce_scatter;
+  for (int i = 0; i < p->num_steps; i++) num += msc_verb_reduces(p->step[i].verb);
   return num;
 }
 
@@ -101,25 +100,23 @@ static const msc_reshard_plan *find_or_make_plan(known_plans *k, const msc_type 
 
 /* ---- ops ---- */
 
-static const char *reduction_name(msc_reduction r) { return (const char *const[]){"sum", "max", "min", "prod"}[r]; }
-
 static msc_value *emit_steps(redistributing *r, msc_op *user, msc_value *v, const msc_reshard_plan *plan) {
   msc_context *ctx = r->pass->ctx;
   for (int i = 0; i < plan->num_steps; i++) {
     const msc_reshard_step *s = &plan->step[i];
-    msc_op *op = msc_op_new(r->f, s->verb, 1, &v, 1, user->loc);
+    msc_op *op = msc_op_new(r->f, msc_verb_kind(s->verb), 1, &v, 1, user->loc);
     op->name = user->name;
     msc_insert_before(user, op);
     /* results of the function belong to the stage where they were made */
     const msc_op *in_stage = msc_op_attr(user, MSC_FACT(stage)) || !v->def ? user : v->def;
     if (msc_op_attr(in_stage, MSC_FACT(stage)))
       msc_op_set(op, MSC_FACT(stage), *msc_op_attr(in_stage, MSC_FACT(stage)));
-    if ((s->verb == OP_reduce_scatter || s->verb == OP_all_reduce) && v->type->layout->reduction != MSC_SUM)
-      msc_op_set(op, "reduction", msc_str(ctx, reduction_name((msc_reduction)v->type->layout->reduction)));
+    if (msc_verb_reduces(s->verb) && v->type->layout->reduction != MSC_SUM)
+      msc_op_set(op, "reduction", msc_str(ctx, msc_reduction_name(v->type->layout->reduction)));
     op->out[0].type = msc_type_with_layout(ctx, v->type, s->to);
     v = &op->out[0];
     r->bytes += s->bytes;
-    r->collectives += s->verb != OP_shard;
+    r->collectives += s->verb != MSC_SHARD;
   }
   return v;
 }
@@ -159,17 +156,17 @@ static bool plan_single_sum(const redistributing *r, const msc_value *v, const m
   const msc_mesh *mesh = &r->f->module->mesh;
   if (r->time || !from->num_partial || want->num_partial) return false;
   const msc_layout *mid = layout_before_sum(r, from, want);
-  if (!mid || (mid != from && msc_relayout_wrong(mesh, v->type, OP_shard, from, mid))) return false;
-  msc_op_kind verb = msc_relayout_wrong(mesh, v->type, OP_all_reduce, mid, want) ? OP_reduce_scatter : OP_all_reduce;
-  if (verb == OP_reduce_scatter && msc_relayout_wrong(mesh, v->type, verb, mid, want)) return false;
+  if (!mid || (mid != from && msc_relayout_wrong(mesh, v->type, MSC_SHARD, from, mid))) return false;
+  msc_verb verb = msc_relayout_wrong(mesh, v->type, MSC_ALL_REDUCE, mid, want) ? MSC_REDUCE_SCATTER : MSC_ALL_REDUCE;
+  if (verb != MSC_ALL_REDUCE && msc_relayout_wrong(mesh, v->type, verb, mid, want)) return false;
   int64_t part = msc_local_bytes(msc_type_with_layout(r->pass->ctx, v->type, want)),
           whole = msc_local_bytes(msc_type_with_layout(r->pass->ctx, v->type, mid));
   msc_reshard_step *step = msc_new_array(r->pass->scratch, msc_reshard_step, 2);
   memset(out_plan, 0, sizeof *out_plan);
   out_plan->step = step;
-  if (mid != from) step[out_plan->num_steps++] = (msc_reshard_step){.verb = OP_shard, .to = mid};
-  step[out_plan->num_steps++] = (msc_reshard_step){
-      .verb = verb, .to = want, .bytes = verb == OP_all_reduce ? 2 * (whole - whole / num_terms(from)) : whole - part};
+  if (mid != from) step[out_plan->num_steps++] = (msc_reshard_step){.verb = MSC_SHARD, .to = mid};
+  step[out_plan->num_steps++] =
+      (msc_reshard_step){.verb = verb, .to = want, .bytes = msc_verb_received(verb, whole, part, num_terms(from))};
   return true;
 }
 

@@ -165,7 +165,7 @@ static size_t make_layers(const staging *s, msc_layer *layer, uint32_t *layer_of
     l->time += 3 * comm_work_ns(&cost, s->op[k], s->pass->scratch); /* the backward takes twice the forward's */
     l->border = 2 * msc_cost_collective(
                         &cost, &(msc_cost_transfer){
-                                   .verb = OP_permute, .level = 0, .ranks = 2, .bytes = crossing[k], .peers = 1});
+                                   .verb = MSC_PERMUTE, .level = 0, .ranks = 2, .bytes = crossing[k], .peers = 1});
     l->fixed += 4 * parameter_bytes(s, s->op[k]);
     for (size_t o = 0; o < s->op[k]->num_out; o++) l->kept += local_value_bytes(&s->op[k]->out[o]);
   }

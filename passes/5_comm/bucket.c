@@ -39,10 +39,6 @@ typedef struct {
 
 /* ---- what the configuration wants ---- */
 
-static const char *fusion_key_of(msc_op_kind kind) {
-  return kind == OP_all_reduce ? "allreduce" : kind == OP_all_gather ? "allgather" : "reducescatter";
-}
-
 static rule read_fusion_limits(msc_arena *arena, way w, const msc_attr_value *v, int64_t unit) {
   bool list = v->kind == MSC_ATTR_LIST;
   size_t num = list ? v->list.num : 1;
@@ -62,15 +58,15 @@ static const msc_attr_value *config_field(const msc_attr_value *dict, const char
 }
 
 /* Reads the rule for one kind of collective. config/check.c has filled in the kinds that comm_fusion leaves out. */
-static rule read_fusion_rule(const bucketing *z, msc_op_kind kind) {
+static rule read_fusion_rule(const bucketing *z, msc_verb verb) {
   static const int64_t automatic = 64 << 20;
   msc_arena *arena = z->pass->scratch;
   const msc_attr_value *fusion = msc_config_value(z->pass->config, MSC_KEY_comm_fusion),
                        *list = msc_config_value(z->pass->config, MSC_KEY_all_reduce_fusion_config);
-  const msc_attr_value *one = config_field(fusion, fusion_key_of(kind)), *mode = config_field(one, "mode"),
+  const msc_attr_value *one = config_field(fusion, msc_verb_row_of(verb)->fusion), *mode = config_field(one, "mode"),
                        *config = config_field(one, "config");
   if (!fusion)
-    return list && kind == OP_all_reduce ? read_fusion_limits(arena, BY_INDEX, list, 1) : (rule){.way = OPTIMAL};
+    return list && verb == MSC_ALL_REDUCE ? read_fusion_limits(arena, BY_INDEX, list, 1) : (rule){.way = OPTIMAL};
   if (mode && !strcmp(mode->s, "size")) return read_fusion_limits(arena, BY_BYTES, config, 1 << 20);
   if (mode && !strcmp(mode->s, "index")) return read_fusion_limits(arena, BY_INDEX, config, 1);
   return config && config->kind == MSC_ATTR_STR ? (rule){.way = OPTIMAL} : (rule){BY_BYTES, 1, &automatic};
@@ -97,7 +93,7 @@ static void set_ready_times(bucketing *z) {
       waits[i] = waits[i] || waits[*b];
     const msc_layout *digits = waits[i] ? NULL : comm_digits_of(d.op[i], 0);
     if (digits)
-      now += (int64_t)comm_link_of(&z->cost, (msc_op_kind)d.op[i]->kind, digits, comm_bytes_of(d.op[i], 0), 0).start_ns;
+      now += (int64_t)comm_link_of(&z->cost, msc_op_verb(d.op[i]), digits, comm_bytes_of(d.op[i], 0), 0).start_ns;
     else if (!waits[i]) now += comm_work_ns(&z->cost, d.op[i], arena);
     done[i] = now;
   }
@@ -116,12 +112,11 @@ static int compare_ready_times(const void *a, const void *b) {
 
 /* Sorts the candidates by ready time and numbers those of each kind; `index` rules count by that number. */
 static void number_candidates(bucketing *z) {
-  size_t next[3] = {0};
+  size_t next[MSC_NUM_VERBS] = {0};
   qsort(z->c, z->num, sizeof *z->c, compare_ready_times);
   for (size_t i = 0; i < z->num; i++) {
     comm_candidate *c = &z->c[i];
-    int k = c->op->kind == OP_all_reduce ? 0 : c->op->kind == OP_all_gather ? 1 : 2;
-    if (c->id < 0) c->number = next[k]++;
+    if (c->id < 0) c->number = next[msc_op_verb(c->op)]++;
     z->digits[i] = comm_digits_of(c->op, 0);
   }
 }
@@ -252,7 +247,7 @@ static void form_buckets_by_rule(bucketing *z, const rule *r, size_t num, const 
     if (item[i].bytes < few) few = item[i].bytes;
   }
   const comm_candidate *c = &z->c[member[0]];
-  comm_link link = comm_link_of(&z->cost, (msc_op_kind)c->op->kind, z->digits[member[0]], few, many);
+  comm_link link = comm_link_of(&z->cost, msc_op_verb(c->op), z->digits[member[0]], few, many);
   if (r->way == BY_BYTES) groups = comm_group_by_bytes(num, item, r->num, r->number, end);
   if (r->way == BY_INDEX) groups = comm_group_by_index(num, number, r->num, r->number, end);
   /* parameters that are ready at once would all be held whole at once */
@@ -276,7 +271,7 @@ static int compare_choices(const void *a, const void *b) {
 
 static void bucket_class(bucketing *z, size_t num, size_t *member) {
   choice *c = msc_new_array(z->pass->scratch, choice, num);
-  rule r = read_fusion_rule(z, (msc_op_kind)z->c[member[0]].op->kind);
+  rule r = read_fusion_rule(z, msc_op_verb(z->c[member[0]].op));
   set_zones(z, num, member);
   for (size_t i = 0; i < num; i++) c[i] = (choice){z->zone[member[i]], z->c[member[i]].id, member[i]};
   qsort(c, num, sizeof *c, compare_choices);
@@ -292,7 +287,7 @@ static void bucket_class(bucketing *z, size_t num, size_t *member) {
 /* ---- all ---- */
 
 static void warn_of_unused_indices(const bucketing *z) {
-  rule r = read_fusion_rule(z, OP_all_reduce);
+  rule r = read_fusion_rule(z, MSC_ALL_REDUCE);
   const msc_config *config = z->pass->config;
   msc_key key = msc_config_value(config, MSC_KEY_comm_fusion) ? MSC_KEY_comm_fusion : MSC_KEY_all_reduce_fusion_config;
   size_t count = 0;

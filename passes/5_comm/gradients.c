@@ -11,7 +11,7 @@ typedef struct {
   int64_t *id;
 } finding;
 
-static bool is_fusable(const msc_op *op) { return msc_cost_is_shared(op->kind) && op->num_in == 1; }
+static bool is_fusable(const msc_op *op) { return msc_verb_fuses(msc_op_verb(op)) && op->num_in == 1; }
 
 static bool is_data_movement(const msc_op *op) { return msc_info(op)->flags & MSC_COLLECTIVE || op->kind == OP_shard; }
 

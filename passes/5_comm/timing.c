@@ -74,9 +74,10 @@ static const msc_layout *find_lost_digits(const msc_op *op, const msc_layout *fr
 
 const msc_layout *comm_digits_of(const msc_op *op, size_t i) {
   const msc_mesh *mesh = &op->block->func->module->mesh;
-  if (op->kind != OP_all_reduce && op->kind != OP_reduce_scatter && op->kind != OP_all_gather) return NULL;
+  msc_verb verb = msc_op_verb(op);
+  if (!msc_verb_fuses(verb)) return NULL;
   if (!msc_op_attr(op, "axes"))
-    return find_lost_digits(op, op->in[i].value->type->layout, op->out[i].type->layout, op->kind != OP_all_gather);
+    return find_lost_digits(op, op->in[i].value->type->layout, op->out[i].type->layout, msc_verb_reduces(verb));
   msc_layout raw;
   int num;
   memset(&raw, 0, sizeof raw);
@@ -87,21 +88,20 @@ const msc_layout *comm_digits_of(const msc_op *op, size_t i) {
 }
 
 int64_t comm_bytes_of(const msc_op *op, size_t i) {
-  return msc_local_bytes(op->kind == OP_all_gather ? op->out[i].type : op->in[i].value->type);
+  return msc_local_bytes(msc_verb_gathers(msc_op_verb(op)) ? op->out[i].type : op->in[i].value->type);
 }
 
-static double collective_ns(const msc_cost *cost, msc_op_kind verb, const msc_layout *digits, int64_t bytes) {
+static double collective_ns(const msc_cost *cost, msc_verb verb, const msc_layout *digits, int64_t bytes) {
   msc_cost_transfer t = {.verb = verb, .ranks = msc_layout_parts(digits, 0)};
   for (int i = 0; i < digits->first[1]; i++) {
     int level = msc_cost_level(cost, digits->sub[i]);
     if (level > t.level) t.level = level;
   }
-  t.bytes = bytes - bytes / t.ranks;
-  if (verb == OP_all_reduce) t.bytes *= 2;
+  t.bytes = (bytes - bytes / t.ranks) * (msc_verb_row_of(verb)->receives == MSC_RECEIVES_TWICE ? 2 : 1);
   return (double)msc_cost_collective(cost, &t);
 }
 
-comm_link comm_link_of(const msc_cost *cost, msc_op_kind verb, const msc_layout *digits, int64_t few, int64_t many) {
+comm_link comm_link_of(const msc_cost *cost, msc_verb verb, const msc_layout *digits, int64_t few, int64_t many) {
   double low = collective_ns(cost, verb, digits, few), high = collective_ns(cost, verb, digits, many);
   if (many <= few) return (comm_link){.start_ns = low};
   double slope = (high - low) / (double)(many - few), start = low - slope * (double)few;

@@ -14,6 +14,6 @@ const msc_layout *comm_digits_of(const msc_op *op, size_t i);
 /* The bytes of value i on a device: before sending, or of all_gather the bytes of the result. */
 int64_t comm_bytes_of(const msc_op *op, size_t i);
 /* The line through the cost model's times for `few` and for `many` bytes. */
-comm_link comm_link_of(const msc_cost *cost, msc_op_kind verb, const msc_layout *digits, int64_t few, int64_t many);
+comm_link comm_link_of(const msc_cost *cost, msc_verb verb, const msc_layout *digits, int64_t few, int64_t many);
 
 #endif

@@ -220,19 +220,18 @@ static bool check_halo_layout(const checking *z, const msc_op *op, const msc_com
 }
 
 static bool check_comm_value(const checking *z, const msc_op *op, size_t i, const msc_comm_part *p) {
-  static const char *const names[MSC_NUM_REDUCTIONS] = {"sum", "max", "min", "prod"};
   const msc_type *have = whole_of(z, op->in[i].value), *makes = whole_of(z, &op->out[i]);
   if (is_halo(op)) return check_halo_layout(z, op, p);
-  const char *verb = msc_op_str(op, "verb");
+  const char *verb = msc_verb_name(msc_op_verb(op));
   if (have && !has_layout_and_shape(have, p->from, p->shape))
     return msc_op_error(op, MSC_E_SHARDING, "comm: %s from %s, but operand %zu is a part of %s", verb,
                         msc_layout_print(z->arena, z->mesh, p->from), i, type_or_unknown(z, have));
   if (makes && !has_layout_and_shape(makes, p->to, p->shape))
     return msc_op_error(op, MSC_E_SHARDING, "comm: %s to %s, but result %zu is a part of %s", verb,
                         msc_layout_print(z->arena, z->mesh, p->to), i, type_or_unknown(z, makes));
-  if (p->from->num_partial && strcmp(msc_op_str(op, "reduction"), names[p->from->reduction]))
+  if (p->from->num_partial && msc_op_reduction(op) != p->from->reduction)
     return msc_op_error(op, MSC_E_SHARDING, "comm: reduces by %s, but operand %zu is a partial %s",
-                        msc_op_str(op, "reduction"), i, names[p->from->reduction]);
+                        msc_op_str(op, "reduction"), i, msc_reduction_name(p->from->reduction));
   return true;
 }
 

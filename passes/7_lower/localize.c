@@ -59,17 +59,15 @@ static int64_t start_offset(localizing *z, const msc_type *t, int dim) { return 
 
 /* ---- collectives ---- */
 
-static const char *const reduction_names[] = {"sum", "max", "min", "prod"};
-
-static msc_op *insert_comms(localizing *z, msc_op *op, size_t num, msc_value *const *x, const char *verb) {
+static msc_op *insert_comms(localizing *z, msc_op *op, size_t num, msc_value *const *x, msc_verb verb) {
   msc_op *comm = msc_op_new(z->f, OP_comm, num, x, num, op->loc);
   comm->name = op->name;
   msc_insert_before(op, comm);
-  msc_op_set(comm, "verb", msc_str(z->pass->ctx, verb));
+  msc_op_set(comm, "verb", msc_str(z->pass->ctx, msc_verb_name(verb)));
   return comm;
 }
 
-static msc_op *insert_comm(localizing *z, msc_op *op, msc_value *x, const char *verb) {
+static msc_op *insert_comm(localizing *z, msc_op *op, msc_value *x, msc_verb verb) {
   return insert_comms(z, op, 1, &x, verb);
 }
 
@@ -90,7 +88,7 @@ static void set_layouts(localizing *z, msc_op *comm, const msc_layout *from, con
   msc_comm_part p = {.from = from, .to = to};
   memcpy(p.shape, shape, sizeof *shape * from->rank);
   msc_comm_set_parts(comm, 1, &p);
-  msc_op_set(comm, "reduction", msc_str(z->pass->ctx, reduction_names[from->reduction]));
+  msc_op_set(comm, "reduction", msc_str(z->pass->ctx, msc_reduction_name(from->reduction)));
 }
 
 static const msc_type *localize_type(const localizing *z, const msc_type *t) {
@@ -113,36 +111,30 @@ static const msc_layout *layout_of_axes(localizing *z, const msc_op *op, int ran
   return msc_layout_parse(z->pass->ctx, z->mesh, op->loc, text, &l) ? l : NULL;
 }
 
+/* Finds what the group of a manual collective makes of its operand, or of its result. */
+static const msc_layout *find_group_layout(localizing *z, const msc_op *op, int rank, msc_verb_side side) {
+  const char *dim = msc_verb_dim_attr(side);
+  if (dim) return layout_of_axes(z, op, rank, (int)msc_op_int(op, dim), NULL);
+  if (side == MSC_AT_PARTIAL) return layout_of_axes(z, op, rank, -1, msc_op_str(op, "reduction"));
+  return msc_layout_replicated(z->pass->ctx, rank);
+}
+
 /* Finds the layouts that make a manual collective a change of layout: of a larger tensor, of which every rank of the
  * group holds a part. */
 static bool find_manual_layouts(localizing *z, const msc_op *op, size_t i, const msc_layout **from,
                                 const msc_layout **to, int64_t *shape) {
-  const msc_type *x = op->in[i].value->type, *y = op->out[i].type;
-  int rank = x->rank;
-  const char *reduction =
-      op->kind == OP_all_reduce || op->kind == OP_reduce_scatter ? msc_op_str(op, "reduction") : "sum";
-  const msc_layout *whole = msc_layout_replicated(z->pass->ctx, rank);
-  memcpy(shape, op->kind == OP_all_gather ? y->dim : x->dim, sizeof *shape * (size_t)rank);
-  *from = *to = whole;
-  switch (op->kind) {
-    case OP_all_reduce: *from = layout_of_axes(z, op, rank, -1, reduction); break;
-    case OP_all_gather: *from = layout_of_axes(z, op, rank, (int)msc_op_int(op, "dim"), NULL); break;
-    case OP_reduce_scatter:
-      *from = layout_of_axes(z, op, rank, -1, reduction);
-      *to = layout_of_axes(z, op, rank, (int)msc_op_int(op, "dim"), NULL);
-      break;
-    default: {
-      int split = (int)msc_op_int(op, "split_dim"), concat = (int)msc_op_int(op, "concat_dim");
-      *from = layout_of_axes(z, op, rank, concat, NULL);
-      *to = layout_of_axes(z, op, rank, split, NULL);
-      if (*from) shape[concat] *= msc_layout_parts(*from, concat);
-    }
-  }
+  const msc_type *x = op->in[i].value->type;
+  const msc_verb_row *row = msc_verb_row_of(msc_op_verb(op));
+  memcpy(shape, x->dim, sizeof *shape * (size_t)x->rank);
+  *from = find_group_layout(z, op, x->rank, row->operand);
+  *to = find_group_layout(z, op, x->rank, row->result);
+  const char *cut = msc_verb_dim_attr(row->operand);
+  if (cut && *from) shape[msc_op_int(op, cut)] *= msc_layout_parts(*from, (int)msc_op_int(op, cut));
   return *from && *to;
 }
 
 static bool localize_group(localizing *z, msc_op *op) {
-  msc_op *comm = insert_comm(z, op, op->in[0].value, op->kind == OP_broadcast ? "broadcast" : "pairs");
+  msc_op *comm = insert_comm(z, op, op->in[0].value, op->kind == OP_broadcast ? MSC_BROADCAST : MSC_PAIRS);
   msc_op_set(comm, "axes", msc_str(z->pass->ctx, msc_op_str(op, "axes")));
   if (op->kind == OP_broadcast) {
     msc_op_set(comm, "root", msc_int(msc_op_int(op, "root")));
@@ -206,10 +198,10 @@ static bool localize_parts(localizing *z, msc_op *op) {
     MSC_TRY(find_comm_part(z, op, i, &part[i]));
     for (int d = 0; d < local->rank; d++) dims[num_dims++] = local->dim[d];
   }
-  msc_op *comm = insert_comms(z, op, op->num_in, x, msc_kind_name(op->kind));
+  msc_op *comm = insert_comms(z, op, op->num_in, x, msc_op_verb(op));
   msc_comm_set_parts(comm, op->num_in, part);
   msc_op_set(comm, "dims", msc_ints(z->pass->ctx, num_dims, dims));
-  msc_op_set(comm, "reduction", msc_str(z->pass->ctx, reduction_names[part[0].from->reduction]));
+  msc_op_set(comm, "reduction", msc_str(z->pass->ctx, msc_reduction_name(part[0].from->reduction)));
   if (msc_op_attr(op, MSC_FACT(bucket))) msc_op_set(comm, MSC_FACT(bucket), *msc_op_attr(op, MSC_FACT(bucket)));
   for (size_t i = 0; i < op->num_in; i++) {
     set_comm_result(z, comm, i, global_of(z, &op->out[i]), op->out[i].type);
@@ -258,7 +250,7 @@ static void slice_constant(localizing *z, msc_op *op) {
   if (msc_layout_is_replicated(t->layout)) return;
   op->out[0].type = msc_type_with_layout(z->pass->ctx, t, NULL);
   z->global[op->out[0].id] = msc_type_with_layout(z->pass->ctx, t, msc_layout_replicated(z->pass->ctx, t->rank));
-  msc_op *comm = insert_comm(z, op->next, &op->out[0], "shard");
+  msc_op *comm = insert_comm(z, op->next, &op->out[0], MSC_SHARD);
   set_layouts(z, comm, msc_layout_replicated(z->pass->ctx, t->rank), t->layout, t->dim);
   finish_comm(z, comm, t, local);
   for (msc_use *u = op->out[0].uses, *next; u; u = next) {
@@ -329,7 +321,7 @@ static msc_value *add_halo(localizing *z, msc_op *op, msc_value *x, const int64_
     if (have && msc_attr_equal(have, &want) && !strcmp(msc_op_str(u->user, "reduction"), beside))
       return &u->user->out[0];
   }
-  msc_op *comm = insert_comm(z, op, x, "halo");
+  msc_op *comm = insert_comm(z, op, x, MSC_HALO);
   set_layouts(z, comm, l, l, shape);
   msc_op_set(comm, "reduction", msc_str(z->pass->ctx, beside));
   msc_op_set(comm, "halo", want);

@@ -38,8 +38,6 @@ int msc_moved_digits(msc_context *ctx, const msc_mesh *mesh, const msc_layout *f
 
 /* ---- bytes ---- */
 
-static bool is_verb(const msc_op *comm, const char *name) { return strcmp(msc_op_str(comm, "verb"), name) == 0; }
-
 static int64_t partial_parts(const msc_layout *l) {
   int64_t k = 1;
   for (int i = 0; i < l->num_partial; i++) k *= l->sub[l->first[l->rank] + i].size;
@@ -49,39 +47,20 @@ static int64_t partial_parts(const msc_layout *l) {
 int64_t msc_received_bytes(const msc_op *comm, size_t i, const msc_layout *from, const msc_layout *to) {
   int64_t in = msc_type_bytes(comm->in[i].value->type), out = msc_type_bytes(comm->out[i].type), k = 1;
   if (!from) return in;
-  if (is_verb(comm, "shard")) return 0;
-  if (is_verb(comm, "all_gather") || is_verb(comm, "halo")) return out - in;
-  if (is_verb(comm, "reduce_scatter")) return in - out;
-  if (is_verb(comm, "all_reduce")) {
-    k = partial_parts(from) / partial_parts(to);
-    return 2 * (in - in / k);
-  }
-  if (!is_verb(comm, "all_to_all")) return out;
+  k = partial_parts(from) / partial_parts(to);
   for (int d = 0; d < from->rank; d++) {
     int64_t a = msc_layout_parts(from, d), b = msc_layout_parts(to, d);
     if (a > b) k *= a / b;
   }
-  return in - in / k;
+  return msc_verb_received(msc_op_verb(comm), in, out, k);
 }
 
 /* ---- costs ---- */
 
-static msc_op_kind comm_kind(const msc_op *comm) {
-  static const struct {
-    const char *name;
-    msc_op_kind kind;
-  } verbs[] = {{"all_reduce", OP_all_reduce}, {"all_gather", OP_all_gather}, {"reduce_scatter", OP_reduce_scatter},
-               {"all_to_all", OP_all_to_all}, {"permute", OP_permute},       {"pairs", OP_permute},
-               {"halo", OP_permute},          {"broadcast", OP_broadcast},   {"shard", OP_shard}};
-  for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-    if (is_verb(comm, verbs[i].name)) return verbs[i].kind;
-  return OP_exchange;
-}
-
 /* The digits of the group in which one change of layout moves data; returns their number. */
 static int find_group_digits(const msc_mesh *mesh, const msc_op *comm, const msc_comm_part *part, msc_subaxis *digit) {
   int64_t halo[3] = {0};
-  if (!is_verb(comm, "halo")) return msc_moved_digits(msc_op_ctx(comm), mesh, part->from, part->to, digit);
+  if (msc_op_verb(comm) != MSC_HALO) return msc_moved_digits(msc_op_ctx(comm), mesh, part->from, part->to, digit);
   msc_op_ints(comm, "halo", halo, 3);
   int first = part->from->first[halo[0]], num = part->from->first[halo[0] + 1] - first;
   memcpy(digit, part->from->sub + first, (size_t)num * sizeof *digit);
@@ -91,7 +70,7 @@ static int find_group_digits(const msc_mesh *mesh, const msc_op *comm, const msc
 bool msc_transfer_of(const msc_cost *cost, const msc_op *comm, msc_arena *scratch, msc_cost_transfer *out_transfer) {
   msc_subaxis digit[MSC_MAX_SUBAXES];
   int num = 0;
-  *out_transfer = (msc_cost_transfer){.verb = comm_kind(comm), .ranks = 1};
+  *out_transfer = (msc_cost_transfer){.verb = msc_verb_row_of(msc_op_verb(comm))->op, .ranks = 1};
   if (msc_op_attr(comm, "axes")) {
     MSC_TRY(msc_subaxis_parse(msc_op_ctx(comm), cost->mesh, comm->loc, msc_op_str(comm, "axes"), &num, digit));
     out_transfer->bytes = msc_received_bytes(comm, 0, NULL, NULL);

@@ -89,9 +89,7 @@ static bool read_by_tiles(allocating *z, const msc_op *op, uint32_t r) {
   return false;
 }
 
-static bool is_sum_over_ranks(const msc_op *op) {
-  return op->kind == OP_comm && !strcmp(msc_op_str(op, "verb"), "all_reduce");
-}
+static bool is_sum_over_ranks(const msc_op *op) { return op->kind == OP_comm && msc_op_verb(op) == MSC_ALL_REDUCE; }
 
 /* Lets the results of an all_reduce take the places of its operands: each rank reduces its slice in place and
  * receives the other slices there. operands: zero for every place, as it is left. */

@@ -248,9 +248,7 @@ static void add_live_content(checking *z, uint32_t root) {
 
 /* ---- in place ---- */
 
-static bool is_all_reduce_op(const msc_op *op) {
-  return op->kind == OP_comm && !strcmp(msc_op_str(op, "verb"), "all_reduce");
-}
+static bool is_all_reduce_op(const msc_op *op) { return op->kind == OP_comm && msc_op_verb(op) == MSC_ALL_REDUCE; }
 
 /* True if the op may write result o over operand i. */
 static bool may_write_over_operand(const checking *z, const msc_op *op, size_t i, size_t o) {

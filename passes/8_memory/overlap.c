@@ -107,7 +107,7 @@ static bool is_message_piece(const overlapping *z, uint32_t piece) {
 
 /* The parameter whose parts the collective gathers; NULL: none. */
 static const msc_value *gathered_parameter(const overlapping *z, const msc_op *op) {
-  if (op->kind != OP_comm || strcmp(msc_op_str(op, "verb"), "all_gather") != 0) return NULL;
+  if (op->kind != OP_comm || !msc_verb_gathers(msc_op_verb(op))) return NULL;
   const msc_value *v = op->in[0].value;
   if (v->def && v->def->num_in == 1) v = v->def->in[0].value; /* a cast narrowed it first */
   return v->def || msc_arg_role(z->f, v->index) != MSC_ROLE_PARAMETER ? NULL : v;
@@ -173,9 +173,7 @@ static void find_dependencies(overlapping *z) {
 
 /* ---- memory ---- */
 
-static bool is_all_reduce_comm(const msc_op *op) {
-  return op->kind == OP_comm && !strcmp(msc_op_str(op, "verb"), "all_reduce");
-}
+static bool is_all_reduce_comm(const msc_op *op) { return op->kind == OP_comm && msc_op_verb(op) == MSC_ALL_REDUCE; }
 static bool may_be_summed_in_place(const msc_value *v) { return v->def && !msc_is_constant(v) && msc_has_one_use(v); }
 
 /* By value id: the value whose place it uses: a view uses its operand's place, and a sum over ranks that of its

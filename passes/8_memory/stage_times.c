@@ -9,7 +9,7 @@ static int64_t slowest_message_ns(const msc_cost *cost, const msc_func *f, int64
   for (const msc_op *op = f ? f->body->first : NULL; op; op = op->next) {
     if (op->kind != OP_stage_send || msc_op_int(op, MSC_FACT(stage)) == stage) continue;
     int level = msc_cost_level_between(cost, stage * ranks, msc_op_int(op, MSC_FACT(stage)) * ranks, ranks);
-    int64_t ns = msc_cost_collective(cost, &(msc_cost_transfer){.verb = OP_permute,
+    int64_t ns = msc_cost_collective(cost, &(msc_cost_transfer){.verb = MSC_PERMUTE,
                                                                 .level = level,
                                                                 .ranks = 2,
                                                                 .bytes = msc_type_bytes(op->in[0].value->type),

@@ -183,19 +183,20 @@ static msc_attr_value mode_of(msc_context *ctx, const char *mode, msc_attr_value
 
 /* comm_fusion with what it leaves out: auto for an operator, but all_reduce_fusion_config where that is given; open. */
 static void complete_fusion(msc_config *config) {
-  static const char *const operators[] = {"allreduce", "allgather", "reducescatter"};
   msc_context *ctx = config->ctx;
   const msc_attr_value *given = msc_config_value(config, MSC_KEY_comm_fusion),
                        *list = msc_config_value(config, MSC_KEY_all_reduce_fusion_config);
   if (!given) return;
   msc_attr_value *v = msc_new(msc_context_arena(ctx), msc_attr_value);
-  msc_attr *a = msc_new_array(msc_context_arena(ctx), msc_attr, given->dict.num + 4);
+  msc_attr *a = msc_new_array(msc_context_arena(ctx), msc_attr, given->dict.num + MSC_NUM_VERBS + 1);
   size_t num = given->dict.num;
   memcpy(a, given->dict.a, num * sizeof *a);
-  for (int i = 0; i < 3; i++) {
-    if (has_field(num, a, operators[i])) continue;
-    a[num++] = msc_named(ctx, operators[i],
-                         i == 0 && list ? mode_of(ctx, "index", *list) : mode_of(ctx, "auto", msc_type_attr(NULL)));
+  for (msc_verb verb = 0; verb < MSC_NUM_VERBS; verb++) {
+    const char *key = msc_verb_row_of(verb)->fusion;
+    if (!key || has_field(num, a, key)) continue;
+    a[num++] = msc_named(
+        ctx, key,
+        verb == MSC_ALL_REDUCE && list ? mode_of(ctx, "index", *list) : mode_of(ctx, "auto", msc_type_attr(NULL)));
   }
   if (!has_field(num, a, "openstate")) a[num++] = msc_named(ctx, "openstate", msc_bool(true));
   *v = (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, a}};

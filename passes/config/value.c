@@ -70,6 +70,15 @@ const char *msc_config_range_text(msc_arena *arena, const char *kind, const char
   return text;
 }
 
+/* Keys of comm_fusion: of each verb that may be of several values, then openstate.  Returns how many. */
+static size_t fusion_keys(const char *out_key[MSC_NUM_VERBS + 1]) {
+  size_t num = 0;
+  for (msc_verb v = 0; v < MSC_NUM_VERBS; v++)
+    if (msc_verb_fuses(v)) out_key[num++] = msc_verb_row_of(v)->fusion;
+  out_key[num++] = "openstate";
+  return num;
+}
+
 /* What a key or a field may be, for messages and for `msc config`. */
 static const char *legal(msc_arena *arena, msc_config_type type, const char *range) {
   switch (type) {
@@ -81,7 +90,13 @@ static const char *legal(msc_arena *arena, msc_config_type type, const char *ran
     case MSC_CONFIG_INTS: return "a list of whole numbers, each larger than the one before, such as [20, 35]";
     case MSC_CONFIG_MESH: return "1 to 8 axes with their sizes, such as {\"dp\": 2, \"tp\": 4}";
     case MSC_CONFIG_STRATEGY: return "data_parallel, full_batch or one list of parts per input, such as [[8, 1], [8]]";
-    case MSC_CONFIG_FUSION: return "an object with the keys allreduce, allgather, reducescatter or openstate";
+    case MSC_CONFIG_FUSION: {
+      const char *key[MSC_NUM_VERBS + 1], *text = "an object with the keys ";
+      size_t num = fusion_keys(key);
+      for (size_t i = 0; i < num; i++)
+        text = msc_arena_printf(arena, "%s%s%s", text, key[i], i + 2 < num ? ", " : i + 2 == num ? " or " : "");
+      return text;
+    }
     default: return "an object";
   }
 }
@@ -200,7 +215,8 @@ static void check_fusion_operator(checker *c, bool may_index, const json_t *json
 }
 
 static void check_fusion(checker *c, const json_t *json) {
-  static const char *const operators[] = {"allreduce", "allgather", "reducescatter", "openstate"};
+  const char *keys[MSC_NUM_VERBS + 1];
+  size_t num = fusion_keys(keys);
   if (!json_is_object(json)) {
     bad(c, legal(msc_context_arena(c->ctx), MSC_CONFIG_FUSION, ""), json);
     return;
@@ -209,10 +225,10 @@ static void check_fusion(checker *c, const json_t *json) {
   json_t *item;
   json_object_foreach((json_t *)(uintptr_t)json, name, item) {
     size_t i = 0;
-    while (i < 4 && strcmp(name, operators[i])) i++;
+    while (i < num && strcmp(name, keys[i])) i++;
     checker one = inside(c, name);
-    if (i == 4) unknown_field(c, name, operators, 4);
-    else if (i == 3) check_scalar(&one, MSC_CONFIG_BOOL, "", item);
+    if (i == num) unknown_field(c, name, keys, num);
+    else if (i + 1 == num) check_scalar(&one, MSC_CONFIG_BOOL, "", item);
     else check_fusion_operator(&one, i == 0, item);
     c->ok = c->ok && one.ok;
   }

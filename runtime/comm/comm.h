@@ -7,26 +7,9 @@
 
 #include "ir/layout/box.h"
 #include "ir/abi/mailbox.h"
+#include "ir/verb.h"
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
-
-typedef enum { MSCRT_SUM, MSCRT_MAX, MSCRT_MIN, MSCRT_PROD, MSCRT_NUM_REDUCTIONS } mscrt_reduction;
-
-/* In the order of the plan's schema. */
-typedef enum {
-  MSCRT_ALL_REDUCE,
-  MSCRT_ALL_GATHER,
-  MSCRT_REDUCE_SCATTER,
-  MSCRT_ALL_TO_ALL,
-  MSCRT_PERMUTE,
-  MSCRT_EXCHANGE,
-  MSCRT_BROADCAST,
-  MSCRT_PAIRS,
-  MSCRT_HALO,
-  MSCRT_NUM_VERBS
-} mscrt_verb;
-
-const char *mscrt_verb_name(mscrt_verb v);
 
 /* ---- exchange.c ---- */
 
@@ -36,9 +19,9 @@ const char *mscrt_verb_name(mscrt_verb v);
  * the identity of the reduction. With layouts, `axes` gives the order of the terms of a reduction, major digit
  * first; none: the order of ranks. */
 typedef struct {
-  mscrt_verb verb;
+  msc_verb verb;
   mscrt_dtype dtype;
-  mscrt_reduction reduction;
+  msc_reduction reduction;
   int rank;
   int64_t shape[MSCRT_MAX_RANK];
   const msc_box_layout *from, *to;
@@ -68,9 +51,9 @@ typedef struct {
 } mscrt_cut;
 
 typedef struct {
-  mscrt_verb verb;
+  msc_verb verb;
   mscrt_dtype dtype;
-  mscrt_reduction reduction;
+  msc_reduction reduction;
   int rank;
   msc_box to_box;        /* the box of the destination buffer */
   /* peers per cut; if several, their values are combined in this order, as a tree of neighbours */
@@ -124,8 +107,8 @@ void mscrt_exchange_free(mscrt_exchange *e);
 
 /* Sets dst[i] = src[0][i] op src[1][i] op ... as a balanced tree of neighbours; f16 and bf16 are added in f32. dst
  * may be one of src. */
-void mscrt_combine(mscrt_dtype dtype, mscrt_reduction red, int num, const void *const *src, void *dst, int64_t elems);
-void mscrt_fill_identity(mscrt_dtype dtype, mscrt_reduction red, void *dst, int64_t elems);
+void mscrt_combine(mscrt_dtype dtype, msc_reduction red, int num, const void *const *src, void *dst, int64_t elems);
+void mscrt_fill_identity(mscrt_dtype dtype, msc_reduction red, void *dst, int64_t elems);
 
 /* ---- transports ---- */
 

@@ -7,12 +7,6 @@
 
 #define CUT_BYTES (256 << 10) /* work of one thread: half of a second-level cache */
 
-const char *mscrt_verb_name(mscrt_verb v) {
-  static const char *const names[MSCRT_NUM_VERBS] = {
-      "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute", "exchange", "broadcast", "pairs", "halo"};
-  return names[v];
-}
-
 static void *allocate_pull(void *user, size_t bytes) {
   (void)user;
   return malloc(bytes ? bytes : 1);
@@ -34,7 +28,7 @@ typedef struct {
 static mscrt_status *pull_whole_tensor(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
   int64_t index = msc_group_index(mesh, c->num_axes, c->axes, rank), source = -1;
   for (int d = 0; d < c->rank; d++) t->to_box.size[d] = c->shape[d];
-  if (c->verb == MSCRT_BROADCAST) source = c->root;
+  if (c->verb == MSC_BROADCAST) source = c->root;
   for (uint32_t i = 0; i < c->num_pairs; i++)
     if (c->pairs[2 * i + 1] == (uint64_t)index) source = c->pairs[2 * i];
   if (source < 0) {
@@ -84,12 +78,12 @@ static mscrt_status *pull_halo(const msc_box_mesh *mesh, int rank, const mscrt_c
 static mscrt_status *find_pull(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
   *t = (taken){.by_layout = c->from != NULL};
   if (!t->by_layout) return pull_whole_tensor(mesh, rank, c, t);
-  if (c->verb == MSCRT_HALO) return pull_halo(mesh, rank, c, t);
+  if (c->verb == MSC_HALO) return pull_halo(mesh, rank, c, t);
   msc_box_buffer(mesh, c->to, c->shape, rank, &t->to_box);
   msc_pull_status s = msc_pull_of(mesh, c->from, c->to, c->shape, rank, allocate_pull, NULL, &t->pull);
   if (s == MSC_PULL_NO_MEMORY) return no_memory_for_lists();
   if (s != MSC_PULL_OK)
-    return mscrt_fail(MSCRT_INPUT, "%s between layouts that have no common digits", mscrt_verb_name(c->verb));
+    return mscrt_fail(MSCRT_INPUT, "%s between layouts that have no common digits", msc_verb_name(c->verb));
   return NULL;
 }
 
@@ -215,7 +209,7 @@ static mscrt_status *set_cuts(mscrt_exchange *e, const msc_box_mesh *mesh, const
 void mscrt_largest_destination(const mscrt_collective *c, int64_t *out_size) {
   if (c->to) msc_box_largest(c->to, c->shape, out_size);
   else memcpy(out_size, c->shape, sizeof c->shape);
-  if (c->verb == MSCRT_HALO) out_size[c->halo_dim] += c->lo + c->hi;
+  if (c->verb == MSC_HALO) out_size[c->halo_dim] += c->lo + c->hi;
 }
 
 static uint64_t largest_bytes(const mscrt_collective *c, const msc_box_layout *l) {
@@ -229,8 +223,8 @@ static uint64_t largest_bytes(const mscrt_collective *c, const msc_box_layout *l
 
 /* True for a reduction in which every member needs all elements of every member. */
 static bool is_sliceable(const mscrt_exchange *e, const mscrt_collective *c, const taken *t) {
-  if (c->verb == MSCRT_ALL_REDUCE && t->pull.num_pieces == 0) return true; /* nothing to reduce */
-  if (c->verb != MSCRT_ALL_REDUCE || e->num_terms < 2 || e->num_terms != e->group.num || t->pull.num_pieces != 1)
+  if (c->verb == MSC_ALL_REDUCE && t->pull.num_pieces == 0) return true; /* nothing to reduce */
+  if (c->verb != MSC_ALL_REDUCE || e->num_terms < 2 || e->num_terms != e->group.num || t->pull.num_pieces != 1)
     return false;
   for (int i = 0; i < e->num_terms; i++)
     if (e->peers[i] != e->group.member[i]) return false;
@@ -270,7 +264,7 @@ mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscr
   e->fill = t.pull.identity;
   e->src_bytes = largest_bytes(c, c->from);
   e->dst_bytes = largest_bytes(c, c->to);
-  if (c->verb == MSCRT_HALO) e->dst_bytes = (uint64_t)e->elems * mscrt_dtype_bytes(c->dtype); /* all parts are equal */
+  if (c->verb == MSC_HALO) e->dst_bytes = (uint64_t)e->elems * mscrt_dtype_bytes(c->dtype); /* all parts are equal */
   e->received = (uint64_t)msc_pull_received(&t.pull, c->rank, rank) * mscrt_dtype_bytes(c->dtype);
   MSCRT_GOTO(set_cuts(e, mesh, c, &t));
   e->slices = is_sliceable(e, c, &t);

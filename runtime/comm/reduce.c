@@ -13,14 +13,22 @@
 #define TAKE_MAX(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
 #define TAKE_MIN(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
 
-#define COMBINE(name, T, ADD, MUL)                                                                    \
-  static void combine_##name(mscrt_reduction red, T *acc, const T *v, int64_t n) {                    \
-    switch (red) {                                                                                    \
-      case MSCRT_MAX: for (int64_t i = 0; i < n; i++) acc[i] = TAKE_MAX(acc[i], v[i]); break;         \
-      case MSCRT_MIN: for (int64_t i = 0; i < n; i++) acc[i] = TAKE_MIN(acc[i], v[i]); break;         \
-      case MSCRT_PROD: for (int64_t i = 0; i < n; i++) acc[i] = (T)(MUL); break;                      \
-      default: for (int64_t i = 0; i < n; i++) acc[i] = (T)(ADD); break;                              \
-    }                                                                                                 \
+#define COMBINE(name, T, ADD, MUL)                                               \
+  static void combine_##name(msc_reduction red, T *acc, const T *v, int64_t n) { \
+    switch (red) {                                                               \
+      case MSC_MAX:                                                              \
+        for (int64_t i = 0; i < n; i++) acc[i] = TAKE_MAX(acc[i], v[i]);         \
+        break;                                                                   \
+      case MSC_MIN:                                                              \
+        for (int64_t i = 0; i < n; i++) acc[i] = TAKE_MIN(acc[i], v[i]);         \
+        break;                                                                   \
+      case MSC_PROD:                                                             \
+        for (int64_t i = 0; i < n; i++) acc[i] = (T)(MUL);                       \
+        break;                                                                   \
+      default:                                                                   \
+        for (int64_t i = 0; i < n; i++) acc[i] = (T)(ADD);                       \
+        break;                                                                   \
+    }                                                                            \
   }
 
 #define FLOATS acc[i] + v[i], acc[i] * v[i]
@@ -40,7 +48,7 @@ EXPAND(u64, uint64_t, WRAP)
 /* Truth values: a sum is "any", a product "all". */
 EXPAND(i1, uint8_t, acc[i] | v[i], acc[i] & v[i])
 
-static void combine_block(mscrt_dtype d, mscrt_reduction red, void *acc, const void *v, int64_t n) {
+static void combine_block(mscrt_dtype d, msc_reduction red, void *acc, const void *v, int64_t n) {
   switch (d) {
     case MSCRT_F64: combine_f64(red, acc, v, n); break;
     case MSCRT_I1: combine_i1(red, acc, v, n); break;
@@ -64,7 +72,7 @@ static void widen_to_f32(mscrt_dtype d, float *to, const uint16_t *from, int64_t
 /* f16 and bf16 add up in f32. */
 typedef struct {
   mscrt_dtype dtype, inside;
-  mscrt_reduction red;
+  msc_reduction red;
   const void *const *src;
   int64_t at, n;
 } combining;
@@ -100,7 +108,7 @@ static void combine_term_tree(const combining *c, int first, int num, char *room
   combine_block(c->inside, c->red, room, right, c->n);
 }
 
-void mscrt_combine(mscrt_dtype dtype, mscrt_reduction red, int num, const void *const *src, void *dst, int64_t elems) {
+void mscrt_combine(mscrt_dtype dtype, msc_reduction red, int num, const void *const *src, void *dst, int64_t elems) {
   bool half = dtype == MSCRT_F16 || dtype == MSCRT_BF16;
   _Alignas(64) char room[LEVELS * BLOCK * 8];
   for (int64_t at = 0; at < elems; at += BLOCK) {
@@ -112,22 +120,22 @@ void mscrt_combine(mscrt_dtype dtype, mscrt_reduction red, int num, const void *
 
 /* ---- identities ---- */
 
-static uint64_t identity_bits(mscrt_dtype d, mscrt_reduction red) {
+static uint64_t identity_bits(mscrt_dtype d, msc_reduction red) {
   static const uint64_t one[] = {0x3f800000, 0x3c00, 0x3f80, 0x3ff0000000000000},
                         infinite[] = {0x7f800000, 0x7c00, 0x7f80, 0x7ff0000000000000};
   size_t bits = 8 * mscrt_dtype_bytes(d);
-  if (red == MSCRT_SUM) return 0;
+  if (red == MSC_SUM) return 0;
   if (mscrt_is_float(d))
-    return red == MSCRT_PROD ? one[d] : red == MSCRT_MIN ? infinite[d] : infinite[d] | (uint64_t)1 << (bits - 1);
-  if (red == MSCRT_PROD) return 1;
-  if (d == MSCRT_I1) return red == MSCRT_MIN;
+    return red == MSC_PROD ? one[d] : red == MSC_MIN ? infinite[d] : infinite[d] | (uint64_t)1 << (bits - 1);
+  if (red == MSC_PROD) return 1;
+  if (d == MSCRT_I1) return red == MSC_MIN;
   bool is_signed = d >= MSCRT_I8 && d <= MSCRT_I64;
   uint64_t all = UINT64_MAX >> (64 - bits), sign = (uint64_t)1 << (bits - 1);
-  if (red == MSCRT_MAX) return is_signed ? sign : 0;
+  if (red == MSC_MAX) return is_signed ? sign : 0;
   return is_signed ? all ^ sign : all;
 }
 
-void mscrt_fill_identity(mscrt_dtype dtype, mscrt_reduction red, void *dst, int64_t elems) {
+void mscrt_fill_identity(mscrt_dtype dtype, msc_reduction red, void *dst, int64_t elems) {
   size_t bytes = mscrt_dtype_bytes(dtype);
   uint64_t v = identity_bits(dtype, red);
   for (int64_t i = 0; i < elems; i++) memcpy((char *)dst + (size_t)i * bytes, &v, bytes);

@@ -137,7 +137,7 @@ static mscrt_status *report_lost_member(const struct mscrt_comm *c, const meetin
   const mscrt_site *site = m->site;
   print_members(&m->e->group, group, sizeof group);
   return mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": %s %s%s%s (ranks %s): %s", c->o.rank, site->step,
-                    mscrt_verb_name(m->e->verb), site->name ? site->name : "", site->loc ? " at " : "",
+                    msc_verb_name(m->e->verb), site->name ? site->name : "", site->loc ? " at " : "",
                     site->loc ? site->loc : "", group, why);
 }
 
@@ -399,7 +399,7 @@ static void abort_local(struct mscrt_comm *c, const char *reason) { mscrt_local_
 static mscrt_status *wait_for_all_ranks(struct mscrt_comm *c, const mscrt_site *site) {
   if (c->o.ranks == 1) return NULL;
   int32_t *all;
-  mscrt_exchange e = {.verb = MSCRT_ALL_REDUCE, .group = {.num = c->o.ranks, .index = c->o.rank}};
+  mscrt_exchange e = {.verb = MSC_ALL_REDUCE, .group = {.num = c->o.ranks, .index = c->o.rank}};
   MSCRT_CHECK(mscrt_new_array(&all, c->o.ranks));
   for (int r = 0; r < c->o.ranks; r++) all[r] = r;
   e.group.member = all;

@@ -9,7 +9,7 @@
 /* "all_reduce grad at net.py:7 (ranks 0,1)" */
 static const char *describe_exchange(const mscrt_record *r, char text[MSCRT_LINKS_TEXT]) {
   bool message = r->kind == PLAN_CALL_KIND_MESSAGE;
-  const char *what = message ? r->receives ? "the receipt of" : "the sending of" : mscrt_verb_name(r->part[0].e->verb);
+  const char *what = message ? r->receives ? "the receipt of" : "the sending of" : msc_verb_name(r->part[0].e->verb);
   size_t n = (size_t)snprintf(text, MSCRT_LINKS_TEXT, "%s %s%s%s", what, r->name ? r->name : "", r->loc ? " at " : "",
                               r->loc ? r->loc : "");
   if (message && n < MSCRT_LINKS_TEXT) snprintf(text + n, MSCRT_LINKS_TEXT - n, " (rank %d)", r->channel.peer);
@@ -60,12 +60,9 @@ static bool nccl_type(mscrt_dtype d, unsigned *out_type) {
 
 /* The operation of NCCL's.  For truth values a sum is "any" and a product "all". */
 static unsigned nccl_op(const mscrt_exchange *e) {
-  static const unsigned ops[] = {[MSCRT_SUM] = MSCRT_ncclSum,
-                                 [MSCRT_MAX] = MSCRT_ncclMax,
-                                 [MSCRT_MIN] = MSCRT_ncclMin,
-                                 [MSCRT_PROD] = MSCRT_ncclProd};
-  if (e->dtype == MSCRT_I1)
-    return e->reduction == MSCRT_SUM || e->reduction == MSCRT_MAX ? MSCRT_ncclMax : MSCRT_ncclMin;
+  static const unsigned ops[] = {
+      [MSC_SUM] = MSCRT_ncclSum, [MSC_MAX] = MSCRT_ncclMax, [MSC_MIN] = MSCRT_ncclMin, [MSC_PROD] = MSCRT_ncclProd};
+  if (e->dtype == MSCRT_I1) return e->reduction == MSC_SUM || e->reduction == MSC_MAX ? MSCRT_ncclMax : MSCRT_ncclMin;
   return ops[e->reduction];
 }
 
@@ -121,14 +118,14 @@ static nccl_result issue_exchange(const mscrt_links *l, const value *v, nccl_com
   const mscrt_moves *m = v->m;
   unsigned type = MSCRT_ncclUint8, op = nccl_op(m->e);
   uint64_t count = m->count;
-  if (m->form == MSCRT_BY_MOVES) return issue_send_receive(l, v, comm, s);
+  if (m->form == MSC_EXCHANGE) return issue_send_receive(l, v, comm, s);
   if (!count) return 0;
   if (m->wide_elems) type = m->e->dtype == MSCRT_I16 ? MSCRT_ncclInt32 : MSCRT_ncclUint32;
   else if (!nccl_type(m->e->dtype, &type)) count *= mscrt_dtype_bytes(m->e->dtype);
   void *src = m->wide_elems ? (void *)(uintptr_t)(v->staging + m->wide_at) : source_address(v, &m->send[0]);
   void *dst = m->wide_elems ? (void *)(uintptr_t)(v->staging + m->wide_result) : destination_address(v, &m->receive[0]);
-  if (m->form == MSCRT_BY_ALL_REDUCE) return l->nccl.ncclAllReduce(src, dst, count, type, op, comm, s);
-  if (m->form == MSCRT_BY_ALL_GATHER) return l->nccl.ncclAllGather(src, dst, count, type, comm, s);
+  if (m->form == MSC_ALL_REDUCE) return l->nccl.ncclAllReduce(src, dst, count, type, op, comm, s);
+  if (m->form == MSC_ALL_GATHER) return l->nccl.ncclAllGather(src, dst, count, type, comm, s);
   return l->nccl.ncclReduceScatter(src, dst, count, type, op, comm, s);
 }
 
@@ -142,7 +139,7 @@ static mscrt_status *issue_group(mscrt_context *c, const mscrt_record *r, const 
     s = issue_exchange(l, &v, comm, l->stream);
   }
   nccl_result end = l->nccl.ncclGroupEnd();
-  return mscrt_links_check(c, comm, s && s != MSCRT_ncclInProgress ? s : end, mscrt_verb_name(part[0].e->verb));
+  return mscrt_links_check(c, comm, s && s != MSCRT_ncclInProgress ? s : end, msc_verb_name(part[0].e->verb));
 }
 
 static mscrt_status *issue_on_stream(mscrt_context *c, const mscrt_turn *t, const mscrt_part *part) {

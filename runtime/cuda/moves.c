@@ -268,7 +268,7 @@ static mscrt_status *make_messages(const party *p, mscrt_moves *m, uint64_t byte
 /* Lets integers of 16 bits be reduced as ones of 32: in the upper halves for sums and order, in the lower for
  * products. */
 static void make_widening(mscrt_moves *m, uint64_t elems) {
-  uint64_t half = m->e->reduction == MSCRT_PROD ? 0 : 2;
+  uint64_t half = m->e->reduction == MSC_PROD ? 0 : 2;
   m->wide_elems = elems;
   m->wide_at = m->staging_bytes;
   m->wide_result = m->wide_at + mscrt_cuda_align(4 * elems);
@@ -286,16 +286,16 @@ static void make_widening(mscrt_moves *m, uint64_t elems) {
 static mscrt_status *make_form(const party *p, mscrt_moves *m) {
   uint64_t bytes = mscrt_dtype_bytes(m->e->dtype);
   if (m->e->slices) {
-    m->form = MSCRT_BY_ALL_REDUCE;
+    m->form = MSC_ALL_REDUCE;
     m->count = (uint64_t)m->e->elems;
     return make_direct(p, m, bytes);
   }
   if (p->own->group.num > 1 && is_all_gather(p, &m->count)) {
-    m->form = MSCRT_BY_ALL_GATHER;
+    m->form = MSC_ALL_GATHER;
     return make_direct(p, m, bytes);
   }
   if (has_no_sums(p)) return make_messages(p, m, bytes);
-  m->form = MSCRT_BY_REDUCE_SCATTER;
+  m->form = MSC_REDUCE_SCATTER;
   m->count = count_most_elems(p);
   return make_scatter(p, m, bytes);
 }
@@ -303,16 +303,14 @@ static mscrt_status *make_form(const party *p, mscrt_moves *m) {
 mscrt_status *mscrt_moves_make(const mscrt_context *c, uint32_t index, mscrt_moves *m) {
   party p = {.c = c, .own = &c->exchange[index]};
   const mscrt_group *group = &p.own->group;
-  *m = (mscrt_moves){.e = p.own};
+  *m = (mscrt_moves){.e = p.own, .form = MSC_EXCHANGE};
   MSCRT_CHECK(mscrt_new_array(&p.member, group->num));
   mscrt_status *s = NULL;
   for (int i = 0; i < group->num && !s; i++)
     s = mscrt_exchange_make(&c->plan->mesh, group->member[i], &c->plan->collective[index], NULL, &p.member[i]);
   if (!s) s = make_form(&p, m);
-  bool reduces = m->form == MSCRT_BY_ALL_REDUCE || m->form == MSCRT_BY_REDUCE_SCATTER,
-       is_short = m->e->dtype == MSCRT_I16 || m->e->dtype == MSCRT_U16;
-  if (!s && reduces && is_short)
-    make_widening(m, m->count * (m->form == MSCRT_BY_ALL_REDUCE ? 1 : (uint64_t)group->num));
+  bool reduces = msc_verb_reduces(m->form), is_short = m->e->dtype == MSCRT_I16 || m->e->dtype == MSCRT_U16;
+  if (!s && reduces && is_short) make_widening(m, m->count * (m->form == MSC_ALL_REDUCE ? 1 : (uint64_t)group->num));
   for (int i = 0; i < group->num; i++) mscrt_exchange_free(&p.member[i]);
   free(p.member);
   return s;

@@ -31,11 +31,9 @@ typedef struct {
   uint64_t at, bytes;
 } mscrt_move;
 
-typedef enum { MSCRT_BY_MOVES, MSCRT_BY_ALL_REDUCE, MSCRT_BY_ALL_GATHER, MSCRT_BY_REDUCE_SCATTER } mscrt_moves_form;
-
 /* Offsets are from the start of the source, the destination or the staging memory. */
 typedef struct {
-  mscrt_moves_form form;
+  msc_verb form; /* of the library's call; MSC_EXCHANGE: messages */
   const mscrt_exchange *e;
   uint64_t count; /* elements of each member in NCCL's call */
   /* elements of the staging memory that are set to the reduction's identity before the source is packed */

@@ -32,7 +32,7 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
     return NULL;
   }
   msc_box_layout to = {v->rank, 0, uncut, NULL, NULL};
-  mscrt_collective k = {.verb = MSCRT_ALL_GATHER, .dtype = v->dtype, .rank = v->rank, .from = v->layout, .to = &to};
+  mscrt_collective k = {.verb = MSC_ALL_GATHER, .dtype = v->dtype, .rank = v->rank, .from = v->layout, .to = &to};
   mscrt_exchange e;
   memcpy(k.shape, v->shape, sizeof k.shape);
   MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, &k, NULL, &e));

@@ -220,7 +220,7 @@ static mscrt_status *check_value_of_collective(const mscrt_plan *p, plan_section
   MSCRT_CHECK(mscrt_within(check_operand_ref(dst, destination_elems(k), k->dtype), "destination"));
   if (src.space == PLAN_SPACE_CONSTANT || !dst.written || src.written)
     return bad_call("its source is a constant, or not only its destination is written");
-  bool in_place = src.space == dst.space && src.offset == dst.offset && k->verb == MSCRT_ALL_REDUCE;
+  bool in_place = src.space == dst.space && src.offset == dst.offset && k->verb == MSC_ALL_REDUCE;
   return refs_overlap(src, dst) && !in_place ? bad_call("source and destination overlap") : NULL;
 }
 

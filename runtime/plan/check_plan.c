@@ -71,7 +71,7 @@ static mscrt_status *check_layouts(mscrt_plan *p) {
                                     (const msc_digit *)(const void *)plan_layout_sub_data(l), NULL};
     if (!msc_box_layout_ok(&p->mesh, &p->layout[i])) return bad_plan("layout %u: its digits do not fit the mesh", i);
     MSCRT_CHECK(check_splits(p, l, i));
-    if (plan_layout_reduction(l) >= MSCRT_NUM_REDUCTIONS)
+    if (plan_layout_reduction(l) >= MSC_NUM_REDUCTIONS)
       return bad_plan("layout %u: unknown reduction %d", i, plan_layout_reduction(l));
   }
   return NULL;
@@ -359,8 +359,7 @@ static mscrt_status *check_bucket_members(const mscrt_plan *p, plan_collective t
                                           mscrt_collective *c) {
   c->num_members = plan_collective_members_num(t);
   c->members = plan_collective_members_data(t);
-  if (c->verb != MSCRT_ALL_REDUCE && c->verb != MSCRT_ALL_GATHER && c->verb != MSCRT_REDUCE_SCATTER)
-    return bad_plan("%s is of one value", mscrt_verb_name(c->verb));
+  if (!msc_verb_fuses(c->verb)) return bad_plan("%s is of one value", msc_verb_name(c->verb));
   for (uint32_t i = 0; i < c->num_members; i++) {
     const mscrt_collective *m = &p->collective[c->members[i] < number ? c->members[i] : 0];
     if (c->members[i] >= number || m->num_members)
@@ -373,17 +372,16 @@ static mscrt_status *check_bucket_members(const mscrt_plan *p, plan_collective t
 
 static mscrt_status *check_plan_collective(const mscrt_plan *p, plan_collective t, uint32_t number,
                                            mscrt_collective *c) {
-  if (plan_collective_verb(t) >= MSCRT_NUM_VERBS || plan_collective_dtype(t) >= MSCRT_NUM_DTYPES ||
-      plan_collective_reduction(t) >= MSCRT_NUM_REDUCTIONS)
+  if (plan_collective_verb(t) >= MSC_NUM_PLAN_VERBS || plan_collective_dtype(t) >= MSCRT_NUM_DTYPES ||
+      plan_collective_reduction(t) >= MSC_NUM_REDUCTIONS)
     return bad_plan("unknown verb, element type or reduction");
-  *c = (mscrt_collective){.verb = (mscrt_verb)plan_collective_verb(t),
+  *c = (mscrt_collective){.verb = (msc_verb)plan_collective_verb(t),
                           .dtype = (mscrt_dtype)plan_collective_dtype(t),
-                          .reduction = (mscrt_reduction)plan_collective_reduction(t)};
+                          .reduction = (msc_reduction)plan_collective_reduction(t)};
   if (plan_collective_members_num(t)) return check_bucket_members(p, t, number, c);
   MSCRT_CHECK(read_plan_shape(plan_collective_shape_num(t), plan_collective_shape_data(t), &c->rank, c->shape));
-  if (c->verb == MSCRT_HALO) return check_halo_exchange(p, t, c);
-  return c->verb == MSCRT_BROADCAST || c->verb == MSCRT_PAIRS ? check_collective_group(p, t, c)
-                                                              : check_layout_change(p, t, c);
+  if (c->verb == MSC_HALO) return check_halo_exchange(p, t, c);
+  return msc_verb_is(c->verb, MSC_VERB_GROUP) ? check_collective_group(p, t, c) : check_layout_change(p, t, c);
 }
 
 static mscrt_status *check_collectives(mscrt_plan *p) {

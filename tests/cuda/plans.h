@@ -235,19 +235,27 @@ static const call_text meeting[] = {
 #define TABLE(text, at, start) \
   { .name = text, .rank = 2, .shape = {ROWS, COLUMNS}, .layout = 5, .ref = OUT(P, at, MROWS), .init = start }
 static UNUSED const plan_text meeting_plan = {
-  .num_axes = 1, .axes = {2}, KERNELS, .num_layouts = 7, .layouts = {"1:|", "0:|", "1:0|", "1:|0", "0:|0", "2:0;|",
-      "2:;0|"},
-  .num_collectives = 5, .collective = {{.verb = MSCRT_ALL_GATHER, .rank = 1, .shape = {N}, .from = 2, .to = 0},
-      {.verb = MSCRT_REDUCE_SCATTER, .rank = 1, .shape = {N}, .from = 3, .to = 2},
-                                       {.verb = MSCRT_ALL_REDUCE, .from = 4, .to = 1}, {.verb = MSCRT_ALL_TO_ALL,
-                                        .rank = 2, .shape = {ROWS, COLUMNS}, .from = 5, .to = 6},
-                                       {.verb = MSCRT_ALL_TO_ALL, .rank = 2, .shape = {ROWS, COLUMNS}, .from = 6,
-                                        .to = 5}},
-  .num_sections = 1, .section = {{"train", 16384, 8, meeting}}, .persistent = 16384, .constants = ones,
-      .constant_bytes = sizeof ones,
-  .num_parameters = 4, .parameter = {CUT("w", W_AT, "uniform:1"), CUT("sum", SUM_AT, "zeros"), TABLE("m", M_AT,
-      "uniform:1"), TABLE("same", SAME_AT, "zeros")},
-  .num_outputs = 1, .output = {{.name = "loss", .layout = 1, .ref = OUT(S, ALL_AT, 4), .loss = true}}};
+    .num_axes = 1,
+    .axes = {2},
+    KERNELS,
+    .num_layouts = 7,
+    .layouts = {"1:|", "0:|", "1:0|", "1:|0", "0:|0", "2:0;|", "2:;0|"},
+    .num_collectives = 5,
+    .collective = {{.verb = MSC_ALL_GATHER, .rank = 1, .shape = {N}, .from = 2, .to = 0},
+                   {.verb = MSC_REDUCE_SCATTER, .rank = 1, .shape = {N}, .from = 3, .to = 2},
+                   {.verb = MSC_ALL_REDUCE, .from = 4, .to = 1},
+                   {.verb = MSC_ALL_TO_ALL, .rank = 2, .shape = {ROWS, COLUMNS}, .from = 5, .to = 6},
+                   {.verb = MSC_ALL_TO_ALL, .rank = 2, .shape = {ROWS, COLUMNS}, .from = 6, .to = 5}},
+    .num_sections = 1,
+    .section = {{"train", 16384, 8, meeting}},
+    .persistent = 16384,
+    .constants = ones,
+    .constant_bytes = sizeof ones,
+    .num_parameters = 4,
+    .parameter = {CUT("w", W_AT, "uniform:1"), CUT("sum", SUM_AT, "zeros"), TABLE("m", M_AT, "uniform:1"),
+                  TABLE("same", SAME_AT, "zeros")},
+    .num_outputs = 1,
+    .output = {{.name = "loss", .layout = 1, .ref = OUT(S, ALL_AT, 4), .loss = true}}};
 
 static mscrt_status *read_all(mscrt_context *c, float *w, float *m, float *same) {
   mscrt_status *s = mscrt_read(c, "w", w, 4 * N);

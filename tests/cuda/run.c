@@ -380,14 +380,13 @@ static void describe_reductions(mscrt_dtype d) {
                                 .num_buffers = 2,
                                 .buffers = {IN(I, 0, LONG * bytes), result},
                                 .name = of_rows[i]};
-    reducing.collective[i] =
-        (collective_text){.verb = cut ? MSCRT_REDUCE_SCATTER : MSCRT_ALL_REDUCE,
-                          .dtype = (uint8_t)d,
-                          .rank = 1,
-                          .shape = {LONG},
-                          .from = 1,
-                          .to = cut ? 2 : 0,
-                          .reduction = (uint8_t[]){MSCRT_SUM, MSCRT_MAX, MSCRT_MIN, MSCRT_PROD}[i % 4]};
+    reducing.collective[i] = (collective_text){.verb = cut ? MSC_REDUCE_SCATTER : MSC_ALL_REDUCE,
+                                               .dtype = (uint8_t)d,
+                                               .rank = 1,
+                                               .shape = {LONG},
+                                               .from = 1,
+                                               .to = cut ? 2 : 0,
+                                               .reduction = (uint8_t[]){MSC_SUM, MSC_MAX, MSC_MIN, MSC_PROD}[i % 4]};
     reducing.parameter[i] = (variable_text){.name = of_rows[i],
                                             .dtype = (uint8_t)d,
                                             .rank = 1,

@@ -385,7 +385,12 @@ static void manual(void **state) {
        "comm: the operand is not a part of `shape` under its layout"},
       {"comm", "6x4xf32", "verb=all_to_all dims=12,4 from=[{x},{}] to=[{},{}] shape=12,4",
        "comm: all_to_all cannot make [{},{}] from [{x},{}]"},
-      {"comm", "6x4xf32", "verb=all_of dims=12,4 from=[{x},{}] to=[{},{}] shape=12,4", "there is no such verb"},
+      {"comm", "6x4xf32", "verb=all_redoos dims=12,4 from=[{x},{}] to=[{},{}] shape=12,4",
+       "comm: verb \"all_redoos\" is not one of: all_reduce all_gather reduce_scatter all_to_all permute exchange "
+       "broadcast pairs halo shard; did you mean 'all_reduce'?"},
+      {"comm", "6x4xf32", "verb=all_reduce dims=6,4 from=[{},{}] to=[{},{}] shape=6,4 reduction=som",
+       "comm: reduction \"som\" is not one of: sum max min prod; did you mean 'sum'?"},
+      {"comm", "6x4xf32", "verb=pairs dims=6,4 from=[{x},{}] to=[{},{x}] shape=12,4", "it is no change of layout"},
       {"comm", "6x4xf32", "verb=all_gather dims=12,4 from=[{x},{}] to=[{},{}]",
        "comm: needs axes, or from, to and shape"},
       {"comm", "6x4xf32", "verb=broadcast dims=6,4 axes={x}", NULL},

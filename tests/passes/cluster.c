@@ -115,17 +115,17 @@ static bool costs(msc_context *ctx, void *arg) {
   assert_int_equal(msc_cost_inner_parts(&c, 1), 4);
   assert_int_equal(msc_cost_inner_parts(&c, 0), 1);
   assert_int_equal(msc_cost_inner_parts(&c, 2), 1);
-  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_reduce_scatter, 0, 8, 700, 0}), 100 + 7 * 10 + 70);
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){MSC_REDUCE_SCATTER, 0, 8, 700, 0}), 100 + 7 * 10 + 70);
   /* two rounds of a tree, twice */
-  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_all_reduce, 1, 4, 1000, 0}), 100 + 4 * 1000 + 1000);
-  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_permute, 0, 8, 100, 0}), 100 + 10 + 10);
-  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_exchange, 0, 8, 100, 3}), 100 + 30 + 10);
-  assert_int_equal(msc_cost_shared(&c, &(msc_cost_transfer){OP_reduce_scatter, 0, 8, 700, 0}, 17), 10 + 70);
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){MSC_ALL_REDUCE, 1, 4, 1000, 0}), 100 + 4 * 1000 + 1000);
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){MSC_PERMUTE, 0, 8, 100, 0}), 100 + 10 + 10);
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){MSC_EXCHANGE, 0, 8, 100, 3}), 100 + 30 + 10);
+  assert_int_equal(msc_cost_shared(&c, &(msc_cost_transfer){MSC_REDUCE_SCATTER, 0, 8, 700, 0}, 17), 10 + 70);
   /* 3000 bytes gathered: 1000 * 4^(log 30 / log 100) */
-  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_all_gather, 1, 3, 2000, 0}), 2784);
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){MSC_ALL_GATHER, 1, 3, 2000, 0}), 2784);
   /* of 1000 at the smallest size */
-  assert_int_equal(msc_cost_shared(&c, &(msc_cost_transfer){OP_all_gather, 1, 3, 2000, 0}, 4), 2784 - 750);
-  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){OP_all_gather, 1, 1, 2000, 0}), 0);
+  assert_int_equal(msc_cost_shared(&c, &(msc_cost_transfer){MSC_ALL_GATHER, 1, 3, 2000, 0}, 4), 2784 - 750);
+  assert_int_equal(msc_cost_collective(&c, &(msc_cost_transfer){MSC_ALL_GATHER, 1, 1, 2000, 0}), 0);
   return true;
 }
 

@@ -104,7 +104,7 @@ static int make_job(void **state) {
                  .num_matmuls = 1,
                  .matmul = {{.batch = 1, .m = BATCH, .n = WIDE, .k = WIDE, .tile_m = 16, .tile_n = 64}},
                  .num_collectives = 1,
-                 .collective = {{MSCRT_ALL_REDUCE, 0, 2, {BATCH, WIDE}, 2, 0, 0}},
+                 .collective = {{MSC_ALL_REDUCE, 0, 2, {BATCH, WIDE}, 2, 0, 0}},
                  .num_sections = 1,
                  .section = {{"train", 3 * x, 3, calls}},
                  .persistent = WIDE * WIDE * 4,

@@ -21,7 +21,7 @@ static const mscrt_transport *const comm_api = &mscrt_comm_local;
 /* ---- cases ---- */
 
 typedef struct {
-  mscrt_verb verb;
+  msc_verb verb;
   const char *from, *to; /* per dimension, then partial after '|': digits as a0 (axis 0), a1, or a0:pre:size */
   int rank;
   int64_t shape[3];
@@ -71,12 +71,9 @@ static double value_at(int64_t element, int64_t partial, mscrt_dtype d) {
   return v;
 }
 
-static double reduced(mscrt_reduction red, double a, double b, mscrt_dtype d) {
-  double v = red == MSCRT_MAX    ? (a > b ? a : b)
-             : red == MSCRT_MIN  ? (a < b ? a : b)
-             : red == MSCRT_PROD ? a * b
-                                 : a + b;
-  if (d == MSCRT_I1 && red == MSCRT_SUM) v = a != 0 || b != 0;
+static double reduced(msc_reduction red, double a, double b, mscrt_dtype d) {
+  double v = red == MSC_MAX ? (a > b ? a : b) : red == MSC_MIN ? (a < b ? a : b) : red == MSC_PROD ? a * b : a + b;
+  if (d == MSCRT_I1 && red == MSC_SUM) v = a != 0 || b != 0;
   return mscrt_is_float(d) && d != MSCRT_F64 ? (double)(float)v : v;
 }
 
@@ -126,7 +123,7 @@ static void make_source(const msc_box_mesh *mesh, const mscrt_collective *c, int
 }
 
 /* Neighbours first: ((0+1)+(2+3))+(4+5). */
-static double reduced_terms(mscrt_reduction red, mscrt_dtype d, int64_t element, int64_t first, int64_t num) {
+static double reduced_terms(msc_reduction red, mscrt_dtype d, int64_t element, int64_t first, int64_t num) {
   int64_t left = 1;
   if (num == 1) return value_at(element, first, d);
   while (2 * left < num) left *= 2;
@@ -183,7 +180,7 @@ static int check(bench *b, const mscrt_collective *c, const mscrt_exchange *e, c
   if (s) return say(b->p, s);
   if (same_elements(b->mesh, c, b->p->rank, arena + dst, expected)) return 0;
   char shape[MSCRT_SHAPE_TEXT];
-  dprintf(b->p->say, "%s %s %s reduction %d in place %d: wrong values", mscrt_verb_name(c->verb),
+  dprintf(b->p->say, "%s %s %s reduction %d in place %d: wrong values", msc_verb_name(c->verb),
           mscrt_dtype_name(c->dtype), mscrt_shape_text(c->rank, c->shape, shape), c->reduction, in_place);
   return 50;
 }
@@ -217,7 +214,7 @@ static int check_together(bench *b, size_t num, size_t first, const mscrt_collec
   for (uint32_t i = 0; i < n; i++) {
     make_expected(b->mesh, &c[of[i]], b->p->rank, expected);
     if (same_elements(b->mesh, &c[of[i]], b->p->rank, part[i].dst, expected)) continue;
-    dprintf(b->p->say, "%s %s: value %u of %u together, in place %d: wrong", mscrt_verb_name(c[first].verb),
+    dprintf(b->p->say, "%s %s: value %u of %u together, in place %d: wrong", msc_verb_name(c[first].verb),
             mscrt_dtype_name(c[first].dtype), i, n, in_place);
     return 54;
   }
@@ -245,7 +242,7 @@ static void close_bench(bench *b) {
 typedef struct {
   const shape_case *c;
   mscrt_dtype dtype;
-  mscrt_reduction red;
+  msc_reduction red;
   bool joins; /* the group of the first */
 } run_case;
 
@@ -279,11 +276,11 @@ static int run_cases(const msc_box_mesh *mesh, const place *p, size_t num, const
   for (size_t i = 0; i < num && !code; i++) {
     make_expected(mesh, &c[i], p->rank, expected);
     code = check(&b, &c[i], &e[i], expected, false);
-    if (!code && c[i].verb == MSCRT_ALL_REDUCE && e[i].slices) code = check(&b, &c[i], &e[i], expected, true);
+    if (!code && c[i].verb == MSC_ALL_REDUCE && e[i].slices) code = check(&b, &c[i], &e[i], expected, true);
   }
   for (size_t i = 0; i < num && !code && num < 20; i++) /* fewer where every type has its cases */
     for (int in_place = 0; in_place < 2 && !code; in_place++)
-      if (c[i].verb <= MSCRT_REDUCE_SCATTER && is_first(c, i))
+      if (c[i].verb <= MSC_REDUCE_SCATTER && is_first(c, i))
         code = check_together(&b, num, i, c, e, expected, in_place);
   free(expected);
   close_bench(&b);
@@ -297,35 +294,45 @@ static int run_cases(const msc_box_mesh *mesh, const place *p, size_t num, const
 /* ---- verbs ---- */
 
 static const shape_case cases_one_axis[] = {
-  {MSCRT_ALL_REDUCE, "|0", "", 1, {1}},          {MSCRT_ALL_REDUCE, "|0", "", 2, {7, 5}},         {MSCRT_ALL_REDUCE,
-   "|0", "", 1, {100003}},
-  {MSCRT_ALL_REDUCE, "|0", "", 0, {0}},          {MSCRT_ALL_REDUCE, "|0", "", 1, {17000}},
-  {MSCRT_REDUCE_SCATTER, "|0", "0", 1, {48}},    {MSCRT_REDUCE_SCATTER, "|0", ";0", 2, {3, 48}},  {MSCRT_REDUCE_SCATTER,
-   "|0", "0", 1, {100003}},
-  {MSCRT_ALL_GATHER, "0", "", 2, {24, 5}},       {MSCRT_ALL_GATHER, ";0", "", 2, {5, 24}},        {MSCRT_ALL_GATHER,
-   "0", "", 1, {77777}},
-  {MSCRT_ALL_GATHER, "0", "", 1, {1}},           {MSCRT_ALL_TO_ALL, "0", ";0", 2, {24, 48}},      {MSCRT_ALL_TO_ALL,
-   "0", ";0", 2, {331, 173}},
-  {MSCRT_ALL_TO_ALL, ";0", ";;0", 3, {5, 24, 24}}, {MSCRT_EXCHANGE, "", "0", 2, {25, 3}},
+    {MSC_ALL_REDUCE, "|0", "", 1, {1}},
+    {MSC_ALL_REDUCE, "|0", "", 2, {7, 5}},
+    {MSC_ALL_REDUCE, "|0", "", 1, {100003}},
+    {MSC_ALL_REDUCE, "|0", "", 0, {0}},
+    {MSC_ALL_REDUCE, "|0", "", 1, {17000}},
+    {MSC_REDUCE_SCATTER, "|0", "0", 1, {48}},
+    {MSC_REDUCE_SCATTER, "|0", ";0", 2, {3, 48}},
+    {MSC_REDUCE_SCATTER, "|0", "0", 1, {100003}},
+    {MSC_ALL_GATHER, "0", "", 2, {24, 5}},
+    {MSC_ALL_GATHER, ";0", "", 2, {5, 24}},
+    {MSC_ALL_GATHER, "0", "", 1, {77777}},
+    {MSC_ALL_GATHER, "0", "", 1, {1}},
+    {MSC_ALL_TO_ALL, "0", ";0", 2, {24, 48}},
+    {MSC_ALL_TO_ALL, "0", ";0", 2, {331, 173}},
+    {MSC_ALL_TO_ALL, ";0", ";;0", 3, {5, 24, 24}},
+    {MSC_EXCHANGE, "", "0", 2, {25, 3}},
 };
 
 static const shape_case cases_two_axes[] = {
-  {MSCRT_ALL_REDUCE, "0|1", "0", 2, {6, 5}},     {MSCRT_ALL_REDUCE, "1|0", "1", 2, {600, 500}},   {MSCRT_ALL_REDUCE,
-   "|01", "", 1, {131072}},
-  {MSCRT_REDUCE_SCATTER, "0|1", "01", 2, {24, 3}}, {MSCRT_REDUCE_SCATTER, "0|1", "0;1", 2, {600, 400}},
-  {MSCRT_ALL_GATHER, "01", "0", 1, {240}},       {MSCRT_ALL_GATHER, "0;1", "0", 2, {600, 401}},   {MSCRT_ALL_TO_ALL,
-   "0;1", "01", 2, {48, 48}},
-  {MSCRT_PERMUTE, "01", "10", 1, {240}},         {MSCRT_PERMUTE, "01", "10", 2, {240, 100}},      {MSCRT_EXCHANGE,
-   "0;1", "1;0", 2, {480, 480}},
-  {MSCRT_ALL_GATHER, "0|1", "|1", 1, {96}},      {MSCRT_EXCHANGE, ";0", ";01", 2, {96, 96}},
+    {MSC_ALL_REDUCE, "0|1", "0", 2, {6, 5}},
+    {MSC_ALL_REDUCE, "1|0", "1", 2, {600, 500}},
+    {MSC_ALL_REDUCE, "|01", "", 1, {131072}},
+    {MSC_REDUCE_SCATTER, "0|1", "01", 2, {24, 3}},
+    {MSC_REDUCE_SCATTER, "0|1", "0;1", 2, {600, 400}},
+    {MSC_ALL_GATHER, "01", "0", 1, {240}},
+    {MSC_ALL_GATHER, "0;1", "0", 2, {600, 401}},
+    {MSC_ALL_TO_ALL, "0;1", "01", 2, {48, 48}},
+    {MSC_PERMUTE, "01", "10", 1, {240}},
+    {MSC_PERMUTE, "01", "10", 2, {240, 100}},
+    {MSC_EXCHANGE, "0;1", "1;0", 2, {480, 480}},
+    {MSC_ALL_GATHER, "0|1", "|1", 1, {96}},
+    {MSC_EXCHANGE, ";0", ";01", 2, {96, 96}},
 };
 
 static int one_axis(const place *p) {
   msc_box_mesh mesh = {.num_axes = 1, .size = {p->ranks}};
   enum { N = sizeof cases_one_axis / sizeof *cases_one_axis };
   run_case cases[N];
-  for (int i = 0; i < N; i++)
-    cases[i] = (run_case){&cases_one_axis[i], i % 2 ? MSCRT_F32 : MSCRT_F64, MSCRT_SUM, false};
+  for (int i = 0; i < N; i++) cases[i] = (run_case){&cases_one_axis[i], i % 2 ? MSCRT_F32 : MSCRT_F64, MSC_SUM, false};
   return run_cases(&mesh, p, N, cases, 1);
 }
 
@@ -333,20 +340,20 @@ static int two_axes(const place *p) {
   msc_box_mesh mesh = {.num_axes = 2, .size = {2, p->ranks / 2}};
   enum { N = sizeof cases_two_axes / sizeof *cases_two_axes };
   run_case cases[N];
-  for (int i = 0; i < N; i++) cases[i] = (run_case){&cases_two_axes[i], MSCRT_F32, MSCRT_SUM, false};
+  for (int i = 0; i < N; i++) cases[i] = (run_case){&cases_two_axes[i], MSCRT_F32, MSC_SUM, false};
   return run_cases(&mesh, p, N, cases, 2);
 }
 
 /* One value has a part for every rank, the other has none for most: they meet as one, whichever comes first. */
 static int empty_parts(const place *p) {
-  static const shape_case shapes[] = {{MSCRT_ALL_REDUCE, "1|0", "1", 2, {60, 50}},
-                                      {MSCRT_ALL_REDUCE, "1|0", "1", 1, {1}},
-                                      {MSCRT_ALL_GATHER, "0;1", "0", 2, {1, 6}},
-                                      {MSCRT_ALL_GATHER, "0;1", "0", 2, {6, 5}}};
+  static const shape_case shapes[] = {{MSC_ALL_REDUCE, "1|0", "1", 2, {60, 50}},
+                                      {MSC_ALL_REDUCE, "1|0", "1", 1, {1}},
+                                      {MSC_ALL_GATHER, "0;1", "0", 2, {1, 6}},
+                                      {MSC_ALL_GATHER, "0;1", "0", 2, {6, 5}}};
   msc_box_mesh mesh = {.num_axes = 2, .size = {2, p->ranks / 2}};
   run_case cases[2];
   for (int k = 0; k < 4; k++) {
-    for (int i = 0; i < 2; i++) cases[i] = (run_case){&shapes[k / 2 * 2 + (i + k) % 2], MSCRT_F32, MSCRT_SUM, i == 1};
+    for (int i = 0; i < 2; i++) cases[i] = (run_case){&shapes[k / 2 * 2 + (i + k) % 2], MSCRT_F32, MSC_SUM, i == 1};
     int code = run_cases(&mesh, p, 2, cases, 1);
     if (code) return code;
   }
@@ -355,16 +362,16 @@ static int empty_parts(const place *p) {
 
 /* Every type with every reduction: staged, direct, and in slices. */
 static int all_types(const place *p) {
-  static const shape_case shapes[] = {{MSCRT_ALL_REDUCE, "|0", "", 1, {77}},
-                                      {MSCRT_ALL_REDUCE, "|0", "", 1, {65003}},
-                                      {MSCRT_REDUCE_SCATTER, "|0", "0", 1, {65003}}};
+  static const shape_case shapes[] = {{MSC_ALL_REDUCE, "|0", "", 1, {77}},
+                                      {MSC_ALL_REDUCE, "|0", "", 1, {65003}},
+                                      {MSC_REDUCE_SCATTER, "|0", "0", 1, {65003}}};
   msc_box_mesh mesh = {.num_axes = 1, .size = {p->ranks}};
-  run_case cases[MSCRT_NUM_DTYPES * MSCRT_NUM_REDUCTIONS * 3];
+  run_case cases[MSCRT_NUM_DTYPES * MSC_NUM_REDUCTIONS * 3];
   int n = 0;
   for (int d = 0; d < MSCRT_NUM_DTYPES; d++)
-    for (int r = 0; r < MSCRT_NUM_REDUCTIONS; r++)
+    for (int r = 0; r < MSC_NUM_REDUCTIONS; r++)
       for (int i = 0; i < 3; i++)
-        if (i == 0 || (d + r) % 3 == i) cases[n++] = (run_case){&shapes[i], (mscrt_dtype)d, (mscrt_reduction)r, false};
+        if (i == 0 || (d + r) % 3 == i) cases[n++] = (run_case){&shapes[i], (mscrt_dtype)d, (msc_reduction)r, false};
   return run_cases(&mesh, p, n, cases, 1);
 }
 
@@ -413,21 +420,16 @@ static int groups(const place *p) {
   mscrt_partitions parts;
   mscrt_exchange e[2];
   bench b = {.mesh = &mesh};
-  mscrt_collective c[2] = {{.verb = MSCRT_BROADCAST,
-                            .dtype = MSCRT_I32,
-                            .rank = 1,
-                            .shape = {20000},
-                            .num_axes = 1,
-                            .axes = &axis,
-                            .root = 1},
-                           {.verb = MSCRT_PAIRS,
-                            .dtype = MSCRT_I32,
-                            .rank = 1,
-                            .shape = {5},
-                            .num_axes = 1,
-                            .axes = &axis,
-                            .num_pairs = 2,
-                            .pairs = ring}};
+  mscrt_collective c[2] = {
+      {.verb = MSC_BROADCAST, .dtype = MSCRT_I32, .rank = 1, .shape = {20000}, .num_axes = 1, .axes = &axis, .root = 1},
+      {.verb = MSC_PAIRS,
+       .dtype = MSCRT_I32,
+       .rank = 1,
+       .shape = {5},
+       .num_axes = 1,
+       .axes = &axis,
+       .num_pairs = 2,
+       .pairs = ring}};
   mscrt_status *s = mscrt_partitions_new(6, &parts);
   for (int i = 0; i < 2 && !s; i++) s = mscrt_exchange_make(&mesh, p->rank, &c[i], &parts, &e[i]);
   if (!s) s = open_bench(&b, p, parts.num, 1);
@@ -465,9 +467,9 @@ static void expect_halo(const msc_box_mesh *mesh, const mscrt_collective *c, int
       one.begin[0] = own.begin[0] + i, one.begin[1] = own.begin[1] + j - c->lo;
       bool beside = one.begin[1] < 0 || one.begin[1] >= c->shape[1];
       put_value(c->dtype, out, k,
-                !beside                     ? value_at(element_of(c, &one, 0), 0, c->dtype)
-                : c->reduction == MSCRT_MAX ? -INFINITY
-                                            : 0);
+                !beside                   ? value_at(element_of(c, &one, 0), 0, c->dtype)
+                : c->reduction == MSC_MAX ? -INFINITY
+                                          : 0);
     }
 }
 
@@ -482,9 +484,9 @@ static int halos(const place *p) {
   mscrt_status *s = mscrt_partitions_new(6, &parts);
   for (int i = 0; i < 6 && !s; i++) {
     const msc_box_layout *l = layout_of(&mesh, i % 2 ? ";1" : ";01", 2, &room[i]);
-    c[i] = (mscrt_collective){.verb = MSCRT_HALO,
+    c[i] = (mscrt_collective){.verb = MSC_HALO,
                               .dtype = MSCRT_F32,
-                              .reduction = i % 2 ? MSCRT_MAX : MSCRT_SUM,
+                              .reduction = i % 2 ? MSC_MAX : MSC_SUM,
                               .rank = 2,
                               .shape = {shapes[i / 2][0], shapes[i / 2][1]},
                               .from = l,
@@ -525,7 +527,7 @@ static int train(const place *p, int64_t elems, int timeout_ms, int odd_one, con
   mscrt_exchange e;
   mscrt_comm *comm = NULL;
   mscrt_pool *pool = NULL;
-  mscrt_collective c = {.verb = MSCRT_ALL_REDUCE, .rank = 1, .shape = {elems}};
+  mscrt_collective c = {.verb = MSC_ALL_REDUCE, .rank = 1, .shape = {elems}};
   c.from = layout_of(&mesh, "|0", 1, &from);
   c.to = layout_of(&mesh, "", 1, &to);
   mscrt_comm_options o = {

@@ -57,7 +57,7 @@ static const msc_box_layout *draw_layout(layout_room *r, bool partial) {
 
 static void draw_case(uint32_t seed, layout_room *from, layout_room *to) {
   static const int64_t meshes[][2] = {{2, 1}, {3, 1}, {2, 2}, {4, 1}, {2, 3}, {2, 4}};
-  static const mscrt_verb verbs[] = {MSCRT_EXCHANGE, MSCRT_ALL_REDUCE, MSCRT_ALL_GATHER, MSCRT_REDUCE_SCATTER};
+  static const msc_verb verbs[] = {MSC_EXCHANGE, MSC_ALL_REDUCE, MSC_ALL_GATHER, MSC_REDUCE_SCATTER};
   state = seed * 7919 + 1;
   memset(&w.plan, 0, sizeof w.plan);
   w.k = (mscrt_collective){.verb = verbs[drawn(4)], .dtype = MSCRT_I32, .rank = 1 + (int)drawn(3)};
@@ -65,9 +65,9 @@ static void draw_case(uint32_t seed, layout_room *from, layout_room *to) {
   w.plan.mesh = (msc_box_mesh){.num_axes = size[1] > 1 ? 2 : 1, .size = {size[0], size[1]}};
   w.plan.ranks = (int)(size[0] * size[1]);
   for (int d = 0; d < w.k.rank; d++) w.k.shape[d] = 1 + drawn(11);
-  w.k.from = draw_layout(from, w.k.verb != MSCRT_ALL_GATHER);
+  w.k.from = draw_layout(from, w.k.verb != MSC_ALL_GATHER);
   w.k.to = draw_layout(to, false);
-  if (w.k.verb != MSCRT_ALL_REDUCE) return;
+  if (w.k.verb != MSC_ALL_REDUCE) return;
   *to = *from; /* the same parts, whole */
   to->layout.first = to->first, to->layout.digit = to->digit, to->layout.num = from->first[w.k.rank];
 }
@@ -129,19 +129,19 @@ static void call_library(int rank) {
   for (int i = 0; i < g->num; i++) {
     const mscrt_moves *peer = &w.m[g->member[i]];
     assert_true(peer->form == m->form && peer->count == m->count);
-    if (m->form == MSCRT_BY_ALL_GATHER) {
+    if (m->form == MSC_ALL_GATHER) {
       memcpy(place_of(rank, &m->receive[0], false) + (uint64_t)i * 4 * m->count,
              place_of(g->member[i], &peer->send[0], true), 4 * m->count);
       continue;
     }
     const int32_t *from =
-        m->form == MSCRT_BY_ALL_REDUCE
+        m->form == MSC_ALL_REDUCE
             ? w.src[g->member[i]]
             : (const int32_t *)(void *)place_of(g->member[i], &peer->send[0], true) + (uint64_t)g->index * m->count;
     for (uint64_t k = 0; k < m->count; k++) sum[k] = (int32_t)((uint32_t)sum[k] + (uint32_t)from[k]);
   }
-  if (m->form == MSCRT_BY_ALL_REDUCE) memcpy(w.dst[rank], sum, 4 * m->count);
-  if (m->form == MSCRT_BY_REDUCE_SCATTER) memcpy(place_of(rank, &m->receive[0], false), sum, 4 * m->count);
+  if (m->form == MSC_ALL_REDUCE) memcpy(w.dst[rank], sum, 4 * m->count);
+  if (m->form == MSC_REDUCE_SCATTER) memcpy(place_of(rank, &m->receive[0], false), sum, 4 * m->count);
 }
 
 static void carry_out(int ranks) {
@@ -153,7 +153,7 @@ static void carry_out(int ranks) {
     copy_all(&w.m[r].pack, w.staging[r], w.src[r]);
   }
   for (int r = 0; r < ranks; r++) {
-    if (w.m[r].form == MSCRT_BY_MOVES) pass_messages(r);
+    if (w.m[r].form == MSC_EXCHANGE) pass_messages(r);
     else call_library(r);
   }
   for (int r = 0; r < ranks; r++) copy_all(&w.m[r].unpack, w.dst[r], w.staging[r]);
@@ -180,7 +180,7 @@ static void make_all(int ranks, mscrt_partitions *p) {
 }
 
 static void all_forms_move_what_is_wanted(void **unused) {
-  int forms[4] = {0}, with_identities = 0;
+  int forms[MSC_NUM_VERBS] = {0}, with_identities = 0;
   (void)unused;
   for (uint32_t seed = 0; seed < CASES; seed++) {
     layout_room from, to;
@@ -192,17 +192,18 @@ static void all_forms_move_what_is_wanted(void **unused) {
     fill(ranks), carry_out(ranks);
     for (int r = 0; r < ranks; r++) {
       if (!got(r))
-        fail_msg("case %u: rank %d of %d, %s, form %d", seed, r, ranks, mscrt_verb_name(w.k.verb), w.m[r].form);
+        fail_msg("case %u: rank %d of %d, %s, form %d", seed, r, ranks, msc_verb_name(w.k.verb), w.m[r].form);
       mscrt_moves_free(&w.m[r]);
       mscrt_exchange_free(&w.e[r]);
       memset(&w.m[r], 0, sizeof w.m[r]);
     }
     mscrt_partitions_free(&p);
   }
-  printf("%d by messages, %d all_reduce, %d all_gather, %d reduce_scatter, %d of them among identities\n", forms[0],
-         forms[1], forms[2], forms[3], with_identities);
+  printf("%d by messages, %d all_reduce, %d all_gather, %d reduce_scatter, %d of them among identities\n",
+         forms[MSC_EXCHANGE], forms[MSC_ALL_REDUCE], forms[MSC_ALL_GATHER], forms[MSC_REDUCE_SCATTER], with_identities);
   assert_true(with_identities > 5);
-  for (int i = 0; i < 4; i++) assert_true(forms[i] > 5);
+  for (int v = MSC_ALL_REDUCE; v <= MSC_REDUCE_SCATTER; v++) assert_true(forms[v] > 5);
+  assert_true(forms[MSC_EXCHANGE] > 5);
 }
 
 int main(void) {

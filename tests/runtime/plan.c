@@ -50,7 +50,7 @@ static plan_text everything(void) {
       .matmul = {{.batch = 1, .m = 6, .n = 8, .k = 4, .tile_m = 4, .tile_n = 8, .bias = true, .relu = true},
                  {.batch = 1, .m = 6, .n = 8, .k = 4, .tile_m = 4, .tile_n = 5, .tile_bytes = 80}},
       .num_collectives = 2,
-      .collective = {{MSCRT_ALL_REDUCE, 0, 2, {6, 8}, 2, 1, 0}, {MSCRT_ALL_TO_ALL, 0, 2, {6, 8}, 0, 1, 0}},
+      .collective = {{MSC_ALL_REDUCE, 0, 2, {6, 8}, 2, 1, 0}, {MSC_ALL_TO_ALL, 0, 2, {6, 8}, 0, 1, 0}},
       .num_sections = 1,
       .section = {{"train", 640, 5, calls}},
       .persistent = 352,
@@ -157,16 +157,16 @@ CASE(collective_index, c[3].index = 2)
 CASE(collective_small, c[4].buffers[1].bytes = 191)
 CASE(collective_overlap, c[4].buffers[1].offset = 320)
 CASE(collective_verb, t->collective[0].verb = 9)
-CASE(halo_layout, (t->collective[0].verb = MSCRT_HALO, t->collective[0].lo = 1))
-CASE(halo_dim, (t->collective[0].verb = MSCRT_HALO, t->collective[0].to = 2, t->collective[0].halo_dim = 2))
-CASE(halo_rows, (t->collective[0].verb = MSCRT_HALO, t->collective[0].to = 2, t->collective[0].hi = 7))
-CASE(halo_bytes, (t->collective[0].verb = MSCRT_HALO, t->collective[0].to = 2, t->collective[0].lo = 1))
+CASE(halo_layout, (t->collective[0].verb = MSC_HALO, t->collective[0].lo = 1))
+CASE(halo_dim, (t->collective[0].verb = MSC_HALO, t->collective[0].to = 2, t->collective[0].halo_dim = 2))
+CASE(halo_rows, (t->collective[0].verb = MSC_HALO, t->collective[0].to = 2, t->collective[0].hi = 7))
+CASE(halo_bytes, (t->collective[0].verb = MSC_HALO, t->collective[0].to = 2, t->collective[0].lo = 1))
 CASE(collective_layout, t->collective[0].to = 3)
 CASE(collective_none, t->collective[0].from = 99)
 /* Two sums at once, each in place. */
 static void put_together(plan_text *t, call_text *c) {
   t->num_collectives = 3;
-  t->collective[2] = (collective_text){.verb = MSCRT_ALL_REDUCE, .num_members = 2};
+  t->collective[2] = (collective_text){.verb = MSC_ALL_REDUCE, .num_members = 2};
   c[3].index = 2, c[3].num_buffers = 4;
   c[3].buffers[2] = (plan_ref)IN(S, 448, 192), c[3].buffers[3] = (plan_ref)OUT(S, 448, 192);
 }
@@ -176,7 +176,7 @@ CASE(members_cross, (put_together(t, c), c[3].buffers[1].offset = 64, c[3].buffe
 CASE(members_missing, (put_together(t, c), c[3].num_buffers = 2))
 CASE(member_later, (put_together(t, c), t->collective[2].members[1] = 2))
 CASE(member_other, (put_together(t, c), t->collective[2].members[1] = 1))
-CASE(members_verb, (put_together(t, c), t->collective[2].verb = MSCRT_ALL_TO_ALL))
+CASE(members_verb, (put_together(t, c), t->collective[2].verb = MSC_ALL_TO_ALL))
 CASE(parameter_outside, t->parameter[2].ref.offset = 324)
 CASE(parameter_small, t->parameter[2].ref.bytes = 28)
 CASE(parameter_init, t->parameter[2].init = "normal:nan")

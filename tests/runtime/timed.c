@@ -34,13 +34,19 @@ static mscrt_plan *open_plan(uint64_t persistent) {
     {.index = 1, .num_buffers = 3, .buffers = {IN(S, BYTES, BYTES), IN(S, 2 * BYTES, BYTES), OUT(P, 0, BYTES)},
      .predicted_ns = 3 * MS, .name = "update", .loc = "net.py:7"},
   };
-  plan_text t = {
-    .num_axes = 1, .axes = {RANKS}, .num_layouts = 2, .layouts = {"1:|0", "1:"}, .num_kernels = 2,
-        .kernel = {{"nothing", k_nothing, 2, 0, 0}, {"nothing3", k_nothing, 3, 0, 0}},
-    .num_collectives = 1, .collective = {{MSCRT_ALL_REDUCE, MSCRT_F32, 1, {ELEMS}, 0, 1, MSCRT_SUM}}, .num_sections = 1,
-        .section = {{"train", 3 * BYTES, NUM_CALLS, calls}},
-    .persistent = persistent, .num_parameters = 1, .parameter = {{"w", MSCRT_F32, 1, {ELEMS}, 1, IN(P, 0, BYTES),
-        "zeros", .loss = false}}};
+  plan_text t = {.num_axes = 1,
+                 .axes = {RANKS},
+                 .num_layouts = 2,
+                 .layouts = {"1:|0", "1:"},
+                 .num_kernels = 2,
+                 .kernel = {{"nothing", k_nothing, 2, 0, 0}, {"nothing3", k_nothing, 3, 0, 0}},
+                 .num_collectives = 1,
+                 .collective = {{MSC_ALL_REDUCE, MSCRT_F32, 1, {ELEMS}, 0, 1, MSC_SUM}},
+                 .num_sections = 1,
+                 .section = {{"train", 3 * BYTES, NUM_CALLS, calls}},
+                 .persistent = persistent,
+                 .num_parameters = 1,
+                 .parameter = {{"w", MSCRT_F32, 1, {ELEMS}, 1, IN(P, 0, BYTES), "zeros", .loss = false}}};
   size_t size;
   mscrt_plan *plan;
   uint8_t *bytes = make_plan(&t, &size);

@@ -166,14 +166,14 @@ static int64_t rounds(reshard_verb verb, int64_t k) {
   return verb == ALL_REDUCE ? 2 * log : k - 1;
 }
 
-msc_op_kind msc_reshard_kind(reshard_verb verb) {
-  static const msc_op_kind kinds[] = {OP_shard,      OP_all_gather, OP_all_to_all, OP_reduce_scatter,
-                                      OP_all_reduce, OP_permute,    OP_exchange};
+msc_verb msc_reshard_kind(reshard_verb verb) {
+  static const msc_verb kinds[] = {MSC_SHARD,      MSC_ALL_GATHER, MSC_ALL_TO_ALL, MSC_REDUCE_SCATTER,
+                                   MSC_ALL_REDUCE, MSC_PERMUTE,    MSC_EXCHANGE};
   return kinds[verb];
 }
 
-double msc_reshard_own_ns(const msc_reshard_options *o, msc_op_kind verb, double fixed_ns) {
-  return o->shared_by && msc_cost_is_shared(verb) ? fixed_ns / (double)o->shared_by : fixed_ns;
+double msc_reshard_own_ns(const msc_reshard_options *o, msc_verb verb, double fixed_ns) {
+  return o->shared_by && msc_verb_fuses(verb) ? fixed_ns / (double)o->shared_by : fixed_ns;
 }
 
 int64_t msc_reshard_whole_ns(double ns) { return ns < 1e17 ? (int64_t)(ns + 0.5) : (int64_t)1e17; }

@@ -111,9 +111,9 @@ typedef struct {
 typedef void reshard_emit(void *user, const reshard_state *to, const reshard_edge *edge);
 void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const reshard_wanted *wanted,
                         reshard_emit *emit, void *user);
-msc_op_kind msc_reshard_kind(reshard_verb verb);
+msc_verb msc_reshard_kind(reshard_verb verb);
 /* Of such a step's launch and latencies what one value pays (shared_by). */
-double msc_reshard_own_ns(const msc_reshard_options *o, msc_op_kind verb, double fixed_ns);
+double msc_reshard_own_ns(const msc_reshard_options *o, msc_verb verb, double fixed_ns);
 /* Time of one step with this many bytes over a group of k. */
 double msc_reshard_fixed_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k); /* without bytes */
 int64_t msc_reshard_whole_ns(double ns); /* rounded, and no more than some years */

@@ -35,7 +35,7 @@ typedef struct {
 } msc_reshard_options;
 
 typedef struct {
-  msc_op_kind verb;         /* OP_shard (the plan's "slice"), OP_all_gather, ... */
+  msc_verb verb; /* MSC_SHARD (the plan's "slice"), MSC_ALL_GATHER, ... */
   const msc_layout *to;
   int64_t bytes;            /* received by the worst device */
   int64_t ns;               /* time only */

@@ -43,7 +43,7 @@ static int64_t worst_received(const splitting *s, const msc_layout *from, const 
 static int64_t partial_terms(const msc_layout *l) { return msc_group_size(l->num_partial, l->sub + l->first[l->rank]); }
 
 /* Parts of such sizes lie across all digits of a dimension: the slowest link counts. */
-static int64_t time_of(const splitting *s, msc_op_kind verb, int64_t rounds, int64_t bytes) {
+static int64_t time_of(const splitting *s, msc_verb verb, int64_t rounds, int64_t bytes) {
   double alpha = 0, rate = 0;
   for (int i = 0; i < s->options->num_links; i++) {
     const msc_link *l = &s->options->link[i];
@@ -54,14 +54,13 @@ static int64_t time_of(const splitting *s, msc_op_kind verb, int64_t rounds, int
   return bytes ? msc_reshard_whole_ns(fixed_ns + (rate > 0 ? (double)bytes / rate : 0)) : 0;
 }
 
-static void put_step(splitting *s, msc_op_kind verb, const msc_layout *from, const msc_layout *to) {
+static void put_step(splitting *s, msc_verb verb, const msc_layout *from, const msc_layout *to) {
   int64_t peers = 0, in = local_bytes(s, from), out = local_bytes(s, to), k = partial_terms(from) / partial_terms(to);
-  int64_t bytes = verb == OP_shard        ? 0
-                  : verb == OP_all_reduce ? 2 * (in - in / k)
-                                          : worst_received(s, from, to, &peers);
-  if (verb == OP_all_reduce) peers = 2 * (k - 1);
+  int64_t bytes = verb == MSC_SHARD || verb == MSC_ALL_REDUCE ? msc_verb_received(verb, in, out, k)
+                                                              : worst_received(s, from, to, &peers);
+  if (verb == MSC_ALL_REDUCE) peers = 2 * (k - 1);
   msc_reshard_step *step = &s->plan->step[s->plan->num_steps++];
-  *step = (msc_reshard_step){.verb = verb, .to = to, .bytes = bytes, .peak_bytes = verb == OP_shard ? in : in + out};
+  *step = (msc_reshard_step){.verb = verb, .to = to, .bytes = bytes, .peak_bytes = verb == MSC_SHARD ? in : in + out};
   if (s->options->time) step->ns = time_of(s, verb, peers, bytes);
   s->plan->bytes += step->bytes;
   s->plan->ns += step->ns;
@@ -75,15 +74,18 @@ static const msc_layout *finished(const splitting *s, const msc_layout *l, bool 
   return msc_layout_of(s->ctx, s->mesh, &raw);
 }
 
-/* The first verb that makes the change at once. */
+static bool take(splitting *s, msc_verb verb, const msc_layout *from, const msc_layout *to) {
+  if (msc_relayout_wrong(s->mesh, s->type, verb, from, to)) return false;
+  put_step(s, verb, from, to);
+  return true;
+}
+
+/* The first verb that makes the change at once: a slice, else in the order of their rows. */
 static bool at_once(splitting *s, const msc_layout *from, const msc_layout *to) {
-  static const msc_op_kind verbs[] = {OP_shard,          OP_all_reduce, OP_all_gather,
-                                      OP_reduce_scatter, OP_permute,    OP_exchange};
-  for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
-    if (verbs[i] == OP_exchange && s->options->no_alltoall) return false;
-    if (msc_relayout_wrong(s->mesh, s->type, verbs[i], from, to)) continue;
-    put_step(s, verbs[i], from, to);
-    return true;
+  if (take(s, MSC_SHARD, from, to)) return true;
+  for (int v = 0; v < MSC_NUM_PLAN_VERBS; v++) {
+    if (v == MSC_ALL_TO_ALL || (v == MSC_EXCHANGE && s->options->no_alltoall)) continue;
+    if (msc_verb_is((msc_verb)v, MSC_VERB_RELAYOUT) && take(s, (msc_verb)v, from, to)) return true;
   }
   return false;
 }

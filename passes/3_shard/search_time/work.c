@@ -47,7 +47,7 @@ static int64_t halo_ns(const shard_model *of, const msc_cost *cost, const shard_
       double rows = (double)size[l] * (double)type->dim[d] / (double)m->rule->letter[l].size;
       double bytes = local_elems(own, type, size) / rows * (double)(lo + hi) * (double)msc_dtype_bytes(type->dtype);
       int64_t peers = (lo > 0) + (hi > 0);
-      ns += msc_cost_collective(cost, &(msc_cost_transfer){OP_exchange, level, peers + 1, (int64_t)bytes, peers});
+      ns += msc_cost_collective(cost, &(msc_cost_transfer){MSC_EXCHANGE, level, peers + 1, (int64_t)bytes, peers});
     }
   }
   return ns;

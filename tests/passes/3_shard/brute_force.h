@@ -75,9 +75,9 @@ static inline int64_t partial_terms(const msc_layout *l) {
 
 /* The bytes that the worst device receives; an all_reduce counts as a reduce_scatter and an all_gather of even
  * parts. */
-static inline int64_t count_bytes(const msc_type *t, msc_op_kind verb, const msc_layout *from, const msc_layout *to) {
+static inline int64_t count_bytes(const msc_type *t, msc_verb verb, const msc_layout *from, const msc_layout *to) {
   int64_t worst = 0, bytes = msc_dtype_bytes(t->dtype);
-  if (verb == OP_all_reduce) {
+  if (verb == MSC_ALL_REDUCE) {
     int64_t k = partial_terms(from) / partial_terms(to), local = msc_local_bytes(msc_type_with_layout(ctx, t, from));
     return (2 * (k - 1) * local + k - 1) / k;
   }
@@ -164,11 +164,11 @@ static inline void expect_works(const msc_type *t, const msc_layout *from, const
   for (int i = 0; i < p->num_steps; i++) {
     const msc_reshard_step *s = &p->step[i];
     const char *why = msc_relayout_wrong(&mesh, t, s->verb, at, s->to);
-    if (why) fail_msg("%s %s -> %s: %s", msc_kind_name(s->verb), text_of(at), text_of(s->to), why);
+    if (why) fail_msg("%s %s -> %s: %s", msc_verb_name(s->verb), text_of(at), text_of(s->to), why);
     assert_int_equal(s->bytes, count_bytes(t, s->verb, at, s->to));
     int64_t in = msc_local_bytes(msc_type_with_layout(ctx, t, at)),
             out = msc_local_bytes(msc_type_with_layout(ctx, t, s->to));
-    assert_int_equal(s->peak_bytes, s->verb == OP_shard ? in : in + out);
+    assert_int_equal(s->peak_bytes, s->verb == MSC_SHARD ? in : in + out);
     if (s->peak_bytes > peak) peak = s->peak_bytes;
     if (small) execute(t, at, s->to);
     bytes += s->bytes;
@@ -233,8 +233,8 @@ static inline void list_states(const msc_atoms *atoms, int next, msc_layout raw,
 }
 
 static inline void brute_edges(const msc_type *t, bool alltoall, bool exchange) {
-  static const msc_op_kind verbs[] = {OP_shard,      OP_all_gather, OP_all_to_all, OP_reduce_scatter,
-                                      OP_all_reduce, OP_permute,    OP_exchange};
+  static const msc_verb verbs[] = {MSC_SHARD,      MSC_ALL_GATHER, MSC_ALL_TO_ALL, MSC_REDUCE_SCATTER,
+                                   MSC_ALL_REDUCE, MSC_PERMUTE,    MSC_EXCHANGE};
   for (int u = 0; u < num_states; u++)
     for (int v = 0; v < num_states; v++) {
       edge[u][v] = u == v ? (price){0, 0, 0} : NEVER;
@@ -242,12 +242,12 @@ static inline void brute_edges(const msc_type *t, bool alltoall, bool exchange) 
               out = msc_local_bytes(msc_type_with_layout(ctx, t, states[v]));
       edge_peak[u][v] = u == v ? 0 : INT64_MAX;
       for (size_t k = 0; k < sizeof verbs / sizeof *verbs && u != v; k++) {
-        if ((!alltoall && verbs[k] == OP_all_to_all) || (!exchange && verbs[k] == OP_exchange)) continue;
-        if (verbs[k] == OP_shard && partial_terms(states[v]) > partial_terms(states[u])) continue;
+        if ((!alltoall && verbs[k] == MSC_ALL_TO_ALL) || (!exchange && verbs[k] == MSC_EXCHANGE)) continue;
+        if (verbs[k] == MSC_SHARD && partial_terms(states[v]) > partial_terms(states[u])) continue;
         if (msc_relayout_wrong(&mesh, t, verbs[k], states[u], states[v])) continue;
-        price c = {verbs[k] == OP_shard ? 0 : count_bytes(t, verbs[k], states[u], states[v]), verbs[k] == OP_exchange,
-                   verbs[k] != OP_shard};
-        int64_t peak = verbs[k] == OP_shard ? in : in + out;
+        price c = {verbs[k] == MSC_SHARD ? 0 : count_bytes(t, verbs[k], states[u], states[v]), verbs[k] == MSC_EXCHANGE,
+                   verbs[k] != MSC_SHARD};
+        int64_t peak = verbs[k] == MSC_SHARD ? in : in + out;
         if (compare(c, edge[u][v]) < 0) edge[u][v] = c, edge_peak[u][v] = peak;
       }
     }
@@ -286,7 +286,7 @@ static inline int64_t brute_peak(int u, int v) {
 static inline price price_of(const msc_reshard_plan *p) {
   price c = {p->bytes, 0, 0};
   for (int i = 0; i < p->num_steps; i++)
-    c.exchanges += p->step[i].verb == OP_exchange, c.steps += p->step[i].verb != OP_shard;
+    c.exchanges += p->step[i].verb == MSC_EXCHANGE, c.steps += p->step[i].verb != MSC_SHARD;
   return c;
 }
 
@@ -310,7 +310,7 @@ static inline void expect_optimum(const msc_type *t, msc_reshard *r, int u, int 
 static inline const char *steps_text(const msc_reshard_plan *p) {
   const char *text = "";
   for (int i = 0; i < p->num_steps; i++)
-    text = msc_arena_printf(arena, "%s%s%s", text, i ? " " : "", msc_kind_name(p->step[i].verb));
+    text = msc_arena_printf(arena, "%s%s%s", text, i ? " " : "", msc_verb_name(p->step[i].verb));
   return text;
 }
 

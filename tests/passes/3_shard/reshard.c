@@ -322,7 +322,7 @@ static void test_random_plans(void **state) {
     for (int k = 0; k < p.num_steps; k++) {
       assert_null(msc_relayout_wrong(&mesh, t, p.step[k].verb, at, p.step[k].to));
       assert_true(p.step[k].bytes >=
-                  (p.step[k].verb == OP_all_reduce ? 0 : count_bytes(t, p.step[k].verb, at, p.step[k].to)));
+                  (p.step[k].verb == MSC_ALL_REDUCE ? 0 : count_bytes(t, p.step[k].verb, at, p.step[k].to)));
       execute(t, at, p.step[k].to);
       at = p.step[k].to;
     }

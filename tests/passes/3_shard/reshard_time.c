@@ -58,7 +58,7 @@ static int place_of(const msc_layout *l, uint32_t axis, int64_t *out_before) {
 }
 
 /* ns of an edge over the slowest of the axes that move; the axes of this mesh have one digit each. */
-static int64_t count_ns(const msc_type *t, msc_op_kind verb, const msc_layout *from, const msc_layout *to,
+static int64_t count_ns(const msc_type *t, msc_verb verb, const msc_layout *from, const msc_layout *to,
                         const msc_reshard_options *o) {
   double latency = 0, rate = 1e30;
   int64_t k = 1, log = 0, rounds = 0;
@@ -71,9 +71,9 @@ static int64_t count_ns(const msc_type *t, msc_op_kind verb, const msc_layout *f
     k *= mesh.axis[a].size;
   }
   while ((int64_t)1 << log < k) log++;
-  rounds = verb == OP_permute ? 1 : verb == OP_all_reduce ? 2 * log : k - 1;
+  rounds = verb == MSC_PERMUTE ? 1 : verb == MSC_ALL_REDUCE ? 2 * log : k - 1;
   double fixed = o->launch_ns + (double)rounds * latency;
-  if (o->shared_by && verb != OP_permute && verb != OP_all_to_all) fixed /= (double)o->shared_by;
+  if (o->shared_by && verb != MSC_PERMUTE && verb != MSC_ALL_TO_ALL) fixed /= (double)o->shared_by;
   return (int64_t)(fixed + (double)count_bytes(t, verb, from, to) / rate + 0.5);
 }
 
@@ -96,7 +96,7 @@ static void expect_rows(const msc_type *t, msc_reshard *r, const msc_reshard_opt
  * no exchange, which may do better. */
 static void test_all_pairs_in_time(void **state) {
   (void)state;
-  static const msc_op_kind verbs[] = {OP_all_gather, OP_all_to_all, OP_reduce_scatter, OP_all_reduce, OP_permute};
+  static const msc_verb verbs[] = {MSC_ALL_GATHER, MSC_ALL_TO_ALL, MSC_REDUCE_SCATTER, MSC_ALL_REDUCE, MSC_PERMUTE};
   msc_reshard_options options = {.time = true, .launch_ns = 1e3, .num_links = 3};
   msc_atoms atoms;
   set_mesh("x=2,y=2,z=2");
@@ -111,7 +111,7 @@ static void test_all_pairs_in_time(void **state) {
     for (int u = 0; u < num_states; u++)
       for (int v = 0; v < num_states; v++) {
         bool sliced = u != v && partial_terms(states[u]) == partial_terms(states[v]) &&
-                      !msc_relayout_wrong(&mesh, t, OP_shard, states[u], states[v]);
+                      !msc_relayout_wrong(&mesh, t, MSC_SHARD, states[u], states[v]);
         edge[u][v] = u == v || sliced ? (price){0, 0, 0} : NEVER;
         for (size_t k = 0; k < sizeof verbs / sizeof *verbs && u != v; k++) {
           if (msc_relayout_wrong(&mesh, t, verbs[k], states[u], states[v])) continue;

@@ -1,0 +1,155 @@
+/* verb.h: collectives and reductions, as rows of verb.def.  For compiler, runtime and tools: it needs no other file. */
+#ifndef MSC_IR_VERB_H
+#define MSC_IR_VERB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef enum {
+#define REDUCTION(NAME, word) MSC_##NAME,
+#include "ir/verb.def"
+  MSC_NUM_REDUCTIONS
+} msc_reduction;
+
+typedef enum {
+#define VERB(NAME, ...) MSC_##NAME,
+#include "ir/verb.def"
+  MSC_NUM_VERBS /* also: no verb */
+} msc_verb;
+
+/* Verbs below this number stand in plans. */
+enum { MSC_NUM_PLAN_VERBS = MSC_SHARD };
+
+typedef enum {
+  MSC_AT_ANY,
+  MSC_AT_WHOLE,
+  MSC_AT_PARTIAL,
+  MSC_AT_DIM,
+  MSC_AT_SPLIT_DIM,
+  MSC_AT_CONCAT_DIM
+} msc_verb_side;
+typedef enum {
+  MSC_RECEIVES_NOTHING,
+  MSC_RECEIVES_GROWTH,
+  MSC_RECEIVES_LOSS,
+  MSC_RECEIVES_REST,
+  MSC_RECEIVES_TWICE,
+  MSC_RECEIVES_RESULT
+} msc_verb_receives;
+typedef enum {
+  MSC_ROUNDS_NONE,
+  MSC_ROUNDS_ONE,
+  MSC_ROUNDS_PEERS,
+  MSC_ROUNDS_RING,
+  MSC_ROUNDS_TWO_RINGS
+} msc_verb_rounds_form;
+enum { MSC_VERB_MEASURED = 1, MSC_VERB_RELAYOUT = 2, MSC_VERB_GROUP = 4 };
+
+typedef struct {
+  const char *word;
+  msc_verb_side operand, result;
+  msc_verb_receives receives;
+  msc_verb_rounds_form rounds;
+  msc_verb op, inverse;
+  const char *fusion;
+  unsigned flags;
+} msc_verb_row;
+
+static inline const msc_verb_row *msc_verb_row_of(msc_verb v) {
+  enum { MEASURED = MSC_VERB_MEASURED, RELAYOUT = MSC_VERB_RELAYOUT, GROUP = MSC_VERB_GROUP };
+  static const msc_verb_row rows[MSC_NUM_VERBS] = {
+#define VERB(NAME, word, operand, result, receives, rounds, op, inverse, fusion, flags) \
+  {word,                                                                                \
+   MSC_AT_##operand,                                                                    \
+   MSC_AT_##result,                                                                     \
+   MSC_RECEIVES_##receives,                                                             \
+   MSC_ROUNDS_##rounds,                                                                 \
+   MSC_##op,                                                                            \
+   MSC_##inverse,                                                                       \
+   fusion,                                                                              \
+   flags},
+#include "ir/verb.def"
+  };
+  return &rows[v];
+}
+
+static inline const char *msc_verb_name(msc_verb v) { return msc_verb_row_of(v)->word; }
+static inline bool msc_verb_is(msc_verb v, unsigned flag) {
+  return v < MSC_NUM_VERBS && msc_verb_row_of(v)->flags & flag;
+}
+/* True if the values of a group become one. */
+static inline bool msc_verb_reduces(msc_verb v) {
+  return v < MSC_NUM_VERBS && msc_verb_row_of(v)->operand == MSC_AT_PARTIAL;
+}
+/* True if every rank has a part and then all. */
+static inline bool msc_verb_gathers(msc_verb v) {
+  return v < MSC_NUM_VERBS && msc_verb_row_of(v)->operand == MSC_AT_DIM && msc_verb_row_of(v)->result == MSC_AT_WHOLE;
+}
+/* True if it may be of several values at once, which is what comm_fusion asks for. */
+static inline bool msc_verb_fuses(msc_verb v) { return v < MSC_NUM_VERBS && msc_verb_row_of(v)->fusion; }
+
+/* The attribute of the op that names the dimension which is cut on this side, or NULL. */
+static inline const char *msc_verb_dim_attr(msc_verb_side side) {
+  static const char *const names[] = {NULL, NULL, NULL, "dim", "split_dim", "concat_dim"};
+  return names[side];
+}
+
+/* The row's column `receives`; k: members of the group. */
+static inline int64_t msc_verb_received(msc_verb v, int64_t in, int64_t out, int64_t k) {
+  switch (msc_verb_row_of(v)->receives) {
+    case MSC_RECEIVES_NOTHING: return 0;
+    case MSC_RECEIVES_GROWTH: return out - in;
+    case MSC_RECEIVES_LOSS: return in - out;
+    case MSC_RECEIVES_REST: return in - in / k;
+    case MSC_RECEIVES_TWICE: return 2 * (in - in / k);
+    default: return out;
+  }
+}
+
+/* Messages that follow each other in a group of `ranks`, of whom each has data of `peers` others. */
+static inline int64_t msc_verb_rounds(msc_verb v, int64_t ranks, int64_t peers) {
+  int64_t ring = ranks - 1, trees = 0;
+  switch (msc_verb_row_of(v)->rounds) {
+    case MSC_ROUNDS_NONE: return 0;
+    case MSC_ROUNDS_ONE: return 1;
+    case MSC_ROUNDS_PEERS: return peers;
+    case MSC_ROUNDS_RING: return ring;
+    default: break;
+  }
+  for (int64_t n = 1; n < ranks; n *= 2) trees += 2;
+  return 2 * ring < trees ? 2 * ring : trees;
+}
+
+/* Bytes received for each byte that measured tables count: of what a rank holds before; where it holds less before than
+ * after, of what it holds after. */
+static inline double msc_verb_received_share(msc_verb v, int64_t ranks) {
+  double k = (double)ranks, share = (k - 1) / k;
+  msc_verb_receives r = msc_verb_row_of(v)->receives;
+  return r == MSC_RECEIVES_RESULT ? 1 : r == MSC_RECEIVES_TWICE ? 2 * share : share;
+}
+
+static inline const char *msc_reduction_name(msc_reduction r) {
+  static const char *const words[] = {
+#define REDUCTION(NAME, word) word,
+#include "ir/verb.def"
+  };
+  return words[r];
+}
+
+/* The verb of this word; MSC_NUM_VERBS: there is none. */
+static inline msc_verb msc_verb_parse(const char *word) {
+  unsigned v = 0;
+  while (v < MSC_NUM_VERBS && strcmp(msc_verb_name((msc_verb)v), word)) v++;
+  return (msc_verb)v;
+}
+
+/* The reduction of this word; MSC_NUM_REDUCTIONS: there is none. */
+static inline msc_reduction msc_reduction_parse(const char *word) {
+  unsigned r = 0;
+  while (r < MSC_NUM_REDUCTIONS && strcmp(msc_reduction_name((msc_reduction)r), word)) r++;
+  return (msc_reduction)r;
+}
+
+#endif
