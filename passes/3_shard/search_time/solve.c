@@ -5,6 +5,7 @@
 #include "passes/3_shard/search_time/mesh_shape.h"
 #include "passes/3_shard/search_time/minimum.h"
 #include "passes/3_shard/search_time/state.h"
+#include "passes/3_shard/search_time/states.h"
 
 enum { MAX_SWEEPS = 6 };
 
@@ -94,7 +95,8 @@ static bool search_all(shard_timing *t, int64_t ns_per_gib) {
 
 /* ---- digit by digit ---- */
 
-/* Takes pieces off every letter that was not given with them. */
+/* Takes pieces off every letter that was not given with them.  A strategy tuple keeps its digits: they say how many parts
+ * there must be, and are open to change all the same. */
 static void release(shard_timing *t, uint32_t pieces) {
   uint32_t atoms = 0;
   for (int p = 0; p < t->o.num_pieces; p++)
@@ -102,7 +104,7 @@ static void release(shard_timing *t, uint32_t pieces) {
   for (size_t v = 0; v < t->m.num_vars; v++) {
     msc_assignment *a = &t->m.var[v].fixed, *given = &t->given[v];
     a->pass = (a->pass & ~atoms) | given->pass;
-    for (int l = 0; l < t->m.var[v].rule->num_letters; l++) {
+    for (int l = 0; l < t->m.var[v].rule->num_letters && !shard_is_tuple(&t->g, &t->m.var[v]); l++) {
       int num = 0;
       for (int k = 0; k < a->num[l]; k++) {
         bool stays = !(atoms >> a->atom[l][k] & 1);

@@ -8,7 +8,7 @@ typedef struct {
   const shard_space_options *o;
   const shard_variable *v;
   msc_arena *arena;
-  bool mixed;             /* dimensions made of several letters: a state is judged as a whole */
+  bool mixed;                     /* dimensions made of several letters: a state is judged as a whole */
   int64_t parts[MSC_MAX_LETTERS]; /* of a strategy tuple; 0: none */
   shard_state now;
   int64_t product[MSC_MAX_LETTERS];
@@ -157,6 +157,10 @@ static bool has_mixed_dims(const shard_variable *v) {
   return false;
 }
 
+bool shard_is_tuple(const shard_graph *g, const shard_variable *v) {
+  return v->group >= 0 && v->closed && msc_op_attr(g->group[v->group].leader, MSC_FACT(in_strategy));
+}
+
 shard_states shard_states_of(const shard_graph *g, const shard_space_options *o, const shard_variable *v,
                              msc_arena *arena) {
   drawing d = {.g = g, .o = o, .v = v, .arena = arena, .mixed = has_mixed_dims(v)};
@@ -164,8 +168,7 @@ shard_states shard_states_of(const shard_graph *g, const shard_space_options *o,
   for (int l = 0; l < MSC_MAX_LETTERS; l++) d.product[l] = 1;
   bool irregular = !given_state(o, v, &d.now);
   shard_state given = d.now;
-  bool tuple = v->group >= 0 && v->closed && msc_op_attr(g->group[v->group].leader, MSC_FACT(in_strategy));
-  if (tuple) {
+  if (shard_is_tuple(g, v)) {
     for (int l = 0; l < v->rule->num_letters; l++)
       d.parts[l] = shard_parts(&g->atoms, v->fixed.num[l], v->fixed.atom[l]);
     memset(d.now.on, SHARD_NONE, sizeof d.now.on);

@@ -11,6 +11,8 @@ typedef struct {
   bool left_out;  /* there are uneven cuts besides */
 } shard_states;
 
+/* The user said into how many parts the variable's letters are cut, and left open by which digits. */
+bool shard_is_tuple(const shard_graph *g, const shard_variable *v);
 /* Free pieces go wherever the rules of the variable's ops allow; what is given stays.  In `arena`. */
 shard_states shard_states_of(const shard_graph *g, const shard_space_options *o, const shard_variable *v,
                              msc_arena *arena);
