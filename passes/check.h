@@ -20,9 +20,9 @@ bool msc_check_messages(msc_module *m);
 
 /* After pass localize: shapes, collectives, arguments and results are still those of the layouts. */
 bool msc_check_layouts(msc_module *m);
-/* For passes that replace an op by several: those that make what nobody says a whole of keep what they
- * read, in `reads`. */
-void msc_say_reads(msc_module *m);
+/* For passes that replace an op by several: records the wholes of operands, in `reads`, of ops whose results have no
+ * recorded whole. */
+void msc_record_reads(msc_module *m);
 
 /* ---- 8_memory/check_places.c ---- */
 

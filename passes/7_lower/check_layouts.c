@@ -438,7 +438,7 @@ bool msc_check_layouts(msc_module *m) {
   return ok;
 }
 
-void msc_say_reads(msc_module *m) {
+void msc_record_reads(msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next) {
     msc_arena *arena = msc_arena_new(m->ctx);
     checking z = start_checking(f, arena);

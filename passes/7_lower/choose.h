@@ -38,6 +38,6 @@ bool msc_has_kernel(const msc_target *target, msc_op_kind op, msc_choice by);
 /* Replaces a product of f16 or bf16 by one with a result in f32, followed by a cast for users of the narrow one, and
  * returns it, if the target widens products and has something faster than a generated kernel for f32; else returns op.
  * The op has no layouts. */
-msc_op *msc_widened(msc_arena *arena, msc_op *op, const msc_choices *choices);
+msc_op *msc_widen_product(msc_arena *arena, msc_op *op, const msc_choices *choices);
 
 #endif

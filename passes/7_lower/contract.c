@@ -68,6 +68,6 @@ static bool contract_func(msc_pass_ctx *pass, msc_func *f) {
 
 bool pass_contract(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next) MSC_TRY(contract_func(pass, f));
-  msc_say_reads(m);
+  msc_record_reads(m);
   return true;
 }

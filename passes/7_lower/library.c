@@ -90,7 +90,7 @@ bool pass_library(msc_pass_ctx *pass, msc_module *m) {
       previous = op->prev; /* from last to first: what a product absorbs stands after it */
       if (op->kind == OP_matmul_weight_grad) op = replace_weight_grad(op);
       if (op->kind != OP_matmul && op->kind != OP_batch_matmul) continue;
-      op = msc_widened(pass->scratch, op, &choices);
+      op = msc_widen_product(pass->scratch, op, &choices);
       msc_chosen chosen = msc_choose(pass->scratch, op, &choices);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
       if (chosen.by != MSC_BY_LIBRARY && chosen.by != MSC_BY_PRODUCT) continue;
@@ -102,6 +102,6 @@ bool pass_library(msc_pass_ctx *pass, msc_module *m) {
     }
   msc_stat(pass, "products by generated code", generated);
   msc_stat(pass, "products by a library", by_library);
-  msc_say_reads(m);
+  msc_record_reads(m);
   return true;
 }

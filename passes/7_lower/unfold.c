@@ -129,7 +129,7 @@ bool pass_unfold(msc_pass_ctx *pass, msc_module *m) {
     for (msc_op *op = f->body->first, *next; op; op = next) {
       next = op->next;
       if (op->kind != OP_conv2d && op->kind != OP_conv2d_transpose && op->kind != OP_conv2d_weight_grad) continue;
-      op = msc_widened(pass->scratch, op, &choices), next = op->next;
+      op = msc_widen_product(pass->scratch, op, &choices), next = op->next;
       msc_chosen chosen = msc_choose(pass->scratch, op, &choices);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
       if (chosen.by == MSC_BY_LIBRARY) msc_graph_mark(pass, op);
@@ -137,6 +137,6 @@ bool pass_unfold(msc_pass_ctx *pass, msc_module *m) {
       MSC_TRY(unfold_op(op));
       msc_stat(pass, "convolutions as products", 1);
     }
-  msc_say_reads(m);
+  msc_record_reads(m);
   return true;
 }

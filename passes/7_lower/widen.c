@@ -32,7 +32,7 @@ static void bypass_casts(msc_value *narrow, msc_value *wide) {
   }
 }
 
-msc_op *msc_widened(msc_arena *arena, msc_op *op, const msc_choices *choices) {
+msc_op *msc_widen_product(msc_arena *arena, msc_op *op, const msc_choices *choices) {
   msc_dtype narrow = op->out[0].type->dtype;
   bool is_narrow = narrow == MSC_BF16 || narrow == MSC_F16;
   if (!choices->target->widens_products || !is_narrow || choose_in_f32(arena, op, choices) == MSC_BY_KERNEL) return op;

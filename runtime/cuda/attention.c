@@ -51,7 +51,7 @@ static sizes attention_sizes(const mscrt_graph *g) {
 }
 
 static dnn_descriptor virtual_tensor(mscrt_dnn_builder *b, unsigned type, const int64_t dim[4]) {
-  return mscrt_dnn_step(b, type, dim, false);
+  return mscrt_dnn_virtual(b, type, dim, false);
 }
 
 /* Adds scale x. */
@@ -100,7 +100,7 @@ void mscrt_dnn_attention(mscrt_dnn_builder *b) {
   unsigned narrow = mscrt_dnn_type(b->g->operand[Q].dtype);
   sizes z = attention_sizes(b->g);
   dnn_descriptor product = virtual_tensor(b, F32, z.scores), scale = mscrt_dnn_number(b, b->g->scale);
-  mscrt_dnn_matmul(b, mscrt_dnn_operand(b, Q), mscrt_dnn_transposed(b, K), product);
+  mscrt_dnn_matmul(b, mscrt_dnn_operand(b, Q), mscrt_dnn_transpose(b, K), product);
   dnn_descriptor scores = hide_future(b, &z, build_scores(b, &z, &at, product, scale));
   dnn_descriptor most = virtual_tensor(b, F32, z.rows), below = virtual_tensor(b, F32, z.scores),
                  e = virtual_tensor(b, F32, z.scores), sum = virtual_tensor(b, F32, z.rows),
@@ -120,7 +120,7 @@ void mscrt_dnn_attention(mscrt_dnn_builder *b) {
 /* Adds the sums of dy y, which cuDNN wants in memory. */
 static dnn_descriptor sum_dy_y(mscrt_dnn_builder *b, const sizes *z, const places *at, dnn_descriptor dy) {
   dnn_descriptor product = virtual_tensor(b, F32, b->g->operand[at->y].dim), sum = virtual_tensor(b, F32, z->rows),
-                 kept = mscrt_dnn_own(b, z->rows, false);
+                 kept = mscrt_dnn_workspace(b, z->rows, false);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, dy, mscrt_dnn_operand(b, at->y), NULL, product);
   mscrt_dnn_reduce(b, MSCRT_CUDNN_REDUCE_TENSOR_ADD, product, sum);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, sum, mscrt_dnn_number(b, 1), NULL, kept);
@@ -129,7 +129,7 @@ static dnn_descriptor sum_dy_y(mscrt_dnn_builder *b, const sizes *z, const place
 
 static dnn_descriptor transpose_scores(mscrt_dnn_builder *b, const sizes *z, dnn_descriptor x) {
   const int64_t dim[] = {z->scores[0], z->scores[1], z->scores[3], z->scores[2]};
-  dnn_descriptor y = mscrt_dnn_step(b, mscrt_dnn_type(b->g->operand[Q].dtype), dim, true);
+  dnn_descriptor y = mscrt_dnn_virtual(b, mscrt_dnn_type(b->g->operand[Q].dtype), dim, true);
   mscrt_dnn_view(b, x, y);
   return y;
 }
@@ -149,7 +149,7 @@ static void add_q_gradient(mscrt_dnn_builder *b, const places *at, dnn_descripto
     mscrt_dnn_matmul(b, ds, k, mscrt_dnn_operand(b, at->dq));
     return;
   }
-  dnn_descriptor sum = mscrt_dnn_own(b, b->g->operand[at->dq].dim, true);
+  dnn_descriptor sum = mscrt_dnn_workspace(b, b->g->operand[at->dq].dim, true);
   mscrt_dnn_matmul(b, ds, k, sum);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_IDENTITY, F32, sum, NULL, NULL, mscrt_dnn_operand(b, at->dq));
 }
@@ -157,7 +157,7 @@ static void add_q_gradient(mscrt_dnn_builder *b, const places *at, dnn_descripto
 void mscrt_dnn_attention_grad(mscrt_dnn_builder *b) {
   places at = backward_operands(b->g);
   sizes z = attention_sizes(b->g);
-  dnn_descriptor q = mscrt_dnn_operand(b, Q), k_columns = mscrt_dnn_transposed(b, K), dy = mscrt_dnn_operand(b, at.dy),
+  dnn_descriptor q = mscrt_dnn_operand(b, Q), k_columns = mscrt_dnn_transpose(b, K), dy = mscrt_dnn_operand(b, at.dy),
                  scale = mscrt_dnn_number(b, b->g->scale);
   dnn_descriptor keep = at.keep ? mscrt_dnn_operand(b, at.keep) : NULL, sum = sum_dy_y(b, &z, &at, dy),
                  product = virtual_tensor(b, F32, z.scores), below = virtual_tensor(b, F32, z.scores),
@@ -169,8 +169,8 @@ void mscrt_dnn_attention_grad(mscrt_dnn_builder *b) {
   add_kv_gradient(b, transpose_scores(b, &z, apply_keep(b, &z, p, keep, F32)), dy, at.dv);
 
   dnn_descriptor dp = virtual_tensor(b, F32, z.scores), less = virtual_tensor(b, F32, z.scores),
-                 slope = virtual_tensor(b, F32, z.scores), k = mscrt_dnn_step_like(b, K);
-  mscrt_dnn_matmul(b, dy, mscrt_dnn_transposed(b, V), dp);
+                 slope = virtual_tensor(b, F32, z.scores), k = mscrt_dnn_virtual_like(b, K);
+  mscrt_dnn_matmul(b, dy, mscrt_dnn_transpose(b, V), dp);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_SUB, F32, apply_keep(b, &z, dp, keep, F32), sum, NULL, less);
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_MUL, F32, less, p, NULL, slope);
   dnn_descriptor ds = scale_scores(b, &z, slope, scale, mscrt_dnn_type(b->g->operand[Q].dtype));

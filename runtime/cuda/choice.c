@@ -54,7 +54,7 @@ static bool is_supported(mscrt_context *c, const mscrt_product *p, const lt_algo
          checked.workspace_bytes <= mscrt_cuda_of(c)->workspace_bytes;
 }
 
-bool mscrt_choice_known(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
+bool mscrt_choice_load(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p) {
   char key[LINE];
   lt_algorithm kept;
   write_choice_key(c, m, p, key);

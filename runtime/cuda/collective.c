@@ -172,7 +172,7 @@ mscrt_status *mscrt_links_collective(mscrt_context *c, const mscrt_turn *t) {
   return mscrt_cuda_wait_alone(c, t->record);
 }
 
-mscrt_status *mscrt_cuda_alone(mscrt_context *c, const mscrt_turn *t) {
+mscrt_status *mscrt_cuda_local_collective(mscrt_context *c, const mscrt_turn *t) {
   const mscrt_part *part = mscrt_parts_of(c, t->record, t->slots, false);
   for (uint32_t i = 0; i < t->record->num_parts; i++) {
     value v = locate_value(c, t->record, part, i);
@@ -241,12 +241,12 @@ mscrt_status *mscrt_links_join(mscrt_context *c) {
 /* volatile: the GPU writes it at any time. */
 uint32_t mscrt_links_begun(const mscrt_links *l) { return *(volatile uint32_t *)l->begun; }
 
-const char *mscrt_links_last(const mscrt_links *l, char text[MSCRT_LINKS_TEXT]) {
+const char *mscrt_links_last_begun(const mscrt_links *l, char text[MSCRT_LINKS_TEXT]) {
   uint32_t begun = mscrt_links_begun(l);
   return begun && begun <= l->num_watched ? describe_exchange(l->watched[begun], text) : NULL;
 }
 
-mscrt_status *mscrt_links_look(mscrt_context *c) {
+mscrt_status *mscrt_links_check_async(mscrt_context *c) {
   mscrt_links *l = mscrt_cuda_of(c)->links;
   mscrt_status *s = NULL;
   for (uint32_t i = 0; i < l->num_comms && !s; i++)

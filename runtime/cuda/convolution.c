@@ -28,7 +28,7 @@ enum { F32 = MSCRT_CUDNN_DATA_FLOAT, BIAS = 2 };
 /* Adds the bias, and relu, to the sums of the convolution before they are stored. */
 static void add_bias_and_relu(mscrt_dnn_builder *b, dnn_descriptor sums, dnn_descriptor y) {
   const int64_t *dim = b->g->operand[kinds[b->g->kind].y].dim;
-  dnn_descriptor with_bias = b->g->relu ? mscrt_dnn_step(b, F32, dim, false) : y;
+  dnn_descriptor with_bias = b->g->relu ? mscrt_dnn_virtual(b, F32, dim, false) : y;
   mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_ADD, F32, sums, mscrt_dnn_operand(b, BIAS), NULL, with_bias);
   if (b->g->relu) mscrt_dnn_pointwise(b, MSCRT_CUDNN_POINTWISE_RELU_FWD, F32, with_bias, NULL, NULL, y);
 }
@@ -46,7 +46,7 @@ static dnn_descriptor describe_windows(mscrt_dnn_builder *b) {
   mscrt_dnn_set(b, c, MSCRT_CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, MSCRT_CUDNN_TYPE_INT64, 2, g->padding);
   mscrt_dnn_set(b, c, MSCRT_CUDNN_ATTR_CONVOLUTION_DILATIONS, MSCRT_CUDNN_TYPE_INT64, 2, g->dilation);
   mscrt_dnn_set(b, c, MSCRT_CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, MSCRT_CUDNN_TYPE_INT64, 2, g->step);
-  return mscrt_dnn_done(b, c);
+  return mscrt_dnn_finalize(b, c);
 }
 
 void mscrt_dnn_convolution(mscrt_dnn_builder *b) {
@@ -55,7 +55,7 @@ void mscrt_dnn_convolution(mscrt_dnn_builder *b) {
   dnn_descriptor x = mscrt_dnn_operand(b, kinds[k].x), w = mscrt_dnn_operand(b, kinds[k].w),
                  y = mscrt_dnn_operand(b, kinds[k].y), seen = describe_windows(b);
   dnn_descriptor sums =
-      k == PLAN_GRAPH_KIND_BIASED_CONV ? mscrt_dnn_step(b, F32, b->g->operand[kinds[k].y].dim, false) : y;
+      k == PLAN_GRAPH_KIND_BIASED_CONV ? mscrt_dnn_virtual(b, F32, b->g->operand[kinds[k].y].dim, false) : y;
   dnn_descriptor o = mscrt_dnn_new(b, kinds[k].operation);
   mscrt_dnn_link(b, o, kinds[k].x_name, x);
   mscrt_dnn_link(b, o, kinds[k].w_name, w);

@@ -84,7 +84,7 @@ void mscrt_cuda_free_graphs(mscrt_context *c);
 /* ---- cuda/collective.c ---- */
 
 /* Issues a collective in which this rank is alone: copies, in the stream of calls. */
-mscrt_status *mscrt_cuda_alone(mscrt_context *c, const mscrt_turn *t);
+mscrt_status *mscrt_cuda_local_collective(mscrt_context *c, const mscrt_turn *t);
 
 /* ---- cuda/host.c: collectives and messages through the memory that ranks of a host share ---- */
 

@@ -54,7 +54,7 @@ static dnn_descriptor build_graph(mscrt_dnn_builder *b, const mscrt_dnn *d) {
   mscrt_dnn_set(b, all, MSCRT_CUDNN_ATTR_OPERATIONGRAPH_OPS, MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR, b->num_operations,
                 b->operation);
   set_machine(b, d, all, MSCRT_CUDNN_ATTR_OPERATIONGRAPH_HANDLE, 0);
-  return mscrt_dnn_done(b, all);
+  return mscrt_dnn_finalize(b, all);
 }
 
 /* True if the engine computes f32 without narrower products, sums narrow types in f32, and fixes the order of sums
@@ -241,7 +241,7 @@ static void fill_pack(mscrt_dnn_builder *b, const mscrt_context *c, void *const 
   mscrt_dnn_set(b, pack, MSCRT_CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, MSCRT_CUDNN_TYPE_VOID_PTR, g->num_bindings,
                 place);
   mscrt_dnn_set(b, pack, MSCRT_CUDNN_ATTR_VARIANT_PACK_WORKSPACE, MSCRT_CUDNN_TYPE_VOID_PTR, 1, &workspace);
-  mscrt_dnn_done(b, pack);
+  mscrt_dnn_finalize(b, pack);
 }
 
 mscrt_status *mscrt_dnn_issue(mscrt_context *c, const mscrt_turn *t) {

@@ -82,19 +82,19 @@ dnn_descriptor mscrt_dnn_new(mscrt_dnn_builder *b, unsigned type);
 void mscrt_dnn_set(mscrt_dnn_builder *b, dnn_descriptor d, unsigned name, unsigned type, int64_t num,
                    const void *elements);
 void mscrt_dnn_link(mscrt_dnn_builder *b, dnn_descriptor d, unsigned name, dnn_descriptor to);
-dnn_descriptor mscrt_dnn_done(mscrt_dnn_builder *b, dnn_descriptor d);
+dnn_descriptor mscrt_dnn_finalize(mscrt_dnn_builder *b, dnn_descriptor d);
 void mscrt_dnn_add(mscrt_dnn_builder *b, dnn_descriptor operation); /* adds it to the graph */
 
 dnn_descriptor mscrt_dnn_operand(mscrt_dnn_builder *b, uint32_t i);
 /* Operand i with its last two dimensions swapped, in the same memory. */
-dnn_descriptor mscrt_dnn_transposed(mscrt_dnn_builder *b, uint32_t i);
+dnn_descriptor mscrt_dnn_transpose(mscrt_dnn_builder *b, uint32_t i);
 dnn_descriptor mscrt_dnn_number(mscrt_dnn_builder *b, float number);
 /* A row-major tensor of f32 in the workspace; zero: cleared before each execution, as one tensor of a graph can be. */
-dnn_descriptor mscrt_dnn_own(mscrt_dnn_builder *b, const int64_t dim[4], bool zero);
+dnn_descriptor mscrt_dnn_workspace(mscrt_dnn_builder *b, const int64_t dim[4], bool zero);
 /* A virtual tensor, which is never in memory; transposed: its matrices are column major. */
-dnn_descriptor mscrt_dnn_step(mscrt_dnn_builder *b, unsigned type, const int64_t dim[4], bool transposed);
+dnn_descriptor mscrt_dnn_virtual(mscrt_dnn_builder *b, unsigned type, const int64_t dim[4], bool transposed);
 /* A virtual tensor with the shape and strides of operand i. */
-dnn_descriptor mscrt_dnn_step_like(mscrt_dnn_builder *b, uint32_t i);
+dnn_descriptor mscrt_dnn_virtual_like(mscrt_dnn_builder *b, uint32_t i);
 
 void mscrt_dnn_matmul(mscrt_dnn_builder *b, dnn_descriptor x, dnn_descriptor w, dnn_descriptor y);
 /* Adds y = mode(x, second, third), computed in `type`; second and third may be NULL. */

@@ -72,7 +72,7 @@ mscrt_status *mscrt_dnn_describe(const mscrt_gpu *gpu, mscrt_dnn *out) {
                    gpu->shared_bytes - RESERVED, RESERVED, gpu->threads, gpu->blocks);
   out->device = mscrt_dnn_new(&b, MSCRT_CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   mscrt_dnn_set(&b, out->device, MSCRT_CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, MSCRT_CUDNN_TYPE_CHAR, n, text);
-  mscrt_dnn_done(&b, out->device);
+  mscrt_dnn_finalize(&b, out->device);
   return b.failed;
 }
 

@@ -29,14 +29,14 @@ void mscrt_dnn_link(mscrt_dnn_builder *b, dnn_descriptor d, unsigned name, dnn_d
   mscrt_dnn_set(b, d, name, MSCRT_CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &to);
 }
 
-dnn_descriptor mscrt_dnn_done(mscrt_dnn_builder *b, dnn_descriptor d) {
+dnn_descriptor mscrt_dnn_finalize(mscrt_dnn_builder *b, dnn_descriptor d) {
   return !b->failed && note_failure(b, b->api->cudnnBackendFinalize(d), "cudnnBackendFinalize") ? d : NULL;
 }
 
 void mscrt_dnn_add(mscrt_dnn_builder *b, dnn_descriptor operation) {
   if (b->num_operations == MSCRT_DNN_OPERATIONS && !b->failed)
     b->failed = mscrt_fail(MSCRT_BUG, "a graph of more than %d operations", MSCRT_DNN_OPERATIONS);
-  if ((operation = mscrt_dnn_done(b, operation))) b->operation[b->num_operations++] = operation;
+  if ((operation = mscrt_dnn_finalize(b, operation))) b->operation[b->num_operations++] = operation;
 }
 
 /* ---- tensors ---- */
@@ -60,7 +60,7 @@ static dnn_descriptor describe_tensor(mscrt_dnn_builder *b, int64_t number, unsi
 static dnn_descriptor set_flag(mscrt_dnn_builder *b, dnn_descriptor t, unsigned flag) {
   bool yes = true;
   mscrt_dnn_set(b, t, flag, MSCRT_CUDNN_TYPE_BOOLEAN, 1, &yes);
-  return mscrt_dnn_done(b, t);
+  return mscrt_dnn_finalize(b, t);
 }
 
 /* Adds a binding; returns its number. */
@@ -82,14 +82,14 @@ static int64_t bind_operand(mscrt_dnn_builder *b, uint32_t i) {
 
 dnn_descriptor mscrt_dnn_operand(mscrt_dnn_builder *b, uint32_t i) {
   const mscrt_graph_tensor *o = &b->g->operand[i];
-  return mscrt_dnn_done(b, describe_tensor(b, bind_operand(b, i), mscrt_dnn_type(o->dtype), o->dim, o->stride));
+  return mscrt_dnn_finalize(b, describe_tensor(b, bind_operand(b, i), mscrt_dnn_type(o->dtype), o->dim, o->stride));
 }
 
-dnn_descriptor mscrt_dnn_transposed(mscrt_dnn_builder *b, uint32_t i) {
+dnn_descriptor mscrt_dnn_transpose(mscrt_dnn_builder *b, uint32_t i) {
   const mscrt_graph_tensor *o = &b->g->operand[i];
   const int64_t dim[] = {o->dim[0], o->dim[1], o->dim[3], o->dim[2]},
                 stride[] = {o->stride[0], o->stride[1], o->stride[3], o->stride[2]};
-  return mscrt_dnn_done(b, describe_tensor(b, bind_operand(b, i), mscrt_dnn_type(o->dtype), dim, stride));
+  return mscrt_dnn_finalize(b, describe_tensor(b, bind_operand(b, i), mscrt_dnn_type(o->dtype), dim, stride));
 }
 
 dnn_descriptor mscrt_dnn_number(mscrt_dnn_builder *b, float number) {
@@ -105,13 +105,13 @@ static void set_row_major_strides(const int64_t dim[4], int64_t out_stride[4]) {
   for (int d = 3; d-- > 0;) out_stride[d] = out_stride[d + 1] * dim[d + 1];
 }
 
-dnn_descriptor mscrt_dnn_own(mscrt_dnn_builder *b, const int64_t dim[4], bool zero) {
+dnn_descriptor mscrt_dnn_workspace(mscrt_dnn_builder *b, const int64_t dim[4], bool zero) {
   int64_t stride[4], number = add_binding(b, (mscrt_dnn_binding){.place = MSCRT_DNN_OWN, .offset = b->out->own_bytes});
   set_row_major_strides(dim, stride);
   uint64_t bytes = sizeof(float) * (uint64_t)(stride[0] * dim[0]);
   if (zero) b->out->zero_offset = b->out->own_bytes, b->out->zero_bytes = bytes;
   b->out->own_bytes += mscrt_cuda_align(bytes);
-  return mscrt_dnn_done(b, describe_tensor(b, number, MSCRT_CUDNN_DATA_FLOAT, dim, stride));
+  return mscrt_dnn_finalize(b, describe_tensor(b, number, MSCRT_CUDNN_DATA_FLOAT, dim, stride));
 }
 
 static dnn_descriptor add_virtual_tensor(mscrt_dnn_builder *b, unsigned type, const int64_t dim[4],
@@ -120,14 +120,14 @@ static dnn_descriptor add_virtual_tensor(mscrt_dnn_builder *b, unsigned type, co
                   MSCRT_CUDNN_ATTR_TENSOR_IS_VIRTUAL);
 }
 
-dnn_descriptor mscrt_dnn_step(mscrt_dnn_builder *b, unsigned type, const int64_t dim[4], bool transposed) {
+dnn_descriptor mscrt_dnn_virtual(mscrt_dnn_builder *b, unsigned type, const int64_t dim[4], bool transposed) {
   int64_t stride[4];
   set_row_major_strides(dim, stride);
   if (transposed) stride[2] = 1, stride[3] = dim[2];
   return add_virtual_tensor(b, type, dim, stride);
 }
 
-dnn_descriptor mscrt_dnn_step_like(mscrt_dnn_builder *b, uint32_t i) {
+dnn_descriptor mscrt_dnn_virtual_like(mscrt_dnn_builder *b, uint32_t i) {
   const mscrt_graph_tensor *o = &b->g->operand[i];
   return add_virtual_tensor(b, mscrt_dnn_type(o->dtype), o->dim, o->stride);
 }
@@ -138,7 +138,7 @@ void mscrt_dnn_matmul(mscrt_dnn_builder *b, dnn_descriptor x, dnn_descriptor w, 
   unsigned f32 = MSCRT_CUDNN_DATA_FLOAT;
   dnn_descriptor m = mscrt_dnn_new(b, MSCRT_CUDNN_BACKEND_MATMUL_DESCRIPTOR);
   mscrt_dnn_set(b, m, MSCRT_CUDNN_ATTR_MATMUL_COMP_TYPE, MSCRT_CUDNN_TYPE_DATA_TYPE, 1, &f32);
-  mscrt_dnn_done(b, m);
+  mscrt_dnn_finalize(b, m);
   dnn_descriptor o = mscrt_dnn_new(b, MSCRT_CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
   mscrt_dnn_link(b, o, MSCRT_CUDNN_ATTR_OPERATION_MATMUL_ADESC, x);
   mscrt_dnn_link(b, o, MSCRT_CUDNN_ATTR_OPERATION_MATMUL_BDESC, w);
@@ -156,7 +156,7 @@ static dnn_descriptor describe_pointwise(mscrt_dnn_builder *b, unsigned mode, un
 
 static void add_pointwise(mscrt_dnn_builder *b, dnn_descriptor p, dnn_descriptor x, dnn_descriptor second,
                           dnn_descriptor third, dnn_descriptor y) {
-  mscrt_dnn_done(b, p);
+  mscrt_dnn_finalize(b, p);
   dnn_descriptor o = mscrt_dnn_new(b, MSCRT_CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   mscrt_dnn_link(b, o, MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p);
   mscrt_dnn_link(b, o, MSCRT_CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
@@ -182,7 +182,7 @@ void mscrt_dnn_reduce(mscrt_dnn_builder *b, unsigned op, dnn_descriptor x, dnn_d
   dnn_descriptor r = mscrt_dnn_new(b, MSCRT_CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
   mscrt_dnn_set(b, r, MSCRT_CUDNN_ATTR_REDUCTION_OPERATOR, MSCRT_CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &op);
   mscrt_dnn_set(b, r, MSCRT_CUDNN_ATTR_REDUCTION_COMP_TYPE, MSCRT_CUDNN_TYPE_DATA_TYPE, 1, &f32);
-  mscrt_dnn_done(b, r);
+  mscrt_dnn_finalize(b, r);
   dnn_descriptor o = mscrt_dnn_new(b, MSCRT_CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
   mscrt_dnn_link(b, o, MSCRT_CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x);
   mscrt_dnn_link(b, o, MSCRT_CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);

@@ -313,7 +313,7 @@ static mscrt_status *issue_call(mscrt_context *c, const mscrt_turn *t) {
     case PLAN_CALL_KIND_KERNEL: return launch_kernel(c, t);
     case PLAN_CALL_KIND_MATMUL: return mscrt_product_issue(c, t);
     case PLAN_CALL_KIND_GRAPH: return mscrt_dnn_issue(c, t);
-    default: return mscrt_cuda_alone(c, t);
+    default: return mscrt_cuda_local_collective(c, t);
   }
 }
 

@@ -60,8 +60,8 @@ mscrt_status *mscrt_links_join(mscrt_context *c);
 /* The exchange that the GPU began last: its number, and "all_reduce grad at net.py:7 (ranks 0,1)"; 0 and NULL: none. */
 #define MSCRT_LINKS_TEXT 320
 uint32_t mscrt_links_begun(const mscrt_links *l);
-const char *mscrt_links_last(const mscrt_links *l, char text[MSCRT_LINKS_TEXT]);
+const char *mscrt_links_last_begun(const mscrt_links *l, char text[MSCRT_LINKS_TEXT]);
 /* Reports an asynchronous error of a communicator. */
-mscrt_status *mscrt_links_look(mscrt_context *c);
+mscrt_status *mscrt_links_check_async(mscrt_context *c);
 
 #endif

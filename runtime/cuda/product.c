@@ -137,7 +137,7 @@ static mscrt_status *choose_algorithm(mscrt_context *c, const mscrt_matmul *m, m
   lt_preference preference;
   lt_candidate candidate[MSCRT_CANDIDATES];
   int num = 0;
-  if (c->o.choices && mscrt_choice_known(c, m, p)) return NULL;
+  if (c->o.choices && mscrt_choice_load(c, m, p)) return NULL;
   LT(lt, cublasLtMatmulPreferenceCreate, &preference);
   mscrt_status *s = set_preferences(lt, mscrt_cuda_of(c), m, p, preference);
   lt_result r =

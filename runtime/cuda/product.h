@@ -32,7 +32,7 @@ mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const 
 /* ---- cuda/choice.c: the file options.choices ---- */
 
 /* Takes the algorithm from the file, if this library still has it for this problem. */
-bool mscrt_choice_known(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p);
+bool mscrt_choice_load(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p);
 /* Tells whether this rank chooses for all: ranks that compute the same must get the same bits, so the first rank that
  * has the product chooses. */
 mscrt_status *mscrt_choice_is_mine(mscrt_context *c, bool here, bool *out_is);

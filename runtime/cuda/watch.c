@@ -25,9 +25,9 @@ static mscrt_status *report_timeout(const mscrt_context *c) {
 
 static mscrt_status *check_for_failures(mscrt_context *c, bool late) {
   char text[MSCRT_LINKS_TEXT];
-  const char *last = mscrt_cuda_of(c)->links ? mscrt_links_last(mscrt_cuda_of(c)->links, text) : NULL;
+  const char *last = mscrt_cuda_of(c)->links ? mscrt_links_last_begun(mscrt_cuda_of(c)->links, text) : NULL;
   mscrt_status *s = c->transport->lost(c->comm, "waiting for the GPU");
-  if (!s && mscrt_cuda_of(c)->links) s = mscrt_links_look(c);
+  if (!s && mscrt_cuda_of(c)->links) s = mscrt_links_check_async(c);
   if (!s && late) s = report_timeout(c);
   if (mscrt_cuda_of(c)->links)
     s = mscrt_within(s, "%s%s", last ? "the last it began is " : "no collective has begun", last ? last : "");
