@@ -45,7 +45,7 @@ static bool is_identity_perm(const msc_op *op) {
 }
 
 /* True if operand i is a constant that leaves the other operand unchanged. */
-static bool is_unit(const msc_op *op, size_t i) {
+static bool is_identity_operand(const msc_op *op, size_t i) {
   const msc_op_info *info = msc_info(op);
   return info->facts.has_unit && (i == 1 || info->flags & MSC_COMMUTES) &&
          msc_is_splat(operand_at(op, i), info->facts.unit);
@@ -69,8 +69,8 @@ static msc_value *value_before_inverse(const msc_op *op) {
 /* The value that op's only result equals, whose type may still differ; NULL if there is none. */
 static msc_value *value_equal_to(const msc_op *op) {
   int64_t dims[MSC_MAX_RANK];
-  if (op->num_in == 2 && is_unit(op, 1)) return operand_at(op, 0);
-  if (op->num_in == 2 && is_unit(op, 0)) return operand_at(op, 1);
+  if (op->num_in == 2 && is_identity_operand(op, 1)) return operand_at(op, 0);
+  if (op->num_in == 2 && is_identity_operand(op, 0)) return operand_at(op, 1);
   switch (msc_form_of(op)) {
     case MSC_FORM_RESHAPE:
     case MSC_FORM_STRETCH: return operand_at(op, 0);

@@ -44,7 +44,7 @@ static msc_value *add_parameter_state(inserting *s, const msc_value *w, const ch
   return v;
 }
 
-static bool has_suffix(const char *name, const char *suffix) {
+static bool name_ends_with(const char *name, const char *suffix) {
   size_t n = strlen(name), m = strlen(suffix);
   return n >= m && !strcmp(name + n - m, suffix);
 }
@@ -52,7 +52,7 @@ static bool has_suffix(const char *name, const char *suffix) {
 /* Returns `suffix`, made longer until no name of the user ends with it: then no name made with it exists. */
 static const char *free_suffix(const inserting *s, const char *suffix) {
   for (size_t i = 0; i < s->f->body->num_args; i++)
-    if (has_suffix(msc_arg_name(s->f, i), suffix))
+    if (name_ends_with(msc_arg_name(s->f, i), suffix))
       return free_suffix(s, msc_arena_printf(s->pass->scratch, "%s_", suffix));
   return suffix;
 }

@@ -172,7 +172,8 @@ static bool plan_single_sum(const redistributing *r, const msc_value *v, const m
 
 /* ---- values ---- */
 
-static bool report_no_plan(const redistributing *r, const msc_op *user, const msc_value *v, const msc_layout *want) {
+static bool report_unreachable(const redistributing *r, const msc_op *user, const msc_value *v,
+                               const msc_layout *want) {
   return msc_op_error(user, MSC_E_INFEASIBLE, "no sequence of layout changes leads from %s to %s",
                       msc_layout_print(r->pass->scratch, &r->f->module->mesh, v->type->layout),
                       msc_layout_print(r->pass->scratch, &r->f->module->mesh, want));
@@ -209,7 +210,7 @@ static msc_value *bring_into_layout(redistributing *r, msc_op *user, msc_value *
     if (other && (!plan || plan_cost(r, other) < plan_cost(r, plan))) plan = other, from = m->value;
   }
   if (!plan) {
-    report_no_plan(r, user, v, want);
+    report_unreachable(r, user, v, want);
     return NULL;
   }
   msc_value *there = emit_steps(r, user, from, plan);

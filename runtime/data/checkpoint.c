@@ -171,7 +171,7 @@ static mscrt_status *make_header(const mscrt_plan *p, char **out_text, size_t *o
   return NULL;
 }
 
-static mscrt_status *write_bytes(int fd, const char *path, const void *data, size_t bytes) {
+static mscrt_status *write_checkpoint_bytes(int fd, const char *path, const void *data, size_t bytes) {
   for (size_t done = 0; done < bytes;) {
     ssize_t n = write(fd, (const char *)data + done, bytes - done);
     if (n < 0 && errno == EINTR) continue;
@@ -220,7 +220,7 @@ static mscrt_status *begin_file(const mscrt_plan *p, const char *path, file_out 
   size_t bytes = 0;
   MSCRT_CHECK(begin_temporary(path, f));
   mscrt_status *s = make_header(p, &header, &bytes);
-  if (!s) s = write_bytes(f->fd, path, header, bytes);
+  if (!s) s = write_checkpoint_bytes(f->fd, path, header, bytes);
   free(header);
   return s;
 }
@@ -276,7 +276,7 @@ mscrt_status *mscrt_save(mscrt_context *c, const char *path) {
     if (v->state || v->copy) continue;
     if (writes && !s) s = mscrt_allocate(&whole, (size_t)whole_bytes(v), 1);
     lost = mscrt_gather(c, v, whole);
-    if (whole && !lost && !s) s = write_bytes(f.fd, path, whole, (size_t)whole_bytes(v));
+    if (whole && !lost && !s) s = write_checkpoint_bytes(f.fd, path, whole, (size_t)whole_bytes(v));
     free(whole);
   }
   if (writes) s = replace_file(&f, s ? s : mscrt_add_to_trail(lost, __FILE__, __LINE__));
