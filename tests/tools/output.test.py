@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Output files: complete or not there; the old one stays when writing fails; links, permissions and pipes as users expect."""
+"""Output files: complete or not there; the old one stays when writing fails; links, permissions and pipes as users
+expect."""
 import os
 import resource
 import stat
@@ -36,7 +37,8 @@ expect.check("nothing else in the folder", os.listdir("folder") == ["link"])
 
 os.symlink("later", "folder/dangling")
 expect("dump m.mlir -o folder/dangling", 0, "", "")
-expect.check("a link to what is not there yet stays one too", os.readlink("folder/dangling") == "later" and open("folder/later").read() == TEXT)
+expect.check("a link to what is not there yet stays one too",
+             os.readlink("folder/dangling") == "later" and open("folder/later").read() == TEXT)
 os.symlink("loop", "loop")
 expect("dump m.mlir -o loop", 1, "loop: error: cannot write: Too many levels of symbolic links [E0112]\n")
 for name in ("folder/dangling", "folder/later", "loop"):
@@ -47,18 +49,24 @@ os.symlink("m.mlir", "m.link")
 os.link("m.mlir", "m.same")
 for name in ("m.mlir", "./m.mlir", "m.link", "m.same"):
     for command in ("dump", "opt", "import", "compile"):
-        expect(f"{command} m.mlir -o {name}", 1, f"{name}: error: cannot write: it is the input 'm.mlir' of this command [E0112]\n")
+        expect(f"{command} m.mlir -o {name}", 1,
+               f"{name}: error: cannot write: it is the input 'm.mlir' of this command [E0112]\n")
 write("c.json", '{"device_num": 1}')
-expect("compile m.mlir --config c.json -o c.json", 1, "c.json: error: cannot write: it is the input 'c.json' of this command [E0112]\n")
+expect("compile m.mlir --config c.json -o c.json", 1,
+       "c.json: error: cannot write: it is the input 'c.json' of this command [E0112]\n")
 write("there", "old")
 os.symlink("plan", "plan.link")
 for name, output in (("plan", "plan"), ("./plan", "plan"), ("plan.link", "plan"), ("there", "there")):
     for option in ("--depfile ", "--set strategy_ckpt_save_file="):
-        expect(f"compile m.mlir -o {output} {option}{name}", 1, f"{name}: error: cannot write: it is the output '{output}' of this command [E0112]\n")
-    expect(f"opt m.mlir --passes=fold -o {output} --set strategy_ckpt_save_file={name}", 1, f"{name}: error: cannot write: it is the output '{output}' of this command [E0112]\n")
-expect("compile m.mlir -o plan --depfile m.mlir", 1, "m.mlir: error: cannot write: it is the input 'm.mlir' of this command [E0112]\n")
+        expect(f"compile m.mlir -o {output} {option}{name}", 1,
+               f"{name}: error: cannot write: it is the output '{output}' of this command [E0112]\n")
+    expect(f"opt m.mlir --passes=fold -o {output} --set strategy_ckpt_save_file={name}", 1,
+           f"{name}: error: cannot write: it is the output '{output}' of this command [E0112]\n")
+expect("compile m.mlir -o plan --depfile m.mlir", 1,
+       "m.mlir: error: cannot write: it is the input 'm.mlir' of this command [E0112]\n")
 expect.check("nothing was written", not os.path.exists("plan") and open("there").read() == "old")
-expect.check("the inputs are as they were", open("m.mlir").read() == TEXT and open("c.json").read() == '{"device_num": 1}')
+expect.check("the inputs are as they were",
+             open("m.mlir").read() == TEXT and open("c.json").read() == '{"device_num": 1}')
 for name in ("m.link", "m.same", "c.json", "plan.link", "there"):
     os.unlink(name)
 
@@ -71,7 +79,8 @@ expect("dump m.mlir -o folder", 1, "folder: error: cannot write: Is a directory 
 expect("dump m.mlir -o /dev/full", 3, "/dev/full: error: cannot write: No space left on device [E0112]\n")
 limited = subprocess.run([MSC, "dump", "m.mlir", "-o", "out"], capture_output=True,
                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
-expect.check("a write that fails half way: exit 3", limited.returncode == 3 and limited.stderr == b"out: error: cannot write: File too large [E0112]\n")
+expect.check("a write that fails half way: exit 3", limited.returncode == 3 and
+             limited.stderr == b"out: error: cannot write: File too large [E0112]\n")
 expect.check("the old file is untouched", open("out").read() == "old")
 
 # A device or a pipe is written in place.

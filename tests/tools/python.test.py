@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The Python package: its copies of schema and op table are true, every op of the builder is accepted by the reader with the
-types it declares, places and hints arrive, mistakes are told."""
+"""The Python package: its copies of schema and op table are true, every op of the builder is accepted by the reader
+with the types it declares, places and hints arrive, mistakes are told."""
 import os
 import re
 import subprocess
@@ -28,8 +28,10 @@ expect = Expect()
 
 # ---- the schema ----
 
-BASE = {fbtables.BOOL: "bool", fbtables.BYTE: "i8", fbtables.UBYTE: "u8", fbtables.UTYPE: "u8", fbtables.INT: "i32", fbtables.UINT: "u32", fbtables.LONG: "i64",
-        fbtables.ULONG: "u64", fbtables.DOUBLE: "f64", fbtables.STRING: "str"}
+BASE = {
+    fbtables.BOOL: "bool", fbtables.BYTE: "i8", fbtables.UBYTE: "u8", fbtables.UTYPE: "u8", fbtables.INT: "i32",
+    fbtables.UINT: "u32", fbtables.LONG: "i64", fbtables.ULONG: "u64", fbtables.DOUBLE: "f64", fbtables.STRING: "str"
+}
 w = fbtables.Writer(BFBS)
 
 
@@ -47,7 +49,8 @@ enums = {e.name: [name for name, _, _ in e.values] for e in w.enums}
 expect.check("element types", enums["DType"] == list(file.DTYPES))
 expect.check("roles", enums["Role"] == list(file.ROLES))
 expect.check("union", enums["AttrValue"][1:] == list(file.UNION[1:]))
-expect.check("alignment", {(t.name, f.name): f.force_align for t in w.tables for f in t.fields if f.force_align > 1} == file.ALIGN)
+expect.check("alignment",
+             {(t.name, f.name): f.force_align for t in w.tables for f in t.fields if f.force_align > 1} == file.ALIGN)
 expect.check("identifier", w.identifier.encode() == file.IDENTIFIER)
 
 # ---- the op table ----
@@ -61,7 +64,8 @@ g = msc.Graph("everything")
 g.mesh(a=2, b=4)
 x = g.input("x", "f32", [8, 4, 6])
 i = g.input("i", "i32", [8, 4], role="mask", batch_dim=-1)
-m, n = g.parameter("m", "f32", [6, 5], init="normal:0.5"), g.parameter("n", "f32", [5, 6], init="zeros", trainable=False)
+m, n = g.parameter("m", "f32", [6, 5], init="normal:0.5"), g.parameter("n", "f32", [5, 6], init="zeros",
+                                                                       trainable=False)
 row, one = g.constant([1, 2, 3, 4, 5, 6.5]), g.constant(-0.0)
 scalar = g.constant(1.0)
 yes = g.compare(x, row, "lt")
@@ -72,32 +76,125 @@ one4 = g.constant([1, 2, 3, 4.5])
 heads = g.reshape(x, [8, 2, 2, 6])
 g.new_value(n, n * one)
 outputs = [
-    g.iota(msc.Type("i64", (3, 2)), dim=1), x + row, row - x, x * one, x / row, g.max(x, row), g.min(x, x), g.pow(x, one), yes, g.select(yes, x, row), -x,
-    g.exp(x), g.log(x), g.sqrt(x), g.rsqrt(x), g.tanh(x), g.erf(x), g.sigmoid(x), g.relu(x), g.gelu(x, "tanh"), g.silu(x), g.abs(x), g.sign(x),
-    g.cast(x, "bf16"), g.broadcast_to(row, [2, 3, 6]), g.reshape(x, [2, -1, 3]), g.flatten(x), g.flatten(x, axis=0), g.transpose(x, perm=[2, 0, 1]),
-    g.concat([x, x, x], 1), *g.split(x, 2, [1, 2, 3]), g.slice(x, [0, 1, 1], [8, 4, 6], stride=[3, 1, 2]), g.slice(x, [0, 0, 0], [1, 1, 1]),
-    g.pad(x, [0, 1, 2], [3, 0, 0], stride=[1, 2, 1], value=-1.5), g.dropout(x, 0.25), g.take_along(x, g.iota(msc.Type("i32", (8, 4, 2)), dim=2)),
-    g.add_along(i, g.cast(i, "f32"), 8), g.gather_nd(x, g.constant([[1, 2], [3, 0]], "i32")), g.scatter_nd_add(g.constant([[1], [3]], "i32"), g.constant(1.0, shape=[2, 5]), [4, 5]),
-    g.scatter_update(x, g.constant([0, 2], "i32"), g.slice(x, [0, 0, 0], [8, 2, 6]), axis=1), *g.sort(x, axis=0), *g.topk(x, 3, dtype="i64"), g.einsum([x, m], "abc,cd->adb"), g.argmax(x), g.argmin(x, axis=1, keep_dims=True),
-    *g.unique(g.flatten(i, axis=0)), g.cumsum(x, reverse=True), g.cumprod(x, axis=1), g.cumprod_grad(x, x), g.gather(m, i), g.gather(x, i, axis=1), g.scatter_add(i, x, 10),
-    y, g.conv2d_transpose(y, kernels, size=[4, 6], stride=[2, 1], padding=[1, 0, 0, 1], groups=2),
-    g.conv2d_weight_grad(images, y, [3, 2], stride=[2, 1], padding=[1, 0, 0, 1], groups=2), g.max_pool(images, [2, 3], dilation=[2, 1]), position, g.resize(images, [8, 3], mode="bilinear"),
+    g.iota(msc.Type("i64", (3, 2)), dim=1), x + row, row - x, x * one, x / row,
+    g.max(x, row),
+    g.min(x, x),
+    g.pow(x, one), yes,
+    g.select(yes, x, row), -x,
+    g.exp(x),
+    g.log(x),
+    g.sqrt(x),
+    g.rsqrt(x),
+    g.tanh(x),
+    g.erf(x),
+    g.sigmoid(x),
+    g.relu(x),
+    g.gelu(x, "tanh"),
+    g.silu(x),
+    g.abs(x),
+    g.sign(x),
+    g.cast(x, "bf16"),
+    g.broadcast_to(row, [2, 3, 6]),
+    g.reshape(x, [2, -1, 3]),
+    g.flatten(x),
+    g.flatten(x, axis=0),
+    g.transpose(x, perm=[2, 0, 1]),
+    g.concat([x, x, x], 1), *g.split(x, 2, [1, 2, 3]),
+    g.slice(x, [0, 1, 1], [8, 4, 6], stride=[3, 1, 2]),
+    g.slice(x, [0, 0, 0], [1, 1, 1]),
+    g.pad(x, [0, 1, 2], [3, 0, 0], stride=[1, 2, 1], value=-1.5),
+    g.dropout(x, 0.25),
+    g.take_along(x, g.iota(msc.Type("i32", (8, 4, 2)), dim=2)),
+    g.add_along(i, g.cast(i, "f32"), 8),
+    g.gather_nd(x, g.constant([[1, 2], [3, 0]], "i32")),
+    g.scatter_nd_add(g.constant([[1], [3]], "i32"), g.constant(1.0, shape=[2, 5]), [4, 5]),
+    g.scatter_update(x, g.constant([0, 2], "i32"), g.slice(x, [0, 0, 0], [8, 2, 6]), axis=1), *g.sort(x, axis=0),
+    *g.topk(x, 3, dtype="i64"),
+    g.einsum([x, m], "abc,cd->adb"),
+    g.argmax(x),
+    g.argmin(x, axis=1, keep_dims=True), *g.unique(g.flatten(i, axis=0)),
+    g.cumsum(x, reverse=True),
+    g.cumprod(x, axis=1),
+    g.cumprod_grad(x, x),
+    g.gather(m, i),
+    g.gather(x, i, axis=1),
+    g.scatter_add(i, x, 10), y,
+    g.conv2d_transpose(y, kernels, size=[4, 6], stride=[2, 1], padding=[1, 0, 0, 1], groups=2),
+    g.conv2d_weight_grad(images, y, [3, 2], stride=[2, 1], padding=[1, 0, 0, 1], groups=2),
+    g.max_pool(images, [2, 3], dilation=[2, 1]), position,
+    g.resize(images, [8, 3], mode="bilinear"),
     g.max_pool_grad(position, g.max_pool(images, [2, 2], stride=[2, 2]), [2, 2], [4, 6], stride=[2, 2]),
-    g.avg_pool_grad(g.avg_pool(images, [3, 1], padding=[1, 1, 0, 0], count_include_pad=False), [3, 1], [4, 6], padding=[1, 1, 0, 0]),
-    g.one_hot(i, 7), g.one_hot(i, 3, dtype="i8", on=2.0), g.flatten(g.reshape(x, [32, 6]), axis=1) @ m, g.batch_matmul(x, m), g.matmul_weight_grad(x, x),
-    g.batch_matmul(x, x, transpose_b=True), g.matmul(m, n, transpose_a=True, transpose_b=True), g.reduce_sum(x, [0, 2]), g.reduce_mean(x, [1], keep_dims=True),
-    g.reduce_max(x, []), g.reduce_min(x, [0, 1, 2]), g.softmax(x), g.log_softmax(x, axis=0), g.softmax_cross_entropy(x, i, reduction="none"),
-    g.softmax_cross_entropy_grad(x, i, scalar), g.mean_absolute_error(x, x, reduction="none"),
-    g.reduce_prod(x, [1]), g.reduce_any(yes, [0]), g.reduce_all(yes, [0, 1], keep_dims=True), g.leaky_relu(x), g.elu(x, alpha=0.5), g.prelu(x, one4), g.softplus(x),
-    g.hard_sigmoid(x), g.hard_swish(x), g.mish(x), g.clamp(x, -1, 1), g.mod(x, row), g.logical_and(yes, yes), g.logical_or(yes, yes), g.logical_xor(yes, yes),
-    g.logical_not(yes), g.is_finite(x), g.expand_dims(x, -1), g.squeeze(g.expand_dims(x, 0), [0]), g.tile(x, [1, 2, 3]), g.stack([x, x], axis=1), g.reverse(x, [0]),
-    g.roll(x, -1, 2), g.mean_squared_error(x, -x), g.sigmoid_cross_entropy(x, x), g.nll_loss(x, i), g.sin(x), g.cos(x), g.floor(x), g.ceil(x), g.round(x),
-    g.layer_norm(x, gamma=row, beta=row), g.layer_norm(x, axis=1, eps=1e-3), g.rms_norm(x, gamma=row), g.l2_normalize(x), g.group_norm(x, groups=2),
-    *g.batch_norm(x, row, row, row, row, axis=-1), g.glu(x, activation="gelu"), g.rotary(x, interleaved=True),
-    g.attention(heads, heads, heads, causal=True), g.attention(heads, heads, heads, mask=g.constant(0.0)), g.dropped_attention(heads, heads, heads, g.constant(1.0, shape=[8, 2, 2, 2])), g.sgd(-m, m, 0.5), *g.momentum(-m, -m, m, lr=0.1, momentum=0.9),
-    *g.adam(-m, -m, -m, m, scalar, 0.1), *g.adamw(-m, -m, -m, m, scalar, 0.1), *g.lamb_moments(m, -m, -m, m, scalar), g.lamb_apply(-m, m, scalar, 0.1), g.assign(-m, m),
-    g.all_reduce(x, axes="{a}"), g.all_gather(x, axes="{b}", dim=1), g.reduce_scatter(x, axes="{a,b}"), g.all_to_all(x, axes="{b:(2)2}", split_dim=0, concat_dim=2),
-    g.permute(x, axes="{b}", pairs=[0, 1, 1, 2]), g.broadcast(x, "{a}"), g.recv(g.send(x, "{b}", 0, 3), "{b}", 0, 3)]
+    g.avg_pool_grad(g.avg_pool(images, [3, 1], padding=[1, 1, 0, 0], count_include_pad=False), [3, 1], [4, 6],
+                    padding=[1, 1, 0, 0]),
+    g.one_hot(i, 7),
+    g.one_hot(i, 3, dtype="i8", on=2.0),
+    g.flatten(g.reshape(x, [32, 6]), axis=1) @ m,
+    g.batch_matmul(x, m),
+    g.matmul_weight_grad(x, x),
+    g.batch_matmul(x, x, transpose_b=True),
+    g.matmul(m, n, transpose_a=True, transpose_b=True),
+    g.reduce_sum(x, [0, 2]),
+    g.reduce_mean(x, [1], keep_dims=True),
+    g.reduce_max(x, []),
+    g.reduce_min(x, [0, 1, 2]),
+    g.softmax(x),
+    g.log_softmax(x, axis=0),
+    g.softmax_cross_entropy(x, i, reduction="none"),
+    g.softmax_cross_entropy_grad(x, i, scalar),
+    g.mean_absolute_error(x, x, reduction="none"),
+    g.reduce_prod(x, [1]),
+    g.reduce_any(yes, [0]),
+    g.reduce_all(yes, [0, 1], keep_dims=True),
+    g.leaky_relu(x),
+    g.elu(x, alpha=0.5),
+    g.prelu(x, one4),
+    g.softplus(x),
+    g.hard_sigmoid(x),
+    g.hard_swish(x),
+    g.mish(x),
+    g.clamp(x, -1, 1),
+    g.mod(x, row),
+    g.logical_and(yes, yes),
+    g.logical_or(yes, yes),
+    g.logical_xor(yes, yes),
+    g.logical_not(yes),
+    g.is_finite(x),
+    g.expand_dims(x, -1),
+    g.squeeze(g.expand_dims(x, 0), [0]),
+    g.tile(x, [1, 2, 3]),
+    g.stack([x, x], axis=1),
+    g.reverse(x, [0]),
+    g.roll(x, -1, 2),
+    g.mean_squared_error(x, -x),
+    g.sigmoid_cross_entropy(x, x),
+    g.nll_loss(x, i),
+    g.sin(x),
+    g.cos(x),
+    g.floor(x),
+    g.ceil(x),
+    g.round(x),
+    g.layer_norm(x, gamma=row, beta=row),
+    g.layer_norm(x, axis=1, eps=1e-3),
+    g.rms_norm(x, gamma=row),
+    g.l2_normalize(x),
+    g.group_norm(x, groups=2), *g.batch_norm(x, row, row, row, row, axis=-1),
+    g.glu(x, activation="gelu"),
+    g.rotary(x, interleaved=True),
+    g.attention(heads, heads, heads, causal=True),
+    g.attention(heads, heads, heads, mask=g.constant(0.0)),
+    g.dropped_attention(heads, heads, heads, g.constant(1.0, shape=[8, 2, 2, 2])),
+    g.sgd(-m, m, 0.5), *g.momentum(-m, -m, m, lr=0.1, momentum=0.9), *g.adam(-m, -m, -m, m, scalar, 0.1),
+    *g.adamw(-m, -m, -m, m, scalar, 0.1), *g.lamb_moments(m, -m, -m, m, scalar),
+    g.lamb_apply(-m, m, scalar, 0.1),
+    g.assign(-m, m),
+    g.all_reduce(x, axes="{a}"),
+    g.all_gather(x, axes="{b}", dim=1),
+    g.reduce_scatter(x, axes="{a,b}"),
+    g.all_to_all(x, axes="{b:(2)2}", split_dim=0, concat_dim=2),
+    g.permute(x, axes="{b}", pairs=[0, 1, 1, 2]),
+    g.broadcast(x, "{a}"),
+    g.recv(g.send(x, "{b}", 0, 3), "{b}", 0, 3)
+]
 for number, t in enumerate(outputs):
     g.output(f"out{number}", t)
 g.save("every.fbs")
@@ -115,9 +212,12 @@ h = g.pad(g.transpose(g.batch_matmul(h, g.transpose(h, [1, 0])), [1, 0]), [1, 1]
 g.output("h", g.reduce_sum(h, [0]))
 g.save("open.fbs")
 expect("dump open.fbs --dim batch=3", 0, "", lambda text: "" if "-> tensor<7xf32>" in text else "7")
-expect("dump open.fbs", 1, "open.fbs: error: input x: dimension 0, the batch, has no size; give it with --dim batch=SIZE [E0102]\n")
-expect("dump open.fbs --dim batch=2 seq=4", 1, "open.fbs: error: --dim seq: no input has a dimension of this name; they are batch, x.1 [E0102]\n")
-expect("dump open.fbs --dim batch=0", 2, "msc dump: error: --dim batch=0: the size must be a whole number of at least 1 (msc dump --help)\n")
+expect("dump open.fbs", 1,
+       "open.fbs: error: input x: dimension 0, the batch, has no size; give it with --dim batch=SIZE [E0102]\n")
+expect("dump open.fbs --dim batch=2 seq=4", 1,
+       "open.fbs: error: --dim seq: no input has a dimension of this name; they are batch, x.1 [E0102]\n")
+expect("dump open.fbs --dim batch=0", 2,
+       "msc dump: error: --dim batch=0: the size must be a whole number of at least 1 (msc dump --help)\n")
 
 # ---- places, blocks, hints, parameters ----
 
@@ -138,9 +238,11 @@ with open("net.py", "w") as f:
             'g.optimizer("adamw", parameters=["fc.weight"], lr=0.1)\n'
             'g.optimizer("sgd", parameters=["fc.bias", "w"], lr=0.2)\n'
             'g.save("net.fbs")\n')
-run = subprocess.run([sys.executable, "net.py"], capture_output=True, text=True, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"))
+run = subprocess.run([sys.executable, "net.py"], capture_output=True, text=True,
+                     env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"))
 expect.check(run.stderr, run.returncode == 0)
-expect("dump net.fbs", out="""module {
+expect(
+    "dump net.fbs", out="""module {
   "msc.func"() ({
   ^bb0(%x: tensor<4x8xf32>, %fc.weight: tensor<4x8xf32>, %fc.bias: tensor<4xf32>, %w: tensor<2xf32>):
     %0 = "msc.add"(%x, %x) {comm_fusion = 2 : i64, memory_limit = {bytes = 1000 : i64, name = "decoder"}, pipeline_stage = 2 : i64, recompute = "decoder.0"} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> loc("decoder.0"("decoder.0.add1"(callsite("layers.py":2:0 at "net.py":6:0))))
@@ -181,16 +283,24 @@ def said(kind, word, value, shape, **more):
     """The op's attribute and the shapes of its results."""
     g = msc.Graph()
     x = g.input("x", "f32", shape)
-    operands = {"concat": [[x, x]], "stack": [[x, x]], "gather": [x, g.input("i", "i32", [2])], "scatter_add": [g.input("i", "i32", [2]), x],
-                "scatter_update": [x, g.input("i", "i32", [2]), g.input("u", "f32", [*shape[:1], 2, *shape[2:]])]}.get(kind, [x])
+    operands = {
+        "concat": [[x, x]], "stack": [[x, x]], "gather": [x, g.input("i", "i32", [2])],
+        "scatter_add": [g.input("i", "i32", [2]), x],
+        "scatter_update": [x, g.input("i", "i32", [2]),
+                           g.input("u", "f32", [*shape[:1], 2, *shape[2:]])]
+    }.get(kind, [x])
     out = getattr(g, kind)(*operands, **{word: value}, **more)
     attrs = {a["name"]: list(a["value"][1].values())[0] for a in g._ops[-1]["attrs"] or []}
     return attrs, [t.shape for t in (out if isinstance(out, list) else [out])]
 
 
-SAYS = {"concat": ("dim", {}), "split": ("dim", {"sizes": [1, 2]}), "roll": ("dim", {"shift": 1}), "stack": ("axis", {}), "expand_dims": ("axis", {}), "flatten": ("axis", {}),
-        "gather": ("axis", {}), "scatter_add": ("axis", {"rows": 5}), "scatter_update": ("axis", {}), "softmax": ("axis", {}), "cumsum": ("axis", {}), "argmax": ("axis", {}),
-        "sort": ("axis", {}), "reduce_sum": ("dims", {}), "reduce_mean": ("dims", {}), "reduce_any": ("dims", {}), "reverse": ("dims", {}), "layer_norm": ("axis", {})}
+SAYS = {
+    "concat": ("dim", {}), "split": ("dim", {"sizes": [1, 2]}), "roll": ("dim", {"shift": 1}), "stack": ("axis", {}),
+    "expand_dims": ("axis", {}), "flatten": ("axis", {}), "gather": ("axis", {}), "scatter_add": ("axis", {"rows": 5}),
+    "scatter_update": ("axis", {}), "softmax": ("axis", {}), "cumsum": ("axis", {}), "argmax": ("axis", {}),
+    "sort": ("axis", {}), "reduce_sum": ("dims", {}), "reduce_mean": ("dims", {}), "reduce_any": ("dims", {}),
+    "reverse": ("dims", {}), "layer_norm": ("axis", {})
+}
 for kind, (own, more) in SAYS.items():
     rank = 4 if kind in ("stack", "expand_dims") else 3
     plain = [1] if own == "dims" else 1
@@ -198,7 +308,8 @@ for kind, (own, more) in SAYS.items():
     for word in ("axis", "dim", "axes", "dims"):
         expect.check(f"{kind} {word}", said(kind, word, plain, [2, 3, 4], **more) == wanted)
         attrs, shapes = said(kind, word, 1 - rank, [2, 3, 4], **more)
-        expect.check(f"{kind} {word} from the end: {attrs} {shapes}, {wanted}", shapes == wanted[1] and attrs.get(own) in (wanted[0].get(own), 1 - rank))
+        expect.check(f"{kind} {word} from the end: {attrs} {shapes}, {wanted}", shapes == wanted[1] and
+                     attrs.get(own) in (wanted[0].get(own), 1 - rank))
     if own == "dims":
         expect.check(f"{kind} of one", said(kind, "axis", 1, [2, 3, 4]) == wanted)
 expect.check("squeeze", said("squeeze", "axis", -2, [2, 1, 4])[1] == [(2, 4)])
@@ -213,10 +324,14 @@ with warnings.catch_warnings(record=True) as told:
     g.parameter("z", "f32", [3, 4], init="zeros")
     g.parameter("f", "f32", [3, 4], weights=("w.safetensors", "f"), init=None)
     g.parameter("w", "f32", [3, 4])
-expect.check(f"warned of zeros: {[str(w.message) for w in told]}", [str(w.message) for w in told] ==
-             ["parameter w has no init and no weights: zeros, unless `msc run --init` gives them"] and told[0].filename == __file__)
+expect.check(
+    f"warned of zeros: {[str(w.message) for w in told]}",
+    [str(w.message)
+     for w in told] == ["parameter w has no init and no weights: zeros, unless `msc run --init` gives them"] and
+    told[0].filename == __file__)
 
-mistake(lambda g, x: g.reduce_sum(x, dims=[0], axis=1), "reduce_sum: dims and axis both say which dimension; one of them is enough")
+mistake(lambda g, x: g.reduce_sum(x, dims=[0], axis=1),
+        "reduce_sum: dims and axis both say which dimension; one of them is enough")
 mistake(lambda g, x: g.concat([x, x], axis=-3), "concat: dim -3 is not one of 2 dimensions")
 mistake(lambda g, x: g.matmul(x, x), "matmul 'matmul1': inner sizes differ: 8 and 4")
 mistake(lambda g, x: g.add(x, g.constant([1, 2, 3])), "add 'add1': shapes [4, 8] and [3] do not broadcast")
@@ -228,14 +343,17 @@ mistake(lambda g, x: g.relu(3), "relu: operands must be tensors of this graph, n
 mistake(lambda g, x: g.reshape(x), "missing a required argument: 'shape'")
 mistake(lambda g, x: g.input("y", "float32", [1]), "there is no element type float32; did you mean f32?")
 mistake(lambda g, x: g.input("y", "f32", [1], role="lable"), "there is no role lable; did you mean label?")
-mistake(lambda g, x: g.parameter("w", "f32", [1], init="normal"), "init 'normal' is not one of zeros, ones, constant:VALUE, normal:STD, uniform:BOUND")
-mistake(lambda g, x: g.parameter("w", "f32", [1], trainabel=False), "a parameter has no mark trainabel; did you mean trainable?")
+mistake(lambda g, x: g.parameter("w", "f32", [1], init="normal"),
+        "init 'normal' is not one of zeros, ones, constant:VALUE, normal:STD, uniform:BOUND")
+mistake(lambda g, x: g.parameter("w", "f32", [1], trainabel=False),
+        "a parameter has no mark trainabel; did you mean trainable?")
 mistake(lambda g, x: g.constant([1, 2], shape=[3]), "2 values do not fill [3]")
 mistake(lambda g, x: g.annotate("dense1", recompute=True), "there is no op dense1")
 mistake(lambda g, x: g.optimizer("momentm", lr=1), "there is no optimizer momentm; did you mean momentum?")
 mistake(lambda g, x: g.optimizer("sgd", parameters=["w"], lr=1), "there is no parameter w")
 mistake(lambda g, x: (g.optimizer("sgd", lr=1), g.encode()), "an optimizer needs a loss: call Graph.loss")
-mistake(lambda g, x: g.all_gather(x, axes="{dp}"), "all_gather 'all_gather1': axes {dp}: the mesh has no axis dp; call Graph.mesh first")
+mistake(lambda g, x: g.all_gather(x, axes="{dp}"),
+        "all_gather 'all_gather1': axes {dp}: the mesh has no axis dp; call Graph.mesh first")
 
 # ---- the networks ----
 
@@ -249,25 +367,43 @@ def lines(text, pattern):
     return re.findall(pattern, text)
 
 
-network("ffn", "-o", "ffn.fbs", "--lr", "0.05", "--momentum", "0.9", "--strategy", "dense1=((2,4),(4,1))", "--strategy", "dense3=((1,8),(8,1))")
+network("ffn", "-o", "ffn.fbs", "--lr", "0.05", "--momentum", "0.9", "--strategy", "dense1=((2,4),(4,1))", "--strategy",
+        "dense3=((1,8),(8,1))")
 text = expect("dump ffn.fbs").stdout.decode()
-expect.check("names", lines(text, r'loc\("([\w.]+)"') == ["flatten", "dense1", "dense1.bias_add", "relu1", "dense2", "dense2.bias_add", "relu2", "dense3", "dense3.bias_add",
-                                                          "relu3", "dense4", "dense4.bias_add", "relu4", "dense5", "dense5.bias_add", "loss"])
+expect.check(
+    "names",
+    lines(text, r'loc\("([\w.]+)"') == [
+        "flatten", "dense1", "dense1.bias_add", "relu1", "dense2", "dense2.bias_add", "relu2", "dense3",
+        "dense3.bias_add", "relu3", "dense4", "dense4.bias_add", "relu4", "dense5", "dense5.bias_add", "loss"
+    ])
 expect.check("strategies", lines(text, r"in_strategy = ([^}]*)}") == ["[[2, 4], [4, 1]]", "[[1, 8], [8, 1]]"])
-expect.check("weights", lines(text, r"%(dense\d.weight): tensor<(\w+)>") == [("dense1.weight", "784x512xf32"), ("dense2.weight", "512x256xf32"), ("dense3.weight", "256x128xf32"),
-                                                                           ("dense4.weight", "128x64xf32"), ("dense5.weight", "64x10xf32")])
+expect.check(
+    "weights",
+    lines(text, r"%(dense\d.weight): tensor<(\w+)>") == [("dense1.weight", "784x512xf32"),
+                                                         ("dense2.weight", "512x256xf32"),
+                                                         ("dense3.weight", "256x128xf32"),
+                                                         ("dense4.weight", "128x64xf32"),
+                                                         ("dense5.weight", "64x10xf32")])
 expect.check("optimizer", 'optimizer = {kind = "momentum", lr = 5.0e-02 : f64, momentum = 9.0e-01 : f64}' in text)
 expect.check("inputs", "^bb0(%x: tensor<32x28x28xf32>, %y: tensor<32xi32>," in text)
-expect.check("same bytes", models.build(models.parse(["ffn", "-o", "-"])).encode() == models.build(models.parse(["ffn", "-o", "-"])).encode())
+expect.check(
+    "same bytes",
+    models.build(models.parse(["ffn", "-o", "-"])).encode() == models.build(models.parse(["ffn", "-o", "-"])).encode())
 network("mlp", "-o", "mlp.fbs", "--optimizer", "adam", "--flat", "--batch", "-1", "--transposed", "layer2")
 text = expect("dump mlp.fbs --dim batch=16").stdout.decode()
-expect.check("mlp", "%x: tensor<16x784xf32>, %y: tensor<16x1xf32>" in text and lines(text, r"transpose_b = (\w+)") == ["true"] and "msc.mean_absolute_error" in text)
+expect.check(
+    "mlp", "%x: tensor<16x784xf32>, %y: tensor<16x1xf32>" in text and
+    lines(text, r"transpose_b = (\w+)") == ["true"] and "msc.mean_absolute_error" in text)
 expect.check("mlp optimizer", 'optimizer = {kind = "adam", lr = 1.0e-03 : f64}' in text)
-network("ffn", "-o", "x.fbs", "--strategy", "dense9=((1,1),(1,1))", code=1, err="msc.models: error: there is no op dense9; did you mean dense5?\n")
-network("ffn", "-o", "x.fbs", "--strategy", "dense1=2,4", code=2, err="argument --strategy: 'dense1=2,4' is not of the form OP=((2,4),(4,1))\n")
+network("ffn", "-o", "x.fbs", "--strategy", "dense9=((1,1),(1,1))", code=1,
+        err="msc.models: error: there is no op dense9; did you mean dense5?\n")
+network("ffn", "-o", "x.fbs", "--strategy", "dense1=2,4", code=2,
+        err="argument --strategy: 'dense1=2,4' is not of the form OP=((2,4),(4,1))\n")
 network("ffn", "-o", "x.fbs", "--batch", "0", code=2, err="argument --batch: '0' is not a whole number of at least 1\n")
-network("ffn", "-o", "x.fbs", "--strategy", "dense1=((-2,4),(4,1))", code=1, err="msc.models: error: -2 is not a whole number from 0 with 32 bits\n")
-network("ffn", "-o", "x.fbs", "--batch", str(1 << 70), code=1, err=f"msc.models: error: {1 << 70} is not a whole number of 64 bits\n")
+network("ffn", "-o", "x.fbs", "--strategy", "dense1=((-2,4),(4,1))", code=1,
+        err="msc.models: error: -2 is not a whole number from 0 with 32 bits\n")
+network("ffn", "-o", "x.fbs", "--batch", str(1 << 70), code=1,
+        err=f"msc.models: error: {1 << 70} is not a whole number of 64 bits\n")
 network("ffn", "-o", "no/x.fbs", code=1, err="'\n")
 expect.no_files("every.fbs", "open.fbs", "net.fbs", "net.py", "layers.py", "ffn.fbs", "mlp.fbs")
 expect.done()
