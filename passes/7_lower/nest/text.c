@@ -384,6 +384,7 @@ static bool parse_program(msc_parser *p, msc_program *out) {
   MSC_TRY(parse_head(p, &out->head));
   while (!msc_take(p, '}')) {
     if (p->tok.kind != MSC_TOK_END && !p->tok.first) return msc_unexpected(p, "a new line");
+    if (out->head.num_instrs > 1 && msc_is_word(p, "axis")) return msc_unexpected(p, "an instruction");
     if (msc_take_word(p, "axis")) MSC_TRY(parse_axis(p, &out->head));
     else if (msc_take_word(p, "buffer")) MSC_TRY(parse_buffer(p, &out->head));
     else MSC_TRY(parse_instr(p, out));
