@@ -13,6 +13,16 @@ typedef struct {
   int *next;                     /* by stage, chunk and work: the next micro-batch */
 } msc_orders;
 
+/* A row of schedule.def. */
+typedef struct {
+  const char *name;
+  bool split;
+  bool (*generator)(msc_orders *b);
+  const char *order;
+} msc_schedule_row;
+
+extern const msc_schedule_row msc_schedule_rows[]; /* by msc_schedule_kind; kinds.c */
+
 /* Appends the next micro-batch of this work to the list of the stage. */
 void msc_order_put(msc_orders *b, int stage, msc_work work, int chunk);
 /* Empties all lists. */

@@ -5,41 +5,6 @@
 
 #include "passes/6_pipeline/schedule/order.h"
 
-static const struct {
-  const char *name;
-  bool split;
-  bool (*generator)(msc_orders *b);
-  const char *order;
-} kinds[] = {
-#define SCHEDULE(name, text, split, generator, order) {text, split, generator, order},
-#include "passes/6_pipeline/schedule/schedule.def"
-#undef SCHEDULE
-};
-
-const char *msc_schedule_name(msc_schedule_kind kind) { return kinds[kind].name; }
-const char *msc_schedule_order(msc_schedule_kind kind) { return kinds[kind].order; }
-bool msc_schedule_is_split(msc_schedule_kind kind) { return kinds[kind].split; }
-
-bool msc_schedule_of_name(const char *name, msc_schedule_kind *out_kind) {
-  for (int k = 0; k < MSC_NUM_SCHEDULES; k++) {
-    if (strcmp(name, kinds[k].name)) continue;
-    *out_kind = (msc_schedule_kind)k;
-    return true;
-  }
-  return false;
-}
-
-static bool is_v_shaped(msc_schedule_kind kind, int chunks) { return kind == MSC_SCHEDULE_ZB_AUTO && chunks == 2; }
-
-void msc_schedule_place(msc_schedule_kind kind, int stages, int chunks, int *out_place) {
-  for (int k = 0; k < stages * chunks; k++)
-    out_place[k] = is_v_shaped(kind, chunks) && k >= stages ? 2 * stages - 1 - k : k % stages;
-}
-
-int msc_virtual_stage(const msc_schedule *s, int stage, int chunk) {
-  return is_v_shaped(s->kind, s->chunks) && chunk ? 2 * s->stages - 1 - stage : chunk * s->stages + stage;
-}
-
 /* ---- lists ---- */
 
 static int *next_micro_batch(msc_orders *b, int stage, msc_work work, int chunk) {
@@ -69,7 +34,7 @@ static bool check_schedule_options(msc_context *ctx, const msc_loc *loc, const m
   int most = o->kind == MSC_SCHEDULE_INTERLEAVED ? MSC_MAX_CHUNKS : o->kind == MSC_SCHEDULE_ZB_AUTO ? 2 : 1;
   if (o->chunks > most)
     return msc_error(ctx, MSC_E_CONFIG, loc, "%s has at most %d chunk%s per stage, not %d; interleaved has any number",
-                     kinds[o->kind].name, most, most > 1 ? "s" : "", o->chunks);
+                     msc_schedule_rows[o->kind].name, most, most > 1 ? "s" : "", o->chunks);
   int64_t entries = (int64_t)o->stages * o->chunks * MSC_NUM_WORKS;
   if (entries > MSC_MAX_ENTRIES / o->micro_batches)
     return msc_error(ctx, MSC_E_CONFIG, loc,
@@ -99,7 +64,7 @@ static msc_schedule_options fill_in_options(msc_arena *scratch, const msc_schedu
 }
 
 static void new_lists(msc_arena *arena, const msc_schedule_options *o, msc_schedule *s) {
-  int per_stage = o->micro_batches * o->chunks * (kinds[o->kind].split ? 3 : 2);
+  int per_stage = o->micro_batches * o->chunks * (msc_schedule_rows[o->kind].split ? 3 : 2);
   *s = (msc_schedule){.kind = o->kind, .stages = o->stages, .chunks = o->chunks, .micro_batches = o->micro_batches};
   s->place = msc_new_array(arena, int, o->stages * o->chunks);
   msc_schedule_place(o->kind, o->stages, o->chunks, s->place);
@@ -111,11 +76,11 @@ static bool complete_schedule(msc_orders *b) {
   const char *why;
   msc_schedule *s = b->s;
   if (!msc_schedule_time(b->scratch, s, b->o->cost))
-    return msc_error(b->ctx, MSC_E_INTERNAL, b->loc, "%s: the stages wait for each other", kinds[s->kind].name);
+    return msc_error(b->ctx, MSC_E_INTERNAL, b->loc, "%s: the stages wait for each other", msc_schedule_rows[s->kind].name);
   msc_schedule_slots(b->scratch, s, b->o->cost);
   msc_schedule_channels(msc_context_arena(b->ctx), s, b->o->cost);
   return msc_schedule_check(b->scratch, s, &why) ||
-         msc_error(b->ctx, MSC_E_INTERNAL, b->loc, "%s: %s", kinds[s->kind].name, why);
+         msc_error(b->ctx, MSC_E_INTERNAL, b->loc, "%s: %s", msc_schedule_rows[s->kind].name, why);
 }
 
 bool msc_schedule_make(msc_context *ctx, const msc_loc *loc, const msc_schedule_options *given,
@@ -125,7 +90,7 @@ bool msc_schedule_make(msc_context *ctx, const msc_loc *loc, const msc_schedule_
   msc_schedule_options o = fill_in_options(scratch, given);
   new_lists(msc_context_arena(ctx), &o, out_schedule);
   msc_orders b = {ctx, scratch, loc, &o, out_schedule, msc_new_array(scratch, int, o.stages *o.chunks *MSC_NUM_WORKS)};
-  bool ok = kinds[o.kind].generator(&b) && complete_schedule(&b);
+  bool ok = msc_schedule_rows[o.kind].generator(&b) && complete_schedule(&b);
   msc_arena_free(scratch);
   return ok;
 }
