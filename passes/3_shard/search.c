@@ -140,7 +140,7 @@ static int64_t pair_cost(searching *s, const edge *first, int i, int j) {
 }
 
 /* Into how many parts a group's work is cut. */
-static int64_t parts_of(const shard_graph *g, int group, const msc_assignment *a) {
+static int64_t count_group_parts(const shard_graph *g, int group, const msc_assignment *a) {
   int64_t parts = 1;
   for (int l = 0; l < g->group[group].rule.num_letters; l++) parts *= shard_parts(&g->atoms, a->num[l], a->atom[l]);
   return parts;
@@ -148,11 +148,11 @@ static int64_t parts_of(const shard_graph *g, int group, const msc_assignment *a
 
 /* Work that is not cut: 16 for a group on one device, 1 from 16 parts on. */
 static int64_t work_cost(const shard_graph *g, int group, const msc_assignment *a) {
-  int64_t parts = parts_of(g, group, a);
+  int64_t parts = count_group_parts(g, group, a);
   return parts >= 16 ? 1 : 16 / parts;
 }
 
-static int64_t *table_of(searching *s, edge *first) {
+static int64_t *make_pair_table(searching *s, edge *first) {
   const states *a = &s->of[first->from], *b = &s->of[first->to];
   bool own = first->from == first->to;
   for (edge *e = first; e; e = e->next) {
@@ -257,7 +257,7 @@ static void reorder_digits(states *out, const shard_group *group) {
       reorder_letter(out, l, at);
 }
 
-static void draw_states(searching *s, int group, uint32_t mask) {
+static void list_group_states(searching *s, int group, uint32_t mask) {
   states *drawn = &s->drawn;
   uint32_t used = used_atoms(&s->g.group[group]);
   drawn->num = 1;
@@ -273,9 +273,9 @@ static void drop_copies(const searching *s, int group, states *drawn) {
   int num = 0;
   if (msc_info(s->g.group[group].leader)->cost != MSC_COST_FLOPS) return;
   for (int i = 0; i < drawn->num; i++)
-    most = parts_of(&s->g, group, &drawn->a[i]) > most ? parts_of(&s->g, group, &drawn->a[i]) : most;
+    most = count_group_parts(&s->g, group, &drawn->a[i]) > most ? count_group_parts(&s->g, group, &drawn->a[i]) : most;
   for (int i = 0; i < drawn->num; i++)
-    if (parts_of(&s->g, group, &drawn->a[i]) == most) drawn->a[num++] = drawn->a[i];
+    if (count_group_parts(&s->g, group, &drawn->a[i]) == most) drawn->a[num++] = drawn->a[i];
   drawn->num = num;
 }
 
@@ -284,7 +284,7 @@ static bool list_states(searching *s, uint32_t mask) {
   bool complete = true;
   for (size_t i = 0; i < s->g.num_groups; i++) {
     states *of = &s->of[i];
-    draw_states(s, (int)i, mask);
+    list_group_states(s, (int)i, mask);
     complete &= s->drawn.num < MAX_STATES;
     drop_copies(s, (int)i, &s->drawn);
     of->num = s->drawn.num;
@@ -299,7 +299,7 @@ static bool list_states(searching *s, uint32_t mask) {
 
 /* ---- solving ---- */
 
-static bool solve(searching *s, int64_t *out_cost) {
+static bool solve_states(searching *s, int64_t *out_cost) {
   msc_arena *a = s->tables = msc_arena_new(s->pass->ctx);
   size_t groups = s->g.num_groups, pairs = msc_table_num(&s->pairs);
   int *num = msc_new_array(a, int, groups);
@@ -312,7 +312,7 @@ static bool solve(searching *s, int64_t *out_cost) {
   }
   for (size_t i = 0; i < pairs; i++) {
     edge *e = s->pairs.item[i].first;
-    table[groups + i] = (shard_table){e->from, e->from == e->to ? -1 : e->to, table_of(s, e)};
+    table[groups + i] = (shard_table){e->from, e->from == e->to ? -1 : e->to, make_pair_table(s, e)};
   }
   shard_problem p = {.num_vars = (int)groups, .num_states = num, .num_tables = groups + pairs, .table = table};
   bool ok = shard_eliminate(a, &p, MAX_ENTRIES, s->chosen, out_cost, NULL);
@@ -338,7 +338,7 @@ static void free_atom(searching *s, int a, const msc_assignment *fixed) {
 }
 
 /* Digit by digit, slow links last, until a whole round changes nothing. */
-static void sweep(searching *s) {
+static void sweep_digits(searching *s) {
   msc_assignment *fixed = msc_new_array(s->g.arena, msc_assignment, s->g.num_groups);
   for (size_t i = 0; i < s->g.num_groups; i++) fixed[i] = s->g.group[i].digits;
   int64_t before = INT64_MAX, cost = 0;
@@ -346,14 +346,14 @@ static void sweep(searching *s) {
     for (int a = s->g.atoms.num; a-- > 0;) {
       free_atom(s, a, fixed);
       list_states(s, 1u << a);
-      if (solve(s, &cost)) take_chosen(s);
+      if (solve_states(s, &cost)) take_chosen(s);
     }
     if (cost == before) break;
     before = cost;
   }
 }
 
-static void close_all(shard_graph *g) {
+static void close_letters(shard_graph *g) {
   for (size_t i = 0; i < g->num_groups; i++) {
     shard_group *group = &g->group[i];
     uint32_t all = (1u << group->rule.num_letters) - 1;
@@ -382,9 +382,9 @@ bool pass_search(msc_pass_ctx *pass, msc_module *m) {
   find_edges(&s);
   keep_batches(&s);
   int64_t cost = 0;
-  if (list_states(&s, UINT32_MAX) && solve(&s, &cost)) take_chosen(&s);
-  else sweep(&s);
-  close_all(&s.g);
+  if (list_states(&s, UINT32_MAX) && solve_states(&s, &cost)) take_chosen(&s);
+  else sweep_digits(&s);
+  close_letters(&s.g);
   shard_graph_store(&s.g);
   msc_stat(pass, "redistributed bytes", cost / BYTE);
   return forget_tuples(f);

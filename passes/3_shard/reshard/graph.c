@@ -131,7 +131,7 @@ typedef struct {
   int64_t before[RESHARD_ATOMS];
 } places;
 
-static places places_of(const reshard_problem *p, const reshard_state *s) {
+static places find_places(const reshard_problem *p, const reshard_state *s) {
   places at;
   memset(at.dim, -1, sizeof at.dim);
   for (int d = 0; d < p->rank; d++) {
@@ -148,12 +148,12 @@ typedef struct {
   reshard_state s;             /* the neighbour being made */
   int64_t parts[MSC_MAX_RANK]; /* of s */
   int64_t local, budget;
-  uint32_t gains;              /* dimensions that may get atoms */
+  uint32_t gains; /* dimensions that may get atoms */
   reshard_edge edge;
-  bool nested;                 /* only states that do not contradict the target can pay */
-  uint32_t movable;            /* by permutes */
+  bool nested;                   /* only states that do not contradict the target can pay */
+  uint32_t movable;              /* by permutes */
   uint32_t twins[RESHARD_ATOMS]; /* lower atoms of the same class that `from` does not tell apart either */
-  places places;               /* of the atoms in `from` */
+  places places;                 /* of the atoms in `from` */
   reshard_emit *emit;
   void *user;
 } expansion;
@@ -196,7 +196,7 @@ int64_t msc_reshard_ns(const reshard_problem *p, reshard_verb verb, uint32_t ato
 }
 
 /* Sets the cost of an edge over a group; false when it is over the budget. */
-static bool price(expansion *x, reshard_verb verb, uint32_t atoms, int64_t k, int64_t bytes) {
+static bool price_edge(expansion *x, reshard_verb verb, uint32_t atoms, int64_t k, int64_t bytes) {
   x->edge = (reshard_edge){verb, bytes, 0, atoms};
   if (x->p->options->time) x->edge.ns = msc_reshard_ns(x->p, verb, atoms, k, bytes);
   return (x->p->options->time ? x->edge.ns : bytes) <= x->budget;
@@ -211,7 +211,7 @@ void msc_reshard_price(const reshard_problem *p, reshard_verb verb, const reshar
   expansion x = {.p = p, .budget = INT64_MAX};
   uint32_t atoms = msc_reshard_used(p, from) & ~msc_reshard_used(p, to);
   int64_t k = msc_reshard_atoms_size(p, atoms), local = msc_reshard_local(p, from);
-  price(&x, verb, atoms, k, verb == ALL_REDUCE ? msc_reshard_all_reduce_bytes(k, local) : (k - 1) * local);
+  price_edge(&x, verb, atoms, k, verb == ALL_REDUCE ? msc_reshard_all_reduce_bytes(k, local) : (k - 1) * local);
   *out_edge = x.edge;
 }
 
@@ -258,12 +258,12 @@ static void emit(expansion *x) {
   x->emit(x->user, &x->s, &x->edge);
 }
 
-static void push(expansion *x, int d, int atom) {
+static void append_atom(expansion *x, int d, int atom) {
   x->s.atom[d][x->s.num[d]++] = (uint8_t)atom;
   x->parts[d] *= x->p->size[atom];
 }
 
-static void pop(expansion *x, int d) { x->parts[d] /= x->p->size[x->s.atom[d][--x->s.num[d]]]; }
+static void drop_atom(expansion *x, int d) { x->parts[d] /= x->p->size[x->s.atom[d][--x->s.num[d]]]; }
 
 static bool pushed_allowed(const expansion *x, int d) {
   int last = x->s.num[d] - 1;
@@ -283,7 +283,7 @@ static void emit_arranged(expansion *x) {
   if (x->edge.verb == REDUCE_SCATTER && x->p->uneven) { /* padded to the largest part */
     uint32_t atoms = x->from->partial & ~x->s.partial;
     int64_t k = msc_reshard_atoms_size(x->p, atoms);
-    if (!price(x, REDUCE_SCATTER, atoms, k, (k - 1) * msc_reshard_local(x->p, &x->s))) return;
+    if (!price_edge(x, REDUCE_SCATTER, atoms, k, (k - 1) * msc_reshard_local(x->p, &x->s))) return;
   }
   emit(x);
 }
@@ -300,9 +300,9 @@ static void arrange(expansion *x, uint32_t atoms, int first_dim) {
     for (uint32_t m = atoms; m; m &= m - 1) {
       int a = __builtin_ctz(m);
       if (x->twins[a] & atoms) continue;
-      push(x, d, a);
+      append_atom(x, d, a);
       if (pushed_allowed(x, d)) arrange(x, atoms & ~(1u << a), d);
-      pop(x, d);
+      drop_atom(x, d);
     }
   }
 }
@@ -322,7 +322,7 @@ static void drop_suffixes(expansion *x, int d, uint32_t dropped, uint32_t losers
     int num = x->s.num[d];
     int64_t parts = x->parts[d];
     while (x->s.num[d]) {
-      pop(x, d);
+      drop_atom(x, d);
       dropped |= 1u << x->s.atom[d][x->s.num[d]];
       drop_suffixes(x, d + 1, dropped, losers | 1u << d);
     }
@@ -332,7 +332,7 @@ static void drop_suffixes(expansion *x, int d, uint32_t dropped, uint32_t losers
   }
   if (!dropped) return;
   int64_t k = msc_reshard_atoms_size(p, dropped);
-  if (peak_allows(x, p->uneven ? 0 : x->local * k) && price(x, ALL_GATHER, dropped, k, gathered_bytes(x, k)) &&
+  if (peak_allows(x, p->uneven ? 0 : x->local * k) && price_edge(x, ALL_GATHER, dropped, k, gathered_bytes(x, k)) &&
       is_hopeful(x))
     emit(x);
   x->gains = ((1u << p->rank) - 1) & ~losers;
@@ -340,7 +340,7 @@ static void drop_suffixes(expansion *x, int d, uint32_t dropped, uint32_t losers
   for (int e = 0; e < p->rank; e++)
     if ((losers >> e & 1) && p->uneven && (!msc_reshard_is_even(p, x->from, e) || !msc_reshard_is_even(p, &x->s, e)))
       return;
-  if (price(x, ALL_TO_ALL, dropped, k, x->local - x->local / k) && is_hopeful(x)) arrange(x, dropped, 0);
+  if (price_edge(x, ALL_TO_ALL, dropped, k, x->local - x->local / k) && is_hopeful(x)) arrange(x, dropped, 0);
 }
 
 /* Does the choice `chosen` of atoms from `all` take a twin and leave a lower one? */
@@ -351,24 +351,24 @@ static bool skips_twin(const expansion *x, uint32_t chosen, uint32_t all) {
   return false;
 }
 
-static void reduce(expansion *x) {
+static void emit_reductions(expansion *x) {
   const reshard_problem *p = x->p;
   x->s = *x->from;
   for (uint32_t m = x->from->partial; m; m = (m - 1) & x->from->partial) {
     if (skips_twin(x, m, x->from->partial)) continue;
     int64_t k = msc_reshard_atoms_size(p, m);
     x->s.partial = x->from->partial & ~m;
-    if (peak_allows(x, x->local) && price(x, ALL_REDUCE, m, k, msc_reshard_all_reduce_bytes(k, x->local)) &&
+    if (peak_allows(x, x->local) && price_edge(x, ALL_REDUCE, m, k, msc_reshard_all_reduce_bytes(k, x->local)) &&
         is_hopeful(x))
       emit(x);
     x->gains = (1u << p->rank) - 1;
     if (!peak_allows(x, p->uneven ? 0 : x->local / k)) continue;
-    if (price(x, REDUCE_SCATTER, m, k, p->uneven ? 0 : x->local - x->local / k) && is_hopeful(x)) arrange(x, m, 0);
+    if (price_edge(x, REDUCE_SCATTER, m, k, p->uneven ? 0 : x->local - x->local / k) && is_hopeful(x)) arrange(x, m, 0);
   }
   x->s.partial = x->from->partial;
 }
 
-static void slice(expansion *x) {
+static void emit_slices(expansion *x) {
   const reshard_problem *p = x->p;
   uint32_t used = msc_reshard_used(p, x->from);
   if (p->options->peak && x->local > p->options->peak) return;
@@ -377,9 +377,9 @@ static void slice(expansion *x) {
   for (int a = 0; a < p->num_atoms; a++) {
     if ((used >> a & 1) || (x->twins[a] & ~used)) continue;
     for (int d = 0; d < p->rank; d++) {
-      push(x, d, a);
+      append_atom(x, d, a);
       if (pushed_allowed(x, d) && (!p->uneven || keeps_runs(p, x->from, &x->s))) x->emit(x->user, &x->s, &x->edge);
-      pop(x, d);
+      drop_atom(x, d);
     }
     if (!p->options->free_partial || !(p->to.partial >> a & 1)) continue;
     x->s.partial |= 1u << a;
@@ -391,7 +391,7 @@ static void slice(expansion *x) {
 /* Atoms that do not stay where they are. */
 static uint32_t moved_atoms(const reshard_problem *p, const places *from, const reshard_state *a,
                             const reshard_state *b) {
-  places to = places_of(p, b);
+  places to = find_places(p, b);
   uint32_t moved = a->partial ^ b->partial;
   for (int i = 0; i < p->num_atoms; i++)
     if (from->dim[i] != to.dim[i] || (to.dim[i] >= 0 && from->before[i] != to.before[i])) moved |= 1u << i;
@@ -404,7 +404,7 @@ static void emit_permuted(expansion *x) {
   if (!moved) return;
   for (int d = 0; d < p->rank && p->uneven; d++)
     if (!same_dim(x->from, &x->s, d) && !msc_reshard_is_even(p, &x->s, d)) return;
-  if (price(x, PERMUTE, moved, 2, x->local)) emit(x);
+  if (price_edge(x, PERMUTE, moved, 2, x->local)) emit(x);
 }
 
 /* Fills the dimensions from d on with the given atoms to the parts that the source has. */
@@ -433,7 +433,7 @@ static void fill_dims(expansion *x, int d, uint32_t atoms, int64_t left) {
   }
 }
 
-static void permute(expansion *x) {
+static void emit_permutes(expansion *x) {
   const reshard_problem *p = x->p;
   uint32_t all = (1u << p->num_atoms) - 1;
   int64_t terms = msc_reshard_atoms_size(p, x->from->partial);
@@ -490,8 +490,8 @@ static bool price_exchange(expansion *x) {
   int64_t least =
       /* who needs the largest part holds no more than this of it; to count takes longer */
       msc_reshard_local(p, &x->s) - x->local;
-  if (!price(x, EXCHANGE, atoms, peers * terms + 1, least > 0 ? least : 0)) return false;
-  return msc_reshard_direct(p, x->from, &x->s, &bytes) && price(x, EXCHANGE, atoms, peers * terms + 1, bytes);
+  if (!price_edge(x, EXCHANGE, atoms, peers * terms + 1, least > 0 ? least : 0)) return false;
+  return msc_reshard_direct(p, x->from, &x->s, &bytes) && price_edge(x, EXCHANGE, atoms, peers * terms + 1, bytes);
 }
 
 static void emit_exchanged(expansion *x) {
@@ -505,7 +505,7 @@ bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, c
                  .s = *to,
                  .local = msc_reshard_local(p, from),
                  .budget = INT64_MAX,
-                 .places = places_of(p, from)};
+                 .places = find_places(p, from)};
   bool ok = price_exchange(&x);
   *out_edge = x.edge;
   return ok;
@@ -513,7 +513,7 @@ bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, c
 
 /* Into the target.  A sum is also brought into parts of the target's parts, which are gathered afterwards: then devices
  * that would all compute the same sums share the work.  (Not with time: one message per peer is dear there.) */
-static void exchange(expansion *x) {
+static void emit_exchanges(expansion *x) {
   const reshard_problem *p = x->p;
   bool many = p->uneven && msc_mesh_size(p->mesh) > 256 && msc_reshard_key(p, x->from) != msc_reshard_key(p, &p->from);
   if (p->options->no_alltoall || many) return;
@@ -553,12 +553,12 @@ void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const 
                  .emit = emit_to,
                  .user = user};
   for (int d = 0; d < p->rank; d++) x.parts[d] = msc_reshard_parts(p, s, d);
-  x.places = places_of(p, s);
+  x.places = find_places(p, s);
   if (!wanted->twins) put_twins(&x);
-  slice(&x);
+  emit_slices(&x);
   if (wanted->only_slices) return;
   drop_suffixes(&x, 0, 0, 0);
-  reduce(&x);
-  if (!wanted->no_exchange) exchange(&x);
-  if (wanted->movable && peak_allows(&x, x.local)) permute(&x);
+  emit_reductions(&x);
+  if (!wanted->no_exchange) emit_exchanges(&x);
+  if (wanted->movable && peak_allows(&x, x.local)) emit_permutes(&x);
 }

@@ -159,7 +159,7 @@ reshard_tallies *msc_reshard_tallies_new(const reshard_problem *p, msc_arena *ar
  * limit must not grow from call to call. */
 reshard_cost msc_reshard_tally_bound(reshard_tallies *t, const reshard_state *s, reshard_cost limit);
 
-/* ---- reshard/search.c ---- */
+/* ---- reshard/astar.c ---- */
 
 typedef struct {
   int num;

@@ -97,7 +97,7 @@ const msc_layout *shard_numbered_layout(const shard_prices *p, int number) { ret
 
 /* ---- rows ---- */
 
-static int place_of(shard_prices *p, price_type *t, int number) {
+static int place_layout(shard_prices *p, price_type *t, int number) {
   msc_reserve(p->arena, t->place, t->num_places, number + 1);
   if (t->place[number]) return t->place[number] - 1;
   if (t->num == t->room) {
@@ -110,7 +110,7 @@ static int place_of(shard_prices *p, price_type *t, int number) {
   return t->num - 1;
 }
 
-static int64_t *row_of(shard_prices *p, price_type *t, int place) {
+static int64_t *widen_row(shard_prices *p, price_type *t, int place) {
   int width = t->width[place];
   if (width < t->num) {
     t->row[place] = msc_array_copy(p->arena, t->row[place], (size_t)width, (size_t)t->room, sizeof **t->row);
@@ -122,8 +122,8 @@ static int64_t *row_of(shard_prices *p, price_type *t, int place) {
 
 /* By rows.h, as far as they know the layouts: SHARD_UNEVEN where they do not.  So a price never depends on what
  * else is asked. */
-static void ask_rows(shard_prices *p, const msc_type *type, int64_t bucket, int from, int num, const int *to,
-                     int64_t *out_ns, int *state) {
+static void price_by_rows(shard_prices *p, const msc_type *type, int64_t bucket, int from, int num, const int *to,
+                          int64_t *out_ns, int *state) {
   int known = 0;
   int64_t *ns = out_ns + num;
   for (int i = 0; i < num; i++) {
@@ -138,14 +138,15 @@ static void ask_rows(shard_prices *p, const msc_type *type, int64_t bucket, int 
 }
 
 /* Those of to[0..num) that the row does not have. */
-static void fill_row(shard_prices *p, price_type *t, bool is_gradient, int from, int num, const int *to, int64_t *row) {
+static void fill_price_row(shard_prices *p, price_type *t, bool is_gradient, int from, int num, const int *to,
+                           int64_t *row) {
   msc_arena *a = msc_arena_new(p->ctx);
   int missing = 0, *number = msc_new_array(a, int, num);
   for (int i = 0; i < num; i++)
     if (row[t->place[to[i]] - 1] == UNKNOWN) number[missing++] = to[i];
   int64_t *cost = msc_new_array(a, int64_t, 2 * (size_t)missing);
   if (p->rows)
-    ask_rows(p, t->type, is_gradient ? p->bucket : 1, from, missing, number, cost, msc_new_array(a, int, missing));
+    price_by_rows(p, t->type, is_gradient ? p->bucket : 1, from, missing, number, cost, msc_new_array(a, int, missing));
   for (int i = 0; i < missing && !p->rows; i++) cost[i] = SHARD_UNEVEN;
   for (int i = 0; i < missing; i++) {
     if (cost[i] == SHARD_UNEVEN)
@@ -160,12 +161,12 @@ void shard_price_row(shard_prices *p, const msc_type *type, bool is_gradient, in
                      int64_t *out_ns) {
   const msc_type *plain = msc_type_with_layout(p->ctx, type, NULL);
   price_type *t = msc_table_at(&p->types[is_gradient], &plain);
-  int at = place_of(p, t, from);
-  for (int i = 0; i < num; i++) place_of(p, t, to[i]);
-  int64_t *row = row_of(p, t, at);
+  int at = place_layout(p, t, from);
+  for (int i = 0; i < num; i++) place_layout(p, t, to[i]);
+  int64_t *row = widen_row(p, t, at);
   bool whole = true;
   for (int i = 0; i < num && whole; i++) whole = row[t->place[to[i]] - 1] != UNKNOWN;
-  if (!whole) fill_row(p, t, is_gradient, from, num, to, row);
+  if (!whole) fill_price_row(p, t, is_gradient, from, num, to, row);
   for (int i = 0; i < num; i++) out_ns[i] = row[t->place[to[i]] - 1];
 }
 

@@ -33,7 +33,7 @@ msc_reshard *msc_reshard_new(msc_context *ctx, const msc_mesh *mesh, const msc_r
 
 /* ---- the plan ---- */
 
-static void put_step(msc_reshard_plan *plan, const reshard_problem *p, const reshard_state *before,
+static void add_step(msc_reshard_plan *plan, const reshard_problem *p, const reshard_state *before,
                      const reshard_state *after, reshard_edge edge) {
   msc_reshard_step *s = &plan->step[plan->num_steps++];
   *s = (msc_reshard_step){msc_reshard_kind(edge.verb), msc_reshard_layout(p, after), edge.bytes, edge.ns,
@@ -46,14 +46,14 @@ static void put_step(msc_reshard_plan *plan, const reshard_problem *p, const res
 static void put_path(msc_reshard *r, const reshard_problem *p, const reshard_path *path, msc_reshard_plan *plan) {
   plan->step = msc_new_array(r->arena, msc_reshard_step, path->num);
   for (int i = 0; i < path->num; i++)
-    put_step(plan, p, i ? &path->state[i - 1] : &p->from, &path->state[i], path->edge[i]);
+    add_step(plan, p, i ? &path->state[i - 1] : &p->from, &path->state[i], path->edge[i]);
   plan->lower_bound = msc_reshard_lower_bound(p);
 }
 
 /* Finish every sum, gather everything, take one's part: for layouts that have no atoms in common or too many of them,
  * or that the search finds no way between.
  * Each step is planned by itself, because its two layouts do have common atoms. */
-static const msc_layout *whole(msc_reshard *r, const msc_layout *l, bool keep_cuts) {
+static const msc_layout *finish_sums_and_cuts(msc_reshard *r, const msc_layout *l, bool keep_cuts) {
   msc_layout raw = *l;
   raw.num_partial = 0;
   if (!keep_cuts) memset(raw.first, 0, sizeof raw.first);
@@ -62,7 +62,7 @@ static const msc_layout *whole(msc_reshard *r, const msc_layout *l, bool keep_cu
 
 static bool plan_through_whole(msc_reshard *r, const msc_type *type, const msc_layout *from, const msc_layout *to,
                                msc_reshard_plan *out_plan) {
-  const msc_layout *via[4] = {from, whole(r, from, true), whole(r, from, false), to};
+  const msc_layout *via[4] = {from, finish_sums_and_cuts(r, from, true), finish_sums_and_cuts(r, from, false), to};
   memset(out_plan, 0, sizeof *out_plan);
   out_plan->lower_bound = -1;
   out_plan->step = msc_new_array(r->arena, msc_reshard_step, 3);
@@ -73,7 +73,7 @@ static bool plan_through_whole(msc_reshard *r, const msc_type *type, const msc_l
     reshard_verb verb = i == 1 ? ALL_REDUCE : i == 2 ? ALL_GATHER : SLICE;
     reshard_edge edge = {.verb = verb};
     if (verb != SLICE) msc_reshard_price(&p, verb, &p.from, &p.to, &edge);
-    put_step(out_plan, &p, &p.from, &p.to, edge);
+    add_step(out_plan, &p, &p.from, &p.to, edge);
   }
   return !r->options.peak || out_plan->peak_bytes <= r->options.peak;
 }
@@ -83,8 +83,8 @@ static bool gains_partial(const msc_reshard *r, const reshard_problem *p) {
   return !r->options.free_partial && from % to != 0;
 }
 
-static bool search_plan(msc_reshard *r, const reshard_problem *p, msc_arena *scratch, bool cost_only,
-                        msc_reshard_plan *out_plan) {
+static bool search_for_plan(msc_reshard *r, const reshard_problem *p, msc_arena *scratch, bool cost_only,
+                            msc_reshard_plan *out_plan) {
   reshard_path path;
   bool complete;
   memset(out_plan, 0, sizeof *out_plan);
@@ -115,7 +115,7 @@ static bool plan_in(msc_reshard *r, const msc_type *type, const msc_layout *from
     return plan_through_whole(r, type, from, to, out_plan);
   p.rows = &r->rows, p.rows_arena = r->arena;
   msc_arena *scratch = msc_arena_new(r->ctx);
-  bool ok = search_plan(r, &p, scratch, cost_only, out_plan);
+  bool ok = search_for_plan(r, &p, scratch, cost_only, out_plan);
   msc_arena_free(scratch);
   if (ok || r->options.peak || gains_partial(r, &p)) return ok;
   return plan_through_whole(r, type, from, to, out_plan);
@@ -133,7 +133,7 @@ typedef struct {
   const msc_layout *from, *to;
 } question;
 
-static int64_t common_divisor(int64_t a, int64_t b) {
+static int64_t greatest_divisor(int64_t a, int64_t b) {
   while (b) {
     int64_t rest = a % b;
     a = b;
@@ -152,7 +152,7 @@ static const msc_type *representative(const msc_reshard *r, const msc_type *type
   if (!msc_layout_fits(from, type) || !msc_layout_fits(to, type)) return msc_type_with_layout(r->ctx, type, NULL);
   if (r->options.time || r->options.peak || devices > 4096) return msc_type_with_layout(r->ctx, type, NULL);
   for (int d = 0; d < type->rank; d++) {
-    int64_t want = common_divisor(type->dim[d], devices * devices);
+    int64_t want = greatest_divisor(type->dim[d], devices * devices);
     dim[d] = want;
     elems *= want;
     if (want == 0 || __builtin_mul_overflow(scale, type->dim[d] / want, &scale))
@@ -199,7 +199,7 @@ static void see_digits(renaming *n, const msc_layout *l, int begin, int end) {
   }
 }
 
-static const msc_layout *renamed(const msc_reshard *r, const renaming *n, const msc_layout *l) {
+static const msc_layout *rename_layout(const msc_reshard *r, const renaming *n, const msc_layout *l) {
   msc_layout raw;
   memset(&raw, 0, sizeof raw);
   raw.rank = l->rank;
@@ -229,8 +229,8 @@ static void rename_digits(const msc_reshard *r, const msc_type *type, const msc_
   for (int k = 0; k < 2; k++) see_digits(&n, both[k], 0, both[k]->first[both[k]->rank]);
   for (int k = 0; k < 2; k++)
     see_digits(&n, both[k], both[k]->first[both[k]->rank], both[k]->first[both[k]->rank] + both[k]->num_partial);
-  *from = renamed(r, &n, both[0]);
-  *to = renamed(r, &n, both[1]);
+  *from = rename_layout(r, &n, both[0]);
+  *to = rename_layout(r, &n, both[1]);
 }
 
 /* Of a pair with renamed digits. */

@@ -96,7 +96,7 @@ static bool is_orderly(const reshard_problem *p) {
 }
 
 /* How many of the other digits have a faster link. */
-static int level_of(const reshard_problem *p, int digit) {
+static int count_faster_links(const reshard_problem *p, int digit) {
   int level = 0;
   for (int i = 0; i < p->num_atoms; i++)
     level += p->alpha_ns[i] < p->alpha_ns[digit] || p->bytes_per_ns[i] > p->bytes_per_ns[digit];
@@ -111,7 +111,7 @@ static void read_digits(shard_rows *r) {
                             .free_partial = r->options->free_partial,
                             .orderly = is_orderly(&p),
                             .num = r->digit.num};
-  for (int i = 0; i < r->digit.num; i++) r->digits.size[i] = p.size[i], r->digits.level[i] = level_of(&p, i);
+  for (int i = 0; i < r->digit.num; i++) r->digits.size[i] = p.size[i], r->digits.level[i] = count_faster_links(&p, i);
   r->digits.outermost = rows_level(&r->digits, (1u << r->digit.num) - 1);
   for (unsigned set = 0; set < 1u << r->digit.num; set++) {
     r->size[set] = rows_size(&r->digits, set);
@@ -162,7 +162,7 @@ static uint32_t sets_that_divide(const shard_rows *r, int64_t size) {
   return sets;
 }
 
-static shape *shape_of(shard_rows *r, const msc_type *type, const uint32_t *divides, int64_t shared_by) {
+static shape *find_shape(shard_rows *r, const msc_type *type, const uint32_t *divides, int64_t shared_by) {
   rows_graph *g = graph_of(r, type->rank);
   int64_t bytes = msc_type_bytes(type);
   for (shape *s = r->shapes; s; s = s->next)
@@ -183,7 +183,7 @@ static shape *shape_of(shard_rows *r, const msc_type *type, const uint32_t *divi
   return r->shapes = s;
 }
 
-static view *view_of(shard_rows *r, const msc_type *type, int64_t shared_by) {
+static view *find_view(shard_rows *r, const msc_type *type, int64_t shared_by) {
   const struct {
     const msc_type *type;
     int64_t shared_by;
@@ -198,7 +198,7 @@ static view *view_of(shard_rows *r, const msc_type *type, int64_t shared_by) {
     divides[v->order[d]] = of_dim[d];
     dim[v->order[d]] = type->dim[d];
   }
-  v->of = shape_of(r, msc_type_of(r->ctx, type->dtype, type->rank, dim, NULL), divides, shared_by);
+  v->of = find_shape(r, msc_type_of(r->ctx, type->dtype, type->rank, dim, NULL), divides, shared_by);
   return v;
 }
 
@@ -217,7 +217,7 @@ static int64_t batch_ns(const shard_rows *r, shape *s, const rows_batch *b, unsi
 }
 
 /* Whether the states' parts divide the shape, for all that have a number. */
-static void need_fits(shard_rows *r, shape *s) {
+static void update_fits(shard_rows *r, shape *s) {
   rows_graph *g = s->g;
   msc_reserve(r->arena, s->fits, s->room_fits, g->num);
   for (; s->num_fits < g->num; s->num_fits++) {
@@ -290,7 +290,7 @@ static bool next_digits(const rows_digits *digits, uint8_t *digit) {
   return false;
 }
 
-static turn *turn_of(shard_rows *r, view *v, const uint8_t *dim, const uint8_t *digit) {
+static turn *find_turn(shard_rows *r, view *v, const uint8_t *dim, const uint8_t *digit) {
   for (turn *t = v->turns; t; t = t->next)
     if (!memcmp(t->dim, dim, sizeof t->dim) && !memcmp(t->digit, digit, sizeof t->digit)) return t;
   turn *t = msc_new(r->arena, turn);
@@ -300,7 +300,7 @@ static turn *turn_of(shard_rows *r, view *v, const uint8_t *dim, const uint8_t *
   return v->turns = t;
 }
 
-static uint32_t turned(shard_rows *r, const view *v, turn *t, uint32_t state) {
+static uint32_t turn_state(shard_rows *r, const view *v, turn *t, uint32_t state) {
   rows_graph *g = v->of->g;
   msc_reserve(r->arena, t->state, t->room, state + 1);
   if (!t->state[state]) {
@@ -327,12 +327,12 @@ static turn *turn_to_least(shard_rows *r, view *v, uint32_t state) {
     memcpy(best_digit, digit, sizeof digit);
     memcpy(best_dim, dim, sizeof dim);
   } while (next_digits(&r->digits, digit));
-  return turn_of(r, v, best_dim, best_digit);
+  return find_turn(r, v, best_dim, best_digit);
 }
 
 /* ---- one row ---- */
 
-static void reach(shard_rows *r, int64_t now, int64_t ns, uint32_t state) {
+static void enqueue_state(shard_rows *r, int64_t now, int64_t ns, uint32_t state) {
   if (ns > now) {
     msc_reserve(r->arena, r->heap, r->room_heap, r->num_heap + 1);
     waiting_push(NULL, r->heap, r->num_heap++, (waiting){ns, state});
@@ -343,17 +343,17 @@ static void reach(shard_rows *r, int64_t now, int64_t ns, uint32_t state) {
 }
 
 /* Room for what has a number by now; states that are new are not reached yet. */
-static void need_room(shard_rows *r, shape *s, size_t known) {
+static void make_room(shard_rows *r, shape *s, size_t known) {
   rows_graph *g = s->g;
   msc_reserve(r->arena, r->distance, r->room_distance, g->num);
   msc_reserve(r->arena, r->left, r->room_left, g->shared.index.num + 1);
-  need_fits(r, s);
+  update_fits(r, s);
   memcpy(r->distance + known, s->fits + known, (g->num - known) * sizeof *r->distance);
 }
 
 /* Targets that were taken before, or are farther than being whole, are no nearer this way: slices of what is
  * whole are free. */
-static void leave(shard_rows *r, shape *s, uint32_t state, int64_t ns, const int64_t *bound) {
+static void relax_edges(shard_rows *r, shape *s, uint32_t state, int64_t ns, const int64_t *bound) {
   rows_graph *g = s->g;
   const rows_leaving *l = &g->leaving[state];
   int64_t *distance = r->distance;
@@ -368,24 +368,24 @@ static void leave(shard_rows *r, shape *s, uint32_t state, int64_t ns, const int
     for (const uint32_t *to = targets + b->first, *last = targets + b->end; to < last; to++) {
       if (there >= distance[*to]) continue;
       distance[*to] = there;
-      reach(r, ns, there, *to);
+      enqueue_state(r, ns, there, *to);
     }
   }
 }
 
 /* Distances of all states, or of all that are not partial. */
-static void run(shard_rows *r, shape *s, uint32_t from, bool partial) {
+static void run_dijkstra(shard_rows *r, shape *s, uint32_t from, bool partial) {
   rows_graph *g = s->g;
   rows_place nothing;
   memset(&nothing, 0, sizeof nothing);
   uint32_t whole = rows_state(g, &nothing);
   int64_t ns = 0, no_bound = INT64_MAX;
-  need_room(r, s, 0);
+  make_room(r, s, 0);
   size_t known = g->num;
   r->distance[from] = 0;
   r->num_heap = r->num_at_once = r->num_order = 0;
   r->runs++;
-  reach(r, 0, 0, from);
+  enqueue_state(r, 0, 0, from);
   while (r->num_heap || r->num_at_once) {
     waiting next = {ns, 0};
     if (r->num_at_once) next.state = r->at_once[--r->num_at_once];
@@ -398,18 +398,18 @@ static void run(shard_rows *r, shape *s, uint32_t from, bool partial) {
     }
     rows_need_edges(g, next.state);
     if (known < g->num || r->room_left <= g->shared.index.num) {
-      need_room(r, s, known);
+      make_room(r, s, known);
       known = g->num;
     }
-    leave(r, s, next.state, ns, partial ? &no_bound : &r->distance[whole]);
+    relax_edges(r, s, next.state, ns, partial ? &no_bound : &r->distance[whole]);
   }
 }
 
-static row row_of(shard_rows *r, shape *s, uint32_t from, bool partial) {
+static row find_row(shard_rows *r, shape *s, uint32_t from, bool partial) {
   msc_reserve(r->arena, s->row, s->room_rows, from + 1);
   row *known = &s->row[from];
   if (known->ns && (known->partial || !partial)) return *known;
-  run(r, s, from, partial);
+  run_dijkstra(r, s, from, partial);
   row made = {.ns = r->distance, .num = s->g->num, .partial = partial, .order = r->order, .num_order = r->num_order};
   size_t bytes = made.num * sizeof *made.ns, of_order = made.num_order * sizeof *made.order;
   if (r->kept + 2 * bytes + of_order > MOST_KEPT) return made;
@@ -438,7 +438,7 @@ static reshard_state state_of(const rows_graph *g, uint32_t state) {
 
 /* Does some dimension hold a digit where the other state has another?  Then some device has nothing of what it
  * needs. */
-static bool disagree(const rows_graph *g, uint32_t u, uint32_t v) {
+static bool dimensions_contradict(const rows_graph *g, uint32_t u, uint32_t v) {
   const rows_place *a = &g->state[u], *b = &g->state[v];
   for (int d = 0; d < g->rank; d++)
     for (int i = 0; i < a->num[d] && i < b->num[d]; i++)
@@ -454,13 +454,13 @@ static int64_t least_exchange(const shard_rows *r, const rows_graph *g, int64_t 
   bool gained = to_partial & ~from_partial;
   int64_t local = bytes / r->size[g->leaving[u].used], to_local = bytes / r->size[g->leaving[to].used],
           held = local < to_local ? local : to_local;
-  if (gained || disagree(g, u, to)) held = 0;
+  if (gained || dimensions_contradict(g, u, to)) held = 0;
   int64_t lacks = (lost && !gained ? r->size[lost] : 1) * to_local - held;
   return msc_reshard_whole_ns(r->alone_ns[group] + (r->rate[group] > 0 ? (double)lacks / r->rate[group] : 0));
 }
 
 /* The least time into `to` that may end with an exchange. */
-static int64_t with_exchange(const shard_rows *r, const shape *s, const row *w, uint32_t to) {
+static int64_t price_with_exchange(const shard_rows *r, const shape *s, const row *w, uint32_t to) {
   int64_t best = w->ns[to], least = msc_reshard_least_cost(&s->p, 0);
   if (w->with_exchange && w->with_exchange[to] >= 0) return w->with_exchange[to];
   reshard_state target = state_of(s->g, to);
@@ -513,7 +513,7 @@ typedef struct {
   stop *heap;
 } walk;
 
-static uint64_t rank_of(const rows_graph *g, uint32_t state) {
+static uint64_t rank_among_equals(const rows_graph *g, uint32_t state) {
   const rows_place *s = &g->state[state];
   uint64_t rank[MAX_DIGITS] = {0}, sum = 0;
   for (int d = 0; d < g->rank; d++)
@@ -526,7 +526,7 @@ static uint64_t rank_of(const rows_graph *g, uint32_t state) {
   return sum;
 }
 
-static void pass_new_states(walk *w) {
+static void add_new_states(walk *w) {
   msc_reserve(w->arena, w->at, w->room, w->g->num);
   for (; w->num < w->g->num; w->num++) {
     int64_t local = w->p->total_bytes;
@@ -538,13 +538,13 @@ static void pass_new_states(walk *w) {
   }
 }
 
-static void pass(walk *w, uint32_t state, price cost, uint32_t came, const rows_batch *step) {
+static void improve_state(walk *w, uint32_t state, price cost, uint32_t came, const rows_batch *step) {
   passed *p = &w->at[state];
   if (p->local < 0 || cost >= p->cost) return;
   p->cost = cost, p->came = came;
   if (step) p->step = *step;
   msc_reserve(w->arena, w->heap, w->room_heap, w->num_heap + 1);
-  stop_push(NULL, w->heap, w->num_heap++, (stop){cost, rank_of(w->g, state), state});
+  stop_push(NULL, w->heap, w->num_heap++, (stop){cost, rank_among_equals(w->g, state), state});
 }
 
 static price step_price(const walk *w, const rows_batch *b, int64_t local, reshard_edge *out_edge) {
@@ -557,8 +557,8 @@ static price step_price(const walk *w, const rows_batch *b, int64_t local, resha
 }
 
 static void walk_to(walk *w, uint32_t from, uint32_t to) {
-  pass_new_states(w);
-  pass(w, from, 0, UINT32_MAX, NULL);
+  add_new_states(w);
+  improve_state(w, from, 0, UINT32_MAX, NULL);
   while (w->num_heap) {
     stop s = stop_pop(NULL, w->heap, w->num_heap--);
     if (s.cost > w->at[s.state].cost) continue;
@@ -566,18 +566,18 @@ static void walk_to(walk *w, uint32_t from, uint32_t to) {
     w->order[w->num_order++] = s.state;
     if (s.state == to) return;
     rows_need_edges(w->g, s.state);
-    pass_new_states(w);
+    add_new_states(w);
     for (uint32_t b = w->g->leaving[s.state].first; b < w->g->leaving[s.state].end; b++) {
       reshard_edge e;
       const rows_batch *batch = &w->g->batch[b];
       price there = s.cost + step_price(w, batch, w->at[s.state].local, &e);
-      for (uint32_t i = batch->first; i < batch->end; i++) pass(w, w->g->to[i], there, s.state, batch);
+      for (uint32_t i = batch->first; i < batch->end; i++) improve_state(w, w->g->to[i], there, s.state, batch);
     }
   }
 }
 
 /* The best exchange into `to` that beats the collectives; false: none does. */
-static bool end_with_exchange(const walk *w, uint32_t to, uint32_t *out_from, reshard_edge *out_edge) {
+static bool find_last_exchange(const walk *w, uint32_t to, uint32_t *out_from, reshard_edge *out_edge) {
   price best = w->at[to].cost, least = (price)msc_reshard_least_cost(w->p, 0) << MINOR_BITS;
   bool any = false;
   reshard_state target = state_of(w->g, to);
@@ -607,7 +607,7 @@ static void join_slices(reshard_path *path) {
   path->num = num;
 }
 
-static uint32_t number_of(walk *w, const reshard_state *s) {
+static uint32_t number_state(walk *w, const reshard_state *s) {
   rows_place p;
   memset(&p, 0, sizeof p);
   p.partial = (uint8_t)s->partial;
@@ -620,11 +620,11 @@ static uint32_t number_of(walk *w, const reshard_state *s) {
 
 bool msc_reshard_rows_path(shard_rows *r, const reshard_problem *p, msc_arena *arena, reshard_path *out_path) {
   walk w = {.r = r, .p = p, .g = graph_of(r, p->rank), .arena = arena};
-  uint32_t from = number_of(&w, &p->from), to = number_of(&w, &p->to), last = to;
+  uint32_t from = number_state(&w, &p->from), to = number_state(&w, &p->to), last = to;
   reshard_edge exchange;
   int num = 0;
   walk_to(&w, from, to);
-  bool exchanged = end_with_exchange(&w, to, &last, &exchange);
+  bool exchanged = find_last_exchange(&w, to, &last, &exchange);
   if (!exchanged && w.at[to].cost == NO_WAY) return false;
   for (uint32_t s = last; s != from; s = w.at[s].came) num++;
   out_path->num = num + exchanged;
@@ -642,7 +642,7 @@ bool msc_reshard_rows_path(shard_rows *r, const reshard_problem *p, msc_arena *a
 /* ---- layouts ---- */
 
 /* The digits of the layout's, in order; false: others. */
-static bool put_digits(const shard_rows *r, int num, const msc_subaxis *s, uint8_t *out_digit, uint8_t *out_num) {
+static bool list_digits(const shard_rows *r, int num, const msc_subaxis *s, uint8_t *out_digit, uint8_t *out_num) {
   *out_num = 0;
   for (int i = 0; i < num; i++)
     for (uint32_t pre = s[i].pre; pre < s[i].pre * s[i].size;) {
@@ -661,31 +661,31 @@ int shard_rows_state(shard_rows *r, const msc_layout *l) {
   memset(&s, 0, sizeof s);
   if (msc_layout_has_split(l)) return SHARD_NO_STATE;
   for (int d = 0; d < l->rank; d++)
-    if (!put_digits(r, l->first[d + 1] - l->first[d], l->sub + l->first[d], s.digit[d], &s.num[d]))
+    if (!list_digits(r, l->first[d + 1] - l->first[d], l->sub + l->first[d], s.digit[d], &s.num[d]))
       return SHARD_NO_STATE;
-  if (!put_digits(r, l->num_partial, l->sub + l->first[l->rank], partial, &num)) return SHARD_NO_STATE;
+  if (!list_digits(r, l->num_partial, l->sub + l->first[l->rank], partial, &num)) return SHARD_NO_STATE;
   for (int i = 0; i < num; i++) s.partial |= (uint8_t)(1u << partial[i]);
   return (int)rows_state(graph_of(r, l->rank), &s);
 }
 
 bool shard_rows_costs(shard_rows *r, const msc_type *type, int64_t shared_by, int from, int num, const int *to,
                       int64_t *out_ns) {
-  view *v = view_of(r, type, shared_by);
+  view *v = find_view(r, type, shared_by);
   rows_graph *g = v->of->g;
   turn *t = turn_to_least(r, v, (uint32_t)from);
   bool partial = false;
-  uint32_t least = turned(r, v, t, (uint32_t)from);
+  uint32_t least = turn_state(r, v, t, (uint32_t)from);
   for (int i = 0; i < num; i++) {
     partial |= g->state[to[i]].partial != 0;
-    turned(r, v, t, (uint32_t)to[i]);
+    turn_state(r, v, t, (uint32_t)to[i]);
   }
-  need_fits(r, v->of);
+  update_fits(r, v->of);
   MSC_TRY(v->of->fits[least] >= 0);
-  row known = row_of(r, v->of, least, partial);
+  row known = find_row(r, v->of, least, partial);
   for (int i = 0; i < num; i++) {
-    uint32_t at = turned(r, v, t, (uint32_t)to[i]);
+    uint32_t at = turn_state(r, v, t, (uint32_t)to[i]);
     int64_t ns = at < known.num ? known.ns[at] : INT64_MAX;
-    if (r->exchanges && v->of->fits[at] >= 0 && at < known.num) ns = with_exchange(r, v->of, &known, at);
+    if (r->exchanges && v->of->fits[at] >= 0 && at < known.num) ns = price_with_exchange(r, v->of, &known, at);
     if (v->of->fits[at] < 0) out_ns[i] = SHARD_UNEVEN;
     else out_ns[i] = ns < INT64_MAX ? ns : -1;
   }

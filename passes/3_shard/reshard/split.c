@@ -54,7 +54,7 @@ static int64_t time_of(const splitting *s, msc_verb verb, int64_t rounds, int64_
   return bytes ? msc_reshard_whole_ns(fixed_ns + (rate > 0 ? (double)bytes / rate : 0)) : 0;
 }
 
-static void put_step(splitting *s, msc_verb verb, const msc_layout *from, const msc_layout *to) {
+static void add_split_step(splitting *s, msc_verb verb, const msc_layout *from, const msc_layout *to) {
   int64_t peers = 0, in = local_bytes(s, from), out = local_bytes(s, to), k = partial_terms(from) / partial_terms(to);
   int64_t bytes = verb == MSC_SHARD || verb == MSC_ALL_REDUCE ? msc_verb_received(verb, in, out, k)
                                                               : worst_received(s, from, to, &peers);
@@ -67,25 +67,25 @@ static void put_step(splitting *s, msc_verb verb, const msc_layout *from, const 
   if (step->peak_bytes > s->plan->peak_bytes) s->plan->peak_bytes = step->peak_bytes;
 }
 
-static const msc_layout *finished(const splitting *s, const msc_layout *l, bool keep_cuts) {
+static const msc_layout *finish_sums(const splitting *s, const msc_layout *l, bool keep_cuts) {
   msc_layout raw = *l;
   raw.num_partial = 0;
   if (!keep_cuts) memset(raw.first, 0, sizeof raw.first);
   return msc_layout_of(s->ctx, s->mesh, &raw);
 }
 
-static bool take(splitting *s, msc_verb verb, const msc_layout *from, const msc_layout *to) {
+static bool try_verb(splitting *s, msc_verb verb, const msc_layout *from, const msc_layout *to) {
   if (msc_relayout_wrong(s->mesh, s->type, verb, from, to)) return false;
-  put_step(s, verb, from, to);
+  add_split_step(s, verb, from, to);
   return true;
 }
 
 /* The first verb that makes the change at once: a slice, else in the order of their rows. */
-static bool at_once(splitting *s, const msc_layout *from, const msc_layout *to) {
-  if (take(s, MSC_SHARD, from, to)) return true;
+static bool plan_one_step(splitting *s, const msc_layout *from, const msc_layout *to) {
+  if (try_verb(s, MSC_SHARD, from, to)) return true;
   for (int v = 0; v < MSC_NUM_PLAN_VERBS; v++) {
     if (v == MSC_ALL_TO_ALL || (v == MSC_EXCHANGE && s->options->no_alltoall)) continue;
-    if (msc_verb_is((msc_verb)v, MSC_VERB_RELAYOUT) && take(s, (msc_verb)v, from, to)) return true;
+    if (msc_verb_is((msc_verb)v, MSC_VERB_RELAYOUT) && try_verb(s, (msc_verb)v, from, to)) return true;
   }
   return false;
 }
@@ -94,14 +94,14 @@ bool msc_reshard_split_plan(msc_context *ctx, msc_arena *arena, const msc_mesh *
                             const msc_reshard_options *options, const msc_type *type, const msc_layout *from,
                             const msc_layout *to, msc_reshard_plan *out_plan) {
   splitting s = {ctx, arena, mesh, options, msc_type_with_layout(ctx, type, NULL), out_plan};
-  const msc_layout *via[4] = {from, finished(&s, from, true), finished(&s, from, false), to};
+  const msc_layout *via[4] = {from, finish_sums(&s, from, true), finish_sums(&s, from, false), to};
   memset(out_plan, 0, sizeof *out_plan);
   out_plan->lower_bound = -1;
   out_plan->peak_bytes = local_bytes(&s, from);
   out_plan->step = msc_new_array(arena, msc_reshard_step, 3);
-  bool ok = from == to || at_once(&s, from, to);
+  bool ok = from == to || plan_one_step(&s, from, to);
   for (int i = 1; i < 4 && !ok && !to->num_partial; i++) {
-    if (via[i] != via[i - 1] && !at_once(&s, via[i - 1], via[i])) return false;
+    if (via[i] != via[i - 1] && !plan_one_step(&s, via[i - 1], via[i])) return false;
     ok = i == 3;
   }
   if (ok && !from->num_partial && !to->num_partial) {

@@ -50,7 +50,7 @@ struct reshard_tallies {
 
 /* ---- numbering: the slots' borders are a choice of places ---- */
 
-static int number_of(const reshard_tallies *t, const tally *q) {
+static int number_tally(const reshard_tallies *t, const tally *q) {
   int number = 0;
   for (int k = 0; k < t->num_kinds; k++) {
     int sum = 0, rank = 0;
@@ -139,13 +139,13 @@ reshard_tallies *msc_reshard_tallies_new(const reshard_problem *p, msc_arena *ar
 #define COSTS_LESS(c, a, b) ((void)(c), (a).cost < (b).cost)
 MSC_HEAP(entry, const void *, entry, COSTS_LESS, MSC_STAYS)
 
-static void push(const reshard_tallies *t, table *b, reshard_cost c, int node) {
+static void push_tally(const reshard_tallies *t, table *b, reshard_cost c, int node) {
   b->dist[node] = c;
   msc_reserve(t->arena, b->heap, b->heap_cap, b->heap_num + 1);
   entry_push(NULL, b->heap, (size_t)b->heap_num++, (entry){c, node});
 }
 
-static int pop(table *b) { return entry_pop(NULL, b->heap, (size_t)b->heap_num--).node; }
+static int pop_tally(table *b) { return entry_pop(NULL, b->heap, (size_t)b->heap_num--).node; }
 
 /* ---- steps into a tally ---- */
 
@@ -173,22 +173,22 @@ static bool is_empty(const reshard_tallies *t, const table *b, const tally *q) {
 }
 
 /* `in` are the bytes before the step: what the source has not had of them was received on the way there. */
-static void relax(step *x, int64_t in, reshard_cost c, bool done) {
+static void relax_tally(step *x, int64_t in, reshard_cost c, bool done) {
   const reshard_problem *p = x->t->p;
   reshard_cost sum = x->cost + c;
   x->t->work++;
   if (sum > x->limit ||
       (in > p->from_local && sum + msc_reshard_cost_of(msc_reshard_least_cost(p, in - p->from_local), 0, 1) > x->limit))
     return;
-  int node = 2 * number_of(x->t, &x->q) + (done || is_empty(x->t, x->b, &x->q));
-  if (sum < x->b->dist[node]) push(x->t, x->b, sum, node);
+  int node = 2 * number_tally(x->t, &x->q) + (done || is_empty(x->t, x->b, &x->q));
+  if (sum < x->b->dist[node]) push_tally(x->t, x->b, sum, node);
 }
 
 static bool fits(const step *x, int64_t in, int64_t out) {
   return !x->t->p->options->peak || in + out <= x->t->p->options->peak;
 }
 
-static reshard_cost price(const step *x, uint32_t atoms, int64_t bytes) {
+static reshard_cost price_step(const step *x, uint32_t atoms, int64_t bytes) {
   const reshard_problem *p = x->t->p;
   return msc_reshard_cost_of(p->options->time ? msc_reshard_ns(p, x->verb, atoms, x->k, bytes) : bytes, 0, 1);
 }
@@ -203,7 +203,7 @@ static void finish(step *x) {
     bytes = (k - 1) * local;
   }
   if (x->verb == ALL_REDUCE) bytes = msc_reshard_all_reduce_bytes(k, local);
-  if (fits(x, in, local)) relax(x, in, price(x, x->atoms, bytes), x->done);
+  if (fits(x, in, local)) relax_tally(x, in, price_step(x, x->atoms, bytes), x->done);
 }
 
 /* Atoms from the hand, or free ones, join dimensions in every way; those in the hand all do. */
@@ -280,7 +280,7 @@ static void unreduce(step *x, int kind) {
 
 static void move_one(step *x, int kind, int from, int to, int64_t in) {
   x->q.at[kind][from]--, x->q.at[kind][to]++;
-  relax(x, in, 0, x->done);
+  relax_tally(x, in, 0, x->done);
   x->q.at[kind][from]++, x->q.at[kind][to]--;
 }
 
@@ -326,13 +326,13 @@ static void join_alike(reshard_tallies *t) {
 static void permute_all(step *x) {
   const reshard_tallies *t = x->t;
   tally own = x->q;
-  int number = number_of(t, &own);
+  int number = number_tally(t, &own);
   for (int i = t->next_alike[number]; i != number; i = t->next_alike[i]) {
     uint32_t atoms = 0;
     tally_of_number(t, i, &x->q);
     for (int k = 0; k < t->num_kinds; k++)
       if (memcmp(own.at[k], x->q.at[k], sizeof own.at[k])) atoms |= 1u << t->atom[k];
-    relax(x, x->local, price(x, atoms, x->local), true);
+    relax_tally(x, x->local, price_step(x, atoms, x->local), true);
   }
   x->q = own;
 }
@@ -342,12 +342,12 @@ static void unpermute(step *x) {
   x->verb = PERMUTE, x->k = 2;
   if (!fits(x, x->local, x->local)) return;
   if (x->b->slot >= 0 && !x->done)
-    relax(x, x->local, msc_reshard_cost_of(p->options->time ? msc_reshard_least_cost(p, x->local) : x->local, 0, 1),
-          true);
+    relax_tally(x, x->local,
+                msc_reshard_cost_of(p->options->time ? msc_reshard_least_cost(p, x->local) : x->local, 0, 1), true);
   if (x->t->equal_products) permute_all(x);
 }
 
-static void expand(reshard_tallies *t, table *b, int node, reshard_cost limit) {
+static void expand_tally(reshard_tallies *t, table *b, int node, reshard_cost limit) {
   step x = {
       .t = t, .b = b, .cost = b->dist[node], .limit = limit, .done = node & 1, .local = t->p->total_bytes, .k = 1};
   memset(&x.q, 0, sizeof x.q);
@@ -388,7 +388,7 @@ static void push_exchanges(const reshard_tallies *t, table *b, reshard_cost limi
     int64_t other = terms <= 1 ? p->to_local : nested + finest;
     for (int done = b->slot < 0; done < 2; done++) {
       reshard_cost c = msc_reshard_cost_of(msc_reshard_least_cost(p, done && !empty ? other : nested), 1, 1);
-      if (c <= limit && c < b->dist[2 * i + done]) push(t, b, c, 2 * i + done);
+      if (c <= limit && c < b->dist[2 * i + done]) push_tally(t, b, c, 2 * i + done);
     }
   }
 }
@@ -403,7 +403,7 @@ static table *table_for(reshard_tallies *t, int slot, int most, reshard_cost lim
   b->dist = msc_new_array(t->arena, reshard_cost, 2 * t->num);
   b->closed = msc_new_array(t->arena, bool, 2 * t->num);
   for (int i = 0; i < 2 * t->num; i++) b->dist[i] = MSC_RESHARD_NO_COST;
-  push(t, b, 0, 2 * number_of(t, &to) + is_empty(t, b, &to));
+  push_tally(t, b, 0, 2 * number_tally(t, &to) + is_empty(t, b, &to));
   push_exchanges(t, b, limit);
   return b;
 }
@@ -415,10 +415,10 @@ static reshard_cost look_up(reshard_tallies *t, table *b, int number, reshard_co
   if (t->equal_products && !t->next_alike) join_alike(t);
   while (!b->closed[node] && b->heap_num) {
     if (b->heap[0].cost > limit || t->work > MOST_STEPS) return b->heap[0].cost;
-    int next = pop(b);
+    int next = pop_tally(b);
     if (b->closed[next]) continue;
     b->closed[next] = true;
-    expand(t, b, next, limit);
+    expand_tally(t, b, next, limit);
   }
   return b->closed[node] ? b->dist[node] : MSC_RESHARD_NO_COST;
 }
@@ -426,7 +426,7 @@ static reshard_cost look_up(reshard_tallies *t, table *b, int number, reshard_co
 reshard_cost msc_reshard_tally_bound(reshard_tallies *t, const reshard_state *s, reshard_cost limit) {
   const reshard_state *to = &t->p->to;
   tally q = tally_of(t, s);
-  int number = number_of(t, &q);
+  int number = number_tally(t, &q);
   reshard_cost best = look_up(t, table_for(t, -1, 0, limit), number, limit);
   for (int d = 0; d < t->p->rank && best <= limit; d++) {
     int same = 0;

@@ -119,7 +119,7 @@ static void settle(shard_timing *t, strategy *best) {
 
 /* ---- part of one strategy, part of another ---- */
 
-static uint32_t place_of(const shard_timing *t, int v) {
+static uint32_t position_in_program(const shard_timing *t, int v) {
   const shard_variable *of = &t->m.var[v];
   return of->group < 0 ? of->copied->def->id : t->g.group[of->group].leader->id;
 }
@@ -127,9 +127,9 @@ static uint32_t place_of(const shard_timing *t, int v) {
 static int *ranks_of(const shard_timing *t, msc_arena *a) {
   size_t vars = t->m.num_vars;
   int *rank = msc_new_array(a, int, vars), *at = msc_new_array(a, int, t->g.num_ops + 1);
-  for (size_t v = 0; v < vars; v++) at[place_of(t, (int)v) + 1]++;
+  for (size_t v = 0; v < vars; v++) at[position_in_program(t, (int)v) + 1]++;
   for (size_t i = 0; i < t->g.num_ops; i++) at[i + 1] += at[i];
-  for (size_t v = 0; v < vars; v++) rank[v] = at[place_of(t, (int)v)]++;
+  for (size_t v = 0; v < vars; v++) rank[v] = at[position_in_program(t, (int)v)]++;
   return rank;
 }
 
@@ -154,22 +154,22 @@ static void splice(shard_timing *t, const strategy *faster, const strategy *smal
 
 /* ---- the charge ---- */
 
-static bool fits(const shard_timing *t, const shard_cost *c) { return c->bytes <= t->limit; }
+static bool fits_limit(const shard_timing *t, const shard_cost *c) { return c->bytes <= t->limit; }
 
 /* Another mesh has a strategy that takes less than anything here. */
 static bool is_beaten(const shard_timing *t, bool exact) { return exact && t->bound >= t->beaten; }
 
 /* What was found last. */
-static void take(const shard_timing *t, strategy *out) {
+static void copy_found(const shard_timing *t, strategy *out) {
   out->cost = t->found;
   memcpy(out->digits, t->chosen, t->m.num_vars * sizeof *out->digits);
   memcpy(out->state, t->state, t->m.num_vars * sizeof *out->state);
 }
 
 /* The best with this charge.  False: too large. */
-static bool solve(shard_timing *t, bool exact, int64_t ns_per_gib, strategy *out) {
+static bool solve_charged(shard_timing *t, bool exact, int64_t ns_per_gib, strategy *out) {
   MSC_TRY(shard_solve_time(t, exact, ns_per_gib));
-  take(t, out);
+  copy_found(t, out);
   return true;
 }
 
@@ -180,7 +180,7 @@ static int64_t charge_between(const shard_cost *faster, const shard_cost *smalle
   return charge < MAX_CHARGE ? (int64_t)charge : MAX_CHARGE;
 }
 
-static int64_t charged(const shard_cost *c, int64_t ns_per_gib) {
+static int64_t charged_cost(const shard_cost *c, int64_t ns_per_gib) {
   return c->ns + shard_charge_for(ns_per_gib, c->bytes);
 }
 
@@ -192,11 +192,11 @@ static bool close_in(shard_timing *t, bool exact, strategy *faster, strategy *sm
   for (int step = 0; step < MAX_STEPS && !is_beaten(t, exact) && !shard_out_of_time(t); step++) {
     int64_t charge = charge_between(&faster->cost, &smaller->cost);
     if (charge == 0 || charge == MAX_CHARGE) return true;
-    MSC_TRY(solve(t, exact, charge, &next));
+    MSC_TRY(solve_charged(t, exact, charge, &next));
     /* a charge is rounded for every variable */
-    bool less = charged(&next.cost, charge) + (int64_t)t->m.num_vars < charged(&faster->cost, charge);
-    copy_strategy(t, fits(t, &next.cost) ? smaller : faster, &next);
-    if (fits(t, &next.cost) && next.cost.ns < best->cost.ns) copy_strategy(t, best, &next);
+    bool less = charged_cost(&next.cost, charge) + (int64_t)t->m.num_vars < charged_cost(&faster->cost, charge);
+    copy_strategy(t, fits_limit(t, &next.cost) ? smaller : faster, &next);
+    if (fits_limit(t, &next.cost) && next.cost.ns < best->cost.ns) copy_strategy(t, best, &next);
     if (!less) return true;
   }
   return true;
@@ -205,9 +205,9 @@ static bool close_in(shard_timing *t, bool exact, strategy *faster, strategy *sm
 /* The one of the two that is not known yet: one that does not fit, if there is any, and one that does,
  * or the smallest. */
 static bool enclose(shard_timing *t, bool exact, strategy *faster, strategy *smaller) {
-  if (smaller->cost.ns < SHARD_IMPOSSIBLE) return solve(t, exact, 0, faster);
-  MSC_TRY(solve(t, exact, MAX_CHARGE, smaller));
-  if (fits(t, &smaller->cost)) return true;
+  if (smaller->cost.ns < SHARD_IMPOSSIBLE) return solve_charged(t, exact, 0, faster);
+  MSC_TRY(solve_charged(t, exact, MAX_CHARGE, smaller));
+  if (fits_limit(t, &smaller->cost)) return true;
   strategy least = strategy_of(t); /* time still counted too much */
   if (least_memory(t, &least)) copy_strategy(t, smaller, &least);
   return true;
@@ -217,13 +217,13 @@ bool shard_solve_within_limit(shard_timing *t, bool exact) {
   int64_t guess = exact ? t->charge : 0;
   t->charge = 0;
   MSC_TRY(shard_solve_time(t, exact, guess));
-  if (is_beaten(t, exact) || (!guess && fits(t, &t->found))) return true; /* mostly: memory is no matter */
+  if (is_beaten(t, exact) || (!guess && fits_limit(t, &t->found))) return true; /* mostly: memory is no matter */
   strategy faster = strategy_of(t), smaller = strategy_of(t), best = strategy_of(t);
-  t->limited |= !fits(t, &t->found);
-  take(t, fits(t, &t->found) ? &smaller : &faster);
+  t->limited |= !fits_limit(t, &t->found);
+  copy_found(t, fits_limit(t, &t->found) ? &smaller : &faster);
   MSC_TRY(enclose(t, exact, &faster, &smaller));
-  copy_strategy(t, &best, fits(t, &faster.cost) ? &faster : &smaller);
-  bool open = !fits(t, &faster.cost) && fits(t, &smaller.cost);
+  copy_strategy(t, &best, fits_limit(t, &faster.cost) ? &faster : &smaller);
+  bool open = !fits_limit(t, &faster.cost) && fits_limit(t, &smaller.cost);
   if (open) MSC_TRY(close_in(t, exact, &faster, &smaller, &best));
   if (open && exact && !is_beaten(t, exact)) {
     if (t->bound < best.cost.ns) splice(t, &faster, &smaller, &best);

@@ -18,7 +18,7 @@ static double now_s(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static bool is_possible(const shard_timing *t) { return t->found.ns < SHARD_IMPOSSIBLE && t->found.bytes <= t->limit; }
+static bool fits_limits(const shard_timing *t) { return t->found.ns < SHARD_IMPOSSIBLE && t->found.bytes <= t->limit; }
 
 /* The limit is as high as it must be. */
 static bool yields_to(shard_timing *t, shard_cost least) {
@@ -67,7 +67,7 @@ typedef struct {
 } candidate;
 
 static void keep_candidate(shard_timing *t, candidate *best) {
-  if (!is_possible(t) || (best->chosen && t->found.ns >= best->cost.ns)) return;
+  if (!fits_limits(t) || (best->chosen && t->found.ns >= best->cost.ns)) return;
   best->cost = t->found;
   best->chosen = msc_arena_copy(t->g.arena, t->chosen, t->m.num_vars * sizeof *t->chosen);
 }
@@ -131,7 +131,7 @@ static bool search_given_mesh(shard_timing *t) {
     return msc_num_errors(t->g.ctx) ? false
                                     : msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc,
                                                 "the network is too large for this search on this mesh");
-  if (!is_possible(t)) return yields_to(t, least) ? search_given_mesh(t) : nothing_fits(t, least);
+  if (!fits_limits(t)) return yields_to(t, least) ? search_given_mesh(t) : nothing_fits(t, least);
   if (exact) warn_of_gap(t);
   return true;
 }
@@ -150,7 +150,7 @@ static bool is_free_mesh(const shard_timing *t) {
   return is_free && msc_mesh_size(t->g.mesh) > 1;
 }
 
-static void set_mesh(shard_timing *t, const shard_mesh_shape *s) {
+static void name_mesh_axes(shard_timing *t, const shard_mesh_shape *s) {
   static const char *const names[SHARD_MESH_AXES] = {"x", "y", "z"};
   msc_mesh *mesh = &t->f->module->mesh;
   mesh->num_axes = s->num;
@@ -171,7 +171,7 @@ static bool search_all_meshes(shard_timing *t) {
     if (best >= 0 && shard_out_of_time(t)) bound = 0;
     if (best >= 0 && shard_out_of_time(t)) break;
     shard_fix_digits(t, t->given);
-    set_mesh(t, &shape[i]);
+    name_mesh_axes(t, &shape[i]);
     of_shape = SHARD_NO_STRATEGY;
     t->charge = charge;
     t->beaten = best >= 0 ? of_best.cost.ns : INT64_MAX;
@@ -180,15 +180,15 @@ static bool search_all_meshes(shard_timing *t) {
       continue;
     }
     if (of_shape.bytes < least.bytes) least = of_shape;
-    if (is_possible(t) && t->found.ns < of_best.cost.ns) best = i, charge = t->charge;
-    if (is_possible(t)) bound = t->bound < bound ? t->bound : bound;
+    if (fits_limits(t) && t->found.ns < of_best.cost.ns) best = i, charge = t->charge;
+    if (fits_limits(t)) bound = t->bound < bound ? t->bound : bound;
     keep_candidate(t, &of_best);
   }
   t->compared.some_meshes = !shard_are_all_shapes(msc_mesh_size(t->g.mesh));
   msc_stat(t->pass, "meshes", num);
   if (best < 0) return yields_to(t, least) ? search_all_meshes(t) : nothing_fits(t, least);
   shard_fix_digits(t, t->given);
-  set_mesh(t, &shape[best]);
+  name_mesh_axes(t, &shape[best]);
   t->found = of_best.cost, t->bound = bound;
   t->chosen = of_best.chosen;
   MSC_TRY(look_at_mesh(t));

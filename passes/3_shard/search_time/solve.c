@@ -36,7 +36,7 @@ static bool solve_space(shard_timing *t, shard_space *space, msc_arena *a, msc_a
 
 /* The best way that is found to place the free pieces while the variables' fixed digits stay; false: too large.  Digits
  * of all variables. */
-static bool solve(shard_timing *t, uint32_t free_pieces, msc_assignment *out_digits, shard_cost *out_cost) {
+static bool solve_pieces(shard_timing *t, uint32_t free_pieces, msc_assignment *out_digits, shard_cost *out_cost) {
   msc_arena *a = msc_arena_new(t->g.ctx);
   shard_space *space;
   int64_t bound = 0;
@@ -97,7 +97,7 @@ static bool search_all(shard_timing *t, int64_t ns_per_gib) {
 
 /* Takes pieces off every letter that was not given with them.  A strategy tuple keeps its digits: they say how many parts
  * there must be, and are open to change all the same. */
-static void release(shard_timing *t, uint32_t pieces) {
+static void release_pieces(shard_timing *t, uint32_t pieces) {
   uint32_t atoms = 0;
   for (int p = 0; p < t->o.num_pieces; p++)
     for (int i = 0; i < t->o.piece[p].num && pieces >> p & 1; i++) atoms |= 1u << (t->o.piece[p].first + i);
@@ -117,12 +117,12 @@ static void release(shard_timing *t, uint32_t pieces) {
 }
 
 /* Frees the pieces for all variables while every other digit stays; false: nothing better. */
-static bool improve(shard_timing *t, uint32_t pieces, msc_assignment *digits) {
+static bool improve_pieces(shard_timing *t, uint32_t pieces, msc_assignment *digits) {
   int64_t before = t->found.charged;
   shard_cost cost;
   shard_fix_digits(t, t->chosen);
-  release(t, pieces);
-  if (!solve(t, pieces, digits, &cost)) return false;
+  release_pieces(t, pieces);
+  if (!solve_pieces(t, pieces, digits, &cost)) return false;
   keep_if_better(t, digits, cost);
   return t->found.charged < before;
 }
@@ -148,17 +148,17 @@ static bool search_by_pieces(shard_timing *t) {
   order_pieces(t, order);
   shard_fix_digits(t, t->given);
   for (int i = 0; i < n || (n == 0 && i == 0); i++) {
-    MSC_TRY(solve(t, n ? 1u << order[i] : 0, digits, &cost));
+    MSC_TRY(solve_pieces(t, n ? 1u << order[i] : 0, digits, &cost));
     shard_fix_digits(t, digits);
   }
   keep_if_better(t, digits, cost);
   bool better = true;
   for (int round = 0; round < MAX_SWEEPS && better && !shard_out_of_time(t); round++) {
     better = false;
-    for (int i = 0; i < n && !shard_out_of_time(t); i++) better |= improve(t, 1u << order[i], digits);
+    for (int i = 0; i < n && !shard_out_of_time(t); i++) better |= improve_pieces(t, 1u << order[i], digits);
     for (int i = 0; i < n && !better; i++)
       for (int k = 0; k < i && !shard_out_of_time(t); k++)
-        better |= improve(t, 1u << order[i] | 1u << order[k], digits);
+        better |= improve_pieces(t, 1u << order[i] | 1u << order[k], digits);
   }
   return true;
 }

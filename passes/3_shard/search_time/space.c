@@ -14,11 +14,11 @@ typedef struct class_entry {
   uint64_t hash;
   size_t num_words;
   const uint64_t *word;
-  int64_t *charged;    /* by state: ns, and what memory is charged */
-  bool irregular;      /* fixed digits that states do not describe: they stay as they are */
-  int plainest;        /* the state that cuts least */
-  shard_list **list;   /* by member and tensor */
-  size_t *first_list;  /* by member */
+  int64_t *charged;   /* by state: ns, and what memory is charged */
+  bool irregular;     /* fixed digits that states do not describe: they stay as they are */
+  int plainest;       /* the state that cuts least */
+  shard_list **list;  /* by member and tensor */
+  size_t *first_list; /* by member */
   struct class_entry *next;
 } class_entry;
 
@@ -41,10 +41,13 @@ struct shard_space {
   class_entry **of_var;
   class_entry *slot[NUM_SLOTS];
   known_table *table[NUM_SLOTS];
-  bool leaves_out;       /* uneven cuts */
-  uint64_t *word;        /* of the key at hand */
+  bool leaves_out; /* uneven cuts */
+  uint64_t *word;  /* of the key at hand */
   size_t num_words, room_words;
-  struct { uint64_t code; int number; } code[4096]; /* remembered layouts */
+  struct {
+    uint64_t code;
+    int number;
+  } code[4096]; /* remembered layouts */
 };
 
 const shard_class *shard_class_of(const shard_space *s, int var) { return &s->of_var[var]->c; }
@@ -281,7 +284,7 @@ static int number_of(shard_space *s, const class_entry *e, const shard_member *m
   return number;
 }
 
-static const shard_list *list_of(shard_space *s, class_entry *e, int member, int tensor) {
+static const shard_list *find_list(shard_space *s, class_entry *e, int member, int tensor) {
   shard_list **at = &e->list[e->first_list[member] + (size_t)tensor];
   if (*at) return *at;
   const shard_member *m = &e->c.like->member[member];
@@ -321,8 +324,8 @@ static bool same_list(const shard_list *a, const shard_list *b) {
 
 /* ---- costs ---- */
 
-static void parts_of(const shard_space *s, const shard_variable *v, bool irregular, const shard_state *state,
-                     int64_t *out_parts) {
+static void count_parts(const shard_space *s, const shard_variable *v, bool irregular, const shard_state *state,
+                        int64_t *out_parts) {
   for (int l = 0; l < v->rule->num_letters; l++)
     out_parts[l] = irregular ? shard_parts(&s->g->atoms, v->fixed.num[l], v->fixed.atom[l]) : 1;
   for (int p = 0; p < s->o.num_pieces && !irregular; p++)
@@ -336,7 +339,7 @@ static void add_expansion(shard_space *s, class_entry *e, int member) {
   const msc_layout **in = msc_new_array(s->arena, const msc_layout *, m->op->num_in + 1);
   for (int i = 0; i < e->c.num_states; i++) {
     for (int t = 0; t < m->op->num_in; t++) {
-      const shard_list *l = list_of(s, e, member, t);
+      const shard_list *l = find_list(s, e, member, t);
       in[t] = shard_numbered_layout(s->o.prices, l->distinct[l->at[i]]);
     }
     if (always || msc_must_expand(m->op, in)) e->c.ns[i] += shard_expansion_ns(s->o.expansions, m->op, in, always);
@@ -348,7 +351,7 @@ static void add_work(shard_space *s, class_entry *e) {
   const shard_variable *v = e->c.like;
   for (int i = 0; i < e->c.num_states; i++) {
     int64_t parts[MSC_MAX_LETTERS];
-    parts_of(s, v, e->irregular, &e->c.state[i], parts);
+    count_parts(s, v, e->irregular, &e->c.state[i], parts);
     for (size_t k = 0; k < v->num_members; k++) {
       bool parameters;
       double bytes = shard_kept_bytes(s->m, &s->o.zero, v, &v->member[k], parts, &parameters);
@@ -365,8 +368,8 @@ static void add_work(shard_space *s, class_entry *e) {
 /* ---- tables ---- */
 
 /* Costs from each state of one end to each of the other, zero where `before` already brought the value there. */
-static int64_t *table_of(shard_space *s, const shard_flow *f, const shard_list *from, const shard_list *to,
-                         const shard_list *before) {
+static int64_t *make_flow_table(shard_space *s, const shard_flow *f, const shard_list *from, const shard_list *to,
+                                const shard_list *before) {
   const msc_type *type = msc_type_with_layout(s->g->ctx, f->value->type, NULL);
   size_t slot = (size_t)((uint64_t)(uintptr_t)type * 0x9E3779B97F4A7C15u >> 40 ^ (uint64_t)from->distinct[0] * 31 ^
                          (uint64_t)to->distinct[0] * 131) %
@@ -396,7 +399,7 @@ static int64_t *table_of(shard_space *s, const shard_flow *f, const shard_list *
 
 static const shard_list *end_list(shard_space *s, const shard_end *e, int num_states) {
   if (e->var < 0) return given_list(s, e->layout, num_states);
-  return list_of(s, s->of_var[e->var], e->member, e->tensor);
+  return find_list(s, s->of_var[e->var], e->member, e->tensor);
 }
 
 /* An earlier flow of the same value between the same variables.  *out_same: it brings the very same layouts. */
@@ -433,7 +436,7 @@ static void add_own_flows(shard_space *s, int var) {
   }
 }
 
-static class_entry *class_of(shard_space *s, int var) {
+static class_entry *find_class_of(shard_space *s, int var) {
   uint64_t hash = key_of(s, var);
   class_entry **slot = &s->slot[hash % NUM_SLOTS];
   for (class_entry *e = *slot; e; e = e->next)
@@ -491,7 +494,7 @@ bool shard_space_of(shard_model *m, const shard_space_options *o, msc_arena *are
     find_kinds(s);
   }
   for (size_t v = 0; v < m->num_vars; v++)
-    if (class_of(s, (int)v)->c.num_states > o->max_states || shard_time_is_up(s->o.deadline_s)) return false;
+    if (find_class_of(s, (int)v)->c.num_states > o->max_states || shard_time_is_up(s->o.deadline_s)) return false;
   return true;
 }
 
@@ -508,7 +511,7 @@ void shard_space_charge(shard_space *s, int64_t ns_per_gib) {
   for (size_t v = 0; v < s->m->num_vars; v++) s->of_var[v]->charged = NULL;
 }
 
-static const int64_t *charged(const shard_space *s, class_entry *e) {
+static const int64_t *charge_class(const shard_space *s, class_entry *e) {
   if (e->charged || !s->o.ns_per_gib) return e->charged ? e->charged : e->c.ns;
   e->charged = msc_new_array(s->arena, int64_t, e->c.num_states);
   for (int i = 0; i < e->c.num_states; i++) {
@@ -524,7 +527,7 @@ bool shard_space_problem(shard_space *s, shard_problem *out_problem) {
   shard_table *table = msc_new_array(s->arena, shard_table, vars + s->m->num_flows);
   for (size_t v = 0; v < vars; v++) {
     num_states[v] = s->of_var[v]->c.num_states;
-    table[num++] = (shard_table){(int)v, -1, charged(s, s->of_var[v])};
+    table[num++] = (shard_table){(int)v, -1, charge_class(s, s->of_var[v])};
   }
   for (size_t v = 0; v < vars; v++)
     for (size_t i = s->m->first_flow[v]; i < s->m->first_flow[v + 1]; i++) {
@@ -533,7 +536,7 @@ bool shard_space_problem(shard_space *s, shard_problem *out_problem) {
       bool same;
       const shard_list *from = end_list(s, &f->from, 0), *to = end_list(s, &f->to, 0),
                        *before = brought_before(s, (int)v, i, to, &same);
-      if (!same) table[num++] = (shard_table){f->from.var, f->to.var, table_of(s, f, from, to, before)};
+      if (!same) table[num++] = (shard_table){f->from.var, f->to.var, make_flow_table(s, f, from, to, before)};
       if (shard_time_is_up(s->o.deadline_s)) return false;
     }
   *out_problem = (shard_problem){(int)vars, num_states, num, table, s->o.deadline_s};

@@ -10,7 +10,7 @@
  * of these together. */
 typedef struct point {
   int64_t cost, bytes, charged;
-  int var, state;              /* var -1: two together */
+  int var, state; /* var -1: two together */
   const struct point *a, *b;
 } point;
 
@@ -34,10 +34,10 @@ typedef struct {
   const shard_limited *l;
   const shard_step *step;
   stage *stage;
-  int *stage_of;             /* by variable */
-  int *state;                /* by variable, of the assignment at hand */
-  int64_t last;              /* charged costs above it cannot be better than `upper` */
-  front out;                 /* being made */
+  int *stage_of; /* by variable */
+  int *state;    /* by variable, of the assignment at hand */
+  int64_t last;  /* charged costs above it cannot be better than `upper` */
+  front out;     /* being made */
   size_t points, work;
 } limiting;
 
@@ -79,13 +79,13 @@ static void distribute(limiting *w) {
 
 /* ---- sums at an assignment ---- */
 
-static size_t place(const limiting *w, const shard_step *s) {
+static size_t assignment_offset(const limiting *w, const shard_step *s) {
   size_t at = 0;
   for (int i = 0; i < s->num; i++) at = at * (size_t)states_of(w, s->var[i]) + (size_t)w->state[s->var[i]];
   return at;
 }
 
-static int64_t entry(const limiting *w, const shard_problem *p, const shard_table *of) {
+static int64_t read_entry(const limiting *w, const shard_problem *p, const shard_table *of) {
   const shard_table *t = &p->table[of - w->l->plain->table];
   size_t at = (size_t)w->state[t->a];
   return t->cost[t->b < 0 ? at : at * (size_t)states_of(w, t->b) + (size_t)w->state[t->b]];
@@ -93,7 +93,7 @@ static int64_t entry(const limiting *w, const shard_problem *p, const shard_tabl
 
 static int64_t tables_at(const limiting *w, const shard_problem *p, const stage *g) {
   int64_t sum = 0;
-  for (int i = 0; i < g->num_tables; i++) sum += entry(w, p, g->table[i]);
+  for (int i = 0; i < g->num_tables; i++) sum += read_entry(w, p, g->table[i]);
   return sum;
 }
 
@@ -112,7 +112,7 @@ static void first(limiting *w, const shard_step *s) {
 
 /* ---- from outside ---- */
 
-static size_t size_of(const limiting *w, const shard_step *s) {
+static size_t count_assignments(const limiting *w, const shard_step *s) {
   size_t n = 1;
   for (int i = 0; i < s->num; i++) n *= (size_t)states_of(w, s->var[i]);
   return n;
@@ -122,23 +122,24 @@ static void look_inside(limiting *w, int i) {
   stage *g = &w->stage[i];
   for (int k = 0; k < g->num_inside; k++) {
     stage *in = &w->stage[g->inside[k]];
-    size_t size = size_of(w, in->s);
+    size_t size = count_assignments(w, in->s);
     in->outside = msc_new_array(w->arena, int64_t, size);
     for (size_t e = 0; e < size; e++) in->outside[e] = SHARD_IMPOSSIBLE;
   }
   first(w, g->s);
   do {
-    int64_t around = g->outside[place(w, g->s)];
+    int64_t around = g->outside[assignment_offset(w, g->s)];
     if (around >= SHARD_IMPOSSIBLE) continue;
     for (int x = 0; x < states_of(w, g->s->removed); x++) {
       w->state[g->s->removed] = x;
       w->work++;
       int64_t sum = around + tables_at(w, w->l->charged, g);
-      for (int k = 0; k < g->num_inside; k++) sum += w->step[g->inside[k]].cost[place(w, &w->step[g->inside[k]])];
+      for (int k = 0; k < g->num_inside; k++)
+        sum += w->step[g->inside[k]].cost[assignment_offset(w, &w->step[g->inside[k]])];
       if (sum > w->last) continue;
       for (int k = 0; k < g->num_inside; k++) {
         const shard_step *s = &w->step[g->inside[k]];
-        size_t at = place(w, s);
+        size_t at = assignment_offset(w, s);
         int64_t *o = &w->stage[g->inside[k]].outside[at];
         if (sum - s->cost[at] < *o) *o = sum - s->cost[at];
       }
@@ -148,7 +149,7 @@ static void look_inside(limiting *w, int i) {
 
 /* ---- points ---- */
 
-static void add(limiting *w, point p, int64_t outside) {
+static void add_point(limiting *w, point p, int64_t outside) {
   if (p.bytes > w->l->limit || p.charged + outside > w->last) return;
   front *f = &w->out;
   if (f->num == f->room) {
@@ -168,7 +169,7 @@ static int by_bytes(const void *a, const void *b) {
 }
 
 /* The points being made, without those that another beats. */
-static front taken(limiting *w) {
+static front keep_undominated(limiting *w) {
   front *f = &w->out, kept = {0, 0, NULL};
   if (f->num) qsort(f->p, f->num, sizeof *f->p, by_bytes);
   for (size_t i = 0; i < f->num; i++)
@@ -180,19 +181,19 @@ static front taken(limiting *w) {
 }
 
 /* Every point of a with every point of b. */
-static front together(limiting *w, const front *a, const front *b, int64_t outside) {
+static front combine_fronts(limiting *w, const front *a, const front *b, int64_t outside) {
   for (size_t i = 0; i < a->num; i++)
     for (size_t k = 0; k < b->num; k++)
-      add(w,
-          (point){a->p[i].cost + b->p[k].cost, a->p[i].bytes + b->p[k].bytes, a->p[i].charged + b->p[k].charged, -1, 0,
-                  &a->p[i], &b->p[k]},
-          outside);
+      add_point(w,
+                (point){a->p[i].cost + b->p[k].cost, a->p[i].bytes + b->p[k].bytes, a->p[i].charged + b->p[k].charged,
+                        -1, 0, &a->p[i], &b->p[k]},
+                outside);
   w->work += a->num * b->num;
-  return taken(w);
+  return keep_undominated(w);
 }
 
 /* Points of one state of the removed variable, for the neighbours' states as they are. */
-static front of_state(limiting *w, const stage *g, int64_t outside) {
+static front fronts_of_state(limiting *w, const stage *g, int64_t outside) {
   int var = g->s->removed;
   point own = {tables_at(w, w->l->plain, g),
                w->l->bytes[var][w->state[var]],
@@ -203,12 +204,13 @@ static front of_state(limiting *w, const stage *g, int64_t outside) {
                NULL};
   front f = {1, 1, msc_arena_copy(w->arena, &own, sizeof own)};
   int64_t rest = 0;
-  for (int k = 0; k < g->num_inside; k++) rest += w->step[g->inside[k]].cost[place(w, &w->step[g->inside[k]])];
+  for (int k = 0; k < g->num_inside; k++)
+    rest += w->step[g->inside[k]].cost[assignment_offset(w, &w->step[g->inside[k]])];
   if (own.charged + rest + outside > w->last) return (front){0, 0, NULL};
   for (int k = 0; k < g->num_inside && f.num; k++) {
-    size_t at = place(w, &w->step[g->inside[k]]);
+    size_t at = assignment_offset(w, &w->step[g->inside[k]]);
     rest -= w->step[g->inside[k]].cost[at];
-    f = together(w, &f, &w->stage[g->inside[k]].front[at], outside + rest);
+    f = combine_fronts(w, &f, &w->stage[g->inside[k]].front[at], outside + rest);
   }
   return f;
 }
@@ -216,7 +218,7 @@ static front of_state(limiting *w, const stage *g, int64_t outside) {
 static bool make_fronts(limiting *w, int i) {
   stage *g = &w->stage[i];
   size_t at = 0;
-  g->front = msc_new_array(w->arena, front, size_of(w, g->s));
+  g->front = msc_new_array(w->arena, front, count_assignments(w, g->s));
   first(w, g->s);
   do {
     int64_t outside = g->outside ? g->outside[at] : SHARD_IMPOSSIBLE;
@@ -226,7 +228,7 @@ static bool make_fronts(limiting *w, int i) {
       size_t num = 0, room = 0;
       for (int x = 0; x < states_of(w, g->s->removed); x++) {
         w->state[g->s->removed] = x;
-        front f = of_state(w, g, outside);
+        front f = fronts_of_state(w, g, outside);
         if (num + f.num > room) {
           point *old = sum;
           room = 2 * (num + f.num);
@@ -236,8 +238,8 @@ static bool make_fronts(limiting *w, int i) {
         if (f.num) memcpy(sum + num, f.p, f.num * sizeof *f.p);
         num += f.num;
       }
-      for (size_t k = 0; k < num; k++) add(w, sum[k], outside);
-      all = taken(w);
+      for (size_t k = 0; k < num; k++) add_point(w, sum[k], outside);
+      all = keep_undominated(w);
     }
     g->front[at++] = all;
     if (w->points > w->l->max_points || w->work / 100 > w->l->max_points) return false;
@@ -272,7 +274,7 @@ static shard_within search_fronts(msc_arena *arena, const shard_limited *l, int 
   for (int i = 0; i < vars; i++) {
     w.stage[i].s = &step[i];
     w.stage_of[step[i].removed] = i;
-    work += (double)size_of(&w, &step[i]) * states_of(&w, step[i].removed);
+    work += (double)count_assignments(&w, &step[i]) * states_of(&w, step[i].removed);
   }
   if (work > 100.0 * (double)l->max_points) return SHARD_GAVE_UP;
   w.step = step;
@@ -290,10 +292,10 @@ static shard_within search_fronts(msc_arena *arena, const shard_limited *l, int 
     if (!make_fronts(&w, i)) return SHARD_GAVE_UP;
     if (step[i].num) continue;
     rest -= step[i].cost[0];
-    best = best.p ? together(&w, &best, &w.stage[i].front[0], rest) : w.stage[i].front[0];
+    best = best.p ? combine_fronts(&w, &best, &w.stage[i].front[0], rest) : w.stage[i].front[0];
     if (!best.num) return SHARD_NO_BETTER;
   }
-  const point *p = &best.p[best.num - 1]; /* most bytes, least cost */
+  const point *p = &best.p[best.num - 1];          /* most bytes, least cost */
   if (p->cost >= l->upper) return SHARD_NO_BETTER; /* it is cheap only with the charge */
   read_back(&w, p, out_state);
   *out_cost = p->cost;

@@ -1,4 +1,4 @@
-/* search.c: a problem in; its best path out.
+/* astar.c: a problem in; its best path out.
  *
  * A* over states, with the bytes that some device must still receive as the estimate.  The objective is compared in
  * this order: bytes (or ns); no exchange; fewest steps with traffic; least peak; the first step's verb and layout text
@@ -76,16 +76,16 @@ typedef struct {
 
 /* ---- tables ---- */
 
-static uint64_t hash_of(reshard_key key) { return msc_mix(msc_mix(0, (uint64_t)key), (uint64_t)(key >> 64)); }
+static uint64_t hash_key(reshard_key key) { return msc_mix(msc_mix(0, (uint64_t)key), (uint64_t)(key >> 64)); }
 
 static int find_node(const search *s, reshard_key key) {
-  MSC_INDEX_EACH(&s->numbers, hash_of(key), i) if (s->node[i].key == key) return (int)i;
+  MSC_INDEX_EACH(&s->numbers, hash_key(key), i) if (s->node[i].key == key) return (int)i;
   return -1;
 }
 
 static int add_node(search *s, reshard_key key, cost h) {
   msc_reserve(s->arena, s->node, s->cap_nodes, s->num_nodes + 1);
-  msc_index_add(&s->numbers, hash_of(key), (uint32_t)s->num_nodes);
+  msc_index_add(&s->numbers, hash_key(key), (uint32_t)s->num_nodes);
   s->node[s->num_nodes] = (node){.key = key, .g = NO_COST, .h = h, .links = -1};
   return s->num_nodes++;
 }
@@ -99,12 +99,12 @@ static bool comes_first(const search *s, entry a, entry b) {
 
 MSC_HEAP(entry, const search *, entry, comes_first, MSC_STAYS)
 
-static void push(search *s, cost f, int node_index) {
+static void push_entry(search *s, cost f, int node_index) {
   msc_reserve(s->arena, s->heap, s->heap_cap, s->heap_num + 1);
   entry_push(s, s->heap, (size_t)s->heap_num++, (entry){f, node_index});
 }
 
-static entry pop(search *s) { return entry_pop(s, s->heap, (size_t)s->heap_num--); }
+static entry pop_entry(search *s) { return entry_pop(s, s->heap, (size_t)s->heap_num--); }
 
 /* ---- the search ---- */
 
@@ -123,7 +123,7 @@ static reshard_key canonical_key(const reshard_problem *p, const reshard_state *
   return msc_reshard_key(p, spare);
 }
 
-static void relax(void *user, const reshard_state *state, const reshard_edge *edge) {
+static void relax_edge(void *user, const reshard_state *state, const reshard_edge *edge) {
   search *s = user;
   cost c = edge->verb == SLICE
                ? 0
@@ -139,7 +139,7 @@ static void relax(void *user, const reshard_state *state, const reshard_edge *ed
   if (g > n->g || g + n->h / (unsigned)s->haste > s->limit || (g == n->g && s->cost_only)) return;
   if (g < n->g) {
     n->g = g, n->links = -1, n->closed = false;
-    push(s, g + n->h, i);
+    push_entry(s, g + n->h, i);
     if (i == s->target) s->limit = g;
   }
   msc_reserve(s->arena, s->link, s->cap_links, s->num_links + 1);
@@ -147,7 +147,7 @@ static void relax(void *user, const reshard_state *state, const reshard_edge *ed
   n->links = s->num_links++;
 }
 
-static class *class_of(search *s, const reshard_state *state) {
+static class *find_class(search *s, const reshard_state *state) {
   class c = {.terms = msc_reshard_atoms_size(s->p, state->partial), .least = NO_COST};
   for (int d = 0; d < s->p->rank; d++) c.parts[d] = msc_reshard_parts(s->p, state, d);
   for (int i = 0; i < s->num_classes; i++)
@@ -161,7 +161,7 @@ static class *class_of(search *s, const reshard_state *state) {
  * so only its cheapest members need it.  With `time` the axes that move decide, and what moves a slowest one is
  * cheapest from the same members. */
 static uint32_t permuted_atoms(search *s, const reshard_state *state, cost g) {
-  class *c = class_of(s, state);
+  class *c = find_class(s, state);
   if (g > c->least) return s->p->options->time ? s->p->not_slowest : 0;
   c->least = g;
   return (1u << s->p->num_atoms) - 1;
@@ -181,9 +181,9 @@ static int64_t peak_found(search *s) {
   return peak;
 }
 
-static void run(search *s) {
+static void run_astar(search *s) {
   while (s->heap_num) {
-    entry e = pop(s);
+    entry e = pop_entry(s);
     node *n = &s->node[e.node];
     if (n->closed || e.f != n->g + n->h) continue;
     if (e.f > s->limit && s->haste == 1) return;
@@ -201,7 +201,7 @@ static void run(search *s) {
     s->current = e.node;
     cost g = n->g;
     reshard_wanted wanted = {.budget = major_of(s->limit - g), .movable = permuted_atoms(s, &s->at, g)};
-    msc_reshard_expand(s->p, &s->at, &wanted, relax, s);
+    msc_reshard_expand(s->p, &s->at, &wanted, relax_edge, s);
   }
 }
 
@@ -426,7 +426,7 @@ static bool walk(ways *w, reshard_path *path) {
 }
 
 /* Any path of least cost, for its cost. */
-static void walk_back(search *s, reshard_path *path) {
+static void trace_back(search *s, reshard_path *path) {
   int num = 0;
   for (int n = s->target; s->node[n].links >= 0; n = s->link[s->node[n].links].from) num++;
   path->state = msc_new_array(s->arena, reshard_state, num + 1);
@@ -452,7 +452,7 @@ static void open_search(search *s, const reshard_problem *p, msc_arena *arena, i
   reshard_key from = canonical_key(p, &p->from, &spare);
   int source = from == s->node[s->target].key ? s->target : add_node(s, from, estimate(s, &p->from));
   s->node[source].g = 0;
-  push(s, s->node[source].h, source);
+  push_entry(s, s->node[source].h, source);
 }
 
 bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_only, reshard_path *out_path,
@@ -461,7 +461,7 @@ bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_on
   memset(out_path, 0, sizeof *out_path);
   open_search(&s, p, arena, 1, EASY_WORK, NULL, NO_COST);
   s.cost_only = cost_only;
-  run(&s);
+  run_astar(&s);
   struct shard_rows *rows =
       !s.proven && s.work > s.most_work && p->rows ? msc_reshard_rows_for(p->rows, p->rows_arena, p) : NULL;
   if (rows) return *out_proven = true, msc_reshard_rows_path(rows, p, arena, out_path);
@@ -472,18 +472,18 @@ bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_on
     open_search(&s, p, arena, 1, p->options->time ? MOST_WORK_TIME : MOST_WORK, msc_reshard_tallies_new(p, arena),
                 limit);
     s.cost_only = cost_only;
-    run(&s);
+    run_astar(&s);
   }
   *out_proven = s.proven;
   if (!s.proven && s.work > s.most_work) { /* too large: what a search that hurries finds may be better */
     open_search(&hasty, p, arena, 3, HASTY_WORK, NULL, NO_COST);
     hasty.cost_only = cost_only;
-    run(&hasty);
+    run_astar(&hasty);
     if (hasty.node[hasty.target].g < s.node[s.target].g) s = hasty;
   }
   if (s.node[s.target].g == NO_COST) return false;
   if (cost_only) {
-    walk_back(&s, out_path);
+    trace_back(&s, out_path);
     return true;
   }
   ways w = ways_of(&s);
@@ -515,7 +515,7 @@ static void relax_peak(void *user, const reshard_state *state, const reshard_edg
   s->node[i].g = g;
   if (i == s->target) s->limit = g;
   cost least = least_arrival(s->p);
-  push(s, g > least ? g : least, i);
+  push_entry(s, g > least ? g : least, i);
 }
 
 int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena) {
@@ -528,14 +528,14 @@ int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena) {
   s.heap[0].f = least_arrival(p);
   if (s.heap[0].node == s.target) return msc_reshard_local(p, &p->from);
   while (s.heap_num && s.work < MOST_WORK) {
-    entry e = pop(&s);
+    entry e = pop_entry(&s);
     cost g = s.node[e.node].g, least = least_arrival(p);
     if (e.f != (g > least ? g : least)) continue;
     if (e.node == s.target || e.f >= s.limit) break;
     reshard_state state;
     msc_reshard_state_of(p, s.node[e.node].key, &state);
     s.current = e.node;
-    class *c = class_of(&s, &state);
+    class *c = find_class(&s, &state);
     /* states come in the order of their peaks, and a permute's is that of its class */
     bool first = c->least == NO_COST;
     c->least = 0;
