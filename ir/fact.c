@@ -114,3 +114,26 @@ bool msc_check_facts(const msc_module *m) {
   }
   return ok;
 }
+
+/* ---- what is gone ---- */
+
+static const msc_fact_row *outlived(const msc_attr *attrs, size_t num, const char *stage) {
+  for (size_t i = 0; i < num; i++) {
+    const msc_fact_row *row = msc_fact_row_of(attrs[i].name);
+    if (row && *row->until != '-' && *row->until <= *stage) return row; /* stages begin with their number */
+  }
+  return NULL;
+}
+
+bool msc_check_outlived(const msc_module *m, const char *stage) {
+  for (const msc_func *f = m->first; f; f = f->next) {
+    const msc_fact_row *row = outlived(f->attrs, f->num_attrs, stage);
+    if (row)
+      return msc_error(m->ctx, MSC_E_INTERNAL, f->loc, "%s: %s still stands behind %s", f->name, row->name, row->until);
+    for (const msc_op *op = f->body->first; op; op = op->next)
+      if ((row = outlived(op->attrs, op->num_attrs, stage)))
+        return msc_op_error(op, MSC_E_INTERNAL, "%s: %s still stands behind %s", msc_kind_name(op->kind), row->name,
+                            row->until);
+  }
+  return true;
+}

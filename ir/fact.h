@@ -70,5 +70,7 @@ const char *msc_name_of_arg(const msc_func *f, size_t arg);
 
 /* Every attribute of the module, its functions and arguments is a fact, stands on its thing and is of its kind. */
 bool msc_check_facts(const msc_module *m);
+/* At the end of `stage` no fact is there that had to be gone by then; reports the first. */
+bool msc_check_outlived(const msc_module *m, const char *stage);
 
 #endif

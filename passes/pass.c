@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ir/fact.h"
 #include "ir/interp/interp.h"
 #include "passes/7_lower/target.h"
 #include "passes/check.h"
@@ -193,8 +194,17 @@ static bool numbers_hold(pass_run *r) {
   return true;
 }
 
+/* Is it the last pass of its stage? */
+static bool ends_stage(const msc_pass_info *info) {
+  const msc_pass_info *next = info + 1, *end = rows + sizeof rows / sizeof *rows;
+  while (next < end && !next->run) next++;
+  return next == end || strcmp(next->stage, info->stage) != 0;
+}
+
 static bool verified(pass_run *r, const msc_pass_ctx *pass) {
   int level = r->options->verify;
+  bool whole = !r->options->passes || !*r->options->passes; /* a list may leave out who takes a fact away */
+  if (level >= MSC_VERIFY_IR && whole && ends_stage(pass->info)) MSC_TRY(msc_check_outlived(r->m, pass->info->stage));
   if (pass->unchanged && level <= MSC_VERIFY_IR) return true;
   if (level >= MSC_VERIFY_IR) MSC_TRY(msc_check_module(r->m));
   if (level >= MSC_VERIFY_TEXT) MSC_TRY(text_holds(r, pass->scratch));

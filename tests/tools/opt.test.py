@@ -68,6 +68,13 @@ expect("opt large.mlir --passes=dce --check-numerics", 0, "msc: warning: not exe
 
 # Tables.
 expect("opt --list-passes", 0, "", lambda text: "" if " dce " in text else "dce")
+# What is gone after a stage must not stand at its end; a list of passes may leave out the one that takes it away.
+write("owned.mlir", module('    %0 = "msc.neg"(%x) {owner = "a"} : (tensor<4xf32>) -> tensor<4xf32>\n'))
+expect("opt owned.mlir --from=budgets --until=budgets", 70,
+       lambda text: "" if "owned.mlir:4:5: error: neg: owner still stands behind 3_shard" in text else "owner", "")
+expect("opt owned.mlir --passes=budgets -o owned.out", 0, "", "")
+for name in ("owned.mlir", "owned.out", "msc-repro.mlir"):
+    os.unlink(name)
 expect("opt --list-facts", 0, "", lambda text: ""
        if re.search(r"^max_bytes +op +user +3_shard +a number of bytes: ", text, re.M) else "max_bytes")
 expect(
