@@ -293,7 +293,7 @@ static bool unique_fits(uint32_t num, const uint64_t *bytes, const int64_t *d, i
          bytes_suffice(bytes[2], index, n, 1, 1) && bytes_suffice(bytes[3], index, 1, 1, 1);
 }
 
-static bool update_fits(uint32_t num, const uint64_t *bytes, const int64_t *d, int64_t items) {
+static bool update_call_fits(uint32_t num, const uint64_t *bytes, const int64_t *d, int64_t items) {
   int64_t dtype = d[MSC_UPDATE_DTYPE], inner = d[MSC_UPDATE_INNER], n = d[MSC_UPDATE_N], count = d[MSC_UPDATE_NUM];
   if (num != 5 || !is_index(d[MSC_UPDATE_INDEX_DTYPE]) || bytes[4] < 4) return false;
   return bytes_suffice(bytes[0], dtype, items, n, inner) && bytes_suffice(bytes[3], dtype, items, n, inner) &&
@@ -310,6 +310,6 @@ bool mscrt_builtin_fits(uint32_t number, uint32_t num_buffers, const uint64_t *b
     case MSC_BUILTIN_SCAN: return scan_fits(num_buffers, bytes, dims, (int64_t)items);
     case MSC_BUILTIN_SORT: return sort_fits(num_buffers, bytes, dims, (int64_t)items);
     case MSC_BUILTIN_UNIQUE: return unique_fits(num_buffers, bytes, dims, (int64_t)items);
-    default: return update_fits(num_buffers, bytes, dims, (int64_t)items);
+    default: return update_call_fits(num_buffers, bytes, dims, (int64_t)items);
   }
 }

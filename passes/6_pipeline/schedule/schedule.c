@@ -76,7 +76,8 @@ static bool complete_schedule(msc_orders *b) {
   const char *why;
   msc_schedule *s = b->s;
   if (!msc_schedule_time(b->scratch, s, b->o->cost))
-    return msc_error(b->ctx, MSC_E_INTERNAL, b->loc, "%s: the stages wait for each other", msc_schedule_rows[s->kind].name);
+    return msc_error(b->ctx, MSC_E_INTERNAL, b->loc, "%s: the stages wait for each other",
+                     msc_schedule_rows[s->kind].name);
   msc_schedule_slots(b->scratch, s, b->o->cost);
   msc_schedule_channels(msc_context_arena(b->ctx), s, b->o->cost);
   return msc_schedule_check(b->scratch, s, &why) ||

@@ -186,7 +186,7 @@ static void move_work(uint8_t *work, int from, int to) {
 }
 
 /* True if the string stays within the limit and in order at indexes low .. high. */
-static bool fits_limit(const improver *x, int i, int low, int high) {
+static bool range_is_allowed(const improver *x, int i, int low, int high) {
   const msc_section_cost *c = &x->z->cost[i];
   const uint8_t *work = zb_string(x->z, x->p, i);
   int f = done_at(x, i, low)[0], b = done_at(x, i, low)[1], w = low - f - b;
@@ -203,7 +203,7 @@ static void try_move(improver *x, int i, int from, int to) {
   if (to < 0 || to >= x->z->length || work[from] == work[to]) return;
   int low = from < to ? from : to, high = from < to ? to : from;
   move_work(work, from, to);
-  if (!fits_limit(x, i, low, high) || !try_change(x, i, low, high)) move_work(work, to, from);
+  if (!range_is_allowed(x, i, low, high) || !try_change(x, i, low, high)) move_work(work, to, from);
 }
 
 static void move_anywhere(improver *x, int i) {

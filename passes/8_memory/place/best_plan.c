@@ -1,4 +1,5 @@
-/* best_plan.c: what every method of placing needs: whether a limit is reached, the best plan so far, orders of bodies. */
+/* best_plan.c: what every method of placing needs: whether a limit is reached, the best plan so far, orders of
+ * bodies. */
 #include <string.h>
 
 #include "ir/clock.h"
