@@ -24,6 +24,10 @@ static inline msc_value *number(msc_builder *b, const msc_value *x, double c) {
   return x ? msc_build_scalar(b, x->type->dtype, c) : NULL;
 }
 
+static inline msc_value *scaled(msc_builder *b, msc_value *x, double c) {
+  return x ? times(b, x, number(b, x, c)) : NULL;
+}
+
 static inline msc_value *with_attrs(msc_builder *b, msc_op_kind kind, size_t num_in, msc_value *const *in,
                                     size_t num_attrs, const msc_attr *attrs) {
   msc_op *op = msc_build_with(b, kind, num_in, in, 1, num_attrs, attrs);

@@ -12,7 +12,6 @@ static msc_value *below(msc_builder *b, msc_value *x, double most) {
 static msc_value *above(msc_builder *b, msc_value *x, double least) {
   return x ? binary(b, OP_max, x, number(b, x, least)) : NULL;
 }
-static msc_value *scaled(msc_builder *b, msc_value *x, double c) { return x ? times(b, x, number(b, x, c)) : NULL; }
 static msc_value *moved(msc_builder *b, msc_value *x, double c) { return x ? plus(b, x, number(b, x, c)) : NULL; }
 static msc_value *is_positive(msc_builder *b, msc_value *x) { return compare(b, "gt", x, number(b, x, 0)); }
 

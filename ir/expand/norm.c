@@ -22,7 +22,7 @@ static msc_value *mean_square(msc_builder *b, msc_value *x, int num, const int64
 }
 
 /* x / sqrt(variance + eps) */
-static msc_value *scaled(msc_builder *b, msc_value *x, msc_value *variance, double eps) {
+static msc_value *normalized(msc_builder *b, msc_value *x, msc_value *variance, double eps) {
   return times(b, x, unary(b, OP_rsqrt, plus(b, variance, number(b, variance, eps))));
 }
 
@@ -39,7 +39,7 @@ bool expand_layer_norm(msc_builder *b, const msc_op *op, msc_value *const *in, m
   int axis = axis_of(op, "axis", t->rank), num = dims_from(axis, t->rank, dims);
   msc_value *x = cast(b, in[0], wide(t->dtype)), *mean;
   if (op->kind == OP_layer_norm) x = centered(b, x, num, dims, &mean);
-  x = scaled(b, x, mean_square(b, x, num, dims), msc_op_float(op, "eps"));
+  x = normalized(b, x, mean_square(b, x, num, dims), msc_op_float(op, "eps"));
   out_result[0] = cast(b, affine(b, x, op->num_in, in, t->rank - axis, t->dim + axis), t->dtype);
   return out_result[0] != NULL;
 }
@@ -73,7 +73,7 @@ bool expand_group_norm(msc_builder *b, const msc_op *op, msc_value *const *in, m
   num = dims_from(2, rank, dims);
   msc_value *x = reshape(b, cast(b, in[0], wide(t->dtype)), rank, dim), *mean;
   x = centered(b, x, num, dims, &mean);
-  x = scaled(b, x, mean_square(b, x, num, dims), msc_op_float(op, "eps"));
+  x = normalized(b, x, mean_square(b, x, num, dims), msc_op_float(op, "eps"));
   out_result[0] = cast(b, reshape(b, affine(b, x, op->num_in, in, rank - 1, at + 1), t->rank, t->dim), t->dtype);
   return out_result[0] != NULL;
 }
@@ -110,7 +110,7 @@ bool expand_batch_norm(msc_builder *b, const msc_op *op, msc_value *const *in, m
     variance = reshape(b, cast(b, in[4], dtype), t->rank, at);
     out_result[1] = in[3], out_result[2] = in[4];
   }
-  x = scaled(b, x, variance, msc_op_float(op, "eps"));
+  x = normalized(b, x, variance, msc_op_float(op, "eps"));
   out_result[0] = cast(b, affine(b, x, 3, in, t->rank, at), t->dtype);
   return out_result[0] != NULL;
 }

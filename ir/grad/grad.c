@@ -4,65 +4,25 @@
 
 #include <string.h>
 
+#include "ir/formula.h"
 #include "ir/op_table.h"
 
 /* ---- building; NULL operands pass through, so only the last value needs a look ---- */
-
-static msc_value *unary(msc_grad_ctx *g, msc_op_kind kind, msc_value *x) { return msc_build(&g->b, kind, 1, &x); }
-
-static msc_value *binary(msc_grad_ctx *g, msc_op_kind kind, msc_value *a, msc_value *b) {
-  return msc_build(&g->b, kind, 2, (msc_value *[]){a, b});
-}
-
-static msc_value *mul(msc_grad_ctx *g, msc_value *a, msc_value *b) { return binary(g, OP_mul, a, b); }
-
-/* The constant c, of x's element type. */
-static msc_value *scalar(msc_grad_ctx *g, const msc_value *x, double c) {
-  return msc_build_scalar(&g->b, x->type->dtype, c);
-}
-
-static msc_value *scaled(msc_grad_ctx *g, msc_value *x, double c) { return x ? mul(g, x, scalar(g, x, c)) : NULL; }
-
-static msc_value *with_attrs(msc_grad_ctx *g, msc_op_kind kind, size_t num_in, msc_value *const *in, size_t num_attrs,
-                             const msc_attr *attrs) {
-  msc_op *op = msc_build_with(&g->b, kind, num_in, in, 1, num_attrs, attrs);
-  return op ? &op->out[0] : NULL;
-}
-
-static msc_context *ctx_of(const msc_builder *b) { return b->func->module->ctx; }
-
-static msc_value *compare(msc_grad_ctx *g, const char *predicate, msc_value *a, msc_value *b) {
-  msc_attr attr = msc_named(ctx_of(&g->b), "predicate", msc_str(ctx_of(&g->b), predicate));
-  return with_attrs(g, OP_compare, 2, (msc_value *[]){a, b}, 1, &attr);
-}
-
-static msc_value *choose(msc_grad_ctx *g, msc_value *c, msc_value *a, msc_value *b) {
-  return msc_build(&g->b, OP_select, 3, (msc_value *[]){c, a, b});
-}
-
-static msc_value *with_shape(msc_builder *b, msc_op_kind kind, msc_value *x, int rank, const int64_t *dim) {
-  msc_attr attr = msc_named(ctx_of(b), MSC_FACT(shape), msc_ints(ctx_of(b), (size_t)rank, dim));
-  msc_op *op = msc_build_with(b, kind, 1, &x, 1, 1, &attr);
-  return op ? &op->out[0] : NULL;
-}
 
 static bool same_dims(const msc_type *t, int rank, const int64_t *dim) {
   return t->rank == rank && !memcmp(t->dim, dim, sizeof *dim * (size_t)rank);
 }
 
-static msc_value *reshaped(msc_builder *b, msc_value *x, int rank, const int64_t *dim) {
-  return !x || same_dims(x->type, rank, dim) ? x : with_shape(b, OP_reshape, x, rank, dim);
-}
-
 static msc_value *stretched(msc_grad_ctx *g, msc_value *x, const msc_type *like) {
-  return !x || same_dims(x->type, like->rank, like->dim) ? x
-                                                         : with_shape(&g->b, OP_broadcast_to, x, like->rank, like->dim);
+  return !x || same_dims(x->type, like->rank, like->dim)
+             ? x
+             : with_ints(&g->b, OP_broadcast_to, x, MSC_FACT(shape), like->rank, like->dim);
 }
 
-static msc_value *zeros_like(msc_grad_ctx *g, const msc_value *x) { return stretched(g, scalar(g, x, 0), x->type); }
+static msc_value *zeros_like(msc_grad_ctx *g, const msc_value *x) { return stretched(g, number(&g->b, x, 0), x->type); }
 
 static msc_value *sum(msc_builder *b, msc_value *x, int num, const int64_t *dims, bool keep) {
-  msc_context *ctx = ctx_of(b);
+  msc_context *ctx = formula_ctx(b);
   msc_attr attrs[] = {msc_named(ctx, "dims", msc_ints(ctx, (size_t)num, dims)),
                       msc_named(ctx, "keep_dims", msc_bool(keep))};
   msc_op *op = msc_build_with(b, OP_reduce_sum, 1, &x, 1, keep ? 2 : 1, attrs);
@@ -75,7 +35,7 @@ msc_value *msc_unbroadcast(msc_builder *b, msc_value *v, const msc_type *like) {
   int num = 0, extra = v->type->rank - like->rank;
   for (int d = 0; d < v->type->rank; d++)
     if (d < extra || v->type->dim[d] != like->dim[d - extra]) dims[num++] = d;
-  return reshaped(b, sum(b, v, num, dims, extra == 0), like->rank, like->dim);
+  return reshape(b, sum(b, v, num, dims, extra == 0), like->rank, like->dim);
 }
 
 static msc_value *in(const msc_op *op, size_t i) { return op->in[i].value; }
@@ -103,30 +63,30 @@ bool grad_add(msc_grad_ctx *g, msc_op *op) {
 
 bool grad_sub(msc_grad_ctx *g, msc_op *op) {
   MSC_TRY(!g->wanted[0] || give(g, op, 0, dy_of(g)));
-  return !g->wanted[1] || give(g, op, 1, unary(g, OP_neg, msc_unbroadcast(&g->b, dy_of(g), in(op, 1)->type)));
+  return !g->wanted[1] || give(g, op, 1, unary(&g->b, OP_neg, msc_unbroadcast(&g->b, dy_of(g), in(op, 1)->type)));
 }
 
 bool grad_mul(msc_grad_ctx *g, msc_op *op) {
-  for (size_t i = 0; i < 2; i++) MSC_TRY(!g->wanted[i] || give(g, op, i, mul(g, dy_of(g), in(op, 1 - i))));
+  for (size_t i = 0; i < 2; i++) MSC_TRY(!g->wanted[i] || give(g, op, i, times(&g->b, dy_of(g), in(op, 1 - i))));
   return true;
 }
 
 /* y = a / b: da = dy / b, db = -dy y / b */
 bool grad_div(msc_grad_ctx *g, msc_op *op) {
-  MSC_TRY(!g->wanted[0] || give(g, op, 0, binary(g, OP_div, dy_of(g), in(op, 1))));
+  MSC_TRY(!g->wanted[0] || give(g, op, 0, over(&g->b, dy_of(g), in(op, 1))));
   if (!g->wanted[1]) return true;
-  return give(g, op, 1, unary(g, OP_neg, binary(g, OP_div, mul(g, dy_of(g), &op->out[0]), in(op, 1))));
+  return give(g, op, 1, unary(&g->b, OP_neg, over(&g->b, times(&g->b, dy_of(g), &op->out[0]), in(op, 1))));
 }
 
 /* The larger one takes all, equal ones half each. */
 static bool grad_extremum(msc_grad_ctx *g, msc_op *op, const char *wins) {
-  msc_value *half = scaled(g, dy_of(g), 0.5);
-  msc_value *equal = compare(g, "eq", in(op, 0), in(op, 1));
+  msc_value *half = scaled(&g->b, dy_of(g), 0.5);
+  msc_value *equal = compare(&g->b, "eq", in(op, 0), in(op, 1));
   for (size_t i = 0; i < 2; i++) {
     if (!g->wanted[i]) continue;
-    msc_value *zero = scalar(g, dy_of(g), 0),
-              *all = choose(g, compare(g, wins, in(op, i), in(op, 1 - i)), dy_of(g), zero);
-    MSC_TRY(give(g, op, i, choose(g, equal, half, all)));
+    msc_value *zero = number(&g->b, dy_of(g), 0),
+              *all = choose(&g->b, compare(&g->b, wins, in(op, i), in(op, 1 - i)), dy_of(g), zero);
+    MSC_TRY(give(g, op, i, choose(&g->b, equal, half, all)));
   }
   return true;
 }
@@ -136,107 +96,112 @@ bool grad_min(msc_grad_ctx *g, msc_op *op) { return grad_extremum(g, op, "lt"); 
 
 /* da = dy b a^(b-1), 0 where b = 0; db = dy y log a, 0 where a = 0 and b >= 0 */
 bool grad_pow(msc_grad_ctx *g, msc_op *op) {
-  msc_value *a = in(op, 0), *b = in(op, 1), *zero = scalar(g, a, 0);
+  msc_value *a = in(op, 0), *b = in(op, 1), *zero = number(&g->b, a, 0);
   if (g->wanted[0]) {
-    msc_value *slope = mul(g, b, binary(g, OP_pow, a, binary(g, OP_sub, b, scalar(g, b, 1))));
-    MSC_TRY(give(g, op, 0, mul(g, dy_of(g), choose(g, compare(g, "eq", b, zero), zero, slope))));
+    msc_value *slope = times(&g->b, b, binary(&g->b, OP_pow, a, minus(&g->b, b, number(&g->b, b, 1))));
+    MSC_TRY(give(g, op, 0, times(&g->b, dy_of(g), choose(&g->b, compare(&g->b, "eq", b, zero), zero, slope))));
   }
   if (!g->wanted[1]) return true;
-  msc_value *one = scalar(g, a, 1), *base = choose(g, compare(g, "eq", a, zero), one, a);
-  msc_value *slope = mul(g, &op->out[0], unary(g, OP_log, base));
-  msc_value *pole = compare(g, "lt", choose(g, compare(g, "eq", a, zero), b, zero), zero); /* a = 0, b < 0: -inf */
-  return give(g, op, 1, mul(g, dy_of(g), choose(g, pole, unary(g, OP_neg, &op->out[0]), slope)));
+  msc_value *one = number(&g->b, a, 1), *base = choose(&g->b, compare(&g->b, "eq", a, zero), one, a);
+  msc_value *slope = times(&g->b, &op->out[0], unary(&g->b, OP_log, base));
+  msc_value *pole =
+      compare(&g->b, "lt", choose(&g->b, compare(&g->b, "eq", a, zero), b, zero), zero); /* a = 0, b < 0: -inf */
+  return give(g, op, 1, times(&g->b, dy_of(g), choose(&g->b, pole, unary(&g->b, OP_neg, &op->out[0]), slope)));
 }
 
 bool grad_select(msc_grad_ctx *g, msc_op *op) {
-  msc_value *c = in(op, 0), *zero = scalar(g, dy_of(g), 0);
-  MSC_TRY(!g->wanted[1] || give(g, op, 1, choose(g, c, dy_of(g), zero)));
-  return !g->wanted[2] || give(g, op, 2, choose(g, c, zero, dy_of(g)));
+  msc_value *c = in(op, 0), *zero = number(&g->b, dy_of(g), 0);
+  MSC_TRY(!g->wanted[1] || give(g, op, 1, choose(&g->b, c, dy_of(g), zero)));
+  return !g->wanted[2] || give(g, op, 2, choose(&g->b, c, zero, dy_of(g)));
 }
 
 /* ---- elementwise with one operand: dx = dy * slope(x, y) ---- */
 
-bool grad_neg(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, unary(g, OP_neg, dy_of(g))); }
-bool grad_exp(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, mul(g, dy_of(g), &op->out[0])); }
-bool grad_log(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, binary(g, OP_div, dy_of(g), in(op, 0))); }
+bool grad_neg(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, unary(&g->b, OP_neg, dy_of(g))); }
+bool grad_exp(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, times(&g->b, dy_of(g), &op->out[0])); }
+bool grad_log(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, over(&g->b, dy_of(g), in(op, 0))); }
 bool grad_sqrt(msc_grad_ctx *g, msc_op *op) {
-  return give(g, op, 0, binary(g, OP_div, scaled(g, dy_of(g), 0.5), &op->out[0]));
+  return give(g, op, 0, over(&g->b, scaled(&g->b, dy_of(g), 0.5), &op->out[0]));
 }
-bool grad_abs(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, mul(g, dy_of(g), unary(g, OP_sign, in(op, 0)))); }
+bool grad_abs(msc_grad_ctx *g, msc_op *op) {
+  return give(g, op, 0, times(&g->b, dy_of(g), unary(&g->b, OP_sign, in(op, 0))));
+}
 
 bool grad_rsqrt(msc_grad_ctx *g, msc_op *op) {
-  msc_value *y = &op->out[0], *cube = mul(g, y, mul(g, y, y));
-  return give(g, op, 0, mul(g, scaled(g, dy_of(g), -0.5), cube));
+  msc_value *y = &op->out[0], *cube = times(&g->b, y, times(&g->b, y, y));
+  return give(g, op, 0, times(&g->b, scaled(&g->b, dy_of(g), -0.5), cube));
 }
 
-bool grad_sin(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, mul(g, dy_of(g), unary(g, OP_cos, in(op, 0)))); }
+bool grad_sin(msc_grad_ctx *g, msc_op *op) {
+  return give(g, op, 0, times(&g->b, dy_of(g), unary(&g->b, OP_cos, in(op, 0))));
+}
 bool grad_cos(msc_grad_ctx *g, msc_op *op) {
-  return give(g, op, 0, unary(g, OP_neg, mul(g, dy_of(g), unary(g, OP_sin, in(op, 0)))));
+  return give(g, op, 0, unary(&g->b, OP_neg, times(&g->b, dy_of(g), unary(&g->b, OP_sin, in(op, 0)))));
 }
 
 /* dy (1 - y^2) */
 bool grad_tanh(msc_grad_ctx *g, msc_op *op) {
-  msc_value *y = &op->out[0], *square = mul(g, y, y);
-  return give(g, op, 0, mul(g, dy_of(g), binary(g, OP_sub, scalar(g, y, 1), square)));
+  msc_value *y = &op->out[0], *square = times(&g->b, y, y);
+  return give(g, op, 0, times(&g->b, dy_of(g), minus(&g->b, number(&g->b, y, 1), square)));
 }
 
 /* dy 2/sqrt(pi) exp(-x^2) */
 bool grad_erf(msc_grad_ctx *g, msc_op *op) {
   msc_value *x = in(op, 0);
-  msc_value *bell = unary(g, OP_exp, unary(g, OP_neg, mul(g, x, x)));
-  return give(g, op, 0, mul(g, dy_of(g), scaled(g, bell, 1.1283791670955126)));
+  msc_value *bell = unary(&g->b, OP_exp, unary(&g->b, OP_neg, times(&g->b, x, x)));
+  return give(g, op, 0, times(&g->b, dy_of(g), scaled(&g->b, bell, 1.1283791670955126)));
 }
 
 /* dy y (1 - y) */
 bool grad_sigmoid(msc_grad_ctx *g, msc_op *op) {
   msc_value *y = &op->out[0];
-  return give(g, op, 0, mul(g, dy_of(g), mul(g, y, binary(g, OP_sub, scalar(g, y, 1), y))));
+  return give(g, op, 0, times(&g->b, dy_of(g), times(&g->b, y, minus(&g->b, number(&g->b, y, 1), y))));
 }
 
 /* By the sign of y, which is kept anyway: relu(x) > 0 exactly where x > 0. */
 bool grad_relu(msc_grad_ctx *g, msc_op *op) {
-  msc_value *y = &op->out[0], *zero = scalar(g, y, 0);
-  return give(g, op, 0, choose(g, compare(g, "gt", y, zero), dy_of(g), zero));
+  msc_value *y = &op->out[0], *zero = number(&g->b, y, 0);
+  return give(g, op, 0, choose(&g->b, compare(&g->b, "gt", y, zero), dy_of(g), zero));
 }
 
 /* x s: slope s (1 + x (1 - s)) */
 bool grad_silu(msc_grad_ctx *g, msc_op *op) {
-  msc_value *x = in(op, 0), *one = scalar(g, x, 1);
-  msc_value *s = unary(g, OP_sigmoid, x);
-  msc_value *inner = binary(g, OP_add, mul(g, x, binary(g, OP_sub, one, s)), one);
-  return give(g, op, 0, mul(g, dy_of(g), mul(g, s, inner)));
+  msc_value *x = in(op, 0), *one = number(&g->b, x, 1);
+  msc_value *s = unary(&g->b, OP_sigmoid, x);
+  msc_value *inner = plus(&g->b, times(&g->b, x, minus(&g->b, one, s)), one);
+  return give(g, op, 0, times(&g->b, dy_of(g), times(&g->b, s, inner)));
 }
 
 /* x Phi(x): slope Phi(x) + x phi(x) */
 static msc_value *gelu_erf_slope(msc_grad_ctx *g, msc_value *x) {
-  msc_value *erf = unary(g, OP_erf, scaled(g, x, 0.70710678118654752));
-  msc_value *area = scaled(g, binary(g, OP_add, erf, scalar(g, x, 1)), 0.5);
-  msc_value *bell = scaled(g, unary(g, OP_exp, scaled(g, mul(g, x, x), -0.5)), 0.39894228040143268);
-  return binary(g, OP_add, area, mul(g, x, bell));
+  msc_value *erf = unary(&g->b, OP_erf, scaled(&g->b, x, 0.70710678118654752));
+  msc_value *area = scaled(&g->b, plus(&g->b, erf, number(&g->b, x, 1)), 0.5);
+  msc_value *bell = scaled(&g->b, unary(&g->b, OP_exp, scaled(&g->b, times(&g->b, x, x), -0.5)), 0.39894228040143268);
+  return plus(&g->b, area, times(&g->b, x, bell));
 }
 
 /* 0.5 x (1 + t), t = tanh(u), u = c (x + k x^3): slope 0.5 (1 + t) + 0.5 x (1 - t^2) c (1 + 3 k x^2) */
 static msc_value *gelu_tanh_slope(msc_grad_ctx *g, msc_value *x) {
   const double c = 0.79788456080286536, k = 0.044715;
-  msc_value *one = scalar(g, x, 1), *square = mul(g, x, x);
-  msc_value *stretch = binary(g, OP_add, scaled(g, square, k), one), *u = mul(g, scaled(g, x, c), stretch);
-  msc_value *t = unary(g, OP_tanh, u);
-  msc_value *du = scaled(g, binary(g, OP_add, scaled(g, square, 3 * k), one), c);
-  msc_value *bend = mul(g, mul(g, x, binary(g, OP_sub, one, mul(g, t, t))), du);
-  return scaled(g, binary(g, OP_add, binary(g, OP_add, t, one), bend), 0.5);
+  msc_value *one = number(&g->b, x, 1), *square = times(&g->b, x, x);
+  msc_value *stretch = plus(&g->b, scaled(&g->b, square, k), one), *u = times(&g->b, scaled(&g->b, x, c), stretch);
+  msc_value *t = unary(&g->b, OP_tanh, u);
+  msc_value *du = scaled(&g->b, plus(&g->b, scaled(&g->b, square, 3 * k), one), c);
+  msc_value *bend = times(&g->b, times(&g->b, x, minus(&g->b, one, times(&g->b, t, t))), du);
+  return scaled(&g->b, plus(&g->b, plus(&g->b, t, one), bend), 0.5);
 }
 
 bool grad_gelu(msc_grad_ctx *g, msc_op *op) {
   bool exact = !strcmp(msc_op_str(op, "form"), "erf");
   msc_value *slope = exact ? gelu_erf_slope(g, in(op, 0)) : gelu_tanh_slope(g, in(op, 0));
-  return give(g, op, 0, mul(g, dy_of(g), slope));
+  return give(g, op, 0, times(&g->b, dy_of(g), slope));
 }
 
 bool grad_cast(msc_grad_ctx *g, msc_op *op) {
-  msc_context *ctx = ctx_of(&g->b);
+  msc_context *ctx = formula_ctx(&g->b);
   msc_attr attr = msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(in(op, 0)->type->dtype)));
   msc_value *dy = dy_of(g);
-  return give(g, op, 0, with_attrs(g, OP_cast, 1, &dy, 1, &attr));
+  return give(g, op, 0, with_attrs(&g->b, OP_cast, 1, &dy, 1, &attr));
 }
 
 /* ---- data movement ---- */
@@ -245,20 +210,20 @@ bool grad_broadcast_to(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, dy_o
 
 bool grad_reshape(msc_grad_ctx *g, msc_op *op) {
   const msc_type *x = in(op, 0)->type;
-  return give(g, op, 0, reshaped(&g->b, dy_of(g), x->rank, x->dim));
+  return give(g, op, 0, reshape(&g->b, dy_of(g), x->rank, x->dim));
 }
 
 bool grad_transpose(msc_grad_ctx *g, msc_op *op) {
   int64_t perm[MSC_MAX_RANK], inverse[MSC_MAX_RANK];
   int rank = msc_op_ints(op, "perm", perm, MSC_MAX_RANK);
   for (int d = 0; d < rank; d++) inverse[perm[d]] = d;
-  msc_attr attr = msc_named(ctx_of(&g->b), "perm", msc_ints(ctx_of(&g->b), (size_t)rank, inverse));
+  msc_attr attr = msc_named(formula_ctx(&g->b), "perm", msc_ints(formula_ctx(&g->b), (size_t)rank, inverse));
   msc_value *dy = dy_of(g);
-  return give(g, op, 0, with_attrs(g, OP_transpose, 1, &dy, 1, &attr));
+  return give(g, op, 0, with_attrs(&g->b, OP_transpose, 1, &dy, 1, &attr));
 }
 
 bool grad_concat(msc_grad_ctx *g, msc_op *op) {
-  msc_context *ctx = ctx_of(&g->b);
+  msc_context *ctx = formula_ctx(&g->b);
   int64_t at = msc_op_int(op, "dim"), *size = msc_new_array(msc_context_arena(ctx), int64_t, op->num_in);
   for (size_t i = 0; i < op->num_in; i++) size[i] = in(op, i)->type->dim[at];
   msc_attr attrs[] = {msc_named(ctx, "dim", msc_int(at)), msc_named(ctx, "sizes", msc_ints(ctx, op->num_in, size))};
@@ -271,11 +236,11 @@ bool grad_concat(msc_grad_ctx *g, msc_op *op) {
 }
 
 bool grad_split(msc_grad_ctx *g, msc_op *op) {
-  msc_context *ctx = ctx_of(&g->b);
+  msc_context *ctx = formula_ctx(&g->b);
   msc_value **part = msc_new_array(msc_context_arena(ctx), msc_value *, op->num_out);
   for (size_t i = 0; i < op->num_out; i++) part[i] = g->dresult[i] ? g->dresult[i] : zeros_like(g, &op->out[i]);
   msc_attr attr = msc_named(ctx, "dim", msc_int(msc_op_int(op, "dim")));
-  return give(g, op, 0, with_attrs(g, OP_concat, op->num_out, part, 1, &attr));
+  return give(g, op, 0, with_attrs(&g->b, OP_concat, op->num_out, part, 1, &attr));
 }
 
 /* Reads attribute `name`, one entry per dimension; `fill` when absent. */
@@ -289,9 +254,9 @@ static int64_t span(int64_t n, int64_t stride) { return n ? (n - 1) * stride + 1
 
 bool grad_slice(msc_grad_ctx *g, msc_op *op) {
   const msc_type *x = in(op, 0)->type, *y = op->out[0].type;
-  msc_context *ctx = ctx_of(&g->b);
+  msc_context *ctx = formula_ctx(&g->b);
   int64_t start[MSC_MAX_RANK], stride[MSC_MAX_RANK], high[MSC_MAX_RANK];
-  per_dim(op, "start", x->rank, 0, start);
+  per_dim(op, MSC_FACT(start), x->rank, 0, start);
   per_dim(op, "stride", x->rank, 1, stride);
   for (int d = 0; d < x->rank; d++) high[d] = x->dim[d] - start[d] - span(y->dim[d], stride[d]);
   size_t rank = (size_t)x->rank;
@@ -299,12 +264,12 @@ bool grad_slice(msc_grad_ctx *g, msc_op *op) {
                       msc_named(ctx, "high", msc_ints(ctx, rank, high)),
                       msc_named(ctx, "stride", msc_ints(ctx, rank, stride))};
   msc_value *dy = dy_of(g);
-  return give(g, op, 0, with_attrs(g, OP_pad, 1, &dy, msc_op_attr(op, "stride") ? 3 : 2, attrs));
+  return give(g, op, 0, with_attrs(&g->b, OP_pad, 1, &dy, msc_op_attr(op, "stride") ? 3 : 2, attrs));
 }
 
 bool grad_pad(msc_grad_ctx *g, msc_op *op) {
   const msc_type *x = in(op, 0)->type;
-  msc_context *ctx = ctx_of(&g->b);
+  msc_context *ctx = formula_ctx(&g->b);
   int64_t low[MSC_MAX_RANK], stride[MSC_MAX_RANK], limit[MSC_MAX_RANK];
   per_dim(op, "low", x->rank, 0, low);
   per_dim(op, "stride", x->rank, 1, stride);
@@ -314,11 +279,11 @@ bool grad_pad(msc_grad_ctx *g, msc_op *op) {
                       msc_named(ctx, "limit", msc_ints(ctx, rank, limit)),
                       msc_named(ctx, "stride", msc_ints(ctx, rank, stride))};
   msc_value *dy = dy_of(g);
-  return give(g, op, 0, with_attrs(g, OP_slice, 1, &dy, msc_op_attr(op, "stride") ? 3 : 2, attrs));
+  return give(g, op, 0, with_attrs(&g->b, OP_slice, 1, &dy, msc_op_attr(op, "stride") ? 3 : 2, attrs));
 }
 
 bool grad_gather(msc_grad_ctx *g, msc_op *op) {
-  msc_context *ctx = ctx_of(&g->b);
+  msc_context *ctx = formula_ctx(&g->b);
   int64_t axis = msc_op_int(op, "axis");
   msc_attr attrs[4] = {msc_named(ctx, "rows", msc_int(in(op, 0)->type->dim[axis]))};
   size_t num = 1;
@@ -327,75 +292,76 @@ bool grad_gather(msc_grad_ctx *g, msc_op *op) {
     attrs[num++] = msc_named(ctx, MSC_FACT(manual_split), *msc_op_attr(op, MSC_FACT(manual_split)));
     attrs[num++] = msc_named(ctx, MSC_FACT(aligned), msc_bool(true));
   }
-  return give(g, op, 0, with_attrs(g, OP_scatter_add, 2, (msc_value *[]){in(op, 1), dy_of(g)}, num, attrs));
+  return give(g, op, 0, with_attrs(&g->b, OP_scatter_add, 2, (msc_value *[]){in(op, 1), dy_of(g)}, num, attrs));
 }
 
 bool grad_scatter_add(msc_grad_ctx *g, msc_op *op) {
   int64_t axis = msc_op_int(op, "axis");
-  msc_attr attr = msc_named(ctx_of(&g->b), "axis", msc_int(axis));
-  return give(g, op, 1, with_attrs(g, OP_gather, 2, (msc_value *[]){dy_of(g), in(op, 0)}, axis != 0, &attr));
+  msc_attr attr = msc_named(formula_ctx(&g->b), "axis", msc_int(axis));
+  return give(g, op, 1, with_attrs(&g->b, OP_gather, 2, (msc_value *[]){dy_of(g), in(op, 0)}, axis != 0, &attr));
 }
 
-static msc_attr axis_of(const msc_grad_ctx *g, const msc_op *op) {
-  return msc_named(ctx_of(&g->b), "axis", msc_int(msc_op_int(op, "axis")));
+static msc_attr axis_attr(const msc_grad_ctx *g, const msc_op *op) {
+  return msc_named(formula_ctx(&g->b), "axis", msc_int(msc_op_int(op, "axis")));
 }
 
 /* dy goes back to where indices took x from. */
 static bool give_back(msc_grad_ctx *g, msc_op *op, msc_value *indices) {
   const msc_type *x = in(op, 0)->type;
   int64_t axis = msc_op_int(op, "axis");
-  msc_attr attrs[] = {msc_named(ctx_of(&g->b), "rows", msc_int(x->dim[axis < 0 ? axis + x->rank : axis])),
-                      axis_of(g, op)};
-  return give(g, op, 0, with_attrs(g, OP_add_along, 2, (msc_value *[]){indices, dy_of(g)}, 2, attrs));
+  msc_attr attrs[] = {msc_named(formula_ctx(&g->b), "rows", msc_int(x->dim[axis < 0 ? axis + x->rank : axis])),
+                      axis_attr(g, op)};
+  return give(g, op, 0, with_attrs(&g->b, OP_add_along, 2, (msc_value *[]){indices, dy_of(g)}, 2, attrs));
 }
 
 bool grad_take_along(msc_grad_ctx *g, msc_op *op) { return give_back(g, op, in(op, 1)); }
 
 bool grad_add_along(msc_grad_ctx *g, msc_op *op) {
-  msc_attr axis = axis_of(g, op);
-  return give(g, op, 1, with_attrs(g, OP_take_along, 2, (msc_value *[]){dy_of(g), in(op, 0)}, 1, &axis));
+  msc_attr axis = axis_attr(g, op);
+  return give(g, op, 1, with_attrs(&g->b, OP_take_along, 2, (msc_value *[]){dy_of(g), in(op, 0)}, 1, &axis));
 }
 
 bool grad_gather_nd(msc_grad_ctx *g, msc_op *op) {
   const msc_type *x = in(op, 0)->type;
-  msc_attr shape = msc_named(ctx_of(&g->b), MSC_FACT(shape), msc_ints(ctx_of(&g->b), (size_t)x->rank, x->dim));
-  return give(g, op, 0, with_attrs(g, OP_scatter_nd_add, 2, (msc_value *[]){in(op, 1), dy_of(g)}, 1, &shape));
+  msc_attr shape = msc_named(formula_ctx(&g->b), MSC_FACT(shape), msc_ints(formula_ctx(&g->b), (size_t)x->rank, x->dim));
+  return give(g, op, 0, with_attrs(&g->b, OP_scatter_nd_add, 2, (msc_value *[]){in(op, 1), dy_of(g)}, 1, &shape));
 }
 
 bool grad_scatter_nd_add(msc_grad_ctx *g, msc_op *op) {
-  return give(g, op, 1, binary(g, OP_gather_nd, dy_of(g), in(op, 0)));
+  return give(g, op, 1, binary(&g->b, OP_gather_nd, dy_of(g), in(op, 0)));
 }
 
 /* Which updates were the last of their row, shaped to be broadcast: the row's last position is written down
  * and read again. */
 static msc_value *last_of_rows(msc_grad_ctx *g, const msc_op *op) {
-  msc_context *ctx = ctx_of(&g->b);
+  msc_context *ctx = formula_ctx(&g->b);
   const msc_type *x = in(op, 0)->type, *indices = in(op, 1)->type;
   int64_t axis = msc_op_int(op, "axis"), num = msc_type_elems(indices), dim[MSC_MAX_RANK];
   msc_attr type = msc_named(ctx, "type", msc_type_attr(msc_type_of(ctx, MSC_I64, 1, &num, NULL)));
-  msc_value *place = reshaped(&g->b, with_attrs(g, OP_iota, 0, NULL, 1, &type), indices->rank, indices->dim);
-  msc_value *none = with_shape(&g->b, OP_broadcast_to, msc_build_scalar(&g->b, MSC_I64, 0), 1, &x->dim[axis]);
+  msc_value *place = reshape(&g->b, with_attrs(&g->b, OP_iota, 0, NULL, 1, &type), indices->rank, indices->dim);
+  msc_value *none = with_ints(&g->b, OP_broadcast_to, msc_build_scalar(&g->b, MSC_I64, 0), MSC_FACT(shape), 1, &x->dim[axis]);
   if (!place || !none) return NULL;
   msc_value *last = msc_build(&g->b, OP_scatter_update, 3, (msc_value *[]){none, in(op, 1), place});
-  msc_value *mine = compare(g, "eq", binary(g, OP_gather, last, in(op, 1)), place);
+  msc_value *mine = compare(&g->b, "eq", binary(&g->b, OP_gather, last, in(op, 1)), place);
   int rank = indices->rank;
   for (int d = 0; d < rank; d++) dim[d] = indices->dim[d];
   for (int d = (int)axis + 1; d < x->rank; d++) dim[rank++] = 1;
-  return reshaped(&g->b, mine, rank, dim);
+  return reshape(&g->b, mine, rank, dim);
 }
 
 /* What was replaced gets nothing, and of several updates of a row only the last one gets something. */
 bool grad_scatter_update(msc_grad_ctx *g, msc_op *op) {
-  msc_attr axis = axis_of(g, op);
-  msc_value *dy = dy_of(g), *zero = scalar(g, dy, 0);
+  msc_attr axis = axis_attr(g, op);
+  msc_value *dy = dy_of(g), *zero = number(&g->b, dy, 0);
   if (g->wanted[0]) {
     msc_value *zeros = stretched(g, zero, in(op, 2)->type);
     MSC_TRY(zeros &&
-            give(g, op, 0, with_attrs(g, OP_scatter_update, 3, (msc_value *[]){dy, in(op, 1), zeros}, 1, &axis)));
+            give(g, op, 0, with_attrs(&g->b, OP_scatter_update, 3, (msc_value *[]){dy, in(op, 1), zeros}, 1, &axis)));
   }
   if (!g->wanted[2]) return true;
-  msc_value *rows = with_attrs(g, OP_gather, 2, (msc_value *[]){dy, in(op, 1)}, 1, &axis), *mine = last_of_rows(g, op);
-  return rows && mine && give(g, op, 2, choose(g, mine, rows, zero));
+  msc_value *rows = with_attrs(&g->b, OP_gather, 2, (msc_value *[]){dy, in(op, 1)}, 1, &axis),
+            *mine = last_of_rows(g, op);
+  return rows && mine && give(g, op, 2, choose(&g->b, mine, rows, zero));
 }
 
 /* ---- along one dimension ---- */
@@ -405,10 +371,10 @@ bool grad_sort(msc_grad_ctx *g, msc_op *op) { return !g->dresult[0] || give_back
 
 static msc_value *cumulated(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, size_t num, msc_value *const *operands,
                             bool reverse) {
-  msc_context *ctx = ctx_of(&g->b);
-  msc_attr attrs[] = {axis_of(g, op), msc_named(ctx, "exclusive", msc_bool(msc_op_bool(op, "exclusive"))),
+  msc_context *ctx = formula_ctx(&g->b);
+  msc_attr attrs[] = {axis_attr(g, op), msc_named(ctx, "exclusive", msc_bool(msc_op_bool(op, "exclusive"))),
                       msc_named(ctx, "reverse", msc_bool(reverse))};
-  return with_attrs(g, kind, num, operands, 3, attrs);
+  return with_attrs(&g->b, kind, num, operands, 3, attrs);
 }
 
 bool grad_cumsum(msc_grad_ctx *g, msc_op *op) {
@@ -425,20 +391,20 @@ bool grad_cumprod(msc_grad_ctx *g, msc_op *op) {
 
 /* The same elements of dy. */
 bool grad_dropout(msc_grad_ctx *g, msc_op *op) {
-  msc_context *ctx = ctx_of(&g->b);
+  msc_context *ctx = formula_ctx(&g->b);
   if (op->num_in == 1) return give(g, op, 0, dy_of(g));
   msc_attr attrs[] = {msc_named(ctx, "rate", msc_float(msc_op_float(op, "rate"))),
                       msc_named(ctx, "salt", msc_int(msc_op_int(op, "salt")))};
-  return give(g, op, 0, with_attrs(g, OP_dropout, 3, (msc_value *[]){dy_of(g), in(op, 1), in(op, 2)}, 2, attrs));
+  return give(g, op, 0, with_attrs(&g->b, OP_dropout, 3, (msc_value *[]){dy_of(g), in(op, 1), in(op, 2)}, 2, attrs));
 }
 
 /* The same backward. */
 static bool again(msc_grad_ctx *g, msc_op *op, const char *name, msc_attr_value v, const char *other) {
-  msc_attr attrs[2] = {msc_named(ctx_of(&g->b), name, v)};
+  msc_attr attrs[2] = {msc_named(formula_ctx(&g->b), name, v)};
   size_t num = 1;
-  if (other) attrs[num++] = msc_named(ctx_of(&g->b), other, msc_int(msc_op_int(op, other)));
+  if (other) attrs[num++] = msc_named(formula_ctx(&g->b), other, msc_int(msc_op_int(op, other)));
   msc_value *dy = dy_of(g);
-  return give(g, op, 0, with_attrs(g, (msc_op_kind)op->kind, 1, &dy, num, attrs));
+  return give(g, op, 0, with_attrs(&g->b, (msc_op_kind)op->kind, 1, &dy, num, attrs));
 }
 
 bool grad_reverse(msc_grad_ctx *g, msc_op *op) { return again(g, op, "dims", *msc_op_attr(op, "dims"), NULL); }
@@ -452,12 +418,12 @@ bool grad_roll(msc_grad_ctx *g, msc_op *op) {
 
 static msc_value *product(msc_grad_ctx *g, msc_op_kind kind, msc_value *a, bool transpose_a, msc_value *b,
                           bool transpose_b) {
-  msc_context *ctx = ctx_of(&g->b);
+  msc_context *ctx = formula_ctx(&g->b);
   msc_attr attrs[2];
   size_t num = 0;
   if (transpose_a) attrs[num++] = msc_named(ctx, "transpose_a", msc_bool(true));
   if (transpose_b) attrs[num++] = msc_named(ctx, "transpose_b", msc_bool(true));
-  return with_attrs(g, kind, 2, (msc_value *[]){a, b}, num, attrs);
+  return with_attrs(&g->b, kind, 2, (msc_value *[]){a, b}, num, attrs);
 }
 
 /* Y = A B: dA = dY B^T, dB = A^T dY; of a transposed operand the transpose of that, with factors exchanged. */
@@ -506,7 +472,7 @@ static msc_value *unreduced(msc_grad_ctx *g, const msc_op *op, msc_value *v) {
   unsigned gone = reduced_dims(op, &count);
   for (int d = 0; d < x->rank; d++) dim[d] = gone >> d & 1 ? 1 : x->dim[d];
   bool leading = !(gone & (gone + 1)); /* dimensions 0, 1, ..: broadcasting restores them by itself */
-  if (!leading) v = reshaped(&g->b, v, x->rank, dim);
+  if (!leading) v = reshape(&g->b, v, x->rank, dim);
   return stretched(g, v, x);
 }
 
@@ -515,39 +481,41 @@ bool grad_reduce_sum(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, unredu
 bool grad_reduce_mean(msc_grad_ctx *g, msc_op *op) {
   int64_t count;
   reduced_dims(op, &count);
-  msc_value *part = binary(g, OP_div, dy_of(g), scalar(g, dy_of(g), (double)count));
+  msc_value *part = over(&g->b, dy_of(g), number(&g->b, dy_of(g), (double)count));
   return give(g, op, 0, unreduced(g, op, part));
 }
 
 /* The elements that equal the extremum share its gradient. */
 bool grad_reduce_max(msc_grad_ctx *g, msc_op *op) {
-  msc_context *ctx = ctx_of(&g->b);
+  msc_context *ctx = formula_ctx(&g->b);
   msc_value *x = in(op, 0), *dy = dy_of(g);
-  msc_value *hit = compare(g, "eq", x, unreduced(g, op, &op->out[0]));
+  msc_value *hit = compare(&g->b, "eq", x, unreduced(g, op, &op->out[0]));
   int64_t dims[MSC_MAX_RANK];
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
   msc_attr attr = msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(x->type->dtype)));
-  msc_value *ties = sum(&g->b, with_attrs(g, OP_cast, 1, &hit, 1, &attr), num, dims, msc_op_bool(op, "keep_dims"));
-  msc_value *share = unreduced(g, op, binary(g, OP_div, dy, ties));
-  return give(g, op, 0, choose(g, hit, share, scalar(g, x, 0)));
+  msc_value *ties = sum(&g->b, with_attrs(&g->b, OP_cast, 1, &hit, 1, &attr), num, dims, msc_op_bool(op, "keep_dims"));
+  msc_value *share = unreduced(g, op, over(&g->b, dy, ties));
+  return give(g, op, 0, choose(&g->b, hit, share, number(&g->b, x, 0)));
 }
 
 /* dy times the product of the others: y / x without zeros; with one zero, the product of the rest, for
  * that element alone. */
 bool grad_reduce_prod(msc_grad_ctx *g, msc_op *op) {
-  msc_context *ctx = ctx_of(&g->b);
-  msc_value *x = in(op, 0), *zero = scalar(g, x, 0), *one = scalar(g, x, 1), *hit = compare(g, "eq", x, zero);
+  msc_context *ctx = formula_ctx(&g->b);
+  msc_value *x = in(op, 0), *zero = number(&g->b, x, 0), *one = number(&g->b, x, 1),
+            *hit = compare(&g->b, "eq", x, zero);
   int64_t dims[MSC_MAX_RANK];
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
   bool keep = msc_op_bool(op, "keep_dims");
-  msc_value *filled = choose(g, hit, one, x), *num_zeros = sum(&g->b, choose(g, hit, one, zero), num, dims, keep);
+  msc_value *filled = choose(&g->b, hit, one, x),
+            *num_zeros = sum(&g->b, choose(&g->b, hit, one, zero), num, dims, keep);
   msc_attr attrs[] = {msc_named(ctx, "dims", msc_ints(ctx, (size_t)num, dims)),
                       msc_named(ctx, "keep_dims", msc_bool(keep))};
-  msc_value *rest = mul(g, dy_of(g), with_attrs(g, OP_reduce_prod, 1, &filled, keep ? 2 : 1, attrs));
-  msc_value *without = choose(g, compare(g, "eq", num_zeros, zero), rest, zero),
-            *with_one = choose(g, compare(g, "eq", num_zeros, one), rest, zero);
-  msc_value *usual = binary(g, OP_div, unreduced(g, op, without), filled);
-  return give(g, op, 0, choose(g, hit, unreduced(g, op, with_one), usual));
+  msc_value *rest = times(&g->b, dy_of(g), with_attrs(&g->b, OP_reduce_prod, 1, &filled, keep ? 2 : 1, attrs));
+  msc_value *without = choose(&g->b, compare(&g->b, "eq", num_zeros, zero), rest, zero),
+            *with_one = choose(&g->b, compare(&g->b, "eq", num_zeros, one), rest, zero);
+  msc_value *usual = over(&g->b, unreduced(g, op, without), filled);
+  return give(g, op, 0, choose(&g->b, hit, unreduced(g, op, with_one), usual));
 }
 
 /* ---- rows ---- */
@@ -561,14 +529,14 @@ static msc_value *row_sum(msc_grad_ctx *g, const msc_op *op, msc_value *v) {
 /* y (dy - sum(dy y)) */
 bool grad_softmax(msc_grad_ctx *g, msc_op *op) {
   msc_value *y = &op->out[0];
-  msc_value *mean = row_sum(g, op, mul(g, dy_of(g), y));
-  return give(g, op, 0, mul(g, y, binary(g, OP_sub, dy_of(g), mean)));
+  msc_value *mean = row_sum(g, op, times(&g->b, dy_of(g), y));
+  return give(g, op, 0, times(&g->b, y, minus(&g->b, dy_of(g), mean)));
 }
 
 /* dy - exp(y) sum(dy) */
 bool grad_log_softmax(msc_grad_ctx *g, msc_op *op) {
   msc_value *total = row_sum(g, op, dy_of(g));
-  return give(g, op, 0, binary(g, OP_sub, dy_of(g), mul(g, unary(g, OP_exp, &op->out[0]), total)));
+  return give(g, op, 0, minus(&g->b, dy_of(g), times(&g->b, unary(&g->b, OP_exp, &op->out[0]), total)));
 }
 
 /* dlabels = -log_softmax(logits) dloss, divided by the number of rows for mean */
@@ -578,19 +546,19 @@ static msc_value *label_gradient(msc_grad_ctx *g, const msc_op *op) {
   int64_t dim[MSC_MAX_RANK], rows = 1;
   for (int d = 0; d < t->rank; d++) dim[d] = d < t->rank - 1 ? t->dim[d] : 1;
   for (int d = 0; d < t->rank - 1; d++) rows *= t->dim[d];
-  if (!strcmp(msc_op_str(op, "reduction"), "mean")) dloss = binary(g, OP_div, dloss, scalar(g, dloss, (double)rows));
-  if (!strcmp(msc_op_str(op, "reduction"), "none")) dloss = reshaped(&g->b, dloss, t->rank, dim);
-  return mul(g, unary(g, OP_neg, unary(g, OP_log_softmax, logits)), dloss);
+  if (!strcmp(msc_op_str(op, "reduction"), "mean")) dloss = over(&g->b, dloss, number(&g->b, dloss, (double)rows));
+  if (!strcmp(msc_op_str(op, "reduction"), "none")) dloss = reshape(&g->b, dloss, t->rank, dim);
+  return times(&g->b, unary(&g->b, OP_neg, unary(&g->b, OP_log_softmax, logits)), dloss);
 }
 
 bool grad_cross_entropy(msc_grad_ctx *g, msc_op *op) {
-  msc_context *ctx = ctx_of(&g->b);
+  msc_context *ctx = formula_ctx(&g->b);
   if (g->wanted[0]) {
     const char *reduction = msc_op_str(op, "reduction");
     msc_attr attr = msc_named(ctx, "reduction", msc_str(ctx, reduction));
     msc_value *operands[] = {in(op, 0), in(op, 1), dy_of(g)};
     MSC_TRY(give(g, op, 0,
-                 with_attrs(g, OP_softmax_cross_entropy_grad, 3, operands, strcmp(reduction, "mean") != 0, &attr)));
+                 with_attrs(&g->b, OP_softmax_cross_entropy_grad, 3, operands, strcmp(reduction, "mean") != 0, &attr)));
   }
   return !g->wanted[1] || give(g, op, 1, label_gradient(g, op));
 }
