@@ -1,5 +1,5 @@
-/* alias.h: whose memory a value lies in.  Who moves ops, places values or overwrites them asks here, so
- * that all agree. */
+/* alias.h: whose memory a value lies in.  Who moves ops, places values or overwrites them asks here, so that all
+ * agree. */
 #ifndef MSC_ALIAS_H
 #define MSC_ALIAS_H
 
@@ -30,8 +30,8 @@ bool msc_moves_nothing(const msc_op *op);
 /* Elements between neighbours in each dimension of a value in its memory. */
 void msc_strides(const msc_value *v, int64_t out_stride[MSC_MAX_RANK]);
 
-/* The result whose memory is operand i's, as its new value; -1: none.  A region overwrites what an update
- * inside it does. */
+/* The result whose memory is operand i's, as its new value; -1: none.  A region overwrites what an update inside it
+ * does. */
 int msc_tied_result(const msc_op *op, size_t i);
 /* The argument whose new value the function's result i is; -1: none. */
 int64_t msc_tied_argument(const msc_func *f, size_t i);

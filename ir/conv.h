@@ -30,8 +30,8 @@ double msc_conv_work(const msc_op *op);
 /* Rows of operand `tensor` along dimension `dim` that a rank needs before and behind its own when that dimension is
  * cut; false: none.  The parts are aligned: see rule_conv2d. */
 bool msc_halo_of(const msc_op *op, size_t tensor, int dim, int64_t *out_lo, int64_t *out_hi);
-/* May h (0) or w (1) be cut?  x is then exactly y's size times the stride; *out_least is what a part of y
- * needs to be. */
+/* May h (0) or w (1) be cut?  x is then exactly y's size times the stride; *out_least is what a part of y needs to
+ * be. */
 bool msc_window_aligned(const msc_window *w, int64_t *out_least);
 
 #endif

@@ -2,8 +2,8 @@
  * A letter of two operands that the result lacks is summed, one that only the rule of the result names is an error.
  * The expansion joins two operands at a time from the left: each becomes [letters of both that stay, own ones, summed
  * ones], or with the last two changed about where it lies like that already; the product is a batch_matmul, or a mul
- * where nothing is summed.  It merges letters, so the op is cut along any of them, and expanded when shapes are
- * one rank's (passes/7_lower/contract.c). */
+ * where nothing is summed.  It merges letters, so the op is cut along any of them, and expanded when shapes are one
+ * rank's (passes/7_lower/contract.c). */
 #include <ctype.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* formula.h: short words for building arithmetic: values in, a value out.  NULL, after a report, passes through.
- * Each call emits an op, and C leaves open in which order the arguments of one call are evaluated: of two arguments
- * that emit, one has a name, so that a program does not depend on the compiler that compiled msc. */
+/* formula.h: short words for building arithmetic: values in, a value out.  NULL, after a report, passes through.  Each
+ * call emits an op, and C leaves open in which order the arguments of one call are evaluated: of two arguments that
+ * emit, one has a name, so that a program does not depend on the compiler that compiled msc. */
 #ifndef MSC_IR_FORMULA_H
 #define MSC_IR_FORMULA_H
 
@@ -113,8 +113,8 @@ static inline msc_value *count_up(msc_builder *b, msc_dtype dtype, int64_t n) {
   return with_attrs(b, OP_iota, 0, NULL, 1, &attr);
 }
 
-/* log(1 + exp(x)) = m + log(exp(-m) + exp(x - m)), m = max(x, 0): nothing overflows, and m itself has no part
- * in the slope. */
+/* log(1 + exp(x)) = m + log(exp(-m) + exp(x - m)), m = max(x, 0): nothing overflows, and m itself has no part in the
+ * slope. */
 static inline msc_value *soft_plus(msc_builder *b, msc_value *x) {
   msc_value *m = x ? binary(b, OP_max, x, number(b, x, 0)) : NULL;
   msc_value *above = unary(b, OP_exp, minus(b, x, m)), *sum = plus(b, unary(b, OP_exp, unary(b, OP_neg, m)), above);

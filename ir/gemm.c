@@ -1,5 +1,5 @@
-/* gemm.c: op gemm, a product with what is done to it before it is stored: its shape, its operands by name, and
- * what it computes. */
+/* gemm.c: op gemm, a product with what is done to it before it is stored: its shape, its operands by name, and what it
+ * computes. */
 #include "ir/gemm.h"
 
 #include <math.h>

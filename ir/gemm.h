@@ -1,5 +1,5 @@
-/* gemm.h: the operands and results of op gemm behind the product's own, by the words of its attributes
- * `takes` and `gives`. */
+/* gemm.h: the operands and results of op gemm behind the product's own, by the words of its attributes `takes` and
+ * `gives`. */
 #ifndef MSC_IR_GEMM_H
 #define MSC_IR_GEMM_H
 

@@ -85,15 +85,15 @@ typedef struct {
   msc_axis axis[MSC_MAX_AXES];
 } msc_mesh;
 
-/* One digit of an axis: `size` parts after `pre` parts.  axis = pre * size * rest; digit = coord / rest % size.
- * A whole axis is {axis, 1, its size}. */
+/* One digit of an axis: `size` parts after `pre` parts.  axis = pre * size * rest; digit = coord / rest % size.  A
+ * whole axis is {axis, 1, its size}. */
 typedef msc_digit msc_subaxis;
 
 /* Where the parts of a tensor are.  Dimension d is cut by sub[first[d]] .. sub[first[d+1]-1], major first; the value is
  * an unfinished reduction over sub[first[rank]] .. ; on every other digit of the mesh it is replicated.  Always in
- * normal form: no size-1 digits, neighbouring digits of one axis merged, partial digits in mesh order.  Interned.
- * Part i of k of a dimension of n elements starts at i * ceil(n / k), or at split[dim][i] where the parts have chosen
- * sizes (interned, see box.h; in normal form only where they are not those of the rule). */
+ * normal form: no size-1 digits, neighbouring digits of one axis merged, partial digits in mesh order.  Interned.  Part
+ * i of k of a dimension of n elements starts at i * ceil(n / k), or at split[dim][i] where the parts have chosen sizes
+ * (interned, see box.h; in normal form only where they are not those of the rule). */
 typedef struct msc_layout {
   uint8_t rank, num_partial, reduction;
   uint8_t first[MSC_MAX_RANK + 1];
@@ -398,8 +398,8 @@ typedef struct {
   msc_dim_letters *dim; /* num 0: this dimension has no letter and is whole */
 } msc_tensor_letters;
 
-/* The rule of one op instance; its arrays are in the arena given to msc_rule_of.  Tensors: operands
- * first, then results. */
+/* The rule of one op instance; its arrays are in the arena given to msc_rule_of.  Tensors: operands first, then
+ * results. */
 struct msc_rule {
   uint8_t num_letters;        /* in the order of the row's text; a star's are A, B ... by position */
   bool linear;                /* sum-partials may pass: see `joint` */
@@ -432,8 +432,8 @@ void *msc_arena_alloc(msc_arena *arena, size_t bytes); /* zeroed, 16-byte aligne
 void *msc_arena_copy(msc_arena *arena, const void *data, size_t bytes);
 char *msc_arena_printf(msc_arena *arena, const char *fmt, ...) MSC_PRINTF(2, 3);
 char *msc_arena_vprintf(msc_arena *arena, const char *fmt, va_list ap);
-/* Room for one more of `num` items: the array itself, or its copy with twice the room; capacity is the next
- * power of two. */
+/* Room for one more of `num` items: the array itself, or its copy with twice the room; capacity is the next power of
+ * two. */
 void *msc_arena_grown(msc_arena *arena, void *array, size_t num, size_t item_bytes);
 size_t msc_arena_bytes(const msc_arena *arena);
 #define msc_grow(arena, array, num) ((array) = msc_arena_grown((arena), (array), (num), sizeof *(array)))
@@ -513,8 +513,8 @@ bool msc_result(msc_op *op, size_t i, msc_dtype dtype, int rank, const int64_t *
 /* Numbers values and ops of a block densely in order, regions included; returns how many. */
 typedef struct { uint32_t num_values, num_ops; } msc_numbering;
 msc_numbering msc_number(msc_block *b);
-/* Deep copy of f under another name.  `map`, if not NULL, receives an array old value id -> new
- * value (after msc_number). */
+/* Deep copy of f under another name.  `map`, if not NULL, receives an array old value id -> new value (after
+ * msc_number). */
 msc_func *msc_func_clone(msc_func *f, const char *name);
 
 /* Insertion point for passes that build many ops. */
@@ -545,8 +545,8 @@ msc_attr_value msc_list(msc_context *ctx, size_t num, const msc_attr_value *v);
 msc_attr msc_named(msc_context *ctx, const char *name, msc_attr_value v);
 bool msc_attr_equal(const msc_attr_value *a, const msc_attr_value *b);
 
-/* Hashes of contents, equal for what is equal; interned things count by their pointers, so the
- * numbers order nothing. */
+/* Hashes of contents, equal for what is equal; interned things count by their pointers, so the numbers order
+ * nothing. */
 static inline uint64_t msc_mix(uint64_t h, uint64_t v) {
   h = (h ^ v) * 0x9e3779b97f4a7c15u;
   return h ^ h >> 32;
@@ -678,15 +678,15 @@ const msc_layout *msc_rule_layout(msc_context *ctx, const msc_mesh *mesh, const 
 bool msc_letter_allows(const msc_letter *letter, int64_t parts);
 /* May the letters be cut like this?  (each letter, compound order)  Parts need not be equal. */
 bool msc_rule_allows(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms);
-/* Are the parts of this letter equal?  Or nearly: does padding add an eighth at most?  (who chooses freely
- * takes no others) */
+/* Are the parts of this letter equal?  Or nearly: does padding add an eighth at most?  (who chooses freely takes no
+ * others) */
 bool msc_rule_divides(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms, int letter);
 bool msc_rule_fills(const msc_rule *rule, const msc_assignment *a, const msc_atoms *atoms, int letter);
 
 /* ---- expand.c ---- */
 
-/* What a composite op stands for: a function of its operands, types without layouts, that is in no module's list.
- * NULL after a report. */
+/* What a composite op stands for: a function of its operands, types without layouts, that is in no module's list.  NULL
+ * after a report. */
 msc_func *msc_expansion_of(const msc_op *op);
 /* Erases ops whose results nobody uses. */
 void msc_drop_unused(msc_func *f);
@@ -696,8 +696,8 @@ void msc_copy_marks(const msc_op *from, msc_op *to);
 /* Is it only its expansion that can be computed?  It has no kernel, or a letter is cut that the kernel needs whole.
  * in_layout: of the operands; NULL: those they have. */
 bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout);
-/* Dimensions of an einsum's first operand that a product with the second one sums; 0 where there are more
- * operands, or fewer. */
+/* Dimensions of an einsum's first operand that a product with the second one sums; 0 where there are more operands, or
+ * fewer. */
 unsigned msc_einsum_summed(const msc_op *op);
 
 /* ---- rule/check.c ---- */

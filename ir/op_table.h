@@ -1,6 +1,6 @@
 /* op_table.h: prototypes of the functions that op.def names, made from op.def itself: a row cannot name a function of
- * the wrong kind, and no list of prototypes has to be kept.  A row's NULL declares the unused name
- * no_rule, no_grad or no_kernel. */
+ * the wrong kind, and no list of prototypes has to be kept.  A row's NULL declares the unused name no_rule, no_grad or
+ * no_kernel. */
 #ifndef MSC_IR_OP_TABLE_H
 #define MSC_IR_OP_TABLE_H
 

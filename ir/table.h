@@ -112,8 +112,8 @@ static inline void msc_index_remove(msc_index *x, uint64_t hash, uint32_t number
 }
 
 /* A table of items of type T.  T is a struct whose first members are the key, without padding, in multiples of eight
- * bytes, or T is the key itself.  `item` are the items in the order in which they were added, `index.num` how many.
- * To begin with, all is zero but index.arena. */
+ * bytes, or T is the key itself.  `item` are the items in the order in which they were added, `index.num` how many.  To
+ * begin with, all is zero but index.arena. */
 #define MSC_TABLE(T) \
   struct {           \
     msc_index index; \

@@ -139,8 +139,8 @@ static const msc_value *memory_in(const msc_block *b, const msc_value *v) {
   return b->parent ? v : msc_memory_of(v).root;
 }
 
-/* What an update has overwritten is read no more, not as another shape either.  `thief`, by value id: who
- * overwrote the memory. */
+/* What an update has overwritten is read no more, not as another shape either.  `thief`, by value id: who overwrote the
+ * memory. */
 static bool check_overwritten(const msc_block *b, const msc_op **thief) {
   bool ok = true;
   for (const msc_op *op = b->first; op; op = op->next) {

@@ -1,6 +1,5 @@
-/* verify_layout.c: an op whose tensors carry layouts in; true, or what does not fit reported, out.
- * Layouts must exist on the mesh and obey the op's rule (rule/check.c); manual collectives must name members
- * of a group. */
+/* verify_layout.c: an op whose tensors carry layouts in; true, or what does not fit reported, out.  Layouts must exist
+ * on the mesh and obey the op's rule (rule/check.c); manual collectives must name members of a group. */
 #include <string.h>
 
 #include "ir/comm.h"
@@ -78,8 +77,8 @@ static const char *fits(const msc_type *whole, const msc_layout *from, const msc
              : "the sizes of parts do not add up to the shape";
 }
 
-/* A lowered layout change: its verb can do it, and operand and result are the parts that its layouts make
- * of the shape. */
+/* A lowered layout change: its verb can do it, and operand and result are the parts that its layouts make of the
+ * shape. */
 static bool check_comm_of(const msc_op *op, size_t i, const msc_comm_part *p) {
   const msc_module *m = op->block->func->module;
   const msc_type *x = op->in[i].value->type;

@@ -45,8 +45,8 @@ static msc_value *angles(msc_builder *b, const msc_op *op, const msc_type *x, ms
   return times(b, position, frequency);
 }
 
-/* Pairs (a, c) become (a cos - c sin, c cos + a sin): element i and i + n/2, or neighbours when
- * they are interleaved. */
+/* Pairs (a, c) become (a cos - c sin, c cos + a sin): element i and i + n/2, or neighbours when they are
+ * interleaved. */
 bool expand_rotary(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   const msc_type *t = in[0]->type;
   bool neighbours = msc_op_bool(op, "interleaved");

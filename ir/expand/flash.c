@@ -68,8 +68,8 @@ bool expand_flash_attention(msc_builder *b, const msc_op *op, msc_value *const *
   return out_result[0] && out_result[1];
 }
 
-/* p = exp(scores - stats); dv = (p keep)^T dy; ds = p (keep dy v^T - sum of dy y); dq = scale ds k; dk =
- * scale ds^T q */
+/* p = exp(scores - stats); dv = (p keep)^T dy; ds = p (keep dy v^T - sum of dy y); dq = scale ds k; dk = scale ds^T
+ * q */
 bool expand_flash_attention_grad(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   sizes z = sizes_of(op, in);
   msc_dtype narrow = in[0]->type->dtype, dtype = wide(narrow);

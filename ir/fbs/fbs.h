@@ -15,8 +15,8 @@ enum {
   FBS_MAX_ERRORS = 1000, /* then the rest of the file is not looked at */
 };
 
-/* Where something stands, for messages: a location, the name of the op or parameter, and words such as
- * "op 3 (matmul)". */
+/* Where something stands, for messages: a location, the name of the op or parameter, and words such as "op 3
+ * (matmul)". */
 typedef struct {
   const msc_loc *loc;
   const char *name;
@@ -78,8 +78,8 @@ const char *fbs_type_text(fbs_reader *r, const msc_type *t); /* "[2,?]f32" */
 /* ---- fbs/attrs.c: attributes and hints, both ways ---- */
 
 bool fbs_read_attr(fbs_reader *r, fbs_place p, model_attr a, msc_attr_value *out_value);
-/* Hints as attributes, over those already in the array.  Whether strategies fit is known with the mesh: the
- * pass strategies says. */
+/* Hints as attributes, over those already in the array.  Whether strategies fit is known with the mesh: the pass
+ * strategies says. */
 bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints h, msc_attr **attrs, size_t *num_attrs);
 /* The same of a block; `path` is its name. */
 bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints h, const char *path, msc_attr **attrs,

@@ -44,8 +44,8 @@ const char *fbs_type_text(fbs_reader *r, const msc_type *t) {
 
 /* ---- sizes given by the user ---- */
 
-/* The size given for dimension d of an input, 0: none.  "batch" is every input's batch dimension,
- * "x.1" one dimension. */
+/* The size given for dimension d of an input, 0: none.  "batch" is every input's batch dimension, "x.1" one
+ * dimension. */
 static int64_t given_size(fbs_reader *r, const char *input, int d, bool is_batch) {
   const char *own = msc_arena_printf(r->scratch, "%s.%d", input, d);
   int64_t size = 0;

@@ -1,5 +1,5 @@
-/* write_fbs.c: a module whose function "forward" is as a user wrote it in; the bytes of a model.fbs out.
- * What a model.fbs cannot say is reported: layouts on values, regions, ops made by passes, unknown attributes. */
+/* write_fbs.c: a module whose function "forward" is as a user wrote it in; the bytes of a model.fbs out.  What a
+ * model.fbs cannot say is reported: layouts on values, regions, ops made by passes, unknown attributes. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -121,8 +121,8 @@ bool grad_permute(msc_grad_ctx *g, msc_op *op) {
   return give(g, in_group(g, op, OP_permute, g->dresult[0], 1, &attr));
 }
 
-/* The sum of all goes to the root; the others' operands were not looked at: a permute of the root to itself
- * leaves them zeros. */
+/* The sum of all goes to the root; the others' operands were not looked at: a permute of the root to itself leaves them
+ * zeros. */
 bool grad_broadcast(msc_grad_ctx *g, msc_op *op) {
   int64_t root = msc_op_int(op, "root");
   msc_attr attr = msc_named(ctx_of(g), "pairs", msc_ints(ctx_of(g), 2, (int64_t[]){root, root}));

@@ -1,5 +1,5 @@
-/* conv.c: convolutions and pools and the gradients of their results in; ops that compute those of
- * their operands out. */
+/* conv.c: convolutions and pools and the gradients of their results in; ops that compute those of their operands
+ * out. */
 #include <string.h>
 
 #include "ir/grad/grad.h"

@@ -1,5 +1,5 @@
-/* grad.c: an op and the gradients of its results in; ops that compute the gradients of its operands out.
- * The functions named in op.def.  Conventions at the kinks are PyTorch's: relu'(0) = abs'(0) = 0, ties of max share. */
+/* grad.c: an op and the gradients of its results in; ops that compute the gradients of its operands out.  The functions
+ * named in op.def.  Conventions at the kinks are PyTorch's: relu'(0) = abs'(0) = 0, ties of max share. */
 #include "ir/grad/grad.h"
 
 #include <string.h>
@@ -331,8 +331,8 @@ bool grad_scatter_nd_add(msc_grad_ctx *g, msc_op *op) {
   return give(g, op, 1, binary(&g->b, OP_gather_nd, dy_of(g), in(op, 0)));
 }
 
-/* Which updates were the last of their row, shaped to be broadcast: the row's last position is written down
- * and read again. */
+/* Which updates were the last of their row, shaped to be broadcast: the row's last position is written down and read
+ * again. */
 static msc_value *last_of_rows(msc_grad_ctx *g, const msc_op *op) {
   msc_context *ctx = formula_ctx(&g->b);
   const msc_type *x = in(op, 0)->type, *indices = in(op, 1)->type;
@@ -498,8 +498,8 @@ bool grad_reduce_max(msc_grad_ctx *g, msc_op *op) {
   return give(g, op, 0, choose(&g->b, hit, share, number(&g->b, x, 0)));
 }
 
-/* dy times the product of the others: y / x without zeros; with one zero, the product of the rest, for
- * that element alone. */
+/* dy times the product of the others: y / x without zeros; with one zero, the product of the rest, for that element
+ * alone. */
 bool grad_reduce_prod(msc_grad_ctx *g, msc_op *op) {
   msc_context *ctx = formula_ctx(&g->b);
   msc_value *x = in(op, 0), *zero = number(&g->b, x, 0), *one = number(&g->b, x, 1),

@@ -1,5 +1,5 @@
-/* reverse.c: ops and the gradients of some of their results in; ops that compute the gradients of what those
- * depend on, out. */
+/* reverse.c: ops and the gradients of some of their results in; ops that compute the gradients of what those depend on,
+ * out. */
 #include "ir/grad/reverse.h"
 
 #include "ir/grad/grad.h"

@@ -1,5 +1,5 @@
-/* reverse.h: reverse mode over the ops of one function: from the gradients of some values, those of what
- * they depend on. */
+/* reverse.h: reverse mode over the ops of one function: from the gradients of some values, those of what they depend
+ * on. */
 #ifndef MSC_IR_REVERSE_H
 #define MSC_IR_REVERSE_H
 

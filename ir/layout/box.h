@@ -28,8 +28,8 @@ typedef struct {
 
 /* Dimension d is cut by digit[first[d]] .. digit[first[d+1]-1], major first; partial over digit[first[rank]] ..
  * digit[num-1]; replicated on the rest.  Neighbours of one axis act as one cut of their product; different axes nest:
- * the minor one cuts the major one's block.  Part i of k of n elements is [i*c, min(n, (i+1)*c)), c = ceil(n/k).
- * With split[d] the parts have chosen sizes: part i of the product of all digits is [split[d][i], split[d][i+1]). */
+ * the minor one cuts the major one's block.  Part i of k of n elements is [i*c, min(n, (i+1)*c)), c = ceil(n/k).  With
+ * split[d] the parts have chosen sizes: part i of the product of all digits is [split[d][i], split[d][i+1]). */
 typedef struct {
   int rank, num;
   const uint8_t *first; /* rank + 1 numbers */

@@ -197,8 +197,8 @@ static int axis_digits(const refinement *r, const msc_grid *g, int of, int *out_
 }
 
 /* Deals the digits of dimension d to the factors that it became, majors first, one to each: out[i] is the axis of
- * factor i or -1.  Adds the borders that are missing for that and returns false when some are, or when there is
- * no way (*out_none). */
+ * factor i or -1.  Adds the borders that are missing for that and returns false when some are, or when there is no way
+ * (*out_none). */
 static bool deal_dim(refinement *r, const msc_grid *g, int d, int64_t before, int *out_axis, bool *out_none) {
   int64_t axis[MSC_GRID_AXES], factor[MSC_GRID_DIMS];
   int first = find_border(&r->dims, before), last = find_border(&r->dims, before * g->dim[d]), at = first;

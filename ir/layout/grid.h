@@ -32,15 +32,15 @@ int64_t msc_grid_devices(const msc_grid *g);
 void msc_grid_drop_ones(msc_grid *g);
 /* Every dimension cut along at most one axis, all grids with the same device matrix and the same shape: axes and
  * dimensions are cut at the places that any of the grids, `axes` (a finer device matrix) or `dims` (a finer shape) asks
- * for, and no finer than that needs.  A smaller device matrix is repeated in front.  False: there is
- * no common refinement. */
+ * for, and no finer than that needs.  A smaller device matrix is repeated in front.  False: there is no common
+ * refinement. */
 typedef struct {
   int num;
   const int64_t *size;
 } msc_grid_sizes;
 bool msc_grid_refine(int num, msc_grid *g, msc_grid_sizes axes, msc_grid_sizes dims);
-/* Common refinement of two lists of sizes, aligned at the right; products divide each other.  Returns how
- * many; 0: none. */
+/* Common refinement of two lists of sizes, aligned at the right; products divide each other.  Returns how many; 0:
+ * none. */
 int msc_sizes_refine(msc_grid_sizes a, msc_grid_sizes b, int64_t *out_size);
 /* Cuts dimension 0 further along axes that hold copies, minor ones first, `ways` times in all (-1: along all of them):
  * how an optimizer shards what replicas share.  The dimension becomes one per cut.  False: too few copies, or sizes

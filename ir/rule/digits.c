@@ -17,8 +17,8 @@ static bool has_letter(const msc_tensor_letters *t, int letter) {
   return false;
 }
 
-/* Does this operand carry the partial sums that pass through the op?  Of operands that are linear each
- * alone, one does. */
+/* Does this operand carry the partial sums that pass through the op?  Of operands that are linear each alone, one
+ * does. */
 static bool carries_pass(const msc_rule *rule, const msc_assignment *a, size_t tensor) {
   if (tensor >= 32 || !(rule->linear_in >> tensor & 1)) return false;
   bool named = a->pass_in < 32 && (rule->linear_in >> a->pass_in & 1);

@@ -1,5 +1,5 @@
-/* print.c: a module to IR text.  One spelling for everything: reading the text and printing it again
- * changes no byte. */
+/* print.c: a module to IR text.  One spelling for everything: reading the text and printing it again changes no
+ * byte. */
 #include <string.h>
 
 #include "ir/text/text.h"
@@ -113,8 +113,8 @@ static void put_calls(msc_printer *w, const msc_loc *l) {
   while (open--) msc_puts(w, ")");
 }
 
-/* ` loc("scope"("name"(place)))`: what is not known is left out; a scope keeps the place of a name that
- * is not there. */
+/* ` loc("scope"("name"(place)))`: what is not known is left out; a scope keeps the place of a name that is not
+ * there. */
 static void put_loc(msc_printer *w, const msc_loc *l, const char *name) {
   bool placed = (l->file && !l->implied) || l->caller;
   if (!name && !l->scope && !placed) return;
@@ -277,8 +277,8 @@ static void put_arg_attrs(msc_printer *w, const msc_attr_value *list) {
   msc_puts(w, "]");
 }
 
-/* One attribute a line, sorted by name as everywhere: the function's name and its arguments' attributes
- * in their places. */
+/* One attribute a line, sorted by name as everywhere: the function's name and its arguments' attributes in their
+ * places. */
 static void put_func_attrs(writer *r, const msc_func *f) {
   msc_attr_value args = all_arg_attrs(r, f);
   msc_attr *attrs = msc_new_array(r->w.scratch, msc_attr, f->num_attrs + 2);
