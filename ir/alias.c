@@ -8,7 +8,7 @@ static bool is_marked(const msc_op *op, msc_op_kind kind) {
 static bool is_turned(const msc_op *op) { return is_marked(op, OP_transpose); }
 
 bool msc_is_view(const msc_op *op) {
-  return op->kind == OP_reshape || op->kind == OP_flatten || is_turned(op) || is_marked(op, OP_slice);
+  return msc_form_of(op) == MSC_FORM_RESHAPE || is_turned(op) || is_marked(op, OP_slice);
 }
 
 bool msc_moves_nothing(const msc_op *op) {

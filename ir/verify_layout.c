@@ -180,7 +180,7 @@ bool msc_verify_layouts(const msc_op *op, msc_arena *arena) {
     return msc_op_error(op, MSC_E_SHARDING, "%s: needs axes, or layouts on operand and result", info->name);
   if (!any || (info->flags & MSC_TERMINATOR)) return true;
   /* what a rank holds, partial or not, to a rank that holds the same */
-  if (op->kind == OP_stage_send || op->kind == OP_stage_recv) return true;
+  if (msc_info(op)->flags & MSC_MESSAGE) return true;
   return as_wanted(op, arena, &wanted) && msc_rule_check(&wanted, arena);
 }
 

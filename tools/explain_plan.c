@@ -198,9 +198,7 @@ static bool explain_ops(explained *e, msc_module *m, json_t *all) {
 
 /* ---- collectives ---- */
 
-static bool is_move(const msc_op *op) {
-  return op && (msc_info(op)->flags & MSC_COLLECTIVE || op->kind == OP_shard) && op->out[0].type->layout;
-}
+static bool is_move(const msc_op *op) { return op && (msc_info(op)->flags & MSC_MOVES) && op->out[0].type->layout; }
 
 static const char *op_text(const msc_op *op) { return !op ? "" : op->name ? op->name : msc_kind_name(op->kind); }
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/alias.h"
 #include "ir/interp/kernel.h"
 
 /* ---- scalars ---- */
@@ -121,7 +122,7 @@ double msc_tensor_get(const msc_tensor *t, int64_t i) {
 }
 
 bool msc_is_splat(const msc_value *v, double c) {
-  const msc_attr_value *value = v->def && v->def->kind == OP_constant ? msc_op_attr(v->def, "value") : NULL;
+  const msc_attr_value *value = msc_is_constant(v) ? msc_op_attr(v->def, "value") : NULL;
   if (!value || value->dense.bytes != (size_t)msc_dtype_bytes(value->dense.type->dtype)) return false;
   msc_tensor one = {msc_type_of(msc_op_ctx(v->def), value->dense.type->dtype, 0, NULL, NULL),
                     (void *)(uintptr_t)value->dense.data};

@@ -31,7 +31,7 @@ static bool is_free_parameter(const msc_func *f, const msc_value *v, int rank) {
          !msc_arg_attr(f, v->index, MSC_FACT(msc_layout)) && !msc_arg_attr(f, v->index, MSC_FACT(msc_model_shape));
 }
 
-static bool is_plain_product(const msc_op *op) { return op->kind == OP_matmul || op->kind == OP_batch_matmul; }
+static bool is_plain_product(const msc_op *op) { return msc_form_of(op) == MSC_FORM_PRODUCT; }
 
 /* The operand whose last dimension becomes the columns of the result; -1 if the op does not pass columns on. */
 static int operand_with_columns(const msc_op *op) {

@@ -96,8 +96,7 @@ static msc_value *value_equal_to(const msc_op *op) {
 
 static bool fold_reshape_pair(msc_op *op) {
   msc_op *before = operand_at(op, 0)->def;
-  if (!before || (before->kind != OP_reshape && before->kind != OP_flatten) || msc_has_user_constraint(before))
-    return false;
+  if (!before || msc_form_of(before) != MSC_FORM_RESHAPE || msc_has_user_constraint(before)) return false;
   const msc_type *t = op->out[0].type;
   if (op->kind == OP_flatten) { /* its `axis` counts dimensions of the shape in between, so a reshape takes its place */
     msc_context *ctx = msc_op_ctx(op);

@@ -21,7 +21,7 @@ typedef struct {
 static merge merge_of(const msc_value *v) {
   const merge none = {NULL, NULL, 0};
   msc_op *by = v->def;
-  if (!by || (by->kind != OP_reshape && by->kind != OP_flatten) || msc_has_user_constraint(by)) return none;
+  if (!by || msc_form_of(by) != MSC_FORM_RESHAPE || msc_has_user_constraint(by)) return none;
   msc_value *x = by->in[0].value;
   const msc_type *from = x->type, *to = v->type;
   int num = from->rank - to->rank + 1, larger = 0;
@@ -78,7 +78,7 @@ static int lead_letter(const msc_op *op, const msc_rule *rule, size_t tensor) {
   int letter = dim->num == 1 ? dim->letter[0] : -1;
   if (letter < 0 || rule->letter[letter].role == MSC_REP) return -1;
   char name = rule->letter[letter].name;
-  bool rows = (op->kind == OP_matmul || op->kind == OP_batch_matmul) && tensor == 0 && name == 'm';
+  bool rows = msc_form_of(op) == MSC_FORM_PRODUCT && tensor == 0 && name == 'm';
   return (name >= 'A' && name <= 'Z') || rows ? letter : -1;
 }
 

@@ -30,7 +30,7 @@ typedef struct {
 
 /* ---- marks ---- */
 
-static bool changes_layout(const msc_op *op) { return op->kind == OP_shard || msc_info(op)->flags & MSC_COLLECTIVE; }
+static bool changes_layout(const msc_op *op) { return msc_info(op)->flags & MSC_MOVES; }
 
 static bool is_recompute_marked(const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, MSC_FACT(recompute));

@@ -42,8 +42,7 @@ static bool is_cheap_to_recompute(const msc_op *op) {
 }
 
 static bool is_unmarked_pure(const msc_op *op, const msc_attr_value *mark) {
-  return !mark && op->kind != OP_constant &&
-         (msc_info(op)->flags & (MSC_PURE | MSC_COLLECTIVE) || op->kind == OP_shard);
+  return !mark && op->kind != OP_constant && (msc_info(op)->flags & (MSC_PURE | MSC_MOVES));
 }
 
 /* ---- what ops cost ---- */
@@ -56,7 +55,7 @@ static double recompute_flops(const msc_op *op) {
   if (msc_info(op)->cost != MSC_COST_FLOPS || op->num_in < 2) return 0;
   if (msc_is_windowed(op)) return 2 * msc_conv_work(op);
   const msc_type *a = op->in[0].value->type;
-  bool turned = (op->kind == OP_matmul || op->kind == OP_batch_matmul) && msc_op_bool(op, "transpose_a");
+  bool turned = msc_form_of(op) == MSC_FORM_PRODUCT && msc_op_bool(op, "transpose_a");
   return a->rank < 2 ? 0 : 2 * num_local_elems(op->out[0].type) * (double)a->dim[a->rank - (turned ? 2 : 1)];
 }
 

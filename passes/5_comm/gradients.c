@@ -13,7 +13,7 @@ typedef struct {
 
 static bool is_fusable(const msc_op *op) { return msc_verb_fuses(msc_op_verb(op)) && op->num_in == 1; }
 
-static bool is_data_movement(const msc_op *op) { return msc_info(op)->flags & MSC_COLLECTIVE || op->kind == OP_shard; }
+static bool is_data_movement(const msc_op *op) { return msc_info(op)->flags & MSC_MOVES; }
 
 /* True if the result has the elements of the operand, in another type, shape or order. */
 static bool preserves_elements(const msc_op *op) {

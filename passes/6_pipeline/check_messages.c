@@ -33,7 +33,7 @@ typedef struct {
   end *end; /* sorted by message; a send comes before its receipt */
 } checking;
 
-static bool is_message_op(const msc_op *op) { return op->kind == OP_stage_send || op->kind == OP_stage_recv; }
+static bool is_message_op(const msc_op *op) { return msc_info(op)->flags & MSC_MESSAGE; }
 
 static const char *string_attr(const msc_func *f, const char *name) {
   const msc_attr_value *v = msc_func_attr(f, name);

@@ -109,7 +109,7 @@ static bool map_arguments(copying *z, int64_t copy) {
 
 /* ---- ops ---- */
 
-static bool is_stage_message_op(const msc_op *op) { return op->kind == OP_stage_send || op->kind == OP_stage_recv; }
+static bool is_stage_message_op(const msc_op *op) { return msc_info(op)->flags & MSC_MESSAGE; }
 
 static void copy_op_for(copying *z, const msc_op *op, int64_t copy) {
   if (tests_first_micro_batch(z, op)) return;

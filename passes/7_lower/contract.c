@@ -10,12 +10,10 @@
 static void copy_blocks_to_products(const msc_op *op, msc_func *expansion) {
   const msc_attr_value *blocks = msc_op_attr(op, MSC_FACT(blocks));
   for (msc_op *o = expansion->body->first; o && blocks; o = o->next)
-    if (o->kind == OP_matmul || o->kind == OP_batch_matmul) msc_op_set(o, MSC_FACT(blocks), *blocks);
+    if (msc_form_of(o) == MSC_FORM_PRODUCT) msc_op_set(o, MSC_FACT(blocks), *blocks);
 }
 
-static bool is_product_result(const msc_value *v) {
-  return v->def && (v->def->kind == OP_matmul || v->def->kind == OP_batch_matmul);
-}
+static bool is_product_result(const msc_value *v) { return v->def && msc_form_of(v->def) == MSC_FORM_PRODUCT; }
 
 /* True if v has the shape of x's last dimensions and as many elements as a row of the product. */
 static bool is_row_of_product(const msc_value *v, const msc_type *x, const msc_type *product) {

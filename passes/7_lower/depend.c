@@ -13,7 +13,7 @@ static const msc_op *find_overwriter(const msc_op *const *writer, const msc_op *
   return w && w->id > op->id ? w : NULL;
 }
 
-static bool passes_between_stages(const msc_op *op) { return op->kind == OP_stage_send || op->kind == OP_stage_recv; }
+static bool passes_between_stages(const msc_op *op) { return msc_info(op)->flags & MSC_MESSAGE; }
 
 /* Calls fn for every dependency.  A gradient depends on its forward op even if it reads nothing of it, as verify.c
  * requires.  A recomputed op depends on the op in front of it: earlier it would only hold memory.  Messages between

@@ -89,7 +89,7 @@ bool pass_library(msc_pass_ctx *pass, msc_module *m) {
     for (msc_op *op = f->body->last, *previous; op; op = previous) {
       previous = op->prev; /* from last to first: what a product absorbs stands after it */
       if (op->kind == OP_matmul_weight_grad) op = replace_weight_grad(op);
-      if (op->kind != OP_matmul && op->kind != OP_batch_matmul) continue;
+      if (msc_form_of(op) != MSC_FORM_PRODUCT) continue;
       op = msc_widen_product(pass->scratch, op, &choices);
       msc_chosen chosen = msc_choose(pass->scratch, op, &choices);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);

@@ -160,8 +160,7 @@ static const char *find_sum_order(localizing *z, const msc_op *def) {
   msc_layout raw = {.rank = 1};
   int num = 0;
   bool ranks = true;
-  while (def &&
-         (def->kind == OP_reshape || def->kind == OP_flatten || def->kind == OP_cast || def->kind == OP_transpose))
+  while (def && (msc_form_of(def) == MSC_FORM_RESHAPE || def->kind == OP_cast || def->kind == OP_transpose))
     def = def->in[0].value->def;
   unsigned dims = def ? summed_dims(z, def) : 0;
   const msc_layout *l = dims ? global_of(z, def->in[0].value)->layout : NULL;
@@ -607,7 +606,7 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
     drop_layout_choices(op);
-    bool message = op->kind == OP_stage_send || op->kind == OP_stage_recv,
+    bool message = msc_info(op)->flags & MSC_MESSAGE,
          moves = (msc_info(op)->flags & MSC_COLLECTIVE && !message) || op->kind == OP_shard;
     if (moves) ok &= localize_collective(&z, op);
     else ok &= set_place_from_layout(&z, op), localize_op(&z, op);

@@ -278,8 +278,7 @@ static bool has_uneven_operand(const msc_op *op) {
 
 static bool mask_op(masking *m, msc_op *op) {
   msc_rule rule;
-  if (msc_info(op)->flags & (MSC_COLLECTIVE | MSC_TERMINATOR) || op->kind == OP_shard || !has_uneven_operand(op))
-    return true;
+  if (msc_info(op)->flags & (MSC_MOVES | MSC_TERMINATOR) || !has_uneven_operand(op)) return true;
   MSC_TRY(msc_rule_of(op, m->pass->scratch, &rule));
   mask_reduced(m, op, &rule);
   mask_checked(m, op, &rule);

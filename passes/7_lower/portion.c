@@ -8,6 +8,7 @@
  * enough rows to keep a GPU as busy as before. */
 #include <string.h>
 
+#include "ir/alias.h"
 #include "ir/formula.h"
 #include "ir/gemm.h"
 #include "passes/config/config.h"
@@ -152,7 +153,7 @@ static msc_value *portion_operand(portioning *z, int i, size_t k, int portion, m
   int at = v->def ? index_of_op(z, v->def) : -1;
   if (at >= 0) return made[at];
   if (has_rows(z, z->op[i], i, k)) return take_portion(z, v, portion);
-  return v->def && v->def->kind == OP_constant ? copy_constant(z, v) : v;
+  return msc_is_constant(v) ? copy_constant(z, v) : v;
 }
 
 /* Lets the product of a portion add the sum of the portions before it. */

@@ -43,7 +43,7 @@ static bool is_marked_transpose(const msc_op *op) {
 
 enum { RESHAPES = 4 };
 
-static bool is_reshape(const msc_op *op) { return op && (op->kind == OP_reshape || op->kind == OP_flatten); }
+static bool is_reshape(const msc_op *op) { return op && msc_form_of(op) == MSC_FORM_RESHAPE; }
 
 /* True if the value, or a reshape of it, is a result of the function: then it lies where an argument does.  `most`: how
  * many reshapes deep to look. */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ir/alias.h"
 #include "ir/table.h"
 
 /* What is known of the gradient of a forward value while the backward walk is mirrored. */
@@ -110,7 +111,7 @@ static void add_copies(modelling *d) {
 
 static void add_flow(shard_model *m, shard_flow f) {
   if (f.from.var < 0 && f.to.var < 0) return;
-  if (f.value->def && f.value->def->kind == OP_constant && f.value->type->rank == 0) return;
+  if (msc_is_constant(f.value) && f.value->type->rank == 0) return;
   msc_reserve(m->g->arena, m->flow, m->room_flows, m->num_flows + 1);
   m->flow[m->num_flows++] = f;
 }

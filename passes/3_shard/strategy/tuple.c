@@ -183,7 +183,7 @@ static bool is_legal_swapped(const dealing *d) {
 
 /* A strategy written for a weight [k, n] does not fit one that is stored [n, k]. */
 static void note_transposed(const dealing *d) {
-  bool product = d->op->kind == OP_matmul || d->op->kind == OP_batch_matmul;
+  bool product = msc_form_of(d->op) == MSC_FORM_PRODUCT;
   if (!product || !msc_op_bool(d->op, "transpose_b")) return;
   msc_note(d->g->ctx, d->op->loc, "%s is stored transposed, [n, k]: its entry gives the parts of n, then those of k%s",
            shard_tensor_text(d->g, d->op, 1),
@@ -236,7 +236,7 @@ bool shard_tuple_parts(const shard_graph *g, int group, int64_t *out_parts) {
 
 void shard_matrix_order(const msc_op *op, const msc_rule *rule, uint8_t *out_letter) {
   for (int l = 0; l < rule->num_letters; l++) out_letter[l] = (uint8_t)l;
-  if ((op->kind != OP_matmul && op->kind != OP_batch_matmul) || !msc_op_bool(op, "transpose_a")) return;
+  if (msc_form_of(op) != MSC_FORM_PRODUCT || !msc_op_bool(op, "transpose_a")) return;
   const msc_dim_letters *last = &rule->tensor[0].dim[rule->tensor[0].rank - 2];
   int k = last[0].letter[0], m = last[1].letter[0];
   out_letter[k] = (uint8_t)m, out_letter[m] = (uint8_t)k;
