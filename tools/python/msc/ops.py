@@ -36,7 +36,8 @@ def _rows():
     rows = {}
     with open(os.path.join(os.path.dirname(__file__), "ops.json"), encoding="utf-8") as f:
         for row in json.load(f):
-            shape = _LIKE.get(row["shape"], row["shape"])
+            own = "_" + row["name"] in globals()  # where a shape function of the compiler does several ops
+            shape = row["name"] if own else _LIKE.get(row["shape"], row["shape"])
             rows[row["name"]] = Row(row["name"], tuple(row["operands"].split()), tuple(row["results"].split()),
                                     tuple(_attr(w) for w in row["attributes"].split()), globals()["_" + shape])
     return rows
@@ -442,6 +443,6 @@ _LIKE = {
     "dropped_attention": "attention", "lamb_moments": "update",
     **{name: "unary" for name in (
         "float_unary gelu scatter_update dropout cumulate softmax cross_entropy_grad norm l2_normalize group_norm rotary "
-        "prelu clamp reverse roll all_reduce permute").split()}}
+        "prelu clamp reverse roll collective permute").split()}}
 
 ROWS = _rows()
