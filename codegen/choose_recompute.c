@@ -40,36 +40,36 @@ typedef struct {
 
 /* ---- a trial ---- */
 
-static int64_t on_lines(int64_t bytes) { return (bytes + MSC_ALIGN - 1) / MSC_ALIGN * MSC_ALIGN; }
+static int64_t round_to_lines(int64_t bytes) { return (bytes + MSC_ALIGN - 1) / MSC_ALIGN * MSC_ALIGN; }
 
-/* With two batches of inputs. */
+/* Bytes of the arguments; inputs count for two batches. */
 static int64_t argument_bytes(const msc_func *f) {
   int64_t bytes = 0;
   for (size_t i = 0; i < f->body->num_args; i++)
-    bytes += (msc_arg_role(f, i) <= MSC_ROLE_MASK ? 2 : 1) * on_lines(msc_local_bytes(f->body->args[i]->type));
+    bytes += (msc_arg_role(f, i) <= MSC_ROLE_MASK ? 2 : 1) * round_to_lines(msc_local_bytes(f->body->args[i]->type));
   return bytes;
 }
 
-/* That became part of no kernel. */
+/* Bytes of the constants that no kernel contains. */
 static int64_t constant_bytes(const msc_func *f) {
   int64_t bytes = 0;
   for (const msc_op *op = f->body->first; op; op = op->next)
-    if (op->kind == OP_constant) bytes += on_lines(msc_type_bytes(op->out[0].type));
+    if (op->kind == OP_constant) bytes += round_to_lines(msc_type_bytes(op->out[0].type));
   return bytes;
 }
 
-static bool is_unit(const msc_op *op) {
+static bool is_recompute_unit(const msc_op *op) {
   return op->name && op->kind != OP_constant && !msc_op_attr(op, MSC_FACT(recompute)) && msc_info(op)->flags & MSC_PURE;
 }
 
-/* The unit's number, or num_units. */
-static size_t unit_of(const trials *t, const char *name) {
+/* The number of the unit with this name; num_units: there is none. */
+static size_t find_unit(const trials *t, const char *name) {
   size_t i = 0;
   while (i < t->num_units && t->unit[i] != name) i++;
   return i;
 }
 
-static void tell(const trials *t, msc_func *train, const choice *c) {
+static void mark_choice(const trials *t, msc_func *train, const choice *c) {
   if (c->saving > 0) msc_func_set(train, MSC_FACT(recompute_saving), msc_int(c->saving));
   if (c->saving > 0 && c->group)
     msc_func_set(train, MSC_FACT(recompute_group), msc_int(c->group)),
@@ -77,13 +77,14 @@ static void tell(const trials *t, msc_func *train, const choice *c) {
   if (!c->set) return;
   const bool *forward = msc_forward_ops(msc_context_arena(t->ctx), train);
   for (msc_op *op = train->body->first; op; op = op->next) {
-    size_t u = forward[op->id] && is_unit(op) ? unit_of(t, op->name) : MOST_UNITS;
+    size_t u = forward[op->id] && is_recompute_unit(op) ? find_unit(t, op->name) : MOST_UNITS;
     if (u < t->num_units && c->set >> u & 1) msc_op_set(op, MSC_FACT(recompute), msc_bool(true));
   }
 }
 
-/* Of all functions of the step one after the other, with their largest scratch, and all constants. */
-static void measure(const trials *t, msc_module *m, int64_t *out_bytes, int64_t *out_ns) {
+/* Measures a compiled trial: its constants and largest scratch memory, and the time of all functions of the step one
+ * after the other. */
+static void measure_trial(const trials *t, msc_module *m, int64_t *out_bytes, int64_t *out_ns) {
   msc_arena *scratch = msc_arena_new(t->ctx);
   msc_pass_options options = {.config = t->o->config, .cluster = t->o->cluster};
   msc_pass_ctx pass = {.ctx = t->ctx, .scratch = scratch, .config = t->o->config, .options = &options};
@@ -99,31 +100,31 @@ static void measure(const trials *t, msc_module *m, int64_t *out_bytes, int64_t 
   msc_arena_free(scratch);
 }
 
-/* What fits and takes less is better, or else what needs least. */
-static bool is_better(const trials *t, const trial *a, const trial *b) {
+/* True if a is better than b: it fits and takes less time, or neither fits and it needs less. */
+static bool is_better_trial(const trials *t, const trial *a, const trial *b) {
   bool fits = a->bytes <= t->room, fitted = b->bytes <= t->room;
   if (fits != fitted) return fits;
   if (!fits && a->bytes != b->bytes) return a->bytes < b->bytes;
   return a->ns < b->ns || (a->ns == b->ns && a->bytes < b->bytes);
 }
 
-/* What comes of it; bytes -1: there is no such program. */
-static trial try(trials *t, choice c) {
+/* Compiles a copy of the program with the choice.  bytes -1: the passes refused it. */
+static trial run_trial(trials *t, choice c) {
   msc_compile_options o = msc_trial_of(t->o);
   msc_module *m = msc_parse(t->ctx, "recompute", t->text, t->bytes);
   msc_func *train = m ? msc_find_func(m, "train") : NULL;
   trial r = {c, -1, 0};
   if (!train) return r;
-  tell(t, train, &c);
+  mark_choice(t, train, &c);
   if (!msc_compile_stretch(t->ctx, m, &o, MSC_AT_partitioned, MSC_AT_placed)) return r;
-  measure(t, m, &r.bytes, &r.ns);
-  if (t->best.bytes < 0 || is_better(t, &r, &t->best)) t->best = r;
+  measure_trial(t, m, &r.bytes, &r.ns);
+  if (t->best.bytes < 0 || is_better_trial(t, &r, &t->best)) t->best = r;
   return r;
 }
 
 /* ---- bytes to save ---- */
 
-static int64_t bytes_with(trials *t, int64_t saving) { return try(t, (choice){.saving = saving}).bytes; }
+static int64_t try_saving(trials *t, int64_t saving) { return run_trial(t, (choice){.saving = saving}).bytes; }
 
 /* In steps of what is needed without, by the pass's own count, which may be wrong by a factor: more by what is missing,
  * then halfway between too little and enough.  What saves a little more may yet take less time, as other ops are fused
@@ -131,11 +132,11 @@ static int64_t bytes_with(trials *t, int64_t saving) { return try(t, (choice){.s
  * Of a large model near is enough. */
 static void find_saving(trials *t) {
   enum { STEPS = 256, MOST = 4 * STEPS, GUESSES = 3, BEYOND = 24, NEXT = 4, NEAR = 64, MOST_GROUP = 4 };
-  int64_t top = bytes_with(t, 0), missing = top - t->room, too_little = 0, enough = missing > 0 ? MOST + 1 : 0, at = 0;
+  int64_t top = try_saving(t, 0), missing = top - t->room, too_little = 0, enough = missing > 0 ? MOST + 1 : 0, at = 0;
   for (int round = 0; enough - too_little > 1; round++) {
     int64_t guess = at + (missing * STEPS + top - 1) / top;
     at = round < GUESSES && missing > 0 && guess < enough ? guess : (too_little + enough) / 2;
-    int64_t got = bytes_with(t, top / STEPS * at);
+    int64_t got = try_saving(t, top / STEPS * at);
     if (got < 0) return;
     missing = got - t->room;
     if (missing <= 0) enough = at;
@@ -143,10 +144,10 @@ static void find_saving(trials *t) {
     if (t->is_large && missing <= 0 && -missing <= t->room / NEAR) return;
   }
   for (int64_t k = enough + NEXT; !t->is_large && k <= enough + BEYOND && k <= MOST; k += NEXT)
-    bytes_with(t, top / STEPS * k);
+    try_saving(t, top / STEPS * k);
   for (int64_t group = 1; enough > MOST && group <= MOST_GROUP; group *= 2)
     for (int64_t shift = 0; shift < group && t->best.bytes > t->room; shift++)
-      try(t, (choice){INT64_MAX / 4, group, shift, 0});
+      run_trial(t, (choice){INT64_MAX / 4, group, shift, 0});
 }
 
 /* ---- sets of ops ---- */
@@ -157,40 +158,41 @@ typedef struct {
   size_t num;
 } sets;
 
-/* NULL: too many were tried. */
+/* The trial of a set, run once; NULL: too many sets were tried. */
 static const trial *try_set(sets *s, uint32_t set) {
   for (size_t i = 0; i < s->num; i++)
     if (s->tried[i].made.set == set) return &s->tried[i];
   if (s->num == MOST_SETS) return NULL;
-  s->tried[s->num] = try(s->t, (choice){.set = set});
+  s->tried[s->num] = run_trial(s->t, (choice){.set = set});
   return s->tried[s->num].bytes < 0 ? NULL : &s->tried[s->num++];
 }
 
-/* With one unit more or less, or, where none is better, two: the first that is. */
-static const trial *better_neighbour(sets *s, const trial *at) {
+/* The first better trial among the sets with one unit more or less, then among those with two; or NULL. */
+static const trial *find_better_neighbour(sets *s, const trial *at) {
   size_t n = s->t->num_units;
   for (size_t pairs = 0; pairs < 2; pairs++)
     for (size_t i = 0; i < n; i++)
       for (size_t k = 0; k < (pairs ? i : 1); k++) {
         const trial *to = try_set(s, at->made.set ^ 1u << i ^ (pairs ? 1u << k : 0));
-        if (!to || is_better(s->t, to, at)) return to;
+        if (!to || is_better_trial(s->t, to, at)) return to;
       }
   return NULL;
 }
 
-/* By more than its own expansion and the end of the step. */
-static bool is_read(const msc_op *op) {
+/* True if an op other than its own expansion and the return reads a result. */
+static bool is_read_elsewhere(const msc_op *op) {
   for (size_t i = 0; i < op->num_out; i++)
     for (const msc_use *u = op->out[i].uses; u; u = u->next)
       if (u->user->kind != OP_return && u->user->name != op->name) return true;
   return false;
 }
 
-/* False: the model is not small. */
+/* Lists the units.  False: there are too many to try sets. */
 static bool find_units(trials *t, msc_func *train) {
   const bool *forward = msc_forward_ops(msc_context_arena(t->ctx), train);
   for (const msc_op *op = train->body->first; op; op = op->next) {
-    if (!forward[op->id] || !is_unit(op) || !is_read(op) || unit_of(t, op->name) < t->num_units) continue;
+    if (!forward[op->id] || !is_recompute_unit(op) || !is_read_elsewhere(op) || find_unit(t, op->name) < t->num_units)
+      continue;
     if (t->num_units == MOST_UNITS) return false;
     t->unit[t->num_units++] = op->name;
   }
@@ -202,7 +204,7 @@ static void find_set(trials *t) {
   uint32_t all = (uint32_t)((UINT64_C(1) << t->num_units) - 1);
   for (uint32_t set = 0; t->num_units <= ALL_UNITS && set <= all; set++) try_set(&s, set);
   for (int start = 0; t->num_units > ALL_UNITS && start < 2; start++)
-    for (const trial *at = try_set(&s, start ? 0 : all); at;) at = better_neighbour(&s, at);
+    for (const trial *at = try_set(&s, start ? 0 : all); at;) at = find_better_neighbour(&s, at);
 }
 
 void msc_choose_recompute(msc_context *ctx, const msc_compile_options *o, msc_module *m) {
@@ -215,6 +217,6 @@ void msc_choose_recompute(msc_context *ctx, const msc_compile_options *o, msc_mo
   t.is_large = msc_number(train->body).num_ops > LARGE;
   find_saving(&t);
   if (find_units(&t, train)) find_set(&t);
-  tell(&t, train, &t.best.made);
+  mark_choice(&t, train, &t.best.made);
   msc_arena_free(scratch);
 }

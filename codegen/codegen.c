@@ -43,7 +43,7 @@ msc_codegen *msc_codegen_begin(msc_context *ctx, const msc_code_target *target) 
 
 /* ---- one copy per distinct body ---- */
 
-static uint64_t hash_of(const msc_program *p) {
+static uint64_t hash_program(const msc_program *p) {
   return XXH3_64bits_withSeed(p->instr, sizeof *p->instr * p->head.num_instrs, XXH3_64bits(&p->head, sizeof p->head));
 }
 
@@ -80,7 +80,7 @@ static entry *add_entry(msc_codegen *cg, const entry *fresh) {
   return k;
 }
 
-/* Of kernels that are no programs: what has the name, or NULL. */
+/* The entry with this name among kernels that have no program, or NULL. */
 static entry *find_named(msc_codegen *cg, const char *name) {
   entry *k = cg->first;
   while (k && strcmp(k->name, name)) k = k->next_made;
@@ -89,7 +89,7 @@ static entry *find_named(msc_codegen *cg, const char *name) {
 
 /* NULL after a report. */
 static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *op, const char *suffix) {
-  uint64_t hash = hash_of(p);
+  uint64_t hash = hash_program(p);
   entry **at = &cg->bucket[hash % BUCKETS];
   for (entry *k = *at; k; k = k->next)
     if (k->hash == hash && same_program(&k->program, p)) return k;
@@ -106,12 +106,12 @@ static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *
   return k;
 }
 
-/* The first dim of each is its element type, the second one of all but scans that of its indices. */
+/* The word of each builtin.  Its first dim is its element type, the second one, but for scans, that of its indices. */
 _Static_assert(!MSC_SCAN_DTYPE && !MSC_SORT_DTYPE && !MSC_UNIQUE_DTYPE && !MSC_UPDATE_DTYPE &&
                    MSC_SORT_INDEX_DTYPE == 1 && MSC_UNIQUE_INDEX_DTYPE == 1 && MSC_UPDATE_INDEX_DTYPE == 1,
                "types of values, of indices");
 
-/* "sort_f32_i64": all that its code depends on. */
+/* "sort_f32_i64": names everything that the code of a builtin depends on. */
 static const char *builtin_name(msc_codegen *cg, const msc_builtin_launch *b) {
   static const char *const names[MSC_NUM_BUILTINS] = {"", "scan", "sort", "unique", "update"},
                            *const scans[MSC_NUM_SCANS] = {"scan_sum", "scan_prod", "scan_prod_grad"};
@@ -120,7 +120,7 @@ static const char *builtin_name(msc_codegen *cg, const msc_builtin_launch *b) {
   return msc_arena_printf(cg->arena, "%s_%s_%s", names[b->number], dtype, msc_dtype_name((msc_dtype)b->dims[1]));
 }
 
-/* A kernel that the runtime brings along, by its number; on a GPU it is generated. */
+/* Fills the call of a builtin: on a CPU the runtime has the kernel, on a GPU it is generated. */
 static entry *find_or_make_builtin(msc_codegen *cg, const msc_builtin_launch *b, uint8_t num_buffers) {
   const char *name = builtin_name(cg, b);
   entry *k = find_named(cg, name),
@@ -214,7 +214,7 @@ bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, msc
 
 void msc_codegen_want_text(msc_codegen *cg, const char **out_text) { cg->out_text = out_text; }
 
-static const char *text_of(msc_codegen *cg) {
+static const char *print_ir(msc_codegen *cg) {
   char *text = LLVMPrintModuleToString(cg->llvm.module);
   const char *copy = msc_arena_printf(cg->arena, "%s", text);
   LLVMDisposeMessage(text);
@@ -273,7 +273,7 @@ static bool finish_gpu(msc_codegen *cg, msc_machine_code *out) {
   *out = (msc_machine_code){.cpu = ""};
   msc_nvptx_relax(&cg->llvm);
   bool ok = msc_llvm_run(&cg->llvm, msc_nvptx_pipeline) || msc_llvm_report(&cg->llvm, cg->ctx);
-  if (ok && cg->out_text) *cg->out_text = text_of(cg);
+  if (ok && cg->out_text) *cg->out_text = print_ir(cg);
   /* else libraries do it all */
   if (cg->num) ok = ok && msc_nvptx_images(&cg->llvm, cg->arena, out) && list_kernels(cg, NULL, 0, out);
   msc_codegen_abandon(cg);
@@ -292,7 +292,7 @@ static void set_features(msc_codegen *cg, msc_machine_code *out) {
 bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out) {
   if (cg->llvm.gpu) return finish_gpu(cg, out);
   *out = (msc_machine_code){.cpu = cg->llvm.cpu.name};
-  if (cg->out_text) *cg->out_text = text_of(cg);
+  if (cg->out_text) *cg->out_text = print_ir(cg);
   set_features(cg, out);
   linking l = {.cg = cg, .out = out};
   /* the objects are not the arena's: they are freed in any case */

@@ -17,7 +17,7 @@
 
 /* ---- decisions ---- */
 
-static const char *join_layouts(msc_arena *a, const msc_attr_value *list) {
+static const char *join_texts(msc_arena *a, const msc_attr_value *list) {
   const char *text = "";
   for (size_t i = 0; list && i < list->list.num; i++)
     text = msc_arena_printf(a, "%s%s%s", text, i ? " " : "", list->list.v[i].s);
@@ -32,21 +32,21 @@ static const char *result_layouts(msc_arena *a, const msc_mesh *mesh, const msc_
   return text;
 }
 
-static bool decided(const msc_op *op) {
+static bool is_decided_op(const msc_op *op) {
   return op->name && !op->forward && msc_op_attr(op, MSC_FACT(by)) &&
          strcmp(msc_op_str(op, MSC_FACT(by)), "copy") != 0 && msc_op_attr(op, MSC_FACT(in_layout));
 }
 
-/* Who decided what about each op the user named. */
+/* Lists the layouts of every op that the user named, and who decided them. */
 static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, size_t *out_num) {
   msc_arena *a = msc_context_arena(ctx);
   size_t num = 0;
-  for (const msc_op *op = f->body->first; op; op = op->next) num += decided(op);
+  for (const msc_op *op = f->body->first; op; op = op->next) num += is_decided_op(op);
   msc_decision *d = msc_new_array(a, msc_decision, num);
   num = 0;
   for (const msc_op *op = f->body->first; op; op = op->next) {
-    if (!decided(op)) continue;
-    const char *in = join_layouts(a, msc_op_attr(op, MSC_FACT(in_layout))),
+    if (!is_decided_op(op)) continue;
+    const char *in = join_texts(a, msc_op_attr(op, MSC_FACT(in_layout))),
                *out = result_layouts(a, &f->module->mesh, op);
     d[num++] = (msc_decision){op->name, msc_arena_printf(a, "%s -> %s", in, out), msc_op_str(op, MSC_FACT(by))};
   }
@@ -56,7 +56,7 @@ static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, s
 
 /* ---- memory ---- */
 
-static uint64_t total_of(const msc_plan_memory *m) {
+static uint64_t sum_memory(const msc_plan_memory *m) {
   return m->parameters + m->state + m->sums + m->carried + m->messages + m->alignment + m->inputs + m->scratch +
          m->constants + m->workspace;
 }
@@ -91,7 +91,7 @@ static uint64_t arena_bytes(const msc_plan_memory *m, uint64_t persistent, const
   return msc_pools_lay_out(pool, at);
 }
 
-/* As the runtime lays it out (ir/abi/pools.h). */
+/* The memory of a rank of the stage, laid out as the runtime does (ir/abi/pools.h). */
 static msc_plan_memory memory_of_stage(const msc_plan *p, uint32_t stage) {
   const msc_plan_stage *s = &p->stage[stage];
   msc_plan_memory m = {.sums = s->sum_bytes,
@@ -108,7 +108,7 @@ static msc_plan_memory memory_of_stage(const msc_plan *p, uint32_t stage) {
   }
   for (int k = 0; k < MSC_NUM_SLOTS; k++)
     m.carried += carried[k] = msc_pool_slots_bytes(s->carried_stride[k], s->carried_slots[k]);
-  m.alignment = arena_bytes(&m, s->persistent_bytes, carried) - (total_of(&m) - m.constants - m.workspace);
+  m.alignment = arena_bytes(&m, s->persistent_bytes, carried) - (sum_memory(&m) - m.constants - m.workspace);
   return m;
 }
 
@@ -116,17 +116,17 @@ msc_plan_memory msc_plan_memory_of(const msc_plan *p) {
   msc_plan_memory most = memory_of_stage(p, 0);
   for (uint32_t i = 1; i < p->num_stages; i++) {
     msc_plan_memory m = memory_of_stage(p, i);
-    if (total_of(&m) > total_of(&most)) most = m;
+    if (sum_memory(&m) > sum_memory(&most)) most = m;
   }
   return most;
 }
 
 uint64_t msc_plan_rank_bytes(const msc_plan *p) {
   msc_plan_memory m = msc_plan_memory_of(p);
-  return total_of(&m);
+  return sum_memory(&m);
 }
 
-static bool parts_batches(const msc_plan *p) {
+static bool cuts_batches(const msc_plan *p) {
   bool parts = false;
   for (uint32_t i = 0; i < p->num_programs; i++) parts |= p->program[i].micro > 1;
   return parts;
@@ -143,7 +143,7 @@ const char *msc_plan_memory_text(const msc_plan *p) {
               {"sums over micro-batches", m.sums, false},
               {"values carried to later sections", m.carried, false},
               {"messages", m.messages, false},
-              {msc_arena_printf(p->arena, "%u %s", p->input_slots, parts_batches(p) ? "micro-batches" : "batches"),
+              {msc_arena_printf(p->arena, "%u %s", p->input_slots, cuts_batches(p) ? "micro-batches" : "batches"),
                m.inputs, true},
               {"constants", m.constants, true},
               {"workspace of libraries", m.workspace, false},
@@ -162,15 +162,17 @@ typedef struct {
   size_t bytes, unpacked;
 } packed;
 
-/* zlib takes its memory from the arena. */
-static void *take(void *arena, unsigned num, unsigned bytes) { return msc_arena_alloc(arena, (size_t)num * bytes); }
-static void give_back(void *arena, void *memory) { (void)arena, (void)memory; }
+/* Allocator for zlib: memory comes from the arena and is freed with it. */
+static void *zlib_alloc(void *arena, unsigned num, unsigned bytes) {
+  return msc_arena_alloc(arena, (size_t)num * bytes);
+}
+static void zlib_free(void *arena, void *memory) { (void)arena, (void)memory; }
 
-static packed pack(const msc_module *m) {
+static packed pack_program(const msc_module *m) {
   msc_arena *arena = msc_context_arena(m->ctx), *scratch = msc_arena_new(m->ctx);
   packed p = {0};
   const char *text = msc_print_text(m, scratch, &p.unpacked);
-  z_stream z = {.zalloc = take, .zfree = give_back, .opaque = scratch};
+  z_stream z = {.zalloc = zlib_alloc, .zfree = zlib_free, .opaque = scratch};
   if (p.unpacked < UINT32_MAX && deflateInit(&z, Z_BEST_SPEED) == Z_OK) {
     uLong room = deflateBound(&z, (uLong)p.unpacked);
     z.next_in = (Bytef *)(uintptr_t)text, z.avail_in = (uInt)p.unpacked;
@@ -194,17 +196,17 @@ msc_peak msc_plan_peak_of(const msc_plan *p) {
 
 enum { TOLD = 5 };
 
-static const msc_cluster *described(msc_context *ctx, const msc_compile_options *o) {
+static const msc_cluster *cluster_of_options(msc_context *ctx, const msc_compile_options *o) {
   return o->cluster ? o->cluster : msc_cluster_named(ctx, "cpu");
 }
 
-static int64_t limit_of(msc_context *ctx, const msc_compile_options *o) {
-  return msc_memory_limit(o->config, described(ctx, o));
+static int64_t memory_limit_of_options(msc_context *ctx, const msc_compile_options *o) {
+  return msc_memory_limit(o->config, cluster_of_options(ctx, o));
 }
 
-/* What the user has not asked for yet and would change a quarter of it at least. */
-static void tell_what_helps(const msc_plan *p, const msc_config *config, const msc_plan_memory *m) {
-  uint64_t all = total_of(m), kept = m->parameters + m->state + m->sums, batch = m->scratch + m->inputs;
+/* Notes the settings that are not in use and could save a quarter of the memory or more. */
+static void note_what_helps(const msc_plan *p, const msc_config *config, const msc_plan_memory *m) {
+  uint64_t all = sum_memory(m), kept = m->parameters + m->state + m->sums, batch = m->scratch + m->inputs;
   bool recomputes = !strcmp(msc_config_text(config, MSC_KEY_recompute), "auto");
   if (recomputes)
     msc_note(p->ctx, NULL, "as much as can be is computed again; a memory_limit of %" PRIu64 " would do", all);
@@ -219,7 +221,7 @@ static void tell_what_helps(const msc_plan *p, const msc_config *config, const m
   if (*text) msc_note(p->ctx, NULL, "what makes it less: %s", text);
 }
 
-static void tell_memory(const msc_plan *p) {
+static void note_memory(const msc_plan *p) {
   msc_peak peak = msc_plan_peak_of(p);
   msc_note(p->ctx, NULL, "%s", msc_plan_memory_text(p));
   if (peak.at)
@@ -230,24 +232,25 @@ static void tell_memory(const msc_plan *p) {
              peak.use[i].work ? "working memory of " : "the result of ", msc_peak_name(peak.use[i].op));
 }
 
-/* The limit is a bound, not a wish, whoever chose the layouts.  But a shipped description is of no machine in
- * particular: there the plan is made all the same, and who runs it will see.  What fills the memory is said. */
+/* Reports a plan that exceeds the memory limit, with what fills the memory.  False: it is refused.  The memory of a
+ * shipped description, which is of no machine in particular, is only warned of. */
 static bool fits_memory(const msc_plan *p, const msc_compile_options *o) {
   msc_plan_memory m = msc_plan_memory_of(p);
-  int64_t limit = limit_of(p->ctx, o);
-  uint64_t bytes = total_of(&m), kept = m.parameters + m.state;
+  int64_t limit = memory_limit_of_options(p->ctx, o);
+  uint64_t bytes = sum_memory(&m), kept = m.parameters + m.state;
   if (bytes <= (uint64_t)limit) return true;
-  const char *of = msc_config_is_set(o->config, MSC_KEY_memory_limit)
-                       ? "memory_limit is"
-                       : msc_arena_printf(p->arena, "the described device, %s, has", described(p->ctx, o)->device);
-  bool is_bound = !described(p->ctx, o)->is_shipped || msc_config_is_set(o->config, MSC_KEY_memory_limit);
+  const char *of =
+      msc_config_is_set(o->config, MSC_KEY_memory_limit)
+          ? "memory_limit is"
+          : msc_arena_printf(p->arena, "the described device, %s, has", cluster_of_options(p->ctx, o)->device);
+  bool is_bound = !cluster_of_options(p->ctx, o)->is_shipped || msc_config_is_set(o->config, MSC_KEY_memory_limit);
   static const char form[] =
       "the plan needs %" PRIu64 " bytes per rank, of them %" PRIu64 " for parameters and state; %s %" PRId64;
   const msc_loc *loc = msc_config_loc(o->config, MSC_KEY_memory_limit);
   if (is_bound) msc_error(p->ctx, MSC_E_INFEASIBLE, loc, form, bytes, kept, of, limit);
   else msc_warning(p->ctx, MSC_E_INFEASIBLE, loc, form, bytes, kept, of, limit);
-  tell_what_helps(p, o->config, &m);
-  tell_memory(p);
+  note_what_helps(p, o->config, &m);
+  note_memory(p);
   return !is_bound;
 }
 
@@ -263,11 +266,11 @@ typedef struct {
   size_t num_decisions;
 } compilation;
 
-/* A pass driver's callback: notes what was decided, and tries what may be computed again. */
-static bool reach(void *compiled, msc_module *m, msc_checkpoint at) {
+/* Called at every checkpoint: notes what was decided there, and chooses what is recomputed. */
+static bool on_checkpoint(void *compiled, msc_module *m, msc_checkpoint at) {
   compilation *c = compiled;
   msc_func *f = msc_step_func(m);
-  if (at == MSC_AT_searched) c->searched = pack(m);
+  if (at == MSC_AT_searched) c->searched = pack_program(m);
   if (at == MSC_AT_laid_out && !f)
     return msc_error(c->ctx, MSC_E_FORMAT, NULL, "the module has no function forward");
   if (at == MSC_AT_laid_out) c->strategies = msc_strategy_file(f, msc_context_arena(c->ctx));
@@ -313,23 +316,23 @@ bool msc_compile_stretch(msc_context *ctx, msc_module *m, const msc_compile_opti
 /* ---- from the search on ---- */
 
 /* "kernels.sm_90.ptx" */
-static void tell_image(const msc_compile_options *o, const msc_plan *p, const msc_image *image) {
+static void hand_out_image(const msc_compile_options *o, const msc_plan *p, const msc_image *image) {
   const char *name = msc_arena_printf(p->arena, "kernels.sm_%d.%s", image->arch, image->is_cubin ? "cubin" : "ptx");
   if (o->emitted) o->emitted(o->user, name, image->bytes, image->num_bytes - !image->is_cubin);
 }
 
-/* From `propagated` on; a plan may need more than there is.  NULL after a report. */
-static msc_plan *plan_from_search(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
+/* Makes the plan of a module at `propagated`; it may need more memory than there is.  NULL after a report. */
+static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
   compilation c = {.ctx = ctx, .o = options};
   msc_pass_options o = pass_options(options);
-  o.at = reach, o.at_user = &c;
+  o.at = on_checkpoint, o.at_user = &c;
   if (!msc_run_stretch(ctx, m, &o, MSC_AT_propagated, MSC_AT_placed)) return NULL;
   const char *code = NULL;
   msc_plan *p = msc_plan_of(ctx, m, &options->target, options->emitted ? &code : NULL);
   if (code) options->emitted(options->user, "kernels.ll", code, strlen(code));
   if (!p) return NULL;
-  for (size_t i = 0; i < p->code.num_images; i++) tell_image(options, p, &p->code.image[i]);
-  const msc_cluster *cluster = described(ctx, options);
+  for (size_t i = 0; i < p->code.num_images; i++) hand_out_image(options, p, &p->code.image[i]);
+  const msc_cluster *cluster = cluster_of_options(ctx, options);
   if (!msc_plan_predict(p, cluster)) return NULL;
   p->memory_bytes = msc_plan_rank_bytes(p);
   p->decision = c.decision;
@@ -343,15 +346,15 @@ static msc_plan *plan_from_search(msc_context *ctx, msc_module *m, const msc_com
   return p;
 }
 
-/* The largest of 1, 2, 3, 4, 6, 8, 12 .. below. */
+/* The largest of 1, 2, 3, 4, 6, 8, 12 ... that is less than `below`. */
 static int64_t next_room(int64_t below) {
   int64_t power = 1;
   while (2 * power < below) power *= 2;
   return power + power / 2 < below ? power + power / 2 : power;
 }
 
-/* What has no place of the user's has none in this text either. */
-static msc_module *parse_again(msc_context *ctx, const char *text, size_t bytes) {
+/* Parses the text of a module again.  Ops without a location of the user's get none in this text either. */
+static msc_module *reparse(msc_context *ctx, const char *text, size_t bytes) {
   static const msc_loc unknown = {0};
   msc_module *m = msc_parse(ctx, "again", text, bytes);
   for (msc_func *f = m ? m->first : NULL; f; f = f->next) {
@@ -362,13 +365,13 @@ static msc_module *parse_again(msc_context *ctx, const char *text, size_t bytes)
   return m;
 }
 
-/* From `propagated` on, with strategies that keep no more than `room` over a step, as nearly as can be; 0: whatever
- * they keep. */
-static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, int64_t room,
-                             int64_t *out_kept, bool *out_limited) {
+/* Makes the plan of a module at `propagated`, with strategies that keep at most `room` bytes over a step, or as little
+ * more as possible; 0: no bound.  *out_kept: what they keep; *out_limited: the bound decided. */
+static msc_plan *make_plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, int64_t room,
+                                  int64_t *out_kept, bool *out_limited) {
   msc_func *f = msc_step_func(m);
   if (f) msc_func_set(f, MSC_FACT(search_room), msc_int(room));
-  msc_plan *p = plan_from_search(ctx, m, o);
+  msc_plan *p = make_plan(ctx, m, o);
   const msc_attr_value *kept = p ? msc_func_attr(f, MSC_FACT(kept_bytes)) : NULL;
   const msc_attr_value *limited = p ? msc_func_attr(f, MSC_FACT(limited)) : NULL;
   *out_kept = kept ? kept->i : INT64_MAX;
@@ -376,17 +379,17 @@ static msc_plan *plan_within(msc_context *ctx, const msc_compile_options *o, msc
   return p;
 }
 
-/* What a step needs in all is known when there is a plan: where it is too much, less may be kept over the step, as long
- * as that makes it less.  Every limit tries the same bounds, and itself: what one takes, no higher one refuses. */
-static msc_plan *make_fit(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
-                          msc_plan *best, int64_t kept) {
-  int64_t limit = limit_of(ctx, o);
+/* While `best` exceeds the limit, makes plans that keep less over the step, as long as each needs less memory than the
+ * one before.  Every limit tries the same bounds and itself, so no higher limit refuses what a lower one accepts. */
+static msc_plan *shrink_plan(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
+                             msc_plan *best, int64_t kept) {
+  int64_t limit = memory_limit_of_options(ctx, o);
   bool limited;
   while (msc_plan_rank_bytes(best) > (uint64_t)limit && kept > 1) {
     int64_t room = next_room(kept);
     if (room > limit) room = limit;
-    msc_module *again = parse_again(ctx, text, bytes);
-    msc_plan *p = again ? plan_within(ctx, o, again, room, &kept, &limited) : NULL;
+    msc_module *again = reparse(ctx, text, bytes);
+    msc_plan *p = again ? make_plan_within(ctx, o, again, room, &kept, &limited) : NULL;
     if (!p) return NULL;
     if (msc_plan_rank_bytes(p) >= msc_plan_rank_bytes(best)) break;
     best = p;
@@ -401,25 +404,25 @@ static bool is_better_plan(int64_t limit, const msc_plan *a, const msc_plan *b) 
   return a->predicted_step_ns < b->predicted_step_ns;
 }
 
-/* The fastest of the plans that fit.  What is kept is known well enough before to leave out what is far too much; but
- * not where the backward may compute it again, and what is kept is not all: where it decided and nothing fits, or all
- * can be computed again, the strategies that take least without a limit are tried as well. */
-static msc_plan *search_plan(msc_context *ctx, msc_module *m, const msc_compile_options *o) {
+/* Makes the fastest plan that fits.  The search is bounded by what a strategy keeps over the step, with an eighth more
+ * than the limit.  That bound is not exact: where it decided and the plan does not fit, or where the backward may
+ * compute values again, the plan of an unbounded search is made as well. */
+static msc_plan *search_plans(msc_context *ctx, msc_module *m, const msc_compile_options *o) {
   msc_arena *scratch = msc_arena_new(ctx);
   size_t bytes = 0;
-  int64_t kept, limit = limit_of(ctx, o), room = limit < INT64_MAX / 2 ? limit + limit / 8 : 0;
+  int64_t kept, limit = memory_limit_of_options(ctx, o), room = limit < INT64_MAX / 2 ? limit + limit / 8 : 0;
   bool limited, recomputes = !strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto");
   const char *text = msc_print_text(m, scratch, &bytes);
-  msc_plan *p = plan_within(ctx, o, m, room, &kept, &limited);
+  msc_plan *p = make_plan_within(ctx, o, m, room, &kept, &limited);
   if (p && room && limited && (recomputes || msc_plan_rank_bytes(p) > (uint64_t)limit)) {
     int64_t other_kept;
     msc_diag_mark before = msc_mark_diags(ctx);
-    msc_module *again = parse_again(ctx, text, bytes);
-    msc_plan *other = again ? plan_within(ctx, o, again, 0, &other_kept, &limited) : NULL;
+    msc_module *again = reparse(ctx, text, bytes);
+    msc_plan *other = again ? make_plan_within(ctx, o, again, 0, &other_kept, &limited) : NULL;
     if (other && is_better_plan(limit, other, p)) p = other, kept = other_kept;
     else msc_forget_diags(ctx, before);
   }
-  if (p) p = make_fit(ctx, o, text, bytes, p, kept);
+  if (p) p = shrink_plan(ctx, o, text, bytes, p, kept);
   msc_arena_free(scratch);
   return p;
 }
@@ -428,24 +431,24 @@ static msc_plan *search_plan(msc_context *ctx, msc_module *m, const msc_compile_
 
 static const char *const COPIES = MSC_FACT(msc_copies);
 
-static bool chooses_copies(const msc_module *m, const msc_config *config) {
+static bool is_copies_auto(const msc_module *m, const msc_config *config) {
   const msc_attr_value *v = msc_config_value(config, MSC_KEY_micro_batch_interleaved);
   return v && v->kind == MSC_ATTR_STR && !msc_find_attr(m->attrs, m->num_attrs, COPIES);
 }
 
-/* NULL: with so many there is no plan. */
+/* The plan of a copy with n micro-batches side by side; NULL: there is none. */
 static const msc_plan *plan_with_copies(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
                                         int64_t n) {
   const msc_compile_options trial = msc_trial_of(o);
   msc_diag_mark before = msc_mark_diags(ctx);
-  msc_module *m = parse_again(ctx, text, bytes);
+  msc_module *m = reparse(ctx, text, bytes);
   if (m) msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(n));
   const msc_plan *p = m ? msc_compile(ctx, m, &trial) : NULL;
   msc_forget_diags(ctx, before);
   return p;
 }
 
-/* The fastest that fits, by prediction.  1 where none does. */
+/* The number of copies with the least predicted time among the plans that fit; 1 if none does. */
 static int64_t choose_copies(msc_context *ctx, const msc_module *m, const msc_compile_options *o) {
   static const int64_t choice[] = {1, 2, 4};
   msc_arena *scratch = msc_arena_new(ctx);
@@ -455,7 +458,8 @@ static int64_t choose_copies(msc_context *ctx, const msc_module *m, const msc_co
   uint64_t best_ns = UINT64_MAX;
   for (size_t i = 0; i < sizeof choice / sizeof *choice; i++) {
     const msc_plan *p = plan_with_copies(ctx, o, text, bytes, choice[i]);
-    if (!p || msc_plan_rank_bytes(p) > (uint64_t)limit_of(ctx, o) || p->predicted_step_ns >= best_ns) continue;
+    if (!p || msc_plan_rank_bytes(p) > (uint64_t)memory_limit_of_options(ctx, o) || p->predicted_step_ns >= best_ns)
+      continue;
     best = choice[i], best_ns = p->predicted_step_ns;
   }
   msc_arena_free(scratch);
@@ -482,7 +486,7 @@ static void note_first_passes(void *user, const msc_pass_report *r) {
   if (t->o->after) t->o->after(t->o->user, r);
 }
 
-/* Where nothing is apart there is nothing to compare. */
+/* Ends the trial early if the pass changed no op, for then there is nothing to compare. */
 static bool is_worth_searching(void *user, msc_module *m, msc_checkpoint at) {
   const first_passes *t = user;
   (void)m;
@@ -496,14 +500,14 @@ static first_passes try_first_passes(msc_context *ctx, const msc_compile_options
   msc_diag_mark before = msc_mark_diags(ctx);
   msc_pass_options p = pass_options(&trial);
   p.user = p.at_user = &t, p.after = note_first_passes, p.at = is_worth_searching;
-  msc_module *m = parse_again(ctx, text, bytes);
+  msc_module *m = reparse(ctx, text, bytes);
   if (m && merged) msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));
   if (!m || !msc_run_stretch(ctx, m, &p, MSC_AT_read, MSC_AT_searched)) t.ns = INT64_MAX;
   msc_forget_diags(ctx, before);
   return t;
 }
 
-/* Does a step take less, by the search, where pass unmerge leaves everything as it is? */
+/* True if the search predicts less time for a step with dimensions left merged than with them apart. */
 static bool is_better_merged(msc_context *ctx, const msc_module *m, const msc_compile_options *o) {
   msc_arena *scratch = msc_arena_new(ctx);
   size_t bytes = 0;
@@ -515,7 +519,7 @@ static bool is_better_merged(msc_context *ctx, const msc_module *m, const msc_co
 }
 
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
-  if (chooses_copies(m, options->config))
+  if (is_copies_auto(m, options->config))
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(choose_copies(ctx, m, options)));
   if (options->target.target != msc_target_of(m))
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, MSC_FACT(msc_target), msc_str(ctx, options->target.target->name));
@@ -523,7 +527,7 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
       is_better_merged(ctx, m, options))
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));
   if (!msc_compile_stretch(ctx, m, options, MSC_AT_read, MSC_AT_propagated)) return NULL;
-  msc_plan *p = shard_searches_time(options->config) ? search_plan(ctx, m, options) : plan_from_search(ctx, m, options);
+  msc_plan *p = shard_searches_time(options->config) ? search_plans(ctx, m, options) : make_plan(ctx, m, options);
   return p && fits_memory(p, options) ? p : NULL;
 }
 
@@ -557,7 +561,7 @@ bool msc_code_target_of(msc_context *ctx, const msc_target_words *w, msc_code_ta
 
 /* ---- machine code for one GPU ---- */
 
-/* The newest PTX that is not too new for it; NULL: there is no code, or it is for no GPU in particular. */
+/* The newest PTX image that GPU `arch` accepts; NULL: the plan has no code, or no GPU was named. */
 static const msc_image *ptx_for(const msc_plan *p, int arch) {
   size_t i = 0;
   if (!arch || !p->code.num_images) return NULL;
@@ -565,16 +569,16 @@ static const msc_image *ptx_for(const msc_plan *p, int arch) {
   return &p->code.image[i];
 }
 
-/* Machine code goes first. */
-static void put_first(msc_plan *p, const msc_image *cubin) {
+/* Puts the machine code before the plan's PTX images. */
+static void prepend_image(msc_plan *p, const msc_image *cubin) {
   msc_image *all = msc_new_array(p->arena, msc_image, p->code.num_images + 1);
   all[0] = *cubin;
   memcpy(all + 1, p->code.image, p->code.num_images * sizeof *all);
   p->code.image = all, p->code.num_images++;
 }
 
-/* The assembler works while the caller does what it has to do with the plan. */
-static bool finish_plan(msc_context *ctx, const msc_compile_options *o, msc_compiled *out) {
+/* Adds machine code for a named GPU and writes the bytes of the plan.  The assembler runs beside `meanwhile`. */
+static bool finish_machine_code(msc_context *ctx, const msc_compile_options *o, msc_compiled *out) {
   msc_plan *p = out->plan;
   const msc_image *ptx = ptx_for(p, o->target.arch);
   msc_ptxas *assembler = NULL;
@@ -583,13 +587,13 @@ static bool finish_plan(msc_context *ctx, const msc_compile_options *o, msc_comp
   if (ptx) MSC_TRY(msc_ptxas_begin(ctx, p->arena, ptx, o->target.arch, &assembler));
   bool ok = !o->meanwhile || o->meanwhile(o->user, p);
   ok &= msc_ptxas_end(assembler, &cubin, &made);
-  if (made) put_first(p, &cubin);
-  if (made) tell_image(o, p, &cubin);
+  if (made) prepend_image(p, &cubin);
+  if (made) hand_out_image(o, p, &cubin);
   if (ok) out->bytes = msc_plan_bytes(p, &out->num_bytes);
   return out->bytes != NULL;
 }
 
-/* Matrices that start as zeros learn nothing, mostly. */
+/* Warns about matrices without initial values: as zeros they mostly learn nothing. */
 static void warn_of_zeros(msc_context *ctx, const msc_func *f) {
   const msc_value *first = NULL;
   size_t num = 0;
@@ -608,8 +612,8 @@ static void warn_of_zeros(msc_context *ctx, const msc_func *f) {
               first->name ? first->name : "", more);
 }
 
-/* What a model leaves out, silently wrong where it was forgotten. */
-static void warn_of_absent(msc_context *ctx, const msc_module *m) {
+/* Warns about what a model leaves out, which may be a mistake. */
+static void warn_of_missing(msc_context *ctx, const msc_module *m) {
   const msc_func *f = msc_find_func(m, "forward");
   if (!f) return;
   warn_of_zeros(ctx, f);
@@ -628,10 +632,10 @@ bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compi
   const char *cluster = options->target.target->cluster;
   if (!options->cluster && cluster) options->cluster = msc_cluster_named(ctx, cluster);
   *out = (msc_compiled){.num_ops = count_ops(m)};
-  warn_of_absent(ctx, m);
+  warn_of_missing(ctx, m);
   const msc_attr_value *micro = msc_training_func(m) ? msc_func_attr(msc_training_func(m), MSC_FACT(micro_size)) : NULL;
   if (micro && micro->kind == MSC_ATTR_INT)
     options->config = msc_config_with(options->config, MSC_KEY_micro_size, micro);
   out->plan = msc_compile(ctx, m, options);
-  return out->plan && finish_plan(ctx, options, out);
+  return out->plan && finish_machine_code(ctx, options, out);
 }

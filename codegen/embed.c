@@ -18,7 +18,7 @@ struct msc_compiler {
   bool used;
 };
 
-/* A call that runs where the end of memory comes back as a message and false. */
+/* Runs a function so that the end of memory becomes a message and false. */
 typedef struct {
   msc_compiler *c;
   const char *name, *text;
@@ -30,16 +30,16 @@ typedef struct {
 
 const char *msc_version(void) { return MSC_VERSION; }
 
-static const char *copied(msc_context *ctx, const char *text) { return text ? msc_intern(ctx, text) : NULL; }
+static const char *intern_or_null(msc_context *ctx, const char *text) { return text ? msc_intern(ctx, text) : NULL; }
 
-static bool start(msc_context *ctx, void *arg) {
+static bool set_up_compiler(msc_context *ctx, void *arg) {
   embedded_call *k = arg;
   msc_compiler *c = k->c;
   const msc_compiler_options *o = k->options;
   c->config = msc_config_new(ctx);
   c->o = (msc_compile_options){.config = c->config, .verify = MSC_VERIFY_IR, .time_limit_s = o->time_limit_s};
-  c->cluster = copied(ctx, o->cluster);
-  c->words = (msc_target_words){.target = copied(ctx, o->target), .cpu = copied(ctx, o->cpu)};
+  c->cluster = intern_or_null(ctx, o->cluster);
+  c->words = (msc_target_words){.target = intern_or_null(ctx, o->target), .cpu = intern_or_null(ctx, o->cpu)};
   c->num_dims = o->num_sizes;
   c->dim = msc_new_array(msc_context_arena(ctx), msc_dim_size, o->num_sizes + 1);
   for (size_t i = 0; i < o->num_sizes; i++)
@@ -52,7 +52,7 @@ msc_compiler *msc_compiler_new(const msc_compiler_options *options) {
   if (options) memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
   msc_compiler *c = calloc(1, sizeof *c);
   if (c) c->ctx = msc_context_new(NULL, NULL);
-  if (c && c->ctx && msc_protect(c->ctx, start, &(embedded_call){.c = c, .options = &o})) {
+  if (c && c->ctx && msc_protect(c->ctx, set_up_compiler, &(embedded_call){.c = c, .options = &o})) {
     msc_context_limit(c->ctx, o.max_bytes);
     return c;
   }
@@ -92,7 +92,7 @@ const char *msc_compiler_value(msc_compiler *c, const char *key) {
 
 /* ---- compiling ---- */
 
-static bool sizes_are_right(const msc_compiler *c) {
+static bool check_versions(const msc_compiler *c) {
   bool ok = true;
   for (size_t i = 0; i < c->num_dims; i++)
     if (c->dim[i].size < 1)
@@ -108,7 +108,7 @@ static bool find_cluster(msc_compiler *c) {
                    msc_cluster_names(msc_context_arena(c->ctx)));
 }
 
-static bool compile(msc_context *ctx, void *arg) {
+static bool compile_protected(msc_context *ctx, void *arg) {
   embedded_call *k = arg;
   msc_compiler *c = k->c;
   const msc_model_bytes model = {.name = msc_intern(ctx, k->name),
@@ -118,7 +118,7 @@ static bool compile(msc_context *ctx, void *arg) {
                                  .dim = c->dim};
   bool ok = msc_config_check(c->config);
   ok = find_cluster(c) && msc_code_target_of(ctx, &c->words, &c->o.target) && ok;
-  return sizes_are_right(c) && ok && msc_compile_model(ctx, &model, &c->o, &k->compiled);
+  return check_versions(c) && ok && msc_compile_model(ctx, &model, &c->o, &k->compiled);
 }
 
 bool msc_compiler_compile(msc_compiler *c, const char *name, const void *model, size_t bytes, const void **out_plan,
@@ -126,7 +126,7 @@ bool msc_compiler_compile(msc_compiler *c, const char *name, const void *model, 
   embedded_call k = {.c = c, .name = name, .data = model, .bytes = bytes};
   if (c->used) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "a compiler compiles one model: make another one");
   c->used = true;
-  MSC_TRY(msc_protect(c->ctx, compile, &k) && !msc_num_errors(c->ctx));
+  MSC_TRY(msc_protect(c->ctx, compile_protected, &k) && !msc_num_errors(c->ctx));
   *out_plan = k.compiled.bytes, *out_bytes = k.compiled.num_bytes;
   return true;
 }

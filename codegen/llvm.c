@@ -14,14 +14,14 @@ const char msc_llvm_pipeline[] = "function(early-cse,loop-mssa(licm),early-cse)"
 
 /* ---- module ---- */
 
-/* The first fault is the one to tell. */
-static void fail(msc_llvm *l, const char *message) {
+/* Keeps the first message of LLVM, which is the one to report. */
+static void keep_llvm_error(msc_llvm *l, const char *message) {
   if (!l->failed) snprintf(l->why, sizeof l->why, "%s", message);
   l->failed = true;
 }
 
-static void fail_with(msc_llvm *l, char *message) {
-  fail(l, message);
+static void keep_and_dispose_error(msc_llvm *l, char *message) {
+  keep_llvm_error(l, message);
   LLVMDisposeMessage(message);
 }
 
@@ -30,7 +30,7 @@ bool msc_llvm_report(const msc_llvm *l, msc_context *ctx) {
 }
 
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
-  if (LLVMGetDiagInfoSeverity(info) <= LLVMDSWarning) fail_with(user, LLVMGetDiagInfoDescription(info));
+  if (LLVMGetDiagInfoSeverity(info) <= LLVMDSWarning) keep_and_dispose_error(user, LLVMGetDiagInfoDescription(info));
 }
 
 static void list_targets(void) {
@@ -46,7 +46,7 @@ LLVMTargetRef msc_llvm_target(msc_llvm *l, const char *triple) {
   char *message = NULL;
   pthread_once(&listed, list_targets);
   if (!LLVMGetTargetFromTriple(triple, &target, &message)) return target;
-  fail_with(l, message);
+  keep_and_dispose_error(l, message);
   return NULL;
 }
 
@@ -106,7 +106,8 @@ bool msc_llvm_open(msc_context *ctx, const msc_code_target *target, msc_llvm *ou
 bool msc_llvm_open_like(const msc_llvm *other, LLVMMemoryBufferRef bitcode, msc_llvm *out) {
   *out = (msc_llvm){.cpu = other->cpu, .gpu = other->gpu};
   open_context(out);
-  if (LLVMParseBitcodeInContext2(out->llvm, bitcode, &out->module)) fail(out, "the module cannot be read again");
+  if (LLVMParseBitcodeInContext2(out->llvm, bitcode, &out->module))
+    keep_llvm_error(out, "the module cannot be read again");
   return !out->failed && open_machine(out);
 }
 
@@ -149,7 +150,7 @@ bool msc_llvm_run(msc_llvm *l, const char *pipeline) {
   LLVMDisposePassBuilderOptions(options);
   if (error) {
     char *text = LLVMGetErrorMessage(error);
-    fail(l, text);
+    keep_llvm_error(l, text);
     LLVMDisposeErrorMessage(text);
   }
   return !l->failed;
@@ -159,7 +160,7 @@ LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLV
                                   LLVMCodeGenFileType type) {
   LLVMMemoryBufferRef out = NULL;
   char *message = NULL;
-  if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, type, &message, &out)) fail_with(l, message);
+  if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, type, &message, &out)) keep_and_dispose_error(l, message);
   if (l->failed && out) LLVMDisposeMemoryBuffer(out);
   return l->failed ? NULL : out;
 }

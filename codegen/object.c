@@ -20,7 +20,7 @@ typedef struct {
 
 static const uint64_t NOWHERE = UINT64_MAX;
 
-static bool MSC_PRINTF(2, 3) broken(const linker *k, const char *fmt, ...) {
+static bool MSC_PRINTF(2, 3) report_broken_object(const linker *k, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   msc_verror(k->ctx, MSC_DIAG_ERROR, MSC_E_INTERNAL, NULL, NULL, fmt, ap);
@@ -28,10 +28,10 @@ static bool MSC_PRINTF(2, 3) broken(const linker *k, const char *fmt, ...) {
   return false;
 }
 
-static const void *content(const linker *k, const Elf64_Shdr *s) { return k->elf + s->sh_offset; }
+static const void *section_content(const linker *k, const Elf64_Shdr *s) { return k->elf + s->sh_offset; }
 
-/* Lays out the sections that are executed, or the others that are loaded, behind *size. */
-static void lay_out(linker *k, bool executed, uint64_t *size) {
+/* Places the executed sections, or the other loaded ones, from *size on, and moves *size behind them. */
+static void lay_out_sections(linker *k, bool executed, uint64_t *size) {
   for (int i = 0; i < k->head->e_shnum; i++) {
     const Elf64_Shdr *s = &k->section[i];
     if (!(s->sh_flags & SHF_ALLOC) || s->sh_type != SHT_PROGBITS || !(s->sh_flags & SHF_EXECINSTR) == executed)
@@ -47,38 +47,38 @@ static bool check_sections(const linker *k) {
   for (int i = 0; i < k->head->e_shnum; i++) {
     const Elf64_Shdr *s = &k->section[i];
     if (s->sh_type != SHT_NOBITS && (s->sh_offset > k->bytes || s->sh_size > k->bytes - s->sh_offset))
-      return broken(k, "object: section %d lies outside the file", i);
+      return report_broken_object(k, "object: section %d lies outside the file", i);
     if ((s->sh_flags & SHF_ALLOC) && (s->sh_flags & SHF_WRITE) && s->sh_size)
-      return broken(k, "object: kernels must not have writable data");
+      return report_broken_object(k, "object: kernels must not have writable data");
   }
   return true;
 }
 
 static bool relocate(const linker *k, const Elf64_Shdr *table) {
-  const Elf64_Rela *r = content(k, table);
-  const Elf64_Sym *symbol = content(k, &k->section[table->sh_link]);
-  const char *names = content(k, &k->section[k->section[table->sh_link].sh_link]);
+  const Elf64_Rela *r = section_content(k, table);
+  const Elf64_Sym *symbol = section_content(k, &k->section[table->sh_link]);
+  const char *names = section_content(k, &k->section[k->section[table->sh_link].sh_link]);
   uint64_t base = k->place[table->sh_info];
   if (base == NOWHERE) return true; /* of debug or unwind data */
   for (size_t i = 0; i < table->sh_size / sizeof *r; i++) {
     const Elf64_Sym *s = &symbol[ELF64_R_SYM(r[i].r_info)];
     uint32_t type = ELF64_R_TYPE(r[i].r_info);
     if (s->st_shndx == SHN_UNDEF || s->st_shndx >= k->head->e_shnum || k->place[s->st_shndx] == NOWHERE)
-      return broken(k, "object: kernels refer to \"%s\", which is not among them", names + s->st_name);
+      return report_broken_object(k, "object: kernels refer to \"%s\", which is not among them", names + s->st_name);
     if (type != R_X86_64_PC32 && type != R_X86_64_PLT32)
-      return broken(k, "object: relocation type %u needs a loader", type);
+      return report_broken_object(k, "object: relocation type %u needs a loader", type);
     uint64_t at = base + r[i].r_offset;
     int64_t value = (int64_t)(k->place[s->st_shndx] + s->st_value) + r[i].r_addend - (int64_t)at;
     int32_t word = (int32_t)value;
-    if (word != value) return broken(k, "object: a relocation is out of range");
+    if (word != value) return report_broken_object(k, "object: a relocation is out of range");
     memcpy(k->blob + at, &word, sizeof word);
   }
   return true;
 }
 
 static void read_symbols(const linker *k, const Elf64_Shdr *table, msc_symbol *symbol, size_t *num) {
-  const Elf64_Sym *s = content(k, table);
-  const char *names = content(k, &k->section[table->sh_link]);
+  const Elf64_Sym *s = section_content(k, table);
+  const char *names = section_content(k, &k->section[table->sh_link]);
   for (size_t i = 0; i < table->sh_size / sizeof *s; i++) {
     if (ELF64_ST_TYPE(s[i].st_info) != STT_FUNC || s[i].st_shndx == SHN_UNDEF) continue;
     symbol[(*num)++] = (msc_symbol){.name = msc_intern(k->ctx, names + s[i].st_name),
@@ -89,7 +89,7 @@ static void read_symbols(const linker *k, const Elf64_Shdr *table, msc_symbol *s
 
 static bool open_object(linker *k, msc_arena *arena) {
   if (k->bytes < sizeof *k->head || memcmp(k->head->e_ident, ELFMAG, SELFMAG) || k->head->e_machine != EM_X86_64)
-    return broken(k, "object: not an x86-64 ELF file");
+    return report_broken_object(k, "object: not an x86-64 ELF file");
   k->section = (const void *)(k->elf + k->head->e_shoff);
   MSC_TRY(check_sections(k));
   k->place = msc_new_array(arena, uint64_t, k->head->e_shnum);
@@ -97,16 +97,17 @@ static bool open_object(linker *k, msc_arena *arena) {
   return true;
 }
 
-static size_t symbols_in(const linker *k) {
+static size_t count_symbols(const linker *k) {
   size_t num = 0;
   for (int i = 0; i < k->head->e_shnum; i++)
     if (k->section[i].sh_type == SHT_SYMTAB) num += k->section[i].sh_size / sizeof(Elf64_Sym);
   return num;
 }
 
-static bool fill(const linker *k, msc_symbol *symbol, size_t *num) {
+static bool fill_blob(const linker *k, msc_symbol *symbol, size_t *num) {
   for (int i = 0; i < k->head->e_shnum; i++)
-    if (k->place[i] != NOWHERE) memcpy(k->blob + k->place[i], content(k, &k->section[i]), k->section[i].sh_size);
+    if (k->place[i] != NOWHERE)
+      memcpy(k->blob + k->place[i], section_content(k, &k->section[i]), k->section[i].sh_size);
   for (int i = 0; i < k->head->e_shnum; i++) {
     if (k->section[i].sh_type == SHT_RELA) MSC_TRY(relocate(k, &k->section[i]));
     if (k->section[i].sh_type == SHT_SYMTAB) read_symbols(k, &k->section[i], symbol, num);
@@ -122,19 +123,19 @@ bool msc_object_link(msc_context *ctx, msc_arena *arena, size_t num, const msc_o
   for (size_t i = 0; i < num; i++) {
     k[i] = (linker){.ctx = ctx, .elf = object[i].elf, .bytes = object[i].bytes, .head = object[i].elf};
     MSC_TRY(open_object(&k[i], arena));
-    symbols += symbols_in(&k[i]);
-    lay_out(&k[i], true, &size);
+    symbols += count_symbols(&k[i]);
+    lay_out_sections(&k[i], true, &size);
   }
   out_code->text_bytes = size;
   size = (size + PAGE - 1) / PAGE * PAGE;
-  for (size_t i = 0; i < num; i++) lay_out(&k[i], false, &size);
+  for (size_t i = 0; i < num; i++) lay_out_sections(&k[i], false, &size);
   uint8_t *blob = msc_arena_alloc(arena, size);
   memset(blob, 0xCC, size); /* int3 between functions */
   *out_num = 0;
   *out_symbol = msc_new_array(arena, msc_symbol, symbols);
   for (size_t i = 0; i < num; i++) {
     k[i].blob = blob;
-    MSC_TRY(fill(&k[i], *out_symbol, out_num));
+    MSC_TRY(fill_blob(&k[i], *out_symbol, out_num));
   }
   out_code->bytes = blob, out_code->num_bytes = size;
   return true;

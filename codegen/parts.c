@@ -49,22 +49,22 @@ typedef struct {
   msc_llvm llvm[MSC_MAX_PARTS]; /* a context is one thread's */
 } parts;
 
-static uint64_t count(LLVMValueRef fn) {
+static uint64_t count_instructions(LLVMValueRef fn) {
   uint64_t num = 0;
   for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(fn); b; b = LLVMGetNextBasicBlock(b))
     for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) num++;
   return num;
 }
 
-static size_t number_of_parts(LLVMModuleRef module) {
+static size_t choose_num_parts(LLVMModuleRef module) {
   uint64_t num = 0;
-  for (LLVMValueRef fn = LLVMGetFirstFunction(module); fn; fn = LLVMGetNextFunction(fn)) num += count(fn);
+  for (LLVMValueRef fn = LLVMGetFirstFunction(module); fn; fn = LLVMGetNextFunction(fn)) num += count_instructions(fn);
   uint64_t wanted = num / MIN_INSTRUCTIONS;
   if (wanted > MSC_MAX_PARTS) return MSC_MAX_PARTS;
   return wanted ? (size_t)wanted : 1;
 }
 
-/* Each kernel goes to the part that has least; kernels call none but LLVM's own. */
+/* Gives each kernel to the part with the fewest instructions so far; kernels call nothing but intrinsics. */
 static void keep_part(LLVMModuleRef module, size_t num, size_t part) {
   uint64_t load[MSC_MAX_PARTS] = {0};
   for (LLVMValueRef fn = LLVMGetFirstFunction(module), next; fn; fn = next) {
@@ -73,7 +73,7 @@ static void keep_part(LLVMModuleRef module, size_t num, size_t part) {
     if (LLVMIsDeclaration(fn)) continue;
     for (size_t i = 1; i < num; i++)
       if (load[i] < load[least]) least = i;
-    load[least] += count(fn);
+    load[least] += count_instructions(fn);
     if (least != part) LLVMDeleteFunction(fn);
   }
 }
@@ -87,7 +87,7 @@ static void make_part(void *user, size_t part) {
 }
 
 bool msc_parts_assemble(msc_llvm *l, size_t *out_num, LLVMMemoryBufferRef out_object[MSC_MAX_PARTS]) {
-  parts p = {.whole = l, .object = out_object, .num = number_of_parts(l->module)};
+  parts p = {.whole = l, .object = out_object, .num = choose_num_parts(l->module)};
   bool ok = true;
   *out_num = p.num;
   memset(out_object, 0, p.num * sizeof *out_object);

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* In CUDA_HOME, where it is said, else where the toolkit usually is. */
+/* The path of ptxas: in CUDA_HOME if that is set, else where the toolkit usually is; or NULL. */
 static const char *find_ptxas(msc_arena *arena) {
   const char *path = getenv("PATH"), *home = getenv("CUDA_HOME");
   const char *list = msc_arena_printf(arena, "%s:%s/bin", path ? path : "", home ? home : "/usr/local/cuda");
@@ -28,7 +28,7 @@ static const char *find_ptxas(msc_arena *arena) {
 
 static const char known[] = "sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_100, sm_103, sm_110, sm_120, sm_121";
 
-static bool is_known(int arch) {
+static bool is_sm_known(int arch) {
   char name[16];
   snprintf(name, sizeof name, "sm_%d", arch);
   const char *at = strstr(known, name);
@@ -36,9 +36,9 @@ static bool is_known(int arch) {
   return at != NULL;
 }
 
-/* PTX is enough: the GPU's driver compiles it. */
-static bool do_without(msc_context *ctx, int arch, const char *why) {
-  if (!is_known(arch))
+/* Warns that the plan gets no machine code.  PTX is enough: the driver compiles it. */
+static bool warn_without_ptxas(msc_context *ctx, int arch, const char *why) {
+  if (!is_sm_known(arch))
     return msc_error(ctx, MSC_E_TARGET, NULL, "no architecture sm_%d is known; there are %s (%s)", arch, known, why);
   msc_warning(ctx, MSC_E_TARGET, NULL,
               "the plan has no machine code for sm_%d, only PTX, which the GPU's driver compiles when it is loaded: %s",
@@ -53,7 +53,7 @@ typedef struct {
   int fd;
 } temporary;
 
-static bool open_temporary(msc_context *ctx, temporary *t) {
+static bool open_temporary_file(msc_context *ctx, temporary *t) {
   snprintf(t->path, sizeof t->path, "/tmp/msc-ptxas-XXXXXX");
   t->fd = mkostemp(t->path, O_CLOEXEC);
   return t->fd >= 0 || msc_error(ctx, MSC_E_TARGET, NULL, "ptxas: no temporary file: %s", strerror(errno));
@@ -65,7 +65,7 @@ static void close_temporary(temporary *t) {
   unlink(t->path);
 }
 
-static bool write_all(int fd, const char *bytes, size_t num) {
+static bool write_fd(int fd, const char *bytes, size_t num) {
   for (ssize_t n; num; bytes += n, num -= (size_t)n) {
     n = write(fd, bytes, num);
     if (n <= 0) return false;
@@ -73,7 +73,7 @@ static bool write_all(int fd, const char *bytes, size_t num) {
   return true;
 }
 
-static char *read_all(msc_arena *arena, int fd, size_t *out_num) {
+static char *read_fd(msc_arena *arena, int fd, size_t *out_num) {
   struct stat s;
   if (fstat(fd, &s) || lseek(fd, 0, SEEK_SET)) return NULL;
   char *bytes = msc_arena_alloc(arena, (size_t)s.st_size + 1);
@@ -87,8 +87,8 @@ static char *read_all(msc_arena *arena, int fd, size_t *out_num) {
 
 extern char **environ;
 
-/* -1: it could not be started.  What it says goes to `log`. */
-static pid_t start(const char *program, char *const *argument, int log) {
+/* Starts a program whose output goes to `log`; -1: it could not be started. */
+static pid_t start_process(const char *program, char *const *argument, int log) {
   posix_spawn_file_actions_t actions;
   pid_t child;
   posix_spawn_file_actions_init(&actions);
@@ -99,8 +99,8 @@ static pid_t start(const char *program, char *const *argument, int log) {
   return child;
 }
 
-/* The exit status; -1: it did not run to its end. */
-static int wait_for(pid_t child) {
+/* The exit status of the child; -1: it was ended by a signal. */
+static int wait_for_exit(pid_t child) {
   int status = -1;
   while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -110,16 +110,16 @@ static int wait_for(pid_t child) {
 static const char *version_of(msc_arena *arena, const char *program, int log) {
   char *argument[] = {(char *)(uintptr_t)program, (char *)(uintptr_t) "--version", NULL};
   size_t bytes;
-  const char *text = wait_for(start(program, argument, log)) == 0 ? read_all(arena, log, &bytes) : NULL,
+  const char *text = wait_for_exit(start_process(program, argument, log)) == 0 ? read_fd(arena, log, &bytes) : NULL,
              *release = text ? strstr(text, "release ") : NULL;
   const char *version = release ? strstr(release, ", V") : NULL;
   return version ? msc_arena_printf(arena, "%.*s", (int)strcspn(version + 3, " \n"), version + 3) : "of no version";
 }
 
-/* Its first line, which may be long. */
-static const char *told(msc_arena *arena, const char *program, int log, int code) {
+/* The first line of the log, for a message. */
+static const char *read_assembler_log(msc_arena *arena, const char *program, int log, int code) {
   size_t bytes = 0;
-  const char *text = read_all(arena, log, &bytes);
+  const char *text = read_fd(arena, log, &bytes);
   return msc_arena_printf(arena, "%s failed with exit code %d%s%.*s", program, code, bytes ? ": " : "",
                           (int)strcspn(text ? text : "", "\n"), text ? text : "");
 }
@@ -152,13 +152,13 @@ static bool assemble(msc_ptxas *a, const msc_image *ptx) {
   if (!strcmp(threads, "1")) argument[6] = NULL; /* it may not know the option */
   a->made_by = msc_arena_printf(a->arena, "%s, ptxas %s -O3 in %s thread%s", ptx->made_by, version, threads,
                                 strcmp(threads, "1") ? "s" : "");
-  if (!write_all(a->file[TEXT].fd, ptx->bytes, ptx->num_bytes - 1))
+  if (!write_fd(a->file[TEXT].fd, ptx->bytes, ptx->num_bytes - 1))
     return msc_error(a->ctx, MSC_E_TARGET, NULL, "ptxas: %s: %s", a->file[TEXT].path, strerror(errno));
-  a->child = start(a->program, argument, a->file[MESSAGES].fd);
+  a->child = start_process(a->program, argument, a->file[MESSAGES].fd);
   return true;
 }
 
-static void close_all(msc_ptxas *a) {
+static void close_temporaries(msc_ptxas *a) {
   for (int i = 0; i < NUM_FILES; i++) close_temporary(&a->file[i]);
 }
 
@@ -171,30 +171,31 @@ bool msc_ptxas_begin(msc_context *ctx, msc_arena *arena, const msc_image *ptx, i
                    .child = -1,
                    .file = {{.fd = -1}, {.fd = -1}, {.fd = -1}, {.fd = -1}}};
   *out = NULL;
-  if (!a->program) return do_without(ctx, arch, "there is no ptxas in PATH, nor in CUDA_HOME/bin");
+  if (!a->program) return warn_without_ptxas(ctx, arch, "there is no ptxas in PATH, nor in CUDA_HOME/bin");
   bool ok = true;
-  for (int i = 0; i < NUM_FILES && ok; i++) ok = open_temporary(ctx, &a->file[i]);
+  for (int i = 0; i < NUM_FILES && ok; i++) ok = open_temporary_file(ctx, &a->file[i]);
   ok = ok && assemble(a, ptx);
   if (ok) *out = a;
-  else close_all(a);
+  else close_temporaries(a);
   return ok;
 }
 
-/* What it wrote; it may have made the file anew. */
-static bool collect(const msc_ptxas *a, int code, msc_image *out, bool *out_made) {
+/* Reads the machine code.  The assembler may have replaced the file, so it is opened again. */
+static bool collect_cubin(const msc_ptxas *a, int code, msc_image *out, bool *out_made) {
   *out = (msc_image){.arch = a->arch, .is_cubin = true, .made_by = a->made_by};
-  if (code != 0) return do_without(a->ctx, a->arch, told(a->arena, a->program, a->file[MESSAGES].fd, code));
+  if (code != 0)
+    return warn_without_ptxas(a->ctx, a->arch, read_assembler_log(a->arena, a->program, a->file[MESSAGES].fd, code));
   int fd = open(a->file[CODE].path, O_RDONLY | O_CLOEXEC);
-  out->bytes = fd >= 0 ? read_all(a->arena, fd, &out->num_bytes) : NULL;
+  out->bytes = fd >= 0 ? read_fd(a->arena, fd, &out->num_bytes) : NULL;
   if (fd >= 0) close(fd);
   *out_made = out->bytes && out->num_bytes >= 64; /* an ELF header */
-  return *out_made || do_without(a->ctx, a->arch, msc_arena_printf(a->arena, "%s made nothing", a->program));
+  return *out_made || warn_without_ptxas(a->ctx, a->arch, msc_arena_printf(a->arena, "%s made nothing", a->program));
 }
 
 bool msc_ptxas_end(msc_ptxas *a, msc_image *out_cubin, bool *out_made) {
   *out_made = false;
   if (!a) return true;
-  bool ok = collect(a, wait_for(a->child), out_cubin, out_made);
-  close_all(a);
+  bool ok = collect_cubin(a, wait_for_exit(a->child), out_cubin, out_made);
+  close_temporaries(a);
   return ok;
 }

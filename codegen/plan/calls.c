@@ -44,7 +44,7 @@ struct msc_plan_calls {
 
 typedef struct msc_plan_calls calling;
 
-static uint64_t aligned(uint64_t n) { return (n + 63) / 64 * 64; }
+static uint64_t align_to_line(uint64_t n) { return (n + 63) / 64 * 64; }
 
 uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l) {
   for (size_t i = 0; i < p->num_layouts; i++)
@@ -75,8 +75,8 @@ static msc_plan_variable *find_input(const msc_plan *p, const char *name) {
   return NULL;
 }
 
-/* Interned. */
-static const char *arg_name(const msc_plan *p, const msc_func *f, size_t i) {
+/* The interned name of an argument. */
+static const char *argument_name(const msc_plan *p, const msc_func *f, size_t i) {
   const msc_attr_value *v = msc_arg_attr(f, i, MSC_FACT(msc_name));
   if (v) return msc_intern(p->ctx, v->s);
   return msc_intern(p->ctx, f->body->args[i]->name ? f->body->args[i]->name : msc_arena_printf(p->arena, "arg%zu", i));
@@ -89,9 +89,9 @@ static msc_plan_variable *find_kept(calling *c, const char *name) {
   return NULL;
 }
 
-static plan_ref take_room(uint64_t *end, uint64_t bytes, uint8_t space) {
+static plan_ref reserve_bytes(uint64_t *end, uint64_t bytes, uint8_t space) {
   plan_ref ref = {.offset = *end, .bytes = bytes, .space = space};
-  *end = aligned(*end + bytes);
+  *end = align_to_line(*end + bytes);
   return ref;
 }
 
@@ -121,7 +121,7 @@ static void note_reader(msc_plan *p, msc_plan_variable *v, uint32_t stage) {
   v->reader[v->num_readers++] = stage;
 }
 
-/* Bytes of all inputs: how far the next micro-batch's are. */
+/* Bytes of all inputs of a micro-batch: the distance to those of the next one. */
 static uint64_t input_stride(const msc_plan *p) {
   uint64_t bytes = 0;
   size_t num = 0;
@@ -132,10 +132,10 @@ static uint64_t input_stride(const msc_plan *p) {
     for (size_t i = 0; i < f->body->num_args; i++) {
       size_t k = 0;
       if (msc_arg_role(f, i) > MSC_ROLE_MASK) continue;
-      while (k < num && strcmp(seen[k], arg_name(p, f, i))) k++;
+      while (k < num && strcmp(seen[k], argument_name(p, f, i))) k++;
       if (k < num) continue;
-      seen[num++] = arg_name(p, f, i);
-      bytes = aligned(bytes + (uint64_t)msc_type_bytes(f->body->args[i]->type));
+      seen[num++] = argument_name(p, f, i);
+      bytes = align_to_line(bytes + (uint64_t)msc_type_bytes(f->body->args[i]->type));
     }
   return bytes;
 }
@@ -143,7 +143,7 @@ static uint64_t input_stride(const msc_plan *p) {
 static plan_ref place_input(calling *c, size_t i, const char *name, uint64_t bytes) {
   msc_plan *p = c->p;
   msc_plan_variable *v = find_input(p, name);
-  if (!v) v = list_variable(c, false, i, name, take_room(&p->input_stride, bytes, PLAN_SPACE_INPUT));
+  if (!v) v = list_variable(c, false, i, name, reserve_bytes(&p->input_stride, bytes, PLAN_SPACE_INPUT));
   note_reader(p, v, c->section->stage);
   c->section->inputs = true;
   const msc_attr_value *copy = msc_arg_attr(c->f, i, MSC_FACT(msc_copy));
@@ -157,24 +157,24 @@ static int64_t chunk_of(const msc_func *f) {
   return v ? v->i : 0;
 }
 
-/* Sums over micro-batches and carried values: by name, unlisted. */
+/* Places a sum over micro-batches or a carried value; one with this name has one place in a stage. */
 static plan_ref place_inner(calling *c, const char *name, uint64_t bytes, uint64_t *end, uint8_t space) {
   for (size_t k = 0; k < c->num_inner; k++)
     if (c->inner[k].name == name && c->inner[k].stage == c->section->stage) return c->inner[k].ref;
   msc_grow(c->p->arena, c->inner, c->num_inner);
   inner_place *v = &c->inner[c->num_inner++];
-  *v = (inner_place){name, c->section->stage, chunk_of(c->f), take_room(end, bytes, space)};
+  *v = (inner_place){name, c->section->stage, chunk_of(c->f), reserve_bytes(end, bytes, space)};
   return v->ref;
 }
 
-/* A slot is one micro-batch's in one chunk, so chunks lie over each other. */
+/* Places a carried value in the slot of its micro-batch.  Chunks share slots, so their values may overlap. */
 static plan_ref place_carried(calling *c, size_t i, const char *name, uint64_t bytes, msc_plan_stage *stage) {
   msc_slot_class k = msc_slot_class_of(msc_arg_attr(c->f, i, MSC_FACT(msc_class))->s);
   uint8_t space = (uint8_t)(PLAN_SPACE_CARRIED_FB + (int)k);
   uint64_t end = 0;
   for (size_t n = 0; n < c->num_inner; n++) {
     const inner_place *v = &c->inner[n];
-    uint64_t its = aligned(v->ref.offset + v->ref.bytes);
+    uint64_t its = align_to_line(v->ref.offset + v->ref.bytes);
     if (v->ref.space == space && v->stage == c->section->stage && v->chunk == chunk_of(c->f) && its > end) end = its;
   }
   plan_ref ref = place_inner(c, name, bytes, &end, space);
@@ -184,7 +184,7 @@ static plan_ref place_carried(calling *c, size_t i, const char *name, uint64_t b
 
 static plan_ref place_argument(calling *c, size_t i) {
   msc_plan *p = c->p;
-  const char *name = arg_name(p, c->f, i);
+  const char *name = argument_name(p, c->f, i);
   uint64_t bytes = (uint64_t)msc_type_bytes(c->f->body->args[i]->type);
   msc_plan_stage *stage = &p->stage[c->section->stage];
   msc_role role = msc_arg_role(c->f, i);
@@ -197,13 +197,13 @@ static plan_ref place_argument(calling *c, size_t i) {
   }
   if (role == MSC_ROLE_MICRO) {
     if (stage->micro == UINT64_MAX)
-      stage->micro = take_room(&stage->persistent_bytes, bytes, PLAN_SPACE_PERSISTENT).offset;
+      stage->micro = reserve_bytes(&stage->persistent_bytes, bytes, PLAN_SPACE_PERSISTENT).offset;
     return (plan_ref){.offset = stage->micro, .bytes = bytes, .space = PLAN_SPACE_PERSISTENT};
   }
   if (role != MSC_ROLE_PARAMETER && role != MSC_ROLE_STATE) return place_input(c, i, name, bytes);
   msc_plan_variable *old = find_kept(c, name);
   if (old) return old->ref;
-  return list_variable(c, true, i, name, take_room(&stage->persistent_bytes, bytes, PLAN_SPACE_PERSISTENT))->ref;
+  return list_variable(c, true, i, name, reserve_bytes(&stage->persistent_bytes, bytes, PLAN_SPACE_PERSISTENT))->ref;
 }
 
 /* ---- values ---- */
@@ -211,7 +211,7 @@ static plan_ref place_argument(calling *c, size_t i) {
 static uint64_t put_constant(calling *c, const msc_op *op) {
   msc_plan *p = c->p;
   const msc_attr_value *v = msc_op_attr(op, "value");
-  uint64_t bytes = (uint64_t)msc_type_bytes(op->out[0].type), at = p->constant_bytes, end = aligned(at + bytes);
+  uint64_t bytes = (uint64_t)msc_type_bytes(op->out[0].type), at = p->constant_bytes, end = align_to_line(at + bytes);
   if (end > c->room_constants) {
     c->room_constants = 2 * end;
     unsigned char *more = msc_arena_alloc(p->arena, c->room_constants);
@@ -223,7 +223,7 @@ static uint64_t put_constant(calling *c, const msc_op *op) {
   return at;
 }
 
-static plan_ref ref_of(calling *c, const msc_value *v, bool written) {
+static plan_ref place_of_value(calling *c, const msc_value *v, bool written) {
   plan_ref ref;
   if (!v->def) {
     ref = c->arg[v->index];
@@ -260,8 +260,8 @@ static msc_plan_call *new_call(calling *c, uint8_t kind, const msc_op *op) {
 static const plan_ref *kernel_buffers(calling *c, const msc_op *op, const msc_kernel_call *k) {
   plan_ref *b = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out + 2);
   size_t num = 0;
-  for (size_t i = 0; i < op->num_in; i++) b[num++] = ref_of(c, op->in[i].value, false);
-  for (size_t i = 0; i < op->num_out; i++) b[num++] = ref_of(c, &op->out[i], true);
+  for (size_t i = 0; i < op->num_in; i++) b[num++] = place_of_value(c, op->in[i].value, false);
+  for (size_t i = 0; i < op->num_out; i++) b[num++] = place_of_value(c, &op->out[i], true);
   if (k->scratch_bytes)
     b[num++] = (plan_ref){.offset = (uint64_t)msc_op_int(op, MSC_FACT(work)),
                           .bytes = k->scratch_bytes,
@@ -295,13 +295,13 @@ static bool call_kernel(calling *c, const msc_op *op) {
 
 /* ---- products ---- */
 
-/* Operands and results behind the product's own, as the plan has them. */
+/* Adds the buffers that follow the product's own to its call. */
 static const char *const behind[] = {"bias", "add", "aux", "sum_a", "sum_b"};
 
-static void put_behind(calling *c, const msc_op *op, msc_plan_call *call) {
+static void add_further_buffers(calling *c, const msc_op *op, msc_plan_call *call) {
   for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
     const msc_value *read = msc_gemm_operand(op, behind[i]), *written = msc_gemm_result(op, behind[i]);
-    if (read || written) call->buffer[call->num_buffers++] = ref_of(c, read ? read : written, !read);
+    if (read || written) call->buffer[call->num_buffers++] = place_of_value(c, read ? read : written, !read);
   }
 }
 
@@ -322,11 +322,11 @@ static bool call_matmul(calling *c, const msc_op *op) {
   msc_plan_call *call = new_call(c, PLAN_CALL_KIND_MATMUL, op);
   call->index = number_matmul(c->p, &m);
   call->buffer = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out);
-  for (size_t i = 0; i < 2; i++) call->buffer[i] = ref_of(c, op->in[i].value, false);
-  call->buffer[2] = ref_of(c, &op->out[0], true);
+  for (size_t i = 0; i < 2; i++) call->buffer[i] = place_of_value(c, op->in[i].value, false);
+  call->buffer[2] = place_of_value(c, &op->out[0], true);
   if (m.tile_bytes) call->buffer[2].bytes = m.tile_bytes;
   call->num_buffers = 3;
-  put_behind(c, op, call);
+  add_further_buffers(c, op, call);
   call->flops = 2 * m.batch * m.m * m.n * m.k;
   call->bytes = (m.batch * m.m * m.k + m.batch * m.k * m.n + m.batch * m.m * m.n) * (uint64_t)msc_dtype_bytes(m.dtype);
   if (!m.tile_bytes) return true;
@@ -347,7 +347,7 @@ static uint32_t number_graph(msc_plan *p, const msc_plan_graph *g) {
   return (uint32_t)p->num_graphs++;
 }
 
-/* Bytes from its first element to its last: others may lie between. */
+/* Bytes from the first element of an operand to its last; those of others may lie between. */
 static uint64_t span_of(const msc_plan_operand *o) {
   uint64_t last = 0;
   for (int d = 0; d < 4; d++) last += (o->shape[d] - 1) * o->stride[d];
@@ -361,8 +361,8 @@ static void call_graph(calling *c, const msc_op *op) {
   msc_plan_call *call = new_call(c, PLAN_CALL_KIND_GRAPH, op);
   call->index = number_graph(c->p, &g);
   call->buffer = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out);
-  for (size_t i = 0; i < op->num_in; i++) call->buffer[call->num_buffers++] = ref_of(c, op->in[i].value, false);
-  for (size_t i = 0; i < op->num_out; i++) call->buffer[call->num_buffers++] = ref_of(c, &op->out[i], true);
+  for (size_t i = 0; i < op->num_in; i++) call->buffer[call->num_buffers++] = place_of_value(c, op->in[i].value, false);
+  for (size_t i = 0; i < op->num_out; i++) call->buffer[call->num_buffers++] = place_of_value(c, &op->out[i], true);
   for (size_t i = 0; i < call->num_buffers; i++) call->buffer[i].bytes = span_of(&g.operand[i]);
   call->flops = (uint64_t)msc_graph_flops(op);
   call->bytes = (uint64_t)msc_graph_bytes(op);
@@ -380,7 +380,7 @@ static uint8_t verb_in_plan(const msc_op *comm) {
   return (uint8_t)(v == MSC_SHARD ? MSC_EXCHANGE : v);
 }
 
-static void set_axes(msc_plan *p, msc_plan_collective *v, const char *digits) {
+static void set_collective_axes(msc_plan *p, msc_plan_collective *v, const char *digits) {
   msc_attr_value text = msc_str(p->ctx, msc_arena_printf(p->arena, "[%s]", digits));
   const msc_layout *group = msc_plan_layout_of(p, &text, 1);
   v->num_axes = group->first[1];
@@ -388,7 +388,7 @@ static void set_axes(msc_plan *p, msc_plan_collective *v, const char *digits) {
     v->axis[i] = (plan_sub_axis){group->sub[i].axis, group->sub[i].pre, group->sub[i].size};
 }
 
-static msc_plan_collective verb_alone(const msc_op *op) {
+static msc_plan_collective collective_without_layouts(const msc_op *op) {
   return (msc_plan_collective){.verb = verb_in_plan(op),
                                .dtype = op->in[0].value->type->dtype,
                                .from = UINT32_MAX,
@@ -396,27 +396,27 @@ static msc_plan_collective verb_alone(const msc_op *op) {
                                .reduction = msc_op_reduction(op)};
 }
 
-static msc_plan_collective relayout_of(msc_plan *p, const msc_op *op, const msc_comm_part *part) {
-  msc_plan_collective v = verb_alone(op);
+static msc_plan_collective collective_of_layouts(msc_plan *p, const msc_op *op, const msc_comm_part *part) {
+  msc_plan_collective v = collective_without_layouts(op);
   int64_t halo[3] = {0};
   v.rank = part->from->rank;
   for (int d = 0; d < v.rank; d++) v.shape[d] = (uint64_t)part->shape[d];
   v.from = msc_plan_layout(p, part->from);
   v.to = msc_plan_layout(p, part->to);
-  if (part->order) set_axes(p, &v, part->order);
+  if (part->order) set_collective_axes(p, &v, part->order);
   msc_op_ints(op, "halo", halo, 3);
   v.halo_dim = (uint32_t)halo[0], v.halo_lo = (uint64_t)halo[1], v.halo_hi = (uint64_t)halo[2];
   return v;
 }
 
-/* broadcast and pairs */
-static msc_plan_collective in_group_of(msc_plan *p, const msc_op *op) {
-  msc_plan_collective v = verb_alone(op);
+/* The collective of an op without layouts: broadcast and pairs. */
+static msc_plan_collective collective_of_group(msc_plan *p, const msc_op *op) {
+  msc_plan_collective v = collective_without_layouts(op);
   const msc_type *x = op->in[0].value->type;
   v.rank = x->rank;
   for (int d = 0; d < v.rank; d++) v.shape[d] = (uint64_t)x->dim[d];
   v.root = (uint32_t)msc_op_int(op, "root");
-  set_axes(p, &v, msc_op_str(op, "axes"));
+  set_collective_axes(p, &v, msc_op_str(op, "axes"));
   int n = msc_op_ints(op, "pairs", NULL, 0);
   v.num_pairs = n < 0 ? 0 : (size_t)n;
   v.pair = msc_new_array(p->arena, uint32_t, v.num_pairs);
@@ -434,7 +434,7 @@ static bool same_collective(const msc_plan_collective *a, const msc_plan_collect
          (a->num_members == 0 || memcmp(a->member, b->member, a->num_members * sizeof *a->member) == 0);
 }
 
-/* Equal collectives share one entry: the plan grows with distinct work. */
+/* The number of a collective in the plan; equal ones share an entry. */
 static uint32_t number_collective(msc_plan *p, const msc_plan_collective *v) {
   for (size_t i = 0; i < p->num_collectives; i++)
     if (same_collective(&p->collective[i], v)) return (uint32_t)i;
@@ -443,21 +443,21 @@ static uint32_t number_collective(msc_plan *p, const msc_plan_collective *v) {
   return (uint32_t)p->num_collectives++;
 }
 
-static const char *moved_axes(const msc_plan *p, const msc_layout *from, const msc_layout *to) {
+static const char *axes_that_move(const msc_plan *p, const msc_layout *from, const msc_layout *to) {
   msc_subaxis digit[MSC_MAX_SUBAXES];
   int num = msc_moved_digits(p->ctx, &p->module->mesh, from, to, digit);
   return msc_subaxis_print(p->arena, &p->module->mesh, num, digit);
 }
 
-static const char *axes_of(const msc_plan *p, const msc_layout *l, int dim) {
+static const char *axes_of_dim(const msc_plan *p, const msc_layout *l, int dim) {
   return msc_subaxis_print(p->arena, &p->module->mesh, l->first[dim + 1] - l->first[dim], l->sub + l->first[dim]);
 }
 
-/* One entry for what the op does; of several values one for each, and one for all of them. */
+/* Numbers the collective of the op; of several values one for each, and one for all together. */
 static bool number_op(calling *c, const msc_op *op, msc_plan_call *call) {
   msc_plan *p = c->p;
   if (msc_op_attr(op, "axes")) {
-    msc_plan_collective v = in_group_of(p, op);
+    msc_plan_collective v = collective_of_group(p, op);
     call->bytes = (uint64_t)msc_received_bytes(op, 0, NULL, NULL);
     call->index = number_collective(p, &v);
     return true;
@@ -466,11 +466,11 @@ static bool number_op(calling *c, const msc_op *op, msc_plan_call *call) {
   MSC_TRY(part);
   uint32_t *member = msc_new_array(p->arena, uint32_t, op->num_in);
   for (size_t i = 0; i < op->num_in; i++) {
-    msc_plan_collective v = relayout_of(p, op, &part[i]);
+    msc_plan_collective v = collective_of_layouts(p, op, &part[i]);
     call->bytes += (uint64_t)msc_received_bytes(op, i, part[i].from, part[i].to);
     member[i] = number_collective(p, &v);
   }
-  msc_plan_collective all = verb_alone(op);
+  msc_plan_collective all = collective_without_layouts(op);
   all.num_members = op->num_in, all.member = member;
   call->index = op->num_in == 1 ? member[0] : number_collective(p, &all);
   return true;
@@ -488,8 +488,8 @@ static void note_transfer(calling *c, const msc_op *op, const msc_plan_call *cal
                            .call = (uint32_t)c->section->num_calls - 1,
                            .verb = v->verb,
                            .bytes = call->bytes};
-  if (v->verb == MSC_HALO) t->axes = axes_of(p, from, (int)v->halo_dim);
-  else t->axes = from ? moved_axes(p, from, to) : msc_op_str(op, "axes");
+  if (v->verb == MSC_HALO) t->axes = axes_of_dim(p, from, (int)v->halo_dim);
+  else t->axes = from ? axes_that_move(p, from, to) : msc_op_str(op, "axes");
   t->from = from ? msc_layout_print(p->arena, &p->module->mesh, from) : "";
   t->to = to ? msc_layout_print(p->arena, &p->module->mesh, to) : "";
   t->value = op->name ? op->name : "";
@@ -501,8 +501,8 @@ static bool call_collective(calling *c, const msc_op *op) {
   call->num_buffers = 2 * (size_t)op->num_in;
   call->buffer = msc_new_array(c->p->arena, plan_ref, call->num_buffers);
   for (size_t i = 0; i < op->num_in; i++) {
-    call->buffer[2 * i] = ref_of(c, op->in[i].value, false);
-    call->buffer[2 * i + 1] = ref_of(c, &op->out[i], true);
+    call->buffer[2 * i] = place_of_value(c, op->in[i].value, false);
+    call->buffer[2 * i + 1] = place_of_value(c, &op->out[i], true);
   }
   if (msc_op_verb(op) != MSC_SHARD) note_transfer(c, op, call);
   return true;
@@ -525,7 +525,7 @@ static bool call_message(calling *c, const msc_op *op) {
   msc_plan_call *call = new_call(c, PLAN_CALL_KIND_MESSAGE, op);
   call->index = number;
   call->buffer = msc_new_array(p->arena, plan_ref, 1);
-  call->buffer[0] = ref_of(c, v, !sends);
+  call->buffer[0] = place_of_value(c, v, !sends);
   call->num_buffers = 1;
   call->bytes = (uint64_t)msc_type_bytes(v->type);
   return true;
@@ -547,13 +547,13 @@ static bool call_op(calling *c, const msc_op *op) {
   return epilogue || call_kernel(c, op);
 }
 
-/* A result whose place is not where it must be: the new value of an argument that could not be made in place. */
+/* Adds copies of results that are the new value of an argument but do not lie in its place. */
 static void copy_ties(calling *c) {
   const msc_op *ret = c->f->body->last;
   for (size_t i = 0; i < ret->num_in; i++) {
     int64_t arg = msc_tied_argument(c->f, i);
     if (arg < 0) continue;
-    plan_ref from = ref_of(c, ret->in[i].value, false), to = c->arg[arg];
+    plan_ref from = place_of_value(c, ret->in[i].value, false), to = c->arg[arg];
     if (from.space == to.space && from.offset == to.offset) continue;
     const msc_type *t = ret->in[i].value->type;
     msc_plan_collective v = {.verb = MSC_EXCHANGE, .dtype = t->dtype, .rank = t->rank};
@@ -584,7 +584,7 @@ static void note_outputs(calling *c) {
     o->stage = c->section->stage;
     o->global = global_type(p, ret->in[i].value->type, shapes ? &shapes->list.v[i] : NULL,
                             layouts ? &layouts->list.v[i] : NULL);
-    o->ref = ref_of(c, ret->in[i].value, false);
+    o->ref = place_of_value(c, ret->in[i].value, false);
     o->loss = loss && (size_t)loss->i == i;
   }
 }

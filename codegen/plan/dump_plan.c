@@ -14,10 +14,10 @@ typedef struct {
   int64_t rank; /* -1: none */
 } dumping;
 
-static const char *text(const char *s) { return s ? s : ""; }
+static const char *text_or_empty(const char *s) { return s ? s : ""; }
 
-static void put(const dumping *d, const char *fmt, ...) MSC_PRINTF(2, 3);
-static void put(const dumping *d, const char *fmt, ...) {
+static void write_text(const dumping *d, const char *fmt, ...) MSC_PRINTF(2, 3);
+static void write_text(const dumping *d, const char *fmt, ...) {
   char line[1024]; /* names longer than this are cut */
   va_list ap;
   va_start(ap, fmt);
@@ -31,90 +31,91 @@ static const char *const spaces[] = {"persistent", "scratch",    "input",      "
 
 /* ---- layouts and types ---- */
 
-static void put_digit(const dumping *d, plan_sub_axis s) {
+static void write_digit(const dumping *d, plan_sub_axis s) {
   plan_axis axis = plan_plan_mesh(d->root, s.axis);
-  put(d, s.pre == 1 && s.size == plan_axis_size(axis) ? "%s" : "%s:(%u)%u", plan_axis_name(axis), s.pre, s.size);
+  write_text(d, s.pre == 1 && s.size == plan_axis_size(axis) ? "%s" : "%s:(%u)%u", plan_axis_name(axis), s.pre, s.size);
 }
 
-static void put_digits(const dumping *d, plan_layout l, uint32_t from, uint32_t to) {
-  put(d, "{");
+static void write_digits(const dumping *d, plan_layout l, uint32_t from, uint32_t to) {
+  write_text(d, "{");
   for (uint32_t i = from; i < to; i++) {
-    if (i > from) put(d, ",");
-    put_digit(d, plan_layout_sub(l, i));
+    if (i > from) write_text(d, ",");
+    write_digit(d, plan_layout_sub(l, i));
   }
-  put(d, "}");
+  write_text(d, "}");
 }
 
-/* Sizes of the parts of a dimension, whose borders begin at number `at`; where the next ones begin. */
-static uint64_t put_split(const dumping *d, plan_layout l, uint32_t dim, uint64_t at) {
+/* Writes the sizes of the parts of a dimension, whose borders begin at number `at`; returns where the next begin. */
+static uint64_t write_split(const dumping *d, plan_layout l, uint32_t dim, uint64_t at) {
   uint64_t parts = 1;
   for (uint32_t i = plan_layout_first(l, dim); i < plan_layout_first(l, dim + 1); i++)
     parts *= plan_layout_sub(l, i).size;
   for (uint64_t i = 0; i < parts; i++)
-    put(d, "%s%" PRId64, i ? "," : "/(",
-        plan_layout_split(l, (uint32_t)(at + i + 1)) - plan_layout_split(l, (uint32_t)(at + i)));
-  put(d, ")");
+    write_text(d, "%s%" PRId64, i ? "," : "/(",
+               plan_layout_split(l, (uint32_t)(at + i + 1)) - plan_layout_split(l, (uint32_t)(at + i)));
+  write_text(d, ")");
   return at + parts + 1;
 }
 
-static void put_layout(const dumping *d, uint32_t index) {
+static void write_layout(const dumping *d, uint32_t index) {
   plan_layout l = plan_plan_layouts(d->root, index);
   uint32_t rank = plan_layout_first_num(l) - 1, end = plan_layout_first(l, rank);
   uint64_t at = 0;
-  put(d, "[");
+  write_text(d, "[");
   for (uint32_t i = 0; i < rank; i++) {
-    if (i) put(d, ",");
-    put_digits(d, l, plan_layout_first(l, i), plan_layout_first(l, i + 1));
-    if (plan_layout_split_dims(l) >> i & 1) at = put_split(d, l, i, at);
+    if (i) write_text(d, ",");
+    write_digits(d, l, plan_layout_first(l, i), plan_layout_first(l, i + 1));
+    if (plan_layout_split_dims(l) >> i & 1) at = write_split(d, l, i, at);
   }
-  put(d, "]");
+  write_text(d, "]");
   if (end == plan_layout_sub_num(l)) return;
-  put(d, " partial%s%s=", plan_layout_reduction(l) ? "_" : "",
-      plan_layout_reduction(l) ? msc_reduction_name((msc_reduction)plan_layout_reduction(l)) : "");
-  put_digits(d, l, end, plan_layout_sub_num(l));
+  write_text(d, " partial%s%s=", plan_layout_reduction(l) ? "_" : "",
+             plan_layout_reduction(l) ? msc_reduction_name((msc_reduction)plan_layout_reduction(l)) : "");
+  write_digits(d, l, end, plan_layout_sub_num(l));
 }
 
-static void put_type(const dumping *d, uint8_t dtype, uint32_t rank, const uint64_t *dim) {
-  put(d, "%s[", msc_dtype_name((msc_dtype)dtype));
-  for (uint32_t i = 0; i < rank; i++) put(d, "%s%" PRIu64, i ? "," : "", dim[i]);
-  put(d, "]");
+static void write_type(const dumping *d, uint8_t dtype, uint32_t rank, const uint64_t *dim) {
+  write_text(d, "%s[", msc_dtype_name((msc_dtype)dtype));
+  for (uint32_t i = 0; i < rank; i++) write_text(d, "%s%" PRIu64, i ? "," : "", dim[i]);
+  write_text(d, "]");
 }
 
-static void put_ref(const dumping *d, plan_ref r) {
-  put(d, " %s+%" PRIu64 ":%" PRIu64 "%s", spaces[r.space], r.offset, r.bytes, r.written ? "w" : "");
+static void write_ref(const dumping *d, plan_ref r) {
+  write_text(d, " %s+%" PRIu64 ":%" PRIu64 "%s", spaces[r.space], r.offset, r.bytes, r.written ? "w" : "");
 }
 
 /* ---- header ---- */
 
-static void put_header(const dumping *d) {
-  put(d, "plan %s\n  version %u, by %s, for %s %s\n  needs", text(plan_plan_model(d->root)), plan_plan_version(d->root),
-      text(plan_plan_compiler(d->root)), text(plan_plan_target(d->root)), text(plan_plan_cpu(d->root)));
-  for (uint32_t i = 0; i < plan_plan_features_num(d->root); i++) put(d, " %s", plan_plan_features(d->root, i));
-  put(d, "\n  mesh");
+static void write_header(const dumping *d) {
+  write_text(d, "plan %s\n  version %u, by %s, for %s %s\n  needs", text_or_empty(plan_plan_model(d->root)),
+             plan_plan_version(d->root), text_or_empty(plan_plan_compiler(d->root)),
+             text_or_empty(plan_plan_target(d->root)), text_or_empty(plan_plan_cpu(d->root)));
+  for (uint32_t i = 0; i < plan_plan_features_num(d->root); i++) write_text(d, " %s", plan_plan_features(d->root, i));
+  write_text(d, "\n  mesh");
   for (uint32_t i = 0; i < plan_plan_mesh_num(d->root); i++)
-    put(d, " %s=%u", plan_axis_name(plan_plan_mesh(d->root, i)), plan_axis_size(plan_plan_mesh(d->root, i)));
-  put(d, "\n  persistent %" PRIu64 " bytes, input slot %" PRIu64 " bytes, constants %u bytes, code %u bytes\n",
-      plan_plan_persistent_bytes(d->root), plan_plan_input_stride(d->root), plan_plan_constants_num(d->root),
-      plan_plan_code_num(d->root));
+    write_text(d, " %s=%u", plan_axis_name(plan_plan_mesh(d->root, i)), plan_axis_size(plan_plan_mesh(d->root, i)));
+  write_text(d, "\n  persistent %" PRIu64 " bytes, input slot %" PRIu64 " bytes, constants %u bytes, code %u bytes\n",
+             plan_plan_persistent_bytes(d->root), plan_plan_input_stride(d->root), plan_plan_constants_num(d->root),
+             plan_plan_code_num(d->root));
   for (uint32_t i = 0; i < plan_plan_images_num(d->root); i++) {
     plan_image m = plan_plan_images(d->root, i);
-    put(d, "  image sm_%u %s %u bytes, by %s\n", plan_image_arch(m),
-        plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? "ptx" : "cubin", plan_image_code_num(m),
-        text(plan_image_made_by(m)));
+    write_text(d, "  image sm_%u %s %u bytes, by %s\n", plan_image_arch(m),
+               plan_image_kind(m) == PLAN_IMAGE_KIND_PTX ? "ptx" : "cubin", plan_image_code_num(m),
+               text_or_empty(plan_image_made_by(m)));
   }
   if (plan_plan_engines_version(d->root))
-    put(d, "  engines of cuDNN %" PRIu64 " for sm_%u\n", plan_plan_engines_version(d->root),
-        plan_plan_engines_arch(d->root));
+    write_text(d, "  engines of cuDNN %" PRIu64 " for sm_%u\n", plan_plan_engines_version(d->root),
+               plan_plan_engines_arch(d->root));
 }
 
-/* What somebody had set; of a key that nobody set the default of this version says nothing about the plan. */
-static void put_config(const dumping *d) {
-  json_t *all = json_loads(text(plan_plan_config(d->root)), 0, NULL), *one;
+/* Writes the keys that were set when the plan was compiled. */
+static void write_config(const dumping *d) {
+  json_t *all = json_loads(text_or_empty(plan_plan_config(d->root)), 0, NULL), *one;
   const char *key;
   json_object_foreach(all, key, one) {
     const char *from = json_string_value(json_object_get(one, "from"));
     char *value = json_dumps(json_object_get(one, "value"), JSON_ENCODE_ANY | JSON_COMPACT);
-    if (from && value && strcmp(from, "default")) put(d, "  set %s=%s (%s)\n", key, value, from);
+    if (from && value && strcmp(from, "default")) write_text(d, "  set %s=%s (%s)\n", key, value, from);
     free(value);
   }
   json_decref(all);
@@ -128,19 +129,19 @@ static msc_box_mesh box_mesh(const dumping *d) {
   return mesh;
 }
 
-/* Where it is in the mesh. */
-static void put_place(const dumping *d) {
+/* Writes the coordinates of the rank in the mesh. */
+static void write_rank_coordinates(const dumping *d) {
   msc_box_mesh mesh = box_mesh(d);
   if (d->rank < 0) return;
-  put(d, "  rank %" PRId64 " is at", d->rank);
+  write_text(d, "  rank %" PRId64 " is at", d->rank);
   for (int i = 0; i < mesh.num_axes; i++)
-    put(d, " %s=%" PRId64, plan_axis_name(plan_plan_mesh(d->root, (uint32_t)i)),
-        msc_digit_of(&mesh, (msc_digit){(uint32_t)i, 1, (uint32_t)mesh.size[i]}, d->rank));
-  put(d, "\n");
+    write_text(d, " %s=%" PRId64, plan_axis_name(plan_plan_mesh(d->root, (uint32_t)i)),
+               msc_digit_of(&mesh, (msc_digit){(uint32_t)i, 1, (uint32_t)mesh.size[i]}, d->rank));
+  write_text(d, "\n");
 }
 
-/* Borders of the parts of the dimensions that have some, in the order of the list. */
-static void split_of(plan_layout l, const msc_box_layout *layout, const int64_t **out_split) {
+/* Reads the borders of unequal parts, by dimension. */
+static void read_split(plan_layout l, const msc_box_layout *layout, const int64_t **out_split) {
   uint64_t at = 0;
   for (int i = 0; i < layout->rank; i++) {
     bool has = plan_layout_split_dims(l) >> i & 1;
@@ -150,7 +151,7 @@ static void split_of(plan_layout l, const msc_box_layout *layout, const int64_t 
 }
 
 /* " rank 3 [16:32,0:8]": the elements that the rank has; of another stage's value none. */
-static void put_part(const dumping *d, uint32_t index, uint32_t rank, const uint64_t *dim, bool here) {
+static void write_part(const dumping *d, uint32_t index, uint32_t rank, const uint64_t *dim, bool here) {
   if (d->rank < 0) return;
   plan_layout l = plan_plan_layouts(d->root, index);
   msc_box_mesh mesh = box_mesh(d);
@@ -159,78 +160,78 @@ static void put_part(const dumping *d, uint32_t index, uint32_t rank, const uint
                            (const msc_digit *)(const void *)plan_layout_sub_data(l), NULL};
   int64_t shape[MSC_BOX_RANK];
   msc_box box;
-  split_of(l, &layout, split);
+  read_split(l, &layout, split);
   if (plan_layout_split_dims(l)) layout.split = split;
   for (uint32_t i = 0; i < rank; i++) shape[i] = (int64_t)dim[i];
   msc_box_of(&mesh, &layout, shape, d->rank, &box);
-  put(d, here ? " rank %" PRId64 " [" : " not of rank %" PRId64, d->rank);
+  write_text(d, here ? " rank %" PRId64 " [" : " not of rank %" PRId64, d->rank);
   for (uint32_t i = 0; here && i < rank; i++)
-    put(d, "%s%" PRId64 ":%" PRId64, i ? "," : "", box.begin[i], box.begin[i] + box.size[i]);
-  if (here) put(d, "]");
+    write_text(d, "%s%" PRId64 ":%" PRId64, i ? "," : "", box.begin[i], box.begin[i] + box.size[i]);
+  if (here) write_text(d, "]");
 }
 
-/* Is the rank one of the stage's? */
+/* True if the rank belongs to the stage. */
 static bool is_in_stage(const dumping *d, uint32_t stage) {
   msc_box_mesh mesh = box_mesh(d);
   uint32_t stages = plan_plan_stages_num(d->root);
   return stages < 2 || d->rank < 0 || d->rank / (msc_box_mesh_size(&mesh) / stages) == stage;
 }
 
-static void put_variables(const dumping *d) {
+static void write_variables(const dumping *d) {
   for (uint32_t i = 0; i < plan_plan_parameters_num(d->root); i++) {
     plan_parameter p = plan_plan_parameters(d->root, i);
-    put(d, "%s %s ", plan_parameter_state(p) ? "state" : "parameter", text(plan_parameter_name(p)));
-    put_type(d, plan_parameter_dtype(p), plan_parameter_shape_num(p), plan_parameter_shape_data(p));
-    put(d, " ");
-    if (plan_parameter_model_shape_num(p)) put(d, "of the model's ");
+    write_text(d, "%s %s ", plan_parameter_state(p) ? "state" : "parameter", text_or_empty(plan_parameter_name(p)));
+    write_type(d, plan_parameter_dtype(p), plan_parameter_shape_num(p), plan_parameter_shape_data(p));
+    write_text(d, " ");
+    if (plan_parameter_model_shape_num(p)) write_text(d, "of the model's ");
     if (plan_parameter_model_shape_num(p))
-      put_type(d, plan_parameter_dtype(p), plan_parameter_model_shape_num(p), plan_parameter_model_shape_data(p)),
-          put(d, " ");
-    put_layout(d, plan_parameter_layout(p));
-    put_ref(d, plan_parameter_ref(p));
-    put_part(d, plan_parameter_layout(p), plan_parameter_shape_num(p), plan_parameter_shape_data(p),
-             is_in_stage(d, plan_parameter_stage(p)));
-    put(d, " init %s\n", text(plan_parameter_init(p)));
+      write_type(d, plan_parameter_dtype(p), plan_parameter_model_shape_num(p), plan_parameter_model_shape_data(p)),
+          write_text(d, " ");
+    write_layout(d, plan_parameter_layout(p));
+    write_ref(d, plan_parameter_ref(p));
+    write_part(d, plan_parameter_layout(p), plan_parameter_shape_num(p), plan_parameter_shape_data(p),
+               is_in_stage(d, plan_parameter_stage(p)));
+    write_text(d, " init %s\n", text_or_empty(plan_parameter_init(p)));
   }
   for (uint32_t i = 0; i < plan_plan_inputs_num(d->root); i++) {
     plan_input p = plan_plan_inputs(d->root, i);
-    put(d, "input %s ", text(plan_input_name(p)));
-    put_type(d, plan_input_dtype(p), plan_input_shape_num(p), plan_input_shape_data(p));
-    put(d, " ");
-    put_layout(d, plan_input_layout(p));
-    put_ref(d, plan_input_ref(p));
+    write_text(d, "input %s ", text_or_empty(plan_input_name(p)));
+    write_type(d, plan_input_dtype(p), plan_input_shape_num(p), plan_input_shape_data(p));
+    write_text(d, " ");
+    write_layout(d, plan_input_layout(p));
+    write_ref(d, plan_input_ref(p));
     bool here = plan_input_stages_num(p) == 0;
     for (uint32_t k = 0; k < plan_input_stages_num(p); k++) here |= is_in_stage(d, plan_input_stages(p, k));
     if (!plan_input_whole(p))
-      put_part(d, plan_input_layout(p), plan_input_shape_num(p), plan_input_shape_data(p), here);
-    put(d, "%s\n", plan_input_whole(p) ? " whole" : "");
+      write_part(d, plan_input_layout(p), plan_input_shape_num(p), plan_input_shape_data(p), here);
+    write_text(d, "%s\n", plan_input_whole(p) ? " whole" : "");
   }
   for (uint32_t i = 0; i < plan_plan_outputs_num(d->root); i++) {
     plan_output p = plan_plan_outputs(d->root, i);
-    put(d, "output %s of %s ", text(plan_output_name(p)),
-        text(plan_program_name(plan_plan_programs(d->root, plan_output_program(p)))));
-    put_type(d, plan_output_dtype(p), plan_output_shape_num(p), plan_output_shape_data(p));
-    put_ref(d, plan_output_ref(p));
-    put(d, "%s\n", plan_output_loss(p) ? " loss" : "");
+    write_text(d, "output %s of %s ", text_or_empty(plan_output_name(p)),
+               text_or_empty(plan_program_name(plan_plan_programs(d->root, plan_output_program(p)))));
+    write_type(d, plan_output_dtype(p), plan_output_shape_num(p), plan_output_shape_data(p));
+    write_ref(d, plan_output_ref(p));
+    write_text(d, "%s\n", plan_output_loss(p) ? " loss" : "");
   }
 }
 
 /* ---- calls ---- */
 
-static void put_matmul(const dumping *d, plan_call c) {
+static void write_matmul(const dumping *d, plan_call c) {
   plan_matmul m = plan_plan_matmuls(d->root, plan_call_index(c));
-  put(d, "matmul %s %" PRIu64 "x%" PRIu64 "x%" PRIu64, msc_dtype_name((msc_dtype)plan_matmul_dtype(m)),
-      plan_matmul_m(m), plan_matmul_n(m), plan_matmul_k(m));
-  if (plan_matmul_batch(m) > 1) put(d, " batch %" PRIu64, plan_matmul_batch(m));
-  put(d, "%s%s%s%s tile %" PRIu64 "x%" PRIu64, plan_matmul_transpose_a(m) ? " a^T" : "",
-      plan_matmul_transpose_b(m) ? " b^T" : "", plan_matmul_bias(m) ? " +bias" : "", plan_matmul_relu(m) ? " relu" : "",
-      plan_matmul_tile_m(m), plan_matmul_tile_n(m));
-  if (plan_matmul_multiply(m) == UINT32_MAX) put(d, " by the library");
-  else if (plan_matmul_blocks(m) > 1) put(d, " in %u blocks", plan_matmul_blocks(m));
+  write_text(d, "matmul %s %" PRIu64 "x%" PRIu64 "x%" PRIu64, msc_dtype_name((msc_dtype)plan_matmul_dtype(m)),
+             plan_matmul_m(m), plan_matmul_n(m), plan_matmul_k(m));
+  if (plan_matmul_batch(m) > 1) write_text(d, " batch %" PRIu64, plan_matmul_batch(m));
+  write_text(d, "%s%s%s%s tile %" PRIu64 "x%" PRIu64, plan_matmul_transpose_a(m) ? " a^T" : "",
+             plan_matmul_transpose_b(m) ? " b^T" : "", plan_matmul_bias(m) ? " +bias" : "",
+             plan_matmul_relu(m) ? " relu" : "", plan_matmul_tile_m(m), plan_matmul_tile_n(m));
+  if (plan_matmul_multiply(m) == UINT32_MAX) write_text(d, " by the library");
+  else if (plan_matmul_blocks(m) > 1) write_text(d, " in %u blocks", plan_matmul_blocks(m));
 }
 
 /* "attention bf16[8,12,1024,64] bf16[8,12,1024,64] bf16[8,12,1024,64] causal by the library" */
-static void put_graph(const dumping *d, plan_call c) {
+static void write_graph(const dumping *d, plan_call c) {
   static const char *const kinds[] = {"attention",
                                       "attention_grad",
                                       "dropped_attention",
@@ -243,104 +244,105 @@ static void put_graph(const dumping *d, plan_call c) {
                                       "biased_conv"};
   plan_graph g = plan_plan_graphs(d->root, plan_call_index(c));
   bool is_attention = plan_graph_kind(g) < PLAN_GRAPH_KIND_CONV;
-  put(d, "%s", kinds[plan_graph_kind(g)]);
+  write_text(d, "%s", kinds[plan_graph_kind(g)]);
   for (uint32_t i = 0; i < (is_attention ? 3 : 2); i++) {
     plan_operand o = plan_graph_operands(g, i);
-    put(d, " ");
-    put_type(d, plan_operand_dtype(o), plan_operand_shape_num(o), plan_operand_shape_data(o));
+    write_text(d, " ");
+    write_type(d, plan_operand_dtype(o), plan_operand_shape_num(o), plan_operand_shape_data(o));
   }
-  if (is_attention) put(d, "%s scale %g", plan_graph_causal(g) ? " causal" : "", plan_graph_scale(g));
+  if (is_attention) write_text(d, "%s scale %g", plan_graph_causal(g) ? " causal" : "", plan_graph_scale(g));
   else
-    put(d, " step %" PRIu64 "x%" PRIu64 " dilation %" PRIu64 "x%" PRIu64 " padding %" PRIu64 "x%" PRIu64,
-        plan_graph_step(g, 0), plan_graph_step(g, 1), plan_graph_dilation(g, 0), plan_graph_dilation(g, 1),
-        plan_graph_padding(g, 0), plan_graph_padding(g, 1));
-  if (plan_graph_relu(g)) put(d, " relu");
-  put(d, "%s by the library, workspace %" PRIu64, plan_graph_deterministic(g) ? "" : " in any order",
-      plan_graph_bytes(g));
-  if (plan_graph_engine(g)) put(d, ", engine of %zu bytes", strlen(plan_graph_engine(g)));
+    write_text(d, " step %" PRIu64 "x%" PRIu64 " dilation %" PRIu64 "x%" PRIu64 " padding %" PRIu64 "x%" PRIu64,
+               plan_graph_step(g, 0), plan_graph_step(g, 1), plan_graph_dilation(g, 0), plan_graph_dilation(g, 1),
+               plan_graph_padding(g, 0), plan_graph_padding(g, 1));
+  if (plan_graph_relu(g)) write_text(d, " relu");
+  write_text(d, "%s by the library, workspace %" PRIu64, plan_graph_deterministic(g) ? "" : " in any order",
+             plan_graph_bytes(g));
+  if (plan_graph_engine(g)) write_text(d, ", engine of %zu bytes", strlen(plan_graph_engine(g)));
 }
 
-static void put_change(const dumping *d, plan_collective v) {
-  put_type(d, plan_collective_dtype(v), plan_collective_shape_num(v), plan_collective_shape_data(v));
+static void write_layout_change(const dumping *d, plan_collective v) {
+  write_type(d, plan_collective_dtype(v), plan_collective_shape_num(v), plan_collective_shape_data(v));
   if (plan_collective_from(v) == UINT32_MAX) {
-    put(d, " over {");
+    write_text(d, " over {");
     for (uint32_t i = 0; i < plan_collective_axes_num(v); i++) {
-      if (i) put(d, ",");
-      put_digit(d, plan_collective_axes(v, i));
+      if (i) write_text(d, ",");
+      write_digit(d, plan_collective_axes(v, i));
     }
-    put(d, "} root %u", plan_collective_root(v));
+    write_text(d, "} root %u", plan_collective_root(v));
     return;
   }
-  put(d, " ");
-  put_layout(d, plan_collective_from(v));
+  write_text(d, " ");
+  write_layout(d, plan_collective_from(v));
   if (plan_collective_verb(v) == MSC_HALO) {
-    put(d, " rows of dimension %u: %" PRIu64 " before, %" PRIu64 " behind", plan_collective_halo_dim(v),
-        plan_collective_halo_lo(v), plan_collective_halo_hi(v));
+    write_text(d, " rows of dimension %u: %" PRIu64 " before, %" PRIu64 " behind", plan_collective_halo_dim(v),
+               plan_collective_halo_lo(v), plan_collective_halo_hi(v));
     return;
   }
-  put(d, " -> ");
-  put_layout(d, plan_collective_to(v));
+  write_text(d, " -> ");
+  write_layout(d, plan_collective_to(v));
 }
 
-static void put_collective(const dumping *d, plan_call c) {
+static void write_collective(const dumping *d, plan_call c) {
   plan_collective v = plan_plan_collectives(d->root, plan_call_index(c));
   uint32_t num = plan_collective_members_num(v);
-  put(d, "%s ", msc_verb_name((msc_verb)plan_collective_verb(v)));
-  if (num == 0) put_change(d, v);
+  write_text(d, "%s ", msc_verb_name((msc_verb)plan_collective_verb(v)));
+  if (num == 0) write_layout_change(d, v);
   for (uint32_t i = 0; i < num; i++) {
-    if (i) put(d, " & ");
-    put_change(d, plan_plan_collectives(d->root, plan_collective_members(v, i)));
+    if (i) write_text(d, " & ");
+    write_layout_change(d, plan_plan_collectives(d->root, plan_collective_members(v, i)));
   }
 }
 
-static void put_kernel(const dumping *d, plan_call c) {
+static void write_kernel(const dumping *d, plan_call c) {
   plan_kernel k = plan_plan_kernels(d->root, plan_call_index(c));
-  put(d, "kernel %s, %" PRIu64 " items by %" PRIu64, plan_kernel_name(k), plan_call_extent(c), plan_call_grain(c));
+  write_text(d, "kernel %s, %" PRIu64 " items by %" PRIu64, plan_kernel_name(k), plan_call_extent(c),
+             plan_call_grain(c));
 }
 
-static void put_message(const dumping *d, plan_call c) {
+static void write_message(const dumping *d, plan_call c) {
   plan_message m = plan_plan_messages(d->root, plan_call_index(c));
   bool receives = plan_call_buffers(c, 0).written;
-  put(d, "%s message %u %s stage %u, %" PRIu64 " bytes", receives ? "receive" : "send", plan_call_index(c),
-      receives ? "from" : "to", receives ? plan_message_from(m) : plan_message_to(m), plan_message_bytes(m));
+  write_text(d, "%s message %u %s stage %u, %" PRIu64 " bytes", receives ? "receive" : "send", plan_call_index(c),
+             receives ? "from" : "to", receives ? plan_message_from(m) : plan_message_to(m), plan_message_bytes(m));
 }
 
-static void put_call(const dumping *d, plan_call c) {
-  static void (*const put_kind[])(const dumping *, plan_call) = {put_kernel, put_matmul, put_collective, put_message,
-                                                                 put_graph};
-  put_kind[plan_call_kind(c)](d, c);
-  if (plan_call_name(c)) put(d, "  (%s)", plan_call_name(c));
-  put(d, "\n       ");
-  for (uint32_t i = 0; i < plan_call_buffers_num(c); i++) put_ref(d, plan_call_buffers(c, i));
-  put(d, "\n");
+static void write_call(const dumping *d, plan_call c) {
+  static void (*const write_kind[])(const dumping *, plan_call) = {write_kernel, write_matmul, write_collective,
+                                                                   write_message, write_graph};
+  write_kind[plan_call_kind(c)](d, c);
+  if (plan_call_name(c)) write_text(d, "  (%s)", plan_call_name(c));
+  write_text(d, "\n       ");
+  for (uint32_t i = 0; i < plan_call_buffers_num(c); i++) write_ref(d, plan_call_buffers(c, i));
+  write_text(d, "\n");
 }
 
-static void put_section(const dumping *d, plan_section s) {
-  put(d, "section %s: %u calls, scratch %" PRIu64 " bytes\n", text(plan_section_name(s)), plan_section_calls_num(s),
-      plan_section_scratch_bytes(s));
+static void write_section(const dumping *d, plan_section s) {
+  write_text(d, "section %s: %u calls, scratch %" PRIu64 " bytes\n", text_or_empty(plan_section_name(s)),
+             plan_section_calls_num(s), plan_section_scratch_bytes(s));
   for (uint32_t i = 0; i < plan_section_calls_num(s); i++) {
     plan_call c = plan_section_calls(s, i);
-    put(d, "%5u  ", i);
-    put_call(d, c);
+    write_text(d, "%5u  ", i);
+    write_call(d, c);
     if (!has_plan_call_epilogue(c)) continue;
-    put(d, "       then ");
-    put_call(d, plan_call_epilogue(c));
+    write_text(d, "       then ");
+    write_call(d, plan_call_epilogue(c));
   }
 }
 
 void msc_dump_plan(const void *file, int64_t rank, msc_write_fn *write, void *user) {
   dumping d = {plan_plan_root(file), write, user, rank};
-  put_header(&d);
-  put_config(&d);
-  put_place(&d);
-  put_variables(&d);
+  write_header(&d);
+  write_config(&d);
+  write_rank_coordinates(&d);
+  write_variables(&d);
   for (uint32_t i = 0; i < plan_plan_decisions_num(d.root); i++) {
     plan_decision v = plan_plan_decisions(d.root, i);
-    put(&d, "strategy %s: %s (%s)\n", text(plan_decision_op(v)), text(plan_decision_text(v)),
-        text(plan_decision_by(v)));
+    write_text(&d, "strategy %s: %s (%s)\n", text_or_empty(plan_decision_op(v)), text_or_empty(plan_decision_text(v)),
+               text_or_empty(plan_decision_by(v)));
   }
-  for (uint32_t i = 0; i < plan_plan_sections_num(d.root); i++) put_section(&d, plan_plan_sections(d.root, i));
+  for (uint32_t i = 0; i < plan_plan_sections_num(d.root); i++) write_section(&d, plan_plan_sections(d.root, i));
 }
 
-const char *msc_plan_config_text(const void *file) { return text(plan_plan_config(plan_plan_root(file))); }
-const char *msc_plan_model_name(const void *file) { return text(plan_plan_model(plan_plan_root(file))); }
+const char *msc_plan_config_text(const void *file) { return text_or_empty(plan_plan_config(plan_plan_root(file))); }
+const char *msc_plan_model_name(const void *file) { return text_or_empty(plan_plan_model(plan_plan_root(file))); }

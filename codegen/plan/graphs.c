@@ -19,7 +19,7 @@ static void put_operand(msc_plan_graph *g, const msc_value *v) {
   }
 }
 
-static uint64_t aligned(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
+static uint64_t align_to(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
 /* What cuDNN 9.19 and 9.26 use for sm_80, sm_90 and sm_100: with the order of sums fixed the slopes of all scores, else
  * once more what the runtime keeps of dq in f32; and in f32 the gradients that heads which share keys and
@@ -27,14 +27,14 @@ static uint64_t aligned(uint64_t n, uint64_t unit) { return (n + unit - 1) / uni
 static uint64_t attention_workspace(const msc_plan_graph *g) {
   enum { BLOCK = 128, SLACK = 1 << 20 };
   const uint64_t *q = g->operand[0].shape, *k = g->operand[1].shape, *v = g->operand[2].shape;
-  uint64_t heads = q[0] * q[1], rows = aligned(q[2], BLOCK);
+  uint64_t heads = q[0] * q[1], rows = align_to(q[2], BLOCK);
   if (g->num_operands < 9) return SLACK; /* forward */
-  uint64_t sums = 4 * heads * rows, dq = 4 * heads * rows * q[3], keys = aligned(k[2], BLOCK);
+  uint64_t sums = 4 * heads * rows, dq = 4 * heads * rows * q[3], keys = align_to(k[2], BLOCK);
   uint64_t shared = q[1] == k[1] ? 0 : 4 * heads * keys * (k[3] + v[3]);
   return sums + shared + (g->deterministic ? 2 * heads * rows * keys : 2 * dq) + SLACK;
 }
 
-/* Operands in another order of dimensions; seen: up to 1.4 of their bytes. */
+/* Room for the copies that cuDNN makes of operands in another order of dimensions: up to 1.4 of their bytes seen. */
 static uint64_t convolution_workspace(const msc_plan_graph *g) {
   enum { SLACK = 32 << 20 };
   uint64_t bytes = 0;

@@ -19,7 +19,7 @@ static uint64_t transfer_ns(const msc_plan *p, const msc_cost *cost, const msc_o
   return op->kind == OP_comm && msc_transfer_of(cost, op, p->arena, &t) ? (uint64_t)msc_cost_collective(cost, &t) : 0;
 }
 
-/* From a rank of one stage to its like in another: the stage is the first axis of the mesh. */
+/* Time of a message from a rank of one stage to the same position in another. */
 static uint64_t message_ns(const msc_plan *p, const msc_cost *cost, const msc_plan_call *c) {
   const msc_plan_message *m = &p->message[c->index];
   if (m->from == m->to) return 0;
@@ -52,13 +52,13 @@ typedef struct {
   uint64_t exposed;
 } timeline;
 
-static size_t put_spans(const msc_plan_call *c, msc_span *span) {
+static size_t list_spans(const msc_plan_call *c, msc_span *span) {
   size_t num = 0;
   for (size_t i = 0; i < c->num_buffers; i++)
     if (c->buffer[i].bytes)
       span[num++] = (msc_span){c->buffer[i].offset, c->buffer[i].offset + c->buffer[i].bytes, c->buffer[i].space,
                                c->buffer[i].written, false};
-  return c->epilogue ? num + put_spans(c->epilogue, span + num) : num;
+  return c->epilogue ? num + list_spans(c->epilogue, span + num) : num;
 }
 
 /* Room for any of the plan's sections. */
@@ -87,7 +87,7 @@ static void wait_until(timeline *t, uint64_t end) {
   t->now = end;
 }
 
-/* Nobody waits for what has ended: it need not be looked at by every call that follows. */
+/* Drops transfers that have ended, so that later calls need not look at them. */
 static void forget_ended(timeline *t) {
   enum { MANY = 32 };
   uint32_t ended = t->hazards.ran;
@@ -95,11 +95,11 @@ static void forget_ended(timeline *t) {
   if (ended >= t->hazards.ran + MANY) msc_hazards_settle(&t->hazards, (msc_waits){.run = ended});
 }
 
-/* What it waits for, and of a collective all; the rest of it follows. */
-static bool begin_call(timeline *t, const msc_plan_call *c) {
+/* Starts a call after everything that it waits for.  False: it is a collective, which runs beside the next calls. */
+static bool begin_timed_call(timeline *t, const msc_plan_call *c) {
   bool beside = c->kind == PLAN_CALL_KIND_COLLECTIVE && c->predicted_ns > 0;
   forget_ended(t);
-  msc_waits w = msc_hazards_next(&t->hazards, put_spans(c, t->span), t->span, beside);
+  msc_waits w = msc_hazards_next(&t->hazards, list_spans(c, t->span), t->span, beside);
   if (w.run) wait_until(t, t->ends[w.run]);
   if (!beside) return true;
   t->link = (t->link > t->now ? t->link : t->now) + c->predicted_ns;
@@ -112,22 +112,22 @@ static void end_section(timeline *t) {
   t->hazards = (msc_hazards){.pending = t->hazards.pending};
 }
 
-/* Without messages. */
+/* Predicts a section, as if it had no messages. */
 static void predict_section(timeline *t, const msc_plan_section *s) {
   for (size_t i = 0; i < s->num_calls; i++)
-    if (begin_call(t, &s->call[i])) t->now += s->call[i].predicted_ns;
+    if (begin_timed_call(t, &s->call[i])) t->now += s->call[i].predicted_ns;
   end_section(t);
 }
 
 /* ---- a program: what every stage runs ---- */
 
-/* One message, of all micro-batches: when each was sent and taken out of the mailbox. */
+/* One message: when that of each micro-batch was sent, and when it left the mailbox. */
 typedef struct {
   size_t num_sent, num_taken;
   uint64_t *sent, *taken;
 } mailbox;
 
-/* A stage on its way through its entries, step by step. */
+/* The state of a stage in the simulation: its entry, and its call in that. */
 typedef struct {
   uint32_t step, entry;
   size_t call;
@@ -144,8 +144,8 @@ typedef struct {
   lane *lane;   /* per stage */
 } lanes;
 
-/* The receiver waits for what was sent and the link; false: nobody can know yet until when. */
-static bool pass_message(lanes *l, timeline *t, const msc_plan_call *c) {
+/* Lets a stage send or receive a message.  False: it receives one that is not sent yet, and must wait. */
+static bool advance_over_message(lanes *l, timeline *t, const msc_plan_call *c) {
   mailbox *b = &l->box[c->index];
   if (c->buffer[0].written) {
     if (b->num_taken == b->num_sent) return false;
@@ -161,9 +161,9 @@ static bool pass_message(lanes *l, timeline *t, const msc_plan_call *c) {
 
 static bool advance_call(lanes *l, lane *n, const msc_plan_call *c) {
   bool done = true;
-  if (!n->begun && !begin_call(&n->t, c)) return true;
+  if (!n->begun && !begin_timed_call(&n->t, c)) return true;
   n->begun = true;
-  if (c->kind == PLAN_CALL_KIND_MESSAGE) done = pass_message(l, &n->t, c);
+  if (c->kind == PLAN_CALL_KIND_MESSAGE) done = advance_over_message(l, &n->t, c);
   else n->t.now += c->predicted_ns;
   if (done) n->begun = false;
   return done;
@@ -181,7 +181,7 @@ static bool advance_step(lanes *l, uint32_t stage) {
   return any;
 }
 
-static bool advance(lanes *l, uint32_t stage) {
+static bool advance_stage(lanes *l, uint32_t stage) {
   lane *n = &l->lane[stage];
   bool any = false;
   while (n->step < l->steps) {
@@ -210,8 +210,8 @@ static void new_mailboxes(lanes *l) {
   }
 }
 
-/* What is taken at the very moment when more is sent may come after it. */
-static uint32_t most_under_way(const mailbox *b) {
+/* The most messages that wait in a mailbox at a time.  One that is taken when another arrives counts as waiting. */
+static uint32_t most_messages_under_way(const mailbox *b) {
   size_t most = 0, taken = 0;
   for (size_t sent = 0; sent < b->num_sent; sent++) {
     while (taken < sent && b->taken[taken] < b->sent[sent]) taken++;
@@ -222,10 +222,10 @@ static uint32_t most_under_way(const mailbox *b) {
 
 static void deepen_mailboxes(const lanes *l) {
   for (uint32_t i = 0; i < l->p->num_messages; i++)
-    while (l->p->message[i].depth < most_under_way(&l->box[i])) l->p->message[i].depth *= 2;
+    while (l->p->message[i].depth < most_messages_under_way(&l->box[i])) l->p->message[i].depth *= 2;
 }
 
-static bool all_ended(const lanes *l) {
+static bool has_every_stage_ended(const lanes *l) {
   for (uint32_t i = 0; i < l->p->num_stages; i++)
     if (l->lane[i].step < l->steps)
       return msc_error(l->p->ctx, MSC_E_INTERNAL, NULL, "program '%s': stage %u waits for ever at its entry %u",
@@ -244,9 +244,9 @@ static bool predict_program(msc_plan *p, const msc_plan_program *g) {
   for (uint32_t i = 0; i < p->num_stages; i++) l.lane[i].t = new_timeline(p);
   for (bool any = true; any;) {
     any = false;
-    for (uint32_t i = 0; i < p->num_stages; i++) any |= advance(&l, i);
+    for (uint32_t i = 0; i < p->num_stages; i++) any |= advance_stage(&l, i);
   }
-  MSC_TRY(all_ended(&l));
+  MSC_TRY(has_every_stage_ended(&l));
   deepen_mailboxes(&l);
   for (uint32_t i = 0; g == p->program && i < p->num_stages; i++) {
     const lane *n = &l.lane[i];

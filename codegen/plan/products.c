@@ -3,9 +3,9 @@
 #include "ir/gemm.h"
 #include "ir/abi/product.h"
 
-static uint64_t aligned(uint64_t n) { return (n + 63) / 64 * 64; }
+static uint64_t align_to_line(uint64_t n) { return (n + 63) / 64 * 64; }
 
-static uint64_t rounded(uint64_t n, uint64_t parts, uint64_t unit) {
+static uint64_t share_rounded_up(uint64_t n, uint64_t parts, uint64_t unit) {
   uint64_t part = (n + parts - 1) / parts;
   part = (part + unit - 1) / unit * unit;
   return part < n ? part : n;
@@ -17,8 +17,8 @@ static void choose_library_tiles(msc_plan_matmul *m) {
   uint64_t parts = 2 * m->m * m->n * m->k / 2000000;
   if (parts < 1) parts = 1;
   if (parts > 16) parts = 16;
-  if (m->n >= m->m) m->tile_n = rounded(m->n, parts, 64);
-  else m->tile_m = rounded(m->m, parts, 16);
+  if (m->n >= m->m) m->tile_n = share_rounded_up(m->n, parts, 64);
+  else m->tile_m = share_rounded_up(m->m, parts, 16);
 }
 
 static uint64_t sum_bytes(const msc_plan_matmul *m) { return (uint64_t)msc_product_bytes(msc_dtype_bytes(m->dtype)); }
@@ -32,22 +32,23 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   if (columns < width) columns = width;
   if (rows < 8 * height) rows = 8 * height;
   uint64_t parts = (m->n + columns - 1) / columns;
-  m->tile_n = rounded(m->n, parts > 1 && parts < FEW ? FEW : parts, width); /* two threads share seven parts badly */
-  m->tile_m = rounded(m->m, (m->m + rows - 1) / rows, 2);
+  m->tile_n =
+      share_rounded_up(m->n, parts > 1 && parts < FEW ? FEW : parts, width); /* two threads share seven parts badly */
+  m->tile_m = share_rounded_up(m->m, (m->m + rows - 1) / rows, 2);
   while (m->batch * ((m->m + m->tile_m - 1) / m->tile_m) * ((m->n + m->tile_n - 1) / m->tile_n) < FEW &&
          2 * m->tile_m * m->tile_n * m->k >= 2 * LEAST) {
     bool narrow = m->tile_n >= 4 * width || m->tile_m <= 2 * height;
     if (narrow && m->tile_n <= width) break;
-    if (narrow) m->tile_n = rounded(m->tile_n, 2, width);
-    else m->tile_m = rounded(m->tile_m, 2, 2);
+    if (narrow) m->tile_n = share_rounded_up(m->tile_n, 2, width);
+    else m->tile_m = share_rounded_up(m->tile_m, 2, 2);
   }
 }
 
 static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) {
-  return aligned((uint64_t)elems * sum_bytes(m));
+  return align_to_line((uint64_t)elems * sum_bytes(m));
 }
 
-static void set_rooms(msc_plan_matmul *m) {
+static void set_workspace(msc_plan_matmul *m) {
   bool packed = msc_product_packs_rows(msc_dtype_bytes(m->dtype), m->transpose_a);
   m->panel_bytes = aligned_bytes(m, msc_product_panel_elems((int64_t)m->tile_n, (int64_t)m->k, m->width));
   m->room_bytes = packed ? aligned_bytes(m, msc_product_room_elems((int64_t)m->tile_m, (int64_t)m->k)) : 0;
@@ -59,7 +60,7 @@ static uint64_t lead_elems(const msc_type *t) {
   return n;
 }
 
-static bool generate(msc_codegen *cg, const msc_op *op, msc_plan_matmul *m) {
+static bool use_generated_kernels(msc_codegen *cg, const msc_op *op, msc_plan_matmul *m) {
   msc_product_kernels kernels;
   if (!msc_codegen_product(cg, m->dtype, m->transpose_b, &kernels))
     return msc_op_error(op, MSC_E_INTERNAL, "gemm: no fused multiply-add for generated code");
@@ -67,7 +68,7 @@ static bool generate(msc_codegen *cg, const msc_op *op, msc_plan_matmul *m) {
   m->pack = kernels.pack, m->multiply = kernels.multiply, m->width = (uint32_t)kernels.width;
   m->blocks = (uint32_t)msc_op_int(op, MSC_FACT(blocks));
   if (!m->tile_bytes) choose_tiles(m, &kernels);
-  set_rooms(m);
+  set_workspace(m);
   return true;
 }
 
@@ -105,5 +106,5 @@ static msc_plan_matmul matmul_of(const msc_op *op, const msc_target *target) {
 
 bool msc_plan_product(msc_codegen *cg, const msc_op *op, const msc_target *target, msc_plan_matmul *out) {
   *out = matmul_of(op, target);
-  return !msc_op_bool(op, "generated") || generate(cg, op, out);
+  return !msc_op_bool(op, "generated") || use_generated_kernels(cg, op, out);
 }

@@ -24,13 +24,13 @@ static uint32_t batches_in_use(const msc_plan *p, uint32_t micro, uint32_t num, 
   return (most + copies - 1) / copies * copies + copies;
 }
 
-static uint32_t number_of(const msc_plan *p, const msc_func *f) {
+static uint32_t find_section(const msc_plan *p, const msc_func *f) {
   for (uint32_t i = 0; i < p->num_sections; i++)
     if (f && p->section[i].func == f) return i;
   return UINT32_MAX;
 }
 
-static uint16_t slot(const msc_attr_value *entry, msc_slot_class class) {
+static uint16_t slot_of_class(const msc_attr_value *entry, msc_slot_class class) {
   int64_t s = entry[MSC_LANE_SLOTS + (int)class].i;
   return (uint16_t)(s < 0 ? 0 : s);
 }
@@ -40,15 +40,15 @@ static bool fill_lane(msc_plan *p, const char *program, const msc_attr_value *la
     const msc_attr_value *v = lane->list.v + i * MSC_LANE_FIELDS;
     msc_section_kind kind = (msc_section_kind)v[MSC_LANE_SECTION].i;
     const msc_func *f = msc_find_section(p->module, program, kind, stage, v[MSC_LANE_CHUNK].i);
-    uint32_t section = number_of(p, f);
+    uint32_t section = find_section(p, f);
     if (section > UINT16_MAX)
       return msc_error(p->ctx, MSC_E_INTERNAL, NULL, "the schedule names section %s of stage %u, which does not exist",
                        msc_section_names[kind], stage);
     out[i] = (plan_entry){.micro = (uint32_t)v[MSC_LANE_MICRO].i,
                           .section = (uint16_t)section,
-                          .fb = slot(v, MSC_SLOT_FB),
-                          .fw = slot(v, MSC_SLOT_FW),
-                          .bw = slot(v, MSC_SLOT_BW)};
+                          .fb = slot_of_class(v, MSC_SLOT_FB),
+                          .fw = slot_of_class(v, MSC_SLOT_FW),
+                          .bw = slot_of_class(v, MSC_SLOT_BW)};
   }
   return true;
 }
@@ -66,18 +66,18 @@ static bool add_lanes(msc_plan *p, msc_plan_program *g, const msc_attr_value *la
   return true;
 }
 
-static bool is_of(const msc_func *f, const char *program) {
+static bool is_of_program(const msc_func *f, const char *program) {
   const msc_attr_value *own = msc_func_attr(f, MSC_FACT(program));
   return !strcmp(own ? own->s : f->name, program);
 }
 
-/* Its sections, and what runs when; a program that is one function needs no schedule. */
-static bool add_program(msc_plan *p, msc_plan_calls *calls, const char *name, const msc_attr_value *lanes) {
+/* Adds a program with its sections and lanes; one that is a single function needs no lanes. */
+static bool add_plan_program(msc_plan *p, msc_plan_calls *calls, const char *name, const msc_attr_value *lanes) {
   const msc_attr_value *micro = NULL;
   bool any = false, ok = true;
   msc_grow(p->arena, p->program, p->num_programs);
   for (msc_func *f = p->module->first; f; f = f->next) {
-    if (!is_of(f, name)) continue;
+    if (!is_of_program(f, name)) continue;
     any = true;
     if (msc_func_attr(f, MSC_FACT(program))) micro = msc_func_attr(f, MSC_FACT(micro));
     ok &= msc_plan_add_section(calls, f, p->num_programs);
@@ -98,7 +98,7 @@ static void make_stages(msc_plan *p, const msc_attr_value *lanes) {
     p->stage[i / MSC_NUM_SLOTS].carried_slots[i % MSC_NUM_SLOTS] = (uint32_t)slots->list.v[i].i;
 }
 
-/* Layout numbers must be known before the file is written. */
+/* Numbers the layouts of parameters and outputs before the file is written. */
 static void number_layouts(msc_plan *p) {
   for (size_t i = 0; i < p->num_parameters; i++) msc_plan_layout(p, p->parameter[i].global->layout);
   for (size_t i = 0; i < p->num_inputs; i++) msc_plan_layout(p, p->input[i].global->layout);
@@ -117,8 +117,8 @@ typedef struct {
   msc_codegen *cg;
 } making;
 
-/* The calls of all sections and their code. */
-static bool make_programs(msc_context *ctx, void *arg) {
+/* Makes the calls of all sections, and their code. */
+static bool make_plan_programs(msc_context *ctx, void *arg) {
   static const char *const names[] = {"train", "forward"};
   making *m = arg;
   msc_plan *p = m->p;
@@ -128,7 +128,7 @@ static bool make_programs(msc_context *ctx, void *arg) {
   (void)ctx;
   make_stages(p, lanes);
   for (int i = 0; i < 2; i++)
-    ok &= add_program(p, calls, names[i], lanes ? msc_find_attr(lanes->dict.a, lanes->dict.num, names[i]) : NULL);
+    ok &= add_plan_program(p, calls, names[i], lanes ? msc_find_attr(lanes->dict.a, lanes->dict.num, names[i]) : NULL);
   if (!ok) return false;
   for (uint32_t i = 0; i < p->num_stages; i++)
     if (p->stage[i].persistent_bytes > p->persistent_bytes) p->persistent_bytes = p->stage[i].persistent_bytes;
@@ -143,7 +143,7 @@ msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_targ
   making making_it = {p, msc_codegen_begin(ctx, target)};
   if (!making_it.cg) return NULL;
   if (out_code) msc_codegen_want_text(making_it.cg, out_code);
-  if (msc_protect(ctx, make_programs, &making_it)) return p;
+  if (msc_protect(ctx, make_plan_programs, &making_it)) return p;
   msc_codegen_abandon(making_it.cg); /* LLVM's memory is not the arena's: it is freed in any case */
   return NULL;
 }

@@ -10,7 +10,7 @@
 
 enum { PLAN_VERSION = 1 };
 
-static void put_mesh(flatbuf_builder *b, const msc_mesh *mesh) {
+static void put_plan_mesh(flatbuf_builder *b, const msc_mesh *mesh) {
   plan_plan_begin_mesh(b);
   for (int i = 0; i < mesh->num_axes; i++) {
     plan_axis_begin(b);
@@ -21,7 +21,7 @@ static void put_mesh(flatbuf_builder *b, const msc_mesh *mesh) {
   flatbuf_end(b);
 }
 
-static void put_splits(flatbuf_builder *b, const msc_plan *p, const msc_layout *l) {
+static void put_layout_splits(flatbuf_builder *b, const msc_plan *p, const msc_layout *l) {
   uint8_t dims = 0;
   size_t num = 0;
   for (int d = 0; d < l->rank; d++) num += l->split[d] ? (size_t)msc_layout_parts(l, d) + 1 : 0;
@@ -39,7 +39,7 @@ static void put_splits(flatbuf_builder *b, const msc_plan *p, const msc_layout *
   plan_layout_put_split(b, num, all);
 }
 
-static void put_layouts(flatbuf_builder *b, const msc_plan *p) {
+static void put_plan_layouts(flatbuf_builder *b, const msc_plan *p) {
   plan_plan_begin_layouts(b);
   for (size_t i = 0; i < p->num_layouts; i++) {
     const msc_layout *l = p->layout[i];
@@ -50,7 +50,7 @@ static void put_layouts(flatbuf_builder *b, const msc_plan *p) {
     plan_layout_put_first(b, (size_t)l->rank + 1, l->first);
     if (num) plan_layout_put_sub(b, num, sub);
     plan_layout_put_reduction(b, l->reduction);
-    put_splits(b, p, l);
+    put_layout_splits(b, p, l);
     flatbuf_end(b);
   }
   flatbuf_end(b);
@@ -264,7 +264,7 @@ static void put_sections(flatbuf_builder *b, const msc_plan *p) {
 
 /* ---- schedule ---- */
 
-/* A program that is one function. */
+/* Writes the schedule of a program that is one function. */
 static void put_only_section(flatbuf_builder *b, const msc_plan *p, uint32_t program) {
   plan_entry e = {0};
   while (e.section < p->num_sections && strcmp(p->section[e.section].name, p->program[program].name)) e.section++;
@@ -328,12 +328,12 @@ static int64_t arg_int(const msc_plan_variable *v, const char *name, int64_t oth
   return a->kind == MSC_ATTR_BOOL ? a->b : a->kind == MSC_ATTR_INT ? a->i : otherwise;
 }
 
-static size_t shape_of(const msc_type *t, uint64_t *out_dim) {
+static size_t copy_shape(const msc_type *t, uint64_t *out_dim) {
   for (int d = 0; d < t->rank; d++) out_dim[d] = (uint64_t)t->dim[d];
   return (size_t)t->rank;
 }
 
-/* Is it a list of sizes with as many elements as t? */
+/* True if v is a list of sizes that have as many elements as t. */
 static bool is_shape_of(const msc_attr_value *v, const msc_type *t) {
   int64_t elems = 1;
   if (!v || v->kind != MSC_ATTR_LIST || v->list.num > MSC_MAX_RANK) return false;
@@ -344,18 +344,18 @@ static bool is_shape_of(const msc_attr_value *v, const msc_type *t) {
   return elems == msc_type_elems(t);
 }
 
-/* As the model has it; NULL: no other than ranks see. */
+/* The shape that the model gives a parameter; NULL: no other than the global one. */
 static const msc_attr_value *model_shape(const msc_plan_variable *v) {
   const msc_attr_value *own = msc_arg_attr(v->func, v->arg, MSC_FACT(msc_model_shape));
   return is_shape_of(own, v->global) ? own : NULL;
 }
 
-static void put_parameters(flatbuf_builder *b, const msc_plan *p) {
+static void put_plan_parameters(flatbuf_builder *b, const msc_plan *p) {
   uint64_t dim[MSC_MAX_RANK];
   plan_plan_begin_parameters(b);
   for (size_t i = 0; i < p->num_parameters; i++) {
     const msc_plan_variable *v = &p->parameter[i];
-    size_t rank = shape_of(v->global, dim);
+    size_t rank = copy_shape(v->global, dim);
     const char *init = arg_text(v, MSC_FACT(msc_init));
     plan_parameter_begin(b);
     plan_parameter_put_name(b, v->name);
@@ -377,13 +377,13 @@ static void put_parameters(flatbuf_builder *b, const msc_plan *p) {
   flatbuf_end(b);
 }
 
-static void put_inputs(flatbuf_builder *b, const msc_plan *p) {
+static void put_plan_inputs(flatbuf_builder *b, const msc_plan *p) {
   uint64_t dim[MSC_MAX_RANK];
   plan_plan_begin_inputs(b);
   for (size_t i = 0; i < p->num_inputs; i++) {
     const msc_plan_variable *v = &p->input[i];
     msc_role role = msc_arg_role(v->func, v->arg);
-    size_t rank = shape_of(v->global, dim);
+    size_t rank = copy_shape(v->global, dim);
     plan_input_begin(b);
     plan_input_put_name(b, v->name);
     plan_input_put_role(b, role == MSC_ROLE_NONE ? MSC_ROLE_DATA : (uint8_t)role);
@@ -399,12 +399,12 @@ static void put_inputs(flatbuf_builder *b, const msc_plan *p) {
   flatbuf_end(b);
 }
 
-static void put_outputs(flatbuf_builder *b, const msc_plan *p) {
+static void put_plan_outputs(flatbuf_builder *b, const msc_plan *p) {
   uint64_t dim[MSC_MAX_RANK];
   plan_plan_begin_outputs(b);
   for (size_t i = 0; i < p->num_outputs; i++) {
     const msc_plan_output *o = &p->output[i];
-    size_t rank = shape_of(o->global, dim);
+    size_t rank = copy_shape(o->global, dim);
     plan_output_begin(b);
     plan_output_put_name(b, o->name);
     plan_output_put_program(b, o->program);
@@ -451,8 +451,8 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   plan_plan_put_version(b, PLAN_VERSION);
   plan_plan_put_compiler(b, "msc 0.1");
   plan_plan_put_target(b, msc_target_of(p->module)->name);
-  put_mesh(b, &p->module->mesh);
-  put_layouts(b, p);
+  put_plan_mesh(b, &p->module->mesh);
+  put_plan_layouts(b, p);
   put_kernels(b, &p->code);
   put_images(b, &p->code);
   if (p->workspace_bytes) plan_plan_put_workspace_bytes(b, p->workspace_bytes);
@@ -468,9 +468,9 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   put_sections(b, p);
   put_programs(b, p);
   put_stages(b, p);
-  put_parameters(b, p);
-  put_inputs(b, p);
-  put_outputs(b, p);
+  put_plan_parameters(b, p);
+  put_plan_inputs(b, p);
+  put_plan_outputs(b, p);
   plan_plan_put_persistent_bytes(b, p->persistent_bytes);
   plan_plan_put_input_stride(b, p->input_stride);
   plan_plan_put_input_slots(b, p->input_slots);
@@ -487,7 +487,7 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   flatbuf_end(b);
 }
 
-/* The checksum is that of the file with its own eight bytes zero. */
+/* Writes the checksum of the file, computed while its eight bytes are zero. */
 static void seal(unsigned char *file, size_t bytes) {
   enum { CHECKSUM = 25 }; /* its id in plan.fbs */
   unsigned char *at = (unsigned char *)flatbuf_inline(plan_plan_root(file).at, CHECKSUM);
