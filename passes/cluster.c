@@ -28,19 +28,19 @@ static const char *skip_blanks(const char *p, const char *end) {
   return p;
 }
 
-static const char *skip_string(const char *p, const char *end) {
+static const char *skip_json_string(const char *p, const char *end) {
   for (p++; p < end && *p != '"'; p++)
     if (*p == '\\') p++;
   return p < end ? p + 1 : end;
 }
 
-/* Past the value at p; the text is known to be valid. */
+/* Skips the value at p; the text is known to be valid. */
 static const char *skip_value(const char *p, const char *end) {
   int depth = 0;
   do {
     if (p >= end) return end;
     if (*p == '"') {
-      p = skip_string(p, end);
+      p = skip_json_string(p, end);
       continue;
     }
     if (*p == '{' || *p == '[') depth++;
@@ -50,15 +50,15 @@ static const char *skip_value(const char *p, const char *end) {
   return p;
 }
 
-/* Member `key` of the object at p, or item `index` of the array at p; NULL: none. */
-static const char *inside(const char *p, const char *end, const char *key, int index) {
+/* Finds member `key` of the object at p, or item `index` of the array at p; NULL: there is none. */
+static const char *find_member_text(const char *p, const char *end, const char *key, int index) {
   bool object = *p == '{';
   size_t n = key ? strlen(key) : 0;
   p = skip_blanks(p + 1, end);
   for (int i = 0; p < end && *p != '}' && *p != ']'; i++) {
     const char *name = p;
     if (object) {
-      p = skip_blanks(skip_string(p, end), end);
+      p = skip_blanks(skip_json_string(p, end), end);
       p = skip_blanks(p + 1, end);
     }
     if (object ? key && !strncmp(name + 1, key, n) && name[n + 1] == '"' : i == index) return object ? name : p;
@@ -68,20 +68,20 @@ static const char *inside(const char *p, const char *end, const char *key, int i
   return NULL;
 }
 
-static const char *value_of(const char *name, const char *end) {
+static const char *skip_to_value(const char *name, const char *end) {
   if (*name != '"') return name;
-  const char *p = skip_blanks(skip_string(name, end), end);
+  const char *p = skip_blanks(skip_json_string(name, end), end);
   return p < end && *p == ':' ? skip_blanks(p + 1, end) : name;
 }
 
-/* The place of "levels.1.size", or of the nearest thing around it that is there. */
-static const msc_loc *place(const reading *r, const char *path) {
+/* The location of "levels.1.size", or of the innermost value around it that exists. */
+static const msc_loc *loc_of_path(const reading *r, const char *path) {
   const char *p = skip_blanks(r->text, r->end), *here = p;
-  for (const char *word = path; *word && (*value_of(p, r->end) == '{' || *value_of(p, r->end) == '[');) {
+  for (const char *word = path; *word && (*skip_to_value(p, r->end) == '{' || *skip_to_value(p, r->end) == '[');) {
     char key[64];
     size_t n = strcspn(word, ".");
     snprintf(key, sizeof key, "%.*s", (int)n, word);
-    const char *next = inside(value_of(p, r->end), r->end, key, atoi(key));
+    const char *next = find_member_text(skip_to_value(p, r->end), r->end, key, atoi(key));
     if (!next) break;
     here = p = next;
     word += n + (word[n] == '.');
@@ -94,50 +94,51 @@ static const msc_loc *place(const reading *r, const char *path) {
   return msc_loc_of(r->ctx, &loc);
 }
 
-static void MSC_PRINTF(3, 4) wrong(reading *r, const char *path, const char *fmt, ...) {
+static void MSC_PRINTF(3, 4) report_wrong(reading *r, const char *path, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  msc_verror(r->ctx, MSC_DIAG_ERROR, MSC_E_CLUSTER, place(r, path), NULL, fmt, ap);
+  msc_verror(r->ctx, MSC_DIAG_ERROR, MSC_E_CLUSTER, loc_of_path(r, path), NULL, fmt, ap);
   va_end(ap);
   r->ok = false;
 }
 
 /* ---- figures ---- */
 
-static const json_t *member(const json_t *object, const char *path) {
+static const json_t *find_member(const json_t *object, const char *path) {
   const char *dot = strrchr(path, '.');
   return json_object_get(object, dot ? dot + 1 : path);
 }
 
-/* A number from 1 on at `path`, the last word of which is a member of `object`. */
-static double figure(reading *r, const json_t *object, const char *path, bool needed) {
-  const json_t *v = member(object, path);
-  if (!v && needed) wrong(r, path, "%s is missing", path);
+/* Reads a number of at least 1.  `path` names it in messages; its last word is the member of `object`. */
+static double read_figure(reading *r, const json_t *object, const char *path, bool needed) {
+  const json_t *v = find_member(object, path);
+  if (!v && needed) report_wrong(r, path, "%s is missing", path);
   if (!v) return 0;
   double x = json_is_number(v) ? json_number_value(v) : NAN;
   if (x >= 1 && x <= 1e18) return x;
-  if (!json_is_number(v)) wrong(r, path, "%s must be a number", path);
-  else wrong(r, path, "%s is %g; it must be from 1 to 1e18", path, x);
+  if (!json_is_number(v)) report_wrong(r, path, "%s must be a number", path);
+  else report_wrong(r, path, "%s is %g; it must be from 1 to 1e18", path, x);
   return 0;
 }
 
-/* The same, a whole number. */
-static int64_t whole(reading *r, const json_t *object, const char *path, bool needed) {
-  double x = figure(r, object, path, needed);
+/* Reads a whole number of at least 1, as read_figure does. */
+static int64_t read_whole(reading *r, const json_t *object, const char *path, bool needed) {
+  double x = read_figure(r, object, path, needed);
   if (x == 0 || (x == floor(x) && x <= 4e18)) return (int64_t)x;
-  wrong(r, path, "%s is %g; it must be a whole number", path, x);
+  report_wrong(r, path, "%s is %g; it must be a whole number", path, x);
   return 0;
 }
 
-static const char *words_of(reading *r, const json_t *object, const char *path) {
-  const json_t *v = member(object, path);
+static const char *read_words(reading *r, const json_t *object, const char *path) {
+  const json_t *v = find_member(object, path);
   if (json_is_string(v)) return msc_intern(r->ctx, json_string_value(v));
-  wrong(r, path, v ? "%s must be a text" : "%s is missing", path);
+  report_wrong(r, path, v ? "%s must be a text" : "%s is missing", path);
   return "";
 }
 
-/* Members that nothing reads are mistakes. */
-static void check_members(reading *r, const json_t *object, const char *path, size_t num, const char *const *known) {
+/* Reports members of `object` that are not known: they are mistakes. */
+static void check_known_members(reading *r, const json_t *object, const char *path, size_t num,
+                                const char *const *known) {
   const char *name;
   json_t *value;
   json_object_foreach((json_t *)(uintptr_t)object, name, value) {
@@ -146,8 +147,8 @@ static void check_members(reading *r, const json_t *object, const char *path, si
     if (found) continue;
     const char *near = msc_nearest(name, known, num),
                *full = msc_arena_printf(msc_context_arena(r->ctx), "%s%s%s", path, *path ? "." : "", name);
-    if (near) wrong(r, full, "unknown key '%s'; did you mean '%s'?", full, near);
-    else wrong(r, full, "unknown key '%s'", full);
+    if (near) report_wrong(r, full, "unknown key '%s'; did you mean '%s'?", full, near);
+    else report_wrong(r, full, "unknown key '%s'", full);
   }
 }
 
@@ -160,12 +161,12 @@ static void read_gpu(reading *r, const json_t *gpu) {
   int64_t *const figures[] = {&g->arch,        &g->multiprocessors, &g->clock_hz, &g->memory_clock_hz,
                               &g->cache_bytes, &g->shared_bytes,    &g->threads,  &g->blocks};
   if (!json_is_object(gpu)) {
-    wrong(r, "device.gpu", "device.gpu must be an object");
+    report_wrong(r, "device.gpu", "device.gpu must be an object");
     return;
   }
-  check_members(r, gpu, "device.gpu", sizeof known / sizeof *known, known);
+  check_known_members(r, gpu, "device.gpu", sizeof known / sizeof *known, known);
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    *figures[i] = whole(r, gpu, msc_arena_printf(msc_context_arena(r->ctx), "device.gpu.%s", known[i]), true);
+    *figures[i] = read_whole(r, gpu, msc_arena_printf(msc_context_arena(r->ctx), "device.gpu.%s", known[i]), true);
 }
 
 static void read_device(reading *r) {
@@ -173,31 +174,32 @@ static void read_device(reading *r) {
   const json_t *device = json_object_get(r->json, "device");
   msc_cluster *c = r->out;
   if (!json_is_object(device)) {
-    wrong(r, "device", device ? "device must be an object" : "device is missing");
+    report_wrong(r, "device", device ? "device must be an object" : "device is missing");
     return;
   }
-  check_members(r, device, "device", sizeof known / sizeof *known, known);
-  c->device = words_of(r, device, "device.name");
-  c->memory_bytes = whole(r, device, "device.memory_bytes", true);
-  c->bytes_per_s = figure(r, device, "device.bytes_per_s", true);
-  c->launch_ns = whole(r, device, "device.launch_ns", true);
+  check_known_members(r, device, "device", sizeof known / sizeof *known, known);
+  c->device = read_words(r, device, "device.name");
+  c->memory_bytes = read_whole(r, device, "device.memory_bytes", true);
+  c->bytes_per_s = read_figure(r, device, "device.bytes_per_s", true);
+  c->launch_ns = read_whole(r, device, "device.launch_ns", true);
   if (json_object_get(device, "gpu")) read_gpu(r, json_object_get(device, "gpu"));
   const json_t *flops = json_object_get(device, "flops_per_s");
   if (!json_is_object(flops)) {
-    wrong(r, "device.flops_per_s",
-          flops ? "device.flops_per_s must be an object with a number per element type"
-                : "device.flops_per_s is missing");
+    report_wrong(r, "device.flops_per_s",
+                 flops ? "device.flops_per_s must be an object with a number per element type"
+                       : "device.flops_per_s is missing");
     return;
   }
   const char *types[MSC_NUM_DTYPES];
   for (int d = 0; d < MSC_NUM_DTYPES; d++) types[d] = msc_dtype_name((msc_dtype)d);
-  check_members(r, flops, "device.flops_per_s", MSC_NUM_DTYPES, types);
-  double usual = figure(r, flops, "device.flops_per_s.f32", true);
+  check_known_members(r, flops, "device.flops_per_s", MSC_NUM_DTYPES, types);
+  double usual = read_figure(r, flops, "device.flops_per_s.f32", true);
   for (int d = 0; d < MSC_NUM_DTYPES; d++) {
     double own =
         d == MSC_F32
             ? 0
-            : figure(r, flops, msc_arena_printf(msc_context_arena(r->ctx), "device.flops_per_s.%s", types[d]), false);
+            : read_figure(r, flops, msc_arena_printf(msc_context_arena(r->ctx), "device.flops_per_s.%s", types[d]),
+                          false);
     c->flops_per_s[d] = own > 0 ? own : usual;
   }
 }
@@ -208,38 +210,38 @@ static void read_level(reading *r, size_t i, const json_t *level, bool last) {
   const char *path = msc_arena_printf(a, "levels.%zu", i);
   msc_cluster_level *l = &r->out->level[i];
   if (!json_is_object(level)) {
-    wrong(r, path, "%s must be an object", path);
+    report_wrong(r, path, "%s must be an object", path);
     return;
   }
-  check_members(r, level, path, sizeof known / sizeof *known, known);
-  l->name = words_of(r, level, msc_arena_printf(a, "%s.name", path));
-  l->latency_ns = whole(r, level, msc_arena_printf(a, "%s.latency_ns", path), true);
-  l->bytes_per_s = figure(r, level, msc_arena_printf(a, "%s.bytes_per_s", path), true);
-  double shared = figure(r, level, msc_arena_printf(a, "%s.shared_by", path), false);
+  check_known_members(r, level, path, sizeof known / sizeof *known, known);
+  l->name = read_words(r, level, msc_arena_printf(a, "%s.name", path));
+  l->latency_ns = read_whole(r, level, msc_arena_printf(a, "%s.latency_ns", path), true);
+  l->bytes_per_s = read_figure(r, level, msc_arena_printf(a, "%s.bytes_per_s", path), true);
+  double shared = read_figure(r, level, msc_arena_printf(a, "%s.shared_by", path), false);
   if (shared > 0) l->bytes_per_s /= shared;
   const char *size_path = msc_arena_printf(a, "%s.size", path);
-  l->size = whole(r, level, size_path, !last);
+  l->size = read_whole(r, level, size_path, !last);
   if (last || l->size == 0) l->size = INT64_MAX;
   else if (i && l[-1].size && l->size % l[-1].size)
-    wrong(r, size_path, "%s is %" PRId64 "; it must be a multiple of the level inside it, %" PRId64, size_path, l->size,
-          l[-1].size);
+    report_wrong(r, size_path, "%s is %" PRId64 "; it must be a multiple of the level inside it, %" PRId64, size_path,
+                 l->size, l[-1].size);
 }
 
 static void read_levels(reading *r) {
   const json_t *levels = json_object_get(r->json, "levels");
   size_t num = json_array_size(levels);
   if (!json_is_array(levels) || num < 1 || num > MSC_MAX_LEVELS) {
-    wrong(r, "levels",
-          levels ? "levels must be a list of 1 to %d objects, innermost first"
-                 : "levels is missing, a list of 1 to %d objects",
-          MSC_MAX_LEVELS);
+    report_wrong(r, "levels",
+                 levels ? "levels must be a list of 1 to %d objects, innermost first"
+                        : "levels is missing, a list of 1 to %d objects",
+                 MSC_MAX_LEVELS);
     return;
   }
   r->out->num_levels = (int)num;
   for (size_t i = 0; i < num; i++) read_level(r, i, json_array_get(levels, i), i + 1 == num);
 }
 
-static int by_measure(const void *a, const void *b) {
+static int compare_measures(const void *a, const void *b) {
   const msc_cluster_measure *x = a, *y = b;
   if (x->verb != y->verb) return x->verb < y->verb ? -1 : 1;
   if (x->ranks != y->ranks) return x->ranks < y->ranks ? -1 : 1;
@@ -261,7 +263,7 @@ static void read_measures(reading *r) {
   static const char *const known[] = {"op", "ranks", "bytes", "ns"};
   const json_t *list = json_object_get(r->json, "collectives");
   msc_arena *a = msc_context_arena(r->ctx);
-  if (list && !json_is_array(list)) wrong(r, "collectives", "collectives must be a list");
+  if (list && !json_is_array(list)) report_wrong(r, "collectives", "collectives must be a list");
   r->out->num_measures = json_array_size(list);
   r->out->measure = msc_new_array(a, msc_cluster_measure, r->out->num_measures);
   for (size_t i = 0; i < r->out->num_measures; i++) {
@@ -269,28 +271,28 @@ static void read_measures(reading *r) {
     const char *path = msc_arena_printf(a, "collectives.%zu", i);
     msc_cluster_measure *m = &r->out->measure[i];
     if (!json_is_object(row)) {
-      wrong(r, path, "%s must be an object", path);
+      report_wrong(r, path, "%s must be an object", path);
       continue;
     }
-    check_members(r, row, path, sizeof known / sizeof *known, known);
-    const char *verb = words_of(r, row, msc_arena_printf(a, "%s.op", path));
+    check_known_members(r, row, path, sizeof known / sizeof *known, known);
+    const char *verb = read_words(r, row, msc_arena_printf(a, "%s.op", path));
     m->verb = msc_verb_parse(verb);
     if (!msc_verb_is(m->verb, MSC_VERB_MEASURED))
-      wrong(r, msc_arena_printf(a, "%s.op", path), "%s.op must be %s", path, measured_words(a));
-    m->ranks = whole(r, row, msc_arena_printf(a, "%s.ranks", path), true);
-    m->bytes = whole(r, row, msc_arena_printf(a, "%s.bytes", path), true);
-    m->ns = whole(r, row, msc_arena_printf(a, "%s.ns", path), true);
+      report_wrong(r, msc_arena_printf(a, "%s.op", path), "%s.op must be %s", path, measured_words(a));
+    m->ranks = read_whole(r, row, msc_arena_printf(a, "%s.ranks", path), true);
+    m->bytes = read_whole(r, row, msc_arena_printf(a, "%s.bytes", path), true);
+    m->ns = read_whole(r, row, msc_arena_printf(a, "%s.ns", path), true);
   }
-  if (r->out->num_measures) qsort(r->out->measure, r->out->num_measures, sizeof *r->out->measure, by_measure);
+  if (r->out->num_measures) qsort(r->out->measure, r->out->num_measures, sizeof *r->out->measure, compare_measures);
 }
 
 /* ---- the whole file ---- */
 
-static bool read_all(msc_context *ctx, void *arg) {
+static bool read_cluster(msc_context *ctx, void *arg) {
   static const char *const known[] = {"device", "levels", "collectives"};
   reading *r = arg;
   r->out = msc_new(msc_context_arena(ctx), msc_cluster);
-  check_members(r, r->json, "", sizeof known / sizeof *known, known);
+  check_known_members(r, r->json, "", sizeof known / sizeof *known, known);
   read_device(r);
   read_levels(r);
   read_measures(r);
@@ -313,7 +315,7 @@ const msc_cluster *msc_cluster_read(msc_context *ctx, const char *name, const ch
   if (!ok)
     msc_error(ctx, MSC_E_CLUSTER, msc_loc_of(ctx, &loc),
               "a cluster description must be one JSON object with device and levels");
-  ok = ok && msc_protect(ctx, read_all, &r); /* json is not the arena's: it must be freed in any case */
+  ok = ok && msc_protect(ctx, read_cluster, &r); /* json is not the arena's: it must be freed in any case */
   json_decref(json);
   if (ok) r.out->text = msc_intern_n(ctx, text, bytes);
   return ok ? r.out : NULL;

@@ -10,7 +10,7 @@ static bool same_attrs(const msc_attr *a, size_t num_a, const msc_attr *b, size_
   return true;
 }
 
-/* A place that is implied or not known is not printed: only that comes back. */
+/* True if the location is implied or unknown; it is not printed, so parsing gives it no file. */
 static bool is_implied(const msc_loc *l) { return l->implied || !l->file; }
 
 static bool same_loc(const msc_loc *a, const msc_loc *b) {
@@ -27,7 +27,7 @@ static bool same_value(const msc_value *a, const msc_value *b) {
   return a->id == b->id && a->type == b->type && a->whole == b->whole;
 }
 
-static const char *op_differs(const msc_op *a, const msc_op *b) {
+static const char *compare_ops(const msc_op *a, const msc_op *b) {
   if (a->kind != b->kind) return "kinds";
   if (a->num_in != b->num_in || a->num_out != b->num_out) return "operand or result counts";
   for (int i = 0; i < a->num_in; i++)
@@ -43,7 +43,7 @@ static const char *op_differs(const msc_op *a, const msc_op *b) {
   return NULL;
 }
 
-static const char *args_differ(const msc_block *a, const msc_block *b, msc_arena *arena) {
+static const char *compare_args(const msc_block *a, const msc_block *b, msc_arena *arena) {
   if (a->num_args != b->num_args) return msc_arena_printf(arena, "%zu and %zu arguments", a->num_args, b->num_args);
   for (size_t i = 0; i < a->num_args; i++)
     if (!same_value(a->args[i], b->args[i]) || a->args[i]->name != b->args[i]->name)
@@ -51,9 +51,9 @@ static const char *args_differ(const msc_block *a, const msc_block *b, msc_arena
   return NULL;
 }
 
-/* Regions are walked in place of a stack: into a body, and out through its parent. */
-static const char *blocks_differ(const msc_block *block_a, const msc_block *block_b, msc_arena *arena) {
-  const char *why = args_differ(block_a, block_b, arena);
+/* Compares two blocks.  Nested regions are walked without recursion: into a body, and out through its parent. */
+static const char *compare_blocks(const msc_block *block_a, const msc_block *block_b, msc_arena *arena) {
+  const char *why = compare_args(block_a, block_b, arena);
   const msc_op *a = block_a->first, *b = block_b->first;
   const msc_block *top = block_a;
   while (!why) {
@@ -65,11 +65,11 @@ static const char *blocks_differ(const msc_block *block_a, const msc_block *bloc
       a = a->next, b = b->next;
       continue;
     }
-    const char *part = op_differs(a, b);
+    const char *part = compare_ops(a, b);
     if (part) return msc_arena_printf(arena, "op %" PRIu32 " (%s): %s differ", a->id, msc_kind_name(a->kind), part);
     if (a->body) {
       block_a = a->body, block_b = b->body;
-      why = args_differ(block_a, block_b, arena);
+      why = compare_args(block_a, block_b, arena);
       a = block_a->first, b = block_b->first;
     } else {
       a = a->next, b = b->next;
@@ -78,11 +78,11 @@ static const char *blocks_differ(const msc_block *block_a, const msc_block *bloc
   return why;
 }
 
-static const char *funcs_differ(const msc_func *a, const msc_func *b, msc_arena *arena) {
+static const char *compare_funcs(const msc_func *a, const msc_func *b, msc_arena *arena) {
   if (a->name != b->name) return msc_arena_printf(arena, "functions '%s' and '%s'", a->name, b->name);
   msc_number(a->body);
   msc_number(b->body);
-  const char *why = blocks_differ(a->body, b->body, arena);
+  const char *why = compare_blocks(a->body, b->body, arena);
   if (why) return msc_arena_printf(arena, "function '%s': %s", a->name, why);
   if (!same_attrs(a->attrs, a->num_attrs, b->attrs, b->num_attrs))
     return msc_arena_printf(arena, "function '%s': attributes differ", a->name);
@@ -104,7 +104,7 @@ const char *msc_modules_differ(const msc_module *a, const msc_module *b, msc_are
   if (!same_attrs(a->attrs, a->num_attrs, b->attrs, b->num_attrs)) return "module attributes differ";
   const msc_func *f = a->first, *g = b->first;
   for (; f && g; f = f->next, g = g->next) {
-    const char *why = funcs_differ(f, g, arena);
+    const char *why = compare_funcs(f, g, arena);
     if (why) return why;
   }
   return f || g ? "one module has more functions" : NULL;

@@ -12,18 +12,18 @@ void msc_cost_of(const msc_cluster *cluster, const msc_mesh *mesh, msc_cost *out
   }
 }
 
-/* Rounded up: nothing is free, and the same on every host. */
-static int64_t whole_ns(double ns) { return ns >= 4e18 ? (int64_t)4e18 : (int64_t)ceil(ns); }
+/* Rounds up, so that nothing is free and every host gets the same number. */
+static int64_t round_up_ns(double ns) { return ns >= 4e18 ? (int64_t)4e18 : (int64_t)ceil(ns); }
 
 int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double bytes) {
   double arithmetic = flops * 1e9 / c->cluster->flops_per_s[dtype], memory = bytes * 1e9 / c->cluster->bytes_per_s;
-  int64_t ns = whole_ns(arithmetic > memory ? arithmetic : memory);
+  int64_t ns = round_up_ns(arithmetic > memory ? arithmetic : memory);
   return ns > c->cluster->launch_ns ? ns : c->cluster->launch_ns;
 }
 
 /* ---- links ---- */
 
-/* The innermost level whose groups hold whole blocks of `ranks` consecutive ranks, or all ranks that there are. */
+/* The innermost level whose groups hold whole blocks of `ranks` consecutive ranks, or else all ranks. */
 static int level_of_block(const msc_cost *c, int64_t ranks) {
   const msc_cluster *k = c->cluster;
   int l = 0;
@@ -82,10 +82,10 @@ int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t n
   const msc_cluster_level *l = &c->cluster->level[t->level];
   double least = 0, measured = c->cluster->num_measures ? measured_ns(c, t, &least) : 0;
   if (least > measured) least = measured;
-  if (measured > 0) return whole_ns(measured - least + least / (double)num);
+  if (measured > 0) return round_up_ns(measured - least + least / (double)num);
   double rounds = (double)msc_verb_rounds(t->verb, t->ranks, t->peers),
          latency = (double)c->cluster->launch_ns + rounds * (double)l->latency_ns;
-  return whole_ns(latency / (double)num + (double)t->bytes * 1e9 / l->bytes_per_s);
+  return round_up_ns(latency / (double)num + (double)t->bytes * 1e9 / l->bytes_per_s);
 }
 
 int64_t msc_cost_collective(const msc_cost *c, const msc_cost_transfer *t) { return msc_cost_shared(c, t, 1); }

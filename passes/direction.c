@@ -12,7 +12,7 @@ const msc_op *msc_sum_of_loss(const msc_func *f) {
   return op;
 }
 
-/* Of a section that runs forward and backward: what it adds to sums is gradients, but for the loss. */
+/* True if the use adds a gradient to a sum over micro-batches; the other sum is that of the loss. */
 static bool is_gradient(const msc_func *f, const msc_use *u) {
   size_t i = (size_t)(u - u->user->in);
   const msc_attr_value *section = msc_func_attr(f, MSC_FACT(section)), *ties = msc_func_attr(f, MSC_FACT(ties));

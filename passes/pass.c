@@ -24,14 +24,14 @@ enum { NUM_ROWS = sizeof rows / sizeof *rows };
 size_t msc_num_rows(void) { return NUM_ROWS; }
 const msc_pass_info *msc_row(size_t i) { return &rows[i]; }
 
-static const msc_pass_info *find_row(const char *name) {
+static const msc_pass_info *find_pass_row(const char *name) {
   for (size_t i = 0; i < NUM_ROWS; i++)
     if (!strcmp(rows[i].name, name)) return &rows[i];
   return NULL;
 }
 
 const msc_pass_info *msc_find_pass(const char *name) {
-  const msc_pass_info *row = find_row(name);
+  const msc_pass_info *row = find_pass_row(name);
   return row && row->run ? row : NULL;
 }
 
@@ -75,7 +75,7 @@ void msc_remark(msc_pass_ctx *pass, const msc_op *op, const char *fmt, ...) {
 
 /* ---- which passes ---- */
 
-/* NULL after a report: nothing of this name was found. */
+/* Returns `found`; reports the unknown name where that is NULL. */
 static const msc_pass_info *check_found(msc_context *ctx, const msc_pass_info *found, const char *name) {
   if (found) return found;
   const char *words[NUM_ROWS];
@@ -92,7 +92,7 @@ typedef struct {
   int passes_before; /* of pass.def, in front of the first */
 } row_list;
 
-/* The passes of "dce,cse". */
+/* Lists the passes of "dce,cse". */
 static bool list_names(msc_context *ctx, msc_arena *arena, const char *names, row_list *out) {
   bool ok = true;
   out->row = msc_new_array(arena, const msc_pass_info *, strlen(names) / 2 + 1);
@@ -113,11 +113,11 @@ static void list_range(msc_arena *arena, const msc_pass_info *first, const msc_p
   for (const msc_pass_info *row = first; row <= last; row++) out->row[out->num++] = row;
 }
 
-/* The rows that the options name. */
+/* Lists the rows that the options select. */
 static bool list_rows(msc_context *ctx, msc_arena *arena, const msc_pass_options *o, row_list *out) {
   if (o->passes) return list_names(ctx, arena, o->passes, out);
-  const msc_pass_info *first = o->from ? check_found(ctx, find_row(o->from), o->from) : rows;
-  const msc_pass_info *last = o->until ? check_found(ctx, find_row(o->until), o->until) : rows + NUM_ROWS - 1;
+  const msc_pass_info *first = o->from ? check_found(ctx, find_pass_row(o->from), o->from) : rows;
+  const msc_pass_info *last = o->until ? check_found(ctx, find_pass_row(o->until), o->until) : rows + NUM_ROWS - 1;
   if (!first || !last) return false;
   if (first > last)
     return msc_error(ctx, MSC_E_CONFIG, NULL, "pass '%s' comes after '%s'", first->name, last->name);
@@ -148,13 +148,13 @@ typedef struct {
   size_t bytes[2];
 } pass_run;
 
-static uint64_t now_ns(void) {
+static uint64_t read_clock_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void take_text(pass_run *r, int side) {
+static void print_module_text(pass_run *r, int side) {
   r->text[side] = NULL;
   r->bytes[side] = 0;
   if (r->arena[side]) msc_arena_free(r->arena[side]);
@@ -162,7 +162,7 @@ static void take_text(pass_run *r, int side) {
   r->text[side] = msc_print_text(r->m, r->arena[side], &r->bytes[side]);
 }
 
-static bool dump(pass_run *r, int number, const char *name, int side) {
+static bool dump_text(pass_run *r, int number, const char *name, int side) {
   msc_arena *arena = r->arena[side];
   const char *path = msc_arena_printf(arena, "%s/%03d-%s.mlir", r->options->dump_dir, number, name);
   FILE *f = fopen(path, "wb");
@@ -172,8 +172,8 @@ static bool dump(pass_run *r, int number, const char *name, int side) {
   return ok || msc_error(r->ctx, MSC_E_FILE, NULL, "%s: %s", path, strerror(saved));
 }
 
-/* Text that does not come back as the same module is a bug of printer, parser or pass. */
-static bool text_holds(pass_run *r, msc_arena *scratch) {
+/* Prints the module and parses it: a difference is a bug of the printer, the parser or the pass. */
+static bool check_text_round_trip(pass_run *r, msc_arena *scratch) {
   size_t bytes;
   const char *text = msc_print_text(r->m, scratch, &bytes);
   msc_module *again = msc_parse(r->ctx, "printed", text, bytes);
@@ -182,8 +182,8 @@ static bool text_holds(pass_run *r, msc_arena *scratch) {
   return !why || msc_error(r->ctx, MSC_E_INTERNAL, NULL, "print and parse change the module: %s", why);
 }
 
-/* The module as it was before the pass, executed beside what the pass made of it. */
-static bool numbers_hold(pass_run *r) {
+/* Executes the module as it was before the pass and as the pass left it, and compares the results. */
+static bool check_numbers(pass_run *r) {
   const int64_t most = 50000000; /* scalar operations: about a second */
   bool small = true;
   msc_module *before = msc_parse(r->ctx, "before", r->text[0], r->bytes[0]);
@@ -201,14 +201,14 @@ static bool ends_stage(const msc_pass_info *info) {
   return next == end || strcmp(next->stage, info->stage) != 0;
 }
 
-static bool verified(pass_run *r, const msc_pass_ctx *pass) {
+static bool verify_after(pass_run *r, const msc_pass_ctx *pass) {
   int level = r->options->verify;
   bool whole = !r->options->passes || !*r->options->passes; /* a list may leave out who takes a fact away */
   if (level >= MSC_VERIFY_IR && whole && ends_stage(pass->info)) MSC_TRY(msc_check_outlived(r->m, pass->info->stage));
   if (pass->unchanged && level <= MSC_VERIFY_IR) return true;
   if (level >= MSC_VERIFY_IR) MSC_TRY(msc_check_module(r->m));
-  if (level >= MSC_VERIFY_TEXT) MSC_TRY(text_holds(r, pass->scratch));
-  return level < MSC_VERIFY_NUMERICS || pass->changes_meaning || numbers_hold(r);
+  if (level >= MSC_VERIFY_TEXT) MSC_TRY(check_text_round_trip(r, pass->scratch));
+  return level < MSC_VERIFY_NUMERICS || pass->changes_meaning || check_numbers(r);
 }
 
 static bool has_internal_error(const msc_diag *d) {
@@ -217,25 +217,25 @@ static bool has_internal_error(const msc_diag *d) {
   return false;
 }
 
-/* What a reproducer of this pass begins with. */
-static const char *run_line(const pass_run *r, msc_pass_ctx *pass) {
+/* The first line of a reproducer of this pass. */
+static const char *make_run_line(const pass_run *r, msc_pass_ctx *pass) {
   const char *flags = r->options->flags ? r->options->flags : "";
   return msc_arena_printf(pass->scratch, "// RUN: msc opt --passes=%s%s%s %%s\n", pass->info->name, *flags ? " " : "",
                           flags);
 }
 
-static bool bug(pass_run *r, msc_pass_ctx *pass, const char *what) {
+static bool report_bug(pass_run *r, msc_pass_ctx *pass, const char *what) {
   const char *name = pass->info->name;
   msc_error(r->ctx, MSC_E_INTERNAL, NULL, "pass '%s' %s", name, what);
   if (r->options->reproducer) {
-    const char *text = r->text[0] ? msc_arena_printf(pass->scratch, "%s%s", run_line(r, pass), r->text[0]) : NULL;
+    const char *text = r->text[0] ? msc_arena_printf(pass->scratch, "%s%s", make_run_line(r, pass), r->text[0]) : NULL;
     r->options->reproducer(r->options->user, pass->info, text, text ? strlen(text) : 0);
   }
   return false;
 }
 
-/* What was taken after this pass is what the next one begins with. */
-static void keep_text(pass_run *r) {
+/* The text after this pass becomes the text before the next one. */
+static void swap_texts(pass_run *r) {
   msc_arena *arena = r->arena[0];
   r->arena[0] = r->arena[1], r->text[0] = r->text[1], r->bytes[0] = r->bytes[1];
   r->arena[1] = arena;
@@ -250,29 +250,29 @@ static bool is_large(const msc_module *m) {
   return num >= many;
 }
 
-/* The text of a large module takes longer than most passes, be it of ops, constants or names: there the user's own
- * command is the test case. */
-static void take_case(pass_run *r, int side) {
+/* Prints the module where somebody wants its text.  That of a large module takes longer than most passes: there the
+ * user's own command is the test case, and no text is kept for a reproducer. */
+static void print_case(pass_run *r, int side) {
   const size_t much = 1 << 20;
   if (!r->wants_text && (!r->wants_case || is_large(r->m))) return;
-  take_text(r, side);
+  print_module_text(r, side);
   r->wants_case = r->wants_case && r->bytes[side] < much;
 }
 
-static bool report(pass_run *r, msc_pass_ctx *pass, msc_pass_report *report) {
-  if (r->wants_text || r->at + 1 < r->list.num) take_case(r, 1);
+static bool report_pass(pass_run *r, msc_pass_ctx *pass, msc_pass_report *report) {
+  if (r->wants_text || r->at + 1 < r->list.num) print_case(r, 1);
   if (r->wants_text) {
     report->text = r->text[1];
     report->bytes = r->bytes[1];
     report->changed = r->bytes[0] != r->bytes[1] || memcmp(r->text[0], r->text[1], r->bytes[0]) != 0;
   }
-  if (r->options->dump_dir && report->changed) MSC_TRY(dump(r, report->number, pass->info->name, 1));
+  if (r->options->dump_dir && report->changed) MSC_TRY(dump_text(r, report->number, pass->info->name, 1));
   if (r->options->after) r->options->after(r->options->user, report);
-  keep_text(r);
+  swap_texts(r);
   return true;
 }
 
-static bool run_one(pass_run *r, const msc_pass_info *info, int number) {
+static bool run_one_pass(pass_run *r, const msc_pass_info *info, int number) {
   if (!(info->targets & msc_target_of(r->m)->bit)) return true;
   msc_pass_ctx pass = {.ctx = r->ctx,
                        .scratch = msc_arena_new(r->ctx),
@@ -282,28 +282,29 @@ static bool run_one(pass_run *r, const msc_pass_info *info, int number) {
   msc_pass_report done = {.pass = info, .number = number, .module = r->m, .is_trial = r->options->is_trial};
   int errors = msc_num_errors(r->ctx);
   if (r->options->before && r->text[0])
-    r->options->before(r->options->user, info, run_line(r, &pass), r->text[0], r->bytes[0]);
-  uint64_t start = now_ns();
+    r->options->before(r->options->user, info, make_run_line(r, &pass), r->text[0], r->bytes[0]);
+  uint64_t start = read_clock_ns();
   bool ok = info->run(&pass, r->m);
-  uint64_t mid = now_ns();
-  if (ok && msc_num_errors(r->ctx) > errors) ok = bug(r, &pass, "reported an error but went on");
+  uint64_t mid = read_clock_ns();
+  if (ok && msc_num_errors(r->ctx) > errors) ok = report_bug(r, &pass, "reported an error but went on");
   else if (!ok && (msc_num_errors(r->ctx) == errors || has_internal_error(msc_diags(r->ctx))))
-    ok = bug(r, &pass, "failed");
-  else if (ok && !verified(r, &pass)) ok = bug(r, &pass, "left a module that does not verify or gives other numbers");
+    ok = report_bug(r, &pass, "failed");
+  else if (ok && !verify_after(r, &pass))
+    ok = report_bug(r, &pass, "left a module that does not verify or gives other numbers");
   done.pass_ns = mid - start;
-  done.verify_ns = now_ns() - mid;
+  done.verify_ns = read_clock_ns() - mid;
   done.stats = pass.stats;
-  if (ok) ok = report(r, &pass, &done);
+  if (ok) ok = report_pass(r, &pass, &done);
   if (r->options->before) r->options->before(r->options->user, info, NULL, NULL, 0);
   msc_arena_free(pass.scratch);
   return ok;
 }
 
-/* A reproducer of the next pass begins with what the driver leaves. */
-static bool stop_at(pass_run *r, msc_checkpoint at) {
+/* Calls the driver at a checkpoint.  It may change the module, so the text before the next pass is made anew. */
+static bool call_driver_at(pass_run *r, msc_checkpoint at) {
   if (!r->options->at) return true;
   MSC_TRY(r->options->at(r->options->at_user, r->m, at));
-  if (r->at + 1 < r->list.num) take_case(r, 0);
+  if (r->at + 1 < r->list.num) print_case(r, 0);
   return true;
 }
 
@@ -313,11 +314,11 @@ static bool run_rows(msc_context *ctx, msc_module *m, const msc_pass_options *op
   r.wants_text = options->want_text || options->dump_dir || options->verify >= MSC_VERIFY_NUMERICS;
   r.wants_case = options->before || options->reproducer;
   bool ok = options->verify < MSC_VERIFY_IR || msc_check_module(m);
-  if (ok) take_case(&r, 0);
-  if (ok && options->dump_dir && !number) ok = dump(&r, 0, "input", 0);
+  if (ok) print_case(&r, 0);
+  if (ok && options->dump_dir && !number) ok = dump_text(&r, 0, "input", 0);
   for (; ok && r.at < r.list.num; r.at++) {
     const msc_pass_info *row = r.list.row[r.at];
-    ok = row->run ? run_one(&r, row, ++number) : stop_at(&r, row->at);
+    ok = row->run ? run_one_pass(&r, row, ++number) : call_driver_at(&r, row->at);
   }
   for (int side = 0; side < 2; side++)
     if (r.arena[side]) msc_arena_free(r.arena[side]);

@@ -5,14 +5,14 @@
 #include "passes/config/rows.h"
 
 /* "device_num 8 (c.json:3)": a value with its origin, for messages. */
-static const char *shown(const msc_config *config, msc_key key) {
+static const char *key_with_value(const msc_config *config, msc_key key) {
   msc_arena *arena = msc_context_arena(config->ctx);
   return msc_arena_printf(arena, "%s %s (%s)", msc_key_name(key), msc_config_value_text(config, key, arena),
                           msc_config_origin_text(config, key, arena));
 }
 
 /* An error at whoever of the two was set. */
-static const msc_loc *place(const msc_config *config, msc_key first, msc_key second) {
+static const msc_loc *loc_of_later(const msc_config *config, msc_key first, msc_key second) {
   return msc_config_is_set(config, first) ? msc_config_loc(config, first) : msc_config_loc(config, second);
 }
 
@@ -37,15 +37,17 @@ static bool check_ranks(msc_config *config) {
   int64_t ranks = msc_config_int(config, MSC_KEY_device_num), stages = msc_config_int(config, MSC_KEY_pipeline_stages);
   bool ok = true;
   if (msc_config_int(config, MSC_KEY_global_rank) >= ranks)
-    ok = msc_error(ctx, MSC_E_CONFIG, place(config, MSC_KEY_global_rank, MSC_KEY_device_num), "%s must be below %s",
-                   shown(config, MSC_KEY_global_rank), shown(config, MSC_KEY_device_num));
+    ok = msc_error(ctx, MSC_E_CONFIG, loc_of_later(config, MSC_KEY_global_rank, MSC_KEY_device_num),
+                   "%s must be below %s", key_with_value(config, MSC_KEY_global_rank),
+                   key_with_value(config, MSC_KEY_device_num));
   if (ranks % stages != 0)
-    ok = msc_error(ctx, MSC_E_CONFIG, place(config, MSC_KEY_pipeline_stages, MSC_KEY_device_num), "%s must divide %s",
-                   shown(config, MSC_KEY_pipeline_stages), shown(config, MSC_KEY_device_num));
+    ok = msc_error(ctx, MSC_E_CONFIG, loc_of_later(config, MSC_KEY_pipeline_stages, MSC_KEY_device_num),
+                   "%s must divide %s", key_with_value(config, MSC_KEY_pipeline_stages),
+                   key_with_value(config, MSC_KEY_device_num));
   if (ranks > 1 && msc_config_parallel_mode(config) == MSC_STAND_ALONE)
-    ok = msc_error(ctx, MSC_E_CONFIG, place(config, MSC_KEY_parallel_mode, MSC_KEY_device_num),
+    ok = msc_error(ctx, MSC_E_CONFIG, loc_of_later(config, MSC_KEY_parallel_mode, MSC_KEY_device_num),
                    "%s is for one device and contradicts %s; choose data_parallel, semi_auto_parallel or auto_parallel",
-                   shown(config, MSC_KEY_parallel_mode), shown(config, MSC_KEY_device_num));
+                   key_with_value(config, MSC_KEY_parallel_mode), key_with_value(config, MSC_KEY_device_num));
   msc_mesh mesh;
   if (!msc_config_mesh(config, ctx, &mesh)) return ok;
   int64_t devices = 1;
@@ -55,12 +57,12 @@ static bool check_ranks(msc_config *config) {
   }
   if (devices * stages != ranks)
     ok = msc_error(ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_mesh),
-                   "%s has %" PRId64 " devices%s, but there is %s", shown(config, MSC_KEY_mesh), devices,
-                   stages > 1 ? " per stage" : "", shown(config, MSC_KEY_device_num));
+                   "%s has %" PRId64 " devices%s, but there is %s", key_with_value(config, MSC_KEY_mesh), devices,
+                   stages > 1 ? " per stage" : "", key_with_value(config, MSC_KEY_device_num));
   return ok;
 }
 
-static bool check_inputs(msc_config *config) {
+static bool check_input_shapes(msc_config *config) {
   msc_context *ctx = config->ctx;
   const msc_attr_value *strategy = msc_config_value(config, MSC_KEY_dataset_strategy);
   if (!strategy) return true;
@@ -69,10 +71,10 @@ static bool check_inputs(msc_config *config) {
   if (strategy->kind == MSC_ATTR_LIST && msc_config_parallel_mode(config) == MSC_HYBRID_PARALLEL)
     return msc_error(ctx, MSC_E_CONFIG, loc,
                      "dataset_strategy: a list says nothing with %s, where shapes are those of one rank's part",
-                     shown(config, MSC_KEY_parallel_mode));
+                     key_with_value(config, MSC_KEY_parallel_mode));
   if (msc_config_value(config, MSC_KEY_full_batch) && msc_config_bool(config, MSC_KEY_full_batch) != whole)
     ok = msc_error(ctx, MSC_E_CONFIG, loc, "%s contradicts %s; give one of them",
-                   shown(config, MSC_KEY_dataset_strategy), shown(config, MSC_KEY_full_batch));
+                   key_with_value(config, MSC_KEY_dataset_strategy), key_with_value(config, MSC_KEY_full_batch));
   int64_t parts[MSC_MAX_RANK], ranks = msc_config_int(config, MSC_KEY_device_num);
   int num;
   for (size_t input = 0; (num = msc_config_input_parts(config, input, parts)) >= 0; input++) {
@@ -81,12 +83,12 @@ static bool check_inputs(msc_config *config) {
     if (ranks % product != 0)
       ok = msc_error(ctx, MSC_E_STRATEGY, loc,
                      "dataset_strategy: input %zu is cut into %" PRId64 " parts, which does not divide %s", input,
-                     product, shown(config, MSC_KEY_device_num));
+                     product, key_with_value(config, MSC_KEY_device_num));
   }
   return ok;
 }
 
-static bool check_fusion(msc_config *config) {
+static bool check_fusion_modes(msc_config *config) {
   const msc_attr_value *list = msc_config_value(config, MSC_KEY_all_reduce_fusion_config),
                        *fusion = msc_config_value(config, MSC_KEY_comm_fusion);
   if (!list || !fusion) return true;
@@ -98,12 +100,12 @@ static bool check_fusion(msc_config *config) {
         return true;
     return msc_error(config->ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_all_reduce_fusion_config),
                      "%s contradicts comm_fusion.allreduce; give one of them",
-                     shown(config, MSC_KEY_all_reduce_fusion_config));
+                     key_with_value(config, MSC_KEY_all_reduce_fusion_config));
   }
   return true;
 }
 
-/* Two ways to say one thing, and what says nothing without the other. */
+/* Checks the keys of the parallel optimizer: two of them say one thing, and its details say nothing without it. */
 static bool check_parallel_optimizer(msc_config *config) {
   msc_context *ctx = config->ctx;
   const msc_attr_value *zero = msc_config_value(config, MSC_KEY_zero),
@@ -114,11 +116,11 @@ static bool check_parallel_optimizer(msc_config *config) {
     if (!strcmp(details->dict.a[i].name, "gradient_accumulation_shard")) shard = &details->dict.a[i].value;
   if (zero && on && on->b != (zero->i > 0))
     ok = msc_error(ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_zero), "%s contradicts %s; give one of them",
-                   shown(config, MSC_KEY_zero), shown(config, MSC_KEY_enable_parallel_optimizer));
+                   key_with_value(config, MSC_KEY_zero), key_with_value(config, MSC_KEY_enable_parallel_optimizer));
   if (zero && zero->i > 0 && shard && shard->b != (zero->i > 1))
     ok = msc_error(ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_zero),
                    "%s contradicts gradient_accumulation_shard in %s; it is true with stage 2 and 3",
-                   shown(config, MSC_KEY_zero), shown(config, MSC_KEY_parallel_optimizer_config));
+                   key_with_value(config, MSC_KEY_zero), key_with_value(config, MSC_KEY_parallel_optimizer_config));
   static const msc_key details_of[] = {MSC_KEY_parallel_optimizer_config, MSC_KEY_optimizer_weight_shard_size};
   for (size_t i = 0; ok && !msc_config_zero(config) && i < sizeof details_of / sizeof *details_of; i++)
     if (msc_config_value(config, details_of[i]))
@@ -127,8 +129,8 @@ static bool check_parallel_optimizer(msc_config *config) {
   if (msc_config_zero(config) && msc_config_parallel_mode(config) == MSC_HYBRID_PARALLEL) {
     msc_key key = zero ? MSC_KEY_zero : MSC_KEY_enable_parallel_optimizer;
     ok = msc_error(ctx, MSC_E_UNSUPPORTED, msc_config_loc(config, key),
-                   "%s: not supported yet with %s, whose program is one rank's", shown(config, key),
-                   shown(config, MSC_KEY_parallel_mode));
+                   "%s: not supported yet with %s, whose program is one rank's", key_with_value(config, key),
+                   key_with_value(config, MSC_KEY_parallel_mode));
   }
   return ok;
 }
@@ -151,7 +153,7 @@ static const struct {
     {MSC_KEY_loss_scale_config, has_dynamic_scale, "loss_scale dynamic"},
 };
 
-/* A value other than the default's is refused if what it needs is not there. */
+/* Refuses a value other than the default where another key, which it needs, does not have the value it needs. */
 static bool check_needs(msc_config *config) {
   bool ok = true;
   for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
@@ -203,8 +205,8 @@ static void complete_fusion(msc_config *config) {
   config->slot[MSC_KEY_comm_fusion].value = v;
 }
 
-/* What the default of one key owes to another. */
-static void derive(msc_config *config) {
+/* Sets keys whose default depends on another key. */
+static void derive_values(msc_config *config) {
   msc_mesh mesh;
   if (!msc_config_is_set(config, MSC_KEY_device_num) && msc_config_mesh(config, config->ctx, &mesh)) {
     int64_t devices = msc_config_int(config, MSC_KEY_pipeline_stages);
@@ -219,10 +221,10 @@ static void derive(msc_config *config) {
 bool msc_config_check(msc_config *config) {
   bool ok = !config->has_bad;
   if (ok) {
-    derive(config);
+    derive_values(config);
     ok = check_ranks(config);
-    ok = check_inputs(config) && ok;
-    ok = check_fusion(config) && ok;
+    ok = check_input_shapes(config) && ok;
+    ok = check_fusion_modes(config) && ok;
     ok = check_parallel_optimizer(config) && ok;
     ok = check_needs(config) && ok;
     if (ok) complete_fusion(config);

@@ -56,7 +56,7 @@ static msc_attr_value attr_of(msc_context *ctx, const json_t *json) {
   }
 }
 
-static bool unknown_key(msc_config *config, const char *name, const msc_loc *loc) {
+static bool report_unknown_key(msc_config *config, const char *name, const msc_loc *loc) {
   const char *names[MSC_NUM_KEYS];
   for (int i = 0; i < MSC_NUM_KEYS; i++) names[i] = msc_config_rows[i].name;
   const char *near = msc_nearest(name, names, MSC_NUM_KEYS);
@@ -70,13 +70,14 @@ static int find_key(const char *name) {
   return -1;
 }
 
-static bool store(msc_config *config, const char *name, const json_t *json, msc_origin origin, const msc_loc *loc) {
+static bool store_value(msc_config *config, const char *name, const json_t *json, msc_origin origin,
+                        const msc_loc *loc) {
   if (!strcmp(name, "auto_parallel_search_mode")) {
     msc_warning(config->ctx, MSC_E_CONFIG, loc, "'%s' is the old name of 'search_mode'", name);
     name = "search_mode";
   }
   int key = find_key(name);
-  if (key < 0) return unknown_key(config, name, loc);
+  if (key < 0) return report_unknown_key(config, name, loc);
   MSC_TRY(msc_config_check_value(config->ctx, loc, (msc_key)key, json));
   msc_config_slot *slot = &config->slot[key];
   if (slot->origin > origin) return true;
@@ -91,7 +92,7 @@ static bool store(msc_config *config, const char *name, const json_t *json, msc_
 }
 
 bool msc_config_put(msc_config *config, const char *name, const json_t *json, msc_origin origin, const msc_loc *loc) {
-  if (store(config, name, json, origin, loc)) return true;
+  if (store_value(config, name, json, origin, loc)) return true;
   config->has_bad = true;
   return false;
 }
@@ -107,7 +108,7 @@ const msc_config *msc_config_with(const msc_config *config, msc_key key, const m
   return with;
 }
 
-static const msc_loc *command_line(msc_context *ctx, const char *assignment) {
+static const msc_loc *loc_of_assignment(msc_context *ctx, const char *assignment) {
   char text[80];
   snprintf(text, sizeof text, "--set %.*s", (int)strcspn(assignment, "="), assignment);
   msc_loc loc = {.file = msc_intern(ctx, text)};
@@ -129,7 +130,7 @@ static bool put_protected(msc_context *ctx, void *arg) {
 
 bool msc_config_set(msc_config *config, const char *assignment) {
   msc_context *ctx = config->ctx;
-  const msc_loc *loc = command_line(ctx, assignment);
+  const msc_loc *loc = loc_of_assignment(ctx, assignment);
   const char *equals = strchr(assignment, '=');
   config->has_bad |= !equals;
   if (!equals) return msc_error(ctx, MSC_E_CONFIG, loc, "expected key=value, not '%s'", assignment);
@@ -239,35 +240,36 @@ bool msc_config_cuts_batch(const msc_config *config) {
   return said && msc_config_input_mode(config) == MSC_INPUT_DATA_PARALLEL;
 }
 
-/* A member of a DICT; NULL: not given. */
-static const msc_attr_value *detail(const msc_config *config, msc_key key, const char *name) {
+/* The member of a dictionary key; NULL: it was not given. */
+static const msc_attr_value *find_detail(const msc_config *config, msc_key key, const char *name) {
   const msc_attr_value *v = msc_config_value(config, key);
   for (size_t i = 0; v && i < v->dict.num; i++)
     if (!strcmp(v->dict.a[i].name, name)) return &v->dict.a[i].value;
   return NULL;
 }
 
-static double number_of(const msc_attr_value *v, double fallback) {
+static double number_or(const msc_attr_value *v, double fallback) {
   return !v ? fallback : v->kind == MSC_ATTR_INT ? (double)v->i : v->f;
 }
 
 msc_loss_scale msc_config_loss_scale(const msc_config *config) {
   const msc_attr_value *v = msc_config_value(config, MSC_KEY_loss_scale);
-  if (!v || v->kind != MSC_ATTR_STR) return (msc_loss_scale){.scale = number_of(v, 1)};
-  const msc_attr_value *window = detail(config, MSC_KEY_loss_scale_config, "window");
-  return (msc_loss_scale){true, number_of(detail(config, MSC_KEY_loss_scale_config, "init"), 65536),
-                          number_of(detail(config, MSC_KEY_loss_scale_config, "factor"), 2), window ? window->i : 2000};
+  if (!v || v->kind != MSC_ATTR_STR) return (msc_loss_scale){.scale = number_or(v, 1)};
+  const msc_attr_value *window = find_detail(config, MSC_KEY_loss_scale_config, "window");
+  return (msc_loss_scale){true, number_or(find_detail(config, MSC_KEY_loss_scale_config, "init"), 65536),
+                          number_or(find_detail(config, MSC_KEY_loss_scale_config, "factor"), 2),
+                          window ? window->i : 2000};
 }
 
 int64_t msc_config_zero(const msc_config *config) {
-  const msc_attr_value *shard = detail(config, MSC_KEY_parallel_optimizer_config, "gradient_accumulation_shard");
+  const msc_attr_value *shard = find_detail(config, MSC_KEY_parallel_optimizer_config, "gradient_accumulation_shard");
   int64_t stage = msc_config_int(config, MSC_KEY_zero);
   if (stage > 0 || !msc_config_bool(config, MSC_KEY_enable_parallel_optimizer)) return stage;
   return shard && shard->b ? 2 : 1;
 }
 
 int64_t msc_config_optimizer_threshold(const msc_config *config) {
-  const msc_attr_value *v = detail(config, MSC_KEY_parallel_optimizer_config, "parallel_optimizer_threshold");
+  const msc_attr_value *v = find_detail(config, MSC_KEY_parallel_optimizer_config, "parallel_optimizer_threshold");
   return v ? v->i : 64;
 }
 
@@ -287,7 +289,7 @@ typedef struct {
   size_t size, room;
 } text_buffer;
 
-static void put_bytes(text_buffer *b, const char *data, size_t n) {
+static void append_bytes(text_buffer *b, const char *data, size_t n) {
   if (b->size + n + 1 > b->room) {
     char *old = b->data;
     b->room = (b->size + n + 1) * 2;
@@ -299,10 +301,10 @@ static void put_bytes(text_buffer *b, const char *data, size_t n) {
   b->data[b->size] = 0;
 }
 
-static void put_text(text_buffer *b, const char *text) { put_bytes(b, text, strlen(text)); }
+static void append_text(text_buffer *b, const char *text) { append_bytes(b, text, strlen(text)); }
 
-static void put_string(text_buffer *b, const char *text) {
-  put_text(b, "\"");
+static void append_string(text_buffer *b, const char *text) {
+  append_text(b, "\"");
   for (const char *p = text; *p; p++) {
     char escaped[8];
     if (*p == '"' || *p == '\\')
@@ -311,70 +313,66 @@ static void put_string(text_buffer *b, const char *text) {
       snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)*p);
     else
       snprintf(escaped, sizeof escaped, "%c", *p);
-    put_text(b, escaped);
+    append_text(b, escaped);
   }
-  put_text(b, "\"");
+  append_text(b, "\"");
 }
 
-/* The shortest digits that read back as the same number. */
-static void put_float(text_buffer *b, double v) {
+/* Appends the shortest digits that read back as the same number. */
+static void append_float(text_buffer *b, double v) {
   char digits[40];
   for (int precision = 15; precision <= 17; precision++) {
     snprintf(digits, sizeof digits, "%.*g", precision, v);
     if (strtod(digits, NULL) == v) break;
   }
-  put_text(b, digits);
-  if (!strpbrk(digits, ".e")) put_text(b, ".0");
+  append_text(b, digits);
+  if (!strpbrk(digits, ".e")) append_text(b, ".0");
 }
 
-static void put_value(text_buffer *b, const msc_attr_value *v) {
+static void append_value(text_buffer *b, const msc_attr_value *v) {
   char digits[24];
   switch (v->kind) {
-    case MSC_ATTR_BOOL: put_text(b, v->b ? "true" : "false"); break;
+    case MSC_ATTR_BOOL: append_text(b, v->b ? "true" : "false"); break;
     case MSC_ATTR_INT:
       snprintf(digits, sizeof digits, "%" PRId64, v->i);
-      put_text(b, digits);
+      append_text(b, digits);
       break;
-    case MSC_ATTR_FLOAT: put_float(b, v->f); break;
-    case MSC_ATTR_STR: put_string(b, v->s); break;
+    case MSC_ATTR_FLOAT: append_float(b, v->f); break;
+    case MSC_ATTR_STR: append_string(b, v->s); break;
     case MSC_ATTR_LIST:
-      put_text(b, "[");
+      append_text(b, "[");
       for (size_t i = 0; i < v->list.num; i++) {
-        if (i) put_text(b, ",");
-        put_value(b, &v->list.v[i]);
+        if (i) append_text(b, ",");
+        append_value(b, &v->list.v[i]);
       }
-      put_text(b, "]");
+      append_text(b, "]");
       break;
     case MSC_ATTR_DICT:
-      put_text(b, "{");
+      append_text(b, "{");
       for (size_t i = 0; i < v->dict.num; i++) {
-        if (i) put_text(b, ",");
-        put_string(b, v->dict.a[i].name);
-        put_text(b, ":");
-        put_value(b, &v->dict.a[i].value);
+        if (i) append_text(b, ",");
+        append_string(b, v->dict.a[i].name);
+        append_text(b, ":");
+        append_value(b, &v->dict.a[i].value);
       }
-      put_text(b, "}");
+      append_text(b, "}");
       break;
-    default: put_text(b, "null");
+    default: append_text(b, "null");
   }
 }
 
-static void put_effective(text_buffer *b, const msc_config *config, msc_key key) {
+static void append_effective(text_buffer *b, const msc_config *config, msc_key key) {
   const msc_attr_value *v = msc_config_value(config, key);
   const msc_config_row *row = &msc_config_rows[key];
-  if (v)
-    put_value(b, v);
-  else if (key == MSC_KEY_strict_parameter_layout)
-    put_text(b, msc_config_bool(config, key) ? "true" : "false");
-  else if (row->type == MSC_CONFIG_CHOICE)
-    put_string(b, msc_config_text(config, key));
-  else
-    put_text(b, row->fallback);
+  if (v) append_value(b, v);
+  else if (key == MSC_KEY_strict_parameter_layout) append_text(b, msc_config_bool(config, key) ? "true" : "false");
+  else if (row->type == MSC_CONFIG_CHOICE) append_string(b, msc_config_text(config, key));
+  else append_text(b, row->fallback);
 }
 
 const char *msc_config_value_text(const msc_config *config, msc_key key, msc_arena *arena) {
   text_buffer b = {arena, NULL, 0, 0};
-  put_effective(&b, config, key);
+  append_effective(&b, config, key);
   return b.data;
 }
 
@@ -386,22 +384,22 @@ const char *msc_config_origin_text(const msc_config *config, msc_key key, msc_ar
   return msc_arena_printf(arena, "%s:%u", slot->loc->file, slot->loc->line);
 }
 
-static void put_key(text_buffer *b, const msc_config *config, msc_key key, const char *origin) {
-  if (key) put_text(b, ",");
-  put_string(b, msc_config_rows[key].name);
-  put_text(b, ":{\"value\":");
-  put_effective(b, config, key);
-  put_text(b, ",\"from\":");
-  put_string(b, origin);
-  put_text(b, "}");
+static void append_key(text_buffer *b, const msc_config *config, msc_key key, const char *origin) {
+  if (key) append_text(b, ",");
+  append_string(b, msc_config_rows[key].name);
+  append_text(b, ":{\"value\":");
+  append_effective(b, config, key);
+  append_text(b, ",\"from\":");
+  append_string(b, origin);
+  append_text(b, "}");
 }
 
 const char *msc_config_json(const msc_config *config, msc_arena *arena) {
   text_buffer b = {arena, NULL, 0, 0};
-  put_text(&b, "{");
+  append_text(&b, "{");
   for (int key = 0; key < MSC_NUM_KEYS; key++)
-    put_key(&b, config, (msc_key)key, msc_config_origin_text(config, (msc_key)key, arena));
-  put_text(&b, "}");
+    append_key(&b, config, (msc_key)key, msc_config_origin_text(config, (msc_key)key, arena));
+  append_text(&b, "}");
   return b.data;
 }
 

@@ -3,22 +3,22 @@
 
 #include "passes/config/rows.h"
 
-/* Past the string that begins at p. */
-static char *skip_string(char *p, char *end) {
+/* Skips the string that begins at p. */
+static char *skip_string_literal(char *p, char *end) {
   for (p++; p < end && *p != '"' && *p != '\n'; p++)
     if (*p == '\\' && p + 1 < end) p++;
   return p < end ? p + 1 : end;
 }
 
-/* Comments and trailing commas become blanks, so that lines and columns stay. */
-static void blank(char *text, char *end) {
+/* Replaces comments and trailing commas by blanks, so that lines and columns stay. */
+static void blank_comments(char *text, char *end) {
   char *comma = NULL; /* the last one, while only blanks have followed it */
   char last = 0;      /* before p, blanks aside */
   for (char *p = text; p < end;) {
     if (*p == '"') {
       comma = NULL;
       last = '"';
-      p = skip_string(p, end);
+      p = skip_string_literal(p, end);
     } else if (*p == '/' && p + 1 < end && p[1] == '/') {
       while (p < end && *p != '\n') *p++ = ' ';
     } else {
@@ -46,7 +46,7 @@ typedef struct {
 static const msc_loc *next_key(reader *r) {
   while (r->at < r->end) {
     char *p = r->at;
-    r->at = *p == '"' ? skip_string(p, r->end) : p + 1;
+    r->at = *p == '"' ? skip_string_literal(p, r->end) : p + 1;
     if (*p == '{' || *p == '[') r->depth++;
     if (*p == '}' || *p == ']') r->depth--;
     if (*p == '\n') {
@@ -62,7 +62,7 @@ static const msc_loc *next_key(reader *r) {
   return NULL;
 }
 
-static bool put_all(msc_context *ctx, void *arg) {
+static bool put_members(msc_context *ctx, void *arg) {
   (void)ctx;
   reader *r = arg;
   bool ok = true;
@@ -80,7 +80,7 @@ bool msc_config_read(msc_config *config, const char *name, const char *text, siz
   msc_arena *arena = msc_arena_new(ctx);
   char *copy = msc_arena_alloc(arena, bytes + 1);
   memcpy(copy, text, bytes);
-  blank(copy, copy + bytes);
+  blank_comments(copy, copy + bytes);
   msc_loc loc = {.file = msc_intern(ctx, name)};
   json_error_t error;
   json_t *json = json_loadb(copy, bytes, JSON_REJECT_DUPLICATES, &error);
@@ -95,7 +95,7 @@ bool msc_config_read(msc_config *config, const char *name, const char *text, siz
               "the configuration must be one JSON object, {\"key\": value, ...}");
   } else {
     reader r = {config, loc.file, copy, copy + bytes, copy, 1, 0, json};
-    ok = msc_protect(ctx, put_all, &r); /* json is not the arena's: it must be freed in any case */
+    ok = msc_protect(ctx, put_members, &r); /* json is not the arena's: it must be freed in any case */
   }
   if (!ok) config->has_bad = true;
   json_decref(json);

@@ -4,7 +4,7 @@
 
 #include "passes/config/rows.h"
 
-/* What is said of a bad value: "KEY: must be ..., not VALUE". */
+/* Reports a bad value: "KEY: must be ..., not VALUE". */
 typedef struct {
   msc_context *ctx;
   const msc_loc *loc;
@@ -12,7 +12,7 @@ typedef struct {
   bool ok;
 } checker;
 
-static void bad(checker *c, const char *expected, const json_t *json) {
+static void report_bad_value(checker *c, const char *expected, const json_t *json) {
   char *text = json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT);
   bool is_long = text && strlen(text) > 60;
   msc_error(c->ctx, MSC_E_CONFIG, c->loc, "%s: must be %s, not %.60s%s", c->key, expected, text ? text : "that",
@@ -21,7 +21,7 @@ static void bad(checker *c, const char *expected, const json_t *json) {
   c->ok = false;
 }
 
-static checker inside(checker *c, const char *name) {
+static checker checker_of_field(checker *c, const char *name) {
   return (checker){c->ctx, c->loc, msc_arena_printf(msc_context_arena(c->ctx), "%s.%s", c->key, name), true};
 }
 
@@ -79,8 +79,8 @@ static size_t fusion_keys(const char *out_key[MSC_NUM_VERBS + 1]) {
   return num;
 }
 
-/* What a key or a field may be, for messages and for `msc config`. */
-static const char *legal(msc_arena *arena, msc_config_type type, const char *range) {
+/* Describes the legal values of a key or field, for messages and `msc config`. */
+static const char *describe_legal(msc_arena *arena, msc_config_type type, const char *range) {
   switch (type) {
     case MSC_CONFIG_BOOL: return "true or false";
     case MSC_CONFIG_INT: return msc_config_range_text(arena, "a whole number", range);
@@ -110,9 +110,9 @@ static void check_choice(checker *c, const char *range, const json_t *json) {
              *near = *word ? msc_nearest(word, words, num) : NULL;
   for (size_t i = 0; i < num && !near && *word; i++)
     if (!strncmp(words[i], word, strlen(word))) near = words[i];
-  const char *all = legal(msc_context_arena(c->ctx), MSC_CONFIG_CHOICE, range);
+  const char *all = describe_legal(msc_context_arena(c->ctx), MSC_CONFIG_CHOICE, range);
   if (near) all = msc_arena_printf(msc_context_arena(c->ctx), "%s (did you mean %s?)", all, near);
-  if (!json_is_string(json) || !msc_config_in_range(range, json)) bad(c, all, json);
+  if (!json_is_string(json) || !msc_config_in_range(range, json)) report_bad_value(c, all, json);
 }
 
 static void check_scalar(checker *c, msc_config_type type, const char *range, const json_t *json) {
@@ -122,7 +122,7 @@ static void check_scalar(checker *c, msc_config_type type, const char *range, co
   if (type == MSC_CONFIG_NUMBER) ok = !no_number && msc_config_in_range(range, json);
   if (type == MSC_CONFIG_CHOICE) check_choice(c, range, json);
   if (type == MSC_CONFIG_TEXT) ok = json_is_string(json) && *json_string_value(json);
-  if (!ok) bad(c, legal(msc_context_arena(c->ctx), type, range), json);
+  if (!ok) report_bad_value(c, describe_legal(msc_context_arena(c->ctx), type, range), json);
 }
 
 /* ---- values with a shape of their own ---- */
@@ -135,18 +135,18 @@ static void check_ascending(checker *c, const json_t *json) {
     ok = json_is_integer(item) && json_integer_value(item) > last;
     last = json_integer_value(item);
   }
-  if (!ok) bad(c, legal(msc_context_arena(c->ctx), MSC_CONFIG_INTS, ""), json);
+  if (!ok) report_bad_value(c, describe_legal(msc_context_arena(c->ctx), MSC_CONFIG_INTS, ""), json);
 }
 
-static void check_mesh(checker *c, const json_t *json) {
+static void check_mesh_dict(checker *c, const json_t *json) {
   if (!json_is_object(json) || !json_object_size(json) || json_object_size(json) > MSC_MAX_AXES) {
-    bad(c, legal(msc_context_arena(c->ctx), MSC_CONFIG_MESH, ""), json);
+    report_bad_value(c, describe_legal(msc_context_arena(c->ctx), MSC_CONFIG_MESH, ""), json);
     return;
   }
   const char *name;
   json_t *size;
   json_object_foreach((json_t *)(uintptr_t)json, name, size) {
-    checker axis = inside(c, name);
+    checker axis = checker_of_field(c, name);
     bool letter = (*name | 32) >= 'a' && (*name | 32) <= 'z';
     if (!letter || strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != strlen(name))
       axis.ok = msc_error(c->ctx, MSC_E_CONFIG, c->loc,
@@ -156,7 +156,7 @@ static void check_mesh(checker *c, const json_t *json) {
   }
 }
 
-static bool is_tuple(const json_t *tuple) {
+static bool is_int_tuple(const json_t *tuple) {
   if (!json_is_array(tuple) || json_array_size(tuple) > MSC_MAX_RANK) return false;
   for (size_t i = 0; i < json_array_size(tuple); i++) {
     const json_t *parts = json_array_get(tuple, i);
@@ -169,11 +169,11 @@ static bool is_tuple(const json_t *tuple) {
 static void check_strategy(checker *c, const char *range, const json_t *json) {
   bool ok = json_is_array(json) ? json_array_size(json) > 0 : json_is_string(json) && msc_config_in_range(range, json);
   for (size_t i = 0; json_is_array(json) && i < json_array_size(json); i++)
-    ok = ok && is_tuple(json_array_get(json, i));
-  if (!ok) bad(c, legal(msc_context_arena(c->ctx), MSC_CONFIG_STRATEGY, range), json);
+    ok = ok && is_int_tuple(json_array_get(json, i));
+  if (!ok) report_bad_value(c, describe_legal(msc_context_arena(c->ctx), MSC_CONFIG_STRATEGY, range), json);
 }
 
-static void unknown_field(checker *c, const char *name, const char *const *names, size_t num) {
+static void report_unknown_field(checker *c, const char *name, const char *const *names, size_t num) {
   const char *near = msc_nearest(name, names, num), *all = "";
   msc_arena *arena = msc_context_arena(c->ctx);
   for (size_t i = 0; i < num; i++)
@@ -185,40 +185,40 @@ static void unknown_field(checker *c, const char *name, const char *const *names
 /* {"mode": auto|size|index, "config": ...} of one operator. */
 static void check_fusion_operator(checker *c, bool may_index, const json_t *json) {
   if (!json_is_object(json)) {
-    bad(c, "an object such as {\"mode\": \"auto\", \"config\": null}", json);
+    report_bad_value(c, "an object such as {\"mode\": \"auto\", \"config\": null}", json);
     return;
   }
   static const char *const fields[] = {"mode", "config"};
   const char *name;
   json_t *item;
-  json_object_foreach((json_t *)(uintptr_t)json, name, item)
-    if (strcmp(name, "mode") && strcmp(name, "config")) unknown_field(c, name, fields, 2);
+  json_object_foreach((json_t *)(uintptr_t)json, name, item) if (strcmp(name, "mode") && strcmp(name, "config"))
+      report_unknown_field(c, name, fields, 2);
   const json_t *mode = json_object_get(json, "mode"), *config = json_object_get(json, "config");
   if (!mode || !config) {
     c->ok = msc_error(c->ctx, MSC_E_CONFIG, c->loc, "%s: the key '%s' is missing", c->key, mode ? "config" : "mode");
     return;
   }
-  checker m = inside(c, "mode"), v = inside(c, "config");
+  checker m = checker_of_field(c, "mode"), v = checker_of_field(c, "config");
   check_choice(&m, may_index ? "auto|size|index" : "auto|size", mode);
   if (!m.ok) c->ok = false;
   if (!m.ok) return;
   const char *word = json_string_value(mode);
   if (!strcmp(word, "auto") && !json_is_null(config) && !msc_config_in_range("optimal", config))
-    bad(&v, "null or \"optimal\" with mode auto", config);
+    report_bad_value(&v, "null or \"optimal\" with mode auto", config);
   if (!strcmp(word, "index")) check_ascending(&v, config);
   bool sizes = json_is_array(config) && json_array_size(config) > 0;
   for (size_t i = 0; sizes && i < json_array_size(config); i++)
     sizes = json_is_integer(json_array_get(config, i)) && json_integer_value(json_array_get(config, i)) >= 1;
   if (!strcmp(word, "size") && !sizes && !(json_is_integer(config) && json_integer_value(config) >= 1))
-    bad(&v, "a whole number of MB, at least 1, or a list of them, with mode size", config);
+    report_bad_value(&v, "a whole number of MB, at least 1, or a list of them, with mode size", config);
   c->ok = c->ok && v.ok;
 }
 
-static void check_fusion(checker *c, const json_t *json) {
+static void check_fusion_dict(checker *c, const json_t *json) {
   const char *keys[MSC_NUM_VERBS + 1];
   size_t num = fusion_keys(keys);
   if (!json_is_object(json)) {
-    bad(c, legal(msc_context_arena(c->ctx), MSC_CONFIG_FUSION, ""), json);
+    report_bad_value(c, describe_legal(msc_context_arena(c->ctx), MSC_CONFIG_FUSION, ""), json);
     return;
   }
   const char *name;
@@ -226,8 +226,8 @@ static void check_fusion(checker *c, const json_t *json) {
   json_object_foreach((json_t *)(uintptr_t)json, name, item) {
     size_t i = 0;
     while (i < num && strcmp(name, keys[i])) i++;
-    checker one = inside(c, name);
-    if (i == num) unknown_field(c, name, keys, num);
+    checker one = checker_of_field(c, name);
+    if (i == num) report_unknown_field(c, name, keys, num);
     else if (i + 1 == num) check_scalar(&one, MSC_CONFIG_BOOL, "", item);
     else check_fusion_operator(&one, i == 0, item);
     c->ok = c->ok && one.ok;
@@ -254,15 +254,15 @@ static void check_dict(checker *c, msc_key key, const json_t *json) {
   for (size_t i = 0; i < NUM_FIELDS; i++)
     if (fields[i].key == key) names[num++] = fields[i].name;
   if (!json_is_object(json)) {
-    bad(c, msc_arena_printf(msc_context_arena(c->ctx), "an object with keys such as %s", names[0]), json);
+    report_bad_value(c, msc_arena_printf(msc_context_arena(c->ctx), "an object with keys such as %s", names[0]), json);
     return;
   }
   json_t *item;
   json_object_foreach((json_t *)(uintptr_t)json, name, item) {
     size_t i = 0;
     while (i < NUM_FIELDS && !(fields[i].key == key && !strcmp(fields[i].name, name))) i++;
-    checker field = inside(c, name);
-    if (i == NUM_FIELDS) unknown_field(c, name, names, num);
+    checker field = checker_of_field(c, name);
+    if (i == NUM_FIELDS) report_unknown_field(c, name, names, num);
     else check_scalar(&field, fields[i].type, fields[i].range, item);
     c->ok = c->ok && field.ok;
   }
@@ -274,13 +274,14 @@ static const char *legal_fields(msc_arena *arena, msc_key key) {
   for (size_t i = 0; i < NUM_FIELDS; i++)
     if (fields[i].key == key)
       text = msc_arena_printf(arena, "%s%s%s (%s)", text, *text ? ", " : " with ", fields[i].name,
-                              legal(arena, fields[i].type, fields[i].range));
+                              describe_legal(arena, fields[i].type, fields[i].range));
   return msc_arena_printf(arena, "an object%s", text);
 }
 
 const char *msc_key_values(msc_key key, msc_arena *arena) {
   const msc_config_row *row = &msc_config_rows[key];
-  const char *text = row->type == MSC_CONFIG_DICT ? legal_fields(arena, key) : legal(arena, row->type, row->range);
+  const char *text =
+      row->type == MSC_CONFIG_DICT ? legal_fields(arena, key) : describe_legal(arena, row->type, row->range);
   if (!strcmp(row->fallback, "null")) text = msc_arena_printf(arena, "%s, or null", text);
   if (strcmp(row->supported, "*"))
     text = msc_arena_printf(arena, "%s; so far only %s", text, msc_config_range_text(arena, "", row->supported));
@@ -293,9 +294,9 @@ bool msc_config_check_value(msc_context *ctx, const msc_loc *loc, msc_key key, c
   if (json_is_null(json) && !strcmp(row->fallback, "null")) return true;
   switch (row->type) {
     case MSC_CONFIG_INTS: check_ascending(&c, json); break;
-    case MSC_CONFIG_MESH: check_mesh(&c, json); break;
+    case MSC_CONFIG_MESH: check_mesh_dict(&c, json); break;
     case MSC_CONFIG_STRATEGY: check_strategy(&c, row->range, json); break;
-    case MSC_CONFIG_FUSION: check_fusion(&c, json); break;
+    case MSC_CONFIG_FUSION: check_fusion_dict(&c, json); break;
     case MSC_CONFIG_DICT: check_dict(&c, key, json); break;
     default: check_scalar(&c, row->type, row->range, json);
   }
