@@ -45,7 +45,7 @@ static const struct { const char *folder, *allowed; } directions[] = {
 static bool is_shared(const char *path) {
   static const char *const shared[] = {"ir/fbs/flatbuf.h", "ir/layout/box.h",  "ir/abi/philox.h",
                                        "ir/abi/builtin.h", "ir/abi/hazard.h",  "ir/abi/mailbox.h",
-                                       "ir/abi/pools.h",   "ir/abi/product.h", "ir/sanitized.h"};
+                                       "ir/abi/pools.h",   "ir/abi/product.h", "ir/sanitized.h",    "ir/verb.h"};
   for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
     if (!strcmp(path, shared[i])) return true;
   return false;
