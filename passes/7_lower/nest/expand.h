@@ -1,4 +1,4 @@
-/* expand.h: what nest/expand*.c share: making instructions and coordinates. */
+/* expand.h: how instructions and coordinates are made (nest/instr.c), and the parts of nest/expand.c. */
 #ifndef MSC_PASSES_EXPAND_H
 #define MSC_PASSES_EXPAND_H
 
@@ -6,7 +6,7 @@
 
 #include "passes/7_lower/nest/nester.h"
 
-/* ---- nest/expand.c: an equal instruction is found instead of made again ---- */
+/* ---- nest/instr.c: an equal instruction is found instead of made again ---- */
 
 uint16_t msc_nest_add(msc_nester *n, msc_instr in, const msc_affine *at, uint16_t over);
 uint16_t msc_nest_op(msc_nester *n, msc_nest_code code, uint16_t a, uint16_t b); /* element type of a */
@@ -19,7 +19,6 @@ uint16_t msc_nest_compare(msc_nester *n, msc_nest_predicate p, uint16_t a, uint1
 uint16_t msc_nest_select(msc_nester *n, uint16_t c, uint16_t a, uint16_t b);
 uint16_t msc_nest_cast(msc_nester *n, uint16_t a, msc_dtype dtype);
 void msc_nest_check(msc_nester *n, msc_kernel_fault fault, uint16_t ok);
-bool msc_nest_is_splat(const msc_nester *n, int v, double *out_number);
 
 uint16_t msc_nest_coord(msc_nester *n, const msc_coord *c);
 uint16_t msc_nest_coord_of(msc_nester *n, uint16_t instr);
@@ -30,9 +29,11 @@ uint16_t msc_nest_move_coord(msc_nester *n, uint16_t c, int64_t factor, int64_t 
 uint16_t msc_nest_is_inside(msc_nester *n, uint16_t c, int64_t size);
 uint16_t msc_nest_and(msc_nester *n, uint16_t a, uint16_t b);                          /* a and b; 0: nothing to ask */
 uint16_t msc_nest_eval_where(msc_nester *n, uint16_t ok, int v, const msc_view *view); /* v where ok holds */
+/* Reads v, which comes from outside, as a tensor of type t. */
+uint16_t msc_nest_load(msc_nester *n, int v, const msc_type *t, const msc_view *view);
 msc_view msc_nest_stretch(const msc_nester *n, int v, const msc_view *view, int w);
 
-/* ---- nest/expand.c: reductions ---- */
+/* ---- nest/instr.c: reductions ---- */
 
 /* Begins to look at what is reduced over these axes, for a result that is wanted at the view: within, they run by
  * themselves.  Refuses where the view, but for the dimensions `but`, varies along them.  Returns what

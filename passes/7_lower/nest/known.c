@@ -7,6 +7,15 @@
 
 enum { MAX_WORDS = 8192 };
 
+bool msc_nest_is_used_outside(const msc_nest_region *r, const msc_value *v) {
+  for (const msc_use *u = v->uses; u; u = u->next) {
+    bool inside = false;
+    for (size_t i = 0; i < r->num_ops && !inside; i++) inside = r->ops[i] == u->user;
+    if (!inside) return true;
+  }
+  return false;
+}
+
 /* All that an answer depends on: kinds, attributes, types, and which values, and whose memory, are the same. */
 typedef struct {
   const msc_nest_region *r;
@@ -55,7 +64,7 @@ static void put_op(signature *s, const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) put_value(s, op->in[i].value);
   for (size_t i = 0; i < op->num_out; i++) {
     put_pointer(s, op->out[i].type);
-    if (!s->r->out) put(s, msc_nest_used_outside(s->r, &op->out[i]));
+    if (!s->r->out) put(s, msc_nest_is_used_outside(s->r, &op->out[i]));
   }
 }
 

@@ -1,6 +1,6 @@
 /* nest.c: the ops of a region in; whether they are one kernel, and its launches, out.
- * The road: values and joined dimensions (nest/axes.c), instructions (nest/expand*.c), the walk (nest/walk.c), two
- * launches where one would be slow (nest/split.c), the program (nest/finish.c). */
+ * The road: values and joined dimensions (nest/axes.c), instructions (nest/expand*.c, nest/instr.c), the walk
+ * (nest/walk.c), two launches where one would be slow (nest/split.c), the program (nest/finish.c). */
 #include "passes/7_lower/nest/nest.h"
 
 #include <string.h>
@@ -14,6 +14,7 @@ msc_nester *msc_nester_new(msc_context *ctx, const msc_target *target) {
   msc_nester *n = msc_new(msc_context_arena(ctx), msc_nester);
   n->ctx = ctx, n->target = target;
   n->vector_bytes = target->vector_bytes;
+  n->expand = msc_nest_expand;
   return n;
 }
 
@@ -56,15 +57,6 @@ static bool add_buffer(msc_nester *n, msc_dtype dtype, int64_t elems, bool is_ou
   return true;
 }
 
-bool msc_nest_used_outside(const msc_nest_region *r, const msc_value *v) {
-  for (const msc_use *u = v->uses; u; u = u->next) {
-    bool inside = false;
-    for (size_t i = 0; i < r->num_ops && !inside; i++) inside = r->ops[i] == u->user;
-    if (!inside) return true;
-  }
-  return false;
-}
-
 /* Finds which operands lie in the same memory, as a tensor and its reshape do. */
 static void note_memory(msc_nester *n) {
   const msc_value *of[MSC_NEST_BUFFERS] = {0};
@@ -104,7 +96,7 @@ static bool add_result(msc_nester *n, int v) {
 static bool add_results(msc_nester *n, const msc_nest_region *r) {
   for (size_t i = 0; r->out && i < r->num_out; i++) MSC_TRY(add_result(n, msc_nest_find_value(n, r->out[i])));
   for (int v = 0; v < n->num_values && !r->out; v++)
-    if (n->value[v].def && msc_nest_used_outside(r, n->value[v].value)) MSC_TRY(add_result(n, v));
+    if (n->value[v].def && msc_nest_is_used_outside(r, n->value[v].value)) MSC_TRY(add_result(n, v));
   return n->num_results > 0 || msc_nest_refuse(n, "nothing of it is used");
 }
 

@@ -85,6 +85,8 @@ struct msc_nester {
   int num_memo;
   msc_memo memo[MAX_MEMO];
   msc_inside inside;
+  /* msc_nest_expand, which lies above the files that it calls */
+  uint16_t (*expand)(msc_nester *n, int y, const msc_view *view);
 
   int num_instrs;
   msc_instr instr[MSC_NEST_INSTRS];
@@ -125,7 +127,7 @@ int msc_nest_axis(msc_nester *n, int v, int d);
  * that look at v alike share it. */
 int msc_nest_own_axis(msc_nester *n, int v, int k, int64_t extent);
 
-/* ---- nest/expand.c ---- */
+/* ---- nest/instr.c ---- */
 
 /* Instruction that computes value v at the view, expanding ops into scalar arithmetic. */
 uint16_t msc_nest_eval(msc_nester *n, int v, const msc_view *view);
@@ -134,6 +136,11 @@ msc_view msc_nest_view_of(msc_nester *n, int v);
 msc_affine msc_nest_offset(msc_nester *n, const msc_type *t, const msc_view *view, uint16_t *out_instr);
 uint16_t msc_affine_axes(const msc_affine *a);
 msc_dtype msc_compute_dtype(msc_dtype d);
+
+/* ---- nest/expand.c ---- */
+
+/* The instruction that computes value y, a result of an op of the region, at the view; msc_nest_eval asks for it. */
+uint16_t msc_nest_expand(msc_nester *n, int y, const msc_view *view);
 
 /* ---- nest/walk.c ---- */
 
@@ -191,13 +198,13 @@ typedef struct {
   const msc_value *const *out; /* buffers after them; NULL: results used outside the ops */
 } msc_nest_region;
 
+bool msc_nest_is_used_outside(const msc_nest_region *r, const msc_value *v);
 /* Finds the slot in the context that holds the answer to a question about regions equal to this one.  The slot holds
  * NULL until the question is answered.  Returns NULL when the region is too large to compare. */
 const void **msc_nest_find_answer(const msc_nester *n, const msc_nest_region *r, uint32_t question);
 
 /* ---- nest.c ---- */
 
-bool msc_nest_used_outside(const msc_nest_region *r, const msc_value *v);
 /* The launches of an op, fused or single, in the arena.  False: the op cannot be a kernel, n->why says why. */
 bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info,
                        msc_nest_launch **out_launch);
