@@ -6,7 +6,7 @@
 
 #include "codegen/emit/emit.h"
 
-/* ---- emit/body.c ---- */
+/* ---- emit/build.c ---- */
 
 bool msc_ir_is_vector(LLVMValueRef v);
 int msc_ir_lanes(LLVMValueRef v);
@@ -14,6 +14,8 @@ LLVMTypeRef msc_ir_element(LLVMValueRef v);
 /* Constants shaped like a value. */
 LLVMValueRef msc_ir_real(LLVMValueRef like, double v);
 LLVMValueRef msc_ir_int(LLVMValueRef like, int64_t v);
+/* A vector of so many times the constant; with one lane the constant itself. */
+LLVMValueRef msc_ir_repeat(LLVMValueRef constant, int lanes);
 /* Types shaped like a value. */
 LLVMTypeRef msc_ir_int_type(const msc_emit *e, LLVMValueRef like, int bits);
 LLVMTypeRef msc_ir_real_type(const msc_emit *e, LLVMValueRef like, int bits);
@@ -21,6 +23,14 @@ LLVMTypeRef msc_ir_real_type(const msc_emit *e, LLVMValueRef like, int bits);
 LLVMValueRef msc_ir_call(const msc_emit *e, const char *name, int num_types, LLVMTypeRef *types, int num,
                          LLVMValueRef *arg);
 LLVMValueRef msc_ir_unary(const msc_emit *e, const char *name, LLVMValueRef x);
+
+/* ---- emit/arithmetic.c: operands are scalars, or vectors of as many lanes, of element type d ---- */
+
+LLVMValueRef msc_emit_binary(const msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef msc_emit_unary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValueRef x);
+LLVMValueRef msc_emit_compare(const msc_emit *e, int predicate, msc_dtype d, LLVMValueRef a, LLVMValueRef b);
+/* Floats to integers toward zero, saturating; NaN is 0. */
+LLVMValueRef msc_emit_cast(const msc_emit *e, msc_dtype from, msc_dtype to, LLVMValueRef x);
 
 /* ---- emit/loops.c: loops that test at their end, with values carried from turn to turn ---- */
 

@@ -114,7 +114,7 @@ typedef struct {
 bool msc_object_link(msc_context *ctx, msc_arena *arena, size_t num, const msc_object *object,
                      msc_machine_code *out_code, size_t *out_num, msc_symbol **out_symbol);
 
-/* ---- emit/body.c: the value of an instruction at the current point; shared by targets ---- */
+/* ---- where code is emitted: the values of instructions at the current point; shared by targets ---- */
 
 enum { MSC_COPIES = MSC_COLUMN_VECTORS };
 
@@ -135,20 +135,28 @@ typedef struct {
   LLVMValueRef value[MSC_NEST_INSTRS][MSC_COPIES];
 } msc_emit;
 
+/* ---- emit/build.c ---- */
+
 bool msc_emit_varies(const msc_emit *e, int instr); /* along the lanes */
 LLVMTypeRef msc_emit_type(const msc_emit *e, msc_dtype dtype, int lanes);
 LLVMValueRef msc_emit_int(const msc_emit *e, int64_t v); /* i64 */
 LLVMValueRef msc_emit_size(const msc_emit *e, int axis);
 /* Value of instruction i, made a vector if `vector` and it is none. */
 LLVMValueRef msc_emit_get(msc_emit *e, int i, bool vector);
+LLVMValueRef msc_emit_splat(const msc_emit *e, LLVMValueRef v, int lanes);
+LLVMValueRef msc_emit_unmasked(msc_emit *e, LLVMValueRef v, LLVMValueRef identity); /* identity where no lane exists */
+
+/* ---- emit/body.c ---- */
+
 /* Computes instruction i from its arguments and keeps it. */
 void msc_emit_instr(msc_emit *e, int i);
+
+/* ---- emit/arithmetic.c: reductions ---- */
+
 LLVMValueRef msc_emit_identity(const msc_emit *e, int kind, msc_dtype dtype, int lanes);
 LLVMValueRef msc_emit_combine(msc_emit *e, int kind, msc_dtype dtype, LLVMValueRef a, LLVMValueRef b);
 /* All lanes into one, in a fixed order. */
 LLVMValueRef msc_emit_horizontal(msc_emit *e, int kind, msc_dtype dtype, LLVMValueRef v);
-LLVMValueRef msc_emit_splat(const msc_emit *e, LLVMValueRef v, int lanes);
-LLVMValueRef msc_emit_unmasked(msc_emit *e, LLVMValueRef v, LLVMValueRef identity); /* identity where no lane exists */
 
 /* ---- emit/memory.c ---- */
 

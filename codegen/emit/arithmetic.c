@@ -1,0 +1,168 @@
+/* arithmetic.c: operands of one instruction in; what it computes of them out, as a scalar or a vector, whichever they
+ * are.  Arithmetic is exactly what is written: nothing is contracted or reassociated, so a value does not depend on
+ * whether it was computed in a full vector, a masked one, or alone. */
+#include <math.h>
+
+#include "codegen/emit/build.h"
+
+/* ---- arithmetic ---- */
+
+static bool is_signed(msc_dtype d) { return msc_dtype_class_of(d) == MSC_CLASS_INT; }
+
+static LLVMValueRef compare_less(const msc_emit *e, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
+  if (msc_is_float(d)) return LLVMBuildFCmp(e->b, LLVMRealOLT, a, b, "");
+  return LLVMBuildICmp(e->b, is_signed(d) ? LLVMIntSLT : LLVMIntULT, a, b, "");
+}
+
+/* a / 0 = 0, a % 0 = a, and the least number / -1 is itself: no input traps. */
+static LLVMValueRef divide_integers(const msc_emit *e, msc_dtype d, bool remainder, LLVMValueRef a, LLVMValueRef b) {
+  LLVMValueRef zero = msc_ir_int(b, 0), none = LLVMBuildICmp(e->b, LLVMIntEQ, b, zero, ""), unsafe = none;
+  if (is_signed(d)) unsafe = LLVMBuildOr(e->b, none, LLVMBuildICmp(e->b, LLVMIntEQ, b, msc_ir_int(b, -1), ""), "");
+  LLVMValueRef by = LLVMBuildSelect(e->b, unsafe, msc_ir_int(b, 1), b, "");
+  LLVMValueRef q = is_signed(d) ? LLVMBuildSDiv(e->b, a, by, "") : LLVMBuildUDiv(e->b, a, by, "");
+  if (is_signed(d))
+    q = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntEQ, b, msc_ir_int(b, -1), ""), LLVMBuildNeg(e->b, a, ""), q,
+                        "");
+  q = LLVMBuildSelect(e->b, none, zero, q, "");
+  return remainder ? LLVMBuildSub(e->b, a, LLVMBuildMul(e->b, q, b, ""), "") : q;
+}
+
+/* NaN in either operand stays. */
+static LLVMValueRef pick_extreme(const msc_emit *e, msc_dtype d, bool largest, LLVMValueRef a, LLVMValueRef b) {
+  if (d == MSC_I1) return largest ? LLVMBuildOr(e->b, a, b, "") : LLVMBuildAnd(e->b, a, b, "");
+  LLVMValueRef m = LLVMBuildSelect(e->b, largest ? compare_less(e, d, b, a) : compare_less(e, d, a, b), a, b, "");
+  return msc_is_float(d) ? LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, a, a, ""), a, m, "") : m;
+}
+
+LLVMValueRef msc_emit_binary(const msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
+  LLVMBuilderRef B = e->b;
+  switch (code) {
+    case NEST_ADD: return msc_is_float(d) ? LLVMBuildFAdd(B, a, b, "") : LLVMBuildAdd(B, a, b, "");
+    case NEST_SUB: return msc_is_float(d) ? LLVMBuildFSub(B, a, b, "") : LLVMBuildSub(B, a, b, "");
+    case NEST_MUL: return msc_is_float(d) ? LLVMBuildFMul(B, a, b, "") : LLVMBuildMul(B, a, b, "");
+    case NEST_DIV: return msc_is_float(d) ? LLVMBuildFDiv(B, a, b, "") : divide_integers(e, d, false, a, b);
+    case NEST_REM: return divide_integers(e, d, true, a, b);
+    case NEST_MAX: return pick_extreme(e, d, true, a, b);
+    case NEST_MIN: return pick_extreme(e, d, false, a, b);
+    default: return LLVMBuildAnd(B, a, b, "");
+  }
+}
+
+static LLVMValueRef absolute_of(const msc_emit *e, msc_dtype d, LLVMValueRef x) {
+  if (msc_is_float(d)) return msc_ir_unary(e, "llvm.fabs", x);
+  return is_signed(d) ? LLVMBuildSelect(e->b, compare_less(e, d, x, msc_ir_int(x, 0)), LLVMBuildNeg(e->b, x, ""), x, "")
+                      : x;
+}
+
+/* 1, -1 or 0, which NaN is too */
+static LLVMValueRef sign_of(const msc_emit *e, msc_dtype d, LLVMValueRef x) {
+  LLVMValueRef zero = msc_is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0),
+               one = msc_is_float(d) ? msc_ir_real(x, 1) : msc_ir_int(x, 1);
+  LLVMValueRef minus = msc_is_float(d) ? msc_ir_real(x, -1) : msc_ir_int(x, -1);
+  LLVMValueRef low = LLVMBuildSelect(e->b, compare_less(e, d, x, zero), minus, zero, "");
+  return LLVMBuildSelect(e->b, compare_less(e, d, zero, x), one, low, "");
+}
+
+/* To a whole number.  Without SSE4.1: to the nearest by adding what leaves no bits for a fraction, then one
+ * up or down. */
+static LLVMValueRef round_to_whole(msc_emit *e, msc_nest_code code, LLVMValueRef x) {
+  static const char *const names[] = {"llvm.floor", "llvm.ceil", "llvm.roundeven"};
+  if (e->l->cpu.level >= 2) return msc_ir_unary(e, names[code - NEST_FLOOR], x);
+  LLVMTypeRef t = LLVMTypeOf(x);
+  LLVMValueRef large = msc_ir_real(x, LLVMGetTypeKind(msc_ir_element(x)) == LLVMDoubleTypeKind ? 0x1p52 : 0x1p23),
+               one = msc_ir_real(x, 1);
+  LLVMValueRef size = msc_ir_unary(e, "llvm.fabs", x),
+               near = LLVMBuildFSub(e->b, LLVMBuildFAdd(e->b, size, large, ""), large, "");
+  near = msc_ir_call(e, "llvm.copysign", 1, &t, 2, (LLVMValueRef[]){near, x});
+  if (code == NEST_FLOOR)
+    near = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOGT, near, x, ""), LLVMBuildFSub(e->b, near, one, ""),
+                           near, "");
+  if (code == NEST_CEIL)
+    near = LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, near, x, ""), LLVMBuildFAdd(e->b, near, one, ""),
+                           near, "");
+  near = msc_ir_call(e, "llvm.copysign", 1, &t, 2, (LLVMValueRef[]){near, x}); /* -0.5 goes up to -0 */
+  return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealOLT, size, large, ""), near, x, "");
+}
+
+LLVMValueRef msc_emit_unary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValueRef x) {
+  switch (code) {
+    case NEST_NEG: return msc_is_float(d) ? LLVMBuildFNeg(e->b, x, "") : LLVMBuildNeg(e->b, x, "");
+    case NEST_ABS: return absolute_of(e, d, x);
+    case NEST_SIGN: return sign_of(e, d, x);
+    case NEST_RELU:
+      if (!msc_is_float(d) && !is_signed(d)) return x;
+      return LLVMBuildSelect(e->b, compare_less(e, d, x, msc_is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0)),
+                             msc_is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0), x, "");
+    case NEST_SQRT: return msc_ir_unary(e, "llvm.sqrt", x);
+    case NEST_FLOOR:
+    case NEST_CEIL:
+    case NEST_NEAREST: return round_to_whole(e, code, x);
+    case NEST_EXP: return msc_math_exp(e, x);
+    case NEST_LOG: return msc_math_log(e, x);
+    case NEST_TANH: return msc_math_tanh(e, x);
+    case NEST_ERF: return msc_math_erf(e, x);
+    case NEST_SIN: return msc_math_sin(e, x);
+    default: return msc_math_cos(e, x);
+  }
+}
+
+LLVMValueRef msc_emit_compare(const msc_emit *e, int p, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
+  static const LLVMRealPredicate real[] = {LLVMRealOEQ, LLVMRealUNE, LLVMRealOLT,
+                                           LLVMRealOLE, LLVMRealOGT, LLVMRealOGE};
+  static const LLVMIntPredicate with_sign[] = {LLVMIntEQ,  LLVMIntNE,  LLVMIntSLT, LLVMIntSLE,
+                                               LLVMIntSGT, LLVMIntSGE, LLVMIntULT};
+  static const LLVMIntPredicate without[] = {LLVMIntEQ,  LLVMIntNE,  LLVMIntULT, LLVMIntULE,
+                                             LLVMIntUGT, LLVMIntUGE, LLVMIntULT};
+  if (msc_is_float(d)) return LLVMBuildFCmp(e->b, real[p], a, b, "");
+  return LLVMBuildICmp(e->b, is_signed(d) ? with_sign[p] : without[p], a, b, "");
+}
+
+LLVMValueRef msc_emit_cast(const msc_emit *e, msc_dtype from, msc_dtype to, LLVMValueRef x) {
+  LLVMTypeRef t = msc_emit_type(e, to, msc_ir_lanes(x)), types[2] = {t, LLVMTypeOf(x)};
+  if (to == MSC_I1)
+    return msc_is_float(from) ? LLVMBuildFCmp(e->b, LLVMRealUNE, x, msc_ir_real(x, 0), "")
+                              : LLVMBuildICmp(e->b, LLVMIntNE, x, msc_ir_int(x, 0), "");
+  if (msc_is_float(from) && msc_is_float(to))
+    return to == MSC_F64 ? LLVMBuildFPExt(e->b, x, t, "") : LLVMBuildFPTrunc(e->b, x, t, "");
+  if (msc_is_float(from)) return msc_ir_call(e, is_signed(to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", 2, types, 1, &x);
+  if (msc_is_float(to)) return is_signed(from) ? LLVMBuildSIToFP(e->b, x, t, "") : LLVMBuildUIToFP(e->b, x, t, "");
+  if (from == MSC_I1 || msc_dtype_bytes(to) > msc_dtype_bytes(from))
+    return is_signed(from) ? LLVMBuildSExt(e->b, x, t, "") : LLVMBuildZExt(e->b, x, t, "");
+  return msc_dtype_bytes(to) < msc_dtype_bytes(from) ? LLVMBuildTrunc(e->b, x, t, "") : x;
+}
+
+/* ---- reductions ---- */
+
+LLVMValueRef msc_emit_identity(const msc_emit *e, int kind, msc_dtype d, int lanes) {
+  LLVMTypeRef t = msc_emit_type(e, d, 1);
+  int bits = d == MSC_I1 ? 1 : (int)msc_dtype_bytes(d) * 8;
+  uint64_t most = is_signed(d) ? (UINT64_C(1) << (bits - 1)) - 1 : bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
+  uint64_t least = is_signed(d) ? UINT64_C(1) << (bits - 1) : 0;
+  LLVMValueRef v;
+  if (kind == MSC_SUM || kind == MSC_PROD)
+    v = msc_is_float(d) ? LLVMConstReal(t, kind == MSC_PROD) : LLVMConstInt(t, kind == MSC_PROD, false);
+  else if (msc_is_float(d)) v = LLVMConstReal(t, kind != MSC_MIN ? -(double)INFINITY : (double)INFINITY);
+  else v = LLVMConstInt(t, kind != MSC_MIN ? least : most, false);
+  return msc_ir_repeat(v, lanes);
+}
+
+LLVMValueRef msc_emit_combine(msc_emit *e, int kind, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
+  static const msc_nest_code code[] = {NEST_ADD, NEST_MAX, NEST_MIN, NEST_MUL};
+  if (kind == NEST_LOOSE_MAX) return LLVMBuildSelect(e->b, compare_less(e, d, a, b), b, a, "");
+  return msc_emit_binary(e, code[kind], d, a, b);
+}
+
+LLVMValueRef msc_emit_horizontal(msc_emit *e, int kind, msc_dtype d, LLVMValueRef v) {
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(e->l->llvm);
+  for (int half = msc_ir_lanes(v) / 2; half >= 1; half /= 2) {
+    LLVMValueRef low[32], high[32], poison = LLVMGetPoison(LLVMTypeOf(v));
+    for (int i = 0; i < half; i++)
+      low[i] = LLVMConstInt(i32, (unsigned)i, false), high[i] = LLVMConstInt(i32, (unsigned)(i + half), false);
+    LLVMValueRef a = half > 1 ? LLVMBuildShuffleVector(e->b, v, poison, LLVMConstVector(low, (unsigned)half), "")
+                              : LLVMBuildExtractElement(e->b, v, low[0], "");
+    LLVMValueRef b = half > 1 ? LLVMBuildShuffleVector(e->b, v, poison, LLVMConstVector(high, (unsigned)half), "")
+                              : LLVMBuildExtractElement(e->b, v, high[0], "");
+    v = msc_emit_combine(e, kind, d, a, b);
+  }
+  return v;
+}
