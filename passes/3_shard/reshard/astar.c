@@ -125,9 +125,9 @@ static reshard_key canonical_key(const reshard_problem *p, const reshard_state *
 
 static void relax_edge(void *user, const reshard_state *state, const reshard_edge *edge) {
   search *s = user;
-  cost c = edge->verb == SLICE
+  cost c = edge->verb == MSC_SHARD
                ? 0
-               : msc_reshard_cost_of(s->p->options->time ? edge->ns : edge->bytes, edge->verb == EXCHANGE, 1);
+               : msc_reshard_cost_of(s->p->options->time ? edge->ns : edge->bytes, edge->verb == MSC_EXCHANGE, 1);
   cost g = s->node[s->current].g + c;
   s->work++;
   if (g > s->limit || (s->peak && msc_reshard_peak(s->p, edge->verb, &s->at, state) > s->peak)) return;
@@ -319,7 +319,7 @@ static bool usable(const ways *w, const arc *a) {
 
 static bool has_traffic_out(const ways *w, int i) {
   for (int a = w->first[i]; a >= 0; a = w->arc[a].next)
-    if (w->arc[a].edge.verb != SLICE && usable(w, &w->arc[a])) return true;
+    if (w->arc[a].edge.verb != MSC_SHARD && usable(w, &w->arc[a])) return true;
   return false;
 }
 
@@ -340,6 +340,16 @@ typedef struct {
   stop best;
 } stepping;
 
+/* The order in which equally good plans prefer verbs. */
+static int preference(msc_verb verb) {
+  static const int places[MSC_NUM_VERBS] = {[MSC_ALL_TO_ALL] = 1,
+                                            [MSC_REDUCE_SCATTER] = 2,
+                                            [MSC_ALL_REDUCE] = 3,
+                                            [MSC_PERMUTE] = 4,
+                                            [MSC_EXCHANGE] = 5}; /* the others before them */
+  return places[verb];
+}
+
 /* Shorter texts first: of equal plans the one that leaves axes whole. */
 static void offer(stepping *t, stop to, const reshard_edge *edge) {
   reshard_state real;
@@ -347,15 +357,13 @@ static void offer(stepping *t, stop to, const reshard_edge *edge) {
   const char *text = msc_reshard_text(t->w->s->p, t->w->s->arena, &real);
   if (t->best_text) {
     size_t len = strlen(text), best_len = strlen(t->best_text);
-    if (edge->verb != t->best_edge.verb ? edge->verb > t->best_edge.verb
-        : len != best_len               ? len > best_len
-                                        : strcmp(text, t->best_text) >= 0)
-      return;
+    int order = preference(edge->verb) - preference(t->best_edge.verb);
+    if (order ? order > 0 : len != best_len ? len > best_len : strcmp(text, t->best_text) >= 0) return;
   }
   t->best_text = text, t->best_edge = *edge, t->best = to;
 }
 
-static bool is_way(const ways *w, int from, int to, reshard_verb verb) {
+static bool is_way(const ways *w, int from, int to, msc_verb verb) {
   for (int a = w->first[from]; a >= 0; a = w->arc[a].next)
     if (w->arc[a].to == to && w->arc[a].edge.verb == verb && usable(w, &w->arc[a])) return true;
   return false;
@@ -365,7 +373,7 @@ static void consider(void *user, const reshard_state *state, const reshard_edge 
   stepping *t = user;
   const reshard_problem *p = t->w->s->p;
   reshard_state spare;
-  if ((edge->verb == SLICE) != t->slices) return;
+  if ((edge->verb == MSC_SHARD) != t->slices) return;
   int found = find_node(t->w->s, canonical_key(p, state, &spare));
   stop to = {found < 0 ? -1 : t->w->number[found], msc_reshard_key(p, state)};
   if (to.state < 0 || !is_way(t->w, t->at.state, to.state, edge->verb)) return;
@@ -405,7 +413,7 @@ static void consider_slices(stepping *t, stop at) {
   }
   for (int i = 1; i < t->num_sliced; i++)
     if (t->sliced[i].state == target || has_traffic_out(t->w, t->sliced[i].state))
-      offer(t, t->sliced[i], &(reshard_edge){.verb = SLICE});
+      offer(t, t->sliced[i], &(reshard_edge){.verb = MSC_SHARD});
 }
 
 static bool walk(ways *w, reshard_path *path) {
@@ -415,7 +423,7 @@ static bool walk(ways *w, reshard_path *path) {
   path->edge = msc_new_array(w->s->arena, reshard_edge, 2 * w->num);
   while (at.state != w->number[w->s->target]) {
     stepping t = {.w = w};
-    if (!path->num || path->edge[path->num - 1].verb != SLICE) consider_slices(&t, at);
+    if (!path->num || path->edge[path->num - 1].verb != MSC_SHARD) consider_slices(&t, at);
     if (!t.best_text) consider_from(&t, at, false);
     if (!t.best_text) return false;
     at = t.best;

@@ -158,35 +158,20 @@ typedef struct {
   void *user;
 } expansion;
 
-/* Rounds of messages one after another. */
-static int64_t rounds(reshard_verb verb, int64_t k) {
-  int64_t log = 0;
-  while ((int64_t)1 << log < k) log++;
-  if (verb == PERMUTE) return 1;
-  return verb == ALL_REDUCE ? 2 * log : k - 1;
-}
-
-msc_verb msc_reshard_kind(reshard_verb verb) {
-  static const msc_verb kinds[] = {MSC_SHARD,      MSC_ALL_GATHER, MSC_ALL_TO_ALL, MSC_REDUCE_SCATTER,
-                                   MSC_ALL_REDUCE, MSC_PERMUTE,    MSC_EXCHANGE};
-  return kinds[verb];
-}
-
 double msc_reshard_own_ns(const msc_reshard_options *o, msc_verb verb, double fixed_ns) {
   return o->shared_by && msc_verb_fuses(verb) ? fixed_ns / (double)o->shared_by : fixed_ns;
 }
 
 int64_t msc_reshard_whole_ns(double ns) { return ns < 1e17 ? (int64_t)(ns + 0.5) : (int64_t)1e17; }
 
-double msc_reshard_fixed_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k) {
+double msc_reshard_fixed_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, int64_t k) {
   double alpha = 0;
   for (uint32_t m = atoms; m; m &= m - 1)
     if (p->alpha_ns[__builtin_ctz(m)] > alpha) alpha = p->alpha_ns[__builtin_ctz(m)];
-  return msc_reshard_own_ns(p->options, msc_reshard_kind(verb),
-                            p->options->launch_ns + (double)rounds(verb, k) * alpha);
+  return msc_reshard_own_ns(p->options, verb, p->options->launch_ns + (double)msc_verb_rounds(verb, k, k - 1) * alpha);
 }
 
-int64_t msc_reshard_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k, int64_t bytes) {
+int64_t msc_reshard_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, int64_t k, int64_t bytes) {
   double rate = 0;
   for (uint32_t m = atoms; m; m &= m - 1) {
     double own = p->bytes_per_ns[__builtin_ctz(m)];
@@ -196,7 +181,7 @@ int64_t msc_reshard_ns(const reshard_problem *p, reshard_verb verb, uint32_t ato
 }
 
 /* Sets the cost of an edge over a group; false when it is over the budget. */
-static bool price_edge(expansion *x, reshard_verb verb, uint32_t atoms, int64_t k, int64_t bytes) {
+static bool price_edge(expansion *x, msc_verb verb, uint32_t atoms, int64_t k, int64_t bytes) {
   x->edge = (reshard_edge){verb, bytes, 0, atoms};
   if (x->p->options->time) x->edge.ns = msc_reshard_ns(x->p, verb, atoms, k, bytes);
   return (x->p->options->time ? x->edge.ns : bytes) <= x->budget;
@@ -206,19 +191,18 @@ int64_t msc_reshard_all_reduce_bytes(int64_t k, int64_t local) {
   return (int64_t)((2 * (__int128)(k - 1) * local + k - 1) / k);
 }
 
-void msc_reshard_price(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to,
+void msc_reshard_price(const reshard_problem *p, msc_verb verb, const reshard_state *from, const reshard_state *to,
                        reshard_edge *out_edge) {
   expansion x = {.p = p, .budget = INT64_MAX};
   uint32_t atoms = msc_reshard_used(p, from) & ~msc_reshard_used(p, to);
   int64_t k = msc_reshard_atoms_size(p, atoms), local = msc_reshard_local(p, from);
-  price_edge(&x, verb, atoms, k, verb == ALL_REDUCE ? msc_reshard_all_reduce_bytes(k, local) : (k - 1) * local);
+  price_edge(&x, verb, atoms, k, verb == MSC_ALL_REDUCE ? msc_reshard_all_reduce_bytes(k, local) : (k - 1) * local);
   *out_edge = x.edge;
 }
 
-int64_t msc_reshard_peak(const reshard_problem *p, reshard_verb verb, const reshard_state *from,
-                         const reshard_state *to) {
+int64_t msc_reshard_peak(const reshard_problem *p, msc_verb verb, const reshard_state *from, const reshard_state *to) {
   int64_t in = msc_reshard_local(p, from);
-  return verb == SLICE ? in : in + msc_reshard_local(p, to);
+  return verb == MSC_SHARD ? in : in + msc_reshard_local(p, to);
 }
 
 static bool peak_allows(const expansion *x, int64_t out) {
@@ -253,7 +237,8 @@ static bool is_hopeful(expansion *x) {
 }
 
 static void emit(expansion *x) {
-  if (x->p->uneven && x->edge.verb <= REDUCE_SCATTER && !keeps_runs(x->p, x->from, &x->s)) return;
+  bool joins = msc_verb_row_of(x->edge.verb)->operand != MSC_AT_ANY; /* or cuts parts; else they go anywhere */
+  if (x->p->uneven && joins && !keeps_runs(x->p, x->from, &x->s)) return;
   if (x->p->options->peak && x->p->uneven && !peak_allows(x, msc_reshard_local(x->p, &x->s))) return;
   x->emit(x->user, &x->s, &x->edge);
 }
@@ -269,21 +254,21 @@ static bool pushed_allowed(const expansion *x, int d) {
   int last = x->s.num[d] - 1;
   if (x->nested && last < x->p->to.num[d] && x->s.atom[d][last] != x->p->to.atom[d][last]) return false;
   if (x->p->type->dim[d] % x->parts[d] == 0) return true;
-  return x->edge.verb != ALL_TO_ALL && dim_allowed(x->p, &x->s, d);
+  return x->edge.verb != MSC_ALL_TO_ALL && dim_allowed(x->p, &x->s, d);
 }
 
 static void emit_exchanged(expansion *x);
 
 static void emit_arranged(expansion *x) {
-  if (x->edge.verb == EXCHANGE) {
+  if (x->edge.verb == MSC_EXCHANGE) {
     emit_exchanged(x);
-    x->edge.verb = EXCHANGE;
+    x->edge.verb = MSC_EXCHANGE;
     return;
   }
-  if (x->edge.verb == REDUCE_SCATTER && x->p->uneven) { /* padded to the largest part */
+  if (x->edge.verb == MSC_REDUCE_SCATTER && x->p->uneven) { /* padded to the largest part */
     uint32_t atoms = x->from->partial & ~x->s.partial;
     int64_t k = msc_reshard_atoms_size(x->p, atoms);
-    if (!price_edge(x, REDUCE_SCATTER, atoms, k, (k - 1) * msc_reshard_local(x->p, &x->s))) return;
+    if (!price_edge(x, MSC_REDUCE_SCATTER, atoms, k, (k - 1) * msc_reshard_local(x->p, &x->s))) return;
   }
   emit(x);
 }
@@ -332,7 +317,7 @@ static void drop_suffixes(expansion *x, int d, uint32_t dropped, uint32_t losers
   }
   if (!dropped) return;
   int64_t k = msc_reshard_atoms_size(p, dropped);
-  if (peak_allows(x, p->uneven ? 0 : x->local * k) && price_edge(x, ALL_GATHER, dropped, k, gathered_bytes(x, k)) &&
+  if (peak_allows(x, p->uneven ? 0 : x->local * k) && price_edge(x, MSC_ALL_GATHER, dropped, k, gathered_bytes(x, k)) &&
       is_hopeful(x))
     emit(x);
   x->gains = ((1u << p->rank) - 1) & ~losers;
@@ -340,7 +325,7 @@ static void drop_suffixes(expansion *x, int d, uint32_t dropped, uint32_t losers
   for (int e = 0; e < p->rank; e++)
     if ((losers >> e & 1) && p->uneven && (!msc_reshard_is_even(p, x->from, e) || !msc_reshard_is_even(p, &x->s, e)))
       return;
-  if (price_edge(x, ALL_TO_ALL, dropped, k, x->local - x->local / k) && is_hopeful(x)) arrange(x, dropped, 0);
+  if (price_edge(x, MSC_ALL_TO_ALL, dropped, k, x->local - x->local / k) && is_hopeful(x)) arrange(x, dropped, 0);
 }
 
 /* Does the choice `chosen` of atoms from `all` take a twin and leave a lower one? */
@@ -358,12 +343,13 @@ static void emit_reductions(expansion *x) {
     if (skips_twin(x, m, x->from->partial)) continue;
     int64_t k = msc_reshard_atoms_size(p, m);
     x->s.partial = x->from->partial & ~m;
-    if (peak_allows(x, x->local) && price_edge(x, ALL_REDUCE, m, k, msc_reshard_all_reduce_bytes(k, x->local)) &&
+    if (peak_allows(x, x->local) && price_edge(x, MSC_ALL_REDUCE, m, k, msc_reshard_all_reduce_bytes(k, x->local)) &&
         is_hopeful(x))
       emit(x);
     x->gains = (1u << p->rank) - 1;
     if (!peak_allows(x, p->uneven ? 0 : x->local / k)) continue;
-    if (price_edge(x, REDUCE_SCATTER, m, k, p->uneven ? 0 : x->local - x->local / k) && is_hopeful(x)) arrange(x, m, 0);
+    if (price_edge(x, MSC_REDUCE_SCATTER, m, k, p->uneven ? 0 : x->local - x->local / k) && is_hopeful(x))
+      arrange(x, m, 0);
   }
   x->s.partial = x->from->partial;
 }
@@ -372,7 +358,7 @@ static void emit_slices(expansion *x) {
   const reshard_problem *p = x->p;
   uint32_t used = msc_reshard_used(p, x->from);
   if (p->options->peak && x->local > p->options->peak) return;
-  x->edge = (reshard_edge){.verb = SLICE};
+  x->edge = (reshard_edge){.verb = MSC_SHARD};
   if (!is_hopeful(x)) return;
   for (int a = 0; a < p->num_atoms; a++) {
     if ((used >> a & 1) || (x->twins[a] & ~used)) continue;
@@ -404,7 +390,7 @@ static void emit_permuted(expansion *x) {
   if (!moved) return;
   for (int d = 0; d < p->rank && p->uneven; d++)
     if (!same_dim(x->from, &x->s, d) && !msc_reshard_is_even(p, &x->s, d)) return;
-  if (price_edge(x, PERMUTE, moved, 2, x->local)) emit(x);
+  if (price_edge(x, MSC_PERMUTE, moved, 2, x->local)) emit(x);
 }
 
 /* Fills the dimensions from d on with the given atoms to the parts that the source has. */
@@ -443,7 +429,7 @@ static void emit_permutes(expansion *x) {
     if (skips_twin(x, partial, all)) continue;
     x->s = *x->from;
     x->s.partial = partial;
-    x->edge = (reshard_edge){PERMUTE, x->local, msc_reshard_whole_ns(least_ns - 1), 0};
+    x->edge = (reshard_edge){MSC_PERMUTE, x->local, msc_reshard_whole_ns(least_ns - 1), 0};
     if (p->rank) x->s.num[0] = 0;
     reshard_hope hope = msc_reshard_hope(p, partial, x->budget - (p->options->time ? x->edge.ns : x->edge.bytes));
     x->nested = hope == HOPE_NESTED;
@@ -490,8 +476,8 @@ static bool price_exchange(expansion *x) {
   int64_t least =
       /* who needs the largest part holds no more than this of it; to count takes longer */
       msc_reshard_local(p, &x->s) - x->local;
-  if (!price_edge(x, EXCHANGE, atoms, peers * terms + 1, least > 0 ? least : 0)) return false;
-  return msc_reshard_direct(p, x->from, &x->s, &bytes) && price_edge(x, EXCHANGE, atoms, peers * terms + 1, bytes);
+  if (!price_edge(x, MSC_EXCHANGE, atoms, peers * terms + 1, least > 0 ? least : 0)) return false;
+  return msc_reshard_direct(p, x->from, &x->s, &bytes) && price_edge(x, MSC_EXCHANGE, atoms, peers * terms + 1, bytes);
 }
 
 static void emit_exchanged(expansion *x) {
@@ -518,7 +504,7 @@ static void emit_exchanges(expansion *x) {
   bool many = p->uneven && msc_mesh_size(p->mesh) > 256 && msc_reshard_key(p, x->from) != msc_reshard_key(p, &p->from);
   if (p->options->no_alltoall || many) return;
   x->s = p->to;
-  x->edge.verb = EXCHANGE;
+  x->edge.verb = MSC_EXCHANGE;
   x->nested = false;
   emit_exchanged(x);
   if (p->uneven || p->options->time || !(x->from->partial & ~p->to.partial) || (p->to.partial & ~x->from->partial))
@@ -528,7 +514,7 @@ static void emit_exchanges(expansion *x) {
   for (int d = 0; d < p->rank; d++) x->parts[d] = msc_reshard_parts(p, &p->to, d);
   for (uint32_t m = spare; m; m = (m - 1) & spare) {
     if (skips_twin(x, m, spare)) continue;
-    x->edge.verb = EXCHANGE;
+    x->edge.verb = MSC_EXCHANGE;
     arrange(x, m, 0);
   }
 }

@@ -7,9 +7,6 @@
 /* More than this cannot be written into a key, and would be hopeless to search. */
 #define RESHARD_ATOMS 15
 
-/* In the order in which equally good plans prefer them. */
-typedef enum { SLICE, ALL_GATHER, ALL_TO_ALL, REDUCE_SCATTER, ALL_REDUCE, PERMUTE, EXCHANGE } reshard_verb;
-
 /* Which atoms cut each dimension, major first, and on which the value is partial. */
 typedef struct {
   uint8_t num[MSC_MAX_RANK];
@@ -92,7 +89,7 @@ uint32_t msc_reshard_used(const reshard_problem *p, const reshard_state *s);
 bool msc_reshard_only_sliced(const reshard_problem *p, const reshard_state *a, const reshard_state *b);
 
 typedef struct {
-  reshard_verb verb;
+  msc_verb verb;
   int64_t bytes, ns;
   uint32_t atoms; /* of the group */
 } reshard_edge;
@@ -111,22 +108,20 @@ typedef struct {
 typedef void reshard_emit(void *user, const reshard_state *to, const reshard_edge *edge);
 void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const reshard_wanted *wanted,
                         reshard_emit *emit, void *user);
-msc_verb msc_reshard_kind(reshard_verb verb);
 /* Of such a step's launch and latencies what one value pays (shared_by). */
 double msc_reshard_own_ns(const msc_reshard_options *o, msc_verb verb, double fixed_ns);
 /* Time of one step with this many bytes over a group of k. */
-double msc_reshard_fixed_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k); /* without bytes */
+double msc_reshard_fixed_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, int64_t k); /* without bytes */
 int64_t msc_reshard_whole_ns(double ns); /* rounded, and no more than some years */
-int64_t msc_reshard_ns(const reshard_problem *p, reshard_verb verb, uint32_t atoms, int64_t k, int64_t bytes);
+int64_t msc_reshard_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, int64_t k, int64_t bytes);
 int64_t msc_reshard_all_reduce_bytes(int64_t k, int64_t local);
 /* The exchange from one state into another; false: partial values forbid it. */
 bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to,
                           reshard_edge *out_edge);
 /* The cost of a given all_reduce or all_gather. */
-void msc_reshard_price(const reshard_problem *p, reshard_verb verb, const reshard_state *from, const reshard_state *to,
+void msc_reshard_price(const reshard_problem *p, msc_verb verb, const reshard_state *from, const reshard_state *to,
                        reshard_edge *out_edge);
-int64_t msc_reshard_peak(const reshard_problem *p, reshard_verb verb, const reshard_state *from,
-                         const reshard_state *to);
+int64_t msc_reshard_peak(const reshard_problem *p, msc_verb verb, const reshard_state *from, const reshard_state *to);
 
 /* ---- reshard/bound.c ---- */
 

@@ -36,7 +36,7 @@ msc_reshard *msc_reshard_new(msc_context *ctx, const msc_mesh *mesh, const msc_r
 static void add_step(msc_reshard_plan *plan, const reshard_problem *p, const reshard_state *before,
                      const reshard_state *after, reshard_edge edge) {
   msc_reshard_step *s = &plan->step[plan->num_steps++];
-  *s = (msc_reshard_step){msc_reshard_kind(edge.verb), msc_reshard_layout(p, after), edge.bytes, edge.ns,
+  *s = (msc_reshard_step){edge.verb, msc_reshard_layout(p, after), edge.bytes, edge.ns,
                           msc_reshard_peak(p, edge.verb, before, after)};
   plan->bytes += edge.bytes;
   plan->ns += edge.ns;
@@ -70,9 +70,9 @@ static bool plan_through_whole(msc_reshard *r, const msc_type *type, const msc_l
     reshard_problem p;
     if (via[i] == via[i - 1]) continue;
     if (!msc_reshard_problem_of(r->ctx, &r->mesh, &r->options, type, via[i - 1], via[i], &p)) return false;
-    reshard_verb verb = i == 1 ? ALL_REDUCE : i == 2 ? ALL_GATHER : SLICE;
+    msc_verb verb = i == 1 ? MSC_ALL_REDUCE : i == 2 ? MSC_ALL_GATHER : MSC_SHARD;
     reshard_edge edge = {.verb = verb};
-    if (verb != SLICE) msc_reshard_price(&p, verb, &p.from, &p.to, &edge);
+    if (verb != MSC_SHARD) msc_reshard_price(&p, verb, &p.from, &p.to, &edge);
     add_step(out_plan, &p, &p.from, &p.to, edge);
   }
   return !r->options.peak || out_plan->peak_bytes <= r->options.peak;

@@ -6,7 +6,7 @@
 #include "ir/table.h"
 #include "passes/3_shard/reshard/rows_graph.h"
 
-enum { MAX_DIGITS = ROWS_MAX_DIGITS, NUM_VERBS = EXCHANGE, MOST_KEPT = 1 << 28 };
+enum { MAX_DIGITS = ROWS_MAX_DIGITS, NUM_PRICED = MSC_EXCHANGE, MOST_KEPT = 1 << 28 };
 
 /* Times from one state to those that had a number at the time; INT64_MAX: not reached, -1: uneven. */
 typedef struct {
@@ -115,7 +115,7 @@ static void read_digits(shard_rows *r) {
   r->digits.outermost = rows_level(&r->digits, (1u << r->digit.num) - 1);
   for (unsigned set = 0; set < 1u << r->digit.num; set++) {
     r->size[set] = rows_size(&r->digits, set);
-    r->alone_ns[set] = msc_reshard_fixed_ns(&p, EXCHANGE, set, 2);
+    r->alone_ns[set] = msc_reshard_fixed_ns(&p, MSC_EXCHANGE, set, 2);
     for (int i = 0; i < r->digit.num; i++)
       if (set >> i & 1 && p.bytes_per_ns[i] > 0 && (r->rate[set] == 0 || p.bytes_per_ns[i] < r->rate[set]))
         r->rate[set] = p.bytes_per_ns[i];
@@ -169,7 +169,7 @@ static shape *find_shape(shard_rows *r, const msc_type *type, const uint32_t *di
     if (s->g == g && s->bytes == bytes && s->shared_by == shared_by && !memcmp(s->divides, divides, sizeof s->divides))
       return s;
   shape *s = msc_new(r->arena, shape);
-  size_t entries = (size_t)NUM_VERBS << 2 * r->digits.num;
+  size_t entries = (size_t)NUM_PRICED << 2 * r->digits.num;
   *s = (shape){.g = g,
                .bytes = bytes,
                .shared_by = shared_by,
@@ -203,17 +203,17 @@ static view *find_view(shard_rows *r, const msc_type *type, int64_t shared_by) {
 }
 
 static int64_t step_bytes(unsigned verb, int64_t k, int64_t local) {
-  if (verb == ALL_GATHER) return (k - 1) * local;
-  if (verb == ALL_REDUCE) return msc_reshard_all_reduce_bytes(k, local);
-  return verb == PERMUTE ? local : local - local / k;
+  if (verb == MSC_ALL_GATHER) return (k - 1) * local;
+  if (verb == MSC_ALL_REDUCE) return msc_reshard_all_reduce_bytes(k, local);
+  return verb == MSC_PERMUTE ? local : local - local / k;
 }
 
 static int64_t batch_ns(const shard_rows *r, shape *s, const rows_batch *b, unsigned cut) {
-  if (b->verb == SLICE) return 0;
-  int64_t *known = &s->ns[((size_t)cut * NUM_VERBS + b->verb) << r->digits.num | b->group];
+  if (b->verb == MSC_SHARD) return 0;
+  int64_t *known = &s->ns[((size_t)cut * NUM_PRICED + b->verb) << r->digits.num | b->group];
   if (*known >= 0) return *known;
   int64_t k = r->size[b->group], bytes = step_bytes(b->verb, k, s->bytes / r->size[cut]);
-  return *known = msc_reshard_ns(&s->p, (reshard_verb)b->verb, b->group, k, bytes);
+  return *known = msc_reshard_ns(&s->p, (msc_verb)b->verb, b->group, k, bytes);
 }
 
 /* Whether the states' parts divide the shape, for all that have a number. */
@@ -549,8 +549,8 @@ static void improve_state(walk *w, uint32_t state, price cost, uint32_t came, co
 
 static price step_price(const walk *w, const rows_batch *b, int64_t local, reshard_edge *out_edge) {
   int64_t k = w->r->size[b->group];
-  *out_edge = (reshard_edge){.verb = (reshard_verb)b->verb, .atoms = b->group};
-  if (b->verb == SLICE) return ONE_SLICE;
+  *out_edge = (reshard_edge){.verb = (msc_verb)b->verb, .atoms = b->group};
+  if (b->verb == MSC_SHARD) return ONE_SLICE;
   out_edge->bytes = step_bytes(b->verb, k, local);
   out_edge->ns = msc_reshard_ns(w->p, out_edge->verb, b->group, k, out_edge->bytes);
   return ((price)out_edge->ns << MINOR_BITS) + ONE_STEP;
@@ -600,7 +600,7 @@ static bool find_last_exchange(const walk *w, uint32_t to, uint32_t *out_from, r
 static void join_slices(reshard_path *path) {
   int num = 0;
   for (int i = 0; i < path->num; i++) {
-    if (num && path->edge[num - 1].verb == SLICE && path->edge[i].verb == SLICE) num--;
+    if (num && path->edge[num - 1].verb == MSC_SHARD && path->edge[i].verb == MSC_SHARD) num--;
     path->state[num] = path->state[i];
     path->edge[num++] = path->edge[i];
   }

@@ -152,11 +152,11 @@ static void move_group(expansion *x) {
   size_t first = g->num_to;
   uint32_t rest = rows_state(g, &x->s);
   add_target(g, rest);
-  add_own_batch(x, ALL_GATHER, x->group, first);
+  add_own_batch(x, MSC_ALL_GATHER, x->group, first);
   if (x->r->no_alltoall) return;
   struct rows_shared *t = shared_targets(g, (uint64_t)rest << 16 | (uint64_t)x->group << 8 | x->lose);
   if (!t->end) append_digits(x, x->group, 0), t->end = (uint32_t)g->num_to;
-  if (t->end > t->first) add_shared_batch(x, ALL_TO_ALL, x->group, t);
+  if (t->end > t->first) add_shared_batch(x, MSC_ALL_TO_ALL, x->group, t);
 }
 
 /* Takes suffixes off dimensions from d on. */
@@ -228,13 +228,13 @@ static void expand_permutes(expansion *x) {
       num++;
       if (!outermost) add_target(g, g->permute[i].to);
     }
-    if (!outermost) add_own_batch(x, PERMUTE, (uint8_t)m, first);
+    if (!outermost) add_own_batch(x, MSC_PERMUTE, (uint8_t)m, first);
     if (!outermost || !num || far) continue;
     far = true;
     struct rows_shared *t = shared_targets(g, (uint64_t)1 << 63 | x->least);
     for (size_t i = 0; !t->end && i < g->num_permutes; i++) add_target(g, g->permute[i].to);
     t->end = t->end ? t->end : (uint32_t)g->num_to;
-    add_shared_batch(x, PERMUTE, (uint8_t)m, t);
+    add_shared_batch(x, MSC_PERMUTE, (uint8_t)m, t);
   }
 }
 
@@ -253,17 +253,17 @@ void rows_need_edges(rows_graph *g, uint32_t state) {
     add_here(&x);
     x.s.partial = x.from.partial;
   }
-  add_batch(g, (rows_batch){SLICE, 0, 0, (uint32_t)first, (uint32_t)g->num_to}); /* there is always one batch */
+  add_batch(g, (rows_batch){MSC_SHARD, 0, 0, (uint32_t)first, (uint32_t)g->num_to}); /* there is always one batch */
   take_suffixes(&x, 0);
   for (unsigned p = x.from.partial; p; p = (p - 1) & x.from.partial) {
     x.s.partial = (uint8_t)(x.from.partial & ~p);
     x.group = (uint8_t)p;
     first = g->num_to;
     add_here(&x);
-    add_own_batch(&x, ALL_REDUCE, x.group, first);
+    add_own_batch(&x, MSC_ALL_REDUCE, x.group, first);
     first = g->num_to;
     append_digits(&x, x.group, 0);
-    add_own_batch(&x, REDUCE_SCATTER, x.group, first);
+    add_own_batch(&x, MSC_REDUCE_SCATTER, x.group, first);
   }
   expand_permutes(&x);
   g->leaving[state].first = first_batch, g->leaving[state].end = (uint32_t)g->num_batches;

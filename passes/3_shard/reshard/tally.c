@@ -158,7 +158,7 @@ typedef struct {
   int64_t local; /* after the step */
   reshard_cost cost, limit;
   bool done;
-  reshard_verb verb;
+  msc_verb verb;
   int64_t k;
   uint32_t atoms; /* one of each kind in the group */
   uint8_t hand[MAX_KINDS];
@@ -197,12 +197,12 @@ static reshard_cost price_step(const step *x, uint32_t atoms, int64_t bytes) {
 static void finish(step *x) {
   int64_t k = x->k, local = x->local, in = local, bytes = local - local / k;
   if (k == 1) return;
-  if (x->verb == ALL_GATHER) in = local / k, bytes = (k - 1) * in;
-  if (x->verb == REDUCE_SCATTER) {
+  if (x->verb == MSC_ALL_GATHER) in = local / k, bytes = (k - 1) * in;
+  if (x->verb == MSC_REDUCE_SCATTER) {
     if (__builtin_mul_overflow(local, k, &in)) return;
     bytes = (k - 1) * local;
   }
-  if (x->verb == ALL_REDUCE) bytes = msc_reshard_all_reduce_bytes(k, local);
+  if (x->verb == MSC_ALL_REDUCE) bytes = msc_reshard_all_reduce_bytes(k, local);
   if (fits(x, in, local)) relax_tally(x, in, price_step(x, x->atoms, bytes), x->done);
 }
 
@@ -213,9 +213,9 @@ static void deal(step *x, int kind, int d) {
     finish(x);
     return;
   }
-  uint8_t *pool = x->verb == ALL_GATHER ? &x->q.at[kind][t->free] : &x->hand[kind];
+  uint8_t *pool = x->verb == MSC_ALL_GATHER ? &x->q.at[kind][t->free] : &x->hand[kind];
   if (d == t->p->rank) {
-    if (x->verb == ALL_GATHER || !*pool) deal(x, kind + 1, 0);
+    if (x->verb == MSC_ALL_GATHER || !*pool) deal(x, kind + 1, 0);
     return;
   }
   int64_t parts = x->parts[d], k = x->k, size = size_of(t, kind);
@@ -225,7 +225,7 @@ static void deal(step *x, int kind, int d) {
   while (*pool && !(x->losers >> d & 1) && t->p->type->dim[d] % (x->parts[d] * size) == 0) {
     (*pool)--, x->q.at[kind][d]++, num++;
     x->parts[d] *= size;
-    if (x->verb == ALL_GATHER) x->k *= size, x->atoms |= 1u << t->atom[kind];
+    if (x->verb == MSC_ALL_GATHER) x->k *= size, x->atoms |= 1u << t->atom[kind];
     deal(x, kind, d + 1);
   }
   *pool = (uint8_t)(*pool + num), x->q.at[kind][d] = (uint8_t)(x->q.at[kind][d] - num);
@@ -236,7 +236,7 @@ static void deal(step *x, int kind, int d) {
 static void take(step *x, int kind, int d) {
   const reshard_tallies *t = x->t;
   if (kind == t->num_kinds) {
-    if (x->verb == REDUCE_SCATTER) finish(x);
+    if (x->verb == MSC_REDUCE_SCATTER) finish(x);
     else if (x->k > 1) deal(x, 0, 0);
     return;
   }
@@ -244,7 +244,7 @@ static void take(step *x, int kind, int d) {
     take(x, kind + 1, 0);
     return;
   }
-  uint8_t *to = x->verb == REDUCE_SCATTER ? &x->q.at[kind][t->partial] : &x->hand[kind];
+  uint8_t *to = x->verb == MSC_REDUCE_SCATTER ? &x->q.at[kind][t->partial] : &x->hand[kind];
   int64_t parts = x->parts[d], k = x->k, size = size_of(t, kind);
   uint32_t losers = x->losers, atoms = x->atoms;
   int num = 0;
@@ -339,7 +339,7 @@ static void permute_all(step *x) {
 
 static void unpermute(step *x) {
   const reshard_problem *p = x->t->p;
-  x->verb = PERMUTE, x->k = 2;
+  x->verb = MSC_PERMUTE, x->k = 2;
   if (!fits(x, x->local, x->local)) return;
   if (x->b->slot >= 0 && !x->done)
     relax_tally(x, x->local,
@@ -354,10 +354,10 @@ static void expand_tally(reshard_tallies *t, table *b, int node, reshard_cost li
   tally_of_number(t, node / 2, &x.q);
   for (int d = 0; d < t->p->rank; d++) x.parts[d] = slot_size(t, &x.q, d), x.local /= x.parts[d];
   unslice(&x);
-  x.verb = ALL_GATHER, deal(&x, 0, 0);
-  x.verb = REDUCE_SCATTER, take(&x, 0, 0);
-  x.verb = ALL_REDUCE, unreduce(&x, 0);
-  x.verb = ALL_TO_ALL;
+  x.verb = MSC_ALL_GATHER, deal(&x, 0, 0);
+  x.verb = MSC_REDUCE_SCATTER, take(&x, 0, 0);
+  x.verb = MSC_ALL_REDUCE, unreduce(&x, 0);
+  x.verb = MSC_ALL_TO_ALL;
   if (!t->p->options->no_alltoall) take(&x, 0, 0);
   unpermute(&x);
 }
