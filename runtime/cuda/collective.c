@@ -1,23 +1,7 @@
-/* collective.c: issues collectives and messages between GPUs to streams of their own, and tells how far they are. */
-#include <stdio.h>
+/* collective.c: issues collectives and messages between GPUs to streams of their own. */
 #include <string.h>
 
 #include "runtime/cuda/nccl.h"
-
-/* ---- names ---- */
-
-/* "all_reduce grad at net.py:7 (ranks 0,1)" */
-static const char *describe_exchange(const mscrt_record *r, char text[MSCRT_LINKS_TEXT]) {
-  bool message = r->kind == PLAN_CALL_KIND_MESSAGE;
-  const char *what = message ? r->receives ? "the receipt of" : "the sending of" : msc_verb_name(r->part[0].e->verb);
-  size_t n = (size_t)snprintf(text, MSCRT_LINKS_TEXT, "%s %s%s%s", what, r->name ? r->name : "", r->loc ? " at " : "",
-                              r->loc ? r->loc : "");
-  if (message && n < MSCRT_LINKS_TEXT) snprintf(text + n, MSCRT_LINKS_TEXT - n, " (rank %d)", r->channel.peer);
-  for (int i = 0; !message && i < r->part[0].e->group.num && n + 16 < MSCRT_LINKS_TEXT; i++)
-    n += (size_t)snprintf(text + n, MSCRT_LINKS_TEXT - n, "%s%d%s", i ? "," : " (ranks ", r->part[0].e->group.member[i],
-                          i + 1 == r->part[0].e->group.num ? ")" : "");
-  return text;
-}
 
 /* ---- order ---- */
 
@@ -166,7 +150,7 @@ mscrt_status *mscrt_links_collective(mscrt_context *c, const mscrt_turn *t) {
   char text[MSCRT_LINKS_TEXT];
   mscrt_status *s = issue_on_stream(c, t, mscrt_parts_of(c, t->record, t->slots, false));
   if (s)
-    return mscrt_within(s, "rank %d: step %" PRId64 ": %s", c->o.rank, t->step, describe_exchange(t->record, text));
+    return mscrt_within(s, "rank %d: step %" PRId64 ": %s", c->o.rank, t->step, mscrt_links_describe(t->record, text));
   if (!c->timeline) return NULL;
   MSCRT_CHECK(mscrt_links_wait_for(c, t->number)); /* otherwise only the launch would be measured */
   return mscrt_cuda_wait_alone(c, t->record);
@@ -234,24 +218,4 @@ mscrt_status *mscrt_links_join(mscrt_context *c) {
                  k->moved[(k->under_way - 1) % k->depth], 0);
   }
   return NULL;
-}
-
-/* ---- progress, for watch.c ---- */
-
-/* volatile: the GPU writes it at any time. */
-uint32_t mscrt_links_begun(const mscrt_links *l) { return *(volatile uint32_t *)l->begun; }
-
-const char *mscrt_links_last_begun(const mscrt_links *l, char text[MSCRT_LINKS_TEXT]) {
-  uint32_t begun = mscrt_links_begun(l);
-  return begun && begun <= l->num_watched ? describe_exchange(l->watched[begun], text) : NULL;
-}
-
-mscrt_status *mscrt_links_check_async(mscrt_context *c) {
-  mscrt_links *l = mscrt_cuda_of(c)->links;
-  mscrt_status *s = NULL;
-  for (uint32_t i = 0; i < l->num_comms && !s; i++)
-    if (l->comm[i]) s = mscrt_links_check(c, l->comm[i], MSCRT_ncclInProgress, "collectives");
-  for (uint32_t i = 0; i < l->num_channels && !s; i++)
-    if (l->channel[i].comm) s = mscrt_links_check(c, l->channel[i].comm, MSCRT_ncclInProgress, "messages");
-  return s;
 }

@@ -57,6 +57,8 @@ typedef struct mscrt_cuda {
 
 static inline mscrt_cuda *mscrt_cuda_of(const mscrt_context *c) { return c->device_state; }
 
+/* ---- cuda/cuda.c ---- */
+
 /* Between these two, calls of the thread go to this device; leave restores the device that was current before. */
 mscrt_status *mscrt_cuda_enter(mscrt_cuda *g);
 void mscrt_cuda_leave(mscrt_cuda *g);

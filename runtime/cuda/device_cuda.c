@@ -9,16 +9,6 @@
 
 /* ---- finding it ---- */
 
-mscrt_status *mscrt_cuda_enter(mscrt_cuda *g) {
-  MSCRT_CUDA(&g->cu, cuCtxPushCurrent_v2, g->context);
-  return NULL;
-}
-
-void mscrt_cuda_leave(mscrt_cuda *g) {
-  cu_context own;
-  g->cu.cuCtxPopCurrent_v2(&own);
-}
-
 static mscrt_status *find_device(mscrt_context *c) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   int num = 0, major = 0, minor = 0;
@@ -265,14 +255,6 @@ static mscrt_status *collect_flags(mscrt_context *c, uint32_t *out_parameters) {
       g->checked[g->num_flags++] = r;
     }
   return NULL;
-}
-
-uint64_t mscrt_cuda_low_bits(const mscrt_context *c, const mscrt_record *r, uint32_t buffer) {
-  uint8_t space = r->space ? r->space[buffer] : PLAN_SPACE_SCRATCH;
-  uint64_t stride = space == PLAN_SPACE_INPUT ? c->input_stride
-                    : space > PLAN_SPACE_TILE ? c->plan->stage[c->stage].bytes[space]
-                                              : 0;
-  return (uint64_t)(uintptr_t)r->buffers[buffer] | stride;
 }
 
 static mscrt_status *ready_cuda(mscrt_context *c) {

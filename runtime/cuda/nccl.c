@@ -2,41 +2,10 @@
  * messages. All ranks make them in one order.  No call blocks: a rank that waits notices if another does not come. */
 #include "runtime/cuda/nccl.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-#include "runtime/wait.h"
 
 #define NO_COLOR (-1)
-
-/* ---- NCCL's answers ---- */
-
-static mscrt_status *report_refusal(mscrt_context *c, nccl_comm comm, nccl_result r, const char *what) {
-  const mscrt_nccl_api *n = &mscrt_cuda_of(c)->links->nccl;
-  const char *more = n->ncclGetLastError(comm);
-  char clean[200];
-  return mscrt_fail(r == MSCRT_ncclRemoteError ? MSCRT_PEER : MSCRT_ENVIRONMENT, "rank %d: NCCL: %s: %s%s%s", c->o.rank,
-                    what, n->ncclGetErrorString(r), more && *more ? ": " : "",
-                    more ? mscrt_clean(more, SIZE_MAX, clean, sizeof clean) : "");
-}
-
-mscrt_status *mscrt_links_check(mscrt_context *c, nccl_comm comm, nccl_result r, const char *what) {
-  const mscrt_nccl_api *n = &mscrt_cuda_of(c)->links->nccl;
-  int64_t deadline = mscrt_now_ns() + (int64_t)c->o.timeout_ms * 1000000;
-  while (r == MSCRT_ncclInProgress) {
-    nccl_result asked = n->ncclCommGetAsyncError(comm, &r);
-    if (asked) return report_refusal(c, comm, asked, what);
-    if (r != MSCRT_ncclInProgress) break;
-    MSCRT_CHECK(c->transport->lost(c->comm, what));
-    if (mscrt_now_ns() > deadline)
-      return mscrt_fail(MSCRT_PEER, "rank %d: NCCL: %s: other ranks have not come within %d ms", c->o.rank, what,
-                        c->o.timeout_ms);
-    sched_yield();
-  }
-  return r ? report_refusal(c, comm, r, what) : NULL;
-}
 
 /* ---- rendezvous ---- */
 
@@ -200,18 +169,6 @@ mscrt_status *mscrt_links_ready(mscrt_context *c) {
 }
 
 /* ---- the end ---- */
-
-/* Aborts all communicators in one group: each waits for its kernels, which may stand behind another's in a stream. */
-void mscrt_links_abort(mscrt_links *l) {
-  if (!l || l->aborted || !l->nccl.ncclGroupStart) return;
-  l->aborted = true;
-  l->nccl.ncclGroupStart();
-  for (uint32_t i = 0; i < l->num_channels && l->channel; i++)
-    if (l->channel[i].comm) l->nccl.ncclCommAbort(l->channel[i].comm);
-  for (uint32_t i = l->num_comms; l->comm && i-- > 0;)
-    if (l->comm[i]) l->nccl.ncclCommAbort(l->comm[i]);
-  l->nccl.ncclGroupEnd();
-}
 
 /* Finalizes and frees a communicator, or aborts it if that fails. */
 static void free_comm(mscrt_context *c, nccl_comm comm) {

@@ -35,6 +35,21 @@ struct mscrt_links {
   bool aborted;
 };
 
+/* ---- cuda/progress.c ---- */
+
+/* Turns a result of NCCL's into a status; waits for a call that is in progress. */
+mscrt_status *mscrt_links_check(mscrt_context *c, nccl_comm comm, nccl_result r, const char *what);
+#define MSCRT_LINKS_TEXT 320
+/* "all_reduce grad at net.py:7 (ranks 0,1)" */
+const char *mscrt_links_describe(const mscrt_record *r, char text[MSCRT_LINKS_TEXT]);
+/* The exchange that the GPU began last: its number and its description; 0 and NULL: none. */
+uint32_t mscrt_links_begun(const mscrt_links *l);
+const char *mscrt_links_last_begun(const mscrt_links *l, char text[MSCRT_LINKS_TEXT]);
+/* Reports an asynchronous error of a communicator. */
+mscrt_status *mscrt_links_check_async(mscrt_context *c);
+/* Ends all kernels of NCCL's, after a failure. */
+void mscrt_links_abort(mscrt_links *l);
+
 /* ---- cuda/nccl.c ---- */
 
 /* Connects the ranks.  Its memory, of mscrt_links_bytes, is given to it by mscrt_links_place. */
@@ -44,10 +59,6 @@ void mscrt_links_place(mscrt_links *l, cu_address at);
 /* Must be called after the calls are built. */
 mscrt_status *mscrt_links_ready(mscrt_context *c);
 void mscrt_links_close(mscrt_context *c);
-/* Ends all kernels of NCCL's, after a failure. */
-void mscrt_links_abort(mscrt_links *l);
-/* Turns a result of NCCL's into a status; waits for a call that is in progress. */
-mscrt_status *mscrt_links_check(mscrt_context *c, nccl_comm comm, nccl_result r, const char *what);
 
 /* ---- cuda/collective.c ---- */
 
@@ -57,11 +68,5 @@ mscrt_status *mscrt_links_wait_for(mscrt_context *c, uint32_t upto);
 /* Around the messages of a run; join lets the stream of calls wait for them. */
 void mscrt_links_begin(mscrt_links *l);
 mscrt_status *mscrt_links_join(mscrt_context *c);
-/* The exchange that the GPU began last: its number, and "all_reduce grad at net.py:7 (ranks 0,1)"; 0 and NULL: none. */
-#define MSCRT_LINKS_TEXT 320
-uint32_t mscrt_links_begun(const mscrt_links *l);
-const char *mscrt_links_last_begun(const mscrt_links *l, char text[MSCRT_LINKS_TEXT]);
-/* Reports an asynchronous error of a communicator. */
-mscrt_status *mscrt_links_check_async(mscrt_context *c);
 
 #endif

@@ -21,6 +21,13 @@ struct mscrt_products {
   mscrt_product *product;        /* of the plan's */
 };
 
+/* ---- cuda/product_problem.c ---- */
+
+/* Turns a result of cuBLASLt's into a status. */
+mscrt_status *mscrt_product_check(lt_result r, const char *what);
+#define MSCRT_LT(l, function, ...) MSCRT_CHECK(mscrt_product_check((l)->function(__VA_ARGS__), #function))
+/* Describes a product.  f16 and bf16 are summed in f32; f32 is not computed in a narrower type. */
+mscrt_status *mscrt_product_describe(mscrt_cublas_api *lt, const mscrt_matmul *m, mscrt_product *p);
 /* The operations on the product before it is stored, as cuBLASLt's bits. */
 uint32_t mscrt_product_epilogue(const mscrt_matmul *m);
 /* The alignment, in bytes, of all addresses of an operand. */
