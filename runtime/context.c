@@ -48,22 +48,6 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   return NULL;
 }
 
-uint64_t mscrt_set_space_offsets(const mscrt_context *c, uint32_t stage, uint64_t *out_at) {
-  const mscrt_stage *s = &c->plan->stage[stage];
-  uint64_t at[MSC_NUM_POOLS], bytes[MSC_NUM_POOLS] = {[MSC_POOL_MAILBOXES] = c->mailboxes[stage],
-                                                      [MSC_POOL_PERSISTENT] = s->bytes[PLAN_SPACE_PERSISTENT],
-                                                      [MSC_POOL_INPUTS] = c->input_slots * c->input_stride,
-                                                      [MSC_POOL_SCRATCH] = s->bytes[PLAN_SPACE_SCRATCH]};
-  for (int k = 0; k < MSCRT_NUM_CARRIED; k++)
-    bytes[MSC_POOL_CARRIED + k] = msc_pool_slots_bytes(s->bytes[PLAN_SPACE_CARRIED_FB + k], s->slots[k]);
-  uint64_t all = msc_pools_lay_out(bytes, at);
-  out_at[PLAN_SPACE_PERSISTENT] = at[MSC_POOL_PERSISTENT];
-  out_at[PLAN_SPACE_INPUT] = at[MSC_POOL_INPUTS];
-  for (int k = 0; k < MSCRT_NUM_CARRIED; k++) out_at[PLAN_SPACE_CARRIED_FB + k] = at[MSC_POOL_CARRIED + k];
-  out_at[PLAN_SPACE_SCRATCH] = at[MSC_POOL_SCRATCH];
-  return all;
-}
-
 static mscrt_status *measure_mailboxes(mscrt_context *c) {
   MSCRT_CHECK(mscrt_new_array(&c->mailboxes, c->plan->num_stages));
   for (uint32_t i = 0; i < plan_plan_messages_num(c->plan->root); i++) {
@@ -393,10 +377,9 @@ mscrt_status *mscrt_local(mscrt_context *c, const char *name, mscrt_tensor *out_
 
 mscrt_status *mscrt_read(mscrt_context *c, const char *name, void *out_data, size_t bytes) {
   const mscrt_variable *v;
-  uint64_t need = 0;
   MSCRT_CHECK(check_not_broken(c));
   MSCRT_CHECK(find_parameter_or_output(c, name, &v));
-  mscrt_shape_bytes(v->rank, v->shape, mscrt_dtype_bytes(v->dtype), &need);
+  uint64_t need = mscrt_whole_bytes(v);
   if (out_data && bytes != need)
     return mscrt_fail(MSCRT_ARGUMENT, "'%s' has %" PRIu64 " bytes, not %zu", name, need, bytes);
   return mscrt_gather(c, v, out_data);

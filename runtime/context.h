@@ -168,10 +168,14 @@ struct mscrt_context {
   atomic_bool tile_failed;
 };
 
-/* ---- context.c ---- */
+/* ---- gather.c ---- */
 
 /* Sets the offsets of the spaces in the arena of a rank of this stage; returns the bytes of the arena. */
 uint64_t mscrt_set_space_offsets(const mscrt_context *c, uint32_t stage, uint64_t *out_at);
+/* The bytes of the whole of a variable. */
+uint64_t mscrt_whole_bytes(const mscrt_variable *v);
+/* Gathers the whole of a variable into out, as a collective of all ranks; out NULL: only takes part. */
+mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out);
 
 /* The bytes sent for a message. */
 static inline uint64_t mscrt_message_bytes(const mscrt_context *c, plan_message m) {
@@ -247,11 +251,6 @@ extern const mscrt_device mscrt_device_timed;
 /* ---- device_cuda.c: calls that are issued to a GPU ---- */
 
 extern const mscrt_device mscrt_device_cuda;
-
-/* ---- data/checkpoint.c ---- */
-
-/* Gathers the whole of a variable into out, as a collective of all ranks; out NULL: only takes part. */
-mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out);
 
 /* ---- data.c, feed.c ---- */
 

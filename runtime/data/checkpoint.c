@@ -1,5 +1,4 @@
-/* checkpoint.c: saves and loads parameters: gathers whole tensors from their parts, writes and reads safetensors
- * files. */
+/* checkpoint.c: saves and loads parameters: writes and reads safetensors files. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,48 +8,6 @@
 #include <unistd.h>
 
 #include "runtime/context.h"
-
-/* ---- one tensor, from all ranks ---- */
-
-static uint64_t whole_bytes(const mscrt_variable *v) {
-  uint64_t bytes = 0;
-  mscrt_shape_bytes(v->rank, v->shape, mscrt_dtype_bytes(v->dtype), &bytes);
-  return bytes;
-}
-
-mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out) {
-  static const uint8_t uncut[MSCRT_MAX_RANK + 1];
-  const void *own = v->stage == c->stage ? mscrt_at(c, v->ref, c->last_slot) : NULL;
-  uint64_t at[MSCRT_NUM_SPACES];
-  mscrt_set_space_offsets(c, v->stage, at);
-  uint64_t there = at[v->ref.space] + v->ref.offset +
-                   (v->ref.space == PLAN_SPACE_INPUT ? (uint64_t)c->last_slot * c->input_stride : 0);
-  bool one_stage = c->plan->num_stages == 1;
-  if (own && v->ref.space != PLAN_SPACE_CONSTANT) MSCRT_CHECK(mscrt_fetch(c, there, mscrt_variable_bytes(v)));
-  if (one_stage && (!v->layout || v->layout->num == 0 || v->ref.space == PLAN_SPACE_CONSTANT)) {
-    if (out) memcpy(out, own, (size_t)whole_bytes(v));
-    return NULL;
-  }
-  msc_box_layout to = {v->rank, 0, uncut, NULL, NULL};
-  mscrt_collective k = {.verb = MSC_ALL_GATHER, .dtype = v->dtype, .rank = v->rank, .from = v->layout, .to = &to};
-  mscrt_exchange e;
-  memcpy(k.shape, v->shape, sizeof k.shape);
-  MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, &k, NULL, &e));
-  if (!out) e.num_cuts = 0;
-  int per_stage = c->plan->ranks / (int)c->plan->num_stages;
-  for (int64_t i = 0; i < e.num_cuts; i++) { /* take it from a rank of the stage that holds it */
-    int64_t *peer = &e.peers[e.cut[i].peer - e.peers];
-    *peer = v->stage * per_stage + *peer % per_stage;
-  }
-  mscrt_site site = {.name = v->name, .step = c->step};
-  mscrt_ticket ticket;
-  mscrt_part part = {.e = &e, .src = there, .dst = out};
-  mscrt_status *s = c->transport->run(c->comm, c->pool, 1, &part, &site, &ticket);
-  if (!s && c->transport->lingers(1, &part) != MSCRT_LINGERS_NOT) s = c->transport->finish(c->comm, &e, ticket, &site);
-  mscrt_exchange_free(&e);
-  if (s) c->broken = true;
-  return s;
-}
 
 /* ---- loading ---- */
 
@@ -160,8 +117,8 @@ static mscrt_status *make_header(const mscrt_plan *p, char **out_text, size_t *o
     put_json_string(f, v->name);
     fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", type_names[v->dtype]);
     for (int d = 0; d < v->model_rank; d++) fprintf(f, "%s%" PRId64, d ? "," : "", v->model_shape[d]);
-    fprintf(f, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + whole_bytes(v));
-    at += whole_bytes(v);
+    fprintf(f, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + mscrt_whole_bytes(v));
+    at += mscrt_whole_bytes(v);
   }
   fputc('}', f);
   while (ftell(f) % 8) fputc(' ', f);
@@ -274,9 +231,9 @@ mscrt_status *mscrt_save(mscrt_context *c, const char *path) {
     const mscrt_variable *v = &c->plan->parameter[i];
     void *whole = NULL;
     if (v->state || v->copy) continue;
-    if (writes && !s) s = mscrt_allocate(&whole, (size_t)whole_bytes(v), 1);
+    if (writes && !s) s = mscrt_allocate(&whole, (size_t)mscrt_whole_bytes(v), 1);
     lost = mscrt_gather(c, v, whole);
-    if (whole && !lost && !s) s = write_checkpoint_bytes(f.fd, path, whole, (size_t)whole_bytes(v));
+    if (whole && !lost && !s) s = write_checkpoint_bytes(f.fd, path, whole, (size_t)mscrt_whole_bytes(v));
     free(whole);
   }
   if (writes) s = replace_file(&f, s ? s : mscrt_add_to_trail(lost, __FILE__, __LINE__));

@@ -1,0 +1,61 @@
+/* gather.c: gathers a whole variable from the parts that ranks hold: where the part lies in the arena of a rank of
+ * another stage, and the collective. */
+#include <string.h>
+
+#include "runtime/context.h"
+
+uint64_t mscrt_set_space_offsets(const mscrt_context *c, uint32_t stage, uint64_t *out_at) {
+  const mscrt_stage *s = &c->plan->stage[stage];
+  uint64_t at[MSC_NUM_POOLS], bytes[MSC_NUM_POOLS] = {[MSC_POOL_MAILBOXES] = c->mailboxes[stage],
+                                                      [MSC_POOL_PERSISTENT] = s->bytes[PLAN_SPACE_PERSISTENT],
+                                                      [MSC_POOL_INPUTS] = c->input_slots * c->input_stride,
+                                                      [MSC_POOL_SCRATCH] = s->bytes[PLAN_SPACE_SCRATCH]};
+  for (int k = 0; k < MSCRT_NUM_CARRIED; k++)
+    bytes[MSC_POOL_CARRIED + k] = msc_pool_slots_bytes(s->bytes[PLAN_SPACE_CARRIED_FB + k], s->slots[k]);
+  uint64_t all = msc_pools_lay_out(bytes, at);
+  out_at[PLAN_SPACE_PERSISTENT] = at[MSC_POOL_PERSISTENT];
+  out_at[PLAN_SPACE_INPUT] = at[MSC_POOL_INPUTS];
+  for (int k = 0; k < MSCRT_NUM_CARRIED; k++) out_at[PLAN_SPACE_CARRIED_FB + k] = at[MSC_POOL_CARRIED + k];
+  out_at[PLAN_SPACE_SCRATCH] = at[MSC_POOL_SCRATCH];
+  return all;
+}
+
+uint64_t mscrt_whole_bytes(const mscrt_variable *v) {
+  uint64_t bytes = 0;
+  mscrt_shape_bytes(v->rank, v->shape, mscrt_dtype_bytes(v->dtype), &bytes);
+  return bytes;
+}
+
+mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out) {
+  static const uint8_t uncut[MSCRT_MAX_RANK + 1];
+  const void *own = v->stage == c->stage ? mscrt_at(c, v->ref, c->last_slot) : NULL;
+  uint64_t at[MSCRT_NUM_SPACES];
+  mscrt_set_space_offsets(c, v->stage, at);
+  uint64_t there = at[v->ref.space] + v->ref.offset +
+                   (v->ref.space == PLAN_SPACE_INPUT ? (uint64_t)c->last_slot * c->input_stride : 0);
+  bool one_stage = c->plan->num_stages == 1;
+  if (own && v->ref.space != PLAN_SPACE_CONSTANT) MSCRT_CHECK(mscrt_fetch(c, there, mscrt_variable_bytes(v)));
+  if (one_stage && (!v->layout || v->layout->num == 0 || v->ref.space == PLAN_SPACE_CONSTANT)) {
+    if (out) memcpy(out, own, (size_t)mscrt_whole_bytes(v));
+    return NULL;
+  }
+  msc_box_layout to = {v->rank, 0, uncut, NULL, NULL};
+  mscrt_collective k = {.verb = MSC_ALL_GATHER, .dtype = v->dtype, .rank = v->rank, .from = v->layout, .to = &to};
+  mscrt_exchange e;
+  memcpy(k.shape, v->shape, sizeof k.shape);
+  MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, &k, NULL, &e));
+  if (!out) e.num_cuts = 0;
+  int per_stage = c->plan->ranks / (int)c->plan->num_stages;
+  for (int64_t i = 0; i < e.num_cuts; i++) { /* take it from a rank of the stage that holds it */
+    int64_t *peer = &e.peers[e.cut[i].peer - e.peers];
+    *peer = v->stage * per_stage + *peer % per_stage;
+  }
+  mscrt_site site = {.name = v->name, .step = c->step};
+  mscrt_ticket ticket;
+  mscrt_part part = {.e = &e, .src = there, .dst = out};
+  mscrt_status *s = c->transport->run(c->comm, c->pool, 1, &part, &site, &ticket);
+  if (!s && c->transport->lingers(1, &part) != MSCRT_LINGERS_NOT) s = c->transport->finish(c->comm, &e, ticket, &site);
+  mscrt_exchange_free(&e);
+  if (s) c->broken = true;
+  return s;
+}
