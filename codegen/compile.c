@@ -279,40 +279,6 @@ static bool on_checkpoint(void *compiled, msc_module *m, msc_checkpoint at) {
   return true;
 }
 
-static msc_pass_options pass_options(const msc_compile_options *o) {
-  return (msc_pass_options){.verify = o->verify,
-                            .config = o->config,
-                            .cluster = o->cluster,
-                            .time_limit_s = o->time_limit_s,
-                            .cpu_level = msc_cpu_level(o->target.cpu),
-                            .dump_dir = o->dump_dir,
-                            .want_text = o->want_text,
-                            .flags = o->flags,
-                            .user = o->user,
-                            .after = o->after,
-                            .is_trial = o->is_trial,
-                            .remark = o->remark,
-                            .before = o->before,
-                            .reproducer = o->reproducer};
-}
-
-msc_compile_options msc_trial_of(const msc_compile_options *o) {
-  return (msc_compile_options){.config = o->config,
-                               .target = o->target,
-                               .cluster = o->cluster,
-                               .time_limit_s = o->time_limit_s,
-                               .verify = MSC_VERIFY_OFF,
-                               .user = o->user,
-                               .after = o->after,
-                               .is_trial = true};
-}
-
-bool msc_compile_stretch(msc_context *ctx, msc_module *m, const msc_compile_options *o, msc_checkpoint from,
-                         msc_checkpoint until) {
-  msc_pass_options p = pass_options(o);
-  return msc_run_stretch(ctx, m, &p, from, until);
-}
-
 /* ---- from the search on ---- */
 
 /* "kernels.sm_90.ptx" */
@@ -324,7 +290,7 @@ static void hand_out_image(const msc_compile_options *o, const msc_plan *p, cons
 /* Makes the plan of a module at `propagated`; it may need more memory than there is.  NULL after a report. */
 static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
   compilation c = {.ctx = ctx, .o = options};
-  msc_pass_options o = pass_options(options);
+  msc_pass_options o = msc_pass_options_of(options);
   o.at = on_checkpoint, o.at_user = &c;
   if (!msc_run_stretch(ctx, m, &o, MSC_AT_propagated, MSC_AT_placed)) return NULL;
   const char *code = NULL;
@@ -498,7 +464,7 @@ static first_passes try_first_passes(msc_context *ctx, const msc_compile_options
   const msc_compile_options trial = msc_trial_of(o);
   first_passes t = {.o = &trial, .merged = merged, .ns = INT64_MAX};
   msc_diag_mark before = msc_mark_diags(ctx);
-  msc_pass_options p = pass_options(&trial);
+  msc_pass_options p = msc_pass_options_of(&trial);
   p.user = p.at_user = &t, p.after = note_first_passes, p.at = is_worth_searching;
   msc_module *m = reparse(ctx, text, bytes);
   if (m && merged) msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));

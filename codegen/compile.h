@@ -29,6 +29,11 @@ typedef struct {
   bool (*meanwhile)(void *user, msc_plan *p);
 } msc_compile_options;
 
+/* ---- stretch.c ---- */
+
+/* What the passes are told of a compilation. */
+msc_pass_options msc_pass_options_of(const msc_compile_options *o);
+
 /* Options of a trial, which looks at what becomes of a copy of the module: nothing is checked, and only `after` is
  * told. */
 msc_compile_options msc_trial_of(const msc_compile_options *o);
@@ -36,6 +41,8 @@ msc_compile_options msc_trial_of(const msc_compile_options *o);
 /* Runs the passes between two checkpoints, with these options. */
 bool msc_compile_stretch(msc_context *ctx, msc_module *m, const msc_compile_options *o, msc_checkpoint from,
                          msc_checkpoint until);
+
+/* ---- compile.c ---- */
 
 /* Rewrites m in place.  NULL after reporting; the plan and its bytes (msc_plan_bytes) live in the context's arena. */
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options);

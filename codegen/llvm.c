@@ -1,4 +1,4 @@
-/* llvm.c: a target in; an LLVM module for it, and from the module an object file, out.
+/* llvm.c: a target in; an LLVM module for it out, with the machine that makes code of it.
  * What LLVM has to say against it is kept, and reported when the owner of the context asks: LLVM works
  * in several threads. */
 #include <llvm-c/BitReader.h>
@@ -7,10 +7,9 @@
 #include <string.h>
 
 #include "codegen/emit/emit.h"
-#include "ir/sanitized.h"
 
-/* The emitter writes vectors and loops itself; what is left is to clean up and to hoist addresses. */
-const char msc_llvm_pipeline[] = "function(early-cse,loop-mssa(licm),early-cse)";
+static const char nvptx_triple[] = "nvptx64-nvidia-cuda";
+const msc_ptx_row msc_ptx_generation[MSC_NUM_PTX] = {{90, "sm_90", "+ptx78"}, {MSC_LEAST_ARCH, "sm_80", "+ptx70"}};
 
 /* ---- module ---- */
 
@@ -40,7 +39,7 @@ static void list_targets(void) {
 }
 
 /* LLVM's list of targets is the process's, and compilers may begin in several threads at once. */
-LLVMTargetRef msc_llvm_target(msc_llvm *l, const char *triple) {
+static LLVMTargetRef find_target(msc_llvm *l, const char *triple) {
   static pthread_once_t listed = PTHREAD_ONCE_INIT;
   LLVMTargetRef target = NULL;
   char *message = NULL;
@@ -55,15 +54,25 @@ static LLVMTargetMachineRef x86_machine(msc_llvm *l, const char *triple) {
   size_t num;
   const char *const *feature = msc_cpu_features(l->cpu.level, &num);
   for (size_t i = 0; i < num; i++) strcat(strcat(features, i ? ",+" : "+"), feature[i]);
-  LLVMTargetRef target = msc_llvm_target(l, triple);
+  LLVMTargetRef target = find_target(l, triple);
   return target ? LLVMCreateTargetMachine(target, triple, "x86-64", features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
                                           LLVMCodeModelSmall)
                 : NULL;
 }
 
+LLVMTargetMachineRef msc_llvm_nvptx_machine(msc_llvm *l, int arch) {
+  size_t i = 0;
+  while (msc_ptx_generation[i].arch != arch) i++;
+  LLVMTargetRef target = find_target(l, nvptx_triple);
+  return target ? LLVMCreateTargetMachine(target, nvptx_triple, msc_ptx_generation[i].cpu,
+                                          msc_ptx_generation[i].features, LLVMCodeGenLevelAggressive, LLVMRelocDefault,
+                                          LLVMCodeModelDefault)
+                : NULL;
+}
+
 static bool open_machine(msc_llvm *l) {
-  const char *triple = l->gpu ? msc_nvptx_triple : "x86_64-unknown-linux-gnu";
-  l->machine = l->gpu ? msc_nvptx_machine(l, MSC_LEAST_ARCH) : x86_machine(l, triple);
+  const char *triple = l->gpu ? nvptx_triple : "x86_64-unknown-linux-gnu";
+  l->machine = l->gpu ? msc_llvm_nvptx_machine(l, MSC_LEAST_ARCH) : x86_machine(l, triple);
   if (!l->machine) return false;
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(l->machine);
   LLVMSetModuleDataLayout(l->module, layout);
@@ -163,10 +172,4 @@ LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLV
   if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, type, &message, &out)) keep_and_dispose_error(l, message);
   if (l->failed && out) LLVMDisposeMemoryBuffer(out);
   return l->failed ? NULL : out;
-}
-
-LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l) {
-  return msc_llvm_run(l, msc_llvm_pipeline) && (!MSC_SANITIZED || msc_sanitize(l))
-             ? msc_llvm_emit(l, l->machine, l->module, LLVMObjectFile)
-             : NULL;
 }

@@ -5,25 +5,7 @@
 
 #include "codegen/emit/emit.h"
 
-const char msc_nvptx_triple[] = "nvptx64-nvidia-cuda";
 const char msc_nvptx_pipeline[] = "globaldce,default<O3>";
-
-/* Which PTX a plan carries, newest first; a GPU takes the newest that is not newer than itself. */
-static const struct {
-  int arch;
-  const char *cpu, *features;
-} generations[] = {{90, "sm_90", "+ptx78"}, {MSC_LEAST_ARCH, "sm_80", "+ptx70"}};
-
-enum { NUM_GENERATIONS = sizeof generations / sizeof *generations };
-
-LLVMTargetMachineRef msc_nvptx_machine(msc_llvm *l, int arch) {
-  size_t i = 0;
-  while (generations[i].arch != arch) i++;
-  LLVMTargetRef target = msc_llvm_target(l, msc_nvptx_triple);
-  return target ? LLVMCreateTargetMachine(target, msc_nvptx_triple, generations[i].cpu, generations[i].features,
-                                          LLVMCodeGenLevelAggressive, LLVMRelocDefault, LLVMCodeModelDefault)
-                : NULL;
-}
 
 /* ---- kernels ---- */
 
@@ -68,15 +50,15 @@ void msc_nvptx_relax(msc_llvm *l) {
 
 typedef struct {
   const msc_llvm *whole;
-  LLVMMemoryBufferRef bitcode, text[NUM_GENERATIONS];
-  msc_llvm llvm[NUM_GENERATIONS];
+  LLVMMemoryBufferRef bitcode, text[MSC_NUM_PTX];
+  msc_llvm llvm[MSC_NUM_PTX];
 } writing;
 
 static void write_ptx(void *user, size_t i) {
   writing *w = user;
   msc_llvm *l = &w->llvm[i];
   if (!msc_llvm_open_like(w->whole, w->bitcode, l)) return;
-  LLVMTargetMachineRef machine = msc_nvptx_machine(l, generations[i].arch);
+  LLVMTargetMachineRef machine = msc_llvm_nvptx_machine(l, msc_ptx_generation[i].arch);
   if (!machine) return;
   w->text[i] = msc_llvm_emit(l, machine, l->module, LLVMAssemblyFile);
   LLVMDisposeTargetMachine(machine);
@@ -87,15 +69,15 @@ static msc_image image_of(msc_arena *arena, size_t i, LLVMMemoryBufferRef text) 
   char *ptx = msc_arena_alloc(arena, bytes + 1);
   memcpy(ptx, LLVMGetBufferStart(text), bytes);
   return (msc_image){
-      .arch = generations[i].arch, .bytes = ptx, .num_bytes = bytes + 1, .made_by = "LLVM " LLVM_VERSION_STRING};
+      .arch = msc_ptx_generation[i].arch, .bytes = ptx, .num_bytes = bytes + 1, .made_by = "LLVM " LLVM_VERSION_STRING};
 }
 
 /* For all generations at the same time. */
 static bool make_ptx(msc_llvm *l, msc_arena *arena, msc_image *out) {
   writing w = {.whole = l, .bitcode = LLVMWriteBitcodeToMemoryBuffer(l->module)};
   bool ok = true;
-  msc_side_by_side(NUM_GENERATIONS, write_ptx, &w);
-  for (size_t i = 0; i < NUM_GENERATIONS; i++) {
+  msc_side_by_side(MSC_NUM_PTX, write_ptx, &w);
+  for (size_t i = 0; i < MSC_NUM_PTX; i++) {
     ok = ok && msc_llvm_report(&w.llvm[i], l->ctx);
     if (ok) out[i] = image_of(arena, i, w.text[i]);
     if (w.text[i]) LLVMDisposeMemoryBuffer(w.text[i]);
@@ -106,8 +88,8 @@ static bool make_ptx(msc_llvm *l, msc_arena *arena, msc_image *out) {
 }
 
 bool msc_nvptx_images(msc_llvm *l, msc_arena *arena, msc_machine_code *out) {
-  msc_image *ptx = msc_new_array(arena, msc_image, NUM_GENERATIONS);
+  msc_image *ptx = msc_new_array(arena, msc_image, MSC_NUM_PTX);
   MSC_TRY(make_ptx(l, arena, ptx));
-  out->image = ptx, out->num_images = NUM_GENERATIONS;
+  out->image = ptx, out->num_images = MSC_NUM_PTX;
   return true;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "codegen/emit/emit.h"
+#include "ir/sanitized.h"
 
 enum {
   MIN_INSTRUCTIONS = 1500, /* of a part, on average: reading the module again takes a while too */
@@ -38,6 +39,17 @@ void msc_side_by_side(size_t num, void (*make)(void *user, size_t piece), void *
   while (others + 1 < most && !pthread_create(&thread[others], NULL, make_pieces, &p)) others++;
   make_pieces(&p);
   while (others) pthread_join(thread[--others], NULL);
+}
+
+/* ---- one module ---- */
+
+/* The emitter writes vectors and loops itself; what is left is to clean up and to hoist addresses. */
+static const char pipeline[] = "function(early-cse,loop-mssa(licm),early-cse)";
+
+LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l) {
+  return msc_llvm_run(l, pipeline) && (!MSC_SANITIZED || msc_sanitize(l))
+             ? msc_llvm_emit(l, l->machine, l->module, LLVMObjectFile)
+             : NULL;
 }
 
 /* ---- parts of a module ---- */

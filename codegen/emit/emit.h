@@ -37,7 +37,15 @@ bool msc_llvm_open_like(const msc_llvm *other, LLVMMemoryBufferRef bitcode, msc_
 void msc_llvm_close(msc_llvm *l);
 /* True, or what failed, reported. */
 bool msc_llvm_report(const msc_llvm *l, msc_context *ctx);
-LLVMTargetRef msc_llvm_target(msc_llvm *l, const char *triple);
+/* Which PTX a plan carries, newest first; a GPU takes the newest that is not newer than itself. */
+enum { MSC_LEAST_ARCH = 80, MSC_NUM_PTX = 2 };
+typedef struct {
+  int arch;
+  const char *cpu, *features;
+} msc_ptx_row;
+extern const msc_ptx_row msc_ptx_generation[MSC_NUM_PTX];
+/* For one of these. */
+LLVMTargetMachineRef msc_llvm_nvptx_machine(msc_llvm *l, int arch);
 void msc_llvm_set_attribute(msc_llvm *l, LLVMValueRef fn, const char *name, const char *value);
 void msc_llvm_set_flag(msc_llvm *l, LLVMValueRef fn, const char *name);
 /* LLVM's own passes over the module; false: see msc_llvm_report. */
@@ -47,15 +55,12 @@ LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLV
                                   LLVMCodeGenFileType type);
 /* An empty kernel with the target's attributes. */
 LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name);
-/* Optimises and assembles; an ELF relocatable, or NULL: see msc_llvm_report. */
-LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l);
 /* Columns of a panel, as many as vectors of the sums hold; rows that are done together, as sums fit the registers that
  * come with such vectors. */
 static inline int msc_product_width(const msc_llvm *l, msc_dtype d) {
   return MSC_PRODUCT_VECTORS * l->product_bytes / (int)msc_product_bytes(msc_dtype_bytes(d));
 }
 static inline int msc_product_height(const msc_llvm *l) { return l->product_bytes == 64 ? MSC_PRODUCT_MAX_HEIGHT : 6; }
-extern const char msc_llvm_pipeline[];
 
 /* ---- sanitize.c ---- */
 
@@ -65,6 +70,8 @@ bool msc_sanitize(msc_llvm *l);
 
 /* ---- parts.c ---- */
 
+/* Optimises and assembles; an ELF relocatable, or NULL: see msc_llvm_report. */
+LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l);
 enum { MSC_MAX_PARTS = 4 };
 /* make(user, i) for each i < num, by as many threads as there are CPUs for. */
 void msc_side_by_side(size_t num, void (*make)(void *user, size_t piece), void *user);
@@ -87,9 +94,7 @@ const char *const *msc_cpu_features(int level, size_t *out_num);
 
 /* ---- nvptx.c ---- */
 
-enum { MSC_LEAST_ARCH = 80 };
-extern const char msc_nvptx_triple[], msc_nvptx_pipeline[];
-LLVMTargetMachineRef msc_nvptx_machine(msc_llvm *l, int arch);
+extern const char msc_nvptx_pipeline[];
 /* An empty kernel that takes the program's buffers, the extent, dims and scalars, each by itself. */
 LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program_head *h);
 /* Allows all kernels so far what a GPU computes faster than IEEE would have it. */
