@@ -7,8 +7,7 @@
  * zb-auto chooses among five schedules by the predicted times of the sections: zb-h1, zb-h2, and lists made for the
  * room that memory_limit leaves, with as many micro-batches in flight as stages, twice as many, or any number. Of those
  * within 0.1 % of the fastest it takes the one that needs least memory. */
-#include <string.h>
-
+#include "ir/table.h"
 #include "passes/6_pipeline/pipeline.h"
 #include "passes/8_memory/stage_costs.h"
 
@@ -18,12 +17,7 @@ typedef struct {
 } numbers;
 
 static void append_number(msc_arena *a, numbers *n, int64_t v) {
-  if (n->num == n->room) {
-    msc_attr_value *old = n->v;
-    n->room = n->room ? 2 * n->room : 64;
-    n->v = msc_new_array(a, msc_attr_value, n->room);
-    if (old) memcpy(n->v, old, n->num * sizeof *old);
-  }
+  msc_reserve(a, n->v, n->room, n->num + 1);
   n->v[n->num++] = msc_int(v);
 }
 

@@ -7,12 +7,16 @@
 
 #include <string.h>
 
+#include "ir/table.h"
+
 /* ---- heaps of pieces ---- */
 
 typedef struct {
+  const msc_stream_pass *z;
+  bool by_time; /* ordered by `ready`; else by key */
   uint32_t *item;
   size_t num;
-} heap;
+} queue;
 
 struct msc_stream_pass {
   const msc_streams *s;
@@ -26,8 +30,8 @@ struct msc_stream_pass {
   /* by piece: predecessors that have not been listed; by value: uses that have not ended */
   uint32_t *pending, *unread;
   bool *listed;
-  heap wait[MSC_MAX_STREAMS];         /* ordered by key: ready pieces of each stream; of compute those ready now */
-  heap later;                         /* ordered by `ready`: compute pieces that are ready later */
+  queue wait[MSC_MAX_STREAMS];        /* by key: ready pieces of each stream; of compute those ready now */
+  queue later;                        /* by time: compute pieces that are ready later */
   /* pieces started on a link, in order; the first finished[l] of started[l] have ended */
   uint32_t *transfers[MSC_MAX_STREAMS];
   size_t finished[MSC_MAX_STREAMS], started[MSC_MAX_STREAMS];
@@ -36,30 +40,17 @@ struct msc_stream_pass {
   uint32_t *order;
 };
 
-static bool is_taken_before(const msc_stream_pass *z, bool by_time, uint32_t a, uint32_t b) {
-  if (by_time && z->ready[a] != z->ready[b]) return z->ready[a] < z->ready[b];
-  if (!by_time && z->key[a] != z->key[b]) return z->key[a] < z->key[b];
+static bool is_taken_before(const queue *h, uint32_t a, uint32_t b) {
+  const msc_stream_pass *z = h->z;
+  if (h->by_time && z->ready[a] != z->ready[b]) return z->ready[a] < z->ready[b];
+  if (!h->by_time && z->key[a] != z->key[b]) return z->key[a] < z->key[b];
   return z->backward ? a > b : a < b;
 }
 
-static void push_piece(const msc_stream_pass *z, heap *h, bool by_time, uint32_t piece) {
-  size_t i = h->num++;
-  for (; i && is_taken_before(z, by_time, piece, h->item[(i - 1) / 2]); i = (i - 1) / 2)
-    h->item[i] = h->item[(i - 1) / 2];
-  h->item[i] = piece;
-}
+MSC_HEAP(piece, const queue *, uint32_t, is_taken_before, MSC_STAYS)
 
-static uint32_t pop_piece(const msc_stream_pass *z, heap *h, bool by_time) {
-  uint32_t top = h->item[0], last = h->item[--h->num];
-  size_t i = 0;
-  for (size_t k; (k = 2 * i + 1) < h->num; i = k) {
-    if (k + 1 < h->num && is_taken_before(z, by_time, h->item[k + 1], h->item[k])) k++;
-    if (!is_taken_before(z, by_time, h->item[k], last)) break;
-    h->item[i] = h->item[k];
-  }
-  h->item[i] = last;
-  return top;
-}
+static void push(queue *h, uint32_t piece) { piece_push(h, h->item, h->num++, piece); }
+static uint32_t pop(queue *h) { return piece_pop(h, h->item, h->num--); }
 
 /* ---- lists by piece ---- */
 
@@ -96,11 +87,11 @@ msc_stream_pass *msc_stream_pass_new(msc_arena *scratch, const msc_streams *s, b
   z->unread = msc_new_array(scratch, uint32_t, s->num_values);
   z->listed = msc_new_array(scratch, bool, s->num);
   z->order = msc_new_array(scratch, uint32_t, s->num);
-  z->later.item = msc_new_array(scratch, uint32_t, s->num);
+  z->later = (queue){z, true, msc_new_array(scratch, uint32_t, s->num), 0};
   size_t of_stream[MSC_MAX_STREAMS] = {0};
   for (size_t i = 0; i < s->num; i++) of_stream[s->stream[i]]++;
   for (int l = 0; l < MSC_MAX_STREAMS; l++) {
-    z->wait[l].item = msc_new_array(scratch, uint32_t, of_stream[l]);
+    z->wait[l] = (queue){z, false, msc_new_array(scratch, uint32_t, of_stream[l]), 0};
     z->transfers[l] = msc_new_array(scratch, uint32_t, of_stream[l]);
   }
   return z;
@@ -140,8 +131,8 @@ static void mark_ready(msc_stream_pass *z, uint32_t piece) {
   int l = z->s->stream[piece];
   for (uint32_t k = z->first_before[piece]; k < z->first_before[piece + 1]; k++)
     if (z->end[z->before[k]] > z->ready[piece]) z->ready[piece] = z->end[z->before[k]];
-  if (l || z->ready[piece] <= z->now) push_piece(z, &z->wait[l], false, piece);
-  else push_piece(z, &z->later, true, piece);
+  if (l || z->ready[piece] <= z->now) push(&z->wait[l], piece);
+  else push(&z->later, piece);
 }
 
 static void add_to_order(msc_stream_pass *z, uint32_t piece, uint64_t end) {
@@ -169,8 +160,8 @@ static void run_compute(msc_stream_pass *z, uint32_t piece) {
   if (has_limit(z)) free_operands(z, piece);
 }
 
-static void drop_listed(msc_stream_pass *z, heap *h, bool by_time) {
-  while (h->num && z->listed[h->item[0]]) pop_piece(z, h, by_time);
+static void drop_listed(queue *h) {
+  while (h->num && h->z->listed[h->item[0]]) pop(h);
 }
 
 /* Starts on links every piece that can start before `until`; true if any did. */
@@ -178,19 +169,18 @@ static bool feed_links(msc_stream_pass *z, uint64_t until) {
   bool any = false;
   for (int l = 1; l < MSC_MAX_STREAMS; l++)
     for (;;) {
-      drop_listed(z, &z->wait[l], false);
+      drop_listed(&z->wait[l]);
       if (!z->wait[l].num || z->link[l] >= until || !fits_in_memory(z, z->wait[l].item[0])) break;
-      start_link(z, pop_piece(z, &z->wait[l], false));
+      start_link(z, pop(&z->wait[l]));
       any = true;
     }
   return any;
 }
 
 static void wake_compute(msc_stream_pass *z) {
-  for (drop_listed(z, &z->later, true); z->later.num && z->ready[z->later.item[0]] <= z->now;
-       drop_listed(z, &z->later, true))
-    push_piece(z, &z->wait[0], false, pop_piece(z, &z->later, true));
-  drop_listed(z, &z->wait[0], false);
+  for (drop_listed(&z->later); z->later.num && z->ready[z->later.item[0]] <= z->now; drop_listed(&z->later))
+    push(&z->wait[0], pop(&z->later));
+  drop_listed(&z->wait[0]);
 }
 
 /* Runs the first unlisted piece in program order as soon as it can start: nothing else fits within the limit of
@@ -216,7 +206,7 @@ static void run_next(msc_stream_pass *z) {
     }
     uint64_t until = z->now + z->s->ns[piece];
     if (feed_links(z, until > z->now ? until : z->now + 1)) return; /* a piece that they make ready may come first */
-    run_compute(z, pop_piece(z, &z->wait[0], false));
+    run_compute(z, pop(&z->wait[0]));
     return;
   }
   uint64_t until = z->later.num ? z->ready[z->later.item[0]] : UINT64_MAX;

@@ -7,6 +7,7 @@
  * whatever the shape of the body. */
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/8_memory/place/place_internal.h"
 
 typedef struct {
@@ -61,16 +62,6 @@ void msc_gap_index_clear(msc_gap_index *s) {
 
 /* ---- adding ---- */
 
-static void grow_entries(msc_arena *arena, void *p, size_t *room, size_t num, size_t bytes) {
-  void **v = p;
-  if (num < *room) return;
-  size_t more = *room ? 2 * *room : 32;
-  void *wider = msc_arena_alloc(arena, more * bytes);
-  if (num) memcpy(wider, *v, num * bytes);
-  *v = wider;
-  *room = more;
-}
-
 /* The first entry at offset `low` or above. */
 static const entry *first_entry_from(const entry *at, const entry *end, int64_t low) {
   while (at < end) {
@@ -90,7 +81,7 @@ static void note_height(list *l, const entry *e) {
 }
 
 static void insert_entry(msc_arena *arena, list *l, size_t at, entry e) {
-  grow_entries(arena, &l->v, &l->room, l->num, sizeof *l->v);
+  msc_reserve(arena, l->v, l->room, l->num + 1);
   memmove(&l->v[at + 1], &l->v[at], (l->num - at) * sizeof *l->v);
   l->v[at] = e;
   l->num++;
@@ -151,7 +142,7 @@ void msc_gap_index_add(msc_gap_index *s, const msc_body *b, int64_t offset) {
 
 static void add_cursor(msc_gap_index *s, const list *l, const msc_part *p) {
   if (!l->num) return;
-  grow_entries(s->z->arena, &s->cursor, &s->room, s->num_cursors, sizeof *s->cursor);
+  msc_reserve(s->z->arena, s->cursor, s->room, s->num_cursors + 1);
   s->cursor[s->num_cursors++] = (cursor){l->v, l->v + l->num, p->from, p->to, p->low, p->high, l->tall};
 }
 

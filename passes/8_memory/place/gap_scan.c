@@ -2,6 +2,7 @@
  * them overlap it in time, and without a branch per body. */
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/8_memory/place/place_internal.h"
 
 enum { BLOCK = 256 };
@@ -23,12 +24,7 @@ static block *new_block(msc_arena *a) {
 }
 
 static void insert_block(msc_gap_scan *s, size_t at, block *k) {
-  if (s->num == s->room) {
-    block **old = s->block;
-    s->room = s->room ? 2 * s->room : 64;
-    s->block = msc_new_array(s->arena, block *, s->room);
-    if (s->num) memcpy(s->block, old, s->num * sizeof *old);
-  }
+  msc_reserve(s->arena, s->block, s->room, s->num + 1);
   memmove(s->block + at + 1, s->block + at, (s->num - at) * sizeof *s->block);
   s->block[at] = k;
   s->num++;
