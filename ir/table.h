@@ -185,6 +185,7 @@ static inline void *msc_table_search(const msc_index *x, const void *item, size_
   }                                                                                               \
   static inline void name##_push(C c, T *heap, size_t num, T x) { name##_rise(c, heap, num, x); } \
   static inline T name##_pop(C c, T *heap, size_t num) {                                          \
+    (void)c;                                                                                      \
     T top = heap[0], last = heap[--num];                                                          \
     size_t at = 0;                                                                                \
     for (size_t child; (child = 2 * at + 1) < num; at = child) {                                  \

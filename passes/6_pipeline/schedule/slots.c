@@ -1,5 +1,6 @@
 /* slots.c: assigns slots (buffers) to the entries of a schedule and counts the bytes. A list runs in order, so the
  * lifetimes of a class are intervals: the lowest free slot for each is an interval coloring with the fewest slots. */
+#include "ir/table.h"
 #include "passes/6_pipeline/schedule/schedule.h"
 
 /* The free slots of one class, as a heap with the lowest number on top. */
@@ -8,22 +9,11 @@ typedef struct {
   int *free;
 } pool;
 
-static int take_lowest_slot(pool *p) {
-  if (!p->num_free) return p->num++;
-  int slot = p->free[0], last = p->free[--p->num_free], at = 0;
-  for (int child; (child = 2 * at + 1) < p->num_free; at = child) {
-    if (child + 1 < p->num_free && p->free[child + 1] < p->free[child]) child++;
-    if (p->free[child] >= last) break;
-    p->free[at] = p->free[child];
-  }
-  p->free[at] = last;
-  return slot;
-}
+#define IS_LOWER(c, a, b) ((a) < (b))
+MSC_HEAP(slot, void *, int, IS_LOWER, MSC_STAYS)
 
-static void release_slot(pool *p, int slot) {
-  int at = p->num_free++;
-  for (; at && p->free[(at - 1) / 2] > slot; at = (at - 1) / 2) p->free[at] = p->free[(at - 1) / 2];
-  p->free[at] = slot;
+static int take_lowest_slot(pool *p) {
+  return p->num_free ? slot_pop(NULL, p->free, (size_t)p->num_free--) : p->num++;
 }
 
 /* By work: the classes whose slots it takes, uses and releases. */
@@ -44,7 +34,7 @@ static void assign_slots(msc_schedule *s, int stage, pool *pools, int *slot_of) 
     for (int c = 0; c < classes; c++) {
       if (of_work[e->work].takes[c]) held[c] = take_lowest_slot(&pools[c]);
       e->slot[c] = of_work[e->work].uses[c] ? held[c] : -1;
-      if (of_work[e->work].gives[c]) release_slot(&pools[c], held[c]);
+      if (of_work[e->work].gives[c]) slot_push(NULL, pools[c].free, (size_t)pools[c].num_free++, held[c]);
     }
   }
   for (int c = 0; c < MSC_NUM_SLOTS; c++) {
