@@ -5,6 +5,7 @@
  * no such form. */
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/2_train/batch.h"
 #include "passes/2_train/train.h"
 
@@ -15,12 +16,7 @@ static msc_batch_fact *fact_of(const reading *r, const msc_value *v) { return &r
 msc_batch_fact *msc_batch_of(const msc_batch_reading *r, const msc_value *v) { return fact_of(r, v); }
 
 void msc_batch_add(msc_batch_reading *r, msc_value *v, msc_batch_fact fact) {
-  if (r->num == r->room) {
-    msc_batch_fact *wider = msc_new_array(r->arena, msc_batch_fact, r->room * 2 + 64);
-    if (r->num) memcpy(wider, r->fact, r->num * sizeof *wider);
-    r->fact = wider;
-    r->room = r->room * 2 + 64;
-  }
+  msc_reserve(r->arena, r->fact, r->room, r->num + 1);
   v->id = (uint32_t)r->num;
   r->fact[r->num++] = fact;
 }

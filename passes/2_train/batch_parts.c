@@ -3,6 +3,7 @@
  * behind r. */
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/2_train/batch_parts.h"
 #include "passes/2_train/train.h"
 
@@ -71,21 +72,12 @@ static int batch_dim_of(const building *z, size_t tensor) {
 }
 
 static msc_own *own_value_of(msc_parts *p, const msc_value *v) {
-  while (v->id >= p->num_own) {
-    size_t room = p->num_own * 2 + p->facts.num;
-    msc_own *wider = msc_new_array(p->facts.arena, msc_own, room);
-    if (p->num_own) memcpy(wider, p->own, p->num_own * sizeof *wider);
-    p->own = wider, p->num_own = room;
-  }
+  msc_reserve(p->facts.arena, p->own, p->num_own, (size_t)v->id + 1);
   return &p->own[v->id];
 }
 
 static void record_replaced(msc_parts *p, msc_op *op) {
-  if (p->num_replaced == p->room) {
-    msc_op **wider = msc_new_array(p->facts.arena, msc_op *, p->room * 2 + 16);
-    if (p->room) memcpy(wider, p->replaced, p->room * sizeof *wider);
-    p->replaced = wider, p->room = p->room * 2 + 16;
-  }
+  msc_reserve(p->facts.arena, p->replaced, p->room, p->num_replaced + 1);
   p->replaced[p->num_replaced++] = op;
 }
 

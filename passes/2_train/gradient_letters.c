@@ -9,6 +9,7 @@
  * db partial, without a rule for matmul here. */
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/2_train/train.h"
 
 enum { UNKNOWN = 0xff };
@@ -51,21 +52,12 @@ void msc_letter_map_free(msc_letter_map *map) {
   map->scratch = NULL;
 }
 
-static void *copy_to_larger(msc_arena *arena, const void *array, size_t num, size_t room, size_t bytes) {
-  void *p = msc_arena_alloc(arena, room * bytes);
-  if (num) memcpy(p, array, num * bytes);
-  return p;
-}
-
 /* ---- candidates ---- */
 
 static void reserve_value(msc_letter_map *map, uint32_t id) {
-  if (id < map->room) return;
-  uint32_t room = map->room ? map->room : 64;
-  while (room <= id) room *= 2;
-  map->stamps = copy_to_larger(map->arena, map->stamps, map->room, room, sizeof *map->stamps);
-  map->first = copy_to_larger(map->arena, map->first, map->room, room, sizeof *map->first);
-  map->room = room;
+  uint32_t room = map->room; /* of both */
+  msc_reserve(map->arena, map->stamps, room, id + 1);
+  msc_reserve(map->arena, map->first, map->room, id + 1);
 }
 
 static int32_t first_candidate(msc_letter_map *map, const msc_value *v) {
@@ -73,11 +65,7 @@ static int32_t first_candidate(msc_letter_map *map, const msc_value *v) {
 }
 
 static void add_candidate(msc_letter_map *map, const msc_value *v, msc_tensor_letters *letters, bool told) {
-  if (map->num_candidates == map->candidate_room) {
-    size_t room = map->candidate_room ? 2 * map->candidate_room : 64;
-    map->candidates = copy_to_larger(map->arena, map->candidates, map->num_candidates, room, sizeof *map->candidates);
-    map->candidate_room = room;
-  }
+  msc_reserve(map->arena, map->candidates, map->candidate_room, map->num_candidates + 1);
   reserve_value(map, v->id);
   int32_t next = first_candidate(map, v);
   map->stamps[v->id] = map->stamp;
