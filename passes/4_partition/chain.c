@@ -5,6 +5,8 @@
  * checkpoints and r - 1 forwards. */
 #include "passes/4_partition/chain.h"
 
+#include "ir/table.h"
+
 int64_t msc_chain_most(int64_t checkpoints, int64_t repeats) {
   int64_t least = checkpoints < repeats ? checkpoints : repeats, n = 1;
   if (least < 0) return 0;
@@ -37,12 +39,7 @@ typedef struct {
 
 static void append_chain_work(reversing *z, msc_chain_work work, int64_t step) {
   msc_chain *c = z->chain;
-  if (c->num == z->room) {
-    msc_chain_entry *old = c->entry;
-    z->room = 2 * z->room + 64;
-    c->entry = msc_new_array(z->arena, msc_chain_entry, z->room);
-    for (size_t i = 0; i < c->num; i++) c->entry[i] = old[i];
-  }
+  msc_reserve(z->arena, c->entry, z->room, c->num + 1);
   c->entry[c->num++] = (msc_chain_entry){work, step};
   if (work != MSC_CHAIN_FORWARD) return;
   c->forwards++;
