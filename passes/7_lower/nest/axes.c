@@ -67,7 +67,7 @@ static bool joins_one_value(msc_nester *n, int a, int b) {
 
 /* Two of size 1 stand for the same reduced one; one of size 1 and another go together with what the former was reduced
  * from: of y = g * rsqrt(mean(x * x)) the rows of g and x are one loop, though no op has both. */
-static void join(msc_nester *n, int v, int vd, int w, int wd) {
+static void join_dims(msc_nester *n, int v, int vd, int w, int wd) {
   uint16_t *once_a = &n->value[v].once_class[vd], *once_b = &n->value[w].once_class[wd];
   int a = n->value[v].dim_class[vd], b = n->value[w].dim_class[wd];
   if (!a && !b) {
@@ -86,11 +86,12 @@ static int rank_of(const msc_nester *n, int v) { return n->value[v].value->type-
 
 /* Dimensions aligned from the right. */
 static void join_right(msc_nester *n, int v, int w) {
-  for (int i = 1; i <= rank_of(n, v) && i <= rank_of(n, w); i++) join(n, v, rank_of(n, v) - i, w, rank_of(n, w) - i);
+  for (int i = 1; i <= rank_of(n, v) && i <= rank_of(n, w); i++)
+    join_dims(n, v, rank_of(n, v) - i, w, rank_of(n, w) - i);
 }
 
 static void join_left(msc_nester *n, int v, int w) {
-  for (int i = 0; i < rank_of(n, v) && i < rank_of(n, w); i++) join(n, v, i, w, i);
+  for (int i = 0; i < rank_of(n, v) && i < rank_of(n, w); i++) join_dims(n, v, i, w, i);
 }
 
 static void join_reduce(msc_nester *n, const msc_op *op, int x, int y) {
@@ -100,7 +101,7 @@ static void join_reduce(msc_nester *n, const msc_op *op, int x, int y) {
   for (int d = 0, at = 0; d < rank_of(n, x); d++) {
     bool gone = false;
     for (int i = 0; i < num; i++) gone |= dims[i] == d;
-    if (!gone) join(n, x, d, y, at);
+    if (!gone) join_dims(n, x, d, y, at);
     else if (keep) n->value[y].once_class[at] = n->value[x].dim_class[d];
     at += !gone || keep;
   }
@@ -114,7 +115,7 @@ static void join_reshape(msc_nester *n, int x, int y) {
     if (a->dim[i] == 1) i++;
     else if (b->dim[j] == 1) j++;
     else if (before_a == before_b && a->dim[i] == b->dim[j]) {
-      join(n, x, i, y, j);
+      join_dims(n, x, i, y, j);
       before_a *= a->dim[i++], before_b *= b->dim[j++];
     } else if (before_a <= before_b) before_a *= a->dim[i++];
     else before_b *= b->dim[j++];
@@ -124,26 +125,26 @@ static void join_reshape(msc_nester *n, int x, int y) {
 /* table [pre, v, post], indices [*], y [pre, *, post]. */
 static void join_gather(msc_nester *n, int axis, int table, int indices, int y) {
   int r = rank_of(n, indices);
-  for (int d = 0; d < axis; d++) join(n, table, d, y, d);
-  for (int d = 0; d < r; d++) join(n, indices, d, y, axis + d);
-  for (int d = axis + 1; d < rank_of(n, table); d++) join(n, table, d, y, d - 1 + r);
+  for (int d = 0; d < axis; d++) join_dims(n, table, d, y, d);
+  for (int d = 0; d < r; d++) join_dims(n, indices, d, y, axis + d);
+  for (int d = axis + 1; d < rank_of(n, table); d++) join_dims(n, table, d, y, d - 1 + r);
 }
 
 static void join_matmul(msc_nester *n, const msc_op *op, int a, int b, int y) {
   bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
   int ra = rank_of(n, a), rb = rank_of(n, b), ry = rank_of(n, y);
   for (int i = 3; i <= ry; i++) {
-    if (i <= ra) join(n, a, ra - i, y, ry - i);
-    if (i <= rb) join(n, b, rb - i, y, ry - i);
+    if (i <= ra) join_dims(n, a, ra - i, y, ry - i);
+    if (i <= rb) join_dims(n, b, rb - i, y, ry - i);
   }
-  join(n, a, ra - 2 + ta, y, ry - 2);
-  join(n, b, rb - 1 - tb, y, ry - 1);
-  join(n, a, ra - 1 - ta, b, rb - 2 + tb);
+  join_dims(n, a, ra - 2 + ta, y, ry - 2);
+  join_dims(n, b, rb - 1 - tb, y, ry - 1);
+  join_dims(n, a, ra - 1 - ta, b, rb - 2 + tb);
 }
 
 static void join_along(msc_nester *n, int x, int y, int64_t but) {
   for (int d = 0; d < rank_of(n, x); d++)
-    if (d != but) join(n, x, d, y, d);
+    if (d != but) join_dims(n, x, d, y, d);
 }
 
 /* Images with images, pooled channels with channels; what windows see runs along other loops than they.  Pools of one
@@ -152,25 +153,25 @@ static void join_windowed(msc_nester *n, const msc_op *op, int y) {
   bool pools = !msc_window_weights(op) && op->kind != OP_unfold;
   if (op->kind == OP_unfold) {
     int x = msc_nest_find_value(n, op->in[0].value), image = msc_op_bool(op, "images_last") ? 3 : 0;
-    join(n, x, 0, y, image), join(n, x, 1, y, image ? 0 : 1);
+    join_dims(n, x, 0, y, image), join_dims(n, x, 1, y, image ? 0 : 1);
     return;
   }
   for (int i = 0; i < op->num_in; i++) {
     int x = msc_nest_find_value(n, op->in[i].value);
-    if (pools || (i == 0 && op->kind != OP_conv2d_weight_grad)) join(n, x, 0, y, 0);
-    if (pools) join(n, x, 1, y, 1);
+    if (pools || (i == 0 && op->kind != OP_conv2d_weight_grad)) join_dims(n, x, 0, y, 0);
+    if (pools) join_dims(n, x, 1, y, 1);
   }
   for (size_t i = 0; pools && i < n->num_ops && n->ops[i] != op; i++) {
     bool alike = msc_is_windowed(n->ops[i]) && n->ops[i]->in[0].value == op->in[0].value;
-    for (int d = 2; alike && d < 4; d++) join(n, msc_nest_find_value(n, &n->ops[i]->out[0]), d, y, d);
+    for (int d = 2; alike && d < 4; d++) join_dims(n, msc_nest_find_value(n, &n->ops[i]->out[0]), d, y, d);
   }
 }
 
 /* x [named, post], indices [*, m], blocks [*, post]. */
 static void join_named(msc_nester *n, int x, int indices, int blocks) {
   int lead = rank_of(n, indices) - 1, depth = (int)n->value[indices].value->type->dim[lead];
-  for (int d = 0; d < lead; d++) join(n, indices, d, blocks, d);
-  for (int d = depth; d < rank_of(n, x); d++) join(n, x, d, blocks, lead + d - depth);
+  for (int d = 0; d < lead; d++) join_dims(n, indices, d, blocks, d);
+  for (int d = depth; d < rank_of(n, x); d++) join_dims(n, x, d, blocks, lead + d - depth);
 }
 
 static void join_op(msc_nester *n, const msc_op *op) {
@@ -190,7 +191,7 @@ static void join_op(msc_nester *n, const msc_op *op) {
   switch (op->kind) {
     case OP_transpose:
       msc_op_ints(op, "perm", v, MSC_MAX_RANK);
-      for (int d = 0; d < rank_of(n, y); d++) join(n, in[0], (int)v[d], y, d);
+      for (int d = 0; d < rank_of(n, y); d++) join_dims(n, in[0], (int)v[d], y, d);
       break;
     case OP_concat:
       for (int i = 0; i < op->num_in; i++)
@@ -203,14 +204,14 @@ static void join_op(msc_nester *n, const msc_op *op) {
     case OP_slice: case OP_pad: /* cut dimensions differ in size, or shift: those that stay whole agree */
       msc_op_ints(op, op->kind == OP_pad ? "low" : MSC_FACT(start), v, MSC_MAX_RANK);
       for (int d = 0; d < rank_of(n, y); d++)
-        if (v[d] == 0) join(n, in[0], d, y, d);
+        if (v[d] == 0) join_dims(n, in[0], d, y, d);
       break;
     case OP_gather: join_gather(n, (int)msc_op_int(op, "axis"), in[0], in[1], y); break;
     case OP_scatter_add: {
       int r = rank_of(n, in[0]);
-      for (int d = 0; d < r; d++) join(n, in[0], d, in[1], x.dim + d);
+      for (int d = 0; d < r; d++) join_dims(n, in[0], d, in[1], x.dim + d);
       for (int d = 0; d < rank_of(n, y); d++)
-        if (d != x.dim) join(n, y, d, in[1], d < x.dim ? d : d - 1 + r);
+        if (d != x.dim) join_dims(n, y, d, in[1], d < x.dim ? d : d - 1 + r);
       break;
     }
     case OP_take_along: join_along(n, in[1], y, -1), join_along(n, in[0], y, x.dim); break;
@@ -251,7 +252,7 @@ int msc_nest_own_axis(msc_nester *n, int v, int k, int64_t extent) {
 
 /* Ops of one kind and shape that nothing connects, as updates beside each other, run in the same loops; so do some ops
  * again and again, as sums over micro-batches. */
-static void join_alike(msc_nester *n) {
+static void join_ops_alike(msc_nester *n) {
   const msc_op *first = n->ops[0];
   size_t period = 1;
   while (period < n->num_ops && n->ops[period]->kind != first->kind) period++;
@@ -270,6 +271,6 @@ bool msc_nest_collect_values(msc_nester *n) {
     if (n->failed) return false;
   }
   for (size_t i = 0; i < n->num_ops; i++) join_op(n, n->ops[i]);
-  if (n->num_ops > 1 && n->ops[0]->num_out) join_alike(n);
+  if (n->num_ops > 1 && n->ops[0]->num_out) join_ops_alike(n);
   return true;
 }

@@ -2,7 +2,7 @@
  * handed to a thread at once. */
 #include "passes/7_lower/nest/expand.h"
 
-static int bytes_of(const msc_instr *in) {
+static int count_value_bytes(const msc_instr *in) {
   if (in->dtype == MSC_I1) return 1;
   if (msc_nest_has(in, NEST_ADDRESS)) return 1;
   return (int)msc_dtype_bytes((msc_dtype)in->dtype);
@@ -13,22 +13,20 @@ int msc_nest_cpu_lanes(const msc_nester *n) {
   int widest = 0;
   if (n->walk.lane < 0) return 1;
   for (int i = 1; i < n->num_instrs; i++)
-    if (n->live[i] && (n->instr[i].axes >> n->walk.lane & 1) && bytes_of(&n->instr[i]) > widest)
-      widest = bytes_of(&n->instr[i]);
+    if (n->live[i] && (n->instr[i].axes >> n->walk.lane & 1) && count_value_bytes(&n->instr[i]) > widest)
+      widest = count_value_bytes(&n->instr[i]);
   return n->vector_bytes / (widest < 4 ? 4 : widest);
 }
-
-static uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 uint64_t msc_nest_cpu_items(const msc_nester *n) {
   const msc_nest_walk *w = &n->walk;
   uint16_t lane = w->lane >= 0 ? (uint16_t)(1u << w->lane) : 0;
   if (w->kind == MSC_NEST_TRANSPOSE)
     return msc_nest_points(n, w->items & (uint16_t) ~(lane | 1u << w->across)) *
-           ceil_div((uint64_t)n->extent[w->across], MSC_TRANSPOSE_ROWS);
+           msc_nest_divide_up((uint64_t)n->extent[w->across], MSC_TRANSPOSE_ROWS);
   if ((w->kind == MSC_NEST_COLUMN || w->kind == MSC_NEST_SCATTER) && lane)
     return msc_nest_points(n, w->items & (uint16_t)~lane) *
-           ceil_div((uint64_t)n->extent[w->lane], (uint64_t)msc_nest_cpu_lanes(n) * MSC_COLUMN_VECTORS);
+           msc_nest_divide_up((uint64_t)n->extent[w->lane], (uint64_t)msc_nest_cpu_lanes(n) * MSC_COLUMN_VECTORS);
   return msc_nest_points(n, w->items);
 }
 

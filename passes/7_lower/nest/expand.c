@@ -108,7 +108,7 @@ static uint16_t read_slice(msc_nester *n, const msc_op *op, int x, const msc_vie
   return msc_nest_eval(n, x, &at);
 }
 
-static uint16_t read_split(msc_nester *n, const msc_op *op, size_t result, int x, const msc_view *view) {
+static uint16_t read_split_part(msc_nester *n, const msc_op *op, size_t result, int x, const msc_view *view) {
   int64_t dim = msc_op_int(op, "dim"), before = 0;
   msc_view at = *view;
   for (size_t i = 0; i < result; i++) before += op->out[i].type->dim[dim];
@@ -182,7 +182,7 @@ static uint16_t power(msc_nester *n, int exponent, uint16_t a, uint16_t b) {
   return msc_nest_op(n, NEST_POW, a, b);
 }
 
-static uint16_t quotient(msc_nester *n, uint16_t a, uint16_t b) {
+static uint16_t divide_checked(msc_nester *n, uint16_t a, uint16_t b) {
   msc_dtype d = (msc_dtype)n->instr[a].dtype;
   if (!msc_is_float(d))
     msc_nest_check(n, MSC_FAULT_DIVISION, msc_nest_compare(n, NEST_NE, b, msc_nest_number(n, d, 0)));
@@ -205,7 +205,7 @@ static uint16_t compute(msc_nester *n, const msc_formula *f, const int *v, const
     switch (s->code) {
       case SCALAR_number: y = msc_nest_number(n, (msc_dtype)n->instr[x[0]].dtype, s->number); break;
       case SCALAR_select: y = msc_nest_select(n, a, b, r[s->arg[2]]); break;
-      case SCALAR_div: y = quotient(n, a, b); break;
+      case SCALAR_div: y = divide_checked(n, a, b); break;
       case SCALAR_pow: y = power(n, v[s->arg[1]], a, b); break;
       default: y = msc_nest_op(n, (msc_nest_code)code[s->code], a, b);
     }
@@ -257,7 +257,7 @@ uint16_t msc_nest_expand(msc_nester *n, int y, const msc_view *view) {
     case OP_iota: return msc_nest_iota(n, op, t, view);
     case OP_transpose: return read_transpose(n, op, in[0], view);
     case OP_concat: return read_concat(n, op, view);
-    case OP_split: return read_split(n, op, n->value[y].value->index, in[0], view);
+    case OP_split: return read_split_part(n, op, n->value[y].value->index, in[0], view);
     case OP_slice: return read_slice(n, op, in[0], view);
     case OP_pad: return read_pad(n, op, in[0], view);
     case OP_take_along: return msc_nest_take_along(n, op, in[0], in[1], view);

@@ -9,7 +9,7 @@ typedef struct {
   uint16_t over;   /* their mask */
 } sliding;
 
-static uint16_t mask_of(int axis) { return axis >= 0 ? (uint16_t)(1u << axis) : 0; }
+static uint16_t mask_of_axis(int axis) { return axis >= 0 ? (uint16_t)(1u << axis) : 0; }
 
 static bool is_outside(msc_nester *n, int v) {
   if (!n->value[v].def) return true;
@@ -53,7 +53,7 @@ static uint16_t find_window(msc_nester *n, const msc_window *w, int axis, uint16
 }
 
 /* Value v, or `fill` where ok is false. */
-static uint16_t read_where(msc_nester *n, int v, const msc_view *view, uint16_t ok, double fill) {
+static uint16_t read_or_fill(msc_nester *n, int v, const msc_view *view, uint16_t ok, double fill) {
   uint16_t x = msc_nest_eval_where(n, ok, v, view);
   if (!ok || fill == 0) return x; /* such loads are 0 */
   return msc_nest_select(n, ok, x, msc_nest_number(n, (msc_dtype)n->instr[x].dtype, fill));
@@ -82,7 +82,7 @@ static uint16_t channel(msc_nester *n, const msc_conv *c, uint16_t o, int64_t pe
 static uint16_t sum_products(msc_nester *n, const msc_view *view, uint16_t over, int x, const msc_view *at, uint16_t ok,
                              int w, const msc_view *at_w) {
   msc_inside outer = msc_nest_open_reduction(n, over, view, 4, 0);
-  uint16_t a = read_where(n, x, at, ok, 0), b = msc_nest_eval(n, w, at_w);
+  uint16_t a = read_or_fill(n, x, at, ok, 0), b = msc_nest_eval(n, w, at_w);
   if (n->failed) return 0;
   uint16_t sum = msc_nest_reduce(n, MSC_SUM, msc_nest_op(n, NEST_MUL, a, b), over);
   msc_nest_close_reduction(n, outer);
@@ -93,7 +93,7 @@ static sliding slide_over(msc_nester *n, const msc_op *op, int weights) {
   sliding s = {.c = msc_conv_of(op)};
   for (int i = 0; i < 2; i++) {
     s.kernel[i] = msc_nest_axis(n, weights, 2 + i);
-    s.over |= mask_of(s.kernel[i]);
+    s.over |= mask_of_axis(s.kernel[i]);
   }
   return s;
 }
@@ -109,7 +109,7 @@ static uint16_t conv2d(msc_nester *n, const msc_op *op, const msc_view *view) {
   msc_view at_w = {
       .at = {view->at[1], coord_of_axis(n, c), coord_of_axis(n, s.kernel[0]), coord_of_axis(n, s.kernel[1])}};
   for (int i = 0; i < 2; i++) at.at[2 + i] = find_element(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
-  return sum_products(n, view, s.over | mask_of(c), x, &at, ok, w, &at_w);
+  return sum_products(n, view, s.over | mask_of_axis(c), x, &at, ok, w, &at_w);
 }
 
 /* x[n,c,i,j] = sum over o of the group and the windows over i, j of y[n,o,..] weights[o,c,..] */
@@ -124,7 +124,7 @@ static uint16_t conv2d_transpose(msc_nester *n, const msc_op *op, const msc_view
   msc_view at_w = {.at = {from, s.c.groups == 1 ? view->at[1] : rest_of_coord(n, view->at[1], per_c),
                           coord_of_axis(n, s.kernel[0]), coord_of_axis(n, s.kernel[1])}};
   for (int i = 0; i < 2; i++) at.at[2 + i] = find_window(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
-  return sum_products(n, view, s.over | mask_of(o), y, &at, ok, w, &at_w);
+  return sum_products(n, view, s.over | mask_of_axis(o), y, &at, ok, w, &at_w);
 }
 
 /* dw[o,c,k,l] = sum over images and windows of x[n, group's c, ..] dy[n,o,..] */
@@ -143,7 +143,7 @@ static uint16_t conv2d_weight_grad(msc_nester *n, const msc_op *op, const msc_vi
     from = msc_nest_coord(n, &sum);
   }
   msc_view at = {.at = {image, from}}, at_dy = {.at = {image, view->at[0]}};
-  reduced |= mask_of(msc_nest_axis(n, dy, 0));
+  reduced |= mask_of_axis(msc_nest_axis(n, dy, 0));
   for (int i = 0; i < 2; i++) {
     const msc_window *w = &c.dim[i];
     uint16_t o = msc_nest_coord_of_dim(n, dy, 2 + i), k = msc_nest_move_coord(n, view->at[2 + i], w->dilation, -w->low);
@@ -151,7 +151,7 @@ static uint16_t conv2d_weight_grad(msc_nester *n, const msc_op *op, const msc_vi
     bool beyond = (w->y - 1) * w->stride + (w->kernel - 1) * w->dilation - w->low >= w->x;
     at.at[2 + i] = step_along(n, k, axis, w->stride), at_dy.at[2 + i] = o;
     if (w->low || beyond) ok = msc_nest_and(n, ok, msc_nest_is_inside(n, at.at[2 + i], w->x));
-    reduced |= mask_of(axis);
+    reduced |= mask_of_axis(axis);
   }
   return sum_products(n, view, reduced, x, &at, ok, dy, &at_dy);
 }
@@ -162,7 +162,7 @@ static sliding slide_pool(msc_nester *n, const msc_op *op, int seen_value) {
   sliding s = {.c = msc_conv_of(op)};
   for (int i = 0; i < 2; i++) {
     s.kernel[i] = msc_nest_own_axis(n, seen_value, i, s.c.dim[i].kernel);
-    s.over |= mask_of(s.kernel[i]);
+    s.over |= mask_of_axis(s.kernel[i]);
   }
   return s;
 }
@@ -213,7 +213,7 @@ static uint16_t pool(msc_nester *n, const msc_op *op, const msc_view *view) {
   for (int i = 0; i < 2; i++) at.at[2 + i] = find_element(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
   msc_dtype dtype = n->value[x].value->type->dtype;
   msc_inside outer = msc_nest_open_reduction(n, s.over, view, 4, 0);
-  uint16_t v = read_where(n, x, &at, ok, op->kind == OP_avg_pool ? 0 : lowest_of(dtype));
+  uint16_t v = read_or_fill(n, x, &at, ok, op->kind == OP_avg_pool ? 0 : lowest_of(dtype));
   if (n->failed) return 0;
   uint16_t found = op->kind == OP_max_pool_index
                        ? find_first_largest(n, &s, v, ok)
@@ -237,11 +237,11 @@ static uint16_t unpool(msc_nester *n, const msc_op *op, const msc_view *view) {
   msc_view at = *view;
   for (int i = 0; i < 2; i++) at.at[2 + i] = find_window(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
   msc_inside outer = msc_nest_open_reduction(n, s.over, view, 4, 0);
-  uint16_t v = read_where(n, dy, &at, ok, 0);
+  uint16_t v = read_or_fill(n, dy, &at, ok, 0);
   if (n->failed) return 0;
   msc_dtype d = (msc_dtype)n->instr[v].dtype;
   if (by_index) {
-    uint16_t own = msc_nest_cast(n, read_where(n, index, &at, ok, 0), MSC_I64);
+    uint16_t own = msc_nest_cast(n, read_or_fill(n, index, &at, ok, 0), MSC_I64);
     v = msc_nest_select(n, msc_nest_compare(n, NEST_EQ, own, element_number(n, &s)), v, msc_nest_number(n, d, 0));
   }
   uint16_t sum = msc_nest_reduce(n, MSC_SUM, v, s.over);
@@ -253,7 +253,7 @@ static uint16_t unpool(msc_nester *n, const msc_op *op, const msc_view *view) {
 
 /* ---- windows in memory ---- */
 
-static uint16_t unfold(msc_nester *n, const msc_op *op, const msc_view *view) {
+static uint16_t unfold_windows(msc_nester *n, const msc_op *op, const msc_view *view) {
   int x = msc_nest_find_value(n, op->in[0].value), image = msc_op_bool(op, "images_last") ? 3 : 0, ch = image ? 0 : 1;
   if (!is_outside(n, x)) return 0;
   msc_conv c = msc_conv_of(op);
@@ -271,10 +271,10 @@ static uint16_t unfold(msc_nester *n, const msc_op *op, const msc_view *view) {
     bool beyond = (w->y - 1) * w->stride + (w->kernel - 1) * w->dilation - w->low >= w->x;
     if (w->low || beyond) ok = msc_nest_and(n, ok, msc_nest_is_inside(n, at.at[2 + i], w->x));
   }
-  return read_where(n, x, &at, ok, 0);
+  return read_or_fill(n, x, &at, ok, 0);
 }
 
-static uint16_t fold(msc_nester *n, const msc_op *op, const msc_view *view) {
+static uint16_t fold_windows(msc_nester *n, const msc_op *op, const msc_view *view) {
   int y = msc_nest_find_value(n, op->in[0].value);
   if (!is_outside(n, y)) return 0;
   msc_conv c = msc_conv_of(op);
@@ -284,10 +284,10 @@ static uint16_t fold(msc_nester *n, const msc_op *op, const msc_view *view) {
     int axis = msc_nest_axis(n, y, 2 + i);
     at.at[2 + i] = coord_of_axis(n, axis);
     at.at[4 + i] = find_window(n, &c.dim[i], axis, view->at[2 + i], &ok);
-    reduced |= mask_of(axis);
+    reduced |= mask_of_axis(axis);
   }
   msc_inside outer = msc_nest_open_reduction(n, reduced, view, 4, 0);
-  uint16_t v = read_where(n, y, &at, ok, 0);
+  uint16_t v = read_or_fill(n, y, &at, ok, 0);
   if (n->failed) return 0;
   v = msc_nest_reduce(n, MSC_SUM, v, reduced);
   msc_nest_close_reduction(n, outer);
@@ -300,8 +300,8 @@ uint16_t msc_nest_slide_windows(msc_nester *n, const msc_op *op, const msc_view 
     case OP_conv2d_transpose: return conv2d_transpose(n, op, view);
     case OP_conv2d_weight_grad: return conv2d_weight_grad(n, op, view);
     case OP_max_pool_grad: case OP_avg_pool_grad: return unpool(n, op, view);
-    case OP_unfold: return unfold(n, op, view);
-    case OP_fold: return fold(n, op, view);
+    case OP_unfold: return unfold_windows(n, op, view);
+    case OP_fold: return fold_windows(n, op, view);
     default: return pool(n, op, view);
   }
 }

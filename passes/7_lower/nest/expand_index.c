@@ -19,7 +19,7 @@ uint16_t msc_nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t r
 }
 
 /* Where x is looked at through `at`, which is valid where `ok`; zeros elsewhere. */
-static uint16_t read_where(msc_nester *n, uint16_t ok, int x, const msc_view *at) {
+static uint16_t read_or_zero(msc_nester *n, uint16_t ok, int x, const msc_view *at) {
   uint16_t v = msc_nest_eval_where(n, ok, x, at);
   if (!n->value[x].def) return v; /* loads give 0 elsewhere */
   return msc_nest_select(n, ok, v, msc_nest_number(n, (msc_dtype)n->instr[v].dtype, 0));
@@ -34,7 +34,7 @@ uint16_t msc_nest_gather(msc_nester *n, const msc_op *op, int table, int indices
   uint16_t row = msc_nest_row(n, op, msc_nest_eval(n, indices, &at_index), t->dim[axis], &ok);
   for (int d = 0; d < t->rank; d++)
     at.at[d] = d == axis ? msc_nest_coord_of(n, row) : view->at[d < axis ? d : d - 1 + r];
-  return read_where(n, ok, table, &at);
+  return read_or_zero(n, ok, table, &at);
 }
 
 uint16_t msc_nest_take_along(msc_nester *n, const msc_op *op, int x, int indices, const msc_view *view) {
@@ -45,13 +45,13 @@ uint16_t msc_nest_take_along(msc_nester *n, const msc_op *op, int x, int indices
   if (axis < 0) axis += t->rank;
   uint16_t row = msc_nest_row(n, op, msc_nest_eval(n, indices, view), t->dim[axis], &ok);
   at.at[axis] = msc_nest_coord_of(n, row);
-  return read_where(n, ok, x, &at);
+  return read_or_zero(n, ok, x, &at);
 }
 
 /* Number k of the place that indices [*, m] name at the view's first coordinates; only the first one is cut between
  * ranks. */
-static uint16_t find_named(msc_nester *n, const msc_op *op, int indices, const msc_view *view, int k, int64_t size,
-                           uint16_t *out_ok) {
+static uint16_t find_named_row(msc_nester *n, const msc_op *op, int indices, const msc_view *view, int k, int64_t size,
+                               uint16_t *out_ok) {
   int lead = n->value[indices].value->type->rank - 1;
   msc_view at = {0};
   for (int d = 0; d < lead; d++) at.at[d] = view->at[d];
@@ -71,7 +71,7 @@ uint16_t msc_nest_named_offset(msc_nester *n, const msc_op *op, int indices, con
   uint16_t sum = 0, ok;
   *out_ok = 0;
   for (int k = 0; k < depth && !n->failed; k++) {
-    uint16_t row = find_named(n, op, indices, view, k, t->dim[k], &ok);
+    uint16_t row = find_named_row(n, op, indices, view, k, t->dim[k], &ok);
     sum = sum ? msc_nest_op(n, NEST_ADD, msc_nest_op(n, NEST_MUL, sum, msc_nest_dim(n, t->dim[k])), row) : row;
     *out_ok = msc_nest_and(n, *out_ok, ok);
   }
@@ -84,11 +84,11 @@ uint16_t msc_nest_gather_nd(msc_nester *n, const msc_op *op, int x, int indices,
   msc_view at = {0};
   uint16_t all = 0, ok;
   for (int d = 0; d < t->rank && !n->failed; d++) {
-    at.at[d] = d < depth ? msc_nest_coord_of(n, find_named(n, op, indices, view, d, t->dim[d], &ok))
+    at.at[d] = d < depth ? msc_nest_coord_of(n, find_named_row(n, op, indices, view, d, t->dim[d], &ok))
                          : view->at[lead + d - depth];
     if (d < depth) all = msc_nest_and(n, all, ok);
   }
-  return read_where(n, all, x, &at);
+  return read_or_zero(n, all, x, &at);
 }
 
 uint16_t msc_nest_one_hot(msc_nester *n, const msc_op *op, int x, const msc_type *t, const msc_view *view) {

@@ -4,7 +4,7 @@
 
 #include "passes/7_lower/nest/expand.h"
 
-static msc_dtype dtype_of(const msc_nester *n, uint16_t x) { return (msc_dtype)n->instr[x].dtype; }
+static msc_dtype dtype_of_instr(const msc_nester *n, uint16_t x) { return (msc_dtype)n->instr[x].dtype; }
 
 /* A sum over what may be cut: in the order that the op's `blocks` says. */
 static uint16_t reduce_in_order(msc_nester *n, const msc_op *op, int kind, uint16_t x, uint16_t over) {
@@ -27,14 +27,14 @@ static uint16_t own_axes(msc_nester *n, int v, unsigned dims, msc_view *view) {
   return over;
 }
 
-static int64_t count_of(const msc_op *op, int64_t local) {
+static int64_t count_reduced(const msc_op *op, int64_t local) {
   const msc_attr_value *count = msc_op_attr(op, MSC_FACT(count));
   return count ? count->i : local;
 }
 
 /* x / count; a scalar, so that batch sizes share a kernel. */
 static uint16_t divide_by(msc_nester *n, uint16_t x, int64_t count) {
-  return msc_nest_op(n, NEST_DIV, x, msc_nest_scalar(n, dtype_of(n, x), (double)count));
+  return msc_nest_op(n, NEST_DIV, x, msc_nest_scalar(n, dtype_of_instr(n, x), (double)count));
 }
 
 uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
@@ -58,7 +58,7 @@ uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_vi
   msc_reduction kind = msc_info(op)->facts.reduction;
   v = reduce_in_order(n, op, kind, v, over);
   msc_nest_close_reduction(n, outer);
-  return op->kind == OP_reduce_mean ? divide_by(n, v, count_of(op, local)) : v;
+  return op->kind == OP_reduce_mean ? divide_by(n, v, count_reduced(op, local)) : v;
 }
 
 uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
@@ -95,7 +95,7 @@ typedef struct {
   msc_inside inside; /* the reductions over the axis */
 } rows;
 
-static rows rows_of(msc_nester *n, int x, int axis, const msc_view *view) {
+static rows reduce_rows(msc_nester *n, int x, int axis, const msc_view *view) {
   rows r = {.along = *view};
   r.over = own_axes(n, x, 1u << axis, &r.along);
   msc_inside outer = msc_nest_open_reduction(n, r.over, view, n->value[x].value->type->rank, 1u << axis);
@@ -119,7 +119,7 @@ static msc_inside open_again(msc_nester *n, const rows *r) {
 uint16_t msc_nest_softmax(msc_nester *n, const msc_op *op, const msc_view *view) {
   int x = msc_nest_find_value(n, op->in[0].value), axis = (int)msc_op_int(op, "axis");
   if (axis < 0) axis += n->value[x].value->type->rank;
-  rows r = rows_of(n, x, axis, view);
+  rows r = reduce_rows(n, x, axis, view);
   if (n->failed) return 0;
   uint16_t shift = msc_nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m);
   if (op->kind == OP_log_softmax) return msc_nest_op(n, NEST_SUB, shift, msc_nest_op(n, NEST_LOG, r.s, 0));
@@ -139,16 +139,16 @@ static uint16_t find_label(msc_nester *n, const rows *r, uint16_t column, uint16
   uint16_t is_it = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, column));
   msc_inside outer = open_again(n, r);
   uint16_t hit = msc_nest_reduce(
-      n, MSC_SUM, msc_nest_select(n, is_it, r->inner, msc_nest_number(n, dtype_of(n, r->inner), 0)), r->over);
+      n, MSC_SUM, msc_nest_select(n, is_it, r->inner, msc_nest_number(n, dtype_of_instr(n, r->inner), 0)), r->over);
   msc_nest_close_reduction(n, outer);
   return hit;
 }
 
 /* The loss of a row.  Class numbers: log s + m - x[label].  Probabilities: sum of label (log s + m - x), as two sums of
  * terms that are not negative. */
-static uint16_t row_loss(msc_nester *n, const msc_op *op, int x, int labels, const msc_view *view) {
+static uint16_t compute_loss(msc_nester *n, const msc_op *op, int x, int labels, const msc_view *view) {
   const msc_type *t = n->value[x].value->type;
-  rows r = rows_of(n, x, t->rank - 1, view);
+  rows r = reduce_rows(n, x, t->rank - 1, view);
   if (n->failed) return 0;
   uint16_t log_s = msc_nest_op(n, NEST_LOG, r.s, 0);
   if (msc_is_float(n->value[labels].value->type->dtype)) {
@@ -177,12 +177,12 @@ uint16_t msc_nest_cross_entropy(msc_nester *n, const msc_op *op, const msc_view 
   uint16_t over = own_axes(n, x, dims, &at);
   at.at[t->rank - 1] = msc_nest_coord_of_dim(n, x, t->rank - 1);
   msc_inside outer = msc_nest_open_reduction(n, over, view, each ? t->rank - 1 : 0, 0);
-  uint16_t loss = row_loss(n, op, x, labels, &at);
+  uint16_t loss = compute_loss(n, op, x, labels, &at);
   if (n->failed) return 0;
   if (!each) loss = reduce_in_order(n, op, MSC_SUM, loss, over);
   msc_nest_close_reduction(n, outer);
   for (int d = 0; d < t->rank - 1; d++) count *= t->dim[d];
-  return strcmp(how, "mean") ? loss : divide_by(n, loss, count_of(op, count));
+  return strcmp(how, "mean") ? loss : divide_by(n, loss, count_reduced(op, count));
 }
 
 /* (softmax(x) sum(labels) - labels) dloss, / rows for mean */
@@ -191,7 +191,7 @@ uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_
   const msc_type *t = n->value[x].value->type;
   const char *how = msc_op_str(op, "reduction");
   msc_view scalar = {0};
-  rows r = rows_of(n, x, t->rank - 1, view);
+  rows r = reduce_rows(n, x, t->rank - 1, view);
   uint16_t dloss = msc_nest_eval(n, msc_nest_find_value(n, op->in[2].value), strcmp(how, "none") ? &scalar : view);
   if (n->failed) return 0;
   uint16_t p = msc_nest_op(n, NEST_DIV,
@@ -206,12 +206,12 @@ uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_
   } else {
     uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok);
     uint16_t hit = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, view->at[t->rank - 1]));
-    msc_dtype d = dtype_of(n, p);
+    msc_dtype d = dtype_of_instr(n, p);
     label = msc_nest_select(n, hit, msc_nest_number(n, d, 1), msc_nest_number(n, d, 0));
   }
   int64_t count = 1;
   for (int d = 0; d < t->rank - 1; d++) count *= t->dim[d];
-  if (!strcmp(how, "mean")) dloss = divide_by(n, dloss, count_of(op, count));
+  if (!strcmp(how, "mean")) dloss = divide_by(n, dloss, count_reduced(op, count));
   return msc_nest_op(n, NEST_MUL, msc_nest_op(n, NEST_SUB, p, label), dloss);
 }
 
@@ -224,79 +224,84 @@ typedef struct {
   uint16_t in[6];
 } update;
 
-static uint16_t attr(const update *u, const char *name) {
+static uint16_t read_rate(const update *u, const char *name) {
   return msc_nest_scalar(u->n, u->dtype, msc_op_float(u->op, name));
 }
-static uint16_t attr64(const update *u, const char *name) {
+static uint16_t read_rate_f64(const update *u, const char *name) {
   return msc_nest_scalar(u->n, MSC_F64, msc_op_float(u->op, name));
 }
 static uint16_t one_less(const update *u, const char *name) {
   return msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, name));
 }
 static bool has_attr(const update *u, const char *name) { return msc_op_float(u->op, name) != 0; }
-static uint16_t mul(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_MUL, a, b); }
-static uint16_t add(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_ADD, a, b); }
-static uint16_t sub(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_SUB, a, b); }
-static uint16_t quotient(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_DIV, a, b); }
-static uint16_t square_root(const update *u, uint16_t a) { return msc_nest_op(u->n, NEST_SQRT, a, 0); }
+static uint16_t mul_instr(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_MUL, a, b); }
+static uint16_t add_instr(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_ADD, a, b); }
+static uint16_t sub_instr(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_SUB, a, b); }
+static uint16_t div_instr(const update *u, uint16_t a, uint16_t b) { return msc_nest_op(u->n, NEST_DIV, a, b); }
+static uint16_t sqrt_instr(const update *u, uint16_t a) { return msc_nest_op(u->n, NEST_SQRT, a, 0); }
 
 /* g + weight_decay w */
 static uint16_t add_decay(const update *u, uint16_t g, uint16_t w) {
-  return has_attr(u, "weight_decay") ? add(u, g, mul(u, attr(u, "weight_decay"), w)) : g;
+  return has_attr(u, "weight_decay") ? add_instr(u, g, mul_instr(u, read_rate(u, "weight_decay"), w)) : g;
 }
 
 /* b m + (1 - b) x */
 static uint16_t average(const update *u, const char *b, uint16_t m, uint16_t x) {
-  return add(u, mul(u, attr(u, b), m), mul(u, one_less(u, b), x));
+  return add_instr(u, mul_instr(u, read_rate(u, b), m), mul_instr(u, one_less(u, b), x));
 }
 
 /* 1 - b^t = 1 - exp(t log b) in f64: at the first steps nearly everything cancels */
 static uint16_t correct_bias(const update *u, const char *b) {
   uint16_t t = msc_nest_cast(u->n, u->in[4], MSC_F64),
            log_b = msc_nest_scalar(u->n, MSC_F64, log(msc_op_float(u->op, b)));
-  return sub(u, msc_nest_number(u->n, MSC_F64, 1), msc_nest_op(u->n, NEST_EXP, mul(u, t, log_b), 0));
+  return sub_instr(u, msc_nest_number(u->n, MSC_F64, 1), msc_nest_op(u->n, NEST_EXP, mul_instr(u, t, log_b), 0));
 }
 
-static uint16_t momentum(const update *u, size_t result) {
-  uint16_t w = u->in[0], g = add_decay(u, u->in[2], w), old = mul(u, attr(u, "momentum"), u->in[1]);
-  uint16_t m = add(u, old, has_attr(u, "dampening") ? mul(u, one_less(u, "dampening"), g) : g);
+static uint16_t expand_momentum(const update *u, size_t result) {
+  uint16_t w = u->in[0], g = add_decay(u, u->in[2], w), old = mul_instr(u, read_rate(u, "momentum"), u->in[1]);
+  uint16_t m = add_instr(u, old, has_attr(u, "dampening") ? mul_instr(u, one_less(u, "dampening"), g) : g);
   if (result == 1) return m;
-  if (msc_op_bool(u->op, "nesterov")) m = add(u, g, mul(u, attr(u, "momentum"), m));
-  return sub(u, w, mul(u, attr(u, "lr"), m));
+  if (msc_op_bool(u->op, "nesterov")) m = add_instr(u, g, mul_instr(u, read_rate(u, "momentum"), m));
+  return sub_instr(u, w, mul_instr(u, read_rate(u, "lr"), m));
 }
 
 /* adam: weight_decay in the gradient; adamw: w (1 - lr weight_decay) first */
-static uint16_t adam(const update *u, size_t result) {
+static uint16_t expand_adam(const update *u, size_t result) {
   bool apart = u->op->kind == OP_adamw;
   uint16_t w = u->in[0], g = apart ? u->in[3] : add_decay(u, u->in[3], w);
-  uint16_t m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul(u, g, g));
+  uint16_t m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul_instr(u, g, g));
   if (result == 1) return m;
   if (result == 2) return v;
-  uint16_t step = msc_nest_cast(u->n, quotient(u, attr64(u, "lr"), correct_bias(u, "beta1")), u->dtype);
-  uint16_t scale = msc_nest_cast(u->n, square_root(u, correct_bias(u, "beta2")), u->dtype);
+  uint16_t step = msc_nest_cast(u->n, div_instr(u, read_rate_f64(u, "lr"), correct_bias(u, "beta1")), u->dtype);
+  uint16_t scale = msc_nest_cast(u->n, sqrt_instr(u, correct_bias(u, "beta2")), u->dtype);
   if (apart && has_attr(u, "weight_decay"))
-    w = mul(u, w, msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, "lr") * msc_op_float(u->op, "weight_decay")));
-  return sub(u, w, mul(u, step, quotient(u, m, add(u, quotient(u, square_root(u, v), scale), attr(u, "eps")))));
+    w = mul_instr(u, w,
+                  msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, "lr") * msc_op_float(u->op, "weight_decay")));
+  return sub_instr(
+      u, w,
+      mul_instr(u, step, div_instr(u, m, add_instr(u, div_instr(u, sqrt_instr(u, v), scale), read_rate(u, "eps")))));
 }
 
 static uint16_t lamb_moments(const update *u, size_t result) {
-  uint16_t g = u->in[3], m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul(u, g, g));
+  uint16_t g = u->in[3], m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul_instr(u, g, g));
   if (result == 1) return m;
   if (result == 2) return v;
   uint16_t bias1 = msc_nest_cast(u->n, correct_bias(u, "beta1"), u->dtype),
            bias2 = msc_nest_cast(u->n, correct_bias(u, "beta2"), u->dtype);
-  uint16_t r = quotient(u, quotient(u, m, bias1), add(u, square_root(u, quotient(u, v, bias2)), attr(u, "eps")));
-  return has_attr(u, "weight_decay") ? add(u, r, mul(u, attr(u, "weight_decay"), u->in[0])) : r;
+  uint16_t r =
+      div_instr(u, div_instr(u, m, bias1), add_instr(u, sqrt_instr(u, div_instr(u, v, bias2)), read_rate(u, "eps")));
+  return has_attr(u, "weight_decay") ? add_instr(u, r, mul_instr(u, read_rate(u, "weight_decay"), u->in[0])) : r;
 }
 
 static uint16_t new_value(const update *u, size_t result) {
   switch (u->op->kind) {
-    case OP_sgd: return sub(u, u->in[0], mul(u, attr(u, "lr"), add_decay(u, u->in[1], u->in[0])));
-    case OP_momentum: return momentum(u, result);
+    case OP_sgd: return sub_instr(u, u->in[0], mul_instr(u, read_rate(u, "lr"), add_decay(u, u->in[1], u->in[0])));
+    case OP_momentum: return expand_momentum(u, result);
     case OP_assign: return u->in[1];
     case OP_lamb_moments: return lamb_moments(u, result);
-    case OP_lamb_apply: return sub(u, u->in[0], mul(u, mul(u, attr(u, "lr"), u->in[2]), u->in[1]));
-    default: return adam(u, result);
+    case OP_lamb_apply:
+      return sub_instr(u, u->in[0], mul_instr(u, mul_instr(u, read_rate(u, "lr"), u->in[2]), u->in[1]));
+    default: return expand_adam(u, result);
   }
 }
 

@@ -36,16 +36,16 @@ static msc_slots slots_of(msc_nester *n, const msc_affine *a) {
 }
 
 /* The outermost item axis needs no size: it ends where the items end. */
-static bool needs_size(const msc_nester *n, int axis) {
+static bool reads_size(const msc_nester *n, int axis) {
   const msc_nest_walk *w = &n->walk;
   if (axis == w->clipped || axis == w->lane || axis == w->across) return w->kind != MSC_NEST_MAP || n->num_axes > 1;
   return axis != 0 || !(w->items & 1);
 }
 
-static void set_axes(msc_nester *n, msc_program_head *h) {
+static void set_program_axes(msc_nester *n, msc_program_head *h) {
   const msc_nest_walk *w = &n->walk;
   for (int i = 0; i < n->num_axes; i++) {
-    if (!needs_size(n, i)) continue;
+    if (!reads_size(n, i)) continue;
     bool baked = i == w->lane && n->extent[i] <= MSC_BAKED_SIZE && n->extent[i] > 0 && i != w->clipped &&
                  !(w->blocks && (w->reduced >> i & 1));
     /* without items nothing divides by this size */
@@ -101,7 +101,7 @@ void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
                  w->reduced == 1u << w->lane && n->extent[w->lane] <= MSC_KEPT_ROW;
   h->chunk_axis = (int8_t)w->chunk_axis, h->clipped = (int8_t)w->clipped;
   h->items = w->items, h->reduced = w->reduced, h->tail = w->tail;
-  set_axes(n, h);
+  set_program_axes(n, h);
   if (w->blocks) h->blocks = (uint8_t)msc_nest_dim_slot(n, w->blocks);
   if (w->tail_blocks) h->tail_blocks = (uint8_t)msc_nest_dim_slot(n, w->tail_blocks);
   if (w->clipped >= 0) h->chunk = (uint8_t)msc_nest_dim_slot(n, w->chunk_total);

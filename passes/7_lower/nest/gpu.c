@@ -45,7 +45,7 @@ static bool divides(const msc_nester *n, uint16_t i, int64_t v) {
   }
 }
 
-static bool varies(const msc_nester *n, uint16_t i, int lane) { return i && (n->instr[i].axes >> lane & 1); }
+static bool varies_along_lane(const msc_nester *n, uint16_t i, int lane) { return i && (n->instr[i].axes >> lane & 1); }
 
 /* May vectors of v elements go through this access? */
 static bool takes_vector(const msc_nester *n, int i, int64_t v) {
@@ -55,9 +55,9 @@ static bool takes_vector(const msc_nester *n, int i, int64_t v) {
   if (n->at[i].coef[lane] != 1 || n->at[i].c0 % v) return false;
   for (int a = 0; a < n->num_axes; a++)
     if (a != lane && n->at[i].coef[a] % v) return false;
-  if (moves && in->arg[0] && (varies(n, in->arg[0], lane) || !divides(n, in->arg[0], v))) return false;
+  if (moves && in->arg[0] && (varies_along_lane(n, in->arg[0], lane) || !divides(n, in->arg[0], v))) return false;
   uint16_t guard = in->code == NEST_LOAD ? in->arg[1] : in->code == NEST_SCATTER ? in->arg[2] : 0;
-  return !varies(n, guard, lane);
+  return !varies_along_lane(n, guard, lane);
 }
 
 int msc_nest_gpu_lanes(const msc_nester *n) {
@@ -66,7 +66,8 @@ int msc_nest_gpu_lanes(const msc_nester *n) {
   if (lane < 0 || n->walk.kind == MSC_NEST_TRANSPOSE || n->walk.kind == MSC_NEST_SCATTER) return 1;
   for (int i = 1; i < n->num_instrs; i++)
     if (n->live[i] && msc_nest_has(&n->instr[i], NEST_MEMORY) &&
-        (n->at[i].coef[lane] || varies(n, n->instr[i].arg[0], lane)) && memory_bytes(n, &n->instr[i]) < least)
+        (n->at[i].coef[lane] || varies_along_lane(n, n->instr[i].arg[0], lane)) &&
+        memory_bytes(n, &n->instr[i]) < least)
       least = memory_bytes(n, &n->instr[i]);
   int64_t v = VECTOR_BYTES / least;
   for (v = v > MOST_LANES ? MOST_LANES : v; v > 1; v /= 2) {
@@ -74,7 +75,7 @@ int msc_nest_gpu_lanes(const msc_nester *n) {
     for (int i = 1; i < n->num_instrs && all; i++) {
       const msc_instr *in = &n->instr[i];
       if (n->live[i] && msc_nest_has(in, NEST_MEMORY) &&
-          (n->at[i].coef[lane] || varies(n, in->arg[0], lane) || varies(n, in->arg[1], lane)))
+          (n->at[i].coef[lane] || varies_along_lane(n, in->arg[0], lane) || varies_along_lane(n, in->arg[1], lane)))
         all = takes_vector(n, i, v);
     }
     if (all) break;
@@ -88,7 +89,6 @@ static uint64_t power_of_two(uint64_t n) {
   return p;
 }
 
-static uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 static uint64_t least_of(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static int inner_reduced(const msc_nester *n) { return 31 - __builtin_clz(n->walk.reduced); }
@@ -97,8 +97,8 @@ static int outer_reduced(const msc_nester *n) { return __builtin_ctz(n->walk.red
 static void row_shape(const msc_nester *n, msc_nest_launch *l) {
   msc_program_head *h = &l->program.head;
   int axis = inner_reduced(n);
-  uint64_t vectors = ceil_div((uint64_t)n->extent[axis], axis == n->walk.lane ? h->lanes : 1);
-  uint64_t team = power_of_two(ceil_div(vectors, VECTORS_PER_THREAD));
+  uint64_t vectors = msc_nest_divide_up((uint64_t)n->extent[axis], axis == n->walk.lane ? h->lanes : 1);
+  uint64_t team = power_of_two(msc_nest_divide_up(vectors, VECTORS_PER_THREAD));
   team = team <= WARP ? WARP : least_of(team, MOST_TEAM);
   uint64_t rows = team == WARP ? MAP_THREADS / 2 / WARP : 1;
   h->team = (uint16_t)team, h->team_axis = (int8_t)axis;
@@ -109,19 +109,21 @@ static void row_shape(const msc_nester *n, msc_nest_launch *l) {
 static void column_shape(const msc_nester *n, msc_nest_launch *l) {
   msc_program_head *h = &l->program.head;
   int axis = outer_reduced(n);
-  uint64_t vectors = ceil_div((uint64_t)n->extent[n->walk.lane], h->lanes),
+  uint64_t vectors = msc_nest_divide_up((uint64_t)n->extent[n->walk.lane], h->lanes),
            columns = least_of(WARP, power_of_two(vectors));
   uint64_t team = least_of(COLUMN_THREADS / columns, power_of_two((uint64_t)n->extent[axis]));
   h->team = (uint16_t)team, h->team_axis = (int8_t)axis;
   h->threads = (uint16_t)(columns * team), h->per_block = 1;
-  l->extent = msc_nest_points(n, n->walk.items & (uint16_t)~(1u << n->walk.lane)) * ceil_div(vectors, columns);
+  l->extent =
+      msc_nest_points(n, n->walk.items & (uint16_t) ~(1u << n->walk.lane)) * msc_nest_divide_up(vectors, columns);
 }
 
 static void square_shape(const msc_nester *n, msc_nest_launch *l) {
   const msc_nest_walk *w = &n->walk;
   l->program.head.threads = MSC_SQUARE * MSC_SQUARE_ROWS, l->program.head.per_block = 1;
   l->extent = msc_nest_points(n, w->items & (uint16_t) ~(1u << w->lane | 1u << w->across)) *
-              ceil_div((uint64_t)n->extent[w->across], MSC_SQUARE) * ceil_div((uint64_t)n->extent[w->lane], MSC_SQUARE);
+              msc_nest_divide_up((uint64_t)n->extent[w->across], MSC_SQUARE) *
+              msc_nest_divide_up((uint64_t)n->extent[w->lane], MSC_SQUARE);
 }
 
 /* Enough parts for all multiprocessors to have a few blocks; each long enough for its threads, and
@@ -130,9 +132,9 @@ int64_t msc_nest_gpu_part(const msc_nester *n, int axis) {
   enum { BLOCKS = 512, COLUMNS = 64, LEAST_ROWS = 32, LEAST_RUN = 2048 };
   bool run = axis == n->walk.lane;
   uint64_t items = msc_nest_points(n, n->walk.items), least = run ? LEAST_RUN : LEAST_ROWS;
-  uint64_t blocks = n->walk.kind == MSC_NEST_COLUMN ? ceil_div(items, COLUMNS) : items;
-  uint64_t part = ceil_div((uint64_t)n->extent[axis], ceil_div(BLOCKS, blocks ? blocks : 1));
-  return (int64_t)(part < least ? least : ceil_div(part, least) * least);
+  uint64_t blocks = n->walk.kind == MSC_NEST_COLUMN ? msc_nest_divide_up(items, COLUMNS) : items;
+  uint64_t part = msc_nest_divide_up((uint64_t)n->extent[axis], msc_nest_divide_up(BLOCKS, blocks ? blocks : 1));
+  return (int64_t)(part < least ? least : msc_nest_divide_up(part, least) * least);
 }
 
 /* A thread has its items to itself. */

@@ -186,7 +186,7 @@ msc_affine msc_nest_offset(msc_nester *n, const msc_type *t, const msc_view *vie
 
 /* ---- reductions ---- */
 
-static bool varies(const msc_nester *n, const msc_coord *c, uint16_t axes) {
+static bool coord_varies(const msc_nester *n, const msc_coord *c, uint16_t axes) {
   return (msc_affine_axes(&c->a) | n->instr[c->instr].axes) & axes;
 }
 
@@ -203,7 +203,7 @@ static uint16_t guard_without(msc_nester *n, uint16_t condition, uint16_t axes) 
 msc_inside msc_nest_open_reduction(msc_nester *n, uint16_t over, const msc_view *view, int rank, unsigned but) {
   msc_inside outer = n->inside;
   for (int d = 0; d < rank; d++)
-    if (!(but >> d & 1) && varies(n, &n->coord[view->at[d]], over))
+    if (!(but >> d & 1) && coord_varies(n, &n->coord[view->at[d]], over))
       msc_nest_refuse(n, "a reduced dimension is also one of the result's");
   if (n->failed) return outer;
   n->inside = (msc_inside){.guard = guard_without(n, outer.guard, over), .open = outer.open | over};

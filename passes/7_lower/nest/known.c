@@ -26,56 +26,56 @@ typedef struct {
   uint64_t word[MAX_WORDS];
 } signature;
 
-static void put(signature *s, uint64_t word) {
+static void add_key_word(signature *s, uint64_t word) {
   if (s->num < MAX_WORDS) s->word[s->num++] = word;
   else s->too_long = true;
 }
 
-static void put_pointer(signature *s, const void *interned) { put(s, (uintptr_t)interned); }
+static void add_pointer(signature *s, const void *interned) { add_key_word(s, (uintptr_t)interned); }
 
 /* The first of those met that lies in its memory. */
-static void put_memory(signature *s, const msc_value *v) {
+static void add_memory(signature *s, const msc_value *v) {
   size_t first = 0;
   const msc_value *root = msc_memory_of(v).root;
   while (first < s->num_outside && s->root[first] != root) first++;
-  put(s, first);
+  add_key_word(s, first);
   s->root[s->num_outside] = root;
   s->outside[s->num_outside++] = v;
 }
 
 /* A result of op k of the region, or the number of a value from outside. */
-static void put_value(signature *s, const msc_value *v) {
+static void add_value_words(signature *s, const msc_value *v) {
   for (size_t k = 0; v->def && k < s->r->num_ops; k++)
     if (s->r->ops[k] == v->def) {
-      put(s, (uint64_t)(k + 1) << 32 | v->index);
+      add_key_word(s, (uint64_t)(k + 1) << 32 | v->index);
       return;
     }
   size_t i = 0;
   while (i < s->num_outside && s->outside[i] != v) i++;
   if (i == MAX_VALUES) s->too_long = true;
-  else if (i == s->num_outside) put_memory(s, v);
-  put(s, i);
-  put_pointer(s, v->type);
+  else if (i == s->num_outside) add_memory(s, v);
+  add_key_word(s, i);
+  add_pointer(s, v->type);
 }
 
-static void put_op(signature *s, const msc_op *op) {
-  put(s, (uint64_t)op->kind << 40 | (uint64_t)op->num_in << 20 | op->num_out);
-  put(s, msc_mix_attrs(0, op->attrs, op->num_attrs));
-  for (size_t i = 0; i < op->num_in; i++) put_value(s, op->in[i].value);
+static void add_op_words(signature *s, const msc_op *op) {
+  add_key_word(s, (uint64_t)op->kind << 40 | (uint64_t)op->num_in << 20 | op->num_out);
+  add_key_word(s, msc_mix_attrs(0, op->attrs, op->num_attrs));
+  for (size_t i = 0; i < op->num_in; i++) add_value_words(s, op->in[i].value);
   for (size_t i = 0; i < op->num_out; i++) {
-    put_pointer(s, op->out[i].type);
-    if (!s->r->out) put(s, msc_nest_is_used_outside(s->r, &op->out[i]));
+    add_pointer(s, op->out[i].type);
+    if (!s->r->out) add_key_word(s, msc_nest_is_used_outside(s->r, &op->out[i]));
   }
 }
 
 const void **msc_nest_find_answer(const msc_nester *n, const msc_nest_region *r, uint32_t question) {
   signature s;
   s.r = r, s.num = s.num_outside = 0, s.too_long = false;
-  put(&s, (uint64_t)n->target->bit << 32 | (uint32_t)n->vector_bytes);
-  put(&s, (uint64_t)r->num_ops << 2 | (uint64_t)(r->in != NULL) << 1 | (r->out != NULL));
-  for (size_t i = 0; r->in && i < r->num_in; i++) put_value(&s, r->in[i]);
-  for (size_t i = 0; i < r->num_ops; i++) put_op(&s, r->ops[i]);
-  for (size_t i = 0; r->out && i < r->num_out; i++) put_value(&s, r->out[i]);
+  add_key_word(&s, (uint64_t)n->target->bit << 32 | (uint32_t)n->vector_bytes);
+  add_key_word(&s, (uint64_t)r->num_ops << 2 | (uint64_t)(r->in != NULL) << 1 | (r->out != NULL));
+  for (size_t i = 0; r->in && i < r->num_in; i++) add_value_words(&s, r->in[i]);
+  for (size_t i = 0; i < r->num_ops; i++) add_op_words(&s, r->ops[i]);
+  for (size_t i = 0; r->out && i < r->num_out; i++) add_value_words(&s, r->out[i]);
   if (s.too_long) return NULL;
   XXH128_hash_t digest = XXH3_128bits(s.word, s.num * sizeof *s.word);
   return msc_known(n->ctx, msc_intern_bytes(n->ctx, &digest, sizeof digest), (const void *)(uintptr_t)question);

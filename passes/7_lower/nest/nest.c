@@ -58,7 +58,7 @@ static bool add_buffer(msc_nester *n, msc_dtype dtype, int64_t elems, bool is_ou
 }
 
 /* Finds which operands lie in the same memory, as a tensor and its reshape do. */
-static void note_memory(msc_nester *n) {
+static void note_shared_memory(msc_nester *n) {
   const msc_value *of[MSC_NEST_BUFFERS] = {0};
   for (int v = 0; v < n->num_values; v++)
     if (n->value[v].buffer >= 0) of[n->value[v].buffer] = n->value[v].value;
@@ -82,7 +82,7 @@ static bool add_operands(msc_nester *n, const msc_nest_region *r) {
     n->value[v].buffer = n->num_buffers;
     MSC_TRY(add_buffer(n, n->value[v].value->type->dtype, msc_type_elems(n->value[v].value->type), false));
   }
-  note_memory(n);
+  note_shared_memory(n);
   return true;
 }
 
@@ -286,7 +286,7 @@ static bool build(msc_nester *n, const msc_nest_region *r, msc_nest_info *out_in
   msc_nest_estimate(n, &out_info->bytes, &out_info->flops);
   out_info->scratch_bytes = msc_nest_choose_split(n);
   out_info->num_launches = n->walk.num_launches;
-  int more = (out_info->scratch_bytes > 0) + out_info->checks; /* see finish */
+  int more = (out_info->scratch_bytes > 0) + out_info->checks; /* see finish_launches */
   if (n->num_buffers + more > MSC_NEST_BUFFERS)
     return msc_nest_refuse(n, "more than %d operands, results and places of its own", MSC_NEST_BUFFERS);
   return !n->failed;
@@ -295,7 +295,8 @@ static bool build(msc_nester *n, const msc_nest_region *r, msc_nest_info *out_in
 /* ---- one op ---- */
 
 /* Buffers of the op beyond operands and results, then the launches. */
-static void finish(msc_nester *n, msc_arena *arena, const msc_op *op, const msc_nest_info *info, msc_nest_launch *out) {
+static void finish_launches(msc_nester *n, msc_arena *arena, const msc_op *op, const msc_nest_info *info,
+                            msc_nest_launch *out) {
   int next = op->num_in + op->num_out;
   if (info->scratch_bytes && add_buffer(n, MSC_NUM_DTYPES, (int64_t)info->scratch_bytes, true))
     n->buffer_number[n->num_buffers - 1] = next++;
@@ -330,7 +331,7 @@ static bool build_region(msc_nester *n, msc_arena *arena, const msc_op *op, msc_
   msc_nest_region r;
   MSC_TRY(region_of(n, arena, op, &r) && build(n, &r, out_info));
   *out_launch = msc_new_array(arena, msc_nest_launch, out_info->num_launches);
-  finish(n, arena, op, out_info, *out_launch);
+  finish_launches(n, arena, op, out_info, *out_launch);
   return !n->failed;
 }
 
@@ -434,7 +435,7 @@ typedef struct {
 
 enum { AS_PART = 1, ALONE, OVERWRITE /* + operand * 2^16 + result */, UPDATE = 1 << 30 /* likewise */ };
 
-static const answer *keep(msc_nester *n, const void **place, bool yes, const msc_nest_info *info) {
+static const answer *keep_answer(msc_nester *n, const void **place, bool yes, const msc_nest_info *info) {
   msc_arena *arena = msc_context_arena(n->ctx);
   answer *a = msc_new(arena, answer);
   *a = (answer){.yes = yes};
@@ -454,7 +455,7 @@ static const answer *ask(msc_nester *n, const msc_op *op, uint32_t question,
   n->failed = false;
   n->why[0] = 0;
   const void **place = region_of(n, arena, op, &r) ? msc_nest_find_answer(n, &r, question) : NULL;
-  const answer *a = place && *place ? *place : keep(n, place, find(n, arena, op, question, &info), &info);
+  const answer *a = place && *place ? *place : keep_answer(n, place, find(n, arena, op, question, &info), &info);
   msc_arena_free(arena);
   return a;
 }
@@ -499,7 +500,7 @@ static const answer *ask_as_part(msc_nester *n, size_t num_ops, const msc_op *co
   const void **place = msc_nest_find_answer(n, &r, AS_PART);
   if (place && *place) return *place;
   n->failed = false;
-  return keep(n, place, build(n, &r, &info), &info);
+  return keep_answer(n, place, build(n, &r, &info), &info);
 }
 
 bool msc_nest_fits(msc_nester *n, size_t num_ops, const msc_op *const *ops, msc_nest_info *out_info,

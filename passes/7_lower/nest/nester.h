@@ -165,6 +165,8 @@ void msc_nest_estimate(const msc_nester *n, uint64_t *out_bytes, uint64_t *out_f
 
 /* ---- nest/cpu.c, nest/gpu.c: functions of msc_target ---- */
 
+static inline uint64_t msc_nest_divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
 int msc_nest_cpu_lanes(const msc_nester *n);
 uint64_t msc_nest_cpu_items(const msc_nester *n);
 int64_t msc_nest_cpu_part(const msc_nester *n, int axis);

@@ -29,7 +29,7 @@ static const char *const at_once[] = {"in_order", "at_once"};
 _Static_assert(MSC_SUM == 0 && MSC_MAX == 1 && MSC_MIN == 2 && MSC_PROD == 3 && NEST_LOOSE_MAX == 4, "as named");
 
 /* Words of a kind of `imm`, or none. */
-static int words_of(msc_nest_imm imm, const char *const **out_words) {
+static int find_imm_words(msc_nest_imm imm, const char *const **out_words) {
   switch (imm) {
     case NEST_IMM_AT_ONCE: return *out_words = at_once, 2;
     case NEST_IMM_FAULT: return *out_words = faults, 3;
@@ -56,8 +56,8 @@ static uint16_t varies_along(const msc_program_head *h, const msc_instr *all, co
 
 /* ---- printing ---- */
 
-static void put(msc_text *t, const char *fmt, ...) MSC_PRINTF(2, 3);
-static void put(msc_text *t, const char *fmt, ...) {
+static void append_words(msc_text *t, const char *fmt, ...) MSC_PRINTF(2, 3);
+static void append_words(msc_text *t, const char *fmt, ...) {
   char text[100];
   va_list ap;
   va_start(ap, fmt);
@@ -67,14 +67,16 @@ static void put(msc_text *t, const char *fmt, ...) {
 }
 
 static void put_word(msc_text *t, const char *const *words, int num, int i) {
-  if (i >= 0 && i < num) put(t, "%s", words[i]);
-  else put(t, "%d", i);
+  if (i >= 0 && i < num) append_words(t, "%s", words[i]);
+  else append_words(t, "%d", i);
 }
 
-static void put_slot(msc_text *t, uint8_t slot) { put(t, slot < 2 ? "%d" : "d%d", slot < 2 ? slot : slot - 2); }
+static void write_slot(msc_text *t, uint8_t slot) {
+  append_words(t, slot < 2 ? "%d" : "d%d", slot < 2 ? slot : slot - 2);
+}
 
-static void put_dtype(msc_text *t, uint8_t d) {
-  put(t, "%s", d < MSC_NUM_DTYPES ? msc_dtype_name((msc_dtype)d) : "scratch");
+static void write_dtype(msc_text *t, uint8_t d) {
+  append_words(t, "%s", d < MSC_NUM_DTYPES ? msc_dtype_name((msc_dtype)d) : "scratch");
 }
 
 /* ---- the head: facts of all of the program ---- */
@@ -103,82 +105,82 @@ static const struct {
 enum { NUM_FACTS = sizeof facts / sizeof *facts };
 
 static void put_head(msc_text *t, const msc_program_head *h) {
-  put(t, "nest ");
+  append_words(t, "nest ");
   put_word(t, kinds, 5, h->kind);
   for (int i = 0; i < NUM_FACTS; i++) {
     const uint8_t *byte = (const uint8_t *)h + facts[i].at;
     uint16_t word = *byte;
     if (facts[i].kind == WORD) memcpy(&word, byte, sizeof word);
     if (!word) continue;
-    put(t, " %s", facts[i].word);
-    if (facts[i].kind == SLOT) put(t, " "), put_slot(t, *byte);
-    else if (facts[i].kind != FLAG) put(t, " %d", word);
+    append_words(t, " %s", facts[i].word);
+    if (facts[i].kind == SLOT) append_words(t, " "), write_slot(t, *byte);
+    else if (facts[i].kind != FLAG) append_words(t, " %d", word);
   }
-  put(t, " {\n");
+  append_words(t, " {\n");
 }
 
 static void put_axis(msc_text *t, const msc_program_head *h, int a) {
   const uint16_t mask[] = {h->items, h->reduced, h->tail};
-  put(t, "  axis");
+  append_words(t, "  axis");
   for (int g = 0; g < 3; g++)
-    if (mask[g] >> a & 1) put(t, " %s", groups[g]);
-  if (h->axis[a].baked_size) put(t, " baked %" PRId64, h->axis[a].baked_size);
-  if (h->axis[a].size) put(t, " size "), put_slot(t, h->axis[a].size);
-  if (a == h->lane) put(t, " lane");
-  if (a == h->across) put(t, " across");
-  if (a == h->chunk_axis) put(t, " chunk");
-  if (a == h->clipped) put(t, " clipped "), put_slot(t, h->chunk);
-  if (a == h->team_axis && (a || h->threads)) put(t, " team"); /* of a CPU it is 0 */
-  put(t, "\n");
+    if (mask[g] >> a & 1) append_words(t, " %s", groups[g]);
+  if (h->axis[a].baked_size) append_words(t, " baked %" PRId64, h->axis[a].baked_size);
+  if (h->axis[a].size) append_words(t, " size "), write_slot(t, h->axis[a].size);
+  if (a == h->lane) append_words(t, " lane");
+  if (a == h->across) append_words(t, " across");
+  if (a == h->chunk_axis) append_words(t, " chunk");
+  if (a == h->clipped) append_words(t, " clipped "), write_slot(t, h->chunk);
+  if (a == h->team_axis && (a || h->threads)) append_words(t, " team"); /* of a CPU it is 0 */
+  append_words(t, "\n");
 }
 
-static void put_place(msc_text *t, const msc_slots *at) {
+static void write_slots(msc_text *t, const msc_slots *at) {
   const char *between = "[";
   for (int a = 0; a < MSC_NEST_AXES; a++) {
     if (!at->coef[a]) continue;
-    put(t, "%sa%d", between, a);
-    if (at->coef[a] > 1) put(t, ": "), put_slot(t, at->coef[a]);
+    append_words(t, "%sa%d", between, a);
+    if (at->coef[a] > 1) append_words(t, ": "), write_slot(t, at->coef[a]);
     between = ", ";
   }
-  if (at->c0 || *between == '[') put(t, "%s", between), put_slot(t, at->c0);
-  put(t, "]");
+  if (at->c0 || *between == '[') append_words(t, "%s", between), write_slot(t, at->c0);
+  append_words(t, "]");
 }
 
 static void put_imm(msc_text *t, const msc_instr *in, msc_nest_imm imm) {
   const char *const *words;
-  int num = words_of(imm, &words);
+  int num = find_imm_words(imm, &words);
   char number[MSC_NUMBER_TEXT];
-  if (num) put(t, " "), put_word(t, words, num, in->imm);
-  else if (imm == NEST_IMM_DIM) put(t, " d%d", in->imm);
-  else if (imm == NEST_IMM_SCALAR) put(t, " s%d", in->imm);
-  else if (imm == NEST_IMM_HALF) put(t, " "), put_dtype(t, (uint8_t)in->imm);
+  if (num) append_words(t, " "), put_word(t, words, num, in->imm);
+  else if (imm == NEST_IMM_DIM) append_words(t, " d%d", in->imm);
+  else if (imm == NEST_IMM_SCALAR) append_words(t, " s%d", in->imm);
+  else if (imm == NEST_IMM_HALF) append_words(t, " "), write_dtype(t, (uint8_t)in->imm);
   if (in->code != NEST_CONST) return;
   msc_float_text(MSC_F64, in->number, number);
-  put(t, " %s", number);
+  append_words(t, " %s", number);
 }
 
 static void put_instr(msc_text *t, const msc_program *p, int i) {
   const msc_instr *in = &p->instr[i];
   char name[16];
   if (in->code >= NEST_CODE_COUNT) {
-    put(t, "  // %%%d is instruction %d\n", i, in->code);
+    append_words(t, "  // %%%d is instruction %d\n", i, in->code);
     return;
   }
-  put(t, "  ");
-  if (!msc_nest_has(in, NEST_ROOT)) put(t, "%%%d = ", i);
-  put(t, "%s ", lower(msc_nest_info_of(in)->name, name));
-  put_dtype(t, in->dtype);
+  append_words(t, "  ");
+  if (!msc_nest_has(in, NEST_ROOT)) append_words(t, "%%%d = ", i);
+  append_words(t, "%s ", lower(msc_nest_info_of(in)->name, name));
+  write_dtype(t, in->dtype);
   put_imm(t, in, msc_nest_info_of(in)->imm);
-  if (msc_nest_has(in, NEST_PLACE)) put(t, " ");
-  if (msc_nest_has(in, NEST_MEMORY)) put(t, "b%d", in->buffer);
-  if (msc_nest_has(in, NEST_PLACE)) put_place(t, &in->at);
+  if (msc_nest_has(in, NEST_PLACE)) append_words(t, " ");
+  if (msc_nest_has(in, NEST_MEMORY)) append_words(t, "b%d", in->buffer);
+  if (msc_nest_has(in, NEST_PLACE)) write_slots(t, &in->at);
   for (int k = 0, num = in->arg[2] ? 3 : in->arg[1] ? 2 : in->arg[0] != 0; k < num; k++) {
-    if (in->arg[k]) put(t, " %%%d", in->arg[k]);
-    else put(t, " none");
+    if (in->arg[k]) append_words(t, " %%%d", in->arg[k]);
+    else append_words(t, " none");
   }
-  if (in->phase) put(t, ", phase %d", in->phase);
-  if (in->level) put(t, ", level %d", in->level);
-  put(t, "\n");
+  if (in->phase) append_words(t, ", phase %d", in->phase);
+  if (in->level) append_words(t, ", level %d", in->level);
+  append_words(t, "\n");
 }
 
 const char *msc_nest_text(const msc_program *p, msc_arena *arena) {
@@ -187,19 +189,19 @@ const char *msc_nest_text(const msc_program *p, msc_arena *arena) {
   put_head(&t, h);
   for (int a = 0; a < h->num_axes && a < MSC_NEST_AXES; a++) put_axis(&t, h, a);
   for (int b = 0; b < h->num_buffers && b < MSC_NEST_BUFFERS; b++) {
-    put(&t, "  buffer ");
-    put_dtype(&t, h->buffer[b].dtype);
-    put(&t, "%s%s\n", h->buffer[b].is_out ? " out" : "", b == h->flag ? " flag" : "");
+    append_words(&t, "  buffer ");
+    write_dtype(&t, h->buffer[b].dtype);
+    append_words(&t, "%s%s\n", h->buffer[b].is_out ? " out" : "", b == h->flag ? " flag" : "");
   }
   for (int i = 1; i < h->num_instrs; i++) put_instr(&t, p, i);
-  put(&t, "}\n");
+  append_words(&t, "}\n");
   return t.text;
 }
 
 /* ---- parsing ---- */
 
 /* A small number; `most` is the largest. */
-static bool parse_number(msc_parser *p, int64_t most, int64_t *out) {
+static bool parse_number_up_to(msc_parser *p, int64_t most, int64_t *out) {
   msc_token at = p->tok;
   MSC_TRY(msc_read_int(p, at, MSC_I64, out));
   if (*out < 0 || *out > most) return msc_syntax(p, at, "%s is not from 0 to %" PRId64, msc_token_text(p, at), most);
@@ -227,7 +229,7 @@ static bool parse_numbered(msc_parser *p, char prefix, int64_t most, const char 
 static bool parse_slot(msc_parser *p, uint8_t *out) {
   int64_t n;
   bool number = p->tok.kind == MSC_TOK_INT;
-  MSC_TRY(number ? parse_number(p, 1, &n) : parse_numbered(p, 'd', MSC_NEST_DIMS - 1, "0, 1 or a dim", &n));
+  MSC_TRY(number ? parse_number_up_to(p, 1, &n) : parse_numbered(p, 'd', MSC_NEST_DIMS - 1, "0, 1 or a dim", &n));
   *out = (uint8_t)(number ? n : n + 2);
   return true;
 }
@@ -239,7 +241,7 @@ static int take_word_of(msc_parser *p, const char *const *words, int num) {
   return i < num ? i : -1;
 }
 
-static bool parse_dtype(msc_parser *p, uint8_t *out) {
+static bool parse_stored_dtype(msc_parser *p, uint8_t *out) {
   *out = MSC_NUM_DTYPES;
   if (msc_take_word(p, "scratch")) return true;
   for (int d = 0; d < MSC_NUM_DTYPES; d++)
@@ -261,7 +263,7 @@ static bool parse_head(msc_parser *p, msc_program_head *h) {
     uint8_t *byte = (uint8_t *)h + facts[i].at;
     n = 1;
     if (facts[i].kind == SLOT) MSC_TRY(parse_slot(p, byte));
-    else if (facts[i].kind != FLAG) MSC_TRY(parse_number(p, facts[i].most, &n));
+    else if (facts[i].kind != FLAG) MSC_TRY(parse_number_up_to(p, facts[i].most, &n));
     uint16_t word = (uint16_t)n;
     if (facts[i].kind == WORD) memcpy(byte, &word, sizeof word);
     else if (facts[i].kind != SLOT) *byte = (uint8_t)n;
@@ -277,7 +279,7 @@ static bool parse_axis(msc_parser *p, msc_program_head *h) {
   while (!p->tok.first) {
     int group = take_word_of(p, groups, 3);
     if (group >= 0) *mask[group] |= (uint16_t)(1u << a);
-    else if (msc_take_word(p, "baked")) MSC_TRY(parse_number(p, INT64_MAX, &h->axis[a].baked_size));
+    else if (msc_take_word(p, "baked")) MSC_TRY(parse_number_up_to(p, INT64_MAX, &h->axis[a].baked_size));
     else if (msc_take_word(p, "size")) MSC_TRY(parse_slot(p, &h->axis[a].size));
     else if (msc_take_word(p, "lane")) h->lane = (int8_t)a;
     else if (msc_take_word(p, "across")) h->across = (int8_t)a;
@@ -292,13 +294,13 @@ static bool parse_axis(msc_parser *p, msc_program_head *h) {
 static bool parse_buffer(msc_parser *p, msc_program_head *h) {
   int b = h->num_buffers++;
   if (b == MSC_NEST_BUFFERS) return msc_syntax(p, p->tok, "more than %d buffers", MSC_NEST_BUFFERS);
-  MSC_TRY(parse_dtype(p, &h->buffer[b].dtype));
+  MSC_TRY(parse_stored_dtype(p, &h->buffer[b].dtype));
   h->buffer[b].is_out = msc_take_word(p, "out");
   if (msc_take_word(p, "flag")) h->flag = (int8_t)b;
   return true;
 }
 
-static bool parse_place(msc_parser *p, msc_slots *at) {
+static bool parse_slots(msc_parser *p, msc_slots *at) {
   int64_t a;
   MSC_TRY(msc_expect(p, '[', "a place"));
   do {
@@ -316,13 +318,13 @@ static bool parse_place(msc_parser *p, msc_slots *at) {
 static bool parse_imm(msc_parser *p, msc_instr *in) {
   msc_nest_imm imm = msc_nest_info_of(in)->imm;
   const char *const *words;
-  int num = words_of(imm, &words), word;
+  int num = find_imm_words(imm, &words), word;
   int64_t n = 0;
   uint8_t dtype = 0;
   if (imm == NEST_IMM_DIM) MSC_TRY(parse_numbered(p, 'd', MSC_NEST_DIMS - 1, "a dim", &n));
   if (imm == NEST_IMM_SCALAR) MSC_TRY(parse_numbered(p, 's', MSC_NEST_SCALARS - 1, "a scalar", &n));
   if (imm == NEST_IMM_HALF) {
-    MSC_TRY(parse_dtype(p, &dtype));
+    MSC_TRY(parse_stored_dtype(p, &dtype));
     n = dtype;
   }
   if (num) {
@@ -336,7 +338,7 @@ static bool parse_imm(msc_parser *p, msc_instr *in) {
   return true;
 }
 
-static bool parse_operands(msc_parser *p, msc_instr *in) {
+static bool parse_args(msc_parser *p, msc_instr *in) {
   int64_t n;
   for (int k = 0; !p->tok.first && p->tok.kind != ','; k++) {
     if (k == 3) return msc_syntax(p, p->tok, "more than 3 operands");
@@ -362,17 +364,17 @@ static bool parse_instr(msc_parser *p, msc_program *out) {
   }
   while (in->code < NEST_CODE_COUNT && !msc_take_word(p, lower(msc_nest_codes[in->code].name, name))) in->code++;
   if (in->code == NEST_CODE_COUNT) return in->code = 0, msc_unexpected(p, "an instruction");
-  MSC_TRY(parse_dtype(p, &in->dtype) && parse_imm(p, in));
+  MSC_TRY(parse_stored_dtype(p, &in->dtype) && parse_imm(p, in));
   if (msc_nest_has(in, NEST_MEMORY)) {
     MSC_TRY(parse_numbered(p, 'b', MSC_NEST_BUFFERS - 1, "a buffer", &n));
     in->buffer = (uint8_t)n;
   }
-  if (msc_nest_has(in, NEST_PLACE)) MSC_TRY(parse_place(p, &in->at));
-  MSC_TRY(parse_operands(p, in));
+  if (msc_nest_has(in, NEST_PLACE)) MSC_TRY(parse_slots(p, &in->at));
+  MSC_TRY(parse_args(p, in));
   while (msc_take(p, ',')) {
     bool phase = msc_take_word(p, "phase");
     if (!phase && !msc_take_word(p, "level")) return msc_unexpected(p, "phase or level");
-    MSC_TRY(parse_number(p, UINT8_MAX, &n));
+    MSC_TRY(parse_number_up_to(p, UINT8_MAX, &n));
     *(phase ? &in->phase : &in->level) = (uint8_t)n;
   }
   in->axes = varies_along(h, out->instr, in);
