@@ -9,7 +9,7 @@
 
 static bool is_signed(msc_dtype d) { return msc_dtype_class_of(d) == MSC_CLASS_INT; }
 
-static LLVMValueRef compare_less(const msc_emit *e, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef emit_less(const msc_emit *e, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
   if (msc_is_float(d)) return LLVMBuildFCmp(e->b, LLVMRealOLT, a, b, "");
   return LLVMBuildICmp(e->b, is_signed(d) ? LLVMIntSLT : LLVMIntULT, a, b, "");
 }
@@ -30,7 +30,7 @@ static LLVMValueRef divide_integers(const msc_emit *e, msc_dtype d, bool remaind
 /* NaN in either operand stays. */
 static LLVMValueRef pick_extreme(const msc_emit *e, msc_dtype d, bool largest, LLVMValueRef a, LLVMValueRef b) {
   if (d == MSC_I1) return largest ? LLVMBuildOr(e->b, a, b, "") : LLVMBuildAnd(e->b, a, b, "");
-  LLVMValueRef m = LLVMBuildSelect(e->b, largest ? compare_less(e, d, b, a) : compare_less(e, d, a, b), a, b, "");
+  LLVMValueRef m = LLVMBuildSelect(e->b, largest ? emit_less(e, d, b, a) : emit_less(e, d, a, b), a, b, "");
   return msc_is_float(d) ? LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, a, a, ""), a, m, "") : m;
 }
 
@@ -50,7 +50,7 @@ LLVMValueRef msc_emit_binary(const msc_emit *e, msc_nest_code code, msc_dtype d,
 
 static LLVMValueRef absolute_of(const msc_emit *e, msc_dtype d, LLVMValueRef x) {
   if (msc_is_float(d)) return msc_ir_unary(e, "llvm.fabs", x);
-  return is_signed(d) ? LLVMBuildSelect(e->b, compare_less(e, d, x, msc_ir_int(x, 0)), LLVMBuildNeg(e->b, x, ""), x, "")
+  return is_signed(d) ? LLVMBuildSelect(e->b, emit_less(e, d, x, msc_ir_int(x, 0)), LLVMBuildNeg(e->b, x, ""), x, "")
                       : x;
 }
 
@@ -59,8 +59,8 @@ static LLVMValueRef sign_of(const msc_emit *e, msc_dtype d, LLVMValueRef x) {
   LLVMValueRef zero = msc_is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0),
                one = msc_is_float(d) ? msc_ir_real(x, 1) : msc_ir_int(x, 1);
   LLVMValueRef minus = msc_is_float(d) ? msc_ir_real(x, -1) : msc_ir_int(x, -1);
-  LLVMValueRef low = LLVMBuildSelect(e->b, compare_less(e, d, x, zero), minus, zero, "");
-  return LLVMBuildSelect(e->b, compare_less(e, d, zero, x), one, low, "");
+  LLVMValueRef low = LLVMBuildSelect(e->b, emit_less(e, d, x, zero), minus, zero, "");
+  return LLVMBuildSelect(e->b, emit_less(e, d, zero, x), one, low, "");
 }
 
 /* To a whole number.  Without SSE4.1: to the nearest by adding what leaves no bits for a fraction, then one
@@ -91,7 +91,7 @@ LLVMValueRef msc_emit_unary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMVa
     case NEST_SIGN: return sign_of(e, d, x);
     case NEST_RELU:
       if (!msc_is_float(d) && !is_signed(d)) return x;
-      return LLVMBuildSelect(e->b, compare_less(e, d, x, msc_is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0)),
+      return LLVMBuildSelect(e->b, emit_less(e, d, x, msc_is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0)),
                              msc_is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0), x, "");
     case NEST_SQRT: return msc_ir_unary(e, "llvm.sqrt", x);
     case NEST_FLOOR:
@@ -148,7 +148,7 @@ LLVMValueRef msc_emit_identity(const msc_emit *e, int kind, msc_dtype d, int lan
 
 LLVMValueRef msc_emit_combine(msc_emit *e, int kind, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
   static const msc_nest_code code[] = {NEST_ADD, NEST_MAX, NEST_MIN, NEST_MUL};
-  if (kind == NEST_LOOSE_MAX) return LLVMBuildSelect(e->b, compare_less(e, d, a, b), b, a, "");
+  if (kind == NEST_LOOSE_MAX) return LLVMBuildSelect(e->b, emit_less(e, d, a, b), b, a, "");
   return msc_emit_binary(e, code[kind], d, a, b);
 }
 

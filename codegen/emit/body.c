@@ -33,7 +33,7 @@ static LLVMValueRef emit_philox(msc_emit *e, int i) {
   return LLVMBuildTrunc(B, c[0], msc_emit_type(e, MSC_U32, lanes), "");
 }
 
-static LLVMValueRef value_of(msc_emit *e, int i) {
+static LLVMValueRef compute_value(msc_emit *e, int i) {
   const msc_instr *in = &e->p->instr[i];
   msc_dtype d = (msc_dtype)in->dtype, from = (msc_dtype)e->p->instr[in->arg[0]].dtype;
   bool vector = msc_emit_varies(e, i);
@@ -68,7 +68,7 @@ void msc_emit_instr(msc_emit *e, int i) {
     case NEST_SCATTER: msc_emit_scatter(e, i); break;
     case NEST_FILL: msc_emit_fill(e, i); break;
     case NEST_CHECK: msc_emit_check(e, i); break;
-    default: e->value[i][msc_emit_varies(e, i) ? e->copy : 0] = value_of(e, i); return;
+    default: e->value[i][msc_emit_varies(e, i) ? e->copy : 0] = compute_value(e, i); return;
   }
   e->value[i][msc_emit_varies(e, i) ? e->copy : 0] = msc_emit_int(e, 0); /* done */
 }

@@ -26,7 +26,7 @@ static void map_row(msc_walk *w, int last, LLVMValueRef from, LLVMValueRef to) {
 }
 
 /* Elements [begin, end), row by row: the first and last row may be parts. */
-static void emit_map(msc_walk *w, LLVMValueRef begin, LLVMValueRef end) {
+static void emit_element_loops(msc_walk *w, LLVMValueRef begin, LLVMValueRef end) {
   msc_emit *e = &w->e;
   int last = w->h->num_axes - 1;
   msc_ir_loop loop;
@@ -85,12 +85,6 @@ static void emit_block(msc_walk *w, LLVMValueRef first) {
 
 /* ---- transposes ---- */
 
-/* Is it contiguous along the other axis? */
-static bool is_turned(const msc_walk *w, int i) {
-  const msc_instr *in = &w->e.p->instr[i];
-  return in->code == NEST_LOAD && in->at.coef[w->h->across] == 1 && in->at.coef[w->h->lane] > 1;
-}
-
 /* A square of lanes x lanes elements at (row, column) by way of the stack: `tile` has one for each turned load. */
 static void emit_square(msc_walk *w, LLVMValueRef row, LLVMValueRef column, LLVMValueRef *tile) {
   msc_emit *e = &w->e;
@@ -101,7 +95,7 @@ static void emit_square(msc_walk *w, LLVMValueRef row, LLVMValueRef column, LLVM
   msc_walk_bind(w, w->h->lane, column);
   for (int i = 1; i < w->h->num_instrs; i++) {
     LLVMValueRef v[64] = {0};
-    if (!is_turned(w, i)) continue;
+    if (!msc_walk_is_turned(w, i)) continue;
     for (int k = 0; k < num; k++) {
       e->axis[w->h->lane] = LLVMBuildAdd(e->b, column, msc_emit_int(e, k), "");
       v[k] = msc_emit_load_run(e, i);
@@ -117,7 +111,7 @@ static void emit_square(msc_walk *w, LLVMValueRef row, LLVMValueRef column, LLVM
   msc_walk_bind(w, w->h->across, LLVMBuildAdd(e->b, row, loop.index, ""));
   msc_walk_bind(w, w->h->lane, column);
   for (int i = 1; i < w->h->num_instrs; i++)
-    if (is_turned(w, i))
+    if (msc_walk_is_turned(w, i))
       e->value[i][0] =
           LLVMBuildLoad2(e->b, vector[i], LLVMBuildInBoundsGEP2(e->b, vector[i], tile[i], &loop.index, 1, ""), "");
   msc_walk_ready(w, NULL);
@@ -125,7 +119,7 @@ static void emit_square(msc_walk *w, LLVMValueRef row, LLVMValueRef column, LLVM
 }
 
 /* Rows [from, to): squares as far as they go, then the rest of each row. */
-static void emit_rows(msc_walk *w, LLVMValueRef from, LLVMValueRef to, LLVMValueRef *tile) {
+static void emit_row_squares(msc_walk *w, LLVMValueRef from, LLVMValueRef to, LLVMValueRef *tile) {
   msc_emit *e = &w->e;
   msc_ir_loop columns, rows;
   int num = w->h->lanes;
@@ -154,7 +148,7 @@ static void emit_turned(msc_walk *w, LLVMValueRef begin, LLVMValueRef end) {
   LLVMValueRef tile[MSC_NEST_INSTRS] = {0}, height = msc_emit_int(e, MSC_TRANSPOSE_ROWS),
                size = msc_emit_size(e, w->h->across);
   for (int i = 1; i < w->h->num_instrs; i++)
-    if (is_turned(w, i))
+    if (msc_walk_is_turned(w, i))
       tile[i] = LLVMBuildArrayAlloca(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, w->h->lanes),
                                      msc_emit_int(e, w->h->lanes), "");
   msc_ir_loop_open(e, &loop, begin, end, 1, 0, NULL);
@@ -165,7 +159,7 @@ static void emit_turned(msc_walk *w, LLVMValueRef begin, LLVMValueRef end) {
   msc_walk_bind_items(w, outer, w->h->items & (uint16_t)~(msc_bit(w->h->lane) | msc_bit(w->h->across)));
   LLVMValueRef from = LLVMBuildMul(e->b, block, height, ""), to = LLVMBuildAdd(e->b, from, height, "");
   to = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, to, size, ""), to, size, "");
-  emit_rows(w, from, to, tile);
+  emit_row_squares(w, from, to, tile);
   msc_ir_loop_close(e, &loop, NULL);
 }
 
@@ -219,7 +213,7 @@ static bool needs_spare(const msc_program *p) {
   return false;
 }
 
-static void read_arguments(msc_walk *w, LLVMValueRef fn) {
+static void read_kernel_call(msc_walk *w, LLVMValueRef fn) {
   msc_emit *e = &w->e;
   LLVMTypeRef p = LLVMPointerTypeInContext(e->l->llvm, 0), i64 = LLVMInt64TypeInContext(e->l->llvm);
   for (int i = 0; i < w->h->num_buffers; i++) e->buffer[i] = element_of(e, p, LLVMGetParam(fn, 0), i);
@@ -232,11 +226,11 @@ void msc_emit_cpu(msc_llvm *l, const msc_program *p, LLVMValueRef fn) {
   msc_walk w = {.e = {.l = l, .b = l->builder, .fn = fn, .p = p}, .h = &p->head, .copies = 1, .team.size = 1};
   LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
   LLVMPositionBuilderAtEnd(l->builder, msc_ir_block(&w.e));
-  read_arguments(&w, fn);
+  read_kernel_call(&w, fn);
   msc_walk_keep_rows(&w);
   msc_walk_ready(&w, NULL);
   w.bound = MSC_INSIDE_ITEMS;
-  if (p->head.kind == MSC_NEST_MAP) emit_map(&w, begin, end);
+  if (p->head.kind == MSC_NEST_MAP) emit_element_loops(&w, begin, end);
   else if (p->head.kind == MSC_NEST_TRANSPOSE) emit_turned(&w, begin, end);
   else emit_items(&w, begin, end);
   LLVMBuildRetVoid(l->builder);

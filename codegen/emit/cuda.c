@@ -16,7 +16,7 @@ static LLVMValueRef read_register(msc_walk *w, const char *name) {
 
 static LLVMValueRef thread_number(msc_walk *w) { return read_register(w, "tid.x"); }
 static void emit_barrier(msc_walk *w) { msc_ir_call(&w->e, "llvm.nvvm.barrier0", 0, NULL, 0, NULL); }
-static LLVMValueRef add_to(msc_walk *w, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(w->e.b, a, b, ""); }
+static LLVMValueRef add_numbers(msc_walk *w, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(w->e.b, a, b, ""); }
 static LLVMValueRef multiply_by(msc_walk *w, LLVMValueRef a, int64_t b) {
   return LLVMBuildMul(w->e.b, a, msc_emit_int(&w->e, b), "");
 }
@@ -39,7 +39,7 @@ static LLVMValueRef make_shared_memory(msc_walk *w, int64_t bytes) {
   return v;
 }
 
-static LLVMValueRef place_in(msc_walk *w, LLVMTypeRef type, LLVMValueRef array, LLVMValueRef at) {
+static LLVMValueRef point_into(msc_walk *w, LLVMTypeRef type, LLVMValueRef array, LLVMValueRef at) {
   return LLVMBuildInBoundsGEP2(w->e.b, type, array, &at, 1, "");
 }
 
@@ -57,7 +57,7 @@ static void branch_close(msc_walk *w, LLVMBasicBlockRef after) {
 
 /* The thread's item, the number of which is `own` within the block: from here on, until end_item, it exists. */
 static LLVMValueRef begin_item(msc_walk *w, LLVMValueRef own, LLVMBasicBlockRef *out_after) {
-  LLVMValueRef item = add_to(w, multiply_by(w, read_register(w, "ctaid.x"), (int64_t)w->h->per_block), own);
+  LLVMValueRef item = add_numbers(w, multiply_by(w, read_register(w, "ctaid.x"), (int64_t)w->h->per_block), own);
   branch_open(w, is_below(w, item, LLVMGetParam(w->e.fn, w->h->num_buffers)), out_after);
   return item;
 }
@@ -112,14 +112,14 @@ static LLVMValueRef join_block(msc_walk *w, int kind, msc_dtype dtype, LLVMValue
   v = join_lanes(w, kind, dtype, v, WARP);
   emit_barrier(w); /* what lay there before has been read */
   branch_open(w, LLVMBuildICmp(e->b, LLVMIntEQ, lane, msc_emit_int(e, 0), ""), &after);
-  LLVMBuildStore(e->b, v, place_in(w, type, w->team.memory, warp));
+  LLVMBuildStore(e->b, v, point_into(w, type, w->team.memory, warp));
   branch_close(w, after);
   emit_barrier(w);
   LLVMValueRef other = LLVMBuildAnd(e->b, lane, msc_emit_int(e, warps - 1), "");
-  return join_lanes(w, kind, dtype, LLVMBuildLoad2(e->b, type, place_in(w, type, w->team.memory, other), ""), warps);
+  return join_lanes(w, kind, dtype, LLVMBuildLoad2(e->b, type, point_into(w, type, w->team.memory, other), ""), warps);
 }
 
-static void emit_rows(msc_walk *w) {
+static void emit_team_rows(msc_walk *w) {
   LLVMBasicBlockRef after;
   int64_t team = w->h->team;
   LLVMValueRef rank, row = split_number(w, thread_number(w), team, &rank);
@@ -142,9 +142,9 @@ static LLVMValueRef join_columns(msc_walk *w, int kind, msc_dtype dtype, LLVMVal
   for (int distance = w->team.size / 2; distance; distance /= 2) {
     LLVMValueRef other = LLVMBuildXor(e->b, own, msc_emit_int(e, distance * columns), "");
     emit_barrier(w);
-    LLVMBuildStore(e->b, v, place_in(w, type, w->team.memory, own));
+    LLVMBuildStore(e->b, v, point_into(w, type, w->team.memory, own));
     emit_barrier(w);
-    v = msc_emit_combine(e, kind, dtype, v, LLVMBuildLoad2(e->b, type, place_in(w, type, w->team.memory, other), ""));
+    v = msc_emit_combine(e, kind, dtype, v, LLVMBuildLoad2(e->b, type, point_into(w, type, w->team.memory, other), ""));
   }
   return v;
 }
@@ -160,10 +160,11 @@ static void emit_columns(msc_walk *w) {
       .size = w->h->team, .rank = rank, .first = LLVMBuildICmp(e->b, LLVMIntEQ, rank, zero, ""), .join = join_columns};
   if (w->team.size > 1) w->team.memory = make_shared_memory(w, w->h->threads * w->h->lanes * 8);
   LLVMValueRef size = msc_emit_size(e, lane),
-               blocks = LLVMBuildUDiv(e->b, add_to(w, size, msc_emit_int(e, width - 1)), msc_emit_int(e, width), "");
+               blocks =
+                   LLVMBuildUDiv(e->b, add_numbers(w, size, msc_emit_int(e, width - 1)), msc_emit_int(e, width), "");
   LLVMValueRef item = begin_item(w, zero, &after), outer = msc_walk_divide(w, item, blocks),
                block = LLVMBuildSub(e->b, item, LLVMBuildMul(e->b, outer, blocks, ""), "");
-  LLVMValueRef at = add_to(w, multiply_by(w, block, width), multiply_by(w, column, w->h->lanes));
+  LLVMValueRef at = add_numbers(w, multiply_by(w, block, width), multiply_by(w, column, w->h->lanes));
   w->team.active = is_below(w, at, size);
   msc_walk_bind_items(w, outer, w->h->items & (uint16_t)~msc_bit(lane));
   msc_walk_bind(w, lane, LLVMBuildSelect(e->b, w->team.active, at, zero, ""));
@@ -173,7 +174,7 @@ static void emit_columns(msc_walk *w) {
 
 /* ---- elements ---- */
 
-static void emit_map(msc_walk *w) {
+static void emit_thread_elements(msc_walk *w) {
   LLVMBasicBlockRef after;
   msc_walk_bind_items(w, begin_item(w, multiply_by(w, thread_number(w), w->h->lanes), &after), w->h->items);
   msc_walk_ready(w, NULL);
@@ -189,12 +190,6 @@ static void emit_scatter(msc_walk *w) {
 
 /* ---- squares ---- */
 
-/* Is it contiguous along the other axis? */
-static bool is_turned(const msc_walk *w, int i) {
-  const msc_instr *in = &w->e.p->instr[i];
-  return in->code == NEST_LOAD && in->at.coef[w->h->across] == 1 && in->at.coef[w->h->lane] > 1;
-}
-
 /* What threads of a block know of their square. */
 typedef struct {
   LLVMValueRef row, column;     /* its corner: across, along the lanes */
@@ -206,7 +201,7 @@ typedef struct {
 /* Place of (along, across) in the tile; an element more per row keeps threads off each other's banks. */
 static LLVMValueRef tile_place(msc_walk *w, LLVMTypeRef type, LLVMValueRef tile, LLVMValueRef along,
                                LLVMValueRef across) {
-  return place_in(w, type, tile, add_to(w, multiply_by(w, along, MSC_SQUARE + 1), across));
+  return point_into(w, type, tile, add_numbers(w, multiply_by(w, along, MSC_SQUARE + 1), across));
 }
 
 /* At a position that exists: what `then` emits. */
@@ -222,12 +217,14 @@ static void emit_at_position(msc_walk *w, square *s, LLVMValueRef across, LLVMVa
   branch_close(w, after);
 }
 
-static LLVMValueRef own_row(msc_walk *w, const square *s, int j) { return add_to(w, s->y, msc_emit_int(&w->e, j)); }
+static LLVMValueRef own_row(msc_walk *w, const square *s, int j) {
+  return add_numbers(w, s->y, msc_emit_int(&w->e, j));
+}
 
 static void load_turned(msc_walk *w, square *s, int j) {
   msc_emit *e = &w->e;
   for (int i = 1; i < w->h->num_instrs; i++) {
-    if (!is_turned(w, i)) continue;
+    if (!msc_walk_is_turned(w, i)) continue;
     LLVMValueRef v = msc_emit_load(e, i);
     LLVMBuildStore(e->b, v, tile_place(w, LLVMTypeOf(v), s->tile[i], own_row(w, s, j), s->x));
   }
@@ -236,7 +233,7 @@ static void load_turned(msc_walk *w, square *s, int j) {
 static void compute_turned(msc_walk *w, square *s, int j) {
   msc_emit *e = &w->e;
   for (int i = 1; i < w->h->num_instrs; i++) {
-    if (!is_turned(w, i)) continue;
+    if (!msc_walk_is_turned(w, i)) continue;
     LLVMTypeRef type = msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, 1);
     e->value[i][0] = LLVMBuildLoad2(e->b, type, tile_place(w, type, s->tile[i], s->x, own_row(w, s, j)), "");
   }
@@ -250,11 +247,11 @@ static void emit_squares(msc_walk *w) {
   LLVMValueRef side = msc_emit_int(e, MSC_SQUARE), more = msc_emit_int(e, MSC_SQUARE - 1), rest;
   s.y = split_number(w, thread_number(w), MSC_SQUARE, &s.x);
   for (int i = 1; i < w->h->num_instrs; i++)
-    if (is_turned(w, i))
+    if (msc_walk_is_turned(w, i))
       s.tile[i] =
           make_shared_memory(w, MSC_SQUARE * (MSC_SQUARE + 1) * msc_dtype_bytes((msc_dtype)e->p->instr[i].dtype));
-  LLVMValueRef rows = LLVMBuildUDiv(e->b, add_to(w, s.rows, more), side, ""),
-               columns = LLVMBuildUDiv(e->b, add_to(w, s.columns, more), side, "");
+  LLVMValueRef rows = LLVMBuildUDiv(e->b, add_numbers(w, s.rows, more), side, ""),
+               columns = LLVMBuildUDiv(e->b, add_numbers(w, s.columns, more), side, "");
   LLVMValueRef item = begin_item(w, msc_emit_int(e, 0), &after);
   rest = msc_walk_divide(w, item, columns);
   s.column = LLVMBuildMul(e->b, LLVMBuildSub(e->b, item, LLVMBuildMul(e->b, rest, columns, ""), ""), side, "");
@@ -263,16 +260,16 @@ static void emit_squares(msc_walk *w) {
   msc_walk_bind_items(w, outer, w->h->items & (uint16_t)~(msc_bit(w->h->lane) | msc_bit(w->h->across)));
   msc_walk_ready(w, NULL);
   for (int j = 0; j < MSC_SQUARE; j += MSC_SQUARE_ROWS)
-    emit_at_position(w, &s, add_to(w, s.row, s.x), add_to(w, s.column, own_row(w, &s, j)), load_turned, j);
+    emit_at_position(w, &s, add_numbers(w, s.row, s.x), add_numbers(w, s.column, own_row(w, &s, j)), load_turned, j);
   emit_barrier(w);
   for (int j = 0; j < MSC_SQUARE; j += MSC_SQUARE_ROWS)
-    emit_at_position(w, &s, add_to(w, s.row, own_row(w, &s, j)), add_to(w, s.column, s.x), compute_turned, j);
+    emit_at_position(w, &s, add_numbers(w, s.row, own_row(w, &s, j)), add_numbers(w, s.column, s.x), compute_turned, j);
   branch_close(w, after);
 }
 
 /* ---- the function ---- */
 
-static void read_arguments(msc_walk *w) {
+static void read_parameters(msc_walk *w) {
   msc_emit *e = &w->e;
   unsigned num = 0;
   for (int i = 0; i < w->h->num_buffers; i++) e->buffer[i] = LLVMGetParam(e->fn, num++);
@@ -284,11 +281,11 @@ static void read_arguments(msc_walk *w) {
 void msc_emit_cuda(msc_llvm *l, const msc_program *p, LLVMValueRef fn) {
   msc_walk w = {.e = {.l = l, .b = l->builder, .fn = fn, .p = p}, .h = &p->head, .copies = 1, .team.size = 1};
   LLVMPositionBuilderAtEnd(l->builder, msc_ir_block(&w.e));
-  read_arguments(&w);
+  read_parameters(&w);
   w.bound = MSC_INSIDE_ITEMS; /* who has no item loads nothing: it may be overwritten already */
   switch ((msc_nest_kind)p->head.kind) {
-    case MSC_NEST_MAP: emit_map(&w); break;
-    case MSC_NEST_ROW: emit_rows(&w); break;
+    case MSC_NEST_MAP: emit_thread_elements(&w); break;
+    case MSC_NEST_ROW: emit_team_rows(&w); break;
     case MSC_NEST_COLUMN: emit_columns(&w); break;
     case MSC_NEST_TRANSPOSE: emit_squares(&w); break;
     case MSC_NEST_SCATTER: emit_scatter(&w); break;

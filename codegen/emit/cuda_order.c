@@ -13,38 +13,40 @@ typedef struct {
 /* ---- numbers ---- */
 
 static LLVMValueRef num(const ordering *o, int64_t v) { return msc_emit_int(&o->e, v); }
-static LLVMValueRef dim(const ordering *o, int i) { return LLVMGetParam(o->e.fn, o->first_dim + (unsigned)i); }
-static LLVMValueRef buffer(const ordering *o, unsigned i) { return LLVMGetParam(o->e.fn, i); }
-static LLVMValueRef add(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(o->b, a, b, ""); }
-static LLVMValueRef mul(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildMul(o->b, a, b, ""); }
+static LLVMValueRef nth_dim(const ordering *o, int i) { return LLVMGetParam(o->e.fn, o->first_dim + (unsigned)i); }
+static LLVMValueRef nth_buffer(const ordering *o, unsigned i) { return LLVMGetParam(o->e.fn, i); }
+static LLVMValueRef add_i64(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(o->b, a, b, ""); }
+static LLVMValueRef mul_i64(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildMul(o->b, a, b, ""); }
 static LLVMValueRef both(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAnd(o->b, a, b, ""); }
 static LLVMValueRef either(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildOr(o->b, a, b, ""); }
 static LLVMValueRef no(const ordering *o, LLVMValueRef a) { return LLVMBuildNot(o->b, a, ""); }
-static LLVMValueRef is_set(const ordering *o, LLVMValueRef v) {
+static LLVMValueRef is_nonzero(const ordering *o, LLVMValueRef v) {
   return LLVMBuildICmp(o->b, LLVMIntNE, v, num(o, 0), "");
 }
-static LLVMValueRef choose(const ordering *o, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef pick_if(const ordering *o, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildSelect(o->b, c, a, b, "");
 }
-static LLVMValueRef divide(const ordering *o, LLVMValueRef a, LLVMValueRef b, LLVMValueRef *out_rest) {
+static LLVMValueRef divide_with_rest(const ordering *o, LLVMValueRef a, LLVMValueRef b, LLVMValueRef *out_rest) {
   LLVMValueRef q = LLVMBuildUDiv(o->b, a, b, "");
-  *out_rest = LLVMBuildSub(o->b, a, mul(o, q, b), "");
+  *out_rest = LLVMBuildSub(o->b, a, mul_i64(o, q, b), "");
   return q;
 }
 
 /* ---- elements ---- */
 
-static LLVMValueRef place(const ordering *o, msc_dtype d, LLVMValueRef array, LLVMValueRef at) {
+static LLVMValueRef element_at(const ordering *o, msc_dtype d, LLVMValueRef array, LLVMValueRef at) {
   return LLVMBuildInBoundsGEP2(o->b, msc_emit_stored_type(&o->e, d, 1), array, &at, 1, "");
 }
 
-static LLVMValueRef get(ordering *o, msc_dtype d, LLVMValueRef p) {
+static LLVMValueRef read_stored(ordering *o, msc_dtype d, LLVMValueRef p) {
   return LLVMBuildLoad2(o->b, msc_emit_stored_type(&o->e, d, 1), p, "");
 }
-static LLVMValueRef value(ordering *o, msc_dtype d, LLVMValueRef p) { return msc_emit_widen(&o->e, get(o, d, p), d); }
+static LLVMValueRef read_value(ordering *o, msc_dtype d, LLVMValueRef p) {
+  return msc_emit_widen(&o->e, read_stored(o, d, p), d);
+}
 
 static LLVMValueRef index_at(ordering *o, msc_dtype d, LLVMValueRef array, LLVMValueRef at) {
-  return LLVMBuildSExt(o->b, get(o, d, place(o, d, array, at)), LLVMInt64TypeInContext(o->e.l->llvm), "");
+  return LLVMBuildSExt(o->b, read_stored(o, d, element_at(o, d, array, at)), LLVMInt64TypeInContext(o->e.l->llvm), "");
 }
 
 /* The thread's item; the grid has a place for each. */
@@ -54,7 +56,7 @@ static LLVMValueRef own_item(ordering *o) {
   for (int i = 0; i < 2; i++)
     own[i] =
         LLVMBuildZExt(o->b, msc_ir_call(&o->e, names[i], 0, NULL, 0, NULL), LLVMInt64TypeInContext(o->e.l->llvm), "");
-  return add(o, mul(o, own[0], num(o, MSC_ORDER_THREADS)), own[1]);
+  return add_i64(o, mul_i64(o, own[0], num(o, MSC_ORDER_THREADS)), own[1]);
 }
 
 static void store_if(ordering *o, LLVMValueRef condition, int count, const LLVMValueRef *v, const LLVMValueRef *p) {
@@ -68,15 +70,15 @@ static void store_if(ordering *o, LLVMValueRef condition, int count, const LLVMV
 
 /* ---- scan: in f64 or i64, rounded once ---- */
 
-static LLVMValueRef wide(ordering *o, msc_dtype d, LLVMValueRef p) {
-  LLVMValueRef v = get(o, d, p);
+static LLVMValueRef read_wide(ordering *o, msc_dtype d, LLVMValueRef p) {
+  LLVMValueRef v = read_stored(o, d, p);
   LLVMTypeRef f64 = LLVMDoubleTypeInContext(o->e.l->llvm), i64 = LLVMInt64TypeInContext(o->e.l->llvm);
   if (!msc_is_float(d)) return LLVMBuildZExt(o->b, v, i64, "");
   v = msc_emit_widen(&o->e, v, d);
   return d == MSC_F64 ? v : LLVMBuildFPExt(o->b, v, f64, "");
 }
 
-static LLVMValueRef rounded(ordering *o, msc_dtype d, LLVMValueRef v) {
+static LLVMValueRef round_to_stored(ordering *o, msc_dtype d, LLVMValueRef v) {
   if (!msc_is_float(d)) return LLVMBuildTruncOrBitCast(o->b, v, msc_emit_stored_type(&o->e, d, 1), "");
   if (d != MSC_F64) v = LLVMBuildFPTrunc(o->b, v, LLVMFloatTypeInContext(o->e.l->llvm), "");
   return msc_emit_narrow(&o->e, v, d);
@@ -84,7 +86,7 @@ static LLVMValueRef rounded(ordering *o, msc_dtype d, LLVMValueRef v) {
 
 static LLVMValueRef combined(ordering *o, bool real, bool product, LLVMValueRef a, LLVMValueRef b) {
   if (real) return product ? LLVMBuildFMul(o->b, a, b, "") : LLVMBuildFAdd(o->b, a, b, "");
-  return product ? mul(o, a, b) : add(o, a, b);
+  return product ? mul_i64(o, a, b) : add_i64(o, a, b);
 }
 
 typedef struct {
@@ -93,21 +95,21 @@ typedef struct {
   LLVMValueRef first, step, n, exclusive, start[2]; /* 0 and 1 */
 } scanned_row;
 
-static scanned_row find_row(ordering *o, LLVMValueRef item) {
-  scanned_row r = {.d = (msc_dtype)o->l->dims[MSC_SCAN_DTYPE], .n = dim(o, MSC_SCAN_N)};
-  LLVMValueRef inner = dim(o, MSC_SCAN_INNER), column, outer = divide(o, item, inner, &column),
-               reverse = is_set(o, dim(o, MSC_SCAN_REVERSE));
-  LLVMValueRef first = add(o, mul(o, mul(o, outer, r.n), inner), column),
-               last = add(o, first, mul(o, LLVMBuildSub(o->b, r.n, num(o, 1), ""), inner));
+static scanned_row find_scanned_row(ordering *o, LLVMValueRef item) {
+  scanned_row r = {.d = (msc_dtype)o->l->dims[MSC_SCAN_DTYPE], .n = nth_dim(o, MSC_SCAN_N)};
+  LLVMValueRef inner = nth_dim(o, MSC_SCAN_INNER), column, outer = divide_with_rest(o, item, inner, &column),
+               reverse = is_nonzero(o, nth_dim(o, MSC_SCAN_REVERSE));
+  LLVMValueRef first = add_i64(o, mul_i64(o, mul_i64(o, outer, r.n), inner), column),
+               last = add_i64(o, first, mul_i64(o, LLVMBuildSub(o->b, r.n, num(o, 1), ""), inner));
   r.real = msc_is_float(r.d);
-  r.first = choose(o, reverse, last, first), r.step = choose(o, reverse, LLVMBuildNeg(o->b, inner, ""), inner);
-  r.exclusive = is_set(o, dim(o, MSC_SCAN_EXCLUSIVE));
+  r.first = pick_if(o, reverse, last, first), r.step = pick_if(o, reverse, LLVMBuildNeg(o->b, inner, ""), inner);
+  r.exclusive = is_nonzero(o, nth_dim(o, MSC_SCAN_EXCLUSIVE));
   for (int i = 0; i < 2; i++) r.start[i] = r.real ? LLVMConstReal(LLVMDoubleTypeInContext(o->e.l->llvm), i) : num(o, i);
   return r;
 }
 
 static LLVMValueRef row_place(const ordering *o, const scanned_row *r, LLVMValueRef i) {
-  return add(o, r->first, mul(o, i, r->step));
+  return add_i64(o, r->first, mul_i64(o, i, r->step));
 }
 
 /* y[i] = x[0] op .. op x[i], or of all before i. */
@@ -116,8 +118,8 @@ static void emit_sums(ordering *o, const scanned_row *r, bool product, LLVMValue
   LLVMValueRef all = r->start[product];
   msc_ir_loop_open(&o->e, &loop, num(o, 0), r->n, 1, 1, &all);
   LLVMValueRef at = row_place(o, r, loop.index),
-               with = combined(o, r->real, product, all, wide(o, r->d, place(o, r->d, buffer(o, 0), at)));
-  LLVMBuildStore(o->b, rounded(o, r->d, choose(o, exclusive, all, with)), place(o, r->d, y, at));
+               with = combined(o, r->real, product, all, read_wide(o, r->d, element_at(o, r->d, nth_buffer(o, 0), at)));
+  LLVMBuildStore(o->b, round_to_stored(o, r->d, pick_if(o, exclusive, all, with)), element_at(o, r->d, y, at));
   all = with;
   msc_ir_loop_close(&o->e, &loop, &all);
 }
@@ -126,23 +128,24 @@ static void emit_sums(ordering *o, const scanned_row *r, bool product, LLVMValue
 static void emit_product_slopes(ordering *o, const scanned_row *r) {
   msc_ir_loop loop;
   LLVMValueRef slope = r->start[0], yes = LLVMConstInt(LLVMInt1TypeInContext(o->e.l->llvm), 1, false);
-  emit_sums(o, r, true, yes, buffer(o, 2));
+  emit_sums(o, r, true, yes, nth_buffer(o, 2));
   msc_ir_loop_open(&o->e, &loop, num(o, 0), r->n, 1, 1, &slope);
   LLVMValueRef at = row_place(o, r, LLVMBuildSub(o->b, LLVMBuildSub(o->b, r->n, num(o, 1), ""), loop.index, ""));
-  LLVMValueRef x = wide(o, r->d, place(o, r->d, buffer(o, 0), at)),
-               dy = wide(o, r->d, place(o, r->d, buffer(o, 1), at)), to = place(o, r->d, buffer(o, 2), at);
-  LLVMValueRef here = choose(o, r->exclusive, slope, combined(o, r->real, false, slope, dy));
-  LLVMBuildStore(o->b, rounded(o, r->d, combined(o, r->real, true, wide(o, r->d, to), here)), to);
+  LLVMValueRef x = read_wide(o, r->d, element_at(o, r->d, nth_buffer(o, 0), at)),
+               dy = read_wide(o, r->d, element_at(o, r->d, nth_buffer(o, 1), at)),
+               to = element_at(o, r->d, nth_buffer(o, 2), at);
+  LLVMValueRef here = pick_if(o, r->exclusive, slope, combined(o, r->real, false, slope, dy));
+  LLVMBuildStore(o->b, round_to_stored(o, r->d, combined(o, r->real, true, read_wide(o, r->d, to), here)), to);
   LLVMValueRef next = combined(o, r->real, true, x, here);
-  slope = choose(o, r->exclusive, combined(o, r->real, false, dy, next), next);
+  slope = pick_if(o, r->exclusive, combined(o, r->real, false, dy, next), next);
   msc_ir_loop_close(&o->e, &loop, &slope);
 }
 
 static void emit_scan(ordering *o, LLVMValueRef item) {
-  scanned_row r = find_row(o, item);
+  scanned_row r = find_scanned_row(o, item);
   int64_t kind = o->l->dims[MSC_SCAN_KIND];
   if (kind == MSC_SCAN_PROD_GRAD) emit_product_slopes(o, &r);
-  else emit_sums(o, &r, kind == MSC_SCAN_PROD, r.exclusive, buffer(o, 1));
+  else emit_sums(o, &r, kind == MSC_SCAN_PROD, r.exclusive, nth_buffer(o, 1));
 }
 
 /* ---- sort: an item is an element; as many stand before it as it has places before its own ---- */
@@ -156,47 +159,50 @@ static LLVMValueRef compare_less(ordering *o, msc_dtype d, LLVMValueRef a, LLVMV
 
 static void emit_sort(ordering *o, LLVMValueRef item) {
   msc_dtype d = (msc_dtype)o->l->dims[MSC_SORT_DTYPE], index = (msc_dtype)o->l->dims[MSC_SORT_INDEX_DTYPE];
-  LLVMValueRef n = dim(o, MSC_SORT_N), inner = dim(o, MSC_SORT_INNER), k = dim(o, MSC_SORT_K),
-               down = is_set(o, dim(o, MSC_SORT_DESCENDING)), i, column;
-  LLVMValueRef row = divide(o, item, n, &i), outer = divide(o, row, inner, &column), before = num(o, 0);
-  LLVMValueRef from = add(o, mul(o, mul(o, outer, n), inner), column),
-               to = add(o, mul(o, mul(o, outer, k), inner), column);
-  LLVMValueRef raw = get(o, d, place(o, d, buffer(o, 0), add(o, from, mul(o, i, inner)))),
+  LLVMValueRef n = nth_dim(o, MSC_SORT_N), inner = nth_dim(o, MSC_SORT_INNER), k = nth_dim(o, MSC_SORT_K),
+               down = is_nonzero(o, nth_dim(o, MSC_SORT_DESCENDING)), i, column;
+  LLVMValueRef row = divide_with_rest(o, item, n, &i), outer = divide_with_rest(o, row, inner, &column),
+               before = num(o, 0);
+  LLVMValueRef from = add_i64(o, mul_i64(o, mul_i64(o, outer, n), inner), column),
+               to = add_i64(o, mul_i64(o, mul_i64(o, outer, k), inner), column);
+  LLVMValueRef raw = read_stored(o, d, element_at(o, d, nth_buffer(o, 0), add_i64(o, from, mul_i64(o, i, inner)))),
                own = msc_emit_widen(&o->e, raw, d);
   msc_ir_loop loop;
   msc_ir_loop_open(&o->e, &loop, num(o, 0), n, 1, 1, &before);
-  LLVMValueRef other = value(o, d, place(o, d, buffer(o, 0), add(o, from, mul(o, loop.index, inner))));
+  LLVMValueRef other =
+      read_value(o, d, element_at(o, d, nth_buffer(o, 0), add_i64(o, from, mul_i64(o, loop.index, inner))));
   LLVMValueRef up = compare_less(o, d, other, own), over = compare_less(o, d, own, other),
                equal = no(o, either(o, up, over));
   LLVMValueRef stands =
-      either(o, choose(o, down, over, up), both(o, equal, LLVMBuildICmp(o->b, LLVMIntSLT, loop.index, i, "")));
-  before = add(o, before, LLVMBuildZExt(o->b, stands, LLVMInt64TypeInContext(o->e.l->llvm), ""));
+      either(o, pick_if(o, down, over, up), both(o, equal, LLVMBuildICmp(o->b, LLVMIntSLT, loop.index, i, "")));
+  before = add_i64(o, before, LLVMBuildZExt(o->b, stands, LLVMInt64TypeInContext(o->e.l->llvm), ""));
   msc_ir_loop_close(&o->e, &loop, &before);
-  LLVMValueRef at = add(o, to, mul(o, before, inner)),
+  LLVMValueRef at = add_i64(o, to, mul_i64(o, before, inner)),
                number = LLVMBuildTruncOrBitCast(o->b, i, msc_emit_stored_type(&o->e, index, 1), "");
   store_if(o, LLVMBuildICmp(o->b, LLVMIntSLT, before, k, ""), 2, (LLVMValueRef[]){raw, number},
-           (LLVMValueRef[]){place(o, d, buffer(o, 1), at), place(o, index, buffer(o, 2), at)});
+           (LLVMValueRef[]){element_at(o, d, nth_buffer(o, 1), at), element_at(o, index, nth_buffer(o, 2), at)});
 }
 
 /* ---- update: an item is an element of the result; the last position that names its row wins ---- */
 
 static void emit_update(ordering *o, LLVMValueRef item) {
   msc_dtype d = (msc_dtype)o->l->dims[MSC_UPDATE_DTYPE], index = (msc_dtype)o->l->dims[MSC_UPDATE_INDEX_DTYPE];
-  LLVMValueRef n = dim(o, MSC_UPDATE_N), inner = dim(o, MSC_UPDATE_INNER), count = dim(o, MSC_UPDATE_NUM), column, r,
-               last = num(o, -1);
-  LLVMValueRef outer = divide(o, divide(o, item, inner, &column), n, &r), wanted = add(o, r, dim(o, MSC_UPDATE_START));
+  LLVMValueRef n = nth_dim(o, MSC_UPDATE_N), inner = nth_dim(o, MSC_UPDATE_INNER), count = nth_dim(o, MSC_UPDATE_NUM),
+               column, r, last = num(o, -1);
+  LLVMValueRef outer = divide_with_rest(o, divide_with_rest(o, item, inner, &column), n, &r),
+               wanted = add_i64(o, r, nth_dim(o, MSC_UPDATE_START));
   LLVMValueRef fault = LLVMConstInt(LLVMInt32TypeInContext(o->e.l->llvm), MSC_FAULT_INDEX, false);
   msc_ir_loop loop;
   msc_ir_loop_open(&o->e, &loop, num(o, 0), count, 1, 1, &last);
-  LLVMValueRef named = index_at(o, index, buffer(o, 1), loop.index);
-  last = choose(o, LLVMBuildICmp(o->b, LLVMIntEQ, named, wanted, ""), loop.index, last);
-  store_if(o, LLVMBuildICmp(o->b, LLVMIntUGE, named, dim(o, MSC_UPDATE_WHOLE), ""), 1, &fault,
-           (LLVMValueRef[]){buffer(o, 4)});
+  LLVMValueRef named = index_at(o, index, nth_buffer(o, 1), loop.index);
+  last = pick_if(o, LLVMBuildICmp(o->b, LLVMIntEQ, named, wanted, ""), loop.index, last);
+  store_if(o, LLVMBuildICmp(o->b, LLVMIntUGE, named, nth_dim(o, MSC_UPDATE_WHOLE), ""), 1, &fault,
+           (LLVMValueRef[]){nth_buffer(o, 4)});
   msc_ir_loop_close(&o->e, &loop, &last);
-  LLVMValueRef at = add(o, mul(o, add(o, mul(o, outer, count), last), inner), column);
-  LLVMValueRef source = choose(o, LLVMBuildICmp(o->b, LLVMIntSLT, last, num(o, 0), ""), place(o, d, buffer(o, 0), item),
-                               place(o, d, buffer(o, 2), at));
-  LLVMBuildStore(o->b, get(o, d, source), place(o, d, buffer(o, 3), item));
+  LLVMValueRef at = add_i64(o, mul_i64(o, add_i64(o, mul_i64(o, outer, count), last), inner), column);
+  LLVMValueRef source = pick_if(o, LLVMBuildICmp(o->b, LLVMIntSLT, last, num(o, 0), ""),
+                                element_at(o, d, nth_buffer(o, 0), item), element_at(o, d, nth_buffer(o, 2), at));
+  LLVMBuildStore(o->b, read_stored(o, d, source), element_at(o, d, nth_buffer(o, 3), item));
 }
 
 /* ---- unique: one block.  A value is named by the first of the elements that have it ---- */
@@ -206,7 +212,7 @@ static LLVMValueRef is_repeated(ordering *o, msc_dtype d, LLVMValueRef i, LLVMVa
   msc_ir_loop loop;
   LLVMValueRef found = LLVMConstInt(LLVMInt1TypeInContext(o->e.l->llvm), 0, false);
   msc_ir_loop_open(&o->e, &loop, num(o, 0), i, 1, 1, &found);
-  LLVMValueRef other = value(o, d, place(o, d, buffer(o, 0), loop.index));
+  LLVMValueRef other = read_value(o, d, element_at(o, d, nth_buffer(o, 0), loop.index));
   found = either(o, found, no(o, either(o, compare_less(o, d, other, own), compare_less(o, d, own, other))));
   msc_ir_loop_close(&o->e, &loop, &found);
   return found;
@@ -218,11 +224,12 @@ static void count_first(ordering *o, msc_dtype d, msc_dtype index, LLVMValueRef 
   msc_ir_loop loop;
   LLVMTypeRef i64 = LLVMInt64TypeInContext(o->e.l->llvm);
   LLVMValueRef count[2] = {num(o, 0), num(o, 0)};
-  msc_ir_loop_open(&o->e, &loop, num(o, 0), dim(o, MSC_UNIQUE_N), 1, 2, count);
-  LLVMValueRef first = LLVMBuildICmp(o->b, LLVMIntSLT, index_at(o, index, buffer(o, 2), loop.index), num(o, 0), "");
-  LLVMValueRef before = both(o, first, compare_less(o, d, value(o, d, place(o, d, buffer(o, 0), loop.index)), own));
-  count[0] = add(o, count[0], LLVMBuildZExt(o->b, first, i64, "")),
-  count[1] = add(o, count[1], LLVMBuildZExt(o->b, before, i64, ""));
+  msc_ir_loop_open(&o->e, &loop, num(o, 0), nth_dim(o, MSC_UNIQUE_N), 1, 2, count);
+  LLVMValueRef first = LLVMBuildICmp(o->b, LLVMIntSLT, index_at(o, index, nth_buffer(o, 2), loop.index), num(o, 0), "");
+  LLVMValueRef before =
+      both(o, first, compare_less(o, d, read_value(o, d, element_at(o, d, nth_buffer(o, 0), loop.index)), own));
+  count[0] = add_i64(o, count[0], LLVMBuildZExt(o->b, first, i64, "")),
+  count[1] = add_i64(o, count[1], LLVMBuildZExt(o->b, before, i64, ""));
   msc_ir_loop_close(&o->e, &loop, count);
   *out_all = count[0], *out_less = count[1];
 }
@@ -235,34 +242,37 @@ static void store_index(ordering *o, msc_dtype index, LLVMValueRef v, LLVMValueR
  * place, so that whoever looks sees the sign he needs before and after; then place. */
 static void emit_unique(ordering *o, LLVMValueRef thread) {
   msc_dtype d = (msc_dtype)o->l->dims[MSC_UNIQUE_DTYPE], index = (msc_dtype)o->l->dims[MSC_UNIQUE_INDEX_DTYPE];
-  LLVMValueRef n = dim(o, MSC_UNIQUE_N), all = num(o, 0), place_less;
+  LLVMValueRef n = nth_dim(o, MSC_UNIQUE_N), all = num(o, 0), place_less;
   msc_ir_loop loop;
   msc_ir_loop_open(&o->e, &loop, thread, n, MSC_UNIQUE_THREADS, 0, NULL);
-  LLVMValueRef repeated = is_repeated(o, d, loop.index, value(o, d, place(o, d, buffer(o, 0), loop.index)));
-  store_index(o, index, choose(o, repeated, num(o, 0), num(o, -1)), place(o, index, buffer(o, 2), loop.index));
+  LLVMValueRef repeated =
+      is_repeated(o, d, loop.index, read_value(o, d, element_at(o, d, nth_buffer(o, 0), loop.index)));
+  store_index(o, index, pick_if(o, repeated, num(o, 0), num(o, -1)),
+              element_at(o, index, nth_buffer(o, 2), loop.index));
   msc_ir_loop_close(&o->e, &loop, NULL);
   msc_ir_call(&o->e, "llvm.nvvm.barrier0", 0, NULL, 0, NULL);
 
   msc_ir_loop_open(&o->e, &loop, thread, n, MSC_UNIQUE_THREADS, 1, &all);
-  LLVMValueRef raw = get(o, d, place(o, d, buffer(o, 0), loop.index)), own = place(o, index, buffer(o, 2), loop.index);
-  LLVMValueRef first = LLVMBuildICmp(o->b, LLVMIntSLT, index_at(o, index, buffer(o, 2), loop.index), num(o, 0), "");
+  LLVMValueRef raw = read_stored(o, d, element_at(o, d, nth_buffer(o, 0), loop.index)),
+               own = element_at(o, index, nth_buffer(o, 2), loop.index);
+  LLVMValueRef first = LLVMBuildICmp(o->b, LLVMIntSLT, index_at(o, index, nth_buffer(o, 2), loop.index), num(o, 0), "");
   count_first(o, d, index, msc_emit_widen(&o->e, raw, d), &all, &place_less);
-  store_index(o, index, choose(o, first, LLVMBuildSub(o->b, num(o, -1), place_less, ""), place_less), own);
-  store_if(o, first, 1, &raw, (LLVMValueRef[]){place(o, d, buffer(o, 1), place_less)});
+  store_index(o, index, pick_if(o, first, LLVMBuildSub(o->b, num(o, -1), place_less, ""), place_less), own);
+  store_if(o, first, 1, &raw, (LLVMValueRef[]){element_at(o, d, nth_buffer(o, 1), place_less)});
   msc_ir_loop_close(&o->e, &loop, &all);
   msc_ir_call(&o->e, "llvm.nvvm.barrier0", 0, NULL, 0, NULL);
 
   msc_ir_loop_open(&o->e, &loop, thread, n, MSC_UNIQUE_THREADS, 0, NULL);
-  LLVMValueRef named = index_at(o, index, buffer(o, 2), loop.index);
-  named = choose(o, LLVMBuildICmp(o->b, LLVMIntSLT, named, num(o, 0), ""), LLVMBuildSub(o->b, num(o, -1), named, ""),
-                 named);
-  store_index(o, index, named, place(o, index, buffer(o, 2), loop.index));
-  LLVMValueRef last = get(o, d, place(o, d, buffer(o, 1), LLVMBuildSub(o->b, all, num(o, 1), "")));
+  LLVMValueRef named = index_at(o, index, nth_buffer(o, 2), loop.index);
+  named = pick_if(o, LLVMBuildICmp(o->b, LLVMIntSLT, named, num(o, 0), ""), LLVMBuildSub(o->b, num(o, -1), named, ""),
+                  named);
+  store_index(o, index, named, element_at(o, index, nth_buffer(o, 2), loop.index));
+  LLVMValueRef last = read_stored(o, d, element_at(o, d, nth_buffer(o, 1), LLVMBuildSub(o->b, all, num(o, 1), "")));
   store_if(o, LLVMBuildICmp(o->b, LLVMIntSGE, loop.index, all, ""), 1, &last,
-           (LLVMValueRef[]){place(o, d, buffer(o, 1), loop.index)});
+           (LLVMValueRef[]){element_at(o, d, nth_buffer(o, 1), loop.index)});
   msc_ir_loop_close(&o->e, &loop, NULL);
   LLVMValueRef total = LLVMBuildTruncOrBitCast(o->b, all, msc_emit_stored_type(&o->e, index, 1), "");
-  store_if(o, LLVMBuildICmp(o->b, LLVMIntEQ, thread, num(o, 0), ""), 1, &total, (LLVMValueRef[]){buffer(o, 3)});
+  store_if(o, LLVMBuildICmp(o->b, LLVMIntEQ, thread, num(o, 0), ""), 1, &total, (LLVMValueRef[]){nth_buffer(o, 3)});
 }
 
 /* ---- the function ---- */

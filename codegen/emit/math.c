@@ -49,10 +49,10 @@ static int bits_of(LLVMValueRef x) { return is_f64(x) ? 64 : 32; }
 static int fraction_bits(LLVMValueRef x) { return is_f64(x) ? 52 : 23; }
 static int bias_of(LLVMValueRef x) { return is_f64(x) ? 1023 : 127; }
 
-static LLVMValueRef add(msc_emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFAdd(e->b, a, b, ""); }
-static LLVMValueRef sub(msc_emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFSub(e->b, a, b, ""); }
-static LLVMValueRef mul(msc_emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(e->b, a, b, ""); }
-static LLVMValueRef choose(msc_emit *e, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
+static LLVMValueRef fadd(msc_emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFAdd(e->b, a, b, ""); }
+static LLVMValueRef fsub(msc_emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFSub(e->b, a, b, ""); }
+static LLVMValueRef fmul(msc_emit *e, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildFMul(e->b, a, b, ""); }
+static LLVMValueRef fselect(msc_emit *e, LLVMValueRef c, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildSelect(e->b, c, a, b, "");
 }
 static LLVMValueRef is(msc_emit *e, LLVMRealPredicate p, LLVMValueRef a, LLVMValueRef b) {
@@ -63,7 +63,7 @@ static LLVMValueRef is(msc_emit *e, LLVMRealPredicate p, LLVMValueRef a, LLVMVal
 static LLVMValueRef fma_(msc_emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
   LLVMTypeRef t = LLVMTypeOf(a);
   LLVMValueRef arg[] = {a, b, c};
-  return e->l->has_fma ? msc_ir_call(e, "llvm.fma", 1, &t, 3, arg) : add(e, mul(e, a, b), c);
+  return e->l->has_fma ? msc_ir_call(e, "llvm.fma", 1, &t, 3, arg) : fadd(e, fmul(e, a, b), c);
 }
 
 static LLVMValueRef horner(msc_emit *e, LLVMValueRef t, const double *c, int num) {
@@ -78,8 +78,8 @@ static LLVMValueRef to_bits(msc_emit *e, LLVMValueRef x) {
 
 /* Least and most keep NaN. */
 static LLVMValueRef clamp(msc_emit *e, LLVMValueRef x, double low, double high) {
-  x = choose(e, is(e, LLVMRealOGT, x, msc_ir_real(x, high)), msc_ir_real(x, high), x);
-  return choose(e, is(e, LLVMRealOLT, x, msc_ir_real(x, low)), msc_ir_real(x, low), x);
+  x = fselect(e, is(e, LLVMRealOGT, x, msc_ir_real(x, high)), msc_ir_real(x, high), x);
+  return fselect(e, is(e, LLVMRealOLT, x, msc_ir_real(x, low)), msc_ir_real(x, low), x);
 }
 
 static LLVMValueRef with_sign_of(msc_emit *e, LLVMValueRef magnitude, LLVMValueRef x) {
@@ -91,10 +91,10 @@ static LLVMValueRef with_sign_of(msc_emit *e, LLVMValueRef magnitude, LLVMValueR
 /* ---- exp ---- */
 
 /* Nearest integer of a small x: as a float, and in *out_int as an integer, from the bits of x + 1.5 2^52. */
-static LLVMValueRef nearest(msc_emit *e, LLVMValueRef x, LLVMValueRef *out_int) {
-  LLVMValueRef magic = msc_ir_real(x, is_f64(x) ? 0x1.8p52 : 0x1.8p23), t = add(e, x, magic);
+static LLVMValueRef round_to_int(msc_emit *e, LLVMValueRef x, LLVMValueRef *out_int) {
+  LLVMValueRef magic = msc_ir_real(x, is_f64(x) ? 0x1.8p52 : 0x1.8p23), t = fadd(e, x, magic);
   *out_int = LLVMBuildSub(e->b, to_bits(e, t), to_bits(e, magic), "");
-  return sub(e, t, magic);
+  return fsub(e, t, magic);
 }
 
 /* x 2^n for |n| within twice the exponent's range: two factors, so that results may be subnormal or overflow. */
@@ -103,25 +103,26 @@ static LLVMValueRef scale(msc_emit *e, LLVMValueRef x, LLVMValueRef n) {
   LLVMValueRef shift = msc_ir_int(n, fraction_bits(x)), bias = msc_ir_int(n, bias_of(x));
   LLVMValueRef a = LLVMBuildShl(e->b, LLVMBuildAdd(e->b, half, bias, ""), shift, ""),
                b = LLVMBuildShl(e->b, LLVMBuildAdd(e->b, rest, bias, ""), shift, "");
-  return mul(e, mul(e, x, LLVMBuildBitCast(e->b, a, LLVMTypeOf(x), "")), LLVMBuildBitCast(e->b, b, LLVMTypeOf(x), ""));
+  return fmul(e, fmul(e, x, LLVMBuildBitCast(e->b, a, LLVMTypeOf(x), "")),
+              LLVMBuildBitCast(e->b, b, LLVMTypeOf(x), ""));
 }
 
 /* x = n ln 2 + r; returns exp(r) - 1.  `low` is a correction of x, or NULL. */
 static LLVMValueRef reduced_expm1(msc_emit *e, LLVMValueRef x, LLVMValueRef low, LLVMValueRef *out_n) {
   bool wide = is_f64(x);
-  LLVMValueRef n = nearest(e, mul(e, x, msc_ir_real(x, 1.4426950408889634074)), out_n);
+  LLVMValueRef n = round_to_int(e, fmul(e, x, msc_ir_real(x, 1.4426950408889634074)), out_n);
   /* the first part of ln 2 has so few bits that its product with n is exact */
   LLVMValueRef r = fma_(e, n, msc_ir_real(x, wide ? -0x1.62e42feep-1 : -0x1.62e4p-1), x);
   r = fma_(e, n, msc_ir_real(x, wide ? -0x1.a39ef35793c76p-33 : -0x1.7f7d1cp-20), r);
-  if (low) r = add(e, r, low);
-  return fma_(e, mul(e, r, r), POLY(e, r, exp), r);
+  if (low) r = fadd(e, r, low);
+  return fma_(e, fmul(e, r, r), POLY(e, r, exp), r);
 }
 
 static LLVMValueRef exp_of_sum(msc_emit *e, LLVMValueRef x, LLVMValueRef low) {
   LLVMValueRef n;
   x = is_f64(x) ? clamp(e, x, -746, 710) : clamp(e, x, -104, 89);
   LLVMValueRef p = reduced_expm1(e, x, low, &n);
-  return scale(e, add(e, p, msc_ir_real(x, 1)), n);
+  return scale(e, fadd(e, p, msc_ir_real(x, 1)), n);
 }
 
 LLVMValueRef msc_math_exp(msc_emit *e, LLVMValueRef x) { return exp_of_sum(e, x, NULL); }
@@ -129,13 +130,13 @@ LLVMValueRef msc_math_exp(msc_emit *e, LLVMValueRef x) { return exp_of_sum(e, x,
 /* ---- tanh = t / (t + 2), t = exp(2|x|) - 1 = 2^n (exp(r) - 1) + (2^n - 1) ---- */
 
 LLVMValueRef msc_math_tanh(msc_emit *e, LLVMValueRef x) {
-  LLVMValueRef n, a = clamp(e, msc_ir_unary(e, "llvm.fabs", x), 0, is_f64(x) ? 20 : 10), y = add(e, a, a);
+  LLVMValueRef n, a = clamp(e, msc_ir_unary(e, "llvm.fabs", x), 0, is_f64(x) ? 20 : 10), y = fadd(e, a, a);
   LLVMValueRef p = reduced_expm1(e, y, NULL, &n);
   LLVMValueRef power =
       LLVMBuildShl(e->b, LLVMBuildAdd(e->b, n, msc_ir_int(n, bias_of(x)), ""), msc_ir_int(n, fraction_bits(x)), "");
   power = LLVMBuildBitCast(e->b, power, LLVMTypeOf(x), "");
-  LLVMValueRef t = fma_(e, power, p, sub(e, power, msc_ir_real(x, 1)));
-  return with_sign_of(e, LLVMBuildFDiv(e->b, t, add(e, t, msc_ir_real(x, 2)), ""), x);
+  LLVMValueRef t = fma_(e, power, p, fsub(e, power, msc_ir_real(x, 1)));
+  return with_sign_of(e, LLVMBuildFDiv(e->b, t, fadd(e, t, msc_ir_real(x, 2)), ""), x);
 }
 
 /* ---- log ---- */
@@ -144,7 +145,7 @@ LLVMValueRef msc_math_tanh(msc_emit *e, LLVMValueRef x) {
 static LLVMValueRef split_exponent(msc_emit *e, LLVMValueRef x, LLVMValueRef *out_n) {
   int fraction = fraction_bits(x);
   LLVMValueRef tiny = is(e, LLVMRealOLT, x, msc_ir_real(x, is_f64(x) ? 0x1p-1022 : 0x1p-126));
-  LLVMValueRef lifted = choose(e, tiny, mul(e, x, msc_ir_real(x, is_f64(x) ? 0x1p52 : 0x1p23)), x),
+  LLVMValueRef lifted = fselect(e, tiny, fmul(e, x, msc_ir_real(x, is_f64(x) ? 0x1p52 : 0x1p23)), x),
                w = to_bits(e, lifted);
   LLVMValueRef root = to_bits(e, msc_ir_real(x, 0.70710678118654752440));
   LLVMValueRef n = LLVMBuildAShr(e->b, LLVMBuildSub(e->b, w, root, ""), msc_ir_int(w, fraction), "");
@@ -153,30 +154,30 @@ static LLVMValueRef split_exponent(msc_emit *e, LLVMValueRef x, LLVMValueRef *ou
   n = LLVMBuildSub(e->b, n, LLVMBuildSelect(e->b, tiny, msc_ir_int(w, fraction), msc_ir_int(w, 0), ""), "");
   /* to a float without a conversion of 64-bit integers, which AVX2 lacks: through the low bits of 1.5 2^52 */
   LLVMValueRef magic = msc_ir_real(x, is_f64(x) ? 0x1.8p52 : 0x1.8p23);
-  *out_n = sub(e, LLVMBuildBitCast(e->b, LLVMBuildAdd(e->b, n, to_bits(e, magic), ""), LLVMTypeOf(x), ""), magic);
-  return sub(e, m, msc_ir_real(x, 1));
+  *out_n = fsub(e, LLVMBuildBitCast(e->b, LLVMBuildAdd(e->b, n, to_bits(e, magic), ""), LLVMTypeOf(x), ""), magic);
+  return fsub(e, m, msc_ir_real(x, 1));
 }
 
 static LLVMValueRef log_special(msc_emit *e, LLVMValueRef x, LLVMValueRef y) {
   double infinity = __builtin_inf();
-  y = choose(e, is(e, LLVMRealOEQ, x, msc_ir_real(x, infinity)), x, y);
-  y = choose(e, is(e, LLVMRealOEQ, x, msc_ir_real(x, 0)), msc_ir_real(x, -infinity), y);
-  return choose(e, is(e, LLVMRealULT, x, msc_ir_real(x, 0)), msc_ir_real(x, __builtin_nan("")), y);
+  y = fselect(e, is(e, LLVMRealOEQ, x, msc_ir_real(x, infinity)), x, y);
+  y = fselect(e, is(e, LLVMRealOEQ, x, msc_ir_real(x, 0)), msc_ir_real(x, -infinity), y);
+  return fselect(e, is(e, LLVMRealULT, x, msc_ir_real(x, 0)), msc_ir_real(x, __builtin_nan("")), y);
 }
 
 LLVMValueRef msc_math_log(msc_emit *e, LLVMValueRef x) {
   bool wide = is_f64(x);
-  LLVMValueRef n, f = split_exponent(e, x, &n), half_square = mul(e, mul(e, f, f), msc_ir_real(x, 0.5)), small;
-  LLVMValueRef low = mul(e, n, msc_ir_real(x, wide ? 0x1.a39ef35793c76p-33 : 0x1.7f7d1cp-20));
+  LLVMValueRef n, f = split_exponent(e, x, &n), half_square = fmul(e, fmul(e, f, f), msc_ir_real(x, 0.5)), small;
+  LLVMValueRef low = fmul(e, n, msc_ir_real(x, wide ? 0x1.a39ef35793c76p-33 : 0x1.7f7d1cp-20));
   if (wide) { /* s (f^2/2 + R), R = log(1 + f) / s - 2 */
-    LLVMValueRef s = LLVMBuildFDiv(e->b, f, add(e, f, msc_ir_real(x, 2)), ""), u = mul(e, s, s);
-    LLVMValueRef rest = mul(e, u, POLY(e, u, log));
-    small = fma_(e, s, add(e, half_square, rest), low);
+    LLVMValueRef s = LLVMBuildFDiv(e->b, f, fadd(e, f, msc_ir_real(x, 2)), ""), u = fmul(e, s, s);
+    LLVMValueRef rest = fmul(e, u, POLY(e, u, log));
+    small = fma_(e, s, fadd(e, half_square, rest), low);
   } else {
-    LLVMValueRef cube = mul(e, mul(e, f, f), f);
+    LLVMValueRef cube = fmul(e, fmul(e, f, f), f);
     small = fma_(e, cube, POLY(e, f, log), low);
   }
-  LLVMValueRef y = sub(e, f, sub(e, half_square, small));
+  LLVMValueRef y = fsub(e, f, fsub(e, half_square, small));
   y = fma_(e, n, msc_ir_real(x, wide ? 0x1.62e42feep-1 : 0x1.62e4p-1), y);
   return log_special(e, x, y);
 }
@@ -186,11 +187,11 @@ LLVMValueRef msc_math_log(msc_emit *e, LLVMValueRef x) {
 /* |x| < 1: x + x P(x^2); beyond, 1 - exp(P(|x| - middle)). */
 LLVMValueRef msc_math_erf(msc_emit *e, LLVMValueRef x) {
   bool wide = is_f64(x);
-  LLVMValueRef n, a = msc_ir_unary(e, "llvm.fabs", x), near = fma_(e, x, POLY(e, mul(e, x, x), erf), x);
-  LLVMValueRef t = sub(e, clamp(e, a, 1, wide ? 6 : 4), msc_ir_real(x, wide ? 3.5 : 2.5)), y = POLY(e, t, erfc);
+  LLVMValueRef n, a = msc_ir_unary(e, "llvm.fabs", x), near = fma_(e, x, POLY(e, fmul(e, x, x), erf), x);
+  LLVMValueRef t = fsub(e, clamp(e, a, 1, wide ? 6 : 4), msc_ir_real(x, wide ? 3.5 : 2.5)), y = POLY(e, t, erfc);
   LLVMValueRef p = reduced_expm1(e, y, NULL, &n),
-               far = sub(e, msc_ir_real(x, 1), scale(e, add(e, p, msc_ir_real(x, 1)), n));
-  return choose(e, is(e, LLVMRealOLT, a, msc_ir_real(x, 1)), near, with_sign_of(e, far, x));
+               far = fsub(e, msc_ir_real(x, 1), scale(e, fadd(e, p, msc_ir_real(x, 1)), n));
+  return fselect(e, is(e, LLVMRealOLT, a, msc_ir_real(x, 1)), near, with_sign_of(e, far, x));
 }
 
 /* ---- pow = exp(y log|x|) with log in two parts ---- */
@@ -200,17 +201,18 @@ typedef struct {
 } pair;
 
 static pair two_sum(msc_emit *e, LLVMValueRef a, LLVMValueRef b) { /* |a| >= |b| */
-  LLVMValueRef s = add(e, a, b);
-  return (pair){s, sub(e, b, sub(e, s, a))};
+  LLVMValueRef s = fadd(e, a, b);
+  return (pair){s, fsub(e, b, fsub(e, s, a))};
 }
 
 static pair two_product(msc_emit *e, LLVMValueRef a, LLVMValueRef b) {
-  LLVMValueRef p = mul(e, a, b);
+  LLVMValueRef p = fmul(e, a, b);
   if (e->l->has_fma) return (pair){p, fma_(e, a, b, LLVMBuildFNeg(e->b, p, ""))};
-  LLVMValueRef big = msc_ir_real(a, 0x1.000002p27), ta = mul(e, a, big), tb = mul(e, b, big);
-  LLVMValueRef ah = sub(e, ta, sub(e, ta, a)), bh = sub(e, tb, sub(e, tb, b)), al = sub(e, a, ah), bl = sub(e, b, bh);
-  LLVMValueRef low = add(e, sub(e, mul(e, ah, bh), p), add(e, mul(e, ah, bl), mul(e, al, bh)));
-  return (pair){p, add(e, low, mul(e, al, bl))};
+  LLVMValueRef big = msc_ir_real(a, 0x1.000002p27), ta = fmul(e, a, big), tb = fmul(e, b, big);
+  LLVMValueRef ah = fsub(e, ta, fsub(e, ta, a)), bh = fsub(e, tb, fsub(e, tb, b)), al = fsub(e, a, ah),
+               bl = fsub(e, b, bh);
+  LLVMValueRef low = fadd(e, fsub(e, fmul(e, ah, bh), p), fadd(e, fmul(e, ah, bl), fmul(e, al, bh)));
+  return (pair){p, fadd(e, low, fmul(e, al, bl))};
 }
 
 /* log x = n ln 2 + 2s + s^3 P(s^2), s = f / (2 + f), to about 2^-63 */
@@ -219,39 +221,40 @@ static pair log_pair(msc_emit *e, LLVMValueRef x) {
   pair d = two_sum(e, two, f);
   LLVMValueRef s = LLVMBuildFDiv(e->b, f, d.high, "");
   pair back = two_product(e, s, d.high); /* s d = f - error */
-  LLVMValueRef error = sub(e, sub(e, sub(e, f, back.high), back.low), mul(e, s, d.low));
-  LLVMValueRef s_low = LLVMBuildFDiv(e->b, error, d.high, ""), u = mul(e, s, s);
+  LLVMValueRef error = fsub(e, fsub(e, fsub(e, f, back.high), back.low), fmul(e, s, d.low));
+  LLVMValueRef s_low = LLVMBuildFDiv(e->b, error, d.high, ""), u = fmul(e, s, s);
   pair square = two_product(e, s, s), cube = two_product(e, square.high, s);
-  LLVMValueRef cube_low = add(e, cube.low, add(e, mul(e, square.low, s), mul(e, msc_ir_real(x, 3), mul(e, u, s_low)))),
+  LLVMValueRef cube_low =
+                   fadd(e, cube.low, fadd(e, fmul(e, square.low, s), fmul(e, msc_ir_real(x, 3), fmul(e, u, s_low)))),
                factor = POLY(e, u, log);
   pair rest = two_product(e, cube.high, factor);
   rest.low = fma_(e, cube_low, factor, rest.low);
-  pair first = two_sum(e, mul(e, n, msc_ir_real(x, 0x1.62e42feep-1)), add(e, s, s));
+  pair first = two_sum(e, fmul(e, n, msc_ir_real(x, 0x1.62e42feep-1)), fadd(e, s, s));
   /* when n is 0 the first term is, and the order of the sum does not matter */
   LLVMValueRef low =
-      add(e, add(e, s_low, s_low), add(e, first.low, fma_(e, n, msc_ir_real(x, 0x1.a39ef35793c76p-33), rest.low)));
+      fadd(e, fadd(e, s_low, s_low), fadd(e, first.low, fma_(e, n, msc_ir_real(x, 0x1.a39ef35793c76p-33), rest.low)));
   pair second = two_sum(e, first.high, rest.high);
-  return two_sum(e, second.high, add(e, second.low, low));
+  return two_sum(e, second.high, fadd(e, second.low, low));
 }
 
 static LLVMValueRef pow_special(msc_emit *e, LLVMValueRef x, LLVMValueRef y, LLVMValueRef r) {
   LLVMValueRef zero = msc_ir_real(x, 0), one = msc_ir_real(x, 1), a = msc_ir_unary(e, "llvm.fabs", x),
                b = msc_ir_unary(e, "llvm.fabs", y);
   /* whole numbers: adding and taking away 2^52 changes nothing; odd ones: half of it is not whole */
-  LLVMValueRef big = msc_ir_real(x, 0x1p52), huge = is(e, LLVMRealOGE, b, big), half = mul(e, b, msc_ir_real(x, 0.5));
-  LLVMValueRef whole = LLVMBuildOr(e->b, huge, is(e, LLVMRealOEQ, sub(e, add(e, b, big), big), b), "");
+  LLVMValueRef big = msc_ir_real(x, 0x1p52), huge = is(e, LLVMRealOGE, b, big), half = fmul(e, b, msc_ir_real(x, 0.5));
+  LLVMValueRef whole = LLVMBuildOr(e->b, huge, is(e, LLVMRealOEQ, fsub(e, fadd(e, b, big), big), b), "");
   LLVMValueRef half_whole =
-      LLVMBuildOr(e->b, is(e, LLVMRealOGE, half, big), is(e, LLVMRealOEQ, sub(e, add(e, half, big), big), half), "");
+      LLVMBuildOr(e->b, is(e, LLVMRealOGE, half, big), is(e, LLVMRealOEQ, fsub(e, fadd(e, half, big), big), half), "");
   LLVMValueRef odd = LLVMBuildAnd(e->b, whole, LLVMBuildNot(e->b, half_whole, ""), "");
   LLVMValueRef negative = LLVMBuildICmp(e->b, LLVMIntSLT, to_bits(e, x), msc_ir_int(to_bits(e, x), 0), "");
-  r = choose(e, LLVMBuildAnd(e->b, odd, negative, ""), LLVMBuildFNeg(e->b, r, ""), r);
+  r = fselect(e, LLVMBuildAnd(e->b, odd, negative, ""), LLVMBuildFNeg(e->b, r, ""), r);
   LLVMValueRef bad = LLVMBuildAnd(e->b, is(e, LLVMRealOLT, x, zero), LLVMBuildNot(e->b, whole, ""), "");
   bad = LLVMBuildAnd(e->b, bad, is(e, LLVMRealOLT, a, msc_ir_real(x, __builtin_inf())), "");
-  r = choose(e, bad, msc_ir_real(x, __builtin_nan("")), r);
+  r = fselect(e, bad, msc_ir_real(x, __builtin_nan("")), r);
   LLVMValueRef unit =
       LLVMBuildAnd(e->b, is(e, LLVMRealOEQ, a, one), is(e, LLVMRealOEQ, b, msc_ir_real(x, __builtin_inf())), "");
   unit = LLVMBuildOr(e->b, LLVMBuildOr(e->b, unit, is(e, LLVMRealOEQ, x, one), ""), is(e, LLVMRealOEQ, y, zero), "");
-  return choose(e, unit, one, r);
+  return fselect(e, unit, one, r);
 }
 
 static LLVMValueRef pow_f64(msc_emit *e, LLVMValueRef x, LLVMValueRef y) {
@@ -260,13 +263,13 @@ static LLVMValueRef pow_f64(msc_emit *e, LLVMValueRef x, LLVMValueRef y) {
   pair l = log_pair(e, a), p = two_product(e, l.high, y);
   LLVMValueRef low = fma_(e, l.low, y, p.low), high = p.high;
   /* far outside the range of exp, or at 0 and infinity, only the sign of the exponent counts */
-  LLVMValueRef plain = mul(e, log_special(e, a, l.high), y);
+  LLVMValueRef plain = fmul(e, log_special(e, a, l.high), y);
   LLVMValueRef edge =
       LLVMBuildNot(e->b, is(e, LLVMRealOLT, msc_ir_unary(e, "llvm.fabs", plain), msc_ir_real(x, 800)), "");
   edge = LLVMBuildOr(
       e->b, edge,
       LLVMBuildNot(e->b, is(e, LLVMRealOLT, msc_ir_unary(e, "llvm.fabs", low), msc_ir_real(x, infinity)), ""), "");
-  LLVMValueRef r = exp_of_sum(e, choose(e, edge, plain, high), choose(e, edge, zero, low));
+  LLVMValueRef r = exp_of_sum(e, fselect(e, edge, plain, high), fselect(e, edge, zero, low));
   return pow_special(e, x, y, r);
 }
 
@@ -275,7 +278,7 @@ LLVMValueRef msc_math_pow(msc_emit *e, LLVMValueRef x, LLVMValueRef y) {
   if (is_f64(x)) return pow_f64(e, x, y);
   x = LLVMBuildFPExt(e->b, x, f64, ""), y = LLVMBuildFPExt(e->b, y, f64, "");
   LLVMValueRef a = msc_ir_unary(e, "llvm.fabs", x); /* f64's own rounding is far below f32's */
-  return LLVMBuildFPTrunc(e->b, pow_special(e, x, y, msc_math_exp(e, mul(e, y, msc_math_log(e, a)))), t, "");
+  return LLVMBuildFPTrunc(e->b, pow_special(e, x, y, msc_math_exp(e, fmul(e, y, msc_math_log(e, a)))), t, "");
 }
 
 /* ---- sin, cos: x = n pi/2 + r ---- */
@@ -284,21 +287,21 @@ static LLVMValueRef quadrant(msc_emit *e, LLVMValueRef x, int turn) {
   bool wide = is_f64(x);
   LLVMTypeRef t = LLVMTypeOf(x);
   LLVMValueRef q, wide_x = wide ? x : LLVMBuildFPExt(e->b, x, msc_ir_real_type(e, x, 64), "");
-  LLVMValueRef n = nearest(e, mul(e, wide_x, msc_ir_real(wide_x, 0.63661977236758134308)), &q);
+  LLVMValueRef n = round_to_int(e, fmul(e, wide_x, msc_ir_real(wide_x, 0.63661977236758134308)), &q);
   /* pi/2 in parts of 33 bits: products with n below 2^20 are exact */
   LLVMValueRef r = fma_(e, n, msc_ir_real(wide_x, -0x1.921fb544p+0), wide_x);
   r = fma_(e, n, msc_ir_real(wide_x, -0x1.0b4611a6p-34), r);
   r = fma_(e, n, msc_ir_real(wide_x, -0x1.3198a2e037073p-69), r);
   if (!wide) r = LLVMBuildFPTrunc(e->b, r, t, ""), q = LLVMBuildTrunc(e->b, q, msc_ir_int_type(e, x, 32), "");
   q = LLVMBuildAdd(e->b, q, msc_ir_int(q, turn), "");
-  LLVMValueRef u = mul(e, r, r), sine = fma_(e, mul(e, u, r), POLY(e, u, sin), r);
+  LLVMValueRef u = fmul(e, r, r), sine = fma_(e, fmul(e, u, r), POLY(e, u, sin), r);
   LLVMValueRef cosine =
-      fma_(e, mul(e, u, u), POLY(e, u, cos), sub(e, msc_ir_real(x, 1), mul(e, u, msc_ir_real(x, 0.5))));
+      fma_(e, fmul(e, u, u), POLY(e, u, cos), fsub(e, msc_ir_real(x, 1), fmul(e, u, msc_ir_real(x, 0.5))));
   LLVMValueRef zero = msc_ir_int(q, 0),
                use_cosine = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, q, msc_ir_int(q, 1), ""), zero, "");
   LLVMValueRef flip = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildAnd(e->b, q, msc_ir_int(q, 2), ""), zero, ""),
-               v = choose(e, use_cosine, cosine, sine);
-  return choose(e, flip, LLVMBuildFNeg(e->b, v, ""), v);
+               v = fselect(e, use_cosine, cosine, sine);
+  return fselect(e, flip, LLVMBuildFNeg(e->b, v, ""), v);
 }
 
 LLVMValueRef msc_math_sin(msc_emit *e, LLVMValueRef x) { return quadrant(e, x, 0); }

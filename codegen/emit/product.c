@@ -46,9 +46,9 @@ static product product_of(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
 }
 
 static LLVMValueRef i64(product *p, int64_t v) { return msc_emit_int(&p->e, v); }
-static LLVMValueRef add(product *p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildNSWAdd(p->b, a, b, ""); }
-static LLVMValueRef mul(product *p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildNSWMul(p->b, a, b, ""); }
-static LLVMValueRef sub(product *p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildNSWSub(p->b, a, b, ""); }
+static LLVMValueRef nsw_add(product *p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildNSWAdd(p->b, a, b, ""); }
+static LLVMValueRef nsw_mul(product *p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildNSWMul(p->b, a, b, ""); }
+static LLVMValueRef nsw_sub(product *p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildNSWSub(p->b, a, b, ""); }
 static LLVMValueRef least(product *p, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, a, b, ""), a, b, "");
 }
@@ -57,13 +57,13 @@ static LLVMValueRef at(product *p, LLVMValueRef base, LLVMValueRef index) {
   return LLVMBuildInBoundsGEP2(p->b, p->elem, base, &index, 1, "");
 }
 
-static LLVMValueRef load(product *p, LLVMValueRef place) {
+static LLVMValueRef load_vector(product *p, LLVMValueRef place) {
   LLVMValueRef v = LLVMBuildLoad2(p->b, p->vector, place, "");
   LLVMSetAlignment(v, (unsigned)p->bytes);
   return v;
 }
 
-static void store(product *p, LLVMValueRef v, LLVMValueRef place) {
+static void store_vector(product *p, LLVMValueRef v, LLVMValueRef place) {
   LLVMSetAlignment(LLVMBuildStore(p->b, v, place), (unsigned)p->bytes);
 }
 
@@ -71,11 +71,13 @@ static LLVMValueRef argument(product *p, unsigned from, LLVMTypeRef type, int i)
   LLVMValueRef index = i64(p, i);
   return LLVMBuildLoad2(p->b, type, LLVMBuildInBoundsGEP2(p->b, type, LLVMGetParam(p->e.fn, from), &index, 1, ""), "");
 }
-static LLVMValueRef buffer(product *p, int i) { return argument(p, 0, LLVMPointerTypeInContext(p->e.l->llvm, 0), i); }
-static LLVMValueRef dim(product *p, int i) { return argument(p, 3, LLVMInt64TypeInContext(p->e.l->llvm), i); }
+static LLVMValueRef load_buffer(product *p, int i) {
+  return argument(p, 0, LLVMPointerTypeInContext(p->e.l->llvm, 0), i);
+}
+static LLVMValueRef load_dim(product *p, int i) { return argument(p, 3, LLVMInt64TypeInContext(p->e.l->llvm), i); }
 
 /* <lanes x i1>: lane i < count. */
-static LLVMValueRef below(product *p, LLVMValueRef count) {
+static LLVMValueRef mask_below(product *p, LLVMValueRef count) {
   LLVMTypeRef i32 = LLVMInt32TypeInContext(p->e.l->llvm);
   LLVMValueRef k[64], most = i64(p, p->lanes);
   for (int i = 0; i < p->lanes; i++) k[i] = LLVMConstInt(i32, (unsigned)i, false);
@@ -126,19 +128,20 @@ typedef struct {
 static void pack_rows(product *p, const packing *g, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop rows, panels;
   LLVMValueRef whole = LLVMBuildSDiv(p->b, g->columns, i64(p, p->width), ""),
-               left = sub(p, g->columns, mul(p, whole, i64(p, p->width)));
+               left = nsw_sub(p, g->columns, nsw_mul(p, whole, i64(p, p->width)));
   LLVMValueRef mask[VECTORS], last = least(p, end, whole);
-  for (int v = 0; v < VECTORS; v++) mask[v] = below(p, sub(p, left, i64(p, v * p->lanes)));
+  for (int v = 0; v < VECTORS; v++) mask[v] = mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes)));
   msc_ir_loop_open(&p->e, &rows, i64(p, 0), g->k, 1, 0, NULL);
-  LLVMValueRef from = at_operand(p, g->b, mul(p, rows.index, g->step)),
-               to = at(p, g->room, mul(p, rows.index, i64(p, p->width)));
-  LLVMValueRef size = mul(p, g->k, i64(p, p->width));
+  LLVMValueRef from = at_operand(p, g->b, nsw_mul(p, rows.index, g->step)),
+               to = at(p, g->room, nsw_mul(p, rows.index, i64(p, p->width)));
+  LLVMValueRef size = nsw_mul(p, g->k, i64(p, p->width));
   for (int masked = 0; masked < 2; masked++) {
     msc_ir_loop_open(&p->e, &panels, masked ? last : begin, masked ? end : last, 1, 0, NULL);
     for (int v = 0; v < VECTORS; v++) {
-      LLVMValueRef place = at_operand(p, from, add(p, mul(p, panels.index, i64(p, p->width)), i64(p, v * p->lanes)));
-      store(p, load_operand(p, place, masked ? mask[v] : NULL),
-            at(p, to, add(p, mul(p, panels.index, size), i64(p, v * p->lanes))));
+      LLVMValueRef place =
+          at_operand(p, from, nsw_add(p, nsw_mul(p, panels.index, i64(p, p->width)), i64(p, v * p->lanes)));
+      store_vector(p, load_operand(p, place, masked ? mask[v] : NULL),
+                   at(p, to, nsw_add(p, nsw_mul(p, panels.index, size), i64(p, v * p->lanes))));
     }
     msc_ir_loop_close(&p->e, &panels, NULL);
   }
@@ -149,23 +152,25 @@ static void pack_rows(product *p, const packing *g, LLVMValueRef begin, LLVMValu
  * msc_product_panel_elems has room for. */
 static void pack_columns(product *p, const packing *g, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop panels, squares;
-  LLVMValueRef last = sub(p, g->columns, i64(p, 1)), size = mul(p, g->k, i64(p, p->width));
+  LLVMValueRef last = nsw_sub(p, g->columns, i64(p, 1)), size = nsw_mul(p, g->k, i64(p, p->width));
   msc_ir_loop_open(&p->e, &panels, begin, end, 1, 0, NULL);
-  LLVMValueRef to = at(p, g->room, mul(p, panels.index, size)), first = mul(p, panels.index, i64(p, p->width)),
+  LLVMValueRef to = at(p, g->room, nsw_mul(p, panels.index, size)), first = nsw_mul(p, panels.index, i64(p, p->width)),
                row[VECTORS * 64];
   for (int c = 0; c < p->width; c++)
-    row[c] = at_operand(p, g->b, mul(p, least(p, add(p, first, i64(p, c)), last), g->step));
+    row[c] = at_operand(p, g->b, nsw_mul(p, least(p, nsw_add(p, first, i64(p, c)), last), g->step));
   LLVMValueRef whole = LLVMBuildAnd(p->b, g->k, i64(p, -p->lanes), "");
   for (int masked = 0; masked < 2; masked++) {
     msc_ir_loop_open(&p->e, &squares, masked ? whole : i64(p, 0), masked ? g->k : whole, p->lanes, 0, NULL);
-    LLVMValueRef mask = masked ? below(p, sub(p, g->k, squares.index)) : NULL;
+    LLVMValueRef mask = masked ? mask_below(p, nsw_sub(p, g->k, squares.index)) : NULL;
     for (int v = 0; v < VECTORS; v++) {
       LLVMValueRef x[64];
       for (int c = 0; c < p->lanes; c++)
         x[c] = load_operand(p, at_operand(p, row[v * p->lanes + c], squares.index), mask);
       msc_ir_turn(&p->e, p->lanes, x);
       for (int k = 0; k < p->lanes; k++)
-        store(p, x[k], at(p, to, add(p, mul(p, squares.index, i64(p, p->width)), i64(p, k * p->width + v * p->lanes))));
+        store_vector(
+            p, x[k],
+            at(p, to, nsw_add(p, nsw_mul(p, squares.index, i64(p, p->width)), i64(p, k * p->width + v * p->lanes))));
     }
     msc_ir_loop_close(&p->e, &squares, NULL);
   }
@@ -174,7 +179,11 @@ static void pack_columns(product *p, const packing *g, LLVMValueRef begin, LLVMV
 
 static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, LLVMValueRef fn) {
   product p = product_of(l, dtype, fn);
-  packing g = {.b = buffer(&p, 0), .room = buffer(&p, 1), .columns = dim(&p, 0), .k = dim(&p, 1), .step = dim(&p, 2)};
+  packing g = {.b = load_buffer(&p, 0),
+               .room = load_buffer(&p, 1),
+               .columns = load_dim(&p, 0),
+               .k = load_dim(&p, 1),
+               .step = load_dim(&p, 2)};
   (transposed ? pack_columns : pack_rows)(&p, &g, LLVMGetParam(fn, 1), LLVMGetParam(fn, 2));
   LLVMBuildRetVoid(l->builder);
 }
@@ -233,14 +242,15 @@ static void pack_groups(product *p, const multiplying *x, LLVMValueRef step, LLV
   int rows = panel_rows(p, x->form), num = (int)msc_product_whole(rows, p->width) / p->lanes;
   LLVMValueRef mask[64];
   msc_ir_loop_open(&p->e, &panels, begin, end, rows, 0, NULL);
-  LLVMValueRef to = at(p, x->room, mul(p, sub(p, panels.index, begin), x->k)), from = at_operand(p, x->a, panels.index);
-  LLVMValueRef left = least(p, sub(p, end, panels.index), i64(p, rows));
-  for (int v = 0; v < num; v++) mask[v] = below(p, sub(p, left, i64(p, v * p->lanes)));
+  LLVMValueRef to = at(p, x->room, nsw_mul(p, nsw_sub(p, panels.index, begin), x->k)),
+               from = at_operand(p, x->a, panels.index);
+  LLVMValueRef left = least(p, nsw_sub(p, end, panels.index), i64(p, rows));
+  for (int v = 0; v < num; v++) mask[v] = mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes)));
   msc_ir_loop_open(&p->e, &terms, i64(p, 0), x->k, 1, 0, NULL);
   for (int v = 0; v < num; v++) {
     LLVMValueRef got =
-        load_operand(p, at_operand(p, from, add(p, mul(p, terms.index, step), i64(p, v * p->lanes))), mask[v]);
-    store(p, got, at(p, to, add(p, mul(p, terms.index, i64(p, rows)), i64(p, v * p->lanes))));
+        load_operand(p, at_operand(p, from, nsw_add(p, nsw_mul(p, terms.index, step), i64(p, v * p->lanes))), mask[v]);
+    store_vector(p, got, at(p, to, nsw_add(p, nsw_mul(p, terms.index, i64(p, rows)), i64(p, v * p->lanes))));
   }
   msc_ir_loop_close(&p->e, &terms, NULL);
   msc_ir_loop_close(&p->e, &panels, NULL);
@@ -250,13 +260,13 @@ static void pack_groups(product *p, const multiplying *x, LLVMValueRef step, LLV
  * later. */
 static void widen_rows(product *p, const multiplying *x, LLVMValueRef step, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop rows, terms;
-  LLVMValueRef whole = LLVMBuildAnd(p->b, x->k, i64(p, -p->lanes), ""), mask = below(p, sub(p, x->k, whole));
+  LLVMValueRef whole = LLVMBuildAnd(p->b, x->k, i64(p, -p->lanes), ""), mask = mask_below(p, nsw_sub(p, x->k, whole));
   msc_ir_loop_open(&p->e, &rows, begin, end, 1, 0, NULL);
-  LLVMValueRef from = at_operand(p, x->a, mul(p, rows.index, step)),
-               to = at(p, x->room, mul(p, sub(p, rows.index, begin), x->k));
+  LLVMValueRef from = at_operand(p, x->a, nsw_mul(p, rows.index, step)),
+               to = at(p, x->room, nsw_mul(p, nsw_sub(p, rows.index, begin), x->k));
   for (int masked = 0; masked < 2; masked++) {
     msc_ir_loop_open(&p->e, &terms, masked ? whole : i64(p, 0), masked ? x->k : whole, p->lanes, 0, NULL);
-    store(p, load_operand(p, at_operand(p, from, terms.index), masked ? mask : NULL), at(p, to, terms.index));
+    store_vector(p, load_operand(p, at_operand(p, from, terms.index), masked ? mask : NULL), at(p, to, terms.index));
     msc_ir_loop_close(&p->e, &terms, NULL);
   }
   msc_ir_loop_close(&p->e, &rows, NULL);
@@ -296,7 +306,7 @@ static LLVMValueRef step_on(product *p, LLVMValueRef pointer, LLVMValueRef elems
 /* One term of all sums of a block. */
 static void multiply_term(product *p, const walk *w, const LLVMValueRef *a, LLVMValueRef b, LLVMValueRef *acc) {
   LLVMValueRef term[VECTORS];
-  for (int v = 0; v < VECTORS; v++) term[v] = load(p, at(p, b, i64(p, v * p->lanes)));
+  for (int v = 0; v < VECTORS; v++) term[v] = load_vector(p, at(p, b, i64(p, v * p->lanes)));
   for (int r = 0; r < w->height; r++) {
     LLVMValueRef place = at(p, a[r / ROWS_APART], w->row[r % ROWS_APART]);
     LLVMValueRef one = msc_emit_splat(&p->e, LLVMBuildLoad2(p->b, p->elem, place, ""), p->lanes);
@@ -313,7 +323,7 @@ static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *a
   int num = num_sums(w), pointers = num_pointers(w);
   LLVMValueRef carried[CARRIED], *a = carried + num, *b = a + pointers;
   for (int i = 0; i < num; i++) carried[i] = LLVMConstNull(p->vector);
-  for (int i = 0; i < pointers; i++) a[i] = at(p, w->a, mul(p, x->row_a, i64(p, i * ROWS_APART)));
+  for (int i = 0; i < pointers; i++) a[i] = at(p, w->a, nsw_mul(p, x->row_a, i64(p, i * ROWS_APART)));
   *b = w->b;
   msc_ir_loop_open(&p->e, &terms, i64(p, 0), x->block, 1, num + pointers + 1, carried);
   multiply_term(p, w, a, *b, carried);
@@ -328,7 +338,7 @@ static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *a
 static void sum_pair(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
   msc_ir_loop terms;
   int num = num_sums(w);
-  LLVMValueRef block_a = mul(p, x->block, x->term_a), block_b = mul(p, x->block, i64(p, p->width));
+  LLVMValueRef block_a = nsw_mul(p, x->block, x->term_a), block_b = nsw_mul(p, x->block, i64(p, p->width));
   LLVMValueRef carried[CARRIED], *second = carried + num, *a = second + num, *b = a + 2;
   for (int i = 0; i < 2 * num; i++) carried[i] = LLVMConstNull(p->vector);
   a[0] = w->a, a[1] = at(p, w->a, block_a), *b = w->b;
@@ -359,11 +369,11 @@ static void sum_next_blocks(product *p, const multiplying *x, walk *w, LLVMValue
 /* Sums of blocks, added as a balanced tree: each meets as many waiting ones as its number has ones at the end, the last
  * of them first, and then waits itself.  `top` is where the next ones will wait.  As msc_ir_fold, with all sums of a
  * block side by side. */
-static LLVMValueRef fold(product *p, int num, LLVMValueRef block, LLVMValueRef blocks, LLVMValueRef top,
-                         LLVMValueRef *acc) {
+static LLVMValueRef fold_blocks(product *p, int num, LLVMValueRef block, LLVMValueRef blocks, LLVMValueRef top,
+                                LLVMValueRef *acc) {
   msc_ir_loop meet;
   LLVMTypeRef i64_type = LLVMInt64TypeInContext(p->e.l->llvm);
-  LLVMValueRef kept[SUMS + 1], next = add(p, block, i64(p, 1)),
+  LLVMValueRef kept[SUMS + 1], next = nsw_add(p, block, i64(p, 1)),
                                args[2] = {next, LLVMConstInt(LLVMInt1TypeInContext(p->e.l->llvm), 0, false)};
   LLVMValueRef ones = msc_ir_call(&p->e, "llvm.cttz", 1, &i64_type, 2, args);
   LLVMBasicBlockRef from[2], wait = msc_ir_block(&p->e), done = msc_ir_block(&p->e);
@@ -372,12 +382,12 @@ static LLVMValueRef fold(product *p, int num, LLVMValueRef block, LLVMValueRef b
   msc_ir_loop_open(&p->e, &meet, i64(p, 0), ones, 1, num + 1, kept);
   kept[num] = at(p, kept[num], i64(p, -num * p->lanes));
   for (int i = 0; i < num; i++)
-    kept[i] = LLVMBuildFAdd(p->b, load(p, at(p, kept[num], i64(p, i * p->lanes))), kept[i], "");
+    kept[i] = LLVMBuildFAdd(p->b, load_vector(p, at(p, kept[num], i64(p, i * p->lanes))), kept[i], "");
   msc_ir_loop_close(&p->e, &meet, kept);
   from[0] = LLVMGetInsertBlock(p->b), from[1] = wait;
   LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, next, blocks, ""), wait, done);
   LLVMPositionBuilderAtEnd(p->b, wait);
-  for (int i = 0; i < num; i++) store(p, kept[i], at(p, kept[num], i64(p, i * p->lanes)));
+  for (int i = 0; i < num; i++) store_vector(p, kept[i], at(p, kept[num], i64(p, i * p->lanes)));
   LLVMValueRef tops[2] = {kept[num], at(p, kept[num], i64(p, num * p->lanes))};
   LLVMBuildBr(p->b, done);
   LLVMPositionBuilderAtEnd(p->b, done);
@@ -397,12 +407,12 @@ static void sum_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *
   w->a = acc[num], w->b = acc[num + 1];
   sum_next_blocks(p, x, w, acc);
   acc[num] = w->a, acc[num + 1] = w->b;
-  acc[num + 2] = fold(p, num, trees.index, num_trees, acc[num + 2], acc);
+  acc[num + 2] = fold_blocks(p, num, trees.index, num_trees, acc[num + 2], acc);
   msc_ir_loop_close(&p->e, &trees, acc);
   memcpy(out_acc, acc, sizeof *acc * (size_t)num);
 }
 
-static LLVMValueRef finished(product *p, const multiplying *x, LLVMValueRef v, LLVMValueRef bias) {
+static LLVMValueRef finish_sum(product *p, const multiplying *x, LLVMValueRef v, LLVMValueRef bias) {
   v = LLVMBuildFAdd(p->b, v, bias, "");
   return LLVMBuildSelect(p->b, LLVMBuildFCmp(p->b, LLVMRealOLT, v, x->floor, ""), x->floor, v, "");
 }
@@ -410,20 +420,20 @@ static LLVMValueRef finished(product *p, const multiplying *x, LLVMValueRef v, L
 static void store_group(product *p, const multiplying *x, int height, LLVMValueRef row, LLVMValueRef column,
                         LLVMValueRef *acc) {
   LLVMBasicBlockRef part = msc_ir_block(&p->e), whole = msc_ir_block(&p->e), done = msc_ir_block(&p->e);
-  LLVMValueRef left = sub(p, x->columns, column);
+  LLVMValueRef left = nsw_sub(p, x->columns, column);
   LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, left, i64(p, p->width), ""), part, whole);
   for (int masked = 0; masked < 2; masked++) {
     LLVMPositionBuilderAtEnd(p->b, masked ? part : whole);
     for (int v = 0; v < VECTORS; v++) {
-      LLVMValueRef mask = masked ? below(p, sub(p, left, i64(p, v * p->lanes))) : NULL,
-                   here = add(p, column, i64(p, v * p->lanes));
-      LLVMValueRef place = at(p, x->bias, mul(p, here, x->has_bias)),
-                   bias = masked ? load_masked(p, place, mask) : load(p, place);
+      LLVMValueRef mask = masked ? mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes))) : NULL,
+                   here = nsw_add(p, column, i64(p, v * p->lanes));
+      LLVMValueRef place = at(p, x->bias, nsw_mul(p, here, x->has_bias)),
+                   bias = masked ? load_masked(p, place, mask) : load_vector(p, place);
       for (int r = 0; r < height; r++) {
-        LLVMValueRef y = finished(p, x, acc[r * VECTORS + v], bias);
-        place = at(p, x->c, add(p, mul(p, add(p, row, i64(p, r)), x->step_c), here));
+        LLVMValueRef y = finish_sum(p, x, acc[r * VECTORS + v], bias);
+        place = at(p, x->c, nsw_add(p, nsw_mul(p, nsw_add(p, row, i64(p, r)), x->step_c), here));
         if (masked) store_masked(p, y, place, mask);
-        else store(p, y, place);
+        else store_vector(p, y, place);
       }
     }
     LLVMBuildBr(p->b, done);
@@ -435,8 +445,8 @@ static void store_group(product *p, const multiplying *x, int height, LLVMValueR
 static void multiply_group(product *p, const multiplying *x, int height, LLVMValueRef a, LLVMValueRef row,
                            LLVMValueRef column) {
   LLVMValueRef acc[SUMS];
-  walk w = {.a = a, .b = at(p, x->b, mul(p, column, x->k)), .height = height};
-  for (int r = 0; r < ROWS_APART; r++) w.row[r] = mul(p, x->row_a, i64(p, r));
+  walk w = {.a = a, .b = at(p, x->b, nsw_mul(p, column, x->k)), .height = height};
+  for (int r = 0; r < ROWS_APART; r++) w.row[r] = nsw_mul(p, x->row_a, i64(p, r));
   sum_blocks(p, x, &w, acc);
   store_group(p, x, height, row, column, acc);
 }
@@ -451,8 +461,8 @@ static void multiply_rows(product *p, const multiplying *x, LLVMValueRef panel, 
   LLVMPositionBuilderAtEnd(p->b, body);
   LLVMValueRef row = LLVMBuildPhi(p->b, LLVMInt64TypeInContext(p->e.l->llvm), "");
   LLVMAddIncoming(row, &first, &before, 1);
-  LLVMValueRef height = height_of(p, heights, sub(p, last, row)),
-               a = at(p, panel, mul(p, sub(p, row, first), x->row_a));
+  LLVMValueRef height = height_of(p, heights, nsw_sub(p, last, row)),
+               a = at(p, panel, nsw_mul(p, nsw_sub(p, row, first), x->row_a));
   LLVMValueRef choice = LLVMBuildSwitch(p->b, height, none, 5);
   for (const int *h = heights; *h; h++) {
     LLVMBasicBlockRef here = msc_ir_block(&p->e);
@@ -464,7 +474,7 @@ static void multiply_rows(product *p, const multiplying *x, LLVMValueRef panel, 
   LLVMPositionBuilderAtEnd(p->b, none);
   LLVMBuildUnreachable(p->b);
   LLVMPositionBuilderAtEnd(p->b, next);
-  LLVMValueRef following = add(p, row, height);
+  LLVMValueRef following = nsw_add(p, row, height);
   LLVMAddIncoming(row, &following, &next, 1);
   LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, following, last, ""), body, after);
   LLVMPositionBuilderAtEnd(p->b, after);
@@ -477,7 +487,7 @@ static void multiply_all(product *p, const multiplying *x, LLVMValueRef begin, L
   msc_ir_loop_open(&p->e, &panels, i64(p, 0), x->columns, p->width, 0, NULL);
   LLVMValueRef a = x->a;
   msc_ir_loop_open(&p->e, &rows, begin, end, height, 1, &a);
-  multiply_rows(p, x, a, rows.index, least(p, add(p, rows.index, i64(p, height)), end), panels.index);
+  multiply_rows(p, x, a, rows.index, least(p, nsw_add(p, rows.index, i64(p, height)), end), panels.index);
   a = at(p, a, x->panel_a);
   msc_ir_loop_close(&p->e, &rows, &a);
   msc_ir_loop_close(&p->e, &panels, NULL);
@@ -485,14 +495,16 @@ static void multiply_all(product *p, const multiplying *x, LLVMValueRef begin, L
 
 /* Without a bias zeros are added, from one place for all columns. */
 static void read_bias(product *p, multiplying *x) {
-  LLVMValueRef zeros = msc_ir_stack(&p->e, p->vector, 1), given = buffer(p, 4),
+  LLVMValueRef zeros = msc_ir_stack(&p->e, p->vector, 1), given = load_buffer(p, 4),
                has = LLVMBuildIsNotNull(p->b, given, "");
-  store(p, LLVMConstNull(p->vector), zeros);
+  store_vector(p, LLVMConstNull(p->vector), zeros);
   x->bias = LLVMBuildSelect(p->b, has, given, zeros, "");
   x->has_bias = LLVMBuildZExt(p->b, has, LLVMInt64TypeInContext(p->e.l->llvm), "");
 }
 
-static LLVMValueRef is_set(product *p, int i) { return LLVMBuildICmp(p->b, LLVMIntNE, dim(p, i), i64(p, 0), ""); }
+static LLVMValueRef is_dim_set(product *p, int i) {
+  return LLVMBuildICmp(p->b, LLVMIntNE, load_dim(p, i), i64(p, 0), "");
+}
 
 /* x->room gets rows of a where `wanted`. */
 static void pack_if(product *p, const multiplying *x, LLVMValueRef wanted, LLVMValueRef begin, LLVMValueRef end,
@@ -501,7 +513,7 @@ static void pack_if(product *p, const multiplying *x, LLVMValueRef wanted, LLVMV
   LLVMBasicBlockRef here = msc_ir_block(&p->e), after = msc_ir_block(&p->e);
   LLVMBuildCondBr(p->b, wanted, here, after);
   LLVMPositionBuilderAtEnd(p->b, here);
-  pack(p, x, dim(p, 2), begin, end);
+  pack(p, x, load_dim(p, 2), begin, end);
   LLVMBuildBr(p->b, after);
   LLVMPositionBuilderAtEnd(p->b, after);
 }
@@ -511,8 +523,8 @@ static void pack_if(product *p, const multiplying *x, LLVMValueRef wanted, LLVMV
 static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
   enum { FEW = 128 };
   bool narrow = msc_product_packs_rows(p->operand_bytes, false);
-  LLVMValueRef given = buffer(p, 0), step = dim(p, 2), one = i64(p, 1), rows = i64(p, panel_rows(p, x->form)),
-               turned = is_set(p, 5);
+  LLVMValueRef given = load_buffer(p, 0), step = load_dim(p, 2), one = i64(p, 1), rows = i64(p, panel_rows(p, x->form)),
+               turned = is_dim_set(p, 5);
   LLVMValueRef many =
       narrow ? turned : LLVMBuildAnd(p->b, turned, LLVMBuildICmp(p->b, LLVMIntSGT, x->k, i64(p, FEW), ""), "");
   x->a = given;
@@ -521,8 +533,8 @@ static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueR
   LLVMValueRef row = narrow ? x->k : step;
   x->row_a = LLVMBuildSelect(p->b, turned, one, row, "");
   x->term_a = LLVMBuildSelect(p->b, turned, LLVMBuildSelect(p->b, many, rows, step, ""), one, "");
-  x->panel_a = mul(p, rows, LLVMBuildSelect(p->b, many, x->k, x->row_a, ""));
-  x->a = narrow ? x->room : LLVMBuildSelect(p->b, many, x->room, at(p, given, mul(p, begin, x->row_a)), "");
+  x->panel_a = nsw_mul(p, rows, LLVMBuildSelect(p->b, many, x->k, x->row_a, ""));
+  x->a = narrow ? x->room : LLVMBuildSelect(p->b, many, x->room, at(p, given, nsw_mul(p, begin, x->row_a)), "");
 }
 
 /* The form that takes least time, and of which as many blocks are there as it sums at once.  Where blocks are long,
@@ -546,16 +558,16 @@ static LLVMValueRef form_of(product *p, const multiplying *x) {
 static void emit_multiply(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
   product p = product_of(l, dtype, fn);
   LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
-  multiplying x = {.b = buffer(&p, 1),
-                   .c = buffer(&p, 2),
-                   .room = buffer(&p, 3),
-                   .columns = dim(&p, 0),
-                   .k = dim(&p, 1),
-                   .step_c = dim(&p, 3),
-                   .blocks = dim(&p, 4)};
+  multiplying x = {.b = load_buffer(&p, 1),
+                   .c = load_buffer(&p, 2),
+                   .room = load_buffer(&p, 3),
+                   .columns = load_dim(&p, 0),
+                   .k = load_dim(&p, 1),
+                   .step_c = load_dim(&p, 3),
+                   .blocks = load_dim(&p, 4)};
   x.block = LLVMBuildSDiv(p.b, x.k, x.blocks, "");
   LLVMValueRef zero = LLVMConstReal(p.elem, 0), lowest = LLVMConstReal(p.elem, -(double)INFINITY);
-  x.floor = msc_emit_splat(&p.e, LLVMBuildSelect(p.b, is_set(&p, 6), zero, lowest, ""), p.lanes);
+  x.floor = msc_emit_splat(&p.e, LLVMBuildSelect(p.b, is_dim_set(&p, 6), zero, lowest, ""), p.lanes);
   x.waiting = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * MAX_HEIGHT * VECTORS);
   read_bias(&p, &x);
   LLVMBasicBlockRef done = msc_ir_block(&p.e);

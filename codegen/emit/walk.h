@@ -43,6 +43,12 @@ enum { MSC_INSIDE_ITEMS = 0x8000 }; /* in `bound`; not an axis: results are stor
 
 static inline uint16_t msc_bit(int axis) { return axis >= 0 ? (uint16_t)(1u << axis) : 0; }
 
+/* Kind TRANSPOSE: does instruction i load what is contiguous along the other axis, not along the lanes? */
+static inline bool msc_walk_is_turned(const msc_walk *w, int i) {
+  const msc_instr *in = &w->e.p->instr[i];
+  return in->code == NEST_LOAD && in->at.coef[w->h->across] == 1 && in->at.coef[w->h->lane] > 1;
+}
+
 /* ---- emit/phases.c ---- */
 
 /* The position along an axis; what was computed at another one is forgotten. */
