@@ -94,6 +94,19 @@ static bool sum_gradient_over_ranks(hybrid *h, size_t i, double factor) {
   return true;
 }
 
+/* The argument whose new value result i is, as running statistics have one; -1: none. */
+static int64_t argument_renewed_by(const hybrid *h, size_t i) {
+  const msc_attr_value *ties = msc_func_attr(h->f, MSC_FACT(ties));
+  return ties && i < ties->list.num ? ties->list.v[i].i : -1;
+}
+
+/* What ranks renew from their parts of the batch they go on with alike: its mean.  Whole numbers count steps. */
+static bool combine_renewed(hybrid *h, size_t i, int64_t argument) {
+  bool is_float = msc_is_float(h->f->body->last->in[i].value->type->dtype);
+  if (msc_is_layerwise(h->f, (size_t)argument) || !is_float) return true;
+  return replace_result(h, i, OP_all_reduce, 1.0 / (double)h->ranks);
+}
+
 static bool combine_shown_result(hybrid *h, size_t i) {
   const msc_type *t = h->f->body->last->in[i].value->type;
   if (t->rank > 0) return replace_result(h, i, OP_all_gather, 1);
@@ -108,7 +121,10 @@ static bool combine_results(hybrid *h) {
   size_t num = gradients ? gradients->list.num : 0, first = h->f->body->last->num_in - num;
   double factor = msc_config_bool(h->pass->config, MSC_KEY_gradients_mean) ? 1.0 / (double)h->ranks : 1;
   bool ok = true;
-  for (size_t i = 0; i < first; i++) ok &= combine_shown_result(h, i);
+  for (size_t i = 0; i < first; i++) {
+    int64_t argument = argument_renewed_by(h, i);
+    ok &= argument < 0 ? combine_shown_result(h, i) : combine_renewed(h, i, argument);
+  }
   for (size_t i = 0; i < num; i++)
     if (!msc_is_layerwise(h->f, (size_t)gradients->list.v[i].i)) ok &= sum_gradient_over_ranks(h, first + i, factor);
   return ok;

@@ -51,6 +51,32 @@ for mean in ("true", "false"):
     pairs = list(zip(losses(f"hybrid.{mean}", ["x=x.npy", "y=y.npy"]), losses(f"data.{mean}", ["x=x.npy", "y=y.npy"])))
     expect.check(f"gradients_mean {mean}: {pairs}", pairs and all(abs(a - b) <= 1e-6 * abs(b) for a, b in pairs))
 
+# ---- running statistics, which ranks renew from their parts of the batch ----
+
+NORM = """module {
+  "msc.func"() ({
+  ^bb0(%x: TYPE, %g: tensor<4xf32>, %b: tensor<4xf32>, %m: tensor<4xf32>, %v: tensor<4xf32>):
+    %0:3 = "msc.batch_norm"(%x, %g, %b, %m, %v) {training = true}
+           : (TYPE, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (TYPE, tensor<4xf32>, tensor<4xf32>)
+    %1 = "msc.mul"(%0#0, %0#0) : (TYPE, TYPE) -> TYPE
+    %2 = "msc.mul"(%1, %0#0) : (TYPE, TYPE) -> TYPE
+    %3 = "msc.reduce_mean"(%2) {dims = [0, 1, 2, 3]} : (TYPE) -> tensor<f32>
+    "msc.return"(%3, %0#1, %0#2) : (tensor<f32>, tensor<4xf32>, tensor<4xf32>) -> ()
+  }) {arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.init = "ones", msc.name = "g", msc.role = "parameter"},
+                   {msc.init = "zeros", msc.name = "b", msc.role = "parameter"},
+                   {msc.init = "zeros", msc.name = "m", msc.role = "state"},
+                   {msc.init = "ones", msc.name = "v", msc.role = "state"}],
+      loss = 0 : i64, optimizer = {kind = "sgd", lr = 0.1 : f32}, results = ["loss", "m.new", "v.new"],
+      ties = [-1, 3, 4], sym_name = "forward"} : () -> ()
+}
+"""
+npy("images.npy", "f4", [32, 4, 3, 3], [random.random() for _ in range(32 * 36)])
+for batch, mode in ((2, "hybrid_parallel"), (8, "data_parallel")):
+    write(f"norm{batch}.mlir", NORM.replace("TYPE", f"tensor<{batch}x4x3x3xf32>"))
+    expect(f"compile norm{batch}.mlir -o norm{batch}.bin --set device_num={RANKS} --set parallel_mode={mode}", 0, None)
+pairs = list(zip(losses("norm2.bin", ["x=images.npy"]), losses("norm8.bin", ["x=images.npy"])))
+expect.check(f"batch_norm: {pairs}", pairs and all(abs(a - b) <= 1e-6 for a, b in pairs))
+
 # ---- a parameter of every rank: out = sum over the ranks of x w_r, loss of a rank = mean |out + b - y| ----
 
 LAYERWISE = """module attributes {msc.mesh = #msc.mesh<"d=4">} {
