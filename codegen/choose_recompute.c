@@ -40,13 +40,12 @@ typedef struct {
 
 /* ---- a trial ---- */
 
-static int64_t round_to_lines(int64_t bytes) { return (bytes + MSC_ALIGN - 1) / MSC_ALIGN * MSC_ALIGN; }
-
 /* Bytes of the arguments; inputs count for two batches. */
 static int64_t argument_bytes(const msc_func *f) {
   int64_t bytes = 0;
   for (size_t i = 0; i < f->body->num_args; i++)
-    bytes += (msc_arg_role(f, i) <= MSC_ROLE_MASK ? 2 : 1) * round_to_lines(msc_local_bytes(f->body->args[i]->type));
+    bytes +=
+        (msc_arg_role(f, i) <= MSC_ROLE_MASK ? 2 : 1) * msc_round_to_lines(msc_local_bytes(f->body->args[i]->type));
   return bytes;
 }
 
@@ -54,7 +53,7 @@ static int64_t argument_bytes(const msc_func *f) {
 static int64_t constant_bytes(const msc_func *f) {
   int64_t bytes = 0;
   for (const msc_op *op = f->body->first; op; op = op->next)
-    if (op->kind == OP_constant) bytes += round_to_lines(msc_type_bytes(op->out[0].type));
+    if (op->kind == OP_constant) bytes += msc_round_to_lines(msc_type_bytes(op->out[0].type));
   return bytes;
 }
 
@@ -180,7 +179,7 @@ static const trial *find_better_neighbour(sets *s, const trial *at) {
 }
 
 /* True if an op other than its own expansion and the return reads a result. */
-static bool is_read_elsewhere(const msc_op *op) {
+static bool is_read_by_others(const msc_op *op) {
   for (size_t i = 0; i < op->num_out; i++)
     for (const msc_use *u = op->out[i].uses; u; u = u->next)
       if (u->user->kind != OP_return && u->user->name != op->name) return true;
@@ -191,7 +190,7 @@ static bool is_read_elsewhere(const msc_op *op) {
 static bool find_units(trials *t, msc_func *train) {
   const bool *forward = msc_forward_ops(msc_context_arena(t->ctx), train);
   for (const msc_op *op = train->body->first; op; op = op->next) {
-    if (!forward[op->id] || !is_recompute_unit(op) || !is_read_elsewhere(op) || find_unit(t, op->name) < t->num_units)
+    if (!forward[op->id] || !is_recompute_unit(op) || !is_read_by_others(op) || find_unit(t, op->name) < t->num_units)
       continue;
     if (t->num_units == MOST_UNITS) return false;
     t->unit[t->num_units++] = op->name;

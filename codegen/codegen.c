@@ -73,7 +73,7 @@ static const char *unique_name(msc_codegen *cg, const char *base) {
   return taken ? msc_arena_printf(cg->arena, "%s%s%d", base, separator, taken + 1) : base;
 }
 
-static entry *add_entry(msc_codegen *cg, const entry *fresh) {
+static entry *add_kernel_entry(msc_codegen *cg, const entry *fresh) {
   entry *k = msc_arena_copy(cg->arena, fresh, sizeof *fresh);
   k->number = cg->num++;
   *cg->end = k, cg->end = &k->next_made;
@@ -81,7 +81,7 @@ static entry *add_entry(msc_codegen *cg, const entry *fresh) {
 }
 
 /* The entry with this name among kernels that have no program, or NULL. */
-static entry *find_named(msc_codegen *cg, const char *name) {
+static entry *find_kernel_named(msc_codegen *cg, const char *name) {
   entry *k = cg->first;
   while (k && strcmp(k->name, name)) k = k->next_made;
   return k;
@@ -99,7 +99,7 @@ static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *
                  msc_nest_text(p, cg->arena));
     return NULL;
   }
-  entry *k = *at = add_entry(
+  entry *k = *at = add_kernel_entry(
       cg, &(entry){.program = *p, .hash = hash, .name = unique_name(cg, base_name(cg, op, suffix)), .next = *at});
   if (cg->llvm.gpu) msc_emit_cuda(&cg->llvm, &k->program, msc_nvptx_kernel(&cg->llvm, k->name, &k->program.head));
   else msc_emit_cpu(&cg->llvm, &k->program, msc_llvm_kernel(&cg->llvm, k->name));
@@ -123,12 +123,12 @@ static const char *builtin_name(msc_codegen *cg, const msc_builtin_launch *b) {
 /* Fills the call of a builtin: on a CPU the runtime has the kernel, on a GPU it is generated. */
 static entry *find_or_make_builtin(msc_codegen *cg, const msc_builtin_launch *b, uint8_t num_buffers) {
   const char *name = builtin_name(cg, b);
-  entry *k = find_named(cg, name),
+  entry *k = find_kernel_named(cg, name),
         fresh = {.program.head = {.num_buffers = num_buffers, .num_dims = (uint8_t)b->num_dims}, .name = name};
   if (k) return k;
   if (cg->llvm.gpu) fresh.program.head.threads = (uint16_t)msc_cuda_order_threads(b);
   else fresh.builtin = b->number;
-  k = add_entry(cg, &fresh);
+  k = add_kernel_entry(cg, &fresh);
   if (cg->llvm.gpu) msc_emit_cuda_order(&cg->llvm, b, num_buffers, msc_nvptx_kernel(&cg->llvm, name, &k->program.head));
   return k;
 }
@@ -196,12 +196,12 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
 
 static uint32_t product_kernel(msc_codegen *cg, msc_product_part part, msc_dtype dtype, int num_buffers, int num_dims) {
   const char *name = msc_product_name(cg->ctx, part, dtype);
-  const entry *k = find_named(cg, name);
+  const entry *k = find_kernel_named(cg, name);
   if (k) return k->number;
   entry fresh = {.program.head = {.num_buffers = (uint8_t)num_buffers, .num_dims = (uint8_t)num_dims}, .name = name};
   if (cg->target.vector_bytes) msc_product_emit(&cg->llvm, name, part, dtype);
   else fresh.object = msc_product_object(cg->llvm.cpu.level, part, dtype);
-  return add_entry(cg, &fresh)->number;
+  return add_kernel_entry(cg, &fresh)->number;
 }
 
 bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, msc_product_kernels *out) {

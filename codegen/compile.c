@@ -221,7 +221,7 @@ static void note_what_helps(const msc_plan *p, const msc_config *config, const m
   if (*text) msc_note(p->ctx, NULL, "what makes it less: %s", text);
 }
 
-static void note_memory(const msc_plan *p) {
+static void note_memory_use(const msc_plan *p) {
   msc_peak peak = msc_plan_peak_of(p);
   msc_note(p->ctx, NULL, "%s", msc_plan_memory_text(p));
   if (peak.at)
@@ -250,7 +250,7 @@ static bool fits_memory(const msc_plan *p, const msc_compile_options *o) {
   if (is_bound) msc_error(p->ctx, MSC_E_INFEASIBLE, loc, form, bytes, kept, of, limit);
   else msc_warning(p->ctx, MSC_E_INFEASIBLE, loc, form, bytes, kept, of, limit);
   note_what_helps(p, o->config, &m);
-  note_memory(p);
+  note_memory_use(p);
   return !is_bound;
 }
 

@@ -92,7 +92,7 @@ const char *msc_compiler_value(msc_compiler *c, const char *key) {
 
 /* ---- compiling ---- */
 
-static bool check_versions(const msc_compiler *c) {
+static bool check_sizes_given(const msc_compiler *c) {
   bool ok = true;
   for (size_t i = 0; i < c->num_dims; i++)
     if (c->dim[i].size < 1)
@@ -118,7 +118,7 @@ static bool compile_protected(msc_context *ctx, void *arg) {
                                  .dim = c->dim};
   bool ok = msc_config_check(c->config);
   ok = find_cluster(c) && msc_code_target_of(ctx, &c->words, &c->o.target) && ok;
-  return check_versions(c) && ok && msc_compile_model(ctx, &model, &c->o, &k->compiled);
+  return check_sizes_given(c) && ok && msc_compile_model(ctx, &model, &c->o, &k->compiled);
 }
 
 bool msc_compiler_compile(msc_compiler *c, const char *name, const void *model, size_t bytes, const void **out_plan,

@@ -81,7 +81,7 @@ static bool open_machine(msc_llvm *l) {
   return true;
 }
 
-static bool describe_machine(msc_llvm *l, const msc_code_target *target) {
+static bool choose_vectors(msc_llvm *l, const msc_code_target *target) {
   l->gpu = target->target && target->target->makes_ptx;
   if (l->gpu) l->cpu = (msc_cpu){"", 4}; /* it rounds, and loads any element */
   else MSC_TRY(msc_cpu_choose(l->ctx, target->cpu, &l->cpu));
@@ -102,7 +102,7 @@ static void open_context(msc_llvm *l) {
 
 bool msc_llvm_open(msc_context *ctx, const msc_code_target *target, msc_llvm *out) {
   *out = (msc_llvm){.ctx = ctx};
-  MSC_TRY(describe_machine(out, target));
+  MSC_TRY(choose_vectors(out, target));
   open_context(out);
   out->module = LLVMModuleCreateWithNameInContext("msc", out->llvm);
   out->builder = LLVMCreateBuilderInContext(out->llvm);

@@ -122,7 +122,7 @@ static double read_figure(reading *r, const json_t *object, const char *path, bo
 }
 
 /* Reads a whole number of at least 1, as read_figure does. */
-static int64_t read_whole(reading *r, const json_t *object, const char *path, bool needed) {
+static int64_t read_whole_number(reading *r, const json_t *object, const char *path, bool needed) {
   double x = read_figure(r, object, path, needed);
   if (x == 0 || (x == floor(x) && x <= 4e18)) return (int64_t)x;
   report_wrong(r, path, "%s is %g; it must be a whole number", path, x);
@@ -166,7 +166,8 @@ static void read_gpu(reading *r, const json_t *gpu) {
   }
   check_known_members(r, gpu, "device.gpu", sizeof known / sizeof *known, known);
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    *figures[i] = read_whole(r, gpu, msc_arena_printf(msc_context_arena(r->ctx), "device.gpu.%s", known[i]), true);
+    *figures[i] =
+        read_whole_number(r, gpu, msc_arena_printf(msc_context_arena(r->ctx), "device.gpu.%s", known[i]), true);
 }
 
 static void read_device(reading *r) {
@@ -179,9 +180,9 @@ static void read_device(reading *r) {
   }
   check_known_members(r, device, "device", sizeof known / sizeof *known, known);
   c->device = read_words(r, device, "device.name");
-  c->memory_bytes = read_whole(r, device, "device.memory_bytes", true);
+  c->memory_bytes = read_whole_number(r, device, "device.memory_bytes", true);
   c->bytes_per_s = read_figure(r, device, "device.bytes_per_s", true);
-  c->launch_ns = read_whole(r, device, "device.launch_ns", true);
+  c->launch_ns = read_whole_number(r, device, "device.launch_ns", true);
   if (json_object_get(device, "gpu")) read_gpu(r, json_object_get(device, "gpu"));
   const json_t *flops = json_object_get(device, "flops_per_s");
   if (!json_is_object(flops)) {
@@ -215,12 +216,12 @@ static void read_level(reading *r, size_t i, const json_t *level, bool last) {
   }
   check_known_members(r, level, path, sizeof known / sizeof *known, known);
   l->name = read_words(r, level, msc_arena_printf(a, "%s.name", path));
-  l->latency_ns = read_whole(r, level, msc_arena_printf(a, "%s.latency_ns", path), true);
+  l->latency_ns = read_whole_number(r, level, msc_arena_printf(a, "%s.latency_ns", path), true);
   l->bytes_per_s = read_figure(r, level, msc_arena_printf(a, "%s.bytes_per_s", path), true);
   double shared = read_figure(r, level, msc_arena_printf(a, "%s.shared_by", path), false);
   if (shared > 0) l->bytes_per_s /= shared;
   const char *size_path = msc_arena_printf(a, "%s.size", path);
-  l->size = read_whole(r, level, size_path, !last);
+  l->size = read_whole_number(r, level, size_path, !last);
   if (last || l->size == 0) l->size = INT64_MAX;
   else if (i && l[-1].size && l->size % l[-1].size)
     report_wrong(r, size_path, "%s is %" PRId64 "; it must be a multiple of the level inside it, %" PRId64, size_path,
@@ -279,9 +280,9 @@ static void read_measures(reading *r) {
     m->verb = msc_verb_parse(verb);
     if (!msc_verb_is(m->verb, MSC_VERB_MEASURED))
       report_wrong(r, msc_arena_printf(a, "%s.op", path), "%s.op must be %s", path, measured_words(a));
-    m->ranks = read_whole(r, row, msc_arena_printf(a, "%s.ranks", path), true);
-    m->bytes = read_whole(r, row, msc_arena_printf(a, "%s.bytes", path), true);
-    m->ns = read_whole(r, row, msc_arena_printf(a, "%s.ns", path), true);
+    m->ranks = read_whole_number(r, row, msc_arena_printf(a, "%s.ranks", path), true);
+    m->bytes = read_whole_number(r, row, msc_arena_printf(a, "%s.bytes", path), true);
+    m->ns = read_whole_number(r, row, msc_arena_printf(a, "%s.ns", path), true);
   }
   if (r->out->num_measures) qsort(r->out->measure, r->out->num_measures, sizeof *r->out->measure, compare_measures);
 }

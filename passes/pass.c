@@ -183,7 +183,7 @@ static bool check_text_round_trip(pass_run *r, msc_arena *scratch) {
 }
 
 /* Executes the module as it was before the pass and as the pass left it, and compares the results. */
-static bool check_numbers(pass_run *r) {
+static bool compare_numbers(pass_run *r) {
   const int64_t most = 50000000; /* scalar operations: about a second */
   bool small = true;
   msc_module *before = msc_parse(r->ctx, "before", r->text[0], r->bytes[0]);
@@ -208,7 +208,7 @@ static bool verify_after(pass_run *r, const msc_pass_ctx *pass) {
   if (pass->unchanged && level <= MSC_VERIFY_IR) return true;
   if (level >= MSC_VERIFY_IR) MSC_TRY(msc_check_module(r->m));
   if (level >= MSC_VERIFY_TEXT) MSC_TRY(check_text_round_trip(r, pass->scratch));
-  return level < MSC_VERIFY_NUMERICS || pass->changes_meaning || check_numbers(r);
+  return level < MSC_VERIFY_NUMERICS || pass->changes_meaning || compare_numbers(r);
 }
 
 static bool has_internal_error(const msc_diag *d) {

@@ -120,7 +120,7 @@ static bool has_clean_guards(const buffer *b) {
   return true;
 }
 
-static void launch_kernel(const loaded *l, const msc_launch *k, const buffer *list) {
+static void run_in_pieces(const loaded *l, const msc_launch *k, const buffer *list) {
   void *buffers[256];
   for (size_t i = 0; i < k->num_buffers; i++) buffers[i] = list[k->buffer[i]].data;
   int64_t extent = (int64_t)k->extent, middle = extent / 3; /* in two pieces, as threads take it */
@@ -145,7 +145,7 @@ static bool execute(const kernel_case *k, const loaded *l, const msc_tensor *arg
   if (k->call.scratch_bytes) list[num++] = buffer_of(k->arena, k->call.scratch_bytes);
   list[num++] = buffer_of(k->arena, 4);
   memset(list[num - 1].data, 0, 4);
-  for (size_t i = 0; i < k->call.num_launches; i++) launch_kernel(l, &k->call.launch[i], list);
+  for (size_t i = 0; i < k->call.num_launches; i++) run_in_pieces(l, &k->call.launch[i], list);
   for (size_t i = 0; i < num; i++)
     if (!has_clean_guards(&list[i]))
       return msc_error(k->ctx, MSC_E_INTERNAL, k->loc, "check-numerics: %s: its kernel writes beside buffer %zu",

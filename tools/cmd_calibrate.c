@@ -90,7 +90,7 @@ static double round_to_two_digits(double v) {
   return round(v / unit) * unit;
 }
 
-static const char *describe_machine(msc_arena *a, const measured *m, int64_t comm_ranks) {
+static const char *format_machine_json(msc_arena *a, const measured *m, int64_t comm_ranks) {
   const char *text =
       msc_arena_printf(a, "{\n  \"device\": {\n    \"name\": \"%s, %d of %d core%s\",\n    \"flops_per_s\": {",
                        cpu_name(a), m->threads, mscrt_cores(), mscrt_cores() == 1 ? "" : "s");
@@ -132,7 +132,7 @@ static int run_calibrate(cli *c) {
   int comm_ranks = ranks > 1 ? ranks : 2, code = measure_device(c, &m);
   if (!code) code = measure_collectives(c, comm_ranks, &m);
   if (code) return code;
-  const char *text = describe_machine(msc_context_arena(c->ctx), &m, comm_ranks);
+  const char *text = format_machine_json(msc_context_arena(c->ctx), &m, comm_ranks);
   if (!msc_cluster_read(c->ctx, "calibration", text, strlen(text))) return CLI_BUG;
   code = cli_write_file(c, cli_text(c, "o"), text, strlen(text));
   return code || !c->json || !cli_text(c, "o") ? code : cli_write_file(c, NULL, text, strlen(text));

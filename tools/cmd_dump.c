@@ -38,7 +38,7 @@ static int write_json(cli *c, const char *kind, const char *model, const char *c
 }
 
 /* The text, which is in the arena, as it is or within JSON. */
-static int write_text(cli *c, const char *kind, const char *model, const char *config, const msc_text *text) {
+static int write_text_or_json(cli *c, const char *kind, const char *model, const char *config, const msc_text *text) {
   return c->json ? write_json(c, kind, model, config, text)
                  : cli_write_file(c, cli_text(c, "o"), text->text, text->num);
 }
@@ -52,7 +52,7 @@ static int dump_plan(cli *c, const char *path, const cli_bytes *file) {
     return CLI_INPUT;
   msc_text text = {.arena = msc_context_arena(c->ctx)};
   msc_dump_plan(file->data, rank, msc_text_write, &text);
-  return write_text(c, "plan", msc_plan_model_name(file->data), msc_plan_config_text(file->data), &text);
+  return write_text_or_json(c, "plan", msc_plan_model_name(file->data), msc_plan_config_text(file->data), &text);
 }
 
 static int dump_model(cli *c, const char *path) {
@@ -62,7 +62,7 @@ static int dump_model(cli *c, const char *path) {
   msc_text text = {.arena = msc_context_arena(c->ctx)};
   msc_print_module(m, msc_text_write, &text);
   const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_name));
-  return write_text(c, "model", name && name->kind == MSC_ATTR_STR ? name->s : path, NULL, &text);
+  return write_text_or_json(c, "model", name && name->kind == MSC_ATTR_STR ? name->s : path, NULL, &text);
 }
 
 static int run_dump(cli *c) {

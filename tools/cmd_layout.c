@@ -19,9 +19,9 @@ typedef struct {
 static bool put_json(asking *q, const char *key, json_t *value) { return json_object_set_new(q->out, key, value) == 0; }
 
 static void put_grid_json(json_t *to, const msc_grid *g) {
-  json_object_set_new(to, "device_matrix", sizes_json(g->num_axes, g->axis));
+  json_object_set_new(to, "device_matrix", cli_sizes_json(g->num_axes, g->axis));
   json_object_set_new(to, "tensor_map", map_json(g));
-  json_object_set_new(to, "shape", sizes_json(g->num_dims, g->dim));
+  json_object_set_new(to, "shape", cli_sizes_json(g->num_dims, g->dim));
 }
 
 /* ---- the layout ---- */
@@ -87,8 +87,8 @@ static json_t *slice_json(const asking *q, int64_t at) {
   int64_t begin[MSC_MAX_RANK], end[MSC_MAX_RANK];
   msc_layout_box(&q->mesh, &q->type, q->layout, at, begin, end);
   for (int d = 0; d < q->type.rank; d++) end[d] += begin[d];
-  return json_pack("{s:I, s:o, s:o}", "rank", (json_int_t)q->rank[at], "begin", sizes_json(q->type.rank, begin), "end",
-                   sizes_json(q->type.rank, end));
+  return json_pack("{s:I, s:o, s:o}", "rank", (json_int_t)q->rank[at], "begin", cli_sizes_json(q->type.rank, begin),
+                   "end", cli_sizes_json(q->type.rank, end));
 }
 
 /* The ranks that differ from the one at position `at` only along this axis, as JSON. */
@@ -147,7 +147,7 @@ static bool answer_layout(asking *q) {
   msc_local_dims(&q->type, q->layout, local);
   put_json(q, "mesh", json_string(msc_mesh_print(arena, &q->mesh)));
   put_json(q, "layout", json_string(msc_layout_print(arena, &q->mesh, q->layout)));
-  put_json(q, "slice_shape", sizes_json(q->type.rank, local));
+  put_json(q, "slice_shape", cli_sizes_json(q->type.rank, local));
   if (cli_text(q->c, "rank")) return answer_rank(q);
   json_t *slices = json_array();
   for (int64_t i = 0; i < q->num_ranks; i++) json_array_append_new(slices, slice_json(q, i));
@@ -164,9 +164,9 @@ static bool unify_layouts(asking *q, msc_grid *other) {
   msc_grid both[2] = {q->grid, *other};
   if (!msc_grid_refine(2, both, (msc_grid_sizes){0}, (msc_grid_sizes){0}))
     return report_no_refinement(q, "--unify-with", "the other layout");
-  return put_json(q, "unified_device_matrix", sizes_json(both[0].num_axes, both[0].axis)) &&
+  return put_json(q, "unified_device_matrix", cli_sizes_json(both[0].num_axes, both[0].axis)) &&
          put_json(q, "unified_from_map", map_json(&both[0])) && put_json(q, "unified_to_map", map_json(&both[1])) &&
-         put_json(q, "unified_shape", sizes_json(both[0].num_dims, both[0].dim));
+         put_json(q, "unified_shape", cli_sizes_json(both[0].num_dims, both[0].dim));
 }
 
 /* Another layout: {"device_matrix": ...}, the text of a layout on the same mesh, or another shape that
@@ -234,7 +234,7 @@ static bool shard_further(asking *q) {
   }
   json_t *j = json_object();
   put_grid_json(j, &g);
-  json_object_set_new(j, "slice_shape", sizes_json(q->grid.num_dims, local));
+  json_object_set_new(j, "slice_shape", cli_sizes_json(q->grid.num_dims, local));
   return put_json(q, "sharded_copies", j);
 }
 
@@ -246,7 +246,7 @@ static bool answer_shapes(asking *q) {
   int64_t a[MSC_MAX_RANK], b[MSC_MAX_RANK], all[2 * MSC_GRID_DIMS];
   int num_a, num_b;
   MSC_TRY(read_sizes(c, "--shape", cli_text(c, "shape"), MSC_MAX_RANK, &num_a, a));
-  put_json(q, "shape", sizes_json(num_a, a));
+  put_json(q, "shape", cli_sizes_json(num_a, a));
   for (int i = 0; i < 2; i++) {
     const char *text = cli_text(c, option[i] + 2);
     if (!text) continue;
@@ -255,7 +255,7 @@ static bool answer_shapes(asking *q) {
     if (!num)
       return msc_error(c->ctx, MSC_E_SHAPE, cli_loc(c, option[i]), "%s and %s have no common refinement",
                        cli_text(c, "shape"), text);
-    put_json(q, key[i], sizes_json(num, all));
+    put_json(q, key[i], cli_sizes_json(num, all));
   }
   return true;
 }
@@ -272,7 +272,7 @@ static bool answer_stages(asking *q) {
     if (size[s] > q->num_ranks - at)
       return msc_error(c->ctx, MSC_E_LAYOUT, cli_loc(c, "--stages"),
                        "the stages need more ranks than the %" PRId64 " listed", q->num_ranks);
-    json_array_append_new(stages, sizes_json((int)size[s], q->rank + at));
+    json_array_append_new(stages, cli_sizes_json((int)size[s], q->rank + at));
     at += size[s];
   }
   if (at != q->num_ranks)

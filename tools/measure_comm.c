@@ -16,7 +16,7 @@ static const int64_t WINDOW_NS = 15000000, QUICK_NS = 1000000;
 static const int64_t sizes[NUM_SIZES] = {1 << 10, 1 << 15, 1 << 20, 1 << 23}; /* bytes */
 
 /* Dimension 0 or 1 cut by the group's axis; 2: partial over it; -1: neither. */
-static int place_of(msc_verb_side side) {
+static int find_cut_dimension(msc_verb_side side) {
   switch (side) {
     case MSC_AT_DIM:
     case MSC_AT_CONCAT_DIM: return 0;
@@ -91,8 +91,8 @@ static mscrt_status *make_comm_exchange(const comm_job *j, int rank, const comm_
     for (uint32_t i = 0; i < k->group; i++) ring[2 * i] = i, ring[2 * i + 1] = (i + 1) % (uint32_t)k->group;
     c.num_axes = 1, c.axes = &axis, c.num_pairs = (uint32_t)k->group, c.pairs = ring;
   } else {
-    c.from = layout_of(&from, k->group, place_of(msc_verb_row_of(k->verb)->operand));
-    c.to = layout_of(&to, k->group, place_of(msc_verb_row_of(k->verb)->result));
+    c.from = layout_of(&from, k->group, find_cut_dimension(msc_verb_row_of(k->verb)->operand));
+    c.to = layout_of(&to, k->group, find_cut_dimension(msc_verb_row_of(k->verb)->result));
   }
   return mscrt_exchange_make(&mesh, rank, &c, parts, out_e);
 }

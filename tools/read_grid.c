@@ -6,8 +6,8 @@
 #include "tools/read_grid.h"
 
 /* Up to `max` of what `noun` calls them, each at least `least`. */
-static bool read_list(cli *c, const char *option, const char *text, const char *noun, int64_t least, int max,
-                      int *out_num, int64_t *out_size) {
+static bool read_listed_sizes(cli *c, const char *option, const char *text, const char *noun, int64_t least,
+                              int max, int *out_num, int64_t *out_size) {
   const msc_loc *loc = cli_loc(c, option);
   *out_num = 0;
   for (const char *p = text; *p;) {
@@ -27,11 +27,11 @@ static bool read_list(cli *c, const char *option, const char *text, const char *
 }
 
 bool read_sizes(cli *c, const char *option, const char *text, int max, int *out_num, int64_t *out_size) {
-  return read_list(c, option, text, "numbers", 1, max, out_num, out_size);
+  return read_listed_sizes(c, option, text, "numbers", 1, max, out_num, out_size);
 }
 
 bool read_shape(cli *c, const char *option, const char *text, int *out_rank, int64_t *out_dim) {
-  return read_list(c, option, text, "dimensions", 0, MSC_MAX_RANK, out_rank, out_dim);
+  return read_listed_sizes(c, option, text, "dimensions", 0, MSC_MAX_RANK, out_rank, out_dim);
 }
 
 /* ---- grids ---- */
@@ -155,7 +155,7 @@ bool read_ranks(cli *c, const char *option, const char *text, int64_t *out_num, 
 
 /* ---- JSON ---- */
 
-json_t *sizes_json(int num, const int64_t *size) {
+json_t *cli_sizes_json(int num, const int64_t *size) {
   json_t *list = json_array();
   for (int i = 0; i < num; i++) json_array_append_new(list, json_integer(size[i]));
   return list;

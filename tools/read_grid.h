@@ -19,7 +19,7 @@ bool read_grid_json(cli *c, const char *option, const json_t *j, const msc_grid 
 /* "0..7", "5,3,1" or both mixed; in the context's arena, each rank once. */
 bool read_ranks(cli *c, const char *option, const char *text, int64_t *out_num, int64_t **out_rank);
 
-json_t *sizes_json(int num, const int64_t *size);
+json_t *cli_sizes_json(int num, const int64_t *size);
 json_t *map_json(const msc_grid *g);
 
 #endif

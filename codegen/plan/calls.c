@@ -9,6 +9,7 @@
 #include "passes/6_pipeline/pipeline.h"
 #include "passes/7_lower/graph.h"
 #include "passes/7_lower/transfer.h"
+#include "passes/8_memory/place/place.h"
 
 enum {
   DEPTH = 2,                    /* of messages: one is on its way while the one before it is used */
@@ -44,8 +45,6 @@ struct msc_plan_calls {
 
 typedef struct msc_plan_calls calling;
 
-static uint64_t align_to_line(uint64_t n) { return (n + 63) / 64 * 64; }
-
 uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l) {
   for (size_t i = 0; i < p->num_layouts; i++)
     if (p->layout[i] == l) return (uint32_t)i;
@@ -76,7 +75,7 @@ static msc_plan_variable *find_input(const msc_plan *p, const char *name) {
 }
 
 /* The interned name of an argument. */
-static const char *argument_name(const msc_plan *p, const msc_func *f, size_t i) {
+static const char *intern_argument_name(const msc_plan *p, const msc_func *f, size_t i) {
   const msc_attr_value *v = msc_arg_attr(f, i, MSC_FACT(msc_name));
   if (v) return msc_intern(p->ctx, v->s);
   return msc_intern(p->ctx, f->body->args[i]->name ? f->body->args[i]->name : msc_arena_printf(p->arena, "arg%zu", i));
@@ -91,7 +90,7 @@ static msc_plan_variable *find_kept(calling *c, const char *name) {
 
 static plan_ref reserve_bytes(uint64_t *end, uint64_t bytes, uint8_t space) {
   plan_ref ref = {.offset = *end, .bytes = bytes, .space = space};
-  *end = align_to_line(*end + bytes);
+  *end = msc_round_to_lines(*end + bytes);
   return ref;
 }
 
@@ -132,10 +131,10 @@ static uint64_t input_stride(const msc_plan *p) {
     for (size_t i = 0; i < f->body->num_args; i++) {
       size_t k = 0;
       if (msc_arg_role(f, i) > MSC_ROLE_MASK) continue;
-      while (k < num && strcmp(seen[k], argument_name(p, f, i))) k++;
+      while (k < num && strcmp(seen[k], intern_argument_name(p, f, i))) k++;
       if (k < num) continue;
-      seen[num++] = argument_name(p, f, i);
-      bytes = align_to_line(bytes + (uint64_t)msc_type_bytes(f->body->args[i]->type));
+      seen[num++] = intern_argument_name(p, f, i);
+      bytes = msc_round_to_lines(bytes + (uint64_t)msc_type_bytes(f->body->args[i]->type));
     }
   return bytes;
 }
@@ -174,7 +173,7 @@ static plan_ref place_carried(calling *c, size_t i, const char *name, uint64_t b
   uint64_t end = 0;
   for (size_t n = 0; n < c->num_inner; n++) {
     const inner_place *v = &c->inner[n];
-    uint64_t its = align_to_line(v->ref.offset + v->ref.bytes);
+    uint64_t its = msc_round_to_lines(v->ref.offset + v->ref.bytes);
     if (v->ref.space == space && v->stage == c->section->stage && v->chunk == chunk_of(c->f) && its > end) end = its;
   }
   plan_ref ref = place_inner(c, name, bytes, &end, space);
@@ -184,7 +183,7 @@ static plan_ref place_carried(calling *c, size_t i, const char *name, uint64_t b
 
 static plan_ref place_argument(calling *c, size_t i) {
   msc_plan *p = c->p;
-  const char *name = argument_name(p, c->f, i);
+  const char *name = intern_argument_name(p, c->f, i);
   uint64_t bytes = (uint64_t)msc_type_bytes(c->f->body->args[i]->type);
   msc_plan_stage *stage = &p->stage[c->section->stage];
   msc_role role = msc_arg_role(c->f, i);
@@ -211,7 +210,8 @@ static plan_ref place_argument(calling *c, size_t i) {
 static uint64_t put_constant(calling *c, const msc_op *op) {
   msc_plan *p = c->p;
   const msc_attr_value *v = msc_op_attr(op, "value");
-  uint64_t bytes = (uint64_t)msc_type_bytes(op->out[0].type), at = p->constant_bytes, end = align_to_line(at + bytes);
+  uint64_t bytes = (uint64_t)msc_type_bytes(op->out[0].type), at = p->constant_bytes,
+           end = msc_round_to_lines(at + bytes);
   if (end > c->room_constants) {
     c->room_constants = 2 * end;
     unsigned char *more = msc_arena_alloc(p->arena, c->room_constants);

@@ -96,7 +96,7 @@ static void forget_ended(timeline *t) {
 }
 
 /* Starts a call after everything that it waits for.  False: it is a collective, which runs beside the next calls. */
-static bool begin_timed_call(timeline *t, const msc_plan_call *c) {
+static bool begin_predicted_call(timeline *t, const msc_plan_call *c) {
   bool beside = c->kind == PLAN_CALL_KIND_COLLECTIVE && c->predicted_ns > 0;
   forget_ended(t);
   msc_waits w = msc_hazards_next(&t->hazards, list_spans(c, t->span), t->span, beside);
@@ -115,7 +115,7 @@ static void end_section(timeline *t) {
 /* Predicts a section, as if it had no messages. */
 static void predict_section(timeline *t, const msc_plan_section *s) {
   for (size_t i = 0; i < s->num_calls; i++)
-    if (begin_timed_call(t, &s->call[i])) t->now += s->call[i].predicted_ns;
+    if (begin_predicted_call(t, &s->call[i])) t->now += s->call[i].predicted_ns;
   end_section(t);
 }
 
@@ -161,7 +161,7 @@ static bool advance_over_message(lanes *l, timeline *t, const msc_plan_call *c) 
 
 static bool advance_call(lanes *l, lane *n, const msc_plan_call *c) {
   bool done = true;
-  if (!n->begun && !begin_timed_call(&n->t, c)) return true;
+  if (!n->begun && !begin_predicted_call(&n->t, c)) return true;
   n->begun = true;
   if (c->kind == PLAN_CALL_KIND_MESSAGE) done = advance_over_message(l, &n->t, c);
   else n->t.now += c->predicted_ns;

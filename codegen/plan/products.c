@@ -2,8 +2,7 @@
 #include "codegen/plan/plan.h"
 #include "ir/gemm.h"
 #include "ir/abi/product.h"
-
-static uint64_t align_to_line(uint64_t n) { return (n + 63) / 64 * 64; }
+#include "passes/8_memory/place/place.h"
 
 static uint64_t share_rounded_up(uint64_t n, uint64_t parts, uint64_t unit) {
   uint64_t part = (n + parts - 1) / parts;
@@ -45,7 +44,7 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
 }
 
 static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) {
-  return align_to_line((uint64_t)elems * sum_bytes(m));
+  return msc_round_to_lines((uint64_t)elems * sum_bytes(m));
 }
 
 static void set_workspace(msc_plan_matmul *m) {

@@ -207,7 +207,7 @@ static size_t find_place_groups(allocating *z, msc_buffer *buffer, const uint32_
       if (grouped[r] || !is_scratch_value(z, z->value[r])) continue;
       grouped[r] = true;
       member[n++] = number[r];
-      buffer[number[r]].bytes = (buffer[number[r]].bytes + MSC_ALIGN - 1) / MSC_ALIGN * MSC_ALIGN;
+      buffer[number[r]].bytes = msc_round_to_lines(buffer[number[r]].bytes);
     }
     if (n > 1) group[num++] = (msc_place_group){n, member};
   }

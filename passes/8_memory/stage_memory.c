@@ -3,12 +3,11 @@
  * Bytes are counted as codegen places them: every value starts a cache line, and values of one name are counted once
  * per stage. */
 #include "passes/8_memory/stage_costs.h"
+#include "passes/8_memory/place/place.h"
 
 #include <stdlib.h>
 
-enum { LINE = 64, DEPTH = 4 /* the most messages that a mailbox usually holds */ };
-
-static int64_t round_to_lines(int64_t bytes) { return (bytes + LINE - 1) / LINE * LINE; }
+enum { DEPTH = 4 /* the most messages that a mailbox usually holds */ };
 
 /* ---- names ---- */
 
@@ -45,7 +44,7 @@ int64_t msc_carried_bytes(const msc_module *m, msc_slot_class class, int64_t sta
   for (size_t i = 0; f && i < f->body->num_args; i++)
     if (msc_arg_role(f, i) == MSC_ROLE_CARRIED &&
         msc_slot_class_of(msc_arg_attr(f, i, MSC_FACT(msc_class))->s) == class)
-      bytes += round_to_lines(msc_type_bytes(f->body->args[i]->type));
+      bytes += msc_round_to_lines(msc_type_bytes(f->body->args[i]->type));
   return bytes;
 }
 
@@ -101,7 +100,7 @@ static int64_t batch_bytes(msc_arena *scratch, const msc_module *m) {
   for (const msc_func *f = m->first; f; f = f->next)
     for (size_t i = 0; i < f->body->num_args; i++)
       if (is_input(f, i) && add_if_new(&seen, argument_name(f, i)))
-        bytes += round_to_lines(msc_type_bytes(f->body->args[i]->type));
+        bytes += msc_round_to_lines(msc_type_bytes(f->body->args[i]->type));
   return bytes;
 }
 
@@ -126,7 +125,7 @@ static int64_t fixed_argument_bytes(names *seen, const msc_func *f) {
   int64_t bytes = 0;
   for (size_t i = 0; i < f->body->num_args; i++) {
     if (msc_arg_role(f, i) == MSC_ROLE_CARRIED || is_input(f, i) || !add_if_new(seen, argument_name(f, i))) continue;
-    bytes += round_to_lines(msc_type_bytes(f->body->args[i]->type));
+    bytes += msc_round_to_lines(msc_type_bytes(f->body->args[i]->type));
   }
   return bytes;
 }
@@ -134,8 +133,8 @@ static int64_t fixed_argument_bytes(names *seen, const msc_func *f) {
 static int64_t op_bytes(const msc_func *f) {
   int64_t bytes = 0;
   for (const msc_op *op = f->body->first; op; op = op->next) {
-    if (op->kind == OP_constant) bytes += round_to_lines(msc_type_bytes(op->out[0].type));
-    if (op->kind == OP_stage_recv) bytes += DEPTH * round_to_lines(msc_type_bytes(op->out[0].type)) + 2 * LINE;
+    if (op->kind == OP_constant) bytes += msc_round_to_lines(msc_type_bytes(op->out[0].type));
+    if (op->kind == OP_stage_recv) bytes += DEPTH * msc_round_to_lines(msc_type_bytes(op->out[0].type)) + 2 * MSC_ALIGN;
   }
   return bytes;
 }
@@ -147,7 +146,7 @@ static int64_t stage_of_section(const msc_func *f) {
 
 /* The bytes that stay allocated during the whole step. */
 static int64_t fixed_bytes(msc_arena *scratch, const msc_module *m, int64_t stage) {
-  int64_t bytes = LINE; /* the flag that kernels set when an index is out of range */
+  int64_t bytes = MSC_ALIGN; /* the flag that kernels set when an index is out of range */
   size_t num = 0;
   for (const msc_func *f = m->first; f; f = f->next) num += f->body->num_args;
   names seen = {msc_new_array(scratch, const char *, num + 1), 0};

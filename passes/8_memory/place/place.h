@@ -9,6 +9,7 @@
 #include "ir/ir.h"
 
 enum { MSC_ALIGN = 64 }; /* alignment of every buffer of a plan: a cache line, the widest vector */
+static inline uint64_t msc_round_to_lines(uint64_t bytes) { return (bytes + MSC_ALIGN - 1) / MSC_ALIGN * MSC_ALIGN; }
 #define MSC_PLACE_FREE UINT64_MAX
 #define MSC_PLACE_MOST ((uint64_t)1 << 61) /* all sizes, alignments and fixed offsets together stay below this */
 
