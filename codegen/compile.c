@@ -17,19 +17,9 @@
 
 /* ---- decisions ---- */
 
-static const char *join_texts(msc_arena *a, const msc_attr_value *list) {
-  const char *text = "";
-  for (size_t i = 0; list && i < list->list.num; i++)
-    text = msc_arena_printf(a, "%s%s%s", text, i ? " " : "", list->list.v[i].s);
-  return text;
-}
-
-static const char *result_layouts(msc_arena *a, const msc_mesh *mesh, const msc_op *op) {
-  const char *text = "";
-  for (int i = 0; i < op->num_out; i++)
-    if (op->out[i].type->layout)
-      text = msc_arena_printf(a, "%s%s%s", text, i ? " " : "", msc_layout_print(a, mesh, op->out[i].type->layout));
-  return text;
+/* "text layout"; a layout that is not known adds nothing. */
+static const char *add_layout(msc_arena *a, const msc_module *m, const char *text, const msc_layout *l) {
+  return l ? msc_arena_printf(a, "%s%s%s", text, *text ? " " : "", msc_layout_print(a, &m->mesh, l)) : text;
 }
 
 static bool is_decided_op(const msc_op *op) {
@@ -46,8 +36,10 @@ static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, s
   num = 0;
   for (const msc_op *op = f->body->first; op; op = op->next) {
     if (!is_decided_op(op)) continue;
-    const char *in = join_texts(a, msc_op_attr(op, MSC_FACT(in_layout))),
-               *out = result_layouts(a, &f->module->mesh, op);
+    const char *in = "", *out = "";
+    for (size_t i = 0; i < op->num_in; i++)
+      in = add_layout(a, f->module, in, msc_attr_layout(f->module, op->loc, msc_wanted_layout(op, i)));
+    for (size_t i = 0; i < op->num_out; i++) out = add_layout(a, f->module, out, op->out[i].type->layout);
     d[num++] = (msc_decision){op->name, msc_arena_printf(a, "%s -> %s", in, out), msc_op_str(op, MSC_FACT(by))};
   }
   *out_num = num;

@@ -142,7 +142,9 @@ typedef struct msc_diag {
 /* ---- attributes ---- */
 
 typedef enum {
-  MSC_ATTR_INT, MSC_ATTR_FLOAT, MSC_ATTR_BOOL, MSC_ATTR_STR, MSC_ATTR_LIST, MSC_ATTR_DICT, MSC_ATTR_TYPE, MSC_ATTR_DENSE
+  MSC_ATTR_INT, MSC_ATTR_FLOAT, MSC_ATTR_BOOL, MSC_ATTR_STR, MSC_ATTR_LIST, MSC_ATTR_DICT, MSC_ATTR_TYPE,
+  MSC_ATTR_DENSE,
+  MSC_ATTR_LAYOUT, /* IR text holds it as a string, and the parser leaves that as MSC_ATTR_STR */
 } msc_attr_kind;
 
 struct msc_attr_value {
@@ -156,6 +158,7 @@ struct msc_attr_value {
     struct { size_t num; const msc_attr_value *v; } list;
     struct { size_t num; const msc_attr *a; } dict;           /* sorted by name */
     const msc_type *type;
+    const msc_layout *layout;
     struct { const msc_type *type; const void *data; size_t bytes; } dense; /* bytes of one element: a splat */
   };
 };
@@ -540,6 +543,13 @@ msc_attr_value msc_float(double v);
 msc_attr_value msc_bool(bool v);
 msc_attr_value msc_str(msc_context *ctx, const char *s);
 msc_attr_value msc_type_attr(const msc_type *t);
+msc_attr_value msc_layout_attr(const msc_layout *l);
+msc_attr_value msc_layouts_attr(msc_context *ctx, size_t num, const msc_layout *const *l);
+/* The layout that v holds: a pointer, or text, which is read with the module's mesh.  NULL: v is NULL or something
+ * else; or the text is wrong, and reported at `loc`. */
+const msc_layout *msc_attr_layout(const msc_module *m, const msc_loc *loc, const msc_attr_value *v);
+/* The same as text, for messages: as the user wrote it. */
+const char *msc_attr_layout_text(const msc_module *m, msc_arena *arena, const msc_attr_value *v);
 msc_attr_value msc_ints(msc_context *ctx, size_t num, const int64_t *v);
 msc_attr_value msc_list(msc_context *ctx, size_t num, const msc_attr_value *v);
 msc_attr msc_named(msc_context *ctx, const char *name, msc_attr_value v);
@@ -559,6 +569,8 @@ const msc_attr_value *msc_find_attr(const msc_attr *attrs, size_t num, const cha
 void msc_put_attr(msc_context *ctx, msc_attr **attrs, size_t *num, const char *name, msc_attr_value v);
 void msc_drop_attr(msc_attr *attrs, size_t *num, const char *name);
 const msc_attr_value *msc_op_attr(const msc_op *op, const char *name); /* NULL: absent */
+/* The entry for operand i of the op's fact in_layout; NULL: the op wants it in no other layout. */
+const msc_attr_value *msc_wanted_layout(const msc_op *op, size_t i);
 void msc_op_set(msc_op *op, const char *name, msc_attr_value v);
 void msc_op_unset(msc_op *op, const char *name);
 /* With the row's default when absent. */

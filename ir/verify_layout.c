@@ -149,11 +149,12 @@ static bool as_wanted(const msc_op *op, msc_arena *arena, msc_op *out_op) {
   out_op->in = msc_new_array(arena, msc_use, op->num_in);
   msc_value *value = msc_new_array(arena, msc_value, op->num_in);
   for (size_t i = 0; i < op->num_in; i++) {
-    const msc_layout *l = NULL;
+    const msc_attr_value *entry = &list->list.v[i];
     value[i] = *op->in[i].value;
     out_op->in[i].value = &value[i];
-    if (list->list.v[i].kind != MSC_ATTR_STR) continue;
-    MSC_TRY(msc_layout_parse(ctx, &op->block->func->module->mesh, op->loc, list->list.v[i].s, &l));
+    if (entry->kind != MSC_ATTR_STR && entry->kind != MSC_ATTR_LAYOUT) continue;
+    const msc_layout *l = msc_attr_layout(op->block->func->module, op->loc, entry);
+    MSC_TRY(l);
     if (l->rank != value[i].type->rank)
       return msc_op_error(op, MSC_E_LAYOUT, "%s: entry %zu of in_layout has rank %d, the operand %d",
                           msc_kind_name(op->kind), i, l->rank, value[i].type->rank);

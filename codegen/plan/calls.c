@@ -53,10 +53,9 @@ uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l) {
   return (uint32_t)p->num_layouts++;
 }
 
-const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *text, int rank) {
-  const msc_layout *l = NULL;
-  if (text && msc_layout_parse(p->ctx, &p->module->mesh, NULL, text->s, &l)) return l;
-  return msc_layout_replicated(p->ctx, rank);
+const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *v, int rank) {
+  const msc_layout *l = msc_attr_layout(p->module, NULL, v);
+  return l ? l : msc_layout_replicated(p->ctx, rank);
 }
 
 static const msc_type *global_type(const msc_plan *p, const msc_type *local, const msc_attr_value *shape,

@@ -200,15 +200,15 @@ static void put_starts(flatbuf_builder *b, const msc_plan *p, const msc_func *f,
   plan_call_begin_starts(b);
   for (size_t i = 0; i < l->num_starts; i++) {
     const msc_attr_value *d = &starts->list.v[l->start[i].number];
-    const msc_attr_value *layout = msc_find_attr(d->dict.a, d->dict.num, MSC_FACT(layout)),
-                         *shape = msc_find_attr(d->dict.a, d->dict.num, MSC_FACT(shape));
-    const msc_layout *parsed = NULL;
+    const msc_attr_value *shape = msc_find_attr(d->dict.a, d->dict.num, MSC_FACT(shape));
+    const msc_layout *layout =
+        msc_attr_layout(p->module, NULL, msc_find_attr(d->dict.a, d->dict.num, MSC_FACT(layout)));
     uint64_t dim[MSC_MAX_RANK];
     for (size_t k = 0; k < shape->list.num; k++) dim[k] = (uint64_t)shape->list.v[k].i;
-    if (!msc_layout_parse(p->ctx, &p->module->mesh, NULL, layout->s, &parsed)) continue;
+    if (!layout) continue;
     plan_start_begin(b);
     plan_start_put_index(b, l->start[i].index);
-    plan_start_put_layout(b, msc_plan_layout((msc_plan *)p, parsed));
+    plan_start_put_layout(b, msc_plan_layout((msc_plan *)p, layout));
     plan_start_put_dim(b, (uint32_t)msc_find_attr(d->dict.a, d->dict.num, "dim")->i);
     plan_start_put_shape(b, shape->list.num, dim);
     plan_start_put_behind(b, msc_find_attr(d->dict.a, d->dict.num, MSC_FACT(behind)) != NULL);

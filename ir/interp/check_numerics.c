@@ -24,13 +24,9 @@ static size_t num_layouts(const msc_func *f, size_t *out_num_values) {
 
 /* An operand that still waits for the layout change which `in_layout` asks for. */
 static bool waits(const msc_op *op) {
-  const msc_attr_value *want = msc_op_attr(op, MSC_FACT(in_layout));
-  const msc_func *f = op->block->func;
-  for (size_t i = 0; want && want->kind == MSC_ATTR_LIST && i < op->num_in && i < want->list.num; i++) {
-    const msc_layout *l, *have = op->in[i].value->type->layout;
-    if (want->list.v[i].kind == MSC_ATTR_STR &&
-        msc_layout_parse(f->module->ctx, &f->module->mesh, op->loc, want->list.v[i].s, &l) && l != have)
-      return true;
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_layout *want = msc_attr_layout(op->block->func->module, op->loc, msc_wanted_layout(op, i));
+    if (want && want != op->in[i].value->type->layout) return true;
   }
   return false;
 }

@@ -227,10 +227,9 @@ const msc_layout ***shard_lay_results(msc_pass_ctx *pass, shard_graph *g) {
 }
 
 bool shard_wanted(const msc_op *op, size_t operand, const msc_layout **out_layout) {
-  const msc_attr_value *want = msc_op_attr(op, MSC_FACT(in_layout));
-  *out_layout = NULL;
-  if (!want || operand >= want->list.num) return true;
-  return msc_layout_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, want->list.v[operand].s, out_layout);
+  const msc_attr_value *want = msc_wanted_layout(op, operand);
+  *out_layout = msc_attr_layout(op->block->func->module, op->loc, want);
+  return !want || *out_layout;
 }
 
 /* What passes of this folder tell each other. */

@@ -11,10 +11,7 @@ msc_func *shard_func(msc_module *m) {
 }
 
 const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg) {
-  const msc_attr_value *v = msc_arg_attr(f, arg, MSC_FACT(msc_layout));
-  const msc_layout *l = NULL;
-  return v && v->kind == MSC_ATTR_STR && msc_layout_parse(f->module->ctx, &f->module->mesh, f->loc, v->s, &l) ? l
-                                                                                                              : NULL;
+  return msc_attr_layout(f->module, f->loc, msc_arg_attr(f, arg, MSC_FACT(msc_layout)));
 }
 
 bool shard_searches_time(const msc_config *config) {

@@ -385,15 +385,15 @@ static bool check_arguments(msc_func *f, msc_arena *arena) {
   for (size_t i = 0; i < f->body->num_args; i++) {
     const msc_value *v = f->body->args[i];
     const msc_attr_value *given = msc_arg_attr(f, i, MSC_FACT(msc_layout));
-    const msc_layout *l = NULL;
-    if (!given || given->kind != MSC_ATTR_STR) continue;
-    bool is_read = msc_layout_parse(f->module->ctx, &f->module->mesh, f->loc, given->s, &l),
-         fits = is_read && is_possible(l, v->type);
+    const msc_layout *l = msc_attr_layout(f->module, f->loc, given);
+    if (!given || (!l && given->kind != MSC_ATTR_STR)) continue;
+    bool fits = l && is_possible(l, v->type);
     ok &= fits;
-    if (is_read && !fits)
+    if (l && !fits)
       msc_error(f->module->ctx, MSC_E_STRATEGY, f->loc, "argument %s is %s and cannot have the layout %s",
                 v->name ? v->name : "",
-                msc_type_text(arena, &f->module->mesh, msc_type_with_layout(f->module->ctx, v->type, NULL)), given->s);
+                msc_type_text(arena, &f->module->mesh, msc_type_with_layout(f->module->ctx, v->type, NULL)),
+                msc_attr_layout_text(f->module, arena, given));
     if (!fits)
       msc_drop_attr(f->arg[i].attrs, &f->arg[i].num_attrs, MSC_FACT(msc_layout)); /* what else is wrong is told, too */
   }

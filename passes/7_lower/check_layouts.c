@@ -34,12 +34,10 @@ static const msc_type *whole_of(const checking *z, const msc_value *v) { return 
 /* The whole of v, from attributes with a layout and a shape; NULL: they are missing or wrong. */
 static const msc_type *parse_whole(const checking *z, const msc_loc *loc, const msc_value *v,
                                    const msc_attr_value *layout, const msc_attr_value *shape) {
-  const msc_layout *l = NULL;
   int64_t dim[MSC_MAX_RANK];
-  if (!layout || layout->kind != MSC_ATTR_STR || !shape || shape->kind != MSC_ATTR_LIST ||
-      (int)shape->list.num != v->type->rank)
-    return NULL;
-  if (!msc_layout_parse(z->ctx, z->mesh, loc, layout->s, &l) || l->rank != v->type->rank) return NULL;
+  if (!shape || shape->kind != MSC_ATTR_LIST || (int)shape->list.num != v->type->rank) return NULL;
+  const msc_layout *l = msc_attr_layout(z->f->module, loc, layout);
+  if (!l || l->rank != v->type->rank) return NULL;
   for (int d = 0; d < v->type->rank; d++) dim[d] = shape->list.v[d].i;
   return msc_type_of(z->ctx, v->type->dtype, v->type->rank, dim, l);
 }
@@ -252,8 +250,8 @@ static const msc_attr_value *list_entry(const msc_attr_value *list, size_t i) {
 static bool is_start_of(const checking *z, const msc_attr_value *start, const msc_type *t) {
   const msc_attr_value *layout = msc_find_attr(start->dict.a, start->dict.num, MSC_FACT(layout)),
                        *shape = msc_find_attr(start->dict.a, start->dict.num, MSC_FACT(shape));
-  bool same = layout && layout->kind == MSC_ATTR_STR && shape && shape->kind == MSC_ATTR_LIST &&
-              (int)shape->list.num == t->rank && !strcmp(layout->s, msc_layout_print(z->arena, z->mesh, t->layout));
+  bool same = shape && shape->kind == MSC_ATTR_LIST && (int)shape->list.num == t->rank &&
+              msc_attr_layout(z->f->module, z->f->loc, layout) == t->layout;
   for (int d = 0; same && d < t->rank; d++) same = shape->list.v[d].i == t->dim[d];
   return same;
 }

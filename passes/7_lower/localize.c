@@ -24,10 +24,6 @@ typedef struct {
 
 static const msc_type *global_of(const localizing *z, const msc_value *v) { return z->global[v->id]; }
 
-static msc_attr_value layout_attr(const localizing *z, const msc_layout *l) {
-  return msc_str(z->pass->ctx, msc_layout_print(z->pass->scratch, z->mesh, l));
-}
-
 static msc_attr_value dims_attr(const localizing *z, const msc_type *t) {
   return msc_ints(z->pass->ctx, (size_t)t->rank, t->dim);
 }
@@ -46,7 +42,7 @@ static int64_t number_offset(localizing *z, const msc_type *t, int dim, bool beh
   size_t num = 0;
   if (behind) msc_put_attr(ctx, &a, &num, MSC_FACT(behind), msc_bool(true));
   msc_put_attr(ctx, &a, &num, "dim", msc_int(dim));
-  msc_put_attr(ctx, &a, &num, MSC_FACT(layout), layout_attr(z, t->layout));
+  msc_put_attr(ctx, &a, &num, MSC_FACT(layout), msc_layout_attr(t->layout));
   msc_put_attr(ctx, &a, &num, MSC_FACT(shape), dims_attr(z, t));
   msc_attr_value v = {.kind = MSC_ATTR_DICT, .dict = {num, a}};
   for (size_t i = 0; i < z->num_starts; i++)
@@ -292,12 +288,13 @@ static bool set_place_from_layout(localizing *z, msc_op *op) {
   const msc_attr_value *told = msc_op_attr(op, MSC_FACT(whole_layout));
   if (!told) return true;
   msc_type whole = *op->out[0].type;
-  if (told->kind != MSC_ATTR_STR)
+  if (told->kind != MSC_ATTR_STR && told->kind != MSC_ATTR_LAYOUT)
     return msc_op_error(op, MSC_E_ROW, "%s: whole_layout must be str", msc_kind_name(op->kind));
-  MSC_TRY(msc_layout_parse(z->pass->ctx, z->mesh, op->loc, told->s, &whole.layout));
+  whole.layout = msc_attr_layout(z->f->module, op->loc, told);
+  MSC_TRY(whole.layout);
   if (whole.layout->rank != whole.rank)
-    return msc_op_error(op, MSC_E_LAYOUT, "%s: whole_layout %s is not of rank %d", msc_kind_name(op->kind), told->s,
-                        whole.rank);
+    return msc_op_error(op, MSC_E_LAYOUT, "%s: whole_layout %s is not of rank %d", msc_kind_name(op->kind),
+                        msc_attr_layout_text(z->f->module, z->pass->scratch, told), whole.rank);
   for (int d = 0; d < whole.rank; d++) whole.dim[d] *= msc_layout_parts(whole.layout, d);
   set_place_in_whole(z, op, &whole);
   msc_op_unset(op, MSC_FACT(whole_layout));
@@ -510,7 +507,7 @@ static void localize_types(localizing *z) {
     if (manual) v->type = whole_of_argument(z, i);
     z->global[v->id] = v->type;
     if (v->type->layout) { /* the plan needs both */
-      msc_arg_set(z->f, i, MSC_FACT(msc_layout), layout_attr(z, v->type->layout));
+      msc_arg_set(z->f, i, MSC_FACT(msc_layout), msc_layout_attr(v->type->layout));
       msc_arg_set(z->f, i, MSC_FACT(msc_shape), dims_attr(z, v->type));
     }
     v->type = localize_type(z, v->type);
@@ -524,16 +521,16 @@ static void localize_types(localizing *z) {
 
 static void record_results(localizing *z) {
   msc_op *ret = z->f->body->last;
-  msc_attr_value *layout = msc_new_array(z->pass->scratch, msc_attr_value, ret->num_in);
+  const msc_layout **layout = msc_new_array(z->pass->scratch, const msc_layout *, ret->num_in);
   msc_attr_value *shape = msc_new_array(z->pass->scratch, msc_attr_value, ret->num_in);
   const msc_attr_value *ties = msc_func_attr(z->f, MSC_FACT(manual)) ? msc_func_attr(z->f, MSC_FACT(ties)) : NULL;
   for (size_t i = 0; i < ret->num_in; i++) {
     bool tied = ties && i < ties->list.num && ties->list.v[i].i >= 0;
     const msc_type *t = global_of(z, tied ? z->f->body->args[ties->list.v[i].i] : ret->in[i].value);
-    layout[i] = layout_attr(z, t->layout ? t->layout : msc_layout_replicated(z->pass->ctx, t->rank));
+    layout[i] = t->layout ? t->layout : msc_layout_replicated(z->pass->ctx, t->rank);
     shape[i] = dims_attr(z, t);
   }
-  msc_func_set(z->f, MSC_FACT(result_layouts), msc_list(z->pass->ctx, ret->num_in, layout));
+  msc_func_set(z->f, MSC_FACT(result_layouts), msc_layouts_attr(z->pass->ctx, ret->num_in, layout));
   msc_func_set(z->f, MSC_FACT(result_shapes), msc_list(z->pass->ctx, ret->num_in, shape));
 }
 

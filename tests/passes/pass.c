@@ -172,6 +172,30 @@ static const char *edited(char *out, const char *from, const char *to) {
   return out;
 }
 
+/* A layout is printed as its text, and is the same as the text that the parser leaves; another one is not. */
+static void layouts_are_the_same_as_their_texts(void **state) {
+  (void)state;
+  static const char text[] =
+      "module attributes {msc.mesh = #msc.mesh<\"x=2,y=2\">} {\n  \"msc.func\"() ({\n  ^bb0(%x: tensor<4x4xf32>):\n"
+      "    \"msc.return\"(%x) {in_layout = [\"[{x},{}]\"]} : (tensor<4x4xf32>) -> ()\n"
+      "  }) {sym_name = \"f\"} : () -> ()\n}\n";
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  msc_module *m = msc_parse(ctx, "a", text, strlen(text)), *n = msc_parse(ctx, "a", text, strlen(text));
+  msc_arena *arena = msc_context_arena(ctx);
+  msc_op *ret = n->first->body->last;
+  const msc_layout *l = msc_attr_layout(n, NULL, msc_wanted_layout(ret, 0)), *other = msc_layout_replicated(ctx, 2);
+  assert_non_null(l);
+  assert_null(msc_attr_layout(n, NULL, msc_wanted_layout(ret, 1)));
+  msc_op_set(ret, MSC_FACT(in_layout), msc_layouts_attr(ctx, 1, &l));
+  assert_ptr_equal(msc_attr_layout(n, NULL, msc_wanted_layout(ret, 0)), l);
+  assert_string_equal(msc_print_text(m, arena, &(size_t){0}), msc_print_text(n, arena, &(size_t){0}));
+  assert_null(msc_modules_differ(m, n, arena));
+  assert_null(msc_modules_differ(n, m, arena));
+  msc_op_set(ret, MSC_FACT(in_layout), msc_layouts_attr(ctx, 1, &other));
+  assert_string_equal(msc_modules_differ(m, n, arena), "function 'f': op 0 (return): attributes differ");
+  msc_context_free(ctx);
+}
+
 static void modules_are_compared_in_everything(void **state) {
   (void)state;
   char text[2048];
@@ -200,6 +224,7 @@ int main(void) {
     cmocka_unit_test(a_bug_leaves_a_reproducer),
     cmocka_unit_test(large_modules_have_no_case_of_their_own),
     cmocka_unit_test(modules_are_compared_in_everything),
+      cmocka_unit_test(layouts_are_the_same_as_their_texts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

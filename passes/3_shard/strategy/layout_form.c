@@ -20,14 +20,15 @@ static const char *digits_text(const placing *p, int num, const msc_subaxis *s) 
 /* An empty text: not given. */
 static bool read_entry(const shard_graph *g, const msc_op *op, const char *annotation, int tensor,
                        const msc_attr_value *v, const msc_layout **out_layout) {
-  const char *name = shard_tensor_text(g, op, tensor), *text = v->s;
-  const msc_layout *l = NULL;
+  const char *name = shard_tensor_text(g, op, tensor);
   int rank = g->op[op->id].rule.tensor[tensor].rank;
-  if (v->kind != MSC_ATTR_STR)
+  if (v->kind != MSC_ATTR_STR && v->kind != MSC_ATTR_LAYOUT)
     return msc_op_error(op, MSC_E_STRATEGY, "%s: the entry of %s must be the text of a layout, such as \"[{dp},{}]\"",
                         annotation, name);
-  if (!*text) return true;
-  MSC_TRY(msc_layout_parse(g->ctx, g->mesh, op->loc, text, &l));
+  if (v->kind == MSC_ATTR_STR && !*v->s) return true;
+  const msc_layout *l = msc_attr_layout(g->func->module, op->loc, v);
+  MSC_TRY(l);
+  const char *text = msc_attr_layout_text(g->func->module, g->arena, v);
   if (l->rank != rank)
     return msc_op_error(op, MSC_E_STRATEGY, "%s: %s has rank %d, its layout %s has rank %d", annotation, name, rank,
                         text, l->rank);

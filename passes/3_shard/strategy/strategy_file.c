@@ -142,12 +142,7 @@ static void put_matrix(json_t *to, const msc_op *op, msc_arena *a, const msc_lay
 }
 
 static const msc_layout *wanted(const msc_op *op, size_t i) {
-  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(in_layout));
-  const msc_layout *l = NULL;
-  return v && i < v->list.num &&
-                 msc_layout_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, v->list.v[i].s, &l)
-             ? l
-             : NULL;
+  return msc_attr_layout(op->block->func->module, op->loc, msc_wanted_layout(op, i));
 }
 
 /* What keeps a result as its op's annotation says; the border of a block stands for itself. */
@@ -390,11 +385,12 @@ static bool same_cuts(const loading *l, const msc_layout *file, const msc_layout
 
 /* One operand's or result's hint, a tuple or a layout's text, against the file's layout. */
 static bool agrees(const loading *l, const msc_attr_value *said, const msc_attr_value *loaded) {
-  const msc_layout *file, *own;
   if (said->kind == MSC_ATTR_STR && !*said->s) return true; /* not said */
-  if (!msc_layout_parse(l->ctx, l->g->mesh, l->loc, loaded->s, &file)) return true;
-  if (said->kind != MSC_ATTR_STR) return same_parts(l, file, said);
-  return !msc_layout_parse(l->ctx, l->g->mesh, l->loc, said->s, &own) || same_cuts(l, file, own);
+  const msc_module *m = l->g->func->module;
+  const msc_layout *file = msc_attr_layout(m, l->loc, loaded);
+  if (file && said->kind == MSC_ATTR_LIST) return same_parts(l, file, said);
+  const msc_layout *own = file ? msc_attr_layout(m, l->loc, said) : NULL;
+  return !own || same_cuts(l, file, own);
 }
 
 /* The file decides, but not without a word where the model says otherwise. */
