@@ -55,7 +55,7 @@ static bool is_manual(const msc_func *f) {
 /* ---- which functions and results to compare ---- */
 
 /* The type of argument i before lowering. */
-static const msc_type *arg_type(const msc_func *f, size_t i) {
+static const msc_type *unlowered_type(const msc_func *f, size_t i) {
   const msc_type *t = f->body->args[i]->type;
   const msc_attr_value *shape = msc_arg_attr(f, i, MSC_FACT(msc_shape));
   int64_t dim[MSC_MAX_RANK];
@@ -72,7 +72,7 @@ static bool same_type(const msc_type *a, const msc_type *b) {
 static bool same_args(const msc_func *f, const msc_func *g) {
   if (f->body->num_args != g->body->num_args) return false;
   for (size_t i = 0; i < f->body->num_args; i++)
-    if (!same_type(arg_type(f, i), arg_type(g, i))) return false;
+    if (!same_type(unlowered_type(f, i), unlowered_type(g, i))) return false;
   return true;
 }
 
@@ -96,7 +96,7 @@ static int64_t matching_result(const msc_func *f, size_t i, const msc_func *g) {
 /* ---- random inputs ---- */
 
 /* Steele et al. 2014, splitmix64: a number for each state. */
-static uint64_t mixed(uint64_t x) {
+static uint64_t mix_state(uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
   x = (x ^ x >> 27) * 0x94d049bb133111ebu;
@@ -143,7 +143,7 @@ static msc_tensor random_tensor(msc_arena *arena, const traits *t, const msc_typ
   msc_tensor x = msc_tensor_new(arena, type);
   bool state = role == MSC_ROLE_STATE;
   for (int64_t i = 0, n = msc_type_elems(type); i < n; i++) {
-    uint64_t bits = mixed(seed + (uint64_t)i);
+    uint64_t bits = mix_state(seed + (uint64_t)i);
     double unit = (double)(bits >> 11) * 0x1p-53; /* [0, 1) */
     double v = state || t->positive ? 0.25 + unit : 2 * unit - 1;
     if (state && type->rank == 0) v = 3;
@@ -163,7 +163,7 @@ static msc_tensor *random_args(msc_arena *arena, const traits *t, const msc_func
       msc_role role = msc_arg_role(f, i);
       bool shared = role == MSC_ROLE_PARAMETER || role == MSC_ROLE_STATE;
       args[r * num + i] =
-          random_tensor(arena, t, arg_type(f, i), role, mixed(mixed(seed) + i * 1000 + (shared ? 0 : r)));
+          random_tensor(arena, t, unlowered_type(f, i), role, mix_state(mix_state(seed) + i * 1000 + (shared ? 0 : r)));
     }
   return args;
 }
@@ -193,8 +193,8 @@ static bool same_element(const msc_tensor *a, const msc_tensor *b, int64_t i, do
 }
 
 /* `b` is result i of f, `a` the one that stood for it before. */
-static bool compare(const msc_func *f, size_t i, const msc_tensor *a, const msc_tensor *b, double tolerance,
-                    const char *how) {
+static bool compare_results(const msc_func *f, size_t i, const msc_tensor *a, const msc_tensor *b, double tolerance,
+                            const char *how) {
   msc_context *ctx = f->module->ctx;
   const char *name = result_name(f, i);
   name = name ? msc_arena_printf(msc_context_arena(ctx), " (%s)", name) : "";
@@ -233,7 +233,8 @@ static bool check_run(const checking *c, msc_func *f, const msc_tensor *before, 
   for (size_t r = 0; r < (kind == PARTS ? (size_t)msc_mesh_size(&g->module->mesh) : 1); r++)
     for (size_t i = 0; i < num_f; i++) {
       int64_t j = matching_result(f, i, g);
-      if (j >= 0) ok &= compare(g, (size_t)j, &before[r * num_f + i], &after[r * num_g + (size_t)j], c->tolerance, how);
+      if (j >= 0)
+        ok &= compare_results(g, (size_t)j, &before[r * num_f + i], &after[r * num_g + (size_t)j], c->tolerance, how);
     }
   return ok;
 }

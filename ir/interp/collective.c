@@ -22,19 +22,19 @@ typedef struct {
   msc_atoms touched; /* the digits that change their place */
 } change;
 
-static bool overlap(msc_subaxis a, msc_subaxis b) {
+static bool subaxes_overlap(msc_subaxis a, msc_subaxis b) {
   return a.axis == b.axis && a.pre < (uint64_t)b.pre * b.size && b.pre < (uint64_t)a.pre * a.size;
 }
 
 /* Where the atom stands in the layout: dimension, and into how many parts the digits before it cut that; -1 nowhere. In
  * {b,c,a} and {a,c,b} of sizes a = 3, b = 2 the digit c stands second, but for other elements. */
-static int64_t place_of(const msc_atoms *atoms, const msc_layout *l, int atom) {
+static int64_t find_atom_place(const msc_atoms *atoms, const msc_layout *l, int atom) {
   for (int d = 0; d <= l->rank; d++) {
     int end = d < l->rank ? l->first[d + 1] : l->first[d] + l->num_partial;
     int64_t parts = 1;
     for (int i = l->first[d]; i < end; i++)
       for (int a = 0; a < atoms->num; a++)
-        if (overlap(atoms->atom[a], l->sub[i])) {
+        if (subaxes_overlap(atoms->atom[a], l->sub[i])) {
           if (a == atom) return d * (int64_t)(MSC_MAX_DEVICES + 1) + (d < l->rank ? parts : 0);
           parts *= atoms->atom[a].size;
         }
@@ -42,7 +42,7 @@ static int64_t place_of(const msc_atoms *atoms, const msc_layout *l, int atom) {
   return -1;
 }
 
-static bool same_cuts(const msc_layout *a, const msc_layout *b, int d) {
+static bool is_cut_alike(const msc_layout *a, const msc_layout *b, int d) {
   int num = a->first[d + 1] - a->first[d];
   return num == b->first[d + 1] - b->first[d] && a->split[d] == b->split[d] &&
          !memcmp(a->sub + a->first[d], b->sub + b->first[d], (size_t)num * sizeof *a->sub);
@@ -50,7 +50,7 @@ static bool same_cuts(const msc_layout *a, const msc_layout *b, int d) {
 
 static bool cuts_with(const msc_layout *l, int d, msc_subaxis atom) {
   for (int i = l->first[d]; i < l->first[d + 1]; i++)
-    if (overlap(atom, l->sub[i])) return true;
+    if (subaxes_overlap(atom, l->sub[i])) return true;
   return false;
 }
 
@@ -58,7 +58,7 @@ static bool cuts_with(const msc_layout *l, int d, msc_subaxis atom) {
 static bool borders_move(const msc_type *t, const msc_layout *from, const msc_layout *to, msc_subaxis atom) {
   for (int d = 0; d < t->rank; d++) {
     bool even = msc_dim_is_even(from, t, d) && msc_dim_is_even(to, t, d);
-    if (!even && !same_cuts(from, to, d) && (cuts_with(from, d, atom) || cuts_with(to, d, atom))) return true;
+    if (!even && !is_cut_alike(from, to, d) && (cuts_with(from, d, atom) || cuts_with(to, d, atom))) return true;
   }
   return false;
 }
@@ -69,13 +69,13 @@ static bool touched_atoms(const msc_module *m, const msc_type *t, const msc_layo
   out->num = 0;
   MSC_TRY(msc_atoms_of(&m->mesh, 2, (const msc_layout *[]){from, to}, &atoms));
   for (int a = 0; a < atoms.num; a++)
-    if (place_of(&atoms, from, a) != place_of(&atoms, to, a) || borders_move(t, from, to, atoms.atom[a]))
+    if (find_atom_place(&atoms, from, a) != find_atom_place(&atoms, to, a) || borders_move(t, from, to, atoms.atom[a]))
       out->atom[out->num++] = atoms.atom[a];
   return true;
 }
 
 /* May these ranks exchange data?  They must agree in every digit that keeps its place. */
-static bool in_group(const change *c, int64_t rank, int64_t peer) {
+static bool may_exchange(const change *c, int64_t rank, int64_t peer) {
   if (c->no_traffic) return rank == peer;
   for (int i = 0; i < c->touched.num; i++) {
     int64_t stride = msc_digit_stride(&c->in->mesh, c->touched.atom[i]);
@@ -88,7 +88,7 @@ static bool in_group(const change *c, int64_t rank, int64_t peer) {
 
 /* What a value's rank has room for, as a piece of the global tensor whatever the value's own shape is: lowered values
  * have padding behind their part. */
-static msc_piece placed(const change *c, const msc_box_layout *l, const msc_value *v, int64_t rank) {
+static msc_piece place_in_global(const change *c, const msc_box_layout *l, const msc_value *v, int64_t rank) {
   msc_piece p = *msc_piece_of(c->in, v, rank);
   bool lowered = c->op->kind == OP_comm;
   p.rank = c->rank_of_tensor;
@@ -99,13 +99,13 @@ static msc_piece placed(const change *c, const msc_box_layout *l, const msc_valu
 
 static bool fill_piece(const change *c, int64_t rank, const msc_box *box, const int64_t *peer, int64_t num_terms) {
   const msc_value *x = c->op->in[c->member].value;
-  msc_piece to = placed(c, &c->to, &c->op->out[c->member], rank), part = to;
+  msc_piece to = place_in_global(c, &c->to, &c->op->out[c->member], rank), part = to;
   int64_t index[MSC_MAX_RANK];
   msc_scalar *term = msc_new_array(c->in->arena, msc_scalar, num_terms);
   part.box = *box;
   for (bool more = msc_first_index(&part, index); more; more = msc_next_index(&part, index)) {
     for (int64_t t = 0; t < num_terms; t++) {
-      msc_piece from = placed(c, &c->from, x, peer[t]);
+      msc_piece from = place_in_global(c, &c->from, x, peer[t]);
       int64_t at = msc_piece_offset(&from, index);
       if (at < 0)
         return msc_op_error(c->op, MSC_E_INTERNAL, "rank %" PRId64 " is to send an element it does not hold", peer[t]);
@@ -117,7 +117,7 @@ static bool fill_piece(const change *c, int64_t rank, const msc_box *box, const 
   return true;
 }
 
-static void *pull_memory(void *arena, size_t bytes) { return msc_arena_alloc(arena, bytes); }
+static void *alloc_in_arena(void *arena, size_t bytes) { return msc_arena_alloc(arena, bytes); }
 
 /* Terms by the op's own order.  They are few: by insertion. */
 static void order_terms(const change *c, int64_t num, int64_t *peer) {
@@ -131,8 +131,8 @@ static void order_terms(const change *c, int64_t num, int64_t *peer) {
 
 static bool pull_rank(const change *c, int64_t rank) {
   msc_pull pull;
-  msc_piece to = placed(c, &c->to, &c->op->out[c->member], rank);
-  if (msc_pull_of(&c->in->mesh, &c->from, &c->to, c->shape, rank, pull_memory, c->in->arena, &pull) != MSC_PULL_OK)
+  msc_piece to = place_in_global(c, &c->to, &c->op->out[c->member], rank);
+  if (msc_pull_of(&c->in->mesh, &c->from, &c->to, c->shape, rank, alloc_in_arena, c->in->arena, &pull) != MSC_PULL_OK)
     return msc_op_error(c->op, MSC_E_SHARDING,
                         "%s: the two layouts cut a mesh axis at places without a common refinement",
                         msc_kind_name(c->op->kind));
@@ -144,7 +144,7 @@ static bool pull_rank(const change *c, int64_t rank) {
     int64_t *peer = pull.peer + i * pull.num_terms;
     order_terms(c, pull.num_terms, peer);
     for (int64_t t = 0; t < pull.num_terms; t++)
-      if (!in_group(c, rank, peer[t]))
+      if (!may_exchange(c, rank, peer[t]))
         return msc_op_error(c->op, MSC_E_SHARDING,
                             "%s: rank %" PRId64 " would need data of rank %" PRId64 ", which is not of its group",
                             msc_kind_name(c->op->kind), rank, peer[t]);
@@ -266,7 +266,7 @@ static bool run_group(const msc_interp *in, const msc_op *op) {
 /* ---- all ---- */
 
 /* The value passes through: a token, or a layout change on one device. */
-static bool copy(const msc_interp *in, const msc_op *op) {
+static bool pass_through(const msc_interp *in, const msc_op *op) {
   for (int64_t r = 0; r < in->num_ranks; r++)
     for (size_t i = 0; i < op->num_in; i++) {
       msc_piece *x = msc_piece_of(in, op->in[i].value, r), *y = msc_piece_of(in, &op->out[i], r);
@@ -306,7 +306,7 @@ bool msc_run_collective(const msc_interp *in, const msc_op *op) {
   if (in->one_device && manual)
     return msc_op_error(op, MSC_E_UNSUPPORTED, "%s: works on one rank's shapes, so one device cannot run it",
                         msc_kind_name(op->kind));
-  if (in->one_device || op->kind == OP_send) return copy(in, op);
+  if (in->one_device || op->kind == OP_send) return pass_through(in, op);
   if (op->kind == OP_comm) return run_comm(in, op);
   if (manual) return run_group(in, op);
   return run_relayout(in, op);

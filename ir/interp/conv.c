@@ -10,7 +10,7 @@ static bool under(const msc_window *w, int64_t o, int64_t k, int64_t *out_x) {
 }
 
 /* The window whose element k is x's element i; false: none. */
-static bool over(const msc_window *w, int64_t i, int64_t k, int64_t *out_o) {
+static bool find_window_over(const msc_window *w, int64_t i, int64_t k, int64_t *out_o) {
   int64_t at = i + w->low - k * w->dilation;
   *out_o = at / w->stride;
   return at >= 0 && at % w->stride == 0 && *out_o < w->y;
@@ -40,13 +40,13 @@ static int64_t next_under(const msc_conv *c, int64_t k, const int64_t *y, int64_
 static int64_t next_over(const msc_conv *c, int64_t k, const int64_t *x, int64_t *out_y) {
   int64_t num = c->dim[0].kernel * c->dim[1].kernel;
   while (++k < num)
-    if (over(&c->dim[0], x[2], k / c->dim[1].kernel, &out_y[2]) &&
-        over(&c->dim[1], x[3], k % c->dim[1].kernel, &out_y[3]))
+    if (find_window_over(&c->dim[0], x[2], k / c->dim[1].kernel, &out_y[2]) &&
+        find_window_over(&c->dim[1], x[3], k % c->dim[1].kernel, &out_y[3]))
       return k;
   return -1;
 }
 
-static msc_scalar product(const msc_eval *e, msc_scalar sum, msc_scalar a, msc_scalar b) {
+static msc_scalar add_product(const msc_eval *e, msc_scalar sum, msc_scalar a, msc_scalar b) {
   msc_dtype d = e->out[0].dtype;
   return msc_arithmetic(SCALAR_add, d, sum, msc_arithmetic(SCALAR_mul, d, a, b));
 }
@@ -69,7 +69,7 @@ void eval_conv2d(msc_eval *e) {
       int64_t x[4] = {y[0], ch};
       for (int64_t k = -1; (k = next_under(&c, k, y, x)) >= 0;) {
         int64_t w[4] = {y[1], ch % per_c, k / c.dim[1].kernel, k % c.dim[1].kernel};
-        sum = product(e, sum, msc_piece_get(e, 0, x), msc_piece_get(e, 1, w));
+        sum = add_product(e, sum, msc_piece_get(e, 0, x), msc_piece_get(e, 1, w));
       }
     }
     msc_piece_put(e, 0, y, sum);
@@ -86,7 +86,7 @@ void eval_conv2d_transpose(msc_eval *e) {
       int64_t y[4] = {x[0], o};
       for (int64_t k = -1; (k = next_over(&c, k, x, y)) >= 0;) {
         int64_t w[4] = {o, x[1] % per_c, k / c.dim[1].kernel, k % c.dim[1].kernel};
-        sum = product(e, sum, msc_piece_get(e, 0, y), msc_piece_get(e, 1, w));
+        sum = add_product(e, sum, msc_piece_get(e, 0, y), msc_piece_get(e, 1, w));
       }
     }
     msc_piece_put(e, 0, x, sum);
@@ -104,7 +104,7 @@ void eval_conv2d_weight_grad(msc_eval *e) {
     for (bool in = msc_first_index(&channel, y); in; in = msc_next_index(&channel, y)) {
       int64_t x[4] = {y[0], w[0] / per_o * per_c + w[1]};
       if (!under(&c.dim[0], y[2], w[2], &x[2]) || !under(&c.dim[1], y[3], w[3], &x[3])) continue;
-      sum = product(e, sum, msc_piece_get(e, 0, x), msc_piece_get(e, 1, y));
+      sum = add_product(e, sum, msc_piece_get(e, 0, x), msc_piece_get(e, 1, y));
     }
     msc_piece_put(e, 0, w, sum);
   }

@@ -46,7 +46,7 @@ static bool less(msc_dtype d, msc_scalar a, msc_scalar b) {
 }
 
 /* Division of integers; the caller has seen to b != 0.  The least number by -1 wraps to itself. */
-static msc_scalar quotient(msc_dtype d, msc_scalar a, msc_scalar b) {
+static msc_scalar divide_ints(msc_dtype d, msc_scalar a, msc_scalar b) {
   if (msc_is_unsigned(d)) return (msc_scalar){.u = a.u / b.u};
   return b.i == -1 ? (msc_scalar){.u = 0 - a.u} : (msc_scalar){.i = a.i / b.i};
 }
@@ -59,7 +59,7 @@ msc_scalar msc_arithmetic(msc_scalar_code code, msc_dtype d, msc_scalar a, msc_s
     case SCALAR_mul: return (msc_scalar){.u = a.u * b.u};
     case SCALAR_max: return less(d, a, b) ? b : a;
     case SCALAR_min: return less(d, b, a) ? b : a;
-    default: return b.u ? quotient(d, a, b) : (msc_scalar){.u = 0};
+    default: return b.u ? divide_ints(d, a, b) : (msc_scalar){.u = 0};
   }
 }
 
@@ -136,7 +136,7 @@ void eval_formula(msc_eval *e) {
 
 static bool equal(msc_dtype d, msc_scalar a, msc_scalar b) { return msc_is_float(d) ? a.f == b.f : a.u == b.u; }
 
-static bool holds(const char *predicate, msc_dtype d, msc_scalar a, msc_scalar b) {
+static bool predicate_holds(const char *predicate, msc_dtype d, msc_scalar a, msc_scalar b) {
   bool eq = equal(d, a, b), lt = less(d, a, b), gt = less(d, b, a);
   switch (predicate[0]) {
     case 'e': return eq;
@@ -152,6 +152,6 @@ void eval_compare(msc_eval *e) {
   int64_t index[MSC_MAX_RANK];
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
     msc_scalar a = msc_piece_get_stretched(e, 0, y->rank, index), b = msc_piece_get_stretched(e, 1, y->rank, index);
-    msc_piece_put(e, 0, index, (msc_scalar){.i = holds(predicate, e->in[0].dtype, a, b)});
+    msc_piece_put(e, 0, index, (msc_scalar){.i = predicate_holds(predicate, e->in[0].dtype, a, b)});
   }
 }

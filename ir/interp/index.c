@@ -50,28 +50,24 @@ void eval_scatter_add(msc_eval *e) {
   for (int64_t i = 0; i < msc_piece_elems(y); i++) msc_store(y->dtype, y->data, i, sum[i]);
 }
 
-static int64_t axis_of(const msc_eval *e, int rank) {
-  int64_t axis = msc_op_int(e->op, "axis");
-  return axis < 0 ? axis + rank : axis;
-}
-
-static bool holds(const msc_piece *p, int64_t dim, int64_t i) {
+static bool piece_holds(const msc_piece *p, int64_t dim, int64_t i) {
   return i >= p->box.begin[dim] && i < p->box.begin[dim] + p->box.size[dim];
 }
 
 void eval_take_along(msc_eval *e) {
   const msc_piece *x = &e->in[0], *y = &e->out[0];
-  int64_t axis = axis_of(e, y->rank), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], from[MSC_MAX_RANK];
+  int64_t axis = msc_eval_axis(e, y->rank), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK],
+          from[MSC_MAX_RANK];
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
     memcpy(from, index, sizeof from);
     from[axis] = checked_index(e, 1, index, x->full[axis]) - first;
-    bool mine = holds(x, axis, from[axis]);
+    bool mine = piece_holds(x, axis, from[axis]);
     msc_piece_put(e, 0, index, mine || !is_part(e, x, axis) ? msc_piece_get(e, 0, from) : (msc_scalar){.u = 0});
   }
 }
 
 /* Adds update `index` of operand 1 to element `to` of the result; axis: the dimension that ranks may share. */
-static void add_to(msc_eval *e, msc_scalar *sum, int64_t axis, const int64_t *to, const int64_t *index) {
+static void add_update(msc_eval *e, msc_scalar *sum, int64_t axis, const int64_t *to, const int64_t *index) {
   const msc_piece *y = &e->out[0];
   int64_t at = msc_piece_offset(y, to);
   if (at >= 0) sum[at] = msc_arithmetic(SCALAR_add, y->dtype, sum[at], msc_piece_get(e, 1, index));
@@ -85,12 +81,12 @@ static void store_sums(msc_eval *e, const msc_scalar *sum) {
 
 void eval_add_along(msc_eval *e) {
   const msc_piece *updates = &e->in[1], *y = &e->out[0];
-  int64_t axis = axis_of(e, y->rank), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], to[MSC_MAX_RANK];
+  int64_t axis = msc_eval_axis(e, y->rank), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], to[MSC_MAX_RANK];
   msc_scalar *sum = msc_new_array(e->arena, msc_scalar, msc_piece_elems(y));
   for (bool more = msc_first_index(updates, index); more; more = msc_next_index(updates, index)) {
     memcpy(to, index, sizeof to);
     to[axis] = checked_index(e, 0, index, y->full[axis]) - first;
-    add_to(e, sum, axis, to, index);
+    add_update(e, sum, axis, to, index);
   }
   store_sums(e, sum);
 }
@@ -116,7 +112,7 @@ void eval_gather_nd(msc_eval *e) {
   int64_t index[MSC_MAX_RANK], from[MSC_MAX_RANK];
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
     named_place(e, x, 1, index, from);
-    bool mine = holds(x, 0, from[0]);
+    bool mine = piece_holds(x, 0, from[0]);
     msc_piece_put(e, 0, index, mine || !is_part(e, x, 0) ? msc_piece_get(e, 0, from) : (msc_scalar){.u = 0});
   }
 }
@@ -127,7 +123,7 @@ void eval_scatter_nd_add(msc_eval *e) {
   msc_scalar *sum = msc_new_array(e->arena, msc_scalar, msc_piece_elems(y));
   for (bool more = msc_first_index(updates, index); more; more = msc_next_index(updates, index)) {
     named_place(e, y, 0, index, to);
-    add_to(e, sum, 0, to, index);
+    add_update(e, sum, 0, to, index);
   }
   store_sums(e, sum);
 }

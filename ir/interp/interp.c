@@ -28,7 +28,7 @@ static const msc_type *whole_type(const msc_interp *in, const msc_type *local, c
   return msc_verify_type(in->m, in->f->loc, t) ? t : local;
 }
 
-static const msc_type *arg_type(const msc_interp *in, size_t i) {
+static const msc_type *type_of_arg(const msc_interp *in, size_t i) {
   return whole_type(in, in->f->body->args[i]->type, msc_arg_attr(in->f, i, MSC_FACT(msc_layout)),
                     msc_arg_attr(in->f, i, MSC_FACT(msc_shape)));
 }
@@ -59,7 +59,7 @@ static int64_t start_number(const msc_interp *in, int64_t number, int64_t rank) 
   return msc_find_attr(s->dict.a, s->dict.num, MSC_FACT(behind)) ? -box.size[dim->i] : box.begin[dim->i];
 }
 
-static int64_t start_of(const msc_interp *in, const msc_op *op, int64_t rank) {
+static int64_t start_of_part(const msc_interp *in, const msc_op *op, int64_t rank) {
   const msc_attr_value *number = msc_op_attr(op, MSC_FACT(start));
   return number && number->kind == MSC_ATTR_INT ? start_number(in, number->i, rank) : MSC_NO_START;
 }
@@ -97,7 +97,7 @@ static void new_pieces(const msc_interp *in, const msc_value *v) {
 
 static bool run_kernel(const msc_interp *in, const msc_op *op, msc_eval_fn *kernel) {
   for (int64_t r = 0; r < in->num_ranks; r++) {
-    msc_eval e = {.op = op, .arena = in->arena, .start = start_of(in, op, r)};
+    msc_eval e = {.op = op, .arena = in->arena, .start = start_of_part(in, op, r)};
     e.in = msc_new_array(in->arena, msc_piece, op->num_in + 1);
     e.out = msc_new_array(in->arena, msc_piece, op->num_out + 1);
     set_begin(in, &e, r);
@@ -189,7 +189,7 @@ static bool run_block(const msc_interp *in, const msc_block *b) {
   return true;
 }
 
-static msc_interp begin(msc_func *f, msc_arena *arena, bool one_device) {
+static msc_interp begin_interp(msc_func *f, msc_arena *arena, bool one_device) {
   msc_interp in = {
       .f = f, .m = f->module, .arena = arena, .mesh = msc_mesh_sizes(&f->module->mesh), .one_device = one_device};
   in.num_ranks = one_device ? 1 : msc_mesh_size(&f->module->mesh);
@@ -227,18 +227,18 @@ static bool run_parts(const msc_interp *in, const msc_tensor *args, msc_tensor *
 }
 
 bool msc_interpret(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results) {
-  msc_interp in = begin(f, arena, true);
+  msc_interp in = begin_interp(f, arena, true);
   return run_parts(&in, args, out_results);
 }
 
 bool msc_interpret_parts(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results) {
-  msc_interp in = begin(f, arena, false);
+  msc_interp in = begin_interp(f, arena, false);
   return run_parts(&in, args, out_results);
 }
 
 /* Lowered values have padding behind their part; others are just the part. */
 static msc_tensor lowered_arg(const msc_interp *in, size_t i, int64_t rank, msc_tensor part) {
-  return in->f->body->args[i]->type->layout ? part : msc_tensor_pad(in->m, in->arena, arg_type(in, i), rank, &part);
+  return in->f->body->args[i]->type->layout ? part : msc_tensor_pad(in->m, in->arena, type_of_arg(in, i), rank, &part);
 }
 
 static msc_tensor lowered_result(const msc_interp *in, size_t i, int64_t rank, msc_tensor t) {
@@ -247,15 +247,15 @@ static msc_tensor lowered_result(const msc_interp *in, size_t i, int64_t rank, m
 }
 
 bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results) {
-  msc_interp in = begin(f, arena, false);
+  msc_interp in = begin_interp(f, arena, false);
   size_t num_args = f->body->num_args, num_results = f->body->last->num_in, num = (size_t)in.num_ranks;
   msc_tensor *arg = msc_new_array(arena, msc_tensor, num * num_args),
              *result = msc_new_array(arena, msc_tensor, num * num_results);
   msc_tensor *part = msc_new_array(arena, msc_tensor, num);
   for (size_t r = 0; r < num; r++)
     for (size_t i = 0; i < num_args; i++)
-      arg[r * num_args + i] =
-          lowered_arg(&in, i, (int64_t)r, msc_tensor_part(in.m, arena, &args[i], arg_type(&in, i)->layout, (int64_t)r));
+      arg[r * num_args + i] = lowered_arg(
+          &in, i, (int64_t)r, msc_tensor_part(in.m, arena, &args[i], type_of_arg(&in, i)->layout, (int64_t)r));
   MSC_TRY(run_parts(&in, arg, result));
   for (size_t i = 0; i < num_results; i++) {
     const msc_type *t = result_type(&in, i);

@@ -52,6 +52,12 @@ struct msc_eval {
   const char *fault; /* the first thing that went wrong; the kernel goes on */
 };
 
+/* The op's attribute `axis`, counted from the front; it may count from behind. */
+static inline int64_t msc_eval_axis(const msc_eval *e, int rank) {
+  int64_t axis = msc_op_int(e->op, "axis");
+  return axis < 0 ? axis + rank : axis;
+}
+
 /* ---- interp/piece.c ---- */
 
 msc_piece msc_piece_whole(const msc_type *t, void *data);

@@ -16,7 +16,7 @@ void eval_constant(msc_eval *e) {
     msc_piece_put(e, 0, index, msc_load(whole.dtype, whole.data, splat ? 0 : msc_piece_offset(&whole, index)));
 }
 
-static msc_scalar number_of(msc_dtype d, int64_t v) {
+static msc_scalar scalar_from_int(msc_dtype d, int64_t v) {
   return msc_is_float(d) ? (msc_scalar){.f = (double)v} : (msc_scalar){.i = v};
 }
 
@@ -25,7 +25,7 @@ void eval_iota(msc_eval *e) {
   int64_t dim = msc_op_int(e->op, "dim"), first = e->start == MSC_NO_START ? 0 : e->start, index[MSC_MAX_RANK];
   if (msc_op_bool(e->op, MSC_FACT(behind))) first = -y->box.begin[dim] - y->box.size[dim];
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index))
-    msc_piece_put(e, 0, index, number_of(y->dtype, first + index[dim]));
+    msc_piece_put(e, 0, index, scalar_from_int(y->dtype, first + index[dim]));
 }
 
 /* ---- one operand ---- */
@@ -59,7 +59,7 @@ void eval_transpose(msc_eval *e) {
 }
 
 /* Reads a list of one number per dimension; 1 everywhere when absent (stride). */
-static void per_dim(const msc_eval *e, const char *name, int64_t *out_v) {
+static void read_per_dim(const msc_eval *e, const char *name, int64_t *out_v) {
   for (int d = 0; d < MSC_MAX_RANK; d++) out_v[d] = 1;
   msc_op_ints(e->op, name, out_v, MSC_MAX_RANK);
 }
@@ -67,8 +67,8 @@ static void per_dim(const msc_eval *e, const char *name, int64_t *out_v) {
 void eval_slice(msc_eval *e) {
   int64_t start[MSC_MAX_RANK], stride[MSC_MAX_RANK], index[MSC_MAX_RANK], from[MSC_MAX_RANK];
   const msc_piece *y = &e->out[0];
-  per_dim(e, "start", start);
-  per_dim(e, "stride", stride);
+  read_per_dim(e, "start", start);
+  read_per_dim(e, "stride", stride);
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
     for (int d = 0; d < y->rank; d++) from[d] = start[d] + index[d] * stride[d];
     msc_piece_put(e, 0, index, msc_piece_get(e, 0, from));
@@ -79,8 +79,8 @@ void eval_pad(msc_eval *e) {
   int64_t low[MSC_MAX_RANK], stride[MSC_MAX_RANK], index[MSC_MAX_RANK], from[MSC_MAX_RANK];
   const msc_piece *x = &e->in[0], *y = &e->out[0];
   msc_scalar fill = msc_scalar_of(y->dtype, msc_op_float(e->op, "value"));
-  per_dim(e, "low", low);
-  per_dim(e, "stride", stride);
+  read_per_dim(e, "low", low);
+  read_per_dim(e, "stride", stride);
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
     bool inside = true;
     for (int d = 0; d < y->rank; d++) {

@@ -3,11 +3,6 @@
 
 #include "ir/interp/kernel.h"
 
-static int64_t axis_of(const msc_eval *e, int rank) {
-  int64_t axis = msc_op_int(e->op, "axis");
-  return axis < 0 ? axis + rank : axis;
-}
-
 /* One index of each row of p along axis; the row's elements are all there. */
 static msc_piece rows_along(const msc_piece *p, int64_t axis) {
   msc_piece rows = *p;
@@ -17,7 +12,7 @@ static msc_piece rows_along(const msc_piece *p, int64_t axis) {
 }
 
 /* NaN is the largest and equals itself. */
-static bool below(msc_dtype dtype, msc_scalar a, msc_scalar b) {
+static bool sorts_before(msc_dtype dtype, msc_scalar a, msc_scalar b) {
   if (msc_is_float(dtype)) return a.f == a.f && (b.f != b.f || a.f < b.f);
   return msc_dtype_class_of(dtype) == MSC_CLASS_UINT ? a.u < b.u : a.i < b.i;
 }
@@ -26,7 +21,8 @@ static bool below(msc_dtype dtype, msc_scalar a, msc_scalar b) {
 static void order_of(msc_dtype dtype, bool descending, int64_t n, const msc_scalar *x, int64_t *order) {
   for (int64_t i = 0; i < n; i++) {
     int64_t at = i;
-    while (at > 0 && (descending ? below(dtype, x[order[at - 1]], x[i]) : below(dtype, x[i], x[order[at - 1]])))
+    while (at > 0 &&
+           (descending ? sorts_before(dtype, x[order[at - 1]], x[i]) : sorts_before(dtype, x[i], x[order[at - 1]])))
       order[at] = order[at - 1], at--;
     order[at] = i;
   }
@@ -35,7 +31,7 @@ static void order_of(msc_dtype dtype, bool descending, int64_t n, const msc_scal
 /* sort and topk */
 void eval_sort(msc_eval *e) {
   const msc_piece *x = &e->in[0], *y = &e->out[0];
-  int64_t axis = axis_of(e, x->rank), n = x->full[axis], index[MSC_MAX_RANK],
+  int64_t axis = msc_eval_axis(e, x->rank), n = x->full[axis], index[MSC_MAX_RANK],
           *order = msc_new_array(e->arena, int64_t, n + 1);
   bool descending = msc_op_bool(e->op, e->op->kind == OP_topk ? "largest" : "descending");
   msc_scalar *row = msc_new_array(e->arena, msc_scalar, n + 1);
@@ -58,7 +54,7 @@ void eval_unique(msc_eval *e) {
   for (int64_t i = 0; i < n; i++) x[i] = msc_piece_get(e, 0, &i);
   order_of(dtype, false, n, x, order);
   for (int64_t i = 0; i < n; i++) {
-    if (!i || below(dtype, x[order[i - 1]], x[order[i]])) msc_piece_put(e, 0, &count, x[order[i]]), count++;
+    if (!i || sorts_before(dtype, x[order[i - 1]], x[order[i]])) msc_piece_put(e, 0, &count, x[order[i]]), count++;
     msc_piece_put(e, 1, &order[i], (msc_scalar){.i = count - 1});
   }
   msc_scalar last = n ? msc_load(dtype, e->out[0].data, count - 1) : (msc_scalar){.u = 0};
@@ -80,7 +76,7 @@ static msc_scalar product_slope(const msc_scalar *x, const msc_scalar *dy, int64
 /* cumsum, cumprod and its gradient.  Sums and products are in double or 64 bits. */
 void eval_cumulate(msc_eval *e) {
   const msc_piece *y = &e->out[0];
-  int64_t axis = axis_of(e, y->rank), n = y->full[axis], index[MSC_MAX_RANK];
+  int64_t axis = msc_eval_axis(e, y->rank), n = y->full[axis], index[MSC_MAX_RANK];
   bool exclusive = msc_op_bool(e->op, "exclusive"), reverse = msc_op_bool(e->op, "reverse"),
        sums = e->op->kind == OP_cumsum;
   msc_scalar *x = msc_new_array(e->arena, msc_scalar, n + 1), *dy = msc_new_array(e->arena, msc_scalar, n + 1);

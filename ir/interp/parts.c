@@ -56,8 +56,8 @@ static int64_t first_replica(const msc_box_mesh *mesh, const msc_layout *l, int6
 }
 
 /* A rank's part, as a piece of the whole; `padded`: of what it has room for. */
-static msc_piece placed(const msc_box_mesh *mesh, const msc_type *type, const msc_layout *l, int64_t rank, void *data,
-                        bool padded) {
+static msc_piece place_part(const msc_box_mesh *mesh, const msc_type *type, const msc_layout *l, int64_t rank,
+                            void *data, bool padded) {
   msc_piece p = msc_piece_whole(type, data);
   msc_box_layout cuts = msc_layout_cuts(l);
   (padded ? msc_box_buffer : msc_box_of)(mesh, &cuts, type->dim, rank, &p.box);
@@ -72,8 +72,8 @@ msc_tensor msc_tensor_pad(const msc_module *m, msc_arena *arena, const msc_type 
                           const msc_tensor *part) {
   msc_box_mesh mesh = msc_mesh_sizes(&m->mesh);
   if (!whole->layout) return *part;
-  msc_piece from = placed(&mesh, whole, whole->layout, rank, part->data, false),
-            to = placed(&mesh, whole, whole->layout, rank, NULL, true);
+  msc_piece from = place_part(&mesh, whole, whole->layout, rank, part->data, false),
+            to = place_part(&mesh, whole, whole->layout, rank, NULL, true);
   to.data = msc_arena_alloc(arena, (size_t)(msc_piece_elems(&to) * msc_dtype_bytes(to.dtype)));
   msc_poison(&to);
   move_box(&from.box, &to, &from);
@@ -84,8 +84,8 @@ msc_tensor msc_tensor_unpad(const msc_module *m, msc_arena *arena, const msc_typ
                             const msc_tensor *padded) {
   msc_box_mesh mesh = msc_mesh_sizes(&m->mesh);
   if (!whole->layout) return *padded;
-  msc_piece from = placed(&mesh, whole, whole->layout, rank, padded->data, true),
-            to = placed(&mesh, whole, whole->layout, rank, NULL, false);
+  msc_piece from = place_part(&mesh, whole, whole->layout, rank, padded->data, true),
+            to = place_part(&mesh, whole, whole->layout, rank, NULL, false);
   to.data = msc_arena_alloc(arena, (size_t)(msc_piece_elems(&to) * msc_dtype_bytes(to.dtype)));
   move_box(&to.box, &to, &from);
   return (msc_tensor){type_of_piece(m, &to), to.data};
@@ -103,7 +103,7 @@ const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_typ
   msc_piece whole = msc_piece_whole(type, out_whole->data);
   for (int64_t i = 0; i < num; i++) sum[i] = msc_identity(layout->reduction, type->dtype);
   for (int64_t r = 0; r < msc_mesh_size(&m->mesh); r++) {
-    msc_piece p = placed(&mesh, type, layout, r, part[r].data, false);
+    msc_piece p = place_part(&mesh, type, layout, r, part[r].data, false);
     int64_t first = first_replica(&mesh, layout, r), elems = msc_piece_elems(&p);
     if (msc_type_elems(part[r].type) != elems)
       return msc_arena_printf(arena, "rank %" PRId64 " has %" PRId64 " elements of a part of %" PRId64, r,

@@ -3,7 +3,7 @@
 #include "ir/abi/philox.h"
 
 /* Place of an element of result 0 in the whole tensor, row-major. */
-static int64_t place_of(const msc_eval *e, const int64_t *index) {
+static int64_t number_in_whole(const msc_eval *e, const int64_t *index) {
   const msc_piece *y = &e->out[0];
   int64_t place = 0;
   for (int d = 0; d < y->rank; d++)
@@ -13,7 +13,7 @@ static int64_t place_of(const msc_eval *e, const int64_t *index) {
 
 static uint32_t word_of(msc_eval *e, size_t key, const int64_t *index) {
   uint64_t seed = msc_piece_get(e, key, NULL).u, step = msc_piece_get(e, key + 1, NULL).u;
-  return msc_philox_element(seed, place_of(e, index), (uint32_t)step, (uint32_t)msc_op_int(e->op, "salt"));
+  return msc_philox_element(seed, number_in_whole(e, index), (uint32_t)step, (uint32_t)msc_op_int(e->op, "salt"));
 }
 
 /* Multiplies as kernels do: in the precision that they compute in. */

@@ -147,7 +147,7 @@ static bool is_mean(const msc_eval *e) { return strcmp(reduction_word(e), "mean"
 static bool is_none(const msc_eval *e) { return strcmp(reduction_word(e), "none") == 0; }
 
 /* One index per row that the rank holds of operand 0; the count of all rows of the whole tensor. */
-static msc_piece rows_of(const msc_piece *x, int64_t *out_count) {
+static msc_piece pick_rows(const msc_piece *x, int64_t *out_count) {
   msc_piece rows = *x;
   int last = x->rank - 1;
   *out_count = 1;
@@ -158,7 +158,7 @@ static msc_piece rows_of(const msc_piece *x, int64_t *out_count) {
 }
 
 /* -sum(label * log_softmax(logits)) of one row */
-static double row_loss(msc_eval *e, int64_t *index) {
+static double eval_row_loss(msc_eval *e, int64_t *index) {
   int last = e->in[0].rank - 1;
   row_stats s = stats_of_row(e, index, last);
   double loss = 0;
@@ -172,10 +172,10 @@ static double row_loss(msc_eval *e, int64_t *index) {
 
 void eval_cross_entropy(msc_eval *e) {
   int64_t index[MSC_MAX_RANK], count;
-  msc_piece rows = rows_of(&e->in[0], &count);
+  msc_piece rows = pick_rows(&e->in[0], &count);
   double sum = 0;
   for (bool more = msc_first_index(&rows, index); more; more = msc_next_index(&rows, index)) {
-    double loss = row_loss(e, index);
+    double loss = eval_row_loss(e, index);
     if (is_none(e)) msc_piece_put(e, 0, index, (msc_scalar){.f = loss});
     sum += loss;
   }
@@ -186,7 +186,7 @@ void eval_cross_entropy(msc_eval *e) {
 void eval_cross_entropy_grad(msc_eval *e) {
   int last = e->in[0].rank - 1;
   int64_t index[MSC_MAX_RANK], count, n = e->in[0].full[last];
-  msc_piece rows = rows_of(&e->out[0], &count);
+  msc_piece rows = pick_rows(&e->out[0], &count);
   for (bool more = msc_first_index(&rows, index); more; more = msc_next_index(&rows, index)) {
     row_stats s = stats_of_row(e, index, last);
     /* dloss is a scalar or one per row */

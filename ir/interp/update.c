@@ -16,53 +16,59 @@
 
 #include "ir/interp/kernel.h"
 
-static double attr(const msc_eval *e, const char *name) { return msc_op_float(e->op, name); }
-static void put(msc_eval *e, size_t i, const int64_t *index, double v) {
+static double get_rate(const msc_eval *e, const char *name) { return msc_op_float(e->op, name); }
+static void put_f64(msc_eval *e, size_t i, const int64_t *index, double v) {
   msc_piece_put(e, i, index, (msc_scalar){.f = v});
 }
-static double get(msc_eval *e, size_t i, const int64_t *index) { return msc_piece_get(e, i, index).f; }
+static double get_f64(msc_eval *e, size_t i, const int64_t *index) { return msc_piece_get(e, i, index).f; }
 
-static void momentum(msc_eval *e, const int64_t *index) {
-  double w = get(e, 0, index), mu = attr(e, "momentum");
-  double g = get(e, 2, index) + attr(e, "weight_decay") * w;
-  double m = mu * get(e, 1, index) + (1 - attr(e, "dampening")) * g;
-  put(e, 0, index, w - attr(e, "lr") * (msc_op_bool(e->op, "nesterov") ? g + mu * m : m));
-  put(e, 1, index, m);
+static void step_momentum(msc_eval *e, const int64_t *index) {
+  double w = get_f64(e, 0, index), mu = get_rate(e, "momentum");
+  double g = get_f64(e, 2, index) + get_rate(e, "weight_decay") * w;
+  double m = mu * get_f64(e, 1, index) + (1 - get_rate(e, "dampening")) * g;
+  put_f64(e, 0, index, w - get_rate(e, "lr") * (msc_op_bool(e->op, "nesterov") ? g + mu * m : m));
+  put_f64(e, 1, index, m);
 }
 
 /* Moments of the gradient g into results 1 and 2; the step along them, bias corrected. */
 static double moments(msc_eval *e, const int64_t *index, double g) {
-  double b1 = attr(e, "beta1"), b2 = attr(e, "beta2"), t = get(e, 4, index);
-  double m = b1 * get(e, 1, index) + (1 - b1) * g;
-  double v = b2 * get(e, 2, index) + (1 - b2) * g * g;
-  put(e, 1, index, m);
-  put(e, 2, index, v);
-  return m / (1 - pow(b1, t)) / (sqrt(v / (1 - pow(b2, t))) + attr(e, "eps"));
+  double b1 = get_rate(e, "beta1"), b2 = get_rate(e, "beta2"), t = get_f64(e, 4, index);
+  double m = b1 * get_f64(e, 1, index) + (1 - b1) * g;
+  double v = b2 * get_f64(e, 2, index) + (1 - b2) * g * g;
+  put_f64(e, 1, index, m);
+  put_f64(e, 2, index, v);
+  return m / (1 - pow(b1, t)) / (sqrt(v / (1 - pow(b2, t))) + get_rate(e, "eps"));
 }
 
 static void update(msc_eval *e, const int64_t *index) {
-  double w = get(e, 0, index);
+  double w = get_f64(e, 0, index);
   switch (e->op->kind) {
-    case OP_sgd: put(e, 0, index, w - attr(e, "lr") * (get(e, 1, index) + attr(e, "weight_decay") * w)); break;
-    case OP_momentum: momentum(e, index); break;
-    case OP_assign: put(e, 0, index, get(e, 1, index)); break;
+    case OP_sgd:
+      put_f64(e, 0, index, w - get_rate(e, "lr") * (get_f64(e, 1, index) + get_rate(e, "weight_decay") * w));
+      break;
+    case OP_momentum: step_momentum(e, index); break;
+    case OP_assign: put_f64(e, 0, index, get_f64(e, 1, index)); break;
     case OP_adam:
-      put(e, 0, index, w - attr(e, "lr") * moments(e, index, get(e, 3, index) + attr(e, "weight_decay") * w));
+      put_f64(e, 0, index,
+              w - get_rate(e, "lr") * moments(e, index, get_f64(e, 3, index) + get_rate(e, "weight_decay") * w));
       break;
     case OP_adamw:
-      put(e, 0, index,
-          w * (1 - attr(e, "lr") * attr(e, "weight_decay")) - attr(e, "lr") * moments(e, index, get(e, 3, index)));
+      put_f64(e, 0, index,
+              w * (1 - get_rate(e, "lr") * get_rate(e, "weight_decay")) -
+                  get_rate(e, "lr") * moments(e, index, get_f64(e, 3, index)));
       break;
-    case OP_lamb_moments: put(e, 0, index, moments(e, index, get(e, 3, index)) + attr(e, "weight_decay") * w); break;
-    default: put(e, 0, index, w - attr(e, "lr") * get(e, 2, index) * get(e, 1, index)); /* lamb_apply */
+    case OP_lamb_moments:
+      put_f64(e, 0, index, moments(e, index, get_f64(e, 3, index)) + get_rate(e, "weight_decay") * w);
+      break;
+    default: put_f64(e, 0, index, w - get_rate(e, "lr") * get_f64(e, 2, index) * get_f64(e, 1, index)); /* lamb_apply */
   }
 }
 
 /* Results that are new values of operands, as those were. */
-static void keep(msc_eval *e, const int64_t *index) {
+static void keep_states(msc_eval *e, const int64_t *index) {
   const msc_op_info *info = msc_info(e->op);
   for (int i = 0; i < info->num_operands; i++)
-    if (info->operand[i].tied >= 0) put(e, (size_t)info->operand[i].tied, index, get(e, (size_t)i, index));
+    if (info->operand[i].tied >= 0) put_f64(e, (size_t)info->operand[i].tied, index, get_f64(e, (size_t)i, index));
 }
 
 void eval_update(msc_eval *e) {
@@ -71,6 +77,6 @@ void eval_update(msc_eval *e) {
   int64_t index[MSC_MAX_RANK];
   for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index)) {
     update(e, index);
-    if (has_ok && !msc_piece_get(e, last, index).i) keep(e, index);
+    if (has_ok && !msc_piece_get(e, last, index).i) keep_states(e, index);
   }
 }
