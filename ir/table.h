@@ -6,7 +6,8 @@
  *   array  msc_grow (ir.h): for arrays that are only appended to; their room follows from their length.
  *          msc_reserve: for arrays that keep their room beside them, because they shrink, or grow by more than one.
  *   table  MSC_TABLE: items by a key of whole words (pointers, integers) with which each item begins.
- *          msc_index: the hash table alone, for items whose keys are longer, or are compared in another way.
+ *          msc_copies: one copy of each string of bytes, numbered, as keys of any length.
+ *          msc_index: the hash table alone, for items that are compared in another way.
  *   heap   MSC_HEAP: the functions of a binary heap over an array of any type, in any order. */
 #ifndef MSC_IR_TABLE_H
 #define MSC_IR_TABLE_H
@@ -148,9 +149,11 @@ static inline void msc_index_remove(msc_index *x, uint64_t hash, uint32_t number
 #define MSC_KEY_BYTES(key) (sizeof *(key) + 0 * sizeof(char[sizeof *(key) % 8 ? -1 : 1])) /* a multiple of 8 */
 
 static inline uint64_t msc_hash_key(const void *key, size_t bytes) {
-  uint64_t hash = 0, word;
-  for (size_t i = 0; i < bytes; i += sizeof word) {
-    memcpy(&word, (const char *)key + i, sizeof word);
+  uint64_t hash = 0;
+  for (size_t i = 0; i < bytes; i += 8) {
+    uint64_t word = 0;
+    if (bytes - i < 8) memcpy(&word, (const char *)key + i, bytes - i);
+    else memcpy(&word, (const char *)key + i, 8);
     hash = msc_mix(hash, word);
   }
   return hash;
@@ -163,6 +166,26 @@ static inline void *msc_table_search(const msc_index *x, const void *item, size_
     if (!memcmp(p, key, key_bytes)) return (void *)(uintptr_t)p;
   }
   return NULL;
+}
+
+/* Strings of bytes in the order in which they were added.  To begin with, all is zero but index.arena. */
+typedef struct {
+  msc_index index;
+  struct msc_copy {
+    const void *data;
+    size_t bytes;
+  } * item;
+} msc_copies;
+
+/* The number of the copy of these bytes, which is added when there is none: then it was index.num before. */
+static inline uint32_t msc_copy_of(msc_copies *t, const void *data, size_t bytes) {
+  uint64_t hash = msc_mix(msc_hash_key(data, bytes), bytes);
+  MSC_INDEX_EACH(&t->index, hash, i)
+  if (t->item[i].bytes == bytes && !memcmp(t->item[i].data, data, bytes)) return i;
+  msc_grow(t->index.arena, t->item, t->index.num);
+  t->item[t->index.num] = (struct msc_copy){msc_arena_copy(t->index.arena, data, bytes), bytes};
+  msc_index_add(&t->index, hash, t->index.num);
+  return t->index.num - 1;
 }
 
 /* ---- heap ---- */

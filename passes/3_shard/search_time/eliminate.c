@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ir/table.h"
 #include "passes/3_shard/search_time/eliminate.h"
 
 enum {
@@ -34,15 +35,6 @@ typedef struct link {
   struct link *next;
 } link;
 
-/* A removal in terms that repeat: the tables summed up and where their variables stand among the neighbours. */
-typedef struct known {
-  uint64_t hash;
-  size_t num_words;
-  const uint64_t *word;
-  const int64_t *cost;
-  struct known *next;
-} known;
-
 typedef struct {
   int num, var[MAX_SCOPE]; /* neighbours at the time of removal */
   int removed;
@@ -65,7 +57,8 @@ typedef struct {
   int64_t *sum;    /* of the states of one variable */
   candidate *heap; /* least first; entries whose size is no longer the variable's are skipped */
   size_t num_heap, room_heap;
-  known **slot; /* NUM_SLOTS lists */
+  msc_copies removal;   /* in terms that repeat: tables summed up, where their variables stand among neighbours */
+  const int64_t **made; /* by number of a removal: its table, or NULL */
   shard_effort effort;
   double max_work, table_entries; /* states looked at, at most; entries of the tables made */
 } elimination;
@@ -74,29 +67,15 @@ typedef struct {
 
 static bool is_less(candidate a, candidate b) { return a.size < b.size || (a.size == b.size && a.var < b.var); }
 
+#define IS_FIRST(c, a, b) is_less(a, b)
+MSC_HEAP(candidate, void *, candidate, IS_FIRST, MSC_STAYS)
+
 static void push(elimination *e, candidate c) {
-  if (e->num_heap == e->room_heap) {
-    candidate *old = e->heap;
-    e->room_heap = 2 * e->room_heap + 64;
-    e->heap = msc_new_array(e->arena, candidate, e->room_heap);
-    if (e->num_heap) memcpy(e->heap, old, e->num_heap * sizeof *old);
-  }
-  size_t at = e->num_heap++;
-  for (; at > 0 && is_less(c, e->heap[(at - 1) / 2]); at = (at - 1) / 2) e->heap[at] = e->heap[(at - 1) / 2];
-  e->heap[at] = c;
+  msc_reserve(e->arena, e->heap, e->room_heap, e->num_heap + 1);
+  candidate_push(NULL, e->heap, e->num_heap++, c);
 }
 
-static candidate pop(elimination *e) {
-  candidate top = e->heap[0], last = e->heap[--e->num_heap];
-  size_t at = 0;
-  for (size_t child; (child = 2 * at + 1) < e->num_heap; at = child) {
-    if (child + 1 < e->num_heap && is_less(e->heap[child + 1], e->heap[child])) child++;
-    if (!is_less(e->heap[child], last)) break;
-    e->heap[at] = e->heap[child];
-  }
-  e->heap[at] = last;
-  return top;
-}
+static candidate pop(elimination *e) { return candidate_pop(NULL, e->heap, e->num_heap--); }
 
 /* ---- neighbours ---- */
 
@@ -319,22 +298,15 @@ static bool has_room(elimination *e, const step *s) {
 }
 
 static const int64_t *table_of_step(elimination *e, const step *s) {
-  uint64_t word[2 * MAX_FACTORS + MAX_SCOPE + 1], hash = 1469598103934665603u;
+  uint64_t word[2 * MAX_FACTORS + MAX_SCOPE + 1];
   size_t num = words_of(e, s, word);
   if (num == 0) return NULL;
-  for (size_t i = 0; i < num; i++) hash = (hash ^ word[i]) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
-  known **slot = &e->slot[hash % NUM_SLOTS];
+  uint32_t before = e->removal.index.num, k = msc_copy_of(&e->removal, word, num * sizeof *word);
   e->effort.removals++;
-  for (const known *k = *slot; k; k = k->next)
-    if (k->hash == hash && k->num_words == num && !memcmp(k->word, word, num * sizeof *word)) {
-      e->effort.shared++;
-      return k->cost;
-    }
-  known *k = msc_new(e->arena, known);
-  if (!has_room(e, s)) return NULL;
-  *k = (known){hash, num, msc_arena_copy(e->arena, word, num * sizeof *word), removal_table(e, s), *slot};
-  *slot = k;
-  return k->cost;
+  if (k == before) msc_grow(e->arena, e->made, k);
+  if (e->made[k]) e->effort.shared++;
+  else if (has_room(e, s)) e->made[k] = removal_table(e, s);
+  return e->made[k];
 }
 
 /* The tables of the variable alone; many as one. */
@@ -403,7 +375,7 @@ static void begin(elimination *e, msc_arena *arena, const shard_problem *p, size
   e->of_var = msc_new_array(arena, link *, p->num_vars);
   e->own = msc_new_array(arena, link *, p->num_vars);
   e->size = msc_new_array(arena, double, p->num_vars);
-  e->slot = msc_new_array(arena, known *, NUM_SLOTS);
+  e->removal.index.arena = arena;
   int most = 1;
   for (int v = 0; v < p->num_vars; v++) most = p->num_states[v] > most ? p->num_states[v] : most;
   e->sum = msc_new_array(arena, int64_t, most);

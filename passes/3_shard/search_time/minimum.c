@@ -7,20 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  NUM_SLOTS = 1024,
-  SMALL = 1 << 19 /* entries of all tables */,
-  MAX_ROUNDS = 16,
-  MAX_IDLE = 3,
-  MAX_HELD_TABLE = 1 << 13
-};
+#include "ir/table.h"
+
+enum { SMALL = 1 << 19 /* entries of all tables */, MAX_ROUNDS = 16, MAX_IDLE = 3, MAX_HELD_TABLE = 1 << 13 };
 
 /* Costs by state, the least of them 0. */
-typedef struct vector {
-  uint64_t hash;
+typedef struct {
   int num;
   const int64_t *cost;
-  struct vector *next;
 } vector;
 
 /* All tables between two variables as one. */
@@ -32,19 +26,18 @@ typedef struct {
 } pair;
 
 /* What was computed from pointers of one copy each, by these. */
-typedef struct known {
+typedef struct {
   const void *from[4];
-  const void *result;
+  const void *result; /* NULL: not computed yet */
   int64_t number;
-  struct known *next;
 } known;
 
 /* A variable as the forest has it. */
 typedef struct {
-  int parent;      /* -1: a root */
-  const pair *up;  /* to the parent */
-  int first, num;  /* children, side by side in `order` */
-  const int64_t *own;                   /* all tables of it alone, or NULL */
+  int parent;         /* -1: a root */
+  const pair *up;     /* to the parent */
+  int first, num;     /* children, side by side in `order` */
+  const int64_t *own; /* all tables of it alone, or NULL */
   const vector *below, *to_parent, *from_parent, *all;
 } node;
 
@@ -54,11 +47,12 @@ typedef struct {
   size_t num_pairs;
   pair *pair;
   node *node;
-  int *order;      /* parents first */
-  vector *slot[NUM_SLOTS];
-  known *known[NUM_SLOTS];
-  int64_t *sum;    /* of one variable's states */
-  int64_t *side;   /* for one variable: of its states, once for each child and twice more */
+  int *order;       /* parents first */
+  msc_copies costs; /* of vectors */
+  const vector **vector;
+  MSC_TABLE(known) known;
+  int64_t *sum;  /* of one variable's states */
+  int64_t *side; /* for one variable: of its states, once for each child and twice more */
   int64_t bound;
   double entries;
 } relaxed;
@@ -67,43 +61,25 @@ static int64_t capped(int64_t cost) { return cost < SHARD_IMPOSSIBLE ? cost : SH
 
 /* ---- one copy of everything ---- */
 
-static uint64_t mixed(uint64_t hash, uint64_t word) {
-  hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
-  return hash ^ hash >> 29;
-}
-
-/* The entry for these pointers; *out_new: it has no result yet. */
-static known *known_of(relaxed *r, const void *a, const void *b, const void *c, const void *d, bool *out_new) {
+static known *known_of(relaxed *r, const void *a, const void *b, const void *c, const void *d) {
   const void *from[4] = {a, b, c, d};
-  uint64_t hash = 1469598103934665603u;
-  for (int i = 0; i < 4; i++) hash = mixed(hash, (uint64_t)(uintptr_t)from[i]);
-  known **slot = &r->known[hash % NUM_SLOTS];
-  *out_new = false;
-  for (known *k = *slot; k; k = k->next)
-    if (!memcmp(k->from, from, sizeof from)) return k;
-  known *k = msc_new(r->arena, known);
-  memcpy(k->from, from, sizeof from);
-  k->next = *slot;
-  *out_new = true;
-  return *slot = k;
+  return msc_table_at(&r->known, &from);
 }
 
 /* The costs less their minimum, which is added to *offset. */
 static const vector *vector_of(relaxed *r, int num, int64_t *cost, int64_t *offset) {
   int64_t least = SHARD_IMPOSSIBLE;
-  uint64_t hash = (uint64_t)num;
   for (int i = 0; i < num; i++) least = cost[i] < least ? cost[i] : least;
-  for (int i = 0; i < num; i++) {
+  for (int i = 0; i < num; i++)
     if (cost[i] < SHARD_IMPOSSIBLE) cost[i] -= least;
-    hash = mixed(hash, (uint64_t)cost[i]);
-  }
   *offset = capped(*offset + least);
-  vector **slot = &r->slot[hash % NUM_SLOTS];
-  for (const vector *v = *slot; v; v = v->next)
-    if (v->hash == hash && v->num == num && !memcmp(v->cost, cost, (size_t)num * sizeof *cost)) return v;
-  vector *v = msc_new(r->arena, vector);
-  *v = (vector){hash, num, msc_arena_copy(r->arena, cost, (size_t)num * sizeof *cost), *slot};
-  return *slot = v;
+  uint32_t before = r->costs.index.num, n = msc_copy_of(&r->costs, cost, (size_t)num * sizeof *cost);
+  if (n == before) {
+    const vector v = {num, r->costs.item[n].data};
+    msc_grow(r->arena, r->vector, n);
+    r->vector[n] = msc_arena_copy(r->arena, &v, sizeof v);
+  }
+  return r->vector[n];
 }
 
 /* ---- pairs ---- */
@@ -114,10 +90,10 @@ static size_t size_of(const relaxed *r, const pair *p) {
 
 /* sum + more, entry by entry; `more` may be the other way round. */
 static const int64_t *added(relaxed *r, const pair *p, const int64_t *sum, const shard_table *more) {
-  bool fresh, turned = more->a != p->a;
+  bool turned = more->a != p->a;
   int rows = r->p->num_states[p->a], columns = r->p->num_states[p->b];
-  known *k = known_of(r, sum, more->cost, &r->pair, turned ? r : NULL, &fresh);
-  if (!fresh) return k->result;
+  known *k = known_of(r, sum, more->cost, &r->pair, turned ? r : NULL);
+  if (k->result) return k->result;
   int64_t *cost = msc_new_array(r->arena, int64_t, size_of(r, p));
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) {
@@ -129,10 +105,10 @@ static const int64_t *added(relaxed *r, const pair *p, const int64_t *sum, const
 
 /* What the pair costs on average, with a limit on single entries. */
 static double weight_of(relaxed *r, const pair *p) {
-  bool fresh;
-  known *k = known_of(r, p->cost, &r->order, NULL, NULL, &fresh);
+  known *k = known_of(r, p->cost, &r->order, NULL, NULL);
   size_t size = size_of(r, p);
-  for (size_t i = 0; fresh && i < size; i++) k->number += p->cost[i] < 1 << 30 ? p->cost[i] : 1 << 30;
+  for (size_t i = 0; !k->result && i < size; i++) k->number += p->cost[i] < 1 << 30 ? p->cost[i] : 1 << 30;
+  k->result = p->cost;
   return size ? (double)k->number / (double)size : 0;
 }
 
@@ -264,9 +240,8 @@ static void by_columns(int64_t *out, int rows, int columns, const int64_t *x, co
 
 /* The least that goes with each state of `to`, given what goes with those of the pair's other end. */
 static const vector *message(relaxed *r, const pair *p, int to, const vector *x, int64_t *offset) {
-  bool fresh;
-  known *k = known_of(r, p->cost, x, to == p->a ? &r->node : NULL, r, &fresh);
-  if (fresh) {
+  known *k = known_of(r, p->cost, x, to == p->a ? &r->node : NULL, r);
+  if (!k->result) {
     int rows = r->p->num_states[p->a], columns = r->p->num_states[p->b];
     (to == p->b ? by_rows : by_columns)(r->sum, rows, columns, x->cost, p->cost);
     k->result = vector_of(r, r->p->num_states[to], r->sum, &k->number);
@@ -348,29 +323,24 @@ static void read_forest(const relaxed *r, int *out_state) {
 /* ---- what remains ---- */
 
 /* States of a variable, ascending; one copy of each list. */
-typedef struct list {
+typedef struct {
   int num;
   const int *state;
-  struct list *next;
 } list;
 
 typedef struct {
   relaxed *r;
-  list **of_var, *slot[NUM_SLOTS];
+  list *of_var;
+  msc_copies states; /* of lists */
   int *buffer;
 } reduction;
 
-static list *list_of(reduction *d, const vector *all, int64_t slack) {
+static list list_of(reduction *d, const vector *all, int64_t slack) {
   int num = 0;
-  uint64_t hash = 0;
   for (int s = 0; s < all->num; s++)
-    if (all->cost[s] <= slack) hash = mixed(hash, (uint64_t)s), d->buffer[num++] = s;
-  list **slot = &d->slot[hash % NUM_SLOTS];
-  for (list *l = *slot; l; l = l->next)
-    if (l->num == num && !memcmp(l->state, d->buffer, (size_t)num * sizeof *d->buffer)) return l;
-  list *l = msc_new(d->r->arena, list);
-  *l = (list){num, msc_arena_copy(d->r->arena, d->buffer, (size_t)num * sizeof *d->buffer), *slot};
-  return *slot = l;
+    if (all->cost[s] <= slack) d->buffer[num++] = s;
+  uint32_t n = msc_copy_of(&d->states, d->buffer, (size_t)num * sizeof *d->buffer);
+  return (list){num, d->states.item[n].data};
 }
 
 static void list_all(reduction *d, int64_t slack) {
@@ -378,15 +348,14 @@ static void list_all(reduction *d, int64_t slack) {
   int most = 1;
   for (int v = 0; v < p->num_vars; v++) most = p->num_states[v] > most ? p->num_states[v] : most;
   d->buffer = msc_new_array(d->r->arena, int, most);
-  d->of_var = msc_new_array(d->r->arena, list *, p->num_vars);
+  d->of_var = msc_new_array(d->r->arena, list, p->num_vars);
   for (int v = 0; v < p->num_vars; v++) d->of_var[v] = list_of(d, d->r->node[v].all, slack);
 }
 
 /* The entries of a table for the states of two lists, the second NULL where there is no second variable. */
 static const int64_t *entries_of(relaxed *r, const shard_table *t, int num_a, const int *a, int num_b, const int *b) {
-  bool fresh;
-  known *k = known_of(r, t->cost, a, b, &r->side, &fresh);
-  if (!fresh) return k->result;
+  known *k = known_of(r, t->cost, a, b, &r->side);
+  if (k->result) return k->result;
   int columns = t->b < 0 ? 1 : num_b, width = t->b < 0 ? 1 : r->p->num_states[t->b];
   int64_t *cost = msc_new_array(r->arena, int64_t, (size_t)num_a * (size_t)columns);
   for (int i = 0; i < num_a; i++)
@@ -396,13 +365,13 @@ static const int64_t *entries_of(relaxed *r, const shard_table *t, int num_a, co
 }
 
 static const int64_t *table_of(reduction *d, const shard_table *t) {
-  const list *a = d->of_var[t->a], *b = t->b < 0 ? NULL : d->of_var[t->b];
+  const list *a = &d->of_var[t->a], *b = t->b < 0 ? NULL : &d->of_var[t->b];
   return entries_of(d->r, t, a->num, a->state, b ? b->num : 0, b ? b->state : NULL);
 }
 
 void shard_restrict(msc_arena *arena, const shard_problem *p, const int *num, const int *const *state,
                     shard_problem *out_p) {
-  relaxed r = {.arena = arena, .p = p};
+  relaxed r = {.arena = arena, .p = p, .costs.index.arena = arena, .known.index.arena = arena};
   shard_table *table = msc_arena_copy(arena, p->table, p->num_tables * sizeof *table);
   for (size_t i = 0; i < p->num_tables; i++) {
     int a = p->table[i].a, b = p->table[i].b;
@@ -421,8 +390,8 @@ static int64_t reduce(reduction *d, shard_problem *out_p) {
   int64_t sum = 0;
   *out_p = (shard_problem){0, num_states, 0, table, p->deadline_s};
   for (int v = 0; v < p->num_vars; v++) {
-    number[v] = d->of_var[v]->num > 1 ? out_p->num_vars : -1;
-    if (number[v] >= 0) num_states[out_p->num_vars++] = d->of_var[v]->num;
+    number[v] = d->of_var[v].num > 1 ? out_p->num_vars : -1;
+    if (number[v] >= 0) num_states[out_p->num_vars++] = d->of_var[v].num;
   }
   for (size_t i = 0; i < p->num_tables; i++) {
     int a = number[p->table[i].a], b = p->table[i].b < 0 ? -1 : number[p->table[i].b];
@@ -439,7 +408,7 @@ static bool is_small(const reduction *d) {
   size_t entries = 0;
   for (size_t i = 0; i < d->r->p->num_tables; i++) {
     const shard_table *t = &d->r->p->table[i];
-    entries += (size_t)d->of_var[t->a]->num * (size_t)(t->b < 0 ? 1 : d->of_var[t->b]->num);
+    entries += (size_t)d->of_var[t->a].num * (size_t)(t->b < 0 ? 1 : d->of_var[t->b].num);
   }
   return entries <= SMALL;
 }
@@ -448,7 +417,7 @@ static bool is_small(const reduction *d) {
  * to do; false: too large. */
 static bool solve_within(relaxed *r, int64_t *slack, int64_t most, size_t max_work, int *out_state, int64_t *out_cost,
                          shard_effort *out_effort) {
-  reduction d = {.r = r};
+  reduction d = {.r = r, .states.index.arena = r->arena};
   shard_problem p;
   int vars = r->p->num_vars;
   list_all(&d, most);
@@ -461,7 +430,7 @@ static bool solve_within(relaxed *r, int64_t *slack, int64_t most, size_t max_wo
   msc_arena_free(a);
   if (!ok) return false;
   *out_cost = capped(*out_cost + rest);
-  for (int v = 0, k = 0; v < vars; v++) out_state[v] = d.of_var[v]->state[d.of_var[v]->num > 1 ? state[k++] : 0];
+  for (int v = 0, k = 0; v < vars; v++) out_state[v] = d.of_var[v].state[d.of_var[v].num > 1 ? state[k++] : 0];
   return true;
 }
 
@@ -514,7 +483,7 @@ static void improve(relaxed *r, assignment *of) {
 
 void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_work, int *state, int64_t *out_cost,
                    int64_t *out_bound, shard_effort *out_effort) {
-  relaxed r = {.arena = arena, .p = p};
+  relaxed r = {.arena = arena, .p = p, .costs.index.arena = arena, .known.index.arena = arena};
   shard_effort effort = {0}, all = {0};
   assignment start = {state, cost_of(p, state)}, best = {msc_new_array(arena, int, p->num_vars), 0};
   int *other = msc_new_array(arena, int, p->num_vars);
@@ -549,11 +518,11 @@ void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_work, in
 }
 
 bool shard_remaining(msc_arena *arena, const shard_problem *p, int64_t most, int *out_num, const int **out_state) {
-  relaxed r = {.arena = arena, .p = p};
-  reduction d = {.r = &r};
+  relaxed r = {.arena = arena, .p = p, .costs.index.arena = arena, .known.index.arena = arena};
+  reduction d = {.r = &r, .states.index.arena = arena};
   relax(&r);
   if (r.bound > most || r.bound >= SHARD_IMPOSSIBLE) return false;
   list_all(&d, most - r.bound);
-  for (int v = 0; v < p->num_vars; v++) out_num[v] = d.of_var[v]->num, out_state[v] = d.of_var[v]->state;
+  for (int v = 0; v < p->num_vars; v++) out_num[v] = d.of_var[v].num, out_state[v] = d.of_var[v].state;
   return true;
 }

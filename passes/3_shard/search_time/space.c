@@ -5,33 +5,27 @@
 #include <string.h>
 
 #include "ir/conv.h"
+#include "ir/table.h"
 #include "passes/3_shard/expansion.h"
 #include "passes/3_shard/search_time/states.h"
 #include "passes/3_shard/search_time/work.h"
 
-typedef struct class_entry {
+typedef struct {
   shard_class c;
-  uint64_t hash;
-  size_t num_words;
-  const uint64_t *word;
   int64_t *charged;   /* by state: ns, and what memory is charged */
   bool irregular;     /* fixed digits that states do not describe: they stay as they are */
   int plainest;       /* the state that cuts least */
   shard_list **list;  /* by member and tensor */
   size_t *first_list; /* by member */
-  struct class_entry *next;
 } class_entry;
 
 /* A flow's costs by state of both ends; one for all flows alike. */
-typedef struct known_table {
+typedef struct {
   const msc_type *type;
   bool is_gradient;
   const shard_list *from, *to, *before; /* before: layouts that the same value was already brought into */
   int64_t *cost;
-  struct known_table *next;
 } known_table;
-
-enum { NUM_SLOTS = 1024 };
 
 struct shard_space {
   shard_model *m;
@@ -39,8 +33,10 @@ struct shard_space {
   shard_space_options o;
   msc_arena *arena;
   class_entry **of_var;
-  class_entry *slot[NUM_SLOTS];
-  known_table *table[NUM_SLOTS];
+  msc_copies kinds, classes; /* what their variables have in common */
+  class_entry **of_class;
+  msc_index tables;
+  known_table *table;
   bool leaves_out; /* uneven cuts */
   uint64_t *word;  /* of the key at hand */
   size_t num_words, room_words;
@@ -57,12 +53,7 @@ bool shard_space_leaves_out(const shard_space *s) { return s->leaves_out; }
 /* ---- what variables have in common ---- */
 
 static void put(shard_space *s, uint64_t word) {
-  if (s->num_words == s->room_words) {
-    uint64_t *old = s->word;
-    s->room_words = s->room_words ? 2 * s->room_words : 1024;
-    s->word = msc_new_array(s->arena, uint64_t, s->room_words);
-    if (old) memcpy(s->word, old, s->num_words * sizeof *old);
-  }
+  msc_reserve(s->arena, s->word, s->room_words, s->num_words + 1);
   s->word[s->num_words++] = word;
 }
 
@@ -128,14 +119,8 @@ static void put_flows(shard_space *s, int var) {
   }
 }
 
-static uint64_t hash_words(const shard_space *s) {
-  uint64_t hash = 1469598103934665603u;
-  for (size_t i = 0; i < s->num_words; i++) hash = (hash ^ s->word[i]) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
-  return hash;
-}
-
-/* All but the fixed digits. */
-static uint64_t kind_key(shard_space *s, int var) {
+/* The number of all but the fixed digits. */
+static uint32_t kind_of(shard_space *s, int var) {
   const shard_variable *v = &s->m->var[var];
   s->num_words = 0;
   put(s,
@@ -145,10 +130,10 @@ static uint64_t kind_key(shard_space *s, int var) {
     put(s, (uint64_t)v->rule->letter[l].role << 8 | (uint64_t)v->rule->letter[l].size << 16);
   for (size_t k = 0; k < v->num_members; k++) put_member(s, v, &v->member[k]);
   put_flows(s, var);
-  return hash_words(s);
+  return msc_copy_of(&s->kinds, s->word, s->num_words * sizeof *s->word);
 }
 
-static uint64_t key_of(shard_space *s, int var) {
+static uint32_t class_number(shard_space *s, int var) {
   const shard_variable *v = &s->m->var[var];
   s->num_words = 0;
   put(s, (uint64_t)s->m->kind[var] << 32 | v->fixed.pass);
@@ -157,36 +142,13 @@ static uint64_t key_of(shard_space *s, int var) {
       put(s, (uint64_t)l << 32 | v->fixed.num[l]);
       put_bytes(s, v->fixed.atom[l], v->fixed.num[l]);
     }
-  return hash_words(s);
+  return msc_copy_of(&s->classes, s->word, s->num_words * sizeof *s->word);
 }
-
-typedef struct known_kind {
-  uint64_t hash;
-  size_t num_words;
-  const uint64_t *word;
-  int number;
-  struct known_kind *next;
-} known_kind;
 
 static void find_kinds(shard_space *s) {
   shard_model *m = s->m;
-  known_kind **slot = msc_new_array(s->arena, known_kind *, NUM_SLOTS);
-  int num = 0;
   m->kind = msc_new_array(m->g->arena, int, m->num_vars);
-  for (size_t v = 0; v < m->num_vars; v++) {
-    uint64_t hash = kind_key(s, (int)v);
-    known_kind *k = slot[hash % NUM_SLOTS];
-    while (k && !(k->hash == hash && k->num_words == s->num_words &&
-                  !memcmp(k->word, s->word, s->num_words * sizeof *s->word)))
-      k = k->next;
-    if (!k) {
-      k = msc_new(s->arena, known_kind);
-      *k = (known_kind){hash, s->num_words, msc_arena_copy(s->arena, s->word, s->num_words * sizeof *s->word), num++,
-                        slot[hash % NUM_SLOTS]};
-      slot[hash % NUM_SLOTS] = k;
-    }
-    m->kind[v] = k->number;
-  }
+  for (size_t v = 0; v < m->num_vars; v++) m->kind[v] = (int)kind_of(s, (int)v);
 }
 
 /* ---- states ---- */
@@ -371,14 +333,14 @@ static void add_work(shard_space *s, class_entry *e) {
 static int64_t *make_flow_table(shard_space *s, const shard_flow *f, const shard_list *from, const shard_list *to,
                                 const shard_list *before) {
   const msc_type *type = msc_type_with_layout(s->g->ctx, f->value->type, NULL);
-  size_t slot = (size_t)((uint64_t)(uintptr_t)type * 0x9E3779B97F4A7C15u >> 40 ^ (uint64_t)from->distinct[0] * 31 ^
-                         (uint64_t)to->distinct[0] * 131) %
-                NUM_SLOTS;
-  for (known_table *k = s->table[slot]; k; k = k->next)
+  uint64_t hash = msc_mix_pointer(0, type);
+  hash = msc_mix(msc_mix(hash, (uint64_t)from->distinct[0]), (uint64_t)to->distinct[0]);
+  MSC_INDEX_EACH(&s->tables, hash, i) {
+    const known_table *k = &s->table[i];
     if (k->type == type && k->is_gradient == f->is_gradient && same_list(k->from, from) && same_list(k->to, to) &&
         same_list(k->before, before))
       return k->cost;
-  known_table *k = msc_new(s->arena, known_table);
+  }
   int64_t *cost = msc_new_array(s->arena, int64_t, (size_t)from->num_states * (size_t)to->num_states);
   msc_arena *scratch = msc_arena_new(s->g->ctx);
   int64_t *price = msc_new_array(scratch, int64_t, (size_t)from->num_distinct * (size_t)to->num_distinct);
@@ -392,8 +354,9 @@ static int64_t *make_flow_table(shard_space *s, const shard_flow *f, const shard
         cost[(size_t)i * (size_t)to->num_states + (size_t)j] = row[to->at[j]];
   }
   msc_arena_free(scratch);
-  *k = (known_table){type, f->is_gradient, from, to, before, cost, s->table[slot]};
-  s->table[slot] = k;
+  msc_grow(s->arena, s->table, s->tables.num);
+  s->table[s->tables.num] = (known_table){type, f->is_gradient, from, to, before, cost};
+  msc_index_add(&s->tables, hash, s->tables.num);
   return cost;
 }
 
@@ -437,19 +400,13 @@ static void add_own_flows(shard_space *s, int var) {
 }
 
 static class_entry *find_class_of(shard_space *s, int var) {
-  uint64_t hash = key_of(s, var);
-  class_entry **slot = &s->slot[hash % NUM_SLOTS];
-  for (class_entry *e = *slot; e; e = e->next)
-    if (e->hash == hash && e->num_words == s->num_words && !memcmp(e->word, s->word, s->num_words * sizeof *s->word))
-      return s->of_var[var] = e;
+  uint32_t num = s->classes.index.num, n = class_number(s, var);
+  if (n < num) return s->of_var[var] = s->of_class[n];
   const shard_variable *v = &s->m->var[var];
   class_entry *e = msc_new(s->arena, class_entry);
-  *e = (class_entry){.c = {.like = v},
-                     .hash = hash,
-                     .num_words = s->num_words,
-                     .word = msc_arena_copy(s->arena, s->word, s->num_words * sizeof *s->word),
-                     .next = *slot};
-  *slot = e;
+  e->c.like = v;
+  msc_grow(s->arena, s->of_class, num);
+  s->of_class[num] = e;
   size_t lists = 0;
   e->first_list = msc_new_array(s->arena, size_t, v->num_members);
   for (size_t k = 0; k < v->num_members; k++) {
@@ -488,6 +445,7 @@ static void sort_flows(shard_model *m) {
 bool shard_space_of(shard_model *m, const shard_space_options *o, msc_arena *arena, shard_space **out_space) {
   shard_space *s = *out_space = msc_new(arena, shard_space);
   s->m = m, s->g = m->g, s->o = *o, s->arena = arena;
+  s->kinds.index.arena = s->classes.index.arena = s->tables.arena = arena;
   s->of_var = msc_new_array(arena, class_entry *, m->num_vars);
   if (!m->kind) {
     sort_flows(m);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "ir/table.h"
+
 typedef struct {
   const shard_graph *g;
   const shard_space_options *o;
@@ -92,12 +94,7 @@ static void keep_state(drawing *d) {
   }
   for (int l = 0; l < d->v->rule->num_letters; l++)
     if (d->parts[l] && d->product[l] != d->parts[l]) return;
-  if (d->num == d->room) {
-    shard_state *old = d->state;
-    d->room = d->room ? 2 * d->room : 64;
-    d->state = msc_new_array(d->arena, shard_state, d->room);
-    if (old) memcpy(d->state, old, (size_t)d->num * sizeof *old);
-  }
+  msc_reserve(d->arena, d->state, d->room, d->num + 1);
   d->state[d->num++] = d->now;
 }
 

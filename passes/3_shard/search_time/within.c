@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/3_shard/search_time/minimum.h"
 
 /* A partial assignment that may become the best: of one variable and what was removed before it, or two
@@ -152,12 +153,7 @@ static void look_inside(limiting *w, int i) {
 static void add_point(limiting *w, point p, int64_t outside) {
   if (p.bytes > w->l->limit || p.charged + outside > w->last) return;
   front *f = &w->out;
-  if (f->num == f->room) {
-    point *old = f->p;
-    f->room = 2 * f->room + 64;
-    f->p = msc_new_array(w->arena, point, f->room);
-    if (old) memcpy(f->p, old, f->num * sizeof *old);
-  }
+  msc_reserve(w->arena, f->p, f->room, f->num + 1);
   f->p[f->num++] = p;
 }
 
@@ -229,12 +225,7 @@ static bool make_fronts(limiting *w, int i) {
       for (int x = 0; x < states_of(w, g->s->removed); x++) {
         w->state[g->s->removed] = x;
         front f = fronts_of_state(w, g, outside);
-        if (num + f.num > room) {
-          point *old = sum;
-          room = 2 * (num + f.num);
-          sum = msc_new_array(w->arena, point, room);
-          if (old) memcpy(sum, old, num * sizeof *old);
-        }
+        msc_reserve(w->arena, sum, room, num + f.num);
         if (f.num) memcpy(sum + num, f.p, f.num * sizeof *f.p);
         num += f.num;
       }
