@@ -1,15 +1,8 @@
 /* cse: common subexpressions; pure ops that compute the same from the same operands -> the first of them. Operands
  * of commutative ops compare in either order. One hash table per function, one walk. */
-#include <string.h>
-
+#include "ir/table.h"
 #include "passes/1_simplify/simplify.h"
 #include "passes/pass.h"
-
-/* Open addressing; the size is a power of two. */
-typedef struct {
-  size_t mask;
-  msc_op **slot;
-} op_table;
 
 static bool is_swapped(const msc_op *op) {
   return (msc_info(op)->flags & MSC_COMMUTES) && op->in[0].value->id > op->in[1].value->id;
@@ -38,12 +31,16 @@ static bool computes_the_same(const msc_op *a, const msc_op *b) {
   return true;
 }
 
+typedef MSC_TABLE(msc_op *) op_table;
+
 /* The earlier op that computes the same; if there is none, adds op to the table and returns it. */
 static msc_op *find_or_add_op(op_table *t, msc_op *op) {
-  size_t i = (size_t)hash_op(op) & t->mask;
-  while (t->slot[i] && !computes_the_same(t->slot[i], op)) i = (i + 1) & t->mask;
-  if (!t->slot[i]) t->slot[i] = op;
-  return t->slot[i];
+  uint64_t hash = hash_op(op);
+  MSC_INDEX_EACH(&t->index, hash, i) if (computes_the_same(t->item[i], op)) return t->item[i];
+  msc_grow(t->index.arena, t->item, t->index.num);
+  t->item[t->index.num] = op;
+  msc_index_add(&t->index, hash, t->index.num);
+  return op;
 }
 
 /* A random op without `salt` draws numbers of its own (`salt` will name them), so it is not merged. */
@@ -54,10 +51,7 @@ static bool is_mergeable(const msc_op *op) {
 
 static int64_t merge_equal_ops(msc_func *f, msc_arena *arena) {
   msc_erasing e = msc_erase_begin(f, arena);
-  size_t num = 0, room = 16;
-  for (const msc_op *op = f->body->first; op; op = op->next) num++;
-  while (room < 2 * num) room *= 2;
-  op_table t = {room - 1, msc_new_array(arena, msc_op *, room)};
+  op_table t = {.index.arena = arena};
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
     if (!is_mergeable(op)) continue;
