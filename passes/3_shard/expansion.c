@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/3_shard/shard.h"
 
 /* Digits from the layouts of the arguments.  False after reporting. */
@@ -76,23 +77,13 @@ static int64_t changes_ns(shard_prices *prices, const msc_op *op, const msc_layo
   return ns;
 }
 
-/* What an op with these layouts costs, worked out before. */
-typedef struct answer {
-  uint64_t hash;
-  const msc_layout **in;
-  bool with_work;
-  int64_t ns;
-  struct answer *next;
-} answer;
-
-enum { NUM_SLOTS = 64 };
-
 /* Of all ops alike. */
 typedef struct expansion {
   const msc_op *like;
-  msc_func *f;   /* NULL: it stands for nothing */
-  shard_graph g; /* without digits */
-  answer *slot[NUM_SLOTS];
+  msc_func *f;              /* NULL: it stands for nothing */
+  shard_graph g;            /* without digits */
+  msc_copies in_layouts[2]; /* for which costs were worked out, without work and with it */
+  int64_t *ns[2];           /* these costs */
   struct expansion *next;
 } expansion;
 
@@ -129,6 +120,7 @@ static expansion *expansion_of(shard_expansions *x, const msc_op *op) {
   expansion *e = msc_new(x->arena, expansion);
   msc_pass_ctx pass = {.ctx = x->ctx, .scratch = x->arena};
   e->like = op, e->f = msc_expansion_of(op), e->next = x->first;
+  e->in_layouts[0].index.arena = e->in_layouts[1].index.arena = x->arena;
   if (e->f && !shard_graph_of(&pass, e->f, &e->g)) e->f = NULL;
   return x->first = e;
 }
@@ -186,24 +178,16 @@ static int64_t expansion_ns(shard_expansions *x, expansion *e, const msc_layout 
   return ns < SHARD_IMPOSSIBLE ? ns : SHARD_IMPOSSIBLE;
 }
 
-static uint64_t hash_layouts(size_t num, const msc_layout *const *in) {
-  uint64_t hash = 0;
-  for (size_t i = 0; i < num; i++) hash = msc_mix_pointer(hash, in[i]);
-  return hash;
-}
-
 int64_t shard_expansion_ns(shard_expansions *x, const msc_op *op, const msc_layout *const *in_layout, bool with_work) {
   expansion *e = expansion_of(x, op);
   if (!e->f) return SHARD_IMPOSSIBLE;
   if (!is_laid(e->f, in_layout)) return 0;
-  size_t bytes = op->num_in * sizeof *in_layout;
-  uint64_t hash = hash_layouts(op->num_in, in_layout);
-  answer **slot = &e->slot[hash % NUM_SLOTS];
-  for (const answer *a = *slot; a; a = a->next)
-    if (a->hash == hash && a->with_work == with_work && !memcmp(a->in, in_layout, bytes)) return a->ns;
-  answer *a = msc_new(x->arena, answer);
-  *a = (answer){hash, msc_arena_copy(x->arena, in_layout, bytes), with_work, expansion_ns(x, e, in_layout, with_work),
-                *slot};
-  *slot = a;
-  return a->ns;
+  msc_copies *known = &e->in_layouts[with_work];
+  uint32_t before = known->index.num, n = msc_copy_of(known, in_layout, op->num_in * sizeof *in_layout);
+  if (n == before) {
+    msc_grow(x->arena, e->ns[with_work], n);
+    int64_t ns = expansion_ns(x, e, in_layout, with_work);
+    e->ns[with_work][n] = ns;
+  }
+  return e->ns[with_work][n];
 }

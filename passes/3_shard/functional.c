@@ -7,6 +7,7 @@
  * propagation and search run as always; outside every rank computes everything. */
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/3_shard/shard.h"
 #include "passes/config/config.h"
 
@@ -40,12 +41,7 @@ static bool is_users(const msc_op *op) {
 static void add(bordering *b, msc_value *v) {
   for (size_t i = 0; i < b->num; i++)
     if (b->value[i] == v) return;
-  if (b->num == b->room) {
-    msc_value **old = b->value;
-    b->room = b->room ? 2 * b->room : 8;
-    b->value = msc_new_array(b->pass->scratch, msc_value *, b->room);
-    if (b->num) memcpy(b->value, old, b->num * sizeof *old);
-  }
+  msc_reserve(b->pass->scratch, b->value, b->room, b->num + 1);
   b->value[b->num++] = v;
 }
 

@@ -100,12 +100,9 @@ const msc_layout *shard_numbered_layout(const shard_prices *p, int number) { ret
 static int place_layout(shard_prices *p, price_type *t, int number) {
   msc_reserve(p->arena, t->place, t->num_places, number + 1);
   if (t->place[number]) return t->place[number] - 1;
-  if (t->num == t->room) {
-    int room = t->room ? 2 * t->room : 16;
-    t->row = msc_array_copy(p->arena, t->row, (size_t)t->num, (size_t)room, sizeof *t->row);
-    t->width = msc_array_copy(p->arena, t->width, (size_t)t->num, (size_t)room, sizeof *t->width);
-    t->room = room;
-  }
+  int room = t->room; /* of both */
+  msc_reserve(p->arena, t->row, room, t->num + 1);
+  msc_reserve(p->arena, t->width, t->room, t->num + 1);
   t->place[number] = ++t->num;
   return t->num - 1;
 }
