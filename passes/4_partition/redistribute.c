@@ -5,6 +5,7 @@
  * `in_layout` of return. */
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/3_shard/reshard/prices.h"
 #include "passes/3_shard/reshard/reshard.h"
 #include "passes/3_shard/shard.h"
@@ -21,17 +22,17 @@ typedef struct moved {
 
 /* A plan kept for reuse: layers repeat the same changes. */
 typedef struct {
-  const msc_type *from; /* with its layout; NULL: empty */
-  const msc_layout *to;
+  struct {
+    const msc_type *from;
+    const msc_layout *to;
+  } key;
   msc_reshard_plan plan;
 } known_plan;
 
 typedef struct {
-  msc_arena *arena;
   msc_reshard *planner;
   msc_reshard *faster; /* NULL, or the planner to try where `planner` needs several collectives */
-  known_plan *slot; /* open addressing */
-  size_t num, room;
+  MSC_TABLE(known_plan) known;
 } known_plans;
 
 typedef struct {
@@ -46,24 +47,6 @@ typedef struct {
 } redistributing;
 
 /* ---- plans ---- */
-
-static known_plan *find_plan_slot(const known_plans *k, const msc_type *from, const msc_layout *to) {
-  uint64_t h = ((uint64_t)(uintptr_t)from * 0x9E3779B97F4A7C15u ^ (uint64_t)(uintptr_t)to) * 0xD6E8FEB86659FD93u;
-  for (size_t at = (size_t)(h >> 20);; at++) {
-    known_plan *p = &k->slot[at & (k->room - 1)];
-    if (!p->from || (p->from == from && p->to == to)) return p;
-  }
-}
-
-static void grow_known_plans(known_plans *k) {
-  known_plan *old = k->slot;
-  size_t room = k->room;
-  if (2 * k->num < room) return;
-  k->room = room ? 2 * room : 64;
-  k->slot = msc_new_array(k->arena, known_plan, k->room);
-  for (size_t i = 0; i < room; i++)
-    if (old[i].from) *find_plan_slot(k, old[i].from, old[i].to) = old[i];
-}
 
 static int num_traffic_steps(const msc_reshard_plan *p) {
   int num = 0;
@@ -88,13 +71,13 @@ static void replace_by_faster(known_plans *k, const msc_type *from, const msc_la
 
 /* Returns the plan for a change of layout; NULL if there is none. */
 static const msc_reshard_plan *find_or_make_plan(known_plans *k, const msc_type *from, const msc_layout *to) {
-  grow_known_plans(k);
-  known_plan *p = find_plan_slot(k, from, to);
-  if (p->from) return &p->plan;
-  if (!msc_reshard_plan_of(k->planner, from, from->layout, to, &p->plan)) return NULL;
-  replace_by_faster(k, from, to, &p->plan);
-  p->from = from, p->to = to;
-  k->num++;
+  known_plan made = {.key = {from, to}};
+  known_plan *p = msc_table_find(&k->known, &made.key);
+  if (p) return &p->plan;
+  if (!msc_reshard_plan_of(k->planner, from, from->layout, to, &made.plan)) return NULL;
+  replace_by_faster(k, from, to, &made.plan);
+  p = msc_table_at(&k->known, &made.key);
+  p->plan = made.plan;
   return &p->plan;
 }
 
@@ -291,8 +274,8 @@ bool pass_redistribute(msc_pass_ctx *pass, msc_module *m) {
     searched = true;
     if (shard_bucket_of(f) > bucket) bucket = shard_bucket_of(f); /* only train has gradients */
   }
-  known_plans plans[2] = {{.arena = pass->scratch, .planner = make_planner(pass, m, searched, 1)},
-                          {.arena = pass->scratch}};
+  known_plans plans[2] = {{.known.index.arena = pass->scratch, .planner = make_planner(pass, m, searched, 1)},
+                          {.known.index.arena = pass->scratch}};
   if (!searched) plans[0].faster = make_planner(pass, m, true, 1);
   plans[1].planner = bucket > 1 ? make_planner(pass, m, searched, bucket) : plans[0].planner;
   for (msc_func *f = m->first; f; f = f->next) MSC_TRY(redistribute_func(pass, f, plans, searched));
