@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/table.h"
 #include "passes/config/rows.h"
 
 const msc_config_row msc_config_rows[MSC_NUM_KEYS] = {
@@ -290,12 +291,7 @@ typedef struct {
 } text_buffer;
 
 static void append_bytes(text_buffer *b, const char *data, size_t n) {
-  if (b->size + n + 1 > b->room) {
-    char *old = b->data;
-    b->room = (b->size + n + 1) * 2;
-    b->data = msc_arena_alloc(b->arena, b->room);
-    if (old) memcpy(b->data, old, b->size);
-  }
+  msc_reserve(b->arena, b->data, b->room, b->size + n + 1);
   memcpy(b->data + b->size, data, n);
   b->size += n;
   b->data[b->size] = 0;
