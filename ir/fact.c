@@ -41,11 +41,9 @@ bool msc_fact_is_users(const msc_fact_row *row) { return strcmp(row->from, "user
 
 /* ---- kinds ---- */
 
-static bool is_layout(const msc_attr_value *v) { return v->kind == MSC_ATTR_LAYOUT || v->kind == MSC_ATTR_STR; }
-
 static bool is_list_of_layouts(const msc_attr_value *v) {
   bool ok = v->kind == MSC_ATTR_LIST;
-  for (size_t i = 0; ok && i < v->list.num; i++) ok = is_layout(&v->list.v[i]);
+  for (size_t i = 0; ok && i < v->list.num; i++) ok = msc_is_layout_attr(&v->list.v[i]);
   return ok;
 }
 
@@ -67,7 +65,7 @@ bool msc_fact_fits(msc_fact_kind kind, const msc_attr_value *v) {
     case MSC_FACT_TEXTS: return is_list_of(MSC_ATTR_STR, v);
     case MSC_FACT_LIST: return v->kind == MSC_ATTR_LIST;
     case MSC_FACT_DICT: return v->kind == MSC_ATTR_DICT;
-    case MSC_FACT_LAYOUT: return is_layout(v);
+    case MSC_FACT_LAYOUT: return msc_is_layout_attr(v);
     case MSC_FACT_LAYOUTS: return is_list_of_layouts(v);
     default: return true;
   }

@@ -545,6 +545,9 @@ msc_attr_value msc_str(msc_context *ctx, const char *s);
 msc_attr_value msc_type_attr(const msc_type *t);
 msc_attr_value msc_layout_attr(const msc_layout *l);
 msc_attr_value msc_layouts_attr(msc_context *ctx, size_t num, const msc_layout *const *l);
+static inline bool msc_is_layout_attr(const msc_attr_value *v) {
+  return v->kind == MSC_ATTR_LAYOUT || v->kind == MSC_ATTR_STR;
+}
 /* The layout that v holds: a pointer, or text, which is read with the module's mesh.  NULL: v is NULL or something
  * else; or the text is wrong, and reported at `loc`. */
 const msc_layout *msc_attr_layout(const msc_module *m, const msc_loc *loc, const msc_attr_value *v);

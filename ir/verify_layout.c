@@ -152,7 +152,7 @@ static bool as_wanted(const msc_op *op, msc_arena *arena, msc_op *out_op) {
     const msc_attr_value *entry = &list->list.v[i];
     value[i] = *op->in[i].value;
     out_op->in[i].value = &value[i];
-    if (entry->kind != MSC_ATTR_STR && entry->kind != MSC_ATTR_LAYOUT) continue;
+    if (!msc_is_layout_attr(entry)) continue;
     const msc_layout *l = msc_attr_layout(op->block->func->module, op->loc, entry);
     MSC_TRY(l);
     if (l->rank != value[i].type->rank)

@@ -106,16 +106,15 @@ static msc_op *border(bordering *b, msc_value *v, const char *side, size_t i, co
   msc_context *ctx = b->pass->ctx;
   const char *strategy = *side == 'i' ? MSC_FACT(in_strategy) : MSC_FACT(out_strategy),
              *layout = *side == 'i' ? MSC_FACT(in_layout) : MSC_FACT(out_layout);
-  const msc_attr_value *parts = entry(b, strategy, i), *text = entry(b, layout, i);
+  const msc_attr_value *parts = entry(b, strategy, i), *said = entry(b, layout, i);
   msc_op *op = msc_op_new(b->func, OP_broadcast_to, 1, &v, 1, loc);
-  const char *whole =
-      msc_layout_print(b->pass->scratch, &b->func->module->mesh, msc_layout_replicated(ctx, v->type->rank));
+  msc_attr_value whole = msc_layout_attr(msc_layout_replicated(ctx, v->type->rank));
   op->name = msc_intern(ctx, msc_arena_printf(b->pass->scratch, "%s.%s%zu", b->name, side, i));
   msc_op_set(op, MSC_FACT(shape), msc_ints(ctx, (size_t)v->type->rank, v->type->dim));
   msc_op_set(op, MSC_FACT(pinned), msc_bool(true));
   msc_op_set(op, MSC_FACT(border), msc_bool(true)); /* not made by an annotation of its neighbour's */
   if (parts) msc_op_set(op, MSC_FACT(in_strategy), msc_list(ctx, 1, parts));
-  else msc_op_set(op, MSC_FACT(in_layout), msc_list(ctx, 1, text ? text : (msc_attr_value[]){msc_str(ctx, whole)}));
+  else msc_op_set(op, MSC_FACT(in_layout), msc_list(ctx, 1, said ? said : &whole));
   msc_op_set(op, MSC_FACT(shard), (*b->block));
   return op;
 }
@@ -159,13 +158,10 @@ static bool put_borders(bordering *b) {
 /* ---- the rest ---- */
 
 static msc_attr_value whole_layouts(const bordering *b, size_t num, const msc_op *op, bool in) {
-  msc_attr_value *text = msc_new_array(b->pass->scratch, msc_attr_value, num + 1);
-  for (size_t i = 0; i < num; i++) {
-    int rank = in ? op->in[i].value->type->rank : op->out[i].type->rank;
-    text[i] = msc_str(b->pass->ctx, msc_layout_print(b->pass->scratch, &b->func->module->mesh,
-                                                     msc_layout_replicated(b->pass->ctx, rank)));
-  }
-  return msc_list(b->pass->ctx, num, text);
+  const msc_layout **whole = msc_new_array(b->pass->scratch, const msc_layout *, num + 1);
+  for (size_t i = 0; i < num; i++)
+    whole[i] = msc_layout_replicated(b->pass->ctx, in ? op->in[i].value->type->rank : op->out[i].type->rank);
+  return msc_layouts_attr(b->pass->ctx, num, whole);
 }
 
 static void keep_whole(const bordering *b, msc_op *op) {

@@ -90,11 +90,9 @@ static void lay_results(laying *y, const shard_op *o) {
 }
 
 static void want_operands(laying *y, const shard_op *o) {
-  msc_context *ctx = y->g->ctx;
-  msc_attr_value *text = msc_new_array(y->g->arena, msc_attr_value, o->op->num_in);
-  for (int t = 0; t < o->op->num_in; t++)
-    text[t] = msc_str(ctx, msc_layout_print(y->g->arena, y->g->mesh, wanted(y, o, (size_t)t)));
-  if (o->op->num_in) msc_op_set(o->op, MSC_FACT(in_layout), msc_list(ctx, o->op->num_in, text));
+  const msc_layout **want = msc_new_array(y->g->arena, const msc_layout *, o->op->num_in);
+  for (int t = 0; t < o->op->num_in; t++) want[t] = wanted(y, o, (size_t)t);
+  if (o->op->num_in) msc_op_set(o->op, MSC_FACT(in_layout), msc_layouts_attr(y->g->ctx, o->op->num_in, want));
 }
 
 /* A result stays cut as it is made: whoever reads it gathers it.  Only sums are finished. */
@@ -108,16 +106,13 @@ static const msc_layout *without_partial(laying *y, const msc_type *t) {
 
 /* New values of arguments are wanted like the arguments. */
 static void want_results(laying *y, msc_op *ret) {
-  msc_context *ctx = y->g->ctx;
   const msc_attr_value *ties = msc_func_attr(y->g->func, MSC_FACT(ties));
-  msc_attr_value *text = msc_new_array(y->g->arena, msc_attr_value, ret->num_in);
+  const msc_layout **want = msc_new_array(y->g->arena, const msc_layout *, ret->num_in);
   for (size_t t = 0; t < ret->num_in; t++) {
     int64_t tie = ties && t < ties->list.num ? ties->list.v[t].i : -1;
-    const msc_layout *want =
-        tie >= 0 ? y->g->func->body->args[tie]->type->layout : without_partial(y, ret->in[t].value->type);
-    text[t] = msc_str(ctx, msc_layout_print(y->g->arena, y->g->mesh, want));
+    want[t] = tie >= 0 ? y->g->func->body->args[tie]->type->layout : without_partial(y, ret->in[t].value->type);
   }
-  if (ret->num_in) msc_op_set(ret, MSC_FACT(in_layout), msc_list(ctx, ret->num_in, text));
+  if (ret->num_in) msc_op_set(ret, MSC_FACT(in_layout), msc_layouts_attr(y->g->ctx, ret->num_in, want));
 }
 
 /* ---- arguments ---- */

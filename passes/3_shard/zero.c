@@ -210,17 +210,16 @@ static void set_dim(const zeroing *z, const msc_rule *rule, const msc_layout *l,
 /* One of its tensors in `l`, the others as its rule has them then. */
 static void lay(zeroing *z, msc_op *op, int tensor, const msc_layout *l) {
   msc_rule *rule = &z->g.op[op->id].rule;
-  msc_attr_value *want = msc_new_array(z->pass->scratch, msc_attr_value, op->num_in);
+  const msc_layout **want = msc_new_array(z->pass->scratch, const msc_layout *, op->num_in);
   msc_assignment a;
   memset(&a, 0, sizeof a);
   for (int d = 0; d < rule->tensor[tensor].rank; d++)
     if (rule->tensor[tensor].dim[d].num == 1) set_dim(z, rule, l, d, rule->tensor[tensor].dim[d].letter[0], &a);
   for (int t = 0; t < op->num_in; t++) {
-    const msc_layout *wanted = msc_rule_layout(z->g.ctx, z->g.mesh, &z->g.atoms, rule, &a, (size_t)t);
-    want[t] = msc_str(z->g.ctx, layout_text(z, wanted));
-    if (op->in[t].value->type->rank) z->goal[op->in[t].value->id] = wanted;
+    want[t] = msc_rule_layout(z->g.ctx, z->g.mesh, &z->g.atoms, rule, &a, (size_t)t);
+    if (op->in[t].value->type->rank) z->goal[op->in[t].value->id] = want[t];
   }
-  msc_op_set(op, MSC_FACT(in_layout), msc_list(z->g.ctx, op->num_in, want));
+  msc_op_set(op, MSC_FACT(in_layout), msc_layouts_attr(z->g.ctx, op->num_in, want));
   for (int i = 0; i < op->num_out; i++) {
     const msc_layout *made = msc_rule_layout(z->g.ctx, z->g.mesh, &z->g.atoms, rule, &a, (size_t)(op->num_in + i));
     op->out[i].type = msc_type_with_layout(z->g.ctx, op->out[i].type, made);
@@ -281,12 +280,12 @@ static void move_argument(zeroing *z, msc_value *v, const msc_layout *l) {
 static void move_results(zeroing *z) {
   msc_op *ret = z->f->body->last;
   const msc_attr_value *ties = msc_func_attr(z->f, MSC_FACT(ties)), *wants = msc_op_attr(ret, MSC_FACT(in_layout));
-  msc_attr_value *text = msc_new_array(z->pass->scratch, msc_attr_value, ret->num_in);
+  msc_attr_value *want = msc_new_array(z->pass->scratch, msc_attr_value, ret->num_in);
   for (size_t i = 0; i < ret->num_in; i++) {
     const msc_layout *l = ties->list.v[i].i >= 0 ? z->moved[ties->list.v[i].i] : NULL;
-    text[i] = l ? msc_str(z->g.ctx, layout_text(z, l)) : wants->list.v[i];
+    want[i] = l ? msc_layout_attr(l) : wants->list.v[i];
   }
-  msc_op_set(ret, MSC_FACT(in_layout), msc_list(z->g.ctx, ret->num_in, text));
+  msc_op_set(ret, MSC_FACT(in_layout), msc_list(z->g.ctx, ret->num_in, want));
 }
 
 /* The parameter rests cut; narrowed it is so before it is gathered. */

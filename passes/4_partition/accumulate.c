@@ -103,8 +103,7 @@ static msc_value *accumulate_where_made(accumulating *a, msc_value *v, const msc
   if (!op) return NULL;
   op->out[0].type = v->type;
   if (want && want != v->type->layout) {
-    msc_attr_value text = msc_str(a->pass->ctx, msc_layout_print(a->pass->scratch, &a->f->module->mesh, want));
-    msc_op_set(op, MSC_FACT(in_layout), msc_list(a->pass->ctx, 1, &text));
+    msc_op_set(op, MSC_FACT(in_layout), msc_layouts_attr(a->pass->ctx, 1, &want));
     op->out[0].type = msc_type_with_layout(a->pass->ctx, v->type, want);
   }
   if (stage_attr_of(v)) msc_op_set(op, MSC_FACT(stage), *stage_attr_of(v));
@@ -124,8 +123,8 @@ static msc_value *add_stage_sums(accumulating *a, msc_op *user, const msc_op *ad
   sum->type = want ? msc_type_with_layout(ctx, add->out[0].type, want) : add->out[0].type;
   if (msc_op_attr(user, MSC_FACT(stage))) msc_op_set(sum->def, MSC_FACT(stage), *msc_op_attr(user, MSC_FACT(stage)));
   if (!sum->type->layout) return sum;
-  msc_attr_value text = msc_str(ctx, msc_layout_print(a->pass->scratch, &a->f->module->mesh, sum->type->layout));
-  msc_op_set(sum->def, MSC_FACT(in_layout), msc_list(ctx, 2, (msc_attr_value[]){text, text}));
+  const msc_layout *both[2] = {sum->type->layout, sum->type->layout};
+  msc_op_set(sum->def, MSC_FACT(in_layout), msc_layouts_attr(ctx, 2, both));
   return sum;
 }
 

@@ -62,11 +62,8 @@ static bool is_optimizer_gradient(const aggregating *a, const msc_op *op, size_t
 static msc_value *build_before_update(aggregating *a, msc_op *update, msc_op_kind kind, size_t num, msc_value **in,
                                       const msc_layout **want, const msc_layout *layout, const char *dtype) {
   msc_context *ctx = a->pass->ctx;
-  msc_attr_value *text = msc_new_array(a->pass->scratch, msc_attr_value, num);
-  for (size_t i = 0; i < num; i++)
-    text[i] = msc_str(ctx, msc_layout_print(a->pass->scratch, &a->f->module->mesh, want[i]));
   msc_builder b = {.func = a->f, .before = update, .loc = update->loc, .name = update->name};
-  msc_attr attrs[2] = {msc_named(ctx, MSC_FACT(in_layout), msc_list(ctx, num, text))};
+  msc_attr attrs[2] = {msc_named(ctx, MSC_FACT(in_layout), msc_layouts_attr(ctx, num, want))};
   if (dtype) attrs[1] = msc_named(ctx, "dtype", msc_str(ctx, dtype));
   msc_op *op = msc_build_with(&b, kind, num, in, 1, dtype ? 2 : 1, attrs);
   if (!op) return NULL;

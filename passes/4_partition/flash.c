@@ -72,14 +72,13 @@ static const msc_layout *layout_without_last_dim(const msc_op *op, const msc_lay
 
 /* Wants every operand in layout l, except statistics (l without the last dimension) and the mask, which is last. */
 static void set_wanted_layouts(msc_pass_ctx *pass, msc_op *op, const msc_layout *l, const msc_layout *mask) {
-  msc_attr_value text[7];
+  const msc_layout *want[7];
   if (!l) return;
   for (size_t i = 0; i < op->num_in; i++) {
     bool is_mask = i + 1 == op->num_in && msc_op_bool(op, "masked");
-    const msc_layout *of = is_mask ? mask : op->in[i].value->type->rank == 3 ? layout_without_last_dim(op, l) : l;
-    text[i] = msc_str(pass->ctx, msc_layout_print(pass->scratch, &op->block->func->module->mesh, of));
+    want[i] = is_mask ? mask : op->in[i].value->type->rank == 3 ? layout_without_last_dim(op, l) : l;
   }
-  msc_op_set(op, MSC_FACT(in_layout), msc_list(pass->ctx, op->num_in, text));
+  msc_op_set(op, MSC_FACT(in_layout), msc_layouts_attr(pass->ctx, op->num_in, want));
 }
 
 /* Builds an op in front of `old`, with its attributes; the results have no types yet. */

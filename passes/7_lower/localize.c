@@ -288,7 +288,7 @@ static bool set_place_from_layout(localizing *z, msc_op *op) {
   const msc_attr_value *told = msc_op_attr(op, MSC_FACT(whole_layout));
   if (!told) return true;
   msc_type whole = *op->out[0].type;
-  if (told->kind != MSC_ATTR_STR && told->kind != MSC_ATTR_LAYOUT)
+  if (!msc_is_layout_attr(told))
     return msc_op_error(op, MSC_E_ROW, "%s: whole_layout must be str", msc_kind_name(op->kind));
   whole.layout = msc_attr_layout(z->f->module, op->loc, told);
   MSC_TRY(whole.layout);

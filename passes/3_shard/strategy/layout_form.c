@@ -22,7 +22,7 @@ static bool read_entry(const shard_graph *g, const msc_op *op, const char *annot
                        const msc_attr_value *v, const msc_layout **out_layout) {
   const char *name = shard_tensor_text(g, op, tensor);
   int rank = g->op[op->id].rule.tensor[tensor].rank;
-  if (v->kind != MSC_ATTR_STR && v->kind != MSC_ATTR_LAYOUT)
+  if (!msc_is_layout_attr(v))
     return msc_op_error(op, MSC_E_STRATEGY, "%s: the entry of %s must be the text of a layout, such as \"[{dp},{}]\"",
                         annotation, name);
   if (v->kind == MSC_ATTR_STR && !*v->s) return true;

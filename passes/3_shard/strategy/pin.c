@@ -59,18 +59,20 @@ static bool follows(const pinning *p, const msc_layout *want) {
 
 static bool read_layout(const pinning *p, const msc_attr_value *e, const msc_layout **out_layout) {
   *out_layout = NULL;
-  if (e->kind != MSC_ATTR_STR)
+  if (!msc_is_layout_attr(e))
     return msc_op_error(p->op, MSC_E_STRATEGY, "%s: the entry of result %zu must be the text of a layout",
                         p->annotation, p->result);
-  if (!*e->s) return true;
-  MSC_TRY(msc_layout_parse(p->g->ctx, p->g->mesh, p->op->loc, e->s, out_layout));
+  if (e->kind == MSC_ATTR_STR && !*e->s) return true;
+  *out_layout = msc_attr_layout(p->g->func->module, p->op->loc, e);
+  MSC_TRY(*out_layout);
+  const char *text = msc_attr_layout_text(p->g->func->module, p->g->arena, e);
   const msc_type *t = p->op->out[p->result].type;
   if ((*out_layout)->rank != t->rank)
     return msc_op_error(p->op, MSC_E_STRATEGY, "%s: result %zu has rank %d, its layout %s has rank %d", p->annotation,
-                        p->result, t->rank, e->s, (*out_layout)->rank);
+                        p->result, t->rank, text, (*out_layout)->rank);
   if (p->made || (msc_layout_fits(*out_layout, t) && !(*out_layout)->num_partial)) return true;
   return msc_op_error(p->op, MSC_E_STRATEGY, "%s: result %zu of %s cannot have the layout %s", p->annotation, p->result,
-                      msc_kind_name(p->op->kind), e->s);
+                      msc_kind_name(p->op->kind), text);
 }
 
 static bool is_tuple(const pinning *p, const msc_attr_value *e) {

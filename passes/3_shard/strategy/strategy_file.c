@@ -277,7 +277,7 @@ static void MSC_PRINTF(2, 3) differs(loading *l, const char *fmt, ...) {
 }
 
 /* A recorded layout without what follows from the others: which sums are unfinished. */
-static const char *finished(loading *l, const char *key, const msc_type *t, const char *text) {
+static const msc_layout *finished(loading *l, const char *key, const msc_type *t, const char *text) {
   const msc_layout *layout;
   if (!msc_layout_parse(l->ctx, l->g->mesh, l->loc, text, &layout)) {
     msc_note(l->ctx, l->loc, "strategy file: it is a layout of %s", key);
@@ -290,7 +290,7 @@ static const char *finished(loading *l, const char *key, const msc_type *t, cons
   }
   msc_layout raw = *layout;
   raw.num_partial = 0;
-  return msc_layout_print(l->g->arena, l->g->mesh, msc_layout_of(l->ctx, l->g->mesh, &raw));
+  return msc_layout_of(l->ctx, l->g->mesh, &raw);
 }
 
 static const msc_type *tensor_type(const msc_op *op, bool out, size_t i) {
@@ -305,18 +305,17 @@ static void load_side(loading *l, msc_op *op, const char *key, json_t *list, boo
             out ? "results" : "operands");
     return;
   }
-  msc_attr_value *text = msc_new_array(l->g->arena, msc_attr_value, num + 1);
+  const msc_layout **layout = msc_new_array(l->g->arena, const msc_layout *, num + 1);
   for (size_t i = 0; i < num; i++) {
     const char *s = json_string_value(json_array_get(list, i));
     if (!s) {
       differs(l, "strategy file: layout.%s of %s must hold texts", side, key);
       return;
     }
-    s = finished(l, key, tensor_type(op, out, i), s);
-    if (!s) return;
-    text[i] = msc_str(l->ctx, s);
+    layout[i] = finished(l, key, tensor_type(op, out, i), s);
+    if (!layout[i]) return;
   }
-  if (num) msc_op_set(op, out ? MSC_FACT(out_layout) : MSC_FACT(in_layout), msc_list(l->ctx, num, text));
+  if (num) msc_op_set(op, out ? MSC_FACT(out_layout) : MSC_FACT(in_layout), msc_layouts_attr(l->ctx, num, layout));
 }
 
 static void load_history(loading *l, msc_op *op, const char *key, const char *name, const json_t *list) {
