@@ -110,6 +110,23 @@ static void table_is_a_map(void **s) {
   msc_context_free(ctx);
 }
 
+static void copies_are_of_whole_strings(void **s) {
+  (void)s;
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  msc_copies t = {.index.arena = msc_context_arena(ctx)};
+  char text[301] = {0}; /* zeros: only their number tells the first strings apart */
+  for (uint32_t n = 0; n < 40; n++) assert_int_equal(msc_copy_of(&t, text, n), n);
+  for (uint32_t n = 0; n < 300; n++) {
+    text[n] = 1;
+    assert_int_equal(msc_copy_of(&t, text, n + 1), 40 + n);
+  }
+  for (uint32_t n = 0; n < 300; n++) assert_int_equal(msc_copy_of(&t, text, n + 1), 40 + n);
+  assert_int_equal(t.index.num, 340);
+  assert_true(t.item[339].bytes == 300 && t.item[339].data != (const void *)text);
+  assert_memory_equal(t.item[339].data, text, 300);
+  msc_context_free(ctx);
+}
+
 /* ---- heap ---- */
 
 typedef struct {
@@ -145,9 +162,9 @@ static void heap_sorts(void **s) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(reserve_keeps_items), cmocka_unit_test(index_finds_what_is_there),
-      cmocka_unit_test(index_keeps_order),   cmocka_unit_test(table_is_a_map),
-      cmocka_unit_test(heap_sorts),
+      cmocka_unit_test(reserve_keeps_items),         cmocka_unit_test(index_finds_what_is_there),
+      cmocka_unit_test(index_keeps_order),           cmocka_unit_test(table_is_a_map),
+      cmocka_unit_test(copies_are_of_whole_strings), cmocka_unit_test(heap_sorts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
