@@ -12,8 +12,8 @@ typedef struct {
 } input;
 
 static bool run(msc_context *ctx, void *arg) {
-  static const msc_op_kind verbs[] = {OP_all_reduce, OP_all_gather, OP_reduce_scatter,
-                                      OP_all_to_all, OP_permute,    OP_exchange};
+  static const msc_verb verbs[] = {MSC_ALL_REDUCE, MSC_ALL_GATHER, MSC_REDUCE_SCATTER,
+                                   MSC_ALL_TO_ALL, MSC_PERMUTE,    MSC_EXCHANGE};
   const input *in = arg;
   const msc_cluster *k = msc_cluster_read(ctx, "fuzz.json", (const char *)in->data, in->bytes);
   if (!k) return msc_num_errors(ctx) > 0 || (abort(), false);

@@ -76,7 +76,7 @@ expect("opt owned.mlir --passes=budgets -o owned.out", 0, "", "")
 for name in ("owned.mlir", "owned.out", "msc-repro.mlir"):
     os.unlink(name)
 expect("opt --list-facts", 0, "", lambda text: ""
-       if re.search(r"^max_bytes +op +user +3_shard +a number of bytes: ", text, re.M) else "max_bytes")
+       if re.search(r"^max_bytes +op +user +- +a number of bytes: ", text, re.M) else "max_bytes")
 expect(
     "opt --list-facts --json", 0, "", lambda text: "" if {"name": "stage", "on": "op func", "from": "4_partition"}.
     items() <= {r["name"]: r for r in json.loads(text)}["stage"].items() else "stage")
