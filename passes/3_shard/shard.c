@@ -139,8 +139,8 @@ const char *shard_digits_text(const shard_graph *g, int num, const uint8_t *atom
   raw.rank = 1;
   raw.first[1] = (uint8_t)num;
   for (int i = 0; i < num; i++) raw.sub[i] = g->atoms.atom[atom[i]];
-  const char *text = msc_layout_print(g->arena, g->mesh, msc_layout_of(g->ctx, g->mesh, &raw));
-  return msc_arena_printf(g->arena, "%.*s", (int)strlen(text) - 2, text + 1); /* without the brackets */
+  const msc_layout *l = msc_layout_of(g->ctx, g->mesh, &raw);
+  return msc_subaxis_print(g->arena, g->mesh, l->first[1], l->sub);
 }
 
 /* The same with the sizes of parts. */

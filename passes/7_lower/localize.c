@@ -95,23 +95,20 @@ static const msc_type *localize_type(const localizing *z, const msc_type *t) {
 }
 
 /* The digits of an `axes` attribute as dimension `dim` (or, when dim < 0, the partial digits) of a layout. */
-static const msc_layout *layout_of_axes(localizing *z, const msc_op *op, int rank, int dim, const char *reduction) {
-  const char *text = "[", *axes = msc_op_str(op, "axes");
-  msc_arena *a = z->pass->scratch;
-  for (int d = 0; d < rank; d++) text = msc_arena_printf(a, "%s%s%s", text, d ? "," : "", d == dim ? axes : "{}");
-  text = msc_arena_printf(a, "%s]", text);
-  if (dim < 0)
-    text = msc_arena_printf(a, "%s partial%s%s=%s", text, strcmp(reduction, "sum") ? "_" : "",
-                            strcmp(reduction, "sum") ? reduction : "", axes);
-  const msc_layout *l = NULL;
-  return msc_layout_parse(z->pass->ctx, z->mesh, op->loc, text, &l) ? l : NULL;
+static const msc_layout *layout_of_axes(localizing *z, const msc_op *op, int rank, int dim) {
+  msc_layout raw = {.rank = (uint8_t)rank};
+  int num = 0;
+  if (!msc_subaxis_parse(z->pass->ctx, z->mesh, op->loc, msc_op_str(op, "axes"), &num, raw.sub)) return NULL;
+  for (int d = 0; d < rank; d++) raw.first[d + 1] = (uint8_t)(dim >= 0 && d >= dim ? num : 0);
+  if (dim < 0) raw.num_partial = (uint8_t)num, raw.reduction = (uint8_t)msc_op_reduction(op);
+  return msc_layout_of(z->pass->ctx, z->mesh, &raw);
 }
 
 /* Finds what the group of a manual collective makes of its operand, or of its result. */
 static const msc_layout *find_group_layout(localizing *z, const msc_op *op, int rank, msc_verb_side side) {
   const char *dim = msc_verb_dim_attr(side);
-  if (dim) return layout_of_axes(z, op, rank, (int)msc_op_int(op, dim), NULL);
-  if (side == MSC_AT_PARTIAL) return layout_of_axes(z, op, rank, -1, msc_op_str(op, "reduction"));
+  if (dim) return layout_of_axes(z, op, rank, (int)msc_op_int(op, dim));
+  if (side == MSC_AT_PARTIAL) return layout_of_axes(z, op, rank, -1);
   return msc_layout_replicated(z->pass->ctx, rank);
 }
 
@@ -167,8 +164,8 @@ static const char *find_sum_order(localizing *z, const msc_op *def) {
              (raw.sub[i].axis == raw.sub[i + 1].axis && raw.sub[i].pre < raw.sub[i + 1].pre);
   if (ranks) return NULL;
   raw.first[1] = (uint8_t)num;
-  const char *text = msc_layout_print(z->pass->scratch, z->mesh, msc_layout_of(z->pass->ctx, z->mesh, &raw));
-  return msc_arena_printf(z->pass->scratch, "%.*s", (int)strlen(text) - 2, text + 1);
+  const msc_layout *order = msc_layout_of(z->pass->ctx, z->mesh, &raw);
+  return msc_subaxis_print(z->pass->scratch, z->mesh, order->first[1], order->sub);
 }
 
 static bool find_comm_part(localizing *z, const msc_op *op, size_t i, msc_comm_part *p) {

@@ -163,17 +163,14 @@ static const char *field(const msc_attr_value *dict, const char *name) {
 
 /* Atoms of such a text, as a mask: a plan may say anything. */
 static uint32_t atoms_in(const shard_graph *g, const char *text) {
-  msc_layout l;
-  const msc_layout *read = NULL;
+  msc_subaxis digit[MSC_MAX_SUBAXES];
+  int num = 0;
   uint32_t mask = 0;
-  if (!text || strpbrk(text, "[]") ||
-      !msc_layout_parse(g->ctx, g->mesh, NULL, msc_arena_printf(g->arena, "[%s]", text), &read) || read->rank != 1)
-    return 0;
-  l = *read;
-  for (int s = 0; s < l.first[1]; s++)
+  if (!text || !msc_subaxis_parse(g->ctx, g->mesh, NULL, text, &num, digit)) return 0;
+  for (int s = 0; s < num; s++)
     for (int a = 0; a < g->atoms.num; a++) {
       const msc_subaxis *atom = &g->atoms.atom[a];
-      if (atom->axis == l.sub[s].axis && atom->pre >= l.sub[s].pre && atom->pre < l.sub[s].pre * l.sub[s].size)
+      if (atom->axis == digit[s].axis && atom->pre >= digit[s].pre && atom->pre < digit[s].pre * digit[s].size)
         mask |= 1u << a;
     }
   return mask;
