@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Nothing is accepted without effect: for every row of passes/config/config.def and of the tables of annotations a
+"""Nothing is accepted without effect: for every row of passes/config/config.def and of the user in ir/fact.def a
 value other than the default's changes the plan (its text, its memory or time), or what is told of it, or is refused
 in words that name it.  A row that has no line here fails the test."""
 import json
@@ -231,9 +231,12 @@ def rows_of_config():
 
 
 def rows_of_annotations():
-    text = open(os.path.join(HERE, "../../passes/1_simplify/annotations.c"), encoding="utf-8").read()
-    tables = re.findall(r"static const annotation of_(?:ops|args)\[\] = \{(.*?)^\};", text, re.M | re.S)
-    return [name for table in tables for name in re.findall(r'\{"([\w.]+)", \w+\}', table)]
+    """What a user may say of ops and arguments."""
+    text = open(os.path.join(HERE, "../../ir/fact.def"), encoding="utf-8").read()
+    hints = re.findall(r"^HINT\((\w+),", text, re.M)
+    facts = re.findall(r'^FACT\(\w+, "([\w.]+)", (?:OP|ARG|ARG_MODULE), \w+, "user",', text, re.M)
+    assert len(hints) > 10 and len(facts) > 10
+    return hints + facts
 
 
 def check_keys(faults):
