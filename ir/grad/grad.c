@@ -323,7 +323,8 @@ bool grad_add_along(msc_grad_ctx *g, msc_op *op) {
 
 bool grad_gather_nd(msc_grad_ctx *g, msc_op *op) {
   const msc_type *x = in(op, 0)->type;
-  msc_attr shape = msc_named(formula_ctx(&g->b), MSC_FACT(shape), msc_ints(formula_ctx(&g->b), (size_t)x->rank, x->dim));
+  msc_context *ctx = formula_ctx(&g->b);
+  msc_attr shape = msc_named(ctx, MSC_FACT(shape), msc_ints(ctx, (size_t)x->rank, x->dim));
   return give(g, op, 0, with_attrs(&g->b, OP_scatter_nd_add, 2, (msc_value *[]){in(op, 1), dy_of(g)}, 1, &shape));
 }
 
@@ -339,7 +340,8 @@ static msc_value *last_of_rows(msc_grad_ctx *g, const msc_op *op) {
   int64_t axis = msc_op_int(op, "axis"), num = msc_type_elems(indices), dim[MSC_MAX_RANK];
   msc_attr type = msc_named(ctx, "type", msc_type_attr(msc_type_of(ctx, MSC_I64, 1, &num, NULL)));
   msc_value *place = reshape(&g->b, with_attrs(&g->b, OP_iota, 0, NULL, 1, &type), indices->rank, indices->dim);
-  msc_value *none = with_ints(&g->b, OP_broadcast_to, msc_build_scalar(&g->b, MSC_I64, 0), MSC_FACT(shape), 1, &x->dim[axis]);
+  msc_value *zero = msc_build_scalar(&g->b, MSC_I64, 0);
+  msc_value *none = with_ints(&g->b, OP_broadcast_to, zero, MSC_FACT(shape), 1, &x->dim[axis]);
   if (!place || !none) return NULL;
   msc_value *last = msc_build(&g->b, OP_scatter_update, 3, (msc_value *[]){none, in(op, 1), place});
   msc_value *mine = compare(&g->b, "eq", binary(&g->b, OP_gather, last, in(op, 1)), place);

@@ -107,7 +107,8 @@ static void add_here(expansion *x) {
   add_target(x->g, to);
 }
 
-/* The targets with this key; their end is 0 while they are still to be added.  It may move when others are asked for. */
+/* The targets with this key; their end is 0 while they are still to be added. It may move when others are asked
+ * for. */
 static struct rows_shared *shared_targets(rows_graph *g, uint64_t key) {
   struct rows_shared *t = msc_table_at(&g->shared, &key);
   if (!t->end) t->first = (uint32_t)g->num_to;

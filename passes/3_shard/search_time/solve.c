@@ -95,8 +95,8 @@ static bool search_all(shard_timing *t, int64_t ns_per_gib) {
 
 /* ---- digit by digit ---- */
 
-/* Takes pieces off every letter that was not given with them.  A strategy tuple keeps its digits: they say how many parts
- * there must be, and are open to change all the same. */
+/* Takes pieces off every letter that was not given with them. A strategy tuple keeps its digits: they say how many
+ * parts there must be, and are open to change all the same. */
 static void release_pieces(shard_timing *t, uint32_t pieces) {
   uint32_t atoms = 0;
   for (int p = 0; p < t->o.num_pieces; p++)
