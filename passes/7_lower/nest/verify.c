@@ -311,8 +311,7 @@ static bool check_in_vectors(verifier *v, int i) {
   bool lanes_differ = in->code != NEST_LOAD && ((offset >= 0 && (v->p->instr[in->arg[offset]].axes & lane)) ||
                                                 (guard >= 0 && (v->p->instr[in->arg[guard]].axes & lane)));
   if (lanes_differ) return note_instr_fault(v, i, "lanes that add to different rows");
-  bool in_order = in->code == NEST_FILL || in->code == NEST_PHILOX;
-  for (k = 0; in_order && k < 3; k++)
+  for (k = 0; in->code == NEST_FILL && k < 3; k++)
     if (v->p->instr[in->arg[k]].axes & lane) return note_instr_fault(v, i, "an operand that differs from lane to lane");
   if (!h->threads || !memory) return true;
   if (in->at.coef[h->lane] != 1 || (offset >= 0 && (v->p->instr[in->arg[offset]].axes & lane)) ||
