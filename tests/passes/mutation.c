@@ -4,7 +4,6 @@
  *
  *   MUTATED=1000 build/tests/passes/mutation        that many programs, every collective of each
  *   MUTATED_SEED=17 build/tests/passes/mutation     one of them, with its text and what was not refused */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +13,7 @@
 
 #include "passes/config/config.h"
 #include "passes/pass.h"
-#include "tests/passes/random_graph.h"
+#include "tests/passes/random_results.h"
 
 enum { QUICK_PROGRAMS = 150, SLOW_PROGRAMS = 1000, MAX_USES = 64 };
 
@@ -56,40 +55,6 @@ static bool is_refused(msc_module *m) {
 
 /* ---- what is let through ---- */
 
-static msc_tensor input(random_graph *g, msc_arena *a, const msc_func *f, size_t arg) {
-  const msc_value *v = f->body->args[arg];
-  msc_tensor x = msc_tensor_new(a, msc_type_with_layout(g->ctx, v->type, NULL));
-  random_graph r = {.state = arg + 1};
-  int64_t max = arg < MAX_ARGS && g->max_int[arg] ? g->max_int[arg] : 2;
-  for (int64_t i = 0, n = msc_type_elems(x.type); i < n; i++) {
-    double unit = (double)(random_bits(&r) >> 11) * 0x1p-53;
-    msc_tensor_set(&x, i, msc_is_float(v->type->dtype) ? 0.25 + unit : floor(unit * (double)max));
-  }
-  return x;
-}
-
-/* NULL: it does not run. */
-static const msc_tensor *results(random_graph *g, msc_arena *a, msc_func *f) {
-  msc_tensor *args = msc_new_array(a, msc_tensor, f->body->num_args + 1),
-             *out = msc_new_array(a, msc_tensor, f->body->last->num_in + 1);
-  for (size_t i = 0; i < f->body->num_args; i++) args[i] = input(g, a, f, i);
-  return msc_interpret_ranks(f, a, args, out) ? out : NULL;
-}
-
-static bool near(const msc_tensor *x, const msc_tensor *y, double tolerance) {
-  for (int64_t i = 0, n = msc_type_elems(x->type); i < n; i++) {
-    double a = msc_tensor_get(x, i), b = msc_tensor_get(y, i);
-    if (a != b && !(a != a && b != b) && !(fabs(a - b) <= tolerance * fmax(1, fabs(a)))) return false;
-  }
-  return true;
-}
-
-static bool same_results(random_graph *g, const msc_func *f, const msc_tensor *x, const msc_tensor *y) {
-  for (size_t i = 0; x && y && i < f->body->last->num_in; i++)
-    if (!near(&x[i], &y[i], g->narrow ? 0.05 : g->dtype == MSC_F64 ? 1e-10 : 1e-3)) return false;
-  return x && y;
-}
-
 /* `v` in place of the result of op, which is in `all` places. */
 static void judge(tally *t, random_graph *g, msc_op *op, const uses *all, msc_value *v, const char *what) {
   msc_func *f = op->block->func;
@@ -97,10 +62,10 @@ static void judge(tally *t, random_graph *g, msc_op *op, const uses *all, msc_va
   t->mutants++;
   bool accepted = !is_refused(f->module);
   msc_arena *a = msc_arena_new(g->ctx);
-  const msc_tensor *mutated = accepted ? results(g, a, f) : NULL;
+  const msc_tensor *mutated = accepted ? random_results(g, a, f) : NULL;
   redirect(all, &op->out[0]);
   t->accepted += accepted;
-  if (accepted && !same_results(g, f, results(g, a, f), mutated)) {
+  if (accepted && !random_same_results(g, f, random_results(g, a, f), mutated)) {
     t->wrong++;
     print_message("%s: %s of %s%s%s is not refused\n", f->name, what, msc_kind_name(op->kind), op->name ? " for " : "",
                   op->name ? op->name : "");

@@ -5,7 +5,6 @@
  *
  *   LOWERED=1000 build/tests/passes/mutation_lowered        that many programs
  *   LOWERED_SEED=17 build/tests/passes/mutation_lowered     one of them, with its text and what was not refused */
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +19,7 @@
 #include "passes/check.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
-#include "tests/passes/random_graph.h"
+#include "tests/passes/random_results.h"
 
 enum { QUICK_PROGRAMS = 60, SLOW_PROGRAMS = 1500, MAX_SCRATCH = 1 << 20 };
 
@@ -227,51 +226,6 @@ static void shrink(tally *t, msc_func *f) {
 
 /* ---- mutants of collectives ---- */
 
-/* What all ranks together have of it. */
-static const msc_type *global_type(random_graph *g, const msc_func *f, size_t arg) {
-  const msc_type *t = f->body->args[arg]->type;
-  const msc_attr_value *shape = msc_arg_attr(f, arg, "msc.shape");
-  int64_t dim[MSC_MAX_RANK];
-  for (int d = 0; d < t->rank; d++) dim[d] = shape ? shape->list.v[d].i : t->dim[d];
-  return msc_type_of(g->ctx, t->dtype, t->rank, dim, NULL);
-}
-
-/* Integers are indices: the number in their name tells how large they may be. */
-static msc_tensor input(random_graph *g, msc_arena *a, const msc_func *f, size_t arg) {
-  msc_tensor x = msc_tensor_new(a, global_type(g, f, arg));
-  random_graph r = {.state = arg + 1};
-  const char *name = f->body->args[arg]->name;
-  size_t number = name && name[0] == 'i' ? strtoul(name + 1, NULL, 10) : MAX_ARGS;
-  int64_t max = number < MAX_ARGS && g->max_int[number] ? g->max_int[number] : 2;
-  for (int64_t i = 0, n = msc_type_elems(x.type); i < n; i++) {
-    double unit = (double)(random_bits(&r) >> 11) * 0x1p-53;
-    msc_tensor_set(&x, i, msc_is_float(x.type->dtype) ? 0.25 + unit : floor(unit * (double)max));
-  }
-  return x;
-}
-
-/* NULL: it does not run. */
-static const msc_tensor *results(random_graph *g, msc_arena *a, msc_func *f) {
-  msc_tensor *args = msc_new_array(a, msc_tensor, f->body->num_args + 1),
-             *out = msc_new_array(a, msc_tensor, f->body->last->num_in + 1);
-  for (size_t i = 0; i < f->body->num_args; i++) args[i] = input(g, a, f, i);
-  return msc_interpret_ranks(f, a, args, out) ? out : NULL;
-}
-
-static bool near(const msc_tensor *x, const msc_tensor *y, double tolerance) {
-  for (int64_t i = 0, n = msc_type_elems(x->type); i < n; i++) {
-    double a = msc_tensor_get(x, i), b = msc_tensor_get(y, i);
-    if (a != b && !(a != a && b != b) && !(fabs(a - b) <= tolerance * fmax(1, fabs(a)))) return false;
-  }
-  return true;
-}
-
-static bool same_results(random_graph *g, const msc_func *f, const msc_tensor *x, const msc_tensor *y) {
-  for (size_t i = 0; x && y && i < f->body->last->num_in; i++)
-    if (!near(&x[i], &y[i], g->narrow ? 0.05 : g->dtype == MSC_F64 ? 1e-10 : 1e-3)) return false;
-  return x && y;
-}
-
 /* A changed module; `undo` makes it as it was.  What is accepted gives the same numbers. */
 typedef void undo_fn(void *change);
 
@@ -279,12 +233,12 @@ static void judge_numbers(tally *t, random_graph *g, msc_op *op, const char *wha
   msc_func *f = op->block->func;
   bool accepted = !is_refused(f->module);
   msc_arena *a = msc_arena_new(g->ctx);
-  const msc_tensor *mutated = accepted ? results(g, a, f) : NULL;
+  const msc_tensor *mutated = accepted ? random_results(g, a, f) : NULL;
   undo(change);
   t->comms++;
   if (accepted) t->kept_comms++;
-  const msc_tensor *right = accepted ? results(g, a, f) : NULL; /* what gets messages does not run by itself */
-  if (right && !same_results(g, f, right, mutated)) {
+  const msc_tensor *right = accepted ? random_results(g, a, f) : NULL; /* what gets messages does not run by itself */
+  if (right && !random_same_results(g, f, right, mutated)) {
     t->wrong++;
     print_message("%s: %s of %s, %s, is not refused\n", f->name, what,
                   msc_op_attr(op, "verb") ? msc_op_str(op, "verb") : msc_kind_name(op->kind), op->name ? op->name : "");
