@@ -4,7 +4,7 @@
 #ifndef MSC_IR_FORMULA_H
 #define MSC_IR_FORMULA_H
 
-#include "ir/ir.h"
+#include "ir/scalar.h"
 
 static inline msc_context *formula_ctx(const msc_builder *b) { return b->func->module->ctx; }
 
@@ -116,9 +116,8 @@ static inline msc_value *count_up(msc_builder *b, msc_dtype dtype, int64_t n) {
 /* log(1 + exp(x)) = m + log(exp(-m) + exp(x - m)), m = max(x, 0): nothing overflows, and m itself has no part in the
  * slope. */
 static inline msc_value *soft_plus(msc_builder *b, msc_value *x) {
-  msc_value *m = x ? binary(b, OP_max, x, number(b, x, 0)) : NULL;
-  msc_value *above = unary(b, OP_exp, minus(b, x, m)), *sum = plus(b, unary(b, OP_exp, unary(b, OP_neg, m)), above);
-  return plus(b, m, unary(b, OP_log, sum));
+  msc_value *m = msc_compute(b, "max(a, 0)", x), *above = msc_compute(b, "exp(a - b)", x, m);
+  return msc_compute(b, "a + log(exp(-a) + b)", m, above);
 }
 
 /* The element type that sums and statistics are computed in. */

@@ -1,4 +1,4 @@
-/* scalar.c: formulas of elements, from text to steps. */
+/* scalar.c: formulas of elements, from text to steps, and to ops. */
 #include "ir/scalar.h"
 
 #include <assert.h>
@@ -52,12 +52,14 @@ static uint8_t read_call(reader *r) {
 }
 
 static uint8_t read_primary(reader *r) {
-  if (skip(r, '-')) return add_step(r, SCALAR_neg, (uint8_t[]){read_primary(r)}, 0);
+  r->at += strspn(r->at, " ");
+  if (*r->at == '-' && !isdigit((unsigned char)r->at[1]))
+    return r->at++, add_step(r, SCALAR_neg, (uint8_t[]){read_primary(r)}, 0);
   if (skip(r, '(')) {
     uint8_t inner = read_sum(r);
     return skip(r, ')'), inner;
   }
-  if (isdigit((unsigned char)*r->at)) {
+  if (isdigit((unsigned char)*r->at) || *r->at == '-') {
     char *end;
     double number = strtod(r->at, &end);
     r->at = end;
@@ -95,6 +97,24 @@ const msc_formula *msc_formula_read(msc_arena *arena, const char *text) {
     read_sum(&r);
   }
   return first;
+}
+
+msc_value *msc_build_formula(msc_builder *b, const char *text, msc_value *const operand[MSC_FORMULA_OPERANDS]) {
+  msc_formula f = {0};
+  msc_value *value[MSC_FORMULA_OPERANDS + MSC_FORMULA_STEPS];
+  reader r = {.at = text, .f = &f};
+  read_sum(&r);
+  memcpy(value, operand, MSC_FORMULA_OPERANDS * sizeof *operand);
+  for (int i = 0; i < f.num; i++) {
+    const msc_scalar_step *s = &f.step[i];
+    msc_value *in[3], **y = &value[MSC_FORMULA_OPERANDS + i];
+    msc_op_kind kind = OP_COUNT;
+    for (int j = 0; j < s->num_args; j++) in[j] = value[s->arg[j]];
+    if (s->code == SCALAR_number) *y = operand[0] ? msc_build_scalar(b, operand[0]->type->dtype, s->number) : NULL;
+    else *y = msc_kind_parse(codes[s->code].name, &kind) ? msc_build(b, kind, (size_t)s->num_args, in) : NULL;
+    if (!*y) return NULL;
+  }
+  return value[MSC_FORMULA_OPERANDS + f.num - 1];
 }
 
 const msc_formula *msc_formula_of(const msc_op *op) {

@@ -41,7 +41,7 @@ static msc_value *angles(msc_builder *b, const msc_op *op, const msc_type *x, ms
   msc_value *position = reshape(b, count_up(b, dtype, x->dim[axis]), rank, dim);
   msc_value *pair = count_up(b, dtype, n / 2);
   msc_value *frequency =
-      unary(b, OP_exp, times(b, pair, number(b, pair, -2 * log(msc_op_float(op, "base")) / (double)n)));
+      msc_compute(b, "exp(a * b)", pair, number(b, pair, -2 * log(msc_op_float(op, "base")) / (double)n));
   return times(b, position, frequency);
 }
 
@@ -63,7 +63,7 @@ bool expand_rotary(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   msc_value *x = reshape(b, cast(b, in[0], dtype), t->rank + 1, dim), *angle = angles(b, op, t, dtype);
   msc_value *a = reshape(b, part_of(b, x, split, 0, 1), t->rank, single),
             *c = reshape(b, part_of(b, x, split, 1, 2), t->rank, single);
-  msc_value *cosine = unary(b, OP_cos, angle), *sine = unary(b, OP_sin, angle);
+  msc_value *cosine = msc_compute(b, "cos(a)", angle), *sine = msc_compute(b, "sin(a)", angle);
   msc_value *c_sine = times(b, c, sine), *turned_a = minus(b, times(b, a, cosine), c_sine);
   msc_value *a_sine = times(b, a, sine), *turned_c = plus(b, times(b, c, cosine), a_sine);
   dim[split] = 1;

@@ -6,13 +6,6 @@
 
 static bool give_result(msc_value *y, msc_value **out_result) { return (out_result[0] = y) != NULL; }
 
-static msc_value *below(msc_builder *b, msc_value *x, double most) {
-  return x ? binary(b, OP_min, x, number(b, x, most)) : NULL;
-}
-static msc_value *above(msc_builder *b, msc_value *x, double least) {
-  return x ? binary(b, OP_max, x, number(b, x, least)) : NULL;
-}
-static msc_value *moved(msc_builder *b, msc_value *x, double c) { return x ? plus(b, x, number(b, x, c)) : NULL; }
 static msc_value *is_positive(msc_builder *b, msc_value *x) { return compare(b, "gt", x, number(b, x, 0)); }
 
 /* x > 0 ? x : other */
@@ -29,7 +22,7 @@ bool expand_leaky_relu(msc_builder *b, const msc_op *op, msc_value *const *in, m
 /* alpha (exp(x) - 1) where x <= 0; exp sees no positive x, which would overflow in the branch not taken */
 bool expand_elu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *x = in[0], *zero = number(b, x, 0), *low = choose(b, is_positive(b, x), zero, x);
-  return give_result(positive_or(b, x, scaled(b, moved(b, unary(b, OP_exp, low), -1), msc_op_float(op, "alpha"))),
+  return give_result(positive_or(b, x, scaled(b, msc_compute(b, "exp(a) + -1", low), msc_op_float(op, "alpha"))),
                      out_result);
 }
 
@@ -49,7 +42,7 @@ bool expand_softplus(msc_builder *b, const msc_op *op, msc_value *const *in, msc
 
 /* relu6(x + 3) / 6 */
 static msc_value *hard_step(msc_builder *b, msc_value *x) {
-  return scaled(b, below(b, above(b, moved(b, x, 3), 0), 6), 1.0 / 6);
+  return msc_compute(b, "min(max(a + 3, 0), 6) * 0.16666666666666666", x);
 }
 
 bool expand_hard_sigmoid(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
@@ -61,7 +54,7 @@ bool expand_hard_swish(msc_builder *b, const msc_op *op, msc_value *const *in, m
 
 /* x tanh(softplus(x)) */
 bool expand_mish(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  return (void)op, give_result(times(b, in[0], unary(b, OP_tanh, soft_plus(b, in[0]))), out_result);
+  return (void)op, give_result(msc_compute(b, "a * tanh(b)", in[0], soft_plus(b, in[0])), out_result);
 }
 
 /* Inside the bounds, the bounds included, the slope is 1. */
@@ -76,7 +69,7 @@ bool expand_clamp(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
 bool expand_logical(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   if (op->kind == OP_logical_not) return give_result(compare(b, "eq", in[0], number(b, in[0], 0)), out_result);
   if (op->kind == OP_logical_xor) return give_result(compare(b, "ne", in[0], in[1]), out_result);
-  return give_result(binary(b, op->kind == OP_logical_and ? OP_min : OP_max, in[0], in[1]), out_result);
+  return give_result(msc_compute(b, op->kind == OP_logical_and ? "min(a, b)" : "max(a, b)", in[0], in[1]), out_result);
 }
 
 /* x - x is 0, or NaN */
@@ -100,9 +93,9 @@ bool expand_reduce_logical(msc_builder *b, const msc_op *op, msc_value *const *i
 bool expand_mod(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
   msc_value *x = in[0], *y = in[1], *q = over(b, x, y);
-  if (msc_is_float(x->type->dtype)) return give_result(minus(b, x, times(b, unary(b, OP_floor, q), y)), out_result);
-  msc_value *rest = minus(b, x, times(b, q, y)), *zero = number(b, x, 0);
+  if (msc_is_float(x->type->dtype)) return give_result(msc_compute(b, "a - floor(b) * c", x, q, y), out_result);
+  msc_value *rest = msc_compute(b, "a - b * c", x, q, y), *zero = number(b, x, 0);
   msc_value *below = compare(b, "lt", y, zero), *differs = compare(b, "ne", compare(b, "lt", rest, zero), below);
-  msc_value *short_of = binary(b, OP_min, differs, compare(b, "ne", rest, zero));
+  msc_value *short_of = msc_compute(b, "min(a, b)", differs, compare(b, "ne", rest, zero));
   return give_result(choose(b, short_of, plus(b, rest, y), rest), out_result);
 }

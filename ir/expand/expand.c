@@ -101,9 +101,10 @@ static msc_value *sum_along(msc_builder *b, msc_value *x, int64_t c) { return al
 bool expand_softmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_dtype dtype = in[0]->type->dtype;
   int c = axis_of(op, "axis", in[0]->type->rank);
-  msc_value *shift = shifted(b, cast(b, in[0], wide(dtype)), c), *e = unary(b, OP_exp, shift),
+  msc_value *shift = shifted(b, cast(b, in[0], wide(dtype)), c), *e = msc_compute(b, "exp(a)", shift),
             *sum = sum_along(b, e, c);
-  out_result[0] = cast(b, op->kind == OP_log_softmax ? minus(b, shift, unary(b, OP_log, sum)) : over(b, e, sum), dtype);
+  out_result[0] =
+      cast(b, op->kind == OP_log_softmax ? msc_compute(b, "a - log(b)", shift, sum) : over(b, e, sum), dtype);
   return out_result[0] != NULL;
 }
 
@@ -134,7 +135,7 @@ static msc_value *without_last(msc_builder *b, msc_value *x) {
 bool expand_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int64_t c = in[0]->type->rank - 1;
   msc_value *shift = shifted(b, cast(b, in[0], wide(in[0]->type->dtype)), c), *loss;
-  msc_value *log_sum = unary(b, OP_log, sum_along(b, unary(b, OP_exp, shift), c));
+  msc_value *log_sum = msc_compute(b, "log(a)", sum_along(b, msc_compute(b, "exp(a)", shift), c));
   if (msc_is_float(in[1]->type->dtype)) { /* log_sum * sum(labels) - sum(labels * shift) */
     msc_value *labels = cast(b, in[1], wide(in[1]->type->dtype));
     msc_value *labelled = sum_along(b, times(b, labels, shift), c);
@@ -161,7 +162,8 @@ bool expand_cross_entropy_grad(msc_builder *b, const msc_op *op, msc_value *cons
   msc_dtype dtype = in[0]->type->dtype;
   msc_value *dloss = cast(b, in[2], wide(dtype)), *label;
   int64_t c = in[0]->type->rank - 1;
-  msc_value *e = unary(b, OP_exp, shifted(b, cast(b, in[0], wide(dtype)), c)), *p = over(b, e, sum_along(b, e, c));
+  msc_value *e = msc_compute(b, "exp(a)", shifted(b, cast(b, in[0], wide(dtype)), c)),
+            *p = over(b, e, sum_along(b, e, c));
   if (msc_is_float(in[1]->type->dtype)) {
     label = cast(b, in[1], wide(dtype));
     p = times(b, p, sum_along(b, label, c));
@@ -177,7 +179,7 @@ bool expand_cross_entropy_grad(msc_builder *b, const msc_op *op, msc_value *cons
 bool expand_nll_loss(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *x = cast(b, in[0], wide(in[0]->type->dtype));
   msc_value *zero = number(b, x, 0), *picked = x ? choose(b, hits(b, in[1], in[0]->type), x, zero) : NULL;
-  msc_value *loss = unary(b, OP_neg, sum_along(b, picked, in[0]->type->rank - 1));
+  msc_value *loss = msc_compute(b, "-a", sum_along(b, picked, in[0]->type->rank - 1));
   out_result[0] = cast(b, reduced(b, msc_op_str(op, "reduction"), without_last(b, loss)), in[0]->type->dtype);
   return out_result[0] != NULL;
 }
@@ -193,7 +195,7 @@ bool expand_argmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   msc_value *hit = most ? compare(b, "eq", in[0], most) : NULL,
             *place = count_up(b, op->out[0].type->dtype, x->dim[axis]);
   if (!hit || !place) return false;
-  if (msc_is_float(x->dtype)) hit = binary(b, OP_max, hit, compare(b, "ne", in[0], in[0]));
+  if (msc_is_float(x->dtype)) hit = msc_compute(b, "max(a, b)", hit, compare(b, "ne", in[0], in[0]));
   place = reshape(b, place, x->rank - axis, dim);
   msc_value *found = hit && place ? choose(b, hit, place, number(b, place, (double)x->dim[axis])) : NULL;
   out_result[0] = found ? reduce(b, OP_reduce_min, found, 1, &gone, msc_op_bool(op, "keep_dims")) : NULL;
@@ -208,7 +210,7 @@ static bool give_loss(msc_builder *b, const msc_op *op, msc_value *loss, msc_val
 }
 
 bool expand_absolute_error(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  return give_loss(b, op, unary(b, OP_abs, minus(b, in[0], in[1])), out_result);
+  return give_loss(b, op, msc_compute(b, "abs(a - b)", in[0], in[1]), out_result);
 }
 
 bool expand_squared_error(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {

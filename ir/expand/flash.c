@@ -59,10 +59,10 @@ bool expand_flash_attention(msc_builder *b, const msc_op *op, msc_value *const *
   const int64_t last = 3, stats_dim[] = {z.batch, z.heads, z.positions};
   msc_value *scores = scores_of(b, op, &z, in, 3),
             *most = scores ? reduce(b, OP_reduce_max, scores, 1, &last, true) : NULL;
-  msc_value *e = unary(b, OP_exp, minus(b, scores, most)),
+  msc_value *e = msc_compute(b, "exp(a - b)", scores, most),
             *sum = e ? reduce(b, OP_reduce_sum, e, 1, &last, true) : NULL;
   msc_value *weights = by_group(b, &z, cast(b, kept(b, op, in, 3, over(b, e, sum)), in[2]->type->dtype));
-  msc_value *y = product(b, weights, in[2], NULL), *log = unary(b, OP_log, sum), *stats = plus(b, most, log);
+  msc_value *y = product(b, weights, in[2], NULL), *stats = msc_compute(b, "a + log(b)", most, sum);
   out_result[0] = by_head(b, &z, y);
   out_result[1] = stats ? cast(b, reshape(b, stats, 3, stats_dim), MSC_F32) : NULL;
   return out_result[0] && out_result[1];
@@ -75,7 +75,7 @@ bool expand_flash_attention_grad(msc_builder *b, const msc_op *op, msc_value *co
   msc_dtype narrow = in[0]->type->dtype, dtype = wide(narrow);
   const int64_t last = 3, column[] = {z.batch, z.heads, z.positions, 1};
   msc_value *scores = scores_of(b, op, &z, in, 6), *stats = reshape(b, cast(b, in[4], dtype), 4, column);
-  msc_value *p = unary(b, OP_exp, minus(b, scores, stats)), *dy = by_group(b, &z, in[5]);
+  msc_value *p = msc_compute(b, "exp(a - b)", scores, stats), *dy = by_group(b, &z, in[5]);
   msc_value *wide_dy = cast(b, in[5], dtype), *part = times(b, wide_dy, cast(b, in[3], dtype));
   msc_value *sum = part ? reduce(b, OP_reduce_sum, part, 1, &last, true) : NULL;
   msc_value *dp = by_head(b, &z, product(b, dy, in[2], "transpose_b"));

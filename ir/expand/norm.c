@@ -54,7 +54,7 @@ bool expand_l2_normalize(msc_builder *b, const msc_op *op, msc_value *const *in,
   int64_t dims[MSC_MAX_RANK];
   int rank = in[0]->type->rank, num = dims_from(axis_of(op, "axis", rank), rank, dims);
   msc_value *x = cast(b, in[0], wide(dtype)), *sum = reduce(b, OP_reduce_sum, times(b, x, x), num, dims, true);
-  sum = binary(b, OP_max, sum, number(b, sum, msc_op_float(op, "eps")));
+  sum = msc_compute(b, "max(a, b)", sum, number(b, sum, msc_op_float(op, "eps")));
   out_result[0] = cast(b, times(b, x, unary(b, OP_rsqrt, sum)), dtype);
   return out_result[0] != NULL;
 }

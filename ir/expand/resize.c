@@ -39,7 +39,7 @@ bool expand_resize(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
     v = binary(b, OP_batch_matmul, v, matrix_of(b, x->dtype, x->dim[3], y->dim[3], true, nearest));
   if (x->dim[2] != y->dim[2])
     v = binary(b, OP_batch_matmul, matrix_of(b, x->dtype, x->dim[2], y->dim[2], false, nearest), v);
-  if (v == in[0]) v = reshape(b, binary(b, OP_mul, v, number(b, v, 1)), 4, y->dim);
+  if (v == in[0]) v = reshape(b, scaled(b, v, 1), 4, y->dim);
   out_result[0] = v;
   return v != NULL;
 }

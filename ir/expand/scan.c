@@ -61,7 +61,8 @@ bool expand_cumulate(msc_builder *b, const msc_op *op, msc_value *const *in, msc
   msc_op_kind all = sum ? OP_reduce_sum : OP_reduce_prod;
   msc_value *within = x ? with_attrs(b, op->kind, 1, &x, 3, attrs) : NULL,
             *total = x ? along(b, all, x, axis + 1) : NULL;
-  msc_value *others = of_others(b, all, total, axis, reverse), *y = binary(b, sum ? OP_add : OP_mul, within, others);
+  msc_value *others = of_others(b, all, total, axis, reverse),
+            *y = msc_compute(b, sum ? "a + b" : "a * b", within, others);
   out_result[0] = y ? cast(b, reshape(b, y, t->rank, t->dim), t->dtype) : NULL;
   return out_result[0] != NULL;
 }

@@ -2,10 +2,9 @@
  * out. */
 #include <string.h>
 
+#include "ir/formula.h"
 #include "ir/grad/grad.h"
 #include "ir/op_table.h"
-
-static msc_context *ctx_of(const msc_grad_ctx *g) { return g->b.func->module->ctx; }
 
 /* An op over the same windows as `op`; `sizes` is one more attribute, the two sizes of t's dimensions 2 and 3. */
 static msc_value *windowed(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, size_t num_in, msc_value *const *in,
@@ -13,16 +12,15 @@ static msc_value *windowed(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, 
   static const char *const names[] = {"kernel", "stride", "dilation", "padding", "groups"};
   msc_attr attrs[8];
   size_t num = 0;
-  const msc_op_info *info = msc_op_info_of(ctx_of(g), kind);
+  const msc_op_info *info = msc_op_info_of(formula_ctx(&g->b), kind);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const msc_attr_value *v = msc_op_attr(op, names[i]);
     bool known = false;
     for (int k = 0; k < info->num_attrs; k++) known |= !strcmp(info->attr[k].name, names[i]);
-    if (v && known) attrs[num++] = msc_named(ctx_of(g), names[i], *v);
+    if (v && known) attrs[num++] = msc_named(formula_ctx(&g->b), names[i], *v);
   }
-  if (sizes) attrs[num++] = msc_named(ctx_of(g), sizes, msc_ints(ctx_of(g), 2, t->dim + 2));
-  msc_op *made = msc_build_with(&g->b, kind, num_in, in, 1, num, attrs);
-  return made ? &made->out[0] : NULL;
+  if (sizes) attrs[num++] = msc_named(formula_ctx(&g->b), sizes, msc_ints(formula_ctx(&g->b), 2, t->dim + 2));
+  return with_attrs(&g->b, kind, num_in, in, num, attrs);
 }
 
 bool grad_conv2d(msc_grad_ctx *g, msc_op *op) {
@@ -54,11 +52,9 @@ bool grad_max_pool(msc_grad_ctx *g, msc_op *op) {
 static msc_value *by_inside(msc_grad_ctx *g, const msc_op *op) {
   const msc_type *x = op->in[0].value->type;
   int64_t shape[4] = {1, 1, x->dim[2], x->dim[3]};
-  msc_value *one = msc_build_scalar(&g->b, x->dtype, 1);
-  msc_attr attr = msc_named(ctx_of(g), MSC_FACT(shape), msc_ints(ctx_of(g), 4, shape));
-  msc_op *ones = msc_build_with(&g->b, OP_broadcast_to, 1, &one, 1, 1, &attr);
-  msc_value *share = ones ? windowed(g, op, OP_avg_pool, 1, (msc_value *[]){&ones->out[0]}, NULL, NULL) : NULL;
-  return share ? msc_build(&g->b, OP_div, 2, (msc_value *[]){g->dresult[0], share}) : NULL;
+  msc_value *one = msc_build_scalar(&g->b, x->dtype, 1),
+            *ones = with_ints(&g->b, OP_broadcast_to, one, MSC_FACT(shape), 4, shape);
+  return over(&g->b, g->dresult[0], windowed(g, op, OP_avg_pool, 1, &ones, NULL, NULL));
 }
 
 bool grad_avg_pool(msc_grad_ctx *g, msc_op *op) {

@@ -22,16 +22,12 @@ static msc_value *stretched(msc_grad_ctx *g, msc_value *x, const msc_type *like)
 static msc_value *zeros_like(msc_grad_ctx *g, const msc_value *x) { return stretched(g, number(&g->b, x, 0), x->type); }
 
 static msc_value *sum(msc_builder *b, msc_value *x, int num, const int64_t *dims, bool keep) {
-  msc_context *ctx = formula_ctx(b);
-  msc_attr attrs[] = {msc_named(ctx, "dims", msc_ints(ctx, (size_t)num, dims)),
-                      msc_named(ctx, "keep_dims", msc_bool(keep))};
-  msc_op *op = msc_build_with(b, OP_reduce_sum, 1, &x, 1, keep ? 2 : 1, attrs);
-  return op ? &op->out[0] : NULL;
+  return reduce(b, OP_reduce_sum, x, num, dims, keep);
 }
 
 msc_value *msc_unbroadcast(msc_builder *b, msc_value *v, const msc_type *like) {
   if (!v || same_dims(v->type, like->rank, like->dim)) return v;
-  int64_t dims[MSC_MAX_RANK];
+  int64_t dims[MSC_MAX_RANK] = {0};
   int num = 0, extra = v->type->rank - like->rank;
   for (int d = 0; d < v->type->rank; d++)
     if (d < extra || v->type->dim[d] != like->dim[d - extra]) dims[num++] = d;
@@ -63,7 +59,7 @@ bool grad_add(msc_grad_ctx *g, msc_op *op) {
 
 bool grad_sub(msc_grad_ctx *g, msc_op *op) {
   MSC_TRY(!g->wanted[0] || give(g, op, 0, dy_of(g)));
-  return !g->wanted[1] || give(g, op, 1, unary(&g->b, OP_neg, msc_unbroadcast(&g->b, dy_of(g), in(op, 1)->type)));
+  return !g->wanted[1] || give(g, op, 1, msc_compute(&g->b, "-a", msc_unbroadcast(&g->b, dy_of(g), in(op, 1)->type)));
 }
 
 bool grad_mul(msc_grad_ctx *g, msc_op *op) {
@@ -75,7 +71,7 @@ bool grad_mul(msc_grad_ctx *g, msc_op *op) {
 bool grad_div(msc_grad_ctx *g, msc_op *op) {
   MSC_TRY(!g->wanted[0] || give(g, op, 0, over(&g->b, dy_of(g), in(op, 1))));
   if (!g->wanted[1]) return true;
-  return give(g, op, 1, unary(&g->b, OP_neg, over(&g->b, times(&g->b, dy_of(g), &op->out[0]), in(op, 1))));
+  return give(g, op, 1, msc_compute(&g->b, "-(a * b / c)", dy_of(g), &op->out[0], in(op, 1)));
 }
 
 /* The larger one takes all, equal ones half each. */
@@ -98,15 +94,15 @@ bool grad_min(msc_grad_ctx *g, msc_op *op) { return grad_extremum(g, op, "lt"); 
 bool grad_pow(msc_grad_ctx *g, msc_op *op) {
   msc_value *a = in(op, 0), *b = in(op, 1), *zero = number(&g->b, a, 0);
   if (g->wanted[0]) {
-    msc_value *slope = times(&g->b, b, binary(&g->b, OP_pow, a, minus(&g->b, b, number(&g->b, b, 1))));
+    msc_value *slope = msc_compute(&g->b, "b * pow(a, b - 1)", a, b);
     MSC_TRY(give(g, op, 0, times(&g->b, dy_of(g), choose(&g->b, compare(&g->b, "eq", b, zero), zero, slope))));
   }
   if (!g->wanted[1]) return true;
   msc_value *one = number(&g->b, a, 1), *base = choose(&g->b, compare(&g->b, "eq", a, zero), one, a);
-  msc_value *slope = times(&g->b, &op->out[0], unary(&g->b, OP_log, base));
+  msc_value *slope = msc_compute(&g->b, "a * log(b)", &op->out[0], base);
   msc_value *pole =
       compare(&g->b, "lt", choose(&g->b, compare(&g->b, "eq", a, zero), b, zero), zero); /* a = 0, b < 0: -inf */
-  return give(g, op, 1, times(&g->b, dy_of(g), choose(&g->b, pole, unary(&g->b, OP_neg, &op->out[0]), slope)));
+  return give(g, op, 1, times(&g->b, dy_of(g), choose(&g->b, pole, msc_compute(&g->b, "-a", &op->out[0]), slope)));
 }
 
 bool grad_select(msc_grad_ctx *g, msc_op *op) {
@@ -117,46 +113,33 @@ bool grad_select(msc_grad_ctx *g, msc_op *op) {
 
 /* ---- elementwise with one operand: dx = dy * slope(x, y) ---- */
 
-bool grad_neg(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, unary(&g->b, OP_neg, dy_of(g))); }
-bool grad_exp(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, times(&g->b, dy_of(g), &op->out[0])); }
-bool grad_log(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, over(&g->b, dy_of(g), in(op, 0))); }
-bool grad_sqrt(msc_grad_ctx *g, msc_op *op) {
-  return give(g, op, 0, over(&g->b, scaled(&g->b, dy_of(g), 0.5), &op->out[0]));
+/* a is dy, b is x, c is y. */
+static bool give_formula(msc_grad_ctx *g, const msc_op *op, const char *text) {
+  return give(g, op, 0, msc_compute(&g->b, text, dy_of(g), in(op, 0), &op->out[0]));
 }
-bool grad_abs(msc_grad_ctx *g, msc_op *op) {
-  return give(g, op, 0, times(&g->b, dy_of(g), unary(&g->b, OP_sign, in(op, 0))));
-}
+
+bool grad_neg(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "-a"); }
+bool grad_exp(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * c"); }
+bool grad_log(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a / b"); }
+bool grad_sqrt(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * 0.5 / c"); }
+bool grad_abs(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * sign(b)"); }
 
 bool grad_rsqrt(msc_grad_ctx *g, msc_op *op) {
-  msc_value *y = &op->out[0], *cube = times(&g->b, y, times(&g->b, y, y));
-  return give(g, op, 0, times(&g->b, scaled(&g->b, dy_of(g), -0.5), cube));
+  msc_value *cube = msc_compute(&g->b, "a * (a * a)", &op->out[0]);
+  return give(g, op, 0, msc_compute(&g->b, "a * -0.5 * b", dy_of(g), cube));
 }
 
-bool grad_sin(msc_grad_ctx *g, msc_op *op) {
-  return give(g, op, 0, times(&g->b, dy_of(g), unary(&g->b, OP_cos, in(op, 0))));
-}
-bool grad_cos(msc_grad_ctx *g, msc_op *op) {
-  return give(g, op, 0, unary(&g->b, OP_neg, times(&g->b, dy_of(g), unary(&g->b, OP_sin, in(op, 0)))));
-}
+bool grad_sin(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * cos(b)"); }
+bool grad_cos(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "-(a * sin(b))"); }
 
-/* dy (1 - y^2) */
 bool grad_tanh(msc_grad_ctx *g, msc_op *op) {
-  msc_value *y = &op->out[0], *square = times(&g->b, y, y);
-  return give(g, op, 0, times(&g->b, dy_of(g), minus(&g->b, number(&g->b, y, 1), square)));
+  msc_value *square = msc_compute(&g->b, "a * a", &op->out[0]);
+  return give(g, op, 0, msc_compute(&g->b, "a * (1 - b)", dy_of(g), square));
 }
 
 /* dy 2/sqrt(pi) exp(-x^2) */
-bool grad_erf(msc_grad_ctx *g, msc_op *op) {
-  msc_value *x = in(op, 0);
-  msc_value *bell = unary(&g->b, OP_exp, unary(&g->b, OP_neg, times(&g->b, x, x)));
-  return give(g, op, 0, times(&g->b, dy_of(g), scaled(&g->b, bell, 1.1283791670955126)));
-}
-
-/* dy y (1 - y) */
-bool grad_sigmoid(msc_grad_ctx *g, msc_op *op) {
-  msc_value *y = &op->out[0];
-  return give(g, op, 0, times(&g->b, dy_of(g), times(&g->b, y, minus(&g->b, number(&g->b, y, 1), y))));
-}
+bool grad_erf(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (exp(-(b * b)) * 1.1283791670955126)"); }
+bool grad_sigmoid(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (c * (1 - c))"); }
 
 /* By the sign of y, which is kept anyway: relu(x) > 0 exactly where x > 0. */
 bool grad_relu(msc_grad_ctx *g, msc_op *op) {
@@ -174,10 +157,8 @@ bool grad_silu(msc_grad_ctx *g, msc_op *op) {
 
 /* x Phi(x): slope Phi(x) + x phi(x) */
 static msc_value *gelu_erf_slope(msc_grad_ctx *g, msc_value *x) {
-  msc_value *erf = unary(&g->b, OP_erf, scaled(&g->b, x, 0.70710678118654752));
-  msc_value *area = scaled(&g->b, plus(&g->b, erf, number(&g->b, x, 1)), 0.5);
-  msc_value *bell = scaled(&g->b, unary(&g->b, OP_exp, scaled(&g->b, times(&g->b, x, x), -0.5)), 0.39894228040143268);
-  return plus(&g->b, area, times(&g->b, x, bell));
+  return msc_compute(&g->b, "(erf(a * 0.70710678118654752) + 1) * 0.5 + a * (exp(a * a * -0.5) * 0.39894228040143268)",
+                     x);
 }
 
 /* 0.5 x (1 + t), t = tanh(u), u = c (x + k x^3): slope 0.5 (1 + t) + 0.5 x (1 - t^2) c (1 + 3 k x^2) */
@@ -185,7 +166,7 @@ static msc_value *gelu_tanh_slope(msc_grad_ctx *g, msc_value *x) {
   const double c = 0.79788456080286536, k = 0.044715;
   msc_value *one = number(&g->b, x, 1), *square = times(&g->b, x, x);
   msc_value *stretch = plus(&g->b, scaled(&g->b, square, k), one), *u = times(&g->b, scaled(&g->b, x, c), stretch);
-  msc_value *t = unary(&g->b, OP_tanh, u);
+  msc_value *t = msc_compute(&g->b, "tanh(a)", u);
   msc_value *du = scaled(&g->b, plus(&g->b, scaled(&g->b, square, 3 * k), one), c);
   msc_value *bend = times(&g->b, times(&g->b, x, minus(&g->b, one, times(&g->b, t, t))), du);
   return scaled(&g->b, plus(&g->b, plus(&g->b, t, one), bend), 0.5);
@@ -197,12 +178,7 @@ bool grad_gelu(msc_grad_ctx *g, msc_op *op) {
   return give(g, op, 0, times(&g->b, dy_of(g), slope));
 }
 
-bool grad_cast(msc_grad_ctx *g, msc_op *op) {
-  msc_context *ctx = formula_ctx(&g->b);
-  msc_attr attr = msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(in(op, 0)->type->dtype)));
-  msc_value *dy = dy_of(g);
-  return give(g, op, 0, with_attrs(&g->b, OP_cast, 1, &dy, 1, &attr));
-}
+bool grad_cast(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, cast(&g->b, dy_of(g), in(op, 0)->type->dtype)); }
 
 /* ---- data movement ---- */
 
@@ -456,7 +432,7 @@ bool grad_weight_grad(msc_grad_ctx *g, msc_op *op) {
 /* Reduced dimensions of op as a mask, and the number of elements that became one. */
 static unsigned reduced_dims(const msc_op *op, int64_t *out_count) {
   const msc_type *x = in(op, 0)->type;
-  int64_t dims[MSC_MAX_RANK];
+  int64_t dims[MSC_MAX_RANK] = {0};
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
   unsigned mask = 0;
   *out_count = 1;
@@ -489,13 +465,11 @@ bool grad_reduce_mean(msc_grad_ctx *g, msc_op *op) {
 
 /* The elements that equal the extremum share its gradient. */
 bool grad_reduce_max(msc_grad_ctx *g, msc_op *op) {
-  msc_context *ctx = formula_ctx(&g->b);
   msc_value *x = in(op, 0), *dy = dy_of(g);
   msc_value *hit = compare(&g->b, "eq", x, unreduced(g, op, &op->out[0]));
-  int64_t dims[MSC_MAX_RANK];
+  int64_t dims[MSC_MAX_RANK] = {0};
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
-  msc_attr attr = msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(x->type->dtype)));
-  msc_value *ties = sum(&g->b, with_attrs(&g->b, OP_cast, 1, &hit, 1, &attr), num, dims, msc_op_bool(op, "keep_dims"));
+  msc_value *ties = sum(&g->b, cast(&g->b, hit, x->type->dtype), num, dims, msc_op_bool(op, "keep_dims"));
   msc_value *share = unreduced(g, op, over(&g->b, dy, ties));
   return give(g, op, 0, choose(&g->b, hit, share, number(&g->b, x, 0)));
 }
@@ -506,7 +480,7 @@ bool grad_reduce_prod(msc_grad_ctx *g, msc_op *op) {
   msc_context *ctx = formula_ctx(&g->b);
   msc_value *x = in(op, 0), *zero = number(&g->b, x, 0), *one = number(&g->b, x, 1),
             *hit = compare(&g->b, "eq", x, zero);
-  int64_t dims[MSC_MAX_RANK];
+  int64_t dims[MSC_MAX_RANK] = {0};
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
   bool keep = msc_op_bool(op, "keep_dims");
   msc_value *filled = choose(&g->b, hit, one, x),
@@ -538,7 +512,7 @@ bool grad_softmax(msc_grad_ctx *g, msc_op *op) {
 /* dy - exp(y) sum(dy) */
 bool grad_log_softmax(msc_grad_ctx *g, msc_op *op) {
   msc_value *total = row_sum(g, op, dy_of(g));
-  return give(g, op, 0, minus(&g->b, dy_of(g), times(&g->b, unary(&g->b, OP_exp, &op->out[0]), total)));
+  return give(g, op, 0, minus(&g->b, dy_of(g), msc_compute(&g->b, "exp(a) * b", &op->out[0], total)));
 }
 
 /* dlabels = -log_softmax(logits) dloss, divided by the number of rows for mean */
@@ -550,7 +524,7 @@ static msc_value *label_gradient(msc_grad_ctx *g, const msc_op *op) {
   for (int d = 0; d < t->rank - 1; d++) rows *= t->dim[d];
   if (!strcmp(msc_op_str(op, "reduction"), "mean")) dloss = over(&g->b, dloss, number(&g->b, dloss, (double)rows));
   if (!strcmp(msc_op_str(op, "reduction"), "none")) dloss = reshape(&g->b, dloss, t->rank, dim);
-  return times(&g->b, unary(&g->b, OP_neg, unary(&g->b, OP_log_softmax, logits)), dloss);
+  return msc_compute(&g->b, "-a * b", unary(&g->b, OP_log_softmax, logits), dloss);
 }
 
 bool grad_cross_entropy(msc_grad_ctx *g, msc_op *op) {

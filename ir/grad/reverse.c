@@ -2,6 +2,7 @@
  * out. */
 #include "ir/grad/reverse.h"
 
+#include "ir/formula.h"
 #include "ir/grad/grad.h"
 #include "ir/op_table.h"
 
@@ -47,7 +48,7 @@ static bool prepare(msc_reverse *r, const msc_op *op) {
 static msc_value *sum_of(const msc_builder *b, const msc_value *v, msc_value *old, msc_value *more) {
   msc_builder own = *b;
   if (own.forward && v->def) own.forward = v->def;
-  return old ? msc_build(&own, OP_add, 2, (msc_value *[]){old, more}) : more;
+  return old ? plus(&own, old, more) : more;
 }
 
 static bool differentiate(msc_reverse *r, msc_op *op) {

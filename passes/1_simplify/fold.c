@@ -9,6 +9,7 @@
  * A gradient op keeps the letters of its forward op, so its operands change only where those letters stay right. */
 #include <string.h>
 
+#include "ir/formula.h"
 #include "ir/interp/interp.h"
 #include "passes/pass.h"
 
@@ -162,7 +163,7 @@ static bool drop_broadcast_operands(msc_op *op) {
 static bool fold_square(msc_op *op) {
   if (!msc_is_splat(operand_at(op, 1), 2) || op->out[0].type != operand_at(op, 0)->type) return false;
   msc_builder b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc, .name = op->name};
-  msc_value *v = msc_build(&b, OP_mul, 2, (msc_value *[]){operand_at(op, 0), operand_at(op, 0)});
+  msc_value *v = times(&b, operand_at(op, 0), operand_at(op, 0));
   if (v) msc_replace_uses(&op->out[0], v);
   return v != NULL;
 }

@@ -2,6 +2,7 @@
  * further results, listed in the attribute `gradients`.
  *
  * A walk forward marks what depends on a trained parameter; a walk backward builds gradients of just those values. */
+#include "ir/formula.h"
 #include "ir/grad/reverse.h"
 #include "passes/2_train/train.h"
 #include "passes/pass.h"
@@ -57,7 +58,7 @@ static bool map_letters_of_op(void *user, msc_op *forward, msc_op *first, msc_op
 static msc_value *build_loss_gradient(autodiff *a, const msc_value *loss) {
   msc_builder b = {.func = a->f, .block = a->f->body, .before = a->ret, .loc = loss->def ? loss->def->loc : a->f->loc};
   msc_value *v = msc_build_scalar(&b, loss->type->dtype, msc_loss_seed(a->f)), *scale = msc_dynamic_scale(a->f);
-  if (v && scale) v = msc_build(&b, OP_mul, 2, (msc_value *[]){v, msc_value_in(&b, scale, loss->type->dtype)});
+  if (v && scale) v = times(&b, v, cast(&b, scale, loss->type->dtype));
   if (v) v->id = a->walk.next_id++;
   return v;
 }

@@ -5,6 +5,7 @@
  * no such form. */
 #include <string.h>
 
+#include "ir/formula.h"
 #include "ir/table.h"
 #include "passes/2_train/batch.h"
 #include "passes/2_train/train.h"
@@ -262,7 +263,7 @@ bool msc_batch_make_means(const msc_batch_fact *fact, msc_func *f, double factor
       msc_value *v = op->in[i].value;
       if (!is_sum_among_means(fact, num_facts, op, v)) continue;
       msc_builder b = {.func = f, .block = f->body, .before = op, .loc = op->loc, .name = op->name};
-      msc_value *mean = msc_build(&b, OP_mul, 2, (msc_value *[]){v, msc_build_scalar(&b, v->type->dtype, factor)});
+      msc_value *mean = scaled(&b, v, factor);
       MSC_TRY(mean);
       mean->id = mean->def->in[1].value->id = UINT32_MAX; /* the new values have no facts */
       msc_set_operand(op, i, mean);

@@ -5,6 +5,7 @@
  * over them (gradients_mean: averaged); one marked layerwise_parallel is r parameters, one per rank, and its gradient
  * stays. Results are those of all ranks together: numbers as their mean, tensors one after the other along dimension 0.
  * random_layout.c decides what masks are drawn for; localize gives the arguments their layouts. */
+#include "ir/formula.h"
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
@@ -66,10 +67,8 @@ static msc_value *build_collective(hybrid *h, msc_value *v, msc_op_kind verb, do
                    .loc = v->def ? v->def->loc : h->f->loc,
                    .name = v->def ? v->def->name : NULL};
   msc_attr axes = msc_named(h->pass->ctx, "axes", msc_str(h->pass->ctx, h->axes));
-  msc_op *op = msc_build_with(&b, verb, 1, &v, 1, 1, &axes);
-  if (!op || factor == 1) return op ? &op->out[0] : NULL;
-  msc_value *c = msc_build_scalar(&b, v->type->dtype, factor);
-  return c ? msc_build(&b, OP_mul, 2, (msc_value *[]){&op->out[0], c}) : NULL;
+  v = with_attrs(&b, verb, 1, &v, 1, &axes);
+  return factor == 1 ? v : scaled(&b, v, factor);
 }
 
 static bool replace_result(hybrid *h, size_t i, msc_op_kind verb, double factor) {

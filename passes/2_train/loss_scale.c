@@ -7,6 +7,7 @@
  * shrinks it by `factor` and is skipped. All of this is ops of the step, so nothing waits for the host, and sums over
  * ranks and stages make them agree. The attribute `loss_scale` of the function is the number, or the number of the
  * argument, until pass optimizer has used it. */
+#include "ir/formula.h"
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
@@ -54,22 +55,13 @@ msc_value *msc_dynamic_scale(const msc_func *f) {
 
 static msc_value *build_f32(msc_builder *b, double v) { return msc_build_scalar(b, MSC_F32, v); }
 
-/* Returns NULL if an operand is NULL: an earlier op reported an error. */
-static msc_value *build_binary(msc_builder *b, msc_op_kind kind, msc_value *x, msc_value *y) {
-  return x && y ? msc_build(b, kind, 2, (msc_value *[]){x, y}) : NULL;
-}
-static msc_value *build_select(msc_builder *b, msc_value *c, msc_value *x, msc_value *y) {
-  return c && x && y ? msc_build(b, OP_select, 3, (msc_value *[]){c, x, y}) : NULL;
-}
-
 bool msc_unscale_gradients(msc_builder *b, size_t num, msc_value **gradient) {
   const msc_attr_value *number = msc_func_attr(b->func, MSC_FACT(loss_scale));
   msc_value *scale = msc_dynamic_scale(b->func), *back = NULL;
   if (!number) return true;
-  back = scale ? build_binary(b, OP_div, build_f32(b, 1), scale) : build_f32(b, 1 / number->f);
+  back = scale ? msc_compute(b, "1 / a", scale) : build_f32(b, 1 / number->f);
   for (size_t i = 0; i < num; i++)
-    if (gradient[i])
-      MSC_TRY((gradient[i] = build_binary(b, OP_mul, gradient[i], msc_value_in(b, back, gradient[i]->type->dtype))));
+    if (gradient[i]) MSC_TRY((gradient[i] = times(b, gradient[i], cast(b, back, gradient[i]->type->dtype))));
   return true;
 }
 
@@ -82,8 +74,7 @@ static msc_value *sum_over_all_ranks(msc_builder *b, msc_value *v) {
   for (int a = 0; a < mesh->num_axes; a++) every[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)mesh->axis[a].size};
   msc_attr axes =
       msc_named(ctx, "axes", msc_str(ctx, msc_subaxis_print(msc_context_arena(ctx), mesh, mesh->num_axes, every)));
-  msc_op *op = msc_build_with(b, OP_all_reduce, 1, &v, 1, 1, &axes);
-  return op ? &op->out[0] : NULL;
+  return with_attrs(b, OP_all_reduce, 1, &v, 1, &axes);
 }
 
 /* The squares of f32 do not overflow f64, so their sum is finite if and only if all elements are. */
@@ -92,7 +83,7 @@ bool msc_gradients_finite(msc_builder *b, size_t num, msc_value *const *gradient
   *out_ok = NULL;
   for (size_t i = 0; i < num && msc_dynamic_scale(b->func); i++) {
     msc_value *squares = gradient[i] ? msc_sum_of_squares(b, gradient[i]) : NULL;
-    if (gradient[i]) MSC_TRY((sum = sum ? build_binary(b, OP_add, sum, squares) : squares));
+    if (gradient[i]) MSC_TRY((sum = sum ? plus(b, sum, squares) : squares));
   }
   if (!sum) return true;
   MSC_TRY((sum = sum_over_all_ranks(b, sum)));
@@ -102,21 +93,12 @@ bool msc_gradients_finite(msc_builder *b, size_t num, msc_value *const *gradient
 bool msc_next_scale(msc_builder *b, const msc_loss_scale *s, msc_value *ok, msc_value **new_value) {
   msc_value *scale = msc_dynamic_scale(b->func);
   if (!scale || !ok) return true;
-  msc_context *ctx = b->func->module->ctx;
-  msc_value *good = b->func->body->args[scale->index + 1], *one_more = build_binary(b, OP_add, good, build_f32(b, 1));
-  msc_attr reaches = msc_named(ctx, "predicate", msc_str(ctx, "ge"));
-  msc_op *full = one_more ? msc_build_with(b, OP_compare, 2, (msc_value *[]){one_more, build_f32(b, (double)s->window)},
-                                           1, 1, &reaches)
-                          : NULL;
-  if (!full) return false;
-  msc_value *grown =
-      build_binary(b, OP_min, build_binary(b, OP_mul, scale, build_f32(b, s->factor)), build_f32(b, LARGEST));
-  msc_value *shrunk =
-      build_binary(b, OP_max, build_binary(b, OP_mul, scale, build_f32(b, 1 / s->factor)), build_f32(b, 1));
-  new_value[scale->index] =
-      build_binary(b, OP_assign, scale, build_select(b, ok, build_select(b, &full->out[0], grown, scale), shrunk));
-  new_value[good->index] =
-      build_binary(b, OP_assign, good,
-                   build_select(b, ok, build_select(b, &full->out[0], build_f32(b, 0), one_more), build_f32(b, 0)));
+  msc_value *good = b->func->body->args[scale->index + 1], *one_more = msc_compute(b, "a + 1", good),
+            *full = compare(b, "ge", one_more, build_f32(b, (double)s->window)), *most = build_f32(b, LARGEST),
+            *grown = msc_compute(b, "min(a * b, c)", scale, build_f32(b, s->factor), most), *least = build_f32(b, 1),
+            *shrunk = msc_compute(b, "max(a * b, c)", scale, build_f32(b, 1 / s->factor), least);
+  new_value[scale->index] = binary(b, OP_assign, scale, choose(b, ok, choose(b, full, grown, scale), shrunk));
+  msc_value *zero = build_f32(b, 0), *counted = choose(b, full, build_f32(b, 0), one_more);
+  new_value[good->index] = binary(b, OP_assign, good, choose(b, ok, counted, zero));
   return new_value[scale->index] && new_value[good->index];
 }

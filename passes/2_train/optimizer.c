@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/alias.h"
+#include "ir/formula.h"
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
@@ -62,7 +63,7 @@ static bool add_step_counter(inserting *s) {
   const char *name = msc_free_arg_name(s->f, s->pass->scratch, "optimizer.step");
   msc_value *before = add_optimizer_state(s, msc_type_of(context_of(s), MSC_F32, 0, NULL, NULL), name, NULL);
   s->b.name = msc_intern(context_of(s), name);
-  s->step = msc_build(&s->b, OP_add, 2, (msc_value *[]){before, msc_build_scalar(&s->b, MSC_F32, 1)});
+  s->step = msc_compute(&s->b, "a + 1", before);
   msc_value *after =
       s->step && s->ok ? msc_build(&s->b, OP_assign, 3, (msc_value *[]){before, s->step, s->ok}) : s->step;
   s->new_value[before->index] = after;
@@ -75,8 +76,7 @@ static bool add_random_step_counter(inserting *s) {
   if (!arg || arg->kind != MSC_ATTR_INT || arg->i < 0 || (uint64_t)arg->i >= s->f->body->num_args) return true;
   msc_value *before = s->f->body->args[arg->i];
   s->b.name = msc_intern(context_of(s), msc_arg_name(s->f, before->index));
-  msc_value *after =
-      msc_build(&s->b, OP_add, 2, (msc_value *[]){before, msc_build_scalar(&s->b, before->type->dtype, 1)});
+  msc_value *after = msc_compute(&s->b, "a + 1", before);
   s->new_value[before->index] = after;
   return after != NULL;
 }
@@ -115,22 +115,12 @@ static bool set_new_values(inserting *s, msc_op *op, size_t num, msc_value *cons
 
 /* |w| / |r|, 1 where one of them is zero. */
 static msc_value *build_trust_ratio(inserting *s, msc_value *w, msc_value *r) {
-  msc_context *ctx = context_of(s);
-  msc_value *w_squares = msc_sum_of_squares(&s->b, w), *r_squares = msc_sum_of_squares(&s->b, r);
-  if (!w_squares || !r_squares) return NULL;
-  msc_value *w_norm = msc_build(&s->b, OP_sqrt, 1, &w_squares), *r_norm = msc_build(&s->b, OP_sqrt, 1, &r_squares);
-  msc_value *smaller = msc_build(&s->b, OP_min, 2, (msc_value *[]){w_norm, r_norm});
-  msc_value *ratio = msc_build(&s->b, OP_div, 2, (msc_value *[]){w_norm, r_norm});
-  msc_attr above = msc_named(ctx, "predicate", msc_str(ctx, "gt"));
-  msc_op *both =
-      msc_build_with(&s->b, OP_compare, 2, (msc_value *[]){smaller, msc_build_scalar(&s->b, MSC_F64, 0)}, 1, 1, &above);
-  if (!both) return NULL;
-  msc_value *trust =
-      msc_build(&s->b, OP_select, 3, (msc_value *[]){&both->out[0], ratio, msc_build_scalar(&s->b, MSC_F64, 1)});
-  if (!trust || w->type->dtype == MSC_F64) return trust;
-  msc_attr narrow = msc_named(ctx, "dtype", msc_str(ctx, msc_dtype_name(w->type->dtype)));
-  msc_op *cast = msc_build_with(&s->b, OP_cast, 1, &trust, 1, 1, &narrow);
-  return cast ? &cast->out[0] : NULL;
+  msc_value *w_squares = msc_sum_of_squares(&s->b, w), *r_squares = msc_sum_of_squares(&s->b, r),
+            *w_norm = msc_compute(&s->b, "sqrt(a)", w_squares), *r_norm = msc_compute(&s->b, "sqrt(a)", r_squares),
+            *smaller = msc_compute(&s->b, "min(a, b)", w_norm, r_norm), *ratio = over(&s->b, w_norm, r_norm),
+            *both = compare(&s->b, "gt", smaller, msc_build_scalar(&s->b, MSC_F64, 0)),
+            *trust = choose(&s->b, both, ratio, msc_build_scalar(&s->b, MSC_F64, 1));
+  return cast(&s->b, trust, w->type->dtype);
 }
 
 static bool update_lamb(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {

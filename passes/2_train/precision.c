@@ -4,6 +4,7 @@
  * Only casts are inserted, one per value and type, so parameters stay f32: autodiff turns the cast of a parameter into
  * one that widens its gradient. Results of the function keep their types. An op with `compute_type = "f32"` stays in
  * f32. */
+#include "ir/formula.h"
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
@@ -71,15 +72,14 @@ static msc_value *cast_for_user(lowering *l, msc_op *user, msc_value *v, msc_dty
   bool marked = shard_mark_of_cast(l, user, v, &mark);
   if (is_old && l->other[v->id] && has_shard_mark(l->other[v->id]->def, marked, &mark)) return l->other[v->id];
   msc_builder b = {.func = l->f, .block = l->f->body, .before = user, .loc = user->loc, .name = v->name};
-  msc_attr to = msc_named(l->pass->ctx, "dtype", msc_str(l->pass->ctx, msc_dtype_name(dtype)));
-  msc_op *cast = msc_build_with(&b, OP_cast, 1, &v, 1, 1, &to);
-  if (!cast) return NULL;
-  cast->out[0].id = UINT32_MAX;
-  copy_user_marks(cast, user);
-  if (marked) msc_op_set(cast, MSC_FACT(shard), mark);
-  if (is_old) l->other[v->id] = &cast->out[0];
+  msc_value *made = cast(&b, v, dtype);
+  if (!made) return NULL;
+  made->id = UINT32_MAX;
+  copy_user_marks(made->def, user);
+  if (marked) msc_op_set(made->def, MSC_FACT(shard), mark);
+  if (is_old) l->other[v->id] = made;
   l->num_casts++;
-  return &cast->out[0];
+  return made;
 }
 
 /* ---- ops ---- */

@@ -3,6 +3,7 @@
  * optimizer, which counts it. In a function that is not trained, dropout is removed. */
 #include <string.h>
 
+#include "ir/formula.h"
 #include "passes/2_train/train.h"
 #include "passes/pass.h"
 
@@ -43,8 +44,7 @@ static msc_value *build_draw_number(msc_func *f, msc_value *step) {
   if (!number) return step;
   msc_builder b = {.func = f, .block = f->body, .before = f->body->first, .loc = f->loc, .name = step->name};
   msc_value *k = msc_build_scalar(&b, step->type->dtype, (double)micro->i);
-  msc_value *first = k ? msc_build(&b, OP_mul, 2, (msc_value *[]){step, k}) : NULL;
-  return first ? msc_build(&b, OP_add, 2, (msc_value *[]){first, number}) : NULL;
+  return msc_compute(&b, "a * b + c", step, k, number);
 }
 
 static bool add_keys(msc_pass_ctx *pass, msc_func *f) {

@@ -7,6 +7,7 @@
  * `loss_seed`, is r (gradients_mean: 1). Example, r = 2, batch 4, loss = mean of e: the replicas have (e0+e1)/2 and
  * (e2+e3)/2, their sum is 2 * loss. If the batch does not divide, some replicas have one sample more than others, and
  * every sample counts alike. Ops that mix samples in another way were replaced by cross_batch, or are refused. */
+#include "ir/formula.h"
 #include "passes/2_train/batch.h"
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
@@ -32,8 +33,7 @@ static bool scale_result(reading *r, msc_op *ret, size_t i, int64_t replicas) {
   msc_value *v = ret->in[i].value;
   msc_builder b = {.func = r->f, .block = r->f->body, .before = ret, .loc = v->def->loc, .name = v->def->name};
   if (!msc_is_float(v->type->dtype)) return report_mixed_samples(v->def); /* the mean of integers is not an integer */
-  msc_value *mean =
-      msc_build(&b, OP_mul, 2, (msc_value *[]){v, msc_build_scalar(&b, v->type->dtype, 1.0 / (double)replicas)});
+  msc_value *mean = scaled(&b, v, 1.0 / (double)replicas);
   if (!mean) return false;
   msc_set_operand(ret, i, mean);
   r->pass->changes_meaning = true;

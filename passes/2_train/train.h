@@ -40,8 +40,6 @@ void msc_add_result_names(msc_func *f, size_t num, const char *const *names);
 
 /* ---- gradient_norm.c ---- */
 
-/* Returns v, cast to dtype if needed; NULL for NULL, or after a report. */
-msc_value *msc_value_in(msc_builder *b, msc_value *v, msc_dtype dtype);
 /* Builds the sum of the squares of v, in f64; NULL after a report. */
 msc_value *msc_sum_of_squares(msc_builder *b, msc_value *v);
 /* Multiplies the gradients (NULL: none) by a common factor if their norm together is above `limit`. */

@@ -7,6 +7,7 @@
  * sum is f32. */
 #include <string.h>
 
+#include "ir/formula.h"
 #include "passes/3_shard/shard.h"
 #include "passes/config/config.h"
 #include "passes/direction.h"
@@ -115,10 +116,10 @@ static msc_value *accumulate_gradient(accumulating *a, msc_op *user, msc_value *
 
 static msc_value *add_stage_sums(accumulating *a, msc_op *user, const msc_op *add, const msc_layout *want) {
   msc_context *ctx = a->pass->ctx;
-  msc_value *in[2] = {accumulate_gradient(a, user, add->in[0].value, want),
-                      accumulate_gradient(a, user, add->in[1].value, want)};
+  msc_value *x = accumulate_gradient(a, user, add->in[0].value, want),
+            *y = accumulate_gradient(a, user, add->in[1].value, want);
   msc_builder b = {.func = a->f, .block = a->f->body, .before = user, .loc = add->loc, .name = add->name};
-  msc_value *sum = msc_build(&b, OP_add, 2, in);
+  msc_value *sum = plus(&b, x, y);
   if (!sum) return NULL;
   sum->type = want ? msc_type_with_layout(ctx, add->out[0].type, want) : add->out[0].type;
   if (msc_op_attr(user, MSC_FACT(stage))) msc_op_set(sum->def, MSC_FACT(stage), *msc_op_attr(user, MSC_FACT(stage)));

@@ -9,6 +9,7 @@
  * send after the last one; entry k of a lane starts at micro-batch n k. */
 #include <string.h>
 
+#include "ir/formula.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -91,7 +92,7 @@ static msc_value *set_value_type(msc_value *v, const msc_type *t) {
 static msc_value *micro_number_of_copy(copying *z, msc_value *micro, int64_t copy) {
   msc_builder b = {.func = z->f, .block = z->f->body, .loc = z->f->loc, .name = micro->name};
   msc_value *c = set_value_type(msc_build_scalar(&b, micro->type->dtype, (double)copy), micro->type);
-  return c ? set_value_type(msc_build(&b, OP_add, 2, (msc_value *[]){micro, c}), micro->type) : NULL;
+  return set_value_type(plus(&b, micro, c), micro->type);
 }
 
 static bool map_arguments(copying *z, int64_t copy) {

@@ -13,6 +13,7 @@
  * do not depend on the inputs of the step are computed again in each section. */
 #include <string.h>
 
+#include "ir/formula.h"
 #include "passes/6_pipeline/pipeline.h"
 #include "passes/direction.h"
 #include "passes/pass.h"
@@ -315,7 +316,7 @@ static msc_value *use_sum(splitting *s, section *n, const msc_op *op) {
   if (factor)
     factor->type = msc_type_with_layout(s->pass->ctx, factor->type,
                                         v->type->layout ? msc_layout_replicated(s->pass->ctx, 0) : NULL);
-  msc_value *mean = factor ? msc_build(&b, OP_mul, 2, (msc_value *[]){v, factor}) : NULL;
+  msc_value *mean = times(&b, v, factor);
   if (mean) mean->def->out[0].type = v->type;
   return mean;
 }
@@ -349,9 +350,7 @@ static msc_value *build_first_test(splitting *s, section *n, msc_builder *b, boo
   const msc_layout *whole = has_layout ? msc_layout_replicated(s->pass->ctx, 0) : NULL;
   msc_value *number = micro_argument_in(s, n),
             *zero = set_layout_of(s, msc_build_scalar(b, number->type->dtype, 0), whole);
-  msc_attr eq = msc_named(s->pass->ctx, "predicate", msc_str(s->pass->ctx, "eq"));
-  msc_op *op = msc_build_with(b, OP_compare, 2, (msc_value *[]){number, zero}, 1, 1, &eq);
-  return n->is_first = op ? set_layout_of(s, &op->out[0], whole) : NULL;
+  return n->is_first = set_layout_of(s, compare(b, "eq", number, zero), whole);
 }
 
 /* The operand of an accumulate, in the section that adds it to its sum: the section that makes it, or, if the sum
@@ -375,8 +374,8 @@ static bool add_to_sum(splitting *s, const msc_op *op) {
   msc_builder b = {.func = n->f, .block = n->f->body, .loc = op->loc, .name = op->name};
   if (s->count > 1) {
     msc_value *first = build_first_test(s, n, &b, t->layout != NULL);
-    after = set_layout_of(s, msc_build(&b, OP_add, 2, (msc_value *[]){sum, x}), t->layout);
-    after = set_layout_of(s, msc_build(&b, OP_select, 3, (msc_value *[]){first, x, after}), t->layout);
+    after = set_layout_of(s, plus(&b, sum, x), t->layout);
+    after = set_layout_of(s, choose(&b, first, x, after), t->layout);
   }
   MSC_TRY(after);
   if (op == s->loss) msc_arg_set(n->f, sum->index, MSC_FACT(msc_loss), msc_bool(true));

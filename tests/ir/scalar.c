@@ -31,6 +31,28 @@ static void a_formula_is_read(void **state) {
   msc_context_free(ctx);
 }
 
+/* An op for each step, in the order of the text; numbers have the element type of the first operand. */
+static void a_formula_is_built(void **state) {
+  (void)state;
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  msc_module *m = msc_module_new(ctx);
+  msc_func *f = msc_func_new(m, "f");
+  msc_value *x = msc_add_arg(f->body, msc_type_of(ctx, MSC_F64, 0, NULL, NULL), NULL),
+            *c = msc_add_arg(f->body, msc_type_of(ctx, MSC_I1, 0, NULL, NULL), NULL);
+  msc_builder b = {.func = f, .block = f->body, .loc = msc_loc_of(ctx, &(msc_loc){.file = "t"})};
+  msc_value *y = msc_compute(&b, "select(b, a * -0.5, -exp(a))", x, c);
+  static const char *const kinds[] = {"constant", "mul", "exp", "neg", "select"};
+  const msc_op *op = f->body->first;
+  for (size_t i = 0; i < 5; i++, op = op->next) assert_string_equal(msc_kind_name(op->kind), kinds[i]);
+  assert_null(op);
+  assert_ptr_equal(y, &f->body->last->out[0]);
+  assert_ptr_equal(y->type, x->type);
+  assert_true(*(const double *)msc_op_attr(f->body->first, "value")->dense.data == -0.5);
+  assert_null(msc_compute(&b, "1 + a", NULL));
+  assert_ptr_equal(f->body->last, y->def);
+  msc_context_free(ctx);
+}
+
 static bool is_name(const msc_op_info *info, const char *name, size_t n) {
   bool found = false;
   for (int i = 0; i < info->num_operands; i++)
@@ -60,6 +82,7 @@ static void facts_name_what_is_there(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(a_formula_is_read), cmocka_unit_test(facts_name_what_is_there)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_formula_is_read), cmocka_unit_test(a_formula_is_built),
+                                     cmocka_unit_test(facts_name_what_is_there)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
