@@ -195,6 +195,8 @@ bool shape_select(msc_op *op) {
   return broadcast_operands(op, 1, shape_in(op, 1)->dtype);
 }
 
+bool shape_same(msc_op *op) { return shape_set_like(op, 0, shape_in(op, 0)); }
+
 bool shape_unary(msc_op *op) {
   MSC_TRY((msc_info(op)->flags & MSC_COLLECTIVE) || shape_must_be_number(op, 0));
   return shape_set_like(op, 0, shape_in(op, 0));

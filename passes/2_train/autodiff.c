@@ -1,7 +1,8 @@
 /* autodiff: func "forward" with a loss and an optimizer -> the same with the gradients of its trained parameters as
  * further results, listed in the attribute `gradients`.
  *
- * A walk forward marks what depends on a trained parameter; a walk backward builds gradients of just those values. */
+ * A walk forward marks what depends on a trained parameter; a walk backward builds gradients of just those values.
+ * Behind it stop_gradient has done its work and is removed from all functions, also from those that are not trained. */
 #include "ir/formula.h"
 #include "ir/grad/reverse.h"
 #include "passes/2_train/train.h"
@@ -118,9 +119,19 @@ static bool add_gradient_results(autodiff *a) {
   return true;
 }
 
-bool pass_autodiff(msc_pass_ctx *pass, msc_module *m) {
-  autodiff a = {.pass = pass, .f = msc_training_func(m)};
-  if (!a.f || msc_func_attr(a.f, MSC_FACT(gradients))) return true;
+/* One with a layout of the user's stays: it says where that layout holds. */
+static void remove_stop_gradients(msc_pass_ctx *pass, msc_func *f) {
+  for (msc_op *op = f->body->first, *next; op; op = next) {
+    next = op->next;
+    if (op->kind != OP_stop_gradient || msc_has_user_constraint(op)) continue;
+    msc_replace_uses(&op->out[0], op->in[0].value);
+    msc_op_erase(op);
+    msc_stat(pass, "stop_gradient removed", 1);
+  }
+}
+
+static bool add_gradients(msc_pass_ctx *pass, msc_func *f) {
+  autodiff a = {.pass = pass, .f = f};
   a.ret = a.f->body->last;
   msc_value *loss = msc_loss_of(a.f);
   if (!loss || !msc_read_optimizer(a.f, pass->scratch, &a.groups)) return false;
@@ -139,4 +150,11 @@ bool pass_autodiff(msc_pass_ctx *pass, msc_module *m) {
   bool ok = build_all_gradients(&a, loss) && add_gradient_results(&a);
   msc_letter_map_free(a.map);
   return ok;
+}
+
+bool pass_autodiff(msc_pass_ctx *pass, msc_module *m) {
+  msc_func *trained = msc_training_func(m);
+  if (trained && !msc_func_attr(trained, MSC_FACT(gradients))) MSC_TRY(add_gradients(pass, trained));
+  for (msc_func *f = m->first; f; f = f->next) remove_stop_gradients(pass, f);
+  return true;
 }

@@ -154,6 +154,7 @@ static const instance instances[] = {
     {"reduce_prod", "4x6xT", "dims=0 keep_dims=true", "i", 1, 5},
     {"reduce_any", "8x6xT", "dims=1", "b", 1, 0},
     {"reduce_all", "8x6xT", "dims=0 keep_dims=true", "b", 1, 0},
+    {"stop_gradient", "8x6xT", "", "dfi", 1, 0},
     {"leaky_relu", "8x6xT", "slope=0.25", "df", 1, 0},
     {"elu", "8x6xT", "alpha=0.5", "d", 1, 0},
     {"prelu", "4x6x2xT 6xT", "", "df", 1, 0},

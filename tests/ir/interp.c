@@ -180,6 +180,8 @@ static const run_case cases[] = {
     {"mod", "6xi32 6xi32", "", "7,-7,7,-7,0,6;3,3,-3,-3,3,-3", "1,2,-2,-1,0,0"},
     {"mod", "2xui8 2xui8", "", "7,250;3,7", "1,5"},
     {"mod", "1xi32 1xi32", "", "7;0", "!div: integer division by zero"},
+    {"stop_gradient", "3xf32", "", "1,-2,nan", "1,-2,nan"},
+    {"stop_gradient", "2xi1", "", "0,1", "0,1"},
     {"logical_and", "4xi1 4xi1", "", "0,0,1,1;0,1,0,1", "0,0,0,1"},
     {"logical_or", "4xi1 4xi1", "", "0,0,1,1;0,1,0,1", "0,1,1,1"},
     {"logical_xor", "4xi1 4xi1", "", "0,0,1,1;0,1,0,1", "0,1,1,0"},

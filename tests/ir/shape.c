@@ -107,6 +107,7 @@ static const shape_case cases[] = {
     {"argmax", "2x3xf32", "", "2xi32"},
     {"argmax", "2x0xf32", "", "!dimension 1 has no elements"},
     {"dropout", "3x4xbf16", "rate=0.5", "3x4xbf16"},
+    {"stop_gradient", "3x4xi1", "", "3x4xi1"},
     {"dropout", "3xf32 i64 i64", "rate=0 salt=4294967295", "3xf32"},
     {"dropout", "3xf32", "rate=1", "!rate 1 must be at least 0 and below 1"},
     {"dropout", "3xi32", "rate=0.1", "!'x' must have floating-point elements"},

@@ -145,6 +145,7 @@ outputs = [
     g.reduce_prod(x, [1]),
     g.reduce_any(yes, [0]),
     g.reduce_all(yes, [0, 1], keep_dims=True),
+    g.stop_gradient(x),
     g.leaky_relu(x),
     g.elu(x, alpha=0.5),
     g.prelu(x, one4),

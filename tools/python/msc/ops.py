@@ -443,6 +443,6 @@ _LIKE = {
     "dropped_attention": "attention", "lamb_moments": "update",
     **{name: "unary" for name in (
         "float_unary gelu scatter_update dropout cumulate softmax cross_entropy_grad norm l2_normalize group_norm rotary "
-        "prelu clamp reverse roll collective permute").split()}}
+        "prelu clamp reverse roll collective permute same").split()}}
 
 ROWS = _rows()
