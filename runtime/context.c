@@ -275,7 +275,7 @@ mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
   mscrt_feed_free(c->feed);
   c->feed = feed;
   int64_t batch = data->batch * mscrt_train_micro(c->plan),
-          left_out = (data->o.train_end - data->o.train_begin) % batch;
+          left_out = data->o.only_predict ? 0 : (data->o.train_end - data->o.train_begin) % batch;
   if (left_out)
     mscrt_log_line(c, MSCRT_LOG_INFO, "%" PRId64 " samples of every epoch are left out: they fill no batch of %" PRId64,
                left_out, batch);
@@ -339,11 +339,13 @@ mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, do
   if (!mscrt_find_program(c->plan, section, &index))
     return mscrt_fail(MSCRT_INPUT, "the plan has no section '%s'", section);
   MSCRT_CHECK(check_inputs_set(c));
+  const mscrt_data *data = c->feed ? mscrt_feed_data(c->feed) : NULL;
+  if (train && data && data->o.only_predict) return mscrt_fail(MSCRT_ARGUMENT, "the data set is for predictions alone");
   for (int64_t i = 0; i < steps; i++) {
     MSCRT_CHECK(mscrt_run_program(c, index, train ? c->step : i));
     c->step += train;
   }
-  if (out_loss) *out_loss = mscrt_loss_of(c, index);
+  if (out_loss) *out_loss = data && !mscrt_data_has_labels(data) ? (double)NAN : mscrt_loss_of(c, index);
   return NULL;
 }
 

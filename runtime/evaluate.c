@@ -82,8 +82,8 @@ static mscrt_status *run_evaluation(evaluation *e, int64_t batches, mscrt_evalua
     loss += mscrt_loss_of(e->c, e->program);
     if (e->logits) MSCRT_CHECK(count_correct(e, i, &right));
   }
-  out->loss = loss / (double)batches;
-  out->accuracy = e->logits ? (double)right / (double)(batches * e->batch) : (double)NAN;
+  out->loss = batches ? loss / (double)batches : (double)NAN;
+  out->accuracy = e->logits && batches ? (double)right / (double)(batches * e->batch) : (double)NAN;
   out->samples = batches * e->batch;
   return NULL;
 }
@@ -95,6 +95,7 @@ mscrt_status *mscrt_evaluate(mscrt_context *c, mscrt_evaluation *out_evaluation)
     return mscrt_fail(MSCRT_INPUT, "the plan has no section 'forward' to evaluate with");
   const mscrt_data *d = c->feed ? mscrt_feed_data(c->feed) : NULL;
   if (!d || d->o.eval_end == 0) return mscrt_fail(MSCRT_ARGUMENT, "there is no evaluation range");
+  if (!mscrt_data_has_labels(d)) return mscrt_fail(MSCRT_ARGUMENT, "labels have no data to evaluate with");
   e.batch = d->batch;
   if (!d->o.parts) find_logits_and_label(&e); /* with parts no rank has all labels */
   mscrt_status *s = allocate_samples(&e);

@@ -153,6 +153,9 @@ typedef struct {
    * rank does not read need no file. */
   bool parts;
   int rank;
+  /* For mscrt_predict alone: labels need no files, the evaluation range (0, 0: all samples) may be shorter than a
+   * batch, and nothing is trained. */
+  bool only_predict;
 } mscrt_data_options;
 
 /* Opens the files and checks kinds, shapes and counts against the plan's inputs.  options may be NULL. */
@@ -161,6 +164,8 @@ MSCRT_API mscrt_status *mscrt_data_open(const mscrt_plan *plan, size_t num, cons
 MSCRT_API void mscrt_data_close(mscrt_data *data);
 MSCRT_API int64_t mscrt_data_samples(const mscrt_data *data);         /* in the files */
 MSCRT_API int64_t mscrt_data_steps_per_epoch(const mscrt_data *data); /* whole batches of the training range */
+/* False if a label was left out, which only_predict allows: then it is zeros. */
+MSCRT_API bool mscrt_data_has_labels(const mscrt_data *data);
 
 /* ---- contexts ---- */
 
@@ -225,7 +230,7 @@ MSCRT_API mscrt_status *mscrt_run(mscrt_context *ctx, const char *section, int64
 
 typedef struct {
   size_t struct_size;
-  double loss;        /* mean over the batches; NaN: the plan has none */
+  double loss; /* mean over the batches; NaN: there is no loss, or no whole batch */
   /* share of labels that have the largest output; NaN: no integer labels, no [batch, classes] output, or
    * data in parts */
   double accuracy;
@@ -234,6 +239,19 @@ typedef struct {
 
 /* Runs section "forward" over the evaluation range of the data set. Every rank calls it and gets the same numbers. */
 MSCRT_API mscrt_status *mscrt_evaluate(mscrt_context *ctx, mscrt_evaluation *out_evaluation);
+
+/* Where an output goes: a .npy file. */
+typedef struct {
+  const char *output, *file;
+} mscrt_sink;
+
+/* Runs section "forward" over the evaluation range of the data set and writes outputs: a row for each sample in their
+ * order, the last short batch included, which is computed filled up with its last sample. An output without a part for
+ * each sample is written for a range of exactly one batch. bf16 becomes f32. Every rank calls it, rank 0 writes; files
+ * appear when they are complete. */
+MSCRT_API mscrt_status *mscrt_predict(mscrt_context *ctx, size_t num, const mscrt_sink *sinks);
+/* Checks everything that mscrt_predict would refuse, and that the files can be written. Leaves nothing behind. */
+MSCRT_API mscrt_status *mscrt_check_predict(const mscrt_data *data, size_t num, const mscrt_sink *sinks);
 
 /* Returns this rank's part of a parameter, a state, or an output of the section that ran last, in place; for a GPU a
  * copy that is valid until the next call. */

@@ -35,6 +35,8 @@ typedef struct {
   const char *choices;  /* NULL: nothing was ever measured here */
   int64_t steps, per_epoch;
   bool evaluates, timed;
+  size_t num_sinks;
+  mscrt_sink *sinks; /* outputs that are written */
   double time_scale;
   measured *measured;   /* of each rank, in memory that they share; NULL: nothing is measured */
   int64_t begin_ns;
@@ -97,7 +99,7 @@ static bool check_run_options(training *t) {
   t->time_scale = scale ? strtod(scale, &end) : 1;
   if (scale && (*end || end == scale || !(t->time_scale > 0) || !isfinite(t->time_scale)))
     return msc_error(c->ctx, MSC_E_DATA, NULL, "MSC_TIME_SCALE: '%s' is no positive number", scale);
-  static const char *const of_values[] = {"data", "eval", "init", "save"};
+  static const char *const of_values[] = {"data", "eval", "init", "output", "save"};
   for (size_t i = 0; t->timed && i < sizeof of_values / sizeof *of_values; i++)
     if (cli_text(c, of_values[i]))
       return msc_error(c->ctx, MSC_E_DATA, NULL, "--%s: the device timed has no values", of_values[i]);
@@ -183,6 +185,25 @@ static void note_sources(training *t) {
   }
 }
 
+/* --output NAME=FILE.npy */
+static void read_sinks(training *t) {
+  cli *c = t->c;
+  const char *const *pairs;
+  t->num_sinks = cli_texts(c, "output", &pairs);
+  t->sinks = msc_new_array(msc_context_arena(c->ctx), mscrt_sink, t->num_sinks + 1);
+  for (size_t i = 0; i < t->num_sinks; i++) {
+    const char *equals = strchr(pairs[i], '=');
+    const char *name = msc_arena_printf(msc_context_arena(c->ctx), "%.*s", (int)(equals - pairs[i]), pairs[i]);
+    t->sinks[i] = (mscrt_sink){name, equals + 1};
+  }
+}
+
+/* Without --steps and --epochs a run that writes outputs does not train. */
+static bool only_predicts(const training *t) {
+  int64_t asked = cli_int(t->c, "steps", 0) + cli_int(t->c, "epochs", 0);
+  return t->num_sinks && (asked == 0 || !mscrt_plan_has(t->plan, "train"));
+}
+
 static int open_data(training *t) {
   cli *c = t->c;
   bool train_open = false, eval_open = false;
@@ -192,15 +213,18 @@ static int open_data(training *t) {
   if (!parse_range(c, "train", &o.train_begin, &o.train_end, &train_open) ||
       !parse_range(c, "eval", &o.eval_begin, &o.eval_end, &eval_open))
     return CLI_INPUT;
-  t->evaluates = cli_text(c, "eval") != NULL;
-  if (t->timed || (mscrt_plan_num_inputs(t->plan) == 0 && num == 0)) {
+  eval_open |= t->num_sinks && !cli_text(c, "eval");
+  o.only_predict = only_predicts(t);
+  if (o.only_predict && cli_text(c, "train"))
+    return cli_usage(c, "--train: nothing is trained; give --steps or --epochs");
+  if (t->timed || (mscrt_plan_num_inputs(t->plan) == 0 && num == 0 && !t->num_sinks)) {
     t->per_epoch = 1;
     return CLI_OK;
   }
   note_sources(t);
   if (train_open || eval_open) { /* an open end is known only after the files are */
     mscrt_data *all;
-    mscrt_data_options every = {.struct_size = sizeof every, .parts = o.parts};
+    mscrt_data_options every = {.struct_size = sizeof every, .parts = o.parts, .only_predict = o.only_predict};
     int code = report_status(c, NULL, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, &every, &all));
     if (code) return code;
     if (train_open) o.train_end = mscrt_data_samples(all);
@@ -209,6 +233,7 @@ static int open_data(training *t) {
   }
   int code = report_status(c, NULL, MSC_E_DATA, mscrt_data_open(t->plan, num, sources, &o, &t->data));
   if (!code) t->per_epoch = mscrt_data_steps_per_epoch(t->data);
+  t->evaluates = !code && cli_text(c, "eval") && mscrt_data_has_labels(t->data);
   t->data_options = o;
   return code;
 }
@@ -236,7 +261,7 @@ static int count_steps(training *t) {
               "the plan has no training section: its model has no optimizer");
     return CLI_INPUT;
   }
-  t->steps = !trains ? 0 : steps >= 0 ? steps : (epochs >= 0 ? epochs : 1) * t->per_epoch;
+  t->steps = !trains || only_predicts(t) ? 0 : steps >= 0 ? steps : (epochs >= 0 ? epochs : 1) * t->per_epoch;
   return CLI_OK;
 }
 
@@ -245,9 +270,13 @@ static int check_files(training *t) {
   const char *const outputs[] = {cli_text(c, "save"), cli_text(c, "trace")};
   for (int i = 0; i < 2; i++)
     if (outputs[i] && !cli_may_write(c, outputs[i])) return CLI_INPUT;
+  for (size_t i = 0; i < t->num_sinks; i++)
+    if (!cli_may_write(c, t->sinks[i].file)) return CLI_INPUT;
   if (outputs[0] && outputs[1] && !strcmp(outputs[0], outputs[1]))
     return cli_usage(c, "--save and --trace write to the same file, %s", outputs[0]);
   int code = outputs[0] ? report_status(c, NULL, MSC_E_DATA, mscrt_check_save(outputs[0])) : CLI_OK;
+  if (code != CLI_OK) return code;
+  if (t->num_sinks) code = report_status(c, NULL, MSC_E_DATA, mscrt_check_predict(t->data, t->num_sinks, t->sinks));
   if (code != CLI_OK) return code;
   if (cli_text(c, "init"))
     return report_status(c, NULL, MSC_E_DATA, mscrt_plan_check_weights(t->plan, cli_text(c, "init")));
@@ -439,6 +468,7 @@ static mscrt_status *train_rank(training *t) {
   mscrt_evaluation e = {.struct_size = sizeof e};
   if (!s && t->evaluates) s = mscrt_evaluate(t->ctx, &e);
   if (!s && t->evaluates && t->rank == 0) print_evaluation(t, &e);
+  if (!s && t->num_sinks) s = mscrt_predict(t->ctx, t->num_sinks, t->sinks);
   if (!s && cli_text(c, "save")) s = mscrt_save(t->ctx, cli_text(c, "save"));
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
@@ -504,6 +534,7 @@ static int run_run(cli *c) {
   if (!check_run_options(&t)) return CLI_INPUT;
   if (cli_int(c, "n", 1) < 1 || cli_int(c, "threads", 1) < 1) return cli_usage(c, "-n and --threads are at least 1");
   int code = open_run_plan(&t);
+  read_sinks(&t);
   if (!code) code = open_data(&t);
   if (!code) code = count_steps(&t);
   if (!code) code = check_files(&t);
@@ -516,41 +547,46 @@ static int run_run(cli *c) {
 }
 
 static const cli_option options[] = {
-  {"n", CLI_INT, "RANKS", "local ranks to start; absent: as many as the plan is for"},
-  {"data", CLI_PAIRS, "INPUT=FILE",
-   "data of an input: idx (.gz), .npy, safetensors (FILE:TENSOR), raw tokens (FILE:u8|u16|i32); with %r for the rank's "
-       "number: its part of every batch, "
-   "one behind the other"},
-  {"train", CLI_TEXT, "A:B", "samples to train on; absent: all"},
-  {"eval", CLI_TEXT, "A:B", "samples to evaluate on after training; absent: none"},
-  {"steps", CLI_INT, "K", "training steps"},
-  {"epochs", CLI_INT, "E", "times over the training samples; default 1"},
-  {"seed", CLI_INT, "S", "of initial weights and sample order; default 0"},
-  {"in-order", CLI_FLAG, NULL, "take the samples as they are in the files instead of permuting every epoch"},
-  {"init", CLI_TEXT, "W.safetensors", "initial parameters from a file"},
-  {"save", CLI_TEXT, "W.safetensors", "write the trained parameters"},
-  {"threads", CLI_INT, "T", "threads per rank; default: cores divided by ranks"},
-  {"timeout", CLI_NUMBER, "S", "seconds that a rank waits for another, or for its GPU; default 300"},
-  {"trust-native", CLI_FLAG, NULL, "run the plan's native code although it was not compiled here"},
-  {"perf-map", CLI_FLAG, NULL, "write /tmp/perf-PID.map, the names of generated code for perf"},
-  {"comm", CLI_CHOICE, "local|tcp|mpi|nccl",
-   "transport between ranks; default: nccl where every rank has a GPU of its own, else local; tcp and mpi are not "
-   "supported yet"},
-  {"device", CLI_CHOICE, "cpu|cuda|timed",
-   "what runs the calls; default: what the plan was compiled for; timed: no values, each sleeps for its predicted time "
-   "(times MSC_TIME_SCALE) and order is checked"},
-  {"autotune", CLI_FLAG, NULL,
-   "measure the matrix products of a GPU that were not measured yet; the fastest ways are kept in the user's cache "
-   "folder, for every later run"},
-  {"overlap", CLI_CHOICE, "idle|always|never",
-   "collectives in a thread of their own; default idle: when a core is free for it"},
-  {"ckpt-dir", CLI_TEXT | CLI_LATER, "DIR", "where checkpoints are written"},
-  {"ckpt-every", CLI_INT | CLI_LATER, "K", "steps between checkpoints"},
-  {"ckpt-keep", CLI_INT | CLI_LATER, "N", "checkpoints to keep"},
-  {"resume", CLI_FLAG | CLI_LATER, NULL, "go on from the newest checkpoint"},
-  {"trace", CLI_TEXT, "t.json", "write a timeline of calls and collectives, in Chrome's trace format"},
-  {"grace", CLI_NUMBER | CLI_LATER, "S", "seconds to finish after SIGTERM"},
-  {"alive", CLI_TEXT | CLI_LATER, "FILE", "touch this file at every step"},
-  {0},
+    {"n", CLI_INT, "RANKS", "local ranks to start; absent: as many as the plan is for"},
+    {"data", CLI_PAIRS, "INPUT=FILE",
+     "data of an input: idx (.gz), .npy, safetensors (FILE:TENSOR), raw tokens (FILE:u8|u16|i32); with %r for the "
+     "rank's "
+     "number: its part of every batch, "
+     "one behind the other"},
+    {"train", CLI_TEXT, "A:B", "samples to train on; absent: all"},
+    {"eval", CLI_TEXT, "A:B", "samples to evaluate on after training; absent: none"},
+    {"output", CLI_PAIRS, "OUTPUT=FILE.npy",
+     "write an output for the samples of --eval, or for all; nothing is trained unless --steps or --epochs say so, and "
+     "labels that no output depends on need no data"},
+    {"steps", CLI_INT, "K", "training steps"},
+    {"epochs", CLI_INT, "E", "times over the training samples; default 1"},
+    {"seed", CLI_INT, "S", "of initial weights and sample order; default 0"},
+    {"in-order", CLI_FLAG, NULL, "take the samples as they are in the files instead of permuting every epoch"},
+    {"init", CLI_TEXT, "W.safetensors", "initial parameters from a file"},
+    {"save", CLI_TEXT, "W.safetensors", "write the trained parameters"},
+    {"threads", CLI_INT, "T", "threads per rank; default: cores divided by ranks"},
+    {"timeout", CLI_NUMBER, "S", "seconds that a rank waits for another, or for its GPU; default 300"},
+    {"trust-native", CLI_FLAG, NULL, "run the plan's native code although it was not compiled here"},
+    {"perf-map", CLI_FLAG, NULL, "write /tmp/perf-PID.map, the names of generated code for perf"},
+    {"comm", CLI_CHOICE, "local|tcp|mpi|nccl",
+     "transport between ranks; default: nccl where every rank has a GPU of its own, else local; tcp and mpi are not "
+     "supported yet"},
+    {"device", CLI_CHOICE, "cpu|cuda|timed",
+     "what runs the calls; default: what the plan was compiled for; timed: no values, each sleeps for its predicted "
+     "time "
+     "(times MSC_TIME_SCALE) and order is checked"},
+    {"autotune", CLI_FLAG, NULL,
+     "measure the matrix products of a GPU that were not measured yet; the fastest ways are kept in the user's cache "
+     "folder, for every later run"},
+    {"overlap", CLI_CHOICE, "idle|always|never",
+     "collectives in a thread of their own; default idle: when a core is free for it"},
+    {"ckpt-dir", CLI_TEXT | CLI_LATER, "DIR", "where checkpoints are written"},
+    {"ckpt-every", CLI_INT | CLI_LATER, "K", "steps between checkpoints"},
+    {"ckpt-keep", CLI_INT | CLI_LATER, "N", "checkpoints to keep"},
+    {"resume", CLI_FLAG | CLI_LATER, NULL, "go on from the newest checkpoint"},
+    {"trace", CLI_TEXT, "t.json", "write a timeline of calls and collectives, in Chrome's trace format"},
+    {"grace", CLI_NUMBER | CLI_LATER, "S", "seconds to finish after SIGTERM"},
+    {"alive", CLI_TEXT | CLI_LATER, "FILE", "touch this file at every step"},
+    {0},
 };
 const cli_command cmd_run = {"PLAN", 1, 1, options, run_run};

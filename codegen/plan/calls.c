@@ -568,6 +568,19 @@ static void copy_ties(calling *c) {
   }
 }
 
+/* Sets what pass outputs found out about the model's result of this name. */
+static void note_batch(const calling *c, msc_plan_output *o) {
+  const msc_module *m = c->f->module;
+  const msc_attr_value *all = msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_outputs));
+  o->batch_dim = -1;
+  for (size_t i = 0; all && i < all->list.num; i++) {
+    const msc_attr_value *v = all->list.v[i].list.v;
+    if (strcmp(v[0].s, o->name)) continue;
+    o->batch_dim = (int)v[1].i;
+    o->labels = v[2].b;
+  }
+}
+
 static void note_outputs(calling *c) {
   msc_plan *p = c->p;
   const msc_op *ret = c->f->body->last;
@@ -585,6 +598,7 @@ static void note_outputs(calling *c) {
                             layouts ? &layouts->list.v[i] : NULL);
     o->ref = place_of_value(c, ret->in[i].value, false);
     o->loss = loss && (size_t)loss->i == i;
+    note_batch(c, o);
   }
 }
 

@@ -124,7 +124,8 @@ typedef struct {
   uint32_t program, stage;
   const msc_type *global;
   plan_ref ref;
-  bool loss;
+  bool loss, labels; /* labels: it depends on one */
+  int batch_dim;     /* -1: none */
 } msc_plan_output;
 
 typedef struct msc_plan {

@@ -414,6 +414,8 @@ static void put_plan_outputs(flatbuf_builder *b, const msc_plan *p) {
     plan_output_put_ref(b, o->ref);
     plan_output_put_loss(b, o->loss);
     plan_output_put_stage(b, o->stage);
+    plan_output_put_batch_dim(b, o->batch_dim);
+    plan_output_put_labels(b, o->labels);
     flatbuf_end(b);
   }
   flatbuf_end(b);

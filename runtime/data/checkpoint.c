@@ -1,11 +1,7 @@
 /* checkpoint.c: saves and loads parameters: writes and reads safetensors files. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/context.h"
 
@@ -128,102 +124,21 @@ static mscrt_status *make_header(const mscrt_plan *p, char **out_text, size_t *o
   return NULL;
 }
 
-static mscrt_status *write_checkpoint_bytes(int fd, const char *path, const void *data, size_t bytes) {
-  for (size_t done = 0; done < bytes;) {
-    ssize_t n = write(fd, (const char *)data + done, bytes - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot write: %s", path, strerror(errno));
-    done += (size_t)n;
-  }
-  return NULL;
-}
-
-typedef struct {
-  char *path;      /* path with links followed */
-  char *temporary;
-  int fd;
-} file_out;
-
-/* Follows links to the file to be replaced; refuses anything but a regular file or a new name. */
-static mscrt_status *follow_links(const char *path, char **out_path) {
-  struct stat st;
-  *out_path = realpath(path, NULL);
-  if (!*out_path && lstat(path, &st) == 0) return mscrt_fail(MSCRT_INPUT, "%s: a link to nothing; give the file", path);
-  if (*out_path && (stat(*out_path, &st) != 0 || !S_ISREG(st.st_mode)))
-    return mscrt_fail(MSCRT_INPUT, "%s: not a regular file", path);
-  if (!*out_path) *out_path = strdup(path);
-  return *out_path ? NULL : mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-}
-
-/* Creates an empty file beside the one that it will replace. After a failure nothing is left. */
-static mscrt_status *begin_temporary(const char *path, file_out *f) {
-  *f = (file_out){.fd = -1};
-  mscrt_status *s = follow_links(path, &f->path);
-  if (!s && asprintf(&f->temporary, "%s.%d.tmp", f->path, getpid()) < 0) {
-    f->temporary = NULL;
-    s = mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-  }
-  if (!s) f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (!s && f->fd < 0) s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot create: %s", path, strerror(errno));
-  if (!s) return NULL;
-  free(f->temporary);
-  free(f->path);
-  *f = (file_out){.fd = -1};
-  return s;
-}
-
-static mscrt_status *begin_file(const mscrt_plan *p, const char *path, file_out *f) {
+static mscrt_status *begin_file(const mscrt_plan *p, const char *path, mscrt_file *f) {
   char *header = NULL;
   size_t bytes = 0;
-  MSCRT_CHECK(begin_temporary(path, f));
+  MSCRT_CHECK(mscrt_file_begin(path, f));
   mscrt_status *s = make_header(p, &header, &bytes);
-  if (!s) s = write_checkpoint_bytes(f->fd, path, header, bytes);
+  if (!s) s = mscrt_file_write(f, header, bytes);
   free(header);
   return s;
-}
-
-/* Makes the folder durable too: otherwise the new name might be lost although the data is not. */
-static void sync_folder_of(const char *path) {
-  const char *slash = strrchr(path, '/');
-  char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-  int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-  if (fd >= 0) {
-    (void)fsync(fd);
-    close(fd);
-  }
-  free(folder);
-}
-
-/* Replaces the old file by the new one, or removes the new one if s or writing failed. */
-static mscrt_status *replace_file(file_out *f, mscrt_status *s) {
-  if (!s && f->fd >= 0 && fsync(f->fd) != 0)
-    s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot write: %s", f->path, strerror(errno));
-  if (f->fd >= 0 && close(f->fd) != 0 && !s)
-    s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot write: %s", f->path, strerror(errno));
-  if (!s && rename(f->temporary, f->path) != 0)
-    s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot rename: %s", f->path, strerror(errno));
-  if (s && f->temporary && f->fd >= 0) unlink(f->temporary);
-  if (!s) sync_folder_of(f->path);
-  free(f->temporary);
-  free(f->path);
-  return s;
-}
-
-mscrt_status *mscrt_check_save(const char *path) {
-  file_out f = {.fd = -1};
-  MSCRT_CHECK(begin_temporary(path, &f));
-  close(f.fd);
-  unlink(f.temporary);
-  free(f.temporary);
-  free(f.path);
-  return NULL;
 }
 
 /* A failure of rank 0 must not leave the others waiting: rank 0 goes on taking part, and all ranks learn of it at
  * the end. */
 mscrt_status *mscrt_save(mscrt_context *c, const char *path) {
   if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
-  file_out f = {.fd = -1};
+  mscrt_file f = {.fd = -1};
   mscrt_status *s = NULL, *lost = NULL;
   bool writes = c->o.rank == 0;
   if (writes) s = begin_file(c->plan, path, &f);
@@ -233,10 +148,10 @@ mscrt_status *mscrt_save(mscrt_context *c, const char *path) {
     if (v->state || v->copy) continue;
     if (writes && !s) s = mscrt_allocate(&whole, (size_t)mscrt_whole_bytes(v), 1);
     lost = mscrt_gather(c, v, whole);
-    if (whole && !lost && !s) s = write_checkpoint_bytes(f.fd, path, whole, (size_t)mscrt_whole_bytes(v));
+    if (whole && !lost && !s) s = mscrt_file_write(&f, whole, (size_t)mscrt_whole_bytes(v));
     free(whole);
   }
-  if (writes) s = replace_file(&f, s ? s : mscrt_add_to_trail(lost, __FILE__, __LINE__));
+  if (writes) s = mscrt_file_end(&f, s ? s : mscrt_add_to_trail(lost, __FILE__, __LINE__));
   if (lost) {
     if (s != lost) mscrt_status_free(lost);
     return s;

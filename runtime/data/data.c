@@ -18,12 +18,26 @@ mscrt_wanted mscrt_data_wanted(const mscrt_data *d, uint32_t input) {
   return w;
 }
 
-bool mscrt_data_needs(const mscrt_data *d, uint32_t input) {
-  if (!d->o.parts) return true;
+static bool is_label_left_out(const mscrt_data *d, uint32_t input) {
+  return d->o.only_predict && d->plan->input[input].role == MSCRT_LABEL && !has_file(&d->samples[input]);
+}
+
+bool mscrt_data_has_labels(const mscrt_data *d) {
+  for (uint32_t i = 0; i < d->plan->num_inputs; i++)
+    if (is_label_left_out(d, i)) return false;
+  return true;
+}
+
+/* Of files with parts: whether the rank of the data set reads any of this input. */
+static bool reads_any(const mscrt_data *d, uint32_t input) {
   mscrt_wanted w = mscrt_data_wanted(d, input);
   bool any = mscrt_stage_reads(d->plan, mscrt_stage_of(d->plan, d->o.rank), input);
   for (int i = 0; i < w.rank; i++) any &= w.shape[i] > 0;
   return any;
+}
+
+bool mscrt_data_needs(const mscrt_data *d, uint32_t input) {
+  return !is_label_left_out(d, input) && (!d->o.parts || reads_any(d, input));
 }
 
 /* Refuses raw tokens where this rank reads a part of each sample: tokens are read in windows of a sample, and a part
@@ -50,7 +64,7 @@ static mscrt_status *bind_file(mscrt_data *d, const mscrt_source *source) {
   }
   mscrt_samples *s = &d->samples[v - p->input];
   if (has_file(s)) return mscrt_fail(MSCRT_INPUT, "input '%s' is given twice", v->name);
-  if (!mscrt_data_needs(d, (uint32_t)(v - p->input))) return NULL;
+  if (d->o.parts && !reads_any(d, (uint32_t)(v - p->input))) return NULL;
   mscrt_wanted w = mscrt_data_wanted(d, (uint32_t)(v - p->input));
   MSCRT_CHECK(mscrt_samples_open(&w, source->file, s));
   MSCRT_CHECK(check_token_windows(d, v, s, &w));
@@ -120,7 +134,8 @@ static mscrt_status *check_sample_range(const mscrt_data *d, const char *what, i
   if (begin < 0 || begin > end || end > d->count)
     return mscrt_fail(MSCRT_INPUT, "the %s range %" PRId64 ":%" PRId64 " does not lie inside the %" PRId64 " samples",
                       what, begin, end, d->count);
-  if (end - begin < d->batch)
+  if (end == begin) return mscrt_fail(MSCRT_INPUT, "the %s range %" PRId64 ":%" PRId64 " is empty", what, begin, end);
+  if (end - begin < d->batch && !d->o.only_predict)
     return mscrt_fail(MSCRT_INPUT,
                       "the %s range %" PRId64 ":%" PRId64 " has %" PRId64 " samples, fewer than one batch of %" PRId64,
                       what, begin, end, end - begin, d->batch);
@@ -139,6 +154,8 @@ static mscrt_status *read_data_options(mscrt_data *d, const mscrt_data_options *
 }
 
 static mscrt_status *set_ranges(mscrt_data *d) {
+  if (d->o.only_predict && d->o.eval_end == 0) d->o.eval_end = d->count;
+  if (d->o.only_predict) return check_sample_range(d, "evaluation", d->o.eval_begin, d->o.eval_end);
   if (d->o.train_begin == 0 && d->o.train_end == 0) d->o.train_end = d->count;
   MSCRT_CHECK(check_sample_range(d, "training", d->o.train_begin, d->o.train_end));
   bool none = d->o.eval_begin == 0 && d->o.eval_end == 0;

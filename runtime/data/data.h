@@ -33,6 +33,20 @@ mscrt_status *mscrt_blob_keep(mscrt_blob *b);
 /* A failure that names the file. */
 #define mscrt_bad_file(b, fmt, ...) mscrt_fail(MSCRT_INPUT, "%s: " fmt, (b)->path, __VA_ARGS__)
 
+/* ---- data/file.c: a file that is written beside the one that it will replace ---- */
+
+typedef struct {
+  char *path;      /* with links followed; owned */
+  char *temporary; /* owned */
+  int fd;          /* -1: none */
+} mscrt_file;
+
+/* Creates the empty file. After a failure nothing is left, and mscrt_file_end does nothing. */
+mscrt_status *mscrt_file_begin(const char *path, mscrt_file *out_file);
+mscrt_status *mscrt_file_write(const mscrt_file *f, const void *data, size_t bytes);
+/* Replaces the old file by the new one; removes the new one if s, which is returned, or writing failed. */
+mscrt_status *mscrt_file_end(mscrt_file *f, mscrt_status *s);
+
 /* ---- an array in a blob: row major, `bytes` long from `at` ---- */
 
 typedef struct {
@@ -53,6 +67,8 @@ bool mscrt_is_gzip(const uint8_t *head, size_t bytes);
 
 mscrt_status *mscrt_idx_parse(const mscrt_blob *b, mscrt_array *out_array);         /* data/idx.c */
 mscrt_status *mscrt_npy_parse(const mscrt_blob *b, mscrt_array *out_array);         /* data/npy.c */
+/* Writes the header of an array. The format has no bf16: such values are to be written as f32. */
+mscrt_status *mscrt_npy_begin(const mscrt_file *f, mscrt_dtype dtype, int rank, const int64_t *shape);
 
 /* data/safetensors.c */
 typedef struct {

@@ -40,7 +40,10 @@ static void choose_samples(mscrt_feed *f, bool train, int64_t index, uint64_t *s
   const mscrt_data *d = f->data;
   int64_t batch = d->o.parts ? 1 : d->batch, unit = d->batch / batch;
   if (!train) {
-    for (int64_t i = 0; i < batch; i++) sample[i] = (uint64_t)(d->o.eval_begin / unit + index * batch + i);
+    for (int64_t i = 0; i < batch; i++) {
+      int64_t at = d->o.eval_begin / unit + index * batch + i, last = d->o.eval_end / unit - 1;
+      sample[i] = (uint64_t)(at < last ? at : last); /* a short batch is filled up with its last sample */
+    }
     return;
   }
   int64_t per_epoch = mscrt_data_steps_per_epoch(d) * mscrt_train_micro(f->c->plan), epoch = index / per_epoch,
@@ -77,8 +80,9 @@ static mscrt_status *read_batch(mscrt_feed *f, bool train, int64_t index) {
 
 /* ---- the thread ---- */
 
+/* The last one may be short. */
 static int64_t num_eval_batches(const mscrt_feed *f) {
-  return (f->data->o.eval_end - f->data->o.eval_begin) / f->data->batch;
+  return (f->data->o.eval_end - f->data->o.eval_begin + f->data->batch - 1) / f->data->batch;
 }
 
 static void *read_ahead_thread(void *arg) {
@@ -213,7 +217,7 @@ mscrt_status *mscrt_feed_new(const mscrt_context *c, const mscrt_data *data, msc
   f->c = c;
   f->data = data;
   f->order_epoch = -1;
-  f->train = true;
+  f->train = !data->o.only_predict;
   f->read = f->released = f->up = c->step * mscrt_train_micro(c->plan);
   pthread_mutex_init(&f->lock, NULL);
   pthread_cond_init(&f->changed, NULL);

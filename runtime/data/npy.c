@@ -1,5 +1,6 @@
-/* npy.c: reads .npy files of NumPy, versions 1 to 3: magic, version, header length, a Python dict in text, then the
+/* npy.c: reads .npy files of NumPy, versions 1 to 3, and begins new ones: magic, version, header length, a Python dict in text, then the
  * elements. */
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/data/data.h"
@@ -69,16 +70,20 @@ static bool take_shape_tuple(cursor *c, mscrt_array *a) {
   return true;
 }
 
+static const struct {
+  char text[3];
+  mscrt_dtype dtype;
+} npy_kinds[] = {
+    {"f4", MSCRT_F32}, {"f2", MSCRT_F16}, {"f8", MSCRT_F64}, {"b1", MSCRT_I1},  {"i1", MSCRT_I8},  {"i2", MSCRT_I16},
+    {"i4", MSCRT_I32}, {"i8", MSCRT_I64}, {"u1", MSCRT_U8},  {"u2", MSCRT_U16}, {"u4", MSCRT_U32}, {"u8", MSCRT_U64},
+};
+
 static bool npy_dtype(const char *descr, mscrt_array *a) {
-  static const struct { char text[3]; mscrt_dtype dtype; } kinds[] = {
-    {"f4", MSCRT_F32}, {"f2", MSCRT_F16}, {"f8", MSCRT_F64}, {"b1", MSCRT_I1}, {"i1", MSCRT_I8}, {"i2", MSCRT_I16},
-    {"i4", MSCRT_I32}, {"i8", MSCRT_I64}, {"u1", MSCRT_U8}, {"u2", MSCRT_U16}, {"u4", MSCRT_U32}, {"u8", MSCRT_U64},
-  };
   if (!descr[0] || !strchr("<>|=", descr[0])) return false;
   a->big_endian = descr[0] == '>';
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-    if (!strcmp(descr + 1, kinds[i].text)) {
-      a->dtype = kinds[i].dtype;
+  for (size_t i = 0; i < sizeof npy_kinds / sizeof *npy_kinds; i++)
+    if (!strcmp(descr + 1, npy_kinds[i].text)) {
+      a->dtype = npy_kinds[i].dtype;
       return true;
     }
   return false;
@@ -145,4 +150,22 @@ mscrt_status *mscrt_npy_parse(const mscrt_blob *b, mscrt_array *out_array) {
   MSCRT_CHECK(mscrt_array_fills(b, "npy", &a));
   *out_array = a;
   return NULL;
+}
+
+/* Version 1.0: the header ends at a multiple of 64 bytes. */
+mscrt_status *mscrt_npy_begin(const mscrt_file *f, mscrt_dtype dtype, int rank, const int64_t *shape) {
+  char head[512] = "\x93NUMPY\x01";
+  const char *descr = "f4";
+  size_t n = 10, room = sizeof head;
+  for (size_t i = 0; i < sizeof npy_kinds / sizeof *npy_kinds; i++)
+    if (npy_kinds[i].dtype == dtype) descr = npy_kinds[i].text;
+  n += (size_t)snprintf(head + n, room - n, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+                        mscrt_dtype_bytes(dtype) == 1 ? '|' : '<', descr);
+  for (int d = 0; d < rank; d++) n += (size_t)snprintf(head + n, room - n, "%s%" PRId64, d ? ", " : "", shape[d]);
+  n += (size_t)snprintf(head + n, room - n, "%s), }", rank == 1 ? "," : "");
+  while (n % 64 != 63) head[n++] = ' ';
+  head[n++] = '\n';
+  head[8] = (char)((n - 10) & 255);
+  head[9] = (char)((n - 10) >> 8);
+  return mscrt_file_write(f, head, n);
 }

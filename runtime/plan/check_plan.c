@@ -507,10 +507,14 @@ static mscrt_status *check_plan_outputs(mscrt_plan *p) {
                           .ref = plan_output_ref(t),
                           .program = plan_output_program(t),
                           .stage = plan_output_stage(t),
-                          .loss = plan_output_loss(t)};
+                          .loss = plan_output_loss(t),
+                          .labels = plan_output_labels(t),
+                          .batch_dim = plan_output_batch_dim(t)};
     mscrt_status *s = read_plan_shape(plan_output_shape_num(t), plan_output_shape_data(t), &v->rank, v->shape);
     if (!s) s = check_variable(p, v, plan_output_dtype(t), plan_output_layout(t), false);
     if (!s && v->program >= p->num_programs) s = bad_plan("program %u of %u", v->program, p->num_programs);
+    if (!s && (v->batch_dim < -1 || v->batch_dim >= v->rank))
+      s = bad_plan("batch dimension %d of %d", v->batch_dim, v->rank);
     uint64_t bytes = 0;
     mscrt_shape_bytes(v->rank, v->shape, 1, &bytes);
     if (!s && v->loss && (bytes != 1 || !mscrt_is_float(v->dtype))) s = bad_plan("a loss must be one float");

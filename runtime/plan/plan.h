@@ -29,11 +29,11 @@ typedef struct {
   bool state;
   /* inputs */
   mscrt_role role;
-  int batch_dim;
+  int batch_dim; /* -1: none; of outputs too */
   bool whole;
   /* outputs */
   uint32_t program;
-  bool loss;
+  bool loss, labels; /* labels: it depends on one */
   /* parameters and outputs: the stage whose ranks hold it */
   uint32_t stage;
   bool copy;                     /* a copy of the parameter of another stage */
