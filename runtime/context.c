@@ -229,6 +229,7 @@ void mscrt_close(mscrt_context *c) {
     free(c->worker[w].buffers);
   }
   free(c->worker);
+  free(c->panels);
   if (c->comm) c->transport->close(c->comm);
   mscrt_library_close(c->library);
   for (uint32_t i = 0; c->exchange && i < c->plan->num_collectives; i++) mscrt_exchange_free(&c->exchange[i]);
@@ -400,7 +401,7 @@ void mscrt_get_stats(const mscrt_context *c, mscrt_stats *out_stats) {
   s.launch_ns = c->launch_ns;
   s.planned_bytes = plan_plan_memory_bytes(c->plan->root);
   s.constant_bytes = c->plan->space_bytes[PLAN_SPACE_CONSTANT];
-  s.thread_bytes = (uint64_t)c->threads * c->room_bytes;
+  s.thread_bytes = (uint64_t)c->threads * c->room_bytes + c->panel_bytes;
   s.link_bytes = c->transport->beside(c->comm);
   size_t known = out_stats->struct_size;
   memcpy(out_stats, &s, known && known < sizeof s ? known : sizeof s);

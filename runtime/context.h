@@ -144,6 +144,8 @@ struct mscrt_context {
   const uint8_t *constants;      /* the address of the constants of the plan for calls */
   uint64_t *mailboxes;           /* by stage: bytes; of this one: */
   uint64_t mailbox_bytes, arena_bytes, input_stride, input_slots, room_bytes /* of one worker */;
+  void *panels;                  /* the packed b of a product whose workers share it */
+  uint64_t panel_bytes;
   uint64_t space_at[MSCRT_NUM_SPACES]; /* offsets in the arena; not of constant and tile */
   mscrt_partitions partitions;
   mscrt_exchange *exchange;      /* of each collective */

@@ -279,7 +279,7 @@ typedef struct {
   /* For a GPU: the time of the host to issue the last step, which then runs by itself; otherwise 0. */
   int64_t launch_ns;
   /* The memory of a rank by the plan (0: not stated): of it the arena, the constants and the workspace of libraries.
-   * Beside it, depending on threads and ranks: what products use in every thread, and what ranks of a host share to
+   * Beside it, depending on threads and ranks: what products use in all threads, and what ranks of a host share to
    * meet and to exchange small messages. */
   uint64_t planned_bytes, constant_bytes, thread_bytes, link_bytes;
 } mscrt_stats;

@@ -332,12 +332,13 @@ static mscrt_status *allocate_room(uint64_t bytes, void **out) {
              : mscrt_fail(MSCRT_NO_MEMORY, "no memory for tiles of %" PRIu64 " bytes", bytes);
 }
 
-/* Allocates what products and their epilogues need in every worker. */
+/* Allocates what products and their epilogues need in every worker, and what workers share. */
 static mscrt_status *make_workers(mscrt_context *c) {
   uint64_t tile = c->plan->space_bytes[PLAN_SPACE_TILE], panels = 0, room = 0;
   for (uint32_t i = 0; i < c->plan->num_matmuls; i++) {
     const mscrt_matmul *m = &c->plan->matmul[i];
-    if (m->panel_bytes > panels) panels = m->panel_bytes;
+    uint64_t *most = m->shared_columns ? &c->panel_bytes : &panels;
+    if (m->panel_bytes > *most) *most = m->panel_bytes;
     if (m->room_bytes > room) room = m->room_bytes;
   }
   uint32_t buffers = 0, moved = 0, parts = 0;
@@ -351,6 +352,7 @@ static mscrt_status *make_workers(mscrt_context *c) {
   for (int i = 0; i < 2; i++) MSCRT_CHECK(mscrt_new_array(&c->parts[i], parts + 1));
   for (int i = 0; i < 2; i++) MSCRT_CHECK(mscrt_new_array(&c->moved[i], (moved > buffers ? moved : buffers) + 1));
   c->room_bytes = tile + panels + room;
+  MSCRT_CHECK(allocate_room(c->panel_bytes, &c->panels));
   MSCRT_CHECK(mscrt_new_array(&c->worker, c->threads));
   for (int w = 0; w < c->threads; w++) {
     MSCRT_CHECK(allocate_room(tile, &c->worker[w].tile));

@@ -33,11 +33,11 @@ static void run_unit(void *arg, int64_t unit, int worker) {
   r->kernel(j->buffers, begin, end, r->dims, r->scalars);
 }
 
-static void run_units(mscrt_context *c, const mscrt_record *r, mscrt_work *work, void *job) {
+static void run_units(mscrt_context *c, const mscrt_record *r, int64_t units, mscrt_work *work, void *job) {
   if (r->alone)
-    for (int64_t i = 0; i < r->units; i++) work(job, i, 0);
+    for (int64_t i = 0; i < units; i++) work(job, i, 0);
   else
-    mscrt_pool_run(c->pool, work, job, r->units);
+    mscrt_pool_run(c->pool, work, job, units);
 }
 
 static mscrt_status *run_kernel_call(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int64_t step) {
@@ -46,7 +46,7 @@ static mscrt_status *run_kernel_call(mscrt_context *c, const mscrt_record *r, co
   mscrt_guard *guard = NULL;
   if (flag) *flag = 0;
   if (MSC_SANITIZED) MSCRT_CHECK(mscrt_guard_open(r, buffers, NULL, &guard));
-  run_units(c, r, run_unit, &(kernel_job){r, MSC_SANITIZED ? mscrt_guard_buffers(guard) : buffers});
+  run_units(c, r, r->units, run_unit, &(kernel_job){r, MSC_SANITIZED ? mscrt_guard_buffers(guard) : buffers});
   if (MSC_SANITIZED) MSCRT_CHECK(mscrt_guard_close(guard, c, step));
   return flag ? mscrt_fault_status(c, r, step, *flag) : NULL;
 }
@@ -65,6 +65,7 @@ typedef struct {
   mscrt_context *c;
   const mscrt_record *r;
   void *const *buffers, *const *epilogue; /* their addresses */
+  int64_t first_column, columns;          /* that are packed for all workers; their tiles are run */
 } matmul_job;
 
 /* The items of an epilogue are numbers of elements of the result, and its buffers are addressed by them; so the
@@ -108,21 +109,55 @@ static tile_place tile_place_of(const mscrt_matmul *m, int64_t unit) {
   return p;
 }
 
-/* Runs the product of one tile; a, b, c and bias are the addresses for the tile. */
-static void run_product(const mscrt_record *r, mscrt_worker *w, uint64_t job, const tile_place *t, const char *a,
-                        const char *b, char *c, const char *bias) {
+static int64_t num_panels(const mscrt_matmul *m, int64_t columns) { return (columns + m->width - 1) / m->width; }
+
+/* Packs panels begin .. end - 1 of so many columns of b. */
+static void pack_panels(const mscrt_record *r, const char *b, void *panels, int64_t columns, int64_t begin,
+                        int64_t end) {
   const mscrt_matmul *m = r->matmul;
+  r->pack((void *[]){(void *)(uintptr_t)b, panels}, begin, end,
+          (int64_t[]){columns, m->k, m->transpose_b ? m->k : m->n}, NULL);
+}
+
+/* The packed columns of b of a tile; b is the address of the first. */
+static char *panels_of_tile(const matmul_job *j, mscrt_worker *w, const tile_place *t, const char *b) {
+  const mscrt_matmul *m = j->r->matmul;
   int64_t columns = t->batch * m->tiles_n + t->column / m->tile_n;
-  if (w->job != job || w->packed != columns) {
-    r->pack((void *[]){(void *)(uintptr_t)b, w->panels}, 0, (t->columns + m->width - 1) / m->width,
-            (int64_t[]){t->columns, m->k, m->transpose_b ? m->k : m->n}, NULL);
-    w->job = job, w->packed = columns;
+  size_t bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
+  if (m->shared_columns) return (char *)j->c->panels + (size_t)((t->column - j->first_column) * m->k) * bytes;
+  if (w->job != j->c->products || w->packed != columns) {
+    pack_panels(j->r, b, w->panels, t->columns, 0, num_panels(m, t->columns));
+    w->job = j->c->products, w->packed = columns;
   }
-  void *buffers[5] = {(void *)(uintptr_t)a, w->panels, c, w->room, (void *)(uintptr_t)bias};
+  return w->panels;
+}
+
+/* Runs the product of one tile; a, b, c and bias are the addresses for the tile. */
+static void run_product(const matmul_job *j, mscrt_worker *w, const tile_place *t, const char *a, const char *b,
+                        char *c, const char *bias) {
+  const mscrt_record *r = j->r;
+  const mscrt_matmul *m = r->matmul;
+  void *buffers[5] = {(void *)(uintptr_t)a, panels_of_tile(j, w, t, b), c, w->room, (void *)(uintptr_t)bias};
   r->multiply(buffers, 0, t->rows,
               (int64_t[]){t->columns, m->k, m->transpose_a ? m->m : m->k, m->tile_bytes ? t->columns : m->n, m->blocks,
                           m->transpose_a, m->relu},
               NULL);
+}
+
+static const char *columns_of_b(const matmul_job *j, int64_t batch, int64_t column) {
+  const mscrt_matmul *m = j->r->matmul;
+  return (const char *)j->buffers[1] +
+         (size_t)(batch * m->stride_b + column * (m->transpose_b ? m->k : 1)) * mscrt_dtype_bytes(m->dtype);
+}
+
+/* Panels that one unit packs for all workers: runs of memory long enough, units enough for the threads. */
+enum { PACKED_TOGETHER = 4 };
+
+static void pack_shared(void *arg, int64_t unit, int worker) {
+  const matmul_job *j = arg;
+  int64_t begin = unit * PACKED_TOGETHER, end = begin + PACKED_TOGETHER, num = num_panels(j->r->matmul, j->columns);
+  (void)worker;
+  pack_panels(j->r, columns_of_b(j, 0, j->first_column), j->c->panels, j->columns, begin, end < num ? end : num);
 }
 
 static void run_tile(void *arg, int64_t unit, int worker) {
@@ -131,31 +166,47 @@ static void run_tile(void *arg, int64_t unit, int worker) {
   mscrt_worker *w = &j->c->worker[worker];
   void *const *buffers = j->buffers;
   size_t bytes = mscrt_dtype_bytes(m->dtype), result_bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
-  tile_place t = tile_place_of(m, unit);
+  tile_place t = tile_place_of(m, j->first_column / m->tile_n * m->tiles_m + unit);
   const char *a =
       (const char *)buffers[0] + (size_t)(t.batch * m->stride_a + t.row * (m->transpose_a ? 1 : m->k)) * bytes;
-  const char *b =
-      (const char *)buffers[1] + (size_t)(t.batch * m->stride_b + t.column * (m->transpose_b ? m->k : 1)) * bytes;
+  const char *b = columns_of_b(j, t.batch, t.column);
   char *c = m->tile_bytes ? w->tile
                           : (char *)buffers[2] + (size_t)((t.batch * m->m + t.row) * m->n + t.column) * result_bytes;
   const char *bias = m->bias ? (const char *)buffers[3] + (size_t)t.column * result_bytes : NULL;
-  if (j->r->multiply) run_product(j->r, w, j->c->products, &t, a, b, c, bias);
+  if (j->r->multiply) run_product(j, w, &t, a, b, c, bias);
   else if (!mscrt_tile_run(j->r->tile[t.last_row][t.last_column], worker, a, b, c, bias))
     atomic_store(&j->c->tile_failed, true);
   if (j->r->epilogue)
     run_epilogue(j->r->epilogue, w, j->epilogue, m, t.batch * m->m + t.row, t.rows, t.column, t.columns);
 }
 
+/* All columns at once, or some after the others, which are packed for all workers before. */
+static void run_tiles(mscrt_context *c, const mscrt_record *r, matmul_job *j) {
+  const mscrt_matmul *m = r->matmul;
+  if (!m->shared_columns) {
+    run_units(c, r, r->units, run_tile, j);
+    return;
+  }
+  for (; j->first_column < m->n; j->first_column += m->shared_columns) {
+    int64_t left = m->n - j->first_column;
+    j->columns = left < m->shared_columns ? left : m->shared_columns;
+    run_units(c, r, (num_panels(m, j->columns) + PACKED_TOGETHER - 1) / PACKED_TOGETHER, pack_shared, j);
+    run_units(c, r, (j->columns + m->tile_n - 1) / m->tile_n * m->tiles_m, run_tile, j);
+  }
+}
+
 static mscrt_status *run_matmul_call(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int64_t step) {
-  matmul_job job = {c, r, mscrt_buffers_of(c, r, slots, 0),
-                    r->epilogue ? mscrt_buffers_of(c, r->epilogue, slots, 1) : NULL};
+  matmul_job job = {.c = c,
+                    .r = r,
+                    .buffers = mscrt_buffers_of(c, r, slots, 0),
+                    .epilogue = r->epilogue ? mscrt_buffers_of(c, r->epilogue, slots, 1) : NULL};
   mscrt_guard *guard = NULL;
   c->products++;
   if (MSC_SANITIZED) {
     MSCRT_CHECK(mscrt_guard_open(r, job.buffers, job.epilogue, &guard));
     job.buffers = mscrt_guard_buffers(guard), job.epilogue = mscrt_guard_epilogue(guard);
   }
-  run_units(c, r, run_tile, &job);
+  run_tiles(c, r, &job);
   if (MSC_SANITIZED) MSCRT_CHECK(mscrt_guard_close(guard, c, step));
   if (!atomic_load_explicit(&c->tile_failed, memory_order_relaxed)) return NULL;
   return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: step %" PRId64 ": %s: oneDNN failed", c->o.rank, step,

@@ -20,7 +20,7 @@ typedef struct {
   msc_dtype dtype;
   bool transpose_a, transpose_b, bias, relu, generated, wide, gelu, slope, add, after_first, aux, sum_a, sum_b;
   uint32_t pack, multiply, width, blocks; /* generated only */
-  uint64_t panel_bytes, room_bytes;
+  uint64_t shared_columns, panel_bytes, room_bytes;
 } msc_plan_matmul;
 
 enum { MSC_PLAN_OPERANDS = 10 };

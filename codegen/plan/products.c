@@ -20,19 +20,36 @@ static void choose_library_tiles(msc_plan_matmul *m) {
   else m->tile_m = share_rounded_up(m->m, parts, 16);
 }
 
+enum { SHARED = 4 * 1024 * 1024 }; /* bytes of packed columns of b, for all workers */
+
 static uint64_t sum_bytes(const msc_plan_matmul *m) { return (uint64_t)msc_product_bytes(msc_dtype_bytes(m->dtype)); }
 
+static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) {
+  return msc_round_to_lines((uint64_t)elems * sum_bytes(m));
+}
+
+/* Columns of b that are packed at once for all tiles in them, as many as the last cache holds beside the rest; 0: every
+ * worker packs those of its tile. Tiles of whole rows need all. */
+static uint64_t shared_columns_of(const msc_plan_matmul *m) {
+  if (m->batch > 1 || m->tile_m == m->m) return 0;
+  uint64_t most = SHARED / (m->k * sum_bytes(m));
+  return m->tile_n == m->n || most >= m->n ? m->n : most / m->tile_n * m->tile_n;
+}
+
 /* Generated code: b's columns of a tile packed in half the level-2 cache, a's rows in a quarter of it; halved while
- * there are too few for the threads of a small machine and what remains is worth a call. */
+ * there are too few for the threads of a small machine and what remains is worth a call. Rows of a transposed a are
+ * packed for each tile: its columns are all that workers share. */
 static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000 };
   uint64_t bytes = sum_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
-  uint64_t columns = PANELS / (m->k * bytes) / width * width, rows = ROWS / (m->k * bytes) / height * height;
+  bool packs_rows = m->transpose_a && m->batch == 1;
+  uint64_t columns = (packs_rows ? SHARED : PANELS) / (m->k * bytes) / width * width;
+  uint64_t rows = packs_rows ? 4 * MSC_PRODUCT_PANEL_ROWS : ROWS / (m->k * bytes) / height * height;
   if (columns < width) columns = width;
-  if (rows < 8 * height) rows = 8 * height;
+  if (!packs_rows && rows < 8 * height) rows = 8 * height;
   uint64_t parts = (m->n + columns - 1) / columns;
-  m->tile_n =
-      share_rounded_up(m->n, parts > 1 && parts < FEW ? FEW : parts, width); /* two threads share seven parts badly */
+  if (parts > 1 && parts < FEW && !packs_rows) parts = FEW; /* two threads share seven parts badly */
+  m->tile_n = share_rounded_up(m->n, parts, width);
   m->tile_m = share_rounded_up(m->m, (m->m + rows - 1) / rows, 2);
   while (m->batch * ((m->m + m->tile_m - 1) / m->tile_m) * ((m->n + m->tile_n - 1) / m->tile_n) < FEW &&
          2 * m->tile_m * m->tile_n * m->k >= 2 * LEAST) {
@@ -43,13 +60,11 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   }
 }
 
-static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) {
-  return msc_round_to_lines((uint64_t)elems * sum_bytes(m));
-}
-
 static void set_workspace(msc_plan_matmul *m) {
   bool packed = msc_product_packs_rows(msc_dtype_bytes(m->dtype), m->transpose_a);
-  m->panel_bytes = aligned_bytes(m, msc_product_panel_elems((int64_t)m->tile_n, (int64_t)m->k, m->width));
+  m->shared_columns = shared_columns_of(m);
+  uint64_t columns = m->shared_columns ? m->shared_columns : m->tile_n;
+  m->panel_bytes = aligned_bytes(m, msc_product_panel_elems((int64_t)columns, (int64_t)m->k, m->width));
   m->room_bytes = packed ? aligned_bytes(m, msc_product_room_elems((int64_t)m->tile_m, (int64_t)m->k)) : 0;
 }
 

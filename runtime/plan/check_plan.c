@@ -179,7 +179,10 @@ static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matm
       (m->tile_n % m->width && m->tile_n != m->n))
     return bad_plan("panels of %" PRId64 " columns for tiles of %" PRId64, m->width, m->tile_n);
   if (m->blocks < 1 || m->k % m->blocks) return bad_plan("%" PRId64 " blocks of %" PRId64 " terms", m->blocks, m->k);
-  uint64_t panels = (uint64_t)msc_product_panel_elems(m->tile_n, m->k, m->width) * bytes;
+  int64_t shared = m->shared_columns;
+  if (shared && (m->batch > 1 || shared < m->tile_n || shared > m->n || (shared % m->tile_n && shared != m->n)))
+    return bad_plan("%" PRId64 " shared columns of %" PRId64 " for tiles of %" PRId64, shared, m->n, m->tile_n);
+  uint64_t panels = (uint64_t)msc_product_panel_elems(shared ? shared : m->tile_n, m->k, m->width) * bytes;
   bool packed = msc_product_packs_rows(operand_bytes, m->transpose_a);
   uint64_t room = packed ? (uint64_t)msc_product_room_elems(m->tile_m, m->k) * bytes : 0;
   if (m->panel_bytes < panels || m->panel_bytes > MAX_BYTES || m->room_bytes < room || m->room_bytes > MAX_BYTES)
@@ -252,6 +255,7 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
                         .blocks = plan_matmul_blocks(t),
                         .panel_bytes = plan_matmul_panel_bytes(t),
                         .room_bytes = plan_matmul_room_bytes(t),
+                        .shared_columns = (int64_t)plan_matmul_shared_columns(t),
                         .wide = plan_matmul_wide(t),
                         .gelu = plan_matmul_gelu(t),
                         .slope = plan_matmul_slope(t),

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 
+import products
 import scale
 import sharding
 
@@ -176,6 +177,7 @@ def main():
         sharding.figures()
         scale.figures()
         os.chdir(ROOT)
+        products.main()
 
 
 main()

@@ -265,6 +265,50 @@ static void products_have_room(void **state) {
   }
 }
 
+/* Columns that are packed for all workers are whole tiles of the one b, with room for their panels. */
+static void shared_columns_are_whole_tiles(void **state) {
+  (void)state;
+  static const struct {
+    int64_t columns, batch;
+    const char *expected;
+  } cases[] = {{16, 1, NULL},
+               {64, 1, NULL},
+               {70, 1, NULL},
+               {12, 1, "12 shared columns of 70 for tiles of 8"},
+               {4, 1, "4 shared columns of 70 for tiles of 8"},
+               {72, 1, "72 shared columns of 70 for tiles of 8"},
+               {-8, 1, "-8 shared columns of 70 for tiles of 8"},
+               {16, 2, "16 shared columns of 70 for tiles of 8"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    plan_text t = everything();
+    t.num_kernels = 3, t.kernel[1] = (kernel_text){"pack", k_nothing, 2, 3, 0, 0},
+    t.kernel[2] = (kernel_text){"multiply", k_nothing, 5, 7, 0, 0};
+    mscrt_matmul p = {.dtype = MSCRT_F32,
+                      .batch = cases[i].batch,
+                      .m = 6,
+                      .n = 70,
+                      .k = 8,
+                      .tile_m = 3,
+                      .tile_n = 8,
+                      .pack = 1,
+                      .multiply = 2,
+                      .width = 8,
+                      .blocks = 1,
+                      .shared_columns = cases[i].columns,
+                      .panel_bytes = 4 * (uint64_t)msc_product_panel_elems(72, 8, 8)};
+    t.matmul[t.num_matmuls] = p;
+    t.num_matmuls++;
+    if (cases[i].expected) {
+      expect_text(open_text(&t), MSCRT_INPUT, cases[i].expected);
+      continue;
+    }
+    expect_ok(open_text(&t));
+    p.panel_bytes = 4 * (uint64_t)msc_product_panel_elems(cases[i].columns, 8, 8) - 1;
+    t.matmul[t.num_matmuls - 1] = p;
+    expect_text(open_text(&t), MSCRT_INPUT, "bytes for packed operands of");
+  }
+}
+
 static void several_at_once_may_be_said(void **state) {
   (void)state;
   plan_text t = everything();
@@ -352,7 +396,7 @@ static void changed_plans_are_refused_or_run(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(foreign_plans_are_refused),
                                      cmocka_unit_test(several_at_once_may_be_said),
-                                     cmocka_unit_test(false_plans_are_refused), cmocka_unit_test(products_have_room),
+                                     cmocka_unit_test(false_plans_are_refused), cmocka_unit_test(products_have_room), cmocka_unit_test(shared_columns_are_whole_tiles),
                                      cmocka_unit_test(changed_plans_are_refused_or_run)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
