@@ -181,9 +181,11 @@ void eval_unfold(msc_eval *e) {
   msc_conv c = conv_of(e);
   int64_t y[MSC_MAX_RANK];
   int n = msc_op_bool(e->op, "images_last") ? 3 : 0, ch = n ? 0 : 1;
+  bool turned = msc_op_bool(e->op, "turned");
   for (bool more = msc_first_index(&e->out[0], y); more && !e->fault; more = msc_next_index(&e->out[0], y)) {
-    int64_t x[4] = {y[n], y[ch]};
-    bool seen = under(&c.dim[0], y[4], y[ch + 1], &x[2]) && under(&c.dim[1], y[5], y[ch + 2], &x[3]);
+    int64_t x[4] = {y[n], y[ch]}, k[2];
+    for (int i = 0; i < 2; i++) k[i] = turned ? c.dim[i].kernel - 1 - y[ch + 1 + i] : y[ch + 1 + i];
+    bool seen = under(&c.dim[0], y[4], k[0], &x[2]) && under(&c.dim[1], y[5], k[1], &x[3]);
     msc_piece_put(e, 0, y, seen ? msc_piece_get(e, 0, x) : (msc_scalar){.u = 0});
   }
 }

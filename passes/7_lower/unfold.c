@@ -2,7 +2,8 @@
  * that it lies in.
  *
  *   y[n]  = w [o, c k l]  *  unfolded x [n, c k l, h w]          the product's columns are the windows
- *   x[n]  = fold of  w^T  *  y[n]                                each element sums the windows that it lies in
+ *   x[n]  = w [c, o k l]  *  unfolded y [n, o k l, h w]          in steps of 1: an element sums what its windows show
+ *   x[n]  = fold of  w^T  *  y[n]                                else: each element sums the windows that it lies in
  *   dw    = dy [o, n h w] *  unfolded x [c k l, n h w]^T
  *
  * With windows of one element the unfolded image is the image itself.  Later passes treat the products like all
@@ -87,8 +88,38 @@ static msc_value *build_conv2d(unfolding *u) {
   return build_reshape(u, y, 4, u->op->out[0].type->dim);
 }
 
+/* The windows, in steps of 1, that lie over y as x's elements do. */
+static bool find_windows_over_y(const msc_conv *c, int64_t padding[4]) {
+  for (int i = 0; i < 2; i++) {
+    const msc_window *w = &c->dim[i];
+    int64_t reach = (w->kernel - 1) * w->dilation;
+    padding[2 * i] = reach - w->low, padding[2 * i + 1] = w->x - w->y + w->low;
+    if (w->stride != 1 || padding[2 * i] < 0 || padding[2 * i + 1] < 0) return false;
+  }
+  return true;
+}
+
+/* Builds x as the windows over y, their last elements first. */
+static msc_value *build_seen_from_x(unfolding *u, const int64_t padding[4]) {
+  msc_context *ctx = unfolding_context(u);
+  const msc_window *w = u->c.dim;
+  msc_attr attrs[4] = {msc_named(ctx, "padding", msc_ints(ctx, 4, padding)), msc_named(ctx, "turned", msc_bool(true)),
+                       msc_named(ctx, "kernel", msc_ints(ctx, 2, (int64_t[]){w[0].kernel, w[1].kernel})),
+                       msc_named(ctx, "dilation", msc_ints(ctx, 2, (int64_t[]){w[0].dilation, w[1].dilation}))};
+  int64_t o = u->c.o, c = u->c.c, kernel = w[0].kernel * w[1].kernel;
+  msc_op *seen = msc_build_with(&u->b, OP_unfold, 1, &u->op->in[0].value, 1, 4, attrs);
+  msc_value *weights = build_swap(u, build_reshape(u, u->op->in[1].value, 3, (int64_t[]){o, c, kernel}));
+  if (!seen) return NULL;
+  msc_value *x =
+      build_matrix_product(u, OP_batch_matmul, build_reshape(u, weights, 2, (int64_t[]){c, o * kernel}), false,
+                           build_reshape(u, &seen->out[0], 3, (int64_t[]){u->c.n, o * kernel, w[0].x * w[1].x}), false);
+  return build_reshape(u, x, 4, u->op->out[0].type->dim);
+}
+
 static msc_value *build_conv2d_transpose(unfolding *u) {
   const msc_window *w = u->c.dim;
+  int64_t padding[4];
+  if (!has_single_element_windows(&u->c) && find_windows_over_y(&u->c, padding)) return build_seen_from_x(u, padding);
   msc_value *given =
       build_matrix_product(u, OP_batch_matmul, flatten_weights(u), true, flatten_y(u, u->op->in[0].value), false);
   if (has_single_element_windows(&u->c)) return build_reshape(u, given, 4, u->op->out[0].type->dim);

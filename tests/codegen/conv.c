@@ -26,6 +26,8 @@ static const struct {
   {"conv2d_weight_grad", "2x6x8x8x$ 2x12x4x4x$", "kernel=1,1 groups=6 stride=2,2", "f64"},
   {"unfold", "2x3x7x19x$", "kernel=3,3 padding=1,1,1,1", "f32 f64"},
   {"unfold", "2x3x7x19x$", "kernel=3,2 stride=2,3 dilation=1,2 padding=1,0,0,2 images_last=true", "f32"},
+  {"unfold", "2x3x7x19x$", "kernel=3,2 dilation=1,2 padding=1,0,0,2 turned=true", "f32 f64"},
+  {"unfold", "2x3x7x19x$", "kernel=2,5 stride=2,1 padding=1,0,3,4 turned=true images_last=true", "f32"},
   {"fold", "2x3x3x3x7x19x$", "size=7,19 padding=1,1,1,1", "f32 f64"},
   {"fold", "2x3x3x2x3x7x$", "size=7,19 stride=2,3 dilation=1,2 padding=1,0,0,2", "f32"},
   {"max_pool", "2x3x8x20x$", "kernel=3,3 stride=2,2 padding=1,1,1,1", "f32 f64 f16 i32 i8 ui8 i64"},

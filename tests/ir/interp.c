@@ -138,6 +138,7 @@ static const run_case cases[] = {
     {"conv2d_weight_grad", "1x1x3x3xf32 1x1x2x2xf32", "kernel=2,2", "1,2,3,4,5,6,7,8,9;1,0,0,1", "6,8,12,14"},
     {"unfold", "1x1x2x3xf32", "kernel=1,2 padding=0,0,1,0", "1,2,3,4,5,6", "0,1,2,0,4,5,1,2,3,4,5,6"},
     {"unfold", "2x1x1x2xf32", "kernel=1,2 images_last=true", "1,2,3,4", "1,3,2,4"},
+    {"unfold", "1x1x2x3xf32", "kernel=1,2 padding=0,0,1,0 turned=true", "1,2,3,4,5,6", "1,2,3,4,5,6,0,1,2,0,4,5"},
     {"fold", "1x1x1x2x1x2xf32", "size=1,3", "1,2,3,4", "1,5,4"},
     {"resize", "1x1x1x2xf32", "size=2,4 mode=bilinear", "1,3", "1,1.5,2.5,3,1,1.5,2.5,3"},
     {"max_pool", "1x1x2x4xf32", "kernel=2,2 stride=2,2", "1,nan,3,4,5,2,6,0", "nan,6"},

@@ -256,13 +256,16 @@ static uint16_t unpool(msc_nester *n, const msc_op *op, const msc_view *view) {
 static uint16_t unfold_windows(msc_nester *n, const msc_op *op, const msc_view *view) {
   int x = msc_nest_find_value(n, op->in[0].value), image = msc_op_bool(op, "images_last") ? 3 : 0, ch = image ? 0 : 1;
   if (!is_outside(n, x)) return 0;
+  bool turned = msc_op_bool(op, "turned");
   msc_conv c = msc_conv_of(op);
   msc_view at = {.at = {view->at[image], view->at[ch]}};
   uint16_t ok = 0;
   for (int i = 0; i < 2; i++) {
     const msc_window *w = &c.dim[i];
     uint16_t o = msc_nest_move_coord(n, view->at[4 + i], w->stride, 0),
-             k = msc_nest_move_coord(n, view->at[ch + 1 + i], w->dilation, -w->low);
+             k = turned ? msc_nest_move_coord(n, view->at[ch + 1 + i], -w->dilation,
+                                              (w->kernel - 1) * w->dilation - w->low)
+                        : msc_nest_move_coord(n, view->at[ch + 1 + i], w->dilation, -w->low);
     msc_coord sum = n->coord[o], more = n->coord[k];
     for (int a = 0; a < MSC_NEST_AXES; a++) sum.a.coef[a] += more.a.coef[a];
     sum.a.c0 += more.a.c0;
