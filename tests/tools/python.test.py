@@ -406,5 +406,20 @@ network("ffn", "-o", "x.fbs", "--strategy", "dense1=((-2,4),(4,1))", code=1,
 network("ffn", "-o", "x.fbs", "--batch", str(1 << 70), code=1,
         err=f"msc.models: error: {1 << 70} is not a whole number of 64 bits\n")
 network("ffn", "-o", "no/x.fbs", code=1, err="'\n")
+g = msc.Graph("front end")
+x = g.input("x", "f32", [2])
+with g.at("net.py", 7, ("encoder", "0")):
+    y = g.neg(x)
+with g.at(None, 0, ("encoder",)):
+    y = g.add(y, g.constant(b"\0\0\x80?\0\0\0@", "f32", [2]))
+with g.at("net.py", 9, ("encoder", "0")):
+    g.output("y", g.exp(y))
+g.save("front.fbs")
+text = expect("dump front.fbs").stdout.decode()
+expect.check("places that are told", all(part in text for part in (
+    'loc("encoder.0"("encoder.0.neg1"("net.py":7:0)))', 'loc("encoder"("encoder.add1"))',
+    'loc("encoder.0"("encoder.0.exp1"("net.py":9:0)))', "dense<[1.0e+00, 2.0e+00]>")))
+expect.check("a block that is entered twice", [b["name"] for b in g.model()["blocks"]] == ["", "encoder", "0"])
+os.remove("front.fbs")
 expect.no_files("every.fbs", "open.fbs", "net.fbs", "net.py", "layers.py", "ffn.fbs", "mlp.fbs")
 expect.done()

@@ -16,5 +16,14 @@ from msc.ops import Error, Type
 
 Graph.moe_layer = moe_layer
 
+
+def __getattr__(name):
+    """What needs PyTorch is imported when it is used."""
+    if name in ("export", "annotate", "shard"):
+        from msc import pytorch
+        return getattr(pytorch, name)
+    raise AttributeError(f"module msc has no attribute {name}")
+
+
 __version__ = "0.1.0"
-__all__ = ["Error", "Graph", "Tensor", "Type"]
+__all__ = ["Error", "Graph", "Tensor", "Type"]  # and export, annotate, shard, which import torch

@@ -145,12 +145,13 @@ class Graph:
 
     def __init__(self, name=""):
         self.name = name
-        self._types, self._locs, self._value_types = {}, {}, []
+        self._types, self._locs, self._value_types, self._tensors = {}, {}, [], []
         self._ops, self._by_name, self._counts = [], {}, {}
         self._inputs, self._parameters, self._constants, self._outputs, self._weight_files, self._state = [], [], [], [], [], []
         self._blocks, self._open_blocks = [{"name": ""}], [0]
         self._loss, self._optimizers, self._micro_size = None, [], 1
         self._mesh = {}
+        self._place, self._named_blocks = None, {}  # what `at` says
 
     # ---- numbers ----
 
@@ -161,13 +162,16 @@ class Graph:
 
     def _value(self, dtype, shape, op=None):
         self._value_types.append(self._type(dtype, shape))
-        return Tensor(self, len(self._value_types) - 1, dtype, shape, op)
+        self._tensors.append(Tensor(self, len(self._tensors), dtype, shape, op))
+        return self._tensors[-1]
 
     def _loc(self):
-        """Index + 1 of the place in the user's program that is being executed, 0: unknown."""
+        """Index + 1 of the place in the user's program that is being executed, or that `at` says; 0: unknown."""
         number = 0
+        if self._place:
+            return self._locs.setdefault(self._place, len(self._locs)) + 1 if any(self._place) else 0
         for path, line in reversed(_places()):
-            number = self._locs.setdefault((path, line, number), len(self._locs)) + 1
+            number = self._locs.setdefault((path, line, number, None), len(self._locs)) + 1
         return number
 
     def _scope(self):
@@ -211,7 +215,12 @@ class Graph:
         return t
 
     def constant(self, values, dtype="f32", shape=None):
-        """A number, nested lists or a numpy array; a single number with a shape is repeated."""
+        """A number, nested lists or a numpy array; a single number with a shape is repeated.  Of bytes, which need a shape,
+        the elements are taken as they are, row by row."""
+        if isinstance(values, (bytes, bytearray)):
+            t = self._value(dtype, shape)
+            self._constants.append({"value": t.number, "data": bytes(values)})
+            return t
         values = values.tolist() if hasattr(values, "tolist") else values
         own = _shape_of(values)
         flat = _flat(values)
@@ -305,6 +314,29 @@ class Graph:
     # ---- annotations ----
 
     @contextmanager
+    def at(self, file, line, blocks=()):
+        """For front ends: what is made inside comes from this line of the user's, in the block that is reached from the
+        root by these names.  Blocks that are entered again stay the same ones.  file None: the line is not known."""
+        before, open_blocks = self._place, self._open_blocks
+        self._place = (file and _shown(file), line, 0, ".".join(blocks) or None)
+        self._open_blocks = list(open_blocks)
+        try:
+            for name in blocks:
+                self._open_blocks.append(self._child_block(name))
+            yield
+        finally:
+            self._place, self._open_blocks = before, open_blocks
+
+    def _child_block(self, name):
+        """The number of the block with this name in the open one."""
+        parent = self._scope()
+        path = f"{self._blocks[parent]['path']}.{name}" if parent else name
+        if path not in self._named_blocks:
+            self._named_blocks[path] = len(self._blocks)
+            self._blocks.append({"name": name, "parent": parent, "hints": None, "path": path})
+        return self._named_blocks[path]
+
+    @contextmanager
     def block(self, name, **hints):
         """Ops and parameters made inside belong to block `name` and inherit its hints.  With shard=True only this block is sharded, as
         its in_strategy and out_strategy say: an entry for each value that comes in, in the order of use, or goes out; () is whole.  memory_limit=N: for the backward no more
@@ -374,7 +406,7 @@ class Graph:
         return {
             "version": file.VERSION, "producer": "msc python", "name": self.name or None,
             "types": [{"dtype": file.DTYPES.index(d), "dims": dims} for d, dims in self._types],
-            "locs": [{"file": path, "line": line, "caller": caller} for path, line, caller in self._locs],
+            "locs": [{"file": path, "line": line, "caller": caller, "scope": scope} for path, line, caller, scope in self._locs],
             "value_types": self._value_types,
             "body": {"args": args, "ops": [dict(op, hints=op["hints"] or None) for op in self._ops], "results": [o["value"] for o in self._outputs]},
             "inputs": self._inputs, "outputs": self._outputs, "parameters": self._parameters, "constants": self._constants or None,

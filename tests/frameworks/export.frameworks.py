@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+"""msc.export of PyTorch modules: what is written, what it trains to beside PyTorch in f64, and what is refused."""
+
+import inspect
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from framework import Judge, compile_model, msc, need, read_tensors, train  # noqa: E402
+
+need("torch", "numpy", "flatbuffers")
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+import msc as package  # noqa: E402
+
+STEPS = 10
+
+
+class Whole(nn.Module):
+    """A module and its loss as one, for PyTorch's side."""
+
+    def __init__(self, module, loss):
+        super().__init__()
+        self.module, self.loss = module, loss
+
+    def forward(self, x, y):
+        return self.loss(self.module(x), y)
+
+
+def check(name, module, x, y, loss, optimizer_of, ranks=(1,), **words):
+    """Exports, trains on each number of ranks and compares; gives the exported model's text."""
+    package.export(module, (x, y), loss=loss, optimizer=optimizer_of(module.parameters()), out="model.fbs", **words)
+    judge = Judge(Whole(module, loss), (x, y), optimizer_of, STEPS)
+    for n in ranks:
+        compile_model("model.fbs", "plan.bin", n)
+        first = next(iter(inspect.signature(module.forward).parameters))
+        losses, state = train("plan.bin", {first: x.numpy(), "y": y.numpy()}, STEPS, n, "model.safetensors")
+        loss_ratio, ratio, worst = judge.errors(losses, {f"module.{k}": v for k, v in state.items()})
+        assert loss_ratio <= 1 and ratio <= 1, (name, n, loss_ratio, ratio, worst, losses, judge.exact)
+        assert set(state) >= {n for n, p in module.named_parameters()}, (name, set(state))
+    return msc("dump", "model.fbs")
+
+
+def perceptron():
+    torch.manual_seed(1)
+    return (
+        nn.Sequential(nn.Linear(20, 32), nn.GELU(), nn.BatchNorm1d(32), nn.Linear(32, 5)),
+        torch.randn(8, 20),
+        torch.randint(0, 5, (8,)),
+    )
+
+
+def test_training():
+    net, x, y = perceptron()
+    text = check(
+        "perceptron",
+        net,
+        x,
+        y,
+        nn.CrossEntropyLoss(),
+        lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, nesterov=True),
+        (1, 2),
+    )
+    assert '"2.num_batches_tracked"' in text and "momentum = 9" in text
+    assert int(read_tensors("after.safetensors")["2.num_batches_tracked"]) == STEPS
+    check(
+        "adam",
+        net,
+        x,
+        y,
+        nn.functional.cross_entropy,
+        lambda p: torch.optim.Adam(p, 0.01, betas=(0.8, 0.9), weight_decay=0.1),
+    )
+
+
+def test_groups():
+    net, x, y = perceptron()
+
+    def groups(parameters):
+        first, *rest = list(parameters)
+        return torch.optim.AdamW([{"params": [first], "weight_decay": 0.5}, {"params": rest, "lr": 0.002}], lr=0.01)
+
+    text = check("groups", net, x, y, nn.CrossEntropyLoss(), groups)
+    assert "weight_decay = 5.0e-01 : f64" in text and text.count('kind = "adamw"') == 2
+    net[0].weight.requires_grad_(False)  # frozen: it stays as it is
+    before = net[0].weight.clone()
+    package.export(net, (x, y), loss=nn.CrossEntropyLoss(), optimizer=torch.optim.SGD(net[3:].parameters(), 0.1))
+    compile_model("model.fbs", "plan.bin")
+    state = train("plan.bin", {"input": x.numpy(), "y": y.numpy()}, 2, 1, "model.safetensors")[1]
+    assert (state["0.weight"] == before.numpy()).all() and (state["0.bias"] == net[0].bias.detach().numpy()).all()
+    assert not (state["3.weight"] == net[3].weight.detach().numpy()).all()
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(11, 8, padding_idx=0)
+        self.head = nn.Linear(8, 11, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, ids):
+        return self.head(self.table(ids).tanh())
+
+
+def test_tied_weights():
+    torch.manual_seed(2)
+    ids = torch.randint(0, 11, (4, 6))
+    ids[0, 0] = 0
+    labels = torch.where(torch.rand(4, 6) < 0.3, -100, ids)
+
+    def loss(out, y):
+        return nn.functional.cross_entropy(out.flatten(0, 1), y.flatten())
+
+    text = check("tied", Tied(), ids, labels, loss, lambda p: torch.optim.SGD(p, 0.5), (1, 2))
+    assert text.count('msc.role = "parameter"') == 1
+
+
+class Stopped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x):
+        y = self.a(x)
+        with torch.no_grad():
+            scale = y * 2
+            shift = self.b(y)
+        return y * scale + self.b(y.detach()) + shift
+
+
+def test_stopped_gradients():
+    torch.manual_seed(3)
+    check(
+        "stopped", Stopped(), torch.randn(4, 6), torch.randn(4, 6), nn.MSELoss(), lambda p: torch.optim.SGD(p, 0.01)
+    )
+
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy * 100
+
+
+class Odd(nn.Module):
+    def __init__(self, what):
+        super().__init__()
+        self.layer, self.what = nn.Linear(4, 4), what
+
+    def forward(self, x):
+        return self.what(self.layer(x))
+
+
+def refused(what, *texts):
+    """The export fails with these texts, and leaves no file."""
+    out = "refused.fbs"
+    try:
+        package.export(Odd(what), (torch.randn(3, 4), torch.randn(3, 4)), loss=lambda a, b: (a - b).sum(), out=out)
+    except package.Error as e:
+        for text in texts:
+            assert text in str(e), (text, str(e))
+        assert not os.path.exists(out) and not os.path.exists("refused.safetensors")
+        return
+    raise AssertionError("nothing was refused")
+
+
+def many_faults(x):
+    y = torch.fft.fft(x).real
+    z = torch.poisson(x.abs())
+    return y + z + torch.poisson(x.abs())
+
+
+def test_refusals():
+    here = os.path.basename(__file__)
+    refused(Twice.apply, "Twice", "gradients of their own", here)
+    refused(many_faults, "complex64", "2 x poisson", f"{here}:", "distribution")
+    refused(lambda x: x if x.sum() > 0 else -x, "PyTorch cannot export", "GuardOnDataDependent")
+
+
+def test_optimizers():
+    net, x, y = perceptron()
+    for optimizer, text in (
+        (torch.optim.RMSprop(net.parameters()), "RMSprop"),
+        (torch.optim.Adam(net.parameters(), amsgrad=True), "amsgrad"),
+        (torch.optim.SGD(net.parameters(), 0.1, maximize=True), "maximize"),
+        (torch.optim.SGD(net.parameters(), 0.1, momentum=0.9, dampening=0.5), "dampening"),
+        (torch.optim.SGD(nn.Linear(2, 2).parameters(), 0.1), "not the module's"),
+    ):
+        try:
+            package.export(net, (x, y), loss=nn.CrossEntropyLoss(), optimizer=optimizer)
+        except package.Error as e:
+            assert text in str(e), (text, str(e))
+        else:
+            raise AssertionError(text)
+    # what it has gathered goes on
+    optimizer = torch.optim.Adam(net.parameters(), 0.01)
+    nn.functional.cross_entropy(net(x), y).backward()
+    optimizer.step()
+    package.export(net, (x, y), loss=nn.CrossEntropyLoss(), optimizer=optimizer)
+    stored = read_tensors("model.safetensors")
+    assert float(stored["optimizer.step"]) == 1 and (stored["0.weight.v"] > 0).any()
+    compile_model("model.fbs", "plan.bin")
+    loss_after = train("plan.bin", {"input": x.numpy(), "y": y.numpy()}, 2, 1, "model.safetensors")[0]
+    for expected in loss_after:
+        loss = nn.functional.cross_entropy(net(x), y)
+        assert abs(loss.item() - expected) < 1e-5 * loss.item(), (loss.item(), expected)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    torch.optim.lr_scheduler.StepLR(optimizer, 3)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        package.export(net, (x, y), loss=nn.CrossEntropyLoss(), optimizer=optimizer)
+    assert any("scheduler" in str(w.message) for w in said)
+
+
+class Blocks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8)) for _ in range(2)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = x + layer(x)
+        return x
+
+
+def test_hints():
+    net = Blocks()
+    package.annotate(net.layers[0], recompute=True)
+    package.annotate(net, "layers.1", pipeline_stage=1)
+    package.annotate(net.layers[1][2].weight, parallel_optimizer=False)
+    package.shard(net.layers[0][0], in_strategy=((2, 1), (1, 2)))
+    x, y = torch.randn(4, 8), torch.randn(4, 8)
+    words = dict(loss=nn.MSELoss(), optimizer=torch.optim.SGD(net.parameters(), 0.1))
+    package.export(
+        net, (x, y), plan={"layers.1.0": "colwise", "layers.1.2": "rowwise"}, mesh={"dp": 2, "tp": 2}, **words
+    )
+    text = msc("dump", "model.fbs")
+
+    def line(name):
+        return next(part for part in text.splitlines() if f'"{name}' in part and "msc.matmul" in part)
+
+    assert 'recompute = "layers.0"' in line("layers.0.0") and "in_strategy = [[2, 1], [2, 1]]" in line(
+        "layers.0.0"
+    ), line("layers.0.0")
+    assert "pipeline_stage = 1" in line("layers.1.0") and "in_strategy = [[2, 1], [2, 1]]" in line("layers.1.0")
+    assert "in_strategy = [[2, 2], [1, 2]]" in line("layers.1.2") and "recompute" not in line("layers.1.2")
+    assert text.count("msc.parallel_optimizer = false") == 1
+    for wrong in (
+        lambda: package.annotate(net, "nothing.*", recompute=True),
+        lambda: package.annotate(net.layers[0], recompte=True),
+        lambda: package.annotate(net.layers[0][0].weight, recompute=True),
+        lambda: package.export(net, (x, y), plan={"layers.1.0": "diagonal"}, mesh={"tp": 2}, **words),
+    ):
+        try:
+            wrong()
+        except package.Error:
+            continue
+        raise AssertionError("a wrong hint was taken")
+
+
+class Masked(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.proj = nn.Linear(8, 24)
+        self.register_buffer("noise", torch.randn(size, size))
+
+    def forward(self, x):
+        q, k, v = self.proj(x)[:, None].chunk(3, -1)
+        seen = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+        return nn.functional.scaled_dot_product_attention(q, k, v, seen)[:, 0] + self.noise[: x.shape[1], :8]
+
+
+def test_constants_and_places():
+    torch.manual_seed(4)
+    net = Masked(600)
+    package.export(
+        net,
+        (torch.randn(2, 600, 8), torch.randn(2, 600, 8)),
+        loss=nn.L1Loss(),
+        optimizer=torch.optim.SGD(net.parameters(), 0.1),
+    )
+    text = msc("dump", "model.fbs")
+    line = next(part for part in text.splitlines() if "msc.attention" in part)
+    assert "causal = true" in line and os.path.basename(__file__) in line, line
+    big = Odd(lambda x: x @ torch.sin(torch.arange(4 * 200000.0)).view(4, 200000))
+    package.export(big, (torch.randn(3, 4),), out="big.fbs")
+    assert os.path.getsize("big.fbs") < 1 << 16
+    stored = read_tensors("big.safetensors")
+    assert stored["constant1"].shape == (4, 200000), {k: v.shape for k, v in stored.items()}
+
+
+def test_import_is_light():
+    subprocess.run(
+        [sys.executable, "-c", "import msc, sys; assert 'torch' not in sys.modules; msc.export"], check=True
+    )
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for name, test in list(globals().items()):
+            if name.startswith("test_"):
+                test()
+                print(name, flush=True)
+
+
+main()

@@ -1,0 +1,147 @@
+"""Networks of other hands in small: name -> (module whose forward gives a loss, example inputs)."""
+
+import torch
+from torch import nn
+
+BATCH, LENGTH, WORDS, WIDTH, HEADS, LAYERS = 4, 16, 96, 32, 4, 2
+
+
+class WithLoss(nn.Module):
+    """The loss of a transformers model that is given labels."""
+
+    def __init__(self, model, names):
+        super().__init__()
+        self.model, self.names = model, names
+
+    def forward(self, *values):
+        return self.model(**dict(zip(self.names, values))).loss
+
+
+class Classifier(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x, y):
+        return nn.functional.cross_entropy(self.model(x), y)
+
+
+def _ids(length=LENGTH):
+    return torch.randint(0, WORDS, (BATCH, length))
+
+
+def _language_model(cls, config, mask=False):
+    x = _ids()
+    names, values = ("input_ids", "labels"), (x, x.clone())
+    if mask:
+        names, values = names + ("attention_mask",), values + (torch.ones_like(x),)
+    return WithLoss(cls(config), names), values
+
+
+def _images(size):
+    return torch.randn(BATCH, 3, size, size), torch.randint(0, 10, (BATCH,))
+
+
+def _transformers(name, attention):
+    import transformers as tr
+
+    words = {"attn_implementation": attention} if attention else {}
+    small = dict(
+        vocab_size=WORDS,
+        hidden_size=WIDTH,
+        intermediate_size=64,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        max_position_embeddings=64,
+        **words,
+    )
+    grouped = dict(small, num_key_value_heads=2)
+    if name == "gpt2":
+        config = tr.GPT2Config(vocab_size=WORDS, n_positions=64, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, **words)
+        return _language_model(tr.GPT2LMHeadModel, config)
+    if name == "llama":
+        return _language_model(tr.LlamaForCausalLM, tr.LlamaConfig(**grouped))
+    if name == "qwen3":
+        return _language_model(tr.Qwen3ForCausalLM, tr.Qwen3Config(**grouped, head_dim=8))
+    if name == "mixtral":
+        config = tr.MixtralConfig(**grouped, num_local_experts=4, num_experts_per_tok=2, sliding_window=None)
+        return _language_model(tr.MixtralForCausalLM, config)
+    if name == "mamba":
+        config = tr.MambaConfig(
+            vocab_size=WORDS, hidden_size=WIDTH, num_hidden_layers=LAYERS, state_size=8, time_step_rank=4
+        )
+        return _language_model(tr.MambaForCausalLM, config)
+    if name == "bert":
+        return _language_model(tr.BertForMaskedLM, tr.BertConfig(**small), mask=True)
+    if name == "distilbert":
+        config = tr.DistilBertConfig(
+            vocab_size=WORDS,
+            dim=WIDTH,
+            hidden_dim=64,
+            n_layers=LAYERS,
+            n_heads=HEADS,
+            max_position_embeddings=64,
+            **words,
+        )
+        return _language_model(tr.DistilBertForMaskedLM, config, mask=True)
+    if name == "t5":
+        config = tr.T5Config(
+            vocab_size=WORDS,
+            d_model=WIDTH,
+            d_kv=8,
+            d_ff=64,
+            num_layers=LAYERS,
+            num_heads=HEADS,
+            decoder_start_token_id=0,
+            **words,
+        )
+        return WithLoss(tr.T5ForConditionalGeneration(config), ("input_ids", "labels")), (_ids(), _ids(8))
+    if name == "vit":
+        config = tr.ViTConfig(
+            hidden_size=WIDTH,
+            intermediate_size=64,
+            num_hidden_layers=LAYERS,
+            num_attention_heads=HEADS,
+            image_size=32,
+            patch_size=8,
+            num_labels=10,
+            **words,
+        )
+        return WithLoss(tr.ViTForImageClassification(config), ("pixel_values", "labels")), _images(32)
+    raise KeyError(name)
+
+
+def _vision(name, size=64):
+    import torchvision.models as tv
+
+    words = {"image_size": size} if name == "vit_b_16" else {}
+    return Classifier(getattr(tv, name)(num_classes=10, **words)), _images(size)
+
+
+def _timm(name, size=64, **words):
+    import timm
+
+    return Classifier(timm.create_model(name, num_classes=10, **words)), _images(size)
+
+
+TRANSFORMERS = [
+    f"{n}/{a}"
+    for n in ("gpt2", "llama", "qwen3", "bert", "distilbert", "t5", "vit", "mixtral")
+    for a in ("eager", "sdpa")
+] + ["mamba"]
+VISION = ["resnet18", "resnet50", "mobilenet_v3_small", "convnext_tiny", "swin_t", "vit_b_16", "efficientnet_b0"]
+TIMM = {
+    "deit_tiny": ("deit_tiny_patch16_224", {"img_size": 64}),
+    "mixer": ("mixer_s32_224", {"img_size": 64}),
+    "regnet": ("regnety_002", {}),
+}
+NAMES = TRANSFORMERS + VISION + list(TIMM)
+
+
+def make(name):
+    torch.manual_seed(0)
+    if name in TIMM:
+        return _timm(TIMM[name][0], **TIMM[name][1])
+    if name in VISION:
+        return _vision(name)
+    return _transformers(*(name.split("/") if "/" in name else (name, None)))

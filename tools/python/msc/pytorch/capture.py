@@ -1,0 +1,215 @@
+"""A module, example inputs and a loss in; a functional torch.export program out, in which what PyTorch does not
+differentiate is marked by detach."""
+
+import contextlib
+import inspect
+import io
+import logging
+import traceback
+import warnings
+
+import torch
+from torch.utils import _pytree as pytree
+
+from msc.ops import Error
+from msc.pytorch.convert import NOT_THE_USERS
+
+
+class Step(torch.nn.Module):
+    """What is traced: the module, then the loss.  Gives (loss or None, {name: output})."""
+
+    def __init__(self, module, loss, num_args, names, num_labels, wanted):
+        super().__init__()
+        self.module, self.loss = module, loss
+        self._num_args, self._names, self._num_labels, self._wanted = num_args, names, num_labels, wanted
+
+    def forward(self, *values):
+        n = len(values) - self._num_labels
+        result = self.module(*values[: self._num_args], **dict(zip(self._names, values[self._num_args : n])))
+        if self.loss is not None:
+            return self.loss(result, *values[n:]), _outputs(result, self._wanted)
+        loss = _member(result, "loss")
+        if loss is None and isinstance(result, torch.Tensor) and not result.shape and result.is_floating_point():
+            return result, {}
+        return loss, _outputs(result, self._wanted, skip="loss")
+
+
+def _member(result, name):
+    return result.get(name) if isinstance(result, dict) else getattr(result, name, None)
+
+
+def _outputs(result, wanted, skip=None):
+    """The named floating-point results: "output" if there is one only; of a dictionary or dataclass by their keys."""
+    if isinstance(result, torch.Tensor):
+        named = {"output": result}
+    elif hasattr(result, "items"):
+        named = dict(result.items())
+    elif hasattr(result, "_asdict"):
+        named = result._asdict()
+    elif isinstance(result, (list, tuple)):
+        named = {f"output{i}": v for i, v in enumerate(result)}
+    else:
+        named = {k: v for k, v in vars(result).items()}
+    named = {k: v for k, v in named.items() if isinstance(v, torch.Tensor) and k != skip}
+    if wanted is None:
+        return named
+    missing = [k for k in wanted if k not in named]
+    if missing:
+        raise Error(f"the module has no output {missing[0]}; it has {', '.join(named) or 'none'}")
+    return {k: named[k] for k in wanted}
+
+
+# ---- functions with a gradient of their own ----
+
+
+def _subclasses(cls):
+    for own in cls.__subclasses__():
+        yield own
+        yield from _subclasses(own)
+
+
+@contextlib.contextmanager
+def _watch_functions(found):
+    """PyTorch traces the forward of a torch.autograd.Function and forgets its backward: each of a user's is noted."""
+    watched = [
+        c
+        for c in _subclasses(torch.autograd.Function)
+        if "forward" in c.__dict__ and not c.__module__.startswith("torch.")
+    ]
+    own = {c: c.__dict__["forward"] for c in watched}
+
+    def noting(cls):
+        def forward(*args, **words):
+            frames = [f for f in traceback.extract_stack()[:-1] if not f.filename.startswith(NOT_THE_USERS)]
+            place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown place"
+            found.setdefault(f"{cls.__module__}.{cls.__qualname__}", []).append(place)
+            return own[cls].__get__(None, cls)(*args, **words)
+
+        return staticmethod(forward)
+
+    for cls in watched:
+        cls.forward = noting(cls)
+    try:
+        yield
+    finally:
+        for cls in watched:
+            cls.forward = own[cls]
+
+
+# ---- no_grad ----
+
+
+def _mark_stopped(module):
+    """Puts detach behind the results of regions without gradients: what follows inlines them without a trace."""
+    region = torch.ops.higher_order.wrap_with_set_grad_enabled
+    for inner in module.children():
+        if isinstance(inner, torch.fx.GraphModule):
+            _mark_stopped(inner)
+    for node in list(module.graph.nodes):
+        if node.op != "call_function" or node.target is not region:
+            continue
+        if node.args[0]:
+            if _is_inside_stopped(module):
+                raise Error("torch.enable_grad inside of torch.no_grad is not supported")
+            continue
+        for item in list(node.users):
+            if isinstance(item.meta.get("val"), torch.Tensor) and item.meta["val"].is_floating_point():
+                with module.graph.inserting_after(item):
+                    stop = module.graph.call_function(torch.ops.aten.detach.default, (item,))
+                stop.meta = dict(item.meta)
+                item.replace_all_uses_with(stop, delete_user_cb=lambda user, own=stop: user is not own)
+    module.recompile()
+
+
+def _is_inside_stopped(module):
+    return getattr(module, "_msc_stopped", False)
+
+
+def _find_stopped(module):
+    """Marks the submodules that are regions without gradients, and all inside of them."""
+    region = torch.ops.higher_order.wrap_with_set_grad_enabled
+    for node in module.graph.nodes:
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.HigherOrderOperator):
+            continue
+        for argument in node.all_input_nodes:
+            if argument.op != "get_attr":
+                continue
+            inner = getattr(module, argument.target, None)
+            if isinstance(inner, torch.fx.GraphModule):
+                inner._msc_stopped = _is_inside_stopped(module) or (node.target is region and not node.args[0])
+                _find_stopped(inner)
+
+
+# ---- the program ----
+
+
+def flat_inputs(args, words, labels, module):
+    """Names of all tensors given, in the order in which the program takes them, and whether each is a label."""
+    parameters = []
+    try:
+        signature = inspect.signature(module.forward)
+        for p in signature.parameters.values():
+            if p.kind == p.VAR_POSITIONAL:
+                parameters += [f"{p.name}{i}" for i in range(len(args) - len(parameters))]
+            elif p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+                parameters.append(p.name)
+    except (TypeError, ValueError):
+        parameters = [f"input{i}" for i in range(len(args))]
+    named = list(zip(parameters, args)) + list(words.items())
+    all_named = [(n, v, _is_label_name(n)) for n, v in named] + [(n, v, True) for n, v in labels.items()]
+    out = []
+    for name, value, is_label in all_named:
+        for path, leaf in pytree.tree_flatten_with_path(value)[0]:
+            suffix = "".join("." + _plain(pytree.keystr((key,))) for key in path)
+            out.append((name + suffix, leaf, is_label))
+    return out
+
+
+def _plain(key):
+    return "".join(ch for ch in key if ch.isalnum() or ch == "_")
+
+
+def _is_label_name(name):
+    return name in ("y", "label", "labels", "target", "targets") or name.endswith("_labels")
+
+
+def capture(module, args, words, loss, labels, outputs):
+    """A functional ExportedProgram of one step.  Raises Error with PyTorch's reason where
+    it cannot export, and for functions with gradients of their own."""
+    step = Step(module, loss, len(args), list(words), len(labels), outputs)
+    step.train(module.training)
+    values = tuple(args) + tuple(words.values()) + tuple(labels.values())
+    functions = {}
+    try:
+        with _watch_functions(functions), _quiet(), torch.enable_grad():
+            program = torch.export.export(step, values, strict=False)
+            _find_stopped(program.graph_module)
+            _mark_stopped(program.graph_module)
+            program = program.run_decompositions({})
+    except Error:
+        raise
+    except Exception as e:  # PyTorch's exporter has many kinds of its own
+        raise Error(f"PyTorch cannot export {type(module).__name__}: {type(e).__name__}: {_first_lines(e)}") from e
+    if functions:
+        lines = [f"  {len(places)} x {name} at {places[0]}" for name, places in functions.items()]
+        raise Error("these functions have gradients of their own, which msc would not know:\n" + "\n".join(lines))
+    return program
+
+
+@contextlib.contextmanager
+def _quiet():
+    """PyTorch prints and logs whole graphs when an export fails."""
+    before, said = logging.root.manager.disable, io.StringIO()
+    logging.disable(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _first_lines(e):
+    lines = [line for line in str(e).splitlines() if line.strip()]
+    own = [line.strip() for line in lines if 'File "' in line and torch.__path__[0] not in line]
+    return " ".join(lines[:2])[:600] + (f"; {own[-1]}" if own else "")

@@ -1,0 +1,280 @@
+"""A functional FX graph and a msc.Graph in; ops of the latter out.  What depends on no input is computed by PyTorch;
+calls without a row are translated by PyTorch's own decomposition of them; what cannot be translated is all reported.
+"""
+
+import operator
+import os
+import re
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from msc.ops import Error
+from msc.pytorch.aten import DTYPES, RANDOM, ROWS, Call, Decompose, Refused, is_known
+
+INLINE_BYTES = 1 << 20  # larger constants go to the file of the weights
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
+NOT_THE_USERS = (torch.__path__[0], os.path.dirname(os.path.abspath(__file__)))
+
+
+class Unsupported(Error):
+    """The network does what msc cannot; the text lists everything, with the user's lines."""
+
+
+def place_of(node):
+    """(file, line) of the innermost frame outside PyTorch that made this node; (None, 0): unknown."""
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    own = [f for f in frames if not f[0].startswith(NOT_THE_USERS)]
+    return (own[-1][0], int(own[-1][1])) if own else (None, 0)
+
+
+def name_of(target):
+    """ "add.Tensor" of torch.ops.aten.add.Tensor; of other namespaces with these in front."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return getattr(target, "__name__", str(target))
+    text = str(target)
+    return text[len("aten.") :] if text.startswith("aten.") else text
+
+
+class Converter:
+    """Translates nodes.  `blocks_of` says of a node in which blocks it is."""
+
+    def __init__(self, graph, blocks_of=lambda node: (), keep_large=None):
+        self.g, self.blocks_of, self.keep_large = graph, blocks_of, keep_large
+        self.values = {}  # of a node: a tensor of the graph, a torch.Tensor that is known, or a list of such
+        self.faults = {}  # name of an op -> list of (why, place, blocks)
+        self.numbers = {}  # of a value of the graph that is one number everywhere: the number
+        self.chances = {}  # of a value of the graph that is drawn as 0 or 1: how probable 1 is
+        self._constants = {}
+        self._place, self._node = (None, 0, ()), None
+
+    # ---- values ----
+
+    def constant(self, tensor):
+        """A known tensor as a value of the graph."""
+        tensor = tensor.detach().cpu().contiguous()
+        flat = tensor.flatten()
+        data = flat.view(torch.uint8).numpy().tobytes() if tensor.dtype != torch.bool else flat.numpy().tobytes()
+        key = (tensor.dtype, tuple(tensor.shape), data)
+        if key not in self._constants:
+            self._constants[key] = self._new_constant(tensor, flat, data)
+        return self._constants[key]
+
+    def _new_constant(self, tensor, flat, data):
+        size = tensor.element_size()
+        if tensor.numel() and data == data[:size] * tensor.numel():
+            scalar = self.g.constant(data[:size], DTYPES[tensor.dtype], [])
+            value = scalar if not tensor.shape else self.g.broadcast_to(scalar, list(tensor.shape))
+            number = flat[0].item()
+            self.numbers[scalar.number] = self.numbers[value.number] = number
+            return value
+        if len(data) > INLINE_BYTES and self.keep_large:
+            return self.keep_large(tensor)
+        return self.g.constant(data, DTYPES[tensor.dtype], list(tensor.shape))
+
+    def maker(self, tensor):
+        """(op, its operands) of the op that made a value; None: it is no result of one."""
+        op = self.g._by_name.get(getattr(tensor, "op", None))
+        return op and (op, [self.g._tensors[n] for n in op["operands"]])
+
+    def is_contiguous(self, position):
+        """Are the elements of this operand of the node being translated row by row in PyTorch's memory?"""
+        val = self._node.args[position].meta.get("val")
+        return val is not None and val.is_contiguous() and val.storage_offset() == 0
+
+    def of(self, argument):
+        """What stands for an argument of a node: tensors, or what is in lists of them."""
+        return torch.fx.map_arg(argument, lambda n: self._value(n))
+
+    def _value(self, node):
+        value = self.values[node]
+        if callable(value):
+            value = self.values[node] = value()
+        return value
+
+    # ---- nodes ----
+
+    def walk(self, graph, attributes=None):
+        """Translates the nodes of an FX graph whose placeholders have values; the values of its outputs."""
+        live = _live(graph)
+        for node in graph.nodes:
+            if node.op == "output":
+                return self._outputs(node)
+            if node.op == "get_attr":
+                self.values[node] = operator.attrgetter(node.target)(attributes)
+            if node.op == "call_function" and node in live and all(n in self.values for n in node.all_input_nodes):
+                self._translate(node)
+        return []
+
+    def _outputs(self, node):
+        """None stands for an output that a fault leaves without a value."""
+
+        def one(n):
+            if not isinstance(n, torch.fx.Node):
+                return n
+            if n not in self.values:
+                return None
+            self._place = place_of(n) + (tuple(self.blocks_of(n)),)
+            try:
+                return self._value(n)
+            except Refused as e:
+                self._report(n, str(e))
+
+        outputs = node.args[0]
+        return [one(n) for n in outputs] if isinstance(outputs, (list, tuple)) else one(outputs)
+
+    def _translate(self, node):
+        before, outer, self._node = self._place, self._node, node
+        if not outer:  # what a decomposition consists of is where the call is
+            self._place = place_of(node) + (tuple(self.blocks_of(node)),)
+        try:
+            with self.g.at(*self._place):
+                self.values[node] = self._result(node)
+        except (Refused, Error) as e:
+            self._report(node, str(e))
+        finally:
+            self._place, self._node = before, outer
+
+    def _report(self, node, why):
+        self.faults.setdefault(name_of(node.target), []).append((why, self._place))
+
+    def _result(self, node):
+        if node.target is operator.getitem:
+            return self._item(node)
+        val = node.meta.get("val")
+        types = [_type(v) for v in (val if isinstance(val, (list, tuple)) else [val])]
+        name = name_of(node.target)
+        if any(t and t[0] is None for t in types):
+            raise Refused(f"{_unknown_type(val)} elements")
+        folded = self._fold(node, name, types)
+        if folded is not None:
+            return folded
+        arguments, words = self.of(node.args), self.of(node.kwargs)
+        rule = ROWS.get(name)
+        if rule:
+            try:
+                return rule(Call(self, name, types), *arguments, **words)
+            except Decompose:
+                pass
+        return self._decomposed(node, name)
+
+    def _item(self, node):
+        value = self.values[node.args[0]]
+        value = value[node.args[1]] if isinstance(value, (list, tuple)) else value
+        if callable(value):
+            place = self._place
+
+            def later():
+                with self.g.at(*place):
+                    return value()
+
+            return later
+        return value
+
+    def _fold(self, node, name, types):
+        """The value of a call that depends on no input, or that has no elements."""
+        if all(t and 0 in t[1] for t in types) and types:
+            empty = [torch.empty(shape, dtype=_torch(dtype)) for dtype, shape in types]
+            return empty if isinstance(node.meta["val"], (list, tuple)) else empty[0]
+        if name in RANDOM or torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            return None
+        inputs = [self._value(n) for n in node.all_input_nodes]
+        if not all(_all_known(v) for v in inputs):
+            return None
+        with torch.no_grad():
+            arguments, words = self.of(node.args), self.of(node.kwargs)
+            return node.target(*arguments, **words)
+
+    # ---- decompositions ----
+
+    def _decomposed(self, node, name):
+        """The ops of PyTorch's decomposition of this call stand for it."""
+        function = _decomposition(node.target)
+        if not function:
+            raise Refused("msc has no row for it, and PyTorch no decomposition")
+        inputs = list(node.all_input_nodes)
+        fakes = [n.meta["val"] for n in inputs]
+
+        def call(*tensors):
+            stand_in = dict(zip(inputs, tensors))
+            arguments, words = torch.fx.map_arg((node.args, node.kwargs), lambda n: stand_in[n])
+            return function(*arguments, **words)
+
+        try:
+            mode = next((f.fake_mode for f in fakes if hasattr(f, "fake_mode")), None)
+            with mode or torch._subclasses.fake_tensor.FakeTensorMode():
+                inner = make_fx(call, tracing_mode="real")(*fakes)
+        except Exception as e:  # whatever PyTorch's Python code raises for these arguments
+            raise Refused(
+                f"PyTorch does not decompose it: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"
+            ) from None
+        if any(n.op == "call_function" and n.target is node.target for n in inner.graph.nodes):
+            raise Refused("msc has no row for it, and PyTorch no decomposition")
+        for placeholder, outer in zip((n for n in inner.graph.nodes if n.op == "placeholder"), inputs):
+            self.values[placeholder] = self.values[outer]
+        faults, self.faults = self.faults, {}
+        result = self.walk(inner.graph, inner)
+        faults, self.faults = self.faults, faults
+        if faults:
+            raise Refused("; ".join(f"{inner_name}: {cases[0][0]}" for inner_name, cases in faults.items()))
+        return result
+
+    def complain(self):
+        """Raises Unsupported if anything could not be translated: everything at once."""
+        if not self.faults:
+            return
+        lines = []
+        for name, cases in sorted(self.faults.items(), key=lambda item: -len(item[1])):
+            why, (file, line, blocks) = cases[0]
+            where = f" at {file}:{line}" if file else ""
+            inside = f" in {'.'.join(blocks)}" if blocks else ""
+            lines.append(f"  {len(cases)} x {name}{where}{inside}: {why}")
+        raise Unsupported(
+            f"msc cannot translate {len(self.faults)} kind{'s' * (len(self.faults) > 1)} of operations:\n"
+            + "\n".join(lines)
+        )
+
+
+def _live(graph):
+    """The nodes that outputs need."""
+    live = set()
+    for node in reversed(graph.nodes):
+        if node.op == "output" or node in live:
+            live.update(node.all_input_nodes)
+    return live
+
+
+def _type(val):
+    if not isinstance(val, torch.Tensor):
+        return None
+    return DTYPES.get(val.dtype), tuple(int(s) for s in val.shape)
+
+
+def _torch(dtype):
+    return next(t for t, name in DTYPES.items() if name == dtype)
+
+
+def _unknown_type(val):
+    return next(
+        str(v.dtype)[len("torch.") :]
+        for v in (val if isinstance(val, (list, tuple)) else [val])
+        if isinstance(v, torch.Tensor) and v.dtype not in DTYPES
+    )
+
+
+def _all_known(value):
+    return (
+        all(map(_all_known, value)) if isinstance(value, (list, tuple)) else not callable(value) and is_known(value)
+    )
+
+
+def _decomposition(target):
+    """A Python function that computes what the op does with other ones."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return None
+    table = torch._decomp.core_aten_decompositions()
+    if target in table:
+        return table[target]
+    if target._can_decompose():
+        return target.decompose
+    return torch._decomp.decomposition_table.get(target)

@@ -1,0 +1,541 @@
+"""ATen calls that work element by element: arithmetic, comparisons, functions, casts."""
+
+import math
+
+import torch
+
+from msc.pytorch.aten import FLOATS, dtype_of, is_known, row, shape_of
+
+
+def _unary(name, op, **attrs):
+    row(name)(lambda c, x, *_, **__: getattr(c.g, op)(c.t(x), **attrs))
+
+
+for _name in ("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "sigmoid", "neg", "abs", "silu", "mish"):
+    _unary(_name, _name)
+_unary("hardsigmoid", "hard_sigmoid")
+_unary("hardswish", "hard_swish")
+
+
+def _on_floats(name, op):
+    """Of whole numbers the operand itself."""
+    row(name)(lambda c, x: getattr(c.g, op)(c.t(x)) if c.dtype in FLOATS else c.t(x))
+
+
+for _name in ("floor", "ceil", "round"):
+    _on_floats(_name, _name)
+
+
+@row("trunc", "fix")
+def trunc(c, x):
+    x = c.t(x)
+    return x if c.dtype not in FLOATS else _trunc(c, x)
+
+
+def _trunc(c, x):
+    return c.g.select(c.compare(x, 0, "lt"), c.g.ceil(x), c.g.floor(x))
+
+
+@row("round.decimals")
+def round_decimals(c, x, decimals=0):
+    if decimals >= 0:
+        return c.mul(c.g.round(c.mul(c.t(x), 10.0**decimals)), 10.0**-decimals)
+    return c.mul(c.g.round(c.mul(c.t(x), 1 / 10.0**-decimals)), 10.0**-decimals)
+
+
+@row("sign", "sgn")
+def sign(c, x):
+    return c.own(x) if c.dtype == "i1" else c.g.sign(c.t(x))
+
+
+@row("relu")
+def relu(c, x):
+    return c.g.relu(c.t(x))
+
+
+@row("gelu")
+def gelu(c, x, approximate="none"):
+    return c.g.gelu(c.t(x), "erf" if approximate == "none" else "tanh")
+
+
+@row("reciprocal")
+def reciprocal(c, x):
+    return c.g.div(c.t(1.0), c.t(x))
+
+
+@row("square")
+def square(c, x):
+    return c.g.mul(c.t(x), c.t(x))
+
+
+@row("log2")
+def log2(c, x):
+    return c.mul(c.g.log(c.t(x)), 1 / math.log(2))
+
+
+@row("log10")
+def log10(c, x):
+    return c.mul(c.g.log(c.t(x)), 1 / math.log(10))
+
+
+@row("log1p")
+def log1p(c, x):
+    return c.g.log1p(c.t(x)) if c.has("log1p") else c.g.log(c.add(c.t(x), 1.0))
+
+
+def _expm1(c, x):
+    """exp(x) - 1; where the op is missing by way of tanh, which is exact near 0: 2 t / (1 - t) of t = tanh(x / 2)."""
+    if c.has("expm1"):
+        return c.g.expm1(x)
+    near = c.compare(c.g.abs(x), 1.0, "lt")
+    t = c.g.tanh(c.mul(c.where(near, x, 0.0, x.dtype), 0.5))
+    return c.g.select(near, c.g.div(c.mul(t, 2.0), c.g.sub(c.t(1.0, x.dtype), t)), c.add(c.g.exp(x), -1.0))
+
+
+@row("expm1")
+def expm1(c, x):
+    return _expm1(c, c.t(x))
+
+
+@row("exp2")
+def exp2(c, x):
+    return c.g.exp(c.mul(c.t(x), math.log(2)))
+
+
+@row("sinh")
+def sinh(c, x):
+    up = _expm1(c, c.t(x))  # (e - 1/e) / 2 = (u + u / (u + 1)) / 2
+    return c.mul(c.g.add(up, c.g.div(up, c.add(up, 1.0))), 0.5)
+
+
+@row("cosh")
+def cosh(c, x):
+    return c.mul(c.g.add(c.g.exp(c.t(x)), c.g.exp(c.g.neg(c.t(x)))), 0.5)
+
+
+@row("tan")
+def tan(c, x):
+    return c.g.div(c.g.sin(c.t(x)), c.g.cos(c.t(x)))
+
+
+def _atan(c, x):
+    """The angle of x.  Large x by that of 1 / x; the angle is halved three times, then Taylor's series has 1e-12."""
+    one = c.t(1.0, x.dtype)
+    big = c.compare(c.g.abs(x), 1.0, "gt")
+    r = c.g.select(big, c.g.div(one, c.g.select(big, x, one)), x)
+    for _ in range(3):
+        r = c.g.div(r, c.add(c.g.sqrt(c.add(c.g.mul(r, r), 1.0)), 1.0))
+    z = c.g.mul(r, r)
+    series = c.t(1 / 17, x.dtype)
+    for n in range(15, 0, -2):
+        series = c.g.sub(c.t(1 / n, x.dtype), c.g.mul(z, series))
+    angle = c.mul(c.g.mul(r, series), 8.0)
+    return c.g.select(big, c.g.sub(c.mul(c.g.sign(x), math.pi / 2), angle), angle)
+
+
+@row("atan")
+def atan(c, x):
+    return _atan(c, c.t(x))
+
+
+def _asin(c, x):
+    below = c.g.sqrt(c.g.mul(c.g.sub(c.t(1.0), x), c.add(x, 1.0)))
+    return c.mul(_atan(c, c.g.div(x, c.add(below, 1.0))), 2.0)
+
+
+@row("asin")
+def asin(c, x):
+    return _asin(c, c.t(x))
+
+
+@row("acos")
+def acos(c, x):
+    return c.g.sub(c.t(math.pi / 2), _asin(c, c.t(x)))
+
+
+@row("atan2")
+def atan2(c, y, x):
+    y, x = c.t(y), c.t(x)
+    shape = torch.broadcast_shapes(y.shape, x.shape)
+    y, x = c.stretch(y, shape), c.stretch(x, shape)
+    flat = c.g.logical_and(c.compare(x, 0, "eq"), c.compare(y, 0, "eq"))
+    steep = c.compare(c.g.abs(y), c.g.abs(x), "gt")
+    over = c.where(flat, 1.0, c.g.select(steep, y, x))
+    angle = _atan(c, c.g.div(c.g.select(steep, x, y), over))
+    quarter = c.g.sub(c.mul(c.g.sign(y), math.pi / 2), angle)  # steep: pi/2 - atan(x / y)
+    half = c.where(c.compare(y, 0, "lt"), -math.pi, math.pi)
+    level = c.g.select(c.compare(x, 0, "lt"), c.g.add(angle, half), angle)
+    return c.g.select(steep, quarter, level)
+
+
+def _log1p(c, x):
+    return c.g.log1p(x) if c.has("log1p") else c.g.log(c.add(x, 1.0))
+
+
+@row("asinh")
+def asinh(c, x):
+    x = c.t(x)
+    size = c.g.abs(x)
+    root = c.g.sqrt(c.add(c.g.mul(x, x), 1.0))
+    square_over = c.g.div(c.g.mul(x, x), c.add(root, 1.0))  # sqrt(x^2 + 1) - 1
+    return c.g.mul(c.g.sign(x), _log1p(c, c.g.add(size, square_over)))
+
+
+@row("acosh")
+def acosh(c, x):
+    x = c.t(x)
+    return c.g.log(c.g.add(x, c.g.mul(c.g.sqrt(c.add(x, -1.0)), c.g.sqrt(c.add(x, 1.0)))))
+
+
+@row("atanh")
+def atanh(c, x):
+    x = c.t(x)
+    return c.mul(c.g.sub(_log1p(c, x), _log1p(c, c.g.neg(x))), 0.5)
+
+
+@row("isnan")
+def isnan(c, x):
+    return c.g.compare(c.own(x), c.own(x), "ne") if dtype_of(x) in FLOATS else c.stretch(c.t(False), c.shape)
+
+
+@row("isinf")
+def isinf(c, x):
+    if dtype_of(x) not in FLOATS:
+        return c.stretch(c.t(False), c.shape)
+    return c.g.compare(c.g.abs(c.own(x)), c.t(math.inf, dtype_of(x)), "eq")
+
+
+@row("isfinite")
+def isfinite(c, x):
+    return c.g.is_finite(c.own(x)) if dtype_of(x) in FLOATS else c.stretch(c.t(True), c.shape)
+
+
+# ---- two operands ----
+
+
+def _scaled(c, x, alpha):
+    return c.t(x) if alpha == 1 else c.t(x * alpha) if is_known(x) else c.mul(c.t(x), alpha)
+
+
+@row("add.Tensor", "add.Scalar")
+def add(c, a, b, alpha=1):
+    if c.dtype == "i1":
+        return c.g.logical_or(c.t(a), c.t(b))
+    return c.g.add(c.t(a), _scaled(c, b, alpha))
+
+
+@row("sub.Tensor", "sub.Scalar")
+def sub(c, a, b, alpha=1):
+    return c.g.sub(c.t(a), _scaled(c, b, alpha))
+
+
+@row("rsub.Tensor", "rsub.Scalar")
+def rsub(c, a, b, alpha=1):
+    return c.g.sub(c.t(b), _scaled(c, a, alpha))
+
+
+@row("mul.Tensor", "mul.Scalar")
+def mul(c, a, b):
+    if c.dtype == "i1":
+        return c.g.logical_and(c.t(a), c.t(b))
+    return c.g.mul(c.t(a), c.t(b))
+
+
+@row("div.Tensor", "div.Scalar", "true_divide.Tensor")
+def div(c, a, b):
+    chance = c.converter.chances.get(getattr(a, "number", None))
+    if chance is not None and c.number(b) == chance:
+        return c.g.dropout(c.stretch(c.t(1.0), c.shape), rate=1 - chance)  # stochastic depth: evaluation keeps all
+    return c.g.div(c.t(a), c.t(b))
+
+
+@row("div.Tensor_mode", "div.Scalar_mode")
+def div_mode(c, a, b, rounding_mode=None):
+    if rounding_mode is None:
+        return c.g.div(c.t(a), c.t(b))
+    if rounding_mode == "floor":
+        return floor_divide(c, a, b)
+    quotient = c.g.div(c.t(a), c.t(b))
+    return quotient if c.dtype not in FLOATS else _trunc(c, quotient)
+
+
+@row("floor_divide", "floor_divide.Scalar")
+def floor_divide(c, a, b):
+    a, b = c.t(a), c.t(b)
+    if c.has("floor_div"):
+        return c.g.floor_div(a, b)
+    if c.dtype in FLOATS:
+        return c.g.floor(c.g.div(a, b))
+    quotient = c.g.div(a, b)  # toward zero: one less where the rest has not b's sign
+    rest = c.g.sub(a, c.g.mul(quotient, b))
+    less = c.g.logical_and(
+        c.compare(rest, 0, "ne"),
+        c.g.compare(c.g.cast(c.compare(rest, 0, "lt"), "i32"), c.g.cast(c.compare(b, 0, "lt"), "i32"), "ne"),
+    )
+    return c.g.sub(quotient, c.g.cast(less, c.dtype))
+
+
+@row("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")
+def remainder(c, a, b):
+    return c.g.mod(c.t(a), c.t(b))
+
+
+@row("fmod.Tensor", "fmod.Scalar")
+def fmod(c, a, b):
+    a, b = c.t(a), c.t(b)
+    if c.dtype not in FLOATS:
+        return c.g.sub(a, c.g.mul(c.g.div(a, b), b))
+    rest = c.g.mod(c.g.abs(a), c.g.abs(b))
+    return c.g.select(c.compare(a, 0, "lt"), c.g.neg(rest), rest)
+
+
+@row("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
+def power(c, a, b):
+    exponent = c.number(b)
+    if exponent is not None and not is_known(a) and torch.broadcast_shapes(shape_of(a), shape_of(b)) == shape_of(a):
+        x = c.t(a)
+        if exponent == 0:
+            return c.stretch(c.t(1), c.shape)
+        if exponent in (1, 2, 3, 4):
+            square_of = c.g.mul(x, x) if exponent > 1 else x
+            return {
+                1: lambda: x,
+                2: lambda: square_of,
+                3: lambda: c.g.mul(square_of, x),
+                4: lambda: c.g.mul(square_of, square_of),
+            }[exponent]()
+        if c.dtype in FLOATS:
+            if exponent == 0.5:
+                return c.g.sqrt(x)
+            if exponent == -0.5:
+                return c.g.rsqrt(x)
+            if exponent == -1:
+                return c.g.div(c.t(1.0), x)
+            if exponent == int(exponent) and exponent < 0:
+                return c.g.div(c.t(1.0), c.g.pow(x, c.t(-exponent)))
+    if c.dtype not in FLOATS and not (exponent is not None and 0 <= exponent <= 64):
+        c.refuse("a power of whole numbers whose exponent is not known")
+    if c.dtype not in FLOATS:
+        x, y = c.t(a), c.t(a)
+        for _ in range(int(exponent) - 1):
+            y = c.g.mul(y, x)
+        return y
+    return c.g.pow(c.t(a), c.t(b))
+
+
+@row("maximum", "max.other")
+def maximum(c, a, b):
+    return c.g.logical_or(c.t(a), c.t(b)) if c.dtype == "i1" else c.g.max(c.t(a), c.t(b))
+
+
+@row("minimum", "min.other")
+def minimum(c, a, b):
+    return c.g.logical_and(c.t(a), c.t(b)) if c.dtype == "i1" else c.g.min(c.t(a), c.t(b))
+
+
+def _comparison(predicate):
+    for overload in ("Tensor", "Scalar"):
+        row(f"{predicate}.{overload}")(lambda c, a, b: c.compare(a, b, predicate))
+
+
+for _predicate in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _comparison(_predicate)
+
+
+def truth(c, x):
+    """x != 0"""
+    return c.t(x, "i1") if dtype_of(x) == "i1" else c.compare(x, 0, "ne")
+
+
+def _logical(kind):
+    row(f"logical_{kind}")(lambda c, a, b: getattr(c.g, "logical_" + kind)(truth(c, a), truth(c, b)))
+    names = [f"bitwise_{kind}.{o}" for o in ("Tensor", "Scalar", "Scalar_Tensor")]
+    names += [f"__{kind}__.{o}" for o in ("Tensor", "Scalar")]
+
+    def bitwise(c, a, b):
+        if c.dtype == "i1":
+            return getattr(c.g, "logical_" + kind)(c.t(a), c.t(b))
+        return _bits(c, a, b, kind)
+
+    row(*names)(bitwise)
+
+
+def _bits(c, a, b, kind):
+    """Bit by bit: bit i is the rest of the shifted number by two."""
+    a, b = c.t(a), c.t(b)
+    width = {"i8": 8, "u8": 8, "i16": 16, "u16": 16, "i32": 32, "u32": 32, "i64": 64, "u64": 64}[c.dtype]
+    total = None
+    for i in range(width):
+        bits = [c.compare(c.g.mod(x, c.t(2)), 0, "ne") for x in (a, b)]
+        bit = c.g.cast(getattr(c.g, "logical_" + kind)(*bits), c.dtype)
+        value = 1 << i
+        value = value - (1 << width) if c.dtype[0] == "i" and i == width - 1 else value
+        total = c.mul(bit, value) if total is None else c.g.add(total, c.mul(bit, value))
+        if i < width - 1:
+            a, b = (c.g.div(c.g.sub(x, c.g.mod(x, c.t(2))), c.t(2)) for x in (a, b))
+    return total
+
+
+for _kind in ("and", "or", "xor"):
+    _logical(_kind)
+
+
+@row("logical_not")
+def logical_not(c, x):
+    return c.g.logical_not(truth(c, x))
+
+
+@row("bitwise_not")
+def bitwise_not(c, x):
+    return c.g.logical_not(c.t(x)) if c.dtype == "i1" else c.g.sub(c.t(-1), c.t(x))
+
+
+# ---- choices ----
+
+
+@row("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+def where(c, condition, a, b):
+    condition = truth(c, condition)
+    chosen = c.where(condition, a, b)
+    return c.stretch(chosen, c.shape)
+
+
+@row("masked_fill.Scalar", "masked_fill.Tensor")
+def masked_fill(c, x, mask, value):
+    return c.where(mask, value, x)
+
+
+@row("clamp", "hardtanh", "clip")
+def clamp(c, x, low=None, high=None):
+    if c.name.startswith("hardtanh"):
+        low, high = -1 if low is None else low, 1 if high is None else high
+    x = c.t(x)
+    if low is not None and high is not None and low > high:
+        return c.stretch(c.t(high), c.shape)
+    if c.dtype in FLOATS and c.has("clamp"):
+        return c.g.clamp(x, -math.inf if low is None else float(low), math.inf if high is None else float(high))
+    x = x if low is None else c.g.max(x, c.t(low))
+    return x if high is None else c.g.min(x, c.t(high))
+
+
+@row("clamp.Tensor")
+def clamp_tensor(c, x, low=None, high=None):
+    x = c.t(x)
+    x = x if low is None else c.g.max(x, c.t(low))
+    return x if high is None else c.g.min(x, c.t(high))
+
+
+@row("clamp_min")
+def clamp_min(c, x, low):
+    return clamp(c, x, low, None)
+
+
+@row("clamp_max")
+def clamp_max(c, x, high):
+    return clamp(c, x, None, high)
+
+
+@row("leaky_relu")
+def leaky_relu(c, x, negative_slope=0.01):
+    return c.g.leaky_relu(c.t(x), slope=float(negative_slope))
+
+
+@row("elu")
+def elu(c, x, alpha=1.0, scale=1.0, input_scale=1.0):
+    x = c.t(x)
+    if (scale, input_scale) == (1, 1):
+        return c.g.elu(x, alpha=float(alpha))
+    above = c.compare(x, 0, "gt")
+    below = c.mul(_expm1(c, c.mul(c.where(above, 0.0, x), input_scale)), alpha)
+    return c.mul(c.g.select(above, x, below), scale)
+
+
+@row("softplus")
+def softplus(c, x, beta=1, threshold=20):
+    x = c.t(x)
+    if (beta, threshold) == (1, 20):
+        return c.g.softplus(x)
+    scaled = c.mul(x, beta)
+    soft = c.mul(c.g.softplus(scaled), 1 / beta)
+    return c.g.select(c.compare(scaled, threshold, "gt"), x, soft)
+
+
+@row("prelu", "_prelu_kernel")
+def prelu(c, x, slope):
+    x, slope = c.t(x), c.t(slope)
+    if len(slope.shape) == 1 and len(x.shape) > 1:
+        slope = c.reshape(slope, (1, slope.shape[0]) + (1,) * (len(x.shape) - 2))
+    return c.g.add(c.g.relu(x), c.g.mul(slope, c.g.min(x, c.t(0.0))))
+
+
+# ---- the same value ----
+
+
+@row("_to_copy", "to.dtype", "to.dtype_layout", "to.device", "to.other", "type_as")
+def to_copy(c, x, *_, **__):
+    return c.t(x)
+
+
+@row(
+    "clone",
+    "contiguous",
+    "alias",
+    "lift_fresh_copy",
+    "lift_fresh",
+    "positive",
+    "view_as_real_copy",
+    "expand_as_copy",
+    "_assert_tensor_metadata",
+    "resolve_conj",
+    "resolve_neg",
+    "lift",
+    "_conj",
+    "real",
+    "conj",
+    "conj_physical",
+    "_lazy_clone",
+)
+def same(c, x, *_, **__):
+    return c.own(x)
+
+
+@row("detach", "detach_copy", "stop_gradient")
+def detach(c, x):
+    if not c.has("stop_gradient"):
+        c.refuse("msc has no op that stops gradients")
+    return c.g.stop_gradient(c.own(x))
+
+
+@row("copy")
+def copy(c, x, source, *_):
+    return c.stretch(c.t(source), c.shape)
+
+
+@row("fill.Scalar", "fill.Tensor")
+def fill(c, x, value):
+    return c.stretch(c.t(value), c.shape)
+
+
+@row("full_like", "new_full", "full")
+def full_like(c, x, *values, **__):
+    return c.stretch(c.t(values[-1]), c.shape)
+
+
+@row(
+    "zeros_like",
+    "new_zeros",
+    "zeros",
+    "empty_like",
+    "new_empty",
+    "empty.memory_format",
+    "empty_strided",
+    "empty_permuted",
+    "new_empty_strided",
+)
+def zeros(c, *_, **__):
+    return c.stretch(c.t(0), c.shape)
+
+
+@row("ones_like", "new_ones", "ones")
+def ones(c, *_, **__):
+    return c.stretch(c.t(1), c.shape)

@@ -1,0 +1,374 @@
+"""ATen calls that are whole layers to msc: norms, attention, losses."""
+
+import math
+
+import torch
+
+from msc.pytorch.aten import dtype_of, is_known, row, shape_of
+from msc.pytorch.elementwise import truth
+from msc.pytorch.reductions import moments
+
+
+def _scale_and_shift(c, gamma, beta):
+    return {k: c.t(v) for k, v in (("gamma", gamma), ("beta", beta)) if v is not None}
+
+
+@row("layer_norm")
+def layer_norm(c, x, shape, gamma=None, beta=None, eps=1e-5, *_):
+    return c.g.layer_norm(c.t(x), axis=-len(shape), eps=float(eps), **_scale_and_shift(c, gamma, beta))
+
+
+@row("native_layer_norm")
+def native_layer_norm(c, x, shape, gamma, beta, eps):
+    dims = list(range(len(shape_of(x)) - len(shape), len(shape_of(x))))
+    y = layer_norm(c, x, shape, gamma, beta, eps)
+    return [
+        y,
+        lambda: moments(c, c.own(x), dims, 0)[0],
+        lambda: c.g.rsqrt(c.add(moments(c, c.own(x), dims, 0)[1], eps)),
+    ]
+
+
+@row("rms_norm", "_fused_rms_norm")
+def rms_norm(c, x, shape, gamma=None, eps=None):
+    x = c.t(x)
+    eps = torch.finfo(torch.float32 if x.dtype != "f64" else torch.float64).eps if eps is None else eps
+    words = {"gamma": c.t(gamma)} if gamma is not None else {}
+    y = c.g.rms_norm(x, axis=-len(shape), eps=float(eps), **words)
+    dims = list(range(len(x.shape) - len(shape), len(x.shape)))
+    if not c.name.startswith("_fused"):
+        return y
+    return [y, lambda: c.g.rsqrt(c.add(c.g.reduce_mean(c.g.mul(x, x), dims, keep_dims=True), eps))]
+
+
+@row("group_norm")
+def group_norm(c, x, groups, gamma=None, beta=None, eps=1e-5, *_):
+    return c.g.group_norm(c.t(x), groups=groups, eps=float(eps), **_scale_and_shift(c, gamma, beta))
+
+
+@row("native_group_norm")
+def native_group_norm(c, x, gamma, beta, n, channels, size, groups, eps):
+    y = group_norm(c, x, groups, gamma, beta, eps)
+
+    def each(which):
+        parts = c.reshape(x, (n, groups, channels * size // groups))
+        return c.reshape(moments(c, parts, [2], 0)[which], (n, groups))
+
+    return [y, lambda: each(0), lambda: c.g.rsqrt(c.add(each(1), eps))]
+
+
+def _batch_norm(c, x, gamma, beta, mean, variance, training, momentum, eps):
+    """y, the batch's mean and 1 / deviation, the new running mean and variance."""
+    x = c.own(x)
+    channels = (x.shape[1],)
+    stat = "f32" if x.dtype in ("f16", "bf16") else x.dtype
+    gamma = c.stretch(c.t(1.0, stat), channels) if gamma is None else c.own(gamma)
+    beta = c.stretch(c.t(0.0, stat), channels) if beta is None else c.own(beta)
+    old = [
+        c.stretch(c.t(v, stat), channels) if isinstance(v, float) else c.own(v)
+        for v in (0.0 if mean is None else mean, 1.0 if variance is None else variance)
+    ]
+    words = dict(momentum=float(momentum or 0.0), eps=float(eps), training=bool(training))
+    y, new_mean, new_variance = c.g.batch_norm(x, gamma, beta, *old, **words)
+    dims = [0] + list(range(2, len(x.shape)))
+
+    def batch(which):
+        if not training:
+            return [old[0], c.g.rsqrt(c.add(old[1], eps))][which]
+        of_batch = c.reshape(moments(c, x, dims, 0)[which], channels)
+        return of_batch if which == 0 else c.g.rsqrt(c.add(of_batch, eps))
+
+    return [y, lambda: batch(0), lambda: batch(1), new_mean, new_variance]
+
+
+@row("_native_batch_norm_legit_functional", "native_batch_norm", "_native_batch_norm_legit")
+def batch_norm_functional(c, x, gamma, beta, mean, variance, training, momentum, eps):
+    return _batch_norm(c, x, gamma, beta, mean, variance, training, momentum, eps)
+
+
+@row("_native_batch_norm_legit.no_stats")
+def batch_norm_no_stats(c, x, gamma, beta, training, momentum, eps):
+    return _batch_norm(c, x, gamma, beta, None, None, training, momentum, eps)[:3]
+
+
+@row("_native_batch_norm_legit_no_training")
+def batch_norm_no_training(c, x, gamma, beta, mean, variance, momentum, eps):
+    y = _batch_norm(c, x, gamma, beta, mean, variance, False, momentum, eps)[0]
+    return [y, None, None]
+
+
+@row("batch_norm")
+def batch_norm(c, x, gamma, beta, mean, variance, training, momentum, eps, *_):
+    return _batch_norm(c, x, gamma, beta, mean, variance, training or mean is None, momentum, eps)[0]
+
+
+# ---- attention ----
+
+
+def _is_causal(mask):
+    """True if a known mask shows each position what stands up to it, and no more."""
+    if mask.shape[-1] != mask.shape[-2]:
+        return False
+    seen = torch.ones(mask.shape[-2:], dtype=torch.bool, device=mask.device).tril()
+    if mask.dtype == torch.bool:
+        return bool((mask == seen).all())
+    hidden = mask <= torch.finfo(mask.dtype).min / 2
+    return bool(((mask == 0) == seen).all()) and bool((hidden == ~seen).all())
+
+
+def _plain_mask(c, mask, full):
+    """None if a mask hides nothing, else a tensor of the whole shape."""
+    if mask is None or (is_known(mask) and bool((mask if mask.dtype == torch.bool else mask == 0).all())):
+        return None
+    return c.stretch(mask, full)
+
+
+def _shared_heads(c, x, heads):
+    """Keys or values that were repeated for groups of heads, as they were before; x itself otherwise."""
+    whole = c.made_by(x, "reshape")
+    wide = whole and c.made_by(whole[0], "broadcast_to")
+    if not wide or len(whole[0].shape) != 5:
+        return x
+    b, groups, times, t, e = whole[0].shape
+    if wide[0].shape == (b, groups, 1, t, e) and groups * times == heads and x.shape == (b, heads, t, e):
+        return c.reshape(wide[0], (b, groups, t, e))
+    return x
+
+
+@row("scaled_dot_product_attention")
+def attention(c, q, k, v, mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    q, k, v, shape = c.t(q), c.t(k), c.t(v), c.shape
+    if len(q.shape) < 2 or q.shape[-1] == 0:
+        c.decompose()
+    lead = torch.broadcast_shapes(*[x.shape[:-2] for x in (q, k, v)]) if not enable_gqa else None
+    if enable_gqa and len(q.shape) != 4:
+        c.decompose()
+    if not enable_gqa:  # [batch, heads, positions, size]
+        two = ((1, 1) + tuple(lead))[-2:] if len(lead) <= 2 else (math.prod(lead[:-1]), lead[-1])
+        q, k, v = (c.reshape(c.stretch(x, tuple(lead) + x.shape[-2:]), two + x.shape[-2:]) for x in (q, k, v))
+        k, v = _shared_heads(c, k, two[1]), _shared_heads(c, v, two[1])
+        if k.shape[1] != v.shape[1]:
+            c.decompose()
+    if mask is not None and is_known(mask) and not is_causal and _is_causal(mask):
+        mask, is_causal = None, True
+    words = dict(causal=bool(is_causal), scale=float(scale or 0.0))
+    if scale is not None and scale == 0:
+        c.decompose()
+    full = q.shape[:3] + (k.shape[2],)
+    if mask is not None:
+        mask = c.t(mask, dtype_of(mask) if dtype_of(mask) == "i1" else q.dtype)
+        if len(lead or shape) != 2 and lead is not None:
+            mask = c.reshape(c.stretch(mask, tuple(lead) + full[2:]), full) if len(shape_of(mask)) > 2 else mask
+        mask = _plain_mask(c, mask, full)
+    if not dropout_p:
+        return c.reshape(c.g.attention(q, k, v, **words, **({"mask": mask} if mask is not None else {})), shape)
+    keep = c.g.dropout(c.t(torch.ones(full), q.dtype), rate=float(dropout_p))
+    if mask is None:
+        return c.reshape(c.g.dropped_attention(q, k, v, keep, **words), shape)
+    return c.reshape(_masked_dropped(c, q, k, v, mask, keep, words), shape)
+
+
+def _masked_dropped(c, q, k, v, mask, keep, words):
+    """By hand, where one op does not do it all."""
+    times = q.shape[1] // k.shape[1]
+    if times > 1:
+        k, v = (
+            c.reshape(
+                c.stretch(c.reshape(x, x.shape[:2] + (1,) + x.shape[2:]), x.shape[:2] + (times,) + x.shape[2:]),
+                (x.shape[0], x.shape[1] * times) + x.shape[2:],
+            )
+            for x in (k, v)
+        )
+    scores = c.mul(c.matmul(q, k, transpose_b=True), words["scale"] or 1 / math.sqrt(q.shape[-1]))
+    if words["causal"]:
+        scores = c.where(torch.ones(scores.shape[-2:], dtype=torch.bool).tril(), scores, -math.inf, scores.dtype)
+    scores = c.where(mask, scores, -math.inf, scores.dtype) if mask.dtype == "i1" else c.g.add(scores, mask)
+    return c.matmul(c.g.mul(c.g.softmax(scores, axis=-1), keep), v)
+
+
+# ---- losses ----
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _reduced(c, losses, reduction):
+    dims = list(range(len(losses.shape)))
+    if reduction == 0 or not dims:
+        return losses
+    return c.g.reduce_mean(losses, dims) if reduction == 1 else c.g.reduce_sum(losses, dims)
+
+
+def _classes_last(c, x, has_batch):
+    rank = len(shape_of(x))
+    return c.transpose(x, [0] + list(range(2, rank)) + [1]) if has_batch and rank > 2 else c.own(x)
+
+
+def _weighted_rows(c, rows, labels, weight, ignore_index, reduction, classes):
+    """Reduces losses of rows; those whose label is ignored count nowhere."""
+    kept = c.t(c.compare(labels, ignore_index, "ne"), rows.dtype)
+    if weight is not None:
+        safe = _safe_labels(c, labels, ignore_index)
+        kept = c.g.mul(kept, c.g.gather(c.t(weight, rows.dtype), safe))
+    rows = c.g.mul(rows, kept)
+    dims = list(range(len(rows.shape)))
+    if reduction == 0:
+        return rows
+    total = c.sum(rows, dims)
+    return total if reduction == 2 else c.g.div(total, c.sum(kept, dims))
+
+
+def _safe_labels(c, labels, ignore_index):
+    return c.where(c.compare(labels, ignore_index, "ne"), labels, 0, dtype_of(labels))
+
+
+@row("cross_entropy_loss")
+def cross_entropy(c, x, y, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
+    x = c.t(x)
+    has_batch, dtype = len(x.shape) > 1, x.dtype
+    classes = x.shape[1 if has_batch else 0]
+    x = _classes_last(c, x, has_batch)
+    if dtype_of(y) in ("f32", "f64", "f16", "bf16"):
+        return _soft_cross_entropy(c, x, _classes_last(c, y, has_batch), weight, reduction, label_smoothing)
+    y = c.own(y) if dtype_of(y) in ("i32", "i64") else c.t(y, "i64")
+    if weight is None and not label_smoothing and _takes_ignored(c, "softmax_cross_entropy"):
+        return c.g.softmax_cross_entropy(x, y, reduction=_REDUCTIONS[reduction], ignore_index=int(ignore_index))
+    rows = c.g.softmax_cross_entropy(x, _safe_labels(c, y, ignore_index), reduction="none")
+    if not label_smoothing:
+        return _weighted_rows(c, rows, y, weight, ignore_index, reduction, classes)
+    hard = _weighted_rows(c, rows, y, weight, ignore_index, reduction, classes)
+    logs = c.g.log_softmax(x, axis=-1)
+    if weight is not None:
+        logs = c.g.mul(logs, c.t(weight, dtype))
+    kept = c.t(c.compare(y, ignore_index, "ne"), dtype)
+    smooth = c.g.mul(c.g.neg(c.g.reduce_sum(logs, [len(logs.shape) - 1])), kept)
+    if reduction:
+        dims = list(range(len(smooth.shape)))
+        divisor = (
+            kept
+            if weight is None
+            else c.g.mul(kept, c.g.gather(c.t(weight, dtype), _safe_labels(c, y, ignore_index)))
+        )
+        smooth = c.sum(smooth, dims)
+        smooth = c.g.div(smooth, c.sum(divisor, dims)) if reduction == 1 else smooth
+    return c.g.add(c.mul(hard, 1 - label_smoothing), c.mul(smooth, label_smoothing / classes))
+
+
+def _takes_ignored(c, op):
+    from msc.ops import ROWS
+
+    return any(a.name == "ignore_index" for a in ROWS[op].attrs)
+
+
+def _soft_cross_entropy(c, x, y, weight, reduction, label_smoothing):
+    logs, y = c.g.log_softmax(x, axis=-1), c.t(y, x.dtype)
+    if label_smoothing:
+        y = c.add(c.mul(y, 1 - label_smoothing), label_smoothing / x.shape[-1])
+    products = c.g.mul(logs, y)
+    if weight is not None:
+        products = c.g.mul(products, c.t(weight, x.dtype))
+    rows = c.g.neg(c.g.reduce_sum(products, [len(x.shape) - 1]))
+    return _reduced(c, rows, reduction)
+
+
+def _nll(c, x, y, weight, reduction, ignore_index):
+    x = c.own(x)
+    has_batch = len(x.shape) > 1
+    classes = x.shape[1 if has_batch else 0]
+    x = _classes_last(c, x, has_batch)
+    y = c.own(y) if dtype_of(y) in ("i32", "i64") else c.t(y, "i64")
+    if weight is None and _takes_ignored(c, "nll_loss"):
+        return c.g.nll_loss(x, y, reduction=_REDUCTIONS[reduction], ignore_index=int(ignore_index))
+    safe = c.reshape(_safe_labels(c, y, ignore_index), x.shape[:-1] + (1,))
+    rows = c.g.neg(c.reshape(c.g.take_along(x, safe, axis=-1), x.shape[:-1]))
+    return _weighted_rows(c, rows, y, weight, ignore_index, reduction, classes)
+
+
+@row("nll_loss", "nll_loss_nd", "nll_loss2d")
+def nll_loss(c, x, y, weight=None, reduction=1, ignore_index=-100):
+    return _nll(c, x, y, weight, reduction, ignore_index)
+
+
+@row("nll_loss_forward", "nll_loss2d_forward")
+def nll_loss_forward(c, x, y, weight, reduction, ignore_index):
+    def total():
+        kept = c.t(c.compare(y, ignore_index, "ne"), dtype_of(x))
+        if weight is not None:
+            kept = c.g.mul(kept, c.g.gather(c.t(weight, dtype_of(x)), _safe_labels(c, y, ignore_index)))
+        return c.sum(kept, list(range(len(kept.shape)))) if reduction else c.t(0.0, dtype_of(x))
+
+    return [_nll(c, x, y, weight, reduction, ignore_index), total]
+
+
+def _elements_loss(name, op):
+    def loss(c, x, y, reduction=1):
+        if shape_of(x) != shape_of(y) or not shape_of(x):
+            c.decompose()
+        return getattr(c.g, op)(c.t(x), c.t(y), reduction=_REDUCTIONS[reduction])
+
+    row(name)(loss)
+
+
+_elements_loss("mse_loss", "mean_squared_error")
+_elements_loss("l1_loss", "mean_absolute_error")
+
+
+@row("binary_cross_entropy_with_logits")
+def binary_cross_entropy(c, x, y, weight=None, pos_weight=None, reduction=1):
+    if weight is not None or pos_weight is not None or shape_of(x) != shape_of(y) or not shape_of(x):
+        c.decompose()
+    return c.g.sigmoid_cross_entropy(c.t(x), c.t(y), reduction=_REDUCTIONS[reduction])
+
+
+# ---- bags of embeddings ----
+
+
+@row("_embedding_bag", "_embedding_bag_forward_only")
+def embedding_bag(
+    c,
+    table,
+    indices,
+    offsets,
+    scale_grad_by_freq=False,
+    mode=0,
+    sparse=False,
+    weights=None,
+    include_last_offset=False,
+    padding_idx=-1,
+):
+    """[bags, rows] says which row is in which bag; a product with it sums them."""
+    bags, count = c.shape[0], shape_of(indices)[0]
+    rows = c.g.gather(c.own(table), c.own(indices))
+    kept = c.t(True) if padding_idx < 0 else c.compare(indices, padding_idx, "ne")
+    starts = c.reshape(c.cut(offsets, 0, 0, bags), (bags, 1))
+    place = torch.arange(count).reshape(1, count)
+    after = c.compare(starts, place, "le")
+    ends = c.cut(offsets, 0, 1, shape_of(offsets)[0])
+    tail = [] if include_last_offset else [c.t(torch.full((1,), count), dtype_of(offsets))]
+    ends = c.reshape(c.join(([ends] if shape_of(ends)[0] else []) + tail, 0), (bags, 1))
+    inside = c.g.logical_and(after, c.compare(ends, place, "gt"))
+    inside = c.g.logical_and(inside, c.stretch(truth(c, kept), (1, count))) if padding_idx >= 0 else inside
+    member = c.t(inside, rows.dtype)
+    if weights is not None:
+        member = c.g.mul(member, c.reshape(weights, (1, count)))
+    sizes = c.g.max(c.g.reduce_sum(c.t(inside, rows.dtype), [1], keep_dims=True), c.t(1.0, rows.dtype))
+    if mode == 2:
+        seen = c.reshape(inside, (bags, count, 1))
+        wide = c.stretch(c.reshape(rows, (1, count) + rows.shape[1:]), (bags, count) + rows.shape[1:])
+        best = c.g.reduce_max(c.where(c.stretch(seen, wide.shape), wide, -math.inf, rows.dtype), [1])
+        any_seen = c.g.reduce_any(inside, [1], keep_dims=True)
+        y = c.where(c.stretch(any_seen, best.shape), best, 0.0, rows.dtype)
+    else:
+        y = c.matmul(member, rows)
+        y = c.g.div(y, sizes) if mode == 1 else y
+    return [y] + [lambda: c.refuse("its further results")] * 3
+
+
+@row("embedding_dense_backward")
+def embedding_dense_backward(c, dy, indices, rows, padding_idx, scale_grad_by_freq):
+    if scale_grad_by_freq:
+        c.refuse("scale_grad_by_freq")
+    dy = c.own(dy)
+    if padding_idx >= 0:
+        kept = c.reshape(c.compare(indices, padding_idx, "ne"), shape_of(indices) + (1,))
+        dy = c.g.mul(dy, c.t(kept, dy.dtype))
+    return c.g.scatter_add(c.own(indices), dy, rows=rows)

@@ -1,0 +1,83 @@
+"""A torch.optim object in; msc's optimizer rows, one per parameter group, and the state it already has, out."""
+
+import warnings
+
+import torch
+
+from msc.ops import Error
+
+
+def _refuse_switches(group, where, *names):
+    for name in names:
+        if group.get(name):
+            raise Error(f"{where}: {name}={group[name]} is not supported")
+
+
+def _sgd(group, where):
+    _refuse_switches(group, where, "maximize")
+    words = {"lr": group["lr"], "weight_decay": group["weight_decay"]}
+    if not group["momentum"]:
+        return "sgd", words
+    if group["dampening"]:
+        raise Error(
+            f"{where}: dampening={group['dampening']} is not supported: PyTorch's first step ignores it, msc's does not"
+        )
+    return "momentum", dict(words, momentum=group["momentum"], nesterov=bool(group["nesterov"]))
+
+
+def _adam(kind):
+    def adam(group, where):
+        _refuse_switches(group, where, "amsgrad", "maximize")
+        decoupled = kind == "adamw" or group.get("decoupled_weight_decay")
+        beta1, beta2 = group["betas"]
+        return "adamw" if decoupled else "adam", {
+            "lr": group["lr"],
+            "beta1": beta1,
+            "beta2": beta2,
+            "eps": group["eps"],
+            "weight_decay": group["weight_decay"],
+        }
+
+    return adam
+
+
+_KINDS = {torch.optim.SGD: _sgd, torch.optim.Adam: _adam("adam"), torch.optim.AdamW: _adam("adamw")}
+_STATE = {"momentum_buffer": "m", "exp_avg": "m", "exp_avg_sq": "v"}
+
+
+def groups(optimizer, names):
+    """[(kind, hyper-parameters, parameter names)] of an optimizer; `names`: the model's name of a parameter, by id.
+    Raises Error for what msc cannot do."""
+    translate = _KINDS.get(type(optimizer))
+    if not translate:
+        known = ", ".join(k.__name__ for k in _KINDS)
+        raise Error(f"optimizer {type(optimizer).__name__} is not one of {known}")
+    out = []
+    for i, group in enumerate(optimizer.param_groups):
+        where = f"optimizer {type(optimizer).__name__}, group {i}"
+        kind, words = translate(group, where)
+        if "initial_lr" in group:
+            warnings.warn(
+                f"{where}: a scheduler changes its learning rate; the model takes what it is now, {float(group['lr'])}",
+                stacklevel=3,
+            )
+        unknown = sum(id(p) not in names for p in group["params"])
+        if unknown:
+            raise Error(f"{where}: {unknown} of its parameters are not the module's")
+        own = dict.fromkeys(names[id(p)] for p in group["params"] if p.requires_grad)
+        out.append((kind, {k: v if isinstance(v, bool) else float(v) for k, v in words.items()}, list(own)))
+    return [g for g in out if g[2]]
+
+
+def state(optimizer, names):
+    """{tensor's name in a file of weights: tensor} of what the optimizer has gathered in steps done before; the number
+    of these steps."""
+    tensors, steps = {}, 0
+    for p, values in optimizer.state.items():
+        for key, suffix in _STATE.items():
+            if isinstance(values.get(key), torch.Tensor):
+                tensors[f"{names[id(p)]}.{suffix}"] = values[key]
+        steps = max(steps, int(values.get("step", 0)))
+    if steps:
+        tensors["optimizer.step"] = torch.tensor(float(steps))
+    return tensors

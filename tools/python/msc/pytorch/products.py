@@ -1,0 +1,459 @@
+"""ATen calls that multiply matrices or slide windows over images, forward and backward."""
+
+import math
+
+import torch
+
+from msc.pytorch.aten import row, shape_of
+
+
+@row("mm", "bmm")
+def mm(c, a, b, *_):
+    return c.matmul(c.t(a), c.t(b))
+
+
+@row("matmul", "dot", "mv", "inner")
+def matmul(c, a, b):
+    a, b = c.t(a), c.t(b)
+    a = c.reshape(a, (1, a.shape[0])) if len(a.shape) == 1 else a
+    b = c.reshape(b, (b.shape[0], 1)) if len(b.shape) == 1 else b
+    return c.reshape(c.matmul(a, b), c.shape)
+
+
+@row("linear")
+def linear(c, x, w, b=None):
+    x, w = c.t(x), c.t(w)
+    if len(w.shape) == 1 or len(x.shape) == 1:
+        y = c.matmul(
+            c.reshape(x, (1,) * (2 - len(x.shape)) + x.shape),
+            c.reshape(w, (math.prod(w.shape[:-1]), w.shape[-1])),
+            transpose_b=True,
+        )
+        y = c.reshape(y, c.shape)
+    else:
+        y = c.matmul(x, w, transpose_b=True)
+    return y if b is None else c.g.add(y, c.t(b))
+
+
+def _sum_of(c, b, product, beta, alpha):
+    product = c.mul(product, alpha)
+    return product if beta == 0 else c.g.add(product, c.mul(c.t(b), beta))
+
+
+@row("addmm", "baddbmm", "addmv")
+def addmm(c, b, x, w, beta=1, alpha=1, **_):
+    x, w = c.t(x), c.t(w)
+    vector = len(w.shape) == 1
+    y = c.matmul(x, c.reshape(w, (w.shape[0], 1)) if vector else w)
+    return _sum_of(c, b, c.reshape(y, y.shape[:-1]) if vector else y, beta, alpha)
+
+
+@row("addbmm")
+def addbmm(c, b, x, w, beta=1, alpha=1):
+    return _sum_of(c, b, c.g.reduce_sum(c.matmul(c.t(x), c.t(w)), [0]), beta, alpha)
+
+
+@row("outer", "ger")
+def outer(c, a, b):
+    a, b = c.t(a), c.t(b)
+    return c.g.mul(c.reshape(a, (a.shape[0], 1)), c.reshape(b, (1, b.shape[0])))
+
+
+@row("transformers.grouped_mm_fallback", "_grouped_mm")
+def grouped_mm(c, x, w, ends, bias=None, out_dtype=None):
+    """Rows of x [s, k] up to ends[0] times w[0], then up to ends[1] times w[1]; zeros behind the last.  Every
+    product is made of all rows, and the right one chosen."""
+    if ends is None or len(shape_of(x)) != 2 or len(shape_of(w)) != 3 or bias is not None:
+        c.refuse("groups that are not of rows")
+    x, w, (groups, _, n) = c.t(x), c.t(w), shape_of(w)
+    row_numbers = torch.arange(x.shape[0])
+    before = c.t(c.compare(c.reshape(ends, (groups, 1)), row_numbers, "le"), "i32")  # groups that end before a row
+    mine = c.g.reduce_sum(before, [0])
+    member = c.t(c.compare(mine, torch.arange(groups, dtype=torch.int32).reshape(groups, 1), "eq"), x.dtype)
+    products = c.g.batch_matmul(c.reshape(x, (1,) + x.shape), w)
+    return c.g.reduce_sum(c.g.mul(products, c.reshape(member, (groups, x.shape[0], 1))), [0])
+
+
+# ---- convolutions: msc's have two dimensions ----
+
+
+def _each(value, n):
+    value = list(value) if isinstance(value, (list, tuple)) else [value]
+    return value * n if len(value) == 1 else value
+
+
+def _image(c, x):
+    """A row of pixels as an image that is one pixel high."""
+    return c.reshape(x, shape_of(x)[:-1] + (1,) + shape_of(x)[-1:])
+
+
+def _with_bias(c, y, b):
+    return y if b is None else c.g.add(y, c.reshape(c.t(b), (1, shape_of(b)[0], 1, 1)))
+
+
+def _convolve(c, x, w, b, stride, padding, dilation, groups):
+    """x and w have two dimensions behind their first two."""
+    top, left = padding
+    y = c.g.conv2d(x, w, stride=stride, dilation=dilation, padding=[top, top, left, left], groups=groups)
+    return _with_bias(c, y, b)
+
+
+def _convolve_volume(c, x, w, b, stride, padding, dilation, groups):
+    """The sum over the kernel's depth of convolutions of planes."""
+    n, channels, _, height, width = x.shape
+    x = c.g.pad(x, [0, 0, padding[0], 0, 0], [0, 0, padding[0], 0, 0]) if padding[0] else x
+    deep, total = (x.shape[2] - dilation[0] * (w.shape[2] - 1) - 1) // stride[0] + 1, None
+    for k in range(w.shape[2]):
+        first = k * dilation[0]
+        planes = c.cut(x, 2, first, first + (deep - 1) * stride[0] + 1, stride[0])
+        planes = c.reshape(c.transpose(planes, [0, 2, 1, 3, 4]), (n * deep, channels, height, width))
+        kernel = c.reshape(c.cut(w, 2, k, k + 1), w.shape[:2] + w.shape[3:])
+        part = _convolve(c, planes, kernel, None, stride[1:], padding[1:], dilation[1:], groups)
+        total = part if total is None else c.g.add(total, part)
+    total = _with_bias(c, total, b)
+    return c.transpose(c.reshape(total, (n, deep) + total.shape[1:]), [0, 2, 1, 3, 4])
+
+
+def _transposed(c, x, w, b, stride, padding, dilation, groups, output_padding):
+    size = [
+        (n - 1) * s - 2 * p + d * (k - 1) + o + 1
+        for n, s, p, d, k, o in zip(x.shape[2:], stride, padding, dilation, w.shape[2:], output_padding)
+    ]
+    # windows that go beyond what the padding says are those of a larger image, which is cut
+    top, left = padding
+    need = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(x.shape[2:], stride, dilation, w.shape[2:])]
+    whole = [max(a, s + p) for a, s, p in zip(need, size, padding)]
+    y = c.g.conv2d_transpose(x, w, size=whole, stride=stride, dilation=dilation, padding=[0] * 4, groups=groups)
+    y = c.cut(c.cut(y, 2, top, top + size[0]), 3, left, left + size[1])
+    return _with_bias(c, y, b)
+
+
+def convolution(c, x, w, b, stride, padding, dilation, transposed, output_padding, groups):
+    x, w = c.t(x), c.t(w)
+    n = len(w.shape) - 2
+    single = len(x.shape) == n + 1  # an image without a batch
+    x = c.reshape(x, (1,) + x.shape) if single else x
+    stride, padding, dilation, output_padding = (_each(v, n) for v in (stride, padding, dilation, output_padding))
+    if n == 3 and transposed:
+        c.refuse("transposed in three dimensions")
+    if n == 1:
+        x, w = _image(c, x), _image(c, w)
+        stride, padding, dilation = [1] + stride, [0] + padding, [1] + dilation
+        output_padding = [0] + output_padding
+    if transposed:
+        y = _transposed(c, x, w, b, stride, padding, dilation, groups, output_padding)
+    elif n == 3:
+        y = _convolve_volume(c, x, w, b, stride, padding, dilation, groups)
+    else:
+        y = _convolve(c, x, w, b, stride, padding, dilation, groups)
+    return c.reshape(y, c.shape)
+
+
+row("convolution")(convolution)
+
+
+@row("conv1d", "conv2d", "conv3d")
+def conv(c, x, w, b=None, stride=1, padding=0, dilation=1, groups=1):
+    return convolution(c, x, w, b, stride, padding, dilation, False, [0], groups)
+
+
+@row("conv_transpose1d", "conv_transpose2d.input")
+def conv_transpose(c, x, w, b=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    return convolution(c, x, w, b, stride, padding, dilation, True, output_padding, groups)
+
+
+@row("convolution_backward")
+def convolution_backward(c, dy, x, w, _, stride, padding, dilation, transposed, output_padding, groups, mask):
+    if transposed or len(shape_of(w)) not in (3, 4):
+        c.refuse("of a transposed convolution, or of one in three dimensions")
+    dy, x, w = c.own(dy), c.own(x), c.own(w)
+    shapes = [x.shape, w.shape]
+    stride, padding, dilation = (_each(v, len(w.shape) - 2) for v in (stride, padding, dilation))
+    if len(w.shape) == 3:
+        dy, x, w = (_image(c, v) for v in (dy, x, w))
+        stride, padding, dilation = [1] + stride, [0] + padding, [1] + dilation
+    words = dict(stride=stride, dilation=dilation, padding=[padding[0]] * 2 + [padding[1]] * 2, groups=groups)
+    return [
+        lambda: c.reshape(c.g.conv2d_transpose(dy, w, size=list(x.shape[2:]), **words), shapes[0]),
+        lambda: c.reshape(c.g.conv2d_weight_grad(x, dy, kernel=list(w.shape[2:]), **words), shapes[1]),
+        lambda: c.g.reduce_sum(dy, [0, 2, 3]),
+    ]
+
+
+# ---- pooling ----
+
+
+def _planes(c, x, n):
+    """[batch, channels, h, w] of an image with n dimensions, with or without a batch."""
+    x = c.own(x)
+    x = c.reshape(x, (1,) + x.shape) if len(x.shape) == n + 1 else x
+    return _image(c, x) if n == 1 else x
+
+
+def _window_lists(n, kernel, stride, padding, dilation=1):
+    kernel = _each(kernel, n)
+    stride = _each(stride, n) if stride or stride == 0 else kernel
+    lists = [kernel, stride or kernel, _each(padding, n), _each(dilation, n)]
+    return [[first] + v for first, v in zip((1, 1, 0, 1), lists)] if n == 1 else lists
+
+
+def _high_pads(size, out, kernel, stride, padding, dilation):
+    """How far the last window goes beyond each end: with ceil_mode further than the padding."""
+    return [
+        max(0, (o - 1) * s + d * (k - 1) + 1 - n - p)
+        for n, o, k, s, p, d in zip(size, out, kernel, stride, padding, dilation)
+    ]
+
+
+def _max_pool(c, n, x, kernel, stride, padding, dilation):
+    kernel, stride, padding, dilation = _window_lists(n, kernel, stride, padding, dilation)
+    x = _planes(c, x, n)
+    out = c.shape[-n:] if n > 1 else (1,) + c.shape[-1:]
+    high = _high_pads(x.shape[2:], out, kernel, stride, padding, dilation)
+    words = dict(stride=stride, dilation=dilation, padding=[padding[0], high[0], padding[1], high[1]])
+    return x, kernel, stride, padding, dilation, words
+
+
+@row("max_pool2d", "max_pool1d")
+def max_pool(c, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=False):
+    x, kernel, *_, words = _max_pool(c, int(c.name[8]), x, kernel, stride, padding, dilation)
+    return c.reshape(c.g.max_pool(x, kernel, **words), c.shape)
+
+
+@row("max_pool2d_with_indices", "max_pool1d_with_indices")
+def max_pool_with_indices(c, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=False):
+    n = int(c.name[8])
+    shape = c.shape
+    x, kernel, stride, padding, dilation, words = _max_pool(c, n, x, kernel, stride, padding, dilation)
+
+    def places():
+        inside = c.g.cast(c.g.max_pool_index(x, kernel, **words), "i64")  # in its window, row by row
+        across = c.g.mod(inside, c.t(kernel[1], "i64"))
+        down = c.g.div(c.g.sub(inside, across), c.t(kernel[1], "i64"))
+        h0 = (torch.arange(inside.shape[2]) * stride[0] - padding[0]).reshape(-1, 1)
+        w0 = torch.arange(inside.shape[3]) * stride[1] - padding[1]
+        h = c.g.add(c.mul(down, dilation[0]), c.t(h0, "i64"))
+        w = c.g.add(c.mul(across, dilation[1]), c.t(w0, "i64"))
+        return c.reshape(c.g.add(c.mul(h, x.shape[3]), w), shape)
+
+    return [c.reshape(c.g.max_pool(x, kernel, **words), shape), places]
+
+
+@row("max_pool2d_with_indices_backward")
+def max_pool_backward(c, dy, x, kernel, stride, padding, dilation, ceil_mode, indices):
+    n = math.prod(shape_of(x)[-2:])
+    flat = [c.reshape(v, shape_of(v)[:-2] + (math.prod(shape_of(v)[-2:]),)) for v in (indices, dy)]
+    return c.reshape(c.g.add_along(*flat, rows=n, axis=len(shape_of(x)) - 2), c.shape)
+
+
+@row("max_pool3d", "max_pool3d_with_indices")
+def max_pool3d(c, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=False):
+    """Over planes, then over what is left along the depth; which element it was is not kept."""
+    kernel, stride, padding, dilation = _window_lists(3, kernel, stride, padding, dilation)
+    x, shape = c.own(x), c.shape
+    lead, (deep, height, width) = math.prod(x.shape[:-3]), x.shape[-3:]
+    high = _high_pads((deep, height, width), shape[-3:], kernel, stride, padding, dilation)
+    y = c.g.max_pool(
+        c.reshape(x, (lead, deep, height, width)),
+        kernel[1:],
+        stride=stride[1:],
+        dilation=dilation[1:],
+        padding=[padding[1], high[1], padding[2], high[2]],
+    )
+    plane = y.shape[2] * y.shape[3]
+    y = c.g.max_pool(
+        c.reshape(y, (lead, 1, deep, plane)),
+        [kernel[0], 1],
+        stride=[stride[0], 1],
+        dilation=[dilation[0], 1],
+        padding=[padding[0], high[0], 0, 0],
+    )
+    y = c.reshape(y, shape)
+    return [y, lambda: c.refuse("its indices")] if "indices" in c.name else y
+
+
+def _counts(n, size, out, kernel, stride, padding, count_include_pad, divisor_override):
+    """By how much each window's sum is divided: PyTorch's count, [out]."""
+    counts = torch.ones((), dtype=torch.float64)
+    for i in range(n):
+        each = []
+        for o in range(out[i]):
+            start = o * stride[i] - padding[i]
+            end = min(start + kernel[i], size[i] + padding[i])
+            each.append(end - start if count_include_pad else min(end, size[i]) - max(start, 0))
+        counts = counts[..., None] * torch.tensor(each, dtype=torch.float64)
+    return torch.full_like(counts, divisor_override) if divisor_override else counts
+
+
+def _avg_pool(n):
+    def avg_pool(c, x, kernel, stride=(), padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+        kernel, stride, padding, _ = _window_lists(n, kernel, stride, padding)
+        kernel, stride, padding = (v[-n:] for v in (kernel, stride, padding))
+        x, shape = c.own(x), c.shape
+        size, out = x.shape[-n:], shape[-n:]
+        counts = _counts(n, size, out, kernel, stride, padding, count_include_pad, divisor_override)
+        high = _high_pads(size, out, kernel, stride, padding, [1] * n)
+        lead = math.prod(x.shape[:-n])
+        if n == 3:
+            first = _mean_of_windows(
+                c, c.reshape(x, (lead, size[0]) + size[1:]), kernel[1:], stride[1:], padding[1:], high[1:]
+            )
+            y = c.reshape(first, (lead, 1, size[0], math.prod(out[1:])))
+            y = _mean_of_windows(c, y, [kernel[0], 1], [stride[0], 1], [padding[0], 0], [high[0], 0])
+        else:
+            fill = [1] * (2 - n)
+            y = c.reshape(x, (lead, 1) + tuple(fill) + size)
+            if n == 2 and len(x.shape) == 4:
+                y = x
+            y = _mean_of_windows(c, y, fill + kernel, fill + stride, [0] * (2 - n) + padding, [0] * (2 - n) + high)
+        y = c.reshape(y, shape)
+        ratio = math.prod(kernel) / counts
+        return y if bool((ratio == 1).all()) else c.g.mul(y, c.t(ratio, y.dtype))
+
+    return avg_pool
+
+
+def _mean_of_windows(c, x, kernel, stride, padding, high):
+    return c.g.avg_pool(x, kernel, stride=stride, padding=[padding[0], high[0], padding[1], high[1]])
+
+
+for _n in (1, 2, 3):
+    row(f"avg_pool{_n}d")(_avg_pool(_n))
+
+
+@row("avg_pool2d_backward")
+def avg_pool2d_backward(c, dy, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override):
+    kernel, stride, padding, _ = _window_lists(2, kernel, stride, padding)
+    dy, shape = c.own(dy), c.shape
+    size, out = shape[-2:], dy.shape[-2:]
+    counts = _counts(2, size, out, kernel, stride, padding, count_include_pad, divisor_override)
+    dy = c.g.mul(dy, c.t(math.prod(kernel) / counts, dy.dtype))
+    high = _high_pads(size, out, kernel, stride, padding, [1, 1])
+    dy = c.reshape(dy, (1,) * (4 - len(dy.shape)) + dy.shape)
+    y = c.g.avg_pool_grad(
+        dy, kernel, size=list(size), stride=stride, padding=[padding[0], high[0], padding[1], high[1]]
+    )
+    return c.reshape(y, shape)
+
+
+def _adaptive_means(size, out):
+    """[out, size]: row i is the mean of the elements that PyTorch gives window i."""
+    return torch.nn.functional.adaptive_avg_pool1d(torch.eye(size, dtype=torch.float64)[None], out)[0].T
+
+
+def _adaptive(n):
+    def adaptive(c, x, out):
+        x, out = c.own(x), _each(out, n)
+        rank = len(x.shape)
+        dims = list(range(rank - n, rank))
+        if all(o == 1 for o in out):
+            return c.g.reduce_mean(x, dims, keep_dims=True)
+        if n == 2 and rank == 4 and all(x.shape[d] % o == 0 for d, o in zip(dims, out)):
+            kernel = [x.shape[d] // o for d, o in zip(dims, out)]
+            return c.g.avg_pool(x, kernel, stride=kernel)
+        for d, o in zip(dims, out):
+            x = c.apply_along(x, d, _adaptive_means(x.shape[d], o)) if x.shape[d] != o else x
+        return x
+
+    return adaptive
+
+
+for _n in (1, 2, 3):
+    row(f"adaptive_avg_pool{_n}d", f"_adaptive_avg_pool{_n}d")(_adaptive(_n))
+
+
+@row("_adaptive_avg_pool2d_backward")
+def adaptive_avg_pool2d_backward(c, dy, x):
+    dy, rank = c.own(dy), len(shape_of(x))
+    for d in (rank - 2, rank - 1):
+        dy = c.apply_along(dy, d, _adaptive_means(shape_of(x)[d], shape_of(dy)[d]).T)
+    return dy
+
+
+# ---- resizing: each dimension apart from the other ----
+
+
+def _resize_matrix(size, out, mode, align_corners, scale):
+    """[out, size]: what PyTorch makes of each unit vector, along a dimension of its own."""
+    line = torch.eye(size, dtype=torch.float64)[:, None, :, None]  # images one pixel wide
+    op = {
+        "bilinear": torch.ops.aten.upsample_bilinear2d.default,
+        "bicubic": torch.ops.aten.upsample_bicubic2d.default,
+    }[mode]
+    y = op(line, [out, 1], bool(align_corners), scale, None)
+    return y[:, 0, :, 0].T
+
+
+def _scales(given, n):
+    return [None] * n if not given else list(given)
+
+
+def _sizes(c, n):
+    return c.shape[-n:]
+
+
+@row("upsample_bilinear2d.vec", "upsample_bicubic2d.vec")
+def upsample(c, x, size, align_corners, scales=None):
+    mode = "bicubic" if "bicubic" in c.name else "bilinear"
+    x, rank = c.own(x), len(shape_of(x))
+    for d, out, scale in zip((rank - 2, rank - 1), _sizes(c, 2), _scales(scales, 2)):
+        x = c.apply_along(x, d, _resize_matrix(x.shape[d], out, mode, align_corners, scale))
+    return x
+
+
+@row("upsample_bilinear2d", "upsample_bicubic2d")
+def upsample_one(c, x, size, align_corners, scale_h=None, scale_w=None):
+    return upsample(c, x, size, align_corners, (scale_h, scale_w))
+
+
+@row("upsample_linear1d.vec")
+def upsample_linear1d(c, x, size, align_corners, scales=None):
+    x, d = c.own(x), len(shape_of(x)) - 1
+    return c.apply_along(
+        x, d, _resize_matrix(x.shape[d], c.shape[-1], "bilinear", align_corners, _scales(scales, 1)[0])
+    )
+
+
+def _nearest(n):
+    def nearest(c, x, size, scales=None, *more):
+        x, rank = c.own(x), len(shape_of(x))
+        scales = _scales(scales if isinstance(scales, (list, tuple)) else (scales,) + more if scales else None, n)
+        for d, out, scale in zip(range(rank - n, rank), _sizes(c, n), scales):
+            line = torch.arange(x.shape[d], dtype=torch.float64)[None, None]
+            exact = "exact" in c.name
+            op = (
+                torch.ops.aten._upsample_nearest_exact1d.default
+                if exact
+                else torch.ops.aten.upsample_nearest1d.default
+            )
+            x = c.pick(x, d, op(line, [out], scale)[0, 0])
+        return x
+
+    return nearest
+
+
+for _n in (1, 2, 3):
+    row(
+        f"upsample_nearest{_n}d.vec",
+        f"upsample_nearest{_n}d",
+        f"_upsample_nearest_exact{_n}d.vec",
+        f"_upsample_nearest_exact{_n}d",
+    )(_nearest(_n))
+
+
+@row("einsum")
+def einsum(c, equation, operands, path=None):
+    equation = equation.replace(" ", "")
+    operands = [c.t(x) for x in operands]
+    terms, arrow, result = equation.partition("->")
+    if "." in equation:
+        c.decompose()
+    if not arrow:
+        letters = sorted(set(terms) - {","})
+        result = "".join(letter for letter in letters if terms.count(letter) == 1)
+    sizes = {}
+    for term, x in zip(terms.split(","), operands):
+        for letter, n in zip(term, x.shape):
+            if sizes.setdefault(letter, n) != n:
+                c.decompose()  # a size of 1 that stretches
+    return c.g.einsum(operands, f"{terms}->{result}")

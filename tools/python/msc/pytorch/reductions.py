@@ -1,0 +1,214 @@
+"""ATen calls that reduce, order or accumulate along dimensions."""
+
+import math
+
+from msc.pytorch.aten import positive, row, shape_of
+from msc.pytorch.elementwise import truth
+
+
+def _dims(x, dims):
+    return positive(dims, len(shape_of(x)))
+
+
+def _reduction(op, *names):
+    def reduce(c, x, dims=None, keepdim=False, **_):
+        x = c.t(x)
+        return getattr(c.g, op)(x, _dims(x, dims), keep_dims=keepdim) if shape_of(x) else x
+
+    row(*names)(reduce)
+
+
+_reduction("reduce_sum", "sum.dim_IntList", "sum")
+_reduction("reduce_mean", "mean.dim", "mean")
+_reduction("reduce_prod", "prod.dim_int", "prod")
+
+
+def _extreme(op, *names):
+    def reduce(c, x, dims=None, keepdim=False):
+        x = c.own(x)
+        if not shape_of(x):
+            return x
+        if x.dtype == "i1":
+            return getattr(c.g, {"reduce_max": "reduce_any", "reduce_min": "reduce_all"}[op])(
+                x, _dims(x, dims), keep_dims=keepdim
+            )
+        return getattr(c.g, op)(x, _dims(x, dims), keep_dims=keepdim)
+
+    row(*names)(reduce)
+
+
+_extreme("reduce_max", "amax", "max")
+_extreme("reduce_min", "amin", "min")
+
+
+@row("aminmax")
+def aminmax(c, x, dim=None, keepdim=False):
+    x = c.own(x)
+    return [op(x, _dims(x, dim), keep_dims=keepdim) if shape_of(x) else x for op in (c.g.reduce_min, c.g.reduce_max)]
+
+
+def _logical(op, *names):
+    def reduce(c, x, dims=None, keepdim=False):
+        x = truth(c, x)
+        y = getattr(c.g, op)(x, _dims(x, dims), keep_dims=keepdim) if shape_of(x) else x
+        return c.t(y)
+
+    row(*names)(reduce)
+
+
+_logical("reduce_any", "any", "any.dim", "any.dims")
+_logical("reduce_all", "all", "all.dim", "all.dims")
+
+
+def _place(op, *names):
+    def place(c, x, dim=None, keepdim=False):
+        x = c.own(x)
+        if not shape_of(x):
+            return c.t(0)
+        if dim is None:
+            y = getattr(c.g, op)(c.reshape(x, (math.prod(x.shape),)), axis=0, dtype=c.dtype)
+            return c.reshape(y, c.shape)
+        return getattr(c.g, op)(x, axis=dim % len(x.shape), keep_dims=keepdim, dtype=c.dtype)
+
+    row(*names)(place)
+
+
+_place("argmax", "argmax")
+_place("argmin", "argmin")
+
+
+def _with_place(op, *names):
+    """The gradient goes to the one element that is named, so the value is taken from there."""
+
+    def both(c, x, dim, keepdim=False):
+        x = c.own(x)
+        if not shape_of(x):
+            return [x, lambda: c.t(0, "i64")]
+        dim %= len(x.shape)
+        if x.dtype == "i1":
+            c.refuse("of booleans")
+        index = getattr(c.g, op)(x, axis=dim, keep_dims=True, dtype="i64")
+        value = c.g.take_along(x, index, axis=dim)
+        return [c.reshape(value, c.shape), lambda: c.reshape(index, c.shape)]
+
+    row(*names)(both)
+
+
+_with_place("argmax", "max.dim")
+_with_place("argmin", "min.dim")
+
+
+def moments(c, x, dims, correction, keep=True):
+    """Mean and variance over dims, both with sizes 1 there."""
+    n = math.prod(x.shape[d] for d in dims)
+    mean = c.g.reduce_mean(x, dims, keep_dims=True)
+    off = c.g.sub(x, mean)
+    total = c.g.reduce_sum(c.g.mul(off, off), dims, keep_dims=True)
+    return mean, c.g.div(total, c.t(float(max(n - correction, 0)), x.dtype))
+
+
+def _variance(c, x, dims, correction, keepdim):
+    x = c.own(x)
+    if not shape_of(x):
+        return x, c.t(math.nan if correction else 0.0)
+    mean, variance = moments(c, x, _dims(x, dims), 1 if correction is None else correction)
+    if not keepdim:
+        mean, variance = c.reshape(mean, c.shape), c.reshape(variance, c.shape)
+    return mean, variance
+
+
+def _overloads(name):
+    """The forms of var, std, var_mean, std_mean: (x, unbiased), (x, dim, unbiased), (x, dim, correction=)."""
+
+    def spread(c, x, dim=None, unbiased=True, keepdim=False, correction=None):
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        if not c.name.endswith(".correction"):
+            correction = 1 if unbiased else 0
+        mean, variance = _variance(c, x, dim, correction, keepdim)
+        variance = c.g.sqrt(variance) if name.startswith("std") else variance
+        return [variance, mean] if name.endswith("_mean") else variance
+
+    row(name, f"{name}.dim", f"{name}.correction")(spread)
+
+
+for _name in ("var", "std", "var_mean", "std_mean"):
+    _overloads(_name)
+
+
+@row("linalg_vector_norm")
+def vector_norm(c, x, ord=2, dim=None, keepdim=False, dtype=None):
+    x = c.t(x)
+    if ord != 2 or not shape_of(x):
+        c.decompose()
+    return c.g.sqrt(c.g.reduce_sum(c.g.mul(x, x), _dims(x, dim), keep_dims=keepdim))
+
+
+def _along(op, *names):
+    def along(c, x, dim, dtype=None):
+        x = c.t(x)
+        return getattr(c.g, op)(x, axis=dim % len(x.shape)) if shape_of(x) else x
+
+    row(*names)(along)
+
+
+_along("cumsum", "cumsum")
+_along("cumprod", "cumprod")
+
+
+@row("softmax.int", "_softmax", "_safe_softmax")
+def softmax(c, x, dim, *_, **__):
+    x = c.t(x)
+    return c.g.softmax(x, axis=dim % len(x.shape)) if shape_of(x) else c.t(1.0)
+
+
+@row("log_softmax.int", "_log_softmax")
+def log_softmax(c, x, dim, *_, **__):
+    x = c.t(x)
+    return c.g.log_softmax(x, axis=dim % len(x.shape)) if shape_of(x) else c.t(0.0)
+
+
+@row("sort", "sort.stable")
+def sort(c, x, *args, **words):
+    if c.name.endswith("stable"):
+        dim, descending = words.get("dim", (args + (None, -1))[1] if len(args) > 1 else -1), words.get(
+            "descending", False
+        )
+        descending = args[2] if len(args) > 2 else descending
+    else:
+        dim = args[0] if args else words.get("dim", -1)
+        descending = args[1] if len(args) > 1 else words.get("descending", False)
+    x = c.own(x)
+    if not shape_of(x):
+        return [x, lambda: c.t(0, "i64")]
+    if x.dtype == "i1":
+        values, places = c.g.sort(c.g.cast(x, "i32"), axis=dim % len(x.shape), descending=descending, dtype="i64")
+        return [c.g.cast(values, "i1"), places]
+    return c.g.sort(x, axis=dim % len(x.shape), descending=descending, dtype="i64")
+
+
+@row("argsort", "argsort.stable")
+def argsort(c, x, *args, **words):
+    c.decompose()
+
+
+@row("topk")
+def topk(c, x, k, dim=-1, largest=True, sorted=True):
+    x = c.own(x)
+    if not shape_of(x):
+        return [x, lambda: c.t(0, "i64")]
+    return c.g.topk(x, k, axis=dim % len(x.shape), largest=largest, dtype="i64")
+
+
+@row("histc")
+def histc(c, x, bins=100, min=0, max=0):
+    if min == max:
+        c.refuse("bins between the smallest and the largest element")
+    n = math.prod(shape_of(x))
+    x = c.reshape(c.t(x, "f32"), (n,))
+    place = c.g.floor(c.mul(c.add(x, -float(min)), bins / (max - min)))
+    place = c.where(c.compare(x, max, "eq"), float(bins - 1), place, "f32")  # the last bin has its end
+    place = c.where(
+        c.g.logical_or(c.compare(place, 0, "lt"), c.compare(place, bins, "ge")), float(bins), place, "f32"
+    )
+    return c.t(c.g.reduce_sum(c.g.one_hot(c.g.cast(place, "i32"), bins), [0]))
