@@ -298,6 +298,7 @@ static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_op
   p->strategies = c.strategies;
   p->model = options->model;
   p->model_hash = options->model_hash;
+  p->model_folder = options->model_folder;
   p->config = msc_config_of_plan(options->config, p->arena);
   p->searched = c.searched.data, p->searched_packed = c.searched.bytes, p->searched_bytes = c.searched.unpacked;
   p->cluster = cluster->text;

@@ -14,6 +14,7 @@ typedef struct {
   double time_limit_s;         /* of the search for strategies; 0: none */
   const char *model;           /* its name, for messages and the plan */
   uint64_t model_hash;         /* of the input's bytes */
+  const char *model_folder;    /* relative to the plan's, for its weights; NULL: the same */
   const char *dump_dir;        /* IR after every pass that changed it; or NULL */
   int verify;                  /* MSC_VERIFY_... */
   bool want_text;              /* `after` is told the IR */

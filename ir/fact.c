@@ -71,6 +71,31 @@ bool msc_fact_fits(msc_fact_kind kind, const msc_attr_value *v) {
   }
 }
 
+bool msc_is_weight_path(const char *path) {
+  for (const char *p = path;; p++) {
+    size_t n = strcspn(p, "/");
+    if (n == 0 || (n == 1 && *p == '.') || (n == 2 && p[0] == '.' && p[1] == '.')) return false;
+    p += n;
+    if (!*p) return true;
+  }
+}
+
+bool msc_is_weights(const msc_attr_value *v) {
+  static const struct {
+    const char *name;
+    msc_attr_kind kind;
+  } members[] = {{"file", MSC_ATTR_STR}, {"tensor", MSC_ATTR_STR}, {"bytes", MSC_ATTR_INT}, {"xxh3", MSC_ATTR_INT}};
+  if (v->kind != MSC_ATTR_DICT) return false;
+  size_t known = 0;
+  for (int i = 0; i < 4; i++) {
+    const msc_attr_value *m = msc_find_attr(v->dict.a, v->dict.num, members[i].name);
+    if (m ? m->kind != members[i].kind : i < 2) return false;
+    if (i == 0 && !msc_is_weight_path(m->s)) return false;
+    known += m != NULL;
+  }
+  return known == v->dict.num;
+}
+
 static const char *nearest(const char *name, unsigned on, bool users, const msc_op_info *info) {
   const char *words[MSC_NUM_FACTS + MSC_OP_ATTRS];
   size_t n = 0;

@@ -29,6 +29,7 @@
   X(CPU_ONLY, "cpu")                                          \
   X(F32_ONLY, "f32")                                          \
   X(BLOCK, "a block")                                         \
+  X(WEIGHTS, "a file and a tensor")                           \
   X(LIMIT, "a limit of a block")                              \
   X(FLAG_OR_INT, "a bool or an integer")                      \
   X(FLAG_OR_NAME, "a bool, or the name of a block")
@@ -67,6 +68,11 @@ bool msc_fact_is_users(const msc_fact_row *row);
 const char *msc_fact_hint(msc_arena *arena, const char *name, unsigned on, const msc_op_info *info);
 /* Its name in the model, for messages; never NULL. */
 const char *msc_name_of_arg(const msc_func *f, size_t arg);
+
+/* Relative, without empty, "." or ".." components: what lies beside the model, or below. */
+bool msc_is_weight_path(const char *path);
+/* A value of msc.weights: {file = PATH, tensor = NAME}, and what is known of the file: bytes, xxh3. */
+bool msc_is_weights(const msc_attr_value *v);
 
 /* Every attribute of the module, its functions and arguments is a fact, stands on its thing and is of its kind. */
 bool msc_check_facts(const msc_module *m);

@@ -119,6 +119,13 @@ MSCRT_API mscrt_status *mscrt_plan_verify(const void *bytes, size_t size);
 /* Checks that a safetensors file has all parameters of the plan, in shapes and types that mscrt_load accepts. */
 MSCRT_API mscrt_status *mscrt_plan_check_weights(const mscrt_plan *plan, const char *path);
 
+/* NULL: the model names no files with initial values; else the model's folder, relative to that of the plan ("": the
+ * same). mscrt_load_weights reads them. */
+MSCRT_API const char *mscrt_plan_weights(const mscrt_plan *plan);
+/* Checks that these files are in `folder`, are those that the model was made with as far as it says, and have the
+ * tensors. Reads a whole file where the model has a hash of it. */
+MSCRT_API mscrt_status *mscrt_plan_check_files(const mscrt_plan *plan, const char *folder);
+
 MSCRT_API int mscrt_plan_ranks(const mscrt_plan *plan);
 MSCRT_API const char *mscrt_plan_model(const mscrt_plan *plan); /* name of the model */
 /* the configuration it was compiled with, JSON: {"KEY": {"value": V, "from": ORIGIN}, ...} */
@@ -261,6 +268,9 @@ MSCRT_API mscrt_status *mscrt_read(mscrt_context *ctx, const char *name, void *o
 
 /* Loads parameters (and state, if the file has it) from a safetensors file; a rank reads only its own boxes. */
 MSCRT_API mscrt_status *mscrt_load(mscrt_context *ctx, const char *path);
+/* Loads the parameters for which the model names files, from its folder (mscrt_plan_weights); a rank reads only its own
+ * boxes. */
+MSCRT_API mscrt_status *mscrt_load_weights(mscrt_context *ctx, const char *folder);
 /* Saves whole parameters to a safetensors file: every rank calls it, rank 0 writes; the old file stays until the new
  * one is complete. */
 MSCRT_API mscrt_status *mscrt_save(mscrt_context *ctx, const char *path);

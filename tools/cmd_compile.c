@@ -1,5 +1,6 @@
 /* cmd_compile.c: msc compile MODEL -o plan.bin */
 #include <jansson.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -286,6 +287,28 @@ static int write_depfile(cli *c, const char *plan) {
   return cli_write_file(c, path, text, strlen(text));
 }
 
+/* The model's folder relative to the plan's; NULL: the same, or a stream. */
+static const char *model_folder(cli *c, const char *model, const char *plan) {
+  msc_arena *arena = msc_context_arena(c->ctx);
+  char from[PATH_MAX], to[PATH_MAX];
+  const char *slash = strrchr(plan, '/');
+  if (!strcmp(model, "-") || !realpath(model, to) ||
+      !realpath(slash ? msc_arena_printf(arena, "%.*s", (int)(slash - plan) + 1, plan) : ".", from))
+    return NULL;
+  *strrchr(to, '/') = 0; /* "" is the root */
+  if (!from[1]) *from = 0;
+  size_t n = 0;
+  for (size_t i = 0;; i++) { /* n: the length of the folder that both lie in */
+    if ((!from[i] || from[i] == '/') && (!to[i] || to[i] == '/')) n = i;
+    if (!from[i] || from[i] != to[i]) break;
+  }
+  const char *up = "", *rest = to + n + (to[n] == '/');
+  for (const char *p = from + n; *p; p++)
+    if (*p == '/') up = msc_arena_printf(arena, "%s%s..", up, *up ? "/" : "");
+  const char *path = msc_arena_printf(arena, "%s%s%s", up, *up && *rest ? "/" : "", rest);
+  return *path ? path : NULL;
+}
+
 /* ---- the command ---- */
 
 static bool check_time_limit(cli *c) {
@@ -344,6 +367,7 @@ static int run_compile(cli *c) {
   if (!cli_claim_output(c, path) || !cli_claim_output(c, strategies) || !cli_claim_output(c, cli_text(c, "depfile")) ||
       (o.dump_dir && !cli_may_dump(c, o.dump_dir)))
     return CLI_INPUT;
+  o.model_folder = model_folder(c, c->operands[0], path);
   bool ok = msc_compile_model(c->ctx, &model, &o, &made);
   cli_progress_done(c);
   if (!ok) return CLI_INPUT;

@@ -35,6 +35,7 @@ typedef struct {
   const char *choices;  /* NULL: nothing was ever measured here */
   int64_t steps, per_epoch;
   bool evaluates, timed;
+  const char *weights; /* folder of the files that the model names for its parameters; NULL: not taken */
   size_t num_sinks;
   mscrt_sink *sinks; /* outputs that are written */
   double time_scale;
@@ -265,6 +266,26 @@ static int count_steps(training *t) {
   return CLI_OK;
 }
 
+/* The folder with the files that the model names, unless --init gives all parameters. */
+static int find_weights(training *t) {
+  cli *c = t->c;
+  const char *folder = mscrt_plan_weights(t->plan), *plan = c->operands[0], *slash = strrchr(plan, '/');
+  const char *given = cli_text(c, "weights");
+  if (given && !folder) return cli_usage(c, "--weights: the model names no files for its parameters");
+  if (given && cli_text(c, "init")) return cli_usage(c, "--weights and --init exclude each other");
+  if (!folder || t->timed || cli_text(c, "init")) return CLI_OK;
+  t->weights = given ? given
+                     : msc_arena_printf(msc_context_arena(c->ctx), "%.*s%s", slash ? (int)(slash - plan) + 1 : 0, plan,
+                                        *folder || slash ? folder : ".");
+  mscrt_status *s = mscrt_plan_check_files(t->plan, t->weights);
+  if (!s) return CLI_OK;
+  int code = report_status(c, NULL, MSC_E_DATA, s);
+  msc_note(c->ctx, NULL,
+           "the model takes initial values from its files; --weights names another folder, --init a file "
+           "with all parameters");
+  return code;
+}
+
 static int check_files(training *t) {
   cli *c = t->c;
   const char *const outputs[] = {cli_text(c, "save"), cli_text(c, "trace")};
@@ -278,9 +299,9 @@ static int check_files(training *t) {
   if (code != CLI_OK) return code;
   if (t->num_sinks) code = report_status(c, NULL, MSC_E_DATA, mscrt_check_predict(t->data, t->num_sinks, t->sinks));
   if (code != CLI_OK) return code;
-  if (cli_text(c, "init"))
-    return report_status(c, NULL, MSC_E_DATA, mscrt_plan_check_weights(t->plan, cli_text(c, "init")));
-  return CLI_OK;
+  code = find_weights(t);
+  if (code != CLI_OK || !cli_text(c, "init")) return code;
+  return report_status(c, NULL, MSC_E_DATA, mscrt_plan_check_weights(t->plan, cli_text(c, "init")));
 }
 
 /* ---- what rank 0 prints ---- */
@@ -460,6 +481,7 @@ static mscrt_status *train_rank(training *t) {
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
   if (!s) s = open_own_data(t);
   if (!s && t->data) s = mscrt_set_data(t->ctx, t->data);
+  if (!s && t->weights) s = mscrt_load_weights(t->ctx, t->weights);
   if (!s && cli_text(c, "init")) s = mscrt_load(t->ctx, cli_text(c, "init"));
   double begin = now_ms();
   if (!s) s = train(t);
@@ -563,6 +585,7 @@ static const cli_option options[] = {
     {"seed", CLI_INT, "S", "of initial weights and sample order; default 0"},
     {"in-order", CLI_FLAG, NULL, "take the samples as they are in the files instead of permuting every epoch"},
     {"init", CLI_TEXT, "W.safetensors", "initial parameters from a file"},
+    {"weights", CLI_TEXT, "DIR", "folder of the files that the model names for its parameters; default: the model's"},
     {"save", CLI_TEXT, "W.safetensors", "write the trained parameters"},
     {"threads", CLI_INT, "T", "threads per rank; default: cores divided by ranks"},
     {"timeout", CLI_NUMBER, "S", "seconds that a rank waits for another, or for its GPU; default 300"},

@@ -161,6 +161,7 @@ typedef struct msc_plan {
   const void *searched;       /* the program as it went into `layouts`, text packed by zlib */
   size_t searched_packed, searched_bytes;
   uint64_t model_hash;
+  const char *model_folder; /* relative to that of the plan; NULL: the same */
 } msc_plan;
 
 /* ---- plan/programs.c ---- */

@@ -351,7 +351,44 @@ static const msc_attr_value *model_shape(const msc_plan_variable *v) {
   return is_shape_of(own, v->global) ? own : NULL;
 }
 
-static void put_plan_parameters(flatbuf_builder *b, const msc_plan *p) {
+static const msc_attr_value *member(const msc_attr_value *dict, const char *name) {
+  return msc_find_attr(dict->dict.a, dict->dict.num, name);
+}
+
+/* The files that parameters take their values from. */
+typedef struct {
+  uint32_t num, *file;          /* file: by parameter the number of its file; UINT32_MAX: none */
+  const msc_attr_value **first; /* by file: the weights of a parameter */
+} weight_files;
+
+static weight_files list_weight_files(const msc_plan *p) {
+  weight_files w = {.file = msc_new_array(p->arena, uint32_t, p->num_parameters + 1),
+                    .first = msc_new_array(p->arena, const msc_attr_value *, p->num_parameters + 1)};
+  for (size_t i = 0; i < p->num_parameters; i++) {
+    const msc_attr_value *own = msc_arg_attr(p->parameter[i].func, p->parameter[i].arg, MSC_FACT(msc_weights));
+    uint32_t k = 0;
+    while (own && k < w.num && strcmp(member(w.first[k], "file")->s, member(own, "file")->s)) k++;
+    w.file[i] = own ? k : UINT32_MAX;
+    if (own && k == w.num) w.first[w.num++] = own;
+  }
+  return w;
+}
+
+static void put_weight_files(flatbuf_builder *b, const msc_plan *p, const weight_files *w) {
+  if (w->num) plan_plan_begin_weight_files(b);
+  for (uint32_t i = 0; i < w->num; i++) {
+    const msc_attr_value *bytes = member(w->first[i], "bytes"), *xxh3 = member(w->first[i], "xxh3");
+    plan_weight_file_begin(b);
+    plan_weight_file_put_path(b, member(w->first[i], "file")->s);
+    if (bytes) plan_weight_file_put_bytes(b, (uint64_t)bytes->i);
+    if (xxh3) plan_weight_file_put_xxh3(b, (uint64_t)xxh3->i);
+    flatbuf_end(b);
+  }
+  if (w->num) flatbuf_end(b);
+  if (w->num && p->model_folder) plan_plan_put_model_folder(b, p->model_folder);
+}
+
+static void put_plan_parameters(flatbuf_builder *b, const msc_plan *p, const weight_files *w) {
   uint64_t dim[MSC_MAX_RANK];
   plan_plan_begin_parameters(b);
   for (size_t i = 0; i < p->num_parameters; i++) {
@@ -370,6 +407,10 @@ static void put_plan_parameters(flatbuf_builder *b, const msc_plan *p) {
     plan_parameter_put_owner(b, arg_text(v, MSC_FACT(msc_owner)));
     plan_parameter_put_stage(b, v->stage);
     plan_parameter_put_copy(b, v->copy);
+    if (w->file[i] != UINT32_MAX) {
+      plan_parameter_put_weights(b, w->file[i]);
+      plan_parameter_put_tensor(b, member(msc_arg_attr(v->func, v->arg, MSC_FACT(msc_weights)), "tensor")->s);
+    }
     const msc_attr_value *model = model_shape(v);
     for (size_t d = 0; model && d < model->list.num; d++) dim[d] = (uint64_t)model->list.v[d].i;
     if (model) plan_parameter_put_model_shape(b, model->list.num, dim);
@@ -471,7 +512,9 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   put_sections(b, p);
   put_programs(b, p);
   put_stages(b, p);
-  put_plan_parameters(b, p);
+  weight_files weights = list_weight_files(p);
+  put_weight_files(b, p, &weights);
+  put_plan_parameters(b, p, &weights);
   put_plan_inputs(b, p);
   put_plan_outputs(b, p);
   plan_plan_put_persistent_bytes(b, p->persistent_bytes);

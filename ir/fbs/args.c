@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/fact.h"
 #include "ir/fbs/fbs.h"
 
 /* ---- names ---- */
@@ -104,15 +105,6 @@ static bool read_init(fbs_reader *r, fbs_place p, model_op o, size_t arg) {
   return fbs_error(r, MSC_E_FORMAT, p, "unknown init %s; it is one of zeros, ones, constant, normal, uniform", kind);
 }
 
-bool fbs_is_weight_path(const char *path) {
-  for (const char *p = path;; p++) {
-    size_t n = strcspn(p, "/");
-    if (n == 0 || (n == 1 && *p == '.') || (n == 2 && p[0] == '.' && p[1] == '.')) return false;
-    p += n;
-    if (!*p) return true;
-  }
-}
-
 /* msc.weights = {file, tensor[, bytes, xxh3]} */
 static bool read_weights(fbs_reader *r, fbs_place p, model_weights w, size_t arg) {
   uint32_t number = model_weights_file(w), num = model_model_weight_files_num(r->model);
@@ -122,7 +114,7 @@ static bool read_weights(fbs_reader *r, fbs_place p, model_weights w, size_t arg
   const char *path = fbs_text(r, p, model_weight_file_path(f), model_weight_file_path_len(f));
   const char *tensor = fbs_text(r, p, model_weights_tensor(w), model_weights_tensor_len(w));
   if (!path || !tensor) return false;
-  if (!fbs_is_weight_path(path)) return true; /* reported once by check_weight_files */
+  if (!msc_is_weight_path(path)) return true; /* reported once by check_weight_files */
   msc_attr *attrs = NULL;
   size_t num_attrs = 0;
   msc_put_attr(r->ctx, &attrs, &num_attrs, "file", msc_str(r->ctx, path));
@@ -141,7 +133,7 @@ static void check_weight_files(fbs_reader *r) {
     model_weight_file f = model_model_weight_files(r->model, i);
     fbs_place p = fbs_at_file(r, "weight file %u", i);
     const char *path = fbs_text(r, p, model_weight_file_path(f), model_weight_file_path_len(f));
-    if (path && !fbs_is_weight_path(path))
+    if (path && !msc_is_weight_path(path))
       fbs_error(r, MSC_E_FORMAT, p, "path '%s' leaves the model's folder; it must be relative, without '..'", path);
   }
 }

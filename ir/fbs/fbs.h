@@ -95,8 +95,6 @@ bool fbs_read_args(fbs_reader *r);
 bool fbs_read_constants(fbs_reader *r);
 bool fbs_read_outputs(fbs_reader *r);
 bool fbs_read_optimizers(fbs_reader *r);
-/* Relative, without empty, "." or ".." components: what lies beside the model, or below. */
-bool fbs_is_weight_path(const char *path);
 /* Makes `v` the definition of value `number`; reports a second one. */
 bool fbs_define(fbs_reader *r, fbs_place p, uint32_t number, msc_value *v);
 /* A defined value, or NULL after a report: "USEis value 7, ..."; `use` ends with a blank or is empty. */

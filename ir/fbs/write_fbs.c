@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/fact.h"
 #include "ir/fbs/fbs.h"
 #include "ir/table.h"
 
@@ -354,11 +355,10 @@ static const msc_attr_value *entry(const msc_attr_value *dict, const char *name,
 }
 
 static bool put_weights(writer *w, const msc_attr_value *v) {
-  const msc_attr_value *file = entry(v, "file", MSC_ATTR_STR), *tensor = entry(v, "tensor", MSC_ATTR_STR);
-  if (!file || !tensor || !fbs_is_weight_path(file->s)) return false;
+  if (!msc_is_weights(v)) return false;
   model_parameter_begin_weights(w->b);
-  model_weights_put_file(w->b, number_of(&w->files, file->s));
-  model_weights_put_tensor(w->b, tensor->s);
+  model_weights_put_file(w->b, number_of(&w->files, entry(v, "file", MSC_ATTR_STR)->s));
+  model_weights_put_tensor(w->b, entry(v, "tensor", MSC_ATTR_STR)->s);
   flatbuf_end(w->b);
   return true;
 }

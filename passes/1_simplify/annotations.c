@@ -56,6 +56,7 @@ static bool is_honoured_value(msc_fact_kind kind, const msc_attr_value *v, const
     case MSC_FACT_CPU_ONLY: return target->is_host && v->kind == MSC_ATTR_STR && !strcasecmp(v->s, "cpu");
     case MSC_FACT_F32_ONLY: return v->kind == MSC_ATTR_STR && !strcmp(v->s, "f32");
     case MSC_FACT_BLOCK: return is_block_shard(v);
+    case MSC_FACT_WEIGHTS: return msc_is_weights(v);
     case MSC_FACT_LIMIT: return is_memory_limit(v);
     /* a string is the name of the block */
     case MSC_FACT_FLAG_OR_NAME: return v->kind == MSC_ATTR_BOOL || v->kind == MSC_ATTR_STR;
@@ -74,6 +75,8 @@ static const char *required_form(msc_fact_kind kind) {
     case MSC_FACT_STAGE_NUMBER: return "must be the number of a stage, from 0 on";
     case MSC_FACT_BOOL:
     case MSC_FACT_FLAG: return "must be true or false";
+    case MSC_FACT_WEIGHTS:
+      return "must be {file = PATH, tensor = NAME}, and may have bytes and xxh3; the path is relative, without '..'";
     case MSC_FACT_LIMIT: return "must be {bytes = N, name = BLOCK}, of a block: an op has no limit of its own";
     default: return NULL;
   }

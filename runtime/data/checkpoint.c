@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "runtime/context.h"
 
@@ -10,13 +11,13 @@
 static mscrt_status *check_stored_tensor(const mscrt_blob *b, const mscrt_named_array *n, const mscrt_variable *v) {
   char have[MSCRT_SHAPE_TEXT], want[MSCRT_SHAPE_TEXT];
   const mscrt_array *a = &n->array;
-  if (!n->known) return mscrt_bad_file(b, "tensor '%s': its element type or rank is not supported", v->name);
+  if (!n->known) return mscrt_bad_file(b, "tensor '%s': its element type or rank is not supported", n->name);
   if (a->rank != v->model_rank || memcmp(a->dim, v->model_shape, sizeof *a->dim * (size_t)v->model_rank))
-    return mscrt_bad_file(b, "tensor '%s' has shape %s, the model's parameter %s", v->name,
+    return mscrt_bad_file(b, "tensor '%s' has shape %s, the model's parameter %s", n->name,
                           mscrt_shape_text(a->rank, a->dim, have),
                           mscrt_shape_text(v->model_rank, v->model_shape, want));
   if (!mscrt_converts(a->dtype, v->dtype) || mscrt_is_float(a->dtype) != mscrt_is_float(v->dtype))
-    return mscrt_bad_file(b, "tensor '%s' has %s elements, the model's parameter %s", v->name,
+    return mscrt_bad_file(b, "tensor '%s' has %s elements, the model's parameter %s", n->name,
                           mscrt_dtype_name(a->dtype), mscrt_dtype_name(v->dtype));
   return NULL;
 }
@@ -82,6 +83,82 @@ mscrt_status *mscrt_load(mscrt_context *c, const char *path) {
   }
   close_weights(&b, &t);
   return s;
+}
+
+/* ---- the files that the model names ---- */
+
+static mscrt_status *check_bytes(const mscrt_blob *b, plan_weight_file f) {
+  if (plan_weight_file_bytes(f) && plan_weight_file_bytes(f) != b->bytes)
+    return mscrt_bad_file(b, "has changed: the model was made with %" PRIu64 " bytes, now there are %" PRIu64,
+                          plan_weight_file_bytes(f), b->bytes);
+  return NULL;
+}
+
+static mscrt_status *check_hash(const mscrt_blob *b, plan_weight_file f) {
+  enum { CHUNK = 1 << 20 };
+  void *chunk = NULL;
+  mscrt_status *s = NULL;
+  if (!plan_weight_file_xxh3(f)) return NULL;
+  XXH3_state_t *state = XXH3_createState();
+  if (!state) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  XXH3_64bits_reset(state);
+  s = mscrt_allocate(&chunk, CHUNK, 1);
+  for (uint64_t at = 0; at < b->bytes && !s; at += CHUNK) {
+    size_t num = b->bytes - at < CHUNK ? (size_t)(b->bytes - at) : CHUNK;
+    s = mscrt_blob_read(b, at, chunk, num);
+    if (!s) XXH3_64bits_update(state, chunk, num);
+  }
+  uint64_t hash = XXH3_64bits_digest(state);
+  free(chunk);
+  XXH3_freeState(state);
+  if (!s && hash != plan_weight_file_xxh3(f))
+    s = mscrt_bad_file(b, "has changed: its hash is %016" PRIx64 ", the model was made with %016" PRIx64, hash,
+                       plan_weight_file_xxh3(f));
+  return s;
+}
+
+/* Checks, or with a context loads, the parameters that take their values from one file. */
+static mscrt_status *take_tensors(const mscrt_plan *p, mscrt_context *c, uint32_t file, const mscrt_blob *b) {
+  mscrt_safetensors t;
+  MSCRT_CHECK(mscrt_safetensors_parse(b, &t));
+  mscrt_status *s = NULL;
+  for (uint32_t i = 0; i < p->num_parameters && !s; i++) {
+    const mscrt_variable *v = &p->parameter[i];
+    if (!v->tensor || v->weights != file) continue;
+    const mscrt_named_array *a = mscrt_safetensors_find(&t, v->tensor);
+    if (!a) s = mscrt_bad_file(b, "lacks tensor '%s', the initial value of parameter '%s'", v->tensor, v->name);
+    else s = check_stored_tensor(b, a, v);
+    if (!s && c && v->stage == c->stage) s = load_parameter(c, b, a, v);
+  }
+  mscrt_safetensors_free(&t);
+  return s;
+}
+
+static mscrt_status *take_file(const mscrt_plan *p, mscrt_context *c, uint32_t file, const char *folder) {
+  plan_weight_file f = plan_plan_weight_files(p->root, file);
+  char *path = NULL;
+  mscrt_blob b;
+  if (asprintf(&path, "%s%s%s", folder, *folder ? "/" : "", plan_weight_file_path(f)) < 0)
+    return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  mscrt_status *s = mscrt_blob_open(path, &b);
+  free(path);
+  if (!s) s = check_bytes(&b, f);
+  if (!s && !c) s = check_hash(&b, f);
+  if (!s) s = take_tensors(p, c, file, &b);
+  mscrt_blob_close(&b);
+  return s;
+}
+
+static mscrt_status *take_files(const mscrt_plan *p, mscrt_context *c, const char *folder) {
+  for (uint32_t i = 0; i < plan_plan_weight_files_num(p->root); i++) MSCRT_CHECK(take_file(p, c, i, folder));
+  return NULL;
+}
+
+mscrt_status *mscrt_plan_check_files(const mscrt_plan *p, const char *folder) { return take_files(p, NULL, folder); }
+
+mscrt_status *mscrt_load_weights(mscrt_context *c, const char *folder) {
+  if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
+  return take_files(c->plan, c, folder);
 }
 
 /* ---- saving ---- */

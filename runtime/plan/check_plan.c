@@ -458,13 +458,17 @@ static mscrt_status *check_plan_parameters(mscrt_plan *p) {
                           .state = plan_parameter_state(t),
                           .ref = plan_parameter_ref(t),
                           .stage = plan_parameter_stage(t),
-                          .copy = plan_parameter_copy(t)};
+                          .copy = plan_parameter_copy(t),
+                          .weights = plan_parameter_weights(t),
+                          .tensor = plan_parameter_tensor(t)};
     mscrt_status *s = read_plan_shape(plan_parameter_shape_num(t), plan_parameter_shape_data(t), &v->rank, v->shape);
     if (!s) s = check_variable(p, v, plan_parameter_dtype(t), plan_parameter_layout(t), false);
     if (!s) s = check_model_shape(v, t);
     if (!s && v->ref.space != PLAN_SPACE_PERSISTENT) s = bad_plan("it is not in the persistent space");
     if (!s && !mscrt_init_ok(v->init, v->dtype))
       s = bad_plan("initial values '%.32s' of %s", v->init ? v->init : "", mscrt_dtype_name(v->dtype));
+    if (!s && v->tensor && v->weights >= plan_plan_weight_files_num(p->root))
+      s = bad_plan("weight file %u of %u", v->weights, plan_plan_weight_files_num(p->root));
     if (s) return mscrt_within(s, "parameter '%s'", v->name);
   }
   return check_names(p->num_parameters, p->parameter, "parameter");

@@ -26,6 +26,8 @@ typedef struct {
   int model_rank;                       /* rank in the model and in files, with the same elements in the same order */
   int64_t model_shape[MSCRT_MAX_RANK];  /* the shape there, mostly equal to `shape` */
   const char *init;
+  const char *tensor; /* the initial value: of entry weights of the plan's weight_files; NULL: init */
+  uint32_t weights;
   bool state;
   /* inputs */
   mscrt_role role;

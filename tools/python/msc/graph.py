@@ -139,6 +139,12 @@ def _element_bytes(dtype, values):
     return bytes(out)
 
 
+def _size(folder, path):
+    """Bytes of a file in a folder; None: it is not there."""
+    whole = folder and os.path.join(folder, path)
+    return os.path.getsize(whole) if whole and os.path.isfile(whole) else None
+
+
 class Graph:
     """Builds a forward graph with its loss and optimizer.  Every op of msc is a method: operands, then attributes, then
     `name` and hints (in_strategy=((2, 4), (4, 1)), pipeline_stage=1, recompute=True, ...)."""
@@ -395,8 +401,8 @@ class Graph:
 
     # ---- the file ----
 
-    def model(self):
-        """The Model dictionary that file.encode takes."""
+    def model(self, folder=None):
+        """The Model dictionary that file.encode takes, with the sizes of weight files that lie in `folder`."""
         train = None
         if self._loss is not None:
             train = {"loss": self._loss, "micro_size": self._micro_size, "optimizers": self._optimizers or None}
@@ -410,18 +416,18 @@ class Graph:
             "value_types": self._value_types,
             "body": {"args": args, "ops": [dict(op, hints=op["hints"] or None) for op in self._ops], "results": [o["value"] for o in self._outputs]},
             "inputs": self._inputs, "outputs": self._outputs, "parameters": self._parameters, "constants": self._constants or None,
-            "weight_files": [{"path": p} for p in self._weight_files] or None,
+            "weight_files": [{"path": p, "bytes": _size(folder, p)} for p in self._weight_files] or None,
             "blocks": [{k: v for k, v in b.items() if k != "path"} for b in self._blocks],
             "train": train, "mesh": [{"name": n, "size": s} for n, s in self._mesh.items()] or None,
             "state": self._state or None,
         }
 
-    def encode(self):
-        return file.encode(self.model())
+    def encode(self, folder=None):
+        return file.encode(self.model(folder))
 
     def save(self, path):
         """Writes the file; what stood there before stays until the new one is complete."""
-        data = self.encode()
+        data = self.encode(os.path.dirname(os.path.abspath(path)))
         temporary = f"{path}.{os.getpid()}.tmp"
         try:
             with open(temporary, "wb") as out:
