@@ -708,6 +708,8 @@ void msc_drop_unused(msc_func *f);
 /* The ops of an expansion in the place of the op, with its marks: stage, recompute. */
 void msc_expand_in_place(msc_op *op, msc_func *expansion);
 void msc_copy_marks(const msc_op *from, msc_op *to);
+/* True for a loss that is the mean over the rows with a label that is not ignored: their number is data. */
+bool msc_counts_kept_rows(const msc_op *op);
 /* Is it only its expansion that can be computed?  It has no kernel, or a letter is cut that the kernel needs whole.
  * in_layout: of the operands; NULL: those they have. */
 bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout);

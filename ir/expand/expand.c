@@ -73,9 +73,18 @@ static bool cuts_expanding(const msc_rule *rule, size_t tensor, const msc_layout
   return false;
 }
 
+bool msc_counts_kept_rows(const msc_op *op) {
+  return msc_op_attr(op, "ignore_index") && !strcmp(msc_op_str(op, "reduction"), "mean");
+}
+
+/* True for a loss that is built of plain ones. */
+static bool is_built_loss(const msc_op *op) {
+  return op->kind == OP_softmax_cross_entropy && (msc_counts_kept_rows(op) || msc_op_float(op, "label_smoothing") != 0);
+}
+
 bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout) {
   const msc_op_info *info = msc_info(op);
-  if (!info->expand || info->flags & MSC_COMPOSITE) return info->expand != NULL;
+  if (!info->expand || info->flags & MSC_COMPOSITE || is_built_loss(op)) return info->expand != NULL;
   bool cut = false;
   for (size_t i = 0; i < op->num_in; i++) cut |= (in_layout ? in_layout[i] : op->in[i].value->type->layout) != NULL;
   if (!cut) return false;
@@ -110,6 +119,24 @@ bool expand_softmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_
 
 /* ---- softmax cross entropy; logits [*,c], labels [*] or [*,c] ---- */
 
+/* True for each row that has a loss; NULL: the op ignores none. */
+static msc_value *kept_rows(msc_builder *b, const msc_op *op, msc_value *labels) {
+  if (!msc_op_attr(op, "ignore_index")) return NULL;
+  return compare(b, "ne", labels, number(b, labels, (double)msc_op_int(op, "ignore_index")));
+}
+
+/* 0 in the rows that are not kept. */
+static msc_value *where_kept(msc_builder *b, msc_value *keep, msc_value *x) {
+  return keep && x ? choose(b, keep, x, number(b, x, 0)) : x;
+}
+
+/* The loss of `rows` that the op's reduction makes. */
+static msc_value *reduced_rows(msc_builder *b, const msc_op *op, msc_value *keep, msc_value *rows) {
+  if (!msc_counts_kept_rows(op) || !rows) return reduced(b, msc_op_str(op, "reduction"), rows);
+  msc_value *num = total(b, OP_reduce_sum, cast(b, keep, MSC_I32)), *sum = total(b, OP_reduce_sum, rows);
+  return over(b, sum, cast(b, num, rows->type->dtype));
+}
+
 /* The labels of the rows, which reports at run time one that names no class: zeros are looked up by them. */
 static msc_value *checked(msc_builder *b, msc_value *labels, int64_t num_classes) {
   msc_value *zeros =
@@ -117,12 +144,12 @@ static msc_value *checked(msc_builder *b, msc_value *labels, int64_t num_classes
   return plus(b, labels, binary(b, OP_gather, zeros, labels));
 }
 
-/* [*,c]: does the label of the row name this class? */
-static msc_value *hits(msc_builder *b, msc_value *labels, const msc_type *logits) {
+/* [*,c]: does the label of the row name this class?  In rows that are not kept class 0 is named. */
+static msc_value *hits(msc_builder *b, msc_value *keep, msc_value *labels, const msc_type *logits) {
   int64_t dim[MSC_MAX_RANK], n = logits->dim[logits->rank - 1];
   memcpy(dim, logits->dim, sizeof dim);
   dim[logits->rank - 1] = 1;
-  labels = checked(b, labels, n);
+  labels = checked(b, where_kept(b, keep, labels), n);
   if (!labels) return NULL;
   msc_value *classes = count_up(b, labels->type->dtype, n);
   return compare(b, "eq", reshape(b, labels, logits->rank, dim), classes);
@@ -132,20 +159,57 @@ static msc_value *without_last(msc_builder *b, msc_value *x) {
   return x ? reshape(b, x, x->type->rank - 1, x->type->dim) : NULL;
 }
 
+static msc_value *with_last(msc_builder *b, msc_value *x) {
+  int64_t dim[MSC_MAX_RANK];
+  for (int d = 0; d < x->type->rank; d++) dim[d] = x->type->dim[d];
+  dim[x->type->rank] = 1;
+  return reshape(b, x, x->type->rank + 1, dim);
+}
+
+static msc_value *plain_loss(msc_builder *b, const msc_op *op, msc_value *logits, msc_value *labels,
+                             const char *reduction) {
+  msc_context *ctx = formula_ctx(b);
+  msc_attr attrs[2] = {msc_named(ctx, "reduction", msc_str(ctx, reduction))};
+  size_t num = 1;
+  if (msc_op_attr(op, "ignore_index")) attrs[num++] = msc_named(ctx, "ignore_index", *msc_op_attr(op, "ignore_index"));
+  return with_attrs(b, OP_softmax_cross_entropy, 2, (msc_value *[]){logits, labels}, num, attrs);
+}
+
+/* With label_smoothing s the loss of a row is 1 - s of the plain one and s of the mean of -log_softmax(logits). */
+static msc_value *smoothed_loss(msc_builder *b, const msc_op *op, msc_value *logits, msc_value *labels,
+                                msc_value *keep) {
+  double s = msc_op_float(op, "label_smoothing");
+  int64_t c = logits->type->rank - 1;
+  msc_value *rows = scaled(b, plain_loss(b, op, logits, labels, "none"), 1 - s),
+            *all = scaled(b, reduce(b, OP_reduce_mean, unary(b, OP_log_softmax, logits), 1, &c, false), s);
+  return reduced_rows(b, op, keep, minus(b, rows, where_kept(b, keep, all)));
+}
+
+/* The mean over the rows that are kept is their sum, which the kernels know, by their number. */
+static msc_value *built_loss(msc_builder *b, const msc_op *op, msc_value *logits, msc_value *labels) {
+  msc_value *keep = kept_rows(b, op, labels);
+  logits = cast(b, logits, wide(logits->type->dtype));
+  if (!logits || msc_op_float(op, "label_smoothing") != 0)
+    return logits ? smoothed_loss(b, op, logits, labels, keep) : NULL;
+  return reduced_rows(b, op, keep, plain_loss(b, op, logits, labels, "sum"));
+}
+
 bool expand_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int64_t c = in[0]->type->rank - 1;
-  msc_value *shift = shifted(b, cast(b, in[0], wide(in[0]->type->dtype)), c), *loss;
+  if (is_built_loss(op)) return (out_result[0] = cast(b, built_loss(b, op, in[0], in[1]), in[0]->type->dtype)) != NULL;
+  msc_value *keep = kept_rows(b, op, in[1]), *shift = shifted(b, cast(b, in[0], wide(in[0]->type->dtype)), c), *loss;
   msc_value *log_sum = msc_compute(b, "log(a)", sum_along(b, msc_compute(b, "exp(a)", shift), c));
   if (msc_is_float(in[1]->type->dtype)) { /* log_sum * sum(labels) - sum(labels * shift) */
     msc_value *labels = cast(b, in[1], wide(in[1]->type->dtype));
     msc_value *labelled = sum_along(b, times(b, labels, shift), c);
     loss = minus(b, times(b, log_sum, sum_along(b, labels, c)), labelled);
   } else {
-    msc_value *zero = number(b, shift, 0), *picked = choose(b, hits(b, in[1], in[0]->type), shift, zero);
+    msc_value *zero = number(b, shift, 0), *picked = choose(b, hits(b, keep, in[1], in[0]->type), shift, zero);
     loss = minus(b, log_sum, sum_along(b, picked, c));
   }
+  loss = where_kept(b, keep, without_last(b, loss));
   /* rounded before it is reduced: a sum over cut rows stays one that may be finished later, as the rule says */
-  out_result[0] = reduced(b, msc_op_str(op, "reduction"), cast(b, without_last(b, loss), in[0]->type->dtype));
+  out_result[0] = reduced(b, msc_op_str(op, "reduction"), cast(b, loss, in[0]->type->dtype));
   return out_result[0] != NULL;
 }
 
@@ -160,7 +224,7 @@ static msc_value *row_gradient(msc_builder *b, const msc_op *op, msc_value *dlos
 
 bool expand_cross_entropy_grad(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_dtype dtype = in[0]->type->dtype;
-  msc_value *dloss = cast(b, in[2], wide(dtype)), *label;
+  msc_value *dloss = cast(b, in[2], wide(dtype)), *keep = kept_rows(b, op, in[1]), *label;
   int64_t c = in[0]->type->rank - 1;
   msc_value *e = msc_compute(b, "exp(a)", shifted(b, cast(b, in[0], wide(dtype)), c)),
             *p = over(b, e, sum_along(b, e, c));
@@ -168,19 +232,21 @@ bool expand_cross_entropy_grad(msc_builder *b, const msc_op *op, msc_value *cons
     label = cast(b, in[1], wide(dtype));
     p = times(b, p, sum_along(b, label, c));
   } else {
-    label = cast(b, hits(b, in[1], in[0]->type), wide(dtype));
+    label = cast(b, hits(b, keep, in[1], in[0]->type), wide(dtype));
   }
   msc_value *of_row = row_gradient(b, op, dloss, in[0]->type), *slope = times(b, minus(b, p, label), of_row);
+  slope = where_kept(b, keep ? with_last(b, keep) : NULL, slope);
   out_result[0] = cast(b, slope, dtype);
   return out_result[0] != NULL;
 }
 
 /* -log_probabilities[label] */
 bool expand_nll_loss(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  msc_value *x = cast(b, in[0], wide(in[0]->type->dtype));
-  msc_value *zero = number(b, x, 0), *picked = x ? choose(b, hits(b, in[1], in[0]->type), x, zero) : NULL;
+  msc_value *x = cast(b, in[0], wide(in[0]->type->dtype)), *keep = kept_rows(b, op, in[1]);
+  msc_value *zero = number(b, x, 0), *picked = x ? choose(b, hits(b, keep, in[1], in[0]->type), x, zero) : NULL;
   msc_value *loss = msc_compute(b, "-a", sum_along(b, picked, in[0]->type->rank - 1));
-  out_result[0] = cast(b, reduced(b, msc_op_str(op, "reduction"), without_last(b, loss)), in[0]->type->dtype);
+  loss = where_kept(b, keep, without_last(b, loss));
+  out_result[0] = cast(b, reduced_rows(b, op, keep, loss), in[0]->type->dtype);
   return out_result[0] != NULL;
 }
 

@@ -529,12 +529,16 @@ static msc_value *label_gradient(msc_grad_ctx *g, const msc_op *op) {
 
 bool grad_cross_entropy(msc_grad_ctx *g, msc_op *op) {
   msc_context *ctx = formula_ctx(&g->b);
+  if (msc_counts_kept_rows(op) || msc_op_float(op, "label_smoothing") != 0) return grad_composite(g, op);
   if (g->wanted[0]) {
     const char *reduction = msc_op_str(op, "reduction");
-    msc_attr attr = msc_named(ctx, "reduction", msc_str(ctx, reduction));
+    const msc_attr_value *ignored = msc_op_attr(op, "ignore_index");
+    msc_attr attrs[2];
+    size_t num = 0;
+    if (strcmp(reduction, "mean")) attrs[num++] = msc_named(ctx, "reduction", msc_str(ctx, reduction));
+    if (ignored) attrs[num++] = msc_named(ctx, "ignore_index", *ignored);
     msc_value *operands[] = {in(op, 0), in(op, 1), dy_of(g)};
-    MSC_TRY(give(g, op, 0,
-                 with_attrs(&g->b, OP_softmax_cross_entropy_grad, 3, operands, strcmp(reduction, "mean") != 0, &attr)));
+    MSC_TRY(give(g, op, 0, with_attrs(&g->b, OP_softmax_cross_entropy_grad, 3, operands, num, attrs)));
   }
   return !g->wanted[1] || give(g, op, 1, label_gradient(g, op));
 }

@@ -129,6 +129,11 @@ void eval_softmax(msc_eval *e) {
 
 /* ---- losses ---- */
 
+/* True for a row whose label is ignore_index. */
+static bool is_ignored(msc_eval *e, const int64_t *index) {
+  return msc_op_attr(e->op, "ignore_index") && msc_piece_get(e, 1, index).i == msc_op_int(e->op, "ignore_index");
+}
+
 /* Weight of class c in the label of this row: a probability, or 1 for the class named. */
 static double label(msc_eval *e, const int64_t *index, int64_t c) {
   int last = e->in[0].rank - 1;
@@ -162,6 +167,8 @@ static double eval_row_loss(msc_eval *e, int64_t *index) {
   int last = e->in[0].rank - 1;
   row_stats s = stats_of_row(e, index, last);
   double loss = 0;
+  index[last] = 0;
+  if (is_ignored(e, index)) return 0;
   for (index[last] = 0; index[last] < e->in[0].full[last]; index[last]++) {
     double weight = label(e, index, index[last]);
     if (weight != 0) loss -= weight * (msc_piece_get(e, 0, index).f - s.max - s.log_sum);
@@ -189,12 +196,14 @@ void eval_cross_entropy_grad(msc_eval *e) {
   msc_piece rows = pick_rows(&e->out[0], &count);
   for (bool more = msc_first_index(&rows, index); more; more = msc_next_index(&rows, index)) {
     row_stats s = stats_of_row(e, index, last);
+    bool ignored = is_ignored(e, index);
     /* dloss is a scalar or one per row */
     double scale = msc_piece_get(e, 2, index).f / (is_mean(e) ? mean_count(e, count) : 1), total = 0;
-    for (int64_t c = 0; c < n; c++) total += label(e, index, c);
+    for (int64_t c = 0; c < n && !ignored; c++) total += label(e, index, c);
     for (index[last] = 0; index[last] < n; index[last]++) {
       double p = exp(msc_piece_get(e, 0, index).f - s.max - s.log_sum);
-      msc_piece_put(e, 0, index, (msc_scalar){.f = (p * total - label(e, index, index[last])) * scale});
+      double slope = ignored ? 0 : (p * total - label(e, index, index[last])) * scale;
+      msc_piece_put(e, 0, index, (msc_scalar){.f = slope});
     }
     index[last] = 0;
   }

@@ -523,8 +523,13 @@ static bool give_rows(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
+/* A mean over kept rows is a quotient of two sums, not a sum. */
 bool rule_cross_entropy(const msc_op *op, msc_rule *rule) {
   give_rows(op, rule);
+  if (msc_counts_kept_rows(op)) {
+    for (int d = 0; d < tensor_type(op, 0)->rank - 1; d++) set_word_role(rule, star(d), "expand");
+    return true;
+  }
   for (int d = 0; op->out[0].type->rank == 0 && d < tensor_type(op, 0)->rank - 1; d++)
     set_role(rule, star(d), MSC_RED, MSC_SUM);
   return true;

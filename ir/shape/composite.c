@@ -53,7 +53,7 @@ bool shape_nll_loss(msc_op *op) {
   if (x->rank < 1) return shape_wrong(op, "'%s' must have rank 1 or more", operand(op, 0));
   if (labels->dtype != MSC_I32 && labels->dtype != MSC_I64)
     return shape_wrong(op, "'labels' must be i32 or i64, not %s", msc_dtype_name(labels->dtype));
-  MSC_TRY(must_have_dims(op, 1, x->rank - 1, x->dim));
+  MSC_TRY(must_have_dims(op, 1, x->rank - 1, x->dim) && shape_ignore_index(op));
   return shape_set(op, 0, x->dtype, is_reduced(op) ? 0 : x->rank - 1, x->dim);
 }
 

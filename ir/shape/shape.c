@@ -453,10 +453,21 @@ bool shape_softmax(msc_op *op) {
   return shape_set_like(op, 0, shape_in(op, 0));
 }
 
+bool shape_ignore_index(msc_op *op) {
+  const msc_type *labels = shape_in(op, 1);
+  if (!msc_op_attr(op, "ignore_index")) return true;
+  int64_t ignored = msc_op_int(op, "ignore_index");
+  if (msc_is_float(labels->dtype)) return shape_wrong(op, "ignore_index needs labels that are class numbers");
+  int64_t most = labels->dtype == MSC_I32 ? INT32_MAX : INT64_C(1) << 53;
+  if (ignored > most || ignored < -most - 1)
+    return shape_wrong(op, "ignore_index %" D " is not in %" D "..%" D, ignored, -most - 1, most);
+  return true;
+}
+
 /* Labels are class numbers, one per row of logits, or probabilities shaped like logits. */
 static bool check_labels(msc_op *op) {
   const msc_type *logits = shape_in(op, 0), *labels = shape_in(op, 1);
-  MSC_TRY(shape_must_be_float(op, 0) && shape_word_attr(op, "reduction", "mean sum none"));
+  MSC_TRY(shape_must_be_float(op, 0) && shape_word_attr(op, "reduction", "mean sum none") && shape_ignore_index(op));
   if (logits->rank < 1) return shape_wrong(op, "'logits' must have rank 1 or more");
   if (msc_is_float(labels->dtype)) return shape_same_type(op, 0, 1);
   MSC_TRY(shape_must_be_index(op, 1));
@@ -474,13 +485,17 @@ static bool reduces_to_scalar(const msc_op *op) { return strcmp(msc_op_str(op, "
 
 bool shape_cross_entropy(msc_op *op) {
   const msc_type *logits = shape_in(op, 0);
+  double smoothing = msc_op_float(op, "label_smoothing");
   MSC_TRY(check_labels(op));
+  if (!(smoothing >= 0 && smoothing <= 1)) return shape_wrong(op, "label_smoothing %g is not in 0..1", smoothing);
   return shape_set(op, 0, logits->dtype, reduces_to_scalar(op) ? 0 : logits->rank - 1, logits->dim);
 }
 
 bool shape_cross_entropy_grad(msc_op *op) {
   const msc_type *logits = shape_in(op, 0), *dloss = shape_in(op, 2);
   MSC_TRY(check_labels(op) && shape_same_dtype(op, 0, 2));
+  if (msc_counts_kept_rows(op))
+    return shape_wrong(op, "with ignore_index the reduction is sum or none; divide 'dloss' by the number of rows kept");
   int rank = reduces_to_scalar(op) ? 0 : logits->rank - 1;
   if (dloss->rank != rank)
     return shape_wrong(op, "'dloss' %s must have rank %d for reduction \"%s\"", shape_text(op, dloss), rank,

@@ -32,6 +32,8 @@ bool shape_axis_attr(msc_op *op, const msc_type *t, int *out_axis);
 bool shape_dtype_attr(msc_op *op, msc_dtype *out_dtype);
 /* Attribute `name` as a dimension number below `rank`. */
 bool shape_dim_attr(msc_op *op, const char *name, int rank, int64_t *out_dim);
+/* Attribute `ignore_index`, a class number that operand 1 may have. */
+bool shape_ignore_index(msc_op *op);
 /* Attribute `name` must be one of the words in `words`, which are separated by blanks. */
 bool shape_word_attr(msc_op *op, const char *name, const char *words);
 

@@ -200,7 +200,14 @@ static bool is_indexed_letter(const msc_op *op, const msc_letter *letter) {
   return msc_info(op)->flags & MSC_CHECKED && letter->name == 'v';
 }
 
-static msc_batch_fact fact_of_result(const msc_op *op, const msc_rule *rule, size_t tensor, uint32_t letters) {
+/* In the view of all samples a mean over the rows that are kept divides by the number of all of them.  Parts seen one
+ * after the other do not know that number. */
+static bool is_mean_of_kept(const reading *r, const msc_op *op, const msc_letter *letter) {
+  return r->view == MSC_BATCH_WHOLE && is_mean_loss(op) && msc_counts_kept_rows(op) && letter->name != 'c';
+}
+
+static msc_batch_fact fact_of_result(const reading *r, const msc_op *op, const msc_rule *rule, size_t tensor,
+                                     uint32_t letters) {
   msc_batch_fact f = {.meaning = MSC_BATCH_SAME};
   const msc_tensor_letters *t = &rule->tensor[tensor];
   uint32_t seen = 0;
@@ -213,6 +220,10 @@ static msc_batch_fact fact_of_result(const msc_op *op, const msc_rule *rule, siz
     }
   for (int i = 0; i < rule->num_letters; i++) {
     if (!(letters >> i & 1)) continue;
+    if (is_mean_of_kept(r, op, &rule->letter[i])) {
+      f.meaning = MSC_BATCH_MEAN;
+      continue;
+    }
     if (rule->letter[i].role == MSC_REP || rule->letter[i].expands || is_indexed_letter(op, &rule->letter[i]))
       return (msc_batch_fact){.meaning = MSC_BATCH_MIXED, .mixer = op};
     if (seen >> i & 1) continue;
@@ -322,7 +333,7 @@ static bool read_batch_op(reading *r, const msc_op *op, msc_arena *arena) {
     msc_batch_fact *f = fact_of(r, &op->out[i]);
     if (mixed) f->meaning = MSC_BATCH_MIXED;
     else if (sees_part_alone(r, op)) *f = fact_of_part(&rule, op->num_in + i, letters);
-    else if (present >> MSC_BATCH_PART & 1) *f = fact_of_result(op, &rule, op->num_in + i, letters);
+    else if (present >> MSC_BATCH_PART & 1) *f = fact_of_result(r, op, &rule, op->num_in + i, letters);
     else f->meaning = (uint8_t)combine_linear_operands(r, op, &rule);
     if (f->meaning == MSC_BATCH_MIXED) f->mixer = find_mixer(r, op);
   }

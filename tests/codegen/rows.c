@@ -108,6 +108,10 @@ static void test_cross_entropy(void **state) {
       add_loss(k, "softmax_cross_entropy_grad",
                typed(k, msc_arena_printf(msc_context_arena(k->ctx), "7x99x$ 7x99x$ %s", grad_of), floats[t]), how[h]);
     }
+  add_loss(k, "softmax_cross_entropy", "9x3xf32 9xi32", "reduction=sum ignore_index=1");
+  add_loss(k, "softmax_cross_entropy", "2x5x30xf64 2x5xi64", "reduction=none ignore_index=0");
+  add_loss(k, "softmax_cross_entropy_grad", "9x3xf32 9xi64 f32", "reduction=sum ignore_index=2");
+  add_loss(k, "softmax_cross_entropy_grad", "9x3xbf16 9xi32 9xbf16", "reduction=none ignore_index=0");
   assert_int_equal(add_loss(k, "softmax_cross_entropy", "600x100xf32 600xi32", "reduction=mean")->call.num_launches, 2);
   kernels_add_op(k, "softmax_cross_entropy", "7x3xf32 7xi32", "", 1, 3, 9)->faults = MSC_FAULT_INDEX;
   check(k);

@@ -226,6 +226,8 @@ static const struct {
   {"hard_swish", "3xf32", "", "A->A", 1},
   {"mish", "3xf32", "", "A->A", 1},
   {"clamp", "3xf32", "low=0 high=1", "A->A", 1},
+  {"softmax_cross_entropy", "2x3x4xf32 2x3xi32", "ignore_index=1", "ABc,AB-> ; A:expand B:expand c:expand", 1},
+  {"softmax_cross_entropy", "2x3xf32 2xi32", "ignore_index=1 reduction=sum", "Ac,A-> ; A:sum c:expand", 1},
   {"stop_gradient", "2x3xf32", "", "AB->AB ; lin 0", 1},
   {"mod", "2x3xf32 3xf32", "", "AB,B->AB", 1},
   {"logical_and", "2x3xi1 3xi1", "", "AB,B->AB", 1},

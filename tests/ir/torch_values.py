@@ -55,6 +55,18 @@ row("sigmoid_cross_entropy", "reduction=none", (p * 40, t),
 labels = torch.tensor([2, 0, 3])
 row("nll_loss", "", (p, labels), F.nll_loss(p, labels))
 row("nll_loss", "reduction=none", (p, labels), F.nll_loss(p, labels, reduction="none"))
+logits = x(3, 4)
+for how in ("mean", "sum", "none"):
+    row("nll_loss", f"reduction={how} ignore_index=0", (p, labels), F.nll_loss(p, labels, ignore_index=0, reduction=how))
+    row("softmax_cross_entropy", f"reduction={how} ignore_index=0", (logits, labels),
+        F.cross_entropy(logits, labels, ignore_index=0, reduction=how))
+    row("softmax_cross_entropy", f"reduction={how} ignore_index=0 label_smoothing=0.25", (logits, labels),
+        F.cross_entropy(logits, labels, ignore_index=0, label_smoothing=0.25, reduction=how))
+    row("softmax_cross_entropy", f"reduction={how} label_smoothing=0.25", (logits, t),
+        F.cross_entropy(logits, t, label_smoothing=0.25, reduction=how))
+row("softmax_cross_entropy", "ignore_index=-100", (logits, labels * 0 - 100), F.cross_entropy(logits, labels * 0 - 100))
+row("softmax_cross_entropy", "reduction=sum ignore_index=-100", (logits, labels * 0 - 100),
+    F.cross_entropy(logits, labels * 0 - 100, reduction="sum"))
 row("glu", "activation=sigmoid gate_first=false", (p,), F.glu(p))
 row("glu", "", (p,), F.silu(p[:, :2]) * p[:, 2:])
 row("glu", "activation=gelu_tanh", (p,), F.gelu(p[:, :2], approximate="tanh") * p[:, 2:])

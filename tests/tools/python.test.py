@@ -169,6 +169,7 @@ outputs = [
     g.mean_squared_error(x, -x),
     g.sigmoid_cross_entropy(x, x),
     g.nll_loss(x, i),
+    g.softmax_cross_entropy(x, i, ignore_index=-100, label_smoothing=0.1),
     g.sin(x),
     g.cos(x),
     g.floor(x),

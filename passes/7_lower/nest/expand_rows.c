@@ -144,6 +144,21 @@ static uint16_t find_label(msc_nester *n, const rows *r, uint16_t column, uint16
   return hit;
 }
 
+/* The class that the row's label names; 0 where it is ignored, which *out_keep tells; out_keep 0: none is. */
+static uint16_t read_class(msc_nester *n, const msc_op *op, int labels, const msc_view *view, uint16_t *out_keep) {
+  uint16_t label = msc_nest_eval(n, labels, view);
+  *out_keep = 0;
+  if (n->failed || !msc_op_attr(op, "ignore_index")) return label;
+  msc_dtype d = dtype_of_instr(n, label);
+  uint16_t ignored = msc_nest_number(n, d, (double)msc_op_int(op, "ignore_index"));
+  *out_keep = msc_nest_compare(n, NEST_NE, label, ignored);
+  return msc_nest_select(n, *out_keep, label, msc_nest_number(n, d, 0));
+}
+
+static uint16_t where_kept(msc_nester *n, uint16_t keep, uint16_t v) {
+  return keep ? msc_nest_select(n, keep, v, msc_nest_number(n, dtype_of_instr(n, v), 0)) : v;
+}
+
 /* The loss of a row.  Class numbers: log s + m - x[label].  Probabilities: sum of label (log s + m - x), as two sums of
  * terms that are not negative. */
 static uint16_t compute_loss(msc_nester *n, const msc_op *op, int x, int labels, const msc_view *view) {
@@ -160,10 +175,10 @@ static uint16_t compute_loss(msc_nester *n, const msc_op *op, int x, int labels,
     msc_nest_close_reduction(n, outer);
     return msc_nest_op(n, NEST_ADD, msc_nest_op(n, NEST_MUL, log_s, all), apart);
   }
-  uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok);
+  uint16_t keep, ok, row = msc_nest_row(n, op, read_class(n, op, labels, view, &keep), t->dim[t->rank - 1], &ok);
   uint16_t hit =
       n->target->finds_labels ? find_label(n, &r, r.along.at[t->rank - 1], row) : read_label(n, x, view, row, ok);
-  return msc_nest_op(n, NEST_ADD, log_s, msc_nest_op(n, NEST_SUB, r.m, hit));
+  return where_kept(n, keep, msc_nest_op(n, NEST_ADD, log_s, msc_nest_op(n, NEST_SUB, r.m, hit)));
 }
 
 uint16_t msc_nest_cross_entropy(msc_nester *n, const msc_op *op, const msc_view *view) {
@@ -196,7 +211,7 @@ uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_
   if (n->failed) return 0;
   uint16_t p = msc_nest_op(n, NEST_DIV,
                            msc_nest_op(n, NEST_EXP, msc_nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m), 0), r.s),
-           label;
+           label, keep = 0;
   if (msc_is_float(n->value[labels].value->type->dtype)) {
     label = msc_nest_eval(n, labels, view);
     msc_inside outer = open_again(n, &r);
@@ -204,7 +219,7 @@ uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_
     msc_nest_close_reduction(n, outer);
     p = msc_nest_op(n, NEST_MUL, p, all);
   } else {
-    uint16_t ok, row = msc_nest_row(n, op, msc_nest_eval(n, labels, view), t->dim[t->rank - 1], &ok);
+    uint16_t ok, row = msc_nest_row(n, op, read_class(n, op, labels, view, &keep), t->dim[t->rank - 1], &ok);
     uint16_t hit = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, view->at[t->rank - 1]));
     msc_dtype d = dtype_of_instr(n, p);
     label = msc_nest_select(n, hit, msc_nest_number(n, d, 1), msc_nest_number(n, d, 0));
@@ -212,7 +227,7 @@ uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_
   int64_t count = 1;
   for (int d = 0; d < t->rank - 1; d++) count *= t->dim[d];
   if (!strcmp(how, "mean")) dloss = divide_by(n, dloss, count_reduced(op, count));
-  return msc_nest_op(n, NEST_MUL, msc_nest_op(n, NEST_SUB, p, label), dloss);
+  return where_kept(n, keep, msc_nest_op(n, NEST_MUL, msc_nest_op(n, NEST_SUB, p, label), dloss));
 }
 
 /* ---- optimizers, PyTorch's formulas ---- */
