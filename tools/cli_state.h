@@ -1,4 +1,4 @@
-/* cli_state.h: what the files behind cli.h share; commands do not include it. */
+/* cli_state.h: what the files behind cli.h share; of the commands only those that tell of all others include it. */
 #ifndef MSC_TOOLS_CLI_STATE_H
 #define MSC_TOOLS_CLI_STATE_H
 
@@ -27,6 +27,21 @@ struct cli_state {
   cli_output *outputs;        /* open ones */
   cli_known_file *known;      /* files that were read or written so far */
 };
+
+/* msc.c: the commands, in the order of commands.def */
+enum {
+#define CMD(name, help) CLI_COMMAND_##name,
+#include "tools/commands.def"
+#undef CMD
+  CLI_NUM_COMMANDS
+};
+
+typedef struct {
+  const char *name, *help;
+  const cli_command *command; /* NULL: its file does not exist yet */
+} cli_row;
+
+void cli_list_commands(cli_row *out_rows);
 
 /* options.c */
 extern const cli_option cli_common_options[];

@@ -9,39 +9,27 @@
 #include "ir/msc.h"
 #include "tools/cli_state.h"
 
-typedef struct {
-  const char *name, *help;
-  const cli_command *command; /* NULL: its file does not exist yet */
-} row;
-
-enum {
-#define CMD(name, help) ROW_##name,
-#include "tools/commands.def"
-#undef CMD
-  NUM_ROWS
-};
-
-static void fill_rows(row *rows) {
-#define CMD(name, help) rows[ROW_##name] = (row){#name, help, &cmd_##name};
+void cli_list_commands(cli_row *out_rows) {
+#define CMD(name, help) out_rows[CLI_COMMAND_##name] = (cli_row){#name, help, &cmd_##name};
 #include "tools/commands.def"
 #undef CMD
 }
 
-static int print_commands(const row *rows, FILE *to) {
+static int print_commands(const cli_row *rows, FILE *to) {
   fprintf(to, "usage: msc COMMAND [OPTION ...] [FILE ...]\n\ncommands:\n");
-  for (int i = 0; i < NUM_ROWS; i++)
+  for (int i = 0; i < CLI_NUM_COMMANDS; i++)
     fprintf(to, "  %-10s %s%s\n", rows[i].name, rows[i].help, rows[i].command ? "" : " (not supported yet)");
   fprintf(to, "\nmsc COMMAND --help shows the options of a command.\n");
   return to == stdout ? CLI_OK : CLI_USAGE;
 }
 
-static const row *find_command(const row *rows, const char *name) {
-  const char *names[NUM_ROWS];
-  for (int i = 0; i < NUM_ROWS; i++) {
+static const cli_row *find_command(const cli_row *rows, const char *name) {
+  const char *names[CLI_NUM_COMMANDS];
+  for (int i = 0; i < CLI_NUM_COMMANDS; i++) {
     if (!strcmp(rows[i].name, name)) return &rows[i];
     names[i] = rows[i].name;
   }
-  const char *near = msc_nearest(name, names, NUM_ROWS);
+  const char *near = msc_nearest(name, names, CLI_NUM_COMMANDS);
   if (near)
     fprintf(stderr, "msc: error: unknown command '%s'; did you mean %s? (msc --help)\n", name, near);
   else
@@ -94,7 +82,7 @@ static bool is_bug(const msc_context *ctx) {
   return false;
 }
 
-static int run_row(const row *r, int argc, char **argv) {
+static int run_row(const cli_row *r, int argc, char **argv) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   if (!ctx) {
     fprintf(stderr, "msc: error: out of memory\n");
@@ -138,9 +126,9 @@ static bool deepen_stack(void) {
 }
 
 int main(int argc, char **argv) {
-  row rows[NUM_ROWS];
+  cli_row rows[CLI_NUM_COMMANDS];
   if (!deepen_stack()) return CLI_ENVIRONMENT;
-  fill_rows(rows);
+  cli_list_commands(rows);
   if (argc < 2) return print_commands(rows, stderr);
   bool help = !strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h");
   if (help && argc < 3) return finish_stdout(print_commands(rows, stdout));
@@ -148,7 +136,7 @@ int main(int argc, char **argv) {
     printf("msc %s\n", msc_version());
     return finish_stdout(CLI_OK);
   }
-  const row *r = find_command(rows, argv[help ? 2 : 1]);
+  const cli_row *r = find_command(rows, argv[help ? 2 : 1]);
   if (!r) return CLI_USAGE;
   if (!r->command) {
     fprintf(stderr, "msc %s: error: not supported yet\n", r->name);

@@ -103,6 +103,8 @@ const char *msc_config_origin_text(const msc_config *config, msc_key key, msc_ar
 const char *msc_key_name(msc_key key);
 const char *msc_key_meaning(msc_key key);
 const char *msc_key_values(msc_key key, msc_arena *arena); /* those that are legal: "true or false" */
+/* The words that a key may be, separated by |; NULL: it is no choice. */
+const char *msc_key_words(msc_key key);
 
 /* ---- config/read.c ---- */
 

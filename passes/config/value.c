@@ -288,6 +288,11 @@ const char *msc_key_values(msc_key key, msc_arena *arena) {
   return text;
 }
 
+const char *msc_key_words(msc_key key) {
+  const msc_config_row *row = &msc_config_rows[key];
+  return row->type == MSC_CONFIG_BOOL ? "true|false" : row->type == MSC_CONFIG_CHOICE ? row->range : NULL;
+}
+
 bool msc_config_check_value(msc_context *ctx, const msc_loc *loc, msc_key key, const json_t *json) {
   const msc_config_row *row = &msc_config_rows[key];
   checker c = {ctx, loc, row->name, true};
