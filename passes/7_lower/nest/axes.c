@@ -122,14 +122,6 @@ static void join_reshape(msc_nester *n, int x, int y) {
   }
 }
 
-/* table [pre, v, post], indices [*], y [pre, *, post]. */
-static void join_gather(msc_nester *n, int axis, int table, int indices, int y) {
-  int r = rank_of(n, indices);
-  for (int d = 0; d < axis; d++) join_dims(n, table, d, y, d);
-  for (int d = 0; d < r; d++) join_dims(n, indices, d, y, axis + d);
-  for (int d = axis + 1; d < rank_of(n, table); d++) join_dims(n, table, d, y, d - 1 + r);
-}
-
 static void join_matmul(msc_nester *n, const msc_op *op, int a, int b, int y) {
   bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
   int ra = rank_of(n, a), rb = rank_of(n, b), ry = rank_of(n, y);
@@ -167,62 +159,102 @@ static void join_windowed(msc_nester *n, const msc_op *op, int y) {
   }
 }
 
+/* ---- joins of rows of loop.def ---- */
+
+static void join_transpose(msc_nester *n, const msc_op *op, const int *in, int y) {
+  int64_t perm[MSC_MAX_RANK];
+  msc_op_ints(op, "perm", perm, MSC_MAX_RANK);
+  for (int d = 0; d < rank_of(n, y); d++) join_dims(n, in[0], (int)perm[d], y, d);
+}
+
+static void join_concat(msc_nester *n, const msc_op *op, const int *in, int y) {
+  (void)in;
+  for (int i = 0; i < op->num_in; i++) join_along(n, msc_nest_find_value(n, op->in[i].value), y, msc_op_int(op, "dim"));
+}
+
+static void join_split(msc_nester *n, const msc_op *op, const int *in, int y) {
+  (void)y;
+  for (int i = 0; i < op->num_out; i++)
+    join_along(n, in[0], msc_nest_find_value(n, &op->out[i]), msc_op_int(op, "dim"));
+}
+
+/* Cut dimensions differ in size, or shift: those that stay whole agree. */
+static void join_shifted(msc_nester *n, const msc_op *op, const char *first, int x, int y) {
+  int64_t v[MSC_MAX_RANK];
+  msc_op_ints(op, first, v, MSC_MAX_RANK);
+  for (int d = 0; d < rank_of(n, y); d++)
+    if (v[d] == 0) join_dims(n, x, d, y, d);
+}
+static void join_slice(msc_nester *n, const msc_op *op, const int *in, int y) {
+  join_shifted(n, op, MSC_FACT(start), in[0], y);
+}
+static void join_pad(msc_nester *n, const msc_op *op, const int *in, int y) { join_shifted(n, op, "low", in[0], y); }
+
+/* table [pre, v, post], indices [*], y [pre, *, post]. */
+static void join_gather(msc_nester *n, const msc_op *op, const int *in, int y) {
+  int r = rank_of(n, in[1]), axis = (int)msc_op_int(op, "axis");
+  for (int d = 0; d < axis; d++) join_dims(n, in[0], d, y, d);
+  for (int d = 0; d < r; d++) join_dims(n, in[1], d, y, axis + d);
+  for (int d = axis + 1; d < rank_of(n, in[0]); d++) join_dims(n, in[0], d, y, d - 1 + r);
+}
+
+static int indexed_dim(const msc_op *op) {
+  msc_indexed x = {0};
+  return msc_indexed_of(op, &x), x.dim;
+}
+
+static void join_scatter_add(msc_nester *n, const msc_op *op, const int *in, int y) {
+  int r = rank_of(n, in[0]), dim = indexed_dim(op);
+  for (int d = 0; d < r; d++) join_dims(n, in[0], d, in[1], dim + d);
+  for (int d = 0; d < rank_of(n, y); d++)
+    if (d != dim) join_dims(n, y, d, in[1], d < dim ? d : d - 1 + r);
+}
+
+static void join_take_along(msc_nester *n, const msc_op *op, const int *in, int y) {
+  join_along(n, in[1], y, -1), join_along(n, in[0], y, indexed_dim(op));
+}
+static void join_add_along(msc_nester *n, const msc_op *op, const int *in, int y) {
+  join_along(n, in[0], in[1], -1), join_along(n, y, in[1], indexed_dim(op));
+}
+
 /* x [named, post], indices [*, m], blocks [*, post]. */
 static void join_named(msc_nester *n, int x, int indices, int blocks) {
   int lead = rank_of(n, indices) - 1, depth = (int)n->value[indices].value->type->dim[lead];
   for (int d = 0; d < lead; d++) join_dims(n, indices, d, blocks, d);
   for (int d = depth; d < rank_of(n, x); d++) join_dims(n, x, d, blocks, lead + d - depth);
 }
+static void join_gather_nd(msc_nester *n, const msc_op *op, const int *in, int y) {
+  (void)op, join_named(n, in[0], in[1], y);
+}
+static void join_scatter_nd_add(msc_nester *n, const msc_op *op, const int *in, int y) {
+  (void)op, join_named(n, y, in[0], in[1]);
+}
+
+static void join_from_left(msc_nester *n, const msc_op *op, const int *in, int y) {
+  for (int i = 1; i < op->num_in; i++) join_left(n, in[0], in[i]);
+  join_left(n, in[0], y);
+}
+
+typedef void join_fn(msc_nester *n, const msc_op *op, const int *in, int y);
+static join_fn *const join_of[OP_COUNT] = {
+#define LOOP(op, join, read) [OP_##op] = join,
+#include "passes/7_lower/nest/loop.def"
+#undef LOOP
+};
 
 static void join_op(msc_nester *n, const msc_op *op) {
   int in[8], y = op->num_out ? msc_nest_find_value(n, &op->out[0]) : -1;
-  int64_t v[MSC_MAX_RANK];
-  msc_indexed x = {0};
-  msc_indexed_of(op, &x);
   for (int i = 0; i < op->num_in && i < 8; i++) in[i] = msc_nest_find_value(n, op->in[i].value);
-  switch (msc_form_of(op)) {
-    case MSC_FORM_SOURCE: return;
-    case MSC_FORM_RESHAPE: join_reshape(n, in[0], y); return;
-    case MSC_FORM_PRODUCT: join_matmul(n, op, in[0], in[1], y); return;
-    case MSC_FORM_WINDOW: join_windowed(n, op, y); return;
-    case MSC_FORM_REDUCE: join_reduce(n, op, in[0], y); return;
-    default: break;
+  if (join_of[op->kind]) {
+    join_of[op->kind](n, op, in, y);
+    return;
   }
-  switch (op->kind) {
-    case OP_transpose:
-      msc_op_ints(op, "perm", v, MSC_MAX_RANK);
-      for (int d = 0; d < rank_of(n, y); d++) join_dims(n, in[0], (int)v[d], y, d);
-      break;
-    case OP_concat:
-      for (int i = 0; i < op->num_in; i++)
-        join_along(n, msc_nest_find_value(n, op->in[i].value), y, msc_op_int(op, "dim"));
-      break;
-    case OP_split:
-      for (int i = 0; i < op->num_out; i++)
-        join_along(n, in[0], msc_nest_find_value(n, &op->out[i]), msc_op_int(op, "dim"));
-      break;
-    case OP_slice: case OP_pad: /* cut dimensions differ in size, or shift: those that stay whole agree */
-      msc_op_ints(op, op->kind == OP_pad ? "low" : MSC_FACT(start), v, MSC_MAX_RANK);
-      for (int d = 0; d < rank_of(n, y); d++)
-        if (v[d] == 0) join_dims(n, in[0], d, y, d);
-      break;
-    case OP_gather: join_gather(n, (int)msc_op_int(op, "axis"), in[0], in[1], y); break;
-    case OP_scatter_add: {
-      int r = rank_of(n, in[0]);
-      for (int d = 0; d < r; d++) join_dims(n, in[0], d, in[1], x.dim + d);
-      for (int d = 0; d < rank_of(n, y); d++)
-        if (d != x.dim) join_dims(n, y, d, in[1], d < x.dim ? d : d - 1 + r);
-      break;
-    }
-    case OP_take_along: join_along(n, in[1], y, -1), join_along(n, in[0], y, x.dim); break;
-    case OP_add_along: join_along(n, in[0], in[1], -1), join_along(n, y, in[1], x.dim); break;
-    case OP_gather_nd: join_named(n, in[0], in[1], y); break;
-    case OP_scatter_nd_add: join_named(n, y, in[0], in[1]); break;
-    case OP_one_hot: join_left(n, in[0], y); break;
-    case OP_softmax_cross_entropy: join_left(n, in[0], in[1]), join_left(n, in[0], y); break;
-    case OP_softmax_cross_entropy_grad:
-      join_left(n, in[0], in[1]), join_left(n, in[0], in[2]), join_left(n, in[0], y);
-      break;
+  switch (msc_form_of(op)) {
+    case MSC_FORM_SOURCE: break;
+    case MSC_FORM_RESHAPE: join_reshape(n, in[0], y); break;
+    case MSC_FORM_PRODUCT: join_matmul(n, op, in[0], in[1], y); break;
+    case MSC_FORM_WINDOW: join_windowed(n, op, y); break;
+    case MSC_FORM_REDUCE: join_reduce(n, op, in[0], y); break;
     default: /* elementwise, softmax, optimizers: all operands broadcast to all results */
       for (int j = 0; j < op->num_out; j++)
         for (int i = 0; i < op->num_in && i < 8; i++) join_right(n, in[i], msc_nest_find_value(n, &op->out[j]));

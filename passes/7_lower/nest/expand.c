@@ -40,8 +40,9 @@ static bool holds_one_value(const msc_attr_value *v) {
   return v->dense.bytes == (size_t)msc_dtype_bytes(v->dense.type->dtype);
 }
 
-static uint16_t constant(msc_nester *n, const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, "value");
+uint16_t loop_constant(msc_nester *n, const msc_value *result, const msc_view *view) {
+  (void)view;
+  const msc_attr_value *v = msc_op_attr(result->def, "value");
   msc_dtype dtype = v->dense.type->dtype;
   if (!holds_one_value(v)) return msc_nest_refuse(n, "a constant of more than one value comes from memory");
   if (msc_is_float(dtype)) return msc_nest_scalar(n, dtype, float_number(v->dense.data, dtype));
@@ -61,12 +62,13 @@ static bool read_splat(const msc_nester *n, int v, double *out_number) {
 
 /* ---- data movement ---- */
 
-static uint16_t read_transpose(msc_nester *n, const msc_op *op, int x, const msc_view *view) {
+uint16_t loop_transpose(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
   int64_t perm[MSC_MAX_RANK];
   msc_view at = {0};
   int rank = msc_op_ints(op, "perm", perm, MSC_MAX_RANK);
   for (int d = 0; d < rank; d++) at.at[perm[d]] = view->at[d];
-  return msc_nest_eval(n, x, &at);
+  return msc_nest_eval(n, msc_nest_find_value(n, op->in[0].value), &at);
 }
 
 /* Sum of the coordinates of dimensions [from, to) of t, row-major. */
@@ -99,24 +101,27 @@ static uint16_t read_reshape(msc_nester *n, int x, int y, const msc_view *view) 
   return msc_nest_eval(n, x, &at);
 }
 
-static uint16_t read_slice(msc_nester *n, const msc_op *op, int x, const msc_view *view) {
+uint16_t loop_slice(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
   int64_t start[MSC_MAX_RANK], stride[MSC_MAX_RANK];
   msc_view at = {0};
   int rank = msc_op_ints(op, MSC_FACT(start), start, MSC_MAX_RANK);
   bool strides = msc_op_ints(op, "stride", stride, MSC_MAX_RANK) == rank;
   for (int d = 0; d < rank; d++) at.at[d] = msc_nest_move_coord(n, view->at[d], strides ? stride[d] : 1, start[d]);
-  return msc_nest_eval(n, x, &at);
+  return msc_nest_eval(n, msc_nest_find_value(n, op->in[0].value), &at);
 }
 
-static uint16_t read_split_part(msc_nester *n, const msc_op *op, size_t result, int x, const msc_view *view) {
+uint16_t loop_split(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
   int64_t dim = msc_op_int(op, "dim"), before = 0;
   msc_view at = *view;
-  for (size_t i = 0; i < result; i++) before += op->out[i].type->dim[dim];
+  for (size_t i = 0; i < result->index; i++) before += op->out[i].type->dim[dim];
   at.at[dim] = msc_nest_move_coord(n, view->at[dim], 1, before);
-  return msc_nest_eval(n, x, &at);
+  return msc_nest_eval(n, msc_nest_find_value(n, op->in[0].value), &at);
 }
 
-static uint16_t read_concat(msc_nester *n, const msc_op *op, const msc_view *view) {
+uint16_t loop_concat(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
   int64_t dim = msc_op_int(op, "dim"), before = 0;
   uint16_t sum = 0;
   for (int i = 0; i < op->num_in; i++) {
@@ -133,7 +138,9 @@ static uint16_t read_concat(msc_nester *n, const msc_op *op, const msc_view *vie
   return sum;
 }
 
-static uint16_t read_pad(msc_nester *n, const msc_op *op, int x, const msc_view *view) {
+uint16_t loop_pad(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
+  int x = msc_nest_find_value(n, op->in[0].value);
   const msc_type *t = n->value[x].value->type;
   int64_t low[MSC_MAX_RANK], high[MSC_MAX_RANK], stride[MSC_MAX_RANK];
   msc_op_ints(op, "low", low, MSC_MAX_RANK), msc_op_ints(op, "high", high, MSC_MAX_RANK);
@@ -237,37 +244,22 @@ static uint16_t elementwise(msc_nester *n, const msc_op *op, int y, const msc_vi
 
 /* ---- all ---- */
 
+static msc_loop_fn *const loop_of[OP_COUNT] = {
+#define LOOP(op, join, read) [OP_##op] = read,
+#include "passes/7_lower/nest/loop.def"
+#undef LOOP
+};
+
 uint16_t msc_nest_expand(msc_nester *n, int y, const msc_view *view) {
   const msc_op *op = n->value[y].def;
-  const msc_type *t = n->value[y].value->type;
-  int in[2] = {0};
-  for (int i = 0; i < 2 && i < op->num_in; i++) in[i] = msc_nest_find_value(n, op->in[i].value);
+  if (loop_of[op->kind]) return loop_of[op->kind](n, n->value[y].value, view);
   if (msc_info(op)->flags & MSC_UPDATE) return msc_nest_update(n, op, y, view);
   switch (msc_form_of(op)) {
-    case MSC_FORM_RESHAPE: return read_reshape(n, in[0], y, view);
+    case MSC_FORM_RESHAPE: return read_reshape(n, msc_nest_find_value(n, op->in[0].value), y, view);
     case MSC_FORM_PRODUCT: return msc_nest_matmul(n, op, y, view);
-    case MSC_FORM_WINDOW: return msc_nest_slide_windows(n, op, view);
     case MSC_FORM_REDUCE: return msc_nest_reduce_op(n, op, y, view);
     case MSC_FORM_SCATTER: /* no element of it by itself */
       return msc_nest_refuse(n, "%s is the end of a kernel", msc_kind_name(op->kind));
-    default: break;
-  }
-  switch (op->kind) {
-    case OP_constant: return constant(n, op);
-    case OP_iota: return msc_nest_iota(n, op, t, view);
-    case OP_transpose: return read_transpose(n, op, in[0], view);
-    case OP_concat: return read_concat(n, op, view);
-    case OP_split: return read_split_part(n, op, n->value[y].value->index, in[0], view);
-    case OP_slice: return read_slice(n, op, in[0], view);
-    case OP_pad: return read_pad(n, op, in[0], view);
-    case OP_take_along: return msc_nest_take_along(n, op, in[0], in[1], view);
-    case OP_gather_nd: return msc_nest_gather_nd(n, op, in[0], in[1], view);
-    case OP_dropout: return msc_nest_dropout(n, op, in[0], view);
-    case OP_gather: return msc_nest_gather(n, op, in[0], in[1], view);
-    case OP_one_hot: return msc_nest_one_hot(n, op, in[0], t, view);
-    case OP_softmax: case OP_log_softmax: return msc_nest_softmax(n, op, view);
-    case OP_softmax_cross_entropy: return msc_nest_cross_entropy(n, op, view);
-    case OP_softmax_cross_entropy_grad: return msc_nest_cross_entropy_grad(n, op, view);
     default: return elementwise(n, op, y, view);
   }
 }

@@ -43,9 +43,16 @@ void msc_nest_close_reduction(msc_nester *n, msc_inside outer);
 /* x, of which axes `over` are reduced; they are open. */
 uint16_t msc_nest_reduce(msc_nester *n, int kind, uint16_t x, uint16_t over);
 
-/* ---- nest/expand_conv.c ---- */
+/* ---- an element of a result by its row in loop.def ---- */
 
-uint16_t msc_nest_slide_windows(msc_nester *n, const msc_op *op, const msc_view *view);
+typedef uint16_t msc_loop_fn(msc_nester *n, const msc_value *result, const msc_view *view);
+msc_loop_fn loop_constant, loop_transpose, loop_concat, loop_split, loop_slice, loop_pad; /* nest/expand.c */
+msc_loop_fn loop_iota, loop_gather, loop_gather_nd, loop_take_along, loop_one_hot,
+    loop_dropout;                                                      /* nest/expand_index.c */
+msc_loop_fn loop_softmax, loop_cross_entropy, loop_cross_entropy_grad; /* nest/expand_rows.c */
+msc_loop_fn loop_conv2d, loop_conv2d_transpose, loop_conv2d_weight_grad, loop_pool,
+    loop_unpool; /* nest/expand_conv.c */
+msc_loop_fn loop_unfold, loop_fold;
 
 /* ---- nest/expand_index.c ---- */
 
@@ -53,20 +60,11 @@ uint16_t msc_nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t r
 /* Number of the block of t that the numbers at the view's first coordinates name, and whether it is there. */
 uint16_t msc_nest_named_offset(msc_nester *n, const msc_op *op, int indices, const msc_view *view, const msc_type *t,
                                uint16_t *out_ok);
-uint16_t msc_nest_gather(msc_nester *n, const msc_op *op, int table, int indices, const msc_view *view);
-uint16_t msc_nest_take_along(msc_nester *n, const msc_op *op, int x, int indices, const msc_view *view);
-uint16_t msc_nest_gather_nd(msc_nester *n, const msc_op *op, int x, int indices, const msc_view *view);
-uint16_t msc_nest_one_hot(msc_nester *n, const msc_op *op, int x, const msc_type *t, const msc_view *view);
-uint16_t msc_nest_iota(msc_nester *n, const msc_op *op, const msc_type *t, const msc_view *view);
-uint16_t msc_nest_dropout(msc_nester *n, const msc_op *op, int x, const msc_view *view);
 
 /* ---- nest/expand_rows.c ---- */
 
 uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *view);
 uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_view *view);
-uint16_t msc_nest_softmax(msc_nester *n, const msc_op *op, const msc_view *view);
-uint16_t msc_nest_cross_entropy(msc_nester *n, const msc_op *op, const msc_view *view);
-uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_view *view);
 uint16_t msc_nest_update(msc_nester *n, const msc_op *op, int y, const msc_view *view);
 
 #endif

@@ -99,7 +99,8 @@ static sliding slide_over(msc_nester *n, const msc_op *op, int weights) {
 }
 
 /* y[n,o,h,w] = sum over c and the window of x[n, group's c, h.., w..] weights[o,c,..] */
-static uint16_t conv2d(msc_nester *n, const msc_op *op, const msc_view *view) {
+uint16_t loop_conv2d(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
   int x = msc_nest_find_value(n, op->in[0].value), w = msc_nest_find_value(n, op->in[1].value);
   if (!is_outside(n, x) || !is_outside(n, w)) return 0;
   sliding s = slide_over(n, op, w);
@@ -113,7 +114,8 @@ static uint16_t conv2d(msc_nester *n, const msc_op *op, const msc_view *view) {
 }
 
 /* x[n,c,i,j] = sum over o of the group and the windows over i, j of y[n,o,..] weights[o,c,..] */
-static uint16_t conv2d_transpose(msc_nester *n, const msc_op *op, const msc_view *view) {
+uint16_t loop_conv2d_transpose(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
   int y = msc_nest_find_value(n, op->in[0].value), w = msc_nest_find_value(n, op->in[1].value);
   if (!is_outside(n, y) || !is_outside(n, w)) return 0;
   sliding s = slide_over(n, op, w);
@@ -128,7 +130,8 @@ static uint16_t conv2d_transpose(msc_nester *n, const msc_op *op, const msc_view
 }
 
 /* dw[o,c,k,l] = sum over images and windows of x[n, group's c, ..] dy[n,o,..] */
-static uint16_t conv2d_weight_grad(msc_nester *n, const msc_op *op, const msc_view *view) {
+uint16_t loop_conv2d_weight_grad(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
   int x = msc_nest_find_value(n, op->in[0].value), dy = msc_nest_find_value(n, op->in[1].value);
   if (!is_outside(n, x) || !is_outside(n, dy)) return 0;
   msc_conv c = msc_conv_of(op);
@@ -204,7 +207,8 @@ static uint16_t count_inside(msc_nester *n, const msc_window *w, uint16_t o) {
   return msc_nest_op(n, NEST_ADD, msc_nest_op(n, NEST_SUB, last, first), msc_nest_number(n, MSC_I64, 1));
 }
 
-static uint16_t pool(msc_nester *n, const msc_op *op, const msc_view *view) {
+uint16_t loop_pool(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
   int x = msc_nest_find_value(n, op->in[0].value);
   if (!is_outside(n, x)) return 0;
   sliding s = slide_pool(n, op, x);
@@ -228,7 +232,8 @@ static uint16_t pool(msc_nester *n, const msc_op *op, const msc_view *view) {
   return msc_nest_op(n, NEST_DIV, found, msc_nest_cast(n, count, d));
 }
 
-static uint16_t unpool(msc_nester *n, const msc_op *op, const msc_view *view) {
+uint16_t loop_unpool(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
   bool by_index = op->kind == OP_max_pool_grad;
   int index = msc_nest_find_value(n, op->in[0].value), dy = msc_nest_find_value(n, op->in[by_index].value);
   if (!is_outside(n, dy) || !is_outside(n, index)) return 0;
@@ -253,7 +258,8 @@ static uint16_t unpool(msc_nester *n, const msc_op *op, const msc_view *view) {
 
 /* ---- windows in memory ---- */
 
-static uint16_t unfold_windows(msc_nester *n, const msc_op *op, const msc_view *view) {
+uint16_t loop_unfold(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
   int x = msc_nest_find_value(n, op->in[0].value), image = msc_op_bool(op, "images_last") ? 3 : 0, ch = image ? 0 : 1;
   if (!is_outside(n, x)) return 0;
   bool turned = msc_op_bool(op, "turned");
@@ -277,7 +283,8 @@ static uint16_t unfold_windows(msc_nester *n, const msc_op *op, const msc_view *
   return read_or_fill(n, x, &at, ok, 0);
 }
 
-static uint16_t fold_windows(msc_nester *n, const msc_op *op, const msc_view *view) {
+uint16_t loop_fold(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
   int y = msc_nest_find_value(n, op->in[0].value);
   if (!is_outside(n, y)) return 0;
   msc_conv c = msc_conv_of(op);
@@ -295,16 +302,4 @@ static uint16_t fold_windows(msc_nester *n, const msc_op *op, const msc_view *vi
   v = msc_nest_reduce(n, MSC_SUM, v, reduced);
   msc_nest_close_reduction(n, outer);
   return v;
-}
-
-uint16_t msc_nest_slide_windows(msc_nester *n, const msc_op *op, const msc_view *view) {
-  switch (op->kind) {
-    case OP_conv2d: return conv2d(n, op, view);
-    case OP_conv2d_transpose: return conv2d_transpose(n, op, view);
-    case OP_conv2d_weight_grad: return conv2d_weight_grad(n, op, view);
-    case OP_max_pool_grad: case OP_avg_pool_grad: return unpool(n, op, view);
-    case OP_unfold: return unfold_windows(n, op, view);
-    case OP_fold: return fold_windows(n, op, view);
-    default: return pool(n, op, view);
-  }
 }

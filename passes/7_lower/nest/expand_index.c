@@ -25,7 +25,9 @@ static uint16_t read_or_zero(msc_nester *n, uint16_t ok, int x, const msc_view *
   return msc_nest_select(n, ok, v, msc_nest_number(n, (msc_dtype)n->instr[v].dtype, 0));
 }
 
-uint16_t msc_nest_gather(msc_nester *n, const msc_op *op, int table, int indices, const msc_view *view) {
+uint16_t loop_gather(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
+  int table = msc_nest_find_value(n, op->in[0].value), indices = msc_nest_find_value(n, op->in[1].value);
   int axis = (int)msc_op_int(op, "axis"), r = n->value[indices].value->type->rank;
   const msc_type *t = n->value[table].value->type;
   msc_view at_index = {0}, at = {0};
@@ -37,7 +39,9 @@ uint16_t msc_nest_gather(msc_nester *n, const msc_op *op, int table, int indices
   return read_or_zero(n, ok, table, &at);
 }
 
-uint16_t msc_nest_take_along(msc_nester *n, const msc_op *op, int x, int indices, const msc_view *view) {
+uint16_t loop_take_along(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
+  int x = msc_nest_find_value(n, op->in[0].value), indices = msc_nest_find_value(n, op->in[1].value);
   const msc_type *t = n->value[x].value->type;
   int64_t axis = msc_op_int(op, "axis");
   msc_view at = *view;
@@ -78,7 +82,9 @@ uint16_t msc_nest_named_offset(msc_nester *n, const msc_op *op, int indices, con
   return sum;
 }
 
-uint16_t msc_nest_gather_nd(msc_nester *n, const msc_op *op, int x, int indices, const msc_view *view) {
+uint16_t loop_gather_nd(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
+  int x = msc_nest_find_value(n, op->in[0].value), indices = msc_nest_find_value(n, op->in[1].value);
   const msc_type *t = n->value[x].value->type, *i = n->value[indices].value->type;
   int lead = i->rank - 1, depth = (int)i->dim[lead];
   msc_view at = {0};
@@ -91,9 +97,11 @@ uint16_t msc_nest_gather_nd(msc_nester *n, const msc_op *op, int x, int indices,
   return read_or_zero(n, all, x, &at);
 }
 
-uint16_t msc_nest_one_hot(msc_nester *n, const msc_op *op, int x, const msc_type *t, const msc_view *view) {
+uint16_t loop_one_hot(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
+  const msc_type *t = result->type;
   const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start));
-  uint16_t row = msc_nest_cast(n, msc_nest_eval(n, x, view), MSC_I64);
+  uint16_t row = msc_nest_cast(n, msc_nest_eval(n, msc_nest_find_value(n, op->in[0].value), view), MSC_I64);
   if (start) row = msc_nest_op(n, NEST_SUB, row, msc_nest_start(n, start->i));
   uint16_t hit = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, view->at[t->rank - 1]));
   msc_dtype number = msc_is_float(t->dtype) ? t->dtype : MSC_F64;
@@ -102,7 +110,9 @@ uint16_t msc_nest_one_hot(msc_nester *n, const msc_op *op, int x, const msc_type
   return msc_nest_select(n, hit, msc_nest_cast(n, on, t->dtype), msc_nest_cast(n, off, t->dtype));
 }
 
-uint16_t msc_nest_iota(msc_nester *n, const msc_op *op, const msc_type *t, const msc_view *view) {
+uint16_t loop_iota(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
+  const msc_type *t = result->type;
   const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start));
   uint16_t v = msc_nest_coord_value(n, view->at[msc_op_int(op, "dim")]);
   if (start) v = msc_nest_op(n, NEST_ADD, v, msc_nest_start(n, start->i));
@@ -136,7 +146,9 @@ static uint16_t random_word(msc_nester *n, const msc_op *op, int key, const msc_
   return msc_nest_add(n, (msc_instr){.code = NEST_PHILOX, .dtype = MSC_U32, .arg = {offset, seed, upper}}, &at, 0);
 }
 
-uint16_t msc_nest_dropout(msc_nester *n, const msc_op *op, int x, const msc_view *view) {
+uint16_t loop_dropout(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
+  int x = msc_nest_find_value(n, op->in[0].value);
   const msc_type *t = n->value[x].value->type;
   uint16_t v = msc_nest_eval(n, x, view);
   double rate = msc_op_float(op, "rate");

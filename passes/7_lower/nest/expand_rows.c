@@ -116,7 +116,8 @@ static msc_inside open_again(msc_nester *n, const rows *r) {
   return outer;
 }
 
-uint16_t msc_nest_softmax(msc_nester *n, const msc_op *op, const msc_view *view) {
+uint16_t loop_softmax(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
   int x = msc_nest_find_value(n, op->in[0].value), axis = (int)msc_op_int(op, "axis");
   if (axis < 0) axis += n->value[x].value->type->rank;
   rows r = reduce_rows(n, x, axis, view);
@@ -181,7 +182,8 @@ static uint16_t compute_loss(msc_nester *n, const msc_op *op, int x, int labels,
   return where_kept(n, keep, msc_nest_op(n, NEST_ADD, log_s, msc_nest_op(n, NEST_SUB, r.m, hit)));
 }
 
-uint16_t msc_nest_cross_entropy(msc_nester *n, const msc_op *op, const msc_view *view) {
+uint16_t loop_cross_entropy(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
   int x = msc_nest_find_value(n, op->in[0].value), labels = msc_nest_find_value(n, op->in[1].value);
   const msc_type *t = n->value[x].value->type;
   const char *how = msc_op_str(op, "reduction");
@@ -201,7 +203,8 @@ uint16_t msc_nest_cross_entropy(msc_nester *n, const msc_op *op, const msc_view 
 }
 
 /* (softmax(x) sum(labels) - labels) dloss, / rows for mean */
-uint16_t msc_nest_cross_entropy_grad(msc_nester *n, const msc_op *op, const msc_view *view) {
+uint16_t loop_cross_entropy_grad(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
   int x = msc_nest_find_value(n, op->in[0].value), labels = msc_nest_find_value(n, op->in[1].value);
   const msc_type *t = n->value[x].value->type;
   const char *how = msc_op_str(op, "reduction");
