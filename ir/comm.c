@@ -10,6 +10,8 @@ msc_verb msc_op_verb(const msc_op *op) {
   return op->kind == OP_comm ? msc_verb_parse(msc_op_str(op, "verb")) : msc_info(op)->verb;
 }
 
+bool msc_sums_over_ranks(const msc_op *op) { return op->kind == OP_comm && msc_op_verb(op) == MSC_ALL_REDUCE; }
+
 msc_reduction msc_op_reduction(const msc_op *op) { return msc_reduction_parse(msc_op_str(op, "reduction")); }
 
 msc_op_kind msc_verb_kind(msc_verb v) {

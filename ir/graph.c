@@ -143,6 +143,10 @@ void msc_append(msc_block *b, msc_op *op) {
   b->last = op;
 }
 
+void msc_append_return(msc_func *f, size_t num, msc_value *const *result, const msc_loc *loc) {
+  msc_append(f->body, msc_op_new(f, OP_return, num, result, 0, loc));
+}
+
 void msc_insert_before(msc_op *where, msc_op *op) {
   msc_block *b = op->block = where->block;
   op->prev = where->prev;

@@ -301,6 +301,7 @@ typedef enum {
   MSC_FORM_REDUCE,      /* from those along the attribute `dims` */
   MSC_FORM_ROWS,        /* from those along one dimension, or along the last ones, that are named by `axis` */
   MSC_FORM_SCATTER,     /* zeros, to which operand `updates` is added at the places `indices` */
+  MSC_FORM_ATTENTION,   /* softmax of products of queries and keys, times values; or the gradient of that */
   MSC_FORM_LOSS,        /* a loss for each sample, then `reduction` over all samples */
 } msc_form;
 
@@ -497,6 +498,8 @@ msc_op *msc_op_new(msc_func *f, msc_op_kind kind, size_t num_in, msc_value *cons
 /* A detached copy of op, without regions, on other operands: attributes, name, place in the source and result types. */
 msc_op *msc_op_copy(msc_func *f, const msc_op *op, msc_value *const *in);
 void msc_append(msc_block *b, msc_op *op);
+/* Ends f, whose results these are. */
+void msc_append_return(msc_func *f, size_t num, msc_value *const *result, const msc_loc *loc);
 void msc_insert_before(msc_op *where, msc_op *op);
 void msc_insert_after(msc_op *where, msc_op *op);
 void msc_op_unlink(msc_op *op);             /* out of its block, operands kept */
@@ -596,6 +599,7 @@ void msc_func_set(msc_func *f, const char *name, msc_attr_value v);
 const msc_op_info *msc_op_info_of(msc_context *ctx, msc_op_kind kind);
 const msc_op_info *msc_info(const msc_op *op);
 msc_form msc_form_of(const msc_op *op);
+bool msc_is_message(const msc_op *op); /* sends to or receives from another stage of a pipeline */
 /* The operand or result that the row calls `name`; NULL: there is none, or this op lacks it. */
 msc_value *msc_named_value(const msc_op *op, const char *name);
 /* Numbers of operand `by`, NULL for iota, address dimension `dim` of the tensor `of`. */
@@ -608,6 +612,7 @@ const char *msc_kind_name(unsigned kind);
 bool msc_kind_parse(const char *name, msc_op_kind *out_kind);
 /* Of a verified op: the collective that it is, MSC_NUM_VERBS where it is none; its attribute `reduction`. */
 msc_verb msc_op_verb(const msc_op *op);
+bool msc_sums_over_ranks(const msc_op *op); /* after lowering: an all_reduce, which may work in place */
 msc_reduction msc_op_reduction(const msc_op *op);
 msc_op_kind msc_verb_kind(msc_verb v);                 /* by the column `op` */
 bool msc_declares(const msc_op *op, const char *attr); /* an attribute of its row; a vjp has those of the op it is of */

@@ -141,6 +141,7 @@ const msc_op_info *msc_op_info_of(msc_context *ctx, msc_op_kind kind) {
 
 const msc_op_info *msc_info(const msc_op *op) { return msc_op_info_of(msc_op_ctx(op), (msc_op_kind)op->kind); }
 
+bool msc_is_message(const msc_op *op) { return msc_info(op)->flags & MSC_MESSAGE; }
 msc_form msc_form_of(const msc_op *op) { return msc_info(op)->form; }
 
 msc_value *msc_named_value(const msc_op *op, const char *name) {

@@ -69,7 +69,7 @@ static bool copy_op_alone(kernel_case *k, msc_func *f, size_t number) {
       }
     msc_append(h->body, op);
     op->body->func = h;
-    msc_append(h->body, msc_op_new(h, OP_return, op->num_out, out, 0, op->loc));
+    msc_append_return(h, op->num_out, out, op->loc);
   }
   msc_func_remove(copy);
   msc_func_remove(h);

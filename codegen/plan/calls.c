@@ -511,7 +511,7 @@ static bool call_collective(calling *c, const msc_op *op) {
 
 static bool call_message(calling *c, const msc_op *op) {
   msc_plan *p = c->p;
-  bool sends = op->kind == OP_stage_send;
+  bool sends = op->num_in;
   uint32_t number = (uint32_t)msc_op_int(op, "message"), other = (uint32_t)msc_op_int(op, MSC_FACT(stage)),
            own = c->section->stage;
   const msc_value *v = sends ? op->in[0].value : &op->out[0];
@@ -533,12 +533,11 @@ static bool call_message(calling *c, const msc_op *op) {
 static bool call_op(calling *c, const msc_op *op) {
   if (msc_is_graph(op)) return call_graph(c, op), true;
   if (msc_is_view(op) || msc_moves_nothing(op)) return true;
+  if (msc_is_message(op)) return call_message(c, op);
   switch (op->kind) {
     case OP_return: return true;
     case OP_constant: c->constant[op->id] = put_constant(c, op); return true;
     case OP_comm: return call_collective(c, op);
-    case OP_stage_send:
-    case OP_stage_recv: return call_message(c, op);
     case OP_gemm: return call_matmul(c, op);
     default: break;
   }

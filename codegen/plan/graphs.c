@@ -76,6 +76,6 @@ void msc_plan_graph_of(const msc_op *op, msc_plan_graph *out) {
   for (size_t i = 0; i < op->num_in; i++) put_operand(out, op->in[i].value);
   for (size_t i = 0; i < op->num_out; i++) put_operand(out, &op->out[i]);
   out->deterministic = !msc_op_bool(op, MSC_FACT(any_order));
-  if (op->kind == OP_flash_attention || op->kind == OP_flash_attention_grad) set_attention(out, op);
+  if (msc_form_of(op) == MSC_FORM_ATTENTION) set_attention(out, op);
   else set_convolution(out, op);
 }

@@ -36,7 +36,7 @@ msc_func *msc_expansion_of(const msc_op *op) {
   msc_value **result = msc_new_array(arena, msc_value *, op->num_out + 1);
   msc_builder b = {.func = f, .block = f->body, .loc = op->loc, .name = op->name};
   if (!msc_info(op)->expand(&b, op, f->body->args, result) || !check_results(op, result)) return NULL;
-  msc_append(f->body, msc_op_new(f, OP_return, op->num_out, result, 0, op->loc));
+  msc_append_return(f, op->num_out, result, op->loc);
   msc_drop_unused(f);
   return f;
 }

@@ -348,7 +348,7 @@ bool fbs_read_outputs(fbs_reader *r) {
     fbs_error(r, MSC_E_FORMAT, (fbs_place){r->file, NULL, ""}, "the model has neither outputs nor a loss");
   num = read_state(r, in, name, num);
   if (!check_distinct(r, "outputs", name, num) || r->num_errors) return false;
-  msc_append(r->func->body, msc_op_new(r->func, OP_return, num, in, 0, r->file));
+  msc_append_return(r->func, num, in, r->file);
   msc_attr_value *item = msc_new_array(r->scratch, msc_attr_value, num);
   for (size_t i = 0; i < num; i++) item[i] = msc_str(r->ctx, name[i]);
   msc_func_set(r->func, MSC_FACT(results), msc_list(r->ctx, num, item));

@@ -40,29 +40,31 @@ static double moments(msc_eval *e, const int64_t *index, double g) {
   return m / (1 - pow(b1, t)) / (sqrt(v / (1 - pow(b2, t))) + get_rate(e, "eps"));
 }
 
-static void update(msc_eval *e, const int64_t *index) {
+static void step_sgd(msc_eval *e, const int64_t *index) {
   double w = get_f64(e, 0, index);
-  switch (e->op->kind) {
-    case OP_sgd:
-      put_f64(e, 0, index, w - get_rate(e, "lr") * (get_f64(e, 1, index) + get_rate(e, "weight_decay") * w));
-      break;
-    case OP_momentum: step_momentum(e, index); break;
-    case OP_assign: put_f64(e, 0, index, get_f64(e, 1, index)); break;
-    case OP_adam:
-      put_f64(e, 0, index,
-              w - get_rate(e, "lr") * moments(e, index, get_f64(e, 3, index) + get_rate(e, "weight_decay") * w));
-      break;
-    case OP_adamw:
-      put_f64(e, 0, index,
-              w * (1 - get_rate(e, "lr") * get_rate(e, "weight_decay")) -
-                  get_rate(e, "lr") * moments(e, index, get_f64(e, 3, index)));
-      break;
-    case OP_lamb_moments:
-      put_f64(e, 0, index, moments(e, index, get_f64(e, 3, index)) + get_rate(e, "weight_decay") * w);
-      break;
-    default: put_f64(e, 0, index, w - get_rate(e, "lr") * get_f64(e, 2, index) * get_f64(e, 1, index)); /* lamb_apply */
-  }
+  put_f64(e, 0, index, w - get_rate(e, "lr") * (get_f64(e, 1, index) + get_rate(e, "weight_decay") * w));
 }
+
+static void step_adam(msc_eval *e, const int64_t *index) {
+  double w = get_f64(e, 0, index), g = get_f64(e, 3, index) + get_rate(e, "weight_decay") * w;
+  put_f64(e, 0, index, w - get_rate(e, "lr") * moments(e, index, g));
+}
+
+static void step_adamw(msc_eval *e, const int64_t *index) {
+  double w = get_f64(e, 0, index) * (1 - get_rate(e, "lr") * get_rate(e, "weight_decay"));
+  put_f64(e, 0, index, w - get_rate(e, "lr") * moments(e, index, get_f64(e, 3, index)));
+}
+
+static void step_lamb_moments(msc_eval *e, const int64_t *index) {
+  double decay = get_rate(e, "weight_decay") * get_f64(e, 0, index);
+  put_f64(e, 0, index, moments(e, index, get_f64(e, 3, index)) + decay);
+}
+
+static void step_lamb_apply(msc_eval *e, const int64_t *index) {
+  put_f64(e, 0, index, get_f64(e, 0, index) - get_rate(e, "lr") * get_f64(e, 2, index) * get_f64(e, 1, index));
+}
+
+static void step_assign(msc_eval *e, const int64_t *index) { put_f64(e, 0, index, get_f64(e, 1, index)); }
 
 /* Results that are new values of operands, as those were. */
 static void keep_states(msc_eval *e, const int64_t *index) {
@@ -71,12 +73,20 @@ static void keep_states(msc_eval *e, const int64_t *index) {
     if (info->operand[i].tied >= 0) put_f64(e, (size_t)info->operand[i].tied, index, get_f64(e, (size_t)i, index));
 }
 
-void eval_update(msc_eval *e) {
+static void update(msc_eval *e, void step(msc_eval *e, const int64_t *index)) {
   size_t last = (size_t)msc_info(e->op)->num_operands - 1;
   bool has_ok = e->op->num_in > last;
   int64_t index[MSC_MAX_RANK];
   for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index)) {
-    update(e, index);
+    step(e, index);
     if (has_ok && !msc_piece_get(e, last, index).i) keep_states(e, index);
   }
 }
+
+void eval_sgd(msc_eval *e) { update(e, step_sgd); }
+void eval_momentum(msc_eval *e) { update(e, step_momentum); }
+void eval_adam(msc_eval *e) { update(e, step_adam); }
+void eval_adamw(msc_eval *e) { update(e, step_adamw); }
+void eval_lamb_moments(msc_eval *e) { update(e, step_lamb_moments); }
+void eval_lamb_apply(msc_eval *e) { update(e, step_lamb_apply); }
+void eval_assign(msc_eval *e) { update(e, step_assign); }

@@ -230,7 +230,7 @@ static msc_func *make_single_op_func(const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) args[i] = msc_add_arg(f->body, operand_at(op, i)->type, "x");
   msc_builder b = {.func = f, .block = f->body, .loc = op->loc};
   msc_op *copy = msc_build_with(&b, (msc_op_kind)op->kind, op->num_in, args, 1, op->num_attrs, op->attrs);
-  if (copy) msc_append(f->body, msc_op_new(f, OP_return, 1, (msc_value *[]){&copy->out[0]}, 0, op->loc));
+  if (copy) msc_append_return(f, 1, (msc_value *[]){&copy->out[0]}, op->loc);
   return f;
 }
 

@@ -10,10 +10,6 @@ typedef struct {
   msc_op **op;
 } flash_memo;
 
-static inline bool flash_is(const msc_op *op) {
-  return op->kind == OP_flash_attention || op->kind == OP_flash_attention_grad;
-}
-
 /* Replaces attention by flash_attention, and its gradient by flash_attention_grad, with layouts. False, with nothing
  * changed, for another op, target or element type, or if it is cut other than along batch and heads. in_layout: the
  * layouts that its operands are wanted in; NULL each without layouts. */

@@ -33,8 +33,6 @@ typedef struct {
   end *end; /* sorted by message; a send comes before its receipt */
 } checking;
 
-static bool is_message_op(const msc_op *op) { return msc_info(op)->flags & MSC_MESSAGE; }
-
 static const char *string_attr(const msc_func *f, const char *name) {
   const msc_attr_value *v = msc_func_attr(f, name);
   return v && v->kind == MSC_ATTR_STR ? v->s : NULL;
@@ -78,7 +76,7 @@ static bool find_message_ends(checking *z) {
   bool ok = true;
   for (msc_func *f = z->m->first; f; f = f->next) {
     parts++;
-    for (msc_op *op = f->body->first; op; op = op->next) ends += is_message_op(op);
+    for (msc_op *op = f->body->first; op; op = op->next) ends += msc_is_message(op);
   }
   z->part = msc_new_array(z->arena, part, parts);
   z->end = msc_new_array(z->arena, end, ends);
@@ -89,7 +87,7 @@ static bool find_message_ends(checking *z) {
     ok &= read_section(f, p);
     p->message = &message[z->num_ends];
     for (msc_op *op = f->body->first; op; op = op->next) {
-      if (!is_message_op(op)) continue;
+      if (!msc_is_message(op)) continue;
       p->message[p->num_messages++] = op;
       z->end[z->num_ends++] = (end){op, z->num_parts, msc_op_int(op, "message"), 0};
     }

@@ -110,8 +110,6 @@ static bool map_arguments(copying *z, int64_t copy) {
 
 /* ---- ops ---- */
 
-static bool is_stage_message_op(const msc_op *op) { return msc_info(op)->flags & MSC_MESSAGE; }
-
 static void copy_op_for(copying *z, const msc_op *op, int64_t copy) {
   if (tests_first_micro_batch(z, op)) return;
   if (selects_by_first_micro_batch(z, op)) {
@@ -122,7 +120,7 @@ static void copy_op_for(copying *z, const msc_op *op, int64_t copy) {
   for (size_t i = 0; i < op->num_in; i++) in[i] = z->value[op->in[i].value->id];
   msc_op *made = msc_op_copy(z->f, op, in);
   msc_append(z->f->body, made);
-  if (is_stage_message_op(op)) {
+  if (msc_is_message(op)) {
     msc_op_set(made, "message", msc_int(z->message[msc_op_int(op, "message")] + copy - 1));
     msc_op_set(made, MSC_FACT(copy), msc_int(copy));
   }
@@ -152,7 +150,7 @@ static void add_results_of_copy(copying *z, msc_value *const *result, const msc_
 
 static void write_results(copying *z) {
   msc_context *ctx = z->pass->ctx;
-  msc_append(z->f->body, msc_op_new(z->f, OP_return, z->num_given, z->given, 0, z->f->loc));
+  msc_append_return(z->f, z->num_given, z->given, z->f->loc);
   msc_func_set(z->f, MSC_FACT(ties), msc_list(ctx, z->num_given, z->given_tie));
   msc_func_set(z->f, MSC_FACT(results), msc_list(ctx, z->num_given, z->given_name));
 }
@@ -240,7 +238,7 @@ static int64_t *number_messages(msc_pass_ctx *pass, const msc_module *m, int64_t
   int64_t num = 0;
   for (const msc_func *f = m->first; f; f = f->next)
     for (const msc_op *op = f->body->first; op; op = op->next)
-      if (is_stage_message_op(op) && msc_op_int(op, "message") >= num) num = msc_op_int(op, "message") + 1;
+      if (msc_is_message(op) && msc_op_int(op, "message") >= num) num = msc_op_int(op, "message") + 1;
   int64_t *number = msc_new_array(pass->scratch, int64_t, num + 1), next = num;
   for (const msc_func *f = m->first; f; f = f->next)
     for (const msc_op *op = f->body->first; op; op = op->next) {

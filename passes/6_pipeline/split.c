@@ -455,7 +455,7 @@ static void write_section_results(splitting *s, section *n) {
     ties[num] = msc_int(t->arg == UINT32_MAX ? -1 : (int64_t)t->arg);
     names[num] = msc_str(ctx, t->name);
   }
-  msc_append(n->f->body, msc_op_new(n->f, OP_return, num, result, 0, n->f->loc));
+  msc_append_return(n->f, num, result, n->f->loc);
   msc_func_set(n->f, MSC_FACT(ties), msc_list(ctx, num, ties));
   msc_func_set(n->f, MSC_FACT(results), msc_list(ctx, num, names));
   if (n->loss >= 0) msc_func_set(n->f, MSC_FACT(loss), msc_int(n->loss));

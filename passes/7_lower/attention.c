@@ -2,7 +2,6 @@
  * same op marked for a library.  A dropout operand that is all ones is removed. */
 #include "ir/formula.h"
 #include "ir/interp/interp.h"
-#include "passes/4_partition/flash.h"
 #include "passes/7_lower/choose.h"
 #include "passes/7_lower/graph.h"
 #include "passes/pass.h"
@@ -62,7 +61,7 @@ bool pass_attention(msc_pass_ctx *pass, msc_module *m) {
     bias *biases = NULL;
     for (msc_op *op = f->body->first, *next; op; op = next) {
       next = op->next;
-      if (!flash_is(op)) continue;
+      if (msc_form_of(op) != MSC_FORM_ATTENTION) continue;
       drop_keep_of_ones(op);
       msc_chosen chosen = msc_choose(pass->scratch, op, &choices);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);

@@ -370,12 +370,8 @@ static bool check_op_layouts(checking *z, msc_op *op) {
   if (msc_info(op)->flags & MSC_TERMINATOR) return true;
   if (op->kind == OP_constant && op->out[0].type->rank == 0 && !whole_of(z, &op->out[0]))
     return record_result_whole(z, op, &op->out[0], replicated_type(z, op->out[0].type));
-  switch (op->kind) {
-    case OP_fused: return check_fused(z, op);
-    case OP_stage_send:
-    case OP_stage_recv: return true;
-    default: return check_once(z, op);
-  }
+  if (msc_is_message(op)) return true;
+  return op->body ? check_fused(z, op) : check_once(z, op);
 }
 
 static bool check_ops(checking *z, const msc_block *b) {

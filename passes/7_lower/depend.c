@@ -13,8 +13,6 @@ static const msc_op *find_overwriter(const msc_op *const *writer, const msc_op *
   return w && w->id > op->id ? w : NULL;
 }
 
-static bool passes_between_stages(const msc_op *op) { return msc_info(op)->flags & MSC_MESSAGE; }
-
 /* Calls fn for every dependency.  A gradient depends on its forward op even if it reads nothing of it, as verify.c
  * requires.  A recomputed op depends on the op in front of it: earlier it would only hold memory.  Messages between
  * stages keep their order: the k-th send belongs to the k-th receive, and two stages that both received first would
@@ -31,8 +29,8 @@ static void visit_edges(const msc_func *f, const msc_op *const *writer, edge_fn 
     if (op->forward && op->forward->block == op->block) fn(user, op->id, op->forward->id);
     if (!msc_op_attr(op, MSC_FACT(recompute))) before = op->num_in ? op : before;
     else if (before) fn(user, op->id, before->id);
-    if (passes_between_stages(op) && message) fn(user, op->id, message->id);
-    if (passes_between_stages(op)) message = op;
+    if (msc_is_message(op) && message) fn(user, op->id, message->id);
+    if (msc_is_message(op)) message = op;
   }
 }
 

@@ -9,14 +9,10 @@ void msc_graph_mark(const msc_pass_ctx *pass, msc_op *op) {
   if (!msc_is_deterministic(op->block->func->module, pass->config)) msc_op_set(op, MSC_FACT(any_order), msc_bool(true));
 }
 
-static bool is_attention(const msc_op *op) {
-  return op->kind == OP_flash_attention || op->kind == OP_flash_attention_grad;
-}
-
 bool msc_is_graph(const msc_op *op) {
   bool is_convolution = op->kind == OP_conv2d || op->kind == OP_biased_conv2d || op->kind == OP_conv2d_transpose ||
                         op->kind == OP_conv2d_weight_grad;
-  return (is_attention(op) || is_convolution) && msc_op_bool(op, MSC_FACT(library));
+  return (msc_form_of(op) == MSC_FORM_ATTENTION || is_convolution) && msc_op_bool(op, MSC_FACT(library));
 }
 
 /* ---- predicted time ---- */
@@ -29,7 +25,9 @@ static double attention_flops(const msc_op *op) {
          (msc_op_bool(op, "causal") ? 0.5 : 1);
 }
 
-double msc_graph_flops(const msc_op *op) { return is_attention(op) ? attention_flops(op) : 2 * msc_conv_work(op); }
+double msc_graph_flops(const msc_op *op) {
+  return msc_form_of(op) == MSC_FORM_ATTENTION ? attention_flops(op) : 2 * msc_conv_work(op);
+}
 
 double msc_graph_bytes(const msc_op *op) {
   double bytes = 0;

@@ -600,8 +600,7 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
     drop_layout_choices(op);
-    bool message = msc_info(op)->flags & MSC_MESSAGE,
-         moves = (msc_info(op)->flags & MSC_COLLECTIVE && !message) || op->kind == OP_shard;
+    bool moves = (msc_info(op)->flags & MSC_COLLECTIVE && !msc_is_message(op)) || op->kind == OP_shard;
     if (moves) ok &= localize_collective(&z, op);
     else ok &= set_place_from_layout(&z, op), localize_op(&z, op);
   }

@@ -346,9 +346,8 @@ bool pass_merge(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next)
     for (msc_op *op = f->body->first; op; op = op->next) {
       merging z = {.b = {.func = f, .block = f->body}};
-      bool is_grad = op->kind == OP_flash_attention_grad;
-      if (!msc_is_graph(op) || !(is_grad || op->kind == OP_flash_attention)) continue;
-      MSC_TRY(merge_attention(&z, op, is_grad, &num));
+      if (!msc_is_graph(op) || msc_form_of(op) != MSC_FORM_ATTENTION) continue;
+      MSC_TRY(merge_attention(&z, op, op->kind == OP_flash_attention_grad, &num));
     }
   if (!num) return msc_not_asked_for(pass);
   msc_stat(pass, "products merged", num);

@@ -15,7 +15,7 @@ static bool keeps_vectors(const msc_op *t) {
 }
 
 static bool is_attention_by_library(const msc_op *op) {
-  return op && msc_is_graph(op) && (op->kind == OP_flash_attention || op->kind == OP_flash_attention_grad);
+  return op && msc_is_graph(op) && msc_form_of(op) == MSC_FORM_ATTENTION;
 }
 
 static bool feeds_attention(const msc_op *t) {

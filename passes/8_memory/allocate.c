@@ -89,8 +89,6 @@ static bool read_by_tiles(allocating *z, const msc_op *op, uint32_t r) {
   return false;
 }
 
-static bool is_sum_over_ranks(const msc_op *op) { return op->kind == OP_comm && msc_op_verb(op) == MSC_ALL_REDUCE; }
-
 /* Lets the results of an all_reduce take the places of its operands: each rank reduces its slice in place and
  * receives the other slices there. operands: zero for every place, as it is left. */
 static void share_reduced_operands(allocating *z, msc_op *op, uint32_t *operands) {
@@ -130,7 +128,7 @@ static void share_added_operand(allocating *z, msc_op *gemm) {
 static void share_dying_operands(allocating *z) {
   uint32_t *operands = msc_new_array(z->pass->scratch, uint32_t, z->num_values);
   for (msc_op *op = z->f->body->first; op; op = op->next) {
-    if (is_sum_over_ranks(op)) share_reduced_operands(z, op, operands);
+    if (msc_sums_over_ranks(op)) share_reduced_operands(z, op, operands);
     if (op->kind == OP_gemm) share_added_operand(z, op);
     if (!msc_nest_can_fuse(op)) continue;
     bool *taken = msc_new_array(z->pass->scratch, bool, op->num_in + 1);
@@ -162,7 +160,7 @@ static void share_dying_operands(allocating *z) {
 static bool is_updated_in_place(allocating *z, const msc_op *op, size_t i, size_t o) {
   /* only the nest knows in which order a kernel of several ops reads */
   if (!op->body && msc_tied_result(op, i) == (int)o) return true;
-  if (op->kind == OP_comm) return is_sum_over_ranks(op) && i == o;
+  if (op->kind == OP_comm) return msc_sums_over_ranks(op) && i == o;
   if (op->kind == OP_gemm) return o == 0 && op->in[i].value == msc_gemm_operand(op, "add");
   return msc_nest_can_fuse(op) && msc_may_update(z->nester, op, i, o);
 }
@@ -200,7 +198,7 @@ static size_t find_place_groups(allocating *z, msc_buffer *buffer, const uint32_
   size_t num = 0;
   for (msc_op *op = z->f->body->first; op; op = op->next) {
     uint32_t *member =
-        op->num_in > 1 && is_sum_over_ranks(op) ? msc_new_array(z->pass->scratch, uint32_t, op->num_in) : NULL;
+        op->num_in > 1 && msc_sums_over_ranks(op) ? msc_new_array(z->pass->scratch, uint32_t, op->num_in) : NULL;
     size_t n = 0;
     for (size_t i = 0; member && i < op->num_out; i++) {
       uint32_t r = place_root(z, &op->out[i]);

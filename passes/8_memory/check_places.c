@@ -248,11 +248,9 @@ static void add_live_content(checking *z, uint32_t root) {
 
 /* ---- in place ---- */
 
-static bool is_all_reduce_op(const msc_op *op) { return op->kind == OP_comm && msc_op_verb(op) == MSC_ALL_REDUCE; }
-
 /* True if the op may write result o over operand i. */
 static bool may_write_over_operand(const checking *z, const msc_op *op, size_t i, size_t o) {
-  if (is_all_reduce_op(op)) return i == o;
+  if (msc_sums_over_ranks(op)) return i == o;
   if (op->kind == OP_gemm) return o == 0 && op->in[i].value == msc_gemm_operand(op, "add");
   return msc_nest_can_fuse(op) && msc_may_update(z->nester, op, i, o);
 }

@@ -98,12 +98,9 @@ static bool predict_times(overlapping *z) {
 
 /* ---- what waits for what ---- */
 
-/* True if the piece sends to or receives from another stage. Compute does not move past it: other stages wait for
- * what is sent, and what is received is not there earlier. */
-static bool is_message_piece(const overlapping *z, uint32_t piece) {
-  msc_op_kind kind = z->op[piece]->kind;
-  return kind == OP_stage_send || kind == OP_stage_recv;
-}
+/* Compute does not move past a message: other stages wait for what is sent, and what is received is not there
+ * earlier. */
+static bool is_message_piece(const overlapping *z, uint32_t piece) { return msc_is_message(z->op[piece]); }
 
 /* The parameter whose parts the collective gathers; NULL: none. */
 static const msc_value *gathered_parameter(const overlapping *z, const msc_op *op) {
@@ -173,7 +170,6 @@ static void find_dependencies(overlapping *z) {
 
 /* ---- memory ---- */
 
-static bool is_all_reduce_comm(const msc_op *op) { return op->kind == OP_comm && msc_op_verb(op) == MSC_ALL_REDUCE; }
 static bool may_be_summed_in_place(const msc_value *v) { return v->def && !msc_is_constant(v) && msc_has_one_use(v); }
 
 /* By value id: the value whose place it uses: a view uses its operand's place, and a sum over ranks that of its
@@ -184,7 +180,7 @@ static uint32_t *find_place_roots(const overlapping *z, size_t num_values) {
   for (size_t i = 0; i < z->deps.num_ops; i++) {
     const msc_op *op = z->deps.op[i];
     for (size_t k = 0; k < op->num_out; k++) root[op->out[k].id] = root[msc_memory_of(&op->out[k]).root->id];
-    for (size_t k = 0; is_all_reduce_comm(op) && k < op->num_in; k++)
+    for (size_t k = 0; msc_sums_over_ranks(op) && k < op->num_in; k++)
       if (may_be_summed_in_place(op->in[k].value)) root[op->out[k].id] = root[op->in[k].value->id];
   }
   return root;

@@ -80,7 +80,7 @@ static void test_many_parts(void **state) {
                        : msc_build_with(&b, OP_split, 1, &whole, MOST_OPERANDS, 2, attr);
     assert_non_null(op);
     for (int i = 0; i < op->num_out; i++) part[i] = &op->out[i];
-    msc_append(f->body, msc_op_new(f, OP_return, op->num_out, part, 0, NULL));
+    msc_append_return(f, op->num_out, part, NULL);
     kernels_add(k, joins ? "concat of many" : "split into many", f, false, -9, 9);
   }
   kernels_finish(k);

@@ -283,7 +283,7 @@ static msc_func *make_graph(kernel_run *k, msc_dtype dtype) {
   }
   if (g.num == num_args) return NULL;
   msc_value *out[2] = {g.value[g.num - 1], g.value[num_args + below(&g, g.num - num_args)]};
-  msc_append(f->body, msc_op_new(f, OP_return, out[0] == out[1] ? 1 : 2, out, 0, NULL));
+  msc_append_return(f, out[0] == out[1] ? 1 : 2, out, NULL);
   drop_unused(f);
   return f;
 }

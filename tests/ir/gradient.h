@@ -43,7 +43,7 @@ static inline bool gradients_of(msc_op *op, gradient_func *out) {
   out->of = msc_new_array(arena, size_t, op->num_in);
   for (size_t i = 0; i < op->num_in; i++)
     if (doperand[i]) out->of[num] = i, doperand[num++] = doperand[i];
-  msc_append(f->body, msc_op_new(f, OP_return, num, doperand, 0, NULL));
+  msc_append_return(f, num, doperand, NULL);
   return ok && num > 0;
 }
 

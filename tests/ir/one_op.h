@@ -132,7 +132,7 @@ static inline msc_op *one_op(msc_module *m, const char *kind_name, const char *i
   if (!msc_infer(op)) return NULL;
   msc_value **out = msc_new_array(msc_context_arena(m->ctx), msc_value *, num_out);
   for (int i = 0; i < num_out; i++) out[i] = &op->out[i];
-  msc_append(f->body, msc_op_new(f, OP_return, (size_t)num_out, out, 0, NULL));
+  msc_append_return(f, (size_t)num_out, out, NULL);
   return op;
 }
 

@@ -88,7 +88,7 @@ static void order(void **state) {
   a = arg(&x, "4xf32");
   msc_func *g = msc_func_new(x.m, "g");
   msc_value *foreign = msc_add_arg(g->body, a->type, NULL);
-  msc_append(g->body, msc_op_new(g, OP_return, 0, NULL, 0, NULL));
+  msc_append_return(g, 0, NULL, NULL);
   finish(&x, build(&x, OP_add, a, foreign));
   expect(&x, 1, "add: operand 1 is defined in another block");
 }

@@ -77,7 +77,7 @@ static inline void finish(random_graph *g, msc_value *loss) {
   for (int i = 0; i < g->num_pool && num < 6; i++)
     if (g->pool[i]->def && chance(g, 15)) result[num++] = g->pool[i];
   for (size_t i = 1; i < num; i++) name[i] = msc_str(g->ctx, msc_arena_printf(g->arena, "out%zu", i));
-  msc_append(g->f->body, msc_op_new(g->f, OP_return, num, result, 0, g->b.loc));
+  msc_append_return(g->f, num, result, g->b.loc);
   msc_func_set(g->f, "loss", msc_int(0));
   msc_func_set(g->f, "results", msc_list(g->ctx, num, name));
   if (g->trains) set_optimizer(g);

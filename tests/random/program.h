@@ -150,7 +150,7 @@ static inline void finish_program(random_graph *g, msc_value *loss) {
     msc_value *p = g->renewed[i].parameter;
     name[num] = msc_str(g->ctx, p->name), tie[num] = msc_int(p->index), result[num++] = g->renewed[i].by;
   }
-  msc_append(g->f->body, msc_op_new(g->f, OP_return, num, result, 0, g->b.loc));
+  msc_append_return(g->f, num, result, g->b.loc);
   msc_func_set(g->f, "loss", msc_int(0));
   msc_func_set(g->f, "results", msc_list(g->ctx, num, name));
   if (g->num_renewed) msc_func_set(g->f, "ties", msc_list(g->ctx, num, tie));
