@@ -16,6 +16,7 @@ struct msc_compiler {
   const char *cluster;
   msc_target_words words;
   bool used;
+  const msc_plan *plan; /* NULL: none was made */
 };
 
 /* Runs a function so that the end of memory becomes a message and false. */
@@ -127,7 +128,32 @@ bool msc_compiler_compile(msc_compiler *c, const char *name, const void *model, 
   if (c->used) return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "a compiler compiles one model: make another one");
   c->used = true;
   MSC_TRY(msc_protect(c->ctx, compile_protected, &k) && !msc_num_errors(c->ctx));
+  c->plan = k.compiled.plan;
   *out_plan = k.compiled.bytes, *out_bytes = k.compiled.num_bytes;
+  return true;
+}
+
+bool msc_compiler_report(const msc_compiler *c, msc_report *out_report) {
+  if (!c->plan) return false;
+  msc_plan_memory m = msc_plan_memory_of(c->plan);
+  msc_report r = {.struct_size = sizeof r,
+                  .ranks = msc_mesh_size(&c->plan->module->mesh),
+                  .stages = c->plan->num_stages,
+                  .memory_bytes = msc_plan_rank_bytes(c->plan),
+                  .parameters = m.parameters,
+                  .state = m.state,
+                  .sums = m.sums,
+                  .carried = m.carried,
+                  .messages = m.messages,
+                  .alignment = m.alignment,
+                  .inputs = m.inputs,
+                  .scratch = m.scratch,
+                  .constants = m.constants,
+                  .workspace = m.workspace,
+                  .predicted_step_ns = (int64_t)c->plan->predicted_step_ns,
+                  .exposed_comm_ns = (int64_t)c->plan->exposed_comm_ns};
+  size_t known = out_report->struct_size;
+  memcpy(out_report, &r, known && known < sizeof r ? known : sizeof r);
   return true;
 }
 

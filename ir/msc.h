@@ -85,6 +85,18 @@ MSC_API const char *msc_compiler_value(msc_compiler *c, const char *key);
 MSC_API bool msc_compiler_compile(msc_compiler *c, const char *name, const void *model, size_t bytes,
                                   const void **out_plan, size_t *out_bytes);
 
+/* What a plan needs and is predicted to do, per rank; of the stage that needs most. */
+typedef struct {
+  size_t struct_size;
+  int64_t ranks, stages;
+  uint64_t memory_bytes; /* all of what follows */
+  uint64_t parameters, state, sums, carried, messages, alignment, inputs, scratch, constants, workspace;
+  int64_t predicted_step_ns, exposed_comm_ns; /* of it only links work */
+} msc_report;
+
+/* Of the plan that was compiled; false: there is none. */
+MSC_API bool msc_compiler_report(const msc_compiler *c, msc_report *out_report);
+
 /* ---- messages ---- */
 
 typedef enum { MSC_MESSAGE_ERROR, MSC_MESSAGE_WARNING, MSC_MESSAGE_NOTE, MSC_MESSAGE_REMARK } msc_message_kind;

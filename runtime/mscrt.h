@@ -140,6 +140,11 @@ MSCRT_API size_t mscrt_plan_num_parameters(const mscrt_plan *plan); /* optimizer
 MSCRT_API void mscrt_plan_parameter(const mscrt_plan *plan, size_t i, mscrt_tensor *out_tensor, bool *out_is_state);
 MSCRT_API size_t mscrt_plan_num_outputs(const mscrt_plan *plan);
 MSCRT_API void mscrt_plan_output(const mscrt_plan *plan, size_t i, mscrt_tensor *out_tensor, const char **out_section);
+/* The dimension along which the samples of an input or output lie; -1: none. */
+MSCRT_API int mscrt_plan_input_batch(const mscrt_plan *plan, size_t i);
+MSCRT_API int mscrt_plan_output_batch(const mscrt_plan *plan, size_t i);
+/* True if the output depends on labels. */
+MSCRT_API bool mscrt_plan_output_reads_labels(const mscrt_plan *plan, size_t i);
 
 /* ---- data ---- */
 

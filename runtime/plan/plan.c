@@ -77,6 +77,10 @@ size_t mscrt_plan_num_inputs(const mscrt_plan *p) { return p->num_inputs; }
 size_t mscrt_plan_num_parameters(const mscrt_plan *p) { return p->num_parameters; }
 size_t mscrt_plan_num_outputs(const mscrt_plan *p) { return p->num_outputs; }
 
+int mscrt_plan_input_batch(const mscrt_plan *p, size_t i) { return p->input[i].batch_dim; }
+int mscrt_plan_output_batch(const mscrt_plan *p, size_t i) { return p->output[i].batch_dim; }
+bool mscrt_plan_output_reads_labels(const mscrt_plan *p, size_t i) { return p->output[i].labels; }
+
 void mscrt_plan_input(const mscrt_plan *p, size_t i, mscrt_tensor *out_tensor, mscrt_role *out_role) {
   describe_variable(&p->input[i], out_tensor);
   *out_role = p->input[i].role;
