@@ -758,15 +758,48 @@ msc_module *msc_read_fbs(msc_context *ctx, const char *name, const void *data, s
  * cannot be said in a model.fbs. */
 const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_bytes);
 
-/* ---- read_model.c ---- */
+/* ---- models of any kind ---- */
 
-/* A model.fbs, or IR text, told apart by name and content; sizes are for the first only. */
+/* The elements that a parameter of a foreign model begins with; they live as long as the context. */
+typedef struct {
+  const char *name;
+  const msc_type *type;
+  const void *data;
+} msc_weight;
+
+typedef struct {
+  const char *file; /* in which parameters of the module say they are: set by the caller, relative to the model */
+  size_t num;
+  msc_weight *item;
+} msc_weights;
+
+/* An input whose value is known when the model is read: its elements row by row, "1,2,3". */
+typedef struct {
+  const char *name, *text;
+} msc_fixed_input;
+
+/* A model.fbs, an ONNX file, or IR text, told apart by name and content; sizes are for the first two only, what follows
+ * them for ONNX. */
 typedef struct {
   const char *name; /* of the file, for messages */
   const void *data;
   size_t bytes, num_dims;
   const msc_dim_size *dim;
+  size_t num_fixed;
+  const msc_fixed_input *fixed;
+  msc_weights *weights; /* receives them; NULL: a model that has some is refused */
+  /* Bytes of a file beside the model or below; NULL, or in words what is wrong with it.  NULL: there are no files. */
+  const char *(*read_beside)(void *user, const char *path, uint64_t offset, uint64_t bytes, const void **out_data);
+  void *user;
 } msc_model_bytes;
+
+/* ---- onnx/read_onnx.c ---- */
+
+/* An ONNX file, for inference.  Floating-point initializers become parameters, the others constants; sizes that the file
+ * leaves open are given by `dim`.  NULL after reporting all that cannot be read. */
+msc_module *msc_read_onnx(msc_context *ctx, const msc_model_bytes *model);
+
+/* ---- read_model.c ---- */
 
 /* Verified; the bytes are not needed afterwards.  NULL after reporting. */
 msc_module *msc_read_model(msc_context *ctx, const msc_model_bytes *model);

@@ -146,6 +146,13 @@ msc_module *cli_read_model(cli *c, const char *path, int *out_code);
 /* The same up to reading: false after reports. */
 bool cli_read_model_bytes(cli *c, const char *path, msc_model_bytes *out, int *out_code);
 
+/* ---- weights.c ---- */
+
+/* Lets a reader of the model have files beside it: none outside of its folder, none through links. */
+void cli_read_beside(cli *c, msc_model_bytes *model);
+/* A safetensors file; an exit code. */
+int cli_write_weights(cli *c, const char *path, const msc_weights *weights);
+
 /* ---- crash.c ---- */
 
 #define CLI_REPRODUCER "msc-repro.mlir"

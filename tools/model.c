@@ -30,6 +30,7 @@ bool cli_read_model_bytes(cli *c, const char *path, msc_model_bytes *out, int *o
   *out_code = CLI_INPUT;
   MSC_TRY(cli_read(c, path, &file));
   out->data = file.data, out->bytes = file.size;
+  cli_read_beside(c, out);
   return true;
 }
 

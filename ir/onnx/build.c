@@ -1,0 +1,159 @@
+/* build.c: values in, ops out: what builders of nodes build often. */
+#include <string.h>
+
+#include "ir/onnx/onnx.h"
+
+msc_value *onnx_transpose(msc_builder *b, msc_value *x, const int64_t *perm) {
+  bool same = true;
+  if (!x) return NULL;
+  for (int d = 0; d < x->type->rank; d++) same &= perm[d] == d;
+  return same ? x : with_ints(b, OP_transpose, x, "perm", x->type->rank, perm);
+}
+
+msc_value *onnx_move_dim(msc_builder *b, msc_value *x, int from, int to) {
+  int64_t perm[MSC_MAX_RANK];
+  int rank = rank_of(x), k = 0;
+  for (int d = 0; d < rank; d++) {
+    if (d == to) perm[d] = from;
+    else {
+      k += k == from;
+      perm[d] = k++;
+    }
+  }
+  return onnx_transpose(b, x, perm);
+}
+
+msc_value *onnx_broadcast(msc_builder *b, msc_value *x, int rank, const int64_t *dim) {
+  bool same = x && x->type->rank == rank;
+  for (int d = 0; same && d < rank; d++) same = x->type->dim[d] == dim[d];
+  return same || !x ? x : with_ints(b, OP_broadcast_to, x, "shape", rank, dim);
+}
+
+static msc_value *constant_of(msc_builder *b, const msc_type *t, const void *data) {
+  msc_attr_value v = {.kind = MSC_ATTR_DENSE, .dense = {t, data, (size_t)msc_type_bytes(t)}};
+  msc_attr attr = msc_named(formula_ctx(b), "value", v);
+  return with_attrs(b, OP_constant, 0, NULL, 1, &attr);
+}
+
+msc_value *onnx_dense(msc_builder *b, msc_dtype dtype, int rank, const int64_t *dim, const double *v) {
+  msc_context *ctx = formula_ctx(b);
+  const msc_type *type = msc_type_of(ctx, dtype, rank, dim, NULL);
+  msc_tensor t = msc_tensor_new(msc_context_arena(ctx), type);
+  for (int64_t i = 0; i < msc_type_elems(type); i++) msc_tensor_set(&t, i, v[i]);
+  return constant_of(b, type, t.data);
+}
+
+msc_value *onnx_slice(msc_builder *b, msc_value *x, const int64_t *start, const int64_t *limit, const int64_t *stride) {
+  bool whole = true;
+  if (!x) return NULL;
+  size_t rank = (size_t)x->type->rank;
+  for (size_t d = 0; d < rank; d++)
+    whole &= start[d] == 0 && limit[d] == x->type->dim[d] && (!stride || stride[d] == 1);
+  if (whole) return x;
+  msc_context *ctx = formula_ctx(b);
+  msc_attr attrs[] = {msc_named(ctx, MSC_FACT(start), msc_ints(ctx, rank, start)),
+                      msc_named(ctx, "limit", msc_ints(ctx, rank, limit)),
+                      {0}};
+  if (stride) attrs[2] = msc_named(ctx, "stride", msc_ints(ctx, rank, stride));
+  return with_attrs(b, OP_slice, 1, &x, stride ? 3 : 2, attrs);
+}
+
+msc_value *onnx_pad(msc_builder *b, msc_value *x, const int64_t *low, const int64_t *high, double value) {
+  bool none = true;
+  if (!x) return NULL;
+  size_t rank = (size_t)x->type->rank;
+  for (size_t d = 0; d < rank; d++) none &= !low[d] && !high[d];
+  if (none) return x;
+  msc_context *ctx = formula_ctx(b);
+  msc_attr attrs[] = {msc_named(ctx, "low", msc_ints(ctx, rank, low)),
+                      msc_named(ctx, "high", msc_ints(ctx, rank, high)), msc_named(ctx, "value", msc_float(value))};
+  return with_attrs(b, OP_pad, 1, &x, 3, attrs);
+}
+
+msc_value *onnx_reverse(msc_builder *b, msc_value *x, int dim) {
+  int64_t d = dim;
+  return x ? with_ints(b, OP_reverse, x, "dims", 1, &d) : NULL;
+}
+
+msc_value *onnx_iota(msc_builder *b, msc_dtype dtype, int rank, const int64_t *dim, int along_dim) {
+  msc_context *ctx = formula_ctx(b);
+  msc_attr attrs[] = {msc_named(ctx, "type", msc_type_attr(msc_type_of(ctx, dtype, rank, dim, NULL))),
+                      msc_named(ctx, "dim", msc_int(along_dim))};
+  return with_attrs(b, OP_iota, 0, NULL, 2, attrs);
+}
+
+msc_value *onnx_all_but(msc_builder *b, msc_op_kind kind, msc_value *x, int first) {
+  int64_t dims[MSC_MAX_RANK];
+  int num = 0;
+  for (int d = first; d < rank_of(x); d++) dims[num++] = d;
+  return x && num ? reduce(b, kind, x, num, dims, true) : x;
+}
+
+/* ---- products ---- */
+
+/* Leading dimensions of both, broadcast. */
+static bool leading(const msc_type *x, const msc_type *y, int *out_num, int64_t *out_dim) {
+  int a = x->rank - 2, c = y->rank - 2, num = a > c ? a : c;
+  for (int d = 0; d < num; d++) {
+    int64_t p = d - (num - a) < 0 ? 1 : x->dim[d - (num - a)], q = d - (num - c) < 0 ? 1 : y->dim[d - (num - c)];
+    out_dim[d] = p == 1 ? q : p;
+  }
+  *out_num = num;
+  return num <= MSC_MAX_RANK - 2;
+}
+
+static msc_value *with_leading(msc_builder *b, msc_value *x, int num, const int64_t *dim) {
+  int64_t to[MSC_MAX_RANK];
+  if (!x) return NULL;
+  memcpy(to, dim, (size_t)num * sizeof *to);
+  to[num] = x->type->dim[x->type->rank - 2], to[num + 1] = x->type->dim[x->type->rank - 1];
+  return onnx_broadcast(b, x, num + 2, to);
+}
+
+/* Integers have no product of their own: rows times columns, summed.  So have products over nothing. */
+static msc_value *summed_product(msc_builder *b, msc_value *x, msc_value *y) {
+  int64_t dim[MSC_MAX_RANK];
+  int rank = x->type->rank;
+  if (rank + 1 > MSC_MAX_RANK) return binary(b, OP_batch_matmul, x, y);
+  memcpy(dim, x->type->dim, sizeof dim);
+  dim[rank] = 1;
+  msc_value *rows = reshape(b, x, rank + 1, dim);
+  memcpy(dim, y->type->dim, sizeof dim);
+  dim[rank] = dim[rank - 1], dim[rank - 1] = dim[rank - 2], dim[rank - 2] = 1;
+  msc_value *columns = reshape(b, y, rank + 1, dim), *all = times(b, rows, columns);
+  return all ? reduce(b, OP_reduce_sum, all, 1, (int64_t[]){rank - 1}, false) : NULL;
+}
+
+/* A tensor of rows times one matrix. */
+static msc_value *rows_product(msc_builder *b, msc_value *x, msc_value *y) {
+  int rank = x->type->rank;
+  int64_t dim[MSC_MAX_RANK], rows = 1;
+  for (int d = 0; d < rank - 1; d++) rows *= (dim[d] = x->type->dim[d]);
+  dim[rank - 1] = y->type->dim[1];
+  msc_value *p = binary(b, OP_matmul, reshape(b, x, 2, (int64_t[]){rows, x->type->dim[rank - 1]}), y);
+  return p ? reshape(b, p, rank, dim) : NULL;
+}
+
+msc_value *onnx_matmul(msc_builder *b, msc_value *x, msc_value *y) {
+  if (!x || !y) return NULL;
+  bool row = x->type->rank == 1, column = y->type->rank == 1;
+  if (row) x = reshape(b, x, 2, (int64_t[]){1, x->type->dim[0]});
+  if (column) y = reshape(b, y, 2, (int64_t[]){y->type->dim[0], 1});
+  int64_t dim[MSC_MAX_RANK];
+  int num;
+  bool flat = y->type->rank == 2 && msc_is_float(x->type->dtype);
+  if (!flat && leading(x->type, y->type, &num, dim)) {
+    x = with_leading(b, x, num, dim);
+    y = with_leading(b, y, num, dim);
+  }
+  if (!x || !y) return NULL;
+  bool fits = x->type->dim[x->type->rank - 1] == y->type->dim[y->type->rank - 2];
+  msc_value *p = flat                                    ? rows_product(b, x, y)
+                 : fits && !msc_is_float(x->type->dtype) ? summed_product(b, x, y)
+                                                         : binary(b, OP_batch_matmul, x, y);
+  if (!p || (!row && !column)) return p;
+  int rank = p->type->rank, k = 0;
+  for (int d = 0; d < rank; d++)
+    if (!(row && d == rank - 2) && !(column && d == rank - 1)) dim[k++] = p->type->dim[d];
+  return reshape(b, p, k, dim);
+}

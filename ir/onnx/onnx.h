@@ -1,0 +1,141 @@
+/* onnx.h: what the files share that build ops of nodes.  A node's operands are looked at, ops are built, results are
+ * set:
+ *
+ *   bool onnx_build_Relu(onnx_node *n) { return onnx_set(n, 0, unary(n->b, OP_relu, onnx_in(n, 0))); }
+ *
+ * A function that returns false has reported why, at the node.  NULL values pass through builders, see formula.h. */
+#ifndef MSC_IR_ONNX_ONNX_H
+#define MSC_IR_ONNX_ONNX_H
+
+#include "ir/formula.h"
+#include "ir/interp/interp.h"
+#include "ir/onnx/model.h"
+
+typedef enum {
+  ONNX_IS_TENSOR,
+  ONNX_IS_SEQUENCE, /* of known length: exists while the file is read, no longer */
+  ONNX_IS_NOTHING,  /* an empty optional */
+  ONNX_IS_FAULTY,   /* its node was reported */
+} onnx_value_kind;
+
+/* What a name in the file stands for. */
+typedef struct onnx_value {
+  onnx_value_kind kind;
+  const msc_type *type;
+  const void *data;   /* elements of a constant; NULL: known when the plan runs */
+  const char *weight; /* of a constant: the name of the parameter that it is where an op takes it; NULL: a plain one */
+  const char *input;  /* the graph's input that it is; NULL: none */
+  bool is_frozen;     /* with weight: it is not trained */
+  msc_value *value;   /* in function `func`; NULL: a constant that no op has taken there */
+  const msc_func *func;
+  size_t num_items; /* of a sequence */
+  struct onnx_value **item;
+} onnx_value;
+
+typedef struct onnx_reader onnx_reader;
+typedef struct onnx_node onnx_node;
+typedef bool onnx_build_fn(onnx_node *n);
+
+enum {
+  ONNX_ALONE = 1, /* the builder folds by itself, or never: control flow, sequences, random numbers */
+};
+
+/* A row of onnx.def. */
+typedef struct {
+  const char *name;
+  int since; /* the first opset that has it */
+  onnx_build_fn *build;
+  msc_op_kind kind; /* of the op that it is another name of */
+  unsigned flags;
+} onnx_row;
+
+struct onnx_node {
+  onnx_reader *r;
+  msc_builder *b;
+  msc_context *ctx;
+  msc_arena *scratch;
+  const onnx_node_proto *proto;
+  const onnx_row *row;
+  const char *what; /* for messages: the op's type */
+  int opset;
+  size_t num_in, num_out, num_attrs;
+  onnx_value **in;  /* NULL: absent */
+  onnx_value **out; /* set by the builder */
+  const onnx_attr *attr;
+  uint64_t attrs_seen; /* by number, the first 64 */
+};
+
+/* ---- read_onnx.c ---- */
+
+/* Reports at the node: "Conv: ..."; false. */
+bool onnx_refuse(onnx_node *n, const char *fmt, ...) MSC_PRINTF(2, 3);
+
+static inline bool onnx_has(const onnx_node *n, size_t i) { return i < n->num_in && n->in[i]; }
+static inline bool onnx_wants(const onnx_node *n, size_t i) { return i < n->num_out && *n->proto->out[i]; }
+/* Operand i as a value that ops take; NULL after a report: it is absent, or no tensor. */
+msc_value *onnx_in(onnx_node *n, size_t i);
+/* The same of any value. */
+msc_value *onnx_value_of(onnx_node *n, onnx_value *v);
+const msc_type *onnx_type(onnx_node *n, size_t i);
+/* Result i; false where v is NULL.  Results that the file leaves out are passed over. */
+bool onnx_set(onnx_node *n, size_t i, msc_value *v);
+bool onnx_set_value(onnx_node *n, size_t i, onnx_value *v);
+/* A constant; `data` is kept as it is. */
+bool onnx_set_constant(onnx_node *n, size_t i, const msc_type *type, const void *data);
+onnx_value *onnx_constant(onnx_node *n, const msc_type *type, const void *data);
+
+/* Elements of operand i, which must be known now: integers of any type, or floats.  NULL after a report. */
+const int64_t *onnx_const_ints(onnx_node *n, size_t i, size_t *out_num);
+const double *onnx_const_floats(onnx_node *n, size_t i, size_t *out_num);
+/* The one element of operand i. */
+bool onnx_const_int(onnx_node *n, size_t i, int64_t *out_v);
+bool onnx_const_float(onnx_node *n, size_t i, double *out_v);
+
+/* Attributes; those that nobody asks for are reported. */
+const onnx_attr *onnx_attr_of(onnx_node *n, const char *name);
+int64_t onnx_int(onnx_node *n, const char *name, int64_t absent);
+double onnx_float(onnx_node *n, const char *name, double absent);
+const char *onnx_text(onnx_node *n, const char *name, const char *absent);
+/* Copies; how many there are, -1: absent; more than max: reported, -2. */
+int onnx_ints(onnx_node *n, const char *name, int64_t *out_v, int max);
+
+/* One dimension of a tensor of `rank`, which may count from the end. */
+bool onnx_axis(onnx_node *n, int64_t axis, int rank, int *out_axis);
+/* Integers of operand i, or before opset `since` of the attribute `name`; *out_num is -1 when both are absent. */
+bool onnx_ints_of(onnx_node *n, size_t i, const char *name, int since, int64_t *out_v, int max, int *out_num);
+/* The nodes of a graph of an attribute, run where the names of the node's own graph are known; `in` are the graph's
+ * inputs, and results are given to out_value. */
+bool onnx_run_graph(onnx_node *n, const onnx_graph *g, size_t num_in, onnx_value *const *in, onnx_value **out_value);
+onnx_value *onnx_new_value(onnx_node *n);
+/* The file that the node is in. */
+const msc_model_bytes *onnx_file(const onnx_node *n);
+
+/* ---- words for what builders build often ---- */
+
+static inline int rank_of(const msc_value *v) { return v ? v->type->rank : 0; }
+static inline msc_value *like(msc_builder *b, const msc_value *x, double c) { return number(b, x, c); }
+
+msc_value *onnx_transpose(msc_builder *b, msc_value *x, const int64_t *perm);
+/* Dimension `from` goes to `to`; the others keep their order. */
+msc_value *onnx_move_dim(msc_builder *b, msc_value *x, int from, int to);
+msc_value *onnx_broadcast(msc_builder *b, msc_value *x, int rank, const int64_t *dim);
+/* A constant tensor of doubles. */
+msc_value *onnx_dense(msc_builder *b, msc_dtype dtype, int rank, const int64_t *dim, const double *v);
+msc_value *onnx_slice(msc_builder *b, msc_value *x, const int64_t *start, const int64_t *limit, const int64_t *stride);
+msc_value *onnx_pad(msc_builder *b, msc_value *x, const int64_t *low, const int64_t *high, double value);
+msc_value *onnx_reverse(msc_builder *b, msc_value *x, int dim);
+msc_value *onnx_iota(msc_builder *b, msc_dtype dtype, int rank, const int64_t *dim, int along_dim);
+/* x's element type for sums and roots: f16 and bf16 become f32. */
+static inline msc_value *widened(msc_builder *b, msc_value *x) { return x ? cast(b, x, wide(x->type->dtype)) : NULL; }
+/* A product as numpy's matmul: leading dimensions broadcast, vectors are rows or columns. */
+msc_value *onnx_matmul(msc_builder *b, msc_value *x, msc_value *y);
+msc_value *onnx_all_but(msc_builder *b, msc_op_kind kind, msc_value *x,
+                        int first); /* reduces dimensions from first on */
+/* softmax(scale q k^T + mask) v and what else is elementwise, by name: tanh, sigmoid ... for cells of RNNs. */
+msc_value *onnx_activation(onnx_node *n, const char *name, double alpha, double beta, msc_value *x);
+
+#define ONNX_ROW(name, since, flags, kind, function) onnx_build_fn onnx_build_##function;
+#include "ir/onnx/onnx.def"
+#undef ONNX_ROW
+
+#endif

@@ -1,0 +1,33 @@
+/* proto.h: the wire format of protocol buffers, read in place: bytes in, fields out.  Nothing is allocated, every
+ * length is checked, and a fault stops the walk. */
+#ifndef MSC_IR_ONNX_PROTO_H
+#define MSC_IR_ONNX_PROTO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The bytes of a message, or what is left of them. */
+typedef struct {
+  const uint8_t *at, *end;
+} proto_bytes;
+
+static inline size_t proto_size(proto_bytes b) { return (size_t)(b.end - b.at); }
+
+typedef enum { PROTO_VARINT = 0, PROTO_FIXED64 = 1, PROTO_BYTES = 2, PROTO_FIXED32 = 5 } proto_wire;
+
+typedef struct {
+  uint32_t number;
+  proto_wire wire;
+  uint64_t scalar;   /* of all but bytes */
+  proto_bytes bytes; /* a text, a message, or packed numbers */
+} proto_field;
+
+/* The next field; false at the end, or at a fault: then *ok is false, too. */
+bool proto_next(proto_bytes *from, proto_field *out_field, bool *ok);
+
+/* Numbers of a repeated field, packed or one by one: takes the next one out of f, whose bytes it eats. `wire` is what
+ * an element is encoded as.  False: there is none left, or it is broken (then *ok is false). */
+bool proto_number(proto_field *f, proto_wire wire, uint64_t *out_number, bool *ok);
+
+#endif

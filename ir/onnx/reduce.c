@@ -1,0 +1,104 @@
+/* reduce.c: nodes that combine the elements along some dimensions. */
+#include <math.h>
+#include <string.h>
+
+#include "ir/onnx/onnx.h"
+
+/* Dimensions of a reduction: of input 1, or of the attribute; none means all, or with noop_with_empty_axes nothing. */
+static bool dims_of(onnx_node *n, int rank, int *out_num, int64_t *out_dims, bool *out_none) {
+  static const char *const late[] = {"ReduceSum"};
+  int since = strcmp(n->row->name, late[0]) ? 18 : 13, num;
+  int64_t axes[MSC_MAX_RANK];
+  MSC_TRY(onnx_ints_of(n, 1, "axes", since, axes, MSC_MAX_RANK, &num));
+  bool noop = n->opset >= since && onnx_int(n, "noop_with_empty_axes", 0);
+  unsigned seen = 0;
+  *out_num = 0, *out_none = false;
+  if (num <= 0) {
+    *out_none = noop;
+    for (int d = 0; d < rank && !noop; d++) out_dims[(*out_num)++] = d;
+    return true;
+  }
+  for (int i = 0; i < num; i++) {
+    int axis;
+    MSC_TRY(onnx_axis(n, axes[i], rank, &axis));
+    if (seen >> axis & 1) return onnx_refuse(n, "axis %d is named twice", axis);
+    seen |= 1u << axis;
+  }
+  for (int d = 0; d < rank; d++)
+    if (seen >> d & 1) out_dims[(*out_num)++] = d;
+  return true;
+}
+
+/* What a reduction over nothing is. */
+static double unit_of(msc_op_kind kind, msc_dtype dtype) {
+  bool is_float = msc_is_float(dtype);
+  int64_t bits = msc_dtype_bytes(dtype) * 8;
+  bool is_unsigned = msc_dtype_class_of(dtype) == MSC_CLASS_UINT;
+  if (kind == OP_reduce_prod) return 1;
+  if (kind == OP_reduce_max) return is_float ? -(double)INFINITY : is_unsigned ? 0 : -ldexp(1, (int)bits - 1);
+  if (kind == OP_reduce_min) return is_float ? (double)INFINITY : ldexp(1, (int)bits - !is_unsigned) - 1;
+  return kind == OP_reduce_mean ? (double)NAN : 0;
+}
+
+static msc_value *reduced_over(onnx_node *n, msc_op_kind kind, msc_value *x, int num, const int64_t *dims, bool keep) {
+  int64_t dim[MSC_MAX_RANK];
+  int k = 0;
+  if (!x) return NULL;
+  if (x->type->dtype == MSC_I1) { /* largest: any, smallest: all */
+    msc_op_kind logical = kind == OP_reduce_max ? OP_reduce_any : OP_reduce_all;
+    return num ? reduce(n->b, logical, x, num, dims, keep) : x;
+  }
+  if (msc_type_elems(x->type)) return num ? reduce(n->b, kind, x, num, dims, keep) : x;
+  for (int d = 0, i = 0; d < x->type->rank; d++) {
+    bool gone = i < num && dims[i] == d;
+    i += gone;
+    if (!gone || keep) dim[k++] = gone ? 1 : x->type->dim[d];
+  }
+  return onnx_broadcast(n->b, like(n->b, x, unit_of(kind, x->type->dtype)), k, dim);
+}
+
+bool onnx_build_reduce(onnx_node *n) {
+  msc_value *x = onnx_in(n, 0);
+  int64_t dims[MSC_MAX_RANK];
+  int num;
+  bool none, keep = onnx_int(n, "keepdims", 1) != 0;
+  if (!x || !dims_of(n, x->type->rank, &num, dims, &none)) return false;
+  const char *name = n->row->name + strlen("Reduce");
+  if (n->row->kind != OP_constant) {
+    bool halves = x->type->dtype == MSC_F16 || x->type->dtype == MSC_BF16;
+    bool adds = n->row->kind == OP_reduce_sum || n->row->kind == OP_reduce_mean;
+    msc_value *w = halves && adds ? widened(n->b, x) : x, *y = reduced_over(n, n->row->kind, w, num, dims, keep);
+    if (none) y = x;
+    if (n->row->kind == OP_reduce_mean && !msc_is_float(x->type->dtype) && y) {
+      int64_t count = 1;
+      for (int i = 0; i < num; i++) count *= x->type->dim[dims[i]];
+      msc_value *sum = reduced_over(n, OP_reduce_sum, x, num, dims, keep);
+      y = over(n->b, sum, like(n->b, sum, (double)(count ? count : 1)));
+    }
+    return onnx_set(n, 0, y ? cast(n->b, y, x->type->dtype) : NULL);
+  }
+  msc_value *w = widened(n->b, x), *y = NULL;
+  if (!strcmp(name, "L1")) y = reduced_over(n, OP_reduce_sum, unary(n->b, OP_abs, w), num, dims, keep);
+  else if (!strcmp(name, "SumSquare")) y = reduced_over(n, OP_reduce_sum, times(n->b, w, w), num, dims, keep);
+  else if (!strcmp(name, "L2")) {
+    msc_value *f = msc_is_float(x->type->dtype) ? w : cast(n->b, x, MSC_F64);
+    msc_value *sum = f ? reduced_over(n, OP_reduce_sum, times(n->b, f, f), num, dims, keep) : NULL;
+    y = sum ? unary(n->b, OP_sqrt, sum) : NULL;
+  } else if (!strcmp(name, "LogSum")) {
+    msc_value *sum = reduced_over(n, OP_reduce_sum, w, num, dims, keep);
+    y = sum ? unary(n->b, OP_log, sum) : NULL;
+  } else { /* LogSumExp: m + log(sum(exp(x - m))) */
+    if (!msc_type_elems(x->type)) y = reduced_over(n, OP_reduce_max, w, num, dims, keep);
+    else if (num && w) {
+      msc_value *m = reduce(n->b, OP_reduce_max, w, num, dims, true);
+      msc_value *big = m ? compare(n->b, "lt", unary(n->b, OP_abs, m), like(n->b, m, (double)INFINITY)) : NULL;
+      m = big ? choose(n->b, big, m, like(n->b, m, 0)) : NULL;
+      msc_value *e = m ? unary(n->b, OP_exp, minus(n->b, w, m)) : NULL;
+      msc_value *sum = e ? reduce(n->b, OP_reduce_sum, e, num, dims, true) : NULL;
+      msc_value *l = sum ? plus(n->b, m, unary(n->b, OP_log, sum)) : NULL,
+                *f = reduced_over(n, OP_reduce_max, w, num, dims, keep);
+      y = l && f ? reshape(n->b, l, f->type->rank, f->type->dim) : NULL;
+    } else y = w;
+  }
+  return onnx_set(n, 0, y ? cast(n->b, y, x->type->dtype) : NULL);
+}

@@ -1,0 +1,69 @@
+/* fuzz_onnx: any bytes as an ONNX file are refused with an error, or make a module that verifies and can be written as
+ * a model.fbs and read again. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/ir.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+enum { MAX_MEMORY = 256 << 20, MAX_BESIDE = 1 << 16 };
+
+typedef struct {
+  const uint8_t *data;
+  size_t bytes;
+} input;
+
+static bool has_bug(const msc_context *ctx) {
+  for (const msc_diag *d = msc_diags(ctx); d; d = d->next)
+    if (d->code == MSC_E_INTERNAL) return true;
+  return false;
+}
+
+/* External data: the file itself. */
+static const char *read_beside(void *user, const char *path, uint64_t offset, uint64_t bytes, const void **out_data) {
+  const input *in = user;
+  if (strlen(path) > MAX_BESIDE || offset > in->bytes || bytes > in->bytes - offset)
+    return "ends before the tensor does";
+  *out_data = in->data + offset;
+  return NULL;
+}
+
+static bool run(msc_context *ctx, void *arg) {
+  const input *in = arg;
+  const msc_dim_size dim = {"N", 2};
+  const msc_fixed_input fixed = {"shape", "2,3"};
+  for (size_t round = 0; round < 2; round++) {
+    msc_weights weights = {.file = msc_intern(ctx, "w.safetensors")};
+    msc_model_bytes model = {.name = "fuzz.onnx",
+                             .data = in->data,
+                             .bytes = in->bytes,
+                             .num_dims = round,
+                             .dim = &dim,
+                             .num_fixed = round,
+                             .fixed = &fixed,
+                             .weights = &weights,
+                             .read_beside = read_beside,
+                             .user = arg};
+    msc_clear_diags(ctx);
+    msc_module *m = msc_read_onnx(ctx, &model);
+    if (!m && !msc_num_errors(ctx)) abort();
+    if (!m) continue;
+    if (!msc_verify(m)) abort();
+    size_t size;
+    const void *written = msc_write_fbs(m, msc_context_arena(ctx), &size);
+    if (written) msc_read_fbs(ctx, "again.fbs", written, size, 0, NULL);
+    return true;
+  }
+  return false;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  msc_context_limit(ctx, MAX_MEMORY);
+  input in = {data, bytes};
+  msc_protect(ctx, run, &in);
+  if (has_bug(ctx)) abort();
+  msc_context_free(ctx);
+  return 0;
+}

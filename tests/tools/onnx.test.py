@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""msc import of ONNX files: what they compute, what is refused and how it is told, and files that mean harm."""
+import array
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+from expect import MSC, SANITIZED, Expect, write
+from onnx_file import (Graph, Reference, external, floats, function, ints, model, node, number, data, opset, tensor,
+                       value)
+
+expect = Expect()
+F32, I64 = 1, 7
+
+
+def refused(file, err, *arguments):
+    """`msc import` names every fault, and leaves nothing behind."""
+    write("bad.onnx", file)
+    expect(["import", "bad.onnx", "-o", "bad.fbs", *arguments], 1, err)
+    expect.check("nothing is left", not os.path.exists("bad.fbs") and not os.path.exists("bad.safetensors"))
+
+
+def computes(name, file, inputs, outputs, *arguments):
+    """Imports, compiles and runs `file`: {name: (shape, floats)} in, {name: floats} out."""
+    write("m.onnx", file)
+    for stale in ("m.fbs", "m.safetensors", "m.bin"):
+        if os.path.exists(stale):
+            os.remove(stale)
+    expect(["import", "m.onnx", "-o", "m.fbs", *arguments], 0)
+    expect("compile m.fbs -o m.bin", 0, None)
+    if SANITIZED:
+        return
+    sys.path.insert(0, os.path.join(os.path.dirname(MSC), "../tools/python"))
+    from msc.runtime import Plan
+    with Plan("m.bin", library=os.path.join(os.path.dirname(MSC), "libmscrt.so")) as plan:
+        if os.path.exists("m.safetensors"):
+            plan.load("m.safetensors")
+        for output, wanted in outputs.items():
+            batch = {n: memoryview(array.array("f", v).tobytes()).cast("f", shape=s) for n, (s, v) in inputs.items()}
+            got = plan.run("forward", output, **batch)
+            same = len(got) == len(wanted) and all(abs(a - b) <= 1e-5 * max(1, abs(b)) for a, b in zip(got, wanted))
+            expect.check(f"{name}: {output} is {list(got)}, not {wanted}", same)
+
+
+X = value("x", F32, [2, 3])
+Y = value("y", F32, [2, 3])
+SIX = [1.0, -2.0, 3.0, -4.0, 5.0, -6.0]
+
+# ---- what files compute ----
+
+try:
+    import flatbuffers  # noqa: F401
+except ImportError:
+    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
+    sys.exit(0)
+
+computes("relu", model([node("Relu", ["x"], ["y"])], [X], [Y]), {"x": ((2, 3), SIX)}, {"y": [1, 0, 3, 0, 5, 0]})
+
+# Shapes that the file computes are numbers when it is read; float initializers are parameters, in a file beside it.
+w, b = floats("w", [3, 2], [1, 2, 3, 4, 5, 6]), floats("b", [2], [0.5, -0.5])
+computes(
+    "weights and shapes",
+    model([
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero"], ["n"], axis=0),
+        node("Gemm", ["x", "w", "b"], ["h"]),
+        node("Unsqueeze", ["n", "axes"], ["n1"]),
+        node("Concat", ["n1", "one"], ["to"], axis=0),
+        node("Reshape", ["h", "to"], ["y"])
+    ], [value("x", F32, ["batch", 3])], [value("y", F32, ["batch", 2])],
+          [w, b, ints("zero", [], [0]), ints("one", [1], [-1]),
+           ints("axes", [1], [0])]), {"x": ((2, 3), SIX)}, {"y": [10.5, 11.5, -18.5, -24.5]}, "--dim", "batch=2")
+with open("m.safetensors", "rb") as f:
+    size = struct.unpack("<Q", f.read(8))[0]
+    header = json.loads(f.read(size))
+expect.check(f"weights {header}", set(header) == {"w", "b"} and header["w"]["shape"] == [3, 2])
+
+# Before opset 13 the axes of Squeeze were an attribute.
+computes(
+    "old axes",
+    model([node("Unsqueeze", ["x"], ["u"], axes=[0]),
+           node("Squeeze", ["u"], ["y"], axes=[0])], [X], [Y], version=11), {"x": ((2, 3), SIX)}, {"y": SIX})
+
+# Functions are written out, with their callers' attributes.
+computes(
+    "function",
+    model([node("Twice", ["x"], ["y"], domain="mine", slope=0.5)], [X], [Y],
+          functions=[
+              function("mine", "Twice", ["a"], ["c"],
+                       [node("LeakyRelu", ["a"], ["l"], alpha=Reference("slope", 1)),
+                        node("Add", ["l", "l"], ["c"])], ["slope"])
+          ],
+          opsets=[opset(1, "mine")]), {"x": ((2, 3), SIX)}, {"y": [2, -2, 6, -4, 10, -6]})
+
+# An input that shapes depend on is given when the file is read.
+ask = model([node("Reshape", ["x", "shape"], ["y"])], [X, value("shape", I64, [2])], [value("y", F32, [3, 2])])
+refused(
+    ask, "bad.onnx: error: op 'y': Reshape: 'shape' must be known when the model is read, and it is an input; "
+    "--fix shape=... gives its value [E0111]\n")
+computes("fixed", ask, {"x": ((2, 3), SIX)}, {"y": SIX}, "--fix", "shape=3,2")
+
+# ---- what is refused ----
+
+refused(
+    model([
+        node("Foo", ["x"], ["a"], "first"),
+        node("Foo", ["a"], ["b"]),
+        node("Bar", ["x"], ["c"], domain="com.acme"),
+        node("LeakyRelu", ["x"], ["d"], "leaky", colour=1),
+        node("Relu", ["b"], ["y"])
+    ], [X], [Y]), "bad.onnx: error: op 'leaky': LeakyRelu: attribute 'colour' is not supported [E0111]\n"
+    "bad.onnx: error: ONNX operators that msc does not read: Foo (2, first 'first'), "
+    "com.acme::Bar (1, first 'c') [E0104]\n"
+)
+refused(
+    model([node("Relu", ["x"], ["y"])], [value("x", F32, ["batch", None])], [Y]),
+    "bad.onnx: error: input 'x': dimension 0 has no size; give one with --dim batch=... [E0111]\n"
+    "bad.onnx: error: input 'x': dimension 1 has no size; give one with --dim x.1=... [E0111]\n")
+refused(model([node("Relu", ["x"], ["y"])], [X], [Y]),
+        "bad.onnx: error: --dim n: the model has no open dimension of that name [E0111]\n", "--dim", "n=2")
+refused(model([node("Relu", ["x"], ["y"])], [X], [Y]),
+        "bad.onnx: error: --fix n: the model has no such input [E0111]\n", "--fix", "n=2")
+refused(ask, "bad.onnx: error: --fix shape=3: these are not the elements of this input [E0111]\n", "--fix", "shape=3")
+refused(model([node("Relu", ["x"], ["y"])], [value("x", 8, [2])], [Y]),
+        "bad.onnx: error: input 'x' has elements of type string, which msc does not have [E0111]\n")
+refused(model([node("Relu", ["x"], ["y"])], [X], [Y], version=99),
+        "bad.onnx: error: the file is of opset 99; this msc reads up to 26 [E0111]\n")
+refused(model([node("Relu", ["z"], ["y"]), node("Relu", ["x"], ["z"])], [X], [Y]),
+        "bad.onnx: error: op 'y': Relu: input 'z' is not defined before it [E0111]\n")
+refused(model([node("Relu", ["x"], ["y"])], [X], [value("y", F32, [3, 2])]),
+        "bad.onnx: error: output 'y' is tensor<2x3xf32>, which is not what the file says it is [E0111]\n")
+refused(model([node("Mish", ["x"], ["y"])], [X], [Y], version=9),
+        "bad.onnx: error: op 'y': Mish: exists since opset 18, the file says 9 [E0111]\n")
+
+# ---- files that mean harm ----
+
+refused(b"\x08\x0a", "bad.onnx: error: not an ONNX file: it has no graph [E0113]\n")
+refused(
+    model([node("Relu", ["x"], ["y"])], [X], [Y])[:-3],
+    "bad.onnx: error: damaged: not an ONNX file, or cut off [E0113]\n")
+refused(number(1, 10) + data(7, b"\xff" * 20), "bad.onnx: error: damaged: not an ONNX file, or cut off [E0113]\n")
+deep = Graph([node("Relu", ["x"], ["y"])], [], [])
+for _ in range(40):
+    deep = Graph([node("If", ["x"], ["y"], then_branch=deep)], [], [])
+refused(number(1, 10) + data(7, deep.bytes), "bad.onnx: error: damaged: not an ONNX file, or cut off [E0113]\n")
+refused(
+    model([node("F", ["x"], ["y"], domain="mine")], [X], [Y],
+          functions=[function("mine", "F", ["a"], ["c"], [node("F", ["a"], ["c"], domain="mine")])]),
+    "bad.onnx: error: op 'c': F: functions call each other more than 32 deep [E0111]\n")
+refused(model([node("Add", ["x", "w"], ["y"])], [X], [Y], [tensor("w", F32, [1 << 40, 1 << 40], b"")]),
+        "bad.onnx: error: op 'w': tensor 'w' has a shape whose size is negative or too large [E0111]\n")
+refused(model([node("Add", ["x", "w"], ["y"])], [X], [Y], [tensor("w", F32, [2, 3], b"1234")]),
+        "bad.onnx: error: op 'w': tensor 'w' has another number of bytes than its shape says [E0111]\n")
+refused(model([node("Expand", ["x", "s"], ["y"])], [X], [Y], [ints("s", [2], [1 << 62, 1 << 62])]),
+        "bad.onnx: error: op 'y': Expand: sizes 2 and 4611686018427387904 do not go together [E0111]\n")
+
+
+def beside(location, **more):
+    return model([node("Add", ["x", "w"], ["y"])], [X], [Y], [external("w", F32, [2, 3], location, **more)])
+
+
+outside = tempfile.mkdtemp()
+write(os.path.join(outside, "secret"), bytes(24))
+write("w.bin", struct.pack("<8f", 0, 0, *[10] * 6))
+os.makedirs("in/side")
+write("in/side/w.bin", struct.pack("<6f", *[20] * 6))
+os.symlink(os.path.join(outside, "secret"), "link.bin")
+os.symlink(outside, "linked")
+computes("external data", beside("w.bin", offset=8, length=24), {"x": ((2, 3), SIX)}, {"y": [v + 10 for v in SIX]})
+computes("external data below", beside("in/side/w.bin"), {"x": ((2, 3), SIX)}, {"y": [v + 20 for v in SIX]})
+LEAVES = "leaves the model's folder; it must be relative, without '..'"
+LINK = "is or goes through a link, which is not followed"
+for location, why in ((os.path.join(outside, "secret"), LEAVES), ("../secret", LEAVES), ("in/../w.bin", LEAVES),
+                      ("./w.bin", LEAVES), ("in//side/w.bin", LEAVES), ("link.bin", LINK), ("linked/secret", LINK),
+                      ("none.bin", "does not exist"), ("in", "is no file")):
+    refused(beside(location), f"bad.onnx: error: op 'w': tensor 'w' is in the file '{location}', which {why} [E0111]\n")
+refused(beside("w.bin", offset=16),
+        "bad.onnx: error: op 'w': tensor 'w' is in the file 'w.bin', which ends before the tensor does [E0111]\n")
+refused(beside("w.bin", offset=2**70),
+        "bad.onnx: error: op 'w': tensor 'w' has an offset or length that is no number [E0111]\n")
+refused(beside("w.bin", length=12),
+        "bad.onnx: error: op 'w': tensor 'w' has another number of bytes than its shape says [E0111]\n")
+os.rename("link.bin", "w2")
+
+# A model without weights is compiled as it is; one with weights is imported first.
+write("plain.onnx", model([node("Relu", ["x"], ["y"])], [X], [Y]))
+expect("compile plain.onnx -o plain.bin", 0, None)
+write("heavy.onnx", model([node("Add", ["x", "w"], ["y"])], [X], [Y], [floats("w", [3], [1, 2, 3])]))
+expect("compile heavy.onnx -o heavy.bin", 1,
+       "heavy.onnx: error: its 1 weights belong into a file of their own: msc import reads it [E0111]\n")
+subprocess.run(["rm", "-r", outside], check=True)
+expect.done()
