@@ -32,6 +32,7 @@ typedef struct mscrt_record {
   const double *scalars;
   int64_t extent, grain, units;
   const mscrt_matmul *matmul;
+  const mscrt_graph *graph;
   mscrt_kernel *pack, *multiply; /* NULL: by the library */
   const mscrt_tile *tile[2][2];  /* [last row of tiles][last column of tiles] */
   struct mscrt_record *epilogue; /* its buffers that are NULL stand for the tile */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/context.h"
+#include "runtime/windows.h"
 
 /* A call predicted to be shorter runs on one thread: waking threads costs more than it saves. Counted are bytes at 8
  * per ns and arithmetic at 16 per ns. */
@@ -116,6 +116,17 @@ static mscrt_status *prepare_matmul(mscrt_context *c, block *b, plan_call call, 
   r->pack = mscrt_plan_kernel(c->plan, r->matmul->pack);
   r->multiply = mscrt_plan_kernel(c->plan, r->matmul->multiply);
   return NULL;
+}
+
+/* A graph; on a CPU it is a convolution by kernels. */
+static void prepare_graph(mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+  set_call_buffers(c, b, call, r);
+  if (!b->at) return;
+  r->graph = &c->plan->graph[plan_call_index(call)];
+  if (c->plan->on_gpu) return;
+  r->pack = mscrt_plan_kernel(c->plan, r->graph->pack);
+  r->multiply = mscrt_plan_kernel(c->plan, r->graph->multiply);
+  r->units = mscrt_windows_cut(r->graph).units;
 }
 
 /* ---- collectives ---- */
@@ -243,7 +254,7 @@ static mscrt_status *prepare_call(mscrt_context *c, block *b, plan_call call, ms
     case PLAN_CALL_KIND_MATMUL: MSCRT_CHECK(prepare_matmul(c, b, call, r)); break;
     case PLAN_CALL_KIND_COLLECTIVE: MSCRT_CHECK(prepare_collective(c, b, call, r)); break;
     case PLAN_CALL_KIND_MESSAGE: prepare_message(c, b, call, r); break;
-    case PLAN_CALL_KIND_GRAPH: set_call_buffers(c, b, call, r); break;
+    case PLAN_CALL_KIND_GRAPH: prepare_graph(c, b, call, r); break;
     default: prepare_kernel(c, b, call, r);
   }
   set_spans(c, b, call, r);
@@ -341,6 +352,8 @@ static mscrt_status *make_workers(mscrt_context *c) {
     if (m->panel_bytes > *most) *most = m->panel_bytes;
     if (m->room_bytes > room) room = m->room_bytes;
   }
+  for (uint32_t i = 0; i < c->plan->num_graphs; i++)
+    if (c->plan->graph[i].bytes > room) room = c->plan->graph[i].bytes;
   uint32_t buffers = 0, moved = 0, parts = 0;
   for (uint32_t s = 0; s < c->plan->num_sections; s++)
     for (uint32_t i = 0; i < c->section[s].num_calls; i++) {

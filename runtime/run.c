@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/guard.h"
+#include "runtime/windows.h"
 
 /* ---- addresses ---- */
 
@@ -213,6 +214,30 @@ static mscrt_status *run_matmul_call(mscrt_context *c, const mscrt_record *r, co
                     r->name ? r->name : "matmul");
 }
 
+/* ---- convolutions ---- */
+
+typedef struct {
+  mscrt_context *c;
+  const mscrt_record *r;
+  void *const *buffers;
+} windows_job;
+
+static void run_windows(void *arg, int64_t unit, int worker) {
+  const windows_job *j = arg;
+  mscrt_run_windows(j->r, j->buffers, unit, j->c->worker[worker].room);
+}
+
+static mscrt_status *run_graph_call(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int64_t step) {
+  windows_job job = {c, r, mscrt_buffers_of(c, r, slots, 0)};
+  mscrt_guard *guard = NULL;
+  if (MSC_SANITIZED) {
+    MSCRT_CHECK(mscrt_guard_open(r, job.buffers, NULL, &guard));
+    job.buffers = mscrt_guard_buffers(guard);
+  }
+  run_units(c, r, r->units, run_windows, &job);
+  return MSC_SANITIZED ? mscrt_guard_close(guard, c, step) : NULL;
+}
+
 /* ---- the device ---- */
 
 const mscrt_part *mscrt_parts_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, bool stream) {
@@ -238,6 +263,7 @@ static mscrt_status *run_call_on_cpu(mscrt_context *c, const mscrt_turn *t) {
   switch (t->record->kind) {
     case PLAN_CALL_KIND_KERNEL: return run_kernel_call(c, t->record, t->slots, t->step);
     case PLAN_CALL_KIND_MATMUL: return run_matmul_call(c, t->record, t->slots, t->step);
+    case PLAN_CALL_KIND_GRAPH: return run_graph_call(c, t->record, t->slots, t->step);
     default: return run_collective_on_cpu(c, c->pool, t, &ticket); /* a collective of this rank alone */
   }
 }

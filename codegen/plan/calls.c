@@ -353,10 +353,11 @@ static uint64_t span_of(const msc_plan_operand *o) {
   return (last + 1) * (uint64_t)msc_dtype_bytes(o->dtype);
 }
 
-static void call_graph(calling *c, const msc_op *op) {
+static bool call_graph(calling *c, const msc_op *op) {
   msc_plan_graph g;
   msc_plan_graph_of(op, &g);
-  if (c->p->workspace_bytes < g.bytes) c->p->workspace_bytes = g.bytes;
+  if (msc_target_of(c->p->module)->is_host) MSC_TRY(msc_plan_windows(c->cg, op, &g));
+  else if (c->p->workspace_bytes < g.bytes) c->p->workspace_bytes = g.bytes;
   msc_plan_call *call = new_call(c, PLAN_CALL_KIND_GRAPH, op);
   call->index = number_graph(c->p, &g);
   call->buffer = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out);
@@ -365,6 +366,7 @@ static void call_graph(calling *c, const msc_op *op) {
   for (size_t i = 0; i < call->num_buffers; i++) call->buffer[i].bytes = span_of(&g.operand[i]);
   call->flops = (uint64_t)msc_graph_flops(op);
   call->bytes = (uint64_t)msc_graph_bytes(op);
+  return true;
 }
 
 /* ---- collectives ---- */
@@ -531,7 +533,7 @@ static bool call_message(calling *c, const msc_op *op) {
 }
 
 static bool call_op(calling *c, const msc_op *op) {
-  if (msc_is_graph(op)) return call_graph(c, op), true;
+  if (msc_is_graph(op)) return call_graph(c, op);
   if (msc_is_view(op) || msc_moves_nothing(op)) return true;
   if (msc_is_message(op)) return call_message(c, op);
   switch (op->kind) {

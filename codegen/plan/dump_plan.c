@@ -259,8 +259,10 @@ static void write_graph(const dumping *d, plan_call c) {
                plan_graph_step(g, 0), plan_graph_step(g, 1), plan_graph_dilation(g, 0), plan_graph_dilation(g, 1),
                plan_graph_padding(g, 0), plan_graph_padding(g, 1));
   if (plan_graph_relu(g)) write_dump(d, " relu");
-  write_dump(d, "%s by the library, workspace %" PRIu64, plan_graph_deterministic(g) ? "" : " in any order",
-             plan_graph_bytes(g));
+  if (plan_graph_width(g)) write_dump(d, " by kernels, %" PRIu64 " bytes of each worker", plan_graph_bytes(g));
+  else
+    write_dump(d, "%s by the library, workspace %" PRIu64, plan_graph_deterministic(g) ? "" : " in any order",
+               plan_graph_bytes(g));
   if (plan_graph_engine(g)) write_dump(d, ", engine of %zu bytes", strlen(plan_graph_engine(g)));
 }
 

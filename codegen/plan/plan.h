@@ -38,6 +38,8 @@ typedef struct {
   msc_plan_operand operand[MSC_PLAN_OPERANDS];
   double scale;
   uint64_t step[2], dilation[2], padding[2], bytes;
+  bool on_cpu;
+  uint32_t pack, multiply, width; /* on a CPU */
 } msc_plan_graph;
 
 typedef struct {
@@ -179,6 +181,8 @@ bool msc_plan_product(msc_codegen *cg, const msc_op *gemm, const msc_target *tar
 
 /* What an op that a GPU's library computes is to the plan. */
 void msc_plan_graph_of(const msc_op *op, msc_plan_graph *out);
+/* Sets what a CPU needs of a convolution that is marked. */
+bool msc_plan_windows(msc_codegen *cg, const msc_op *op, msc_plan_graph *g);
 
 /* ---- plan/calls.c ---- */
 

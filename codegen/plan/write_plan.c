@@ -159,6 +159,11 @@ static void put_graphs(flatbuf_builder *b, const msc_plan *p) {
       plan_graph_put_relu(b, g->relu);
     }
     if (p->engine) plan_graph_put_engine(b, p->engine[i]);
+    if (g->on_cpu) {
+      plan_graph_put_pack(b, g->pack);
+      plan_graph_put_multiply(b, g->multiply);
+      plan_graph_put_width(b, g->width);
+    }
     flatbuf_end(b);
   }
   flatbuf_end(b);

@@ -3,6 +3,7 @@
 
 #include "ir/conv.h"
 #include "passes/7_lower/builtin.h"
+#include "passes/7_lower/graph.h"
 #include "passes/config/config.h"
 
 typedef struct {
@@ -59,6 +60,25 @@ static const char *decline_unfold(const choosing *c, const msc_op *op) {
              : msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
 }
 
+/* Declines products whose operands are made of windows part by part (runtime/windows.c).  They copy padding that is the
+ * same on both sides.  The weights' gradient fills vectors with channels of x. */
+static const char *decline_windows(const choosing *c, const msc_op *op) {
+  enum { WIDTH = 32, FEW = 16 };
+  msc_windows v;
+  const char *why = decline_unfold(c, op);
+  if (why) return why;
+  if (op->out[0].type->dtype != MSC_F32) return "it has f32 only";
+  if (c->among->level < 3) return "it needs fused multiply-add";
+  if (!msc_windows_of_op(op, WIDTH, &v)) return "padding differs between the two sides, or sizes are out of range";
+  bool gradient = op->kind == OP_conv2d_weight_grad;
+  if (gradient && v.c < FEW) return "it has few channels";
+  msc_windows_cut u = gradient ? msc_windows_cut_of_gradient(&v) : msc_windows_cut_of(&v);
+  if (msc_windows_bytes(&u) > MSC_WINDOWS_MAX_BYTES) return "a part of its images is too large";
+  return msc_windows_taps(&v) == 1 && !gradient && v.step[0] == 1 && v.step[1] == 1 && !v.padding[0] && !v.padding[1]
+             ? "windows of one element are the images themselves"
+             : NULL;
+}
+
 /* Declines attention by cuDNN, which every GPU since sm_80 has. */
 static const char *decline_attention(const choosing *c, const msc_op *op) {
   const msc_type *q = op->in[0].value->type, *v = op->in[2].value->type;
@@ -104,9 +124,13 @@ static const struct {
 #undef KERNEL
 };
 
-static const char *const names[] = {[MSC_BY_PRODUCT] = "generated tiles", [MSC_BY_LIBRARY] = "library",
-                                    [MSC_BY_KERNEL] = "generated kernel", [MSC_BY_BUILTIN] = "kernel of the runtime",
-                                    [MSC_BY_COLLECTIVE] = "collective",   [MSC_BY_ALIAS] = "alias"};
+static const char *const names[] = {[MSC_BY_PRODUCT] = "generated tiles",
+                                    [MSC_BY_LIBRARY] = "library",
+                                    [MSC_BY_WINDOWS] = "generated tiles of windows",
+                                    [MSC_BY_KERNEL] = "generated kernel",
+                                    [MSC_BY_BUILTIN] = "kernel of the runtime",
+                                    [MSC_BY_COLLECTIVE] = "collective",
+                                    [MSC_BY_ALIAS] = "alias"};
 
 msc_choices msc_choices_of(const msc_pass_ctx *pass, const msc_module *m) {
   return (msc_choices){.target = msc_target_of(m),

@@ -15,6 +15,20 @@ bool msc_is_graph(const msc_op *op) {
   return (msc_form_of(op) == MSC_FORM_ATTENTION || is_convolution) && msc_op_bool(op, MSC_FACT(library));
 }
 
+bool msc_windows_of_op(const msc_op *op, int width, msc_windows *out) {
+  msc_conv c = msc_conv_of(op);
+  msc_windows v = {.n = c.n, .c = c.c, .o = c.o, .width = width};
+  for (int i = 0; i < 2; i++) {
+    const msc_window *w = &c.dim[i];
+    int64_t room = w->x + 2 * w->low - (w->kernel - 1) * w->dilation - 1;
+    v.x[i] = w->x, v.y[i] = w->y, v.kernel[i] = w->kernel, v.step[i] = w->stride, v.dilation[i] = w->dilation,
+    v.padding[i] = w->low;
+    if (w->low != w->high || w->low > MSC_WINDOWS_MAX_STEP || room < 0 || room / w->stride + 1 != w->y) return false;
+  }
+  *out = v;
+  return msc_windows_fit(&v);
+}
+
 /* ---- predicted time ---- */
 
 /* Two products of each position with the positions that it attends to; five in the gradient. */

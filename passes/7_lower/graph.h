@@ -2,6 +2,7 @@
 #ifndef MSC_PASSES_GRAPH_H
 #define MSC_PASSES_GRAPH_H
 
+#include "ir/abi/windows.h"
 #include "passes/cost.h"
 #include "passes/pass.h"
 
@@ -9,6 +10,8 @@
  * order. */
 void msc_graph_mark(const msc_pass_ctx *pass, msc_op *op);
 bool msc_is_graph(const msc_op *op);
+/* What a marked op computes on a CPU, with panels of so many columns; false: nothing that the runtime has. */
+bool msc_windows_of_op(const msc_op *op, int width, msc_windows *out);
 /* Arithmetic and memory traffic of a marked op. */
 double msc_graph_flops(const msc_op *op);
 double msc_graph_bytes(const msc_op *op);

@@ -2,12 +2,13 @@
  * that it lies in.
  *
  *   y[n]  = w [o, c k l]  *  unfolded x [n, c k l, h w]          the product's columns are the windows
- *   x[n]  = w [c, o k l]  *  unfolded y [n, o k l, h w]          in steps of 1: an element sums what its windows show
+ *   x     = convolution of y with w turned                       in steps of 1: an element sums what its windows show
  *   x[n]  = fold of  w^T  *  y[n]                                else: each element sums the windows that it lies in
  *   dw    = dy [o, n h w] *  unfolded x [c k l, n h w]^T
  *
  * With windows of one element the unfolded image is the image itself.  Later passes treat the products like all
- * others (library.c).  Convolutions that a GPU's library computes are marked and stay. */
+ * others (library.c).  Convolutions that a GPU's library computes are marked and stay, and on a CPU those whose windows
+ * the runtime brings together part by part (ir/abi/windows.h). */
 #include "ir/conv.h"
 #include "passes/7_lower/choose.h"
 #include "passes/7_lower/graph.h"
@@ -19,6 +20,7 @@ typedef struct {
   msc_op *op;
   msc_conv c;
   int64_t taps, windows; /* elements of a window in all channels; windows of an image */
+  msc_op *made;          /* a convolution instead, which is still to be lowered */
 } unfolding;
 
 static msc_context *unfolding_context(const unfolding *u) { return u->b.func->module->ctx; }
@@ -99,21 +101,20 @@ static bool find_windows_over_y(const msc_conv *c, int64_t padding[4]) {
   return true;
 }
 
-/* Builds x as the windows over y, their last elements first. */
+/* Builds x as a convolution of y, with the last elements of its windows first. */
 static msc_value *build_seen_from_x(unfolding *u, const int64_t padding[4]) {
   msc_context *ctx = unfolding_context(u);
   const msc_window *w = u->c.dim;
-  msc_attr attrs[4] = {msc_named(ctx, "padding", msc_ints(ctx, 4, padding)), msc_named(ctx, "turned", msc_bool(true)),
-                       msc_named(ctx, "kernel", msc_ints(ctx, 2, (int64_t[]){w[0].kernel, w[1].kernel})),
-                       msc_named(ctx, "dilation", msc_ints(ctx, 2, (int64_t[]){w[0].dilation, w[1].dilation}))};
-  int64_t o = u->c.o, c = u->c.c, kernel = w[0].kernel * w[1].kernel;
-  msc_op *seen = msc_build_with(&u->b, OP_unfold, 1, &u->op->in[0].value, 1, 4, attrs);
-  msc_value *weights = build_swap(u, build_reshape(u, u->op->in[1].value, 3, (int64_t[]){o, c, kernel}));
-  if (!seen) return NULL;
-  msc_value *x =
-      build_matrix_product(u, OP_batch_matmul, build_reshape(u, weights, 2, (int64_t[]){c, o * kernel}), false,
-                           build_reshape(u, &seen->out[0], 3, (int64_t[]){u->c.n, o * kernel, w[0].x * w[1].x}), false);
-  return build_reshape(u, x, 4, u->op->out[0].type->dim);
+  int64_t o = u->c.o, c = u->c.c, k[2] = {w[0].kernel, w[1].kernel};
+  msc_attr turn[2] = {msc_named(ctx, "turned", msc_bool(true)), msc_named(ctx, "kernel", msc_ints(ctx, 2, k))};
+  msc_attr windows[2] = {msc_named(ctx, "padding", msc_ints(ctx, 4, padding)),
+                         msc_named(ctx, "dilation", msc_ints(ctx, 2, (int64_t[]){w[0].dilation, w[1].dilation}))};
+  msc_op *turned = msc_build_with(&u->b, OP_unfold, 1, &u->op->in[1].value, 1, 2, turn);
+  if (!turned) return NULL;
+  msc_value *weights = build_swap(u, build_reshape(u, &turned->out[0], 3, (int64_t[]){o, c, k[0] * k[1]}));
+  msc_value *in[2] = {u->op->in[0].value, build_reshape(u, weights, 4, (int64_t[]){c, o, k[0], k[1]})};
+  u->made = in[1] ? msc_build_with(&u->b, OP_conv2d, 2, in, 1, 2, windows) : NULL;
+  return u->made ? &u->made->out[0] : NULL;
 }
 
 static msc_value *build_conv2d_transpose(unfolding *u) {
@@ -139,7 +140,8 @@ static msc_value *build_weight_grad(unfolding *u) {
   return build_reshape(u, build_matrix_product(u, OP_matmul, dy, false, seen, true), 4, u->op->out[0].type->dim);
 }
 
-static bool unfold_op(msc_op *op) {
+/* Replaces a convolution by products; *out_made: by another convolution. */
+static bool unfold_op(msc_op *op, msc_op **out_made) {
   unfolding u = {.b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc, .name = op->name},
                  .op = op,
                  .c = msc_conv_of(op)};
@@ -151,6 +153,20 @@ static bool unfold_op(msc_op *op) {
   MSC_TRY(made);
   msc_replace_uses(&op->out[0], made);
   msc_op_erase(op);
+  *out_made = u.made;
+  return true;
+}
+
+static bool lower_convolution(msc_pass_ctx *pass, msc_op *op, const msc_choices *choices) {
+  for (msc_op *made = NULL; op; op = made, made = NULL) {
+    msc_chosen chosen = msc_choose(pass->scratch, op, choices);
+    if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
+    if (chosen.by == MSC_BY_LIBRARY || chosen.by == MSC_BY_WINDOWS) msc_graph_mark(pass, op);
+    msc_stat(pass, "convolutions over windows", chosen.by == MSC_BY_WINDOWS);
+    if (chosen.by != MSC_BY_PRODUCT) break;
+    MSC_TRY(unfold_op(op, &made));
+    msc_stat(pass, "convolutions as products", !made);
+  }
   return true;
 }
 
@@ -161,12 +177,7 @@ bool pass_unfold(msc_pass_ctx *pass, msc_module *m) {
       next = op->next;
       if (op->kind != OP_conv2d && op->kind != OP_conv2d_transpose && op->kind != OP_conv2d_weight_grad) continue;
       op = msc_widen_product(pass->scratch, op, &choices), next = op->next;
-      msc_chosen chosen = msc_choose(pass->scratch, op, &choices);
-      if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
-      if (chosen.by == MSC_BY_LIBRARY) msc_graph_mark(pass, op);
-      if (chosen.by != MSC_BY_PRODUCT) continue;
-      MSC_TRY(unfold_op(op));
-      msc_stat(pass, "convolutions as products", 1);
+      MSC_TRY(lower_convolution(pass, op, &choices));
     }
   msc_record_reads(m);
   return true;

@@ -1,5 +1,5 @@
-/* check_graph.c: checks what a plan says about graphs, which a GPU's library computes whole: sizes that belong
- * together are equal, so that of a call only addresses remain to be checked. */
+/* check_graph.c: checks what a plan says about graphs, which a GPU's library computes whole, or convolutions on a CPU:
+ * sizes that belong together are equal, so that of a call only addresses remain to be checked. */
 #include "runtime/plan/plan.h"
 
 #define bad_graph(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
@@ -99,9 +99,55 @@ static mscrt_status *read_engine(const mscrt_plan *p, plan_graph t, mscrt_graph 
   return NULL;
 }
 
+/* ---- on a CPU ---- */
+
+msc_windows mscrt_windows_of(const mscrt_graph *g) {
+  bool gradient = g->kind == PLAN_GRAPH_KIND_CONV_WEIGHT;
+  const int64_t *x = g->operand[0].dim, *w = g->operand[gradient ? 2 : 1].dim, *y = g->operand[gradient ? 1 : 2].dim;
+  msc_windows v = {.n = x[0], .c = x[1], .o = y[1], .width = g->width};
+  for (int d = 0; d < 2; d++)
+    v.x[d] = x[2 + d], v.y[d] = y[2 + d], v.kernel[d] = w[2 + d], v.step[d] = g->step[d],
+    v.dilation[d] = g->dilation[d], v.padding[d] = g->padding[d];
+  return v;
+}
+
+msc_windows_cut mscrt_windows_cut(const mscrt_graph *g) {
+  msc_windows v = mscrt_windows_of(g);
+  return g->kind == PLAN_GRAPH_KIND_CONV_WEIGHT ? msc_windows_cut_of_gradient(&v) : msc_windows_cut_of(&v);
+}
+
+static bool is_dense(const mscrt_graph_tensor *t) {
+  int64_t step = 1;
+  for (int d = 3; d >= 0; step *= t->dim[d--])
+    if (t->stride[d] != step) return false;
+  return true;
+}
+
+/* Checks a convolution that the kernels of products compute. */
+static mscrt_status *check_kernels(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
+  bool gradient = g->kind == PLAN_GRAPH_KIND_CONV_WEIGHT;
+  if (g->kind != PLAN_GRAPH_KIND_CONV && !gradient) return bad_graph("kind %d is not computed on a CPU", g->kind);
+  g->pack = plan_graph_pack(t), g->multiply = plan_graph_multiply(t), g->width = plan_graph_width(t);
+  if (!mscrt_kernel_takes(p, g->pack, 2, 3) || !mscrt_kernel_takes(p, g->multiply, 5, 7))
+    return bad_graph("its kernels do not take what a product gives");
+  if (g->width < MSC_PRODUCT_VECTORS || g->width > MSC_WINDOWS_MAX_WIDTH || g->width % MSC_PRODUCT_VECTORS)
+    return bad_graph("panels of %" PRId64 " columns", g->width);
+  for (uint32_t i = 0; i < g->num_operands; i++)
+    if (g->operand[i].dtype != MSCRT_F32 || !is_dense(&g->operand[i]))
+      return bad_graph("operand %u is not an array of f32", i);
+  if (g->engine) return bad_graph("an engine of a GPU's library");
+  msc_windows v = mscrt_windows_of(g);
+  if (g->operand[gradient ? 2 : 1].dim[1] != v.c) return bad_graph("groups of channels");
+  if (!msc_windows_fit(&v)) return bad_graph("its sizes are out of range");
+  msc_windows_cut u = mscrt_windows_cut(g);
+  int64_t bytes = msc_windows_bytes(&u);
+  if (u.units >= UINT32_MAX || g->bytes > MSC_WINDOWS_MAX_BYTES || bytes > (int64_t)g->bytes)
+    return bad_graph("%" PRId64 " units that need %" PRId64 " bytes, not %" PRIu64, u.units, bytes, g->bytes);
+  return NULL;
+}
+
 static mscrt_status *check_graph(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
   int64_t size[128] = {0};
-  if (!p->on_gpu) return bad_graph("only a GPU's library computes graphs");
   if (plan_graph_kind(t) > PLAN_GRAPH_KIND_BIASED_CONV) return bad_graph("kind %d", plan_graph_kind(t));
   *g = (mscrt_graph){.kind = plan_graph_kind(t),
                      .num_operands = kinds[plan_graph_kind(t)].num,
@@ -119,9 +165,11 @@ static mscrt_status *check_graph(const mscrt_plan *p, plan_graph t, mscrt_graph 
   }
   MSCRT_CHECK(check_sizes(g, size));
   MSCRT_CHECK(read_engine(p, t, g));
-  if (g->bytes > plan_plan_workspace_bytes(p->root))
+  if (p->on_gpu && g->bytes > plan_plan_workspace_bytes(p->root))
     return bad_graph("%" PRIu64 " bytes of a workspace of %" PRIu64, g->bytes, plan_plan_workspace_bytes(p->root));
-  if (!mscrt_is_attention(g)) return check_conv_windows(t, g, size);
+  if (!mscrt_is_attention(g)) MSCRT_CHECK(check_conv_windows(t, g, size));
+  if (!p->on_gpu) return check_kernels(p, t, g);
+  if (!mscrt_is_attention(g)) return NULL;
   return size['h'] % size['g'] ? bad_graph("%" PRId64 " heads share %" PRId64, size['h'], size['g']) : NULL;
 }
 

@@ -161,7 +161,7 @@ static bool stride_fits(uint64_t batch, uint64_t stride, uint64_t matrix) {
   return (stride == 0 || stride >= matrix) && (stride == 0 || product_fits(batch, stride, 1));
 }
 
-static bool kernel_takes(const mscrt_plan *p, uint32_t kernel, uint32_t buffers, uint32_t dims) {
+bool mscrt_kernel_takes(const mscrt_plan *p, uint32_t kernel, uint32_t buffers, uint32_t dims) {
   if (kernel >= plan_plan_kernels_num(p->root)) return false;
   plan_kernel k = plan_plan_kernels(p->root, kernel);
   return plan_kernel_num_buffers(k) == buffers && plan_kernel_num_dims(k) == dims && plan_kernel_num_scalars(k) == 0;
@@ -173,7 +173,7 @@ static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matm
   uint64_t bytes = (uint64_t)msc_product_bytes(operand_bytes);
   if ((operand_bytes < 4) != m->wide)
     return bad_plan("kernels give f32 for %s, and nothing else", mscrt_dtype_name(m->dtype));
-  if (!kernel_takes(p, m->pack, 2, 3) || !kernel_takes(p, m->multiply, 5, 7))
+  if (!mscrt_kernel_takes(p, m->pack, 2, 3) || !mscrt_kernel_takes(p, m->multiply, 5, 7))
     return bad_plan("its kernels do not take what a product gives");
   if (m->width < MSC_PRODUCT_VECTORS || m->width > 1024 || m->width % MSC_PRODUCT_VECTORS ||
       (m->tile_n % m->width && m->tile_n != m->n))

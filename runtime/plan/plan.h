@@ -3,6 +3,7 @@
 #ifndef MSCRT_PLAN_H
 #define MSCRT_PLAN_H
 
+#include "ir/abi/windows.h"
 #include "ir/layout/box.h"
 #include "plan_fbs.h"
 #include "runtime/comm/comm.h"
@@ -74,7 +75,9 @@ typedef struct {
   mscrt_graph_tensor operand[MSCRT_GRAPH_OPERANDS];
   float scale;
   int64_t step[2], dilation[2], padding[2];
-  uint64_t bytes;                /* bytes of the workspace */
+  uint64_t bytes;                /* bytes of the workspace; on a CPU of each worker */
+  uint32_t pack, multiply;       /* kernels, on a CPU */
+  int64_t width;                 /* columns of a panel */
   const char *engine;            /* text in the bytes of the plan, engine_bytes long without its final 0; NULL: none */
   uint32_t engine_bytes;
 } mscrt_graph;
@@ -151,7 +154,11 @@ mscrt_status *mscrt_check_messages(mscrt_plan *p);
 mscrt_status *mscrt_check_deadlock(const mscrt_plan *p);
 
 /* check_graph.c */
+bool mscrt_kernel_takes(const mscrt_plan *p, uint32_t kernel, uint32_t buffers, uint32_t dims);
 mscrt_status *mscrt_check_graphs(mscrt_plan *p);
+/* What a graph of a plan for a CPU computes, and how it is cut. */
+msc_windows mscrt_windows_of(const mscrt_graph *g);
+msc_windows_cut mscrt_windows_cut(const mscrt_graph *g);
 uint64_t mscrt_graph_span(const mscrt_graph_tensor *t); /* elements from its first to its last in memory */
 
 /* check_call.c */

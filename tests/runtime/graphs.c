@@ -150,7 +150,7 @@ CASE(written, c[0].buffers[2].written = 1)
 CASE(overlap, c[0].buffers[3].offset = BYTES / 2)
 
 static const false_case false_cases[] = {
-  {"graph 0: only a GPU's library computes graphs", on_cpu}, {"graph 1: kind 10", kind}, {"graph 0: 4 operands, not 5",
+  {"graph 0: kind 0 is not computed on a CPU", on_cpu}, {"graph 1: kind 10", kind}, {"graph 0: 4 operands, not 5",
    operands}, {"graph 0: operand 1: size 0 with stride 16", zero_size},
   {"graph 0: operand 1: size 8 with stride 0", zero_stride},
    {"graph 0: operand 1: size 2 with stride 9223372036854775807", huge_stride},

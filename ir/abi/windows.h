@@ -1,0 +1,123 @@
+/* windows.h: how a convolution on a CPU is cut into products over what windows see, and the memory that a worker needs
+ * for one.  The compiler, which plans this memory, and the runtime, which checks the plan and computes, share these
+ * functions.
+ *
+ *   y  [o, windows]   = w [o, c k l] * panels of windows [c k l, windows]       channels of x in chunks, added in order
+ *   dw [o, c] of k, l = dy [o, windows] * panels of channels [windows, c]       images in groups, added in order
+ *
+ * All are f32, row major, without groups of channels. */
+#ifndef MSC_IR_WINDOWS_H
+#define MSC_IR_WINDOWS_H
+
+#include "ir/abi/product.h"
+
+/* y[i] sees x[i step + k dilation - padding], in both dimensions. */
+typedef struct {
+  int64_t n, c, x[2], o, y[2], kernel[2], step[2], dilation[2], padding[2];
+  int64_t width; /* columns of a panel */
+} msc_windows;
+
+/* A work item makes `rows` channels of y in `columns` windows of `images` images; or, of the weights' gradient, `rows`
+ * channels of y times `columns` channels of x. */
+typedef struct {
+  int64_t images, rows, columns;
+  int64_t terms;                    /* channels of x that are packed at once; of a gradient windows at most */
+  int64_t parts_o, parts, units;
+  int64_t line, lines, channel;     /* of x with its padding: elements of a line, lines, elements of a channel */
+  int64_t seen, panels, room, tile; /* elements of the worker's memory */
+} msc_windows_cut;
+
+enum {
+  MSC_WINDOWS_MAX_SIZE = 1 << 20,   /* of an image */
+  MSC_WINDOWS_MAX_STEP = 4096,      /* of steps, dilations, paddings, kernels */
+  MSC_WINDOWS_MAX_WIDTH = 64,
+  MSC_WINDOWS_MAX_BYTES = 8 << 20,  /* of a worker's memory: what needs more is unfolded */
+  MSC_WINDOWS_SLACK = 16,           /* elements behind the last that copies of whole vectors touch */
+};
+
+static inline int64_t msc_windows_share(int64_t n, int64_t parts, int64_t unit) {
+  int64_t part = ((n + parts - 1) / parts + unit - 1) / unit * unit;
+  return part < n ? part : n;
+}
+
+static inline int64_t msc_windows_taps(const msc_windows *v) { return v->kernel[0] * v->kernel[1]; }
+static inline int64_t msc_windows_reach(const msc_windows *v, int d) { return (v->kernel[d] - 1) * v->dilation[d]; }
+
+/* Of as many items as a small machine's threads share well, each of at least 32 channels. */
+static inline int64_t msc_windows_rows(int64_t o, int64_t items) {
+  enum { FEW = 8, LEAST = 32 };
+  int64_t parts = items < FEW ? FEW / items : 1;
+  if (parts > o / LEAST) parts = o < LEAST ? 1 : o / LEAST;
+  return msc_windows_share(o, parts, 4);
+}
+
+static inline msc_windows_cut msc_windows_cut_of(const msc_windows *v) {
+  enum { TERMS = 640, PANELS = 96 * 1024, TILE = 64 * 1024, MANY = 16 };
+  msc_windows_cut u = {0};
+  int64_t taps = msc_windows_taps(v), windows = v->y[0] * v->y[1], s = v->step[1];
+  u.images = windows % v->width == 0 || windows >= MANY * v->width ? 1 : v->n;
+  int64_t chunks = (v->c * taps + TERMS - 1) / TERMS, all = u.images * windows;
+  u.terms = msc_windows_share(v->c, chunks < v->c ? chunks : v->c, 1);
+  bool in_tile = u.images > 1 || u.terms < v->c;
+  int64_t columns = PANELS / (u.terms * taps), most = TILE / v->o;
+  if (in_tile && columns > most) columns = most;
+  columns = columns < v->width ? v->width : columns / v->width * v->width;
+  u.columns = msc_windows_share(all, (all + columns - 1) / columns, v->width);
+  u.parts = (all + u.columns - 1) / u.columns;
+  u.rows = msc_windows_rows(v->o, v->n / u.images * u.parts);
+  u.parts_o = (v->o + u.rows - 1) / u.rows;
+  u.units = v->n / u.images * u.parts * u.parts_o;
+  int64_t lines_y = u.columns / v->y[1] + 2, touched = u.columns / windows + 2;
+  u.line = ((v->y[1] - 1) * s + msc_windows_reach(v, 1)) / s * s + s;
+  u.lines = lines_y * v->step[0] + touched * (msc_windows_reach(v, 0) + 1);
+  u.channel = u.line * u.lines;
+  u.seen = u.terms * u.channel + MSC_WINDOWS_SLACK;
+  u.panels = msc_product_panel_elems(u.columns, u.terms * taps, v->width) + MSC_WINDOWS_SLACK;
+  u.tile = in_tile ? 2 * u.rows * u.columns : 0;
+  return u;
+}
+
+/* True if places below each other in the kernel read the same panel, from lines further down. */
+static inline bool msc_windows_share_lines(const msc_windows *v, const msc_windows_cut *u) {
+  return u->images == 1 && v->step[0] == 1;
+}
+
+static inline msc_windows_cut msc_windows_cut_of_gradient(const msc_windows *v) {
+  enum { LEAST = 256, MOST = 1024, ROWS = 256 };
+  msc_windows_cut u = {.columns = v->width};
+  int64_t windows = v->y[0] * v->y[1], lines = MOST / v->y[1];
+  u.images = windows >= LEAST ? 1 : (LEAST + windows - 1) / windows;
+  if (u.images > v->n) u.images = v->n;
+  u.lines = u.images > 1 || lines >= v->y[0] ? v->y[0] : lines < 1 ? 1 : lines;
+  u.terms = u.images * (u.lines + (msc_windows_share_lines(v, &u) ? msc_windows_reach(v, 0) : 0)) * v->y[1];
+  u.parts = (v->c + u.columns - 1) / u.columns;
+  u.rows = msc_windows_rows(v->o, u.parts);
+  if (u.rows > ROWS) u.rows = msc_windows_share(v->o, (v->o + ROWS - 1) / ROWS, 4);
+  u.parts_o = (v->o + u.rows - 1) / u.rows;
+  u.units = u.parts * u.parts_o;
+  u.seen = u.columns * u.terms + MSC_WINDOWS_SLACK;
+  u.panels = msc_product_panel_elems(u.columns, u.terms, v->width) + MSC_WINDOWS_SLACK;
+  u.room = u.images > 1 ? u.rows * u.images * windows : 0;
+  u.tile = (msc_windows_taps(v) + 1) * u.rows * u.columns;
+  return u;
+}
+
+static inline int64_t msc_windows_aligned(int64_t elems) { return (elems + 15) / 16 * 16; }
+
+/* Bytes of a worker's memory: what windows see, panels, rows of dy, results. */
+static inline int64_t msc_windows_bytes(const msc_windows_cut *u) {
+  return 4 * (msc_windows_aligned(u->seen) + msc_windows_aligned(u->panels) + msc_windows_aligned(u->room) +
+              msc_windows_aligned(u->tile));
+}
+
+/* True if all sizes are small enough for what the functions above compute. */
+static inline bool msc_windows_fit(const msc_windows *v) {
+  bool ok = v->width > 0;
+  const int64_t sizes[] = {v->n, v->c, v->o, v->x[0], v->x[1], v->y[0], v->y[1]},
+                steps[] = {v->kernel[0], v->kernel[1], v->step[0], v->step[1], v->dilation[0], v->dilation[1]};
+  for (int i = 0; i < 7; i++) ok = ok && sizes[i] > 0 && sizes[i] <= MSC_WINDOWS_MAX_SIZE;
+  for (int i = 0; i < 6; i++) ok = ok && steps[i] > 0 && steps[i] <= MSC_WINDOWS_MAX_STEP;
+  return ok;
+}
+
+#endif

@@ -1,0 +1,270 @@
+/* windows.c: a convolution of a plan, or the gradient of its weights, in; its result out, an item of ir/abi/windows.h
+ * after the other.  What the windows of an item see is copied with its padding, so that a row of a panel is a few runs
+ * of elements that lie side by side; the product's kernels do the rest.  No image is unfolded in memory. */
+#include "runtime/windows.h"
+
+#include <string.h>
+
+typedef struct {
+  const mscrt_record *r;
+  msc_windows v;
+  msc_windows_cut cut;
+  float *seen, *panels, *room, *tile;
+} item;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Rows of a times panels: c = a b. */
+static void multiply(const item *t, const float *a, int64_t step_a, float *panels, float *c, int64_t step_c,
+                     int64_t rows, int64_t columns, int64_t terms) {
+  void *buffers[5] = {(void *)(uintptr_t)a, panels, c, NULL, NULL};
+  t->r->multiply(buffers, 0, rows, (int64_t[]){columns, terms, step_a, step_c, 1, false, false}, NULL);
+}
+
+static void add_to(float *restrict sum, const float *restrict more, int64_t num) {
+  for (int64_t i = 0; i < num; i++) sum[i] += more[i];
+}
+
+typedef struct {
+  float at[4];
+} four;
+typedef struct {
+  float at[16];
+} sixteen;
+
+static inline void copy_elements(float *restrict to, const float *restrict from, int64_t num) {
+  int64_t i = 0;
+  for (; i + 16 <= num; i += 16) memcpy(to + i, from + i, sizeof(sixteen));
+  for (; i + 4 <= num; i += 4) memcpy(to + i, from + i, sizeof(four));
+  for (; i < num; i++) to[i] = from[i];
+}
+
+/* Copies elements first, first + step, ... of a line of `size` elements; what lies outside is 0. */
+static void copy_line(float *to, const float *line, int64_t size, int64_t first, int64_t step, int64_t num) {
+  int64_t begin = first < 0 ? least((step - 1 - first) / step, num) : 0,
+          end = first >= size ? begin : least((size - 1 - first) / step + 1, num);
+  if (end < begin) end = begin;
+  for (int64_t i = 0; i < begin; i++) to[i] = 0;
+  if (step == 1) copy_elements(to + begin, line + first + begin, end - begin);
+  else
+    for (int64_t i = begin; i < end; i++) to[i] = line[first + i * step];
+  for (int64_t i = end; i < num; i++) to[i] = 0;
+}
+
+/* ---- y ---- */
+
+/* The windows of an image that an item makes; `line`: where the lines that they see begin among those copied. */
+typedef struct {
+  int64_t image, first, last, line;
+} stretch;
+
+static stretch first_stretch(const item *t, int64_t image, int64_t window, int64_t windows) {
+  const msc_windows *v = &t->v;
+  int64_t of_image = v->y[0] * v->y[1];
+  return (stretch){image + window / of_image, window % of_image, least(window % of_image + windows, of_image) - 1, 0};
+}
+
+static int64_t lines_seen(const item *t, const stretch *s) {
+  const msc_windows *v = &t->v;
+  return (s->last / v->y[1] - s->first / v->y[1]) * v->step[0] + msc_windows_reach(v, 0) + 1;
+}
+
+/* Goes on to the next image; `left`: windows of the item that are in no stretch yet. */
+static void next_stretch(const item *t, stretch *s, int64_t left) {
+  *s = (stretch){s->image + 1, 0, least(left, t->v.y[0] * t->v.y[1]) - 1, s->line + lines_seen(t, s)};
+}
+
+/* Copies what a stretch sees of some channels: elements of a line by their remainder of the step, so that those which
+ * neighbouring windows see lie side by side. */
+static void copy_seen(const item *t, const float *x, const stretch *s, int64_t channel, int64_t channels) {
+  const msc_windows *v = &t->v;
+  int64_t first = s->first / v->y[1] * v->step[0] - v->padding[0], lines = lines_seen(t, s),
+          each = t->cut.line / v->step[1];
+  for (int64_t c = 0; c < channels; c++)
+    for (int64_t i = 0; i < lines; i++) {
+      float *to = t->seen + c * t->cut.channel + (s->line + i) * t->cut.line;
+      int64_t at = first + i;
+      bool inside = at >= 0 && at < v->x[0];
+      const float *line = x + (((s->image * v->c + channel + c) * v->x[0]) + (inside ? at : 0)) * v->x[1];
+      for (int64_t p = 0; p < v->step[1]; p++)
+        copy_line(to + p * each, line, inside ? v->x[1] : 0, inside ? p - v->padding[1] : 0, v->step[1], each);
+    }
+}
+
+/* Neighbouring windows of a line: places among a panel's columns and of what the first sees first. */
+typedef struct {
+  int32_t to, from, num;
+} run;
+
+/* The runs of a panel; *s is the stretch of its first window, and becomes that of the next panel's. */
+static int list_runs(const item *t, stretch *s, int64_t *window, int64_t *left, int64_t columns, run *out) {
+  const msc_windows *v = &t->v;
+  int num = 0;
+  for (int64_t at = 0; at < columns;) {
+    if (*window > s->last) next_stretch(t, s, *left), *window = 0;
+    int64_t line = *window / v->y[1], in_line = *window % v->y[1],
+            n = least(least(v->y[1] - in_line, s->last - *window + 1), columns - at);
+    int64_t seen = s->line + (line - s->first / v->y[1]) * v->step[0];
+    out[num++] = (run){(int32_t)at, (int32_t)(seen * t->cut.line + in_line), (int32_t)n};
+    at += n, *window += n, *left -= n;
+  }
+  return num;
+}
+
+/* Copies a run in whole fours: what is too much is written again by the run behind it, or is slack. */
+static inline void copy_run(float *to, const float *from, int32_t num) {
+  for (int32_t i = 0; i < num; i += 4) memcpy(to + i, from + i, sizeof(four));
+}
+
+static void pack_panel(const item *t, float *to, int64_t channels, const run *runs, int num) {
+  const msc_windows *v = &t->v;
+  int64_t each = t->cut.line / v->step[1];
+  for (int64_t c = 0; c < channels; c++)
+    for (int64_t k = 0; k < v->kernel[0]; k++)
+      for (int64_t l = 0; l < v->kernel[1]; l++, to += v->width) {
+        int64_t along = l * v->dilation[1];
+        const float *from = t->seen + c * t->cut.channel + k * v->dilation[0] * t->cut.line +
+                            along % v->step[1] * each + along / v->step[1];
+        if (num == 1 && runs[0].num == 32) memcpy(to, from + runs[0].from, 128);
+        else if (num == 2 && runs[0].num == 16 && runs[1].num == 16)
+          memcpy(to, from + runs[0].from, 64), memcpy(to + 16, from + runs[1].from, 64);
+        else
+          for (int i = 0; i < num; i++) copy_run(to + runs[i].to, from + runs[i].from, runs[i].num);
+      }
+}
+
+/* Packs windows of some channels. */
+static void pack_windows(const item *t, const float *x, int64_t image, int64_t window, int64_t windows, int64_t channel,
+                         int64_t channels) {
+  const msc_windows *v = &t->v;
+  run runs[MSC_WINDOWS_MAX_WIDTH];
+  stretch s = first_stretch(t, image, window, windows);
+  int64_t left = windows - (s.last - s.first + 1), terms = channels * msc_windows_taps(v);
+  for (stretch e = s;;) {
+    copy_seen(t, x, &e, channel, channels);
+    if (!left) break;
+    next_stretch(t, &e, left);
+    left -= e.last + 1;
+  }
+  int64_t at = s.first;
+  left = windows;
+  for (int64_t p = 0; p * v->width < windows; p++) {
+    int num = list_runs(t, &s, &at, &left, least(v->width, windows - p * v->width), runs);
+    pack_panel(t, t->panels + p * v->width * terms, channels, runs, num);
+  }
+}
+
+/* Copies results from the tile to their images. */
+static void spread_tile(const item *t, float *y, int64_t image, int64_t window, int64_t windows, int64_t row,
+                        int64_t rows) {
+  int64_t of_image = t->v.y[0] * t->v.y[1];
+  for (int64_t at = 0, n; at < windows; at += n) {
+    int64_t i = image + (window + at) / of_image, in_image = (window + at) % of_image;
+    n = least(of_image - in_image, windows - at);
+    for (int64_t r = 0; r < rows; r++)
+      memcpy(y + (i * t->v.o + row + r) * of_image + in_image, t->tile + r * windows + at, sizeof *y * (size_t)n);
+  }
+}
+
+static void convolve(const item *t, const float *x, const float *w, float *y, int64_t unit) {
+  const msc_windows *v = &t->v;
+  const msc_windows_cut *u = &t->cut;
+  int64_t of_image = v->y[0] * v->y[1], taps = msc_windows_taps(v);
+  int64_t row = unit % u->parts_o * u->rows, rows = least(u->rows, v->o - row),
+          window = unit / u->parts_o % u->parts * u->columns, image = unit / (u->parts_o * u->parts) * u->images,
+          windows = least(u->columns, u->images * of_image - window);
+  float *c = u->tile ? t->tile : y + (image * v->o + row) * of_image + window;
+  for (int64_t channel = 0; channel < v->c; channel += u->terms) {
+    int64_t channels = least(u->terms, v->c - channel);
+    float *part = channel ? c + rows * windows : c;
+    pack_windows(t, x, image, window, windows, channel, channels);
+    multiply(t, w + (row * v->c + channel) * taps, v->c * taps, t->panels, part, u->tile ? windows : of_image, rows,
+             windows, channels * taps);
+    if (channel) add_to(c, part, rows * windows);
+  }
+  if (u->tile) spread_tile(t, y, image, window, windows, row, rows);
+}
+
+/* ---- the weights' gradient ---- */
+
+/* Windows of some images, or of lines of one. */
+typedef struct {
+  int64_t image, images, line, lines, windows;
+} group;
+
+/* Packs what the windows see in place (k, l) of channels, and behind that what places (k + 1, l) .. of shared lines see
+ * besides. */
+static void pack_channels(const item *t, const float *x, const group *g, int64_t channel, int64_t channels, int64_t k,
+                          int64_t l) {
+  const msc_windows *v = &t->v;
+  int64_t lines = g->lines + (msc_windows_share_lines(v, &t->cut) ? msc_windows_reach(v, 0) : 0),
+          terms = g->images * lines * v->y[1];
+  for (int64_t c = 0; c < channels; c++) {
+    float *to = t->seen + c * terms;
+    for (int64_t i = 0; i < g->images; i++)
+      for (int64_t j = 0; j < lines; j++, to += v->y[1]) {
+        int64_t at = (g->line + j) * v->step[0] + k * v->dilation[0] - v->padding[0];
+        bool inside = at >= 0 && at < v->x[0];
+        const float *line = x + (((g->image + i) * v->c + channel + c) * v->x[0] + (inside ? at : 0)) * v->x[1];
+        copy_line(to, line, inside ? v->x[1] : 0, inside ? l * v->dilation[1] - v->padding[1] : 0, v->step[1],
+                  v->y[1]);
+      }
+  }
+  t->r->pack((void *[]){t->seen, t->panels}, 0, 1, (int64_t[]){channels, terms, terms}, NULL);
+}
+
+static void gather_rows(const item *t, const float *dy, const group *g, int64_t row, int64_t rows) {
+  int64_t of_image = t->v.y[0] * t->v.y[1];
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < g->images; i++)
+      memcpy(t->room + (r * g->images + i) * of_image, dy + ((g->image + i) * t->v.o + row + r) * of_image,
+             sizeof *dy * (size_t)of_image);
+}
+
+static void add_group(const item *t, const float *x, const float *dy, const group *g, int64_t channel, int64_t row) {
+  const msc_windows *v = &t->v;
+  const msc_windows_cut *u = &t->cut;
+  int64_t channels = least(u->columns, v->c - channel), rows = least(u->rows, v->o - row),
+          of_image = v->y[0] * v->y[1], taps = msc_windows_taps(v);
+  const float *a = t->room;
+  float *more = t->tile + taps * u->rows * u->columns;
+  bool first = !g->image && !g->line, share = msc_windows_share_lines(v, u);
+  if (u->room) gather_rows(t, dy, g, row, rows);
+  else a = dy + (g->image * v->o + row) * of_image + g->line * v->y[1];
+  for (int64_t l = 0; l < v->kernel[1]; l++)
+    for (int64_t k = 0; k < v->kernel[0]; k++) {
+      float *sum = t->tile + (k * v->kernel[1] + l) * u->rows * u->columns;
+      if (!share || !k) pack_channels(t, x, g, channel, channels, k, l);
+      multiply(t, a, u->room ? g->windows : of_image,
+               t->panels + (share ? k * v->dilation[0] * v->y[1] * v->width : 0), first ? sum : more, channels, rows,
+               channels, g->windows);
+      if (!first) add_to(sum, more, rows * channels);
+    }
+}
+
+static void differentiate(const item *t, const float *x, const float *dy, float *dw, int64_t unit) {
+  const msc_windows *v = &t->v;
+  const msc_windows_cut *u = &t->cut;
+  int64_t row = unit % u->parts_o * u->rows, channel = unit / u->parts_o * u->columns;
+  int64_t channels = least(u->columns, v->c - channel), rows = least(u->rows, v->o - row), taps = msc_windows_taps(v);
+  for (int64_t image = 0; image < v->n; image += u->images)
+    for (int64_t line = 0; line < v->y[0]; line += u->lines) {
+      group g = {image, least(u->images, v->n - image), line, least(u->lines, v->y[0] - line), 0};
+      g.windows = g.images * g.lines * v->y[1];
+      add_group(t, x, dy, &g, channel, row);
+    }
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = 0; c < channels; c++)
+      for (int64_t i = 0; i < taps; i++)
+        dw[((row + r) * v->c + channel + c) * taps + i] = t->tile[i * u->rows * u->columns + r * channels + c];
+}
+
+void mscrt_run_windows(const mscrt_record *r, void *const *buffers, int64_t unit, void *room) {
+  const mscrt_graph *g = r->graph;
+  item t = {.r = r, .v = mscrt_windows_of(g), .cut = mscrt_windows_cut(g), .seen = room};
+  t.panels = t.seen + msc_windows_aligned(t.cut.seen);
+  t.room = t.panels + msc_windows_aligned(t.cut.panels);
+  t.tile = t.room + msc_windows_aligned(t.cut.room);
+  if (g->kind == PLAN_GRAPH_KIND_CONV_WEIGHT) differentiate(&t, buffers[0], buffers[1], buffers[2], unit);
+  else convolve(&t, buffers[0], buffers[1], buffers[2], unit);
+}

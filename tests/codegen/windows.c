@@ -1,0 +1,113 @@
+/* windows.c: compares convolutions and the gradients of their weights, as the runtime computes them with the kernels of
+ * products, with plain loops; memory ends where operands and a worker's room end. */
+#include <stdlib.h>
+
+#include "codegen/emit/emit.h"
+#include "runtime/windows.h"
+#include "tests/codegen/kernels.h"
+
+/* n c h w o, kernel, step, dilation, padding. */
+static const int64_t cases[][13] = {
+    {2, 3, 5, 7, 4, 3, 3, 1, 1, 1, 1, 1, 1},       {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0},
+    {3, 17, 9, 33, 5, 3, 2, 1, 1, 1, 1, 1, 0},     {2, 40, 8, 8, 70, 3, 3, 1, 1, 1, 1, 1, 1},
+    {9, 20, 4, 4, 33, 3, 3, 1, 1, 1, 1, 1, 1},     {2, 33, 14, 14, 8, 3, 3, 2, 2, 1, 1, 1, 1},
+    {1, 3, 40, 61, 6, 7, 7, 2, 2, 1, 1, 3, 3},     {2, 18, 11, 19, 7, 2, 5, 3, 2, 2, 3, 2, 4},
+    {5, 90, 7, 7, 12, 3, 3, 1, 1, 1, 1, 1, 1},     {1, 16, 70, 70, 3, 3, 3, 1, 1, 1, 1, 1, 1},
+    {3, 32, 16, 16, 40, 1, 1, 2, 2, 1, 1, 0, 0},   {2, 5, 3, 3, 9, 3, 3, 1, 1, 1, 1, 4, 5},
+    {2, 16, 6, 50, 290, 1, 3, 1, 1, 1, 1, 0, 1},   {1, 64, 16, 32, 24, 3, 3, 1, 1, 1, 1, 1, 1},
+    {4, 150, 2, 2, 31, 2, 2, 1, 1, 1, 1, 0, 1},    {2, 21, 40, 33, 11, 3, 3, 1, 1, 5, 1, 5, 1},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+static mscrt_graph_tensor tensor(int64_t a, int64_t b, int64_t c, int64_t d) {
+  return (mscrt_graph_tensor){.dtype = MSCRT_F32, .dim = {a, b, c, d}, .stride = {b * c * d, c * d, d, 1}};
+}
+
+static mscrt_graph graph_of(const int64_t *v, bool gradient, int width) {
+  mscrt_graph g = {.kind = gradient ? PLAN_GRAPH_KIND_CONV_WEIGHT : PLAN_GRAPH_KIND_CONV, .width = width};
+  int64_t y[2];
+  for (int d = 0; d < 2; d++) {
+    g.step[d] = v[7 + d], g.dilation[d] = v[9 + d], g.padding[d] = v[11 + d];
+    y[d] = (v[2 + d] + 2 * v[11 + d] - (v[5 + d] - 1) * v[9 + d] - 1) / v[7 + d] + 1;
+  }
+  g.operand[0] = tensor(v[0], v[1], v[2], v[3]);
+  g.operand[gradient ? 2 : 1] = tensor(v[4], v[1], v[5], v[6]);
+  g.operand[gradient ? 1 : 2] = tensor(v[0], v[4], y[0], y[1]);
+  return g;
+}
+
+static int64_t num_elems(const mscrt_graph_tensor *t) { return t->dim[0] * t->stride[0]; }
+
+/* Adds each term to y or dw. */
+static void add_terms(const mscrt_graph *g, const float *x, const float *other, double *sum) {
+  msc_windows v = mscrt_windows_of(g);
+  bool gradient = g->kind == PLAN_GRAPH_KIND_CONV_WEIGHT;
+  int64_t taps = msc_windows_taps(&v);
+  for (int64_t n = 0; n < v.n; n++)
+    for (int64_t o = 0; o < v.o; o++)
+      for (int64_t i = 0; i < v.y[0] * v.y[1]; i++)
+        for (int64_t c = 0; c < v.c; c++)
+          for (int64_t t = 0; t < taps; t++) {
+            int64_t h = i / v.y[1] * v.step[0] + t / v.kernel[1] * v.dilation[0] - v.padding[0],
+                    w = i % v.y[1] * v.step[1] + t % v.kernel[1] * v.dilation[1] - v.padding[1];
+            if (h < 0 || h >= v.x[0] || w < 0 || w >= v.x[1]) continue;
+            int64_t y = (n * v.o + o) * v.y[0] * v.y[1] + i, dw = (o * v.c + c) * taps + t;
+            double seen = x[((n * v.c + c) * v.x[0] + h) * v.x[1] + w];
+            sum[gradient ? dw : y] += seen * other[gradient ? y : dw];
+          }
+}
+
+static void run_units(const mscrt_record *r, void *const *buffers, void *room, bool backwards) {
+  int64_t units = mscrt_windows_cut(r->graph).units;
+  for (int64_t i = 0; i < units; i++) mscrt_run_windows(r, buffers, backwards ? units - 1 - i : i, room);
+}
+
+static void check_case(kernel_run *run, const int64_t *v, bool gradient, const msc_product_kernels *kernels) {
+  mscrt_graph g = graph_of(v, gradient, kernels->width);
+  msc_windows_cut cut = mscrt_windows_cut(&g);
+  mscrt_record r = {.graph = &g,
+                    .pack = (mscrt_kernel *)(void *)(run->memory + run->code.kernel[kernels->pack].entry),
+                    .multiply = (mscrt_kernel *)(void *)(run->memory + run->code.kernel[kernels->multiply].entry)};
+  fenced memory[4], room = fenced_new((size_t)msc_windows_bytes(&cut));
+  for (int i = 0; i < 4; i++) {
+    int64_t num = num_elems(&g.operand[i < 3 ? i : 2]);
+    memory[i] = fenced_new(sizeof(float) * (size_t)num);
+    for (int64_t k = 0; k < num; k++) ((float *)memory[i].data)[k] = (float)(2 * random_number(run) - 1);
+  }
+  int64_t num = num_elems(&g.operand[2]);
+  double *want = calloc((size_t)num, sizeof *want);
+  add_terms(&g, memory[0].data, memory[1].data, want);
+  run_units(&r, (void *[]){memory[0].data, memory[1].data, memory[2].data}, room.data, false);
+  run_units(&r, (void *[]){memory[0].data, memory[1].data, memory[3].data}, room.data, true);
+  assert_memory_equal(memory[2].data, memory[3].data, sizeof(float) * (size_t)num);
+  for (int64_t i = 0; i < num; i++) {
+    double got = ((float *)memory[2].data)[i];
+    if (!(fabs(got - want[i]) <= 2e-4))
+      fail_msg("case %d%s: element %d is %.9g, expected %.9g", (int)((v - cases[0]) / 13), gradient ? " gradient" : "",
+               (int)i, got, want[i]);
+  }
+  free(want);
+  for (int i = 0; i < 4; i++) fenced_free(&memory[i]);
+  fenced_free(&room);
+}
+
+static void check_windows(int vector_bytes) {
+  kernel_run *run = kernels_new_for(&(msc_code_target){.target = &msc_target_cpu, .vector_bytes = vector_bytes});
+  msc_product_kernels kernels[2];
+  for (int i = 0; i < 2; i++)
+    if (!msc_codegen_product(run->cg, MSC_F32, i, &kernels[i])) skip(); /* no fused multiply-add here */
+  kernels_finish(run);
+  for (int i = 0; i < CASES; i++)
+    for (int gradient = 0; gradient < 2; gradient++) check_case(run, cases[i], gradient, &kernels[gradient]);
+  kernels_free(run);
+}
+
+static void test_windows(void **state) {
+  (void)state;
+  for (int bytes = 16; bytes <= 64; bytes *= 2) check_windows(bytes);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_windows)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
