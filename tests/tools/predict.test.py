@@ -47,7 +47,8 @@ def put_npy(path, shape, code, descr, values):
     head = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"
     head += " " * (-(len(head) + 11) % 64) + "\n"
     with open(path, "wb") as out:
-        out.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{len(values)}{code}", *values))
+        out.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head.encode() +
+                  struct.pack(f"<{len(values)}{code}", *values))
 
 
 def weights(path):
@@ -73,7 +74,7 @@ write("net.mlir", MODEL)
 x = [((i * 37 + 11) % 101) / 50 - 1 for i in range(SAMPLES * 6)]
 y = [i % 4 for i in range(SAMPLES)]
 put_npy("x.npy", (SAMPLES, 6), "f", "<f4", x)
-put_npy("y.npy", (SAMPLES,), "i", "<i4", y)
+put_npy("y.npy", (SAMPLES, ), "i", "<i4", y)
 put_npy("few.npy", (3, 6), "f", "<f4", x[:18])
 for name, keys in (("net1", "stand_alone"), ("net2", "data_parallel"), ("net4", "auto_parallel")):
     expect(f"compile net.mlir -o {name}.bin --set device_num={name[3]} --set parallel_mode={keys}", 0, None)
@@ -85,10 +86,13 @@ wanted = [sum(x[6 * i + k] * w[4 * k + j] for k in range(6)) for i in range(SAMP
 for ranks in (1, 2, 4):
     run(f"net{ranks}.bin", "x=x.npy --init w.safetensors --output logits=l.npy --output halves=h.npy short=s.npy")
     expect.check(f"logits on {ranks} ranks", npy("l.npy")[0] == (SAMPLES, 4) and near(npy("l.npy")[1], wanted))
-    expect.check(f"two rows per sample on {ranks}", npy("h.npy")[0] == (2 * SAMPLES, 2) and near(npy("h.npy")[1], wanted))
+    expect.check(f"two rows per sample on {ranks}",
+                 npy("h.npy")[0] == (2 * SAMPLES, 2) and near(npy("h.npy")[1], wanted))
     short = npy("s.npy")[1]
-    expect.check(f"bf16 on {ranks}", all(abs(a - b) <= abs(b) / 128 for a, b in zip(short, wanted)) and
-                 all(struct.pack("<f", v)[:2] == b"\0\0" for v in short))
+    expect.check(
+        f"bf16 on {ranks}",
+        all(abs(a - b) <= abs(b) / 128 for a, b in zip(short, wanted))
+        and all(struct.pack("<f", v)[:2] == b"\0\0" for v in short))
 
 # A range, shorter than a batch too; a file shorter than a batch; the order of --data does not matter.
 run("net2.bin", "x=x.npy --init w.safetensors --eval 4:7 --output logits=l.npy")
@@ -97,40 +101,49 @@ run("net1.bin", "x=few.npy --init w.safetensors --output logits=l.npy")
 expect.check("few samples", near(npy("l.npy")[1], wanted[:12]))
 
 # With labels what depends on them can be written, and --eval evaluates, after training too.
-run("net2.bin", "x=x.npy y=y.npy --init w.safetensors --eval 0:20 --output sure=u.npy",
+run("net2.bin",
+    "x=x.npy y=y.npy --init w.safetensors --eval 0:20 --output sure=u.npy",
     out=lambda text: "" if "evaluation: loss" in text and "(16 samples)" in text and "step " not in text else "text")
 expect.check("labels", near(npy("u.npy")[1], [v * (j % 4 == y[j // 4]) for j, v in enumerate(wanted[:80])]))
-run("net1.bin", "x=x.npy y=y.npy --init w.safetensors --steps 3 --output logits=l.npy --save after.safetensors",
+run("net1.bin",
+    "x=x.npy y=y.npy --init w.safetensors --steps 3 --output logits=l.npy --save after.safetensors",
     out=lambda text: "" if "step 3" in text else "no training")
 after = weights("after.safetensors")
-expect.check("after training", after != w and near(npy("l.npy")[1], [
-    sum(x[6 * i + k] * after[4 * k + j] for k in range(6)) for i in range(SAMPLES) for j in range(4)]))
+expect.check(
+    "after training", after != w and near(
+        npy("l.npy")[1],
+        [sum(x[6 * i + k] * after[4 * k + j] for k in range(6)) for i in range(SAMPLES) for j in range(4)]))
 
 # What has no part for each sample: one whole batch or nothing.
 run("net1.bin", "x=x.npy --init w.safetensors --eval 8:16 --output turned=t.npy table=b.npy")
-expect.check("turned", npy("t.npy")[0] == (4, 8) and
-             near(npy("t.npy")[1], [wanted[4 * i + j] for j in range(4) for i in range(8, 16)]))
+expect.check(
+    "turned",
+    npy("t.npy")[0] == (4, 8) and near(npy("t.npy")[1], [wanted[4 * i + j] for j in range(4) for i in range(8, 16)]))
 expect.check("table", npy("b.npy")[0] == (8, 2))
 for name in ("l", "h", "s", "u", "t", "b"):
     os.unlink(f"{name}.npy")
-run("net1.bin", "x=x.npy --output turned=t.npy", 1,
+run(
+    "net1.bin", "x=x.npy --output turned=t.npy", 1,
     "msc: error: output 'turned': its samples lie along dimension 1; of several batches only outputs whose samples lie "
     "along dimension 0 can be written [E0111]\n")
-refuses("x=x.npy --output table=t.npy",
-        "output 'table' has no part that belongs to a sample, so it can be written for exactly one batch of 8 samples; "
-        "there are 21")
+refuses(
+    "x=x.npy --output table=t.npy",
+    "output 'table' has no part that belongs to a sample, so it can be written for exactly one batch of 8 samples; "
+    "there are 21")
 refuses("x=x.npy --output sure=t.npy", "output 'sure' depends on labels: give files for all of them")
 refuses("x=x.npy --output loss=t.npy", "output 'loss' depends on labels: give files for all of them")
 refuses("x=x.npy --output logit=t.npy",
         "the model has no output 'logit'; its outputs are: loss, logits, turned, halves, short, sure, table")
-refuses("x=x.npy --output logits=t.npy halves=t.npy", "outputs 'logits' and 'halves' are written to the same file, t.npy")
+refuses("x=x.npy --output logits=t.npy halves=t.npy",
+        "outputs 'logits' and 'halves' are written to the same file, t.npy")
 run("net1.bin", "x=x.npy --output logits=no/t.npy", 3,
     "msc: error: no/t.npy: cannot create: No such file or directory [E0117]\n")
 refuses("x=x.npy --eval 20:22 --output logits=t.npy", "the evaluation range 20:22 does not lie inside the 21 samples")
 refuses("x=x.npy --steps 1 --output logits=t.npy", "input 'y' has no data: give a file for it")
 run("net1.bin", "x=x.npy --train 0:8 --output logits=t.npy", 2, None)
 run("net1.bin", "x=x.npy --output logits=x.npy", 1, lambda text: "" if "x.npy" in text else "text")
-expect("run net1.bin --trust-native --device timed --output logits=t.npy", 1, "msc: error: --output: the device timed has no values [E0114]\n")
+expect("run net1.bin --trust-native --device timed --output logits=t.npy", 1,
+       "msc: error: --output: the device timed has no values [E0114]\n")
 expect.no_files("net.mlir", "net1.bin", "net2.bin", "net4.bin", "x.npy", "y.npy", "few.npy", "w.safetensors",
                 "after.safetensors")
 expect.done()

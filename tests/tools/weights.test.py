@@ -70,8 +70,8 @@ near = lambda a, b: all(abs(x - y) < 1e-6 for x, y in zip(a, b)) and len(a) == l
 
 # From the model's folder, wherever the plan is; rank by rank its part.
 os.makedirs("plans/deep", exist_ok=True)
-for plan, ranks, keys in (("m/net.bin", 1, "stand_alone"), ("net.bin", 2, "data_parallel"),
-                          ("plans/deep/net.bin", 4, "auto_parallel")):
+for plan, ranks, keys in (("m/net.bin", 1, "stand_alone"), ("net.bin", 2, "data_parallel"), ("plans/deep/net.bin", 4,
+                                                                                             "auto_parallel")):
     expect(f"compile m/net.mlir -o {plan} --set device_num={ranks} --set parallel_mode={keys}", 0, lambda text: ""
            if "warning" not in text else text)
     expect(f"run {plan} {RUN}", 0, "")
@@ -85,7 +85,8 @@ os.chdir("..")
 expect("run net.bin " + RUN.replace("out.st", "again.st") + " --init out.st", 0, "")
 os.rename("m", "n")
 missing = "m/start/a.st: cannot open: No such file or directory"
-note = "note: the model takes initial values from its files; --weights names another folder, --init a file with all parameters"
+note = ("note: the model takes initial values from its files; --weights names another folder, "
+        "--init a file with all parameters")
 for plan in ("net.bin", ):
     expect(f"run {plan} {RUN}", 1, lambda text: "" if missing in text and note in text else text)
 expect(f"run net.bin {RUN} --init again.st", 0, "")
@@ -97,8 +98,11 @@ expect(f"run net.bin {RUN} --weights n --init again.st", 2, None)
 
 # What is not as the model says.
 os.rename("n", "m")
-for tensors, text in (({"dense.w": ([4, 6], W)}, "m/start/a.st: tensor 'dense.w' has shape [4,6], the model's parameter [6,4]"),
-                      ({"w": ([6, 4], W)}, "m/start/a.st: lacks tensor 'dense.w', the initial value of parameter 'w'")):
+for tensors, text in (({
+        "dense.w": ([4, 6], W)
+}, "m/start/a.st: tensor 'dense.w' has shape [4,6], the model's parameter [6,4]"), ({
+        "w": ([6, 4], W)
+}, "m/start/a.st: lacks tensor 'dense.w', the initial value of parameter 'w'")):
     put("m/start/a.st", tensors)
     expect(f"run net.bin {RUN}", 1, lambda got: "" if text in got and note in got else got)
 put("m/start/a.st", {"dense.w": ([6, 4], W)})
@@ -107,8 +111,9 @@ write("m/net.mlir", model(f", bytes = {size} : i64"))
 expect("compile m/net.mlir -o net.bin", 0, None)
 expect(f"run net.bin {RUN}", 0, "")
 put("m/start/a.st", {"dense.w": ([6, 4], W), "more": ([1], [3])})
-expect(f"run net.bin {RUN}", 1, lambda got: ""
-       if f"m/start/a.st: has changed: the model was made with {size} bytes, now there are" in got else got)
+expect(
+    f"run net.bin {RUN}", 1, lambda got: ""
+    if f"m/start/a.st: has changed: the model was made with {size} bytes, now there are" in got else got)
 library = ctypes.util.find_library("xxhash")
 if library:
     put("m/start/a.st", {"dense.w": ([6, 4], W)})
@@ -129,8 +134,9 @@ else:
 for wrong in ('{file = "../a.st", tensor = "w"}', '{file = "a.st"}', '{file = 3 : i64, tensor = "w"}',
               '{file = "a.st", tensor = "w", more = 1 : i64}'):
     write("bad.mlir", model().replace('{file = "b.st", tensor = "v"}', wrong))
-    expect("compile bad.mlir -o bad.bin", 1, lambda text: ""
-           if "argument 'v': annotation msc.weights = " in text and "must be {file = PATH, tensor = NAME}" in text else text)
+    expect(
+        "compile bad.mlir -o bad.bin", 1, lambda text: "" if "argument 'v': annotation msc.weights = " in text and
+        "must be {file = PATH, tensor = NAME}" in text else text)
 
 # The builder names the files, and notes how large they are.
 try:
@@ -147,6 +153,7 @@ else:
     expect("run m/built.bin --trust-native --data x=x.idx --output y=y.npy --save out.st", 0, "")
     expect.check("built", near(get("out.st")["w"], W))
     put("m/start/a.st", {"dense.w": ([6, 4], W), "more": ([1], [3])})
-    expect("run m/built.bin --trust-native --data x=x.idx --output y=z.npy", 1, lambda got: "" if "has changed" in got else got)
+    expect("run m/built.bin --trust-native --data x=x.idx --output y=z.npy", 1, lambda got: ""
+           if "has changed" in got else got)
     expect.check("nothing half-written", not os.path.exists("z.npy"))
 expect.done()

@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""Models compiled and run in a Python process: the losses of msc run for any number of ranks, outputs of any number of
+samples, arrays of others without copies, messages with places, an interrupt that leaves nothing behind."""
+import array
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+from expect import MSC, SANITIZED, Expect, write
+
+try:
+    import flatbuffers  # noqa: F401
+except ImportError:
+    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
+    sys.exit(0)
+if SANITIZED:
+    print("skipped: a library with sanitizers cannot be loaded into Python")
+    sys.exit(0)
+
+import msc  # noqa: E402
+from msc import native  # noqa: E402
+from msc.array import Array, Borrowed  # noqa: E402
+
+ROOT, BUILD = os.getcwd(), os.path.dirname(MSC)
+os.environ["XDG_CACHE_HOME"] = "/dev/null"
+expect = Expect()
+
+
+def network(batch=8):
+    g = msc.Graph("net")
+    x, y = g.input("x", "f32", [batch, 6]), g.input("y", "i32", [batch], role="label")
+    logits = g.dense(g.relu(g.dense(x, 5, name="first")), 4, name="second")
+    g.output("logits", logits)
+    g.output("pairs", g.reshape(logits, [-1, 2]))
+    g.output("sum", g.reduce_sum(logits, [0]))
+    g.output("right", g.mul(logits, g.one_hot(y, 4)))
+    g.loss(g.softmax_cross_entropy(logits, y))
+    g.optimizer("adam", lr=0.01)
+    return g
+
+
+def refuses(call, kind, text):
+    try:
+        call()
+    except kind as e:
+        expect.check(f"wanted: {text}\ngot: {e}", text in str(e))
+    else:
+        expect.check(f"no error: {text}", False)
+
+
+# The structures of the headers and their copies are equally large.
+STRUCTS = {
+    "msc_open_size": native.OpenSize,
+    "msc_compiler_options": native.CompilerOptions,
+    "msc_message": native.CMessage,
+    "msc_report": native.Report
+}
+write(
+    "sizes.c", '#include <stdio.h>\n#include "ir/msc.h"\nint main(void) { printf("' + "%zu " * len(STRUCTS) + '", ' +
+    ", ".join(f"sizeof({n})" for n in STRUCTS) + "); }\n")
+subprocess.run(["cc", "-I", ROOT, "sizes.c", "-o", "sizes"], check=True)
+sizes = [int(n) for n in subprocess.run(["./sizes"], check=True, capture_output=True, text=True).stdout.split()]
+import ctypes  # noqa: E402
+
+expect.check(f"sizes {sizes}", sizes == [ctypes.sizeof(s) for s in STRUCTS.values()])
+
+# ---- the losses of msc run, on one rank and several ----
+
+N = 24
+xs = [[((i * 37 + j * 11) % 101) / 50 - 1 for j in range(6)] for i in range(N)]
+ys = [i * 7 % 4 for i in range(N)]
+network().save("net.fbs")
+for name, code, shape, values in (("x", "f", (N, 6), sum(xs, [])), ("y", "i", (N, ), ys)):
+    head = f"{{'descr': '<{code}4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    with open(f"{name}.npy", "wb") as out:
+        out.write(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head + array.array(code, values).tobytes())
+plans = {}
+for ranks, keys in ((1, {}), (2, {
+        "parallel_mode": "data_parallel",
+        "gradients_mean": True
+}), (4, {
+        "parallel_mode": "auto_parallel"
+})):
+    plan = plans[ranks] = msc.compile("net.fbs", libraries=BUILD, device_num=ranks, **keys)
+    plan.save("plan.bin")
+    told = expect(
+        "run plan.bin --trust-native --data x=x.npy y=y.npy --in-order --steps 3 --seed 5 --json --output "
+        "logits=l.npy", 0, "").stdout.decode().splitlines()
+    told = [line["loss"] for line in map(json.loads, told) if "step" in line]
+    logits = open("l.npy", "rb").read()[-N * 16:]
+    with plan.run(seed=5) as job:
+        losses = [job.step(x=xs[b:b + 8], y=array.array("i", ys[b:b + 8])) for b in (0, 8, 16)]
+        expect.check(f"losses on {ranks}: {losses} {told}",
+                     len(told) == 3 and all(abs(a - b) <= 1e-6 * b for a, b in zip(losses, told)))
+        expect.check(f"logits on {ranks}", bytes(job.predict("logits", x=xs).memory) == logits)
+        again = job.predict(x=array.array("f", sum(xs[:19], [])))
+        expect.check(f"all outputs with rows on {ranks}",
+                     sorted(again) == ["logits", "pairs"] and again["pairs"].shape == (38, 2))
+        job.save("w.safetensors")
+        weight = job.read("first.weight")
+    expect.check(f"a parameter of {ranks}", weight.shape == (6, 5) and weight.dtype == "f32")
+    with plan.run() as job:
+        job.load("w.safetensors")
+        expect.check(f"loaded on {ranks}", job.read("first.weight").tolist() == weight.tolist())
+        expect.check(f"evaluation on {ranks}", job.evaluate(x=xs[:8], y=ys[:8]) < losses[0])
+plan = plans[1]
+expect.check(
+    "what a plan says of itself", plan.ranks == 1 and plan.trains and plan.inputs["x"].shape == (8, 6)
+    and plan.inputs["y"].role == "label" and plan.outputs["forward"]["pairs"].batch == 0
+    and plan.parameters["first.bias"].shape == (5, ) and plan.memory["all"] >= plan.memory["parameters"] > 0)
+expect.check("explained", "first" in plan.explain() and "second" in plan.explain("second"))
+loaded = msc.Plan.load("plan.bin", libraries=BUILD)
+expect.check("a plan from a file", loaded.ranks == 4)
+refuses(lambda: loaded.run(ranks=2), msc.Error, "the plan is for 4 ranks, not for 2: compile it with device_num=2")
+with plan.run(ranks=2, seed=1) as job:
+    expect.check("compiled again for two ranks", job.plan.ranks == 2 and job.step(x=xs[:8], y=ys[:8]) > 0)
+
+# ---- inputs and outputs ----
+
+with plan.run(seed=2) as job:
+    few = job.predict("logits", "pairs", x=xs[:3])
+    whole = job.predict("logits", x=xs[:8])
+    expect.check("few samples", few["logits"].tolist() == whole[:3] and few["pairs"].shape == (6, 2))
+    expect.check("21 samples", job.predict("logits", x=xs[:21]).tolist()[:8] == whole.tolist())
+    expect.check("labels", job.predict("right", x=xs[:8], y=ys[:8])[1][ys[1]] == whole[1][ys[1]])
+    expect.check("a sum", abs(sum(row[0] for row in whole) - job.predict("sum", x=xs[:8])[0]) < 1e-5)
+    refuses(lambda: job.predict("sum", x=xs[:5]), msc.Error,
+            "output sum has no rows of samples: give exactly 8 samples")
+    refuses(lambda: job.predict("right", x=xs[:8]), msc.Error, "output right depends on labels: give y")
+    refuses(lambda: job.predict("logit", x=xs[:8]), msc.Error,
+            "section forward has no output logit; it has loss, logits")
+    refuses(lambda: job.step(z=1), msc.Error, "the model has no input 'z'; its inputs are: x, y")
+    refuses(lambda: job.step(x=xs[:7], y=ys[:8]), msc.Error, "input 'x' has the shape [8, 6], not [7, 6]")
+    refuses(lambda: job.step(x=b"123"), msc.RunError, "input 'x' has 192 bytes, not 3")
+    refuses(lambda: job.step(x=array.array("d", [0] * 48)), msc.Error,
+            "input 'x' has elements of f32, not of format 'd' (64 bits)")
+    refuses(lambda: job.step(x=[[1, 2], [3]]), msc.Error, "input 'x': lists of different lengths")
+    refuses(lambda: job.step(x="text"), msc.Error, "input 'x' is no array")
+    refuses(lambda: job.read("logit"), msc.Error, "there is no parameter 'logit'")
+    refuses(lambda: job.load("no.safetensors"), msc.RunError, "no.safetensors")
+    try:
+        job.step(x=xs[:8], y=[9] * 8)
+    except msc.RunError as e:
+        expect.check(f"a bad label: {e} {e.code}", "an index is out of range" in str(e) and e.code == "INPUT"
+                     and e.trail)
+    else:
+        expect.check("a bad label", False)
+for use in (lambda: job.step(), lambda: job.predict(), lambda: job.read("first.bias"), job.__enter__):
+    refuses(use, msc.Error, "this job is closed")
+
+# Elements of others.
+a = Array("f32", (2, 3))
+a.memory.cast("f")[:] = array.array("f", range(6))
+expect.check("lists", a.tolist() == [[0, 1, 2], [3, 4, 5]] and len(a) == 2 and Array("f32", ()).item() == 0)
+expect.check("borrowed", Borrowed("a", a.memory.cast("f"), "f32", None).address == a.address)
+expect.check("turned", Borrowed("a", memoryview(array.array("f", range(6)))[::2], "f32", None).nbytes == 12)
+bf16 = Array("bf16", (2, ))
+bf16.memory[:] = Borrowed("b", [1.5, -3.0], "bf16", None)._kept
+expect.check("bf16", bf16.tolist() == [1.5, -3.0])
+capsule = a.__dlpack__()
+expect.check("DLPack", "dltensor" in repr(capsule) and msc.array._given and a.__dlpack_device__() == (1, 0))
+del capsule
+gc.collect()
+expect.check("nothing is held", not msc.array._given)
+try:
+    import numpy
+except ImportError:
+    print("skipped: arrays of numpy: it is not installed")
+else:
+    n = numpy.asarray(a)
+    n[0, 0] = 9
+    expect.check("numpy looks at the same memory", a[0][0] == 9)
+    expect.check("and msc at numpy's", Borrowed("n", n, "f32", None).address == n.ctypes.data)
+
+# ---- messages ----
+
+g = msc.Graph("wrong")
+x = g.input("x", "f32", [4, 4])
+g.output("y", g.matmul(x, x, name="product", in_strategy=((3, 1), (1, 1))))
+try:
+    msc.compile(g, libraries=BUILD, device_num=4, parallel_mode="semi_auto_parallel")
+except msc.CompileError as e:
+    expect.check(
+        f"a place: {e} {e.code} {e.file}:{e.line}",
+        e.file.endswith("job.test.py") and e.line > 100 and e.code[0] == "E" and e.messages and e.text in str(e))
+else:
+    expect.check("no error", False)
+refuses(lambda: msc.compile(g, libraries=BUILD, device_nmu=4), msc.CompileError, "did you mean 'device_num'?")
+refuses(lambda: msc.compile(3), msc.Error, "a model is a Graph, a path or the bytes of a model.fbs, not int")
+refuses(lambda: msc.compile(b"", libraries=BUILD), msc.CompileError, "error")
+refuses(lambda: msc.compile(g, libraries="/nowhere"), msc.Error, "/nowhere has no libmsc.so.0")
+g = msc.Graph("idle")
+x, y = g.input("x", "f32", [4, 4]), g.input("y", "i32", [4], role="label")
+g.loss(g.softmax_cross_entropy(g.dense(x, 4, name="d"), y))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    msc.compile(g, libraries=BUILD)
+expect.check(
+    "a warning",
+    len(caught) == 1 and caught[0].category is msc.CompileWarning and "no optimizer" in str(caught[0].message)
+    and caught[0].filename.endswith("job.test.py"))
+
+# ---- the end ----
+
+before = threading.active_count()
+with plans[4].run() as job:
+    expect.check("threads", threading.active_count() == before + 4)
+    job.step(x=xs[:8], y=ys[:8])
+expect.check("no thread is left", threading.active_count() == before)
+write(
+    "endless.py", f"""import msc
+plan = msc.Plan.load("plan.bin", libraries={BUILD!r})
+print("begun", flush=True)
+with plan.run() as job:
+    while True:
+        job.step(x=[[0.5] * 6] * 8, y=[1] * 8)
+        print("step", flush=True)
+""")
+run = subprocess.Popen([sys.executable, "endless.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+while run.stdout.readline() != "step\n":
+    pass
+run.send_signal(signal.SIGINT)
+threading.Thread(target=run.stdout.read, daemon=True).start()
+begin = time.monotonic()
+expect.check("an interrupt ends it", "KeyboardInterrupt" in run.stderr.read() and run.wait(30) != 0
+             and time.monotonic() - begin < 30)
+
+# The help's example is what it says.
+import inspect  # noqa: E402
+
+lines = [line[4:] for line in inspect.getdoc(msc).splitlines() if line.startswith("    ")]
+write(
+    "example.py", "images = [[0.5] * 784] * 32\nbatches = [(images, [3] * 32)] * 2\nnew_images = images[:5]\n" +
+    "\n".join(lines).replace(".numpy()", "") + "\nassert scores.shape == (5, 10), scores\n")
+done = subprocess.run([sys.executable, "example.py"], capture_output=True, text=True)
+expect.check(f"example: {done.stderr}", done.returncode == 0 and os.path.exists("trained.safetensors"))
+expect.done()

@@ -1,0 +1,297 @@
+"""Job: the ranks of a plan, each in a thread of its own; batches in, losses, outputs and parameters out."""
+import ctypes
+import math
+import os
+import queue
+import secrets
+import threading
+from ctypes import byref, c_double, c_void_p
+from typing import Any, Callable, Dict, List, Optional
+
+from msc import native, runtime
+from msc.array import KINDS, Array, Borrowed
+from msc.native import RunError
+from msc.ops import Error
+
+
+class _Rank(threading.Thread):
+    """Does what it is given, in order: the runtime wants one thread at a time for each rank."""
+
+    def __init__(self, results):
+        super().__init__(daemon=True)
+        self.work: queue.SimpleQueue = queue.SimpleQueue()
+        self.results = results
+        self.start()
+
+    def run(self):
+        while True:
+            ticket, function = self.work.get()
+            if function is None:
+                return
+            try:
+                self.results.put((ticket, function(), None))
+            except BaseException as e:  # goes to whoever waits
+                self.results.put((ticket, None, e))
+
+
+class Job:
+    """A running plan; made by Plan.run.  Used by one thread at a time; ends with its `with` block or close().
+
+        with plan.run(seed=1) as job:
+            for x, y in batches:
+                loss = job.step(x=x, y=y)          # numpy, torch, lists, bytes
+            logits = job.predict("logits", x=new)  # an Array; any number of samples
+            weight = job.read("dense.weight").numpy()
+            job.save("trained.safetensors")
+
+    After an error of a step the job cannot go on."""
+
+    def __init__(self, plan, seed=0, threads=0, timeout=300.0, rank=None, address=None):
+        self.plan, self._library = plan, plan.library
+        self._results: queue.SimpleQueue = queue.SimpleQueue()
+        self._ticket, self._closed, self._last = 0, False, None
+        mine = range(plan.ranks) if rank is None else (rank, )
+        self._contexts: Dict[int, c_void_p] = {r: c_void_p() for r in mine}
+        # one rank needs no thread of its own
+        self._ranks: List[_Rank] = [_Rank(self._results) for _ in mine] if len(mine) > 1 else []
+        meet = (address or f"@msc-{os.getpid()}-{secrets.token_hex(8)}").encode() if plan.ranks > 1 else None
+        if rank is not None and plan.ranks > 1 and not address:
+            raise Error("rank is one of several processes: they need an address to meet at, as '@my-job'")
+        try:
+            self._all(lambda r: self._open(r, seed, threads, timeout, meet))
+            if self._library.mscrt_plan_weights(plan.handle) is not None:
+                folder = os.fspath(plan._folder).encode()
+                native.check(self._library, self._library.mscrt_plan_check_files(plan.handle, folder))
+                self._all(lambda r: self._check("mscrt_load_weights", r, folder))
+        except BaseException:
+            self.close()
+            raise
+
+    # ---- all ranks ----
+
+    def _open(self, rank, seed, threads, timeout, meet):
+        options = runtime._Options(struct_size=ctypes.sizeof(runtime._Options),
+                                   rank=rank,
+                                   ranks=self.plan.ranks,
+                                   address=meet,
+                                   threads=threads,
+                                   seed=seed,
+                                   timeout_ms=int(timeout * 1000))
+        native.check(self._library,
+                     self._library.mscrt_open(self.plan.handle, byref(options), byref(self._contexts[rank])))
+
+    def _check(self, function, rank, *arguments):
+        native.check(self._library, getattr(self._library, function)(self._contexts[rank], *arguments))
+
+    def _all(self, function: Callable[[int], Any]) -> list:
+        """What every rank of this process returns; of several failures the one that is not about other ranks."""
+        if not self._ranks:
+            return [function(rank) for rank in self._contexts]
+        self._ticket += 1
+        places = list(self._contexts)
+        for rank, thread in zip(places, self._ranks):
+            thread.work.put(((self._ticket, rank), lambda rank=rank: function(rank)))
+        values, failures = {}, []
+        while len(values) < len(places):
+            (ticket, rank), value, failure = self._results.get()
+            if ticket == self._ticket:  # else of a call that was interrupted
+                values[rank] = value
+                failures += [failure] if failure else []
+        if failures:
+            raise next((f for f in failures if getattr(f, "code", "") != "PEER"), failures[0])
+        return [values[rank] for rank in places]
+
+    def _check_open(self):
+        if self._closed:
+            raise Error("this job is closed")
+
+    # ---- steps ----
+
+    def _borrow(self, name: str, value: Any) -> Borrowed:
+        v = self.plan.inputs.get(name)
+        if v is None:
+            raise Error(f"the model has no input '{name}'; its inputs are: {', '.join(self.plan.inputs)}")
+        return Borrowed(f"input '{name}'", value, v.dtype, v.shape)
+
+    def _run(self, section: str, given: Dict[str, Borrowed]) -> float:
+
+        def run(rank):
+            for name, memory in given.items():
+                self._check("mscrt_set_input", rank, name.encode(), memory.address, memory.nbytes)
+            loss = c_double()
+            self._check("mscrt_run", rank, section.encode(), 1, byref(loss))
+            return loss.value
+
+        losses = self._all(run)
+        self._last = section
+        return next((loss for loss in losses if not math.isnan(loss)), math.nan)
+
+    def _whole(self, inputs: Dict[str, Any]) -> Dict[str, Borrowed]:
+        given = {name: self._borrow(name, value) for name, value in inputs.items()}
+        for name, memory in given.items():
+            shape = self.plan.inputs[name].shape
+            if memory.shape not in (None, shape, (math.prod(shape), )):
+                raise Error(f"input '{name}' has the shape {list(shape)}, not {list(memory.shape)}")
+        return given
+
+    def step(self, **inputs: Any) -> float:
+        """One training step on whole batches, one for each input: arrays of the input's element type and shape.
+        Returns the loss. An input that is not given keeps its batch of the step before."""
+        self._check_open()
+        return self._run("train", self._whole(inputs))
+
+    def evaluate(self, **inputs: Any) -> float:
+        """The loss of a whole batch; nothing is trained."""
+        self._check_open()
+        return self._run("forward", self._whole(inputs))
+
+    def predict(self, *outputs: str, **inputs: Any):
+        """Outputs for any number of samples, the same in all inputs that have a batch: one name gives an Array,
+        several, or none for all that can be told, a dictionary.  Labels may be left out.  Nothing is trained."""
+        self._check_open()
+        known = self.plan.outputs.get("forward", {})
+        for name in outputs:
+            if name not in known:
+                raise Error(f"section forward has no output {name}; it has {', '.join(known) or 'none'}")
+        given = {name: self._borrow(name, value) for name, value in inputs.items()}
+        labels = [n for n, v in self.plan.inputs.items() if v.role == "label" and n not in given]
+        samples, batch = self._count(given)
+        names = outputs or [
+            n for n, v in known.items() if not (v.reads_labels and labels) and _has_rows(v, samples, batch)
+        ]
+        for name in names:
+            if known[name].reads_labels and labels:
+                raise Error(f"output {name} depends on labels: give {', '.join(labels)}")
+        blank = {n: Borrowed(n, bytes(_bytes(self.plan.inputs[n])), self.plan.inputs[n].dtype, None) for n in labels}
+        found: Dict[str, List[Array]] = {name: [] for name in names}
+        for first in range(0, max(samples, 1), batch):
+            self._run("forward", {
+                **blank,
+                **{
+                    n: _part(n, self.plan.inputs[n], m, first, batch, samples)
+                    for n, m in given.items()
+                }
+            })
+            for name in names:
+                found[name].append(self.read(name))
+        done = {name: _join(name, known[name], parts, samples, batch) for name, parts in found.items()}
+        return done[outputs[0]] if len(outputs) == 1 else done
+
+    def _count(self, given):
+        """The number of samples, and of those in a batch of the plan."""
+        samples = batch = None
+        for name, memory in given.items():
+            v = self.plan.inputs[name]
+            if v.batch is None:
+                continue
+            batch = v.shape[v.batch]
+            num = memory.nbytes // (_bytes(v) // batch)
+            if memory.nbytes % (_bytes(v) // batch) or (memory.shape and
+                                                        (*memory.shape[:v.batch], *memory.shape[v.batch + 1:])
+                                                        != (*v.shape[:v.batch], *v.shape[v.batch + 1:])
+                                                        and len(memory.shape) > 1):
+                raise Error(
+                    f"input '{name}' has samples of the shape {list(v.shape)} without dimension {v.batch}, "
+                    f"not {list(memory.shape or ())}"
+                )
+            if v.batch and num != batch:
+                raise Error(
+                    f"input '{name}': its samples lie along dimension {v.batch}, so exactly {batch} are given at a time"
+                )
+            if samples not in (None, num):
+                raise Error(f"inputs have different numbers of samples: {samples} and {num}")
+            samples = num
+        return (samples, batch) if samples is not None else (1, 1)
+
+    # ---- values ----
+
+    def read(self, name: str) -> Array:
+        """A parameter or state, or an output of the step that ran last, whole."""
+        self._check_open()
+        v = self.plan.parameters.get(name) or self.plan.outputs.get(self._last or "", {}).get(name)
+        if v is None:
+            raise Error(f"there is no parameter '{name}', nor an output of what ran last")
+        array = Array(v.dtype, v.shape)
+        first = next(iter(self._contexts))
+        self._all(lambda rank: self._check("mscrt_read", rank, name.encode(), array.address
+                                           if rank == first else None, array.nbytes))
+        return array
+
+    def load(self, path) -> None:
+        """Parameters, and state if the file has it, from a safetensors file."""
+        self._check_open()
+        self._all(lambda rank: self._check("mscrt_load", rank, os.fspath(path).encode()))
+
+    def save(self, path) -> None:
+        """Writes whole parameters to a safetensors file; what stood there before stays until the new one is
+        complete."""
+        self._check_open()
+        self._all(lambda rank: self._check("mscrt_save", rank, os.fspath(path).encode()))
+
+    # ---- the end ----
+
+    def close(self) -> None:
+        """Gives back memory and threads; may be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._all(lambda rank: self._library.mscrt_close(self._contexts[rank]))
+        finally:
+            for thread in self._ranks:
+                thread.work.put((None, None))
+            for thread in self._ranks:
+                thread.join()
+
+    def __enter__(self) -> "Job":
+        self._check_open()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+
+def _bytes(v) -> int:
+    return math.prod(v.shape) * KINDS[v.dtype][0]
+
+
+class _Slice:
+    """A batch of samples of what is borrowed, filled up with the last one."""
+
+    def __init__(self, memory, first, num, room):
+        size = memory.nbytes // room[1]
+        self.memory = memory
+        if num == room[0]:
+            self.address = memory.address + first * size
+        else:
+            data = ctypes.string_at(memory.address + first * size, num * size)
+            self._kept = data + data[len(data) - size:] * (room[0] - num)
+            self.address = ctypes.cast(ctypes.c_char_p(self._kept), c_void_p).value
+        self.nbytes = size * room[0]
+
+
+def _part(name, v, memory, first, batch, samples):
+    if v.batch is None or samples == batch:
+        return memory
+    return _Slice(memory, first, min(batch, samples - first), (batch, samples))
+
+
+def _has_rows(v, samples, batch):
+    """Every sample has its own, or there is exactly one batch."""
+    return samples == batch or (v.batch == 0 and v.shape[0] % batch == 0)
+
+
+def _join(name, v, parts, samples, batch):
+    """The outputs of batches as one, without what filled up the last batch."""
+    if samples == batch:
+        return parts[0]
+    if not _has_rows(v, samples, batch):
+        raise Error(f"output {name} has no rows of samples: give exactly {batch} samples")
+    rows = v.shape[0] // batch * samples
+    array = Array(v.dtype, (rows, *v.shape[1:]))
+    at = 0
+    for part in parts:
+        num = min(part.nbytes, array.nbytes - at)
+        array.memory[at:at + num] = part.memory[:num]
+        at += num
+    return array
