@@ -124,7 +124,7 @@ bool expand_attention(msc_builder *b, const msc_op *op, msc_value *const *in, ms
 }
 
 bool expand_dropped_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  msc_value *weights = weights_of(b, op, in, NULL);
+  msc_value *weights = weights_of(b, op, in, op->num_in > 4 ? in[4] : NULL);
   if (weights) weights = times(b, weights, cast(b, in[3], weights->type->dtype));
   return (out_result[0] = attended(b, weights, in)) != NULL;
 }

@@ -67,12 +67,12 @@ bool rule_rotary(const msc_op *op, msc_rule *rule) {
 
 /* q [b,(gm),s,e], k [b,g,t,e], v [b,g,t,f], mask broadcast to [b,(gm),s,t] -> [b,(gm),s,f] */
 bool rule_attention(const msc_op *op, msc_rule *rule) {
-  static const char *const names[] = {"bgse", "bgte", "bgtf", "bgst", "bgsf"};
+  static const char *const names[] = {"bgse", "bgte", "bgtf", "bgst", "bgst"};
   int64_t groups = tensor_type(op, 1)->dim[1], members = groups ? tensor_type(op, 0)->dim[1] / groups : 1;
   for (size_t i = 0; i < rule->num_tensors; i++) {
     const msc_type *t = tensor_type(op, i);
-    const char *name = names[i < rule->num_in ? i : 4];
-    bool is_kv = i == 1 || i == 2, is_mask = i == 3 && i < rule->num_in;
+    const char *name = i < rule->num_in ? names[i] : "bgsf";
+    bool is_kv = i == 1 || i == 2, is_mask = i >= 3 && i < rule->num_in;
     for (int d = 0; d < t->rank; d++) {
       int at = 4 - t->rank + d;
       if (is_mask && t->dim[d] == 1) continue;

@@ -189,7 +189,9 @@ static bool set_attended(msc_op *op) {
   return shape_set(op, 0, q->dtype, 4, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], shape_in(op, 2)->dim[3]});
 }
 
-bool shape_dropped_attention(msc_op *op) { return check_attention(op) && keep_fits(op, 3) && set_attended(op); }
+bool shape_dropped_attention(msc_op *op) {
+  return check_attention(op) && keep_fits(op, 3) && (op->num_in < 5 || check_mask(op, 4)) && set_attended(op);
+}
 
 bool shape_flash_attention(msc_op *op) {
   return check_attention(op) && extra_fits(op, 3) && set_attended(op) &&

@@ -1,4 +1,4 @@
-/* flash.c: attention (plain, masked or with dropout) and its vjp, cut along batch and heads only -> flash_attention
+/* flash.c: attention (plain, masked or with dropout, not both) and its vjp, cut along batch and heads only -> flash_attention
  * and its gradient, which reads the statistics of the forward. The dropout mask is not kept for the gradient: it is
  * drawn again from the same counters. */
 #include "passes/4_partition/flash.h"
@@ -51,6 +51,7 @@ static bool is_masked(const msc_op *op) {
 static bool is_supported_flash(const msc_op *op, const msc_layout *const *in_layout) {
   const msc_target *target = msc_target_of(op->block->func->module);
   if (!msc_has_kernel(target, OP_flash_attention, MSC_BY_LIBRARY) || !has_16_bit_elements(op)) return false;
+  if (num_attention_operands(op) > EXTRA + 1) return false;
   for (size_t i = 0; i < op->num_in; i++)
     if (i == EXTRA && is_masked(op) ? !is_mask_cut_as_query(op->in[i].value->type, in_layout[i], in_layout[0])
                                     : !is_cut_as_query(in_layout[i], in_layout[0]))

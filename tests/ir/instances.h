@@ -217,6 +217,8 @@ static const instance instances[] = {
     {"attention", "1x4x6x2xT 1x2x4x2xT 1x2x4x3xT 6x4xT", "", "d", 1, 0},
     {"dropped_attention", "2x2x6x2xT 2x2x4x2xT 2x2x4x6xT 2x2x6x4xT", "causal=true", "d", 1, 0},
     {"dropped_attention", "1x4x6x2xT 1x2x4x2xT 1x2x4x3xT 1x4x6x4xT", "", "d", 1, 0},
+    {"dropped_attention", "2x2x6x2xT 2x2x4x2xT 2x2x4x6xT 2x2x6x4xT 2x1x6x4xi1", "scale=0.5", "d", 1, 0},
+    {"dropped_attention", "1x4x6x2xT 1x2x4x2xT 1x2x4x3xT 1x4x6x4xT 6x4xT", "", "d", 1, 0},
     {"biased_conv2d", "2x4x4x4xT 6x4x3x3xT 1x6x1x1xT", "padding=1,1,1,1 relu=true", "f", 1, 0},
     {"flash_attention", "2x2x4x2xT 2x2x4x2xT 2x2x4x6xT", "causal=true", "f", 2, 0},
     {"flash_attention", "2x2x6x2xT 2x1x4x2xT 2x1x4x6xT 2x2x6x4xT", "", "f", 2, 0},

@@ -152,6 +152,8 @@ static const run_case cases[] = {
     {"matmul", "2x3xi32 2x3xi32", "transpose_b=true", "1,2,3,4,5,6;1,3,5,2,4,6", "22,28,49,64"},
     {"gemm", "2x3xf32 3x2xf32 2xf32", "relu=true", "1,2,3,4,5,6;1,2,3,4,5,6;-30,1", "0,29,19,65"},
     {"dropped_attention", "1x1x1x1xf32 1x1x2x1xf32 1x1x2x1xf32 1x1x1x2xf32", "scale=1", "0;4,6;1,3;2,0", "1"},
+    {"dropped_attention", "1x1x1x1xf32 1x1x3x1xf32 1x1x3x1xf32 1x1x1x3xf32 3xi1", "scale=1",
+     "0;4,6,2;1,3,9;2,0,2;1,1,0", "1"},
     {"biased_conv2d", "1x1x2x2xf32 2x1x2x2xf32 1x2x1x1xf32", "relu=true", "1,2,3,4;1,1,1,1,0,0,0,-1;-3,3", "7,0"},
     {"flash_attention", "1x1x1x1xf32 1x1x2x1xf32 1x1x2x1xf32", "scale=1", "0;4,6;1,3", "2;0.693147181"},
     {"flash_attention_grad", "1x1x1x1xf32 1x1x2x1xf32 1x1x2x1xf32 1x1x1x1xf32 1x1x1xf32 1x1x1x1xf32", "scale=1",

@@ -261,6 +261,8 @@ static const struct {
    "bgse,bgte,bgtf,bgsf,bgs,bgsf->bgse,bgte,bgtf ; s:expand e:expand t:expand f:expand", 3},
   {"dropped_attention", "2x6x4x8xf32 2x3x5x8xf32 2x3x5x6xf32 2x6x4x5xf32", "",
    "b(gm)se,bgte,bgtf,b(gm)st->b(gm)sf ; e:rep t:expand", 1},
+  {"dropped_attention", "2x6x4x8xf32 2x3x5x8xf32 2x3x5x6xf32 2x6x4x5xf32 2x1x4x5xi1", "",
+   "b(gm)se,bgte,bgtf,b(gm)st,b.st->b(gm)sf ; e:rep t:expand", 1},
   {"flash_attention", "2x6x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x6x4x5xbf16", "",
    "b(gm)se,bgte,bgtf,b(gm)st->b(gm)sf,b(gm)s ; s:expand e:expand t:expand f:expand", 2},
   {"flash_attention_grad", "2x3x4x8xbf16 2x3x5x8xbf16 2x3x5x6xbf16 2x3x4x6xbf16 2x3x4xf32 2x3x4x6xbf16 2x3x4x5xbf16",

@@ -185,6 +185,7 @@ outputs = [
     g.attention(heads, heads, heads, causal=True),
     g.attention(heads, heads, heads, mask=g.constant(0.0)),
     g.dropped_attention(heads, heads, heads, g.constant(1.0, shape=[8, 2, 2, 2])),
+    g.dropped_attention(heads, heads, heads, g.constant(1.0, shape=[8, 2, 2, 2]), mask=g.constant(0.0, shape=[2, 2])),
     g.sgd(-m, m, 0.5), *g.momentum(-m, -m, m, lr=0.1, momentum=0.9), *g.adam(-m, -m, -m, m, scalar, 0.1),
     *g.adamw(-m, -m, -m, m, scalar, 0.1), *g.lamb_moments(m, -m, -m, m, scalar),
     g.lamb_apply(-m, m, scalar, 0.1),
