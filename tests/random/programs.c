@@ -115,7 +115,7 @@ static bool compare_step(problem *q, int step, const story *have, const char *wh
     const numbers *n = &want->of[i], *other = numbers_named(&have->at[step], n->name);
     if (!other) continue; /* dropped, as nobody needs it */
     distance d = distance_of(q, step, n, other);
-    bool clear = n->is_float ? says_something(&d) || d.size == 0 : same_integers(n, q, step);
+    bool clear = n->is_float ? says_something(&d) || (d.size == 0 && !q->vague) : same_integers(n, q, step);
     if (!clear && !q->vague)
       ended(q, VAGUE, "%s, step %d: of %s, of %.3g, rounding allows %.2g", who, step, n->name, d.size, d.allowed);
     if (!clear) q->vague = true;
