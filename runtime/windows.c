@@ -21,16 +21,14 @@ static void multiply(const item *t, const float *a, int64_t step_a, float *panel
   t->r->multiply(buffers, 0, rows, (int64_t[]){columns, terms, step_a, step_c, 1, false, false}, NULL);
 }
 
-static void add_to(float *restrict sum, const float *restrict more, int64_t num) {
-  for (int64_t i = 0; i < num; i++) sum[i] += more[i];
-}
+typedef float four __attribute__((vector_size(16), aligned(4)));
+typedef float sixteen __attribute__((vector_size(64), aligned(4)));
 
-typedef struct {
-  float at[4];
-} four;
-typedef struct {
-  float at[16];
-} sixteen;
+static void add_to(float *restrict sum, const float *restrict more, int64_t num) {
+  int64_t i = 0;
+  for (; i + 16 <= num; i += 16) *(sixteen *)(sum + i) += *(const sixteen *)(more + i);
+  for (; i < num; i++) sum[i] += more[i];
+}
 
 static inline void copy_elements(float *restrict to, const float *restrict from, int64_t num) {
   int64_t i = 0;
@@ -192,25 +190,53 @@ typedef struct {
   int64_t image, images, line, lines, windows;
 } group;
 
-/* Packs what the windows see in place (k, l) of channels, and behind that what places (k + 1, l) .. of shared lines see
- * besides. */
-static void pack_channels(const item *t, const float *x, const group *g, int64_t channel, int64_t channels, int64_t k,
-                          int64_t l) {
+/* The lines of x, of each image, that a group's windows see; those outside of it are none. */
+static int64_t first_line_seen(const item *t, const group *g) {
+  int64_t first = g->line * t->v.step[0] - t->v.padding[0];
+  return first < 0 ? 0 : least(first, t->v.x[0]);
+}
+
+static int64_t lines_of_group(const item *t, const group *g) {
+  int64_t end = (g->line + g->lines - 1) * t->v.step[0] + msc_windows_reach(&t->v, 0) - t->v.padding[0] + 1,
+          lines = least(end, t->v.x[0]) - first_line_seen(t, g);
+  return lines < 0 ? 0 : lines;
+}
+
+/* Turns what a group sees of channels, so that those of a pixel lie side by side. */
+static void turn_seen(const item *t, const float *x, const group *g, int64_t channel, int64_t channels) {
+  const msc_windows *v = &t->v;
+  int64_t of_image = v->x[0] * v->x[1], first = first_line_seen(t, g) * v->x[1],
+          pixels = lines_of_group(t, g) * v->x[1];
+  for (int64_t i = 0; i < g->images && pixels; i++) {
+    const float *from = x + ((g->image + i) * v->c + channel) * of_image + first;
+    t->r->pack((void *[]){(void *)(uintptr_t)from, t->seen + i * pixels * v->width}, 0, 1,
+               (int64_t[]){channels, pixels, of_image}, NULL);
+  }
+}
+
+/* Copies pixels first, first + step, ... of a turned line of `size`; what lies outside is 0. */
+static void copy_pixels(const msc_windows *v, float *to, const float *line, int64_t size, int64_t first, int64_t num) {
+  size_t bytes = sizeof *to * (size_t)v->width;
+  for (int64_t i = 0, at = first; i < num; i++, at += v->step[1]) {
+    if (at < 0 || at >= size) memset(to + i * v->width, 0, bytes);
+    else if (v->width == 32) memcpy(to + i * 32, line + at * 32, 128);
+    else memcpy(to + i * v->width, line + at * v->width, bytes);
+  }
+}
+
+/* Makes the panel of place (k, l) of windows, and behind it what places (k + 1, l) .. of shared lines see besides. */
+static void fill_panel(const item *t, const group *g, int64_t k, int64_t l) {
   const msc_windows *v = &t->v;
   int64_t lines = g->lines + (msc_windows_share_lines(v, &t->cut) ? msc_windows_reach(v, 0) : 0),
-          terms = g->images * lines * v->y[1];
-  for (int64_t c = 0; c < channels; c++) {
-    float *to = t->seen + c * terms;
-    for (int64_t i = 0; i < g->images; i++)
-      for (int64_t j = 0; j < lines; j++, to += v->y[1]) {
-        int64_t at = (g->line + j) * v->step[0] + k * v->dilation[0] - v->padding[0];
-        bool inside = at >= 0 && at < v->x[0];
-        const float *line = x + (((g->image + i) * v->c + channel + c) * v->x[0] + (inside ? at : 0)) * v->x[1];
-        copy_line(to, line, inside ? v->x[1] : 0, inside ? l * v->dilation[1] - v->padding[1] : 0, v->step[1],
-                  v->y[1]);
-      }
-  }
-  t->r->pack((void *[]){t->seen, t->panels}, 0, 1, (int64_t[]){channels, terms, terms}, NULL);
+          first = first_line_seen(t, g), num = lines_of_group(t, g);
+  float *to = t->panels;
+  for (int64_t i = 0; i < g->images; i++)
+    for (int64_t j = 0; j < lines; j++, to += v->y[1] * v->width) {
+      int64_t at = (g->line + j) * v->step[0] + k * v->dilation[0] - v->padding[0] - first;
+      bool inside = at >= 0 && at < num;
+      copy_pixels(v, to, t->seen + (i * num + (inside ? at : 0)) * v->x[1] * v->width, inside ? v->x[1] : 0,
+                  l * v->dilation[1] - v->padding[1], v->y[1]);
+    }
 }
 
 static void gather_rows(const item *t, const float *dy, const group *g, int64_t row, int64_t rows) {
@@ -229,12 +255,13 @@ static void add_group(const item *t, const float *x, const float *dy, const grou
   const float *a = t->room;
   float *more = t->tile + taps * u->rows * u->columns;
   bool first = !g->image && !g->line, share = msc_windows_share_lines(v, u);
+  turn_seen(t, x, g, channel, channels);
   if (u->room) gather_rows(t, dy, g, row, rows);
   else a = dy + (g->image * v->o + row) * of_image + g->line * v->y[1];
   for (int64_t l = 0; l < v->kernel[1]; l++)
     for (int64_t k = 0; k < v->kernel[0]; k++) {
       float *sum = t->tile + (k * v->kernel[1] + l) * u->rows * u->columns;
-      if (!share || !k) pack_channels(t, x, g, channel, channels, k, l);
+      if (!share || !k) fill_panel(t, g, k, l);
       multiply(t, a, u->room ? g->windows : of_image,
                t->panels + (share ? k * v->dilation[0] * v->y[1] * v->width : 0), first ? sum : more, channels, rows,
                channels, g->windows);
