@@ -21,8 +21,19 @@ typedef struct entry {
   struct entry *next, *next_made;
 } entry;
 
+/* How code of a target is put together. */
+typedef struct {
+  const char *separator; /* between a kernel's name and its number */
+  void (*emit)(msc_codegen *cg, const entry *k);
+  /* makes the kernel of a builtin; NULL: the runtime has it */
+  void (*emit_builtin)(msc_codegen *cg, entry *k, const msc_builtin_launch *b);
+  bool by_name; /* kernels are found by name when the plan is opened; else by where they lie in the blob */
+  bool (*finish)(msc_codegen *cg, msc_machine_code *out);
+} code_kind;
+
 struct msc_codegen {
   msc_context *ctx;
+  const code_kind *kind;
   msc_code_target target;
   msc_arena *arena; /* the context's */
   msc_llvm llvm;
@@ -32,8 +43,11 @@ struct msc_codegen {
   const char **out_text; /* NULL: nobody wants it */
 };
 
+static const code_kind x86, nvptx;
+
 msc_codegen *msc_codegen_begin(msc_context *ctx, const msc_code_target *target) {
   msc_codegen *cg = msc_new(msc_context_arena(ctx), msc_codegen);
+  cg->kind = target->target && target->target->makes_ptx ? &nvptx : &x86;
   cg->ctx = ctx, cg->target = *target, cg->arena = msc_context_arena(ctx), cg->end = &cg->first;
   cg->nester = msc_nester_new(ctx, target->target);
   if (!msc_llvm_open(ctx, target, &cg->llvm)) return NULL;
@@ -65,7 +79,7 @@ static const char *base_name(msc_codegen *cg, const msc_op *op, const char *suff
 }
 
 static const char *unique_name(msc_codegen *cg, const char *base) {
-  const char *separator = cg->llvm.gpu ? "__" : "."; /* in PTX there are no dots in names */
+  const char *separator = cg->kind->separator;
   int taken = 0;
   size_t n = strlen(base);
   for (const entry *k = cg->first; k; k = k->next_made)
@@ -101,8 +115,7 @@ static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *
   }
   entry *k = *at = add_kernel_entry(
       cg, &(entry){.program = *p, .hash = hash, .name = unique_name(cg, base_name(cg, op, suffix)), .next = *at});
-  if (cg->llvm.gpu) msc_emit_cuda(&cg->llvm, &k->program, msc_nvptx_kernel(&cg->llvm, k->name, &k->program.head));
-  else msc_emit_cpu(&cg->llvm, &k->program, msc_llvm_kernel(&cg->llvm, k->name));
+  cg->kind->emit(cg, k);
   return k;
 }
 
@@ -120,16 +133,14 @@ static const char *builtin_name(msc_codegen *cg, const msc_builtin_launch *b) {
   return msc_arena_printf(cg->arena, "%s_%s_%s", names[b->number], dtype, msc_dtype_name((msc_dtype)b->dims[1]));
 }
 
-/* Fills the call of a builtin: on a CPU the runtime has the kernel, on a GPU it is generated. */
 static entry *find_or_make_builtin(msc_codegen *cg, const msc_builtin_launch *b, uint8_t num_buffers) {
   const char *name = builtin_name(cg, b);
   entry *k = find_kernel_named(cg, name),
         fresh = {.program.head = {.num_buffers = num_buffers, .num_dims = (uint8_t)b->num_dims}, .name = name};
   if (k) return k;
-  if (cg->llvm.gpu) fresh.program.head.threads = (uint16_t)msc_cuda_order_threads(b);
-  else fresh.builtin = b->number;
+  if (!cg->kind->emit_builtin) fresh.builtin = b->number;
   k = add_kernel_entry(cg, &fresh);
-  if (cg->llvm.gpu) msc_emit_cuda_order(&cg->llvm, b, num_buffers, msc_nvptx_kernel(&cg->llvm, name, &k->program.head));
+  if (cg->kind->emit_builtin) cg->kind->emit_builtin(cg, k, b);
   return k;
 }
 
@@ -141,8 +152,8 @@ static bool add_builtin(msc_codegen *cg, const msc_op *op, const msc_builtin_lau
   msc_launch *launch = msc_new(cg->arena, msc_launch);
   const entry *k = find_or_make_builtin(cg, b, (uint8_t)num);
   *launch = (msc_launch){.kernel = k->number,
-                         .extent = cg->llvm.gpu ? msc_cuda_order_items(b) : b->extent,
-                         .grain = cg->llvm.gpu ? k->program.head.threads : b->grain,
+                         .extent = k->builtin ? b->extent : msc_cuda_order_items(b),
+                         .grain = k->builtin ? b->grain : k->program.head.threads,
                          .num_dims = b->num_dims,
                          .num_starts = b->num_starts,
                          .dims = kept->dims,
@@ -234,7 +245,7 @@ static const msc_symbol *find_symbol(const msc_symbol *symbol, size_t num, const
 static bool list_kernels(msc_codegen *cg, const msc_symbol *symbol, size_t num, msc_machine_code *out) {
   msc_kernel *list = msc_new_array(cg->arena, msc_kernel, cg->num);
   for (const entry *k = cg->first; k; k = k->next_made) {
-    const msc_symbol none = {0}, *s = k->builtin || cg->llvm.gpu ? &none : find_symbol(symbol, num, k->name);
+    const msc_symbol none = {0}, *s = k->builtin || cg->kind->by_name ? &none : find_symbol(symbol, num, k->name);
     if (!s) return msc_error(cg->ctx, MSC_E_INTERNAL, NULL, "object: kernel %s is missing", k->name);
     list[k->number] = (msc_kernel){.name = k->name,
                                    .entry = s->entry,
@@ -269,7 +280,19 @@ static bool link_kernels(msc_context *ctx, void *arg) {
          list_kernels(l->cg, symbol, symbols, l->out);
 }
 
-static bool finish_gpu(msc_codegen *cg, msc_machine_code *out) {
+/* ---- NVIDIA's GPUs ---- */
+
+static void emit_nvptx(msc_codegen *cg, const entry *k) {
+  msc_emit_cuda(&cg->llvm, &k->program, msc_nvptx_kernel(&cg->llvm, k->name, &k->program.head));
+}
+
+static void emit_nvptx_builtin(msc_codegen *cg, entry *k, const msc_builtin_launch *b) {
+  msc_program_head *head = &k->program.head;
+  head->threads = (uint16_t)msc_cuda_order_threads(b);
+  msc_emit_cuda_order(&cg->llvm, b, head->num_buffers, msc_nvptx_kernel(&cg->llvm, k->name, head));
+}
+
+static bool finish_nvptx(msc_codegen *cg, msc_machine_code *out) {
   *out = (msc_machine_code){.cpu = ""};
   msc_nvptx_relax(&cg->llvm);
   bool ok = msc_llvm_run(&cg->llvm, msc_nvptx_pipeline) || msc_llvm_report(&cg->llvm, cg->ctx);
@@ -278,6 +301,15 @@ static bool finish_gpu(msc_codegen *cg, msc_machine_code *out) {
   if (cg->num) ok = ok && msc_nvptx_images(&cg->llvm, cg->arena, out) && list_kernels(cg, NULL, 0, out);
   msc_codegen_abandon(cg);
   return ok;
+}
+
+static const code_kind nvptx = {"__" /* in PTX there are no dots in names */, emit_nvptx, emit_nvptx_builtin, true,
+                                finish_nvptx};
+
+/* ---- CPUs ---- */
+
+static void emit_x86(msc_codegen *cg, const entry *k) {
+  msc_emit_cpu(&cg->llvm, &k->program, msc_llvm_kernel(&cg->llvm, k->name));
 }
 
 static void set_features(msc_codegen *cg, msc_machine_code *out) {
@@ -289,8 +321,7 @@ static void set_features(msc_codegen *cg, msc_machine_code *out) {
   out->feature = all;
 }
 
-bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out) {
-  if (cg->llvm.gpu) return finish_gpu(cg, out);
+static bool finish_x86(msc_codegen *cg, msc_machine_code *out) {
   *out = (msc_machine_code){.cpu = cg->llvm.cpu.name};
   if (cg->out_text) *cg->out_text = print_ir(cg);
   set_features(cg, out);
@@ -302,3 +333,7 @@ bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out) {
   msc_codegen_abandon(cg);
   return ok;
 }
+
+static const code_kind x86 = {".", emit_x86, NULL, false, finish_x86};
+
+bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out) { return cg->kind->finish(cg, out); }

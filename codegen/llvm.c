@@ -8,7 +8,6 @@
 
 #include "codegen/emit/emit.h"
 
-static const char nvptx_triple[] = "nvptx64-nvidia-cuda";
 const msc_ptx_row msc_ptx_generation[MSC_NUM_PTX] = {{90, "sm_90", "+ptx78"}, {MSC_LEAST_ARCH, "sm_80", "+ptx70"}};
 
 /* ---- module ---- */
@@ -49,48 +48,59 @@ static LLVMTargetRef find_target(msc_llvm *l, const char *triple) {
   return NULL;
 }
 
-static LLVMTargetMachineRef x86_machine(msc_llvm *l, const char *triple) {
+/* ---- targets ---- */
+
+static bool choose_x86(msc_llvm *l, const msc_code_target *target) {
+  MSC_TRY(msc_cpu_choose(l->ctx, target->cpu, &l->cpu));
+  /* 512-bit vectors gain little here and cost clock on many machines */
+  l->vector_bytes = l->cpu.level >= 3 ? 32 : 16;
+  l->product_bytes = l->cpu.level >= 4 ? 64 : 32; /* but not in products */
+  if (target->vector_bytes) l->vector_bytes = l->product_bytes = target->vector_bytes;
+  return true;
+}
+
+static LLVMTargetMachineRef open_x86(msc_llvm *l) {
   char features[512] = "";
   size_t num;
   const char *const *feature = msc_cpu_features(l->cpu.level, &num);
   for (size_t i = 0; i < num; i++) strcat(strcat(features, i ? ",+" : "+"), feature[i]);
-  LLVMTargetRef target = find_target(l, triple);
-  return target ? LLVMCreateTargetMachine(target, triple, "x86-64", features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
-                                          LLVMCodeModelSmall)
+  LLVMTargetRef target = find_target(l, l->target->triple);
+  return target ? LLVMCreateTargetMachine(target, l->target->triple, "x86-64", features, LLVMCodeGenLevelDefault,
+                                          LLVMRelocPIC, LLVMCodeModelSmall)
                 : NULL;
 }
 
 LLVMTargetMachineRef msc_llvm_nvptx_machine(msc_llvm *l, int arch) {
   size_t i = 0;
   while (msc_ptx_generation[i].arch != arch) i++;
-  LLVMTargetRef target = find_target(l, nvptx_triple);
-  return target ? LLVMCreateTargetMachine(target, nvptx_triple, msc_ptx_generation[i].cpu,
+  LLVMTargetRef target = find_target(l, l->target->triple);
+  return target ? LLVMCreateTargetMachine(target, l->target->triple, msc_ptx_generation[i].cpu,
                                           msc_ptx_generation[i].features, LLVMCodeGenLevelAggressive, LLVMRelocDefault,
                                           LLVMCodeModelDefault)
                 : NULL;
 }
 
+static bool choose_nvptx(msc_llvm *l, const msc_code_target *target) {
+  (void)target;
+  l->cpu = (msc_cpu){"", 4}; /* it rounds, and loads any element */
+  l->vector_bytes = 16;
+  return true;
+}
+
+static LLVMTargetMachineRef open_nvptx(msc_llvm *l) { return msc_llvm_nvptx_machine(l, MSC_LEAST_ARCH); }
+
+static const msc_llvm_target x86 = {"x86_64-unknown-linux-gnu", choose_x86, open_x86, .has_spare = true},
+                             nvptx = {"nvptx64-nvidia-cuda", choose_nvptx, open_nvptx, .aligns_vectors = true};
+
+/* ---- opening ---- */
+
 static bool open_machine(msc_llvm *l) {
-  const char *triple = l->gpu ? nvptx_triple : "x86_64-unknown-linux-gnu";
-  l->machine = l->gpu ? msc_llvm_nvptx_machine(l, MSC_LEAST_ARCH) : x86_machine(l, triple);
+  l->machine = l->target->open(l);
   if (!l->machine) return false;
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(l->machine);
   LLVMSetModuleDataLayout(l->module, layout);
   LLVMDisposeTargetData(layout);
-  LLVMSetTarget(l->module, triple);
-  return true;
-}
-
-static bool choose_vectors(msc_llvm *l, const msc_code_target *target) {
-  l->gpu = target->target && target->target->makes_ptx;
-  if (l->gpu) l->cpu = (msc_cpu){"", 4}; /* it rounds, and loads any element */
-  else MSC_TRY(msc_cpu_choose(l->ctx, target->cpu, &l->cpu));
-  /* 512-bit vectors gain little here and cost clock on many machines */
-  l->vector_bytes = l->cpu.level >= 3 && !l->gpu ? 32 : 16;
-  l->product_bytes = l->cpu.level >= 4 ? 64 : 32;           /* but not in products */
-  if (target->vector_bytes && !l->gpu) l->vector_bytes = l->product_bytes = target->vector_bytes;
-  l->has_fma = l->has_f16c = l->cpu.level >= 3;
-  l->has_masks = l->cpu.level >= 4;
+  LLVMSetTarget(l->module, l->target->triple);
   return true;
 }
 
@@ -101,8 +111,10 @@ static void open_context(msc_llvm *l) {
 }
 
 bool msc_llvm_open(msc_context *ctx, const msc_code_target *target, msc_llvm *out) {
-  *out = (msc_llvm){.ctx = ctx};
-  MSC_TRY(choose_vectors(out, target));
+  *out = (msc_llvm){.ctx = ctx, .target = target->target && target->target->makes_ptx ? &nvptx : &x86};
+  MSC_TRY(out->target->choose(out, target));
+  out->has_fma = out->has_f16c = out->cpu.level >= 3;
+  out->has_masks = out->cpu.level >= 4;
   open_context(out);
   out->module = LLVMModuleCreateWithNameInContext("msc", out->llvm);
   out->builder = LLVMCreateBuilderInContext(out->llvm);
@@ -113,7 +125,7 @@ bool msc_llvm_open(msc_context *ctx, const msc_code_target *target, msc_llvm *ou
 }
 
 bool msc_llvm_open_like(const msc_llvm *other, LLVMMemoryBufferRef bitcode, msc_llvm *out) {
-  *out = (msc_llvm){.cpu = other->cpu, .gpu = other->gpu};
+  *out = (msc_llvm){.cpu = other->cpu, .target = other->target};
   open_context(out);
   if (LLVMParseBitcodeInContext2(out->llvm, bitcode, &out->module))
     keep_llvm_error(out, "the module cannot be read again");

@@ -17,19 +17,30 @@ typedef struct {
   int level; /* of the x86-64 psABI, 1 to 4 */
 } msc_cpu;
 
+typedef struct msc_llvm msc_llvm;
+
+/* What LLVM makes code for. */
 typedef struct {
+  const char *triple;
+  bool (*choose)(msc_llvm *l, const msc_code_target *target); /* sets l->cpu and the sizes of vectors; or reports */
+  LLVMTargetMachineRef (*open)(msc_llvm *l);
+  bool aligns_vectors; /* a vector lies on a multiple of its size, or of 16 bytes */
+  bool has_spare;      /* where a guard is false a kernel reads and writes a spare place; else it branches or selects */
+} msc_llvm_target;
+
+struct msc_llvm {
   msc_context *ctx;
+  const msc_llvm_target *target;
   msc_cpu cpu;
   int vector_bytes, product_bytes;   /* of vectors in kernels, and in those of products */
   bool has_fma, has_f16c, has_masks; /* masks: loads and stores of any element size */
-  bool gpu;                          /* buffers are in address space 1, vectors are aligned */
   LLVMContextRef llvm;
   LLVMModuleRef module;
   LLVMBuilderRef builder;
   LLVMTargetMachineRef machine;
   bool failed;
   char why[256]; /* when failed */
-} msc_llvm;
+};
 
 bool msc_llvm_open(msc_context *ctx, const msc_code_target *target, msc_llvm *out_llvm);
 /* For the same target, in an LLVM context of its own; false: see msc_llvm_report. */

@@ -167,9 +167,8 @@ static LLVMValueRef pointer_to(msc_emit *e, const access *a, LLVMValueRef place)
   return LLVMBuildInBoundsGEP2(e->b, a->element, a->buffer, &place, 1, "");
 }
 
-/* On a GPU a vector lies on a multiple of its size, or of 16 bytes. */
 static unsigned alignment(const msc_emit *e, const access *a) {
-  int bytes = a->bytes * (e->l->gpu ? a->lanes : 1);
+  int bytes = a->bytes * (e->l->target->aligns_vectors ? a->lanes : 1);
   return (unsigned)(bytes < 16 ? bytes : 16);
 }
 
@@ -187,8 +186,9 @@ static void emit_write(msc_emit *e, const access *a, LLVMValueRef v, LLVMValueRe
 static LLVMValueRef read_guarded(msc_emit *e, const access *a, LLVMValueRef guard) {
   LLVMValueRef p = pointer_to(e, a, a->place);
   if (!guard) return emit_read(e, a, a->vector, p);
-  LLVMValueRef v = emit_read(e, a, a->vector, LLVMBuildSelect(e->b, guard, p, e->l->gpu ? a->buffer : e->spare, ""));
-  return e->l->gpu ? LLVMBuildSelect(e->b, guard, v, LLVMConstNull(a->vector), "") : v;
+  bool spare = e->l->target->has_spare;
+  LLVMValueRef v = emit_read(e, a, a->vector, LLVMBuildSelect(e->b, guard, p, spare ? e->spare : a->buffer, ""));
+  return spare ? v : LLVMBuildSelect(e->b, guard, v, LLVMConstNull(a->vector), "");
 }
 
 /* The lanes that exist and pass the guard; NULL: all.  A guard that is the same for all lanes is left
@@ -293,7 +293,7 @@ void msc_emit_scatter(msc_emit *e, int i) {
   const msc_instr *in = &e->p->instr[i];
   access a = access_of(e, i, in->arg[0]);
   msc_dtype d = (msc_dtype)in->dtype;
-  if (e->l->gpu) {
+  if (!e->l->target->has_spare) {
     scatter_if(e, &a, in, msc_emit_get(e, in->arg[2], false), msc_emit_get(e, in->arg[1], a.lanes > 1));
     return;
   }
