@@ -123,7 +123,7 @@ static void prepare_graph(mscrt_context *c, block *b, plan_call call, mscrt_reco
   set_call_buffers(c, b, call, r);
   if (!b->at) return;
   r->graph = &c->plan->graph[plan_call_index(call)];
-  if (c->plan->on_gpu) return;
+  if (c->plan->target->calls_whole) return;
   r->pack = mscrt_plan_kernel(c->plan, r->graph->pack);
   r->multiply = mscrt_plan_kernel(c->plan, r->graph->multiply);
   r->units = mscrt_windows_cut(r->graph).units;

@@ -138,7 +138,7 @@ static mscrt_status *check_matmul_call(const mscrt_plan *p, plan_section section
     if (!s && r.written != o.written) s = bad_call("only results are written");
     if (s || (s = check_results_apart(m, c, i))) return mscrt_within(s, "operand %u", i);
   }
-  if (has_plan_call_epilogue(c) && p->on_gpu) return bad_call("a product on a GPU has no epilogue");
+  if (has_plan_call_epilogue(c) && p->target->calls_whole) return bad_call("a product on a GPU has no epilogue");
   if (!has_plan_call_epilogue(c)) return m->tile_bytes ? bad_call("tiles that nobody takes") : NULL;
   plan_call e = plan_call_epilogue(c);
   if (plan_call_kind(e) != PLAN_CALL_KIND_KERNEL || has_plan_call_epilogue(e))

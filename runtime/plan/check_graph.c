@@ -165,10 +165,10 @@ static mscrt_status *check_graph(const mscrt_plan *p, plan_graph t, mscrt_graph 
   }
   MSCRT_CHECK(check_sizes(g, size));
   MSCRT_CHECK(read_engine(p, t, g));
-  if (p->on_gpu && g->bytes > plan_plan_workspace_bytes(p->root))
+  if (p->target->calls_whole && g->bytes > plan_plan_workspace_bytes(p->root))
     return bad_graph("%" PRIu64 " bytes of a workspace of %" PRIu64, g->bytes, plan_plan_workspace_bytes(p->root));
   if (!mscrt_is_attention(g)) MSCRT_CHECK(check_conv_windows(t, g, size));
-  if (!p->on_gpu) return check_kernels(p, t, g);
+  if (!p->target->calls_whole) return check_kernels(p, t, g);
   if (!mscrt_is_attention(g)) return NULL;
   return size['h'] % size['g'] ? bad_graph("%" PRId64 " heads share %" PRId64, size['h'], size['g']) : NULL;
 }

@@ -133,7 +133,7 @@ static mscrt_status *check_gpu_kernel(plan_kernel k) {
 
 static mscrt_status *check_plan_kernels(const mscrt_plan *p) {
   uint64_t text = plan_plan_code_text(p->root), code = plan_plan_code_num(p->root);
-  if (p->on_gpu) MSCRT_CHECK(check_images(p));
+  if (p->target->has_images) MSCRT_CHECK(check_images(p));
   if (text > code) return bad_plan("%" PRIu64 " bytes of text in %" PRIu64 " bytes of code", text, code);
   for (uint32_t i = 0; i < plan_plan_kernels_num(p->root); i++) {
     plan_kernel k = plan_plan_kernels(p->root, i);
@@ -141,7 +141,7 @@ static mscrt_status *check_plan_kernels(const mscrt_plan *p) {
     uint8_t builtin = plan_kernel_builtin(k);
     if (builtin >= MSC_NUM_BUILTINS)
       return bad_plan("kernel %s is number %d of the runtime's", plan_kernel_name(k), builtin);
-    if (p->on_gpu) MSCRT_CHECK(check_gpu_kernel(k));
+    if (p->target->has_images) MSCRT_CHECK(check_gpu_kernel(k));
     else if (!builtin && (entry >= text || bytes > text - entry))
       return bad_plan("kernel %s lies outside the code", plan_kernel_name(k));
     if (plan_kernel_num_buffers(k) > MSCRT_MAX_DIMS || plan_kernel_num_dims(k) > MSCRT_MAX_DIMS ||
@@ -196,8 +196,9 @@ static mscrt_status *check_product_function(const mscrt_plan *p, const mscrt_mat
   bool sum = m->sum_a || m->sum_b, function = m->relu || m->gelu;
   bool more_than_wide = m->gelu || m->slope || m->add || m->after_first || m->aux || sum;
   if (!m->wide && !more_than_wide) return NULL;
-  if (!p->on_gpu && more_than_wide) return bad_plan("a product on a CPU does no more than bias and relu");
-  if (!p->on_gpu && m->multiply == MSCRT_BY_LIBRARY) return bad_plan("the library of a CPU does not widen");
+  if (!p->target->calls_whole && more_than_wide) return bad_plan("a product on a CPU does no more than bias and relu");
+  if (!p->target->calls_whole && m->multiply == MSCRT_BY_LIBRARY)
+    return bad_plan("the library of a CPU does not widen");
   if (m->wide && m->dtype != MSCRT_F16 && m->dtype != MSCRT_BF16)
     return bad_plan("%s is not widened", mscrt_dtype_name(m->dtype));
   if (m->dtype == MSCRT_F64 && (function || sum)) return bad_plan("functions of f64");
@@ -223,9 +224,10 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
   uint64_t tile_m = plan_matmul_tile_m(t), tile_n = plan_matmul_tile_n(t);
   uint8_t dtype = plan_matmul_dtype(t);
   bool library = plan_matmul_multiply(t) == MSCRT_BY_LIBRARY;
-  if (p->on_gpu && (!library || tile_m != m || tile_n != n || plan_matmul_tile_bytes(t)))
+  if (p->target->calls_whole && (!library || tile_m != m || tile_n != n || plan_matmul_tile_bytes(t)))
     return bad_plan("a product on a GPU is one call of its library");
-  if (library && dtype != MSCRT_F32 && !(dtype == MSCRT_F64 && p->on_gpu) && dtype != MSCRT_BF16 && dtype != MSCRT_F16)
+  if (library && dtype != MSCRT_F32 && !(dtype == MSCRT_F64 && p->target->calls_whole) && dtype != MSCRT_BF16 &&
+      dtype != MSCRT_F16)
     return bad_plan("element type %d: the library has f32, bf16 and f16", dtype);
   if (!library && dtype > MSCRT_F64) return bad_plan("element type %d: kernels multiply floats", dtype);
   if (!product_fits(batch, m, n) || !product_fits(batch, m, k) || !product_fits(batch, n, k))
@@ -536,12 +538,14 @@ static mscrt_status *check_plan_outputs(mscrt_plan *p) {
 /* ---- all ---- */
 
 static mscrt_status *check_header(mscrt_plan *p) {
+  static const mscrt_target targets[] = {{.name = "cpu"}, {"cuda", true, true}};
   const char *target = plan_plan_target(p->root);
   char clean[32];
-  if (!target || (strcmp(target, "cpu") && strcmp(target, "cuda")))
+  for (size_t i = 0; target && i < sizeof targets / sizeof *targets; i++)
+    if (!strcmp(target, targets[i].name)) p->target = &targets[i];
+  if (!p->target)
     return mscrt_fail(MSCRT_UNSUPPORTED, "the plan is for target '%s', this runtime executes 'cpu' and 'cuda'",
                       mscrt_clean(target ? target : "", SIZE_MAX, clean, sizeof clean));
-  p->on_gpu = !strcmp(target, "cuda");
   for (uint32_t i = 0; i < plan_plan_sections_num(p->root); i++)
     for (uint32_t j = 0; j < i; j++)
       if (!strcmp(plan_section_name(plan_plan_sections(p->root, i)), plan_section_name(plan_plan_sections(p->root, j))))

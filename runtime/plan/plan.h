@@ -91,6 +91,13 @@ typedef struct {
   uint32_t slots[MSCRT_NUM_CARRIED];
 } mscrt_stage;
 
+/* What a plan for a target holds. */
+typedef struct {
+  const char *name;
+  bool has_images;  /* its code, for a driver to load; none of it is for the CPU of this machine */
+  bool calls_whole; /* a product or graph is one call of a library, which adds functions and sums; else it has tiles */
+} mscrt_target;
+
 struct mscrt_plan {
   uint8_t *bytes;               /* FLATBUF_ALIGN-ed */
   size_t size;
@@ -98,7 +105,7 @@ struct mscrt_plan {
   plan_plan root;
   msc_box_mesh mesh;
   int ranks;
-  bool on_gpu;                  /* its code is in images, none of it for the CPU of this machine */
+  const mscrt_target *target;
   uint32_t num_layouts, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs,
       num_stages, num_programs, input_slots, copies;
   mscrt_stage *stage;
