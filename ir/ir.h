@@ -599,6 +599,7 @@ void msc_func_set(msc_func *f, const char *name, msc_attr_value v);
 const msc_op_info *msc_op_info_of(msc_context *ctx, msc_op_kind kind);
 const msc_op_info *msc_info(const msc_op *op);
 msc_form msc_form_of(const msc_op *op);
+bool msc_is_unused(const msc_op *op);  /* no op reads a result, and it ends no block */
 bool msc_is_message(const msc_op *op); /* sends to or receives from another stage of a pipeline */
 /* The operand or result that the row calls `name`; NULL: there is none, or this op lacks it. */
 msc_value *msc_named_value(const msc_op *op, const char *name);

@@ -141,6 +141,12 @@ const msc_op_info *msc_op_info_of(msc_context *ctx, msc_op_kind kind) {
 
 const msc_op_info *msc_info(const msc_op *op) { return msc_op_info_of(msc_op_ctx(op), (msc_op_kind)op->kind); }
 
+bool msc_is_unused(const msc_op *op) {
+  bool used = msc_info(op)->flags & MSC_TERMINATOR;
+  for (size_t i = 0; i < op->num_out && !used; i++) used = msc_has_uses(&op->out[i]);
+  return !used;
+}
+
 bool msc_is_message(const msc_op *op) { return msc_info(op)->flags & MSC_MESSAGE; }
 msc_form msc_form_of(const msc_op *op) { return msc_info(op)->form; }
 

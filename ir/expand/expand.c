@@ -19,9 +19,7 @@ static bool check_results(const msc_op *op, msc_value *const *result) {
 void msc_drop_unused(msc_func *f) {
   for (msc_op *op = f->body->last, *prev; op; op = prev) {
     prev = op->prev;
-    bool used = msc_info(op)->flags & MSC_TERMINATOR;
-    for (size_t i = 0; i < op->num_out; i++) used |= msc_has_uses(&op->out[i]);
-    if (!used) msc_op_erase(op);
+    if (msc_is_unused(op)) msc_op_erase(op);
   }
 }
 

@@ -68,27 +68,26 @@ static void move_box(const msc_box *box, const msc_piece *to, const msc_piece *f
   msc_box_copy(to->rank, box, &to->box, to->data, &from->box, from->data, (size_t)msc_dtype_bytes(to->dtype));
 }
 
-msc_tensor msc_tensor_pad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank,
-                          const msc_tensor *part) {
+static msc_tensor change_padding(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank,
+                                 const msc_tensor *part, bool pads) {
   msc_box_mesh mesh = msc_mesh_sizes(&m->mesh);
   if (!whole->layout) return *part;
-  msc_piece from = place_part(&mesh, whole, whole->layout, rank, part->data, false),
-            to = place_part(&mesh, whole, whole->layout, rank, NULL, true);
+  msc_piece from = place_part(&mesh, whole, whole->layout, rank, part->data, !pads),
+            to = place_part(&mesh, whole, whole->layout, rank, NULL, pads);
   to.data = msc_arena_alloc(arena, (size_t)(msc_piece_elems(&to) * msc_dtype_bytes(to.dtype)));
-  msc_poison(&to);
-  move_box(&from.box, &to, &from);
+  if (pads) msc_poison(&to);
+  move_box(pads ? &from.box : &to.box, &to, &from);
   return (msc_tensor){type_of_piece(m, &to), to.data};
+}
+
+msc_tensor msc_tensor_pad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank,
+                          const msc_tensor *part) {
+  return change_padding(m, arena, whole, rank, part, true);
 }
 
 msc_tensor msc_tensor_unpad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank,
                             const msc_tensor *padded) {
-  msc_box_mesh mesh = msc_mesh_sizes(&m->mesh);
-  if (!whole->layout) return *padded;
-  msc_piece from = place_part(&mesh, whole, whole->layout, rank, padded->data, true),
-            to = place_part(&mesh, whole, whole->layout, rank, NULL, false);
-  to.data = msc_arena_alloc(arena, (size_t)(msc_piece_elems(&to) * msc_dtype_bytes(to.dtype)));
-  move_box(&to.box, &to, &from);
-  return (msc_tensor){type_of_piece(m, &to), to.data};
+  return change_padding(m, arena, whole, rank, padded, false);
 }
 
 /* Of an unfinished reduction the whole holds the identity first, and every term is combined in rank

@@ -2,18 +2,11 @@
 #include "passes/1_simplify/simplify.h"
 #include "passes/pass.h"
 
-static bool is_dead_pure_op(const msc_op *op) {
-  if (!(msc_info(op)->flags & MSC_PURE)) return false;
-  for (size_t i = 0; i < op->num_out; i++)
-    if (msc_has_uses(&op->out[i])) return false;
-  return true;
-}
-
 /* Users stand after definitions, so one backward walk has erased an op's dead users before it reaches the op. */
 static void erase_dead_ops(msc_erasing *e, msc_block *b) {
   for (msc_op *op = b->last, *prev; op; op = prev) {
     prev = op->prev;
-    if (is_dead_pure_op(op)) msc_erase(e, op, NULL);
+    if (msc_info(op)->flags & MSC_PURE && msc_is_unused(op)) msc_erase(e, op, NULL);
     else if (op->body) erase_dead_ops(e, op->body); /* regions nest once */
   }
 }

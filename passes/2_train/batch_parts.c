@@ -3,6 +3,7 @@
  * behind r. */
 #include <string.h>
 
+#include "ir/formula.h"
 #include "ir/table.h"
 #include "passes/2_train/batch_parts.h"
 #include "passes/2_train/train.h"
@@ -21,17 +22,8 @@ typedef struct {
   bool parted[16];
 } building;
 
-static msc_context *context_of_building(const building *z) { return msc_op_ctx(z->op); }
-
-static msc_value *build_parts_with_ints(building *z, msc_op_kind kind, msc_value *x, const char *attr, int num,
-                                        const int64_t *v) {
-  msc_attr a = msc_named(context_of_building(z), attr, msc_ints(context_of_building(z), (size_t)num, v));
-  msc_op *op = x ? msc_build_with(&z->b, kind, 1, &x, 1, 1, &a) : NULL;
-  return op ? &op->out[0] : NULL;
-}
-
 static msc_value *reshape_parts(building *z, msc_value *x, int rank, const int64_t *dim) {
-  return build_parts_with_ints(z, OP_reshape, x, "shape", rank, dim);
+  return with_ints(&z->b, OP_reshape, x, MSC_FACT(shape), rank, dim);
 }
 
 /* ---- from the whole batch to parts, and back ---- */
@@ -45,14 +37,14 @@ static msc_value *cut_into_parts(building *z, msc_value *v, int dim) {
     size[d] = d < dim ? t->dim[d] : d == dim ? z->r : d == dim + 1 ? t->dim[dim] / z->r : t->dim[d - 1];
   for (int d = 1; d <= t->rank; d++) perm[d] = d <= dim ? d - 1 : d;
   msc_value *x = reshape_parts(z, v, t->rank + 1, size);
-  return dim && x ? build_parts_with_ints(z, OP_transpose, x, "perm", t->rank + 1, perm) : x;
+  return dim && x ? with_ints(&z->b, OP_transpose, x, "perm", t->rank + 1, perm) : x;
 }
 
 /* [r, .., n/r, ..] -> [.., n, ..] of type t */
 static msc_value *join_parts(building *z, msc_value *v, int dim, const msc_type *t) {
   int64_t perm[MSC_MAX_RANK];
   for (int d = 0; d <= t->rank; d++) perm[d] = d < dim ? d + 1 : d == dim ? 0 : d;
-  if (dim) v = build_parts_with_ints(z, OP_transpose, v, "perm", t->rank + 1, perm);
+  if (dim) v = with_ints(&z->b, OP_transpose, v, "perm", t->rank + 1, perm);
   return reshape_parts(z, v, t->rank, t->dim);
 }
 
@@ -159,7 +151,7 @@ static bool repeat_common_operands(building *z) {
     int64_t dim[MSC_MAX_RANK] = {z->r};
     if (z->parted[i]) continue;
     memcpy(dim + 1, t->dim, (size_t)t->rank * sizeof *dim);
-    z->in[i] = build_parts_with_ints(z, OP_broadcast_to, z->in[i], "shape", t->rank + 1, dim);
+    z->in[i] = with_ints(&z->b, OP_broadcast_to, z->in[i], MSC_FACT(shape), t->rank + 1, dim);
     MSC_TRY(z->in[i]);
     z->parted[i] = true;
   }
@@ -200,7 +192,7 @@ static void shift_attr(const building *z, msc_op *op, const msc_attr_spec *s, in
   if (!s->is_list) v[0] = msc_op_int(z->op, s->name);
   for (int i = adds; i < num + adds && !each; i++) v[i] = (v[i] < 0 ? v[i] + rank : v[i]) + 1;
   if (limits && batch >= 0) v[batch + 1] /= z->r;
-  msc_op_set(op, s->name, s->is_list ? msc_ints(context_of_building(z), (size_t)(num + adds), v) : msc_int(v[0]));
+  msc_op_set(op, s->name, s->is_list ? msc_ints(formula_ctx(&z->b), (size_t)(num + adds), v) : msc_int(v[0]));
 }
 
 static bool build_elementwise(building *z, msc_value **out) {
@@ -222,7 +214,7 @@ static bool build_shape(building *z, msc_value **out) {
   int rank = dims_by_parts(z, 0, dim);
   bool stretch = msc_form_of(z->op) == MSC_FORM_STRETCH;
   if (stretch) MSC_TRY((z->in[0] = insert_ones_behind_r(z, z->in[0], rank - 1)));
-  out[0] = build_parts_with_ints(z, stretch ? OP_broadcast_to : OP_reshape, z->in[0], "shape", rank, dim);
+  out[0] = with_ints(&z->b, stretch ? OP_broadcast_to : OP_reshape, z->in[0], MSC_FACT(shape), rank, dim);
   return out[0] != NULL;
 }
 
@@ -231,13 +223,13 @@ static bool build_loss(building *z, msc_value **out) {
   const char *reduction = msc_op_str(z->op, "reduction");
   MSC_TRY(repeat_common_operands(z));
   msc_op *op = copy_for_parts(z);
-  msc_op_set(op, "reduction", msc_str(context_of_building(z), "none"));
+  msc_op_set(op, "reduction", msc_str(formula_ctx(&z->b), "none"));
   MSC_TRY(insert_built_op(z, op, out));
   if (!strcmp(reduction, "none")) return true;
   int64_t dims[MSC_MAX_RANK];
   for (int d = 1; d < out[0]->type->rank; d++) dims[d - 1] = d;
-  out[0] = build_parts_with_ints(z, strcmp(reduction, "mean") ? OP_reduce_sum : OP_reduce_mean, out[0], "dims",
-                                 out[0]->type->rank - 1, dims);
+  out[0] = with_ints(&z->b, strcmp(reduction, "mean") ? OP_reduce_sum : OP_reduce_mean, out[0], "dims",
+                     out[0]->type->rank - 1, dims);
   return out[0] != NULL;
 }
 
@@ -328,9 +320,6 @@ msc_value *msc_mean_of_parts(msc_parts *p, const msc_value *v, msc_op *before) {
 }
 
 void msc_drop_replaced(msc_parts *p) {
-  for (size_t i = p->num_replaced; i-- > 0;) {
-    bool used = false;
-    for (size_t k = 0; k < p->replaced[i]->num_out; k++) used |= p->replaced[i]->out[k].uses != NULL;
-    if (!used) msc_op_erase(p->replaced[i]);
-  }
+  for (size_t i = p->num_replaced; i-- > 0;)
+    if (msc_is_unused(p->replaced[i])) msc_op_erase(p->replaced[i]);
 }

@@ -8,6 +8,7 @@
  * over r. Example, r = 2: max of (1, 5, 2, 3) becomes (5, 3); x - max is (-4, 0, -1, 0), and the result shown is 4. */
 #include <string.h>
 
+#include "ir/formula.h"
 #include "passes/2_train/batch_parts.h"
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
@@ -28,27 +29,12 @@ typedef struct {
   int64_t r, n;   /* parts, batch */
 } rewriting;
 
-static msc_value *build_with_ints_at(rewriting *w, msc_op_kind kind, msc_value *x, const char *attr, int num,
-                                     const int64_t *v) {
-  msc_context *ctx = w->walk->pass->ctx;
-  msc_attr a = msc_named(ctx, attr, msc_ints(ctx, (size_t)num, v));
-  msc_op *op = x ? msc_build_with(&w->b, kind, 1, &x, 1, 1, &a) : NULL;
-  return op ? &op->out[0] : NULL;
-}
-
-static msc_value *build_reshape_at(rewriting *w, msc_value *x, int rank, const int64_t *dim) {
-  return build_with_ints_at(w, OP_reshape, x, "shape", rank, dim);
-}
-static msc_value *build_transpose_at(rewriting *w, msc_value *x, int rank, const int64_t *perm) {
-  return build_with_ints_at(w, OP_transpose, x, "perm", rank, perm);
-}
-
 /* [n, ...] as [r, n/r, ...]; out_dim has the new sizes. */
 static msc_value *split_batch(rewriting *w, msc_value *x, int64_t *out_dim) {
   const msc_type *t = x->type;
   out_dim[0] = w->r, out_dim[1] = w->n / w->r;
   memcpy(out_dim + 2, t->dim + 1, sizeof *out_dim * (size_t)(t->rank - 1));
-  return build_reshape_at(w, x, t->rank + 1, out_dim);
+  return reshape(&w->b, x, t->rank + 1, out_dim);
 }
 
 /* ---- batch_norm ---- */
@@ -56,13 +42,13 @@ static msc_value *split_batch(rewriting *w, msc_value *x, int64_t *out_dim) {
 /* [c] as [r * c] */
 static msc_value *repeat_for_parts(rewriting *w, msc_value *v) {
   int64_t two[2] = {w->r, v->type->dim[0]}, one = two[0] * two[1];
-  return build_reshape_at(w, build_with_ints_at(w, OP_broadcast_to, v, "shape", 2, two), 1, &one);
+  return reshape(&w->b, with_ints(&w->b, OP_broadcast_to, v, "shape", 2, two), 1, &one);
 }
 
 /* [r * c] as the mean [c] */
 static msc_value *average_over_parts(rewriting *w, msc_value *v) {
   int64_t two[2] = {w->r, v->type->dim[0] / w->r}, dim = 0;
-  return build_with_ints_at(w, OP_reduce_mean, build_reshape_at(w, v, 2, two), "dims", 1, &dim);
+  return with_ints(&w->b, OP_reduce_mean, reshape(&w->b, v, 2, two), "dims", 1, &dim);
 }
 
 /* Sets the permutation that moves r in front of the channels: [r, n', a.., c, b..] -> [n', a.., r, c, b..] */
@@ -84,13 +70,13 @@ static bool compute_norm_by_parts(rewriting *w) {
   for (int i = 0; i <= rank; i++) back[perm[i]] = i, apart[i] = dim[perm[i]];
   memcpy(merged, t->dim, sizeof merged);
   merged[0] = dim[1], merged[channel] *= w->r;
-  msc_value *in[5] = {build_reshape_at(w, build_transpose_at(w, x, rank + 1, perm), rank, merged)};
+  msc_value *in[5] = {reshape(&w->b, with_ints(&w->b, OP_transpose, x, "perm", rank + 1, perm), rank, merged)};
   for (int i = 1; i < 5; i++) in[i] = repeat_for_parts(w, op->in[i].value);
   for (int i = 0; i < 5; i++) MSC_TRY(in[i]);
   msc_op *norm = msc_build_with(&w->b, OP_batch_norm, 5, in, 3, op->num_attrs, op->attrs);
   MSC_TRY(norm);
-  msc_value *y = build_transpose_at(w, build_reshape_at(w, &norm->out[0], rank + 1, apart), rank + 1, back);
-  msc_value *out[3] = {y ? build_reshape_at(w, y, rank, t->dim) : NULL, average_over_parts(w, &norm->out[1]),
+  msc_value *y = with_ints(&w->b, OP_transpose, reshape(&w->b, &norm->out[0], rank + 1, apart), "perm", rank + 1, back);
+  msc_value *out[3] = {y ? reshape(&w->b, y, rank, t->dim) : NULL, average_over_parts(w, &norm->out[1]),
                        average_over_parts(w, &norm->out[2])};
   for (int i = 0; i < 3; i++) {
     MSC_TRY(out[i]);

@@ -42,21 +42,6 @@ static void keep_loss_and(msc_pass_ctx *pass, msc_func *f, bool state) {
   msc_set_operands(ret, num, value);
 }
 
-static bool has_no_use(const msc_op *op) {
-  if (msc_info(op)->flags & MSC_TERMINATOR) return false;
-  for (size_t i = 0; i < op->num_out; i++)
-    if (msc_has_uses(&op->out[i])) return false;
-  return true;
-}
-
-/* Erases ops without uses, updates too: without the new state among the results there is nothing to update. */
-static void erase_ops_without_use(msc_func *f) {
-  for (msc_op *op = f->body->last, *previous; op; op = previous) {
-    previous = op->prev;
-    if (has_no_use(op)) msc_op_erase(op);
-  }
-}
-
 /* Removes dropout and lets normalization use running statistics. */
 static void disable_dropout(msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
@@ -87,9 +72,9 @@ bool pass_evaluate(msc_pass_ctx *pass, msc_module *m) {
   msc_func *forward = msc_func_clone(train, "forward");
   keep_loss_and(pass, train, true);
   keep_loss_and(pass, forward, false);
-  erase_ops_without_use(train);
+  msc_drop_unused(train);
   disable_dropout(forward);
-  erase_ops_without_use(forward);
+  msc_drop_unused(forward);
   drop_unused_arguments(forward);
   msc_drop_attr(forward->attrs, &forward->num_attrs, MSC_FACT(ties));
   return true;

@@ -283,10 +283,8 @@ static bool absorb_sum(absorbing *z, msc_op *gemm) {
 /* Erases pure ops that nobody uses, such as operands of absorbed ops. */
 static void erase_absorbed_ops(msc_func *f) {
   for (msc_op *op = f->body->last, *previous; op; op = previous) {
-    bool used = !(msc_info(op)->flags & MSC_PURE);
     previous = op->prev;
-    for (size_t i = 0; i < op->num_out && !used; i++) used = msc_has_uses(&op->out[i]);
-    if (!used) msc_op_erase(op);
+    if (msc_info(op)->flags & MSC_PURE && msc_is_unused(op)) msc_op_erase(op);
   }
 }
 

@@ -10,6 +10,7 @@
  * others (library.c).  Convolutions that a GPU's library computes are marked and stay, and on a CPU those whose windows
  * the runtime brings together part by part (ir/abi/windows.h). */
 #include "ir/conv.h"
+#include "ir/formula.h"
 #include "passes/7_lower/choose.h"
 #include "passes/7_lower/graph.h"
 #include "passes/check.h"
@@ -23,22 +24,9 @@ typedef struct {
   msc_op *made;          /* a convolution instead, which is still to be lowered */
 } unfolding;
 
-static msc_context *unfolding_context(const unfolding *u) { return u->b.func->module->ctx; }
-
-static msc_value *build_with_ints(unfolding *u, msc_op_kind kind, msc_value *x, const char *name, int num,
-                                  const int64_t *v) {
-  msc_attr attr = msc_named(unfolding_context(u), name, msc_ints(unfolding_context(u), (size_t)num, v));
-  msc_op *op = x ? msc_build_with(&u->b, kind, 1, &x, 1, 1, &attr) : NULL;
-  return op ? &op->out[0] : NULL;
-}
-
-static msc_value *build_reshape(unfolding *u, msc_value *x, int rank, const int64_t *dim) {
-  return build_with_ints(u, OP_reshape, x, "shape", rank, dim);
-}
-
 /* Builds a transpose [a,b,c] -> [b,a,c]. */
 static msc_value *build_swap(unfolding *u, msc_value *x) {
-  return build_with_ints(u, OP_transpose, x, "perm", 3, (int64_t[]){1, 0, 2});
+  return with_ints(&u->b, OP_transpose, x, "perm", 3, (int64_t[]){1, 0, 2});
 }
 
 static bool has_single_element_windows(const msc_conv *c) {
@@ -50,7 +38,7 @@ static bool has_single_element_windows(const msc_conv *c) {
 /* Builds an unfold or fold over the same windows as the op. */
 static msc_value *build_windows(unfolding *u, msc_op_kind kind, msc_value *x, bool images_last) {
   static const char *const names[] = {"stride", "dilation", "padding", "size"};
-  msc_context *ctx = unfolding_context(u);
+  msc_context *ctx = formula_ctx(&u->b);
   int64_t kernel[2] = {u->c.dim[0].kernel, u->c.dim[1].kernel};
   msc_attr attrs[6];
   size_t num = 0;
@@ -60,34 +48,32 @@ static msc_value *build_windows(unfolding *u, msc_op_kind kind, msc_value *x, bo
   }
   if (kind == OP_unfold) attrs[num++] = msc_named(ctx, "kernel", msc_ints(ctx, 2, kernel));
   if (images_last) attrs[num++] = msc_named(ctx, "images_last", msc_bool(true));
-  msc_op *op = x ? msc_build_with(&u->b, kind, 1, &x, 1, num, attrs) : NULL;
-  return op ? &op->out[0] : NULL;
+  return with_attrs(&u->b, kind, 1, &x, num, attrs);
 }
 
 static msc_value *build_matrix_product(unfolding *u, msc_op_kind kind, msc_value *a, bool transpose_a, msc_value *b,
                                        bool transpose_b) {
   msc_attr attrs[2];
   size_t num = 0;
-  if (transpose_a) attrs[num++] = msc_named(unfolding_context(u), "transpose_a", msc_bool(true));
-  if (transpose_b) attrs[num++] = msc_named(unfolding_context(u), "transpose_b", msc_bool(true));
-  msc_op *op = a && b ? msc_build_with(&u->b, kind, 2, (msc_value *[]){a, b}, 1, num, attrs) : NULL;
-  return op ? &op->out[0] : NULL;
+  if (transpose_a) attrs[num++] = msc_named(formula_ctx(&u->b), "transpose_a", msc_bool(true));
+  if (transpose_b) attrs[num++] = msc_named(formula_ctx(&u->b), "transpose_b", msc_bool(true));
+  return with_attrs(&u->b, kind, 2, (msc_value *[]){a, b}, num, attrs);
 }
 
 /* Builds y as [n, o, windows]. */
 static msc_value *flatten_y(unfolding *u, msc_value *y) {
-  return build_reshape(u, y, 3, (int64_t[]){u->c.n, u->c.o, u->windows});
+  return reshape(&u->b, y, 3, (int64_t[]){u->c.n, u->c.o, u->windows});
 }
 static msc_value *flatten_weights(unfolding *u) {
-  return build_reshape(u, u->op->in[1].value, 2, (int64_t[]){u->c.o, u->taps});
+  return reshape(&u->b, u->op->in[1].value, 2, (int64_t[]){u->c.o, u->taps});
 }
 
 static msc_value *build_conv2d(unfolding *u) {
   msc_value *x = u->op->in[0].value,
             *seen = has_single_element_windows(&u->c) ? x : build_windows(u, OP_unfold, x, false);
   msc_value *y = build_matrix_product(u, OP_batch_matmul, flatten_weights(u), false,
-                                      build_reshape(u, seen, 3, (int64_t[]){u->c.n, u->taps, u->windows}), false);
-  return build_reshape(u, y, 4, u->op->out[0].type->dim);
+                                      reshape(&u->b, seen, 3, (int64_t[]){u->c.n, u->taps, u->windows}), false);
+  return reshape(&u->b, y, 4, u->op->out[0].type->dim);
 }
 
 /* The windows, in steps of 1, that lie over y as x's elements do. */
@@ -103,7 +89,7 @@ static bool find_windows_over_y(const msc_conv *c, int64_t padding[4]) {
 
 /* Builds x as a convolution of y, with the last elements of its windows first. */
 static msc_value *build_seen_from_x(unfolding *u, const int64_t padding[4]) {
-  msc_context *ctx = unfolding_context(u);
+  msc_context *ctx = formula_ctx(&u->b);
   const msc_window *w = u->c.dim;
   int64_t o = u->c.o, c = u->c.c, k[2] = {w[0].kernel, w[1].kernel};
   msc_attr turn[2] = {msc_named(ctx, "turned", msc_bool(true)), msc_named(ctx, "kernel", msc_ints(ctx, 2, k))};
@@ -111,8 +97,8 @@ static msc_value *build_seen_from_x(unfolding *u, const int64_t padding[4]) {
                          msc_named(ctx, "dilation", msc_ints(ctx, 2, (int64_t[]){w[0].dilation, w[1].dilation}))};
   msc_op *turned = msc_build_with(&u->b, OP_unfold, 1, &u->op->in[1].value, 1, 2, turn);
   if (!turned) return NULL;
-  msc_value *weights = build_swap(u, build_reshape(u, &turned->out[0], 3, (int64_t[]){o, c, k[0] * k[1]}));
-  msc_value *in[2] = {u->op->in[0].value, build_reshape(u, weights, 4, (int64_t[]){c, o, k[0], k[1]})};
+  msc_value *weights = build_swap(u, reshape(&u->b, &turned->out[0], 3, (int64_t[]){o, c, k[0] * k[1]}));
+  msc_value *in[2] = {u->op->in[0].value, reshape(&u->b, weights, 4, (int64_t[]){c, o, k[0], k[1]})};
   u->made = in[1] ? msc_build_with(&u->b, OP_conv2d, 2, in, 1, 2, windows) : NULL;
   return u->made ? &u->made->out[0] : NULL;
 }
@@ -123,21 +109,21 @@ static msc_value *build_conv2d_transpose(unfolding *u) {
   if (!has_single_element_windows(&u->c) && find_windows_over_y(&u->c, padding)) return build_seen_from_x(u, padding);
   msc_value *given =
       build_matrix_product(u, OP_batch_matmul, flatten_weights(u), true, flatten_y(u, u->op->in[0].value), false);
-  if (has_single_element_windows(&u->c)) return build_reshape(u, given, 4, u->op->out[0].type->dim);
+  if (has_single_element_windows(&u->c)) return reshape(&u->b, given, 4, u->op->out[0].type->dim);
   return build_windows(
-      u, OP_fold, build_reshape(u, given, 6, (int64_t[]){u->c.n, u->c.c, w[0].kernel, w[1].kernel, w[0].y, w[1].y}),
+      u, OP_fold, reshape(&u->b, given, 6, (int64_t[]){u->c.n, u->c.c, w[0].kernel, w[1].kernel, w[0].y, w[1].y}),
       false);
 }
 
 static msc_value *build_weight_grad(unfolding *u) {
   msc_value *x = u->op->in[0].value, *seen;
   if (has_single_element_windows(&u->c))
-    seen = build_swap(u, build_reshape(u, x, 3, (int64_t[]){u->c.n, u->c.c, u->windows}));
+    seen = build_swap(u, reshape(&u->b, x, 3, (int64_t[]){u->c.n, u->c.c, u->windows}));
   else seen = build_windows(u, OP_unfold, x, true);
-  seen = build_reshape(u, seen, 2, (int64_t[]){u->taps, u->c.n * u->windows});
+  seen = reshape(&u->b, seen, 2, (int64_t[]){u->taps, u->c.n * u->windows});
   msc_value *dy =
-      build_reshape(u, build_swap(u, flatten_y(u, u->op->in[1].value)), 2, (int64_t[]){u->c.o, u->c.n * u->windows});
-  return build_reshape(u, build_matrix_product(u, OP_matmul, dy, false, seen, true), 4, u->op->out[0].type->dim);
+      reshape(&u->b, build_swap(u, flatten_y(u, u->op->in[1].value)), 2, (int64_t[]){u->c.o, u->c.n * u->windows});
+  return reshape(&u->b, build_matrix_product(u, OP_matmul, dy, false, seen, true), 4, u->op->out[0].type->dim);
 }
 
 /* Replaces a convolution by products; *out_made: by another convolution. */
