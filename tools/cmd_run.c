@@ -288,14 +288,11 @@ static int find_weights(training *t) {
 
 static int check_files(training *t) {
   cli *c = t->c;
-  const char *const outputs[] = {cli_text(c, "save"), cli_text(c, "trace")};
-  for (int i = 0; i < 2; i++)
-    if (outputs[i] && !cli_may_write(c, outputs[i])) return CLI_INPUT;
+  const char *save = cli_text(c, "save");
+  if (!cli_claim_output(c, save) || !cli_claim_output(c, cli_text(c, "trace"))) return CLI_INPUT;
   for (size_t i = 0; i < t->num_sinks; i++)
-    if (!cli_may_write(c, t->sinks[i].file)) return CLI_INPUT;
-  if (outputs[0] && outputs[1] && !strcmp(outputs[0], outputs[1]))
-    return cli_usage(c, "--save and --trace write to the same file, %s", outputs[0]);
-  int code = outputs[0] ? report_status(c, NULL, MSC_E_DATA, mscrt_check_save(outputs[0])) : CLI_OK;
+    if (!cli_claim_output(c, t->sinks[i].file)) return CLI_INPUT;
+  int code = save ? report_status(c, NULL, MSC_E_DATA, mscrt_check_save(save)) : CLI_OK;
   if (code != CLI_OK) return code;
   if (t->num_sinks) code = report_status(c, NULL, MSC_E_DATA, mscrt_check_predict(t->data, t->num_sinks, t->sinks));
   if (code != CLI_OK) return code;

@@ -79,8 +79,9 @@ os.symlink("w.safetensors", "link")
 expect(f"run plan.bin {DATA} --save link", 1, "msc: error: link: a link to nothing; give the file [E0114]\n", "")
 expect(f"run plan.bin {DATA} --save nodir/w.st", 3,
        "msc: error: nodir/w.st: cannot create: No such file or directory [E0117]\n", "")
-expect(f"run plan.bin {DATA} --save tt --trace tt", 2,
-       "msc run: error: --save and --trace write to the same file, tt (msc run --help)\n", "")
+for name in ("tt", "./tt", os.path.abspath("tt")):
+    expect(f"run plan.bin {DATA} --save tt --trace {name}", 1,
+           f"{name}: error: cannot write: it is the output 'tt' of this command [E0112]\n", "")
 write("w.safetensors", "")
 expect(f"run plan.bin {DATA} --save link", 0, "", None)
 expect.check("weights go where a link leads", os.path.islink("link") and os.path.getsize("w.safetensors") > 784 * 40)
