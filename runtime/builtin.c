@@ -1,6 +1,5 @@
 /* builtin.c: built-in kernels that work along a dimension in order: scan, sort, unique, update (see
  * ir/abi/builtin.h). */
-#include <math.h>
 #include <string.h>
 
 #include "runtime/builtin.h"

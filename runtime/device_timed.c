@@ -8,7 +8,6 @@
  * the real transport; the tags must agree, since all ranks run the same calls. */
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 

@@ -1,7 +1,6 @@
 /* onednn.c: oneDNN, loaded with dlopen. One primitive per distinct tile shape, made at load; one set of memory
  * objects per worker, since a call sets the addresses in them; scratch memory is ours, so the library keeps none. */
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -123,8 +123,6 @@ void mscrt_pool_run(mscrt_pool *p, mscrt_work *fn, void *arg, int64_t units) {
   wait_done(p, (uint32_t)units);
 }
 
-int mscrt_pool_threads(const mscrt_pool *p) { return p->threads; }
-
 mscrt_status *mscrt_pool_new(int threads, bool spin, mscrt_pool_start *start, void *start_arg, mscrt_pool **out_pool) {
   mscrt_pool *p = NULL;
   if (posix_memalign((void **)&p, 64, sizeof *p)) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");

@@ -13,7 +13,6 @@ mscrt_status *mscrt_pool_new(int threads, bool spin, mscrt_pool_start *start, vo
 void mscrt_pool_free(mscrt_pool *p);
 /* Calls fn for units 0 .. units-1, each once, and returns when all are done.  Does not allocate. */
 void mscrt_pool_run(mscrt_pool *p, mscrt_work *fn, void *arg, int64_t units);
-int mscrt_pool_threads(const mscrt_pool *p);
 /* Cores that this process may use: affinity mask and CPU quota of its group. */
 int mscrt_cores(void);
 

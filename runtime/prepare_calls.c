@@ -1,7 +1,6 @@
 /* prepare_calls.c: turns the calls of a verified plan into flat records: every address, size and primitive is looked
  * up once, at load. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/windows.h"
 

@@ -1,6 +1,5 @@
 /* timeline.c: records when calls ran: the newest events, and sums over all. Nothing is allocated while a step runs. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/context.h"
 #include "runtime/wait.h"

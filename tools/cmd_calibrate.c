@@ -1,6 +1,5 @@
 /* cmd_calibrate.c: msc calibrate -o c.json: measures this machine into a cluster description. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

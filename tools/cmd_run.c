@@ -1,7 +1,5 @@
 /* cmd_run.c: msc run plan.bin: trains and evaluates on local ranks.  Plan, data and weights are opened and checked
  * once, here; ranks are forked afterwards and share them. */
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>

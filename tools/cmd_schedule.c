@@ -2,7 +2,6 @@
  * JSON; with a transformer's sizes, memory in bytes too.  Or layers in, and which of them each stage should hold; or a
  * chain of steps and checkpoints in, and what is computed again when. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "passes/6_pipeline/schedule/schedule.h"
 #include "tools/cli.h"

@@ -6,7 +6,6 @@
 #include <sanitizer/asan_interface.h>
 #include <ucontext.h>
 #endif
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

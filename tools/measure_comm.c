@@ -1,7 +1,6 @@
 /* measure_comm.c: collectives of local ranks, of all and of groups, through the runtime's transport ->
  * nanoseconds of each. */
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 

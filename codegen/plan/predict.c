@@ -7,7 +7,6 @@
  * long after it is sent as its link takes; a mailbox has room for what is under way at once, so that no sender waits,
  * and the prediction, since it ends, is the proof that the plan does.  Exposed is the time in which only
  * a link works. */
-#include <string.h>
 
 #include "codegen/plan/plan.h"
 #include "ir/abi/hazard.h"

@@ -1,6 +1,5 @@
 /* norm.c: expansions of norms.  Statistics of f16 and bf16 are computed in f32; a variance is that of what is left
  * after the mean is taken away, which loses no digits to a large mean. */
-#include <string.h>
 
 #include "ir/formula.h"
 #include "ir/op_table.h"

@@ -1,6 +1,5 @@
 /* comm.c: collectives of manual functions and the gradients of their results in; ops that compute those of their
  * operands out.  The objective is the sum of the losses of all ranks. */
-#include <string.h>
 
 #include "ir/formula.h"
 #include "ir/grad/grad.h"

@@ -1,6 +1,5 @@
 /* elementwise.c: one number from one, two or three; and the arithmetic the other kernels use. */
 #include <math.h>
-#include <string.h>
 
 #include "ir/interp/kernel.h"
 

@@ -1,5 +1,4 @@
 /* order.c: ops that go along one dimension in order: sort, topk, unique, cumulative sums and products. */
-#include <string.h>
 
 #include "ir/interp/kernel.h"
 

@@ -1,5 +1,4 @@
 /* composite.c: rule functions of composites.  What a letter with the role `expand` costs is in the expansion. */
-#include <string.h>
 
 #include "ir/formula.h"
 #include "ir/op_table.h"

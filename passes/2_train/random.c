@@ -1,7 +1,6 @@
 /* random: random ops -> the same with a number each, `salt`, and with two more operands: the seed of the run and the
  * number of the step. Both are state of the function; its attribute `random_step` names the latter for pass
  * optimizer, which counts it. In a function that is not trained, dropout is removed. */
-#include <string.h>
 
 #include "ir/formula.h"
 #include "passes/2_train/train.h"

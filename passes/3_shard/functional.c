@@ -5,7 +5,6 @@
  * use (parameters are its own), its results what others use of it, in the order in which they are made.  A border is a
  * broadcast_to that changes nothing and has the strategy given for that argument or result, or is whole.  Inside,
  * propagation and search run as always; outside every rank computes everything. */
-#include <string.h>
 
 #include "ir/table.h"
 #include "passes/3_shard/shard.h"

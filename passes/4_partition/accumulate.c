@@ -5,7 +5,6 @@
  * of the update is one collective per step. From zero 2 on it is summed in the layout of the update: less memory, but
  * one collective per micro-batch. With gradient_fp32_sync a cast that widens the gradient comes before the sum, so the
  * sum is f32. */
-#include <string.h>
 
 #include "ir/formula.h"
 #include "passes/3_shard/shard.h"

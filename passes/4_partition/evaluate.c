@@ -1,7 +1,6 @@
 /* evaluate: func train -> the same without the outputs of the model, and func forward with the loss and the outputs
  * only, without dropout and with running statistics. Both have the layouts of training, so that one plan trains and
  * evaluates on the same parameters. */
-#include <string.h>
 
 #include "passes/pass.h"
 

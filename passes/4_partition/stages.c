@@ -5,7 +5,6 @@
  * the user gives none, the forward ops, in program order, are assigned to stages by least step time
  * (6_pipeline/balance.h). A gradient op has the stage of its forward op, a sum of gradients that of its earliest term,
  * an update that of the first use of its parameter, and an op that serves updates that of its largest operand. */
-#include <string.h>
 
 #include "passes/5_comm/timing.h"
 #include "passes/6_pipeline/balance.h"

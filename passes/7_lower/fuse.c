@@ -8,7 +8,6 @@
  * A value that only the backward needs is not computed in the forward if more would then be kept in between: of y =
  * tanh(x) only y is kept, not 1 - y * y too.  On a GPU, small independent casts, sums over micro-batches and updates
  * become one kernel too: a launch takes as long as they do. */
-#include <string.h>
 
 #include "passes/7_lower/depend.h"
 #include "passes/7_lower/nest/nest.h"

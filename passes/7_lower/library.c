@@ -1,7 +1,6 @@
 /* library: matrix products that generated tiles or a library compute -> gemm, which absorbs a bias and a relu that
  * follow if no other op reads the values in between.  A weight's gradient becomes one product of matrices first,
  * whose rows are its leading dimensions.  Products of f16 and bf16 have results in f32 on a CPU (widen.c). */
-#include <string.h>
 
 #include "passes/7_lower/choose.h"
 #include "passes/check.h"

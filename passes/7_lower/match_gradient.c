@@ -1,8 +1,6 @@
 /* match_gradient.c: builds the gradient of an op on placeholders in a function of its own, and matches ops with it. */
 #include "passes/7_lower/match_gradient.h"
 
-#include <string.h>
-
 #include "ir/grad/grad.h"
 
 enum { X, Y, DY, NUM_PLACES };

@@ -7,7 +7,6 @@
  *
  * The library reads and writes heads as parts of longer rows (views.c), so nothing is copied.  One product keeps a GPU
  * busier than three of a third of its size, and partial sums of dx do not go through memory. */
-#include <string.h>
 
 #include "ir/formula.h"
 #include "ir/gemm.h"

@@ -6,7 +6,6 @@
  * operand that dies with it; sums over ranks that one message carries lie side by side; values share the place of the
  * value whose memory they use (ir/alias.h); the new value of an argument takes the place of the argument once nobody
  * reads that. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ir/alias.h"

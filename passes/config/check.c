@@ -1,5 +1,4 @@
 /* check.c: a whole configuration in; do its keys fit each other, and can this version honour them. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "passes/config/rows.h"

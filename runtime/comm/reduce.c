@@ -1,7 +1,6 @@
 /* reduce.c: the arithmetic of reductions: combines the values of several ranks as a balanced tree of neighbours,
  * ((0+1)+(2+3))+(4+5). Sums of blocks inside a rank have the same form (msc_sum_blocks in ir/ir.h). */
 #pragma GCC optimize("O3")
-#include <math.h>
 #include <string.h>
 
 #include "runtime/comm/comm.h"

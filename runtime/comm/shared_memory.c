@@ -15,7 +15,6 @@
  * shared_memory_wait.c. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

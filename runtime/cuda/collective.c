@@ -1,5 +1,4 @@
 /* collective.c: issues collectives and messages between GPUs to streams of their own. */
-#include <string.h>
 
 #include "runtime/cuda/nccl.h"
 

@@ -1,7 +1,6 @@
 /* cudnn.c: computes attention and convolutions by cuDNN: finds an engine for every graph at load, then calls it. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "runtime/cuda/cudnn.h"
 

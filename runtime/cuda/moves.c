@@ -2,7 +2,6 @@
 #include "runtime/cuda/moves.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- copies ---- */
 

@@ -3,7 +3,6 @@
  *
  * The first run of a program is issued call by call, since libraries load their kernels then.  Later runs are captured,
  * once per input slot that a step may begin with, and replayed. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/cuda/nccl.h"

@@ -1,11 +1,8 @@
 /* open_plan.c: opens plan.bin: private copy, structure, version, checksum, meaning, trust, CPU, in this order; only
  * then code is mapped. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include "ir/fbs/flatbuf.h"

@@ -1,6 +1,5 @@
 /* cpu.c: checks CPU names: each of codegen/cpu.def is known to LLVM and gives code without undefined symbols; others
  * are refused with a suggestion; the features of a level are those that its code uses. */
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "codegen/emit/emit.h"

@@ -1,6 +1,5 @@
 /* product.c: compares matrix products of generated code, bit for bit, with a plain loop that adds in the order of
  * emit/product.c. */
-#include <stdlib.h>
 
 #include "codegen/emit/emit.h"
 #include "tests/codegen/kernels.h"

@@ -1,6 +1,5 @@
 /* fuzz_strategy: any bytes as a strategy file are refused with a reason, or leave a graph that verifies. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "passes/3_shard/strategy/strategy_file.h"
 

@@ -1,7 +1,6 @@
 /* grid.c: refines random grids: every rank keeps its elements, and what is cut further divides each slice. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>

@@ -1,6 +1,5 @@
 /* store.c: the strategy that was chosen -> `sharding` and `by` on leaders, and the copies that it
  * needs (see search_time.h). */
-#include <string.h>
 
 #include "passes/3_shard/search_time/state.h"
 

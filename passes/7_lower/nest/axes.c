@@ -3,7 +3,6 @@
  * A join that would put two dimensions of one value into one loop (x + transpose(x)) is not made: the value is then
  * computed once for each way it is looked at. */
 #include <stdarg.h>
-#include <string.h>
 
 #include "ir/conv.h"
 #include "passes/7_lower/nest/nester.h"

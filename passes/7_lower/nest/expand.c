@@ -1,5 +1,6 @@
 /* expand.c: a value of a region and where it is looked at, in; the instructions that compute it there, out.
  * Elementwise ops become arithmetic, ops that move data become other coordinates. */
+#include <math.h>
 #include <string.h>
 
 #include "ir/scalar.h"

@@ -2,8 +2,6 @@
 #ifndef MSC_PASSES_EXPAND_H
 #define MSC_PASSES_EXPAND_H
 
-#include <math.h>
-
 #include "passes/7_lower/nest/nester.h"
 
 /* ---- nest/instr.c: an equal instruction is found instead of made again ---- */

@@ -1,5 +1,7 @@
 /* expand_conv.c: ops whose windows slide over h and w, in; instructions, out.  The elements of a window are axes of
  * their own: those of the weights, or of the op alone.  What is loaded beside the image is 0 and is passed over. */
+#include <math.h>
+
 #include "ir/conv.h"
 #include "passes/7_lower/nest/expand.h"
 

@@ -1,5 +1,4 @@
 /* expand_index.c: the part of nest/expand.c that looks elements up by index, compares with one, or draws by one. */
-#include <string.h>
 
 #include "ir/abi/philox.h"
 #include "passes/7_lower/nest/expand.h"

@@ -1,5 +1,6 @@
 /* expand_rows.c: ops with reductions inside and optimizer steps, in; instructions, out.
  * A reduced dimension becomes an axis of its own; what is looked at on it and on the result's axes shares its loop. */
+#include <math.h>
 #include <string.h>
 
 #include "passes/7_lower/nest/expand.h"

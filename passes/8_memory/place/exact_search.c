@@ -8,7 +8,6 @@
  * pinned at its offset, and others keep clear of it. A section without unplaced boxes splits time into two problems.
  * Runs are short and restarted with priorities that remember which boxes were in dead sections (conflict weights,
  * Boussemart et al. 2004). */
-#include <stdlib.h>
 #include <string.h>
 
 #include "passes/8_memory/place/place_internal.h"

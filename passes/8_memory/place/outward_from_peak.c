@@ -6,7 +6,6 @@
  * tried with other ideas of similar size, and at last split at its own peak, beside what is already placed. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "passes/8_memory/place/place_internal.h"
 

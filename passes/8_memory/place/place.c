@@ -1,5 +1,4 @@
 /* place.c: the planner: greedy orders first, then the exact search while limits allow; the best plan is kept. */
-#include <string.h>
 
 #include "ir/clock.h"
 #include "passes/8_memory/place/place_internal.h"

@@ -1,6 +1,5 @@
 /* driver.c: the stand-in's devices, memory, copies and modules, and what all its files report to. */
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* nccl.c: the stand-in's NCCL, between processes of one machine.  What one rank gives another is a file in a folder of
  * the job: it appears whole, and its reader takes it away.  All members of a collective must ask for the same thing in
  * the same order. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
 #include <cmocka.h>
 
 enum { STEPS = 60, CHECKPOINTS = 9 };
