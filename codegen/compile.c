@@ -37,8 +37,7 @@ static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, s
   for (const msc_op *op = f->body->first; op; op = op->next) {
     if (!is_decided_op(op)) continue;
     const char *in = "", *out = "";
-    for (size_t i = 0; i < op->num_in; i++)
-      in = add_layout(a, f->module, in, msc_attr_layout(f->module, op->loc, msc_wanted_layout(op, i)));
+    for (size_t i = 0; i < op->num_in; i++) in = add_layout(a, f->module, in, msc_wanted_layout(op, i));
     for (size_t i = 0; i < op->num_out; i++) out = add_layout(a, f->module, out, op->out[i].type->layout);
     d[num++] = (msc_decision){op->name, msc_arena_printf(a, "%s -> %s", in, out), msc_op_str(op, MSC_FACT(by))};
   }

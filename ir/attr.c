@@ -21,14 +21,12 @@ msc_attr_value msc_layouts_attr(msc_context *ctx, size_t num, const msc_layout *
   return (msc_attr_value){.kind = MSC_ATTR_LIST, .list = {num, item}};
 }
 
-const msc_layout *msc_attr_layout(const msc_module *m, const msc_loc *loc, const msc_attr_value *v) {
-  const msc_layout *l = NULL;
-  if (v && v->kind == MSC_ATTR_LAYOUT) return v->layout;
-  return v && v->kind == MSC_ATTR_STR && msc_layout_parse(m->ctx, &m->mesh, loc, v->s, &l) ? l : NULL;
+msc_attr_value msc_digits_attr(const msc_layout *digits) {
+  return (msc_attr_value){.kind = MSC_ATTR_DIGITS, .layout = digits};
 }
 
-const char *msc_attr_layout_text(const msc_module *m, msc_arena *arena, const msc_attr_value *v) {
-  return v->kind == MSC_ATTR_LAYOUT ? msc_layout_print(arena, &m->mesh, v->layout) : v->s;
+const msc_layout *msc_attr_layout(const msc_attr_value *v) {
+  return v && (v->kind == MSC_ATTR_LAYOUT || v->kind == MSC_ATTR_DIGITS) ? v->layout : NULL;
 }
 
 msc_attr_value msc_list(msc_context *ctx, size_t num, const msc_attr_value *v) {
@@ -55,7 +53,8 @@ bool msc_attr_equal(const msc_attr_value *a, const msc_attr_value *b) {
     case MSC_ATTR_BOOL: return a->b == b->b;
     case MSC_ATTR_STR: return a->s == b->s;
     case MSC_ATTR_TYPE: return a->type == b->type;
-    case MSC_ATTR_LAYOUT: return a->layout == b->layout;
+    case MSC_ATTR_LAYOUT:
+    case MSC_ATTR_DIGITS: return a->layout == b->layout;
     case MSC_ATTR_DENSE:
       return a->dense.type == b->dense.type && a->dense.bytes == b->dense.bytes &&
              memcmp(a->dense.data, b->dense.data, a->dense.bytes) == 0;
@@ -82,7 +81,8 @@ static uint64_t mix_value(uint64_t h, const msc_attr_value *v) {
     case MSC_ATTR_FLOAT: return msc_mix(msc_mix(h, v->dtype), (uint64_t)v->i);
     case MSC_ATTR_STR: return msc_mix_pointer(h, v->s);
     case MSC_ATTR_TYPE: return msc_mix_pointer(h, v->type);
-    case MSC_ATTR_LAYOUT: return msc_mix_pointer(h, v->layout);
+    case MSC_ATTR_LAYOUT:
+    case MSC_ATTR_DIGITS: return msc_mix_pointer(h, v->layout);
     case MSC_ATTR_DENSE: return msc_mix(msc_mix_pointer(h, v->dense.type), XXH3_64bits(v->dense.data, v->dense.bytes));
     case MSC_ATTR_DICT: return msc_mix_attrs(h, v->dict.a, v->dict.num);
     case MSC_ATTR_LIST: break;
@@ -142,10 +142,12 @@ const msc_attr_value *msc_op_attr(const msc_op *op, const char *name) {
   return msc_find_attr(op->attrs, op->num_attrs, name);
 }
 
-const msc_attr_value *msc_wanted_layout(const msc_op *op, size_t i) {
+const msc_layout *msc_wanted_layout(const msc_op *op, size_t i) {
   const msc_attr_value *list = msc_op_attr(op, MSC_FACT(in_layout));
-  return list && list->kind == MSC_ATTR_LIST && i < list->list.num ? &list->list.v[i] : NULL;
+  return list && list->kind == MSC_ATTR_LIST && i < list->list.num ? msc_attr_layout(&list->list.v[i]) : NULL;
 }
+
+const msc_layout *msc_op_layout(const msc_op *op, const char *name) { return msc_attr_layout(msc_op_attr(op, name)); }
 
 void msc_op_set(msc_op *op, const char *name, msc_attr_value v) {
   msc_put_attr(msc_op_ctx(op), &op->attrs, &op->num_attrs, name, v);

@@ -2,11 +2,14 @@
 #include "ir/ir.h"
 
 static const char *kind_text(const msc_attr_spec *s) {
-  static const char *const scalar[] = {"an integer", "a float",      "a bool", "a string",
-                                       "a list",     "a dictionary", "a type", "dense elements"};
+  static const char *const scalar[] = {"an integer",   "a float", "a bool",         "a string", "a list",
+                                       "a dictionary", "a type",  "dense elements", "a layout", "digits of mesh axes"};
+  static const char *const list[] = {[MSC_ATTR_INT] = "a list of integers",
+                                     [MSC_ATTR_FLOAT] = "a list of floats",
+                                     [MSC_ATTR_LAYOUT] = "a list of layouts",
+                                     [MSC_ATTR_DIGITS] = "a list of digits of mesh axes"};
   if (s->is_nested) return "a list of lists of integers";
-  if (s->is_list) return s->kind == MSC_ATTR_FLOAT ? "a list of floats" : "a list of integers";
-  return scalar[s->kind];
+  return s->is_list ? list[s->kind] : scalar[s->kind];
 }
 
 static bool item_fits(msc_attr_kind want, const msc_attr_value *v) {

@@ -8,7 +8,7 @@
 typedef struct {
   const msc_layout *from, *to;
   int64_t shape[MSC_MAX_RANK]; /* global */
-  const char *order;           /* digits that number the terms of a reduction, "{tp,dp}"; NULL: as ranks are */
+  const msc_layout *order;     /* digits that number the terms of a reduction, {tp,dp}; NULL: as ranks are */
 } msc_comm_part;
 
 /* One for each value, in `arena`; NULL after a report: the attributes do not say it for each. */

@@ -41,16 +41,17 @@ bool msc_fact_is_users(const msc_fact_row *row) { return strcmp(row->from, "user
 
 /* ---- kinds ---- */
 
-static bool is_list_of_layouts(const msc_attr_value *v) {
-  bool ok = v->kind == MSC_ATTR_LIST;
-  for (size_t i = 0; ok && i < v->list.num; i++) ok = msc_is_layout_attr(&v->list.v[i]);
-  return ok;
-}
-
 static bool is_list_of(msc_attr_kind kind, const msc_attr_value *v) {
   if (v->kind != MSC_ATTR_LIST) return false;
   for (size_t i = 0; i < v->list.num; i++)
     if (v->list.v[i].kind != kind) return false;
+  return true;
+}
+
+static bool is_dict_of(msc_attr_kind kind, const msc_attr_value *v) {
+  if (v->kind != MSC_ATTR_DICT) return false;
+  for (size_t i = 0; i < v->dict.num; i++)
+    if (v->dict.a[i].value.kind != kind) return false;
   return true;
 }
 
@@ -65,8 +66,10 @@ bool msc_fact_fits(msc_fact_kind kind, const msc_attr_value *v) {
     case MSC_FACT_TEXTS: return is_list_of(MSC_ATTR_STR, v);
     case MSC_FACT_LIST: return v->kind == MSC_ATTR_LIST;
     case MSC_FACT_DICT: return v->kind == MSC_ATTR_DICT;
-    case MSC_FACT_LAYOUT: return msc_is_layout_attr(v);
-    case MSC_FACT_LAYOUTS: return is_list_of_layouts(v);
+    case MSC_FACT_LAYOUT: return v->kind == MSC_ATTR_LAYOUT;
+    case MSC_FACT_LAYOUTS: return is_list_of(MSC_ATTR_LAYOUT, v);
+    case MSC_FACT_DIGITS: return v->kind == MSC_ATTR_DIGITS;
+    case MSC_FACT_LETTERS: return is_dict_of(MSC_ATTR_DIGITS, v);
     default: return true;
   }
 }

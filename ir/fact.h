@@ -18,6 +18,8 @@
   X(DICT, "a dictionary")                                     \
   X(LAYOUT, "a layout")                                       \
   X(LAYOUTS, "a list of layouts")                             \
+  X(DIGITS, "digits of mesh axes")                            \
+  X(LETTERS, "a dictionary of digits of mesh axes")           \
   X(ANY, "a value")                                           \
   X(SPLITS, "a list of lists of integers")                    \
   X(FALSE_ONLY, "false")                                      \

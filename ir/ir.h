@@ -142,9 +142,16 @@ typedef struct msc_diag {
 /* ---- attributes ---- */
 
 typedef enum {
-  MSC_ATTR_INT, MSC_ATTR_FLOAT, MSC_ATTR_BOOL, MSC_ATTR_STR, MSC_ATTR_LIST, MSC_ATTR_DICT, MSC_ATTR_TYPE,
+  MSC_ATTR_INT,
+  MSC_ATTR_FLOAT,
+  MSC_ATTR_BOOL,
+  MSC_ATTR_STR,
+  MSC_ATTR_LIST,
+  MSC_ATTR_DICT,
+  MSC_ATTR_TYPE,
   MSC_ATTR_DENSE,
-  MSC_ATTR_LAYOUT, /* IR text holds it as a string, and the parser leaves that as MSC_ATTR_STR */
+  MSC_ATTR_LAYOUT, /* in IR text a string */
+  MSC_ATTR_DIGITS, /* digits of mesh axes, major first: a layout of one dimension, in IR text without its brackets */
 } msc_attr_kind;
 
 struct msc_attr_value {
@@ -548,14 +555,9 @@ msc_attr_value msc_str(msc_context *ctx, const char *s);
 msc_attr_value msc_type_attr(const msc_type *t);
 msc_attr_value msc_layout_attr(const msc_layout *l);
 msc_attr_value msc_layouts_attr(msc_context *ctx, size_t num, const msc_layout *const *l);
-static inline bool msc_is_layout_attr(const msc_attr_value *v) {
-  return v->kind == MSC_ATTR_LAYOUT || v->kind == MSC_ATTR_STR;
-}
-/* The layout that v holds: a pointer, or text, which is read with the module's mesh.  NULL: v is NULL or something
- * else; or the text is wrong, and reported at `loc`. */
-const msc_layout *msc_attr_layout(const msc_module *m, const msc_loc *loc, const msc_attr_value *v);
-/* The same as text, for messages: as the user wrote it. */
-const char *msc_attr_layout_text(const msc_module *m, msc_arena *arena, const msc_attr_value *v);
+msc_attr_value msc_digits_attr(const msc_layout *digits);
+/* The layout or digits that v holds; NULL: v is NULL or something else. */
+const msc_layout *msc_attr_layout(const msc_attr_value *v);
 msc_attr_value msc_ints(msc_context *ctx, size_t num, const int64_t *v);
 msc_attr_value msc_list(msc_context *ctx, size_t num, const msc_attr_value *v);
 msc_attr msc_named(msc_context *ctx, const char *name, msc_attr_value v);
@@ -576,7 +578,7 @@ void msc_put_attr(msc_context *ctx, msc_attr **attrs, size_t *num, const char *n
 void msc_drop_attr(msc_attr *attrs, size_t *num, const char *name);
 const msc_attr_value *msc_op_attr(const msc_op *op, const char *name); /* NULL: absent */
 /* The entry for operand i of the op's fact in_layout; NULL: the op wants it in no other layout. */
-const msc_attr_value *msc_wanted_layout(const msc_op *op, size_t i);
+const msc_layout *msc_wanted_layout(const msc_op *op, size_t i);
 void msc_op_set(msc_op *op, const char *name, msc_attr_value v);
 void msc_op_unset(msc_op *op, const char *name);
 /* With the row's default when absent. */
@@ -584,6 +586,7 @@ int64_t msc_op_int(const msc_op *op, const char *name);
 double msc_op_float(const msc_op *op, const char *name);
 bool msc_op_bool(const msc_op *op, const char *name);
 const char *msc_op_str(const msc_op *op, const char *name);
+const msc_layout *msc_op_layout(const msc_op *op, const char *name); /* or digits; NULL: absent */
 /* Copies up to max ints; returns how many the list has, -1 when absent. */
 int msc_op_ints(const msc_op *op, const char *name, int64_t *out_v, int max);
 /* Arguments of functions. */
@@ -593,6 +596,19 @@ msc_role msc_arg_role(const msc_func *f, size_t arg);
 const char *msc_role_name(msc_role r);
 const msc_attr_value *msc_func_attr(const msc_func *f, const char *name);
 void msc_func_set(msc_func *f, const char *name, msc_attr_value v);
+
+/* ---- layout_attr.c ---- */
+
+/* Texts become pointers where a row, of facts or the op's, says that the attribute holds layouts or digits.  What a
+ * user said stays text while it cannot be read: it may wait for a mesh.  False after reports.  info: NULL: of no op. */
+bool msc_read_layouts(const msc_module *m, const msc_loc *loc, msc_attr *attrs, size_t num, const msc_op_info *info);
+/* What a user said, for who reports it where it is wrong; NULL: nothing that is a layout, or "", not given. */
+bool msc_users_layout(const msc_module *m, const msc_loc *loc, const msc_attr_value *v, const msc_layout **out_layout);
+/* Gives the module the mesh: all of its layouts become those with the same names of axes, and texts that waited are
+ * read.  False after reports. */
+bool msc_change_mesh(msc_module *m, const msc_mesh *mesh);
+/* Texts for layouts and digits in v, and in lists in it. */
+msc_attr_value msc_attr_with_texts(const msc_module *m, msc_arena *arena, const msc_attr_value *v);
 
 /* ---- op.c ---- */
 
@@ -627,6 +643,10 @@ const msc_layout *msc_layout_of(msc_context *ctx, const msc_mesh *mesh, const ms
 /* the same, not interned */
 void msc_layout_normalize(const msc_layout *raw, msc_layout *out_layout);
 const msc_layout *msc_layout_replicated(msc_context *ctx, int rank);
+/* one dimension, cut over all axes of the mesh */
+const msc_layout *msc_mesh_digits(msc_context *ctx, const msc_mesh *mesh);
+/* dimension `dim` by itself, without partial sums */
+const msc_layout *msc_layout_of_dim(msc_context *ctx, const msc_mesh *mesh, const msc_layout *l, int dim);
 bool msc_layout_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text,
                       const msc_layout **out_layout);
 const char *msc_layout_print(msc_arena *arena, const msc_mesh *mesh, const msc_layout *l);
@@ -655,9 +675,10 @@ void msc_local_dims(const msc_type *t, const msc_layout *l, int64_t *out_dim);
 int64_t msc_local_bytes(const msc_type *t); /* by t->layout; global when NULL */
 int64_t msc_subaxis_digit(const msc_mesh *mesh, msc_subaxis s, int64_t rank);
 const char *msc_subaxis_print(msc_arena *arena, const msc_mesh *mesh, int num, const msc_subaxis *s); /* "{x,y:(1)2}" */
-/* at most MSC_MAX_SUBAXES */
-bool msc_subaxis_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text, int *out_num,
-                       msc_subaxis *out_s);
+/* The same as a layout of one dimension, which may have sizes of parts: "{x,y:(1)2}/(3,1)". */
+bool msc_digits_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text,
+                      const msc_layout **out_digits);
+const char *msc_digits_print(msc_arena *arena, const msc_mesh *mesh, const msc_layout *digits);
 /* The box of elements rank holds: begin and size per dimension; sizes may be 0 at the end of an uneven dimension. */
 void msc_layout_box(const msc_mesh *mesh, const msc_type *t, const msc_layout *l, int64_t rank, int64_t *out_begin,
                     int64_t *out_size);

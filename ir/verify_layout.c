@@ -28,16 +28,14 @@ bool msc_verify_type(const msc_module *m, const msc_loc *loc, const msc_type *t)
 static bool member_attr(const msc_op *op, const char *attr, int64_t num) {
   int64_t v = msc_op_int(op, attr);
   if (v >= 0 && v < num) return true;
-  return msc_op_error(op, MSC_E_ROW, "%s: %s is %" PRId64 "; the group %s has members 0..%" PRId64,
-                      msc_kind_name(op->kind), attr, v, msc_op_str(op, "axes"), num - 1);
+  return msc_op_error(
+      op, MSC_E_ROW, "%s: %s is %" PRId64 "; the group %s has members 0..%" PRId64, msc_kind_name(op->kind), attr, v,
+      msc_digits_print(msc_context_arena(msc_op_ctx(op)), &op->block->func->module->mesh, msc_op_layout(op, "axes")),
+      num - 1);
 }
 
 static bool check_group(const msc_op *op) {
-  int num_digits;
-  msc_subaxis digit[MSC_MAX_SUBAXES];
-  MSC_TRY(msc_subaxis_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, msc_op_str(op, "axes"),
-                            &num_digits, digit));
-  int64_t num = msc_group_size(num_digits, digit);
+  int64_t num = msc_layout_parts(msc_op_layout(op, "axes"), 0);
   if (op->kind == OP_broadcast) return member_attr(op, "root", num);
   return member_attr(op, "from", num) & member_attr(op, "to", num);
 }
@@ -116,7 +114,7 @@ static bool check_pair(const msc_op *op) {
   if (!send || send->kind != OP_send)
     return msc_op_error(op, MSC_E_ROW, "recv: its operand must be the token of a send");
   for (size_t i = 0; i < sizeof attrs / sizeof *attrs; i++) {
-    bool same = i == 0 ? strcmp(msc_op_str(op, "axes"), msc_op_str(send, "axes")) == 0
+    bool same = i == 0 ? msc_op_layout(op, attrs[i]) == msc_op_layout(send, attrs[i])
                        : msc_op_int(op, attrs[i]) == msc_op_int(send, attrs[i]);
     if (!same) return msc_op_error(op, MSC_E_ROW, "recv: %s differs from that of its send", attrs[i]);
   }
@@ -152,9 +150,9 @@ static bool as_wanted(const msc_op *op, msc_arena *arena, msc_op *out_op) {
     const msc_attr_value *entry = &list->list.v[i];
     value[i] = *op->in[i].value;
     out_op->in[i].value = &value[i];
-    if (!msc_is_layout_attr(entry)) continue;
-    const msc_layout *l = msc_attr_layout(op->block->func->module, op->loc, entry);
-    MSC_TRY(l);
+    const msc_layout *l;
+    MSC_TRY(msc_users_layout(op->block->func->module, op->loc, entry, &l));
+    if (!l) continue;
     if (l->rank != value[i].type->rank)
       return msc_op_error(op, MSC_E_LAYOUT, "%s: entry %zu of in_layout has rank %d, the operand %d",
                           msc_kind_name(op->kind), i, l->rank, value[i].type->rank);

@@ -54,7 +54,7 @@ uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l) {
 }
 
 const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *v, int rank) {
-  const msc_layout *l = msc_attr_layout(p->module, NULL, v);
+  const msc_layout *l = msc_attr_layout(v);
   return l ? l : msc_layout_replicated(p->ctx, rank);
 }
 
@@ -381,9 +381,7 @@ static uint8_t verb_in_plan(const msc_op *comm) {
   return (uint8_t)(v == MSC_SHARD ? MSC_EXCHANGE : v);
 }
 
-static void set_collective_axes(msc_plan *p, msc_plan_collective *v, const char *digits) {
-  msc_attr_value text = msc_str(p->ctx, msc_arena_printf(p->arena, "[%s]", digits));
-  const msc_layout *group = msc_plan_layout_of(p, &text, 1);
+static void set_collective_axes(msc_plan_collective *v, const msc_layout *group) {
   v->num_axes = group->first[1];
   for (size_t i = 0; i < v->num_axes; i++)
     v->axis[i] = (plan_sub_axis){group->sub[i].axis, group->sub[i].pre, group->sub[i].size};
@@ -404,7 +402,7 @@ static msc_plan_collective collective_of_layouts(msc_plan *p, const msc_op *op, 
   for (int d = 0; d < v.rank; d++) v.shape[d] = (uint64_t)part->shape[d];
   v.from = msc_plan_layout(p, part->from);
   v.to = msc_plan_layout(p, part->to);
-  if (part->order) set_collective_axes(p, &v, part->order);
+  if (part->order) set_collective_axes(&v, part->order);
   msc_op_ints(op, "halo", halo, 3);
   v.halo_dim = (uint32_t)halo[0], v.halo_lo = (uint64_t)halo[1], v.halo_hi = (uint64_t)halo[2];
   return v;
@@ -417,7 +415,7 @@ static msc_plan_collective collective_of_group(msc_plan *p, const msc_op *op) {
   v.rank = x->rank;
   for (int d = 0; d < v.rank; d++) v.shape[d] = (uint64_t)x->dim[d];
   v.root = (uint32_t)msc_op_int(op, "root");
-  set_collective_axes(p, &v, msc_op_str(op, "axes"));
+  set_collective_axes(&v, msc_op_layout(op, "axes"));
   int n = msc_op_ints(op, "pairs", NULL, 0);
   v.num_pairs = n < 0 ? 0 : (size_t)n;
   v.pair = msc_new_array(p->arena, uint32_t, v.num_pairs);
@@ -452,6 +450,10 @@ static const char *axes_that_move(const msc_plan *p, const msc_layout *from, con
 
 static const char *axes_of_dim(const msc_plan *p, const msc_layout *l, int dim) {
   return msc_subaxis_print(p->arena, &p->module->mesh, l->first[dim + 1] - l->first[dim], l->sub + l->first[dim]);
+}
+
+static const char *axes_of_group(const msc_plan *p, const msc_layout *axes) {
+  return msc_digits_print(p->arena, &p->module->mesh, axes);
 }
 
 /* Numbers the collective of the op; of several values one for each, and one for all together. */
@@ -490,7 +492,7 @@ static void note_transfer(calling *c, const msc_op *op, const msc_plan_call *cal
                            .verb = v->verb,
                            .bytes = call->bytes};
   if (v->verb == MSC_HALO) t->axes = axes_of_dim(p, from, (int)v->halo_dim);
-  else t->axes = from ? axes_that_move(p, from, to) : msc_op_str(op, "axes");
+  else t->axes = from ? axes_that_move(p, from, to) : axes_of_group(p, msc_op_layout(op, "axes"));
   t->from = from ? msc_layout_print(p->arena, &p->module->mesh, from) : "";
   t->to = to ? msc_layout_print(p->arena, &p->module->mesh, to) : "";
   t->value = op->name ? op->name : "";

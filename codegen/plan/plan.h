@@ -193,8 +193,8 @@ msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg);
  * false after reporting. */
 bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program);
 uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l); /* its number, added when new */
-/* NULL or wrong: replicated */
-const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *text, int rank);
+/* NULL: replicated */
+const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *v, int rank);
 
 /* ---- predict.c ---- */
 

@@ -207,8 +207,7 @@ static void put_starts(flatbuf_builder *b, const msc_plan *p, const msc_func *f,
   for (size_t i = 0; i < l->num_starts; i++) {
     const msc_attr_value *d = &starts->list.v[l->start[i].number];
     const msc_attr_value *shape = msc_find_attr(d->dict.a, d->dict.num, MSC_FACT(shape));
-    const msc_layout *layout =
-        msc_attr_layout(p->module, NULL, msc_find_attr(d->dict.a, d->dict.num, MSC_FACT(layout)));
+    const msc_layout *layout = msc_attr_layout(msc_find_attr(d->dict.a, d->dict.num, MSC_FACT(layout)));
     uint64_t dim[MSC_MAX_RANK];
     for (size_t k = 0; k < shape->list.num; k++) dim[k] = (uint64_t)shape->list.v[k].i;
     if (!layout) continue;

@@ -134,7 +134,7 @@ static bool read_op_attrs(fbs_reader *r, fbs_place p, model_op o, msc_op *op) {
     else if (msc_op_attr(op, name)) ok = fbs_error(r, MSC_E_ROW, p, "attribute %s is given twice", name);
     else msc_op_set(op, name, value);
   }
-  return ok;
+  return ok && msc_read_layouts(r->module, op->loc, op->attrs, op->num_attrs, info);
 }
 
 static bool may_stand_in_file(fbs_reader *r, fbs_place p, msc_op_kind kind, model_op o) {

@@ -172,7 +172,8 @@ static void put_block(writer *w, const char *name) {
   model_block_begin_hints(w->b);
   for (size_t i = 0; v && i < v->dict.num && w->ok; i++) {
     const msc_attr *a = &v->dict.a[i];
-    if (strcmp(a->name, "name") && !fbs_put_hint(w->b, w->arena, a->name, &a->value))
+    msc_attr_value value = msc_attr_with_texts(w->module, w->arena, &a->value);
+    if (strcmp(a->name, "name") && !fbs_put_hint(w->b, w->arena, a->name, &value))
       refuse(w, op, "%s of block %s has a value of the wrong kind or range", a->name, name);
   }
   if (!w->ok) return;
@@ -204,7 +205,8 @@ static void put_hints(writer *w, const msc_op *op) {
     if (!fbs_is_hint(op->attrs[i].name) || is_of_block(op, op->attrs[i].name)) continue;
     if (!open) model_op_begin_hints(w->b);
     open = true;
-    if (!fbs_put_hint(w->b, w->arena, op->attrs[i].name, &op->attrs[i].value))
+    msc_attr_value value = msc_attr_with_texts(w->module, w->arena, &op->attrs[i].value);
+    if (!fbs_put_hint(w->b, w->arena, op->attrs[i].name, &value))
       refuse(w, op, "hint %s has a value of the wrong kind or range", op->attrs[i].name);
   }
   if (open && w->ok) flatbuf_end(w->b);
@@ -221,12 +223,13 @@ static void put_attrs(writer *w, const msc_op *op) {
   bool open = false;
   for (size_t i = 0; i < op->num_attrs && w->ok; i++) {
     const msc_attr *a = &op->attrs[i];
+    msc_attr_value value = msc_attr_with_texts(w->module, w->arena, &a->value);
     if (fbs_is_hint(a->name) || (a->name == MSC_FACT(shard) && block_name(op))) continue;
     if (!open) model_op_begin_attrs(w->b);
     open = true;
     if (!is_in_row(op, a->name)) refuse(w, op, "attribute %s is neither in the op's row nor a hint", a->name);
-    else if (!fbs_put_attr(w->b, w->arena, a->name, &a->value,
-                           a->value.kind == MSC_ATTR_TYPE ? type_number(w, a->value.type) : 0))
+    else if (!fbs_put_attr(w->b, w->arena, a->name, &value,
+                           value.kind == MSC_ATTR_TYPE ? type_number(w, value.type) : 0))
       refuse(w, op, "attribute %s has a value that a model file cannot hold", a->name);
   }
   if (open && w->ok) flatbuf_end(w->b);
@@ -378,7 +381,10 @@ static bool put_parameter_attr(writer *w, const msc_attr *a) {
     return is_bool(v) && (model_parameter_put_parallel_optimizer(b, v->b), true);
   if (a->name == MSC_FACT(msc_parameter_server))
     return is_bool(v) && (model_parameter_put_parameter_server(b, v->b), true);
-  if (a->name == MSC_FACT(msc_layout)) return v->kind == MSC_ATTR_STR && (model_parameter_put_layout(b, v->s), true);
+  if (a->name == MSC_FACT(msc_layout)) {
+    msc_attr_value text = msc_attr_with_texts(w->module, w->arena, v);
+    return text.kind == MSC_ATTR_STR && (model_parameter_put_layout(b, text.s), true);
+  }
   bool natural = v->kind == MSC_ATTR_INT && v->i >= 0;
   if (a->name == MSC_FACT(msc_comm_fusion))
     return natural && v->i <= INT32_MAX && (model_parameter_put_comm_fusion(b, (int32_t)v->i), true);

@@ -25,7 +25,7 @@ static size_t num_layouts(const msc_func *f, size_t *out_num_values) {
 /* An operand that still waits for the layout change which `in_layout` asks for. */
 static bool waits(const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) {
-    const msc_layout *want = msc_attr_layout(op->block->func->module, op->loc, msc_wanted_layout(op, i));
+    const msc_layout *want = msc_wanted_layout(op, i);
     if (want && want != op->in[i].value->type->layout) return true;
   }
   return false;

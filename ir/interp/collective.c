@@ -18,7 +18,7 @@ typedef struct {
   msc_reduction reduction;
   bool no_traffic;   /* shard: every rank has what it needs */
   int num_order;     /* digits by which terms are numbered; 0: as ranks are */
-  msc_subaxis order[MSC_MAX_SUBAXES];
+  const msc_subaxis *order;
   msc_atoms touched; /* the digits that change their place */
 } change;
 
@@ -164,7 +164,7 @@ static bool change_layout(const msc_interp *in, const msc_op *op, size_t member,
               .shape = p->shape,
               .reduction = p->from->num_partial ? p->from->reduction : p->to->reduction,
               .no_traffic = no_traffic};
-  if (p->order) MSC_TRY(msc_subaxis_parse(in->m->ctx, &in->m->mesh, op->loc, p->order, &c.num_order, c.order));
+  if (p->order) c.num_order = p->order->first[1], c.order = p->order->sub;
   const msc_type *whole = msc_type_of(in->m->ctx, op->in[member].value->type->dtype, p->from->rank, p->shape, NULL);
   if (!touched_atoms(in->m, whole, p->from, p->to, &c.touched))
     return msc_op_error(op, MSC_E_SHARDING, "%s: the two layouts cut a mesh axis at places without a common refinement",
@@ -181,7 +181,7 @@ typedef struct {
   size_t member; /* the operand and result in question */
   msc_verb verb; /* of a recv: none */
   int num_digits;
-  msc_subaxis digit[MSC_MAX_SUBAXES];
+  const msc_subaxis *digit;
   int64_t size; /* members */
 } group;
 
@@ -256,7 +256,8 @@ static void run_member(const group *g, int64_t rank) {
 
 static bool run_group(const msc_interp *in, const msc_op *op) {
   group g = {.in = in, .op = op, .verb = msc_op_verb(op)};
-  MSC_TRY(msc_subaxis_parse(in->m->ctx, &in->m->mesh, op->loc, msc_op_str(op, "axes"), &g.num_digits, g.digit));
+  const msc_layout *digits = msc_op_layout(op, "axes");
+  g.num_digits = digits->first[1], g.digit = digits->sub;
   g.size = msc_group_size(g.num_digits, g.digit);
   for (; g.member < op->num_in; g.member++)
     for (int64_t r = 0; r < in->num_ranks; r++) run_member(&g, r);

@@ -22,7 +22,7 @@ static int dims_of_list(const msc_attr_value *list, int64_t *out_dim) {
 static const msc_type *whole_type(const msc_interp *in, const msc_type *local, const msc_attr_value *layout,
                                   const msc_attr_value *shape) {
   int64_t dim[MSC_MAX_RANK];
-  const msc_layout *l = msc_attr_layout(in->m, in->f->loc, layout);
+  const msc_layout *l = msc_attr_layout(layout);
   if (!l || !shape) return local;
   const msc_type *t = msc_type_of(in->m->ctx, local->dtype, dims_of_list(shape, dim), dim, l);
   return msc_verify_type(in->m, in->f->loc, t) ? t : local;
@@ -50,7 +50,7 @@ static int64_t start_number(const msc_interp *in, int64_t number, int64_t rank) 
   const msc_attr_value *dim = msc_find_attr(s->dict.a, s->dict.num, "dim");
   int64_t shape[MSC_MAX_RANK];
   msc_box box;
-  const msc_layout *l = msc_attr_layout(in->m, in->f->loc, msc_find_attr(s->dict.a, s->dict.num, MSC_FACT(layout)));
+  const msc_layout *l = msc_attr_layout(msc_find_attr(s->dict.a, s->dict.num, MSC_FACT(layout)));
   if (!l || !dim || dims_of_list(msc_find_attr(s->dict.a, s->dict.num, MSC_FACT(shape)), shape) != l->rank)
     return MSC_NO_START;
   msc_box_layout cuts = msc_layout_cuts(l);
@@ -68,7 +68,7 @@ static int64_t start_of_part(const msc_interp *in, const msc_op *op, int64_t ran
  * says the same. */
 static void set_begin(const msc_interp *in, msc_eval *e, int64_t rank) {
   int64_t number[MSC_MAX_RANK], *begin, *whole;
-  const msc_layout *l = msc_attr_layout(in->m, in->f->loc, msc_op_attr(e->op, MSC_FACT(whole_layout)));
+  const msc_layout *l = msc_op_layout(e->op, MSC_FACT(whole_layout));
   int num = l ? l->rank : msc_op_ints(e->op, MSC_FACT(starts), number, MSC_MAX_RANK);
   if (num < 0 || (l && num != e->op->out[0].type->rank)) return;
   begin = msc_new_array(in->arena, int64_t, MSC_MAX_RANK);

@@ -101,6 +101,25 @@ const msc_layout *msc_layout_of(msc_context *ctx, const msc_mesh *mesh, const ms
   return msc_intern_bytes(ctx, &l, sizeof l);
 }
 
+const msc_layout *msc_layout_of_dim(msc_context *ctx, const msc_mesh *mesh, const msc_layout *l, int dim) {
+  msc_layout raw;
+  memset(&raw, 0, sizeof raw);
+  raw.rank = 1;
+  raw.first[1] = (uint8_t)(l->first[dim + 1] - l->first[dim]);
+  memcpy(raw.sub, l->sub + l->first[dim], raw.first[1] * sizeof *raw.sub);
+  raw.split[0] = l->split[dim];
+  return msc_layout_of(ctx, mesh, &raw);
+}
+
+const msc_layout *msc_mesh_digits(msc_context *ctx, const msc_mesh *mesh) {
+  msc_layout raw;
+  memset(&raw, 0, sizeof raw);
+  raw.rank = 1;
+  raw.first[1] = (uint8_t)mesh->num_axes;
+  for (int a = 0; a < mesh->num_axes; a++) raw.sub[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)mesh->axis[a].size};
+  return msc_layout_of(ctx, mesh, &raw);
+}
+
 /* ---- writing ---- */
 
 /* Writes into p while it is there, counts always: the first round measures, the second writes. */
@@ -176,6 +195,12 @@ const char *msc_subaxis_print(msc_arena *arena, const msc_mesh *mesh, int num, c
   w = (writer){.p = msc_arena_alloc(arena, w.n + 1)};
   put_axes(&w, mesh, num, s);
   return w.p;
+}
+
+const char *msc_digits_print(msc_arena *arena, const msc_mesh *mesh, const msc_layout *digits) {
+  char *text = (char *)(uintptr_t)msc_layout_print(arena, mesh, digits); /* "[{x,y}]" */
+  text[strlen(text) - 1] = 0;
+  return text + 1;
 }
 
 const char *msc_mesh_print(msc_arena *arena, const msc_mesh *mesh) {
@@ -407,11 +432,18 @@ bool msc_layout_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc
   return true;
 }
 
-bool msc_subaxis_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text, int *out_num,
-                       msc_subaxis *out_s) {
+bool msc_digits_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text,
+                      const msc_layout **out_digits) {
   scanner s = {ctx, mesh, loc, "axes", text, text, MSC_E_LAYOUT};
-  *out_num = 0;
-  return scan_axes(&s, out_s, out_num) && (!peek(&s) || unexpected(&s, "the end"));
+  msc_layout l;
+  int num = 0;
+  memset(&l, 0, sizeof l);
+  l.rank = 1;
+  MSC_TRY(scan_axes(&s, l.sub, &num));
+  l.first[1] = (uint8_t)num;
+  if (accept(&s, '/')) MSC_TRY(scan_split(&s, &l, 0));
+  *out_digits = msc_layout_of(ctx, mesh, &l);
+  return !peek(&s) || unexpected(&s, "the end");
 }
 
 bool msc_mesh_parse(msc_context *ctx, const msc_loc *loc, const char *text, msc_mesh *out_mesh) {

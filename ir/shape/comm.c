@@ -8,21 +8,19 @@
 #include "ir/shape/shape.h"
 
 /* Number of members of the group named by `axes`, 0 when there is none: the layout changes, not the shape. */
-static bool group_size(msc_op *op, int64_t *out_num) {
-  *out_num = 0;
-  if (!msc_op_attr(op, "axes")) return true;
-  int num;
-  msc_subaxis digit[MSC_MAX_SUBAXES];
-  MSC_TRY(
-      msc_subaxis_parse(msc_op_ctx(op), &op->block->func->module->mesh, op->loc, msc_op_str(op, "axes"), &num, digit));
-  *out_num = msc_group_size(num, digit);
-  return true;
+static int64_t group_size(const msc_op *op) {
+  const msc_layout *group = msc_op_layout(op, "axes");
+  return group ? msc_layout_parts(group, 0) : 0;
+}
+
+static const char *group_text(const msc_op *op) {
+  return msc_digits_print(msc_context_arena(msc_op_ctx(op)), &op->block->func->module->mesh, msc_op_layout(op, "axes"));
 }
 
 static bool divide(msc_op *op, int64_t *dim, int64_t at, int64_t num) {
   if (dim[at] % num)
     return shape_wrong(op, "dimension %" D " of %" D " elements does not divide among the %" D " members of %s", at,
-                       dim[at], num, msc_op_str(op, "axes"));
+                       dim[at], num, group_text(op));
   dim[at] /= num;
   return true;
 }
@@ -60,7 +58,8 @@ bool shape_collective(msc_op *op) {
   const msc_verb_row *row = msc_verb_row_of(msc_op_verb(op));
   const char *grown = msc_verb_dim_attr(row->operand), *shrunk = msc_verb_dim_attr(row->result);
   int64_t num, from, to, dim[MSC_MAX_RANK];
-  MSC_TRY(check_members(op) && (!msc_verb_reduces(msc_op_verb(op)) || check_reduction(op)) && group_size(op, &num));
+  MSC_TRY(check_members(op) && (!msc_verb_reduces(msc_op_verb(op)) || check_reduction(op)));
+  num = group_size(op);
   if (!num) return shape_relayout(op);
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_type *x = shape_in(op, i);
@@ -77,7 +76,7 @@ bool shape_collective(msc_op *op) {
 /* pairs: source, destination, ...; a member sends once and receives once at most. */
 bool shape_permute(msc_op *op) {
   int64_t num;
-  MSC_TRY(group_size(op, &num));
+  num = group_size(op);
   if (!num) return shape_relayout(op);
   int n = msc_op_ints(op, "pairs", NULL, 0);
   if (n < 0 || n % 2) return shape_wrong(op, "pairs must be a list of source, destination, ...");
@@ -87,8 +86,8 @@ bool shape_permute(msc_op *op) {
   msc_op_ints(op, "pairs", pair, n);
   for (int i = 0; i < n; i++) {
     if (pair[i] < 0 || pair[i] >= num)
-      return shape_wrong(op, "entry %d of pairs is %" D "; the group %s has members 0..%" D, i, pair[i],
-                         msc_op_str(op, "axes"), num - 1);
+      return shape_wrong(op, "entry %d of pairs is %" D "; the group %s has members 0..%" D, i, pair[i], group_text(op),
+                         num - 1);
     uint8_t bit = i % 2 ? 2 : 1;
     if (used[pair[i]] & bit)
       return shape_wrong(op, "entry %d of pairs: member %" D " is a %s twice", i, pair[i],

@@ -246,7 +246,7 @@ static bool take_links(reader *r, const op_text *t, msc_op *op) {
     else op->letters = v->s;
     msc_op_unset(op, links[i]);
   }
-  return take_wholes(r, t, op);
+  return msc_read_layouts(r->p.module, op->loc, op->attrs, op->num_attrs, msc_info(op)) && take_wholes(r, t, op);
 }
 
 static bool check_operand(reader *r, const op_text *t, size_t i) {
@@ -463,6 +463,7 @@ static bool take_arg_attrs(reader *r, msc_token at, const msc_attr_value *list) 
     if (v->kind != MSC_ATTR_DICT) return msc_syntax(p, at, "arg_attrs must be a list of dictionaries");
     f->arg[i].attrs = msc_arena_copy(msc_context_arena(p->ctx), v->dict.a, v->dict.num * sizeof(msc_attr));
     f->arg[i].num_attrs = v->dict.num;
+    MSC_TRY(msc_read_layouts(p->module, msc_loc_at(p, at), f->arg[i].attrs, f->arg[i].num_attrs, NULL));
     const msc_attr_value *name = msc_arg_attr(f, i, MSC_FACT(msc_name));
     if (name && name->kind == MSC_ATTR_STR) f->body->args[i]->name = name->s;
   }
@@ -485,7 +486,7 @@ static bool take_func_attrs(reader *r, msc_token at, msc_attr_array attrs) {
   if (msc_symbol_find(&r->functions, f->name, strlen(f->name)))
     return msc_syntax(p, at, "function %s is defined twice", f->name);
   msc_symbol_add(&r->functions, f->name, strlen(f->name));
-  return true;
+  return msc_read_layouts(p->module, msc_loc_at(p, at), f->attrs, f->num_attrs, NULL);
 }
 
 static bool is_op_name(const msc_parser *p, const char *name) {

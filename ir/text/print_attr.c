@@ -171,6 +171,7 @@ static void put_value(msc_printer *w, const msc_attr_value *v, bool in_list) {
     case MSC_ATTR_DICT: msc_put_attrs(w, v->dict.a, v->dict.num); break;
     case MSC_ATTR_TYPE: msc_put_type(w, v->type); break;
     case MSC_ATTR_LAYOUT: msc_put_string(w, msc_layout_print(w->scratch, w->mesh, v->layout)); break;
+    case MSC_ATTR_DIGITS: msc_put_string(w, msc_digits_print(w->scratch, w->mesh, v->layout)); break;
     case MSC_ATTR_DENSE: put_dense(w, v); break;
   }
 }

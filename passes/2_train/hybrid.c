@@ -13,21 +13,21 @@
 typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
-  const char *axes; /* all axes of the mesh: "{dp,tp}" */
+  msc_attr_value axes; /* all axes of the mesh */
   int64_t ranks;
 } hybrid;
 
 static bool set_hybrid_mesh(hybrid *h) {
   msc_context *ctx = h->pass->ctx;
   msc_module *m = h->f->module;
-  msc_subaxis every[MSC_MAX_AXES];
-  msc_config_mesh(h->pass->config, ctx, &m->mesh);
-  if (m->mesh.num_axes == 0) m->mesh = (msc_mesh){.num_axes = 1, .axis = {{msc_intern(ctx, "d"), h->ranks}}};
+  msc_mesh mesh = m->mesh;
+  msc_config_mesh(h->pass->config, ctx, &mesh);
+  if (mesh.num_axes == 0) mesh = (msc_mesh){.num_axes = 1, .axis = {{msc_intern(ctx, "d"), h->ranks}}};
+  MSC_TRY(msc_change_mesh(m, &mesh));
   if (msc_mesh_size(&m->mesh) != h->ranks)
     return msc_error(ctx, MSC_E_CONFIG, h->f->loc, "the mesh %s has %" PRId64 " devices, device_num is %" PRId64,
                      msc_mesh_print(h->pass->scratch, &m->mesh), msc_mesh_size(&m->mesh), h->ranks);
-  for (int a = 0; a < m->mesh.num_axes; a++) every[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)m->mesh.axis[a].size};
-  h->axes = msc_subaxis_print(h->pass->scratch, &m->mesh, m->mesh.num_axes, every);
+  h->axes = msc_digits_attr(msc_mesh_digits(ctx, &m->mesh));
   return true;
 }
 
@@ -66,7 +66,7 @@ static msc_value *build_collective(hybrid *h, msc_value *v, msc_op_kind verb, do
                    .before = h->f->body->last,
                    .loc = v->def ? v->def->loc : h->f->loc,
                    .name = v->def ? v->def->name : NULL};
-  msc_attr axes = msc_named(h->pass->ctx, "axes", msc_str(h->pass->ctx, h->axes));
+  msc_attr axes = msc_named(h->pass->ctx, "axes", h->axes);
   v = with_attrs(&b, verb, 1, &v, 1, &axes);
   return factor == 1 ? v : scaled(&b, v, factor);
 }

@@ -67,13 +67,9 @@ bool msc_unscale_gradients(msc_builder *b, size_t num, msc_value **gradient) {
 
 /* Sums v over all ranks in a program of one rank, whose gradients may be its own. */
 static msc_value *sum_over_all_ranks(msc_builder *b, msc_value *v) {
-  const msc_mesh *mesh = &b->func->module->mesh;
-  msc_context *ctx = b->func->module->ctx;
-  msc_subaxis every[MSC_MAX_AXES];
+  const msc_module *m = b->func->module;
   if (!v || !msc_func_attr(b->func, MSC_FACT(manual))) return v;
-  for (int a = 0; a < mesh->num_axes; a++) every[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)mesh->axis[a].size};
-  msc_attr axes =
-      msc_named(ctx, "axes", msc_str(ctx, msc_subaxis_print(msc_context_arena(ctx), mesh, mesh->num_axes, every)));
+  msc_attr axes = msc_named(m->ctx, "axes", msc_digits_attr(msc_mesh_digits(m->ctx, &m->mesh)));
   return with_attrs(b, OP_all_reduce, 1, &v, 1, &axes);
 }
 

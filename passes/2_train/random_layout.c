@@ -51,12 +51,7 @@ static bool find_collective_atoms(draws *s) {
   const msc_layout **group = msc_new_array(s->arena, const msc_layout *, num + 1);
   num = 0;
   for (const msc_op *op = s->f->body->first; op; op = op->next) {
-    int digits;
-    msc_layout raw = {0};
-    if (!is_manual_collective(op)) continue;
-    MSC_TRY(msc_subaxis_parse(s->f->module->ctx, s->mesh, op->loc, msc_op_str(op, "axes"), &digits, raw.sub));
-    raw.num_partial = (uint8_t)digits;
-    group[num++] = msc_layout_of(s->f->module->ctx, s->mesh, &raw);
+    if (is_manual_collective(op)) group[num++] = msc_op_layout(op, "axes");
   }
   return msc_atoms_of(s->mesh, num, group, &s->atoms) ||
          msc_error(s->f->module->ctx, MSC_E_UNSUPPORTED, s->f->loc,
@@ -78,11 +73,9 @@ static void set_input_holdings(draws *s, bool full_batch) {
 }
 
 static bool follow_collective(draws *s, const msc_op *op) {
-  int digits;
-  msc_subaxis digit[MSC_MAX_SUBAXES];
+  const msc_layout *axes = msc_op_layout(op, "axes");
   uint8_t atom[MSC_MAX_SUBAXES];
-  MSC_TRY(msc_subaxis_parse(s->f->module->ctx, s->mesh, op->loc, msc_op_str(op, "axes"), &digits, digit));
-  int num = msc_atoms_in(&s->atoms, digits, digit, atom);
+  int num = msc_atoms_in(&s->atoms, axes->first[1], axes->sub, atom);
   msc_verb verb = msc_op_verb(op); /* none: a send, a receipt */
   msc_verb_side side = verb < MSC_NUM_VERBS ? msc_verb_row_of(verb)->result : MSC_AT_ANY;
   const char *cut = msc_verb_dim_attr(side);

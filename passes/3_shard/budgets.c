@@ -21,10 +21,9 @@ typedef struct {
 
 static const msc_op *asked(const msc_op *op) { return op->forward ? op->forward : op; }
 
-static bool read_wanted(budget *b, const msc_op *op) {
+static void read_wanted(budget *b, const msc_op *op) {
   b->want[op->id] = msc_new_array(b->pass->scratch, const msc_layout *, op->num_in + 1);
-  for (size_t i = 0; i < op->num_in; i++) MSC_TRY(shard_wanted(op, i, &b->want[op->id][i]));
-  return true;
+  for (size_t i = 0; i < op->num_in; i++) b->want[op->id][i] = msc_wanted_layout(op, i);
 }
 
 /* ---- max_bytes ---- */
@@ -118,7 +117,7 @@ static bool check(msc_pass_ctx *pass, msc_func *f) {
   b.largest = msc_new_array(pass->scratch, int64_t, n);
   b.moved = msc_new_array(pass->scratch, const msc_use *, n);
   bool ok = true;
-  for (const msc_op *op = f->body->first; op; op = op->next) MSC_TRY(read_wanted(&b, op));
+  for (const msc_op *op = f->body->first; op; op = op->next) read_wanted(&b, op);
   for (size_t i = 0; i < f->body->num_args; i++) charge_value(&b, f->body->args[i]);
   for (const msc_op *op = f->body->first; op; op = op->next)
     for (size_t i = 0; i < op->num_out; i++) charge_value(&b, &op->out[i]);

@@ -43,13 +43,11 @@ static uint32_t cut_atoms(const msc_assignment *a, int num_letters) {
 
 /* What a search decided: `pass` names the digits. */
 static uint32_t searched_pass(const laying *y, const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(pass));
-  msc_subaxis s[MSC_MAX_SUBAXES];
+  const msc_layout *digits = msc_op_layout(op, MSC_FACT(pass));
   uint8_t atom[MSC_MAX_SUBAXES];
-  int num = 0;
   uint32_t mask = 0;
-  if (!v || v->kind != MSC_ATTR_STR || !msc_subaxis_parse(y->g->ctx, y->g->mesh, op->loc, v->s, &num, s)) return 0;
-  num = msc_atoms_in(&y->g->atoms, num, s, atom);
+  if (!digits) return 0;
+  int num = msc_atoms_in(&y->g->atoms, digits->first[1], digits->sub, atom);
   for (int i = 0; i < num; i++) mask |= 1u << atom[i];
   return mask;
 }
@@ -219,12 +217,6 @@ const msc_layout ***shard_lay_results(msc_pass_ctx *pass, shard_graph *g) {
     for (int t = 0; t < o->op->num_in; t++) want[i][t] = wanted(&y, o, (size_t)t);
   }
   return want;
-}
-
-bool shard_wanted(const msc_op *op, size_t operand, const msc_layout **out_layout) {
-  const msc_attr_value *want = msc_wanted_layout(op, operand);
-  *out_layout = msc_attr_layout(op->block->func->module, op->loc, want);
-  return !want || *out_layout;
 }
 
 /* What passes of this folder tell each other. */

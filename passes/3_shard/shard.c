@@ -11,7 +11,7 @@ msc_func *shard_func(msc_module *m) {
 }
 
 const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg) {
-  return msc_attr_layout(f->module, f->loc, msc_arg_attr(f, arg, MSC_FACT(msc_layout)));
+  return msc_attr_layout(msc_arg_attr(f, arg, MSC_FACT(msc_layout)));
 }
 
 bool shard_searches_time(const msc_config *config) {
@@ -108,6 +108,16 @@ bool shard_widens_gradient(const msc_op *op) {
          op->out[0].type->dtype == MSC_F32;
 }
 
+msc_attr_value shard_digits(const shard_graph *g, int num, const uint8_t *atom, const int64_t *split) {
+  msc_layout raw;
+  memset(&raw, 0, sizeof raw);
+  raw.rank = 1;
+  raw.first[1] = (uint8_t)num;
+  for (int i = 0; i < num; i++) raw.sub[i] = g->atoms.atom[atom[i]];
+  raw.split[0] = split;
+  return msc_digits_attr(msc_layout_of(g->ctx, g->mesh, &raw));
+}
+
 /* ---- texts ---- */
 
 const char *shard_tensor_text(const shard_graph *g, const msc_op *op, int tensor) {
@@ -133,33 +143,8 @@ const char *shard_gradient_text(const shard_graph *g, const msc_op *op, const ms
 }
 
 const char *shard_digits_text(const shard_graph *g, int num, const uint8_t *atom) {
-  msc_layout raw;
-  if (num == 0) return "{}"; /* of most letters */
-  memset(&raw, 0, sizeof raw);
-  raw.rank = 1;
-  raw.first[1] = (uint8_t)num;
-  for (int i = 0; i < num; i++) raw.sub[i] = g->atoms.atom[atom[i]];
-  const msc_layout *l = msc_layout_of(g->ctx, g->mesh, &raw);
-  return msc_subaxis_print(g->arena, g->mesh, l->first[1], l->sub);
-}
-
-/* The same with the sizes of parts. */
-static const char *letter_text(const shard_graph *g, const shard_group *group, int letter) {
-  const msc_assignment *a = &group->digits;
-  const int64_t *split = group->split[letter];
-  const char *text = shard_digits_text(g, a->num[letter], a->atom[letter]);
-  int64_t parts = split ? shard_parts(&g->atoms, a->num[letter], a->atom[letter]) : 0;
-  for (int64_t i = 0; i < parts; i++)
-    text = msc_arena_printf(g->arena, "%s%s%" PRId64, text, i ? "," : "/(", split[i + 1] - split[i]);
-  return parts ? msc_arena_printf(g->arena, "%s)", text) : text;
-}
-
-/* The layout [digits] of a letter's text. */
-static const msc_layout *digits_layout(shard_graph *g, const msc_op *op, const char *text) {
-  const msc_layout *l = NULL;
-  return msc_layout_parse(g->ctx, g->mesh, op->loc, msc_arena_printf(g->arena, "[%s]", text), &l) && l->rank == 1
-             ? l
-             : NULL;
+  return num ? msc_digits_print(g->arena, g->mesh, shard_digits(g, num, atom, NULL).layout)
+             : "{}"; /* of most letters */
 }
 
 /* ---- reading ---- */
@@ -180,11 +165,7 @@ static bool find_atoms(shard_graph *g) {
   num = 0;
   for (size_t i = 0; i < g->num_ops; i++) {
     const msc_attr_value *v = sharding_of(g->op[i].op);
-    for (size_t j = 0; v && j < v->dict.num; j++) {
-      const msc_layout *l = digits_layout(g, g->op[i].op, v->dict.a[j].value.s);
-      MSC_TRY(l);
-      layout[num++] = l;
-    }
+    for (size_t j = 0; v && j < v->dict.num; j++) layout[num++] = msc_attr_layout(&v->dict.a[j].value);
   }
   for (size_t i = 0; i < g->func->body->num_args; i++) {
     if (g->given[i]) layout[num++] = g->given[i];
@@ -218,7 +199,7 @@ static void read_sharding(shard_graph *g, shard_group *group) {
   if (!v) return;
   for (size_t i = 0; i < v->dict.num; i++) {
     int l = shard_letter(&group->rule, v->dict.a[i].name[0]);
-    const msc_layout *digits = l < 0 ? NULL : digits_layout(g, group->leader, v->dict.a[i].value.s);
+    const msc_layout *digits = l < 0 ? NULL : msc_attr_layout(&v->dict.a[i].value);
     if (!digits) continue;
     group->digits.num[l] = (uint8_t)msc_atoms_in(&g->atoms, digits->first[1], digits->sub, group->digits.atom[l]);
     group->closed |= 1u << l;
@@ -428,7 +409,8 @@ void shard_graph_store(shard_graph *g) {
     for (int l = 0; l < group->rule.num_letters; l++) {
       if (!group->digits.num[l] && !(group->closed >> l & 1)) continue;
       char name[2] = {group->rule.letter[l].name, 0};
-      msc_put_attr(g->ctx, &attrs, &num, name, msc_str(g->ctx, letter_text(g, group, l)));
+      msc_put_attr(g->ctx, &attrs, &num, name,
+                   shard_digits(g, group->digits.num[l], group->digits.atom[l], group->split[l]));
     }
     msc_op_set(group->leader, MSC_FACT(sharding), (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, attrs}});
     msc_op_set(group->leader, MSC_FACT(by), msc_str(g->ctx, group->by));

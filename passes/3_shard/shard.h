@@ -1,6 +1,6 @@
 /* shard.h: a function seen by its rules: groups of ops that share one choice of mesh digits per letter.
  *
- * The passes of this folder talk through one op attribute, `sharding`: a dictionary letter -> digits, as
+ * The passes of this folder talk through one op attribute, `sharding`: a dictionary letter -> digits, in IR text
  * {k = "{d:(2)4}", m = "{d:(1)2}"}; "{}" is whole, a letter that is absent is still free.  Only leaders carry it: a
  * forward op, or an op that belongs to none; gradient ops follow their forward op through their `letters`, update ops
  * the first user of their parameter.  `by` says who decided:
@@ -63,7 +63,8 @@ bool shard_searches_time(const msc_config *config);
 void shard_set_split(shard_graph *g, int group, int letter, const int64_t *split);
 /* Product of the sizes of a list of atoms. */
 int64_t shard_parts(const msc_atoms *atoms, int num, const uint8_t *atom);
-/* "{d:(1)2,tp}" for a list of atoms. */
+/* A list of atoms as an attribute, with sizes of parts or NULL; and as text: "{d:(1)2,tp}". */
+msc_attr_value shard_digits(const shard_graph *g, int num, const uint8_t *atom, const int64_t *split);
 const char *shard_digits_text(const shard_graph *g, int num, const uint8_t *atom);
 int shard_letter(const msc_rule *rule, char name);
 /* The layout an argument must have, from its attribute msc.layout; NULL: as its first user wants it. */
@@ -121,8 +122,6 @@ int shard_propagate(msc_pass_ctx *pass, shard_graph *g, bool search_follows, int
 
 /* Layouts of the results of all ops, and their `in_layout`.  What arguments are partial in passes where it may. */
 void shard_lay_ops(msc_pass_ctx *pass, shard_graph *g);
-/* What the attribute says of an operand; NULL: nothing.  False after a report. */
-bool shard_wanted(const msc_op *op, size_t operand, const msc_layout **out_layout);
 /* The same without the attribute: what operands are wanted in, by op id and operand; NULL: in nothing. */
 const msc_layout ***shard_lay_results(msc_pass_ctx *pass, shard_graph *g);
 

@@ -381,17 +381,17 @@ static bool check_arguments(msc_func *f, msc_arena *arena) {
   for (size_t i = 0; i < f->body->num_args; i++) {
     const msc_value *v = f->body->args[i];
     const msc_attr_value *given = msc_arg_attr(f, i, MSC_FACT(msc_layout));
-    const msc_layout *l = msc_attr_layout(f->module, f->loc, given);
-    if (!given || (!l && given->kind != MSC_ATTR_STR)) continue;
-    bool fits = l && is_possible(l, v->type);
-    ok &= fits;
-    if (l && !fits)
+    const msc_layout *l;
+    bool is_read = msc_users_layout(f->module, f->loc, given, &l);
+    if (is_read && (!l || is_possible(l, v->type))) continue;
+    if (is_read)
       msc_error(f->module->ctx, MSC_E_STRATEGY, f->loc, "argument %s is %s and cannot have the layout %s",
                 v->name ? v->name : "",
                 msc_type_text(arena, &f->module->mesh, msc_type_with_layout(f->module->ctx, v->type, NULL)),
-                msc_attr_layout_text(f->module, arena, given));
-    if (!fits)
-      msc_drop_attr(f->arg[i].attrs, &f->arg[i].num_attrs, MSC_FACT(msc_layout)); /* what else is wrong is told, too */
+                msc_layout_print(arena, &f->module->mesh, l));
+    ok = false;
+    /* what else is wrong is told, too */
+    msc_drop_attr(f->arg[i].attrs, &f->arg[i].num_attrs, MSC_FACT(msc_layout));
   }
   return ok;
 }
@@ -408,7 +408,7 @@ static bool cuts_arguments(const msc_func *f) {
 /* ---- the pass ---- */
 
 /* Nobody gave a mesh: it is the strategy file's, or one axis; a search may then choose another, see `free_mesh`. */
-static bool choose_mesh(msc_pass_ctx *pass, msc_module *m, msc_func *f, int64_t devices) {
+static bool choose_mesh(msc_pass_ctx *pass, msc_func *f, int64_t devices, msc_mesh *out_mesh) {
   const char *file = msc_config_text(pass->config, MSC_KEY_strategy_ckpt_load_file),
              *text = file ? msc_strategy_mesh(pass->scratch, file) : NULL;
   msc_mesh of_file = {0};
@@ -416,11 +416,10 @@ static bool choose_mesh(msc_pass_ctx *pass, msc_module *m, msc_func *f, int64_t 
     MSC_TRY(msc_mesh_parse(pass->ctx, msc_loc_of(pass->ctx, &(msc_loc){.file = msc_intern(pass->ctx, file), .line = 1}),
                            text, &of_file));
   if (text && msc_mesh_size(&of_file) == devices) {
-    m->mesh = of_file;
+    *out_mesh = of_file;
     return true;
   }
-  m->mesh.num_axes = 1;
-  m->mesh.axis[0] = (msc_axis){msc_intern(pass->ctx, "d"), devices};
+  *out_mesh = (msc_mesh){.num_axes = 1, .axis = {{msc_intern(pass->ctx, "d"), devices}}};
   if (shard_searches_time(pass->config)) msc_func_set(f, MSC_FACT(free_mesh), msc_bool(true));
   return true;
 }
@@ -428,8 +427,10 @@ static bool choose_mesh(msc_pass_ctx *pass, msc_module *m, msc_func *f, int64_t 
 static bool set_mesh(msc_pass_ctx *pass, msc_module *m, msc_func *f) {
   const msc_loc *loc = f->loc;
   int64_t devices = msc_config_devices(pass->config);
-  msc_config_mesh(pass->config, pass->ctx, &m->mesh);
-  if (m->mesh.num_axes == 0) MSC_TRY(choose_mesh(pass, m, f, devices));
+  msc_mesh mesh = m->mesh;
+  msc_config_mesh(pass->config, pass->ctx, &mesh);
+  if (mesh.num_axes == 0) MSC_TRY(choose_mesh(pass, f, devices, &mesh));
+  MSC_TRY(msc_change_mesh(m, &mesh));
   if (msc_mesh_size(&m->mesh) == devices) return true;
   return msc_error(pass->ctx, MSC_E_CONFIG, loc, "the mesh %s has %" PRId64 " devices, device_num is %" PRId64,
                    msc_mesh_print(pass->scratch, &m->mesh), msc_mesh_size(&m->mesh), devices);

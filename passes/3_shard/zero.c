@@ -229,11 +229,10 @@ static void lay(zeroing *z, msc_op *op, int tensor, const msc_layout *l) {
 }
 
 /* An update that stays as it was: what it wants its operands in. */
-static bool note_wants(zeroing *z, const msc_op *op) {
+static void note_wants(zeroing *z, const msc_op *op) {
   for (size_t t = 0; msc_op_attr(op, MSC_FACT(in_layout)) && t < op->num_in; t++)
-    if (op->in[t].value->type->rank) MSC_TRY(shard_wanted(op, t, &z->goal[op->in[t].value->id]));
+    if (op->in[t].value->type->rank) z->goal[op->in[t].value->id] = msc_wanted_layout(op, t);
   z->laid[op->id] = true;
-  return true;
 }
 
 /* What lies between gradient and update, and norms: cut as what they are made for, or from. */
@@ -279,13 +278,13 @@ static void move_argument(zeroing *z, msc_value *v, const msc_layout *l) {
 /* New values go where the arguments live that they are tied to. */
 static void move_results(zeroing *z) {
   msc_op *ret = z->f->body->last;
-  const msc_attr_value *ties = msc_func_attr(z->f, MSC_FACT(ties)), *wants = msc_op_attr(ret, MSC_FACT(in_layout));
-  msc_attr_value *want = msc_new_array(z->pass->scratch, msc_attr_value, ret->num_in);
+  const msc_attr_value *ties = msc_func_attr(z->f, MSC_FACT(ties));
+  const msc_layout **want = msc_new_array(z->pass->scratch, const msc_layout *, ret->num_in);
   for (size_t i = 0; i < ret->num_in; i++) {
     const msc_layout *l = ties->list.v[i].i >= 0 ? z->moved[ties->list.v[i].i] : NULL;
-    want[i] = l ? msc_layout_attr(l) : wants->list.v[i];
+    want[i] = l ? l : msc_wanted_layout(ret, i);
   }
-  msc_op_set(ret, MSC_FACT(in_layout), msc_list(z->g.ctx, ret->num_in, want));
+  msc_op_set(ret, MSC_FACT(in_layout), msc_layouts_attr(z->g.ctx, ret->num_in, want));
 }
 
 /* The parameter rests cut; narrowed it is so before it is gathered. */
@@ -339,7 +338,7 @@ bool pass_zero(msc_pass_ctx *pass, msc_module *m) {
     msc_op *op = z.g.op[i].op;
     const msc_value *w = is_update(op) ? op->in[0].value : NULL;
     if (w && !w->def && cut[w->index]) lay(&z, op, 0, cut[w->index]);
-    else if (w) MSC_TRY(note_wants(&z, op));
+    else if (w) note_wants(&z, op);
   }
   lay_between(&z);
   move_arguments(&z, cut);

@@ -144,7 +144,7 @@ static bool accumulate_operand(accumulating *a, msc_op *op, size_t operand) {
   msc_value *v = op->in[operand].value;
   const msc_layout *want = NULL;
   if (!is_accumulated(a, v)) return true;
-  if (a->cuts && v->type->layout && v->type->rank) MSC_TRY(shard_wanted(op, operand, &want));
+  if (a->cuts && v->type->layout && v->type->rank) want = msc_wanted_layout(op, operand);
   msc_value *sum = accumulate_gradient(a, op, v, want);
   if (sum) msc_set_operand(op, operand, sum);
   return sum != NULL;

@@ -89,7 +89,7 @@ static bool aggregate_operand(aggregating *a, msc_op *op, size_t at) {
   msc_value *v = op->in[at].value, *g = v;
   const msc_layout *have = g->type->layout, *want = have;
   if (!have || a->is_optimizers[v->def->id]) return true;
-  if (msc_op_attr(op, MSC_FACT(in_layout))) MSC_TRY(shard_wanted(op, at, &want));
+  if (msc_op_attr(op, MSC_FACT(in_layout))) want = msc_wanted_layout(op, at);
   bool summed =
       msc_op_attr(op, MSC_FACT(in_layout)) && have->num_partial && have->reduction == MSC_SUM && !want->num_partial;
   int64_t over = a->over  ? (summed || is_optimizer_gradient(a, op, at) ? a->over : 1)

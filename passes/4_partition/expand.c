@@ -9,15 +9,14 @@
 #include "passes/4_partition/flash.h"
 #include "passes/pass.h"
 
-/* Reads the layouts that the operands are wanted in, NULL each without layouts; false after a report. */
-static bool read_wanted_layouts(msc_pass_ctx *pass, const msc_op *op, const msc_layout ***out_layout) {
-  *out_layout = msc_new_array(pass->scratch, const msc_layout *, op->num_in + 1);
+/* Returns the layouts that the operands are wanted in, NULL each without layouts. */
+static const msc_layout **wanted_layouts(msc_pass_ctx *pass, const msc_op *op) {
+  const msc_layout **layout = msc_new_array(pass->scratch, const msc_layout *, op->num_in + 1);
   for (size_t i = 0; i < op->num_in; i++) {
-    const msc_layout **l = &(*out_layout)[i];
-    MSC_TRY(shard_wanted(op, i, l));
-    if (!*l) *l = op->in[i].value->type->layout;
+    const msc_layout *wanted = msc_wanted_layout(op, i);
+    layout[i] = wanted ? wanted : op->in[i].value->type->layout;
   }
-  return true;
+  return layout;
 }
 
 static bool expand_composite(msc_pass_ctx *pass, msc_op *op, const msc_layout *const *in_layout) {
@@ -46,10 +45,9 @@ static bool expand_func(msc_pass_ctx *pass, msc_func *f) {
   bool *is_gone = msc_new_array(pass->scratch, bool, msc_number(f->body).num_ops);
   flash_memo flash = {0};
   for (msc_op *op = f->body->first, *next; op; op = next) {
-    const msc_layout **in_layout;
     next = op->next;
     if (!msc_info(op)->expand) continue;
-    MSC_TRY(read_wanted_layouts(pass, op, &in_layout));
+    const msc_layout **in_layout = wanted_layouts(pass, op);
     if (!msc_must_expand(op, in_layout)) continue;
     msc_op *before = op->prev;
     if (!flash_replace(pass, &flash, op, in_layout)) MSC_TRY(expand_composite(pass, op, in_layout));

@@ -207,9 +207,8 @@ static msc_value *bring_into_layout(redistributing *r, msc_op *user, msc_value *
 
 static bool redistribute_operands(redistributing *r, msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) {
-    const msc_layout *l;
+    const msc_layout *l = msc_wanted_layout(op, i);
     msc_value *v = op->in[i].value;
-    MSC_TRY(shard_wanted(op, i, &l));
     if (!l || !v->type->layout || v->type->layout == l) continue;
     msc_value *there = bring_into_layout(r, op, v, l);
     MSC_TRY(there);

@@ -73,18 +73,11 @@ static const msc_layout *find_lost_digits(const msc_op *op, const msc_layout *fr
 }
 
 const msc_layout *comm_digits_of(const msc_op *op, size_t i) {
-  const msc_mesh *mesh = &op->block->func->module->mesh;
   msc_verb verb = msc_op_verb(op);
   if (!msc_verb_fuses(verb)) return NULL;
-  if (!msc_op_attr(op, "axes"))
-    return find_lost_digits(op, op->in[i].value->type->layout, op->out[i].type->layout, msc_verb_reduces(verb));
-  msc_layout raw;
-  int num;
-  memset(&raw, 0, sizeof raw);
-  raw.rank = 1;
-  if (!msc_subaxis_parse(msc_op_ctx(op), mesh, op->loc, msc_op_str(op, "axes"), &num, raw.sub)) return NULL;
-  raw.first[1] = (uint8_t)num;
-  return msc_layout_of(msc_op_ctx(op), mesh, &raw);
+  const msc_layout *axes = msc_op_layout(op, "axes");
+  return axes ? axes
+              : find_lost_digits(op, op->in[i].value->type->layout, op->out[i].type->layout, msc_verb_reduces(verb));
 }
 
 int64_t comm_bytes_of(const msc_op *op, size_t i) {

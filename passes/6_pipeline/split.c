@@ -499,13 +499,6 @@ static bool split_func(msc_pass_ctx *pass, msc_func *f, const char *program, int
 
 /* ---- the mesh of all stages ---- */
 
-static const msc_type *type_on_stage_mesh(msc_context *ctx, const msc_mesh *mesh, const msc_type *t) {
-  if (!t->layout) return t;
-  msc_layout raw = *t->layout;
-  for (int i = 0; i < raw.first[raw.rank] + raw.num_partial; i++) raw.sub[i].axis++;
-  return msc_type_with_layout(ctx, t, msc_layout_of(ctx, mesh, &raw));
-}
-
 /* Makes the stage the first axis of the mesh, along which nothing is cut. */
 static bool add_stage_axis(msc_pass_ctx *pass, msc_module *m, int stages) {
   const char *name = MSC_FACT(stage);
@@ -514,19 +507,9 @@ static bool add_stage_axis(msc_pass_ctx *pass, msc_module *m, int stages) {
   if (m->mesh.num_axes == MSC_MAX_AXES)
     return msc_error(pass->ctx, MSC_E_UNSUPPORTED, NULL, "a mesh of %d axes and pipeline stages: not supported yet",
                      MSC_MAX_AXES);
-  memmove(&m->mesh.axis[1], &m->mesh.axis[0], sizeof *m->mesh.axis * (size_t)m->mesh.num_axes);
-  m->mesh.num_axes++;
-  m->mesh.axis[0] = (msc_axis){msc_intern(pass->ctx, name), stages};
-  for (msc_func *f = m->first; f; f = f->next) {
-    for (size_t i = 0; i < f->body->num_args; i++)
-      f->body->args[i]->type = type_on_stage_mesh(pass->ctx, &m->mesh, f->body->args[i]->type);
-    for (msc_op *op = f->body->first; op; op = op->next) {
-      for (size_t i = 0; i < op->num_out; i++)
-        op->out[i].type = type_on_stage_mesh(pass->ctx, &m->mesh, op->out[i].type);
-      if (op->kind == OP_stage_recv) msc_op_set(op, "type", msc_type_attr(op->out[0].type));
-    }
-  }
-  return true;
+  msc_mesh mesh = {.num_axes = m->mesh.num_axes + 1, .axis = {{msc_intern(pass->ctx, name), stages}}};
+  memcpy(&mesh.axis[1], m->mesh.axis, sizeof *mesh.axis * (size_t)m->mesh.num_axes);
+  return msc_change_mesh(m, &mesh);
 }
 
 bool pass_split(msc_pass_ctx *pass, msc_module *m) {

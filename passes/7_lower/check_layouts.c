@@ -32,11 +32,11 @@ static const msc_type *whole_of(const checking *z, const msc_value *v) { return 
 /* ---- recorded layouts ---- */
 
 /* The whole of v, from attributes with a layout and a shape; NULL: they are missing or wrong. */
-static const msc_type *parse_whole(const checking *z, const msc_loc *loc, const msc_value *v,
-                                   const msc_attr_value *layout, const msc_attr_value *shape) {
+static const msc_type *whole_of_record(const checking *z, const msc_value *v, const msc_attr_value *layout,
+                                       const msc_attr_value *shape) {
   int64_t dim[MSC_MAX_RANK];
   if (!shape || shape->kind != MSC_ATTR_LIST || (int)shape->list.num != v->type->rank) return NULL;
-  const msc_layout *l = msc_attr_layout(z->f->module, loc, layout);
+  const msc_layout *l = msc_attr_layout(layout);
   if (!l || l->rank != v->type->rank) return NULL;
   for (int d = 0; d < v->type->rank; d++) dim[d] = shape->list.v[d].i;
   return msc_type_of(z->ctx, v->type->dtype, v->type->rank, dim, l);
@@ -68,8 +68,8 @@ static bool note_arguments(checking *z) {
   bool ok = true;
   for (size_t i = 0; i < z->f->body->num_args; i++) {
     const msc_value *v = z->f->body->args[i];
-    const msc_type *t = z->whole[v->id] = parse_whole(z, z->f->loc, v, msc_arg_attr(z->f, i, MSC_FACT(msc_layout)),
-                                                      msc_arg_attr(z->f, i, MSC_FACT(msc_shape)));
+    const msc_type *t = z->whole[v->id] =
+        whole_of_record(z, v, msc_arg_attr(z->f, i, MSC_FACT(msc_layout)), msc_arg_attr(z->f, i, MSC_FACT(msc_shape)));
     if (!t || (msc_verify_type(z->f->module, z->f->loc, t) && is_largest_part(v, t))) continue;
     ok = msc_error(z->ctx, MSC_E_SHARDING, z->f->loc, "%s: argument %zu, %s, is no part of %s", z->f->name, i,
                    type_or_unknown(z, v->type), type_or_unknown(z, t));
@@ -247,11 +247,11 @@ static const msc_attr_value *list_entry(const msc_attr_value *list, size_t i) {
 }
 
 /* True if the offset is that of a part of t. */
-static bool is_start_of(const checking *z, const msc_attr_value *start, const msc_type *t) {
+static bool is_start_of(const msc_attr_value *start, const msc_type *t) {
   const msc_attr_value *layout = msc_find_attr(start->dict.a, start->dict.num, MSC_FACT(layout)),
                        *shape = msc_find_attr(start->dict.a, start->dict.num, MSC_FACT(shape));
-  bool same = shape && shape->kind == MSC_ATTR_LIST && (int)shape->list.num == t->rank &&
-              msc_attr_layout(z->f->module, z->f->loc, layout) == t->layout;
+  bool same =
+      shape && shape->kind == MSC_ATTR_LIST && (int)shape->list.num == t->rank && msc_attr_layout(layout) == t->layout;
   for (int d = 0; same && d < t->rank; d++) same = shape->list.v[d].i == t->dim[d];
   return same;
 }
@@ -275,7 +275,7 @@ static bool check_start(const checking *z, const msc_op *op, int64_t number, int
     start = NULL;
   for (size_t i = 0; start && !ok && i < (size_t)op->num_in + op->num_out; i++) {
     const msc_type *t = i < op->num_in ? operand_whole(z, op, i) : whole_of(z, &op->out[i - op->num_in]);
-    ok = !t || is_start_of(z, start, t);
+    ok = !t || is_start_of(start, t);
   }
   return ok ||
          msc_op_error(op, MSC_E_SHARDING, "%s: offset %" PRId64 " of `starts` is of nothing that it reads or makes",
@@ -389,8 +389,8 @@ static bool check_result_layouts(const checking *z) {
   for (size_t i = 0; i < ret->num_in; i++) {
     const msc_value *v = ret->in[i].value;
     const msc_type *t = whole_of(z, v),
-                   *want = parse_whole(z, ret->loc, v, list_entry(msc_func_attr(z->f, MSC_FACT(result_layouts)), i),
-                                       list_entry(msc_func_attr(z->f, MSC_FACT(result_shapes)), i));
+                   *want = whole_of_record(z, v, list_entry(msc_func_attr(z->f, MSC_FACT(result_layouts)), i),
+                                           list_entry(msc_func_attr(z->f, MSC_FACT(result_shapes)), i));
     const msc_attr_value *tie = list_entry(ties, i);
     bool tied = tie && tie->kind == MSC_ATTR_INT && tie->i >= 0 && tie->i < (int64_t)z->f->body->num_args;
     const msc_type *arg = tied ? whole_of(z, z->f->body->args[tie->i]) : NULL;

@@ -96,11 +96,12 @@ static const msc_type *localize_type(const localizing *z, const msc_type *t) {
 
 /* The digits of an `axes` attribute as dimension `dim` (or, when dim < 0, the partial digits) of a layout. */
 static const msc_layout *layout_of_axes(localizing *z, const msc_op *op, int rank, int dim) {
+  const msc_layout *axes = msc_op_layout(op, "axes");
   msc_layout raw = {.rank = (uint8_t)rank};
-  int num = 0;
-  if (!msc_subaxis_parse(z->pass->ctx, z->mesh, op->loc, msc_op_str(op, "axes"), &num, raw.sub)) return NULL;
-  for (int d = 0; d < rank; d++) raw.first[d + 1] = (uint8_t)(dim >= 0 && d >= dim ? num : 0);
-  if (dim < 0) raw.num_partial = (uint8_t)num, raw.reduction = (uint8_t)msc_op_reduction(op);
+  uint8_t num = axes->first[1];
+  memcpy(raw.sub, axes->sub, num * sizeof *raw.sub);
+  for (int d = 0; d < rank; d++) raw.first[d + 1] = dim >= 0 && d >= dim ? num : 0;
+  if (dim < 0) raw.num_partial = num, raw.reduction = (uint8_t)msc_op_reduction(op);
   return msc_layout_of(z->pass->ctx, z->mesh, &raw);
 }
 
@@ -114,21 +115,19 @@ static const msc_layout *find_group_layout(localizing *z, const msc_op *op, int 
 
 /* Finds the layouts that make a manual collective a change of layout: of a larger tensor, of which every rank of the
  * group holds a part. */
-static bool find_manual_layouts(localizing *z, const msc_op *op, size_t i, const msc_layout **from,
-                                const msc_layout **to, int64_t *shape) {
+static void find_manual_layouts(localizing *z, const msc_op *op, size_t i, msc_comm_part *p) {
   const msc_type *x = op->in[i].value->type;
   const msc_verb_row *row = msc_verb_row_of(msc_op_verb(op));
-  memcpy(shape, x->dim, sizeof *shape * (size_t)x->rank);
-  *from = find_group_layout(z, op, x->rank, row->operand);
-  *to = find_group_layout(z, op, x->rank, row->result);
+  memcpy(p->shape, x->dim, sizeof *p->shape * (size_t)x->rank);
+  p->from = find_group_layout(z, op, x->rank, row->operand);
+  p->to = find_group_layout(z, op, x->rank, row->result);
   const char *cut = msc_verb_dim_attr(row->operand);
-  if (cut && *from) shape[msc_op_int(op, cut)] *= msc_layout_parts(*from, (int)msc_op_int(op, cut));
-  return *from && *to;
+  if (cut) p->shape[msc_op_int(op, cut)] *= msc_layout_parts(p->from, (int)msc_op_int(op, cut));
 }
 
-static bool localize_group(localizing *z, msc_op *op) {
+static void localize_group(localizing *z, msc_op *op) {
   msc_op *comm = insert_comm(z, op, op->in[0].value, op->kind == OP_broadcast ? MSC_BROADCAST : MSC_PAIRS);
-  msc_op_set(comm, "axes", msc_str(z->pass->ctx, msc_op_str(op, "axes")));
+  msc_op_set(comm, "axes", *msc_op_attr(op, "axes"));
   if (op->kind == OP_broadcast) {
     msc_op_set(comm, "root", msc_int(msc_op_int(op, "root")));
   } else if (op->kind == OP_recv) {
@@ -141,7 +140,6 @@ static bool localize_group(localizing *z, msc_op *op) {
   finish_comm(z, comm, global_of(z, &op->out[0]), op->out[0].type);
   msc_replace_uses(&op->out[0], &comm->out[0]);
   msc_op_erase(op);
-  return true;
 }
 
 static unsigned summed_dims(const localizing *z, const msc_op *op);
@@ -149,7 +147,7 @@ static unsigned summed_dims(const localizing *z, const msc_op *op);
 /* The order of blocks on ranks, for the sum that `def` computes a part of; NULL: it is that of the ranks.  Blocks lie
  * on ranks as the summed dimensions are cut, major digit first.  With this order the collective adds first what is
  * adjacent in the sum. */
-static const char *find_sum_order(localizing *z, const msc_op *def) {
+static const msc_layout *find_sum_order(localizing *z, const msc_op *def) {
   msc_layout raw = {.rank = 1};
   int num = 0;
   bool ranks = true;
@@ -164,21 +162,19 @@ static const char *find_sum_order(localizing *z, const msc_op *def) {
              (raw.sub[i].axis == raw.sub[i + 1].axis && raw.sub[i].pre < raw.sub[i + 1].pre);
   if (ranks) return NULL;
   raw.first[1] = (uint8_t)num;
-  const msc_layout *order = msc_layout_of(z->pass->ctx, z->mesh, &raw);
-  return msc_subaxis_print(z->pass->scratch, z->mesh, order->first[1], order->sub);
+  return msc_layout_of(z->pass->ctx, z->mesh, &raw);
 }
 
-static bool find_comm_part(localizing *z, const msc_op *op, size_t i, msc_comm_part *p) {
+static void find_comm_part(localizing *z, const msc_op *op, size_t i, msc_comm_part *p) {
   const msc_type *have = global_of(z, op->in[i].value);
   *p = (msc_comm_part){.from = have->layout, .to = global_of(z, &op->out[i])->layout};
   memcpy(p->shape, have->dim, sizeof p->shape);
-  if (msc_op_attr(op, "axes")) return find_manual_layouts(z, op, i, &p->from, &p->to, p->shape);
-  if (p->from->num_partial) p->order = find_sum_order(z, op->in[i].value->def);
-  return true;
+  if (msc_op_attr(op, "axes")) find_manual_layouts(z, op, i, p);
+  else if (p->from->num_partial) p->order = find_sum_order(z, op->in[i].value->def);
 }
 
 /* Finds the layouts of each value, and replaces the op by one comm for all of them. */
-static bool localize_parts(localizing *z, msc_op *op) {
+static void localize_parts(localizing *z, msc_op *op) {
   msc_arena *a = z->pass->scratch;
   msc_value **x = msc_new_array(a, msc_value *, op->num_in);
   msc_comm_part *part = msc_new_array(a, msc_comm_part, op->num_in);
@@ -187,7 +183,7 @@ static bool localize_parts(localizing *z, msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_type *local = op->out[i].type;
     x[i] = op->in[i].value;
-    MSC_TRY(find_comm_part(z, op, i, &part[i]));
+    find_comm_part(z, op, i, &part[i]);
     for (int d = 0; d < local->rank; d++) dims[num_dims++] = local->dim[d];
   }
   msc_op *comm = insert_comms(z, op, op->num_in, x, msc_op_verb(op));
@@ -200,18 +196,18 @@ static bool localize_parts(localizing *z, msc_op *op) {
     msc_replace_uses(&op->out[i], &comm->out[i]);
   }
   msc_op_erase(op);
-  return true;
 }
 
-static bool localize_collective(localizing *z, msc_op *op) {
+static void localize_collective(localizing *z, msc_op *op) {
+  bool manual = msc_op_attr(op, "axes") != NULL;
   if (op->kind == OP_send) { /* the matching recv becomes the comm */
     msc_replace_uses(&op->out[0], op->in[0].value);
     msc_op_erase(op);
-    return true;
+  } else if (manual && (op->kind == OP_broadcast || op->kind == OP_permute || op->kind == OP_recv)) {
+    localize_group(z, op);
+  } else {
+    localize_parts(z, op);
   }
-  bool manual = msc_op_attr(op, "axes") != NULL;
-  bool group = manual && (op->kind == OP_broadcast || op->kind == OP_permute || op->kind == OP_recv);
-  return group ? localize_group(z, op) : localize_parts(z, op);
 }
 
 /* ---- other ops ---- */
@@ -282,16 +278,13 @@ static void set_place_in_whole(localizing *z, msc_op *op, const msc_type *t) {
 
 /* Does the same in a program for one rank, in which `whole_layout` says how the whole is cut. */
 static bool set_place_from_layout(localizing *z, msc_op *op) {
-  const msc_attr_value *told = msc_op_attr(op, MSC_FACT(whole_layout));
-  if (!told) return true;
+  const msc_layout *l = msc_op_layout(op, MSC_FACT(whole_layout));
+  if (!l) return true;
   msc_type whole = *op->out[0].type;
-  if (!msc_is_layout_attr(told))
-    return msc_op_error(op, MSC_E_ROW, "%s: whole_layout must be str", msc_kind_name(op->kind));
-  whole.layout = msc_attr_layout(z->f->module, op->loc, told);
-  MSC_TRY(whole.layout);
+  whole.layout = l;
   if (whole.layout->rank != whole.rank)
     return msc_op_error(op, MSC_E_LAYOUT, "%s: whole_layout %s is not of rank %d", msc_kind_name(op->kind),
-                        msc_attr_layout_text(z->f->module, z->pass->scratch, told), whole.rank);
+                        msc_layout_print(z->pass->scratch, z->mesh, whole.layout), whole.rank);
   for (int d = 0; d < whole.rank; d++) whole.dim[d] *= msc_layout_parts(whole.layout, d);
   set_place_in_whole(z, op, &whole);
   msc_op_unset(op, MSC_FACT(whole_layout));
@@ -601,7 +594,7 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
     next = op->next;
     drop_layout_choices(op);
     bool moves = (msc_info(op)->flags & MSC_COLLECTIVE && !msc_is_message(op)) || op->kind == OP_shard;
-    if (moves) ok &= localize_collective(&z, op);
+    if (moves) localize_collective(&z, op);
     else ok &= set_place_from_layout(&z, op), localize_op(&z, op);
   }
   if (z.num_starts) msc_func_set(f, MSC_FACT(starts), msc_list(pass->ctx, z.num_starts, z.starts));

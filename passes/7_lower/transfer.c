@@ -68,16 +68,17 @@ static int find_group_digits(const msc_mesh *mesh, const msc_op *comm, const msc
 }
 
 bool msc_transfer_of(const msc_cost *cost, const msc_op *comm, msc_arena *scratch, msc_cost_transfer *out_transfer) {
-  msc_subaxis digit[MSC_MAX_SUBAXES];
-  int num = 0;
+  msc_subaxis moved[MSC_MAX_SUBAXES];
+  const msc_layout *axes = msc_op_layout(comm, "axes");
+  const msc_subaxis *digit = axes ? axes->sub : moved;
+  int num = axes ? axes->first[1] : 0;
   *out_transfer = (msc_cost_transfer){.verb = msc_verb_row_of(msc_op_verb(comm))->op, .ranks = 1};
-  if (msc_op_attr(comm, "axes")) {
-    MSC_TRY(msc_subaxis_parse(msc_op_ctx(comm), cost->mesh, comm->loc, msc_op_str(comm, "axes"), &num, digit));
+  if (axes) {
     out_transfer->bytes = msc_received_bytes(comm, 0, NULL, NULL);
   } else {
     const msc_comm_part *part = msc_comm_parts(comm, scratch);
     MSC_TRY(part);
-    num = find_group_digits(cost->mesh, comm, part, digit);
+    num = find_group_digits(cost->mesh, comm, part, moved);
     for (size_t i = 0; i < comm->num_in; i++)
       out_transfer->bytes += msc_received_bytes(comm, i, part[i].from, part[i].to);
   }

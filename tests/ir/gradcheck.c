@@ -182,7 +182,9 @@ static void point_to_point(void **state) {
   msc_func *f = msc_func_new(m, "f");
   const msc_type *t = type_of_text(ctx, NULL, "2xf64", 5);
   msc_value *x = msc_add_arg(f->body, t, NULL), *dy = msc_add_arg(f->body, t, NULL), *dtoken = NULL, *dx = NULL;
-  msc_attr attrs[] = {msc_named(ctx, "axes", msc_str(ctx, "{y}")), msc_named(ctx, "from", msc_int(2)),
+  const msc_layout *digits;
+  msc_digits_parse(ctx, &m->mesh, NULL, "{y}", &digits);
+  msc_attr attrs[] = {msc_named(ctx, "axes", msc_digits_attr(digits)), msc_named(ctx, "from", msc_int(2)),
                       msc_named(ctx, "to", msc_int(0))};
   msc_builder b = {.func = f, .loc = f->loc};
   msc_op *send = msc_build_with(&b, OP_send, 1, &x, 1, 3, attrs);

@@ -394,7 +394,9 @@ static void send_and_receive(void **state) {
   msc_func *f = msc_func_new(m, "f");
   msc_builder b = {.func = f, .loc = f->loc};
   msc_value *x = msc_add_arg(f->body, type_of_text(ctx, NULL, "1xf32", 5), NULL);
-  msc_attr attrs[] = {msc_named(ctx, "axes", msc_str(ctx, "{y}")), msc_named(ctx, "from", msc_int(2)),
+  const msc_layout *digits;
+  assert_true(msc_digits_parse(ctx, &m->mesh, NULL, "{y}", &digits));
+  msc_attr attrs[] = {msc_named(ctx, "axes", msc_digits_attr(digits)), msc_named(ctx, "from", msc_int(2)),
                       msc_named(ctx, "to", msc_int(0))};
   msc_value *token = &msc_build_with(&b, OP_send, 1, &x, 1, 3, attrs)->out[0];
   msc_value *y = &msc_build_with(&b, OP_recv, 1, &token, 1, 3, attrs)->out[0];
@@ -472,7 +474,8 @@ static const char LOWERED[] =
     "\"msc.func\"() ({\n"
     "^bb0(%0: tensor<2x3xf64>, %1: tensor<4xi32>):\n" /* of a table 4x3 cut by x; indexes, whole */
     "  %2 = \"msc.gather\"(%0, %1) {start = 0, whole = 4} : (tensor<2x3xf64>, tensor<4xi32>) -> tensor<4x3xf64>\n"
-    "  %3 = \"msc.comm\"(%2) {dims = [2, 3], from = \"[{},{}] partial={x}\", shape = [4, 3], to = \"[{x},{}]\", verb = "
+    "  %3 = \"msc.comm\"(%2) {dims = [2, 3], from = [\"[{},{}] partial={x}\"], shape = [4, 3], to = [\"[{x},{}]\"], "
+    "verb = "
     "\"reduce_scatter\"} : (tensor<4x3xf64>) -> tensor<2x3xf64>\n"
     "  %4 = \"msc.fused\"(%3) ({\n"
     "  ^bb0(%5: tensor<2x3xf64>):\n"

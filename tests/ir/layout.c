@@ -207,11 +207,13 @@ static void test_mesh_text(void **state) {
 static void test_axes_text(void **state) {
   (void)state;
   msc_mesh m = mesh_of("x=4,y=2");
-  msc_subaxis s[MSC_MAX_SUBAXES];
-  int num;
-  assert_true(msc_subaxis_parse(ctx, &m, NULL, "{y,x:(2)2}", &num, s));
-  assert_string_equal(msc_subaxis_print(msc_context_arena(ctx), &m, num, s), "{y,x:(2)2}");
-  assert_false(msc_subaxis_parse(ctx, &m, NULL, "{y} ]", &num, s));
+  const msc_layout *digits;
+  assert_true(msc_digits_parse(ctx, &m, NULL, "{y,x:(2)2}", &digits));
+  assert_ptr_equal(digits, layout_of(&m, "[{y,x:(2)2}]"));
+  assert_string_equal(msc_digits_print(msc_context_arena(ctx), &m, digits), "{y,x:(2)2}");
+  assert_true(msc_digits_parse(ctx, &m, NULL, "{y}/(1,3)", &digits));
+  assert_string_equal(msc_digits_print(msc_context_arena(ctx), &m, digits), "{y}/(1,3)");
+  assert_false(msc_digits_parse(ctx, &m, NULL, "{y} ]", &digits));
   expect_error(MSC_E_LAYOUT, "axes \"{y} ]\": expected the end at character 5, not ']'");
 }
 

@@ -77,6 +77,7 @@ static inline msc_attr_value dense_of_text(msc_context *ctx, const char *text) {
 }
 
 static inline msc_attr_value value_of_text(msc_context *ctx, const msc_attr_spec *s, const char *text) {
+  if (s->is_list && s->kind >= MSC_ATTR_LAYOUT) return msc_list(ctx, 1, &(msc_attr_value){MSC_ATTR_STR, .s = text});
   if (s->is_list) {
     int64_t v[16];
     size_t n = 0;
@@ -109,6 +110,7 @@ static inline void set_attrs(msc_op *op, const char *attrs) {
     assert(s || !"attribute of the row");
     msc_op_set(op, word, value_of_text(ctx, s, equal + 1));
   }
+  assert(msc_read_layouts(op->block->func->module, NULL, op->attrs, op->num_attrs, info) || !"layout");
 }
 
 /* The op, inserted into a new function of m that returns its results; num_out counts only for ops with any number.

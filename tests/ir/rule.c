@@ -44,7 +44,8 @@ static int values_of(const char *text, msc_value **out) {
   return num;
 }
 
-/* "dim=1 sizes=2,6 keep_dims=true dtype=f32 shape=[8]": words that start with a letter are strings. */
+/* "dim=1 sizes=2,6 keep_dims=true dtype=f32 shape=[8]": words that start with a letter are strings, with a
+ * brace digits of mesh axes. */
 static size_t attrs_of(const char *text, msc_attr *out) {
   size_t num = 0;
   char copy[200], *save = NULL;
@@ -64,6 +65,11 @@ static size_t attrs_of(const char *text, msc_attr *out) {
       value = msc_float(strtod(v, NULL));
     } else if ((*v >= '0' && *v <= '9') || *v == '-') {
       value = msc_int(strtoll(v, NULL, 10));
+    } else if (*v == '{') {
+      const msc_layout *digits;
+      msc_mesh mesh;
+      assert_true(msc_mesh_parse(ctx, NULL, "d=2", &mesh) && msc_digits_parse(ctx, &mesh, NULL, v, &digits));
+      value = msc_digits_attr(digits);
     } else {
       value = msc_str(ctx, v);
     }

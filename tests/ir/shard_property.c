@@ -117,10 +117,9 @@ static bool has_composite(const msc_func *f) {
 
 /* What its operands are laid out as is what the op wants. */
 static void want_operands(problem *p, msc_op *op) {
-  msc_attr_value *want = msc_new_array(msc_context_arena(p->ctx), msc_attr_value, op->num_in);
-  for (size_t i = 0; i < op->num_in; i++)
-    want[i] = msc_str(p->ctx, msc_layout_print(msc_context_arena(p->ctx), &p->m->mesh, op->in[i].value->type->layout));
-  if (op->num_in) msc_op_set(op, "in_layout", msc_list(p->ctx, op->num_in, want));
+  const msc_layout **want = msc_new_array(msc_context_arena(p->ctx), const msc_layout *, op->num_in);
+  for (size_t i = 0; i < op->num_in; i++) want[i] = op->in[i].value->type->layout;
+  if (op->num_in) msc_op_set(op, "in_layout", msc_layouts_attr(p->ctx, op->num_in, want));
 }
 
 /* A copy of f whose composites are expanded, with the layout changes that they need then; its results are laid

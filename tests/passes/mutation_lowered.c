@@ -296,19 +296,24 @@ static void set_text(random_graph *g, msc_op *op, const char *name, const char *
   msc_op_set(op, name, msc_str(g->ctx, text));
 }
 
+/* Of the first value. */
+static const msc_layout *layout_of(const msc_op *op, const char *name) {
+  return msc_attr_layout(&msc_op_attr(op, name)->list.v[0]);
+}
+
 static void change_comm(tally *t, random_graph *g, msc_op *op) {
   static const char *const verbs[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
                                       "permute",    "exchange",   "shard"};
   attributes c = attributes_of(g, op);
-  if (strstr(msc_op_str(op, "from"), "partial")) { /* elsewhere nothing is reduced */
+  if (layout_of(op, "from")->num_partial) { /* elsewhere nothing is reduced */
     set_text(g, op, "reduction", strcmp(msc_op_str(op, "reduction"), "max") ? "max" : "sum");
     judge_numbers(t, g, op, "another reduction", put_attributes, &c);
     c = attributes_of(g, op);
   }
-  set_text(g, op, "from", msc_op_str(op, "to"));
+  msc_op_set(op, "from", *msc_op_attr(op, "to"));
   judge_numbers(t, g, op, "from what it makes", put_attributes, &c);
   c = attributes_of(g, op);
-  set_text(g, op, "to", msc_op_str(op, "from"));
+  msc_op_set(op, "to", *msc_op_attr(op, "from"));
   judge_numbers(t, g, op, "to what it has", put_attributes, &c);
   c = attributes_of(g, op);
   set_text(g, op, "verb", verbs[below(g, sizeof verbs / sizeof *verbs)]);
@@ -319,11 +324,11 @@ static void change_comm(tally *t, random_graph *g, msc_op *op) {
 static void exchange_layouts(tally *t, random_graph *g, msc_op *op) {
   for (msc_op *other = op->block->first; other; other = other->next) {
     if (other->kind != OP_comm || !msc_op_attr(other, "from") ||
-        !strcmp(msc_op_str(other, "from"), msc_op_str(op, "from")))
+        msc_attr_equal(msc_op_attr(other, "from"), msc_op_attr(op, "from")))
       continue;
     attributes c = attributes_of(g, op);
-    set_text(g, op, "from", msc_op_str(other, "from"));
-    set_text(g, op, "to", msc_op_str(other, "to"));
+    msc_op_set(op, "from", *msc_op_attr(other, "from"));
+    msc_op_set(op, "to", *msc_op_attr(other, "to"));
     judge_numbers(t, g, op, "other layouts", put_attributes, &c);
     return;
   }

@@ -73,8 +73,8 @@ void shard_origins_conflict(shard_origins *o, const shard_op *op, const msc_valu
   size_t num = 0;
   msc_put_attr(ctx, &attrs, &num, "value", msc_str(ctx, value_text(v)));
   msc_put_attr(ctx, &attrs, &num, "dim", msc_int(d));
-  msc_put_attr(ctx, &attrs, &num, MSC_FACT(here), msc_str(ctx, shard_digits_text(o->g, here.num, here.atom)));
-  msc_put_attr(ctx, &attrs, &num, MSC_FACT(there), msc_str(ctx, shard_digits_text(o->g, there.num, there.atom)));
+  msc_put_attr(ctx, &attrs, &num, MSC_FACT(here), shard_digits(o->g, here.num, here.atom, NULL));
+  msc_put_attr(ctx, &attrs, &num, MSC_FACT(there), shard_digits(o->g, there.num, there.atom, NULL));
   if (by) msc_put_attr(ctx, &attrs, &num, MSC_FACT(by), msc_str(ctx, by));
   conflict *c = msc_new(o->g->arena, conflict);
   *c = (conflict){op, {.kind = MSC_ATTR_DICT, .dict = {num, attrs}}, NULL};
@@ -101,7 +101,7 @@ static void store_inherited(const shard_origins *o, int group) {
     msc_attr *attrs = NULL;
     size_t num = 0;
     msc_put_attr(g->ctx, &attrs, &num, MSC_FACT(by), msc_str(g->ctx, by));
-    msc_put_attr(g->ctx, &attrs, &num, MSC_FACT(digits), msc_str(g->ctx, shard_digits_text(g, atoms, atom)));
+    msc_put_attr(g->ctx, &attrs, &num, MSC_FACT(digits), shard_digits(g, atoms, atom, NULL));
     entry[entries++] = (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, attrs}};
   }
   if (entries) msc_op_set(g->group[group].leader, MSC_FACT(inherited), msc_list(g->ctx, entries, entry));
@@ -161,17 +161,17 @@ static const char *field(const msc_attr_value *dict, const char *name) {
   return v && v->kind == MSC_ATTR_STR ? v->s : NULL;
 }
 
-/* Atoms of such a text, as a mask: a plan may say anything. */
-static uint32_t atoms_in(const shard_graph *g, const char *text) {
-  msc_subaxis digit[MSC_MAX_SUBAXES];
-  int num = 0;
+static const msc_layout *digits_in(const msc_attr_value *dict, const char *name) {
+  return dict->kind == MSC_ATTR_DICT ? msc_attr_layout(msc_find_attr(dict->dict.a, dict->dict.num, name)) : NULL;
+}
+
+/* Atoms of such digits, as a mask: a plan may say anything. */
+static uint32_t atoms_in(const shard_graph *g, const msc_layout *digits) {
   uint32_t mask = 0;
-  if (!text || !msc_subaxis_parse(g->ctx, g->mesh, NULL, text, &num, digit)) return 0;
-  for (int s = 0; s < num; s++)
+  for (int s = 0; digits && s < digits->first[1]; s++)
     for (int a = 0; a < g->atoms.num; a++) {
-      const msc_subaxis *atom = &g->atoms.atom[a];
-      if (atom->axis == digit[s].axis && atom->pre >= digit[s].pre && atom->pre < digit[s].pre * digit[s].size)
-        mask |= 1u << a;
+      const msc_subaxis *atom = &g->atoms.atom[a], *digit = &digits->sub[s];
+      if (atom->axis == digit->axis && atom->pre >= digit->pre && atom->pre < digit->pre * digit->size) mask |= 1u << a;
     }
   return mask;
 }
@@ -187,7 +187,7 @@ static void read_inherited(shard_chains *c, size_t group) {
   const msc_attr_value *entry = list_of(c->g->group[group].leader, MSC_FACT(inherited), &num);
   for (size_t i = 0; i < num; i++) {
     const char *by = field(&entry[i], MSC_FACT(by));
-    uint32_t mask = by ? atoms_in(c->g, field(&entry[i], MSC_FACT(digits))) : 0;
+    uint32_t mask = by ? atoms_in(c->g, digits_in(&entry[i], MSC_FACT(digits))) : 0;
     for (size_t a = 0; a < atoms; a++)
       if (mask >> a & 1) c->from[group * atoms + a] = by, c->before[group * atoms + a] = group_named(c, by, (int)group);
   }
@@ -262,6 +262,10 @@ size_t shard_chains_to(const shard_chains *c, int group, shard_chain **out_chain
   return num;
 }
 
+static const char *digits_text(const shard_graph *g, const msc_layout *digits) {
+  return msc_digits_print(g->arena, g->mesh, digits);
+}
+
 /* Of digits that the op itself has, or had before it gave them up. */
 static shard_chain own_chain(const shard_chains *c, int group, const char *digits, uint32_t mask) {
   const msc_op *leader = c->g->group[group].leader;
@@ -278,18 +282,20 @@ size_t shard_chains_conflicts(const shard_chains *c, int group, shard_conflict *
   const msc_attr_value *entry = list_of(c->g->group[group].leader, MSC_FACT(conflicts), &num);
   *out_conflict = msc_new_array(c->g->arena, shard_conflict, num + 1);
   for (size_t i = 0; i < num; i++) {
-    const char *here = field(&entry[i], MSC_FACT(here)), *there = field(&entry[i], MSC_FACT(there)),
-               *by = field(&entry[i], MSC_FACT(by)), *value = field(&entry[i], "value");
+    const msc_layout *here = digits_in(&entry[i], MSC_FACT(here)), *there = digits_in(&entry[i], MSC_FACT(there));
+    const char *by = field(&entry[i], MSC_FACT(by)), *value = field(&entry[i], "value");
     const msc_attr_value *dim = here ? msc_find_attr(entry[i].dict.a, entry[i].dict.num, "dim") : NULL;
     if (!there || !value || !dim || dim->kind != MSC_ATTR_INT || !c->g->group[group].leader->name) continue;
     uint32_t mask = atoms_in(c->g, there), own = atoms_in(c->g, here);
     if (!mask) mask = own;
     shard_conflict *to = &(*out_conflict)[kept++];
-    *to = (shard_conflict){
-        .op = c->g->group[group].leader->name, .value = value, .dim = dim->i, .here = own_chain(c, group, here, own)};
+    *to = (shard_conflict){.op = c->g->group[group].leader->name,
+                           .value = value,
+                           .dim = dim->i,
+                           .here = own_chain(c, group, digits_text(c->g, here), own)};
     to->there = by && mask ? chain_from(c, by, group_named(c, by, group), __builtin_ctz(mask))
                            : (shard_chain){.origin = by ? by : value};
-    to->there.digits = there;
+    to->there.digits = digits_text(c->g, there);
   }
   return kept;
 }

@@ -22,7 +22,7 @@ static void set_digits(shard_timing *t, msc_op *op, const msc_assignment *a, int
   size_t num = 0;
   for (int d = 0; d < rank; d++) {
     char name[2] = {(char)('A' + d), 0};
-    msc_put_attr(t->g.ctx, &attrs, &num, name, msc_str(t->g.ctx, shard_digits_text(&t->g, a->num[d], a->atom[d])));
+    msc_put_attr(t->g.ctx, &attrs, &num, name, shard_digits(&t->g, a->num[d], a->atom[d], NULL));
   }
   msc_op_set(op, MSC_FACT(sharding), (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, attrs}});
   msc_op_set(op, MSC_FACT(by), msc_str(t->g.ctx, "copy")); /* no op of the model's */
@@ -33,7 +33,7 @@ static void set_pass(shard_timing *t, msc_op *op, uint32_t mask) {
   int num = 0;
   for (int a = 0; a < t->g.atoms.num; a++)
     if (mask >> a & 1) atom[num++] = (uint8_t)a;
-  if (num) msc_op_set(op, MSC_FACT(pass), msc_str(t->g.ctx, shard_digits_text(&t->g, num, atom)));
+  if (num) msc_op_set(op, MSC_FACT(pass), shard_digits(&t->g, num, atom, NULL));
 }
 
 static bool same_cut(const msc_layout *a, const msc_layout *b) { return a == b; }

@@ -22,13 +22,13 @@ static bool read_entry(const shard_graph *g, const msc_op *op, const char *annot
                        const msc_attr_value *v, const msc_layout **out_layout) {
   const char *name = shard_tensor_text(g, op, tensor);
   int rank = g->op[op->id].rule.tensor[tensor].rank;
-  if (!msc_is_layout_attr(v))
+  const msc_layout *l;
+  if (v->kind == MSC_ATTR_STR && !*v->s) return true;
+  MSC_TRY(msc_users_layout(g->func->module, op->loc, v, &l));
+  if (!l)
     return msc_op_error(op, MSC_E_STRATEGY, "%s: the entry of %s must be the text of a layout, such as \"[{dp},{}]\"",
                         annotation, name);
-  if (v->kind == MSC_ATTR_STR && !*v->s) return true;
-  const msc_layout *l = msc_attr_layout(g->func->module, op->loc, v);
-  MSC_TRY(l);
-  const char *text = msc_attr_layout_text(g->func->module, g->arena, v);
+  const char *text = msc_layout_print(g->arena, g->mesh, l);
   if (l->rank != rank)
     return msc_op_error(op, MSC_E_STRATEGY, "%s: %s has rank %d, its layout %s has rank %d", annotation, name, rank,
                         text, l->rank);

@@ -10,15 +10,19 @@ static bool wrong(const msc_op *op, const char *why) {
   return msc_op_error(op, MSC_E_STRATEGY, "manual_split: %s", why);
 }
 
-/* The axes whose parts these are: all of them, or the first one of that size. */
-static const char *axes_of(const shard_graph *g, int num) {
-  const char *all = "";
-  for (int a = 0; a < g->mesh->num_axes; a++)
-    all = msc_arena_printf(g->arena, "%s%s%s", all, a ? "," : "", g->mesh->axis[a].name);
-  if (msc_mesh_size(g->mesh) == num) return all;
-  for (int a = 0; a < g->mesh->num_axes; a++)
-    if (g->mesh->axis[a].size == num) return g->mesh->axis[a].name;
-  return NULL;
+/* Cuts dimension 0 along the axes whose parts these are: all of them, or the first one of that size.  False: there are
+ * none. */
+static bool cut_rows(const shard_graph *g, int num, msc_layout *raw) {
+  int first = 0, axes = g->mesh->num_axes;
+  if (msc_mesh_size(g->mesh) != num) {
+    while (first < axes && g->mesh->axis[first].size != num) first++;
+    if (first == axes) return false;
+    axes = 1;
+  }
+  for (int a = 0; a < axes; a++)
+    raw->sub[a] = (msc_subaxis){(uint32_t)(first + a), 1, (uint32_t)g->mesh->axis[first + a].size};
+  for (int d = 1; d <= raw->rank; d++) raw->first[d] = (uint8_t)axes;
+  return true;
 }
 
 /* A strategy given beside it must have as many parts of the rows. */
@@ -32,62 +36,52 @@ static bool strategy_agrees(const msc_op *op, int num) {
   return wrong(op, "its number of parts is not that of in_strategy's first entry, the rows of the table");
 }
 
-static const char *whole(msc_arena *arena, const char *first, int rank) {
-  const char *text = msc_arena_printf(arena, "[%s", first ? first : rank ? "{}" : "");
-  for (int d = 1; d < rank; d++) text = msc_arena_printf(arena, "%s,{}", text);
-  return msc_arena_printf(arena, "%s]", text);
-}
-
-/* The numbers of rows themselves; `out_parts` is their text. */
-static bool check_parts(const shard_graph *g, const msc_op *op, int *out_num, const char **out_parts) {
-  int64_t *rows = msc_new_array(g->arena, int64_t, MAX_PARTS), sum = 0;
+/* The numbers of rows themselves; rows: room for MAX_PARTS. */
+static bool check_parts(const msc_op *op, int *out_num, int64_t *rows) {
+  int64_t sum = 0;
   int num = msc_op_ints(op, MSC_FACT(manual_split), rows, MAX_PARTS);
   if (op->kind != OP_gather) return wrong(op, "only gather takes it");
   if (msc_op_int(op, "axis") != 0) return wrong(op, "the gather must be along axis 0");
   if (num < 1 || num > MAX_PARTS) return wrong(op, "a list of 1 to 4096 numbers of rows is expected");
-  *out_num = num, *out_parts = "";
-  for (int i = 0; i < num; i++) {
+  *out_num = num;
+  for (int i = 0; i < num; i++)
     if (rows[i] < 1 || __builtin_add_overflow(sum, rows[i], &sum))
       return wrong(op, "every part must have at least one row");
-    *out_parts = msc_arena_printf(g->arena, "%s%s%" PRId64, *out_parts, i ? "," : "", rows[i]);
-  }
   int64_t have = op->in[0].value->type->dim[0];
   return sum == have ||
          msc_op_error(op, MSC_E_STRATEGY,
                       "manual_split: the parts have %" PRId64 " rows together, the table has %" PRId64, sum, have);
 }
 
-static bool rewrite(const shard_graph *g, msc_op *op) {
-  const msc_type *table = op->in[0].value->type;
-  const char *parts, *axes;
+static bool rewrite(const shard_graph *g, msc_op *op, int64_t *rows) {
+  msc_layout raw = {.rank = (uint8_t)op->in[0].value->type->rank};
   int num;
-  MSC_TRY(check_parts(g, op, &num, &parts));
-  axes = axes_of(g, num);
-  if (!axes)
+  MSC_TRY(check_parts(op, &num, rows));
+  if (!cut_rows(g, num, &raw))
     return msc_op_error(op, MSC_E_STRATEGY,
                         "manual_split: %d parts are neither the %" PRId64 " devices nor an axis of the mesh %s", num,
                         msc_mesh_size(g->mesh), msc_mesh_print(g->arena, g->mesh));
   if (msc_op_attr(op, MSC_FACT(in_layout))) return wrong(op, "in_layout is given, too; one of them decides");
   MSC_TRY(strategy_agrees(op, num));
-  const char *first = msc_arena_printf(g->arena, "{%s}/(%s)", axes, parts);
-  msc_attr_value layout[2] = {msc_str(g->ctx, whole(g->arena, num > 1 ? first : NULL, table->rank)),
-                              msc_str(g->ctx, whole(g->arena, NULL, op->in[1].value->type->rank))};
-  msc_op_set(op, MSC_FACT(in_layout), msc_list(g->ctx, 2, layout));
+  if (num > 1) raw.split[0] = msc_split_of(g->ctx, (size_t)num, rows);
+  const msc_layout *layout[2] = {msc_layout_of(g->ctx, g->mesh, &raw),
+                                 msc_layout_replicated(g->ctx, op->in[1].value->type->rank)};
+  msc_op_set(op, MSC_FACT(in_layout), msc_layouts_attr(g->ctx, 2, layout));
   msc_op_unset(op, MSC_FACT(in_strategy));
   return true;
 }
 
 bool shard_manual_splits(shard_graph *g) {
+  int64_t *rows = msc_new_array(g->arena, int64_t, MAX_PARTS);
   bool ok = true;
   for (msc_op *op = g->func->body->first; op; op = op->next) {
-    const char *parts;
     int num;
     if (!msc_op_attr(op, MSC_FACT(manual_split))) continue;
     if (msc_op_bool(op, MSC_FACT(aligned))) {
-      ok &= op->forward || check_parts(g, op, &num, &parts); /* gradients have it from their op */
+      ok &= op->forward || check_parts(op, &num, rows); /* gradients have it from their op */
       continue;
     }
-    ok &= rewrite(g, op);
+    ok &= rewrite(g, op, rows);
     msc_op_unset(op, MSC_FACT(manual_split));
   }
   return ok;

@@ -58,14 +58,12 @@ static bool follows(const pinning *p, const msc_layout *want) {
 /* ---- the annotation's entry as a layout ---- */
 
 static bool read_layout(const pinning *p, const msc_attr_value *e, const msc_layout **out_layout) {
-  *out_layout = NULL;
-  if (!msc_is_layout_attr(e))
+  MSC_TRY(msc_users_layout(p->g->func->module, p->op->loc, e, out_layout));
+  if (e->kind == MSC_ATTR_STR && !*e->s) return true;
+  if (!*out_layout)
     return msc_op_error(p->op, MSC_E_STRATEGY, "%s: the entry of result %zu must be the text of a layout",
                         p->annotation, p->result);
-  if (e->kind == MSC_ATTR_STR && !*e->s) return true;
-  *out_layout = msc_attr_layout(p->g->func->module, p->op->loc, e);
-  MSC_TRY(*out_layout);
-  const char *text = msc_attr_layout_text(p->g->func->module, p->g->arena, e);
+  const char *text = layout_text(p, *out_layout);
   const msc_type *t = p->op->out[p->result].type;
   if ((*out_layout)->rank != t->rank)
     return msc_op_error(p->op, MSC_E_STRATEGY, "%s: result %zu has rank %d, its layout %s has rank %d", p->annotation,
@@ -158,6 +156,7 @@ bool shard_pin_results(shard_graph *g, int group, const char *annotation, shard_
 static void insert(shard_graph *g, const shard_pin *pin) {
   msc_value *from = &pin->op->out[pin->result];
   msc_op *to = msc_op_new(g->func, OP_broadcast_to, 1, &from, 1, pin->op->loc);
+  const msc_layout *l = pin->layout;
   msc_attr *digits = NULL;
   size_t num = 0;
   to->name = pin->op->name;
@@ -168,9 +167,8 @@ static void insert(shard_graph *g, const shard_pin *pin) {
   msc_infer(to);
   for (int d = 0; d < from->type->rank; d++) {
     char name[2] = {(char)('A' + d), 0};
-    const char *text = msc_subaxis_print(g->arena, g->mesh, pin->layout->first[d + 1] - pin->layout->first[d],
-                                         pin->layout->sub + pin->layout->first[d]);
-    if (from->type->dim[d] != 1) msc_put_attr(g->ctx, &digits, &num, name, msc_str(g->ctx, text));
+    if (from->type->dim[d] != 1)
+      msc_put_attr(g->ctx, &digits, &num, name, msc_digits_attr(msc_layout_of_dim(g->ctx, g->mesh, l, d)));
   }
   msc_op_set(to, MSC_FACT(sharding), (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, digits}});
   msc_replace_uses(from, &to->out[0]);

@@ -141,10 +141,6 @@ static void put_matrix(json_t *to, const msc_op *op, msc_arena *a, const msc_lay
   json_object_set_new(to, "out_tensor_map", outs);
 }
 
-static const msc_layout *wanted(const msc_op *op, size_t i) {
-  return msc_attr_layout(op->block->func->module, op->loc, msc_wanted_layout(op, i));
-}
-
 /* What keeps a result as its op's annotation says; the border of a block stands for itself. */
 static bool is_pin(const msc_op *op) { return msc_op_attr(op, MSC_FACT(pinned)) && !msc_op_attr(op, MSC_FACT(border)); }
 
@@ -159,7 +155,7 @@ static const msc_layout *seen_layout(const msc_value *v, bool *out_pinned) {
 /* Where digits come from, as origins.h has it: lists of texts and numbers by name. */
 static const char *const histories[] = {MSC_FACT(inherited), MSC_FACT(conflicts)};
 
-static void put_history(json_t *o, const msc_op *op, const char *name) {
+static void put_history(json_t *o, const msc_op *op, const char *name, msc_arena *arena) {
   const msc_attr_value *v = msc_op_attr(op, name);
   if (!v || v->kind != MSC_ATTR_LIST) return;
   json_t *list = json_array();
@@ -167,8 +163,8 @@ static void put_history(json_t *o, const msc_op *op, const char *name) {
     json_t *one = json_object();
     for (size_t k = 0; v->list.v[i].kind == MSC_ATTR_DICT && k < v->list.v[i].dict.num; k++) {
       const msc_attr *a = &v->list.v[i].dict.a[k];
-      json_object_set_new(one, a->name,
-                          a->value.kind == MSC_ATTR_STR ? json_string(a->value.s) : json_integer(a->value.i));
+      msc_attr_value text = msc_attr_with_texts(op->block->func->module, arena, &a->value);
+      json_object_set_new(one, a->name, text.kind == MSC_ATTR_STR ? json_string(text.s) : json_integer(text.i));
     }
     json_array_append_new(list, one);
   }
@@ -180,7 +176,8 @@ static json_t *op_json(const msc_func *f, msc_arena *a, const msc_op *op) {
   const msc_layout **in = msc_new_array(a, const msc_layout *, op->num_in),
                    **out = msc_new_array(a, const msc_layout *, op->num_out);
   json_t *o = json_object(), *layout = json_object(), *ins = json_array(), *outs = json_array();
-  for (size_t i = 0; i < op->num_in; i++) json_array_append_new(ins, layout_json(f, a, in[i] = wanted(op, i)));
+  for (size_t i = 0; i < op->num_in; i++)
+    json_array_append_new(ins, layout_json(f, a, in[i] = msc_wanted_layout(op, i)));
   for (size_t i = 0; i < op->num_out; i++)
     json_array_append_new(outs, layout_json(f, a, out[i] = seen_layout(&op->out[i], &pinned)));
   put_tuples(o, "in_strategy", op->num_in, in);
@@ -196,7 +193,7 @@ static json_t *op_json(const msc_func *f, msc_arena *a, const msc_op *op) {
     json_object_set_new(o, "pinned", json_true());
   }
   json_object_set_new(o, "by", json_string(msc_op_str(op, MSC_FACT(by))));
-  for (size_t i = 0; i < sizeof histories / sizeof *histories; i++) put_history(o, op, histories[i]);
+  for (size_t i = 0; i < sizeof histories / sizeof *histories; i++) put_history(o, op, histories[i], a);
   return o;
 }
 
@@ -231,7 +228,7 @@ static bool is_recorded(const msc_op *op) {
   const char *by = msc_op_attr(op, MSC_FACT(by)) ? msc_op_str(op, MSC_FACT(by)) : NULL;
   if (!by || !strcmp(by, "copy") || is_pin(op)) return false;
   for (size_t i = 0; i < op->num_in; i++)
-    if (!wanted(op, i)) return false;
+    if (!msc_wanted_layout(op, i)) return false;
   for (size_t i = 0; i < op->num_out; i++)
     if (!op->out[i].type->layout) return false;
   return true;
@@ -335,6 +332,7 @@ static void load_history(loading *l, msc_op *op, const char *key, const char *na
     entry[i] = (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {fields, attrs}};
   }
   if (num) msc_op_set(op, name, msc_list(l->ctx, num, entry));
+  l->ok &= msc_read_layouts(l->g->func->module, l->loc, op->attrs, op->num_attrs, msc_info(op));
 }
 
 /* ---- what the model says beside what the file says ---- */
@@ -385,11 +383,9 @@ static bool same_cuts(const loading *l, const msc_layout *file, const msc_layout
 /* One operand's or result's hint, a tuple or a layout's text, against the file's layout. */
 static bool agrees(const loading *l, const msc_attr_value *said, const msc_attr_value *loaded) {
   if (said->kind == MSC_ATTR_STR && !*said->s) return true; /* not said */
-  const msc_module *m = l->g->func->module;
-  const msc_layout *file = msc_attr_layout(m, l->loc, loaded);
+  const msc_layout *file = msc_attr_layout(loaded), *own = msc_attr_layout(said);
   if (file && said->kind == MSC_ATTR_LIST) return same_parts(l, file, said);
-  const msc_layout *own = file ? msc_attr_layout(m, l->loc, said) : NULL;
-  return !own || same_cuts(l, file, own);
+  return !file || !own || same_cuts(l, file, own);
 }
 
 /* The file decides, but not without a word where the model says otherwise. */

@@ -46,7 +46,7 @@ module attributes {msc.mesh = #msc.mesh<"x=2">} {
   "msc.func"() ({
   ^bb0(%x: tensor<4xf32>):
     // expected-error @below {{comm: verb "all_redoos" is not one of: all_reduce all_gather reduce_scatter all_to_all permute exchange broadcast pairs halo shard; did you mean 'all_reduce'?}}
-    %0 = "msc.comm"(%x) {dims = [4], from = "[{}] partial={x}", shape = [4], to = "[{}]", verb = "all_redoos"} : (tensor<4xf32>) -> tensor<4xf32>
+    %0 = "msc.comm"(%x) {dims = [4], from = ["[{}] partial={x}"], shape = [4], to = ["[{}]"], verb = "all_redoos"} : (tensor<4xf32>) -> tensor<4xf32>
     "msc.return"(%0) : (tensor<4xf32>) -> ()
   }) {sym_name = "misspelt_verb"} : () -> ()
 }

@@ -192,7 +192,9 @@ static void draw_strategy(msc_context *ctx, const msc_mesh *mesh, msc_op *op) {
   }
   for (int l = 0; l < rule.num_letters; l++) {
     char name[2] = {rule.letter[l].name, 0};
-    msc_put_attr(ctx, &attrs, &num, name, msc_str(ctx, msc_arena_printf(a, "%s}", text[l])));
+    const msc_layout *digits;
+    assert_true(msc_digits_parse(ctx, mesh, NULL, msc_arena_printf(a, "%s}", text[l]), &digits));
+    msc_put_attr(ctx, &attrs, &num, name, msc_digits_attr(digits));
   }
   msc_op_set(op, "sharding", (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, attrs}});
   msc_op_set(op, "by", msc_str(ctx, "user"));

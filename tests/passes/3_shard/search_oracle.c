@@ -100,7 +100,7 @@ static msc_config *config_for(msc_context *ctx, const setting *s, const char *mo
   return c;
 }
 
-/* All ways to put the axes on the letters: as `sharding` texts. */
+/* All ways to put the axes on the letters: as values of `sharding`. */
 static int all_shardings(msc_context *ctx, const msc_mesh *mesh, const char *letters, const char *whole,
                          msc_attr_value *out) {
   int num_letters = (int)strlen(letters), num = 0, total = 1;
@@ -117,7 +117,10 @@ static int all_shardings(msc_context *ctx, const msc_mesh *mesh, const char *let
         ok &= !strchr(whole, letters[l]);
       }
       char name[2] = {letters[l], 0};
-      msc_put_attr(ctx, &attrs, &n, name, msc_str(ctx, msc_arena_printf(msc_context_arena(ctx), "%s}", text)));
+      const msc_layout *digits;
+      text = msc_arena_printf(msc_context_arena(ctx), "%s}", text);
+      assert_true(msc_digits_parse(ctx, mesh, NULL, text, &digits));
+      msc_put_attr(ctx, &attrs, &n, name, msc_digits_attr(digits));
     }
     if (ok) out[num++] = (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {n, attrs}};
   }

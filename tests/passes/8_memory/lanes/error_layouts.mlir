@@ -17,9 +17,9 @@ module attributes {msc.mesh = #msc.mesh<"d=4">} {
   ^bb0(%x: tensor<2x4xf32>):
     %0 = "msc.reduce_sum"(%x) {dims = [0], part_of = [tensor<4xf32, #msc.layout<"[{}] partial={d}">>]} : (tensor<2x4xf32>) -> tensor<4xf32>
     // expected-error @+1 {{comm: reduces by max, but operand 0 is a partial sum}}
-    %1 = "msc.comm"(%0) {dims = [4], from = "[{}] partial={d}", part_of = [tensor<4xf32, #msc.layout<"[{}]">>], reduction = "max", shape = [4], to = "[{}]", verb = "all_reduce"} : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = "msc.comm"(%0) {dims = [4], from = ["[{}] partial={d}"], part_of = [tensor<4xf32, #msc.layout<"[{}]">>], reduction = "max", shape = [4], to = ["[{}]"], verb = "all_reduce"} : (tensor<4xf32>) -> tensor<4xf32>
     // expected-error @+1 {{comm: all_gather from [{d}], but operand 0 is a part of tensor<4xf32, #msc.layout<"[{}]">>}}
-    %2 = "msc.comm"(%1) {dims = [16], from = "[{d}]", part_of = [tensor<16xf32, #msc.layout<"[{}]">>], shape = [16], to = "[{}]", verb = "all_gather"} : (tensor<4xf32>) -> tensor<16xf32>
+    %2 = "msc.comm"(%1) {dims = [16], from = ["[{d}]"], part_of = [tensor<16xf32, #msc.layout<"[{}]">>], shape = [16], to = ["[{}]"], verb = "all_gather"} : (tensor<4xf32>) -> tensor<16xf32>
     // expected-error @+1 {{return: result 1 is a part of tensor<4xf32, #msc.layout<"[{}] partial={d}">>, and must be of tensor<4xf32, #msc.layout<"[{}]">>}}
     "msc.return"(%1, %0) : (tensor<4xf32>, tensor<4xf32>) -> ()
   }) {arg_attrs = [{msc.layout = "[{d},{}]", msc.name = "x", msc.role = "data", msc.shape = [8, 4]}],

@@ -90,7 +90,7 @@ module attributes {msc.mesh = #msc.mesh<"dp=2">} {
   ^bb0(%x: tensor<64xf32>):
     %0 = "msc.exp"(%x) {place = [0]} : (tensor<64xf32>) -> tensor<64xf32>
     // expected-note @+1 {{read here, until that one is done}}
-    %1 = "msc.comm"(%0) {beside = 1 : i64, dims = [128], from = "[{dp}]", place = [256], shape = [128], to = "[{}]", verb = "all_gather"} : (tensor<64xf32>) -> tensor<128xf32>
+    %1 = "msc.comm"(%0) {beside = 1 : i64, dims = [128], from = ["[{dp}]"], place = [256], shape = [128], to = ["[{}]"], verb = "all_gather"} : (tensor<64xf32>) -> tensor<128xf32>
     // expected-error @+1 {{sin: writes to bytes 0 to 256 of scratch, where comm still reads result 0 of exp}}
     %2 = "msc.sin"(%x) {place = [0]} : (tensor<64xf32>) -> tensor<64xf32>
     "msc.return"(%1, %2) : (tensor<128xf32>, tensor<64xf32>) -> ()

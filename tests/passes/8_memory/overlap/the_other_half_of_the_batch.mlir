@@ -3,13 +3,13 @@ module attributes {msc.mesh = #msc.mesh<"dp=2">} {
   "msc.func"() ({
   ^bb0(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>, %w: tensor<64x64xf32>, %v: tensor<64x64xf32>):
     %0 = "msc.gemm"(%x, %w) {transpose_a = true} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("first")
-    %1 = "msc.comm"(%0) {dims = [64, 64], from = "[{},{}] partial={dp}", shape = [64, 64], to = "[{},{}]", verb = "all_reduce"} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("first.sum")
+    %1 = "msc.comm"(%0) {dims = [64, 64], from = ["[{},{}] partial={dp}"], shape = [64, 64], to = ["[{},{}]"], verb = "all_reduce"} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("first.sum")
     %2 = "msc.gemm"(%1, %v) {transpose_a = true} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("second")
-    %3 = "msc.comm"(%2) {dims = [64, 64], from = "[{},{}] partial={dp}", shape = [64, 64], to = "[{},{}]", verb = "all_reduce"} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("second.sum")
+    %3 = "msc.comm"(%2) {dims = [64, 64], from = ["[{},{}] partial={dp}"], shape = [64, 64], to = ["[{},{}]"], verb = "all_reduce"} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("second.sum")
     %4 = "msc.gemm"(%y, %w) {transpose_a = true} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("first")
-    %5 = "msc.comm"(%4) {dims = [64, 64], from = "[{},{}] partial={dp}", shape = [64, 64], to = "[{},{}]", verb = "all_reduce"} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("first.sum")
+    %5 = "msc.comm"(%4) {dims = [64, 64], from = ["[{},{}] partial={dp}"], shape = [64, 64], to = ["[{},{}]"], verb = "all_reduce"} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("first.sum")
     %6 = "msc.gemm"(%5, %v) {transpose_a = true} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("second")
-    %7 = "msc.comm"(%6) {dims = [64, 64], from = "[{},{}] partial={dp}", shape = [64, 64], to = "[{},{}]", verb = "all_reduce"} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("second.sum")
+    %7 = "msc.comm"(%6) {dims = [64, 64], from = ["[{},{}] partial={dp}"], shape = [64, 64], to = ["[{},{}]"], verb = "all_reduce"} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("second.sum")
     "msc.return"(%3, %7) : (tensor<64x64xf32>, tensor<64x64xf32>) -> ()
   }) {sym_name = "train"} : () -> ()
 }
@@ -18,13 +18,13 @@ module attributes {msc.mesh = #msc.mesh<"dp=2">} {
   "msc.func"() ({
   ^bb0(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>, %w: tensor<64x64xf32>, %v: tensor<64x64xf32>):
     %0 = "msc.gemm"(%x, %w) {transpose_a = true} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("first")
-    %1 = "msc.comm"(%0) {beside = 2 : i64, dims = [64, 64], from = "[{},{}] partial={dp}", shape = [64, 64], to = "[{},{}]", verb = "all_reduce"} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("first.sum")
+    %1 = "msc.comm"(%0) {beside = 2 : i64, dims = [64, 64], from = ["[{},{}] partial={dp}"], shape = [64, 64], to = ["[{},{}]"], verb = "all_reduce"} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("first.sum")
     %2 = "msc.gemm"(%y, %w) {transpose_a = true} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("first")
-    %3 = "msc.comm"(%2) {beside = 2 : i64, dims = [64, 64], from = "[{},{}] partial={dp}", shape = [64, 64], to = "[{},{}]", verb = "all_reduce"} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("first.sum")
+    %3 = "msc.comm"(%2) {beside = 2 : i64, dims = [64, 64], from = ["[{},{}] partial={dp}"], shape = [64, 64], to = ["[{},{}]"], verb = "all_reduce"} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("first.sum")
     %4 = "msc.gemm"(%1, %v) {transpose_a = true} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("second")
-    %5 = "msc.comm"(%4) {beside = 2 : i64, dims = [64, 64], from = "[{},{}] partial={dp}", shape = [64, 64], to = "[{},{}]", verb = "all_reduce"} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("second.sum")
+    %5 = "msc.comm"(%4) {beside = 2 : i64, dims = [64, 64], from = ["[{},{}] partial={dp}"], shape = [64, 64], to = ["[{},{}]"], verb = "all_reduce"} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("second.sum")
     %6 = "msc.gemm"(%3, %v) {transpose_a = true} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("second")
-    %7 = "msc.comm"(%6) {dims = [64, 64], from = "[{},{}] partial={dp}", shape = [64, 64], to = "[{},{}]", verb = "all_reduce"} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("second.sum")
+    %7 = "msc.comm"(%6) {dims = [64, 64], from = ["[{},{}] partial={dp}"], shape = [64, 64], to = ["[{},{}]"], verb = "all_reduce"} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("second.sum")
     "msc.return"(%5, %7) : (tensor<64x64xf32>, tensor<64x64xf32>) -> ()
   }) {sym_name = "train"} : () -> ()
 }
