@@ -1,5 +1,5 @@
 /* scalar.c: formulas of elements, from text to steps, and to ops. */
-#include "ir/scalar.h"
+#include "ir/formula.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -111,6 +111,7 @@ msc_value *msc_build_formula(msc_builder *b, const char *text, msc_value *const 
     msc_op_kind kind = OP_COUNT;
     for (int j = 0; j < s->num_args; j++) in[j] = value[s->arg[j]];
     if (s->code == SCALAR_number) *y = operand[0] ? msc_build_scalar(b, operand[0]->type->dtype, s->number) : NULL;
+    else if (s->code == SCALAR_less) *y = compare(b, "lt", in[0], in[1]);
     else *y = msc_kind_parse(codes[s->code].name, &kind) ? msc_build(b, kind, (size_t)s->num_args, in) : NULL;
     if (!*y) return NULL;
   }

@@ -12,7 +12,7 @@ typedef enum {
   SCALAR_COUNT
 } msc_scalar_code;
 
-enum { MSC_FORMULA_OPERANDS = 3, MSC_FORMULA_STEPS = 24 };
+enum { MSC_FORMULA_OPERANDS = 3, MSC_FORMULA_STEPS = 40 };
 
 /* One step; its operands are numbered: a, b, c, then the results of the steps before. */
 typedef struct {

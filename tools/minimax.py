@@ -69,6 +69,8 @@ atanh_rest = series(lambda u: (2 * mp.atanh(mp.sqrt(u)) / mp.sqrt(u) - 2) / u, m
 erf_core = series(lambda u: mp.erf(mp.sqrt(u)) / mp.sqrt(u) - 1, 2 / mp.sqrt(mp.pi) - 1)
 sin_rest = series(lambda u: (mp.sin(mp.sqrt(u)) / mp.sqrt(u) - 1) / u, -mp.mpf(1) / 6)
 cos_rest = series(lambda u: (mp.cos(mp.sqrt(u)) - 1 + u / 2) / u**2, mp.mpf(1) / 24)
+atan_rest = series(lambda u: (mp.atan(mp.sqrt(u)) / mp.sqrt(u) - 1) / u, -mp.mpf(1) / 3)
+eighth = (mp.tan(mp.pi / 8) * mp.mpf("1.001"))**2
 one = lambda t: mp.mpf(1)
 quarter_pi = mp.pi / 4 * mp.mpf("1.001")
 s_most = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) * mp.mpf("1.001")
@@ -92,6 +94,9 @@ FITS = [
     ("cos_f32", cos_rest, one, 2, mp.mpf(0), quarter_pi**2),
     ("sin_f64", sin_rest, one, 5, mp.mpf(0), quarter_pi**2),
     ("cos_f64", cos_rest, one, 5, mp.mpf(0), quarter_pi**2),
+    # atan(x) = x + x^3 P(x^2) for |x| < tan(pi/8)
+    ("atan_f32", atan_rest, one, 4, mp.mpf(0), eighth),
+    ("atan_f64", atan_rest, one, 12, mp.mpf(0), eighth),
 ]
 
 for name, f, weight, degree, a, b in FITS:

@@ -27,6 +27,16 @@ static LLVMValueRef divide_integers(const msc_emit *e, msc_dtype d, bool remaind
   return remainder ? LLVMBuildSub(e->b, a, LLVMBuildMul(e->b, q, b, ""), "") : q;
 }
 
+/* By fewer than 0 places, or by as many as there are: 0, or what the sign fills. */
+static LLVMValueRef shift_integer(const msc_emit *e, msc_dtype d, bool left, LLVMValueRef a, LLVMValueRef b) {
+  int bits = 8 * (int)msc_dtype_bytes(d);
+  LLVMValueRef far = LLVMBuildICmp(e->b, LLVMIntUGE, b, msc_ir_int(b, bits), "");
+  LLVMValueRef by = LLVMBuildSelect(e->b, far, msc_ir_int(b, bits - 1), b, "");
+  if (!left && is_signed(d)) return LLVMBuildAShr(e->b, a, by, "");
+  LLVMValueRef moved = left ? LLVMBuildShl(e->b, a, by, "") : LLVMBuildLShr(e->b, a, by, "");
+  return LLVMBuildSelect(e->b, far, msc_ir_int(b, 0), moved, "");
+}
+
 /* NaN in either operand stays. */
 static LLVMValueRef pick_extreme(const msc_emit *e, msc_dtype d, bool largest, LLVMValueRef a, LLVMValueRef b) {
   if (d == MSC_I1) return largest ? LLVMBuildOr(e->b, a, b, "") : LLVMBuildAnd(e->b, a, b, "");
@@ -44,6 +54,10 @@ LLVMValueRef msc_emit_binary(const msc_emit *e, msc_nest_code code, msc_dtype d,
     case NEST_REM: return divide_integers(e, d, true, a, b);
     case NEST_MAX: return pick_extreme(e, d, true, a, b);
     case NEST_MIN: return pick_extreme(e, d, false, a, b);
+    case NEST_OR: return LLVMBuildOr(B, a, b, "");
+    case NEST_XOR: return LLVMBuildXor(B, a, b, "");
+    case NEST_SHL:
+    case NEST_SHR: return shift_integer(e, d, code == NEST_SHL, a, b);
     default: return LLVMBuildAnd(B, a, b, "");
   }
 }
@@ -102,6 +116,7 @@ LLVMValueRef msc_emit_unary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMVa
     case NEST_TANH: return msc_math_tanh(e, x);
     case NEST_ERF: return msc_math_erf(e, x);
     case NEST_SIN: return msc_math_sin(e, x);
+    case NEST_ATAN: return msc_math_atan(e, x);
     default: return msc_math_cos(e, x);
   }
 }

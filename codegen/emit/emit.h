@@ -199,6 +199,7 @@ LLVMValueRef msc_math_erf(msc_emit *e, LLVMValueRef x);
 LLVMValueRef msc_math_pow(msc_emit *e, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef msc_math_sin(msc_emit *e, LLVMValueRef x);
 LLVMValueRef msc_math_cos(msc_emit *e, LLVMValueRef x);
+LLVMValueRef msc_math_atan(msc_emit *e, LLVMValueRef x);
 
 /* ---- emit/product.c ---- */
 

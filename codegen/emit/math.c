@@ -1,10 +1,10 @@
-/* math.c: exp, log, tanh, erf, pow, sin and cos as straight-line IR on scalars or vectors of f32 or f64, without calls.
- * Coefficients are tools/minimax.py's.  Largest errors against the exact value, in units of the last place, measured by
- * tests/codegen/math.c over the whole range (with FMA; without it up to 1.5 more):
+/* math.c: exp, log, tanh, erf, pow, sin, cos and atan as straight-line IR on scalars or vectors of f32 or f64, without
+ * calls. Coefficients are tools/minimax.py's.  Largest errors against the exact value, in units of the last place,
+ * measured by tests/codegen/math.c over the whole range (with FMA; without it up to 1.5 more):
  *
- *          exp   log   tanh  erf   pow   sin, cos (f32: |x| < 1e5; f64: |x| < 1e6)
- *   f32    1.1   0.8   2.4   1.6   0.6   1.6
- *   f64    1.1   0.8   2.5   3.5   8     1.6
+ *          exp   log   tanh  erf   pow   sin, cos (f32: |x| < 1e5; f64: |x| < 1e6)   atan
+ *   f32    1.1   0.8   2.4   1.6   0.6   1.6                                         1.8
+ *   f64    1.1   0.8   2.5   3.5   8     1.6                                         1.8
  *
  * Infinities, NaN, zeros and subnormal numbers follow IEEE 754 and C's Annex F. */
 #include "codegen/emit/build.h"
@@ -39,6 +39,13 @@ static const double sin_f64[] = {-1.6666666666666665e-1, 8.3333333333309265e-3, 
                                  2.7557316084930361e-6,  -2.50511281499847e-8,  1.5917861853805865e-10};
 static const double cos_f64[] = {4.1666666666666665e-2, -1.3888888888887383e-3, 2.4801587298744437e-5,
                                  -2.755731726062817e-7, 2.0876143942503466e-9,  -1.1382464188417552e-11};
+
+static const double atan_f32[] = {-3.33333319e-1, 1.99995563e-1, -1.42643938e-1, 1.07476189e-1, -6.46269197e-2};
+static const double atan_f64[] = {-3.3333333333333333e-1, 1.9999999999999992e-1,  -1.4285714285711605e-1,
+                                  1.1111111110763659e-1,  -9.0909090674858814e-2, 7.6923067509263174e-2,
+                                  -6.6666423159941569e-2, 5.8819291033450696e-2,  -5.2580748480653935e-2,
+                                  4.7195844070662982e-2,  -4.1051161456787352e-2, 3.0649648910826493e-2,
+                                  -1.3930662413516423e-2};
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 #define POLY(e, t, name) \
@@ -306,3 +313,21 @@ static LLVMValueRef quadrant(msc_emit *e, LLVMValueRef x, int turn) {
 
 LLVMValueRef msc_math_sin(msc_emit *e, LLVMValueRef x) { return quadrant(e, x, 0); }
 LLVMValueRef msc_math_cos(msc_emit *e, LLVMValueRef x) { return quadrant(e, x, 1); }
+
+/* ---- atan: x beyond tan(3 pi/8) is -1/x turned by pi/2, and beyond tan(pi/8) (x - 1)/(x + 1) turned by pi/4 ---- */
+
+LLVMValueRef msc_math_atan(msc_emit *e, LLVMValueRef x) {
+  bool wide = is_f64(x);
+  LLVMValueRef a = msc_ir_unary(e, "llvm.fabs", x), one = msc_ir_real(x, 1), zero = msc_ir_real(x, 0);
+  LLVMValueRef far = is(e, LLVMRealOGT, a, msc_ir_real(x, 2.41421356237309505)),
+               middle = is(e, LLVMRealOGT, a, msc_ir_real(x, 0.41421356237309505));
+  LLVMValueRef high = fselect(e, far, msc_ir_real(x, wide ? 0x1.921fb54442d18p+0 : 0x1.921fb6p+0),
+                              fselect(e, middle, msc_ir_real(x, wide ? 0x1.921fb54442d18p-1 : 0x1.921fb6p-1), zero));
+  LLVMValueRef low = fselect(e, far, msc_ir_real(x, wide ? 0x1.1a62633145c07p-54 : -0x1.777a5cp-25),
+                             fselect(e, middle, msc_ir_real(x, wide ? 0x1.1a62633145c07p-55 : -0x1.777a5cp-26), zero));
+  LLVMValueRef up = fselect(e, far, msc_ir_real(x, -1), fselect(e, middle, fsub(e, a, one), a));
+  LLVMValueRef down = fselect(e, far, a, fselect(e, middle, fadd(e, a, one), one));
+  LLVMValueRef t = LLVMBuildFDiv(e->b, up, down, ""), u = fmul(e, t, t);
+  LLVMValueRef rest = fadd(e, fmul(e, fmul(e, u, t), POLY(e, u, atan)), low);
+  return with_sign_of(e, fadd(e, high, fadd(e, t, rest)), x);
+}

@@ -91,15 +91,96 @@ bool expand_reduce_logical(msc_builder *b, const msc_op *op, msc_value *const *i
                      out_result);
 }
 
-/* ---- remainder ---- */
+bool expand_is_nan(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  return (void)op, give_result(compare(b, "ne", in[0], in[0]), out_result);
+}
+
+bool expand_is_inf(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  (void)op;
+  msc_value *infinity = number(b, in[0], INFINITY);
+  return give_result(compare(b, "eq", msc_compute(b, "abs(a)", in[0]), infinity), out_result);
+}
+
+/* ---- inverse hyperbolic functions; far out log(x) + log 2 does not overflow ---- */
+
+bool expand_asinh(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  (void)op;
+  msc_value *x = cast(b, in[0], wide(in[0]->type->dtype)), *size = msc_compute(b, "abs(a)", x);
+  msc_value *near = unary(b, OP_log1p, msc_compute(b, "a + a * a / (1 + sqrt(a * a + 1))", size));
+  msc_value *far = msc_compute(b, "log(a) + 0.6931471805599453", size);
+  msc_value *y = msc_compute(b, "select(less(a, 1000000000), b, c)", size, near, far);
+  return give_result(cast(b, msc_compute(b, "sign(a) * b", x, y), in[0]->type->dtype), out_result);
+}
+
+/* NaN below 1 */
+bool expand_acosh(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  (void)op;
+  msc_value *x = cast(b, in[0], wide(in[0]->type->dtype)), *t = msc_compute(b, "a - 1", x);
+  msc_value *near = unary(b, OP_log1p, msc_compute(b, "a + sqrt(a * (a + 2))", t));
+  msc_value *far = msc_compute(b, "log(a) + 0.6931471805599453", x);
+  msc_value *y = msc_compute(b, "select(less(a, 1000000000), b, c)", x, near, far);
+  return give_result(cast(b, msc_compute(b, "select(less(a, 0), sqrt(a), b)", t, y), in[0]->type->dtype), out_result);
+}
+
+bool expand_atanh(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  (void)op;
+  msc_value *x = cast(b, in[0], wide(in[0]->type->dtype)), *size = msc_compute(b, "abs(a)", x);
+  msc_value *y = unary(b, OP_log1p, msc_compute(b, "2 * a / (1 - a)", size));
+  return give_result(cast(b, msc_compute(b, "sign(a) * (0.5 * b)", x, y), in[0]->type->dtype), out_result);
+}
+
+/* In the first eighth by atan of a number up to 1, then turned; where both are infinite it is an odd number of
+ * eighths. */
+bool expand_atan2(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  (void)op;
+  msc_dtype dtype = in[0]->type->dtype;
+  msc_value *y = cast(b, in[0], wide(dtype)), *x = cast(b, in[1], wide(dtype));
+  msc_value *up = msc_compute(b, "abs(a)", y), *along = msc_compute(b, "abs(a)", x);
+  msc_value *equal = msc_compute(b, "select(less(0, a + b), 0.7853981633974483, a + b)", up, along);
+  msc_value *flat = msc_compute(b, "select(less(a, b), atan(a / b), c)", up, along, equal);
+  msc_value *angle = msc_compute(b, "select(less(b, a), 1.5707963267948966 - atan(b / a), c)", up, along, flat);
+  msc_value *turned = msc_compute(b, "select(less(a, 0), 3.141592653589793 - b, b)", x, angle);
+  return give_result(cast(b, msc_compute(b, "select(less(a, 0), -b, b)", y, turned), dtype), out_result);
+}
+
+/* ---- quotients and remainders ---- */
+
+/* Quotients of f32 are computed in f64, where the nearest number to one below a whole number is below it too. */
+static msc_dtype quotient_dtype(const msc_value *x) {
+  msc_dtype dtype = x->type->dtype;
+  return msc_is_float(dtype) ? MSC_F64 : dtype;
+}
+
+/* For integers: is the quotient toward zero one more than that toward minus infinity? */
+static msc_value *is_one_more(msc_builder *b, msc_value *rest, msc_value *y) {
+  msc_value *zero = number(b, y, 0), *below = compare(b, "lt", y, zero);
+  msc_value *differs = compare(b, "ne", compare(b, "lt", rest, zero), below);
+  return msc_compute(b, "min(a, b)", differs, compare(b, "ne", rest, zero));
+}
+
+bool expand_floor_div(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  (void)op;
+  msc_dtype dtype = in[0]->type->dtype;
+  msc_value *x = cast(b, in[0], quotient_dtype(in[0])), *y = cast(b, in[1], quotient_dtype(in[0])), *q = over(b, x, y);
+  if (msc_is_float(dtype)) return give_result(cast(b, msc_compute(b, "floor(a)", q), dtype), out_result);
+  msc_value *rest = msc_compute(b, "a - b * c", x, q, y), *more = is_one_more(b, rest, y);
+  return give_result(choose(b, more, msc_compute(b, "a - 1", q), q), out_result);
+}
+
+bool expand_fmod(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
+  (void)op;
+  msc_dtype dtype = in[0]->type->dtype;
+  msc_value *x = cast(b, in[0], quotient_dtype(in[0])), *y = cast(b, in[1], quotient_dtype(in[0])), *q = over(b, x, y);
+  if (msc_is_float(dtype)) q = unary(b, OP_trunc, q);
+  return give_result(cast(b, msc_compute(b, "a - b * c", x, q, y), dtype), out_result);
+}
 
 /* a - floor(a / b) b: has b's sign.  Integers divide toward zero, so a remainder of the other sign is one b short. */
 bool expand_mod(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
-  msc_value *x = in[0], *y = in[1], *q = over(b, x, y);
-  if (msc_is_float(x->type->dtype)) return give_result(msc_compute(b, "a - floor(b) * c", x, q, y), out_result);
-  msc_value *rest = msc_compute(b, "a - b * c", x, q, y), *zero = number(b, x, 0);
-  msc_value *below = compare(b, "lt", y, zero), *differs = compare(b, "ne", compare(b, "lt", rest, zero), below);
-  msc_value *short_of = msc_compute(b, "min(a, b)", differs, compare(b, "ne", rest, zero));
-  return give_result(choose(b, short_of, plus(b, rest, y), rest), out_result);
+  msc_dtype dtype = in[0]->type->dtype;
+  msc_value *x = cast(b, in[0], quotient_dtype(in[0])), *y = cast(b, in[1], quotient_dtype(in[0])), *q = over(b, x, y);
+  if (msc_is_float(dtype)) return give_result(cast(b, msc_compute(b, "a - floor(b) * c", x, q, y), dtype), out_result);
+  msc_value *rest = msc_compute(b, "a - b * c", x, q, y), *more = is_one_more(b, rest, y);
+  return give_result(choose(b, more, plus(b, rest, y), rest), out_result);
 }

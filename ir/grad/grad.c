@@ -138,6 +138,31 @@ bool grad_tanh(msc_grad_ctx *g, msc_op *op) {
 }
 
 /* dy 2/sqrt(pi) exp(-x^2) */
+bool grad_tan(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (c * c + 1)"); }
+bool grad_atan(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a / (b * b + 1)"); }
+bool grad_asin(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a / sqrt((1 - b) * (1 + b))"); }
+bool grad_acos(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "-(a / sqrt((1 - b) * (1 + b)))"); }
+bool grad_asinh(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a / sqrt(b * b + 1)"); }
+bool grad_acosh(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a / (sqrt(b - 1) * sqrt(b + 1))"); }
+bool grad_atanh(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a / ((1 - b) * (1 + b))"); }
+bool grad_expm1(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (c + 1)"); }
+bool grad_log1p(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a / (b + 1)"); }
+bool grad_exp2(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (c * 0.6931471805599453)"); }
+bool grad_log2(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a / (b * 0.6931471805599453)"); }
+bool grad_log10(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a / (b * 2.302585092994046)"); }
+bool grad_cosh(msc_grad_ctx *g, msc_op *op) {
+  return give(g, op, 0, times(&g->b, dy_of(g), unary(&g->b, OP_sinh, in(op, 0))));
+}
+bool grad_sinh(msc_grad_ctx *g, msc_op *op) {
+  return give(g, op, 0, times(&g->b, dy_of(g), unary(&g->b, OP_cosh, in(op, 0))));
+}
+
+bool grad_atan2(msc_grad_ctx *g, msc_op *op) {
+  msc_value *a = in(op, 0), *b = in(op, 1), *dy = dy_of(g);
+  if (g->wanted[0]) MSC_TRY(give(g, op, 0, msc_compute(&g->b, "a * c / (b * b + c * c)", dy, a, b)));
+  return !g->wanted[1] || give(g, op, 1, msc_compute(&g->b, "-(a * b / (b * b + c * c))", dy, a, b));
+}
+
 bool grad_erf(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (exp(-(b * b)) * 1.1283791670955126)"); }
 bool grad_sigmoid(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (c * (1 - c))"); }
 

@@ -50,6 +50,15 @@ static msc_scalar divide_ints(msc_dtype d, msc_scalar a, msc_scalar b) {
   return b.i == -1 ? (msc_scalar){.u = 0 - a.u} : (msc_scalar){.i = a.i / b.i};
 }
 
+static msc_scalar shift_ints(msc_scalar_code code, msc_dtype d, msc_scalar a, msc_scalar b) {
+  uint64_t bits = 8 * (uint64_t)msc_dtype_bytes(d);
+  bool far = b.u >= bits; /* a negative number too */
+  if (code == SCALAR_shl) return (msc_scalar){.u = far ? 0 : a.u << b.u};
+  if (msc_is_unsigned(d)) return (msc_scalar){.u = far ? 0 : a.u >> b.u};
+  int64_t ones = a.i < 0 ? -1 : 0;
+  return (msc_scalar){.i = far ? ones : (int64_t)((a.u ^ (uint64_t)ones) >> b.u) ^ ones};
+}
+
 msc_scalar msc_arithmetic(msc_scalar_code code, msc_dtype d, msc_scalar a, msc_scalar b) {
   if (msc_is_float(d)) return (msc_scalar){.f = float_of_two(code, a.f, b.f)};
   switch (code) {
@@ -58,6 +67,11 @@ msc_scalar msc_arithmetic(msc_scalar_code code, msc_dtype d, msc_scalar a, msc_s
     case SCALAR_mul: return (msc_scalar){.u = a.u * b.u};
     case SCALAR_max: return less(d, a, b) ? b : a;
     case SCALAR_min: return less(d, b, a) ? b : a;
+    case SCALAR_and: return (msc_scalar){.u = a.u & b.u};
+    case SCALAR_or: return (msc_scalar){.u = a.u | b.u};
+    case SCALAR_xor: return (msc_scalar){.u = a.u ^ b.u};
+    case SCALAR_shl:
+    case SCALAR_shr: return shift_ints(code, d, a, b);
     default: return b.u ? divide_ints(d, a, b) : (msc_scalar){.u = 0};
   }
 }
@@ -88,6 +102,7 @@ static double float_of_one(msc_scalar_code code, double x) {
     case SCALAR_erf: return erf(x);
     case SCALAR_sin: return sin(x);
     case SCALAR_cos: return cos(x);
+    case SCALAR_atan: return atan(x);
     case SCALAR_floor: return floor(x);
     case SCALAR_ceil: return ceil(x);
     case SCALAR_nearest: return nearbyint(x);
@@ -112,6 +127,7 @@ static msc_scalar int_of_one(msc_scalar_code code, msc_dtype d, msc_scalar x) {
 static msc_scalar compute_step(msc_eval *e, const msc_scalar_step *s, msc_dtype d, const msc_scalar *v) {
   msc_scalar a = v[s->arg[0]], b = v[s->arg[1]];
   if (s->code == SCALAR_number) return msc_scalar_of(d, s->number);
+  if (s->code == SCALAR_less) return (msc_scalar){.i = less(d, a, b)};
   if (s->code == SCALAR_select) return a.i ? b : v[s->arg[2]];
   if (s->code == SCALAR_div && !msc_is_float(d) && !b.u) msc_fault(e, "integer division by zero");
   if (s->num_args == 2) return msc_arithmetic(s->code, d, a, b);

@@ -16,6 +16,17 @@ static uint32_t word_of(msc_eval *e, size_t key, const int64_t *index) {
   return msc_philox_element(seed, number_in_whole(e, index), (uint32_t)step, (uint32_t)msc_op_int(e->op, "salt"));
 }
 
+/* As many of a word's first bits as the element type has digits: it is below 1. */
+void eval_uniform(msc_eval *e) {
+  const msc_piece *y = &e->out[0];
+  int64_t index[MSC_MAX_RANK];
+  if (e->op->num_in == 1) msc_fault(e, "no seed is given");
+  for (bool more = msc_first_index(y, index); more && e->op->num_in > 1; more = msc_next_index(y, index)) {
+    uint32_t word = word_of(e, 1, index) & msc_uniform_mask(y->dtype);
+    msc_piece_put(e, 0, index, (msc_scalar){.f = word * 0x1p-32});
+  }
+}
+
 /* Multiplies as kernels do: in the precision that they compute in. */
 void eval_dropout(msc_eval *e) {
   const msc_piece *y = &e->out[0];

@@ -246,6 +246,10 @@ static bool check_key(msc_op *op, size_t first) {
   return (salt >= 0 && salt <= UINT32_MAX) || shape_wrong(op, "salt %" D " is not in 0..2^32-1", salt);
 }
 
+bool shape_uniform(msc_op *op) {
+  return shape_must_be_float(op, 0) && check_key(op, 1) && shape_set_like(op, 0, shape_in(op, 0));
+}
+
 bool shape_dropout(msc_op *op) {
   double rate = msc_op_float(op, "rate");
   MSC_TRY(shape_must_be_float(op, 0) && check_key(op, 1));

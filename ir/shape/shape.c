@@ -184,6 +184,17 @@ bool shape_binary(msc_op *op) {
   return broadcast_operands(op, 0, shape_in(op, 0)->dtype);
 }
 
+bool shape_float_binary(msc_op *op) { return shape_must_be_float(op, 0) && shape_binary(op); }
+
+/* Integers; of what does not move bits, i1 too. */
+bool shape_bitwise(msc_op *op) {
+  msc_dtype dtype = shape_in(op, 0)->dtype;
+  bool truth = dtype == MSC_I1 && op->num_in == 2 && msc_info(op)->flags & MSC_COMMUTES;
+  if (msc_is_float(dtype) || (dtype == MSC_I1 && !truth))
+    return shape_wrong(op, "'%s' must have integer elements, not %s", shape_operand_name(op, 0), msc_dtype_name(dtype));
+  return broadcast_operands(op, 0, dtype);
+}
+
 bool shape_compare(msc_op *op) {
   MSC_TRY(shape_word_attr(op, "predicate", "eq ne lt le gt ge"));
   return broadcast_operands(op, 0, MSC_I1);

@@ -1,6 +1,7 @@
 /* random: random ops -> the same with a number each, `salt`, and with two more operands: the seed of the run and the
  * number of the step. Both are state of the function; its attribute `random_step` names the latter for pass
- * optimizer, which counts it. In a function that is not trained, dropout is removed. */
+ * optimizer, which counts it. In a function that is not trained, dropout is removed, and the number of the step stays
+ * 0. */
 
 #include "ir/formula.h"
 #include "passes/2_train/train.h"
@@ -46,7 +47,8 @@ static msc_value *build_draw_number(msc_func *f, msc_value *step) {
   return msc_compute(&b, "a * b + c", step, k, number);
 }
 
-static bool add_keys(msc_pass_ctx *pass, msc_func *f) {
+/* counted: pass optimizer counts the steps. */
+static bool add_keys(msc_pass_ctx *pass, msc_func *f, bool counted) {
   assign_salts(f);
   msc_value *seed = add_random_state(f, pass->scratch, "random.seed", "seed"),
             *step = add_random_state(f, pass->scratch, "random.step", "zeros");
@@ -61,7 +63,7 @@ static bool add_keys(msc_pass_ctx *pass, msc_func *f) {
     msc_set_operands(op, num, in);
     msc_stat(pass, "random ops", 1);
   }
-  msc_func_set(f, MSC_FACT(random_step), msc_int(step->index));
+  if (counted) msc_func_set(f, MSC_FACT(random_step), msc_int(step->index));
   pass->changes_meaning = true;
   return true;
 }
@@ -81,9 +83,9 @@ bool pass_random(msc_pass_ctx *pass, msc_module *m) {
   msc_func *trained = msc_training_func(m);
   for (msc_func *f = m->first; f; f = f->next) {
     bool any = false;
+    if (f != trained) remove_dropouts(f);
     for (const msc_op *op = f->body->first; op; op = op->next) any |= needs_key(op);
-    if (any && f == trained) MSC_TRY(add_keys(pass, f));
-    if (any && f != trained) remove_dropouts(f);
+    if (any) MSC_TRY(add_keys(pass, f, f == trained));
   }
   return true;
 }

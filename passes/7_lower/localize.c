@@ -434,6 +434,7 @@ static void localize_op(localizing *z, msc_op *op) {
     case OP_stage_recv: msc_op_set(op, "type", msc_type_attr(local)); break;
     case OP_broadcast_to:
     case OP_reshape: msc_op_set(op, MSC_FACT(shape), dims_attr(z, local)); break;
+    case OP_uniform:
     case OP_dropout: set_place_in_whole(z, op, y); break;
     case OP_slice: shorten_slice(z, op); break;
     case OP_gather:

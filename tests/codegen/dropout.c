@@ -20,9 +20,9 @@ static void draw_key(kernel_run *k, kernel_case *c) {
   for (int i = 1; i < 3; i++) *(int64_t *)c->in[i].data = (int64_t)(random_number(k) * 0x1p63);
 }
 
-static void add(kernel_run *k, const char *in, const char *attrs) {
+static void add(kernel_run *k, const char *kind, const char *in, const char *attrs) {
   msc_module *m = msc_module_new(k->ctx);
-  msc_op *op = one_op(m, "dropout", in, attrs, 1);
+  msc_op *op = one_op(m, kind, in, attrs, 1);
   assert_non_null(op);
   kernels_add_with(k, in, m->first, false, -5, 5, draw_key);
 }
@@ -32,8 +32,11 @@ static void test_kernels(void **state) {
   kernel_run *k = kernels_new(NULL);
   static const char *const types[] = {"f32", "f64", "f16", "bf16"};
   for (int t = 0; t < 4; t++) {
-    add(k, msc_arena_printf(msc_context_arena(k->ctx), "1003x%s i64 i64", types[t]), "rate=0.3 salt=7");
-    add(k, msc_arena_printf(msc_context_arena(k->ctx), "3x5x17x%s i64 i64", types[t]), "rate=0.9 salt=4294967295");
+    add(k, "dropout", msc_arena_printf(msc_context_arena(k->ctx), "1003x%s i64 i64", types[t]), "rate=0.3 salt=7");
+    add(k, "dropout", msc_arena_printf(msc_context_arena(k->ctx), "3x5x17x%s i64 i64", types[t]),
+        "rate=0.9 salt=4294967295");
+    add(k, "uniform", msc_arena_printf(msc_context_arena(k->ctx), "1003x%s i64 i64", types[t]), "salt=7");
+    add(k, "uniform", msc_arena_printf(msc_context_arena(k->ctx), "3x5x17x%s i64 i64", types[t]), "");
   }
   kernels_finish(k);
   for (size_t i = 0; i < k->num; i++) {

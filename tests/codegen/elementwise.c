@@ -21,9 +21,11 @@ static const char *typed(kernel_run *k, const char *shapes, const char *dtype) {
 }
 
 static void test_unary(void **state) {
-  static const char
-      *const of_floats[] = {"tanh", "erf", "sigmoid", "silu", "exp", "sin", "cos", "floor", "ceil", "round"},
-             *const of_numbers[] = {"neg", "relu", "abs", "sign"}, *const positive[] = {"log", "sqrt", "rsqrt"};
+  static const char *const of_floats[] = {"tanh",  "erf",   "sigmoid", "silu", "exp",  "sin",  "cos",   "floor", "ceil",
+                                          "round", "trunc", "tan",     "atan", "sinh", "cosh", "expm1", "exp2"},
+                           *const of_numbers[] = {"neg", "relu", "abs", "sign"}, *const positive[] = {"log",   "sqrt",
+                                                                                                      "rsqrt", "log2",
+                                                                                                      "log10", "log1p"};
   static const char *const shapes[] = {"$", "1x$", "7x$", "17x$", "1000x$", "0x$", "3x5x$"};
   kernel_run *k = kernels_new(NULL);
   (void)state;
@@ -33,6 +35,7 @@ static void test_unary(void **state) {
       if (!is_wanted(floats[t], s, 3)) continue;
       for (size_t i = 0; i < COUNT(of_floats); i++) kernels_add_op(k, of_floats[i], in, "", 1, -6, 6);
       for (size_t i = 0; i < COUNT(positive); i++) kernels_add_op(k, positive[i], in, "", 1, 0.01, 50);
+      kernels_add_op(k, "asin", in, "", 1, -1, 1), kernels_add_op(k, "acos", in, "", 1, -1, 1);
       kernels_add_op(k, "gelu", in, "form=erf", 1, -6, 6)->reordered = true; /* 1 + erf cancels */
       kernels_add_op(k, "gelu", in, "form=tanh", 1, -6, 6)->reordered = true;
     }
@@ -60,6 +63,27 @@ static void test_binary(void **state) {
     kernels_add_op(k, "max", typed(k, shapes[s], "i1"), "", 1, 0, 1);
     kernels_add_op(k, "min", typed(k, shapes[s], "i1"), "", 1, 0, 1);
   }
+  kernels_finish(k);
+  kernels_check(k);
+  kernels_free(k);
+}
+
+static void test_bits(void **state) {
+  static const char *const ops[] = {"bitwise_and", "bitwise_or", "bitwise_xor"}, *const moves[] = {"shift_left",
+                                                                                                   "shift_right"};
+  static const char *const ints[] = {"i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"};
+  kernel_run *k = kernels_new(NULL);
+  (void)state;
+  for (size_t t = 0; t < COUNT(ints); t++) {
+    double least = t < 4 ? -100 : 0;
+    for (size_t i = 0; i < COUNT(ops); i++)
+      kernels_add_op(k, ops[i], typed(k, "3x17x$ 17x$", ints[t]), "", 1, least, 100);
+    for (size_t i = 0; i < COUNT(moves); i++) /* by more places than there are, too */
+      kernels_add_op(k, moves[i], typed(k, "3x17x$ 17x$", ints[t]), "", 1, least, 100),
+          kernels_add_op(k, moves[i], typed(k, "99x$ $", ints[t]), "", 1, 1, 6);
+    kernels_add_op(k, "bitwise_not", typed(k, "77x$", ints[t]), "", 1, least, 100);
+  }
+  for (size_t i = 0; i < COUNT(ops); i++) kernels_add_op(k, ops[i], "77xi1 77xi1", "", 1, 0, 1);
   kernels_finish(k);
   kernels_check(k);
   kernels_free(k);
@@ -108,8 +132,9 @@ static void test_division_by_zero_is_told(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_unary), cmocka_unit_test(test_binary), cmocka_unit_test(test_compare_and_select),
-      cmocka_unit_test(test_cast), cmocka_unit_test(test_division_by_zero_is_told),
+      cmocka_unit_test(test_unary), cmocka_unit_test(test_binary),
+      cmocka_unit_test(test_bits),  cmocka_unit_test(test_compare_and_select),
+      cmocka_unit_test(test_cast),  cmocka_unit_test(test_division_by_zero_is_told),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,6 +33,7 @@ static const function functions[] = {
     {NEST_ERF, "erf", erf, erfl, 1.6, 3.5, INFINITY, INFINITY},
     {NEST_SIN, "sin", sin, sinl, 1.6, 1.6, 1e5, 1e6},
     {NEST_COS, "cos", cos, cosl, 1.6, 1.6, 1e5, 1e6},
+    {NEST_ATAN, "atan", atan, atanl, 1.8, 1.8, INFINITY, INFINITY},
     {NEST_SQRT, "sqrt", sqrt, sqrtl, 0.51, 0.51, INFINITY, INFINITY},
 };
 #define COUNT(a) (sizeof(a) / sizeof *(a))

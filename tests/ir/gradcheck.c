@@ -38,7 +38,7 @@ static msc_tensor random_tensor(problem *p, const msc_type *t) {
     double v = next_random(p);
     if (t->dtype == MSC_I1) v = v < 0.5;
     else if (!msc_is_float(t->dtype)) v = floor(v * (p->inst->max_int ? p->inst->max_int : 100));
-    else v = wants_positive(p->inst->op) ? 0.5 + v : 4 * v - 2;
+    else v = number_for(p->inst->op, v);
     msc_tensor_set(&x, i, v);
   }
   return x;

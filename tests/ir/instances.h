@@ -43,6 +43,33 @@ static const instance instances[] = {
     {"floor", "8x6xT", "", "f", 1, 0},
     {"ceil", "8x6xT", "", "f", 1, 0},
     {"round", "8x6xT", "", "f", 1, 0},
+    {"tan", "8x6xT", "", "df", 1, 0},
+    {"atan", "8x6xT", "", "df", 1, 0},
+    {"asin", "8x6xT", "", "df", 1, 0},
+    {"acos", "8x6xT", "", "df", 1, 0},
+    {"cosh", "8x6xT", "", "df", 1, 0},
+    {"sinh", "8x6xT", "", "df", 1, 0},
+    {"expm1", "8x6xT", "", "df", 1, 0},
+    {"log1p", "8x6xT", "", "df", 1, 0},
+    {"exp2", "8x6xT", "", "df", 1, 0},
+    {"log2", "8x6xT", "", "df", 1, 0},
+    {"log10", "8x6xT", "", "df", 1, 0},
+    {"asinh", "8x6xT", "", "df", 1, 0},
+    {"acosh", "8x6xT", "", "df", 1, 0},
+    {"atanh", "8x6xT", "", "df", 1, 0},
+    {"atan2", "8x6xT 8x1xT", "", "df", 1, 0},
+    {"trunc", "8x6xT", "", "f", 1, 0},
+    {"floor_div", "8x6xT 6xT", "", "f", 1, 0},
+    {"fmod", "8x6xT 6xT", "", "d", 1, 0},
+    {"bitwise_and", "8x6xT 6xT", "", "iub", 1, 0},
+    {"bitwise_or", "8x6xT 6xT", "", "iub", 1, 0},
+    {"bitwise_xor", "8x6xT 8x1xT", "", "iub", 1, 0},
+    {"bitwise_not", "8x6xT", "", "iu", 1, 0},
+    {"shift_left", "8x6xT 6xT", "", "iu", 1, 9},
+    {"shift_right", "8x6xT 6xT", "", "iu", 1, 9},
+    {"is_nan", "8x6xT", "", "f", 1, 0},
+    {"is_inf", "8x6xT", "", "f", 1, 0},
+    {"uniform", "8x6x4xT i64 i64", "salt=3", "df", 1, 0},
     {"erf", "8x6xT", "", "df", 1, 0},
     {"sigmoid", "8x6xT", "", "df", 1, 0},
     {"relu", "8x6xT", "", "dfi", 1, 0},
@@ -254,10 +281,19 @@ static inline const char *with_dtype(msc_arena *a, const char *text, const char 
 /* Is the op defined for positive operands only, or kept away from a pole? */
 static inline bool wants_positive(const char *op) {
   static const char *const ops[] = {"log",   "sqrt",         "rsqrt", "pow",        "adam",
-                                    "adamw", "lamb_moments", "div",   "batch_norm", "mod"};
+                                    "adamw", "lamb_moments", "div",   "batch_norm", "mod",
+                                    "fmod",  "log1p",        "log2",  "log10",      "atan2"};
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
     if (strcmp(ops[i], op) == 0) return true;
   return false;
+}
+
+/* An operand's element, for a random number in [0, 1). */
+static inline double number_for(const char *op, double v) {
+  static const char *const inner[] = {"tan", "asin", "acos", "atanh"};
+  for (size_t i = 0; i < sizeof inner / sizeof *inner; i++)
+    if (strcmp(inner[i], op) == 0) return 1.8 * v - 0.9;
+  return strcmp(op, "acosh") == 0 ? 1.25 + v : wants_positive(op) ? 0.5 + v : 4 * v - 2;
 }
 
 #endif

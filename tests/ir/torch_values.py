@@ -3,6 +3,8 @@
 PyTorch 2.4 or later.
 
     python3 tests/ir/torch_values.py > tests/ir/torch_values.h"""
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -57,7 +59,8 @@ row("nll_loss", "", (p, labels), F.nll_loss(p, labels))
 row("nll_loss", "reduction=none", (p, labels), F.nll_loss(p, labels, reduction="none"))
 logits = x(3, 4)
 for how in ("mean", "sum", "none"):
-    row("nll_loss", f"reduction={how} ignore_index=0", (p, labels), F.nll_loss(p, labels, ignore_index=0, reduction=how))
+    row("nll_loss", f"reduction={how} ignore_index=0", (p, labels),
+        F.nll_loss(p, labels, ignore_index=0, reduction=how))
     row("softmax_cross_entropy", f"reduction={how} ignore_index=0", (logits, labels),
         F.cross_entropy(logits, labels, ignore_index=0, reduction=how))
     row("softmax_cross_entropy", f"reduction={how} ignore_index=0 label_smoothing=0.25", (logits, labels),
@@ -67,6 +70,19 @@ for how in ("mean", "sum", "none"):
 row("softmax_cross_entropy", "ignore_index=-100", (logits, labels * 0 - 100), F.cross_entropy(logits, labels * 0 - 100))
 row("softmax_cross_entropy", "reduction=sum ignore_index=-100", (logits, labels * 0 - 100),
     F.cross_entropy(logits, labels * 0 - 100, reduction="sum"))
+v = torch.tensor([-1.0, -0.999, -0.5, -1e-9, 0.0, 1e-9, 0.4, 0.5, 0.9, 1.0], dtype=T)
+for name in ("tan", "atan", "asin", "acos", "sinh", "cosh", "expm1", "log1p", "exp2", "asinh", "atanh"):
+    row(name, "", (v,), getattr(torch, name)(v))
+v = torch.tensor([1e-300, 0.5, 1.0, 1 + 1e-9, 2.0, 8.0, 1e3, 1e12, 1e300, math.inf, math.nan], dtype=T)
+for name in ("log2", "log10", "log1p", "acosh", "asinh", "atan"):
+    row(name, "", (v,), getattr(torch, name)(v))
+v = torch.tensor([-1e300, -800.0, -1e12, -3.0, math.nan, -math.inf], dtype=T)
+for name in ("expm1", "log1p", "asinh", "acosh", "asin", "acos", "atanh", "sinh", "cosh", "atan"):
+    row(name, "", (v,), getattr(torch, name)(v))
+u = torch.tensor([1.0, -1.0, 1.0, -1.0, 0.0, 0.0, 3.0, -3.0, 0.5, math.inf, -math.inf, math.nan], dtype=T)
+v = torch.tensor([2.0, 2.0, -2.0, -2.0, 1.0, -1.0, 0.0, 0.0, 0.5, math.inf, -math.inf, 1.0], dtype=T)
+row("atan2", "", (u, v), torch.atan2(u, v))
+row("fmod", "", (u, v), torch.fmod(u, v).masked_fill(v.isinf(), math.nan))
 row("glu", "activation=sigmoid gate_first=false", (p,), F.glu(p))
 row("glu", "", (p,), F.silu(p[:, :2]) * p[:, 2:])
 row("glu", "activation=gelu_tanh", (p,), F.gelu(p[:, :2], approximate="tanh") * p[:, 2:])

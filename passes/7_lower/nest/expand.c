@@ -200,11 +200,15 @@ static uint16_t divide_checked(msc_nester *n, uint16_t a, uint16_t b) {
 /* The formula of elements x of the values v. */
 static uint16_t compute(msc_nester *n, const msc_formula *f, const int *v, const uint16_t *x) {
   static const uint8_t code[SCALAR_COUNT] = {
-      [SCALAR_add] = NEST_ADD,   [SCALAR_sub] = NEST_SUB,         [SCALAR_mul] = NEST_MUL,    [SCALAR_max] = NEST_MAX,
-      [SCALAR_min] = NEST_MIN,   [SCALAR_neg] = NEST_NEG,         [SCALAR_abs] = NEST_ABS,    [SCALAR_sign] = NEST_SIGN,
-      [SCALAR_relu] = NEST_RELU, [SCALAR_exp] = NEST_EXP,         [SCALAR_log] = NEST_LOG,    [SCALAR_sqrt] = NEST_SQRT,
-      [SCALAR_tanh] = NEST_TANH, [SCALAR_erf] = NEST_ERF,         [SCALAR_sin] = NEST_SIN,    [SCALAR_cos] = NEST_COS,
-      [SCALAR_ceil] = NEST_CEIL, [SCALAR_nearest] = NEST_NEAREST, [SCALAR_floor] = NEST_FLOOR};
+      [SCALAR_add] = NEST_ADD,     [SCALAR_sub] = NEST_SUB,   [SCALAR_mul] = NEST_MUL,
+      [SCALAR_max] = NEST_MAX,     [SCALAR_min] = NEST_MIN,   [SCALAR_neg] = NEST_NEG,
+      [SCALAR_abs] = NEST_ABS,     [SCALAR_sign] = NEST_SIGN, [SCALAR_relu] = NEST_RELU,
+      [SCALAR_exp] = NEST_EXP,     [SCALAR_log] = NEST_LOG,   [SCALAR_sqrt] = NEST_SQRT,
+      [SCALAR_tanh] = NEST_TANH,   [SCALAR_erf] = NEST_ERF,   [SCALAR_sin] = NEST_SIN,
+      [SCALAR_cos] = NEST_COS,     [SCALAR_ceil] = NEST_CEIL, [SCALAR_nearest] = NEST_NEAREST,
+      [SCALAR_floor] = NEST_FLOOR, [SCALAR_and] = NEST_AND,   [SCALAR_or] = NEST_OR,
+      [SCALAR_xor] = NEST_XOR,     [SCALAR_shl] = NEST_SHL,   [SCALAR_shr] = NEST_SHR,
+      [SCALAR_atan] = NEST_ATAN};
   uint16_t r[MSC_FORMULA_OPERANDS + MSC_FORMULA_STEPS], y = 0;
   memcpy(r, x, MSC_FORMULA_OPERANDS * sizeof *r);
   for (int i = 0; i < f->num; i++) {
@@ -212,6 +216,7 @@ static uint16_t compute(msc_nester *n, const msc_formula *f, const int *v, const
     uint16_t a = r[s->arg[0]], b = s->num_args > 1 ? r[s->arg[1]] : 0;
     switch (s->code) {
       case SCALAR_number: y = msc_nest_number(n, (msc_dtype)n->instr[x[0]].dtype, s->number); break;
+      case SCALAR_less: y = msc_nest_compare(n, NEST_LT, a, b); break;
       case SCALAR_select: y = msc_nest_select(n, a, b, r[s->arg[2]]); break;
       case SCALAR_div: y = divide_checked(n, a, b); break;
       case SCALAR_pow: y = power(n, v[s->arg[1]], a, b); break;

@@ -157,3 +157,14 @@ uint16_t loop_dropout(msc_nester *n, const msc_value *result, const msc_view *vi
   uint16_t scaled = msc_nest_op(n, NEST_MUL, v, msc_nest_scalar(n, t->dtype, 1 / (1 - rate)));
   return msc_nest_select(n, stays, scaled, msc_nest_number(n, (msc_dtype)n->instr[v].dtype, 0));
 }
+
+/* As many bits of the word as the element type has digits, by 2^-32: exact in f32 but for f64. */
+uint16_t loop_uniform(msc_nester *n, const msc_value *result, const msc_view *view) {
+  const msc_op *op = result->def;
+  const msc_type *t = result->type;
+  if (op->num_in == 1) return msc_nest_refuse(n, "it has no seed");
+  uint16_t word = random_word(n, op, 1, t, view), mask = msc_nest_number(n, MSC_U32, msc_uniform_mask(t->dtype));
+  msc_dtype wide = t->dtype == MSC_F64 ? MSC_F64 : MSC_F32;
+  uint16_t u = msc_nest_cast(n, msc_nest_op(n, NEST_AND, word, mask), wide);
+  return msc_nest_cast(n, msc_nest_op(n, NEST_MUL, u, msc_nest_number(n, wide, 0x1p-32)), t->dtype);
+}
