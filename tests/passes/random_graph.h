@@ -17,10 +17,15 @@ static inline msc_value *reduced(random_graph *g, msc_op_kind kind, msc_value *x
 
 static inline msc_value *cross_entropy(random_graph *g, msc_value *x, const char *how) {
   const msc_type *t = x->type;
-  msc_attr reduction = text(g, "reduction", how);
+  bool numbers = chance(g, 70), counted = !strcmp(how, "mean"); /* micro-batches do not know the number of rows kept */
   msc_value *labels =
-      chance(g, 70) ? new_indices(g, t->rank - 1, t->dim, t->dim[t->rank - 1], "label") : new_arg(g, t, "y", "label");
-  return op_with(g, OP_softmax_cross_entropy, 2, (msc_value *[]){x, labels}, 1, &reduction);
+      numbers ? new_indices(g, t->rank - 1, t->dim, t->dim[t->rank - 1], "label") : new_arg(g, t, "y", "label");
+  msc_attr attrs[3] = {text(g, "reduction", how)};
+  size_t num = 1;
+  if (numbers && !counted && chance(g, 40))
+    attrs[num++] = integer(g, "ignore_index", below(g, (int)t->dim[t->rank - 1]));
+  if (chance(g, 20)) attrs[num++] = msc_named(g->ctx, "label_smoothing", msc_float(0.125));
+  return op_with(g, OP_softmax_cross_entropy, 2, (msc_value *[]){x, labels}, num, attrs);
 }
 
 static inline msc_value *loss_of(random_graph *g, msc_value *x) {

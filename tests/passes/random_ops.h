@@ -148,9 +148,11 @@ static inline msc_value *positive(random_graph *g, msc_value *x) {
 
 static inline msc_value *make_unary(random_graph *g, msc_value *x) {
   static const msc_op_kind kinds[] = {OP_neg, OP_tanh, OP_erf, OP_sigmoid, OP_relu, OP_silu, OP_abs, OP_sin, OP_cos};
+  static const msc_op_kind more[] = {OP_atan, OP_sinh, OP_cosh, OP_expm1, OP_asinh, OP_tan, OP_log1p, OP_exp2};
   static const msc_op_kind steps[] = {OP_floor, OP_ceil, OP_round};
-  int pick = below(g, 16);
+  int pick = below(g, 17);
   switch (pick) {
+    case 16: return unary(g, more[below(g, 8)], unary(g, OP_sigmoid, x));
     case 15: return binary(g, OP_add, x, unary(g, steps[below(g, 3)], unary(g, OP_tanh, x))); /* a slope is left */
     case 9: return unary(g, OP_exp, unary(g, OP_tanh, x));
     case 10: return unary(g, OP_log, positive(g, x));

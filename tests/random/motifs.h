@@ -213,6 +213,12 @@ static inline msc_value *make_written_activation(random_graph *g, msc_value *x) 
   }
 }
 
+/* A factor or a term that is taken as given: with detach, or under no_grad. */
+static inline msc_value *make_detached(random_graph *g, msc_value *x) {
+  msc_value *y = unary(g, OP_stop_gradient, chance(g, 50) ? make_unary(g, x) : x);
+  return chance(g, 50) ? times(g, x, y) : plus(g, x, scaled(g, y, 0.5));
+}
+
 /* Halves of a product: a(first) * second. */
 static inline msc_value *make_gated(random_graph *g, msc_value *x) {
   int64_t n = wide_size(g);

@@ -59,6 +59,7 @@ static random_maker *const program_makers[] = {
     make_group_norm,
     make_written_activation,
     make_written_activation,
+    make_detached,
     make_gated,
     make_feed_forward,
     make_feed_forward,

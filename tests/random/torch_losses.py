@@ -190,10 +190,14 @@ def reduced(loss, a):
 
 
 def cross_entropy(a, out, x, labels):
-    log = F.log_softmax(x, -1)
+    log, keep = F.log_softmax(x, -1), torch.tensor(1.0)
     if labels.is_floating_point():
-        return reduced(-(labels * log).sum(-1), a)
-    return reduced(-torch.take_along_dim(log, labels.long().unsqueeze(-1), -1).squeeze(-1), a)
+        loss = -(labels * log).sum(-1)
+    else:
+        keep = (labels != a.get("ignore_index", -1)).to(x.dtype)
+        loss = -torch.take_along_dim(log, labels.long().unsqueeze(-1), -1).squeeze(-1)
+    smoothing = a.get("label_smoothing", 0)
+    return reduced(keep * ((1 - smoothing) * loss - smoothing * log.mean(-1)), a)
 
 
 def layer_norm(a, out, x, *scale):
@@ -276,8 +280,9 @@ for name, f in (("add", torch.add), ("sub", torch.sub), ("mul", torch.mul), ("di
                 ("min", torch.minimum), ("pow", torch.pow)):
     OPS[name] = binary(f)
 for name in ("neg", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sin", "cos", "floor", "ceil", "round", "sigmoid",
-             "relu", "abs", "sign"):
+             "relu", "abs", "sign", "atan", "sinh", "cosh", "expm1", "asinh", "tan", "log1p", "exp2"):
     OPS[name] = unary(getattr(torch, name))
+OPS["stop_gradient"] = unary(torch.detach)
 OPS["silu"] = unary(F.silu)
 
 
