@@ -39,7 +39,7 @@ Graph.moe_layer = moe_layer
 
 def __getattr__(name):
     """What needs PyTorch is imported when it is used."""
-    if name in ("export", "annotate", "shard"):
+    if name in ("export", "annotate", "shard", "train_step"):
         from msc import pytorch
         return getattr(pytorch, name)
     raise AttributeError(f"module msc has no attribute {name}")
@@ -48,4 +48,4 @@ def __getattr__(name):
 __version__ = "0.1.0"
 __all__ = [
     "Array", "CompileError", "CompileWarning", "Error", "Graph", "Job", "Plan", "RunError", "Tensor", "Type", "compile"
-]  # and export, annotate, shard, which import torch
+]  # and export, train_step, annotate, shard, which import torch
