@@ -177,6 +177,13 @@ double msc_op_float(const msc_op *op, const char *name) {
   return text ? strtod(text, NULL) : 0;
 }
 
+int msc_operand_called(const msc_op *op, const char *name) {
+  const msc_op_info *info = msc_info(op);
+  for (int i = 0; i < info->num_operands && i < (int)op->num_in; i++)
+    if (!strcmp(info->operand[i].name, name)) return i;
+  return -1;
+}
+
 bool msc_op_bool(const msc_op *op, const char *name) {
   const msc_attr_value *v = msc_op_attr(op, name);
   if (v && v->kind == MSC_ATTR_BOOL) return v->b;

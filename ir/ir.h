@@ -588,6 +588,8 @@ void msc_op_unset(msc_op *op, const char *name);
 /* With the row's default when absent. */
 int64_t msc_op_int(const msc_op *op, const char *name);
 double msc_op_float(const msc_op *op, const char *name);
+/* The number of the operand that the row calls so; -1: the row has none, or this op leaves it out. */
+int msc_operand_called(const msc_op *op, const char *name);
 bool msc_op_bool(const msc_op *op, const char *name);
 const char *msc_op_str(const msc_op *op, const char *name);
 const msc_layout *msc_op_layout(const msc_op *op, const char *name); /* or digits; NULL: absent */

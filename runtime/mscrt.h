@@ -271,6 +271,13 @@ MSCRT_API mscrt_status *mscrt_local(mscrt_context *ctx, const char *name, mscrt_
 /* Gathers the whole tensor from all ranks: every rank calls it; those that pass NULL get nothing. */
 MSCRT_API mscrt_status *mscrt_read(mscrt_context *ctx, const char *name, void *out_data, size_t bytes);
 
+/* Numbers that can be changed between steps: the states of one float element, as "optimizer.lr" of a plan that was
+ * compiled with variable_lr (of the second group of parameters "optimizer.lr.1"). */
+MSCRT_API size_t mscrt_plan_num_scalars(const mscrt_plan *plan);
+MSCRT_API const char *mscrt_plan_scalar(const mscrt_plan *plan, size_t i, double *out_initial);
+/* Every rank sets the same value; steps from the next one on use it. */
+MSCRT_API mscrt_status *mscrt_set_scalar(mscrt_context *ctx, const char *name, double value);
+
 /* Loads parameters (and state, if the file has it) from a safetensors file; a rank reads only its own boxes. */
 MSCRT_API mscrt_status *mscrt_load(mscrt_context *ctx, const char *path);
 /* Loads the parameters for which the model names files, from its folder (mscrt_plan_weights); a rank reads only its own

@@ -14,6 +14,7 @@
 #include "tools/autotune.h"
 #include "tools/cli.h"
 #include "tools/launch.h"
+#include "tools/lr_schedule.h"
 #include "tools/status.h"
 #include "tools/trace.h"
 #include "tools/trust.h"
@@ -34,6 +35,7 @@ typedef struct {
   int64_t steps, per_epoch;
   bool evaluates, timed;
   const char *weights; /* folder of the files that the model names for its parameters; NULL: not taken */
+  lr_schedule schedule; /* of the learning rate */
   size_t num_sinks;
   mscrt_sink *sinks; /* outputs that are written */
   double time_scale;
@@ -284,6 +286,21 @@ static int find_weights(training *t) {
   return code;
 }
 
+static int read_schedule(training *t) {
+  cli *c = t->c;
+  const char *text = cli_text(c, "lr-schedule");
+  bool varies = false;
+  double initial;
+  if (!text) return CLI_OK;
+  if (!lr_schedule_read(c, text, &t->schedule)) return CLI_INPUT;
+  for (size_t i = 0; i < mscrt_plan_num_scalars(t->plan); i++)
+    varies |= lr_is_learning_rate(mscrt_plan_scalar(t->plan, i, &initial));
+  if (varies) return CLI_OK;
+  msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]),
+            "--lr-schedule: the learning rate of this plan is fixed: compile with --set variable_lr=true");
+  return CLI_INPUT;
+}
+
 static int check_files(training *t) {
   cli *c = t->c;
   const char *save = cli_text(c, "save");
@@ -409,11 +426,25 @@ static double now_ms(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
+/* Those of the plan, times the factor of the schedule for step `step` from 0 on. */
+static mscrt_status *set_learning_rates(training *t, int64_t step) {
+  mscrt_status *s = NULL;
+  if (t->schedule.kind == LR_AS_COMPILED) return NULL;
+  for (size_t i = 0; i < mscrt_plan_num_scalars(t->plan) && !s; i++) {
+    double initial;
+    const char *name = mscrt_plan_scalar(t->plan, i, &initial);
+    if (lr_is_learning_rate(name))
+      s = mscrt_set_scalar(t->ctx, name, initial * lr_factor(&t->schedule, step, t->steps));
+  }
+  return s;
+}
+
 static mscrt_status *train(training *t) {
   double epoch_loss = 0;
   for (int64_t step = 1; step <= t->steps; step++) {
     double loss, begin = now_ms();
-    mscrt_status *s = mscrt_run(t->ctx, "train", 1, &loss);
+    mscrt_status *s = set_learning_rates(t, step - 1);
+    if (!s) s = mscrt_run(t->ctx, "train", 1, &loss);
     if (s) return s;
     t->ms[step - 1] = now_ms() - begin;
     if (t->rank) continue;
@@ -554,6 +585,7 @@ static int run_run(cli *c) {
   read_sinks(&t);
   if (!code) code = open_data(&t);
   if (!code) code = count_steps(&t);
+  if (!code) code = read_schedule(&t);
   if (!code) code = check_files(&t);
   if (!code) code = share_measured(&t);
   if (!code) code = run_ranks(&t);
@@ -577,6 +609,9 @@ static const cli_option options[] = {
      "labels that no output depends on need no data"},
     {"steps", CLI_INT, "K", "training steps"},
     {"epochs", CLI_INT, "E", "times over the training samples; default 1"},
+    {"lr-schedule", CLI_TEXT, "KIND[:NAME=V,...]",
+     "factor on the learning rate by the step: cosine, linear (both fall to min, 0, at the last step), step:every=N "
+     "(times factor, 0.1, every N steps) or constant; of all: warmup=N steps from 0 on, steps=N in place of the run's"},
     {"seed", CLI_INT, "S", "of initial weights and sample order; default 0"},
     {"in-order", CLI_FLAG, NULL, "take the samples as they are in the files instead of permuting every epoch"},
     {"init", CLI_TEXT, "W.safetensors", "initial parameters from a file"},

@@ -17,6 +17,11 @@
 #include "ir/interp/kernel.h"
 
 static double get_rate(const msc_eval *e, const char *name) { return msc_op_float(e->op, name); }
+/* The operand rate, where there is one, or the attribute lr. */
+static double get_lr(msc_eval *e, const int64_t *index) {
+  int i = msc_operand_called(e->op, "rate");
+  return i < 0 ? get_rate(e, "lr") : msc_piece_get(e, (size_t)i, index).f;
+}
 static void put_f64(msc_eval *e, size_t i, const int64_t *index, double v) {
   msc_piece_put(e, i, index, (msc_scalar){.f = v});
 }
@@ -26,7 +31,7 @@ static void step_momentum(msc_eval *e, const int64_t *index) {
   double w = get_f64(e, 0, index), mu = get_rate(e, "momentum");
   double g = get_f64(e, 2, index) + get_rate(e, "weight_decay") * w;
   double m = mu * get_f64(e, 1, index) + (1 - get_rate(e, "dampening")) * g;
-  put_f64(e, 0, index, w - get_rate(e, "lr") * (msc_op_bool(e->op, "nesterov") ? g + mu * m : m));
+  put_f64(e, 0, index, w - get_lr(e, index) * (msc_op_bool(e->op, "nesterov") ? g + mu * m : m));
   put_f64(e, 1, index, m);
 }
 
@@ -42,17 +47,17 @@ static double moments(msc_eval *e, const int64_t *index, double g) {
 
 static void step_sgd(msc_eval *e, const int64_t *index) {
   double w = get_f64(e, 0, index);
-  put_f64(e, 0, index, w - get_rate(e, "lr") * (get_f64(e, 1, index) + get_rate(e, "weight_decay") * w));
+  put_f64(e, 0, index, w - get_lr(e, index) * (get_f64(e, 1, index) + get_rate(e, "weight_decay") * w));
 }
 
 static void step_adam(msc_eval *e, const int64_t *index) {
   double w = get_f64(e, 0, index), g = get_f64(e, 3, index) + get_rate(e, "weight_decay") * w;
-  put_f64(e, 0, index, w - get_rate(e, "lr") * moments(e, index, g));
+  put_f64(e, 0, index, w - get_lr(e, index) * moments(e, index, g));
 }
 
 static void step_adamw(msc_eval *e, const int64_t *index) {
-  double w = get_f64(e, 0, index) * (1 - get_rate(e, "lr") * get_rate(e, "weight_decay"));
-  put_f64(e, 0, index, w - get_rate(e, "lr") * moments(e, index, get_f64(e, 3, index)));
+  double w = get_f64(e, 0, index) * (1 - get_lr(e, index) * get_rate(e, "weight_decay"));
+  put_f64(e, 0, index, w - get_lr(e, index) * moments(e, index, get_f64(e, 3, index)));
 }
 
 static void step_lamb_moments(msc_eval *e, const int64_t *index) {
@@ -61,7 +66,7 @@ static void step_lamb_moments(msc_eval *e, const int64_t *index) {
 }
 
 static void step_lamb_apply(msc_eval *e, const int64_t *index) {
-  put_f64(e, 0, index, get_f64(e, 0, index) - get_rate(e, "lr") * get_f64(e, 2, index) * get_f64(e, 1, index));
+  put_f64(e, 0, index, get_f64(e, 0, index) - get_lr(e, index) * get_f64(e, 2, index) * get_f64(e, 1, index));
 }
 
 static void step_assign(msc_eval *e, const int64_t *index) { put_f64(e, 0, index, get_f64(e, 1, index)); }
@@ -74,12 +79,11 @@ static void keep_states(msc_eval *e, const int64_t *index) {
 }
 
 static void update(msc_eval *e, void step(msc_eval *e, const int64_t *index)) {
-  size_t last = (size_t)msc_info(e->op)->num_operands - 1;
-  bool has_ok = e->op->num_in > last;
+  int ok = msc_operand_called(e->op, "ok");
   int64_t index[MSC_MAX_RANK];
   for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index)) {
     step(e, index);
-    if (has_ok && !msc_piece_get(e, last, index).i) keep_states(e, index);
+    if (ok >= 0 && !msc_piece_get(e, (size_t)ok, index).i) keep_states(e, index);
   }
 }
 

@@ -526,15 +526,16 @@ bool shape_update(msc_op *op) {
   for (size_t i = 1; i < op->num_in; i++) {
     const msc_type *t = shape_in(op, i);
     const char *name = shape_operand_name(op, i);
-    bool is_step = !strcmp(name, "t"), is_ok = !strcmp(name, "ok");
-    if (!is_step && !is_ok && strcmp(name, "trust")) {
+    bool is_step = !strcmp(name, "t"), is_ok = !strcmp(name, "ok"), is_rate = !strcmp(name, "rate");
+    if (!is_step && !is_ok && !is_rate && strcmp(name, "trust")) {
       MSC_TRY(shape_same_type(op, 0, i));
       continue;
     }
     if (t->rank != 0) return shape_wrong(op, "'%s' must have rank 0, not %d", name, t->rank);
     if (is_step && t->dtype != MSC_F32) return shape_wrong(op, "'t' must be f32, not %s", msc_dtype_name(t->dtype));
     if (is_ok && t->dtype != MSC_I1) return shape_wrong(op, "'ok' must be i1, not %s", msc_dtype_name(t->dtype));
-    MSC_TRY(is_step || is_ok || shape_same_dtype(op, 0, i));
+    if (is_rate && t->dtype != MSC_F64) return shape_wrong(op, "'rate' must be f64, not %s", msc_dtype_name(t->dtype));
+    MSC_TRY(is_step || is_ok || is_rate || shape_same_dtype(op, 0, i));
   }
   for (size_t i = 0; i < op->num_out; i++) MSC_TRY(shape_set_like(op, i, shape_in(op, 0)));
   return true;

@@ -20,6 +20,7 @@ typedef struct {
   const char *first, *second; /* suffixes of the names of states: ".m", ".v" */
   msc_value *step;       /* number of this step, f32, from 1; NULL: no optimizer needs it */
   msc_value *ok;         /* i1: whether updates are made; NULL: always */
+  msc_value *lr;         /* f64: the learning rate of the current group; NULL: its attribute */
 } inserting;
 
 static msc_context *context_of(const inserting *s) { return s->pass->ctx; }
@@ -101,10 +102,13 @@ static msc_op *build_update_op(inserting *s, const msc_optimizer_group *group, m
                                msc_value *const *in, size_t num_out) {
   msc_attr attrs[12];
   size_t num = collect_hypers(s, group, kind, attrs);
-  msc_value *with_ok[6];
-  memcpy(with_ok, in, num_in * sizeof *in);
-  if (s->ok) with_ok[num_in++] = s->ok;
-  return msc_build_with(&s->b, kind, num_in, with_ok, num_out, num, attrs);
+  msc_value *all[8], *ok = s->ok;
+  bool takes_lr = s->lr && kind != OP_lamb_moments;
+  memcpy(all, in, num_in * sizeof *in);
+  if (takes_lr && !ok && !(ok = msc_build_scalar(&s->b, MSC_I1, 1))) return NULL;
+  if (ok) all[num_in++] = ok;
+  if (takes_lr) all[num_in++] = s->lr;
+  return msc_build_with(&s->b, kind, num_in, all, num_out, num, attrs);
 }
 
 /* Makes result i of the update op the new value of its operand i: w, then its states. */
@@ -168,6 +172,18 @@ static bool scale_next_step(inserting *s) {
   return msc_next_scale(&s->b, &scale, s->ok, s->new_value);
 }
 
+/* With variable_lr: adds the state that is the learning rate of a group; it starts as the group says. */
+static void add_learning_rate(inserting *s, const msc_optimizer_group *group, size_t number) {
+  const msc_attr_value *v = msc_find_attr(group->values->dict.a, group->values->dict.num, "lr");
+  if (!v || !msc_config_bool(s->pass->config, MSC_KEY_variable_lr)) return;
+  const char *name = number ? msc_arena_printf(s->pass->scratch, "optimizer.lr.%zu", number) : "optimizer.lr";
+  name = msc_free_arg_name(s->f, s->pass->scratch, name);
+  s->lr = add_optimizer_state(s, msc_type_of(context_of(s), MSC_F64, 0, NULL, NULL), name, NULL);
+  const char *init =
+      msc_arena_printf(s->pass->scratch, "constant:%.17g", v->kind == MSC_ATTR_INT ? (double)v->i : v->f);
+  msc_arg_set(s->f, s->lr->index, MSC_FACT(msc_init), msc_str(context_of(s), init));
+}
+
 static bool update_all(inserting *s, const msc_optimizer_groups *groups) {
   /* new values are built in the order of their arguments */
   MSC_TRY(prepare_gradients(s, groups->clip_norm) && scale_next_step(s));
@@ -175,6 +191,7 @@ static bool update_all(inserting *s, const msc_optimizer_groups *groups) {
     if (needs_step_counter(groups->group[g].update)) MSC_TRY(add_step_counter(s));
   for (size_t g = 0; g < groups->num; g++) {
     const msc_optimizer_group *group = &groups->group[g];
+    add_learning_rate(s, group, g);
     for (size_t i = 0; i < group->num_args; i++) {
       uint32_t arg = group->arg[i];
       if (s->grad[arg]) MSC_TRY(update_parameter(s, group, s->f->body->args[arg], s->grad[arg]));
@@ -283,9 +300,10 @@ bool pass_optimizer(msc_pass_ctx *pass, msc_module *m) {
   s.second = free_suffix(&s, ".v");
   s.num_grads = num_args;
   s.grad = msc_new_array(pass->scratch, msc_value *, num_args);
-  /* at most two states per parameter, and the step */
-  s.new_value = msc_new_array(pass->scratch, msc_value *, 3 * num_args + 1);
-  MSC_TRY(read_gradients(&s, gradients, &num_results) && msc_read_optimizer(f, pass->scratch, &groups));
+  MSC_TRY(msc_read_optimizer(f, pass->scratch, &groups));
+  /* at most two states per parameter, the step, and a learning rate per group */
+  s.new_value = msc_new_array(pass->scratch, msc_value *, 3 * num_args + 1 + groups.num);
+  MSC_TRY(read_gradients(&s, gradients, &num_results));
   if (!msc_config_bool(pass->config, MSC_KEY_gradient_fp32_sync)) detach_widening_casts(&s);
   return check_outputs_not_updated(&s, num_results) && update_all(&s, &groups) && add_random_step_counter(&s) &&
          write_train_results(&s, num_results);

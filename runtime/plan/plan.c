@@ -77,6 +77,26 @@ size_t mscrt_plan_num_inputs(const mscrt_plan *p) { return p->num_inputs; }
 size_t mscrt_plan_num_parameters(const mscrt_plan *p) { return p->num_parameters; }
 size_t mscrt_plan_num_outputs(const mscrt_plan *p) { return p->num_outputs; }
 
+static bool is_scalar(const mscrt_variable *v) {
+  return v->state && !v->copy && v->rank == 0 && mscrt_is_float(v->dtype);
+}
+
+size_t mscrt_plan_num_scalars(const mscrt_plan *p) {
+  size_t num = 0;
+  for (uint32_t i = 0; i < p->num_parameters; i++) num += is_scalar(&p->parameter[i]);
+  return num;
+}
+
+const char *mscrt_plan_scalar(const mscrt_plan *p, size_t i, double *out_initial) {
+  const mscrt_variable *v = p->parameter;
+  while (!is_scalar(v) || i--) v++;
+  static const msc_box one = {0};
+  char data[8] = {0};
+  mscrt_init_box(v, 0, &one, &one, data);
+  mscrt_convert(MSCRT_F64, out_initial, 1, v->dtype, data, false, false, 1);
+  return v->name;
+}
+
 int mscrt_plan_input_batch(const mscrt_plan *p, size_t i) { return p->input[i].batch_dim; }
 int mscrt_plan_output_batch(const mscrt_plan *p, size_t i) { return p->output[i].batch_dim; }
 bool mscrt_plan_output_reads_labels(const mscrt_plan *p, size_t i) { return p->output[i].labels; }

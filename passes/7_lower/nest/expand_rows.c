@@ -240,7 +240,7 @@ typedef struct {
   msc_nester *n;
   const msc_op *op;
   msc_dtype dtype;
-  uint16_t in[6];
+  uint16_t in[7];
 } update;
 
 static uint16_t read_rate(const update *u, const char *name) {
@@ -248,6 +248,16 @@ static uint16_t read_rate(const update *u, const char *name) {
 }
 static uint16_t read_rate_f64(const update *u, const char *name) {
   return msc_nest_scalar(u->n, MSC_F64, msc_op_float(u->op, name));
+}
+/* The operand rate, where there is one, or the attribute lr, in f64. */
+static uint16_t lr_f64(const update *u) {
+  int i = msc_operand_called(u->op, "rate");
+  return i < 0 ? read_rate_f64(u, "lr") : u->in[i];
+}
+/* The same in the type of the arithmetic. */
+static uint16_t lr_instr(const update *u) {
+  int i = msc_operand_called(u->op, "rate");
+  return i < 0 ? read_rate(u, "lr") : msc_nest_cast(u->n, u->in[i], u->dtype);
 }
 static uint16_t one_less(const update *u, const char *name) {
   return msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, name));
@@ -281,7 +291,15 @@ static uint16_t expand_momentum(const update *u, size_t result) {
   uint16_t m = add_instr(u, old, has_attr(u, "dampening") ? mul_instr(u, one_less(u, "dampening"), g) : g);
   if (result == 1) return m;
   if (msc_op_bool(u->op, "nesterov")) m = add_instr(u, g, mul_instr(u, read_rate(u, "momentum"), m));
-  return sub_instr(u, w, mul_instr(u, read_rate(u, "lr"), m));
+  return sub_instr(u, w, mul_instr(u, lr_instr(u), m));
+}
+
+/* 1 - lr weight_decay */
+static uint16_t decay_apart(const update *u) {
+  if (msc_operand_called(u->op, "rate") < 0)
+    return msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, "lr") * msc_op_float(u->op, "weight_decay"));
+  uint16_t decay = mul_instr(u, lr_f64(u), read_rate_f64(u, "weight_decay"));
+  return msc_nest_cast(u->n, sub_instr(u, msc_nest_number(u->n, MSC_F64, 1), decay), u->dtype);
 }
 
 /* adam: weight_decay in the gradient; adamw: w (1 - lr weight_decay) first */
@@ -291,11 +309,9 @@ static uint16_t expand_adam(const update *u, size_t result) {
   uint16_t m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul_instr(u, g, g));
   if (result == 1) return m;
   if (result == 2) return v;
-  uint16_t step = msc_nest_cast(u->n, div_instr(u, read_rate_f64(u, "lr"), correct_bias(u, "beta1")), u->dtype);
+  uint16_t step = msc_nest_cast(u->n, div_instr(u, lr_f64(u), correct_bias(u, "beta1")), u->dtype);
   uint16_t scale = msc_nest_cast(u->n, sqrt_instr(u, correct_bias(u, "beta2")), u->dtype);
-  if (apart && has_attr(u, "weight_decay"))
-    w = mul_instr(u, w,
-                  msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, "lr") * msc_op_float(u->op, "weight_decay")));
+  if (apart && has_attr(u, "weight_decay")) w = mul_instr(u, w, decay_apart(u));
   return sub_instr(
       u, w,
       mul_instr(u, step, div_instr(u, m, add_instr(u, div_instr(u, sqrt_instr(u, v), scale), read_rate(u, "eps")))));
@@ -314,12 +330,11 @@ static uint16_t lamb_moments(const update *u, size_t result) {
 
 static uint16_t new_value(const update *u, size_t result) {
   switch (u->op->kind) {
-    case OP_sgd: return sub_instr(u, u->in[0], mul_instr(u, read_rate(u, "lr"), add_decay(u, u->in[1], u->in[0])));
+    case OP_sgd: return sub_instr(u, u->in[0], mul_instr(u, lr_instr(u), add_decay(u, u->in[1], u->in[0])));
     case OP_momentum: return expand_momentum(u, result);
     case OP_assign: return u->in[1];
     case OP_lamb_moments: return lamb_moments(u, result);
-    case OP_lamb_apply:
-      return sub_instr(u, u->in[0], mul_instr(u, mul_instr(u, read_rate(u, "lr"), u->in[2]), u->in[1]));
+    case OP_lamb_apply: return sub_instr(u, u->in[0], mul_instr(u, mul_instr(u, lr_instr(u), u->in[2]), u->in[1]));
     default: return expand_adam(u, result);
   }
 }
@@ -335,13 +350,13 @@ static int old_value(const msc_op *op, size_t result) {
 uint16_t msc_nest_update(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
   update u = {.n = n, .op = op, .dtype = msc_compute_dtype(n->value[y].value->type->dtype)};
   size_t result = n->value[y].value->index;
-  for (int i = 0; i < op->num_in && i < 6; i++) {
+  for (int i = 0; i < op->num_in && i < 7; i++) {
     int v = msc_nest_find_value(n, op->in[i].value);
     msc_view at = msc_nest_stretch(n, y, view, v);
     u.in[i] = msc_nest_eval(n, v, &at);
   }
   if (n->failed) return 0;
-  int ok = msc_info(op)->num_operands - 1, old = old_value(op, result);
+  int ok = msc_operand_called(op, "ok"), old = old_value(op, result);
   uint16_t fresh = new_value(&u, result);
-  return op->num_in > ok && old >= 0 ? msc_nest_select(n, u.in[ok], fresh, u.in[old]) : fresh;
+  return ok >= 0 && old >= 0 ? msc_nest_select(n, u.in[ok], fresh, u.in[old]) : fresh;
 }

@@ -203,6 +203,24 @@ class Job:
             samples = num
         return (samples, batch) if samples is not None else (1, 1)
 
+    # ---- numbers that change between steps ----
+
+    def set(self, name: str, value: float) -> None:
+        """Changes one of plan.scalars for the steps from the next one on."""
+        self._check_open()
+        self._all(lambda rank: self._check("mscrt_set_scalar", rank, name.encode(), float(value)))
+
+    @property
+    def lr(self) -> float:
+        """The learning rate, of the first group of parameters; can be set, and then is that of all groups."""
+        return float(self.read("optimizer.lr"))
+
+    @lr.setter
+    def lr(self, value: float) -> None:
+        groups = [n for n in self.plan.scalars if n == "optimizer.lr" or n.startswith("optimizer.lr.")]
+        for name in groups or ["optimizer.lr"]:
+            self.set(name, value)
+
     # ---- values ----
 
     def read(self, name: str) -> Array:

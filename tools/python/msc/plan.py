@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import warnings
 import weakref
-from ctypes import byref, c_bool, c_char_p, c_int, c_size_t, c_void_p
+from ctypes import byref, c_bool, c_char_p, c_double, c_int, c_size_t, c_void_p
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from msc import native, runtime
@@ -75,6 +75,7 @@ def compile(model,
     """Compiles a model: a Graph, the path of a model.fbs or of IR text, or its bytes.
 
     keys are those of `msc config`: device_num=8, parallel_mode="auto_parallel", compute_type="bf16", ...
+    Unless variable_lr=False is among them, Job.lr can be changed between steps.
     target: "cpu", "cuda" or "cuda:sm_90"; cpu: as "znver3"; cluster: a described one, as "h100"; time_limit: seconds
     of the search; sizes: of dimensions that the model leaves open, {"batch": 32}; libraries: the folder of libmsc and
     libmscrt.
@@ -93,7 +94,7 @@ def compile(model,
     if not compiler:
         raise MemoryError("msc.compile")
     try:
-        text = json.dumps(keys).encode()
+        text = json.dumps({"variable_lr": True, **keys}).encode()
         out, num = c_void_p(), c_size_t()
         ok = library.msc_compiler_configure(compiler, b"keys", text, len(text))
         ok = ok and library.msc_compiler_compile(compiler, name.encode(), data, len(data), byref(out), byref(num))
@@ -123,7 +124,8 @@ def compile(model,
 class Plan:
     """A compiled model.
 
-    ranks: how many it is for.  inputs, parameters, outputs["forward"]: name -> Variable.  memory: bytes of a rank by
+    ranks: how many it is for.  inputs, parameters, outputs["forward"]: name -> Variable.  scalars:
+    numbers that Job.set changes, with their initial values.  memory: bytes of a rank by
     what they hold, and "all" (of plans compiled here).  predicted_step_ms: on the cluster it was compiled for (of
     plans compiled here). data: the bytes of plan.bin, which hold native code: whoever runs a plan executes it."""
 
@@ -141,6 +143,7 @@ class Plan:
         self.ranks: int = self.library.mscrt_plan_ranks(self.handle)
         self.inputs: Dict[str, Variable] = dict(self._read_inputs())
         self.parameters: Dict[str, Variable] = dict(self._read_parameters())
+        self.scalars: Dict[str, float] = dict(self._read_scalars())
         self.outputs: Dict[str, Dict[str, Variable]] = {}
         for section, name, v in self._read_outputs():
             self.outputs.setdefault(section, {})[name] = v
@@ -225,6 +228,12 @@ class Plan:
             tensor, is_state = runtime._Tensor(), c_bool()
             self.library.mscrt_plan_parameter(self.handle, i, byref(tensor), byref(is_state))
             yield self._describe(tensor, role="state" if is_state else "parameter")
+
+    def _read_scalars(self):
+        for i in range(self.library.mscrt_plan_num_scalars(self.handle)):
+            initial = c_double()
+            name = self.library.mscrt_plan_scalar(self.handle, i, byref(initial))
+            yield name.decode(), initial.value
 
     def _read_outputs(self):
         for i in range(self.library.mscrt_plan_num_outputs(self.handle)):
