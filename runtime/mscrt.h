@@ -286,6 +286,10 @@ MSCRT_API mscrt_status *mscrt_load_weights(mscrt_context *ctx, const char *folde
 /* Saves whole parameters to a safetensors file: every rank calls it, rank 0 writes; the old file stays until the new
  * one is complete. */
 MSCRT_API mscrt_status *mscrt_save(mscrt_context *ctx, const char *path);
+/* The same with state, the number of steps done and the seed, so that mscrt_resume, before data is set, goes on where
+ * this was, bit for bit. Both are called by every rank. */
+MSCRT_API mscrt_status *mscrt_checkpoint(mscrt_context *ctx, const char *path);
+MSCRT_API mscrt_status *mscrt_resume(mscrt_context *ctx, const char *path);
 /* Checks that mscrt_save could write there now: before training an error costs no weights. Leaves nothing behind. */
 MSCRT_API mscrt_status *mscrt_check_save(const char *path);
 

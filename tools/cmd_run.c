@@ -2,6 +2,7 @@
  * once, here; ranks are forked afterwards and share them. */
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,6 +13,7 @@
 
 #include "runtime/mscrt.h"
 #include "tools/autotune.h"
+#include "tools/checkpoints.h"
 #include "tools/cli.h"
 #include "tools/launch.h"
 #include "tools/lr_schedule.h"
@@ -35,6 +37,7 @@ typedef struct {
   int64_t steps, per_epoch;
   bool evaluates, timed;
   const char *weights; /* folder of the files that the model names for its parameters; NULL: not taken */
+  int64_t resumed;      /* the step of the newest checkpoint; -1: none */
   lr_schedule schedule; /* of the learning rate */
   size_t num_sinks;
   mscrt_sink *sinks; /* outputs that are written */
@@ -44,7 +47,9 @@ typedef struct {
   /* of this rank */
   mscrt_context *ctx;
   int rank;
-  double *ms;           /* of each step */
+  double *ms;           /* of each step that this run did */
+  int64_t done;         /* how many these are */
+  bool stopped;         /* by SIGTERM, after a checkpoint */
 } training;
 
 /* ---- failures ---- */
@@ -100,7 +105,7 @@ static bool check_run_options(training *t) {
   t->time_scale = scale ? strtod(scale, &end) : 1;
   if (scale && (*end || end == scale || !(t->time_scale > 0) || !isfinite(t->time_scale)))
     return msc_error(c->ctx, MSC_E_DATA, NULL, "MSC_TIME_SCALE: '%s' is no positive number", scale);
-  static const char *const of_values[] = {"data", "eval", "init", "output", "save"};
+  static const char *const of_values[] = {"data", "ckpt-dir", "eval", "init", "output", "save"};
   for (size_t i = 0; t->timed && i < sizeof of_values / sizeof *of_values; i++)
     if (cli_text(c, of_values[i]))
       return msc_error(c->ctx, MSC_E_DATA, NULL, "--%s: the device timed has no values", of_values[i]);
@@ -301,6 +306,38 @@ static int read_schedule(training *t) {
   return CLI_INPUT;
 }
 
+/* The folder of checkpoints is made, and written to once, before anything runs. */
+static int check_checkpoints(training *t) {
+  cli *c = t->c;
+  char path[CHECKPOINT_PATH];
+  const char *folder = cli_text(c, "ckpt-dir");
+  t->resumed = -1;
+  if (!folder && (cli_flag(c, "resume") || cli_text(c, "ckpt-every") || cli_text(c, "ckpt-keep") || cli_text(c, "grace")))
+    return cli_usage(c, "--resume, --ckpt-every, --ckpt-keep and --grace need --ckpt-dir");
+  if (cli_int(c, "ckpt-every", 1) < 1 || cli_int(c, "ckpt-keep", 1) < 1 || cli_int(c, "eval-every", 1) < 1)
+    return cli_usage(c, "--ckpt-every, --ckpt-keep and --eval-every are at least 1");
+  if (!(cli_number(c, "grace", 1) > 0 && cli_number(c, "grace", 1) < 1e6))
+    return cli_usage(c, "--grace is a number of seconds above 0");
+  if (cli_text(c, "eval-every") && !t->evaluates) return cli_usage(c, "--eval-every needs --eval, and labels");
+  if (!folder) return CLI_OK;
+  if (t->steps == 0) return cli_usage(c, "--ckpt-dir: nothing is trained");
+  if (!cli_make_folder(c, folder)) return CLI_ENVIRONMENT;
+  if (!checkpoint_path(folder, t->steps, path)) return cli_usage(c, "--ckpt-dir: the path is too long");
+  t->resumed = checkpoint_newest(folder);
+  if (t->resumed >= 0 && !cli_flag(c, "resume")) {
+    msc_error(c->ctx, MSC_E_FILE, cli_loc(c, folder),
+              "there are checkpoints already, of step %" PRId64 " the newest; add --resume, or give another folder",
+              t->resumed);
+    return CLI_INPUT;
+  }
+  if (t->resumed > t->steps) {
+    msc_error(c->ctx, MSC_E_DATA, cli_loc(c, folder),
+              "the newest checkpoint is of step %" PRId64 ", the run ends at step %" PRId64, t->resumed, t->steps);
+    return CLI_INPUT;
+  }
+  return report_status(c, NULL, MSC_E_DATA, mscrt_check_save(path));
+}
+
 static int check_files(training *t) {
   cli *c = t->c;
   const char *save = cli_text(c, "save");
@@ -399,19 +436,19 @@ static void print_measured(const training *t) {
 static void print_totals(const training *t, double total_ms, uint64_t resident) {
   mscrt_stats s = {.struct_size = sizeof s};
   mscrt_get_stats(t->ctx, &s);
-  double step_ms = median(t->ms, t->steps);
-  uint64_t received = t->steps ? s.received_bytes / (uint64_t)t->steps : 0;
+  double step_ms = median(t->ms, t->done);
+  uint64_t received = t->done ? s.received_bytes / (uint64_t)t->done : 0;
   if (t->c->json)
     printf("{\"steps\":%" PRId64
            ",\"total_ms\":%.3f,\"step_ms\":%.4f,\"ranks\":%d,\"threads\":%d,\"rss_bytes\":%" PRIu64
            ",\"arena_bytes\":%" PRIu64 ",\"constant_bytes\":%" PRIu64 ",\"thread_bytes\":%" PRIu64
            ",\"link_bytes\":%" PRIu64 ",\"planned_bytes\":%" PRIu64 ",\"comm_bytes_per_step\":%" PRIu64,
-           t->steps, total_ms, step_ms, t->ranks, s.threads, resident, s.arena_bytes, s.constant_bytes, s.thread_bytes,
+           t->done, total_ms, step_ms, t->ranks, s.threads, resident, s.arena_bytes, s.constant_bytes, s.thread_bytes,
            s.link_bytes, s.planned_bytes, received);
   else
     printf("%" PRId64
            " steps in %.2f s, median %.3f ms; %d rank%s of %d thread%s; %.1f MB resident, %.2f MB arena per rank\n",
-           t->steps, total_ms / 1e3, step_ms, t->ranks, t->ranks == 1 ? "" : "s", s.threads, s.threads == 1 ? "" : "s",
+           t->done, total_ms / 1e3, step_ms, t->ranks, t->ranks == 1 ? "" : "s", s.threads, s.threads == 1 ? "" : "s",
            (double)resident / 1e6, (double)s.arena_bytes / 1e6);
   if (t->c->json && s.launch_ns) printf(",\"launch_us\":%.3f", (double)s.launch_ns / 1e3);
   if (t->measured) print_measured(t);
@@ -439,23 +476,71 @@ static mscrt_status *set_learning_rates(training *t, int64_t step) {
   return s;
 }
 
+/* SIGTERM, where a checkpoint is to be written first. */
+static volatile sig_atomic_t stop_asked;
+
+static void ask_to_stop(int number) {
+  (void)number;
+  stop_asked = 1;
+}
+
+/* Writes the checkpoint of a step if it is due, or if any rank was asked to stop. */
+static mscrt_status *keep_checkpoint(training *t, int64_t step) {
+  const char *folder = cli_text(t->c, "ckpt-dir");
+  int64_t every = cli_int(t->c, "ckpt-every", 0);
+  uint64_t stop = 0;
+  char path[CHECKPOINT_PATH];
+  if (!folder) return NULL;
+  mscrt_status *s = mscrt_max(t->ctx, (uint64_t)stop_asked, &stop);
+  t->stopped = stop;
+  if (s || !(stop || step == t->steps || (every && step % every == 0))) return s;
+  checkpoint_path(folder, step, path); /* its length was checked */
+  s = mscrt_checkpoint(t->ctx, path);
+  if (!s && t->rank == 0) checkpoint_prune(folder, cli_int(t->c, "ckpt-keep", 2));
+  return s;
+}
+
+/* Goes on from the newest checkpoint, if there is one. */
+static mscrt_status *resume_checkpoint(training *t) {
+  char path[CHECKPOINT_PATH];
+  const char *folder = cli_text(t->c, "ckpt-dir");
+  if (folder) signal(SIGTERM, ask_to_stop);
+  if (!cli_flag(t->c, "resume") || t->resumed < 0) return NULL;
+  checkpoint_path(folder, t->resumed, path);
+  return mscrt_resume(t->ctx, path);
+}
+
+static mscrt_status *evaluate_between(training *t, int64_t step) {
+  int64_t every = cli_int(t->c, "eval-every", 0);
+  mscrt_evaluation e = {.struct_size = sizeof e};
+  if (!every || step % every || step == t->steps) return NULL; /* after the last step it is done anyway */
+  mscrt_status *s = mscrt_evaluate(t->ctx, &e);
+  if (!s && t->rank == 0) cli_progress_done(t->c), print_evaluation(t, &e);
+  return s;
+}
+
 static mscrt_status *train(training *t) {
   double epoch_loss = 0;
-  for (int64_t step = 1; step <= t->steps; step++) {
+  int64_t epoch_steps = 0;
+  mscrt_stats begun = {.struct_size = sizeof begun};
+  mscrt_get_stats(t->ctx, &begun);
+  for (int64_t step = begun.steps + 1; step <= t->steps && !t->stopped; step++) {
     double loss, begin = now_ms();
     mscrt_status *s = set_learning_rates(t, step - 1);
     if (!s) s = mscrt_run(t->ctx, "train", 1, &loss);
     if (s) return s;
-    t->ms[step - 1] = now_ms() - begin;
-    if (t->rank) continue;
-    print_step(t, step, loss, t->ms[step - 1]);
-    epoch_loss += loss;
-    if (step % t->per_epoch || t->timed) continue;
+    t->ms[t->done++] = now_ms() - begin;
+    if (t->rank == 0) print_step(t, step, loss, t->ms[t->done - 1]);
+    s = keep_checkpoint(t, step);
+    if (!s && !t->stopped) s = evaluate_between(t, step);
+    if (s) return s;
+    epoch_loss += loss, epoch_steps++;
+    if (t->rank || step % t->per_epoch || t->timed) continue;
     if (!t->c->json && t->steps > t->per_epoch) {
       cli_progress_done(t->c);
-      printf("epoch %-7" PRId64 " mean loss %.6g\n", step / t->per_epoch, epoch_loss / (double)t->per_epoch);
+      printf("epoch %-7" PRId64 " mean loss %.6g\n", step / t->per_epoch, epoch_loss / (double)epoch_steps);
     }
-    epoch_loss = 0;
+    epoch_loss = 0, epoch_steps = 0;
   }
   cli_progress_done(t->c);
   return NULL;
@@ -465,7 +550,7 @@ static mscrt_status *train(training *t) {
 static void note_measured(training *t) {
   mscrt_stats s = {.struct_size = sizeof s};
   mscrt_get_stats(t->ctx, &s);
-  double steps = 1e6 * (double)(t->steps ? t->steps : 1);
+  double steps = 1e6 * (double)(t->done ? t->done : 1);
   t->measured[t->rank] = (measured){(double)s.compute_ns / steps, (double)s.collective_ns / steps,
                                     (double)s.exposed_ns / steps, (double)s.section_ns / steps};
 }
@@ -506,14 +591,16 @@ static mscrt_status *train_rank(training *t) {
                      .log_user = t};
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
   if (!s) s = open_own_data(t);
-  if (!s && t->data) s = mscrt_set_data(t->ctx, t->data);
   if (!s && t->weights) s = mscrt_load_weights(t->ctx, t->weights);
   if (!s && cli_text(c, "init")) s = mscrt_load(t->ctx, cli_text(c, "init"));
+  if (!s) s = resume_checkpoint(t);
+  if (!s && t->data) s = mscrt_set_data(t->ctx, t->data);
   double begin = now_ms();
   if (!s) s = train(t);
   double total_ms = now_ms() - begin;
   if (!s && t->measured) note_measured(t);
   mscrt_evaluation e = {.struct_size = sizeof e};
+  if (!s && t->stopped) return NULL; /* the checkpoint is written */
   if (!s && t->evaluates) s = mscrt_evaluate(t->ctx, &e);
   if (!s && t->evaluates && t->rank == 0) print_evaluation(t, &e);
   if (!s && t->num_sinks) s = mscrt_predict(t->ctx, t->num_sinks, t->sinks);
@@ -548,6 +635,7 @@ static int run_training_rank(void *arg, int rank, const launch_line *line) {
   mscrt_status *s = train_rank(t);
   cli_progress_done(t->c);
   int code = report_status(t->c, line, MSC_E_DATA, s);
+  if (!s && t->stopped) code = 128 + SIGTERM;
   if (!s && cli_text(t->c, "trace") && !trace_part(cli_text(t->c, "trace"), rank, t->ctx, t->begin_ns)) {
     launch_report(t->c, line, MSC_E_TARGET, "the trace could not be written");
     code = CLI_ENVIRONMENT;
@@ -564,7 +652,7 @@ static int run_ranks(training *t) {
   if (t->ranks == 1) return run_training_rank(t, 0, NULL);
   if (getrandom(name, sizeof name, 0) != sizeof name) return CLI_ENVIRONMENT;
   snprintf(t->address, sizeof t->address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
-  return launch(t->c, t->ranks, run_training_rank, t);
+  return launch(t->c, t->ranks, (int)(cli_number(t->c, "grace", 0) * 1000), run_training_rank, t);
 }
 
 static int share_measured(training *t) {
@@ -586,6 +674,7 @@ static int run_run(cli *c) {
   if (!code) code = open_data(&t);
   if (!code) code = count_steps(&t);
   if (!code) code = read_schedule(&t);
+  if (!code) code = check_checkpoints(&t);
   if (!code) code = check_files(&t);
   if (!code) code = share_measured(&t);
   if (!code) code = run_ranks(&t);
@@ -604,6 +693,7 @@ static const cli_option options[] = {
      "one behind the other"},
     {"train", CLI_TEXT, "A:B", "samples to train on; absent: all"},
     {"eval", CLI_TEXT, "A:B", "samples to evaluate on after training; absent: none"},
+    {"eval-every", CLI_INT, "K", "evaluate every K steps, too"},
     {"output", CLI_PAIRS, "OUTPUT=FILE.npy",
      "write an output for the samples of --eval, or for all; nothing is trained unless --steps or --epochs say so, and "
      "labels that no output depends on need no data"},
@@ -633,12 +723,15 @@ static const cli_option options[] = {
      "folder, for every later run"},
     {"overlap", CLI_CHOICE, "idle|always|never",
      "collectives in a thread of their own; default idle: when a core is free for it"},
-    {"ckpt-dir", CLI_TEXT | CLI_LATER, "DIR", "where checkpoints are written"},
-    {"ckpt-every", CLI_INT | CLI_LATER, "K", "steps between checkpoints"},
-    {"ckpt-keep", CLI_INT | CLI_LATER, "N", "checkpoints to keep"},
-    {"resume", CLI_FLAG | CLI_LATER, NULL, "go on from the newest checkpoint"},
+    {"ckpt-dir", CLI_TEXT, "DIR",
+     "checkpoints, with the optimizer's state and the position in the data: after the last step, every --ckpt-every, and "
+     "before SIGTERM ends the run"},
+    {"ckpt-every", CLI_INT, "K", "steps between checkpoints"},
+    {"ckpt-keep", CLI_INT, "N", "checkpoints to keep; default 2"},
+    {"resume", CLI_FLAG, NULL,
+     "go on from the newest checkpoint, if there is one, to the same number of steps, bit for bit"},
     {"trace", CLI_TEXT, "t.json", "write a timeline of calls and collectives, in Chrome's trace format"},
-    {"grace", CLI_NUMBER | CLI_LATER, "S", "seconds to finish after SIGTERM"},
+    {"grace", CLI_NUMBER, "S", "seconds that ranks have after SIGTERM to write a checkpoint; default 5"},
     {"alive", CLI_TEXT | CLI_LATER, "FILE", "touch this file at every step"},
     {0},
 };

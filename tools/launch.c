@@ -39,7 +39,7 @@ void launch_report(cli *c, const launch_line *line, msc_code code, const char *t
 
 typedef struct {
   cli *c;
-  int ranks, left;
+  int ranks, left, grace_ms;
   pid_t *pid;
   int *status;
   bool *ended;          /* not running any more */
@@ -157,7 +157,7 @@ static void wait_for_all(watch *w) {
     struct timespec t = {ns / 1000000000, ns % 1000000000};
     int number = sigtimedwait(&set, NULL, &t);
     if (number > 0 && number != SIGCHLD) {
-      if (!w->told) due_in(w, GRACE_MS);
+      if (!w->told) due_in(w, w->grace_ms);
       w->told = number;
       send_all(w, number);
     }
@@ -212,9 +212,9 @@ static int exit_code(const watch *w) {
   return code;
 }
 
-int launch(cli *c, int ranks, launch_rank *fn, void *arg) {
+int launch(cli *c, int ranks, int grace_ms, launch_rank *fn, void *arg) {
   msc_arena *arena = msc_context_arena(c->ctx);
-  watch w = {.c = c, .ranks = ranks, .pipe = -1};
+  watch w = {.c = c, .ranks = ranks, .pipe = -1, .grace_ms = grace_ms ? grace_ms : GRACE_MS};
   sigset_t set, before;
   w.pid = msc_new_array(arena, pid_t, ranks);
   w.status = msc_new_array(arena, int, ranks);

@@ -193,7 +193,7 @@ int measure_collectives(cli *c, int ranks, measured *m) {
     msc_error(c->ctx, MSC_E_OUT_OF_MEMORY, NULL, "out of memory");
     return CLI_ENVIRONMENT;
   }
-  int code = launch(c, ranks, run_comm_rank, &j);
+  int code = launch(c, ranks, 0, run_comm_rank, &j);
   m->collective = msc_new_array(msc_context_arena(c->ctx), msc_cluster_measure, j.num);
   for (int i = 0; i < j.num && !code; i++)
     m->collective[m->num_collectives++] =

@@ -6,6 +6,10 @@
 
 #include "runtime/context.h"
 
+/* Tensors of a checkpoint that are no parameters: training steps done, and the seed of the order of samples. */
+#define STEP "msc.step"
+#define SEED "msc.seed"
+
 /* ---- loading ---- */
 
 static mscrt_status *check_stored_tensor(const mscrt_blob *b, const mscrt_named_array *n, const mscrt_variable *v) {
@@ -22,25 +26,28 @@ static mscrt_status *check_stored_tensor(const mscrt_blob *b, const mscrt_named_
   return NULL;
 }
 
-static mscrt_status *check_stored_tensors(const mscrt_plan *p, const mscrt_blob *b, const mscrt_safetensors *t) {
+/* all: state must be there, too. */
+static mscrt_status *check_stored_tensors(const mscrt_plan *p, const mscrt_blob *b, const mscrt_safetensors *t,
+                                          bool all) {
   char missing[256] = "";
   size_t n = 0;
   for (uint32_t i = 0; i < p->num_parameters; i++) {
     const mscrt_variable *v = &p->parameter[i];
     const mscrt_named_array *a = mscrt_safetensors_find(t, v->name);
     if (a) MSCRT_CHECK(check_stored_tensor(b, a, v));
-    else if (!v->state && n + 2 < sizeof missing)
+    else if ((all || !v->state) && n + 2 < sizeof missing)
       n += (size_t)snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", v->name);
     if (n >= sizeof missing) n = sizeof missing - 1;
   }
   return n ? mscrt_bad_file(b, "lacks parameters of the model: %s", missing) : NULL;
 }
 
-static mscrt_status *open_weights(const mscrt_plan *p, const char *path, mscrt_blob *b, mscrt_safetensors *t) {
+static mscrt_status *open_weights(const mscrt_plan *p, const char *path, bool all, mscrt_blob *b,
+                                  mscrt_safetensors *t) {
   *t = (mscrt_safetensors){0};
   MSCRT_CHECK(mscrt_blob_open(path, b));
   mscrt_status *s = mscrt_safetensors_parse(b, t);
-  return s ? s : check_stored_tensors(p, b, t);
+  return s ? s : check_stored_tensors(p, b, t, all);
 }
 
 static void close_weights(mscrt_blob *b, mscrt_safetensors *t) {
@@ -51,7 +58,7 @@ static void close_weights(mscrt_blob *b, mscrt_safetensors *t) {
 mscrt_status *mscrt_plan_check_weights(const mscrt_plan *p, const char *path) {
   mscrt_blob b;
   mscrt_safetensors t;
-  mscrt_status *s = open_weights(p, path, &b, &t);
+  mscrt_status *s = open_weights(p, path, false, &b, &t);
   close_weights(&b, &t);
   return s;
 }
@@ -72,18 +79,39 @@ static mscrt_status *load_parameter(mscrt_context *c, const mscrt_blob *b, const
   return status ? status : mscrt_store(c, (uint64_t)((uint8_t *)data - c->arena), mscrt_variable_bytes(v));
 }
 
-mscrt_status *mscrt_load(mscrt_context *c, const char *path) {
+/* The single number of a checkpoint's own tensor. */
+static mscrt_status *read_number(const mscrt_blob *b, const mscrt_safetensors *t, const char *name, uint64_t *out) {
+  const mscrt_named_array *a = mscrt_safetensors_find(t, name);
+  if (!a || !a->known || a->array.bytes != sizeof *out || a->array.dtype != MSCRT_U64)
+    return mscrt_bad_file(b, "is no checkpoint: it lacks '%s'", name);
+  return mscrt_blob_read(b, a->array.at, out, sizeof *out);
+}
+
+static mscrt_status *load_file(mscrt_context *c, const char *path, bool all) {
   if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
   mscrt_blob b;
   mscrt_safetensors t;
-  mscrt_status *s = open_weights(c->plan, path, &b, &t);
+  mscrt_status *s = open_weights(c->plan, path, all, &b, &t);
   for (uint32_t i = 0; i < c->plan->num_parameters && !s; i++) {
     const mscrt_named_array *a = mscrt_safetensors_find(&t, c->plan->parameter[i].name);
     if (a && c->plan->parameter[i].stage == c->stage) s = load_parameter(c, &b, a, &c->plan->parameter[i]);
   }
+  uint64_t step = 0, seed = 0;
+  if (!s && all) s = read_number(&b, &t, STEP, &step);
+  if (!s && all) s = read_number(&b, &t, SEED, &seed);
+  if (!s && all && step > INT64_MAX) s = mscrt_bad_file(&b, "%" PRIu64 " steps", step);
+  if (!s && all) c->step = (int64_t)step, c->o.seed = seed;
   close_weights(&b, &t);
   return s;
 }
+
+mscrt_status *mscrt_load(mscrt_context *c, const char *path) { return load_file(c, path, false); }
+
+mscrt_status *mscrt_resume(mscrt_context *c, const char *path) {
+  if (c->feed) return mscrt_fail(MSCRT_ARGUMENT, "a checkpoint is resumed before data is set");
+  return load_file(c, path, true);
+}
+
 
 /* ---- the files that the model names ---- */
 
@@ -176,8 +204,10 @@ static void put_json_string(FILE *f, const char *text) {
   fputc('"', f);
 }
 
+static bool is_saved(const mscrt_variable *v, bool all) { return !v->copy && (all || !v->state); }
+
 /* Makes the header: a u64 length, then one line of JSON whose end is a multiple of 8. */
-static mscrt_status *make_header(const mscrt_plan *p, char **out_text, size_t *out_bytes) {
+static mscrt_status *make_header(const mscrt_plan *p, bool all, char **out_text, size_t *out_bytes) {
   FILE *f = open_memstream(out_text, out_bytes);
   if (!f) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
   uint64_t at = 0;
@@ -185,7 +215,7 @@ static mscrt_status *make_header(const mscrt_plan *p, char **out_text, size_t *o
   fputc('{', f);
   for (uint32_t i = 0; i < p->num_parameters; i++) {
     const mscrt_variable *v = &p->parameter[i];
-    if (v->state || v->copy) continue;
+    if (!is_saved(v, all)) continue;
     if (ftell(f) > 9) fputc(',', f);
     put_json_string(f, v->name);
     fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", type_names[v->dtype]);
@@ -193,6 +223,9 @@ static mscrt_status *make_header(const mscrt_plan *p, char **out_text, size_t *o
     fprintf(f, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + mscrt_whole_bytes(v));
     at += mscrt_whole_bytes(v);
   }
+  for (int i = 0; i < 2 && all; i++, at += 8)
+    fprintf(f, "%s\"%s\":{\"dtype\":\"U64\",\"shape\":[1],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
+            ftell(f) > 9 ? "," : "", i ? SEED : STEP, at, at + 8);
   fputc('}', f);
   while (ftell(f) % 8) fputc(' ', f);
   if (fclose(f) != 0 || !*out_text) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
@@ -201,11 +234,11 @@ static mscrt_status *make_header(const mscrt_plan *p, char **out_text, size_t *o
   return NULL;
 }
 
-static mscrt_status *begin_file(const mscrt_plan *p, const char *path, mscrt_file *f) {
+static mscrt_status *begin_file(const mscrt_plan *p, const char *path, bool all, mscrt_file *f) {
   char *header = NULL;
   size_t bytes = 0;
   MSCRT_CHECK(mscrt_file_begin(path, f));
-  mscrt_status *s = make_header(p, &header, &bytes);
+  mscrt_status *s = make_header(p, all, &header, &bytes);
   if (!s) s = mscrt_file_write(f, header, bytes);
   free(header);
   return s;
@@ -213,21 +246,23 @@ static mscrt_status *begin_file(const mscrt_plan *p, const char *path, mscrt_fil
 
 /* A failure of rank 0 must not leave the others waiting: rank 0 goes on taking part, and all ranks learn of it at
  * the end. */
-mscrt_status *mscrt_save(mscrt_context *c, const char *path) {
+static mscrt_status *save_file(mscrt_context *c, const char *path, bool all) {
   if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
   mscrt_file f = {.fd = -1};
   mscrt_status *s = NULL, *lost = NULL;
   bool writes = c->o.rank == 0;
-  if (writes) s = begin_file(c->plan, path, &f);
+  if (writes) s = begin_file(c->plan, path, all, &f);
   for (uint32_t i = 0; i < c->plan->num_parameters && !lost; i++) {
     const mscrt_variable *v = &c->plan->parameter[i];
     void *whole = NULL;
-    if (v->state || v->copy) continue;
+    if (!is_saved(v, all)) continue;
     if (writes && !s) s = mscrt_allocate(&whole, (size_t)mscrt_whole_bytes(v), 1);
     lost = mscrt_gather(c, v, whole);
     if (whole && !lost && !s) s = mscrt_file_write(&f, whole, (size_t)mscrt_whole_bytes(v));
     free(whole);
   }
+  uint64_t numbers[] = {(uint64_t)c->step, c->o.seed};
+  if (writes && all && !s && !lost) s = mscrt_file_write(&f, numbers, sizeof numbers);
   if (writes) s = mscrt_file_end(&f, s ? s : mscrt_add_to_trail(lost, __FILE__, __LINE__));
   if (lost) {
     if (s != lost) mscrt_status_free(lost);
@@ -239,3 +274,7 @@ mscrt_status *mscrt_save(mscrt_context *c, const char *path) {
   if (s || lost) return s ? s : lost;
   return failed ? mscrt_fail(MSCRT_PEER, "rank 0 could not save %s", path) : NULL;
 }
+
+mscrt_status *mscrt_save(mscrt_context *c, const char *path) { return save_file(c, path, false); }
+
+mscrt_status *mscrt_checkpoint(mscrt_context *c, const char *path) { return save_file(c, path, true); }

@@ -246,6 +246,16 @@ class Job:
         self._check_open()
         self._all(lambda rank: self._check("mscrt_save", rank, os.fspath(path).encode()))
 
+    def checkpoint(self, path) -> None:
+        """Writes parameters, state, the number of steps and the seed: resume goes on bit for bit."""
+        self._check_open()
+        self._all(lambda rank: self._check("mscrt_checkpoint", rank, os.fspath(path).encode()))
+
+    def resume(self, path) -> None:
+        """Goes on where the job was that wrote this checkpoint."""
+        self._check_open()
+        self._all(lambda rank: self._check("mscrt_resume", rank, os.fspath(path).encode()))
+
     # ---- the end ----
 
     def close(self) -> None:

@@ -60,6 +60,8 @@ _RUNTIME = {
     "mscrt_plan_check_files": (c_void_p, [c_void_p, c_char_p]),
     "mscrt_plan_num_scalars": (c_size_t, [c_void_p]),
     "mscrt_plan_scalar": (c_char_p, [c_void_p, c_size_t, POINTER(c_double)]),
+    "mscrt_checkpoint": (c_void_p, [c_void_p, c_char_p]),
+    "mscrt_resume": (c_void_p, [c_void_p, c_char_p]),
     "mscrt_set_scalar": (c_void_p, [c_void_p, c_char_p, c_double]),
     "mscrt_plan_num_parameters": (c_size_t, [c_void_p]),
     "mscrt_plan_parameter": (None, [c_void_p, c_size_t, POINTER(runtime._Tensor),
