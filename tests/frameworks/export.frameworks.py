@@ -38,7 +38,7 @@ def check(name, module, x, y, loss, optimizer_of, ranks=(1,), **words):
     for n in ranks:
         compile_model("model.fbs", "plan.bin", n)
         first = next(iter(inspect.signature(module.forward).parameters))
-        losses, state = train("plan.bin", {first: x.numpy(), "y": y.numpy()}, STEPS, n, "model.safetensors")
+        losses, state = train("plan.bin", {first: x.numpy(), "y": y.numpy()}, STEPS, n)
         loss_ratio, ratio, worst = judge.errors(losses, {f"module.{k}": v for k, v in state.items()})
         assert loss_ratio <= 1 and ratio <= 1, (name, n, loss_ratio, ratio, worst, losses, judge.exact)
         assert set(state) >= {n for n, p in module.named_parameters()}, (name, set(state))
@@ -277,6 +277,35 @@ class Masked(nn.Module):
         q, k, v = self.proj(x)[:, None].chunk(3, -1)
         seen = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
         return nn.functional.scaled_dot_product_attention(q, k, v, seen)[:, 0] + self.noise[: x.shape[1], :8]
+
+
+class Written(nn.Module):
+    """A block whose layers are written out in arithmetic."""
+
+    def __init__(self):
+        super().__init__()
+        self.gain, self.qkv, self.out = nn.Parameter(torch.rand(16) + 0.5), nn.Linear(16, 48), nn.Linear(16, 16)
+
+    def forward(self, x):
+        y = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * self.gain
+        q, k, v = (t.view(2, 6, 4, 4).transpose(1, 2) for t in self.qkv(y).chunk(3, -1))
+        scores = q @ k.transpose(-1, -2) * 0.4 + torch.full((6, 6), float("-inf")).triu(1)
+        y = (scores.softmax(-1) @ v).transpose(1, 2).reshape(2, 6, 16)
+        return self.out(0.5 * y * (1 + torch.tanh(0.7978845608 * (y + 0.044715 * y**3))))
+
+
+def test_found_again():
+    torch.manual_seed(5)
+    net, optimizer_of = Written(), lambda p: torch.optim.SGD(p, 0.1)
+    text = check("written", net, torch.randn(2, 6, 16), torch.randn(2, 6, 16), nn.MSELoss(), optimizer_of, (1, 2))
+    norm, attention, gelu = (
+        [part for part in text.splitlines() if f'"msc.{op}"' in part][-1] for op in ("rms_norm", "attention", "gelu")
+    )
+    assert "%gain" in norm and "eps = 1.0e-05" in norm and "causal = true, scale = 4.0" in attention, (
+        norm,
+        attention,
+    )
+    assert 'form = "tanh"' in gelu
 
 
 def test_constants_and_places():

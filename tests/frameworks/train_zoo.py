@@ -40,20 +40,21 @@ def try_one(name, args, folder):
         good = loss <= 1 and parameter <= 1
         right = right and good
         said.append(
-            f"{ranks} ranks {'right' if good else 'WRONG'}: of what is allowed losses {loss:.2g}, parameters {parameter:.2g}"
+            f"{ranks} ranks {'right' if good else 'WRONG'}: of what is allowed losses {loss:.2g}, "
+            f"parameters {parameter:.2g}"
             f"{'' if good else f' ({worst}; losses {losses} for {judge.exact})'}, compiled in {took:.1f} s"
         )
     return right, "; ".join(said)
 
 
-def main():
+def main(words=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--ranks", type=lambda text: [int(n) for n in text.split(",")], default=[1, 4])
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--keep")
     parser.add_argument("names", nargs="+")
-    args = parser.parse_args()
+    args = parser.parse_args(words)
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     right = True

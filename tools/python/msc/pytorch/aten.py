@@ -129,6 +129,10 @@ class Call:
             return self.converter.numbers.get(x.number)
         return x
 
+    def known(self, x):
+        """The torch.Tensor that a constant of the graph was made from; x itself if it is none."""
+        return self.converter.known.get(getattr(x, "number", None), x)
+
     def made_by(self, x, kind):
         """The operands of the op that made x, if it is of this kind; None otherwise."""
         found = self.converter.maker(x)

@@ -45,6 +45,7 @@ class Converter:
         self.faults = {}  # name of an op -> list of (why, place, blocks)
         self.numbers = {}  # of a value of the graph that is one number everywhere: the number
         self.chances = {}  # of a value of the graph that is drawn as 0 or 1: how probable 1 is
+        self.known = {}  # of a value of the graph that is a constant: the torch.Tensor
         self._constants = {}
         self._place, self._node = (None, 0, ()), None
 
@@ -58,6 +59,7 @@ class Converter:
         key = (tensor.dtype, tuple(tensor.shape), data)
         if key not in self._constants:
             self._constants[key] = self._new_constant(tensor, flat, data)
+            self.known[self._constants[key].number] = tensor
         return self._constants[key]
 
     def _new_constant(self, tensor, flat, data):

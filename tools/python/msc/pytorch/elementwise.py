@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from msc.pytorch import found_again
 from msc.pytorch.aten import FLOATS, dtype_of, is_known, row, shape_of
 
 
@@ -221,6 +222,8 @@ def _scaled(c, x, alpha):
 def add(c, a, b, alpha=1):
     if c.dtype == "i1":
         return c.g.logical_or(c.t(a), c.t(b))
+    if c.number(b) == 0 and not is_known(a) and shape_of(a) == c.shape:
+        return c.t(a)
     return c.g.add(c.t(a), _scaled(c, b, alpha))
 
 
@@ -238,7 +241,8 @@ def rsub(c, a, b, alpha=1):
 def mul(c, a, b):
     if c.dtype == "i1":
         return c.g.logical_and(c.t(a), c.t(b))
-    return c.g.mul(c.t(a), c.t(b))
+    a, b = c.t(a), c.t(b)
+    return found_again.rms_norm(c, a, b) or found_again.gelu(c, a, b) or c.g.mul(a, b)
 
 
 @row("div.Tensor", "div.Scalar", "true_divide.Tensor")

@@ -25,9 +25,7 @@ def annotate(target, pattern=None, **hints):
         what = "a module" if isinstance(t, torch.nn.Module) else "a parameter"
         for name in hints:
             if name not in known:
-                raise Error(
-                    f"{what} has no hint {name}; known: {', '.join(known)}"
-                )
+                raise Error(f"{what} has no hint {name}; known: {', '.join(known)}")
         _store(t, "hints", hints)
 
 

@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from msc.pytorch import found_again, norms
 from msc.pytorch.aten import row, shape_of
 
 
@@ -15,6 +16,13 @@ def mm(c, a, b, *_):
 @row("matmul", "dot", "mv", "inner")
 def matmul(c, a, b):
     a, b = c.t(a), c.t(b)
+    found = found_again.attention_parts(c, a)
+    if found and len(b.shape) == 4:
+        q, k, masks, rate, scale = found
+        mask = c.known(masks.pop()) if masks else None
+        for other in masks:
+            mask = c.g.add(c.own(mask), other)
+        return norms.attention(c, q, k, b, mask, rate, scale=scale)
     a = c.reshape(a, (1, a.shape[0])) if len(a.shape) == 1 else a
     b = c.reshape(b, (b.shape[0], 1)) if len(b.shape) == 1 else b
     return c.reshape(c.matmul(a, b), c.shape)
@@ -59,7 +67,7 @@ def outer(c, a, b):
     return c.g.mul(c.reshape(a, (a.shape[0], 1)), c.reshape(b, (1, b.shape[0])))
 
 
-@row("transformers.grouped_mm_fallback", "_grouped_mm")
+@row("transformers.grouped_mm_fallback.default", "_grouped_mm")
 def grouped_mm(c, x, w, ends, bias=None, out_dtype=None):
     """Rows of x [s, k] up to ends[0] times w[0], then up to ends[1] times w[1]; zeros behind the last.  Every
     product is made of all rows, and the right one chosen."""

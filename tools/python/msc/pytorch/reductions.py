@@ -2,6 +2,8 @@
 
 import math
 
+import torch
+
 from msc.pytorch.aten import positive, row, shape_of
 from msc.pytorch.elementwise import truth
 
@@ -141,7 +143,47 @@ def vector_norm(c, x, ord=2, dim=None, keepdim=False, dtype=None):
     x = c.t(x)
     if ord != 2 or not shape_of(x):
         c.decompose()
-    return c.g.sqrt(c.g.reduce_sum(c.g.mul(x, x), _dims(x, dim), keep_dims=keepdim))
+    return root(c, c.g.reduce_sum(c.g.mul(x, x), _dims(x, dim), keep_dims=keepdim))
+
+
+def root(c, x):
+    """The square root of a sum of squares; where that is 0 its gradient is 0, as PyTorch's norms have it."""
+    above = c.compare(x, 0, "ne")
+    return c.where(above, c.g.sqrt(c.where(above, x, 1.0, x.dtype)), 0.0, x.dtype)
+
+
+def _distances(c, off, p):
+    """Norms of differences along their last dimension."""
+    last = [len(off.shape) - 1]
+    if p == 2:
+        return root(c, c.g.reduce_sum(c.g.mul(off, off), last))
+    if p == 0:
+        return c.g.reduce_sum(c.t(c.compare(off, 0, "ne"), off.dtype), last)
+    size = c.g.abs(off)
+    if p == 1 or p == math.inf:
+        return (c.g.reduce_sum if p == 1 else c.g.reduce_max)(size, last)
+    moved = c.compare(size, 0, "ne")
+    powers = c.where(moved, c.g.pow(c.where(moved, size, 1.0, off.dtype), c.t(float(p), off.dtype)), 0.0, off.dtype)
+    total = c.g.reduce_sum(powers, last)
+    above = c.compare(total, 0, "ne")
+    rooted = c.g.pow(c.where(above, total, 1.0, off.dtype), c.t(1 / p, off.dtype))
+    return c.where(above, rooted, 0.0, off.dtype)
+
+
+@row("_cdist_forward")
+def cdist(c, a, b, p, _=None):
+    a, b = c.own(a), c.own(b)
+    return _distances(
+        c,
+        c.g.sub(c.reshape(a, a.shape[:-1] + (1,) + a.shape[-1:]), c.reshape(b, b.shape[:-2] + (1,) + b.shape[-2:])),
+        p,
+    )
+
+
+@row("_pdist_forward")
+def pdist(c, x, p=2.0):
+    first, second = torch.triu_indices(shape_of(x)[0], shape_of(x)[0], 1)
+    return _distances(c, c.g.sub(c.pick(x, 0, first), c.pick(x, 0, second)), p)
 
 
 def _along(op, *names):
