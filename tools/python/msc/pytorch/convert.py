@@ -64,7 +64,9 @@ class Converter:
 
     def _new_constant(self, tensor, flat, data):
         size = tensor.element_size()
-        if tensor.numel() and data == data[:size] * tensor.numel():
+        if not tensor.numel():
+            raise Refused("an operand without elements")
+        if data == data[:size] * tensor.numel():
             scalar = self.g.constant(data[:size], DTYPES[tensor.dtype], [])
             value = scalar if not tensor.shape else self.g.broadcast_to(scalar, list(tensor.shape))
             number = flat[0].item()
@@ -96,14 +98,16 @@ class Converter:
 
     # ---- nodes ----
 
-    def walk(self, graph, attributes=None):
+    def walk(self, graph, attributes, is_inner=False):
         """Translates the nodes of an FX graph whose placeholders have values; the values of its outputs."""
         live = _live(graph)
         for node in graph.nodes:
             if node.op == "output":
-                return self._outputs(node)
+                return self._unused_yet(node) if is_inner else self._outputs(node)
             if node.op == "get_attr":
                 self.values[node] = operator.attrgetter(node.target)(attributes)
+                if isinstance(self.values[node], torch._subclasses.FakeTensor):
+                    raise Refused("its decomposition makes a tensor whose values are not known")
             if node.op == "call_function" and node in live and all(n in self.values for n in node.all_input_nodes):
                 self._translate(node)
         return []
@@ -124,6 +128,15 @@ class Converter:
 
         outputs = node.args[0]
         return [one(n) for n in outputs] if isinstance(outputs, (list, tuple)) else one(outputs)
+
+    def _unused_yet(self, node):
+        """The results of a decomposition, of which the call's users need some."""
+
+        def one(n):
+            return self.values.get(n) if isinstance(n, torch.fx.Node) else n
+
+        results = node.args[0]
+        return [one(n) for n in results] if isinstance(results, (list, tuple)) else one(results)
 
     def _translate(self, node):
         before, outer, self._node = self._place, self._node, node
@@ -215,7 +228,7 @@ class Converter:
         for placeholder, outer in zip((n for n in inner.graph.nodes if n.op == "placeholder"), inputs):
             self.values[placeholder] = self.values[outer]
         faults, self.faults = self.faults, {}
-        result = self.walk(inner.graph, inner)
+        result = self.walk(inner.graph, inner, is_inner=True)
         faults, self.faults = self.faults, faults
         if faults:
             raise Refused("; ".join(f"{inner_name}: {cases[0][0]}" for inner_name, cases in faults.items()))

@@ -377,7 +377,9 @@ def index_put(c, x, indices, values, accumulate=False):
     masks = [i for i in indices if i is not None and dtype_of(i) == "i1"]
     if masks and len(indices) == 1 and not is_known(masks[0]) and not accumulate:
         if math.prod(shape_of(values)) != 1:
-            c.refuse("values put where a mask that depends on data is true")
+            if len(shape_of(masks[0])) != len(c.shape) or len(shape_of(values)) != 1:
+                c.refuse("values put where a mask that depends on data is true")
+            return masked_scatter(c, x, masks[0], values)
         mask = c.reshape(masks[0], shape_of(masks[0]) + (1,) * (len(c.shape) - len(shape_of(masks[0]))))
         return c.where(c.stretch(mask, c.shape), c.reshape(c.t(values), ()), x)
     indices = _without_masks(c, list(indices))
@@ -473,6 +475,12 @@ def scatter_reduce(c, x, dim, index, source, reduce, include_self=True):
     return _reduced(c, x, dim % len(shape_of(x)), index, source, reduce, include_self)
 
 
+@row("scatter.reduce", "scatter.value_reduce")
+def scatter_with(c, x, dim, index, source, reduce):
+    source = source if hasattr(source, "shape") else torch.full(shape_of(index), source)
+    return scatter_reduce(c, x, dim, index, source, {"add": "sum", "multiply": "prod"}[reduce])
+
+
 _UNITS = {"prod": 1.0, "amax": -math.inf, "amin": math.inf}
 
 
@@ -520,7 +528,7 @@ def masked_scatter(c, x, mask, source):
     counts = c.g.cumsum(c.g.cast(mask, "i64"), axis=0)
     place = c.g.max(c.add(counts, -1), c.t(0, "i64"))
     taken = c.g.gather(c.reshape(c.t(source), (math.prod(shape_of(source)),)), place)
-    return c.reshape(c.g.select(mask, taken, c.reshape(x, (n,))), c.shape)
+    return c.reshape(c.g.select(mask, taken, c.reshape(c.stretch(x, c.shape), (n,))), c.shape)
 
 
 @row("nonzero", "masked_select", "unique2", "_unique2", "nonzero_static", "unique_dim", "unique_consecutive")

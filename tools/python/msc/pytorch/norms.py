@@ -10,6 +10,8 @@ from msc.pytorch.reductions import moments
 
 
 def _scale_and_shift(c, gamma, beta):
+    if gamma is None and beta is not None:
+        gamma = torch.ones(shape_of(beta))
     return {k: c.t(v) for k, v in (("gamma", gamma), ("beta", beta)) if v is not None}
 
 

@@ -30,6 +30,8 @@ def matmul(c, a, b):
 
 @row("linear")
 def linear(c, x, w, b=None):
+    if 0 in shape_of(x):
+        return c.stretch(c.t(0 if b is None else b), c.shape)
     x, w = c.t(x), c.t(w)
     if len(w.shape) == 1 or len(x.shape) == 1:
         y = c.matmul(
@@ -50,6 +52,8 @@ def _sum_of(c, b, product, beta, alpha):
 
 @row("addmm", "baddbmm", "addmv")
 def addmm(c, b, x, w, beta=1, alpha=1, **_):
+    if 0 in shape_of(x):
+        return _sum_of(c, c.stretch(c.t(b), c.shape), c.stretch(c.t(0), c.shape), beta, 1)
     x, w = c.t(x), c.t(w)
     vector = len(w.shape) == 1
     y = c.matmul(x, c.reshape(w, (w.shape[0], 1)) if vector else w)
