@@ -294,6 +294,28 @@ class Written(nn.Module):
         return self.out(0.5 * y * (1 + torch.tanh(0.7978845608 * (y + 0.044715 * y**3))))
 
 
+class Random(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        dropped = nn.functional.dropout(x * self.weight, 0.25)
+        noise = torch.empty(x.shape[0], 1).bernoulli_(0.8).div_(0.8)  # stochastic depth
+        return dropped.square().mean() + 10 * dropped.mean() + 100 * (x * noise).square().mean()
+
+
+def test_distributions():
+    net = Random()
+    package.export(net, torch.ones(4096, 8), optimizer=torch.optim.SGD(net.parameters(), 0.0))
+    for ranks in (1, 2):
+        compile_model("model.fbs", "plan.bin", ranks)
+        losses = train("plan.bin", {"x": torch.ones(4096, 8).numpy()}, 4, ranks)[0]
+        assert len(set(losses)) == 4, losses
+        mean = sum(losses) / 4
+        assert abs(mean - (1 / 0.75 + 10 + 100 / 0.8)) < 2.0, losses
+
+
 def test_found_again():
     torch.manual_seed(5)
     net, optimizer_of = Written(), lambda p: torch.optim.SGD(p, 0.1)

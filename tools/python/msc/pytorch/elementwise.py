@@ -242,7 +242,11 @@ def mul(c, a, b):
     if c.dtype == "i1":
         return c.g.logical_and(c.t(a), c.t(b))
     a, b = c.t(a), c.t(b)
-    return found_again.rms_norm(c, a, b) or found_again.gelu(c, a, b) or c.g.mul(a, b)
+    for find in (found_again.rms_norm, found_again.gelu):
+        found = find(c, a, b)
+        if found is not None:
+            return found
+    return c.g.mul(a, b)
 
 
 @row("div.Tensor", "div.Scalar", "true_divide.Tensor")

@@ -57,7 +57,7 @@ def gelu(c, a, b):
         if x is None or curve is None:
             continue
         bent, inner = c.made_by(curve, "tanh"), c.made_by(curve, "erf")
-        if inner and x in (_other(c, inner[0], "mul", math.sqrt(0.5)), _over(c, inner[0], math.sqrt(2))):
+        if inner and (_other(c, inner[0], "mul", math.sqrt(0.5)) is x or _over(c, inner[0], math.sqrt(2)) is x):
             return c.g.gelu(x, "erf")
         terms = bent and c.made_by(_other(c, bent[0], "mul", math.sqrt(2 / math.pi)), "add")
         for one, cube in [terms, terms[::-1]] if terms else ():
