@@ -1,5 +1,5 @@
-/* search: letters that are free -> digits, so that a step takes the least time: of all strategies, digit by digit, or of
- * those that go with what the user and propagation decided (search_time.h). */
+/* search: letters that are free -> digits, so that a step takes the least time: of all strategies, digit by digit, or
+ * of those that go with what the user and propagation decided (search_time.h). */
 #include "passes/3_shard/search_time/search_time.h"
 #include "passes/3_shard/shard.h"
 

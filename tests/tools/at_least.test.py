@@ -77,7 +77,8 @@ def priced_alike(network, devices):
         os.remove(file)
     steps = []
     for mode, key in ("sharding_propagation", "save"), ("dynamic_programming", "load"):
-        run = subprocess.run([MSC, "compile", network, "-o", "a.plan", "--json", *count, "--set", f"search_mode={mode}", "--set", f"strategy_ckpt_{key}_file={file}"], capture_output=True, text=True)
+        words = (*count, "--set", f"search_mode={mode}", "--set", f"strategy_ckpt_{key}_file={file}")
+        run = subprocess.run([MSC, "compile", network, "-o", "a.plan", "--json", *words], capture_output=True, text=True)
         if run.returncode:
             return 0
         steps.append(json.loads(run.stdout)["search"]["step_ms"])

@@ -4,9 +4,9 @@
  * A variable is a group of shard.h, or a *copy*: the place where a value with several user groups is brought into
  * another layout once for all of them.  What its users send back is added up in the copy's layout, where sums may stay
  * unfinished (`pass`), so forward and backward share one choice here too.  For an argument that several users send
- * gradients back to, as a tied parameter, there is such a place for their sum alone.  The gradient of an add is the very value
- * that comes in; it flows through the add all the same, in the add's layout: a network with residual connections then
- * has width 2, and what is paid on the way is paid once. */
+ * gradients back to, as a tied parameter, there is such a place for their sum alone.  The gradient of an add is the
+ * very value that comes in; it flows through the add all the same, in the add's layout: a network with residual
+ * connections then has width 2, and what is paid on the way is paid once. */
 #ifndef MSC_PASSES_3_SHARD_MODEL_H
 #define MSC_PASSES_3_SHARD_MODEL_H
 

@@ -77,8 +77,9 @@ bool shard_space_problem(shard_space *s, shard_problem *out_problem);
 /* The same problem without what memory is charged. */
 void shard_space_plain(shard_space *s, const shard_problem *charged, shard_problem *out_problem);
 
-/* Sets pieces, cost and prices: whole axes, cut where given digits and layouts begin or end; fine: and cut further where
- * there are letters to decide.  `bucket`: gradients that travel together (prices.h).  False: more than SHARD_MAX_PIECES. */
+/* Sets pieces, cost and prices: whole axes, cut where given digits and layouts begin or end; fine: and cut further
+ * where there are letters to decide.  `bucket`: gradients that travel together (prices.h).  False: more than
+ * SHARD_MAX_PIECES. */
 bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket, bool fine,
                       shard_space_options *o);
 

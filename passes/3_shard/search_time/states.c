@@ -78,7 +78,8 @@ static bool has_all(const drawing *d, int letter, int num_pieces) {
  * 50257, and for one letter over all devices, as a batch of 32 on 6 of them.  To price them all takes much longer. */
 static bool is_even_enough(const drawing *d, int letter, int num_pieces) {
   int64_t size = d->v->rule->letter[letter].size;
-  if (d->o->any_parts || is_any_copy(d) || size % d->product[letter] == 0 || has_all(d, letter, num_pieces)) return true;
+  if (d->o->any_parts || is_any_copy(d)) return true;
+  if (size % d->product[letter] == 0 || has_all(d, letter, num_pieces)) return true;
   for (int p = 0; p < d->o->num_pieces; p++)
     if (size % d->o->piece[p].size == 0) return false;
   return true;

@@ -28,6 +28,6 @@ module attributes {msc.mesh = #msc.mesh<"d=8">} {
                    {msc.name = "v", msc.role = "parameter"}],
       least_step_ns = 0 : i64,
       searched = true,
-      step_ns = 101704 : i64,
+      step_ns = 101706 : i64,
       sym_name = "forward"} : () -> ()
 }

@@ -36,6 +36,6 @@ module attributes {msc.mesh = #msc.mesh<"d=4">} {
                    {msc.name = "w5", msc.role = "parameter"}],
       least_step_ns = 0 : i64,
       searched = true,
-      step_ns = 87548 : i64,
+      step_ns = 87550 : i64,
       sym_name = "forward"} : () -> ()
 }
