@@ -27,23 +27,147 @@ class Tensor:
     def __repr__(self):
         return f"Tensor({self.dtype}, {list(self.shape)})"
 
+    # ---- operators: the other side is a tensor, or a number, which becomes a constant of the same type ----
+
+    def _with(self, other, op, turned=False):
+        if isinstance(other, (bool, int, float)):
+            other = self.graph.constant(other, self.dtype)
+        if not isinstance(other, Tensor):
+            return NotImplemented
+        return op(other, self) if turned else op(self, other)
+
     def __add__(self, other):
-        return self.graph.add(self, other)
+        return self._with(other, self.graph.add)
+
+    def __radd__(self, other):
+        return self._with(other, self.graph.add, True)
 
     def __sub__(self, other):
-        return self.graph.sub(self, other)
+        return self._with(other, self.graph.sub)
+
+    def __rsub__(self, other):
+        return self._with(other, self.graph.sub, True)
 
     def __mul__(self, other):
-        return self.graph.mul(self, other)
+        return self._with(other, self.graph.mul)
+
+    def __rmul__(self, other):
+        return self._with(other, self.graph.mul, True)
 
     def __truediv__(self, other):
-        return self.graph.div(self, other)
+        return self._with(other, self.graph.div)
+
+    def __rtruediv__(self, other):
+        return self._with(other, self.graph.div, True)
+
+    def __pow__(self, other):
+        return self._with(other, self.graph.pow)
 
     def __matmul__(self, other):
         return self.graph.matmul(self, other)
 
     def __neg__(self):
         return self.graph.neg(self)
+
+    def __abs__(self):
+        return self.graph.abs(self)
+
+    def _compared(self, other, predicate):
+        return self._with(other, lambda a, b: self.graph.compare(a, b, predicate))
+
+    def __lt__(self, other):
+        return self._compared(other, "lt")
+
+    def __le__(self, other):
+        return self._compared(other, "le")
+
+    def __gt__(self, other):
+        return self._compared(other, "gt")
+
+    def __ge__(self, other):
+        return self._compared(other, "ge")
+
+    def eq(self, other):
+        """Where both are equal; == asks whether two names are one tensor."""
+        return self._compared(other, "eq")
+
+    def ne(self, other):
+        return self._compared(other, "ne")
+
+    def __getitem__(self, index):
+        """x[1], x[-1], x[2:5], x[..., ::2], x[None]: numbers, slices with positive steps, one ... and None, which adds a
+        dimension of 1.  Raises Error for what lies outside."""
+        index = index if isinstance(index, tuple) else (index, )
+        given = sum(i is not None and i is not Ellipsis for i in index)
+        if given > len(self.shape) or sum(i is Ellipsis for i in index) > 1:
+            raise Error(f"{list(self.shape)} is indexed with {given} numbers and slices")
+        every = [slice(None)] * (len(self.shape) - given)
+        if not any(i is Ellipsis for i in index):
+            index = (*index, Ellipsis)
+        at = next(k for k, i in enumerate(index) if i is Ellipsis)
+        index = (*index[:at], *every, *index[at + 1:])
+        bounds, gone, new = [], [], []
+        for i in index:
+            if i is None:
+                new.append(len(bounds) - len(gone) + len(new))
+                continue
+            size = self.shape[len(bounds)]
+            whole = isinstance(i, slice) and i == slice(None)
+            if size < 0 and not whole:
+                raise Error(f"dimension {len(bounds)} is open: it has no parts")
+            if isinstance(i, slice):
+                bounds.append((0, size, 1) if whole else i.indices(size))
+            elif isinstance(i, int) and -size <= i < size:
+                gone.append(len(bounds))
+                bounds.append((i % size, i % size + 1, 1))
+            else:
+                raise Error(f"{i!r} is no index of dimension {len(bounds)}, which has {size} elements")
+            start, limit, step = bounds[-1]
+            if step < 1 or (not whole and start >= limit):
+                raise Error(f"{i!r} takes nothing of the {size} elements of dimension {len(bounds) - 1}, or backwards")
+        y = self
+        if any(b != (0, s, 1) for b, s in zip(bounds, self.shape)):
+            y = self.graph.slice(y, *([b[k] for b in bounds] for k in range(3)))
+        if gone:
+            y = self.graph.squeeze(y, gone)
+        for axis in new:
+            y = self.graph.expand_dims(y, axis)
+        return y
+
+    def __iter__(self):
+        raise TypeError("a tensor of a graph has no elements to go through")
+
+    # ---- reductions and shapes; axis: a number, several, or None for all; negative ones count from the end ----
+
+    def _reduced(self, op, axis, keep_dims):
+        axes = range(len(self.shape)) if axis is None else [axis] if isinstance(axis, int) else axis
+        return op(self, list(axes), keep_dims=keep_dims)
+
+    def sum(self, axis=None, keep_dims=False):
+        return self._reduced(self.graph.reduce_sum, axis, keep_dims)
+
+    def mean(self, axis=None, keep_dims=False):
+        return self._reduced(self.graph.reduce_mean, axis, keep_dims)
+
+    def max(self, axis=None, keep_dims=False):
+        return self._reduced(self.graph.reduce_max, axis, keep_dims)
+
+    def reshape(self, *shape):
+        """To these sizes, one of which may be -1."""
+        return self.graph.reshape(self, list(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else list(shape))
+
+    def transpose(self, *axes):
+        """The dimensions in this order; backwards if none is given."""
+        return self.graph.transpose(self, list(axes) or list(range(len(self.shape)))[::-1])
+
+    @property
+    def T(self):
+        """With its dimensions backwards."""
+        return self.transpose()
+
+    def astype(self, dtype):
+        """The same elements in another type."""
+        return self.graph.cast(self, dtype)
 
 
 def _shown(path):
