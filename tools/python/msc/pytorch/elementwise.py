@@ -12,7 +12,9 @@ def _unary(name, op, **attrs):
     row(name)(lambda c, x, *_, **__: getattr(c.g, op)(c.t(x), **attrs))
 
 
-for _name in ("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "sigmoid", "neg", "abs", "silu", "mish"):
+_SAME = """exp expm1 log log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sigmoid neg
+abs silu mish"""
+for _name in _SAME.split():
     _unary(_name, _name)
 _unary("hardsigmoid", "hard_sigmoid")
 _unary("hardswish", "hard_swish")
@@ -30,11 +32,7 @@ for _name in ("floor", "ceil", "round"):
 @row("trunc", "fix")
 def trunc(c, x):
     x = c.t(x)
-    return x if c.dtype not in FLOATS else _trunc(c, x)
-
-
-def _trunc(c, x):
-    return c.g.select(c.compare(x, 0, "lt"), c.g.ceil(x), c.g.floor(x))
+    return x if c.dtype not in FLOATS else c.g.trunc(x)
 
 
 @row("round.decimals")
@@ -79,119 +77,9 @@ def log10(c, x):
     return c.mul(c.g.log(c.t(x)), 1 / math.log(10))
 
 
-@row("log1p")
-def log1p(c, x):
-    return c.g.log1p(c.t(x)) if c.has("log1p") else c.g.log(c.add(c.t(x), 1.0))
-
-
-def _expm1(c, x):
-    """exp(x) - 1; where the op is missing by way of tanh, which is exact near 0: 2 t / (1 - t) of t = tanh(x / 2)."""
-    if c.has("expm1"):
-        return c.g.expm1(x)
-    near = c.compare(c.g.abs(x), 1.0, "lt")
-    t = c.g.tanh(c.mul(c.where(near, x, 0.0, x.dtype), 0.5))
-    return c.g.select(near, c.g.div(c.mul(t, 2.0), c.g.sub(c.t(1.0, x.dtype), t)), c.add(c.g.exp(x), -1.0))
-
-
-@row("expm1")
-def expm1(c, x):
-    return _expm1(c, c.t(x))
-
-
 @row("exp2")
 def exp2(c, x):
     return c.g.exp(c.mul(c.t(x), math.log(2)))
-
-
-@row("sinh")
-def sinh(c, x):
-    up = _expm1(c, c.t(x))  # (e - 1/e) / 2 = (u + u / (u + 1)) / 2
-    return c.mul(c.g.add(up, c.g.div(up, c.add(up, 1.0))), 0.5)
-
-
-@row("cosh")
-def cosh(c, x):
-    return c.mul(c.g.add(c.g.exp(c.t(x)), c.g.exp(c.g.neg(c.t(x)))), 0.5)
-
-
-@row("tan")
-def tan(c, x):
-    return c.g.div(c.g.sin(c.t(x)), c.g.cos(c.t(x)))
-
-
-def _atan(c, x):
-    """The angle of x.  Large x by that of 1 / x; the angle is halved three times, then Taylor's series has 1e-12."""
-    one = c.t(1.0, x.dtype)
-    big = c.compare(c.g.abs(x), 1.0, "gt")
-    r = c.g.select(big, c.g.div(one, c.g.select(big, x, one)), x)
-    for _ in range(3):
-        r = c.g.div(r, c.add(c.g.sqrt(c.add(c.g.mul(r, r), 1.0)), 1.0))
-    z = c.g.mul(r, r)
-    series = c.t(1 / 17, x.dtype)
-    for n in range(15, 0, -2):
-        series = c.g.sub(c.t(1 / n, x.dtype), c.g.mul(z, series))
-    angle = c.mul(c.g.mul(r, series), 8.0)
-    return c.g.select(big, c.g.sub(c.mul(c.g.sign(x), math.pi / 2), angle), angle)
-
-
-@row("atan")
-def atan(c, x):
-    return _atan(c, c.t(x))
-
-
-def _asin(c, x):
-    below = c.g.sqrt(c.g.mul(c.g.sub(c.t(1.0), x), c.add(x, 1.0)))
-    return c.mul(_atan(c, c.g.div(x, c.add(below, 1.0))), 2.0)
-
-
-@row("asin")
-def asin(c, x):
-    return _asin(c, c.t(x))
-
-
-@row("acos")
-def acos(c, x):
-    return c.g.sub(c.t(math.pi / 2), _asin(c, c.t(x)))
-
-
-@row("atan2")
-def atan2(c, y, x):
-    y, x = c.t(y), c.t(x)
-    shape = torch.broadcast_shapes(y.shape, x.shape)
-    y, x = c.stretch(y, shape), c.stretch(x, shape)
-    flat = c.g.logical_and(c.compare(x, 0, "eq"), c.compare(y, 0, "eq"))
-    steep = c.compare(c.g.abs(y), c.g.abs(x), "gt")
-    over = c.where(flat, 1.0, c.g.select(steep, y, x))
-    angle = _atan(c, c.g.div(c.g.select(steep, x, y), over))
-    quarter = c.g.sub(c.mul(c.g.sign(y), math.pi / 2), angle)  # steep: pi/2 - atan(x / y)
-    half = c.where(c.compare(y, 0, "lt"), -math.pi, math.pi)
-    level = c.g.select(c.compare(x, 0, "lt"), c.g.add(angle, half), angle)
-    return c.g.select(steep, quarter, level)
-
-
-def _log1p(c, x):
-    return c.g.log1p(x) if c.has("log1p") else c.g.log(c.add(x, 1.0))
-
-
-@row("asinh")
-def asinh(c, x):
-    x = c.t(x)
-    size = c.g.abs(x)
-    root = c.g.sqrt(c.add(c.g.mul(x, x), 1.0))
-    square_over = c.g.div(c.g.mul(x, x), c.add(root, 1.0))  # sqrt(x^2 + 1) - 1
-    return c.g.mul(c.g.sign(x), _log1p(c, c.g.add(size, square_over)))
-
-
-@row("acosh")
-def acosh(c, x):
-    x = c.t(x)
-    return c.g.log(c.g.add(x, c.g.mul(c.g.sqrt(c.add(x, -1.0)), c.g.sqrt(c.add(x, 1.0)))))
-
-
-@row("atanh")
-def atanh(c, x):
-    x = c.t(x)
-    return c.mul(c.g.sub(_log1p(c, x), _log1p(c, c.g.neg(x))), 0.5)
 
 
 @row("isnan")
@@ -264,23 +152,12 @@ def div_mode(c, a, b, rounding_mode=None):
     if rounding_mode == "floor":
         return floor_divide(c, a, b)
     quotient = c.g.div(c.t(a), c.t(b))
-    return quotient if c.dtype not in FLOATS else _trunc(c, quotient)
+    return quotient if c.dtype not in FLOATS else c.g.trunc(quotient)
 
 
 @row("floor_divide", "floor_divide.Scalar")
 def floor_divide(c, a, b):
-    a, b = c.t(a), c.t(b)
-    if c.has("floor_div"):
-        return c.g.floor_div(a, b)
-    if c.dtype in FLOATS:
-        return c.g.floor(c.g.div(a, b))
-    quotient = c.g.div(a, b)  # toward zero: one less where the rest has not b's sign
-    rest = c.g.sub(a, c.g.mul(quotient, b))
-    less = c.g.logical_and(
-        c.compare(rest, 0, "ne"),
-        c.g.compare(c.g.cast(c.compare(rest, 0, "lt"), "i32"), c.g.cast(c.compare(b, 0, "lt"), "i32"), "ne"),
-    )
-    return c.g.sub(quotient, c.g.cast(less, c.dtype))
+    return c.g.floor_div(c.t(a), c.t(b))
 
 
 @row("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")
@@ -290,11 +167,12 @@ def remainder(c, a, b):
 
 @row("fmod.Tensor", "fmod.Scalar")
 def fmod(c, a, b):
-    a, b = c.t(a), c.t(b)
-    if c.dtype not in FLOATS:
-        return c.g.sub(a, c.g.mul(c.g.div(a, b), b))
-    rest = c.g.mod(c.g.abs(a), c.g.abs(b))
-    return c.g.select(c.compare(a, 0, "lt"), c.g.neg(rest), rest)
+    return c.g.fmod(c.t(a), c.t(b))
+
+
+@row("atan2")
+def atan2(c, a, b):
+    return c.g.atan2(c.t(a), c.t(b))
 
 
 @row("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
@@ -454,7 +332,7 @@ def elu(c, x, alpha=1.0, scale=1.0, input_scale=1.0):
     if (scale, input_scale) == (1, 1):
         return c.g.elu(x, alpha=float(alpha))
     above = c.compare(x, 0, "gt")
-    below = c.mul(_expm1(c, c.mul(c.where(above, 0.0, x), input_scale)), alpha)
+    below = c.mul(c.g.expm1(c.mul(c.where(above, 0.0, x), input_scale)), alpha)
     return c.mul(c.g.select(above, x, below), scale)
 
 

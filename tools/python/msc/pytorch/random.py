@@ -17,8 +17,6 @@ def dropout(c, x, p=0.5, train=True):
 
 def _keep(c, p, shape):
     """i1: true with the probability p."""
-    if c.has("bernoulli"):
-        return c.compare(c.g.bernoulli(c.stretch(c.t(float(p), "f32"), shape)), 0, "ne")
     return c.compare(c.g.dropout(c.stretch(c.t(1.0, "f32"), shape), rate=1 - p), 0, "gt")
 
 
@@ -31,9 +29,7 @@ def bernoulli_p(c, x, p, **_):
 
 def _uniform(c, shape, dtype="f32"):
     """Numbers from 0 to 1, without 1."""
-    if not c.has("uniform"):
-        c.refuse("msc has no op that draws uniform numbers")
-    return c.t(c.g.uniform(type=("f32", tuple(shape))), dtype)
+    return c.t(c.g.uniform(c.stretch(c.t(0.0, "f32"), shape)), dtype)
 
 
 @row("bernoulli", "bernoulli.Tensor", random=True)
@@ -56,8 +52,6 @@ def uniform(c, x, low=0.0, high=1.0, **_):
 
 def _normal(c):
     """Box and Muller: the radius of one uniform number, the angle of another."""
-    if c.has("normal"):
-        return c.t(c.g.normal(type=("f32", c.shape)))
     radius = c.g.sqrt(c.mul(c.g.log(c.g.sub(c.t(1.0, "f32"), _uniform(c, c.shape))), -2.0))
     return c.t(c.g.mul(radius, c.g.cos(c.mul(_uniform(c, c.shape), math.tau))))
 
