@@ -223,13 +223,15 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   t.state = msc_new_array(t.g.arena, int, t.m.num_vars);
   if (t.follows) t.limit = INT64_MAX, t.max_work = LITTLE_WORK, shard_keep_boundaries(&t.m);
   for (size_t v = 0; v < t.m.num_vars; v++) t.given[v] = t.m.var[v].fixed;
-  MSC_TRY(is_free_mesh(&t) ? search_all_meshes(&t) : search_given_mesh(&t));
+  bool is_whole = msc_config_parallel_mode(pass->config) == MSC_AUTO_PARALLEL;
+  bool is_cut = is_whole || msc_mesh_size(t.g.mesh) > 1; /* else nothing is asked for or can be chosen */
+  if (!is_cut) memcpy(t.chosen, t.given, t.m.num_vars * sizeof *t.chosen);
+  if (is_cut) MSC_TRY(is_free_mesh(&t) ? search_all_meshes(&t) : search_given_mesh(&t));
   if (t.follows) t.bound = 0; /* it would speak of what goes with propagation only */
   msc_drop_attr(f->attrs, &f->num_attrs, MSC_FACT(free_mesh));
   if (room)
     msc_func_set(f, MSC_FACT(kept_bytes), msc_int(t.found.bytes)),
         msc_func_set(f, MSC_FACT(limited), msc_bool(t.limited || t.charge > 0));
-  bool is_whole = msc_config_parallel_mode(pass->config) == MSC_AUTO_PARALLEL;
   shard_store_strategy(&t, is_whole);
   if (!is_whole) return true;
   msc_func_set(f, MSC_FACT(searched), msc_bool(true));
