@@ -32,8 +32,7 @@ bool onnx_build_binary(onnx_node *n) {
 bool onnx_build_pow(onnx_node *n) {
   msc_value *x = onnx_in(n, 0), *y = placed(n, x, onnx_in(n, 1));
   if (!x || !y) return false;
-  msc_dtype type = x->type->dtype, with = msc_is_float(type) ? type : msc_is_float(y->type->dtype) ? MSC_F64 : type;
-  if (!msc_is_float(type) && y->type->dtype != type) with = MSC_F64;
+  msc_dtype type = x->type->dtype, with = msc_is_float(type) ? type : MSC_F64;
   return onnx_set(n, 0, cast(n->b, binary(n->b, OP_pow, cast(n->b, x, with), cast(n->b, y, with)), type));
 }
 

@@ -246,6 +246,35 @@ bool onnx_build_attention(onnx_node *n) {
   return set_attention(n, &h, y ? cast(n->b, y, n->in[2]->type->dtype == type ? type : n->in[2]->type->dtype) : NULL);
 }
 
+/* The result of the graph in attribute `name`, if there is one, for x; x itself without. */
+static msc_value *changed_by(onnx_node *n, const char *name, msc_value *x) {
+  const onnx_attr *a = onnx_attr_of(n, name);
+  onnx_value *in = onnx_new_value(n), *out[1];
+  if (!a || !x) return x;
+  if (!a->graph || a->graph->num_out != 1) return onnx_refuse(n, "'%s' must be a graph of one output", name), NULL;
+  in->type = x->type, in->value = x, in->func = n->b->func;
+  if (!onnx_run_graph(n, a->graph, 1, &in, out)) return NULL;
+  return out[0]->kind == ONNX_IS_FAULTY ? NULL : onnx_value_of(n, out[0]);
+}
+
+/* Attention whose scores and probabilities pass through graphs of the node's own. */
+bool onnx_build_flex_attention(onnx_node *n) {
+  heads h = {0};
+  double scale = onnx_float(n, "scale", 0);
+  onnx_int(n, "softmax_precision", 1);
+  if (!read_heads(n, &h)) return false;
+  if (scale == 0) scale = 1 / sqrt((double)h.q->type->dim[3]);
+  msc_value *q = widened(n->b, h.q), *k = widened(n->b, repeated(n, h.k, h.heads / h.groups));
+  msc_value *v = widened(n->b, repeated(n, h.v, h.heads / h.groups));
+  msc_attr turned = msc_named(n->ctx, "transpose_b", msc_bool(true));
+  if (!q || !k || !v) return false;
+  msc_value *scores = with_attrs(n->b, OP_batch_matmul, 2, (msc_value *[]){scaled(n->b, q, scale), k}, 1, &turned);
+  scores = changed_by(n, "score_mod", scores);
+  msc_value *weights = scores ? changed_by(n, "prob_mod", soft(n, scores, false)) : NULL;
+  msc_value *y = weights ? binary(n->b, OP_batch_matmul, weights, v) : NULL;
+  return onnx_set(n, 0, y ? cast(n->b, y, h.v->type->dtype) : NULL);
+}
+
 /* Pairs of elements turned by angles whose cosines and sines are given for each position. */
 bool onnx_build_rotary(onnx_node *n) {
   msc_value *in = onnx_in(n, 0), *x = in, *angle[2];

@@ -117,11 +117,16 @@ bool onnx_build_transpose(onnx_node *n) {
 
 bool onnx_build_concat(onnx_node *n) {
   msc_value **in = msc_new_array(n->scratch, msc_value *, n->num_in + 1);
-  int axis;
+  int axis = 0;
   if (!n->num_in) return onnx_refuse(n, "has no inputs");
-  for (size_t i = 0; i < n->num_in; i++) MSC_TRY((in[i] = onnx_in(n, i)));
-  MSC_TRY(onnx_axis(n, onnx_int(n, "axis", 1), in[0]->type->rank, &axis));
-  return onnx_set(n, 0, n->num_in == 1 ? in[0] : joined(n->b, axis, n->num_in, in));
+  size_t num = 0;
+  for (size_t i = 0; i < n->num_in; i++) { /* what is empty along the axis alone adds nothing */
+    const msc_type *t = onnx_type(n, i);
+    if (!t || (!i && !onnx_axis(n, onnx_int(n, "axis", 1), t->rank, &axis))) return false;
+    bool empty = axis < t->rank && !t->dim[axis] && (num || i + 1 < n->num_in);
+    if (!empty) MSC_TRY((in[num++] = onnx_in(n, i)));
+  }
+  return onnx_set(n, 0, num == 1 ? in[0] : joined(n->b, axis, num, in));
 }
 
 bool onnx_build_split(onnx_node *n) {

@@ -24,7 +24,7 @@ typedef struct onnx_value {
   const msc_type *type;
   const void *data;   /* elements of a constant; NULL: known when the plan runs */
   const char *weight; /* of a constant: the name of the parameter that it is where an op takes it; NULL: a plain one */
-  const char *input;  /* the graph's input that it is; NULL: none */
+  const char *input;  /* the graph's input that it is, or that alone it is computed of; NULL: none, or several */
   bool is_frozen;     /* with weight: it is not trained */
   msc_value *value;   /* in function `func`; NULL: a constant that no op has taken there */
   const msc_func *func;
@@ -42,7 +42,7 @@ enum {
 
 /* A row of onnx.def. */
 typedef struct {
-  const char *name;
+  const char *domain, *name;
   int since; /* the first opset that has it */
   onnx_build_fn *build;
   msc_op_kind kind; /* of the op that it is another name of */
@@ -134,7 +134,7 @@ msc_value *onnx_all_but(msc_builder *b, msc_op_kind kind, msc_value *x,
 /* softmax(scale q k^T + mask) v and what else is elementwise, by name: tanh, sigmoid ... for cells of RNNs. */
 msc_value *onnx_activation(onnx_node *n, const char *name, double alpha, double beta, msc_value *x);
 
-#define ONNX_ROW(name, since, flags, kind, function) onnx_build_fn onnx_build_##function;
+#define ONNX_ROW(domain, name, since, flags, kind, function) onnx_build_fn onnx_build_##function;
 #include "ir/onnx/onnx.def"
 #undef ONNX_ROW
 

@@ -59,7 +59,8 @@ struct onnx_reader {
 };
 
 static const onnx_row rows[] = {
-#define ONNX_ROW(name, since, flags, kind, function) {#name, since, onnx_build_##function, OP_##kind, flags},
+#define ONNX_ROW(domain, name, since, flags, kind, function) \
+  {domain, #name, since, onnx_build_##function, OP_##kind, flags},
 #include "ir/onnx/onnx.def"
 #undef ONNX_ROW
 };
@@ -246,6 +247,11 @@ static bool is_known(onnx_node *n, size_t i) {
   const onnx_value *v = n->in[i];
   if (v->kind != ONNX_IS_TENSOR) return onnx_refuse(n, "takes a tensor as input %zu", i);
   if (v->data) return true;
+  if (v->input && (!v->value || v->value->def))
+    return onnx_refuse(n,
+                       "'%s' must be known when the model is read, and is computed of an input; --fix %s=... gives "
+                       "its value",
+                       n->proto->in[i], v->input);
   if (v->input)
     return onnx_refuse(n, "'%s' must be known when the model is read, and it is an input; --fix %s=... gives its value",
                        n->proto->in[i], v->input);
@@ -369,9 +375,9 @@ static int opset_of(const onnx_reader *r, const char *domain) {
   return 0;
 }
 
-static const onnx_row *row_of(const char *type) {
+static const onnx_row *row_of(const char *domain, const char *type) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (!strcmp(rows[i].name, type)) return &rows[i];
+    if (!strcmp(rows[i].name, type) && !strcmp(rows[i].domain, domain)) return &rows[i];
   return NULL;
 }
 
@@ -461,11 +467,24 @@ static bool fold(onnx_node *n) {
   return done;
 }
 
+/* Results that depend on one input alone say so: to know them, its elements would have to be given. */
+static void pass_input_on(onnx_node *n) {
+  const char *input = NULL;
+  for (size_t i = 0; i < n->num_in; i++) {
+    if (!n->in[i] || n->in[i]->data) continue;
+    if (!n->in[i]->input || (input && input != n->in[i]->input)) return;
+    input = n->in[i]->input;
+  }
+  for (size_t i = 0; i < n->num_out; i++)
+    if (n->out[i] && !n->out[i]->data && !n->out[i]->input) n->out[i]->input = input;
+}
+
 static void run_known_node(onnx_node *n) {
   for (size_t i = 0; i < n->num_in; i++)
     if (n->in[i] && n->in[i]->kind == ONNX_IS_FAULTY) return fail_outputs(n);
   if (!(n->row->flags & ONNX_ALONE) && all_constant(n) && fold(n)) return;
   if (!build(n)) fail_outputs(n);
+  else pass_input_on(n);
 }
 
 static bool run_nodes(onnx_reader *r, size_t num, const onnx_node_proto *node);
@@ -583,7 +602,7 @@ static bool run_node(onnx_reader *r, const onnx_node_proto *p) {
     return onnx_refuse(&n, "the model has more than %d nodes, once functions and loops are written out",
                        ONNX_MAX_NODES);
   n.out = msc_new_array(r->scratch, onnx_value *, n.num_out + 1);
-  n.row = *p->domain ? NULL : row_of(p->op_type);
+  n.row = row_of(p->domain, p->op_type);
   n.opset = opset_of(r, p->domain);
   r->b.loc = node_loc(r, p), r->b.name = name_of(r, p);
   const onnx_function *f = function_of(r, p);
@@ -670,9 +689,15 @@ static const msc_type *input_type(onnx_reader *r, const onnx_value_info *in) {
   return t;
 }
 
-/* Every input's first dimension is the batch where the file leaves it open. */
+/* Every input's first dimension is the batch where the file leaves it open.  An input without elements is a constant:
+ * there is nothing to give. */
 static onnx_value *add_input(onnx_reader *r, const onnx_value_info *in, const msc_type *type) {
   msc_func *f = r->func;
+  if (!msc_type_elems(type)) {
+    onnx_value *none = new_value(r, ONNX_IS_TENSOR);
+    none->type = type, none->data = "";
+    return none;
+  }
   msc_value *arg = msc_add_arg(f->body, type, in->name);
   msc_arg_set(f, arg->index, MSC_FACT(msc_name), msc_str(r->ctx, in->name));
   msc_arg_set(f, arg->index, MSC_FACT(msc_role), msc_str(r->ctx, msc_role_name(MSC_ROLE_DATA)));
@@ -768,6 +793,8 @@ static bool read_outputs(onnx_reader *r) {
     if (!v) report(r, NULL, r->loc, "output '%s' is not computed", g->out[i].name);
     if (!v || v->kind == ONNX_IS_FAULTY) continue;
     if (v->kind != ONNX_IS_TENSOR) report(r, NULL, r->loc, "output '%s' is no tensor", g->out[i].name);
+    else if (v->data && !msc_type_elems(v->type))
+      report(r, NULL, r->loc, "output '%s' has no elements", g->out[i].name);
     else if ((in[i] = take(r, v))) check_output(r, &g->out[i], v->type);
   }
   if (r->num_errors) return false;

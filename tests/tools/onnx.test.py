@@ -102,6 +102,87 @@ refused(
     "--fix shape=... gives its value [E0111]\n")
 computes("fixed", ask, {"x": ((2, 3), SIX)}, {"y": SIX}, "--fix", "shape=3,2")
 
+# ---- control flow: graphs of nodes are written out ----
+
+add = Graph([node("Add", ["x", "x"], ["t"])], [], [value("t", F32, [2, 3])])
+take = Graph([node("Neg", ["x"], ["e"])], [], [value("e", F32, [2, 3])])
+computes("if",
+         model([node("If", ["c"], ["y"], then_branch=add, else_branch=take)], [X], [Y], [tensor("c", 9, [], b"\0")]),
+         {"x": ((2, 3), SIX)}, {"y": [-v for v in SIX]})
+body = Graph(
+    [node("Add", ["s", "x"], ["s2"]),
+     node("Identity", ["c"], ["c2"]),
+     node("ReduceSum", ["s2"], ["r"], keepdims=0)],
+    [value("i", I64, []), value("c", 9, []), value("s", F32, [2, 3])],
+    [value("c2", 9, []), value("s2", F32, [2, 3]), value("r", F32, [])])
+computes(
+    "loop",
+    model([node("Loop", ["n", "", "x"], ["y", "sums"], body=body)], [X], [Y, value("sums", F32, [3])],
+          [ints("n", [], [3])]), {"x": ((2, 3), SIX)}, {
+              "y": [4 * v for v in SIX],
+              "sums": [-6, -9, -12]
+          })
+body = Graph([node("Add", ["s", "v"], ["s2"]), node("Identity", ["s2"], ["o"])],
+             [value("s", F32, [3]), value("v", F32, [3])],
+             [value("s2", F32, [3]), value("o", F32, [3])])
+computes(
+    "scan",
+    model([node("Scan", ["z", "x"], ["last", "y"], body=body, num_scan_inputs=1)], [X], [value("last", F32, [3]), Y],
+          [floats("z", [3], [0, 0, 0])]), {"x": ((2, 3), SIX)}, {
+              "last": [-3, 3, -3],
+              "y": [1, -2, 3, -3, 3, -3]
+          })
+refused(
+    model([
+        node("Loop", ["", ""], ["y"],
+             "forever",
+             body=Graph(
+                 [node("Identity", ["c"], ["c2"]), node("Identity", ["s"], ["s2"])],
+                 [value("i", I64, []), value("c", 9, []),
+                  value("s", F32, [2, 3])], [value("c2", 9, []), value("s2", F32, [2, 3])]))
+    ], [X], [Y]), "bad.onnx: error: op 'forever': Loop: its graph does not fit its inputs and outputs [E0111]\n")
+refused(
+    model([
+        node("Loop", ["", "", "x"], ["y"],
+             "forever",
+             body=Graph(
+                 [node("Identity", ["c"], ["c2"]), node("Identity", ["s"], ["s2"])],
+                 [value("i", I64, []), value("c", 9, []),
+                  value("s", F32, [2, 3])], [value("c2", 9, []), value("s2", F32, [2, 3])]))
+    ], [X], [Y]), "bad.onnx: error: op 'forever': Loop: runs more than 4096 times [E0111]\n")
+
+# A place below 0 counts from the end of what is there: -1 is before the last one.
+computes(
+    "sequence",
+    model([
+        node("Neg", ["x"], ["z"]),
+        node("SequenceConstruct", ["x", "z"], ["s"]),
+        node("SequenceInsert", ["s", "w", "last"], ["t"]),
+        node("SequenceAt", ["t", "one"], ["y"])
+    ], [X], [Y], [floats("w", [2, 3], range(6)),
+                  ints("last", [], [-1]), ints("one", [], [1])]), {"x": ((2, 3), SIX)}, {"y": list(range(6))})
+# What is empty is left out.
+computes(
+    "empty",
+    model([node("Concat", ["x", "none"], ["y"], axis=0)], [X], [Y], [tensor("none", F32, [0, 3], b"")]),
+    {"x": ((2, 3), SIX)}, {"y": SIX})
+refused(model([node("Identity", ["none"], ["y"])], [X], [value("y", F32, [0, 3])], [tensor("none", F32, [0, 3], b"")]),
+        "bad.onnx: error: output 'y' has no elements [E0111]\n")
+
+# ---- what reads between elements, and steps of a cell ----
+
+computes(
+    "resize",
+    model([node("Resize", ["x", "", "s"], ["y"], mode="nearest")], [X], [value("y", F32, [2, 6])],
+          [floats("s", [2], [1, 2])]), {"x": ((2, 3), SIX)}, {"y": [v for v in SIX for _ in range(2)]})
+# h = relu(x w + h r) with w = 1 and r = 2
+computes(
+    "rnn",
+    model([node("RNN", ["x3", "w", "r"], ["", "y"], hidden_size=1, activations=["Relu"])],
+          [value("x3", F32, [3, 1, 1])], [value("y", F32, [1, 1, 1])],
+          [floats("w", [1, 1, 1], [1]), floats("r", [1, 1, 1], [2])],
+          version=14), {"x3": ((3, 1, 1), [1.0, -5.0, 3.0])}, {"y": [3]})
+
 # ---- what is refused ----
 
 refused(
@@ -113,8 +194,7 @@ refused(
         node("Relu", ["b"], ["y"])
     ], [X], [Y]), "bad.onnx: error: op 'leaky': LeakyRelu: attribute 'colour' is not supported [E0111]\n"
     "bad.onnx: error: ONNX operators that msc does not read: Foo (2, first 'first'), "
-    "com.acme::Bar (1, first 'c') [E0104]\n"
-)
+    "com.acme::Bar (1, first 'c') [E0104]\n")
 refused(
     model([node("Relu", ["x"], ["y"])], [value("x", F32, ["batch", None])], [Y]),
     "bad.onnx: error: input 'x': dimension 0 has no size; give one with --dim batch=... [E0111]\n"

@@ -69,6 +69,8 @@ def attribute(name, v):
         return data(1, name) + varint(2 << 3 | 5) + struct.pack("<f", v) + number(20, 1)
     if isinstance(v, int):
         return data(1, name) + number(3, v) + number(20, 2)
+    if v and isinstance(v[0], str):
+        return data(1, name) + b"".join(data(9, s) for s in v) + number(20, 8)
     return data(1, name) + b"".join(number(8, i) for i in v) + number(20, 7)
 
 

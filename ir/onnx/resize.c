@@ -1,0 +1,361 @@
+/* resize.c: nodes that read between elements.  Resize is a product with a constant matrix for each dimension, or where
+ * every element is one of the input's, a gather; GridSample gathers the neighbours of places that the plan computes. */
+#include <math.h>
+#include <string.h>
+
+#include "ir/onnx/onnx.h"
+
+enum { MAX_TAPS = 4096, MAX_MATRIX = 1 << 24 };
+
+typedef struct {
+  const char *mode, *place, *nearest; /* mode, coordinate_transformation_mode, nearest_mode */
+  double a, outside;                  /* of cubics; beyond the region */
+  bool exclude, antialias;
+} resizing;
+
+/* Where element o of the result lies in the input: `in` elements become `out`, `scale` times as many. */
+static double place_of(const resizing *r, int64_t o, int64_t in, int64_t out, double scale, const double *roi) {
+  double width = scale * (double)in, x = (double)o, last = (double)in - 1;
+  if (!strcmp(r->place, "asymmetric")) return x / scale;
+  if (!strcmp(r->place, "align_corners")) return width == 1 ? 0 : x * last / (width - 1);
+  if (!strcmp(r->place, "pytorch_half_pixel")) return width == 1 ? -0.5 : (x + 0.5) / scale - 0.5;
+  if (!strcmp(r->place, "tf_crop_and_resize"))
+    return roi[0] * last + (width == 1 ? (roi[1] - roi[0]) * last / 2 : x * (roi[1] - roi[0]) * last / (width - 1));
+  double middle = (x + 0.5) / scale - 0.5;
+  if (!strcmp(r->place, "half_pixel_symmetric")) middle += (double)in / 2 * (1 - (double)out / width);
+  return middle;
+}
+
+static double cubic(double a, double x) {
+  x = fabs(x);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+/* The element nearest to x. */
+static int64_t nearest(const resizing *r, double x) {
+  double down = floor(x), rest = x - down;
+  if (rest == 0) return (int64_t)x;
+  bool up = !strcmp(r->nearest, "ceil") || (!strcmp(r->nearest, "round_prefer_ceil") ? rest >= 0.5 : rest > 0.5);
+  if (!strcmp(r->nearest, "floor")) up = false;
+  return (int64_t)down + up;
+}
+
+static int64_t inside(int64_t i, int64_t num) { return i < 0 ? 0 : i >= num ? num - 1 : i; }
+
+/* Column o of a matrix [in,out]: the parts of elements that element o has. */
+static void weigh(const resizing *r, double *matrix, int64_t o, int64_t in, int64_t out, double x, double scale) {
+  double first = ceil(x) - 1, rest = x - first, reach = r->mode[0] == 'c' ? 2 : 1, sum = 0;
+  double shrink = r->antialias && scale < 1 ? scale : 1;
+  int64_t from = (int64_t)floor(-reach / shrink) + 1, to = 1 - from;
+  for (int pass = 0; pass < 2; pass++)
+    for (int64_t i = from; i <= to; i++) {
+      double d = ((double)i - rest) * shrink, w = reach == 2 ? cubic(r->a, d) : fmax(0, 1 - fabs(d));
+      int64_t at = (int64_t)first + i;
+      if (r->exclude && (at < 0 || at >= in)) continue;
+      if (pass) matrix[inside(at, in) * out + o] += w / sum;
+      else sum += w;
+    }
+}
+
+/* One dimension of x; *outside receives what lies beyond the region, where that may be. */
+static msc_value *resize_dim(onnx_node *n, const resizing *r, msc_value *x, int d, int64_t out, double scale,
+                             const double *roi, msc_value **outside) {
+  int64_t in = x->type->dim[d], dim[MSC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+  bool beyond = false, same = in == out;
+  double *at = msc_new_array(n->scratch, double, out + 1), *mask = msc_new_array(n->scratch, double, out + 1);
+  for (int64_t o = 0; o < out; o++) {
+    at[o] = place_of(r, o, in, out, scale, roi);
+    if (!(fabs(at[o]) < 1e15)) return onnx_refuse(n, "a scale is out of range"), NULL;
+    mask[o] = !strcmp(r->place, "tf_crop_and_resize") && (at[o] < 0 || at[o] > (double)in - 1);
+    beyond |= mask[o] != 0, same &= at[o] == (double)o;
+  }
+  if (beyond) {
+    dim[d] = out;
+    msc_value *m = onnx_dense(n->b, MSC_I1, x->type->rank, dim, mask);
+    *outside = *outside ? binary(n->b, OP_logical_or, *outside, m) : m;
+  }
+  if (same) return x;
+  if (r->mode[0] == 'n') {
+    for (int64_t o = 0; o < out; o++) at[o] = (double)inside(nearest(r, at[o]), in);
+    msc_attr axis = msc_named(n->ctx, "axis", msc_int(d));
+    return with_attrs(n->b, OP_gather, 2, (msc_value *[]){x, onnx_dense(n->b, MSC_I64, 1, &out, at)}, 1, &axis);
+  }
+  if ((double)in * (double)out > MAX_MATRIX || 1 / scale > MAX_TAPS)
+    return onnx_refuse(n, "from %" PRId64 " to %" PRId64 " elements is not supported", in, out), NULL;
+  double *matrix = msc_new_array(n->scratch, double, in *out + 1);
+  for (int64_t o = 0; o < out; o++) weigh(r, matrix, o, in, out, at[o], scale);
+  int last = x->type->rank - 1;
+  msc_value *w = onnx_dense(n->b, x->type->dtype, 2, (int64_t[]){in, out}, matrix);
+  return onnx_move_dim(n->b, onnx_matmul(n->b, onnx_move_dim(n->b, x, d, last), w), last, d);
+}
+
+/* Scales of all dimensions, from those of some, or from sizes. */
+static bool scales_of(onnx_node *n, const msc_type *x, size_t at_scales, size_t at_sizes, int num, const int *axis,
+                      double *scale, int64_t *size) {
+  size_t k = 0;
+  for (int d = 0; d < x->rank; d++) scale[d] = 1, size[d] = x->dim[d];
+  const double *v = onnx_has(n, at_scales) ? onnx_const_floats(n, at_scales, &k) : NULL;
+  if (onnx_has(n, at_scales) && !v) return false;
+  if (k) {
+    if (k != (size_t)num) return onnx_refuse(n, "says %zu scales for %d dimensions", k, num);
+    for (int i = 0; i < num; i++) {
+      scale[axis[i]] = v[i];
+      double out = floor(v[i] * (double)x->dim[axis[i]]);
+      if (!(v[i] > 0 && out >= 0 && out < 1e9)) return onnx_refuse(n, "scale %g is out of range", v[i]);
+      size[axis[i]] = (int64_t)out;
+    }
+    return true;
+  }
+  const int64_t *s = onnx_const_ints(n, at_sizes, &k);
+  const char *policy = onnx_text(n, "keep_aspect_ratio_policy", "stretch");
+  bool larger = !strcmp(policy, "not_smaller"), keeps = larger || !strcmp(policy, "not_larger");
+  double common = 0;
+  if (!s) return false;
+  if (k != (size_t)num) return onnx_refuse(n, "says %zu sizes for %d dimensions", k, num);
+  for (int i = 0; i < num; i++) {
+    if (s[i] < 1 || s[i] > 1000000000) return onnx_refuse(n, "size %" PRId64 " is out of range", s[i]);
+    size[axis[i]] = s[i], scale[axis[i]] = (double)s[i] / (double)x->dim[axis[i]];
+    if (!i || (larger ? scale[axis[i]] > common : scale[axis[i]] < common)) common = scale[axis[i]];
+  }
+  for (int i = 0; keeps && i < num; i++) {
+    scale[axis[i]] = common;
+    size[axis[i]] = (int64_t)floor(common * (double)x->dim[axis[i]] + 0.5);
+  }
+  return true;
+}
+
+static bool resize_by(onnx_node *n, const resizing *r, msc_value *in, const double *scale, const int64_t *size,
+                      const double *roi) {
+  msc_value *outside = NULL, *x = r->mode[0] == 'n' || msc_is_float(in->type->dtype) ? in : cast(n->b, in, MSC_F32);
+  if (r->mode[0] != 'n') x = widened(n->b, x);
+  for (int d = 0; d < in->type->rank && x; d++)
+    if (size[d] != in->type->dim[d] || scale[d] != 1 || !strcmp(r->place, "tf_crop_and_resize"))
+      x = resize_dim(n, r, x, d, size[d], scale[d], roi + 2 * d, &outside);
+  if (x && outside) x = choose(n->b, outside, like(n->b, x, r->outside), x);
+  return onnx_set(n, 0, x ? cast(n->b, x, in->type->dtype) : NULL);
+}
+
+/* Is `word` one of `words`, which are separated by blanks? */
+static bool is_one_of(const char *word, const char *words) {
+  size_t n = strlen(word);
+  for (const char *w = words; w; w = strchr(w, ' '), w = w ? w + 1 : NULL)
+    if (n && !strncmp(w, word, n) && (w[n] == ' ' || !w[n])) return true;
+  return false;
+}
+
+bool onnx_build_resize(onnx_node *n) {
+  msc_value *x = onnx_in(n, 0);
+  bool old = n->opset < 11;
+  resizing r = {.mode = onnx_text(n, "mode", "nearest"),
+                .place = onnx_text(n, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel"),
+                .nearest = onnx_text(n, "nearest_mode", old ? "floor" : "round_prefer_floor"),
+                .a = onnx_float(n, "cubic_coeff_a", -0.75),
+                .outside = onnx_float(n, "extrapolation_value", 0),
+                .exclude = onnx_int(n, "exclude_outside", 0) != 0,
+                .antialias = onnx_int(n, "antialias", 0) != 0};
+  int64_t axes[MSC_MAX_RANK], size[MSC_MAX_RANK];
+  double scale[MSC_MAX_RANK], roi[2 * MSC_MAX_RANK];
+  int axis[MSC_MAX_RANK], num = onnx_ints(n, "axes", axes, MSC_MAX_RANK);
+  if (!x || num == -2) return false;
+  if (!is_one_of(r.mode, "nearest linear cubic")) return onnx_refuse(n, "mode '%s' is unknown", r.mode);
+  if (!is_one_of(r.nearest, "round_prefer_floor round_prefer_ceil floor ceil"))
+    return onnx_refuse(n, "nearest_mode '%s' is unknown", r.nearest);
+  if (!is_one_of(r.place,
+                 "half_pixel half_pixel_symmetric pytorch_half_pixel align_corners asymmetric "
+                 "tf_crop_and_resize"))
+    return onnx_refuse(n, "coordinate_transformation_mode '%s' is unknown", r.place);
+  for (int i = 0; i < num; i++) MSC_TRY(onnx_axis(n, axes[i], x->type->rank, &axis[i]));
+  for (int d = 0; num < 0 && d < x->type->rank; d++) axis[d] = d;
+  if (num < 0) num = x->type->rank;
+  for (int d = 0; d < x->type->rank; d++) roi[2 * d] = 0, roi[2 * d + 1] = 1;
+  if (!strcmp(r.place, "tf_crop_and_resize")) {
+    size_t k;
+    const double *v = onnx_const_floats(n, 1, &k);
+    if (!v || k != 2 * (size_t)num) return v && onnx_refuse(n, "roi has %zu entries, not %d", k, 2 * num);
+    for (int i = 0; i < num; i++) roi[2 * axis[i]] = v[i], roi[2 * axis[i] + 1] = v[num + i];
+  }
+  MSC_TRY(scales_of(n, x->type, old ? 1 : 2, 3, num, axis, scale, size));
+  return resize_by(n, &r, x, scale, size, roi);
+}
+
+bool onnx_build_upsample(onnx_node *n) {
+  msc_value *x = onnx_in(n, 0);
+  resizing r = {.mode = onnx_text(n, "mode", "nearest"), .place = "asymmetric", .nearest = "floor"};
+  double scale[MSC_MAX_RANK], roi[2 * MSC_MAX_RANK] = {0};
+  int64_t size[MSC_MAX_RANK];
+  int axis[MSC_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+  if (!x) return false;
+  if (!strcmp(r.mode, "bilinear")) r.mode = "linear";
+  if (!is_one_of(r.mode, "nearest linear")) return onnx_refuse(n, "mode '%s' is unknown", r.mode);
+  if (n->opset >= 9) {
+    MSC_TRY(scales_of(n, x->type, 1, 9, x->type->rank, axis, scale, size));
+    return resize_by(n, &r, x, scale, size, roi);
+  }
+  const onnx_attr *scales = onnx_attr_of(n, "scales");
+  if (!scales || scales->type != ONNX_FLOATS || scales->num != (size_t)x->type->rank)
+    return onnx_refuse(n, "its scales are not as many as dimensions");
+  for (int d = 0; d < x->type->rank; d++) {
+    scale[d] = (double)scales->floats[d];
+    double out = floor(scale[d] * (double)x->type->dim[d]);
+    if (!(out >= 1 && out < 1e9)) return onnx_refuse(n, "scale %g is out of range", scale[d]);
+    size[d] = (int64_t)out;
+  }
+  return resize_by(n, &r, x, scale, size, roi);
+}
+
+/* ---- places that the plan computes ---- */
+
+typedef struct {
+  const char *mode, *padding;
+  bool corners;
+} sampling;
+
+/* Mirrored at low and high until it lies between. */
+static msc_value *mirrored(msc_builder *b, msc_value *x, double low, double high) {
+  double range = high - low;
+  if (range <= 0) return like(b, x, low);
+  msc_value *t = minus(b, x, like(b, x, low)), *turns = unary(b, OP_floor, over(b, t, like(b, x, 2 * range)));
+  t = minus(b, t, scaled(b, turns, 2 * range));
+  msc_value *back = minus(b, like(b, x, 2 * range), t), *least = binary(b, OP_min, t, back);
+  return plus(b, least, like(b, x, low));
+}
+
+static msc_value *between(msc_builder *b, msc_value *x, double low, double high) {
+  msc_value *above = binary(b, OP_max, x, like(b, x, low));
+  return binary(b, OP_min, above, like(b, x, high));
+}
+
+/* An integer place as one inside, as the padding says; *weight becomes 0 where there is nothing. */
+static msc_value *tap(msc_builder *b, const sampling *s, msc_value *at, int64_t num, msc_value **weight) {
+  double last = (double)num - 1;
+  if (s->padding[0] == 'r') {
+    at = mirrored(b, at, s->corners ? 0 : -0.5, s->corners ? last : last + 0.5);
+    at = unary(b, OP_floor, at);
+  } else if (s->padding[0] == 'z') {
+    msc_value *low = compare(b, "ge", at, like(b, at, 0)), *high = compare(b, "le", at, like(b, at, last));
+    *weight = choose(b, binary(b, OP_logical_and, low, high), *weight, like(b, *weight, 0));
+  }
+  return between(b, at, 0, last);
+}
+
+/* Weights of the taps along one dimension, for the part `t` of the way to the next element. */
+static int tap_weights(msc_builder *b, const sampling *s, msc_value *t, msc_value **out) {
+  msc_value *one = like(b, t, 1);
+  if (s->mode[0] == 'n') return out[0] = one, 1;
+  if (strstr(s->mode, "linear")) return out[0] = minus(b, one, t), out[1] = t, 2;
+  for (int i = 0; i < 4; i++) { /* of Keys' cubics with -0.75 */
+    const double a = -0.75, shift = i - 1;
+    msc_value *d = unary(b, OP_abs, minus(b, t, like(b, t, shift)));
+    bool near = i == 1 || i == 2;
+    msc_value *p =
+        near ? minus(b, scaled(b, d, a + 2), like(b, t, a + 3)) : minus(b, scaled(b, d, a), like(b, t, 5 * a));
+    if (near) p = plus(b, times(b, times(b, p, d), d), one);
+    else {
+      p = plus(b, times(b, p, d), like(b, t, 8 * a));
+      p = minus(b, times(b, p, d), like(b, t, 4 * a));
+    }
+    out[i] = p;
+  }
+  return 4;
+}
+
+/* Sum over all combinations of taps: x [n,c,elements], index and weight of the dimensions so far [n,1,places]. */
+static msc_value *sum_taps(onnx_node *n, msc_value *x, int num, const int *taps, msc_value *index[][4],
+                           msc_value *weight[][4], const int64_t *dim) {
+  int64_t combinations = 1;
+  msc_value *sum = NULL;
+  for (int i = 0; i < num; i++) combinations *= taps[i];
+  for (int64_t k = 0; k < combinations; k++) {
+    msc_value *at = NULL, *w = NULL;
+    int64_t rest = k;
+    for (int i = 0; i < num; i++) {
+      int j = (int)(rest % taps[i]);
+      rest /= taps[i];
+      at = at ? plus(n->b, scaled(n->b, at, (double)dim[i]), index[i][j]) : index[i][j];
+      w = w ? times(n->b, w, weight[i][j]) : weight[i][j];
+    }
+    if (!at || !w) return NULL;
+    int64_t to[3] = {x->type->dim[0], x->type->dim[1], at->type->dim[2]};
+    msc_attr axis = msc_named(n->ctx, "axis", msc_int(2));
+    msc_value *places = onnx_broadcast(n->b, cast(n->b, at, MSC_I32), 3, to);
+    msc_value *v = with_attrs(n->b, OP_take_along, 2, (msc_value *[]){x, places}, 1, &axis);
+    v = v ? times(n->b, v, w) : NULL;
+    sum = sum && v ? plus(n->b, sum, v) : v;
+    if (!sum) return NULL;
+  }
+  return sum;
+}
+
+bool onnx_build_grid_sample(onnx_node *n) {
+  msc_value *in = onnx_in(n, 0), *x = widened(n->b, in), *grid = widened(n->b, onnx_in(n, 1));
+  sampling s = {onnx_text(n, "mode", n->opset < 20 ? "bilinear" : "linear"), onnx_text(n, "padding_mode", "zeros"),
+                onnx_int(n, "align_corners", 0) != 0};
+  if (!x || !grid) return false;
+  if (!is_one_of(s.mode, "nearest linear bilinear cubic bicubic"))
+    return onnx_refuse(n, "mode '%s' is unknown", s.mode);
+  if (!is_one_of(s.padding, "zeros border reflection"))
+    return onnx_refuse(n, "padding_mode '%s' is unknown", s.padding);
+  int num = x->type->rank - 2, taps[3];
+  if (num < 1 || num > 3 || grid->type->rank != num + 2 || grid->type->dim[num + 1] != num)
+    return onnx_refuse(n, "its grid does not fit its input");
+  int64_t places = 1, elements = 1, batch = x->type->dim[0], dim[MSC_MAX_RANK] = {batch, x->type->dim[1]};
+  for (int i = 0; i < num; i++) places *= (dim[2 + i] = grid->type->dim[1 + i]), elements *= x->type->dim[2 + i];
+  grid = reshape(n->b, grid, 3, (int64_t[]){batch, places, num});
+  msc_value *index[3][4], *weight[3][4];
+  for (int i = 0; i < num; i++) { /* coordinates come last dimension first */
+    int64_t size = x->type->dim[2 + i];
+    double low = s.corners ? 0 : -0.5, high = s.corners ? (double)size - 1 : (double)size - 0.5;
+    msc_value *c = part_of(n->b, grid, 2, num - 1 - i, num - i);
+    c = c ? cast(n->b, reshape(n->b, c, 3, (int64_t[]){batch, 1, places}), x->type->dtype) : NULL;
+    if (!c) return false;
+    msc_value *up = plus(n->b, c, like(n->b, c, 1));
+    c = s.corners ? scaled(n->b, scaled(n->b, up, 0.5), (double)size - 1)
+                  : scaled(n->b, minus(n->b, scaled(n->b, up, (double)size), like(n->b, c, 1)), 0.5);
+    if (s.mode[0] == 'n') c = unary(n->b, OP_round, c);
+    if (s.padding[0] == 'b') c = between(n->b, c, 0, (double)size - 1);
+    if (s.padding[0] == 'r') c = mirrored(n->b, c, low, high);
+    c = between(n->b, c, -1e6, (double)size + 1e6); /* no number that is none names a place */
+    msc_value *first = unary(n->b, s.mode[0] == 'n' ? OP_round : OP_floor, c);
+    if (!first) return false;
+    taps[i] = tap_weights(n->b, &s, minus(n->b, c, first), weight[i]);
+    for (int j = 0; j < taps[i]; j++) {
+      double shift = taps[i] == 4 ? j - 1 : j;
+      index[i][j] = tap(n->b, &s, plus(n->b, first, like(n->b, first, shift)), size, &weight[i][j]);
+      if (!index[i][j] || !weight[i][j]) return false;
+    }
+  }
+  msc_value *flat = reshape(n->b, x, 3, (int64_t[]){batch, x->type->dim[1], elements});
+  msc_value *y = sum_taps(n, flat, num, taps, index, weight, x->type->dim + 2);
+  return onnx_set(n, 0, y ? cast(n->b, reshape(n->b, y, num + 2, dim), in->type->dtype) : NULL);
+}
+
+/* theta [n,d,d+1] times the places of a grid of `size`: [n,..,d] */
+bool onnx_build_affine_grid(onnx_node *n) {
+  msc_value *theta = onnx_in(n, 0);
+  bool corners = onnx_int(n, "align_corners", 0) != 0;
+  int64_t size[MSC_MAX_RANK], places = 1, dim[MSC_MAX_RANK];
+  int num;
+  if (!theta || !onnx_ints_of(n, 1, "size", 1, size, 5, &num)) return false;
+  int d = num - 2;
+  if (d < 2 || theta->type->rank != 3 || theta->type->dim[1] != d || theta->type->dim[2] != d + 1)
+    return onnx_refuse(n, "theta does not fit size");
+  dim[0] = theta->type->dim[0], dim[d + 1] = d;
+  for (int i = 0; i < d; i++) {
+    if (size[2 + i] < 1 || size[2 + i] > 1 << 20 || (places *= size[2 + i]) > MAX_MATRIX)
+      return onnx_refuse(n, "size is out of range");
+    dim[1 + i] = size[2 + i];
+  }
+  double *v = msc_new_array(n->scratch, double, places *(d + 1));
+  for (int64_t p = 0; p < places; p++) {
+    int64_t rest = p;
+    for (int i = d - 1; i >= 0; rest /= size[2 + i--]) {
+      double k = (double)(rest % size[2 + i]), s = (double)size[2 + i];
+      v[p * (d + 1) + d - 1 - i] = corners ? (s > 1 ? 2 * k / (s - 1) : 0) - 1 : (2 * k + 1) / s - 1;
+    }
+    v[p * (d + 1) + d] = 1;
+  }
+  msc_value *grid = onnx_dense(n->b, theta->type->dtype, 3, (int64_t[]){1, places, d + 1}, v);
+  msc_value *y = onnx_matmul(n->b, grid, onnx_transpose(n->b, theta, (int64_t[]){0, 2, 1}));
+  return onnx_set(n, 0, y ? reshape(n->b, y, d + 2, dim) : NULL);
+}
