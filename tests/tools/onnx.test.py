@@ -162,10 +162,8 @@ computes(
     ], [X], [Y], [floats("w", [2, 3], range(6)),
                   ints("last", [], [-1]), ints("one", [], [1])]), {"x": ((2, 3), SIX)}, {"y": list(range(6))})
 # What is empty is left out.
-computes(
-    "empty",
-    model([node("Concat", ["x", "none"], ["y"], axis=0)], [X], [Y], [tensor("none", F32, [0, 3], b"")]),
-    {"x": ((2, 3), SIX)}, {"y": SIX})
+computes("empty", model([node("Concat", ["x", "none"], ["y"], axis=0)], [X], [Y], [tensor("none", F32, [0, 3], b"")]),
+         {"x": ((2, 3), SIX)}, {"y": SIX})
 refused(model([node("Identity", ["none"], ["y"])], [X], [value("y", F32, [0, 3])], [tensor("none", F32, [0, 3], b"")]),
         "bad.onnx: error: output 'y' has no elements [E0111]\n")
 
@@ -271,5 +269,22 @@ expect("compile plain.onnx -o plain.bin", 0, None)
 write("heavy.onnx", model([node("Add", ["x", "w"], ["y"])], [X], [Y], [floats("w", [3], [1, 2, 3])]))
 expect("compile heavy.onnx -o heavy.bin", 1,
        "heavy.onnx: error: its 1 weights belong into a file of their own: msc import reads it [E0111]\n")
+
+# ---- from Python ----
+
+sys.path.insert(0, os.path.join(os.path.dirname(MSC), "../tools/python"))
+import msc  # noqa: E402
+
+write("py.onnx", ask)
+expect.check("its name",
+             msc.import_onnx("py.onnx", "py.fbs", fixed={"shape": [3, 2]}, libraries=os.path.dirname(MSC)) == "py.fbs")
+expect("verify py.fbs", 0, "", None)
+try:
+    msc.import_onnx("py.onnx", "no.fbs", libraries=os.path.dirname(MSC))
+    expect.check("no error", False)
+except msc.CompileError as e:
+    expect.check(f"said: {e}", (e.code, e.op) == ("E0111", "y") and
+                 str(e).startswith("py.onnx: error: Reshape: 'shape'"))
+    expect.check("nothing is left", not os.path.exists("no.fbs"))
 subprocess.run(["rm", "-r", outside], check=True)
 expect.done()

@@ -1,6 +1,7 @@
 """msc: trains and runs neural networks on one or many ranks, from compiled plans.
 
-A model, built here (every op of msc is a method of Graph; help(msc.Graph)), or exported from PyTorch (msc.export):
+A model, built here (every op of msc is a method of Graph; help(msc.Graph)), exported from PyTorch (msc.export), or
+read from an ONNX file (msc.import_onnx):
 
     import msc
     g = msc.Graph("classifier")
@@ -33,6 +34,7 @@ from msc.moe import moe_layer
 from msc.native import CompileError, CompileWarning, RunError
 from msc.ops import Error, Type
 from msc.plan import Plan, compile
+from msc.read_onnx import import_onnx
 
 Graph.moe_layer = moe_layer
 
@@ -47,5 +49,6 @@ def __getattr__(name):
 
 __version__ = "0.1.0"
 __all__ = [
-    "Array", "CompileError", "CompileWarning", "Error", "Graph", "Job", "Plan", "RunError", "Tensor", "Type", "compile"
+    "Array", "CompileError", "CompileWarning", "Error", "Graph", "Job", "Plan", "RunError", "Tensor", "Type", "compile",
+    "import_onnx"
 ]  # and export, train_step, annotate, shard, which import torch

@@ -139,7 +139,8 @@ class Message(NamedTuple):
     op: Optional[str]
 
     def __str__(self):
-        place = f"{self.file}:{self.line}{f':{self.column}' if self.column else ''}: " if self.file else ""
+        numbers = f":{self.line}{f':{self.column}' if self.column else ''}" if self.line else ""
+        place = f"{self.file}{numbers}: " if self.file else ""
         return f"{place}{self.kind}: {self.text}{f' [{self.code}]' if self.code else ''}"
 
 
