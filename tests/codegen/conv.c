@@ -30,6 +30,8 @@ static const struct {
   {"unfold", "2x3x7x19x$", "kernel=2,5 stride=2,1 padding=1,0,3,4 turned=true images_last=true", "f32"},
   {"fold", "2x3x3x3x7x19x$", "size=7,19 padding=1,1,1,1", "f32 f64"},
   {"fold", "2x3x3x2x3x7x$", "size=7,19 stride=2,3 dilation=1,2 padding=1,0,0,2", "f32"},
+  {"fold", "2x3x2x5x4x9x$", "size=11,19 stride=3,2 padding=1,0,2,1", "f32 f64"},
+  {"fold", "1x2x4x1x3x8x$", "size=9,24 stride=2,3 padding=0,0,0,0", "f32"},
   {"max_pool", "2x3x8x20x$", "kernel=3,3 stride=2,2 padding=1,1,1,1", "f32 f64 f16 i32 i8 ui8 i64"},
   {"max_pool", "2x3x8x9x$", "kernel=2,3 dilation=2,1", "f32"},
   {"max_pool", "2x3x8x9x$", "kernel=1,1 stride=2,2", "f32"},
@@ -37,10 +39,13 @@ static const struct {
   {"max_pool_index", "2x3x8x9x$", "kernel=4,1 padding=2,1,0,0", "f32"},
   {"max_pool_grad", "2x3x4x10xi32 2x3x4x10x$", "kernel=3,3 size=8,20 stride=2,2 padding=1,1,1,1", "f32 f64"},
   {"max_pool_grad", "2x3x6x7xi32 2x3x6x7x$", "kernel=3,3 size=8,9", "f32"},
+  {"max_pool_grad", "2x3x4x9xi32 2x3x4x9x$", "kernel=2,5 size=11,19 stride=3,2 padding=1,0,2,1", "f32"},
+  {"max_pool_grad", "1x3x3x8xi32 1x3x3x8x$", "kernel=4,1 size=8,24 stride=2,3", "f32 f64"},
   {"avg_pool", "2x3x8x20x$", "kernel=3,2 stride=2,2 padding=1,1,0,1", "f32 f64 f16"},
   {"avg_pool", "2x3x8x20x$", "kernel=3,3 stride=2,2 padding=1,1,1,1 count_include_pad=false", "f32 f64"},
   {"avg_pool", "2x3x8x9x$", "kernel=3,2 count_include_pad=false", "f32"},
   {"avg_pool_grad", "2x3x4x10x$", "kernel=3,3 size=8,20 stride=2,2 padding=1,1,1,1", "f32 f64"},
+  {"avg_pool_grad", "2x3x4x9x$", "kernel=2,5 size=11,19 stride=3,2 padding=1,0,2,1", "f32"},
   {"avg_pool_grad", "2x3x6x7x$", "kernel=3,3 size=8,9", "f32"},
 };
 

@@ -54,6 +54,35 @@ static uint16_t find_window(msc_nester *n, const msc_window *w, int axis, uint16
   return c;
 }
 
+/* True if only every stride-th element of a window can lie on an element of x. */
+static bool skips_elements(const msc_window *w) { return w->stride > 1 && w->dilation == 1; }
+
+/* Windows, of the dimension alone, that may lie on an element of x. */
+static int64_t windows_over(const msc_window *w) {
+  return skips_elements(w) ? (w->kernel + w->stride - 1) / w->stride : w->kernel;
+}
+
+/* Of the windows that lie on element i that of number `axis`, the last one first; *out_k: the place of i in it. */
+static uint16_t find_window_over(msc_nester *n, const msc_window *w, int axis, uint16_t i, uint16_t *ok,
+                                 uint16_t *out_k) {
+  *out_k = coord_of_axis(n, axis);
+  if (!skips_elements(w)) return find_window(n, w, axis, i, ok);
+  uint16_t at = msc_nest_coord_value(n, msc_nest_move_coord(n, i, 1, w->low)), s = msc_nest_dim(n, w->stride);
+  uint16_t o = step_along(n, msc_nest_coord_of(n, msc_nest_op(n, NEST_DIV, at, s)), axis, -1);
+  *out_k = step_along(n, msc_nest_coord_of(n, msc_nest_op(n, NEST_REM, at, s)), axis, w->stride);
+  *ok = msc_nest_and(n, *ok, msc_nest_is_inside(n, o, w->y));
+  if (w->kernel % w->stride) *ok = msc_nest_and(n, *ok, msc_nest_is_inside(n, *out_k, w->kernel));
+  return o;
+}
+
+static uint16_t add_coords(msc_nester *n, uint16_t a, uint16_t b) {
+  msc_coord sum = n->coord[a], more = n->coord[b];
+  for (int i = 0; i < MSC_NEST_AXES; i++) sum.a.coef[i] += more.a.coef[i];
+  sum.a.c0 += more.a.c0;
+  if (more.instr) sum.instr = sum.instr ? msc_nest_op(n, NEST_ADD, sum.instr, more.instr) : more.instr;
+  return msc_nest_coord(n, &sum);
+}
+
 /* Value v, or `fill` where ok is false. */
 static uint16_t read_or_fill(msc_nester *n, int v, const msc_view *view, uint16_t ok, double fill) {
   uint16_t x = msc_nest_eval_where(n, ok, v, view);
@@ -163,10 +192,12 @@ uint16_t loop_conv2d_weight_grad(msc_nester *n, const msc_value *result, const m
 
 /* ---- pools ---- */
 
-static sliding slide_pool(msc_nester *n, const msc_op *op, int seen_value) {
+/* With axes of a window's elements, or `over` an element of the windows that may lie on it. */
+static sliding slide_pool(msc_nester *n, const msc_op *op, int seen_value, bool over) {
   sliding s = {.c = msc_conv_of(op)};
   for (int i = 0; i < 2; i++) {
-    s.kernel[i] = msc_nest_own_axis(n, seen_value, i, s.c.dim[i].kernel);
+    const msc_window *w = &s.c.dim[i];
+    s.kernel[i] = msc_nest_own_axis(n, seen_value, i, over ? windows_over(w) : w->kernel);
     s.over |= mask_of_axis(s.kernel[i]);
   }
   return s;
@@ -213,7 +244,7 @@ uint16_t loop_pool(msc_nester *n, const msc_value *result, const msc_view *view)
   const msc_op *op = result->def;
   int x = msc_nest_find_value(n, op->in[0].value);
   if (!is_outside(n, x)) return 0;
-  sliding s = slide_pool(n, op, x);
+  sliding s = slide_pool(n, op, x, false);
   uint16_t ok = 0;
   msc_view at = *view;
   for (int i = 0; i < 2; i++) at.at[2 + i] = find_element(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
@@ -239,17 +270,20 @@ uint16_t loop_unpool(msc_nester *n, const msc_value *result, const msc_view *vie
   bool by_index = op->kind == OP_max_pool_grad;
   int index = msc_nest_find_value(n, op->in[0].value), dy = msc_nest_find_value(n, op->in[by_index].value);
   if (!is_outside(n, dy) || !is_outside(n, index)) return 0;
-  sliding s = slide_pool(n, op, index);
-  uint16_t ok = 0;
+  sliding s = slide_pool(n, op, index, true);
+  uint16_t ok = 0, k[2];
   msc_view at = *view;
-  for (int i = 0; i < 2; i++) at.at[2 + i] = find_window(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok);
+  for (int i = 0; i < 2; i++)
+    at.at[2 + i] = find_window_over(n, &s.c.dim[i], s.kernel[i], view->at[2 + i], &ok, &k[i]);
   msc_inside outer = msc_nest_open_reduction(n, s.over, view, 4, 0);
   uint16_t v = read_or_fill(n, dy, &at, ok, 0);
   if (n->failed) return 0;
   msc_dtype d = (msc_dtype)n->instr[v].dtype;
   if (by_index) {
     uint16_t own = msc_nest_cast(n, read_or_fill(n, index, &at, ok, 0), MSC_I64);
-    v = msc_nest_select(n, msc_nest_compare(n, NEST_EQ, own, element_number(n, &s)), v, msc_nest_number(n, d, 0));
+    uint16_t number = add_coords(n, msc_nest_move_coord(n, k[0], s.c.dim[1].kernel, 0), k[1]);
+    v = msc_nest_select(n, msc_nest_compare(n, NEST_EQ, own, msc_nest_coord_value(n, number)), v,
+                        msc_nest_number(n, d, 0));
   }
   uint16_t sum = msc_nest_reduce(n, MSC_SUM, v, s.over);
   msc_nest_close_reduction(n, outer);
@@ -274,11 +308,7 @@ uint16_t loop_unfold(msc_nester *n, const msc_value *result, const msc_view *vie
              k = turned ? msc_nest_move_coord(n, view->at[ch + 1 + i], -w->dilation,
                                               (w->kernel - 1) * w->dilation - w->low)
                         : msc_nest_move_coord(n, view->at[ch + 1 + i], w->dilation, -w->low);
-    msc_coord sum = n->coord[o], more = n->coord[k];
-    for (int a = 0; a < MSC_NEST_AXES; a++) sum.a.coef[a] += more.a.coef[a];
-    sum.a.c0 += more.a.c0;
-    if (more.instr) sum.instr = sum.instr ? msc_nest_op(n, NEST_ADD, sum.instr, more.instr) : more.instr;
-    at.at[2 + i] = msc_nest_coord(n, &sum);
+    at.at[2 + i] = add_coords(n, o, k);
     bool beyond = (w->y - 1) * w->stride + (w->kernel - 1) * w->dilation - w->low >= w->x;
     if (w->low || beyond) ok = msc_nest_and(n, ok, msc_nest_is_inside(n, at.at[2 + i], w->x));
   }
@@ -293,9 +323,8 @@ uint16_t loop_fold(msc_nester *n, const msc_value *result, const msc_view *view)
   msc_view at = {.at = {view->at[0], view->at[1]}};
   uint16_t ok = 0, reduced = 0;
   for (int i = 0; i < 2; i++) {
-    int axis = msc_nest_axis(n, y, 2 + i);
-    at.at[2 + i] = coord_of_axis(n, axis);
-    at.at[4 + i] = find_window(n, &c.dim[i], axis, view->at[2 + i], &ok);
+    int axis = msc_nest_own_axis(n, y, i, windows_over(&c.dim[i]));
+    at.at[4 + i] = find_window_over(n, &c.dim[i], axis, view->at[2 + i], &ok, &at.at[2 + i]);
     reduced |= mask_of_axis(axis);
   }
   msc_inside outer = msc_nest_open_reduction(n, reduced, view, 4, 0);
