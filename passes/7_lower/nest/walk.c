@@ -2,6 +2,7 @@
  * order, along which one vectors lie, and in how many phases the reduced axes are run through. */
 #include <string.h>
 
+#include "ir/conv.h"
 #include "passes/7_lower/nest/nester.h"
 
 void msc_nest_mark_live(msc_nester *n) {
@@ -171,6 +172,12 @@ static double place_price(const msc_nester *n, int i, int axis) {
   return apart || (step != 0 && step != 1) ? 8 : step ? 1 : 0.2;
 }
 
+static bool has_windows(const msc_nester *n) {
+  for (size_t i = 0; i < n->num_ops; i++)
+    if (msc_is_windowed(n->ops[i])) return true;
+  return false;
+}
+
 static double lane_price(const msc_nester *n, int axis) {
   double price = 0;
   for (int i = 1; i < n->num_instrs; i++) {
@@ -179,7 +186,10 @@ static double lane_price(const msc_nester *n, int axis) {
     uint16_t around = n->walk.items | n->walk.tail | (in->axes & n->walk.reduced ? n->walk.reduced : 0);
     price += place_price(n, i, axis) * (double)msc_nest_points(n, around);
   }
-  return n->extent[axis] < 8 ? price * 8 / (double)(n->extent[axis] + 1) : price;
+  if (n->extent[axis] >= 8) return price;
+  /* a window's few elements do not fill a vector, whose lanes are folded for each item */
+  bool folded = (n->walk.reduced >> axis & 1) && has_windows(n);
+  return price * 8 / (double)(n->extent[axis] + 1) + (folded ? 64.0 * (double)msc_nest_points(n, n->walk.items) : 0);
 }
 
 /* All lanes of a vector must add to the same row, so they lie along an axis that the row number does not vary along. */
