@@ -60,8 +60,8 @@ static const char *decline_unfold(const choosing *c, const msc_op *op) {
              : msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
 }
 
-/* Declines products whose operands are made of windows part by part (runtime/windows.c).  They copy padding that is the
- * same on both sides.  The weights' gradient fills vectors with channels of x. */
+/* Declines products whose operands are made of windows part by part (runtime/windows.c).  The
+ * weights' gradient fills vectors with channels of x. */
 static const char *decline_windows(const choosing *c, const msc_op *op) {
   enum { WIDTH = 32, FEW = 16 };
   msc_windows v;
@@ -69,7 +69,7 @@ static const char *decline_windows(const choosing *c, const msc_op *op) {
   if (why) return why;
   if (op->out[0].type->dtype != MSC_F32) return "it has f32 only";
   if (c->among->level < 3) return "it needs fused multiply-add";
-  if (!msc_windows_of_op(op, WIDTH, &v)) return "padding differs between the two sides, or sizes are out of range";
+  if (!msc_windows_of_op(op, WIDTH, &v)) return "its sizes are out of range";
   bool gradient = op->kind == OP_conv2d_weight_grad;
   if (gradient && v.c < FEW) return "it has few channels";
   msc_windows_cut u = gradient ? msc_windows_cut_of_gradient(&v) : msc_windows_cut_of(&v);

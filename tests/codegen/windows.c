@@ -29,6 +29,7 @@ static mscrt_graph graph_of(const int64_t *v, bool gradient, int width) {
   for (int d = 0; d < 2; d++) {
     g.step[d] = v[7 + d], g.dilation[d] = v[9 + d], g.padding[d] = v[11 + d];
     y[d] = (v[2 + d] + 2 * v[11 + d] - (v[5 + d] - 1) * v[9 + d] - 1) / v[7 + d] + 1;
+    if (v[1] % 2) y[d] += d; /* wider padding behind */
   }
   g.operand[0] = tensor(v[0], v[1], v[2], v[3]);
   g.operand[gradient ? 2 : 1] = tensor(v[4], v[1], v[5], v[6]);
