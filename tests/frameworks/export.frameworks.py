@@ -181,6 +181,8 @@ def test_refusals():
     here = os.path.basename(__file__)
     refused(Twice.apply, "Twice", "gradients of their own", here)
     refused(many_faults, "complex64", "2 x poisson", f"{here}:", "distribution")
+    ids = torch.tensor([1, 1, 2])
+    refused(lambda x: nn.functional.embedding(ids, x, scale_grad_by_freq=True), "scale_grad_by_freq", f"{here}:")
     refused(lambda x: x if x.sum() > 0 else -x, "PyTorch cannot export", "GuardOnDataDependent")
 
 

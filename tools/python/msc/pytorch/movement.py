@@ -294,7 +294,9 @@ def pad(c, x, pads, mode="constant", value=None):
 
 
 @row("embedding")
-def embedding(c, table, indices, padding_idx=-1, *_):
+def embedding(c, table, indices, padding_idx=-1, scale_grad_by_freq=False, *_):
+    if scale_grad_by_freq:
+        c.refuse("scale_grad_by_freq")
     if padding_idx >= 0 and not is_known(table):
         # the row of padding is not trained: what stands there counts as a constant
         is_pad = torch.zeros(shape_of(table)[0], 1, dtype=torch.bool)

@@ -338,6 +338,8 @@ def embedding_bag(
     padding_idx=-1,
 ):
     """[bags, rows] says which row is in which bag; a product with it sums them."""
+    if scale_grad_by_freq:
+        c.refuse("scale_grad_by_freq")
     bags, count = c.shape[0], shape_of(indices)[0]
     rows = c.g.gather(c.own(table), c.own(indices))
     kept = c.t(True) if padding_idx < 0 else c.compare(indices, padding_idx, "ne")
