@@ -168,10 +168,35 @@ def dropout_is_drawn():
     near("dropout on 2 ranks", told[2], told[1])
 
 
+def schedules():
+    """Two groups, whose rates a scheduler changes: as eager PyTorch."""
+    torch.manual_seed(0)
+    module, data = perceptron(), list(batches((20,), (8, 8, 6, 8)))
+    told = []
+    for own in (copy.deepcopy(module), copy.deepcopy(module)):
+        own[1].requires_grad_(False)  # a group that trains nothing, between the others
+        groups = [
+            {"params": own[0].parameters(), "lr": 0.1},
+            {"params": own[1].parameters(), "lr": 0.7},
+            {"params": own[3].parameters()},
+        ]
+        optimizer = torch.optim.SGD(groups, lr=0.01)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+        losses = []
+        step = package.train_step(own, cross_entropy, optimizer) if told else None
+        for x, y in data:
+            losses += [step(x, y)] if step else eager_steps(own, own, optimizer, [(x, y)])
+            scheduler.step()
+        if step:
+            step.close()
+        told.append((losses, own))
+    near("rates of a scheduler", told[1][0], told[0][0])
+    same_state("rates of a scheduler", told[1][1], told[0][1])
+
+
 def refusals():
     for act, said in (
         (lambda: package.train_step(perceptron(), cross_entropy), "needs an optimizer"),
-        (lambda: changed_rate(), "the optimizer's learning rate was [0.01] and is [0.1]"),
         (lambda: closed(), "this step is closed"),
         (lambda: spectrum_step(), "complex64"),
     ):
@@ -181,15 +206,6 @@ def refusals():
             assert said in str(e), f"'{said}' is not in: {e}"
         else:
             raise AssertionError(f"nothing says: {said}")
-
-
-def changed_rate():
-    module = perceptron()
-    optimizer = sgd(module)
-    with package.train_step(module, cross_entropy, optimizer) as step:
-        step(torch.randn(4, 20), labels(4))
-        optimizer.param_groups[0]["lr"] = 0.1
-        step(torch.randn(4, 20), labels(4))
 
 
 def closed():
@@ -213,6 +229,7 @@ def main():
     inference()
     fallbacks()
     dropout_is_drawn()
+    schedules()
     refusals()
 
 

@@ -1,6 +1,7 @@
 """A PyTorch module in; model.fbs and its weights, or the msc.Graph of both, out."""
 
 import os
+import warnings
 
 import torch
 
@@ -22,6 +23,7 @@ class _Export:
     def __init__(self, name, program, weights_file):
         self.g, self.program, self.weights_file = Graph(name), program, weights_file
         self.tensors = {}  # of the weights file
+        self.groups = []  # of the optimizer, by number, that train something
         self.names = {}  # id of a torch parameter -> the model's name of it
         self.parameters = {}  # the model's name -> value of the graph
         self.value_of = {}  # the program's name of a parameter or buffer -> value of the graph
@@ -140,8 +142,8 @@ def build(
     batch_dims=None,
     weights_file="model.safetensors",
 ):
-    """(graph, {name: tensor} of the weights file) of one training step, or of inference where there is no loss; the
-    parameters are those of `export`."""
+    """(graph, {name: tensor} of the weights file, numbers of the optimizer's groups that train something) of one
+    training step, or of inference where there is no loss; the parameters are those of `export`."""
     args, words = _split_inputs(example_inputs)
     labels, args = _split_labels(labels, args, words, loss)
     program = capture(module, args, words, loss, labels, outputs)
@@ -156,7 +158,7 @@ def build(
     e.convert.complain()
     _finish(e, results, program, optimizer, module, clip_norm)
     hints.apply(e.g, marks)
-    return e.g, e.tensors
+    return e.g, e.tensors, e.groups
 
 
 def _finish(e, results, program, optimizer, module, clip_norm):
@@ -191,10 +193,9 @@ def _finish(e, results, program, optimizer, module, clip_norm):
     for p in module.parameters():
         names.setdefault(id(p), None)
     extra = {"clip_norm": float(clip_norm)} if clip_norm else {}
-    for kind, attrs, own in optimizer_groups(optimizer, names):
-        own = [n for n in own if n]
-        if own:
-            e.g.optimizer(kind, parameters=own, **attrs, **extra)
+    for number, kind, attrs, own in optimizer_groups(optimizer, names):
+        e.g.optimizer(kind, parameters=own, **attrs, **extra)
+        e.groups.append(number)
     e.tensors.update(optimizer_state(optimizer, names))
 
 
@@ -244,9 +245,17 @@ def export(module, example_inputs, loss=None, optimizer=None, out="model.fbs", *
     Raises msc.Error: what msc cannot translate is all listed at once, with the places in the module's source."""
     out = os.fspath(out)
     base = out[: -len(".fbs")] if out.endswith(".fbs") else out
-    graph, tensors = build(
+    graph, tensors, groups = build(
         module, example_inputs, loss, optimizer, weights_file=os.path.basename(base) + ".safetensors", **words
     )
+    for i in groups:
+        if "initial_lr" in optimizer.param_groups[i]:
+            rate = float(optimizer.param_groups[i]["lr"])
+            warnings.warn(
+                f"optimizer {type(optimizer).__name__}, group {i}: a scheduler changes its learning rate; the model "
+                f"takes what it is now, {rate}",
+                stacklevel=2,
+            )
     graph.encode()  # what is wrong with the model is said before anything is written
     weights.write(base + ".safetensors", tensors)
     graph.save(out)

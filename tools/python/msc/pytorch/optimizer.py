@@ -1,7 +1,5 @@
 """A torch.optim object in; msc's optimizer rows, one per parameter group, and the state it already has, out."""
 
-import warnings
-
 import torch
 
 from msc.ops import Error
@@ -46,8 +44,8 @@ _STATE = {"momentum_buffer": "m", "exp_avg": "m", "exp_avg_sq": "v"}
 
 
 def groups(optimizer, names):
-    """[(kind, hyper-parameters, parameter names)] of an optimizer; `names`: the model's name of a parameter, by id.
-    Raises Error for what msc cannot do."""
+    """[(number, kind, hyper-parameters, parameter names)] of an optimizer's groups that train something; `names`: the
+    model's name of a parameter, by id, None where the model has no use for it.  Raises Error for what msc cannot do."""
     translate = _KINDS.get(type(optimizer))
     if not translate:
         known = ", ".join(k.__name__ for k in _KINDS)
@@ -56,17 +54,13 @@ def groups(optimizer, names):
     for i, group in enumerate(optimizer.param_groups):
         where = f"optimizer {type(optimizer).__name__}, group {i}"
         kind, words = translate(group, where)
-        if "initial_lr" in group:
-            warnings.warn(
-                f"{where}: a scheduler changes its learning rate; the model takes what it is now, {float(group['lr'])}",
-                stacklevel=3,
-            )
         unknown = sum(id(p) not in names for p in group["params"])
         if unknown:
             raise Error(f"{where}: {unknown} of its parameters are not the module's")
-        own = dict.fromkeys(names[id(p)] for p in group["params"] if p.requires_grad)
-        out.append((kind, {k: v if isinstance(v, bool) else float(v) for k, v in words.items()}, list(own)))
-    return [g for g in out if g[2]]
+        own = dict.fromkeys(names[id(p)] for p in group["params"] if p.requires_grad and names[id(p)])
+        if own:
+            out.append((i, kind, {k: v if isinstance(v, bool) else float(v) for k, v in words.items()}, list(own)))
+    return out
 
 
 def state(optimizer, names):

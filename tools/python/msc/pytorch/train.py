@@ -36,15 +36,21 @@ class TrainStep:
         if not self._clean.alive:
             raise Error("this step is closed")
         given = self._named(inputs, named)
-        rates = [g["lr"] for g in self.optimizer.param_groups]
-        if self._rates not in (None, rates):
-            raise Error(f"the optimizer's learning rate was {self._rates} and is {rates}; a plan keeps the first")
-        self._rates = rates
         sizes = tuple((n, tuple(t.shape), t.dtype) for n, t in given.items())
         if sizes != self._sizes:
             self._open(sizes, inputs, named)
+        self._set_rates()
         plan_inputs = self._job.plan.inputs
         return self._job.step(**{n: t.detach().contiguous() for n, t in given.items() if n in plan_inputs})
+
+    def _set_rates(self):
+        """The learning rates that the optimizer has now, as a scheduler may have changed them."""
+        rates = [float(g["lr"]) for g in self.optimizer.param_groups]
+        if rates == self._rates:
+            return
+        for i, group in enumerate(self._groups):
+            self._job.set(f"optimizer.lr.{i}" if i else "optimizer.lr", rates[group])
+        self._rates = rates
 
     def _split(self, inputs, named):
         args, words = _split_inputs(dict(named) if named and not inputs else tuple(inputs))
@@ -68,12 +74,12 @@ class TrainStep:
         if sizes not in self._plans:
             self._plans[sizes] = self._compile(inputs, named)
         plan = self._plans[sizes]
-        self._job, self._sizes = plan.run(**self._run_options), sizes
+        self._job, self._sizes, self._rates = plan.run(**self._run_options), sizes, None
         if state:
             self._job.load(state)
 
     def _compile(self, inputs, named):
-        graph, tensors = build(
+        graph, tensors, self._groups = build(
             self.module, dict(named) if named else tuple(inputs), self.loss, self.optimizer, **self._words
         )
         path = os.path.join(self._folder, "model.fbs")
