@@ -24,7 +24,7 @@ static uint8_t add_step(reader *r, msc_scalar_code code, const uint8_t *arg, dou
   assert(r->f->num < MSC_FORMULA_STEPS);
   msc_scalar_step *s = &r->f->step[r->f->num];
   *s = (msc_scalar_step){.code = code, .num_args = codes[code].num_args, .number = number};
-  memcpy(s->arg, arg, (size_t)s->num_args);
+  if (s->num_args) memcpy(s->arg, arg, (size_t)s->num_args);
   return (uint8_t)(MSC_FORMULA_OPERANDS + r->f->num++);
 }
 
