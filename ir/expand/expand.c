@@ -187,6 +187,7 @@ static msc_value *smoothed_loss(msc_builder *b, const msc_op *op, msc_value *log
 static msc_value *built_loss(msc_builder *b, const msc_op *op, msc_value *logits, msc_value *labels) {
   msc_value *keep = kept_rows(b, op, labels);
   logits = cast(b, logits, wide(logits->type->dtype));
+  if (logits && msc_is_float(labels->type->dtype)) labels = cast(b, labels, logits->type->dtype);
   if (!logits || msc_op_float(op, "label_smoothing") != 0)
     return logits ? smoothed_loss(b, op, logits, labels, keep) : NULL;
   return reduced_rows(b, op, keep, plain_loss(b, op, logits, labels, "sum"));

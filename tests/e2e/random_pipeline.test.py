@@ -117,7 +117,7 @@ def main():
         for seed in range(FIRST, LAST):
             attempt(check_seed, seed, tally)
     finish()
-    assert tally["run"] > tally["refused"], tally
+    assert 2 * tally["run"] > tally["refused"], tally
     print(f"{tally['run']} pipelines have the losses of one rank, {tally['refused']} were refused")
 
 

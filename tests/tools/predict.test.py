@@ -134,8 +134,8 @@ refuses("x=x.npy --output sure=t.npy", "output 'sure' depends on labels: give fi
 refuses("x=x.npy --output loss=t.npy", "output 'loss' depends on labels: give files for all of them")
 refuses("x=x.npy --output logit=t.npy",
         "the model has no output 'logit'; its outputs are: loss, logits, turned, halves, short, sure, table")
-refuses("x=x.npy --output logits=t.npy halves=t.npy",
-        "outputs 'logits' and 'halves' are written to the same file, t.npy")
+run("net1.bin", "x=x.npy --output logits=t.npy halves=t.npy", 1,
+    "t.npy: error: cannot write: it is the output 't.npy' of this command [E0112]\n")
 run("net1.bin", "x=x.npy --output logits=no/t.npy", 3,
     "msc: error: no/t.npy: cannot create: No such file or directory [E0117]\n")
 refuses("x=x.npy --eval 20:22 --output logits=t.npy", "the evaluation range 20:22 does not lie inside the 21 samples")
