@@ -175,18 +175,9 @@ static const msc_op *accumulation(const modelling *d, const msc_op *u, const msc
   return NULL;
 }
 
-/* Nothing is brought to the users of an argument together, but what they send back is added up in one place. */
-static int add_place_of_sums(modelling *d, msc_value *arg) {
-  int var = add_variable(
-      d->m, (shard_variable){.group = -1, .copied = arg, .rule = rule_of_shape(d->g, arg->type, 1, false)});
-  add_member(d->g, &d->m->var[var], (shard_member){.op = NULL});
-  return d->m->copy_of[arg->id] = var;
-}
-
 /* Sums of what the users of a copied value send back are made in the copy's layout. */
-static void join_copy(modelling *d, const msc_op *sum, msc_value *x) {
+static void join_copy(modelling *d, const msc_op *sum, const msc_value *x) {
   int var = d->m->copy_of[x->id];
-  if (var < 0 && !x->def && x->type->rank) var = add_place_of_sums(d, x);
   if (var < 0) return;
   shard_variable *v = &d->m->var[var];
   shard_end *at = &d->m->of_op[sum->id];
@@ -304,7 +295,7 @@ static void flow_results(modelling *d) {
 static void flow_all(modelling *d) {
   shard_model *m = d->m;
   for (size_t i = 0; i < m->num_vars; i++)
-    if (m->var[i].group < 0 && m->var[i].copied->def)
+    if (m->var[i].group < 0)
       add_flow(m,
                (shard_flow){.value = m->var[i].copied, .from = result_end(m, m->var[i].copied), .to = {.var = (int)i}});
   for (size_t i = 0; i < d->g->num_ops; i++)

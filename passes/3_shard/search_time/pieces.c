@@ -1,10 +1,6 @@
 /* pieces.c: model, mesh -> runs of digits that a search assigns as a whole, and their prices (see space.h). */
-#include <string.h>
-
 #include "passes/3_shard/search_time/mesh_shape.h"
 #include "passes/3_shard/search_time/space.h"
-
-enum { FEW_DEVICES = 8 };
 
 /* Marks borders around the atoms of an ordered list: neighbours of an axis that are not neighbours in it come apart. */
 static void mark_borders(const msc_atoms *atoms, int num, const uint8_t *atom, bool *border) {
@@ -43,44 +39,18 @@ static bool pieces_of(const shard_model *m, int *out_num, shard_piece *out_piece
   return true;
 }
 
-/* Is there an op with a letter to decide? */
-static bool has_open_letters(const shard_model *m) {
-  for (size_t v = 0; v < m->num_vars; v++)
-    for (int l = 0; m->var[v].group >= 0 && l < m->var[v].rule->num_letters; l++)
-      if (!(m->var[v].closed >> l & 1) && m->var[v].rule->letter[l].role != MSC_REP) return true;
-  return false;
-}
-
-/* Cuts the largest piece that can be cut in two, until there are as many as a mesh has axes at most. */
-static void cut_further(const msc_atoms *atoms, shard_space_options *o) {
-  while (o->num_pieces < SHARD_MESH_AXES) {
-    int at = -1;
-    for (int p = 0; p < o->num_pieces; p++)
-      if (o->piece[p].num > 1 && (at < 0 || o->piece[p].size > o->piece[at].size)) at = p;
-    if (at < 0) return;
-    shard_piece *p = &o->piece[at];
-    memmove(p + 1, p, (size_t)(o->num_pieces++ - at) * sizeof *p);
-    p->num--, p->size /= atoms->atom[p->first + p->num].size;
-    p[1].first += p->num, p[1].num = 1, p[1].size = atoms->atom[p[1].first].size;
-  }
-}
-
-/* Where prices are the planner's own, exchanges and all: few devices, or few pieces that cannot be cut, so that what a
- * search finds is the best of all strategies.  On 16 devices and more exchanges add half of a compile's time and change
- * a step's by a ten-thousandth. */
-static bool has_exchanges(const shard_space_options *o) {
-  int64_t devices = 1;
-  bool is_finest = o->num_pieces <= SHARD_MESH_AXES;
+/* Few pieces that cannot be cut: what a search finds then is the best of all strategies, so prices are the planner's
+ * own, exchanges and all. */
+static bool is_finest(const shard_space_options *o) {
   for (int p = 0; p < o->num_pieces; p++)
-    devices *= o->piece[p].size, is_finest &= shard_count_primes(o->piece[p].size) <= 1;
-  return is_finest || devices <= FEW_DEVICES;
+    if (shard_count_primes(o->piece[p].size) > 1) return false;
+  return o->num_pieces <= SHARD_MESH_AXES;
 }
 
-bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket, bool fine,
+bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket,
                       shard_space_options *o) {
   msc_subaxis digit[SHARD_MAX_PIECES];
   MSC_TRY(pieces_of(m, &o->num_pieces, o->piece));
-  if (fine && has_open_letters(m)) cut_further(&m->g->atoms, o);
   for (int i = 0; i < o->num_pieces; i++) {
     const msc_subaxis *first = &m->g->atoms.atom[o->piece[i].first];
     digit[i] = (msc_subaxis){first->axis, first->pre, (uint32_t)o->piece[i].size};
@@ -88,6 +58,6 @@ bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoa
   o->cost = cost;
   o->prices = shard_prices_new(m->g->ctx, m->g->arena, cost, no_alltoall, bucket);
   o->expansions = shard_expansions_new(m->g->ctx, m->g->arena, cost, o->prices);
-  shard_prices_digits(o->prices, has_exchanges(o), o->num_pieces, digit);
+  shard_prices_digits(o->prices, is_finest(o), o->num_pieces, digit);
   return true;
 }
