@@ -340,6 +340,9 @@ mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, do
   if (!mscrt_find_program(c->plan, section, &index))
     return mscrt_fail(MSCRT_INPUT, "the plan has no section '%s'", section);
   MSCRT_CHECK(check_inputs_set(c));
+  if (!c->feed && c->device->holds_values && c->plan->num_inputs && c->program[index].micro > 1)
+    return mscrt_fail(MSCRT_UNSUPPORTED, "a step takes %u micro-batches, and inputs are set for one: give a data set",
+                      c->program[index].micro);
   const mscrt_data *data = c->feed ? mscrt_feed_data(c->feed) : NULL;
   if (train && data && data->o.only_predict) return mscrt_fail(MSCRT_ARGUMENT, "the data set is for predictions alone");
   for (int64_t i = 0; i < steps; i++) {

@@ -123,6 +123,11 @@ with plan.run(ranks=2, seed=1) as job:
 
 # ---- inputs and outputs ----
 
+with msc.compile(network(), micro_size=2).run() as job:
+    refuses(lambda: job.step(x=[[0.5] * 6] * 4, y=[1] * 4), msc.RunError,
+            "a step takes 2 micro-batches, and inputs are set for one: give a data set")
+    expect.check("predictions", job.predict("logits", x=[[0.5] * 6] * 8).shape == (8, 4))
+
 with plan.run(seed=2) as job:
     few = job.predict("logits", "pairs", x=xs[:3])
     whole = job.predict("logits", x=xs[:8])
@@ -223,8 +228,8 @@ with plan.run() as job:
         print("step", flush=True)
 """)
 run = subprocess.Popen([sys.executable, "endless.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-while run.stdout.readline() != "step\n":
-    pass
+while (line := run.stdout.readline()) != "step\n":
+    assert line, run.stderr.read()
 run.send_signal(signal.SIGINT)
 threading.Thread(target=run.stdout.read, daemon=True).start()
 begin = time.monotonic()
