@@ -823,8 +823,8 @@ typedef struct {
 
 /* ---- onnx/read_onnx.c ---- */
 
-/* An ONNX file, for inference.  Floating-point initializers become parameters, the others constants; sizes that the file
- * leaves open are given by `dim`.  NULL after reporting all that cannot be read. */
+/* An ONNX file, for inference.  Floating-point initializers become parameters, the others constants; sizes that the
+ * file leaves open are given by `dim`.  NULL after reporting all that cannot be read. */
 msc_module *msc_read_onnx(msc_context *ctx, const msc_model_bytes *model);
 
 /* ---- read_model.c ---- */

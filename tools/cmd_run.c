@@ -312,7 +312,8 @@ static int check_checkpoints(training *t) {
   char path[CHECKPOINT_PATH];
   const char *folder = cli_text(c, "ckpt-dir");
   t->resumed = -1;
-  if (!folder && (cli_flag(c, "resume") || cli_text(c, "ckpt-every") || cli_text(c, "ckpt-keep") || cli_text(c, "grace")))
+  if (!folder &&
+      (cli_flag(c, "resume") || cli_text(c, "ckpt-every") || cli_text(c, "ckpt-keep") || cli_text(c, "grace")))
     return cli_usage(c, "--resume, --ckpt-every, --ckpt-keep and --grace need --ckpt-dir");
   if (cli_int(c, "ckpt-every", 1) < 1 || cli_int(c, "ckpt-keep", 1) < 1 || cli_int(c, "eval-every", 1) < 1)
     return cli_usage(c, "--ckpt-every, --ckpt-keep and --eval-every are at least 1");
@@ -724,8 +725,8 @@ static const cli_option options[] = {
     {"overlap", CLI_CHOICE, "idle|always|never",
      "collectives in a thread of their own; default idle: when a core is free for it"},
     {"ckpt-dir", CLI_TEXT, "DIR",
-     "checkpoints, with the optimizer's state and the position in the data: after the last step, every --ckpt-every, and "
-     "before SIGTERM ends the run"},
+     "checkpoints, with the optimizer's state and the position in the data: after the last step, every --ckpt-every, "
+     "and before SIGTERM ends the run"},
     {"ckpt-every", CLI_INT, "K", "steps between checkpoints"},
     {"ckpt-keep", CLI_INT, "N", "checkpoints to keep; default 2"},
     {"resume", CLI_FLAG, NULL,

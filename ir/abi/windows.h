@@ -96,7 +96,8 @@ static inline msc_windows_cut msc_windows_cut_of_gradient(const msc_windows *v) 
   u.parts_o = (v->o + u.rows - 1) / u.rows;
   u.units = u.parts * u.parts_o;
   int64_t seen = (u.lines - 1) * v->step[0] + msc_windows_reach(v, 0) + 1;
-  u.seen = (u.images * (seen < v->x[0] ? seen : v->x[0]) * v->x[1] + v->width) * v->width; /* squares are turned whole */
+  /* Squares are turned whole. */
+  u.seen = (u.images * (seen < v->x[0] ? seen : v->x[0]) * v->x[1] + v->width) * v->width;
   u.panels = u.columns * u.terms + MSC_WINDOWS_SLACK;
   u.room = u.images > 1 ? u.rows * u.images * windows : 0;
   u.tile = (msc_windows_taps(v) + 1) * u.rows * u.columns;

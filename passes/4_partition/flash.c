@@ -1,6 +1,6 @@
-/* flash.c: attention (plain, masked or with dropout, not both) and its vjp, cut along batch and heads only -> flash_attention
- * and its gradient, which reads the statistics of the forward. The dropout mask is not kept for the gradient: it is
- * drawn again from the same counters. */
+/* flash.c: attention (plain, masked or with dropout, not both) and its vjp, cut along batch and heads only ->
+ * flash_attention and its gradient, which reads the statistics of the forward.  The dropout mask is not kept for the
+ * gradient: it is drawn again from the same counters. */
 #include "passes/4_partition/flash.h"
 
 #include <string.h>

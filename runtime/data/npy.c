@@ -1,5 +1,5 @@
-/* npy.c: reads .npy files of NumPy, versions 1 to 3, and begins new ones: magic, version, header length, a Python dict in text, then the
- * elements. */
+/* npy.c: reads .npy files of NumPy, versions 1 to 3, and begins new ones: magic, version, header length, a Python dict
+ * in text, then the elements. */
 #include <stdio.h>
 #include <string.h>
 

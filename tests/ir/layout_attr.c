@@ -1,5 +1,5 @@
-/* layout_attr.c: texts of layouts in attributes become pointers, wait for a mesh, follow the mesh, and are texts again in
- * files. */
+/* layout_attr.c: texts of layouts in attributes become pointers, wait for a mesh, follow the mesh, and are texts again
+ * in files. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@ static int close_context(void **state) { (void)state; msc_context_free(ctx); ret
 /* One op with attributes on x of 8x4, and on the mesh that the text says. */
 static msc_module *module_of(const char *mesh, const char *attrs, const char *type) {
   const char *text = msc_arena_printf(msc_context_arena(ctx),
-                                      "module %s%s%s {\n  \"msc.func\"() ({\n  ^bb0(%%x: %s):\n    %%0 = \"msc.neg\"(%%x)"
+                                      "module %s%s%s {\n  \"msc.func\"() ({\n  ^bb0(%%x: %s):\n"
+                                      "    %%0 = \"msc.neg\"(%%x)"
                                       " {%s} : (%s) -> %s\n    \"msc.return\"(%%0) : (%s) -> ()\n"
                                       "  }) {sym_name = \"f\"} : () -> ()\n}\n",
                                       mesh ? "attributes {msc.mesh = #msc.mesh<\"" : "", mesh ? mesh : "",

@@ -395,7 +395,9 @@ static void changed_plans_are_refused_or_run(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(foreign_plans_are_refused),
                                      cmocka_unit_test(several_at_once_may_be_said),
-                                     cmocka_unit_test(false_plans_are_refused), cmocka_unit_test(products_have_room), cmocka_unit_test(shared_columns_are_whole_tiles),
+                                     cmocka_unit_test(false_plans_are_refused),
+                                     cmocka_unit_test(products_have_room),
+                                     cmocka_unit_test(shared_columns_are_whole_tiles),
                                      cmocka_unit_test(changed_plans_are_refused_or_run)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""Sources and READMEs of the tree: lines of C, tables and prose within 120 columns; a line for every source file in the
+README of its folder, or of the nearest one above.  Prints what is not so."""
+import os
+import re
+import sys
+
+os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+TOPS = ("codegen", "ir", "passes", "runtime", "tests", "tools")
+COLUMNS = 120
+
+
+def long_lines(text, markdown):
+    """Numbers of the lines over COLUMNS; in Markdown rows of tables and code may be."""
+    code = False
+    for number, line in enumerate(text.split("\n"), 1):
+        code ^= line.startswith("```")
+        if len(line) > COLUMNS and not (markdown and (code or line.startswith("|"))):
+            yield number
+
+
+def readme_of(path, readmes):
+    """The nearest README above a file, as text."""
+    folder = os.path.dirname(path)
+    while folder not in readmes:
+        folder = os.path.dirname(folder)
+    return readmes[folder]
+
+
+paths = ["README.md"] + [
+    os.path.join(folder, name) for top in TOPS for folder, _, names in os.walk(top) for name in names
+    if name.endswith((".c", ".cc", ".cu", ".def", ".h", ".md", ".py")) and "__pycache__" not in folder
+]
+texts = {path: open(path).read() for path in paths}
+readmes = {os.path.dirname(path): text for path, text in texts.items() if path.endswith("README.md")}
+faults = []
+for path, text in sorted(texts.items()):
+    markdown = path.endswith(".md")
+    if not path.endswith(".py"):
+        faults += [f"{path}:{number}: over {COLUMNS} columns" for number in long_lines(text, markdown)]
+    stem = os.path.basename(path).split(".")[0]
+    if not markdown and not path.startswith("tests/") and not re.search(rf"\b{stem}\b", readme_of(path, readmes)):
+        faults.append(f"{path}: no line in its folder's README")
+print(*faults, sep="\n")
+sys.exit(bool(faults) or len(texts) < 500)
