@@ -218,6 +218,11 @@ with plans[4].run() as job:
     expect.check("threads", threading.active_count() == before + 4)
     job.step(x=xs[:8], y=ys[:8])
 expect.check("no thread is left", threading.active_count() == before)
+forgotten = plans[4].run()
+forgotten.step(x=xs[:8], y=ys[:8])
+del forgotten
+gc.collect()
+expect.check("a job that nobody has is closed", threading.active_count() == before)
 write(
     "endless.py", f"""import msc
 plan = msc.Plan.load("plan.bin", libraries={BUILD!r})

@@ -4,6 +4,7 @@ import math
 import os
 import queue
 import secrets
+import sys
 import threading
 from ctypes import byref, c_double, c_void_p
 from typing import Any, Callable, Dict, List, Optional
@@ -32,6 +33,7 @@ class _Rank(threading.Thread):
                 self.results.put((ticket, function(), None))
             except BaseException as e:  # goes to whoever waits
                 self.results.put((ticket, None, e))
+            del function  # which knows the job: an idle thread does not keep it alive
 
 
 class Job:
@@ -270,6 +272,10 @@ class Job:
                 thread.work.put((None, None))
             for thread in self._ranks:
                 thread.join()
+
+    def __del__(self):
+        if not getattr(self, "_closed", True) and not sys.is_finalizing():
+            self.close()
 
     def __enter__(self) -> "Job":
         self._check_open()

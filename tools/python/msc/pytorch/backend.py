@@ -4,6 +4,7 @@ PyTorch's autograd splits a training step into a forward and a backward; each be
 among its inputs.  What msc cannot translate runs as PyTorch would run it, after one warning that lists all of it.
 msc.train_step compiles whole steps, optimizer included, and is faster."""
 
+import threading
 import warnings
 
 import torch
@@ -18,8 +19,10 @@ from msc.graph import Graph
 from msc.native import CompileError
 from msc.ops import Error
 from msc.plan import compile as compile_plan
-from msc.pytorch.aten import DTYPES, RANDOM
-from msc.pytorch.convert import Converter, Unsupported, name_of
+from msc.pytorch.aten import DTYPES
+from msc.pytorch.convert import Unsupported
+from msc.pytorch.drawn import DrawnConverter
+from msc.pytorch.results import Results
 
 
 class Fallback(UserWarning):
@@ -27,51 +30,59 @@ class Fallback(UserWarning):
 
 
 class _Program:
-    """One graph for inputs of fixed sizes: called with them it gives the graph's outputs."""
+    """One graph for inputs of fixed sizes: called with them it gives the graph's results."""
 
     def __init__(self, module, inputs, keys):
-        self.keys, self.job = keys, None
-        g, self.given, self.results = Graph("graph"), {}, []
-        converter = Converter(g)
+        self._job, self._lock = None, threading.Lock()
+        g, self._given, self._known = Graph("graph"), {}, {}
+        converter = DrawnConverter(g, lambda name, value: self._input(g, name, value))
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
-        _refuse_random(module, converter)
         for i, (node, value) in enumerate(zip(placeholders, inputs)):
-            if isinstance(value, torch.Tensor) and node.users and value.numel():
-                if value.dtype not in DTYPES or value.device.type != "cpu":
-                    raise Unsupported(f"an input of {value.dtype} on {value.device}")
-                self.given[i] = f"x{i}"
-                converter.values[node] = g.input(f"x{i}", DTYPES[value.dtype], list(value.shape), batch_dim=-1)
-            else:
-                converter.values[node] = value
-        values = converter.walk(module.graph, module)
+            converter.values[node] = value
+            if isinstance(value, torch.Tensor) and node.users:
+                converter.values[node] = self._input(g, f"x{i}", value)
+                self._given[f"x{i}"] = i
+        self._results = Results(module.graph)
+        values = converter.walk(module.graph, module, [n for n, _ in self._results.computed])
         converter.complain()
-        for i, value in enumerate(values):
-            name = None
-            if hasattr(value, "graph"):
-                name = f"y{i}"
-                g.output(name, value)
-            self.results.append((name, value if name is None else None))
-        self.plan = compile_plan(g, **keys) if self.given and any(n for n, _ in self.results) else None
-        if self.plan is None and any(n for n, _ in self.results):
-            raise Unsupported("a graph without inputs")
+        self._drawn = converter.drawn
+        for i, (value, (_, order)) in enumerate(zip(values, self._results.computed)):
+            if isinstance(value, torch.Tensor):
+                self._known[i] = value.permute(order).contiguous()
+            else:
+                in_order = list(order) == sorted(order)
+                g.output(f"y{i}", value if in_order else g.transpose(value, list(order)))
+        self._plan = compile_plan(g, **keys) if len(self._known) < len(values) else None
+
+    @staticmethod
+    def _input(g, name, value):
+        if value.dtype not in DTYPES or value.device.type != "cpu":
+            raise Unsupported(f"an input of {value.dtype} on {value.device}")
+        if not value.numel():
+            return torch.empty(value.shape, dtype=value.dtype)
+        return g.input(name, DTYPES[value.dtype], list(value.shape), batch_dim=-1)
 
     def __call__(self, *inputs):
-        if self.plan is None:
-            return [value for _, value in self.results]
-        if self.job is None:
-            self.job = self.plan.run()
-        tensors = {name: inputs[i].detach().contiguous() for i, name in self.given.items()}
-        known = {n: t for n, t in tensors.items() if n in self.plan.inputs}
-        self.job.evaluate(**known)
-        return [value if name is None else torch.from_dlpack(self.job.read(name)) for name, value in self.results]
+        tensors = {name: inputs[i].detach().contiguous() for name, i in self._given.items()}
+        tensors.update((name, draw()) for name, draw in self._drawn.items())
+        with self._lock:
+            computed = self._compute(tensors)
+        return self._results.make(inputs, computed)
 
-
-def _refuse_random(module, converter):
-    """An evaluation draws no random numbers, so graphs that do are PyTorch's."""
-    for node in module.graph.nodes:
-        drawn = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-        if node.op == "call_function" and (drawn or name_of(node.target) in RANDOM):
-            converter._report(node, "random numbers in a graph of torch.compile; msc.train_step has them")
+    def _compute(self, tensors):
+        """A tensor of its own for each of the results that are computed."""
+        if self._plan:
+            self._job = self._job or self._plan.run()
+            try:
+                self._job.evaluate(**{n: t for n, t in tensors.items() if n in self._plan.inputs})
+            except BaseException:  # after which a job cannot go on; the next call has one of its own
+                self._job.close()
+                self._job = None
+                raise
+        return [
+            self._known[i].clone() if i in self._known else torch.from_dlpack(self._job.read(f"y{i}"))
+            for i in range(len(self._results.computed))
+        ]
 
 
 def _sizes(inputs):

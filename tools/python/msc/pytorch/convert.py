@@ -98,12 +98,14 @@ class Converter:
 
     # ---- nodes ----
 
-    def walk(self, graph, attributes, is_inner=False):
-        """Translates the nodes of an FX graph whose placeholders have values; the values of its outputs."""
-        live = _live(graph)
+    def walk(self, graph, attributes, wanted=None, is_inner=False):
+        """Translates the nodes of an FX graph whose placeholders have values; the values of the nodes `wanted`, absent:
+        of its outputs."""
+        wanted = next(n for n in reversed(graph.nodes) if n.op == "output").args[0] if wanted is None else wanted
+        live = _live(graph, wanted)
         for node in graph.nodes:
             if node.op == "output":
-                return self._unused_yet(node) if is_inner else self._outputs(node)
+                return self._unused_yet(wanted) if is_inner else self._outputs(wanted)
             if node.op == "get_attr":
                 self.values[node] = operator.attrgetter(node.target)(attributes)
                 if isinstance(self.values[node], torch._subclasses.FakeTensor):
@@ -112,7 +114,7 @@ class Converter:
                 self._translate(node)
         return []
 
-    def _outputs(self, node):
+    def _outputs(self, outputs):
         """None stands for an output that a fault leaves without a value."""
 
         def one(n):
@@ -126,16 +128,14 @@ class Converter:
             except Refused as e:
                 self._report(n, str(e))
 
-        outputs = node.args[0]
         return [one(n) for n in outputs] if isinstance(outputs, (list, tuple)) else one(outputs)
 
-    def _unused_yet(self, node):
+    def _unused_yet(self, results):
         """The results of a decomposition, of which the call's users need some."""
 
         def one(n):
             return self.values.get(n) if isinstance(n, torch.fx.Node) else n
 
-        results = node.args[0]
         return [one(n) for n in results] if isinstance(results, (list, tuple)) else one(results)
 
     def _translate(self, node):
@@ -250,11 +250,12 @@ class Converter:
         )
 
 
-def _live(graph):
-    """The nodes that outputs need."""
+def _live(graph, wanted):
+    """The nodes that these need."""
     live = set()
+    torch.fx.map_arg(wanted, live.add)
     for node in reversed(graph.nodes):
-        if node.op == "output" or node in live:
+        if node in live:
             live.update(node.all_input_nodes)
     return live
 

@@ -357,7 +357,9 @@ def prelu(c, x, slope):
 # ---- the same value ----
 
 
-@row("_to_copy", "to.dtype", "to.dtype_layout", "to.device", "to.other", "type_as")
+@row(
+    "_to_copy", "to.dtype", "to.dtype_layout", "to.device", "to.other", "type_as", "prims.convert_element_type.default"
+)
 def to_copy(c, x, *_, **__):
     return c.t(x)
 

@@ -241,6 +241,17 @@ def as_strided(c, x, size, stride, storage_offset=None):
     return c.pick(c.reshape(x, (numbers.numel(),)), 0, torch.as_strided(numbers, size, stride, storage_offset or 0))
 
 
+@row("as_strided_scatter")
+def as_strided_scatter(c, x, source, size, stride, storage_offset=None):
+    if not c.converter.is_contiguous(0):
+        c.refuse("strides of memory that is not in order")
+    num = math.prod(shape_of(x))
+    numbers = torch.arange(num)  # of x's elements, then of the source's
+    numbers.as_strided(size, stride, storage_offset or 0).copy_(num + torch.arange(math.prod(size)).reshape(size))
+    flat = [c.reshape(c.t(part), (math.prod(shape_of(part)),)) for part in (x, source)]
+    return c.reshape(c.pick(c.join(flat, 0), 0, numbers), c.shape)
+
+
 @row("tril", "triu")
 def triangle(c, x, diagonal=0):
     ones = torch.ones(c.shape[-2:], dtype=torch.bool)
