@@ -27,6 +27,8 @@ msc_value *msc_window_weights(const msc_op *op); /* or their gradient; NULL: win
 msc_conv msc_conv_of(const msc_op *op);
 /* Multiplications, or elements of windows that are looked at; a double, so that any size fits. */
 double msc_conv_work(const msc_op *op);
+/* True if each image has one window, which is the image. */
+bool msc_sees_whole_images(const msc_conv *c);
 /* Rows of operand `tensor` along dimension `dim` that a rank needs before and behind its own when that dimension is
  * cut; false: none.  The parts are aligned: see rule_conv2d. */
 bool msc_halo_of(const msc_op *op, size_t tensor, int dim, int64_t *out_lo, int64_t *out_hi);

@@ -70,6 +70,14 @@ double msc_conv_work(const msc_op *op) {
   return windows * (double)c.dim[0].kernel * (double)c.dim[1].kernel * (product ? (double)(c.c / c.groups) : 1);
 }
 
+bool msc_sees_whole_images(const msc_conv *c) {
+  for (int i = 0; i < 2; i++) {
+    const msc_window *w = &c->dim[i];
+    if (w->y != 1 || w->kernel != w->x || w->low || w->dilation > 1) return false;
+  }
+  return true;
+}
+
 /* ---- what a part needs of its neighbours ---- */
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }

@@ -69,6 +69,8 @@ static const char *decline_windows(const choosing *c, const msc_op *op) {
   if (why) return why;
   if (op->out[0].type->dtype != MSC_F32) return "it has f32 only";
   if (c->among->level < 3) return "it needs fused multiply-add";
+  msc_conv conv = msc_conv_of(op);
+  if (msc_sees_whole_images(&conv)) return "images are rows of a product";
   if (!msc_windows_of_op(op, WIDTH, &v)) return "its sizes are out of range";
   bool gradient = op->kind == OP_conv2d_weight_grad;
   if (gradient && v.c < FEW) return "it has few channels";

@@ -6,7 +6,12 @@
  *   x[n]  = fold of  w^T  *  y[n]                                else: each element sums the windows that it lies in
  *   dw    = dy [o, n h w] *  unfolded x [c k l, n h w]^T
  *
- * With windows of one element the unfolded image is the image itself.  Later passes treat the products like all
+ * With windows of one element the unfolded image is the image itself.  Where each image has one window, which is all of
+ * it, images are rows of plain products:
+ *
+ *   y = x [n, c k l] * w^T          x = y [n, o] * w          dw = y^T * x
+ *
+ * Later passes treat the products like all
  * others (library.c).  Convolutions that a GPU's library computes are marked and stay, and on a CPU those whose windows
  * the runtime brings together part by part (ir/abi/windows.h). */
 #include "ir/conv.h"
@@ -66,6 +71,18 @@ static msc_value *flatten_y(unfolding *u, msc_value *y) {
 }
 static msc_value *flatten_weights(unfolding *u) {
   return reshape(&u->b, u->op->in[1].value, 2, (int64_t[]){u->c.o, u->taps});
+}
+
+/* Builds the op over images that are rows of matrices. */
+static msc_value *build_rows_product(unfolding *u) {
+  msc_value *in[2] = {u->op->in[0].value, u->op->in[1].value};
+  bool of_x = u->c.of_x_result, gradient = u->op->kind == OP_conv2d_weight_grad;
+  const int64_t x[2] = {u->c.n, u->taps}, y[2] = {u->c.n, u->c.o};
+  msc_value *images = reshape(&u->b, in[0], 2, of_x ? y : x),
+            *other = gradient ? reshape(&u->b, in[1], 2, y) : flatten_weights(u);
+  msc_value *made = gradient ? build_matrix_product(u, OP_matmul, other, true, images, false)
+                             : build_matrix_product(u, OP_matmul, images, false, other, !of_x);
+  return reshape(&u->b, made, 4, u->op->out[0].type->dim);
 }
 
 static msc_value *build_conv2d(unfolding *u) {
@@ -133,7 +150,8 @@ static bool unfold_op(msc_op *op, msc_op **out_made) {
                  .c = msc_conv_of(op)};
   u.taps = u.c.c * u.c.dim[0].kernel * u.c.dim[1].kernel;
   u.windows = u.c.dim[0].y * u.c.dim[1].y;
-  msc_value *made = op->kind == OP_conv2d             ? build_conv2d(&u)
+  msc_value *made = msc_sees_whole_images(&u.c)       ? build_rows_product(&u)
+                    : op->kind == OP_conv2d           ? build_conv2d(&u)
                     : op->kind == OP_conv2d_transpose ? build_conv2d_transpose(&u)
                                                       : build_weight_grad(&u);
   MSC_TRY(made);
