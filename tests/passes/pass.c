@@ -70,7 +70,7 @@ static void a_range_runs_in_pipeline_order(void **state) {
   msc_context *ctx;
   told t;
   assert_true(run(plain, (msc_pass_options){.from = "fold", .until = "dce", .verify = MSC_VERIFY_NUMERICS}, &t, &ctx));
-  assert_string_equal(t.names, "fold cse dce ");
+  assert_string_equal(t.names, "fold crop cse dce ");
   msc_context_free(ctx);
   assert_false(run(plain, (msc_pass_options){.from = "dce", .until = "fold"}, &t, &ctx));
   assert_string_equal(first_error(ctx), "pass 'dce' comes after 'fold'");
