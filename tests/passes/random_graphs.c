@@ -313,9 +313,6 @@ static const char *uncovered(const coverage *c) {
       continue;
     /* of GPUs, made by passes */
     if (k == OP_flash_attention || k == OP_flash_attention_grad || k == OP_biased_conv2d) continue;
-    /* elements by a formula: what is drawn seldom or never is cut like all others; tests/codegen computes each */
-    if (msc_op_info_of(ctx, (msc_op_kind)k)->formula && c->cut[OP_exp] && c->cut[OP_add] && c->cut[OP_mul]) continue;
-    if (k == OP_uniform) continue; /* not drawn here: tests/e2e/uniform cuts it */
     if ((k == OP_unique || k == OP_assign) && c->seen[k]) continue; /* its one letter stays whole; numbers have none */
     if (!c->cut[k]) name = msc_kind_name((unsigned)k);
   }

@@ -146,13 +146,29 @@ static inline msc_value *positive(random_graph *g, msc_value *x) {
   return binary(g, OP_add, unary(g, OP_abs, x), scalar(g, 0.5));
 }
 
+/* A function of one number that a row of op.def gives by a formula, of numbers in (0, 1), where each is defined; x is
+ * added where it is flat. */
+static inline msc_value *make_function(random_graph *g, msc_value *x) {
+  msc_op_kind kinds[OP_COUNT];
+  int num = 0;
+  for (unsigned k = 0; k < OP_COUNT; k++) {
+    const msc_op_info *info = msc_op_info_of(g->ctx, (msc_op_kind)k);
+    if (info->formula && info->max_in == 1 && !info->num_attrs && k != OP_bitwise_not) kinds[num++] = (msc_op_kind)k;
+  }
+  msc_op_kind kind = kinds[below(g, num)];
+  msc_value *y = unary(
+      g, kind, binary(g, OP_add, binary(g, OP_mul, unary(g, OP_sigmoid, x), scalar(g, 0.875)), scalar(g, 0.0625)));
+  bool flat = kind == OP_floor || kind == OP_ceil || kind == OP_round || kind == OP_trunc || kind == OP_sign;
+  return flat ? binary(g, OP_add, x, y) : y;
+}
+
 static inline msc_value *make_unary(random_graph *g, msc_value *x) {
   static const msc_op_kind kinds[] = {OP_neg, OP_tanh, OP_erf, OP_sigmoid, OP_relu, OP_silu, OP_abs, OP_sin, OP_cos};
-  static const msc_op_kind more[] = {OP_atan, OP_sinh, OP_cosh, OP_expm1, OP_asinh, OP_tan, OP_log1p, OP_exp2};
+  static const msc_op_kind more[] = {OP_asinh, OP_atanh, OP_softplus, OP_mish, OP_hard_swish, OP_hard_sigmoid};
   static const msc_op_kind steps[] = {OP_floor, OP_ceil, OP_round};
   int pick = below(g, 17);
   switch (pick) {
-    case 16: return unary(g, more[below(g, 8)], unary(g, OP_sigmoid, x));
+    case 16: return unary(g, more[below(g, 6)], unary(g, OP_tanh, x));
     case 15: return binary(g, OP_add, x, unary(g, steps[below(g, 3)], unary(g, OP_tanh, x))); /* a slope is left */
     case 9: return unary(g, OP_exp, unary(g, OP_tanh, x));
     case 10: return unary(g, OP_log, positive(g, x));
@@ -249,6 +265,23 @@ static inline msc_value *make_cast(random_graph *g, msc_value *x) {
   if (g->dtype == MSC_F64 && !whole) return x; /* would be f32's rounding */
   msc_value *v = c ? op_with(g, OP_cast, 1, &c, 1, &back) : NULL;
   return v && whole ? binary(g, OP_add, x, binary(g, OP_mul, v, scalar(g, 0.25))) : v;
+}
+
+/* x and a part that bit operations make of whole numbers, which x and another value are rounded to. */
+static inline msc_value *make_bits(random_graph *g, msc_value *x) {
+  static const msc_op_kind kinds[] = {OP_bitwise_and, OP_bitwise_or, OP_bitwise_xor, OP_shift_left, OP_shift_right};
+  const char *dtype = chance(g, 50) ? "i32" : "i64";
+  msc_attr to = text(g, "dtype", dtype), back = text(g, "dtype", msc_dtype_name(g->dtype));
+  msc_value *scaled = binary(g, OP_mul, unary(g, OP_tanh, x), scalar(g, 9)), *y = partner(g, x);
+  msc_value *a = op_with(g, OP_cast, 1, &scaled, 1, &to), *b = y ? unary(g, OP_tanh, y) : NULL;
+  b = b ? binary(g, OP_mul, b, scalar(g, 3.5)) : NULL;
+  b = b ? op_with(g, OP_cast, 1, &b, 1, &to) : NULL;
+  if (!a || !b) return NULL;
+  msc_value *v = binary(g, kinds[below(g, 5)], a, b);
+  if (chance(g, 40)) v = unary(g, OP_bitwise_not, v);
+  if (g->num_outputs < 3 && chance(g, 30)) g->output[g->num_outputs++] = v;
+  v = binary(g, OP_bitwise_and, v, msc_build_scalar(&g->b, v->type->dtype, 7));
+  return binary(g, OP_add, x, binary(g, OP_mul, op_with(g, OP_cast, 1, &v, 1, &back), scalar(g, 0.125)));
 }
 
 /* ---- products ---- */
@@ -482,6 +515,11 @@ static inline msc_value *make_dropout(random_graph *g, msc_value *x) {
   return op_with(g, OP_dropout, 1, &x, 1, &rate);
 }
 
+static inline msc_value *make_uniform(random_graph *g, msc_value *x) {
+  msc_value *drawn = unary(g, OP_uniform, x);
+  return binary(g, chance(g, 50) ? OP_mul : OP_add, x, drawn);
+}
+
 /* ---- reductions and rows ---- */
 
 static inline msc_value *make_reduce(random_graph *g, msc_value *x) {
@@ -530,8 +568,9 @@ static inline msc_value *as_images(random_graph *g, msc_value *x) {
 
 /* Windows of up to three rows, mostly so that h may be cut. */
 static inline msc_value *make_windows(random_graph *g, msc_value *x) {
-  static const msc_op_kind kinds[] = {OP_conv2d, OP_conv2d, OP_conv2d, OP_conv2d_transpose, OP_max_pool, OP_avg_pool};
-  msc_op_kind kind = kinds[below(g, 6)];
+  static const msc_op_kind kinds[] = {OP_conv2d,   OP_conv2d,   OP_conv2d,  OP_conv2d_transpose,
+                                      OP_max_pool, OP_max_pool, OP_avg_pool};
+  msc_op_kind kind = kinds[below(g, 7)];
   if (!(x = as_images(g, x)) || msc_type_elems(x->type) > MAX_ELEMS / 2) return NULL;
   int64_t n = x->type->dim[1], h = x->type->dim[2], groups = n % 2 == 0 && chance(g, 30) ? 2 : 1,
           rows = 1 + below(g, 3), apart = chance(g, 20) ? 2 : 1;
@@ -558,11 +597,12 @@ typedef msc_value *random_maker(random_graph *g, msc_value *x);
 
 static inline void add_random_op(random_graph *g) {
   static random_maker *const makers[] = {
-      make_unary,   make_unary,   make_unary,     make_binary,  make_binary,  make_matmul, make_matmul, make_matmul,
-      make_einsum,  make_reshape, make_transpose, make_concat,  make_split,   make_slice,  make_pad,    make_broadcast,
-      make_gather,  make_gather,  make_one_hot,   make_one_hot, make_source,  make_source, make_reduce, make_softmax,
-      make_select,  make_cast,    make_scores,    make_windows, make_windows, make_norm,   make_norm,   make_indexed,
-      make_indexed, make_along,   make_along,     make_dropout};
+      make_unary,   make_unary,     make_unary,    make_binary,    make_binary,  make_matmul,  make_matmul,
+      make_matmul,  make_einsum,    make_reshape,  make_transpose, make_concat,  make_split,   make_slice,
+      make_pad,     make_broadcast, make_gather,   make_gather,    make_one_hot, make_one_hot, make_source,
+      make_source,  make_reduce,    make_softmax,  make_select,    make_cast,    make_scores,  make_windows,
+      make_windows, make_norm,      make_norm,     make_indexed,   make_indexed, make_along,   make_along,
+      make_dropout, make_uniform,   make_function, make_function,  make_bits};
   msc_value *v = makers[below(g, sizeof makers / sizeof *makers)](g, picked(g));
   if (v && small(v) && v->type->rank <= 5 && g->num_pool < MAX_POOL) g->pool[g->num_pool++] = v;
 }

@@ -61,6 +61,7 @@ static inline json_t *dense_json(msc_arena *a, const msc_attr_value *v) {
   return tensor_json(v->dense.type, element, num);
 }
 
+/* What says how values are cut changes no losses: null. */
 static inline json_t *attr_json(msc_arena *a, const msc_attr_value *v) {
   json_t *list;
   switch (v->kind) {
@@ -71,7 +72,9 @@ static inline json_t *attr_json(msc_arena *a, const msc_attr_value *v) {
     case MSC_ATTR_DICT: return dict_json(a, v->dict.a, v->dict.num);
     case MSC_ATTR_TYPE: return tensor_json(v->type, NULL, 0);
     case MSC_ATTR_DENSE: return dense_json(a, v);
-    default: break;
+    case MSC_ATTR_LAYOUT:
+    case MSC_ATTR_DIGITS: return json_null();
+    case MSC_ATTR_LIST: break;
   }
   list = json_array();
   for (size_t i = 0; i < v->list.num; i++) json_array_append_new(list, attr_json(a, &v->list.v[i]));

@@ -91,6 +91,9 @@ static random_maker *const program_makers[] = {
     make_one_token,
     make_mixture,
     make_dropout,
+    make_uniform,
+    make_function,
+    make_bits,
 };
 
 static inline void add_program_op(random_graph *g) {
@@ -190,17 +193,17 @@ static inline void set_mesh(random_graph *g, int64_t stages) {
   if (g->named_mesh) set(g, msc_arena_printf(g->arena, "mesh={%s}", json));
 }
 
-static inline bool drops(const random_graph *g) {
+static inline bool draws_numbers(const random_graph *g) {
   for (const msc_op *op = g->f->body->first; op; op = op->next)
-    if (op->kind == OP_dropout) return true;
+    if (msc_info(op)->flags & MSC_RANDOM) return true;
   return false;
 }
 
-/* Not of what drops: every micro-batch draws numbers of its own. */
+/* Not of what draws random numbers: every micro-batch draws numbers of its own. */
 static inline int64_t configure_pipeline(random_graph *g) {
   static const char *const kinds[] = {"gpipe", "1f1b", "1f1b", "zb-h1", "zb-h2", "zb-auto", "interleaved"};
   int64_t stages = 1;
-  if (drops(g)) return stages;
+  if (draws_numbers(g)) return stages;
   if (g->trains && g->keep_batch && strcmp(g->mode, "data_parallel") && chance(g, 60) && msc_mesh_size(&g->mesh) <= 4) {
     stages = 2 + chance(g, 30);
     const char *kind = kinds[below(g, 7)];

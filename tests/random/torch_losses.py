@@ -229,7 +229,19 @@ def attention(a, out, q, k, v):
     return F.scaled_dot_product_attention(q, k, v, is_causal=a.get("causal", False), scale=scale)
 
 
+def shift(f):
+    """By fewer than 0 places, or by as many as there are: by all."""
+    def shifted(a, out, x, by):
+        places = torch.iinfo(x.dtype).bits
+        whole = (by < 0) | (by >= places)
+        left = torch.where(whole, torch.zeros_like(x), f(x, torch.where(whole, 0, by)))
+        return left if f is torch.bitwise_left_shift else torch.where(whole, f(x, places - 1), left)
+    return shifted
+
+
 OPS = {
+    "shift_left": shift(torch.bitwise_left_shift),
+    "shift_right": shift(torch.bitwise_right_shift),
     "constant": lambda a, out: tensor(a["value"]),
     "iota": iota,
     "compare": compare,
@@ -277,13 +289,17 @@ OPS = {
     "attention": attention,
 }
 for name, f in (("add", torch.add), ("sub", torch.sub), ("mul", torch.mul), ("div", torch.div), ("max", torch.maximum),
-                ("min", torch.minimum), ("pow", torch.pow)):
+                ("min", torch.minimum), ("pow", torch.pow), ("bitwise_and", torch.bitwise_and),
+                ("bitwise_or", torch.bitwise_or), ("bitwise_xor", torch.bitwise_xor)):
     OPS[name] = binary(f)
 for name in ("neg", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sin", "cos", "floor", "ceil", "round", "sigmoid",
-             "relu", "abs", "sign", "atan", "sinh", "cosh", "expm1", "asinh", "tan", "log1p", "exp2"):
+             "relu", "abs", "sign", "atan", "asin", "acos", "sinh", "cosh", "expm1", "asinh", "atanh", "tan", "log1p",
+             "exp2", "log2", "log10", "trunc", "bitwise_not"):
     OPS[name] = unary(getattr(torch, name))
 OPS["stop_gradient"] = unary(torch.detach)
-OPS["silu"] = unary(F.silu)
+for name, f in (("silu", F.silu), ("softplus", F.softplus), ("mish", F.mish), ("hard_swish", F.hardswish),
+                ("hard_sigmoid", F.hardsigmoid)):
+    OPS[name] = unary(f)
 
 
 # ---- one program ----
