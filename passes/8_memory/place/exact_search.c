@@ -39,6 +39,7 @@ typedef struct {
   msc_placing *z;
   int64_t limit;
   uint64_t nodes, node_limit;
+  box *start; /* all boxes, above those with fixed offsets: what every run begins with */
   box *stack; /* boxes of the frames, one frame behind the other */
   size_t used;
   section *section;
@@ -306,8 +307,8 @@ static verdict run_search(searching *g, int64_t limit, uint64_t node_limit) {
   g->nodes = 0;
   g->used = 0;
   frame f = new_frame(g, g->z->num);
-  for (uint32_t i = 0; i < f.n; i++) f.u[i] = box_of(g->z, i), note_change(&f, &f.u[i]);
-  for (uint32_t i = 0; i < f.n; i++) lift_above_pinned(&f, i);
+  memcpy(f.u, g->start, f.n * sizeof *f.u);
+  f.changed = (stretch){0, (uint32_t)g->z->num_sections};
   verdict r = solve_frame(g, f);
   g->z->nodes += g->nodes;
   if (r == FOUND) msc_placing_keep(g->z, g->offset);
@@ -343,6 +344,9 @@ static void allocate_search(searching *g) {
   const msc_placing *z = g->z;
   size_t n = z->num;
   g->stack = msc_new_array(z->arena, box, n * (n + 7) / 2);
+  g->start = msc_new_array(z->arena, box, n);
+  for (uint32_t i = 0; i < n; i++) g->start[i] = box_of(z, i);
+  for (uint32_t i = 0; i < n; i++) lift_above_pinned(&(frame){.u = g->start, .n = n}, i);
   g->section = msc_new_array(z->arena, section, z->num_sections);
   g->priority = msc_new_array(z->arena, double, n);
   g->weight = msc_new_array(z->arena, double, n);
