@@ -14,6 +14,7 @@
 #include "passes/2_train/train.h"
 #include "passes/3_shard/shard.h"
 #include "passes/3_shard/strategy/strategy_file.h"
+#include "passes/check.h"
 
 /* ---- decisions ---- */
 
@@ -255,12 +256,19 @@ typedef struct {
   const char *strategies; /* of the model's ops: without what pass zero cuts further */
   const msc_decision *decision;
   size_t num_decisions;
+  uint64_t most_kept; /* a strategy that keeps more over the step ends the run */
 } compilation;
+
+static int64_t kept_bytes(const msc_func *f) {
+  const msc_attr_value *kept = f ? msc_func_attr(f, MSC_FACT(kept_bytes)) : NULL;
+  return kept ? kept->i : INT64_MAX;
+}
 
 /* Called at every checkpoint: notes what was decided there, and chooses what is recomputed. */
 static bool on_checkpoint(void *compiled, msc_module *m, msc_checkpoint at) {
   compilation *c = compiled;
   msc_func *f = msc_step_func(m);
+  if (at == MSC_AT_searched && f && (uint64_t)kept_bytes(f) > c->most_kept) return false;
   if (at == MSC_AT_searched) c->searched = pack_program(m);
   if (at == MSC_AT_laid_out && !f)
     return msc_error(c->ctx, MSC_E_FORMAT, NULL, "the module has no function forward");
@@ -278,9 +286,10 @@ static void hand_out_image(const msc_compile_options *o, const msc_plan *p, cons
   if (o->emitted) o->emitted(o->user, name, image->bytes, image->num_bytes - !image->is_cubin);
 }
 
-/* Makes the plan of a module at `propagated`; it may need more memory than there is.  NULL after a report. */
-static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
-  compilation c = {.ctx = ctx, .o = options};
+/* Makes the plan of a module at `propagated`; it may need more memory than there is.  NULL after a report, and without
+ * one if the strategy keeps more than `most_kept` bytes over the step. */
+static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options, uint64_t most_kept) {
+  compilation c = {.ctx = ctx, .o = options, .most_kept = most_kept};
   msc_pass_options o = msc_pass_options_of(options);
   o.at = on_checkpoint, o.at_user = &c;
   if (!msc_run_stretch(ctx, m, &o, MSC_AT_propagated, MSC_AT_placed)) return NULL;
@@ -323,37 +332,60 @@ static msc_module *reparse(msc_context *ctx, const char *text, size_t bytes) {
   return m;
 }
 
-/* Makes the plan of a module at `propagated`, with strategies that keep at most `room` bytes over a step, or as little
- * more as possible; 0: no bound.  *out_kept: what they keep; *out_limited: the bound decided. */
-static msc_plan *make_plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, int64_t room,
-                                  int64_t *out_kept, bool *out_limited) {
+/* A run with a bound on what the strategy keeps over the step. */
+typedef struct {
+  int64_t room;       /* bytes; 0: no bound */
+  uint64_t most_kept; /* a strategy that keeps more gets no plan */
+  msc_plan *plan;     /* or NULL */
+  int64_t kept;       /* more than `room` where no strategy keeps less */
+  bool limited;       /* the bound decided */
+} bounded_run;
+
+/* Makes the plan of a module at `propagated`. */
+static void make_plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, bounded_run *r) {
   msc_func *f = msc_step_func(m);
-  if (f) msc_func_set(f, MSC_FACT(search_room), msc_int(room));
-  msc_plan *p = make_plan(ctx, m, o);
-  const msc_attr_value *kept = p ? msc_func_attr(f, MSC_FACT(kept_bytes)) : NULL;
-  const msc_attr_value *limited = p ? msc_func_attr(f, MSC_FACT(limited)) : NULL;
-  *out_kept = kept ? kept->i : INT64_MAX;
-  *out_limited = limited && limited->b;
-  return p;
+  if (f) msc_func_set(f, MSC_FACT(search_room), msc_int(r->room));
+  r->plan = make_plan(ctx, m, o, r->most_kept);
+  const msc_attr_value *limited = r->plan ? msc_func_attr(f, MSC_FACT(limited)) : NULL;
+  r->kept = r->plan ? kept_bytes(f) : INT64_MAX;
+  r->limited = limited && limited->b;
 }
 
-/* While `best` exceeds the limit, makes plans that keep less over the step, as long as each needs less memory than the
- * one before.  Every limit tries the same bounds and itself, so no higher limit refuses what a lower one accepts. */
-static msc_plan *shrink_plan(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
-                             msc_plan *best, int64_t kept) {
-  int64_t limit = memory_limit_of_options(ctx, o);
-  bool limited;
-  while (msc_plan_rank_bytes(best) > (uint64_t)limit && kept > 1) {
-    int64_t room = next_room(kept);
-    if (room > limit) room = limit;
-    msc_module *again = reparse(ctx, text, bytes);
-    msc_plan *p = again ? make_plan_within(ctx, o, again, room, &kept, &limited) : NULL;
-    if (!p) return NULL;
-    if (msc_plan_rank_bytes(p) >= msc_plan_rank_bytes(best)) break;
-    best = p;
-    if (kept > room) break;
+/* The search for a plan that fits: the module at `propagated` as text, and the best plan so far with what it keeps. */
+typedef struct {
+  msc_context *ctx;
+  const msc_compile_options *o;
+  const char *text;
+  size_t bytes;
+  int64_t limit, kept;
+  int64_t least; /* no strategy keeps less; 0: not known */
+  msc_plan *best;
+} fitting;
+
+/* Runs the passes over a copy of the module.  They were verified in the first run: their result is only once, here. */
+static bool run_again(const fitting *t, bounded_run *r) {
+  msc_compile_options o = *t->o;
+  if (o.verify == MSC_VERIFY_IR) o.verify = MSC_VERIFY_OFF;
+  msc_module *again = reparse(t->ctx, t->text, t->bytes);
+  if (again) make_plan_within(t->ctx, &o, again, r);
+  if (r->plan && o.verify != t->o->verify && !msc_check_module(again)) r->plan = NULL;
+  return r->plan != NULL;
+}
+
+/* While the best plan exceeds the limit, makes plans that keep less over the step, as long as each needs less memory
+ * than the one before.  Every limit tries the same bounds and itself, so no higher limit refuses what a lower one
+ * accepts. */
+static bool shrink_plan(fitting *t) {
+  while (msc_plan_rank_bytes(t->best) > (uint64_t)t->limit && t->kept > 1) {
+    int64_t room = next_room(t->kept);
+    bounded_run r = {.room = room < t->limit ? room : t->limit, .most_kept = UINT64_MAX};
+    if (r.room < t->least) return true; /* the search would find the least once more */
+    MSC_TRY(run_again(t, &r));
+    if (msc_plan_rank_bytes(r.plan) >= msc_plan_rank_bytes(t->best)) return true;
+    t->best = r.plan, t->kept = r.kept;
+    if (r.kept > r.room) return true;
   }
-  return best;
+  return true;
 }
 
 static bool is_better_plan(int64_t limit, const msc_plan *a, const msc_plan *b) {
@@ -362,27 +394,34 @@ static bool is_better_plan(int64_t limit, const msc_plan *a, const msc_plan *b) 
   return a->predicted_step_ns < b->predicted_step_ns;
 }
 
+/* Makes the plan of an unbounded search, and takes it if it is better.  Where both exceed the limit, what the strategy
+ * keeps tells beforehand that the plan needs more: it needs half of that at least. */
+static void try_unbounded(fitting *t, bool may_fit) {
+  msc_diag_mark before = msc_mark_diags(t->ctx);
+  bounded_run r = {.most_kept = may_fit ? UINT64_MAX : 2 * msc_plan_rank_bytes(t->best)};
+  if (run_again(t, &r) && is_better_plan(t->limit, r.plan, t->best)) t->best = r.plan, t->kept = r.kept;
+  else msc_forget_diags(t->ctx, before);
+}
+
 /* Makes the fastest plan that fits.  The search is bounded by what a strategy keeps over the step, with an eighth more
  * than the limit.  That bound is not exact: where it decided and the plan does not fit, or where the backward may
  * compute values again, the plan of an unbounded search is made as well. */
 static msc_plan *search_plans(msc_context *ctx, msc_module *m, const msc_compile_options *o) {
   msc_arena *scratch = msc_arena_new(ctx);
-  size_t bytes = 0;
-  int64_t kept, limit = memory_limit_of_options(ctx, o), room = limit < INT64_MAX / 2 ? limit + limit / 8 : 0;
-  bool limited, recomputes = !strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto");
-  const char *text = msc_print_text(m, scratch, &bytes);
-  msc_plan *p = make_plan_within(ctx, o, m, room, &kept, &limited);
-  if (p && room && limited && (recomputes || msc_plan_rank_bytes(p) > (uint64_t)limit)) {
-    int64_t other_kept;
-    msc_diag_mark before = msc_mark_diags(ctx);
-    msc_module *again = reparse(ctx, text, bytes);
-    msc_plan *other = again ? make_plan_within(ctx, o, again, 0, &other_kept, &limited) : NULL;
-    if (other && is_better_plan(limit, other, p)) p = other, kept = other_kept;
-    else msc_forget_diags(ctx, before);
+  fitting t = {.ctx = ctx, .o = o, .limit = memory_limit_of_options(ctx, o)};
+  bounded_run first = {.room = t.limit < INT64_MAX / 2 ? t.limit + t.limit / 8 : 0, .most_kept = UINT64_MAX};
+  bool recomputes = !strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto"), ok = true;
+  t.text = msc_print_text(m, scratch, &t.bytes);
+  make_plan_within(ctx, o, m, &first);
+  t.best = first.plan, t.kept = first.kept;
+  if (first.plan) {
+    if (first.room && first.kept > first.room) t.least = first.kept;
+    bool fits = msc_plan_rank_bytes(first.plan) <= (uint64_t)t.limit;
+    if (first.room && first.limited && (recomputes || !fits)) try_unbounded(&t, recomputes);
+    ok = shrink_plan(&t);
   }
-  if (p) p = shrink_plan(ctx, o, text, bytes, p, kept);
   msc_arena_free(scratch);
-  return p;
+  return ok ? t.best : NULL;
 }
 
 /* ---- micro_batch_interleaved=auto ---- */
@@ -476,7 +515,7 @@ static bool is_better_merged(msc_context *ctx, const msc_module *m, const msc_co
   return better;
 }
 
-msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
+static msc_plan *compile_with_prices(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
   if (is_copies_auto(m, options->config))
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(choose_copies(ctx, m, options)));
   if (options->target.target != msc_target_of(m))
@@ -485,8 +524,19 @@ msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options
       is_better_merged(ctx, m, options))
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));
   if (!msc_compile_stretch(ctx, m, options, MSC_AT_read, MSC_AT_propagated)) return NULL;
-  msc_plan *p = shard_searches_time(options->config) ? search_plans(ctx, m, options) : make_plan(ctx, m, options);
+  msc_plan *p =
+      shard_searches_time(options->config) ? search_plans(ctx, m, options) : make_plan(ctx, m, options, UINT64_MAX);
   return p && fits_memory(p, options) ? p : NULL;
+}
+
+msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
+  if (options->prices) return compile_with_prices(ctx, m, options);
+  msc_compile_options o = *options;
+  msc_arena *arena = msc_arena_new(ctx);
+  o.prices = shard_price_book_new(ctx, arena);
+  msc_plan *p = compile_with_prices(ctx, m, &o);
+  msc_arena_free(arena);
+  return p;
 }
 
 static size_t count_ops(const msc_module *m) {

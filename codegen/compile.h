@@ -3,6 +3,7 @@
 #define MSC_CODEGEN_COMPILE_H
 
 #include "codegen/plan/plan.h"
+#include "passes/3_shard/reshard/prices.h"
 #include "passes/8_memory/peak.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
@@ -12,6 +13,7 @@ typedef struct {
   msc_code_target target;
   const msc_cluster *cluster;  /* NULL: the shipped description `cpu` */
   double time_limit_s;         /* of the search for strategies; 0: none */
+  shard_price_book *prices;    /* shared by the searches of this compilation; NULL: msc_compile makes them */
   const char *model;           /* its name, for messages and the plan */
   uint64_t model_hash;         /* of the input's bytes */
   const char *model_folder;    /* relative to the plan's, for its weights; NULL: the same */

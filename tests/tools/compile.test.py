@@ -137,6 +137,12 @@ expect.check(f"plans that were compared: {ran}",
              {name: runs > 1 for name, (runs, _) in ran.items()
               } == {name: CHECKPOINTS.index(name) >= CHECKPOINTS.index("propagated") for name in CHECKPOINTS[:-1]})
 
+# Nothing fits: the smallest strategy and the fastest get a plan each, and no third search looks for a smaller one.
+network("large.fbs", "--batch", "60000000")
+ran = stretches(expect(f"compile large.fbs -o d.bin --timing {SEARCHES}", 0, quiet, "").stderr.decode(), "cpu")
+expect.check(f"plans of what does not fit: {ran}", ran["propagated"] == (2, 0) and ran["searched"] == (2, 0))
+os.unlink("large.fbs")
+
 os.unlink("merged.mlir")
 
 # What a model allows its ops binds the plan.

@@ -84,6 +84,59 @@ void shard_prices_digits(shard_prices *p, bool exchanges, int num, const msc_sub
   p->rows = shard_rows_new(p->ctx, p->arena, p->cost->mesh, &p->options[0], exchanges, parts, part);
 }
 
+/* ---- sets of prices ---- */
+
+typedef struct {
+  shard_pricing of;
+  msc_mesh mesh;
+  msc_cost cost;
+  shard_prices *prices;
+} priced_mesh;
+
+struct shard_price_book {
+  msc_context *ctx;
+  msc_arena *arena;
+  uint32_t num;
+  priced_mesh **mesh;
+};
+
+shard_price_book *shard_price_book_new(msc_context *ctx, msc_arena *arena) {
+  shard_price_book *b = msc_new(arena, shard_price_book);
+  b->ctx = ctx, b->arena = arena;
+  return b;
+}
+
+static bool is_same_mesh(const msc_mesh *a, const msc_mesh *b) {
+  bool same = a->num_axes == b->num_axes;
+  for (int i = 0; i < a->num_axes && same; i++)
+    same = a->axis[i].name == b->axis[i].name && a->axis[i].size == b->axis[i].size;
+  return same;
+}
+
+static bool is_same_pricing(const shard_pricing *a, const shard_pricing *b) {
+  bool same = a->cost->cluster == b->cost->cluster && is_same_mesh(a->cost->mesh, b->cost->mesh) &&
+              a->no_alltoall == b->no_alltoall && a->exchanges == b->exchanges && a->bucket == b->bucket &&
+              a->num == b->num;
+  for (int i = 0; i < a->num && same; i++)
+    same = a->digit[i].axis == b->digit[i].axis && a->digit[i].pre == b->digit[i].pre &&
+           a->digit[i].size == b->digit[i].size;
+  return same;
+}
+
+shard_prices *shard_find_prices(shard_price_book *book, const shard_pricing *pricing) {
+  for (uint32_t i = 0; i < book->num; i++)
+    if (is_same_pricing(&book->mesh[i]->of, pricing)) return book->mesh[i]->prices;
+  priced_mesh *m = msc_new(book->arena, priced_mesh);
+  m->of = *pricing, m->mesh = *pricing->cost->mesh, m->cost = *pricing->cost;
+  m->cost.mesh = &m->mesh, m->of.cost = &m->cost;
+  m->of.digit = msc_arena_copy(book->arena, pricing->digit, (size_t)pricing->num * sizeof *pricing->digit);
+  m->prices = shard_prices_new(book->ctx, book->arena, &m->cost, pricing->no_alltoall, pricing->bucket);
+  shard_prices_digits(m->prices, pricing->exchanges, pricing->num, m->of.digit);
+  msc_grow(book->arena, book->mesh, book->num);
+  book->mesh[book->num++] = m;
+  return m->prices;
+}
+
 /* ---- numbers ---- */
 
 int shard_layout_number(shard_prices *p, const msc_layout *l) {

@@ -16,6 +16,21 @@ shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cos
 /* Digits that stay whole in all layouts asked for: few enough, and rows are worked out at once (rows.h), with or
  * without exchanges. */
 void shard_prices_digits(shard_prices *p, bool exchanges, int num, const msc_subaxis *digit);
+/* What prices depend on. */
+typedef struct {
+  const msc_cost *cost;
+  bool no_alltoall, exchanges;
+  int64_t bucket;
+  int num;
+  const msc_subaxis *digit;
+} shard_pricing;
+
+/* Prices that all searches of one compilation share, one set for each mesh.  The caller frees `arena`. */
+typedef struct shard_price_book shard_price_book;
+shard_price_book *shard_price_book_new(msc_context *ctx, msc_arena *arena);
+/* The prices in the book, made on first use.  The book copies what `pricing` points to. */
+shard_prices *shard_find_prices(shard_price_book *book, const shard_pricing *pricing);
+
 /* The planner's options for a described cluster. */
 void shard_reshard_options(const msc_cost *cost, int64_t bucket, msc_reshard_options *out_options);
 

@@ -56,8 +56,9 @@ bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoa
     digit[i] = (msc_subaxis){first->axis, first->pre, (uint32_t)o->piece[i].size};
   }
   o->cost = cost;
-  o->prices = shard_prices_new(m->g->ctx, m->g->arena, cost, no_alltoall, bucket);
+  if (!o->book) o->book = shard_price_book_new(m->g->ctx, m->g->arena);
+  o->prices =
+      shard_find_prices(o->book, &(shard_pricing){cost, no_alltoall, is_finest(o), bucket, o->num_pieces, digit});
   o->expansions = shard_expansions_new(m->g->ctx, m->g->arena, cost, o->prices);
-  shard_prices_digits(o->prices, is_finest(o), o->num_pieces, digit);
   return true;
 }

@@ -45,6 +45,7 @@ typedef struct shard_space shard_space;
 
 typedef struct {
   const msc_cost *cost;
+  shard_price_book *book; /* NULL: shard_price_mesh makes one for this search */
   shard_prices *prices;
   shard_expansions *expansions;
   int num_pieces;
