@@ -1,5 +1,5 @@
-/* graphs.c: checks how plans with graphs for a GPU's library are loaded: right ones are accepted, each wrong one is
- * refused with a message that names the place. */
+/* graphs.c: checks how plans with graphs for a GPU's library, and with convolutions on a CPU, are loaded: right ones
+ * are accepted, each wrong one is refused with a message that names the place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +14,11 @@ enum { Q = 0, BYTES = 2 * 2 * 4 * 8 * 16, STATS = 4 * 2 * 4 * 8, ATTENTION = 0, 
 
 static mscrt_graph_tensor dense(mscrt_dtype dtype, int64_t a, int64_t b, int64_t c, int64_t d) {
   return (mscrt_graph_tensor){dtype, {a, b, c, d}, {b * c * d, c * d, d, 1}};
+}
+
+/* So many elements in each dimension, but next to each other in memory whatever the dimension. */
+static mscrt_graph_tensor thin(int64_t size) {
+  return (mscrt_graph_tensor){MSCRT_BF16, {size, size, size, size}, {1, 1, 1, 1}};
 }
 
 /* Attention of two samples, four heads that share two, eight positions; then a convolution in steps of two,
@@ -125,6 +130,7 @@ CASE(operands, attention->num_operands = 4)
 CASE(zero_size, attention->operand[1].dim[2] = 0)
 CASE(zero_stride, attention->operand[1].stride[2] = 0)
 CASE(huge_stride, attention->operand[1].stride[0] = INT64_MAX)
+CASE(overlapping, attention->operand[1] = thin(1 << 20))
 CASE(other_size, attention->operand[2].dim[2] = 7)
 CASE(mask_size, (attention->kind = PLAN_GRAPH_KIND_MASKED_ATTENTION, attention->num_operands = 6,
                  attention->operand[5] = attention->operand[4], attention->operand[4] = attention->operand[3],
@@ -154,7 +160,7 @@ static const false_case false_cases[] = {
    operands}, {"graph 0: operand 1: size 0 with stride 16", zero_size},
   {"graph 0: operand 1: size 8 with stride 0", zero_stride},
    {"graph 0: operand 1: size 2 with stride 9223372036854775807", huge_stride},
-   {"graph 0: operand 2: dimension 2 is 7, not 8", other_size},
+   {"graph 0: operand 1: it is too large", overlapping}, {"graph 0: operand 2: dimension 2 is 7, not 8", other_size},
   {"graph 0: operand 3: dimension 2 is 3, not 8", mask_size}, {"graph 0: operand 4 is of type 2", stats_type},
    {"graph 0: operand 0 is of type 0", wide_type}, {"graph 1: operand 0 is of type 3", conv_type},
    {"graph 0: 4 heads share 3", heads},
@@ -181,8 +187,111 @@ static void false_plans_are_refused(void **state) {
   }
 }
 
+/* ---- convolutions on a CPU ---- */
+
+static KERNEL void k_nothing(void *const *b, int64_t begin, int64_t end, const int64_t *dims, const double *scalars) {
+  (void)b, (void)begin, (void)end, (void)dims, (void)scalars;
+}
+
+/* Two images of four channels, or the gradient of its weights, by the kernels of products. */
+static plan_text conv_on_cpu(call_text *call, bool gradient) {
+  enum { X = 2 * 4 * 8 * 8 * 4, W = 6 * 4 * 3 * 3 * 4, Y = 2 * 6 * 8 * 8 * 4, W_AT = X, Y_AT = 3072, END = Y_AT + Y };
+  mscrt_graph g = {.kind = gradient ? PLAN_GRAPH_KIND_CONV_WEIGHT : PLAN_GRAPH_KIND_CONV,
+                   .num_operands = 3,
+                   .step = {1, 1},
+                   .dilation = {1, 1},
+                   .padding = {1, 1},
+                   .pack = 0,
+                   .multiply = 1,
+                   .width = 16};
+  g.operand[0] = dense(MSCRT_F32, 2, 4, 8, 8);
+  g.operand[gradient ? 2 : 1] = dense(MSCRT_F32, 6, 4, 3, 3);
+  g.operand[gradient ? 1 : 2] = dense(MSCRT_F32, 2, 6, 8, 8);
+  msc_windows_cut u = mscrt_windows_cut(&g);
+  g.bytes = (uint64_t)msc_windows_bytes(&u);
+  *call = (call_text){.kind = PLAN_CALL_KIND_GRAPH, .num_buffers = 3, .name = "conv", .buffers = {IN(S, 0, X)}};
+  call->buffers[gradient ? 2 : 1] = (plan_ref){W_AT, W, S, gradient, {0}};
+  call->buffers[gradient ? 1 : 2] = (plan_ref){Y_AT, Y, S, !gradient, {0}};
+  return (plan_text){.num_kernels = 2,
+                     .kernel = {{"pack", k_nothing, 2, 3, 0, 0}, {"multiply", k_nothing, 5, 7, 0, 0}},
+                     .num_graphs = 1,
+                     .graph = {g},
+                     .num_sections = 1,
+                     .section = {{"forward", END, 1, call}}};
+}
+
+typedef struct {
+  const char *expected;
+  bool of_gradient; /* too */
+  void (*spoil)(plan_text *t, mscrt_graph *g);
+} false_conv;
+
+#define CONV_CASE(name, what)                      \
+  static void name(plan_text *t, mscrt_graph *g) { \
+    (void)t, (void)g;                              \
+    what;                                          \
+  }
+CONV_CASE(cpu_kind, (g->kind = PLAN_GRAPH_KIND_CONV_DATA, g->operand[0] = dense(MSCRT_F32, 2, 6, 8, 8),
+                     g->operand[2] = dense(MSCRT_F32, 2, 4, 8, 8)))
+CONV_CASE(cpu_pack, g->pack = 2)
+CONV_CASE(cpu_pack_buffers, t->kernel[0].buffers = 3)
+CONV_CASE(cpu_pack_dims, t->kernel[0].dims = 2)
+CONV_CASE(cpu_multiply, g->multiply = 0)
+CONV_CASE(cpu_multiply_scalars, t->kernel[1].scalars = 1)
+CONV_CASE(cpu_no_width, g->width = 0)
+CONV_CASE(cpu_narrow, g->width = MSC_PRODUCT_VECTORS / 2)
+CONV_CASE(cpu_wide, g->width = MSC_WINDOWS_MAX_WIDTH + MSC_PRODUCT_VECTORS)
+CONV_CASE(cpu_part_of_vector, g->width = MSC_PRODUCT_VECTORS + 1)
+CONV_CASE(cpu_type, (g->operand[0].dtype = g->operand[1].dtype = g->operand[2].dtype = MSCRT_BF16))
+CONV_CASE(cpu_apart, g->operand[1].stride[0] += 4)
+CONV_CASE(cpu_turned, (g->operand[2].stride[2] = 1, g->operand[2].stride[3] = g->operand[2].dim[2]))
+CONV_CASE(cpu_engine, (g->engine = "{}", t->engines_version = 1, t->engines_arch = 1))
+CONV_CASE(cpu_groups, g->operand[g->kind == PLAN_GRAPH_KIND_CONV ? 1 : 2] = dense(MSCRT_F32, 6, 2, 3, 3))
+CONV_CASE(cpu_huge, g->operand[0] = dense(MSCRT_F32, 2, 4, 8, MSC_WINDOWS_MAX_SIZE + 1))
+CONV_CASE(cpu_bytes, g->bytes--)
+CONV_CASE(cpu_much, g->bytes = MSC_WINDOWS_MAX_BYTES + 1)
+CONV_CASE(cpu_units, (g->operand[0] = dense(MSCRT_F32, 1 << 20, 640, 1, 1),
+                      g->operand[1] = dense(MSCRT_F32, 1, 640, 1, 1),
+                      g->operand[2] = dense(MSCRT_F32, 1 << 20, 1, 1 << 20, 8),
+                      g->bytes = MSC_WINDOWS_MAX_BYTES))
+
+static const false_conv false_convs[] = {
+  {"graph 0: kind 7 is not computed on a CPU", false, cpu_kind},
+  {"graph 0: its kernels do not take what a product gives", true, cpu_pack},
+  {"graph 0: its kernels do not take what a product gives", true, cpu_pack_buffers},
+  {"graph 0: its kernels do not take what a product gives", true, cpu_pack_dims},
+  {"graph 0: its kernels do not take what a product gives", true, cpu_multiply},
+  {"graph 0: its kernels do not take what a product gives", true, cpu_multiply_scalars},
+  {"graph 0: panels of 0 columns", true, cpu_no_width}, {"graph 0: panels of 1 columns", true, cpu_narrow},
+  {"graph 0: panels of 66 columns", true, cpu_wide}, {"graph 0: panels of 3 columns", true, cpu_part_of_vector},
+  {"graph 0: operand 0 is not an array of f32", true, cpu_type},
+  {"graph 0: operand 1 is not an array of f32", true, cpu_apart},
+  {"graph 0: operand 2 is not an array of f32", true, cpu_turned},
+  {"graph 0: an engine of a GPU's library", true, cpu_engine}, {"graph 0: groups of channels", true, cpu_groups},
+  {"graph 0: its sizes are out of range", true, cpu_huge},
+  {"graph 0: 2 units that need 12672 bytes, not 12671", false, cpu_bytes},
+  {"units that need ", true, cpu_bytes}, {"bytes, not 8388609", true, cpu_much},
+  {"units that need", false, cpu_units},
+};
+
+static void convolutions_on_a_cpu_are_checked(void **state) {
+  (void)state;
+  call_text call;
+  for (int gradient = 0; gradient < 2; gradient++) {
+    plan_text right = conv_on_cpu(&call, gradient);
+    expect_ok(open_text(&right));
+    for (size_t i = 0; i < sizeof false_convs / sizeof *false_convs; i++) {
+      plan_text t = conv_on_cpu(&call, gradient);
+      if (gradient && !false_convs[i].of_gradient) continue;
+      false_convs[i].spoil(&t, &t.graph[0]);
+      expect_text(open_text(&t), MSCRT_INPUT, false_convs[i].expected);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(right_plans_are_taken), cmocka_unit_test(gradients_share_rows),
-                                     cmocka_unit_test(false_plans_are_refused)};
+                                     cmocka_unit_test(false_plans_are_refused),
+                                     cmocka_unit_test(convolutions_on_a_cpu_are_checked)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

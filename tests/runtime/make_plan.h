@@ -316,6 +316,10 @@ static void put_graph(flatbuf_builder *b, const mscrt_graph *g) {
   plan_graph_put_dilation(b, 2, (const uint64_t *)g->dilation);
   plan_graph_put_padding(b, 2, (const uint64_t *)g->padding);
   plan_graph_put_engine(b, g->engine);
+  plan_graph_put_relu(b, g->relu);
+  plan_graph_put_pack(b, g->pack);
+  plan_graph_put_multiply(b, g->multiply);
+  plan_graph_put_width(b, g->width);
   flatbuf_end(b);
 }
 
