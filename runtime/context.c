@@ -214,6 +214,7 @@ static void free_sections(mscrt_context *c) {
 
 void mscrt_close(mscrt_context *c) {
   if (!c) return;
+  mscrt_saving_free(c);
   mscrt_feed_free(c->feed);
   mscrt_stream_free(c->stream);
   mscrt_pool_free(c->pool);
@@ -275,6 +276,12 @@ mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
   MSCRT_CHECK(mscrt_feed_new(c, data, &feed));
   mscrt_feed_free(c->feed);
   c->feed = feed;
+  if (c->resumed_samples && c->resumed_samples != (uint64_t)c->step * mscrt_samples_per_step(c))
+    mscrt_log_line(c, MSCRT_LOG_WARNING,
+                   "the checkpoint of step %" PRId64 " had read %" PRIu64 " samples; with %" PRIu64
+                   " a step this goes on at sample %" PRIu64,
+                   c->step, c->resumed_samples, mscrt_samples_per_step(c),
+                   (uint64_t)c->step * mscrt_samples_per_step(c));
   int64_t batch = data->batch * mscrt_train_micro(c->plan),
           left_out = data->o.only_predict ? 0 : (data->o.train_end - data->o.train_begin) % batch;
   if (left_out)
@@ -424,6 +431,8 @@ void mscrt_get_stats(const mscrt_context *c, mscrt_stats *out_stats) {
   s.constant_bytes = c->plan->space_bytes[PLAN_SPACE_CONSTANT];
   s.thread_bytes = (uint64_t)c->threads * c->room_bytes + c->panel_bytes;
   s.link_bytes = c->transport->beside(c->comm);
+  s.loaded_bytes = c->loaded_bytes;
+  s.needed_bytes = c->needed_bytes;
   size_t known = out_stats->struct_size;
   memcpy(out_stats, &s, known && known < sizeof s ? known : sizeof s);
 }

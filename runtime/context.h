@@ -162,6 +162,9 @@ struct mscrt_context {
   mscrt_feed *feed;              /* NULL: the caller sets inputs */
   bool *has_input;
   int64_t step;                  /* number of the next training step */
+  struct mscrt_saving *saving;   /* NULL: no checkpoint was saved so far */
+  uint64_t resumed_samples;      /* that were read before the checkpoint with which this began; 0: not known */
+  uint64_t loaded_bytes, needed_bytes; /* of parameters in files: read, and held by this rank */
   int64_t launch_ns;             /* time of the host to issue the last run; 0: its calls ran meanwhile */
   _Atomic uint64_t received_bytes;
   uint32_t last_program;         /* program whose outputs are in memory; num_programs: none */
@@ -193,6 +196,11 @@ static inline mscrt_status *mscrt_fetch(mscrt_context *c, uint64_t offset, uint6
 static inline mscrt_status *mscrt_store(mscrt_context *c, uint64_t offset, uint64_t bytes) {
   return c->device->has_memory ? c->device->store(c, offset, bytes) : NULL;
 }
+
+/* ---- data/checkpoint.c ---- */
+
+/* Ends a checkpoint that is being saved, as it stands. */
+void mscrt_saving_free(mscrt_context *c);
 
 /* ---- prepare_calls.c ---- */
 
@@ -284,6 +292,8 @@ void mscrt_feed_note_up(mscrt_feed *f, int64_t index);
 /* Says that the oldest batch taken is no longer needed. */
 void mscrt_feed_release(mscrt_feed *f);
 const mscrt_data *mscrt_feed_data(const mscrt_feed *f);
+/* Of the data set, which there is. */
+uint64_t mscrt_samples_per_step(const mscrt_context *c);
 /* Reads the whole batch `index` of the evaluation range of one input, converted, for comparisons outside the plan. */
 mscrt_status *mscrt_feed_whole(mscrt_feed *f, int64_t index, uint32_t input, void *out);
 

@@ -116,8 +116,10 @@ MSCRT_API mscrt_status *mscrt_plan_read(const char *path, const mscrt_plan_optio
 MSCRT_API void mscrt_plan_close(mscrt_plan *plan);
 /* Only verifies a plan, for plans that are not to be executed, or not on this machine. */
 MSCRT_API mscrt_status *mscrt_plan_verify(const void *bytes, size_t size);
-/* Checks that a safetensors file has all parameters of the plan, in shapes and types that mscrt_load accepts. */
+/* Checks that what mscrt_load is given has all parameters of the plan, in shapes and types that it accepts. */
 MSCRT_API mscrt_status *mscrt_plan_check_weights(const mscrt_plan *plan, const char *path);
+/* The same of a checkpoint and mscrt_resume, with all checksums: reads all of it. */
+MSCRT_API mscrt_status *mscrt_plan_check_checkpoint(const mscrt_plan *plan, const char *path, int64_t *out_step);
 
 /* NULL: the model names no files with initial values; else the model's folder, relative to that of the plan ("": the
  * same). mscrt_load_weights reads them. */
@@ -278,7 +280,8 @@ MSCRT_API const char *mscrt_plan_scalar(const mscrt_plan *plan, size_t i, double
 /* Every rank sets the same value; steps from the next one on use it. */
 MSCRT_API mscrt_status *mscrt_set_scalar(mscrt_context *ctx, const char *name, double value);
 
-/* Loads parameters (and state, if the file has it) from a safetensors file; a rank reads only its own boxes. */
+/* Loads parameters (and state, if it is there) from a safetensors file, a checkpoint of any layout and number of ranks,
+ * or a folder of safetensors files with or without an index; a rank reads only its own boxes. */
 MSCRT_API mscrt_status *mscrt_load(mscrt_context *ctx, const char *path);
 /* Loads the parameters for which the model names files, from its folder (mscrt_plan_weights); a rank reads only its own
  * boxes. */
@@ -286,12 +289,21 @@ MSCRT_API mscrt_status *mscrt_load_weights(mscrt_context *ctx, const char *folde
 /* Saves whole parameters to a safetensors file: every rank calls it, rank 0 writes; the old file stays until the new
  * one is complete. */
 MSCRT_API mscrt_status *mscrt_save(mscrt_context *ctx, const char *path);
-/* The same with state, the number of steps done and the seed, so that mscrt_resume, before data is set, goes on where
- * this was, bit for bit. Both are called by every rank. */
+/* Makes the folder `path` with parameters, state, the number of steps done and the seed: a file per rank, or one of
+ * all if the plan was compiled with integrated_save, and a manifest. mscrt_resume, before data is set, goes on from
+ * there with any layout and number of ranks, where both compute the same sums bit for bit. Both are called by every
+ * rank. A checkpoint that has the name already is replaced when the new one is complete. */
 MSCRT_API mscrt_status *mscrt_checkpoint(mscrt_context *ctx, const char *path);
+/* The same, written while the next steps run: begin copies what is to be written, and waits for the end of the
+ * checkpoint before. end, called by every rank between steps, returns the failure of any of them, from which the
+ * context can go on; wait: it returns when the checkpoint has its name. out_ended may be NULL. */
+MSCRT_API mscrt_status *mscrt_checkpoint_begin(mscrt_context *ctx, const char *path);
+MSCRT_API mscrt_status *mscrt_checkpoint_end(mscrt_context *ctx, bool wait, bool *out_ended);
 MSCRT_API mscrt_status *mscrt_resume(mscrt_context *ctx, const char *path);
 /* Checks that mscrt_save could write there now: before training an error costs no weights. Leaves nothing behind. */
 MSCRT_API mscrt_status *mscrt_check_save(const char *path);
+/* The same of mscrt_checkpoint. */
+MSCRT_API mscrt_status *mscrt_check_checkpoint(const char *path);
 
 typedef struct {
   size_t struct_size;
@@ -308,6 +320,8 @@ typedef struct {
    * Beside it, depending on threads and ranks: what products use in all threads, and what ranks of a host share to
    * meet and to exchange small messages. */
   uint64_t planned_bytes, constant_bytes, thread_bytes, link_bytes;
+  /* Of parameters in files, by this rank: bytes read, and bytes of its boxes. */
+  uint64_t loaded_bytes, needed_bytes;
 } mscrt_stats;
 
 MSCRT_API void mscrt_get_stats(const mscrt_context *ctx, mscrt_stats *out_stats);

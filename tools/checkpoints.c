@@ -1,4 +1,4 @@
-/* checkpoints.c: finds, names and removes the files of --ckpt-dir. */
+/* checkpoints.c: finds, names and removes the checkpoints of --ckpt-dir. */
 #include "tools/checkpoints.h"
 
 #include <dirent.h>
@@ -8,38 +8,61 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FORM "step-%012" PRId64 ".safetensors"
+#define FORM "step-%012" PRId64
+#define LEFT ".tmp"
 
 bool checkpoint_path(const char *folder, int64_t step, char out[CHECKPOINT_PATH]) {
-  return snprintf(out, CHECKPOINT_PATH, "%s/" FORM, folder, step) < CHECKPOINT_PATH;
+  return snprintf(out, CHECKPOINT_PATH, "%s/" FORM, folder, step) < (int)(CHECKPOINT_PATH - sizeof LEFT);
 }
 
-/* The steps that a file's name says; -1: it is no checkpoint. */
-static int64_t steps_of_name(const char *name) {
+/* The steps that a name says, before the ending; -1: it is no checkpoint. */
+static int64_t steps_of_name(const char *name, const char *ending) {
   char same[64];
   if (strncmp(name, "step-", 5)) return -1;
   int64_t step = strtoll(name + 5, NULL, 10);
-  snprintf(same, sizeof same, FORM, step);
+  snprintf(same, sizeof same, FORM "%s", step, ending);
   return step >= 0 && !strcmp(name, same) ? step : -1;
 }
 
-/* The largest number of steps below `bound`; -1: none. */
-static int64_t newest_below(const char *folder, int64_t bound) {
+int64_t checkpoint_below(const char *folder, int64_t bound) {
   int64_t newest = -1;
   DIR *d = opendir(folder);
   for (struct dirent *e; d && (e = readdir(d));) {
-    int64_t step = steps_of_name(e->d_name);
+    int64_t step = steps_of_name(e->d_name, "");
     if (step > newest && step < bound) newest = step;
   }
   if (d) closedir(d);
   return newest;
 }
 
-int64_t checkpoint_newest(const char *folder) { return newest_below(folder, INT64_MAX); }
+static void remove_files(const char *path) {
+  DIR *d = opendir(path);
+  for (struct dirent *e; d && (e = readdir(d));)
+    if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) unlinkat(dirfd(d), e->d_name, 0);
+  if (d) closedir(d);
+  rmdir(path);
+}
+
+/* Under another name first: nobody takes what is half removed for a checkpoint. */
+static void remove_checkpoint(const char *path) {
+  char left[CHECKPOINT_PATH + sizeof LEFT];
+  snprintf(left, sizeof left, "%s" LEFT, path);
+  if (rename(path, left) == 0) remove_files(left);
+}
 
 void checkpoint_prune(const char *folder, int64_t keep) {
   char path[CHECKPOINT_PATH];
   int64_t step = INT64_MAX;
-  for (int64_t i = 0; (step = newest_below(folder, step)) >= 0; i++)
-    if (i >= keep && checkpoint_path(folder, step, path)) unlink(path);
+  for (int64_t i = 0; (step = checkpoint_below(folder, step)) >= 0; i++)
+    if (i >= keep && checkpoint_path(folder, step, path)) remove_checkpoint(path);
+}
+
+void checkpoint_sweep(const char *folder) {
+  char path[CHECKPOINT_PATH];
+  DIR *d = opendir(folder);
+  for (struct dirent *e; d && (e = readdir(d));)
+    if (steps_of_name(e->d_name, LEFT) >= 0 &&
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name) < (int)sizeof path)
+      remove_files(path);
+  if (d) closedir(d);
 }

@@ -1,4 +1,4 @@
-/* checkpoints.h: the folder of --ckpt-dir: a file per checkpoint, named by the steps done. */
+/* checkpoints.h: the folder of --ckpt-dir: a folder per checkpoint, named by the steps done. */
 #ifndef MSC_TOOLS_CHECKPOINTS_H
 #define MSC_TOOLS_CHECKPOINTS_H
 
@@ -7,11 +7,13 @@
 
 #define CHECKPOINT_PATH 4200
 
-/* DIR/step-000000000100.safetensors; false: the name is too long. */
+/* DIR/step-000000000100; false: the name is too long. */
 bool checkpoint_path(const char *folder, int64_t step, char out[CHECKPOINT_PATH]);
-/* The number of steps of the newest one; -1: there is none, or no such folder. */
-int64_t checkpoint_newest(const char *folder);
+/* The largest number of steps below `bound` of which there is one; -1: none, or no such folder. */
+int64_t checkpoint_below(const char *folder, int64_t bound);
 /* Removes all but the newest `keep`. */
 void checkpoint_prune(const char *folder, int64_t keep);
+/* Removes what a run that was killed left incomplete. */
+void checkpoint_sweep(const char *folder);
 
 #endif

@@ -50,6 +50,7 @@ typedef struct {
   double *ms;           /* of each step that this run did */
   int64_t done;         /* how many these are */
   bool stopped;         /* by SIGTERM, after a checkpoint */
+  bool saves;           /* a checkpoint is being written */
 } training;
 
 /* ---- failures ---- */
@@ -306,6 +307,23 @@ static int read_schedule(training *t) {
   return CLI_INPUT;
 }
 
+/* Sets the step of the newest checkpoint that is sound, and tells of those that are not. */
+static int choose_checkpoint(training *t, int64_t newest) {
+  const char *folder = cli_text(t->c, "ckpt-dir");
+  char path[CHECKPOINT_PATH];
+  for (int64_t step = newest; step >= 0; step = checkpoint_below(folder, step)) {
+    checkpoint_path(folder, step, path); /* its length was checked */
+    mscrt_status *s = mscrt_plan_check_checkpoint(t->plan, path, &t->resumed);
+    if (!s) return CLI_OK;
+    t->resumed = -1;
+    bool last = checkpoint_below(folder, step) < 0;
+    if (last || mscrt_status_code(s) != MSCRT_INPUT) return report_status(t->c, NULL, MSC_E_DATA, s);
+    msc_warning(t->c->ctx, MSC_E_DATA, NULL, "%s; the checkpoint before it is taken", mscrt_status_text(s));
+    mscrt_status_free(s);
+  }
+  return CLI_OK;
+}
+
 /* The folder of checkpoints is made, and written to once, before anything runs. */
 static int check_checkpoints(training *t) {
   cli *c = t->c;
@@ -324,19 +342,23 @@ static int check_checkpoints(training *t) {
   if (t->steps == 0) return cli_usage(c, "--ckpt-dir: nothing is trained");
   if (!cli_make_folder(c, folder)) return CLI_ENVIRONMENT;
   if (!checkpoint_path(folder, t->steps, path)) return cli_usage(c, "--ckpt-dir: the path is too long");
-  t->resumed = checkpoint_newest(folder);
-  if (t->resumed >= 0 && !cli_flag(c, "resume")) {
+  int64_t newest = checkpoint_below(folder, INT64_MAX);
+  if (newest >= 0 && !cli_flag(c, "resume")) {
     msc_error(c->ctx, MSC_E_FILE, cli_loc(c, folder),
               "there are checkpoints already, of step %" PRId64 " the newest; add --resume, or give another folder",
-              t->resumed);
+              newest);
     return CLI_INPUT;
   }
+  checkpoint_sweep(folder);
+  int code = newest >= 0 ? choose_checkpoint(t, newest) : CLI_OK;
+  if (code != CLI_OK) return code;
   if (t->resumed > t->steps) {
     msc_error(c->ctx, MSC_E_DATA, cli_loc(c, folder),
               "the newest checkpoint is of step %" PRId64 ", the run ends at step %" PRId64, t->resumed, t->steps);
     return CLI_INPUT;
   }
-  return report_status(c, NULL, MSC_E_DATA, mscrt_check_save(path));
+  if (t->resumed == t->steps) return CLI_OK;
+  return report_status(c, NULL, MSC_E_DATA, mscrt_check_checkpoint(path));
 }
 
 static int check_files(training *t) {
@@ -485,7 +507,18 @@ static void ask_to_stop(int number) {
   stop_asked = 1;
 }
 
-/* Writes the checkpoint of a step if it is due, or if any rank was asked to stop. */
+/* Ends a checkpoint that is being written, if it is written, or waits for it; then the oldest may go. */
+static mscrt_status *end_checkpoint(training *t, bool wait) {
+  bool ended = false;
+  if (!t->saves) return NULL;
+  mscrt_status *s = mscrt_checkpoint_end(t->ctx, wait, &ended);
+  if (s || !ended) return s;
+  t->saves = false;
+  if (t->rank == 0) checkpoint_prune(cli_text(t->c, "ckpt-dir"), cli_int(t->c, "ckpt-keep", 2));
+  return NULL;
+}
+
+/* Begins the checkpoint of a step if it is due, or if any rank was asked to stop. The last one is waited for. */
 static mscrt_status *keep_checkpoint(training *t, int64_t step) {
   const char *folder = cli_text(t->c, "ckpt-dir");
   int64_t every = cli_int(t->c, "ckpt-every", 0);
@@ -494,11 +527,13 @@ static mscrt_status *keep_checkpoint(training *t, int64_t step) {
   if (!folder) return NULL;
   mscrt_status *s = mscrt_max(t->ctx, (uint64_t)stop_asked, &stop);
   t->stopped = stop;
-  if (s || !(stop || step == t->steps || (every && step % every == 0))) return s;
+  bool due = stop || step == t->steps || (every && step % every == 0);
+  if (!s) s = end_checkpoint(t, due);
+  if (s || !due) return s;
   checkpoint_path(folder, step, path); /* its length was checked */
-  s = mscrt_checkpoint(t->ctx, path);
-  if (!s && t->rank == 0) checkpoint_prune(folder, cli_int(t->c, "ckpt-keep", 2));
-  return s;
+  s = mscrt_checkpoint_begin(t->ctx, path);
+  t->saves = !s;
+  return s || !(stop || step == t->steps) ? s : end_checkpoint(t, true);
 }
 
 /* Goes on from the newest checkpoint, if there is one. */

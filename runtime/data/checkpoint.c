@@ -1,280 +1,301 @@
-/* checkpoint.c: saves and loads parameters: writes and reads safetensors files. */
-#include <stdio.h>
+/* checkpoint.c: the state of a training in; a folder with a file per rank, or one of all, and a manifest out.
+ *
+ * A checkpoint DIR is made as DIR.tmp: every rank copies its slices into memory (the step that follows may change
+ * them), and a thread writes them to a file. When all ranks have done so, rank 0 writes the manifest, the last file,
+ * and renames the folder. So DIR is the checkpoint before or this one, whenever the processes end. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/context.h"
+#include "runtime/data/json.h"
+#include "runtime/data/slices.h"
 
-/* Tensors of a checkpoint that are no parameters: training steps done, and the seed of the order of samples. */
-#define STEP "msc.step"
-#define SEED "msc.seed"
+/* As ranks tell each other; the largest counts. */
+enum { ENDED, WRITTEN, WRITING, FAILED };
 
-/* ---- loading ---- */
+struct mscrt_saving {
+  char *path, *partial;
+  mscrt_slices slices;
+  uint8_t *data; /* a copy of the slices, for as long as the context lives */
+  mscrt_progress progress;
+  bool merged, active, commits;
+  const mscrt_plan *plan;
+  int rank;
+  pthread_t thread;
+  bool running;
+  atomic_bool done;
+  mscrt_status *status; /* of the thread; valid when it is done */
+};
 
-static mscrt_status *check_stored_tensor(const mscrt_blob *b, const mscrt_named_array *n, const mscrt_variable *v) {
-  char have[MSCRT_SHAPE_TEXT], want[MSCRT_SHAPE_TEXT];
-  const mscrt_array *a = &n->array;
-  if (!n->known) return mscrt_bad_file(b, "tensor '%s': its element type or rank is not supported", n->name);
-  if (a->rank != v->model_rank || memcmp(a->dim, v->model_shape, sizeof *a->dim * (size_t)v->model_rank))
-    return mscrt_bad_file(b, "tensor '%s' has shape %s, the model's parameter %s", n->name,
-                          mscrt_shape_text(a->rank, a->dim, have),
-                          mscrt_shape_text(v->model_rank, v->model_shape, want));
-  if (!mscrt_converts(a->dtype, v->dtype) || mscrt_is_float(a->dtype) != mscrt_is_float(v->dtype))
-    return mscrt_bad_file(b, "tensor '%s' has %s elements, the model's parameter %s", n->name,
-                          mscrt_dtype_name(a->dtype), mscrt_dtype_name(v->dtype));
+/* ---- folders ---- */
+
+static bool is_there(const char *path) {
+  struct stat st;
+  return lstat(path, &st) == 0;
+}
+
+/* True for a checkpoint, which the new one replaces, and for an empty folder. */
+static bool may_replace(const char *path) {
+  char *manifest = NULL;
+  if (asprintf(&manifest, "%s/%s", path, MSCRT_MANIFEST) < 0) return false;
+  bool is = is_there(manifest);
+  free(manifest);
+  if (is || rmdir(path) != 0) return is;
+  return true;
+}
+
+static mscrt_status *name_folders(const char *path, char **out_path, char **out_partial) {
+  size_t n = strlen(path);
+  while (n > 1 && path[n - 1] == '/') n--;
+  *out_path = strndup(path, n);
+  if (*out_path && asprintf(out_partial, "%s.tmp", *out_path) < 0) *out_partial = NULL;
+  return *out_path && *out_partial ? NULL : mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+}
+
+static mscrt_status *make_partial(const char *path, const char *partial) {
+  if (is_there(path) && !may_replace(path))
+    return mscrt_fail(MSCRT_INPUT, "%s: is there and is no checkpoint; give another name", path);
+  if (is_there(partial)) MSCRT_CHECK(mscrt_remove_folder(partial));
+  if (mkdir(partial, 0777) == 0) return NULL;
+  return mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot create: %s", partial, strerror(errno));
+}
+
+mscrt_status *mscrt_check_checkpoint(const char *path) {
+  char *whole = NULL, *partial = NULL;
+  mscrt_status *s = name_folders(path, &whole, &partial);
+  if (!s) s = make_partial(whole, partial);
+  if (!s) rmdir(partial);
+  free(whole);
+  free(partial);
+  return s;
+}
+
+static void sync_parent(const char *path) {
+  const char *slash = strrchr(path, '/');
+  char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+  if (folder) mscrt_sync_folder(folder);
+  free(folder);
+}
+
+/* Gives the complete folder its name; one that had it before is removed afterwards. */
+static mscrt_status *put_in_place(const char *partial, const char *path) {
+  mscrt_sync_folder(partial);
+  bool replaces = is_there(path);
+  int failed = replaces ? renameat2(AT_FDCWD, partial, AT_FDCWD, path, RENAME_EXCHANGE) : rename(partial, path);
+  if (failed) return mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot rename: %s", path, strerror(errno));
+  sync_parent(path);
+  return replaces ? mscrt_remove_folder(partial) : NULL;
+}
+
+mscrt_status *mscrt_checkpoint_slices(const mscrt_plan *p, const mscrt_progress *progress, const char *path,
+                                      mscrt_archive *from) {
+  char *whole = NULL, *partial = NULL;
+  mscrt_archive a = {0};
+  mscrt_status *s = name_folders(path, &whole, &partial);
+  if (!s) s = make_partial(whole, partial);
+  bool made = !s;
+  for (int r = 0; r < p->ranks && !s; r++) {
+    mscrt_slices slices;
+    uint8_t *data = NULL;
+    s = mscrt_slices_of(p, r, &slices);
+    if (!s) s = mscrt_allocate((void **)&data, (size_t)slices.bytes + 1, 1);
+    for (uint32_t i = 0; i < slices.num && !s; i++) {
+      const mscrt_slice *k = &slices.slice[i];
+      const mscrt_stored *t = mscrt_archive_find(from, k->v->name);
+      mscrt_reading to = {k->v->dtype, k->v->rank, k->v->shape, k->box, k->box, data + k->at};
+      if (t) s = mscrt_archive_read(from, t, &to);
+      else mscrt_init_box(k->v, progress->seed, &k->box, &k->box, to.data);
+    }
+    if (!s) s = mscrt_slices_write(&slices, r, partial, data);
+    free(data);
+    mscrt_slices_free(&slices);
+  }
+  if (!s) s = mscrt_slices_collect(p, partial, &a);
+  if (!s) {
+    a.progress = *progress;
+    s = mscrt_manifest_write(&a, partial);
+    mscrt_archive_close(&a);
+  }
+  if (!s) s = put_in_place(partial, whole);
+  else if (made) mscrt_status_free(mscrt_remove_folder(partial));
+  free(whole);
+  free(partial);
+  return s;
+}
+
+/* ---- the thread ---- */
+
+static mscrt_status *commit(const struct mscrt_saving *k) {
+  mscrt_archive a;
+  MSCRT_CHECK(mscrt_slices_collect(k->plan, k->partial, &a));
+  a.progress = k->progress;
+  mscrt_status *s = k->merged ? mscrt_archive_merge(&a, k->partial) : NULL;
+  if (!s) s = mscrt_manifest_write(&a, k->partial);
+  mscrt_archive_close(&a);
+  return s ? s : put_in_place(k->partial, k->path);
+}
+
+static void *save_thread(void *arg) {
+  struct mscrt_saving *k = arg;
+  k->status = k->commits ? commit(k) : mscrt_slices_write(&k->slices, k->rank, k->partial, k->data);
+  atomic_store(&k->done, true);
   return NULL;
 }
 
-/* all: state must be there, too. */
-static mscrt_status *check_stored_tensors(const mscrt_plan *p, const mscrt_blob *b, const mscrt_safetensors *t,
-                                          bool all) {
-  char missing[256] = "";
-  size_t n = 0;
-  for (uint32_t i = 0; i < p->num_parameters; i++) {
-    const mscrt_variable *v = &p->parameter[i];
-    const mscrt_named_array *a = mscrt_safetensors_find(t, v->name);
-    if (a) MSCRT_CHECK(check_stored_tensor(b, a, v));
-    else if ((all || !v->state) && n + 2 < sizeof missing)
-      n += (size_t)snprintf(missing + n, sizeof missing - n, "%s%s", n ? ", " : "", v->name);
-    if (n >= sizeof missing) n = sizeof missing - 1;
+static void start_thread(struct mscrt_saving *k) {
+  atomic_store(&k->done, false);
+  k->running = pthread_create(&k->thread, NULL, save_thread, k) == 0;
+  if (!k->running) save_thread(k);
+}
+
+static void join_thread(struct mscrt_saving *k) {
+  if (k->running) pthread_join(k->thread, NULL);
+  k->running = false;
+}
+
+/* ---- beginning ---- */
+
+/* True if the plan was compiled with integrated_save. */
+static bool is_merged(const mscrt_plan *p) {
+  const char *config = mscrt_plan_config(p);
+  char *text = config ? strdup(config) : NULL, *key;
+  bool merged = false;
+  if (!text) return false;
+  mscrt_json r = {NULL, "configuration", "text", text, text, text + strlen(text)};
+  bool more = mscrt_json_token(&r, '{');
+  while (more && mscrt_json_string(&r, &key) && mscrt_json_token(&r, ':')) {
+    bool is = !strcmp(key, "integrated_save"), here = is && mscrt_json_token(&r, '{');
+    if (here && mscrt_json_string(&r, &key) && !strcmp(key, "value") && mscrt_json_token(&r, ':'))
+      mscrt_json_bool(&r, &merged);
+    more = !is && mscrt_json_skip(&r, 32) && mscrt_json_token(&r, ',');
   }
-  return n ? mscrt_bad_file(b, "lacks parameters of the model: %s", missing) : NULL;
+  free(text);
+  return merged;
 }
 
-static mscrt_status *open_weights(const mscrt_plan *p, const char *path, bool all, mscrt_blob *b,
-                                  mscrt_safetensors *t) {
-  *t = (mscrt_safetensors){0};
-  MSCRT_CHECK(mscrt_blob_open(path, b));
-  mscrt_status *s = mscrt_safetensors_parse(b, t);
-  return s ? s : check_stored_tensors(p, b, t, all);
+static mscrt_progress progress_of(const mscrt_context *c) {
+  mscrt_progress p = {.step = (uint64_t)c->step,
+                      .seed = c->o.seed,
+                      .plan = c->plan->hash,
+                      .model = plan_plan_model_hash(c->plan->root),
+                      .ranks = (uint32_t)c->plan->ranks};
+  if (c->feed) p.samples = p.step * mscrt_samples_per_step(c);
+  return p;
 }
 
-static void close_weights(mscrt_blob *b, mscrt_safetensors *t) {
-  mscrt_safetensors_free(t);
-  mscrt_blob_close(b);
-}
-
-mscrt_status *mscrt_plan_check_weights(const mscrt_plan *p, const char *path) {
-  mscrt_blob b;
-  mscrt_safetensors t;
-  mscrt_status *s = open_weights(p, path, false, &b, &t);
-  close_weights(&b, &t);
-  return s;
-}
-
-static mscrt_status *load_parameter(mscrt_context *c, const mscrt_blob *b, const mscrt_named_array *n,
-                                    const mscrt_variable *v) {
-  mscrt_samples s = {.blob = *b, .kind = MSCRT_SAFETENSORS, .array = n->array};
-  mscrt_wanted w = mscrt_wanted_of(v);
-  w.batch_dim = -1;
-  w.role = MSCRT_MASK; /* MSCRT_MASK: values are not scaled */
-  msc_box box, buffer;
-  void *line;
-  mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
-  MSCRT_CHECK(mscrt_allocate(&line, mscrt_samples_line(&s, &w) + 1, 1));
-  void *data = mscrt_at(c, v->ref, 0);
-  mscrt_status *status = mscrt_samples_read(&s, &w, NULL, &box, &buffer, line, data);
-  free(line);
-  return status ? status : mscrt_store(c, (uint64_t)((uint8_t *)data - c->arena), mscrt_variable_bytes(v));
-}
-
-/* The single number of a checkpoint's own tensor. */
-static mscrt_status *read_number(const mscrt_blob *b, const mscrt_safetensors *t, const char *name, uint64_t *out) {
-  const mscrt_named_array *a = mscrt_safetensors_find(t, name);
-  if (!a || !a->known || a->array.bytes != sizeof *out || a->array.dtype != MSCRT_U64)
-    return mscrt_bad_file(b, "is no checkpoint: it lacks '%s'", name);
-  return mscrt_blob_read(b, a->array.at, out, sizeof *out);
-}
-
-static mscrt_status *load_file(mscrt_context *c, const char *path, bool all) {
-  if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
-  mscrt_blob b;
-  mscrt_safetensors t;
-  mscrt_status *s = open_weights(c->plan, path, all, &b, &t);
-  for (uint32_t i = 0; i < c->plan->num_parameters && !s; i++) {
-    const mscrt_named_array *a = mscrt_safetensors_find(&t, c->plan->parameter[i].name);
-    if (a && c->plan->parameter[i].stage == c->stage) s = load_parameter(c, &b, a, &c->plan->parameter[i]);
+static mscrt_status *prepare_saving(mscrt_context *c, const char *path) {
+  struct mscrt_saving *k = c->saving;
+  if (!k) {
+    MSCRT_CHECK(mscrt_new_array(&c->saving, 1));
+    k = c->saving;
+    k->plan = c->plan;
+    k->rank = c->o.rank;
+    k->merged = is_merged(c->plan);
   }
-  uint64_t step = 0, seed = 0;
-  if (!s && all) s = read_number(&b, &t, STEP, &step);
-  if (!s && all) s = read_number(&b, &t, SEED, &seed);
-  if (!s && all && step > INT64_MAX) s = mscrt_bad_file(&b, "%" PRIu64 " steps", step);
-  if (!s && all) c->step = (int64_t)step, c->o.seed = seed;
-  close_weights(&b, &t);
-  return s;
+  free(k->path);
+  free(k->partial);
+  k->path = k->partial = NULL;
+  MSCRT_CHECK(name_folders(path, &k->path, &k->partial));
+  if (!k->data) {
+    mscrt_slices_free(&k->slices);
+    MSCRT_CHECK(mscrt_slices_of(c->plan, c->o.rank, &k->slices));
+    MSCRT_CHECK(mscrt_allocate((void **)&k->data, (size_t)k->slices.bytes + 1, 1));
+  }
+  k->progress = progress_of(c);
+  return c->o.rank == 0 ? make_partial(k->path, k->partial) : NULL;
 }
 
-mscrt_status *mscrt_load(mscrt_context *c, const char *path) { return load_file(c, path, false); }
-
-mscrt_status *mscrt_resume(mscrt_context *c, const char *path) {
-  if (c->feed) return mscrt_fail(MSCRT_ARGUMENT, "a checkpoint is resumed before data is set");
-  return load_file(c, path, true);
-}
-
-
-/* ---- the files that the model names ---- */
-
-static mscrt_status *check_bytes(const mscrt_blob *b, plan_weight_file f) {
-  if (plan_weight_file_bytes(f) && plan_weight_file_bytes(f) != b->bytes)
-    return mscrt_bad_file(b, "has changed: the model was made with %" PRIu64 " bytes, now there are %" PRIu64,
-                          plan_weight_file_bytes(f), b->bytes);
+static mscrt_status *copy_slices(mscrt_context *c) {
+  struct mscrt_saving *k = c->saving;
+  for (uint32_t i = 0; i < k->slices.num; i++) {
+    const mscrt_slice *s = &k->slices.slice[i];
+    msc_box box, buffer;
+    uint8_t *from = mscrt_at(c, s->v->ref, 0);
+    mscrt_variable_box(c->plan, s->v, c->o.rank, &box, &buffer);
+    MSCRT_CHECK(mscrt_fetch(c, (uint64_t)(from - c->arena), mscrt_variable_bytes(s->v)));
+    msc_box_copy(s->v->rank, &s->box, &s->box, k->data + s->at, &buffer, from, mscrt_dtype_bytes(s->v->dtype));
+  }
   return NULL;
 }
 
-static mscrt_status *check_hash(const mscrt_blob *b, plan_weight_file f) {
-  enum { CHUNK = 1 << 20 };
-  void *chunk = NULL;
-  mscrt_status *s = NULL;
-  if (!plan_weight_file_xxh3(f)) return NULL;
-  XXH3_state_t *state = XXH3_createState();
-  if (!state) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-  XXH3_64bits_reset(state);
-  s = mscrt_allocate(&chunk, CHUNK, 1);
-  for (uint64_t at = 0; at < b->bytes && !s; at += CHUNK) {
-    size_t num = b->bytes - at < CHUNK ? (size_t)(b->bytes - at) : CHUNK;
-    s = mscrt_blob_read(b, at, chunk, num);
-    if (!s) XXH3_64bits_update(state, chunk, num);
-  }
-  uint64_t hash = XXH3_64bits_digest(state);
-  free(chunk);
-  XXH3_freeState(state);
-  if (!s && hash != plan_weight_file_xxh3(f))
-    s = mscrt_bad_file(b, "has changed: its hash is %016" PRIx64 ", the model was made with %016" PRIx64, hash,
-                       plan_weight_file_xxh3(f));
-  return s;
-}
-
-/* Checks, or with a context loads, the parameters that take their values from one file. */
-static mscrt_status *take_tensors(const mscrt_plan *p, mscrt_context *c, uint32_t file, const mscrt_blob *b) {
-  mscrt_safetensors t;
-  MSCRT_CHECK(mscrt_safetensors_parse(b, &t));
-  mscrt_status *s = NULL;
-  for (uint32_t i = 0; i < p->num_parameters && !s; i++) {
-    const mscrt_variable *v = &p->parameter[i];
-    if (!v->tensor || v->weights != file) continue;
-    const mscrt_named_array *a = mscrt_safetensors_find(&t, v->tensor);
-    if (!a) s = mscrt_bad_file(b, "lacks tensor '%s', the initial value of parameter '%s'", v->tensor, v->name);
-    else s = check_stored_tensor(b, a, v);
-    if (!s && c && v->stage == c->stage) s = load_parameter(c, b, a, v);
-  }
-  mscrt_safetensors_free(&t);
-  return s;
-}
-
-static mscrt_status *take_file(const mscrt_plan *p, mscrt_context *c, uint32_t file, const char *folder) {
-  plan_weight_file f = plan_plan_weight_files(p->root, file);
-  char *path = NULL;
-  mscrt_blob b;
-  if (asprintf(&path, "%s%s%s", folder, *folder ? "/" : "", plan_weight_file_path(f)) < 0)
-    return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-  mscrt_status *s = mscrt_blob_open(path, &b);
-  free(path);
-  if (!s) s = check_bytes(&b, f);
-  if (!s && !c) s = check_hash(&b, f);
-  if (!s) s = take_tensors(p, c, file, &b);
-  mscrt_blob_close(&b);
-  return s;
-}
-
-static mscrt_status *take_files(const mscrt_plan *p, mscrt_context *c, const char *folder) {
-  for (uint32_t i = 0; i < plan_plan_weight_files_num(p->root); i++) MSCRT_CHECK(take_file(p, c, i, folder));
-  return NULL;
-}
-
-mscrt_status *mscrt_plan_check_files(const mscrt_plan *p, const char *folder) { return take_files(p, NULL, folder); }
-
-mscrt_status *mscrt_load_weights(mscrt_context *c, const char *folder) {
-  if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
-  return take_files(c->plan, c, folder);
-}
-
-/* ---- saving ---- */
-
-static const char *const type_names[MSCRT_NUM_DTYPES] = {"F32", "F16", "BF16", "F64", "BOOL", "I8", "I16",
-                                                         "I32", "I64", "U8",   "U16", "U32",  "U64"};
-
-static void put_json_string(FILE *f, const char *text) {
-  fputc('"', f);
-  for (; *text; text++) {
-    if (*text == '"' || *text == '\\') fprintf(f, "\\%c", *text);
-    else if ((unsigned char)*text < 0x20) fprintf(f, "\\u%04x", *text);
-    else fputc(*text, f);
-  }
-  fputc('"', f);
-}
-
-static bool is_saved(const mscrt_variable *v, bool all) { return !v->copy && (all || !v->state); }
-
-/* Makes the header: a u64 length, then one line of JSON whose end is a multiple of 8. */
-static mscrt_status *make_header(const mscrt_plan *p, bool all, char **out_text, size_t *out_bytes) {
-  FILE *f = open_memstream(out_text, out_bytes);
-  if (!f) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-  uint64_t at = 0;
-  fwrite((char[8]){0}, 1, 8, f);
-  fputc('{', f);
-  for (uint32_t i = 0; i < p->num_parameters; i++) {
-    const mscrt_variable *v = &p->parameter[i];
-    if (!is_saved(v, all)) continue;
-    if (ftell(f) > 9) fputc(',', f);
-    put_json_string(f, v->name);
-    fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", type_names[v->dtype]);
-    for (int d = 0; d < v->model_rank; d++) fprintf(f, "%s%" PRId64, d ? "," : "", v->model_shape[d]);
-    fprintf(f, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + mscrt_whole_bytes(v));
-    at += mscrt_whole_bytes(v);
-  }
-  for (int i = 0; i < 2 && all; i++, at += 8)
-    fprintf(f, "%s\"%s\":{\"dtype\":\"U64\",\"shape\":[1],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
-            ftell(f) > 9 ? "," : "", i ? SEED : STEP, at, at + 8);
-  fputc('}', f);
-  while (ftell(f) % 8) fputc(' ', f);
-  if (fclose(f) != 0 || !*out_text) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-  uint64_t length = *out_bytes - 8;
-  memcpy(*out_text, &length, 8);
-  return NULL;
-}
-
-static mscrt_status *begin_file(const mscrt_plan *p, const char *path, bool all, mscrt_file *f) {
-  char *header = NULL;
-  size_t bytes = 0;
-  MSCRT_CHECK(mscrt_file_begin(path, f));
-  mscrt_status *s = make_header(p, all, &header, &bytes);
-  if (!s) s = mscrt_file_write(f, header, bytes);
-  free(header);
-  return s;
-}
-
-/* A failure of rank 0 must not leave the others waiting: rank 0 goes on taking part, and all ranks learn of it at
- * the end. */
-static mscrt_status *save_file(mscrt_context *c, const char *path, bool all) {
-  if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
-  mscrt_file f = {.fd = -1};
-  mscrt_status *s = NULL, *lost = NULL;
-  bool writes = c->o.rank == 0;
-  if (writes) s = begin_file(c->plan, path, all, &f);
-  for (uint32_t i = 0; i < c->plan->num_parameters && !lost; i++) {
-    const mscrt_variable *v = &c->plan->parameter[i];
-    void *whole = NULL;
-    if (!is_saved(v, all)) continue;
-    if (writes && !s) s = mscrt_allocate(&whole, (size_t)mscrt_whole_bytes(v), 1);
-    lost = mscrt_gather(c, v, whole);
-    if (whole && !lost && !s) s = mscrt_file_write(&f, whole, (size_t)mscrt_whole_bytes(v));
-    free(whole);
-  }
-  uint64_t numbers[] = {(uint64_t)c->step, c->o.seed};
-  if (writes && all && !s && !lost) s = mscrt_file_write(&f, numbers, sizeof numbers);
-  if (writes) s = mscrt_file_end(&f, s ? s : mscrt_add_to_trail(lost, __FILE__, __LINE__));
-  if (lost) {
-    if (s != lost) mscrt_status_free(lost);
-    return s;
-  }
+mscrt_status *mscrt_checkpoint_begin(mscrt_context *c, const char *path) {
   uint64_t failed = 0;
-  lost = mscrt_max(c, s != NULL, &failed);
+  if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
+  MSCRT_CHECK(mscrt_checkpoint_end(c, true, NULL));
+  mscrt_status *s = prepare_saving(c, path), *lost = mscrt_max(c, s != NULL, &failed);
   if (s) mscrt_status_free(lost);
   if (s || lost) return s ? s : lost;
-  return failed ? mscrt_fail(MSCRT_PEER, "rank 0 could not save %s", path) : NULL;
+  if (failed) return mscrt_fail(MSCRT_PEER, "another rank cannot save the checkpoint %s", path);
+  struct mscrt_saving *k = c->saving;
+  k->active = true;
+  k->commits = false;
+  k->status = copy_slices(c);
+  if (k->status) atomic_store(&k->done, true);
+  else start_thread(k);
+  return NULL;
 }
 
-mscrt_status *mscrt_save(mscrt_context *c, const char *path) { return save_file(c, path, false); }
+/* ---- ending ---- */
 
-mscrt_status *mscrt_checkpoint(mscrt_context *c, const char *path) { return save_file(c, path, true); }
+static uint64_t phase_of(const struct mscrt_saving *k) {
+  if (k->commits && k->rank) return ENDED;
+  if (!atomic_load(&k->done)) return k->commits ? WRITTEN : WRITING;
+  return k->status ? FAILED : k->commits ? ENDED : WRITTEN;
+}
+
+/* Nothing of this checkpoint is left when all have stopped. */
+static mscrt_status *give_up(mscrt_context *c) {
+  struct mscrt_saving *k = c->saving;
+  uint64_t all;
+  join_thread(k);
+  k->active = false;
+  mscrt_status *s = k->status, *lost = mscrt_max(c, 0, &all);
+  k->status = NULL;
+  if (!lost && k->rank == 0) mscrt_status_free(mscrt_remove_folder(k->partial));
+  mscrt_status_free(lost);
+  return s ? s : mscrt_fail(MSCRT_PEER, "another rank could not save its part of the checkpoint %s", k->path);
+}
+
+mscrt_status *mscrt_checkpoint_end(mscrt_context *c, bool wait, bool *out_ended) {
+  struct mscrt_saving *k = c->saving;
+  while (k && k->active) {
+    uint64_t phase;
+    if (wait) join_thread(k);
+    MSCRT_CHECK(mscrt_max(c, phase_of(k), &phase));
+    if (phase == FAILED) return give_up(c);
+    if (phase == WRITTEN && !k->commits) {
+      join_thread(k);
+      k->commits = true;
+      if (k->rank == 0) start_thread(k);
+    }
+    if (phase == ENDED) {
+      join_thread(k);
+      k->active = false;
+    }
+    if (!wait) break;
+  }
+  if (out_ended) *out_ended = !k || !k->active;
+  return NULL;
+}
+
+mscrt_status *mscrt_checkpoint(mscrt_context *c, const char *path) {
+  MSCRT_CHECK(mscrt_checkpoint_begin(c, path));
+  return mscrt_checkpoint_end(c, true, NULL);
+}
+
+void mscrt_saving_free(mscrt_context *c) {
+  struct mscrt_saving *k = c->saving;
+  if (!k) return;
+  join_thread(k);
+  mscrt_status_free(k->status);
+  mscrt_slices_free(&k->slices);
+  free(k->data);
+  free(k->path);
+  free(k->partial);
+  free(k);
+}

@@ -47,6 +47,11 @@ mscrt_status *mscrt_file_write(const mscrt_file *f, const void *data, size_t byt
 /* Replaces the old file by the new one; removes the new one if s, which is returned, or writing failed. */
 mscrt_status *mscrt_file_end(mscrt_file *f, mscrt_status *s);
 
+/* Makes the names in a folder durable, as far as the file system can. */
+void mscrt_sync_folder(const char *path);
+/* Removes a folder of files, in which there are no folders; one that does not exist is no failure. */
+mscrt_status *mscrt_remove_folder(const char *path);
+
 /* ---- an array in a blob: row major, `bytes` long from `at` ---- */
 
 typedef struct {
@@ -80,12 +85,19 @@ typedef struct {
 typedef struct {
   size_t num;
   mscrt_named_array *tensor; /* sorted by name */
+  const char *checksums;     /* metadata MSCRT_CHECKSUMS, in `text`; NULL: it has none */
   char *text;
 } mscrt_safetensors;
+
+/* Metadata of the files of a checkpoint: the XXH3 of each tensor, sixteen digits, in the order of their data. */
+#define MSCRT_CHECKSUMS "msc.xxh3"
 
 mscrt_status *mscrt_safetensors_parse(const mscrt_blob *b, mscrt_safetensors *out_tensors);
 void mscrt_safetensors_free(mscrt_safetensors *t);
 const mscrt_named_array *mscrt_safetensors_find(const mscrt_safetensors *t, const char *name);
+/* "F32"; and the other way. */
+const char *mscrt_safetensors_dtype(mscrt_dtype d);
+bool mscrt_dtype_of_safetensors(const char *text, mscrt_dtype *out_dtype);
 
 /* ---- data/samples.c: one input's file as samples ---- */
 

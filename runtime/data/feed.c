@@ -174,6 +174,10 @@ void mscrt_feed_release(mscrt_feed *f) {
 
 const mscrt_data *mscrt_feed_data(const mscrt_feed *f) { return f->data; }
 
+uint64_t mscrt_samples_per_step(const mscrt_context *c) {
+  return (uint64_t)c->feed->data->batch * (uint64_t)mscrt_train_micro(c->plan);
+}
+
 mscrt_status *mscrt_feed_whole(mscrt_feed *f, int64_t index, uint32_t input, void *out) {
   const mscrt_variable *v = &f->c->plan->input[input];
   mscrt_wanted w = mscrt_wanted_of(v);

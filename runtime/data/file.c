@@ -1,4 +1,5 @@
-/* file.c: writes a file that stands under its name only when it is complete. */
+/* file.c: writes a file that stands under its name only when it is complete; folders of such files. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -46,16 +47,28 @@ mscrt_status *mscrt_file_begin(const char *path, mscrt_file *f) {
   return s;
 }
 
+void mscrt_sync_folder(const char *path) {
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  (void)fsync(fd);
+  close(fd);
+}
+
 /* Makes the folder durable too: otherwise the new name might be lost although the data is not. */
 static void sync_folder_of(const char *path) {
   const char *slash = strrchr(path, '/');
   char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-  int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-  if (fd >= 0) {
-    (void)fsync(fd);
-    close(fd);
-  }
+  if (folder) mscrt_sync_folder(folder);
   free(folder);
+}
+
+mscrt_status *mscrt_remove_folder(const char *path) {
+  DIR *d = opendir(path);
+  if (!d && errno == ENOENT) return NULL;
+  for (struct dirent *e; d && (e = readdir(d));)
+    if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..")) unlinkat(dirfd(d), e->d_name, 0);
+  if (d) closedir(d);
+  return rmdir(path) ? mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot remove: %s", path, strerror(errno)) : NULL;
 }
 
 mscrt_status *mscrt_file_end(mscrt_file *f, mscrt_status *s) {

@@ -48,7 +48,7 @@ for name, keys in (("one", ""), ("two", "--set device_num=2 --set parallel_mode=
                                  "--set parallel_optimizer_config={\"parallel_optimizer_threshold\":0}"),
                    ("four", "--set device_num=4 --set parallel_mode=auto_parallel")):
     plan = f"{name}.bin"
-    expect(f"compile net.mlir -o {plan} --set variable_lr=true {keys}", 0, None)
+    expect(f"compile net.mlir -o {plan} --set variable_lr=true --set gradients_mean=true {keys}", 0, None)
     whole = losses(lines(plan, f"--steps 13 --save whole.st"))
     first = losses(lines(plan, "--steps 7 --lr-schedule cosine:warmup=3,steps=13 --ckpt-dir c"))
     expect.check(f"{name}: the first steps", first == whole[:7])
@@ -59,14 +59,84 @@ for name, keys in (("one", ""), ("two", "--set device_num=2 --set parallel_mode=
         and rest[-1]["steps"] == 6)
     expect.check(f"{name}: the same weights", open("whole.st", "rb").read() == open("rest.st", "rb").read())
     # another seed on the command line counts for nothing: the order of samples and dropout are the checkpoint's
-    os.unlink(f"c/step-{13:012}.safetensors")
+    shutil.rmtree(f"c/step-{13:012}")
     again = losses(lines(plan, "--steps 13 --ckpt-dir c --resume --seed 6"))
     expect.check(f"{name}: the seed is the checkpoint's", again == whole[7:])
     shutil.rmtree("c")
 
+# Another layout and another number of ranks go on, from slices and from whole tensors: sums have another order.
+expect(
+    'compile net.mlir -o whole.bin --set variable_lr=true --set gradients_mean=true --set device_num=4 '
+    '--set parallel_mode=data_parallel --set integrated_save=true', 0, None)
+for first in ("one", "two", "four", "whole"):
+    for then in ("one", "two", "four"):
+        straight = losses(lines(f"{then}.bin", "--steps 9"))
+        lines(f"{first}.bin", "--steps 5 --lr-schedule cosine:warmup=3,steps=9 --ckpt-dir other")
+        on = losses(lines(f"{then}.bin", "--steps 9 --ckpt-dir other --resume"))
+        expect.check(f"{first}, then {then}: {on} {straight}",
+                     all(abs(a - b) < 2e-6 for a, b in zip(on, straight[5:])) and len(on) == 4)
+        shutil.rmtree("other")
+
+# Every damage is told by the name of the file, and the checkpoint before it is taken.
+whole = losses(lines("two.bin", "--steps 9"))
+lines("two.bin", "--steps 7 --lr-schedule cosine:warmup=3,steps=9 --ckpt-dir good --ckpt-every 4")
+NEWEST = "d/step-000000000007"
+
+
+def edit(name, at, text):
+    with open(f"{NEWEST}/{name}", "r+b") as file:
+        file.seek(at, os.SEEK_SET if at >= 0 else os.SEEK_END)
+        file.write(text)
+
+
+RANK1 = "rank-00001.safetensors"
+MANIFEST = os.path.getsize("good/step-000000000007/manifest.json")
+damages = [
+    ("no manifest", lambda: os.unlink(f"{NEWEST}/manifest.json"), "neither a checkpoint"),
+    ("an empty manifest", lambda: os.truncate(f"{NEWEST}/manifest.json", 0), "manifest.json"),
+    ("not JSON", lambda: write(f"{NEWEST}/manifest.json", "hello"), "manifest: this is no checkpoint of msc at byte 0"),
+    ("another's", lambda: write(f"{NEWEST}/manifest.json", '{"format":"other"}'), "this is no checkpoint of msc"),
+    ("a missing shard", lambda: os.unlink(f"{NEWEST}/{RANK1}"), f"{RANK1}: cannot open"),
+    ("a short shard", lambda: os.truncate(f"{NEWEST}/{RANK1}", 500), f"{RANK1}: is damaged: it has 500 bytes"),
+    ("an empty shard", lambda: os.truncate(f"{NEWEST}/{RANK1}", 0), f"{RANK1}: is damaged: it has 0 bytes"),
+    ("a bit of data", lambda: edit(RANK1, -2, b"\x5a"), f"{RANK1}: is damaged: the checksum of tensor"),
+    ("a header", lambda: edit(RANK1, 8, b"["), f"{RANK1}: safetensors: "),
+    ("another's shard", lambda: shutil.copy("good/step-000000000004/" + RANK1, f"{NEWEST}/{RANK1}"),
+     f"{RANK1}: is damaged: the checksum of tensor"),
+] + [(f"a manifest cut at {n}", lambda n=n: os.truncate(f"{NEWEST}/manifest.json", n), "manifest.json: ")
+     for n in range(1, MANIFEST, MANIFEST // 6)
+     ] + [(f"a manifest that differs at {n}", lambda n=n: edit("manifest.json", n, b"\x01"), "manifest.json: ")
+          for n in range(1, MANIFEST, MANIFEST // 6)]
+for name, damage, said in damages:
+    shutil.copytree("good", "d")
+    damage()
+    run = expect(f"run two.bin {RUN} --steps 9 --ckpt-dir d --resume", 0, lambda text: "" if NEWEST in text and
+                 said in text and "warning" in text and text.count("\n") == 1 else f"{name}: {said}: {text}")
+    got = losses(map(json.loads, run.stdout.decode().splitlines()))
+    expect.check(f"{name}: from the one before, {got}", got == whole[4:])
+    shutil.rmtree("d")
+shutil.copytree("good", "d")
+for step in (4, 7):
+    os.unlink(f"d/step-{step:012}/{RANK1}")
+expect(f"run two.bin {RUN} --steps 9 --ckpt-dir d --resume", 1, lambda text: "" if text.count(RANK1) == 2 and
+       "warning" in text and "error" in text else text)
+shutil.rmtree("d")
+lines("one.bin", "--steps 1 --save w.st")
+expect("compile net.mlir -o other.bin --set variable_lr=true --set loss_scale=dynamic --set compute_type=bf16", 0, None)
+expect(f"run other.bin {RUN} --steps 9 --ckpt-dir good --resume", 1, lambda text: ""
+       if "step-000000000004: lacks parameters of the model: " in text else text)
+
+# What a run that was killed left is removed, what others left is not.
+os.makedirs("d/step-000000000003.tmp")
+write("d/step-000000000003.tmp/rank-00000.safetensors", "half")
+os.makedirs("d/step-3.tmp")
+lines("one.bin", "--steps 2 --ckpt-dir d")
+expect.check("swept", sorted(os.listdir("d")) == ["step-000000000002", "step-3.tmp"])
+shutil.rmtree("d")
+
 # How many are kept, and what is not taken.
 lines("one.bin", "--steps 10 --ckpt-dir d --ckpt-every 3 --ckpt-keep 3")
-expect.check("kept", sorted(os.listdir("d")) == [f"step-{n:012}.safetensors" for n in (6, 9, 10)])
+expect.check("kept", sorted(os.listdir("d")) == [f"step-{n:012}" for n in (6, 9, 10)])
 ended = lines("one.bin", "--steps 10 --ckpt-dir d --resume")
 expect.check("nothing is left to do", losses(ended) == [])
 expect(
@@ -77,18 +147,11 @@ expect(f"run one.bin {RUN} --steps 9 --ckpt-dir d --resume", 1, lambda text: ""
 for wrong in ("--steps 3 --resume", "--steps 3 --ckpt-every 2", "--steps 3 --ckpt-dir e --ckpt-keep 0",
               "--steps 0 --ckpt-dir e", "--steps 3 --ckpt-dir e --grace 0", "--steps 3 --eval-every 2"):
     expect(f"run one.bin {RUN} {wrong}", 2, None)
-write("d/step-000000000012.safetensors", "no checkpoint")
-expect(f"run one.bin {RUN} --steps 13 --ckpt-dir d --resume", 1, lambda text: ""
-       if "step-000000000012" in text else text)
-os.unlink("d/step-000000000012.safetensors")
-lines("one.bin", "--steps 1 --save d/step-000000000012.safetensors")  # without state
-expect(f"run one.bin {RUN} --steps 13 --ckpt-dir d --resume", 1, lambda text: ""
-       if "lacks parameters" in text else text)
 shutil.rmtree("d")
 
 # A checkpoint has the parameters, too.
 lines("one.bin", "--steps 4 --ckpt-dir c --save w.st")
-lines("one.bin", f"--steps 0 --init c/step-{4:012}.safetensors --save again.st")
+lines("one.bin", f"--steps 0 --init c/step-{4:012} --save again.st")
 expect.check("a start from a checkpoint", open("w.st", "rb").read() == open("again.st", "rb").read())
 
 # Evaluations between.
@@ -113,7 +176,7 @@ for plan in ("one.bin", "two.bin"):
     got = [json.loads(line)["loss"] for line in (*head, *out.splitlines()) if '"step"' in line]
     saved = os.listdir("t")
     expect.check(f"{plan}: stopped {run.returncode} {err} {saved}", run.returncode == 128 + signal.SIGTERM and not err
-                 and saved == [f"step-{len(got):012}.safetensors"])
+                 and saved == [f"step-{len(got):012}"])
     more = len(got) + 3
     on = losses(lines(plan, f"--steps {more} --ckpt-dir t --resume --lr-schedule cosine:warmup=3,steps={steps}"))
     straight = losses(lines(plan, f"--steps {more} --lr-schedule cosine:warmup=3,steps={steps}"))
@@ -131,9 +194,9 @@ else:
     batch = {"x": [[(i + j) % 5 / 5 for i in range(12)] for j in range(8)], "y": [j % 4 for j in range(8)]}
     with plan.run(seed=4) as job:
         before = [job.step(**batch) for _ in range(3)]
-        job.checkpoint("job.st")
+        job.checkpoint("job")
         after = [job.step(**batch) for _ in range(3)]
     with plan.run(seed=9) as job:
-        job.resume("job.st")
+        job.resume("job")
         expect.check("a job goes on", [job.step(**batch) for _ in range(3)] == after != before)
 expect.done()

@@ -106,8 +106,8 @@ KEYS = {
 # True of every run, as its meaning says: values come from the seed, or one file.
 ALWAYS = {"parameter_broadcast"}
 # What needs more than this model to be seen: tests/e2e/recompute_best, tests/passes/3_shard/propagate, tests/runtime
-# and tests/tools/run.
-OTHER_KEYS, OTHER_HINTS = {"recompute"}, {"priority", "msc.weights"}
+# (integrated_save: layouts) and tests/tools/run.
+OTHER_KEYS, OTHER_HINTS = {"recompute", "integrated_save"}, {"priority", "msc.weights"}
 # What only a GPU's library does, with attention, convolutions and gelu: tests/cuda sets them.
 ON_GPUS = {
     "deterministic", "library_epilogues", "score_portions", "library_attention", "library_convolution",

@@ -1,0 +1,278 @@
+/* archive.c: a path in; the tensors that lie there and the places of their shards out. */
+#include "runtime/data/archive.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "runtime/data/foreign.h"
+
+enum { FILES, TENSORS, SHARDS, TEXTS };
+
+/* ---- building ---- */
+
+static mscrt_status *grow(void *array, uint32_t num, uint32_t *room, size_t bytes) {
+  if (num < *room) return NULL;
+  uint32_t more = *room ? 2 * *room : 16;
+  void *grown = more > *room ? realloc(*(void **)array, more * bytes) : NULL;
+  if (!grown) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  *(void **)array = grown;
+  *room = more;
+  return NULL;
+}
+
+mscrt_status *mscrt_archive_new(const char *path, bool is_file, const char *kind, mscrt_archive *a) {
+  const char *slash = strrchr(path, '/');
+  *a = (mscrt_archive){.kind = kind, .path = strdup(path)};
+  a->folder = !is_file ? strdup(path) : slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+  mscrt_status *s = a->path && a->folder ? NULL : mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  if (s) mscrt_archive_close(a);
+  return s;
+}
+
+mscrt_status *mscrt_archive_add_text(mscrt_archive *a, char *text) {
+  mscrt_status *s = grow(&a->text, a->num_texts, &a->room[TEXTS], sizeof *a->text);
+  if (s) free(text);
+  else a->text[a->num_texts++] = text;
+  return s;
+}
+
+mscrt_status *mscrt_archive_add_file(mscrt_archive *a, const char *name, uint64_t bytes) {
+  char clean[96];
+  if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
+    return mscrt_fail(MSCRT_INPUT, "%s: '%s' is no file of this folder", a->path,
+                      mscrt_clean(name, SIZE_MAX, clean, sizeof clean));
+  MSCRT_CHECK(grow(&a->file, a->num_files, &a->room[FILES], sizeof *a->file));
+  mscrt_archive_file f = {.bytes = bytes, .blob.fd = -1};
+  if (asprintf(&f.path, "%s/%s", a->folder, name) < 0) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  f.name = strrchr(f.path, '/') + 1;
+  a->file[a->num_files++] = f;
+  return NULL;
+}
+
+mscrt_status *mscrt_archive_add_tensor(mscrt_archive *a, const mscrt_stored *t) {
+  MSCRT_CHECK(grow(&a->tensor, a->num, &a->room[TENSORS], sizeof *a->tensor));
+  mscrt_stored *to = &a->tensor[a->num++];
+  *to = *t;
+  to->first = a->num_shards;
+  to->num = 0;
+  return NULL;
+}
+
+mscrt_status *mscrt_archive_add_shard(mscrt_archive *a, const mscrt_shard *s) {
+  MSCRT_CHECK(grow(&a->shard, a->num_shards, &a->room[SHARDS], sizeof *a->shard));
+  a->shard[a->num_shards++] = *s;
+  a->tensor[a->num - 1].num++;
+  return NULL;
+}
+
+mscrt_status *mscrt_archive_open_file(mscrt_archive *a, uint32_t file) {
+  mscrt_archive_file *f = &a->file[file];
+  if (f->open) return NULL;
+  MSCRT_CHECK(mscrt_blob_open(f->path, &f->blob));
+  f->open = true;
+  if (f->bytes && f->blob.bytes != f->bytes)
+    return mscrt_bad_file(&f->blob, "is damaged: it has %" PRIu64 " bytes, the manifest says %" PRIu64, f->blob.bytes,
+                          f->bytes);
+  return NULL;
+}
+
+mscrt_status *mscrt_archive_add_safetensors(mscrt_archive *a, uint32_t file) {
+  mscrt_safetensors t;
+  MSCRT_CHECK(mscrt_archive_open_file(a, file));
+  MSCRT_CHECK(mscrt_safetensors_parse(&a->file[file].blob, &t));
+  mscrt_status *s = mscrt_archive_add_text(a, t.text);
+  t.text = NULL;
+  for (size_t i = 0; i < t.num && !s; i++) {
+    const mscrt_array *array = &t.tensor[i].array;
+    mscrt_stored one = {.name = t.tensor[i].name,
+                        .known = t.tensor[i].known,
+                        .dtype = array->dtype,
+                        .rank = array->rank,
+                        .view_rank = array->rank};
+    mscrt_shard shard = {.file = file, .at = array->at};
+    memcpy(one.shape, array->dim, sizeof one.shape);
+    memcpy(one.view, array->dim, sizeof one.view);
+    memcpy(shard.box.size, array->dim, sizeof array->dim);
+    s = mscrt_archive_add_tensor(a, &one);
+    if (!s && one.known) s = mscrt_archive_add_shard(a, &shard);
+  }
+  mscrt_safetensors_free(&t);
+  return s;
+}
+
+/* ---- checking ---- */
+
+uint64_t mscrt_stored_elems(const mscrt_stored *t) {
+  uint64_t elems = 0;
+  mscrt_shape_bytes(t->rank, t->shape, 1, &elems);
+  return elems;
+}
+
+static int compare_stored(const void *a, const void *b) {
+  return strcmp(((const mscrt_stored *)a)->name, ((const mscrt_stored *)b)->name);
+}
+
+static int compare_shards(const void *a, const void *b) {
+  const msc_box *x = &((const mscrt_shard *)a)->box, *y = &((const mscrt_shard *)b)->box;
+  for (int d = 0; d < MSCRT_MAX_RANK; d++)
+    if (x->begin[d] != y->begin[d]) return x->begin[d] < y->begin[d] ? -1 : 1;
+  return 0;
+}
+
+/* Shards that are sorted by their first row: each is compared with those that begin before it ends. */
+static mscrt_status *check_cover(const mscrt_archive *a, const mscrt_stored *t) {
+  char clean[96];
+  const mscrt_shard *s = &a->shard[t->first];
+  uint64_t elems = 0;
+  msc_box common;
+  mscrt_clean(t->name, SIZE_MAX, clean, sizeof clean);
+  for (uint32_t i = 0; i < t->num; i++) {
+    for (int d = 0; d < t->view_rank; d++)
+      if (s[i].box.begin[d] > t->view[d] || s[i].box.size[d] > t->view[d] - s[i].box.begin[d])
+        return mscrt_fail(MSCRT_INPUT, "%s: a shard of '%s' leaves the tensor", a->path, clean);
+    elems += (uint64_t)msc_box_elems(t->view_rank, &s[i].box);
+    for (uint32_t j = i + 1; j < t->num; j++) {
+      if (t->view_rank && s[j].box.begin[0] >= s[i].box.begin[0] + s[i].box.size[0]) break;
+      if (msc_box_intersect(t->view_rank, &s[i].box, &s[j].box, &common))
+        return mscrt_fail(MSCRT_INPUT, "%s: shards of '%s' overlap", a->path, clean);
+    }
+  }
+  return elems == mscrt_stored_elems(t)
+             ? NULL
+             : mscrt_fail(MSCRT_INPUT, "%s: the shards of '%s' have %" PRIu64 " of its %" PRIu64 " elements", a->path,
+                          clean, elems, mscrt_stored_elems(t));
+}
+
+mscrt_status *mscrt_archive_sort(mscrt_archive *a) {
+  char clean[96];
+  for (uint32_t i = 0; i < a->num; i++) {
+    mscrt_stored *t = &a->tensor[i];
+    uint64_t bytes, viewed;
+    if (!t->known) continue;
+    if (!mscrt_shape_bytes(t->rank, t->shape, mscrt_dtype_bytes(t->dtype), &bytes) ||
+        !mscrt_shape_bytes(t->view_rank, t->view, mscrt_dtype_bytes(t->dtype), &viewed) || bytes != viewed)
+      return mscrt_fail(MSCRT_INPUT, "%s: tensor '%s' has no shape that fits", a->path,
+                        mscrt_clean(t->name, SIZE_MAX, clean, sizeof clean));
+    if (t->num) qsort(&a->shard[t->first], t->num, sizeof *a->shard, compare_shards);
+    MSCRT_CHECK(check_cover(a, t));
+  }
+  if (a->num) qsort(a->tensor, a->num, sizeof *a->tensor, compare_stored);
+  for (uint32_t i = 1; i < a->num; i++)
+    if (!compare_stored(&a->tensor[i - 1], &a->tensor[i]))
+      return mscrt_fail(MSCRT_INPUT, "%s: two tensors are called '%s'", a->path,
+                        mscrt_clean(a->tensor[i].name, SIZE_MAX, clean, sizeof clean));
+  return NULL;
+}
+
+const mscrt_stored *mscrt_archive_find(const mscrt_archive *a, const char *name) {
+  mscrt_stored key = {.name = name};
+  return a->num ? bsearch(&key, a->tensor, a->num, sizeof key, compare_stored) : NULL;
+}
+
+/* ---- opening ---- */
+
+mscrt_status *mscrt_archive_of_file(mscrt_blob *b, mscrt_archive *a) {
+  mscrt_status *s = mscrt_archive_new(b->path, true, "safetensors", a);
+  const char *slash = strrchr(b->path, '/');
+  if (!s) s = mscrt_archive_add_file(a, slash ? slash + 1 : b->path, 0);
+  if (s) {
+    mscrt_blob_close(b);
+    return s;
+  }
+  a->file[0].blob = *b;
+  a->file[0].open = true;
+  *b = (mscrt_blob){.fd = -1};
+  s = mscrt_archive_add_safetensors(a, 0);
+  return s ? s : mscrt_archive_sort(a);
+}
+
+static bool has_suffix(const char *text, const char *end) {
+  size_t n = strlen(text), k = strlen(end);
+  return n >= k && !strcmp(text + n - k, end);
+}
+
+static bool is_folder(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static mscrt_status *parse_manifest(mscrt_blob *b, mscrt_archive *a) { return mscrt_manifest_parse(b, true, a); }
+
+/* One file alone, which is opened again under its name. */
+static mscrt_status *parse_single(mscrt_blob *b, mscrt_archive *a) {
+  MSCRT_CHECK(mscrt_archive_add_file(a, strrchr(b->path, '/') ? strrchr(b->path, '/') + 1 : b->path, 0));
+  return mscrt_archive_add_safetensors(a, 0);
+}
+
+/* The files by which a folder is known, in order of preference. */
+static const struct {
+  const char *name, *kind;
+  mscrt_status *(*parse)(mscrt_blob *b, mscrt_archive *a);
+} formats[] = {
+    {MSCRT_MANIFEST, "checkpoint of msc", parse_manifest},
+    {"model.safetensors.index.json", "sharded safetensors of Hugging Face", mscrt_parse_index},
+    {"model.safetensors", "safetensors", parse_single},
+};
+
+static mscrt_status *open_with(const char *path, size_t format, const char *file, mscrt_archive *a) {
+  mscrt_blob b;
+  bool own = file == path;
+  MSCRT_CHECK(mscrt_blob_open(file, &b));
+  mscrt_status *s = mscrt_archive_new(path, own, formats[format].kind, a);
+  if (!s) s = formats[format].parse(&b, a);
+  mscrt_blob_close(&b);
+  return s ? s : mscrt_archive_sort(a);
+}
+
+static mscrt_status *open_folder(const char *path, mscrt_archive *a) {
+  char *file = NULL;
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    if (asprintf(&file, "%s/%s", path, formats[i].name) < 0) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+    bool there = access(file, F_OK) == 0;
+    mscrt_status *s = there ? open_with(path, i, file, a) : NULL;
+    free(file);
+    if (there) return s;
+  }
+  return mscrt_fail(MSCRT_INPUT,
+                    "%s: neither a checkpoint (%s) nor a folder of safetensors (model.safetensors or "
+                    "model.safetensors.index.json)",
+                    path, MSCRT_MANIFEST);
+}
+
+static mscrt_status *open_any(const char *path, mscrt_archive *a) {
+  if (is_folder(path)) return open_folder(path, a);
+  if (has_suffix(path, ".index.json")) return open_with(path, 1, path, a);
+  if (has_suffix(path, "/" MSCRT_MANIFEST) || !strcmp(path, MSCRT_MANIFEST)) return open_with(path, 0, path, a);
+  mscrt_blob b;
+  MSCRT_CHECK(mscrt_blob_open(path, &b));
+  return mscrt_archive_of_file(&b, a);
+}
+
+mscrt_status *mscrt_archive_open(const char *path, mscrt_archive *a) {
+  *a = (mscrt_archive){0};
+  mscrt_status *s = open_any(path, a);
+  if (s) mscrt_archive_close(a);
+  return s;
+}
+
+void mscrt_archive_close(mscrt_archive *a) {
+  for (uint32_t i = 0; i < a->num_files; i++) {
+    mscrt_blob_close(&a->file[i].blob);
+    free(a->file[i].path);
+  }
+  for (uint32_t i = 0; i < a->num_texts; i++) free(a->text[i]);
+  XXH3_freeState(a->hash);
+  free(a->line);
+  free(a->text);
+  free(a->file);
+  free(a->tensor);
+  free(a->shard);
+  free(a->path);
+  free(a->folder);
+  *a = (mscrt_archive){0};
+}

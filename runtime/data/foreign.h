@@ -1,0 +1,10 @@
+/* foreign.h: readers of what other programs write, each for one row of the table of formats in archive.c. */
+#ifndef MSCRT_FOREIGN_H
+#define MSCRT_FOREIGN_H
+
+#include "runtime/data/archive.h"
+
+/* index.c: model.safetensors.index.json, which says in which file each tensor is. */
+mscrt_status *mscrt_parse_index(mscrt_blob *b, mscrt_archive *a);
+
+#endif

@@ -1,0 +1,49 @@
+/* json.h: reads the JSON of headers and manifests piece by piece. A function that returns false leaves the reader where
+ * the text is wrong. */
+#ifndef MSCRT_JSON_H
+#define MSCRT_JSON_H
+
+#include <stdio.h>
+
+#include "runtime/data/data.h"
+
+typedef struct {
+  const mscrt_blob *blob;    /* for messages, as the next two are */
+  const char *format, *part; /* "safetensors", "header" */
+  char *start, *at, *end;    /* the text, in which strings are decoded; *end is writable */
+} mscrt_json;
+
+#define mscrt_bad_json(r, what) \
+  mscrt_bad_file((r)->blob, "%s: %s at byte %td of the %s", (r)->format, (what), (r)->at - (r)->start, (r)->part)
+
+void mscrt_json_blanks(mscrt_json *r);
+bool mscrt_json_token(mscrt_json *r, char want);
+bool mscrt_json_string(mscrt_json *r, char **out);
+bool mscrt_json_number(mscrt_json *r, uint64_t *out);
+bool mscrt_json_bool(mscrt_json *r, bool *out);
+/* A string of sixteen hexadecimal digits. */
+bool mscrt_json_hex(mscrt_json *r, uint64_t *out);
+/* A list of at most MSCRT_MAX_RANK numbers. */
+bool mscrt_json_sizes(mscrt_json *r, int *out_num, int64_t out[MSCRT_MAX_RANK]);
+/* Passes over any value that is nested at most `depth` deep. */
+bool mscrt_json_skip(mscrt_json *r, int depth);
+/* Writes a string with its quotes. */
+void mscrt_json_put(FILE *f, const char *text);
+
+/* ---- write_safetensors.c: a header: its length as a u64, then a line of JSON; a multiple of 8 bytes ---- */
+
+typedef struct {
+  char *text; /* the caller's after mscrt_header_end */
+  size_t bytes;
+  FILE *f;     /* between begin and end: for metadata, and then `any` is to be set */
+  uint64_t at; /* bytes of data so far */
+  bool any;
+} mscrt_header;
+
+mscrt_status *mscrt_header_begin(mscrt_header *h);
+/* The next tensor: its data follow those of the one before it. */
+void mscrt_header_add(mscrt_header *h, const char *name, mscrt_dtype dtype, int rank, const int64_t *shape);
+/* To be called after every begin that went well; after a failure nothing is left. */
+mscrt_status *mscrt_header_end(mscrt_header *h);
+
+#endif
