@@ -283,8 +283,8 @@ MSCRT_API mscrt_status *mscrt_set_scalar(mscrt_context *ctx, const char *name, d
 /* Loads parameters (and state, if it is there) from a safetensors file, a checkpoint of any layout and number of ranks,
  * or a folder of safetensors files with or without an index; a rank reads only its own boxes. */
 MSCRT_API mscrt_status *mscrt_load(mscrt_context *ctx, const char *path);
-/* Loads the parameters for which the model names files, from its folder (mscrt_plan_weights); a rank reads only its own
- * boxes. */
+/* Loads the parameters for which the model names files, from its folder (mscrt_plan_weights), and the optimizer's state
+ * if these files have it; a rank reads only its own boxes. */
 MSCRT_API mscrt_status *mscrt_load_weights(mscrt_context *ctx, const char *folder);
 /* Saves whole parameters to a safetensors file: every rank calls it, rank 0 writes; the old file stays until the new
  * one is complete. */

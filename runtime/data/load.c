@@ -136,18 +136,26 @@ static mscrt_status *check_hash(const mscrt_blob *b, plan_weight_file f) {
   return s;
 }
 
-/* Checks, or with a context loads, the parameters that take their values from one file. */
+/* The tensor of a file from which a parameter takes its values; of state, the tensor of its name, if there is one.
+ * NULL: none. */
+static mscrt_status *find_value(mscrt_archive *a, uint32_t file, const mscrt_variable *v, const mscrt_stored **out) {
+  *out = v->state ? mscrt_archive_find(a, v->name) : NULL;
+  if (v->state || !v->tensor || v->weights != file) return NULL;
+  *out = mscrt_archive_find(a, v->tensor);
+  if (*out) return NULL;
+  return mscrt_fail(MSCRT_INPUT, "%s: lacks tensor '%s', the initial value of parameter '%s'", a->path, v->tensor,
+                    v->name);
+}
+
+/* Checks, or with a context loads, the parameters and state that take their values from one file. */
 static mscrt_status *take_tensors(const mscrt_plan *p, mscrt_context *c, uint32_t file, mscrt_archive *a) {
   mscrt_status *s = NULL;
   for (uint32_t i = 0; i < p->num_parameters && !s; i++) {
     const mscrt_variable *v = &p->parameter[i];
-    if (!v->tensor || v->weights != file) continue;
-    const mscrt_stored *t = mscrt_archive_find(a, v->tensor);
-    if (!t)
-      s = mscrt_fail(MSCRT_INPUT, "%s: lacks tensor '%s', the initial value of parameter '%s'", a->path, v->tensor,
-                     v->name);
-    else s = check_stored_tensor(a, t, v);
-    if (!s && c && v->stage == c->stage) s = load_parameter(c, a, t, v);
+    const mscrt_stored *t;
+    s = find_value(a, file, v, &t);
+    if (!s && t) s = check_stored_tensor(a, t, v);
+    if (!s && t && c && v->stage == c->stage) s = load_parameter(c, a, t, v);
   }
   return s;
 }

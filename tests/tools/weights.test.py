@@ -81,6 +81,19 @@ os.chdir("plans")
 expect(f"run deep/net.bin {RUN}".replace("=x.idx", "=../x.idx").replace("=y.idx", "=../y.idx"), 0, "")
 os.chdir("..")
 
+# So does the optimizer's state that these files have: x is zero, and with it w's gradient.
+momentum = model().replace('kind = "sgd", lr = 1.0e-01 : f32', 'kind = "momentum", lr = 1.0e-01 : f32, momentum = 0.5 : f32')
+write("m/momentum.mlir", momentum)
+put("m/start/a.st", {"dense.w": ([6, 4], W), "w.m": ([6, 4], [2.0] * NUM)})
+for ranks, mode in ((1, "stand_alone"), (2, "auto_parallel")):
+    expect(f"compile m/momentum.mlir -o s.bin --set device_num={ranks} --set parallel_mode={mode}", 0, None)
+    expect(f"run s.bin {RUN} --weights m".replace("--steps 0", "--steps 1"), 0, None)
+    expect.check(f"state on {ranks} ranks", near(get("out.st")["w"], [w - 0.1 for w in W]))
+put("m/start/a.st", {"dense.w": ([6, 4], W), "w.m": ([4, 6], [2.0] * NUM)})
+wrong = "m/start/a.st: tensor 'w.m' has shape [4,6], the model's parameter [6,4]"
+expect(f"run s.bin {RUN} --weights m", 1, lambda text: "" if wrong in text else text)
+put("m/start/a.st", {"other": ([2], [1, 2]), "dense.w": ([6, 4], W)})
+
 # --init gives all and --weights another folder; the plan may be moved with the model.
 expect("run net.bin " + RUN.replace("out.st", "again.st") + " --init out.st", 0, "")
 os.rename("m", "n")

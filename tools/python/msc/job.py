@@ -36,6 +36,16 @@ class _Rank(threading.Thread):
             del function  # which knows the job: an idle thread does not keep it alive
 
 
+class _Lease:
+    """Closes the only rank of a job when neither the job nor an array needs its memory any more."""
+
+    def __init__(self, library, context):
+        self._library, self._context = library, context
+
+    def __del__(self):
+        self._library.mscrt_close(self._context)
+
+
 class Job:
     """A running plan; made by Plan.run.  Used by one thread at a time; ends with its `with` block or close().
 
@@ -51,7 +61,7 @@ class Job:
     def __init__(self, plan, seed=0, threads=0, timeout=300.0, rank=None, address=None):
         self.plan, self._library = plan, plan.library
         self._results: queue.SimpleQueue = queue.SimpleQueue()
-        self._ticket, self._closed, self._last = 0, False, None
+        self._ticket, self._closed, self._last, self._lease = 0, False, None, None
         mine = range(plan.ranks) if rank is None else (rank, )
         self._contexts: Dict[int, c_void_p] = {r: c_void_p() for r in mine}
         # one rank needs no thread of its own
@@ -237,6 +247,23 @@ class Job:
                                            if rank == first else None, array.nbytes))
         return array
 
+    def view(self, name: str) -> Array:
+        """A parameter or state of a job of one rank in its own memory: steps change it, and what is written there the
+        next step takes.  It can be looked at as long as anybody has it, also after close()."""
+        self._check_open()
+        v = self.plan.parameters.get(name)
+        if v is None:
+            raise Error(f"there is no parameter '{name}'")
+        tensor = runtime._Tensor()
+        if self.plan.ranks == 1:
+            self._check("mscrt_local", 0, name.encode(), byref(tensor))
+        if self.plan.ranks > 1 or math.prod(tensor.room[:tensor.rank]) != math.prod(v.shape):
+            raise Error(f"{name} does not lie in one piece in the memory of one rank: read it")
+        self._lease = self._lease or _Lease(self._library, self._contexts[0])
+        memory = (ctypes.c_char * max(_bytes(v), 1)).from_address(tensor.data)
+        memory.lease = self._lease
+        return Array(v.dtype, v.shape, memory)
+
     def load(self, path) -> None:
         """Parameters, and state if the file has it, from a safetensors file."""
         self._check_open()
@@ -265,6 +292,9 @@ class Job:
         if self._closed:
             return
         self._closed = True
+        if self._lease:
+            self._lease = None
+            return
         try:
             self._all(lambda rank: self._library.mscrt_close(self._contexts[rank]))
         finally:

@@ -40,7 +40,9 @@ def _adam(kind):
 
 
 _KINDS = {torch.optim.SGD: _sgd, torch.optim.Adam: _adam("adam"), torch.optim.AdamW: _adam("adamw")}
-_STATE = {"momentum_buffer": "m", "exp_avg": "m", "exp_avg_sq": "v"}
+_MOMENTS = {"m": "exp_avg", "v": "exp_avg_sq"}
+# What follows a parameter's name in the name of a piece of state -> PyTorch's name of it.
+STATE = {torch.optim.SGD: {"m": "momentum_buffer"}, torch.optim.Adam: _MOMENTS, torch.optim.AdamW: _MOMENTS}
 
 
 def groups(optimizer, names):
@@ -68,7 +70,7 @@ def state(optimizer, names):
     of these steps."""
     tensors, steps = {}, 0
     for p, values in optimizer.state.items():
-        for key, suffix in _STATE.items():
+        for suffix, key in STATE[type(optimizer)].items():
             if isinstance(values.get(key), torch.Tensor):
                 tensors[f"{names[id(p)]}.{suffix}"] = values[key]
         steps = max(steps, int(values.get("step", 0)))

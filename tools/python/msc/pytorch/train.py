@@ -12,36 +12,64 @@ from msc.plan import compile as compile_plan
 from msc.pytorch import weights
 from msc.pytorch.capture import flat_inputs
 from msc.pytorch.export import _split_inputs, _split_labels, build
+from msc.pytorch.values import values_of
 
 
 class TrainStep:
     """A training step of one module: step(*inputs, label) gives the loss.  Made by train_step.
 
-    plan is the plan of the last step.  sync() brings parameters and buffers back into the module; close() does so too,
-    as the end of a `with` block does."""
+    plan is the plan of the last step.  On one rank the module's parameters and buffers and the optimizer's state are
+    views of the plan's memory, at any time what the last step left.  On several ranks they are brought up to date
+    before the module or one of its parts is called, before a state_dict() of either, by sync() and by close().
+
+    What PyTorch would notice is noticed: other sizes, train() and eval(), frozen parameters, hyper-parameters of the
+    optimizer, parameters that are written to; what needs another plan compiles one, once.  After an error in a step,
+    as an index out of range, the next step goes on with the parameters as they were on one rank; on several ranks,
+    where they are lost, it raises Error."""
 
     def __init__(self, module, loss, optimizer, ranks, seed, threads, words, keys):
         self.module, self.loss, self.optimizer = module, loss, optimizer
         self._words, self._keys = words, {**keys, "device_num": ranks}
         if ranks > 1:
             self._keys.setdefault("parallel_mode", "auto_parallel")
-        self._run_options = {"seed": seed, "threads": threads}
-        self._plans = {}  # sizes of inputs -> plan
-        self._job, self._sizes, self._rates = None, None, None
+        self._ranks, self._seed, self._threads = ranks, seed, threads
+        self._opened, self._compiled = 0, 0
+        self._plans = {}  # what a plan is for -> (plan, values, groups, constants)
+        self._job, self._key, self._rates, self._values, self._constants = None, None, None, [], []
+        self._is_behind, self._is_lost, self._written = False, False, None
         self._folder = tempfile.mkdtemp(prefix="msc-")  # weights, on their way
         self._clean = weakref.finalize(self, shutil.rmtree, self._folder, True)
+        sync, forget = _weakly(self, TrainStep.sync), _weakly(self, TrainStep._forget)
+        self._hooks = [
+            optimizer.register_state_dict_pre_hook(sync),
+            optimizer.register_step_pre_hook(sync),
+            optimizer.register_step_post_hook(forget),
+            optimizer.register_load_state_dict_pre_hook(sync),
+            optimizer.register_load_state_dict_post_hook(forget),
+        ]
+        for part in module.modules() if ranks > 1 else ():
+            self._hooks += [part.register_forward_pre_hook(sync), part.register_state_dict_pre_hook(sync)]
+            self._hooks.append(part.register_load_state_dict_pre_hook(sync))
 
     def __call__(self, *inputs, **named):
         """The loss of one step, a Python number."""
         if not self._clean.alive:
             raise Error("this step is closed")
+        if self._is_lost:
+            raise Error("the parameters of the steps before are lost; the module has what the last sync() brought")
         given = self._named(inputs, named)
-        sizes = tuple((n, tuple(t.shape), t.dtype) for n, t in given.items())
-        if sizes != self._sizes:
-            self._open(sizes, inputs, named)
+        key = (tuple((n, tuple(t.shape), t.dtype) for n, t in given.items()), _modes(self.module, self.optimizer))
+        if key != self._key or self._is_written():
+            self._open(key, inputs, named)
         self._set_rates()
         plan_inputs = self._job.plan.inputs
-        return self._job.step(**{n: t.detach().contiguous() for n, t in given.items() if n in plan_inputs})
+        self._is_behind = self._ranks > 1
+        try:
+            return self._job.step(**{n: t.detach().contiguous() for n, t in given.items() if n in plan_inputs})
+        except Error:
+            self._is_lost, self._is_behind = self._ranks > 1, False
+            self._close_job()
+            raise
 
     def _set_rates(self):
         """The learning rates that the optimizer has now, as a scheduler may have changed them."""
@@ -61,31 +89,83 @@ class TrainStep:
             raise Error("inputs are given in order or by name, not both")
         labels, args = self._split(inputs, named)
         words = {} if inputs else {n: v for n, v in named.items()}
-        return {n: v for n, v, _ in flat_inputs(args, words, labels, self.module) if isinstance(v, torch.Tensor)}
+        found = {n: v for n, v, _ in flat_inputs(args, words, labels, self.module) if isinstance(v, torch.Tensor)}
+        for name, t in found.items():
+            if t.requires_grad:
+                raise Error(f"input {name} wants a gradient, which a training step does not give: detach() it")
+        return found
 
-    def _open(self, sizes, inputs, named):
-        """A job for inputs of these sizes, which goes on with the parameters and the state of the one before."""
-        state = None
-        if self._job:
-            state = os.path.join(self._folder, "state.safetensors")
-            weights.write(state, {n: torch.from_dlpack(self._job.read(n)) for n in self._job.plan.parameters})
-            self._job.close()
-            self._job = None
-        if sizes not in self._plans:
-            self._plans[sizes] = self._compile(inputs, named)
-        plan = self._plans[sizes]
-        self._job, self._sizes, self._rates = plan.run(**self._run_options), sizes, None
-        if state:
-            self._job.load(state)
+    # ---- jobs ----
+
+    def _open(self, key, inputs, named):
+        """A job of the plan for these inputs and modes, which starts with what the module and the optimizer have."""
+        self.sync()
+        self._close_job()
+        if key not in self._plans or not all(torch.equal(b, kept) for b, kept in self._plans[key][-1]):
+            self._plans[key] = self._compile(inputs, named)
+        plan, self._values, self._groups, self._constants = self._plans[key]
+        # every job draws numbers of its own for dropout
+        self._job = plan.run(seed=self._seed + (self._opened << 32), threads=self._threads)
+        self._opened += 1
+        if self._ranks == 1:
+            for value in self._values:
+                value.move_to(torch.from_dlpack(self._job.view(value.name)))
+        elif self._opened > 1:  # the first begins with the files of its model
+            state = {n: torch.from_dlpack(self._job.read(n)) for n in plan.parameters}
+            state.update((v.name, t) for v in self._values if (t := v.get()) is not None)
+            path = os.path.join(self._folder, "state.safetensors")
+            weights.write(path, state)
+            self._job.load(path)
+        self._key, self._rates, self._written = key, None, self._versions()
 
     def _compile(self, inputs, named):
-        graph, tensors, self._groups = build(
-            self.module, dict(named) if named else tuple(inputs), self.loss, self.optimizer, **self._words
+        self._compiled += 1
+        base = os.path.join(self._folder, f"model{self._compiled}")
+        file = os.path.basename(base) + ".safetensors"
+        given = dict(named) if named else tuple(inputs)
+        graph, tensors, groups = build(
+            self.module, given, self.loss, self.optimizer, weights_file=file, **self._words
         )
-        path = os.path.join(self._folder, "model.fbs")
-        weights.write(os.path.join(self._folder, "model.safetensors"), tensors)
+        path = base + ".fbs"
+        weights.write(base + ".safetensors", tensors)
         graph.save(path)
-        return compile_plan(path, **self._keys)
+        plan = compile_plan(path, **self._keys)
+        constants = [(b, b.clone()) for n, b in self.module.named_buffers() if n not in plan.parameters]
+        return plan, values_of(self.module, self.optimizer, plan.parameters), groups, constants
+
+    def _close_job(self):
+        """Without a job the tensors of the module and the optimizer have memory of their own."""
+        if not self._job:
+            return
+        if self._ranks == 1:
+            for value in self._values:
+                value.refresh()
+                value.put(value.get().clone())
+                value.forget()
+        self._job.close()
+        self._job, self._key = None, None
+
+    def _versions(self):
+        """What changes when somebody else writes to parameters, or to buffers that are constants of the plan, or gives
+        them other memory."""
+        own = [v for v in self._values if v.is_of_module]
+        return (
+            [(v.get().data_ptr(), v.version() if self._ranks > 1 else 0) for v in own],
+            [(b.data_ptr(), b._version) for b, _ in self._constants],
+        )
+
+    def _is_written(self):
+        now = self._versions()
+        if self._is_behind and now[0] != self._written[0]:
+            self._is_behind, self._is_lost = False, True
+            raise Error("parameters were written to that the module had not got from its ranks: call sync() before")
+        return now != self._written
+
+    def _forget(self):
+        """The optimizer has another state: the next step begins with it."""
+        for value in self._values:
+            value.forget()
+        self._key = None
 
     @property
     def plan(self):
@@ -93,28 +173,60 @@ class TrainStep:
         return self._job.plan if self._job else None
 
     def sync(self):
-        """Writes what was trained into the module's parameters and buffers."""
-        if not self._job:
+        """Brings what was trained into the module's parameters and buffers and the optimizer's state."""
+        for value in self._values:
+            value.refresh()
+        if not self._is_behind:
             return
-        known = self._job.plan.parameters
-        own = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
-        with torch.no_grad():
-            for name in own.keys() & known.keys():
-                own[name].copy_(torch.from_dlpack(self._job.read(name)))
+        self._is_written()
+        self._is_behind = False
+        for value in self._values:
+            value.fill(torch.from_dlpack(self._job.read(value.name)))
+        self._written = self._versions()
 
     def close(self):
         """Brings everything back into the module and gives back memory and threads; may be called again."""
-        if self._job:
+        for hook in self._hooks:
+            hook.remove()
+        try:
             self.sync()
-            self._job.close()
-            self._job = None
-        self._clean()
+        finally:
+            self._close_job()
+            self._clean()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.close()
+
+
+def _weakly(owner, method):
+    """A hook that calls a method of what may be gone; it is not copied with the module."""
+    reference = weakref.ref(owner)
+
+    def call(*_):
+        own = reference()
+        if own is not None:
+            method(own)
+
+    return call
+
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def _modes(module, optimizer):
+    """What else a plan depends on: the plain attributes of modules, which parameters are trained, hyper-parameters."""
+    parts = [v for m in module.modules() for v in m.__dict__.values() if type(v) in _PLAIN]
+    parameters = [(id(p), p.requires_grad) for p in module.parameters()]
+    groups = [
+        v if type(v) in _PLAIN + (tuple,) else str(v)
+        for g in optimizer.param_groups
+        for k, v in g.items()
+        if k not in ("params", "lr", "initial_lr")
+    ]
+    return tuple(parts), tuple(parameters), tuple(groups)
 
 
 def train_step(

@@ -1,0 +1,403 @@
+#!/usr/bin/env python3
+"""msc.train_step as people use it: modules that are looked at, changed and saved between steps, other modes, sizes and
+element types, optimizers with groups and state, errors, interrupts.  The losses, parameters, buffers and the optimizer's
+state are those of eager PyTorch, on one rank and, where it matters, on two."""
+
+import copy
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from framework import need  # noqa: E402
+
+need("torch", "numpy", "flatbuffers")
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+import msc  # noqa: E402
+
+USES = []
+cross_entropy = nn.functional.cross_entropy
+
+
+def use(make, optimizer=lambda m: torch.optim.AdamW(m.parameters(), 1e-2), ranks=(1, 2), loss=cross_entropy):
+    def register(function):
+        USES.append((function, make, optimizer, ranks, loss))
+        return function
+
+    return register
+
+
+class Eager:
+    """What msc.train_step promises, by PyTorch."""
+
+    def __init__(self, module, loss, optimizer):
+        self.module, self.loss, self.optimizer = module, loss, optimizer
+
+    def __call__(self, *inputs):
+        self.optimizer.zero_grad()
+        loss = self.loss(self.module(*inputs[:-1]), inputs[-1])
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss.item()
+
+    def sync(self):
+        pass
+
+    close = sync
+
+
+def state_of(module, optimizer):
+    found = [t.detach().clone() for t in module.state_dict().values()]
+    for values in optimizer.state_dict()["state"].values():
+        found += [torch.as_tensor(values[k]).clone() for k in sorted(values)]
+    return found
+
+
+def numbers(told):
+    for t in told:
+        if isinstance(t, (list, tuple)):
+            yield from numbers(t)
+        else:
+            yield torch.as_tensor(t).detach().double()
+
+
+def check(function, make, optimizer_of, ranks, loss):
+    told = []
+    for n in (0, *ranks):
+        torch.manual_seed(0)
+        module = make()
+        optimizer = optimizer_of(module)
+        torch.manual_seed(1)
+        step = msc.train_step(module, loss, optimizer, ranks=n) if n else Eager(module, loss, optimizer)
+        values = list(numbers(function(step, module, optimizer)))
+        step.close()
+        told.append(values + list(numbers(state_of(module, optimizer))))
+    tolerance = 2e-2 if next(module.parameters()).dtype == torch.bfloat16 else 2e-5
+    for n, got in zip(ranks, told[1:]):
+        what = f"{function.__name__} on {n}"
+        assert len(got) == len(told[0]), f"{what}: {len(got)} tensors, not {len(told[0])}"
+        for i, (a, b) in enumerate(zip(got, told[0])):
+            off = (a - b).abs().max().item() if a.numel() else 0
+            assert a.shape == b.shape and off <= tolerance, f"{what}: value {i} is off by {off}: {a}, not {b}"
+
+
+def data(b=6, dtype=torch.float32):
+    return torch.randn(b, 8, dtype=dtype), torch.randint(0, 4, (b,))
+
+
+def perceptron():
+    # no bias before the norm: its gradient is rounding alone, which Adam would make steps of
+    return nn.Sequential(nn.Linear(8, 6, bias=False), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 4))
+
+
+# ---- looked at between steps ----
+
+
+@use(perceptron)
+def looked_at(step, module, optimizer):
+    told = []
+    for _ in range(3):
+        told.append(step(*data()))
+        told.append(state_of(module, optimizer))
+        module.eval()
+        told.append(module(torch.ones(2, 8)))
+        module.train()
+    step.sync()
+    told.append(list(module.parameters()))
+    return told
+
+
+@use(perceptron)
+def copied_and_saved(step, module, optimizer):
+    step(*data())
+    step.sync()
+    other, saved, kept = copy.deepcopy(module), copy.deepcopy(module.state_dict()), copy.deepcopy(optimizer.state_dict())
+    told = [step(*data()), step(*data())]
+    module.load_state_dict(saved)
+    optimizer.load_state_dict(kept)
+    told += [step(*data()), other(torch.ones(2, 8))]
+    return told
+
+
+# ---- changed between steps ----
+
+
+@use(perceptron)
+def written_to(step, module, optimizer):
+    told = [step(*data())]
+    step.sync()
+    with torch.no_grad():
+        module[0].weight.mul_(0.5)
+        module[1].running_mean.fill_(0.25)
+    told.append(step(*data()))
+    step.sync()
+    module[3].weight.data = torch.ones(4, 6)
+    return told + [step(*data())]
+
+
+@use(perceptron, lambda m: torch.optim.SGD(m.parameters(), 0.1, momentum=0.9))
+def other_modes(step, module, optimizer):
+    told = [step(*data())]
+    module.eval()
+    told += [step(*data()), step(*data())]
+    module[3].weight.requires_grad_(False)
+    told.append(step(*data()))
+    module.train()
+    module[3].weight.requires_grad_(True)
+    optimizer.param_groups[0]["weight_decay"] = 0.3
+    optimizer.param_groups[0]["lr"] = 0.02
+    return told + [step(*data())]
+
+
+@use(perceptron)
+def other_sizes(step, module, optimizer):
+    return [step(*data(b)) for b in (6, 4, 6, 2, 4)]
+
+
+@use(perceptron)
+def eager_steps_between(step, module, optimizer):
+    told = [step(*data())]
+    step.sync()
+    told.append(Eager(module, cross_entropy, optimizer)(*data()))
+    return told + [step(*data())]
+
+
+# ---- kinds of modules and optimizers ----
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.head = nn.Embedding(4, 6), nn.Linear(6, 4, bias=False)
+        self.head.weight = self.table.weight
+        self.unused, self.frozen = nn.Linear(2, 2), nn.Parameter(torch.ones(6), requires_grad=False)
+
+    def forward(self, x):
+        return self.head(self.table(x) * self.frozen).mean(1)
+
+
+def sgd(module):
+    return torch.optim.SGD(module.parameters(), 0.1, momentum=0.9)
+
+
+@use(Tied, sgd)
+def tied_unused_frozen(step, module, optimizer):
+    told = [step(torch.randint(0, 4, (6, 3)), data()[1]) for _ in range(3)]
+    assert module.table.weight is module.head.weight
+    return told
+
+
+def groups(module):
+    decayed, plain = (
+        [p for p in module.parameters() if p.dim() > 1],
+        [p for p in module.parameters() if p.dim() <= 1],
+    )
+    return torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": plain, "lr": 3e-2}], 1e-2)
+
+
+@use(perceptron, groups)
+def parameter_groups(step, module, optimizer):
+    return [step(*data()) for _ in range(3)]
+
+
+def used(module):
+    """An optimizer that has made steps before."""
+    optimizer = sgd(module)
+    Eager(module, cross_entropy, optimizer)(*data())
+    return optimizer
+
+
+@use(perceptron, used)
+def optimizer_with_state(step, module, optimizer):
+    return [step(*data()) for _ in range(2)]
+
+
+@use(lambda: perceptron().double(), ranks=(1,))
+def type_f64(step, module, optimizer):
+    return [step(*data(dtype=torch.float64)) for _ in range(2)]
+
+
+@use(lambda: nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 4)).bfloat16(), ranks=(1,))
+def type_bf16(step, module, optimizer):
+    return [step(*data(dtype=torch.bfloat16)) for _ in range(2)]
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 4)
+        self.register_buffer("scale", torch.full((4,), 2.0))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x):
+        self.calls += 1
+        return self.linear(x) * self.scale
+
+
+@use(Counting, sgd)
+def buffers(step, module, optimizer):
+    told = [step(*data()), step(*data())]
+    module.scale.fill_(3.0)
+    return told + [step(*data()), step(*data())]
+
+
+@use(perceptron)
+def memory_outlives_the_step(step, module, optimizer):
+    step(*data())
+    step.sync()
+    kept = module[0].weight.data
+    step.close()
+    gc.collect()
+    kept.add_(0)
+    return [kept]
+
+
+# ---- two at once ----
+
+
+def two_steps():
+    told = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        first, second = perceptron(), perceptron()
+        a, b = sgd(first), sgd(second)
+        make = msc.train_step if compiled else Eager
+        steps = make(first, cross_entropy, a), make(second, cross_entropy, b)
+        told.append([s(*data()) for _ in range(3) for s in steps])
+        for s in steps:
+            s.close()
+    assert max(abs(a - b) for a, b in zip(*told)) < 1e-5, told
+
+
+# ---- dropout ----
+
+
+def masks_after_other_sizes():
+    """A plan for other sizes, and the plan of before again, draw numbers of their own."""
+    module = nn.Sequential(nn.Dropout(0.5), nn.Linear(8, 4))
+    with msc.train_step(module, cross_entropy, torch.optim.SGD(module.parameters(), 0.0), seed=1) as step:
+        x, y = torch.ones(64, 8), torch.zeros(64).long()
+        told = [step(x[:b], y[:b]) for b in (64, 32, 64, 32, 64)]
+    assert len({round(t, 6) for t in told}) == 5, told
+
+
+# ---- what goes wrong ----
+
+
+def says(act, kind, *texts):
+    try:
+        act()
+    except kind as e:
+        assert all(t in str(e) for t in texts), f"{texts} are not in: {e}"
+    else:
+        raise AssertionError(f"nothing says: {texts}")
+
+
+def errors():
+    for ranks in (1, 2):
+        torch.manual_seed(0)
+        module = perceptron()
+        with msc.train_step(module, cross_entropy, sgd(module), ranks=ranks) as step:
+            step(*data())
+            x, y = data()
+            before = copy.deepcopy(module.state_dict())
+            says(lambda: step(x, y + 9), msc.Error, "an index is out of range")
+            if ranks == 1:
+                step(*data())
+            else:
+                says(lambda: step(x, y), msc.Error, "the parameters of the steps before are lost")
+                assert all(torch.equal(a, b) for a, b in zip(module.state_dict().values(), before.values()))
+            if ranks == 1:
+                says(lambda: step(x.requires_grad_(), y), msc.Error, "input input wants a gradient")
+                says(lambda: step(x.detach(), y[:3]), msc.Error, "PyTorch cannot export")
+        assert not [t for t in threading.enumerate() if type(t).__name__ == "_Rank"]
+        step.close()
+        assert all(p.isfinite().all() for p in module.parameters())
+
+
+def steps_that_differ():
+    module = perceptron()
+    optimizer = torch.optim.AdamW(module.parameters(), 1e-2)
+    with msc.train_step(module, cross_entropy, optimizer) as step, warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        module[3].weight.requires_grad_(False)
+        step(*data())
+        module[3].weight.requires_grad_(True)
+        step(*data())
+        step(*data())
+    texts = [str(w.message) for w in found if "steps with some parameters" in str(w.message)]
+    assert texts == [texts[0]] and "0 steps with some parameters and 1 with others" in texts[0], texts
+
+
+def unsynced_writes():
+    module = perceptron()
+    with msc.train_step(module, cross_entropy, sgd(module), ranks=2) as step:
+        step(*data())
+        with torch.no_grad():
+            module[0].weight.mul_(2)
+        says(lambda: step(*data()), msc.Error, "call sync() before")
+        says(lambda: step(*data()), msc.Error, "the parameters of the steps before are lost")
+
+
+def writes_to_inputs():
+    class Writing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 4)
+
+        def forward(self, x):
+            x.mul_(2)
+            return self.linear(x)
+
+    module = Writing()
+    step = msc.train_step(module, cross_entropy, sgd(module))
+    says(lambda: step(*data()), msc.Error, "the module writes into its input")
+
+
+INTERRUPTED = """
+import torch, msc
+module = torch.nn.Linear(8, 4)
+before = module.weight.detach().clone()
+with msc.train_step(module, torch.nn.functional.cross_entropy, torch.optim.SGD(module.parameters(), 0.1), ranks=RANKS) as s:
+    try:
+        while True:
+            s(torch.randn(6, 8), torch.zeros(6).long())
+            print("step", flush=True)
+    except KeyboardInterrupt:
+        pass
+assert not torch.equal(before, module.weight)
+print("closed", flush=True)
+"""
+
+
+def interrupts():
+    for ranks in (1, 2):
+        run = subprocess.Popen(
+            [sys.executable, "-c", INTERRUPTED.replace("RANKS", str(ranks))], stdout=subprocess.PIPE, text=True
+        )
+        while (line := run.stdout.readline()) != "step\n":
+            assert line, "it ended"
+        run.send_signal(signal.SIGINT)
+        assert run.stdout.read().endswith("closed\n") and run.wait(60) == 0, f"interrupted with {ranks} ranks"
+
+
+def main():
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    wanted = sys.argv[1:]
+    for case in USES:
+        if not wanted or case[0].__name__ in wanted:
+            check(*case)
+    for act in (two_steps, masks_after_other_sizes, errors, steps_that_differ, unsynced_writes, writes_to_inputs, interrupts):
+        if not wanted or act.__name__ in wanted:
+            act()
+
+
+main()
