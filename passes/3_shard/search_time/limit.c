@@ -156,8 +156,11 @@ static void splice(shard_timing *t, const strategy *faster, const strategy *smal
 
 static bool fits_limit(const shard_timing *t, const shard_cost *c) { return c->bytes <= t->limit; }
 
-/* Another mesh has a strategy that takes less than anything here. */
-static bool is_beaten(const shard_timing *t, bool exact) { return exact && t->bound >= t->beaten; }
+/* True if another mesh has a strategy that takes less than anything here.  Digit by digit there is no bound: there the
+ * estimate must exceed that strategy by more than what is found misses the best by. */
+static bool is_beaten(const shard_timing *t, bool exact) {
+  return exact ? t->bound >= t->beaten : t->beaten < INT64_MAX / 2 && t->estimate > t->beaten + t->beaten / 32;
+}
 
 /* What was found last. */
 static void copy_found(const shard_timing *t, strategy *out) {
@@ -166,9 +169,17 @@ static void copy_found(const shard_timing *t, strategy *out) {
   memcpy(out->state, t->state, t->m.num_vars * sizeof *out->state);
 }
 
-/* The best with this charge.  False: too large. */
-static bool solve_charged(shard_timing *t, bool exact, int64_t ns_per_gib, strategy *out) {
+/* The best with this charge, in t->found.  It is Lagrange's bound as well, as far as it is the best: the estimate.
+ * False: too large. */
+static bool solve_charge(shard_timing *t, bool exact, int64_t ns_per_gib) {
   MSC_TRY(shard_solve_time(t, exact, ns_per_gib));
+  int64_t least = t->found.charged - shard_charge_for(ns_per_gib, t->limit);
+  if (t->found.ns < SHARD_IMPOSSIBLE && least > t->estimate) t->estimate = least;
+  return true;
+}
+
+static bool solve_charged(shard_timing *t, bool exact, int64_t ns_per_gib, strategy *out) {
+  MSC_TRY(solve_charge(t, exact, ns_per_gib));
   copy_found(t, out);
   return true;
 }
@@ -203,10 +214,11 @@ static bool close_in(shard_timing *t, bool exact, strategy *faster, strategy *sm
 }
 
 /* The one of the two that is not known yet: one that does not fit, if there is any, and one that does,
- * or the smallest. */
-static bool enclose(shard_timing *t, bool exact, strategy *faster, strategy *smaller) {
+ * or the smallest.  `guess`: the charge at which the other was found. */
+static bool enclose(shard_timing *t, bool exact, int64_t guess, strategy *faster, strategy *smaller) {
   if (smaller->cost.ns < SHARD_IMPOSSIBLE) return solve_charged(t, exact, 0, faster);
-  MSC_TRY(solve_charged(t, exact, MAX_CHARGE, smaller));
+  if (guess == MAX_CHARGE) copy_strategy(t, smaller, faster);
+  else MSC_TRY(solve_charged(t, exact, MAX_CHARGE, smaller));
   if (fits_limit(t, &smaller->cost)) return true;
   strategy least = strategy_of(t); /* time still counted too much */
   if (least_memory(t, &least)) copy_strategy(t, smaller, &least);
@@ -215,13 +227,13 @@ static bool enclose(shard_timing *t, bool exact, strategy *faster, strategy *sma
 
 bool shard_solve_within_limit(shard_timing *t, bool exact) {
   int64_t guess = exact ? t->charge : 0;
-  t->charge = 0;
-  MSC_TRY(shard_solve_time(t, exact, guess));
+  t->charge = 0, t->estimate = 0;
+  MSC_TRY(solve_charge(t, exact, guess));
   if (is_beaten(t, exact) || (!guess && fits_limit(t, &t->found))) return true; /* mostly: memory is no matter */
   strategy faster = strategy_of(t), smaller = strategy_of(t), best = strategy_of(t);
   t->limited |= !fits_limit(t, &t->found);
   copy_found(t, fits_limit(t, &t->found) ? &smaller : &faster);
-  MSC_TRY(enclose(t, exact, &faster, &smaller));
+  MSC_TRY(enclose(t, exact, guess, &faster, &smaller));
   copy_strategy(t, &best, fits_limit(t, &faster.cost) ? &faster : &smaller);
   bool open = !fits_limit(t, &faster.cost) && fits_limit(t, &smaller.cost);
   if (open) MSC_TRY(close_in(t, exact, &faster, &smaller, &best));

@@ -116,15 +116,26 @@ static void release_pieces(shard_timing *t, uint32_t pieces) {
   }
 }
 
-/* Frees the pieces for all variables while every other digit stays; false: nothing better. */
-static bool improve_pieces(shard_timing *t, uint32_t pieces, msc_assignment *digits) {
+/* How often the strategy got better, and by one or two pieces how often it had when they were last freed: freed again
+ * without a change in between, they come to lie where they are. */
+typedef struct {
+  int changes, freed[SHARD_MAX_PIECES][SHARD_MAX_PIECES];
+} sweeps;
+
+/* Frees one or two pieces for all variables while every other digit stays; false: nothing better. */
+static bool improve_pieces(shard_timing *t, sweeps *s, int one, int other, msc_assignment *digits) {
   int64_t before = t->found.charged;
+  uint32_t pieces = 1u << one | 1u << other;
   shard_cost cost;
+  if (s->freed[one][other] == s->changes) return false;
+  s->freed[one][other] = s->changes;
   shard_fix_digits(t, t->chosen);
   release_pieces(t, pieces);
   if (!solve_pieces(t, pieces, digits, &cost)) return false;
   keep_if_better(t, digits, cost);
-  return t->found.charged < before;
+  bool better = t->found.charged < before;
+  s->changes += better;
+  return better;
 }
 
 /* Pieces by the speed of their links, minor ones first. */
@@ -152,13 +163,13 @@ static bool search_by_pieces(shard_timing *t) {
     shard_fix_digits(t, digits);
   }
   keep_if_better(t, digits, cost);
+  sweeps s = {.changes = 1};
   bool better = true;
   for (int round = 0; round < MAX_SWEEPS && better && !shard_out_of_time(t); round++) {
     better = false;
-    for (int i = 0; i < n && !shard_out_of_time(t); i++) better |= improve_pieces(t, 1u << order[i], digits);
+    for (int i = 0; i < n && !shard_out_of_time(t); i++) better |= improve_pieces(t, &s, order[i], order[i], digits);
     for (int i = 0; i < n && !better; i++)
-      for (int k = 0; k < i && !shard_out_of_time(t); k++)
-        better |= improve_pieces(t, 1u << order[i] | 1u << order[k], digits);
+      for (int k = 0; k < i && !shard_out_of_time(t); k++) better |= improve_pieces(t, &s, order[i], order[k], digits);
   }
   return true;
 }

@@ -37,6 +37,7 @@ typedef struct {
   bool limited;                   /* what takes least keeps more */
   bool yields;                    /* where nothing stays within the limit, what is smallest will do */
   int64_t bound;                  /* no strategy within the limit takes less, of those compared; 0: not known */
+  int64_t estimate;               /* of the bound, from what was found */
   shard_compared compared;
   /* ns of a strategy on another mesh: what is no better need not be known; INT64_MAX: none */
   int64_t beaten;
