@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "codegen/emit/emit.h"
+#include "ir/clock.h"
 #include "passes/8_memory/overlap.h"
 #include "passes/8_memory/place/place.h"
 #include "passes/direction.h"
@@ -110,13 +111,17 @@ static bool is_better_trial(const trials *t, const trial *a, const trial *b) {
 /* Compiles a copy of the program with the choice.  bytes -1: the passes refused it. */
 static trial run_trial(trials *t, choice c) {
   msc_compile_options o = msc_trial_of(t->o);
+  uint64_t begin = msc_clock_ns();
   msc_module *m = msc_parse(t->ctx, "recompute", t->text, t->bytes);
   msc_func *train = m ? msc_find_func(m, "train") : NULL;
   trial r = {c, -1, 0};
   if (!train) return r;
   mark_choice(t, train, &c);
+  msc_end_phase(t->o, "modules copied", begin);
   if (!msc_compile_stretch(t->ctx, m, &o, MSC_AT_partitioned, MSC_AT_placed)) return r;
+  begin = msc_clock_ns();
   measure_trial(t, m, &r.bytes, &r.ns);
+  msc_end_phase(t->o, "trials measured", begin);
   if (t->best.bytes < 0 || is_better_trial(t, &r, &t->best)) t->best = r;
   return r;
 }

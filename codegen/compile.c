@@ -11,6 +11,7 @@
 #include "codegen/ptxas.h"
 #include "ir/abi/mailbox.h"
 #include "ir/abi/pools.h"
+#include "ir/clock.h"
 #include "passes/2_train/train.h"
 #include "passes/3_shard/shard.h"
 #include "passes/3_shard/strategy/strategy_file.h"
@@ -269,11 +270,13 @@ static bool on_checkpoint(void *compiled, msc_module *m, msc_checkpoint at) {
   compilation *c = compiled;
   msc_func *f = msc_step_func(m);
   if (at == MSC_AT_searched && f && (uint64_t)kept_bytes(f) > c->most_kept) return false;
+  uint64_t begin = msc_clock_ns();
   if (at == MSC_AT_searched) c->searched = pack_program(m);
   if (at == MSC_AT_laid_out && !f)
     return msc_error(c->ctx, MSC_E_FORMAT, NULL, "the module has no function forward");
   if (at == MSC_AT_laid_out) c->strategies = msc_strategy_file(f, msc_context_arena(c->ctx));
   if (at == MSC_AT_sharded) c->decision = note_decisions(c->ctx, f, &c->num_decisions);
+  msc_end_phase(c->o, "decisions noted", begin);
   if (at == MSC_AT_partitioned) msc_choose_recompute(c->ctx, c->o, m);
   return true;
 }
@@ -294,13 +297,17 @@ static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_op
   o.at = on_checkpoint, o.at_user = &c;
   if (!msc_run_stretch(ctx, m, &o, MSC_AT_propagated, MSC_AT_placed)) return NULL;
   const char *code = NULL;
+  uint64_t begin = msc_clock_ns();
   msc_plan *p = msc_plan_of(ctx, m, &options->target, options->emitted ? &code : NULL);
   if (code) options->emitted(options->user, "kernels.ll", code, strlen(code));
   if (!p) return NULL;
   for (size_t i = 0; i < p->code.num_images; i++) hand_out_image(options, p, &p->code.image[i]);
+  msc_end_phase(options, "code made", begin);
+  begin = msc_clock_ns();
   const msc_cluster *cluster = cluster_of_options(ctx, options);
   if (!msc_plan_predict(p, cluster)) return NULL;
   p->memory_bytes = msc_plan_rank_bytes(p);
+  msc_end_phase(options, "step predicted", begin);
   p->decision = c.decision;
   p->num_decisions = c.num_decisions;
   p->strategies = c.strategies;
@@ -321,14 +328,16 @@ static int64_t next_room(int64_t below) {
 }
 
 /* Parses the text of a module again.  Ops without a location of the user's get none in this text either. */
-static msc_module *reparse(msc_context *ctx, const char *text, size_t bytes) {
+static msc_module *reparse(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes) {
   static const msc_loc unknown = {0};
+  uint64_t begin = msc_clock_ns();
   msc_module *m = msc_parse(ctx, "again", text, bytes);
   for (msc_func *f = m ? m->first : NULL; f; f = f->next) {
     if (f->loc->implied) f->loc = &unknown;
     for (msc_op *op = f->body->first; op; op = op->next)
       if (op->loc->implied) op->loc = &unknown;
   }
+  msc_end_phase(o, "modules copied", begin);
   return m;
 }
 
@@ -366,9 +375,11 @@ typedef struct {
 static bool run_again(const fitting *t, bounded_run *r) {
   msc_compile_options o = *t->o;
   if (o.verify == MSC_VERIFY_IR) o.verify = MSC_VERIFY_OFF;
-  msc_module *again = reparse(t->ctx, t->text, t->bytes);
+  msc_module *again = reparse(t->ctx, t->o, t->text, t->bytes);
   if (again) make_plan_within(t->ctx, &o, again, r);
+  uint64_t begin = msc_clock_ns();
   if (r->plan && o.verify != t->o->verify && !msc_check_module(again)) r->plan = NULL;
+  msc_end_phase(&o, "copies verified", begin);
   return r->plan != NULL;
 }
 
@@ -411,7 +422,9 @@ static msc_plan *search_plans(msc_context *ctx, msc_module *m, const msc_compile
   fitting t = {.ctx = ctx, .o = o, .limit = memory_limit_of_options(ctx, o)};
   bounded_run first = {.room = t.limit < INT64_MAX / 2 ? t.limit + t.limit / 8 : 0, .most_kept = UINT64_MAX};
   bool recomputes = !strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto"), ok = true;
+  uint64_t begin = msc_clock_ns();
   t.text = msc_print_text(m, scratch, &t.bytes);
+  msc_end_phase(o, "modules copied", begin);
   make_plan_within(ctx, o, m, &first);
   t.best = first.plan, t.kept = first.kept;
   if (first.plan) {
@@ -438,7 +451,7 @@ static const msc_plan *plan_with_copies(msc_context *ctx, const msc_compile_opti
                                         int64_t n) {
   const msc_compile_options trial = msc_trial_of(o);
   msc_diag_mark before = msc_mark_diags(ctx);
-  msc_module *m = reparse(ctx, text, bytes);
+  msc_module *m = reparse(ctx, o, text, bytes);
   if (m) msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(n));
   const msc_plan *p = m ? msc_compile(ctx, m, &trial) : NULL;
   msc_forget_diags(ctx, before);
@@ -497,7 +510,7 @@ static first_passes try_first_passes(msc_context *ctx, const msc_compile_options
   msc_diag_mark before = msc_mark_diags(ctx);
   msc_pass_options p = msc_pass_options_of(&trial);
   p.user = p.at_user = &t, p.after = note_first_passes, p.at = is_worth_searching;
-  msc_module *m = reparse(ctx, text, bytes);
+  msc_module *m = reparse(ctx, o, text, bytes);
   if (m && merged) msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));
   if (!m || !msc_run_stretch(ctx, m, &p, MSC_AT_read, MSC_AT_searched)) t.ns = INT64_MAX;
   msc_forget_diags(ctx, before);
@@ -526,7 +539,10 @@ static msc_plan *compile_with_prices(msc_context *ctx, msc_module *m, const msc_
   if (!msc_compile_stretch(ctx, m, options, MSC_AT_read, MSC_AT_propagated)) return NULL;
   msc_plan *p =
       shard_searches_time(options->config) ? search_plans(ctx, m, options) : make_plan(ctx, m, options, UINT64_MAX);
-  return p && fits_memory(p, options) ? p : NULL;
+  uint64_t begin = msc_clock_ns();
+  bool fits = p && fits_memory(p, options);
+  msc_end_phase(options, "memory told", begin);
+  return fits ? p : NULL;
 }
 
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
@@ -594,10 +610,12 @@ static bool finish_machine_code(msc_context *ctx, const msc_compile_options *o, 
   bool made;
   if (ptx) MSC_TRY(msc_ptxas_begin(ctx, p->arena, ptx, o->target.arch, &assembler));
   bool ok = !o->meanwhile || o->meanwhile(o->user, p);
+  uint64_t begin = msc_clock_ns();
   ok &= msc_ptxas_end(assembler, &cubin, &made);
   if (made) prepend_image(p, &cubin);
   if (made) hand_out_image(o, p, &cubin);
   if (ok) out->bytes = msc_plan_bytes(p, &out->num_bytes);
+  msc_end_phase(o, "plan written", begin);
   return out->bytes != NULL;
 }
 
@@ -632,7 +650,9 @@ static void warn_of_missing(msc_context *ctx, const msc_module *m) {
 
 bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compile_options *options,
                        msc_compiled *out) {
+  uint64_t begin = msc_clock_ns();
   msc_module *m = msc_read_model(ctx, model);
+  msc_end_phase(options, "model read", begin);
   if (!m) return false;
   const msc_attr_value *name = msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_name));
   options->model = name && name->kind == MSC_ATTR_STR ? name->s : model->name;

@@ -24,6 +24,8 @@ typedef struct {
   void *user;                  /* of the functions below, each of which may be NULL */
   void (*after)(void *user, const msc_pass_report *report);
   bool is_trial;               /* `after` is told so */
+  /* what took time beside the passes, and how much; a name may come several times */
+  void (*phase)(void *user, const char *name, uint64_t ns);
   void (*remark)(void *user, const msc_pass_info *pass, const msc_op *op, const char *text);
   void (*before)(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes);
   void (*reproducer)(void *user, const msc_pass_info *pass, const char *text, size_t bytes);
@@ -36,6 +38,9 @@ typedef struct {
 
 /* What the passes are told of a compilation. */
 msc_pass_options msc_pass_options_of(const msc_compile_options *o);
+
+/* Tells that what is called `name`, begun at msc_clock_ns() `begin`, has ended. */
+void msc_end_phase(const msc_compile_options *o, const char *name, uint64_t begin);
 
 /* Options of a trial, which looks at what becomes of a copy of the module: nothing is checked, and only `after` is
  * told. */

@@ -1,6 +1,7 @@
 /* stretch.c: runs a stretch of the passes with the options of a compilation, or of a trial that looks ahead. */
 #include "codegen/compile.h"
 #include "codegen/emit/emit.h"
+#include "ir/clock.h"
 
 msc_pass_options msc_pass_options_of(const msc_compile_options *o) {
   return (msc_pass_options){.verify = o->verify,
@@ -20,6 +21,10 @@ msc_pass_options msc_pass_options_of(const msc_compile_options *o) {
                             .reproducer = o->reproducer};
 }
 
+void msc_end_phase(const msc_compile_options *o, const char *name, uint64_t begin) {
+  if (o->phase) o->phase(o->user, name, msc_clock_ns() - begin);
+}
+
 msc_compile_options msc_trial_of(const msc_compile_options *o) {
   return (msc_compile_options){.config = o->config,
                                .target = o->target,
@@ -29,6 +34,7 @@ msc_compile_options msc_trial_of(const msc_compile_options *o) {
                                .verify = MSC_VERIFY_OFF,
                                .user = o->user,
                                .after = o->after,
+                               .phase = o->phase,
                                .is_trial = true};
 }
 

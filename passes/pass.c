@@ -4,8 +4,8 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
+#include "ir/clock.h"
 #include "ir/fact.h"
 #include "ir/interp/interp.h"
 #include "passes/7_lower/target.h"
@@ -146,13 +146,8 @@ typedef struct {
   msc_arena *arena[2];
   const char *text[2];
   size_t bytes[2];
+  uint64_t verify_ns; /* of the module as it was given, and of texts for a reproducer: the next pass reports them */
 } pass_run;
-
-static uint64_t read_clock_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void print_module_text(pass_run *r, int side) {
   r->text[side] = NULL;
@@ -255,7 +250,9 @@ static bool is_large(const msc_module *m) {
 static void print_case(pass_run *r, int side) {
   const size_t much = 1 << 20;
   if (!r->wants_text && (!r->wants_case || is_large(r->m))) return;
+  uint64_t begin = msc_clock_ns();
   print_module_text(r, side);
+  r->verify_ns += msc_clock_ns() - begin;
   r->wants_case = r->wants_case && r->bytes[side] < much;
 }
 
@@ -283,16 +280,17 @@ static bool run_one_pass(pass_run *r, const msc_pass_info *info, int number) {
   int errors = msc_num_errors(r->ctx);
   if (r->options->before && r->text[0])
     r->options->before(r->options->user, info, make_run_line(r, &pass), r->text[0], r->bytes[0]);
-  uint64_t start = read_clock_ns();
+  uint64_t start = msc_clock_ns();
   bool ok = info->run(&pass, r->m);
-  uint64_t mid = read_clock_ns();
+  uint64_t mid = msc_clock_ns();
   if (ok && msc_num_errors(r->ctx) > errors) ok = report_bug(r, &pass, "reported an error but went on");
   else if (!ok && (msc_num_errors(r->ctx) == errors || has_internal_error(msc_diags(r->ctx))))
     ok = report_bug(r, &pass, "failed");
   else if (ok && !verify_after(r, &pass))
     ok = report_bug(r, &pass, "left a module that does not verify or gives other numbers");
   done.pass_ns = mid - start;
-  done.verify_ns = read_clock_ns() - mid;
+  done.verify_ns = msc_clock_ns() - mid + r->verify_ns;
+  r->verify_ns = 0;
   done.stats = pass.stats;
   if (ok) ok = report_pass(r, &pass, &done);
   if (r->options->before) r->options->before(r->options->user, info, NULL, NULL, 0);
@@ -313,7 +311,9 @@ static bool run_rows(msc_context *ctx, msc_module *m, const msc_pass_options *op
   int number = list->passes_before;
   r.wants_text = options->want_text || options->dump_dir || options->verify >= MSC_VERIFY_NUMERICS;
   r.wants_case = options->before || options->reproducer;
+  uint64_t begin = msc_clock_ns();
   bool ok = options->verify < MSC_VERIFY_IR || msc_check_module(m);
+  r.verify_ns = msc_clock_ns() - begin;
   if (ok) print_case(&r, 0);
   if (ok && options->dump_dir && !number) ok = dump_text(&r, 0, "input", 0);
   for (; ok && r.at < r.list.num; r.at++) {

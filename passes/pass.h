@@ -37,7 +37,7 @@ typedef struct msc_pass_stat {
 typedef struct {
   const msc_pass_info *pass;
   int number;                 /* from 1 on; of msc_run_stretch, among the passes of pass.def */
-  uint64_t pass_ns, verify_ns;
+  uint64_t pass_ns, verify_ns; /* the second also of texts kept for a reproducer */
   const msc_pass_stat *stats; /* in the order they were counted */
   const msc_module *module;
   const char *text;           /* the IR after the pass; NULL unless wanted (see want_text) */

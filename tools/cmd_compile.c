@@ -3,15 +3,15 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "codegen/compile.h"
+#include "ir/clock.h"
 #include "tools/autotune.h"
 #include "tools/cli.h"
 #include "tools/engines.h"
 #include "tools/trust.h"
 
-enum { MOST_USES = 64, SHOWN_USES = 5 };
+enum { MOST_USES = 64, SHOWN_USES = 5, MOST_PHASES = 16 };
 
 /* What the runs of one pass took; trials are those on copies of the module. */
 typedef struct {
@@ -22,6 +22,11 @@ typedef struct {
 typedef struct {
   cli *c;
   pass_time *pass; /* by row of pass.def */
+  uint64_t verify_ns;
+  struct {
+    const char *name;
+    uint64_t ns;
+  } phase[MOST_PHASES]; /* what is done beside passes, in the order in which it came first */
   int debug;
   const msc_compile_options *options;
   uint64_t engines_ns; /* of graphs; 0: none was asked for */
@@ -30,19 +35,14 @@ typedef struct {
   int64_t step_ns, least_step_ns, least_plan_ns;
 } compiling;
 
-static uint64_t monotonic_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* ---- callbacks ---- */
 
 static void time_pass(void *user, const msc_pass_report *r) {
   compiling *k = user;
   pass_time *t = &k->pass[r->pass - msc_row(0)];
   *(r->is_trial ? &t->trials : &t->runs) += 1;
-  *(r->is_trial ? &t->trials_ns : &t->ns) += r->pass_ns + r->verify_ns;
+  *(r->is_trial ? &t->trials_ns : &t->ns) += r->pass_ns;
+  k->verify_ns += r->verify_ns;
   if (r->is_trial) return;
   cli_progress(k->c, "compiling: %s/%s", r->pass->stage, r->pass->name);
   for (const msc_pass_stat *s = r->stats; s; s = s->next) {
@@ -53,6 +53,13 @@ static void time_pass(void *user, const msc_pass_report *r) {
   for (const msc_pass_stat *s = r->stats; s && k->debug >= 2; s = s->next)
     fprintf(stderr, "%s: %s %" PRId64 "\n", r->pass->name, s->what, s->count);
   if (k->debug >= 4 && r->changed) fprintf(stderr, "// ---- after %s ----\n%s", r->pass->name, r->text);
+}
+
+static void time_phase(void *user, const char *name, uint64_t ns) {
+  compiling *k = user;
+  int i = 0;
+  while (i < MOST_PHASES - 1 && k->phase[i].name && strcmp(k->phase[i].name, name) != 0) i++;
+  k->phase[i].name = name, k->phase[i].ns += ns;
 }
 
 static void print_remark(void *user, const msc_pass_info *pass, const msc_op *op, const char *text) {
@@ -266,16 +273,27 @@ static void print_compile_text(const compiling *k, const msc_plan *p, size_t byt
           msc_mesh_size(&p->module->mesh), msc_plan_rank_bytes(p), total, bytes, ms);
 }
 
-static void print_pass_times(const compiling *k, double ms) {
+static uint64_t print_time(uint64_t ns, const char *what) {
+  fprintf(stderr, "%9.3f ms  %s\n", (double)ns / 1e6, what);
+  return ns;
+}
+
+/* A row for each pass and for what is done beside them: together they are all of the time. */
+static void print_times(const compiling *k, uint64_t all) {
+  msc_arena *a = msc_context_arena(k->c->ctx);
+  uint64_t sum = 0;
   for (size_t i = 0; i < msc_num_rows(); i++) {
     const pass_time *t = &k->pass[i];
     const char *name = msc_row(i)->name;
-    if (t->runs > 1) fprintf(stderr, "%9.3f ms  %s, runs: %d\n", (double)t->ns / 1e6, name, t->runs);
-    else if (t->runs) fprintf(stderr, "%9.3f ms  %s\n", (double)t->ns / 1e6, name);
-    if (t->trials) fprintf(stderr, "%9.3f ms  %s, trials: %d\n", (double)t->trials_ns / 1e6, name, t->trials);
+    if (t->runs > 1) sum += print_time(t->ns, msc_arena_printf(a, "%s, runs: %d", name, t->runs));
+    else if (t->runs) sum += print_time(t->ns, name);
+    if (t->trials) sum += print_time(t->trials_ns, msc_arena_printf(a, "%s, trials: %d", name, t->trials));
   }
-  if (k->engines_ns) fprintf(stderr, "%9.3f ms  engines\n", (double)k->engines_ns / 1e6);
-  fprintf(stderr, "%9.3f ms  in all\n", ms);
+  sum += print_time(k->verify_ns, "modules verified");
+  for (int i = 0; i < MOST_PHASES && k->phase[i].name; i++) sum += print_time(k->phase[i].ns, k->phase[i].name);
+  if (k->engines_ns) sum += print_time(k->engines_ns, "engines");
+  print_time(all > sum ? all - sum : 0, "the rest");
+  print_time(all, "in all");
 }
 
 /* plan.bin: model.fbs config.json */
@@ -321,17 +339,17 @@ static bool check_time_limit(cli *c) {
 static bool put_engines(void *user, msc_plan *p) {
   compiling *k = user;
   const char *why;
-  uint64_t begin = monotonic_ns();
+  uint64_t begin = msc_clock_ns();
   if (!p->num_graphs || !k->options->target.arch) return true;
   cli_progress(k->c, "compiling: engines");
   bool ok = engines_put(k->options, p, &why);
-  k->engines_ns = monotonic_ns() - begin;
+  k->engines_ns = msc_clock_ns() - begin;
   if (k->debug >= 3 && why) fprintf(stderr, "engines: %s\n", why);
   return ok;
 }
 
 static int run_compile(cli *c) {
-  uint64_t begin = monotonic_ns();
+  uint64_t begin = msc_clock_ns();
   compiling k = {.c = c, .step_ns = -1};
   k.pass = msc_new_array(msc_context_arena(c->ctx), pass_time, msc_num_rows());
   if (!cli_text(c, "o")) return cli_usage(c, "needs -o plan.bin");
@@ -343,6 +361,7 @@ static int run_compile(cli *c) {
                            .verify = MSC_VERIFY_IR,
                            .user = &k,
                            .after = time_pass,
+                           .phase = time_phase,
                            .remark = print_remark,
                            .before = keep_pass_input,
                            .meanwhile = put_engines,
@@ -371,15 +390,18 @@ static int run_compile(cli *c) {
   bool ok = msc_compile_model(c->ctx, &model, &o, &made);
   cli_progress_done(c);
   if (!ok) return CLI_INPUT;
+  uint64_t made_at = msc_clock_ns();
   const msc_plan *p = made.plan;
   int code = strategies ? cli_write_file(c, strategies, p->strategies, strlen(p->strategies)) : CLI_OK;
   if (code == CLI_OK) code = cli_write_file(c, path, made.bytes, made.num_bytes);
   if (code == CLI_OK) trust_note(made.bytes, made.num_bytes);
   if (code == CLI_OK) code = write_depfile(c, path);
   if (code == CLI_OK && cli_flag(c, "autotune")) code = autotune_plan(c, &made);
-  double ms = (double)(monotonic_ns() - begin) / 1e6;
+  uint64_t end = msc_clock_ns();
+  double ms = (double)(end - begin) / 1e6;
+  time_phase(&k, "files written", end - made_at);
   if (code != CLI_OK) return code;
-  if (cli_flag(c, "timing")) print_pass_times(&k, ms);
+  if (cli_flag(c, "timing")) print_times(&k, end - begin);
   if (c->json) return print_compile_json(&k, p, made.num_ops, ms);
   print_compile_text(&k, p, made.num_bytes, ms);
   return CLI_OK;
@@ -397,6 +419,6 @@ static const cli_option options[] = {
     {"time-limit", CLI_NUMBER, "S", "seconds after which the search for strategies takes the best so far; 0: no limit"},
     {"dump-dir", CLI_TEXT, "DIR", "IR after every pass that changed it, and the generated LLVM IR"},
     {"depfile", CLI_TEXT, "FILE", "what the plan was made from, for build systems"},
-    {"timing", CLI_FLAG, NULL, "time of every pass"},
+    {"timing", CLI_FLAG, NULL, "time of every pass, and of all else"},
     {0}};
 const cli_command cmd_compile = {"MODEL", 1, 1, options, run_compile};

@@ -129,6 +129,11 @@ for words, trials in (("plain.fbs", {}), (f"plain.fbs {MODES}", {}), (f"plain.fb
     expect.check(f"once with {words}: {ran}", all(runs == 1 for runs, _ in ran.values()))
     expect.check(f"trials with {words}: {ran}",
                  {name: "some" if number > 3 else number for name, (_, number) in ran.items() if number} == trials)
+    took = [(float(ms), what) for ms, what in re.findall(r"^ +([0-9.]+) ms  (.+)$", timed, re.MULTILINE)]
+    rest, whole = took[-2:]
+    expect.check(f"rows of the rest and of all with {words}", (rest[1], whole[1]) == ("the rest", "in all"))
+    expect.check(f"all of it accounted for with {words}: {took}",
+                 abs(sum(ms for ms, _ in took[:-1]) - whole[0]) < 0.1 and rest[0] < 10 + whole[0] / 8)
 needs = json.loads(expect(f"compile free.fbs -o d.bin --json {SEARCHES}", 0, quiet).stdout)["memory_bytes_per_rank"]
 ran = stretches(
     expect(f"compile free.fbs -o d.bin --timing {SEARCHES} --set memory_limit={needs * 4 // 5}", 0, quiet,
