@@ -3,12 +3,9 @@
  * A checkpoint DIR is made as DIR.tmp: every rank copies its slices into memory (the step that follows may change
  * them), and a thread writes them to a file. When all ranks have done so, rank 0 writes the manifest, the last file,
  * and renames the folder. So DIR is the checkpoint before or this one, whenever the processes end. */
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/context.h"
@@ -19,7 +16,7 @@
 enum { ENDED, WRITTEN, WRITING, FAILED };
 
 struct mscrt_saving {
-  char *path, *partial;
+  mscrt_folder folder; /* made by rank 0 */
   mscrt_slices slices;
   uint8_t *data; /* a copy of the slices, for as long as the context lives */
   mscrt_progress progress;
@@ -32,73 +29,22 @@ struct mscrt_saving {
   mscrt_status *status; /* of the thread; valid when it is done */
 };
 
-/* ---- folders ---- */
-
-static bool is_there(const char *path) {
-  struct stat st;
-  return lstat(path, &st) == 0;
-}
-
-/* True for a checkpoint, which the new one replaces, and for an empty folder. */
-static bool may_replace(const char *path) {
-  char *manifest = NULL;
-  if (asprintf(&manifest, "%s/%s", path, MSCRT_MANIFEST) < 0) return false;
-  bool is = is_there(manifest);
-  free(manifest);
-  if (is || rmdir(path) != 0) return is;
-  return true;
-}
-
-static mscrt_status *name_folders(const char *path, char **out_path, char **out_partial) {
-  size_t n = strlen(path);
-  while (n > 1 && path[n - 1] == '/') n--;
-  *out_path = strndup(path, n);
-  if (*out_path && asprintf(out_partial, "%s.tmp", *out_path) < 0) *out_partial = NULL;
-  return *out_path && *out_partial ? NULL : mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-}
-
-static mscrt_status *make_partial(const char *path, const char *partial) {
-  if (is_there(path) && !may_replace(path))
-    return mscrt_fail(MSCRT_INPUT, "%s: is there and is no checkpoint; give another name", path);
-  if (is_there(partial)) MSCRT_CHECK(mscrt_remove_folder(partial));
-  if (mkdir(partial, 0777) == 0) return NULL;
-  return mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot create: %s", partial, strerror(errno));
-}
-
 mscrt_status *mscrt_check_checkpoint(const char *path) {
-  char *whole = NULL, *partial = NULL;
-  mscrt_status *s = name_folders(path, &whole, &partial);
-  if (!s) s = make_partial(whole, partial);
-  if (!s) rmdir(partial);
-  free(whole);
-  free(partial);
-  return s;
+  mscrt_folder f;
+  MSCRT_CHECK(mscrt_folder_begin(path, MSCRT_MANIFEST, &f));
+  rmdir(f.partial);
+  mscrt_folder_free(&f);
+  return NULL;
 }
 
-static void sync_parent(const char *path) {
-  const char *slash = strrchr(path, '/');
-  char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-  if (folder) mscrt_sync_folder(folder);
-  free(folder);
-}
-
-/* Gives the complete folder its name; one that had it before is removed afterwards. */
-static mscrt_status *put_in_place(const char *partial, const char *path) {
-  mscrt_sync_folder(partial);
-  bool replaces = is_there(path);
-  int failed = replaces ? renameat2(AT_FDCWD, partial, AT_FDCWD, path, RENAME_EXCHANGE) : rename(partial, path);
-  if (failed) return mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot rename: %s", path, strerror(errno));
-  sync_parent(path);
-  return replaces ? mscrt_remove_folder(partial) : NULL;
-}
+/* ---- from another archive ---- */
 
 mscrt_status *mscrt_checkpoint_slices(const mscrt_plan *p, const mscrt_progress *progress, const char *path,
                                       mscrt_archive *from) {
-  char *whole = NULL, *partial = NULL;
+  mscrt_folder f;
   mscrt_archive a = {0};
-  mscrt_status *s = name_folders(path, &whole, &partial);
-  if (!s) s = make_partial(whole, partial);
-  bool made = !s;
+  mscrt_status *s = NULL;
+  MSCRT_CHECK(mscrt_folder_begin(path, MSCRT_MANIFEST, &f));
   for (int r = 0; r < p->ranks && !s; r++) {
     mscrt_slices slices;
     uint8_t *data = NULL;
@@ -111,20 +57,18 @@ mscrt_status *mscrt_checkpoint_slices(const mscrt_plan *p, const mscrt_progress 
       if (t) s = mscrt_archive_read(from, t, &to);
       else mscrt_init_box(k->v, progress->seed, &k->box, &k->box, to.data);
     }
-    if (!s) s = mscrt_slices_write(&slices, r, partial, data);
+    if (!s) s = mscrt_slices_write(&slices, r, f.partial, data);
     free(data);
     mscrt_slices_free(&slices);
   }
-  if (!s) s = mscrt_slices_collect(p, partial, &a);
+  if (!s) s = mscrt_slices_collect(p, f.partial, &a);
   if (!s) {
     a.progress = *progress;
-    s = mscrt_manifest_write(&a, partial);
+    s = mscrt_manifest_write(&a, f.partial);
     mscrt_archive_close(&a);
   }
-  if (!s) s = put_in_place(partial, whole);
-  else if (made) mscrt_status_free(mscrt_remove_folder(partial));
-  free(whole);
-  free(partial);
+  s = mscrt_folder_end(&f, s);
+  mscrt_folder_free(&f);
   return s;
 }
 
@@ -132,17 +76,17 @@ mscrt_status *mscrt_checkpoint_slices(const mscrt_plan *p, const mscrt_progress 
 
 static mscrt_status *commit(const struct mscrt_saving *k) {
   mscrt_archive a;
-  MSCRT_CHECK(mscrt_slices_collect(k->plan, k->partial, &a));
+  MSCRT_CHECK(mscrt_slices_collect(k->plan, k->folder.partial, &a));
   a.progress = k->progress;
-  mscrt_status *s = k->merged ? mscrt_archive_merge(&a, k->partial) : NULL;
-  if (!s) s = mscrt_manifest_write(&a, k->partial);
+  mscrt_status *s = k->merged ? mscrt_archive_merge(&a, k->folder.partial) : NULL;
+  if (!s) s = mscrt_manifest_write(&a, k->folder.partial);
   mscrt_archive_close(&a);
-  return s ? s : put_in_place(k->partial, k->path);
+  return s ? s : mscrt_folder_place(&k->folder);
 }
 
 static void *save_thread(void *arg) {
   struct mscrt_saving *k = arg;
-  k->status = k->commits ? commit(k) : mscrt_slices_write(&k->slices, k->rank, k->partial, k->data);
+  k->status = k->commits ? commit(k) : mscrt_slices_write(&k->slices, k->rank, k->folder.partial, k->data);
   atomic_store(&k->done, true);
   return NULL;
 }
@@ -197,17 +141,15 @@ static mscrt_status *prepare_saving(mscrt_context *c, const char *path) {
     k->rank = c->o.rank;
     k->merged = is_merged(c->plan);
   }
-  free(k->path);
-  free(k->partial);
-  k->path = k->partial = NULL;
-  MSCRT_CHECK(name_folders(path, &k->path, &k->partial));
+  mscrt_folder_free(&k->folder);
+  MSCRT_CHECK(mscrt_folder_name(path, &k->folder));
   if (!k->data) {
     mscrt_slices_free(&k->slices);
     MSCRT_CHECK(mscrt_slices_of(c->plan, c->o.rank, &k->slices));
     MSCRT_CHECK(mscrt_allocate((void **)&k->data, (size_t)k->slices.bytes + 1, 1));
   }
   k->progress = progress_of(c);
-  return c->o.rank == 0 ? make_partial(k->path, k->partial) : NULL;
+  return c->o.rank == 0 ? mscrt_folder_make(&k->folder, MSCRT_MANIFEST) : NULL;
 }
 
 static mscrt_status *copy_slices(mscrt_context *c) {
@@ -256,9 +198,9 @@ static mscrt_status *give_up(mscrt_context *c) {
   k->active = false;
   mscrt_status *s = k->status, *lost = mscrt_max(c, 0, &all);
   k->status = NULL;
-  if (!lost && k->rank == 0) mscrt_status_free(mscrt_remove_folder(k->partial));
+  if (!lost && k->rank == 0) mscrt_status_free(mscrt_remove_folder(k->folder.partial));
   mscrt_status_free(lost);
-  return s ? s : mscrt_fail(MSCRT_PEER, "another rank could not save its part of the checkpoint %s", k->path);
+  return s ? s : mscrt_fail(MSCRT_PEER, "another rank could not save its part of the checkpoint %s", k->folder.path);
 }
 
 mscrt_status *mscrt_checkpoint_end(mscrt_context *c, bool wait, bool *out_ended) {
@@ -295,7 +237,6 @@ void mscrt_saving_free(mscrt_context *c) {
   mscrt_status_free(k->status);
   mscrt_slices_free(&k->slices);
   free(k->data);
-  free(k->path);
-  free(k->partial);
+  mscrt_folder_free(&k->folder);
   free(k);
 }

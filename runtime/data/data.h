@@ -47,10 +47,31 @@ mscrt_status *mscrt_file_write(const mscrt_file *f, const void *data, size_t byt
 /* Replaces the old file by the new one; removes the new one if s, which is returned, or writing failed. */
 mscrt_status *mscrt_file_end(mscrt_file *f, mscrt_status *s);
 
-/* Makes the names in a folder durable, as far as the file system can. */
+/* Makes the names in a folder, or in that of a path, durable: otherwise a new name might be lost although its data is
+ * not. */
 void mscrt_sync_folder(const char *path);
+void mscrt_sync_folder_of(const char *path);
 /* Removes a folder of files, in which there are no folders; one that does not exist is no failure. */
 mscrt_status *mscrt_remove_folder(const char *path);
+
+/* ---- data/folder.c: the same of a folder, whose files are written into `partial`, beside it ---- */
+
+typedef struct {
+  char *path, *partial; /* owned */
+} mscrt_folder;
+
+/* Only sets the names. */
+mscrt_status *mscrt_folder_name(const char *path, mscrt_folder *out_folder);
+/* Makes the empty folder `partial`. What is under the name must be an empty folder, or one with a file `marker` (NULL:
+ * must be empty), which the new one replaces. */
+mscrt_status *mscrt_folder_make(const mscrt_folder *f, const char *marker);
+/* Both; after a failure nothing is left. */
+mscrt_status *mscrt_folder_begin(const char *path, const char *marker, mscrt_folder *out_folder);
+/* Gives the folder its name, and removes the one that had it. */
+mscrt_status *mscrt_folder_place(const mscrt_folder *f);
+/* The same, or if s, which is returned, or placing failed, removes what was written. */
+mscrt_status *mscrt_folder_end(const mscrt_folder *f, mscrt_status *s);
+void mscrt_folder_free(mscrt_folder *f);
 
 /* ---- an array in a blob: row major, `bytes` long from `at` ---- */
 

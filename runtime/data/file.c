@@ -54,8 +54,7 @@ void mscrt_sync_folder(const char *path) {
   close(fd);
 }
 
-/* Makes the folder durable too: otherwise the new name might be lost although the data is not. */
-static void sync_folder_of(const char *path) {
+void mscrt_sync_folder_of(const char *path) {
   const char *slash = strrchr(path, '/');
   char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
   if (folder) mscrt_sync_folder(folder);
@@ -79,7 +78,7 @@ mscrt_status *mscrt_file_end(mscrt_file *f, mscrt_status *s) {
   if (!s && rename(f->temporary, f->path) != 0)
     s = mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot rename: %s", f->path, strerror(errno));
   if (s && f->temporary && f->fd >= 0) unlink(f->temporary);
-  if (!s) sync_folder_of(f->path);
+  if (!s) mscrt_sync_folder_of(f->path);
   free(f->temporary);
   free(f->path);
   return s;

@@ -105,13 +105,22 @@ mscrt_status *mscrt_plan_open(const void *bytes, size_t size, const mscrt_plan_o
   return open_bytes(copy, size, options, out_plan);
 }
 
-mscrt_status *mscrt_plan_verify(const void *bytes, size_t size) {
+mscrt_status *mscrt_plan_open_layouts(const void *bytes, size_t size, mscrt_plan **out_plan) {
   mscrt_plan *p;
+  *out_plan = NULL;
   MSCRT_CHECK(mscrt_new_array(&p, 1));
   mscrt_status *s = allocate_private(size, &p->bytes);
   p->size = size;
   if (!s && size) memcpy(p->bytes, bytes, size);
   if (!s) s = verify_opened(p);
+  if (s) mscrt_plan_close(p);
+  else *out_plan = p;
+  return s;
+}
+
+mscrt_status *mscrt_plan_verify(const void *bytes, size_t size) {
+  mscrt_plan *p;
+  mscrt_status *s = mscrt_plan_open_layouts(bytes, size, &p);
   mscrt_plan_close(p);
   return s;
 }

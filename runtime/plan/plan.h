@@ -125,6 +125,9 @@ struct mscrt_plan {
 
 typedef void mscrt_kernel(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double *scalars);
 
+/* open_plan.c: a plan that is only asked, not executed: its code is not mapped, and nobody need trust it. */
+mscrt_status *mscrt_plan_open_layouts(const void *bytes, size_t size, mscrt_plan **out_plan);
+
 /* plan.c */
 mscrt_kernel *mscrt_plan_kernel(const mscrt_plan *p, uint32_t index);
 const mscrt_variable *mscrt_find_variable(uint32_t num, const mscrt_variable *v, const char *name);
