@@ -218,7 +218,7 @@ static uint32_t product_kernel(msc_codegen *cg, msc_product_part part, msc_dtype
 bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, msc_product_kernels *out) {
   if (!cg->llvm.has_fma) return false;
   out->pack = product_kernel(cg, transpose_b ? MSC_PACK_TRANSPOSED : MSC_PACK, dtype, 2, 3);
-  out->multiply = product_kernel(cg, MSC_MULTIPLY, dtype, 5, 7);
+  out->multiply = product_kernel(cg, MSC_MULTIPLY, dtype, 5, 8);
   out->width = msc_product_width(&cg->llvm, dtype), out->height = msc_product_height(&cg->llvm);
   return true;
 }

@@ -200,7 +200,7 @@ typedef struct {
   /* elements of a from row to row, term to term, panel to panel of rows */
   LLVMValueRef row_a, term_a, panel_a;
   LLVMValueRef floor;                              /* of what is stored */
-  LLVMValueRef has_bias;                           /* i64, 0 or 1 */
+  LLVMValueRef has_bias, step_bias;                /* i64, 0 or 1; elements from row to row, 0: the same for all */
   LLVMValueRef waiting;                            /* sums of blocks */
   sum_form form;
 } multiplying;
@@ -427,11 +427,12 @@ static void store_group(product *p, const multiplying *x, int height, LLVMValueR
     for (int v = 0; v < VECTORS; v++) {
       LLVMValueRef mask = masked ? mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes))) : NULL,
                    here = nsw_add(p, column, i64(p, v * p->lanes));
-      LLVMValueRef place = at(p, x->bias, nsw_mul(p, here, x->has_bias)),
-                   bias = masked ? load_masked(p, place, mask) : load_vector(p, place);
       for (int r = 0; r < height; r++) {
-        LLVMValueRef y = finish_sum(p, x, acc[r * VECTORS + v], bias);
-        place = at(p, x->c, nsw_add(p, nsw_mul(p, nsw_add(p, row, i64(p, r)), x->step_c), here));
+        LLVMValueRef at_row = nsw_add(p, row, i64(p, r)), place = nsw_mul(p, here, x->has_bias);
+        place = at(p, x->bias, nsw_add(p, nsw_mul(p, at_row, x->step_bias), place));
+        LLVMValueRef bias = masked ? load_masked(p, place, mask) : load_vector(p, place),
+                     y = finish_sum(p, x, acc[r * VECTORS + v], bias);
+        place = at(p, x->c, nsw_add(p, nsw_mul(p, at_row, x->step_c), here));
         if (masked) store_masked(p, y, place, mask);
         else store_vector(p, y, place);
       }
@@ -493,7 +494,8 @@ static void multiply_all(product *p, const multiplying *x, LLVMValueRef begin, L
   msc_ir_loop_close(&p->e, &panels, NULL);
 }
 
-/* Without a bias zeros are added, from one place for all columns. */
+/* A bias has an element for each column, or step_bias elements further on others for each row: c itself, then, takes
+ * what is added to it.  Without a bias zeros are added, from one place for all columns. */
 static void read_bias(product *p, multiplying *x) {
   LLVMValueRef zeros = msc_ir_stack(&p->e, p->vector, 1), given = load_buffer(p, 4),
                has = LLVMBuildIsNotNull(p->b, given, "");
@@ -564,7 +566,8 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
                    .columns = load_dim(&p, 0),
                    .k = load_dim(&p, 1),
                    .step_c = load_dim(&p, 3),
-                   .blocks = load_dim(&p, 4)};
+                   .blocks = load_dim(&p, 4),
+                   .step_bias = load_dim(&p, 7)};
   x.block = LLVMBuildSDiv(p.b, x.k, x.blocks, "");
   LLVMValueRef zero = LLVMConstReal(p.elem, 0), lowest = LLVMConstReal(p.elem, -(double)INFINITY);
   x.floor = msc_emit_splat(&p.e, LLVMBuildSelect(p.b, is_dim_set(&p, 6), zero, lowest, ""), p.lanes);

@@ -173,7 +173,7 @@ static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matm
   uint64_t bytes = (uint64_t)msc_product_bytes(operand_bytes);
   if ((operand_bytes < 4) != m->wide)
     return bad_plan("kernels give f32 for %s, and nothing else", mscrt_dtype_name(m->dtype));
-  if (!mscrt_kernel_takes(p, m->pack, 2, 3) || !mscrt_kernel_takes(p, m->multiply, 5, 7))
+  if (!mscrt_kernel_takes(p, m->pack, 2, 3) || !mscrt_kernel_takes(p, m->multiply, 5, 8))
     return bad_plan("its kernels do not take what a product gives");
   if (m->width < MSC_PRODUCT_VECTORS || m->width > 1024 || m->width % MSC_PRODUCT_VECTORS ||
       (m->tile_n % m->width && m->tile_n != m->n))

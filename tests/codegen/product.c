@@ -29,6 +29,9 @@ typedef struct {
   msc_tensor a, b, bias, c;
 } product_case;
 
+/* Of an odd number of rows each has a bias of its own, which c holds before. */
+static bool adds_to_result(const product_case *p) { return p->form->bias && p->s.m % 2; }
+
 static double term_sum(const product_case *p, int64_t i, int64_t j, int64_t first, int64_t blocks) {
   const product_form *f = p->form;
   int64_t block = p->s.k / p->s.blocks;
@@ -43,7 +46,7 @@ static double term_sum(const product_case *p, int64_t i, int64_t j, int64_t firs
 
 static double expected(const product_case *p, int64_t i, int64_t j) {
   double y = term_sum(p, i, j, 0, p->s.blocks);
-  if (p->form->bias) y = sum_of(p->form->dtype, y, msc_tensor_get(&p->bias, j));
+  if (p->form->bias) y = sum_of(p->form->dtype, y, msc_tensor_get(&p->bias, adds_to_result(p) ? i * p->s.n + j : j));
   return p->form->relu && y < 0 ? 0 : y;
 }
 
@@ -71,9 +74,10 @@ static void multiply(kernel_run *run, const product_case *p, const msc_product_k
     int64_t pack_dims[3] = {columns, s->k, f->transpose_b ? s->k : s->n};
     void *pack_buffers[2] = {(char *)p->b.data + j * operand_bytes * (f->transpose_b ? s->k : 1), panels.data};
     pack(pack_buffers, 0, (columns + kernels->width - 1) / kernels->width, pack_dims, NULL);
-    int64_t dims[7] = {columns, s->k, f->transpose_a ? s->m : s->k, s->n, s->blocks, f->transpose_a, f->relu};
+    int64_t dims[8] = {columns,        s->k,    f->transpose_a ? s->m : s->k, s->n, s->blocks,
+                       f->transpose_a, f->relu, adds_to_result(p) ? s->n : 0};
     void *buffers[5] = {p->a.data, panels.data, (char *)p->c.data + j * bytes, room.data,
-                        f->bias ? (char *)p->bias.data + j * bytes : NULL};
+                        f->bias ? (char *)(adds_to_result(p) ? p->c.data : p->bias.data) + j * bytes : NULL};
     for (int64_t i = 0; i < s->m; i += tile_m) go(buffers, i, i + tile_m < s->m ? i + tile_m : s->m, dims, NULL);
   }
   fenced_free(&panels);
@@ -86,8 +90,9 @@ static void check_size(kernel_run *run, const product_form *f, const msc_product
                     .s = s,
                     .a = operand(run, f->dtype, s.m * s.k, &memory[0]),
                     .b = operand(run, f->dtype, s.k * s.n, &memory[1])};
-  p.bias = operand(run, sum_dtype(f->dtype), s.n, &memory[2]),
+  p.bias = operand(run, sum_dtype(f->dtype), adds_to_result(&p) ? s.m * s.n : s.n, &memory[2]),
   p.c = operand(run, sum_dtype(f->dtype), s.m * s.n, &memory[3]);
+  if (adds_to_result(&p)) memcpy(p.c.data, p.bias.data, (size_t)(s.m * s.n * msc_dtype_bytes(sum_dtype(f->dtype))));
   multiply(run, &p, kernels);
   for (int64_t i = 0; i < s.m; i++)
     for (int64_t j = 0; j < s.n; j++) {
