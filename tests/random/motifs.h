@@ -382,7 +382,7 @@ static inline msc_value *make_convolved(random_graph *g, msc_value *x) {
   if (!(x = as_image(g, x)) || x->type->dim[2] * x->type->dim[3] > 150) return NULL;
   const int64_t *d = x->type->dim;
   int64_t k = (int64_t[]){1, 1, 2, 3, 3}[below(g, 5)], step = k > 1 && chance(g, 25) ? 2 : 1, pad = k / 2,
-          o = (int64_t[]){1, 2, 3, 4, 6, 8}[below(g, 6)];
+          o = (int64_t[]){1, 2, 3, 4, 6, 8, 20}[below(g, 7)];
   bool each = chance(g, 20);
   if (each) o = d[1];
   if (d[2] + 2 * pad < k || d[3] + 2 * pad < k) return NULL;
