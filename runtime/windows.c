@@ -289,6 +289,10 @@ static void differentiate(const item *t, const float *x, const float *dy, float 
 void mscrt_run_windows(const mscrt_record *r, void *const *buffers, int64_t unit, void *room) {
   const mscrt_graph *g = r->graph;
   item t = {.r = r, .v = mscrt_windows_of(g), .cut = mscrt_windows_cut(g), .seen = room};
+  if (msc_windows_lie_side_by_side(&t.v)) {
+    mscrt_run_small_images(r, buffers, unit, room);
+    return;
+  }
   t.panels = t.seen + msc_windows_aligned(t.cut.seen);
   t.room = t.panels + msc_windows_aligned(t.cut.panels);
   t.tile = t.room + msc_windows_aligned(t.cut.room);

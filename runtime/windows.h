@@ -6,5 +6,7 @@
 
 /* Runs one work item of the call with `worker`'s memory. */
 void mscrt_run_windows(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
+/* The same for small images. */
+void mscrt_run_small_images(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
 
 #endif

@@ -74,10 +74,10 @@ static void set_convolution(msc_plan_graph *g, const msc_op *op) {
 bool msc_plan_windows(msc_codegen *cg, const msc_op *op, msc_plan_graph *g) {
   msc_product_kernels kernels;
   msc_windows v;
-  bool gradient = op->kind == OP_conv2d_weight_grad;
-  if (!msc_codegen_product(cg, MSC_F32, gradient, &kernels) || !msc_windows_of_op(op, kernels.width, &v))
+  if (!msc_windows_of_op(op, 1, &v) || !msc_codegen_product(cg, MSC_F32, msc_windows_turn(&v), &kernels))
     return msc_op_error(op, MSC_E_INTERNAL, "%s: no kernels for its windows", msc_kind_name(op->kind));
-  msc_windows_cut u = gradient ? msc_windows_cut_of_gradient(&v) : msc_windows_cut_of(&v);
+  v.width = kernels.width;
+  msc_windows_cut u = msc_windows_cut_of(&v);
   g->on_cpu = true, g->pack = kernels.pack, g->multiply = kernels.multiply, g->width = (uint32_t)kernels.width;
   g->bytes = (uint64_t)msc_windows_bytes(&u);
   return true;

@@ -5,23 +5,37 @@
  *   y  [o, windows]   = w [o, c k l] * panels of windows [c k l, windows]       channels of x in chunks, added in order
  *   dw [o, c] of k, l = dy [o, windows] * panels of channels [windows, c]       images in groups, added in order
  *
+ * Of small images many lie side by side, and each place of y, or of the data's gradient, is a product over those
+ * elements of the kernel that see an image there; no padding is multiplied, and steps leave nothing to fold:
+ *
+ *   y  [o, images] at i, j = w [o, k l c]  * images turned [k l c, images]      lines of the kernel, added in order
+ *   dx [c, images] at i, j = w [c, k l o]  * dy turned     [k l o, images]      the same
+ *
+ * Which form is taken, and the order of y's and dx's sums, does not depend on the number of images.  dw sums images in
+ * groups that do: the gradients of several ranks, added, equal those of one up to rounding.
+ *
  * All are f32, row major, without groups of channels. */
 #ifndef MSC_IR_WINDOWS_H
 #define MSC_IR_WINDOWS_H
 
 #include "ir/abi/product.h"
 
+typedef enum { MSC_WINDOWS_MAKE_Y, MSC_WINDOWS_MAKE_X, MSC_WINDOWS_MAKE_WEIGHTS } msc_windows_result;
+
 /* y[i] sees x[i step + k dilation - padding], in both dimensions. */
 typedef struct {
+  msc_windows_result makes;
   int64_t n, c, x[2], o, y[2], kernel[2], step[2], dilation[2], padding[2];
   int64_t width; /* columns of a panel */
 } msc_windows;
 
 /* A work item makes `rows` channels of y in `columns` windows of `images` images; or, of the weights' gradient, `rows`
- * channels of y times `columns` channels of x. */
+ * channels of y times `columns` channels of x; or, of small images, `rows` channels of `images` images. */
 typedef struct {
   int64_t images, rows, columns;
-  int64_t terms;                    /* channels of x that are packed at once; of a gradient windows at most */
+  /* channels of x that are packed at once, of small images those of x or dy that are turned; of the weights' gradient
+   * windows at most */
+  int64_t terms;
   int64_t parts_o, parts, units;
   int64_t line, lines, channel;     /* of x with its padding: elements of a line, lines, elements of a channel */
   int64_t seen, panels, room, tile; /* elements of the worker's memory */
@@ -51,7 +65,7 @@ static inline int64_t msc_windows_rows(int64_t o, int64_t items) {
   return msc_windows_share(o, parts, 4);
 }
 
-static inline msc_windows_cut msc_windows_cut_of(const msc_windows *v) {
+static inline msc_windows_cut msc_windows_cut_of_y(const msc_windows *v) {
   enum { TERMS = 640, PANELS = 96 * 1024, TILE = 64 * 1024, MANY = 16 };
   msc_windows_cut u = {0};
   int64_t taps = msc_windows_taps(v), windows = v->y[0] * v->y[1], s = v->step[1];
@@ -102,6 +116,60 @@ static inline msc_windows_cut msc_windows_cut_of_gradient(const msc_windows *v) 
   u.room = u.images > 1 ? u.rows * u.images * windows : 0;
   u.tile = (msc_windows_taps(v) + 1) * u.rows * u.columns;
   return u;
+}
+
+/* ---- small images ---- */
+
+/* What a product reads, and what it makes. */
+static inline int64_t msc_windows_channels_read(const msc_windows *v) {
+  return v->makes == MSC_WINDOWS_MAKE_X ? v->o : v->c;
+}
+static inline int64_t msc_windows_channels_made(const msc_windows *v) {
+  return v->makes == MSC_WINDOWS_MAKE_X ? v->c : v->o;
+}
+static inline const int64_t *msc_windows_size_read(const msc_windows *v) {
+  return v->makes == MSC_WINDOWS_MAKE_X ? v->y : v->x;
+}
+static inline const int64_t *msc_windows_size_made(const msc_windows *v) {
+  return v->makes == MSC_WINDOWS_MAKE_X ? v->x : v->y;
+}
+
+/* True if images lie side by side: of a larger image a line of windows fills vectors, and little of it is padding. */
+static inline bool msc_windows_lie_side_by_side(const msc_windows *v) {
+  enum { WINDOWS = 64, PIXELS = 256, CHANNELS = 16 };
+  return v->makes != MSC_WINDOWS_MAKE_WEIGHTS && v->y[0] * v->y[1] <= WINDOWS && v->x[0] * v->x[1] <= PIXELS &&
+         msc_windows_channels_read(v) >= CHANNELS;
+}
+
+/* True if the kernel that packs turns what it reads. */
+static inline bool msc_windows_turn(const msc_windows *v) {
+  return v->makes == MSC_WINDOWS_MAKE_WEIGHTS || msc_windows_lie_side_by_side(v);
+}
+
+static inline int64_t msc_windows_most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static inline msc_windows_cut msc_windows_cut_of_small(const msc_windows *v) {
+  enum { FEW = 8, LEAST = 32, BLOCKS = 2, TURNED = 512 };
+  int64_t taps = msc_windows_taps(v), read = msc_windows_channels_read(v), made = msc_windows_channels_made(v);
+  const int64_t *from = msc_windows_size_read(v), *to = msc_windows_size_made(v);
+  int64_t pixels = from[0] * from[1], places = to[0] * to[1];
+  msc_windows_cut u = {.images = v->n < BLOCKS * v->width ? v->n : BLOCKS * v->width, .columns = v->width};
+  u.parts = (v->n + u.images - 1) / u.images;
+  int64_t parts = u.parts < FEW ? FEW / u.parts : 1, most = made / (places < LEAST ? 2 * LEAST : LEAST);
+  u.rows = msc_windows_share(made, parts < most ? parts : msc_windows_most(most, 1), 4);
+  u.parts_o = (made + u.rows - 1) / u.rows;
+  u.units = u.parts * u.parts_o;
+  u.terms = msc_windows_share(read, (read * pixels + TURNED - 1) / TURNED, 1);
+  u.seen = msc_windows_most(pixels, v->kernel[1]) * read * v->width;
+  u.panels = msc_product_panel_elems(v->width, msc_windows_most(u.terms * pixels, u.rows * taps), v->width);
+  u.room = taps * u.rows * read;
+  u.tile = u.rows * places * v->width;
+  return u;
+}
+
+static inline msc_windows_cut msc_windows_cut_of(const msc_windows *v) {
+  if (msc_windows_lie_side_by_side(v)) return msc_windows_cut_of_small(v);
+  return v->makes == MSC_WINDOWS_MAKE_WEIGHTS ? msc_windows_cut_of_gradient(v) : msc_windows_cut_of_y(v);
 }
 
 static inline int64_t msc_windows_aligned(int64_t elems) { return (elems + 15) / 16 * 16; }

@@ -74,7 +74,9 @@ static const char *decline_windows(const choosing *c, const msc_op *op) {
   if (!msc_windows_of_op(op, WIDTH, &v)) return "its sizes are out of range";
   bool gradient = op->kind == OP_conv2d_weight_grad;
   if (gradient && v.c < FEW) return "it has few channels";
-  msc_windows_cut u = gradient ? msc_windows_cut_of_gradient(&v) : msc_windows_cut_of(&v);
+  if (op->kind == OP_conv2d_transpose && !msc_windows_lie_side_by_side(&v))
+    return "its images are large, or have few channels";
+  msc_windows_cut u = msc_windows_cut_of(&v);
   if (msc_windows_bytes(&u) > MSC_WINDOWS_MAX_BYTES) return "a part of its images is too large";
   return msc_windows_taps(&v) == 1 && !gradient && v.step[0] == 1 && v.step[1] == 1 && !v.padding[0] && !v.padding[1]
              ? "windows of one element are the images themselves"

@@ -17,7 +17,13 @@ bool msc_is_graph(const msc_op *op) {
 
 bool msc_windows_of_op(const msc_op *op, int width, msc_windows *out) {
   msc_conv c = msc_conv_of(op);
-  msc_windows v = {.n = c.n, .c = c.c, .o = c.o, .width = width};
+  msc_windows v = {.makes = op->kind == OP_conv2d_weight_grad ? MSC_WINDOWS_MAKE_WEIGHTS
+                            : c.of_x_result                   ? MSC_WINDOWS_MAKE_X
+                                                              : MSC_WINDOWS_MAKE_Y,
+                   .n = c.n,
+                   .c = c.c,
+                   .o = c.o,
+                   .width = width};
   for (int i = 0; i < 2; i++) {
     const msc_window *w = &c.dim[i];
     v.x[i] = w->x, v.y[i] = w->y, v.kernel[i] = w->kernel, v.step[i] = w->stride, v.dilation[i] = w->dilation,

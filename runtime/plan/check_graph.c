@@ -103,9 +103,19 @@ static mscrt_status *read_engine(const mscrt_plan *p, plan_graph t, mscrt_graph 
 /* ---- on a CPU ---- */
 
 msc_windows mscrt_windows_of(const mscrt_graph *g) {
-  bool gradient = g->kind == PLAN_GRAPH_KIND_CONV_WEIGHT;
-  const int64_t *x = g->operand[0].dim, *w = g->operand[gradient ? 2 : 1].dim, *y = g->operand[gradient ? 1 : 2].dim;
-  msc_windows v = {.n = x[0], .c = x[1], .o = y[1], .width = g->width};
+  bool data = g->kind == PLAN_GRAPH_KIND_CONV_DATA, weights = g->kind == PLAN_GRAPH_KIND_CONV_WEIGHT;
+  const int64_t *x = g->operand[data ? 2 : 0].dim, *w = g->operand[weights ? 2 : 1].dim,
+                *y = g->operand[data      ? 0
+                                : weights ? 1
+                                          : 2]
+                         .dim;
+  msc_windows v = {.makes = data      ? MSC_WINDOWS_MAKE_X
+                            : weights ? MSC_WINDOWS_MAKE_WEIGHTS
+                                      : MSC_WINDOWS_MAKE_Y,
+                   .n = x[0],
+                   .c = x[1],
+                   .o = y[1],
+                   .width = g->width};
   for (int d = 0; d < 2; d++)
     v.x[d] = x[2 + d], v.y[d] = y[2 + d], v.kernel[d] = w[2 + d], v.step[d] = g->step[d],
     v.dilation[d] = g->dilation[d], v.padding[d] = g->padding[d];
@@ -114,7 +124,7 @@ msc_windows mscrt_windows_of(const mscrt_graph *g) {
 
 msc_windows_cut mscrt_windows_cut(const mscrt_graph *g) {
   msc_windows v = mscrt_windows_of(g);
-  return g->kind == PLAN_GRAPH_KIND_CONV_WEIGHT ? msc_windows_cut_of_gradient(&v) : msc_windows_cut_of(&v);
+  return msc_windows_cut_of(&v);
 }
 
 static bool is_dense(const mscrt_graph_tensor *t) {
@@ -127,7 +137,8 @@ static bool is_dense(const mscrt_graph_tensor *t) {
 /* Checks a convolution that the kernels of products compute. */
 static mscrt_status *check_kernels(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
   bool gradient = g->kind == PLAN_GRAPH_KIND_CONV_WEIGHT;
-  if (g->kind != PLAN_GRAPH_KIND_CONV && !gradient) return bad_graph("kind %d is not computed on a CPU", g->kind);
+  if (g->kind != PLAN_GRAPH_KIND_CONV && g->kind != PLAN_GRAPH_KIND_CONV_DATA && !gradient)
+    return bad_graph("kind %d is not computed on a CPU", g->kind);
   g->pack = plan_graph_pack(t), g->multiply = plan_graph_multiply(t), g->width = plan_graph_width(t);
   if (!mscrt_kernel_takes(p, g->pack, 2, 3) || !mscrt_kernel_takes(p, g->multiply, 5, 8))
     return bad_graph("its kernels do not take what a product gives");
@@ -140,6 +151,8 @@ static mscrt_status *check_kernels(const mscrt_plan *p, plan_graph t, mscrt_grap
   msc_windows v = mscrt_windows_of(g);
   if (g->operand[gradient ? 2 : 1].dim[1] != v.c) return bad_graph("groups of channels");
   if (!msc_windows_fit(&v)) return bad_graph("its sizes are out of range");
+  if (v.makes == MSC_WINDOWS_MAKE_X && !msc_windows_lie_side_by_side(&v))
+    return bad_graph("the gradient of images that do not lie side by side");
   msc_windows_cut u = mscrt_windows_cut(g);
   int64_t bytes = msc_windows_bytes(&u);
   if (u.units >= UINT32_MAX || g->bytes > MSC_WINDOWS_MAX_BYTES || bytes > (int64_t)g->bytes)

@@ -1,5 +1,6 @@
-/* windows.c: compares convolutions and the gradients of their weights, as the runtime computes them with the kernels of
- * products, with plain loops; memory ends where operands and a worker's room end. */
+/* windows.c: compares convolutions and their gradients, as the runtime computes them with the kernels of products, with
+ * plain loops; memory ends where operands and a worker's room end.  An image's results do not depend on how many there
+ * are. */
 #include <stdlib.h>
 
 #include "codegen/emit/emit.h"
@@ -8,14 +9,17 @@
 
 /* n c h w o, kernel, step, dilation, padding. */
 static const int64_t cases[][13] = {
-    {2, 3, 5, 7, 4, 3, 3, 1, 1, 1, 1, 1, 1},       {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0},
-    {3, 17, 9, 33, 5, 3, 2, 1, 1, 1, 1, 1, 0},     {2, 40, 8, 8, 70, 3, 3, 1, 1, 1, 1, 1, 1},
-    {9, 20, 4, 4, 33, 3, 3, 1, 1, 1, 1, 1, 1},     {2, 33, 14, 14, 8, 3, 3, 2, 2, 1, 1, 1, 1},
-    {1, 3, 40, 61, 6, 7, 7, 2, 2, 1, 1, 3, 3},     {2, 18, 11, 19, 7, 2, 5, 3, 2, 2, 3, 2, 4},
-    {5, 90, 7, 7, 12, 3, 3, 1, 1, 1, 1, 1, 1},     {1, 16, 70, 70, 3, 3, 3, 1, 1, 1, 1, 1, 1},
-    {3, 32, 16, 16, 40, 1, 1, 2, 2, 1, 1, 0, 0},   {2, 5, 3, 3, 9, 3, 3, 1, 1, 1, 1, 4, 5},
-    {2, 16, 6, 50, 290, 1, 3, 1, 1, 1, 1, 0, 1},   {1, 64, 16, 32, 24, 3, 3, 1, 1, 1, 1, 1, 1},
-    {4, 150, 2, 2, 31, 2, 2, 1, 1, 1, 1, 0, 1},    {2, 21, 40, 33, 11, 3, 3, 1, 1, 5, 1, 5, 1},
+    {2, 3, 5, 7, 4, 3, 3, 1, 1, 1, 1, 1, 1},     {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0},
+    {3, 17, 9, 33, 5, 3, 2, 1, 1, 1, 1, 1, 0},   {2, 40, 8, 8, 70, 3, 3, 1, 1, 1, 1, 1, 1},
+    {9, 20, 4, 4, 33, 3, 3, 1, 1, 1, 1, 1, 1},   {2, 33, 14, 14, 8, 3, 3, 2, 2, 1, 1, 1, 1},
+    {1, 3, 40, 61, 6, 7, 7, 2, 2, 1, 1, 3, 3},   {2, 18, 11, 19, 7, 2, 5, 3, 2, 2, 3, 2, 4},
+    {5, 90, 7, 7, 12, 3, 3, 1, 1, 1, 1, 1, 1},   {1, 16, 70, 70, 3, 3, 3, 1, 1, 1, 1, 1, 1},
+    {3, 32, 16, 16, 40, 1, 1, 2, 2, 1, 1, 0, 0}, {2, 5, 3, 3, 9, 3, 3, 1, 1, 1, 1, 4, 5},
+    {2, 16, 6, 50, 290, 1, 3, 1, 1, 1, 1, 0, 1}, {1, 64, 16, 32, 24, 3, 3, 1, 1, 1, 1, 1, 1},
+    {4, 150, 2, 2, 31, 2, 2, 1, 1, 1, 1, 0, 1},  {2, 21, 40, 33, 11, 3, 3, 1, 1, 5, 1, 5, 1},
+    {70, 20, 4, 4, 18, 3, 3, 1, 1, 1, 1, 1, 1},  {33, 17, 2, 2, 100, 3, 3, 1, 1, 1, 1, 1, 1},
+    {9, 24, 8, 8, 16, 3, 3, 2, 2, 1, 1, 1, 1},   {8, 16, 7, 5, 19, 2, 3, 3, 2, 2, 3, 2, 4},
+    {40, 16, 4, 4, 16, 1, 1, 2, 2, 1, 1, 0, 0},  {12, 30, 3, 5, 22, 5, 4, 1, 1, 2, 1, 4, 2},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -23,26 +27,30 @@ static mscrt_graph_tensor tensor(int64_t a, int64_t b, int64_t c, int64_t d) {
   return (mscrt_graph_tensor){.dtype = MSCRT_F32, .dim = {a, b, c, d}, .stride = {b * c * d, c * d, d, 1}};
 }
 
-static mscrt_graph graph_of(const int64_t *v, bool gradient, int width) {
-  mscrt_graph g = {.kind = gradient ? PLAN_GRAPH_KIND_CONV_WEIGHT : PLAN_GRAPH_KIND_CONV, .width = width};
+/* Operands of a kind, by their places in x, w, y. */
+static const int places[][3] = {[PLAN_GRAPH_KIND_CONV] = {0, 1, 2},
+                                [PLAN_GRAPH_KIND_CONV_DATA] = {2, 1, 0},
+                                [PLAN_GRAPH_KIND_CONV_WEIGHT] = {0, 2, 1}};
+
+static mscrt_graph graph_of(const int64_t *v, int kind, int width) {
+  mscrt_graph g = {.kind = kind, .width = width};
   int64_t y[2];
   for (int d = 0; d < 2; d++) {
     g.step[d] = v[7 + d], g.dilation[d] = v[9 + d], g.padding[d] = v[11 + d];
     y[d] = (v[2 + d] + 2 * v[11 + d] - (v[5 + d] - 1) * v[9 + d] - 1) / v[7 + d] + 1;
     if (v[1] % 2) y[d] += d; /* wider padding behind */
   }
-  g.operand[0] = tensor(v[0], v[1], v[2], v[3]);
-  g.operand[gradient ? 2 : 1] = tensor(v[4], v[1], v[5], v[6]);
-  g.operand[gradient ? 1 : 2] = tensor(v[0], v[4], y[0], y[1]);
+  g.operand[places[kind][0]] = tensor(v[0], v[1], v[2], v[3]);
+  g.operand[places[kind][1]] = tensor(v[4], v[1], v[5], v[6]);
+  g.operand[places[kind][2]] = tensor(v[0], v[4], y[0], y[1]);
   return g;
 }
 
 static int64_t num_elems(const mscrt_graph_tensor *t) { return t->dim[0] * t->stride[0]; }
 
-/* Adds each term to y or dw. */
-static void add_terms(const mscrt_graph *g, const float *x, const float *other, double *sum) {
+/* Adds each term to the result. */
+static void add_terms(const mscrt_graph *g, const fenced *memory, double *sum) {
   msc_windows v = mscrt_windows_of(g);
-  bool gradient = g->kind == PLAN_GRAPH_KIND_CONV_WEIGHT;
   int64_t taps = msc_windows_taps(&v);
   for (int64_t n = 0; n < v.n; n++)
     for (int64_t o = 0; o < v.o; o++)
@@ -52,9 +60,14 @@ static void add_terms(const mscrt_graph *g, const float *x, const float *other, 
             int64_t h = i / v.y[1] * v.step[0] + t / v.kernel[1] * v.dilation[0] - v.padding[0],
                     w = i % v.y[1] * v.step[1] + t % v.kernel[1] * v.dilation[1] - v.padding[1];
             if (h < 0 || h >= v.x[0] || w < 0 || w >= v.x[1]) continue;
-            int64_t y = (n * v.o + o) * v.y[0] * v.y[1] + i, dw = (o * v.c + c) * taps + t;
-            double seen = x[((n * v.c + c) * v.x[0] + h) * v.x[1] + w];
-            sum[gradient ? dw : y] += seen * other[gradient ? y : dw];
+            int64_t at[3] = {((n * v.c + c) * v.x[0] + h) * v.x[1] + w, (o * v.c + c) * taps + t,
+                             (n * v.o + o) * v.y[0] * v.y[1] + i};
+            const int *place = places[g->kind];
+            double term = 1;
+            for (int k = 0; k < 3; k++)
+              if (place[k] < 2) term *= ((float *)memory[place[k]].data)[at[k]];
+            for (int k = 0; k < 3; k++)
+              if (place[k] == 2) sum[at[k]] += term;
           }
 }
 
@@ -63,12 +76,27 @@ static void run_units(const mscrt_record *r, void *const *buffers, void *room, b
   for (int64_t i = 0; i < units; i++) mscrt_run_windows(r, buffers, backwards ? units - 1 - i : i, room);
 }
 
-static void check_case(kernel_run *run, const int64_t *v, bool gradient, const msc_product_kernels *kernels) {
-  mscrt_graph g = graph_of(v, gradient, kernels->width);
+/* The last image alone comes out as it does among the others. */
+static void check_last_image(mscrt_record r, const fenced *memory, void *room) {
+  mscrt_graph one = *r.graph;
+  int64_t from = 0, to = 0;
+  one.operand[0].dim[0] = one.operand[2].dim[0] = 1;
+  from = num_elems(&r.graph->operand[0]) - num_elems(&one.operand[0]);
+  to = num_elems(&r.graph->operand[2]) - num_elems(&one.operand[2]);
+  r.graph = &one;
+  run_units(&r, (void *[]){(float *)memory[0].data + from, memory[1].data, memory[3].data}, room, false);
+  assert_memory_equal(memory[3].data, (float *)memory[2].data + to, sizeof(float) * (size_t)num_elems(&one.operand[2]));
+}
+
+static void check_case(kernel_run *run, const int64_t *v, int kind, const msc_product_kernels kernels[2]) {
+  mscrt_graph g = graph_of(v, kind, kernels[0].width);
+  msc_windows seen = mscrt_windows_of(&g);
   msc_windows_cut cut = mscrt_windows_cut(&g);
+  if (kind == PLAN_GRAPH_KIND_CONV_DATA && !msc_windows_lie_side_by_side(&seen)) return; /* no plan has it */
+  uint32_t pack = kernels[msc_windows_turn(&seen)].pack;
   mscrt_record r = {.graph = &g,
-                    .pack = (mscrt_kernel *)(void *)(run->memory + run->code.kernel[kernels->pack].entry),
-                    .multiply = (mscrt_kernel *)(void *)(run->memory + run->code.kernel[kernels->multiply].entry)};
+                    .pack = (mscrt_kernel *)(void *)(run->memory + run->code.kernel[pack].entry),
+                    .multiply = (mscrt_kernel *)(void *)(run->memory + run->code.kernel[kernels[0].multiply].entry)};
   fenced memory[4], room = fenced_new((size_t)msc_windows_bytes(&cut));
   for (int i = 0; i < 4; i++) {
     int64_t num = num_elems(&g.operand[i < 3 ? i : 2]);
@@ -77,16 +105,17 @@ static void check_case(kernel_run *run, const int64_t *v, bool gradient, const m
   }
   int64_t num = num_elems(&g.operand[2]);
   double *want = calloc((size_t)num, sizeof *want);
-  add_terms(&g, memory[0].data, memory[1].data, want);
+  add_terms(&g, memory, want);
   run_units(&r, (void *[]){memory[0].data, memory[1].data, memory[2].data}, room.data, false);
   run_units(&r, (void *[]){memory[0].data, memory[1].data, memory[3].data}, room.data, true);
   assert_memory_equal(memory[2].data, memory[3].data, sizeof(float) * (size_t)num);
   for (int64_t i = 0; i < num; i++) {
     double got = ((float *)memory[2].data)[i];
     if (!(fabs(got - want[i]) <= 2e-4))
-      fail_msg("case %d%s: element %d is %.9g, expected %.9g", (int)((v - cases[0]) / 13), gradient ? " gradient" : "",
-               (int)i, got, want[i]);
+      fail_msg("case %d, kind %d: element %d is %.9g, expected %.9g", (int)((v - cases[0]) / 13), kind, (int)i, got,
+               want[i]);
   }
+  if (kind != PLAN_GRAPH_KIND_CONV_WEIGHT) check_last_image(r, memory, room.data);
   free(want);
   for (int i = 0; i < 4; i++) fenced_free(&memory[i]);
   fenced_free(&room);
@@ -99,7 +128,8 @@ static void check_windows(int vector_bytes) {
     if (!msc_codegen_product(run->cg, MSC_F32, i, &kernels[i])) skip(); /* no fused multiply-add here */
   kernels_finish(run);
   for (int i = 0; i < CASES; i++)
-    for (int gradient = 0; gradient < 2; gradient++) check_case(run, cases[i], gradient, &kernels[gradient]);
+    for (int kind = PLAN_GRAPH_KIND_CONV; kind <= PLAN_GRAPH_KIND_CONV_WEIGHT; kind++)
+      check_case(run, cases[i], kind, kernels);
   kernels_free(run);
 }
 

@@ -231,8 +231,10 @@ typedef struct {
     (void)t, (void)g;                              \
     what;                                          \
   }
-CONV_CASE(cpu_kind, (g->kind = PLAN_GRAPH_KIND_CONV_DATA, g->operand[0] = dense(MSCRT_F32, 2, 6, 8, 8),
-                     g->operand[2] = dense(MSCRT_F32, 2, 4, 8, 8)))
+CONV_CASE(cpu_kind, (g->kind = PLAN_GRAPH_KIND_BIASED_CONV, g->num_operands = 4, g->operand[3] = g->operand[2],
+                     g->operand[2] = dense(MSCRT_F32, 1, 6, 1, 1)))
+CONV_CASE(cpu_large_data, (g->kind = PLAN_GRAPH_KIND_CONV_DATA, g->operand[0] = dense(MSCRT_F32, 2, 6, 8, 8),
+                           g->operand[2] = dense(MSCRT_F32, 2, 4, 8, 8)))
 CONV_CASE(cpu_pack, g->pack = 2)
 CONV_CASE(cpu_pack_buffers, t->kernel[0].buffers = 3)
 CONV_CASE(cpu_pack_dims, t->kernel[0].dims = 2)
@@ -256,22 +258,27 @@ CONV_CASE(cpu_units, (g->operand[0] = dense(MSCRT_F32, 1 << 20, 640, 1, 1),
                       g->bytes = MSC_WINDOWS_MAX_BYTES))
 
 static const false_conv false_convs[] = {
-  {"graph 0: kind 7 is not computed on a CPU", false, cpu_kind},
-  {"graph 0: its kernels do not take what a product gives", true, cpu_pack},
-  {"graph 0: its kernels do not take what a product gives", true, cpu_pack_buffers},
-  {"graph 0: its kernels do not take what a product gives", true, cpu_pack_dims},
-  {"graph 0: its kernels do not take what a product gives", true, cpu_multiply},
-  {"graph 0: its kernels do not take what a product gives", true, cpu_multiply_scalars},
-  {"graph 0: panels of 0 columns", true, cpu_no_width}, {"graph 0: panels of 1 columns", true, cpu_narrow},
-  {"graph 0: panels of 66 columns", true, cpu_wide}, {"graph 0: panels of 3 columns", true, cpu_part_of_vector},
-  {"graph 0: operand 0 is not an array of f32", true, cpu_type},
-  {"graph 0: operand 1 is not an array of f32", true, cpu_apart},
-  {"graph 0: operand 2 is not an array of f32", true, cpu_turned},
-  {"graph 0: an engine of a GPU's library", true, cpu_engine}, {"graph 0: groups of channels", true, cpu_groups},
-  {"graph 0: its sizes are out of range", true, cpu_huge},
-  {"graph 0: 2 units that need 12672 bytes, not 12671", false, cpu_bytes},
-  {"units that need ", true, cpu_bytes}, {"bytes, not 8388609", true, cpu_much},
-  {"units that need", false, cpu_units},
+    {"graph 0: kind 9 is not computed on a CPU", false, cpu_kind},
+    {"graph 0: the gradient of images that do not lie side by side", false, cpu_large_data},
+    {"graph 0: its kernels do not take what a product gives", true, cpu_pack},
+    {"graph 0: its kernels do not take what a product gives", true, cpu_pack_buffers},
+    {"graph 0: its kernels do not take what a product gives", true, cpu_pack_dims},
+    {"graph 0: its kernels do not take what a product gives", true, cpu_multiply},
+    {"graph 0: its kernels do not take what a product gives", true, cpu_multiply_scalars},
+    {"graph 0: panels of 0 columns", true, cpu_no_width},
+    {"graph 0: panels of 1 columns", true, cpu_narrow},
+    {"graph 0: panels of 66 columns", true, cpu_wide},
+    {"graph 0: panels of 3 columns", true, cpu_part_of_vector},
+    {"graph 0: operand 0 is not an array of f32", true, cpu_type},
+    {"graph 0: operand 1 is not an array of f32", true, cpu_apart},
+    {"graph 0: operand 2 is not an array of f32", true, cpu_turned},
+    {"graph 0: an engine of a GPU's library", true, cpu_engine},
+    {"graph 0: groups of channels", true, cpu_groups},
+    {"graph 0: its sizes are out of range", true, cpu_huge},
+    {"graph 0: 2 units that need 12672 bytes, not 12671", false, cpu_bytes},
+    {"units that need ", true, cpu_bytes},
+    {"bytes, not 8388609", true, cpu_much},
+    {"units that need", false, cpu_units},
 };
 
 static void convolutions_on_a_cpu_are_checked(void **state) {

@@ -29,6 +29,12 @@ static const struct {
      "generated tiles: nothing to multiply; library: nothing to multiply"},
     {"reshape", "4x5xf32", "shape=20", 4, MSC_BY_ALIAS, ""},
     {"softmax", "4x5xf32", "", 4, MSC_BY_KERNEL, ""},
+    {"conv2d", "2x4x8x8xf32 6x4x3x3xf32", "", 3, MSC_BY_WINDOWS, ""},
+    {"conv2d", "2x4x3x3xf32 6x4x3x3xf32", "", 3, MSC_BY_PRODUCT,
+     "generated tiles of windows: images are rows of a product"},
+    {"conv2d_transpose", "2x16x6x6xf32 16x5x3x3xf32", "size=8,8", 3, MSC_BY_WINDOWS, ""},
+    {"conv2d_transpose", "2x15x6x6xf32 15x5x3x3xf32", "size=8,8", 3, MSC_BY_PRODUCT,
+     "generated tiles of windows: its images are large, or have few channels"},
     {"all_reduce", "4x5xf32", "", 4, MSC_BY_COLLECTIVE, ""},
 };
 
