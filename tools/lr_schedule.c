@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_STEPS 0x1p53
+
 static bool wrong_schedule(cli *c, const char *text, const char *why) {
   return msc_error(c->ctx, MSC_E_DATA, NULL,
                    "--lr-schedule: '%s': %s; write it as constant, cosine:warmup=100,min=0.1, linear or "
@@ -15,9 +17,15 @@ static bool wrong_schedule(cli *c, const char *text, const char *why) {
 bool lr_schedule_read(cli *c, const char *text, lr_schedule *out) {
   static const char *const kinds[] = {"", "constant", "cosine", "linear", "step"};
   *out = (lr_schedule){.factor = 0.1};
-  struct { const char *name; double *value; bool used; } of[] = {
-      {"warmup", &out->warmup, true}, {"steps", &out->steps, true}, {"min", &out->min, false},
-      {"every", &out->every, false},  {"factor", &out->factor, false}};
+  struct {
+    const char *name;
+    double *value;
+    bool used, counts;
+  } of[] = {{"warmup", &out->warmup, true, true},
+            {"steps", &out->steps, true, true},
+            {"min", &out->min, false, false},
+            {"every", &out->every, false, true},
+            {"factor", &out->factor, false, false}};
   size_t n = strcspn(text, ":");
   for (int k = LR_CONSTANT; k <= LR_STEP; k++)
     if (strlen(kinds[k]) == n && !strncmp(kinds[k], text, n)) out->kind = k;
@@ -37,6 +45,9 @@ bool lr_schedule_read(cli *c, const char *text, lr_schedule *out) {
       return wrong_schedule(c, text, "a value is no number from 0 on");
     p = end;
   }
+  for (int i = 0; i < 5; i++)
+    if (of[i].counts && (*of[i].value != floor(*of[i].value) || *of[i].value > MAX_STEPS))
+      return wrong_schedule(c, text, "a number of steps is no whole number");
   if (out->kind == LR_STEP && !(out->every >= 1)) return wrong_schedule(c, text, "every=N is wanted, at least 1");
   return true;
 }
