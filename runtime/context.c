@@ -23,6 +23,18 @@ static mscrt_status *choose_device(mscrt_context *c) {
   return NULL;
 }
 
+static mscrt_status *choose_transport(mscrt_context *c) {
+  const char *comm = c->o.comm;
+  if (comm && strcmp(comm, "local") && strcmp(comm, "nccl") && strcmp(comm, "tcp"))
+    return mscrt_fail(MSCRT_UNSUPPORTED, "ranks are connected by local, tcp or nccl, not by '%s'", comm);
+  bool far = c->o.ranks > 1 && c->o.address && mscrt_is_network_address(c->o.address);
+  bool tcp = c->o.ranks > 1 && comm ? !strcmp(comm, "tcp") : far;
+  if (tcp && c->device != &mscrt_device_cpu)
+    return mscrt_fail(MSCRT_UNSUPPORTED, "tcp connects ranks of the device cpu, not of '%s'", c->device->name);
+  c->transport = tcp ? &mscrt_comm_tcp : &mscrt_comm_local;
+  return NULL;
+}
+
 static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   if (o) memcpy(&c->o, o, o->struct_size < sizeof c->o ? o->struct_size : sizeof c->o);
   if (c->o.ranks == 0) c->o.ranks = 1;
@@ -33,8 +45,7 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   if (c->o.rank < 0 || c->o.rank >= c->o.ranks)
     return mscrt_fail(MSCRT_ARGUMENT, "rank %d of %d", c->o.rank, c->o.ranks);
   MSCRT_CHECK(choose_device(c));
-  if (c->o.comm && strcmp(c->o.comm, "local") && strcmp(c->o.comm, "nccl"))
-    return mscrt_fail(MSCRT_UNSUPPORTED, "ranks are connected by local or nccl, not by '%s'", c->o.comm);
+  MSCRT_CHECK(choose_transport(c));
   if (c->o.comm && !strcmp(c->o.comm, "nccl") && !c->device->has_nccl)
     return mscrt_fail(MSCRT_UNSUPPORTED, "nccl connects GPUs, and the device is '%s'", c->device->name);
   if (c->o.tune && !c->device->measures_products)
@@ -43,7 +54,8 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   if (c->o.tune && !c->o.choices) return mscrt_fail(MSCRT_ARGUMENT, "what is measured needs a file to be kept in");
   if (c->o.time_scale < 0) return mscrt_fail(MSCRT_ARGUMENT, "time scale %g", c->o.time_scale);
   if (c->o.threads < 0 || c->o.threads > MAX_THREADS) return mscrt_fail(MSCRT_ARGUMENT, "%d threads", c->o.threads);
-  int share = mscrt_cores() / c->o.ranks;
+  if (c->o.local_ranks <= 0 || c->o.local_ranks > c->o.ranks) c->o.local_ranks = c->o.ranks;
+  int share = mscrt_cores() / c->o.local_ranks;
   c->threads = c->o.threads ? c->o.threads : share > 0 ? share : 1;
   return NULL;
 }
@@ -97,7 +109,7 @@ static mscrt_status *make_exchanges(mscrt_context *c) {
   for (uint32_t i = 0; i < c->plan->num_collectives; i++) {
     const mscrt_collective *k = &c->plan->collective[i];
     if (!k->num_members)
-      MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, k, &c->partitions, &c->exchange[i]));
+      MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, k, &c->partitions, c->transport->sends, &c->exchange[i]));
     bool ok = true;
     if (k->num_members)
       MSCRT_CHECK(mscrt_exchanges_join(k->num_members, k->members, c->o.rank, &c->partitions, c->exchange, &ok));
@@ -120,21 +132,30 @@ static mscrt_status *start_threads(mscrt_context *c) {
   for (uint32_t i = 0; i < c->plan->num_matmuls && c->device->has_onednn; i++)
     library = library || c->plan->matmul[i].multiply == MSCRT_BY_LIBRARY;
   if (library) MSCRT_CHECK(mscrt_library_open(c->threads, &c->library));
-  return mscrt_pool_new(c->threads, c->threads * c->o.ranks <= mscrt_cores(), enter_library, c, &c->pool);
+  return mscrt_pool_new(c->threads, c->threads * c->o.local_ranks <= mscrt_cores(), enter_library, c, &c->pool);
 }
 
+static void log_waiting(void *user, const char *text) { mscrt_log_line(user, MSCRT_LOG_WARNING, "%s", text); }
+
 static mscrt_status *join_other_ranks(mscrt_context *c) {
-  c->transport = &mscrt_comm_local;
   MSCRT_CHECK(set_arena_layout(c));
   mscrt_comm_options o = {.rank = c->o.rank,
                           .ranks = c->o.ranks,
                           .address = c->o.address,
                           .timeout_ms = c->o.timeout_ms,
-                          .spin = c->o.ranks <= mscrt_cores(),
+                          .spin = c->o.local_ranks <= mscrt_cores(),
                           .plan_hash = c->plan->hash,
                           .arena_bytes = c->device->holds_values ? c->arena_bytes : c->device->shared_bytes(c),
                           .num_partitions = c->partitions.num,
-                          .sparse = c->device->has_memory};
+                          .sparse = c->device->has_memory,
+                          .has_mail = plan_plan_messages_num(c->plan->root) > 0,
+                          .led = c->o.led,
+                          .silence_ms = c->o.silence_ms,
+                          .meet_ms = c->o.meet_ms,
+                          .token = c->o.token,
+                          .host = c->o.host,
+                          .log = c->o.log ? log_waiting : NULL,
+                          .log_user = c};
   if (c->o.ranks > 1 && !c->o.address)
     return mscrt_fail(MSCRT_ARGUMENT, "%d ranks need an address to meet at", c->o.ranks);
   MSCRT_CHECK(c->transport->open(&o, &c->comm));
@@ -145,7 +166,8 @@ static mscrt_status *join_other_ranks(mscrt_context *c) {
 
 /* Starts the thread for collectives if a core is free for it, or if it needs none. */
 static mscrt_status *start_stream(mscrt_context *c) {
-  bool idle = c->threads * c->o.ranks + c->o.ranks <= mscrt_cores(), timed = !c->device->holds_values;
+  int local = c->o.local_ranks;
+  bool idle = c->threads * local + local <= mscrt_cores(), timed = !c->device->holds_values;
   bool wanted = c->o.overlap == MSCRT_OVERLAP_ALWAYS || (c->o.overlap == MSCRT_OVERLAP_IDLE && (idle || timed));
   return wanted && c->o.ranks > 1 && !c->device->orders_collectives ? mscrt_stream_new(c, idle, &c->stream) : NULL;
 }

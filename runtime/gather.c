@@ -40,16 +40,19 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
     return NULL;
   }
   msc_box_layout to = {v->rank, 0, uncut, NULL, NULL};
-  mscrt_collective k = {.verb = MSC_ALL_GATHER, .dtype = v->dtype, .rank = v->rank, .from = v->layout, .to = &to};
+  int per_stage = c->plan->ranks / (int)c->plan->num_stages; /* a rank of the stage that holds it gives it */
+  mscrt_collective k = {.verb = MSC_ALL_GATHER,
+                        .dtype = v->dtype,
+                        .rank = v->rank,
+                        .from = v->layout,
+                        .to = &to,
+                        .first_holder = (int)v->stage * per_stage,
+                        .num_holders = per_stage};
   mscrt_exchange e;
   memcpy(k.shape, v->shape, sizeof k.shape);
-  MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, &k, NULL, &e));
+  MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, &k, NULL, c->transport->sends, &e));
+  e.asks = true;
   if (!out) e.num_cuts = 0;
-  int per_stage = c->plan->ranks / (int)c->plan->num_stages;
-  for (int64_t i = 0; i < e.num_cuts; i++) { /* take it from a rank of the stage that holds it */
-    int64_t *peer = &e.peers[e.cut[i].peer - e.peers];
-    *peer = v->stage * per_stage + *peer % per_stage;
-  }
   mscrt_site site = {.name = v->name, .step = c->step};
   mscrt_ticket ticket;
   mscrt_part part = {.e = &e, .src = there, .dst = out};

@@ -198,7 +198,8 @@ typedef enum {
 typedef struct {
   size_t struct_size;
   int rank, ranks;      /* ranks 0: 1; it must be the plan's number */
-  const char *address;  /* of the job, the same on all ranks: a path for a Unix socket, or @NAME without a file */
+  /* of the job, the same on all ranks: a path for a Unix socket, @NAME without a file, or HOST:PORT where rank 0 is */
+  const char *address;
   int threads;          /* 0: this host's cores divided by the ranks */
   uint64_t seed;        /* of initial weights and of the order of samples */
   int timeout_ms;       /* of every wait for other ranks and for a GPU; 0: 300,000 */
@@ -216,11 +217,24 @@ typedef struct {
   /* a file that keeps the fastest algorithm of each matrix product on a GPU, measured once; for products not in it,
    * or NULL: the first choice of the library */
   const char *choices;
-  /* between GPUs: "nccl", which needs one GPU per rank, or "local", through the host; NULL: nccl if there are enough
-   * GPUs */
+  /* "local": ranks of one host share memory; "tcp": ranks on any hosts; between GPUs "nccl", which needs one GPU per
+   * rank. NULL: tcp if the address is HOST:PORT, nccl if there are enough GPUs, else local */
   const char *comm;
   bool tune;            /* products that are not in `choices` are measured and added to it; the same on all ranks */
+  int local_ranks;      /* ranks of this host, which share its cores; 0: all */
+  /* Of tcp. token: of 22 characters at least, the same on all ranks; without one nothing that other hosts can reach is
+   * listened at. host: an address of this host at which others reach this rank; NULL: from where it reaches rank 0.
+   * led: mscrt_lead runs in a process of its own, not in rank 0. silence_ms: a rank that says nothing for so long is
+   * lost; 0: 30,000. */
+  const char *token, *host;
+  bool led;
+  int silence_ms;
+  int meet_ms;          /* to wait for all ranks to join; 0: timeout_ms */
 } mscrt_options;
+
+/* Leads a job of so many ranks at an address, without being one of them, until it ends: a status if it could not start
+ * or lost a rank. Of the options it takes ranks, address, timeout_ms, token, silence_ms. The ranks have `led`. */
+MSCRT_API mscrt_status *mscrt_lead(const mscrt_options *options);
 
 /* Maps memory and code, connects to the other ranks, and makes the initial weights. */
 MSCRT_API mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, mscrt_context **out_ctx);

@@ -93,7 +93,7 @@ static mscrt_status *make_comm_exchange(const comm_job *j, int rank, const comm_
     c.from = layout_of(&from, k->group, find_cut_dimension(msc_verb_row_of(k->verb)->operand));
     c.to = layout_of(&to, k->group, find_cut_dimension(msc_verb_row_of(k->verb)->result));
   }
-  return mscrt_exchange_make(&mesh, rank, &c, parts, out_e);
+  return mscrt_exchange_make(&mesh, rank, &c, parts, false, out_e);
 }
 
 typedef struct {

@@ -31,6 +31,8 @@ typedef struct {
   const uint32_t *pairs; /* source, destination, source, ... */
   int halo_dim;
   int64_t lo, hi;
+  /* num_holders > 0: the tensor lies only on the ranks from first_holder on, so many; the layouts are theirs */
+  int first_holder, num_holders;
   /* > 0: runs these collectives of the plan at once; then only verb and dtype are set here */
   uint32_t num_members;
   const uint32_t *members;
@@ -50,6 +52,12 @@ typedef struct {
   const int64_t *peer;
 } mscrt_cut;
 
+/* A box of this rank's source that another rank takes. */
+typedef struct {
+  int32_t to;
+  msc_box box;
+} mscrt_give;
+
 typedef struct {
   msc_verb verb;
   mscrt_dtype dtype;
@@ -67,6 +75,12 @@ typedef struct {
   int64_t elems;         /* of to_box */
   uint64_t src_bytes, dst_bytes; /* bytes of the buffers, as large as the largest part needs */
   uint64_t received;     /* bytes received from other ranks, each time */
+  /* For transports that send: what others take from here, in the order in which their cuts come; the box of the source
+   * buffer; asks: not every member takes its part, so each says whether it does. */
+  int64_t num_gives, room_gives;
+  mscrt_give *give;
+  msc_box own_box;
+  bool asks;
   mscrt_group group;
 } mscrt_exchange;
 
@@ -93,9 +107,9 @@ void mscrt_partitions_free(mscrt_partitions *p);
 /* The sizes of the largest destination of a collective. */
 void mscrt_largest_destination(const mscrt_collective *c, int64_t *out_size);
 /* Makes the exchange of one rank. The collective was verified, so this fails only if memory runs out. p NULL: the
- * group is all ranks. */
+ * group is all ranks. gives: also what others take. */
 mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, mscrt_partitions *p,
-                                  mscrt_exchange *out_exchange);
+                                  bool gives, mscrt_exchange *out_exchange);
 /* Gives the exchanges of one bucket the group of all ranks that meet for any of them: a rank with an empty part of
  * one value still meets for the others. *out_ok: slices are still taken only from ranks that have their elements; if
  * false the plan must be refused. */
@@ -131,6 +145,15 @@ typedef struct {
   uint64_t arena_bytes;
   uint32_t num_partitions;   /* partitions of the ranks, including number 0, the whole job */
   bool sparse;               /* most of the arena is never touched: pages are made on first use */
+  /* of transports between hosts */
+  bool has_mail;             /* the plan has messages between stages */
+  bool led;                  /* the scheduler is a process of its own; else rank 0 leads */
+  int meet_ms;               /* to wait for all ranks to join; 0: timeout_ms */
+  int silence_ms;            /* a rank whose beats do not come for so long is lost; 0: 30,000 */
+  const char *token;         /* that all ranks have; NULL: none */
+  const char *host;          /* where others reach this rank; NULL: the address from which it reaches the scheduler */
+  void (*log)(void *user, const char *text); /* what is waited for; in the thread that opens. NULL: silent */
+  void *log_user;
 } mscrt_comm_options;
 
 /* Identifies a collective that has run, for `finish`. */
@@ -153,6 +176,7 @@ typedef struct {
 
 typedef struct {
   const char *name;
+  bool sends;                /* exchanges need their gives */
   /* Makes the arena of this rank and connects to the other ranks. */
   mscrt_status *(*open)(const mscrt_comm_options *o, mscrt_comm **out_comm);
   void *(*arena)(mscrt_comm *c);
@@ -177,6 +201,16 @@ typedef struct {
   void (*close)(mscrt_comm *c);
 } mscrt_transport;
 
+/* ---- address.c ---- */
+
+/* True for HOST:PORT, which is taken for a network address; a file of that name is written ./HOST:PORT. */
+bool mscrt_is_network_address(const char *text);
+
+/* ---- loss.c ---- */
+
+mscrt_status *mscrt_lost_in_collective(int rank, const mscrt_exchange *e, const mscrt_site *site, const char *why);
+mscrt_status *mscrt_lost_in_message(int rank, int peer, bool sends, const mscrt_site *site, const char *why);
+
 /* ---- rendezvous.c ---- */
 
 /* Lets the ranks of a job find each other. Every rank gets two file descriptors of each other rank: its memory, and
@@ -185,5 +219,6 @@ typedef struct {
 mscrt_status *mscrt_rendezvous(const mscrt_comm_options *o, uint64_t segment_bytes, const int own_fds[2], int *out_fds);
 
 extern const mscrt_transport mscrt_comm_local; /* comm/shared_memory.c: ranks on one host */
+extern const mscrt_transport mscrt_comm_tcp;   /* comm/tcp.c: ranks on any hosts */
 
 #endif

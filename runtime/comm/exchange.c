@@ -75,8 +75,7 @@ static mscrt_status *pull_halo(const msc_box_mesh *mesh, int rank, const mscrt_c
   return NULL;
 }
 
-static mscrt_status *find_pull(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
-  *t = (taken){.by_layout = c->from != NULL};
+static mscrt_status *find_pull_of_layouts(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
   if (!t->by_layout) return pull_whole_tensor(mesh, rank, c, t);
   if (c->verb == MSC_HALO) return pull_halo(mesh, rank, c, t);
   msc_box_buffer(mesh, c->to, c->shape, rank, &t->to_box);
@@ -84,6 +83,14 @@ static mscrt_status *find_pull(const msc_box_mesh *mesh, int rank, const mscrt_c
   if (s == MSC_PULL_NO_MEMORY) return no_memory_for_lists();
   if (s != MSC_PULL_OK)
     return mscrt_fail(MSCRT_INPUT, "%s between layouts that have no common digits", msc_verb_name(c->verb));
+  return NULL;
+}
+
+static mscrt_status *find_pull(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
+  *t = (taken){.by_layout = c->from != NULL};
+  MSCRT_CHECK(find_pull_of_layouts(mesh, rank, c, t));
+  for (int64_t i = 0; c->num_holders && i < t->pull.num_pieces * t->pull.num_terms; i++)
+    t->pull.peer[i] = c->first_holder + t->pull.peer[i] % c->num_holders;
   return NULL;
 }
 
@@ -101,20 +108,38 @@ static void join_groups(int32_t *group_of, int32_t a, int32_t b) {
   else group_of[a] = b;
 }
 
-/* Finds which ranks must meet: those that take from each other, directly or through others. group_of: by rank, the
- * smallest rank of its group. */
-static mscrt_status *find_groups_of(const msc_box_mesh *mesh, const mscrt_collective *c, int32_t *group_of) {
+/* Notes what rank `to` takes from `rank`. */
+static mscrt_status *append_gives(mscrt_exchange *e, int rank, int32_t to, const msc_pull *p) {
+  for (int64_t i = 0; i < p->num_pieces; i++)
+    for (int64_t k = 0; k < p->num_terms; k++) {
+      if (p->peer[i * p->num_terms + k] != rank) continue;
+      if (e->num_gives == e->room_gives) {
+        int64_t room = 2 * e->room_gives + 8;
+        mscrt_give *more = realloc(e->give, (size_t)room * sizeof *more);
+        if (!more) return no_memory_for_lists();
+        e->give = more, e->room_gives = room;
+      }
+      e->give[e->num_gives++] = (mscrt_give){to, p->piece[i]};
+    }
+  return NULL;
+}
+
+/* Looks at what every rank takes. group_of, unless NULL: by rank, the smallest rank of its group; those must meet that
+ * take from each other, directly or through others. e, unless NULL, gets what others take from `rank`. */
+static mscrt_status *survey_ranks(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, int32_t *group_of,
+                                  mscrt_exchange *e) {
   int32_t ranks = (int32_t)msc_box_mesh_size(mesh);
-  for (int32_t r = 0; r < ranks; r++) group_of[r] = r;
+  for (int32_t r = 0; group_of && r < ranks; r++) group_of[r] = r;
   for (int32_t r = 0; r < ranks; r++) {
     taken t;
     mscrt_status *s = find_pull(mesh, r, c, &t);
-    for (int64_t i = 0; !s && i < t.pull.num_pieces * t.pull.num_terms; i++)
+    for (int64_t i = 0; !s && group_of && i < t.pull.num_pieces * t.pull.num_terms; i++)
       join_groups(group_of, r, (int32_t)t.pull.peer[i]);
+    if (!s && e && r != rank) s = append_gives(e, rank, r, &t.pull);
     free(t.pull.piece);
     if (s) return s;
   }
-  for (int32_t r = 0; r < ranks; r++) group_of[r] = find_group_root(group_of, r);
+  for (int32_t r = 0; group_of && r < ranks; r++) group_of[r] = find_group_root(group_of, r);
   return NULL;
 }
 
@@ -245,7 +270,7 @@ static void sort_terms(mscrt_exchange *e, const msc_box_mesh *mesh, const mscrt_
 }
 
 mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, mscrt_partitions *p,
-                                  mscrt_exchange *out_exchange) {
+                                  bool gives, mscrt_exchange *out_exchange) {
   mscrt_status *s = NULL;
   int32_t *group_of = NULL;
   int ranks = (int)msc_box_mesh_size(mesh);
@@ -253,13 +278,12 @@ mscrt_status *mscrt_exchange_make(const msc_box_mesh *mesh, int rank, const mscr
   *e = (mscrt_exchange){.verb = c->verb, .dtype = c->dtype, .reduction = c->reduction, .rank = c->rank};
   taken t = {0};
   MSCRT_GOTO(mscrt_new_array(&group_of, ranks));
-  if (p) {
-    MSCRT_GOTO(find_groups_of(mesh, c, group_of));
-    MSCRT_GOTO(number_partition(p, group_of, &e->group.partition));
-  }
+  if (p || gives) MSCRT_GOTO(survey_ranks(mesh, rank, c, p ? group_of : NULL, gives ? e : NULL));
+  if (p) MSCRT_GOTO(number_partition(p, group_of, &e->group.partition));
   MSCRT_GOTO(set_group(&e->group, rank, ranks, group_of));
   MSCRT_GOTO(find_pull(mesh, rank, c, &t));
-  e->to_box = t.to_box;
+  e->to_box = e->own_box = t.to_box;
+  if (t.by_layout) msc_box_buffer(mesh, c->from, c->shape, rank, &e->own_box);
   e->elems = msc_box_elems(c->rank, &t.to_box);
   e->fill = t.pull.identity;
   e->src_bytes = largest_bytes(c, c->from);
@@ -306,6 +330,7 @@ fail:
 void mscrt_exchange_free(mscrt_exchange *e) {
   free(e->cut);
   free(e->peers);
+  free(e->give);
   free(e->group.member);
   *e = (mscrt_exchange){0};
 }

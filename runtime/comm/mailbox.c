@@ -40,9 +40,7 @@ static mscrt_status *find_lost_peer(const struct mscrt_comm *c, const void *of, 
     snprintf(loss->why, sizeof loss->why, "rank %d is missing (at step %" PRId64 "), waited %d ms", peer,
              atomic_load(&c->segment[peer].control->step), c->o.timeout_ms);
   }
-  return mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": message %s%s%s %s rank %d: %s", c->o.rank, site->step,
-                    site->name ? site->name : "", site->loc ? " at " : "", site->loc ? site->loc : "",
-                    p->sends ? "to" : "from", peer, loss->why);
+  return mscrt_lost_in_message(c->o.rank, peer, p->sends, site, loss->why);
 }
 
 mscrt_status *mscrt_local_send(struct mscrt_comm *c, const mscrt_channel *m, const void *src, const mscrt_site *site) {

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +14,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "runtime/comm/comm.h"
-#include "runtime/wait.h"
+#include "runtime/comm/tcp.h"
 
-#define MAGIC "MSCRT 1"
+#define MAGIC    "MSCRT 1"
 #define RETRY_NS 2000000
 
 /* The message sent: to rank 0 about the sender; from rank 0 about another rank, or with the reason of a refusal. */
@@ -35,10 +33,10 @@ typedef struct {
   letter own;
   int64_t deadline;
   int listener;
-  int *peer;        /* connection to rank r, or -1 */
+  int *peer; /* connection to rank r, or -1 */
   int *fds;
   int num_pending;
-  int pending[64];  /* connected, silent so far */
+  int pending[64]; /* connected, silent so far */
 } meeting;
 
 static int ms_left(const meeting *m) {
@@ -46,27 +44,11 @@ static int ms_left(const meeting *m) {
   return ms < 0 ? 0 : (int)ms;
 }
 
-/* True for HOST:PORT, which is taken for a network address; a file of that name is written ./HOST:PORT. */
-static bool is_network_address(const char *text) {
-  const char *colon = strrchr(text, ':');
-  return colon && colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1) && text[0] != '@' &&
-         !strchr(text, '/');
-}
-
-/* Converts the address of the job: @NAME is in the abstract name space, anything else is a path. */
-static mscrt_status *address_of(const char *text, struct sockaddr_un *out, socklen_t *out_bytes) {
-  size_t n = text ? strlen(text) : 0;
-  if (n < 2 || n >= sizeof out->sun_path)
-    return mscrt_fail(MSCRT_ARGUMENT, "the address of the job must have 2 to %zu characters", sizeof out->sun_path - 1);
-  if (is_network_address(text))
-    return mscrt_fail(MSCRT_UNSUPPORTED,
-                      "%s: ranks of several hosts are not supported yet; the address of the job is a path or @NAME",
-                      text);
-  *out = (struct sockaddr_un){.sun_family = AF_UNIX};
-  memcpy(out->sun_path, text, n);
-  if (text[0] == '@') out->sun_path[0] = 0;
-  *out_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + (text[0] != '@'));
-  return NULL;
+/* Converts the address of the job. */
+static mscrt_status *address_of(const char *text, mscrt_address *out) {
+  if (text && mscrt_is_network_address(text))
+    return mscrt_fail(MSCRT_ARGUMENT, "%s: ranks that share memory meet at a path or @NAME", text);
+  return mscrt_unix_address(text, out);
 }
 
 static bool same_user(int fd) {
@@ -187,13 +169,13 @@ static mscrt_status *accept_rank(meeting *m, int fd) {
 }
 
 static mscrt_status *listen_at(meeting *m) {
-  struct sockaddr_un address;
-  socklen_t bytes;
-  MSCRT_CHECK(address_of(m->o->address, &address, &bytes));
+  mscrt_address address;
+  MSCRT_CHECK(address_of(m->o->address, &address));
+  const char *path = ((struct sockaddr_un *)(void *)&address.at)->sun_path;
   m->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   struct stat st;
-  if (address.sun_path[0] && lstat(address.sun_path, &st) == 0 && S_ISSOCK(st.st_mode)) unlink(address.sun_path);
-  if (m->listener < 0 || bind(m->listener, (struct sockaddr *)&address, bytes) != 0 ||
+  if (path[0] && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) unlink(path);
+  if (m->listener < 0 || bind(m->listener, (struct sockaddr *)&address.at, address.bytes) != 0 ||
       listen(m->listener, m->o->ranks + 16) != 0)
     return mscrt_fail(MSCRT_ENVIRONMENT, "cannot listen at %s: %s", m->o->address, strerror(errno));
   return NULL;
@@ -267,15 +249,14 @@ static mscrt_status *lead_job(meeting *m) {
 /* ---- the others ---- */
 
 static mscrt_status *connect_to(meeting *m, int *out_fd) {
-  struct sockaddr_un address;
-  socklen_t bytes;
-  MSCRT_CHECK(address_of(m->o->address, &address, &bytes));
+  mscrt_address address;
+  MSCRT_CHECK(address_of(m->o->address, &address));
   for (;;) {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
       return out_of_fds(errno) ? too_few_fds(m) : mscrt_fail(MSCRT_ENVIRONMENT, "no Unix socket: %s", strerror(errno));
     *out_fd = fd;
-    if (connect(fd, (struct sockaddr *)&address, bytes) == 0) break;
+    if (connect(fd, (struct sockaddr *)&address.at, address.bytes) == 0) break;
     int error = errno;
     close(fd);
     *out_fd = -1;
@@ -289,27 +270,37 @@ static mscrt_status *connect_to(meeting *m, int *out_fd) {
   return same_user(*out_fd) ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "%s belongs to another user", m->o->address);
 }
 
-static mscrt_status *join_job(meeting *m) {
-  int fd = -1;
-  mscrt_status *s = connect_to(m, &fd);
-  m->peer[0] = fd;
-  if (s) return s;
-  if (!send_letter(fd, &m->own, m->fds + 2 * m->o->rank))
+/* Waits for a letter. *out_ended: rank 0 went away instead. */
+static mscrt_status *wait_for_letter(meeting *m, int fd, bool *out_ended) {
+  struct pollfd p = {.fd = fd, .events = POLLIN};
+  letter l;
+  int fds[2], n;
+  do n = poll(&p, 1, ms_left(m));
+  while (n < 0 && errno == EINTR);
+  if (n <= 0) return mscrt_fail(MSCRT_PEER, "waited %d ms for rank 0, which waits for other ranks", m->o->timeout_ms);
+  bool good = receive_letter(fd, &l, fds);
+  *out_ended = !good;
+  if (!good || l.refusal[0] || l.rank < 0 || l.rank >= m->o->ranks || fds[1] < 0 || m->fds[2 * l.rank] >= 0) {
+    drop_fds(fds);
+    if (good && l.refusal[0]) return mscrt_fail(MSCRT_PEER, "rank 0: %.*s", (int)sizeof l.refusal - 1, l.refusal);
     return mscrt_fail(MSCRT_PEER, "rank 0 left while the job was starting");
-  for (int i = 1; i < m->o->ranks; i++) {
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    letter l;
-    int fds[2], n;
-    do n = poll(&p, 1, ms_left(m));
-    while (n < 0 && errno == EINTR);
-    if (n <= 0) return mscrt_fail(MSCRT_PEER, "waited %d ms for rank 0, which waits for other ranks", m->o->timeout_ms);
-    bool good = receive_letter(fd, &l, fds);
-    if (!good || l.refusal[0] || l.rank < 0 || l.rank >= m->o->ranks || fds[1] < 0 || m->fds[2 * l.rank] >= 0) {
-      drop_fds(fds);
-      if (good && l.refusal[0]) return mscrt_fail(MSCRT_PEER, "rank 0: %.*s", (int)sizeof l.refusal - 1, l.refusal);
-      return mscrt_fail(MSCRT_PEER, "rank 0 left while the job was starting");
-    }
-    memcpy(m->fds + 2 * l.rank, fds, sizeof fds);
+  }
+  memcpy(m->fds + 2 * l.rank, fds, sizeof fds);
+  return NULL;
+}
+
+/* A leader that goes away before it answers was that of an earlier job at this address: then joining begins again. */
+static mscrt_status *join_job(meeting *m) {
+  for (int got = 0; got < m->o->ranks - 1;) {
+    bool ended = false;
+    mscrt_status *s = got ? NULL : connect_to(m, &m->peer[0]);
+    if (s) return s;
+    if (!got && !send_letter(m->peer[0], &m->own, m->fds + 2 * m->o->rank)) ended = true;
+    else s = wait_for_letter(m, m->peer[0], &ended);
+    if (!s && !ended) got++;
+    else if (got || !ended || ms_left(m) == 0)
+      return s ? s : mscrt_fail(MSCRT_PEER, "rank 0 left while the job was starting");
+    else mscrt_status_free(s), close(m->peer[0]), m->peer[0] = -1;
   }
   return NULL;
 }

@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 
 #include "runtime/comm/shared_memory.h"
+#include "runtime/comm/slices.h"
 
 #define STAGE_BYTES ((uint64_t)32 << 10) /* bytes of a staging slot; each group has two */
 #define STAGE_READ ((uint64_t)128 << 10) /* the most that a member reads for a staged collective */
@@ -117,28 +118,12 @@ static uint8_t *staging_slot(const struct mscrt_comm *c, int64_t rank, uint32_t 
 
 /* ---- waiting ---- */
 
-static void print_members(const mscrt_group *g, char *out, size_t room) {
-  size_t n = 0;
-  for (int i = 0; i < g->num && n + 16 < room; i++)
-    n += (size_t)snprintf(out + n, room - n, "%s%d", i ? "," : "", g->member[i]);
-  if (!g->num) out[0] = 0;
-}
-
 /* What a rank waits for: the members of a group that have not reached `place`. */
 typedef struct {
   const mscrt_exchange *e;
   const mscrt_site *site;
   uint64_t place;
 } meeting;
-
-static mscrt_status *report_lost_member(const struct mscrt_comm *c, const meeting *m, const char *why) {
-  char group[160];
-  const mscrt_site *site = m->site;
-  print_members(&m->e->group, group, sizeof group);
-  return mscrt_fail(MSCRT_PEER, "rank %d: step %" PRId64 ": %s %s%s%s (ranks %s): %s", c->o.rank, site->step,
-                    msc_verb_name(m->e->verb), site->name ? site->name : "", site->loc ? " at " : "",
-                    site->loc ? site->loc : "", group, why);
-}
 
 static void name_missing_members(const struct mscrt_comm *c, const meeting *m, mscrt_loss *loss) {
   size_t n = 0, room = sizeof loss->why;
@@ -162,11 +147,11 @@ static mscrt_status *find_lost_member(const struct mscrt_comm *c, const void *of
     if (atomic_load(&c->segment[member].control->place) >= m->place && member != c->o.rank) continue;
     /* this rank itself is only lost if another of its threads gave up */
     if (member == c->o.rank && atomic_load(&own_control(c)->state) == RUNNING) continue;
-    if (mscrt_local_is_lost(c, member, loss)) return report_lost_member(c, m, loss->why);
+    if (mscrt_local_is_lost(c, member, loss)) return mscrt_lost_in_collective(c->o.rank, m->e, m->site, loss->why);
   }
   if (!late) return NULL;
   name_missing_members(c, m, loss);
-  return report_lost_member(c, m, loss->why);
+  return mscrt_lost_in_collective(c->o.rank, m->e, m->site, loss->why);
 }
 
 /* The barrier of a group, in the memory of its first member. soft: members only arrive, none waits. */
@@ -240,72 +225,40 @@ static void take_boxes(const struct mscrt_comm *c, mscrt_pool *pool, const mscrt
   mscrt_pool_run(pool, work_on_cut, &j, e->num_cuts);
 }
 
-/* ---- slices: the elements of all parts in a row, a slice for each member ---- */
+/* ---- slices ---- */
 
 typedef struct {
   const struct mscrt_comm *c;
-  uint32_t num;
-  const mscrt_part *part;
-  int64_t elems, slice;  /* number of all elements; of each member */
+  mscrt_slices s;
 } slicing;
 
-/* Divides all elements among the members, in whole cache lines if parts begin at one, so that no two ranks write to
- * the same line. */
-static slicing slicing_of(const struct mscrt_comm *c, uint32_t num, const mscrt_part *part) {
-  const mscrt_exchange *e = part[0].e;
-  int64_t line = 64 / (int64_t)mscrt_dtype_bytes(e->dtype), elems = part[num - 1].at + part[num - 1].e->elems,
-          n = (elems + e->group.num - 1) / e->group.num;
-  return (slicing){.c = c, .num = num, .part = part, .elems = elems, .slice = (n + line - 1) / line * line};
-}
-
-static int64_t slice_begin(const slicing *s, int64_t member) {
-  return member * s->slice < s->elems ? member * s->slice : s->elems;
-}
-
-/* The part that contains element `at` of all; empty parts contain none. */
-static const mscrt_part *part_with_element(const slicing *s, int64_t at) {
-  uint32_t low = 0, high = s->num;
-  while (high - low > 1) {
-    uint32_t middle = (low + high) / 2;
-    if (s->part[middle].at <= at) low = middle;
-    else high = middle;
-  }
-  return &s->part[low];
-}
-
-/* The number of elements of [begin, end) that lie in the part that contains `begin`. */
-static int64_t elements_in_part(const mscrt_part *p, int64_t begin, int64_t end) {
-  int64_t last = p->at + p->e->elems;
-  return (end < last ? end : last) - begin;
-}
-
-#define REDUCE_ELEMS 16384 /* elements per unit of work */
-
 static void reduce_slice(void *arg, int64_t unit, int worker) {
-  const slicing *s = arg;
-  int64_t member = s->part[0].e->group.index, begin = slice_begin(s, member) + unit * REDUCE_ELEMS,
-          end = slice_begin(s, member + 1);
+  const slicing *k = arg;
+  const mscrt_slices *s = &k->s;
+  int64_t member = s->part[0].e->group.index, begin = mscrt_slice_begin(s, member) + unit * MSCRT_REDUCE_ELEMS,
+          end = mscrt_slice_begin(s, member + 1);
   (void)worker;
-  if (end - begin > REDUCE_ELEMS) end = begin + REDUCE_ELEMS;
+  if (end - begin > MSCRT_REDUCE_ELEMS) end = begin + MSCRT_REDUCE_ELEMS;
   while (begin < end) {
-    const mscrt_part *p = part_with_element(s, begin);
-    int64_t num = elements_in_part(p, begin, end);
-    job j = {.c = s->c, .e = p->e, .src = s->c->arena_at + p->src, .dst = p->dst};
+    const mscrt_part *p = mscrt_part_with(s, begin);
+    int64_t num = mscrt_elements_in(p, begin, end);
+    job j = {.c = k->c, .e = p->e, .src = k->c->arena_at + p->src, .dst = p->dst};
     combine_run(&(cut_run){&j, &(mscrt_cut){.peer = p->e->peers}}, begin - p->at, begin - p->at, num);
     begin += num;
   }
 }
 
 static void take_slice(void *arg, int64_t unit, int worker) {
-  const slicing *s = arg;
+  const slicing *k = arg;
+  const mscrt_slices *s = &k->s;
   (void)worker;
   if (unit == s->part[0].e->group.index) return;
-  const uint8_t *own = s->c->segment[s->c->o.rank].base, *peer = s->c->segment[s->part[0].e->group.member[unit]].base;
+  const uint8_t *own = k->c->segment[k->c->o.rank].base, *peer = k->c->segment[s->part[0].e->group.member[unit]].base;
   size_t bytes = mscrt_dtype_bytes(s->part[0].e->dtype);
-  int64_t begin = slice_begin(s, unit), end = slice_begin(s, unit + 1);
+  int64_t begin = mscrt_slice_begin(s, unit), end = mscrt_slice_begin(s, unit + 1);
   while (begin < end) {
-    const mscrt_part *p = part_with_element(s, begin);
-    int64_t num = elements_in_part(p, begin, end);
+    const mscrt_part *p = mscrt_part_with(s, begin);
+    int64_t num = mscrt_elements_in(p, begin, end);
     uint8_t *to = (uint8_t *)p->dst + (size_t)(begin - p->at) * bytes;
     memcpy(to, peer + (to - own), (size_t)num * bytes);
     begin += num;
@@ -315,10 +268,10 @@ static void take_slice(void *arg, int64_t unit, int worker) {
 static mscrt_status *run_slices(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
                                 const mscrt_site *site) {
   const mscrt_exchange *e = part[0].e;
-  slicing s = slicing_of(c, num, part);
-  int64_t own = slice_begin(&s, e->group.index + 1) - slice_begin(&s, e->group.index);
+  slicing s = {c, mscrt_slices_of(num, part)};
+  int64_t own = mscrt_slice_begin(&s.s, e->group.index + 1) - mscrt_slice_begin(&s.s, e->group.index);
   MSCRT_CHECK(pass_barrier(c, e, ENTER, site));
-  mscrt_pool_run(pool, reduce_slice, &s, (own + REDUCE_ELEMS - 1) / REDUCE_ELEMS);
+  mscrt_pool_run(pool, reduce_slice, &s, (own + MSCRT_REDUCE_ELEMS - 1) / MSCRT_REDUCE_ELEMS);
   MSCRT_CHECK(pass_barrier(c, e, MIDDLE, site));
   mscrt_pool_run(pool, take_slice, &s, e->group.num);
   return NULL;

@@ -306,7 +306,7 @@ mscrt_status *mscrt_moves_make(const mscrt_context *c, uint32_t index, mscrt_mov
   MSCRT_CHECK(mscrt_new_array(&p.member, group->num));
   mscrt_status *s = NULL;
   for (int i = 0; i < group->num && !s; i++)
-    s = mscrt_exchange_make(&c->plan->mesh, group->member[i], &c->plan->collective[index], NULL, &p.member[i]);
+    s = mscrt_exchange_make(&c->plan->mesh, group->member[i], &c->plan->collective[index], NULL, false, &p.member[i]);
   if (!s) s = make_form(&p, m);
   bool reduces = msc_verb_reduces(m->form), is_short = m->e->dtype == MSCRT_I16 || m->e->dtype == MSCRT_U16;
   if (!s && reduces && is_short) make_widening(m, m->count * (m->form == MSC_ALL_REDUCE ? 1 : (uint64_t)group->num));

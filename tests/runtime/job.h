@@ -65,6 +65,8 @@ static int say(const place *p, mscrt_status *s) {
 static void __attribute__((unused)) expect_all_well(job *j) {
   end_job(j);
   for (int r = 0; r < j->ranks; r++)
+    if (j->exit[r]) print_error("rank %d: %#x %s\n", r, j->exit[r], j->words[r]);
+  for (int r = 0; r < j->ranks; r++)
     if (j->exit[r]) fail_msg("rank %d of %d ended with %#x: %s", r, j->ranks, j->exit[r], j->words[r]);
 }
 

@@ -169,7 +169,7 @@ static bool got(int rank) {
 static void make_all(int ranks, mscrt_partitions *p) {
   mscrt_status *s = mscrt_partitions_new(ranks, p);
   w.plan.collective = &w.k;
-  for (int r = 0; r < ranks && !s; r++) s = mscrt_exchange_make(&w.plan.mesh, r, &w.k, p, &w.e[r]);
+  for (int r = 0; r < ranks && !s; r++) s = mscrt_exchange_make(&w.plan.mesh, r, &w.k, p, false, &w.e[r]);
   for (int r = 0; r < ranks && !s; r++) {
     memset(&w.c[r], 0, sizeof w.c[r]);
     w.c[r].plan = &w.plan, w.c[r].exchange = &w.e[r], w.c[r].o.rank = r;

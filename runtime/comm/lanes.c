@@ -1,0 +1,130 @@
+/* lanes.c: moves the data of one collective over all its connections at once, in one thread, without blocking: sends
+ * what is ready, takes what has come, and sleeps in poll while there is neither. */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "runtime/comm/tcp.h"
+
+enum { MOST_SPANS = 32 }; /* of one system call */
+
+static bool is_sent(const mscrt_lane *l) { return l->head_sent == sizeof l->own && l->sent == l->out_bytes; }
+static bool has_come(const mscrt_lane *l) { return l->head_got == sizeof l->theirs && l->got == l->in_bytes; }
+static bool can_send(const mscrt_lane *l) { return l->head_sent < sizeof l->own || l->sent < l->ready; }
+
+static bool is_same(const mscrt_lane *l) {
+  const mscrt_lane_head *a = &l->own, *b = &l->theirs;
+  return a->magic == b->magic && a->verb == b->verb && a->dtype == b->dtype && a->reduction == b->reduction &&
+         a->kind == b->kind && a->number == b->number && a->bytes == b->back && a->back == b->bytes;
+}
+
+/* The next bytes of a list of spans, at most `most`; a head that is not done goes first. */
+static int gather_spans(void *head, uint64_t head_done, mscrt_span *span, uint32_t num, uint64_t done, uint64_t most,
+                        struct iovec *v) {
+  int n = 0;
+  if (head_done < sizeof(mscrt_lane_head))
+    v[n++] = (struct iovec){(uint8_t *)head + head_done, sizeof(mscrt_lane_head) - (size_t)head_done};
+  for (uint32_t i = 0; i < num && most && n < MOST_SPANS; i++, done = 0) {
+    uint64_t bytes = span[i].bytes - done < most ? span[i].bytes - done : most;
+    if (bytes) v[n++] = (struct iovec){(uint8_t *)span[i].at + done, (size_t)bytes};
+    most -= bytes;
+  }
+  return n;
+}
+
+/* Counts bytes that were moved: first those of the head. */
+static void advance(uint64_t n, uint64_t *head, uint64_t *all, const mscrt_span *span, uint32_t num, uint32_t *at,
+                    uint64_t *done) {
+  uint64_t of_head = sizeof(mscrt_lane_head) - *head;
+  if (of_head > n) of_head = n;
+  *head += of_head, n -= of_head;
+  *all += n;
+  while (*at < num && n >= span[*at].bytes - *done) n -= span[*at].bytes - *done, ++*at, *done = 0;
+  *done += n;
+}
+
+/* 1: something went, 0: nothing, -1: the other end has closed. */
+static int send_some(mscrt_lane *l) {
+  int moved = 0;
+  while (can_send(l)) {
+    struct iovec v[MOST_SPANS + 1];
+    struct msghdr m = {.msg_iov = v};
+    m.msg_iovlen = (size_t)gather_spans(&l->own, l->head_sent, l->out + l->out_at, l->num_out - l->out_at, l->out_done,
+                                        l->ready - l->sent, v);
+    ssize_t n = sendmsg(l->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) break;
+    if (n < 0) return -1;
+    advance((uint64_t)n, &l->head_sent, &l->sent, l->out, l->num_out, &l->out_at, &l->out_done);
+    moved = 1;
+  }
+  return moved;
+}
+
+static int receive_some(mscrt_lane *l) {
+  int moved = 0;
+  while (!has_come(l)) {
+    struct iovec v[MOST_SPANS + 1];
+    struct msghdr m = {.msg_iov = v};
+    bool head = l->head_got < sizeof l->theirs; /* what follows is taken only if the head is right */
+    m.msg_iovlen = (size_t)gather_spans(&l->theirs, l->head_got, l->in + l->in_at, l->num_in - l->in_at, l->in_done,
+                                        head ? 0 : l->in_bytes - l->got, v);
+    ssize_t n = recvmsg(l->fd, &m, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) break;
+    if (n <= 0) return -1;
+    advance((uint64_t)n, &l->head_got, &l->got, l->in, l->num_in, &l->in_at, &l->in_done);
+    moved = 1;
+    if (head && l->head_got == sizeof l->theirs && !is_same(l)) return -2;
+  }
+  return moved;
+}
+
+/* The lane of a rank that keeps the others waiting: one that has not begun, else one that has not ended. */
+static uint32_t find_late(const mscrt_lanes *l) {
+  uint32_t late = 0;
+  for (uint32_t i = l->num; i-- > 0;)
+    if (!has_come(&l->lane[i]) || !is_sent(&l->lane[i])) late = i;
+  for (uint32_t i = l->num; i-- > 0;)
+    if (l->lane[i].head_got < sizeof l->lane[i].theirs) late = i;
+  return late;
+}
+
+mscrt_lanes_end mscrt_lanes_move(mscrt_lanes *l, uint32_t *out_lane) {
+  int64_t limit = (int64_t)l->timeout_ms * 1000000, deadline = mscrt_now_ns() + limit;
+  for (;;) {
+    bool moved = false, over = true;
+    for (uint32_t i = 0; i < l->num; i++) {
+      mscrt_lane *lane = &l->lane[i];
+      int sent = send_some(lane), got = receive_some(lane);
+      *out_lane = i;
+      if (got == -2) return MSCRT_LANES_DIFFER;
+      if ((sent < 0 && !is_sent(lane)) || got < 0) return MSCRT_LANES_CLOSED;
+      moved |= sent > 0 || got > 0;
+    }
+    if (moved && l->work) l->work(l->user);
+    for (uint32_t i = 0; i < l->num; i++) over &= is_sent(&l->lane[i]) && has_come(&l->lane[i]);
+    if (over) return MSCRT_LANES_DONE;
+    if (moved) {
+      deadline = mscrt_now_ns() + limit;
+      bool more = false;
+      for (uint32_t i = 0; i < l->num; i++) more |= can_send(&l->lane[i]) && !is_sent(&l->lane[i]);
+      if (more && l->work) continue; /* what became ready goes before this thread sleeps */
+    }
+    int64_t left = deadline - mscrt_now_ns();
+    if (left <= 0) {
+      *out_lane = find_late(l);
+      return MSCRT_LANES_LATE;
+    }
+    nfds_t n = 0;
+    l->polled[n++] = (struct pollfd){.fd = l->wake, .events = POLLIN};
+    for (uint32_t i = 0; i < l->num; i++) {
+      const mscrt_lane *lane = &l->lane[i];
+      short events = (short)((has_come(lane) ? 0 : POLLIN) | (can_send(lane) ? POLLOUT : 0));
+      if (events) l->polled[n++] = (struct pollfd){.fd = lane->fd, .events = events};
+    }
+    poll(l->polled, n, (int)(left / 1000000 < 1000 ? left / 1000000 + 1 : 1000));
+    if (l->polled[0].revents) return MSCRT_LANES_WOKEN;
+  }
+}

@@ -1,0 +1,274 @@
+/* mail.c: messages between pipeline stages on different hosts. They lie in the mailboxes of mailbox.c, in the memory of
+ * the receiver; a thread of the receiver puts them there as they come, so that sending never waits for a receiver that
+ * does something else. The receiver tells the sender how many it has taken. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+
+#include "runtime/comm/shared_memory.h"
+#include "runtime/comm/tcp.h"
+
+#define MAGIC          0x6c69616d
+#define LOOK_AROUND_NS ((int64_t)100000000)
+#define VERDICT_NS     ((int64_t)1000000000) /* to hear why a connection has ended */
+
+typedef enum { LETTER, TAKEN } kind_of_mail;
+
+typedef struct {
+  uint32_t magic, kind;
+  uint64_t mailbox, bytes;
+  uint32_t depth, number; /* of the message, counted from 0; of the last that was taken, from 1 */
+} envelope;
+
+typedef struct {
+  _Alignas(MSC_MAILBOX_LINE) mscrt_counter sent;
+  _Alignas(MSC_MAILBOX_LINE) mscrt_counter taken;
+} mailbox;
+
+/* Where this rank sends to. */
+typedef struct outbox {
+  struct outbox *next;
+  int peer;
+  uint64_t mailbox;
+  uint32_t sent;
+  mscrt_counter taken;
+} outbox;
+
+/* What comes from one rank. */
+typedef struct {
+  int fd;
+  envelope head;
+  uint64_t got; /* bytes of the head and of what it announces */
+  _Atomic bool closed;
+} inbox;
+
+struct mscrt_mail {
+  mscrt_member *m;
+  uint8_t *arena;
+  inbox *in; /* of each rank */
+  struct pollfd *polled;
+  pthread_mutex_t lock; /* of the list */
+  outbox *out;
+  int stop;
+  pthread_t thread;
+  bool has_thread;
+};
+
+/* ---- the thread ---- */
+
+static mailbox *mailbox_at(const mscrt_mail *mail, uint64_t offset) {
+  return (mailbox *)(void *)(mail->arena + offset);
+}
+
+static uint8_t *slot_of(const mscrt_mail *mail, const envelope *e) {
+  return (uint8_t *)(mailbox_at(mail, e->mailbox) + 1) + e->number % e->depth * msc_mailbox_slot_bytes(e->bytes);
+}
+
+/* A letter must be the next one, and lie inside the arena. */
+static bool is_right(const mscrt_mail *mail, const envelope *e) {
+  uint64_t arena = mail->m->o->arena_bytes;
+  if (e->magic != MAGIC || e->kind > TAKEN) return false;
+  if (e->kind == TAKEN) return true;
+  if (e->depth == 0 || e->bytes > arena || e->mailbox > arena || e->depth > arena || e->mailbox % MSC_MAILBOX_LINE ||
+      msc_mailbox_bytes(e->bytes, e->depth) > arena - e->mailbox || e->bytes * e->depth > arena)
+    return false;
+  mailbox *b = mailbox_at(mail, e->mailbox);
+  return e->number == atomic_load(&b->sent.count) && e->number - atomic_load(&b->taken.count) < e->depth;
+}
+
+static outbox *find_outbox(mscrt_mail *mail, int peer, uint64_t offset) {
+  pthread_mutex_lock(&mail->lock);
+  outbox *o = mail->out;
+  while (o && (o->peer != peer || o->mailbox != offset)) o = o->next;
+  pthread_mutex_unlock(&mail->lock);
+  return o;
+}
+
+static void deliver(mscrt_mail *mail, int peer, const envelope *e) {
+  if (e->kind == LETTER) {
+    mscrt_local_count(&mailbox_at(mail, e->mailbox)->sent);
+    return;
+  }
+  outbox *o = find_outbox(mail, peer, e->mailbox);
+  if (o) mscrt_local_count(&o->taken);
+}
+
+/* Reads what has come from a rank; false: the connection is of no more use. */
+static bool read_mail(mscrt_mail *mail, int peer) {
+  inbox *in = &mail->in[peer];
+  for (;;) {
+    bool head = in->got < sizeof in->head;
+    uint64_t whole = sizeof in->head + (head || in->head.kind == TAKEN ? 0 : in->head.bytes);
+    uint8_t *at = head ? (uint8_t *)&in->head + in->got : slot_of(mail, &in->head) + (in->got - sizeof in->head);
+    ssize_t n = recv(in->fd, at, (size_t)(whole - in->got), MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return true;
+    if (n <= 0) return false;
+    in->got += (uint64_t)n;
+    if (in->got == sizeof in->head && !is_right(mail, &in->head)) return false;
+    whole = in->got < sizeof in->head ? UINT64_MAX : sizeof in->head + (in->head.kind == TAKEN ? 0 : in->head.bytes);
+    if (in->got < whole) continue;
+    deliver(mail, peer, &in->head);
+    in->got = 0;
+  }
+}
+
+static void *take_mail(void *arg) {
+  mscrt_mail *mail = arg;
+  int ranks = mail->m->ranks;
+  for (;;) {
+    nfds_t n = 1;
+    mail->polled[0] = (struct pollfd){.fd = mail->stop, .events = POLLIN};
+    for (int r = 0; r < ranks; r++)
+      mail->polled[n++] =
+          (struct pollfd){.fd = atomic_load(&mail->in[r].closed) ? -1 : mail->in[r].fd, .events = POLLIN};
+    poll(mail->polled, n, -1);
+    if (mail->polled[0].revents) return NULL;
+    for (int r = 0; r < ranks; r++)
+      if (mail->polled[r + 1].revents && !read_mail(mail, r)) atomic_store(&mail->in[r].closed, true);
+  }
+}
+
+/* ---- sending and receiving ---- */
+
+typedef struct {
+  const mscrt_channel *channel;
+  const mscrt_site *site;
+  bool sends;
+  int64_t deadline_ns, closed_ns; /* closed: when the connection was found to have ended; 0: it has not */
+} passing;
+
+/* Returns why the other rank will not answer; NULL: it may. */
+static mscrt_status *look_around(mscrt_mail *mail, passing *p) {
+  char why[320];
+  int culprit, peer = p->channel->peer;
+  int64_t now = mscrt_now_ns();
+  if (atomic_load(&mail->in[peer].closed) && !p->closed_ns) p->closed_ns = now;
+  bool knows = mscrt_member_lost(mail->m, &culprit, why), over = !knows && mscrt_member_is_over(mail->m, peer, why);
+  bool cut = p->closed_ns && now > p->closed_ns + VERDICT_NS;
+  if (!knows && !over && !cut && now < p->deadline_ns) return NULL;
+  if (!knows && !over && cut) snprintf(why, sizeof why, "the connection with rank %d has ended", peer);
+  else if (!knows && !over)
+    snprintf(why, sizeof why, "rank %d is missing (at step %" PRId64 "), waited %d ms", peer, mail->m->seen_step[peer],
+             mail->m->o->timeout_ms);
+  if (!knows) mscrt_member_blame(mail->m, peer, why);
+  return mscrt_lost_in_message(mail->m->rank, peer, p->sends, p->site, why);
+}
+
+static mscrt_status *wait_for_count(mscrt_mail *mail, mscrt_counter *k, uint32_t least, passing *p) {
+  mscrt_status *s = NULL;
+  atomic_fetch_add(&k->sleepers, 1);
+  while (!s) {
+    uint32_t seen = atomic_load(&k->count);
+    if ((int32_t)(seen - least) >= 0) break;
+    mscrt_futex_wait(&k->count, seen, LOOK_AROUND_NS, true);
+    if ((int32_t)(atomic_load(&k->count) - least) < 0) s = look_around(mail, p);
+  }
+  atomic_fetch_sub(&k->sleepers, 1);
+  return s;
+}
+
+static mscrt_status *post(mscrt_mail *mail, const envelope *e, const void *src, passing *p) {
+  uint64_t done = 0, whole = sizeof *e + (e->kind == LETTER ? e->bytes : 0);
+  int fd = mail->in[p->channel->peer].fd;
+  while (done < whole) {
+    struct iovec v[2] = {{(uint8_t *)(uintptr_t)e + done, sizeof *e - (size_t)done},
+                         {(void *)(uintptr_t)src, (size_t)(whole - sizeof *e)}};
+    struct msghdr m = {.msg_iov = v, .msg_iovlen = 2};
+    if (done >= sizeof *e) {
+      v[1] = (struct iovec){(uint8_t *)(uintptr_t)src + (done - sizeof *e), (size_t)(whole - done)};
+      m.msg_iov = v + 1, m.msg_iovlen = 1;
+    }
+    ssize_t n = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) done += (uint64_t)n;
+    if (n < 0 && errno != EINTR && errno != EAGAIN && !p->closed_ns) p->closed_ns = mscrt_now_ns();
+    if (n >= 0 || errno == EINTR) continue;
+    if (errno != EAGAIN && e->kind == TAKEN) return NULL; /* a sender that has ended does not need to know */
+    MSCRT_CHECK(look_around(mail, p));
+    poll(&(struct pollfd){.fd = p->closed_ns ? -1 : fd, .events = POLLOUT}, 1, 100);
+  }
+  return NULL;
+}
+
+static passing passing_of(mscrt_mail *mail, const mscrt_channel *m, bool sends, const mscrt_site *site) {
+  atomic_store(&mail->m->step, site->step);
+  return (passing){m, site, sends, mscrt_now_ns() + (int64_t)mail->m->o->timeout_ms * 1000000, 0};
+}
+
+mscrt_status *mscrt_mail_send(mscrt_mail *mail, const mscrt_channel *m, const void *src, const mscrt_site *site) {
+  passing p = passing_of(mail, m, true, site);
+  outbox *o = find_outbox(mail, m->peer, m->mailbox);
+  if (!o) { /* once for each channel */
+    MSCRT_CHECK(mscrt_new_array(&o, 1));
+    pthread_mutex_lock(&mail->lock);
+    *o = (outbox){.next = mail->out, .peer = m->peer, .mailbox = m->mailbox};
+    mail->out = o;
+    pthread_mutex_unlock(&mail->lock);
+  }
+  MSCRT_CHECK(wait_for_count(mail, &o->taken, o->sent + 1 - m->depth, &p));
+  envelope e = {MAGIC, LETTER, m->mailbox, m->bytes, m->depth, o->sent++};
+  return post(mail, &e, src, &p);
+}
+
+mscrt_status *mscrt_mail_receive(mscrt_mail *mail, const mscrt_channel *m, void *dst, const mscrt_site *site) {
+  passing p = passing_of(mail, m, false, site);
+  mailbox *b = mailbox_at(mail, m->mailbox);
+  uint32_t number = atomic_load(&b->taken.count);
+  envelope e = {MAGIC, TAKEN, m->mailbox, m->bytes, m->depth, number};
+  MSCRT_CHECK(wait_for_count(mail, &b->sent, number + 1, &p));
+  memcpy(dst, slot_of(mail, &e), (size_t)m->bytes);
+  mscrt_local_count(&b->taken);
+  return post(mail, &e, NULL, &p);
+}
+
+/* ---- its life ---- */
+
+mscrt_status *mscrt_mail_open(mscrt_member *m, int *fds, uint8_t *arena, mscrt_mail **out_mail) {
+  mscrt_mail *mail = NULL;
+  mscrt_status *s = NULL;
+  *out_mail = NULL;
+  MSCRT_CHECK(mscrt_new_array(&mail, 1));
+  mail->m = m, mail->arena = arena, mail->stop = -1;
+  pthread_mutex_init(&mail->lock, NULL);
+  MSCRT_GOTO(mscrt_new_array(&mail->in, m->ranks));
+  for (int r = 0; r < m->ranks; r++) mail->in[r].fd = fds[r], fds[r] = -1;
+  MSCRT_GOTO(mscrt_new_array(&mail->polled, m->ranks + 1));
+  mail->stop = eventfd(0, EFD_CLOEXEC);
+  if (mail->stop < 0 || pthread_create(&mail->thread, NULL, take_mail, mail) != 0) {
+    s = mscrt_fail(MSCRT_ENVIRONMENT, "no thread for messages between stages");
+    goto fail;
+  }
+  mail->has_thread = true;
+  *out_mail = mail;
+  return NULL;
+fail:
+  mscrt_mail_close(mail);
+  return s;
+}
+
+void mscrt_mail_close(mscrt_mail *mail) {
+  uint64_t one = 1;
+  if (!mail) return;
+  /* What was sent must arrive: closing a connection with unread bytes would throw it away. */
+  for (int r = 0; mail->has_thread && r < mail->m->ranks; r++)
+    if (mail->in[r].fd >= 0) shutdown(mail->in[r].fd, SHUT_WR);
+  if (mail->has_thread) {
+    if (write(mail->stop, &one, sizeof one) != sizeof one) {} /* it is full: already stopping */
+    pthread_join(mail->thread, NULL);
+  }
+  for (int r = 0; mail->in && r < mail->m->ranks; r++)
+    if (mail->in[r].fd >= 0) close(mail->in[r].fd);
+  for (outbox *o = mail->out, *next; o; o = next) {
+    next = o->next;
+    free(o);
+  }
+  if (mail->stop >= 0) close(mail->stop);
+  pthread_mutex_destroy(&mail->lock);
+  free(mail->in);
+  free(mail->polled);
+  free(mail);
+}

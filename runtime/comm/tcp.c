@@ -1,0 +1,655 @@
+/* tcp.c: the transport between ranks on any hosts, over TCP. The order of sums is that of shared memory, so the bits
+ * are the same. A collective has one of three forms:
+ *   alone    the group is this rank
+ *   slices   an all_reduce: each member gets its slice of the elements from all others, reduces it piece by piece as
+ *            the pieces come, and sends what is reduced to all others
+ *   boxes    every member sends the boxes that others take from it; what comes is put together when all is there
+ * Nothing lingers: `run` returns when all has been handed to the kernel. Room for what comes grows when a collective
+ * runs for the first time. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "runtime/comm/slices.h"
+#include "runtime/comm/tcp.h"
+
+#define SILENCE_MS 30000
+#define MAGIC      0x6e61656c
+#define VERDICT_NS ((int64_t)1000000000) /* to hear why a connection has ended */
+
+typedef enum { DATA, WISHES, VALUES } kind_of_lane;
+
+/* Memory that only grows. */
+typedef struct {
+  void *at;
+  size_t bytes;
+} room;
+
+typedef struct {
+  mscrt_comm_options o;
+  mscrt_member m;
+  mscrt_mail *mail;
+  int *fd;          /* the connection with each rank */
+  uint64_t *number; /* of collectives with each rank so far */
+  uint8_t *arena;
+  size_t arena_room;
+  mscrt_lane *lane;
+  struct pollfd *polled;
+  uint8_t *wishes; /* of each rank: whether it takes its part */
+  uint64_t *values;
+  room spans, packed, places, cursors;
+} tcp;
+
+static tcp *tcp_of(mscrt_comm *c) { return (tcp *)(void *)c; }
+
+static mscrt_status *reserve(room *r, size_t bytes) {
+  if (bytes <= r->bytes) return NULL;
+  free(r->at);
+  *r = (room){malloc(bytes), bytes};
+  if (r->at) return NULL;
+  r->bytes = 0;
+  return mscrt_fail(MSCRT_NO_MEMORY, "out of memory for %zu bytes that come from other ranks", bytes);
+}
+
+static uint8_t *source_of(const tcp *c, const mscrt_part *p) { return c->arena + p->src; }
+
+/* ---- lanes ---- */
+
+typedef struct {
+  tcp *c;
+  const mscrt_exchange *e;
+  const mscrt_site *site;
+  kind_of_lane kind;
+} running;
+
+/* Makes a lane with rank `rank`; its spans are appended later. */
+static mscrt_lane *add_lane(const running *r, mscrt_lanes *l, int rank, mscrt_span *out, mscrt_span *in) {
+  mscrt_lane *lane = &l->lane[l->num++];
+  *lane = (mscrt_lane){.rank = rank, .fd = r->c->fd[rank], .out = out, .in = in};
+  return lane;
+}
+
+static void add_out(mscrt_lane *l, void *at, uint64_t bytes) {
+  if (!bytes) return;
+  l->out[l->num_out++] = (mscrt_span){at, bytes};
+  l->out_bytes += bytes;
+}
+
+static void add_in(mscrt_lane *l, void *at, uint64_t bytes) {
+  if (!bytes) return;
+  l->in[l->num_in++] = (mscrt_span){at, bytes};
+  l->in_bytes += bytes;
+}
+
+/* The head of a lane whose spans are known. */
+static void set_head(const running *r, mscrt_lane *l) {
+  const mscrt_exchange *e = r->e;
+  l->own = (mscrt_lane_head){.magic = MAGIC,
+                             .verb = (uint8_t)e->verb,
+                             .dtype = (uint8_t)e->dtype,
+                             .reduction = (uint8_t)e->reduction,
+                             .kind = (uint8_t)r->kind,
+                             .number = r->c->number[l->rank]++,
+                             .step = r->site->step,
+                             .bytes = l->out_bytes,
+                             .back = l->in_bytes};
+}
+
+static mscrt_status *report(const running *r, const char *why) {
+  return mscrt_lost_in_collective(r->c->m.rank, r->e, r->site, why);
+}
+
+/* This rank is the first to know: it tells the others. */
+static mscrt_status *blame(const running *r, int culprit, const char *why) {
+  mscrt_member_blame(&r->c->m, culprit, why);
+  return report(r, why);
+}
+
+static mscrt_status *report_late(const running *r, const mscrt_lanes *l, uint32_t at) {
+  char why[320];
+  const mscrt_lane *lane = &l->lane[at];
+  snprintf(why, sizeof why, "rank %d is missing (at step %" PRId64 "), waited %d ms", lane->rank,
+           r->c->m.seen_step[lane->rank], r->c->o.timeout_ms);
+  return blame(r, lane->rank, why);
+}
+
+static mscrt_status *report_other(const running *r, const mscrt_lane *l) {
+  char why[320];
+  const mscrt_lane_head *t = &l->theirs;
+  if (t->magic != MAGIC || t->verb >= MSC_NUM_VERBS || t->dtype >= MSCRT_NUM_DTYPES)
+    snprintf(why, sizeof why, "what rank %d sends is no collective", l->rank);
+  else
+    snprintf(why, sizeof why,
+             "rank %d runs another collective: number %" PRIu64 ", %s of %s, %" PRIu64 " bytes to here at step %" PRId64
+             "; here it is number %" PRIu64 " with %" PRIu64 " bytes from there",
+             l->rank, t->number, msc_verb_name((msc_verb)t->verb), mscrt_dtype_name((mscrt_dtype)t->dtype), t->bytes,
+             t->step, l->own.number, l->in_bytes);
+  return blame(r, l->rank, why);
+}
+
+/* A connection has ended: the scheduler says why, or will soon. */
+static mscrt_status *report_closed(const running *r, int rank) {
+  mscrt_member *m = &r->c->m;
+  int64_t end = mscrt_now_ns() + VERDICT_NS;
+  char why[320];
+  int culprit;
+  for (uint64_t drained; mscrt_now_ns() < end;) {
+    if (mscrt_member_lost(m, &culprit, why)) return report(r, why);
+    if (mscrt_member_is_over(m, rank, why)) return blame(r, rank, why);
+    poll(&(struct pollfd){.fd = m->wake, .events = POLLIN}, 1, 100);
+    if (read(m->wake, &drained, sizeof drained) != sizeof drained) {} /* it was not readable */
+  }
+  snprintf(why, sizeof why, "the connection with rank %d has ended (at step %" PRId64 ")", rank, m->seen_step[rank]);
+  return blame(r, rank, why);
+}
+
+static void note_steps(const running *r, const mscrt_lanes *l) {
+  for (uint32_t i = 0; i < l->num; i++)
+    if (l->lane[i].head_got == sizeof l->lane[i].theirs && l->lane[i].theirs.step > r->c->m.seen_step[l->lane[i].rank])
+      mscrt_member_note(&r->c->m, l->lane[i].rank, l->lane[i].theirs.step);
+}
+
+static mscrt_status *move(const running *r, mscrt_lanes *l) {
+  char why[320];
+  int culprit;
+  uint32_t at = 0;
+  uint64_t drained;
+  l->wake = r->c->m.wake, l->timeout_ms = r->c->o.timeout_ms, l->polled = r->c->polled;
+  for (;;) {
+    mscrt_lanes_end end = mscrt_lanes_move(l, &at);
+    note_steps(r, l);
+    switch (end) {
+      case MSCRT_LANES_DONE: return NULL;
+      case MSCRT_LANES_LATE: return report_late(r, l, at);
+      case MSCRT_LANES_CLOSED: return report_closed(r, l->lane[at].rank);
+      case MSCRT_LANES_DIFFER: return report_other(r, &l->lane[at]);
+      case MSCRT_LANES_WOKEN:
+        if (read(l->wake, &drained, sizeof drained) != sizeof drained) {} /* another thread was faster */
+        if (mscrt_member_lost(&r->c->m, &culprit, why)) return report(r, why);
+    }
+  }
+}
+
+/* ---- slices ---- */
+
+typedef struct {
+  const running *r;
+  mscrt_pool *pool;
+  mscrt_slices s;
+  mscrt_lanes *lanes;
+  uint8_t *packed; /* the slices of this rank that come, by lane */
+  uint64_t slice_bytes;
+  int64_t begin, end, reduced; /* this rank's slice; elements of it that are reduced */
+  int *lane_of;                /* by rank; -1: this one */
+} slicing;
+
+static void reduce_unit(void *arg, int64_t unit, int worker) {
+  const slicing *k = arg;
+  const mscrt_slices *s = &k->s;
+  int64_t at = k->begin + k->reduced + unit * MSCRT_REDUCE_ELEMS, end = at + MSCRT_REDUCE_ELEMS;
+  if (end > k->end) end = k->end;
+  (void)worker;
+  while (at < end) {
+    const mscrt_part *p = mscrt_part_with(s, at);
+    int64_t num = mscrt_elements_in(p, at, end);
+    size_t bytes = mscrt_dtype_bytes(p->e->dtype), inside = (size_t)(at - p->at) * bytes;
+    const void *src[p->e->num_terms];
+    for (int t = 0; t < p->e->num_terms; t++) {
+      int lane = k->lane_of[p->e->peers[t]];
+      src[t] = lane < 0 ? source_of(k->r->c, p) + inside
+                        : k->packed + (uint64_t)lane * k->slice_bytes + (uint64_t)(at - k->begin) * bytes;
+    }
+    mscrt_combine(p->e->dtype, p->e->reduction, p->e->num_terms, src, (uint8_t *)p->dst + inside, num);
+    at += num;
+  }
+}
+
+/* Reduces the units of the own slice that have come from all members; then they may be sent. */
+static void reduce_what_came(void *user) {
+  slicing *k = user;
+  size_t bytes = mscrt_dtype_bytes(k->r->e->dtype);
+  int64_t come = k->end - k->begin;
+  for (uint32_t i = 0; i < k->lanes->num; i++) {
+    int64_t got = (int64_t)(k->lanes->lane[i].got / bytes);
+    if (got < come) come = got;
+  }
+  if (come < k->end - k->begin) come = come / MSCRT_REDUCE_ELEMS * MSCRT_REDUCE_ELEMS;
+  if (come <= k->reduced) return;
+  mscrt_pool_run(k->pool, reduce_unit, k, (come - k->reduced + MSCRT_REDUCE_ELEMS - 1) / MSCRT_REDUCE_ELEMS);
+  for (uint32_t i = 0; i < k->lanes->num; i++) k->lanes->lane[i].ready += (uint64_t)(come - k->reduced) * bytes;
+  k->reduced = come;
+}
+
+/* Appends the elements [begin, end) of the sources, or of the destinations. */
+static void add_elements(const slicing *k, mscrt_lane *lane, int64_t begin, int64_t end, bool of_dst,
+                         void (*add)(mscrt_lane *l, void *at, uint64_t bytes)) {
+  size_t bytes = mscrt_dtype_bytes(k->r->e->dtype);
+  while (begin < end) {
+    const mscrt_part *p = mscrt_part_with(&k->s, begin);
+    int64_t num = mscrt_elements_in(p, begin, end);
+    uint8_t *base = of_dst ? p->dst : source_of(k->r->c, p);
+    add(lane, base + (size_t)(begin - p->at) * bytes, (uint64_t)num * bytes);
+    begin += num;
+  }
+}
+
+static mscrt_status *run_slices(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
+  tcp *c = r->c;
+  const mscrt_group *g = &r->e->group;
+  size_t bytes = mscrt_dtype_bytes(r->e->dtype), per_lane = 2 * ((size_t)num + 2);
+  mscrt_lanes lanes = {.lane = c->lane, .work = reduce_what_came};
+  slicing k = {.r = r, .pool = pool, .s = mscrt_slices_of(num, part), .lanes = &lanes};
+  lanes.user = &k;
+  k.slice_bytes = (uint64_t)k.s.slice * bytes;
+  k.begin = mscrt_slice_begin(&k.s, g->index), k.end = mscrt_slice_begin(&k.s, g->index + 1);
+  MSCRT_CHECK(reserve(&c->spans, 2 * per_lane * (size_t)g->num * sizeof(mscrt_span)));
+  MSCRT_CHECK(reserve(&c->packed, (size_t)k.slice_bytes * (size_t)g->num + 1));
+  MSCRT_CHECK(reserve(&c->cursors, (size_t)c->m.ranks * sizeof *k.lane_of));
+  k.packed = c->packed.at, k.lane_of = c->cursors.at;
+  for (int i = 0; i < c->m.ranks; i++) k.lane_of[i] = -1;
+  for (int i = 0; i < g->num; i++) {
+    if (i == g->index) continue;
+    mscrt_span *span = (mscrt_span *)c->spans.at + 2 * per_lane * lanes.num;
+    k.lane_of[g->member[i]] = (int)lanes.num;
+    mscrt_lane *lane = add_lane(r, &lanes, g->member[i], span, span + per_lane);
+    int64_t begin = mscrt_slice_begin(&k.s, i), end = mscrt_slice_begin(&k.s, i + 1);
+    add_in(lane, k.packed + (lanes.num - 1) * k.slice_bytes, (uint64_t)(k.end - k.begin) * bytes);
+    add_elements(&k, lane, begin, end, true, add_in);
+    add_elements(&k, lane, begin, end, false, add_out);
+    lane->ready = lane->out_bytes;
+    add_elements(&k, lane, k.begin, k.end, true, add_out);
+    set_head(r, lane);
+  }
+  return move(r, &lanes);
+}
+
+/* ---- boxes ---- */
+
+typedef struct {
+  uint8_t *to;
+  const uint8_t *from;
+  size_t bytes; /* of an element */
+} packing;
+
+static void pack_run(void *user, int64_t at, int64_t from, int64_t num) {
+  const packing *p = user;
+  memcpy(p->to + (size_t)at * p->bytes, p->from + (size_t)from * p->bytes, (size_t)num * p->bytes);
+}
+
+/* True if the elements of the box are one run of its buffer; *out_at is where they begin. */
+typedef struct {
+  int64_t runs, at;
+} contiguity;
+
+static void count_run(void *user, int64_t at, int64_t from, int64_t num) {
+  contiguity *k = user;
+  (void)from, (void)num;
+  if (k->runs++ == 0) k->at = at;
+}
+
+static bool is_one_run(int rank, const msc_box *box, const msc_box *buffer, int64_t *out_at) {
+  contiguity k = {0};
+  int d = 0;
+  while (d < rank && box->size[d] == 1) d++;
+  for (d++; d < rank; d++)
+    if (box->size[d] != buffer->size[d]) return false;
+  msc_box first = *box;
+  for (d = 0; d < rank; d++) first.size[d] = 1;
+  msc_box_runs(rank, &first, buffer, buffer, count_run, &k);
+  *out_at = k.at;
+  return k.runs == 1;
+}
+
+/* Where the terms of a cut lie. */
+typedef struct {
+  const running *r;
+  const mscrt_part *part;
+  const uint8_t **term; /* of each cut and term: the packed elements; NULL: this rank's own */
+  uint8_t *dst;
+} unpacking;
+
+typedef struct {
+  const unpacking *u;
+  const uint8_t **term;
+  int64_t done; /* elements of the cut */
+} unpacked_cut;
+
+static void combine_run(void *user, int64_t to, int64_t from, int64_t num) {
+  unpacked_cut *k = user;
+  const mscrt_exchange *e = k->u->part->e;
+  size_t bytes = mscrt_dtype_bytes(e->dtype);
+  const void *src[e->num_terms];
+  for (int t = 0; t < e->num_terms; t++)
+    src[t] =
+        k->term[t] ? k->term[t] + (size_t)k->done * bytes : source_of(k->u->r->c, k->u->part) + (size_t)from * bytes;
+  uint8_t *dst = k->u->dst + (size_t)to * bytes;
+  if (e->num_terms > 1) mscrt_combine(e->dtype, e->reduction, e->num_terms, src, dst, num);
+  else if (src[0] != dst) memcpy(dst, src[0], (size_t)num * bytes);
+  k->done += num;
+}
+
+static void unpack_cut(void *arg, int64_t unit, int worker) {
+  const unpacking *u = arg;
+  const mscrt_exchange *e = u->part->e;
+  const mscrt_cut *cut = &e->cut[unit];
+  (void)worker;
+  unpacked_cut k = {u, u->term + unit * e->num_terms, 0};
+  msc_box_runs(e->rank, &cut->box, &e->to_box, &cut->from_box, combine_run, &k);
+}
+
+/* A part whose source and destination are one keeps its values; others may take from it. */
+static bool takes(const tcp *c, const mscrt_part *p) { return p->dst != (void *)source_of(c, p); }
+
+static uint64_t bytes_of_cut(const mscrt_exchange *e, const mscrt_cut *cut) {
+  return (uint64_t)msc_box_elems(e->rank, &cut->box) * mscrt_dtype_bytes(e->dtype);
+}
+
+/* Counts the spans and bytes that packing needs. */
+static void count_gives(const tcp *c, uint32_t num, const mscrt_part *part, size_t *spans, size_t *bytes) {
+  (void)c;
+  for (uint32_t i = 0; i < num; i++)
+    for (int64_t g = 0; g < part[i].e->num_gives; g++) {
+      ++*spans;
+      *bytes += (size_t)msc_box_elems(part[i].e->rank, &part[i].e->give[g].box) * mscrt_dtype_bytes(part[i].e->dtype);
+    }
+}
+
+static void count_takes(const tcp *c, uint32_t num, const mscrt_part *part, size_t *spans, size_t *bytes,
+                        size_t *terms) {
+  for (uint32_t i = 0; i < num; i++) {
+    const mscrt_exchange *e = part[i].e;
+    for (int64_t k = 0; k < e->num_cuts && takes(c, &part[i]); k++) {
+      *spans += (size_t)e->num_terms;
+      *terms += (size_t)e->num_terms;
+      *bytes += (size_t)e->num_terms * bytes_of_cut(e, &e->cut[k]);
+    }
+  }
+}
+
+/* What goes to a rank: boxes of the sources, packed unless they are one run. */
+static void add_gives(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_lane *lane, uint8_t **room_at) {
+  for (uint32_t i = 0; i < num; i++) {
+    const mscrt_exchange *e = part[i].e;
+    size_t elem = mscrt_dtype_bytes(e->dtype);
+    for (int64_t g = 0; g < e->num_gives; g++) {
+      const msc_box *box = &e->give[g].box;
+      uint64_t bytes = (uint64_t)msc_box_elems(e->rank, box) * elem;
+      int64_t at;
+      if (e->give[g].to != lane->rank || !bytes) continue;
+      if (is_one_run(e->rank, box, &e->own_box, &at)) {
+        add_out(lane, source_of(c, &part[i]) + (size_t)at * elem, bytes);
+        continue;
+      }
+      packing p = {*room_at, source_of(c, &part[i]), elem};
+      msc_box_runs(e->rank, box, box, &e->own_box, pack_run, &p);
+      add_out(lane, *room_at, bytes);
+      *room_at += bytes;
+    }
+  }
+}
+
+/* What comes from a rank, in the order of cuts: packed, or where it belongs if it is one run that is not reduced. */
+static void add_takes(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_lane *lane, uint8_t **room_at,
+                      const uint8_t **term) {
+  for (uint32_t i = 0; i < num; i++) {
+    const mscrt_exchange *e = part[i].e;
+    size_t elem = mscrt_dtype_bytes(e->dtype);
+    for (int64_t k = 0; k < e->num_cuts && takes(c, &part[i]); k++)
+      for (int t = 0; t < e->num_terms; t++, term++) {
+        uint64_t bytes = bytes_of_cut(e, &e->cut[k]);
+        int64_t at;
+        if (e->cut[k].peer[t] != lane->rank || !bytes) continue;
+        uint8_t *to = *room_at;
+        if (e->num_terms == 1 && is_one_run(e->rank, &e->cut[k].box, &e->to_box, &at))
+          to = (uint8_t *)part[i].dst + (size_t)at * elem;
+        else *room_at += bytes;
+        *term = to;
+        add_in(lane, to, bytes);
+      }
+  }
+}
+
+/* Every member says whether it takes its part. */
+static mscrt_status *ask_wishes(const running *r, uint32_t num, const mscrt_part *part) {
+  tcp *c = r->c;
+  const mscrt_group *g = &r->e->group;
+  mscrt_lanes lanes = {.lane = c->lane};
+  running asking = *r;
+  asking.kind = WISHES;
+  uint8_t *own = &c->wishes[c->m.rank];
+  *own = 0;
+  for (uint32_t i = 0; i < num; i++) *own |= part[i].e->num_cuts > 0;
+  MSCRT_CHECK(reserve(&c->spans, 2 * (size_t)g->num * sizeof(mscrt_span)));
+  for (int i = 0; i < g->num; i++) {
+    if (i == g->index) continue;
+    mscrt_span *span = (mscrt_span *)c->spans.at + 2 * lanes.num;
+    mscrt_lane *lane = add_lane(&asking, &lanes, g->member[i], span, span + 1);
+    add_out(lane, own, 1);
+    add_in(lane, &c->wishes[g->member[i]], 1);
+    lane->ready = 1;
+    set_head(&asking, lane);
+  }
+  return move(&asking, &lanes);
+}
+
+static void unpack_all(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const uint8_t **term) {
+  for (uint32_t i = 0; i < num; i++) {
+    const mscrt_exchange *e = part[i].e;
+    if (!takes(r->c, &part[i])) continue;
+    unpacking u = {r, &part[i], term, part[i].dst};
+    mscrt_pool_run(pool, unpack_cut, &u, e->num_cuts);
+    term += e->num_cuts * e->num_terms;
+  }
+}
+
+static mscrt_status *run_boxes(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
+  tcp *c = r->c;
+  const mscrt_group *g = &r->e->group;
+  size_t out_spans = 0, in_spans = 0, out_bytes = 0, in_bytes = 0, terms = 0;
+  mscrt_lanes lanes = {.lane = c->lane};
+  if (r->e->asks && g->num > 1) MSCRT_CHECK(ask_wishes(r, num, part));
+  count_gives(c, num, part, &out_spans, &out_bytes);
+  count_takes(c, num, part, &in_spans, &in_bytes, &terms);
+  MSCRT_CHECK(reserve(&c->spans, (out_spans + in_spans + 1) * sizeof(mscrt_span)));
+  MSCRT_CHECK(reserve(&c->packed, out_bytes + in_bytes + 1));
+  MSCRT_CHECK(reserve(&c->places, (terms + 1) * sizeof(const uint8_t *)));
+  mscrt_span *span = c->spans.at;
+  uint8_t *at = c->packed.at;
+  const uint8_t **term = c->places.at;
+  memset(term, 0, (terms + 1) * sizeof *term);
+  for (int i = 0; i < g->num; i++) {
+    int rank = g->member[i];
+    if (i == g->index) continue;
+    mscrt_lane *lane = add_lane(r, &lanes, rank, span, NULL);
+    if (!r->e->asks || c->wishes[rank]) add_gives(c, num, part, lane, &at);
+    span += lane->num_out;
+    lane->in = span;
+    add_takes(c, num, part, lane, &at, term);
+    span += lane->num_in;
+    lane->ready = lane->out_bytes;
+    set_head(r, lane);
+    /* ranks that have nothing for each other do not wait for each other */
+    if (!lane->out_bytes && !lane->in_bytes) lanes.num--, c->number[rank]--;
+  }
+  for (uint32_t i = 0; i < num; i++) /* before anything comes: some of it comes where it belongs */
+    if (part[i].e->fill && takes(c, &part[i]))
+      mscrt_fill_identity(r->e->dtype, r->e->reduction, part[i].dst, part[i].e->elems);
+  MSCRT_CHECK(move(r, &lanes));
+  unpack_all(r, pool, num, part, term);
+  return NULL;
+}
+
+/* ---- the table ---- */
+
+static mscrt_status *check_not_lost(const running *r) {
+  char why[320];
+  int culprit;
+  return mscrt_member_lost(&r->c->m, &culprit, why) ? report(r, why) : NULL;
+}
+
+static mscrt_status *run_tcp(mscrt_comm *comm, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
+                             const mscrt_site *site, mscrt_ticket *out_ticket) {
+  running r = {tcp_of(comm), part[0].e, site, DATA};
+  bool slices = part[0].e->group.num > 1;
+  *out_ticket = (mscrt_ticket){0};
+  atomic_store(&r.c->m.step, site->step);
+  if (part[0].e->group.num > 1) MSCRT_CHECK(check_not_lost(&r));
+  for (uint32_t i = 0; i < num; i++) slices = slices && part[i].e->slices;
+  return slices ? run_slices(&r, pool, num, part) : run_boxes(&r, pool, num, part);
+}
+
+static mscrt_lingering lingers_not(uint32_t num, const mscrt_part *part) {
+  (void)num, (void)part;
+  return MSCRT_LINGERS_NOT;
+}
+
+static mscrt_status *finish_tcp(mscrt_comm *c, const mscrt_exchange *e, mscrt_ticket ticket, const mscrt_site *site) {
+  (void)c, (void)e, (void)ticket, (void)site;
+  return NULL;
+}
+
+static mscrt_status *send_tcp(mscrt_comm *c, const mscrt_channel *m, const void *src, const mscrt_site *site) {
+  return mscrt_mail_send(tcp_of(c)->mail, m, src, site);
+}
+
+static mscrt_status *receive_tcp(mscrt_comm *c, const mscrt_channel *m, void *dst, const mscrt_site *site) {
+  return mscrt_mail_receive(tcp_of(c)->mail, m, dst, site);
+}
+
+static mscrt_status *max_tcp(mscrt_comm *comm, uint64_t value, uint64_t *out_max, const mscrt_site *site) {
+  tcp *c = tcp_of(comm);
+  mscrt_exchange e = {.verb = MSC_ALL_REDUCE, .reduction = MSC_MAX, .group = {.num = c->m.ranks, .index = c->m.rank}};
+  running r = {c, &e, site, VALUES};
+  mscrt_lanes lanes = {.lane = c->lane};
+  atomic_store(&c->m.step, site->step);
+  MSCRT_CHECK(reserve(&c->spans, 2 * (size_t)c->m.ranks * sizeof(mscrt_span)));
+  MSCRT_CHECK(reserve(&c->cursors, (size_t)c->m.ranks * sizeof(int32_t)));
+  e.group.member = c->cursors.at;
+  for (int i = 0; i < c->m.ranks; i++) e.group.member[i] = i;
+  if (c->m.ranks > 1) MSCRT_CHECK(check_not_lost(&r));
+  c->values[c->m.rank] = value;
+  for (int i = 0; i < c->m.ranks; i++) {
+    if (i == c->m.rank) continue;
+    mscrt_span *span = (mscrt_span *)c->spans.at + 2 * lanes.num;
+    mscrt_lane *lane = add_lane(&r, &lanes, i, span, span + 1);
+    add_out(lane, &c->values[c->m.rank], sizeof value);
+    add_in(lane, &c->values[i], sizeof value);
+    lane->ready = lane->out_bytes;
+    set_head(&r, lane);
+  }
+  MSCRT_CHECK(move(&r, &lanes));
+  *out_max = 0;
+  for (int i = 0; i < c->m.ranks; i++)
+    if (c->values[i] > *out_max) *out_max = c->values[i];
+  return NULL;
+}
+
+static mscrt_status *lost_tcp(mscrt_comm *c, const char *waited_for) {
+  char why[320];
+  int culprit;
+  return mscrt_member_lost(&tcp_of(c)->m, &culprit, why) ? mscrt_fail(MSCRT_PEER, "%s: %s", waited_for, why) : NULL;
+}
+
+static void abort_tcp(mscrt_comm *c, const char *reason) {
+  mscrt_member_blame(&tcp_of(c)->m, tcp_of(c)->m.rank, reason);
+}
+
+static void *arena_tcp(mscrt_comm *c) { return tcp_of(c)->arena; }
+
+static uint64_t beside_tcp(const mscrt_comm *comm) {
+  const tcp *c = (const tcp *)(const void *)comm;
+  return c->spans.bytes + c->packed.bytes + c->places.bytes + c->cursors.bytes;
+}
+
+static void close_tcp(mscrt_comm *comm) {
+  tcp *c = tcp_of(comm);
+  if (!c) return;
+  mscrt_member_close(&c->m); /* first: the others must not take closed connections for a loss */
+  mscrt_mail_close(c->mail);
+  for (int r = 0; c->fd && r < c->o.ranks; r++)
+    if (c->fd[r] >= 0) close(c->fd[r]);
+  if (c->arena) munmap(c->arena, c->arena_room);
+  room *const rooms[] = {&c->spans, &c->packed, &c->places, &c->cursors};
+  for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) free(rooms[i]->at);
+  free(c->fd);
+  free(c->number);
+  free(c->lane);
+  free(c->polled);
+  free(c->wishes);
+  free(c->values);
+  free(c);
+}
+
+static mscrt_status *make_arena(tcp *c) {
+  c->arena_room = c->o.arena_bytes ? (size_t)c->o.arena_bytes : 1;
+  void *base = mmap(NULL, c->arena_room, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | (c->o.sparse ? MAP_NORESERVE : 0), -1, 0);
+  if (base == MAP_FAILED)
+    return mscrt_fail(MSCRT_NO_MEMORY, "no memory for an arena of %" PRIu64 " bytes (mmap: %s)", c->o.arena_bytes,
+                      strerror(errno));
+  c->arena = base;
+  return NULL;
+}
+
+static mscrt_status *meet(tcp *c) {
+  int listener = -1, *mail = NULL;
+  mscrt_status *s = NULL;
+  MSCRT_GOTO(mscrt_new_array(&mail, c->o.ranks));
+  for (int r = 0; r < c->o.ranks; r++) mail[r] = -1;
+  MSCRT_GOTO(mscrt_member_join(&c->o, &c->m, &listener));
+  MSCRT_GOTO(mscrt_connect_ranks(&c->m, listener, c->fd, mail));
+  MSCRT_GOTO(mscrt_member_ready(&c->m));
+  if (c->o.has_mail) MSCRT_GOTO(mscrt_mail_open(&c->m, mail, c->arena, &c->mail));
+fail:
+  if (listener >= 0) close(listener);
+  for (int r = 0; mail && r < c->o.ranks; r++)
+    if (mail[r] >= 0) close(mail[r]);
+  free(mail);
+  return s;
+}
+
+static mscrt_status *open_tcp(const mscrt_comm_options *o, mscrt_comm **out_comm) {
+  tcp *c = NULL;
+  mscrt_status *s = NULL;
+  *out_comm = NULL;
+  MSCRT_CHECK(mscrt_new_array(&c, 1));
+  c->o = *o;
+  c->m = (mscrt_member){.link = {.fd = -1}, .wake = -1, .stop = -1, .culprit = -1};
+  pthread_mutex_init(&c->m.lock, NULL);
+  if (!c->o.silence_ms) c->o.silence_ms = SILENCE_MS;
+  if (!c->o.meet_ms) c->o.meet_ms = c->o.timeout_ms;
+  MSCRT_GOTO(mscrt_new_array(&c->fd, o->ranks));
+  for (int r = 0; r < o->ranks; r++) c->fd[r] = -1;
+  MSCRT_GOTO(mscrt_new_array(&c->number, o->ranks));
+  MSCRT_GOTO(mscrt_new_array(&c->lane, o->ranks));
+  MSCRT_GOTO(mscrt_new_array(&c->polled, o->ranks + 1));
+  MSCRT_GOTO(mscrt_new_array(&c->wishes, o->ranks));
+  MSCRT_GOTO(mscrt_new_array(&c->values, o->ranks));
+  MSCRT_GOTO(make_arena(c));
+  MSCRT_GOTO(meet(c));
+  *out_comm = (mscrt_comm *)(void *)c;
+  return NULL;
+fail:
+  close_tcp((mscrt_comm *)(void *)c);
+  return s;
+}
+
+const mscrt_transport mscrt_comm_tcp = {
+    .name = "tcp",
+    .sends = true,
+    .open = open_tcp,
+    .arena = arena_tcp,
+    .beside = beside_tcp,
+    .run = run_tcp,
+    .lingers = lingers_not,
+    .finish = finish_tcp,
+    .send = send_tcp,
+    .receive = receive_tcp,
+    .max = max_tcp,
+    .lost = lost_tcp,
+    .abort = abort_tcp,
+    .close = close_tcp,
+};

@@ -1,0 +1,283 @@
+/* tcp.h: shared by the files of the transport over TCP: addresses, authenticated connections, the scheduler of a job,
+ * and lanes, the streams of data between two ranks.
+ *
+ * The scheduler is a thread of rank 0, or a process of its own. Every rank has a control connection to it, over which
+ * it joins and then sends a beat every second; the scheduler tells all ranks who is lost. Two ranks have one connection
+ * for collectives, and one for messages if the plan has any. */
+#ifndef MSCRT_COMM_TCP_H
+#define MSCRT_COMM_TCP_H
+
+#include <pthread.h>
+#include <sys/socket.h>
+
+#include "runtime/comm/comm.h"
+#include "runtime/wait.h"
+
+/* ---- address.c ---- */
+
+typedef struct {
+  struct sockaddr_storage at;
+  socklen_t bytes;
+} mscrt_address;
+
+/* Converts a Unix address: @NAME is in the abstract name space, anything else is a path. */
+mscrt_status *mscrt_unix_address(const char *text, mscrt_address *out);
+/* True if only processes of this host can connect: Unix, 127.0.0.0/8, ::1. */
+bool mscrt_is_local_address(const mscrt_address *a);
+/* HOST:PORT as numbers, or @NAME. */
+#define MSCRT_ADDRESS_TEXT 128
+void mscrt_address_text(const mscrt_address *a, char out[MSCRT_ADDRESS_TEXT]);
+/* Listens, without blocking; an address that others can reach is refused without a token. */
+mscrt_status *mscrt_listen(const mscrt_address *a, bool has_token, int *out_fd);
+/* The address to listen at for a text; tries again while the name does not resolve. */
+mscrt_status *mscrt_resolve(const char *text, int64_t deadline_ns, mscrt_address *out);
+/* Connects to the scheduler; tries again, with growing pauses, while the name does not resolve or nobody listens. */
+mscrt_status *mscrt_dial(const char *text, int64_t deadline_ns, int *out_fd);
+/* Begins to connect to a rank. */
+mscrt_status *mscrt_dial_rank(const mscrt_address *a, int *out_fd);
+/* Sets what all connections have: no delay, no blocking. */
+void mscrt_set_socket(int fd);
+
+/* ---- handshake.c: both ends prove that they have the token, before anything else is read ---- */
+
+#define MSCRT_MAC      32
+#define MSCRT_PROTOCOL 1
+
+/* The key of a job; without a token there is none, and nothing is proved. */
+typedef struct {
+  void *library;
+  int (*make)(uint8_t *mac, const uint8_t *text, unsigned long long bytes, const uint8_t *key);
+  int (*verify)(const uint8_t *mac, const uint8_t *text, unsigned long long bytes, const uint8_t *key);
+  uint8_t bytes[MSCRT_MAC];
+} mscrt_key;
+
+/* token NULL: none. Loads libsodium if there is one. */
+mscrt_status *mscrt_key_open(const char *token, mscrt_key *out_key);
+void mscrt_key_close(mscrt_key *k);
+
+typedef enum { MSCRT_FOR_CONTROL, MSCRT_FOR_DATA, MSCRT_FOR_MAIL } mscrt_purpose;
+
+/* The message that both ends send first, and with which the client answers the server's. */
+typedef struct {
+  char magic[8];
+  uint32_t version, purpose;
+  int32_t rank;     /* of the sender; -1: not known yet */
+  uint32_t verdict; /* of a server: why it refuses, 0 if it does not */
+  uint64_t job;     /* number of the job; 0 when joining */
+  uint32_t has_token, unused;
+  uint8_t nonce[32], mac[MSCRT_MAC];
+} mscrt_greeting;
+
+typedef enum { MSCRT_SHAKING, MSCRT_SHAKEN, MSCRT_UNSHAKEN } mscrt_shake;
+
+typedef struct {
+  const mscrt_key *key;
+  int fd;
+  bool is_server;
+  int stage;
+  size_t done; /* bytes of the message under way */
+  mscrt_greeting hello, challenge, proof;
+  uint8_t session[MSCRT_MAC]; /* the key of this connection, when shaken */
+  int64_t deadline_ns;
+  bool ended;               /* when unshaken: the other end went away */
+  char why[160];            /* when unshaken */
+} mscrt_handshake;
+
+void mscrt_handshake_begin(mscrt_handshake *h, const mscrt_key *key, int fd, bool is_server, mscrt_purpose purpose,
+                           int rank, uint64_t job, int64_t deadline_ns);
+/* Goes on as far as it can without waiting. */
+mscrt_shake mscrt_handshake_go(mscrt_handshake *h);
+/* POLLIN or POLLOUT: what it waits for. */
+short mscrt_handshake_events(const mscrt_handshake *h);
+
+/* ---- link.c: frames on a control connection, each with a MAC over its contents and its number ---- */
+
+typedef enum {
+  MSCRT_JOIN = 1, /* to the scheduler: mscrt_joining */
+  MSCRT_WAITING,  /* from it: text, who is missing */
+  MSCRT_REFUSED,  /* text: why this rank or this job cannot start */
+  MSCRT_TABLE,    /* mscrt_table_head, then mscrt_entry of each rank */
+  MSCRT_READY,    /* to it: connected to all ranks */
+  MSCRT_GO,       /* from it: all are */
+  MSCRT_BEAT,     /* both ways: int64_t step; from the scheduler one of each rank */
+  MSCRT_FAILURE,  /* to it: text, why this rank gives up */
+  MSCRT_BYE,      /* to it: this rank has ended its work; from it: the scheduler has */
+  MSCRT_ENDED,    /* from it: mscrt_verdict without text */
+  MSCRT_LOST,     /* from it: mscrt_verdict with text */
+  MSCRT_NUM_FRAMES
+} mscrt_frame_type;
+
+#define MSCRT_MOST_FRAME ((uint32_t)1 << 20)
+
+typedef struct {
+  const mscrt_key *key; /* of the job; NULL or without library: no MACs */
+  int fd;
+  uint8_t session[MSCRT_MAC];
+  bool is_server;
+  uint64_t sent, received; /* number of frames */
+  uint8_t *in, *out;
+  size_t in_bytes, in_room, out_bytes, out_room;
+} mscrt_link;
+
+typedef struct {
+  mscrt_frame_type type;
+  uint32_t bytes;
+  const uint8_t *payload; /* valid until the next read */
+} mscrt_frame;
+
+void mscrt_link_open(mscrt_link *l, const mscrt_handshake *h);
+void mscrt_link_close(mscrt_link *l);
+/* Queues a frame and sends what goes without waiting; false: the connection is broken. */
+bool mscrt_link_send(mscrt_link *l, mscrt_frame_type type, const void *payload, size_t bytes);
+bool mscrt_link_flush(mscrt_link *l);
+/* 1: a frame; 0: none yet; -1: the other end has closed, or what came is no frame. */
+int mscrt_link_read(mscrt_link *l, mscrt_frame *out_frame);
+/* Waits for a frame until the deadline: 1, 0 (late), -1. */
+int mscrt_link_wait(mscrt_link *l, int64_t deadline_ns, mscrt_frame *out_frame);
+
+/* What a rank says of itself when it joins. All but rank, host and address must be equal on all ranks. */
+typedef struct {
+  int32_t rank, ranks; /* rank -1: the scheduler chooses */
+  uint64_t plan_hash, arena_bytes;
+  uint32_t num_partitions, has_mail;
+  uint64_t host;         /* number of the host: ranks with the same share memory */
+  mscrt_address address; /* where it listens for other ranks */
+} mscrt_joining;
+
+typedef struct {
+  uint64_t job;
+  int32_t rank, ranks; /* of the receiver */
+  int32_t silence_ms, unused;
+} mscrt_table_head;
+
+typedef struct {
+  uint64_t host;
+  mscrt_address address;
+} mscrt_entry;
+
+typedef struct {
+  int32_t rank, unused;
+  int64_t step;
+  char text[256];
+} mscrt_verdict;
+
+/* ---- scheduler.c ---- */
+
+typedef struct mscrt_scheduler mscrt_scheduler;
+
+/* Listens at the address and starts the thread that leads a job of so many ranks. The key must stay. */
+mscrt_status *mscrt_scheduler_start(const mscrt_comm_options *o, const mscrt_key *key, mscrt_scheduler **out_scheduler);
+/* Waits until the job has ended; a status if it could not start or lost a rank. */
+mscrt_status *mscrt_scheduler_wait(mscrt_scheduler *s);
+/* Ends the thread; ranks that are left are told that the scheduler has ended its work. Accepts NULL. */
+void mscrt_scheduler_stop(mscrt_scheduler *s);
+
+/* ---- member.c: a rank and its control connection ---- */
+
+typedef enum { MSCRT_THERE, MSCRT_HAS_ENDED, MSCRT_IS_LOST } mscrt_whereabouts;
+
+typedef struct {
+  const mscrt_comm_options *o;
+  mscrt_key key;
+  mscrt_scheduler *scheduler; /* of rank 0, unless it is a process of its own */
+  mscrt_link link;
+  pthread_mutex_t lock; /* of the link and of what follows */
+  pthread_t thread;
+  bool has_thread, leader_ended;
+  int wake; /* readable when a rank is lost or has ended */
+  int stop; /* readable when the thread must end */
+  uint64_t job;
+  int rank, ranks, silence_ms;
+  mscrt_entry *entry;       /* of each rank */
+  _Atomic int64_t step;     /* that this rank says it is at */
+  mscrt_whereabouts *where; /* of each rank */
+  int64_t *seen_step;       /* of each rank: the latest that is known */
+  int culprit;              /* the rank that was lost first; -1: none */
+  bool gave_up;             /* this rank has told the others */
+  char why[320];
+} mscrt_member;
+
+/* Joins the job: on return all ranks have joined and are listening. Listens at *out_listener, for other ranks. All of
+ * m but its lock, link and file descriptors is zero. */
+mscrt_status *mscrt_member_join(const mscrt_comm_options *o, mscrt_member *m, int *out_listener);
+/* Waits until all ranks are connected, then starts the thread. */
+mscrt_status *mscrt_member_ready(mscrt_member *m);
+/* Accepts a member that did not join. */
+void mscrt_member_close(mscrt_member *m);
+/* Tells the other ranks that this rank gives up because of `culprit`, perhaps itself. */
+void mscrt_member_blame(mscrt_member *m, int culprit, const char *reason);
+/* True if a rank of the job failed or is gone; out_why of at least 320 bytes, out_rank: the rank that failed first. */
+bool mscrt_member_lost(mscrt_member *m, int *out_rank, char *out_why);
+/* True if this rank will never come again. */
+bool mscrt_member_is_over(mscrt_member *m, int rank, char *out_why);
+/* Notes that a rank was seen at a step. */
+void mscrt_member_note(mscrt_member *m, int rank, int64_t step);
+
+/* ---- lanes.c ---- */
+
+typedef struct {
+  void *at;
+  uint64_t bytes;
+} mscrt_span;
+
+/* What two ranks say of a collective before its data: it must be the same. */
+typedef struct {
+  uint32_t magic;
+  uint8_t verb, dtype, reduction, kind;
+  uint64_t number; /* of the collectives of this pair */
+  int64_t step;    /* may differ by no meaning: it is for reports */
+  uint64_t bytes;  /* of all data to the other end */
+  uint64_t back;   /* and from it */
+} mscrt_lane_head;
+
+/* The streams to and from one rank in one collective. */
+typedef struct {
+  int rank, fd;
+  uint32_t num_out, num_in, out_at, in_at; /* spans, and the first that is not done */
+  mscrt_span *out, *in;
+  uint64_t out_bytes, in_bytes; /* of all spans */
+  uint64_t ready;               /* bytes of out that may be sent */
+  uint64_t sent, got;
+  uint64_t out_done, in_done;  /* of the span that is under way */
+  mscrt_lane_head own, theirs; /* the heads, which go before the spans */
+  uint64_t head_sent, head_got;
+} mscrt_lane;
+
+typedef struct {
+  uint32_t num;
+  mscrt_lane *lane;
+  struct pollfd *polled; /* room for one more than lanes */
+  int wake, timeout_ms;
+  /* Uses what has come, and may make more ready; NULL: nothing to do. */
+  void (*work)(void *user);
+  void *user;
+} mscrt_lanes;
+
+typedef enum {
+  MSCRT_LANES_DONE,
+  MSCRT_LANES_LATE,
+  MSCRT_LANES_CLOSED,
+  MSCRT_LANES_WOKEN,
+  MSCRT_LANES_DIFFER
+} mscrt_lanes_end;
+
+/* Sends and receives all; returns why it stopped. After CLOSED, LATE and DIFFER *out_lane is a lane that explains it;
+ * after WOKEN it may be called again. */
+mscrt_lanes_end mscrt_lanes_move(mscrt_lanes *l, uint32_t *out_lane);
+
+/* ---- connect.c ---- */
+
+/* Connects this rank to every other: out_data[r], and out_mail[r] if the job has messages; -1: itself. */
+mscrt_status *mscrt_connect_ranks(const mscrt_member *m, int listener, int *out_data, int *out_mail);
+
+/* ---- mail.c: messages between stages ---- */
+
+typedef struct mscrt_mail mscrt_mail;
+
+/* Takes over the connections, and starts the thread that puts what comes into the mailboxes of this rank's arena. */
+mscrt_status *mscrt_mail_open(mscrt_member *m, int *fds, uint8_t *arena, mscrt_mail **out_mail);
+void mscrt_mail_close(mscrt_mail *mail);
+mscrt_status *mscrt_mail_send(mscrt_mail *mail, const mscrt_channel *m, const void *src, const mscrt_site *site);
+mscrt_status *mscrt_mail_receive(mscrt_mail *mail, const mscrt_channel *m, void *dst, const mscrt_site *site);
+
+#endif

@@ -1,0 +1,25 @@
+/* lead.c: the public face of the scheduler: leads a job from a process that is none of its ranks. */
+#include <string.h>
+
+#include "runtime/comm/tcp.h"
+
+#define TIMEOUT_MS 300000
+#define SILENCE_MS 30000
+
+mscrt_status *mscrt_lead(const mscrt_options *options) {
+  mscrt_options given = {0};
+  mscrt_key key;
+  mscrt_scheduler *scheduler = NULL;
+  memcpy(&given, options, options->struct_size < sizeof given ? options->struct_size : sizeof given);
+  if (given.ranks < 1 || !given.address)
+    return mscrt_fail(MSCRT_ARGUMENT, "to lead a job needs its number of ranks and an address");
+  mscrt_comm_options o = {.ranks = given.ranks,
+                          .address = given.address,
+                          .meet_ms = given.timeout_ms > 0 ? given.timeout_ms : TIMEOUT_MS,
+                          .silence_ms = given.silence_ms > 0 ? given.silence_ms : SILENCE_MS};
+  MSCRT_CHECK(mscrt_key_open(given.token, &key));
+  mscrt_status *s = mscrt_scheduler_start(&o, &key, &scheduler);
+  if (!s) s = mscrt_scheduler_wait(scheduler);
+  mscrt_key_close(&key);
+  return s;
+}
