@@ -1,5 +1,6 @@
 /* cmd_run.c: msc run plan.bin: trains and evaluates on local ranks.  Plan, data and weights are opened and checked
- * once, here; ranks are forked afterwards and share them. */
+ * once, here; ranks are forked afterwards and share them.  Where the environment says that this process is one rank of
+ * a job, it is that rank alone. */
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include "tools/cli.h"
 #include "tools/launch.h"
 #include "tools/lr_schedule.h"
+#include "tools/startup.h"
 #include "tools/status.h"
 #include "tools/trace.h"
 #include "tools/trust.h"
@@ -32,6 +34,9 @@ typedef struct {
   mscrt_data *data;     /* NULL: the plan has no inputs */
   mscrt_data_options data_options;
   int ranks;
+  startup job;          /* what started this process */
+  bool joins;           /* this process is one rank of the job; else it starts all */
+  const char *token;    /* of the job; NULL: none */
   char address[48], choices_path[4200];
   const char *choices;  /* NULL: nothing was ever measured here */
   int64_t steps, per_epoch;
@@ -53,6 +58,14 @@ typedef struct {
   bool saves;           /* a checkpoint is being written */
 } training;
 
+enum { DEFAULT_TIMEOUT = 300 }; /* seconds */
+
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
 /* ---- failures ---- */
 
 static int run_debug_level(void) {
@@ -68,33 +81,56 @@ static int report_status(cli *c, const launch_line *line, msc_code code, mscrt_s
 
 /* ---- opening ---- */
 
-/* What mpirun, torchrun and srun tell a process that they started as one of several. */
-static const struct { const char *rank, *ranks; } launchers[] = {
-  {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}, {"MV2_COMM_WORLD_RANK",
-   "MV2_COMM_WORLD_SIZE"},
-  {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}, {"RANK", "WORLD_SIZE"},
-};
-
-/* Each of them would run a whole job, on the same files. */
-static bool check_alone(cli *c) {
-  for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-    const char *rank = getenv(launchers[i].rank), *ranks = getenv(launchers[i].ranks);
-    if (!rank || !ranks || atoll(ranks) <= 1) continue;
+/* Refuses what contradicts the environment, and what needs all ranks in one process. */
+static bool check_joined_options(training *t) {
+  cli *c = t->c;
+  static const char *const of_one_process[] = {"trace"};
+  if (t->job.role == STARTUP_SERVER)
     return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL,
-                     "this process is rank %s of %s of a job that something else started (%s, %s); jobs of several "
-                     "hosts or launchers are not supported yet: "
-                     "msc run starts all ranks itself, so start it once, or unset these variables",
-                     rank, ranks, launchers[i].rank, launchers[i].ranks);
+                     "MS_ROLE says that this is a parameter server: not supported yet");
+  if (cli_text(c, "n") && cli_int(c, "n", 1) != t->job.ranks)
+    return msc_error(c->ctx, MSC_E_DATA, NULL, "-n %" PRId64 " contradicts the environment: %s says rank %d of %d",
+                     cli_int(c, "n", 1), t->job.family, t->job.rank, t->job.ranks);
+  if (t->job.role == STARTUP_WORKER && t->job.rank < 0)
+    return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL,
+                     "%s does not say which of the %d ranks this is: a choice by the scheduler is not supported yet; "
+                     "set %s",
+                     t->job.family, t->job.ranks, strcmp(t->job.family, "MS_*") ? "MSC_RANK" : "MS_NODE_ID");
+  for (size_t i = 0; i < sizeof of_one_process / sizeof *of_one_process; i++)
+    if (cli_text(c, of_one_process[i]))
+      return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--%s is not supported yet where ranks were started one by one",
+                       of_one_process[i]);
+  return true;
+}
+
+/* Which rank of a job this process is, if something else started the ranks. A rank table that is not complete yet is
+ * read again. */
+static bool read_job(training *t) {
+  cli *c = t->c;
+  int64_t end = (int64_t)(now_ms() * 1e6) + (int64_t)(cli_number(c, "timeout", DEFAULT_TIMEOUT) * 1e9);
+  while (!startup_of_process(&t->job)) {
+    int64_t now = (int64_t)(now_ms() * 1e6);
+    if (!t->job.pending || now >= end) return msc_error(c->ctx, MSC_E_DATA, NULL, "%s", t->job.error);
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
   }
+  t->joins = t->job.family && (t->job.ranks > 1 || t->job.role != STARTUP_WORKER);
+  if (!t->joins) return true;
+  t->token = startup_token(&t->job);
+  if (t->job.error[0]) return msc_error(c->ctx, MSC_E_DATA, NULL, "%s", t->job.error);
+  MSC_TRY(check_joined_options(t));
+  if (t->job.rank > 0) return true;
+  fprintf(stderr, "msc run: %s of %d, as %s says%s%s\n", t->job.rank ? "scheduler" : "rank 0", t->job.ranks,
+          t->job.family, t->job.ignored[0] ? "; ignored: " : "", t->job.ignored);
   return true;
 }
 
 static bool check_run_options(training *t) {
   cli *c = t->c;
-  MSC_TRY(check_alone(c));
+  MSC_TRY(read_job(t));
   const char *comm = cli_text(c, "comm");
-  if (comm && strcmp(comm, "local") && strcmp(comm, "nccl"))
-    return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--comm %s is not supported yet; local and nccl are", comm);
+  if (comm && !strcmp(comm, "mpi"))
+    return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL,
+                     "--comm %s is not supported yet; local, tcp and nccl are: mpirun may start the ranks", comm);
   t->choices = autotune_measured(t->choices_path);
   if (cli_flag(c, "autotune")) {
     if (!autotune_file(c, t->choices_path)) return false;
@@ -128,7 +164,7 @@ static int open_run_plan(training *t) {
     return CLI_INPUT;
   }
   if (s) return status_report(c, c->operands[0], "", s);
-  t->ranks = (int)cli_int(c, "n", mscrt_plan_ranks(t->plan));
+  t->ranks = t->joins ? t->job.ranks : (int)cli_int(c, "n", mscrt_plan_ranks(t->plan));
   if (t->ranks == mscrt_plan_ranks(t->plan)) return CLI_OK;
   msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]),
             "the plan is for %d rank%s, not for %d: compile with --set device_num=%d", mscrt_plan_ranks(t->plan),
@@ -480,12 +516,6 @@ static void print_totals(const training *t, double total_ms, uint64_t resident) 
 
 /* ---- a rank ---- */
 
-static double now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
 /* Those of the plan, times the factor of the schedule for step `step` from 0 on. */
 static mscrt_status *set_learning_rates(training *t, int64_t step) {
   mscrt_status *s = NULL;
@@ -610,7 +640,13 @@ static mscrt_status *train_rank(training *t) {
   mscrt_options o = {.struct_size = sizeof o,
                      .rank = t->rank,
                      .ranks = t->ranks,
-                     .address = t->ranks > 1 ? t->address : NULL,
+                     .address = t->ranks > 1 ? t->joins ? t->job.address : t->address : NULL,
+                     .local_ranks = t->joins ? t->job.local_ranks : 0,
+                     .token = t->token,
+                     .host = t->job.host[0] ? t->job.host : NULL,
+                     .led = t->joins && !strcmp(t->job.family, "MS_*"),
+                     .meet_ms = t->job.topology_ms,
+                     .silence_ms = t->job.silence_ms,
                      .threads = (int)cli_int(c, "threads", 0),
                      .seed = (uint64_t)cli_int(c, "seed", 0),
                      .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000),
@@ -685,10 +721,23 @@ static int run_training_rank(void *arg, int rank, const launch_line *line) {
 
 static int run_ranks(training *t) {
   uint64_t name[2];
+  if (t->joins) return run_training_rank(t, t->job.rank, NULL);
   if (t->ranks == 1) return run_training_rank(t, 0, NULL);
   if (getrandom(name, sizeof name, 0) != sizeof name) return CLI_ENVIRONMENT;
   snprintf(t->address, sizeof t->address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
   return launch(t->c, t->ranks, (int)(cli_number(t->c, "grace", 0) * 1000), run_training_rank, t);
+}
+
+/* Leads the job as a process of its own. */
+static int run_scheduler(training *t) {
+  cli *c = t->c;
+  mscrt_options o = {.struct_size = sizeof o,
+                     .ranks = t->job.ranks,
+                     .address = t->job.address,
+                     .timeout_ms = t->job.topology_ms ? t->job.topology_ms : (int)(cli_number(c, "timeout", 0) * 1000),
+                     .token = t->token,
+                     .silence_ms = t->job.silence_ms};
+  return report_status(c, NULL, MSC_E_DATA, mscrt_lead(&o));
 }
 
 static int share_measured(training *t) {
@@ -704,6 +753,7 @@ static int share_measured(training *t) {
 static int run_run(cli *c) {
   training t = {.c = c};
   if (!check_run_options(&t)) return CLI_INPUT;
+  if (t.joins && t.job.role == STARTUP_SCHEDULER) return run_scheduler(&t);
   if (cli_int(c, "n", 1) < 1 || cli_int(c, "threads", 1) < 1) return cli_usage(c, "-n and --threads are at least 1");
   int code = open_run_plan(&t);
   read_sinks(&t);
@@ -721,7 +771,9 @@ static int run_run(cli *c) {
 }
 
 static const cli_option options[] = {
-    {"n", CLI_INT, "RANKS", "local ranks to start; absent: as many as the plan is for"},
+    {"n", CLI_INT, "RANKS",
+     "local ranks to start; absent: as many as the plan is for, or this process alone where mpirun, torchrun, srun, "
+     "msc launch or MS_ROLE started it as one of several"},
     {"data", CLI_PAIRS, "INPUT=FILE",
      "data of an input: idx (.gz), .npy, safetensors (FILE:TENSOR), raw tokens (FILE:u8|u16|i32); with %r for the "
      "rank's "
@@ -748,8 +800,8 @@ static const cli_option options[] = {
     {"trust-native", CLI_FLAG, NULL, "run the plan's native code although it was not compiled here"},
     {"perf-map", CLI_FLAG, NULL, "write /tmp/perf-PID.map, the names of generated code for perf"},
     {"comm", CLI_CHOICE, "local|tcp|mpi|nccl",
-     "transport between ranks; default: nccl where every rank has a GPU of its own, else local; tcp and mpi are not "
-     "supported yet"},
+     "transport between ranks; default: nccl where every rank has a GPU of its own, tcp where ranks meet at "
+     "HOST:PORT, else local; mpi is not supported yet"},
     {"device", CLI_CHOICE, "cpu|cuda|timed",
      "what runs the calls; default: what the plan was compiled for; timed: no values, each sleeps for its predicted "
      "time "

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""tcp: a small GPT whose ranks are connected by TCP has the losses, the evaluation and the weights of ranks that share
+memory, bit for bit: replicas, tensor parallelism, the parallel optimizer, a pipeline. Ranks that join one by one, as
+launchers start them, with and without a token, do the same; those that do not fit are refused with the reason."""
+import array
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+
+from network import write_npy
+from program import call, settings
+
+MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
+STEPS, BATCH, SEQ, VOCAB, SAMPLES = 4, 12, 8, 32, 48
+PLANS = [
+    (3, {"parallel_mode": "data_parallel", "gradients_mean": True}),
+    (4, {"parallel_mode": "auto_parallel", "mesh": {"dp": 2, "tp": 2}}),
+    (4, {"parallel_mode": "semi_auto_parallel", "mesh": {"dp": 4}, "zero": 2,
+         "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}),
+    (4, {"parallel_mode": "semi_auto_parallel", "pipeline_stages": 2, "micro_size": 4, "mesh": {"dp": 2}}),
+    (3, {"parallel_mode": "semi_auto_parallel", "pipeline_stages": 3, "micro_size": 6, "pipeline_scheduler": "zb-h1"}),
+]
+RUN = ["--threads", "1", "--steps", str(STEPS), "--seed", "5", "--json", "--save", "w.safetensors", "--train",
+       f"0:{SAMPLES}", "--eval", f"0:{BATCH}", "--trust-native", "--data", "x=x.npy", "y=y.npy"]
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+def result(out):
+    lines = [json.loads(line) for line in out.splitlines()]
+    with open("w.safetensors", "rb") as file:
+        weights = file.read()
+    os.remove("w.safetensors")
+    losses = [line["loss"] for line in lines if "loss" in line] + [line["eval"]["loss"] for line in lines if "eval" in line]
+    assert len(losses) == STEPS + 1, lines
+    return losses, weights
+
+
+def start(plan, options=(), **env):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("MSC_R", "MSC_T", "MSC_A"))}
+    return subprocess.Popen([MSC, "run", plan, *RUN, *options], env={**clean, **env}, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+
+
+def join(processes, timeout=60):
+    """Of each process: exit code, stdout, stderr."""
+    ends = [p.communicate(timeout=timeout) for p in processes]
+    return [(p.returncode, *end) for p, end in zip(processes, ends)]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return str(s.getsockname()[1])
+
+
+def all_well(ends):
+    for code, _, err in ends:
+        assert code == 0, ends
+    return ends
+
+
+def check_plans():
+    wanted = {}
+    for i, (ranks, keys) in enumerate(PLANS):
+        call(MSC, "compile", "gpt.fbs", "-o", f"plan{i}.bin", "--set", f"device_num={ranks}", *settings(keys))
+        local = result(call(MSC, "run", f"plan{i}.bin", "-n", str(ranks), *RUN))
+        tcp = result(call(MSC, "run", f"plan{i}.bin", "-n", str(ranks), "--comm", "tcp", *RUN))
+        if local != tcp:
+            sys.exit(f"{keys}: other bits over TCP: {local[0]} and {tcp[0]}")
+        wanted[i] = local
+    return wanted
+
+
+def check_families(wanted):
+    """Ranks that something else started, in each way that does not need the thing itself."""
+    port = free_port()
+    torch = [{"RANK": str(r), "WORLD_SIZE": "3", "MASTER_ADDR": "localhost", "MASTER_PORT": port} for r in range(3)]
+    for token in ({}, {"MSC_TOKEN": TOKEN}):
+        ends = all_well(join([start("plan0.bin", **env, **token) for env in torch]))
+        assert result(ends[0][1]) == wanted[0] and not ends[1][1], ends
+        assert ends[0][2] == "msc run: rank 0 of 3, as torch-style says\n" and not ends[2][2], ends
+    port = free_port()
+    own = [{"MSC_RANK": str(r), "MSC_RANKS": "4", "MSC_ADDRESS": f"127.0.0.1:{port}"} for r in range(4)]
+    ends = all_well(join([start("plan3.bin", **env) for env in own]))  # with messages between stages
+    assert result(ends[0][1]) == wanted[3], ends
+    ms = {"MS_SCHED_HOST": "127.0.0.1", "MS_SCHED_PORT": free_port(), "MS_WORKER_NUM": "4"}
+    workers = [start("plan1.bin", MS_ROLE="MS_WORKER", MS_NODE_ID=str(r), **ms) for r in range(4)]
+    ends = all_well(join([start("plan1.bin", MS_ROLE="MS_SCHED", **ms), *workers]))
+    assert result(ends[1][1]) == wanted[1], ends
+    mpi = [{"PMI_RANK": str(r), "PMI_SIZE": "3", "MPI_LOCALRANKID": str(r), "MPI_LOCALNRANKS": "3"} for r in range(3)]
+    for options in ((), ("--comm", "tcp")):  # ranks of one host share memory, unless told otherwise
+        ends = all_well(join([start("plan0.bin", options, **env) for env in mpi]))
+        assert result(ends[0][1]) == wanted[0], ends
+    with open("table.json", "w") as out:
+        json.dump({"server_count": "1", "status": "completed", "server_list": [{"server_id": "127.0.0.1", "device": [
+            {"device_id": str(r), "rank_id": str(r)} for r in range(3)]}]}, out)
+    table = {"RANK_TABLE_FILE": "table.json", "MSC_ADDRESS": f"127.0.0.1:{free_port()}"}
+    ends = all_well(join([start("plan0.bin", **table, RANK_ID=str(r)) for r in range(3)]))
+    assert result(ends[0][1]) == wanted[0], ends
+
+
+def check_refusals():
+    def both(first, second, plan=("plan0.bin", "plan0.bin"), options=("--timeout", "1")):
+        port = free_port()
+        env = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        return join([start(plan[0], options, **{**env, "RANK": "0", **first}),
+                     start(plan[1], options, **{**env, "RANK": "1", **second})])
+
+    ends = both({}, {})
+    for code, _, err in ends:
+        assert code == 3 and "waited 1000 ms at 127.0.0.1:" in err and "for ranks 2 of 3" in err, ends
+    ends = both({"MSC_TOKEN": TOKEN}, {"MSC_TOKEN": TOKEN + "0"})
+    assert "for ranks 1, 2 of 3" in ends[0][2] and "the job has another token than this rank" in ends[1][2], ends
+    ends = both({"MSC_TOKEN": TOKEN}, {})
+    assert "the job has a token, this rank has none" in ends[1][2], ends
+    ends = both({}, {"MSC_TOKEN": TOKEN})
+    assert "the job has no token, this rank has one" in ends[1][2], ends
+    ends = both({"MSC_TOKEN": "short"}, {})
+    assert ends[0][0] == 2 and "the token has 5 characters; 22 are the least" in ends[0][2], ends
+    ends = both({}, {"RANK": "0"})
+    assert "cannot listen at" in ends[0][2] + ends[1][2], ends
+    ends = both({}, {}, ("plan0.bin", "plan1.bin"))
+    assert ends[1][0] == 1 and "the plan is for 4 ranks, not for 3" in ends[1][2], ends
+    ends = both({"MASTER_ADDR": "no-such-name.invalid"}, {"MASTER_ADDR": "no-such-name.invalid"})
+    assert ends[0][0] == 3 and "no-such-name.invalid:" in ends[0][2] and "the name does not resolve" in ends[0][2], ends
+    ends = both({"MASTER_ADDR": "0.0.0.0"}, {})
+    assert ends[0][0] == 3 and "can be reached from other hosts, and there is no token" in ends[0][2], ends
+    with open("token", "w") as out:
+        out.write(TOKEN + "\n")
+    os.chmod("token", 0o644)
+    ends = both({"MSC_TOKEN_FILE": "token"}, {"MSC_TOKEN_FILE": "token"})
+    assert ends[0][0] == 1 and "others may read token: chmod 600 it" in ends[0][2], ends
+    # two ranks of one number, and one that was compiled otherwise, with rank 2 there as well
+    port = free_port()
+    env = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    call(MSC, "compile", "gpt.fbs", "-o", "other.bin", "--set", "device_num=3", *settings({**PLANS[0][1], "gradients_mean": False}))
+    plans = ["plan0.bin", "plan0.bin", "other.bin"]
+    ends = join([start(plan, ("--timeout", "20"), RANK=str(r), **env) for r, plan in enumerate(plans)])
+    for code, _, err in ends:
+        assert code == 3 or (code == 1 and "rank 0" not in err), ends
+        assert "rank 2 has another plan than rank 0" in err, ends
+    ends = join([start("plan0.bin", ("--timeout", "1"), RANK=r, **env) for r in "011"])
+    said = "".join(err for _, _, err in ends)
+    assert "a rank of this number has joined already: rank 1 from 127.0.0.1:" in said and "for ranks 2 of 3" in said, ends
+
+
+def main():
+    rng = random.Random(3)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        tokens = [rng.randrange(VOCAB) for _ in range(SAMPLES * SEQ)]
+        write_npy("x.npy", array.array("i", tokens), [SAMPLES, SEQ])
+        write_npy("y.npy", array.array("i", [(t * 5 + 1) % VOCAB for t in tokens]), [SAMPLES, SEQ])
+        call(sys.executable, "-m", "msc.models", "gpt", "--layers", "3", "--hidden", "16", "--heads", "2", "--seq",
+             str(SEQ), "--batch", str(BATCH), "--vocab", str(VOCAB), "--optimizer", "adam", "--lr", "0.01", "-o",
+             "gpt.fbs")
+        wanted = check_plans()
+        check_families(wanted)
+        check_refusals()
+    print(f"{len(PLANS)} plans with the same bits over TCP, 7 ways to join, 13 that are refused")
+
+
+main()
