@@ -109,7 +109,8 @@ static mscrt_status *make_exchanges(mscrt_context *c) {
   for (uint32_t i = 0; i < c->plan->num_collectives; i++) {
     const mscrt_collective *k = &c->plan->collective[i];
     if (!k->num_members)
-      MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, k, &c->partitions, c->transport->sends, &c->exchange[i]));
+      MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, k, &c->partitions, c->transport->sends,
+                                      &c->exchange[i]));
     bool ok = true;
     if (k->num_members)
       MSCRT_CHECK(mscrt_exchanges_join(k->num_members, k->members, c->o.rank, &c->partitions, c->exchange, &ok));
