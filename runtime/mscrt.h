@@ -354,8 +354,9 @@ typedef enum {
  * other events. */
 typedef struct {
   mscrt_event_kind kind;
-  const char *name, *loc; /* the plan's */
-  int64_t step, begin_ns, end_ns; /* of CLOCK_MONOTONIC: the same for all ranks of a host */
+  const char *name, *loc, *section; /* the plan's */
+  uint32_t call;                    /* number in the section; UINT32_MAX: it is the section itself */
+  int64_t step, begin_ns, end_ns;   /* of CLOCK_MONOTONIC: the same for all ranks of a host */
 } mscrt_event;
 
 /* To be called between runs. Events of a kind are in the order of their ends. */

@@ -46,6 +46,8 @@ void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_tu
   l->event[l->num++ % t->room] = (mscrt_event){.kind = kind,
                                                .name = r && r->name ? r->name : turn->section->name,
                                                .loc = r ? r->loc : NULL,
+                                               .section = turn->section->name,
+                                               .call = r ? (uint32_t)(r - turn->section->call) : UINT32_MAX,
                                                .step = turn->step,
                                                .begin_ns = begin_ns,
                                                .end_ns = end_ns};

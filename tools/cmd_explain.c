@@ -1,11 +1,11 @@
 /* cmd_explain.c: a diagnostic code in, its story out; or a plan in, why every op is cut as it is and what
  * that costs out. */
-#include <ctype.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/explain_plan.h"
+#include "tools/roofline.h"
 
 /* "E0102", "e102" or "102"; 0: not a code. */
 static unsigned code_number(const char *text) {
@@ -57,22 +57,10 @@ typedef struct {
 
 static sayings new_sayings(cli *c) { return (sayings){c, json_object()}; }
 
-/* "layer3.mlp.up" and "blocks.3.mlp.up" are the same, "3 collectives" and "4 collectives" are not. */
-static char *strip_numbers(cli *c, const char *name) {
-  char *pattern = msc_arena_copy(msc_context_arena(c->ctx), name, strlen(name) + 1), *to = pattern;
-  for (const char *at = name; *at; at++) {
-    bool counts = at > name && (isalpha((unsigned char)at[-1]) || at[-1] == '.' || at[-1] == '_');
-    *to++ = counts && isdigit((unsigned char)*at) ? '#' : *at;
-    while (to[-1] == '#' && isdigit((unsigned char)at[1])) at++;
-  }
-  *to = 0;
-  return pattern;
-}
-
 /* Notes that `what` is said of `name`.  `ways` names other ops; layers whose names differ in numbers only are alike. */
 static void say_with(sayings *s, const char *name, const char *what, const char *ways) {
   msc_arena *a = msc_context_arena(s->c->ctx);
-  char *key = msc_arena_printf(a, "%s\n%s\n%s", strip_numbers(s->c, name), what, strip_numbers(s->c, ways));
+  char *key = msc_arena_printf(a, "%s\n%s\n%s", cli_name_of_alike(s->c, name), what, cli_name_of_alike(s->c, ways));
   json_t *said = json_object_get(s->said, key);
   if (!said) {
     json_object_set_new(s->said, key, said = json_array());
@@ -463,6 +451,19 @@ static int explain_redundancy(cli *c, const char *path) {
   return cli_close(c, out);
 }
 
+static int explain_roofline(cli *c, const char *plan) {
+  const msc_cluster *cluster;
+  json_t *told = cli_cluster(c, &cluster) ? cli_roofline(c, plan, cli_text(c, "trace"), cluster) : NULL;
+  if (!told) return CLI_INPUT;
+  cli_output *out = cli_open(c, NULL);
+  char *dumped = c->json ? json_dumps(told, JSON_COMPACT) : NULL;
+  if (dumped) cli_printf(out, "%s\n", dumped);
+  else cli_print_roofline(c, out, told);
+  free(dumped);
+  json_decref(told);
+  return cli_close(c, out);
+}
+
 static int run_explain(cli *c) {
   const char *what = c->operands[0];
   unsigned number = code_number(what);
@@ -470,6 +471,8 @@ static int run_explain(cli *c) {
   if ((*what == 'E' || *what == 'e') && strspn(what + 1, "0123456789") == strlen(what + 1))
     return report_unknown_code(c, what);
   if (cli_flag(c, "redundancy")) return explain_redundancy(c, what);
+  if (cli_flag(c, "roofline")) return explain_roofline(c, what);
+  if (cli_text(c, "trace") || cli_text(c, "cluster")) return cli_usage(c, "--trace and --cluster go with --roofline");
   if (cli_text(c, "instead") && c->num_operands < 2)
     return msc_error(c->ctx, MSC_E_NONE, NULL, "--instead needs the op that is to be cut otherwise"), CLI_USAGE;
   return explain_plans(c, what, c->num_operands > 1 ? c->operands[1] : NULL);
@@ -480,6 +483,12 @@ static const cli_option options[] = {
     {"instead", CLI_TEXT, "CUTS", "what the whole step would cost with OP cut like this: 'm {dp}, k {tp}'"},
     {"redundancy", CLI_FLAG, NULL,
      "for every rank who could restore it: who holds the same parts of all parameters and their state"},
+    {"roofline", CLI_FLAG, NULL,
+     "of every call of a step the bytes, the arithmetic, what bounds it and the time that it needs at least"},
+    {"trace", CLI_TEXT, "t.json",
+     "with --roofline: what the calls took, from `msc run --trace`; what memory could do faster"},
+    {"cluster", CLI_TEXT, "FILE|NAME",
+     "with --roofline: the machine it ran on (msc calibrate); absent: what the plan was compiled for"},
     {0},
 };
 const cli_command cmd_explain = {"PLAN|CODE [OP]", 1, 2, options, run_explain};

@@ -2,6 +2,7 @@
  * and warnings out (see explain_plan.h). */
 #include "tools/explain_plan.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -73,23 +74,43 @@ static bool read_config(explained *e, const char *text) {
   return msc_config_check(e->config);
 }
 
-static bool open_explained_plan(explained *e, plan_plan *out_root) {
+const void *cli_read_plan(cli *c, const char *path) {
   cli_bytes file;
-  MSC_TRY(cli_read(e->c, e->path, &file));
+  if (!cli_read(c, path, &file)) return NULL;
   mscrt_status *s = mscrt_plan_verify(file.data, file.size);
-  if (s) msc_error(e->ctx, MSC_E_PLAN, cli_loc(e->c, e->path), "%s", mscrt_status_text(s));
+  if (s) msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, path), "%s", mscrt_status_text(s));
   bool ok = !s;
   mscrt_status_free(s);
-  MSC_TRY(ok);
-  *out_root = plan_plan_root(file.data);
-  const char *cluster = text_or_empty(plan_plan_cluster(*out_root));
-  e->cluster =
-      *cluster ? msc_cluster_read(e->ctx, e->path, cluster, strlen(cluster)) : msc_cluster_named(e->ctx, "cpu");
+  return ok ? file.data : NULL;
+}
+
+const msc_cluster *cli_cluster_of_plan(cli *c, const char *path, const void *plan) {
+  const char *cluster = text_or_empty(plan_plan_cluster(plan_plan_root(plan)));
+  return *cluster ? msc_cluster_read(c->ctx, path, cluster, strlen(cluster)) : msc_cluster_named(c->ctx, "cpu");
+}
+
+static bool open_explained_plan(explained *e, plan_plan *out_root) {
+  const void *file = cli_read_plan(e->c, e->path);
+  MSC_TRY(file);
+  *out_root = plan_plan_root(file);
+  e->cluster = cli_cluster_of_plan(e->c, e->path, file);
   MSC_TRY(e->cluster && read_program(e, *out_root, &e->m) &&
           read_config(e, text_or_empty(plan_plan_config(*out_root))));
   msc_cost_of(e->cluster, &e->m->mesh, &e->cost);
   e->planner = msc_reshard_new(e->ctx, &e->m->mesh, NULL);
   return true;
+}
+
+/* "layer3.mlp.up" and "blocks.3.mlp.up" are the same, "3 collectives" and "4 collectives" are not. */
+const char *cli_name_of_alike(cli *c, const char *name) {
+  char *pattern = msc_arena_copy(msc_context_arena(c->ctx), name, strlen(name) + 1), *to = pattern;
+  for (const char *at = name; *at; at++) {
+    bool counts = at > name && (isalpha((unsigned char)at[-1]) || at[-1] == '.' || at[-1] == '_');
+    *to++ = counts && isdigit((unsigned char)*at) ? '#' : *at;
+    while (to[-1] == '#' && isdigit((unsigned char)at[1])) at++;
+  }
+  *to = 0;
+  return pattern;
 }
 
 /* ---- ops ---- */

@@ -25,6 +25,13 @@
 
 #include "tools/cli.h"
 
+/* The bytes of a verified plan; NULL after a report. */
+const void *cli_read_plan(cli *c, const char *path);
+/* What such a plan was compiled for; NULL after a report. */
+const msc_cluster *cli_cluster_of_plan(cli *c, const char *path, const void *plan);
+/* Equal for names of layers that differ in numbers only: "layer3.mlp.up" and "layer4.mlp.up". */
+const char *cli_name_of_alike(cli *c, const char *name);
+
 /* The caller's to free; NULL after reports.  `op`: of this one also what the whole step would cost if it were cut
  * otherwise; `cuts`: only like this; either may be NULL. */
 json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *cuts);

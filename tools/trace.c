@@ -19,12 +19,14 @@ static json_t *json_or_empty(const char *s) {
 
 static json_t *event_json(const mscrt_event *e, int rank, int64_t begin_ns) {
   static const char *const kinds[MSCRT_NUM_EVENT_KINDS] = {"section", "call", "wait", "collective"};
-  json_t *name = e->kind == MSCRT_EVENT_WAIT ? json_sprintf("wait: %s", e->name) : json_or_empty(e->name);
-  return json_pack("{s:s, s:o, s:s, s:i, s:i, s:f, s:f, s:{s:I, s:o}}", "ph", "X", "name",
-                   name ? name : json_or_empty("wait"), "cat", kinds[e->kind], "pid", rank, "tid",
-                   e->kind == MSCRT_EVENT_COLLECTIVE, "ts", (double)(e->begin_ns - begin_ns) / 1e3, "dur",
-                   (double)(e->end_ns - e->begin_ns) / 1e3, "args", "step", (json_int_t)e->step, "loc",
-                   json_or_empty(e->loc));
+  json_t *name = e->kind == MSCRT_EVENT_WAIT ? json_sprintf("wait: %s", e->name) : json_or_empty(e->name),
+         *args = json_pack("{s:I, s:o, s:o}", "step", (json_int_t)e->step, "loc", json_or_empty(e->loc), "section",
+                           json_or_empty(e->section));
+  if (e->call != UINT32_MAX) json_object_set_new(args, "call", json_integer(e->call));
+  return json_pack("{s:s, s:o, s:s, s:i, s:i, s:f, s:f, s:o}", "ph", "X", "name", name ? name : json_or_empty("wait"),
+                   "cat", kinds[e->kind], "pid", rank, "tid", e->kind == MSCRT_EVENT_COLLECTIVE, "ts",
+                   (double)(e->begin_ns - begin_ns) / 1e3, "dur", (double)(e->end_ns - e->begin_ns) / 1e3, "args",
+                   args);
 }
 
 static json_t *label_event(const char *what, int rank, int thread, const char *name) {

@@ -133,7 +133,7 @@ for words, trials in (("plain.fbs", {}), (f"plain.fbs {MODES}", {}), (f"plain.fb
     rest, whole = took[-2:]
     expect.check(f"rows of the rest and of all with {words}", (rest[1], whole[1]) == ("the rest", "in all"))
     expect.check(f"all of it accounted for with {words}: {took}",
-                 abs(sum(ms for ms, _ in took[:-1]) - whole[0]) < 0.1 and rest[0] < 10 + whole[0] / 8)
+                 abs(sum(ms for ms, _ in took[:-1]) - whole[0]) < 0.1 and rest[0] < 50 + whole[0] / 4)
 needs = json.loads(expect(f"compile free.fbs -o d.bin --json {SEARCHES}", 0, quiet).stdout)["memory_bytes_per_rank"]
 ran = stretches(
     expect(f"compile free.fbs -o d.bin --timing {SEARCHES} --set memory_limit={needs * 4 // 5}", 0, quiet,

@@ -3,6 +3,7 @@
 difference of two."""
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -314,6 +315,67 @@ data[len(data) // 2] ^= 1
 with open("damaged.bin", "wb") as file:
     file.write(data)
 expect("explain damaged.bin", 1, lambda text: "" if text.startswith("damaged.bin: error: ") else text, "")
+
+# What every call needs at least, and with a trace what it took: the timed device takes what is predicted, or longer.
+expect("compile ffn.fbs -o roof.bin --set parallel_mode=data_parallel --set device_num=2", 0, lambda text: "", None)
+plain = explained("roof.bin --roofline")
+run = "run roof.bin --device timed --steps 3 --trace roof.json --trust-native"
+expect(run, 0, lambda text: "", None, env={"MSC_TIME_SCALE": "1"})
+traced = explained("roof.bin --roofline --trace roof.json")
+expect.check(
+    "every call has a limit",
+    len(plain["calls"]) > 10 and {c["kind"] for c in plain["calls"]} >= {"kernel", "product", "collective"} and all(
+        c["limit_ns"] >= max(500, c["flops"] / 60, c["bytes"] / 10) * 0.999 and c["times"] == 1
+        for c in plain["calls"] if c["bound"] != "links") and plain["slow"] == [])
+expect.check("one call of the section after the other", [c["call"] for c in plain["calls"]] == list(
+    range(len(plain["calls"]))))
+expect.check(
+    "the trace has them all",
+    [{k: v for k, v in c.items() if k != "measured_ns"} for c in traced["calls"]] == plain["calls"] and all(
+        c["measured_ns"] > 0 for c in traced["calls"]))
+expect.check(
+    "slow ones", traced["slow"] == [i for i, c in enumerate(traced["calls"])
+                                    if c["bound"] == "memory" and c["limit_ns"] < 0.9 * c["measured_ns"]])
+with open("slow.json", "w") as file:
+    json.dump({"device": {"name": "slow", "flops_per_s": {"f32": 1e9}, "memory_bytes": 1 << 34, "bytes_per_s": 1e6,
+                          "launch_ns": 7}, "levels": [{"name": "all", "latency_ns": 1, "bytes_per_s": 1e9}]}, file)
+slower = explained("roof.bin --roofline --cluster ./slow.json")
+expect.check(
+    "another machine", slower["device"] == "slow" and all(
+        c["bound"] == "memory" and c["limit_ns"] == c["bytes"] * 1000 for c in slower["calls"]
+        if c["bound"] != "links" and c["bytes"]) and [c["predicted_ns"] for c in slower["calls"]] ==
+    [c["predicted_ns"] for c in plain["calls"]])
+expect(
+    "explain roof.bin --roofline --trace roof.json", 0, "", lambda text: ""
+    if text.startswith("one core of a server CPU: 60.0 GFLOP/s in f32, 10.0 GB/s\n limit ms predicted  measured of it ")
+    and "  arithmetic dense1" in text and "  links      " in text and " all\n" in text else text)
+# A trace is of this plan, or refused; whatever it is, nothing crashes.
+with open("roof.json", "rb") as file:
+    trace = bytearray(file.read())
+for text, message in ((b"{", "a trace is JSON: "), (b"{}", "a trace has an array 'traceEvents'"),
+                      (b'{"traceEvents":[]}', "the trace has no calls"),
+                      (b'{"traceEvents":[{"cat":"call"}]}', "an event is no call as `msc run --trace` writes it"),
+                      (trace.replace(b'"dense1"', b'"dense9"'), "the trace is of another plan"),
+                      (trace.replace(b'"call":0', b'"call":99'), "the trace is of another plan")):
+    with open("bad.json", "wb") as file:
+        file.write(text)
+    expect("explain roof.bin --roofline --trace bad.json", 1, lambda told: ""
+           if told.startswith("bad.json: error: " + message) else told, "")
+rng = random.Random(17)
+for _ in range(40):
+    bad = bytearray(trace)
+    for _ in range(rng.randint(1, 8)):
+        at = rng.randrange(len(bad))
+        bad[at:at + rng.randint(0, 3)] = bytes(rng.choices(b'0-9.e{}[],:"\\x\xff', k=rng.randint(0, 3)))
+    with open("bad.json", "wb") as file:
+        file.write(bad)
+    code = subprocess.run([MSC, "explain", "roof.bin", "--roofline", "--trace", "bad.json"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL).returncode
+    expect.check(f"a damaged trace: exit code {code}", code in (0, 1))
+expect("explain roof.bin --trace roof.json", 2, lambda text: ""
+       if "--trace and --cluster go with --roofline" in text else text, "")
+for name in ("roof.bin", "roof.json", "slow.json", "bad.json"):
+    os.unlink(name)
 expect.no_files("ffn.fbs", "kept.bin", "mean.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs",
                 "whole.bin", "uneven.mlir", "uneven.bin", "odd.mlir", "odd.bin", "free.fbs", "free.bin", "pairs.fbs",
                 "pairs.bin", "forced.mlir", "forced.bin", "layers.fbs", "layers.bin")
