@@ -3,6 +3,7 @@
  * a job, it is that rank alone. */
 #include <jansson.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +56,8 @@ typedef struct {
   double *ms;           /* of each step that this run did */
   int64_t done;         /* how many these are */
   bool stopped;         /* by SIGTERM, after a checkpoint */
-  bool saves;           /* a checkpoint is being written */
+  bool saves, prunes;   /* a checkpoint is being written; old ones are being removed, by rank 0 */
+  pthread_t pruning;
 } training;
 
 enum { DEFAULT_TIMEOUT = 300 }; /* seconds */
@@ -537,6 +539,24 @@ static void ask_to_stop(int number) {
   stop_asked = 1;
 }
 
+static void *prune(void *arg) {
+  const training *t = arg;
+  checkpoint_prune(cli_text(t->c, "ckpt-dir"), cli_int(t->c, "ckpt-keep", 2));
+  return NULL;
+}
+
+static void join_pruning(training *t) {
+  if (t->prunes) pthread_join(t->pruning, NULL);
+  t->prunes = false;
+}
+
+/* In a thread: the system takes time to give back large files. */
+static void prune_beside(training *t) {
+  join_pruning(t);
+  t->prunes = pthread_create(&t->pruning, NULL, prune, t) == 0;
+  if (!t->prunes) prune(t);
+}
+
 /* Ends a checkpoint that is being written, if it is written, or waits for it; then the oldest may go. */
 static mscrt_status *end_checkpoint(training *t, bool wait) {
   bool ended = false;
@@ -544,7 +564,7 @@ static mscrt_status *end_checkpoint(training *t, bool wait) {
   mscrt_status *s = mscrt_checkpoint_end(t->ctx, wait, &ended);
   if (s || !ended) return s;
   t->saves = false;
-  if (t->rank == 0) checkpoint_prune(cli_text(t->c, "ckpt-dir"), cli_int(t->c, "ckpt-keep", 2));
+  if (t->rank == 0) prune_beside(t);
   return NULL;
 }
 
@@ -705,6 +725,7 @@ static int run_training_rank(void *arg, int rank, const launch_line *line) {
   }
   if (rank == 0) setvbuf(stdout, NULL, _IOLBF, 0);
   mscrt_status *s = train_rank(t);
+  join_pruning(t);
   cli_progress_done(t->c);
   int code = report_status(t->c, line, MSC_E_DATA, s);
   if (!s && t->stopped) code = 128 + SIGTERM;
