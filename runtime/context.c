@@ -202,7 +202,7 @@ mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, m
   c->last_program = plan->num_programs;
   MSCRT_GOTO(read_options(c, options));
   c->stage = mscrt_stage_of(plan, c->o.rank);
-  MSCRT_GOTO(mscrt_new_array(&c->has_input, plan->num_inputs));
+  MSCRT_GOTO(mscrt_new_array(&c->input, plan->num_inputs));
   MSCRT_GOTO(make_exchanges(c));
   MSCRT_GOTO(start_threads(c));
   MSCRT_GOTO(join_other_ranks(c));
@@ -259,13 +259,13 @@ void mscrt_close(mscrt_context *c) {
   for (uint32_t i = 0; c->exchange && i < c->plan->num_collectives; i++) mscrt_exchange_free(&c->exchange[i]);
   free(c->exchange);
   mscrt_partitions_free(&c->partitions);
-  free(c->has_input);
+  mscrt_free_inputs(c);
   free(c);
 }
 
 /* ---- steps ---- */
 
-static mscrt_status *check_holds_values(const mscrt_context *c) {
+mscrt_status *mscrt_check_holds_values(const mscrt_context *c) {
   return c->device->holds_values ? NULL : mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
 }
 
@@ -292,11 +292,12 @@ static mscrt_status *check_same_batches(mscrt_context *c, const mscrt_data *data
 }
 
 mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
-  MSCRT_CHECK(check_holds_values(c));
+  MSCRT_CHECK(mscrt_check_holds_values(c));
   if (data->plan != c->plan) return mscrt_fail(MSCRT_ARGUMENT, "the data set was opened for another plan");
   if (data->o.parts) MSCRT_CHECK(check_same_batches(c, data));
   mscrt_feed *feed;
   MSCRT_CHECK(mscrt_feed_new(c, data, &feed));
+  mscrt_return_inputs(c);
   mscrt_feed_free(c->feed);
   c->feed = feed;
   if (c->resumed_samples && c->resumed_samples != (uint64_t)c->step * mscrt_samples_per_step(c))
@@ -311,35 +312,6 @@ mscrt_status *mscrt_set_data(mscrt_context *c, const mscrt_data *data) {
     mscrt_log_line(c, MSCRT_LOG_INFO, "%" PRId64 " samples of every epoch are left out: they fill no batch of %" PRId64,
                left_out, batch);
   return NULL;
-}
-
-/* Sets an input from `bytes` bytes of the whole input (is_part: of the part that this rank reads). */
-static mscrt_status *set_input(mscrt_context *c, const char *name, const void *data, size_t bytes, bool is_part) {
-  MSCRT_CHECK(check_holds_values(c));
-  const mscrt_variable *v = mscrt_find_variable(c->plan->num_inputs, c->plan->input, name);
-  if (!v) return mscrt_fail(MSCRT_ARGUMENT, "the model has no input '%s'", name);
-  if (c->feed) return mscrt_fail(MSCRT_ARGUMENT, "inputs come from a data set already");
-  msc_box box, buffer, given = {0};
-  uint64_t need = 0;
-  memcpy(given.size, v->shape, sizeof given.size);
-  mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
-  if (is_part) given = box;
-  mscrt_shape_bytes(v->rank, given.size, mscrt_dtype_bytes(v->dtype), &need);
-  if (bytes != need)
-    return mscrt_fail(MSCRT_ARGUMENT, "%sinput '%s' has %" PRIu64 " bytes, not %zu",
-                      is_part ? "this rank's part of " : "", name, need, bytes);
-  for (uint32_t slot = 0; slot < c->plan->copies; slot++)
-    msc_box_copy(v->rank, &box, &buffer, mscrt_at(c, v->ref, (int)slot), &given, data, mscrt_dtype_bytes(v->dtype));
-  c->has_input[v - c->plan->input] = true;
-  return mscrt_store(c, c->space_at[PLAN_SPACE_INPUT] + v->ref.offset, mscrt_variable_bytes(v));
-}
-
-mscrt_status *mscrt_set_input(mscrt_context *c, const char *name, const void *batch, size_t bytes) {
-  return set_input(c, name, batch, bytes, false);
-}
-
-mscrt_status *mscrt_set_part(mscrt_context *c, const char *name, const void *part, size_t bytes) {
-  return set_input(c, name, part, bytes, true);
 }
 
 mscrt_status *mscrt_plan_part(const mscrt_plan *plan, int rank, const char *name, mscrt_tensor *out_tensor) {
@@ -357,22 +329,13 @@ mscrt_status *mscrt_plan_part(const mscrt_plan *plan, int rank, const char *name
   return NULL;
 }
 
-static mscrt_status *check_inputs_set(const mscrt_context *c) {
-  for (uint32_t i = 0; i < c->plan->num_inputs && !c->feed && c->device->holds_values; i++)
-    if (!c->has_input[i]) return mscrt_fail(MSCRT_ARGUMENT, "input '%s' has no data", c->plan->input[i].name);
-  return NULL;
-}
-
 mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, double *out_loss) {
   uint32_t index;
   bool train = !strcmp(section, "train");
   MSCRT_CHECK(check_not_broken(c));
   if (!mscrt_find_program(c->plan, section, &index))
     return mscrt_fail(MSCRT_INPUT, "the plan has no section '%s'", section);
-  MSCRT_CHECK(check_inputs_set(c));
-  if (!c->feed && c->device->holds_values && c->plan->num_inputs && c->program[index].micro > 1)
-    return mscrt_fail(MSCRT_UNSUPPORTED, "a step takes %u micro-batches, and inputs are set for one: give a data set",
-                      c->program[index].micro);
+  if (!c->feed) MSCRT_CHECK(mscrt_check_inputs(c, index));
   const mscrt_data *data = c->feed ? mscrt_feed_data(c->feed) : NULL;
   if (train && data && data->o.only_predict) return mscrt_fail(MSCRT_ARGUMENT, "the data set is for predictions alone");
   for (int64_t i = 0; i < steps; i++) {
@@ -385,7 +348,7 @@ mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, do
 
 mscrt_status *mscrt_set_scalar(mscrt_context *c, const char *name, double value) {
   bool found = false;
-  MSCRT_CHECK(check_holds_values(c));
+  MSCRT_CHECK(mscrt_check_holds_values(c));
   MSCRT_CHECK(check_not_broken(c));
   for (uint32_t i = 0; i < c->plan->num_parameters; i++) { /* a stage has its own */
     const mscrt_variable *v = &c->plan->parameter[i];
@@ -405,7 +368,7 @@ mscrt_status *mscrt_set_scalar(mscrt_context *c, const char *name, double value)
 
 static mscrt_status *find_parameter_or_output(const mscrt_context *c, const char *name, const mscrt_variable **out) {
   const mscrt_plan *p = c->plan;
-  MSCRT_CHECK(check_holds_values(c));
+  MSCRT_CHECK(mscrt_check_holds_values(c));
   *out = mscrt_find_variable(p->num_parameters, p->parameter, name);
   for (uint32_t i = 0; i < p->num_outputs && !*out; i++)
     if (p->output[i].program == c->last_program && !strcmp(p->output[i].name, name)) *out = &p->output[i];

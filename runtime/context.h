@@ -126,6 +126,17 @@ typedef struct {
   mscrt_status *(*collective)(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket);
 } mscrt_device;
 
+/* An input that the caller sets. */
+typedef struct {
+  const void *step;    /* the batch of a whole step, of which every micro-batch takes its part; NULL: one for all */
+  void *kept;          /* memory for it, unless it is borrowed, of ... */
+  uint64_t kept_bytes;
+  bool set, is_part;   /* is_part: the part that this rank reads */
+  uint32_t num_places; /* where calls have the address of what is borrowed */
+  void ***place;
+  uint64_t *offset;    /* of each, from the beginning of the input */
+} mscrt_given;
+
 struct mscrt_context {
   const mscrt_plan *plan;
   mscrt_options o;
@@ -160,7 +171,7 @@ struct mscrt_context {
   mscrt_worker *worker;
   char *records;                 /* one block with everything that sections point to */
   mscrt_feed *feed;              /* NULL: the caller sets inputs */
-  bool *has_input;
+  mscrt_given *input;            /* of each input: what the caller has set */
   int64_t step;                  /* number of the next training step */
   struct mscrt_saving *saving;   /* NULL: no checkpoint was saved so far */
   uint64_t resumed_samples;      /* that were read before the checkpoint with which this began; 0: not known */
@@ -208,6 +219,20 @@ void mscrt_saving_free(mscrt_context *c);
 mscrt_status *mscrt_prepare_calls(mscrt_context *c);
 /* The address of a ref in the memory of this rank; NULL for a tile. */
 void *mscrt_at(const mscrt_context *c, plan_ref r, int slot);
+
+/* ---- context.c ---- */
+
+mscrt_status *mscrt_check_holds_values(const mscrt_context *c);
+
+/* ---- inputs.c: inputs without a data set ---- */
+
+/* Checks that inputs are set for a run of a program. */
+mscrt_status *mscrt_check_inputs(const mscrt_context *c, uint32_t program);
+/* Copies what micro-batch `micro` takes of each input into a slot. */
+mscrt_status *mscrt_take_inputs(mscrt_context *c, uint32_t micro, int slot);
+/* Calls read inputs from the arena again. */
+void mscrt_return_inputs(mscrt_context *c);
+void mscrt_free_inputs(mscrt_context *c);
 
 /* ---- run.c ---- */
 

@@ -135,6 +135,8 @@ MSCRT_API const char *mscrt_plan_config(const mscrt_plan *plan);
 /* The predicted time of a training step on the cluster that the plan was compiled for, and the part of it that
  * communication adds. */
 MSCRT_API int64_t mscrt_plan_predicted_ns(const mscrt_plan *plan, int64_t *out_exposed_ns);
+/* How many batches one run of a section takes: micro-batches; 0: there is no such section. */
+MSCRT_API uint32_t mscrt_plan_micro(const mscrt_plan *plan, const char *section);
 MSCRT_API bool mscrt_plan_has(const mscrt_plan *plan, const char *section);
 MSCRT_API size_t mscrt_plan_num_inputs(const mscrt_plan *plan);
 MSCRT_API void mscrt_plan_input(const mscrt_plan *plan, size_t i, mscrt_tensor *out_tensor, mscrt_role *out_role);
@@ -245,8 +247,13 @@ MSCRT_API void mscrt_close(mscrt_context *ctx);
  * every rank calls it, with a data set of its own; all must have as many batches. */
 MSCRT_API mscrt_status *mscrt_set_data(mscrt_context *ctx, const mscrt_data *data);
 /* Without a data set: sets the whole batch of one input for the next step, in the element type of the input; this
- * rank takes its box. */
+ * rank takes its box. A training step of several micro-batches (mscrt_plan_micro) takes the batch of all of them, as many
+ * times as long along the dimension of the samples. */
 MSCRT_API mscrt_status *mscrt_set_input(mscrt_context *ctx, const char *name, const void *batch, size_t bytes);
+/* The same without a copy where the runtime can do without: the memory must stay as it is until another batch is set or
+ * the context is closed. A copy is made on several ranks, for another device than the CPU, for an input that a call
+ * writes to, and of memory that is not aligned for the element type. */
+MSCRT_API mscrt_status *mscrt_borrow_input(mscrt_context *ctx, const char *name, const void *batch, size_t bytes);
 /* Sets only the box of this rank, row major. */
 MSCRT_API mscrt_status *mscrt_set_part(mscrt_context *ctx, const char *name, const void *part, size_t bytes);
 /* Returns the box of an input that a rank reads; data is NULL. */

@@ -377,19 +377,25 @@ static mscrt_status *write_micro_number(mscrt_context *c, uint32_t micro) {
   return NULL;
 }
 
-static mscrt_status *take_one_batch(mscrt_context *c, bool train, int64_t index, int *out_slot) {
+static mscrt_status *take_one_batch(mscrt_context *c, const mscrt_program *g, bool train, int64_t index,
+                                    int *out_slot) {
   *out_slot = 0;
-  if (!c->feed) return NULL;
+  if (!c->feed && g->micro == 1) return NULL;
+  if (!c->feed) {
+    *out_slot = (int)(index % (int64_t)c->input_slots);
+    return mscrt_take_inputs(c, (uint32_t)(index % g->micro), *out_slot);
+  }
   if (!c->device->runs_programs) return mscrt_feed_take(c->feed, train, index, out_slot);
   *out_slot = (int)(index % (int64_t)c->input_slots);
   return NULL;
 }
 
 /* Takes neighbouring batches, which lie in consecutive slots; *out_slot is the first. */
-static mscrt_status *take_entry_batches(mscrt_context *c, bool train, int64_t first, uint32_t num, int *out_slot) {
+static mscrt_status *take_entry_batches(mscrt_context *c, const mscrt_program *g, bool train, int64_t first,
+                                        uint32_t num, int *out_slot) {
   int slot;
-  MSCRT_CHECK(take_one_batch(c, train, first, out_slot));
-  for (uint32_t i = 1; i < num; i++) MSCRT_CHECK(take_one_batch(c, train, first + i, &slot));
+  MSCRT_CHECK(take_one_batch(c, g, train, first, out_slot));
+  for (uint32_t i = 1; i < num; i++) MSCRT_CHECK(take_one_batch(c, g, train, first + i, &slot));
   return NULL;
 }
 
@@ -399,7 +405,8 @@ static mscrt_status *run_program_entry(mscrt_context *c, const mscrt_program *g,
   const mscrt_section *s = &c->section[e->section];
   mscrt_slots slots;
   int input_slot = 0;
-  if (s->inputs) MSCRT_CHECK(take_entry_batches(c, train, step * (int64_t)g->micro + e->micro, s->copies, &input_slot));
+  int64_t first = step * (int64_t)g->micro + e->micro;
+  if (s->inputs) MSCRT_CHECK(take_entry_batches(c, g, train, first, s->copies, &input_slot));
   choose_slots(c, e, input_slot, &slots);
   MSCRT_CHECK(write_micro_number(c, e->micro));
   int64_t begin = mscrt_timeline_now(c->timeline);

@@ -54,6 +54,11 @@ int64_t mscrt_train_micro(const mscrt_plan *p) {
   return mscrt_find_program(p, "train", &train) ? mscrt_program_micro(p, train) : 1;
 }
 
+uint32_t mscrt_plan_micro(const mscrt_plan *p, const char *section) {
+  uint32_t index;
+  return mscrt_find_program(p, section, &index) ? mscrt_program_micro(p, index) : 0;
+}
+
 bool mscrt_plan_has(const mscrt_plan *p, const char *program) {
   uint32_t index;
   return mscrt_find_program(p, program, &index);

@@ -123,10 +123,40 @@ with plan.run(ranks=2, seed=1) as job:
 
 # ---- inputs and outputs ----
 
-with msc.compile(network(), micro_size=2).run() as job:
-    refuses(lambda: job.step(x=[[0.5] * 6] * 4, y=[1] * 4), msc.RunError,
-            "a step takes 2 micro-batches, and inputs are set for one: give a data set")
-    expect.check("predictions", job.predict("logits", x=[[0.5] * 6] * 8).shape == (8, 4))
+# A step of several micro-batches takes all of them, in any cut; evaluation takes one.
+micro = []
+for keys in ({}, {"micro_size": 2}, {"micro_size": 4}, {
+        "micro_size": 4,
+        "device_num": 4,
+        "parallel_mode": "auto_parallel",
+        "pipeline_stages": 2
+}):
+    cut = msc.compile(network(16), **keys)
+    num = cut.micro_batches
+    expect.check(f"micro-batches {keys}", num == keys.get("micro_size", 1) and cut.inputs["x"].shape[0] * num == 16)
+    with cut.run(seed=3) as job:
+        micro.append([job.step(x=xs[:16], y=ys[:16]), job.step(x=xs[8:24], y=ys[8:24])])
+        expect.check("predictions", job.predict("logits", x=xs).shape == (24, 4))
+        if num > 1:
+            few = 16 // num
+            refuses(lambda: job.step(x=xs[:few], y=ys[:few]), msc.Error, "input 'x' has the shape [16, 6], not")
+            refuses(lambda: job.step(x=bytes(24 * few), y=bytes(4 * few)), msc.RunError,
+                    f"input 'x' was set for one micro-batch, and a step takes {num} at once")
+            job.predict("logits", x=xs[:few])
+            micro[-1].append(job.evaluate(x=xs[:few], y=ys[:few]))
+expect.check(f"losses of micro-batches: {micro}",
+             all(abs(a - b) < 1e-5 for m in micro[1:] for a, b in zip(m, micro[0])))
+
+# On one rank arrays are borrowed: no copy is made, and what is written there the next step sees.
+with msc.compile(network()).run(seed=3) as job:
+    flat = array.array("f", sum(xs[:8], []))
+    first = job.evaluate(x=flat, y=ys[:8])
+    flat[0] += 1
+    second = job.evaluate()
+    expect.check("borrowed", second != first and second == job.evaluate(x=flat, y=ys[:8]))
+    shifted = (ctypes.c_char * (4 * 48 + 1))()
+    shifted[1:] = flat.tobytes()
+    expect.check("not aligned", job.evaluate(x=memoryview(shifted)[1:].tobytes()) == second)
 
 with plan.run(seed=2) as job:
     few = job.predict("logits", "pairs", x=xs[:3])

@@ -62,6 +62,7 @@ class Job:
         self.plan, self._library = plan, plan.library
         self._results: queue.SimpleQueue = queue.SimpleQueue()
         self._ticket, self._closed, self._last, self._lease = 0, False, None, None
+        self._held: Dict[str, Borrowed] = {}  # the batches in their own memory that the runtime looks at
         mine = range(plan.ranks) if rank is None else (rank, )
         self._contexts: Dict[int, c_void_p] = {r: c_void_p() for r in mine}
         # one rank needs no thread of its own
@@ -129,28 +130,32 @@ class Job:
 
         def run(rank):
             for name, memory in given.items():
-                self._check("mscrt_set_input", rank, name.encode(), memory.address, memory.nbytes)
+                self._check("mscrt_borrow_input", rank, name.encode(), memory.address, memory.nbytes)
             loss = c_double()
             self._check("mscrt_run", rank, section.encode(), 1, byref(loss))
             return loss.value
 
+        self._held.update(given)
         losses = self._all(run)
         self._last = section
         return next((loss for loss in losses if not math.isnan(loss)), math.nan)
 
-    def _whole(self, inputs: Dict[str, Any]) -> Dict[str, Borrowed]:
+    def _whole(self, inputs: Dict[str, Any], micro: int = 1) -> Dict[str, Borrowed]:
+        """Batches of so many micro-batches."""
         given = {name: self._borrow(name, value) for name, value in inputs.items()}
         for name, memory in given.items():
-            shape = self.plan.inputs[name].shape
+            v = self.plan.inputs[name]
+            shape = tuple(s * micro if d == v.batch else s for d, s in enumerate(v.shape))
             if memory.shape not in (None, shape, (math.prod(shape), )):
                 raise Error(f"input '{name}' has the shape {list(shape)}, not {list(memory.shape)}")
         return given
 
     def step(self, **inputs: Any) -> float:
-        """One training step on whole batches, one for each input: arrays of the input's element type and shape.
-        Returns the loss. An input that is not given keeps its batch of the step before."""
+        """One training step on whole batches, one for each input: arrays of the input's element type and shape, of
+        plan.micro_batches times as many samples.  Returns the loss.  On one rank arrays are not copied, and an input
+        that is not given has the array of the step before, with what is in it now."""
         self._check_open()
-        return self._run("train", self._whole(inputs))
+        return self._run("train", self._whole(inputs, self.plan.micro_batches))
 
     def evaluate(self, **inputs: Any) -> float:
         """The loss of a whole batch; nothing is trained."""
@@ -242,10 +247,17 @@ class Job:
         if v is None:
             raise Error(f"there is no parameter '{name}', nor an output of what ran last")
         array = Array(v.dtype, v.shape)
-        first = next(iter(self._contexts))
-        self._all(lambda rank: self._check("mscrt_read", rank, name.encode(), array.address
-                                           if rank == first else None, array.nbytes))
+        self._read_into(name, array.address, array.nbytes)
         return array
+
+    def _read_into(self, name, address, nbytes):
+        first = next(iter(self._contexts))
+        self._all(lambda rank: self._check("mscrt_read", rank, name.encode(), address if rank == first else None,
+                                           nbytes))
+
+    def _release(self):
+        """Lets go of the arrays that the last step was given: the next one is given all inputs."""
+        self._held.clear()
 
     def view(self, name: str) -> Array:
         """A parameter or state of a job of one rank in its own memory: steps change it, and what is written there the

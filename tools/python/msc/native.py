@@ -71,8 +71,8 @@ _RUNTIME = {
     "mscrt_plan_output_reads_labels": (c_bool, [c_void_p, c_size_t]),
     "mscrt_load_weights": (c_void_p, [c_void_p, c_char_p]),
     "mscrt_local": (c_void_p, [c_void_p, c_char_p, POINTER(runtime._Tensor)]),
-    # here by the address: what numpy and others hold is not copied into bytes first
-    "mscrt_set_input": (c_void_p, [c_void_p, c_char_p, c_void_p, c_size_t])
+    "mscrt_plan_micro": (c_uint32, [c_void_p, c_char_p]),
+    "mscrt_borrow_input": (c_void_p, [c_void_p, c_char_p, c_void_p, c_size_t])
 }
 CODES = ("OK", "ARGUMENT", "INPUT", "UNTRUSTED", "UNSUPPORTED", "ENVIRONMENT", "NO_MEMORY", "PEER", "STUCK", "BUG")
 

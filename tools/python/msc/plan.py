@@ -124,7 +124,7 @@ def compile(model,
 class Plan:
     """A compiled model.
 
-    ranks: how many it is for.  inputs, parameters, outputs["forward"]: name -> Variable.  scalars:
+    ranks: how many it is for.  micro_batches: of how many a training step takes a batch each.  inputs, parameters, outputs["forward"]: name -> Variable.  scalars:
     numbers that Job.set changes, with their initial values.  memory: bytes of a rank by
     what they hold, and "all" (of plans compiled here).  predicted_step_ms: on the cluster it was compiled for (of
     plans compiled here). data: the bytes of plan.bin, which hold native code: whoever runs a plan executes it."""
@@ -141,6 +141,7 @@ class Plan:
         native.check(self.library, self.library.mscrt_plan_open(data, len(data), byref(trust), byref(self.handle)))
         weakref.finalize(self, self.library.mscrt_plan_close, self.handle)
         self.ranks: int = self.library.mscrt_plan_ranks(self.handle)
+        self.micro_batches: int = self.library.mscrt_plan_micro(self.handle, b"train") or 1
         self.inputs: Dict[str, Variable] = dict(self._read_inputs())
         self.parameters: Dict[str, Variable] = dict(self._read_parameters())
         self.scalars: Dict[str, float] = dict(self._read_scalars())

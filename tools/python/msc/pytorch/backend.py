@@ -46,7 +46,10 @@ class _Program:
         values = converter.walk(module.graph, module, [n for n, _ in self._results.computed])
         converter.complain()
         self._drawn = converter.drawn
-        for i, (value, (_, order)) in enumerate(zip(values, self._results.computed)):
+        self._types = []
+        for i, (value, (node, order)) in enumerate(zip(values, self._results.computed)):
+            val = node.meta["val"]
+            self._types.append(([val.shape[d] for d in order], val.dtype))
             if isinstance(value, torch.Tensor):
                 self._known[i] = value.permute(order).contiguous()
             else:
@@ -79,10 +82,14 @@ class _Program:
                 self._job.close()
                 self._job = None
                 raise
-        return [
-            self._known[i].clone() if i in self._known else torch.from_dlpack(self._job.read(f"y{i}"))
-            for i in range(len(self._results.computed))
-        ]
+            self._job._release()
+        return [self._known[i].clone() if i in self._known else self._read(i) for i in range(len(self._types))]
+
+    def _read(self, i):
+        shape, dtype = self._types[i]
+        tensor = torch.empty(shape, dtype=dtype)
+        self._job._read_into(f"y{i}", tensor.data_ptr(), tensor.nbytes)
+        return tensor
 
 
 def _sizes(inputs):
