@@ -9,8 +9,10 @@
 #include "passes/3_shard/reshard/prices.h"
 #include "passes/3_shard/reshard/reshard.h"
 #include "passes/3_shard/shard.h"
+#include "passes/7_lower/target.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
+#include "passes/sum_order.h"
 
 /* A layout that a value was already brought into. */
 typedef struct moved {
@@ -24,14 +26,16 @@ typedef struct moved {
 typedef struct {
   struct {
     const msc_type *from;
-    const msc_layout *to;
+    const msc_layout *to, *order; /* order: of the terms of a sum, see sum_order.h */
   } key;
   msc_reshard_plan plan;
 } known_plan;
 
 typedef struct {
+  const msc_mesh *mesh;
   msc_reshard *planner;
-  msc_reshard *faster; /* NULL, or the planner to try where `planner` needs several collectives */
+  msc_reshard *faster;  /* NULL, or the planner to try where `planner` needs several collectives */
+  msc_reshard *at_once; /* NULL, or the planner for sums that `planner` would make in another order */
   MSC_TABLE(known_plan) known;
 } known_plans;
 
@@ -69,13 +73,55 @@ static void replace_by_faster(known_plans *k, const msc_type *from, const msc_la
     *plan = other;
 }
 
+/* The digits, as a mask of atoms, over which the layout is a part of a sum. */
+static uint32_t terms_of(const msc_atoms *atoms, const msc_layout *l) {
+  uint8_t atom[MSC_MAX_SUBAXES];
+  uint32_t mask = 0;
+  for (int i = msc_atoms_in(atoms, l->num_partial, &l->sub[l->first[l->rank]], atom); i > 0; i--)
+    mask |= 1u << atom[i - 1];
+  return mask;
+}
+
+/* True if each step of the plan adds the most minor of the digits that are left in `order`: such a sum has the bits of
+ * one that is made at once. */
+static bool sums_in_order(const msc_mesh *mesh, const msc_layout *from, const msc_layout *order,
+                          const msc_reshard_plan *plan) {
+  const msc_layout *seen[MSC_MAX_SUBAXES];
+  size_t num = 0;
+  if (num_summing_steps(plan) < 2) return true;
+  seen[num++] = from;
+  if (order) seen[num++] = order;
+  for (int i = 0; i < plan->num_steps && num < MSC_MAX_SUBAXES; i++) seen[num++] = plan->step[i].to;
+  msc_atoms atoms;
+  if (!msc_atoms_of(mesh, num, seen, &atoms)) return false;
+  uint8_t in_order[MSC_MAX_SUBAXES];
+  int num_atoms = order ? msc_atoms_in(&atoms, order->first[1], order->sub, in_order)
+                        : msc_atoms_in(&atoms, from->num_partial, &from->sub[from->first[from->rank]], in_order);
+  uint32_t left = terms_of(&atoms, from);
+  for (int i = 0; i < plan->num_steps; i++) {
+    uint32_t then = terms_of(&atoms, plan->step[i].to), added = left & ~then;
+    if (then & ~left) return false; /* other ranks have the terms now */
+    for (int a = num_atoms - 1; a >= 0 && added; a--) {
+      if (then >> in_order[a] & 1) return false;
+      added &= ~(1u << in_order[a]);
+    }
+    left = then;
+  }
+  return true;
+}
+
 /* Returns the plan for a change of layout; NULL if there is none. */
-static const msc_reshard_plan *find_or_make_plan(known_plans *k, const msc_type *from, const msc_layout *to) {
-  known_plan made = {.key = {from, to}};
+static const msc_reshard_plan *find_or_make_plan(known_plans *k, const msc_type *from, const msc_layout *to,
+                                                 const msc_layout *order) {
+  known_plan made = {.key = {from, to, order}};
+  msc_reshard_plan at_once;
   known_plan *p = msc_table_find(&k->known, &made.key);
   if (p) return &p->plan;
   if (!msc_reshard_plan_of(k->planner, from, from->layout, to, &made.plan)) return NULL;
   replace_by_faster(k, from, to, &made.plan);
+  if (k->at_once && !sums_in_order(k->mesh, from->layout, order, &made.plan) &&
+      msc_reshard_plan_of(k->at_once, from, from->layout, to, &at_once))
+    made.plan = at_once;
   p = msc_table_at(&k->known, &made.key);
   p->plan = made.plan;
   return &p->plan;
@@ -176,6 +222,13 @@ static bool keeps_gathered_for_backward(const msc_op *forward) {
   return v && v->kind == MSC_ATTR_BOOL && !v->b;
 }
 
+/* The order in which the terms of v are added; NULL: that of the ranks. */
+static const msc_layout *find_sum_order(const redistributing *r, const msc_value *v) {
+  const msc_op *sum = msc_sum_of(v);
+  if (!sum || !sum->num_in) return NULL;
+  return msc_sum_order(r->pass->ctx, &r->f->module->mesh, sum, sum->in[0].value->type->layout);
+}
+
 static msc_value *bring_into_layout(redistributing *r, msc_op *user, msc_value *v, const msc_layout *want) {
   moved **list = v->id < r->num_values ? &r->by_value[v->id] : NULL;
   bool backward = user->forward && reads_gathered_parameter(r, v) && !keeps_gathered_for_backward(user->forward);
@@ -186,10 +239,12 @@ static msc_value *bring_into_layout(redistributing *r, msc_op *user, msc_value *
   known_plans *plans = &r->plans[is_gradient ? 1 : 0];
   msc_reshard_plan sum;
   bool summed = is_gradient && plan_single_sum(r, v, want, &sum);
-  const msc_reshard_plan *plan = summed ? &sum : find_or_make_plan(plans, v->type, want);
+  const msc_layout *order = v->type->layout->num_partial ? find_sum_order(r, v) : NULL;
+  const msc_reshard_plan *plan = summed ? &sum : find_or_make_plan(plans, v->type, want, order);
   msc_value *from = v;
   for (moved *m = list && !summed ? *list : NULL; m; m = m->next) {
-    const msc_reshard_plan *other = m->backward == backward ? find_or_make_plan(plans, m->value->type, want) : NULL;
+    const msc_reshard_plan *other =
+        m->backward == backward ? find_or_make_plan(plans, m->value->type, want, order) : NULL;
     if (other && (!plan || plan_cost(r, other) < plan_cost(r, plan))) plan = other, from = m->value;
   }
   if (!plan) {
@@ -253,13 +308,15 @@ static bool redistribute_func(msc_pass_ctx *pass, msc_func *f, known_plans *plan
 
 /* Makes a planner for the least time where a search decided the layouts, else for the fewest bytes, with one
  * collective where one is enough. */
-static msc_reshard *make_planner(msc_pass_ctx *pass, const msc_module *m, bool time, int64_t bucket) {
+static msc_reshard *make_planner(msc_pass_ctx *pass, const msc_module *m, bool time, int64_t bucket,
+                                 bool sums_at_once) {
   msc_reshard_options options = {0};
   msc_cost cost;
   if (time) {
     msc_cost_of(msc_pass_cluster(pass), &m->mesh, &cost);
     shard_reshard_options(&cost, bucket, &options);
   }
+  options.sums_at_once = sums_at_once;
   options.free_partial = true; /* an expansion may leave whole what is wanted as one term of a sum */
   options.no_alltoall = !msc_config_bool(pass->config, MSC_KEY_enable_alltoall);
   return msc_reshard_new(pass->ctx, &m->mesh, &options);
@@ -273,10 +330,13 @@ bool pass_redistribute(msc_pass_ctx *pass, msc_module *m) {
     searched = true;
     if (shard_bucket_of(f) > bucket) bucket = shard_bucket_of(f); /* only train has gradients */
   }
-  known_plans plans[2] = {{.known.index.arena = pass->scratch, .planner = make_planner(pass, m, searched, 1)},
-                          {.known.index.arena = pass->scratch}};
-  if (!searched) plans[0].faster = make_planner(pass, m, true, 1);
-  plans[1].planner = bucket > 1 ? make_planner(pass, m, searched, bucket) : plans[0].planner;
+  known_plans plans[2] = {{.known.index.arena = pass->scratch, .mesh = &m->mesh},
+                          {.known.index.arena = pass->scratch, .mesh = &m->mesh}};
+  plans[0].planner = make_planner(pass, m, searched, 1, false);
+  if (!searched) plans[0].faster = make_planner(pass, m, true, 1, false);
+  plans[1].planner = bucket > 1 ? make_planner(pass, m, searched, bucket, false) : plans[0].planner;
+  for (int k = 0; k < 2 && msc_is_deterministic(m, pass->config); k++)
+    plans[k].at_once = make_planner(pass, m, searched, k ? bucket : 1, true);
   for (msc_func *f = m->first; f; f = f->next) MSC_TRY(redistribute_func(pass, f, plans, searched));
   return true;
 }

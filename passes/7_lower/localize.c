@@ -10,6 +10,7 @@
 #include "passes/7_lower/target.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
+#include "passes/sum_order.h"
 
 typedef struct {
   msc_pass_ctx *pass;
@@ -142,27 +143,10 @@ static void localize_group(localizing *z, msc_op *op) {
   msc_op_erase(op);
 }
 
-static unsigned summed_dims(const localizing *z, const msc_op *op);
-
-/* The order of blocks on ranks, for the sum that `def` computes a part of; NULL: it is that of the ranks.  Blocks lie
- * on ranks as the summed dimensions are cut, major digit first.  With this order the collective adds first what is
- * adjacent in the sum. */
-static const msc_layout *find_sum_order(localizing *z, const msc_op *def) {
-  msc_layout raw = {.rank = 1};
-  int num = 0;
-  bool ranks = true;
-  while (def && (msc_form_of(def) == MSC_FORM_RESHAPE || def->kind == OP_cast || def->kind == OP_transpose))
-    def = def->in[0].value->def;
-  unsigned dims = def ? summed_dims(z, def) : 0;
-  const msc_layout *l = dims ? global_of(z, def->in[0].value)->layout : NULL;
-  for (int d = 0; l && d < l->rank; d++)
-    for (int i = l->first[d]; (dims >> d & 1) && i < l->first[d + 1]; i++) raw.sub[num++] = l->sub[i];
-  for (int i = 0; i + 1 < num; i++)
-    ranks &= raw.sub[i].axis < raw.sub[i + 1].axis ||
-             (raw.sub[i].axis == raw.sub[i + 1].axis && raw.sub[i].pre < raw.sub[i + 1].pre);
-  if (ranks) return NULL;
-  raw.first[1] = (uint8_t)num;
-  return msc_layout_of(z->pass->ctx, z->mesh, &raw);
+static const msc_layout *find_sum_order(localizing *z, const msc_value *parts) {
+  const msc_op *sum = msc_sum_of(parts);
+  if (!sum || !sum->num_in) return NULL;
+  return msc_sum_order(z->pass->ctx, z->mesh, sum, global_of(z, sum->in[0].value)->layout);
 }
 
 static void find_comm_part(localizing *z, const msc_op *op, size_t i, msc_comm_part *p) {
@@ -170,7 +154,7 @@ static void find_comm_part(localizing *z, const msc_op *op, size_t i, msc_comm_p
   *p = (msc_comm_part){.from = have->layout, .to = global_of(z, &op->out[i])->layout};
   memcpy(p->shape, have->dim, sizeof p->shape);
   if (msc_op_attr(op, "axes")) find_manual_layouts(z, op, i, p);
-  else if (p->from->num_partial) p->order = find_sum_order(z, op->in[i].value->def);
+  else if (p->from->num_partial) p->order = find_sum_order(z, op->in[i].value);
 }
 
 /* Finds the layouts of each value, and replaces the op by one comm for all of them. */
@@ -364,31 +348,11 @@ static int64_t count_blocks(const localizing *z, const msc_value *x, unsigned di
   return parts && part * parts == whole ? msc_sum_blocks_of_part(whole, parts, least) : msc_sum_blocks(part, least);
 }
 
-static unsigned summed_dims(const localizing *z, const msc_op *op) {
-  int64_t dims[MSC_MAX_RANK];
-  const msc_type *x = op->num_in ? global_of(z, op->in[0].value) : NULL;
-  unsigned mask = 0;
-  if (msc_info(op)->facts.reduction != MSC_SUM) return 0;
-  switch (msc_form_of(op)) {
-    case MSC_FORM_PRODUCT: return 1u << (x->rank - 1 - msc_op_bool(op, "transpose_a"));
-    case MSC_FORM_REDUCE:
-      for (int i = msc_op_ints(op, "dims", dims, MSC_MAX_RANK); i > 0; i--) mask |= 1u << dims[i - 1];
-      return mask;
-    default: break;
-  }
-  switch (op->kind) {
-    case OP_einsum: return msc_einsum_summed(op);
-    case OP_matmul_weight_grad:
-    case OP_softmax_cross_entropy: return (1u << (x->rank - 1)) - 1;
-    default: return 0;
-  }
-}
-
 /* Sets the number of blocks that an op sums in.  Many short rows are not cut into blocks of a few vectors: adding up
  * the blocks would take longer. */
 static void set_blocks(const localizing *z, msc_op *op) {
   enum { LEAST_OF_ROW = 64 };
-  unsigned dims = summed_dims(z, op);
+  unsigned dims = msc_summed_dims(op);
   const msc_value *x = op->num_in ? op->in[0].value : NULL;
   if (!dims || !msc_is_float(x->type->dtype) || !z->deterministic) return;
   bool rows = msc_form_of(op) == MSC_FORM_REDUCE && (dims >> (x->type->rank - 1) & 1) &&

@@ -30,6 +30,16 @@ CUTS = [
     ({"d": 8}, 8, {0: [[2, 4], [4, 1]], 1: [[1, 8], [8, 1]], 2: [[4, 2], [2, 1]]}),
     ({"a": 2, "b": 4}, 8, {0: [[4, 2], [2, 1]], 1: [[2, 2], [2, 2]], 2: [[1, 8], [8, 1]]}),
 ]
+# nothing is given: the search decides
+FREE = [({"d": 8}, 8, {}), ({"a": 2, "b": 4}, 8, {}), ({"a": 4, "b": 2}, 8, {})]
+# few devices share fast links, so that sums pay in several steps
+TWO_LEVELS = {
+    "device": {"name": "slow", "flops_per_s": {"f32": 1e8}, "memory_bytes": 8000000000, "bytes_per_s": 1e10,
+               "launch_ns": 100},
+    "levels": [{"name": "pair", "size": 2, "latency_ns": 100, "bytes_per_s": 1e9},
+               {"name": "node", "size": 4, "latency_ns": 100, "bytes_per_s": 1e8},
+               {"name": "fabric", "latency_ns": 100, "bytes_per_s": 1e7}],
+}
 # how gradients are sent together; the cuts above: as the cost model finds best
 FUSIONS = ['comm_fusion={"openstate":false}', "all_reduce_fusion_config=[]", "all_reduce_fusion_config=[1,4]"]
 
@@ -67,13 +77,14 @@ def text_of(strategies):
     ])
 
 
-def train(number, mesh, ranks, strategies, threads, more=()):
+def train(number, mesh, ranks, strategies, threads, more=(), options=()):
     with open(f"{number}.mlir", "w") as out:
         out.write(text_of(strategies))
     keys = [f"device_num={ranks}"
             ] + (["mesh=" + json.dumps(mesh), "parallel_mode=auto_parallel", "search_mode=sharding_propagation"]
                  if ranks > 1 else []) + list(more)
-    call(MSC, "compile", f"{number}.mlir", "-o", f"{number}.bin", *[word for key in keys for word in ("--set", key)])
+    call(MSC, "compile", f"{number}.mlir", "-o", f"{number}.bin", *options,
+         *[word for key in keys for word in ("--set", key)])
     out = call(MSC, "run", f"{number}.bin", "-n", str(ranks), "--threads", str(threads), "--steps", str(STEPS),
                "--seed", "5", "--json", "--save", "w.safetensors", "--data", "x=x.npy", "y=y.npy")
     with open("w.safetensors", "rb") as file:
@@ -94,8 +105,12 @@ def main():
         assert len(losses) == STEPS and len(set(losses)) > STEPS / 2, losses
         jobs = [(cut, threads, ()) for number, cut in enumerate(CUTS) for threads in ((1, 2) if number == 0 else (1,))]
         jobs += [(CUTS[3], 1, [fusion]) for fusion in FUSIONS]
-        for number, (cut, threads, keys) in enumerate(jobs):
-            other, others = train(number, *cut, threads, keys)
+        with open("two_levels.json", "w") as out:
+            json.dump(TWO_LEVELS, out)
+        jobs += [(cut, 1, ["search_mode=dynamic_programming"], ["--cluster", cluster]) for cut in CUTS[1:] + FREE
+                 for cluster in ("cpu", "two_levels.json")]
+        for number, (cut, threads, keys, *options) in enumerate(jobs):
+            other, others = train(number, *cut, threads, keys, *options)
             if other != losses:
                 step = next(i for i, (a, b) in enumerate(zip(other, losses)) if a != b)
                 sys.exit(
@@ -105,8 +120,8 @@ def main():
             if others != weights:
                 sys.exit(f"{cut}, {threads} threads, {keys}: other weights than on one rank")
         print(
-            f"{len(CUTS)} layouts, {len(FUSIONS)} ways to send gradients: {STEPS} losses and the weights have the "
-            f"same bits"
+            f"{len(CUTS)} layouts, {len(FUSIONS)} ways to send gradients, {2 * len(CUTS + FREE) - 2} searched: {STEPS} "
+            f"losses and the weights have the same bits"
         )
 
 

@@ -470,8 +470,8 @@ bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_on
   open_search(&s, p, arena, 1, EASY_WORK, NULL, NO_COST);
   s.cost_only = cost_only;
   run_astar(&s);
-  struct shard_rows *rows =
-      !s.proven && s.work > s.most_work && p->rows ? msc_reshard_rows_for(p->rows, p->rows_arena, p) : NULL;
+  bool by_rows = !s.proven && s.work > s.most_work && p->rows && !p->options->sums_at_once;
+  struct shard_rows *rows = by_rows ? msc_reshard_rows_for(p->rows, p->rows_arena, p) : NULL;
   if (rows) return *out_proven = true, msc_reshard_rows_path(rows, p, arena, out_path);
   if (!s.proven && s.work > s.most_work) {
     if (p->options->peak && s.node[s.target].g == NO_COST && msc_reshard_least_peak(p, arena) > p->options->peak)

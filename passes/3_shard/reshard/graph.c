@@ -341,6 +341,7 @@ static void emit_reductions(expansion *x) {
   x->s = *x->from;
   for (uint32_t m = x->from->partial; m; m = (m - 1) & x->from->partial) {
     if (skips_twin(x, m, x->from->partial)) continue;
+    if (p->options->sums_at_once && m != (x->from->partial & ~p->to.partial)) continue;
     int64_t k = msc_reshard_atoms_size(p, m);
     x->s.partial = x->from->partial & ~m;
     if (peak_allows(x, x->local) && price_edge(x, MSC_ALL_REDUCE, m, k, msc_reshard_all_reduce_bytes(k, x->local)) &&
@@ -426,6 +427,7 @@ static void emit_permutes(expansion *x) {
   double least_ns = p->options->launch_ns + p->fastest_alpha + (p->fastest > 0 ? (double)x->local / p->fastest : 0);
   for (uint32_t partial = 0; partial <= (terms > 1 ? all : 0); partial++) {
     if (msc_reshard_atoms_size(p, partial) != terms || ((partial ^ x->from->partial) & ~x->movable)) continue;
+    if (p->options->sums_at_once && partial != x->from->partial) continue;
     if (skips_twin(x, partial, all)) continue;
     x->s = *x->from;
     x->s.partial = partial;

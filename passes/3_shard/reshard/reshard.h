@@ -29,6 +29,7 @@ typedef struct {
                                    which go in one bucket (5_comm); 0: none does */
   int64_t peak;                 /* limit of one device's local bytes in + out of any step; 0: none */
   bool no_alltoall;             /* neither all_to_all nor exchange */
+  bool sums_at_once;            /* what is to be summed is summed in one step, in the order of its terms */
   bool free_partial;            /* a replicated value may become partial: zeros (the identity) except on digit 0 */
   /* digits the search tells apart; beyond it some stay together and the plan is not proven. 0: 7, 4 with time */
   int max_atoms;
