@@ -25,8 +25,8 @@ static const char *add_layout(msc_arena *a, const msc_module *m, const char *tex
 }
 
 static bool is_decided_op(const msc_op *op) {
-  return op->name && !op->forward && msc_op_attr(op, MSC_FACT(by)) &&
-         strcmp(msc_op_str(op, MSC_FACT(by)), "copy") != 0 && msc_op_attr(op, MSC_FACT(in_layout));
+  return op->name && !op->forward && msc_op_attr(op, MSC_FACT(by)) && !shard_is_copy(op) &&
+         msc_op_attr(op, MSC_FACT(in_layout));
 }
 
 /* Lists the layouts of every op that the user named, and who decided them. */

@@ -12,12 +12,11 @@ void msc_cost_of(const msc_cluster *cluster, const msc_mesh *mesh, msc_cost *out
   }
 }
 
-/* Rounds up, so that nothing is free and every host gets the same number. */
-static int64_t round_up_ns(double ns) { return ns >= 4e18 ? (int64_t)4e18 : (int64_t)ceil(ns); }
+int64_t msc_cost_whole_ns(double ns) { return ns < 4e18 ? (int64_t)ceil(ns) : (int64_t)4e18; }
 
 int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double bytes) {
   double arithmetic = flops * 1e9 / c->cluster->flops_per_s[dtype], memory = bytes * 1e9 / c->cluster->bytes_per_s;
-  int64_t ns = round_up_ns(arithmetic > memory ? arithmetic : memory);
+  int64_t ns = msc_cost_whole_ns(arithmetic > memory ? arithmetic : memory);
   return ns > c->cluster->launch_ns ? ns : c->cluster->launch_ns;
 }
 
@@ -58,12 +57,12 @@ int64_t msc_cost_inner_parts(const msc_cost *c, int axis) {
 
 /* Log-log between the two measured sizes around; beyond the table in proportion.  0: not measured.  out_least: the
  * smallest size's, which is latency. */
-static double measured_ns(const msc_cost *c, const msc_cost_transfer *t, double *out_least) {
+static double measured_ns(const msc_cluster *cluster, const msc_cost_transfer *t, double *out_least) {
   const msc_cluster_measure *below = NULL, *above = NULL;
   *out_least = 0;
   double bytes = (double)t->bytes / msc_verb_received_share(t->verb, t->ranks);
-  for (size_t i = 0; i < c->cluster->num_measures; i++) {
-    const msc_cluster_measure *m = &c->cluster->measure[i];
+  for (size_t i = 0; i < cluster->num_measures; i++) {
+    const msc_cluster_measure *m = &cluster->measure[i];
     if (m->verb != t->verb || m->ranks != t->ranks) continue;
     if (!below && !above) *out_least = (double)m->ns;
     if ((double)m->bytes <= bytes) below = m;
@@ -76,16 +75,24 @@ static double measured_ns(const msc_cost *c, const msc_cost_transfer *t, double 
   return (double)below->ns * pow((double)above->ns / (double)below->ns, at);
 }
 
-int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t num) {
+int64_t msc_cost_over(const msc_cost_link *link, const msc_cost_transfer *t, int64_t num) {
   if (t->ranks <= 1 || t->verb == MSC_SHARD) return 0;
   if (!msc_verb_fuses(t->verb)) num = 1;
-  const msc_cluster_level *l = &c->cluster->level[t->level];
-  double least = 0, measured = c->cluster->num_measures ? measured_ns(c, t, &least) : 0;
+  double least = 0, measured = link->measured ? measured_ns(link->measured, t, &least) : 0;
   if (least > measured) least = measured;
-  if (measured > 0) return round_up_ns(measured - least + least / (double)num);
-  double rounds = (double)msc_verb_rounds(t->verb, t->ranks, t->peers),
-         latency = (double)c->cluster->launch_ns + rounds * (double)l->latency_ns;
-  return round_up_ns(latency / (double)num + (double)t->bytes * 1e9 / l->bytes_per_s);
+  if (measured > 0) return msc_cost_whole_ns(measured - least + least / (double)num);
+  double latency = link->launch_ns + (double)msc_verb_rounds(t->verb, t->ranks, t->peers) * link->latency_ns;
+  double bytes_ns = link->bytes_per_ns > 0 ? (double)t->bytes / link->bytes_per_ns : 0;
+  return msc_cost_whole_ns(latency / (double)num + bytes_ns);
+}
+
+int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t num) {
+  const msc_cluster_level *l = &c->cluster->level[t->level];
+  const msc_cost_link link = {.measured = c->cluster->num_measures ? c->cluster : NULL,
+                              .launch_ns = (double)c->cluster->launch_ns,
+                              .latency_ns = (double)l->latency_ns,
+                              .bytes_per_ns = l->bytes_per_s / 1e9};
+  return msc_cost_over(&link, t, num);
 }
 
 int64_t msc_cost_collective(const msc_cost *c, const msc_cost_transfer *t) { return msc_cost_shared(c, t, 1); }

@@ -42,9 +42,18 @@ typedef struct {
 } msc_cost_transfer;
 int64_t msc_cost_collective(const msc_cost *c, const msc_cost_transfer *t);
 
-/* Do such collectives of several gradients go in one bucket (5_comm/bucket.c)? */
 /* The same with its latency and launch shared by `num` transfers that go in one bucket; what goes alone pays
  * all of it. */
 int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t num);
+
+/* What it costs over links like this one, whatever the level: the one formula behind the two above and behind the
+ * planner of redistributions.  A time measured of the verb with so many ranks comes before it. */
+typedef struct {
+  const msc_cluster *measured;                /* NULL: nothing is */
+  double launch_ns, latency_ns, bytes_per_ns; /* latency of a round; 0 bytes_per_ns: bytes take no time */
+} msc_cost_link;
+int64_t msc_cost_over(const msc_cost_link *link, const msc_cost_transfer *t, int64_t num);
+/* Rounded up, so that nothing is free and no part of a sum is lost; no more than a century. */
+int64_t msc_cost_whole_ns(double ns);
 
 #endif

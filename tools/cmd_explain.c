@@ -279,7 +279,8 @@ static void print_figures(cli *c, cli_output *out, const json_t *all) {
   if (step > 0 && !json_object_get(all, "search"))
     cli_printf(out, "by the prices of the searches, nothing beside other work, it is %.3f ms\n", step / 1e6);
   if (least > 0 && least < step) {
-    const char *why = json_object_get(all, "search") ? "with more memory" : "searched for the least time";
+    bool is_least = member_number(json_object_get(all, "search"), "at_least_ns") > 0;
+    const char *why = is_least ? "with more memory" : "searched for the least time";
     cli_printf(out, "%s it could be %.3f ms, %s: it would keep %.0f bytes, this plan keeps %.0f\n", why, least / 1e6,
                percent_text(c, least, step), member_number(figures, "least_bytes"), member_number(figures, "bytes"));
   }

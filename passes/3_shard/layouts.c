@@ -55,7 +55,9 @@ static uint32_t searched_pass(const laying *y, const msc_op *op) {
 static uint32_t passing(const laying *y, const shard_op *o, msc_assignment *a) {
   const msc_op *op = o->op;
   uint32_t pass = 0;
-  if (msc_func_attr(y->g->func, MSC_FACT(searched)) && !shard_widens_gradient(op)) return searched_pass(y, op);
+  bool is_scalar = op->num_out == 1 && !op->out[0].type->rank; /* no search looks at these: later sums are fewer */
+  if (msc_func_attr(y->g->func, MSC_FACT(searched)) && !shard_widens_gradient(op) && !is_scalar)
+    return searched_pass(y, op);
   if (!o->rule.linear || msc_info(op)->cost == MSC_COST_FLOPS || msc_info(op)->flags & (MSC_UPDATE | MSC_COLLECTIVE) ||
       op->num_out != 1)
     return 0;

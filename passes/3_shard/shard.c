@@ -72,9 +72,13 @@ bool shard_check_digits(const shard_graph *g, int group, const char *annotation)
                       annotation, kind);
 }
 
+bool shard_is_copy(const msc_op *op) {
+  return msc_op_attr(op, MSC_FACT(by)) && !strcmp(msc_op_str(op, MSC_FACT(by)), "copy");
+}
+
 /* Its results go to updates and to new values of arguments only. */
 static bool serves_updates(const msc_op *op, const msc_op *ret, const msc_attr_value *ties, const bool *serves) {
-  if (op->forward || msc_info(op)->flags & (MSC_UPDATE | MSC_TERMINATOR)) return false;
+  if (op->forward || shard_is_copy(op) || msc_info(op)->flags & (MSC_UPDATE | MSC_TERMINATOR)) return false;
   for (size_t i = 0; i < op->num_out; i++)
     for (const msc_use *u = op->out[i].uses; u; u = u->next) {
       size_t at = (size_t)(u - u->user->in);

@@ -6,7 +6,7 @@
  * the first user of their parameter.  `by` says who decided:
  *   strategies   annotations and the mode's default          by = user, default
  *   propagate    what follows without a choice               by = propagation
- *   search       the free letters, least redistribution      by = search
+ *   search       the free letters, least time of a step      by = search
  *   layouts      layouts of all values; `in_layout` on every op says what it wants; sharding is dropped            */
 #ifndef MSC_PASSES_SHARD_H
 #define MSC_PASSES_SHARD_H
@@ -71,6 +71,9 @@ int shard_letter(const msc_rule *rule, char name);
 const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg);
 /* The function that is sharded: train, or forward of a model without training; NULL: none, or one rank's program. */
 msc_func *shard_func(msc_module *m);
+/* Did a search put it there to bring a value into a layout for several users, or take it out of its group, as a sum of
+ * what these send back (search_time.h)? */
+bool shard_is_copy(const msc_op *op);
 /* Of a numbered function, by op id: does it only serve the optimizer, as the norms of lamb?  Such an op
  * has no batch. */
 const bool *shard_optimizer_ops(msc_arena *arena, const msc_func *f);

@@ -92,7 +92,7 @@ def further_layers():
               "--batch", "2", *(w for c in cuts for w in c), "-o", "gpt.fbs")
         found[layers] = compile("gpt", KEYS["tp"])[0]["comm_subgraphs"]
     expect("distinct collectives", {n["distinct"] for n in found.values()}, {found[2]["distinct"]})
-    expect("a small number", found[2]["distinct"] <= 12, True)
+    expect("a small number", found[2]["distinct"] <= 16, True)
     expect("uses", found[6]["uses"] - found[4]["uses"], found[4]["uses"] - found[2]["uses"])
 
 

@@ -69,15 +69,34 @@ def bounded(network, devices, free=True):
     return num
 
 
-plans = 0
+def priced_alike(network, devices):
+    """What the fast mode reports of its strategy, the exact search reports of it where it is given.  How many plans."""
+    count = ("--set", f"device_num={devices}", "--set", "parallel_mode=auto_parallel")
+    file = "kept.json"
+    if os.path.exists(file):
+        os.remove(file)
+    steps = []
+    for mode, key in ("sharding_propagation", "save"), ("dynamic_programming", "load"):
+        words = (*count, "--set", f"search_mode={mode}", "--set", f"strategy_ckpt_{key}_file={file}")
+        run = subprocess.run([MSC, "compile", network, "-o", "a.plan", "--json", *words], capture_output=True, text=True)
+        if run.returncode:
+            return 0
+        steps.append(json.loads(run.stdout)["search"]["step_ms"])
+    expect.check(f"{network} on {devices}: one strategy, several prices {steps}", max(steps) - min(steps) < EPS)
+    return 1
+
+
+plans = priced = 0
 for model, flags in MODELS.items():
     if SLOW or model in QUICK:
         subprocess.run([sys.executable, "-m", "msc.models", model, "-o", f"{model}.fbs", "--batch", "12", *flags.split()], check=True)
     for devices in DEVICES if SLOW else QUICK.get(model, ()):
         plans += bounded(f"{model}.fbs", devices)
+        priced += priced_alike(f"{model}.fbs", devices)
 # A strategy tuple of the user's holds in the search digit by digit, too.
 subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "given.fbs", "--batch", "12", "--strategy", "dense1=((2,2),(2,2))"], check=True)
 plans += bounded("given.fbs", 8, free=False)
+expect.check(f"{priced} plans are priced by several searches", priced > (30 if SLOW else 2))
 expect.check(f"{plans} plans", plans > (8 * len(DEVICES) * 4 if SLOW else 12))
 if SLOW and os.path.exists(RANDOM):
     compared = 0

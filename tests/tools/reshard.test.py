@@ -44,7 +44,7 @@ step           layout                         bytes received     local in + out 
 reduce_scatter [{gpu},{}] partial={node}         100,663,296        167,772,160        270.7
 all_reduce     [{gpu},{}]                         50,331,648         67,108,864       1096.6
 all_gather     [{},{}]                           100,663,296        167,772,160        270.7
-total                                            251,658,240        167,772,160       1637.9
+total                                            251,658,240        167,772,160       1638.0
 """)
 plan(SUM, ops="all_reduce", bytes=29360128, lower_bound=None, peak_bytes=33554432)
 plan([*SUM, "--peak", "24M"], ops="reduce_scatter all_gather", bytes=29360128, peak_bytes=18874368)

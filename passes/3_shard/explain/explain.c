@@ -73,7 +73,7 @@ static bool is_a_state(const explaining *e, const shard_space_options *o, const 
 static bool open_space(explaining *e) {
   shard_space_options o = {.free_pieces = UINT32_MAX, .max_states = MAX_WAYS, .zero = shard_zero_of(e->pass->config)};
   MSC_TRY(shard_price_mesh(&e->m, &e->cost, !msc_config_bool(e->pass->config, MSC_KEY_enable_alltoall),
-                           shard_bucket_of(e->g.func), &o));
+                           shard_bucket_of(e->g.func), false, &o));
   for (size_t v = 0; v < e->m.num_vars; v++) {
     if (!is_a_state(e, &o, &e->m.var[v])) continue;
     memset(&e->m.var[v].fixed, 0, sizeof e->m.var[v].fixed);
@@ -458,7 +458,7 @@ static const msc_op *named_before(const msc_op *end, const char *name) {
 static void undo_copies(msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
-    if (!msc_op_attr(op, MSC_FACT(by)) || strcmp(msc_op_str(op, MSC_FACT(by)), "copy") != 0) continue;
+    if (!shard_is_copy(op)) continue;
     if (op->kind == OP_broadcast_to) {
       msc_replace_uses(&op->out[0], op->in[0].value);
       msc_op_erase(op);

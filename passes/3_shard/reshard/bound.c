@@ -346,7 +346,7 @@ static double slow_bytes(const reshard_problem *p, const reshard_state *s, const
 static int64_t least_ns(const reshard_problem *p, double alpha_ns, double ns) {
   double fixed_ns = p->options->launch_ns + alpha_ns;
   if (p->options->shared_by) fixed_ns /= (double)p->options->shared_by;
-  return msc_reshard_whole_ns((fixed_ns + ns) * (1 - 1e-9) - 0.5); /* below what rounding of the costs may give */
+  return msc_reshard_below_ns(p->options, fixed_ns + ns);
 }
 
 int64_t msc_reshard_least_cost(const reshard_problem *p, int64_t bytes) {

@@ -14,6 +14,8 @@
 #include "passes/3_shard/reshard/graph.h"
 #include "passes/cost.h"
 
+static const int64_t MOST_NS = (int64_t)1e17; /* some years: sums of several do not overflow */
+
 /* ---- states ---- */
 
 /* 15; per dimension its atoms, then 15; then the partial set. */
@@ -158,16 +160,26 @@ typedef struct {
   void *user;
 } expansion;
 
+static double slowest_alpha(const reshard_problem *p, uint32_t atoms) {
+  double alpha = 0;
+  for (uint32_t m = atoms; m; m &= m - 1)
+    if (p->alpha_ns[__builtin_ctz(m)] > alpha) alpha = p->alpha_ns[__builtin_ctz(m)];
+  return alpha;
+}
+
+int64_t msc_reshard_step_ns(const msc_reshard_options *o, double alpha_ns, double bytes_per_ns,
+                            const msc_cost_transfer *t) {
+  const msc_cost_link link = {o->measured, o->launch_ns, alpha_ns, bytes_per_ns};
+  int64_t ns = msc_cost_over(&link, t, o->shared_by ? o->shared_by : 1);
+  return ns < MOST_NS ? ns : MOST_NS;
+}
+
 double msc_reshard_own_ns(const msc_reshard_options *o, msc_verb verb, double fixed_ns) {
   return o->shared_by && msc_verb_fuses(verb) ? fixed_ns / (double)o->shared_by : fixed_ns;
 }
 
-int64_t msc_reshard_whole_ns(double ns) { return ns < 1e17 ? (int64_t)(ns + 0.5) : (int64_t)1e17; }
-
 double msc_reshard_fixed_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, int64_t k) {
-  double alpha = 0;
-  for (uint32_t m = atoms; m; m &= m - 1)
-    if (p->alpha_ns[__builtin_ctz(m)] > alpha) alpha = p->alpha_ns[__builtin_ctz(m)];
+  double alpha = slowest_alpha(p, atoms);
   return msc_reshard_own_ns(p->options, verb, p->options->launch_ns + (double)msc_verb_rounds(verb, k, k - 1) * alpha);
 }
 
@@ -177,7 +189,10 @@ int64_t msc_reshard_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, 
     double own = p->bytes_per_ns[__builtin_ctz(m)];
     if (own > 0 && (rate == 0 || own < rate)) rate = own;
   }
-  return msc_reshard_whole_ns(msc_reshard_fixed_ns(p, verb, atoms, k) + (rate > 0 ? (double)bytes / rate : 0));
+  /* each rank of a permute sends to one other, however many digits move */
+  int64_t ranks = verb == MSC_PERMUTE && p->options->measured ? msc_mesh_size(p->mesh) : k;
+  const msc_cost_transfer t = {.verb = verb, .ranks = ranks, .bytes = bytes, .peers = k - 1};
+  return msc_reshard_step_ns(p->options, slowest_alpha(p, atoms), rate, &t);
 }
 
 /* Sets the cost of an edge over a group; false when it is over the budget. */
@@ -431,7 +446,7 @@ static void emit_permutes(expansion *x) {
     if (skips_twin(x, partial, all)) continue;
     x->s = *x->from;
     x->s.partial = partial;
-    x->edge = (reshard_edge){MSC_PERMUTE, x->local, msc_reshard_whole_ns(least_ns - 1), 0};
+    x->edge = (reshard_edge){MSC_PERMUTE, x->local, msc_reshard_below_ns(p->options, least_ns), 0};
     if (p->rank) x->s.num[0] = 0;
     reshard_hope hope = msc_reshard_hope(p, partial, x->budget - (p->options->time ? x->edge.ns : x->edge.bytes));
     x->nested = hope == HOPE_NESTED;

@@ -3,6 +3,7 @@
 #define MSC_PASSES_3_SHARD_RESHARD_GRAPH_H
 
 #include "passes/3_shard/reshard/reshard.h"
+#include "passes/cost.h"
 
 /* More than this cannot be written into a key, and would be hopeless to search. */
 #define RESHARD_ATOMS 15
@@ -112,7 +113,13 @@ void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const 
 double msc_reshard_own_ns(const msc_reshard_options *o, msc_verb verb, double fixed_ns);
 /* Time of one step with this many bytes over a group of k. */
 double msc_reshard_fixed_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, int64_t k); /* without bytes */
-int64_t msc_reshard_whole_ns(double ns); /* rounded, and no more than some years */
+/* A bound on rounded costs that add up to so much; of measured times there is none. */
+static inline int64_t msc_reshard_below_ns(const msc_reshard_options *o, double ns) {
+  return o->measured ? 0 : msc_cost_whole_ns((ns < 1e17 ? ns : 1e17) * (1 - 1e-9));
+}
+/* Of a step over links like these. */
+int64_t msc_reshard_step_ns(const msc_reshard_options *o, double alpha_ns, double bytes_per_ns,
+                            const msc_cost_transfer *t);
 int64_t msc_reshard_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, int64_t k, int64_t bytes);
 int64_t msc_reshard_all_reduce_bytes(int64_t k, int64_t local);
 /* The exchange from one state into another; false: partial values forbid it. */

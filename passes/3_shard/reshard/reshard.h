@@ -25,6 +25,8 @@ typedef struct {
   int num_links;
   msc_link link[MSC_MAX_SUBAXES];
   double launch_ns;             /* time only: of each step with traffic */
+  /* time only: steps whose time it has a measure of take that; NULL: none */
+  const struct msc_cluster *measured;
   int64_t shared_by; /* time only: values that share launch and latencies of all_gather, reduce_scatter and all_reduce,
                                    which go in one bucket (5_comm); 0: none does */
   int64_t peak;                 /* limit of one device's local bytes in + out of any step; 0: none */

@@ -456,7 +456,8 @@ static int64_t least_exchange(const shard_rows *r, const rows_graph *g, int64_t 
           held = local < to_local ? local : to_local;
   if (gained || dimensions_contradict(g, u, to)) held = 0;
   int64_t lacks = (lost && !gained ? r->size[lost] : 1) * to_local - held;
-  return msc_reshard_whole_ns(r->alone_ns[group] + (r->rate[group] > 0 ? (double)lacks / r->rate[group] : 0));
+  return msc_cost_whole_ns((r->alone_ns[group] + (r->rate[group] > 0 ? (double)lacks / r->rate[group] : 0)) *
+                           (1 - 1e-9)); /* no exchange is measured */
 }
 
 /* The least time into `to` that may end with an exchange. */

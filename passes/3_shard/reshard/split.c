@@ -43,25 +43,24 @@ static int64_t worst_received(const splitting *s, const msc_layout *from, const 
 static int64_t partial_terms(const msc_layout *l) { return msc_group_size(l->num_partial, l->sub + l->first[l->rank]); }
 
 /* Parts of such sizes lie across all digits of a dimension: the slowest link counts. */
-static int64_t time_of(const splitting *s, msc_verb verb, int64_t rounds, int64_t bytes) {
+static int64_t time_of(const splitting *s, msc_verb verb, int64_t ranks, int64_t bytes) {
   double alpha = 0, rate = 0;
   for (int i = 0; i < s->options->num_links; i++) {
     const msc_link *l = &s->options->link[i];
     if (l->alpha_ns > alpha) alpha = l->alpha_ns;
     if (rate == 0 || l->bytes_per_ns < rate) rate = l->bytes_per_ns;
   }
-  double fixed_ns = msc_reshard_own_ns(s->options, verb, s->options->launch_ns + (double)rounds * alpha);
-  return bytes ? msc_reshard_whole_ns(fixed_ns + (rate > 0 ? (double)bytes / rate : 0)) : 0;
+  const msc_cost_transfer t = {.verb = verb, .ranks = ranks, .bytes = bytes, .peers = ranks - 1};
+  return bytes ? msc_reshard_step_ns(s->options, alpha, rate, &t) : 0;
 }
 
 static void add_split_step(splitting *s, msc_verb verb, const msc_layout *from, const msc_layout *to) {
   int64_t peers = 0, in = local_bytes(s, from), out = local_bytes(s, to), k = partial_terms(from) / partial_terms(to);
   int64_t bytes = verb == MSC_SHARD || verb == MSC_ALL_REDUCE ? msc_verb_received(verb, in, out, k)
                                                               : worst_received(s, from, to, &peers);
-  if (verb == MSC_ALL_REDUCE) peers = 2 * (k - 1);
   msc_reshard_step *step = &s->plan->step[s->plan->num_steps++];
   *step = (msc_reshard_step){.verb = verb, .to = to, .bytes = bytes, .peak_bytes = verb == MSC_SHARD ? in : in + out};
-  if (s->options->time) step->ns = time_of(s, verb, peers, bytes);
+  if (s->options->time) step->ns = time_of(s, verb, verb == MSC_ALL_REDUCE ? k : peers + 1, bytes);
   s->plan->bytes += step->bytes;
   s->plan->ns += step->ns;
   if (step->peak_bytes > s->plan->peak_bytes) s->plan->peak_bytes = step->peak_bytes;

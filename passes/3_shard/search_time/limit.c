@@ -121,7 +121,8 @@ static void settle(shard_timing *t, strategy *best) {
 
 static uint32_t position_in_program(const shard_timing *t, int v) {
   const shard_variable *of = &t->m.var[v];
-  return of->group < 0 ? of->copied->def->id : t->g.group[of->group].leader->id;
+  if (of->group >= 0) return t->g.group[of->group].leader->id;
+  return of->copied->def ? of->copied->def->id : of->member[1].op->id;
 }
 
 static int *ranks_of(const shard_timing *t, msc_arena *a) {

@@ -160,6 +160,9 @@ static void set_source(modelling *d, const msc_op *user, int operand, shard_end 
   d->source[d->first_use[user->id] + (size_t)operand] = from;
 }
 
+/* It is known already where the sum is made. */
+static bool is_joined(const modelling *d, const msc_op *sum) { return d->m->var[d->m->of_op[sum->id].var].group < 0; }
+
 /* The op that adds what u sends back to the gradient which its operand x has already, or NULL.  It belongs to
  * what made x. */
 static const msc_op *accumulation(const modelling *d, const msc_op *u, const msc_value *x) {
@@ -168,16 +171,26 @@ static const msc_op *accumulation(const modelling *d, const msc_op *u, const msc
   const shard_group *of = &d->g->group[d->g->op[owner->id].group];
   for (size_t k = 1; k < of->num_members; k++) {
     const msc_op *a = d->g->op[of->member[k]].op;
-    if (a->forward == owner && a->kind == OP_add && a->out[0].type == x->type &&
+    if (a->forward == owner && a->kind == OP_add && a->out[0].type == x->type && !is_joined(d, a) &&
         is_gradient_of(&d->back[x->id], x, a->in[0].value))
       return a;
   }
   return NULL;
 }
 
+/* Nothing is brought to the users of an argument together, but what they send back is added up in one place. */
+static int add_place_of_sums(modelling *d, msc_value *arg) {
+  int var = add_variable(
+      d->m, (shard_variable){.group = -1, .copied = arg, .rule = rule_of_shape(d->g, arg->type, 1, false)});
+  add_member(d->g, &d->m->var[var], (shard_member){.op = NULL});
+  return d->m->copy_of[arg->id] = var;
+}
+
 /* Sums of what the users of a copied value send back are made in the copy's layout. */
-static void join_copy(modelling *d, const msc_op *sum, const msc_value *x) {
+static void join_copy(modelling *d, const msc_op *sum, msc_value *x) {
   int var = d->m->copy_of[x->id];
+  bool is_parameter = !x->def && msc_arg_role(d->g->func, x->index) == MSC_ROLE_PARAMETER;
+  if (var < 0 && is_parameter && x->type->rank) var = add_place_of_sums(d, x);
   if (var < 0) return;
   shard_variable *v = &d->m->var[var];
   shard_end *at = &d->m->of_op[sum->id];
@@ -295,7 +308,7 @@ static void flow_results(modelling *d) {
 static void flow_all(modelling *d) {
   shard_model *m = d->m;
   for (size_t i = 0; i < m->num_vars; i++)
-    if (m->var[i].group < 0)
+    if (m->var[i].group < 0 && m->var[i].copied->def)
       add_flow(m,
                (shard_flow){.value = m->var[i].copied, .from = result_end(m, m->var[i].copied), .to = {.var = (int)i}});
   for (size_t i = 0; i < d->g->num_ops; i++)

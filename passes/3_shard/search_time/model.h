@@ -3,9 +3,10 @@
  *
  * A variable is a group of shard.h, or a *copy*: the place where a value with several user groups is brought into
  * another layout once for all of them.  What its users send back is added up in the copy's layout, where sums may stay
- * unfinished (`pass`), so forward and backward share one choice here too.  The gradient of an add is the very value
- * that comes in; it flows through the add all the same, in the add's layout: a network with residual connections then
- * has width 2, and what is paid on the way is paid once. */
+ * unfinished (`pass`), so forward and backward share one choice here too.  For an argument that several users send
+ * gradients back to, as a tied parameter, there is such a place for their sum alone.  The gradient of an add is the
+ * very value that comes in; it flows through the add all the same, in the add's layout: a network with residual
+ * connections then has width 2, and what is paid on the way is paid once. */
 #ifndef MSC_PASSES_3_SHARD_MODEL_H
 #define MSC_PASSES_3_SHARD_MODEL_H
 
@@ -23,11 +24,12 @@ typedef struct {
 
 typedef struct {
   int group;           /* of the shard graph, -1: a copy */
-  msc_value *copied;   /* of a copy */
+  msc_value *copied;   /* of a copy; an argument: of the sum of its gradients */
   const msc_rule *rule;
   msc_assignment fixed; /* digits that stay where they are */
   uint32_t closed;     /* letters that get no further digits */
   bool may_pass;       /* some member passes partial sums */
+  bool most_parts;     /* its work is cut into as many parts as can be */
   size_t num_members, room;
   shard_member *member;
 } shard_variable;
@@ -57,5 +59,11 @@ typedef struct {
 
 /* In the graph's arena. */
 void shard_model_of(shard_graph *g, shard_model *out_model);
+
+/* ---- search_time/boundary.c ---- */
+
+/* Where the user keeps the batch whole, it stays whole in what follows, whose products are cut over all devices: the
+ * way from data to model parallel is one way. */
+void shard_keep_boundaries(shard_model *m);
 
 #endif

@@ -1,6 +1,10 @@
 /* pieces.c: model, mesh -> runs of digits that a search assigns as a whole, and their prices (see space.h). */
+#include <string.h>
+
 #include "passes/3_shard/search_time/mesh_shape.h"
 #include "passes/3_shard/search_time/space.h"
+
+enum { FEW_DEVICES = 8 };
 
 /* Marks borders around the atoms of an ordered list: neighbours of an axis that are not neighbours in it come apart. */
 static void mark_borders(const msc_atoms *atoms, int num, const uint8_t *atom, bool *border) {
@@ -39,26 +43,47 @@ static bool pieces_of(const shard_model *m, int *out_num, shard_piece *out_piece
   return true;
 }
 
-/* Few pieces that cannot be cut: what a search finds then is the best of all strategies, so prices are the planner's
- * own, exchanges and all. */
-static bool is_finest(const shard_space_options *o) {
-  for (int p = 0; p < o->num_pieces; p++)
-    if (shard_count_primes(o->piece[p].size) > 1) return false;
-  return o->num_pieces <= SHARD_MESH_AXES;
+/* Cuts the largest piece that can be cut in two, until there are as many as a mesh has axes at most. */
+static void cut_further(const msc_atoms *atoms, int *num, shard_piece *piece) {
+  while (*num < SHARD_MESH_AXES) {
+    int at = -1;
+    for (int p = 0; p < *num; p++)
+      if (piece[p].num > 1 && (at < 0 || piece[p].size > piece[at].size)) at = p;
+    if (at < 0) return;
+    shard_piece *p = &piece[at];
+    memmove(p + 1, p, (size_t)((*num)++ - at) * sizeof *p);
+    p->num--, p->size /= atoms->atom[p->first + p->num].size;
+    p[1].first += p->num, p[1].num = 1, p[1].size = atoms->atom[p[1].first].size;
+  }
 }
 
-bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket,
+/* Where prices are the planner's own, exchanges and all: few devices, or few pieces that cannot be cut, so that what a
+ * search finds is the best of all strategies.  On 16 devices and more exchanges add half of a compile's time and change
+ * a step's by a ten-thousandth. */
+static bool has_exchanges(int num, const shard_piece *piece) {
+  int64_t devices = 1;
+  bool is_finest = num <= SHARD_MESH_AXES;
+  for (int p = 0; p < num; p++) devices *= piece[p].size, is_finest &= shard_count_primes(piece[p].size) <= 1;
+  return is_finest || devices <= FEW_DEVICES;
+}
+
+bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket, bool fine,
                       shard_space_options *o) {
+  shard_piece piece[SHARD_MAX_PIECES]; /* moves are priced as the planner makes them, whatever is placed as a whole */
   msc_subaxis digit[SHARD_MAX_PIECES];
-  MSC_TRY(pieces_of(m, &o->num_pieces, o->piece));
-  for (int i = 0; i < o->num_pieces; i++) {
-    const msc_subaxis *first = &m->g->atoms.atom[o->piece[i].first];
-    digit[i] = (msc_subaxis){first->axis, first->pre, (uint32_t)o->piece[i].size};
+  int num;
+  MSC_TRY(pieces_of(m, &num, piece));
+  memcpy(o->piece, piece, sizeof piece), o->num_pieces = num;
+  cut_further(&m->g->atoms, &num, piece);
+  if (fine) memcpy(o->piece, piece, sizeof piece), o->num_pieces = num;
+  for (int i = 0; i < num; i++) {
+    const msc_subaxis *first = &m->g->atoms.atom[piece[i].first];
+    digit[i] = (msc_subaxis){first->axis, first->pre, (uint32_t)piece[i].size};
   }
   o->cost = cost;
   if (!o->book) o->book = shard_price_book_new(m->g->ctx, m->g->arena);
   o->prices =
-      shard_find_prices(o->book, &(shard_pricing){cost, no_alltoall, is_finest(o), bucket, o->num_pieces, digit});
+      shard_find_prices(o->book, &(shard_pricing){cost, no_alltoall, has_exchanges(num, piece), bucket, num, digit});
   o->expansions = shard_expansions_new(m->g->ctx, m->g->arena, cost, o->prices);
   return true;
 }

@@ -11,6 +11,7 @@
 #include "passes/config/config.h"
 
 enum { MAX_STATES = 4096, MAX_WORK = 1 << 28, MAX_WORK_OF_SHAPE = 1 << 27 };
+enum { FEW_STATES = 128, LITTLE_WORK = 1 << 20 }; /* where only what propagation left is placed */
 
 static double now_s(void) {
   struct timespec t;
@@ -45,14 +46,24 @@ static bool nothing_fits(const shard_timing *t, shard_cost least) {
 
 /* ---- the search ---- */
 
+static bool gives_uneven_parts(const shard_timing *t) {
+  for (size_t v = 0; v < t->m.num_vars; v++)
+    for (int l = 0; l < t->m.var[v].rule->num_letters; l++)
+      if (t->m.var[v].rule->letter[l].size % shard_parts(&t->g.atoms, t->given[v].num[l], t->given[v].atom[l]))
+        return true;
+  return false;
+}
+
 /* Atoms, pieces and prices of the mesh as it is now. */
 static bool look_at_mesh(shard_timing *t) {
   shard_forget_strategies(t);
   msc_cost_of(msc_pass_cluster(t->pass), t->g.mesh, &t->cost);
-  t->o.max_states = MAX_STATES;
+  t->o.max_states = t->follows ? FEW_STATES : MAX_STATES;
+  t->o.any_parts = t->follows, t->o.any_copies = t->follows || gives_uneven_parts(t);
   t->compared.whole_axes = false;
   t->o.zero = shard_zero_of(t->pass->config);
-  if (shard_price_mesh(&t->m, &t->cost, !msc_config_bool(t->pass->config, MSC_KEY_enable_alltoall), t->bucket, &t->o)) {
+  if (shard_price_mesh(&t->m, &t->cost, !msc_config_bool(t->pass->config, MSC_KEY_enable_alltoall), t->bucket,
+                       t->follows, &t->o)) {
     for (int p = 0; p < t->o.num_pieces; p++) t->compared.whole_axes |= shard_count_primes(t->o.piece[p].size) > 1;
     return true;
   }
@@ -126,13 +137,13 @@ static void warn_of_gap(const shard_timing *t) {
 
 static bool search_given_mesh(shard_timing *t) {
   shard_cost least = SHARD_NO_STRATEGY;
-  bool exact = msc_config_search_mode(t->pass->config) == MSC_DYNAMIC_PROGRAMMING;
+  bool exact = t->follows || msc_config_search_mode(t->pass->config) == MSC_DYNAMIC_PROGRAMMING;
   if (!search_mesh(t, exact, &least))
     return msc_num_errors(t->g.ctx) ? false
                                     : msc_error(t->g.ctx, MSC_E_UNSUPPORTED, t->f->loc,
                                                 "the network is too large for this search on this mesh");
   if (!fits_limits(t)) return yields_to(t, least) ? search_given_mesh(t) : nothing_fits(t, least);
-  if (exact) warn_of_gap(t);
+  if (exact && !t->follows) warn_of_gap(t);
   return true;
 }
 
@@ -201,6 +212,7 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   shard_timing t = {.pass = pass, .f = f, .found = SHARD_NO_STRATEGY, .max_work = MAX_WORK, .beaten = INT64_MAX};
   MSC_TRY(shard_graph_of(pass, f, &t.g));
   shard_model_of(&t.g, &t.m);
+  t.follows = !shard_searches_time(pass->config);
   t.bucket = shard_bucket_of(t.g.func);
   t.limit = msc_memory_limit(pass->config, msc_pass_cluster(pass));
   const msc_attr_value *room = msc_func_attr(f, MSC_FACT(search_room));
@@ -210,13 +222,19 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   t.given = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   t.chosen = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   t.state = msc_new_array(t.g.arena, int, t.m.num_vars);
+  if (t.follows) t.limit = INT64_MAX, t.max_work = LITTLE_WORK, shard_keep_boundaries(&t.m);
   for (size_t v = 0; v < t.m.num_vars; v++) t.given[v] = t.m.var[v].fixed;
-  MSC_TRY(is_free_mesh(&t) ? search_all_meshes(&t) : search_given_mesh(&t));
+  bool is_whole = msc_config_parallel_mode(pass->config) == MSC_AUTO_PARALLEL;
+  bool is_cut = is_whole || msc_mesh_size(t.g.mesh) > 1; /* else nothing is asked for or can be chosen */
+  if (!is_cut) memcpy(t.chosen, t.given, t.m.num_vars * sizeof *t.chosen);
+  if (is_cut) MSC_TRY(is_free_mesh(&t) ? search_all_meshes(&t) : search_given_mesh(&t));
+  if (t.follows) t.bound = 0; /* it would speak of what goes with propagation only */
   msc_drop_attr(f->attrs, &f->num_attrs, MSC_FACT(free_mesh));
   if (room)
     msc_func_set(f, MSC_FACT(kept_bytes), msc_int(t.found.bytes)),
         msc_func_set(f, MSC_FACT(limited), msc_bool(t.limited || t.charge > 0));
-  shard_store_strategy(&t);
+  shard_store_strategy(&t, is_whole);
+  if (!is_whole) return true;
   msc_func_set(f, MSC_FACT(searched), msc_bool(true));
   msc_func_set(f, MSC_FACT(step_ns), msc_int(t.found.ns));
   msc_func_set(f, MSC_FACT(least_step_ns), msc_int(t.bound));

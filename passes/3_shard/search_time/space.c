@@ -124,7 +124,8 @@ static uint32_t kind_of(shard_space *s, int var) {
   const shard_variable *v = &s->m->var[var];
   s->num_words = 0;
   put(s,
-      (uint64_t)v->rule->num_letters << 40 | (uint64_t)(v->group < 0) << 33 | (uint64_t)v->may_pass << 32 | v->closed);
+      (uint64_t)v->rule->num_letters << 40 | (uint64_t)v->most_parts << 34 | (uint64_t)(v->group < 0) << 33 |
+             (uint64_t)v->may_pass << 32 | v->closed);
   put(s, v->group >= 0 && msc_op_attr(s->g->group[v->group].leader, MSC_FACT(in_strategy)));
   for (int l = 0; l < v->rule->num_letters; l++)
     put(s, (uint64_t)v->rule->letter[l].role << 8 | (uint64_t)v->rule->letter[l].size << 16);

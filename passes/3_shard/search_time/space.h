@@ -52,6 +52,8 @@ typedef struct {
   shard_piece piece[SHARD_MAX_PIECES];
   uint32_t free_pieces;  /* those that may be placed; the others stay where `fixed` has them */
   int max_states;        /* of one variable */
+  bool any_parts;        /* uneven ones too, wherever rules allow them */
+  bool any_copies;       /* copies may be cut as unevenly as what they are made of */
   int64_t ns_per_gib;    /* what memory is charged */
   double deadline_s;     /* on the monotonic clock; 0: none */
   shard_zero zero;       /* state that ranks share */
@@ -76,9 +78,9 @@ bool shard_space_problem(shard_space *s, shard_problem *out_problem);
 /* The same problem without what memory is charged. */
 void shard_space_plain(shard_space *s, const shard_problem *charged, shard_problem *out_problem);
 
-/* Sets pieces, cost and prices: whole axes, cut where given digits and layouts begin or end.  `bucket`: gradients that
- * travel together (prices.h).  False: more than SHARD_MAX_PIECES. */
-bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket,
+/* Sets pieces, cost and prices: whole axes, cut where given digits and layouts begin or end; fine: and cut further, as
+ * far as a mesh has axes.  `bucket`: gradients that travel together (prices.h).  False: more than SHARD_MAX_PIECES. */
+bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket, bool fine,
                       shard_space_options *o);
 
 #endif

@@ -33,6 +33,7 @@ typedef struct {
   msc_assignment *given, *chosen; /* by variable: before the search; of the best found */
   int *state;                     /* by variable: the state of the last exact solution */
   shard_cost found;               /* the best */
+  bool follows;                   /* what propagation decided stays, the rest is placed digit by digit */
   int64_t limit;                  /* bytes per rank */
   bool limited;                   /* what takes least keeps more */
   bool yields;                    /* where nothing stays within the limit, what is smallest will do */
@@ -71,6 +72,7 @@ bool shard_solve_within_limit(shard_timing *t, bool exact);
 
 /* ---- search_time/store.c ---- */
 
-void shard_store_strategy(shard_timing *t);
+/* Without copies every user brings a value into its layout for itself. */
+void shard_store_strategy(shard_timing *t, bool with_copies);
 
 #endif

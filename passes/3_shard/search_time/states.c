@@ -48,6 +48,8 @@ static bool allows(const drawing *d, const msc_assignment *a) {
   return msc_rule_allows(d->v->rule, &without, &d->g->atoms);
 }
 
+static bool is_any_copy(const drawing *d) { return d->v->group < 0 && d->o->any_copies; }
+
 /* May the letter take these pieces, as far as it alone can tell? */
 static bool letter_allows(drawing *d, int letter) {
   uint32_t mask = 0;
@@ -60,7 +62,7 @@ static bool letter_allows(drawing *d, int letter) {
   for (int p = 0; p < d->o->num_pieces; p++) alone.on[p] = d->now.on[p] == letter ? (uint8_t)letter : SHARD_NONE;
   msc_assignment a;
   shard_put_state(d->o, &alone, &a);
-  bool ok = msc_rule_fills(d->v->rule, &a, &d->g->atoms, letter) && allows(d, &a);
+  bool ok = (is_any_copy(d) || msc_rule_fills(d->v->rule, &a, &d->g->atoms, letter)) && allows(d, &a);
   if (known) *known = ok ? 1 : -1;
   return ok;
 }
@@ -76,6 +78,7 @@ static bool has_all(const drawing *d, int letter, int num_pieces) {
  * 50257, and for one letter over all devices, as a batch of 32 on 6 of them.  To price them all takes much longer. */
 static bool is_even_enough(const drawing *d, int letter, int num_pieces) {
   int64_t size = d->v->rule->letter[letter].size;
+  if (d->o->any_parts || is_any_copy(d)) return true;
   if (size % d->product[letter] == 0 || has_all(d, letter, num_pieces)) return true;
   for (int p = 0; p < d->o->num_pieces; p++)
     if (size % d->o->piece[p].size == 0) return false;
@@ -158,6 +161,21 @@ bool shard_is_tuple(const shard_graph *g, const shard_variable *v) {
   return v->group >= 0 && v->closed && msc_op_attr(g->group[v->group].leader, MSC_FACT(in_strategy));
 }
 
+/* Keeps the states with the most parts. */
+static void keep_most_parts(drawing *d) {
+  int64_t most = 0, *parts = msc_new_array(d->arena, int64_t, d->num);
+  int num = 0;
+  for (int i = 0; i < d->num; i++) {
+    parts[i] = 1;
+    for (int p = 0; p < d->o->num_pieces; p++)
+      if (d->state[i].on[p] != SHARD_NONE) parts[i] *= d->o->piece[p].size;
+    if (parts[i] > most) most = parts[i];
+  }
+  for (int i = 0; i < d->num; i++)
+    if (parts[i] == most) d->state[num++] = d->state[i];
+  d->num = num;
+}
+
 shard_states shard_states_of(const shard_graph *g, const shard_space_options *o, const shard_variable *v,
                              msc_arena *arena) {
   drawing d = {.g = g, .o = o, .v = v, .arena = arena, .mixed = has_mixed_dims(v)};
@@ -179,6 +197,7 @@ shard_states shard_states_of(const shard_graph *g, const shard_space_options *o,
       }
     draw(&d, 0, d.open = open);
   }
+  if (v->most_parts && d.num <= o->max_states) keep_most_parts(&d);
   if (d.num == 0) return (shard_states){1, msc_arena_copy(arena, &given, sizeof given), irregular, d.left_out};
   return (shard_states){d.num, d.state, irregular, d.left_out};
 }

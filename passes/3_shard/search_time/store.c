@@ -11,7 +11,8 @@ static void store_groups(shard_timing *t) {
     shard_group *group = &t->g.group[t->m.var[v].group];
     uint32_t all = (1u << group->rule.num_letters) - 1;
     group->digits = t->chosen[v];
-    if (!group->by || group->closed != all) group->by = "search";
+    bool follows = group->by && !strcmp(group->by, "propagation");
+    if (!group->by || (group->closed != all && !follows)) group->by = "search";
     group->closed = all;
   }
   shard_graph_store(&t->g);
@@ -77,6 +78,7 @@ static void store_copies(shard_timing *t) {
       set_digits(t, sum, &a, v->copied->type->rank);
       set_pass(t, sum, a.pass);
     }
+    if (!v->copied->def) continue;
     shard_end def = t->m.of_op[v->copied->def->id];
     const shard_member *member = &t->m.var[def.var].member[def.member];
     shard_op o = t->g.op[v->copied->def->id];
@@ -89,7 +91,7 @@ static void store_copies(shard_timing *t) {
   }
 }
 
-void shard_store_strategy(shard_timing *t) {
+void shard_store_strategy(shard_timing *t, bool with_copies) {
   store_groups(t);
-  store_copies(t);
+  if (with_copies) store_copies(t);
 }

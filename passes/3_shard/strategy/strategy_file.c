@@ -225,8 +225,7 @@ static json_t *op_json_once(const msc_func *f, msc_arena *a, op_texts *made, con
 /* Only leaders have `by`; the others follow them.  Where a search puts copies it finds out again, when all ops are
  * where they were. */
 static bool is_recorded(const msc_op *op) {
-  const char *by = msc_op_attr(op, MSC_FACT(by)) ? msc_op_str(op, MSC_FACT(by)) : NULL;
-  if (!by || !strcmp(by, "copy") || is_pin(op)) return false;
+  if (!msc_op_attr(op, MSC_FACT(by)) || shard_is_copy(op) || is_pin(op)) return false;
   for (size_t i = 0; i < op->num_in; i++)
     if (!msc_wanted_layout(op, i)) return false;
   for (size_t i = 0; i < op->num_out; i++)

@@ -1,4 +1,5 @@
 /* The planner with time for bytes: links of digits, hierarchical ways, and rows of times, against brute force. */
+#include <math.h>
 #include "passes/3_shard/reshard/rows.h"
 #include "tests/passes/3_shard/brute_force.h"
 
@@ -74,7 +75,7 @@ static int64_t count_ns(const msc_type *t, msc_verb verb, const msc_layout *from
   rounds = verb == MSC_PERMUTE ? 1 : verb == MSC_ALL_REDUCE ? 2 * log : k - 1;
   double fixed = o->launch_ns + (double)rounds * latency;
   if (o->shared_by && verb != MSC_PERMUTE && verb != MSC_ALL_TO_ALL) fixed /= (double)o->shared_by;
-  return (int64_t)(fixed + (double)count_bytes(t, verb, from, to) / rate + 0.5);
+  return (int64_t)ceil(fixed + (double)count_bytes(t, verb, from, to) / rate);
 }
 
 /* Rows of times are what the plans cost one by one. */

@@ -58,7 +58,7 @@ static bool build_tables(msc_context *ctx, msc_module *m, const char *mesh, cons
   shard_model_of(&t->g, &t->m);
   msc_cost_of(t->options.cluster, t->g.mesh, &t->cost);
   shard_space_options o = {.free_pieces = UINT32_MAX, .max_states = 4096};
-  MSC_TRY(shard_price_mesh(&t->m, &t->cost, false, shard_bucket_of(t->g.func), &o));
+  MSC_TRY(shard_price_mesh(&t->m, &t->cost, false, shard_bucket_of(t->g.func), false, &o));
   return shard_space_of(&t->m, &o, a, &t->space) && shard_space_problem(t->space, &t->p);
 }
 

@@ -8,7 +8,7 @@ module {
     %1 = "msc.matmul"(%0, %u) {in_strategy = [[4, 1], [1, 1]]} : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32> loc("dense2")
     // expected-error @below {{parameter w is used in two layouts: dense1 wants [{d},{}], dense3 wants [{},{d}]}}
     %2 = "msc.matmul"(%1, %w) {in_strategy = [[1, 1], [1, 4]]} : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32> loc("dense3")
-    // expected-error @below {{parameter u is used in two layouts: dense2 wants [{},{}], dense4 wants [{},{d:(2)2}]}}
+    // expected-error @below {{parameter u is used in two layouts: dense2 wants [{},{}], dense4 wants [{},{d:(1)2}]}}
     %3 = "msc.matmul"(%2, %u) {in_strategy = [[2, 1], [1, 2]]} : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32> loc("dense4")
     "msc.return"(%3) : (tensor<8x16xf32>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},

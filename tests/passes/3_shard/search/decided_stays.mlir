@@ -26,5 +26,8 @@ module attributes {msc.mesh = #msc.mesh<"d=8">} {
                    {msc.name = "w", msc.role = "parameter"},
                    {msc.name = "b", msc.role = "parameter"},
                    {msc.name = "v", msc.role = "parameter"}],
+      least_step_ns = 0 : i64,
+      searched = true,
+      step_ns = 101706 : i64,
       sym_name = "forward"} : () -> ()
 }

@@ -22,9 +22,9 @@ module attributes {msc.mesh = #msc.mesh<"d=4">} {
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.name = "w", msc.role = "parameter"}],
       compared = "whole axes",
-      least_step_ns = 66876 : i64,
+      least_step_ns = 47878 : i64,
       partitioned = true,
       searched = true,
-      step_ns = 66876 : i64,
+      step_ns = 47878 : i64,
       sym_name = "forward"} : () -> ()
 }

@@ -11,14 +11,12 @@ module {
 // EXPECT
 module attributes {msc.mesh = #msc.mesh<"d=4">} {
   "msc.func"() ({
-  ^bb0(%x: tensor<8x8xf32, #msc.layout<"[{d:(2)2,d:(1)2},{}]">>):
-    %0 = "msc.relu"(%x) {by = "user"} : (tensor<8x8xf32, #msc.layout<"[{d:(2)2,d:(1)2},{}]">>) -> tensor<8x8xf32, #msc.layout<"[{d:(2)2,d:(1)2},{}]">> loc("rows")
-    %1 = "msc.all_gather"(%0) : (tensor<8x8xf32, #msc.layout<"[{d:(2)2,d:(1)2},{}]">>) -> tensor<8x8xf32, #msc.layout<"[{d:(2)2},{}]">> loc("columns")
-    %2 = "msc.shard"(%1) : (tensor<8x8xf32, #msc.layout<"[{d:(2)2},{}]">>) -> tensor<8x8xf32, #msc.layout<"[{d:(2)2},{d:(1)2}]">> loc("columns")
-    %3 = "msc.all_gather"(%2) : (tensor<8x8xf32, #msc.layout<"[{d:(2)2},{d:(1)2}]">>) -> tensor<8x8xf32, #msc.layout<"[{},{d:(1)2}]">> loc("columns")
-    %4 = "msc.shard"(%3) : (tensor<8x8xf32, #msc.layout<"[{},{d:(1)2}]">>) -> tensor<8x8xf32, #msc.layout<"[{},{d}]">> loc("columns")
-    %5 = "msc.tanh"(%4) {by = "user", conflicts = [{by = "rows", dim = 1 : i64, here = "{d}", there = "{}", value = "rows"}]} : (tensor<8x8xf32, #msc.layout<"[{},{d}]">>) -> tensor<8x8xf32, #msc.layout<"[{},{d}]">> loc("columns")
-    "msc.return"(%5) {in_layout = ["[{},{d}]"]} : (tensor<8x8xf32, #msc.layout<"[{},{d}]">>) -> ()
+  ^bb0(%x: tensor<8x8xf32, #msc.layout<"[{d},{}]">>):
+    %0 = "msc.relu"(%x) {by = "user"} : (tensor<8x8xf32, #msc.layout<"[{d},{}]">>) -> tensor<8x8xf32, #msc.layout<"[{d},{}]">> loc("rows")
+    %1 = "msc.all_gather"(%0) : (tensor<8x8xf32, #msc.layout<"[{d},{}]">>) -> tensor<8x8xf32, #msc.layout<"[{},{}]">> loc("columns")
+    %2 = "msc.shard"(%1) : (tensor<8x8xf32, #msc.layout<"[{},{}]">>) -> tensor<8x8xf32, #msc.layout<"[{},{d}]">> loc("columns")
+    %3 = "msc.tanh"(%2) {by = "user", conflicts = [{by = "rows", dim = 1 : i64, here = "{d}", there = "{}", value = "rows"}]} : (tensor<8x8xf32, #msc.layout<"[{},{d}]">>) -> tensor<8x8xf32, #msc.layout<"[{},{d}]">> loc("columns")
+    "msc.return"(%3) {in_layout = ["[{},{d}]"]} : (tensor<8x8xf32, #msc.layout<"[{},{d}]">>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"}],
       partitioned = true,
       sym_name = "forward"} : () -> ()

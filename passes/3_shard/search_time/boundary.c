@@ -1,0 +1,51 @@
+/* boundary.c: a model with strategies of the user's -> letters that stay whole behind a boundary from data to model
+ * parallel (see model.h). */
+#include <string.h>
+
+#include "passes/3_shard/search_time/model.h"
+
+typedef enum { UNKNOWN, WHOLE, CUT } batch_state;
+
+/* What the configured ops before it say about the batch of the group's leader: cut on one way to it, or whole on
+ * all that say. */
+static batch_state batch_before(const batch_state *of_op, const msc_op *op) {
+  batch_state seen = UNKNOWN;
+  for (size_t i = 0; i < op->num_in; i++) {
+    batch_state before = op->in[i].value->def ? of_op[op->in[i].value->def->id] : UNKNOWN;
+    seen = before > seen ? before : seen;
+  }
+  return seen;
+}
+
+/* Letters of a product that its parameters lack: to cut them is to compute with copies of the parameters. */
+static uint32_t letters_of_data(const shard_graph *g, const shard_op *o) {
+  uint32_t all = (1u << o->rule.num_letters) - 1, data = all;
+  if (msc_info(o->op)->cost != MSC_COST_FLOPS) return 0;
+  for (int t = 0; t < o->rule.num_in; t++) {
+    const msc_value *v = o->op->in[t].value;
+    if (v->def && v->def->kind == OP_cast) v = v->def->in[0].value;
+    if (v->def || msc_arg_role(g->func, v->index) != MSC_ROLE_PARAMETER) continue;
+    for (int d = 0; d < o->rule.tensor[t].rank; d++)
+      for (int k = 0; k < o->rule.tensor[t].dim[d].num; k++) data &= ~(1u << o->rule.tensor[t].dim[d].letter[k]);
+  }
+  return data == all ? 0 : data;
+}
+
+void shard_keep_boundaries(shard_model *m) {
+  const shard_graph *g = m->g;
+  const int8_t *batch = shard_batch_letters(g);
+  batch_state *of_op = msc_new_array(g->arena, batch_state, g->num_ops + 1);
+  for (size_t i = 0; i < g->num_ops; i++) {
+    int k = g->op[i].group;
+    const shard_group *group = k < 0 ? NULL : &g->group[k];
+    if (!group || g->op[i].op->forward) continue;
+    int l = batch[k];
+    of_op[i] = batch_before(of_op, g->op[i].op);
+    if (group->leader != g->op[i].op) continue;
+    if (l >= 0 && group->by && !strcmp(group->by, "user")) of_op[i] = group->digits.num[l] ? CUT : WHOLE;
+    if (l < 0 || of_op[i] != WHOLE) continue;
+    shard_variable *v = &m->var[m->of_op[i].var];
+    v->closed |= 1u << l | letters_of_data(g, &g->op[i]);
+    v->most_parts = msc_info(group->leader)->cost == MSC_COST_FLOPS;
+  }
+}
