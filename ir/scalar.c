@@ -18,14 +18,18 @@ static const struct {
 typedef struct {
   const char *at;
   msc_formula *f;
+  msc_op_kind *kind; /* where ops are built: of a step whose code is SCALAR_COUNT; NULL: there are no such steps */
 } reader;
 
-static uint8_t add_step(reader *r, msc_scalar_code code, const uint8_t *arg, double number) {
+static uint8_t put_step(reader *r, msc_scalar_step step, const uint8_t *arg) {
   assert(r->f->num < MSC_FORMULA_STEPS);
-  msc_scalar_step *s = &r->f->step[r->f->num];
-  *s = (msc_scalar_step){.code = code, .num_args = codes[code].num_args, .number = number};
-  if (s->num_args) memcpy(s->arg, arg, (size_t)s->num_args);
+  if (step.num_args) memcpy(step.arg, arg, (size_t)step.num_args);
+  r->f->step[r->f->num] = step;
   return (uint8_t)(MSC_FORMULA_OPERANDS + r->f->num++);
+}
+
+static uint8_t add_step(reader *r, msc_scalar_code code, const uint8_t *arg, double number) {
+  return put_step(r, (msc_scalar_step){.code = code, .num_args = codes[code].num_args, .number = number}, arg);
 }
 
 static bool skip(reader *r, char c) {
@@ -37,18 +41,23 @@ static bool skip(reader *r, char c) {
 
 static uint8_t read_sum(reader *r);
 
-/* "exp(-a)", "max(a, b)" */
+/* "exp(-a)", "max(a, b)"; where ops are built "log1p(a)" as well. */
 static uint8_t read_call(reader *r) {
-  size_t n = strspn(r->at, "abcdefghijklmnopqrstuvwxyz");
+  char name[32] = "";
+  size_t n = strspn(r->at, "abcdefghijklmnopqrstuvwxyz_0123456789");
   uint8_t arg[3] = {0};
   int code = 0, num = 0;
-  while (code < SCALAR_COUNT && (strlen(codes[code].name) != n || memcmp(codes[code].name, r->at, n))) code++;
-  assert(code < SCALAR_COUNT);
-  r->at += n;
+  msc_op_kind kind = OP_COUNT;
+  assert(n < sizeof name);
+  memcpy(name, r->at, n), r->at += n;
+  while (code < SCALAR_COUNT && strcmp(codes[code].name, name)) code++;
+  bool known = code < SCALAR_COUNT || (r->kind && msc_kind_parse(name, &kind));
+  assert(known), (void)known;
   for (bool more = skip(r, '('); more && num < 3; more = skip(r, ',')) arg[num++] = read_sum(r);
-  assert(num == codes[code].num_args);
+  assert(code == SCALAR_COUNT || num == codes[code].num_args);
   skip(r, ')');
-  return add_step(r, (msc_scalar_code)code, arg, 0);
+  if (code == SCALAR_COUNT) r->kind[r->f->num] = kind;
+  return put_step(r, (msc_scalar_step){.code = (msc_scalar_code)code, .num_args = num}, arg);
 }
 
 static uint8_t read_primary(reader *r) {
@@ -102,17 +111,20 @@ const msc_formula *msc_formula_read(msc_arena *arena, const char *text) {
 msc_value *msc_build_formula(msc_builder *b, const char *text, msc_value *const operand[MSC_FORMULA_OPERANDS]) {
   msc_formula f = {0};
   msc_value *value[MSC_FORMULA_OPERANDS + MSC_FORMULA_STEPS];
-  reader r = {.at = text, .f = &f};
+  msc_op_kind kinds[MSC_FORMULA_STEPS] = {0};
+  reader r = {.at = text, .f = &f, .kind = kinds};
   read_sum(&r);
   memcpy(value, operand, MSC_FORMULA_OPERANDS * sizeof *operand);
   for (int i = 0; i < f.num; i++) {
     const msc_scalar_step *s = &f.step[i];
     msc_value *in[3], **y = &value[MSC_FORMULA_OPERANDS + i];
-    msc_op_kind kind = OP_COUNT;
+    msc_op_kind kind = kinds[i];
     for (int j = 0; j < s->num_args; j++) in[j] = value[s->arg[j]];
     if (s->code == SCALAR_number) *y = operand[0] ? msc_build_scalar(b, operand[0]->type->dtype, s->number) : NULL;
     else if (s->code == SCALAR_less) *y = compare(b, "lt", in[0], in[1]);
-    else *y = msc_kind_parse(codes[s->code].name, &kind) ? msc_build(b, kind, (size_t)s->num_args, in) : NULL;
+    else if (s->code == SCALAR_COUNT || msc_kind_parse(codes[s->code].name, &kind))
+      *y = msc_build(b, kind, (size_t)s->num_args, in);
+    else *y = NULL;
     if (!*y) return NULL;
   }
   return value[MSC_FORMULA_OPERANDS + f.num - 1];

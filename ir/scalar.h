@@ -35,7 +35,8 @@ const msc_formula *msc_formula_read(msc_arena *arena, const char *text);
 const msc_formula *msc_formula_of(const msc_op *op);
 
 /* Builds what a formula says of the values a, b, c, an op for each step as it is read: msc_compute(b, "a * exp(-b)", x,
- * y).  Numbers have a's element type.  NULL after a report, or of an operand that is NULL. */
+ * y).  Ops may be called by their names too, with the attributes' defaults: "a * rsqrt(b)".  Numbers have a's element
+ * type.  NULL after a report, or of an operand that is NULL. */
 msc_value *msc_build_formula(msc_builder *b, const char *text, msc_value *const operand[MSC_FORMULA_OPERANDS]);
 #define msc_compute(b, text, ...) msc_build_formula(b, text, (msc_value *[MSC_FORMULA_OPERANDS]){__VA_ARGS__})
 

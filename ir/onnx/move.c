@@ -32,7 +32,6 @@ bool onnx_build_reshape(onnx_node *n) {
   msc_value *x = onnx_in(n, 0);
   int64_t dim[MSC_MAX_RANK];
   int num;
-  if (n->opset < 5) onnx_attr_of(n, "consumed_inputs");
   if (!x || !onnx_ints_of(n, 1, "shape", 5, dim, MSC_MAX_RANK, &num)) return false;
   if (num < 0) return onnx_refuse(n, "has no shape");
   bool keeps_zero = onnx_int(n, "allowzero", 0) != 0;

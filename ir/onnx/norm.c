@@ -17,7 +17,6 @@ bool onnx_build_batch_norm(onnx_node *n) {
   double eps = onnx_float(n, "epsilon", 1e-5f), momentum = onnx_float(n, "momentum", 0.9f);
   bool training = n->opset < 7 ? !onnx_int(n, "is_test", 0) && n->num_out > 1 : onnx_int(n, "training_mode", 0) != 0;
   if (n->opset < 9 && !onnx_int(n, "spatial", 1)) return onnx_refuse(n, "spatial = 0 is not supported");
-  if (n->opset < 6) onnx_attr_of(n, "consumed_inputs");
   for (size_t i = 3; i < 5 && i < n->num_in; i++)
     if (n->in[i]) n->in[i]->is_frozen = true; /* statistics are not trained */
   msc_value *v[5] = {in};
@@ -69,7 +68,6 @@ bool onnx_build_instance_norm(onnx_node *n) {
   msc_value *in = onnx_in(n, 0), *x = widened(n->b, in), *scale = onnx_in(n, 1), *bias = onnx_in(n, 2);
   double eps = onnx_float(n, "epsilon", 1e-5f);
   int64_t dims[MSC_MAX_RANK];
-  if (n->opset < 6) onnx_attr_of(n, "consumed_inputs");
   if (!x || !scale || !bias) return false;
   int num = 0;
   for (int d = 2; d < x->type->rank; d++) dims[num++] = d;

@@ -47,6 +47,7 @@ typedef struct {
   onnx_build_fn *build;
   msc_op_kind kind; /* of the op that it is another name of */
   unsigned flags;
+  const char *text, *defaults; /* see onnx.def; or NULL */
 } onnx_row;
 
 struct onnx_node {
@@ -69,6 +70,9 @@ struct onnx_node {
 
 /* Reports at the node: "Conv: ..."; false. */
 bool onnx_refuse(onnx_node *n, const char *fmt, ...) MSC_PRINTF(2, 3);
+
+/* The row of an operator that is a formula of one operand, whatever the case of its name; NULL: there is none. */
+const onnx_row *onnx_formula_row(const char *name);
 
 static inline bool onnx_has(const onnx_node *n, size_t i) { return i < n->num_in && n->in[i]; }
 static inline bool onnx_wants(const onnx_node *n, size_t i) { return i < n->num_out && *n->proto->out[i]; }
@@ -134,7 +138,7 @@ msc_value *onnx_all_but(msc_builder *b, msc_op_kind kind, msc_value *x,
 /* softmax(scale q k^T + mask) v and what else is elementwise, by name: tanh, sigmoid ... for cells of RNNs. */
 msc_value *onnx_activation(onnx_node *n, const char *name, double alpha, double beta, msc_value *x);
 
-#define ONNX_ROW(domain, name, since, flags, kind, function) onnx_build_fn onnx_build_##function;
+#define ONNX_ROW(domain, name, since, flags, kind, function, ...) onnx_build_fn onnx_build_##function;
 #include "ir/onnx/onnx.def"
 #undef ONNX_ROW
 

@@ -59,8 +59,8 @@ struct onnx_reader {
 };
 
 static const onnx_row rows[] = {
-#define ONNX_ROW(domain, name, since, flags, kind, function) \
-  {domain, #name, since, onnx_build_##function, OP_##kind, flags},
+#define ONNX_ROW(domain, name, since, flags, kind, function, text, defaults) \
+  {domain, #name, since, onnx_build_##function, OP_##kind, flags, text, defaults},
 #include "ir/onnx/onnx.def"
 #undef ONNX_ROW
 };
@@ -381,6 +381,12 @@ static const onnx_row *row_of(const char *domain, const char *type) {
   return NULL;
 }
 
+const onnx_row *onnx_formula_row(const char *name) {
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (!strcasecmp(rows[i].name, name) && rows[i].build == onnx_build_formula) return &rows[i];
+  return NULL;
+}
+
 static void fail_outputs(onnx_node *n) {
   for (size_t i = 0; i < n->num_out; i++) n->out[i] = new_value(n->r, ONNX_IS_FAULTY);
 }
@@ -396,6 +402,7 @@ static bool check_attrs_seen(onnx_node *n) {
 /* All results are there.  What the builder's helpers refused counts, though it went on. */
 static bool build(onnx_node *n) {
   int errors = msc_num_errors(n->ctx);
+  if (n->opset < 6) onnx_attr_of(n, "consumed_inputs"); /* says nothing about values */
   bool ok = n->row->build(n);
   if (ok) ok = check_attrs_seen(n);
   for (size_t i = 0; ok && i < n->num_out; i++)

@@ -50,6 +50,9 @@ static void a_formula_is_built(void **state) {
   assert_true(*(const double *)msc_op_attr(f->body->first, "value")->dense.data == -0.5);
   assert_null(msc_compute(&b, "1 + a", NULL));
   assert_ptr_equal(f->body->last, y->def);
+  msc_value *by_name = msc_compute(&b, "a * log1p(a)", x);
+  assert_string_equal(msc_kind_name(by_name->def->kind), "mul");
+  assert_string_equal(msc_kind_name(by_name->def->in[1].value->def->kind), "log1p");
   msc_context_free(ctx);
 }
 

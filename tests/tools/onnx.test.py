@@ -2,7 +2,9 @@
 """msc import of ONNX files: what they compute, what is refused and how it is told, and files that mean harm."""
 import array
 import json
+import math
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -58,6 +60,21 @@ except ImportError:
     sys.exit(0)
 
 computes("relu", model([node("Relu", ["x"], ["y"])], [X], [Y]), {"x": ((2, 3), SIX)}, {"y": [1, 0, 3, 0, 5, 0]})
+
+# Rows that are formulas of the operand and of attributes, given or not; ops of msc's own.
+for op_type, given, f in (("HardSigmoid", {"alpha": 0.5}, lambda v: min(max(0.5 * v + 0.5, 0), 1)),
+                          ("HardSigmoid", {}, lambda v: min(max(0.2 * v + 0.5, 0), 1)),
+                          ("Selu", {"gamma": 2.0}, lambda v: 2 * (v if v > 0 else 1.6732632 * (math.exp(v) - 1))),
+                          ("Shrink", {"bias": 1.5, "lambd": 2.0}, lambda v: v - math.copysign(1.5, v) if abs(v) > 2 else 0),
+                          ("LeakyRelu", {}, lambda v: v if v > 0 else 0.01 * v), ("Asinh", {}, math.asinh),
+                          ("Atan", {}, math.atan)):
+    computes(op_type, model([node(op_type, ["x"], ["y"], **given)], [X], [Y]), {"x": ((2, 3), SIX)},
+             {"y": [f(v) for v in SIX]})
+write("bits.onnx", model([node("BitwiseXor", ["x", "x"], ["y"])], [value("x", I64, [2])], [value("y", I64, [2])]))
+expect("import bits.onnx -o bits.fbs", 0)
+ops = re.findall(r'= "(msc[.]\w+)"', expect("dump bits.fbs").stdout.decode())
+expect.check(f"BitwiseXor is one op, not {ops}", ops == ["msc.bitwise_xor"])
+refused(model([node("HardSigmoid", [], ["y"])], [X], [Y]), "bad.onnx: error: op 'y': HardSigmoid: lacks input 0 [E0111]\n")
 
 # Shapes that the file computes are numbers when it is read; float initializers are parameters, in a file beside it.
 w, b = floats("w", [3, 2], [1, 2, 3, 4, 5, 6]), floats("b", [2], [0.5, -0.5])
