@@ -158,9 +158,7 @@ static msc_value *spread(msc_builder *b, msc_value *v, const msc_type *like, con
   int64_t dim[MSC_MAX_RANK];
   for (int d = 0; d < like->rank; d++) dim[d] = is_own[d] ? 1 : like->dim[d];
   v = v ? reshape(b, v, like->rank, dim) : NULL;
-  return v && memcmp(dim, like->dim, sizeof *dim * (size_t)like->rank)
-             ? with_ints(b, OP_broadcast_to, v, "shape", like->rank, like->dim)
-             : v;
+  return v ? broadcast(b, v, like->rank, like->dim) : NULL;
 }
 
 static msc_value *grad_of_operand(msc_grad_ctx *g, const msc_op *op, size_t operand) {
@@ -226,7 +224,7 @@ static msc_value *diagonal(msc_builder *b, msc_value *x, int first, int second) 
   }
   msc_value *kept = choose(b, compare(b, "eq", count[0], count[1]), x, number(b, x, 0));
   const int64_t gone = second;
-  return kept ? reduce(b, OP_reduce_sum, kept, 1, &gone, false) : NULL;
+  return kept ? sum_over(b, kept, 1, &gone, false) : NULL;
 }
 
 /* Sums what neither the result nor another operand names. */
@@ -245,7 +243,7 @@ static bool sum_own(msc_builder *b, labelled *x, const term *other, const bool *
   for (int d = 0; d < x->t.num; d++)
     if (!later[(int)x->t.letter[d]] && !(other && has(other, x->t.letter[d]))) dims[num++] = d;
   if (!num) return true;
-  MSC_TRY((x->v = reduce(b, OP_reduce_sum, x->v, num, dims, false)));
+  MSC_TRY((x->v = sum_over(b, x->v, num, dims, false)));
   while (num) drop(&x->t, (int)dims[--num]);
   return true;
 }
@@ -254,7 +252,7 @@ static msc_value *in_order(msc_builder *b, const labelled *x, const term *order)
   int64_t perm[MSC_MAX_RANK];
   bool same = true;
   for (int d = 0; d < order->num; d++) perm[d] = place_in(&x->t, order->letter[d]), same &= perm[d] == d;
-  return same ? x->v : with_ints(b, OP_transpose, x->v, "perm", order->num, perm);
+  return same ? x->v : transpose(b, x->v, perm);
 }
 
 static void append(term *t, char letter) {

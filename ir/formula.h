@@ -64,6 +64,19 @@ static inline msc_value *reshape(msc_builder *b, msc_value *x, int rank, const i
   return same ? x : with_ints(b, OP_reshape, x, "shape", rank, dim);
 }
 
+static inline msc_value *broadcast(msc_builder *b, msc_value *x, int rank, const int64_t *dim) {
+  bool same = x && x->type->rank == rank;
+  for (int d = 0; same && d < rank; d++) same = x->type->dim[d] == dim[d];
+  return same ? x : with_ints(b, OP_broadcast_to, x, "shape", rank, dim);
+}
+
+static inline msc_value *transpose(msc_builder *b, msc_value *x, const int64_t *perm) {
+  bool same = true;
+  if (!x) return NULL;
+  for (int d = 0; d < x->type->rank; d++) same &= perm[d] == d;
+  return same ? x : with_ints(b, OP_transpose, x, "perm", x->type->rank, perm);
+}
+
 /* Elements [from, to) of one dimension. */
 static inline msc_value *part_of(msc_builder *b, msc_value *x, int dim, int64_t from, int64_t to) {
   int64_t start[MSC_MAX_RANK] = {0}, limit[MSC_MAX_RANK];
@@ -88,6 +101,14 @@ static inline msc_value *reduce(msc_builder *b, msc_op_kind kind, msc_value *x, 
   msc_attr attrs[] = {msc_named(ctx, "dims", msc_ints(ctx, (size_t)num, dims)),
                       msc_named(ctx, "keep_dims", msc_bool(true))};
   return with_attrs(b, kind, 1, &x, keep ? 2 : 1, attrs);
+}
+
+static inline msc_value *sum_over(msc_builder *b, msc_value *x, int num, const int64_t *dims, bool keep) {
+  return reduce(b, OP_reduce_sum, x, num, dims, keep);
+}
+
+static inline msc_value *mean_over(msc_builder *b, msc_value *x, int num, const int64_t *dims, bool keep) {
+  return reduce(b, OP_reduce_mean, x, num, dims, keep);
 }
 
 /* Over one dimension, which stays with size 1. */

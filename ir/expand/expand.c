@@ -138,7 +138,7 @@ static msc_value *reduced_rows(msc_builder *b, const msc_op *op, msc_value *keep
 /* The labels of the rows, which reports at run time one that names no class: zeros are looked up by them. */
 static msc_value *checked(msc_builder *b, msc_value *labels, int64_t num_classes) {
   msc_value *zeros =
-      with_ints(b, OP_broadcast_to, msc_build_scalar(b, labels->type->dtype, 0), "shape", 1, &num_classes);
+      broadcast(b, msc_build_scalar(b, labels->type->dtype, 0), 1, &num_classes);
   return plus(b, labels, binary(b, OP_gather, zeros, labels));
 }
 
@@ -179,7 +179,7 @@ static msc_value *smoothed_loss(msc_builder *b, const msc_op *op, msc_value *log
   double s = msc_op_float(op, "label_smoothing");
   int64_t c = logits->type->rank - 1;
   msc_value *rows = scaled(b, plain_loss(b, op, logits, labels, "none"), 1 - s),
-            *all = scaled(b, reduce(b, OP_reduce_mean, unary(b, OP_log_softmax, logits), 1, &c, false), s);
+            *all = scaled(b, mean_over(b, unary(b, OP_log_softmax, logits), 1, &c, false), s);
   return reduced_rows(b, op, keep, minus(b, rows, where_kept(b, keep, all)));
 }
 

@@ -60,7 +60,7 @@ bool expand_flash_attention(msc_builder *b, const msc_op *op, msc_value *const *
   msc_value *scores = scores_of(b, op, &z, in, 3),
             *most = scores ? reduce(b, OP_reduce_max, scores, 1, &last, true) : NULL;
   msc_value *e = msc_compute(b, "exp(a - b)", scores, most),
-            *sum = e ? reduce(b, OP_reduce_sum, e, 1, &last, true) : NULL;
+            *sum = e ? sum_over(b, e, 1, &last, true) : NULL;
   msc_value *weights = by_group(b, &z, cast(b, kept(b, op, in, 3, over(b, e, sum)), in[2]->type->dtype));
   msc_value *y = product(b, weights, in[2], NULL), *stats = msc_compute(b, "a + log(b)", most, sum);
   out_result[0] = by_head(b, &z, y);
@@ -77,7 +77,7 @@ bool expand_flash_attention_grad(msc_builder *b, const msc_op *op, msc_value *co
   msc_value *scores = scores_of(b, op, &z, in, 6), *stats = reshape(b, cast(b, in[4], dtype), 4, column);
   msc_value *p = msc_compute(b, "exp(a - b)", scores, stats), *dy = by_group(b, &z, in[5]);
   msc_value *wide_dy = cast(b, in[5], dtype), *part = times(b, wide_dy, cast(b, in[3], dtype));
-  msc_value *sum = part ? reduce(b, OP_reduce_sum, part, 1, &last, true) : NULL;
+  msc_value *sum = part ? sum_over(b, part, 1, &last, true) : NULL;
   msc_value *dp = by_head(b, &z, product(b, dy, in[2], "transpose_b"));
   msc_value *ds = dp ? times(b, p, minus(b, kept(b, op, in, 6, cast(b, dp, dtype)), sum)) : NULL;
   ds = ds ? by_group(b, &z, cast(b, times(b, ds, number(b, ds, z.scale)), narrow)) : NULL;

@@ -35,7 +35,7 @@ bool expand_tile(msc_builder *b, const msc_op *op, msc_value *const *in, msc_val
     for (int k = 0; k <= rank; k++) dim[k] = k == d ? 1 : t->dim[k < d ? k : k - 1];
     x = reshape(b, x, rank + 1, dim);
     dim[d] = repeats[d];
-    x = with_ints(b, OP_broadcast_to, x, "shape", rank + 1, dim);
+    x = broadcast(b, x, rank + 1, dim);
     dim[d] *= t->dim[d];
     for (int k = d + 1; k < rank; k++) dim[k] = t->dim[k];
     x = reshape(b, x, rank, dim);

@@ -12,12 +12,12 @@ static int dims_from(int axis, int rank, int64_t *out_dims) {
 
 /* Mean over dims, and x less it. */
 static msc_value *centered(msc_builder *b, msc_value *x, int num, const int64_t *dims, msc_value **out_mean) {
-  *out_mean = reduce(b, OP_reduce_mean, x, num, dims, true);
+  *out_mean = mean_over(b, x, num, dims, true);
   return minus(b, x, *out_mean);
 }
 
 static msc_value *mean_square(msc_builder *b, msc_value *x, int num, const int64_t *dims) {
-  return reduce(b, OP_reduce_mean, times(b, x, x), num, dims, true);
+  return mean_over(b, times(b, x, x), num, dims, true);
 }
 
 /* x / sqrt(variance + eps) */
@@ -52,7 +52,7 @@ bool expand_l2_normalize(msc_builder *b, const msc_op *op, msc_value *const *in,
   msc_dtype dtype = in[0]->type->dtype;
   int64_t dims[MSC_MAX_RANK];
   int rank = in[0]->type->rank, num = dims_from(axis_of(op, "axis", rank), rank, dims);
-  msc_value *x = cast(b, in[0], wide(dtype)), *sum = reduce(b, OP_reduce_sum, times(b, x, x), num, dims, true);
+  msc_value *x = cast(b, in[0], wide(dtype)), *sum = sum_over(b, times(b, x, x), num, dims, true);
   sum = msc_compute(b, "max(a, b)", sum, number(b, sum, msc_op_float(op, "eps")));
   out_result[0] = cast(b, times(b, x, unary(b, OP_rsqrt, sum)), dtype);
   return out_result[0] != NULL;

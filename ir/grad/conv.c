@@ -53,7 +53,7 @@ static msc_value *by_inside(msc_grad_ctx *g, const msc_op *op) {
   const msc_type *x = op->in[0].value->type;
   int64_t shape[4] = {1, 1, x->dim[2], x->dim[3]};
   msc_value *one = msc_build_scalar(&g->b, x->dtype, 1),
-            *ones = with_ints(&g->b, OP_broadcast_to, one, MSC_FACT(shape), 4, shape);
+            *ones = broadcast(&g->b, one, 4, shape);
   return over(&g->b, g->dresult[0], windowed(g, op, OP_avg_pool, 1, &ones, NULL, NULL));
 }
 

@@ -16,13 +16,13 @@ static bool same_dims(const msc_type *t, int rank, const int64_t *dim) {
 static msc_value *stretched(msc_grad_ctx *g, msc_value *x, const msc_type *like) {
   return !x || same_dims(x->type, like->rank, like->dim)
              ? x
-             : with_ints(&g->b, OP_broadcast_to, x, MSC_FACT(shape), like->rank, like->dim);
+             : broadcast(&g->b, x, like->rank, like->dim);
 }
 
 static msc_value *zeros_like(msc_grad_ctx *g, const msc_value *x) { return stretched(g, number(&g->b, x, 0), x->type); }
 
 static msc_value *sum(msc_builder *b, msc_value *x, int num, const int64_t *dims, bool keep) {
-  return reduce(b, OP_reduce_sum, x, num, dims, keep);
+  return sum_over(b, x, num, dims, keep);
 }
 
 msc_value *msc_unbroadcast(msc_builder *b, msc_value *v, const msc_type *like) {
@@ -342,7 +342,7 @@ static msc_value *last_of_rows(msc_grad_ctx *g, const msc_op *op) {
   msc_attr type = msc_named(ctx, "type", msc_type_attr(msc_type_of(ctx, MSC_I64, 1, &num, NULL)));
   msc_value *place = reshape(&g->b, with_attrs(&g->b, OP_iota, 0, NULL, 1, &type), indices->rank, indices->dim);
   msc_value *zero = msc_build_scalar(&g->b, MSC_I64, 0);
-  msc_value *none = with_ints(&g->b, OP_broadcast_to, zero, MSC_FACT(shape), 1, &x->dim[axis]);
+  msc_value *none = broadcast(&g->b, zero, 1, &x->dim[axis]);
   if (!place || !none) return NULL;
   msc_value *last = msc_build(&g->b, OP_scatter_update, 3, (msc_value *[]){none, in(op, 1), place});
   msc_value *mine = compare(&g->b, "eq", binary(&g->b, OP_gather, last, in(op, 1)), place);

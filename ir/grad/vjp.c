@@ -125,8 +125,7 @@ bool rule_vjp(const msc_op *op, msc_rule *rule) {
 /* ---- expansion ---- */
 
 static msc_value *zeros_like(msc_builder *b, const msc_value *x) {
-  msc_value *zero = number(b, x, 0);
-  return x->type->rank ? with_ints(b, OP_broadcast_to, zero, "shape", x->type->rank, x->type->dim) : zero;
+  return broadcast(b, number(b, x, 0), x->type->rank, x->type->dim);
 }
 
 static bool walk_back(msc_builder *b, const parts *p, msc_value *const *in, msc_value *const *result, msc_arena *arena,

@@ -3,13 +3,6 @@
 
 #include "ir/onnx/onnx.h"
 
-msc_value *onnx_transpose(msc_builder *b, msc_value *x, const int64_t *perm) {
-  bool same = true;
-  if (!x) return NULL;
-  for (int d = 0; d < x->type->rank; d++) same &= perm[d] == d;
-  return same ? x : with_ints(b, OP_transpose, x, "perm", x->type->rank, perm);
-}
-
 msc_value *onnx_move_dim(msc_builder *b, msc_value *x, int from, int to) {
   int64_t perm[MSC_MAX_RANK];
   int rank = rank_of(x), k = 0;
@@ -20,13 +13,7 @@ msc_value *onnx_move_dim(msc_builder *b, msc_value *x, int from, int to) {
       perm[d] = k++;
     }
   }
-  return onnx_transpose(b, x, perm);
-}
-
-msc_value *onnx_broadcast(msc_builder *b, msc_value *x, int rank, const int64_t *dim) {
-  bool same = x && x->type->rank == rank;
-  for (int d = 0; same && d < rank; d++) same = x->type->dim[d] == dim[d];
-  return same || !x ? x : with_ints(b, OP_broadcast_to, x, "shape", rank, dim);
+  return transpose(b, x, perm);
 }
 
 static msc_value *constant_of(msc_builder *b, const msc_type *t, const void *data) {
@@ -82,6 +69,10 @@ msc_value *onnx_iota(msc_builder *b, msc_dtype dtype, int rank, const int64_t *d
   return with_attrs(b, OP_iota, 0, NULL, 2, attrs);
 }
 
+msc_value *onnx_both(msc_builder *b, msc_value *x, msc_value *y) {
+  return x && y ? binary(b, OP_logical_and, x, y) : x ? x : y;
+}
+
 msc_value *onnx_all_but(msc_builder *b, msc_op_kind kind, msc_value *x, int first) {
   int64_t dims[MSC_MAX_RANK];
   int num = 0;
@@ -107,21 +98,21 @@ static msc_value *with_leading(msc_builder *b, msc_value *x, int num, const int6
   if (!x) return NULL;
   memcpy(to, dim, (size_t)num * sizeof *to);
   to[num] = x->type->dim[x->type->rank - 2], to[num + 1] = x->type->dim[x->type->rank - 1];
-  return onnx_broadcast(b, x, num + 2, to);
+  return broadcast(b, x, num + 2, to);
 }
 
 /* Integers have no product of their own: rows times columns, summed.  So have products over nothing. */
 static msc_value *summed_product(msc_builder *b, msc_value *x, msc_value *y) {
   int64_t dim[MSC_MAX_RANK];
   int rank = x->type->rank;
-  if (rank + 1 > MSC_MAX_RANK) return binary(b, OP_batch_matmul, x, y);
+  if (rank + 1 > MSC_MAX_RANK) return msc_compute(b, "batch_matmul(a, b)", x, y);
   memcpy(dim, x->type->dim, sizeof dim);
   dim[rank] = 1;
   msc_value *rows = reshape(b, x, rank + 1, dim);
   memcpy(dim, y->type->dim, sizeof dim);
   dim[rank] = dim[rank - 1], dim[rank - 1] = dim[rank - 2], dim[rank - 2] = 1;
   msc_value *columns = reshape(b, y, rank + 1, dim), *all = times(b, rows, columns);
-  return all ? reduce(b, OP_reduce_sum, all, 1, (int64_t[]){rank - 1}, false) : NULL;
+  return all ? sum_over(b, all, 1, (int64_t[]){rank - 1}, false) : NULL;
 }
 
 /* A tensor of rows times one matrix. */
@@ -150,7 +141,7 @@ msc_value *onnx_matmul(msc_builder *b, msc_value *x, msc_value *y) {
   bool fits = x->type->dim[x->type->rank - 1] == y->type->dim[y->type->rank - 2];
   msc_value *p = flat                                    ? rows_product(b, x, y)
                  : fits && !msc_is_float(x->type->dtype) ? summed_product(b, x, y)
-                                                         : binary(b, OP_batch_matmul, x, y);
+                                                         : msc_compute(b, "batch_matmul(a, b)", x, y);
   if (!p || (!row && !column)) return p;
   int rank = p->type->rank, k = 0;
   for (int d = 0; d < rank; d++)

@@ -180,7 +180,7 @@ bool onnx_build_is_inf(onnx_node *n) {
   if (low && high) return onnx_set(n, 0, msc_compute(n->b, "is_inf(a)", x));
   msc_value *one = like(n->b, x, low ? -(double)INFINITY : (double)INFINITY);
   if (low || high) return onnx_set(n, 0, compare(n->b, "eq", x, one));
-  return onnx_set(n, 0, onnx_broadcast(n->b, msc_build_scalar(n->b, MSC_I1, 0), x->type->rank, x->type->dim));
+  return onnx_set(n, 0, broadcast(n->b, msc_build_scalar(n->b, MSC_I1, 0), x->type->rank, x->type->dim));
 }
 
 /* ---- types ---- */
@@ -245,6 +245,6 @@ bool onnx_build_dropout(onnx_node *n) {
     if (training && ratio > 0) return onnx_refuse(n, "training_mode is not supported: a model is read for inference");
   }
   msc_dtype mask = n->opset < 10 ? t->dtype : MSC_I1;
-  if (onnx_wants(n, 1)) MSC_TRY(onnx_set(n, 1, onnx_broadcast(n->b, msc_build_scalar(n->b, mask, 1), t->rank, t->dim)));
+  if (onnx_wants(n, 1)) MSC_TRY(onnx_set(n, 1, broadcast(n->b, msc_build_scalar(n->b, mask, 1), t->rank, t->dim)));
   return onnx_set_value(n, 0, n->in[0]);
 }

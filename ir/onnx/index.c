@@ -103,7 +103,7 @@ static msc_value *flat_index(onnx_node *n, msc_value *k, const msc_type *x, int6
   msc_value *terms = wide_k && s ? times(n->b, wide_k, s) : NULL;
   if (!terms) return NULL;
   int64_t last = terms->type->rank - 1;
-  return m ? reduce(n->b, OP_reduce_sum, terms, 1, &last, false) : NULL;
+  return m ? sum_over(n->b, terms, 1, &last, false) : NULL;
 }
 
 /* One update of each row after the other: round j takes the j-th update of those with the same place.  All pairs of
@@ -117,11 +117,16 @@ static msc_value *combine_rows(onnx_node *n, combine how, msc_value *rows, msc_v
   hit = hit ? reshape(n->b, hit, 3, (int64_t[]){num, total, 1}) : NULL;
   msc_value *u = reshape(n->b, updates, 3, (int64_t[]){num, 1, width});
   if (!hit || !u) return NULL;
-  msc_op_kind kind = how == MUL ? OP_reduce_prod : how == MAX ? OP_reduce_max : OP_reduce_min;
+  static const struct {
+    msc_op_kind over_updates;
+    const char *formula;
+  } of[] = {[MUL] = {OP_reduce_prod, "a * b"},
+            [MAX] = {OP_reduce_max, "max(a, b)"},
+            [MIN] = {OP_reduce_min, "min(a, b)"}};
   msc_value *unit = how == MUL ? like(n->b, rows, 1) : reshape(n->b, rows, 3, (int64_t[]){1, total, width});
   msc_value *all = choose(n->b, hit, u, unit);
-  msc_value *best = all ? reduce(n->b, kind, all, 1, (int64_t[]){0}, false) : NULL;
-  return best ? binary(n->b, how == MUL ? OP_mul : how == MAX ? OP_max : OP_min, rows, best) : NULL;
+  msc_value *best = all ? reduce(n->b, of[how].over_updates, all, 1, (int64_t[]){0}, false) : NULL;
+  return msc_compute(n->b, of[how].formula, rows, best);
 }
 
 /* rows [total,width], at [num], updates [num,width] */
@@ -199,7 +204,7 @@ bool onnx_build_tensor_scatter(onnx_node *n) {
     from = from ? reshape(n->b, from, u->type->rank, first) : NULL;
     k = k && from ? plus(n->b, k, from) : NULL;
   }
-  if (k && !strcmp(mode, "circular")) k = binary(n->b, OP_mod, k, like(n->b, k, (double)size));
+  if (k && !strcmp(mode, "circular")) k = msc_compute(n->b, "mod(a, b)", k, like(n->b, k, (double)size));
   int64_t num = msc_type_elems(u->type), total = msc_type_elems(x->type);
   msc_value *at = k ? element_numbers(n, k, x->type, axis) : NULL;
   at = at ? reshape(n->b, at, 1, &num) : NULL;
@@ -252,10 +257,10 @@ bool onnx_build_topk(onnx_node *n) {
 }
 
 /* The place of the largest or smallest element of a dimension, i64. */
-static msc_value *place_of(onnx_node *n, msc_value *x, int axis, bool largest, bool keep) {
+static msc_value *place_of(onnx_node *n, msc_value *x, int axis, msc_op_kind kind, bool keep) {
   msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(axis)), msc_named(n->ctx, "dtype", msc_str(n->ctx, "i64")),
                       msc_named(n->ctx, "keep_dims", msc_bool(keep))};
-  return with_attrs(n->b, largest ? OP_argmax : OP_argmin, 1, &x, 3, attrs);
+  return with_attrs(n->b, kind, 1, &x, 3, attrs);
 }
 
 bool onnx_build_argmax(onnx_node *n) {
@@ -265,7 +270,7 @@ bool onnx_build_argmax(onnx_node *n) {
   if (!x || !onnx_axis(n, onnx_int(n, "axis", 0), x->type->rank, &axis)) return false;
   int64_t size = x->type->dim[axis];
   msc_value *from = last ? onnx_reverse(n->b, x, axis) : x;
-  msc_value *k = from ? place_of(n, from, axis, n->row->name[4] == 'a', keep) : NULL;
+  msc_value *k = from ? place_of(n, from, axis, n->row->kind, keep) : NULL;
   return onnx_set(n, 0, k && last ? minus(n->b, like(n->b, k, (double)size - 1), k) : k);
 }
 
@@ -280,7 +285,7 @@ bool onnx_build_hardmax(onnx_node *n) {
     x = reshape(n->b, in, 2, dim);
     axis = 1;
   }
-  msc_value *k = x ? place_of(n, x, axis, true, true) : NULL;
+  msc_value *k = x ? place_of(n, x, axis, n->row->kind, true) : NULL;
   msc_value *places = x ? onnx_iota(n->b, MSC_I64, x->type->rank, x->type->dim, axis) : NULL;
   msc_value *y = k && places ? cast(n->b, compare(n->b, "eq", places, k), in->type->dtype) : NULL;
   return onnx_set(n, 0, y ? reshape(n->b, y, in->type->rank, in->type->dim) : NULL);

@@ -21,7 +21,7 @@ bool onnx_build_gemm(onnx_node *n) {
   else {
     const int64_t turned[] = {1, 0};
     if (a->type->rank != 2 || w->type->rank != 2) return onnx_refuse(n, "takes matrices");
-    y = onnx_matmul(n->b, ta ? onnx_transpose(n->b, a, turned) : a, tb ? onnx_transpose(n->b, w, turned) : w);
+    y = onnx_matmul(n->b, ta ? transpose(n->b, a, turned) : a, tb ? transpose(n->b, w, turned) : w);
   }
   if (alpha != 1) y = scaled(n->b, y, alpha);
   if (!onnx_has(n, 2)) return onnx_set(n, 0, y);
@@ -124,7 +124,7 @@ static msc_value *repeated(onnx_node *n, msc_value *x, int64_t times_) {
   if (times_ == 1) return x;
   const int64_t *d = x->type->dim;
   msc_value *five = reshape(n->b, x, 5, (int64_t[]){d[0], d[1], 1, d[2], d[3]});
-  five = onnx_broadcast(n->b, five, 5, (int64_t[]){d[0], d[1], times_, d[2], d[3]});
+  five = broadcast(n->b, five, 5, (int64_t[]){d[0], d[1], times_, d[2], d[3]});
   return five ? reshape(n->b, five, 4, (int64_t[]){d[0], d[1] * times_, d[2], d[3]}) : NULL;
 }
 
@@ -153,15 +153,15 @@ static msc_value *visible(onnx_node *n, const heads *h, bool causal, int64_t lef
   if (causal) seen = compare(n->b, "le", key, at);
   if (left >= 0) {
     msc_value *near = compare(n->b, "ge", ahead, like(n->b, ahead, -(double)left));
-    seen = seen ? binary(n->b, OP_logical_and, seen, near) : near;
+    seen = onnx_both(n->b, seen, near);
   }
   if (right >= 0) {
     msc_value *near = compare(n->b, "le", ahead, like(n->b, ahead, (double)right));
-    seen = seen ? binary(n->b, OP_logical_and, seen, near) : near;
+    seen = onnx_both(n->b, seen, near);
   }
   if (lengths) {
     msc_value *filled = compare(n->b, "lt", key, lengths);
-    seen = seen ? binary(n->b, OP_logical_and, seen, filled) : filled;
+    seen = onnx_both(n->b, seen, filled);
   }
   *ok = true;
   return seen;
@@ -180,18 +180,20 @@ static msc_value *given_mask(onnx_node *n, int64_t keys) {
   return padded ? compare(n->b, "ne", padded, like(n->b, padded, 0)) : NULL;
 }
 
+/* scale q k^T */
+static msc_value *scores_of(onnx_node *n, msc_value *q, msc_value *k, double scale) {
+  msc_attr turned = msc_named(n->ctx, "transpose_b", msc_bool(true));
+  return with_attrs(n->b, OP_batch_matmul, 2, (msc_value *[]){scaled(n->b, q, scale), k}, 1, &turned);
+}
+
 /* Probabilities along the last dimension; 0 where nothing is seen. */
 static msc_value *soft(onnx_node *n, msc_value *x, bool may_be_empty) {
-  if (!may_be_empty) {
-    msc_attr axis = msc_named(n->ctx, "axis", msc_int(-1));
-    return with_attrs(n->b, OP_softmax, 1, &x, 1, &axis);
-  }
+  if (!may_be_empty) return msc_compute(n->b, "softmax(a)", x);
   int64_t last = x->type->rank - 1;
   msc_value *m = along(n->b, OP_reduce_max, x, last);
   msc_value *none = m ? compare(n->b, "eq", m, like(n->b, m, -(double)INFINITY)) : NULL;
   m = none ? choose(n->b, none, like(n->b, m, 0), m) : NULL;
-  msc_value *e = m ? unary(n->b, OP_exp, minus(n->b, x, m)) : NULL,
-            *sum = e ? along(n->b, OP_reduce_sum, e, last) : NULL;
+  msc_value *e = msc_compute(n->b, "exp(a - b)", x, m), *sum = e ? sum_over(n->b, e, 1, &last, true) : NULL;
   msc_value *empty = sum ? compare(n->b, "eq", sum, like(n->b, sum, 0)) : NULL;
   return empty ? over(n->b, e, choose(n->b, empty, like(n->b, sum, 1), sum)) : NULL;
 }
@@ -224,9 +226,8 @@ bool onnx_build_attention(onnx_node *n) {
   msc_value *q = widened(n->b, h.q);
   k = widened(n->b, k), v = widened(n->b, v);
   if (!q || !k || !v) return false;
-  msc_attr turned = msc_named(n->ctx, "transpose_b", msc_bool(true));
-  msc_value *scores = with_attrs(n->b, OP_batch_matmul, 2, (msc_value *[]){scaled(n->b, q, scale), k}, 1, &turned);
-  if (softcap > 0) scores = scaled(n->b, unary(n->b, OP_tanh, scaled(n->b, scores, 1 / softcap)), softcap);
+  msc_value *scores = scores_of(n, q, k, scale);
+  if (softcap > 0) scores = msc_compute(n->b, "b * tanh(a / b)", scores, like(n->b, scores, softcap));
   msc_value *shown = scores;
   msc_value *seen = visible(n, &h, causal, left, right, &ok);
   if (!ok || !scores) return false;
@@ -234,7 +235,7 @@ bool onnx_build_attention(onnx_node *n) {
     msc_value *mask = given_mask(n, h.k->type->dim[2]);
     if (!mask) return false;
     if (mask->type->dtype != MSC_I1) scores = plus(n->b, scores, cast(n->b, mask, scores->type->dtype));
-    else seen = seen ? binary(n->b, OP_logical_and, seen, mask) : mask;
+    else seen = onnx_both(n->b, seen, mask);
   }
   if (seen && scores) scores = choose(n->b, seen, scores, like(n->b, scores, -(double)INFINITY));
   if (mode == 2) shown = scores;
@@ -242,7 +243,7 @@ bool onnx_build_attention(onnx_node *n) {
   if (mode == 3) shown = weights;
   if (!weights || !shown) return false;
   MSC_TRY(onnx_set(n, 3, cast(n->b, shown, type)));
-  msc_value *y = binary(n->b, OP_batch_matmul, weights, v);
+  msc_value *y = msc_compute(n->b, "batch_matmul(a, b)", weights, v);
   return set_attention(n, &h, y ? cast(n->b, y, n->in[2]->type->dtype == type ? type : n->in[2]->type->dtype) : NULL);
 }
 
@@ -266,12 +267,11 @@ bool onnx_build_flex_attention(onnx_node *n) {
   if (scale == 0) scale = 1 / sqrt((double)h.q->type->dim[3]);
   msc_value *q = widened(n->b, h.q), *k = widened(n->b, repeated(n, h.k, h.heads / h.groups));
   msc_value *v = widened(n->b, repeated(n, h.v, h.heads / h.groups));
-  msc_attr turned = msc_named(n->ctx, "transpose_b", msc_bool(true));
   if (!q || !k || !v) return false;
-  msc_value *scores = with_attrs(n->b, OP_batch_matmul, 2, (msc_value *[]){scaled(n->b, q, scale), k}, 1, &turned);
+  msc_value *scores = scores_of(n, q, k, scale);
   scores = changed_by(n, "score_mod", scores);
   msc_value *weights = scores ? changed_by(n, "prob_mod", soft(n, scores, false)) : NULL;
-  msc_value *y = weights ? binary(n->b, OP_batch_matmul, weights, v) : NULL;
+  msc_value *y = weights ? msc_compute(n->b, "batch_matmul(a, b)", weights, v) : NULL;
   return onnx_set(n, 0, y ? cast(n->b, y, h.v->type->dtype) : NULL);
 }
 
@@ -335,16 +335,16 @@ bool onnx_build_det(onnx_node *n) {
     msc_value *column = part_of(n->b, a, 2, 0, 1);
     msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(1)), msc_named(n->ctx, "dtype", msc_str(n->ctx, "i32")),
                         msc_named(n->ctx, "keep_dims", msc_bool(true))};
-    msc_value *size_of = unary(n->b, OP_abs, column);
+    msc_value *size_of = msc_compute(n->b, "abs(a)", column);
     msc_value *at = size_of ? with_attrs(n->b, OP_argmax, 1, &size_of, 3, attrs) : NULL;
     msc_value *row = onnx_iota(n->b, MSC_I32, 3, (int64_t[]){1, k, 1}, 1);
     if (!at || !row) return false;
     msc_value *is = cast(n->b, compare(n->b, "eq", row, at), a->type->dtype);
-    msc_value *pivot = is ? reduce(n->b, OP_reduce_sum, times(n->b, a, is), 1, (int64_t[]){1}, true) : NULL;
+    msc_value *pivot = is ? sum_over(n->b, times(n->b, a, is), 1, (int64_t[]){1}, true) : NULL;
     msc_value *head = pivot ? part_of(n->b, pivot, 2, 0, 1) : NULL;
     if (!head) return false;
     msc_value *moved = compare(n->b, "ne", at, like(n->b, at, 0));
-    msc_value *signed_head = choose(n->b, moved, unary(n->b, OP_neg, head), head);
+    msc_value *signed_head = msc_compute(n->b, "select(b, -a, a)", head, moved);
     det = det ? times(n->b, det, signed_head) : signed_head;
     if (k == 1) break;
     /* rows from the second on, where the first one stands in the pivot's place */

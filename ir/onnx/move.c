@@ -111,7 +111,7 @@ bool onnx_build_transpose(onnx_node *n) {
     return onnx_refuse(n, "perm has %d entries, the input rank %d", num, x->type->rank);
   for (int d = 0; d < num; d++)
     if (perm[d] < 0) perm[d] += x->type->rank;
-  return onnx_set(n, 0, onnx_transpose(n->b, x, perm));
+  return onnx_set(n, 0, transpose(n->b, x, perm));
 }
 
 bool onnx_build_concat(onnx_node *n) {
@@ -217,7 +217,7 @@ bool onnx_build_expand(onnx_node *n) {
     if (dim[d] < 0) return onnx_refuse(n, "entry %d of the shape is %" PRId64, d, dim[d]);
   if (num < 0) return onnx_refuse(n, "has no shape");
   MSC_TRY(joint_shape(n, x->type, num, dim, &rank, to));
-  return onnx_set(n, 0, onnx_broadcast(n->b, x, rank, to));
+  return onnx_set(n, 0, broadcast(n->b, x, rank, to));
 }
 
 bool onnx_build_tile(onnx_node *n) {
@@ -291,7 +291,7 @@ bool onnx_build_pad(onnx_node *n) {
   if (n->in[2]->data) return onnx_const_float(n, 2, &value) && onnx_set(n, 0, onnx_pad(n->b, x, low, high, value));
   /* of a value that only the plan knows: where padding is, by a mask */
   msc_value *zero = onnx_pad(n->b, x, low, high, 0), *fill = onnx_in(n, 2);
-  msc_value *ones = onnx_broadcast(n->b, msc_build_scalar(n->b, MSC_I32, 1), x->type->rank, x->type->dim);
+  msc_value *ones = broadcast(n->b, msc_build_scalar(n->b, MSC_I32, 1), x->type->rank, x->type->dim);
   msc_value *inside = onnx_pad(n->b, ones, low, high, 0);
   if (!inside || !fill) return false;
   msc_value *is_inside = compare(n->b, "eq", inside, like(n->b, inside, 1));
@@ -330,7 +330,7 @@ bool onnx_build_depth_to_space(onnx_node *n) {
   msc_value *six =
       reshape(n->b, x, 6, dcr ? (int64_t[]){d[0], s, s, c, d[2], d[3]} : (int64_t[]){d[0], c, s, s, d[2], d[3]});
   if (!six) return false;
-  msc_value *t = onnx_transpose(n->b, six, dcr ? (int64_t[]){0, 3, 4, 1, 5, 2} : (int64_t[]){0, 1, 4, 2, 5, 3});
+  msc_value *t = transpose(n->b, six, dcr ? (int64_t[]){0, 3, 4, 1, 5, 2} : (int64_t[]){0, 1, 4, 2, 5, 3});
   return onnx_set(n, 0, t ? reshape(n->b, t, 4, (int64_t[]){d[0], c, d[2] * s, d[3] * s}) : NULL);
 }
 
@@ -342,7 +342,7 @@ bool onnx_build_space_to_depth(onnx_node *n) {
   if (x->type->rank != 4 || s < 1 || s > 1 << 15 || d[2] % s || d[3] % s)
     return onnx_refuse(n, "blocksize does not fit its input");
   msc_value *six = reshape(n->b, x, 6, (int64_t[]){d[0], d[1], d[2] / s, s, d[3] / s, s});
-  msc_value *t = six ? onnx_transpose(n->b, six, (int64_t[]){0, 3, 5, 1, 2, 4}) : NULL;
+  msc_value *t = six ? transpose(n->b, six, (int64_t[]){0, 3, 5, 1, 2, 4}) : NULL;
   return onnx_set(n, 0, t ? reshape(n->b, t, 4, (int64_t[]){d[0], d[1] * s * s, d[2] / s, d[3] / s}) : NULL);
 }
 
@@ -363,7 +363,7 @@ bool onnx_build_constant_of_shape(onnx_node *n) {
   msc_attr attr = msc_named(n->ctx, "value", v);
   for (int d = 0; d < num; d++)
     if (dim[d] < 0) return onnx_refuse(n, "entry %d of the shape is %" PRId64, d, dim[d]);
-  return onnx_set(n, 0, onnx_broadcast(n->b, with_attrs(n->b, OP_constant, 0, NULL, 1, &attr), num, dim));
+  return onnx_set(n, 0, broadcast(n->b, with_attrs(n->b, OP_constant, 0, NULL, 1, &attr), num, dim));
 }
 
 bool onnx_build_range(onnx_node *n) {

@@ -12,6 +12,29 @@ static msc_value *per_channel(onnx_node *n, msc_value *v, int rank) {
   return reshape(n->b, v, rank, dim);
 }
 
+/* x - mean over the dimensions, the mean, and the variance, which are kept with size 1. */
+static msc_value *centred(onnx_node *n, msc_value *x, int num, const int64_t *dims, msc_value **out_mean,
+                          msc_value **out_variance) {
+  *out_mean = x ? mean_over(n->b, x, num, dims, true) : NULL;
+  msc_value *d = msc_compute(n->b, "a - b", x, *out_mean), *square = msc_compute(n->b, "a * a", d);
+  *out_variance = square ? mean_over(n->b, square, num, dims, true) : NULL;
+  return d;
+}
+
+static msc_value *normalized_by(onnx_node *n, msc_value *d, msc_value *variance, double eps, msc_value **out_scale) {
+  if (!variance) return NULL;
+  msc_value *r = msc_compute(n->b, "rsqrt(a + b)", variance, like(n->b, variance, eps));
+  if (out_scale) *out_scale = r;
+  return msc_compute(n->b, "a * b", d, r);
+}
+
+/* By a number per channel each, in y's type. */
+static msc_value *scale_and_shift(onnx_node *n, msc_value *y, msc_value *scale, msc_value *shift, int rank) {
+  scale = widened(n->b, per_channel(n, scale, rank));
+  shift = widened(n->b, per_channel(n, shift, rank));
+  return msc_compute(n->b, "a * b + c", y, scale, shift);
+}
+
 bool onnx_build_batch_norm(onnx_node *n) {
   msc_value *in = onnx_in(n, 0);
   double eps = onnx_float(n, "epsilon", 1e-5f), momentum = onnx_float(n, "momentum", 0.9f);
@@ -36,12 +59,8 @@ bool onnx_build_batch_norm(onnx_node *n) {
   int num = 0;
   for (int d = 0; d < rank; d++)
     if (d != 1) dims[num++] = d;
-  mean = reduce(n->b, OP_reduce_mean, x, num, dims, true);
-  msc_value *d = mean ? minus(n->b, x, mean) : NULL;
-  var = d ? reduce(n->b, OP_reduce_mean, times(n->b, d, d), num, dims, true) : NULL;
-  msc_value *r = var ? unary(n->b, OP_rsqrt, plus(n->b, var, like(n->b, var, eps))) : NULL;
-  msc_value *y = r ? times(n->b, times(n->b, d, r), per_channel(n, v[1], rank)) : NULL;
-  y = y ? plus(n->b, y, per_channel(n, v[2], rank)) : NULL;
+  msc_value *d = centred(n, x, num, dims, &mean, &var), *y = normalized_by(n, d, var, eps, NULL);
+  y = scale_and_shift(n, y, v[1], v[2], rank);
   msc_value *batch[2] = {mean, var};
   for (size_t i = 0; i < 2 && y; i++) {
     if (!onnx_wants(n, 1 + i)) continue;
@@ -55,13 +74,9 @@ bool onnx_build_batch_norm(onnx_node *n) {
 /* (x - mean) / sqrt(variance + eps) over the dimensions; mean and 1 / sqrt too, where asked for. */
 static msc_value *normalized(onnx_node *n, msc_value *x, int num, const int64_t *dims, double eps, msc_value **out_mean,
                              msc_value **out_scale) {
-  msc_value *mean = x ? reduce(n->b, OP_reduce_mean, x, num, dims, true) : NULL;
-  msc_value *d = mean ? minus(n->b, x, mean) : NULL;
-  msc_value *var = d ? reduce(n->b, OP_reduce_mean, times(n->b, d, d), num, dims, true) : NULL;
-  msc_value *r = var ? unary(n->b, OP_rsqrt, plus(n->b, var, like(n->b, var, eps))) : NULL;
+  msc_value *mean, *var, *d = centred(n, x, num, dims, &mean, &var);
   if (out_mean) *out_mean = mean;
-  if (out_scale) *out_scale = r;
-  return r ? times(n->b, d, r) : NULL;
+  return normalized_by(n, d, var, eps, out_scale);
 }
 
 bool onnx_build_instance_norm(onnx_node *n) {
@@ -72,8 +87,7 @@ bool onnx_build_instance_norm(onnx_node *n) {
   int num = 0;
   for (int d = 2; d < x->type->rank; d++) dims[num++] = d;
   msc_value *y = normalized(n, x, num, dims, eps, NULL, NULL);
-  y = y ? times(n->b, y, widened(n->b, per_channel(n, scale, x->type->rank))) : NULL;
-  y = y ? plus(n->b, y, widened(n->b, per_channel(n, bias, x->type->rank))) : NULL;
+  y = scale_and_shift(n, y, scale, bias, x->type->rank);
   return onnx_set(n, 0, y ? cast(n->b, y, in->type->dtype) : NULL);
 }
 
@@ -120,8 +134,8 @@ bool onnx_build_rms_norm(onnx_node *n) {
     return onnx_set(n, 0, with_attrs(n->b, OP_rms_norm, 2, (msc_value *[]){x, scale}, 2, attrs));
   }
   msc_value *square = onnx_all_but(n->b, OP_reduce_mean, times(n->b, x, x), axis);
-  msc_value *r = square ? unary(n->b, OP_rsqrt, plus(n->b, square, like(n->b, square, eps))) : NULL;
-  msc_value *y = r ? cast(n->b, times(n->b, x, r), in->type->dtype) : NULL;
+  msc_value *y = normalized_by(n, x, square, eps, NULL);
+  y = y ? cast(n->b, y, in->type->dtype) : NULL;
   y = y ? times(n->b, cast(n->b, y, scale->type->dtype), scale) : NULL;
   return onnx_set(n, 0, y ? cast(n->b, y, scale->type->dtype) : NULL);
 }
@@ -143,11 +157,10 @@ bool onnx_build_group_norm(onnx_node *n) {
   for (int i = 0; i < 2; i++) /* before opset 21 one for each group */
     if (v[i] && msc_type_elems(v[i]->type) == groups && groups != c) {
       msc_value *g = reshape(n->b, v[i], 2, (int64_t[]){groups, 1});
-      g = onnx_broadcast(n->b, g, 2, (int64_t[]){groups, c / groups});
+      g = broadcast(n->b, g, 2, (int64_t[]){groups, c / groups});
       v[i] = g ? reshape(n->b, g, 1, &c) : NULL;
     }
-  y = y ? times(n->b, y, widened(n->b, per_channel(n, v[0], rank))) : NULL;
-  y = y ? plus(n->b, y, widened(n->b, per_channel(n, v[1], rank))) : NULL;
+  y = scale_and_shift(n, y, v[0], v[1], rank);
   return onnx_set(n, 0, y ? cast(n->b, y, in->type->dtype) : NULL);
 }
 
@@ -162,10 +175,8 @@ bool onnx_build_mean_variance_norm(onnx_node *n) {
     MSC_TRY(onnx_axis(n, axes[i], x->type->rank, &axis));
     dims[i] = axis;
   }
-  msc_value *mean = reduce(n->b, OP_reduce_mean, x, num, dims, true), *d = mean ? minus(n->b, x, mean) : NULL;
-  msc_value *var = d ? reduce(n->b, OP_reduce_mean, times(n->b, d, d), num, dims, true) : NULL;
-  msc_value *s = var ? plus(n->b, unary(n->b, OP_sqrt, var), like(n->b, var, 1e-9)) : NULL;
-  return onnx_set(n, 0, s ? over(n->b, d, s) : NULL);
+  msc_value *mean, *var, *d = centred(n, x, num, dims, &mean, &var);
+  return onnx_set(n, 0, msc_compute(n->b, "a / (sqrt(b) + 0.000000001)", d, var));
 }
 
 bool onnx_build_lp_norm(onnx_node *n) {
@@ -174,11 +185,12 @@ bool onnx_build_lp_norm(onnx_node *n) {
   int axis;
   if (!x || !onnx_axis(n, onnx_int(n, "axis", -1), x->type->rank, &axis)) return false;
   if (p != 1 && p != 2) return onnx_refuse(n, "p is 1 or 2");
-  msc_value *w = widened(n->b, x), *a = p == 1 ? unary(n->b, OP_abs, w) : times(n->b, w, w);
-  msc_value *sum = a ? along(n->b, OP_reduce_sum, a, axis) : NULL, *s = sum && p == 2 ? unary(n->b, OP_sqrt, sum) : sum;
+  msc_value *w = widened(n->b, x), *a = msc_compute(n->b, p == 1 ? "abs(a)" : "a * a", w);
+  msc_value *sum = a ? sum_over(n->b, a, 1, (int64_t[]){axis}, true) : NULL;
+  msc_value *s = sum && p == 2 ? msc_compute(n->b, "sqrt(a)", sum) : sum;
   if (!s) return false;
-  msc_value *none = compare(n->b, "eq", s, like(n->b, s, 0)), *by = choose(n->b, none, like(n->b, s, 1), s);
-  return onnx_set(n, 0, cast(n->b, over(n->b, w, by), x->type->dtype));
+  msc_value *none = compare(n->b, "eq", s, like(n->b, s, 0));
+  return onnx_set(n, 0, cast(n->b, msc_compute(n->b, "a / select(b, 1, c)", w, none, s), x->type->dtype));
 }
 
 bool onnx_build_softmax(onnx_node *n) {
@@ -192,7 +204,7 @@ bool onnx_build_softmax(onnx_node *n) {
     x = reshape(n->b, in, 2, dim), axis = 1;
   }
   msc_attr attr = msc_named(n->ctx, "axis", msc_int(axis));
-  x = x ? with_attrs(n->b, n->row->name[0] == 'L' ? OP_log_softmax : OP_softmax, 1, &x, 1, &attr) : NULL;
+  x = x ? with_attrs(n->b, n->row->kind, 1, &x, 1, &attr) : NULL;
   return onnx_set(n, 0, x ? reshape(n->b, x, in->type->rank, in->type->dim) : NULL);
 }
 
@@ -218,7 +230,7 @@ static msc_value *nll(onnx_node *n, msc_value *logs, msc_value *labels, msc_valu
   msc_value *k = at ? reshape(n->b, at, rank, dim) : NULL;
   msc_attr axis = msc_named(n->ctx, "axis", msc_int(1)), first = msc_named(n->ctx, "axis", msc_int(0));
   msc_value *picked = k ? with_attrs(n->b, OP_take_along, 2, (msc_value *[]){logs, k}, 1, &axis) : NULL;
-  msc_value *loss = picked ? unary(n->b, OP_neg, reshape(n->b, picked, rank - 1, labels->type->dim)) : NULL;
+  msc_value *loss = picked ? msc_compute(n->b, "-a", reshape(n->b, picked, rank - 1, labels->type->dim)) : NULL;
   if (!loss) return NULL;
   msc_value *w = NULL;
   if (weight) {
@@ -227,7 +239,7 @@ static msc_value *nll(onnx_node *n, msc_value *logs, msc_value *labels, msc_valu
     w = with_attrs(n->b, OP_gather, 2, (msc_value *[]){weight, at}, 1, &first);
   }
   if (kept) {
-    msc_value *one = w ? w : onnx_broadcast(n->b, like(n->b, loss, 1), rank - 1, labels->type->dim);
+    msc_value *one = w ? w : broadcast(n->b, like(n->b, loss, 1), rank - 1, labels->type->dim);
     w = one ? choose(n->b, kept, one, like(n->b, one, 0)) : NULL;
     if (!w) return NULL;
   }
@@ -235,9 +247,9 @@ static msc_value *nll(onnx_node *n, msc_value *logs, msc_value *labels, msc_valu
   if (kept && weighted) weighted = choose(n->b, kept, weighted, like(n->b, loss, 0)); /* also where it is infinite */
   if (!strcmp(how, "none")) return weighted;
   if (strcmp(how, "sum") && strcmp(how, "mean")) return onnx_refuse(n, "reduction '%s' is unknown", how), NULL;
-  if (!w) return total(n->b, how[0] == 'm' ? OP_reduce_mean : OP_reduce_sum, weighted);
-  msc_value *sum = total(n->b, OP_reduce_sum, weighted);
-  return how[0] == 's' ? sum : over(n->b, sum, total(n->b, OP_reduce_sum, w));
+  if (!w || how[0] == 's') return reduced(n->b, how, weighted);
+  msc_value *sum = reduced(n->b, "sum", weighted);
+  return over(n->b, sum, reduced(n->b, "sum", w));
 }
 
 bool onnx_build_nll_loss(onnx_node *n) {

@@ -119,14 +119,14 @@ const msc_model_bytes *onnx_file(const onnx_node *n);
 static inline int rank_of(const msc_value *v) { return v ? v->type->rank : 0; }
 static inline msc_value *like(msc_builder *b, const msc_value *x, double c) { return number(b, x, c); }
 
-msc_value *onnx_transpose(msc_builder *b, msc_value *x, const int64_t *perm);
 /* Dimension `from` goes to `to`; the others keep their order. */
 msc_value *onnx_move_dim(msc_builder *b, msc_value *x, int from, int to);
-msc_value *onnx_broadcast(msc_builder *b, msc_value *x, int rank, const int64_t *dim);
 /* A constant tensor of doubles. */
 msc_value *onnx_dense(msc_builder *b, msc_dtype dtype, int rank, const int64_t *dim, const double *v);
 msc_value *onnx_slice(msc_builder *b, msc_value *x, const int64_t *start, const int64_t *limit, const int64_t *stride);
 msc_value *onnx_pad(msc_builder *b, msc_value *x, const int64_t *low, const int64_t *high, double value);
+/* Where both are true; a mask that is NULL is true everywhere. */
+msc_value *onnx_both(msc_builder *b, msc_value *x, msc_value *y);
 msc_value *onnx_reverse(msc_builder *b, msc_value *x, int dim);
 msc_value *onnx_iota(msc_builder *b, msc_dtype dtype, int rank, const int64_t *dim, int along_dim);
 /* x's element type for sums and roots: f16 and bf16 become f32. */

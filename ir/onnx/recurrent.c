@@ -33,10 +33,7 @@ static msc_value *gate(cell *k, msc_value *x, int number) {
 /* Activation `which` of x, after it was clipped. */
 static msc_value *act(cell *k, int which, msc_value *x) {
   msc_builder *b = k->n->b;
-  if (x && k->clip > 0) {
-    x = binary(b, OP_max, x, like(b, x, -k->clip));
-    x = x ? binary(b, OP_min, x, like(b, x, k->clip)) : NULL;
-  }
+  if (x && k->clip > 0) x = msc_compute(b, "min(max(a, -b), b)", x, like(b, x, k->clip));
   return onnx_activation(k->n, k->activation[which], k->alpha[which], k->beta[which], x);
 }
 
@@ -115,7 +112,7 @@ static bool step(cell *k, int64_t t, msc_value *lengths, msc_value **out_y) {
 static msc_value *begin(cell *k, size_t i, bool batch_first) {
   msc_builder *b = k->n->b;
   int64_t dim[2] = {k->batch, k->size};
-  if (!onnx_has(k->n, i)) return onnx_broadcast(b, msc_build_scalar(b, k->products->type->dtype, 0), 2, dim);
+  if (!onnx_has(k->n, i)) return broadcast(b, msc_build_scalar(b, k->products->type->dtype, 0), 2, dim);
   if (!batch_first) return entry(k, i);
   msc_value *v = onnx_in(k->n, i), *p = v ? part_of(b, v, 1, k->direction, k->direction + 1) : NULL;
   return p ? reshape(b, p, 2, dim) : NULL;
@@ -132,8 +129,8 @@ static bool run_direction(cell *k, msc_value *x, bool reversed, bool batch_first
   int64_t all = k->gates * k->size;
   if (w->type->rank != 2 || r->type->rank != 2 || w->type->dim[0] != all || r->type->dim[0] != all)
     return onnx_refuse(n, "weights do not fit hidden_size %" PRId64, k->size);
-  k->r = onnx_transpose(b, r, turned);
-  k->products = onnx_matmul(b, x, onnx_transpose(b, w, turned));
+  k->r = transpose(b, r, turned);
+  k->products = onnx_matmul(b, x, transpose(b, w, turned));
   k->recurrent_bias = NULL;
   if (bias && k->products) {
     msc_value *wb = part_of(b, bias, 0, 0, all), *rb = part_of(b, bias, 0, all, 2 * all);
@@ -188,7 +185,7 @@ bool onnx_build_recurrent(onnx_node *n) {
   k.size = onnx_int(n, "hidden_size", r->dim[2]);
   dirs = both ? 2 : 1;
   if (r->dim[0] != dirs || r->dim[2] != k.size) return onnx_refuse(n, "R does not fit direction and hidden_size");
-  if (batch_first) x = onnx_transpose(n->b, x, (int64_t[]){1, 0, 2});
+  if (batch_first) x = transpose(n->b, x, (int64_t[]){1, 0, 2});
   k.steps = x->type->dim[0], k.batch = x->type->dim[1];
   if (k.steps < 1 || k.steps > MAX_STEPS) return onnx_refuse(n, "of %" PRId64 " steps is not supported", k.steps);
   msc_value *lengths = NULL, *y[2], *h[2], *c[2] = {NULL, NULL};
@@ -204,8 +201,8 @@ bool onnx_build_recurrent(onnx_node *n) {
   msc_value *all = both ? joined(n->b, 1, 2, y) : y[0], *last[2] = {both ? joined(n->b, 0, 2, h) : h[0], c[0]};
   if (both && c[0]) last[1] = joined(n->b, 0, 2, c);
   if (batch_first) {
-    all = all ? onnx_transpose(n->b, all, (int64_t[]){2, 0, 1, 3}) : NULL;
-    for (int i = 0; i < 2; i++) last[i] = last[i] ? onnx_transpose(n->b, last[i], (int64_t[]){1, 0, 2}) : NULL;
+    all = all ? transpose(n->b, all, (int64_t[]){2, 0, 1, 3}) : NULL;
+    for (int i = 0; i < 2; i++) last[i] = last[i] ? transpose(n->b, last[i], (int64_t[]){1, 0, 2}) : NULL;
   }
   return onnx_set(n, 0, all) && onnx_set(n, 1, last[0]) && (k.gates != 4 || onnx_set(n, 2, last[1]));
 }

@@ -54,8 +54,14 @@ static msc_value *reduced_over(onnx_node *n, msc_op_kind kind, msc_value *x, int
     i += gone;
     if (!gone || keep) dim[k++] = gone ? 1 : x->type->dim[d];
   }
-  return onnx_broadcast(n->b, like(n->b, x, unit_of(kind, x->type->dtype)), k, dim);
+  return broadcast(n->b, like(n->b, x, unit_of(kind, x->type->dtype)), k, dim);
 }
+
+/* Sums of formulas, and whether the result is the root of one. */
+static const struct {
+  const char *name, *each;
+  bool root;
+} sums[] = {{"L1", "abs(a)", false}, {"SumSquare", "a * a", false}, {"L2", "a * a", true}};
 
 bool onnx_build_reduce(onnx_node *n) {
   msc_value *x = onnx_in(n, 0);
@@ -78,24 +84,22 @@ bool onnx_build_reduce(onnx_node *n) {
     return onnx_set(n, 0, y ? cast(n->b, y, x->type->dtype) : NULL);
   }
   msc_value *w = widened(n->b, x), *y = NULL;
-  if (!strcmp(name, "L1")) y = reduced_over(n, OP_reduce_sum, unary(n->b, OP_abs, w), num, dims, keep);
-  else if (!strcmp(name, "SumSquare")) y = reduced_over(n, OP_reduce_sum, times(n->b, w, w), num, dims, keep);
-  else if (!strcmp(name, "L2")) {
-    msc_value *f = msc_is_float(x->type->dtype) ? w : cast(n->b, x, MSC_F64);
-    msc_value *sum = f ? reduced_over(n, OP_reduce_sum, times(n->b, f, f), num, dims, keep) : NULL;
-    y = sum ? unary(n->b, OP_sqrt, sum) : NULL;
-  } else if (!strcmp(name, "LogSum")) {
-    msc_value *sum = reduced_over(n, OP_reduce_sum, w, num, dims, keep);
-    y = sum ? unary(n->b, OP_log, sum) : NULL;
+  for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+    if (strcmp(name, sums[i].name)) continue;
+    if (!msc_is_float(x->type->dtype) && sums[i].root) w = cast(n->b, x, MSC_F64);
+    y = reduced_over(n, OP_reduce_sum, msc_compute(n->b, sums[i].each, w), num, dims, keep);
+    return onnx_set(n, 0, y ? cast(n->b, sums[i].root ? msc_compute(n->b, "sqrt(a)", y) : y, x->type->dtype) : NULL);
+  }
+  if (!strcmp(name, "LogSum")) {
+    y = msc_compute(n->b, "log(a)", reduced_over(n, OP_reduce_sum, w, num, dims, keep));
   } else { /* LogSumExp: m + log(sum(exp(x - m))) */
     if (!msc_type_elems(x->type)) y = reduced_over(n, OP_reduce_max, w, num, dims, keep);
     else if (num && w) {
       msc_value *m = reduce(n->b, OP_reduce_max, w, num, dims, true);
-      msc_value *big = m ? compare(n->b, "lt", unary(n->b, OP_abs, m), like(n->b, m, (double)INFINITY)) : NULL;
-      m = big ? choose(n->b, big, m, like(n->b, m, 0)) : NULL;
-      msc_value *e = m ? unary(n->b, OP_exp, minus(n->b, w, m)) : NULL;
-      msc_value *sum = e ? reduce(n->b, OP_reduce_sum, e, num, dims, true) : NULL;
-      msc_value *l = sum ? plus(n->b, m, unary(n->b, OP_log, sum)) : NULL,
+      m = m ? msc_compute(n->b, "select(less(abs(a), b), a, 0)", m, like(n->b, m, (double)INFINITY)) : NULL;
+      msc_value *e = msc_compute(n->b, "exp(a - b)", w, m);
+      msc_value *sum = e ? sum_over(n->b, e, num, dims, true) : NULL;
+      msc_value *l = msc_compute(n->b, "a + log(b)", m, sum),
                 *f = reduced_over(n, OP_reduce_max, w, num, dims, keep);
       y = l && f ? reshape(n->b, l, f->type->rank, f->type->dim) : NULL;
     } else y = w;

@@ -215,15 +215,14 @@ typedef struct {
 static msc_value *mirrored(msc_builder *b, msc_value *x, double low, double high) {
   double range = high - low;
   if (range <= 0) return like(b, x, low);
-  msc_value *t = minus(b, x, like(b, x, low)), *turns = unary(b, OP_floor, over(b, t, like(b, x, 2 * range)));
-  t = minus(b, t, scaled(b, turns, 2 * range));
-  msc_value *back = minus(b, like(b, x, 2 * range), t), *least = binary(b, OP_min, t, back);
-  return plus(b, least, like(b, x, low));
+  msc_value *first = like(b, x, low), *both = like(b, x, 2 * range), *t = msc_compute(b, "a - b", x, first);
+  t = msc_compute(b, "a - floor(a / b) * b", t, both);
+  return msc_compute(b, "min(a, b - a) + c", t, both, first);
 }
 
 static msc_value *between(msc_builder *b, msc_value *x, double low, double high) {
-  msc_value *above = binary(b, OP_max, x, like(b, x, low));
-  return binary(b, OP_min, above, like(b, x, high));
+  msc_value *first = like(b, x, low), *last = like(b, x, high);
+  return msc_compute(b, "min(max(a, b), c)", x, first, last);
 }
 
 /* An integer place as one inside, as the padding says; *weight becomes 0 where there is nothing. */
@@ -231,10 +230,10 @@ static msc_value *tap(msc_builder *b, const sampling *s, msc_value *at, int64_t 
   double last = (double)num - 1;
   if (s->padding[0] == 'r') {
     at = mirrored(b, at, s->corners ? 0 : -0.5, s->corners ? last : last + 0.5);
-    at = unary(b, OP_floor, at);
+    at = msc_compute(b, "floor(a)", at);
   } else if (s->padding[0] == 'z') {
     msc_value *low = compare(b, "ge", at, like(b, at, 0)), *high = compare(b, "le", at, like(b, at, last));
-    *weight = choose(b, binary(b, OP_logical_and, low, high), *weight, like(b, *weight, 0));
+    *weight = choose(b, onnx_both(b, low, high), *weight, like(b, *weight, 0));
   }
   return between(b, at, 0, last);
 }
@@ -246,7 +245,7 @@ static int tap_weights(msc_builder *b, const sampling *s, msc_value *t, msc_valu
   if (strstr(s->mode, "linear")) return out[0] = minus(b, one, t), out[1] = t, 2;
   for (int i = 0; i < 4; i++) { /* of Keys' cubics with -0.75 */
     const double a = -0.75, shift = i - 1;
-    msc_value *d = unary(b, OP_abs, minus(b, t, like(b, t, shift)));
+    msc_value *d = msc_compute(b, "abs(a - b)", t, like(b, t, shift));
     bool near = i == 1 || i == 2;
     msc_value *p =
         near ? minus(b, scaled(b, d, a + 2), like(b, t, a + 3)) : minus(b, scaled(b, d, a), like(b, t, 5 * a));
@@ -278,7 +277,7 @@ static msc_value *sum_taps(onnx_node *n, msc_value *x, int num, const int *taps,
     if (!at || !w) return NULL;
     int64_t to[3] = {x->type->dim[0], x->type->dim[1], at->type->dim[2]};
     msc_attr axis = msc_named(n->ctx, "axis", msc_int(2));
-    msc_value *places = onnx_broadcast(n->b, cast(n->b, at, MSC_I32), 3, to);
+    msc_value *places = broadcast(n->b, cast(n->b, at, MSC_I32), 3, to);
     msc_value *v = with_attrs(n->b, OP_take_along, 2, (msc_value *[]){x, places}, 1, &axis);
     v = v ? times(n->b, v, w) : NULL;
     sum = sum && v ? plus(n->b, sum, v) : v;
@@ -312,11 +311,11 @@ bool onnx_build_grid_sample(onnx_node *n) {
     msc_value *up = plus(n->b, c, like(n->b, c, 1));
     c = s.corners ? scaled(n->b, scaled(n->b, up, 0.5), (double)size - 1)
                   : scaled(n->b, minus(n->b, scaled(n->b, up, (double)size), like(n->b, c, 1)), 0.5);
-    if (s.mode[0] == 'n') c = unary(n->b, OP_round, c);
+    if (s.mode[0] == 'n') c = msc_compute(n->b, "round(a)", c);
     if (s.padding[0] == 'b') c = between(n->b, c, 0, (double)size - 1);
     if (s.padding[0] == 'r') c = mirrored(n->b, c, low, high);
     c = between(n->b, c, -1e6, (double)size + 1e6); /* no number that is none names a place */
-    msc_value *first = unary(n->b, s.mode[0] == 'n' ? OP_round : OP_floor, c);
+    msc_value *first = msc_compute(n->b, s.mode[0] == 'n' ? "round(a)" : "floor(a)", c);
     if (!first) return false;
     taps[i] = tap_weights(n->b, &s, minus(n->b, c, first), weight[i]);
     for (int j = 0; j < taps[i]; j++) {
@@ -356,6 +355,6 @@ bool onnx_build_affine_grid(onnx_node *n) {
     v[p * (d + 1) + d] = 1;
   }
   msc_value *grid = onnx_dense(n->b, theta->type->dtype, 3, (int64_t[]){1, places, d + 1}, v);
-  msc_value *y = onnx_matmul(n->b, grid, onnx_transpose(n->b, theta, (int64_t[]){0, 2, 1}));
+  msc_value *y = onnx_matmul(n->b, grid, transpose(n->b, theta, (int64_t[]){0, 2, 1}));
   return onnx_set(n, 0, y ? reshape(n->b, y, d + 2, dim) : NULL);
 }

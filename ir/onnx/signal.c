@@ -48,7 +48,7 @@ static msc_value *transform(onnx_node *n, msc_value *x, int64_t length, bool inv
   msc_value *out[2] = {onnx_matmul(n->b, re, c), NULL};
   if (im && out[0]) out[0] = plus(n->b, out[0], onnx_matmul(n->b, im, s));
   if (!real) {
-    out[1] = unary(n->b, OP_neg, onnx_matmul(n->b, re, s));
+    out[1] = msc_compute(n->b, "-a", onnx_matmul(n->b, re, s));
     if (im && out[1]) out[1] = plus(n->b, out[1], onnx_matmul(n->b, im, c));
   }
   for (int i = 0; i < 2 - real; i++) {
@@ -170,15 +170,15 @@ static msc_value *occurrences(onnx_node *n, msc_value *x, const int64_t *pool, i
       msc_value *part = part_of(n->b, x, 1, j * (s + 1), j * (s + 1) + places);
       part = part ? reshape(n->b, part, 3, (int64_t[]){rows, places, 1}) : NULL;
       msc_value *is = part ? compare(n->b, "eq", part, onnx_dense(n->b, x->type->dtype, 1, &num, v)) : NULL;
-      all = all && is ? binary(n->b, OP_logical_and, all, is) : is;
+      all = is ? onnx_both(n->b, all, is) : NULL;
       if (!all) return NULL;
     }
     if (!all) continue;
-    msc_value *count = reduce(n->b, OP_reduce_sum, cast(n->b, all, MSC_F32), 1, (int64_t[]){1}, false);
+    msc_value *count = sum_over(n->b, cast(n->b, all, MSC_F32), 1, (int64_t[]){1}, false);
     sum = sum && count ? plus(n->b, sum, count) : count;
     if (!sum) return NULL;
   }
-  return sum ? sum : onnx_broadcast(n->b, msc_build_scalar(n->b, MSC_F32, 0), 2, (int64_t[]){rows, num});
+  return sum ? sum : broadcast(n->b, msc_build_scalar(n->b, MSC_F32, 0), 2, (int64_t[]){rows, num});
 }
 
 bool onnx_build_tf_idf(onnx_node *n) {

@@ -191,14 +191,14 @@ bool onnx_build_average_pool(onnx_node *n) {
 
 /* |x|^p, of which mean and sum are made, and its root. */
 static msc_value *power(onnx_node *n, msc_value *x, double p) {
-  msc_value *a = unary(n->b, OP_abs, x);
-  if (p == 1) return a;
-  return !a ? NULL : p == 2 ? times(n->b, a, a) : binary(n->b, OP_pow, a, like(n->b, a, p));
+  if (p == 1 || p == 2) return msc_compute(n->b, p == 1 ? "abs(a)" : "a * a", x);
+  return msc_compute(n->b, "pow(abs(a), b)", x, like(n->b, x, p));
 }
 
 static msc_value *root(onnx_node *n, msc_value *x, double p) {
   if (p == 1) return x;
-  return !x ? NULL : p == 2 ? unary(n->b, OP_sqrt, x) : binary(n->b, OP_pow, x, like(n->b, x, 1 / p));
+  if (!x || p == 2) return msc_compute(n->b, "sqrt(a)", x);
+  return msc_compute(n->b, "pow(a, b)", x, like(n->b, x, 1 / p));
 }
 
 static double norm_order(onnx_node *n) { return n->opset < 2 ? onnx_float(n, "p", 2) : (double)onnx_int(n, "p", 2); }
@@ -215,8 +215,7 @@ bool onnx_build_lp_pool(onnx_node *n) {
 bool onnx_build_global_pool(onnx_node *n) {
   msc_value *x = onnx_in(n, 0);
   if (!x) return false;
-  if (n->row->name[6] == 'A') return onnx_set(n, 0, onnx_all_but(n->b, OP_reduce_mean, x, 2));
-  if (n->row->name[6] == 'M') return onnx_set(n, 0, onnx_all_but(n->b, OP_reduce_max, x, 2));
+  if (n->row->kind != OP_constant) return onnx_set(n, 0, onnx_all_but(n->b, n->row->kind, x, 2));
   double p = norm_order(n);
   return onnx_set(n, 0, root(n, onnx_all_but(n->b, OP_reduce_sum, power(n, x, p), 2), p));
 }
@@ -234,7 +233,7 @@ bool onnx_build_lrn(onnx_node *n) {
   msc_value *mean = pool_pair(n, OP_avg_pool, square, &channels, &still);
   mean = mean ? reshape(n->b, mean, x->type->rank, x->type->dim) : NULL;
   msc_value *sum = mean ? plus(n->b, scaled(n->b, mean, alpha), like(n->b, mean, bias)) : NULL;
-  return onnx_set(n, 0, sum ? over(n->b, x, binary(n->b, OP_pow, sum, like(n->b, sum, beta))) : NULL);
+  return onnx_set(n, 0, sum ? over(n->b, x, msc_compute(n->b, "pow(a, b)", sum, like(n->b, sum, beta))) : NULL);
 }
 
 /* Every element of x at the place that the index of a MaxPool says. */

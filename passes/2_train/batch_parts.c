@@ -23,7 +23,7 @@ typedef struct {
 } building;
 
 static msc_value *reshape_parts(building *z, msc_value *x, int rank, const int64_t *dim) {
-  return with_ints(&z->b, OP_reshape, x, MSC_FACT(shape), rank, dim);
+  return reshape(&z->b, x, rank, dim);
 }
 
 /* ---- from the whole batch to parts, and back ---- */
@@ -37,14 +37,14 @@ static msc_value *cut_into_parts(building *z, msc_value *v, int dim) {
     size[d] = d < dim ? t->dim[d] : d == dim ? z->r : d == dim + 1 ? t->dim[dim] / z->r : t->dim[d - 1];
   for (int d = 1; d <= t->rank; d++) perm[d] = d <= dim ? d - 1 : d;
   msc_value *x = reshape_parts(z, v, t->rank + 1, size);
-  return dim && x ? with_ints(&z->b, OP_transpose, x, "perm", t->rank + 1, perm) : x;
+  return dim && x ? transpose(&z->b, x, perm) : x;
 }
 
 /* [r, .., n/r, ..] -> [.., n, ..] of type t */
 static msc_value *join_parts(building *z, msc_value *v, int dim, const msc_type *t) {
   int64_t perm[MSC_MAX_RANK];
   for (int d = 0; d <= t->rank; d++) perm[d] = d < dim ? d + 1 : d == dim ? 0 : d;
-  if (dim) v = with_ints(&z->b, OP_transpose, v, "perm", t->rank + 1, perm);
+  if (dim) v = transpose(&z->b, v, perm);
   return reshape_parts(z, v, t->rank, t->dim);
 }
 
@@ -151,7 +151,7 @@ static bool repeat_common_operands(building *z) {
     int64_t dim[MSC_MAX_RANK] = {z->r};
     if (z->parted[i]) continue;
     memcpy(dim + 1, t->dim, (size_t)t->rank * sizeof *dim);
-    z->in[i] = with_ints(&z->b, OP_broadcast_to, z->in[i], MSC_FACT(shape), t->rank + 1, dim);
+    z->in[i] = broadcast(&z->b, z->in[i], t->rank + 1, dim);
     MSC_TRY(z->in[i]);
     z->parted[i] = true;
   }

@@ -42,7 +42,7 @@ static msc_value *split_batch(rewriting *w, msc_value *x, int64_t *out_dim) {
 /* [c] as [r * c] */
 static msc_value *repeat_for_parts(rewriting *w, msc_value *v) {
   int64_t two[2] = {w->r, v->type->dim[0]}, one = two[0] * two[1];
-  return reshape(&w->b, with_ints(&w->b, OP_broadcast_to, v, "shape", 2, two), 1, &one);
+  return reshape(&w->b, broadcast(&w->b, v, 2, two), 1, &one);
 }
 
 /* [r * c] as the mean [c] */
@@ -70,12 +70,12 @@ static bool compute_norm_by_parts(rewriting *w) {
   for (int i = 0; i <= rank; i++) back[perm[i]] = i, apart[i] = dim[perm[i]];
   memcpy(merged, t->dim, sizeof merged);
   merged[0] = dim[1], merged[channel] *= w->r;
-  msc_value *in[5] = {reshape(&w->b, with_ints(&w->b, OP_transpose, x, "perm", rank + 1, perm), rank, merged)};
+  msc_value *in[5] = {reshape(&w->b, transpose(&w->b, x, perm), rank, merged)};
   for (int i = 1; i < 5; i++) in[i] = repeat_for_parts(w, op->in[i].value);
   for (int i = 0; i < 5; i++) MSC_TRY(in[i]);
   msc_op *norm = msc_build_with(&w->b, OP_batch_norm, 5, in, 3, op->num_attrs, op->attrs);
   MSC_TRY(norm);
-  msc_value *y = with_ints(&w->b, OP_transpose, reshape(&w->b, &norm->out[0], rank + 1, apart), "perm", rank + 1, back);
+  msc_value *y = transpose(&w->b, reshape(&w->b, &norm->out[0], rank + 1, apart), back);
   msc_value *out[3] = {y ? reshape(&w->b, y, rank, t->dim) : NULL, average_over_parts(w, &norm->out[1]),
                        average_over_parts(w, &norm->out[2])};
   for (int i = 0; i < 3; i++) {

@@ -71,7 +71,7 @@ static int64_t total_size(const merging *z, const int64_t *size) {
 /* ---- building ---- */
 
 static msc_value *swap_heads(merging *z, msc_value *heads) {
-  return with_ints(&z->b, OP_transpose, heads, "perm", 4, (const int64_t[]){0, 2, 1, 3});
+  return transpose(&z->b, heads, (const int64_t[]){0, 2, 1, 3});
 }
 
 /* Slices part i out of v, whose dimension `dim` has parts of these sizes. */

@@ -31,7 +31,7 @@ typedef struct {
 
 /* Builds a transpose [a,b,c] -> [b,a,c]. */
 static msc_value *build_swap(unfolding *u, msc_value *x) {
-  return with_ints(&u->b, OP_transpose, x, "perm", 3, (int64_t[]){1, 0, 2});
+  return transpose(&u->b, x, (int64_t[]){1, 0, 2});
 }
 
 static bool has_single_element_windows(const msc_conv *c) {
