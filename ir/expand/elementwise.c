@@ -106,7 +106,7 @@ bool expand_is_inf(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
 bool expand_asinh(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
   msc_value *x = cast(b, in[0], wide(in[0]->type->dtype)), *size = msc_compute(b, "abs(a)", x);
-  msc_value *near = unary(b, OP_log1p, msc_compute(b, "a + a * a / (1 + sqrt(a * a + 1))", size));
+  msc_value *near = msc_compute(b, "log1p(a + a * a / (1 + sqrt(a * a + 1)))", size);
   msc_value *far = msc_compute(b, "log(a) + 0.6931471805599453", size);
   msc_value *y = msc_compute(b, "select(less(a, 1000000000), b, c)", size, near, far);
   return give_result(cast(b, msc_compute(b, "sign(a) * b", x, y), in[0]->type->dtype), out_result);
@@ -116,7 +116,7 @@ bool expand_asinh(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
 bool expand_acosh(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
   msc_value *x = cast(b, in[0], wide(in[0]->type->dtype)), *t = msc_compute(b, "a - 1", x);
-  msc_value *near = unary(b, OP_log1p, msc_compute(b, "a + sqrt(a * (a + 2))", t));
+  msc_value *near = msc_compute(b, "log1p(a + sqrt(a * (a + 2)))", t);
   msc_value *far = msc_compute(b, "log(a) + 0.6931471805599453", x);
   msc_value *y = msc_compute(b, "select(less(a, 1000000000), b, c)", x, near, far);
   return give_result(cast(b, msc_compute(b, "select(less(a, 0), sqrt(a), b)", t, y), in[0]->type->dtype), out_result);
@@ -125,7 +125,7 @@ bool expand_acosh(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
 bool expand_atanh(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
   msc_value *x = cast(b, in[0], wide(in[0]->type->dtype)), *size = msc_compute(b, "abs(a)", x);
-  msc_value *y = unary(b, OP_log1p, msc_compute(b, "2 * a / (1 - a)", size));
+  msc_value *y = msc_compute(b, "log1p(2 * a / (1 - a))", size);
   return give_result(cast(b, msc_compute(b, "sign(a) * (0.5 * b)", x, y), in[0]->type->dtype), out_result);
 }
 
@@ -171,7 +171,7 @@ bool expand_fmod(msc_builder *b, const msc_op *op, msc_value *const *in, msc_val
   (void)op;
   msc_dtype dtype = in[0]->type->dtype;
   msc_value *x = cast(b, in[0], quotient_dtype(in[0])), *y = cast(b, in[1], quotient_dtype(in[0])), *q = over(b, x, y);
-  if (msc_is_float(dtype)) q = unary(b, OP_trunc, q);
+  if (msc_is_float(dtype)) q = msc_compute(b, "trunc(a)", q);
   return give_result(cast(b, msc_compute(b, "a - b * c", x, q, y), dtype), out_result);
 }
 

@@ -139,7 +139,7 @@ static msc_value *reduced_rows(msc_builder *b, const msc_op *op, msc_value *keep
 static msc_value *checked(msc_builder *b, msc_value *labels, int64_t num_classes) {
   msc_value *zeros =
       broadcast(b, msc_build_scalar(b, labels->type->dtype, 0), 1, &num_classes);
-  return plus(b, labels, binary(b, OP_gather, zeros, labels));
+  return msc_compute(b, "a + gather(b, a)", labels, zeros);
 }
 
 /* [*,c]: does the label of the row name this class?  In rows that are not kept class 0 is named. */
@@ -179,7 +179,7 @@ static msc_value *smoothed_loss(msc_builder *b, const msc_op *op, msc_value *log
   double s = msc_op_float(op, "label_smoothing");
   int64_t c = logits->type->rank - 1;
   msc_value *rows = scaled(b, plain_loss(b, op, logits, labels, "none"), 1 - s),
-            *all = scaled(b, mean_over(b, unary(b, OP_log_softmax, logits), 1, &c, false), s);
+            *all = scaled(b, mean_over(b, msc_compute(b, "log_softmax(a)", logits), 1, &c, false), s);
   return reduced_rows(b, op, keep, minus(b, rows, where_kept(b, keep, all)));
 }
 

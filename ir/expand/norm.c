@@ -22,7 +22,7 @@ static msc_value *mean_square(msc_builder *b, msc_value *x, int num, const int64
 
 /* x / sqrt(variance + eps) */
 static msc_value *normalized(msc_builder *b, msc_value *x, msc_value *variance, double eps) {
-  return times(b, x, unary(b, OP_rsqrt, plus(b, variance, number(b, variance, eps))));
+  return msc_compute(b, "a * rsqrt(b + c)", x, variance, number(b, variance, eps));
 }
 
 /* x gamma + beta, for those that there are; `at` makes them broadcast to x. */
@@ -54,7 +54,7 @@ bool expand_l2_normalize(msc_builder *b, const msc_op *op, msc_value *const *in,
   int rank = in[0]->type->rank, num = dims_from(axis_of(op, "axis", rank), rank, dims);
   msc_value *x = cast(b, in[0], wide(dtype)), *sum = sum_over(b, times(b, x, x), num, dims, true);
   sum = msc_compute(b, "max(a, b)", sum, number(b, sum, msc_op_float(op, "eps")));
-  out_result[0] = cast(b, times(b, x, unary(b, OP_rsqrt, sum)), dtype);
+  out_result[0] = cast(b, msc_compute(b, "a * rsqrt(b)", x, sum), dtype);
   return out_result[0] != NULL;
 }
 

@@ -151,10 +151,10 @@ bool grad_exp2(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (c
 bool grad_log2(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a / (b * 0.6931471805599453)"); }
 bool grad_log10(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a / (b * 2.302585092994046)"); }
 bool grad_cosh(msc_grad_ctx *g, msc_op *op) {
-  return give(g, op, 0, times(&g->b, dy_of(g), unary(&g->b, OP_sinh, in(op, 0))));
+  return give(g, op, 0, msc_compute(&g->b, "a * sinh(b)", dy_of(g), in(op, 0)));
 }
 bool grad_sinh(msc_grad_ctx *g, msc_op *op) {
-  return give(g, op, 0, times(&g->b, dy_of(g), unary(&g->b, OP_cosh, in(op, 0))));
+  return give(g, op, 0, msc_compute(&g->b, "a * cosh(b)", dy_of(g), in(op, 0)));
 }
 
 bool grad_atan2(msc_grad_ctx *g, msc_op *op) {
@@ -175,7 +175,7 @@ bool grad_relu(msc_grad_ctx *g, msc_op *op) {
 /* x s: slope s (1 + x (1 - s)) */
 bool grad_silu(msc_grad_ctx *g, msc_op *op) {
   msc_value *x = in(op, 0), *one = number(&g->b, x, 1);
-  msc_value *s = unary(&g->b, OP_sigmoid, x);
+  msc_value *s = msc_compute(&g->b, "sigmoid(a)", x);
   msc_value *inner = plus(&g->b, times(&g->b, x, minus(&g->b, one, s)), one);
   return give(g, op, 0, times(&g->b, dy_of(g), times(&g->b, s, inner)));
 }
@@ -330,7 +330,7 @@ bool grad_gather_nd(msc_grad_ctx *g, msc_op *op) {
 }
 
 bool grad_scatter_nd_add(msc_grad_ctx *g, msc_op *op) {
-  return give(g, op, 1, binary(&g->b, OP_gather_nd, dy_of(g), in(op, 0)));
+  return give(g, op, 1, msc_compute(&g->b, "gather_nd(a, b)", dy_of(g), in(op, 0)));
 }
 
 /* Which updates were the last of their row, shaped to be broadcast: the row's last position is written down and read
@@ -345,7 +345,7 @@ static msc_value *last_of_rows(msc_grad_ctx *g, const msc_op *op) {
   msc_value *none = broadcast(&g->b, zero, 1, &x->dim[axis]);
   if (!place || !none) return NULL;
   msc_value *last = msc_build(&g->b, OP_scatter_update, 3, (msc_value *[]){none, in(op, 1), place});
-  msc_value *mine = compare(&g->b, "eq", binary(&g->b, OP_gather, last, in(op, 1)), place);
+  msc_value *mine = compare(&g->b, "eq", msc_compute(&g->b, "gather(a, b)", last, in(op, 1)), place);
   int rank = indices->rank;
   for (int d = 0; d < rank; d++) dim[d] = indices->dim[d];
   for (int d = (int)axis + 1; d < x->rank; d++) dim[rank++] = 1;
@@ -549,7 +549,7 @@ static msc_value *label_gradient(msc_grad_ctx *g, const msc_op *op) {
   for (int d = 0; d < t->rank - 1; d++) rows *= t->dim[d];
   if (!strcmp(msc_op_str(op, "reduction"), "mean")) dloss = over(&g->b, dloss, number(&g->b, dloss, (double)rows));
   if (!strcmp(msc_op_str(op, "reduction"), "none")) dloss = reshape(&g->b, dloss, t->rank, dim);
-  return msc_compute(&g->b, "-a * b", unary(&g->b, OP_log_softmax, logits), dloss);
+  return msc_compute(&g->b, "-log_softmax(a) * b", logits, dloss);
 }
 
 bool grad_cross_entropy(msc_grad_ctx *g, msc_op *op) {
