@@ -98,23 +98,44 @@ static size_t collect_hypers(const inserting *s, const msc_optimizer_group *grou
   return num;
 }
 
+/* The place of an operand in the row of an op; -1: it has none of this name. */
+static int operand_named(const inserting *s, msc_op_kind kind, const char *name) {
+  const msc_op_info *info = msc_op_info_of(context_of(s), kind);
+  for (int i = 0; i < info->num_operands; i++)
+    if (!strcmp(info->operand[i].name, name)) return i;
+  return -1;
+}
+
 static msc_op *build_update_op(inserting *s, const msc_optimizer_group *group, msc_op_kind kind, size_t num_in,
-                               msc_value *const *in, size_t num_out) {
+                               msc_value *const *in) {
   msc_attr attrs[12];
   size_t num = collect_hypers(s, group, kind, attrs);
   msc_value *all[8], *ok = s->ok;
-  bool takes_lr = s->lr && kind != OP_lamb_moments;
+  bool takes_lr = s->lr && operand_named(s, kind, "rate") >= 0;
   memcpy(all, in, num_in * sizeof *in);
   if (takes_lr && !ok && !(ok = msc_build_scalar(&s->b, MSC_I1, 1))) return NULL;
   if (ok) all[num_in++] = ok;
   if (takes_lr) all[num_in++] = s->lr;
-  return msc_build_with(&s->b, kind, num_in, all, num_out, num, attrs);
+  const msc_op_info *info = msc_op_info_of(context_of(s), kind);
+  msc_op *op = msc_build_with(&s->b, kind, num_in, all, (size_t)info->num_results, num, attrs);
+  for (int i = 0; op && i < info->num_operands; i++) /* results are the new values of operands tied to them */
+    if (info->operand[i].tied >= 0) s->new_value[in[i]->index] = &op->out[info->operand[i].tied];
+  return op;
 }
 
-/* Makes result i of the update op the new value of its operand i: w, then its states. */
-static bool set_new_values(inserting *s, msc_op *op, size_t num, msc_value *const *args) {
-  for (size_t i = 0; op && i < num; i++) s->new_value[args[i]->index] = &op->out[i];
-  return op != NULL;
+/* Builds the op of the group for w, with the operands of its row: w, states of w, the gradient g, the step t. */
+static msc_op *build_update(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
+  const msc_op_info *info = msc_op_info_of(context_of(s), group->update);
+  msc_value *in[8];
+  size_t num = 0;
+  for (; num < (size_t)info->num_operands && !info->operand[num].optional; num++) {
+    char name = info->operand[num].name[0];
+    in[num] = name == 'w'   ? w
+              : name == 'g' ? g
+              : name == 't' ? s->step
+                            : add_parameter_state(s, w, name == 'm' ? s->first : s->second);
+  }
+  return build_update_op(s, group, group->update, num, in);
 }
 
 /* |w| / |r|, 1 where one of them is zero. */
@@ -127,34 +148,12 @@ static msc_value *build_trust_ratio(inserting *s, msc_value *w, msc_value *r) {
   return cast(&s->b, trust, w->type->dtype);
 }
 
-static bool update_lamb(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
-  msc_value *m = add_parameter_state(s, w, s->first), *v = add_parameter_state(s, w, s->second);
-  msc_op *moments = build_update_op(s, group, OP_lamb_moments, 5, (msc_value *[]){w, m, v, g, s->step}, 3);
-  if (!moments) return false;
-  s->new_value[m->index] = &moments->out[1];
-  s->new_value[v->index] = &moments->out[2];
-  msc_value *r = &moments->out[0], *trust = build_trust_ratio(s, w, r);
-  return set_new_values(s, build_update_op(s, group, OP_lamb_apply, 3, (msc_value *[]){w, r, trust}, 1), 1, &w);
-}
-
-static bool update_adam(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
-  msc_value *m = add_parameter_state(s, w, s->first), *v = add_parameter_state(s, w, s->second),
-            *args[] = {w, m, v, g, s->step};
-  return set_new_values(s, build_update_op(s, group, group->update, 5, args, 3), 3, args);
-}
-
 static bool update_parameter(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
   s->b.name = msc_intern(context_of(s), msc_arena_printf(s->pass->scratch, "%s.update", msc_arg_name(s->f, w->index)));
-  if (group->update == OP_lamb_moments) return update_lamb(s, group, w, g);
-  if (group->update == OP_adam || group->update == OP_adamw) return update_adam(s, group, w, g);
-  if (group->update == OP_sgd)
-    return set_new_values(s, build_update_op(s, group, OP_sgd, 2, (msc_value *[]){w, g}, 1), 1, &w);
-  msc_value *m = add_parameter_state(s, w, s->first), *args[] = {w, m, g};
-  return set_new_values(s, build_update_op(s, group, OP_momentum, 3, args, 2), 2, args);
-}
-
-static bool needs_step_counter(msc_op_kind update) {
-  return update == OP_adam || update == OP_adamw || update == OP_lamb_moments;
+  msc_op *op = build_update(s, group, w, g);
+  if (!op || group->apply == group->update) return op != NULL;
+  msc_value *r = &op->out[0], *trust = build_trust_ratio(s, w, r);
+  return build_update_op(s, group, group->apply, 3, (msc_value *[]){w, r, trust}) != NULL;
 }
 
 /* Prepares the gradients for the updates: their own size again, clipped to the norm asked for. */
@@ -188,7 +187,7 @@ static bool update_all(inserting *s, const msc_optimizer_groups *groups) {
   /* new values are built in the order of their arguments */
   MSC_TRY(prepare_gradients(s, groups->clip_norm) && scale_next_step(s));
   for (size_t g = 0; g < groups->num && !s->step; g++)
-    if (needs_step_counter(groups->group[g].update)) MSC_TRY(add_step_counter(s));
+    if (operand_named(s, groups->group[g].update, "t") >= 0) MSC_TRY(add_step_counter(s));
   for (size_t g = 0; g < groups->num; g++) {
     const msc_optimizer_group *group = &groups->group[g];
     add_learning_rate(s, group, g);

@@ -278,7 +278,7 @@ static bool read_optimizer_group(reading *r, const msc_attr_value *values, bool 
     return report_optimizer_fault(r, "optimizer: must be a dictionary, or a list of them");
   int kind = read_optimizer_kind(r, values);
   out->values = values;
-  if (kind >= 0) out->update = kinds[kind].update;
+  if (kind >= 0) out->update = kinds[kind].update, out->apply = kinds[kind].second;
   bool ok = kind >= 0 && check_hypers(r, kind, values);
   return add_group_parameters(r, values, alone, out) && ok;
 }

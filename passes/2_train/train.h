@@ -9,7 +9,7 @@
 
 /* The parameters that one optimizer updates. */
 typedef struct {
-  msc_op_kind update;           /* OP_sgd, OP_momentum, OP_adam, OP_adamw, OP_lamb_moments */
+  msc_op_kind update, apply;    /* the ops of an update: the second is the first, or makes a step of its result */
   const msc_attr_value *values; /* the group's dictionary */
   size_t num_args;
   uint32_t *arg;                /* argument numbers, ascending */
