@@ -171,8 +171,8 @@ static void make_windows(const item *t, int64_t begin, int64_t columns, int64_t 
 static void convolve_small(item *t, int64_t unit) {
   enum { MANY = 8 };
   const msc_windows_cut *u = &t->cut;
-  int64_t row = unit % u->parts_o * u->rows, rows = least(u->rows, t->made - row), image = unit / u->parts_o * u->images,
-          images = least(u->images, t->v.n - image), width = t->v.width;
+  int64_t row = unit % u->parts_o * u->rows, rows = least(u->rows, t->made - row),
+          image = unit / u->parts_o * u->images, images = least(u->images, t->v.n - image), width = t->v.width;
   turn_weights(t, row, rows);
   if (images < MANY) {
     for (int64_t i = image * t->places, end = (image + images) * t->places; i < end; i += width)

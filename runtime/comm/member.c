@@ -68,7 +68,8 @@ static mscrt_status *left_while_starting(const mscrt_member *m) {
 
 static mscrt_status *refused(const mscrt_member *m, const mscrt_frame *f) {
   char text[400];
-  return mscrt_fail(MSCRT_PEER, "%s: %s", name_of_leader(m), mscrt_clean((const char *)f->payload, f->bytes, text, sizeof text));
+  return mscrt_fail(MSCRT_PEER, "%s: %s", name_of_leader(m),
+                    mscrt_clean((const char *)f->payload, f->bytes, text, sizeof text));
 }
 
 /* Waits for the frame of a kind; says what is waited for meanwhile. *out_ended, unless NULL: the leader went away. */
@@ -78,7 +79,8 @@ static mscrt_status *wait_for_frame(mscrt_member *m, mscrt_frame_type type, int6
   for (;;) {
     int state = mscrt_link_wait(&m->link, deadline_ns, f);
     if (state == 0)
-      return mscrt_fail(MSCRT_PEER, "waited %d ms for %s, which waits for other ranks", m->o->meet_ms, name_of_leader(m));
+      return mscrt_fail(MSCRT_PEER, "waited %d ms for %s, which waits for other ranks", m->o->meet_ms,
+                        name_of_leader(m));
     if (out_ended) *out_ended = state < 0 || f->type == MSCRT_BYE;
     if (state < 0 || f->type == MSCRT_BYE || f->type == MSCRT_LOST) return left_while_starting(m);
     if (f->type == type) return NULL;
