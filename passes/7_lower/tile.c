@@ -9,6 +9,12 @@
 enum {
   TILE_BYTES = 128 * 1024, /* of results, within the level-2 cache of every server core of the last ten years */
   MIN_TILES = 4,           /* so that a few threads have work */
+  /* Every tile reads all of b: from the level-2 cache at no cost, from the last one for so many rows, and from memory
+   * for so many more.  Fewer would be computed faster than b is read. */
+  NEAR_BYTES = 256 * 1024,
+  NEAR_ROWS = 16,
+  FAR_BYTES = 4 * 1024 * 1024,
+  FAR_ROWS = 32,
 };
 
 /* True if the op is one elementwise launch.  A view is none: no kernel would read the tiles. */
@@ -77,6 +83,12 @@ static int64_t tile_rows(const msc_type *t) {
   return tile < 1 ? 1 : tile >= 8 ? tile / 8 * 8 : tile;
 }
 
+/* True if tiles of so many rows compute for longer than it takes to read b for each. */
+static bool is_worth_reading_b(const msc_op *gemm, int64_t rows) {
+  int64_t bytes = msc_type_bytes(gemm->in[1].value->type);
+  return rows >= (bytes > FAR_BYTES ? FAR_ROWS : bytes > NEAR_BYTES ? NEAR_ROWS : 1);
+}
+
 /* True if another product's tiles go to this user already: a kernel takes one tile. */
 static bool takes_another_tile(const msc_op *user) {
   return user->prev && user->prev->kind == OP_gemm && msc_op_int(user->prev, "tile");
@@ -86,13 +98,14 @@ static bool tile_product(msc_pass_ctx *pass, msc_nester *nester, msc_op *gemm) {
   const msc_type *t = gemm->out[0].type;
   if (t->rank != 2 || !msc_has_one_use(&gemm->out[0])) return false;
   msc_op *user = gemm->out[0].uses->user;
-  if (user->block != gemm->block || takes_another_tile(user) ||
+  int64_t rows = tile_rows(t);
+  if (user->block != gemm->block || takes_another_tile(user) || !is_worth_reading_b(gemm, rows) ||
       !reads_same_elements(pass->scratch, user, &gemm->out[0]) || !is_single_map(nester, user) ||
       !reads_no_tied_argument(gemm))
     return false;
   msc_op_unlink(gemm);
   msc_insert_before(user, gemm);
-  msc_op_set(gemm, "tile", msc_int(tile_rows(t)));
+  msc_op_set(gemm, "tile", msc_int(rows));
   return true;
 }
 
