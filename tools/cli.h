@@ -46,9 +46,12 @@ typedef struct {
 
 typedef struct cli cli;
 
+/* As max_operands: any number, and options end at the first operand, which is another program. */
+enum { CLI_REST = -2 };
+
 typedef struct {
   const char *operands;           /* how help calls them: "MODEL", "FILE ..."; "" none */
-  int min_operands, max_operands; /* max < 0: any number */
+  int min_operands, max_operands; /* max < 0: any number; CLI_REST below */
   const cli_option *options;      /* ends with a row without name; NULL: only the common ones */
   int (*run)(cli *c);             /* returns an exit code */
 } cli_command;

@@ -170,6 +170,7 @@ bool cli_parse(cli *c, int argc, char **argv) {
       ok = take_option(&a) && ok;
     } else {
       c->state->operands[c->num_operands++] = arg;
+      only_operands = only_operands || c->state->command->max_operands == CLI_REST;
       a.at++;
     }
   }

@@ -383,6 +383,7 @@ static const startup nothing = {.rank = -1, .local_rank = -1, .local_ranks = -1,
 
 static void note_ignored(startup *s, const startup *loser) {
   size_t n = strlen(s->ignored);
+  if (!loser->error[0] && loser->rank == s->rank && loser->ranks == s->ranks) return; /* it agrees */
   if (loser->error[0])
     snprintf(s->ignored + n, sizeof s->ignored - n, "%s%s (%.80s)", n ? ", " : "", loser->family, loser->error);
   else

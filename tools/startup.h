@@ -30,7 +30,7 @@ typedef struct {
   int servers;
   char address[288]; /* where ranks meet: HOST:PORT or @NAME; "": the job has one rank */
   char host[256];    /* the address under which others reach this rank; "": the one it reaches the others from */
-  char ignored[256]; /* the families that lost, with what they said; "": none */
+  char ignored[256]; /* the families that lost and say something else; "": none */
   int topology_ms;   /* to wait for all ranks; 0: not said */
   int silence_ms;    /* a rank silent for so long is lost; 0: not said */
   int generation;    /* number of restarts */

@@ -58,6 +58,7 @@ static const startup_case cases[] = {
                                "MSC_ADDRESS=HOST:PORT with a host of rank 0"},
     {"MSC_RANKS=two MSC_RANK=1", "error: MSC_RANKS: 'two' is no whole number from 1 to 1048576"},
     {"MSC_RANKS=2 MSC_RANK=1 MSC_ADDRESS=a:1 MSC_HOST=10.1.1.1", "MSC_* 1/2 a:1 host 10.1.1.1"},
+    {"MSC_RANKS=4 MSC_RANK=3 " TORCH, "MSC_* 3/4 10.0.0.1:2345"},
     {"MSC_RANKS=2 MSC_RANK=1 " TORCH, "MSC_* 1/2 10.0.0.1:2345 ignored torch-style (rank 3 of 4)"},
     /* rank table */
     {"RANK_TABLE_FILE=two.json RANK_ID=3", "rank table 3/4 10.0.0.1:29500 local 1/2 node 1/2 host 10.0.0.2"},
