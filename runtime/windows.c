@@ -37,8 +37,7 @@ static inline void copy_elements(float *restrict to, const float *restrict from,
   for (; i < num; i++) to[i] = from[i];
 }
 
-/* Copies elements first, first + step, ... of a line of `size` elements; what lies outside is 0. */
-static void copy_line(float *to, const float *line, int64_t size, int64_t first, int64_t step, int64_t num) {
+void mscrt_copy_line(float *to, const float *line, int64_t size, int64_t first, int64_t step, int64_t num) {
   int64_t begin = first < 0 ? least((step - 1 - first) / step, num) : 0,
           end = first >= size ? begin : least((size - 1 - first) / step + 1, num);
   if (end < begin) end = begin;
@@ -85,7 +84,7 @@ static void copy_seen(const item *t, const float *x, const stretch *s, int64_t c
       bool inside = at >= 0 && at < v->x[0];
       const float *line = x + (((s->image * v->c + channel + c) * v->x[0]) + (inside ? at : 0)) * v->x[1];
       for (int64_t p = 0; p < v->step[1]; p++)
-        copy_line(to + p * each, line, inside ? v->x[1] : 0, inside ? p - v->padding[1] : 0, v->step[1], each);
+        mscrt_copy_line(to + p * each, line, inside ? v->x[1] : 0, inside ? p - v->padding[1] : 0, v->step[1], each);
     }
 }
 
@@ -289,6 +288,10 @@ static void differentiate(const item *t, const float *x, const float *dy, float 
 void mscrt_run_windows(const mscrt_record *r, void *const *buffers, int64_t unit, void *room) {
   const mscrt_graph *g = r->graph;
   item t = {.r = r, .v = mscrt_windows_of(g), .cut = mscrt_windows_cut(g), .seen = room};
+  if (t.v.groups > 1) {
+    mscrt_run_groups(r, buffers, unit, room);
+    return;
+  }
   if (msc_windows_lie_side_by_side(&t.v)) {
     mscrt_run_small_images(r, buffers, unit, room);
     return;

@@ -6,7 +6,11 @@
 
 /* Runs one work item of the call with `worker`'s memory. */
 void mscrt_run_windows(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
-/* The same for small images. */
+/* The same for small images, and for channels in groups. */
 void mscrt_run_small_images(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
+void mscrt_run_groups(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
+
+/* Copies elements first, first + step, ... of a line of `size` elements; what lies outside is 0. */
+void mscrt_copy_line(float *to, const float *line, int64_t size, int64_t first, int64_t step, int64_t num);
 
 #endif

@@ -14,7 +14,11 @@
  * Which form is taken, and the order of y's and dx's sums, does not depend on the number of images.  dw sums images in
  * groups that do: the gradients of several ranks, added, equal those of one up to rounding.
  *
- * All are f32, row major, without groups of channels. */
+ * Channels in groups, of which those of y see only theirs of x, leave too little to multiply: a work item makes images
+ * of groups, each place a sum over the kernel, of which neighbours are made side by side; or the weights' gradient of a
+ * group, summed over the images.
+ *
+ * All are f32 and row major. */
 #ifndef MSC_IR_WINDOWS_H
 #define MSC_IR_WINDOWS_H
 
@@ -25,7 +29,7 @@ typedef enum { MSC_WINDOWS_MAKE_Y, MSC_WINDOWS_MAKE_X, MSC_WINDOWS_MAKE_WEIGHTS 
 /* y[i] sees x[i step + k dilation - padding], in both dimensions. */
 typedef struct {
   msc_windows_result makes;
-  int64_t n, c, x[2], o, y[2], kernel[2], step[2], dilation[2], padding[2];
+  int64_t n, c, x[2], o, y[2], groups, kernel[2], step[2], dilation[2], padding[2];
   int64_t width; /* columns of a panel */
 } msc_windows;
 
@@ -137,8 +141,8 @@ static inline const int64_t *msc_windows_size_made(const msc_windows *v) {
 /* True if images lie side by side: of a larger image a line of windows fills vectors, and little of it is padding. */
 static inline bool msc_windows_lie_side_by_side(const msc_windows *v) {
   enum { WINDOWS = 64, PIXELS = 256, CHANNELS = 16 };
-  return v->makes != MSC_WINDOWS_MAKE_WEIGHTS && v->y[0] * v->y[1] <= WINDOWS && v->x[0] * v->x[1] <= PIXELS &&
-         msc_windows_channels_read(v) >= CHANNELS;
+  return v->groups == 1 && v->makes != MSC_WINDOWS_MAKE_WEIGHTS && v->y[0] * v->y[1] <= WINDOWS &&
+         v->x[0] * v->x[1] <= PIXELS && msc_windows_channels_read(v) >= CHANNELS;
 }
 
 /* True if the kernel that packs turns what it reads. */
@@ -167,7 +171,43 @@ static inline msc_windows_cut msc_windows_cut_of_small(const msc_windows *v) {
   return u;
 }
 
+/* ---- groups of channels ---- */
+
+enum { MSC_WINDOWS_LANES = 4 }; /* places that are made side by side */
+
+/* Of a group's channel that is read, with its padding: steps of the windows, size and reach that it is read with. */
+static inline void msc_windows_read_group(const msc_windows *v, msc_windows_cut *u) {
+  bool data = v->makes == MSC_WINDOWS_MAKE_X;
+  const int64_t *made = data ? v->x : v->y;
+  int64_t step[2] = {data ? 1 : v->step[0], data ? 1 : v->step[1]};
+  int64_t whole = (made[1] + MSC_WINDOWS_LANES - 1) / MSC_WINDOWS_LANES * MSC_WINDOWS_LANES;
+  u->line = ((whole - 1) * step[1] + msc_windows_reach(v, 1)) / step[1] * step[1] + step[1];
+  u->lines = (made[0] - 1) * step[0] + msc_windows_reach(v, 0) + 1;
+  u->channel = u->line * u->lines;
+}
+
+static inline msc_windows_cut msc_windows_cut_of_groups(const msc_windows *v) {
+  enum { WORK = 1 << 16 };
+  bool weights = v->makes == MSC_WINDOWS_MAKE_WEIGHTS;
+  int64_t taps = msc_windows_taps(v), read = msc_windows_channels_read(v) / v->groups,
+          made = msc_windows_channels_made(v) / v->groups, places = v->y[0] * v->y[1];
+  msc_windows_cut u = {.images = weights ? v->n : 1, .columns = MSC_WINDOWS_LANES};
+  double work = (double)places * (double)read * (double)taps * (double)made; /* of a group of an image */
+  int64_t rows = work < WORK ? (int64_t)(WORK / work) : 1;
+  u.rows = weights ? 1 : rows < v->groups ? rows : v->groups;
+  msc_windows_read_group(v, &u);
+  u.parts_o = (v->groups + u.rows - 1) / u.rows;
+  u.parts = weights ? 1 : v->n;
+  u.units = u.parts * u.parts_o;
+  u.seen = read * u.channel + MSC_WINDOWS_SLACK;
+  u.panels = taps; /* where they are */
+  u.room = weights ? v->y[0] * (v->y[1] + MSC_WINDOWS_LANES) : 0;
+  u.tile = weights ? made * read * taps * MSC_WINDOWS_LANES : 0;
+  return u;
+}
+
 static inline msc_windows_cut msc_windows_cut_of(const msc_windows *v) {
+  if (v->groups > 1) return msc_windows_cut_of_groups(v);
   if (msc_windows_lie_side_by_side(v)) return msc_windows_cut_of_small(v);
   return v->makes == MSC_WINDOWS_MAKE_WEIGHTS ? msc_windows_cut_of_gradient(v) : msc_windows_cut_of_y(v);
 }
@@ -183,9 +223,9 @@ static inline int64_t msc_windows_bytes(const msc_windows_cut *u) {
 /* True if all sizes are small enough for what the functions above compute. */
 static inline bool msc_windows_fit(const msc_windows *v) {
   bool ok = v->width > 0;
-  const int64_t sizes[] = {v->n, v->c, v->o, v->x[0], v->x[1], v->y[0], v->y[1]},
+  const int64_t sizes[] = {v->n, v->c, v->o, v->x[0], v->x[1], v->y[0], v->y[1], v->groups},
                 steps[] = {v->kernel[0], v->kernel[1], v->step[0], v->step[1], v->dilation[0], v->dilation[1]};
-  for (int i = 0; i < 7; i++) ok = ok && sizes[i] > 0 && sizes[i] <= MSC_WINDOWS_MAX_SIZE;
+  for (int i = 0; i < 8; i++) ok = ok && sizes[i] > 0 && sizes[i] <= MSC_WINDOWS_MAX_SIZE;
   for (int i = 0; i < 6; i++) ok = ok && steps[i] > 0 && steps[i] <= MSC_WINDOWS_MAX_STEP;
   return ok;
 }

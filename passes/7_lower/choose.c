@@ -60,27 +60,32 @@ static const char *decline_unfold(const choosing *c, const msc_op *op) {
              : msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
 }
 
-/* Declines products whose operands are made of windows part by part (runtime/windows.c).  The
- * weights' gradient fills vectors with channels of x. */
+/* Of channels that are not in groups; the weights' gradient fills vectors with channels of x. */
+static const char *decline_undivided_windows(const msc_op *op, const msc_windows *v) {
+  enum { FEW = 16 };
+  msc_conv conv = msc_conv_of(op);
+  bool gradient = v->makes == MSC_WINDOWS_MAKE_WEIGHTS;
+  if (msc_sees_whole_images(&conv)) return "images are rows of a product";
+  if (gradient) return v->c < FEW ? "it has few channels" : NULL;
+  if (v->makes == MSC_WINDOWS_MAKE_X)
+    return msc_windows_lie_side_by_side(v) ? NULL : "its images are large, or have few channels";
+  return msc_windows_taps(v) == 1 && v->step[0] == 1 && v->step[1] == 1 && !v->padding[0] && !v->padding[1]
+             ? "windows of one element are the images themselves"
+             : NULL;
+}
+
+/* Declines convolutions whose windows the runtime brings together part by part (runtime/windows.c). */
 static const char *decline_windows(const choosing *c, const msc_op *op) {
-  enum { WIDTH = 32, FEW = 16 };
+  enum { WIDTH = 32 };
   msc_windows v;
-  const char *why = decline_unfold(c, op);
+  const char *why = msc_op_int(op, "groups") > 1 ? NULL : decline_unfold(c, op);
   if (why) return why;
   if (op->out[0].type->dtype != MSC_F32) return "it has f32 only";
   if (c->among->level < 3) return "it needs fused multiply-add";
-  msc_conv conv = msc_conv_of(op);
-  if (msc_sees_whole_images(&conv)) return "images are rows of a product";
   if (!msc_windows_of_op(op, WIDTH, &v)) return "its sizes are out of range";
-  bool gradient = op->kind == OP_conv2d_weight_grad;
-  if (gradient && v.c < FEW) return "it has few channels";
-  if (op->kind == OP_conv2d_transpose && !msc_windows_lie_side_by_side(&v))
-    return "its images are large, or have few channels";
+  if (v.groups == 1 && (why = decline_undivided_windows(op, &v))) return why;
   msc_windows_cut u = msc_windows_cut_of(&v);
-  if (msc_windows_bytes(&u) > MSC_WINDOWS_MAX_BYTES) return "a part of its images is too large";
-  return msc_windows_taps(&v) == 1 && !gradient && v.step[0] == 1 && v.step[1] == 1 && !v.padding[0] && !v.padding[1]
-             ? "windows of one element are the images themselves"
-             : NULL;
+  return msc_windows_bytes(&u) > MSC_WINDOWS_MAX_BYTES ? "a part of its images is too large" : NULL;
 }
 
 /* Declines attention by cuDNN, which every GPU since sm_80 has. */

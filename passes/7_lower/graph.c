@@ -23,6 +23,7 @@ bool msc_windows_of_op(const msc_op *op, int width, msc_windows *out) {
                    .n = c.n,
                    .c = c.c,
                    .o = c.o,
+                   .groups = c.groups,
                    .width = width};
   for (int i = 0; i < 2; i++) {
     const msc_window *w = &c.dim[i];

@@ -115,6 +115,7 @@ msc_windows mscrt_windows_of(const mscrt_graph *g) {
                    .n = x[0],
                    .c = x[1],
                    .o = y[1],
+                   .groups = x[1] / w[1],
                    .width = g->width};
   for (int d = 0; d < 2; d++)
     v.x[d] = x[2 + d], v.y[d] = y[2 + d], v.kernel[d] = w[2 + d], v.step[d] = g->step[d],
@@ -149,9 +150,8 @@ static mscrt_status *check_kernels(const mscrt_plan *p, plan_graph t, mscrt_grap
       return bad_graph("operand %u is not an array of f32", i);
   if (g->engine) return bad_graph("an engine of a GPU's library");
   msc_windows v = mscrt_windows_of(g);
-  if (g->operand[gradient ? 2 : 1].dim[1] != v.c) return bad_graph("groups of channels");
   if (!msc_windows_fit(&v)) return bad_graph("its sizes are out of range");
-  if (v.makes == MSC_WINDOWS_MAKE_X && !msc_windows_lie_side_by_side(&v))
+  if (v.makes == MSC_WINDOWS_MAKE_X && v.groups == 1 && !msc_windows_lie_side_by_side(&v))
     return bad_graph("the gradient of images that do not lie side by side");
   msc_windows_cut u = mscrt_windows_cut(g);
   int64_t bytes = msc_windows_bytes(&u);

@@ -7,8 +7,10 @@
 #include "runtime/windows.h"
 #include "tests/codegen/kernels.h"
 
-/* n c h w o, kernel, step, dilation, padding. */
-static const int64_t cases[][13] = {
+enum { FIELDS = 14 };
+
+/* n c h w o, kernel, step, dilation, padding, groups if more than one. */
+static const int64_t cases[][FIELDS] = {
     {2, 3, 5, 7, 4, 3, 3, 1, 1, 1, 1, 1, 1},     {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0},
     {3, 17, 9, 33, 5, 3, 2, 1, 1, 1, 1, 1, 0},   {2, 40, 8, 8, 70, 3, 3, 1, 1, 1, 1, 1, 1},
     {9, 20, 4, 4, 33, 3, 3, 1, 1, 1, 1, 1, 1},   {2, 33, 14, 14, 8, 3, 3, 2, 2, 1, 1, 1, 1},
@@ -41,7 +43,7 @@ static mscrt_graph graph_of(const int64_t *v, int kind, int width) {
     if (v[1] % 2) y[d] += d; /* wider padding behind */
   }
   g.operand[places[kind][0]] = tensor(v[0], v[1], v[2], v[3]);
-  g.operand[places[kind][1]] = tensor(v[4], v[1], v[5], v[6]);
+  g.operand[places[kind][1]] = tensor(v[4], v[1] / (v[13] ? v[13] : 1), v[5], v[6]);
   g.operand[places[kind][2]] = tensor(v[0], v[4], y[0], y[1]);
   return g;
 }
@@ -51,16 +53,16 @@ static int64_t num_elems(const mscrt_graph_tensor *t) { return t->dim[0] * t->st
 /* Adds each term to the result. */
 static void add_terms(const mscrt_graph *g, const fenced *memory, double *sum) {
   msc_windows v = mscrt_windows_of(g);
-  int64_t taps = msc_windows_taps(&v);
+  int64_t taps = msc_windows_taps(&v), channels = v.c / v.groups;
   for (int64_t n = 0; n < v.n; n++)
     for (int64_t o = 0; o < v.o; o++)
       for (int64_t i = 0; i < v.y[0] * v.y[1]; i++)
-        for (int64_t c = 0; c < v.c; c++)
+        for (int64_t c = 0, first = o / (v.o / v.groups) * channels; c < channels; c++)
           for (int64_t t = 0; t < taps; t++) {
             int64_t h = i / v.y[1] * v.step[0] + t / v.kernel[1] * v.dilation[0] - v.padding[0],
                     w = i % v.y[1] * v.step[1] + t % v.kernel[1] * v.dilation[1] - v.padding[1];
             if (h < 0 || h >= v.x[0] || w < 0 || w >= v.x[1]) continue;
-            int64_t at[3] = {((n * v.c + c) * v.x[0] + h) * v.x[1] + w, (o * v.c + c) * taps + t,
+            int64_t at[3] = {((n * v.c + first + c) * v.x[0] + h) * v.x[1] + w, (o * channels + c) * taps + t,
                              (n * v.o + o) * v.y[0] * v.y[1] + i};
             const int *place = places[g->kind];
             double term = 1;
@@ -92,7 +94,8 @@ static void check_case(kernel_run *run, const int64_t *v, int kind, const msc_pr
   mscrt_graph g = graph_of(v, kind, kernels[0].width);
   msc_windows seen = mscrt_windows_of(&g);
   msc_windows_cut cut = mscrt_windows_cut(&g);
-  if (kind == PLAN_GRAPH_KIND_CONV_DATA && !msc_windows_lie_side_by_side(&seen)) return; /* no plan has it */
+  if (kind == PLAN_GRAPH_KIND_CONV_DATA && seen.groups == 1 && !msc_windows_lie_side_by_side(&seen))
+    return; /* no plan has it */
   uint32_t pack = kernels[msc_windows_turn(&seen)].pack;
   mscrt_record r = {.graph = &g,
                     .pack = (mscrt_kernel *)(void *)(run->memory + run->code.kernel[pack].entry),
@@ -112,7 +115,7 @@ static void check_case(kernel_run *run, const int64_t *v, int kind, const msc_pr
   for (int64_t i = 0; i < num; i++) {
     double got = ((float *)memory[2].data)[i];
     if (!(fabs(got - want[i]) <= 2e-4))
-      fail_msg("case %d, kind %d: element %d is %.9g, expected %.9g", (int)((v - cases[0]) / 13), kind, (int)i, got,
+      fail_msg("case %d, kind %d: element %d is %.9g, expected %.9g", (int)((v - cases[0]) / FIELDS), kind, (int)i, got,
                want[i]);
   }
   if (kind != PLAN_GRAPH_KIND_CONV_WEIGHT) check_last_image(r, memory, room.data);

@@ -248,7 +248,7 @@ CONV_CASE(cpu_type, (g->operand[0].dtype = g->operand[1].dtype = g->operand[2].d
 CONV_CASE(cpu_apart, g->operand[1].stride[0] += 4)
 CONV_CASE(cpu_turned, (g->operand[2].stride[2] = 1, g->operand[2].stride[3] = g->operand[2].dim[2]))
 CONV_CASE(cpu_engine, (g->engine = "{}", t->engines_version = 1, t->engines_arch = 1))
-CONV_CASE(cpu_groups, g->operand[g->kind == PLAN_GRAPH_KIND_CONV ? 1 : 2] = dense(MSCRT_F32, 6, 2, 3, 3))
+CONV_CASE(cpu_groups, g->operand[g->kind == PLAN_GRAPH_KIND_CONV ? 1 : 2] = dense(MSCRT_F32, 6, 3, 3, 3))
 CONV_CASE(cpu_huge, g->operand[0] = dense(MSCRT_F32, 2, 4, 8, MSC_WINDOWS_MAX_SIZE + 1))
 CONV_CASE(cpu_bytes, g->bytes--)
 CONV_CASE(cpu_much, g->bytes = MSC_WINDOWS_MAX_BYTES + 1)
@@ -273,7 +273,7 @@ static const false_conv false_convs[] = {
     {"graph 0: operand 1 is not an array of f32", true, cpu_apart},
     {"graph 0: operand 2 is not an array of f32", true, cpu_turned},
     {"graph 0: an engine of a GPU's library", true, cpu_engine},
-    {"graph 0: groups of channels", true, cpu_groups},
+    {"graph 0: 4 channels do not divide into groups", true, cpu_groups},
     {"graph 0: its sizes are out of range", true, cpu_huge},
     {"graph 0: 2 units that need 12672 bytes, not 12671", false, cpu_bytes},
     {"units that need ", true, cpu_bytes},

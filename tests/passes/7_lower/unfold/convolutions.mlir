@@ -40,7 +40,7 @@ module {
     %22 = "msc.reshape"(%21) {shape = [4, 24]} : (tensor<4x2x12xf32>) -> tensor<4x24xf32>
     %23 = "msc.matmul"(%22, %19) {transpose_b = true} : (tensor<4x24xf32>, tensor<5x24xf32>) -> tensor<4x5xf32>
     %24 = "msc.reshape"(%23) {shape = [4, 5, 1, 1]} : (tensor<4x5xf32>) -> tensor<4x5x1x1xf32>
-    %25 = "msc.conv2d"(%x, %d) {groups = 3 : i64} : (tensor<2x3x6x4xf32>, tensor<3x1x3x3xf32>) -> tensor<2x3x4x2xf32>
+    %25 = "msc.conv2d"(%x, %d) {groups = 3 : i64, library = true} : (tensor<2x3x6x4xf32>, tensor<3x1x3x3xf32>) -> tensor<2x3x4x2xf32>
     "msc.return"(%4, %9, %16, %24, %25) : (tensor<2x4x3x4xf32>, tensor<2x3x6x4xf32>, tensor<5x3x3x3xf32>, tensor<4x5x1x1xf32>, tensor<2x3x4x2xf32>) -> ()
   }) {sym_name = "forward"} : () -> ()
 }
