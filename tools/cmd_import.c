@@ -1,7 +1,7 @@
 /* cmd_import.c: a model in another format in; model.fbs out, and its weights as a safetensors file beside it. */
 #include <string.h>
 
-#include "tools/cli.h"
+#include "tools/objective.h"
 
 /* --fix name=elements, as given on the command line. */
 static void read_fixed(cli *c, msc_model_bytes *model) {
@@ -34,6 +34,7 @@ static int run_import(cli *c) {
   model.weights = &weights;
   msc_module *m = msc_read_model(c->ctx, &model);
   if (!m) return CLI_INPUT;
+  if (!cli_add_objective(c, m, &code)) return code;
   if (weights.num && !strcmp(to, "-")) return cli_usage(c, "weights go beside the model: -o needs a file's name");
   size_t bytes;
   const void *data = msc_write_fbs(m, msc_context_arena(c->ctx), &bytes);
@@ -48,6 +49,8 @@ static const cli_option options[] = {
     {"o", CLI_TEXT, "FILE", "the model file to write; weights go beside it, into FILE.safetensors"},
     {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
     {"fix", CLI_PAIRS, "INPUT=V,V,...", "ONNX: elements of an input that the model's shapes depend on"},
+    {"loss", CLI_TEXT, "KIND:OUTPUT", "train it to make this loss of an output small; NAME=VALUE may follow commas"},
+    {"optimizer", CLI_TEXT, "KIND:N=V,...", "by this optimizer: adamw:lr=0.001,weight_decay=0.01"},
     {0},
 };
 const cli_command cmd_import = {"FILE", 1, 1, options, run_import};

@@ -287,6 +287,96 @@ write("heavy.onnx", model([node("Add", ["x", "w"], ["y"])], [X], [Y], [floats("w
 expect("compile heavy.onnx -o heavy.bin", 1,
        "heavy.onnx: error: its 1 weights belong into a file of their own: msc import reads it [E0111]\n")
 
+# ---- trained, and written back ----
+
+
+def stored(path):
+    """{name: floats} of a safetensors file."""
+    told = open(path, "rb").read()
+    end = 8 + struct.unpack("<Q", told[:8])[0]
+    header = json.loads(told[8:end])
+    return {n: list(struct.unpack(f"<{(b - a) // 4}f", told[end + a:end + b]))
+            for n, (a, b) in ((n, t["data_offsets"]) for n, t in header.items() if n != "__metadata__")}
+
+
+def npy(path, code, shape, values):
+    head = f"{{'descr': '<{code}4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    with open(path, "wb") as out:
+        out.write(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head + array.array(code, values).tobytes())
+
+
+def linear(*more):
+    """y = x w, with a w whose elements are not raw, and a tensor behind it that no op takes."""
+    own = tensor("w", F32, [3, 1], None, extra=data(4, struct.pack("<3f", 1, 2, 3)) + data(12, "of the user"))
+    return model([node("MatMul", ["x", "w"], ["y"], name="product")], [value("x", F32, ["n", 3])],
+                 [value("y", F32, ["n", 1])], [own, floats("spare", [1], [7]), *more])
+
+
+write("linear.onnx", linear())
+expect("import linear.onnx -o t.fbs --dim n=2 --loss mean_squared_error:y --optimizer sgd:lr=0.5", 0)
+expect("compile t.fbs -o t.bin", 0, None)
+npy("x.npy", "f", (2, 3), SIX)
+npy("y.npy", "f", (2, 1), [1, 2])
+expect("run t.bin --trust-native --data x=x.npy y=y.npy --steps 1 --save t.safetensors", 0, None)
+# predictions 6 and -12; w - lr * mean over samples of 2 (prediction - y) x
+wanted = [w - 0.5 * (5 * a - 14 * b) for w, a, b in zip((1, 2, 3), SIX[:3], SIX[3:])]
+expect.check(f"one step: {stored('t.safetensors')}, not {wanted}",
+             all(abs(a - b) < 1e-4 for a, b in zip(stored("t.safetensors")["w"], wanted)))
+expect("export t.safetensors --onnx linear.onnx -o trained.onnx", 0)
+before, after = open("linear.onnx", "rb").read(), open("trained.onnx", "rb").read()
+raw = struct.pack("<3f", *stored("t.safetensors")["w"])
+expect.check("only the elements differ", after.count(raw) == 1 and b"of the user" in after and b"product" in after
+             and struct.pack("<f", 7) in after and abs(len(after) - len(before)) < 8)
+expect("import trained.onnx -o again.fbs --dim n=2", 0)
+expect.check("imported again", stored("again.safetensors")["w"] == stored("t.safetensors")["w"])
+expect("import linear.onnx -o c.fbs --dim n=2 --loss softmax_cross_entropy:y,ignore_index=-1,label_smoothing=0.5", 0)
+dumped = expect("dump c.fbs", 0, None).stdout.decode()
+expect.check(f"labels: {dumped}", all(t in dumped for t in ("%y: tensor<2xi64>", "ignore_index = -1 : i64",
+                                                            "label_smoothing = 5.0e-01")))
+
+for words, code, said in (
+    ("--loss mean_square_error:y", 2, "there is no loss 'mean_square_error'; did you mean 'mean_squared_error'?"),
+    ("--loss mean_squared_error:z", 2, "the model has no output 'z'; did you mean 'y'?"),
+    ("--loss mean_squared_error", 2, "it is KIND:OUTPUT[,NAME=VALUE...], as softmax_cross_entropy:logits"),
+    ("--loss mean_squared_error:y,z", 2, "it is KIND:OUTPUT[,NAME=VALUE...]"),
+    ("--loss mean_squared_error:y,reduction=none", 2, "a loss is one number"),
+    ("--loss mean_squared_error:y,colour=red", 1, "attribute colour is neither in the op's row nor a hint [E0111]"),
+    ("--optimizer sgd:lr=1", 2, "--optimizer needs a loss to make smaller"),
+    ("--loss mean_squared_error:y --optimizer sgd:0.1", 2, "it is KIND:NAME=VALUE,..., as adamw:lr=0.001"),
+    ("--loss mean_squared_error:y --optimizer sgs:lr=1", 1, "optimizer: unknown kind 'sgs'; did you mean 'sgd'?"),
+    ("--loss mean_squared_error:y --optimizer sgd:lr=x", 1, "optimizer sgd: lr must be a number"),
+):
+    expect(f"import linear.onnx -o bad.fbs --dim n=2 {words}", code, lambda text: "" if said in text else text)
+    expect.check(f"nothing is left: {words}", not os.path.exists("bad.fbs"))
+
+os.rename("again.safetensors", "same.safetensors")
+write("other.onnx", model([node("Relu", ["x"], ["y"])], [X], [Y], [floats("v", [1], [1])]))
+write("large.onnx", model([node("Relu", ["x"], ["y"])], [X], [Y], [floats("w", [4, 1], [1, 2, 3, 4])]))
+write("apart.onnx", linear(external("far", F32, [1], "far.bin")))
+os.makedirs("sub", exist_ok=True)
+for words, code, said in (
+    ("t.safetensors -o o.onnx", 2, "needs --onnx MODEL.onnx"),
+    ("t.safetensors --onnx linear.onnx", 2, "needs -o OUT.onnx"),
+    ("none.safetensors --onnx linear.onnx -o o.onnx", 1, "none.safetensors: cannot open"),
+    ("linear.onnx --onnx linear.onnx -o o.onnx", 1, "linear.onnx"),
+    ("t.safetensors --onnx none.onnx -o o.onnx", 1, "none.onnx"),
+    ("t.safetensors --onnx t.safetensors -o o.onnx", 1, "t.safetensors: error: "),
+    ("t.safetensors --onnx other.onnx -o o.onnx", 1, "other.onnx: error: has no tensor 'w', which the weights have"),
+    ("t.safetensors --onnx large.onnx -o o.onnx", 1,
+     "large.onnx: error: tensor 'w' is of another type or shape than the weights"),
+    ("t.safetensors --onnx apart.onnx -o sub/o.onnx", 1, "has tensors in other files"),
+    ("t.safetensors --onnx linear.onnx -o linear.onnx", 1, "linear.onnx"),
+):
+    expect(f"export {words}", code, lambda text: "" if said in text else text)
+    expect.check(f"nothing is left: {words}", not os.path.exists("o.onnx") and not os.path.exists("sub/o.onnx"))
+expect.check("not touched", open("linear.onnx", "rb").read() == before)
+for i in range(0, len(before), 3):  # damaged in every place: an error or a file, never a crash
+    for damaged in (before[:i], before[:i] + bytes([before[i] ^ 0x85]) + before[i + 1:]):
+        write("damaged.onnx", damaged)
+        done = subprocess.run([MSC, "export", "t.safetensors", "--onnx", "damaged.onnx", "-o", "d.onnx"],
+                              capture_output=True)
+        expect.check(f"damaged at {i}: {done.returncode} {done.stderr}", done.returncode in (0, 1))
+
 # ---- from Python ----
 
 sys.path.insert(0, os.path.join(os.path.dirname(MSC), "../tools/python"))
@@ -303,5 +393,14 @@ except msc.CompileError as e:
     expect.check(f"said: {e}", (e.code, e.op) == ("E0111", "y") and
                  str(e).startswith("py.onnx: error: Reshape: 'shape'"))
     expect.check("nothing is left", not os.path.exists("no.fbs"))
+trained = msc.import_onnx("linear.onnx", "p.fbs", dims={"n": 2}, loss="mean_squared_error:y", optimizer="sgd:lr=0.5",
+                          libraries=os.path.dirname(MSC))
+if not SANITIZED:
+    with msc.compile(trained, libraries=os.path.dirname(MSC)).run() as job:
+        label = next(n for n, v in job.plan.inputs.items() if v.role == "label")
+        job.step(x=[SIX[:3], SIX[3:]], **{label: [[1.0], [2.0]]})
+        job.save("p.safetensors")
+    msc.export_onnx("p.safetensors", "linear.onnx", "p.onnx", libraries=os.path.dirname(MSC))
+    expect.check("from Python", raw in open("p.onnx", "rb").read())
 subprocess.run(["rm", "-r", outside], check=True)
 expect.done()

@@ -22,18 +22,38 @@ def import_onnx(path: Union[str, os.PathLike],
                 *,
                 dims: Mapping[str, int] = {},
                 fixed: Mapping[str, Elements] = {},
+                loss: Optional[str] = None,
+                optimizer: Optional[str] = None,
                 libraries: Optional[str] = None) -> str:
-    """Reads an ONNX file of opset 26 or less for inference, and returns `out`; weights go into out's name with
-    .safetensors.
+    """Reads an ONNX file of opset 26 or less, and returns `out`; weights go into out's name with .safetensors.
 
     dims: sizes that the file leaves open, by their names ({"batch": 8}) or places ({"x.0": 8}).  fixed: elements of
-    inputs that shapes depend on ({"shape": [8, -1]}).  libraries: the folder that msc is in.
+    inputs that shapes depend on ({"shape": [8, -1]}).  loss, optimizer: what it is to be trained for, and how, as
+    "softmax_cross_entropy:logits" (the loss of an output; its labels are a new input y) and "adamw:lr=0.001".
+    libraries: the folder that msc is in.
 
     CompileError, with all that cannot be read, if it cannot; then nothing is written."""
     words = [w for n, size in dims.items() for w in ("--dim", f"{n}={size}")]
     words += [w for n, v in fixed.items() for w in ("--fix", f"{n}={_elements(v)}")]
+    words += [w for n, v in (("--loss", loss), ("--optimizer", optimizer)) if v for w in (n, v)]
+    return _run("import", path, out, words, libraries)
+
+
+def export_onnx(weights: Union[str, os.PathLike],
+                path: Union[str, os.PathLike],
+                out: Union[str, os.PathLike],
+                *,
+                libraries: Optional[str] = None) -> str:
+    """Writes the ONNX file at `path`, which import_onnx read, with the trained weights of a safetensors file or a
+    checkpoint, and returns `out`.  Nothing else in it changes.
+
+    CompileError if a tensor of the weights is not in the file, or of another type or shape; then nothing is written."""
+    return _run("export", weights, out, ["--onnx", os.fspath(path)], libraries)
+
+
+def _run(command: str, path, out, words: Sequence[str], libraries: Optional[str]) -> str:
     done = subprocess.run([
-        native.find_program(libraries), "import",
+        native.find_program(libraries), command,
         os.fspath(path), "-o",
         os.fspath(out), "--diagnostic-format=json", *words
     ],

@@ -1,0 +1,11 @@
+/* objective.h: what a model of inference is trained for: a loss and an optimizer, as options say it. */
+#ifndef MSC_TOOLS_OBJECTIVE_H
+#define MSC_TOOLS_OBJECTIVE_H
+
+#include "tools/cli.h"
+
+/* Adds the loss of --loss KIND:OUTPUT[,NAME=VALUE...] to the function "forward", with labels as a new input, and the
+ * optimizer of --optimizer KIND:NAME=VALUE,...  False after a report. */
+bool cli_add_objective(cli *c, msc_module *m, int *out_code);
+
+#endif
