@@ -34,6 +34,7 @@ from msc.moe import moe_layer
 from msc.native import CompileError, CompileWarning, RunError
 from msc.ops import Error, Type
 from msc.plan import Plan, compile
+from msc.processes import spawn
 from msc.read_onnx import export_onnx, import_onnx
 
 Graph.moe_layer = moe_layer
@@ -50,5 +51,5 @@ def __getattr__(name):
 __version__ = "0.1.0"
 __all__ = [
     "Array", "CompileError", "CompileWarning", "Error", "Graph", "Job", "Plan", "RunError", "Tensor", "Type", "compile",
-    "export_onnx", "import_onnx"
+    "export_onnx", "import_onnx", "spawn"
 ]  # and export, train_step, annotate, shard, which import torch

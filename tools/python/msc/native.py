@@ -156,6 +156,9 @@ class CompileError(Error):
         self.messages, self.code, self.text = messages, first.code, first.text
         self.file, self.line, self.op = first.file, first.line, first.op
 
+    def __reduce__(self):  # to another process
+        return CompileError, (self.messages, )
+
 
 class CompileWarning(UserWarning):
     """What the compiler warns of."""
@@ -168,6 +171,9 @@ class RunError(runtime.Error, Error):
     def __init__(self, code: str, text: str, trail: str = ""):
         super().__init__(text)
         self.code, self.text, self.trail, self.file, self.line = code, text, trail, None, 0
+
+    def __reduce__(self):  # to another process
+        return RunError, (self.code, self.text, self.trail)
 
 
 def check(library, status) -> None:

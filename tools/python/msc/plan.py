@@ -7,11 +7,12 @@ import tempfile
 import warnings
 import weakref
 from ctypes import byref, c_bool, c_char_p, c_double, c_int, c_size_t, c_void_p
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
 
 from msc import native, runtime
 from msc.native import CompileError, CompileWarning, Message
 from msc.ops import Error
+from msc.processes import from_torchrun
 
 
 class Variable(NamedTuple):
@@ -194,15 +195,19 @@ class Plan:
             seed: int = 0,
             threads: int = 0,
             timeout: float = 300,
-            rank: Optional[int] = None,
+            rank: Union[int, str, None] = None,
             address: Optional[str] = None):
-        """Starts a job, as threads of this process: `with plan.run(ranks=4, seed=1) as job: ...`.
+        """Starts a job, as threads of this process: `with plan.run(ranks=4, seed=1) as job: ...`; msc.spawn starts
+        processes.
 
         ranks: other than the plan is for compiles it again for so many, in auto_parallel unless parallel_mode was
         given.  threads: of each rank, 0: cores divided by the ranks. rank, address: this process is one rank of a job
-        of several processes, which meet at the same address ("@NAME"). Parameters start with the values of the
-        model's files, or those of the seed."""
+        of several processes, which meet at the same address ("@NAME"); rank="torchrun": this process is one that torchrun
+        started, all on this host. Every process makes the same calls; batches are whole, as everywhere. Parameters
+        start with the values of the model's files, or those of the seed."""
         from msc.job import Job
+        if rank == "torchrun":
+            rank, address = from_torchrun(ranks or self.ranks)
         if ranks in (None, self.ranks):
             return Job(self, seed=seed, threads=threads, timeout=timeout, rank=rank, address=address)
         if self._recompile is None:
