@@ -302,7 +302,7 @@ MSCRT_API const char *mscrt_plan_scalar(const mscrt_plan *plan, size_t i, double
 MSCRT_API mscrt_status *mscrt_set_scalar(mscrt_context *ctx, const char *name, double value);
 
 /* Loads parameters (and state, if it is there) from a safetensors file, a checkpoint of any layout and number of ranks,
- * or a folder of safetensors files with or without an index; a rank reads only its own boxes. */
+ * a folder of safetensors files with or without an index, or what PyTorch wrote; a rank reads only its own boxes. */
 MSCRT_API mscrt_status *mscrt_load(mscrt_context *ctx, const char *path);
 /* Loads the parameters for which the model names files, from its folder (mscrt_plan_weights), and the optimizer's state
  * if these files have it; a rank reads only its own boxes. */

@@ -127,7 +127,7 @@ static int compare_shards(const void *a, const void *b) {
 /* Shards that are sorted by their first row: each is compared with those that begin before it ends. */
 static mscrt_status *check_cover(const mscrt_archive *a, const mscrt_stored *t) {
   char clean[96];
-  const mscrt_shard *s = &a->shard[t->first];
+  const mscrt_shard *s = t->num ? &a->shard[t->first] : NULL;
   uint64_t elems = 0;
   msc_box common;
   mscrt_clean(t->name, SIZE_MAX, clean, sizeof clean);
@@ -177,7 +177,9 @@ const mscrt_stored *mscrt_archive_find(const mscrt_archive *a, const char *name)
 /* ---- opening ---- */
 
 mscrt_status *mscrt_archive_of_file(mscrt_blob *b, mscrt_archive *a) {
-  mscrt_status *s = mscrt_archive_new(b->path, true, "safetensors", a);
+  uint8_t head[4] = {0};
+  bool of_torch = b->bytes >= sizeof head && !mscrt_blob_read(b, 0, head, sizeof head) && !memcmp(head, "PK\3\4", 4);
+  mscrt_status *s = mscrt_archive_new(b->path, true, of_torch ? "file of torch.save" : "safetensors", a);
   const char *slash = strrchr(b->path, '/');
   if (!s) s = mscrt_archive_add_file(a, slash ? slash + 1 : b->path, 0);
   if (s) {
@@ -187,7 +189,7 @@ mscrt_status *mscrt_archive_of_file(mscrt_blob *b, mscrt_archive *a) {
   a->file[0].blob = *b;
   a->file[0].open = true;
   *b = (mscrt_blob){.fd = -1};
-  s = mscrt_archive_add_safetensors(a, 0);
+  s = of_torch ? mscrt_parse_torch(a, 0) : mscrt_archive_add_safetensors(a, 0);
   return s ? s : mscrt_archive_sort(a);
 }
 
@@ -209,6 +211,11 @@ static mscrt_status *parse_single(mscrt_blob *b, mscrt_archive *a) {
   return mscrt_archive_add_safetensors(a, 0);
 }
 
+static mscrt_status *parse_torch_single(mscrt_blob *b, mscrt_archive *a) {
+  MSCRT_CHECK(mscrt_archive_add_file(a, strrchr(b->path, '/') + 1, 0));
+  return mscrt_parse_torch(a, 0);
+}
+
 /* The files by which a folder is known, in order of preference. */
 static const struct {
   const char *name, *kind;
@@ -217,6 +224,8 @@ static const struct {
     {MSCRT_MANIFEST, "checkpoint of msc", parse_manifest},
     {"model.safetensors.index.json", "sharded safetensors of Hugging Face", mscrt_parse_index},
     {"model.safetensors", "safetensors", parse_single},
+    {".metadata", "distributed checkpoint of PyTorch", mscrt_parse_dcp},
+    {"pytorch_model.bin", "file of torch.save", parse_torch_single},
 };
 
 static mscrt_status *open_with(const char *path, size_t format, const char *file, mscrt_archive *a) {
@@ -239,8 +248,8 @@ static mscrt_status *open_folder(const char *path, mscrt_archive *a) {
     if (there) return s;
   }
   return mscrt_fail(MSCRT_INPUT,
-                    "%s: neither a checkpoint (%s) nor a folder of safetensors (model.safetensors or "
-                    "model.safetensors.index.json)",
+                    "%s: neither a checkpoint (%s), nor a folder of safetensors (model.safetensors or "
+                    "model.safetensors.index.json) or of PyTorch (.metadata or pytorch_model.bin)",
                     path, MSCRT_MANIFEST);
 }
 

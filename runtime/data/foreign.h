@@ -6,5 +6,9 @@
 
 /* index.c: model.safetensors.index.json, which says in which file each tensor is. */
 mscrt_status *mscrt_parse_index(mscrt_blob *b, mscrt_archive *a);
+/* dcp.c: .metadata, which says where the chunks of tensors are in .distcp files. */
+mscrt_status *mscrt_parse_dcp(mscrt_blob *b, mscrt_archive *a);
+/* torch_file.c: the tensors of a file of torch.save; those of nested dictionaries have names with dots. */
+mscrt_status *mscrt_parse_torch(mscrt_archive *a, uint32_t file);
 
 #endif

@@ -67,7 +67,7 @@ DATA = "--data x=x.idx y=y.idx"
 for path in ("pipe", "folder", "/dev/zero"):
     said = f"msc: error: {path}: not a regular file [E0114]\n"
     expect(f"run plan.bin --data x={path} y=y.idx", 1, said)
-    of_folder = "msc: error: folder: neither a checkpoint (manifest.json) nor a folder of safetensors"
+    of_folder = "msc: error: folder: neither a checkpoint (manifest.json), nor a folder of safetensors"
     expect(f"run plan.bin {DATA} --init {path}", 1, said if path != "folder" else lambda text: ""
            if text.startswith(of_folder) else of_folder)
     expect(f"run plan.bin {DATA} --save {path}", 1, said, None)
