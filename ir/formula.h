@@ -77,6 +77,26 @@ static inline msc_value *transpose(msc_builder *b, msc_value *x, const int64_t *
   return same ? x : with_ints(b, OP_transpose, x, "perm", x->type->rank, perm);
 }
 
+/* A constant; `data` is kept as it is. */
+static inline msc_value *constant_of(msc_builder *b, const msc_type *t, const void *data) {
+  msc_attr_value v = {.kind = MSC_ATTR_DENSE, .dense = {t, data, (size_t)msc_type_bytes(t)}};
+  msc_attr attr = msc_named(formula_ctx(b), "value", v);
+  return with_attrs(b, OP_constant, 0, NULL, 1, &attr);
+}
+
+static inline msc_value *with_axis(msc_builder *b, msc_op_kind kind, msc_value *x, msc_value *indices, int64_t axis) {
+  msc_attr attr = msc_named(formula_ctx(b), "axis", msc_int(axis));
+  return x && indices ? with_attrs(b, kind, 2, (msc_value *[]){x, indices}, 1, &attr) : NULL;
+}
+
+static inline msc_value *gather(msc_builder *b, msc_value *x, msc_value *indices, int64_t axis) {
+  return with_axis(b, OP_gather, x, indices, axis);
+}
+
+static inline msc_value *take_along(msc_builder *b, msc_value *x, msc_value *indices, int64_t axis) {
+  return with_axis(b, OP_take_along, x, indices, axis);
+}
+
 /* Elements [from, to) of one dimension. */
 static inline msc_value *part_of(msc_builder *b, msc_value *x, int dim, int64_t from, int64_t to) {
   int64_t start[MSC_MAX_RANK] = {0}, limit[MSC_MAX_RANK];

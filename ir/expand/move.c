@@ -51,9 +51,7 @@ bool expand_reverse(msc_builder *b, const msc_op *op, msc_value *const *in, msc_
   for (int i = 0; x && i < num; i++) {
     int64_t n = x->type->dim[dims[i]];
     msc_value *up = count_up(b, MSC_I64, n);
-    msc_attr axis = msc_named(formula_ctx(b), "axis", msc_int(dims[i]));
-    x = up ? with_attrs(b, OP_gather, 2, (msc_value *[]){x, minus(b, number(b, up, (double)(n - 1)), up)}, 1, &axis)
-           : NULL;
+    x = up ? gather(b, x, minus(b, number(b, up, (double)(n - 1)), up), dims[i]) : NULL;
   }
   return give_result(x, out_result);
 }

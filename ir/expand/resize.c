@@ -25,9 +25,7 @@ static msc_value *matrix_of(msc_builder *b, msc_dtype dtype, int64_t in, int64_t
   const msc_type *t = msc_type_of(ctx, dtype, 2, (int64_t[]){transposed ? in : out, transposed ? out : in}, NULL);
   msc_tensor matrix = msc_tensor_new(msc_context_arena(ctx), t);
   weigh(&matrix, in, out, transposed, nearest);
-  msc_attr_value v = {.kind = MSC_ATTR_DENSE, .dense = {t, matrix.data, (size_t)msc_type_bytes(t)}};
-  msc_attr attr = msc_named(ctx, "value", v);
-  return with_attrs(b, OP_constant, 0, NULL, 1, &attr);
+  return constant_of(b, t, matrix.data);
 }
 
 /* y = H x W, image by image. */

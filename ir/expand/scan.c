@@ -110,6 +110,6 @@ bool expand_topk(msc_builder *b, const msc_op *op, msc_value *const *in, msc_val
   ranked sorted = ranked_by(b, OP_sort, all.value, 3, attrs);
   msc_value *taken = part_of(b, sorted.place, axis, 0, k);
   out_result[0] = part_of(b, sorted.value, axis, 0, k);
-  out_result[1] = taken ? with_attrs(b, OP_take_along, 2, (msc_value *[]){all.place, taken}, 1, &attrs[0]) : NULL;
+  out_result[1] = take_along(b, all.place, taken, axis);
   return out_result[0] != NULL && out_result[1] != NULL;
 }

@@ -28,13 +28,17 @@ static bool is_alone(const msc_op *op) {
                       msc_kind_name(op->kind));
 }
 
+static msc_value *summed_in_group(msc_grad_ctx *g, const msc_op *op, msc_value *x) {
+  return in_group(g, op, OP_all_reduce, x, 0, NULL);
+}
+
 /* dx = total times the product of the others, as grad_reduce_prod has it: of no zero what x divides out, of one what
  * all others are. */
 static msc_value *times_others(msc_grad_ctx *g, const msc_op *op, msc_value *total) {
   msc_builder *b = &g->b;
   msc_value *x = op->in[0].value, *hit = compare(b, "eq", x, number(b, x, 0)), *as_x = cast(b, hit, x->type->dtype),
             *zero = number(b, x, 0), *one = number(b, x, 1), *filled = choose(b, hit, one, x),
-            *zeros = in_group(g, op, OP_all_reduce, as_x, 0, NULL);
+            *zeros = summed_in_group(g, op, as_x);
   msc_attr prod = msc_named(formula_ctx(b), "reduction", msc_str(formula_ctx(b), "prod"));
   msc_value *rest = times(b, total, in_group(g, op, OP_all_reduce, filled, 1, &prod)),
             *none = compare(b, "eq", zeros, zero), *single = compare(b, "eq", zeros, one),
@@ -46,11 +50,11 @@ static msc_value *times_others(msc_grad_ctx *g, const msc_op *op, msc_value *tot
 bool grad_all_reduce(msc_grad_ctx *g, msc_op *op) {
   MSC_TRY(is_alone(op));
   msc_reduction reduction = msc_op_reduction(op);
-  msc_value *x = op->in[0].value, *total = in_group(g, op, OP_all_reduce, g->dresult[0], 0, NULL);
+  msc_value *x = op->in[0].value, *total = summed_in_group(g, op, g->dresult[0]);
   if (reduction == MSC_SUM) return give(g, total);
   if (reduction == MSC_PROD) return give(g, times_others(g, op, total));
   msc_value *hit = compare(&g->b, "eq", x, &op->out[0]),
-            *ties = in_group(g, op, OP_all_reduce, cast(&g->b, hit, x->type->dtype), 0, NULL),
+            *ties = summed_in_group(g, op, cast(&g->b, hit, x->type->dtype)),
             *zero = number(&g->b, x, 0), *share = over(&g->b, total, ties);
   return give(g, choose(&g->b, hit, share, zero));
 }
@@ -93,7 +97,7 @@ bool grad_permute(msc_grad_ctx *g, msc_op *op) {
 bool grad_broadcast(msc_grad_ctx *g, msc_op *op) {
   int64_t root = msc_op_int(op, "root");
   msc_attr attr = msc_named(formula_ctx(&g->b), "pairs", msc_ints(formula_ctx(&g->b), 2, (int64_t[]){root, root}));
-  return give(g, in_group(g, op, OP_permute, in_group(g, op, OP_all_reduce, g->dresult[0], 0, NULL), 1, &attr));
+  return give(g, in_group(g, op, OP_permute, summed_in_group(g, op, g->dresult[0]), 1, &attr));
 }
 
 /* y = recv(send(x)): the receiver sends dy back. */

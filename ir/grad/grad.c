@@ -318,8 +318,7 @@ static bool give_back(msc_grad_ctx *g, msc_op *op, msc_value *indices) {
 bool grad_take_along(msc_grad_ctx *g, msc_op *op) { return give_back(g, op, in(op, 1)); }
 
 bool grad_add_along(msc_grad_ctx *g, msc_op *op) {
-  msc_attr axis = axis_attr(g, op);
-  return give(g, op, 1, with_attrs(&g->b, OP_take_along, 2, (msc_value *[]){dy_of(g), in(op, 0)}, 1, &axis));
+  return give(g, op, 1, take_along(&g->b, dy_of(g), in(op, 0), msc_op_int(op, "axis")));
 }
 
 bool grad_gather_nd(msc_grad_ctx *g, msc_op *op) {
@@ -362,7 +361,7 @@ bool grad_scatter_update(msc_grad_ctx *g, msc_op *op) {
             give(g, op, 0, with_attrs(&g->b, OP_scatter_update, 3, (msc_value *[]){dy, in(op, 1), zeros}, 1, &axis)));
   }
   if (!g->wanted[2]) return true;
-  msc_value *rows = with_attrs(&g->b, OP_gather, 2, (msc_value *[]){dy, in(op, 1)}, 1, &axis),
+  msc_value *rows = gather(&g->b, dy, in(op, 1), msc_op_int(op, "axis")),
             *mine = last_of_rows(g, op);
   return rows && mine && give(g, op, 2, choose(&g->b, mine, rows, zero));
 }

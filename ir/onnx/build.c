@@ -16,12 +16,6 @@ msc_value *onnx_move_dim(msc_builder *b, msc_value *x, int from, int to) {
   return transpose(b, x, perm);
 }
 
-static msc_value *constant_of(msc_builder *b, const msc_type *t, const void *data) {
-  msc_attr_value v = {.kind = MSC_ATTR_DENSE, .dense = {t, data, (size_t)msc_type_bytes(t)}};
-  msc_attr attr = msc_named(formula_ctx(b), "value", v);
-  return with_attrs(b, OP_constant, 0, NULL, 1, &attr);
-}
-
 msc_value *onnx_dense(msc_builder *b, msc_dtype dtype, int rank, const int64_t *dim, const double *v) {
   msc_context *ctx = formula_ctx(b);
   const msc_type *type = msc_type_of(ctx, dtype, rank, dim, NULL);

@@ -3,11 +3,6 @@
 
 #include "ir/onnx/onnx.h"
 
-static msc_value *with_axis(onnx_node *n, msc_op_kind kind, msc_value *x, msc_value *indices, int axis) {
-  msc_attr attr = msc_named(n->ctx, "axis", msc_int(axis));
-  return with_attrs(n->b, kind, 2, (msc_value *[]){x, indices}, 1, &attr);
-}
-
 /* Negative numbers count from the end; of constants that are not negative nothing is to be done. */
 static msc_value *from_start(onnx_node *n, size_t i, int64_t size) {
   msc_value *k = onnx_in(n, i);
@@ -30,7 +25,7 @@ bool onnx_build_gather(onnx_node *n) {
   int axis;
   if (!x || !onnx_axis(n, onnx_int(n, "axis", 0), x->type->rank, &axis)) return false;
   msc_value *k = from_start(n, 1, x->type->dim[axis]);
-  return onnx_set(n, 0, k ? with_axis(n, OP_gather, x, k, axis) : NULL);
+  return onnx_set(n, 0, gather(n->b, x, k, axis));
 }
 
 /* x cut to the sizes of `t` in all dimensions but one. */
@@ -49,7 +44,7 @@ bool onnx_build_gather_elements(onnx_node *n) {
   int axis;
   if (!x || !onnx_axis(n, onnx_int(n, "axis", 0), x->type->rank, &axis)) return false;
   msc_value *k = from_start(n, 1, x->type->dim[axis]), *part = k ? cut_to(n, x, k->type, axis) : NULL;
-  return onnx_set(n, 0, part ? with_axis(n, OP_take_along, part, k, axis) : NULL);
+  return onnx_set(n, 0, take_along(n->b, part, k, axis));
 }
 
 /* indices [batch.., *, m] with the numbers of the leading `batch` dimensions before theirs; each wrapped. */
@@ -316,7 +311,7 @@ bool onnx_build_reverse_sequence(onnx_node *n) {
   if (!len || !t) return false;
   msc_value *turned = minus(n->b, minus(n->b, len, like(n->b, len, 1)), t);
   msc_value *k = choose(n->b, compare(n->b, "lt", t, len), turned, t);
-  return onnx_set(n, 0, k ? with_axis(n, OP_take_along, x, k, time) : NULL);
+  return onnx_set(n, 0, take_along(n->b, x, k, time));
 }
 
 /* ---- sizes that depend on elements: of constants only ---- */
@@ -335,7 +330,7 @@ bool onnx_build_compress(onnx_node *n) {
   for (size_t i = 0; x && i < num && (int64_t)i < x->type->dim[axis]; i++)
     if (keep[i]) at[count++] = (double)i;
   msc_value *k = onnx_dense(n->b, MSC_I64, 1, &count, at);
-  return onnx_set(n, 0, x && k ? with_axis(n, OP_gather, x, k, axis) : NULL);
+  return onnx_set(n, 0, gather(n->b, x, k, axis));
 }
 
 bool onnx_build_non_zero(onnx_node *n) {

@@ -291,7 +291,7 @@ bool onnx_build_rotary(onnx_node *n) {
   if (half * 2 > size || half < 1) return onnx_refuse(n, "rotary_embedding_dim does not fit");
   for (size_t i = 0; i < 2; i++) {
     msc_value *table = onnx_in(n, 1 + i);
-    if (table && onnx_has(n, 3)) table = binary(n->b, OP_gather, table, onnx_in(n, 3));
+    if (table && onnx_has(n, 3)) table = gather(n->b, table, onnx_in(n, 3), 0);
     if (!table) return false;
     if (table->type->rank != 3 || table->type->dim[2] != half) return onnx_refuse(n, "the tables of angles do not fit");
     angle[i] = reshape(n->b, table, 4, (int64_t[]){table->type->dim[0], table->type->dim[1], 1, half});

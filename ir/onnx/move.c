@@ -246,9 +246,7 @@ static msc_value *padded_with(onnx_node *n, msc_value *x, int d, int64_t low, in
     else at = ((at % size) + size) % size;
     index[i] = at, v[i] = (double)at;
   }
-  msc_value *in[2] = {x, onnx_dense(n->b, MSC_I64, 1, &total, v)};
-  msc_attr axis = msc_named(n->ctx, "axis", msc_int(d));
-  return with_attrs(n->b, OP_gather, 2, in, 1, &axis);
+  return gather(n->b, x, onnx_dense(n->b, MSC_I64, 1, &total, v), d);
 }
 
 /* Padding of any sign: what is negative is cut off. */
@@ -357,13 +355,11 @@ bool onnx_build_constant_of_shape(onnx_node *n) {
   const char *wrong = value ? onnx_read_tensor(n->ctx, n->scratch, NULL, value->tensor, &t) : NULL;
   if (wrong) return onnx_refuse(n, "its value %s", wrong);
   if (msc_type_elems(t.type) != 1) return onnx_refuse(n, "its value must be one element");
-  msc_attr_value v = {.kind = MSC_ATTR_DENSE,
-                      .dense = {msc_type_of(n->ctx, t.type->dtype, 0, NULL, NULL),
-                                msc_arena_copy(msc_context_arena(n->ctx), t.data, t.bytes), t.bytes}};
-  msc_attr attr = msc_named(n->ctx, "value", v);
   for (int d = 0; d < num; d++)
     if (dim[d] < 0) return onnx_refuse(n, "entry %d of the shape is %" PRId64, d, dim[d]);
-  return onnx_set(n, 0, broadcast(n->b, with_attrs(n->b, OP_constant, 0, NULL, 1, &attr), num, dim));
+  const void *data = msc_arena_copy(msc_context_arena(n->ctx), t.data, t.bytes);
+  msc_value *element = constant_of(n->b, msc_type_of(n->ctx, t.type->dtype, 0, NULL, NULL), data);
+  return onnx_set(n, 0, broadcast(n->b, element, num, dim));
 }
 
 bool onnx_build_range(onnx_node *n) {

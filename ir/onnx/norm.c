@@ -228,15 +228,14 @@ static msc_value *nll(onnx_node *n, msc_value *logs, msc_value *labels, msc_valu
   for (int d = rank - 1; d > 1; d--) dim[d] = dim[d - 1];
   dim[1] = 1;
   msc_value *k = at ? reshape(n->b, at, rank, dim) : NULL;
-  msc_attr axis = msc_named(n->ctx, "axis", msc_int(1)), first = msc_named(n->ctx, "axis", msc_int(0));
-  msc_value *picked = k ? with_attrs(n->b, OP_take_along, 2, (msc_value *[]){logs, k}, 1, &axis) : NULL;
+  msc_value *picked = take_along(n->b, logs, k, 1);
   msc_value *loss = picked ? msc_compute(n->b, "-a", reshape(n->b, picked, rank - 1, labels->type->dim)) : NULL;
   if (!loss) return NULL;
   msc_value *w = NULL;
   if (weight) {
     if (weight->type->rank != 1 || weight->type->dim[0] != c)
       return onnx_refuse(n, "there must be %" PRId64 " weights", c), NULL;
-    w = with_attrs(n->b, OP_gather, 2, (msc_value *[]){weight, at}, 1, &first);
+    w = gather(n->b, weight, at, 0);
   }
   if (kept) {
     msc_value *one = w ? w : broadcast(n->b, like(n->b, loss, 1), rank - 1, labels->type->dim);

@@ -177,9 +177,7 @@ static msc_value *add_constant(onnx_reader *r, const onnx_value *v) {
   size_t bytes = (size_t)msc_type_bytes(v->type);
   /* what is folded goes before the file's bytes do */
   const void *data = r->b.func == r->func ? msc_arena_copy(msc_context_arena(r->ctx), v->data, bytes) : v->data;
-  msc_attr_value dense = {.kind = MSC_ATTR_DENSE, .dense = {v->type, data, bytes}};
-  msc_attr attr = msc_named(r->ctx, "value", dense);
-  return with_attrs(&r->b, OP_constant, 0, NULL, 1, &attr);
+  return constant_of(&r->b, v->type, data);
 }
 
 /* v in the function that is being built.  In the model's, weights are parameters; where constants are folded, all are

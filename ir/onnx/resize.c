@@ -78,8 +78,7 @@ static msc_value *resize_dim(onnx_node *n, const resizing *r, msc_value *x, int 
   if (same) return x;
   if (r->mode[0] == 'n') {
     for (int64_t o = 0; o < out; o++) at[o] = (double)inside(nearest(r, at[o]), in);
-    msc_attr axis = msc_named(n->ctx, "axis", msc_int(d));
-    return with_attrs(n->b, OP_gather, 2, (msc_value *[]){x, onnx_dense(n->b, MSC_I64, 1, &out, at)}, 1, &axis);
+    return gather(n->b, x, onnx_dense(n->b, MSC_I64, 1, &out, at), d);
   }
   if ((double)in * (double)out > MAX_MATRIX || 1 / scale > MAX_TAPS)
     return onnx_refuse(n, "from %" PRId64 " to %" PRId64 " elements is not supported", in, out), NULL;
@@ -276,9 +275,8 @@ static msc_value *sum_taps(onnx_node *n, msc_value *x, int num, const int *taps,
     }
     if (!at || !w) return NULL;
     int64_t to[3] = {x->type->dim[0], x->type->dim[1], at->type->dim[2]};
-    msc_attr axis = msc_named(n->ctx, "axis", msc_int(2));
     msc_value *places = broadcast(n->b, cast(n->b, at, MSC_I32), 3, to);
-    msc_value *v = with_attrs(n->b, OP_take_along, 2, (msc_value *[]){x, places}, 1, &axis);
+    msc_value *v = take_along(n->b, x, places, 2);
     v = v ? times(n->b, v, w) : NULL;
     sum = sum && v ? plus(n->b, sum, v) : v;
     if (!sum) return NULL;

@@ -89,9 +89,8 @@ bool onnx_build_stft(onnx_node *n) {
   if (length > MAX_LENGTH || total > 1 << 24) return onnx_refuse(n, "of %" PRId64 " frames is not supported", frames);
   double *at = msc_new_array(n->scratch, double, total + 1);
   for (int64_t i = 0; i < total; i++) at[i] = (double)(i / length * step + i % length);
-  msc_attr axis = msc_named(n->ctx, "axis", msc_int(1));
   msc_value *places = onnx_dense(n->b, MSC_I64, 1, &total, at);
-  msc_value *y = with_attrs(n->b, OP_gather, 2, (msc_value *[]){x, places}, 1, &axis);
+  msc_value *y = gather(n->b, x, places, 1);
   y = y ? reshape(n->b, y, 4, (int64_t[]){x->type->dim[0], frames, length, x->type->dim[2]}) : NULL;
   if (window && y) y = times(n->b, y, reshape(n->b, widened(n->b, window), 2, (int64_t[]){length, 1}));
   y = transform(n, y, length, false, onesided);
