@@ -623,6 +623,9 @@ const msc_op_info *msc_info(const msc_op *op);
 msc_form msc_form_of(const msc_op *op);
 bool msc_is_unused(const msc_op *op);  /* no op reads a result, and it ends no block */
 bool msc_is_message(const msc_op *op); /* sends to or receives from another stage of a pipeline */
+bool msc_takes_mean(const msc_op *op); /* divides a sum by the number of its terms: reduce_mean, a loss of `mean` */
+/* softmax_cross_entropy or its gradient, whose operands are scores and labels. */
+bool msc_is_cross_entropy(const msc_op *op);
 /* The operand or result that the row calls `name`; NULL: there is none, or this op lacks it. */
 msc_value *msc_named_value(const msc_op *op, const char *name);
 /* Numbers of operand `by`, NULL for iota, address dimension `dim` of the tensor `of`. */

@@ -151,6 +151,17 @@ bool msc_is_unused(const msc_op *op) {
 }
 
 bool msc_is_message(const msc_op *op) { return msc_info(op)->flags & MSC_MESSAGE; }
+bool msc_takes_mean(const msc_op *op) {
+  const msc_op_info *info = msc_info(op);
+  for (int i = 0; i < info->num_attrs; i++)
+    if (!strcmp(info->attr[i].name, "reduction")) return !strcmp(msc_op_str(op, "reduction"), "mean");
+  return op->kind == OP_reduce_mean;
+}
+
+bool msc_is_cross_entropy(const msc_op *op) {
+  return op->kind == OP_softmax_cross_entropy || op->kind == OP_softmax_cross_entropy_grad;
+}
+
 msc_form msc_form_of(const msc_op *op) { return msc_info(op)->form; }
 
 msc_value *msc_named_value(const msc_op *op, const char *name) {

@@ -247,8 +247,8 @@ MSCRT_API void mscrt_close(mscrt_context *ctx);
  * every rank calls it, with a data set of its own; all must have as many batches. */
 MSCRT_API mscrt_status *mscrt_set_data(mscrt_context *ctx, const mscrt_data *data);
 /* Without a data set: sets the whole batch of one input for the next step, in the element type of the input; this
- * rank takes its box. A training step of several micro-batches (mscrt_plan_micro) takes the batch of all of them, as many
- * times as long along the dimension of the samples. */
+ * rank takes its box. A training step of several micro-batches (mscrt_plan_micro) takes the batch of all of them, as
+ * many times as long along the dimension of the samples. */
 MSCRT_API mscrt_status *mscrt_set_input(mscrt_context *ctx, const char *name, const void *batch, size_t bytes);
 /* The same without a copy where the runtime can do without: the memory must stay as it is until another batch is set or
  * the context is closed. A copy is made on several ranks, for another device than the CPU, for an input that a call

@@ -11,13 +11,8 @@ static msc_value *activated(msc_builder *b, const char *how, msc_value *x) {
   if (!strcmp(how, "none")) return x;
   if (!strcmp(how, "gelu")) return with_word(b, OP_gelu, 1, &x, "form", "erf");
   if (!strcmp(how, "gelu_tanh")) return with_word(b, OP_gelu, 1, &x, "form", "tanh");
-  static const struct {
-    const char *name;
-    msc_op_kind kind;
-  } kinds[] = {{"silu", OP_silu}, {"sigmoid", OP_sigmoid}, {"relu", OP_relu}, {"tanh", OP_tanh}};
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-    if (!strcmp(how, kinds[i].name)) return unary(b, kinds[i].kind, x);
-  return NULL;
+  msc_op_kind kind; /* the other words are names of ops: silu, sigmoid, relu, tanh */
+  return msc_kind_parse(how, &kind) ? unary(b, kind, x) : NULL;
 }
 
 /* One half of the last dimension, activated, times the other. */
@@ -109,7 +104,7 @@ static msc_value *weights_of(msc_builder *b, const msc_op *op, msc_value *const 
   if (scores) scores = times(b, scores, number(b, scores, scale));
   if (mask) scores = masked(b, mask, scores);
   if (msc_op_bool(op, "causal")) scores = causal(b, scores, q[2], t);
-  return unary(b, OP_softmax, scores);
+  return msc_compute(b, "softmax(a)", scores);
 }
 
 /* weights v */

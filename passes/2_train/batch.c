@@ -152,15 +152,14 @@ static bool reads_own_sample(const reading *r, const msc_op *op) {
   if (op->kind != OP_gather_nd || r->view == MSC_BATCH_MARKED) return false;
   const msc_value *x = op->in[0].value, *indices = op->in[1].value;
   const msc_batch_fact *f = fact_of(r, x);
-  bool joined = indices->def && (indices->def->kind == OP_stack || indices->def->kind == OP_concat);
+  bool stacks = indices->def && indices->def->kind == OP_stack;
+  bool joined = stacks || (indices->def && indices->def->kind == OP_concat);
   if (f->meaning != MSC_BATCH_PART || f->dim != 0 || fact_of(r, indices)->meaning != MSC_BATCH_SAME || !joined)
     return false;
   const msc_value *first = indices->def->in[0].value;
-  bool last =
-      msc_op_int(indices->def, indices->def->kind == OP_stack ? "axis" : "dim") % indices->type->rank ==
-      (msc_op_int(indices->def, indices->def->kind == OP_stack ? "axis" : "dim") < 0 ? -1 : indices->type->rank - 1);
-  return last && indices->type->rank > 1 &&
-         (indices->def->kind == OP_stack || first->type->dim[first->type->rank - 1] == 1) &&
+  int64_t dim = msc_op_int(indices->def, stacks ? "axis" : "dim");
+  bool last = dim % indices->type->rank == (dim < 0 ? -1 : indices->type->rank - 1);
+  return last && indices->type->rank > 1 && (stacks || first->type->dim[first->type->rank - 1] == 1) &&
          is_sample_number(first, x->type->dim[0]);
 }
 
@@ -182,17 +181,10 @@ static bool are_other_operands_uniform(const reading *r, const msc_op *op, const
 }
 
 /* True for a loss whose `reduction` is the mean, given or by default. */
-static bool is_mean_loss(const msc_op *op) {
-  const msc_op_info *info = msc_info(op);
-  for (int i = 0; i < info->num_attrs; i++)
-    if (!strcmp(info->attr[i].name, "reduction")) return !strcmp(msc_op_str(op, "reduction"), "mean");
-  return false;
-}
-
 /* How op combines the samples when a batch letter is missing in its result. */
 static msc_batch_meaning batch_reduction_of(const msc_op *op, const msc_letter *letter) {
   if (letter->role != MSC_RED || letter->reduction != MSC_SUM) return MSC_BATCH_MIXED;
-  return op->kind == OP_reduce_mean || is_mean_loss(op) ? MSC_BATCH_MEAN : MSC_BATCH_SUM;
+  return msc_takes_mean(op) ? MSC_BATCH_MEAN : MSC_BATCH_SUM;
 }
 
 /* True if indices name elements along this letter: they count all samples. */
@@ -203,7 +195,7 @@ static bool is_indexed_letter(const msc_op *op, const msc_letter *letter) {
 /* In the view of all samples a mean over the rows that are kept divides by the number of all of them.  Parts seen one
  * after the other do not know that number. */
 static bool is_mean_of_kept(const reading *r, const msc_op *op, const msc_letter *letter) {
-  return r->view == MSC_BATCH_WHOLE && is_mean_loss(op) && msc_counts_kept_rows(op) && letter->name != 'c';
+  return r->view == MSC_BATCH_WHOLE && msc_takes_mean(op) && msc_counts_kept_rows(op) && letter->name != 'c';
 }
 
 static msc_batch_fact fact_of_result(const reading *r, const msc_op *op, const msc_rule *rule, size_t tensor,

@@ -78,6 +78,8 @@ static bool replace_result(hybrid *h, size_t i, msc_op_kind verb, double factor)
   return v != NULL;
 }
 
+static bool mean_result(hybrid *h, size_t i) { return replace_result(h, i, OP_all_reduce, 1.0 / (double)h->ranks); }
+
 /* Sums the gradient that is result i over the ranks: as it is, or, without gradient_fp32_sync, before the cast that
  * widens it. */
 static bool sum_gradient_over_ranks(hybrid *h, size_t i, double factor) {
@@ -103,13 +105,13 @@ static int64_t argument_renewed_by(const hybrid *h, size_t i) {
 static bool combine_renewed(hybrid *h, size_t i, int64_t argument) {
   bool is_float = msc_is_float(h->f->body->last->in[i].value->type->dtype);
   if (msc_is_layerwise(h->f, (size_t)argument) || !is_float) return true;
-  return replace_result(h, i, OP_all_reduce, 1.0 / (double)h->ranks);
+  return mean_result(h, i);
 }
 
 static bool combine_shown_result(hybrid *h, size_t i) {
   const msc_type *t = h->f->body->last->in[i].value->type;
   if (t->rank > 0) return replace_result(h, i, OP_all_gather, 1);
-  if (msc_is_float(t->dtype)) return replace_result(h, i, OP_all_reduce, 1.0 / (double)h->ranks);
+  if (msc_is_float(t->dtype)) return mean_result(h, i);
   return msc_error(h->pass->ctx, MSC_E_UNSUPPORTED, h->f->loc,
                    "hybrid_parallel: result %zu is a whole number, which has no mean over the ranks: not supported yet",
                    i);

@@ -47,8 +47,7 @@ static bool keeps_classes(const msc_op *op, int64_t classes) {
 }
 
 static bool is_labelled_loss(const msc_op *op) {
-  return (op->kind == OP_softmax_cross_entropy || op->kind == OP_softmax_cross_entropy_grad) &&
-         !msc_is_float(op->in[1].value->type->dtype);
+  return msc_is_cross_entropy(op) && !msc_is_float(op->in[1].value->type->dtype);
 }
 
 /* True for dw = x^T dy or dy^T x, with or without the sum of dy's rows; dy is operand i. */

@@ -200,7 +200,7 @@ static void localize_collective(localizing *z, msc_op *op) {
 static int64_t count_mean_elems(const localizing *z, const msc_op *op) {
   const msc_type *x = global_of(z, op->in[0].value);
   int64_t n = 1, dims[MSC_MAX_RANK];
-  if (op->kind != OP_reduce_mean) {
+  if (msc_form_of(op) != MSC_FORM_REDUCE) {
     for (int d = 0; d + 1 < x->rank; d++) n *= x->dim[d];
     return n;
   }
@@ -385,6 +385,11 @@ static void localize_op(localizing *z, msc_op *op) {
   const msc_type *of = indexed ? global_of(z, x.of) : NULL;
   if (indexed) set_start_of_indexed(z, op, of, x.dim);
   if (indexed && x.of->def == op) set_size(z, op, &x, local);
+  if (msc_op_attr(op, "type")) msc_op_set(op, "type", msc_type_attr(local));
+  bool is_shaped = msc_form_of(op) == MSC_FORM_RESHAPE || msc_form_of(op) == MSC_FORM_STRETCH;
+  if (is_shaped && msc_op_attr(op, MSC_FACT(shape))) msc_op_set(op, MSC_FACT(shape), dims_attr(z, local));
+  if (msc_info(op)->flags & MSC_RANDOM) set_place_in_whole(z, op, y);
+  if (msc_takes_mean(op)) msc_op_set(op, MSC_FACT(count), msc_int(count_mean_elems(z, op)));
   switch (op->kind) {
     case OP_constant: slice_constant(z, op); break;
     case OP_iota: {
@@ -392,14 +397,8 @@ static void localize_op(localizing *z, msc_op *op) {
       if (is_cut_type_dim(y, dim))
         msc_op_set(op, MSC_FACT(start), msc_int(number_offset(z, y, dim, msc_op_bool(op, MSC_FACT(behind)))));
       msc_op_unset(op, MSC_FACT(behind));
-      msc_op_set(op, "type", msc_type_attr(local));
       break;
     }
-    case OP_stage_recv: msc_op_set(op, "type", msc_type_attr(local)); break;
-    case OP_broadcast_to:
-    case OP_reshape: msc_op_set(op, MSC_FACT(shape), dims_attr(z, local)); break;
-    case OP_uniform:
-    case OP_dropout: set_place_in_whole(z, op, y); break;
     case OP_slice: shorten_slice(z, op); break;
     case OP_gather:
       if (msc_op_bool(op, MSC_FACT(aligned)) &&
@@ -407,12 +406,6 @@ static void localize_op(localizing *z, msc_op *op) {
         msc_op_unset(op, MSC_FACT(whole));
         msc_op_set(op, MSC_FACT(part), msc_int(number_offset(z, of, x.dim, true)));
       }
-      break;
-    case OP_reduce_mean: msc_op_set(op, MSC_FACT(count), msc_int(count_mean_elems(z, op))); break;
-    case OP_softmax_cross_entropy:
-    case OP_softmax_cross_entropy_grad:
-      if (strcmp(msc_op_str(op, "reduction"), "mean") == 0)
-        msc_op_set(op, MSC_FACT(count), msc_int(count_mean_elems(z, op)));
       break;
     default: break;
   }

@@ -41,10 +41,6 @@ static bool has_portions(const portioning *z, const msc_value *v) {
 
 /* ---- users of scores ---- */
 
-static bool is_loss_or_gradient(const msc_op *op) {
-  return op->kind == OP_softmax_cross_entropy || op->kind == OP_softmax_cross_entropy_grad;
-}
-
 static bool keeps_columns(const msc_op *op) {
   const msc_type *x = op->in[0].value->type, *y = op->out[0].type;
   return op->kind == OP_reshape && x->rank && y->rank && x->dim[x->rank - 1] == y->dim[y->rank - 1];
@@ -61,7 +57,7 @@ static bool is_elementwise(const portioning *z, const msc_op *op) {
 static bool classify_result(const portioning *z, const msc_op *op, result_kind *out_kind) {
   bool first = has_portions(z, op->in[0].value), by_rows = op->kind == OP_gemm && op->in[1].value->type->rank == 2;
   *out_kind = ROWS;
-  if (is_loss_or_gradient(op)) {
+  if (msc_is_cross_entropy(op)) {
     *out_kind = op->kind == OP_softmax_cross_entropy ? LOSS : ROWS;
     return first && msc_op_attr(op, MSC_FACT(count));
   }
@@ -145,7 +141,7 @@ static msc_value *copy_constant(portioning *z, msc_value *v) {
 
 static bool has_rows(const portioning *z, const msc_op *op, int i, size_t operand) {
   if (i == 0) return operand == 0;
-  return (is_loss_or_gradient(op) && operand == 1) || (z->kind[i] == DW && operand < 2);
+  return (msc_is_cross_entropy(op) && operand == 1) || (z->kind[i] == DW && operand < 2);
 }
 
 static msc_value *portion_operand(portioning *z, int i, size_t k, int portion, msc_value *const *made) {
