@@ -378,6 +378,7 @@ static int check_checkpoints(training *t) {
   if (cli_text(c, "eval-every") && !t->evaluates) return cli_usage(c, "--eval-every needs --eval, and labels");
   if (!folder) return CLI_OK;
   if (t->steps == 0) return cli_usage(c, "--ckpt-dir: nothing is trained");
+  if (t->joins && t->job.rank) return CLI_OK; /* rank 0 looks into the folder, for all */
   if (!cli_make_folder(c, folder)) return CLI_ENVIRONMENT;
   if (!checkpoint_path(folder, t->steps, path)) return cli_usage(c, "--ckpt-dir: the path is too long");
   int64_t newest = checkpoint_below(folder, INT64_MAX);
@@ -590,8 +591,12 @@ static mscrt_status *keep_checkpoint(training *t, int64_t step) {
 static mscrt_status *resume_checkpoint(training *t) {
   char path[CHECKPOINT_PATH];
   const char *folder = cli_text(t->c, "ckpt-dir");
+  uint64_t begin = 0;
   if (folder) signal(SIGTERM, ask_to_stop);
-  if (!cli_flag(t->c, "resume") || t->resumed < 0) return NULL;
+  if (!cli_flag(t->c, "resume")) return NULL;
+  mscrt_status *s = mscrt_max(t->ctx, (uint64_t)(t->resumed + 1), &begin);
+  t->resumed = (int64_t)begin - 1;
+  if (s || t->resumed < 0) return s;
   checkpoint_path(folder, t->resumed, path);
   return mscrt_resume(t->ctx, path);
 }

@@ -77,6 +77,18 @@ for first in ("one", "two", "four", "whole"):
                      all(abs(a - b) < 2e-6 for a, b in zip(on, straight[5:])) and len(on) == 4)
         shutil.rmtree("other")
 
+# Ranks that were started one by one: the first looks into the folder, for all.
+for launch in range(3):
+    steps = str(3 + 2 * launch)
+    run = expect(["launch", "-n", "2", "--", MSC, "run", "two.bin", *RUN.split(), "--steps", steps, "--ckpt-dir", "lc",
+                  "--resume", "--lr-schedule", "cosine:warmup=3,steps=9"], 0, None)
+    said = run.stdout.decode().splitlines()
+    on = losses(json.loads(line.removeprefix("[0] ")) for line in said if line.startswith("[0] {"))
+    straight = losses(lines("two.bin", "--steps 9"))[1 + 2 * launch if launch else 0:int(steps)]
+    expect.check(f"launched: {on} {straight}", on == straight)
+expect.check(f"launched: {os.listdir('lc')}", sorted(os.listdir("lc")) == [f"step-{n:012}" for n in (5, 7)])
+expect(f"run two.bin {RUN} --steps 9 --ckpt-dir lc --resume", 0, "")
+
 # Every damage is told by the name of the file, and the checkpoint before it is taken.
 whole = losses(lines("two.bin", "--steps 9"))
 lines("two.bin", "--steps 7 --lr-schedule cosine:warmup=3,steps=9 --ckpt-dir good --ckpt-every 4")

@@ -277,7 +277,8 @@ class Job:
         return Array(v.dtype, v.shape, memory)
 
     def load(self, path) -> None:
-        """Parameters, and state if the file has it, from a safetensors file."""
+        """Parameters, and state if it is there, from a safetensors file, a checkpoint, or what Hugging Face or PyTorch
+        wrote."""
         self._check_open()
         self._all(lambda rank: self._check("mscrt_load", rank, os.fspath(path).encode()))
 
@@ -288,7 +289,8 @@ class Job:
         self._all(lambda rank: self._check("mscrt_save", rank, os.fspath(path).encode()))
 
     def checkpoint(self, path) -> None:
-        """Writes parameters, state, the number of steps and the seed: resume goes on bit for bit."""
+        """Makes a folder with parameters, state, the number of steps and the seed: resume goes on bit for bit, also in a
+        job of other ranks."""
         self._check_open()
         self._all(lambda rank: self._check("mscrt_checkpoint", rank, os.fspath(path).encode()))
 
