@@ -226,6 +226,16 @@ static LLVMValueRef read_apart(msc_emit *e, const access *a, LLVMValueRef mask, 
   return v;
 }
 
+/* One element for all lanes, if any of them is wanted. */
+static LLVMValueRef read_same(msc_emit *e, const access *a, LLVMValueRef mask, LLVMValueRef guard) {
+  LLVMTypeRef type = LLVMTypeOf(mask);
+  LLVMValueRef any = msc_ir_call(e, "llvm.vector.reduce.or", 1, &type, 1, &mask);
+  if (guard) any = LLVMBuildAnd(e->b, any, guard, "");
+  LLVMValueRef p = LLVMBuildSelect(e->b, any, pointer_to(e, a, a->place), e->spare, "");
+  LLVMValueRef all = msc_emit_splat(e, emit_read(e, a, a->element, p), a->lanes);
+  return LLVMBuildSelect(e->b, mask, all, LLVMConstNull(a->vector), "");
+}
+
 LLVMValueRef msc_emit_load(msc_emit *e, int i) {
   const msc_instr *in = &e->p->instr[i];
   access a = access_of(e, i, in->arg[0]);
@@ -233,6 +243,8 @@ LLVMValueRef msc_emit_load(msc_emit *e, int i) {
   if (a.lanes == 1 || (!a.apart && !mask_of_guard(e, in->arg[1])))
     return msc_emit_widen(e, read_guarded(e, &a, guard), a.memory);
   LLVMValueRef mask = mask_of_guard(e, in->arg[1]);
+  if (mask && !a.offset && !in->at.coef[e->p->head.lane])
+    return msc_emit_widen(e, read_same(e, &a, mask, guard), a.memory);
   if (a.apart || !can_mask(e, &a)) return msc_emit_widen(e, read_apart(e, &a, mask, guard), a.memory);
   LLVMValueRef p = pointer_to(e, &a, a.place);
   if (guard) p = LLVMBuildSelect(e->b, guard, p, e->spare, "");

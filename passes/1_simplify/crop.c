@@ -27,15 +27,27 @@ static void crop_dimension(msc_window *w, int64_t *from, int64_t *to) {
   w->high = seen > 0 ? seen : 0;
 }
 
-static msc_value *slice_weights(msc_op *op, msc_value *w, const int64_t from[2], const int64_t to[2]) {
-  msc_context *ctx = msc_op_ctx(op);
-  msc_builder b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc, .name = op->name};
-  int64_t start[4] = {0, 0, from[0], from[1]}, limit[4] = {w->type->dim[0], w->type->dim[1], to[0], to[1]};
+/* Elements [from, to) of the kernel, of several lines; or one, found in the lines joined, where its gradient has long
+ * runs. */
+static msc_value *slice_kernel(msc_builder *b, msc_value *w, const int64_t from[2], const int64_t to[2]) {
+  const int64_t *dim = w->type->dim, o = dim[0], c = dim[1], lines = dim[2], line = dim[3];
+  if (to[0] - from[0] == 1 && to[1] - from[1] == 1) {
+    int64_t at = from[0] * line + from[1];
+    return reshape(b, part_of(b, reshape(b, w, 3, (int64_t[]){o, c, lines * line}), 2, at, at + 1), 4,
+                   (int64_t[]){o, c, 1, 1});
+  }
+  msc_context *ctx = formula_ctx(b);
+  const int64_t start[4] = {0, 0, from[0], from[1]}, limit[4] = {o, c, to[0], to[1]};
   msc_attr attrs[] = {msc_named(ctx, MSC_FACT(start), msc_ints(ctx, 4, start)),
                       msc_named(ctx, "limit", msc_ints(ctx, 4, limit))};
-  w = with_attrs(&b, OP_slice, 1, &w, 2, attrs);
-  if (w) msc_copy_marks(op, w->def);
-  return w;
+  return with_attrs(b, OP_slice, 1, &w, 2, attrs);
+}
+
+static msc_value *slice_weights(msc_op *op, msc_value *w, const int64_t from[2], const int64_t to[2]) {
+  msc_builder b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc, .name = op->name};
+  msc_value *made = slice_kernel(&b, w, from, to);
+  for (msc_value *v = made; v && v != w; v = v->def->in[0].value) msc_copy_marks(op, v->def);
+  return made;
 }
 
 static bool crop_kernel(msc_op *op, bool *out_cropped) {
