@@ -17,7 +17,9 @@ mscrt_status *mscrt_run_collective(mscrt_context *c, mscrt_pool *pool, const msc
   MSCRT_CHECK(mscrt_release(c, t, t->record->waits.release, released));
   int64_t begin = mscrt_timeline_now(c->timeline);
   for (uint32_t i = 0; i < t->record->num_parts; i++) c->received_bytes += t->record->part[i].e->received;
+  uint64_t number = mscrt_flight_collective(c->flight, t->record, t->step);
   MSCRT_CHECK(c->device->collective(c, pool, t, &c->ticket[t->number - 1]));
+  mscrt_flight_end(c->flight, number);
   mscrt_timeline_put(c->timeline, MSCRT_EVENT_COLLECTIVE, t, begin);
   return NULL;
 }

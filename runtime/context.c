@@ -204,6 +204,7 @@ mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, m
   c->stage = mscrt_stage_of(plan, c->o.rank);
   MSCRT_GOTO(mscrt_new_array(&c->input, plan->num_inputs));
   MSCRT_GOTO(make_exchanges(c));
+  MSCRT_GOTO(mscrt_flight_new(c->partitions.num, &c->flight));
   MSCRT_GOTO(start_threads(c));
   MSCRT_GOTO(join_other_ranks(c));
   MSCRT_GOTO(mscrt_prepare_calls(c));
@@ -243,6 +244,7 @@ void mscrt_close(mscrt_context *c) {
   mscrt_pool_free(c->pool);
   if (c->device && c->device->close) c->device->close(c);
   mscrt_timeline_free(c->timeline);
+  mscrt_flight_free(c->flight);
   free_sections(c);
   free(c->ticket);
   free(c->mailboxes);
@@ -425,7 +427,9 @@ void mscrt_get_stats(const mscrt_context *c, mscrt_stats *out_stats) {
 
 mscrt_status *mscrt_max(mscrt_context *c, uint64_t value, uint64_t *out_max) {
   MSCRT_CHECK(check_not_broken(c));
+  uint64_t number = mscrt_flight_all(c->flight, false, "max", sizeof value, c->step);
   mscrt_status *s = c->transport->max(c->comm, value, out_max, &(mscrt_site){.name = "max", .step = c->step});
   if (s) c->broken = true;
+  else mscrt_flight_end(c->flight, number);
   return s;
 }

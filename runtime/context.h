@@ -13,6 +13,7 @@
 typedef struct mscrt_feed mscrt_feed;
 typedef struct mscrt_stream mscrt_stream;
 typedef struct mscrt_timeline mscrt_timeline;
+typedef struct mscrt_flight mscrt_flight;
 
 /* The slots that an entry of the schedule uses: by space, what is added to addresses of slot 0. */
 typedef struct {
@@ -145,6 +146,7 @@ struct mscrt_context {
   const mscrt_device *device;
   mscrt_stream *stream;          /* NULL: collectives run where they stand */
   mscrt_timeline *timeline;      /* NULL: nothing is measured */
+  mscrt_flight *flight;          /* the last operations with other ranks */
   void *device_state;            /* the device's own: its open makes it, its close frees it */
   const mscrt_transport *transport;
   mscrt_comm *comm;
@@ -279,6 +281,17 @@ void mscrt_timeline_free(mscrt_timeline *t);
 void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_turn *turn, int64_t begin_ns);
 /* The current time; 0 if nothing is measured. */
 int64_t mscrt_timeline_now(const mscrt_timeline *t);
+
+/* ---- flight.c: the last operations with other ranks ---- */
+
+mscrt_status *mscrt_flight_new(uint32_t partitions, mscrt_flight **out_flight);
+void mscrt_flight_free(mscrt_flight *f);
+/* An operation begins; returns its number, for its end. Operations of all ranks are a gather or a barrier; their name
+ * must stay. */
+uint64_t mscrt_flight_collective(mscrt_flight *f, const mscrt_record *call, int64_t step);
+uint64_t mscrt_flight_message(mscrt_flight *f, const mscrt_record *call, int64_t step);
+uint64_t mscrt_flight_all(mscrt_flight *f, bool gathers, const char *name, uint64_t bytes, int64_t step);
+void mscrt_flight_end(mscrt_flight *f, uint64_t number);
 
 /* ---- device_timed.c: calls that sleep for their predicted time ---- */
 

@@ -56,9 +56,11 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   mscrt_site site = {.name = v->name, .step = c->step};
   mscrt_ticket ticket;
   mscrt_part part = {.e = &e, .src = there, .dst = out};
+  uint64_t number = mscrt_flight_all(c->flight, true, v->name, e.dst_bytes, c->step);
   mscrt_status *s = c->transport->run(c->comm, c->pool, 1, &part, &site, &ticket);
   if (!s && c->transport->lingers(1, &part) != MSCRT_LINGERS_NOT) s = c->transport->finish(c->comm, &e, ticket, &site);
   mscrt_exchange_free(&e);
+  if (!s) mscrt_flight_end(c->flight, number);
   if (s) c->broken = true;
   return s;
 }

@@ -372,6 +372,10 @@ MSCRT_API mscrt_event mscrt_event_at(const mscrt_context *ctx, size_t i);
 /* The sum over all events of a kind, including those no longer kept. */
 MSCRT_API int64_t mscrt_event_ns(const mscrt_context *ctx, mscrt_event_kind kind);
 
+/* Writes the last 2,000 operations of this rank with others as JSON, for `msc flight`: which, with whom, when. reason:
+ * why it is written; may be NULL. May be called from any thread, also while the context waits for other ranks. */
+MSCRT_API mscrt_status *mscrt_dump_flight(const mscrt_context *ctx, const char *path, const char *reason);
+
 /* Returns the largest `value` of all ranks; every rank calls it. */
 MSCRT_API mscrt_status *mscrt_max(mscrt_context *ctx, uint64_t value, uint64_t *out_max);
 

@@ -322,7 +322,9 @@ static mscrt_status *run_message_call(mscrt_context *c, const mscrt_turn *t) {
   MSCRT_CHECK(wait_before_call(c, t, t->record->waits));
   int64_t begin = mscrt_timeline_now(c->timeline);
   if (t->record->receives) c->received_bytes += t->record->channel.bytes;
+  uint64_t number = mscrt_flight_message(c->flight, t->record, t->step);
   MSCRT_CHECK(c->device->message(c, t));
+  mscrt_flight_end(c->flight, number);
   mscrt_timeline_put(c->timeline, MSCRT_EVENT_WAIT, t, begin);
   return NULL;
 }

@@ -19,6 +19,7 @@
 #include "tools/cli.h"
 #include "tools/launch.h"
 #include "tools/lr_schedule.h"
+#include "tools/recorder.h"
 #include "tools/startup.h"
 #include "tools/status.h"
 #include "tools/trace.h"
@@ -36,6 +37,7 @@ typedef struct {
   mscrt_data_options data_options;
   int ranks;
   startup job;          /* what started this process */
+  recorder recorder;    /* writes flight records */
   bool joins;           /* this process is one rank of the job; else it starts all */
   const char *token;    /* of the job; NULL: none */
   char address[48], choices_path[4200];
@@ -687,6 +689,7 @@ static mscrt_status *train_rank(training *t) {
                      .log = print_log,
                      .log_user = t};
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
+  if (!s) recorder_start(&t->recorder, cli_text(c, "flight"), t->rank, t->ctx);
   if (!s) s = open_own_data(t);
   if (!s && t->weights) s = mscrt_load_weights(t->ctx, t->weights);
   if (!s && cli_text(c, "init")) s = mscrt_load(t->ctx, cli_text(c, "init"));
@@ -731,6 +734,7 @@ static int run_training_rank(void *arg, int rank, const launch_line *line) {
   if (rank == 0) setvbuf(stdout, NULL, _IOLBF, 0);
   mscrt_status *s = train_rank(t);
   join_pruning(t);
+  recorder_stop(&t->recorder, s);
   cli_progress_done(t->c);
   int code = report_status(t->c, line, MSC_E_DATA, s);
   if (!s && t->stopped) code = 128 + SIGTERM;
@@ -789,6 +793,7 @@ static int run_run(cli *c) {
   if (!code) code = check_checkpoints(&t);
   if (!code) code = check_files(&t);
   if (!code) code = share_measured(&t);
+  if (!code && cli_text(c, "flight") && !recorder_prepare(c, cli_text(c, "flight"))) code = CLI_ENVIRONMENT;
   if (!code) code = run_ranks(&t);
   if (!code && cli_text(c, "trace")) code = trace_join(c, cli_text(c, "trace"), t.ranks);
   mscrt_data_close(t.data);
@@ -845,6 +850,9 @@ static const cli_option options[] = {
     {"resume", CLI_FLAG, NULL,
      "go on from the newest checkpoint, if there is one, to the same number of steps, bit for bit"},
     {"trace", CLI_TEXT, "t.json", "write a timeline of calls and collectives, in Chrome's trace format"},
+    {"flight", CLI_TEXT, "DIR",
+     "write the last 2,000 operations with other ranks, a file for each rank, after a failure and on SIGUSR1; msc "
+     "flight DIR merges them"},
     {"grace", CLI_NUMBER, "S", "seconds that ranks have after SIGTERM to write a checkpoint; default 5"},
     {"alive", CLI_TEXT | CLI_LATER, "FILE", "touch this file at every step"},
     {0},

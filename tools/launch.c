@@ -60,7 +60,7 @@ static int64_t monotonic_now_ns(void) {
 
 /* ---- starting ---- */
 
-static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1};
 
 static void set_of_signals(sigset_t *set) {
   sigemptyset(set);
@@ -156,7 +156,10 @@ static void wait_for_all(watch *w) {
     if (ns > IDLE_NS) ns = IDLE_NS;
     struct timespec t = {ns / 1000000000, ns % 1000000000};
     int number = sigtimedwait(&set, NULL, &t);
-    if (number > 0 && number != SIGCHLD) {
+    if (number == SIGUSR1) { /* asks for something, and ends nothing */
+      for (int r = 0; r < w->ranks; r++)
+        if (w->pid[r] > 0 && !w->ended[r]) kill(w->pid[r], number);
+    } else if (number > 0 && number != SIGCHLD) {
       if (!w->told) due_in(w, w->grace_ms);
       w->told = number;
       send_all(w, number);

@@ -530,8 +530,12 @@ static int train(const place *p, int64_t elems, int timeout_ms, int odd_one, con
   mscrt_collective c = {.verb = MSC_ALL_REDUCE, .rank = 1, .shape = {elems}};
   c.from = layout_of(&mesh, "|0", 1, &from);
   c.to = layout_of(&mesh, "", 1, &to);
-  mscrt_comm_options o = {
-      .rank = p->rank, .ranks = p->ranks, .address = p->address, .timeout_ms = timeout_ms, .arena_bytes = ARENA};
+  mscrt_comm_options o = {.rank = p->rank,
+                          .ranks = p->ranks,
+                          .address = p->address,
+                          .timeout_ms = timeout_ms,
+                          .silence_ms = 600,
+                          .arena_bytes = ARENA};
   mscrt_status *s = mscrt_partitions_new(p->ranks, &parts);
   if (!s) s = mscrt_exchange_make(&mesh, p->rank, &c, &parts, comm_api->sends, &e);
   o.num_partitions = parts.num;
@@ -565,6 +569,8 @@ static int train(const place *p, int64_t elems, int timeout_ms, int odd_one, con
 static int killed(const place *p) { return train(p, 50, 20000, 2, "kill"); }
 static int killed_large(const place *p) { return train(p, 100000, 20000, 0, "kill"); }
 static int stopped(const place *p) { return train(p, 50, 500, 1, "stop"); }
+static int silent(const place *p) { return train(p, 50, 20000, 1, "stop"); }
+static int silent_leader(const place *p) { return train(p, 100000, 20000, 0, "stop"); }
 static int left(const place *p) { return train(p, 50, 20000, 3, "leave"); }
 static int failed(const place *p) { return train(p, 50, 20000, 0, "fail"); }
 
@@ -604,6 +610,14 @@ static void others_name_the_killed(void **state) {
 static void others_name_the_stopped(void **state) {
   (void)state;
   expect_others(stopped, 1, "rank 1 is missing (at step 19), waited 500 ms", true);
+}
+
+/* Without waiting for the end of its time limit, since no beats come. */
+static void others_name_the_silent(void **state) {
+  (void)state;
+  if (comm_api != &mscrt_comm_tcp) skip(); /* ranks of one host send no beats */
+  expect_others(silent, 1, "rank 1 has been silent for", true);
+  expect_others(silent_leader, 0, "rank 0 has been silent for", true);
 }
 
 static void others_name_who_left_or_failed(void **state) {
@@ -664,6 +678,7 @@ int main(void) {
     cmocka_unit_test(verbs_on_one_axis), cmocka_unit_test(verbs_on_two_axes), cmocka_unit_test(parts_that_are_empty),
         cmocka_unit_test(types_and_reductions), cmocka_unit_test(broadcast_and_pairs), cmocka_unit_test(halos_of_parts),
     cmocka_unit_test(others_name_the_killed), cmocka_unit_test(others_name_the_stopped),
+        cmocka_unit_test(others_name_the_silent),
         cmocka_unit_test(others_name_who_left_or_failed),
     cmocka_unit_test(strangers_are_refused),
   };
