@@ -18,6 +18,7 @@
 
 #define SILENCE_MS 30000
 #define MAGIC      0x6e61656c
+#define LAST_DATA_MS 100
 #define VERDICT_NS ((int64_t)1000000000) /* to hear why a connection has ended */
 
 typedef enum { DATA, WISHES, VALUES } kind_of_lane;
@@ -163,12 +164,14 @@ static mscrt_status *move(const running *r, mscrt_lanes *l) {
     note_steps(r, l);
     switch (end) {
       case MSCRT_LANES_DONE: return NULL;
-      case MSCRT_LANES_LATE: return report_late(r, l, at);
+      case MSCRT_LANES_LATE:
+        return mscrt_member_lost(&r->c->m, &culprit, why) ? report(r, why) : report_late(r, l, at);
       case MSCRT_LANES_CLOSED: return report_closed(r, l->lane[at].rank);
       case MSCRT_LANES_DIFFER: return report_other(r, &l->lane[at]);
       case MSCRT_LANES_WOKEN:
         if (read(l->wake, &drained, sizeof drained) != sizeof drained) {} /* another thread was faster */
-        if (mscrt_member_lost(&r->c->m, &culprit, why)) return report(r, why);
+        /* what the rank that is lost has sent before, and the others, may still come */
+        if (mscrt_member_lost(&r->c->m, &culprit, why)) l->timeout_ms = LAST_DATA_MS;
     }
   }
 }
