@@ -80,14 +80,31 @@ static bool read_master(launcher *l, const char *text) {
   return true;
 }
 
+/* A whole number of the environment; `absent` if it is not set, or is none. */
+static int64_t number_of(const char *name, int64_t absent) {
+  const char *text = getenv(name);
+  char *end;
+  long v = text && *text ? strtol(text, &end, 10) : -1;
+  return v >= 0 && !*end ? v : absent;
+}
+
+/* What a launcher of hosts, as a TrainJob, says of the first one. */
+static const char *master_of_launcher(const launcher *l) {
+  const char *host = getenv("PET_MASTER_ADDR");
+  if (!host || !*host) return NULL;
+  return msc_arena_printf(msc_context_arena(l->c->ctx), strchr(host, ':') ? "[%s]:%d" : "%s:%d", host,
+                          (int)number_of("PET_MASTER_PORT", DEFAULT_PORT));
+}
+
 static int read_launch_options(launcher *l) {
   cli *c = l->c;
-  const char *master = cli_text(c, "master"), *index = getenv("JOB_COMPLETION_INDEX");
-  char *end = NULL;
-  int64_t n = cli_int(c, "n", 0), nodes = cli_int(c, "nodes", 1), node = cli_int(c, "node-rank", -1);
+  const char *master = cli_text(c, "master");
+  int64_t n = cli_int(c, "n", 0), nodes = cli_int(c, "nodes", number_of("PET_NNODES", 1)),
+          node = cli_int(c, "node-rank", number_of("PET_NODE_RANK", -1));
+  if (!master && nodes > 1) master = master_of_launcher(l);
   if (n < 1 || nodes < 1 || n > MOST_RANKS || nodes > MOST_RANKS || n * nodes > MOST_RANKS)
     return cli_usage(c, "-n and --nodes are at least 1, and make %d ranks at most", MOST_RANKS);
-  if (node < 0 && index && nodes > 1) node = strtol(index, &end, 10);
+  if (node < 0 && nodes > 1) node = number_of("JOB_COMPLETION_INDEX", -1);
   if (node < 0 && nodes == 1) node = 0;
   if (node < 0) return cli_usage(c, "--nodes %" PRId64 " needs --node-rank", nodes);
   if (node >= nodes) return cli_usage(c, "--node-rank %" PRId64 " of %" PRId64 " nodes: counted from 0", node, nodes);
@@ -105,7 +122,7 @@ static int read_launch_options(launcher *l) {
 static void choose_address(launcher *l) {
   uint64_t name[2] = {0};
   char text[32];
-  if (cli_text(l->c, "master")) return;
+  if (l->master[0] && l->address[0] != '@') return; /* given */
   if (getrandom(name, sizeof name, 0) != sizeof name) name[0] = (uint64_t)monotonic_now_ns();
   snprintf(text, sizeof text, "127.0.0.1:%d", find_free_port());
   (void)read_master(l, text);
@@ -346,9 +363,10 @@ static int run_launch(cli *c) {
 
 static const cli_option options[] = {
     {"n", CLI_INT, "RANKS", "ranks of this host"},
-    {"nodes", CLI_INT, "K", "hosts, each with as many ranks; default 1"},
-    {"node-rank", CLI_INT, "I", "number of this host; default JOB_COMPLETION_INDEX"},
-    {"master", CLI_TEXT, "HOST:PORT", "where rank 0 is; needed with several hosts, which also need MSC_TOKEN_FILE"},
+    {"nodes", CLI_INT, "K", "hosts, each with as many ranks; default PET_NNODES, or 1"},
+    {"node-rank", CLI_INT, "I", "number of this host; default PET_NODE_RANK or JOB_COMPLETION_INDEX"},
+    {"master", CLI_TEXT, "HOST:PORT",
+     "where rank 0 is; needed with several hosts, which also need MSC_TOKEN_FILE; default PET_MASTER_ADDR"},
     {"restarts", CLI_INT, "R", "how many times all ranks of this host are started again after one failed; default 0"},
     {"grace", CLI_NUMBER, "S", "seconds that ranks have to end by themselves after a failure or a signal; default 5"},
     {0},

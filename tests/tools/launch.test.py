@@ -14,7 +14,7 @@ from expect import MSC, Expect, write
 
 expect = Expect()
 for name in list(os.environ):
-    if name.startswith(("MSC_R", "MSC_A", "MSC_T", "OMPI", "PMI", "SLURM", "RANK", "WORLD_SIZE", "MASTER", "JOB_COMPL")):
+    if name.startswith(("MSC_R", "MSC_A", "MSC_T", "OMPI", "PMI", "SLURM", "RANK", "WORLD_SIZE", "MASTER", "JOB_COMPL", "PET_")):
         del os.environ[name]
 
 
@@ -43,6 +43,9 @@ same("third of three hosts", (run.returncode, lines(run.stdout)),
      (0, [f"[{r}] {r} 6 {r - 4} 2 {r} 6 fe80::1 0 77 [fe80::1]:77" for r in (4, 5)]))
 run = launch("-n", "1", "--nodes", "2", "--master", "h:1", "--", "sh", "-c", "echo $RANK", env={"JOB_COMPLETION_INDEX": "1"})
 same("host by index", run.stdout, "[1] 1\n")
+run = launch("-n", "1", "--", "sh", "-c", "echo $RANK $WORLD_SIZE $MSC_ADDRESS",
+             env={"PET_NNODES": "3", "PET_NODE_RANK": "2", "PET_MASTER_ADDR": "m", "PET_MASTER_PORT": "7"})
+same("host by its launcher", run.stdout, "[2] 2 3 m:7\n")
 
 # Lines do not mix, and keep their stream; a last line without an end gets one; options of the program are its own.
 run = launch("-n", "2", "sh", "-c", "printf 'a\\nb'; echo $RANK-error >&2", "-n", "9")
