@@ -520,15 +520,17 @@ static void pack_if(product *p, const multiplying *x, LLVMValueRef wanted, LLVMV
   LLVMPositionBuilderAtEnd(p->b, after);
 }
 
-/* Where rows of a begin and how they lie.  Transposed: as they are if there are few terms, else packed.  Not
- * transposed: as they are.  What is narrow is packed in any case. */
+/* Where rows of a begin and how they lie.  Transposed: as they are if there are few terms, else packed; terms that lie
+ * far apart, of which the nearest cache cannot hold many side by side, and those that many columns share, are few only
+ * if they are fewer yet.  Not transposed: as they are.  What is narrow is packed in any case. */
 static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
-  enum { FEW = 128 };
+  enum { FEW = 128, FEWER = 8, FAR_OR_SHARED = 32 * 1024 };
   bool narrow = msc_product_packs_rows(p->operand_bytes, false);
   LLVMValueRef given = load_buffer(p, 0), step = load_dim(p, 2), one = i64(p, 1), rows = i64(p, panel_rows(p, x->form)),
                turned = is_dim_set(p, 5);
-  LLVMValueRef many =
-      narrow ? turned : LLVMBuildAnd(p->b, turned, LLVMBuildICmp(p->b, LLVMIntSGT, x->k, i64(p, FEW), ""), "");
+  LLVMValueRef pays = LLVMBuildICmp(p->b, LLVMIntSGE, nsw_mul(p, step, x->columns), i64(p, FAR_OR_SHARED), "");
+  LLVMValueRef few = LLVMBuildSelect(p->b, pays, i64(p, FEWER), i64(p, FEW), ""),
+               many = narrow ? turned : LLVMBuildAnd(p->b, turned, LLVMBuildICmp(p->b, LLVMIntSGT, x->k, few, ""), "");
   x->a = given;
   pack_if(p, x, many, begin, end, pack_groups);
   if (narrow) pack_if(p, x, LLVMBuildNot(p->b, turned, ""), begin, end, widen_rows);
