@@ -1,9 +1,15 @@
-"""products: matrix products [form, batch, m, n, k] in; for each the speed of msc's kernels beside torch's (MKL and
-oneDNN), by turns, on one thread and on two; printed as GF/s and ratios.
+"""products: matrix products [form, batch, m, n, k] in; for each the speed of msc's kernels beside the libraries that
+can be loaded, by turns, on one thread and on two; printed as GF/s and as ratios to the best of them.
 
-    tests/bench/products.py [THREADS ...]     BENCH_PYTHON: a Python that has torch
+    tests/bench/products.py [THREADS ...]     BENCH_PYTHON: Pythons that may have torch and numpy, with colons
+    MSC_VECTOR_BYTES=32 tests/bench/products.py 1                 msc's kernels for AVX2
 
+The libraries: torch (its matmul, MKL), torch's oneDNN (its linear layer, without transposed a), oneDNN (libdnnl.so.2)
+and OpenBLAS (numpy's own, or libopenblas.so.0).
 A product is a plan of its own, executed by libmscrt in this process: tiles, packing and threads as in a network."""
+import array
+import ctypes
+import glob
 import json
 import math
 import os
@@ -65,6 +71,7 @@ class Mine:
     def open(self, form, size):
         self.plan = runtime.Plan(write_plan(self.folder, form, size), os.path.join(ROOT, "build/libmscrt.so"),
                                  threads=self.threads)
+        return True
 
     def seconds(self, times):
         return seconds_of(self.threads, lambda: self.plan._call("mscrt_run", b"forward", times, None)) / times
@@ -74,19 +81,26 @@ class Mine:
 
 
 class Peer:
-    """torch in a process of its own, which answers a line with a line."""
+    """A library in a process of its own, which answers a line with a line."""
 
-    def __init__(self, python, threads):
-        self.process = subprocess.Popen([python, os.path.abspath(__file__), "peer", str(threads)], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, python, library, threads):
+        self.process = subprocess.Popen([python, os.path.abspath(__file__), "peer", library, str(threads)], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        env={**os.environ, "OMP_NUM_THREADS": str(threads)})
 
     def ask(self, *question):
-        self.process.stdin.write(json.dumps(question) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        """The answer; None: the process has ended, because its library cannot be loaded."""
+        try:
+            self.process.stdin.write(json.dumps(question) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return None
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else None
 
     def open(self, form, size):
-        self.ask("open", form, size)
+        """Whether the library has such a product."""
+        return self.ask("open", form, size)
 
     def seconds(self, times):
         return self.ask("seconds", times)
@@ -95,66 +109,159 @@ class Peer:
         pass
 
 
-def serve(threads):
+# ---- libraries: threads in; [form, size] -> a product to call, None: the library has none ----
+
+def torch_matmul(threads):
     import torch
 
     torch.set_num_threads(threads)
+
+    def open_product(form, size):
+        a, b = (torch.rand(shape) for shape in operand_shapes(form, *size))
+        a, b = (x.transpose(-1, -2) if turned == "T" else x for x, turned in zip((a, b), form))
+        c = torch.matmul(a, b)
+        return lambda: torch.matmul(a, b, out=c)
+
+    return open_product
+
+
+def torch_onednn(threads):
+    import torch
+
+    torch.set_num_threads(threads)
+    linear = torch.ops.mkldnn._linear_pointwise
+
+    def open_product(form, size):
+        if size[0] > 1 or form[0] == "T":
+            return None
+        a, b = (torch.rand(shape) for shape in operand_shapes(form, *size))
+        weight = b if form[1] == "T" else b.t()
+        linear(a, weight, None, "none", [], "")
+        return lambda: linear(a, weight, None, "none", [], "")
+
+    return open_product
+
+
+def by_pointers(multiply, integer):
+    """multiply(turned a, turned b, m, n, k, a, lda, b, ldb, c, ldc) as a library's products, one after the other of a
+    batch."""
+
+    def open_product(form, size):
+        batch, m, n, k = size
+        few = array.array("f", [i / 16 - 0.5 for i in range(17)]).tobytes()
+        a, b, c = ((ctypes.c_float * (batch * elems)).from_buffer(
+            bytearray((few * (batch * elems // 17 + 1))[:4 * batch * elems])) for elems in (m * k, k * n, m * n))
+        strides = (integer(m if form[0] == "T" else k), integer(k if form[1] == "T" else n), integer(n))
+        at = [[ctypes.byref(x, 4 * i * elems) for x, elems in ((a, m * k), (b, k * n), (c, m * n))]
+              for i in range(batch)]
+        sizes = tuple(map(integer, (m, n, k)))
+        turned = [t == "T" for t in form]
+
+        def run():
+            for x, y, z in at:
+                multiply(*turned, *sizes, x, strides[0], y, strides[1], z, strides[2])
+
+        return run
+
+    return open_product
+
+
+def onednn(_):
+    sgemm = ctypes.CDLL("libdnnl.so.2").dnnl_sgemm
+    one, zero, letter = ctypes.c_float(1), ctypes.c_float(0), {True: ctypes.c_char(b"T"), False: ctypes.c_char(b"N")}
+    return by_pointers(
+        lambda ta, tb, m, n, k, a, lda, b, ldb, c, ldc: sgemm(letter[ta], letter[tb], m, n, k, one, a, lda, b, ldb,
+                                                              zero, c, ldc), ctypes.c_int64)
+
+
+def openblas(threads):
+    integer, prefix, suffix = ctypes.c_int64, "scipy_", "64_"
+    try:
+        import numpy
+
+        library = ctypes.CDLL(glob.glob(os.path.dirname(numpy.__file__) + "/../numpy.libs/libscipy_openblas64_*.so")[0])
+    except (ImportError, IndexError):
+        library, integer, prefix, suffix = ctypes.CDLL("libopenblas.so.0"), ctypes.c_int, "", ""
+    sgemm = getattr(library, f"{prefix}cblas_sgemm{suffix}")
+    getattr(library, f"{prefix}openblas_set_num_threads{suffix}")(threads)
+    one, zero = ctypes.c_float(1), ctypes.c_float(0)
+    return by_pointers(
+        lambda ta, tb, m, n, k, a, lda, b, ldb, c, ldc: sgemm(101, 112 if ta else 111, 112 if tb else 111, m, n, k, one,
+                                                              a, lda, b, ldb, zero, c, ldc), integer)
+
+
+LIBRARIES = {"torch": torch_matmul, "torch-onednn": torch_onednn, "onednn": onednn, "openblas": openblas}
+
+
+def serve(library, threads):
+    open_product = LIBRARIES[library](threads)
     for line in sys.stdin:
         verb, *args = json.loads(line)
-        answer = None
         if verb == "open":
-            form, size = args
-            a, b = (torch.rand(shape) for shape in operand_shapes(form, *size))
-            a, b = (x.transpose(-1, -2) if turned == "T" else x for x, turned in zip((a, b), form))
-            c = torch.matmul(a, b)
+            product = open_product(*args)
+            answer = product is not None
         else:
             times = args[0]
-            answer = seconds_of(threads, lambda: [torch.matmul(a, b, out=c) for _ in range(times)]) / times
+            answer = seconds_of(threads, lambda: [product() for _ in range(times)]) / times
         print(json.dumps(answer), flush=True)
 
 
 def compare(contestants, form, size):
-    """Median seconds of each, measured by turns."""
-    times, taken = [], [[] for _ in contestants]
-    for c in contestants:
-        c.open(form, size)
-        c.seconds(1)
-        times.append(max(1, int(SECONDS / c.seconds(2))))
+    """Median seconds of each, measured by turns; infinite where a library has no such product."""
+    times, taken = [0] * len(contestants), [[] for _ in contestants]
+    for i, c in enumerate(contestants):
+        if c.open(form, size):
+            c.seconds(1)
+            times[i] = max(1, int(SECONDS / c.seconds(2)))
     for _ in range(ROUNDS):
         for c, num, found in zip(contestants, times, taken):
-            found.append(c.seconds(num))
+            if num:
+                found.append(c.seconds(num))
     for c in contestants:
         c.close()
-    return [statistics.median(found) for found in taken]
+    return [statistics.median(found) if found else math.inf for found in taken]
 
 
-def figures(threads, python):
-    ratios = []
+def figures(threads, libraries):
+    """Prints a row for each product; of those that a library computes faster the list, worst first."""
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
-        mine, peer = Mine(folder, threads), Peer(python, threads)
-        print(f"products of f32, {threads} thread(s), GF/s: msc, torch, ratio")
+        peers = [Peer(python, library, threads) for library, python in libraries.items()]
+        print(f"products of f32, {threads} thread(s), GF/s: msc, {', '.join(libraries)}; ratio to the best of them")
         for size in SIZES:
             for form in FORMS:
-                ours, theirs = compare((mine, peer), form, size)
-                work = 2 * math.prod(size) / 1e9
-                ratios.append(theirs / ours)
-                print(f"  {form} {'x'.join(map(str, size)):<18} {work / ours:7.1f} {work / theirs:7.1f}"
-                      f" {theirs / ours:6.2f}", flush=True)
+                ours, *theirs = compare([Mine(folder, threads), *peers], form, size)
+                work, what = 2 * math.prod(size) / 1e9, f"{form} {'x'.join(map(str, size))}"
+                rows.append((min(theirs) / ours, what, list(libraries)[theirs.index(min(theirs))]))
+                print(f"  {what:<21} {work / ours:7.1f} " + "".join(f"{work / t:7.1f} " for t in theirs) +
+                      f" {rows[-1][0]:6.2f}", flush=True)
+    ratios = [ratio for ratio, *_ in rows]
     print(f"  geometric mean {statistics.geometric_mean(ratios):.2f} (goal 1.0), worst {min(ratios):.2f} (goal 0.9)")
+    for ratio, what, library in sorted(rows):
+        if ratio < 0.95:
+            print(f"  {library} is faster: {what}, {ratio:.2f}")
+
+
+def find_libraries():
+    """By name the Python that can load it."""
+    found = {}
+    for library in LIBRARIES:
+        for python in [*PYTHONS, sys.executable]:
+            if Peer(python, library, 1).ask("open", "NN", [1, 2, 2, 2]):
+                found.setdefault(library, python)
+    return found
 
 
 def main(threads=(1, 2)):
-    for python in PYTHONS:
-        if subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0:
-            break
-    else:
-        return print("products: skipped: no Python of BENCH_PYTHON has torch")
+    libraries = find_libraries()
+    if not libraries:
+        return print(f"products: skipped: none of {', '.join(LIBRARIES)} can be loaded")
     for num in threads:
-        figures(num, python)
+        figures(num, libraries)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["peer"]:
-        serve(int(sys.argv[2]))
+        serve(sys.argv[2], int(sys.argv[3]))
     else:
-        main(map(int, sys.argv[1:] or ["1", "2"]))
+        main(tuple(map(int, sys.argv[1:] or ["1", "2"])))

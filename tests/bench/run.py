@@ -165,6 +165,15 @@ def library_size():
     print(f"libmscrt.so, stripped: {os.path.getsize(copy) / 1024:.0f} KB (goal 300 KB)")
 
 
+def networks():
+    """Training steps of PyTorch's networks beside PyTorch's own, by a Python that has it."""
+    script = os.path.join(ROOT, "tests/bench/networks.py")
+    for python in PYTHONS:
+        if subprocess.run([python, "-c", "import torch, flatbuffers"], capture_output=True).returncode == 0:
+            return subprocess.run([python, script], check=True)
+    print("networks: skipped: no Python of BENCH_PYTHON has torch and flatbuffers")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -178,6 +187,7 @@ def main():
         scale.figures()
         os.chdir(ROOT)
         products.main()
+        networks()
 
 
 main()
