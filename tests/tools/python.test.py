@@ -450,5 +450,18 @@ expect.check("places that are told", all(part in text for part in (
     'loc("encoder.0"("encoder.0.exp1"("net.py":9:0)))', "dense<[1.0e+00, 2.0e+00]>")))
 expect.check("a block that is entered twice", [b["name"] for b in g.model()["blocks"]] == ["", "encoder", "0"])
 os.remove("front.fbs")
+
+# The reference has every public name, with what its docstring says, and every op.
+from msc import reference  # noqa: E402
+
+api, ops = "\n".join(reference.api()), "\n".join(reference.op_list())
+for name in msc.__all__:
+    value = getattr(msc, name)
+    expect.check(f"the reference tells of {name}", f"## msc.{name}" in api and bool(value.__doc__))
+    for member in vars(value) if isinstance(value, type) and value.__module__.startswith("msc.") else ():
+        own = getattr(value, member)
+        told = member.startswith("_") or not callable(own) or member in reference._rows() or own.__doc__
+        expect.check(f"{name}.{member} says what it does", bool(told) or isinstance(own, type))
+expect.check("every op", all(f"| `{name}` |" in ops for name in reference._rows()))
 expect.no_files("every.fbs", "open.fbs", "net.fbs", "net.py", "layers.py", "ffn.fbs", "mlp.fbs")
 expect.done()

@@ -85,6 +85,7 @@ class Array:
 
     @property
     def address(self) -> int:
+        """Where its first byte lies."""
         return ctypes.addressof(self._memory)
 
     @property

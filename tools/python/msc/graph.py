@@ -92,6 +92,7 @@ class Tensor:
         return self._compared(other, "eq")
 
     def ne(self, other):
+        """Where they differ."""
         return self._compared(other, "ne")
 
     def __getitem__(self, index):
@@ -144,12 +145,15 @@ class Tensor:
         return op(self, list(axes), keep_dims=keep_dims)
 
     def sum(self, axis=None, keep_dims=False):
+        """The sum along an axis or several; of all elements where none is given."""
         return self._reduced(self.graph.reduce_sum, axis, keep_dims)
 
     def mean(self, axis=None, keep_dims=False):
+        """The mean along an axis or several; of all elements where none is given."""
         return self._reduced(self.graph.reduce_mean, axis, keep_dims)
 
     def max(self, axis=None, keep_dims=False):
+        """The largest along an axis or several; of all elements where none is given."""
         return self._reduced(self.graph.reduce_max, axis, keep_dims)
 
     def reshape(self, *shape):
@@ -489,11 +493,13 @@ class Graph:
         self._by_name[name]["hints"].update(_hint_fields(hints))
 
     def mesh(self, **axes):
+        """Names and sizes of the axes in which the devices are arranged: mesh(dp=2, tp=4)."""
         self._mesh = dict(axes)
 
     # ---- outputs and training ----
 
     def output(self, name, tensor):
+        """The tensor can be read by this name after a step, and be predicted."""
         self._outputs.append({"name": name, "value": tensor.number})
 
     def new_value(self, parameter, tensor):
@@ -507,6 +513,7 @@ class Graph:
         raise Error("new_value: the first argument is no parameter")
 
     def loss(self, tensor, micro_size=1):
+        """What training makes small: a tensor of one number; a step cuts its batch into micro_size micro-batches."""
         self._loss, self._micro_size = tensor.number, micro_size
 
     def optimizer(self, kind, parameters=None, **attrs):
@@ -547,6 +554,7 @@ class Graph:
         }
 
     def encode(self, folder=None):
+        """The bytes of model.fbs; folder: where the weight files lie, whose sizes go into the model."""
         return file.encode(self.model(folder))
 
     def save(self, path):

@@ -187,6 +187,7 @@ class Plan:
 
     @property
     def trains(self) -> bool:
+        """Has it steps of training, or is it for evaluation and predictions alone?"""
         return bool(self.library.mscrt_plan_has(self.handle, b"train"))
 
     def run(self,
