@@ -66,7 +66,7 @@ struct onnx_node {
   uint64_t attrs_seen; /* by number, the first 64 */
 };
 
-/* ---- read_onnx.c ---- */
+/* ---- operands.c, run_nodes.c ---- */
 
 /* Reports at the node: "Conv: ..."; false. */
 bool onnx_refuse(onnx_node *n, const char *fmt, ...) MSC_PRINTF(2, 3);

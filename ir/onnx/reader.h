@@ -1,0 +1,79 @@
+/* reader.h: what the files share that read an ONNX file: the state of reading, names and what they stand for. */
+#ifndef MSC_IR_ONNX_READER_H
+#define MSC_IR_ONNX_READER_H
+
+#include "ir/onnx/onnx.h"
+#include "ir/table.h"
+
+typedef struct {
+  const char *name;
+  onnx_value *value;
+} named_value;
+
+/* Names that nodes see: their own graph's, then those of the graphs around it.  A function sees its own alone. */
+typedef struct onnx_scope {
+  MSC_TABLE(named_value) names;
+  const struct onnx_scope *outer;
+  size_t num_opsets;
+  const onnx_opset *opset;
+  const onnx_node *caller; /* of a function: the node that calls it */
+  const onnx_function *function;
+} onnx_scope;
+
+struct onnx_reader {
+  msc_context *ctx;
+  msc_arena *scratch;
+  const msc_model_bytes *file;
+  const msc_loc *loc;
+  onnx_model *model;
+  msc_module *module;
+  msc_func *func;
+  msc_builder b;
+  onnx_scope *scope;
+  int depth, num_errors;
+  size_t num_nodes;
+  int64_t fold_work; /* done so far */
+  bool *dim_used, *fixed_used;
+  struct unknown_op {
+    const char *type, *first;
+    uint32_t count;
+  } * unknown;
+  size_t num_unknown;
+};
+
+/* ---- read_onnx.c: messages ---- */
+
+/* At the place in the file; `name` of the op, or NULL.  False. */
+bool onnx_report(onnx_reader *r, const char *name, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(4, 5);
+const msc_loc *onnx_node_loc(onnx_reader *r, const onnx_node_proto *p);
+/* The node's name, or that of its first result. */
+const char *onnx_name_of(onnx_reader *r, const onnx_node_proto *p);
+/* Ops that msc does not read are told in one message at the end, with their number. */
+void onnx_count_unknown(onnx_reader *r, const onnx_node_proto *p);
+
+/* ---- operands.c ---- */
+
+onnx_value *onnx_value_new(onnx_reader *r, onnx_value_kind kind);
+/* NULL: the name is not defined yet. */
+onnx_value *onnx_find_value(const onnx_scope *s, const char *name);
+/* In the innermost scope; false after a report: the name is defined already. */
+bool onnx_define(onnx_reader *r, const char *name, onnx_value *v);
+/* v in the function that is being built.  In the model's, weights are parameters; where constants are folded, all are
+ * constants. */
+msc_value *onnx_take(onnx_reader *r, onnx_value *v);
+
+/* ---- run_nodes.c ---- */
+
+/* The version of the operators of a domain that are in force; 0: the file says none. */
+int onnx_opset_of(const onnx_reader *r, const char *domain);
+onnx_scope *onnx_enter(onnx_reader *r, const onnx_scope *outer);
+bool onnx_run_nodes(onnx_reader *r, size_t num, const onnx_node_proto *node);
+
+/* ---- inputs_outputs.c ---- */
+
+bool onnx_read_inits(onnx_reader *r, const onnx_graph *g);
+/* An input that has an initializer, too, is that: its value has a default, which stays. */
+bool onnx_read_inputs(onnx_reader *r);
+bool onnx_read_outputs(onnx_reader *r);
+
+#endif
