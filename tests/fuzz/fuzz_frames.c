@@ -1,5 +1,5 @@
-/* fuzz_frames: any bytes as what comes over a connection: the first says as what: a greeting to a server, the answer to a
- * client, frames of a control connection (to either end), the data of a collective. */
+/* fuzz_frames: any bytes as what comes over a connection: the first says as what: a greeting to a server, the answer to
+ * a client, frames of a control connection (to either end), the data of a collective. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,8 @@ static void receive_data(int fd) {
   uint8_t values[64], own[16] = {0};
   mscrt_span in[2] = {{values, 24}, {values + 24, 40}}, out = {own, sizeof own};
   struct pollfd polled[2];
-  mscrt_lane lane = {.fd = fd, .num_in = 2, .in = in, .in_bytes = 64, .num_out = 1, .out = &out, .out_bytes = 16, .ready = 16};
+  mscrt_lane lane = {
+      .fd = fd, .num_in = 2, .in = in, .in_bytes = 64, .num_out = 1, .out = &out, .out_bytes = 16, .ready = 16};
   lane.own = (mscrt_lane_head){.magic = 1, .bytes = 16, .back = 64};
   mscrt_lanes lanes = {.num = 1, .lane = &lane, .polled = polled, .wake = -1, .timeout_ms = 1};
   uint32_t at;
