@@ -30,4 +30,23 @@ int measure_device(cli *c, measured *m);
 /* Collectives of `ranks` ranks and of their groups.  An exit code. */
 int measure_collectives(cli *c, int ranks, measured *m);
 
+typedef struct {
+  int ranks;
+  int rank;                           /* of a job that something else started; -1: all ranks are started here */
+  int local_ranks;                    /* of this host */
+  const char *address, *token, *host; /* of that job */
+  bool tcp;                           /* else shared memory */
+  size_t num_sizes;
+  const int64_t *sizes;               /* bytes */
+} comm_request;
+
+typedef struct {
+  msc_verb verb;
+  int64_t bytes, ns;
+  uint64_t received;                  /* bytes that rank 0 receives */
+} comm_time;
+
+/* Every measured collective of all ranks at every size; in rank 0.  An exit code. */
+int measure_comm(cli *c, const comm_request *r, size_t *out_num, comm_time **out_times);
+
 #endif

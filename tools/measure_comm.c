@@ -1,6 +1,7 @@
 /* measure_comm.c: collectives of local ranks, of all and of groups, through the runtime's transport ->
  * nanoseconds of each. */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 
@@ -30,14 +31,22 @@ typedef struct {
   int64_t group, bytes, rows, columns; /* bytes: of the description; the tensor is f32, of the group as a whole */
 } comm_case;
 
+/* What is shared with the launcher, by case. */
+typedef struct {
+  int64_t ns;
+  uint64_t received;
+} comm_result;
+
 typedef struct {
   cli *c;
-  int ranks, num;
+  int ranks, num, local_ranks;
   int64_t windows, window_ns;
-  char address[48];
-  comm_case cases[MAX_CASES];
+  const mscrt_transport *api;
+  char made[48];
+  const char *address, *token, *host;
+  comm_case *cases;
   uint64_t arena_bytes;
-  int64_t *ns; /* shared: by case */
+  comm_result *result;
 } comm_job;
 
 /* ---- cases ---- */
@@ -54,6 +63,7 @@ static comm_case case_of(msc_verb verb, int64_t group, int64_t bytes) {
 
 /* Groups of all ranks, of half of them, and so on down to two; in a hurry all ranks only. */
 static void list_cases(comm_job *j, bool quick) {
+  j->cases = msc_new_array(msc_context_arena(j->c->ctx), comm_case, MAX_CASES);
   int64_t group = j->ranks;
   int num_groups = quick ? 1 : MAX_GROUPS, num_sizes = quick ? NUM_SIZES - 1 : NUM_SIZES;
   for (int g = 0; g < num_groups && group >= 2; g++, group = group % 2 ? 0 : group / 2)
@@ -93,7 +103,7 @@ static mscrt_status *make_comm_exchange(const comm_job *j, int rank, const comm_
     c.from = layout_of(&from, k->group, find_cut_dimension(msc_verb_row_of(k->verb)->operand));
     c.to = layout_of(&to, k->group, find_cut_dimension(msc_verb_row_of(k->verb)->result));
   }
-  return mscrt_exchange_make(&mesh, rank, &c, parts, false, out_e);
+  return mscrt_exchange_make(&mesh, rank, &c, parts, j->api->sends, out_e);
 }
 
 typedef struct {
@@ -134,7 +144,7 @@ static mscrt_status *time_exchange(wire *l, const mscrt_exchange *e, uint64_t ha
 }
 
 static mscrt_status *open_link(const comm_job *j, int rank, uint32_t partitions, wire *l) {
-  bool spin = j->ranks <= mscrt_cores();
+  bool spin = j->local_ranks <= mscrt_cores();
   mscrt_comm_options o = {.rank = rank,
                           .ranks = j->ranks,
                           .address = j->address,
@@ -142,10 +152,11 @@ static mscrt_status *open_link(const comm_job *j, int rank, uint32_t partitions,
                           .spin = spin,
                           .plan_hash = 1,
                           .arena_bytes = j->arena_bytes,
-                          .num_partitions = partitions};
-  int threads = mscrt_cores() / j->ranks;
-  *l =
-      (wire){.api = &mscrt_comm_local, .site = {.name = "calibrate"}, .windows = j->windows, .window_ns = j->window_ns};
+                          .num_partitions = partitions,
+                          .token = j->token,
+                          .host = j->host};
+  int threads = mscrt_cores() / j->local_ranks;
+  *l = (wire){.api = j->api, .site = {.name = "measurement"}, .windows = j->windows, .window_ns = j->window_ns};
   MSCRT_CHECK(mscrt_pool_new(threads > 0 ? threads : 1, threads > 0, NULL, NULL, &l->pool));
   return l->api->open(&o, &l->comm);
 }
@@ -158,7 +169,7 @@ static mscrt_status *measure_rank(const comm_job *j, int rank, mscrt_partitions 
   for (int i = 0; i < j->num && !s; i++) {
     int64_t ns = 0;
     s = time_exchange(&l, &e[i], j->arena_bytes / 2, &ns);
-    if (!s && rank == 0) j->ns[i] = ns;
+    if (!s && rank == 0) j->result[i] = (comm_result){ns, e[i].received};
   }
   if (s && l.comm) l.api->abort(l.comm, mscrt_status_text(s));
   if (l.comm) l.api->close(l.comm);
@@ -180,24 +191,70 @@ static int run_comm_rank(void *arg, int rank, const launch_line *line) {
 
 /* ---- all ---- */
 
-int measure_collectives(cli *c, int ranks, measured *m) {
-  comm_job j = {.c = c, .ranks = ranks, .windows = m->quick ? 1 : 3, .window_ns = m->quick ? QUICK_NS : WINDOW_NS};
+/* Runs the cases, in this process if it is a rank of a job that something else started. */
+static int run_cases(comm_job *j, int rank) {
   uint64_t name[2];
-  if (getrandom(name, sizeof name, 0) != sizeof name) return CLI_ENVIRONMENT;
-  snprintf(j.address, sizeof j.address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
-  list_cases(&j, m->quick);
-  /* a source and a destination, each with the rounding of groups */
-  j.arena_bytes = 2 * ((uint64_t)sizes[NUM_SIZES - 1] + 4096) * 2;
-  j.ns = mmap(NULL, sizeof *j.ns * MAX_CASES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (j.ns == MAP_FAILED) {
-    msc_error(c->ctx, MSC_E_OUT_OF_MEMORY, NULL, "out of memory");
+  size_t bytes = sizeof *j->result * (size_t)(j->num + 1);
+  if (!j->address) {
+    if (getrandom(name, sizeof name, 0) != sizeof name) return CLI_ENVIRONMENT;
+    snprintf(j->made, sizeof j->made, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
+    j->address = j->made;
+  }
+  void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) {
+    msc_error(j->c->ctx, MSC_E_OUT_OF_MEMORY, NULL, "out of memory");
     return CLI_ENVIRONMENT;
   }
-  int code = launch(c, ranks, 0, run_comm_rank, &j);
+  j->result = shared;
+  int code = rank >= 0 ? run_comm_rank(j, rank, NULL) : launch(j->c, j->ranks, 0, run_comm_rank, j);
+  j->result = msc_new_array(msc_context_arena(j->c->ctx), comm_result, j->num + 1);
+  memcpy(j->result, shared, bytes);
+  munmap(shared, bytes);
+  return code;
+}
+
+/* Bytes of a source and a destination, each with the rounding of groups. */
+static uint64_t arena_for(int64_t largest) { return 2 * ((uint64_t)largest + 4096) * 2; }
+
+int measure_collectives(cli *c, int ranks, measured *m) {
+  comm_job j = {.c = c,
+                .ranks = ranks,
+                .local_ranks = ranks,
+                .api = &mscrt_comm_local,
+                .windows = m->quick ? 1 : 3,
+                .window_ns = m->quick ? QUICK_NS : WINDOW_NS,
+                .arena_bytes = arena_for(sizes[NUM_SIZES - 1])};
+  list_cases(&j, m->quick);
+  int code = run_cases(&j, -1);
   m->collective = msc_new_array(msc_context_arena(c->ctx), msc_cluster_measure, j.num);
   for (int i = 0; i < j.num && !code; i++)
     m->collective[m->num_collectives++] =
-        (msc_cluster_measure){j.cases[i].verb, j.cases[i].group, j.cases[i].bytes, j.ns[i]};
-  munmap(j.ns, sizeof *j.ns * MAX_CASES);
+        (msc_cluster_measure){j.cases[i].verb, j.cases[i].group, j.cases[i].bytes, j.result[i].ns};
+  return code;
+}
+
+int measure_comm(cli *c, const comm_request *r, size_t *out_num, comm_time **out_times) {
+  comm_job j = {.c = c,
+                .ranks = r->ranks,
+                .local_ranks = r->local_ranks > 0 ? r->local_ranks : r->ranks,
+                .api = r->tcp ? &mscrt_comm_tcp : &mscrt_comm_local,
+                .windows = 3,
+                .window_ns = WINDOW_NS,
+                .address = r->address,
+                .token = r->token,
+                .host = r->host};
+  j.cases = msc_new_array(msc_context_arena(c->ctx), comm_case, (size_t)MSC_NUM_VERBS * r->num_sizes);
+  for (msc_verb v = 0; v < MSC_NUM_VERBS; v++)
+    for (size_t i = 0; i < r->num_sizes && msc_verb_is(v, MSC_VERB_MEASURED); i++)
+      j.cases[j.num++] = case_of(v, j.ranks, r->sizes[i]);
+  for (int i = 0; i < j.num; i++) { /* the tensor of the group as a whole is the most that a rank has */
+    uint64_t bytes = arena_for(4 * (j.cases[i].rows + j.ranks) * (j.cases[i].columns + j.ranks));
+    if (bytes > j.arena_bytes) j.arena_bytes = bytes;
+  }
+  int code = run_cases(&j, r->rank);
+  *out_num = (size_t)j.num;
+  *out_times = msc_new_array(msc_context_arena(c->ctx), comm_time, j.num);
+  for (int i = 0; i < j.num; i++)
+    (*out_times)[i] = (comm_time){j.cases[i].verb, j.cases[i].bytes, j.result[i].ns, j.result[i].received};
   return code;
 }

@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""msc bench comm: every collective has a time at every size, over both transports and in a job that launchers start; the
+bytes received are those that the collective needs, to the byte."""
+import json
+
+from expect import MSC, Expect
+
+expect = Expect()
+
+
+def bench(command, ranks, comm):
+    out = json.loads(expect(command, 0, None).stdout)
+    expect.check(f"{command}: {out['ranks']} {out['comm']}", (out["ranks"], out["comm"]) == (ranks, comm))
+    ops = {c["op"] for c in out["collectives"]}
+    expect.check(f"{command}: {ops}", {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"} <= ops)
+    for c in out["collectives"]:
+        needed = {"all_reduce": 2 * c["bytes"] * (ranks - 1) // ranks, "permute": c["bytes"]}.get(c["op"], c["bytes"] * (ranks - 1) // ranks)
+        expect.check(f"{command}: {c}, {needed} bytes", c["ns"] > 0 and c["received_bytes"] == needed)
+        speed = needed / c["ns"] * 1e9
+        expect.check(f"{command}: {c}: speed", abs(c["bus_bytes_per_s"] - speed) <= 0.01 * speed)
+    return out["collectives"]
+
+
+for comm in ("local", "tcp"):
+    got = bench(f"bench comm --ranks 2 --sizes 4k..64k --comm {comm} --json", 2, comm)
+    expect.check("sizes", {c["bytes"] for c in got} == {4096, 16384, 65536})
+bench("bench comm --ranks 4 --sizes 1k --json", 4, "local")
+joined = expect(["launch", "-n", "2", "--master", "127.0.0.1:29547", MSC, "bench", "comm", "--sizes", "1k..4k", "--json"], 0, "").stdout.decode()
+out = json.loads(joined.removeprefix("[0] "))
+expect.check("a job", out["comm"] == "tcp" and out["ranks"] == 2 and all(c["ns"] > 0 for c in out["collectives"]))
+text = expect("bench comm --sizes 4k", 0, "").stdout.decode()
+expect.check(f"text: {text}", text.startswith("2 ranks, shared memory\ncollective ") and "\nall_reduce " in text)
+for words, said in (("comm --ranks 1", "--ranks is from 2 to 64"), ("disk", "'disk' is not comm"), ("comm --sizes 8k..4k", "--sizes: '8k..4k' is no range of 4 bytes to 1G"),
+                    ("comm --sizes a..b", "--sizes: 'a..b' is no range such as 1k..16M"), ("comm --sizes 1k..2kx", "--sizes: '1k..2kx' is no range such as 1k..16M")):
+    expect(f"bench {words}", 2, f"msc bench: error: {said} (msc bench --help)\n", "")
+expect.done()
