@@ -41,17 +41,26 @@ mscrt_status *mscrt_archive_add_text(mscrt_archive *a, char *text) {
   return s;
 }
 
+mscrt_status *mscrt_archive_add_path(mscrt_archive *a, const char *path) {
+  MSCRT_CHECK(grow(&a->file, a->num_files, &a->room[FILES], sizeof *a->file));
+  mscrt_archive_file f = {.path = strdup(path), .blob.fd = -1};
+  if (!f.path) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  f.name = strrchr(f.path, '/') ? strrchr(f.path, '/') + 1 : f.path;
+  a->file[a->num_files++] = f;
+  return NULL;
+}
+
 mscrt_status *mscrt_archive_add_file(mscrt_archive *a, const char *name, uint64_t bytes) {
   char clean[96];
   if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
     return mscrt_fail(MSCRT_INPUT, "%s: '%s' is no file of this folder", a->path,
                       mscrt_clean(name, SIZE_MAX, clean, sizeof clean));
-  MSCRT_CHECK(grow(&a->file, a->num_files, &a->room[FILES], sizeof *a->file));
-  mscrt_archive_file f = {.bytes = bytes, .blob.fd = -1};
-  if (asprintf(&f.path, "%s/%s", a->folder, name) < 0) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-  f.name = strrchr(f.path, '/') + 1;
-  a->file[a->num_files++] = f;
-  return NULL;
+  char *path = NULL;
+  if (asprintf(&path, "%s/%s", a->folder, name) < 0) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  mscrt_status *s = mscrt_archive_add_path(a, path);
+  free(path);
+  if (!s) a->file[a->num_files - 1].bytes = bytes;
+  return s;
 }
 
 mscrt_status *mscrt_archive_add_tensor(mscrt_archive *a, const mscrt_stored *t) {
@@ -240,6 +249,7 @@ static mscrt_status *open_with(const char *path, size_t format, const char *file
 
 static mscrt_status *open_folder(const char *path, mscrt_archive *a) {
   char *file = NULL;
+  if (mscrt_is_megatron(path)) return mscrt_open_megatron(path, a);
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
     if (asprintf(&file, "%s/%s", path, formats[i].name) < 0) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
     bool there = access(file, F_OK) == 0;
@@ -249,7 +259,8 @@ static mscrt_status *open_folder(const char *path, mscrt_archive *a) {
   }
   return mscrt_fail(MSCRT_INPUT,
                     "%s: neither a checkpoint (%s), nor a folder of safetensors (model.safetensors or "
-                    "model.safetensors.index.json) or of PyTorch (.metadata or pytorch_model.bin)",
+                    "model.safetensors.index.json) of PyTorch (.metadata or pytorch_model.bin) "
+                    "or of Megatron-LM (mp_rank_00)",
                     path, MSCRT_MANIFEST);
 }
 

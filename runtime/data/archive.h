@@ -83,6 +83,8 @@ mscrt_status *mscrt_archive_add_file(mscrt_archive *a, const char *name, uint64_
 /* A tensor without shards, which the following calls of add_shard give it. */
 mscrt_status *mscrt_archive_add_tensor(mscrt_archive *a, const mscrt_stored *t);
 mscrt_status *mscrt_archive_add_shard(mscrt_archive *a, const mscrt_shard *s);
+/* Any path, which the caller has made. */
+mscrt_status *mscrt_archive_add_path(mscrt_archive *a, const char *path);
 /* All tensors of a file, one shard each; names as they are there. */
 mscrt_status *mscrt_archive_add_safetensors(mscrt_archive *a, uint32_t file);
 /* Sorts the tensors and checks that names differ, and that shards cover their tensors without overlap. */

@@ -10,5 +10,8 @@ mscrt_status *mscrt_parse_index(mscrt_blob *b, mscrt_archive *a);
 mscrt_status *mscrt_parse_dcp(mscrt_blob *b, mscrt_archive *a);
 /* torch_file.c: the tensors of a file of torch.save; those of nested dictionaries have names with dots. */
 mscrt_status *mscrt_parse_torch(mscrt_archive *a, uint32_t file);
+/* megatron.c: folders with a folder mp_rank_.. for each rank. */
+bool mscrt_is_megatron(const char *folder);
+mscrt_status *mscrt_open_megatron(const char *folder, mscrt_archive *a);
 
 #endif

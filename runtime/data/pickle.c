@@ -153,8 +153,8 @@ static mscrt_status *push_long(unpickler *u) {
 
 /* Modules whose names stand in files of tensors. */
 static bool is_allowed(const char *module) {
-  static const char *const allowed[] = {"torch", "collections", "argparse", "megatron",
-                                        "numpy", "_codecs",     "pathlib",  "signal"};
+  static const char *const allowed[] = {"torch",   "collections", "argparse", "megatron", "numpy",
+                                        "_codecs", "pathlib",     "signal",   "_io"};
   size_t n = strcspn(module, ".");
   for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
     if (strlen(allowed[i]) == n && !strncmp(module, allowed[i], n)) return true;

@@ -223,3 +223,13 @@ mscrt_status *mscrt_parse_torch(mscrt_archive *a, uint32_t file) {
   mscrt_torch_close(&f);
   return s;
 }
+
+mscrt_status *mscrt_torch_flag(const mscrt_archive *a, const char *object, const char *name, bool *out) {
+  mscrt_torch_file f;
+  const mscrt_blob *b = &a->file[0].blob;
+  MSCRT_CHECK(mscrt_torch_open(b, 0, b->bytes, &f));
+  const mscrt_py *v = mscrt_py_get(mscrt_py_get(f.pickle.root, object), name);
+  *out = v && v->kind == MSCRT_PY_BOOL && v->number;
+  mscrt_torch_close(&f);
+  return NULL;
+}

@@ -11,6 +11,7 @@ import struct
 import sys
 import types
 import zipfile
+from argparse import Namespace
 
 from expect import Expect, write
 
@@ -223,6 +224,79 @@ class Call:
 
 write("called.pt", saved({"w": Tensor(0, (6, )), "c": Call()}, DATA))
 expect("ckpt ls called.pt", 0, "", lambda text: "" if text.splitlines()[-1].startswith("1 tensors, 24 bytes") else text)
+
+# ---- Megatron-LM: parts of tensor parallelism, stages, gated layers ----
+HIDDEN, WIDE = 4, 8
+
+
+def matrix(rows, columns, first=0):
+    return [[float(first + r * columns + c) for c in range(columns)] for r in range(rows)]
+
+
+def flat(m):
+    return floats(*(v for row in m for v in row))
+
+
+def megatron(folder, parts, stages, gated, extra=None, change=lambda part: part):
+    """Returns the whole tensors."""
+    shutil.rmtree(folder, ignore_errors=True)
+    whole = {"embedding.word_embeddings.weight": matrix(8, HIDDEN), "output_layer.weight": matrix(8, HIDDEN, 1000)}
+    for i in range(2 * stages):
+        name, first = f"decoder.layers.{i}.", 100 * (i + 1)
+        whole[name + "self_attention.linear_qkv.weight"] = matrix(12, HIDDEN, first)
+        whole[name + "self_attention.linear_proj.weight"] = matrix(HIDDEN, HIDDEN, first + 50)
+        whole[name + "mlp.linear_fc1.weight"] = matrix(2 * WIDE, HIDDEN, first)
+        whole[name + "mlp.linear_fc2.weight"] = matrix(HIDDEN, WIDE, first + 7)
+        whole[name + "input_layernorm.weight"] = matrix(1, HIDDEN, first + 9)
+    for stage in range(stages):
+        for p in range(parts):
+            model, storages = collections.OrderedDict(), []
+            for name, m in whole.items():
+                layer = int(name.split(".")[2]) if "layers" in name else None
+                if layer is None and (stage > 0) != ("output" in name) and stages > 1:
+                    continue
+                if layer is not None and layer // 2 != stage:
+                    continue
+                rows, columns = len(m) // parts, len(m[0]) // parts
+                if "proj" in name or "fc2" in name:
+                    part = [row[p * columns:(p + 1) * columns] for row in m]
+                elif "layernorm" in name:
+                    part = m
+                elif "fc1" in name and gated:
+                    half = WIDE // parts
+                    part = m[p * half:(p + 1) * half] + m[WIDE + p * half:WIDE + (p + 1) * half]
+                else:
+                    part = m[p * rows:(p + 1) * rows]
+                local = name if layer is None else name.replace(f"layers.{layer}.", f"layers.{layer % 2}.")
+                model[local] = Tensor(len(storages), (len(part), len(part[0])))
+                storages.append(flat(part))
+            model.update(extra or {})
+            args = Namespace(swiglu=gated, tensor_model_parallel_size=parts)
+            place = f"{folder}/mp_rank_{p:02}" + (f"_{stage:03}" if stages > 1 else "")
+            os.makedirs(place)
+            content = change({"model": model, "args": args, "iteration": 9})
+            write(f"{place}/model_optim_rng.pt", saved(content, storages))
+    return {name: ("F32", [len(m), len(m[0])], flat(m)) for name, m in whole.items()}
+
+
+for parts, stages, gated in ((1, 1, True), (2, 1, False), (4, 1, True), (1, 3, False), (2, 2, True)):
+    want = megatron("mega", parts, stages, gated)
+    expect("ckpt convert mega -o mega.safetensors", 0, "", "")
+    got = read("mega.safetensors")
+    expect.check(f"Megatron, {parts} parts, {stages} stages, gated {gated}: {got.keys() ^ want.keys()}", got == want)
+megatron("mega", 2, 1, False, {"adapter.weight": Tensor(0, (1, ))})
+refused("mega", "it is not known how 'adapter.weight' is cut over the 2 ranks")
+megatron("mega", 1, 1, False, {"adapter.weight": Tensor(0, (1, ))})
+expect("ckpt ls mega", 0, "", lambda text: "" if "adapter.weight" in text and "checkpoint of Megatron-LM" in text else
+       text)
+megatron("mega", 2, 1, False)
+whole = open("mega/mp_rank_01/model_optim_rng.pt", "rb").read()
+write("mega/mp_rank_01/model_optim_rng.pt", saved({"model": {}}, []))
+refused("mega", "part 1 has another ")
+write("mega/mp_rank_01/model_optim_rng.pt", whole[:100])
+refused("mega", "mp_rank_01/model_optim_rng.pt: zip: ")
+megatron("mega", 1, 1, False, change=lambda part: {"iteration": 3})
+refused("mega", "the files of Megatron-LM have no model")
 
 # ---- a distributed checkpoint ----
 
