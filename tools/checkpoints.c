@@ -57,6 +57,18 @@ void checkpoint_prune(const char *folder, int64_t keep) {
     if (i >= keep && checkpoint_path(folder, step, path)) remove_checkpoint(path);
 }
 
+void checkpoint_set_aside(const char *folder, int64_t step) {
+  char path[CHECKPOINT_PATH], aside[CHECKPOINT_PATH + 24];
+  for (int64_t bound = INT64_MAX; (bound = checkpoint_below(folder, bound)) > step;) {
+    if (!checkpoint_path(folder, bound, path)) continue;
+    int renamed = -1;
+    for (int i = 0; i < 100 && renamed; i++) { /* a name that nothing has */
+      snprintf(aside, sizeof aside, i ? "%s.damaged-%d" : "%s.damaged", path, i);
+      renamed = access(aside, F_OK) == 0 ? -1 : rename(path, aside);
+    }
+  }
+}
+
 void checkpoint_sweep(const char *folder) {
   char path[CHECKPOINT_PATH];
   DIR *d = opendir(folder);

@@ -354,7 +354,10 @@ static int choose_checkpoint(training *t, int64_t newest) {
   for (int64_t step = newest; step >= 0; step = checkpoint_below(folder, step)) {
     checkpoint_path(folder, step, path); /* its length was checked */
     mscrt_status *s = mscrt_plan_check_checkpoint(t->plan, path, &t->resumed);
-    if (!s) return CLI_OK;
+    if (!s) {
+      checkpoint_set_aside(folder, step);
+      return CLI_OK;
+    }
     t->resumed = -1;
     bool last = checkpoint_below(folder, step) < 0;
     if (last || mscrt_status_code(s) != MSCRT_INPUT) return report_status(t->c, NULL, MSC_E_DATA, s);

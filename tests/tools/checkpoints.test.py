@@ -126,7 +126,16 @@ for name, damage, said in damages:
                  said in text and "warning" in text and text.count("\n") == 1 else f"{name}: {said}: {text}")
     got = losses(map(json.loads, run.stdout.decode().splitlines()))
     expect.check(f"{name}: from the one before, {got}", got == whole[4:])
+    expect.check(f"{name}: set aside, {os.listdir('d')}",
+                 sorted(os.listdir("d")) == ["step-000000000004", "step-000000000007.damaged", "step-000000000009"])
     shutil.rmtree("d")
+shutil.copytree("good", "d")
+os.unlink(f"{NEWEST}/{RANK1}")
+expect(f"run two.bin {RUN} --steps 6 --ckpt-dir d --ckpt-keep 1 --resume", 0, lambda text: "" if "warning" in text else
+       text)
+expect.check(f"what is damaged is not kept in place of the new one: {os.listdir('d')}",
+             sorted(os.listdir("d")) == ["step-000000000006", "step-000000000007.damaged"])
+shutil.rmtree("d")
 shutil.copytree("good", "d")
 for step in (4, 7):
     os.unlink(f"d/step-{step:012}/{RANK1}")

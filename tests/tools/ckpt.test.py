@@ -6,9 +6,11 @@ import json
 import os
 import shutil
 import struct
+import zlib
 
 from expect import Expect, write
 
+V1 = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ckpt", "v1")
 os.environ["XDG_CACHE_HOME"] = "/dev/null"
 expect = Expect()
 MODEL = """module attributes {msc.name = "net"} {
@@ -64,6 +66,16 @@ expect.check("ls --json", told["step"] == 6 and told["ranks"] == 2 and tensors["
              [s["begin"] for s in tensors["layers.0.w.m"]["shards"]] == [[0, 0], [6, 0]])
 text = expect("ckpt ls c", 0, "").stdout.decode()
 expect.check("all of a folder, the newest first", 0 <= text.find(LAST) < text.find(BEFORE))
+
+# one that version 1 of the format wrote stays readable
+expect(f"ckpt verify {V1}", 0, "", said("sound, 7 tensors, 1156 bytes in 2 files"))
+expect(f"ckpt merge {V1} -o v1.safetensors", 0, "", "")
+kept = read("v1.safetensors")
+expect.check("version 1", kept["layers.0.w"][1] == [12, 6] and
+             zlib.crc32(b"".join(kept[name][2] for name in sorted(kept))) == 0xbf8376ea)
+os.makedirs("v1")
+shutil.copytree(V1, "v1/step-000000000006")
+expect(f"run three.bin {RUN} --steps 7 --ckpt-dir v1 --resume", 0, "", said('"step":7'))
 
 # merge, and the same through other slices
 expect(f"ckpt merge {LAST} -o all.safetensors", 0, "", "")
@@ -180,7 +192,7 @@ for text, words in (('{"weight_map": {"a": "../x"}}', "'../x' is no file of this
     write("ix/model.safetensors.index.json", text)
     expect("ckpt ls ix", 1, said(words), "")
 expect.no_files("net.mlir", "x.idx", "y.idx", "one.bin", "two.bin", "three.bin", "c", "d", "bad", "three", "begun",
-                "hf", "single", "ix", "names.json", "wrong.json", "all.safetensors", "some.safetensors",
+                "hf", "single", "ix", "names.json", "wrong.json", "v1", "v1.safetensors", "all.safetensors", "some.safetensors",
                 "trained.safetensors", "hf.safetensors", "back.safetensors", "w1.safetensors")
 
 try:
