@@ -49,4 +49,13 @@ typedef struct {
 /* Every measured collective of all ranks at every size; in rank 0.  An exit code. */
 int measure_comm(cli *c, const comm_request *r, size_t *out_num, comm_time **out_times);
 
+/* What one pair of ranks sends each other at once, sizes[0] bytes each way, while the others wait. */
+typedef struct {
+  int a, b;
+  int64_t ns;
+} pair_time;
+
+/* All pairs, in rank 0; *out_skew_ns: between the clocks of the ranks, as far as it can be told.  An exit code. */
+int measure_pairs(cli *c, const comm_request *r, size_t *out_num, pair_time **out_times, int64_t *out_skew_ns);
+
 #endif

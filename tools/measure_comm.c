@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "runtime/comm/comm.h"
 #include "runtime/wait.h"
@@ -29,6 +30,7 @@ static int find_cut_dimension(msc_verb_side side) {
 typedef struct {
   msc_verb verb;
   int64_t group, bytes, rows, columns; /* bytes: of the description; the tensor is f32, of the group as a whole */
+  uint32_t a, b;                       /* b > 0: only these two ranks, each to the other */
 } comm_case;
 
 /* What is shared with the launcher, by case. */
@@ -46,7 +48,7 @@ typedef struct {
   const char *address, *token, *host;
   comm_case *cases;
   uint64_t arena_bytes;
-  comm_result *result;
+  comm_result *result; /* of the cases, and behind them the difference of clocks */
 } comm_job;
 
 /* ---- cases ---- */
@@ -95,7 +97,10 @@ static mscrt_status *make_comm_exchange(const comm_job *j, int rank, const comm_
   mscrt_collective c = {
       .verb = k->verb, .dtype = MSCRT_F32, .reduction = MSC_SUM, .rank = 2, .shape = {k->rows, k->columns}};
   msc_digit axis = {1, 1, (uint32_t)k->group};
-  if (c.verb == MSC_PERMUTE) {
+  uint32_t both[4] = {k->a, k->b, k->b, k->a};
+  if (k->b) {
+    c.verb = MSC_PAIRS, c.num_axes = 1, c.axes = &axis, c.num_pairs = 2, c.pairs = both;
+  } else if (c.verb == MSC_PERMUTE) {
     c.verb = MSC_PAIRS;
     for (uint32_t i = 0; i < k->group; i++) ring[2 * i] = i, ring[2 * i + 1] = (i + 1) % (uint32_t)k->group;
     c.num_axes = 1, c.axes = &axis, c.num_pairs = (uint32_t)k->group, c.pairs = ring;
@@ -161,11 +166,25 @@ static mscrt_status *open_link(const comm_job *j, int rank, uint32_t partitions,
   return l->api->open(&o, &l->comm);
 }
 
+/* The difference between the clocks of all ranks, too large by the time in which they leave a barrier. */
+static mscrt_status *compare_clocks(wire *l, int rank, int64_t *out_ns) {
+  uint64_t latest, earliest, ignored;
+  struct timespec t;
+  MSCRT_CHECK(l->api->max(l->comm, 0, &ignored, &l->site));
+  clock_gettime(CLOCK_REALTIME, &t);
+  uint64_t now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+  MSCRT_CHECK(l->api->max(l->comm, now, &latest, &l->site));
+  MSCRT_CHECK(l->api->max(l->comm, UINT64_MAX - now, &earliest, &l->site));
+  if (rank == 0) *out_ns = (int64_t)(latest - (UINT64_MAX - earliest));
+  return NULL;
+}
+
 static mscrt_status *measure_rank(const comm_job *j, int rank, mscrt_partitions *parts, mscrt_exchange *e) {
   wire l = {0};
   mscrt_status *s = NULL;
   for (int i = 0; i < j->num && !s; i++) s = make_comm_exchange(j, rank, &j->cases[i], parts, &e[i]);
   if (!s) s = open_link(j, rank, parts->num, &l);
+  if (!s) s = compare_clocks(&l, rank, &j->result[j->num].ns);
   for (int i = 0; i < j->num && !s; i++) {
     int64_t ns = 0;
     s = time_exchange(&l, &e[i], j->arena_bytes / 2, &ns);
@@ -233,16 +252,20 @@ int measure_collectives(cli *c, int ranks, measured *m) {
   return code;
 }
 
+static comm_job job_of(cli *c, const comm_request *r) {
+  return (comm_job){.c = c,
+                    .ranks = r->ranks,
+                    .local_ranks = r->local_ranks > 0 ? r->local_ranks : r->ranks,
+                    .api = r->tcp ? &mscrt_comm_tcp : &mscrt_comm_local,
+                    .windows = 3,
+                    .window_ns = WINDOW_NS,
+                    .address = r->address,
+                    .token = r->token,
+                    .host = r->host};
+}
+
 int measure_comm(cli *c, const comm_request *r, size_t *out_num, comm_time **out_times) {
-  comm_job j = {.c = c,
-                .ranks = r->ranks,
-                .local_ranks = r->local_ranks > 0 ? r->local_ranks : r->ranks,
-                .api = r->tcp ? &mscrt_comm_tcp : &mscrt_comm_local,
-                .windows = 3,
-                .window_ns = WINDOW_NS,
-                .address = r->address,
-                .token = r->token,
-                .host = r->host};
+  comm_job j = job_of(c, r);
   j.cases = msc_new_array(msc_context_arena(c->ctx), comm_case, (size_t)MSC_NUM_VERBS * r->num_sizes);
   for (msc_verb v = 0; v < MSC_NUM_VERBS; v++)
     for (size_t i = 0; i < r->num_sizes && msc_verb_is(v, MSC_VERB_MEASURED); i++)
@@ -256,5 +279,27 @@ int measure_comm(cli *c, const comm_request *r, size_t *out_num, comm_time **out
   *out_times = msc_new_array(msc_context_arena(c->ctx), comm_time, j.num);
   for (int i = 0; i < j.num; i++)
     (*out_times)[i] = (comm_time){j.cases[i].verb, j.cases[i].bytes, j.result[i].ns, j.result[i].received};
+  return code;
+}
+
+int measure_pairs(cli *c, const comm_request *r, size_t *out_num, pair_time **out_times, int64_t *out_skew_ns) {
+  comm_job j = job_of(c, r);
+  j.windows = 2, j.window_ns = QUICK_NS;
+  j.cases = msc_new_array(msc_context_arena(c->ctx), comm_case, r->ranks * r->ranks);
+  for (int a = 0; a < r->ranks; a++)
+    for (int b = a + 1; b < r->ranks; b++)
+      j.cases[j.num++] = (comm_case){.verb = MSC_PERMUTE,
+                                     .group = r->ranks,
+                                     .bytes = r->sizes[0],
+                                     .rows = 1,
+                                     .columns = r->sizes[0] / 4,
+                                     .a = (uint32_t)a,
+                                     .b = (uint32_t)b};
+  j.arena_bytes = arena_for(r->sizes[0]);
+  int code = run_cases(&j, r->rank);
+  *out_num = (size_t)j.num;
+  *out_times = msc_new_array(msc_context_arena(c->ctx), pair_time, j.num + 1);
+  for (int i = 0; i < j.num; i++) (*out_times)[i] = (pair_time){(int)j.cases[i].a, (int)j.cases[i].b, j.result[i].ns};
+  *out_skew_ns = j.result[j.num].ns;
   return code;
 }

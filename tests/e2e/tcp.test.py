@@ -148,6 +148,24 @@ def check_refusals():
     assert "a rank of this number has joined already: rank 1 from 127.0.0.1:" in said and "for ranks 2 of 3" in said, ends
 
 
+def check_strangers(wanted):
+    """A thousand connections that say nothing, and some that say something else, while ranks join."""
+    port = free_port()
+    env = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "MSC_TOKEN": TOKEN}
+    first = start("plan0.bin", RANK="0", **env)
+    strangers = []
+    while len(strangers) < 1000:
+        try:
+            s = socket.create_connection(("127.0.0.1", int(port)))
+        except ConnectionRefusedError:
+            continue
+        if len(strangers) % 10 == 0:
+            s.sendall(random.Random(len(strangers)).randbytes(300))
+        strangers.append(s)
+    ends = all_well(join([first, *(start("plan0.bin", RANK=str(r), **env) for r in (1, 2))]))
+    assert result(ends[0][1]) == wanted[0], ends
+
+
 def main():
     rng = random.Random(3)
     with tempfile.TemporaryDirectory() as folder:
@@ -161,7 +179,8 @@ def main():
         wanted = check_plans()
         check_families(wanted)
         check_refusals()
-    print(f"{len(PLANS)} plans with the same bits over TCP, 7 ways to join, 13 that are refused")
+        check_strangers(wanted)
+    print(f"{len(PLANS)} plans with the same bits over TCP, 7 ways to join, 13 that are refused, 1,000 silent strangers")
 
 
 main()
