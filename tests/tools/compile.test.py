@@ -86,7 +86,7 @@ expect.check("the table begins and ends at a checkpoint", ROWS[0]["checkpoint"] 
 def stretches(timed, target):
     """{"propagated": (2, 0), ...}: how often the passes behind each checkpoint ran, on the module itself and in
     trials."""
-    rows = re.findall(r"^ +[0-9.]+ ms  (\w+)(?:, (runs|trials): (\d+))?$", timed, re.MULTILINE)
+    rows = re.findall(r"^ *[0-9.]+ ms  (\w+)(?:, (runs|trials): (\d+))?$", timed, re.MULTILINE)
     counts = {name: [0, 0] for name, _, _ in rows}
     for name, what, number in rows:
         counts[name][what == "trials"] = int(number or 1)

@@ -1,5 +1,5 @@
-/* boundary.c: a model with strategies of the user's -> letters that stay whole behind a boundary from data to model
- * parallel (see model.h). */
+/* boundary.c: a model with strategies and layouts of the user's -> letters that get no further digits: of ops that read
+ * only what the user cut, and of what stays whole behind a boundary from data to model parallel (see model.h). */
 #include <string.h>
 
 #include "passes/3_shard/search_time/model.h"
@@ -31,6 +31,18 @@ static uint32_t letters_of_data(const shard_graph *g, const shard_op *o) {
   return data == all ? 0 : data;
 }
 
+/* Are all operands arguments that the user cut? */
+static bool reads_cut_arguments(const shard_graph *g, const msc_op *op) {
+  bool any = false;
+  for (size_t t = 0; t < op->num_in; t++) {
+    const msc_value *v = op->in[t].value;
+    const msc_layout *l = v->def ? NULL : g->given[v->index];
+    if (v->type->rank && (!l || msc_layout_is_replicated(l))) return false;
+    any |= v->type->rank > 0;
+  }
+  return any;
+}
+
 void shard_keep_boundaries(shard_model *m) {
   const shard_graph *g = m->g;
   const int8_t *batch = shard_batch_letters(g);
@@ -40,6 +52,9 @@ void shard_keep_boundaries(shard_model *m) {
     const shard_group *group = k < 0 ? NULL : &g->group[k];
     if (!group || g->op[i].op->forward) continue;
     int l = batch[k];
+    /* what the user cut is computed as it is cut, although to cut it further is free */
+    if (group->leader == g->op[i].op && reads_cut_arguments(g, group->leader))
+      m->var[m->of_op[i].var].closed |= (1u << g->op[i].rule.num_letters) - 1;
     of_op[i] = batch_before(of_op, g->op[i].op);
     if (group->leader != g->op[i].op) continue;
     if (l >= 0 && group->by && !strcmp(group->by, "user")) of_op[i] = group->digits.num[l] ? CUT : WHOLE;

@@ -303,6 +303,7 @@ static void flow_results(modelling *d) {
                                 .from = result_end(d->m, v),
                                 .to = {.var = -1, .layout = msc_layout_replicated(d->g->ctx, v->type->rank)}});
   }
+  if (trains) d->m->num_inner_flows = d->m->num_flows;
 }
 
 static void flow_all(modelling *d) {
@@ -313,6 +314,7 @@ static void flow_all(modelling *d) {
                (shard_flow){.value = m->var[i].copied, .from = result_end(m, m->var[i].copied), .to = {.var = (int)i}});
   for (size_t i = 0; i < d->g->num_ops; i++)
     for (int t = 0; m->of_op[i].var >= 0 && t < d->g->op[i].op->num_in; t++) flow_operand(d, d->g->op[i].op, t);
+  m->num_inner_flows = m->num_flows;
   flow_results(d);
 }
 

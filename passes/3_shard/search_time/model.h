@@ -49,6 +49,7 @@ typedef struct {
 typedef struct {
   shard_graph *g;
   size_t num_vars, room_vars, num_flows, room_flows;
+  size_t num_inner_flows; /* those before flows to results that a model returns whole */
   shard_variable *var;
   shard_flow *flow;
   int *copy_of;        /* by value id: its copy, or -1 */
@@ -62,8 +63,8 @@ void shard_model_of(shard_graph *g, shard_model *out_model);
 
 /* ---- search_time/boundary.c ---- */
 
-/* Where the user keeps the batch whole, it stays whole in what follows, whose products are cut over all devices: the
- * way from data to model parallel is one way. */
+/* Ops that read only arguments which the user cut are cut like them.  Where the user keeps the batch whole, it stays
+ * whole in what follows, whose products are cut over all devices: the way from data to model parallel is one way. */
 void shard_keep_boundaries(shard_model *m);
 
 #endif

@@ -147,6 +147,19 @@ static bool search_given_mesh(shard_timing *t) {
   return true;
 }
 
+/* What propagation leaves free follows from what is decided, not from results that are gathered at the end; these have
+ * their price all the same. */
+static bool search_what_follows(shard_timing *t) {
+  size_t all = t->m.num_flows;
+  t->m.num_flows = t->m.num_inner_flows;
+  MSC_TRY(search_given_mesh(t));
+  if (all == t->m.num_inner_flows) return true;
+  t->m.num_flows = all, t->m.kind = NULL; /* flows are sorted anew */
+  memcpy(t->given, t->chosen, t->m.num_vars * sizeof *t->chosen);
+  for (size_t v = 0; v < t->m.num_vars; v++) t->m.var[v].closed = UINT32_MAX, t->m.var[v].may_pass = false;
+  return search_given_mesh(t);
+}
+
 /* ---- the mesh ---- */
 
 /* Nothing was said about the mesh: no axis, no digit of one. */
@@ -227,7 +240,10 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   bool is_whole = msc_config_parallel_mode(pass->config) == MSC_AUTO_PARALLEL;
   bool is_cut = is_whole || msc_mesh_size(t.g.mesh) > 1; /* else nothing is asked for or can be chosen */
   if (!is_cut) memcpy(t.chosen, t.given, t.m.num_vars * sizeof *t.chosen);
-  if (is_cut) MSC_TRY(is_free_mesh(&t) ? search_all_meshes(&t) : search_given_mesh(&t));
+  if (is_cut)
+    MSC_TRY(t.follows            ? search_what_follows(&t)
+            : is_free_mesh(&t) ? search_all_meshes(&t)
+                               : search_given_mesh(&t));
   if (t.follows) t.bound = 0; /* it would speak of what goes with propagation only */
   msc_drop_attr(f->attrs, &f->num_attrs, MSC_FACT(free_mesh));
   if (room)
