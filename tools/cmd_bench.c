@@ -1,6 +1,6 @@
 /* cmd_bench.c: msc bench comm: times every collective at every size, on ranks that it starts here, or as one rank of
- * a cluster's job; time, bus bandwidth and bytes out. Bus bandwidth is what each rank receives at least, by time: the same
- * measure for all collectives and numbers of ranks. */
+ * a cluster's job; time, bus bandwidth and bytes out. Bus bandwidth is what each rank receives at least, by time:
+ * the same measure for all collectives and numbers of ranks. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>

@@ -241,8 +241,7 @@ static bool read_ms(const startup_environment *env, startup *s) {
   s->family = "MS_*";
   if (!read_role(s, role) || !read_number(env, s, "MS_WORKER_NUM", 1, MOST_RANKS, &s->ranks) ||
       !read_number(env, s, "MS_SERVER_NUM", 0, MOST_RANKS, &s->servers) ||
-      !read_number(env, s, "MS_SCHED_PORT", 1024, 65535, &port) ||
-      !read_seconds(env, s, "MS_NODE_TIMEOUT", &s->silence_ms))
+      !read_number(env, s, "MS_SCHED_PORT", 1024, 65535, &port))
     return false;
   if (!s->ranks) return refuse(s, "MS_ROLE is set, MS_WORKER_NUM is not");
   if (!host || !port) return refuse(s, "MS_ROLE is set, %s is not", host ? "MS_SCHED_PORT" : "MS_SCHED_HOST");
@@ -419,7 +418,8 @@ bool startup_read(const startup_environment *env, startup *out) {
     won = s;
     if (!ok) return *out = won, false;
   }
-  bool ok = read_seconds(env, &won, "MS_TOPO_TIMEOUT", &won.topology_ms);
+  bool ok = read_seconds(env, &won, "MS_TOPO_TIMEOUT", &won.topology_ms) &&
+            read_seconds(env, &won, "MS_NODE_TIMEOUT", &won.silence_ms);
   if (ok && won.family) ok = complete_address(env, &won);
   *out = won;
   return ok;

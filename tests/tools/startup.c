@@ -134,6 +134,7 @@ static const startup_case cases[] = {
     {OMPI TORCH, "mpirun 2/4 10.0.0.1:2345 local 0/2 ignored torch-style (rank 3 of 4)"},
     /* torch-style */
     {TORCH, "torch-style 3/4 10.0.0.1:2345"},
+    {TORCH "MS_NODE_TIMEOUT=2", "torch-style 3/4 10.0.0.1:2345 silence 2000"},
     {TORCH "LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 TORCHELASTIC_RESTART_COUNT=2",
      "torch-style 3/4 10.0.0.1:2345 local 1/2 restart 2"},
     {"WORLD_SIZE=2 RANK=0 MASTER_ADDR=fe80::1", "torch-style 0/2 [fe80::1]:29500"},
