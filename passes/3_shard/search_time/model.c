@@ -110,6 +110,7 @@ static void add_copies(modelling *d) {
 /* ---- flows ---- */
 
 static void add_flow(shard_model *m, shard_flow f) {
+  f.type = msc_type_with_layout(m->g->ctx, f.value->type, NULL);
   if (f.from.var < 0 && f.to.var < 0) return;
   if (msc_is_constant(f.value) && f.value->type->rank == 0) return;
   msc_reserve(m->g->arena, m->flow, m->room_flows, m->num_flows + 1);

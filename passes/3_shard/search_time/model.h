@@ -42,6 +42,7 @@ typedef struct {
 
 typedef struct {
   const msc_value *value;
+  const msc_type *type; /* of the value, without a layout */
   shard_end from, to;
   bool is_gradient;    /* of a parameter, on its way into the update: shares its bucket with others */
 } shard_flow;
@@ -56,6 +57,7 @@ typedef struct {
   shard_end *of_op;    /* by op id: var and member; var -1: none */
   int *kind;           /* by variable: equal for those alike in all but `fixed`; set by space.c, as are: */
   size_t *first_flow, *sorted; /* by variable: its part of the flows that end in it, or leave it for a given layout */
+  size_t *earlier; /* by place in `sorted`: one plus that of the last flow before of the same value between the same */
 } shard_model;
 
 /* In the graph's arena. */

@@ -333,7 +333,7 @@ static void add_work(shard_space *s, class_entry *e) {
 /* Costs from each state of one end to each of the other, zero where `before` already brought the value there. */
 static int64_t *make_flow_table(shard_space *s, const shard_flow *f, const shard_list *from, const shard_list *to,
                                 const shard_list *before) {
-  const msc_type *type = msc_type_with_layout(s->g->ctx, f->value->type, NULL);
+  const msc_type *type = f->type;
   uint64_t hash = msc_mix_pointer(0, type);
   hash = msc_mix(msc_mix(hash, (uint64_t)from->distinct[0]), (uint64_t)to->distinct[0]);
   MSC_INDEX_EACH(&s->tables, hash, i) {
@@ -367,17 +367,13 @@ static const shard_list *end_list(shard_space *s, const shard_end *e, int num_st
 }
 
 /* An earlier flow of the same value between the same variables.  *out_same: it brings the very same layouts. */
-static const shard_list *brought_before(shard_space *s, int var, size_t at, const shard_list *to, bool *out_same) {
-  const shard_flow *f = &s->m->flow[s->m->sorted[at]];
+static const shard_list *brought_before(shard_space *s, size_t at, const shard_list *to, bool *out_same) {
   const shard_list *before = NULL;
   *out_same = false;
-  for (size_t i = s->m->first_flow[var]; i < at; i++) {
-    const shard_flow *b = &s->m->flow[s->m->sorted[i]];
-    if (b->value != f->value || b->from.var != f->from.var || b->to.var != f->to.var ||
-        b->from.member != f->from.member || b->from.tensor != f->from.tensor)
-      continue;
-    before = end_list(s, &b->to, to->num_states);
-    if (same_list(before, to)) *out_same = true;
+  for (size_t i = s->m->earlier[at]; i; i = s->m->earlier[i - 1]) {
+    const shard_list *l = end_list(s, &s->m->flow[s->m->sorted[i - 1]].to, to->num_states);
+    if (!before) before = l;
+    if (same_list(l, to)) *out_same = true;
   }
   return before;
 }
@@ -389,7 +385,7 @@ static void add_own_flows(shard_space *s, int var) {
     if (!is_own(f)) continue;
     bool same;
     const shard_list *from = end_list(s, &f->from, e->c.num_states), *to = end_list(s, &f->to, e->c.num_states),
-                     *before = brought_before(s, var, i, to, &same);
+                     *before = brought_before(s, i, to, &same);
     if (same) continue;
     for (int k = 0; k < e->c.num_states; k++) {
       int have = from->distinct[from->at[k]], want = to->distinct[to->at[k]];
@@ -443,6 +439,19 @@ static void sort_flows(shard_model *m) {
   m->first_flow[0] = 0;
 }
 
+static bool is_between_same(const shard_flow *a, const shard_flow *b) {
+  return a->value == b->value && a->from.var == b->from.var && a->to.var == b->to.var &&
+         a->from.member == b->from.member && a->from.tensor == b->from.tensor;
+}
+
+static void link_flows(shard_model *m) {
+  m->earlier = msc_new_array(m->g->arena, size_t, m->num_flows);
+  for (size_t v = 0; v < m->num_vars; v++)
+    for (size_t at = m->first_flow[v]; at < m->first_flow[v + 1]; at++)
+      for (size_t i = at; i > m->first_flow[v] && !m->earlier[at]; i--)
+        if (is_between_same(&m->flow[m->sorted[i - 1]], &m->flow[m->sorted[at]])) m->earlier[at] = i;
+}
+
 bool shard_space_of(shard_model *m, const shard_space_options *o, msc_arena *arena, shard_space **out_space) {
   shard_space *s = *out_space = msc_new(arena, shard_space);
   s->m = m, s->g = m->g, s->o = *o, s->arena = arena;
@@ -450,6 +459,7 @@ bool shard_space_of(shard_model *m, const shard_space_options *o, msc_arena *are
   s->of_var = msc_new_array(arena, class_entry *, m->num_vars);
   if (!m->kind) {
     sort_flows(m);
+    link_flows(m);
     find_kinds(s);
   }
   for (size_t v = 0; v < m->num_vars; v++)
@@ -494,7 +504,7 @@ bool shard_space_problem(shard_space *s, shard_problem *out_problem) {
       if (is_own(f)) continue;
       bool same;
       const shard_list *from = end_list(s, &f->from, 0), *to = end_list(s, &f->to, 0),
-                       *before = brought_before(s, (int)v, i, to, &same);
+                       *before = brought_before(s, i, to, &same);
       if (!same) table[num++] = (shard_table){f->from.var, f->to.var, make_flow_table(s, f, from, to, before)};
       if (shard_time_is_up(s->o.deadline_s)) return false;
     }
