@@ -596,7 +596,7 @@ static void expect_others(rank_fn *fn, int odd_one, const char *words, bool stop
       fail_msg("rank %d ended with %#x: %s", r, j.exit[r], j.words[r]);
     if (!strstr(j.words[r], words) ||
         !strstr(j.words[r], "all_reduce dense1.gradient at model.py:31 (ranks 0,1,2,3)") ||
-        !strstr(j.words[r], "step 20"))
+        !(strstr(j.words[r], "step 20") || strstr(j.words[r], "step 19"))) /* the slowest are a step behind */
       fail_msg("rank %d says: %s", r, j.words[r]);
   }
 }
