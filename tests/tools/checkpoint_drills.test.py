@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checkpoints when things go wrong: processes killed at random times (25; with MSC_TEST_SLOW 500), all of them, one rank
-or the launcher: what is left is the checkpoint before or the new one, and training goes on to the same bits; every
-call that writes fails once; files that may not grow; a slow disk does not hold up steps."""
+"""Checkpoints when things go wrong: processes killed at random times (25; with MSC_TEST_SLOW 500), all of them, one
+rank or the launcher: what is left is the checkpoint before or the new one, and training goes on to the same bits; every
+call that writes fails once; files that may not grow; a full disk; a slow disk does not hold up steps."""
 import json
 import os
 import random
@@ -39,8 +39,8 @@ RUN = "--trust-native --data x=x.idx y=y.idx --seed 5 --json"
 ZERO = "--set zero=1 --set parallel_optimizer_config={\"parallel_optimizer_threshold\":0}"
 expect("compile net.mlir -o one.bin", 0, None)
 expect(f"compile net.mlir -o two.bin --set device_num=2 --set parallel_mode=data_parallel {ZERO}", 0, None)
-expect("compile net.mlir -o whole.bin --set device_num=2 --set parallel_mode=data_parallel --set integrated_save=true", 0,
-       None)
+DP = "--set device_num=2 --set parallel_mode=data_parallel"
+expect(f"compile net.mlir -o whole.bin {DP} --set integrated_save=true", 0, None)
 
 
 def losses(text):
@@ -117,8 +117,8 @@ for limit in (0, 1, 1000, size // 2, size - 1):
                          capture_output=True, text=True, restore_signals=False,
                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
     ok = run.returncode == 3 and re.search(r"kept/step-000000000004\.tmp/\S+: cannot write: File too large", run.stderr)
-    expect.check(f"files of {limit} bytes: {run.returncode} {run.stderr} {os.listdir('kept')}", ok and os.listdir("kept")
-                 == ["step-000000000002"])
+    expect.check(f"files of {limit} bytes: {run.returncode} {run.stderr} {os.listdir('kept')}", ok and
+                 os.listdir("kept") == ["step-000000000002"])
 expect("ckpt verify kept", 0, "")
 
 # ---- a disk that becomes full ----
@@ -127,10 +127,11 @@ mounted = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=1m none disk &&
 if shutil.which("unshare") and not subprocess.run([*mounted, "true"], capture_output=True).returncode:
     script = ('"$0" "$@"; echo "exit $?"; ls disk; "$0" ckpt verify disk; echo "verified $?"; df disk | tail -1')
     run = subprocess.run([*mounted, "sh", "-c", script, MSC, "run", "two.bin", *RUN.split(), "--steps", "90",
-                          "--ckpt-dir", "disk", "--ckpt-every", "1", "--ckpt-keep", "99"], capture_output=True, text=True)
+                          "--ckpt-dir", "disk", "--ckpt-every", "1", "--ckpt-keep", "99"], capture_output=True,
+                         text=True)
     whole = [line for line in run.stdout.splitlines() if line.startswith("step-")]
-    expect.check(f"a full disk: {run.stderr} {run.stdout[-900:]}", "exit 3" in run.stdout and "verified 0" in run.stdout and
-                 "No space left on device" in run.stderr and len(whole) >= 3 and "tmp" not in "".join(whole))
+    expect.check(f"a full disk: {run.stderr} {run.stdout[-900:]}", "exit 3" in run.stdout and
+                 "verified 0" in run.stdout and "No space left on device" in run.stderr and len(whole) >= 3 and "tmp" not in "".join(whole))
     print(f"a full disk: {len(whole)} checkpoints before it are sound")
 else:
     print("skipped: a full disk: no name space with a tmpfs can be made")
@@ -171,7 +172,9 @@ int fsync(int fd) {
   if (getenv("SLOW_MS")) usleep(1000 * (useconds_t)atoi(getenv("SLOW_MS")));
   return fd_fails(fd) ? -1 : NEXT(int, fsync, int)(fd);
 }
-int mkdir(const char *path, mode_t mode) { return fails(path) ? -1 : NEXT(int, mkdir, const char *, mode_t)(path, mode); }
+int mkdir(const char *path, mode_t mode) {
+  return fails(path) ? -1 : NEXT(int, mkdir, const char *, mode_t)(path, mode);
+}
 int rename(const char *a, const char *b) {
   return fails(a) ? -1 : NEXT(int, rename, const char *, const char *)(a, b);
 }
@@ -204,8 +207,8 @@ for plan, number, why in (("one.bin", 28, "No space left on device"), ("whole.bi
         if run.returncode == 0:
             break
         failed += 1
-        expect.check(f"{plan}, call {at} fails: {run.returncode} {run.stderr}", run.returncode == 3 and why in run.stderr
-                     and "step-000000000004" in run.stderr)
+        expect.check(f"{plan}, call {at} fails: {run.returncode} {run.stderr}", run.returncode == 3 and
+                     why in run.stderr and "step-000000000004" in run.stderr)
         expect.check(f"{plan}, call {at}: {os.listdir('f')}", os.listdir("f") == ["step-000000000002"])
         expect("ckpt verify f", 0, "")
     print(f"{plan}: each of {failed} calls failed once: {why}")

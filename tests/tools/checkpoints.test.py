@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checkpoints of msc run: a run that was stopped goes on to the same bits, with dropout, learning rates by the step, a
-state of the optimizer that is cut over ranks, and samples in the order of the seed; SIGTERM writes one; --eval-every."""
+state of the optimizer that is cut over ranks, and samples in the order of the seed, and with other ranks and layouts;
+what is damaged is told and set aside; SIGTERM writes one; --eval-every."""
 import json
 import os
 import shutil
@@ -76,6 +77,13 @@ for first in ("one", "two", "four", "whole"):
         expect.check(f"{first}, then {then}: {on} {straight}",
                      all(abs(a - b) < 2e-6 for a, b in zip(on, straight[5:])) and len(on) == 4)
         shutil.rmtree("other")
+
+# Of a plan with batches of another size the position in the data is another, which is told.
+write("half.mlir", MODEL.replace("tensor<8x", "tensor<4x"))
+expect("compile half.mlir -o half.bin --set variable_lr=true", 0, None)
+lines("one.bin", "--steps 5 --ckpt-dir half")
+expect(f"run half.bin {RUN} --steps 6 --ckpt-dir half --resume", 0, lambda text: "" if "warning: the checkpoint of "
+       "step 5 had read 40 samples; with 4 a step this goes on at sample 20" in text else text)
 
 # Ranks that were started one by one: the first looks into the folder, for all.
 for launch in range(3):
