@@ -5,7 +5,8 @@
  *   seen  [place, channel, images]        room  [line of the kernel, row, place in the line, channel]
  *   tile  [row, place, images]
  *
- * Of few images all windows lie side by side, with zeros beside the images: the same sums in the same order. */
+ * Where images are fewer than columns, neighbouring places of all of them lie side by side, and what they see is brought
+ * together, with zeros beside the images: the same sums in the same order. */
 #include <string.h>
 
 #include "runtime/windows.h"
@@ -18,6 +19,7 @@ typedef struct {
   bool lines;                         /* a line of the kernel sees neighbours */
   const float *from, *w;
   float *to, *seen, *panels, *room, *tile;
+  int32_t *order; /* of places: those which see the same elements of the kernel stand together */
 } item;
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -74,112 +76,157 @@ static void turn_weights(const item *t, int64_t row, int64_t rows) {
   }
 }
 
-/* ---- many images ---- */
+/* ---- images ---- */
 
-static void turn_images(const item *t, int64_t image, int64_t images) {
+/* Images that lie side by side, and the places of each that do. */
+typedef struct {
+  int64_t first, num, step; /* step: from an element that is seen to the next one's */
+  int64_t together, groups; /* places side by side; groups of them */
+} block;
+
+static block block_of(const item *t, int64_t first, int64_t num) {
+  int64_t width = t->v.width, together = least(width / num, t->places);
+  return (block){first, num, together > 1 ? num : width, together, (t->places + together - 1) / together};
+}
+
+static void turn_images(const item *t, const block *b) {
   int64_t width = t->v.width;
   for (int64_t channel = 0, channels; channel < t->read; channel += channels) {
     channels = least(t->cut.terms, t->read - channel);
-    turn(t, t->from + (image * t->read + channel) * t->pixels, t->panels, images, channels * t->pixels,
+    turn(t, t->from + (b->first * t->read + channel) * t->pixels, t->panels, b->num, channels * t->pixels,
          t->read * t->pixels);
     for (int64_t c = 0; c < channels; c++)
       for (int64_t p = 0; p < t->pixels; p++)
-        memcpy(t->seen + (p * t->read + channel + c) * width, t->panels + (c * t->pixels + p) * width,
-               sizeof *t->seen * (size_t)width);
+        memcpy(t->seen + (p * t->read + channel + c) * b->step, t->panels + (c * t->pixels + p) * width,
+               sizeof *t->seen * (size_t)b->step);
   }
 }
 
-/* Place (i, j) of the result, for all rows. */
-static void make_place(const item *t, int64_t i, int64_t j, int64_t rows, int64_t images) {
+/* What lies at element (k, l) of the kernel, of a place of the result; NULL: beside the image. */
+static float *elements_seen(const item *t, const block *b, int64_t place, int64_t k, int64_t l) {
   const msc_windows *v = &t->v;
-  int64_t width = v->width, line = v->kernel[1], made_line = msc_windows_size_made(v)[1],
-          read_line = msc_windows_size_read(v)[1];
-  float *sum = t->tile + (i * made_line + j) * width;
+  int64_t made_line = msc_windows_size_made(v)[1], at_line = place_seen(v, 0, place / made_line, k),
+          at = place_seen(v, 1, place % made_line, element_of_line(t, l));
+  return at_line < 0 || at < 0 ? NULL : t->seen + (at_line * msc_windows_size_read(v)[1] + at) * t->read * b->step;
+}
+
+static const float *weights_at(const item *t, int64_t k, int64_t l, int64_t rows) {
+  return t->room + (k * rows * t->v.kernel[1] + l) * t->read;
+}
+
+/* One place, for all rows: what it sees of a line lies together already. */
+static void make_place(const item *t, const block *b, int64_t place, int64_t rows) {
+  int64_t width = t->v.width, line = t->v.kernel[1];
+  float *sum = t->tile + place * width;
   bool any = false;
-  for (int64_t k = 0; k < v->kernel[0]; k++) {
-    int64_t at_line = place_seen(v, 0, i, k);
-    for (int64_t l = 0, num; l < line && at_line >= 0; l += num) {
-      int64_t at = place_seen(v, 1, j, element_of_line(t, l));
+  for (int64_t k = 0; k < t->v.kernel[0]; k++)
+    for (int64_t l = 0, num; l < line; l += num) {
+      float *seen = elements_seen(t, b, place, k, l);
       num = 1;
-      if (at < 0) continue;
-      while (t->lines && l + num < line && place_seen(v, 1, j, element_of_line(t, l + num)) >= 0) num++;
-      multiply(t, t->room + (k * rows * line + l) * t->read, t->seen + (at_line * read_line + at) * t->read * width,
-               sum, t->places * width, rows, images, num * t->read, any);
+      if (!seen) continue;
+      while (t->lines && l + num < line && elements_seen(t, b, place, k, l + num)) num++;
+      multiply(t, weights_at(t, k, l, rows), seen, sum, t->places * width, rows, b->num, num * t->read, any);
       any = true;
     }
-  }
   for (int64_t r = 0; r < rows && !any; r++) memset(sum + r * t->places * width, 0, sizeof *sum * (size_t)width);
 }
 
+/* Copies what one of several places sees; NULL: zeros. */
+static void copy_elements(const item *t, const block *b, float *to, const float *from) {
+  int64_t width = t->v.width, num = b->num;
+  if (!from)
+    for (int64_t c = 0; c < t->read; c++) memset(to + c * width, 0, sizeof *to * (size_t)num);
+  else if (num % 8 == 0)
+    for (int64_t c = 0; c < t->read; c++)
+      for (int64_t i = 0; i < num; i += 8) memcpy(to + c * width + i, from + c * num + i, 8 * sizeof *to);
+  else
+    for (int64_t c = 0; c < t->read; c++)
+      for (int64_t i = 0; i < num; i++) to[c * width + i] = from[c * num + i];
+}
+
+/* True if a place of a group sees something at elements l .. l + num - 1 of line k. */
+static bool sees_any(const item *t, const block *b, const int32_t *place, int64_t places, int64_t k, int64_t l,
+                     int64_t num) {
+  for (int64_t i = 0; i < places; i++)
+    for (int64_t e = 0; e < num; e++)
+      if (elements_seen(t, b, place[i], k, l + e)) return true;
+  return false;
+}
+
+/* A group of places, for all rows: what they see of a line is brought together. */
+static void make_group(const item *t, const block *b, int64_t group, int64_t rows) {
+  int64_t width = t->v.width, line = t->v.kernel[1], num = t->lines ? line : 1, first = group * b->together,
+          places = least(b->together, t->places - first);
+  const int32_t *place = t->order + first;
+  float *sum = t->tile + group * width;
+  bool any = false;
+  for (int64_t k = 0; k < t->v.kernel[0]; k++)
+    for (int64_t l = 0; l < line; l += num) {
+      if (!sees_any(t, b, place, places, k, l, num)) continue;
+      for (int64_t e = 0; e < num; e++)
+        for (int64_t i = 0; i < places; i++)
+          copy_elements(t, b, t->panels + e * t->read * width + i * b->num, elements_seen(t, b, place[i], k, l + e));
+      multiply(t, weights_at(t, k, l, rows), t->panels, sum, b->groups * width, rows, places * b->num, num * t->read,
+               any);
+      any = true;
+    }
+  for (int64_t r = 0; r < rows && !any; r++) memset(sum + r * b->groups * width, 0, sizeof *sum * (size_t)width);
+}
+
 /* Turns the tile back: elements of an image lie side by side. */
-static void store_images(const item *t, int64_t image, int64_t images, int64_t row, int64_t rows) {
+static void store_places(const item *t, const block *b, int64_t row, int64_t rows) {
   int64_t width = t->v.width, all = rows * t->places;
   for (int64_t e = 0; e < all; e += width) {
     int64_t num = least(width, all - e);
-    turn(t, t->tile + e * width, t->panels, num, images, width);
-    for (int64_t i = 0; i < images; i++)
-      memcpy(t->to + ((image + i) * t->made + row) * t->places + e, t->panels + i * width,
+    turn(t, t->tile + e * width, t->panels, num, b->num, width);
+    for (int64_t i = 0; i < b->num; i++)
+      memcpy(t->to + ((b->first + i) * t->made + row) * t->places + e, t->panels + i * width,
              sizeof *t->to * (size_t)num);
   }
 }
 
-static void make_images(const item *t, int64_t image, int64_t images, int64_t row, int64_t rows) {
-  const int64_t *size = msc_windows_size_made(&t->v);
-  turn_images(t, image, images);
-  for (int64_t i = 0; i < size[0]; i++)
-    for (int64_t j = 0; j < size[1]; j++) make_place(t, i, j, rows, images);
-  store_images(t, image, images, row, rows);
+static void store_groups(const item *t, const block *b, int64_t row, int64_t rows) {
+  for (int64_t i = 0; i < b->num; i++)
+    for (int64_t r = 0; r < rows; r++) {
+      float *to = t->to + ((b->first + i) * t->made + row + r) * t->places;
+      for (int64_t g = 0, p = 0; g < b->groups; g++)
+        for (int64_t at = 0; at < b->together && p < t->places; at++, p++)
+          to[t->order[p]] = t->tile[(r * b->groups + g) * t->v.width + at * b->num + i];
+    }
 }
 
-/* ---- few images ---- */
-
-/* What elements l .. l + num - 1 of line k of the kernel see of windows begin .. begin + columns - 1. */
-static void gather_windows(const item *t, int64_t begin, int64_t columns, int64_t k, int64_t l, int64_t num) {
-  const msc_windows *v = &t->v;
-  int64_t made_line = msc_windows_size_made(v)[1], read_line = msc_windows_size_read(v)[1];
-  for (int64_t e = 0; e < num; e++) {
-    float *to = t->seen + e * t->read * v->width;
-    for (int64_t i = 0; i < columns; i++) {
-      int64_t place = (begin + i) % t->places, at_line = place_seen(v, 0, place / made_line, k),
-              at = place_seen(v, 1, place % made_line, element_of_line(t, l + e));
-      bool inside = at_line >= 0 && at >= 0;
-      const float *from =
-          t->from + (begin + i) / t->places * t->read * t->pixels + (inside ? at_line * read_line + at : 0);
-      for (int64_t c = 0; c < t->read; c++) to[c * v->width + i] = inside ? from[c * t->pixels] : 0;
-    }
+static void make_block(const item *t, const block *b, int64_t row, int64_t rows) {
+  turn_images(t, b);
+  for (int64_t g = 0; g < b->groups; g++) {
+    if (b->together > 1) make_group(t, b, g, rows);
+    else make_place(t, b, g, rows);
   }
-}
-
-/* Makes windows begin .. begin + columns - 1, counted over the images. */
-static void make_windows(const item *t, int64_t begin, int64_t columns, int64_t row, int64_t rows) {
-  const msc_windows *v = &t->v;
-  int64_t line = v->kernel[1], num = t->lines ? line : 1;
-  for (int64_t k = 0; k < v->kernel[0]; k++)
-    for (int64_t l = 0; l < line; l += num) {
-      gather_windows(t, begin, columns, k, l, num);
-      multiply(t, t->room + (k * rows * line + l) * t->read, t->seen, t->tile, v->width, rows, columns, num * t->read,
-               k || l);
-    }
-  for (int64_t i = 0; i < columns; i++)
-    for (int64_t r = 0; r < rows; r++)
-      t->to[((begin + i) / t->places * t->made + row + r) * t->places + (begin + i) % t->places] =
-          t->tile[r * v->width + i];
+  if (b->together > 1) store_groups(t, b, row, rows);
+  else store_places(t, b, row, rows);
 }
 
 /* ---- an item ---- */
 
+/* Of the data's gradient, places whose remainders of the steps are the same follow each other. */
+static void list_places(const item *t) {
+  const int64_t *size = msc_windows_size_made(&t->v), one[2] = {1, 1},
+                *step = t->v.makes == MSC_WINDOWS_MAKE_X ? t->v.step : one;
+  int64_t num = 0;
+  for (int64_t p = 0; p < step[0]; p++)
+    for (int64_t q = 0; q < step[1]; q++)
+      for (int64_t i = p; i < size[0]; i += step[0])
+        for (int64_t j = q; j < size[1]; j += step[1]) t->order[num++] = (int32_t)(i * size[1] + j);
+}
+
 static void convolve_small(item *t, int64_t unit) {
-  enum { MANY = 8 };
   const msc_windows_cut *u = &t->cut;
   int64_t row = unit % u->parts_o * u->rows, rows = least(u->rows, t->made - row),
-          image = unit / u->parts_o * u->images, images = least(u->images, t->v.n - image), width = t->v.width;
+          first = unit / u->parts_o * u->images, end = least(first + u->images, t->v.n);
+  list_places(t);
   turn_weights(t, row, rows);
-  if (images < MANY) {
-    for (int64_t i = image * t->places, end = (image + images) * t->places; i < end; i += width)
-      make_windows(t, i, least(width, end - i), row, rows);
-  } else {
-    for (int64_t i = image; i < image + images; i += width)
-      make_images(t, i, least(width, image + images - i), row, rows);
+  for (int64_t i = first; i < end; i += t->v.width) {
+    block b = block_of(t, i, least(t->v.width, end - i));
+    make_block(t, &b, row, rows);
   }
 }
 
@@ -195,5 +242,6 @@ void mscrt_run_small_images(const mscrt_record *r, void *const *buffers, int64_t
   t.panels = t.seen + msc_windows_aligned(t.cut.seen);
   t.room = t.panels + msc_windows_aligned(t.cut.panels);
   t.tile = t.room + msc_windows_aligned(t.cut.room);
+  t.order = (int32_t *)(void *)(t.tile + t.cut.rows * t.places * v->width);
   convolve_small(&t, unit);
 }

@@ -164,10 +164,11 @@ static inline msc_windows_cut msc_windows_cut_of_small(const msc_windows *v) {
   u.parts_o = (made + u.rows - 1) / u.rows;
   u.units = u.parts * u.parts_o;
   u.terms = msc_windows_share(read, (read * pixels + TURNED - 1) / TURNED, 1);
-  u.seen = msc_windows_most(pixels, v->kernel[1]) * read * v->width;
+  u.seen = pixels * read * v->width;
   u.panels = msc_product_panel_elems(v->width, msc_windows_most(u.terms * pixels, u.rows * taps), v->width);
+  u.panels = msc_windows_most(u.panels, v->kernel[1] * read * v->width);
   u.room = taps * u.rows * read;
-  u.tile = u.rows * places * v->width;
+  u.tile = u.rows * places * v->width + places; /* and a list of them */
   return u;
 }
 
