@@ -116,6 +116,8 @@ NETWORKS = {  # module, batch, loss
     "resnet18": (lambda: vision("resnet18", num_classes=10), lambda: images(64, 32, 10), cross_entropy),
     "resnet18_224": (lambda: vision("resnet18"), lambda: images(8, 224, 1000), cross_entropy),
     "mobilenet_v3": (lambda: vision("mobilenet_v3_small", dropout=0.0), lambda: images(8, 224, 1000), cross_entropy),
+    "efficientnet_b0": (lambda: vision("efficientnet_b0", dropout=0.0, stochastic_depth_prob=0.0),
+                        lambda: images(4, 224, 1000), cross_entropy),
 }
 
 
