@@ -391,6 +391,26 @@ def closures(called, made):
     return [loss()]
 
 
+def norms(x, gamma, beta):
+    norm = nn.functional.layer_norm
+    return [
+        norm(x, (4, 8), gamma, beta),
+        norm(x, (8,)),
+        norm(x, (4, 8), gamma),
+        x.softmax(1) * gamma,
+        x.log_softmax(-1) * beta,
+        x.tanh() * gamma,
+        x.sigmoid() * beta,
+    ]
+
+
+@use(lambda: norms)
+def gradients_of_norms(called, _):
+    inputs = [torch.randn(s, requires_grad=True) for s in ((3, 4, 8), (4, 8), (4, 8))]
+    loss = sum((y * torch.linspace(-1, 2, y.numel()).reshape(y.shape)).sum() for y in called(*inputs))
+    return [loss, *torch.autograd.grad(loss, inputs)]
+
+
 # ---- sizes, types, values ----
 
 

@@ -31,6 +31,68 @@ def native_layer_norm(c, x, shape, gamma, beta, eps):
     ]
 
 
+# ---- gradients as PyTorch's autograd calls them, in graphs of torch.compile ----
+
+
+def _wide(c, *tensors):
+    """These in the element type in which gradients are computed."""
+    wide = "f64" if dtype_of(tensors[0]) == "f64" else "f32"
+    return [c.t(t, wide) for t in tensors]
+
+
+@row("native_layer_norm_backward")
+def native_layer_norm_backward(c, dy, x, shape, mean, rstd, gamma, beta, wanted):
+    dy, x, mean, rstd = _wide(c, dy, x, mean, rstd)
+    rank = len(x.shape)
+    inner, outer = list(range(rank - len(shape), rank)), list(range(rank - len(shape)))
+    normal = c.g.mul(c.g.sub(x, mean), rstd)
+    scaled = dy if gamma is None else c.g.mul(dy, *_wide(c, gamma))
+
+    def dx():
+        flat = c.g.reduce_mean(scaled, inner, keep_dims=True)
+        slope = c.g.reduce_mean(c.g.mul(scaled, normal), inner, keep_dims=True)
+        return c.t(c.g.mul(c.g.sub(c.g.sub(scaled, flat), c.g.mul(normal, slope)), rstd), c.types[0][0])
+
+    return [
+        dx() if wanted[0] else None,
+        c.t(c.sum(c.g.mul(dy, normal), outer), dtype_of(gamma)) if wanted[1] and gamma is not None else None,
+        c.t(c.sum(dy, outer), dtype_of(beta)) if wanted[2] and beta is not None else None,
+    ]
+
+
+@row("_softmax_backward_data")
+def softmax_backward(c, dy, y, dim, _):
+    dy, y = _wide(c, dy, y)
+    if not y.shape:
+        c.decompose()
+    total = c.g.reduce_sum(c.g.mul(dy, y), [dim % len(y.shape)], keep_dims=True)
+    return c.t(c.g.mul(y, c.g.sub(dy, total)))
+
+
+@row("_log_softmax_backward_data")
+def log_softmax_backward(c, dy, y, dim, _):
+    dy, y = _wide(c, dy, y)
+    if not y.shape:
+        c.decompose()
+    total = c.g.reduce_sum(dy, [dim % len(y.shape)], keep_dims=True)
+    return c.t(c.g.sub(dy, c.g.mul(c.g.exp(y), total)))
+
+
+@row("tanh_backward")
+def tanh_backward(c, dy, y):
+    dy, y = _wide(c, dy, y)
+    return c.t(c.g.mul(dy, c.g.sub(c.t(1.0, y.dtype), c.g.mul(y, y))))
+
+
+@row("sigmoid_backward")
+def sigmoid_backward(c, dy, y):
+    dy, y = _wide(c, dy, y)
+    return c.t(c.g.mul(c.g.mul(dy, y), c.g.sub(c.t(1.0, y.dtype), y)))
+
+
+# ---- norms ----
+
+
 @row("rms_norm", "_fused_rms_norm")
 def rms_norm(c, x, shape, gamma=None, eps=None):
     x = c.t(x)
