@@ -84,7 +84,7 @@ enum { BATCH = 64, WIDE = 256 };
 
 static uint8_t *bytes;
 static size_t size;
-static char path[] = "/tmp/msc-no-alloc-XXXXXX", weights[64];
+static char path[] = "/tmp/msc-no-alloc-XXXXXX", weights[64], checkpoint[64];
 
 static int make_job(void **state) {
   uint64_t x = BATCH * WIDE * 4;
@@ -120,6 +120,7 @@ static int make_job(void **state) {
   fwrite(file, 1, sizeof file, f);
   fclose(f);
   snprintf(weights, sizeof weights, "%s.w", path);
+  snprintf(checkpoint, sizeof checkpoint, "%s.c", path);
   bytes = make_plan(&t, &size);
   return 0;
 }
@@ -128,10 +129,11 @@ static int drop_job(void **state) {
   (void)state;
   free(bytes);
   unlink(weights);
+  mscrt_status_free(mscrt_remove_folder(checkpoint));
   return unlink(path);
 }
 
-/* Batches read by a thread, a product, a kernel, a collective; weights out and in. */
+/* Batches read by a thread, a product, a kernel, a collective; weights and checkpoints out and in. */
 static mscrt_status *whole_life(int steps, bool counted) {
   mscrt_plan *plan = NULL;
   mscrt_data *data = NULL;
@@ -147,6 +149,13 @@ static mscrt_status *whole_life(int steps, bool counted) {
   if (counted) watched();
   if (!s) s = mscrt_save(ctx, weights);
   if (!s) s = mscrt_load(ctx, weights);
+  if (!s) s = mscrt_checkpoint(ctx, checkpoint);
+  int64_t step;
+  if (!s) s = mscrt_plan_check_checkpoint(plan, checkpoint, &step);
+  mscrt_close(ctx);
+  ctx = NULL;
+  if (!s) s = mscrt_open(plan, &(mscrt_options){.struct_size = sizeof(mscrt_options), .threads = 3}, &ctx);
+  if (!s) s = mscrt_resume(ctx, checkpoint);
   mscrt_close(ctx);
   mscrt_data_close(data);
   mscrt_plan_close(plan);
