@@ -235,25 +235,42 @@ static LLVMValueRef height_of(product *p, const int *h, LLVMValueRef left) {
   return LLVMBuildSelect(p->b, between, i64(p, h[1]), rows, "");
 }
 
-/* Rows of a transposed a, one panel of them after the other.  Vectors may write behind the last panel's rows, as
- * msc_product_room_elems knows. */
-static void pack_groups(product *p, const multiplying *x, LLVMValueRef step, LLVMValueRef begin, LLVMValueRef end) {
+/* Some terms of the rows of a transposed a, one panel of rows after the other.  Vectors may write behind a term's rows,
+ * unless `exactly`. */
+static void pack_terms(product *p, const multiplying *x, LLVMValueRef step, const LLVMValueRef *rows_range,
+                       LLVMValueRef first, LLVMValueRef last, bool exactly) {
   msc_ir_loop panels, terms;
   int rows = panel_rows(p, x->form), num = (int)msc_product_whole(rows, p->width) / p->lanes;
-  LLVMValueRef mask[64];
+  LLVMValueRef mask[64], begin = rows_range[0], end = rows_range[1];
   msc_ir_loop_open(&p->e, &panels, begin, end, rows, 0, NULL);
   LLVMValueRef to = at(p, x->room, nsw_mul(p, nsw_sub(p, panels.index, begin), x->k)),
                from = at_operand(p, x->a, panels.index);
   LLVMValueRef left = least(p, nsw_sub(p, end, panels.index), i64(p, rows));
   for (int v = 0; v < num; v++) mask[v] = mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes)));
-  msc_ir_loop_open(&p->e, &terms, i64(p, 0), x->k, 1, 0, NULL);
+  msc_ir_loop_open(&p->e, &terms, first, last, 1, 0, NULL);
   for (int v = 0; v < num; v++) {
-    LLVMValueRef got =
-        load_operand(p, at_operand(p, from, nsw_add(p, nsw_mul(p, terms.index, step), i64(p, v * p->lanes))), mask[v]);
-    store_vector(p, got, at(p, to, nsw_add(p, nsw_mul(p, terms.index, i64(p, rows)), i64(p, v * p->lanes))));
+    LLVMValueRef got = load_operand(
+                     p, at_operand(p, from, nsw_add(p, nsw_mul(p, terms.index, step), i64(p, v * p->lanes))), mask[v]),
+                 place = at(p, to, nsw_add(p, nsw_mul(p, terms.index, i64(p, rows)), i64(p, v * p->lanes)));
+    if (exactly) store_masked(p, got, place, mask[v]);
+    else store_vector(p, got, place);
   }
   msc_ir_loop_close(&p->e, &terms, NULL);
   msc_ir_loop_close(&p->e, &panels, NULL);
+}
+
+/* Rows of a transposed a, few terms at a time for all panels, so that what lies side by side in memory is read soon
+ * after.  What is written behind a term's rows is overwritten by the next term; the last one has none, and behind its
+ * rows another panel begins. */
+static void pack_groups(product *p, const multiplying *x, LLVMValueRef step, LLVMValueRef begin, LLVMValueRef end) {
+  enum { TOGETHER = 64 };
+  msc_ir_loop some;
+  LLVMValueRef rows[2] = {begin, end}, none = i64(p, 0), before = nsw_sub(p, x->k, i64(p, 1)),
+               last = LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, before, none, ""), none, before, "");
+  msc_ir_loop_open(&p->e, &some, none, last, TOGETHER, 0, NULL);
+  pack_terms(p, x, step, rows, some.index, least(p, nsw_add(p, some.index, i64(p, TOGETHER)), last), false);
+  msc_ir_loop_close(&p->e, &some, NULL);
+  pack_terms(p, x, step, rows, last, x->k, true);
 }
 
 /* Rows of a, which are widened, as they lie; a vector may write behind its row, where the next one, or nothing, comes
