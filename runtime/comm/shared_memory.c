@@ -243,7 +243,8 @@ static void reduce_slice(void *arg, int64_t unit, int worker) {
     const mscrt_part *p = mscrt_part_with(s, begin);
     int64_t num = mscrt_elements_in(p, begin, end);
     job j = {.c = k->c, .e = p->e, .src = k->c->arena_at + p->src, .dst = p->dst};
-    combine_run(&(cut_run){&j, &(mscrt_cut){.peer = p->e->peers}}, begin - p->at, begin - p->at, num);
+    if (p->e->num_cuts) /* else the part is empty, and all of its room padding */
+      combine_run(&(cut_run){&j, &(mscrt_cut){.peer = p->e->peers}}, begin - p->at, begin - p->at, num);
     begin += num;
   }
 }

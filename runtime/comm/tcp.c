@@ -199,13 +199,14 @@ static void reduce_unit(void *arg, int64_t unit, int worker) {
     const mscrt_part *p = mscrt_part_with(s, at);
     int64_t num = mscrt_elements_in(p, at, end);
     size_t bytes = mscrt_dtype_bytes(p->e->dtype), inside = (size_t)(at - p->at) * bytes;
-    const void *src[p->e->num_terms];
-    for (int t = 0; t < p->e->num_terms; t++) {
+    const void *src[p->e->num_terms + 1];
+    for (int t = 0; t < p->e->num_terms && p->e->num_cuts; t++) {
       int lane = k->lane_of[p->e->peers[t]];
       src[t] = lane < 0 ? source_of(k->r->c, p) + inside
                         : k->packed + (uint64_t)lane * k->slice_bytes + (uint64_t)(at - k->begin) * bytes;
     }
-    mscrt_combine(p->e->dtype, p->e->reduction, p->e->num_terms, src, (uint8_t *)p->dst + inside, num);
+    if (p->e->num_cuts) /* else the part is empty, and all of its room padding */
+      mscrt_combine(p->e->dtype, p->e->reduction, p->e->num_terms, src, (uint8_t *)p->dst + inside, num);
     at += num;
   }
 }

@@ -191,7 +191,7 @@ typedef struct {
   mscrt_entry *entry;       /* of each rank */
   _Atomic int64_t step;     /* that this rank says it is at */
   mscrt_whereabouts *where; /* of each rank */
-  int64_t *seen_step;       /* of each rank: the latest that is known */
+  _Atomic int64_t *seen_step;       /* of each rank: the latest that is known */
   int culprit;              /* the rank that was lost first; -1: none */
   bool gave_up;             /* this rank has told the others */
   char why[320];

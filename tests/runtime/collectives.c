@@ -348,11 +348,13 @@ static int two_axes(const place *p) {
 static int empty_parts(const place *p) {
   static const shape_case shapes[] = {{MSC_ALL_REDUCE, "1|0", "1", 2, {60, 50}},
                                       {MSC_ALL_REDUCE, "1|0", "1", 1, {1}},
+                                      {MSC_ALL_REDUCE, "1|0", "1", 2, {1, 20000}},
+                                      {MSC_ALL_REDUCE, "1|0", "1", 1, {1}},
                                       {MSC_ALL_GATHER, "0;1", "0", 2, {1, 6}},
                                       {MSC_ALL_GATHER, "0;1", "0", 2, {6, 5}}};
   msc_box_mesh mesh = {.num_axes = 2, .size = {2, p->ranks / 2}};
   run_case cases[2];
-  for (int k = 0; k < 4; k++) {
+  for (int k = 0; k < 6; k++) {
     for (int i = 0; i < 2; i++) cases[i] = (run_case){&shapes[k / 2 * 2 + (i + k) % 2], MSCRT_F32, MSC_SUM, i == 1};
     int code = run_cases(&mesh, p, 2, cases, 1);
     if (code) return code;
