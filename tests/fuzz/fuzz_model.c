@@ -5,24 +5,9 @@
 #include <string.h>
 
 #include "ir/fbs/flatbuf_build.h"
-#include "ir/ir.h"
+#include "tests/fuzz/protect.h"
 
 #include "model_fbs.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-enum { MAX_MEMORY = 256 << 20 };
-
-typedef struct {
-  const uint8_t *data;
-  size_t bytes;
-} input;
-
-static bool has_bug(const msc_context *ctx) {
-  for (const msc_diag *d = msc_diags(ctx); d; d = d->next)
-    if (d->code == MSC_E_INTERNAL) return true;
-  return false;
-}
 
 static bool run(msc_context *ctx, void *arg) {
   const input *in = arg;
@@ -221,14 +206,10 @@ static bool run_choices(msc_context *ctx, void *arg) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
-  msc_context *ctx = msc_context_new(NULL, NULL);
-  msc_context_limit(ctx, MAX_MEMORY);
   input in = {data, bytes};
   choices c = {data, data + bytes, flatbuf_builder_new(NULL, NULL), 0};
-  if (bytes >= 8 && !memcmp(data + 4, "MSCM", 4)) msc_protect(ctx, run, &in);
-  else msc_protect(ctx, run_choices, &c);
+  if (bytes >= 8 && !memcmp(data + 4, "MSCM", 4)) run_protected(run, &in);
+  else run_protected(run_choices, &c);
   flatbuf_builder_free(c.b);
-  if (has_bug(ctx)) abort();
-  msc_context_free(ctx);
   return 0;
 }

@@ -3,22 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/ir.h"
+#include "tests/fuzz/protect.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-enum { MAX_MEMORY = 256 << 20, MAX_BESIDE = 1 << 16 };
-
-typedef struct {
-  const uint8_t *data;
-  size_t bytes;
-} input;
-
-static bool has_bug(const msc_context *ctx) {
-  for (const msc_diag *d = msc_diags(ctx); d; d = d->next)
-    if (d->code == MSC_E_INTERNAL) return true;
-  return false;
-}
+enum { MAX_BESIDE = 1 << 16 };
 
 /* External data: the file itself. */
 static const char *read_beside(void *user, const char *path, uint64_t offset, uint64_t bytes, const void **out_data) {
@@ -59,11 +46,7 @@ static bool run(msc_context *ctx, void *arg) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
-  msc_context *ctx = msc_context_new(NULL, NULL);
-  msc_context_limit(ctx, MAX_MEMORY);
   input in = {data, bytes};
-  msc_protect(ctx, run, &in);
-  if (has_bug(ctx)) abort();
-  msc_context_free(ctx);
+  run_protected(run, &in);
   return 0;
 }
