@@ -171,3 +171,39 @@ bool msc_check_outlived(const msc_module *m, const char *stage) {
   }
   return true;
 }
+
+/* ---- what is missing ---- */
+
+enum { ON_EVERY_FUNC = OP_COUNT, ON_THE_MODULE };
+
+static const struct {
+  const char *name, *after;
+  int on; /* an op's kind, or one of the above */
+} needs[] = {
+#define FACT(id, name, on, kind, from, until, meaning)
+#define NEED(id, on, after) {msc_fact_names.id, after, MSC_ON_##on == MSC_ON_FUNC ? ON_EVERY_FUNC : ON_THE_MODULE},
+#define NEED_ON_OP(id, op, after) {msc_fact_names.id, after, OP_##op},
+#include "ir/fact.def"
+#undef FACT
+};
+
+static bool check_need(const msc_module *m, const char *name, int on, const char *stage) {
+  if (on == ON_THE_MODULE)
+    return msc_find_attr(m->attrs, m->num_attrs, name) ||
+           msc_error(m->ctx, MSC_E_INTERNAL, m->first ? m->first->loc : NULL, "module: %s is missing behind %s", name,
+                     stage);
+  for (const msc_func *f = m->first; f; f = f->next) {
+    if (on == ON_EVERY_FUNC && !msc_func_attr(f, name))
+      return msc_error(m->ctx, MSC_E_INTERNAL, f->loc, "%s: %s is missing behind %s", f->name, name, stage);
+    for (const msc_op *op = f->body->first; op; op = op->next)
+      if ((int)op->kind == on && !msc_op_attr(op, name))
+        return msc_op_error(op, MSC_E_INTERNAL, "%s: %s is missing behind %s", msc_kind_name(op->kind), name, stage);
+  }
+  return true;
+}
+
+bool msc_check_missing(const msc_module *m, const char *stage) {
+  for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
+    if (!strcmp(needs[i].after, stage)) MSC_TRY(check_need(m, needs[i].name, needs[i].on, stage));
+  return true;
+}

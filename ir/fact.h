@@ -80,5 +80,7 @@ bool msc_is_weights(const msc_attr_value *v);
 bool msc_check_facts(const msc_module *m);
 /* At the end of `stage` no fact is there that had to be gone by then; reports the first. */
 bool msc_check_outlived(const msc_module *m, const char *stage);
+/* At the end of `stage` every fact is there that it had to leave (NEED in fact.def); reports the first. */
+bool msc_check_missing(const msc_module *m, const char *stage);
 
 #endif

@@ -196,10 +196,20 @@ static bool ends_stage(const msc_pass_info *info) {
   return next == end || strcmp(next->stage, info->stage) != 0;
 }
 
+/* True if the passes that run include the first one of the stage, so that all it leaves must be there. */
+static bool runs_whole_stage(const pass_run *r, const msc_pass_info *last) {
+  const msc_pass_info *first = last;
+  while (first > rows && !strcmp(first[-1].stage, last->stage)) first--;
+  return r->list.row[0] <= first;
+}
+
 static bool verify_after(pass_run *r, const msc_pass_ctx *pass) {
   int level = r->options->verify;
   bool whole = !r->options->passes || !*r->options->passes; /* a list may leave out who takes a fact away */
-  if (level >= MSC_VERIFY_IR && whole && ends_stage(pass->info)) MSC_TRY(msc_check_outlived(r->m, pass->info->stage));
+  if (level >= MSC_VERIFY_IR && whole && ends_stage(pass->info)) {
+    MSC_TRY(msc_check_outlived(r->m, pass->info->stage));
+    MSC_TRY(!runs_whole_stage(r, pass->info) || msc_check_missing(r->m, pass->info->stage));
+  }
   if (pass->unchanged && level <= MSC_VERIFY_IR) return true;
   if (level >= MSC_VERIFY_IR) MSC_TRY(msc_check_module(r->m));
   if (level >= MSC_VERIFY_TEXT) MSC_TRY(check_text_round_trip(r, pass->scratch));
