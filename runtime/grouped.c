@@ -5,7 +5,11 @@
 
 #include "runtime/windows.h"
 
-enum { LANES = MSC_WINDOWS_LANES, BLOCKS = 4 /* blocks of places that are summed at once */ };
+enum {
+  LANES = MSC_WINDOWS_LANES,
+  BLOCKS = 8, /* of places that are summed at once */
+  TAPS = 5,   /* elements of the kernel that are: of 3 x 3 and 5 x 5 all but one in whole turns */
+};
 
 typedef float four __attribute__((vector_size(16), aligned(4)));
 
@@ -85,21 +89,19 @@ static weights weights_of(const item *t, int64_t group, int64_t channel) {
 
 /* Sums of blocks of places, each from `at` on. */
 static inline void sum_blocks(const item *t, const weights *w, const int64_t at[BLOCKS], four sum[BLOCKS]) {
-  four a = {0}, b = {0}, c = {0}, d = {0};
+  four all[BLOCKS] = {{0}};
   int64_t taps = msc_windows_taps(&t->v);
   for (int64_t channel = 0; channel < t->read; channel++) {
     const float *from = t->seen + channel * t->cut.channel, *weight = w->first + channel * w->channel;
     for (int64_t i = 0; i < taps; i++) {
       const float *seen = from + t->offset[i];
       float one = weight[w->step * i];
-      four all = {one, one, one, one};
-      a += all * *(const four *)(seen + at[0]);
-      b += all * *(const four *)(seen + at[1]);
-      c += all * *(const four *)(seen + at[2]);
-      d += all * *(const four *)(seen + at[3]);
+      four term = {one, one, one, one};
+#pragma GCC unroll 8
+      for (int k = 0; k < BLOCKS; k++) all[k] += term * *(const four *)(seen + at[k]);
     }
   }
-  sum[0] = a, sum[1] = b, sum[2] = c, sum[3] = d;
+  memcpy(sum, all, sizeof all);
 }
 
 static void make_channel(const item *t, const weights *w, float *to) {
@@ -141,19 +143,17 @@ static void copy_gradient(const item *t, const float *dy) {
     mscrt_copy_line(t->room + i * line, dy + i * t->places[1], t->places[1], 0, 1, line);
 }
 
-/* Adds to up to BLOCKS elements of a line of the kernel what one image's places multiply. */
-static inline void add_products(const item *t, const float *const seen[BLOCKS], four *sum, int64_t num) {
+/* Adds to the sums of some elements of the kernel what one image's places multiply. */
+static inline void add_products(const item *t, const float *const seen[TAPS], four *sum, int64_t num) {
   int64_t line = num_blocks(t) * LANES;
-  four a = sum[0], b = sum[num > 1], c = sum[num > 2 ? 2 : 0], d = sum[num > 3 ? 3 : 0];
+  four all[TAPS] = {{0}};
+  memcpy(all, sum, sizeof *sum * (size_t)num);
   for (int64_t i = 0; i < t->places[0]; i++)
     for (int64_t j = 0, at = i * t->step[0] * t->cut.line; j < line; j += LANES, at += LANES) {
       four one = *(const four *)(t->room + i * line + j);
-      a += one * *(const four *)(seen[0] + at);
-      b += one * *(const four *)(seen[1] + at);
-      c += one * *(const four *)(seen[2] + at);
-      d += one * *(const four *)(seen[3] + at);
+#pragma GCC unroll 5
+      for (int k = 0; k < TAPS; k++) all[k] += one * *(const four *)(seen[k] + at);
     }
-  four all[BLOCKS] = {a, b, c, d};
   memcpy(sum, all, sizeof *sum * (size_t)num);
 }
 
@@ -164,10 +164,10 @@ static void add_image(const item *t, int64_t image, int64_t group) {
   for (int64_t o = 0; o < t->made; o++) {
     copy_gradient(t, t->other + (image * v->o + group * t->made + o) * t->places[0] * t->places[1]);
     for (int64_t c = 0; c < t->read; c++)
-      for (int64_t first = 0; first < taps; first += BLOCKS) {
-        const float *seen[BLOCKS];
-        int64_t num = least(BLOCKS, taps - first);
-        for (int64_t i = 0; i < BLOCKS; i++)
+      for (int64_t first = 0; first < taps; first += TAPS) {
+        const float *seen[TAPS];
+        int64_t num = least(TAPS, taps - first);
+        for (int64_t i = 0; i < TAPS; i++)
           seen[i] = t->seen + c * t->cut.channel + t->offset[least(first + i, taps - 1)];
         add_products(t, seen, (four *)t->tile + (o * t->read + c) * taps + first, num);
       }
