@@ -5,8 +5,8 @@
  *   seen  [place, channel, images]        room  [line of the kernel, row, place in the line, channel]
  *   tile  [row, place, images]
  *
- * Where images are fewer than columns, neighbouring places of all of them lie side by side, and what they see is brought
- * together, with zeros beside the images: the same sums in the same order. */
+ * Where images are fewer than columns, neighbouring places of all of them lie side by side, and what they see is
+ * brought together, with zeros beside the images: the same sums in the same order. */
 #include <string.h>
 
 #include "runtime/windows.h"
