@@ -53,7 +53,7 @@ static bool has(const term *t, char letter) { return memchr(t->letter, letter, (
 
 /* ---- shape ---- */
 
-static bool check_operand(msc_op *op, size_t i, const term *t, int64_t *size) {
+static bool check_term(msc_op *op, size_t i, const term *t, int64_t *size) {
   const msc_type *x = shape_in(op, i);
   MSC_TRY(shape_same_dtype(op, 0, i));
   if (x->rank != t->num)
@@ -85,7 +85,7 @@ bool shape_einsum(msc_op *op) {
   if (!op->num_in) return shape_wrong(op, "needs at least one operand");
   MSC_TRY(shape_must_be_number(op, 0) && check_letters(op, equation));
   for (size_t i = 0; i < op->num_in; i++) {
-    MSC_TRY(read_term(op, &text, &t) && check_operand(op, i, &t, size));
+    MSC_TRY(read_term(op, &text, &t) && check_term(op, i, &t, size));
     if (i + 1 < op->num_in && *text++ != ',')
       return shape_wrong(op, "equation \"%s\" has %zu operands, not %d", equation, i + 1, op->num_in);
   }
@@ -255,23 +255,23 @@ static msc_value *in_order(msc_builder *b, const labelled *x, const term *order)
   return same ? x->v : transpose(b, x->v, perm);
 }
 
-static void append(term *t, char letter) {
+static void append_letter(term *t, char letter) {
   if (t->num < MSC_MAX_RANK) t->letter[t->num] = letter;
   t->letter[++t->num < MSC_MAX_RANK ? t->num : MSC_MAX_RANK] = 0;
 }
 
-static int64_t size_of(const labelled *x, char letter) { return x->v->type->dim[place_in(&x->t, letter)]; }
+static int64_t size_of_letter(const labelled *x, char letter) { return x->v->type->dim[place_in(&x->t, letter)]; }
 
 /* x with the dimensions of `lead` one by one and those of each group as one. */
 static msc_value *grouped(msc_builder *b, const labelled *x, const term *lead, const term *first, const term *second) {
   term order = *lead;
   int64_t dim[MSC_MAX_RANK + 2];
   const term *group[2] = {first, second};
-  for (int d = 0; d < lead->num; d++) dim[d] = size_of(x, lead->letter[d]);
+  for (int d = 0; d < lead->num; d++) dim[d] = size_of_letter(x, lead->letter[d]);
   for (int g = 0; g < 2; g++) {
     dim[lead->num + g] = 1;
     for (int d = 0; d < group[g]->num; d++)
-      append(&order, group[g]->letter[d]), dim[lead->num + g] *= size_of(x, group[g]->letter[d]);
+      append_letter(&order, group[g]->letter[d]), dim[lead->num + g] *= size_of_letter(x, group[g]->letter[d]);
   }
   msc_value *v = in_order(b, x, &order);
   return v ? reshape(b, v, lead->num + 2, dim) : NULL;
@@ -284,8 +284,8 @@ static bool is_in_order(const term *t, const term *a, const term *b, const term 
          !memcmp(t->letter + a->num + b->num, c->letter, (size_t)c->num);
 }
 
-static msc_value *product(msc_builder *b, bool batched, msc_value *x, bool transpose_x, msc_value *y,
-                          bool transpose_y) {
+static msc_value *multiply_labelled(msc_builder *b, bool batched, msc_value *x, bool transpose_x, msc_value *y,
+                                    bool transpose_y) {
   msc_context *ctx = formula_ctx(b);
   msc_attr attrs[2];
   size_t num = 0;
@@ -295,30 +295,30 @@ static msc_value *product(msc_builder *b, bool batched, msc_value *x, bool trans
 }
 
 /* Joins x and y; `later`: letters that are still needed. */
-static bool join(msc_builder *b, labelled *x, labelled *y, const bool *later) {
+static bool join_labelled(msc_builder *b, labelled *x, labelled *y, const bool *later) {
   term both = {0}, summed = {0}, mine = {0}, theirs = {0}, all;
   int64_t dim[2 * MSC_MAX_RANK];
   MSC_TRY(sum_own(b, x, &y->t, later) && sum_own(b, y, &x->t, later));
   for (int d = 0; d < x->t.num; d++)
-    append(!has(&y->t, x->t.letter[d]) ? &mine : later[(int)x->t.letter[d]] ? &both : &summed, x->t.letter[d]);
+    append_letter(!has(&y->t, x->t.letter[d]) ? &mine : later[(int)x->t.letter[d]] ? &both : &summed, x->t.letter[d]);
   for (int d = 0; d < y->t.num; d++)
-    if (!has(&x->t, y->t.letter[d])) append(&theirs, y->t.letter[d]);
+    if (!has(&x->t, y->t.letter[d])) append_letter(&theirs, y->t.letter[d]);
   all = both;
-  for (int d = 0; d < mine.num; d++) append(&all, mine.letter[d]);
-  for (int d = 0; d < theirs.num; d++) append(&all, theirs.letter[d]);
+  for (int d = 0; d < mine.num; d++) append_letter(&all, mine.letter[d]);
+  for (int d = 0; d < theirs.num; d++) append_letter(&all, theirs.letter[d]);
   if (all.num > MSC_MAX_RANK || both.num + 2 > MSC_MAX_RANK) {
     msc_error(b->func->module->ctx, MSC_E_UNSUPPORTED, b->loc,
               "einsum: a product on the way would have more than %d dimensions", MSC_MAX_RANK);
     return false;
   }
-  for (int d = 0; d < all.num; d++) dim[d] = size_of(has(&x->t, all.letter[d]) ? x : y, all.letter[d]);
+  for (int d = 0; d < all.num; d++) dim[d] = size_of_letter(has(&x->t, all.letter[d]) ? x : y, all.letter[d]);
   bool turned_x = summed.num && mine.num && is_in_order(&x->t, &both, &summed, &mine),
        turned_y = summed.num && theirs.num && is_in_order(&y->t, &both, &theirs, &summed);
   msc_value *p = turned_x ? grouped(b, x, &both, &summed, &mine) : grouped(b, x, &both, &mine, &summed);
   msc_value *q = turned_y ? grouped(b, y, &both, &theirs, &summed) : grouped(b, y, &both, &summed, &theirs);
   if (!p || !q) return false;
   /* [both, mine, 1] and [both, 1, theirs] */
-  msc_value *v = summed.num ? product(b, both.num > 0, p, turned_x, q, turned_y) : times(b, p, q);
+  msc_value *v = summed.num ? multiply_labelled(b, both.num > 0, p, turned_x, q, turned_y) : times(b, p, q);
   *x = (labelled){v ? reshape(b, v, all.num, dim) : NULL, all};
   return x->v != NULL;
 }
@@ -334,7 +334,7 @@ bool expand_einsum(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
     }
     labelled y = {in[i], term_of(op, i)};
     if (op->num_in == 1) MSC_TRY(sum_own(b, &x, NULL, later));
-    else if (i) MSC_TRY(join(b, &x, &y, later));
+    else if (i) MSC_TRY(join_labelled(b, &x, &y, later));
   }
   out_result[0] = in_order(b, &x, &result);
   return out_result[0] != NULL;

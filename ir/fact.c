@@ -123,8 +123,8 @@ const char *msc_name_of_arg(const msc_func *f, size_t arg) {
   return f->body->args[arg]->name ? f->body->args[arg]->name : "";
 }
 
-static bool check(const msc_module *m, const msc_loc *loc, const char *what, unsigned on, const msc_attr *attrs,
-                  size_t num) {
+static bool check_attributes(const msc_module *m, const msc_loc *loc, const char *what, unsigned on,
+                             const msc_attr *attrs, size_t num) {
   const char *quote = on == MSC_ON_ARG ? "'" : "", *thing = on == MSC_ON_ARG ? "argument " : "";
   bool ok = true;
   for (size_t i = 0; i < num; i++) {
@@ -140,11 +140,11 @@ static bool check(const msc_module *m, const msc_loc *loc, const char *what, uns
 }
 
 bool msc_check_facts(const msc_module *m) {
-  bool ok = check(m, m->first ? m->first->loc : NULL, "module", MSC_ON_MODULE, m->attrs, m->num_attrs);
+  bool ok = check_attributes(m, m->first ? m->first->loc : NULL, "module", MSC_ON_MODULE, m->attrs, m->num_attrs);
   for (const msc_func *f = m->first; f; f = f->next) {
-    ok &= check(m, f->loc, f->name, MSC_ON_FUNC, f->attrs, f->num_attrs);
+    ok &= check_attributes(m, f->loc, f->name, MSC_ON_FUNC, f->attrs, f->num_attrs);
     for (size_t i = 0; i < f->body->num_args; i++)
-      ok &= check(m, f->loc, msc_name_of_arg(f, i), MSC_ON_ARG, f->arg[i].attrs, f->arg[i].num_attrs);
+      ok &= check_attributes(m, f->loc, msc_name_of_arg(f, i), MSC_ON_ARG, f->arg[i].attrs, f->arg[i].num_attrs);
   }
   return ok;
 }

@@ -12,7 +12,7 @@
 /* ---- words ---- */
 
 /* Place of `word` among the words of an attribute; -1: it is not one of them. */
-static int place_of(const char *words, const char *word) {
+static int place_of_word(const char *words, const char *word) {
   size_t length = strlen(word);
   for (int i = 0; words && *words; i++) {
     size_t n = strcspn(words, " ");
@@ -29,13 +29,13 @@ static int count_of(const char *words) {
 }
 
 static int operand_of(const msc_op *gemm, const char *word) {
-  int place = place_of(msc_op_str(gemm, "takes"), word);
+  int place = place_of_word(msc_op_str(gemm, "takes"), word);
   return place < 0 || place + 2 >= gemm->num_in ? -1 : place + 2;
 }
 
 static int result_of(const msc_op *gemm, const char *word) {
   const msc_attr_value *gives = msc_op_attr(gemm, "gives");
-  int place = gives ? place_of(gives->s, word) : -1;
+  int place = gives ? place_of_word(gives->s, word) : -1;
   return place < 0 || place + 1 >= gemm->num_out ? -1 : place + 1;
 }
 
@@ -69,7 +69,7 @@ static bool must_be(msc_op *op, int i, const char *word, msc_dtype dtype, int ra
   return same || shape_wrong(op, "'%s' must be %s, not %s", word, shape_text(op, wanted), shape_text(op, t));
 }
 
-static bool check_operands(msc_op *op) {
+static bool check_gemm_operands(msc_op *op) {
   const msc_type *y = op->out[0].type;
   int64_t dim[MSC_MAX_RANK];
   msc_dtype aux;
@@ -137,7 +137,7 @@ bool shape_gemm(msc_op *op) {
   if (blocks < 1 || blocks > MSC_MAX_SUM_BLOCKS || (blocks & (blocks - 1)) || inner % blocks)
     return shape_wrong(op, "blocks %" D " is not a power of two up to %d that divides the inner size %" D, blocks,
                        MSC_MAX_SUM_BLOCKS, inner);
-  return check_operands(op) && check_function(op) && set_results(op);
+  return check_gemm_operands(op) && check_function(op) && set_results(op);
 }
 
 /* ---- values ---- */

@@ -53,7 +53,7 @@ static char *next_word(msc_arena *a, const char **text) {
   return n ? msc_arena_printf(a, "%.*s", (int)n, p) : NULL;
 }
 
-static void parse_operands(msc_arena *a, msc_op_info *info, const char *text) {
+static void parse_operand_names(msc_arena *a, msc_op_info *info, const char *text) {
   for (char *w; (w = next_word(a, &text));) {
     msc_operand_spec *s = &info->operand[info->num_operands++];
     s->tied = -1;
@@ -134,7 +134,7 @@ const msc_op_info *msc_op_info_of(msc_context *ctx, msc_op_kind kind) {
     info->verb = msc_verb_parse(r->name);
     info->form = r->form, info->eval = r->eval, info->facts = r->facts;
     if (r->facts.formula) info->formula = msc_formula_read(a, r->facts.formula);
-    parse_operands(a, info, r->operands);
+    parse_operand_names(a, info, r->operands);
     parse_results(a, info, r->results);
     parse_attrs(a, info, r->attrs);
     table[kind] = info;

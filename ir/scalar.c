@@ -28,11 +28,11 @@ static uint8_t put_step(reader *r, msc_scalar_step step, const uint8_t *arg) {
   return (uint8_t)(MSC_FORMULA_OPERANDS + r->f->num++);
 }
 
-static uint8_t add_step(reader *r, msc_scalar_code code, const uint8_t *arg, double number) {
+static uint8_t add_scalar_step(reader *r, msc_scalar_code code, const uint8_t *arg, double number) {
   return put_step(r, (msc_scalar_step){.code = code, .num_args = codes[code].num_args, .number = number}, arg);
 }
 
-static bool skip(reader *r, char c) {
+static bool skip_char(reader *r, char c) {
   r->at += strspn(r->at, " ");
   if (*r->at != c) return false;
   r->at++;
@@ -53,9 +53,9 @@ static uint8_t read_call(reader *r) {
   while (code < SCALAR_COUNT && strcmp(codes[code].name, name)) code++;
   bool known = code < SCALAR_COUNT || (r->kind && msc_kind_parse(name, &kind));
   assert(known), (void)known;
-  for (bool more = skip(r, '('); more && num < 3; more = skip(r, ',')) arg[num++] = read_sum(r);
+  for (bool more = skip_char(r, '('); more && num < 3; more = skip_char(r, ',')) arg[num++] = read_sum(r);
   assert(code == SCALAR_COUNT || num == codes[code].num_args);
-  skip(r, ')');
+  skip_char(r, ')');
   if (code == SCALAR_COUNT) r->kind[r->f->num] = kind;
   return put_step(r, (msc_scalar_step){.code = (msc_scalar_code)code, .num_args = num}, arg);
 }
@@ -63,16 +63,16 @@ static uint8_t read_call(reader *r) {
 static uint8_t read_primary(reader *r) {
   r->at += strspn(r->at, " ");
   if (*r->at == '-' && !isdigit((unsigned char)r->at[1]))
-    return r->at++, add_step(r, SCALAR_neg, (uint8_t[]){read_primary(r)}, 0);
-  if (skip(r, '(')) {
+    return r->at++, add_scalar_step(r, SCALAR_neg, (uint8_t[]){read_primary(r)}, 0);
+  if (skip_char(r, '(')) {
     uint8_t inner = read_sum(r);
-    return skip(r, ')'), inner;
+    return skip_char(r, ')'), inner;
   }
   if (isdigit((unsigned char)*r->at) || *r->at == '-') {
     char *end;
     double number = strtod(r->at, &end);
     r->at = end;
-    return add_step(r, SCALAR_number, NULL, number);
+    return add_scalar_step(r, SCALAR_number, NULL, number);
   }
   if (*r->at >= 'a' && *r->at <= 'c' && !isalpha((unsigned char)r->at[1])) return (uint8_t)(*r->at++ - 'a');
   return read_call(r);
@@ -81,24 +81,24 @@ static uint8_t read_primary(reader *r) {
 static uint8_t read_product(reader *r) {
   uint8_t x = read_primary(r);
   for (;;) {
-    msc_scalar_code code = skip(r, '*') ? SCALAR_mul : skip(r, '/') ? SCALAR_div : SCALAR_number;
+    msc_scalar_code code = skip_char(r, '*') ? SCALAR_mul : skip_char(r, '/') ? SCALAR_div : SCALAR_number;
     if (code == SCALAR_number) return x;
-    x = add_step(r, code, (uint8_t[]){x, read_primary(r)}, 0);
+    x = add_scalar_step(r, code, (uint8_t[]){x, read_primary(r)}, 0);
   }
 }
 
 static uint8_t read_sum(reader *r) {
   uint8_t x = read_product(r);
   for (;;) {
-    msc_scalar_code code = skip(r, '+') ? SCALAR_add : skip(r, '-') ? SCALAR_sub : SCALAR_number;
+    msc_scalar_code code = skip_char(r, '+') ? SCALAR_add : skip_char(r, '-') ? SCALAR_sub : SCALAR_number;
     if (code == SCALAR_number) return x;
-    x = add_step(r, code, (uint8_t[]){x, read_product(r)}, 0);
+    x = add_scalar_step(r, code, (uint8_t[]){x, read_product(r)}, 0);
   }
 }
 
 const msc_formula *msc_formula_read(msc_arena *arena, const char *text) {
   msc_formula *first = NULL, **end = &first;
-  for (reader r = {.at = text}; !first || skip(&r, ';'); end = (msc_formula **)(uintptr_t)&r.f->next) {
+  for (reader r = {.at = text}; !first || skip_char(&r, ';'); end = (msc_formula **)(uintptr_t)&r.f->next) {
     *end = r.f = msc_new(arena, msc_formula);
     r.at += strspn(r.at, " ");
     size_t n = strspn(r.at, "abcdefghijklmnopqrstuvwxyz");

@@ -54,7 +54,7 @@ typedef struct {
   msc_numbering num;
 } ssa;
 
-static bool check_operands(const ssa *s, const msc_op *op) {
+static bool check_ssa_operands(const ssa *s, const msc_op *op) {
   bool ok = true;
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
@@ -77,7 +77,7 @@ static bool check_ssa(ssa *s, const msc_block *b) {
   bool ok = true;
   for (size_t i = 0; i < b->num_args; i++) s->defined[b->args[i]->id] = b->args[i];
   for (const msc_op *op = b->first; op; op = op->next) {
-    ok &= check_operands(s, op);
+    ok &= check_ssa_operands(s, op);
     if (op->body) ok &= check_ssa(s, op->body);
     for (size_t i = 0; i < op->num_out; i++) s->defined[op->out[i].id] = &op->out[i];
     s->passed[op->id] = op;
@@ -243,7 +243,7 @@ static bool check_args(const msc_func *f) {
 }
 
 /* `results` names what return gives, `loss` is the number of one of them: a scalar. */
-static bool check_results(const msc_func *f) {
+static bool check_named_results(const msc_func *f) {
   msc_context *ctx = f->module->ctx;
   const msc_op *end = f->body->last;
   const msc_attr_value *names = msc_func_attr(f, MSC_FACT(results)), *loss = msc_func_attr(f, MSC_FACT(loss));
@@ -275,7 +275,7 @@ static bool verify_func(msc_func *f, uint64_t mesh, msc_arena *arena) {
   for (msc_op *op = f->body->first; op; op = op->next, msc_arena_reset(of_op)) ok &= check_op(op, mesh, of_op);
   msc_arena_free(of_op);
   if (ok) ok = check_overwritten(f->body, msc_new_array(arena, const msc_op *, s.num.num_values));
-  return ok & check_results(f) && msc_verify_partitioned(f, arena);
+  return ok & check_named_results(f) && msc_verify_partitioned(f, arena);
 }
 
 static bool check_mesh(const msc_module *m) {

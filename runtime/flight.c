@@ -89,7 +89,7 @@ void mscrt_flight_end(mscrt_flight *f, uint64_t number) {
 
 /* ---- writing ---- */
 
-static void put_text(FILE *out, const char *text) {
+static void put_quoted(FILE *out, const char *text) {
   fputc('"', out);
   for (; text && *text; text++)
     if (*text == '"' || *text == '\\') fprintf(out, "\\%c", *text);
@@ -103,9 +103,9 @@ static void put_record(FILE *out, const mscrt_context *c, const flight_record *r
   int64_t end = atomic_load(&r->end_ns);
   fprintf(out, "{\"index\":%" PRIu64 ",\"op\":\"%s\",\"name\":", r->index,
           r->kind == COLLECTIVE ? msc_verb_name(r->verb) : kinds[r->kind]);
-  put_text(out, r->name);
+  put_quoted(out, r->name);
   fprintf(out, ",\"loc\":");
-  put_text(out, r->loc);
+  put_quoted(out, r->loc);
   fprintf(out, ",\"bytes\":%" PRIu64 ",\"step\":%" PRId64 ",\"begin_ns\":%" PRId64 ",\"end_ns\":", r->bytes, r->step,
           r->begin_ns);
   if (end) fprintf(out, "%" PRId64, end);
@@ -133,7 +133,7 @@ static bool write_records(FILE *out, const mscrt_context *c, const char *reason)
           "{\"rank\":%d,\"ranks\":%d,\"plan\":\"%016" PRIx64 "\",\"step\":%" PRId64 ",\"written_ns\":%" PRId64
           ",\"epoch_ns\":%" PRId64 ",\"left_out\":%" PRIu64 ",\"reason\":",
           c->o.rank, c->o.ranks, c->plan->hash, c->step, mscrt_now_ns(), clock_difference(), first);
-  put_text(out, reason ? reason : "");
+  put_quoted(out, reason ? reason : "");
   fprintf(out, ",\"operations\":[");
   for (uint64_t n = first; n < last; n++) {
     const flight_record *r = &f->record[n % MOST_RECORDS];

@@ -80,7 +80,7 @@ typedef struct {
   int64_t channel, step; /* step: from an element of the kernel to the next; of turned ones -1 */
 } weights;
 
-static weights weights_of(const item *t, int64_t group, int64_t channel) {
+static weights weights_of_channel(const item *t, int64_t group, int64_t channel) {
   int64_t taps = msc_windows_taps(&t->v), channels = t->v.c / t->v.groups;
   if (t->v.makes == MSC_WINDOWS_MAKE_X)
     return (weights){t->other + (group * t->read * channels + channel + 1) * taps - 1, channels * taps, -1};
@@ -88,7 +88,7 @@ static weights weights_of(const item *t, int64_t group, int64_t channel) {
 }
 
 /* Sums of blocks of places, each from `at` on. */
-static inline void sum_blocks(const item *t, const weights *w, const int64_t at[BLOCKS], four sum[BLOCKS]) {
+static inline void sum_place_blocks(const item *t, const weights *w, const int64_t at[BLOCKS], four sum[BLOCKS]) {
   four all[BLOCKS] = {{0}};
   int64_t taps = msc_windows_taps(&t->v);
   for (int64_t channel = 0; channel < t->read; channel++) {
@@ -113,7 +113,7 @@ static void make_channel(const item *t, const weights *w, float *to) {
       int64_t b = least(block + i, all - 1);
       at[i] = b / in_line * t->step[0] * t->cut.line + b % in_line * LANES;
     }
-    sum_blocks(t, w, at, sum);
+    sum_place_blocks(t, w, at, sum);
     for (int64_t i = 0; i < least(BLOCKS, all - block); i++) {
       int64_t line = (block + i) / in_line, place = (block + i) % in_line * LANES;
       memcpy(to + line * t->places[1] + place, &sum[i], sizeof *to * (size_t)least(LANES, t->places[1] - place));
@@ -128,7 +128,7 @@ static void make_groups(const item *t, int64_t unit) {
     if (t->v.makes == MSC_WINDOWS_MAKE_X) spread_gradient(t, image, group);
     else copy_images(t, image, group);
     for (int64_t c = 0; c < t->made; c++) {
-      weights w = weights_of(t, group, c);
+      weights w = weights_of_channel(t, group, c);
       make_channel(t, &w, t->to + (image * t->v.groups * t->made + group * t->made + c) * t->places[0] * t->places[1]);
     }
   }
@@ -144,7 +144,7 @@ static void copy_gradient(const item *t, const float *dy) {
 }
 
 /* Adds to the sums of some elements of the kernel what one image's places multiply. */
-static inline void add_products(const item *t, const float *const seen[TAPS], four *sum, int64_t num) {
+static inline void add_kernel_products(const item *t, const float *const seen[TAPS], four *sum, int64_t num) {
   int64_t line = num_blocks(t) * LANES;
   four all[TAPS] = {{0}};
   memcpy(all, sum, sizeof *sum * (size_t)num);
@@ -169,7 +169,7 @@ static void add_image(const item *t, int64_t image, int64_t group) {
         int64_t num = least(TAPS, taps - first);
         for (int64_t i = 0; i < TAPS; i++)
           seen[i] = t->seen + c * t->cut.channel + t->offset[least(first + i, taps - 1)];
-        add_products(t, seen, (four *)t->tile + (o * t->read + c) * taps + first, num);
+        add_kernel_products(t, seen, (four *)t->tile + (o * t->read + c) * taps + first, num);
       }
   }
 }

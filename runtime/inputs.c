@@ -77,16 +77,16 @@ static bool is_inside(const mscrt_variable *v, plan_ref r) {
          r.offset + r.bytes <= v->ref.offset + mscrt_variable_bytes(v);
 }
 
-static bool overlaps(const mscrt_variable *v, plan_ref r) {
+static bool overlaps_ref(const mscrt_variable *v, plan_ref r) {
   return r.space == PLAN_SPACE_INPUT && r.offset < v->ref.offset + mscrt_variable_bytes(v) &&
          v->ref.offset < r.offset + r.bytes;
 }
 
 /* Finds the addresses of an input in a call, and stores them if there is room. False: the input must lie in the
  * arena. */
-static bool find_places(const mscrt_variable *v, mscrt_record *r, mscrt_given *g) {
+static bool find_input_places(const mscrt_variable *v, mscrt_record *r, mscrt_given *g) {
   for (uint32_t i = 0; r && i < r->num_buffers; i++) {
-    if (!overlaps(v, r->ref[i])) continue;
+    if (!overlaps_ref(v, r->ref[i])) continue;
     if (!is_inside(v, r->ref[i]) || r->ref[i].written || r->kind == PLAN_CALL_KIND_MESSAGE) return false;
     if (g->place) {
       g->place[g->num_places] = &r->buffers[i];
@@ -94,14 +94,14 @@ static bool find_places(const mscrt_variable *v, mscrt_record *r, mscrt_given *g
     }
     g->num_places++;
   }
-  return !r || !r->epilogue || find_places(v, r->epilogue, g);
+  return !r || !r->epilogue || find_input_places(v, r->epilogue, g);
 }
 
 static bool find_places_in_sections(mscrt_context *c, const mscrt_variable *v, mscrt_given *g) {
   g->num_places = 0;
   for (uint32_t s = 0; s < c->plan->num_sections; s++)
     for (uint32_t i = 0; i < c->section[s].num_calls; i++)
-      if (c->section[s].call[i].part || !find_places(v, &c->section[s].call[i], g)) return false;
+      if (c->section[s].call[i].part || !find_input_places(v, &c->section[s].call[i], g)) return false;
   return true;
 }
 
@@ -109,7 +109,7 @@ static bool find_places_in_sections(mscrt_context *c, const mscrt_variable *v, m
 static mscrt_status *prepare_borrowing(mscrt_context *c, const mscrt_variable *v, mscrt_given *g) {
   if (g->place || c->o.ranks > 1 || c->device->has_memory || c->plan->copies > 1 || num_micro(c, v) > 1) return NULL;
   for (uint32_t i = 0; i < c->plan->num_outputs; i++)
-    if (overlaps(v, c->plan->output[i].ref)) return NULL;
+    if (overlaps_ref(v, c->plan->output[i].ref)) return NULL;
   if (!find_places_in_sections(c, v, g)) return NULL;
   MSCRT_CHECK(mscrt_new_array(&g->place, g->num_places + 1));
   MSCRT_CHECK(mscrt_new_array(&g->offset, g->num_places + 1));

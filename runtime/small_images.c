@@ -52,8 +52,8 @@ static void multiply(const item *t, const float *a, float *b, float *c, int64_t 
 
 /* ---- weights ---- */
 
-static void put_weights(const item *t, int64_t tap, int64_t rows, int64_t row, int64_t channel, int64_t channels,
-                        const float *turned) {
+static void put_turned_weights(const item *t, int64_t tap, int64_t rows, int64_t row, int64_t channel, int64_t channels,
+                               const float *turned) {
   int64_t k = tap / t->v.kernel[1], l = element_of_line(t, tap % t->v.kernel[1]);
   memcpy(t->room + ((k * rows + row) * t->v.kernel[1] + l) * t->read + channel, turned,
          sizeof *turned * (size_t)channels);
@@ -66,11 +66,11 @@ static void turn_weights(const item *t, int64_t row, int64_t rows) {
     if (t->v.makes == MSC_WINDOWS_MAKE_X) {
       turn(t, t->w + (channel * t->made + row) * taps, t->panels, channels, rows * taps, t->made * taps);
       for (int64_t i = 0; i < rows * taps; i++)
-        put_weights(t, i % taps, rows, i / taps, channel, channels, t->panels + i * width);
+        put_turned_weights(t, i % taps, rows, i / taps, channel, channels, t->panels + i * width);
     } else {
       for (int64_t r = 0; r < rows; r++) {
         turn(t, t->w + ((row + r) * t->read + channel) * taps, t->panels, channels, taps, taps);
-        for (int64_t i = 0; i < taps; i++) put_weights(t, i, rows, r, channel, channels, t->panels + i * width);
+        for (int64_t i = 0; i < taps; i++) put_turned_weights(t, i, rows, r, channel, channels, t->panels + i * width);
       }
     }
   }
@@ -84,7 +84,7 @@ typedef struct {
   int64_t together, groups; /* places side by side; groups of them */
 } block;
 
-static block block_of(const item *t, int64_t first, int64_t num) {
+static block block_from(const item *t, int64_t first, int64_t num) {
   int64_t width = t->v.width, together = least(width / num, t->places);
   return (block){first, num, together > 1 ? num : width, together, (t->places + together - 1) / together};
 }
@@ -132,7 +132,7 @@ static void make_place(const item *t, const block *b, int64_t place, int64_t row
 }
 
 /* Copies what one of several places sees; NULL: zeros. */
-static void copy_elements(const item *t, const block *b, float *to, const float *from) {
+static void copy_seen_elements(const item *t, const block *b, float *to, const float *from) {
   int64_t width = t->v.width, num = b->num;
   if (!from)
     for (int64_t c = 0; c < t->read; c++) memset(to + c * width, 0, sizeof *to * (size_t)num);
@@ -165,7 +165,8 @@ static void make_group(const item *t, const block *b, int64_t group, int64_t row
       if (!sees_any(t, b, place, places, k, l, num)) continue;
       for (int64_t e = 0; e < num; e++)
         for (int64_t i = 0; i < places; i++)
-          copy_elements(t, b, t->panels + e * t->read * width + i * b->num, elements_seen(t, b, place[i], k, l + e));
+          copy_seen_elements(t, b, t->panels + e * t->read * width + i * b->num,
+                             elements_seen(t, b, place[i], k, l + e));
       multiply(t, weights_at(t, k, l, rows), t->panels, sum, b->groups * width, rows, places * b->num, num * t->read,
                any);
       any = true;
@@ -185,7 +186,7 @@ static void store_places(const item *t, const block *b, int64_t row, int64_t row
   }
 }
 
-static void store_groups(const item *t, const block *b, int64_t row, int64_t rows) {
+static void store_channel_groups(const item *t, const block *b, int64_t row, int64_t rows) {
   for (int64_t i = 0; i < b->num; i++)
     for (int64_t r = 0; r < rows; r++) {
       float *to = t->to + ((b->first + i) * t->made + row + r) * t->places;
@@ -201,7 +202,7 @@ static void make_block(const item *t, const block *b, int64_t row, int64_t rows)
     if (b->together > 1) make_group(t, b, g, rows);
     else make_place(t, b, g, rows);
   }
-  if (b->together > 1) store_groups(t, b, row, rows);
+  if (b->together > 1) store_channel_groups(t, b, row, rows);
   else store_places(t, b, row, rows);
 }
 
@@ -225,7 +226,7 @@ static void convolve_small(item *t, int64_t unit) {
   list_places(t);
   turn_weights(t, row, rows);
   for (int64_t i = first; i < end; i += t->v.width) {
-    block b = block_of(t, i, least(t->v.width, end - i));
+    block b = block_from(t, i, least(t->v.width, end - i));
     make_block(t, &b, row, rows);
   }
 }

@@ -24,7 +24,7 @@ static void multiply(const item *t, const float *a, int64_t step_a, float *panel
 typedef float four __attribute__((vector_size(16), aligned(4)));
 typedef float sixteen __attribute__((vector_size(64), aligned(4)));
 
-static void add_to(float *restrict sum, const float *restrict more, int64_t num) {
+static void add_floats(float *restrict sum, const float *restrict more, int64_t num) {
   int64_t i = 0;
   for (; i + 16 <= num; i += 16) *(sixteen *)(sum + i) += *(const sixteen *)(more + i);
   for (; i < num; i++) sum[i] += more[i];
@@ -109,7 +109,7 @@ static int list_runs(const item *t, stretch *s, int64_t *window, int64_t *left, 
 }
 
 /* Copies a run in whole fours: what is too much is written again by the run behind it, or is slack. */
-static inline void copy_run(float *to, const float *from, int32_t num) {
+static inline void copy_fours(float *to, const float *from, int32_t num) {
   for (int32_t i = 0; i < num; i += 4) memcpy(to + i, from + i, sizeof(four));
 }
 
@@ -126,7 +126,7 @@ static void pack_panel(const item *t, float *to, int64_t channels, const run *ru
         else if (num == 2 && runs[0].num == 16 && runs[1].num == 16)
           memcpy(to, from + runs[0].from, 64), memcpy(to + 16, from + runs[1].from, 64);
         else
-          for (int i = 0; i < num; i++) copy_run(to + runs[i].to, from + runs[i].from, runs[i].num);
+          for (int i = 0; i < num; i++) copy_fours(to + runs[i].to, from + runs[i].from, runs[i].num);
       }
 }
 
@@ -177,7 +177,7 @@ static void convolve(const item *t, const float *x, const float *w, float *y, in
     pack_windows(t, x, image, window, windows, channel, channels);
     multiply(t, w + (row * v->c + channel) * taps, v->c * taps, t->panels, part, u->tile ? windows : of_image, rows,
              windows, channels * taps);
-    if (channel) add_to(c, part, rows * windows);
+    if (channel) add_floats(c, part, rows * windows);
   }
   if (u->tile) spread_tile(t, y, image, window, windows, row, rows);
 }
@@ -264,11 +264,11 @@ static void add_group(const item *t, const float *x, const float *dy, const grou
       multiply(t, a, u->room ? g->windows : of_image,
                t->panels + (share ? k * v->dilation[0] * v->y[1] * v->width : 0), first ? sum : more, channels, rows,
                channels, g->windows);
-      if (!first) add_to(sum, more, rows * channels);
+      if (!first) add_floats(sum, more, rows * channels);
     }
 }
 
-static void differentiate(const item *t, const float *x, const float *dy, float *dw, int64_t unit) {
+static void differentiate_weights(const item *t, const float *x, const float *dy, float *dw, int64_t unit) {
   const msc_windows *v = &t->v;
   const msc_windows_cut *u = &t->cut;
   int64_t row = unit % u->parts_o * u->rows, channel = unit / u->parts_o * u->columns;
@@ -299,6 +299,6 @@ void mscrt_run_windows(const mscrt_record *r, void *const *buffers, int64_t unit
   t.panels = t.seen + msc_windows_aligned(t.cut.seen);
   t.room = t.panels + msc_windows_aligned(t.cut.panels);
   t.tile = t.room + msc_windows_aligned(t.cut.room);
-  if (g->kind == PLAN_GRAPH_KIND_CONV_WEIGHT) differentiate(&t, buffers[0], buffers[1], buffers[2], unit);
+  if (g->kind == PLAN_GRAPH_KIND_CONV_WEIGHT) differentiate_weights(&t, buffers[0], buffers[1], buffers[2], unit);
   else convolve(&t, buffers[0], buffers[1], buffers[2], unit);
 }

@@ -120,23 +120,23 @@ static mscrt_status *write_range(const conversion *k, const char *path, uint32_t
   return s;
 }
 
-static uint64_t bytes_of(const conversion *k, uint32_t i) {
+static uint64_t bytes_of_tensor(const conversion *k, uint32_t i) {
   const mscrt_stored *t = &k->a->tensor[i];
   return k->skip[i] || !t->known ? 0 : mscrt_stored_elems(t) * mscrt_dtype_bytes(t->dtype);
 }
 
 /* The first tensor that is not in the file that begins with `first`: a tensor more would be too much. */
 static uint32_t end_of_file(const conversion *k, uint32_t first, uint64_t most) {
-  uint64_t bytes = bytes_of(k, first);
+  uint64_t bytes = bytes_of_tensor(k, first);
   uint32_t end = first + 1;
   for (; end < k->a->num; end++) {
-    bytes += bytes_of(k, end);
+    bytes += bytes_of_tensor(k, end);
     if (bytes > most) break;
   }
   return end;
 }
 
-static mscrt_status *write_index(const conversion *k, const char *folder, const uint32_t *file, uint32_t num) {
+static mscrt_status *write_shard_index(const conversion *k, const char *folder, const uint32_t *file, uint32_t num) {
   json_t *map = json_object();
   char name[64], *path = NULL;
   json_int_t total = 0;
@@ -145,7 +145,7 @@ static mscrt_status *write_index(const conversion *k, const char *folder, const 
     if (k->skip[i]) continue;
     snprintf(name, sizeof name, "model-%05u-of-%05u.safetensors", file[i] + 1, num);
     json_object_set_new_nocheck(map, k->name[i], json_string(name));
-    total += (json_int_t)bytes_of(k, i);
+    total += (json_int_t)bytes_of_tensor(k, i);
   }
   json_t *index = json_pack("{s:{s:I}, s:o}", "metadata", "total_size", total, "weight_map", map);
   char *text = index ? json_dumps(index, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
@@ -172,7 +172,7 @@ static mscrt_status *write_files(const conversion *k, const char *folder, uint64
     for (end = first + 1; end < k->a->num && file[end] == file[first];) end++;
     MSCRT_CHECK(write_range(k, path, first, end - first));
   }
-  return num > 1 ? write_index(k, folder, file, num) : NULL;
+  return num > 1 ? write_shard_index(k, folder, file, num) : NULL;
 }
 
 static mscrt_status *write_folder(const conversion *k, const char *path) {

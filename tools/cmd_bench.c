@@ -13,7 +13,7 @@
 enum { MOST_SIZES = 64 };
 
 /* "1k..8M": from the first to the second, four times as many each. */
-static bool read_sizes(cli *c, size_t *out_num, int64_t *out_sizes) {
+static bool read_size_range(cli *c, size_t *out_num, int64_t *out_sizes) {
   const char *text = cli_text(c, "sizes");
   int64_t ends[2] = {1 << 10, 1 << 24};
   const char *at = text;
@@ -44,7 +44,7 @@ static double least_bytes(const comm_time *t, int ranks) {
   return t->verb == MSC_PERMUTE ? bytes : share * bytes;
 }
 
-static void print_times(const cli *c, const comm_request *r, size_t num, const comm_time *times) {
+static void print_comm_times(const cli *c, const comm_request *r, size_t num, const comm_time *times) {
   json_t *all = json_array();
   if (!c->json)
     printf("%d ranks, %s\n%-16s %12s %12s %12s %14s\n", r->ranks, r->tcp ? "tcp" : "shared memory", "collective",
@@ -92,12 +92,12 @@ static int run_bench(cli *c) {
   size_t num = 0, num_sizes = 0;
   comm_time *times;
   if (strcmp(c->operands[0], "comm")) return cli_usage(c, "'%s' is not comm", c->operands[0]);
-  if (!read_sizes(c, &num_sizes, sizes)) return CLI_USAGE;
+  if (!read_size_range(c, &num_sizes, sizes)) return CLI_USAGE;
   int code = choose_ranks(c, &job, &r);
   if (code) return code;
   r.sizes = sizes, r.num_sizes = num_sizes;
   code = measure_comm(c, &r, &num, &times);
-  if (!code && r.rank <= 0) print_times(c, &r, num, times);
+  if (!code && r.rank <= 0) print_comm_times(c, &r, num, times);
   return code;
 }
 

@@ -17,19 +17,19 @@ int ckpt_report(cli *c, mscrt_status *s) {
 
 bool ckpt_leaves_out(const cli *c, const mscrt_stored *t) { return cli_flag(c, "parameters") && t->state; }
 
-static uint64_t bytes_of(const mscrt_stored *t) {
+static uint64_t bytes_of_stored(const mscrt_stored *t) {
   return t->known ? mscrt_stored_elems(t) * mscrt_dtype_bytes(t->dtype) : 0;
 }
 
 static uint64_t all_bytes(const mscrt_archive *a) {
   uint64_t bytes = 0;
-  for (uint32_t i = 0; i < a->num; i++) bytes += bytes_of(&a->tensor[i]);
+  for (uint32_t i = 0; i < a->num; i++) bytes += bytes_of_stored(&a->tensor[i]);
   return bytes;
 }
 
 /* ---- ls ---- */
 
-static json_t *sizes_json(int num, const int64_t *size) {
+static json_t *shape_json(int num, const int64_t *size) {
   json_t *list = json_array();
   for (int d = 0; d < num; d++) json_array_append_new(list, json_integer(size[d]));
   return list;
@@ -41,14 +41,14 @@ static json_t *tensor_json(const mscrt_archive *a, const mscrt_stored *t) {
   for (uint32_t i = 0; i < t->num; i++) {
     const mscrt_shard *s = &a->shard[t->first + i];
     json_t *one = json_pack("{s:s, s:o, s:o}", "file", a->file[s->file].name, "begin",
-                            sizes_json(t->view_rank, s->box.begin), "size", sizes_json(t->view_rank, s->box.size));
+                            shape_json(t->view_rank, s->box.begin), "size", shape_json(t->view_rank, s->box.size));
     snprintf(hash, sizeof hash, "%016" PRIx64, s->xxh3);
     if (s->hashed) json_object_set_new(one, "xxh3", json_string(hash));
     json_array_append_new(shards, one);
   }
   return json_pack("{s:s, s:s, s:o, s:b, s:I, s:o}", "name", t->name, "dtype",
-                   t->known ? mscrt_dtype_name(t->dtype) : "not supported", "shape", sizes_json(t->rank, t->shape),
-                   "state", t->state, "bytes", (json_int_t)bytes_of(t), "shards", shards);
+                   t->known ? mscrt_dtype_name(t->dtype) : "not supported", "shape", shape_json(t->rank, t->shape),
+                   "state", t->state, "bytes", (json_int_t)bytes_of_stored(t), "shards", shards);
 }
 
 static void print_json(json_t *j) {
@@ -71,11 +71,11 @@ static json_t *archive_json(const mscrt_archive *a) {
   return j;
 }
 
-static void print_tensor(const mscrt_stored *t) {
+static void print_stored(const mscrt_stored *t) {
   char shape[MSCRT_SHAPE_TEXT], *name = cli_printable(t->name);
   printf("%-40s %-5s %-20s %12" PRIu64 " bytes in %u shard%s%s\n", name ? name : "?",
          t->known ? mscrt_dtype_name(t->dtype) : "?",
-         t->rank <= MSCRT_MAX_RANK ? mscrt_shape_text(t->rank, t->shape, shape) : "?", bytes_of(t), t->num,
+         t->rank <= MSCRT_MAX_RANK ? mscrt_shape_text(t->rank, t->shape, shape) : "?", bytes_of_stored(t), t->num,
          t->num == 1 ? "" : "s", t->state ? ", state" : "");
   free(name);
 }
@@ -91,7 +91,7 @@ static int list_archive(cli *c, mscrt_archive *a) {
            a->progress.step, a->progress.seed, a->progress.samples, a->progress.ranks,
            a->progress.ranks == 1 ? "" : "s", a->progress.plan);
   printf("\n");
-  for (uint32_t i = 0; i < a->num; i++) print_tensor(&a->tensor[i]);
+  for (uint32_t i = 0; i < a->num; i++) print_stored(&a->tensor[i]);
   printf("%u tensors, %" PRIu64 " bytes in %u file%s\n", a->num, all_bytes(a), a->num_files,
          a->num_files == 1 ? "" : "s");
   return CLI_OK;
@@ -116,7 +116,7 @@ static int verify_archive(cli *c, mscrt_archive *a) {
 
 /* ---- merge, slice ---- */
 
-static int merge(cli *c, mscrt_archive *a) {
+static int merge_archive(cli *c, mscrt_archive *a) {
   const char *out = cli_text(c, "o");
   size_t n = out ? strlen(out) : 0;
   if (!out) return cli_usage(c, "merge: -o W.safetensors is missing");
@@ -282,7 +282,7 @@ static int diff(cli *c, mscrt_archive *a, mscrt_archive *b) {
 
 typedef int on_archive(cli *c, mscrt_archive *a);
 
-static int convert(cli *c, mscrt_archive *a) {
+static int convert_archive(cli *c, mscrt_archive *a) {
   if (!cli_text(c, "o")) return cli_usage(c, "convert: -o OUT is missing");
   return ckpt_convert(c, a, cli_text(c, "o"));
 }
@@ -295,9 +295,9 @@ static const struct {
 } verbs[] = {
     {"ls", list_archive, true, {0}},
     {"verify", verify_archive, true, {0}},
-    {"merge", merge, false, {"o", "parameters", "map", "reverse"}},
+    {"merge", merge_archive, false, {"o", "parameters", "map", "reverse"}},
     {"slice", slice, false, {"o", "plan"}},
-    {"convert", convert, false, {"o", "parameters", "map", "reverse", "shard-bytes"}},
+    {"convert", convert_archive, false, {"o", "parameters", "map", "reverse", "shard-bytes"}},
     {"diff", NULL, false, {"parameters"}},
 };
 

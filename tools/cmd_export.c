@@ -28,7 +28,7 @@ static void put_varint(FILE *to, uint64_t v) {
   putc((int)v, to);
 }
 
-static void put_bytes(FILE *to, uint32_t number, const void *data, size_t bytes) {
+static void put_field_bytes(FILE *to, uint32_t number, const void *data, size_t bytes) {
   put_varint(to, (uint64_t)number << 3 | PROTO_BYTES);
   put_varint(to, bytes);
   fwrite(data, 1, bytes, to);
@@ -46,7 +46,7 @@ typedef struct {
   int64_t dim[MSC_MAX_RANK];
 } tensor_head;
 
-static bool read_head(writing *w, proto_bytes from, tensor_head *out) {
+static bool read_tensor_head(writing *w, proto_bytes from, tensor_head *out) {
   proto_field f;
   bool ok = true;
   uint64_t v;
@@ -76,7 +76,7 @@ static int wrong_tensor(writing *w, const tensor_head *h, const char *why) {
 }
 
 /* The tensor with the elements of t in place of its own. */
-static int put_tensor(writing *w, FILE *to, proto_bytes from, const tensor_head *h, const mscrt_stored *t) {
+static int put_trained_tensor(writing *w, FILE *to, proto_bytes from, const tensor_head *h, const mscrt_stored *t) {
   msc_arena *arena = msc_arena_new(w->c->ctx);
   const msc_type *type = h->is_known ? msc_type_of(w->c->ctx, h->dtype, h->rank, h->dim, NULL) : NULL;
   if (!type || !t->known || strcmp(msc_dtype_name(h->dtype), mscrt_dtype_name(t->dtype)) || t->rank != h->rank ||
@@ -96,8 +96,8 @@ static int put_tensor(writing *w, FILE *to, proto_bytes from, const tensor_head 
     if (!proto_next(&from, &f, &ok)) break;
     if (!is_element_field(f.number)) copy_span(inner, at, from.at);
   }
-  if (inner) put_bytes(inner, RAW, data, bytes);
-  if (inner && !fclose(inner)) put_bytes(to, GRAPH_INITIALIZER, text, size);
+  if (inner) put_field_bytes(inner, RAW, data, bytes);
+  if (inner && !fclose(inner)) put_field_bytes(to, GRAPH_INITIALIZER, text, size);
   free(text);
   msc_arena_free(arena);
   return status_report(w->c, NULL, "export", s);
@@ -107,11 +107,11 @@ static int put_tensor(writing *w, FILE *to, proto_bytes from, const tensor_head 
 
 static int put_initializer(writing *w, FILE *to, proto_bytes from, const uint8_t *at, const uint8_t *end) {
   tensor_head h;
-  if (!read_head(w, from, &h)) return wrong_tensor(w, &h, "is damaged");
+  if (!read_tensor_head(w, from, &h)) return wrong_tensor(w, &h, "is damaged");
   const mscrt_stored *t = mscrt_archive_find(w->weights, h.name);
   if (t) {
     w->used[t - w->weights->tensor] = true;
-    return put_tensor(w, to, from, &h, t);
+    return put_trained_tensor(w, to, from, &h, t);
   }
   w->is_external = w->is_external || h.is_external;
   copy_span(to, at, end);
@@ -138,7 +138,7 @@ static int put_message(writing *w, FILE *to, proto_bytes from, uint32_t number) 
       size_t size = 0;
       FILE *inner = open_memstream(&text, &size);
       code = inner ? put_message(w, inner, f.bytes, GRAPH_INITIALIZER) : CLI_ENVIRONMENT;
-      if (inner && !fclose(inner) && !code) put_bytes(to, number, text, size);
+      if (inner && !fclose(inner) && !code) put_field_bytes(to, number, text, size);
       free(text);
     }
   }

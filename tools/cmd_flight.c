@@ -39,7 +39,7 @@ typedef struct {
 
 /* ---- reading ---- */
 
-static const char *text_of(const json_t *o, const char *key) {
+static const char *text_member(const json_t *o, const char *key) {
   const char *text = json_string_value(json_object_get(o, key));
   return text ? text : "";
 }
@@ -65,9 +65,9 @@ static bool add_operation(merging *m, int rank, const json_t *o, int64_t epoch_n
                    .bytes = number_of(o, "bytes"),
                    .step = number_of(o, "step"),
                    .begin_ns = number_of(o, "begin_ns") + epoch_ns,
-                   .op = text_of(o, "op"),
-                   .name = text_of(o, "name"),
-                   .loc = text_of(o, "loc")};
+                   .op = text_member(o, "op"),
+                   .name = text_member(o, "name"),
+                   .loc = text_member(o, "loc")};
   if (json_is_integer(json_object_get(o, "end_ns"))) p->end_ns = number_of(o, "end_ns") + epoch_ns;
   int *member = msc_new_array(a, int, p->num + 1);
   for (int i = 0; i < p->num; i++) {
@@ -86,7 +86,7 @@ static bool read_record(merging *m, const char *path) {
   json_t *root = json_load_file(path, 0, &error), *o;
   size_t i;
   int rank = (int)number_of(root, "rank"), ranks = (int)number_of(root, "ranks");
-  const char *plan = text_of(root, "plan");
+  const char *plan = text_member(root, "plan");
   if (!root || !json_is_array(json_object_get(root, "operations")) || ranks < 1 || ranks > 1 << 20 || rank < 0 ||
       rank >= ranks)
     return msc_error(m->c->ctx, MSC_E_DATA, cli_loc(m->c, path), "no flight record: %s",
@@ -103,7 +103,7 @@ static bool read_record(merging *m, const char *path) {
   m->rank[rank] = (recorder){.there = true,
                              .step = number_of(root, "step"),
                              .left_out = number_of(root, "left_out"),
-                             .reason = text_of(root, "reason")};
+                             .reason = text_member(root, "reason")};
   json_array_foreach(json_object_get(root, "operations"), i, o) {
     if (!add_operation(m, rank, o, number_of(root, "epoch_ns")))
       return msc_error(m->c->ctx, MSC_E_DATA, cli_loc(m->c, path), "operation %zu is none", i);
@@ -141,7 +141,7 @@ static int compare_operations(const void *a, const void *b) {
   return x->rank - y->rank;
 }
 
-static bool is_same(const operation *x, const operation *y) {
+static bool is_same_operation(const operation *x, const operation *y) {
   return !strcmp(x->op, y->op) && !strcmp(x->name, y->name) && x->bytes == y->bytes && x->step == y->step;
 }
 
@@ -174,7 +174,7 @@ static void look_at_cluster(merging *m, const operation *first, size_t num) {
     if (first[i].begin_ns > latest) latest = first[i].begin_ns;
     if (first[i].end_ns > end) end = first[i].end_ns;
     done = done && first[i].end_ns;
-    same = same && is_same(first, &first[i]);
+    same = same && is_same_operation(first, &first[i]);
     if (!r->last || first[i].begin_ns > r->last->begin_ns) r->last = &first[i];
   }
   if (!same && (!m->divergence || first->begin_ns < m->divergence->begin_ns))
@@ -201,7 +201,7 @@ static void look_at_cluster(merging *m, const operation *first, size_t num) {
   }
 }
 
-static void merge(merging *m) {
+static void merge_recorders(merging *m) {
   if (m->num) qsort(m->op, m->num, sizeof *m->op, compare_operations);
   m->stuck = json_array();
   for (size_t i = 0, n; i < m->num; i += n) {
@@ -213,7 +213,7 @@ static void merge(merging *m) {
 
 /* ---- telling ---- */
 
-static const char *describe(const merging *m, const operation *p) {
+static const char *describe_operation(const merging *m, const operation *p) {
   return msc_arena_printf(msc_context_arena(m->c->ctx), "%s %s%s%s, step %" PRId64 ", %" PRId64 " bytes", p->op,
                           p->name, *p->loc ? " at " : "", p->loc, p->step, p->bytes);
 }
@@ -246,21 +246,21 @@ static void print_ranks(const char *what, const json_t *list) {
   json_array_foreach(list, i, r) printf("%s%d", i ? ", " : "", (int)json_integer_value(r));
 }
 
-static void print_text(const merging *m, const json_t *all) {
+static void print_merged(const merging *m, const json_t *all) {
   size_t i;
   json_t *o;
   printf("records of %d of %d ranks\n", m->files, m->ranks);
   print_ranks("no record of ranks ", json_object_get(all, "without_record"));
   if (m->files < m->ranks) printf("\n");
-  printf("last operation that all its ranks have done: %s", m->common ? describe(m, m->common) : "none");
+  printf("last operation that all its ranks have done: %s", m->common ? describe_operation(m, m->common) : "none");
   printf(m->common ? ", ranks %s\n" : "\n", m->common ? m->common->group : "");
   if (!m->divergence) printf("first divergence: none\n");
   for (size_t k = 0; k < m->divergence_num; k++)
     printf("%s rank %d: %s\n", k ? "                 " : "first divergence:", m->divergence[k].rank,
-           describe(m, &m->divergence[k]));
+           describe_operation(m, &m->divergence[k]));
   json_array_foreach(m->stuck, i, o) {
-    printf("not complete: %s %s%s%s, step %" PRId64 ", ranks %s", text_of(o, "op"), text_of(o, "name"),
-           *text_of(o, "loc") ? " at " : "", text_of(o, "loc"), number_of(o, "step"), text_of(o, "ranks"));
+    printf("not complete: %s %s%s%s, step %" PRId64 ", ranks %s", text_member(o, "op"), text_member(o, "name"),
+           *text_member(o, "loc") ? " at " : "", text_member(o, "loc"), number_of(o, "step"), text_member(o, "ranks"));
     print_ranks("; waiting: ", json_object_get(o, "waiting"));
     print_ranks("; has not begun it: ", json_object_get(o, "not_begun"));
     printf("\n");
@@ -276,11 +276,11 @@ static int run_flight(cli *c) {
   merging m = {.c = c};
   int code = read_folder(&m, c->operands[0]);
   if (code) return code;
-  merge(&m);
+  merge_recorders(&m);
   json_t *all = merged_json(&m);
   char *text = c->json ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
   if (text) printf("%s\n", text);
-  else print_text(&m, all);
+  else print_merged(&m, all);
   free(text);
   json_decref(all);
   return CLI_OK;

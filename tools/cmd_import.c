@@ -4,7 +4,7 @@
 #include "tools/objective.h"
 
 /* --fix name=elements, as given on the command line. */
-static void read_fixed(cli *c, msc_model_bytes *model) {
+static void read_fixed_inputs(cli *c, msc_model_bytes *model) {
   const char *const *texts;
   size_t num = cli_texts(c, "fix", &texts);
   msc_fixed_input *fixed = msc_new_array(msc_context_arena(c->ctx), msc_fixed_input, num + 1);
@@ -30,7 +30,7 @@ static int run_import(cli *c) {
   const char *beside = weights_path(c, to), *slash = strrchr(beside, '/');
   msc_weights weights = {.file = msc_intern(c->ctx, slash ? slash + 1 : beside)};
   if (!cli_read_model_bytes(c, c->operands[0], &model, &code)) return code;
-  read_fixed(c, &model);
+  read_fixed_inputs(c, &model);
   model.weights = &weights;
   msc_module *m = msc_read_model(c->ctx, &model);
   if (!m) return CLI_INPUT;

@@ -40,7 +40,7 @@ static const char *quoted(const manifest *m, const char *text) {
 
 /* ---- parts ---- */
 
-static void put_head(const manifest *m, const char *version, const char *kind, const char *suffix) {
+static void put_manifest_head(const manifest *m, const char *version, const char *kind, const char *suffix) {
   put(m, 0, "---");
   put(m, 0, "apiVersion: %s", version);
   put(m, 0, "kind: %s", kind);
@@ -59,7 +59,7 @@ static void put_token(const manifest *m) {
 
 /* The names of pods resolve before the pods are ready: ranks wait for each other before they are. */
 static void put_service(const manifest *m, const char *suffix, const char *selector) {
-  put_head(m, "v1", "Service", suffix);
+  put_manifest_head(m, "v1", "Service", suffix);
   put(m, 0, "spec:");
   put(m, 1, "clusterIP: None");
   put(m, 1, "publishNotReadyAddresses: true");
@@ -81,7 +81,7 @@ static void put_secret_variable(const manifest *m, int deep) {
 }
 
 /* msc run, with the arguments that the user gave for it. */
-static void put_run(const manifest *m, int deep) {
+static void put_run_command(const manifest *m, int deep) {
   static const char *const run[] = {"msc", "run"};
   for (int i = 0; i < 2; i++) put(m, deep, "- %s", quoted(m, run[i]));
   put(m, deep, "- %s", quoted(m, m->plan));
@@ -104,7 +104,7 @@ static void put_launch(const manifest *m, int deep, const char *master) {
   put(m, deep, "- \"--grace\"");
   put(m, deep, "- \"%d\"", GRACE_S - 5);
   put(m, deep, "- \"--\"");
-  put_run(m, deep);
+  put_run_command(m, deep);
 }
 
 static void put_security(const manifest *m, int deep) {
@@ -179,14 +179,14 @@ static const char *first_pod(const manifest *m) {
 static void put_job(const manifest *m) {
   const char *selector = msc_arena_printf(msc_context_arena(m->c->ctx), "app.kubernetes.io/name: %s", m->name);
   put_service(m, "", selector);
-  put_head(m, "batch/v1", "Job", "");
+  put_manifest_head(m, "batch/v1", "Job", "");
   put(m, 0, "spec:");
   put_indexed_job_spec(m, 1, m->name, first_pod(m));
 }
 
 static void put_jobset(const manifest *m) {
   const char *master = msc_arena_printf(msc_context_arena(m->c->ctx), "%s-ranks-0-0.%s:%d", m->name, m->name, PORT);
-  put_head(m, "jobset.x-k8s.io/v1alpha2", "JobSet", "");
+  put_manifest_head(m, "jobset.x-k8s.io/v1alpha2", "JobSet", "");
   put(m, 0, "spec:");
   put(m, 1, "network:");
   put(m, 2, "enableDNSHostnames: true");
@@ -202,7 +202,7 @@ static void put_jobset(const manifest *m) {
 }
 
 static void put_trainjob(const manifest *m) {
-  put_head(m, "trainer.kubeflow.org/v1alpha1", "TrainJob", "");
+  put_manifest_head(m, "trainer.kubeflow.org/v1alpha1", "TrainJob", "");
   put(m, 0, "spec:");
   put(m, 1, "runtimeRef:");
   put(m, 2, "name: torch-distributed");
@@ -227,7 +227,7 @@ static void put_mpi_replica(const manifest *m, const char *kind, int replicas, c
 /* mpirun starts the ranks; they meet over TCP at the first worker. */
 static void put_mpijob(const manifest *m) {
   const char *worker = msc_arena_printf(msc_context_arena(m->c->ctx), "%s-worker-0.%s", m->name, m->name);
-  put_head(m, "kubeflow.org/v2beta1", "MPIJob", "");
+  put_manifest_head(m, "kubeflow.org/v2beta1", "MPIJob", "");
   put(m, 0, "spec:");
   put(m, 1, "slotsPerWorker: %d", m->local);
   put(m, 1, "mpiImplementation: OpenMPI");
@@ -245,7 +245,7 @@ static void put_mpijob(const manifest *m) {
     put(m, 6, "- \"-x\"");
     put(m, 6, "- \"%s\"", kept[i]);
   }
-  put_run(m, 6);
+  put_run_command(m, 6);
   put(m, 6, "env:");
   put_variable(m, 6, "MASTER_ADDR", worker);
   put_variable(m, 6, "MASTER_PORT", msc_arena_printf(msc_context_arena(m->c->ctx), "%d", PORT));
@@ -274,19 +274,19 @@ static void put_role_template(const manifest *m, const char *role) {
   put(m, 2, "spec:");
   put_pod(m, 3, NULL, role);
   put(m, 4, "command:");
-  put_run(m, 4);
+  put_run_command(m, 4);
 }
 
 static void put_roles(const manifest *m) {
   put_service(m, "-scheduler", "app.kubernetes.io/component: scheduler");
   put(m, 2, "app.kubernetes.io/name: %s", m->name);
-  put_head(m, "batch/v1", "Job", "-scheduler");
+  put_manifest_head(m, "batch/v1", "Job", "-scheduler");
   put(m, 0, "spec:");
   put(m, 1, "backoffLimit: 3");
   put_failure_policy(m, 1);
   put_role_template(m, "scheduler");
   put_role_variables(m, 4, "MS_SCHED");
-  put_head(m, "batch/v1", "Job", "-worker");
+  put_manifest_head(m, "batch/v1", "Job", "-worker");
   put(m, 0, "spec:");
   put(m, 1, "completionMode: Indexed");
   put(m, 1, "completions: %d", m->ranks);

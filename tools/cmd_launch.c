@@ -66,7 +66,7 @@ static int find_free_port(void) {
 }
 
 /* HOST:PORT, or HOST */
-static bool read_master(launcher *l, const char *text) {
+static bool read_master_option(launcher *l, const char *text) {
   const char *colon = strrchr(text, ':');
   bool has_port = colon && colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1);
   size_t n = has_port ? (size_t)(colon - text) : strlen(text);
@@ -115,7 +115,7 @@ static int read_launch_options(launcher *l) {
     return cli_usage(c, "--grace is a number of seconds above 0");
   l->local = (int)n, l->nodes = (int)nodes, l->node = (int)node, l->restarts = (int)cli_int(c, "restarts", 0);
   l->grace_ms = (int)(cli_number(c, "grace", GRACE_MS / 1e3) * 1000);
-  return master && !read_master(l, master) ? CLI_USAGE : CLI_OK;
+  return master && !read_master_option(l, master) ? CLI_USAGE : CLI_OK;
 }
 
 /* A place to meet that no other job has, for ranks of one host. */
@@ -125,7 +125,7 @@ static void choose_address(launcher *l) {
   if (l->master[0] && l->address[0] != '@') return; /* given */
   if (getrandom(name, sizeof name, 0) != sizeof name) name[0] = (uint64_t)monotonic_now_ns();
   snprintf(text, sizeof text, "127.0.0.1:%d", find_free_port());
-  (void)read_master(l, text);
+  (void)read_master_option(l, text);
   snprintf(l->address, sizeof l->address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
 }
 
@@ -310,7 +310,7 @@ static void watch_all(launcher *l) {
 
 static int code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
-static void tell_failure(const launcher *l, bool again) {
+static void tell_ended_program(const launcher *l, bool again) {
   int status = l->process[l->first].status;
   char how[80], next[60] = "";
   if (WIFSIGNALED(status))
@@ -329,11 +329,11 @@ static int run_generations(launcher *l) {
     if (l->told) return 128 + l->told;
     if (l->first < 0) return CLI_OK;
     if (l->generation == l->restarts) {
-      tell_failure(l, false);
+      tell_ended_program(l, false);
       return code_of(l->process[l->first].status);
     }
     l->generation++;
-    tell_failure(l, true);
+    tell_ended_program(l, true);
     l->generation--;
   }
 }

@@ -38,7 +38,7 @@ static bool read_spec(cli *c, const char *text, spec *out) {
 }
 
 /* A word as an attribute: true, false, a whole number unless all numbers are floats, a float, or text. */
-static msc_attr_value attr_of(cli *c, const char *text, bool only_floats) {
+static msc_attr_value attr_of_word(cli *c, const char *text, bool only_floats) {
   char *end;
   if (!strcmp(text, "true") || !strcmp(text, "false")) return msc_bool(*text == 't');
   long long whole = strtoll(text, &end, 10);
@@ -51,7 +51,7 @@ static msc_attr *attrs_of(cli *c, const spec *s, bool only_floats, size_t *out_n
   msc_attr *attrs = NULL;
   *out_num = 0;
   for (size_t i = 0; i < s->num; i++)
-    msc_put_attr(c->ctx, &attrs, out_num, s->name[i], attr_of(c, s->value[i], only_floats));
+    msc_put_attr(c->ctx, &attrs, out_num, s->name[i], attr_of_word(c, s->value[i], only_floats));
   return attrs;
 }
 
@@ -109,7 +109,7 @@ static msc_value *add_labels(cli *c, msc_func *f, msc_op_kind kind, msc_value *p
 }
 
 /* The loss becomes the last result. */
-static void add_result(cli *c, msc_func *f, msc_value *loss) {
+static void add_loss_result(cli *c, msc_func *f, msc_value *loss) {
   msc_op *end = f->body->last;
   const msc_attr_value *names = msc_func_attr(f, MSC_FACT(results));
   size_t num = end->num_in;
@@ -144,7 +144,7 @@ static bool add_loss(cli *c, msc_func *f, const char *text, int *out_code) {
   msc_builder b = {.func = f, .block = f->body, .before = end, .loc = f->loc};
   msc_value *loss = with_attrs(&b, kind, 2, (msc_value *[]){prediction, labels}, num, attrs);
   if (loss && loss->type->rank) return *out_code = cli_usage(c, "--loss %s: a loss is one number", text), false;
-  if (loss) add_result(c, f, loss);
+  if (loss) add_loss_result(c, f, loss);
   return loss != NULL;
 }
 

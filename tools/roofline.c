@@ -256,7 +256,7 @@ static bool is_slow(const alike *r) {
   return r->measured_ns >= 0 && !strcmp(r->bound, "memory") && r->limit_ns < NEAR * r->measured_ns;
 }
 
-static void print_row(cli_output *out, const alike *r) {
+static void print_roofline_row(cli_output *out, const alike *r) {
   char name[32] = "", measured[32] = "        -      -";
   if (r->num > 1) snprintf(name, sizeof name, " x %lld", (long long)r->num);
   if (r->measured_ns >= 0)
@@ -279,12 +279,12 @@ void cli_print_roofline(cli *c, cli_output *out, const json_t *told) {
              number_of(told, "flops_per_s") / 1e9, number_of(told, "bytes_per_s") / 1e9);
   cli_printf(out, " limit ms predicted  measured of it         MB      MFLOP  bound by   op\n");
   for (i = 0; i < num; i++) {
-    print_row(out, &row[i]);
+    print_roofline_row(out, &row[i]);
     all.num = 1, all.bytes += row[i].bytes, all.flops += row[i].flops;
     all.limit_ns += row[i].limit_ns, all.predicted_ns += row[i].predicted_ns;
     if (row[i].measured_ns >= 0) all.measured_ns = (all.measured_ns < 0 ? 0 : all.measured_ns) + row[i].measured_ns;
   }
-  print_row(out, &all);
+  print_roofline_row(out, &all);
   for (i = 0; i < num; i++)
     if (is_slow(&row[i]))
       cli_printf(out, "below %.0f%% of memory's speed: %s, %.1f GB/s, %.3f ms of a step\n", 100 * NEAR, row[i].op,

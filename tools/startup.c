@@ -32,7 +32,7 @@ static const char *variable(const startup_environment *env, const char *name) {
   return text && *text ? text : NULL;
 }
 
-static bool parse_number(const char *text, long least, long most, int *out) {
+static bool parse_bounded_number(const char *text, long least, long most, int *out) {
   char *end;
   if (text[strspn(text, "0123456789")]) return false;
   long v = strtol(text, &end, 10);
@@ -42,9 +42,10 @@ static bool parse_number(const char *text, long least, long most, int *out) {
 }
 
 /* Reads a whole number into *out, which stays as it is if the variable is not set. */
-static bool read_number(const startup_environment *env, startup *s, const char *name, long least, long most, int *out) {
+static bool read_bounded(const startup_environment *env, startup *s, const char *name, long least, long most,
+                         int *out) {
   const char *text = variable(env, name);
-  if (!text || parse_number(text, least, most, out)) return true;
+  if (!text || parse_bounded_number(text, least, most, out)) return true;
   return refuse(s, "%s: '%.40s' is no whole number from %ld to %ld", name, text, least, most);
 }
 
@@ -55,7 +56,7 @@ static bool check_below(startup *s, const char *name, int v, const char *limit_n
 /* Two variables that say the same: the second must agree with what the first gave. */
 static bool check_same(const startup_environment *env, startup *s, const char *first, int v, const char *second) {
   int other = v;
-  if (!read_number(env, s, second, 0, MOST_RANKS, &other)) return false;
+  if (!read_bounded(env, s, second, 0, MOST_RANKS, &other)) return false;
   return other == v || refuse(s, "%s=%d contradicts %s=%d", first, v, second, other);
 }
 
@@ -77,10 +78,10 @@ static bool read_msc(const startup_environment *env, startup *s) {
     return !variable(env, "MSC_RANK") || refuse(s, "MSC_RANK is set, MSC_RANKS is not");
   }
   s->family = "MSC_*";
-  if (!read_number(env, s, "MSC_RANKS", 1, MOST_RANKS, &s->ranks) ||
-      !read_number(env, s, "MSC_RANK", 0, MOST_RANKS, &s->rank) ||
-      !read_number(env, s, "MSC_LOCAL_RANK", 0, MOST_RANKS, &s->local_rank) ||
-      !read_number(env, s, "MSC_LOCAL_RANKS", 1, MOST_RANKS, &s->local_ranks))
+  if (!read_bounded(env, s, "MSC_RANKS", 1, MOST_RANKS, &s->ranks) ||
+      !read_bounded(env, s, "MSC_RANK", 0, MOST_RANKS, &s->rank) ||
+      !read_bounded(env, s, "MSC_LOCAL_RANK", 0, MOST_RANKS, &s->local_rank) ||
+      !read_bounded(env, s, "MSC_LOCAL_RANKS", 1, MOST_RANKS, &s->local_ranks))
     return false;
   return check_below(s, "MSC_RANK", s->rank, "MSC_RANKS", s->ranks);
 }
@@ -93,7 +94,7 @@ static int table_number(const json_t *object, const char *key) {
   int n = -1;
   if (json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) <= MOST_RANKS)
     n = (int)json_integer_value(v);
-  else if (json_is_string(v) && !parse_number(json_string_value(v), 0, MOST_RANKS, &n)) n = -1;
+  else if (json_is_string(v) && !parse_bounded_number(json_string_value(v), 0, MOST_RANKS, &n)) n = -1;
   return n;
 }
 
@@ -136,8 +137,8 @@ static const table_device *find_own_device(const startup_environment *env, start
                                            const table *t) {
   int rank = -1, device = -1;
   const table_device *own = NULL;
-  if (!read_number(env, s, "RANK_ID", 0, MOST_RANKS, &rank) ||
-      !read_number(env, s, "DEVICE_ID", 0, MOST_RANKS, &device))
+  if (!read_bounded(env, s, "RANK_ID", 0, MOST_RANKS, &rank) ||
+      !read_bounded(env, s, "DEVICE_ID", 0, MOST_RANKS, &device))
     return NULL;
   for (int i = 0; i < t->num; i++) {
     const table_device *d = &t->device[i];
@@ -229,7 +230,7 @@ static bool read_role(startup *s, const char *text) {
 
 static bool read_seconds(const startup_environment *env, startup *s, const char *name, int *out_ms) {
   int seconds = -1;
-  if (!read_number(env, s, name, 1, 1000000, &seconds)) return false;
+  if (!read_bounded(env, s, name, 1, 1000000, &seconds)) return false;
   if (seconds > 0) *out_ms = seconds * 1000;
   return true;
 }
@@ -239,9 +240,9 @@ static bool read_ms(const startup_environment *env, startup *s) {
   int port = 0;
   if (!role) return true;
   s->family = "MS_*";
-  if (!read_role(s, role) || !read_number(env, s, "MS_WORKER_NUM", 1, MOST_RANKS, &s->ranks) ||
-      !read_number(env, s, "MS_SERVER_NUM", 0, MOST_RANKS, &s->servers) ||
-      !read_number(env, s, "MS_SCHED_PORT", 1024, 65535, &port))
+  if (!read_role(s, role) || !read_bounded(env, s, "MS_WORKER_NUM", 1, MOST_RANKS, &s->ranks) ||
+      !read_bounded(env, s, "MS_SERVER_NUM", 0, MOST_RANKS, &s->servers) ||
+      !read_bounded(env, s, "MS_SCHED_PORT", 1024, 65535, &port))
     return false;
   if (!s->ranks) return refuse(s, "MS_ROLE is set, MS_WORKER_NUM is not");
   if (!host || !port) return refuse(s, "MS_ROLE is set, %s is not", host ? "MS_SCHED_PORT" : "MS_SCHED_HOST");
@@ -252,8 +253,8 @@ static bool read_ms(const startup_environment *env, startup *s) {
   if (ip && !copy_host(s, "MS_WORKER_IP", ip)) return false;
   if (s->role != STARTUP_WORKER) return true;
   /* a name leaves the choice of the rank to the scheduler */
-  if (wished) (void)parse_number(wished, 0, MOST_RANKS, &s->rank);
-  else if (!read_number(env, s, "JOB_COMPLETION_INDEX", 0, MOST_RANKS, &s->rank)) return false;
+  if (wished) (void)parse_bounded_number(wished, 0, MOST_RANKS, &s->rank);
+  else if (!read_bounded(env, s, "JOB_COMPLETION_INDEX", 0, MOST_RANKS, &s->rank)) return false;
   return check_below(s, wished ? "MS_NODE_ID" : "JOB_COMPLETION_INDEX", s->rank, "MS_WORKER_NUM", s->ranks);
 }
 
@@ -290,11 +291,11 @@ static bool read_mpi(const startup_environment *env, startup *s) {
            refuse(s, "PMIX_RANK is set, but no variable says how many ranks there are; set MSC_RANK and MSC_RANKS");
   if (!variable(env, m->rank)) return refuse(s, "%s is set, %s is not", m->ranks, m->rank);
   s->family = "mpirun";
-  if (!read_number(env, s, m->ranks, 1, MOST_RANKS, &s->ranks) ||
-      !read_number(env, s, m->rank, 0, MOST_RANKS, &s->rank) ||
-      !read_number(env, s, m->local_rank, 0, MOST_RANKS, &s->local_rank) ||
-      (m->local_ranks && !read_number(env, s, m->local_ranks, 1, MOST_RANKS, &s->local_ranks)) ||
-      !read_number(env, s, "SLURM_STEP_NUM_NODES", 1, MOST_RANKS, &nodes))
+  if (!read_bounded(env, s, m->ranks, 1, MOST_RANKS, &s->ranks) ||
+      !read_bounded(env, s, m->rank, 0, MOST_RANKS, &s->rank) ||
+      !read_bounded(env, s, m->local_rank, 0, MOST_RANKS, &s->local_rank) ||
+      (m->local_ranks && !read_bounded(env, s, m->local_ranks, 1, MOST_RANKS, &s->local_ranks)) ||
+      !read_bounded(env, s, "SLURM_STEP_NUM_NODES", 1, MOST_RANKS, &nodes))
     return false;
   if (!check_below(s, m->rank, s->rank, m->ranks, s->ranks) || !check_same(env, s, m->rank, s->rank, "PMIX_RANK"))
     return false;
@@ -314,11 +315,11 @@ static bool read_pet(const startup_environment *env, startup *s) {
     return refuse(s, "PET_NNODES=%.40s: a range of nodes is not supported; give one number",
                   variable(env, "PET_NNODES"));
   s->local_ranks = 1;
-  if (!read_number(env, s, "PET_NNODES", 1, MOST_RANKS, &s->nodes) ||
-      !read_number(env, s, "PET_NPROC_PER_NODE", 1, MOST_RANKS, &s->local_ranks) ||
-      !read_number(env, s, "LOCAL_WORLD_SIZE", 1, MOST_RANKS, &s->local_ranks) ||
-      !read_number(env, s, node_name, 0, MOST_RANKS, &s->node) ||
-      !read_number(env, s, "WORLD_SIZE", 1, MOST_RANKS, &ranks))
+  if (!read_bounded(env, s, "PET_NNODES", 1, MOST_RANKS, &s->nodes) ||
+      !read_bounded(env, s, "PET_NPROC_PER_NODE", 1, MOST_RANKS, &s->local_ranks) ||
+      !read_bounded(env, s, "LOCAL_WORLD_SIZE", 1, MOST_RANKS, &s->local_ranks) ||
+      !read_bounded(env, s, node_name, 0, MOST_RANKS, &s->node) ||
+      !read_bounded(env, s, "WORLD_SIZE", 1, MOST_RANKS, &ranks))
     return false;
   s->ranks = s->nodes * s->local_ranks;
   if (ranks && ranks != s->ranks)
@@ -331,8 +332,8 @@ static bool read_pet(const startup_environment *env, startup *s) {
 static bool read_torch_rank(const startup_environment *env, startup *s) {
   bool given = variable(env, "RANK") != NULL, pet = s->nodes > 0;
   int computed = -1, local = s->local_rank < 0 ? 0 : s->local_rank, each = s->local_ranks < 0 ? 1 : s->local_ranks;
-  if (!read_number(env, s, "RANK", 0, MOST_RANKS, &s->rank)) return false;
-  if (!pet && !given && !read_number(env, s, "JOB_COMPLETION_INDEX", 0, MOST_RANKS, &s->node)) return false;
+  if (!read_bounded(env, s, "RANK", 0, MOST_RANKS, &s->rank)) return false;
+  if (!pet && !given && !read_bounded(env, s, "JOB_COMPLETION_INDEX", 0, MOST_RANKS, &s->node)) return false;
   if (s->node >= 0) computed = s->node * each + local;
   if (!given && computed < 0) return refuse(s, "WORLD_SIZE is set, RANK is not");
   if (given && pet && s->local_rank >= 0 && computed != s->rank)
@@ -345,35 +346,35 @@ static bool read_torch_rank(const startup_environment *env, startup *s) {
 }
 
 /* MASTER_ADDR and MASTER_PORT, or their PET_ forms. */
-static bool read_master(const startup_environment *env, startup *s) {
+static bool read_master_variables(const startup_environment *env, startup *s) {
   const char *host = variable(env, "MASTER_ADDR"), *pet = variable(env, "PET_MASTER_ADDR");
   int port = DEFAULT_PORT;
   if (host && pet && strcmp(host, pet))
     return refuse(s, "MASTER_ADDR=%.100s contradicts PET_MASTER_ADDR=%.100s", host, pet);
-  if (!read_number(env, s, "PET_MASTER_PORT", 1, 65535, &port)) return false;
+  if (!read_bounded(env, s, "PET_MASTER_PORT", 1, 65535, &port)) return false;
   if (variable(env, "MASTER_PORT") && variable(env, "PET_MASTER_PORT") &&
       !check_same(env, s, "PET_MASTER_PORT", port, "MASTER_PORT"))
     return false;
-  if (!read_number(env, s, "MASTER_PORT", 1, 65535, &port)) return false;
+  if (!read_bounded(env, s, "MASTER_PORT", 1, 65535, &port)) return false;
   return !(host || pet) || set_host_port(s, host ? "MASTER_ADDR" : "PET_MASTER_ADDR", host ? host : pet, port);
 }
 
 static bool read_torch(const startup_environment *env, startup *s) {
   if (!variable(env, "WORLD_SIZE") && !variable(env, "PET_NNODES")) return true;
   s->family = "torch-style";
-  if (!read_number(env, s, "LOCAL_RANK", 0, MOST_RANKS, &s->local_rank) ||
-      !read_number(env, s, "LOCAL_WORLD_SIZE", 1, MOST_RANKS, &s->local_ranks) ||
-      !read_number(env, s, "TORCHELASTIC_RESTART_COUNT", 0, INT_MAX, &s->generation))
+  if (!read_bounded(env, s, "LOCAL_RANK", 0, MOST_RANKS, &s->local_rank) ||
+      !read_bounded(env, s, "LOCAL_WORLD_SIZE", 1, MOST_RANKS, &s->local_ranks) ||
+      !read_bounded(env, s, "TORCHELASTIC_RESTART_COUNT", 0, INT_MAX, &s->generation))
     return false;
   if (variable(env, "PET_NNODES")) {
     if (!read_pet(env, s)) return false;
-  } else if (!read_number(env, s, "WORLD_SIZE", 1, MOST_RANKS, &s->ranks)) {
+  } else if (!read_bounded(env, s, "WORLD_SIZE", 1, MOST_RANKS, &s->ranks)) {
     return false;
   }
   if (s->local_ranks > 0 && s->local_rank >= 0 &&
       !check_below(s, "LOCAL_RANK", s->local_rank, "LOCAL_WORLD_SIZE", s->local_ranks))
     return false;
-  return read_torch_rank(env, s) && read_master(env, s);
+  return read_torch_rank(env, s) && read_master_variables(env, s);
 }
 
 /* ---- the winner ---- */
@@ -397,7 +398,7 @@ static bool complete_address(const startup_environment *env, startup *s) {
   if (s->ranks == 1 && s->role == STARTUP_WORKER && !given) return s->address[0] = 0, true;
   if (given && snprintf(s->address, sizeof s->address, "%s", given) >= (int)sizeof s->address)
     return refuse(s, "MSC_ADDRESS: an address has at most %zu characters", sizeof s->address - 1);
-  if (!s->address[0] && !read_master(env, s)) return false;
+  if (!s->address[0] && !read_master_variables(env, s)) return false;
   return s->address[0] || refuse(s,
                                  "%s says rank %d of %d, but nothing says where ranks meet; set MASTER_ADDR, or "
                                  "MSC_ADDRESS=HOST:PORT with a host of rank 0",

@@ -45,7 +45,7 @@ static uint64_t convolution_workspace(const msc_plan_graph *g) {
   return bytes + bytes / 2 + SLACK;
 }
 
-static void set_attention(msc_plan_graph *g, const msc_op *op) {
+static void set_attention_graph(msc_plan_graph *g, const msc_op *op) {
   int64_t e = op->in[0].value->type->dim[3];
   bool is_grad = op->kind == OP_flash_attention_grad, has_extra = op->num_in == (is_grad ? 7 : 4);
   g->kind = !has_extra                  ? PLAN_GRAPH_KIND_ATTENTION
@@ -88,6 +88,6 @@ void msc_plan_graph_of(const msc_op *op, msc_plan_graph *out) {
   for (size_t i = 0; i < op->num_in; i++) put_operand(out, op->in[i].value);
   for (size_t i = 0; i < op->num_out; i++) put_operand(out, &op->out[i]);
   out->deterministic = !msc_op_bool(op, MSC_FACT(any_order));
-  if (msc_form_of(op) == MSC_FORM_ATTENTION) set_attention(out, op);
+  if (msc_form_of(op) == MSC_FORM_ATTENTION) set_attention_graph(out, op);
   else set_convolution(out, op);
 }

@@ -29,7 +29,7 @@ bool expand_glu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_valu
 /* ---- rotary positions ---- */
 
 /* The angle of position p and pair i is p base^(-2i / n): [s,1..,n/2], aligned with x [.., s, .., n]. */
-static msc_value *angles(msc_builder *b, const msc_op *op, const msc_type *x, msc_dtype dtype) {
+static msc_value *rotary_angles(msc_builder *b, const msc_op *op, const msc_type *x, msc_dtype dtype) {
   int axis = axis_of(op, "axis", x->rank), rank = x->rank - axis;
   int64_t n = x->dim[x->rank - 1], dim[MSC_MAX_RANK];
   for (int d = 0; d < rank; d++) dim[d] = d == 0 ? x->dim[axis] : 1;
@@ -55,7 +55,7 @@ bool expand_rotary(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   dim[neighbours ? last : t->rank] = n / 2, dim[split] = 2;
   single[last] = n / 2;
   msc_dtype dtype = wide(t->dtype);
-  msc_value *x = reshape(b, cast(b, in[0], dtype), t->rank + 1, dim), *angle = angles(b, op, t, dtype);
+  msc_value *x = reshape(b, cast(b, in[0], dtype), t->rank + 1, dim), *angle = rotary_angles(b, op, t, dtype);
   msc_value *a = reshape(b, part_of(b, x, split, 0, 1), t->rank, single),
             *c = reshape(b, part_of(b, x, split, 1, 2), t->rank, single);
   msc_value *cosine = msc_compute(b, "cos(a)", angle), *sine = msc_compute(b, "sin(a)", angle);
@@ -70,7 +70,7 @@ bool expand_rotary(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
 
 /* ---- attention ---- */
 
-static msc_value *product(msc_builder *b, msc_value *x, msc_value *y, bool transpose) {
+static msc_value *attention_product(msc_builder *b, msc_value *x, msc_value *y, bool transpose) {
   msc_attr attr = msc_named(formula_ctx(b), "transpose_b", msc_bool(true));
   return with_attrs(b, OP_batch_matmul, 2, (msc_value *[]){x, y}, transpose, &attr);
 }
@@ -93,11 +93,12 @@ static msc_value *masked(msc_builder *b, msc_value *mask, msc_value *scores) {
 
 /* softmax(scale q k^T + mask) [b,h,s,t]; of f16 and bf16 it is f32.  Heads that share keys and values stand one below
  * the other, as more positions of one head. */
-static msc_value *weights_of(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value *mask) {
+static msc_value *attention_weights(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value *mask) {
   const int64_t *q = in[0]->type->dim, *v = in[2]->type->dim;
   int64_t groups = v[1], members = q[1] / groups, t = v[2];
   double scale = msc_op_float(op, "scale");
-  msc_value *scores = product(b, reshape(b, in[0], 4, (int64_t[]){q[0], groups, members * q[2], q[3]}), in[1], true);
+  msc_value *scores =
+      attention_product(b, reshape(b, in[0], 4, (int64_t[]){q[0], groups, members * q[2], q[3]}), in[1], true);
   scores = cast(b, scores, wide(in[0]->type->dtype));
   if (scale == 0 && q[3]) scale = 1 / sqrt((double)q[3]);
   scores = reshape(b, scores, 4, (int64_t[]){q[0], q[1], q[2], t});
@@ -111,15 +112,15 @@ static msc_value *weights_of(msc_builder *b, const msc_op *op, msc_value *const 
 static msc_value *attended(msc_builder *b, msc_value *weights, msc_value *const *in) {
   const int64_t *q = in[0]->type->dim, *v = in[2]->type->dim;
   weights = reshape(b, cast(b, weights, in[0]->type->dtype), 4, (int64_t[]){q[0], v[1], q[1] / v[1] * q[2], v[2]});
-  return reshape(b, product(b, weights, in[2], false), 4, (int64_t[]){q[0], q[1], q[2], v[3]});
+  return reshape(b, attention_product(b, weights, in[2], false), 4, (int64_t[]){q[0], q[1], q[2], v[3]});
 }
 
 bool expand_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  return (out_result[0] = attended(b, weights_of(b, op, in, op->num_in > 3 ? in[3] : NULL), in)) != NULL;
+  return (out_result[0] = attended(b, attention_weights(b, op, in, op->num_in > 3 ? in[3] : NULL), in)) != NULL;
 }
 
 bool expand_dropped_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  msc_value *weights = weights_of(b, op, in, op->num_in > 4 ? in[4] : NULL);
+  msc_value *weights = attention_weights(b, op, in, op->num_in > 4 ? in[4] : NULL);
   if (weights) weights = times(b, weights, cast(b, in[3], weights->type->dtype));
   return (out_result[0] = attended(b, weights, in)) != NULL;
 }

@@ -5,7 +5,7 @@
 #include "ir/formula.h"
 #include "ir/op_table.h"
 
-static bool check_results(const msc_op *op, msc_value *const *result) {
+static bool check_expansion(const msc_op *op, msc_value *const *result) {
   for (size_t i = 0; i < op->num_out; i++) {
     const msc_type *want = msc_type_with_layout(msc_op_ctx(op), op->out[i].type, NULL);
     if (result[i] && result[i]->type == want) continue;
@@ -33,7 +33,7 @@ msc_func *msc_expansion_of(const msc_op *op) {
     msc_add_arg(f->body, msc_type_with_layout(ctx, op->in[i].value->type, NULL), NULL);
   msc_value **result = msc_new_array(arena, msc_value *, op->num_out + 1);
   msc_builder b = {.func = f, .block = f->body, .loc = op->loc, .name = op->name};
-  if (!msc_info(op)->expand(&b, op, f->body->args, result) || !check_results(op, result)) return NULL;
+  if (!msc_info(op)->expand(&b, op, f->body->args, result) || !check_expansion(op, result)) return NULL;
   msc_append_return(f, op->num_out, result, op->loc);
   msc_drop_unused(f);
   return f;

@@ -71,7 +71,7 @@ typedef struct {
   bool ok;
 } hints;
 
-static void give(hints *h, const char *name, msc_attr_value v) {
+static void give_hint(hints *h, const char *name, msc_attr_value v) {
   msc_put_attr(h->r->ctx, h->attrs, h->num_attrs, name, v);
 }
 
@@ -79,21 +79,21 @@ static void give(hints *h, const char *name, msc_attr_value v) {
 static void give_int(hints *h, const char *name, int64_t v, int64_t absent) {
   if (v < absent)
     h->ok = fbs_error(h->r, MSC_E_FORMAT, h->p, "%s is %" PRId64 "; it is at least %" PRId64, name, v, absent + 1);
-  else if (v > absent) give(h, name, msc_int(v));
+  else if (v > absent) give_hint(h, name, msc_int(v));
 }
 
 static void give_tri(hints *h, const char *name, int8_t v) {
   if (v < -1 || v > 1) h->ok = fbs_error(h->r, MSC_E_FORMAT, h->p, "%s is %d; it is -1 (not given), 0 or 1", name, v);
-  else if (v >= 0) give(h, name, msc_bool(v));
+  else if (v >= 0) give_hint(h, name, msc_bool(v));
 }
 
 static void give_flag(hints *h, const char *name, bool v) {
-  if (v) give(h, name, msc_bool(true));
+  if (v) give_hint(h, name, msc_bool(true));
 }
 
 static void give_text(hints *h, const char *name, const char *text, uint32_t len) {
   const char *checked = fbs_text(h->r, h->p, text, len);
-  if (checked) give(h, name, msc_str(h->r->ctx, checked));
+  if (checked) give_hint(h, name, msc_str(h->r->ctx, checked));
   else h->ok = false;
 }
 
@@ -107,7 +107,7 @@ static void give_splits(hints *h, const char *name, model_split (*split)(model_h
     entry[i] = list_of(h->r, model_split_parts_num(s), &part);
     for (uint32_t d = 0; d < model_split_parts_num(s); d++) part[d] = msc_int(model_split_parts(s, d));
   }
-  give(h, name, v);
+  give_hint(h, name, v);
 }
 
 static void give_layouts(hints *h, const char *name, const char *(*text)(model_hints, uint32_t),
@@ -118,7 +118,7 @@ static void give_layouts(hints *h, const char *name, const char *(*text)(model_h
     if (!layout) return (void)(h->ok = false);
     item[i] = msc_str(h->r->ctx, layout);
   }
-  give(h, name, v);
+  give_hint(h, name, v);
 }
 
 /* How a hint of each kind stands in a model file. */
@@ -129,7 +129,7 @@ static void give_layouts(hints *h, const char *name, const char *(*text)(model_h
     give_layouts(&h, MSC_FACT(id), model_hints_##id, model_hints_##id##_len, t, model_hints_##id##_num(t));
 #define READ_INTS(id)          \
   if (has_model_hints_##id(t)) \
-    give(&h, MSC_FACT(id), msc_ints(r->ctx, model_hints_##id##_num(t), model_hints_##id##_data(t)));
+    give_hint(&h, MSC_FACT(id), msc_ints(r->ctx, model_hints_##id##_num(t), model_hints_##id##_data(t)));
 #define READ_STAGE_NUMBER(id) give_int(&h, MSC_FACT(id), model_hints_##id(t), -1);
 #define READ_GROUP(id)        give_int(&h, MSC_FACT(id), model_hints_##id(t), -1);
 #define READ_BYTES(id)        give_int(&h, MSC_FACT(id), model_hints_##id(t), -1);

@@ -70,7 +70,7 @@ static bool fail(flatbuf_builder *b, flatbuf_status status, const char *table, c
 }
 
 /* `num` more items of `size` bytes; NULL after an error. */
-static void *push(flatbuf_builder *b, stack *s, size_t size, size_t num) {
+static void *push_room(flatbuf_builder *b, stack *s, size_t size, size_t num) {
   if (num > s->capacity - s->num) {
     size_t capacity = s->capacity ? s->capacity : 16;
     while (capacity - s->num < num) capacity *= 2;
@@ -269,14 +269,14 @@ static bool accepts(flatbuf_builder *b, unsigned in, unsigned id) {
   return true;
 }
 
-static void give(flatbuf_builder *b, unsigned id, bool is_ref, uint32_t at) {
+static void give_field(flatbuf_builder *b, unsigned id, bool is_ref, uint32_t at) {
   if (is_ref && !at) return; /* its writing failed */
-  pending *p = push(b, &b->pendings, sizeof *p, 1);
+  pending *p = push_room(b, &b->pendings, sizeof *p, 1);
   if (p) *p = (pending){id, is_ref, at};
 }
 
 static void open_frame(flatbuf_builder *b, bool is_list, unsigned table, unsigned field) {
-  frame *f = push(b, &b->frames, sizeof *f, 1);
+  frame *f = push_room(b, &b->frames, sizeof *f, 1);
   if (f) *f = (frame){is_list, table, field, b->pendings.num, b->values.num, b->refs.num};
 }
 
@@ -304,14 +304,14 @@ void flatbuf_begin_list(flatbuf_builder *b, unsigned in, unsigned id) {
 void flatbuf_put(flatbuf_builder *b, unsigned in, unsigned id, const void *value) {
   if (!accepts(b, in, id)) return;
   size_t bytes = field_of(b, in, id)->bytes;
-  uint8_t *p = push(b, &b->values, 1, bytes);
+  uint8_t *p = push_room(b, &b->values, 1, bytes);
   if (!p) return;
   memcpy(p, value, bytes);
-  give(b, id, false, (uint32_t)(b->values.num - bytes));
+  give_field(b, id, false, (uint32_t)(b->values.num - bytes));
 }
 
 void flatbuf_put_string(flatbuf_builder *b, unsigned in, unsigned id, const char *text, size_t bytes) {
-  if (accepts(b, in, id)) give(b, id, true, write_string(b, text, bytes));
+  if (accepts(b, in, id)) give_field(b, id, true, write_string(b, text, bytes));
 }
 
 void flatbuf_put_strings(flatbuf_builder *b, unsigned in, unsigned id, size_t num, const char *const *text) {
@@ -319,11 +319,11 @@ void flatbuf_put_strings(flatbuf_builder *b, unsigned in, unsigned id, size_t nu
   size_t first = b->refs.num;
   for (size_t i = 0; i < num; i++) {
     uint32_t ref = write_string(b, text[i], strlen(text[i]));
-    uint32_t *slot = ref ? push(b, &b->refs, sizeof *slot, 1) : NULL;
+    uint32_t *slot = ref ? push_room(b, &b->refs, sizeof *slot, 1) : NULL;
     if (!slot) return;
     *slot = ref;
   }
-  give(b, id, true, write_refs(b, item(&b->refs, sizeof(uint32_t), first), num));
+  give_field(b, id, true, write_refs(b, item(&b->refs, sizeof(uint32_t), first), num));
   b->refs.num = first;
 }
 
@@ -338,7 +338,7 @@ void flatbuf_put_vector(flatbuf_builder *b, unsigned in, unsigned id, size_t num
   if (!p) return;
   store_u32(p, (uint32_t)num);
   copy(p + 4, data, num * f->bytes);
-  give(b, id, true, (uint32_t)b->used);
+  give_field(b, id, true, (uint32_t)b->used);
 }
 
 void flatbuf_end(flatbuf_builder *b) {
@@ -357,9 +357,9 @@ void flatbuf_end(flatbuf_builder *b) {
   b->pendings.num = f.first_pending, b->values.num = f.first_value, b->refs.num = f.first_ref;
   const frame *around = top(b);
   if (!around) b->root = ref;
-  else if (!around->is_list) give(b, f.field, true, ref);
+  else if (!around->is_list) give_field(b, f.field, true, ref);
   else {
-    uint32_t *slot = push(b, &b->refs, sizeof *slot, 1);
+    uint32_t *slot = push_room(b, &b->refs, sizeof *slot, 1);
     if (slot) *slot = ref;
   }
 }

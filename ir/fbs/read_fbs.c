@@ -60,7 +60,7 @@ static int most_first(const void *a, const void *b) {
 }
 
 /* One message for all: "unknown ops: cum_sum (18, first at model.py:40), mat_mul (4; nearest: matmul)". */
-static void report_unknown(fbs_reader *r, unknown_ops *u) {
+static void report_unknown_ops(fbs_reader *r, unknown_ops *u) {
   const char *words[OP_COUNT], *text = "";
   if (!u->num) return;
   for (int k = 0; k < OP_COUNT; k++) words[k] = msc_kind_name((unsigned)k);
@@ -149,7 +149,7 @@ static bool may_stand_in_file(fbs_reader *r, fbs_place p, msc_op_kind kind, mode
 }
 
 /* The inferred types against the declared ones. */
-static bool check_results(fbs_reader *r, fbs_place p, model_op o, const msc_op *op) {
+static bool check_declared_types(fbs_reader *r, fbs_place p, model_op o, const msc_op *op) {
   bool ok = true;
   for (uint32_t i = 0; i < op->num_out; i++) {
     uint32_t number = model_op_results(o, i);
@@ -178,7 +178,7 @@ static bool read_known_op(fbs_reader *r, fbs_place p, msc_op_kind kind, model_op
   op->name = p.name;
   int before = msc_num_errors(r->ctx);
   msc_append(r->func->body, op);
-  ok = read_op_attrs(r, p, o, op) && msc_infer(op) && check_results(r, p, o, op);
+  ok = read_op_attrs(r, p, o, op) && msc_infer(op) && check_declared_types(r, p, o, op);
   if (!ok && msc_num_errors(r->ctx) > before) r->num_errors += msc_num_errors(r->ctx) - before;
   for (uint32_t i = 0; ok && i < num_out; i++) ok = fbs_define(r, p, model_op_results(o, i), &op->out[i]);
   return ok;
@@ -212,7 +212,7 @@ static bool read_ops(fbs_reader *r) {
   unknown_ops unknown = {0};
   for (uint32_t i = 0; i < model_graph_ops_num(body) && r->num_errors < FBS_MAX_ERRORS; i++)
     read_op(r, i, model_graph_ops(body, i), &unknown);
-  report_unknown(r, &unknown);
+  report_unknown_ops(r, &unknown);
   uint32_t missing = 0, first = 0;
   for (uint32_t i = r->num_values; i-- > 0;)
     if (!r->value[i]) missing++, first = i;

@@ -352,7 +352,7 @@ static bool put_init(writer *w, const msc_attr_value *v) {
   return true;
 }
 
-static const msc_attr_value *entry(const msc_attr_value *dict, const char *name, msc_attr_kind kind) {
+static const msc_attr_value *entry_of_kind(const msc_attr_value *dict, const char *name, msc_attr_kind kind) {
   const msc_attr_value *v = dict->kind == MSC_ATTR_DICT ? msc_find_attr(dict->dict.a, dict->dict.num, name) : NULL;
   return v && v->kind == kind ? v : NULL;
 }
@@ -360,8 +360,8 @@ static const msc_attr_value *entry(const msc_attr_value *dict, const char *name,
 static bool put_weights(writer *w, const msc_attr_value *v) {
   if (!msc_is_weights(v)) return false;
   model_parameter_begin_weights(w->b);
-  model_weights_put_file(w->b, number_of(&w->files, entry(v, "file", MSC_ATTR_STR)->s));
-  model_weights_put_tensor(w->b, entry(v, "tensor", MSC_ATTR_STR)->s);
+  model_weights_put_file(w->b, number_of(&w->files, entry_of_kind(v, "file", MSC_ATTR_STR)->s));
+  model_weights_put_tensor(w->b, entry_of_kind(v, "tensor", MSC_ATTR_STR)->s);
   flatbuf_end(w->b);
   return true;
 }
@@ -419,8 +419,9 @@ static void put_weight_files(writer *w) {
     model_weight_file_put_path(b, w->files.item[i]);
     for (size_t k = 0; k < w->num_parameters; k++) {
       const msc_attr_value *v = msc_arg_attr(w->func, w->parameter[k], MSC_FACT(msc_weights));
-      if (!v || entry(v, "file", MSC_ATTR_STR)->s != w->files.item[i]) continue;
-      const msc_attr_value *bytes = entry(v, "bytes", MSC_ATTR_INT), *hash = entry(v, "xxh3", MSC_ATTR_INT);
+      if (!v || entry_of_kind(v, "file", MSC_ATTR_STR)->s != w->files.item[i]) continue;
+      const msc_attr_value *bytes = entry_of_kind(v, "bytes", MSC_ATTR_INT),
+                           *hash = entry_of_kind(v, "xxh3", MSC_ATTR_INT);
       if (bytes) model_weight_file_put_bytes(b, (uint64_t)bytes->i);
       if (hash) model_weight_file_put_xxh3(b, (uint64_t)hash->i);
       break;
@@ -473,7 +474,7 @@ static bool put_group_parameters(writer *w, const msc_attr_value *names) {
 
 static void put_optimizer(writer *w, const msc_attr_value *group) {
   flatbuf_builder *b = w->b;
-  const msc_attr_value *kind = entry(group, "kind", MSC_ATTR_STR);
+  const msc_attr_value *kind = entry_of_kind(group, "kind", MSC_ATTR_STR);
   if (!kind) {
     refuse(w, NULL, "optimizer: must be a dictionary with 'kind', or a list of such");
     return;

@@ -16,7 +16,7 @@ static msc_value *in_group(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, 
   return with_attrs(&g->b, kind, 1, &x, n, attrs);
 }
 
-static bool give(msc_grad_ctx *g, msc_value *dx) {
+static bool give_whole(msc_grad_ctx *g, msc_value *dx) {
   g->doperand[0] = dx;
   return dx != NULL;
 }
@@ -51,12 +51,12 @@ bool grad_all_reduce(msc_grad_ctx *g, msc_op *op) {
   MSC_TRY(is_alone(op));
   msc_reduction reduction = msc_op_reduction(op);
   msc_value *x = op->in[0].value, *total = summed_in_group(g, op, g->dresult[0]);
-  if (reduction == MSC_SUM) return give(g, total);
-  if (reduction == MSC_PROD) return give(g, times_others(g, op, total));
+  if (reduction == MSC_SUM) return give_whole(g, total);
+  if (reduction == MSC_PROD) return give_whole(g, times_others(g, op, total));
   msc_value *hit = compare(&g->b, "eq", x, &op->out[0]),
             *ties = summed_in_group(g, op, cast(&g->b, hit, x->type->dtype)),
             *zero = number(&g->b, x, 0), *share = over(&g->b, total, ties);
-  return give(g, choose(&g->b, hit, share, zero));
+  return give_whole(g, choose(&g->b, hit, share, zero));
 }
 
 /* What cuts the result cuts its gradient, which the verb's inverse takes back to the operand's. */
@@ -73,7 +73,7 @@ bool grad_relayout(msc_grad_ctx *g, msc_op *op) {
   size_t num = 0;
   for (int i = 0; i < 2; i++)
     if (from[i] && to[i]) attrs[num++] = msc_named(formula_ctx(&g->b), to[i], msc_int(msc_op_int(op, from[i])));
-  return give(g, in_group(g, op, msc_verb_kind(row->inverse), g->dresult[0], num, attrs));
+  return give_whole(g, in_group(g, op, msc_verb_kind(row->inverse), g->dresult[0], num, attrs));
 }
 
 /* Every pair the other way round: who sent nothing receives zeros. */
@@ -89,7 +89,7 @@ bool grad_permute(msc_grad_ctx *g, msc_op *op) {
     pair[i + 1] = from;
   }
   msc_attr attr = msc_named(ctx, "pairs", msc_ints(ctx, (size_t)num, pair));
-  return give(g, in_group(g, op, OP_permute, g->dresult[0], 1, &attr));
+  return give_whole(g, in_group(g, op, OP_permute, g->dresult[0], 1, &attr));
 }
 
 /* The sum of all goes to the root; the others' operands were not looked at: a permute of the root to itself leaves them
@@ -97,7 +97,7 @@ bool grad_permute(msc_grad_ctx *g, msc_op *op) {
 bool grad_broadcast(msc_grad_ctx *g, msc_op *op) {
   int64_t root = msc_op_int(op, "root");
   msc_attr attr = msc_named(formula_ctx(&g->b), "pairs", msc_ints(formula_ctx(&g->b), 2, (int64_t[]){root, root}));
-  return give(g, in_group(g, op, OP_permute, summed_in_group(g, op, g->dresult[0]), 1, &attr));
+  return give_whole(g, in_group(g, op, OP_permute, summed_in_group(g, op, g->dresult[0]), 1, &attr));
 }
 
 /* y = recv(send(x)): the receiver sends dy back. */
@@ -106,7 +106,7 @@ static bool grad_transfer(msc_grad_ctx *g, msc_op *op, msc_op_kind kind) {
   msc_attr attrs[] = {msc_named(ctx, "from", msc_int(msc_op_int(op, "to"))),
                       msc_named(ctx, "to", msc_int(msc_op_int(op, "from"))),
                       msc_named(ctx, "channel", msc_int(msc_op_int(op, "channel")))};
-  return give(g, in_group(g, op, kind, g->dresult[0], 3, attrs));
+  return give_whole(g, in_group(g, op, kind, g->dresult[0], 3, attrs));
 }
 
 bool grad_send(msc_grad_ctx *g, msc_op *op) { return grad_transfer(g, op, OP_recv); }

@@ -40,7 +40,7 @@ static msc_value *in(const msc_op *op, size_t i) { return op->in[i].value; }
 static msc_value *dy_of(const msc_grad_ctx *g) { return g->dresult[0]; }
 
 /* Operand i's gradient is `dx`, in the shape that i was broadcast to. */
-static bool give(msc_grad_ctx *g, const msc_op *op, size_t i, msc_value *dx) {
+static bool give_gradient(msc_grad_ctx *g, const msc_op *op, size_t i, msc_value *dx) {
   g->doperand[i] = msc_unbroadcast(&g->b, dx, in(op, i)->type);
   return g->doperand[i] != NULL;
 }
@@ -53,25 +53,27 @@ bool grad_zero(msc_grad_ctx *g, msc_op *op) { return (void)g, (void)op, true; }
 /* ---- elementwise with two operands ---- */
 
 bool grad_add(msc_grad_ctx *g, msc_op *op) {
-  for (size_t i = 0; i < 2; i++) MSC_TRY(!g->wanted[i] || give(g, op, i, dy_of(g)));
+  for (size_t i = 0; i < 2; i++) MSC_TRY(!g->wanted[i] || give_gradient(g, op, i, dy_of(g)));
   return true;
 }
 
 bool grad_sub(msc_grad_ctx *g, msc_op *op) {
-  MSC_TRY(!g->wanted[0] || give(g, op, 0, dy_of(g)));
-  return !g->wanted[1] || give(g, op, 1, msc_compute(&g->b, "-a", msc_unbroadcast(&g->b, dy_of(g), in(op, 1)->type)));
+  MSC_TRY(!g->wanted[0] || give_gradient(g, op, 0, dy_of(g)));
+  return !g->wanted[1] ||
+         give_gradient(g, op, 1, msc_compute(&g->b, "-a", msc_unbroadcast(&g->b, dy_of(g), in(op, 1)->type)));
 }
 
 bool grad_mul(msc_grad_ctx *g, msc_op *op) {
-  for (size_t i = 0; i < 2; i++) MSC_TRY(!g->wanted[i] || give(g, op, i, times(&g->b, dy_of(g), in(op, 1 - i))));
+  for (size_t i = 0; i < 2; i++)
+    MSC_TRY(!g->wanted[i] || give_gradient(g, op, i, times(&g->b, dy_of(g), in(op, 1 - i))));
   return true;
 }
 
 /* y = a / b: da = dy / b, db = -dy y / b */
 bool grad_div(msc_grad_ctx *g, msc_op *op) {
-  MSC_TRY(!g->wanted[0] || give(g, op, 0, over(&g->b, dy_of(g), in(op, 1))));
+  MSC_TRY(!g->wanted[0] || give_gradient(g, op, 0, over(&g->b, dy_of(g), in(op, 1))));
   if (!g->wanted[1]) return true;
-  return give(g, op, 1, msc_compute(&g->b, "-(a * b / c)", dy_of(g), &op->out[0], in(op, 1)));
+  return give_gradient(g, op, 1, msc_compute(&g->b, "-(a * b / c)", dy_of(g), &op->out[0], in(op, 1)));
 }
 
 /* The larger one takes all, equal ones half each. */
@@ -82,7 +84,7 @@ static bool grad_extremum(msc_grad_ctx *g, msc_op *op, const char *wins) {
     if (!g->wanted[i]) continue;
     msc_value *zero = number(&g->b, dy_of(g), 0),
               *all = choose(&g->b, compare(&g->b, wins, in(op, i), in(op, 1 - i)), dy_of(g), zero);
-    MSC_TRY(give(g, op, i, choose(&g->b, equal, half, all)));
+    MSC_TRY(give_gradient(g, op, i, choose(&g->b, equal, half, all)));
   }
   return true;
 }
@@ -95,27 +97,28 @@ bool grad_pow(msc_grad_ctx *g, msc_op *op) {
   msc_value *a = in(op, 0), *b = in(op, 1), *zero = number(&g->b, a, 0);
   if (g->wanted[0]) {
     msc_value *slope = msc_compute(&g->b, "b * pow(a, b - 1)", a, b);
-    MSC_TRY(give(g, op, 0, times(&g->b, dy_of(g), choose(&g->b, compare(&g->b, "eq", b, zero), zero, slope))));
+    MSC_TRY(give_gradient(g, op, 0, times(&g->b, dy_of(g), choose(&g->b, compare(&g->b, "eq", b, zero), zero, slope))));
   }
   if (!g->wanted[1]) return true;
   msc_value *one = number(&g->b, a, 1), *base = choose(&g->b, compare(&g->b, "eq", a, zero), one, a);
   msc_value *slope = msc_compute(&g->b, "a * log(b)", &op->out[0], base);
   msc_value *pole =
       compare(&g->b, "lt", choose(&g->b, compare(&g->b, "eq", a, zero), b, zero), zero); /* a = 0, b < 0: -inf */
-  return give(g, op, 1, times(&g->b, dy_of(g), choose(&g->b, pole, msc_compute(&g->b, "-a", &op->out[0]), slope)));
+  return give_gradient(g, op, 1,
+                       times(&g->b, dy_of(g), choose(&g->b, pole, msc_compute(&g->b, "-a", &op->out[0]), slope)));
 }
 
 bool grad_select(msc_grad_ctx *g, msc_op *op) {
   msc_value *c = in(op, 0), *zero = number(&g->b, dy_of(g), 0);
-  MSC_TRY(!g->wanted[1] || give(g, op, 1, choose(&g->b, c, dy_of(g), zero)));
-  return !g->wanted[2] || give(g, op, 2, choose(&g->b, c, zero, dy_of(g)));
+  MSC_TRY(!g->wanted[1] || give_gradient(g, op, 1, choose(&g->b, c, dy_of(g), zero)));
+  return !g->wanted[2] || give_gradient(g, op, 2, choose(&g->b, c, zero, dy_of(g)));
 }
 
 /* ---- elementwise with one operand: dx = dy * slope(x, y) ---- */
 
 /* a is dy, b is x, c is y. */
 static bool give_formula(msc_grad_ctx *g, const msc_op *op, const char *text) {
-  return give(g, op, 0, msc_compute(&g->b, text, dy_of(g), in(op, 0), &op->out[0]));
+  return give_gradient(g, op, 0, msc_compute(&g->b, text, dy_of(g), in(op, 0), &op->out[0]));
 }
 
 bool grad_neg(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "-a"); }
@@ -126,7 +129,7 @@ bool grad_abs(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * sig
 
 bool grad_rsqrt(msc_grad_ctx *g, msc_op *op) {
   msc_value *cube = msc_compute(&g->b, "a * (a * a)", &op->out[0]);
-  return give(g, op, 0, msc_compute(&g->b, "a * -0.5 * b", dy_of(g), cube));
+  return give_gradient(g, op, 0, msc_compute(&g->b, "a * -0.5 * b", dy_of(g), cube));
 }
 
 bool grad_sin(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * cos(b)"); }
@@ -134,7 +137,7 @@ bool grad_cos(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "-(a * s
 
 bool grad_tanh(msc_grad_ctx *g, msc_op *op) {
   msc_value *square = msc_compute(&g->b, "a * a", &op->out[0]);
-  return give(g, op, 0, msc_compute(&g->b, "a * (1 - b)", dy_of(g), square));
+  return give_gradient(g, op, 0, msc_compute(&g->b, "a * (1 - b)", dy_of(g), square));
 }
 
 /* dy 2/sqrt(pi) exp(-x^2) */
@@ -151,16 +154,16 @@ bool grad_exp2(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (c
 bool grad_log2(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a / (b * 0.6931471805599453)"); }
 bool grad_log10(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a / (b * 2.302585092994046)"); }
 bool grad_cosh(msc_grad_ctx *g, msc_op *op) {
-  return give(g, op, 0, msc_compute(&g->b, "a * sinh(b)", dy_of(g), in(op, 0)));
+  return give_gradient(g, op, 0, msc_compute(&g->b, "a * sinh(b)", dy_of(g), in(op, 0)));
 }
 bool grad_sinh(msc_grad_ctx *g, msc_op *op) {
-  return give(g, op, 0, msc_compute(&g->b, "a * cosh(b)", dy_of(g), in(op, 0)));
+  return give_gradient(g, op, 0, msc_compute(&g->b, "a * cosh(b)", dy_of(g), in(op, 0)));
 }
 
 bool grad_atan2(msc_grad_ctx *g, msc_op *op) {
   msc_value *a = in(op, 0), *b = in(op, 1), *dy = dy_of(g);
-  if (g->wanted[0]) MSC_TRY(give(g, op, 0, msc_compute(&g->b, "a * c / (b * b + c * c)", dy, a, b)));
-  return !g->wanted[1] || give(g, op, 1, msc_compute(&g->b, "-(a * b / (b * b + c * c))", dy, a, b));
+  if (g->wanted[0]) MSC_TRY(give_gradient(g, op, 0, msc_compute(&g->b, "a * c / (b * b + c * c)", dy, a, b)));
+  return !g->wanted[1] || give_gradient(g, op, 1, msc_compute(&g->b, "-(a * b / (b * b + c * c))", dy, a, b));
 }
 
 bool grad_erf(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (exp(-(b * b)) * 1.1283791670955126)"); }
@@ -169,7 +172,7 @@ bool grad_sigmoid(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a *
 /* By the sign of y, which is kept anyway: relu(x) > 0 exactly where x > 0. */
 bool grad_relu(msc_grad_ctx *g, msc_op *op) {
   msc_value *y = &op->out[0], *zero = number(&g->b, y, 0);
-  return give(g, op, 0, choose(&g->b, compare(&g->b, "gt", y, zero), dy_of(g), zero));
+  return give_gradient(g, op, 0, choose(&g->b, compare(&g->b, "gt", y, zero), dy_of(g), zero));
 }
 
 /* x s: slope s (1 + x (1 - s)) */
@@ -177,7 +180,7 @@ bool grad_silu(msc_grad_ctx *g, msc_op *op) {
   msc_value *x = in(op, 0), *one = number(&g->b, x, 1);
   msc_value *s = msc_compute(&g->b, "sigmoid(a)", x);
   msc_value *inner = plus(&g->b, times(&g->b, x, minus(&g->b, one, s)), one);
-  return give(g, op, 0, times(&g->b, dy_of(g), times(&g->b, s, inner)));
+  return give_gradient(g, op, 0, times(&g->b, dy_of(g), times(&g->b, s, inner)));
 }
 
 /* x Phi(x): slope Phi(x) + x phi(x) */
@@ -200,18 +203,20 @@ static msc_value *gelu_tanh_slope(msc_grad_ctx *g, msc_value *x) {
 bool grad_gelu(msc_grad_ctx *g, msc_op *op) {
   bool exact = !strcmp(msc_op_str(op, "form"), "erf");
   msc_value *slope = exact ? gelu_erf_slope(g, in(op, 0)) : gelu_tanh_slope(g, in(op, 0));
-  return give(g, op, 0, times(&g->b, dy_of(g), slope));
+  return give_gradient(g, op, 0, times(&g->b, dy_of(g), slope));
 }
 
-bool grad_cast(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, cast(&g->b, dy_of(g), in(op, 0)->type->dtype)); }
+bool grad_cast(msc_grad_ctx *g, msc_op *op) {
+  return give_gradient(g, op, 0, cast(&g->b, dy_of(g), in(op, 0)->type->dtype));
+}
 
 /* ---- data movement ---- */
 
-bool grad_broadcast_to(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, dy_of(g)); }
+bool grad_broadcast_to(msc_grad_ctx *g, msc_op *op) { return give_gradient(g, op, 0, dy_of(g)); }
 
 bool grad_reshape(msc_grad_ctx *g, msc_op *op) {
   const msc_type *x = in(op, 0)->type;
-  return give(g, op, 0, reshape(&g->b, dy_of(g), x->rank, x->dim));
+  return give_gradient(g, op, 0, reshape(&g->b, dy_of(g), x->rank, x->dim));
 }
 
 bool grad_transpose(msc_grad_ctx *g, msc_op *op) {
@@ -220,7 +225,7 @@ bool grad_transpose(msc_grad_ctx *g, msc_op *op) {
   for (int d = 0; d < rank; d++) inverse[perm[d]] = d;
   msc_attr attr = msc_named(formula_ctx(&g->b), "perm", msc_ints(formula_ctx(&g->b), (size_t)rank, inverse));
   msc_value *dy = dy_of(g);
-  return give(g, op, 0, with_attrs(&g->b, OP_transpose, 1, &dy, 1, &attr));
+  return give_gradient(g, op, 0, with_attrs(&g->b, OP_transpose, 1, &dy, 1, &attr));
 }
 
 bool grad_concat(msc_grad_ctx *g, msc_op *op) {
@@ -241,7 +246,7 @@ bool grad_split(msc_grad_ctx *g, msc_op *op) {
   msc_value **part = msc_new_array(msc_context_arena(ctx), msc_value *, op->num_out);
   for (size_t i = 0; i < op->num_out; i++) part[i] = g->dresult[i] ? g->dresult[i] : zeros_like(g, &op->out[i]);
   msc_attr attr = msc_named(ctx, "dim", msc_int(msc_op_int(op, "dim")));
-  return give(g, op, 0, with_attrs(&g->b, OP_concat, op->num_out, part, 1, &attr));
+  return give_gradient(g, op, 0, with_attrs(&g->b, OP_concat, op->num_out, part, 1, &attr));
 }
 
 /* Reads attribute `name`, one entry per dimension; `fill` when absent. */
@@ -265,7 +270,7 @@ bool grad_slice(msc_grad_ctx *g, msc_op *op) {
                       msc_named(ctx, "high", msc_ints(ctx, rank, high)),
                       msc_named(ctx, "stride", msc_ints(ctx, rank, stride))};
   msc_value *dy = dy_of(g);
-  return give(g, op, 0, with_attrs(&g->b, OP_pad, 1, &dy, msc_op_attr(op, "stride") ? 3 : 2, attrs));
+  return give_gradient(g, op, 0, with_attrs(&g->b, OP_pad, 1, &dy, msc_op_attr(op, "stride") ? 3 : 2, attrs));
 }
 
 bool grad_pad(msc_grad_ctx *g, msc_op *op) {
@@ -280,7 +285,7 @@ bool grad_pad(msc_grad_ctx *g, msc_op *op) {
                       msc_named(ctx, "limit", msc_ints(ctx, rank, limit)),
                       msc_named(ctx, "stride", msc_ints(ctx, rank, stride))};
   msc_value *dy = dy_of(g);
-  return give(g, op, 0, with_attrs(&g->b, OP_slice, 1, &dy, msc_op_attr(op, "stride") ? 3 : 2, attrs));
+  return give_gradient(g, op, 0, with_attrs(&g->b, OP_slice, 1, &dy, msc_op_attr(op, "stride") ? 3 : 2, attrs));
 }
 
 bool grad_gather(msc_grad_ctx *g, msc_op *op) {
@@ -293,13 +298,15 @@ bool grad_gather(msc_grad_ctx *g, msc_op *op) {
     attrs[num++] = msc_named(ctx, MSC_FACT(manual_split), *msc_op_attr(op, MSC_FACT(manual_split)));
     attrs[num++] = msc_named(ctx, MSC_FACT(aligned), msc_bool(true));
   }
-  return give(g, op, 0, with_attrs(&g->b, OP_scatter_add, 2, (msc_value *[]){in(op, 1), dy_of(g)}, num, attrs));
+  return give_gradient(g, op, 0,
+                       with_attrs(&g->b, OP_scatter_add, 2, (msc_value *[]){in(op, 1), dy_of(g)}, num, attrs));
 }
 
 bool grad_scatter_add(msc_grad_ctx *g, msc_op *op) {
   int64_t axis = msc_op_int(op, "axis");
   msc_attr attr = msc_named(formula_ctx(&g->b), "axis", msc_int(axis));
-  return give(g, op, 1, with_attrs(&g->b, OP_gather, 2, (msc_value *[]){dy_of(g), in(op, 0)}, axis != 0, &attr));
+  return give_gradient(g, op, 1,
+                       with_attrs(&g->b, OP_gather, 2, (msc_value *[]){dy_of(g), in(op, 0)}, axis != 0, &attr));
 }
 
 static msc_attr axis_attr(const msc_grad_ctx *g, const msc_op *op) {
@@ -312,24 +319,25 @@ static bool give_back(msc_grad_ctx *g, msc_op *op, msc_value *indices) {
   int64_t axis = msc_op_int(op, "axis");
   msc_attr attrs[] = {msc_named(formula_ctx(&g->b), "rows", msc_int(x->dim[axis < 0 ? axis + x->rank : axis])),
                       axis_attr(g, op)};
-  return give(g, op, 0, with_attrs(&g->b, OP_add_along, 2, (msc_value *[]){indices, dy_of(g)}, 2, attrs));
+  return give_gradient(g, op, 0, with_attrs(&g->b, OP_add_along, 2, (msc_value *[]){indices, dy_of(g)}, 2, attrs));
 }
 
 bool grad_take_along(msc_grad_ctx *g, msc_op *op) { return give_back(g, op, in(op, 1)); }
 
 bool grad_add_along(msc_grad_ctx *g, msc_op *op) {
-  return give(g, op, 1, take_along(&g->b, dy_of(g), in(op, 0), msc_op_int(op, "axis")));
+  return give_gradient(g, op, 1, take_along(&g->b, dy_of(g), in(op, 0), msc_op_int(op, "axis")));
 }
 
 bool grad_gather_nd(msc_grad_ctx *g, msc_op *op) {
   const msc_type *x = in(op, 0)->type;
   msc_context *ctx = formula_ctx(&g->b);
   msc_attr shape = msc_named(ctx, MSC_FACT(shape), msc_ints(ctx, (size_t)x->rank, x->dim));
-  return give(g, op, 0, with_attrs(&g->b, OP_scatter_nd_add, 2, (msc_value *[]){in(op, 1), dy_of(g)}, 1, &shape));
+  return give_gradient(g, op, 0,
+                       with_attrs(&g->b, OP_scatter_nd_add, 2, (msc_value *[]){in(op, 1), dy_of(g)}, 1, &shape));
 }
 
 bool grad_scatter_nd_add(msc_grad_ctx *g, msc_op *op) {
-  return give(g, op, 1, msc_compute(&g->b, "gather_nd(a, b)", dy_of(g), in(op, 0)));
+  return give_gradient(g, op, 1, msc_compute(&g->b, "gather_nd(a, b)", dy_of(g), in(op, 0)));
 }
 
 /* Which updates were the last of their row, shaped to be broadcast: the row's last position is written down and read
@@ -358,12 +366,13 @@ bool grad_scatter_update(msc_grad_ctx *g, msc_op *op) {
   if (g->wanted[0]) {
     msc_value *zeros = stretched(g, zero, in(op, 2)->type);
     MSC_TRY(zeros &&
-            give(g, op, 0, with_attrs(&g->b, OP_scatter_update, 3, (msc_value *[]){dy, in(op, 1), zeros}, 1, &axis)));
+            give_gradient(g, op, 0,
+                          with_attrs(&g->b, OP_scatter_update, 3, (msc_value *[]){dy, in(op, 1), zeros}, 1, &axis)));
   }
   if (!g->wanted[2]) return true;
   msc_value *rows = gather(&g->b, dy, in(op, 1), msc_op_int(op, "axis")),
             *mine = last_of_rows(g, op);
-  return rows && mine && give(g, op, 2, choose(&g->b, mine, rows, zero));
+  return rows && mine && give_gradient(g, op, 2, choose(&g->b, mine, rows, zero));
 }
 
 /* ---- along one dimension ---- */
@@ -381,12 +390,12 @@ static msc_value *cumulated(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind,
 
 bool grad_cumsum(msc_grad_ctx *g, msc_op *op) {
   msc_value *dy = dy_of(g);
-  return give(g, op, 0, cumulated(g, op, OP_cumsum, 1, &dy, !msc_op_bool(op, "reverse")));
+  return give_gradient(g, op, 0, cumulated(g, op, OP_cumsum, 1, &dy, !msc_op_bool(op, "reverse")));
 }
 
 bool grad_cumprod(msc_grad_ctx *g, msc_op *op) {
-  return give(g, op, 0,
-              cumulated(g, op, OP_cumprod_grad, 2, (msc_value *[]){in(op, 0), dy_of(g)}, msc_op_bool(op, "reverse")));
+  return give_gradient(
+      g, op, 0, cumulated(g, op, OP_cumprod_grad, 2, (msc_value *[]){in(op, 0), dy_of(g)}, msc_op_bool(op, "reverse")));
 }
 
 /* ---- random ---- */
@@ -394,10 +403,11 @@ bool grad_cumprod(msc_grad_ctx *g, msc_op *op) {
 /* The same elements of dy. */
 bool grad_dropout(msc_grad_ctx *g, msc_op *op) {
   msc_context *ctx = formula_ctx(&g->b);
-  if (op->num_in == 1) return give(g, op, 0, dy_of(g));
+  if (op->num_in == 1) return give_gradient(g, op, 0, dy_of(g));
   msc_attr attrs[] = {msc_named(ctx, "rate", msc_float(msc_op_float(op, "rate"))),
                       msc_named(ctx, "salt", msc_int(msc_op_int(op, "salt")))};
-  return give(g, op, 0, with_attrs(&g->b, OP_dropout, 3, (msc_value *[]){dy_of(g), in(op, 1), in(op, 2)}, 2, attrs));
+  return give_gradient(g, op, 0,
+                       with_attrs(&g->b, OP_dropout, 3, (msc_value *[]){dy_of(g), in(op, 1), in(op, 2)}, 2, attrs));
 }
 
 /* The same backward. */
@@ -406,7 +416,7 @@ static bool again(msc_grad_ctx *g, msc_op *op, const char *name, msc_attr_value 
   size_t num = 1;
   if (other) attrs[num++] = msc_named(formula_ctx(&g->b), other, msc_int(msc_op_int(op, other)));
   msc_value *dy = dy_of(g);
-  return give(g, op, 0, with_attrs(&g->b, (msc_op_kind)op->kind, 1, &dy, num, attrs));
+  return give_gradient(g, op, 0, with_attrs(&g->b, (msc_op_kind)op->kind, 1, &dy, num, attrs));
 }
 
 bool grad_reverse(msc_grad_ctx *g, msc_op *op) { return again(g, op, "dims", *msc_op_attr(op, "dims"), NULL); }
@@ -418,8 +428,8 @@ bool grad_roll(msc_grad_ctx *g, msc_op *op) {
 
 /* ---- matrix products ---- */
 
-static msc_value *product(msc_grad_ctx *g, msc_op_kind kind, msc_value *a, bool transpose_a, msc_value *b,
-                          bool transpose_b) {
+static msc_value *gradient_product(msc_grad_ctx *g, msc_op_kind kind, msc_value *a, bool transpose_a, msc_value *b,
+                                   bool transpose_b) {
   msc_context *ctx = formula_ctx(&g->b);
   msc_attr attrs[2];
   size_t num = 0;
@@ -436,10 +446,13 @@ bool grad_matmul(msc_grad_ctx *g, msc_op *op) {
   /* over all dimensions that only `a` has, in one product */
   bool sums = a->type->rank > 2 && b->type->rank == 2 && !ta;
   if (g->wanted[0])
-    MSC_TRY(give(g, op, 0, ta ? product(g, kind, b, tb, dy, true) : product(g, kind, dy, false, b, !tb)));
+    MSC_TRY(give_gradient(
+        g, op, 0, ta ? gradient_product(g, kind, b, tb, dy, true) : gradient_product(g, kind, dy, false, b, !tb)));
   if (!g->wanted[1]) return true;
-  if (sums) return give(g, op, 1, product(g, OP_matmul_weight_grad, tb ? dy : a, false, tb ? a : dy, false));
-  return give(g, op, 1, tb ? product(g, kind, dy, true, a, ta) : product(g, kind, a, !ta, dy, false));
+  if (sums)
+    return give_gradient(g, op, 1, gradient_product(g, OP_matmul_weight_grad, tb ? dy : a, false, tb ? a : dy, false));
+  return give_gradient(g, op, 1,
+                       tb ? gradient_product(g, kind, dy, true, a, ta) : gradient_product(g, kind, a, !ta, dy, false));
 }
 
 bool grad_batch_matmul(msc_grad_ctx *g, msc_op *op) { return grad_matmul(g, op); }
@@ -447,8 +460,8 @@ bool grad_batch_matmul(msc_grad_ctx *g, msc_op *op) { return grad_matmul(g, op);
 /* dW = X^T dY over the leading dimensions: of X it is dY (d dW)^T, of dY it is X (d dW). */
 bool grad_weight_grad(msc_grad_ctx *g, msc_op *op) {
   msc_op_kind kind = in(op, 0)->type->rank > 2 ? OP_batch_matmul : OP_matmul;
-  if (g->wanted[0]) MSC_TRY(give(g, op, 0, product(g, kind, in(op, 1), false, dy_of(g), true)));
-  return !g->wanted[1] || give(g, op, 1, product(g, kind, in(op, 0), false, dy_of(g), false));
+  if (g->wanted[0]) MSC_TRY(give_gradient(g, op, 0, gradient_product(g, kind, in(op, 1), false, dy_of(g), true)));
+  return !g->wanted[1] || give_gradient(g, op, 1, gradient_product(g, kind, in(op, 0), false, dy_of(g), false));
 }
 
 /* ---- reductions ---- */
@@ -478,13 +491,13 @@ static msc_value *unreduced(msc_grad_ctx *g, const msc_op *op, msc_value *v) {
   return stretched(g, v, x);
 }
 
-bool grad_reduce_sum(msc_grad_ctx *g, msc_op *op) { return give(g, op, 0, unreduced(g, op, dy_of(g))); }
+bool grad_reduce_sum(msc_grad_ctx *g, msc_op *op) { return give_gradient(g, op, 0, unreduced(g, op, dy_of(g))); }
 
 bool grad_reduce_mean(msc_grad_ctx *g, msc_op *op) {
   int64_t count;
   reduced_dims(op, &count);
   msc_value *part = over(&g->b, dy_of(g), number(&g->b, dy_of(g), (double)count));
-  return give(g, op, 0, unreduced(g, op, part));
+  return give_gradient(g, op, 0, unreduced(g, op, part));
 }
 
 /* The elements that equal the extremum share its gradient. */
@@ -495,7 +508,7 @@ bool grad_reduce_max(msc_grad_ctx *g, msc_op *op) {
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
   msc_value *ties = sum(&g->b, cast(&g->b, hit, x->type->dtype), num, dims, msc_op_bool(op, "keep_dims"));
   msc_value *share = unreduced(g, op, over(&g->b, dy, ties));
-  return give(g, op, 0, choose(&g->b, hit, share, number(&g->b, x, 0)));
+  return give_gradient(g, op, 0, choose(&g->b, hit, share, number(&g->b, x, 0)));
 }
 
 /* dy times the product of the others: y / x without zeros; with one zero, the product of the rest, for that element
@@ -515,7 +528,7 @@ bool grad_reduce_prod(msc_grad_ctx *g, msc_op *op) {
   msc_value *without = choose(&g->b, compare(&g->b, "eq", num_zeros, zero), rest, zero),
             *with_one = choose(&g->b, compare(&g->b, "eq", num_zeros, one), rest, zero);
   msc_value *usual = over(&g->b, unreduced(g, op, without), filled);
-  return give(g, op, 0, choose(&g->b, hit, unreduced(g, op, with_one), usual));
+  return give_gradient(g, op, 0, choose(&g->b, hit, unreduced(g, op, with_one), usual));
 }
 
 /* ---- rows ---- */
@@ -530,13 +543,13 @@ static msc_value *row_sum(msc_grad_ctx *g, const msc_op *op, msc_value *v) {
 bool grad_softmax(msc_grad_ctx *g, msc_op *op) {
   msc_value *y = &op->out[0];
   msc_value *mean = row_sum(g, op, times(&g->b, dy_of(g), y));
-  return give(g, op, 0, times(&g->b, y, minus(&g->b, dy_of(g), mean)));
+  return give_gradient(g, op, 0, times(&g->b, y, minus(&g->b, dy_of(g), mean)));
 }
 
 /* dy - exp(y) sum(dy) */
 bool grad_log_softmax(msc_grad_ctx *g, msc_op *op) {
   msc_value *total = row_sum(g, op, dy_of(g));
-  return give(g, op, 0, minus(&g->b, dy_of(g), msc_compute(&g->b, "exp(a) * b", &op->out[0], total)));
+  return give_gradient(g, op, 0, minus(&g->b, dy_of(g), msc_compute(&g->b, "exp(a) * b", &op->out[0], total)));
 }
 
 /* dlabels = -log_softmax(logits) dloss, divided by the number of rows for mean */
@@ -562,7 +575,7 @@ bool grad_cross_entropy(msc_grad_ctx *g, msc_op *op) {
     if (strcmp(reduction, "mean")) attrs[num++] = msc_named(ctx, "reduction", msc_str(ctx, reduction));
     if (ignored) attrs[num++] = msc_named(ctx, "ignore_index", *ignored);
     msc_value *operands[] = {in(op, 0), in(op, 1), dy_of(g)};
-    MSC_TRY(give(g, op, 0, with_attrs(&g->b, OP_softmax_cross_entropy_grad, 3, operands, num, attrs)));
+    MSC_TRY(give_gradient(g, op, 0, with_attrs(&g->b, OP_softmax_cross_entropy_grad, 3, operands, num, attrs)));
   }
-  return !g->wanted[1] || give(g, op, 1, label_gradient(g, op));
+  return !g->wanted[1] || give_gradient(g, op, 1, label_gradient(g, op));
 }

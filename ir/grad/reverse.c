@@ -20,7 +20,7 @@ void msc_mark_active(const msc_reverse *r, const msc_op *end) {
   }
 }
 
-static void make_room(msc_reverse *r, size_t n) {
+static void make_gradient_room(msc_reverse *r, size_t n) {
   if (n <= r->wide) return;
   r->wide = 2 * n;
   r->dresult = msc_new_array(r->arena, msc_value *, r->wide);
@@ -31,7 +31,7 @@ static void make_room(msc_reverse *r, size_t n) {
 /* Collects the op's gradients; false: nothing flows through it. */
 static bool prepare(msc_reverse *r, const msc_op *op) {
   bool arrives = false, leaves = false;
-  make_room(r, op->num_in > op->num_out ? op->num_in : op->num_out);
+  make_gradient_room(r, op->num_in > op->num_out ? op->num_in : op->num_out);
   for (size_t i = 0; i < op->num_out; i++) {
     r->dresult[i] = r->active[op->out[i].id] ? r->grad[op->out[i].id] : NULL;
     arrives |= r->dresult[i] != NULL;

@@ -240,7 +240,7 @@ typedef struct {
   msc_digit digit[MSC_BOX_DIGITS]; /* in mesh order */
 } digits;
 
-static bool add_border(uint64_t *border, int *num, uint64_t b) {
+static bool add_box_border(uint64_t *border, int *num, uint64_t b) {
   int i = 0;
   while (i < *num && border[i] < b) i++;
   if (i < *num && border[i] == b) return true;
@@ -254,7 +254,8 @@ static bool add_border(uint64_t *border, int *num, uint64_t b) {
 static bool add_borders(const msc_box_layout *l, int axis, uint64_t *border, int *num) {
   for (int i = 0; i < l->num; i++)
     if (l->digit[i].axis == (uint32_t)axis && l->digit[i].size > 1)
-      if (!add_border(border, num, l->digit[i].pre) || !add_border(border, num, digit_end(l->digit[i]))) return false;
+      if (!add_box_border(border, num, l->digit[i].pre) || !add_box_border(border, num, digit_end(l->digit[i])))
+        return false;
   return true;
 }
 
@@ -264,7 +265,7 @@ static bool common_digits(const msc_box_mesh *mesh, const msc_box_layout *a, con
   for (int axis = 0; axis < mesh->num_axes; axis++) {
     uint64_t border[MSC_BOX_DIGITS] = {1};
     int num = 1;
-    if (!add_border(border, &num, (uint64_t)mesh->size[axis])) return false;
+    if (!add_box_border(border, &num, (uint64_t)mesh->size[axis])) return false;
     if (!add_borders(a, axis, border, &num) || !add_borders(b, axis, border, &num)) return false;
     for (int i = 1; i < num; i++) {
       if (border[i] % border[i - 1] || out->num == MSC_BOX_DIGITS) return false;
@@ -277,7 +278,7 @@ static bool common_digits(const msc_box_mesh *mesh, const msc_box_layout *a, con
 
 typedef enum { FREE, CUT, PARTIAL } place;
 
-static place place_of(const msc_box_layout *l, msc_digit d) {
+static place place_of_digit(const msc_box_layout *l, msc_digit d) {
   for (int i = 0; i < l->num; i++)
     if (overlap(l->digit[i], d)) return i < l->first[l->rank] ? CUT : PARTIAL;
   return FREE;
@@ -304,7 +305,7 @@ static bool change_of(change *c, const msc_box_layout *to) {
   if (!common_digits(c->mesh, from, to, &all)) return false;
   for (int i = 0; i < all.num; i++) {
     msc_digit d = all.digit[i];
-    place f = place_of(from, d), t = place_of(to, d);
+    place f = place_of_digit(from, d), t = place_of_digit(to, d);
     if (f == CUT) add_digit(&cuts, d);
     if (f == t && f != CUT) add_digit(&kept, d);
     if (f == FREE && t != FREE) add_digit(&c->taken, d);

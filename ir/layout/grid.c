@@ -156,7 +156,7 @@ static int find_border(const borders *b, int64_t at) {
   return i;
 }
 
-static int64_t product(msc_grid_sizes s) {
+static int64_t product_of_sizes(msc_grid_sizes s) {
   int64_t n = 1;
   for (int i = 0; i < s.num; i++)
     if (__builtin_mul_overflow(n, s.size[i], &n)) return -1;
@@ -164,7 +164,7 @@ static int64_t product(msc_grid_sizes s) {
 }
 
 int msc_sizes_refine(msc_grid_sizes a, msc_grid_sizes b, int64_t *out_size) {
-  int64_t na = product(a), nb = product(b), all = na > nb ? na : nb;
+  int64_t na = product_of_sizes(a), nb = product_of_sizes(b), all = na > nb ? na : nb;
   borders all_of = {0};
   if (na < 1 || nb < 1 || all % na || all % nb) return 0;
   if (!put_sizes(&all_of, a, all / na) || !put_sizes(&all_of, b, all / nb) || !put_border(&all_of, all / na) ||
@@ -260,7 +260,8 @@ bool msc_grid_refine(int num, msc_grid *g, msc_grid_sizes axes, msc_grid_sizes d
     if (devices % msc_grid_devices(&g[n]) || g[n].num_axes == MSC_GRID_AXES) return false;
     prepend(&g[n], devices / msc_grid_devices(&g[n]));
     msc_grid_drop_ones(&g[n]);
-    if (product((msc_grid_sizes){g[n].num_dims, g[n].dim}) != product((msc_grid_sizes){g[0].num_dims, g[0].dim}))
+    if (product_of_sizes((msc_grid_sizes){g[n].num_dims, g[n].dim}) !=
+        product_of_sizes((msc_grid_sizes){g[0].num_dims, g[0].dim}))
       return false;
     if (!put_sizes(&r.axes, (msc_grid_sizes){g[n].num_axes, g[n].axis}, 1) ||
         !put_sizes(&r.dims, (msc_grid_sizes){g[n].num_dims, g[n].dim}, 1))
@@ -268,7 +269,8 @@ bool msc_grid_refine(int num, msc_grid *g, msc_grid_sizes axes, msc_grid_sizes d
   }
   if (!put_sizes(&r.axes, axes, 1) || !put_sizes(&r.dims, dims, 1)) return false;
   if (r.axes.num && r.axes.at[r.axes.num - 1] != devices) return false;
-  if (r.dims.num && r.dims.at[r.dims.num - 1] != product((msc_grid_sizes){g[0].num_dims, g[0].dim})) return false;
+  if (r.dims.num && r.dims.at[r.dims.num - 1] != product_of_sizes((msc_grid_sizes){g[0].num_dims, g[0].dim}))
+    return false;
   bool done = false, none = false;
   while (!done && !none) { /* ends: borders only grow, and are bounded */
     r.axes.grew = r.dims.grew = false;

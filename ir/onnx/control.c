@@ -139,7 +139,7 @@ bool onnx_build_loop(onnx_node *n) {
 }
 
 /* Entry `at` of dimension `axis` of v, without that dimension. */
-static onnx_value *entry_of(onnx_node *n, onnx_value *v, int axis, int64_t at) {
+static onnx_value *entry_along(onnx_node *n, onnx_value *v, int axis, int64_t at) {
   msc_value *x = onnx_value_of(n, v), *p = x ? part_of(n->b, x, axis, at, at + 1) : NULL;
   int64_t dim[MSC_MAX_RANK];
   if (!p) return NULL;
@@ -152,7 +152,7 @@ static onnx_value *entry_of(onnx_node *n, onnx_value *v, int axis, int64_t at) {
 }
 
 /* Entry i of the attribute's list, 0 where there is none. */
-static bool list_of(onnx_node *n, const char *name, size_t num, int64_t *out) {
+static bool list_or_zeros(onnx_node *n, const char *name, size_t num, int64_t *out) {
   int k = onnx_ints(n, name, out, (int)num);
   for (size_t i = k < 0 ? 0 : (size_t)k; i < num; i++) out[i] = 0;
   return k != -2;
@@ -170,9 +170,10 @@ bool onnx_build_scan(onnx_node *n) {
   int64_t *axes = msc_new_array(n->scratch, int64_t, 2 * n->num_in + 2 * body->num_out + 4),
           *back = axes + n->num_in + 1;
   int64_t *out_axes = back + n->num_in + 1, *out_back = out_axes + body->num_out + 1;
-  MSC_TRY(list_of(n, "scan_input_axes", (size_t)scans, axes) &&
-          list_of(n, "scan_input_directions", (size_t)scans, back) && list_of(n, "scan_output_axes", gives, out_axes) &&
-          list_of(n, "scan_output_directions", gives, out_back));
+  MSC_TRY(list_or_zeros(n, "scan_input_axes", (size_t)scans, axes) &&
+          list_or_zeros(n, "scan_input_directions", (size_t)scans, back) &&
+          list_or_zeros(n, "scan_output_axes", gives, out_axes) &&
+          list_or_zeros(n, "scan_output_directions", gives, out_back));
   onnx_value **in = msc_new_array(n->scratch, onnx_value *, n->num_in + 1), **out;
   onnx_value ***stacked = msc_new_array(n->scratch, onnx_value **, gives + 1);
   for (size_t i = 0; i < n->num_in; i++)
@@ -189,7 +190,7 @@ bool onnx_build_scan(onnx_node *n) {
   if (rounds > MAX_ROUNDS) return onnx_refuse(n, "runs more than %d times", MAX_ROUNDS);
   for (int64_t k = 0; k < rounds; k++) {
     for (size_t i = 0; i < (size_t)scans; i++)
-      MSC_TRY((in[num + i] = entry_of(n, n->in[num + i], (int)axes[i], back[i] ? rounds - 1 - k : k)));
+      MSC_TRY((in[num + i] = entry_along(n, n->in[num + i], (int)axes[i], back[i] ? rounds - 1 - k : k)));
     out = msc_new_array(n->scratch, onnx_value *, body->num_out + 1);
     MSC_TRY(onnx_run_graph(n, body, n->num_in, in, out));
     for (size_t i = 0; i < num; i++) in[i] = out[i];

@@ -125,7 +125,7 @@ static msc_value *combine_rows(onnx_node *n, combine how, msc_value *rows, msc_v
 }
 
 /* rows [total,width], at [num], updates [num,width] */
-static msc_value *scatter_rows(onnx_node *n, combine how, msc_value *rows, msc_value *at, msc_value *updates) {
+static msc_value *scatter_combined(onnx_node *n, combine how, msc_value *rows, msc_value *at, msc_value *updates) {
   msc_attr axis = msc_named(n->ctx, "axis", msc_int(0));
   if (!rows || !at || !updates) return NULL;
   if (!at->type->dim[0]) return rows;
@@ -149,7 +149,7 @@ bool onnx_build_scatter_nd(onnx_node *n) {
   msc_value *at = flat_index(n, k, x->type, m);
   at = at ? reshape(n->b, at, 1, &num) : NULL;
   msc_value *rows = reshape(n->b, x, 2, (int64_t[]){total, width});
-  msc_value *y = scatter_rows(n, how, rows, at, reshape(n->b, updates, 2, (int64_t[]){num, width}));
+  msc_value *y = scatter_combined(n, how, rows, at, reshape(n->b, updates, 2, (int64_t[]){num, width}));
   return onnx_set(n, 0, y ? reshape(n->b, y, x->type->rank, x->type->dim) : NULL);
 }
 
@@ -180,7 +180,7 @@ bool onnx_build_scatter_elements(onnx_node *n) {
   msc_value *at = element_numbers(n, k, x->type, axis);
   at = at ? reshape(n->b, at, 1, &num) : NULL;
   msc_value *rows = reshape(n->b, x, 2, (int64_t[]){total, 1});
-  msc_value *y = scatter_rows(n, how, rows, at, reshape(n->b, updates, 2, (int64_t[]){num, 1}));
+  msc_value *y = scatter_combined(n, how, rows, at, reshape(n->b, updates, 2, (int64_t[]){num, 1}));
   return onnx_set(n, 0, y ? reshape(n->b, y, x->type->rank, x->type->dim) : NULL);
 }
 
@@ -203,8 +203,8 @@ bool onnx_build_tensor_scatter(onnx_node *n) {
   int64_t num = msc_type_elems(u->type), total = msc_type_elems(x->type);
   msc_value *at = k ? element_numbers(n, k, x->type, axis) : NULL;
   at = at ? reshape(n->b, at, 1, &num) : NULL;
-  msc_value *y =
-      scatter_rows(n, SET, reshape(n->b, x, 2, (int64_t[]){total, 1}), at, reshape(n->b, u, 2, (int64_t[]){num, 1}));
+  msc_value *y = scatter_combined(n, SET, reshape(n->b, x, 2, (int64_t[]){total, 1}), at,
+                                  reshape(n->b, u, 2, (int64_t[]){num, 1}));
   return onnx_set(n, 0, y ? reshape(n->b, y, x->type->rank, x->type->dim) : NULL);
 }
 
@@ -252,7 +252,7 @@ bool onnx_build_topk(onnx_node *n) {
 }
 
 /* The place of the largest or smallest element of a dimension, i64. */
-static msc_value *place_of(onnx_node *n, msc_value *x, int axis, msc_op_kind kind, bool keep) {
+static msc_value *place_of_extreme(onnx_node *n, msc_value *x, int axis, msc_op_kind kind, bool keep) {
   msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(axis)), msc_named(n->ctx, "dtype", msc_str(n->ctx, "i64")),
                       msc_named(n->ctx, "keep_dims", msc_bool(keep))};
   return with_attrs(n->b, kind, 1, &x, 3, attrs);
@@ -265,7 +265,7 @@ bool onnx_build_argmax(onnx_node *n) {
   if (!x || !onnx_axis(n, onnx_int(n, "axis", 0), x->type->rank, &axis)) return false;
   int64_t size = x->type->dim[axis];
   msc_value *from = last ? onnx_reverse(n->b, x, axis) : x;
-  msc_value *k = from ? place_of(n, from, axis, n->row->kind, keep) : NULL;
+  msc_value *k = from ? place_of_extreme(n, from, axis, n->row->kind, keep) : NULL;
   return onnx_set(n, 0, k && last ? minus(n->b, like(n->b, k, (double)size - 1), k) : k);
 }
 
@@ -280,7 +280,7 @@ bool onnx_build_hardmax(onnx_node *n) {
     x = reshape(n->b, in, 2, dim);
     axis = 1;
   }
-  msc_value *k = x ? place_of(n, x, axis, n->row->kind, true) : NULL;
+  msc_value *k = x ? place_of_extreme(n, x, axis, n->row->kind, true) : NULL;
   msc_value *places = x ? onnx_iota(n->b, MSC_I64, x->type->rank, x->type->dim, axis) : NULL;
   msc_value *y = k && places ? cast(n->b, compare(n->b, "eq", places, k), in->type->dtype) : NULL;
   return onnx_set(n, 0, y ? reshape(n->b, y, in->type->rank, in->type->dim) : NULL);

@@ -7,7 +7,7 @@
 
 /* ---- inputs and weights ---- */
 
-static bool read_init(onnx_reader *r, const onnx_initializer *init) {
+static bool read_initializer(onnx_reader *r, const onnx_initializer *init) {
   onnx_tensor t;
   const char *wrong = onnx_read_tensor(r->ctx, r->scratch, r->file, init->bytes, &t);
   onnx_value *v = onnx_value_new(r, wrong ? ONNX_IS_FAULTY : ONNX_IS_TENSOR);
@@ -23,7 +23,7 @@ bool onnx_read_inits(onnx_reader *r, const onnx_graph *g) {
   if (g->num_sparse)
     return onnx_report(r, NULL, r->loc, "graph '%s' has sparse tensors, which msc does not read", g->name);
   for (size_t i = 0; i < g->num_inits; i++)
-    if (!read_init(r, &g->init[i])) return false;
+    if (!read_initializer(r, &g->init[i])) return false;
   return true;
 }
 
@@ -113,7 +113,7 @@ static onnx_value *fixed_input(onnx_reader *r, const onnx_value_info *in, const 
   return v;
 }
 
-static bool read_input(onnx_reader *r, const onnx_value_info *in) {
+static bool read_graph_input(onnx_reader *r, const onnx_value_info *in) {
   for (size_t i = 0; i < r->file->num_fixed; i++) {
     const msc_fixed_input *f = &r->file->fixed[i];
     if (strcmp(f->name, in->name)) continue;
@@ -130,7 +130,7 @@ static bool read_input(onnx_reader *r, const onnx_value_info *in) {
 bool onnx_read_inputs(onnx_reader *r) {
   const onnx_graph *g = r->model->graph;
   for (size_t i = 0; i < g->num_in; i++)
-    if (!onnx_find_value(r->scope, g->in[i].name) && !read_input(r, &g->in[i])) return false;
+    if (!onnx_find_value(r->scope, g->in[i].name) && !read_graph_input(r, &g->in[i])) return false;
   for (size_t i = 0; i < r->file->num_dims; i++)
     if (!r->dim_used[i])
       onnx_report(r, NULL, r->loc, "--dim %s: the model has no open dimension of that name", r->file->dim[i].name);

@@ -129,7 +129,7 @@ static msc_value *repeated(onnx_node *n, msc_value *x, int64_t times_) {
 }
 
 /* The numbers first .. first + num - 1 along dimension `at` of a tensor of rank 4, i64. */
-static msc_value *counted(onnx_node *n, int64_t num, int at) {
+static msc_value *count_along(onnx_node *n, int64_t num, int at) {
   int64_t dim[4] = {1, 1, 1, 1};
   dim[at] = num;
   return onnx_iota(n->b, MSC_I64, 4, dim, at);
@@ -145,7 +145,7 @@ static msc_value *visible(onnx_node *n, const heads *h, bool causal, int64_t lef
     lengths = lengths ? reshape(n->b, lengths, 4, (int64_t[]){msc_type_elems(lengths->type), 1, 1, 1}) : NULL;
     if (!lengths) return NULL;
   }
-  msc_value *key = counted(n, t, 3), *query = counted(n, s, 2);
+  msc_value *key = count_along(n, t, 3), *query = count_along(n, s, 2);
   msc_value *offset =
       lengths ? minus(n->b, lengths, like(n->b, lengths, (double)s)) : like(n->b, query, (double)h->offset);
   msc_value *at = query && offset ? plus(n->b, query, offset) : NULL, *ahead = at ? minus(n->b, key, at) : NULL;
@@ -181,7 +181,7 @@ static msc_value *given_mask(onnx_node *n, int64_t keys) {
 }
 
 /* scale q k^T */
-static msc_value *scores_of(onnx_node *n, msc_value *q, msc_value *k, double scale) {
+static msc_value *scaled_scores(onnx_node *n, msc_value *q, msc_value *k, double scale) {
   msc_attr turned = msc_named(n->ctx, "transpose_b", msc_bool(true));
   return with_attrs(n->b, OP_batch_matmul, 2, (msc_value *[]){scaled(n->b, q, scale), k}, 1, &turned);
 }
@@ -198,7 +198,7 @@ static msc_value *soft(onnx_node *n, msc_value *x, bool may_be_empty) {
   return empty ? over(n->b, e, choose(n->b, empty, like(n->b, sum, 1), sum)) : NULL;
 }
 
-static bool set_attention(onnx_node *n, const heads *h, msc_value *y) {
+static bool set_attention_result(onnx_node *n, const heads *h, msc_value *y) {
   if (y && h->flat) {
     y = onnx_move_dim(n->b, y, 1, 2);
     const int64_t *d = y ? y->type->dim : NULL;
@@ -220,13 +220,13 @@ bool onnx_build_attention(onnx_node *n) {
   bool plain = !softcap && !onnx_wants(n, 3) && !onnx_has(n, 6) && !onnx_has(n, 3) && left < 0 && right < 0;
   if (plain && type == MSC_F32 && (!causal || (!h.offset && h.q->type->dim[2] == h.k->type->dim[2]))) {
     msc_attr attrs[] = {msc_named(n->ctx, "causal", msc_bool(causal)), msc_named(n->ctx, "scale", msc_float(scale))};
-    return set_attention(n, &h, with_attrs(n->b, OP_attention, 3, (msc_value *[]){h.q, h.k, h.v}, 2, attrs));
+    return set_attention_result(n, &h, with_attrs(n->b, OP_attention, 3, (msc_value *[]){h.q, h.k, h.v}, 2, attrs));
   }
   msc_value *k = repeated(n, h.k, h.heads / h.groups), *v = repeated(n, h.v, h.heads / h.groups);
   msc_value *q = widened(n->b, h.q);
   k = widened(n->b, k), v = widened(n->b, v);
   if (!q || !k || !v) return false;
-  msc_value *scores = scores_of(n, q, k, scale);
+  msc_value *scores = scaled_scores(n, q, k, scale);
   if (softcap > 0) scores = msc_compute(n->b, "b * tanh(a / b)", scores, like(n->b, scores, softcap));
   msc_value *shown = scores;
   msc_value *seen = visible(n, &h, causal, left, right, &ok);
@@ -244,7 +244,8 @@ bool onnx_build_attention(onnx_node *n) {
   if (!weights || !shown) return false;
   MSC_TRY(onnx_set(n, 3, cast(n->b, shown, type)));
   msc_value *y = msc_compute(n->b, "batch_matmul(a, b)", weights, v);
-  return set_attention(n, &h, y ? cast(n->b, y, n->in[2]->type->dtype == type ? type : n->in[2]->type->dtype) : NULL);
+  return set_attention_result(n, &h,
+                              y ? cast(n->b, y, n->in[2]->type->dtype == type ? type : n->in[2]->type->dtype) : NULL);
 }
 
 /* The result of the graph in attribute `name`, if there is one, for x; x itself without. */
@@ -268,7 +269,7 @@ bool onnx_build_flex_attention(onnx_node *n) {
   msc_value *q = widened(n->b, h.q), *k = widened(n->b, repeated(n, h.k, h.heads / h.groups));
   msc_value *v = widened(n->b, repeated(n, h.v, h.heads / h.groups));
   if (!q || !k || !v) return false;
-  msc_value *scores = scores_of(n, q, k, scale);
+  msc_value *scores = scaled_scores(n, q, k, scale);
   scores = changed_by(n, "score_mod", scores);
   msc_value *weights = scores ? changed_by(n, "prob_mod", soft(n, scores, false)) : NULL;
   msc_value *y = weights ? msc_compute(n->b, "batch_matmul(a, b)", weights, v) : NULL;

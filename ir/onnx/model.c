@@ -22,7 +22,7 @@ static size_t count(proto_bytes b, uint32_t number) {
   return n;
 }
 
-static const char *text_of(decoder *d, const proto_field *f) {
+static const char *text_of_field(decoder *d, const proto_field *f) {
   size_t n = proto_size(f->bytes);
   if (f->wire != PROTO_BYTES || memchr(f->bytes.at ? (const void *)f->bytes.at : "", 0, n)) {
     d->ok = false;
@@ -38,7 +38,7 @@ static proto_bytes message_of(decoder *d, const proto_field *f) {
 }
 
 static void add_text(decoder *d, const proto_field *f, const char **list, size_t *num) {
-  list[(*num)++] = text_of(d, f);
+  list[(*num)++] = text_of_field(d, f);
 }
 
 #define EACH_FIELD(d, b, f)        for (proto_field f; proto_next(&(b), &f, &(d)->ok);)
@@ -50,7 +50,7 @@ static onnx_dim decode_dim(decoder *d, proto_bytes b) {
   onnx_dim dim = {-1, NULL};
   EACH_FIELD(d, b, f) {
     if (f.number == 1 && f.wire == PROTO_VARINT) dim = (onnx_dim){(int64_t)f.scalar, NULL};
-    else if (f.number == 2) dim = (onnx_dim){-1, text_of(d, &f)};
+    else if (f.number == 2) dim = (onnx_dim){-1, text_of_field(d, &f)};
   }
   if (dim.name && !*dim.name) dim.name = NULL;
   return dim;
@@ -76,7 +76,7 @@ static void decode_tensor_type(decoder *d, proto_bytes b, onnx_value_info *v) {
 static onnx_value_info decode_value_info(decoder *d, proto_bytes b) {
   onnx_value_info v = {.name = ""};
   EACH_FIELD(d, b, f) {
-    if (f.number == 1) v.name = text_of(d, &f);
+    if (f.number == 1) v.name = text_of_field(d, &f);
     if (f.number != 2) continue;
     proto_bytes type = message_of(d, &f);
     EACH_FIELD(d, type, t) if (t.number == 1) decode_tensor_type(d, message_of(d, &t), &v);
@@ -87,7 +87,7 @@ static onnx_value_info decode_value_info(decoder *d, proto_bytes b) {
 static onnx_opset decode_opset(decoder *d, proto_bytes b) {
   onnx_opset o = {"", 0};
   EACH_FIELD(d, b, f) {
-    if (f.number == 1) o.domain = text_of(d, &f);
+    if (f.number == 1) o.domain = text_of_field(d, &f);
     else if (f.number == 2) o.version = (int64_t)f.scalar;
   }
   if (!strcmp(o.domain, "ai.onnx")) o.domain = msc_intern(d->ctx, "");
@@ -123,7 +123,7 @@ static void decode_attr_value(decoder *d, proto_field *f, onnx_attr *a) {
     case 2: a->f = float_of(f->scalar); break;
     case 3: a->i = (int64_t)f->scalar; break;
     case 4:
-      a->s = memchr(f->bytes.at ? (const void *)f->bytes.at : "", 0, proto_size(f->bytes)) ? NULL : text_of(d, f);
+      a->s = memchr(f->bytes.at ? (const void *)f->bytes.at : "", 0, proto_size(f->bytes)) ? NULL : text_of_field(d, f);
       break;
     case 5: a->tensor = message_of(d, f); break;
     case 6: a->graph = decode_graph(d, message_of(d, f)); break;
@@ -135,7 +135,7 @@ static void decode_attr_value(decoder *d, proto_field *f, onnx_attr *a) {
       break;
     case 9:
       a->strings[a->num++] =
-          memchr(f->bytes.at ? (const void *)f->bytes.at : "", 0, proto_size(f->bytes)) ? "" : text_of(d, f);
+          memchr(f->bytes.at ? (const void *)f->bytes.at : "", 0, proto_size(f->bytes)) ? "" : text_of_field(d, f);
       break;
     default: break;
   }
@@ -166,9 +166,9 @@ static onnx_attr decode_attr(decoder *d, proto_bytes b) {
       list = f.number;
     }
     if (!d->ok) break;
-    if (f.number == 1) a.name = text_of(d, &f);
+    if (f.number == 1) a.name = text_of_field(d, &f);
     else if (f.number == 20) a.type = f.scalar > 100 ? ONNX_NO_TYPE : (onnx_attr_type)f.scalar;
-    else if (f.number == 21) a.ref = text_of(d, &f);
+    else if (f.number == 21) a.ref = text_of_field(d, &f);
     else decode_attr_value(d, &f, &a);
   }
   if (a.ref && !*a.ref) a.ref = NULL;
@@ -179,7 +179,7 @@ static onnx_attr decode_attr(decoder *d, proto_bytes b) {
 /* ---- nodes, graphs, functions ---- */
 
 /* The last place of `  File "a.py", line 3, in f` that is the user's, of the text that PyTorch's exporter leaves. */
-static const msc_loc *place_of(decoder *d, const char *trace) {
+static const msc_loc *place_in_trace(decoder *d, const char *trace) {
   static const char head[] = "File \"", middle[] = "\", line ";
   const msc_loc *found = NULL;
   for (const char *p = trace; (p = strstr(p, head));) {
@@ -197,10 +197,10 @@ static const msc_loc *place_of(decoder *d, const char *trace) {
 static void decode_metadata(decoder *d, proto_bytes b, onnx_node_proto *n) {
   const char *key = "", *value = "";
   EACH_FIELD(d, b, f) {
-    if (f.number == 1) key = text_of(d, &f);
-    else if (f.number == 2) value = text_of(d, &f);
+    if (f.number == 1) key = text_of_field(d, &f);
+    else if (f.number == 2) value = text_of_field(d, &f);
   }
-  if (!strcmp(key, "pkg.torch.onnx.stack_trace")) n->loc = place_of(d, value);
+  if (!strcmp(key, "pkg.torch.onnx.stack_trace")) n->loc = place_in_trace(d, value);
 }
 
 static onnx_node_proto decode_node(decoder *d, proto_bytes b) {
@@ -212,11 +212,11 @@ static onnx_node_proto decode_node(decoder *d, proto_bytes b) {
     switch (f.number) {
       case 1: add_text(d, &f, n.in, &n.num_in); break;
       case 2: add_text(d, &f, n.out, &n.num_out); break;
-      case 3: n.name = text_of(d, &f); break;
-      case 4: n.op_type = text_of(d, &f); break;
+      case 3: n.name = text_of_field(d, &f); break;
+      case 4: n.op_type = text_of_field(d, &f); break;
       case 5: n.attr[n.num_attrs++] = decode_attr(d, message_of(d, &f)); break;
-      case 7: n.domain = text_of(d, &f); break;
-      case 8: n.overload = text_of(d, &f); break;
+      case 7: n.domain = text_of_field(d, &f); break;
+      case 8: n.overload = text_of_field(d, &f); break;
       case 9: decode_metadata(d, message_of(d, &f), &n); break;
       default: break;
     }
@@ -227,7 +227,7 @@ static onnx_node_proto decode_node(decoder *d, proto_bytes b) {
 
 static onnx_initializer decode_initializer(decoder *d, proto_bytes b) {
   onnx_initializer t = {"", b};
-  EACH_FIELD(d, b, f) if (f.number == 8) t.name = text_of(d, &f);
+  EACH_FIELD(d, b, f) if (f.number == 8) t.name = text_of_field(d, &f);
   return t;
 }
 
@@ -242,7 +242,7 @@ static onnx_graph *decode_graph(decoder *d, proto_bytes b) {
   EACH_FIELD(d, b, f) {
     switch (f.number) {
       case 1: g->node[g->num_nodes++] = decode_node(d, message_of(d, &f)); break;
-      case 2: g->name = text_of(d, &f); break;
+      case 2: g->name = text_of_field(d, &f); break;
       case 5: g->init[g->num_inits++] = decode_initializer(d, message_of(d, &f)); break;
       case 11: g->in[g->num_in++] = decode_value_info(d, message_of(d, &f)); break;
       case 12: g->out[g->num_out++] = decode_value_info(d, message_of(d, &f)); break;
@@ -264,15 +264,15 @@ static onnx_function decode_function(decoder *d, proto_bytes b) {
   n.def = ARRAY(d, onnx_attr, b, 11);
   EACH_FIELD(d, b, f) {
     switch (f.number) {
-      case 1: n.name = text_of(d, &f); break;
+      case 1: n.name = text_of_field(d, &f); break;
       case 4: add_text(d, &f, n.in, &n.num_in); break;
       case 5: add_text(d, &f, n.out, &n.num_out); break;
       case 6: add_text(d, &f, n.attr, &n.num_attrs); break;
       case 7: n.node[n.num_nodes++] = decode_node(d, message_of(d, &f)); break;
       case 9: n.opset[n.num_opsets++] = decode_opset(d, message_of(d, &f)); break;
-      case 10: n.domain = text_of(d, &f); break;
+      case 10: n.domain = text_of_field(d, &f); break;
       case 11: n.def[n.num_defaults++] = decode_attr(d, message_of(d, &f)); break;
-      case 13: n.overload = text_of(d, &f); break;
+      case 13: n.overload = text_of_field(d, &f); break;
       default: break;
     }
   }

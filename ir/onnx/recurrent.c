@@ -20,7 +20,7 @@ typedef struct {
 } cell;
 
 /* Entry `direction` of operand i, without that dimension; NULL: absent. */
-static msc_value *entry(cell *k, size_t i) {
+static msc_value *direction_of(cell *k, size_t i) {
   if (!onnx_has(k->n, i)) return NULL;
   msc_value *v = onnx_in(k->n, i), *p = v ? part_of(k->n->b, v, 0, k->direction, k->direction + 1) : NULL;
   return p ? reshape(k->n->b, p, p->type->rank - 1, p->type->dim + 1) : NULL;
@@ -109,11 +109,11 @@ static bool step(cell *k, int64_t t, msc_value *lengths, msc_value **out_y) {
 }
 
 /* Zeros, or operand i. */
-static msc_value *begin(cell *k, size_t i, bool batch_first) {
+static msc_value *begin_state(cell *k, size_t i, bool batch_first) {
   msc_builder *b = k->n->b;
   int64_t dim[2] = {k->batch, k->size};
   if (!onnx_has(k->n, i)) return broadcast(b, msc_build_scalar(b, k->products->type->dtype, 0), 2, dim);
-  if (!batch_first) return entry(k, i);
+  if (!batch_first) return direction_of(k, i);
   msc_value *v = onnx_in(k->n, i), *p = v ? part_of(b, v, 1, k->direction, k->direction + 1) : NULL;
   return p ? reshape(b, p, 2, dim) : NULL;
 }
@@ -123,7 +123,7 @@ static bool run_direction(cell *k, msc_value *x, bool reversed, bool batch_first
                           msc_value **out_y) {
   onnx_node *n = k->n;
   msc_builder *b = n->b;
-  msc_value *w = entry(k, 1), *r = entry(k, 2), *bias = entry(k, 3);
+  msc_value *w = direction_of(k, 1), *r = direction_of(k, 2), *bias = direction_of(k, 3);
   if (!w || !r) return false;
   const int64_t turned[] = {1, 0};
   int64_t all = k->gates * k->size;
@@ -142,9 +142,9 @@ static bool run_direction(cell *k, msc_value *x, bool reversed, bool batch_first
     }
     k->products = k->products && rb ? plus(b, k->products, rb) : NULL;
   }
-  k->peep = k->gates == 4 ? entry(k, 7) : NULL;
-  if (!k->products || !(k->h = begin(k, 5, batch_first))) return false;
-  if (k->gates == 4 && !(k->c = begin(k, 6, batch_first))) return false;
+  k->peep = k->gates == 4 ? direction_of(k, 7) : NULL;
+  if (!k->products || !(k->h = begin_state(k, 5, batch_first))) return false;
+  if (k->gates == 4 && !(k->c = begin_state(k, 6, batch_first))) return false;
   msc_value **y = msc_new_array(n->scratch, msc_value *, k->steps + 1);
   for (int64_t i = 0; i < k->steps; i++) {
     int64_t t = reversed ? k->steps - 1 - i : i;

@@ -14,7 +14,7 @@ typedef struct {
 } resizing;
 
 /* Where element o of the result lies in the input: `in` elements become `out`, `scale` times as many. */
-static double place_of(const resizing *r, int64_t o, int64_t in, int64_t out, double scale, const double *roi) {
+static double place_in_input(const resizing *r, int64_t o, int64_t in, int64_t out, double scale, const double *roi) {
   double width = scale * (double)in, x = (double)o, last = (double)in - 1;
   if (!strcmp(r->place, "asymmetric")) return x / scale;
   if (!strcmp(r->place, "align_corners")) return width == 1 ? 0 : x * last / (width - 1);
@@ -44,7 +44,8 @@ static int64_t nearest(const resizing *r, double x) {
 static int64_t inside(int64_t i, int64_t num) { return i < 0 ? 0 : i >= num ? num - 1 : i; }
 
 /* Column o of a matrix [in,out]: the parts of elements that element o has. */
-static void weigh(const resizing *r, double *matrix, int64_t o, int64_t in, int64_t out, double x, double scale) {
+static void weigh_elements(const resizing *r, double *matrix, int64_t o, int64_t in, int64_t out, double x,
+                           double scale) {
   double first = ceil(x) - 1, rest = x - first, reach = r->mode[0] == 'c' ? 2 : 1, sum = 0;
   double shrink = r->antialias && scale < 1 ? scale : 1;
   int64_t from = (int64_t)floor(-reach / shrink) + 1, to = 1 - from;
@@ -65,7 +66,7 @@ static msc_value *resize_dim(onnx_node *n, const resizing *r, msc_value *x, int 
   bool beyond = false, same = in == out;
   double *at = msc_new_array(n->scratch, double, out + 1), *mask = msc_new_array(n->scratch, double, out + 1);
   for (int64_t o = 0; o < out; o++) {
-    at[o] = place_of(r, o, in, out, scale, roi);
+    at[o] = place_in_input(r, o, in, out, scale, roi);
     if (!(fabs(at[o]) < 1e15)) return onnx_refuse(n, "a scale is out of range"), NULL;
     mask[o] = !strcmp(r->place, "tf_crop_and_resize") && (at[o] < 0 || at[o] > (double)in - 1);
     beyond |= mask[o] != 0, same &= at[o] == (double)o;
@@ -83,7 +84,7 @@ static msc_value *resize_dim(onnx_node *n, const resizing *r, msc_value *x, int 
   if ((double)in * (double)out > MAX_MATRIX || 1 / scale > MAX_TAPS)
     return onnx_refuse(n, "from %" PRId64 " to %" PRId64 " elements is not supported", in, out), NULL;
   double *matrix = msc_new_array(n->scratch, double, in *out + 1);
-  for (int64_t o = 0; o < out; o++) weigh(r, matrix, o, in, out, at[o], scale);
+  for (int64_t o = 0; o < out; o++) weigh_elements(r, matrix, o, in, out, at[o], scale);
   int last = x->type->rank - 1;
   msc_value *w = onnx_dense(n->b, x->type->dtype, 2, (int64_t[]){in, out}, matrix);
   return onnx_move_dim(n->b, onnx_matmul(n->b, onnx_move_dim(n->b, x, d, last), w), last, d);

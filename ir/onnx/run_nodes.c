@@ -52,7 +52,7 @@ static bool check_attrs_seen(onnx_node *n) {
 }
 
 /* All results are there.  What the builder's helpers refused counts, though it went on. */
-static bool build(onnx_node *n) {
+static bool build_node(onnx_node *n) {
   int errors = msc_num_errors(n->ctx);
   if (n->opset < 6) onnx_attr_of(n, "consumed_inputs"); /* says nothing about values */
   bool ok = n->row->build(n);
@@ -119,7 +119,7 @@ static bool fold(onnx_node *n) {
   f->loc = r->loc;
   r->b.func = f, r->b.block = f->body;
   bool done = true;
-  if (build(n)) done = fold_results(n, f);
+  if (build_node(n)) done = fold_results(n, f);
   else fail_outputs(n);
   r->b = before;
   if (!done) memset(n->out, 0, n->num_out * sizeof *n->out), n->attrs_seen = 0;
@@ -142,7 +142,7 @@ static void run_known_node(onnx_node *n) {
   for (size_t i = 0; i < n->num_in; i++)
     if (n->in[i] && n->in[i]->kind == ONNX_IS_FAULTY) return fail_outputs(n);
   if (!(n->row->flags & ONNX_ALONE) && all_constant(n) && fold(n)) return;
-  if (!build(n)) fail_outputs(n);
+  if (!build_node(n)) fail_outputs(n);
   else pass_input_on(n);
 }
 

@@ -62,7 +62,7 @@ typedef struct {
   bool has_length, bad_number;
 } reading;
 
-static const char *text_of(reading *r, proto_bytes b) {
+static const char *text_of_bytes(reading *r, proto_bytes b) {
   if (memchr(b.at ? (const void *)b.at : "", 0, proto_size(b))) return "";
   return msc_intern_n(r->ctx, proto_size(b) ? (const char *)b.at : "", proto_size(b));
 }
@@ -79,8 +79,8 @@ static void read_external(reading *r, proto_bytes b, bool *ok) {
   const char *key = "", *value = "";
   for (proto_field f; proto_next(&b, &f, ok);)
     if (f.wire != PROTO_BYTES) *ok = false;
-    else if (f.number == 1) key = text_of(r, f.bytes);
-    else if (f.number == 2) value = text_of(r, f.bytes);
+    else if (f.number == 1) key = text_of_bytes(r, f.bytes);
+    else if (f.number == 2) value = text_of_bytes(r, f.bytes);
   if (!strcmp(key, "location")) r->location = value;
   else if (!strcmp(key, "offset")) r->offset = natural(r, value);
   else if (!strcmp(key, "length")) r->length = natural(r, value), r->has_length = true;

@@ -17,7 +17,7 @@ typedef struct {
   window dim[MAX_SPACE];
 } windows;
 
-static int64_t reach(const window *w) { return (w->kernel - 1) * w->dilation + 1; }
+static int64_t reach_of_window(const window *w) { return (w->kernel - 1) * w->dilation + 1; }
 
 static bool each(onnx_node *n, const char *name, int num, int64_t fill, int64_t *out) {
   int k = onnx_ints(n, name, out, 2 * MAX_SPACE);
@@ -44,18 +44,18 @@ static bool windows_of(onnx_node *n, const msc_type *x, const int64_t *kernel, b
   for (int i = 0; i < num; i++) {
     window *w = &out->dim[i];
     *w = (window){x->dim[2 + i], 0, kernel ? kernel[i] : k[i], stride[i], dilation[i], pads[i], pads[num + i]};
-    if (w->kernel < 1 || w->stride < 1 || w->dilation < 1 || w->kernel > LARGEST || reach(w) > LARGEST)
+    if (w->kernel < 1 || w->stride < 1 || w->dilation < 1 || w->kernel > LARGEST || reach_of_window(w) > LARGEST)
       return onnx_refuse(n, "kernel, stride or dilation is out of range");
     if (!strcmp(automatic, "VALID")) w->low = w->high = 0;
     if (transposed) continue;
     if (same) {
       w->y = (w->x + w->stride - 1) / w->stride;
-      int64_t total = (w->y - 1) * w->stride + reach(w) - w->x;
+      int64_t total = (w->y - 1) * w->stride + reach_of_window(w) - w->x;
       total = total < 0 ? 0 : total;
       w->low = !strcmp(automatic, "SAME_LOWER") ? total - total / 2 : total / 2, w->high = total - w->low;
       continue;
     }
-    int64_t room = w->x + w->low + w->high - reach(w);
+    int64_t room = w->x + w->low + w->high - reach_of_window(w);
     if (room < 0) return onnx_refuse(n, "its window is larger than its input in dimension %d", 2 + i);
     w->y = (ceil ? (room + w->stride - 1) / w->stride : room / w->stride) + 1;
     if (ceil && (w->y - 1) * w->stride >= w->x + w->low) w->y--; /* no window lies wholly in the padding behind */
@@ -65,7 +65,7 @@ static bool windows_of(onnx_node *n, const msc_type *x, const int64_t *kernel, b
 
 /* Padding behind, such that there are y windows. */
 static int64_t high_for(const window *w) {
-  int64_t high = (w->y - 1) * w->stride + reach(w) - w->x - w->low;
+  int64_t high = (w->y - 1) * w->stride + reach_of_window(w) - w->x - w->low;
   return high < 0 ? 0 : high;
 }
 
@@ -155,7 +155,7 @@ bool onnx_build_max_pool(onnx_node *n) {
 }
 
 /* Elements of window o's kernel that count: those inside, or with `pads` those in the file's padding, too. */
-static double counted(const window *w, int64_t o, bool pads) {
+static double count_elements(const window *w, int64_t o, bool pads) {
   int64_t first = o * w->stride - w->low, low = pads ? -w->low : 0, high = w->x + (pads ? w->high : 0);
   int64_t from = first >= low ? 0 : (low - first + w->dilation - 1) / w->dilation;
   int64_t to = first >= high ? 0 : (high - first + w->dilation - 1) / w->dilation; /* the first one beyond */
@@ -170,7 +170,7 @@ static msc_value *by_count(onnx_node *n, msc_value *y, const windows *w, bool pa
     double *share = msc_new_array(n->scratch, double, d->y + 1);
     bool same = true;
     for (int64_t o = 0; o < d->y; o++) {
-      double num = counted(d, o, pads);
+      double num = count_elements(d, o, pads);
       share[o] = num > 0 ? (double)d->kernel / num : 0;
       same &= share[o] == 1;
     }
@@ -190,12 +190,12 @@ bool onnx_build_average_pool(onnx_node *n) {
 }
 
 /* |x|^p, of which mean and sum are made, and its root. */
-static msc_value *power(onnx_node *n, msc_value *x, double p) {
+static msc_value *raise_to(onnx_node *n, msc_value *x, double p) {
   if (p == 1 || p == 2) return msc_compute(n->b, p == 1 ? "abs(a)" : "a * a", x);
   return msc_compute(n->b, "pow(abs(a), b)", x, like(n->b, x, p));
 }
 
-static msc_value *root(onnx_node *n, msc_value *x, double p) {
+static msc_value *take_root(onnx_node *n, msc_value *x, double p) {
   if (p == 1) return x;
   if (!x || p == 2) return msc_compute(n->b, "sqrt(a)", x);
   return msc_compute(n->b, "pow(a, b)", x, like(n->b, x, 1 / p));
@@ -209,7 +209,7 @@ bool onnx_build_lp_pool(onnx_node *n) {
   double p = norm_order(n), size = 1;
   if (!x || !windows_of(n, x->type, NULL, false, &w)) return false;
   for (int i = 0; i < w.num; i++) size *= (double)w.dim[i].kernel;
-  return onnx_set(n, 0, root(n, scaled(n->b, pool(n, OP_avg_pool, power(n, x, p), &w), size), p));
+  return onnx_set(n, 0, take_root(n, scaled(n->b, pool(n, OP_avg_pool, raise_to(n, x, p), &w), size), p));
 }
 
 bool onnx_build_global_pool(onnx_node *n) {
@@ -217,7 +217,7 @@ bool onnx_build_global_pool(onnx_node *n) {
   if (!x) return false;
   if (n->row->kind != OP_constant) return onnx_set(n, 0, onnx_all_but(n->b, n->row->kind, x, 2));
   double p = norm_order(n);
-  return onnx_set(n, 0, root(n, onnx_all_but(n->b, OP_reduce_sum, power(n, x, p), 2), p));
+  return onnx_set(n, 0, take_root(n, onnx_all_but(n->b, OP_reduce_sum, raise_to(n, x, p), 2), p));
 }
 
 /* x / (bias + alpha * mean of x^2 over `size` channels)^beta, where channels beyond the first and last are 0 */
@@ -348,7 +348,7 @@ static msc_value *transpose_pair(onnx_node *n, msc_value *x, msc_value *w, const
 /* Every plane of the kernel gives images, which lie `stride` apart in the result. */
 static msc_value *transpose_volumes(onnx_node *n, msc_value *x, msc_value *w, const windows *at, int64_t groups) {
   const window *d = &at->dim[0];
-  int64_t whole = (d->x - 1) * d->stride + reach(d), need = d->y + d->low;
+  int64_t whole = (d->x - 1) * d->stride + reach_of_window(d), need = d->y + d->low;
   if (d->kernel > MAX_PLANES) return onnx_refuse(n, "a kernel of %" PRId64 " planes is too large", d->kernel), NULL;
   if (need > whole) whole = need;
   msc_value *sum = NULL;
@@ -381,7 +381,7 @@ bool onnx_build_conv_transpose(onnx_node *n) {
   if (num == -2 || (num >= 0 && num < at.num)) return onnx_refuse(n, "output_shape has too few entries");
   for (int i = 0; i < at.num; i++) {
     window *d = &at.dim[i];
-    int64_t whole = (d->x - 1) * d->stride + more[i] + reach(d);
+    int64_t whole = (d->x - 1) * d->stride + more[i] + reach_of_window(d);
     if (num >= 0 || same) {
       d->y = num >= 0 ? shape[num - at.num + i] : d->x * d->stride;
       int64_t total = whole - d->y;

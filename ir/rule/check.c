@@ -60,7 +60,7 @@ static int64_t gcd(int64_t a, int64_t b) {
   return a;
 }
 
-static void push(letter_cut *l, msc_subaxis s) {
+static void push_digit(letter_cut *l, msc_subaxis s) {
   msc_subaxis *last = l->num ? &l->sub[l->num - 1] : NULL;
   if (last && last->axis == s.axis && last->pre * last->size == s.pre) last->size *= s.size;
   else l->sub[l->num++] = s;
@@ -90,7 +90,7 @@ static bool deal(const check *c, size_t tensor, int dim, letter_cut *out_part) {
             c, "dimension %d of %s cannot be cut by %s: the parts do not divide its factor %c of %" PRId64 " in %s",
             dim, describe(c, tensor), axes(c, end - l->first[dim], l->sub + l->first[dim]), letter->name, letter->size,
             msc_rule_print(c->arena, &c->rule));
-      push(&out_part[i], (msc_subaxis){rest.axis, rest.pre, (uint32_t)take});
+      push_digit(&out_part[i], (msc_subaxis){rest.axis, rest.pre, (uint32_t)take});
       left = last ? left : left / take;
       rest.pre *= (uint32_t)take, rest.size /= (uint32_t)take;
       if (rest.size == 1 && ++at < end) rest = l->sub[at];
@@ -271,7 +271,7 @@ static bool all_start_with(const dealt *longer, const dealt *shorter, int rank) 
   return true;
 }
 
-static int64_t product(const msc_atoms *atoms, uint32_t mask) {
+static int64_t product_of_atoms(const msc_atoms *atoms, uint32_t mask) {
   int64_t n = 1;
   for (int i = 0; i < atoms->num; i++)
     if (mask >> i & 1) n *= atoms->atom[i].size;
@@ -279,14 +279,14 @@ static int64_t product(const msc_atoms *atoms, uint32_t mask) {
 }
 
 static bool is_even(const msc_type *t, const msc_atoms *atoms, const dealt *x, int d) {
-  return !x->split[d] && t->dim[d] % product(atoms, x->cut[d]) == 0;
+  return !x->split[d] && t->dim[d] % product_of_atoms(atoms, x->cut[d]) == 0;
 }
 
 /* Does a dimension that does not divide change inside a run of digits of one axis?  Their parts do not nest. */
 static bool cuts_run(const msc_type *t, const msc_atoms *atoms, const dealt *longer, const dealt *shorter) {
   for (int d = 0; d < t->rank; d++) {
     int n = shorter->num[d];
-    if (n == longer->num[d] || n == 0 || t->dim[d] % product(atoms, longer->cut[d]) == 0) continue;
+    if (n == longer->num[d] || n == 0 || t->dim[d] % product_of_atoms(atoms, longer->cut[d]) == 0) continue;
     if (atoms->atom[longer->atom[d][n - 1]].axis == atoms->atom[longer->atom[d][n]].axis) return true;
   }
   return false;
@@ -305,10 +305,11 @@ static const char *all_to_all_wrong(const msc_type *t, const msc_atoms *atoms, c
 }
 
 static const char *permute_wrong(const msc_type *t, const msc_atoms *atoms, const dealt *from, const dealt *to) {
-  if (product(atoms, from->partial) != product(atoms, to->partial)) return "the number of partial terms must stay";
+  if (product_of_atoms(atoms, from->partial) != product_of_atoms(atoms, to->partial))
+    return "the number of partial terms must stay";
   for (int d = 0; d < t->rank; d++) {
-    int64_t parts = product(atoms, from->cut[d]);
-    if (parts != product(atoms, to->cut[d])) return "the number of parts of every dimension must stay";
+    int64_t parts = product_of_atoms(atoms, from->cut[d]);
+    if (parts != product_of_atoms(atoms, to->cut[d])) return "the number of parts of every dimension must stay";
     bool same = from->num[d] == to->num[d] && starts_with(from, to, d);
     if (!same && !(is_even(t, atoms, from, d) && is_even(t, atoms, to, d)))
       return "its blocks must be equal, and a size does not divide";
@@ -317,7 +318,7 @@ static const char *permute_wrong(const msc_type *t, const msc_atoms *atoms, cons
 }
 
 static const char *exchange_wrong(const msc_atoms *atoms, const dealt *from, const dealt *to) {
-  bool moves = product(atoms, from->partial) == product(atoms, to->partial);
+  bool moves = product_of_atoms(atoms, from->partial) == product_of_atoms(atoms, to->partial);
   return (to->partial & ~from->partial) && !moves ? "it cannot make a value partial" : NULL;
 }
 

@@ -31,7 +31,7 @@ void msc_rule_give(msc_rule *rule, size_t tensor, int dim, char name, int64_t si
   d->letter[d->num++] = (uint8_t)i;
 }
 
-static void give(msc_rule *rule, size_t tensor, int dim, char name, int64_t size) {
+static void give_letter(msc_rule *rule, size_t tensor, int dim, char name, int64_t size) {
   msc_rule_give(rule, tensor, dim, name, size);
 }
 
@@ -51,7 +51,7 @@ static char star(int i) { return (char)('A' + i); }
 
 /* Letters A, B, C ... under dimensions [from, to) of a tensor. */
 static void give_stars(const msc_op *op, msc_rule *rule, size_t tensor, int from, int to) {
-  for (int d = from; d < to; d++) give(rule, tensor, d, star(d - from), tensor_type(op, tensor)->dim[d]);
+  for (int d = from; d < to; d++) give_letter(rule, tensor, d, star(d - from), tensor_type(op, tensor)->dim[d]);
 }
 
 /* ---- the rule text ---- */
@@ -78,9 +78,9 @@ static void give_pattern(const msc_op *op, msc_rule *rule, size_t tensor, patter
   int stars = t->rank - (int)pattern_dims(p), d = 0;
   for (size_t i = 0; i < p.num && d < t->rank; i++) {
     if (p.text[i] == '*') {
-      for (int s = 0; s < stars; s++, d++) give(rule, tensor, d, star(num_stars - stars + s), t->dim[d]);
+      for (int s = 0; s < stars; s++, d++) give_letter(rule, tensor, d, star(num_stars - stars + s), t->dim[d]);
     } else {
-      give(rule, tensor, d, p.text[i], t->dim[d]);
+      give_letter(rule, tensor, d, p.text[i], t->dim[d]);
       d++;
     }
   }
@@ -187,7 +187,7 @@ bool rule_broadcast(const msc_op *op, msc_rule *rule) {
     const msc_type *t = tensor_type(op, i);
     for (int d = 0; d < t->rank; d++) {
       int at = y->rank - t->rank + d;
-      if (t->dim[d] == y->dim[at] && t->dim[d] != 1) give(rule, i, d, star(at), t->dim[d]);
+      if (t->dim[d] == y->dim[at] && t->dim[d] != 1) give_letter(rule, i, d, star(at), t->dim[d]);
     }
   }
   if (msc_op_attr(op, MSC_FACT(pinned))) rule->linear = false, rule->linear_in = 0; /* sums are finished here */
@@ -216,12 +216,12 @@ bool rule_matmul(const msc_op *op, msc_rule *rule) {
     int own = t->rank - 2;
     for (int d = 0; d < own; d++) {
       int at = lead - own + d;
-      if (t->dim[d] == y[at] && t->dim[d] != 1) give(rule, i, d, star(at), t->dim[d]);
+      if (t->dim[d] == y[at] && t->dim[d] != 1) give_letter(rule, i, d, star(at), t->dim[d]);
     }
   }
   for (size_t i = 0; i < 3; i++) {
     const msc_type *t = tensor_type(op, i);
-    for (int d = 0; d < 2; d++) give(rule, i, t->rank - 2 + d, last[i][d], t->dim[t->rank - 2 + d]);
+    for (int d = 0; d < 2; d++) give_letter(rule, i, t->rank - 2 + d, last[i][d], t->dim[t->rank - 2 + d]);
   }
   return true;
 }
@@ -231,8 +231,8 @@ bool rule_weight_grad(const msc_op *op, msc_rule *rule) {
   int lead = op->in[0].value->type->rank - 1;
   for (size_t i = 0; i < 2; i++) {
     give_stars(op, rule, i, 0, lead);
-    give(rule, i, lead, "kn"[i], tensor_type(op, i)->dim[lead]);
-    give(rule, 2, (int)i, "kn"[i], tensor_type(op, i)->dim[lead]);
+    give_letter(rule, i, lead, "kn"[i], tensor_type(op, i) -> dim[lead]);
+    give_letter(rule, 2, (int)i, "kn"[i], tensor_type(op, i) -> dim[lead]);
   }
   for (int d = 0; d < lead; d++) set_role(rule, star(d), MSC_RED, MSC_SUM);
   return true;
@@ -243,7 +243,7 @@ bool rule_transpose(const msc_op *op, msc_rule *rule) {
   int64_t perm[MSC_MAX_RANK];
   msc_op_ints(op, "perm", perm, MSC_MAX_RANK);
   give_stars(op, rule, 0, 0, x->rank);
-  for (int d = 0; d < x->rank; d++) give(rule, 1, d, star((int)perm[d]), x->dim[perm[d]]);
+  for (int d = 0; d < x->rank; d++) give_letter(rule, 1, d, star((int)perm[d]), x->dim[perm[d]]);
   return true;
 }
 
@@ -261,7 +261,7 @@ bool rule_reduce(const msc_op *op, msc_rule *rule) {
       set_role(rule, star(d), MSC_RED, how);
       at += keep;
     } else {
-      give(rule, 1, at++, star(d), x->dim[d]);
+      give_letter(rule, 1, at++, star(d), x->dim[d]);
     }
   }
   return true;
@@ -273,7 +273,7 @@ bool rule_axis(const msc_op *op, msc_rule *rule) {
   int64_t axis = msc_op_int(op, "axis");
   if (axis < 0) axis += x->rank;
   for (size_t i = 0; i < 2; i++)
-    for (int d = 0, s = 0; d < x->rank; d++) give(rule, i, d, d == axis ? 'c' : star(s++), x->dim[d]);
+    for (int d = 0, s = 0; d < x->rank; d++) give_letter(rule, i, d, d == axis ? 'c' : star(s++), x->dim[d]);
   return true;
 }
 
@@ -307,7 +307,7 @@ static walk walk_of(const msc_type *t) {
 static void give_rest(msc_rule *rule, size_t tensor, walk *w, int *num) {
   while (w->dim < w->t->rank) {
     char name = star((*num)++);
-    give(rule, tensor, w->dim, name, w->left);
+    give_letter(rule, tensor, w->dim, name, w->left);
     set_role(rule, name, MSC_REP, MSC_SUM);
     w->left = 1;
     skip_done(w);
@@ -324,8 +324,8 @@ bool rule_reshape(const msc_op *op, msc_rule *rule) {
     int64_t common = gcd(x.left, y.left);
     if (common == 1) break;
     char name = star(num++);
-    give(rule, 0, x.dim, name, common);
-    give(rule, 1, y.dim, name, common);
+    give_letter(rule, 0, x.dim, name, common);
+    give_letter(rule, 1, y.dim, name, common);
     x.left /= common, y.left /= common;
     skip_done(&x);
     skip_done(&y);
@@ -339,7 +339,7 @@ bool rule_reshape(const msc_op *op, msc_rule *rule) {
 static bool give_untouched(const msc_op *op, msc_rule *rule, unsigned whole) {
   for (size_t i = 0; i < rule->num_tensors; i++)
     for (int d = 0; d < rule->tensor[i].rank; d++)
-      if (!(whole >> d & 1)) give(rule, i, d, star(d), tensor_type(op, i)->dim[d]);
+      if (!(whole >> d & 1)) give_letter(rule, i, d, star(d), tensor_type(op, i)->dim[d]);
   return true;
 }
 
@@ -388,12 +388,12 @@ static char rows_letter(const msc_op *op, int num_index_dims) {
 /* Letters before (p, q ...) and after (d, e ...) the row dimension of a table. */
 static void give_table(const msc_op *op, msc_rule *rule, size_t tensor, int axis, int row_dims, char rows) {
   const msc_type *t = tensor_type(op, tensor);
-  for (int d = 0; d < axis; d++) give(rule, tensor, d, (char)('p' + d), t->dim[d]);
-  if (row_dims < 0) give(rule, tensor, axis, rows, t->dim[axis]);
+  for (int d = 0; d < axis; d++) give_letter(rule, tensor, d, (char)('p' + d), t->dim[d]);
+  if (row_dims < 0) give_letter(rule, tensor, axis, rows, t->dim[axis]);
   if (row_dims < 0) split_rows(op, &rule->tensor[tensor].dim[axis]);
   int skip = row_dims < 0 ? 1 : row_dims;
-  for (int d = 0; d < row_dims; d++) give(rule, tensor, axis + d, star(d), t->dim[axis + d]);
-  for (int d = axis + skip; d < t->rank; d++) give(rule, tensor, d, (char)('d' + d - axis - skip), t->dim[d]);
+  for (int d = 0; d < row_dims; d++) give_letter(rule, tensor, axis + d, star(d), t->dim[axis + d]);
+  for (int d = axis + skip; d < t->rank; d++) give_letter(rule, tensor, d, (char)('d' + d - axis - skip), t->dim[d]);
 }
 
 /* table [p,v,d], indices [*] -> [p,*,d]: a rank with some of the rows gives zeros for the others, hence v:sum. */
@@ -427,7 +427,8 @@ bool rule_along(const msc_op *op, msc_rule *rule) {
     pattern p =
         is_out ? pattern_at(out, strcspn(out, " ;"), i - rule->num_in) : pattern_at(text, (size_t)(out - 2 - text), i);
     const msc_type *t = tensor_type(op, i);
-    for (int d = 0, s = 0; d < t->rank; d++) give(rule, i, d, d == axis ? p.text[p.num - 1] : star(s++), t->dim[d]);
+    for (int d = 0, s = 0; d < t->rank; d++)
+      give_letter(rule, i, d, d == axis ? p.text[p.num - 1] : star(s++), t->dim[d]);
   }
   return true;
 }
@@ -448,8 +449,8 @@ bool rule_argmax(const msc_op *op, msc_rule *rule) {
   if (axis < 0) axis += x->rank;
   for (int d = 0, s = 0, at = 0; d < x->rank; d++) {
     char name = d == axis ? 'n' : star(s++);
-    give(rule, 0, d, name, x->dim[d]);
-    if (d != axis) give(rule, 1, at++, name, x->dim[d]);
+    give_letter(rule, 0, d, name, x->dim[d]);
+    if (d != axis) give_letter(rule, 1, at++, name, x->dim[d]);
     else at += msc_op_bool(op, "keep_dims");
   }
   return true;
@@ -460,7 +461,7 @@ static void give_named(const msc_op *op, msc_rule *rule, size_t tensor, int dept
   const msc_type *t = tensor_type(op, tensor);
   for (int d = 0; d < t->rank; d++) {
     char name = (char)(d >= depth ? 'd' + d - depth : d ? 'p' + d - 1 : 'v');
-    give(rule, tensor, d, name, t->dim[d]);
+    give_letter(rule, tensor, d, name, t->dim[d]);
     if (d && d < depth) set_role(rule, name, MSC_REP, MSC_SUM);
   }
 }
@@ -469,7 +470,7 @@ static void give_named(const msc_op *op, msc_rule *rule, size_t tensor, int dept
 static void give_blocks(const msc_op *op, msc_rule *rule, size_t tensor, int lead) {
   const msc_type *t = tensor_type(op, tensor);
   give_stars(op, rule, tensor, 0, lead);
-  for (int d = lead; d < t->rank; d++) give(rule, tensor, d, (char)('d' + d - lead), t->dim[d]);
+  for (int d = lead; d < t->rank; d++) give_letter(rule, tensor, d, (char)('d' + d - lead), t->dim[d]);
 }
 
 /* The last dimension of indices has no letter. */
@@ -508,7 +509,7 @@ bool rule_one_hot(const msc_op *op, msc_rule *rule) {
   int rank = tensor_type(op, 0)->rank;
   give_stars(op, rule, 0, 0, rank);
   give_stars(op, rule, 1, 0, rank);
-  give(rule, 1, rank, 'c', op->out[0].type->dim[rank]);
+  give_letter(rule, 1, rank, 'c', op->out[0].type->dim[rank]);
   return true;
 }
 
@@ -518,7 +519,7 @@ static bool give_rows(const msc_op *op, msc_rule *rule) {
   for (size_t i = 0; i < rule->num_tensors; i++) {
     const msc_type *t = tensor_type(op, i);
     give_stars(op, rule, i, 0, t->rank < rank ? t->rank : rank - 1);
-    if (t->rank == rank) give(rule, i, rank - 1, 'c', t->dim[rank - 1]);
+    if (t->rank == rank) give_letter(rule, i, rank - 1, 'c', t->dim[rank - 1]);
   }
   return true;
 }

@@ -385,7 +385,7 @@ bool shape_pad(msc_op *op) {
 /* ---- matrix products ---- */
 
 /* Checks the last two dimensions and appends m and n to the leading ones already in dim. */
-static bool product(msc_op *op, int lead, int64_t *dim) {
+static bool infer_product(msc_op *op, int lead, int64_t *dim) {
   const msc_type *a = shape_in(op, 0), *b = shape_in(op, 1);
   bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
   const int64_t *am = a->dim + a->rank - 2, *bk = b->dim + b->rank - 2;
@@ -403,7 +403,7 @@ bool shape_matmul(msc_op *op) {
   int64_t dim[2];
   if (a->rank != 2 || b->rank != 2)
     return shape_wrong(op, "operands must have rank 2, not %d and %d", a->rank, b->rank);
-  return product(op, 0, dim);
+  return infer_product(op, 0, dim);
 }
 
 bool shape_batch_matmul(msc_op *op) {
@@ -422,7 +422,7 @@ bool shape_batch_matmul(msc_op *op) {
                          na, da, nb, db);
     dim[d] = na == 1 ? nb : na;
   }
-  return product(op, lead, dim);
+  return infer_product(op, lead, dim);
 }
 
 /* x[*,k], dy[*,n] -> [k,n] */

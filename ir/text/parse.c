@@ -285,7 +285,7 @@ static msc_value *declared_results(const reader *r, const op_text *t, msc_value 
   return out;
 }
 
-static void check_results(reader *r, const op_text *t, const msc_op *op) {
+static void check_written_types(reader *r, const op_text *t, const msc_op *op) {
   msc_arena *a = r->p.scratch;
   const msc_mesh *mesh = &r->p.module->mesh;
   for (size_t i = 0; i < op->num_out; i++) {
@@ -333,7 +333,7 @@ static bool make_op(reader *r, const op_text *t, msc_block *b, int errors_before
   declared_results(r, t, op->out);
   define_results(r, t, op->out);
   MSC_TRY(take_links(r, t, op));
-  if (msc_num_errors(ctx) == errors_before && msc_infer(op)) check_results(r, t, op);
+  if (msc_num_errors(ctx) == errors_before && msc_infer(op)) check_written_types(r, t, op);
   declared_results(r, t, op->out); /* users are checked against what is written */
   return true;
 }
@@ -602,7 +602,7 @@ static bool parse_module(reader *r) {
          (p->tok.kind == MSC_TOK_END || msc_unexpected(p, "the end of the text: it holds one module"));
 }
 
-static void report_unknown(reader *r) {
+static void report_unknown_words(reader *r) {
   const char *names[OP_COUNT], *text = "";
   for (int k = 0; k < OP_COUNT; k++) names[k] = msc_kind_name((unsigned)k);
   for (size_t i = 0; i < r->unknowns.num && i < MAX_UNKNOWN_LISTED; i++) {
@@ -640,7 +640,7 @@ msc_module *msc_parse_part(msc_context *ctx, const char *name, uint32_t first_li
   }
   msc_advance(&r->p);
   parse_module(r);
-  report_unknown(r);
+  report_unknown_words(r);
   msc_module *m = msc_num_errors(ctx) == errors ? r->p.module : NULL;
   msc_arena_free(scratch);
   return m;

@@ -298,7 +298,7 @@ typedef struct {
 static bool parse_place(msc_parser *p, place *out);
 
 /* The names of a place become one: the path of scopes that a caller's location holds. */
-static const char *joined(msc_parser *p, const char *a, const char *b) {
+static const char *join_texts(msc_parser *p, const char *a, const char *b) {
   if (!a || !b) return a ? a : b;
   return msc_intern(p->ctx, msc_arena_printf(p->scratch, "%s/%s", a, b));
 }
@@ -320,7 +320,7 @@ static bool parse_named(msc_parser *p, place *out) {
   if (!msc_take(p, '(')) return out->inner = text, true;
   MSC_TRY(parse_place(p, out) && msc_expect(p, ')', "')'"));
   if (!out->inner) out->inner = text;
-  else out->outer = joined(p, *text ? text : NULL, out->outer);
+  else out->outer = join_texts(p, *text ? text : NULL, out->outer);
   return true;
 }
 
@@ -330,7 +330,7 @@ static bool parse_call(msc_parser *p, place *out) {
   MSC_TRY(msc_expect(p, '(', "'('") && parse_place(p, out));
   if (!msc_take_word(p, "at")) return msc_unexpected(p, "'at'");
   MSC_TRY(parse_place(p, &caller) && msc_expect(p, ')', "')'"));
-  const char *scope = joined(p, caller.outer, caller.inner);
+  const char *scope = join_texts(p, caller.outer, caller.inner);
   caller.loc.scope = scope && *scope ? scope : NULL;
   const msc_loc *chain[MSC_MAX_NESTING], *l = msc_loc_of(p->ctx, &caller.loc);
   int n = 0;

@@ -30,7 +30,7 @@ static void read_wanted(budget *b, const msc_op *op) {
 
 static const msc_layout *wanted(const budget *b, const msc_use *u) { return b->want[u->user->id][u - u->user->in]; }
 
-static int64_t bytes_of(const budget *b, const msc_use *u) {
+static int64_t bytes_of_use(const budget *b, const msc_use *u) {
   const msc_layout *want = wanted(b, u), *have = u->value->type->layout;
   if (!want || !have || want == have) return 0;
   return msc_reshard_cost(b->planner, msc_type_with_layout(b->pass->ctx, u->value->type, NULL), have, want);
@@ -55,14 +55,14 @@ static void charge_value(budget *b, const msc_value *v) {
   const msc_op *def = v->def;
   bool is_sum = def && v->type->layout && v->type->layout->num_partial;
   for (const msc_use *u = v->uses; u; u = u->next) {
-    int64_t bytes = bytes_of(b, u);
+    int64_t bytes = bytes_of_use(b, u);
     if (bytes <= 0) continue;
     if (!is_shared(b, u, false)) charge(b, asked(u->user), u, bytes);
     if (is_sum && asked(def) != asked(u->user) && !is_shared(b, u, true)) charge(b, asked(def), u, bytes);
   }
 }
 
-static const char *text_of(const budget *b, const msc_layout *l) {
+static const char *text_of_layout(const budget *b, const msc_layout *l) {
   return msc_layout_print(b->pass->scratch, &b->f->module->mesh, l);
 }
 
@@ -79,7 +79,7 @@ static bool check_bytes(const budget *b, const msc_op *op) {
                       : from             ? msc_kind_name(from->kind)
                       : u->value->name   ? u->value->name
                                          : "an argument",
-                      text_of(b, u->value->type->layout), text_of(b, wanted(b, u)),
+                      text_of_layout(b, u->value->type->layout), text_of_layout(b, wanted(b, u)),
                       to->name ? to->name : msc_kind_name(to->kind));
 }
 
@@ -107,7 +107,7 @@ static bool is_asked(const msc_func *f) {
   return false;
 }
 
-static bool check(msc_pass_ctx *pass, msc_func *f) {
+static bool check_budget(msc_pass_ctx *pass, msc_func *f) {
   msc_reshard_options options = {.free_partial = true,
                                  .no_alltoall = !msc_config_bool(pass->config, MSC_KEY_enable_alltoall)};
   budget b = {.pass = pass, .f = f, .planner = msc_reshard_new(pass->ctx, &f->module->mesh, &options)};
@@ -129,7 +129,7 @@ static const char *const spent[] = {MSC_FACT(max_bytes), MSC_FACT(deny_replicate
 
 bool pass_budgets(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next) {
-    if (is_asked(f)) MSC_TRY(check(pass, f));
+    if (is_asked(f)) MSC_TRY(check_budget(pass, f));
     for (msc_op *op = f->body->first; op; op = op->next)
       for (size_t i = 0; i < sizeof spent / sizeof *spent; i++) msc_op_unset(op, spent[i]);
   }

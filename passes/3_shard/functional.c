@@ -75,7 +75,7 @@ static void find_results(bordering *b) {
 /* ---- borders ---- */
 
 /* Entry i of in_strategy, or of the other three; NULL: not given. */
-static const msc_attr_value *entry(const bordering *b, const char *annotation, size_t i) {
+static const msc_attr_value *annotation_entry(const bordering *b, const char *annotation, size_t i) {
   const msc_attr_value *list = msc_find_attr(b->block->dict.a, b->block->dict.num, annotation);
   if (!list || list->kind != MSC_ATTR_LIST || i >= list->list.num) return NULL;
   const msc_attr_value *v = &list->list.v[i];
@@ -105,7 +105,7 @@ static msc_op *border(bordering *b, msc_value *v, const char *side, size_t i, co
   msc_context *ctx = b->pass->ctx;
   const char *strategy = *side == 'i' ? MSC_FACT(in_strategy) : MSC_FACT(out_strategy),
              *layout = *side == 'i' ? MSC_FACT(in_layout) : MSC_FACT(out_layout);
-  const msc_attr_value *parts = entry(b, strategy, i), *said = entry(b, layout, i);
+  const msc_attr_value *parts = annotation_entry(b, strategy, i), *said = annotation_entry(b, layout, i);
   msc_op *op = msc_op_new(b->func, OP_broadcast_to, 1, &v, 1, loc);
   msc_attr_value whole = msc_layout_attr(msc_layout_replicated(ctx, v->type->rank));
   op->name = msc_intern(ctx, msc_arena_printf(b->pass->scratch, "%s.%s%zu", b->name, side, i));

@@ -77,7 +77,7 @@ static uint32_t passing(const laying *y, const shard_op *o, msc_assignment *a) {
 
 /* ---- per op ---- */
 
-static const msc_layout *wanted(laying *y, const shard_op *o, size_t tensor) {
+static const msc_layout *wanted_layout(laying *y, const shard_op *o, size_t tensor) {
   return msc_rule_layout(y->g->ctx, y->g->mesh, &y->g->atoms, &o->rule, &y->of_op[o->op->id], tensor);
 }
 
@@ -86,12 +86,13 @@ static void lay_results(laying *y, const shard_op *o) {
   *a = shard_assignment(y->g, o, &y->g->group[o->group].digits);
   a->pass = passing(y, o, a);
   for (int i = 0; i < o->op->num_out; i++)
-    o->op->out[i].type = msc_type_with_layout(y->g->ctx, o->op->out[i].type, wanted(y, o, (size_t)(o->op->num_in + i)));
+    o->op->out[i].type =
+        msc_type_with_layout(y->g->ctx, o->op->out[i].type, wanted_layout(y, o, (size_t)(o->op->num_in + i)));
 }
 
 static void want_operands(laying *y, const shard_op *o) {
   const msc_layout **want = msc_new_array(y->g->arena, const msc_layout *, o->op->num_in);
-  for (int t = 0; t < o->op->num_in; t++) want[t] = wanted(y, o, (size_t)t);
+  for (int t = 0; t < o->op->num_in; t++) want[t] = wanted_layout(y, o, (size_t)t);
   if (o->op->num_in) msc_op_set(o->op, MSC_FACT(in_layout), msc_layouts_attr(y->g->ctx, o->op->num_in, want));
 }
 
@@ -125,7 +126,7 @@ static void note_first_users(laying *y) {
       bool owner = msc_info(o->op)->flags & MSC_UPDATE && t < msc_info(o->op)->num_operands &&
                    msc_info(o->op)->operand[t].tied >= 0;
       if (v->def || (y->first_want[v->id] && !owner)) continue;
-      y->first_want[v->id] = wanted(y, o, (size_t)t);
+      y->first_want[v->id] = wanted_layout(y, o, (size_t)t);
     }
   }
 }
@@ -145,8 +146,8 @@ static const msc_use *behind_cast(const msc_use *use) {
 }
 
 static bool report_shared(laying *y, const msc_value *w, const msc_use *first, const msc_use *other) {
-  const msc_layout *there = wanted(y, &y->g->op[first->user->id], (size_t)(first - first->user->in)),
-                   *here = wanted(y, &y->g->op[other->user->id], (size_t)(other - other->user->in));
+  const msc_layout *there = wanted_layout(y, &y->g->op[first->user->id], (size_t)(first - first->user->in)),
+                   *here = wanted_layout(y, &y->g->op[other->user->id], (size_t)(other - other->user->in));
   if (here == there) return true;
   msc_op_error(other->user, MSC_E_STRATEGY, "parameter %s is used in two layouts: %s wants %s, %s wants %s",
                w->name ? w->name : "", named(first->user), msc_layout_print(y->g->arena, y->g->mesh, there),
@@ -216,7 +217,7 @@ const msc_layout ***shard_lay_results(msc_pass_ctx *pass, shard_graph *g) {
     const shard_op *o = &g->op[i];
     if (o->group < 0) continue;
     want[i] = msc_new_array(g->arena, const msc_layout *, o->op->num_in);
-    for (int t = 0; t < o->op->num_in; t++) want[i][t] = wanted(&y, o, (size_t)t);
+    for (int t = 0; t < o->op->num_in; t++) want[i][t] = wanted_layout(&y, o, (size_t)t);
   }
   return want;
 }

@@ -250,7 +250,7 @@ static void join_roles(shard_graph *g, const shard_op *o) {
 }
 
 /* The first op in program order, other than an update, that uses the parameter of update op o; -1: none. */
-static int64_t first_user(const shard_graph *g, const msc_op *o) {
+static int64_t first_parameter_user(const shard_graph *g, const msc_op *o) {
   int64_t first = -1;
   for (const msc_use *u = o->in[0].value->uses; u; u = u->next) {
     const shard_op *user = u->user->block == g->func->body ? &g->op[u->user->id] : NULL;
@@ -261,7 +261,7 @@ static int64_t first_user(const shard_graph *g, const msc_op *o) {
 }
 
 /* o lives where `user` takes its operand t: dimensions of o's tensor `own` are those of that operand. */
-static void join(shard_op *o, int own, const shard_op *user, int t) {
+static void join_owner(shard_op *o, int own, const shard_op *user, int t) {
   o->group = user->group;
   memset(o->to_group, -1, sizeof o->to_group);
   for (int d = 0; d < o->rule.tensor[own].rank; d++) {
@@ -285,8 +285,8 @@ static int operand_number(const msc_op *op, const msc_value *v) {
 /* An update op joins the group of its parameter's first user: parameter and state live where they are used. */
 static void join_user(shard_graph *g, shard_op *o) {
   const msc_value *w = o->op->in[0].value;
-  int64_t id = first_user(g, o->op);
-  if (id >= 0) join(o, 0, &g->op[id], operand_number(g->op[id].op, w));
+  int64_t id = first_parameter_user(g, o->op);
+  if (id >= 0) join_owner(o, 0, &g->op[id], operand_number(g->op[id].op, w));
 }
 
 /* ---- casts ---- */
@@ -333,7 +333,7 @@ static bool join_kin(shard_graph *g, shard_op *o) {
   int t = made ? kin->num_in + (int)op->in[0].value->index : operand_number(kin, &op->out[0]);
   for (int d = 0; d < of->rule.tensor[t].rank; d++)
     if (of->rule.tensor[t].dim[d].num > 1) return true;
-  if (of->group >= 0) join(o, made ? 0 : 1, of, t);
+  if (of->group >= 0) join_owner(o, made ? 0 : 1, of, t);
   return true;
 }
 

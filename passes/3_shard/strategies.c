@@ -242,7 +242,7 @@ static bool read_strategies(annotating *an) {
   return true;
 }
 
-static void check_results(annotating *an) {
+static void check_wanted_results(annotating *an) {
   for (size_t i = 0; i < an->g.num_groups; i++)
     if (!an->wrong[i] && !(shard_pin_results(&an->g, (int)i, "out_strategy", &an->pins) &
                            shard_pin_results(&an->g, (int)i, "out_layout", &an->pins)))
@@ -476,7 +476,7 @@ bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {
   bool adds = mode == MSC_AUTO_PARALLEL && msc_config_search_mode(pass->config) == MSC_SHARDING_PROPAGATION;
   if (file) MSC_TRY(msc_strategy_load(&an.g, adds, file));
   MSC_TRY(read_strategies(&an));
-  check_results(&an);
+  check_wanted_results(&an);
   if (!lay_inputs(&an) | !check_others(&an) | !an.ok) return false;
   bool configured = cuts_arguments(f);
   configured |= an.pins != NULL;

@@ -161,7 +161,7 @@ static uint32_t summed_digits(const zeroing *z, const msc_op *update) {
 }
 
 /* The layout of its update; NULL: it stays whole.  *out_why says it. */
-static const msc_layout *choose(const zeroing *z, const msc_op *update, const char **out_why) {
+static const msc_layout *choose_axes(const zeroing *z, const msc_op *update, const char **out_why) {
   const msc_value *w = update->in[0].value;
   uint32_t last = summed_digits(z, update);
   msc_arena *a = z->pass->scratch;
@@ -261,7 +261,7 @@ static const msc_layout **choose_all(zeroing *z) {
     const msc_value *w = is_update(op) ? op->in[0].value : NULL;
     const char *why = NULL;
     if (!w || w->def || !z->o.stage || msc_arg_attr(z->f, w->index, MSC_FACT(msc_zero))) continue;
-    cut[w->index] = choose(z, op, &why);
+    cut[w->index] = choose_axes(z, op, &why);
     num += cut[w->index] != NULL;
     msc_remark(z->pass, op, "%s: %s", w->name ? w->name : "", why);
     msc_arg_set(z->f, w->index, MSC_FACT(msc_zero), msc_str(z->g.ctx, why));

@@ -223,7 +223,7 @@ static bool keeps_gathered_for_backward(const msc_op *forward) {
 }
 
 /* The order in which the terms of v are added; NULL: that of the ranks. */
-static const msc_layout *find_sum_order(const redistributing *r, const msc_value *v) {
+static const msc_layout *find_order_of_terms(const redistributing *r, const msc_value *v) {
   const msc_op *sum = msc_sum_of(v);
   if (!sum || !sum->num_in) return NULL;
   return msc_sum_order(r->pass->ctx, &r->f->module->mesh, sum, sum->in[0].value->type->layout);
@@ -239,7 +239,7 @@ static msc_value *bring_into_layout(redistributing *r, msc_op *user, msc_value *
   known_plans *plans = &r->plans[is_gradient ? 1 : 0];
   msc_reshard_plan sum;
   bool summed = is_gradient && plan_single_sum(r, v, want, &sum);
-  const msc_layout *order = v->type->layout->num_partial ? find_sum_order(r, v) : NULL;
+  const msc_layout *order = v->type->layout->num_partial ? find_order_of_terms(r, v) : NULL;
   const msc_reshard_plan *plan = summed ? &sum : find_or_make_plan(plans, v->type, want, order);
   msc_value *from = v;
   for (moved *m = list && !summed ? *list : NULL; m; m = m->next) {

@@ -49,8 +49,8 @@ static bool is_taken_before(const queue *h, uint32_t a, uint32_t b) {
 
 MSC_HEAP(piece, const queue *, uint32_t, is_taken_before, MSC_STAYS)
 
-static void push(queue *h, uint32_t piece) { piece_push(h, h->item, h->num++, piece); }
-static uint32_t pop(queue *h) { return piece_pop(h, h->item, h->num--); }
+static void push_piece(queue *h, uint32_t piece) { piece_push(h, h->item, h->num++, piece); }
+static uint32_t pop_piece(queue *h) { return piece_pop(h, h->item, h->num--); }
 
 /* ---- lists by piece ---- */
 
@@ -131,8 +131,8 @@ static void mark_ready(msc_stream_pass *z, uint32_t piece) {
   int l = z->s->stream[piece];
   for (uint32_t k = z->first_before[piece]; k < z->first_before[piece + 1]; k++)
     if (z->end[z->before[k]] > z->ready[piece]) z->ready[piece] = z->end[z->before[k]];
-  if (l || z->ready[piece] <= z->now) push(&z->wait[l], piece);
-  else push(&z->later, piece);
+  if (l || z->ready[piece] <= z->now) push_piece(&z->wait[l], piece);
+  else push_piece(&z->later, piece);
 }
 
 static void add_to_order(msc_stream_pass *z, uint32_t piece, uint64_t end) {
@@ -161,7 +161,7 @@ static void run_compute(msc_stream_pass *z, uint32_t piece) {
 }
 
 static void drop_listed(queue *h) {
-  while (h->num && h->z->listed[h->item[0]]) pop(h);
+  while (h->num && h->z->listed[h->item[0]]) pop_piece(h);
 }
 
 /* Starts on links every piece that can start before `until`; true if any did. */
@@ -171,7 +171,7 @@ static bool feed_links(msc_stream_pass *z, uint64_t until) {
     for (;;) {
       drop_listed(&z->wait[l]);
       if (!z->wait[l].num || z->link[l] >= until || !fits_in_memory(z, z->wait[l].item[0])) break;
-      start_link(z, pop(&z->wait[l]));
+      start_link(z, pop_piece(&z->wait[l]));
       any = true;
     }
   return any;
@@ -179,7 +179,7 @@ static bool feed_links(msc_stream_pass *z, uint64_t until) {
 
 static void wake_compute(msc_stream_pass *z) {
   for (drop_listed(&z->later); z->later.num && z->ready[z->later.item[0]] <= z->now; drop_listed(&z->later))
-    push(&z->wait[0], pop(&z->later));
+    push_piece(&z->wait[0], pop_piece(&z->later));
   drop_listed(&z->wait[0]);
 }
 
@@ -206,7 +206,7 @@ static void run_next(msc_stream_pass *z) {
     }
     uint64_t until = z->now + z->s->ns[piece];
     if (feed_links(z, until > z->now ? until : z->now + 1)) return; /* a piece that they make ready may come first */
-    run_compute(z, pop(&z->wait[0]));
+    run_compute(z, pop_piece(&z->wait[0]));
     return;
   }
   uint64_t until = z->later.num ? z->ready[z->later.item[0]] : UINT64_MAX;

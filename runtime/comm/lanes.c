@@ -13,7 +13,7 @@ static bool is_sent(const mscrt_lane *l) { return l->head_sent == sizeof l->own 
 static bool has_come(const mscrt_lane *l) { return l->head_got == sizeof l->theirs && l->got == l->in_bytes; }
 static bool can_send(const mscrt_lane *l) { return l->head_sent < sizeof l->own || l->sent < l->ready; }
 
-static bool is_same(const mscrt_lane *l) {
+static bool is_same_collective(const mscrt_lane *l) {
   const mscrt_lane_head *a = &l->own, *b = &l->theirs;
   return a->magic == b->magic && a->verb == b->verb && a->dtype == b->dtype && a->reduction == b->reduction &&
          a->kind == b->kind && a->number == b->number && a->bytes == b->back && a->back == b->bytes;
@@ -76,7 +76,7 @@ static int receive_some(mscrt_lane *l) {
     if (n <= 0) return -1;
     advance((uint64_t)n, &l->head_got, &l->got, l->in, l->num_in, &l->in_at, &l->in_done);
     moved = 1;
-    if (head && l->head_got == sizeof l->theirs && !is_same(l)) return -2;
+    if (head && l->head_got == sizeof l->theirs && !is_same_collective(l)) return -2;
   }
   return moved;
 }

@@ -64,7 +64,7 @@ static mailbox *mailbox_at(const mscrt_mail *mail, uint64_t offset) {
   return (mailbox *)(void *)(mail->arena + offset);
 }
 
-static uint8_t *slot_of(const mscrt_mail *mail, const envelope *e) {
+static uint8_t *slot_of_envelope(const mscrt_mail *mail, const envelope *e) {
   return (uint8_t *)(mailbox_at(mail, e->mailbox) + 1) + e->number % e->depth * msc_mailbox_slot_bytes(e->bytes);
 }
 
@@ -103,7 +103,8 @@ static bool read_mail(mscrt_mail *mail, int peer) {
   for (;;) {
     bool head = in->got < sizeof in->head;
     uint64_t whole = sizeof in->head + (head || in->head.kind == TAKEN ? 0 : in->head.bytes);
-    uint8_t *at = head ? (uint8_t *)&in->head + in->got : slot_of(mail, &in->head) + (in->got - sizeof in->head);
+    uint8_t *at =
+        head ? (uint8_t *)&in->head + in->got : slot_of_envelope(mail, &in->head) + (in->got - sizeof in->head);
     ssize_t n = recv(in->fd, at, (size_t)(whole - in->got), MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return true;
@@ -143,7 +144,7 @@ typedef struct {
 } passing;
 
 /* Returns why the other rank will not answer; NULL: it may. */
-static mscrt_status *look_around(mscrt_mail *mail, passing *p) {
+static mscrt_status *look_for_mail(mscrt_mail *mail, passing *p) {
   char why[320];
   int culprit, peer = p->channel->peer;
   int64_t now = mscrt_now_ns();
@@ -166,7 +167,7 @@ static mscrt_status *wait_for_count(mscrt_mail *mail, mscrt_counter *k, uint32_t
     uint32_t seen = atomic_load(&k->count);
     if ((int32_t)(seen - least) >= 0) break;
     mscrt_futex_wait(&k->count, seen, LOOK_AROUND_NS, true);
-    if ((int32_t)(atomic_load(&k->count) - least) < 0) s = look_around(mail, p);
+    if ((int32_t)(atomic_load(&k->count) - least) < 0) s = look_for_mail(mail, p);
   }
   atomic_fetch_sub(&k->sleepers, 1);
   return s;
@@ -188,7 +189,7 @@ static mscrt_status *post(mscrt_mail *mail, const envelope *e, const void *src, 
     if (n < 0 && errno != EINTR && errno != EAGAIN && !p->closed_ns) p->closed_ns = mscrt_now_ns();
     if (n >= 0 || errno == EINTR) continue;
     if (errno != EAGAIN && e->kind == TAKEN) return NULL; /* a sender that has ended does not need to know */
-    MSCRT_CHECK(look_around(mail, p));
+    MSCRT_CHECK(look_for_mail(mail, p));
     poll(&(struct pollfd){.fd = p->closed_ns ? -1 : fd, .events = POLLOUT}, 1, 100);
   }
   return NULL;
@@ -220,7 +221,7 @@ mscrt_status *mscrt_mail_receive(mscrt_mail *mail, const mscrt_channel *m, void 
   uint32_t number = atomic_load(&b->taken.count);
   envelope e = {MAGIC, TAKEN, m->mailbox, m->bytes, m->depth, number};
   MSCRT_CHECK(wait_for_count(mail, &b->sent, number + 1, &p));
-  memcpy(dst, slot_of(mail, &e), (size_t)m->bytes);
+  memcpy(dst, slot_of_envelope(mail, &e), (size_t)m->bytes);
   mscrt_local_count(&b->taken);
   return post(mail, &e, NULL, &p);
 }

@@ -47,7 +47,7 @@ struct mscrt_scheduler {
   mscrt_status *result; /* why the job could not start, or whom it lost */
 };
 
-static void broadcast(mscrt_scheduler *s, mscrt_frame_type type, const void *payload, size_t bytes) {
+static void send_to_all(mscrt_scheduler *s, mscrt_frame_type type, const void *payload, size_t bytes) {
   for (int i = 0; i < s->num_guests; i++)
     if (s->guest[i].joined && s->guest[i].link.fd >= 0) mscrt_link_send(&s->guest[i].link, type, payload, bytes);
 }
@@ -60,7 +60,7 @@ static void free_guest(guest *g) {
 /* Ends a job that has not begun; every rank that is there is told why. */
 static void refuse_job(mscrt_scheduler *s, mscrt_status *why) {
   const char *text = mscrt_status_text(why);
-  broadcast(s, MSCRT_REFUSED, text, strlen(text) + 1);
+  send_to_all(s, MSCRT_REFUSED, text, strlen(text) + 1);
   if (s->result) mscrt_status_free(why);
   else s->result = why;
   s->phase = OVER;
@@ -130,7 +130,7 @@ static void seat_nameless(mscrt_scheduler *s) {
   }
 }
 
-static mscrt_status *compare_ranks(const mscrt_scheduler *s) {
+static mscrt_status *compare_plan_hashes(const mscrt_scheduler *s) {
   const mscrt_joining *first = &s->guest[s->seat[0]].j;
   for (int r = 0; r < s->o.ranks; r++) {
     const mscrt_joining *j = &s->guest[s->seat[r]].j;
@@ -146,7 +146,7 @@ static mscrt_status *compare_ranks(const mscrt_scheduler *s) {
 /* All are there: every rank gets the addresses of all. */
 static void send_tables(mscrt_scheduler *s) {
   seat_nameless(s);
-  mscrt_status *why = compare_ranks(s);
+  mscrt_status *why = compare_plan_hashes(s);
   if (why) {
     refuse_job(s, why);
     return;
@@ -178,7 +178,7 @@ static void tell_missing(mscrt_scheduler *s) {
   if (s->phase != GATHERING || mscrt_now_ns() < s->told_ns + TELL_NS) return;
   list_missing(s, list, sizeof list);
   snprintf(text, sizeof text, "waiting for %s", list);
-  broadcast(s, MSCRT_WAITING, text, strlen(text) + 1);
+  send_to_all(s, MSCRT_WAITING, text, strlen(text) + 1);
   s->told_ns = mscrt_now_ns();
 }
 
@@ -206,7 +206,7 @@ static void declare_lost(mscrt_scheduler *s, int rank, const char *text) {
   s->lost = true;
   snprintf(v.text, sizeof v.text, "%.255s", text);
   if (!s->result) s->result = mscrt_fail(MSCRT_PEER, "%s", text);
-  broadcast(s, MSCRT_LOST, &v, sizeof v);
+  send_to_all(s, MSCRT_LOST, &v, sizeof v);
 }
 
 /* A connection has ended. */
@@ -242,7 +242,7 @@ static void begin_if_ready(mscrt_scheduler *s) {
     if (!s->guest[s->seat[r]].ready) return;
   for (int r = 0; r < s->o.ranks; r++) s->guest[s->seat[r]].heard_ns = mscrt_now_ns();
   s->phase = RUNNING;
-  broadcast(s, MSCRT_GO, NULL, 0);
+  send_to_all(s, MSCRT_GO, NULL, 0);
 }
 
 static void hear_frame(mscrt_scheduler *s, int index, const mscrt_frame *f) {
@@ -268,7 +268,7 @@ static void hear_frame(mscrt_scheduler *s, int index, const mscrt_frame *f) {
   } else if (f->type == MSCRT_BYE && f->bytes == sizeof g->step) {
     memcpy(&g->step, f->payload, sizeof g->step);
     g->ended = true;
-    broadcast(s, MSCRT_ENDED, &(mscrt_verdict){.rank = g->j.rank, .step = g->step}, sizeof(mscrt_verdict));
+    send_to_all(s, MSCRT_ENDED, &(mscrt_verdict){.rank = g->j.rank, .step = g->step}, sizeof(mscrt_verdict));
   } else {
     lose_guest(s, g);
   }
@@ -292,7 +292,7 @@ static void beat(mscrt_scheduler *s) {
   if (s->phase != RUNNING || now < s->beat_ns + every) return;
   s->beat_ns = now;
   for (int r = 0; r < s->o.ranks; r++) s->steps[r] = s->guest[s->seat[r]].step;
-  broadcast(s, MSCRT_BEAT, s->steps, (size_t)s->o.ranks * sizeof *s->steps);
+  send_to_all(s, MSCRT_BEAT, s->steps, (size_t)s->o.ranks * sizeof *s->steps);
   for (int r = 0; r < s->o.ranks; r++) {
     guest *g = &s->guest[s->seat[r]];
     char text[120];
@@ -356,7 +356,7 @@ static void receive_guest(mscrt_scheduler *s, const mscrt_handshake *h) {
 }
 
 /* The handshakes go on. Those that fail are dropped without a word in the log: anybody can cause them. */
-static void shake_hands(mscrt_scheduler *s) {
+static void continue_handshakes(mscrt_scheduler *s) {
   for (int i = 0; i < s->num_shaking;) {
     mscrt_shake state = mscrt_handshake_go(&s->shaking[i]);
     if (state == MSCRT_SHAKEN) receive_guest(s, &s->shaking[i]);
@@ -388,7 +388,7 @@ static bool wait_for_events(mscrt_scheduler *s) {
   return s->polled[0].revents != 0;
 }
 
-static bool has_all(const mscrt_scheduler *s) {
+static bool has_all_ranks(const mscrt_scheduler *s) {
   int joined = 0;
   for (int i = 0; i < s->num_guests; i++) joined += s->guest[i].joined;
   return joined == s->o.ranks;
@@ -405,7 +405,7 @@ static bool has_ended(const mscrt_scheduler *s) {
 /* What is queued goes out, if the ranks read it soon. */
 static void say_last_words(mscrt_scheduler *s) {
   int64_t end = mscrt_now_ns() + LAST_WORDS_NS;
-  broadcast(s, MSCRT_BYE, NULL, 0);
+  send_to_all(s, MSCRT_BYE, NULL, 0);
   for (bool waits = true; waits && mscrt_now_ns() < end;) {
     waits = false;
     for (int i = 0; i < s->num_guests; i++) {
@@ -421,14 +421,14 @@ static void *lead(void *arg) {
   bool stops = false;
   while (!stops && !has_ended(s)) {
     stops = wait_for_events(s);
-    shake_hands(s);
+    continue_handshakes(s);
     for (int i = 0; i < s->num_guests; i++)
       if (s->guest[i].used && s->guest[i].link.fd >= 0) {
         if (!mscrt_link_flush(&s->guest[i].link)) lose_guest(s, &s->guest[i]);
         else read_guest(s, i);
       }
     drop_silent_strangers(s);
-    if (s->phase == GATHERING && has_all(s)) send_tables(s);
+    if (s->phase == GATHERING && has_all_ranks(s)) send_tables(s);
     tell_missing(s);
     check_deadline(s);
     beat(s);

@@ -55,7 +55,7 @@ static mscrt_status *reserve(room *r, size_t bytes) {
   return mscrt_fail(MSCRT_NO_MEMORY, "out of memory for %zu bytes that come from other ranks", bytes);
 }
 
-static uint8_t *source_of(const tcp *c, const mscrt_part *p) { return c->arena + p->src; }
+static uint8_t *source_in_arena(const tcp *c, const mscrt_part *p) { return c->arena + p->src; }
 
 /* ---- lanes ---- */
 
@@ -202,7 +202,7 @@ static void reduce_unit(void *arg, int64_t unit, int worker) {
     const void *src[p->e->num_terms + 1];
     for (int t = 0; t < p->e->num_terms && p->e->num_cuts; t++) {
       int lane = k->lane_of[p->e->peers[t]];
-      src[t] = lane < 0 ? source_of(k->r->c, p) + inside
+      src[t] = lane < 0 ? source_in_arena(k->r->c, p) + inside
                         : k->packed + (uint64_t)lane * k->slice_bytes + (uint64_t)(at - k->begin) * bytes;
     }
     if (p->e->num_cuts) /* else the part is empty, and all of its room padding */
@@ -234,13 +234,13 @@ static void add_elements(const slicing *k, mscrt_lane *lane, int64_t begin, int6
   while (begin < end) {
     const mscrt_part *p = mscrt_part_with(&k->s, begin);
     int64_t num = mscrt_elements_in(p, begin, end);
-    uint8_t *base = of_dst ? p->dst : source_of(k->r->c, p);
+    uint8_t *base = of_dst ? p->dst : source_in_arena(k->r->c, p);
     add(lane, base + (size_t)(begin - p->at) * bytes, (uint64_t)num * bytes);
     begin += num;
   }
 }
 
-static mscrt_status *run_slices(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
+static mscrt_status *run_tcp_slices(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
   tcp *c = r->c;
   const mscrt_group *g = &r->e->group;
   size_t bytes = mscrt_dtype_bytes(r->e->dtype), per_lane = 2 * ((size_t)num + 2);
@@ -327,8 +327,8 @@ static void combine_run(void *user, int64_t to, int64_t from, int64_t num) {
   size_t bytes = mscrt_dtype_bytes(e->dtype);
   const void *src[e->num_terms];
   for (int t = 0; t < e->num_terms; t++)
-    src[t] =
-        k->term[t] ? k->term[t] + (size_t)k->done * bytes : source_of(k->u->r->c, k->u->part) + (size_t)from * bytes;
+    src[t] = k->term[t] ? k->term[t] + (size_t)k->done * bytes
+                        : source_in_arena(k->u->r->c, k->u->part) + (size_t)from * bytes;
   uint8_t *dst = k->u->dst + (size_t)to * bytes;
   if (e->num_terms > 1) mscrt_combine(e->dtype, e->reduction, e->num_terms, src, dst, num);
   else if (src[0] != dst) memcpy(dst, src[0], (size_t)num * bytes);
@@ -345,7 +345,7 @@ static void unpack_cut(void *arg, int64_t unit, int worker) {
 }
 
 /* A part whose source and destination are one keeps its values; others may take from it. */
-static bool takes(const tcp *c, const mscrt_part *p) { return p->dst != (void *)source_of(c, p); }
+static bool takes(const tcp *c, const mscrt_part *p) { return p->dst != (void *)source_in_arena(c, p); }
 
 static uint64_t bytes_of_cut(const mscrt_exchange *e, const mscrt_cut *cut) {
   return (uint64_t)msc_box_elems(e->rank, &cut->box) * mscrt_dtype_bytes(e->dtype);
@@ -384,10 +384,10 @@ static void add_gives(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_
       int64_t at;
       if (e->give[g].to != lane->rank || !bytes) continue;
       if (is_one_run(e->rank, box, &e->own_box, &at)) {
-        add_out(lane, source_of(c, &part[i]) + (size_t)at * elem, bytes);
+        add_out(lane, source_in_arena(c, &part[i]) + (size_t)at * elem, bytes);
         continue;
       }
-      packing p = {*room_at, source_of(c, &part[i]), elem};
+      packing p = {*room_at, source_in_arena(c, &part[i]), elem};
       msc_box_runs(e->rank, box, box, &e->own_box, pack_run, &p);
       add_out(lane, *room_at, bytes);
       *room_at += bytes;
@@ -502,7 +502,7 @@ static mscrt_status *run_tcp(mscrt_comm *comm, mscrt_pool *pool, uint32_t num, c
   atomic_store(&r.c->m.step, site->step);
   if (part[0].e->group.num > 1) MSCRT_CHECK(check_not_lost(&r));
   for (uint32_t i = 0; i < num; i++) slices = slices && part[i].e->slices;
-  return slices ? run_slices(&r, pool, num, part) : run_boxes(&r, pool, num, part);
+  return slices ? run_tcp_slices(&r, pool, num, part) : run_boxes(&r, pool, num, part);
 }
 
 static mscrt_lingering lingers_not(uint32_t num, const mscrt_part *part) {

@@ -202,7 +202,7 @@ mscrt_status *mscrt_archive_of_file(mscrt_blob *b, mscrt_archive *a) {
   return s ? s : mscrt_archive_sort(a);
 }
 
-static bool has_suffix(const char *text, const char *end) {
+static bool has_ending(const char *text, const char *end) {
   size_t n = strlen(text), k = strlen(end);
   return n >= k && !strcmp(text + n - k, end);
 }
@@ -266,8 +266,8 @@ static mscrt_status *open_folder(const char *path, mscrt_archive *a) {
 
 static mscrt_status *open_any(const char *path, mscrt_archive *a) {
   if (is_folder(path)) return open_folder(path, a);
-  if (has_suffix(path, ".index.json")) return open_with(path, 1, path, a);
-  if (has_suffix(path, "/" MSCRT_MANIFEST) || !strcmp(path, MSCRT_MANIFEST)) return open_with(path, 0, path, a);
+  if (has_ending(path, ".index.json")) return open_with(path, 1, path, a);
+  if (has_ending(path, "/" MSCRT_MANIFEST) || !strcmp(path, MSCRT_MANIFEST)) return open_with(path, 0, path, a);
   mscrt_blob b;
   MSCRT_CHECK(mscrt_blob_open(path, &b));
   return mscrt_archive_of_file(&b, a);

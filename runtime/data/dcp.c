@@ -102,14 +102,14 @@ static mscrt_status *take_chunk(distributed *d, const mscrt_stored *t, const msc
 }
 
 /* Of the properties the element type is the first, or a member. */
-static const char *type_of(const mscrt_py *v) {
+static const char *type_of_properties(const mscrt_py *v) {
   const mscrt_py *p = mscrt_py_get(v, "properties"), *type = mscrt_py_get(p, "dtype");
   if (!type && p && p->kind == MSCRT_PY_OBJECT && p->state && p->state->kind == MSCRT_PY_TUPLE && p->state->num)
     type = p->state->item[0];
   return type && type->kind == MSCRT_PY_GLOBAL ? type->text : "none";
 }
 
-static mscrt_status *take_entry(distributed *d, const mscrt_py *name, const mscrt_py *v) {
+static mscrt_status *take_dcp_entry(distributed *d, const mscrt_py *name, const mscrt_py *v) {
   mscrt_stored t = {.known = true};
   const mscrt_py *chunks = mscrt_py_get(v, "chunks");
   if (mscrt_py_is(v, META "BytesStorageMetadata")) return NULL; /* an object of Python's, no tensor */
@@ -121,7 +121,7 @@ static mscrt_status *take_entry(distributed *d, const mscrt_py *name, const mscr
   MSCRT_CHECK(mscrt_archive_add_text(d->a, text));
   t.name = text;
   t.state = !strncmp(text, "optim", 5);
-  t.known = mscrt_dtype_of_torch(type_of(v), &t.dtype);
+  t.known = mscrt_dtype_of_torch(type_of_properties(v), &t.dtype);
   if (!mscrt_py_sizes(mscrt_py_get(v, "size"), &t.rank, t.shape))
     return mscrt_bad_file(d->b, "metadata: '%s' has no shape, or too many dimensions", text);
   t.view_rank = t.rank;
@@ -131,12 +131,13 @@ static mscrt_status *take_entry(distributed *d, const mscrt_py *name, const mscr
   return NULL;
 }
 
-static mscrt_status *take_metadata(distributed *d, const mscrt_py *root) {
+static mscrt_status *take_dcp_metadata(distributed *d, const mscrt_py *root) {
   const mscrt_py *entries = mscrt_py_get(root, "state_dict_metadata");
   if (!mscrt_py_is(root, META "Metadata") || !entries || entries->kind != MSCRT_PY_DICT)
     return bad_metadata(d, "this is no distributed checkpoint of PyTorch");
   MSCRT_CHECK(take_places(d, mscrt_py_get(root, "storage_data")));
-  for (uint32_t i = 0; i + 1 < entries->num; i += 2) MSCRT_CHECK(take_entry(d, entries->item[i], entries->item[i + 1]));
+  for (uint32_t i = 0; i + 1 < entries->num; i += 2)
+    MSCRT_CHECK(take_dcp_entry(d, entries->item[i], entries->item[i + 1]));
   return NULL;
 }
 
@@ -148,7 +149,7 @@ mscrt_status *mscrt_parse_dcp(mscrt_blob *b, mscrt_archive *a) {
   MSCRT_CHECK(mscrt_new_array(&data, b->bytes + 1));
   mscrt_status *s = mscrt_blob_read(b, 0, data, (size_t)b->bytes);
   if (!s) s = mscrt_pickle_parse(b, data, (size_t)b->bytes, &p);
-  if (!s) s = take_metadata(&d, p.root);
+  if (!s) s = take_dcp_metadata(&d, p.root);
   mscrt_pickle_free(&p);
   free(d.chunk);
   free(data);

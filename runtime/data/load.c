@@ -106,7 +106,7 @@ mscrt_status *mscrt_resume(mscrt_context *c, const char *path) {
 
 /* ---- the files that the model names ---- */
 
-static mscrt_status *check_bytes(const mscrt_blob *b, plan_weight_file f) {
+static mscrt_status *check_weight_bytes(const mscrt_blob *b, plan_weight_file f) {
   if (plan_weight_file_bytes(f) && plan_weight_file_bytes(f) != b->bytes)
     return mscrt_bad_file(b, "has changed: the model was made with %" PRIu64 " bytes, now there are %" PRIu64,
                           plan_weight_file_bytes(f), b->bytes);
@@ -138,7 +138,8 @@ static mscrt_status *check_hash(const mscrt_blob *b, plan_weight_file f) {
 
 /* The tensor of a file from which a parameter takes its values; of state, the tensor of its name, if there is one.
  * NULL: none. */
-static mscrt_status *find_value(mscrt_archive *a, uint32_t file, const mscrt_variable *v, const mscrt_stored **out) {
+static mscrt_status *find_initial_value(mscrt_archive *a, uint32_t file, const mscrt_variable *v,
+                                        const mscrt_stored **out) {
   *out = v->state ? mscrt_archive_find(a, v->name) : NULL;
   if (v->state || !v->tensor || v->weights != file) return NULL;
   *out = mscrt_archive_find(a, v->tensor);
@@ -153,7 +154,7 @@ static mscrt_status *take_tensors(const mscrt_plan *p, mscrt_context *c, uint32_
   for (uint32_t i = 0; i < p->num_parameters && !s; i++) {
     const mscrt_variable *v = &p->parameter[i];
     const mscrt_stored *t;
-    s = find_value(a, file, v, &t);
+    s = find_initial_value(a, file, v, &t);
     if (!s && t) s = check_stored_tensor(a, t, v);
     if (!s && t && c && v->stage == c->stage) s = load_parameter(c, a, t, v);
   }
@@ -168,7 +169,7 @@ static mscrt_status *take_file(const mscrt_plan *p, mscrt_context *c, uint32_t f
     return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
   mscrt_status *s = mscrt_blob_open(path, &b);
   free(path);
-  if (!s) s = check_bytes(&b, f);
+  if (!s) s = check_weight_bytes(&b, f);
   if (!s && !c) s = check_hash(&b, f);
   if (s) {
     mscrt_blob_close(&b);

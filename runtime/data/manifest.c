@@ -66,7 +66,7 @@ static mscrt_status *take_head(mscrt_json *r, mscrt_archive *a) {
   return NULL;
 }
 
-static mscrt_status *take_files(mscrt_json *r, mscrt_archive *a) {
+static mscrt_status *take_file_names(mscrt_json *r, mscrt_archive *a) {
   if (!take_key(r, "files", false) || !mscrt_json_token(r, '[')) return mscrt_bad_json(r, "files are expected");
   if (mscrt_json_token(r, ']')) return NULL;
   do {
@@ -126,7 +126,7 @@ static mscrt_status *take_tensor(mscrt_json *r, mscrt_archive *a) {
 static mscrt_status *take_manifest(mscrt_json *r, mscrt_archive *a) {
   uint64_t seal;
   MSCRT_CHECK(take_head(r, a));
-  MSCRT_CHECK(take_files(r, a));
+  MSCRT_CHECK(take_file_names(r, a));
   if (!take_key(r, "tensors", false) || !mscrt_json_token(r, '{')) return mscrt_bad_json(r, "tensors are expected");
   if (!mscrt_json_token(r, '}')) {
     do MSCRT_CHECK(take_tensor(r, a));
@@ -162,25 +162,25 @@ mscrt_status *mscrt_manifest_parse(const mscrt_blob *b, bool sealed, mscrt_archi
 
 /* ---- writing ---- */
 
-static void put_sizes(FILE *f, const char *key, int num, const int64_t *size) {
+static void put_shape(FILE *f, const char *key, int num, const int64_t *size) {
   fprintf(f, ",\"%s\":[", key);
   for (int d = 0; d < num; d++) fprintf(f, "%s%" PRId64, d ? "," : "", size[d]);
   fputc(']', f);
 }
 
-static void put_tensor(FILE *f, const mscrt_archive *a, const mscrt_stored *t) {
+static void put_manifest_tensor(FILE *f, const mscrt_archive *a, const mscrt_stored *t) {
   mscrt_json_put(f, t->name);
   fprintf(f, ":{\"dtype\":\"%s\"", mscrt_safetensors_dtype(t->dtype));
-  put_sizes(f, "shape", t->rank, t->shape);
+  put_shape(f, "shape", t->rank, t->shape);
   if (t->rank != t->view_rank || memcmp(t->shape, t->view, sizeof *t->view * (size_t)t->rank))
-    put_sizes(f, "view", t->view_rank, t->view);
+    put_shape(f, "view", t->view_rank, t->view);
   if (t->state) fputs(",\"state\":true", f);
   fputs(",\"shards\":[", f);
   for (uint32_t i = 0; i < t->num; i++) {
     const mscrt_shard *s = &a->shard[t->first + i];
     fprintf(f, "%s\n  {\"file\":%u,\"at\":%" PRIu64, i ? "," : "", s->file, s->at);
-    put_sizes(f, "begin", t->view_rank, s->box.begin);
-    put_sizes(f, "size", t->view_rank, s->box.size);
+    put_shape(f, "begin", t->view_rank, s->box.begin);
+    put_shape(f, "size", t->view_rank, s->box.size);
     fprintf(f, ",\"xxh3\":\"%016" PRIx64 "\"}", s->xxh3);
   }
   fputs("]}", f);
@@ -201,7 +201,7 @@ static void put_manifest(FILE *f, const mscrt_archive *a) {
   fputs("],\n\"tensors\":{\n", f);
   for (uint32_t i = 0; i < a->num; i++) {
     if (i) fputs(",\n", f);
-    put_tensor(f, a, &a->tensor[i]);
+    put_manifest_tensor(f, a, &a->tensor[i]);
   }
   fputc('}', f);
 }

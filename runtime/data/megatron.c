@@ -127,7 +127,7 @@ static mscrt_status *add_whole(stage *g, const mscrt_stored *t, char *name) {
 }
 
 /* Stages have copies of some: an embedding that is the output, too. */
-static bool is_there(const mscrt_archive *a, uint32_t num, const char *name) {
+static bool has_tensor(const mscrt_archive *a, uint32_t num, const char *name) {
   for (uint32_t i = 0; i < num; i++)
     if (!strcmp(a->tensor[i].name, name)) return true;
   return false;
@@ -142,7 +142,7 @@ static mscrt_status *add_stage(stage *g, int64_t before, int64_t *out_layers) {
     char *name = global_name(t->name + sizeof prefix - 1, before, out_layers);
     if (!name) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
     MSCRT_CHECK(mscrt_archive_add_text(g->a, name));
-    if (!is_there(g->a, known, name)) MSCRT_CHECK(add_whole(g, t, name));
+    if (!has_tensor(g->a, known, name)) MSCRT_CHECK(add_whole(g, t, name));
   }
   return NULL;
 }

@@ -43,7 +43,7 @@ static void *take_memory(unpickler *u, size_t bytes) {
 #define no_memory(u)        mscrt_fail(MSCRT_NO_MEMORY, "%s: out of memory", (u)->b->path)
 #define bad_pickle(u, what) mscrt_bad_file((u)->b, "pickle: %s at byte %td", (what), (u)->at - (u)->start)
 
-static mscrt_status *grow(void *array, uint32_t num, uint32_t *room, size_t bytes) {
+static mscrt_status *grow_array(void *array, uint32_t num, uint32_t *room, size_t bytes) {
   if (num < *room) return NULL;
   uint32_t more = *room ? 2 * *room : 64;
   void *grown = more > *room ? realloc(*(void **)array, more * bytes) : NULL;
@@ -55,8 +55,8 @@ static mscrt_status *grow(void *array, uint32_t num, uint32_t *room, size_t byte
 
 /* ---- the stack ---- */
 
-static mscrt_status *push(unpickler *u, mscrt_py *v) {
-  MSCRT_CHECK(grow(&u->stack, u->num_stack, &u->room_stack, sizeof *u->stack));
+static mscrt_status *push_value(unpickler *u, mscrt_py *v) {
+  MSCRT_CHECK(grow_array(&u->stack, u->num_stack, &u->room_stack, sizeof *u->stack));
   u->stack[u->num_stack++] = v;
   return NULL;
 }
@@ -65,16 +65,16 @@ static mscrt_status *push_new(unpickler *u, mscrt_py v) {
   mscrt_py *new = take_memory(u, sizeof *new);
   if (!new) return no_memory(u);
   *new = v;
-  return push(u, new);
+  return push_value(u, new);
 }
 
 /* What is above the last mark stays there. */
-static mscrt_py *pop(unpickler *u) {
+static mscrt_py *pop_value(unpickler *u) {
   uint32_t bottom = u->num_marks ? u->mark[u->num_marks - 1] : 0;
   return u->num_stack > bottom ? u->stack[--u->num_stack] : NULL;
 }
 
-static mscrt_py *top(const unpickler *u) {
+static mscrt_py *top_value(const unpickler *u) {
   uint32_t bottom = u->num_marks ? u->mark[u->num_marks - 1] : 0;
   return u->num_stack > bottom ? u->stack[u->num_stack - 1] : NULL;
 }
@@ -110,7 +110,7 @@ static mscrt_status *push_items(unpickler *u, mscrt_py_kind kind, mscrt_py *cons
   v->kind = kind;
   if (kind == MSCRT_PY_DICT && num % 2) return bad_pickle(u, "a key without a value");
   MSCRT_CHECK(add_items(u, v, item, num));
-  return push(u, v);
+  return push_value(u, v);
 }
 
 /* ---- pieces of the text ---- */
@@ -187,7 +187,7 @@ static mscrt_status *push_global_lines(unpickler *u) {
 }
 
 static mscrt_status *push_global_stack(unpickler *u) {
-  const mscrt_py *name = pop(u), *module = pop(u);
+  const mscrt_py *name = pop_value(u), *module = pop_value(u);
   if (!module || module->kind != MSCRT_PY_TEXT || name->kind != MSCRT_PY_TEXT)
     return bad_pickle(u, "a name is no text");
   return push_global(u, module->text, strlen(module->text), name->text, strlen(name->text));
@@ -196,14 +196,14 @@ static mscrt_status *push_global_stack(unpickler *u) {
 /* ---- objects ---- */
 
 static mscrt_status *push_object(unpickler *u) {
-  mscrt_py *args = pop(u), *of = pop(u);
+  mscrt_py *args = pop_value(u), *of = pop_value(u);
   if (!of || of->kind != MSCRT_PY_GLOBAL || args->kind != MSCRT_PY_TUPLE)
     return bad_pickle(u, "what is made has no name");
   return push_new(u, (mscrt_py){.kind = MSCRT_PY_OBJECT, .of = of, .args = args});
 }
 
 static mscrt_status *build_object(unpickler *u) {
-  mscrt_py *state = pop(u), *object = top(u);
+  mscrt_py *state = pop_value(u), *object = top_value(u);
   if (!object || object->kind != MSCRT_PY_OBJECT) return bad_pickle(u, "state for what is no object");
   object->state = state;
   return NULL;
@@ -216,9 +216,9 @@ static mscrt_status *put_items(unpickler *u, bool pairs, bool many) {
     if (!pop_mark(u, &item, &num)) return bad_pickle(u, "no mark");
   } else {
     for (uint32_t i = num; i-- > 0;)
-      if (!(two[i] = pop(u))) return bad_pickle(u, "an empty stack");
+      if (!(two[i] = pop_value(u))) return bad_pickle(u, "an empty stack");
   }
-  mscrt_py *to = top(u);
+  mscrt_py *to = top_value(u);
   bool fits = to && (to->kind == MSCRT_PY_OBJECT || to->kind == (pairs ? MSCRT_PY_DICT : MSCRT_PY_LIST));
   if (!fits || (pairs && num % 2)) return bad_pickle(u, "items for what has none");
   return add_items(u, to, item, num);
@@ -227,10 +227,10 @@ static mscrt_status *put_items(unpickler *u, bool pairs, bool many) {
 /* ---- the memo ---- */
 
 static mscrt_status *remember(unpickler *u, uint64_t at) {
-  mscrt_py *v = top(u);
+  mscrt_py *v = top_value(u);
   if (!v || at > u->num_memo || at >= MAX_MEMO) return bad_pickle(u, "a memo that is not the next");
   if (at == u->num_memo) {
-    MSCRT_CHECK(grow(&u->memo, u->num_memo, &u->room_memo, sizeof *u->memo));
+    MSCRT_CHECK(grow_array(&u->memo, u->num_memo, &u->room_memo, sizeof *u->memo));
     u->num_memo++;
   }
   u->memo[at] = v;
@@ -238,7 +238,7 @@ static mscrt_status *remember(unpickler *u, uint64_t at) {
 }
 
 static mscrt_status *recall(unpickler *u, uint64_t at) {
-  return at < u->num_memo ? push(u, u->memo[at]) : bad_pickle(u, "a memo that is not there");
+  return at < u->num_memo ? push_value(u, u->memo[at]) : bad_pickle(u, "a memo that is not there");
 }
 
 /* ---- one instruction ---- */
@@ -246,7 +246,7 @@ static mscrt_status *recall(unpickler *u, uint64_t at) {
 static mscrt_status *push_tuple(unpickler *u, uint32_t num) {
   mscrt_py *item[3];
   for (uint32_t i = num; i-- > 0;)
-    if (!(item[i] = pop(u))) return bad_pickle(u, "an empty stack");
+    if (!(item[i] = pop_value(u))) return bad_pickle(u, "an empty stack");
   return push_items(u, MSCRT_PY_TUPLE, item, num);
 }
 
@@ -267,18 +267,18 @@ static mscrt_status *use_memo(unpickler *u, int bytes, mscrt_status *(*use)(unpi
   return take_number(u, bytes, &at) ? use(u, at) : bad_pickle(u, "a number leaves the pickle");
 }
 
-static mscrt_status *skip(unpickler *u, size_t bytes, const char *what) {
+static mscrt_status *skip_bytes(unpickler *u, size_t bytes, const char *what) {
   const uint8_t *p;
   return take_bytes(u, bytes, &p) ? NULL : bad_pickle(u, what);
 }
 
 static mscrt_status *push_persistent(unpickler *u) {
-  mscrt_py *args = pop(u);
+  mscrt_py *args = pop_value(u);
   return args ? push_new(u, (mscrt_py){.kind = MSCRT_PY_PERSISTENT, .args = args}) : bad_pickle(u, "an empty stack");
 }
 
 static mscrt_status *push_mark(unpickler *u) {
-  MSCRT_CHECK(grow(&u->mark, u->num_marks, &u->room_marks, sizeof *u->mark));
+  MSCRT_CHECK(grow_array(&u->mark, u->num_marks, &u->room_marks, sizeof *u->mark));
   u->mark[u->num_marks++] = u->num_stack;
   return NULL;
 }
@@ -289,10 +289,10 @@ static mscrt_status *run_instruction(unpickler *u, uint8_t op) {
   uint32_t num;
   char text[64];
   switch (op) {
-    case 0x80: return skip(u, 1, "no protocol");
-    case 0x95: return skip(u, 8, "no frame");
+    case 0x80: return skip_bytes(u, 1, "no protocol");
+    case 0x95: return skip_bytes(u, 8, "no frame");
     case '(': return push_mark(u);
-    case '0': return pop(u) ? NULL : bad_pickle(u, "an empty stack");
+    case '0': return pop_value(u) ? NULL : bad_pickle(u, "an empty stack");
     case '1': return pop_mark(u, &item, &num) ? NULL : bad_pickle(u, "no mark");
     case 'N': return push_new(u, (mscrt_py){.kind = MSCRT_PY_NONE});
     case 0x88:
@@ -302,7 +302,7 @@ static mscrt_status *run_instruction(unpickler *u, uint8_t op) {
     case 'M': return push_int(u, 2);
     case 0x8a: return push_long(u);
     case 'G':
-      MSCRT_CHECK(skip(u, 8, "a number leaves the pickle"));
+      MSCRT_CHECK(skip_bytes(u, 8, "a number leaves the pickle"));
       return push_new(u, (mscrt_py){.kind = MSCRT_PY_FLOAT});
     case 'X':
     case 'B':

@@ -44,7 +44,7 @@ static bool take_json_shape(mscrt_json *r, entry *e) {
   return mscrt_json_token(r, ']');
 }
 
-static mscrt_status *take_entry(mscrt_json *r, entry *e) {
+static mscrt_status *take_tensor_entry(mscrt_json *r, entry *e) {
   if (!mscrt_json_token(r, '{')) return mscrt_bad_json(r, "a tensor is not described by an object");
   bool first = true;
   while (first || mscrt_json_token(r, ',')) {
@@ -144,7 +144,7 @@ static void sort_tensors(mscrt_safetensors *t, int (*compare)(const void *, cons
   if (t->num) qsort(t->tensor, t->num, sizeof *t->tensor, compare);
 }
 
-static mscrt_status *check_cover(const mscrt_blob *b, mscrt_safetensors *t, uint64_t data_at) {
+static mscrt_status *check_data_cover(const mscrt_blob *b, mscrt_safetensors *t, uint64_t data_at) {
   char clean[96];
   uint64_t at = data_at;
   sort_tensors(t, compare_offsets);
@@ -167,7 +167,7 @@ static mscrt_status *check_cover(const mscrt_blob *b, mscrt_safetensors *t, uint
 }
 
 /* Of the metadata only the checksums of a checkpoint's own files are taken. */
-static mscrt_status *take_metadata(mscrt_json *r, mscrt_safetensors *t) {
+static mscrt_status *take_checksums(mscrt_json *r, mscrt_safetensors *t) {
   char *key, *value;
   if (!mscrt_json_token(r, '{')) return mscrt_bad_json(r, "__metadata__ is not an object");
   if (mscrt_json_token(r, '}')) return NULL;
@@ -181,7 +181,7 @@ static mscrt_status *take_metadata(mscrt_json *r, mscrt_safetensors *t) {
 
 static mscrt_status *add_tensor(mscrt_json *r, char *name, uint64_t data_at, mscrt_safetensors *t, size_t *room) {
   entry e = {.name = name};
-  MSCRT_CHECK(take_entry(r, &e));
+  MSCRT_CHECK(take_tensor_entry(r, &e));
   if (t->num == *room) {
     size_t more = *room ? 2 * *room : 64;
     mscrt_named_array *tensor = realloc(t->tensor, more * sizeof *tensor);
@@ -205,13 +205,13 @@ static mscrt_status *parse_json_header(mscrt_json *r, uint64_t data_at, mscrt_sa
       } else {
         if (has_metadata) return mscrt_bad_json(r, "__metadata__ is doubled");
         has_metadata = true;
-        MSCRT_CHECK(take_metadata(r, t));
+        MSCRT_CHECK(take_checksums(r, t));
       }
     } while (mscrt_json_token(r, ','));
     if (!mscrt_json_token(r, '}')) return mscrt_bad_json(r, "'}' is expected");
   }
   mscrt_json_blanks(r);
-  return r->at == r->end ? check_cover(r->blob, t, data_at) : mscrt_bad_json(r, "something follows the object");
+  return r->at == r->end ? check_data_cover(r->blob, t, data_at) : mscrt_bad_json(r, "something follows the object");
 }
 
 mscrt_status *mscrt_safetensors_parse(const mscrt_blob *b, mscrt_safetensors *out_tensors) {

@@ -4,14 +4,14 @@
 #include "runtime/context.h"
 #include "runtime/data/json.h"
 
-static bool is_saved(const mscrt_variable *v) { return !v->copy && !v->state; }
+static bool is_in_checkpoint(const mscrt_variable *v) { return !v->copy && !v->state; }
 
-static mscrt_status *write_header(const mscrt_plan *p, const mscrt_file *f) {
+static mscrt_status *write_slice_header(const mscrt_plan *p, const mscrt_file *f) {
   mscrt_header h;
   MSCRT_CHECK(mscrt_header_begin(&h));
   for (uint32_t i = 0; i < p->num_parameters; i++) {
     const mscrt_variable *v = &p->parameter[i];
-    if (is_saved(v)) mscrt_header_add(&h, v->name, v->dtype, v->model_rank, v->model_shape);
+    if (is_in_checkpoint(v)) mscrt_header_add(&h, v->name, v->dtype, v->model_rank, v->model_shape);
   }
   MSCRT_CHECK(mscrt_header_end(&h));
   mscrt_status *s = mscrt_file_write(f, h.text, h.bytes);
@@ -28,11 +28,11 @@ mscrt_status *mscrt_save(mscrt_context *c, const char *path) {
   bool writes = c->o.rank == 0, begun = false;
   if (writes) s = mscrt_file_begin(path, &f);
   begun = writes && !s;
-  if (begun) s = write_header(c->plan, &f);
+  if (begun) s = write_slice_header(c->plan, &f);
   for (uint32_t i = 0; i < c->plan->num_parameters && !lost; i++) {
     const mscrt_variable *v = &c->plan->parameter[i];
     void *whole = NULL;
-    if (!is_saved(v)) continue;
+    if (!is_in_checkpoint(v)) continue;
     if (writes && !s) s = mscrt_allocate(&whole, (size_t)mscrt_whole_bytes(v), 1);
     lost = mscrt_gather(c, v, whole);
     if (whole && !lost && !s) s = mscrt_file_write(&f, whole, (size_t)mscrt_whole_bytes(v));

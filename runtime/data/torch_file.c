@@ -52,8 +52,8 @@ static mscrt_status *find_top(mscrt_torch_file *f) {
   return mscrt_bad_file(f->zip.b, "zip: %s", "no data.pkl: torch.save did not write this");
 }
 
-static mscrt_status *find_member(const mscrt_torch_file *f, const char *folder, const char *name, uint64_t *out_at,
-                                 uint64_t *out_bytes) {
+static mscrt_status *find_zip_member(const mscrt_torch_file *f, const char *folder, const char *name, uint64_t *out_at,
+                                     uint64_t *out_bytes) {
   char *path = NULL;
   if (asprintf(&path, "%s%s%s", f->top, folder, name) < 0) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
   mscrt_status *s = mscrt_zip_find(&f->zip, path, out_at, out_bytes);
@@ -64,7 +64,7 @@ static mscrt_status *find_member(const mscrt_torch_file *f, const char *folder, 
 static mscrt_status *check_byte_order(const mscrt_torch_file *f) {
   char order[8] = "";
   uint64_t at, bytes;
-  mscrt_status *s = find_member(f, "", "byteorder", &at, &bytes);
+  mscrt_status *s = find_zip_member(f, "", "byteorder", &at, &bytes);
   if (s) { /* older files do not say: they are little */
     mscrt_status_free(s);
     return NULL;
@@ -76,7 +76,7 @@ static mscrt_status *check_byte_order(const mscrt_torch_file *f) {
 static mscrt_status *read_pickle(mscrt_torch_file *f) {
   uint64_t at, bytes;
   uint8_t *data = NULL;
-  MSCRT_CHECK(find_member(f, "", "data.pkl", &at, &bytes));
+  MSCRT_CHECK(find_zip_member(f, "", "data.pkl", &at, &bytes));
   if (bytes > MAX_PICKLE) return mscrt_bad_file(f->zip.b, "a pickle of %" PRIu64 " bytes", bytes);
   MSCRT_CHECK(mscrt_new_array(&data, bytes + 1));
   mscrt_status *s = mscrt_blob_read(f->zip.b, at, data, (size_t)bytes);
@@ -104,10 +104,10 @@ void mscrt_torch_close(mscrt_torch_file *f) {
 
 /* ---- tensors ---- */
 
-static bool is_number(const mscrt_py *v) { return v && v->kind == MSCRT_PY_INT && v->number >= 0; }
+static bool is_python_number(const mscrt_py *v) { return v && v->kind == MSCRT_PY_INT && v->number >= 0; }
 
 /* Row major without gaps; the stride of a dimension of one element says nothing. */
-static bool is_dense(int rank, const int64_t *size, const int64_t *stride) {
+static bool is_row_major(int rank, const int64_t *size, const int64_t *stride) {
   int64_t want = 1;
   for (int d = rank - 1; d >= 0; d--) {
     if (size[d] != 1 && stride[d] != want) return false;
@@ -125,7 +125,7 @@ static mscrt_status *find_storage(const mscrt_torch_file *f, const mscrt_py *sto
       t->item[2]->kind != MSCRT_PY_TEXT)
     return mscrt_bad_file(f->zip.b, "pickle: %s", "a tensor has no storage");
   *out_class = t->item[1]->text;
-  return find_member(f, "data/", t->item[2]->text, out_at, out_bytes);
+  return find_zip_member(f, "data/", t->item[2]->text, out_at, out_bytes);
 }
 
 static mscrt_status *take_torch_tensor(const mscrt_torch_file *f, const mscrt_py *args, mscrt_array *out) {
@@ -133,14 +133,14 @@ static mscrt_status *take_torch_tensor(const mscrt_torch_file *f, const mscrt_py
   uint64_t at = 0, have = 0, begin, bytes;
   int strides;
   int64_t stride[MSCRT_MAX_RANK];
-  if (args->num < 4 || !is_number(args->item[1]) || !mscrt_py_sizes(args->item[2], &out->rank, out->dim) ||
+  if (args->num < 4 || !is_python_number(args->item[1]) || !mscrt_py_sizes(args->item[2], &out->rank, out->dim) ||
       !mscrt_py_sizes(args->item[3], &strides, stride) || strides != out->rank)
     return mscrt_bad_file(f->zip.b, "pickle: %s", "a tensor has no shape, or too many dimensions");
   MSCRT_CHECK(find_storage(f, args->item[0], &class, &at, &have));
   type = args->num > 6 && args->item[6]->kind == MSCRT_PY_GLOBAL ? args->item[6]->text : class;
   if (!mscrt_dtype_of_torch(type, &out->dtype))
     return mscrt_bad_file(f->zip.b, "elements of type %s are not supported", type);
-  if (!is_dense(out->rank, out->dim, stride))
+  if (!is_row_major(out->rank, out->dim, stride))
     return mscrt_bad_file(f->zip.b, "%s", "a tensor is not contiguous; save it with .contiguous()");
   size_t elem = mscrt_dtype_bytes(out->dtype);
   if (!mscrt_shape_bytes(out->rank, out->dim, elem, &bytes) ||
@@ -176,7 +176,7 @@ typedef struct {
 
 static mscrt_status *collect(collecting *c, const mscrt_py *v, const char *name, int depth);
 
-static mscrt_status *add_tensor(collecting *c, const char *name, const mscrt_array *t) {
+static mscrt_status *add_torch_tensor(collecting *c, const char *name, const mscrt_array *t) {
   char *text = strdup(name);
   if (!text) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
   MSCRT_CHECK(mscrt_archive_add_text(c->a, text));
@@ -204,7 +204,8 @@ static mscrt_status *collect_member(collecting *c, const mscrt_py *key, const ms
 static mscrt_status *collect(collecting *c, const mscrt_py *v, const char *name, int depth) {
   mscrt_array t;
   mscrt_status *s;
-  if (mscrt_torch_tensor(c->f, v, &t, &s)) return s ? mscrt_within(s, "tensor '%s'", name) : add_tensor(c, name, &t);
+  if (mscrt_torch_tensor(c->f, v, &t, &s))
+    return s ? mscrt_within(s, "tensor '%s'", name) : add_torch_tensor(c, name, &t);
   bool dict = v->kind == MSCRT_PY_DICT || mscrt_py_is(v, "collections.OrderedDict");
   if (!dict) return NULL;
   if (++c->visits > MAX_VISITS) return mscrt_bad_file(c->f->zip.b, "pickle: %s", "too many dictionaries");

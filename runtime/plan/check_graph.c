@@ -128,7 +128,7 @@ msc_windows_cut mscrt_windows_cut(const mscrt_graph *g) {
   return msc_windows_cut_of(&v);
 }
 
-static bool is_dense(const mscrt_graph_tensor *t) {
+static bool is_dense_tensor(const mscrt_graph_tensor *t) {
   int64_t step = 1;
   for (int d = 3; d >= 0; step *= t->dim[d--])
     if (t->stride[d] != step) return false;
@@ -136,7 +136,7 @@ static bool is_dense(const mscrt_graph_tensor *t) {
 }
 
 /* Checks a convolution that the kernels of products compute. */
-static mscrt_status *check_kernels(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
+static mscrt_status *check_convolution_kernels(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
   bool gradient = g->kind == PLAN_GRAPH_KIND_CONV_WEIGHT;
   if (g->kind != PLAN_GRAPH_KIND_CONV && g->kind != PLAN_GRAPH_KIND_CONV_DATA && !gradient)
     return bad_graph("kind %d is not computed on a CPU", g->kind);
@@ -146,7 +146,7 @@ static mscrt_status *check_kernels(const mscrt_plan *p, plan_graph t, mscrt_grap
   if (g->width < MSC_PRODUCT_VECTORS || g->width > MSC_WINDOWS_MAX_WIDTH || g->width % MSC_PRODUCT_VECTORS)
     return bad_graph("panels of %" PRId64 " columns", g->width);
   for (uint32_t i = 0; i < g->num_operands; i++)
-    if (g->operand[i].dtype != MSCRT_F32 || !is_dense(&g->operand[i]))
+    if (g->operand[i].dtype != MSCRT_F32 || !is_dense_tensor(&g->operand[i]))
       return bad_graph("operand %u is not an array of f32", i);
   if (g->engine) return bad_graph("an engine of a GPU's library");
   msc_windows v = mscrt_windows_of(g);
@@ -182,7 +182,7 @@ static mscrt_status *check_graph(const mscrt_plan *p, plan_graph t, mscrt_graph 
   if (p->target->calls_whole && g->bytes > plan_plan_workspace_bytes(p->root))
     return bad_graph("%" PRIu64 " bytes of a workspace of %" PRIu64, g->bytes, plan_plan_workspace_bytes(p->root));
   if (!mscrt_is_attention(g)) MSCRT_CHECK(check_conv_windows(t, g, size, p->target->calls_whole));
-  if (!p->target->calls_whole) return check_kernels(p, t, g);
+  if (!p->target->calls_whole) return check_convolution_kernels(p, t, g);
   if (!mscrt_is_attention(g)) return NULL;
   return size['h'] % size['g'] ? bad_graph("%" PRId64 " heads share %" PRId64, size['h'], size['g']) : NULL;
 }

@@ -100,16 +100,16 @@ static void index_tables(explaining *e) {
 
 /* ---- where everything is ---- */
 
-static int64_t entry(const explaining *e, const shard_table *t, int a, int b) {
+static int64_t table_entry(const explaining *e, const shard_table *t, int a, int b) {
   return t->b < 0 ? t->cost[a] : t->cost[a * e->p.num_states[t->b] + b];
 }
 
 /* What variable v costs by itself and with its neighbours as they are. */
-static int64_t cost_of(const explaining *e, int v, int state) {
+static int64_t cost_of_state(const explaining *e, int v, int state) {
   int64_t sum = 0;
   for (size_t i = e->first[v]; i < e->first[v + 1]; i++) {
     const shard_table *t = &e->p.table[e->at[i]];
-    sum += entry(e, t, t->a == v ? state : e->state[t->a], t->b < 0 ? 0 : t->b == v ? state : e->state[t->b]);
+    sum += table_entry(e, t, t->a == v ? state : e->state[t->a], t->b < 0 ? 0 : t->b == v ? state : e->state[t->b]);
   }
   return sum;
 }
@@ -197,16 +197,16 @@ static void look_around(explaining *e, int v, surroundings *s) {
 }
 
 /* The table between the variables that move, or of one of them beside one that stays. */
-static shard_table part_of(explaining *e, const surroundings *s, const shard_table *t) {
+static shard_table part_of_table(explaining *e, const surroundings *s, const shard_table *t) {
   int a = e->number[t->a] - 1, b = t->b < 0 ? -1 : e->number[t->b] - 1;
   int rows = a < 0 ? 1 : s->num_states[a], columns = b < 0 ? 1 : s->num_states[b];
   int64_t *cost = msc_new_array(e->g.arena, int64_t, (size_t)rows * (size_t)columns);
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++)
-      cost[i * columns + j] = entry(e, t, a < 0 ? e->state[t->a] : s->state[a][i],
-                                    t->b < 0 ? 0
-                                    : b < 0  ? e->state[t->b]
-                                             : s->state[b][j]);
+      cost[i * columns + j] = table_entry(e, t, a < 0 ? e->state[t->a] : s->state[a][i],
+                                          t->b < 0 ? 0
+                                          : b < 0  ? e->state[t->b]
+                                                   : s->state[b][j]);
   return (shard_table){a < 0 ? b : a, a < 0 ? -1 : b, cost};
 }
 
@@ -223,7 +223,7 @@ static int64_t least_around(explaining *e, int v, int num, const int *states, in
       const shard_table *t = &e->p.table[e->at[i]];
       int other = t->b < 0 ? -1 : t->a == s.var[k] ? t->b : t->a;
       if (other >= 0 && e->number[other] && e->number[other] - 1 < k) continue; /* it was there */
-      s.table[tables++] = part_of(e, &s, t);
+      s.table[tables++] = part_of_table(e, &s, t);
     }
   int *state = msc_new_array(e->g.arena, int, s.num);
   shard_problem p = {.num_vars = s.num, .num_states = s.num_states, .num_tables = tables, .table = s.table};
@@ -268,7 +268,7 @@ static shard_way way_of(explaining *e, int v, int state, int64_t move_ns) {
 }
 
 static int64_t decided_move_ns(const explaining *e, int v) {
-  return cost_of(e, v, e->state[v]) - shard_class_of(e->space, v)->ns[e->state[v]];
+  return cost_of_state(e, v, e->state[v]) - shard_class_of(e->space, v)->ns[e->state[v]];
 }
 
 /* All states that cut the op otherwise. */
@@ -283,7 +283,7 @@ static int other_states(const explaining *e, int v, int *out_state) {
   return num;
 }
 
-static void compare(explaining *e, int v, shard_reason *r) {
+static void compare_states(explaining *e, int v, shard_reason *r) {
   int *other = msc_new_array(e->g.arena, int, e->p.num_states[v]), num = other_states(e, v, other), next, same;
   int64_t now_ns = decided_move_ns(e, v);
   r->num_ways = e->m.var[v].closed ? -1 : e->p.num_states[v];
@@ -316,7 +316,7 @@ static int64_t work_of(const explaining *e, const int *state) {
   return ns;
 }
 
-static int64_t bytes_of(const explaining *e, const int *state) {
+static int64_t bytes_kept_in(const explaining *e, const int *state) {
   int64_t bytes = 0;
   for (size_t v = 0; v < e->m.num_vars; v++) bytes += shard_class_of(e->space, (int)v)->bytes[state[v]];
   return bytes;
@@ -327,12 +327,12 @@ static void set_figures(explaining *e) {
   int *state = msc_new_array(e->g.arena, int, e->m.num_vars);
   for (size_t i = 0; i < e->p.num_tables; i++) {
     const shard_table *t = &e->p.table[i];
-    f->step_ns += entry(e, t, e->state[t->a], t->b < 0 ? 0 : e->state[t->b]);
+    f->step_ns += table_entry(e, t, e->state[t->a], t->b < 0 ? 0 : e->state[t->b]);
   }
-  f->bytes = bytes_of(e, e->state);
+  f->bytes = bytes_kept_in(e, e->state);
   e->work_ns = work_of(e, e->state);
   allowance w = allow(e, false);
-  if (least_step(e, &w, state, &f->kept_ns)) f->kept_bytes = bytes_of(e, state);
+  if (least_step(e, &w, state, &f->kept_ns)) f->kept_bytes = bytes_kept_in(e, state);
   else f->kept_ns = 0;
   w = allow(e, true);
   if (!least_step(e, &w, state, &f->free_ns)) f->free_ns = 0;
@@ -370,7 +370,7 @@ static bool step_with(explaining *e, int v, int num, const int *states, shard_in
   w.num[v] = num, w.state[v] = states;
   MSC_TRY(num > 0 && least_step(e, &w, state, &out->step_ns));
   out->way = way_of(e, v, state[v], 0);
-  out->bytes = bytes_of(e, state);
+  out->bytes = bytes_kept_in(e, state);
   out->work_ns = work_of(e, state) - e->work_ns;
   out->move_ns = out->step_ns - e->figures.step_ns - out->work_ns;
   out->way.move_ns = moves_at(e, v, state);
@@ -436,7 +436,7 @@ static void explain_group(explaining *e, int v, shard_reason *r) {
   r->letters = letters_text(e, group);
   r->imbalance = 1;
   for (int l = 0; l < group->rule.num_letters; l++) r->imbalance *= imbalance_of(e, group, l);
-  if (e->space) compare(e, v, r);
+  if (e->space) compare_states(e, v, r);
   else
     r->chosen = (shard_way){.cuts = cuts_text(e, &group->rule, &group->digits),
                             .layouts = layouts_text(e, number, &group->digits)};

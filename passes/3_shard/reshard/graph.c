@@ -79,7 +79,7 @@ uint32_t msc_reshard_used(const reshard_problem *p, const reshard_state *s) {
 }
 
 /* Largest part of a dimension: digits of one axis that are neighbours cut as one. */
-static int64_t largest_part(const reshard_problem *p, const reshard_state *s, int d) {
+static int64_t largest_part_in(const reshard_problem *p, const reshard_state *s, int d) {
   int64_t block = p->type->dim[d], run = 1;
   uint32_t axis = UINT32_MAX;
   for (int i = 0; i < s->num[d]; i++)
@@ -95,7 +95,7 @@ static int64_t largest_part(const reshard_problem *p, const reshard_state *s, in
 int64_t msc_reshard_local(const reshard_problem *p, const reshard_state *s) {
   int64_t bytes = p->uneven ? p->elem_bytes : p->total_bytes;
   for (int d = 0; d < p->rank; d++) {
-    if (p->uneven) bytes *= largest_part(p, s, d);
+    if (p->uneven) bytes *= largest_part_in(p, s, d);
     else bytes /= msc_reshard_parts(p, s, d);
   }
   return bytes;
@@ -133,7 +133,7 @@ typedef struct {
   int64_t before[RESHARD_ATOMS];
 } places;
 
-static places find_places(const reshard_problem *p, const reshard_state *s) {
+static places find_atom_places(const reshard_problem *p, const reshard_state *s) {
   places at;
   memset(at.dim, -1, sizeof at.dim);
   for (int d = 0; d < p->rank; d++) {
@@ -393,7 +393,7 @@ static void emit_slices(expansion *x) {
 /* Atoms that do not stay where they are. */
 static uint32_t moved_atoms(const reshard_problem *p, const places *from, const reshard_state *a,
                             const reshard_state *b) {
-  places to = find_places(p, b);
+  places to = find_atom_places(p, b);
   uint32_t moved = a->partial ^ b->partial;
   for (int i = 0; i < p->num_atoms; i++)
     if (from->dim[i] != to.dim[i] || (to.dim[i] >= 0 && from->before[i] != to.before[i])) moved |= 1u << i;
@@ -508,7 +508,7 @@ bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, c
                  .s = *to,
                  .local = msc_reshard_local(p, from),
                  .budget = INT64_MAX,
-                 .places = find_places(p, from)};
+                 .places = find_atom_places(p, from)};
   bool ok = price_exchange(&x);
   *out_edge = x.edge;
   return ok;
@@ -556,7 +556,7 @@ void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const 
                  .emit = emit_to,
                  .user = user};
   for (int d = 0; d < p->rank; d++) x.parts[d] = msc_reshard_parts(p, s, d);
-  x.places = find_places(p, s);
+  x.places = find_atom_places(p, s);
   if (!wanted->twins) put_twins(&x);
   emit_slices(&x);
   if (wanted->only_slices) return;

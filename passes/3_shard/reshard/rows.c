@@ -148,7 +148,7 @@ shard_rows *msc_reshard_rows_for(shard_rows **known, msc_arena *arena, const res
   return *known = r;
 }
 
-static rows_graph *graph_of(shard_rows *r, int rank) {
+static rows_graph *graph_of_rank(shard_rows *r, int rank) {
   if (!r->of_rank[rank]) r->of_rank[rank] = rows_graph_new(r->arena, &r->digits, rank);
   return r->of_rank[rank];
 }
@@ -163,7 +163,7 @@ static uint32_t sets_that_divide(const shard_rows *r, int64_t size) {
 }
 
 static shape *find_shape(shard_rows *r, const msc_type *type, const uint32_t *divides, int64_t shared_by) {
-  rows_graph *g = graph_of(r, type->rank);
+  rows_graph *g = graph_of_rank(r, type->rank);
   int64_t bytes = msc_type_bytes(type);
   for (shape *s = r->shapes; s; s = s->next)
     if (s->g == g && s->bytes == bytes && s->shared_by == shared_by && !memcmp(s->divides, divides, sizeof s->divides))
@@ -343,7 +343,7 @@ static void enqueue_state(shard_rows *r, int64_t now, int64_t ns, uint32_t state
 }
 
 /* Room for what has a number by now; states that are new are not reached yet. */
-static void make_room(shard_rows *r, shape *s, size_t known) {
+static void make_row_room(shard_rows *r, shape *s, size_t known) {
   rows_graph *g = s->g;
   msc_reserve(r->arena, r->distance, r->room_distance, g->num);
   msc_reserve(r->arena, r->left, r->room_left, g->shared.index.num + 1);
@@ -380,7 +380,7 @@ static void run_dijkstra(shard_rows *r, shape *s, uint32_t from, bool partial) {
   memset(&nothing, 0, sizeof nothing);
   uint32_t whole = rows_state(g, &nothing);
   int64_t ns = 0, no_bound = INT64_MAX;
-  make_room(r, s, 0);
+  make_row_room(r, s, 0);
   size_t known = g->num;
   r->distance[from] = 0;
   r->num_heap = r->num_at_once = r->num_order = 0;
@@ -398,7 +398,7 @@ static void run_dijkstra(shard_rows *r, shape *s, uint32_t from, bool partial) {
     }
     rows_need_edges(g, next.state);
     if (known < g->num || r->room_left <= g->shared.index.num) {
-      make_room(r, s, known);
+      make_row_room(r, s, known);
       known = g->num;
     }
     relax_edges(r, s, next.state, ns, partial ? &no_bound : &r->distance[whole]);
@@ -620,7 +620,7 @@ static uint32_t number_state(walk *w, const reshard_state *s) {
 }
 
 bool msc_reshard_rows_path(shard_rows *r, const reshard_problem *p, msc_arena *arena, reshard_path *out_path) {
-  walk w = {.r = r, .p = p, .g = graph_of(r, p->rank), .arena = arena};
+  walk w = {.r = r, .p = p, .g = graph_of_rank(r, p->rank), .arena = arena};
   uint32_t from = number_state(&w, &p->from), to = number_state(&w, &p->to), last = to;
   reshard_edge exchange;
   int num = 0;
@@ -666,7 +666,7 @@ int shard_rows_state(shard_rows *r, const msc_layout *l) {
       return SHARD_NO_STATE;
   if (!list_digits(r, l->num_partial, l->sub + l->first[l->rank], partial, &num)) return SHARD_NO_STATE;
   for (int i = 0; i < num; i++) s.partial |= (uint8_t)(1u << partial[i]);
-  return (int)rows_state(graph_of(r, l->rank), &s);
+  return (int)rows_state(graph_of_rank(r, l->rank), &s);
 }
 
 bool shard_rows_costs(shard_rows *r, const msc_type *type, int64_t shared_by, int from, int num, const int *to,

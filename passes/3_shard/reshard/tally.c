@@ -78,12 +78,12 @@ static void tally_of_number(const reshard_tallies *t, int number, tally *out) {
   }
 }
 
-static int64_t size_of(const reshard_tallies *t, int kind) { return t->p->size[t->atom[kind]]; }
+static int64_t size_of_kind(const reshard_tallies *t, int kind) { return t->p->size[t->atom[kind]]; }
 
 static int64_t slot_size(const reshard_tallies *t, const tally *q, int slot) {
   int64_t n = 1;
   for (int k = 0; k < t->num_kinds; k++)
-    for (int i = 0; i < q->at[k][slot]; i++) n *= size_of(t, k);
+    for (int i = 0; i < q->at[k][slot]; i++) n *= size_of_kind(t, k);
   return n;
 }
 
@@ -109,7 +109,7 @@ static bool put_kinds(reshard_tallies *t) {
     while (k < t->num_kinds && !same_kind(t->p, t->atom[k], a)) k++;
     if (k == MAX_KINDS) return false;
     if (k == t->num_kinds) t->atom[t->num_kinds++] = a;
-    for (int j = 0; j < k; j++) t->equal_products |= size_of(t, j) == t->p->size[a];
+    for (int j = 0; j < k; j++) t->equal_products |= size_of_kind(t, j) == t->p->size[a];
     t->equal_products |= !t->p->prime[a];
     t->kind_of[a] = k;
     t->count[k]++;
@@ -218,7 +218,7 @@ static void deal(step *x, int kind, int d) {
     if (x->verb == MSC_ALL_GATHER || !*pool) deal(x, kind + 1, 0);
     return;
   }
-  int64_t parts = x->parts[d], k = x->k, size = size_of(t, kind);
+  int64_t parts = x->parts[d], k = x->k, size = size_of_kind(t, kind);
   uint32_t atoms = x->atoms;
   int num = 0;
   deal(x, kind, d + 1);
@@ -245,7 +245,7 @@ static void take(step *x, int kind, int d) {
     return;
   }
   uint8_t *to = x->verb == MSC_REDUCE_SCATTER ? &x->q.at[kind][t->partial] : &x->hand[kind];
-  int64_t parts = x->parts[d], k = x->k, size = size_of(t, kind);
+  int64_t parts = x->parts[d], k = x->k, size = size_of_kind(t, kind);
   uint32_t losers = x->losers, atoms = x->atoms;
   int num = 0;
   take(x, kind, d + 1);
@@ -271,7 +271,7 @@ static void unreduce(step *x, int kind) {
   unreduce(x, kind + 1);
   while (x->q.at[kind][t->free]) {
     x->q.at[kind][t->free]--, x->q.at[kind][t->partial]++, num++;
-    x->k *= size_of(t, kind), x->atoms |= 1u << t->atom[kind];
+    x->k *= size_of_kind(t, kind), x->atoms |= 1u << t->atom[kind];
     unreduce(x, kind + 1);
   }
   x->q.at[kind][t->free] = (uint8_t)num, x->q.at[kind][t->partial] = (uint8_t)(x->q.at[kind][t->partial] - num);
@@ -288,7 +288,8 @@ static void unslice(step *x) {
   const reshard_tallies *t = x->t;
   for (int k = 0; k < t->num_kinds; k++) {
     for (int d = 0; d < t->p->rank; d++)
-      if (x->q.at[k][d] && fits(x, x->local * size_of(t, k), 0)) move_one(x, k, d, t->free, x->local * size_of(t, k));
+      if (x->q.at[k][d] && fits(x, x->local * size_of_kind(t, k), 0))
+        move_one(x, k, d, t->free, x->local * size_of_kind(t, k));
     if (t->p->options->free_partial && x->q.at[k][t->partial] && fits(x, x->local, 0))
       move_one(x, k, t->partial, t->free, x->local);
   }

@@ -70,12 +70,12 @@ static bool is_less(candidate a, candidate b) { return a.size < b.size || (a.siz
 #define IS_FIRST(c, a, b) is_less(a, b)
 MSC_HEAP(candidate, void *, candidate, IS_FIRST, MSC_STAYS)
 
-static void push(elimination *e, candidate c) {
+static void push_candidate(elimination *e, candidate c) {
   msc_reserve(e->arena, e->heap, e->room_heap, e->num_heap + 1);
   candidate_push(NULL, e->heap, e->num_heap++, c);
 }
 
-static candidate pop(elimination *e) { return candidate_pop(NULL, e->heap, e->num_heap--); }
+static candidate pop_candidate(elimination *e) { return candidate_pop(NULL, e->heap, e->num_heap--); }
 
 /* ---- neighbours ---- */
 
@@ -114,12 +114,12 @@ static double table_size(const shard_problem *p, const int *var, int num) {
 }
 
 /* Puts the variable's size as it is now into the heap. */
-static void weigh(elimination *e, int var) {
+static void weigh_variable(elimination *e, int var) {
   int scope[MAX_SCOPE], num = scope_of(e, var, scope);
   double size = num < 0 ? TOO_LARGE : table_size(e->p, scope, num) * e->p->num_states[var];
   if (size == e->size[var]) return;
   e->size[var] = size;
-  push(e, (candidate){size, var});
+  push_candidate(e, (candidate){size, var});
 }
 
 /* A factor of one variable alone is listed apart: it does not count for the size of a removal. */
@@ -259,7 +259,7 @@ static const int64_t *removal_table(elimination *e, const step *s) {
 
 /* ---- removals that repeat ---- */
 
-static int place_of(const step *s, int var) {
+static int place_in_step(const step *s, int var) {
   for (int n = 0; n < s->num; n++)
     if (s->var[n] == var) return n;
   return MAX_SCOPE;
@@ -280,7 +280,7 @@ static size_t words_of(const elimination *e, const step *s, uint64_t *word) {
       if (num == MAX_FACTORS) return 0;
       word[2 * num] = (uint64_t)(uintptr_t)l->factor->cost;
       uint64_t places = 0;
-      for (int i = 0; i < l->factor->num; i++) places = places << 4 | (uint64_t)place_of(s, l->factor->var[i]);
+      for (int i = 0; i < l->factor->num; i++) places = places << 4 | (uint64_t)place_in_step(s, l->factor->var[i]);
       word[2 * num++ + 1] = places << 4 | (uint64_t)l->factor->num;
     }
   qsort(word, num, 2 * sizeof *word, by_word);
@@ -338,7 +338,7 @@ static bool remove_variable(elimination *e, step *s, int64_t *out_rest) {
     return true;
   }
   insert(e, s->num, s->var, cost);
-  for (int i = 0; i < s->num; i++) weigh(e, s->var[i]);
+  for (int i = 0; i < s->num; i++) weigh_variable(e, s->var[i]);
   return true;
 }
 
@@ -383,13 +383,13 @@ static void begin(elimination *e, msc_arena *arena, const shard_problem *p, size
     int var[2] = {p->table[i].a, p->table[i].b};
     insert(e, var[1] < 0 ? 1 : 2, var, p->table[i].cost);
   }
-  for (int v = 0; v < p->num_vars; v++) weigh(e, v);
+  for (int v = 0; v < p->num_vars; v++) weigh_variable(e, v);
 }
 
 /* The variable whose removal is least to do now; entries of the heap that were weighed again since are dropped. */
 static candidate next_candidate(elimination *e) {
-  candidate c = pop(e);
-  while (c.size != e->size[c.var]) c = pop(e);
+  candidate c = pop_candidate(e);
+  while (c.size != e->size[c.var]) c = pop_candidate(e);
   return c;
 }
 
@@ -439,7 +439,7 @@ static void hold_variable(elimination *e, int var, int state) {
       if (f->var[i] == var) at = i;
       else rest[num++] = f->var[i];
     insert(e, num, rest, slice_of(e, f, at, state));
-    for (int i = 0; i < num; i++) weigh(e, rest[i]);
+    for (int i = 0; i < num; i++) weigh_variable(e, rest[i]);
   }
 }
 
@@ -467,7 +467,7 @@ bool shard_eliminate_holding(msc_arena *arena, const shard_problem *p, size_t ma
     if (shard_time_is_up(p->deadline_s)) return false;
     if (c.size > (double)max_table) {
       int held = variable_to_hold(&e, times_held);
-      if (held != c.var) push(&e, c);
+      if (held != c.var) push_candidate(&e, c);
       hold_variable(&e, held, state[held]);
       times_held[held]++;
       continue;

@@ -84,7 +84,7 @@ static const vector *vector_of(relaxed *r, int num, int64_t *cost, int64_t *offs
 
 /* ---- pairs ---- */
 
-static size_t size_of(const relaxed *r, const pair *p) {
+static size_t size_of_pair(const relaxed *r, const pair *p) {
   return (size_t)r->p->num_states[p->a] * (size_t)r->p->num_states[p->b];
 }
 
@@ -94,7 +94,7 @@ static const int64_t *added(relaxed *r, const pair *p, const int64_t *sum, const
   int rows = r->p->num_states[p->a], columns = r->p->num_states[p->b];
   known *k = known_of(r, sum, more->cost, &r->pair, turned ? r : NULL);
   if (k->result) return k->result;
-  int64_t *cost = msc_new_array(r->arena, int64_t, size_of(r, p));
+  int64_t *cost = msc_new_array(r->arena, int64_t, size_of_pair(r, p));
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) {
       size_t at = (size_t)i * (size_t)columns + (size_t)j;
@@ -106,7 +106,7 @@ static const int64_t *added(relaxed *r, const pair *p, const int64_t *sum, const
 /* What the pair costs on average, with a limit on single entries. */
 static double weight_of(relaxed *r, const pair *p) {
   known *k = known_of(r, p->cost, &r->order, NULL, NULL);
-  size_t size = size_of(r, p);
+  size_t size = size_of_pair(r, p);
   for (size_t i = 0; !k->result && i < size; i++) k->number += p->cost[i] < 1 << 30 ? p->cost[i] : 1 << 30;
   k->result = p->cost;
   return size ? (double)k->number / (double)size : 0;
@@ -382,7 +382,7 @@ void shard_restrict(msc_arena *arena, const shard_problem *p, const int *num, co
 }
 
 /* Variables with one state left are none any more.  Returns what they cost among themselves. */
-static int64_t reduce(reduction *d, shard_problem *out_p) {
+static int64_t reduce_pairs(reduction *d, shard_problem *out_p) {
   const shard_problem *p = d->r->p;
   int *num_states = msc_new_array(d->r->arena, int, p->num_vars),
       *number = msc_new_array(d->r->arena, int, p->num_vars);
@@ -423,7 +423,7 @@ static bool solve_within(relaxed *r, int64_t *slack, int64_t most, size_t max_wo
   list_all(&d, most);
   if (is_small(&d)) *slack = most;
   if (*slack < most) list_all(&d, *slack);
-  int64_t rest = reduce(&d, &p);
+  int64_t rest = reduce_pairs(&d, &p);
   int *state = msc_new_array(r->arena, int, p.num_vars);
   msc_arena *a = msc_arena_beside(r->arena);
   bool ok = shard_eliminate(a, &p, max_work, state, out_cost, out_effort);

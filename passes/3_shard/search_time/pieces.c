@@ -44,7 +44,7 @@ static bool pieces_of(const shard_model *m, int *out_num, shard_piece *out_piece
 }
 
 /* Cuts the largest piece that can be cut in two, until there are as many as a mesh has axes at most. */
-static void cut_further(const msc_atoms *atoms, int *num, shard_piece *piece) {
+static void cut_largest_pieces(const msc_atoms *atoms, int *num, shard_piece *piece) {
   while (*num < SHARD_MESH_AXES) {
     int at = -1;
     for (int p = 0; p < *num; p++)
@@ -74,7 +74,7 @@ bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoa
   int num;
   MSC_TRY(pieces_of(m, &num, piece));
   memcpy(o->piece, piece, sizeof piece), o->num_pieces = num;
-  cut_further(&m->g->atoms, &num, piece);
+  cut_largest_pieces(&m->g->atoms, &num, piece);
   if (fine) memcpy(o->piece, piece, sizeof piece), o->num_pieces = num;
   for (int i = 0; i < num; i++) {
     const msc_subaxis *first = &m->g->atoms.atom[piece[i].first];

@@ -120,7 +120,7 @@ static void put_flows(shard_space *s, int var) {
 }
 
 /* The number of all but the fixed digits. */
-static uint32_t kind_of(shard_space *s, int var) {
+static uint32_t kind_of_variable(shard_space *s, int var) {
   const shard_variable *v = &s->m->var[var];
   s->num_words = 0;
   put(s,
@@ -149,7 +149,7 @@ static uint32_t class_number(shard_space *s, int var) {
 static void find_kinds(shard_space *s) {
   shard_model *m = s->m;
   m->kind = msc_new_array(m->g->arena, int, m->num_vars);
-  for (size_t v = 0; v < m->num_vars; v++) m->kind[v] = (int)kind_of(s, (int)v);
+  for (size_t v = 0; v < m->num_vars; v++) m->kind[v] = (int)kind_of_variable(s, (int)v);
 }
 
 /* ---- states ---- */

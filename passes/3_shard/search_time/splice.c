@@ -1,7 +1,7 @@
 /* splice.c: all splices of two assignments, priced at once (see splice.h). */
 #include "passes/3_shard/search_time/splice.h"
 
-static int64_t entry_of(const shard_problem *p, const shard_table *t, int a, int b) {
+static int64_t entry_at(const shard_problem *p, const shard_table *t, int a, int b) {
   return t->cost[t->b < 0 ? (size_t)a : (size_t)a * (size_t)p->num_states[t->b] + (size_t)b];
 }
 
@@ -10,8 +10,8 @@ static void add_steps(const shard_splice *s, const shard_table *t, int64_t *ns) 
   int b = t->b < 0 ? t->a : t->b;
   bool a_first = s->rank[t->a] <= s->rank[b];
   int low = s->rank[a_first ? t->a : b], high = s->rank[a_first ? b : t->a];
-  int64_t none = entry_of(s->p, t, s->then[t->a], s->then[b]), both = entry_of(s->p, t, s->first[t->a], s->first[b]);
-  int64_t one = a_first ? entry_of(s->p, t, s->first[t->a], s->then[b]) : entry_of(s->p, t, s->then[t->a], s->first[b]);
+  int64_t none = entry_at(s->p, t, s->then[t->a], s->then[b]), both = entry_at(s->p, t, s->first[t->a], s->first[b]);
+  int64_t one = a_first ? entry_at(s->p, t, s->first[t->a], s->then[b]) : entry_at(s->p, t, s->then[t->a], s->first[b]);
   if (t->b < 0) one = none;
   ns[0] += none;
   ns[low + 1] += one - none;

@@ -68,7 +68,7 @@ static bool letter_allows(drawing *d, int letter) {
 }
 
 /* Every piece so far is on this letter, but for those that a search by pieces has not come to. */
-static bool has_all(const drawing *d, int letter, int num_pieces) {
+static bool has_all_pieces(const drawing *d, int letter, int num_pieces) {
   for (int p = 0; p < num_pieces; p++)
     if (d->now.on[p] != letter && (d->now.on[p] != SHARD_NONE || d->o->free_pieces >> p & 1)) return false;
   return true;
@@ -79,7 +79,7 @@ static bool has_all(const drawing *d, int letter, int num_pieces) {
 static bool is_even_enough(const drawing *d, int letter, int num_pieces) {
   int64_t size = d->v->rule->letter[letter].size;
   if (d->o->any_parts || is_any_copy(d)) return true;
-  if (size % d->product[letter] == 0 || has_all(d, letter, num_pieces)) return true;
+  if (size % d->product[letter] == 0 || has_all_pieces(d, letter, num_pieces)) return true;
   for (int p = 0; p < d->o->num_pieces; p++)
     if (size % d->o->piece[p].size == 0) return false;
   return true;

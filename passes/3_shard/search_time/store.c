@@ -5,7 +5,7 @@
 
 /* ---- storing ---- */
 
-static void store_groups(shard_timing *t) {
+static void store_group_digits(shard_timing *t) {
   for (size_t v = 0; v < t->m.num_vars; v++) {
     if (t->m.var[v].group < 0) continue;
     shard_group *group = &t->g.group[t->m.var[v].group];
@@ -92,6 +92,6 @@ static void store_copies(shard_timing *t) {
 }
 
 void shard_store_strategy(shard_timing *t, bool with_copies) {
-  store_groups(t);
+  store_group_digits(t);
   if (with_copies) store_copies(t);
 }

@@ -273,7 +273,7 @@ static void MSC_PRINTF(2, 3) differs(loading *l, const char *fmt, ...) {
 }
 
 /* A recorded layout without what follows from the others: which sums are unfinished. */
-static const msc_layout *finished(loading *l, const char *key, const msc_type *t, const char *text) {
+static const msc_layout *finish_recorded(loading *l, const char *key, const msc_type *t, const char *text) {
   const msc_layout *layout;
   if (!msc_layout_parse(l->ctx, l->g->mesh, l->loc, text, &layout)) {
     msc_note(l->ctx, l->loc, "strategy file: it is a layout of %s", key);
@@ -289,7 +289,7 @@ static const msc_layout *finished(loading *l, const char *key, const msc_type *t
   return msc_layout_of(l->ctx, l->g->mesh, &raw);
 }
 
-static const msc_type *tensor_type(const msc_op *op, bool out, size_t i) {
+static const msc_type *type_of_tensor(const msc_op *op, bool out, size_t i) {
   return out ? op->out[i].type : op->in[i].value->type;
 }
 
@@ -308,7 +308,7 @@ static void load_side(loading *l, msc_op *op, const char *key, json_t *list, boo
       differs(l, "strategy file: layout.%s of %s must hold texts", side, key);
       return;
     }
-    layout[i] = finished(l, key, tensor_type(op, out, i), s);
+    layout[i] = finish_recorded(l, key, type_of_tensor(op, out, i), s);
     if (!layout[i]) return;
   }
   if (num) msc_op_set(op, out ? MSC_FACT(out_layout) : MSC_FACT(in_layout), msc_layouts_attr(l->ctx, num, layout));
@@ -491,7 +491,7 @@ static void load_root(loading *l, json_t *root) {
   load_ops(l, ops);
 }
 
-static const msc_loc *place_of(msc_context *ctx, const char *name, const json_error_t *error) {
+static const msc_loc *place_of_error(msc_context *ctx, const char *name, const json_error_t *error) {
   uint32_t line = error->line > 0 ? (uint32_t)error->line : 1, col = error->column > 0 ? (uint32_t)error->column : 0;
   return msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, name), .line = line, .col = col});
 }
@@ -514,7 +514,7 @@ bool msc_strategy_read(shard_graph *g, bool adds, const char *name, const char *
   json_error_t error;
   parsed p = {{g, ctx, msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, name), .line = 1}), true, adds},
               json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error)};
-  if (!p.root) return msc_error(ctx, MSC_E_SYNTAX, place_of(ctx, name, &error), "strategy file: %s", error.text);
+  if (!p.root) return msc_error(ctx, MSC_E_SYNTAX, place_of_error(ctx, name, &error), "strategy file: %s", error.text);
   bool ok = msc_protect(ctx, load_parsed, &p);
   json_decref(p.root);
   return ok;
