@@ -174,24 +174,20 @@ bool msc_check_outlived(const msc_module *m, const char *stage) {
 
 /* ---- what is missing ---- */
 
-enum { ON_EVERY_FUNC = OP_COUNT, ON_THE_MODULE };
+enum { ON_EVERY_FUNC = OP_COUNT };
 
 static const struct {
   const char *name, *after;
-  int on; /* an op's kind, or one of the above */
+  int on; /* an op's kind, or ON_EVERY_FUNC */
 } needs[] = {
 #define FACT(id, name, on, kind, from, until, meaning)
-#define NEED(id, on, after) {msc_fact_names.id, after, MSC_ON_##on == MSC_ON_FUNC ? ON_EVERY_FUNC : ON_THE_MODULE},
+#define NEED(id, after) {msc_fact_names.id, after, ON_EVERY_FUNC},
 #define NEED_ON_OP(id, op, after) {msc_fact_names.id, after, OP_##op},
 #include "ir/fact.def"
 #undef FACT
 };
 
 static bool check_need(const msc_module *m, const char *name, int on, const char *stage) {
-  if (on == ON_THE_MODULE)
-    return msc_find_attr(m->attrs, m->num_attrs, name) ||
-           msc_error(m->ctx, MSC_E_INTERNAL, m->first ? m->first->loc : NULL, "module: %s is missing behind %s", name,
-                     stage);
   for (const msc_func *f = m->first; f; f = f->next) {
     if (on == ON_EVERY_FUNC && !msc_func_attr(f, name))
       return msc_error(m->ctx, MSC_E_INTERNAL, f->loc, "%s: %s is missing behind %s", f->name, name, stage);

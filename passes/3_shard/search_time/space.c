@@ -95,7 +95,10 @@ static void put_member(shard_space *s, const shard_variable *v, const shard_memb
   put_windows(s, m->op);
   for (int t = 0; t < r->num_tensors; t++) {
     put(s, (uint64_t)(uintptr_t)shard_tensor_type(s->g->ctx, v, m, t));
-    for (int d = 0; d < r->tensor[t].rank; d++) put_bytes(s, &r->tensor[t].dim[d], 1 + r->tensor[t].dim[d].num);
+    for (int d = 0; d < r->tensor[t].rank; d++) {
+      put_bytes(s, &r->tensor[t].dim[d], 1 + r->tensor[t].dim[d].num);
+      put(s, (uint64_t)(uintptr_t)r->tensor[t].dim[d].split);
+    }
   }
 }
 
@@ -213,7 +216,7 @@ static bool places_of(const class_entry *e, const shard_member *m, int tensor, u
     int v = m->to_variable[l], dim = -1;
     if (v < 0) continue;
     for (int d = 0; d < t->rank; d++) {
-      if (t->dim[d].num > 1) return false;
+      if (t->dim[d].num > 1 || t->dim[d].split) return false;
       if (t->dim[d].num && t->dim[d].letter[0] == l) dim = d;
     }
     bool partial = dim < 0 && result && m->rule->letter[l].role == MSC_RED;
