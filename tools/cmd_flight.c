@@ -165,10 +165,18 @@ static json_t *operation_json(const operation *p) {
                    (json_int_t)p->step, "bytes", (json_int_t)p->bytes, "ranks", p->group);
 }
 
-/* The operations of one number in one group, in the order of ranks. */
+/* Members of the group that have left a record. */
+static size_t count_recorded(const merging *m, const operation *of) {
+  size_t num = 0;
+  for (int i = 0; i < of->num; i++) num += m->rank[of->member[i]].there;
+  return num;
+}
+
+/* The operations of one number in one group, in the order of ranks. Where all that left a record have done it, a rank
+ * that left none has done its part, too. */
 static void look_at_cluster(merging *m, const operation *first, size_t num) {
   int64_t latest = 0, end = 0;
-  bool done = num == (size_t)first->num, same = true;
+  bool done = num == count_recorded(m, first), same = true;
   for (size_t i = 0; i < num; i++) {
     recorder *r = &m->rank[first[i].rank];
     if (first[i].begin_ns > latest) latest = first[i].begin_ns;

@@ -61,6 +61,7 @@ for comm in ("local", "tcp"):
                      [r["rank"] for r in m["of_ranks"]] == [0, 1, 3] and all("rank 2 is" in r["reason"] for r in m["of_ranks"]))
         expect.check(f"{name}: who waits for whom: {stuck}", any(
             o["op"] == "all_reduce" and o["waiting"] == [0, 1, 3] and o["not_begun"] == [2] for o in stuck))
+        expect.check(f"{name}: what the others have done, all have: {stuck}", all(o["waiting"] for o in stuck))
 
 # A run that goes on.
 p, ranks = start("asked")
