@@ -741,7 +741,7 @@ bool msc_rule_fills(const msc_rule *rule, const msc_assignment *a, const msc_ato
 msc_func *msc_expansion_of(const msc_op *op);
 /* Erases ops whose results nobody uses. */
 void msc_drop_unused(msc_func *f);
-/* The ops of an expansion in the place of the op, with its marks: stage, recompute. */
+/* The ops of an expansion in the place of the op, with its marks: stage, recompute, other hints. */
 void msc_expand_in_place(msc_op *op, msc_func *expansion);
 void msc_copy_marks(const msc_op *from, msc_op *to);
 /* True for a loss that is the mean over the rows with a label that is not ignored: their number is data. */

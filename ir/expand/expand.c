@@ -39,11 +39,12 @@ msc_func *msc_expansion_of(const msc_op *op) {
   return f;
 }
 
-/* What is computed again is so in all its parts. */
+/* What the user says of an op holds for all its parts. */
 void msc_copy_marks(const msc_op *op, msc_op *part) {
   static const char *const marks[] = {MSC_FACT(recompute), MSC_FACT(mp_comm_recompute),
                                       MSC_FACT(parallel_optimizer_comm_recompute), MSC_FACT(memory_limit),
-                                      MSC_FACT(stage)};
+                                      MSC_FACT(pipeline_stage), MSC_FACT(stage), MSC_FACT(compute_type),
+                                      MSC_FACT(comm_fusion), MSC_FACT(shard), MSC_FACT(priority)};
   for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
     if (msc_op_attr(op, marks[i])) msc_op_set(part, marks[i], *msc_op_attr(op, marks[i]));
 }
