@@ -2,6 +2,7 @@
 """msc bench comm: every collective has a time at every size, over both transports and in a job that launchers start; the
 bytes received are those that the collective needs, to the byte."""
 import json
+import socket
 
 from expect import MSC, Expect
 
@@ -25,7 +26,10 @@ for comm in ("local", "tcp"):
     got = bench(f"bench comm --ranks 2 --sizes 4k..64k --comm {comm} --json", 2, comm)
     expect.check("sizes", {c["bytes"] for c in got} == {4096, 16384, 65536})
 bench("bench comm --ranks 4 --sizes 1k --json", 4, "local")
-joined = expect(["launch", "-n", "2", "--master", "127.0.0.1:29547", MSC, "bench", "comm", "--sizes", "1k..4k", "--json"], 0, "").stdout.decode()
+with socket.create_server(("127.0.0.1", 0)) as s:
+    master = "127.0.0.1:%d" % s.getsockname()[1]
+joined = expect(["launch", "-n", "2", "--master", master, MSC, "bench", "comm", "--sizes", "1k..4k", "--json"], 0,
+                "").stdout.decode()
 out = json.loads(joined.removeprefix("[0] "))
 expect.check("a job", out["comm"] == "tcp" and out["ranks"] == 2 and all(c["ns"] > 0 for c in out["collectives"]))
 text = expect("bench comm --sizes 4k", 0, "").stdout.decode()
