@@ -6,6 +6,13 @@
 
 #include "tools/ckpt.h"
 
+int ckpt_report(cli *c, mscrt_status *s) {
+  return s && mscrt_status_code(s) == MSCRT_INPUT ? status_of_rank(c, NULL, MSC_E_FORMAT, s)
+                                                  : status_of_rank(c, NULL, MSC_E_DATA, s);
+}
+
+bool ckpt_leaves_out(const cli *c, const mscrt_stored *t) { return cli_flag(c, "parameters") && t->state; }
+
 #define SHARD_BYTES ((int64_t)5 << 30)
 
 typedef struct {

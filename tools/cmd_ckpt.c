@@ -10,13 +10,6 @@
 #include "tools/checkpoints.h"
 #include "tools/ckpt.h"
 
-int ckpt_report(cli *c, mscrt_status *s) {
-  return s && mscrt_status_code(s) == MSCRT_INPUT ? status_of_rank(c, NULL, MSC_E_FORMAT, s)
-                                                  : status_of_rank(c, NULL, MSC_E_DATA, s);
-}
-
-bool ckpt_leaves_out(const cli *c, const mscrt_stored *t) { return cli_flag(c, "parameters") && t->state; }
-
 static uint64_t bytes_of_stored(const mscrt_stored *t) {
   return t->known ? mscrt_stored_elems(t) * mscrt_dtype_bytes(t->dtype) : 0;
 }

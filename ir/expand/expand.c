@@ -72,10 +72,6 @@ static bool cuts_expanding(const msc_rule *rule, size_t tensor, const msc_layout
   return false;
 }
 
-bool msc_counts_kept_rows(const msc_op *op) {
-  return msc_op_attr(op, "ignore_index") && !strcmp(msc_op_str(op, "reduction"), "mean");
-}
-
 /* True for a loss that is built of plain ones. */
 static bool is_built_loss(const msc_op *op) {
   return op->kind == OP_softmax_cross_entropy && (msc_counts_kept_rows(op) || msc_op_float(op, "label_smoothing") != 0);

@@ -524,6 +524,10 @@ static bool give_rows(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
+bool msc_counts_kept_rows(const msc_op *op) {
+  return msc_op_attr(op, "ignore_index") && !strcmp(msc_op_str(op, "reduction"), "mean");
+}
+
 /* A mean over kept rows is a quotient of two sums, not a sum. */
 bool rule_cross_entropy(const msc_op *op, msc_rule *rule) {
   give_rows(op, rule);

@@ -1,15 +1,10 @@
-/* archive.c: a path in; the tensors that lie there and the places of their shards out. */
+/* archive.c: files, tensors and shards in, one after the other; the archive that lists them, checked and sorted,
+ * out. */
 #include "runtime/data/archive.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
-
-#include "runtime/data/foreign.h"
 
 enum { FILES, TENSORS, SHARDS, TEXTS };
 
@@ -181,103 +176,6 @@ mscrt_status *mscrt_archive_sort(mscrt_archive *a) {
 const mscrt_stored *mscrt_archive_find(const mscrt_archive *a, const char *name) {
   mscrt_stored key = {.name = name};
   return a->num ? bsearch(&key, a->tensor, a->num, sizeof key, compare_stored) : NULL;
-}
-
-/* ---- opening ---- */
-
-mscrt_status *mscrt_archive_of_file(mscrt_blob *b, mscrt_archive *a) {
-  uint8_t head[4] = {0};
-  bool of_torch = b->bytes >= sizeof head && !mscrt_blob_read(b, 0, head, sizeof head) && !memcmp(head, "PK\3\4", 4);
-  mscrt_status *s = mscrt_archive_new(b->path, true, of_torch ? "file of torch.save" : "safetensors", a);
-  const char *slash = strrchr(b->path, '/');
-  if (!s) s = mscrt_archive_add_file(a, slash ? slash + 1 : b->path, 0);
-  if (s) {
-    mscrt_blob_close(b);
-    return s;
-  }
-  a->file[0].blob = *b;
-  a->file[0].open = true;
-  *b = (mscrt_blob){.fd = -1};
-  s = of_torch ? mscrt_parse_torch(a, 0) : mscrt_archive_add_safetensors(a, 0);
-  return s ? s : mscrt_archive_sort(a);
-}
-
-static bool has_ending(const char *text, const char *end) {
-  size_t n = strlen(text), k = strlen(end);
-  return n >= k && !strcmp(text + n - k, end);
-}
-
-static bool is_folder(const char *path) {
-  struct stat st;
-  return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-static mscrt_status *parse_manifest(mscrt_blob *b, mscrt_archive *a) { return mscrt_manifest_parse(b, true, a); }
-
-/* One file alone, which is opened again under its name. */
-static mscrt_status *parse_single(mscrt_blob *b, mscrt_archive *a) {
-  MSCRT_CHECK(mscrt_archive_add_file(a, strrchr(b->path, '/') ? strrchr(b->path, '/') + 1 : b->path, 0));
-  return mscrt_archive_add_safetensors(a, 0);
-}
-
-static mscrt_status *parse_torch_single(mscrt_blob *b, mscrt_archive *a) {
-  MSCRT_CHECK(mscrt_archive_add_file(a, strrchr(b->path, '/') + 1, 0));
-  return mscrt_parse_torch(a, 0);
-}
-
-/* The files by which a folder is known, in order of preference. */
-static const struct {
-  const char *name, *kind;
-  mscrt_status *(*parse)(mscrt_blob *b, mscrt_archive *a);
-} formats[] = {
-    {MSCRT_MANIFEST, "checkpoint of msc", parse_manifest},
-    {"model.safetensors.index.json", "sharded safetensors of Hugging Face", mscrt_parse_index},
-    {"model.safetensors", "safetensors", parse_single},
-    {".metadata", "distributed checkpoint of PyTorch", mscrt_parse_dcp},
-    {"pytorch_model.bin", "file of torch.save", parse_torch_single},
-};
-
-static mscrt_status *open_with(const char *path, size_t format, const char *file, mscrt_archive *a) {
-  mscrt_blob b;
-  bool own = file == path;
-  MSCRT_CHECK(mscrt_blob_open(file, &b));
-  mscrt_status *s = mscrt_archive_new(path, own, formats[format].kind, a);
-  if (!s) s = formats[format].parse(&b, a);
-  mscrt_blob_close(&b);
-  return s ? s : mscrt_archive_sort(a);
-}
-
-static mscrt_status *open_folder(const char *path, mscrt_archive *a) {
-  char *file = NULL;
-  if (mscrt_is_megatron(path)) return mscrt_open_megatron(path, a);
-  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
-    if (asprintf(&file, "%s/%s", path, formats[i].name) < 0) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-    bool there = access(file, F_OK) == 0;
-    mscrt_status *s = there ? open_with(path, i, file, a) : NULL;
-    free(file);
-    if (there) return s;
-  }
-  return mscrt_fail(MSCRT_INPUT,
-                    "%s: neither a checkpoint (%s), nor a folder of safetensors (model.safetensors or "
-                    "model.safetensors.index.json) of PyTorch (.metadata or pytorch_model.bin) "
-                    "or of Megatron-LM (mp_rank_00)",
-                    path, MSCRT_MANIFEST);
-}
-
-static mscrt_status *open_any(const char *path, mscrt_archive *a) {
-  if (is_folder(path)) return open_folder(path, a);
-  if (has_ending(path, ".index.json")) return open_with(path, 1, path, a);
-  if (has_ending(path, "/" MSCRT_MANIFEST) || !strcmp(path, MSCRT_MANIFEST)) return open_with(path, 0, path, a);
-  mscrt_blob b;
-  MSCRT_CHECK(mscrt_blob_open(path, &b));
-  return mscrt_archive_of_file(&b, a);
-}
-
-mscrt_status *mscrt_archive_open(const char *path, mscrt_archive *a) {
-  *a = (mscrt_archive){0};
-  mscrt_status *s = open_any(path, a);
-  if (s) mscrt_archive_close(a);
-  return s;
 }
 
 void mscrt_archive_close(mscrt_archive *a) {

@@ -135,6 +135,12 @@ static bool is_dense_tensor(const mscrt_graph_tensor *t) {
   return true;
 }
 
+bool mscrt_kernel_takes(const mscrt_plan *p, uint32_t kernel, uint32_t buffers, uint32_t dims) {
+  if (kernel >= plan_plan_kernels_num(p->root)) return false;
+  plan_kernel k = plan_plan_kernels(p->root, kernel);
+  return plan_kernel_num_buffers(k) == buffers && plan_kernel_num_dims(k) == dims && plan_kernel_num_scalars(k) == 0;
+}
+
 /* Checks a convolution that the kernels of products compute. */
 static mscrt_status *check_convolution_kernels(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
   bool gradient = g->kind == PLAN_GRAPH_KIND_CONV_WEIGHT;

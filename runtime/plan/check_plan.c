@@ -161,12 +161,6 @@ static bool stride_fits(uint64_t batch, uint64_t stride, uint64_t matrix) {
   return (stride == 0 || stride >= matrix) && (stride == 0 || product_fits(batch, stride, 1));
 }
 
-bool mscrt_kernel_takes(const mscrt_plan *p, uint32_t kernel, uint32_t buffers, uint32_t dims) {
-  if (kernel >= plan_plan_kernels_num(p->root)) return false;
-  plan_kernel k = plan_plan_kernels(p->root, kernel);
-  return plan_kernel_num_buffers(k) == buffers && plan_kernel_num_dims(k) == dims && plan_kernel_num_scalars(k) == 0;
-}
-
 /* Checks the kernels of a product. Numbers of elements fit, since those of the operands do and a panel is narrow. */
 static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matmul *m) {
   int64_t operand_bytes = (int64_t)mscrt_dtype_bytes(m->dtype);
