@@ -40,6 +40,9 @@ mscrt_status *mscrt_change_code(mscrt_status *s, mscrt_code code);
 /* Zeroed memory or a status. */
 #define mscrt_new_array(out, num) mscrt_allocate((void **)(out), (size_t)(num), sizeof **(out))
 mscrt_status *mscrt_allocate(void **out_memory, size_t num, size_t bytes);
+/* Room for one item more behind `num` items of `bytes` bytes each in *array, a pointer from malloc or NULL; *room:
+ * how many there is room for. What is new is not set. */
+mscrt_status *mscrt_grow(void *array, uint32_t num, uint32_t *room, size_t bytes);
 
 /* Makes text of unknown origin fit for one line: control characters become '?', long text ends in "...". */
 const char *mscrt_clean(const char *text, size_t bytes, char *buffer, size_t buffer_bytes);

@@ -95,6 +95,16 @@ mscrt_status *mscrt_allocate(void **out_memory, size_t num, size_t bytes) {
   return *out_memory ? NULL : constant_status();
 }
 
+mscrt_status *mscrt_grow(void *array, uint32_t num, uint32_t *room, size_t bytes) {
+  if (num < *room) return NULL;
+  uint32_t more = *room ? 2 * *room : 16;
+  void *grown = more > *room ? realloc(*(void **)array, more * bytes) : NULL;
+  if (!grown) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  *(void **)array = grown;
+  *room = more;
+  return NULL;
+}
+
 const char *mscrt_clean(const char *text, size_t bytes, char *buffer, size_t buffer_bytes) {
   size_t n = 0;
   for (size_t i = 0; i < bytes && text[i] && n + 4 < buffer_bytes; i++)

@@ -11,10 +11,10 @@
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tools/cli.h"
+#include "tools/cli_state.h"
 
 enum { GRACE_MS = 5000, END_MS = 2000, LINE = 1 << 16, MOST_RANKS = 4096, DEFAULT_PORT = 29500 };
 
@@ -47,12 +47,6 @@ typedef struct {
   bool asked;          /* the ranks were asked to end */
   int64_t deadline_ns; /* of what happens next; 0: nothing is due */
 } launcher;
-
-static int64_t monotonic_now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* ---- options ---- */
 
@@ -123,7 +117,7 @@ static void choose_address(launcher *l) {
   uint64_t name[2] = {0};
   char text[32];
   if (l->master[0] && l->address[0] != '@') return; /* given */
-  if (getrandom(name, sizeof name, 0) != sizeof name) name[0] = (uint64_t)monotonic_now_ns();
+  if (getrandom(name, sizeof name, 0) != sizeof name) name[0] = (uint64_t)cli_now_ns();
   snprintf(text, sizeof text, "127.0.0.1:%d", find_free_port());
   (void)read_master_option(l, text);
   snprintf(l->address, sizeof l->address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
@@ -247,7 +241,7 @@ static void close_output(const launcher *l, int local_rank, stream *s) {
 
 /* ---- watching ---- */
 
-static void due_in(launcher *l, int ms) { l->deadline_ns = monotonic_now_ns() + (int64_t)ms * 1000000; }
+static void due_in(launcher *l, int ms) { l->deadline_ns = cli_now_ns() + (int64_t)ms * 1000000; }
 
 static void reap(launcher *l) {
   for (int i = 0; i < l->local; i++) {
@@ -277,7 +271,7 @@ static void take_signals(launcher *l) {
 }
 
 static void on_time(launcher *l) {
-  if (!l->deadline_ns || monotonic_now_ns() < l->deadline_ns) return;
+  if (!l->deadline_ns || cli_now_ns() < l->deadline_ns) return;
   send_all(l, l->asked ? SIGKILL : SIGTERM);
   l->asked = true;
   due_in(l, END_MS);

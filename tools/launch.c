@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tools/cli_state.h"
+
 #define GRACE_MS 5000 /* for the others to notice and to say what they know, after the first failure or a signal */
 #define IDLE_NS 200000000
 #define END_MS 2000   /* from asking to end to ending */
@@ -51,12 +53,6 @@ typedef struct {
   int64_t deadline_ns;  /* of what happens next; 0: nothing is due */
   bool failed;
 } watch;
-
-static int64_t monotonic_now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 /* ---- starting ---- */
 
@@ -117,7 +113,7 @@ static void send_all(watch *w, int number) {
     if (w->pid[r] > 0 && !w->ended[r]) kill(w->pid[r], number);
 }
 
-static void due_in(watch *w, int ms) { w->deadline_ns = monotonic_now_ns() + (int64_t)ms * 1000000; }
+static void due_in(watch *w, int ms) { w->deadline_ns = cli_now_ns() + (int64_t)ms * 1000000; }
 
 static void reap(watch *w) {
   for (int r = 0; r < w->ranks; r++) {
@@ -133,7 +129,7 @@ static void reap(watch *w) {
 }
 
 static void on_time(watch *w) {
-  if (!w->deadline_ns || monotonic_now_ns() < w->deadline_ns) return;
+  if (!w->deadline_ns || cli_now_ns() < w->deadline_ns) return;
   send_all(w, w->asked ? SIGKILL : SIGTERM);
   due_in(w, END_MS);
 }
@@ -151,7 +147,7 @@ static void wait_for_all(watch *w) {
   sigset_t set;
   set_of_signals(&set);
   while (w->left > 0) {
-    int64_t ns = w->deadline_ns ? w->deadline_ns - monotonic_now_ns() : IDLE_NS;
+    int64_t ns = w->deadline_ns ? w->deadline_ns - cli_now_ns() : IDLE_NS;
     if (ns < 0) ns = 0;
     if (ns > IDLE_NS) ns = IDLE_NS;
     struct timespec t = {ns / 1000000000, ns % 1000000000};

@@ -10,16 +10,6 @@ enum { FILES, TENSORS, SHARDS, TEXTS };
 
 /* ---- building ---- */
 
-static mscrt_status *grow(void *array, uint32_t num, uint32_t *room, size_t bytes) {
-  if (num < *room) return NULL;
-  uint32_t more = *room ? 2 * *room : 16;
-  void *grown = more > *room ? realloc(*(void **)array, more * bytes) : NULL;
-  if (!grown) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-  *(void **)array = grown;
-  *room = more;
-  return NULL;
-}
-
 mscrt_status *mscrt_archive_new(const char *path, bool is_file, const char *kind, mscrt_archive *a) {
   const char *slash = strrchr(path, '/');
   *a = (mscrt_archive){.kind = kind, .path = strdup(path)};
@@ -30,14 +20,14 @@ mscrt_status *mscrt_archive_new(const char *path, bool is_file, const char *kind
 }
 
 mscrt_status *mscrt_archive_add_text(mscrt_archive *a, char *text) {
-  mscrt_status *s = grow(&a->text, a->num_texts, &a->room[TEXTS], sizeof *a->text);
+  mscrt_status *s = mscrt_grow(&a->text, a->num_texts, &a->room[TEXTS], sizeof *a->text);
   if (s) free(text);
   else a->text[a->num_texts++] = text;
   return s;
 }
 
 mscrt_status *mscrt_archive_add_path(mscrt_archive *a, const char *path) {
-  MSCRT_CHECK(grow(&a->file, a->num_files, &a->room[FILES], sizeof *a->file));
+  MSCRT_CHECK(mscrt_grow(&a->file, a->num_files, &a->room[FILES], sizeof *a->file));
   mscrt_archive_file f = {.path = strdup(path), .blob.fd = -1};
   if (!f.path) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
   f.name = strrchr(f.path, '/') ? strrchr(f.path, '/') + 1 : f.path;
@@ -59,7 +49,7 @@ mscrt_status *mscrt_archive_add_file(mscrt_archive *a, const char *name, uint64_
 }
 
 mscrt_status *mscrt_archive_add_tensor(mscrt_archive *a, const mscrt_stored *t) {
-  MSCRT_CHECK(grow(&a->tensor, a->num, &a->room[TENSORS], sizeof *a->tensor));
+  MSCRT_CHECK(mscrt_grow(&a->tensor, a->num, &a->room[TENSORS], sizeof *a->tensor));
   mscrt_stored *to = &a->tensor[a->num++];
   *to = *t;
   to->first = a->num_shards;
@@ -68,7 +58,7 @@ mscrt_status *mscrt_archive_add_tensor(mscrt_archive *a, const mscrt_stored *t) 
 }
 
 mscrt_status *mscrt_archive_add_shard(mscrt_archive *a, const mscrt_shard *s) {
-  MSCRT_CHECK(grow(&a->shard, a->num_shards, &a->room[SHARDS], sizeof *a->shard));
+  MSCRT_CHECK(mscrt_grow(&a->shard, a->num_shards, &a->room[SHARDS], sizeof *a->shard));
   a->shard[a->num_shards++] = *s;
   a->tensor[a->num - 1].num++;
   return NULL;

@@ -13,18 +13,12 @@ typedef struct {
 } place;
 
 typedef struct {
-  size_t num, room;
+  uint32_t num, room;
   place *place;
 } places;
 
 static mscrt_status *add_place(places *p, const char *tensor, const char *file) {
-  if (p->num == p->room) {
-    size_t more = p->room ? 2 * p->room : 64;
-    place *grown = realloc(p->place, more * sizeof *grown);
-    if (!grown) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-    p->place = grown;
-    p->room = more;
-  }
+  MSCRT_CHECK(mscrt_grow(&p->place, p->num, &p->room, sizeof *p->place));
   p->place[p->num++] = (place){tensor, file};
   return NULL;
 }

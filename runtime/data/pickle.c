@@ -43,20 +43,10 @@ static void *take_memory(unpickler *u, size_t bytes) {
 #define no_memory(u)        mscrt_fail(MSCRT_NO_MEMORY, "%s: out of memory", (u)->b->path)
 #define bad_pickle(u, what) mscrt_bad_file((u)->b, "pickle: %s at byte %td", (what), (u)->at - (u)->start)
 
-static mscrt_status *grow_array(void *array, uint32_t num, uint32_t *room, size_t bytes) {
-  if (num < *room) return NULL;
-  uint32_t more = *room ? 2 * *room : 64;
-  void *grown = more > *room ? realloc(*(void **)array, more * bytes) : NULL;
-  if (!grown) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-  *(void **)array = grown;
-  *room = more;
-  return NULL;
-}
-
 /* ---- the stack ---- */
 
 static mscrt_status *push_value(unpickler *u, mscrt_py *v) {
-  MSCRT_CHECK(grow_array(&u->stack, u->num_stack, &u->room_stack, sizeof *u->stack));
+  MSCRT_CHECK(mscrt_grow(&u->stack, u->num_stack, &u->room_stack, sizeof *u->stack));
   u->stack[u->num_stack++] = v;
   return NULL;
 }
@@ -230,7 +220,7 @@ static mscrt_status *remember(unpickler *u, uint64_t at) {
   mscrt_py *v = top_value(u);
   if (!v || at > u->num_memo || at >= MAX_MEMO) return bad_pickle(u, "a memo that is not the next");
   if (at == u->num_memo) {
-    MSCRT_CHECK(grow_array(&u->memo, u->num_memo, &u->room_memo, sizeof *u->memo));
+    MSCRT_CHECK(mscrt_grow(&u->memo, u->num_memo, &u->room_memo, sizeof *u->memo));
     u->num_memo++;
   }
   u->memo[at] = v;
@@ -278,7 +268,7 @@ static mscrt_status *push_persistent(unpickler *u) {
 }
 
 static mscrt_status *push_mark(unpickler *u) {
-  MSCRT_CHECK(grow_array(&u->mark, u->num_marks, &u->room_marks, sizeof *u->mark));
+  MSCRT_CHECK(mscrt_grow(&u->mark, u->num_marks, &u->room_marks, sizeof *u->mark));
   u->mark[u->num_marks++] = u->num_stack;
   return NULL;
 }

@@ -72,13 +72,7 @@ typedef struct {
 static mscrt_status *take_slice(void *user, const mscrt_variable *v, const msc_box *box, int rank) {
   taking *t = user;
   if (rank != t->rank) return NULL;
-  if (t->out->num == t->room) {
-    uint32_t more = t->room ? 2 * t->room : 64;
-    mscrt_slice *grown = realloc(t->out->slice, more * sizeof *grown);
-    if (!grown) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-    t->out->slice = grown;
-    t->room = more;
-  }
+  MSCRT_CHECK(mscrt_grow(&t->out->slice, t->out->num, &t->room, sizeof *t->out->slice));
   uint64_t bytes = (uint64_t)msc_box_elems(v->rank, box) * mscrt_dtype_bytes(v->dtype);
   t->out->slice[t->out->num++] = (mscrt_slice){.v = v, .box = *box, .bytes = bytes};
   return NULL;

@@ -7,10 +7,6 @@
 
 enum { MOST_SIZES = 16 }; /* that parts of a dimension have */
 
-static bool starts_with(const reshard_state *longer, const reshard_state *shorter, int d) {
-  return shorter->num[d] <= longer->num[d] && memcmp(longer->atom[d], shorter->atom[d], shorter->num[d]) == 0;
-}
-
 /* ---- what a device needs and does not hold ---- */
 
 /* Bytes of its part of `to` that every device holds at least.  Where neither list of a dimension continues the other,
@@ -18,8 +14,8 @@ static bool starts_with(const reshard_state *longer, const reshard_state *shorte
 static int64_t held_everywhere(const reshard_problem *p, const reshard_state *s, const reshard_state *to) {
   int64_t bytes = p->elem_bytes;
   for (int d = 0; d < p->rank; d++) {
-    bool finer = starts_with(s, to, d);
-    if (!finer && !starts_with(to, s, d)) return 0;
+    bool finer = msc_reshard_starts_with(s, to, d);
+    if (!finer && !msc_reshard_starts_with(to, s, d)) return 0;
     bytes *= p->type->dim[d] / msc_reshard_parts(p, finer ? s : to, d);
   }
   return bytes;

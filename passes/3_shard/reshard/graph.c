@@ -101,12 +101,8 @@ int64_t msc_reshard_local(const reshard_problem *p, const reshard_state *s) {
   return bytes;
 }
 
-static bool starts_with(const reshard_state *longer, const reshard_state *shorter, int d) {
-  return shorter->num[d] <= longer->num[d] && memcmp(longer->atom[d], shorter->atom[d], shorter->num[d]) == 0;
-}
-
 static bool same_dim(const reshard_state *a, const reshard_state *b, int d) {
-  return a->num[d] == b->num[d] && starts_with(a, b, d);
+  return a->num[d] == b->num[d] && msc_reshard_starts_with(a, b, d);
 }
 
 bool msc_reshard_is_even(const reshard_problem *p, const reshard_state *s, int d) {
@@ -115,13 +111,14 @@ bool msc_reshard_is_even(const reshard_problem *p, const reshard_state *s, int d
 
 /* A dimension divides, or is on its way from or to one that does not. */
 static bool dim_allowed(const reshard_problem *p, const reshard_state *s, int d) {
-  return msc_reshard_is_even(p, s, d) || (p->uneven && (starts_with(&p->from, s, d) || starts_with(&p->to, s, d)));
+  return msc_reshard_is_even(p, s, d) ||
+         (p->uneven && (msc_reshard_starts_with(&p->from, s, d) || msc_reshard_starts_with(&p->to, s, d)));
 }
 
 bool msc_reshard_only_sliced(const reshard_problem *p, const reshard_state *a, const reshard_state *b) {
   if (a->partial & ~b->partial) return false;
   for (int d = 0; d < p->rank; d++)
-    if (!starts_with(b, a, d)) return false;
+    if (!msc_reshard_starts_with(b, a, d)) return false;
   return true;
 }
 
@@ -238,7 +235,7 @@ static bool keeps_runs(const reshard_problem *p, const reshard_state *a, const r
 }
 
 static bool nests(const reshard_problem *p, const reshard_state *s, int d) {
-  return starts_with(s, &p->to, d) || starts_with(&p->to, s, d);
+  return msc_reshard_starts_with(s, &p->to, d) || msc_reshard_starts_with(&p->to, s, d);
 }
 
 /* Can any state that this edge makes by appending atoms to x->s be on a path within the budget? */

@@ -2,6 +2,8 @@
 #ifndef MSC_PASSES_3_SHARD_RESHARD_GRAPH_H
 #define MSC_PASSES_3_SHARD_RESHARD_GRAPH_H
 
+#include <string.h>
+
 #include "passes/3_shard/reshard/reshard.h"
 #include "passes/cost.h"
 
@@ -81,6 +83,10 @@ reshard_key msc_reshard_key(const reshard_problem *p, const reshard_state *s);
 void msc_reshard_state_of(const reshard_problem *p, reshard_key key, reshard_state *out_state);
 /* The one state that stands for all that swaps within the classes make of s. */
 void msc_reshard_canonical(const reshard_problem *p, reshard_state *s);
+/* Is dimension d of `longer` cut like that of `shorter`, and perhaps further? */
+static inline bool msc_reshard_starts_with(const reshard_state *longer, const reshard_state *shorter, int d) {
+  return shorter->num[d] <= longer->num[d] && memcmp(longer->atom[d], shorter->atom[d], shorter->num[d]) == 0;
+}
 bool msc_reshard_is_even(const reshard_problem *p, const reshard_state *s, int dim); /* does the dimension divide? */
 int64_t msc_reshard_parts(const reshard_problem *p, const reshard_state *s, int dim);
 int64_t msc_reshard_atoms_size(const reshard_problem *p, uint32_t atoms);    /* product of their sizes */
