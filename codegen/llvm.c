@@ -90,7 +90,11 @@ static bool choose_nvptx(msc_llvm *l, const msc_code_target *target) {
 static LLVMTargetMachineRef open_nvptx(msc_llvm *l) { return msc_llvm_nvptx_machine(l, MSC_LEAST_ARCH); }
 
 static const msc_llvm_target x86 = {"x86_64-unknown-linux-gnu", choose_x86, open_x86, .has_spare = true},
-                             nvptx = {"nvptx64-nvidia-cuda", choose_nvptx, open_nvptx, .aligns_vectors = true};
+                             nvptx = {.triple = "nvptx64-nvidia-cuda",
+                      .choose = choose_nvptx,
+                      .open = open_nvptx,
+                      .aligns_vectors = true,
+                      .math = &msc_nvvm_math};
 
 /* ---- opening ---- */
 

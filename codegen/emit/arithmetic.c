@@ -44,13 +44,13 @@ static LLVMValueRef pick_extreme(const msc_emit *e, msc_dtype d, bool largest, L
   return msc_is_float(d) ? LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, LLVMRealUNO, a, a, ""), a, m, "") : m;
 }
 
-LLVMValueRef msc_emit_binary(const msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
+LLVMValueRef msc_emit_binary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
   LLVMBuilderRef B = e->b;
   switch (code) {
     case NEST_ADD: return msc_is_float(d) ? LLVMBuildFAdd(B, a, b, "") : LLVMBuildAdd(B, a, b, "");
     case NEST_SUB: return msc_is_float(d) ? LLVMBuildFSub(B, a, b, "") : LLVMBuildSub(B, a, b, "");
     case NEST_MUL: return msc_is_float(d) ? LLVMBuildFMul(B, a, b, "") : LLVMBuildMul(B, a, b, "");
-    case NEST_DIV: return msc_is_float(d) ? LLVMBuildFDiv(B, a, b, "") : divide_integers(e, d, false, a, b);
+    case NEST_DIV: return msc_is_float(d) ? msc_ir_divide(e, a, b) : divide_integers(e, d, false, a, b);
     case NEST_REM: return divide_integers(e, d, true, a, b);
     case NEST_MAX: return pick_extreme(e, d, true, a, b);
     case NEST_MIN: return pick_extreme(e, d, false, a, b);
@@ -107,7 +107,7 @@ LLVMValueRef msc_emit_unary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMVa
       if (!msc_is_float(d) && !is_signed(d)) return x;
       return LLVMBuildSelect(e->b, emit_less(e, d, x, msc_is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0)),
                              msc_is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0), x, "");
-    case NEST_SQRT: return msc_ir_unary(e, "llvm.sqrt", x);
+    case NEST_SQRT: return msc_ir_math(e, x) ? msc_ir_math(e, x)->sqrt(e, x) : msc_ir_unary(e, "llvm.sqrt", x);
     case NEST_FLOOR:
     case NEST_CEIL:
     case NEST_NEAREST: return round_to_whole(e, code, x);

@@ -49,6 +49,15 @@ LLVMTypeRef msc_ir_real_type(const msc_emit *e, LLVMValueRef like, int bits) {
   return msc_ir_is_vector(like) ? LLVMVectorType(t, LLVMGetVectorSize(LLVMTypeOf(like))) : t;
 }
 
+const msc_llvm_math *msc_ir_math(const msc_emit *e, LLVMValueRef x) {
+  return LLVMGetTypeKind(msc_ir_element(x)) == LLVMFloatTypeKind ? e->l->target->math : NULL;
+}
+
+LLVMValueRef msc_ir_divide(msc_emit *e, LLVMValueRef a, LLVMValueRef b) {
+  const msc_llvm_math *math = msc_ir_math(e, a);
+  return math && !LLVMIsConstant(b) ? math->divide(e, a, b) : LLVMBuildFDiv(e->b, a, b, "");
+}
+
 LLVMValueRef msc_ir_call(const msc_emit *e, const char *name, int num_types, LLVMTypeRef *types, int num,
                          LLVMValueRef *arg) {
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));

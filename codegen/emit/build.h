@@ -19,6 +19,10 @@ LLVMValueRef msc_ir_repeat(LLVMValueRef constant, int lanes);
 /* Types shaped like a value. */
 LLVMTypeRef msc_ir_int_type(const msc_emit *e, LLVMValueRef like, int bits);
 LLVMTypeRef msc_ir_real_type(const msc_emit *e, LLVMValueRef like, int bits);
+/* Of floats; a constant divisor is left to LLVM, which may multiply instead. */
+LLVMValueRef msc_ir_divide(msc_emit *e, LLVMValueRef a, LLVMValueRef b);
+/* What the target computes of f32 by an instruction of its own; NULL: nothing. */
+const msc_llvm_math *msc_ir_math(const msc_emit *e, LLVMValueRef x);
 /* Calls of LLVM's intrinsics. */
 LLVMValueRef msc_ir_call(const msc_emit *e, const char *name, int num_types, LLVMTypeRef *types, int num,
                          LLVMValueRef *arg);
@@ -26,7 +30,7 @@ LLVMValueRef msc_ir_unary(const msc_emit *e, const char *name, LLVMValueRef x);
 
 /* ---- emit/arithmetic.c: operands are scalars, or vectors of as many lanes, of element type d ---- */
 
-LLVMValueRef msc_emit_binary(const msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef msc_emit_binary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef msc_emit_unary(msc_emit *e, msc_nest_code code, msc_dtype d, LLVMValueRef x);
 LLVMValueRef msc_emit_compare(const msc_emit *e, int predicate, msc_dtype d, LLVMValueRef a, LLVMValueRef b);
 /* Floats to integers toward zero, saturating; NaN is 0. */

@@ -19,6 +19,16 @@ typedef struct {
 
 typedef struct msc_llvm msc_llvm;
 
+typedef struct msc_emit msc_emit;
+typedef LLVMValueRef msc_emit_unary_fn(msc_emit *e, LLVMValueRef x);
+
+/* What a target computes of f32 by instructions of its own. */
+typedef struct {
+  msc_emit_unary_fn *exp, *sqrt;
+  LLVMValueRef (*divide)(msc_emit *e, LLVMValueRef a, LLVMValueRef b);
+  msc_emit_unary_fn *to_bf16; /* to 16 bits as integers */
+} msc_llvm_math;
+
 /* What LLVM makes code for. */
 typedef struct {
   const char *triple;
@@ -26,6 +36,7 @@ typedef struct {
   LLVMTargetMachineRef (*open)(msc_llvm *l);
   bool aligns_vectors; /* a vector lies on a multiple of its size, or of 16 bytes */
   bool has_spare;      /* where a guard is false a kernel reads and writes a spare place; else it branches or selects */
+  const msc_llvm_math *math; /* NULL: nothing */
 } msc_llvm_target;
 
 struct msc_llvm {
@@ -134,7 +145,7 @@ bool msc_object_link(msc_context *ctx, msc_arena *arena, size_t num, const msc_o
 
 enum { MSC_COPIES = MSC_COLUMN_VECTORS };
 
-typedef struct {
+struct msc_emit {
   msc_llvm *l;
   LLVMBuilderRef b;
   LLVMValueRef fn;
@@ -149,7 +160,7 @@ typedef struct {
   LLVMValueRef sink;                /* 256 bytes on the stack: where what must not be stored goes */
   int copy;                         /* which of the vectors side by side */
   LLVMValueRef value[MSC_NEST_INSTRS][MSC_COPIES];
-} msc_emit;
+};
 
 /* ---- emit/build.c ---- */
 
@@ -200,6 +211,10 @@ LLVMValueRef msc_math_pow(msc_emit *e, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef msc_math_sin(msc_emit *e, LLVMValueRef x);
 LLVMValueRef msc_math_cos(msc_emit *e, LLVMValueRef x);
 LLVMValueRef msc_math_atan(msc_emit *e, LLVMValueRef x);
+
+/* ---- nvvm.c: scalars or vectors of f32 by instructions of NVIDIA's GPUs ---- */
+
+extern const msc_llvm_math msc_nvvm_math;
 
 /* ---- emit/product.c ---- */
 

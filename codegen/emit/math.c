@@ -132,7 +132,10 @@ static LLVMValueRef exp_of_sum(msc_emit *e, LLVMValueRef x, LLVMValueRef low) {
   return scale(e, fadd(e, p, msc_ir_real(x, 1)), n);
 }
 
-LLVMValueRef msc_math_exp(msc_emit *e, LLVMValueRef x) { return exp_of_sum(e, x, NULL); }
+LLVMValueRef msc_math_exp(msc_emit *e, LLVMValueRef x) {
+  const msc_llvm_math *own = msc_ir_math(e, x);
+  return own ? own->exp(e, x) : exp_of_sum(e, x, NULL);
+}
 
 /* ---- tanh = t / (t + 2), t = exp(2|x|) - 1 = 2^n (exp(r) - 1) + (2^n - 1) ---- */
 
@@ -143,7 +146,7 @@ LLVMValueRef msc_math_tanh(msc_emit *e, LLVMValueRef x) {
       LLVMBuildShl(e->b, LLVMBuildAdd(e->b, n, msc_ir_int(n, bias_of(x)), ""), msc_ir_int(n, fraction_bits(x)), "");
   power = LLVMBuildBitCast(e->b, power, LLVMTypeOf(x), "");
   LLVMValueRef t = fma_(e, power, p, fsub(e, power, msc_ir_real(x, 1)));
-  return with_sign_of(e, LLVMBuildFDiv(e->b, t, fadd(e, t, msc_ir_real(x, 2)), ""), x);
+  return with_sign_of(e, msc_ir_divide(e, t, fadd(e, t, msc_ir_real(x, 2))), x);
 }
 
 /* ---- log ---- */
@@ -177,7 +180,7 @@ LLVMValueRef msc_math_log(msc_emit *e, LLVMValueRef x) {
   LLVMValueRef n, f = split_exponent(e, x, &n), half_square = fmul(e, fmul(e, f, f), msc_ir_real(x, 0.5)), small;
   LLVMValueRef low = fmul(e, n, msc_ir_real(x, wide ? 0x1.a39ef35793c76p-33 : 0x1.7f7d1cp-20));
   if (wide) { /* s (f^2/2 + R), R = log(1 + f) / s - 2 */
-    LLVMValueRef s = LLVMBuildFDiv(e->b, f, fadd(e, f, msc_ir_real(x, 2)), ""), u = fmul(e, s, s);
+    LLVMValueRef s = msc_ir_divide(e, f, fadd(e, f, msc_ir_real(x, 2))), u = fmul(e, s, s);
     LLVMValueRef rest = fmul(e, u, POLY(e, u, log));
     small = fma_(e, s, fadd(e, half_square, rest), low);
   } else {
@@ -226,10 +229,10 @@ static pair two_product(msc_emit *e, LLVMValueRef a, LLVMValueRef b) {
 static pair log_pair(msc_emit *e, LLVMValueRef x) {
   LLVMValueRef n, f = split_exponent(e, x, &n), two = msc_ir_real(x, 2);
   pair d = two_sum(e, two, f);
-  LLVMValueRef s = LLVMBuildFDiv(e->b, f, d.high, "");
+  LLVMValueRef s = msc_ir_divide(e, f, d.high);
   pair back = two_product(e, s, d.high); /* s d = f - error */
   LLVMValueRef error = fsub(e, fsub(e, fsub(e, f, back.high), back.low), fmul(e, s, d.low));
-  LLVMValueRef s_low = LLVMBuildFDiv(e->b, error, d.high, ""), u = fmul(e, s, s);
+  LLVMValueRef s_low = msc_ir_divide(e, error, d.high), u = fmul(e, s, s);
   pair square = two_product(e, s, s), cube = two_product(e, square.high, s);
   LLVMValueRef cube_low =
                    fadd(e, cube.low, fadd(e, fmul(e, square.low, s), fmul(e, msc_ir_real(x, 3), fmul(e, u, s_low)))),
@@ -327,7 +330,7 @@ LLVMValueRef msc_math_atan(msc_emit *e, LLVMValueRef x) {
                              fselect(e, middle, msc_ir_real(x, wide ? 0x1.1a62633145c07p-55 : -0x1.777a5cp-26), zero));
   LLVMValueRef up = fselect(e, far, msc_ir_real(x, -1), fselect(e, middle, fsub(e, a, one), a));
   LLVMValueRef down = fselect(e, far, a, fselect(e, middle, fadd(e, a, one), one));
-  LLVMValueRef t = LLVMBuildFDiv(e->b, up, down, ""), u = fmul(e, t, t);
+  LLVMValueRef t = msc_ir_divide(e, up, down), u = fmul(e, t, t);
   LLVMValueRef rest = fadd(e, fmul(e, fmul(e, u, t), POLY(e, u, atan)), low);
   return with_sign_of(e, fadd(e, high, fadd(e, t, rest)), x);
 }

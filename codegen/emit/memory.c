@@ -80,7 +80,7 @@ LLVMValueRef msc_emit_widen(msc_emit *e, LLVMValueRef v, msc_dtype memory) {
 LLVMValueRef msc_emit_narrow(msc_emit *e, LLVMValueRef v, msc_dtype memory) {
   LLVMTypeRef half = LLVMHalfTypeInContext(e->l->llvm);
   if (memory == MSC_I1) return LLVMBuildZExt(e->b, v, msc_ir_int_type(e, v, 8), "");
-  if (memory == MSC_BF16) return f32_to_bf16(e, v);
+  if (memory == MSC_BF16) return msc_ir_math(e, v) ? msc_ir_math(e, v)->to_bf16(e, v) : f32_to_bf16(e, v);
   if (memory != MSC_F16) return v;
   if (!e->l->has_f16c) return f32_to_f16(e, v);
   if (msc_ir_is_vector(v)) half = LLVMVectorType(half, (unsigned)msc_ir_lanes(v));

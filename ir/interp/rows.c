@@ -98,14 +98,20 @@ typedef struct {
   double max, log_sum; /* log of the sum of exp(x - max) */
 } row_stats;
 
+/* An element of operand 0; minus infinity in a column that is padding. */
+static double score(msc_eval *e, const int64_t *index) {
+  const msc_attr_value *classes = msc_op_attr(e->op, MSC_FACT(classes));
+  return classes && index[e->in[0].rank - 1] >= classes->i ? -INFINITY : msc_piece_get(e, 0, index).f;
+}
+
 /* Over all of dimension `axis` of operand 0; index[axis] is changed. */
 static row_stats stats_of_row(msc_eval *e, int64_t *index, int axis) {
   row_stats s = {-INFINITY, 0};
   int64_t n = e->in[0].full[axis];
   double sum = 0;
   for (index[axis] = 0; index[axis] < n; index[axis]++)
-    s.max = msc_arithmetic(SCALAR_max, MSC_F64, (msc_scalar){.f = s.max}, msc_piece_get(e, 0, index)).f;
-  for (index[axis] = 0; index[axis] < n; index[axis]++) sum += exp(msc_piece_get(e, 0, index).f - s.max);
+    s.max = msc_arithmetic(SCALAR_max, MSC_F64, (msc_scalar){.f = s.max}, (msc_scalar){.f = score(e, index)}).f;
+  for (index[axis] = 0; index[axis] < n; index[axis]++) sum += exp(score(e, index) - s.max);
   s.log_sum = log(sum);
   return s;
 }
@@ -142,8 +148,9 @@ static double label(msc_eval *e, const int64_t *index, int64_t c) {
   at[last] = c;
   if (msc_is_float(e->in[1].dtype)) return msc_piece_get(e, 1, at).f;
   int64_t k = msc_piece_get(e, 1, index).i;
-  if (k < 0 || k >= e->in[0].full[last])
-    msc_fault(e, "label %" PRId64 " is not in 0..%" PRId64, k, e->in[0].full[last] - 1);
+  const msc_attr_value *classes = msc_op_attr(e->op, MSC_FACT(classes));
+  int64_t num = classes ? classes->i : e->in[0].full[last];
+  if (k < 0 || k >= num) msc_fault(e, "label %" PRId64 " is not in 0..%" PRId64, k, num - 1);
   return k == c;
 }
 
@@ -171,7 +178,7 @@ static double eval_row_loss(msc_eval *e, int64_t *index) {
   if (is_ignored(e, index)) return 0;
   for (index[last] = 0; index[last] < e->in[0].full[last]; index[last]++) {
     double weight = label(e, index, index[last]);
-    if (weight != 0) loss -= weight * (msc_piece_get(e, 0, index).f - s.max - s.log_sum);
+    if (weight != 0) loss -= weight * (score(e, index) - s.max - s.log_sum);
   }
   index[last] = 0;
   return loss;
@@ -201,7 +208,7 @@ void eval_cross_entropy_grad(msc_eval *e) {
     double scale = msc_piece_get(e, 2, index).f / (is_mean(e) ? mean_count(e, count) : 1), total = 0;
     for (int64_t c = 0; c < n && !ignored; c++) total += label(e, index, c);
     for (index[last] = 0; index[last] < n; index[last]++) {
-      double p = exp(msc_piece_get(e, 0, index).f - s.max - s.log_sum);
+      double p = exp(score(e, index) - s.max - s.log_sum);
       double slope = ignored ? 0 : (p * total - label(e, index, index[last])) * scale;
       msc_piece_put(e, 0, index, (msc_scalar){.f = slope});
     }

@@ -7,8 +7,9 @@
  *
  * For y = x w^T, as with an embedding's table, the rows of w are padded.
  *
- * The loss reads minus infinity in the padding columns, so dy is 0 there and no other result changes; labels are
- * checked against the number of classes as before (attribute `whole`).  Scores that other ops read stay as they are. */
+ * The loss takes the padding columns for minus infinity (fact `classes`), so dy is 0 there and no other result changes;
+ * labels are checked against the number of classes as before (fact `whole`).  Scores that other ops read stay as they
+ * are. */
 #include <string.h>
 
 #include "ir/gemm.h"
@@ -135,51 +136,17 @@ static void slice_result(aligning *z, msc_value *y, int dim, msc_op *op) {
   y->type = widened_type(z, narrow, dim);
 }
 
-static msc_value *insert_scalar(aligning *z, msc_dtype dtype, const void *bytes, msc_op *before) {
-  msc_context *ctx = z->pass->ctx;
-  size_t num = (size_t)msc_dtype_bytes(dtype);
-  const msc_type *t = msc_type_of(ctx, dtype, 0, NULL, NULL);
-  msc_op *op = msc_op_new(z->f, OP_constant, 0, NULL, 1, before->loc);
-  msc_op_set(
-      op, "value",
-      (msc_attr_value){.kind = MSC_ATTR_DENSE, .dense = {t, msc_arena_copy(msc_context_arena(ctx), bytes, num), num}});
-  return insert_with_type(op, t, before);
+static bool feeds_loss(const msc_value *v) {
+  const msc_use *u = v->uses;
+  while (u && !is_labelled_loss(u->user)) u = u->next;
+  return u != NULL;
 }
 
-/* Inserts a value equal to v, but minus infinity in the padding columns. */
-static msc_value *hide_padding_columns(aligning *z, msc_value *v, msc_op *before) {
-  static const float lowest = -__builtin_inff();
-  msc_context *ctx = z->pass->ctx;
-  int32_t classes = (int32_t)z->narrow;
-  const msc_type *columns = msc_type_of(ctx, MSC_I32, 1, &z->wide, NULL);
-  msc_op *iota = msc_op_new(z->f, OP_iota, 0, NULL, 1, before->loc);
-  msc_op_set(iota, "type", msc_type_attr(columns));
-  msc_value *column = insert_with_type(iota, columns, before);
-  msc_op *less = msc_op_new(z->f, OP_compare, 2, (msc_value *[]){column, insert_scalar(z, MSC_I32, &classes, before)},
-                            1, before->loc);
-  msc_op_set(less, "predicate", msc_str(ctx, "lt"));
-  msc_value *is_class = insert_with_type(less, msc_type_of(ctx, MSC_I1, 1, &z->wide, NULL), before);
-  msc_op *select = msc_op_new(z->f, OP_select, 3,
-                              (msc_value *[]){is_class, v, insert_scalar(z, MSC_F32, &lowest, before)}, 1, before->loc);
-  return insert_with_type(select, v->type, before);
-}
-
-static msc_op *first_loss(const msc_value *v) {
-  msc_op *first = NULL;
-  for (const msc_use *u = v->uses; u; u = u->next)
-    if (is_labelled_loss(u->user) && (!first || u->user->id < first->id)) first = u->user;
-  return first;
-}
-
-static void rewrite_loss(aligning *z, msc_value *v) {
-  msc_op *first = first_loss(v);
-  if (!first) return;
-  msc_value *masked = hide_padding_columns(z, v, first);
-  for (msc_use *u = v->uses, *next; u; u = next) {
-    next = u->next;
+static void tell_losses(const aligning *z, const msc_value *v) {
+  for (const msc_use *u = v->uses; u; u = u->next) {
     if (!is_labelled_loss(u->user)) continue;
     msc_op_set(u->user, MSC_FACT(whole), msc_int(z->narrow));
-    msc_set_operand(u->user, 0, masked);
+    msc_op_set(u->user, MSC_FACT(classes), msc_int(z->narrow));
   }
 }
 
@@ -208,14 +175,14 @@ static void widen_scores(aligning *z, msc_op *first) {
   }
   for (size_t i = 0; i < z->num; i++) {
     rewrite_gradients(z, z->value[i]);
-    rewrite_loss(z, z->value[i]);
+    tell_losses(z, z->value[i]);
   }
 }
 
 /* True if a loss in f32 reads the scores: else a wider copy of the weights does not pay. */
 static bool has_loss(const aligning *z) {
   for (size_t i = 0; i < z->num; i++)
-    if (first_loss(z->value[i])) return z->value[i]->type->dtype == MSC_F32;
+    if (feeds_loss(z->value[i])) return z->value[i]->type->dtype == MSC_F32;
   return false;
 }
 

@@ -96,12 +96,30 @@ typedef struct {
   msc_inside inside; /* the reductions over the axis */
 } rows;
 
-static rows reduce_rows(msc_nester *n, int x, int axis, const msc_view *view) {
+/* A column of x as a number; in 32 bits, which compare faster, where they suffice. */
+static uint16_t column_number(msc_nester *n, uint16_t column, const msc_type *x) {
+  uint16_t v = msc_nest_coord_value(n, column);
+  return x->dim[x->rank - 1] <= INT32_MAX ? msc_nest_cast(n, v, MSC_I32) : v;
+}
+
+/* x as a loss reads it through `view`: minus infinity in columns that are padding. */
+static uint16_t read_scores(msc_nester *n, const msc_op *op, int x, const msc_view *view) {
+  const msc_type *t = n->value[x].value->type;
+  const msc_attr_value *classes = msc_op_attr(op, MSC_FACT(classes));
+  uint16_t v = msc_nest_eval(n, x, view);
+  if (n->failed || !classes) return v;
+  uint16_t column = column_number(n, view->at[t->rank - 1], t);
+  uint16_t is_class =
+      msc_nest_compare(n, NEST_LT, column, msc_nest_number(n, dtype_of_instr(n, column), (double)classes->i));
+  return msc_nest_select(n, is_class, v, msc_nest_number(n, dtype_of_instr(n, v), -(double)INFINITY));
+}
+
+static rows reduce_rows(msc_nester *n, const msc_op *op, int x, int axis, const msc_view *view) {
   rows r = {.along = *view};
   r.over = own_axes(n, x, 1u << axis, &r.along);
   msc_inside outer = msc_nest_open_reduction(n, r.over, view, n->value[x].value->type->rank, 1u << axis);
   r.inside = n->inside;
-  r.inner = msc_nest_eval(n, x, &r.along);
+  r.inner = read_scores(n, op, x, &r.along);
   if (n->failed) return r;
   r.m = msc_nest_reduce(n, NEST_LOOSE_MAX, r.inner, r.over);
   r.shift = msc_nest_op(n, NEST_SUB, r.inner, r.m);
@@ -121,7 +139,7 @@ uint16_t loop_softmax(msc_nester *n, const msc_value *result, const msc_view *vi
   const msc_op *op = result->def;
   int x = msc_nest_find_value(n, op->in[0].value), axis = (int)msc_op_int(op, "axis");
   if (axis < 0) axis += n->value[x].value->type->rank;
-  rows r = reduce_rows(n, x, axis, view);
+  rows r = reduce_rows(n, op, x, axis, view);
   if (n->failed) return 0;
   uint16_t shift = msc_nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m);
   if (op->kind == OP_log_softmax) return msc_nest_op(n, NEST_SUB, shift, msc_nest_op(n, NEST_LOG, r.s, 0));
@@ -138,7 +156,7 @@ static uint16_t read_label(msc_nester *n, int x, const msc_view *view, uint16_t 
 /* The same as a sum over the row, which a GPU's threads read anyway: none of them reads what another's result may lie
  * on. */
 static uint16_t find_label(msc_nester *n, const rows *r, uint16_t column, uint16_t row) {
-  uint16_t is_it = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, column));
+  uint16_t is_it = msc_nest_compare(n, NEST_EQ, msc_nest_cast(n, row, dtype_of_instr(n, column)), column);
   msc_inside outer = open_again(n, r);
   uint16_t hit = msc_nest_reduce(
       n, MSC_SUM, msc_nest_select(n, is_it, r->inner, msc_nest_number(n, dtype_of_instr(n, r->inner), 0)), r->over);
@@ -165,7 +183,7 @@ static uint16_t where_kept(msc_nester *n, uint16_t keep, uint16_t v) {
  * terms that are not negative. */
 static uint16_t compute_loss(msc_nester *n, const msc_op *op, int x, int labels, const msc_view *view) {
   const msc_type *t = n->value[x].value->type;
-  rows r = reduce_rows(n, x, t->rank - 1, view);
+  rows r = reduce_rows(n, op, x, t->rank - 1, view);
   if (n->failed) return 0;
   uint16_t log_s = msc_nest_op(n, NEST_LOG, r.s, 0);
   if (msc_is_float(n->value[labels].value->type->dtype)) {
@@ -178,8 +196,8 @@ static uint16_t compute_loss(msc_nester *n, const msc_op *op, int x, int labels,
     return msc_nest_op(n, NEST_ADD, msc_nest_op(n, NEST_MUL, log_s, all), apart);
   }
   uint16_t keep, ok, row = msc_nest_row(n, op, read_class(n, op, labels, view, &keep), t->dim[t->rank - 1], &ok);
-  uint16_t hit =
-      n->target->finds_labels ? find_label(n, &r, r.along.at[t->rank - 1], row) : read_label(n, x, view, row, ok);
+  uint16_t hit = n->target->finds_labels ? find_label(n, &r, column_number(n, r.along.at[t->rank - 1], t), row)
+                                         : read_label(n, x, view, row, ok);
   return where_kept(n, keep, msc_nest_op(n, NEST_ADD, log_s, msc_nest_op(n, NEST_SUB, r.m, hit)));
 }
 
@@ -210,12 +228,11 @@ uint16_t loop_cross_entropy_grad(msc_nester *n, const msc_value *result, const m
   const msc_type *t = n->value[x].value->type;
   const char *how = msc_op_str(op, "reduction");
   msc_view scalar = {0};
-  rows r = reduce_rows(n, x, t->rank - 1, view);
+  rows r = reduce_rows(n, op, x, t->rank - 1, view);
   uint16_t dloss = msc_nest_eval(n, msc_nest_find_value(n, op->in[2].value), strcmp(how, "none") ? &scalar : view);
   if (n->failed) return 0;
-  uint16_t p = msc_nest_op(n, NEST_DIV,
-                           msc_nest_op(n, NEST_EXP, msc_nest_op(n, NEST_SUB, msc_nest_eval(n, x, view), r.m), 0), r.s),
-           label, keep = 0;
+  uint16_t shift = msc_nest_op(n, NEST_SUB, read_scores(n, op, x, view), r.m), label, keep = 0;
+  uint16_t p = msc_nest_op(n, NEST_DIV, msc_nest_op(n, NEST_EXP, shift, 0), r.s);
   if (msc_is_float(n->value[labels].value->type->dtype)) {
     label = msc_nest_eval(n, labels, view);
     msc_inside outer = open_again(n, &r);
@@ -224,7 +241,8 @@ uint16_t loop_cross_entropy_grad(msc_nester *n, const msc_value *result, const m
     p = msc_nest_op(n, NEST_MUL, p, all);
   } else {
     uint16_t ok, row = msc_nest_row(n, op, read_class(n, op, labels, view, &keep), t->dim[t->rank - 1], &ok);
-    uint16_t hit = msc_nest_compare(n, NEST_EQ, row, msc_nest_coord_value(n, view->at[t->rank - 1]));
+    uint16_t column = column_number(n, view->at[t->rank - 1], t);
+    uint16_t hit = msc_nest_compare(n, NEST_EQ, msc_nest_cast(n, row, dtype_of_instr(n, column)), column);
     msc_dtype d = dtype_of_instr(n, p);
     label = msc_nest_select(n, hit, msc_nest_number(n, d, 1), msc_nest_number(n, d, 0));
   }

@@ -102,9 +102,14 @@ static bool add_results(msc_nester *n, const msc_nest_region *r) {
 
 /* ---- roots ---- */
 
+/* The value that a store to `memory` needs: storing rounds by itself. */
+static uint16_t not_rounded(const msc_nester *n, uint16_t x, uint8_t memory) {
+  return n->instr[x].code == NEST_ROUND && n->instr[x].imm == (int8_t)memory ? n->instr[x].arg[0] : x;
+}
+
 static void store_result(msc_nester *n, int v, int buffer) {
   msc_view view = msc_nest_view_of(n, v);
-  uint16_t x = msc_nest_eval(n, v, &view), extra;
+  uint16_t x = not_rounded(n, msc_nest_eval(n, v, &view), n->buffer[buffer].dtype), extra;
   msc_affine at = msc_nest_offset(n, n->value[v].value->type, &view, &extra);
   msc_nest_add(n, (msc_instr){.code = NEST_STORE, .dtype = n->instr[x].dtype, .buffer = (uint8_t)buffer, .arg = {x}},
                &at, 0);

@@ -68,12 +68,33 @@ static void add_entry(LLVMModuleRef module, LLVMValueRef kernel) {
   free(arg);
 }
 
+/* Two bf16 in one word: no vector of them crosses a call, so the stand-in's function gives the word. */
+static void give_words(LLVMModuleRef module) {
+  LLVMContextRef c = LLVMGetModuleContext(module);
+  LLVMValueRef pair = LLVMGetNamedFunction(module, "standin_ff2bf16x2_rn");
+  if (!pair) return;
+  LLVMTypeRef f32 = LLVMFloatTypeInContext(c),
+              type = LLVMFunctionType(LLVMInt32TypeInContext(c), (LLVMTypeRef[]){f32, f32}, 2, false);
+  LLVMSetValueName2(pair, "pair", strlen("pair"));
+  LLVMValueRef word = LLVMAddFunction(module, "standin_ff2bf16x2_rn", type);
+  LLVMBuilderRef b = LLVMCreateBuilderInContext(c);
+  for (LLVMUseRef use; (use = LLVMGetFirstUse(pair));) {
+    LLVMValueRef call = LLVMGetUser(use), arg[] = {LLVMGetOperand(call, 0), LLVMGetOperand(call, 1)};
+    LLVMPositionBuilderBefore(b, call);
+    LLVMReplaceAllUsesWith(call,
+                           LLVMBuildBitCast(b, LLVMBuildCall2(b, type, word, arg, 2, ""), LLVMTypeOf(call), ""));
+    LLVMInstructionEraseFromParent(call);
+  }
+  LLVMDisposeBuilder(b);
+}
+
 static LLVMModuleRef read_module(LLVMContextRef c, const char *ir, size_t bytes, char **out_why) {
   char *text = for_this_machine(ir, bytes);
   LLVMModuleRef module = NULL;
   LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(text, strlen(text), "kernels");
   free(text);
   if (LLVMParseIRInContext(c, buffer, &module, out_why)) return NULL;
+  give_words(module);
   LLVMValueRef last = LLVMGetLastFunction(module); /* entries are added behind it */
   for (LLVMValueRef f = LLVMGetFirstFunction(module);; f = LLVMGetNextFunction(f)) {
     if (f && LLVMCountBasicBlocks(f)) add_entry(module, f);

@@ -214,15 +214,23 @@ SHUFFLE(down, DOWN, 31)
 SHUFFLE(idx, INDEX, 31)
 SHUFFLE(up, UP, 0)
 
-API float standin_ex2_approx_f(float x) { return exp2f(x); }
-API float standin_ex2_approx_ftz_f(float x) { return exp2f(x); }
+int standin_error;
+
+/* y, off by so many units of the last place in the direction of standin_error. */
+static float off_by(int units, float y) {
+  for (int i = 0; i < units && standin_error && isnormal(y); i++) y = nextafterf(y, (float)(standin_error * INFINITY));
+  return y;
+}
+
+API float standin_ex2_approx_f(float x) { return off_by(2, exp2f(x)); }
+API float standin_ex2_approx_ftz_f(float x) { return off_by(2, exp2f(x)); }
 API float standin_lg2_approx_f(float x) { return log2f(x); }
 API float standin_lg2_approx_ftz_f(float x) { return log2f(x); }
-API float standin_rcp_approx_ftz_f(float x) { return 1 / x; }
+API float standin_rcp_approx_ftz_f(float x) { return off_by(1, 1 / x); }
 API float standin_rsqrt_approx_f(float x) { return 1 / sqrtf(x); }
 API float standin_rsqrt_approx_ftz_f(float x) { return 1 / sqrtf(x); }
-API float standin_sqrt_approx_f(float x) { return sqrtf(x); }
-API float standin_sqrt_approx_ftz_f(float x) { return sqrtf(x); }
+API float standin_sqrt_approx_f(float x) { return off_by(1, sqrtf(x)); }
+API float standin_sqrt_approx_ftz_f(float x) { return off_by(1, sqrtf(x)); }
 API float standin_sqrt_rn_f(float x) { return sqrtf(x); }
 API float standin_asm_tanh_approx_f32(float x) { return tanhf(x); }
 

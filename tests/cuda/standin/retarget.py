@@ -25,8 +25,9 @@ def retargeted(text):
     text = text.replace("= addrspacecast ptr ", "= bitcast ptr ")
     text = re.sub(r"\bptx_(kernel|device) ", "", text)
     # two bf16 in one word: no vector of them crosses a call
-    text = re.sub(r"(%[\w.]+) = ((?:tail )?call) <2 x bfloat> @llvm\.nvvm\.(ff2bf16x2[\w.]*)\(",
-                  lambda m: f"{m[1]} = bitcast i32 {m[1]}.word to <2 x bfloat>\0{m[1]}.word = {m[2]} i32 {shim(m[3])}(",
+    text = re.sub(r"(%[\w.]+) = ((?:tail )?call)(?: [a-z]+)* <2 x bfloat> @llvm\.nvvm\.(ff2bf16x2[\w.]*)\(",
+                  lambda m: f"{m[1]} = bitcast i32 %word{m[1][1:]} to <2 x bfloat>\0"
+                  f"%word{m[1][1:]} = {m[2]} i32 {shim(m[3])}(",
                   text)
     text = "\n".join("\n".join(reversed(line.split("\0"))) for line in text.split("\n"))
     text = re.sub(r"declare <2 x bfloat> @llvm\.nvvm\.(ff2bf16x2[\w.]*)", lambda m: f"declare i32 {shim(m[1])}", text)

@@ -37,6 +37,11 @@ API const char *ncclGetErrorString(nccl_result r);
 API const char *ncclGetLastError(nccl_comm c);
 #undef DECLARE
 
+/* ---- kernels.c ---- */
+
+/* How the instructions err that approximate: 1 up, -1 down, as far as their documentation allows; 0: not at all. */
+API extern int standin_error;
+
 /* ---- queue.c: what was issued, and when it runs ---- */
 
 /* Executes; false: not yet, since another process has not come so far. */

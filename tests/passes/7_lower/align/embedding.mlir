@@ -21,19 +21,14 @@ module attributes {msc.target = "cuda"} {
     %1 = "msc.pad"(%b) {high = [61], low = [0]} : (tensor<1027xbf16>) -> tensor<1088xbf16>
     %2 = "msc.gemm"(%x, %0, %1) {transpose_b = true} : (tensor<4x8xbf16>, tensor<1088x8xbf16>, tensor<1088xbf16>) -> tensor<4x1088xbf16>
     %3 = "msc.cast"(%2) {dtype = "f32"} : (tensor<4x1088xbf16>) -> tensor<4x1088xf32>
-    %4 = "msc.iota"() {type = tensor<1088xi32>} : () -> tensor<1088xi32>
-    %5 = "msc.constant"() {value = dense<1027> : tensor<i32>} : () -> tensor<i32>
-    %6 = "msc.compare"(%4, %5) {predicate = "lt"} : (tensor<1088xi32>, tensor<i32>) -> tensor<1088xi1>
-    %7 = "msc.constant"() {value = dense<0xFF800000> : tensor<f32>} : () -> tensor<f32>
-    %8 = "msc.select"(%6, %3, %7) : (tensor<1088xi1>, tensor<4x1088xf32>, tensor<f32>) -> tensor<4x1088xf32>
-    %9 = "msc.softmax_cross_entropy"(%8, %labels) {whole = 1027 : i64} : (tensor<4x1088xf32>, tensor<4xi32>) -> tensor<f32>
-    %10 = "msc.constant"() {value = dense<1.0e+00> : tensor<f32>} : () -> tensor<f32>
-    %11 = "msc.softmax_cross_entropy_grad"(%8, %labels, %10) {whole = 1027 : i64} : (tensor<4x1088xf32>, tensor<4xi32>, tensor<f32>) -> tensor<4x1088xf32>
-    %12 = "msc.cast"(%11) {dtype = "bf16"} : (tensor<4x1088xf32>) -> tensor<4x1088xbf16>
-    %13 = "msc.gemm"(%12, %0) : (tensor<4x1088xbf16>, tensor<1088x8xbf16>) -> tensor<4x8xbf16>
-    %14:2 = "msc.gemm"(%12, %x) {dtype = "f32", gives = "sum_a", transpose_a = true} : (tensor<4x1088xbf16>, tensor<4x8xbf16>) -> (tensor<1088x8xf32>, tensor<1088xf32>)
-    %15 = "msc.slice"(%14#1) {limit = [1027], start = [0]} : (tensor<1088xf32>) -> tensor<1027xf32>
-    %16 = "msc.slice"(%14#0) {limit = [1027, 8], start = [0, 0]} : (tensor<1088x8xf32>) -> tensor<1027x8xf32>
-    "msc.return"(%9, %13, %16, %15) : (tensor<f32>, tensor<4x8xbf16>, tensor<1027x8xf32>, tensor<1027xf32>) -> ()
+    %4 = "msc.softmax_cross_entropy"(%3, %labels) {classes = 1027 : i64, whole = 1027 : i64} : (tensor<4x1088xf32>, tensor<4xi32>) -> tensor<f32>
+    %5 = "msc.constant"() {value = dense<1.0e+00> : tensor<f32>} : () -> tensor<f32>
+    %6 = "msc.softmax_cross_entropy_grad"(%3, %labels, %5) {classes = 1027 : i64, whole = 1027 : i64} : (tensor<4x1088xf32>, tensor<4xi32>, tensor<f32>) -> tensor<4x1088xf32>
+    %7 = "msc.cast"(%6) {dtype = "bf16"} : (tensor<4x1088xf32>) -> tensor<4x1088xbf16>
+    %8 = "msc.gemm"(%7, %0) : (tensor<4x1088xbf16>, tensor<1088x8xbf16>) -> tensor<4x8xbf16>
+    %9:2 = "msc.gemm"(%7, %x) {dtype = "f32", gives = "sum_a", transpose_a = true} : (tensor<4x1088xbf16>, tensor<4x8xbf16>) -> (tensor<1088x8xf32>, tensor<1088xf32>)
+    %10 = "msc.slice"(%9#1) {limit = [1027], start = [0]} : (tensor<1088xf32>) -> tensor<1027xf32>
+    %11 = "msc.slice"(%9#0) {limit = [1027, 8], start = [0, 0]} : (tensor<1088x8xf32>) -> tensor<1027x8xf32>
+    "msc.return"(%4, %8, %11, %10) : (tensor<f32>, tensor<4x8xbf16>, tensor<1027x8xf32>, tensor<1027xf32>) -> ()
   }) {sym_name = "main"} : () -> ()
 }
