@@ -28,7 +28,11 @@ static bool read_it(msc_context *ctx, void *arg) {
 static bool shipped(msc_context *ctx, void *arg) {
   (void)arg;
   static const char *const names[] = {"a100", "cpu", "h100", "h200"};
-  for (int i = 0; i < 4; i++) assert_non_null(msc_cluster_named(ctx, names[i]));
+  for (int i = 0; i < 4; i++) {
+    const msc_cluster *c = msc_cluster_named(ctx, names[i]);
+    assert_non_null(c);
+    assert_ptr_equal(msc_cluster_named(ctx, names[i]), c); /* prices of one description are found again */
+  }
   assert_null(msc_cluster_named(ctx, "h101"));
   assert_string_equal(msc_cluster_names(msc_context_arena(ctx)), "a100, cpu, h100, h200");
   return true;
