@@ -64,7 +64,8 @@ typedef struct {
   int num_links, cap_links;
   class *class;
   int num_classes, cap_classes;
-  int current, target;
+  int source, current, target;
+  cost exchange;            /* from the source, not priced yet: it costs so much at least; NO_COST: none is put off */
   cost limit;               /* paths above it are of no interest */
   int64_t peak;             /* of a best path, once one is known: its equals with more are of no interest; 0: none is */
   reshard_state at;         /* the state of `current` */
@@ -181,8 +182,31 @@ static int64_t peak_found(search *s) {
   return peak;
 }
 
+/* The exchange from the first state into the target is priced once nothing nearer is left. */
+static void relax_exchange(search *s) {
+  const reshard_problem *p = s->p;
+  reshard_edge edge;
+  bool found = msc_reshard_exchange(p, &p->from, &p->to, major_of(s->limit), &edge);
+  s->exchange = NO_COST;
+  s->current = s->source, s->at = p->from;
+  if (found) relax_edge(s, &p->to, &edge);
+}
+
+/* What an exchange from the first state costs at least. */
+static void put_off_exchange(search *s) {
+  int64_t least;
+  if (msc_reshard_least_exchange(s->p, &s->p->from, &s->p->to, &least)) s->exchange = msc_reshard_cost_of(least, 1, 1);
+}
+
 static void run_astar(search *s) {
-  while (s->heap_num) {
+  bool puts_off = s->cost_only && msc_reshard_exchanges_first(s->p);
+  s->exchange = NO_COST;
+  if (puts_off) put_off_exchange(s);
+  while (s->heap_num || s->exchange < NO_COST) {
+    if (s->exchange < NO_COST && (!s->heap_num || s->heap[0].f > s->exchange)) {
+      relax_exchange(s);
+      continue;
+    }
     entry e = pop_entry(s);
     node *n = &s->node[e.node];
     if (n->closed || e.f != n->g + n->h) continue;
@@ -200,7 +224,9 @@ static void run_astar(search *s) {
     msc_reshard_state_of(s->p, n->key, &s->at);
     s->current = e.node;
     cost g = n->g;
-    reshard_wanted wanted = {.budget = major_of(s->limit - g), .movable = permuted_atoms(s, &s->at, g)};
+    reshard_wanted wanted = {.budget = major_of(s->limit - g),
+                             .movable = permuted_atoms(s, &s->at, g),
+                             .no_exchange = puts_off};
     msc_reshard_expand(s->p, &s->at, &wanted, relax_edge, s);
   }
 }
@@ -460,6 +486,7 @@ static void open_search(search *s, const reshard_problem *p, msc_arena *arena, i
   reshard_key from = canonical_key(p, &p->from, &spare);
   int source = from == s->node[s->target].key ? s->target : add_node(s, from, estimate(s, &p->from));
   s->node[source].g = 0;
+  s->source = source;
   push_entry(s, s->node[source].h, source);
 }
 

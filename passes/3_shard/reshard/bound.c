@@ -350,8 +350,15 @@ int64_t msc_reshard_least_cost(const reshard_problem *p, int64_t bytes) {
   return least_ns(p, p->fastest_alpha, p->fastest > 0 ? (double)bytes / p->fastest : 0);
 }
 
+/* Of uneven parts, by what the first device must receive: all of its part where sums are not finished. */
+static reshard_cost uneven_bound(const reshard_problem *p, const reshard_state *s) {
+  uint32_t lost = s->partial & ~p->to.partial, gained = p->to.partial & ~s->partial;
+  int64_t bytes = lost && gained ? 0 : lost ? p->to_local : gained ? 0 : msc_reshard_first_lacks(p, s, &p->to);
+  return msc_reshard_cost_of(bytes, 0, 1);
+}
+
 reshard_cost msc_reshard_estimate(const reshard_problem *p, const reshard_state *s) {
-  reshard_cost bound = p->uneven ? msc_reshard_cost_of(0, 0, 1) : bytes_bound(p, s);
+  reshard_cost bound = p->uneven ? uneven_bound(p, s) : bytes_bound(p, s);
   if (!p->options->time) return bound;
   int64_t bytes = (int64_t)(bound >> RESHARD_MINOR_BITS), best = msc_reshard_least_cost(p, bytes);
   for (int i = 0; i < p->num_links; i++) {

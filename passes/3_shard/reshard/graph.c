@@ -101,6 +101,16 @@ int64_t msc_reshard_local(const reshard_problem *p, const reshard_state *s) {
   return bytes;
 }
 
+int64_t msc_reshard_first_lacks(const reshard_problem *p, const reshard_state *s, const reshard_state *to) {
+  int64_t needed = p->elem_bytes, held = p->elem_bytes;
+  for (int d = 0; d < p->rank; d++) {
+    int64_t part = largest_part_in(p, to, d), own = largest_part_in(p, s, d);
+    needed *= part;
+    held *= own < part ? own : part;
+  }
+  return needed - held;
+}
+
 static bool same_dim(const reshard_state *a, const reshard_state *b, int d) {
   return a->num[d] == b->num[d] && msc_reshard_starts_with(a, b, d);
 }
@@ -481,42 +491,65 @@ static uint32_t exchanged_atoms(const expansion *x) {
   return used & ~msc_reshard_used(x->p, &x->s) ? moved : moved & used;
 }
 
-static bool price_exchange(expansion *x) {
+static bool price_least_exchange(expansion *x, int64_t *out_peers) {
   const reshard_problem *p = x->p;
-  int64_t bytes, terms, peers = 1;
+  int64_t terms, peers = 1;
   uint32_t atoms = exchanged_atoms(x);
   if (!msc_reshard_terms(p, x->from, &x->s, &terms)) return false;
   for (int d = 0; d < p->rank && p->options->time; d++) peers *= pieces_in_dim(p, x->from, &x->s, d);
-  int64_t least =
-      /* who needs the largest part holds no more than this of it; to count takes longer */
-      msc_reshard_local(p, &x->s) - x->local;
-  if (!price_edge(x, MSC_EXCHANGE, atoms, peers * terms + 1, least > 0 ? least : 0)) return false;
-  return msc_reshard_direct(p, x->from, &x->s, &bytes) && price_edge(x, MSC_EXCHANGE, atoms, peers * terms + 1, bytes);
+  /* some device lacks so much at least; to count takes longer */
+  int64_t least = p->uneven ? msc_reshard_first_lacks(p, x->from, &x->s) : msc_reshard_local(p, &x->s) - x->local;
+  *out_peers = peers * terms;
+  return price_edge(x, MSC_EXCHANGE, atoms, *out_peers + 1, least > 0 ? least : 0);
+}
+
+static bool price_exchange(expansion *x) {
+  int64_t bytes, peers;
+  return price_least_exchange(x, &peers) && msc_reshard_direct(x->p, x->from, &x->s, &bytes) &&
+         price_edge(x, MSC_EXCHANGE, x->edge.atoms, peers + 1, bytes);
 }
 
 static void emit_exchanged(expansion *x) {
   if (price_exchange(x) && peak_allows(x, msc_reshard_local(x->p, &x->s))) emit(x);
 }
 
-bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to,
+static expansion exchange_of(const reshard_problem *p, const reshard_state *from, const reshard_state *to,
+                             int64_t budget) {
+  return (expansion){.p = p,
+                     .from = from,
+                     .s = *to,
+                     .local = msc_reshard_local(p, from),
+                     .budget = budget,
+                     .places = find_atom_places(p, from)};
+}
+
+bool msc_reshard_least_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to,
+                                int64_t *out_cost) {
+  expansion x = exchange_of(p, from, to, INT64_MAX);
+  int64_t peers;
+  bool ok = price_least_exchange(&x, &peers);
+  *out_cost = p->options->time ? x.edge.ns : x.edge.bytes;
+  return ok;
+}
+
+bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to, int64_t budget,
                           reshard_edge *out_edge) {
-  expansion x = {.p = p,
-                 .from = from,
-                 .s = *to,
-                 .local = msc_reshard_local(p, from),
-                 .budget = INT64_MAX,
-                 .places = find_atom_places(p, from)};
+  expansion x = exchange_of(p, from, to, budget);
   bool ok = price_exchange(&x);
   *out_edge = x.edge;
   return ok;
+}
+
+bool msc_reshard_exchanges_first(const reshard_problem *p) {
+  return p->uneven && !p->options->no_alltoall && msc_mesh_size(p->mesh) > 256;
 }
 
 /* Into the target.  A sum is also brought into parts of the target's parts, which are gathered afterwards: then devices
  * that would all compute the same sums share the work.  (Not with time: one message per peer is dear there.) */
 static void emit_exchanges(expansion *x) {
   const reshard_problem *p = x->p;
-  bool many = p->uneven && msc_mesh_size(p->mesh) > 256 && msc_reshard_key(p, x->from) != msc_reshard_key(p, &p->from);
-  if (p->options->no_alltoall || many) return;
+  bool is_first = msc_reshard_key(p, x->from) == msc_reshard_key(p, &p->from);
+  if (p->options->no_alltoall || (msc_reshard_exchanges_first(p) && !is_first)) return;
   x->s = p->to;
   x->edge.verb = MSC_EXCHANGE;
   x->nested = false;

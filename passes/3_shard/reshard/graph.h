@@ -91,6 +91,9 @@ bool msc_reshard_is_even(const reshard_problem *p, const reshard_state *s, int d
 int64_t msc_reshard_parts(const reshard_problem *p, const reshard_state *s, int dim);
 int64_t msc_reshard_atoms_size(const reshard_problem *p, uint32_t atoms);    /* product of their sizes */
 int64_t msc_reshard_local(const reshard_problem *p, const reshard_state *s); /* bytes of the largest part */
+/* Bytes of its part of `to` that the first device does not have in s, where parts are uneven: its parts are the
+ * largest. */
+int64_t msc_reshard_first_lacks(const reshard_problem *p, const reshard_state *s, const reshard_state *to);
 uint32_t msc_reshard_used(const reshard_problem *p, const reshard_state *s);
 /* Does every dimension and the partial set of b continue those of a? */
 bool msc_reshard_only_sliced(const reshard_problem *p, const reshard_state *a, const reshard_state *b);
@@ -128,9 +131,14 @@ int64_t msc_reshard_step_ns(const msc_reshard_options *o, double alpha_ns, doubl
                             const msc_cost_transfer *t);
 int64_t msc_reshard_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, int64_t k, int64_t bytes);
 int64_t msc_reshard_all_reduce_bytes(int64_t k, int64_t local);
-/* The exchange from one state into another; false: partial values forbid it. */
-bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to,
+/* The exchange from one state into another; false: partial values forbid it, or it costs more than `budget`. */
+bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to, int64_t budget,
                           reshard_edge *out_edge);
+/* What it costs at least, which is sooner known; false: partial values forbid it. */
+bool msc_reshard_least_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to,
+                                int64_t *out_cost);
+/* Do exchanges leave the first state only?  (they are dear to price: there are many uneven parts) */
+bool msc_reshard_exchanges_first(const reshard_problem *p);
 /* The cost of a given all_reduce or all_gather. */
 void msc_reshard_price(const reshard_problem *p, msc_verb verb, const reshard_state *from, const reshard_state *to,
                        reshard_edge *out_edge);

@@ -472,7 +472,7 @@ static int64_t price_with_exchange(const shard_rows *r, const shape *s, const ro
     if (u == to || ns + least_exchange(r, s->g, s->bytes, u, to) >= best) continue;
     reshard_state from = state_of(s->g, u);
     reshard_edge e;
-    if (msc_reshard_exchange(&s->p, &from, &target, &e) && ns + e.ns < best) best = ns + e.ns;
+    if (msc_reshard_exchange(&s->p, &from, &target, INT64_MAX, &e) && ns + e.ns < best) best = ns + e.ns;
   }
   if (w->with_exchange) w->with_exchange[to] = best;
   return best;
@@ -590,7 +590,7 @@ static bool find_last_exchange(const walk *w, uint32_t to, uint32_t *out_from, r
     if (u == to || cost + at_least + ONE_EXCHANGE + ONE_STEP >= best) continue;
     reshard_state from = state_of(w->g, u);
     reshard_edge e;
-    if (!msc_reshard_exchange(w->p, &from, &target, &e)) continue;
+    if (!msc_reshard_exchange(w->p, &from, &target, INT64_MAX, &e)) continue;
     cost += ((price)e.ns << MINOR_BITS) + ONE_EXCHANGE + ONE_STEP;
     if (cost < best) best = cost, any = true, *out_from = u, *out_edge = e;
   }

@@ -137,11 +137,38 @@ static void test_all_pairs_in_time(void **state) {
   }
 }
 
+/* Of many uneven parts a cost is found before exchanges are priced: it is the plan's all the same. */
+static void test_uneven_costs(void **state) {
+  (void)state;
+  msc_reshard_options options = {.time = true, .launch_ns = 1e3, .num_links = 2};
+  msc_atoms atoms;
+  int exchanges = 0, others = 0;
+  set_mesh("x=19,y=17");
+  for (int a = 0; a < 2; a++) options.link[a] = link_of(a, a ? 3 : 20, a ? 40 : 5);
+  num_states = 0;
+  assert_true(msc_atoms_of(&mesh, 0, NULL, &atoms));
+  list_states(&atoms, 0, (msc_layout){.rank = 2}, true);
+  for (int round = 0; round < 2; round++) {
+    const msc_type *t = msc_type_of(ctx, MSC_F32, 2, (int64_t[]){round ? 640000 : 640, 646}, NULL);
+    msc_reshard *r = msc_reshard_new(ctx, &mesh, &options);
+    for (int i = 0; i < num_states * num_states; i++) {
+      msc_reshard_plan p;
+      bool ok = msc_reshard_plan_of(r, t, states[i / num_states], states[i % num_states], &p);
+      int64_t ns = msc_reshard_cost(r, t, states[i / num_states], states[i % num_states]);
+      assert_int_equal(ns, ok ? p.ns : -1);
+      for (int k = 0; ok && k < p.num_steps; k++) *(p.step[k].verb == MSC_EXCHANGE ? &exchanges : &others) += 1;
+    }
+  }
+  print_message("%d exchanges, %d other steps\n", exchanges, others);
+  assert_true(exchanges > 0 && others > 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_hierarchical_all_reduce, open_context, close_context),
       cmocka_unit_test_setup_teardown(test_links_of_digits, open_context, close_context),
       cmocka_unit_test_setup_teardown(test_all_pairs_in_time, open_context, close_context),
+      cmocka_unit_test_setup_teardown(test_uneven_costs, open_context, close_context),
   };
   return cmocka_run_group_tests_name("passes/3_shard/reshard_time", tests, NULL, NULL);
 }
