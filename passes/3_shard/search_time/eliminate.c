@@ -414,6 +414,24 @@ bool shard_eliminate_steps(msc_arena *arena, const shard_problem *p, size_t max_
   return true;
 }
 
+/* The order of removals depends on numbers of states only: so does their work. */
+double shard_elimination_work(msc_arena *arena, const shard_problem *p, double most) {
+  elimination e;
+  double work = 0;
+  begin(&e, arena, p, SIZE_MAX);
+  for (int left = p->num_vars; left > 0 && work <= most; left--) {
+    candidate c = next_candidate(&e);
+    int scope[MAX_SCOPE], num = scope_of(&e, c.var, scope);
+    work += c.size;
+    if (num < 0) break;
+    for (const link *l = e.of_var[c.var]; l; l = l->next) l->factor->gone = true;
+    e.size[c.var] = -1;
+    if (num) insert(&e, num, scope, NULL);
+    for (int i = 0; i < num; i++) weigh_variable(&e, scope[i]);
+  }
+  return work;
+}
+
 /* ---- some variables held ---- */
 
 /* The entries of a table for one state of one of its variables. */

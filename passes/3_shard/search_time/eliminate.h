@@ -49,6 +49,9 @@ bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_work, 
 bool shard_eliminate_steps(msc_arena *arena, const shard_problem *p, size_t max_work, int *out_state, int64_t *out_cost,
                            shard_effort *out_effort, shard_step *out_step);
 
+/* The sums that this looks at where no removal repeats; the count ends above `most`. */
+double shard_elimination_work(msc_arena *arena, const shard_problem *p, double most);
+
 /* Where a removal would look at more than `max_table` sums, a variable keeps its state instead: that of most tables
  * which was held least often before (times_held counts).  state[]: an assignment that becomes the best of all with the
  * held ones' states, so no dearer.  False, and nothing written: time is up, or too many tables meet. */

@@ -257,17 +257,16 @@ static shard_within search_fronts(msc_arena *arena, const shard_limited *l, int 
   limiting w = {.arena = arena, .l = l, .last = l->upper - 1 + l->limit_charge};
   shard_step *step = msc_new_array(arena, shard_step, vars);
   int64_t total;
+  const double most_work = 100.0 * (double)l->max_points;
+  if (shard_elimination_work(arena, l->charged, most_work) > most_work) return SHARD_GAVE_UP;
   w.state = msc_new_array(arena, int, vars);
   w.stage = msc_new_array(arena, stage, vars);
   w.stage_of = msc_new_array(arena, int, vars);
   if (!shard_eliminate_steps(arena, l->charged, (size_t)1 << 26, w.state, &total, NULL, step)) return SHARD_GAVE_UP;
-  double work = 0;
   for (int i = 0; i < vars; i++) {
     w.stage[i].s = &step[i];
     w.stage_of[step[i].removed] = i;
-    work += (double)count_assignments(&w, &step[i]) * states_of(&w, step[i].removed);
   }
-  if (work > 100.0 * (double)l->max_points) return SHARD_GAVE_UP;
   w.step = step;
   distribute(&w);
   for (int i = vars; i-- > 0;) {

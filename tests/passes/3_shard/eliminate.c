@@ -56,8 +56,17 @@ static void test_brute_force(void **state) {
       for (int k = 0; k < MOST_STATES * MOST_STATES; k++) cost[i][k] = (int64_t)draw(100);
       table[i] = (shard_table){a, a == b ? -1 : b, cost[i]};
     }
-    assert_true(shard_eliminate(arena, &p, 1 << 20, chosen, &found, NULL));
+    shard_step step[MOST_VARS];
+    double work = 0;
+    assert_true(shard_eliminate_steps(arena, &p, 1 << 20, chosen, &found, NULL, step));
     assert_int_equal(found, cost_of(&p, chosen));
+    for (int i = 0; i < p.num_vars; i++) {
+      double sums = num_states[step[i].removed];
+      for (int k = 0; k < step[i].num; k++) sums *= num_states[step[i].var[k]];
+      work += sums;
+    }
+    assert_true(shard_elimination_work(arena, &p, 1e9) == work);
+    assert_true(shard_elimination_work(arena, &p, work - 1) > work - 1);
     assert_int_equal(found, least(&p, at, 0));
     msc_arena_free(arena);
   }
@@ -69,7 +78,7 @@ static void test_minimum(void **state) {
   int impossible = 0;
   for (int round = 0; round < 2000; round++) {
     msc_arena *arena = msc_arena_new(ctx);
-    int num_states[MOST_VARS], at[MOST_VARS], chosen[MOST_VARS];
+    int num_states[MOST_VARS], at[MOST_VARS], chosen[MOST_VARS] = {0};
     int64_t cost[MOST_TABLES][MOST_STATES * MOST_STATES], found, bound;
     shard_table table[MOST_TABLES];
     shard_problem p = {.num_vars = 1 + (int)draw(MOST_VARS),
