@@ -13,6 +13,7 @@
 #include "ir/abi/pools.h"
 #include "ir/clock.h"
 #include "passes/2_train/train.h"
+#include "passes/3_shard/search_time/answers.h"
 #include "passes/3_shard/shard.h"
 #include "passes/3_shard/strategy/strategy_file.h"
 #include "passes/check.h"
@@ -417,8 +418,10 @@ static void try_unbounded(fitting *t, bool may_fit) {
 /* Makes the fastest plan that fits.  The search is bounded by what a strategy keeps over the step, with an eighth more
  * than the limit.  That bound is not exact: where it decided and the plan does not fit, or where the backward may
  * compute values again, the plan of an unbounded search is made as well. */
-static msc_plan *search_plans(msc_context *ctx, msc_module *m, const msc_compile_options *o) {
+static msc_plan *search_plans(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
   msc_arena *scratch = msc_arena_new(ctx);
+  msc_compile_options all = *options, *o = &all;
+  all.answers = shard_answers_new(scratch);
   fitting t = {.ctx = ctx, .o = o, .limit = memory_limit_of_options(ctx, o)};
   bounded_run first = {.room = t.limit < INT64_MAX / 2 ? t.limit + t.limit / 8 : 0, .most_kept = UINT64_MAX};
   bool recomputes = !strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto"), ok = true;

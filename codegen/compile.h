@@ -14,6 +14,7 @@ typedef struct {
   const msc_cluster *cluster;  /* NULL: the shipped description `cpu` */
   double time_limit_s;         /* of the search for strategies; 0: none */
   shard_price_book *prices;    /* shared by the searches of this compilation; NULL: msc_compile makes them */
+  struct shard_answers *answers; /* shared by those in modules of one text; or NULL */
   const char *model;           /* its name, for messages and the plan */
   uint64_t model_hash;         /* of the input's bytes */
   const char *model_folder;    /* relative to the plan's, for its weights; NULL: the same */

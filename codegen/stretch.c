@@ -9,6 +9,7 @@ msc_pass_options msc_pass_options_of(const msc_compile_options *o) {
                             .cluster = o->cluster,
                             .time_limit_s = o->time_limit_s,
                             .prices = o->prices,
+                            .answers = o->answers,
                             .cpu_level = msc_cpu_level(o->target.cpu),
                             .dump_dir = o->dump_dir,
                             .want_text = o->want_text,

@@ -232,6 +232,7 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   if (room) t.limit = room->i ? room->i : INT64_MAX, t.yields = room->i > 0;
   if (pass->options && pass->options->time_limit_s > 0) t.deadline_s = now_s() + pass->options->time_limit_s;
   t.o.book = pass->options ? pass->options->prices : NULL;
+  t.answers = pass->options ? pass->options->answers : NULL;
   t.given = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   t.chosen = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
   t.state = msc_new_array(t.g.arena, int, t.m.num_vars);

@@ -2,6 +2,7 @@
  * piece (see search_time/state.h). */
 #include <string.h>
 
+#include "passes/3_shard/search_time/answers.h"
 #include "passes/3_shard/search_time/mesh_shape.h"
 #include "passes/3_shard/search_time/minimum.h"
 #include "passes/3_shard/search_time/state.h"
@@ -73,24 +74,33 @@ shard_space *shard_all_strategies(shard_timing *t) {
   return t->full;
 }
 
-/* What is found is the best where the bound says so.  False: too large. */
-static bool search_all(shard_timing *t, int64_t ns_per_gib) {
-  shard_cost cost;
-  int64_t bound = 0;
+/* The best of all strategies with this charge.  False: too large. */
+static bool solve_all(shard_timing *t, int64_t ns_per_gib, shard_answer *out) {
+  if (shard_recall(t, true, ns_per_gib, out)) return true;
   MSC_TRY(shard_all_strategies(t));
   msc_arena *a = msc_arena_new(t->g.ctx);
   shard_space_charge(t->full, ns_per_gib);
-  bool ok = solve_space(t, t->full, a, t->chosen, &cost, &bound);
+  bool ok = solve_space(t, t->full, a, t->chosen, &out->cost, &out->bound);
   msc_arena_free(a);
-  /* Lagrange's bound: of the charge, what fits pays the limit's at most */
-  int64_t least = bound - shard_charge_for(ns_per_gib, t->limit) - 1;
-  if (!ns_per_gib) least = bound;
-  if (ok && bound < SHARD_IMPOSSIBLE && least > t->bound) t->bound = least, t->charge = ns_per_gib;
-  bool leaves_out = shard_space_leaves_out(t->full);
-  t->compared.even_only |= leaves_out;
-  bool few = shard_are_all_shapes(msc_mesh_size(t->g.mesh)); /* devices: of many, uneven cuts gain little */
-  if (ok) t->found = cost, t->is_incomplete |= (leaves_out && few) || bound < cost.charged;
+  out->leaves_out = shard_space_leaves_out(t->full);
+  t->compared.even_only |= out->leaves_out;
+  if (ok) shard_remember(t, true, ns_per_gib, out);
   return ok;
+}
+
+/* What is found is the best where the bound says so.  False: too large. */
+static bool search_all(shard_timing *t, int64_t ns_per_gib) {
+  shard_answer found = {0};
+  MSC_TRY(solve_all(t, ns_per_gib, &found));
+  /* Lagrange's bound: of the charge, what fits pays the limit's at most */
+  int64_t least = found.bound - shard_charge_for(ns_per_gib, t->limit) - 1;
+  if (!ns_per_gib) least = found.bound;
+  if (found.bound < SHARD_IMPOSSIBLE && least > t->bound) t->bound = least, t->charge = ns_per_gib;
+  t->compared.even_only |= found.leaves_out;
+  bool few = shard_are_all_shapes(msc_mesh_size(t->g.mesh)); /* devices: of many, uneven cuts gain little */
+  t->found = found.cost;
+  t->is_incomplete |= (found.leaves_out && few) || found.bound < found.cost.charged;
+  return true;
 }
 
 /* ---- digit by digit ---- */
@@ -152,10 +162,12 @@ static void order_pieces(const shard_timing *t, int *out_order) {
 
 /* One piece at a time, the fastest link first; then each again while the others stay, and pairs,
  * until nothing improves. */
-static bool search_by_pieces(shard_timing *t) {
+static bool search_by_pieces(shard_timing *t, int64_t ns_per_gib) {
   msc_assignment *digits = msc_new_array(t->g.arena, msc_assignment, t->m.num_vars);
   int order[SHARD_MAX_PIECES], n = t->o.num_pieces;
   shard_cost cost = SHARD_NO_STRATEGY;
+  shard_answer answer;
+  if (shard_recall(t, false, ns_per_gib, &answer)) return t->found = answer.cost, true;
   order_pieces(t, order);
   shard_fix_digits(t, t->given);
   for (int i = 0; i < n || (n == 0 && i == 0); i++) {
@@ -171,6 +183,7 @@ static bool search_by_pieces(shard_timing *t) {
     for (int i = 0; i < n && !better; i++)
       for (int k = 0; k < i && !shard_out_of_time(t); k++) better |= improve_pieces(t, &s, order[i], order[k], digits);
   }
+  shard_remember(t, false, ns_per_gib, &(shard_answer){.cost = t->found});
   return true;
 }
 
@@ -179,7 +192,7 @@ static bool search_by_pieces(shard_timing *t) {
 bool shard_solve_time(shard_timing *t, bool exact, int64_t ns_per_gib) {
   t->found = SHARD_NO_STRATEGY;
   t->o.ns_per_gib = ns_per_gib;
-  bool ok = exact ? search_all(t, ns_per_gib) : search_by_pieces(t);
+  bool ok = exact ? search_all(t, ns_per_gib) : search_by_pieces(t, ns_per_gib);
   t->o.ns_per_gib = 0;
   return ok;
 }

@@ -10,6 +10,8 @@
 #include "passes/3_shard/search_time/space.h"
 #include "passes/pass.h"
 
+typedef struct shard_answers shard_answers; /* answers.h */
+
 typedef struct {
   int64_t ns, bytes, parameter_bytes; /* kept over the step: of it parameters with state and gradient */
   int64_t charged;                    /* ns, and what memory is charged */
@@ -48,6 +50,7 @@ typedef struct {
   shard_space *full;              /* NULL: it is too large, or time is up */
   /* all at once were too wide to solve exactly, or there are uneven cuts of few devices that were no states */
   bool is_incomplete;
+  shard_answers *answers; /* shared with other searches; or NULL */
   double work;
   size_t max_work; /* of one elimination */
 } shard_timing;

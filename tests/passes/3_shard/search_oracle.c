@@ -1,12 +1,13 @@
 /* search_oracle.c: checks the exact search against every strategy of a small training graph, priced one by one, with
- * and without a memory limit; the search by pieces against the exact one; and the runner-up of explain against every
- * other choice. */
+ * and without a memory limit; the search by pieces against the exact one; searches that share what they found against
+ * searches on their own; and the runner-up of explain against every other choice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
 #include <cmocka.h>
 
 #include "passes/3_shard/explain/explain.h"
+#include "passes/3_shard/search_time/answers.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
@@ -296,7 +297,55 @@ static void test_runner_up(void **state) {
   }
 }
 
+/* The text after a search of the module in `text`. */
+static const char *text_searched(msc_context *ctx, const char *text, const msc_config *config, shard_answers *answers,
+                                 told *out) {
+  msc_module *m = read_again(ctx, text);
+  msc_pass_options o = {.from = "search",
+                        .until = "search",
+                        .config = config,
+                        .cluster = msc_cluster_named(ctx, "h100"),
+                        .answers = answers,
+                        .user = out,
+                        .after = after};
+  if (!msc_run_passes(ctx, m, &o)) fail_msg("%s", msc_diags(ctx)->text);
+  return msc_print_text(m, msc_context_arena(ctx), &(size_t){0});
+}
+
+/* With less and less memory, by searches that share what they found and by searches on their own: the same. */
+static bool sharing_answers(msc_context *ctx, void *arg) {
+  const setting *s = arg;
+  shard_answers *answers = shard_answers_new(msc_context_arena(ctx));
+  msc_module *m = read_again(ctx, network_for(ctx, residual, s->batch));
+  searched(ctx, m, config_for(ctx, s, s->mode, 0), s->cluster, "annotations", "propagate");
+  const char *text = msc_print_text(m, msc_context_arena(ctx), &(size_t){0});
+  told of = {0, 0}, first = {0, 0};
+  for (int part = 8; part > 5; part--) {
+    const msc_config *config = config_for(ctx, s, s->mode, part < 8 ? first.bytes * part / 8 : 0);
+    const char *alone = text_searched(ctx, text, config, NULL, &of);
+    if (part == 8) first = of;
+    for (int again = 0; again < 2; again++)
+      assert_string_equal(text_searched(ctx, text, config, answers, &of), alone);
+  }
+  return true;
+}
+
+static void test_sharing_answers(void **state) {
+  (void)state;
+  static const setting settings[] = {
+    {"4096", "{\"a\":8}", "dynamic_programming", "h100"},
+    {"96", "{\"a\":2,\"b\":4}", "dynamic_programming", "h100"},
+    {"4096", "{\"a\":4,\"b\":4}", "recursive_programming", "h100"},
+  };
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+    msc_context *ctx = msc_context_new(NULL, NULL);
+    assert_true(msc_protect(ctx, sharing_answers, (void *)(uintptr_t)&settings[i]));
+    msc_context_free(ctx);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_all), cmocka_unit_test(test_runner_up)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_all), cmocka_unit_test(test_runner_up),
+                                     cmocka_unit_test(test_sharing_answers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
