@@ -211,7 +211,7 @@ static size_t find_place_groups(allocating *z, msc_buffer *buffer, const uint32_
   return num;
 }
 
-static msc_place_result place_scratch_values(allocating *z) {
+static msc_place_result place_scratch_values(allocating *z, uint64_t capacity) {
   size_t room = z->num_values + z->num_ops, num = 0;
   msc_buffer *buffer = msc_new_array(z->pass->scratch, msc_buffer, room);
   uint32_t *of = msc_new_array(z->pass->scratch, uint32_t, room),
@@ -233,7 +233,8 @@ static msc_place_result place_scratch_values(allocating *z) {
   uint64_t *offset = msc_new_array(z->pass->scratch, uint64_t, num);
   msc_place_result r =
       msc_place(z->pass->scratch, num, buffer,
-                &(msc_place_options){.align = MSC_ALIGN, .num_groups = groups, .group = group}, offset);
+                &(msc_place_options){.align = MSC_ALIGN, .capacity = capacity, .num_groups = groups, .group = group},
+                offset);
   for (size_t i = 0; i < num; i++) {
     if (i < values) z->offset[of[i]] = (int64_t)offset[i];
     else z->scratch_of[of[i]] = offset[i];
@@ -260,7 +261,8 @@ static void write_places(allocating *z) {
   }
 }
 
-static allocating compute_places(msc_pass_ctx *pass, msc_func *f, msc_place_result *out_result) {
+/* capacity: the first plan that is no larger will do; 0: as small as possible. */
+static allocating compute_places(msc_pass_ctx *pass, msc_func *f, uint64_t capacity, msc_place_result *out_result) {
   msc_numbering n = msc_number(f->body);
   allocating z = {.pass = pass,
                   .f = f,
@@ -281,19 +283,19 @@ static allocating compute_places(msc_pass_ctx *pass, msc_func *f, msc_place_resu
   find_lifetimes(&z);
   share_tied_arguments(&z);
   share_dying_operands(&z);
-  *out_result = place_scratch_values(&z);
+  *out_result = place_scratch_values(&z, capacity);
   return z;
 }
 
-uint64_t msc_scratch_of(msc_pass_ctx *pass, msc_func *f) {
+uint64_t msc_scratch_of(msc_pass_ctx *pass, msc_func *f, uint64_t capacity) {
   msc_place_result r;
-  compute_places(pass, f, &r);
+  compute_places(pass, f, capacity, &r);
   return r.bytes;
 }
 
 static void allocate_func(msc_pass_ctx *pass, msc_func *f) {
   msc_place_result r;
-  allocating z = compute_places(pass, f, &r);
+  allocating z = compute_places(pass, f, 0, &r);
   msc_func_set(f, MSC_FACT(scratch), msc_int((int64_t)r.bytes));
   msc_stat(pass, "scratch bytes", (int64_t)r.bytes);
   msc_stat(pass, "live bytes at the peak", (int64_t)r.bound);

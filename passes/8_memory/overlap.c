@@ -311,7 +311,7 @@ static msc_streams_time find_order_within(overlapping *z, uint64_t most, uint32_
   for (int i = 0; i < TRIES; i++) {
     msc_streams_time t = msc_streams_order(z->pass->scratch, &z->s, order);
     write_order(z, order);
-    uint64_t bytes = msc_scratch_of(z->pass, z->f);
+    uint64_t bytes = msc_scratch_of(z->pass, z->f, most);
     if (bytes <= most) return t;
     uint64_t limit = smaller_of(z->s.limit, t.peak);
     z->s.limit = limit - smaller_of(limit, (uint64_t)(i + 1) * (bytes - most));
@@ -334,7 +334,7 @@ static void order_func_for_overlap(msc_pass_ctx *pass, msc_func *f) {
   z.s.limit = smaller_of(room, add_saturating(before.peak, more));
   bool matters = more != UINT64_MAX || add_saturating(before.peak, before.peak) > room;
   if (matters) {
-    uint64_t bytes = msc_scratch_of(pass, f);
+    uint64_t bytes = msc_scratch_of(pass, f, more == UINT64_MAX ? room : 0);
     after = find_order_within(&z, smaller_of(add_saturating(bytes, more), room > bytes ? room : bytes), order);
   } else {
     after = msc_streams_order(pass->scratch, &z.s, order);
