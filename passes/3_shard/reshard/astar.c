@@ -494,18 +494,19 @@ bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_on
                         bool *out_proven) {
   search s, hasty;
   memset(out_path, 0, sizeof *out_path);
-  open_search(&s, p, arena, 1, EASY_WORK, NULL, NO_COST);
+  bool at_once = p->uneven && !p->options->peak; /* nothing else knows more: one search does all */
+  int64_t most_work = p->options->time ? MOST_WORK_TIME : MOST_WORK;
+  open_search(&s, p, arena, 1, at_once ? most_work : EASY_WORK, NULL, NO_COST);
   s.cost_only = cost_only;
   run_astar(&s);
   bool by_rows = !s.proven && s.work > s.most_work && p->rows && !p->options->sums_at_once;
   struct shard_rows *rows = by_rows ? msc_reshard_rows_for(p->rows, p->rows_arena, p) : NULL;
   if (rows) return *out_proven = true, msc_reshard_rows_path(rows, p, arena, out_path);
-  if (!s.proven && s.work > s.most_work) {
+  if (!s.proven && s.work > s.most_work && !at_once) {
     if (p->options->peak && s.node[s.target].g == NO_COST && msc_reshard_least_peak(p, arena) > p->options->peak)
       return false;
     cost limit = s.limit;
-    open_search(&s, p, arena, 1, p->options->time ? MOST_WORK_TIME : MOST_WORK, msc_reshard_tallies_new(p, arena),
-                limit);
+    open_search(&s, p, arena, 1, most_work, msc_reshard_tallies_new(p, arena), limit);
     s.cost_only = cost_only;
     run_astar(&s);
   }

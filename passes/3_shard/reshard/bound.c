@@ -21,6 +21,23 @@ static int64_t held_everywhere(const reshard_problem *p, const reshard_state *s,
   return bytes;
 }
 
+/* Is no device worse off than the first?  In every dimension all devices hold all of what they need, or equal parts
+ * of it. */
+static bool first_lacks_most(const reshard_problem *p, const reshard_state *s, const reshard_state *to) {
+  for (int d = 0; d < p->rank; d++) {
+    bool same = s->num[d] == to->num[d] && msc_reshard_starts_with(s, to, d);
+    if (s->num[d] && !same && (to->num[d] || !msc_reshard_is_even(p, s, d))) return false;
+  }
+  return true;
+}
+
+/* The axes that cut some dimension. */
+static uint32_t axes_of(const msc_layout *l) {
+  uint32_t axes = 0;
+  for (int i = 0; i < l->first[l->rank]; i++) axes |= 1u << l->sub[i].axis;
+  return axes;
+}
+
 /* From the boxes of all devices, for sizes that do not divide. */
 static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s, const reshard_state *to,
                                 int64_t terms, bool own) {
@@ -29,9 +46,12 @@ static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s
   const void **known = msc_known(p->ctx, from, msc_type_with_layout(p->ctx, p->type, into));
   if (*known) return (int64_t)(uintptr_t)*known - 1;
   msc_box_mesh mesh = msc_mesh_sizes(p->mesh);
+  uint32_t axes = axes_of(from) | axes_of(into);
+  for (int a = 0; a < mesh.num_axes; a++)
+    if (!(axes >> a & 1)) mesh.size[a] = 1; /* devices along it are alike */
   msc_box_layout cuts = msc_layout_cuts(from), to_cuts = msc_layout_cuts(into);
-  int64_t worst = 0;
-  for (int64_t r = 0; r < msc_box_mesh_size(&mesh); r++) {
+  int64_t worst = 0, most = terms * (msc_reshard_local(p, to) / p->elem_bytes); /* who holds nothing lacks that */
+  for (int64_t r = 0; r < msc_box_mesh_size(&mesh) && worst < most; r++) {
     msc_box a, b, both;
     msc_box_of(&mesh, &cuts, p->type->dim, r, &a);
     msc_box_of(&mesh, &to_cuts, p->type->dim, r, &b);
@@ -139,6 +159,10 @@ bool msc_reshard_direct(const reshard_problem *p, const reshard_state *s, const 
   bool gained = to->partial & ~s->partial; /* then some device has none of the terms that it needs */
   int64_t terms;
   MSC_TRY(msc_reshard_terms(p, s, to, &terms));
+  if (p->uneven && !gained && first_lacks_most(p, s, to)) {
+    *out_bytes = (terms - 1) * msc_reshard_local(p, to) + msc_reshard_first_lacks(p, s, to);
+    return true;
+  }
   if (p->uneven) {
     *out_bytes = lacking_by_boxes(p, s, to, terms, !gained);
     return true;
