@@ -125,11 +125,14 @@ static LLVMValueRef reduced_expm1(msc_emit *e, LLVMValueRef x, LLVMValueRef low,
   return fma_(e, fmul(e, r, r), POLY(e, r, exp), r);
 }
 
+/* What lies below the range is not computed: rounding it to zero takes a CPU a hundred times as long as the rest, and
+ * half of all scores of causal attention do. */
 static LLVMValueRef exp_of_sum(msc_emit *e, LLVMValueRef x, LLVMValueRef low) {
-  LLVMValueRef n;
-  x = is_f64(x) ? clamp(e, x, -746, 710) : clamp(e, x, -104, 89);
-  LLVMValueRef p = reduced_expm1(e, x, low, &n);
-  return scale(e, fadd(e, p, msc_ir_real(x, 1)), n);
+  LLVMValueRef n, zero = msc_ir_real(x, 0), below = is(e, LLVMRealOLT, x, msc_ir_real(x, is_f64(x) ? -746 : -104));
+  LLVMValueRef most = msc_ir_real(x, is_f64(x) ? 710 : 89);
+  LLVMValueRef y = fselect(e, below, zero, fselect(e, is(e, LLVMRealOGT, x, most), most, x));
+  LLVMValueRef p = reduced_expm1(e, y, low, &n);
+  return fselect(e, below, zero, scale(e, fadd(e, p, msc_ir_real(x, 1)), n));
 }
 
 LLVMValueRef msc_math_exp(msc_emit *e, LLVMValueRef x) {
