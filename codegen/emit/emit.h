@@ -190,6 +190,8 @@ LLVMValueRef msc_emit_horizontal(msc_emit *e, int kind, msc_dtype dtype, LLVMVal
 LLVMValueRef msc_emit_load(msc_emit *e, int i);
 /* The elements from the first lane's place on, side by side, whatever the lanes lie along. */
 LLVMValueRef msc_emit_load_run(msc_emit *e, int i);
+/* Asks for what the load or store will need at a later position of the axis: `lanes` elements side by side. */
+void msc_emit_prefetch(msc_emit *e, int i, int axis, int64_t ahead, int lanes);
 void msc_emit_store(msc_emit *e, int i);
 void msc_emit_scatter(msc_emit *e, int i);
 void msc_emit_fill(msc_emit *e, int i);

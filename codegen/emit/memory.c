@@ -256,6 +256,22 @@ LLVMValueRef msc_emit_load_run(msc_emit *e, int i) {
   return msc_emit_widen(e, emit_read(e, &a, a.vector, pointer_to(e, &a, a.place)), a.memory);
 }
 
+void msc_emit_prefetch(msc_emit *e, int i, int axis, int64_t ahead, int lanes) {
+  enum { LINE = 64, ALL_LEVELS = 3 };
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(e->l->llvm), pointer = LLVMPointerTypeInContext(e->l->llvm, 0);
+  LLVMValueRef here = e->axis[axis];
+  e->axis[axis] = LLVMBuildAdd(e->b, here, msc_emit_int(e, ahead), "");
+  access a = access_of(e, i, 0);
+  e->axis[axis] = here;
+  for (int at = 0; at < lanes && !a.apart; at += LINE / a.bytes) {
+    LLVMValueRef place = LLVMBuildAdd(e->b, a.place, msc_emit_int(e, at), "");
+    LLVMValueRef arg[] = {LLVMBuildGEP2(e->b, a.element, a.buffer, &place, 1, ""),
+                          LLVMConstInt(i32, e->p->instr[i].code == NEST_STORE, false),
+                          LLVMConstInt(i32, ALL_LEVELS, false), LLVMConstInt(i32, 1, false)};
+    msc_ir_call(e, "llvm.prefetch", 1, &pointer, 4, arg);
+  }
+}
+
 static void write_apart(msc_emit *e, const access *a, LLVMValueRef v) {
   for (int k = 0; k < a->lanes; k++) {
     LLVMValueRef lane = msc_emit_int(e, k), p = pointer_to(e, a, place_of_lane(e, a, k));

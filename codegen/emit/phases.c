@@ -269,6 +269,17 @@ static int unroll_for(const msc_walk *w, const msc_phase *ph) {
   return ph->weight <= 4 ? 4 : ph->weight <= 8 ? 2 : 1;
 }
 
+/* Down columns every row lies on other lines and mostly another page, where no CPU looks ahead by itself. */
+static void ask_ahead(msc_walk *w, const msc_phase *ph, int axis) {
+  enum { ROWS_AHEAD = 8 };
+  for (int i = 1; i < w->h->num_instrs; i++) {
+    const msc_instr *in = &w->e.p->instr[i];
+    bool moves = (in->code == NEST_LOAD && !in->arg[0]) || in->code == NEST_STORE;
+    if (ph->needed[i] && moves && in->at.coef[axis] && in->at.coef[w->h->lane] == 1)
+      msc_emit_prefetch(&w->e, i, axis, ROWS_AHEAD, w->h->lanes * w->copies);
+  }
+}
+
 /* An axis and those inside it; `to` NULL: all of it.  A team shares one axis, in whole vectors. */
 static void emit_reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRef from, LLVMValueRef to) {
   msc_emit *e = &w->e;
@@ -289,6 +300,7 @@ static void emit_reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRe
   msc_ir_loop_open(e, &loop, from, to, step, ph->num_reduces * ph->accumulators, ph->carried);
   msc_walk_bind(w, axis, loop.index);
   if (last) {
+    if (w->copies > 1) ask_ahead(w, ph, axis);
     emit_point(w, ph, 0);
   } else {
     msc_walk_ready(w, ph->needed);
