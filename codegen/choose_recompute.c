@@ -70,15 +70,15 @@ static size_t find_unit(const trials *t, const char *name) {
 }
 
 static void mark_choice(const trials *t, msc_func *train, const choice *c) {
-  if (c->saving > 0) msc_func_set(train, MSC_FACT(recompute_saving), msc_int(c->saving));
+  if (c->saving > 0) msc_func_put(train, msc_fact_recompute_saving(c->saving));
   if (c->saving > 0 && c->group)
-    msc_func_set(train, MSC_FACT(recompute_group), msc_int(c->group)),
-        msc_func_set(train, MSC_FACT(recompute_shift), msc_int(c->shift));
+    msc_func_put(train, msc_fact_recompute_group(c->group)),
+        msc_func_put(train, msc_fact_recompute_shift(c->shift));
   if (!c->set) return;
   const bool *forward = msc_forward_ops(msc_context_arena(t->ctx), train);
   for (msc_op *op = train->body->first; op; op = op->next) {
     size_t u = forward[op->id] && is_recompute_unit(op) ? find_unit(t, op->name) : MOST_UNITS;
-    if (u < t->num_units && c->set >> u & 1) msc_op_set(op, MSC_FACT(recompute), msc_bool(true));
+    if (u < t->num_units && c->set >> u & 1) msc_op_put(op, msc_fact_recompute(msc_bool(true)));
   }
 }
 

@@ -354,7 +354,7 @@ typedef struct {
 /* Makes the plan of a module at `propagated`. */
 static void make_plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, bounded_run *r) {
   msc_func *f = msc_step_func(m);
-  if (f) msc_func_set(f, MSC_FACT(search_room), msc_int(r->room));
+  if (f) msc_func_put(f, msc_fact_search_room(r->room));
   r->plan = make_plan(ctx, m, o, r->most_kept);
   const msc_attr_value *limited = r->plan ? msc_func_attr(f, MSC_FACT(limited)) : NULL;
   r->kept = r->plan ? kept_bytes(f) : INT64_MAX;
@@ -535,7 +535,7 @@ static msc_plan *compile_with_prices(msc_context *ctx, msc_module *m, const msc_
   if (is_copies_auto(m, options->config))
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(choose_copies(ctx, m, options)));
   if (options->target.target != msc_target_of(m))
-    msc_put_attr(ctx, &m->attrs, &m->num_attrs, MSC_FACT(msc_target), msc_str(ctx, options->target.target->name));
+    msc_attrs_put(ctx, &m->attrs, &m->num_attrs, msc_fact_msc_target(ctx, options->target.target->name));
   if (shard_searches_time(options->config) && msc_config_devices(options->config) > 1 &&
       is_better_merged(ctx, m, options))
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));

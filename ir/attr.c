@@ -152,6 +152,11 @@ const msc_layout *msc_op_layout(const msc_op *op, const char *name) { return msc
 void msc_op_set(msc_op *op, const char *name, msc_attr_value v) {
   msc_put_attr(msc_op_ctx(op), &op->attrs, &op->num_attrs, name, v);
 }
+void msc_op_copy_attr(msc_op *op, const msc_op *from, const char *name) {
+  const msc_attr_value *v = msc_op_attr(from, name);
+  if (v) msc_op_set(op, name, *v);
+}
+
 void msc_op_unset(msc_op *op, const char *name) { msc_drop_attr(op->attrs, &op->num_attrs, name); }
 
 /* The default written in the op's row, or NULL. */

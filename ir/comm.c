@@ -77,6 +77,6 @@ void msc_comm_set_parts(msc_op *comm, size_t num, const msc_comm_part *part) {
     for (int d = 0; d < part[i].from->rank; d++) shape[at++] = part[i].shape[d];
   msc_op_set(comm, "from", msc_list(ctx, num, from));
   msc_op_set(comm, "to", msc_list(ctx, num, to));
-  msc_op_set(comm, MSC_FACT(shape), msc_ints(ctx, rank, shape));
+  msc_op_put(comm, msc_fact_shape(ctx, rank, shape));
   if (ordered) msc_op_set(comm, "order", msc_list(ctx, num, order));
 }

@@ -55,7 +55,7 @@ static bool is_dict_of(msc_attr_kind kind, const msc_attr_value *v) {
   return true;
 }
 
-bool msc_fact_fits(msc_fact_kind kind, const msc_attr_value *v) {
+static bool fits(msc_fact_kind kind, const msc_attr_value *v) {
   switch (kind) {
     case MSC_FACT_INT: return v->kind == MSC_ATTR_INT;
     case MSC_FACT_FLOAT: return v->kind == MSC_ATTR_FLOAT;
@@ -73,6 +73,64 @@ bool msc_fact_fits(msc_fact_kind kind, const msc_attr_value *v) {
     default: return true;
   }
 }
+
+/* ---- dictionaries ---- */
+
+static const struct {
+  const char *name, *of;
+} membership[] = {
+#define FACT(id, name, on, kind, from, until, meaning)
+#define MEMBER(id, of) {msc_fact_names.id, msc_fact_names.of},
+#include "ir/fact.def"
+#undef FACT
+};
+enum { NUM_MEMBERSHIPS = sizeof membership / sizeof *membership };
+
+const msc_fact_row *msc_fact_member(const msc_fact_row *of, size_t *at) {
+  for (size_t i = *at; i < NUM_MEMBERSHIPS; i++)
+    if (membership[i].of == of->name) return *at = i + 1, msc_fact_row_of(membership[i].name);
+  return NULL;
+}
+
+static const msc_fact_row *find_member(const msc_fact_row *of, const char *name) {
+  size_t at = 0;
+  const msc_fact_row *row;
+  while ((row = msc_fact_member(of, &at)))
+    if (row->name == name) return row;
+  return NULL;
+}
+
+static const char *wrong_member(msc_arena *arena, const msc_fact_row *of, const msc_attr *a) {
+  const msc_fact_row *row = find_member(of, a->name);
+  const char *known[NUM_MEMBERSHIPS];
+  size_t num = 0, at = 0;
+  if (row) return fits(row->kind, &a->value) ? NULL
+                                             : msc_arena_printf(arena, "member '%s' must be %s", row->name,
+                                                                msc_fact_kind_text(row->kind));
+  while ((row = msc_fact_member(of, &at))) known[num++] = row->name;
+  const char *near = msc_nearest(a->name, known, num);
+  return msc_arena_printf(arena, "has no member '%s'%s%s%s", a->name, near ? "; did you mean '" : "", near ? near : "",
+                          near ? "'?" : "");
+}
+
+/* In dictionaries, and lists of them, of a fact that has members. */
+static const char *wrong_members(msc_arena *arena, const msc_fact_row *of, const msc_attr_value *v) {
+  const char *wrong = NULL;
+  for (size_t i = 0; v->kind == MSC_ATTR_LIST && i < v->list.num && !wrong; i++)
+    wrong = wrong_members(arena, of, &v->list.v[i]);
+  for (size_t i = 0; v->kind == MSC_ATTR_DICT && i < v->dict.num && !wrong; i++)
+    wrong = wrong_member(arena, of, &v->dict.a[i]);
+  return wrong;
+}
+
+const char *msc_fact_wrong(msc_arena *arena, const msc_fact_row *row, const msc_attr_value *v) {
+  size_t first = 0;
+  if (msc_fact_is_users(row)) return NULL; /* pass annotations says it */
+  if (!fits(row->kind, v)) return msc_arena_printf(arena, "must be %s", msc_fact_kind_text(row->kind));
+  return msc_fact_member(row, &first) ? wrong_members(arena, row, v) : NULL;
+}
+
+/* ---- weights ---- */
 
 bool msc_is_weight_path(const char *path) {
   for (const char *p = path;; p++) {
@@ -129,12 +187,12 @@ static bool check_attributes(const msc_module *m, const msc_loc *loc, const char
   bool ok = true;
   for (size_t i = 0; i < num; i++) {
     const msc_fact_row *row = msc_fact_row_of(attrs[i].name);
+    const char *wrong = row ? msc_fact_wrong(msc_context_arena(m->ctx), row, &attrs[i].value) : NULL;
     if (!row || !(row->on & on))
       ok = msc_error(m->ctx, MSC_E_ROW, loc, "%s%s%s%s: there is no annotation '%s'%s", thing, quote, what, quote,
                      attrs[i].name, msc_fact_hint(msc_context_arena(m->ctx), attrs[i].name, on, NULL));
-    else if (!msc_fact_is_users(row) && !msc_fact_fits(row->kind, &attrs[i].value))
-      ok = msc_error(m->ctx, MSC_E_ROW, loc, "%s%s%s%s: attribute %s must be %s", thing, quote, what, quote, row->name,
-                     msc_fact_kind_text(row->kind));
+    else if (wrong)
+      ok = msc_error(m->ctx, MSC_E_ROW, loc, "%s%s%s%s: attribute %s %s", thing, quote, what, quote, row->name, wrong);
   }
   return ok;
 }
@@ -151,21 +209,22 @@ bool msc_check_facts(const msc_module *m) {
 
 /* ---- what is gone ---- */
 
-static const msc_fact_row *outlived(const msc_attr *attrs, size_t num, const char *stage) {
+static const msc_fact_row *outlived(unsigned on, const msc_attr *attrs, size_t num, const char *stage) {
   for (size_t i = 0; i < num; i++) {
     const msc_fact_row *row = msc_fact_row_of(attrs[i].name);
-    if (row && *row->until != '-' && *row->until <= *stage) return row; /* stages begin with their number */
+    bool is_own = row && (row->on & on); /* else an attribute of the op's row has the name */
+    if (is_own && *row->until != '-' && *row->until <= *stage) return row; /* stages begin with their number */
   }
   return NULL;
 }
 
 bool msc_check_outlived(const msc_module *m, const char *stage) {
   for (const msc_func *f = m->first; f; f = f->next) {
-    const msc_fact_row *row = outlived(f->attrs, f->num_attrs, stage);
+    const msc_fact_row *row = outlived(MSC_ON_FUNC, f->attrs, f->num_attrs, stage);
     if (row)
       return msc_error(m->ctx, MSC_E_INTERNAL, f->loc, "%s: %s still stands behind %s", f->name, row->name, row->until);
     for (const msc_op *op = f->body->first; op; op = op->next)
-      if ((row = outlived(op->attrs, op->num_attrs, stage)))
+      if ((row = outlived(MSC_ON_OP, op->attrs, op->num_attrs, stage)))
         return msc_op_error(op, MSC_E_INTERNAL, "%s: %s still stands behind %s", msc_kind_name(op->kind), row->name,
                             row->until);
   }
@@ -186,6 +245,15 @@ static const struct {
 #include "ir/fact.def"
 #undef FACT
 };
+
+const char *msc_fact_need(const msc_fact_row *row, size_t *at, const char **out_op) {
+  for (size_t i = *at; i < sizeof needs / sizeof *needs; i++) {
+    if (needs[i].name != row->name) continue;
+    *at = i + 1, *out_op = needs[i].on == ON_EVERY_FUNC ? NULL : msc_kind_name((unsigned)needs[i].on);
+    return needs[i].after;
+  }
+  return NULL;
+}
 
 static bool check_need(const msc_module *m, const char *name, int on, const char *stage) {
   for (const msc_func *f = m->first; f; f = f->next) {

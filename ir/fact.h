@@ -63,7 +63,10 @@ extern const msc_fact_row msc_fact_rows[MSC_NUM_FACTS];
 /* Of an interned name; NULL: it is no fact's. */
 const msc_fact_row *msc_fact_row_of(const char *name);
 const char *msc_fact_kind_text(msc_fact_kind kind);
-bool msc_fact_fits(msc_fact_kind kind, const msc_attr_value *v);
+/* What is wrong with the value of such a fact, to stand behind the fact's name: "must be a list"; NULL: nothing. */
+const char *msc_fact_wrong(msc_arena *arena, const msc_fact_row *row, const msc_attr_value *v);
+/* The fact that such a fact's dictionaries may hold, from number *at on, which it moves; NULL: no more. */
+const msc_fact_row *msc_fact_member(const msc_fact_row *of, size_t *at);
 bool msc_fact_is_users(const msc_fact_row *row);
 /* "; did you mean 'x'?" among facts on such a thing (MSC_ON_x), users' ones first, and the attributes of an op's row
  * (NULL: of no op); "" where none is near. */
@@ -80,6 +83,9 @@ bool msc_is_weights(const msc_attr_value *v);
 bool msc_check_facts(const msc_module *m);
 /* At the end of `stage` no fact is there that had to be gone by then; reports the first. */
 bool msc_check_outlived(const msc_module *m, const char *stage);
+/* The stage behind which the fact stands on every function or on every op of a kind (*out_op, else NULL), from number
+ * *at on, which it moves; NULL: no more. */
+const char *msc_fact_need(const msc_fact_row *row, size_t *at, const char **out_op);
 /* At the end of `stage` every fact is there that it had to leave (NEED in fact.def); reports the first. */
 bool msc_check_missing(const msc_module *m, const char *stage);
 

@@ -104,7 +104,7 @@ static inline msc_value *part_of(msc_builder *b, msc_value *x, int dim, int64_t 
   for (int d = 0; d < x->type->rank; d++) limit[d] = x->type->dim[d];
   start[dim] = from, limit[dim] = to;
   size_t rank = (size_t)x->type->rank;
-  msc_attr attrs[] = {msc_named(formula_ctx(b), MSC_FACT(start), msc_ints(formula_ctx(b), rank, start)),
+  msc_attr attrs[] = {msc_named(formula_ctx(b), "start", msc_ints(formula_ctx(b), rank, start)),
                       msc_named(formula_ctx(b), "limit", msc_ints(formula_ctx(b), rank, limit))};
   return with_attrs(b, OP_slice, 1, &x, 2, attrs);
 }

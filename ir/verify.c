@@ -192,12 +192,12 @@ static bool check_facts(const msc_op *op, msc_arena *arena) {
     const msc_attr *a = &op->attrs[i];
     const msc_fact_row *row = msc_fact_row_of(a->name);
     if (msc_declares(op, a->name)) continue;
+    const char *wrong = row ? msc_fact_wrong(arena, row, &a->value) : NULL;
     if (!row || !(row->on & MSC_ON_OP))
       ok = msc_op_error(op, MSC_E_ROW, "%s: there is no attribute or annotation '%s'%s", info->name, a->name,
                         msc_fact_hint(arena, a->name, MSC_ON_OP, info));
-    else if (!msc_fact_is_users(row) && !msc_fact_fits(row->kind, &a->value))
-      ok = msc_op_error(op, MSC_E_ROW, "%s: attribute %s must be %s", info->name, a->name,
-                        msc_fact_kind_text(row->kind));
+    else if (wrong)
+      ok = msc_op_error(op, MSC_E_ROW, "%s: attribute %s %s", info->name, a->name, wrong);
   }
   return ok;
 }

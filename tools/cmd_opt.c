@@ -115,6 +115,34 @@ static const char *where_it_stands(msc_arena *arena, unsigned on) {
   return text;
 }
 
+/* "; with by, digits" of a fact that has members, and where the verifier misses the fact: "; on every function behind
+ * 7_lower". */
+static const char *declarations(msc_arena *arena, const msc_fact_row *r) {
+  const msc_fact_row *member;
+  const char *text = "", *after, *op;
+  size_t at = 0;
+  while ((member = msc_fact_member(r, &at)))
+    text = msc_arena_printf(arena, "%s%s%s", text, *text ? ", " : "; with ", member->name);
+  for (at = 0; (after = msc_fact_need(r, &at, &op));)
+    text = msc_arena_printf(arena, "%s; on every %s behind %s", text, op ? op : "function", after);
+  return text;
+}
+
+static json_t *names_of_members(const msc_fact_row *r) {
+  const msc_fact_row *member;
+  json_t *names = json_array();
+  for (size_t at = 0; (member = msc_fact_member(r, &at));) json_array_append_new(names, json_string(member->name));
+  return names;
+}
+
+static json_t *needs_of(const msc_fact_row *r) {
+  const char *after, *op;
+  json_t *needs = json_array();
+  for (size_t at = 0; (after = msc_fact_need(r, &at, &op));)
+    json_array_append_new(needs, json_pack("{s:s, s:s}", "on", op ? op : "function", "behind", after));
+  return needs;
+}
+
 static int list_facts(cli *c) {
   cli_output *out = cli_open(c, cli_text(c, "o"));
   if (!out) return CLI_INPUT;
@@ -122,10 +150,12 @@ static int list_facts(cli *c) {
   for (const msc_fact_row *r = msc_fact_rows; r < msc_fact_rows + MSC_NUM_FACTS; r++) {
     const char *on = where_it_stands(msc_context_arena(c->ctx), r->on), *kind = msc_fact_kind_text(r->kind);
     if (c->json)
-      json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", r->name, "on", on, "kind", kind,
-                                           "from", r->from, "until", r->until, "meaning", r->meaning));
+      json_array_append_new(all, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "name", r->name, "on", on,
+                                           "kind", kind, "from", r->from, "until", r->until, "meaning", r->meaning,
+                                           "members", names_of_members(r), "needs", needs_of(r)));
     else
-      cli_printf(out, "%-34s %-9s %-11s %-11s %s: %s\n", r->name, on, r->from, r->until, kind, r->meaning);
+      cli_printf(out, "%-34s %-9s %-11s %-11s %s: %s%s\n", r->name, on, r->from, r->until, kind, r->meaning,
+                 declarations(msc_context_arena(c->ctx), r));
   }
   char *text = c->json ? json_dumps(all, JSON_COMPACT) : NULL;
   if (c->json) cli_printf(out, "%s\n", text ? text : "[]");

@@ -102,9 +102,9 @@ static msc_value *add_labels(cli *c, msc_func *f, msc_op_kind kind, msc_value *p
   }
   const char *name = msc_free_arg_name(f, msc_context_arena(c->ctx), "y");
   msc_value *arg = msc_add_arg(f->body, t, name);
-  msc_arg_set(f, arg->index, MSC_FACT(msc_name), msc_str(c->ctx, msc_intern(c->ctx, name)));
-  msc_arg_set(f, arg->index, MSC_FACT(msc_role), msc_str(c->ctx, msc_role_name(MSC_ROLE_LABEL)));
-  if (!batch || !t->rank) msc_arg_set(f, arg->index, MSC_FACT(msc_batch_dim), msc_int(-1));
+  msc_arg_put(f, arg->index, msc_fact_msc_name(c->ctx, msc_intern(c->ctx, name)));
+  msc_arg_put(f, arg->index, msc_fact_msc_role(c->ctx, msc_role_name(MSC_ROLE_LABEL)));
+  if (!batch || !t->rank) msc_arg_put(f, arg->index, msc_fact_msc_batch_dim(-1));
   return arg;
 }
 
@@ -122,8 +122,8 @@ static void add_loss_result(cli *c, msc_func *f, msc_value *loss) {
   }
   in[num] = loss, name[num] = msc_str(c->ctx, msc_intern(c->ctx, own));
   msc_set_operands(end, num + 1, in);
-  msc_func_set(f, MSC_FACT(results), msc_list(c->ctx, num + 1, name));
-  msc_func_set(f, MSC_FACT(loss), msc_int((int64_t)num));
+  msc_func_put(f, msc_fact_results(c->ctx, num + 1, name));
+  msc_func_put(f, msc_fact_loss((int64_t)num));
 }
 
 static bool add_loss(cli *c, msc_func *f, const char *text, int *out_code) {
@@ -159,7 +159,7 @@ static bool add_optimizer(cli *c, msc_func *f, const char *text, int *out_code) 
   size_t num;
   msc_attr *attrs = attrs_of(c, &s, true, &num);
   msc_put_attr(c->ctx, &attrs, &num, "kind", msc_str(c->ctx, s.kind));
-  msc_func_set(f, MSC_FACT(optimizer), (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, attrs}});
+  msc_func_put(f, msc_fact_optimizer((msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, attrs}}));
   msc_optimizer_groups groups;
   return msc_read_optimizer(f, msc_context_arena(c->ctx), &groups);
 }

@@ -27,8 +27,8 @@ static msc_value *add_arg(fbs_reader *r, fbs_place p, uint32_t number, const msc
                           const char *role) {
   msc_value *v = msc_add_arg(r->func->body, type, name);
   fbs_define(r, p, number, v);
-  msc_arg_set(r->func, v->index, MSC_FACT(msc_name), msc_str(r->ctx, name));
-  msc_arg_set(r->func, v->index, MSC_FACT(msc_role), msc_str(r->ctx, role));
+  msc_arg_put(r->func, v->index, msc_fact_msc_name(r->ctx, name));
+  msc_arg_put(r->func, v->index, msc_fact_msc_role(r->ctx, role));
   return v;
 }
 
@@ -58,7 +58,7 @@ static const char *read_input(fbs_reader *r, uint32_t i, model_input in) {
     fbs_error(r, MSC_E_SHAPE, p, "batch_dim %d is not a dimension of %s", batch, fbs_type_text(r, type));
   type = fbs_input_type(r, in, p, type);
   msc_value *v = add_arg(r, p, model_input_value(in), type, name, msc_role_name((msc_role)model_input_role(in)));
-  if (batch && type && type->rank) msc_arg_set(r->func, v->index, MSC_FACT(msc_batch_dim), msc_int(batch));
+  if (batch && type && type->rank) msc_arg_put(r->func, v->index, msc_fact_msc_batch_dim(batch));
   return name;
 }
 
@@ -92,14 +92,14 @@ static bool read_init(fbs_reader *r, fbs_place p, model_op o, size_t arg) {
     if (model_op_attrs_num(o) != takes || (takes && strcmp(model_attr_name(a), inits[i].attr)))
       return fbs_error(r, MSC_E_FORMAT, p, "init %s takes %s%s", kind, takes ? "just the attribute " : "no attributes",
                        takes ? inits[i].attr : "");
-    if (!takes) return msc_arg_set(r->func, arg, MSC_FACT(msc_init), msc_str(r->ctx, kind)), true;
+    if (!takes) return msc_arg_put(r->func, arg, msc_fact_msc_init(r->ctx, kind)), true;
     if (!fbs_read_attr(r, p, a, &v)) return false;
     double number = v.kind == MSC_ATTR_INT ? (double)v.i : v.f;
     if ((v.kind != MSC_ATTR_FLOAT && v.kind != MSC_ATTR_INT) || !(number >= inits[i].low && number <= 1e300))
       return fbs_error(r, MSC_E_FORMAT, p, "init %s: %s must be a finite number%s", kind, inits[i].attr,
                        inits[i].low < 0 ? "" : " of at least 0");
-    msc_arg_set(r->func, arg, MSC_FACT(msc_init),
-                msc_str(r->ctx, msc_arena_printf(r->scratch, "%s:%s", kind, number_text(r, number))));
+    msc_arg_put(r->func, arg,
+                msc_fact_msc_init(r->ctx, msc_arena_printf(r->scratch, "%s:%s", kind, number_text(r, number))));
     return true;
   }
   return fbs_error(r, MSC_E_FORMAT, p, "unknown init %s; it is one of zeros, ones, constant, normal, uniform", kind);
@@ -124,7 +124,7 @@ static bool read_weights(fbs_reader *r, fbs_place p, model_weights w, size_t arg
   if (model_weight_file_xxh3(f))
     msc_put_attr(r->ctx, &attrs, &num_attrs, "xxh3", msc_int((int64_t)model_weight_file_xxh3(f)));
   msc_attr_value v = {.kind = MSC_ATTR_DICT, .dict = {num_attrs, attrs}};
-  msc_arg_set(r->func, arg, MSC_FACT(msc_weights), v);
+  msc_arg_put(r->func, arg, msc_fact_msc_weights(v));
   return true;
 }
 
@@ -142,12 +142,12 @@ static void check_weight_files(fbs_reader *r) {
 static void read_marks(fbs_reader *r, fbs_place p, model_parameter t, msc_value *v) {
   msc_func *f = r->func;
   size_t arg = v->index;
-  if (!model_parameter_trainable(t)) msc_arg_set(f, arg, MSC_FACT(msc_trainable), msc_bool(false));
-  if (model_parameter_layerwise_parallel(t)) msc_arg_set(f, arg, MSC_FACT(msc_layerwise_parallel), msc_bool(true));
-  if (!model_parameter_parallel_optimizer(t)) msc_arg_set(f, arg, MSC_FACT(msc_parallel_optimizer), msc_bool(false));
+  if (!model_parameter_trainable(t)) msc_arg_put(f, arg, msc_fact_msc_trainable(false));
+  if (model_parameter_layerwise_parallel(t)) msc_arg_put(f, arg, msc_fact_msc_layerwise_parallel(msc_bool(true)));
+  if (!model_parameter_parallel_optimizer(t)) msc_arg_put(f, arg, msc_fact_msc_parallel_optimizer(msc_bool(false)));
   int32_t fusion = model_parameter_comm_fusion(t);
   if (fusion < -1) fbs_error(r, MSC_E_FORMAT, p, "comm_fusion is %d; it is at least 0", fusion);
-  else if (fusion >= 0) msc_arg_set(f, arg, MSC_FACT(msc_comm_fusion), msc_int(fusion));
+  else if (fusion >= 0) msc_arg_put(f, arg, msc_fact_msc_comm_fusion(fusion));
   const char *layout = fbs_text(r, p, model_parameter_layout(t), model_parameter_layout_len(t));
   const msc_layout *parsed = NULL;
   if (layout && r->module->mesh.num_axes && !msc_layout_parse(r->ctx, &r->module->mesh, p.loc, layout, &parsed))
@@ -155,11 +155,11 @@ static void read_marks(fbs_reader *r, fbs_place p, model_parameter t, msc_value 
   if (parsed && parsed->rank != v->type->rank)
     fbs_error(r, MSC_E_LAYOUT, p, "its layout has %d dimensions, its rank is %d", parsed->rank, v->type->rank);
   if (layout) msc_arg_set(f, arg, MSC_FACT(msc_layout), parsed ? msc_layout_attr(parsed) : msc_str(r->ctx, layout));
-  if (model_parameter_parameter_server(t)) msc_arg_set(f, arg, MSC_FACT(msc_parameter_server), msc_bool(true));
+  if (model_parameter_parameter_server(t)) msc_arg_put(f, arg, msc_fact_msc_parameter_server(msc_bool(true)));
   if (model_parameter_cache_rows(t) < 0)
     fbs_error(r, MSC_E_FORMAT, p, "cache_rows is %" PRId64 "; it is at least 0", model_parameter_cache_rows(t));
   else if (model_parameter_cache_rows(t))
-    msc_arg_set(f, arg, MSC_FACT(msc_cache_rows), msc_int(model_parameter_cache_rows(t)));
+    msc_arg_put(f, arg, msc_fact_msc_cache_rows(msc_int(model_parameter_cache_rows(t))));
 }
 
 static const char *read_parameter(fbs_reader *r, uint32_t i, model_parameter t) {
@@ -272,8 +272,8 @@ static void check_body_results(fbs_reader *r) {
 static size_t read_state(fbs_reader *r, msc_value **in, const char **name, size_t num) {
   uint32_t num_state = model_model_state_num(r->model);
   size_t first = num;
-  msc_attr_value *tie = msc_new_array(r->scratch, msc_attr_value, num + num_state + 1);
-  for (size_t i = 0; i < num; i++) tie[i] = msc_int(-1);
+  int64_t *tie = msc_new_array(r->scratch, int64_t, num + num_state + 1);
+  for (size_t i = 0; i < num; i++) tie[i] = -1;
   for (uint32_t i = 0; i < num_state && r->num_errors < FBS_MAX_ERRORS; i++) {
     model_output o = model_model_state(r->model, i);
     fbs_place p = fbs_at_file(r, "state %u", i);
@@ -293,9 +293,9 @@ static size_t read_state(fbs_reader *r, msc_value **in, const char **name, size_
     else if (v->type && v->type != b->args[arg]->type)
       fbs_error(r, MSC_E_TYPE, p, "the new value of '%s' is %s, the parameter %s", of, fbs_type_text(r, v->type),
                 fbs_type_text(r, b->args[arg]->type));
-    tie[num] = msc_int((int64_t)arg), in[num] = v, name[num++] = of;
+    tie[num] = (int64_t)arg, in[num] = v, name[num++] = of;
   }
-  if (num > first && !r->num_errors) msc_func_set(r->func, MSC_FACT(ties), msc_list(r->ctx, num, tie));
+  if (num > first && !r->num_errors) msc_func_put(r->func, msc_fact_ties(r->ctx, num, tie));
   return num;
 }
 
@@ -314,12 +314,12 @@ static size_t place_loss(fbs_reader *r, msc_value **in, const char **name, size_
     name[0] = msc_intern(r->ctx, "loss");
     at = 0, num++;
   }
-  msc_func_set(r->func, MSC_FACT(loss), msc_int((int64_t)at));
+  msc_func_put(r->func, msc_fact_loss((int64_t)at));
   if (loss->type && (loss->type->rank || !msc_is_float(loss->type->dtype)))
     fbs_error(r, MSC_E_TYPE, p, "the loss is %s; it must be one floating-point number", fbs_type_text(r, loss->type));
   uint32_t micro = model_train_micro_size(train);
   if (!micro) fbs_error(r, MSC_E_FORMAT, p, "micro_size is 0; it is at least 1");
-  if (micro > 1) msc_func_set(r->func, MSC_FACT(micro_size), msc_int(micro));
+  if (micro > 1) msc_func_put(r->func, msc_fact_micro_size(micro));
   return num;
 }
 
@@ -351,7 +351,7 @@ bool fbs_read_outputs(fbs_reader *r) {
   msc_append_return(r->func, num, in, r->file);
   msc_attr_value *item = msc_new_array(r->scratch, msc_attr_value, num);
   for (size_t i = 0; i < num; i++) item[i] = msc_str(r->ctx, name[i]);
-  msc_func_set(r->func, MSC_FACT(results), msc_list(r->ctx, num, item));
+  msc_func_put(r->func, msc_fact_results(r->ctx, num, item));
   return true;
 }
 
@@ -398,6 +398,6 @@ bool fbs_read_optimizers(fbs_reader *r) {
   for (uint32_t i = 0; i < num && r->num_errors < FBS_MAX_ERRORS; i++)
     read_optimizer(r, i, model_train_optimizers(train, i), &item[i]);
   if (num && !r->num_errors)
-    msc_func_set(r->func, MSC_FACT(optimizer), num == 1 ? item[0] : msc_list(r->ctx, num, item));
+    msc_func_put(r->func, msc_fact_optimizer(num == 1 ? item[0] : msc_list(r->ctx, num, item)));
   return true;
 }

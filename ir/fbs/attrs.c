@@ -193,14 +193,14 @@ static void give_name(fbs_reader *r, model_hints t, const char *path, msc_attr *
   bool again = path && model_hints_recompute(t) == 1;
   if (!again && limit == -1) return;
   msc_attr_value name = name_of_block(r, path ? path : "");
-  if (again) msc_put_attr(r->ctx, attrs, num_attrs, MSC_FACT(recompute), name);
+  if (again) msc_attrs_put(r->ctx, attrs, num_attrs, msc_fact_recompute(name));
   if (limit == -1) return;
   msc_attr *of = NULL;
   size_t num = 0;
   msc_put_attr(r->ctx, &of, &num, "bytes", msc_int(limit));
   msc_put_attr(r->ctx, &of, &num, "name", name);
-  msc_put_attr(r->ctx, attrs, num_attrs, MSC_FACT(memory_limit),
-               (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, of}});
+  msc_attrs_put(r->ctx, attrs, num_attrs,
+                msc_fact_memory_limit((msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, of}}));
 }
 
 /* What speaks of the arguments and results of a block with shard goes into the attribute `shard`, which its ops
@@ -218,8 +218,8 @@ bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints t, const char 
   if (!model_hints_shard(t)) return true;
   if (!path) return fbs_error(r, MSC_E_STRATEGY, p, "shard: the block needs a name");
   msc_put_attr(r->ctx, &own, &num_own, "name", msc_str(r->ctx, path));
-  msc_put_attr(r->ctx, attrs, num_attrs, MSC_FACT(shard),
-               (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num_own, own}});
+  msc_attrs_put(r->ctx, attrs, num_attrs,
+                msc_fact_shard((msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num_own, own}}));
   return true;
 }
 

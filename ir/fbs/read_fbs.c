@@ -251,7 +251,7 @@ static bool read_name(fbs_reader *r) {
   fbs_place p = {r->file, NULL, "name"};
   const char *name = fbs_text(r, p, model_model_name(r->model), model_model_name_len(r->model));
   if (name && *name)
-    msc_put_attr(r->ctx, &r->module->attrs, &r->module->num_attrs, MSC_FACT(msc_name), msc_str(r->ctx, name));
+    msc_attrs_put(r->ctx, &r->module->attrs, &r->module->num_attrs, msc_fact_msc_name(r->ctx, name));
   return true;
 }
 

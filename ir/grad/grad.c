@@ -281,7 +281,7 @@ bool grad_pad(msc_grad_ctx *g, msc_op *op) {
   per_dim(op, "stride", x->rank, 1, stride);
   for (int d = 0; d < x->rank; d++) limit[d] = low[d] + span(x->dim[d], stride[d]);
   size_t rank = (size_t)x->rank;
-  msc_attr attrs[] = {msc_named(ctx, MSC_FACT(start), msc_ints(ctx, rank, low)),
+  msc_attr attrs[] = {msc_named(ctx, "start", msc_ints(ctx, rank, low)),
                       msc_named(ctx, "limit", msc_ints(ctx, rank, limit)),
                       msc_named(ctx, "stride", msc_ints(ctx, rank, stride))};
   msc_value *dy = dy_of(g);
@@ -296,7 +296,7 @@ bool grad_gather(msc_grad_ctx *g, msc_op *op) {
   if (axis) attrs[num++] = msc_named(ctx, "axis", msc_int(axis));
   if (msc_op_bool(op, MSC_FACT(aligned)) && msc_op_attr(op, MSC_FACT(manual_split))) {
     attrs[num++] = msc_named(ctx, MSC_FACT(manual_split), *msc_op_attr(op, MSC_FACT(manual_split)));
-    attrs[num++] = msc_named(ctx, MSC_FACT(aligned), msc_bool(true));
+    attrs[num++] = msc_fact_aligned(true);
   }
   return give_gradient(g, op, 0,
                        with_attrs(&g->b, OP_scatter_add, 2, (msc_value *[]){in(op, 1), dy_of(g)}, num, attrs));
@@ -331,7 +331,7 @@ bool grad_add_along(msc_grad_ctx *g, msc_op *op) {
 bool grad_gather_nd(msc_grad_ctx *g, msc_op *op) {
   const msc_type *x = in(op, 0)->type;
   msc_context *ctx = formula_ctx(&g->b);
-  msc_attr shape = msc_named(ctx, MSC_FACT(shape), msc_ints(ctx, (size_t)x->rank, x->dim));
+  msc_attr shape = msc_fact_shape(ctx, (size_t)x->rank, x->dim);
   return give_gradient(g, op, 0,
                        with_attrs(&g->b, OP_scatter_nd_add, 2, (msc_value *[]){in(op, 1), dy_of(g)}, 1, &shape));
 }

@@ -32,7 +32,7 @@ msc_value *onnx_slice(msc_builder *b, msc_value *x, const int64_t *start, const 
     whole &= start[d] == 0 && limit[d] == x->type->dim[d] && (!stride || stride[d] == 1);
   if (whole) return x;
   msc_context *ctx = formula_ctx(b);
-  msc_attr attrs[] = {msc_named(ctx, MSC_FACT(start), msc_ints(ctx, rank, start)),
+  msc_attr attrs[] = {msc_named(ctx, "start", msc_ints(ctx, rank, start)),
                       msc_named(ctx, "limit", msc_ints(ctx, rank, limit)),
                       {0}};
   if (stride) attrs[2] = msc_named(ctx, "stride", msc_ints(ctx, rank, stride));

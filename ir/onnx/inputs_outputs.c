@@ -73,9 +73,9 @@ static onnx_value *add_input(onnx_reader *r, const onnx_value_info *in, const ms
     return none;
   }
   msc_value *arg = msc_add_arg(f->body, type, in->name);
-  msc_arg_set(f, arg->index, MSC_FACT(msc_name), msc_str(r->ctx, in->name));
-  msc_arg_set(f, arg->index, MSC_FACT(msc_role), msc_str(r->ctx, msc_role_name(MSC_ROLE_DATA)));
-  if (!in->rank || in->dim[0].size >= 0) msc_arg_set(f, arg->index, MSC_FACT(msc_batch_dim), msc_int(-1));
+  msc_arg_put(f, arg->index, msc_fact_msc_name(r->ctx, in->name));
+  msc_arg_put(f, arg->index, msc_fact_msc_role(r->ctx, msc_role_name(MSC_ROLE_DATA)));
+  if (!in->rank || in->dim[0].size >= 0) msc_arg_put(f, arg->index, msc_fact_msc_batch_dim(-1));
   onnx_value *v = onnx_value_new(r, ONNX_IS_TENSOR);
   v->type = type, v->value = arg, v->func = f, v->input = in->name;
   return v;
@@ -173,6 +173,6 @@ bool onnx_read_outputs(onnx_reader *r) {
   }
   if (r->num_errors) return false;
   msc_append(r->func->body, msc_op_new(r->func, OP_return, g->num_out, in, 0, r->loc));
-  msc_func_set(r->func, MSC_FACT(results), msc_list(r->ctx, g->num_out, names));
+  msc_func_put(r->func, msc_fact_results(r->ctx, g->num_out, names));
   return true;
 }

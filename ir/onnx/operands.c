@@ -43,15 +43,14 @@ static msc_value *add_parameter(onnx_reader *r, onnx_value *v, const char *name,
       i = (size_t)-1;
     }
   msc_value *arg = msc_add_arg(f->body, v->type, name);
-  msc_arg_set(f, arg->index, MSC_FACT(msc_name), msc_str(r->ctx, name));
-  msc_arg_set(f, arg->index, MSC_FACT(msc_role), msc_str(r->ctx, msc_role_name(MSC_ROLE_PARAMETER)));
-  if (!trainable) msc_arg_set(f, arg->index, MSC_FACT(msc_trainable), msc_bool(false));
+  msc_arg_put(f, arg->index, msc_fact_msc_name(r->ctx, name));
+  msc_arg_put(f, arg->index, msc_fact_msc_role(r->ctx, msc_role_name(MSC_ROLE_PARAMETER)));
+  if (!trainable) msc_arg_put(f, arg->index, msc_fact_msc_trainable(false));
   msc_attr *attrs = NULL;
   size_t num_attrs = 0;
   msc_put_attr(r->ctx, &attrs, &num_attrs, "file", msc_str(r->ctx, w->file));
   msc_put_attr(r->ctx, &attrs, &num_attrs, "tensor", msc_str(r->ctx, name));
-  msc_arg_set(f, arg->index, MSC_FACT(msc_weights),
-              (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num_attrs, attrs}});
+  msc_arg_put(f, arg->index, msc_fact_msc_weights((msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num_attrs, attrs}}));
   msc_grow(msc_context_arena(r->ctx), w->item, w->num);
   w->item[w->num++] = (msc_weight){name, v->type, v->data};
   return arg;

@@ -157,7 +157,7 @@ static void align_columns(msc_op *op) {
     return;
   size_t rank = s->list.v[1].list.num;
   if (rank && s->list.v[1].list.v[rank - 1].kind == MSC_ATTR_INT && s->list.v[1].list.v[rank - 1].i == parts)
-    msc_op_set(op, MSC_FACT(aligned), msc_bool(true));
+    msc_op_put(op, msc_fact_aligned(true));
 }
 
 /* If any block is sharded by itself, marks the user's other ops as outside of it. Ops that later passes make carry
@@ -170,7 +170,7 @@ static void mark_outside(msc_func *f) {
   }
   for (msc_op *op = f->body->first; op && any; op = op->next)
     if (op->num_in && !(msc_info(op)->flags & MSC_TERMINATOR) && !msc_op_attr(op, MSC_FACT(shard)))
-      msc_op_set(op, MSC_FACT(shard), msc_bool(false));
+      msc_op_put(op, msc_fact_shard(msc_bool(false)));
 }
 
 /* Copies the `comm_fusion` of an op, or of its block, to the parameters that the op reads: their collectives are

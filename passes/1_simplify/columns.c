@@ -75,7 +75,7 @@ static const msc_type *type_with_two_dims(msc_context *ctx, const msc_type *t, i
 
 static msc_value *split_parameter_columns(msc_func *f, msc_value *v, int d, const columns *c) {
   msc_context *ctx = f->module->ctx;
-  msc_arg_set(f, v->index, MSC_FACT(msc_model_shape), msc_ints(ctx, (size_t)v->type->rank, v->type->dim));
+  msc_arg_put(f, v->index, msc_fact_msc_model_shape(ctx, (size_t)v->type->rank, v->type->dim));
   v->type = type_with_two_dims(ctx, v->type, d, c);
   return v;
 }
@@ -91,7 +91,7 @@ static msc_op *build_op_before(msc_op *op, msc_op_kind kind, size_t num_in, msc_
 
 static msc_op *build_column_reshape(msc_op *at, msc_value *v, const msc_type *to) {
   msc_op *op = build_op_before(at, OP_reshape, 1, &v, 1);
-  msc_op_set(op, MSC_FACT(shape), msc_ints(msc_op_ctx(at), (size_t)to->rank, to->dim));
+  msc_op_put(op, msc_fact_shape(msc_op_ctx(at), (size_t)to->rank, to->dim));
   return op;
 }
 

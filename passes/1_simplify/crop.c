@@ -38,7 +38,7 @@ static msc_value *slice_kernel(msc_builder *b, msc_value *w, const int64_t from[
   }
   msc_context *ctx = formula_ctx(b);
   const int64_t start[4] = {0, 0, from[0], from[1]}, limit[4] = {o, c, to[0], to[1]};
-  msc_attr attrs[] = {msc_named(ctx, MSC_FACT(start), msc_ints(ctx, 4, start)),
+  msc_attr attrs[] = {msc_named(ctx, "start", msc_ints(ctx, 4, start)),
                       msc_named(ctx, "limit", msc_ints(ctx, 4, limit))};
   return with_attrs(b, OP_slice, 1, &w, 2, attrs);
 }

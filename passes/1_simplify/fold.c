@@ -102,13 +102,12 @@ static bool fold_reshape_pair(msc_op *op) {
   if (op->kind == OP_flatten) { /* its `axis` counts dimensions of the shape in between, so a reshape takes its place */
     msc_context *ctx = msc_op_ctx(op);
     msc_builder b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc, .name = op->name};
-    msc_attr shape = msc_named(ctx, MSC_FACT(shape), msc_ints(ctx, (size_t)t->rank, t->dim));
+    msc_attr shape = msc_fact_shape(ctx, (size_t)t->rank, t->dim);
     msc_op *one = msc_build_with(&b, OP_reshape, 1, (msc_value *[]){operand_at(before, 0)}, 1, 1, &shape);
     if (one) msc_replace_uses(&op->out[0], &one->out[0]);
     return one != NULL;
   }
-  msc_op_set(op, MSC_FACT(shape),
-             msc_ints(msc_op_ctx(op), (size_t)t->rank, t->dim)); /* the shape with its sizes, never -1 */
+  msc_op_put(op, msc_fact_shape(msc_op_ctx(op), (size_t)t->rank, t->dim)); /* the shape with its sizes, never -1 */
   msc_set_operand(op, 0, operand_at(before, 0));
   return true;
 }

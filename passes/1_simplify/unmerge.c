@@ -200,7 +200,7 @@ static void merge_result(msc_op *op, const msc_op *like, msc_value *from, msc_va
   msc_op *back = msc_op_new(op->block->func, OP_reshape, 1, &from, 1, like->loc);
   for (size_t i = 0; i < like->num_attrs; i++)
     if (strcmp(like->attrs[i].name, "axis") != 0) msc_op_set(back, like->attrs[i].name, like->attrs[i].value);
-  msc_op_set(back, MSC_FACT(shape), msc_ints(msc_op_ctx(op), (size_t)to->type->rank, to->type->dim));
+  msc_op_put(back, msc_fact_shape(msc_op_ctx(op), (size_t)to->type->rank, to->type->dim));
   back->name = like->name;
   msc_insert_before(op, back);
   msc_infer(back);

@@ -97,7 +97,7 @@ static bool add_gradient_results(autodiff *a) {
   msc_context *ctx = a->pass->ctx;
   const msc_block *b = a->f->body;
   msc_value **results = msc_new_array(a->pass->scratch, msc_value *, a->ret->num_in + b->num_args);
-  msc_attr_value *args = msc_new_array(a->pass->scratch, msc_attr_value, b->num_args + 1);
+  int64_t *args = msc_new_array(a->pass->scratch, int64_t, b->num_args + 1);
   const char **names = msc_new_array(a->pass->scratch, const char *, b->num_args + 1);
   size_t num = a->ret->num_in, num_grads = 0;
   MSC_TRY(warn_of_unused_parameters(a));
@@ -107,14 +107,14 @@ static bool add_gradient_results(autodiff *a) {
     if (!grad) continue;
     results[num + num_grads] = grad;
     names[num_grads] = msc_arena_printf(a->pass->scratch, "%s.grad", msc_arg_name(a->f, i));
-    args[num_grads++] = msc_int((int64_t)i);
+    args[num_grads++] = (int64_t)i;
   }
   if (num + num_grads > UINT16_MAX)
     return msc_error(ctx, MSC_E_UNSUPPORTED, a->f->loc,
                      "more than %d parameters and outputs together: not supported yet", UINT16_MAX);
   msc_set_operands(a->ret, num + num_grads, results);
   msc_add_result_names(a->f, num_grads, names);
-  msc_func_set(a->f, MSC_FACT(gradients), msc_list(ctx, num_grads, args));
+  msc_func_put(a->f, msc_fact_gradients(ctx, num_grads, args));
   msc_stat(a->pass, "gradients", (int64_t)num_grads);
   return true;
 }

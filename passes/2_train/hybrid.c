@@ -142,7 +142,7 @@ bool pass_hybrid(msc_pass_ctx *pass, msc_module *m) {
   bool full_batch = msc_config_input_mode(pass->config) == MSC_INPUT_FULL_BATCH;
   MSC_TRY(set_hybrid_mesh(&h) && check_hybrid_func(&h) && msc_place_draws(h.f, pass->scratch, full_batch) &&
           combine_results(&h));
-  msc_func_set(h.f, MSC_FACT(manual), msc_bool(true));
+  msc_func_put(h.f, msc_fact_manual(true));
   pass->changes_meaning = true;
   return true;
 }

@@ -20,9 +20,9 @@ static msc_value *add_scale_state(msc_pass_ctx *pass, msc_func *f, const char *n
   msc_context *ctx = pass->ctx;
   name = msc_free_arg_name(f, pass->scratch, name);
   msc_value *v = msc_add_arg(f->body, msc_type_of(ctx, MSC_F32, 0, NULL, NULL), name);
-  msc_arg_set(f, v->index, MSC_FACT(msc_name), msc_str(ctx, name));
-  msc_arg_set(f, v->index, MSC_FACT(msc_role), msc_str(ctx, msc_role_name(MSC_ROLE_STATE)));
-  msc_arg_set(f, v->index, MSC_FACT(msc_init), msc_str(ctx, init));
+  msc_arg_put(f, v->index, msc_fact_msc_name(ctx, name));
+  msc_arg_put(f, v->index, msc_fact_msc_role(ctx, msc_role_name(MSC_ROLE_STATE)));
+  msc_arg_put(f, v->index, msc_fact_msc_init(ctx, init));
   return v;
 }
 
@@ -36,10 +36,10 @@ bool pass_loss_scale(msc_pass_ctx *pass, msc_module *m) {
     msc_value *scale =
         add_scale_state(pass, f, "loss_scale", msc_arena_printf(pass->scratch, "constant:%.9g", s.scale));
     add_scale_state(pass, f, "loss_scale.good", "zeros");
-    msc_func_set(f, MSC_FACT(loss_scale), msc_int(scale->index));
+    msc_func_put(f, msc_fact_loss_scale(msc_int(scale->index)));
   } else {
-    msc_func_set(f, MSC_FACT(loss_seed), msc_float(msc_loss_seed(f) * s.scale));
-    msc_func_set(f, MSC_FACT(loss_scale), msc_float(s.scale));
+    msc_func_put(f, msc_fact_loss_seed(msc_loss_seed(f) * s.scale));
+    msc_func_put(f, msc_fact_loss_scale(msc_float(s.scale)));
   }
   pass->changes_meaning = true;
   return true;

@@ -201,8 +201,8 @@ static void add_micro_argument(const shortening *s) {
   msc_context *ctx = s->pass->ctx;
   const char *name = msc_free_arg_name(s->f, s->pass->scratch, "micro");
   msc_value *v = msc_add_arg(s->f->body, msc_type_of(ctx, MSC_I64, 0, NULL, NULL), name);
-  msc_arg_set(s->f, v->index, MSC_FACT(msc_name), msc_str(ctx, name));
-  msc_arg_set(s->f, v->index, MSC_FACT(msc_role), msc_str(ctx, msc_role_name(MSC_ROLE_MICRO)));
+  msc_arg_put(s->f, v->index, msc_fact_msc_name(ctx, name));
+  msc_arg_put(s->f, v->index, msc_fact_msc_role(ctx, msc_role_name(MSC_ROLE_MICRO)));
 }
 
 static bool set_loss_attributes(const shortening *s) {
@@ -210,8 +210,8 @@ static bool set_loss_attributes(const shortening *s) {
   MSC_TRY(loss);
   /* SAME: it does not depend on the micro-batch */
   if (s->fact[loss->id].meaning == MSC_BATCH_SUM || s->fact[loss->id].meaning == MSC_BATCH_SAME) return true;
-  msc_func_set(s->f, MSC_FACT(micro_mean), msc_bool(true));
-  msc_func_set(s->f, MSC_FACT(loss_seed), msc_float(1.0 / (double)s->k));
+  msc_func_put(s->f, msc_fact_micro_mean(true));
+  msc_func_put(s->f, msc_fact_loss_seed(1.0 / (double)s->k));
   return true;
 }
 
@@ -250,7 +250,7 @@ bool pass_micro(msc_pass_ctx *pass, msc_module *m) {
   msc_drop_attr(s.f->attrs, &s.f->num_attrs, MSC_FACT(micro_size));
   if (s.k <= 1 && msc_config_int(pass->config, MSC_KEY_pipeline_stages) <= 1) return msc_not_asked_for(pass);
   MSC_TRY(s.k == 1 || shorten_batch(&s)); /* a single micro-batch is the whole batch, whose samples may be mixed */
-  msc_func_set(s.f, MSC_FACT(micro), msc_int(s.k));
+  msc_func_put(s.f, msc_fact_micro(s.k));
   add_micro_argument(&s);
   pass->changes_meaning = true;
   return true;

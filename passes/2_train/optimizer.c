@@ -31,10 +31,10 @@ static msc_context *context_of(const inserting *s) { return s->pass->ctx; }
 static msc_value *add_optimizer_state(inserting *s, const msc_type *type, const char *name, const char *owner) {
   msc_context *ctx = context_of(s);
   msc_value *v = msc_add_arg(s->f->body, type, name);
-  msc_arg_set(s->f, v->index, MSC_FACT(msc_name), msc_str(ctx, name));
-  msc_arg_set(s->f, v->index, MSC_FACT(msc_role), msc_str(ctx, msc_role_name(MSC_ROLE_STATE)));
-  msc_arg_set(s->f, v->index, MSC_FACT(msc_init), msc_str(ctx, "zeros"));
-  if (owner) msc_arg_set(s->f, v->index, MSC_FACT(msc_owner), msc_str(ctx, owner));
+  msc_arg_put(s->f, v->index, msc_fact_msc_name(ctx, name));
+  msc_arg_put(s->f, v->index, msc_fact_msc_role(ctx, msc_role_name(MSC_ROLE_STATE)));
+  msc_arg_put(s->f, v->index, msc_fact_msc_init(ctx, "zeros"));
+  if (owner) msc_arg_put(s->f, v->index, msc_fact_msc_owner(ctx, owner));
   return v;
 }
 
@@ -180,7 +180,7 @@ static void add_learning_rate(inserting *s, const msc_optimizer_group *group, si
   s->lr = add_optimizer_state(s, msc_type_of(context_of(s), MSC_F64, 0, NULL, NULL), name, NULL);
   const char *init =
       msc_arena_printf(s->pass->scratch, "constant:%.17g", v->kind == MSC_ATTR_INT ? (double)v->i : v->f);
-  msc_arg_set(s->f, s->lr->index, MSC_FACT(msc_init), msc_str(context_of(s), init));
+  msc_arg_put(s->f, s->lr->index, msc_fact_msc_init(context_of(s), init));
 }
 
 static bool update_all(inserting *s, const msc_optimizer_groups *groups) {
@@ -221,7 +221,7 @@ static bool check_outputs_not_updated(const inserting *s, size_t num) {
 static void truncate_result_names(msc_func *f, size_t num) {
   const msc_attr_value *names = msc_func_attr(f, MSC_FACT(results));
   if (names && names->kind == MSC_ATTR_LIST && names->list.num > num)
-    msc_func_set(f, MSC_FACT(results), msc_list(f->module->ctx, num, names->list.v));
+    msc_func_put(f, msc_fact_results(f->module->ctx, num, names->list.v));
 }
 
 static void drop_func_attr(msc_func *f, const char *name) { msc_drop_attr(f->attrs, &f->num_attrs, name); }
@@ -231,19 +231,19 @@ static bool write_train_results(inserting *s, size_t num) {
   const msc_block *b = s->f->body;
   msc_context *ctx = context_of(s);
   msc_value **results = msc_new_array(s->pass->scratch, msc_value *, num + b->num_args);
-  msc_attr_value *ties = msc_new_array(s->pass->scratch, msc_attr_value, num + b->num_args);
+  int64_t *ties = msc_new_array(s->pass->scratch, int64_t, num + b->num_args);
   const char **names = msc_new_array(s->pass->scratch, const char *, b->num_args + 1);
   size_t num_names = 0;
   const msc_attr_value *old = msc_func_attr(s->f, MSC_FACT(ties));
   for (size_t i = 0; i < num; i++) {
     results[i] = s->ret->in[i].value;
-    ties[i] = old && old->kind == MSC_ATTR_LIST && i < old->list.num ? old->list.v[i] : msc_int(-1);
+    ties[i] = old && old->kind == MSC_ATTR_LIST && i < old->list.num ? old->list.v[i].i : -1;
   }
   truncate_result_names(s->f, num);
   for (size_t i = 0; i < b->num_args; i++) {
     if (!s->new_value[i]) continue;
     results[num] = s->new_value[i];
-    ties[num++] = msc_int((int64_t)i);
+    ties[num++] = (int64_t)i;
     names[num_names++] = msc_arg_name(s->f, i);
   }
   if (num > UINT16_MAX)
@@ -251,7 +251,7 @@ static bool write_train_results(inserting *s, size_t num) {
                      "more than %d parameters, states and outputs together: not supported yet", UINT16_MAX);
   msc_set_operands(s->ret, num, results);
   msc_add_result_names(s->f, num_names, names);
-  msc_func_set(s->f, MSC_FACT(ties), msc_list(ctx, num, ties));
+  msc_func_put(s->f, msc_fact_ties(ctx, num, ties));
   drop_func_attr(s->f, MSC_FACT(gradients));
   drop_func_attr(s->f, MSC_FACT(loss_seed));
   drop_func_attr(s->f, MSC_FACT(loss_scale));

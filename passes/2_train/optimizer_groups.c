@@ -99,7 +99,7 @@ void msc_add_result_names(msc_func *f, size_t num, const char *const *names) {
   msc_attr_value *list = msc_new_array(msc_context_arena(ctx), msc_attr_value, old->list.num + num + 1);
   if (old->list.num) memcpy(list, old->list.v, old->list.num * sizeof *list);
   for (size_t i = 0; i < num; i++) list[old->list.num + i] = msc_str(ctx, names[i]);
-  msc_func_set(f, MSC_FACT(results), msc_list(ctx, old->list.num + num, list));
+  msc_func_put(f, msc_fact_results(ctx, old->list.num + num, list));
 }
 
 /* ---- kind and hyper-parameters ---- */

@@ -30,6 +30,6 @@ bool pass_outputs(msc_pass_ctx *pass, msc_module *m) {
     int batch_dim = fact[id].meaning == MSC_BATCH_PART ? fact[id].dim : -1;
     all[i] = msc_list(pass->ctx, 3, (msc_attr_value[]){names->list.v[i], msc_int(batch_dim), msc_bool(labels[id])});
   }
-  msc_put_attr(pass->ctx, &m->attrs, &m->num_attrs, MSC_FACT(msc_outputs), msc_list(pass->ctx, names->list.num, all));
+  msc_attrs_put(pass->ctx, &m->attrs, &m->num_attrs, msc_fact_msc_outputs(pass->ctx, names->list.num, all));
   return true;
 }

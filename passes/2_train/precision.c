@@ -76,7 +76,7 @@ static msc_value *cast_for_user(lowering *l, msc_op *user, msc_value *v, msc_dty
   if (!made) return NULL;
   made->id = UINT32_MAX;
   copy_user_marks(made->def, user);
-  if (marked) msc_op_set(made->def, MSC_FACT(shard), mark);
+  if (marked) msc_op_put(made->def, msc_fact_shard(mark));
   if (is_old) l->other[v->id] = made;
   l->num_casts++;
   return made;

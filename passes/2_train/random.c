@@ -29,9 +29,9 @@ static msc_value *add_random_state(msc_func *f, msc_arena *arena, const char *na
   msc_context *ctx = f->module->ctx;
   name = msc_free_arg_name(f, arena, name);
   msc_value *v = msc_add_arg(f->body, msc_type_of(ctx, MSC_I64, 0, NULL, NULL), name);
-  msc_arg_set(f, v->index, MSC_FACT(msc_name), msc_str(ctx, name));
-  msc_arg_set(f, v->index, MSC_FACT(msc_role), msc_str(ctx, msc_role_name(MSC_ROLE_STATE)));
-  msc_arg_set(f, v->index, MSC_FACT(msc_init), msc_str(ctx, init));
+  msc_arg_put(f, v->index, msc_fact_msc_name(ctx, name));
+  msc_arg_put(f, v->index, msc_fact_msc_role(ctx, msc_role_name(MSC_ROLE_STATE)));
+  msc_arg_put(f, v->index, msc_fact_msc_init(ctx, init));
   return v;
 }
 
@@ -63,7 +63,7 @@ static bool add_keys(msc_pass_ctx *pass, msc_func *f, bool counted) {
     msc_set_operands(op, num, in);
     msc_stat(pass, "random ops", 1);
   }
-  if (counted) msc_func_set(f, MSC_FACT(random_step), msc_int(step->index));
+  if (counted) msc_func_put(f, msc_fact_random_step(step->index));
   pass->changes_meaning = true;
   return true;
 }

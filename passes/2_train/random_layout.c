@@ -217,7 +217,7 @@ static bool write_whole_layout(draws *s, msc_op *op) {
                             "%s of a single number that differs between ranks is not supported yet; give it shape [1]",
                             msc_kind_name(op->kind));
   if (num)
-    msc_op_set(op, MSC_FACT(whole_layout), msc_layout_attr(msc_layout_of(s->f->module->ctx, s->mesh, &raw)));
+    msc_op_put(op, msc_fact_whole_layout(msc_layout_of(s->f->module->ctx, s->mesh, &raw)));
   return true;
 }
 

@@ -75,8 +75,8 @@ bool pass_replica_objective(msc_pass_ctx *pass, msc_module *m) {
   MSC_TRY(check_batch_per_replica(f, replicas));
   r.fact = msc_batch_facts(f, pass->scratch, MSC_BATCH_WHOLE);
   MSC_TRY(r.fact && msc_batch_make_means(r.fact, f, 1.0 / (double)replicas) && scale_sum_results(&r, replicas));
-  msc_func_set(f, MSC_FACT(replicas), msc_int(replicas));
+  msc_func_put(f, msc_fact_replicas(replicas));
   if (msc_config_bool(pass->config, MSC_KEY_gradients_mean)) return true;
-  msc_func_set(f, MSC_FACT(loss_seed), msc_float(msc_loss_seed(f) * (double)replicas));
+  msc_func_put(f, msc_fact_loss_seed(msc_loss_seed(f) * (double)replicas));
   return true;
 }

@@ -109,12 +109,12 @@ static msc_op *border(bordering *b, msc_value *v, const char *side, size_t i, co
   msc_op *op = msc_op_new(b->func, OP_broadcast_to, 1, &v, 1, loc);
   msc_attr_value whole = msc_layout_attr(msc_layout_replicated(ctx, v->type->rank));
   op->name = msc_intern(ctx, msc_arena_printf(b->pass->scratch, "%s.%s%zu", b->name, side, i));
-  msc_op_set(op, MSC_FACT(shape), msc_ints(ctx, (size_t)v->type->rank, v->type->dim));
-  msc_op_set(op, MSC_FACT(pinned), msc_bool(true));
-  msc_op_set(op, MSC_FACT(border), msc_bool(true)); /* not made by an annotation of its neighbour's */
-  if (parts) msc_op_set(op, MSC_FACT(in_strategy), msc_list(ctx, 1, parts));
+  msc_op_put(op, msc_fact_shape(ctx, (size_t)v->type->rank, v->type->dim));
+  msc_op_put(op, msc_fact_pinned(true));
+  msc_op_put(op, msc_fact_border(true)); /* not made by an annotation of its neighbour's */
+  if (parts) msc_op_put(op, msc_fact_in_strategy(msc_list(ctx, 1, parts)));
   else msc_op_set(op, MSC_FACT(in_layout), msc_list(ctx, 1, said ? said : &whole));
-  msc_op_set(op, MSC_FACT(shard), (*b->block));
+  msc_op_put(op, msc_fact_shard((*b->block)));
   return op;
 }
 
@@ -156,11 +156,11 @@ static bool put_borders(bordering *b) {
 
 /* ---- the rest ---- */
 
-static msc_attr_value whole_layouts(const bordering *b, size_t num, const msc_op *op, bool in) {
+static const msc_layout **whole_layouts(const bordering *b, size_t num, const msc_op *op, bool in) {
   const msc_layout **whole = msc_new_array(b->pass->scratch, const msc_layout *, num + 1);
   for (size_t i = 0; i < num; i++)
     whole[i] = msc_layout_replicated(b->pass->ctx, in ? op->in[i].value->type->rank : op->out[i].type->rank);
-  return msc_layouts_attr(b->pass->ctx, num, whole);
+  return whole;
 }
 
 static void keep_whole(const bordering *b, msc_op *op) {
@@ -168,8 +168,8 @@ static void keep_whole(const bordering *b, msc_op *op) {
                                     MSC_FACT(out_layout)};
   for (int i = 0; i < 4; i++)
     if (msc_op_attr(op, own[i])) return; /* the user says otherwise */
-  msc_op_set(op, MSC_FACT(in_layout), whole_layouts(b, op->num_in, op, true));
-  msc_op_set(op, MSC_FACT(out_layout), whole_layouts(b, op->num_out, op, false));
+  msc_op_put(op, msc_fact_in_layout(b->pass->ctx, op->num_in, whole_layouts(b, op->num_in, op, true)));
+  msc_op_put(op, msc_fact_out_layout(b->pass->ctx, op->num_out, whole_layouts(b, op->num_out, op, false)));
 }
 
 /* Blocks in the order of their first op, each once. */

@@ -93,7 +93,7 @@ static void lay_results(laying *y, const shard_op *o) {
 static void want_operands(laying *y, const shard_op *o) {
   const msc_layout **want = msc_new_array(y->g->arena, const msc_layout *, o->op->num_in);
   for (int t = 0; t < o->op->num_in; t++) want[t] = wanted_layout(y, o, (size_t)t);
-  if (o->op->num_in) msc_op_set(o->op, MSC_FACT(in_layout), msc_layouts_attr(y->g->ctx, o->op->num_in, want));
+  if (o->op->num_in) msc_op_put(o->op, msc_fact_in_layout(y->g->ctx, o->op->num_in, want));
 }
 
 /* A result stays cut as it is made: whoever reads it gathers it.  Only sums are finished. */
@@ -113,7 +113,7 @@ static void want_results(laying *y, msc_op *ret) {
     int64_t tie = ties && t < ties->list.num ? ties->list.v[t].i : -1;
     want[t] = tie >= 0 ? y->g->func->body->args[tie]->type->layout : without_partial(y, ret->in[t].value->type);
   }
-  if (ret->num_in) msc_op_set(ret, MSC_FACT(in_layout), msc_layouts_attr(y->g->ctx, ret->num_in, want));
+  if (ret->num_in) msc_op_put(ret, msc_fact_in_layout(y->g->ctx, ret->num_in, want));
 }
 
 /* ---- arguments ---- */

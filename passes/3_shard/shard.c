@@ -112,14 +112,14 @@ bool shard_widens_gradient(const msc_op *op) {
          op->out[0].type->dtype == MSC_F32;
 }
 
-msc_attr_value shard_digits(const shard_graph *g, int num, const uint8_t *atom, const int64_t *split) {
+const msc_layout *shard_digits(const shard_graph *g, int num, const uint8_t *atom, const int64_t *split) {
   msc_layout raw;
   memset(&raw, 0, sizeof raw);
   raw.rank = 1;
   raw.first[1] = (uint8_t)num;
   for (int i = 0; i < num; i++) raw.sub[i] = g->atoms.atom[atom[i]];
   raw.split[0] = split;
-  return msc_digits_attr(msc_layout_of(g->ctx, g->mesh, &raw));
+  return msc_layout_of(g->ctx, g->mesh, &raw);
 }
 
 /* ---- texts ---- */
@@ -147,7 +147,7 @@ const char *shard_gradient_text(const shard_graph *g, const msc_op *op, const ms
 }
 
 const char *shard_digits_text(const shard_graph *g, int num, const uint8_t *atom) {
-  return num ? msc_digits_print(g->arena, g->mesh, shard_digits(g, num, atom, NULL).layout)
+  return num ? msc_digits_print(g->arena, g->mesh, shard_digits(g, num, atom, NULL))
              : "{}"; /* of most letters */
 }
 
@@ -414,9 +414,9 @@ void shard_graph_store(shard_graph *g) {
       if (!group->digits.num[l] && !(group->closed >> l & 1)) continue;
       char name[2] = {group->rule.letter[l].name, 0};
       msc_put_attr(g->ctx, &attrs, &num, name,
-                   shard_digits(g, group->digits.num[l], group->digits.atom[l], group->split[l]));
+                   msc_digits_attr(shard_digits(g, group->digits.num[l], group->digits.atom[l], group->split[l])));
     }
-    msc_op_set(group->leader, MSC_FACT(sharding), (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, attrs}});
-    msc_op_set(group->leader, MSC_FACT(by), msc_str(g->ctx, group->by));
+    msc_op_put(group->leader, msc_fact_sharding(num, attrs));
+    msc_op_put(group->leader, msc_fact_by(g->ctx, group->by));
   }
 }

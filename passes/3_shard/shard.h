@@ -64,7 +64,7 @@ void shard_set_split(shard_graph *g, int group, int letter, const int64_t *split
 /* Product of the sizes of a list of atoms. */
 int64_t shard_parts(const msc_atoms *atoms, int num, const uint8_t *atom);
 /* A list of atoms as an attribute, with sizes of parts or NULL; and as text: "{d:(1)2,tp}". */
-msc_attr_value shard_digits(const shard_graph *g, int num, const uint8_t *atom, const int64_t *split);
+const msc_layout *shard_digits(const shard_graph *g, int num, const uint8_t *atom, const int64_t *split);
 const char *shard_digits_text(const shard_graph *g, int num, const uint8_t *atom);
 int shard_letter(const msc_rule *rule, char name);
 /* The layout an argument must have, from its attribute msc.layout; NULL: as its first user wants it. */

@@ -312,14 +312,14 @@ static bool lay_input(annotating *an, size_t arg, size_t input) {
     for (int i = 0; i < own; i++) raw.sub[num++] = an->g.atoms.atom[atom[i]];
     raw.first[d + 1] = num;
   }
-  msc_arg_set(an->g.func, arg, MSC_FACT(msc_layout), msc_layout_attr(msc_layout_of(ctx, an->g.mesh, &raw)));
+  msc_arg_put(an->g.func, arg, msc_fact_msc_layout(msc_layout_of(ctx, an->g.mesh, &raw)));
   return true;
 }
 
 static bool lay_whole(annotating *an, size_t arg) {
   const msc_layout *whole = msc_layout_replicated(an->g.ctx, an->g.func->body->args[arg]->type->rank);
-  msc_arg_set(an->g.func, arg, MSC_FACT(msc_layout), msc_layout_attr(whole));
-  msc_arg_set(an->g.func, arg, MSC_FACT(msc_whole), msc_bool(true));
+  msc_arg_put(an->g.func, arg, msc_fact_msc_layout(whole));
+  msc_arg_put(an->g.func, arg, msc_fact_msc_whole(msc_bool(true)));
   return true;
 }
 
@@ -341,7 +341,7 @@ static bool lay_batch(annotating *an, size_t arg) {
   for (int a = 0; a < an->g.mesh->num_axes; a++)
     raw.sub[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)an->g.mesh->axis[a].size};
   for (int d = 0; d < v->type->rank; d++) raw.first[d + 1] = (uint8_t)(d < dim ? 0 : an->g.mesh->num_axes);
-  msc_arg_set(an->g.func, arg, MSC_FACT(msc_layout), msc_layout_attr(msc_layout_of(an->g.ctx, an->g.mesh, &raw)));
+  msc_arg_put(an->g.func, arg, msc_fact_msc_layout(msc_layout_of(an->g.ctx, an->g.mesh, &raw)));
   return true;
 }
 
@@ -420,7 +420,7 @@ static bool choose_mesh(msc_pass_ctx *pass, msc_func *f, int64_t devices, msc_me
     return true;
   }
   *out_mesh = (msc_mesh){.num_axes = 1, .axis = {{msc_intern(pass->ctx, "d"), devices}}};
-  if (shard_searches_time(pass->config)) msc_func_set(f, MSC_FACT(free_mesh), msc_bool(true));
+  if (shard_searches_time(pass->config)) msc_func_put(f, msc_fact_free_mesh(true));
   return true;
 }
 

@@ -219,7 +219,7 @@ static void lay(zeroing *z, msc_op *op, int tensor, const msc_layout *l) {
     want[t] = msc_rule_layout(z->g.ctx, z->g.mesh, &z->g.atoms, rule, &a, (size_t)t);
     if (op->in[t].value->type->rank) z->goal[op->in[t].value->id] = want[t];
   }
-  msc_op_set(op, MSC_FACT(in_layout), msc_layouts_attr(z->g.ctx, op->num_in, want));
+  msc_op_put(op, msc_fact_in_layout(z->g.ctx, op->num_in, want));
   for (int i = 0; i < op->num_out; i++) {
     const msc_layout *made = msc_rule_layout(z->g.ctx, z->g.mesh, &z->g.atoms, rule, &a, (size_t)(op->num_in + i));
     op->out[i].type = msc_type_with_layout(z->g.ctx, op->out[i].type, made);
@@ -264,7 +264,7 @@ static const msc_layout **choose_all(zeroing *z) {
     cut[w->index] = choose_axes(z, op, &why);
     num += cut[w->index] != NULL;
     msc_remark(z->pass, op, "%s: %s", w->name ? w->name : "", why);
-    msc_arg_set(z->f, w->index, MSC_FACT(msc_zero), msc_str(z->g.ctx, why));
+    msc_arg_put(z->f, w->index, msc_fact_msc_zero(z->g.ctx, why));
   }
   if (z->o.stage) msc_stat(z->pass, "parameters cut", num);
   return cut;
@@ -284,7 +284,7 @@ static void move_results(zeroing *z) {
     const msc_layout *l = ties->list.v[i].i >= 0 ? z->moved[ties->list.v[i].i] : NULL;
     want[i] = l ? l : msc_wanted_layout(ret, i);
   }
-  msc_op_set(ret, MSC_FACT(in_layout), msc_layouts_attr(z->g.ctx, ret->num_in, want));
+  msc_op_put(ret, msc_fact_in_layout(z->g.ctx, ret->num_in, want));
 }
 
 /* The parameter rests cut; narrowed it is so before it is gathered. */
@@ -292,7 +292,7 @@ static void move_parameter(zeroing *z, msc_value *w, const msc_layout *cut) {
   move_argument(z, w, cut);
   for (const msc_use *u = w->uses; u; u = u->next)
     if (narrows(u->user)) lay(z, u->user, 0, cut);
-  if (z->o.stage == 3) msc_arg_set(z->f, w->index, MSC_FACT(msc_gathered), msc_bool(true));
+  if (z->o.stage == 3) msc_arg_put(z->f, w->index, msc_fact_msc_gathered(true));
 }
 
 /* State lives where it is updated; with stage 3 the parameter too. */

@@ -60,7 +60,7 @@ static void widen_terms(const accumulating *a, msc_op *cast) {
   msc_value *in[2];
   for (int i = 0; i < 2; i++) {
     msc_op *own = msc_op_copy(a->f, cast, &add->in[i].value);
-    msc_op_set(own, MSC_FACT(stage), *stage_attr_of(add->in[i].value));
+    msc_op_copy_attr(own, add->in[i].value->def, MSC_FACT(stage));
     own->forward = cast->forward, own->letters = cast->letters;
     msc_insert_after(add->in[i].value->def, own);
     in[i] = &own->out[0];
@@ -97,16 +97,16 @@ static void erase_replaced_sums(const accumulating *a) {
  * the number of micro-batches. */
 static msc_value *accumulate_where_made(accumulating *a, msc_value *v, const msc_layout *want, bool mean) {
   msc_builder b = {.func = a->f, .block = a->f->body, .before = v->def->next, .loc = v->def->loc, .name = v->def->name};
-  msc_attr attrs[2] = {msc_named(a->pass->ctx, MSC_FACT(count), msc_int(a->count)),
+  msc_attr attrs[2] = {msc_fact_count(msc_int(a->count)),
                        msc_named(a->pass->ctx, "mean", msc_bool(true))};
   msc_op *op = msc_build_with(&b, OP_accumulate, 1, &v, 1, mean ? 2 : 1, attrs);
   if (!op) return NULL;
   op->out[0].type = v->type;
   if (want && want != v->type->layout) {
-    msc_op_set(op, MSC_FACT(in_layout), msc_layouts_attr(a->pass->ctx, 1, &want));
+    msc_op_put(op, msc_fact_in_layout(a->pass->ctx, 1, &want));
     op->out[0].type = msc_type_with_layout(a->pass->ctx, v->type, want);
   }
-  if (stage_attr_of(v)) msc_op_set(op, MSC_FACT(stage), *stage_attr_of(v));
+  if (v->def) msc_op_copy_attr(op, v->def, MSC_FACT(stage));
   msc_stat(a->pass, "sums over micro-batches", 1);
   return &op->out[0];
 }
@@ -121,10 +121,10 @@ static msc_value *add_stage_sums(accumulating *a, msc_op *user, const msc_op *ad
   msc_value *sum = plus(&b, x, y);
   if (!sum) return NULL;
   sum->type = want ? msc_type_with_layout(ctx, add->out[0].type, want) : add->out[0].type;
-  if (msc_op_attr(user, MSC_FACT(stage))) msc_op_set(sum->def, MSC_FACT(stage), *msc_op_attr(user, MSC_FACT(stage)));
+  msc_op_copy_attr(sum->def, user, MSC_FACT(stage));
   if (!sum->type->layout) return sum;
   const msc_layout *both[2] = {sum->type->layout, sum->type->layout};
-  msc_op_set(sum->def, MSC_FACT(in_layout), msc_layouts_attr(ctx, 2, both));
+  msc_op_put(sum->def, msc_fact_in_layout(ctx, 2, both));
   return sum;
 }
 
@@ -159,7 +159,7 @@ static bool accumulate_loss(accumulating *a, msc_op *ret, size_t operand) {
                                  : accumulate_where_made(a, v, NULL, msc_func_attr(a->f, MSC_FACT(micro_mean)) != NULL);
   if (!sum) return false;
   msc_set_operand(ret, operand, sum);
-  if (sum->def->kind == OP_accumulate && stage_attr_of(sum)) msc_op_set(sum->def, MSC_FACT(stage), msc_int(0));
+  if (sum->def->kind == OP_accumulate && stage_attr_of(sum)) msc_op_put(sum->def, msc_fact_stage(0));
   return true;
 }
 
@@ -182,6 +182,6 @@ bool pass_accumulate(msc_pass_ctx *pass, msc_module *m) {
       MSC_TRY(accumulate_operand(&a, op, i));
   MSC_TRY(accumulate_loss(&a, a.f->body->last, (size_t)loss->i));
   erase_replaced_sums(&a);
-  msc_func_set(a.f, MSC_FACT(accumulated), msc_bool(true));
+  msc_func_put(a.f, msc_fact_accumulated(true));
   return true;
 }

@@ -63,11 +63,11 @@ static msc_value *build_before_update(aggregating *a, msc_op *update, msc_op_kin
                                       const msc_layout **want, const msc_layout *layout, const char *dtype) {
   msc_context *ctx = a->pass->ctx;
   msc_builder b = {.func = a->f, .before = update, .loc = update->loc, .name = update->name};
-  msc_attr attrs[2] = {msc_named(ctx, MSC_FACT(in_layout), msc_layouts_attr(ctx, num, want))};
+  msc_attr attrs[2] = {msc_fact_in_layout(ctx, num, want)};
   if (dtype) attrs[1] = msc_named(ctx, "dtype", msc_str(ctx, dtype));
   msc_op *op = msc_build_with(&b, kind, num, in, 1, dtype ? 2 : 1, attrs);
   if (!op) return NULL;
-  if (msc_op_attr(update, MSC_FACT(stage))) msc_op_set(op, MSC_FACT(stage), *msc_op_attr(update, MSC_FACT(stage)));
+  msc_op_copy_attr(op, update, MSC_FACT(stage));
   op->out[0].type = msc_type_with_layout(ctx, op->out[0].type, layout);
   return &op->out[0];
 }
@@ -120,7 +120,7 @@ bool pass_aggregate(msc_pass_ctx *pass, msc_module *m) {
        each = msc_config_choice(pass->config, MSC_KEY_gradients_mean_of) == 1;
   a.over = !mean ? 1 : each ? 0 : num_batch_parts(f, pass->scratch);
   if (mean && !each && !a.over) return false;
-  if (mean && !each) msc_func_set(f, MSC_FACT(gradients_over), msc_int(a.over));
+  if (mean && !each) msc_func_put(f, msc_fact_gradients_over(a.over));
   a.wide = msc_config_bool(pass->config, MSC_KEY_gradient_fp32_sync);
   a.brought = msc_arena_alloc(pass->scratch, (n.num_values + 1) * sizeof *a.brought);
   msc_op **op = msc_new_array(pass->scratch, msc_op *, n.num_ops);

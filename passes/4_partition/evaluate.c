@@ -37,7 +37,7 @@ static void keep_loss_and(msc_pass_ctx *pass, msc_func *f, bool state) {
   for (int k = 0; k < 2; k++)
     if (msc_func_attr(f, lists[k])) msc_func_set(f, lists[k], msc_list(pass->ctx, num, entry[k]));
   if (want) msc_op_set(ret, MSC_FACT(in_layout), msc_list(pass->ctx, num, entry[2]));
-  if (loss) msc_func_set(f, MSC_FACT(loss), msc_int((int64_t)new_loss));
+  if (loss) msc_func_put(f, msc_fact_loss((int64_t)new_loss));
   msc_set_operands(ret, num, value);
 }
 

@@ -79,7 +79,7 @@ static void set_wanted_layouts(msc_pass_ctx *pass, msc_op *op, const msc_layout 
     bool is_mask = i + 1 == op->num_in && msc_op_bool(op, "masked");
     want[i] = is_mask ? mask : op->in[i].value->type->rank == 3 ? layout_without_last_dim(op, l) : l;
   }
-  msc_op_set(op, MSC_FACT(in_layout), msc_layouts_attr(pass->ctx, op->num_in, want));
+  msc_op_put(op, msc_fact_in_layout(pass->ctx, op->num_in, want));
 }
 
 /* Builds an op in front of `old`, with its attributes; the results have no types yet. */

@@ -145,7 +145,7 @@ static bool reuse_backward_layout_change(recomputing *r, const msc_op *op, msc_o
   if (there->id > user->id) {
     msc_op_unlink(there);
     msc_insert_before(user, there);
-    msc_op_set(there, MSC_FACT(recompute), msc_bool(true));
+    msc_op_put(there, msc_fact_recompute(msc_bool(true)));
   }
   r->copy[op->id] = there;
   return true;
@@ -180,7 +180,7 @@ static void copy_before(recomputing *r, const msc_op *op, msc_op *user) {
   msc_op *copy = msc_op_copy(r->f, op, in);
   copy->id = user->id; /* the copy belongs to the backward */
   clear_marks_of_op(copy);
-  msc_op_set(copy, MSC_FACT(recompute), msc_bool(true));
+  msc_op_put(copy, msc_fact_recompute(msc_bool(true)));
   msc_insert_before(user, copy);
   r->copy[op->id] = copy;
   r->num_copies++;

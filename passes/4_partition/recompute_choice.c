@@ -232,9 +232,9 @@ static void mark_chosen_ops(const choosing *c, const group *g) {
       continue;
     choice now = g[group_of(c, i)].now;
     if (now == FULL)
-      msc_op_set(op, MSC_FACT(recompute), msc_str(ctx, msc_arena_printf(c->arena, "group%u", group_of(c, i))));
+      msc_op_put(op, msc_fact_recompute(msc_str(ctx, msc_arena_printf(c->arena, "group%u", group_of(c, i)))));
     else if (now == CHEAP && is_cheap_to_recompute(op) && !is_read_by_other_group(c, op))
-      msc_op_set(op, MSC_FACT(recompute), msc_bool(true));
+      msc_op_put(op, msc_fact_recompute(msc_bool(true)));
   }
 }
 

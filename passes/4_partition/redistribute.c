@@ -138,8 +138,7 @@ static msc_value *emit_steps(redistributing *r, msc_op *user, msc_value *v, cons
     msc_insert_before(user, op);
     /* results of the function belong to the stage where they were made */
     const msc_op *in_stage = msc_op_attr(user, MSC_FACT(stage)) || !v->def ? user : v->def;
-    if (msc_op_attr(in_stage, MSC_FACT(stage)))
-      msc_op_set(op, MSC_FACT(stage), *msc_op_attr(in_stage, MSC_FACT(stage)));
+    msc_op_copy_attr(op, in_stage, MSC_FACT(stage));
     if (msc_verb_reduces(s->verb) && v->type->layout->reduction != MSC_SUM)
       msc_op_set(op, "reduction", msc_str(ctx, msc_reduction_name(v->type->layout->reduction)));
     op->out[0].type = msc_type_with_layout(ctx, v->type, s->to);
@@ -300,7 +299,7 @@ static bool redistribute_func(msc_pass_ctx *pass, msc_func *f, known_plans *plan
     MSC_TRY(redistribute_operands(&r, op));
   }
   erase_idle_broadcasts(f);
-  if (laid) msc_func_set(f, MSC_FACT(partitioned), msc_bool(true));
+  if (laid) msc_func_put(f, msc_fact_partitioned(true));
   msc_stat(pass, "collectives", r.collectives);
   msc_stat(pass, "bytes received per device", r.bytes);
   return true;

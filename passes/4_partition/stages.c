@@ -253,7 +253,7 @@ static void write_stages(staging *s) {
   for (size_t k = 0; k < s->num_ops; k++) {
     msc_op_unset(s->op[k], MSC_FACT(pipeline_stage));
     if (s->stage[k] != NOWHERE && !(msc_info(s->op[k])->flags & MSC_TERMINATOR))
-      msc_op_set(s->op[k], MSC_FACT(stage), msc_int(s->stage[k]));
+      msc_op_put(s->op[k], msc_fact_stage(s->stage[k]));
   }
 }
 

@@ -200,7 +200,7 @@ static void form_bucket(bucketing *z, size_t num, const size_t *member) {
   }
   msc_op *op = num > 1 ? merge_collectives(z, num, member) : z->c[member[0]].op;
   if (!z->c[member[0]].at_once) move_after_operands(op);
-  msc_op_set(op, MSC_FACT(bucket), msc_int(z->buckets++));
+  msc_op_put(op, msc_fact_bucket(z->buckets++));
   msc_remark(z->pass, op, "%zu together, %" PRId64 " bytes, ready after %" PRId64 " ns", num, bytes, ready);
 }
 

@@ -25,7 +25,8 @@ typedef struct {
   int64_t *ties;      /* by result: argument or -1 */
   size_t num_given;   /* results of the new return */
   msc_value **given;
-  msc_attr_value *given_tie, *given_name;
+  int64_t *given_tie;
+  msc_attr_value *given_name;
 } copying;
 
 /* ---- what differs between copies ---- */
@@ -79,8 +80,8 @@ static msc_value *add_argument_of_copy(copying *z, size_t i, int64_t copy) {
   msc_value *v = msc_add_arg(z->f->body, old->type, name);
   for (size_t k = 0; k < z->f->arg[i].num_attrs; k++)
     msc_arg_set(z->f, v->index, z->f->arg[i].attrs[k].name, z->f->arg[i].attrs[k].value);
-  if (carried) msc_arg_set(z->f, v->index, MSC_FACT(msc_name), msc_str(z->pass->ctx, name));
-  else msc_arg_set(z->f, v->index, MSC_FACT(msc_copy), msc_int(copy));
+  if (carried) msc_arg_put(z->f, v->index, msc_fact_msc_name(z->pass->ctx, name));
+  else msc_arg_put(z->f, v->index, msc_fact_msc_copy(copy));
   return v;
 }
 
@@ -122,7 +123,7 @@ static void copy_op_for(copying *z, const msc_op *op, int64_t copy) {
   msc_append(z->f->body, made);
   if (msc_is_message(op)) {
     msc_op_set(made, "message", msc_int(z->message[msc_op_int(op, "message")] + copy - 1));
-    msc_op_set(made, MSC_FACT(copy), msc_int(copy));
+    msc_op_put(made, msc_fact_copy(copy));
   }
   for (size_t i = 0; i < op->num_out; i++) z->value[op->out[i].id] = &made->out[i];
 }
@@ -131,7 +132,7 @@ static void copy_op_for(copying *z, const msc_op *op, int64_t copy) {
 
 static void add_copy_result(copying *z, msc_value *v, int64_t tie, const char *name) {
   z->given[z->num_given] = v;
-  z->given_tie[z->num_given] = msc_int(tie);
+  z->given_tie[z->num_given] = tie;
   z->given_name[z->num_given++] = msc_str(z->pass->ctx, name);
 }
 
@@ -151,8 +152,8 @@ static void add_results_of_copy(copying *z, msc_value *const *result, const msc_
 static void write_results(copying *z) {
   msc_context *ctx = z->pass->ctx;
   msc_append_return(z->f, z->num_given, z->given, z->f->loc);
-  msc_func_set(z->f, MSC_FACT(ties), msc_list(ctx, z->num_given, z->given_tie));
-  msc_func_set(z->f, MSC_FACT(results), msc_list(ctx, z->num_given, z->given_name));
+  msc_func_put(z->f, msc_fact_ties(ctx, z->num_given, z->given_tie));
+  msc_func_put(z->f, msc_fact_results(ctx, z->num_given, z->given_name));
 }
 
 /* ---- one section ---- */
@@ -193,7 +194,7 @@ static copying start_copying(msc_pass_ctx *pass, msc_func *f, int64_t n, const i
   z.kept = msc_new_array(a, msc_value *, z.num_args + 1);
   z.ties = msc_new_array(a, int64_t, z.num_results + 1);
   z.given = msc_new_array(a, msc_value *, room);
-  z.given_tie = msc_new_array(a, msc_attr_value, room);
+  z.given_tie = msc_new_array(a, int64_t, room);
   z.given_name = msc_new_array(a, msc_attr_value, room);
   for (msc_op *op = f->body->first; op->next; op = op->next) z.op[z.num_ops++] = op;
   for (size_t i = 0; i < z.num_args; i++) z.value[f->body->args[i]->id] = f->body->args[i];
@@ -223,7 +224,7 @@ static bool copy_section(msc_pass_ctx *pass, msc_func *f, int64_t n, const int64
   }
   write_results(&z);
   move_messages(&z);
-  msc_func_set(f, MSC_FACT(copies), msc_int(n));
+  msc_func_put(f, msc_fact_copies(n));
   msc_stat(pass, "sections", 1);
   return true;
 }

@@ -179,19 +179,19 @@ static section *find_or_make_section(splitting *s, place at) {
   n->end = &n->first;
   n->arg = msc_new_array(a, msc_value *, s->f->body->num_args);
   n->f->loc = s->f->loc;
-  msc_func_set(n->f, MSC_FACT(program), msc_str(s->pass->ctx, s->program));
-  msc_func_set(n->f, MSC_FACT(section), msc_str(s->pass->ctx, letters));
-  msc_func_set(n->f, MSC_FACT(stage), msc_int(at.stage));
-  msc_func_set(n->f, MSC_FACT(micro), msc_int(s->count));
-  if (at.kind != MSC_SECTION_U) msc_func_set(n->f, MSC_FACT(chunk), msc_int(at.chunk));
-  if (msc_func_attr(s->f, MSC_FACT(manual))) msc_func_set(n->f, MSC_FACT(manual), msc_bool(true));
+  msc_func_put(n->f, msc_fact_program(s->pass->ctx, s->program));
+  msc_func_put(n->f, msc_fact_section(s->pass->ctx, letters));
+  msc_func_put(n->f, msc_fact_stage(at.stage));
+  msc_func_put(n->f, msc_fact_micro(s->count));
+  if (at.kind != MSC_SECTION_U) msc_func_put(n->f, msc_fact_chunk(at.chunk));
+  if (msc_func_attr(s->f, MSC_FACT(manual))) msc_func_put(n->f, msc_fact_manual(true));
   return *slot = n;
 }
 
 static msc_value *add_section_argument(splitting *s, section *n, const msc_type *t, const char *name, msc_role role) {
   msc_value *v = msc_add_arg(n->f->body, t, name);
-  msc_arg_set(n->f, v->index, MSC_FACT(msc_name), msc_str(s->pass->ctx, name));
-  msc_arg_set(n->f, v->index, MSC_FACT(msc_role), msc_str(s->pass->ctx, msc_role_name(role)));
+  msc_arg_put(n->f, v->index, msc_fact_msc_name(s->pass->ctx, name));
+  msc_arg_put(n->f, v->index, msc_fact_msc_role(s->pass->ctx, msc_role_name(role)));
   return v;
 }
 
@@ -271,7 +271,7 @@ static msc_value *carry_between_sections(splitting *s, section *from, section *t
 /* Writes the slot classes, once all readers of carried values are known. */
 static void write_classes(const splitting *s) {
   for (const carrier *r = s->carriers; r; r = r->next)
-    msc_arg_set(r->f, r->arg, MSC_FACT(msc_class), msc_str(s->pass->ctx, msc_slot_names[r->of->class]));
+    msc_arg_put(r->f, r->arg, msc_fact_msc_class(s->pass->ctx, msc_slot_names[r->of->class]));
 }
 
 /* Sends a value from a section of one stage to a section of another: forward sends to forward, backward to backward;
@@ -279,7 +279,7 @@ static void write_classes(const splitting *s) {
 static msc_value *receive_from_stage(splitting *s, section *from, section *to, msc_value *old) {
   msc_value *made = value_in_section(s, from, old);
   msc_attr attrs[3] = {msc_named(s->pass->ctx, "message", msc_int(s->next_message++)),
-                       msc_named(s->pass->ctx, MSC_FACT(stage), msc_int(to->at.stage))};
+                       msc_fact_stage(to->at.stage)};
   msc_builder sending = {.func = from->f,
                          .block = from->f->body,
                          .before = made->def ? made->def->next : from->f->body->first,
@@ -378,7 +378,7 @@ static bool add_to_sum(splitting *s, const msc_op *op) {
     after = set_layout_of(s, choose(&b, first, x, after), t->layout);
   }
   MSC_TRY(after);
-  if (op == s->loss) msc_arg_set(n->f, sum->index, MSC_FACT(msc_loss), msc_bool(true));
+  if (op == s->loss) msc_arg_put(n->f, sum->index, msc_fact_msc_loss(true));
   add_section_result(s, n, after, sum->index, name);
   return true;
 }
@@ -447,18 +447,18 @@ static void write_section_results(splitting *s, section *n) {
   msc_context *ctx = s->pass->ctx;
   msc_arena *a = s->pass->scratch;
   msc_value **result = msc_new_array(a, msc_value *, n->num_results + 1);
-  msc_attr_value *ties = msc_new_array(a, msc_attr_value, n->num_results + 1),
-                 *names = msc_new_array(a, msc_attr_value, n->num_results + 1);
+  int64_t *ties = msc_new_array(a, int64_t, n->num_results + 1);
+  msc_attr_value *names = msc_new_array(a, msc_attr_value, n->num_results + 1);
   size_t num = 0;
   for (const tied *t = n->first; t; t = t->next, num++) {
     result[num] = t->value;
-    ties[num] = msc_int(t->arg == UINT32_MAX ? -1 : (int64_t)t->arg);
+    ties[num] = t->arg == UINT32_MAX ? -1 : (int64_t)t->arg;
     names[num] = msc_str(ctx, t->name);
   }
   msc_append_return(n->f, num, result, n->f->loc);
-  msc_func_set(n->f, MSC_FACT(ties), msc_list(ctx, num, ties));
-  msc_func_set(n->f, MSC_FACT(results), msc_list(ctx, num, names));
-  if (n->loss >= 0) msc_func_set(n->f, MSC_FACT(loss), msc_int(n->loss));
+  msc_func_put(n->f, msc_fact_ties(ctx, num, ties));
+  msc_func_put(n->f, msc_fact_results(ctx, num, names));
+  if (n->loss >= 0) msc_func_put(n->f, msc_fact_loss(n->loss));
 }
 
 /* ---- the pass ---- */

@@ -93,7 +93,7 @@ static void copy_for_across(copying *c, msc_op *op) {
   }
   msc_op *copy = c->copy[op->id] = msc_op_copy(c->f, op, in);
   c->from[op->id] = from;
-  msc_op_set(copy, MSC_FACT(across), msc_bool(true));
+  msc_op_put(copy, msc_fact_across(true));
   msc_insert_after(op, copy);
   for (msc_use *u = op->out[0].uses, *next; u; u = next) {
     next = u->next;

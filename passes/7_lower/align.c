@@ -145,8 +145,8 @@ static bool feeds_loss(const msc_value *v) {
 static void tell_losses(const aligning *z, const msc_value *v) {
   for (const msc_use *u = v->uses; u; u = u->next) {
     if (!is_labelled_loss(u->user)) continue;
-    msc_op_set(u->user, MSC_FACT(whole), msc_int(z->narrow));
-    msc_op_set(u->user, MSC_FACT(classes), msc_int(z->narrow));
+    msc_op_put(u->user, msc_fact_whole(z->narrow));
+    msc_op_put(u->user, msc_fact_classes(z->narrow));
   }
 }
 

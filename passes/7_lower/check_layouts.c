@@ -140,12 +140,11 @@ static void lift_rows(const checking *z, msc_op *op) {
   const int64_t *border = table->layout->split[axis], n = table->dim[axis],
                 num = msc_layout_parts(table->layout, (int)axis), part = n / num + (n % num != 0);
   if (!msc_op_bool(op, MSC_FACT(aligned)) || num < 2) return;
-  msc_attr_value *v = msc_new_array(z->arena, msc_attr_value, num);
+  int64_t *rows = msc_new_array(z->arena, int64_t, num);
   for (int64_t i = 0; i < num; i++)
-    v[i] = msc_int(border ? border[i + 1] - border[i] : i * part < n ? (n - i * part < part ? n - i * part : part) : 0);
+    rows[i] = border ? border[i + 1] - border[i] : i * part < n ? (n - i * part < part ? n - i * part : part) : 0;
   op->attrs = msc_arena_copy(z->arena, op->attrs, op->num_attrs * sizeof *op->attrs);
-  msc_put_attr(z->ctx, &op->attrs, &op->num_attrs, MSC_FACT(manual_split),
-               (msc_attr_value){.kind = MSC_ATTR_LIST, .list = {(size_t)num, v}});
+  msc_attrs_put(z->ctx, &op->attrs, &op->num_attrs, msc_fact_manual_split(z->ctx, (size_t)num, rows));
 }
 
 static bool knows_all_wholes(const checking *z, const msc_op *op) {
@@ -323,7 +322,7 @@ static void set_reads(checking *z, msc_op *op) {
   if (!needs_reads(z, op)) return;
   for (size_t i = 0; i < op->num_in; i++)
     v[i] = operand_whole(z, op, i) ? msc_type_attr(operand_whole(z, op, i)) : msc_str(z->ctx, "");
-  msc_op_set(op, MSC_FACT(reads), msc_list(z->ctx, op->num_in, v));
+  msc_op_put(op, msc_fact_reads(z->ctx, op->num_in, v));
 }
 
 /* ---- op by op ---- */

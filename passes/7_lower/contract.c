@@ -8,9 +8,8 @@
 
 /* Gives the products of the expansion the einsum's blocks of sums. */
 static void copy_blocks_to_products(const msc_op *op, msc_func *expansion) {
-  const msc_attr_value *blocks = msc_op_attr(op, MSC_FACT(blocks));
-  for (msc_op *o = expansion->body->first; o && blocks; o = o->next)
-    if (msc_form_of(o) == MSC_FORM_PRODUCT) msc_op_set(o, MSC_FACT(blocks), *blocks);
+  for (msc_op *o = expansion->body->first; o; o = o->next)
+    if (msc_form_of(o) == MSC_FORM_PRODUCT) msc_op_copy_attr(o, op, MSC_FACT(blocks));
 }
 
 static bool is_product_result(const msc_value *v) { return v->def && msc_form_of(v->def) == MSC_FORM_PRODUCT; }

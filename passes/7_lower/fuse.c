@@ -360,7 +360,7 @@ static void build_fused_op(fusing *z, const region *r) {
   msc_append(z->f->body, fused);
   bool again = true;
   for (size_t i = 0; i < r->num; i++) again &= msc_op_attr(r->op[i], MSC_FACT(recompute)) != NULL;
-  if (again) msc_op_set(fused, MSC_FACT(recompute), msc_bool(true));
+  if (again) msc_op_put(fused, msc_fact_recompute(msc_bool(true)));
   fused->body = msc_block_new(z->f, fused);
   for (size_t i = 0; i < in.num; i++) msc_add_arg(fused->body, in.value[i]->type, NULL);
   for (size_t i = 0; i < out.num; i++) {

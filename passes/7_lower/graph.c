@@ -5,8 +5,8 @@
 #include "passes/7_lower/target.h"
 
 void msc_graph_mark(const msc_pass_ctx *pass, msc_op *op) {
-  msc_op_set(op, MSC_FACT(library), msc_bool(true));
-  if (!msc_is_deterministic(op->block->func->module, pass->config)) msc_op_set(op, MSC_FACT(any_order), msc_bool(true));
+  msc_op_put(op, msc_fact_library(true));
+  if (!msc_is_deterministic(op->block->func->module, pass->config)) msc_op_put(op, msc_fact_any_order(true));
 }
 
 bool msc_is_graph(const msc_op *op) {

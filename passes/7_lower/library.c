@@ -53,7 +53,7 @@ static msc_op *absorb_bias_and_relu(msc_op *matmul) {
 
 static void mark_generated(msc_op *gemm, int64_t blocks) {
   msc_op_set(gemm, "generated", msc_bool(true));
-  if (blocks > 1) msc_op_set(gemm, MSC_FACT(blocks), msc_int(blocks));
+  if (blocks > 1) msc_op_put(gemm, msc_fact_blocks(blocks));
 }
 
 /* Inserts a reshape of x[*,k] to [rows,k], the same bytes. */
@@ -62,7 +62,7 @@ static msc_value *reshape_to_matrix(msc_op *before, msc_value *x) {
   int64_t k = x->type->dim[x->type->rank - 1], dim[2] = {k ? msc_type_elems(x->type) / k : 0, k};
   for (int d = 0; k == 0 && d + 1 < x->type->rank; d++) dim[0] = (d ? dim[0] : 1) * x->type->dim[d];
   msc_op *op = msc_op_new(before->block->func, OP_reshape, 1, &x, 1, before->loc);
-  msc_op_set(op, MSC_FACT(shape), msc_ints(msc_op_ctx(before), 2, dim));
+  msc_op_put(op, msc_fact_shape(msc_op_ctx(before), 2, dim));
   op->out[0].type = msc_type_of(msc_op_ctx(before), x->type->dtype, 2, dim, NULL);
   msc_insert_before(before, op);
   return &op->out[0];

@@ -41,10 +41,10 @@ static int64_t number_offset(localizing *z, const msc_type *t, int dim, bool beh
   msc_context *ctx = z->pass->ctx;
   msc_attr *a = NULL;
   size_t num = 0;
-  if (behind) msc_put_attr(ctx, &a, &num, MSC_FACT(behind), msc_bool(true));
+  if (behind) msc_attrs_put(ctx, &a, &num, msc_fact_behind(true));
   msc_put_attr(ctx, &a, &num, "dim", msc_int(dim));
-  msc_put_attr(ctx, &a, &num, MSC_FACT(layout), msc_layout_attr(t->layout));
-  msc_put_attr(ctx, &a, &num, MSC_FACT(shape), dims_attr(z, t));
+  msc_attrs_put(ctx, &a, &num, msc_fact_layout(t->layout));
+  msc_attrs_put(ctx, &a, &num, msc_fact_shape(ctx, (size_t)t->rank, t->dim));
   msc_attr_value v = {.kind = MSC_ATTR_DICT, .dict = {num, a}};
   for (size_t i = 0; i < z->num_starts; i++)
     if (msc_attr_equal(&z->starts[i], &v)) return (int64_t)i;
@@ -174,7 +174,7 @@ static void localize_parts(localizing *z, msc_op *op) {
   msc_comm_set_parts(comm, op->num_in, part);
   msc_op_set(comm, "dims", msc_ints(z->pass->ctx, num_dims, dims));
   msc_op_set(comm, "reduction", msc_str(z->pass->ctx, msc_reduction_name(part[0].from->reduction)));
-  if (msc_op_attr(op, MSC_FACT(bucket))) msc_op_set(comm, MSC_FACT(bucket), *msc_op_attr(op, MSC_FACT(bucket)));
+  msc_op_copy_attr(comm, op, MSC_FACT(bucket));
   for (size_t i = 0; i < op->num_in; i++) {
     set_comm_result(z, comm, i, global_of(z, &op->out[i]), op->out[i].type);
     msc_replace_uses(&op->out[i], &comm->out[i]);
@@ -243,8 +243,8 @@ static void shorten_slice(localizing *z, msc_op *op) {
 
 static void set_start_of_indexed(localizing *z, msc_op *op, const msc_type *t, int dim) {
   if (!is_cut_type_dim(t, dim)) return;
-  msc_op_set(op, MSC_FACT(start), msc_int(start_offset(z, t, dim)));
-  msc_op_set(op, MSC_FACT(whole), msc_int(t->dim[dim]));
+  msc_op_put(op, msc_fact_start(start_offset(z, t, dim)));
+  msc_op_put(op, msc_fact_whole(t->dim[dim]));
 }
 
 /* Records the place of the rank's part: random numbers depend on an element's place in the whole tensor. */
@@ -256,8 +256,8 @@ static void set_place_in_whole(localizing *z, msc_op *op, const msc_type *t) {
     any |= number[d] >= 0;
   }
   if (!any) return;
-  msc_op_set(op, MSC_FACT(starts), msc_ints(z->pass->ctx, (size_t)t->rank, number));
-  msc_op_set(op, MSC_FACT(whole_shape), dims_attr(z, t));
+  msc_op_put(op, msc_fact_starts(msc_ints(z->pass->ctx, (size_t)t->rank, number)));
+  msc_op_put(op, msc_fact_whole_shape(z->pass->ctx, (size_t)t->rank, t->dim));
 }
 
 /* Does the same in a program for one rank, in which `whole_layout` says how the whole is cut. */
@@ -357,13 +357,13 @@ static void set_blocks(const localizing *z, msc_op *op) {
   if (!dims || !msc_is_float(x->type->dtype) || !z->deterministic) return;
   bool rows = msc_form_of(op) == MSC_FORM_REDUCE && (dims >> (x->type->rank - 1) & 1) &&
               msc_type_elems(global_of(z, &op->out[0])) > 1;
-  msc_op_set(op, MSC_FACT(blocks), msc_int(count_blocks(z, x, dims, rows ? LEAST_OF_ROW : 1)));
+  msc_op_put(op, msc_fact_blocks(count_blocks(z, x, dims, rows ? LEAST_OF_ROW : 1)));
 }
 
 /* Lets scattered rows be added in any order, atomically, if the target can and the configuration allows it. */
 static void set_any_order(const localizing *z, msc_op *op) {
   if (msc_form_of(op) == MSC_FORM_SCATTER && !z->deterministic && msc_target_of(z->f->module)->adds_atomically)
-    msc_op_set(op, MSC_FACT(any_order), msc_bool(true));
+    msc_op_put(op, msc_fact_any_order(true));
 }
 
 /* The attribute that says how large a result made by numbers is, for this rank's part of it. */
@@ -387,15 +387,16 @@ static void localize_op(localizing *z, msc_op *op) {
   if (indexed && x.of->def == op) set_size(z, op, &x, local);
   if (msc_op_attr(op, "type")) msc_op_set(op, "type", msc_type_attr(local));
   bool is_shaped = msc_form_of(op) == MSC_FORM_RESHAPE || msc_form_of(op) == MSC_FORM_STRETCH;
-  if (is_shaped && msc_op_attr(op, MSC_FACT(shape))) msc_op_set(op, MSC_FACT(shape), dims_attr(z, local));
+  if (is_shaped && msc_op_attr(op, MSC_FACT(shape)))
+    msc_op_put(op, msc_fact_shape(z->pass->ctx, (size_t)local->rank, local->dim));
   if (msc_info(op)->flags & MSC_RANDOM) set_place_in_whole(z, op, y);
-  if (msc_takes_mean(op)) msc_op_set(op, MSC_FACT(count), msc_int(count_mean_elems(z, op)));
+  if (msc_takes_mean(op)) msc_op_put(op, msc_fact_count(msc_int(count_mean_elems(z, op))));
   switch (op->kind) {
     case OP_constant: slice_constant(z, op); break;
     case OP_iota: {
       int dim = (int)msc_op_int(op, "dim");
       if (is_cut_type_dim(y, dim))
-        msc_op_set(op, MSC_FACT(start), msc_int(number_offset(z, y, dim, msc_op_bool(op, MSC_FACT(behind)))));
+        msc_op_put(op, msc_fact_start(number_offset(z, y, dim, msc_op_bool(op, MSC_FACT(behind)))));
       msc_op_unset(op, MSC_FACT(behind));
       break;
     }
@@ -404,7 +405,7 @@ static void localize_op(localizing *z, msc_op *op) {
       if (msc_op_bool(op, MSC_FACT(aligned)) &&
           is_cut_type_dim(of, x.dim)) { /* an index of another rank's row is an error */
         msc_op_unset(op, MSC_FACT(whole));
-        msc_op_set(op, MSC_FACT(part), msc_int(number_offset(z, of, x.dim, true)));
+        msc_op_put(op, msc_fact_part(number_offset(z, of, x.dim, true)));
       }
       break;
     default: break;
@@ -455,8 +456,8 @@ static void localize_types(localizing *z) {
     if (manual) v->type = whole_of_argument(z, i);
     z->global[v->id] = v->type;
     if (v->type->layout) { /* the plan needs both */
-      msc_arg_set(z->f, i, MSC_FACT(msc_layout), msc_layout_attr(v->type->layout));
-      msc_arg_set(z->f, i, MSC_FACT(msc_shape), dims_attr(z, v->type));
+      msc_arg_put(z->f, i, msc_fact_msc_layout(v->type->layout));
+      msc_arg_put(z->f, i, msc_fact_msc_shape(z->pass->ctx, (size_t)v->type->rank, v->type->dim));
     }
     v->type = localize_type(z, v->type);
   }
@@ -478,8 +479,8 @@ static void record_results(localizing *z) {
     layout[i] = t->layout ? t->layout : msc_layout_replicated(z->pass->ctx, t->rank);
     shape[i] = dims_attr(z, t);
   }
-  msc_func_set(z->f, MSC_FACT(result_layouts), msc_layouts_attr(z->pass->ctx, ret->num_in, layout));
-  msc_func_set(z->f, MSC_FACT(result_shapes), msc_list(z->pass->ctx, ret->num_in, shape));
+  msc_func_put(z->f, msc_fact_result_layouts(z->pass->ctx, ret->num_in, layout));
+  msc_func_put(z->f, msc_fact_result_shapes(z->pass->ctx, ret->num_in, shape));
 }
 
 /* Removes what only the choice of layouts needed; gradients need their forward ops no longer. */
@@ -496,7 +497,7 @@ static void drop_layout_choices(msc_op *op) {
 static bool copy_operand(const localizing *z, msc_op *user, size_t i) {
   msc_value *v = user->in[i].value;
   msc_builder b = {.func = z->f, .block = z->f->body, .before = user, .loc = user->loc, .name = user->name};
-  msc_attr shape = msc_named(z->pass->ctx, MSC_FACT(shape), dims_attr(z, v->type));
+  msc_attr shape = msc_fact_shape(z->pass->ctx, (size_t)v->type->rank, v->type->dim);
   msc_op *copy = msc_build_with(&b, OP_broadcast_to, 1, &v, 1, 1, &shape);
   MSC_TRY(copy);
   const msc_type *whole = v->def ? v->whole : msc_mesh_size(z->mesh) > 1 ? global_of(z, v) : NULL;
@@ -555,7 +556,7 @@ static bool localize_func(msc_pass_ctx *pass, msc_func *f) {
     if (moves) localize_collective(&z, op);
     else ok &= set_place_from_layout(&z, op), localize_op(&z, op);
   }
-  if (z.num_starts) msc_func_set(f, MSC_FACT(starts), msc_list(pass->ctx, z.num_starts, z.starts));
+  if (z.num_starts) msc_func_put(f, msc_fact_starts(msc_list(pass->ctx, z.num_starts, z.starts)));
   record_wholes(&z);
   return ok && copy_constants(&z) && copy_results(&z);
 }

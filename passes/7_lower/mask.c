@@ -103,7 +103,7 @@ static msc_value *build_own_elements(masking *m, msc_builder *b, const msc_type 
   cut.first[t->rank] = (uint8_t)(t->layout->first[dim + 1] - t->layout->first[dim]);
   memmove(cut.sub, t->layout->sub + t->layout->first[dim], cut.first[t->rank] * sizeof *cut.sub);
   const msc_layout *l = msc_layout_of(ctx, &m->f->module->mesh, &cut);
-  msc_attr attr[3] = {msc_named(ctx, MSC_FACT(behind), msc_bool(true)), msc_named(ctx, "dim", msc_int(dim)),
+  msc_attr attr[3] = {msc_fact_behind(true), msc_named(ctx, "dim", msc_int(dim)),
                       msc_named(ctx, "type", msc_type_attr(msc_type_of(ctx, index, t->rank, shape, NULL)))};
   msc_op *place = msc_build_with(b, OP_iota, 0, NULL, 1, 3, attr);
   place->out[0].type = type_with_layout(m, place->out[0].type, l);

@@ -118,7 +118,7 @@ static int64_t mark_views(msc_func *f, bool (*is_view)(const msc_op *op)) {
   int64_t num = 0;
   for (msc_op *op = f->body->first; op; op = op->next) {
     if (!is_view(op)) continue;
-    msc_op_set(op, MSC_FACT(view), msc_bool(true));
+    msc_op_put(op, msc_fact_view(true));
     num++;
   }
   return num;

@@ -255,9 +255,9 @@ static void write_places(allocating *z) {
   for (msc_op *op = z->f->body->first; op; op = op->next) {
     int64_t *place = msc_new_array(z->pass->scratch, int64_t, op->num_out);
     for (size_t i = 0; i < op->num_out; i++) place[i] = encode_place(z, &op->out[i]);
-    if (op->num_out) msc_op_set(op, MSC_FACT(place), msc_ints(ctx, op->num_out, place));
+    if (op->num_out) msc_op_put(op, msc_fact_place(ctx, op->num_out, place));
     if (msc_nest_can_fuse(op) && msc_scratch_bytes(z->nester, op))
-      msc_op_set(op, MSC_FACT(work), msc_int((int64_t)z->scratch_of[op->id]));
+      msc_op_put(op, msc_fact_work((int64_t)z->scratch_of[op->id]));
   }
 }
 
@@ -296,7 +296,7 @@ uint64_t msc_scratch_of(msc_pass_ctx *pass, msc_func *f, uint64_t capacity) {
 static void allocate_func(msc_pass_ctx *pass, msc_func *f) {
   msc_place_result r;
   allocating z = compute_places(pass, f, 0, &r);
-  msc_func_set(f, MSC_FACT(scratch), msc_int((int64_t)r.bytes));
+  msc_func_put(f, msc_fact_scratch((int64_t)r.bytes));
   msc_stat(pass, "scratch bytes", (int64_t)r.bytes);
   msc_stat(pass, "live bytes at the peak", (int64_t)r.bound);
   write_places(&z);

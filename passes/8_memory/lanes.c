@@ -194,11 +194,10 @@ bool pass_lanes(msc_pass_ctx *pass, msc_module *m) {
   msc_attr *a = NULL;
   size_t num = 0;
   if (!shape.joined)
-    msc_put_attr(pass->ctx, &a, &num, MSC_FACT(forward), msc_list(pass->ctx, (size_t)shape.stages, forward));
-  msc_put_attr(pass->ctx, &a, &num, MSC_FACT(slots), msc_list(pass->ctx, slots.num, slots.v));
-  msc_put_attr(pass->ctx, &a, &num, MSC_FACT(train), msc_list(pass->ctx, (size_t)shape.stages, train));
-  msc_put_attr(pass->ctx, &m->attrs, &m->num_attrs, MSC_FACT(msc_lanes),
-               (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, a}});
+    msc_attrs_put(pass->ctx, &a, &num, msc_fact_forward(pass->ctx, (size_t)shape.stages, forward));
+  msc_attrs_put(pass->ctx, &a, &num, msc_fact_slots(pass->ctx, slots.num, slots.v));
+  msc_attrs_put(pass->ctx, &a, &num, msc_fact_train(pass->ctx, (size_t)shape.stages, train));
+  msc_attrs_put(pass->ctx, &m->attrs, &m->num_attrs, msc_fact_msc_lanes(num, a));
   msc_stat(pass, "entries", (int64_t)(train[0].list.num / MSC_LANE_FIELDS));
   return true;
 }

@@ -243,7 +243,7 @@ static void write_order(overlapping *z, const uint32_t *order) {
     for (size_t k = p + 1; k <= p + beside[p]; k++) ops += z->user[order[k]] != NULL;
     msc_append(z->f->body, z->op[i]);
     if (z->user[i]) msc_append(z->f->body, z->user[i]);
-    if (ops) msc_op_set(z->op[i], MSC_FACT(beside), msc_int(ops));
+    if (ops) msc_op_put(z->op[i], msc_fact_beside(ops));
     else msc_op_unset(z->op[i], MSC_FACT(beside));
   }
 }

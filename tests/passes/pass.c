@@ -186,12 +186,12 @@ static void layouts_are_the_same_as_their_texts(void **state) {
   const msc_layout *l = msc_wanted_layout(ret, 0), *other = msc_layout_replicated(ctx, 2);
   assert_non_null(l);
   assert_null(msc_wanted_layout(ret, 1));
-  msc_op_set(ret, MSC_FACT(in_layout), msc_layouts_attr(ctx, 1, &l));
+  msc_op_put(ret, msc_fact_in_layout(ctx, 1, &l));
   assert_ptr_equal(msc_wanted_layout(ret, 0), l);
   assert_string_equal(msc_print_text(m, arena, &(size_t){0}), msc_print_text(n, arena, &(size_t){0}));
   assert_null(msc_modules_differ(m, n, arena));
   assert_null(msc_modules_differ(n, m, arena));
-  msc_op_set(ret, MSC_FACT(in_layout), msc_layouts_attr(ctx, 1, &other));
+  msc_op_put(ret, msc_fact_in_layout(ctx, 1, &other));
   assert_string_equal(msc_modules_differ(m, n, arena), "function 'f': op 0 (return): attributes differ");
   msc_context_free(ctx);
 }

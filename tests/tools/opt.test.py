@@ -80,6 +80,11 @@ expect("opt --list-facts", 0, "", lambda text: ""
 expect(
     "opt --list-facts --json", 0, "", lambda text: "" if {"name": "stage", "on": "op func", "from": "4_partition"}.
     items() <= {r["name"]: r for r in json.loads(text)}["stage"].items() else "stage")
+expect("opt --list-facts", 0, "", lambda text: "" if "; with forward, slots, train\n" in text and
+       "bytes of the arena; on every function behind 8_memory\n" in text else "members and needs")
+expect(
+    "opt --list-facts --json", 0, "", lambda text: "" if {r["name"]: r for r in json.loads(text)}["place"]["needs"] ==
+    [{"on": "comm", "behind": "8_memory"}, {"on": "gemm", "behind": "8_memory"}] else "needs of place")
 expect(
     "opt --list-ops", 0, "", lambda text: "" if
     "\nmatmul (a b) -> (y) {transpose_a:bool=false transpose_b:bool=false} pure ; mk,kn->mn ; k:sum ; lin 0|1 ; "

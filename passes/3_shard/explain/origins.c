@@ -73,9 +73,9 @@ void shard_origins_conflict(shard_origins *o, const shard_op *op, const msc_valu
   size_t num = 0;
   msc_put_attr(ctx, &attrs, &num, "value", msc_str(ctx, value_text(v)));
   msc_put_attr(ctx, &attrs, &num, "dim", msc_int(d));
-  msc_put_attr(ctx, &attrs, &num, MSC_FACT(here), shard_digits(o->g, here.num, here.atom, NULL));
-  msc_put_attr(ctx, &attrs, &num, MSC_FACT(there), shard_digits(o->g, there.num, there.atom, NULL));
-  if (by) msc_put_attr(ctx, &attrs, &num, MSC_FACT(by), msc_str(ctx, by));
+  msc_attrs_put(ctx, &attrs, &num, msc_fact_here(shard_digits(o->g, here.num, here.atom, NULL)));
+  msc_attrs_put(ctx, &attrs, &num, msc_fact_there(shard_digits(o->g, there.num, there.atom, NULL)));
+  if (by) msc_attrs_put(ctx, &attrs, &num, msc_fact_by(ctx, by));
   conflict *c = msc_new(o->g->arena, conflict);
   *c = (conflict){op, {.kind = MSC_ATTR_DICT, .dict = {num, attrs}}, NULL};
   *o->end = c, o->end = &c->next;
@@ -100,11 +100,11 @@ static void store_inherited(const shard_origins *o, int group) {
     }
     msc_attr *attrs = NULL;
     size_t num = 0;
-    msc_put_attr(g->ctx, &attrs, &num, MSC_FACT(by), msc_str(g->ctx, by));
-    msc_put_attr(g->ctx, &attrs, &num, MSC_FACT(digits), shard_digits(g, atoms, atom, NULL));
+    msc_attrs_put(g->ctx, &attrs, &num, msc_fact_by(g->ctx, by));
+    msc_attrs_put(g->ctx, &attrs, &num, msc_fact_digits(shard_digits(g, atoms, atom, NULL)));
     entry[entries++] = (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, attrs}};
   }
-  if (entries) msc_op_set(g->group[group].leader, MSC_FACT(inherited), msc_list(g->ctx, entries, entry));
+  if (entries) msc_op_put(g->group[group].leader, msc_fact_inherited(g->ctx, entries, entry));
 }
 
 static void store_conflict(const shard_origins *o, const conflict *c) {
@@ -114,7 +114,7 @@ static void store_conflict(const shard_origins *o, const conflict *c) {
   msc_attr_value *all = msc_new_array(o->g->arena, msc_attr_value, num + 1);
   if (num) memcpy(all, before->list.v, num * sizeof *all);
   all[num] = c->value;
-  msc_op_set(leader, MSC_FACT(conflicts), msc_list(o->g->ctx, num + 1, all));
+  msc_op_put(leader, msc_fact_conflicts(o->g->ctx, num + 1, all));
 }
 
 void shard_origins_store(shard_origins *o) {

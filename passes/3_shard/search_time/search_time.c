@@ -248,15 +248,15 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   if (t.follows) t.bound = 0; /* it would speak of what goes with propagation only */
   msc_drop_attr(f->attrs, &f->num_attrs, MSC_FACT(free_mesh));
   if (room)
-    msc_func_set(f, MSC_FACT(kept_bytes), msc_int(t.found.bytes)),
-        msc_func_set(f, MSC_FACT(limited), msc_bool(t.limited || t.charge > 0));
+    msc_func_put(f, msc_fact_kept_bytes(t.found.bytes)),
+        msc_func_put(f, msc_fact_limited(t.limited || t.charge > 0));
   shard_store_strategy(&t, is_whole);
   if (!is_whole) return true;
-  msc_func_set(f, MSC_FACT(searched), msc_bool(true));
-  msc_func_set(f, MSC_FACT(step_ns), msc_int(t.found.ns));
-  msc_func_set(f, MSC_FACT(least_step_ns), msc_int(t.bound));
+  msc_func_put(f, msc_fact_searched(true));
+  msc_func_put(f, msc_fact_step_ns(t.found.ns));
+  msc_func_put(f, msc_fact_least_step_ns(t.bound));
   msc_drop_attr(f->attrs, &f->num_attrs, MSC_FACT(compared));
-  if (t.bound && what_was_compared(&t)) msc_func_set(f, MSC_FACT(compared), msc_str(t.g.ctx, what_was_compared(&t)));
+  if (t.bound && what_was_compared(&t)) msc_func_put(f, msc_fact_compared(t.g.ctx, what_was_compared(&t)));
   msc_stat(pass, "variables", (int64_t)t.m.num_vars);
   msc_stat(pass, "work", (int64_t)t.work);
   msc_stat(pass, "ns", t.found.ns);

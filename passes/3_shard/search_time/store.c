@@ -23,10 +23,10 @@ static void set_digits(shard_timing *t, msc_op *op, const msc_assignment *a, int
   size_t num = 0;
   for (int d = 0; d < rank; d++) {
     char name[2] = {(char)('A' + d), 0};
-    msc_put_attr(t->g.ctx, &attrs, &num, name, shard_digits(&t->g, a->num[d], a->atom[d], NULL));
+    msc_put_attr(t->g.ctx, &attrs, &num, name, msc_digits_attr(shard_digits(&t->g, a->num[d], a->atom[d], NULL)));
   }
-  msc_op_set(op, MSC_FACT(sharding), (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, attrs}});
-  msc_op_set(op, MSC_FACT(by), msc_str(t->g.ctx, "copy")); /* no op of the model's */
+  msc_op_put(op, msc_fact_sharding(num, attrs));
+  msc_op_put(op, msc_fact_by(t->g.ctx, "copy")); /* no op of the model's */
 }
 
 static void set_pass(shard_timing *t, msc_op *op, uint32_t mask) {
@@ -34,7 +34,7 @@ static void set_pass(shard_timing *t, msc_op *op, uint32_t mask) {
   int num = 0;
   for (int a = 0; a < t->g.atoms.num; a++)
     if (mask >> a & 1) atom[num++] = (uint8_t)a;
-  if (num) msc_op_set(op, MSC_FACT(pass), shard_digits(&t->g, num, atom, NULL));
+  if (num) msc_op_put(op, msc_fact_pass(shard_digits(&t->g, num, atom, NULL)));
 }
 
 static bool same_cut(const msc_layout *a, const msc_layout *b) { return a == b; }
@@ -44,7 +44,7 @@ static void insert_copy(shard_timing *t, const shard_variable *v, const msc_assi
   msc_value *from = v->copied;
   int own = t->g.op[from->def->id].group;
   msc_op *copy = msc_op_new(t->g.func, OP_broadcast_to, 1, &from, 1, from->def->loc);
-  msc_op_set(copy, MSC_FACT(shape), msc_ints(t->g.ctx, (size_t)from->type->rank, from->type->dim));
+  msc_op_put(copy, msc_fact_shape(t->g.ctx, (size_t)from->type->rank, from->type->dim));
   copy->name = from->def->name;
   msc_insert_after(from->def, copy);
   copy->out[0].type = from->type;
@@ -61,8 +61,8 @@ static void insert_copy(shard_timing *t, const shard_variable *v, const msc_assi
 /* It is cut in a way of its own; explain.c puts it back. */
 static void detach(msc_op *sum) {
   msc_context *ctx = sum->block->func->module->ctx;
-  if (sum->forward->name) msc_op_set(sum, MSC_FACT(owner), msc_str(ctx, sum->forward->name));
-  if (sum->letters) msc_op_set(sum, MSC_FACT(owner_letters), msc_str(ctx, sum->letters));
+  if (sum->forward->name) msc_op_put(sum, msc_fact_owner(ctx, sum->forward->name));
+  if (sum->letters) msc_op_put(sum, msc_fact_owner_letters(ctx, sum->letters));
   sum->forward = NULL;
   sum->letters = NULL;
 }

@@ -66,7 +66,7 @@ static bool rewrite(const shard_graph *g, msc_op *op, int64_t *rows) {
   if (num > 1) raw.split[0] = msc_split_of(g->ctx, (size_t)num, rows);
   const msc_layout *layout[2] = {msc_layout_of(g->ctx, g->mesh, &raw),
                                  msc_layout_replicated(g->ctx, op->in[1].value->type->rank)};
-  msc_op_set(op, MSC_FACT(in_layout), msc_layouts_attr(g->ctx, 2, layout));
+  msc_op_put(op, msc_fact_in_layout(g->ctx, 2, layout));
   msc_op_unset(op, MSC_FACT(in_strategy));
   return true;
 }

@@ -160,9 +160,9 @@ static void insert(shard_graph *g, const shard_pin *pin) {
   msc_attr *digits = NULL;
   size_t num = 0;
   to->name = pin->op->name;
-  msc_op_set(to, MSC_FACT(shape), msc_ints(g->ctx, (size_t)from->type->rank, from->type->dim));
-  msc_op_set(to, MSC_FACT(pinned), msc_bool(true));
-  msc_op_set(to, MSC_FACT(by), msc_str(g->ctx, "user"));
+  msc_op_put(to, msc_fact_shape(g->ctx, (size_t)from->type->rank, from->type->dim));
+  msc_op_put(to, msc_fact_pinned(true));
+  msc_op_put(to, msc_fact_by(g->ctx, "user"));
   msc_insert_after(pin->op, to);
   msc_infer(to);
   for (int d = 0; d < from->type->rank; d++) {
@@ -170,7 +170,7 @@ static void insert(shard_graph *g, const shard_pin *pin) {
     if (from->type->dim[d] != 1)
       msc_put_attr(g->ctx, &digits, &num, name, msc_digits_attr(msc_layout_of_dim(g->ctx, g->mesh, l, d)));
   }
-  msc_op_set(to, MSC_FACT(sharding), (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, digits}});
+  msc_op_put(to, msc_fact_sharding(num, digits));
   msc_replace_uses(from, &to->out[0]);
   msc_set_operand(to, 0, from);
 }

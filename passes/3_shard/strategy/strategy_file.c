@@ -311,7 +311,7 @@ static void load_side(loading *l, msc_op *op, const char *key, json_t *list, boo
     layout[i] = finish_recorded(l, key, type_of_tensor(op, out, i), s);
     if (!layout[i]) return;
   }
-  if (num) msc_op_set(op, out ? MSC_FACT(out_layout) : MSC_FACT(in_layout), msc_layouts_attr(l->ctx, num, layout));
+  if (num) msc_op_put(op, out ? msc_fact_out_layout(l->ctx, num, layout) : msc_fact_in_layout(l->ctx, num, layout));
 }
 
 static void load_history(loading *l, msc_op *op, const char *key, const char *name, const json_t *list) {
@@ -411,10 +411,10 @@ static void load_op(loading *l, msc_op *op, const char *key, json_t *o) {
   size_t known = 0;
   while (known < 4 && (!by || strcmp(by, words[known]))) known++;
   if (known == 4) differs(l, "strategy file: \"by\" of %s must be user, default, propagation or search", key);
-  else msc_op_set(op, MSC_FACT(by), msc_str(l->ctx, by));
+  else msc_op_put(op, msc_fact_by(l->ctx, by));
   msc_op_unset(op, MSC_FACT(in_strategy));
   msc_op_unset(op, MSC_FACT(out_strategy));
-  if (json_is_true(json_object_get(o, "pinned"))) msc_op_set(op, MSC_FACT(pins), msc_bool(true));
+  if (json_is_true(json_object_get(o, "pinned"))) msc_op_put(op, msc_fact_pins(true));
   load_side(l, op, key, json_object_get(layout, "in"), false);
   load_side(l, op, key, json_object_get(layout, "out"), true);
   for (size_t i = 0; l->ok && i < num_hints; i++) compare_hint(l, op, &hints[i]);

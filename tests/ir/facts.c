@@ -1,4 +1,4 @@
-/* facts_needed.c: at the end of a stage what fact.def says is needed is there, or a report at its place says what is
+/* facts.c: at the end of a stage what fact.def says is needed is there, or a report at its place says what is
  * missing. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,14 +42,39 @@ static void what_a_stage_leaves_is_there(void **state) {
   msc_func_set(f, MSC_FACT(result_shapes), none);
   expect_report(ctx, m, "7_lower", NULL);
   expect_report(ctx, m, "8_memory", "forward: scratch is missing behind 8_memory");
-  msc_func_set(f, MSC_FACT(scratch), msc_int(0));
+  msc_func_put(f, msc_fact_scratch(0));
   expect_report(ctx, m, "8_memory", "gemm: place is missing behind 8_memory");
   msc_op_set(gemm, MSC_FACT(place), none);
   expect_report(ctx, m, "8_memory", NULL);
   msc_context_free(ctx);
 }
 
+static void expect_wrong(msc_context *ctx, const char *fact, msc_attr_value v, const char *expected) {
+  const char *wrong = msc_fact_wrong(msc_context_arena(ctx), msc_fact_row_of(fact), &v);
+  if (!expected) assert_null(wrong);
+  else assert_string_equal(wrong, expected);
+}
+
+/* A dictionary that is a fact holds only what fact.def says, of the kinds that it says. */
+static void members_are_declared(void **state) {
+  (void)state;
+  msc_context *ctx = msc_context_new(NULL, NULL);
+  msc_attr good[] = {msc_fact_dim(1), msc_fact_value(ctx, "x")}, misspelt[] = {msc_named(ctx, "valeu", msc_int(1))},
+           other[] = {msc_fact_slots(ctx, 0, NULL)}, wrong[] = {msc_named(ctx, MSC_FACT(dim), msc_str(ctx, "1"))};
+  const msc_attr *entry[] = {good, misspelt, other, wrong};
+  static const char *const expected[] = {NULL, "has no member 'valeu'; did you mean 'value'?", "has no member 'slots'",
+                                         "member 'dim' must be an integer"};
+  for (int i = 0; i < 4; i++) {
+    msc_attr_value v = {.kind = MSC_ATTR_DICT, .dict = {i ? 1 : 2, entry[i]}};
+    expect_wrong(ctx, MSC_FACT(conflicts), msc_list(ctx, 1, &v), expected[i]);
+  }
+  expect_wrong(ctx, MSC_FACT(conflicts), msc_int(1), "must be a list");
+  expect_wrong(ctx, MSC_FACT(in_layout), msc_int(1), NULL); /* what a user wrote is pass annotations' to check */
+  msc_context_free(ctx);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(what_a_stage_leaves_is_there)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(what_a_stage_leaves_is_there),
+                                     cmocka_unit_test(members_are_declared)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,128 @@
+/* attr.h: attributes of ops, functions, arguments and modules, and the facts that passes leave for each other. */
+#ifndef MSC_IR_ATTR_H
+#define MSC_IR_ATTR_H
+
+#include "ir/layout/layout.h"
+
+typedef struct msc_module msc_module;
+typedef struct msc_func msc_func;
+typedef struct msc_attr msc_attr;
+typedef struct msc_attr_value msc_attr_value;
+typedef struct msc_op_info msc_op_info;
+
+typedef enum {
+  MSC_ATTR_INT,
+  MSC_ATTR_FLOAT,
+  MSC_ATTR_BOOL,
+  MSC_ATTR_STR,
+  MSC_ATTR_LIST,
+  MSC_ATTR_DICT,
+  MSC_ATTR_TYPE,
+  MSC_ATTR_DENSE,
+  MSC_ATTR_LAYOUT, /* in IR text a string */
+  MSC_ATTR_DIGITS, /* digits of mesh axes, major first: a layout of one dimension, in IR text without its brackets */
+} msc_attr_kind;
+
+struct msc_attr_value {
+  msc_attr_kind kind;
+  msc_dtype dtype; /* of INT and FLOAT, as written: 1 : i64 */
+  union {
+    int64_t i;
+    double f;
+    bool b;
+    const char *s; /* interned */
+    struct { size_t num; const msc_attr_value *v; } list;
+    struct { size_t num; const msc_attr *a; } dict;           /* sorted by name */
+    const msc_type *type;
+    const msc_layout *layout;
+    struct { const msc_type *type; const void *data; size_t bytes; } dense; /* bytes of one element: a splat */
+  };
+};
+
+struct msc_attr {
+  const char *name; /* interned */
+  msc_attr_value value;
+};
+
+/* Names of the rows of fact.def.  msc_intern gives these very arrays, in every context: whether an attribute is a fact
+ * is asked by comparing addresses, and a misspelt one does not compile. */
+typedef struct {
+#define FACT(id, name, on, kind, from, until, meaning) char id[sizeof name];
+#include "ir/fact.def"
+#undef FACT
+} msc_fact_name_table;
+extern const msc_fact_name_table msc_fact_names; /* fact.c */
+#define MSC_FACT(id) (msc_fact_names.id)
+static inline bool msc_is_fact_name(const char *name) {
+  return (uintptr_t)name - (uintptr_t)&msc_fact_names < sizeof msc_fact_names;
+}
+
+/* ---- attr.c ---- */
+
+msc_attr_value msc_int(int64_t v);
+msc_attr_value msc_float(double v);
+msc_attr_value msc_bool(bool v);
+msc_attr_value msc_str(msc_context *ctx, const char *s);
+msc_attr_value msc_type_attr(const msc_type *t);
+msc_attr_value msc_layout_attr(const msc_layout *l);
+msc_attr_value msc_layouts_attr(msc_context *ctx, size_t num, const msc_layout *const *l);
+msc_attr_value msc_digits_attr(const msc_layout *digits);
+/* The layout or digits that v holds; NULL: v is NULL or something else. */
+const msc_layout *msc_attr_layout(const msc_attr_value *v);
+msc_attr_value msc_ints(msc_context *ctx, size_t num, const int64_t *v);
+msc_attr_value msc_list(msc_context *ctx, size_t num, const msc_attr_value *v);
+msc_attr msc_named(msc_context *ctx, const char *name, msc_attr_value v);
+bool msc_attr_equal(const msc_attr_value *a, const msc_attr_value *b);
+
+/* Hashes of contents, equal for what is equal; interned things count by their pointers, so the numbers order
+ * nothing. */
+static inline uint64_t msc_mix(uint64_t h, uint64_t v) {
+  h = (h ^ v) * 0x9e3779b97f4a7c15u;
+  return h ^ h >> 32;
+}
+static inline uint64_t msc_mix_pointer(uint64_t h, const void *p) { return msc_mix(h, (uintptr_t)p); }
+uint64_t msc_mix_attrs(uint64_t h, const msc_attr *attrs, size_t num);
+
+/* Attributes are asked for by their names: MSC_FACT(stage), or what the op's row declares. */
+const msc_attr_value *msc_find_attr(const msc_attr *attrs, size_t num, const char *name);
+void msc_put_attr(msc_context *ctx, msc_attr **attrs, size_t *num, const char *name, msc_attr_value v);
+void msc_drop_attr(msc_attr *attrs, size_t *num, const char *name);
+const msc_attr_value *msc_op_attr(const msc_op *op, const char *name); /* NULL: absent */
+/* The entry for operand i of the op's fact in_layout; NULL: the op wants it in no other layout. */
+const msc_layout *msc_wanted_layout(const msc_op *op, size_t i);
+void msc_op_set(msc_op *op, const char *name, msc_attr_value v);
+/* The attribute of another op, if that has it. */
+void msc_op_copy_attr(msc_op *op, const msc_op *from, const char *name);
+void msc_op_unset(msc_op *op, const char *name);
+/* With the row's default when absent. */
+int64_t msc_op_int(const msc_op *op, const char *name);
+double msc_op_float(const msc_op *op, const char *name);
+/* The number of the operand that the row calls so; -1: the row has none, or this op leaves it out. */
+int msc_operand_called(const msc_op *op, const char *name);
+bool msc_op_bool(const msc_op *op, const char *name);
+const char *msc_op_str(const msc_op *op, const char *name);
+const msc_layout *msc_op_layout(const msc_op *op, const char *name); /* or digits; NULL: absent */
+/* Copies up to max ints; returns how many the list has, -1 when absent. */
+int msc_op_ints(const msc_op *op, const char *name, int64_t *out_v, int max);
+/* Arguments of functions. */
+const msc_attr_value *msc_arg_attr(const msc_func *f, size_t arg, const char *name);
+void msc_arg_set(msc_func *f, size_t arg, const char *name, msc_attr_value v);
+const msc_attr_value *msc_func_attr(const msc_func *f, const char *name);
+void msc_func_set(msc_func *f, const char *name, msc_attr_value v);
+
+/* ---- layout_attr.c ---- */
+
+/* Texts become pointers where a row, of facts or the op's, says that the attribute holds layouts or digits.  What a
+ * user said stays text while it cannot be read: it may wait for a mesh.  False after reports.  info: NULL: of no op. */
+bool msc_read_layouts(const msc_module *m, const msc_loc *loc, msc_attr *attrs, size_t num, const msc_op_info *info);
+/* What a user said, for who reports it where it is wrong; NULL: nothing that is a layout, or "", not given. */
+bool msc_users_layout(const msc_module *m, const msc_loc *loc, const msc_attr_value *v, const msc_layout **out_layout);
+/* Gives the module the mesh: all of its layouts become those with the same names of axes, and texts that waited are
+ * read.  False after reports. */
+bool msc_change_mesh(msc_module *m, const msc_mesh *mesh);
+/* Texts for layouts and digits in v, and in lists in it. */
+msc_attr_value msc_attr_with_texts(const msc_module *m, msc_arena *arena, const msc_attr_value *v);
+
+#include "ir/fact_values.h"
+
+#endif

@@ -1,0 +1,114 @@
+/* context.h: what a program lives in: memory that is freed as a whole, interned text, places in the source,
+ * diagnostics.  Arena exhaustion never returns NULL: it leaves through the context's one recovery point. */
+#ifndef MSC_IR_CONTEXT_H
+#define MSC_IR_CONTEXT_H
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define MSC_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#define MSC_TRY(e)            \
+  do {                        \
+    if (!(e)) return false;   \
+  } while (0)
+
+typedef struct msc_context msc_context;
+typedef struct msc_arena msc_arena;
+typedef struct msc_op msc_op;
+
+/* ---- locations and diagnostics ---- */
+
+typedef struct msc_loc {
+  const char *file;  /* interned; NULL: unknown */
+  uint32_t line, col;
+  const char *scope;             /* module path in the user's program, or NULL */
+  const struct msc_loc *caller;  /* where that code was called from, or NULL   */
+  bool implied;                  /* the place in the IR text itself: not printed again */
+} msc_loc;
+
+typedef enum { MSC_DIAG_ERROR, MSC_DIAG_WARNING, MSC_DIAG_NOTE, MSC_DIAG_REMARK } msc_severity;
+
+/* Codes are rows of ir/diag.def and are never reused. */
+typedef enum {
+  MSC_E_NONE,
+#define DIAG(name, number, title, story) MSC_E_##name = number,
+#include "ir/diag.def"
+#undef DIAG
+} msc_code;
+
+typedef struct msc_diag {
+  msc_severity severity;
+  msc_code code;
+  const msc_loc *loc;   /* may be NULL */
+  const char *op_name;  /* name of the op concerned, or NULL */
+  const char *text;
+  struct msc_diag *next;
+} msc_diag;
+
+/* ---- context.c ---- */
+
+typedef void *msc_realloc_fn(void *user, void *ptr, size_t old_bytes, size_t bytes); /* bytes 0 frees */
+
+/* NULL when memory is out.  `alloc` NULL: the C library's. */
+msc_context *msc_context_new(msc_realloc_fn *alloc, void *user);
+void msc_context_free(msc_context *ctx);
+/* Upper bound of all arenas together; 0: none. */
+void msc_context_limit(msc_context *ctx, size_t bytes);
+
+/* Runs fn(ctx, arg) with the recovery point set: arena exhaustion inside becomes an OUT_OF_MEMORY error and false. */
+bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg);
+
+msc_arena *msc_context_arena(msc_context *ctx);
+msc_arena *msc_arena_new(msc_context *ctx); /* a scratch arena; freed by msc_arena_free or with the context */
+msc_arena *msc_arena_beside(const msc_arena *arena); /* another one of its context */
+void msc_arena_free(msc_arena *arena);
+void msc_arena_reset(msc_arena *arena); /* all that it handed out is gone, the arena stays */
+void *msc_arena_alloc(msc_arena *arena, size_t bytes); /* zeroed, 16-byte aligned, never NULL */
+void *msc_arena_copy(msc_arena *arena, const void *data, size_t bytes);
+char *msc_arena_printf(msc_arena *arena, const char *fmt, ...) MSC_PRINTF(2, 3);
+char *msc_arena_vprintf(msc_arena *arena, const char *fmt, va_list ap);
+/* Room for one more of `num` items: the array itself, or its copy with twice the room; capacity is the next power of
+ * two. */
+void *msc_arena_grown(msc_arena *arena, void *array, size_t num, size_t item_bytes);
+size_t msc_arena_bytes(const msc_arena *arena);
+#define msc_grow(arena, array, num) ((array) = msc_arena_grown((arena), (array), (num), sizeof *(array)))
+#define msc_new(arena, T) ((T *)msc_arena_alloc((arena), sizeof(T)))
+#define msc_new_array(arena, T, n) ((T *)msc_arena_alloc((arena), sizeof(T) * (size_t)(n)))
+
+const char *msc_intern(msc_context *ctx, const char *text);
+const char *msc_intern_n(msc_context *ctx, const char *text, size_t n);
+/* Interns any byte-comparable struct: the caller zeroes its padding. */
+const void *msc_intern_bytes(msc_context *ctx, const void *data, size_t bytes);
+/* Where what follows from two interned things can be remembered; NULL at first. */
+const void **msc_known(msc_context *ctx, const void *a, const void *b);
+const msc_loc *msc_loc_of(msc_context *ctx, const msc_loc *loc); /* interned copy */
+
+/* Diagnostics are collected, in order.  All return false, so `return msc_error(...)` reads well. */
+bool msc_error(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(4, 5);
+bool msc_verror(msc_context *ctx, msc_severity s, msc_code code, const msc_loc *loc, const char *op_name,
+                const char *fmt, va_list ap);
+bool msc_warning(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(4, 5);
+/* belongs to the one before */
+bool msc_note(msc_context *ctx, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(3, 4);
+/* at op->loc, with op->name */
+bool msc_op_error(const msc_op *op, msc_code code, const char *fmt, ...) MSC_PRINTF(3, 4);
+const msc_diag *msc_diags(const msc_context *ctx); /* first; follow ->next */
+int msc_num_errors(const msc_context *ctx);
+void msc_clear_diags(msc_context *ctx);
+/* What is reported between the two is forgotten: of a trial, whose failure is an answer. */
+typedef struct {
+  msc_diag *last;
+  int num_errors;
+} msc_diag_mark;
+msc_diag_mark msc_mark_diags(const msc_context *ctx);
+void msc_forget_diags(msc_context *ctx, msc_diag_mark since);
+const char *msc_code_title(msc_code code);
+const char *msc_code_story(msc_code code);
+/* Nearest of n words by edit distance, or NULL when none is near: "did you mean". */
+const char *msc_nearest(const char *word, const char *const *words, size_t n);
+
+#endif

@@ -1,0 +1,57 @@
+/* fact_values.h: one function per row of fact.def, which gives the fact as an attribute: a value of another kind does
+ * not compile.
+ *
+ *   msc_op_put(op, msc_fact_whole(50257));
+ *   msc_func_put(f, msc_fact_section(ctx, "forward"));
+ *
+ * Kinds whose values are whatever a user wrote take any value. */
+#ifndef MSC_IR_FACT_VALUES_H
+#define MSC_IR_FACT_VALUES_H
+
+#include "ir/attr.h"
+
+#define FACT_OF(id, parameters, v) \
+  static inline msc_attr msc_fact_##id parameters { return (msc_attr){MSC_FACT(id), v}; }
+#define FACT_INT(id) FACT_OF(id, (int64_t v), msc_int(v))
+#define FACT_GROUP FACT_INT
+#define FACT_BYTES FACT_INT
+#define FACT_ROUND FACT_INT
+#define FACT_STAGE_NUMBER FACT_INT
+#define FACT_FLOAT(id) FACT_OF(id, (double v), msc_float(v))
+#define FACT_BOOL(id) FACT_OF(id, (bool v), msc_bool(v))
+#define FACT_FLAG FACT_BOOL
+#define FACT_TEXT(id) FACT_OF(id, (msc_context * ctx, const char *v), msc_str(ctx, v))
+#define FACT_INTS(id) FACT_OF(id, (msc_context * ctx, size_t num, const int64_t *v), msc_ints(ctx, num, v))
+#define FACT_LIST(id) FACT_OF(id, (msc_context * ctx, size_t num, const msc_attr_value *v), msc_list(ctx, num, v))
+#define FACT_TEXTS FACT_LIST
+#define FACT_DICT(id) \
+  FACT_OF(id, (size_t num, const msc_attr *v), ((msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, v}}))
+#define FACT_LETTERS FACT_DICT
+#define FACT_LAYOUT(id) FACT_OF(id, (const msc_layout *v), msc_layout_attr(v))
+#define FACT_LAYOUTS(id) \
+  FACT_OF(id, (msc_context * ctx, size_t num, const msc_layout *const *v), msc_layouts_attr(ctx, num, v))
+#define FACT_DIGITS(id) FACT_OF(id, (const msc_layout *v), msc_digits_attr(v))
+#define FACT_ANY(id) FACT_OF(id, (msc_attr_value v), v)
+#define FACT_NUMBER FACT_ANY
+#define FACT_SPLITS FACT_ANY
+#define FACT_FALSE_ONLY FACT_ANY
+#define FACT_ZERO_ONLY FACT_ANY
+#define FACT_CPU_ONLY FACT_ANY
+#define FACT_F32_ONLY FACT_ANY
+#define FACT_BLOCK FACT_ANY
+#define FACT_WEIGHTS FACT_ANY
+#define FACT_LIMIT FACT_ANY
+#define FACT_FLAG_OR_INT FACT_ANY
+#define FACT_FLAG_OR_NAME FACT_ANY
+#define FACT(id, name, on, kind, from, until, meaning) FACT_##kind(id)
+#include "ir/fact.def"
+#undef FACT
+
+static inline void msc_attrs_put(msc_context *ctx, msc_attr **attrs, size_t *num, msc_attr a) {
+  msc_put_attr(ctx, attrs, num, a.name, a.value);
+}
+static inline void msc_op_put(msc_op *op, msc_attr a) { msc_op_set(op, a.name, a.value); }
+static inline void msc_func_put(msc_func *f, msc_attr a) { msc_func_set(f, a.name, a.value); }
+static inline void msc_arg_put(msc_func *f, size_t arg, msc_attr a) { msc_arg_set(f, arg, a.name, a.value); }
+
+#endif

@@ -1,0 +1,151 @@
+/* op.h: the kinds of ops, and what the row of each in op.def says. */
+#ifndef MSC_IR_OP_H
+#define MSC_IR_OP_H
+
+#include "ir/attr.h"
+#include "ir/verb.h"
+
+typedef struct msc_value msc_value;
+
+typedef enum {
+#define OP(name, ...) OP_##name,
+#include "ir/op.def"
+#undef OP
+  OP_COUNT
+} msc_op_kind;
+
+enum {
+  MSC_PURE = 1,       /* may be folded, merged, dropped */
+  MSC_COMMUTES = 2,   /* operands 0 and 1 may be swapped */
+  MSC_COLLECTIVE = 4, /* communicates */
+  MSC_TERMINATOR = 8,
+  MSC_UPDATE = 16,                         /* optimizer step: results are the new state of tied operands */
+  MSC_COMPOSITE = 32,                      /* has no kernel of its own: always replaced by its expansion */
+  MSC_LOCAL = 64,                          /* exists only after lowering: shapes are one rank's */
+  MSC_CHECKED = 256,                       /* an index outside is an error of the run */
+  MSC_RANDOM = 128,                        /* equal ops differ until each has its own salt, by pass random */
+  MSC_SLICES = 512,                        /* every rank keeps a part of what it holds; nothing is sent */
+  MSC_MOVES = MSC_COLLECTIVE | MSC_SLICES, /* changes which rank holds what */
+  MSC_MESSAGE = 1024,                      /* between the stages of a pipeline; its partner is in another function */
+  MSC_INTERNAL = 4096, /* no model has it: passes make it */
+  MSC_CHEAP = 2048, /* elementwise, a few instructions: computing it twice may be cheaper than storing it */
+};
+
+/* How the elements of the results follow from those of the operands. */
+typedef enum {
+  MSC_FORM_OTHER,       /* in a way of its own */
+  MSC_FORM_SOURCE,      /* from attributes alone */
+  MSC_FORM_ELEMENTWISE, /* each from those at its place; operands broadcast */
+  MSC_FORM_STRETCH,     /* each is the operand's that broadcasting puts there */
+  MSC_FORM_RESHAPE,     /* the same in the same order, in other dimensions */
+  MSC_FORM_MOVE,        /* each is one of the operands', at a place that the attributes say, or a constant */
+  MSC_FORM_PRODUCT,     /* products of matrices: matmul, batch_matmul */
+  MSC_FORM_WINDOW,      /* from windows over the last two dimensions, see conv.h */
+  MSC_FORM_REDUCE,      /* from those along the attribute `dims` */
+  MSC_FORM_ROWS,        /* from those along one dimension, or along the last ones, that are named by `axis` */
+  MSC_FORM_SCATTER,     /* zeros, to which operand `updates` is added at the places `indices` */
+  MSC_FORM_ATTENTION,   /* softmax of products of queries and keys, times values; or the gradient of that */
+  MSC_FORM_LOSS,        /* a loss for each sample, then `reduction` over all samples */
+} msc_form;
+
+typedef enum { MSC_COST_NONE, MSC_COST_BYTES, MSC_COST_FLOPS, MSC_COST_COMM } msc_cost_class;
+
+/* What an attribute's integers have to do with dimensions. */
+typedef enum {
+  MSC_SENSE_NONE,
+  MSC_SENSE_DIM,  /* kinds dim and dims: they are numbers of dimensions */
+  MSC_SENSE_PERM, /* kind perm: the same, one for each dimension of the result */
+  MSC_SENSE_EACH, /* kind each: one entry belongs to each dimension of the first operand */
+  MSC_SENSE_VERB,
+  MSC_SENSE_REDUCTION, /* kinds verb and reduction: a word of ir/verb.def */
+} msc_attr_sense;
+
+typedef struct {
+  const char *name;
+  msc_attr_kind kind;
+  bool is_list, is_nested;   /* ints: list of INT; splits: list of lists of INT */
+  msc_attr_sense sense;
+  bool has_default;
+  const char *default_text;  /* as in the row */
+} msc_attr_spec;
+
+typedef struct {
+  const char *name;
+  bool optional, variadic;
+  int8_t tied;  /* result that is this operand's new value, or -1 */
+} msc_operand_spec;
+
+typedef struct msc_rule msc_rule;
+typedef bool msc_shape_fn(msc_op *op);
+typedef bool msc_rule_fn(const msc_op *op, msc_rule *rule);
+typedef struct msc_grad_ctx msc_grad_ctx;
+typedef bool msc_grad_fn(msc_grad_ctx *g, msc_op *op);
+typedef struct msc_builder msc_builder;
+/* Builds what op computes from operands `in`, typed as op's; false after a report. */
+typedef bool msc_expand_fn(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result);
+typedef struct msc_eval msc_eval;
+typedef void msc_eval_fn(msc_eval *e); /* the interpreter's kernel: see interp/kernel.h */
+
+/* What only some rows of op.def say. */
+typedef struct {
+  const char *formula; /* of an element, see scalar.h; NULL: none */
+  bool has_unit;
+  int unit; /* f(x, unit) = x; of an op that commutes f(unit, x) = x, too */
+  msc_reduction reduction;
+  const char *indexed; /* tensor and dimension that numbers address, see msc_indexed_of; NULL: none */
+} msc_op_facts;
+
+enum { MSC_OP_ATTRS = 16 }; /* of a row of op.def */
+
+struct msc_op_info {
+  const char *name;
+  int min_in, max_in;     /* max_in < 0: any number */
+  int min_out, max_out;
+  int num_operands, num_results, num_attrs;
+  msc_operand_spec operand[8];
+  const char *result[8]; /* names; of `y*` only the first */
+  msc_attr_spec attr[MSC_OP_ATTRS];
+  unsigned flags;
+  msc_form form;
+  msc_verb verb; /* the row of verb.def with its name, or MSC_NUM_VERBS; of OP_comm see msc_op_verb */
+  msc_shape_fn *shape;
+  const char *rule;       /* sharding rule, see rule.c */
+  msc_rule_fn *rule_fn;   /* rewrites the letters for the actual attributes, or NULL */
+  msc_grad_fn *grad;      /* NULL: not differentiable, or by way of the expansion */
+  msc_expand_fn *expand;  /* a composite's; NULL: a primitive */
+  msc_eval_fn *eval;      /* NULL: by its expansion, or known to the interpreter */
+  msc_cost_class cost;
+  msc_op_facts facts;
+  const struct msc_formula *formula; /* facts.formula, read; NULL: none */
+};
+
+/* ---- op.c ---- */
+
+const msc_op_info *msc_op_info_of(msc_context *ctx, msc_op_kind kind);
+const msc_op_info *msc_info(const msc_op *op);
+msc_form msc_form_of(const msc_op *op);
+bool msc_is_unused(const msc_op *op);  /* no op reads a result, and it ends no block */
+bool msc_is_message(const msc_op *op); /* sends to or receives from another stage of a pipeline */
+bool msc_takes_mean(const msc_op *op); /* divides a sum by the number of its terms: reduce_mean, a loss of `mean` */
+/* softmax_cross_entropy or its gradient, whose operands are scores and labels. */
+bool msc_is_cross_entropy(const msc_op *op);
+/* The operand or result that the row calls `name`; NULL: there is none, or this op lacks it. */
+msc_value *msc_named_value(const msc_op *op, const char *name);
+/* Numbers of operand `by`, NULL for iota, address dimension `dim` of the tensor `of`. */
+typedef struct {
+  msc_value *of, *by;
+  int dim, num; /* of several at once, num dimensions from `dim` on, one number each */
+} msc_indexed;
+bool msc_indexed_of(const msc_op *op, msc_indexed *out_indexed); /* false: it addresses nothing */
+const char *msc_kind_name(unsigned kind);
+bool msc_kind_parse(const char *name, msc_op_kind *out_kind);
+/* Of a verified op: the collective that it is, MSC_NUM_VERBS where it is none; its attribute `reduction`. */
+msc_verb msc_op_verb(const msc_op *op);
+bool msc_sums_over_ranks(const msc_op *op); /* after lowering: an all_reduce, which may work in place */
+msc_reduction msc_op_reduction(const msc_op *op);
+msc_op_kind msc_verb_kind(msc_verb v);                 /* by the column `op` */
+bool msc_declares(const msc_op *op, const char *attr); /* an attribute of its row; a vjp has those of the op it is of */
+/* Number of operands and results, attribute names and kinds against the row; reports every fault. */
+bool msc_check_row(const msc_op *op);
+
+#endif
