@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "runtime/context.h"
+#include "runtime/wait.h"
 
 #define TIMEOUT_MS 300000
 #define MAX_THREADS 1024
+#define AGAIN_NS    5000000
 
 /* ---- opening ---- */
 
@@ -52,6 +54,9 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
     return mscrt_fail(MSCRT_UNSUPPORTED, "only matrix products of a GPU are measured, and the device is '%s'",
                       c->device->name);
   if (c->o.tune && !c->o.choices) return mscrt_fail(MSCRT_ARGUMENT, "what is measured needs a file to be kept in");
+  if (c->o.recover && c->device != &mscrt_device_cpu)
+    return mscrt_fail(MSCRT_UNSUPPORTED, "only ranks of the device cpu go on after one is lost, not of '%s'",
+                      c->device->name);
   if (c->o.time_scale < 0) return mscrt_fail(MSCRT_ARGUMENT, "time scale %g", c->o.time_scale);
   if (c->o.threads < 0 || c->o.threads > MAX_THREADS) return mscrt_fail(MSCRT_ARGUMENT, "%d threads", c->o.threads);
   if (c->o.local_ranks <= 0 || c->o.local_ranks > c->o.ranks) c->o.local_ranks = c->o.ranks;
@@ -153,6 +158,7 @@ static mscrt_status *join_other_ranks(mscrt_context *c) {
                           .led = c->o.led,
                           .silence_ms = c->o.silence_ms,
                           .meet_ms = c->o.meet_ms,
+                          .recovers = c->o.recover,
                           .token = c->o.token,
                           .host = c->o.host,
                           .log = c->o.log ? log_waiting : NULL,
@@ -193,7 +199,8 @@ static void init_parameter(void *arg, int64_t unit, int worker) {
   mscrt_init_box(v, c->o.seed, &box, &buffer, mscrt_at(c, v->ref, 0));
 }
 
-mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, mscrt_context **out_ctx) {
+static mscrt_status *open_once(const mscrt_plan *plan, const mscrt_options *options, const mscrt_kept *kept,
+                               mscrt_context **out_ctx) {
   mscrt_context *c = NULL;
   mscrt_status *s = NULL;
   *out_ctx = NULL;
@@ -211,7 +218,9 @@ mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, m
   if (c->device->ready) MSCRT_GOTO(c->device->ready(c));
   if (c->o.measure) MSCRT_GOTO(mscrt_timeline_new(c->o.events, &c->timeline));
   MSCRT_GOTO(start_stream(c));
-  if (!c->o.no_init && c->device->holds_values) mscrt_pool_run(c->pool, init_parameter, c, plan->num_parameters);
+  if (c->o.recover) MSCRT_GOTO(mscrt_take_up(c, kept));
+  bool init = !c->o.no_init && !c->recovery.from_peers && c->device->holds_values;
+  if (init) mscrt_pool_run(c->pool, init_parameter, c, plan->num_parameters);
   MSCRT_GOTO(mscrt_store(c, c->space_at[PLAN_SPACE_PERSISTENT], plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT]));
   if (c->o.perf_map && plan->code) MSCRT_GOTO(mscrt_write_perf_map(plan));
   mscrt_log_line(c, MSCRT_LOG_INFO, "rank %d of %d: %d threads, arena of %" PRIu64 " bytes, plan %016" PRIx64,
@@ -223,6 +232,25 @@ fail:
   if (c->comm) c->transport->abort(c->comm, mscrt_status_text(s));
   mscrt_close(c);
   return s;
+}
+
+/* A rank that may be replaced may be lost while they meet, too: then they meet again. */
+mscrt_status *mscrt_open_with(const mscrt_plan *plan, const mscrt_options *options, const mscrt_kept *kept,
+                              mscrt_context **out_ctx) {
+  mscrt_options o = {0};
+  if (options) memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
+  int ms = o.meet_ms > 0 ? o.meet_ms : o.timeout_ms > 0 ? o.timeout_ms : TIMEOUT_MS;
+  int64_t end = mscrt_now_ns() + (int64_t)ms * 1000000;
+  for (;;) {
+    mscrt_status *s = open_once(plan, options, kept, out_ctx);
+    if (!s || !o.recover || mscrt_status_code(s) != MSCRT_PEER || mscrt_now_ns() >= end) return s;
+    mscrt_status_free(s);
+    nanosleep(&(struct timespec){.tv_nsec = AGAIN_NS}, NULL);
+  }
+}
+
+mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, mscrt_context **out_ctx) {
+  return mscrt_open_with(plan, options, NULL, out_ctx);
 }
 
 static void free_sections(mscrt_context *c) {
@@ -239,6 +267,7 @@ static void free_sections(mscrt_context *c) {
 void mscrt_close(mscrt_context *c) {
   if (!c) return;
   mscrt_saving_free(c);
+  mscrt_kept_free(c->kept);
   mscrt_feed_free(c->feed);
   mscrt_stream_free(c->stream);
   mscrt_pool_free(c->pool);
@@ -341,7 +370,9 @@ mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, do
   const mscrt_data *data = c->feed ? mscrt_feed_data(c->feed) : NULL;
   if (train && data && data->o.only_predict) return mscrt_fail(MSCRT_ARGUMENT, "the data set is for predictions alone");
   for (int64_t i = 0; i < steps; i++) {
+    if (train) mscrt_keep_border(c);
     MSCRT_CHECK(mscrt_run_program(c, index, train ? c->step : i));
+    if (train) MSCRT_CHECK(mscrt_commit_step(c, mscrt_loss_of(c, index)));
     c->step += train;
   }
   if (out_loss) *out_loss = data && !mscrt_data_has_labels(data) ? (double)NAN : mscrt_loss_of(c, index);

@@ -14,6 +14,7 @@ typedef struct mscrt_feed mscrt_feed;
 typedef struct mscrt_stream mscrt_stream;
 typedef struct mscrt_timeline mscrt_timeline;
 typedef struct mscrt_flight mscrt_flight;
+typedef struct mscrt_kept mscrt_kept;
 
 /* The slots that an entry of the schedule uses: by space, what is added to addresses of slot 0. */
 typedef struct {
@@ -175,6 +176,8 @@ struct mscrt_context {
   mscrt_feed *feed;              /* NULL: the caller sets inputs */
   mscrt_given *input;            /* of each input: what the caller has set */
   int64_t step;                  /* number of the next training step */
+  mscrt_kept *kept;              /* states that it can go back to; NULL: none are kept */
+  mscrt_recovery recovery;       /* how this context began */
   struct mscrt_saving *saving;   /* NULL: no checkpoint was saved so far */
   uint64_t resumed_samples;      /* that were read before the checkpoint with which this began; 0: not known */
   uint64_t loaded_bytes, needed_bytes; /* of parameters in files: read, and held by this rank */
@@ -225,6 +228,23 @@ void *mscrt_at(const mscrt_context *c, plan_ref r, int slot);
 /* ---- context.c ---- */
 
 mscrt_status *mscrt_check_holds_values(const mscrt_context *c);
+/* mscrt_open with what this rank kept of the meeting before, which stays the caller's; kept may be NULL. */
+mscrt_status *mscrt_open_with(const mscrt_plan *plan, const mscrt_options *options, const mscrt_kept *kept,
+                              mscrt_context **out_ctx);
+
+/* ---- recover.c: going on after a rank is lost; the first three do nothing in a context that keeps nothing ---- */
+
+/* A step begins: keeps the state before it. */
+void mscrt_keep_border(mscrt_context *c);
+/* It has run, with this loss: returns when it has run on all ranks. */
+mscrt_status *mscrt_commit_step(mscrt_context *c, double loss);
+/* Parameters were loaded: what is kept is of another training. */
+void mscrt_forget_kept(mscrt_context *c);
+mscrt_status *mscrt_kept_new(const mscrt_context *c, mscrt_kept **out_kept);
+void mscrt_kept_free(mscrt_kept *k);
+/* All ranks have met. Gives those that have no state the newest one that all others have, and these the same; where
+ * parts of it are lost, or nobody has any, parameters stay as they are. */
+mscrt_status *mscrt_take_up(mscrt_context *c, const mscrt_kept *old);
 
 /* ---- inputs.c: inputs without a data set ---- */
 

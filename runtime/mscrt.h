@@ -232,6 +232,9 @@ typedef struct {
   bool led;
   int silence_ms;
   int meet_ms;          /* to wait for all ranks to join; 0: timeout_ms */
+  /* Keeps a copy of the state before each step, so that mscrt_recover can go on after other ranks were lost; the same
+   * on all ranks. On the CPU. Its texts must stay as long as the context. */
+  bool recover;
 } mscrt_options;
 
 /* Leads a job of so many ranks at an address, without being one of them, until it ends: a status if it could not start
@@ -242,6 +245,28 @@ MSCRT_API mscrt_status *mscrt_lead(const mscrt_options *options);
 MSCRT_API mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, mscrt_context **out_ctx);
 /* Tells the other ranks if the work is not finished. Accepts NULL. */
 MSCRT_API void mscrt_close(mscrt_context *ctx);
+
+/* ---- going on after a rank is lost ---- */
+
+/* How a context that was opened with `recover` began. */
+typedef struct {
+  size_t struct_size;
+  bool from_peers; /* state of step `step` came from the ranks that were left; else all begin anew */
+  int64_t step;
+  int lost;    /* how many ranks were lost before; 0: none */
+  double loss; /* of the last step before `step`; NaN: not known */
+} mscrt_recovery;
+
+/* After a call failed with MSCRT_PEER: closes the context, meets the other ranks again at the same address, with new
+ * processes (which call mscrt_open, as at first) in the places of those that are lost, and makes the context anew. With
+ * from_peers training goes on where it was: at most the running step is run again, by all. Else parts of the state
+ * were with lost ranks alone (mscrt_plan_restores), and the context is as after a first mscrt_open. Data are set again
+ * in both cases. *ctx is NULL after a failure. */
+MSCRT_API mscrt_status *mscrt_recover(mscrt_context **ctx);
+MSCRT_API void mscrt_get_recovery(const mscrt_context *ctx, mscrt_recovery *out_recovery);
+/* True if rank `rank` could get all its state from ranks that are not lost (lost: of each rank, and `rank` is lost).
+ * Else *out_parameter, unless NULL: a parameter of which nobody else holds the part. */
+MSCRT_API bool mscrt_plan_restores(const mscrt_plan *plan, int rank, const bool *lost, size_t *out_parameter);
 
 /* The data set must stay open as long as the context.  `step` of the first run is 0 and starts epoch 0.  With `parts`
  * every rank calls it, with a data set of its own; all must have as many batches. */

@@ -50,6 +50,8 @@ typedef struct {
   size_t num_sinks;
   mscrt_sink *sinks; /* outputs that are written */
   double time_scale;
+  int replaced;         /* so many lost ranks are replaced while the others go on */
+  int64_t *printed;     /* the last step that rank 0 has printed, in memory that ranks share */
   measured *measured;   /* of each rank, in memory that they share; NULL: nothing is measured */
   int64_t begin_ns;
   /* of this rank */
@@ -443,6 +445,12 @@ static void print_step(const training *t, int64_t step, double loss, double ms) 
   else printf("step %-8" PRId64 " loss %-12.6g %.3f ms\n", step, loss, ms);
 }
 
+/* A line that was written, and not noted, is written twice when rank 0 is replaced; none is left out. */
+static void tell_step(const training *t, int64_t step, double loss, double ms) {
+  print_step(t, step, loss, ms);
+  *t->printed = step;
+}
+
 static int compare_doubles(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
@@ -592,13 +600,17 @@ static mscrt_status *keep_checkpoint(training *t, int64_t step) {
   return s || !(stop || step == t->steps) ? s : end_checkpoint(t, true);
 }
 
-/* Goes on from the newest checkpoint, if there is one. */
-static mscrt_status *resume_checkpoint(training *t) {
+/* Goes on from the newest checkpoint, if there is one; again: from one that this run has written. */
+static mscrt_status *resume_checkpoint(training *t, bool again) {
   char path[CHECKPOINT_PATH];
   const char *folder = cli_text(t->c, "ckpt-dir");
   uint64_t begin = 0;
-  if (folder) signal(SIGTERM, ask_to_stop);
-  if (!cli_flag(t->c, "resume")) return NULL;
+  if (!folder || !(again || cli_flag(t->c, "resume"))) return NULL;
+  if (again && t->rank == 0) {
+    t->resumed = -1;
+    int code = choose_checkpoint(t, checkpoint_below(folder, INT64_MAX));
+    if (code) t->resumed = -1;
+  }
   mscrt_status *s = mscrt_max(t->ctx, (uint64_t)(t->resumed + 1), &begin);
   t->resumed = (int64_t)begin - 1;
   if (s || t->resumed < 0) return s;
@@ -625,8 +637,9 @@ static mscrt_status *train(training *t) {
     mscrt_status *s = set_learning_rates(t, step - 1);
     if (!s) s = mscrt_run(t->ctx, "train", 1, &loss);
     if (s) return s;
-    t->ms[t->done++] = now_ms() - begin;
-    if (t->rank == 0) print_step(t, step, loss, t->ms[t->done - 1]);
+    double ms = now_ms() - begin;
+    if (t->done <= t->steps) t->ms[t->done++] = ms;
+    if (t->rank == 0) tell_step(t, step, loss, ms);
     s = keep_checkpoint(t, step);
     if (!s && !t->stopped) s = evaluate_between(t, step);
     if (s) return s;
@@ -665,46 +678,74 @@ static void print_log(void *user, mscrt_log_level level, const char *text) {
     fprintf(stderr, "msc run: %s%s\n", warns ? "warning: " : "", text);
 }
 
-static mscrt_status *train_rank(training *t) {
+static mscrt_options options_of_rank(training *t) {
+  const cli *c = t->c;
+  return (mscrt_options){.struct_size = sizeof(mscrt_options),
+                         .rank = t->rank,
+                         .ranks = t->ranks,
+                         .address = t->ranks > 1 ? t->joins ? t->job.address : t->address : NULL,
+                         .local_ranks = t->joins ? t->job.local_ranks : 0,
+                         .token = t->token,
+                         .host = t->job.host[0] ? t->job.host : NULL,
+                         .led = t->joins && !strcmp(t->job.family, "MS_*"),
+                         .meet_ms = t->job.topology_ms,
+                         .silence_ms = t->job.silence_ms,
+                         .threads = (int)cli_int(c, "threads", 0),
+                         .seed = (uint64_t)cli_int(c, "seed", 0),
+                         .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000),
+                         .perf_map = cli_flag(c, "perf-map"),
+                         .device = cli_text(c, "device"),
+                         .comm = cli_text(c, "comm"),
+                         .choices = t->choices,
+                         .tune = cli_flag(c, "autotune"),
+                         .time_scale = t->time_scale,
+                         .overlap = overlap_of(c),
+                         .measure = t->measured != NULL,
+                         .events = cli_text(c, "trace") ? TRACE_EVENTS : 0,
+                         .log = print_log,
+                         .log_user = t,
+                         .recover = t->replaced > 0};
+}
+
+/* One line, and the step whose loss the rank 0 before this one could not say. */
+static void print_recovery(training *t, const mscrt_recovery *r) {
+  cli_progress_done(t->c);
+  if (r->from_peers)
+    fprintf(stderr, "msc run: %d rank%s replaced, the state of step %" PRId64 " came from other ranks\n", r->lost,
+            r->lost == 1 ? " is" : "s are", r->step);
+  else
+    fprintf(stderr, "msc run: %d rank%s replaced, of whose state nobody else has all parts: all go on from %s\n",
+            r->lost, r->lost == 1 ? " is" : "s are",
+            cli_text(t->c, "ckpt-dir") ? "the newest checkpoint" : "the start");
+  if (!r->from_peers) *t->printed = -1;
+  else if (*t->printed == r->step - 1 && isfinite(r->loss)) tell_step(t, r->step, r->loss, 0);
+}
+
+/* The state from files, or that which ranks that were left have given already. */
+static mscrt_status *begin_or_go_on(training *t) {
   cli *c = t->c;
-  mscrt_options o = {.struct_size = sizeof o,
-                     .rank = t->rank,
-                     .ranks = t->ranks,
-                     .address = t->ranks > 1 ? t->joins ? t->job.address : t->address : NULL,
-                     .local_ranks = t->joins ? t->job.local_ranks : 0,
-                     .token = t->token,
-                     .host = t->job.host[0] ? t->job.host : NULL,
-                     .led = t->joins && !strcmp(t->job.family, "MS_*"),
-                     .meet_ms = t->job.topology_ms,
-                     .silence_ms = t->job.silence_ms,
-                     .threads = (int)cli_int(c, "threads", 0),
-                     .seed = (uint64_t)cli_int(c, "seed", 0),
-                     .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000),
-                     .perf_map = cli_flag(c, "perf-map"),
-                     .device = cli_text(c, "device"),
-                     .comm = cli_text(c, "comm"),
-                     .choices = t->choices,
-                     .tune = cli_flag(c, "autotune"),
-                     .time_scale = t->time_scale,
-                     .overlap = overlap_of(c),
-                     .measure = t->measured != NULL,
-                     .events = cli_text(c, "trace") ? TRACE_EVENTS : 0,
-                     .log = print_log,
-                     .log_user = t};
-  mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
-  if (!s) recorder_start(&t->recorder, cli_text(c, "flight"), t->rank, t->ctx);
-  if (!s) s = open_own_data(t);
-  if (!s && t->weights) s = mscrt_load_weights(t->ctx, t->weights);
-  if (!s && cli_text(c, "init")) s = mscrt_load(t->ctx, cli_text(c, "init"));
-  if (!s) s = resume_checkpoint(t);
+  mscrt_recovery r = {.struct_size = sizeof r};
+  mscrt_status *s = NULL;
+  if (cli_text(c, "ckpt-dir")) signal(SIGTERM, ask_to_stop);
+  mscrt_get_recovery(t->ctx, &r);
+  if (t->rank == 0 && r.lost) print_recovery(t, &r);
+  if (!r.from_peers && t->weights) s = mscrt_load_weights(t->ctx, t->weights);
+  if (!r.from_peers && !s && cli_text(c, "init")) s = mscrt_load(t->ctx, cli_text(c, "init"));
+  if (!r.from_peers && !s) s = resume_checkpoint(t, r.lost > 0);
   if (!s && t->data) s = mscrt_set_data(t->ctx, t->data);
+  return s;
+}
+
+/* Trains and does what follows. */
+static mscrt_status *work(training *t) {
+  cli *c = t->c;
   double begin = now_ms();
-  if (!s) s = train(t);
+  mscrt_status *s = train(t);
   double total_ms = now_ms() - begin;
   if (!s && t->measured) note_measured(t);
   mscrt_evaluation e = {.struct_size = sizeof e};
-  if (!s && t->stopped) return NULL; /* the checkpoint is written */
-  if (!s && t->evaluates) s = mscrt_evaluate(t->ctx, &e);
+  if (s || t->stopped) return s; /* if it was stopped, the checkpoint is written */
+  if (t->evaluates) s = mscrt_evaluate(t->ctx, &e);
   if (!s && t->evaluates && t->rank == 0) print_evaluation(t, &e);
   if (!s && t->num_sinks) s = mscrt_predict(t->ctx, t->num_sinks, t->sinks);
   if (!s && cli_text(c, "save")) s = mscrt_save(t->ctx, cli_text(c, "save"));
@@ -714,6 +755,32 @@ static mscrt_status *train_rank(training *t) {
   if (!s) s = mscrt_max(t->ctx, (uint64_t)usage.ru_maxrss * 1024, &resident);
   if (!s && t->rank == 0) print_totals(t, total_ms, resident);
   return s;
+}
+
+/* After the loss of another rank: meets the others again, and whoever takes its place. */
+static mscrt_status *meet_again(training *t, mscrt_status *lost) {
+  if (run_debug_level() >= 1) fprintf(stderr, "msc run: rank %d: %s\n", t->rank, mscrt_status_text(lost));
+  join_pruning(t);
+  recorder_stop(&t->recorder, lost);
+  mscrt_status_free(lost);
+  t->saves = false;
+  mscrt_status *s = mscrt_recover(&t->ctx);
+  if (!s) recorder_start(&t->recorder, cli_text(t->c, "flight"), t->rank, t->ctx);
+  return s;
+}
+
+static mscrt_status *train_rank(training *t) {
+  cli *c = t->c;
+  mscrt_options o = options_of_rank(t);
+  mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
+  if (!s) recorder_start(&t->recorder, cli_text(c, "flight"), t->rank, t->ctx);
+  if (!s) s = open_own_data(t);
+  for (int met = 0;; met++) {
+    if (!s) s = begin_or_go_on(t);
+    if (!s) s = work(t);
+    if (mscrt_status_code(s) != MSCRT_PEER || met == t->replaced || !t->ctx) return s;
+    s = meet_again(t, s);
+  }
 }
 
 /* Sums of NCCL's in an order of its own choice, but always the same: not by the switch between GPUs.  Its
@@ -758,7 +825,7 @@ static int run_ranks(training *t) {
   if (t->ranks == 1) return run_training_rank(t, 0, NULL);
   if (getrandom(name, sizeof name, 0) != sizeof name) return CLI_ENVIRONMENT;
   snprintf(t->address, sizeof t->address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
-  return launch(t->c, t->ranks, (int)(cli_number(t->c, "grace", 0) * 1000), run_training_rank, t);
+  return launch(t->c, t->ranks, (int)(cli_number(t->c, "grace", 0) * 1000), t->replaced, run_training_rank, t);
 }
 
 /* Leads the job as a process of its own. */
@@ -773,12 +840,18 @@ static int run_scheduler(training *t) {
   return report_status(c, NULL, MSC_E_DATA, mscrt_lead(&o));
 }
 
+static void *share(size_t bytes) {
+  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
 static int share_measured(training *t) {
+  t->printed = share(sizeof *t->printed);
+  if (!t->printed) return CLI_ENVIRONMENT;
+  *t->printed = -1;
   if (!t->timed && !cli_text(t->c, "trace")) return CLI_OK;
-  void *memory =
-      mmap(NULL, (size_t)t->ranks * sizeof *t->measured, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return CLI_ENVIRONMENT;
-  t->measured = memory;
+  t->measured = share((size_t)t->ranks * sizeof *t->measured);
+  if (!t->measured) return CLI_ENVIRONMENT;
   t->begin_ns = (int64_t)(now_ms() * 1e6);
   return CLI_OK;
 }
@@ -787,6 +860,8 @@ static int run_run(cli *c) {
   training t = {.c = c};
   if (!check_run_options(&t)) return CLI_INPUT;
   if (t.joins && t.job.role == STARTUP_SCHEDULER) return run_scheduler(&t);
+  t.replaced = (int)cli_int(c, "replace", 0);
+  if (t.replaced < 0) return cli_usage(c, "--replace is not negative");
   if (cli_int(c, "n", 1) < 1 || cli_int(c, "threads", 1) < 1) return cli_usage(c, "-n and --threads are at least 1");
   int code = open_run_plan(&t);
   read_sinks(&t);
@@ -856,6 +931,10 @@ static const cli_option options[] = {
     {"flight", CLI_TEXT, "DIR",
      "write the last 2,000 operations with other ranks, a file for each rank, after a failure and on SIGUSR1; msc "
      "flight DIR merges them"},
+    {"replace", CLI_INT, "N",
+     "how many ranks that are lost are replaced, one after the other, while the others stay: their state comes from "
+     "ranks that hold the same, at most one step is run again; where nobody does, all go back to the newest "
+     "checkpoint"},
     {"grace", CLI_NUMBER, "S", "seconds that ranks have after SIGTERM to write a checkpoint; default 5"},
     {"alive", CLI_TEXT | CLI_LATER, "FILE", "touch this file at every step"},
     {0},

@@ -42,6 +42,11 @@ void launch_report(cli *c, const launch_line *line, msc_code code, const char *t
 typedef struct {
   cli *c;
   int ranks, left, grace_ms;
+  int replaced;         /* so many ranks more may be started in the places of others */
+  int speaks;           /* write end of the pipe, for these; -1: closed */
+  const sigset_t *mask; /* what a rank is started with */
+  launch_rank *fn;
+  void *arg;
   pid_t *pid;
   int *status;
   bool *ended;          /* not running any more */
@@ -92,6 +97,7 @@ static bool start_rank(watch *w, const sigset_t *mask, launch_rank *fn, void *ar
   pid_t self = getpid();
   allow_descriptors();
   fflush(NULL);
+  w->speaks = ends[1], w->mask = mask, w->fn = fn, w->arg = arg;
   for (int r = 0; r < w->ranks; r++) {
     w->pid[r] = fork();
     if (w->pid[r] == 0) _exit(be_rank(r, ends[1], self, mask, fn, arg));
@@ -101,7 +107,7 @@ static bool start_rank(watch *w, const sigset_t *mask, launch_rank *fn, void *ar
     }
     w->left++;
   }
-  close(ends[1]);
+  if (!w->replaced) close(w->speaks), w->speaks = -1;
   return w->left == w->ranks;
 }
 
@@ -115,6 +121,21 @@ static void send_all(watch *w, int number) {
 
 static void due_in(watch *w, int ms) { w->deadline_ns = cli_now_ns() + (int64_t)ms * 1000000; }
 
+/* Starts another process in the place of a rank that a signal has ended, if more may be. */
+static bool replace_rank(watch *w, int r) {
+  pid_t self = getpid();
+  int number = WIFSIGNALED(w->status[r]) ? WTERMSIG(w->status[r]) : 0;
+  if (!number || !w->replaced || w->asked || w->failed) return false;
+  fprintf(stderr, "msc run: rank %d (process %d) was ended by signal %d (%s); another takes its place\n", r,
+          (int)w->pid[r], number, strsignal(number));
+  pid_t pid = fork();
+  if (pid == 0) _exit(be_rank(r, w->speaks, self, w->mask, w->fn, w->arg));
+  if (pid < 0) return false;
+  w->pid[r] = pid, w->status[r] = 0, w->ended[r] = false;
+  w->replaced--, w->left++;
+  return true;
+}
+
 static void reap(watch *w) {
   for (int r = 0; r < w->ranks; r++) {
     int status;
@@ -122,7 +143,7 @@ static void reap(watch *w) {
     w->ended[r] = true;
     w->left--;
     w->status[r] = w->asked && WIFSIGNALED(status) ? 0 : status; /* who is told to end has not failed */
-    if (!w->status[r] || w->failed) continue;
+    if (!w->status[r] || w->failed || replace_rank(w, r)) continue;
     w->failed = true;
     if (!w->asked) due_in(w, GRACE_MS);
   }
@@ -211,9 +232,14 @@ static int exit_code(const watch *w) {
   return code;
 }
 
-int launch(cli *c, int ranks, int grace_ms, launch_rank *fn, void *arg) {
+int launch(cli *c, int ranks, int grace_ms, int replaced, launch_rank *fn, void *arg) {
   msc_arena *arena = msc_context_arena(c->ctx);
-  watch w = {.c = c, .ranks = ranks, .pipe = -1, .grace_ms = grace_ms ? grace_ms : GRACE_MS};
+  watch w = {.c = c,
+             .ranks = ranks,
+             .pipe = -1,
+             .speaks = -1,
+             .grace_ms = grace_ms ? grace_ms : GRACE_MS,
+             .replaced = replaced};
   sigset_t set, before;
   w.pid = msc_new_array(arena, pid_t, ranks);
   w.status = msc_new_array(arena, int, ranks);
@@ -228,6 +254,7 @@ int launch(cli *c, int ranks, int grace_ms, launch_rank *fn, void *arg) {
   }
   wait_for_all(&w);
   int code = started ? exit_code(&w) : CLI_ENVIRONMENT;
+  if (w.speaks >= 0) close(w.speaks);
   if (w.pipe >= 0) {
     take_messages(&w);
     close(w.pipe);

@@ -161,7 +161,7 @@ static int run_all(measuring *g) {
   pthread_barrierattr_init(&shared);
   pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
   pthread_barrier_init(&g->board->barrier, &shared, (unsigned)g->m->ranks);
-  return launch(g->c, g->m->ranks, 0, run_probe_rank, g);
+  return launch(g->c, g->m->ranks, 0, 0, run_probe_rank, g);
 }
 
 /* Elements of each of the three tensors of the addition: beyond any cache, within the memory. */

@@ -17,6 +17,7 @@
 #include "runtime/comm/tcp.h"
 
 #define MAGIC    "MSCRT 1"
+#define UNFIT    (-2) /* in place of a rank: who is refused can never join */
 #define RETRY_NS 2000000
 
 /* The message sent: to rank 0 about the sender; from rank 0 about another rank, or with the reason of a refusal. */
@@ -129,8 +130,9 @@ static void drop_fds(int fds[2]) {
 
 /* ---- rank 0 ---- */
 
-static void send_refusal(meeting *m, int fd, const char *why) {
+static void send_refusal(meeting *m, int fd, int rank, const char *why) {
   letter l = m->own;
+  l.rank = rank;
   memset(l.refusal, 0, sizeof l.refusal);
   strncpy(l.refusal, why, sizeof l.refusal - 1);
   if (fd >= 0) (void)send_letter(fd, &l, NULL);
@@ -138,8 +140,17 @@ static void send_refusal(meeting *m, int fd, const char *why) {
 
 /* Tells all ranks why the job cannot start. */
 static mscrt_status *refuse_all(meeting *m, mscrt_status *s) {
-  for (int r = 1; r < m->o->ranks; r++) send_refusal(m, m->peer[r], mscrt_status_text(s));
+  for (int r = 1; r < m->o->ranks; r++) send_refusal(m, m->peer[r], 0, mscrt_status_text(s));
   return s;
+}
+
+/* The process of a rank that has joined may be gone, and another one in its place. */
+static void forget_if_gone(meeting *m, int rank) {
+  struct pollfd p = {.fd = m->peer[rank], .events = POLLRDHUP};
+  if (!m->o->recovers || m->peer[rank] < 0 || poll(&p, 1, 0) != 1) return;
+  close(m->peer[rank]);
+  drop_fds(m->fds + 2 * rank);
+  m->peer[rank] = m->fds[2 * rank] = m->fds[2 * rank + 1] = -1;
 }
 
 static mscrt_status *accept_rank(meeting *m, int fd) {
@@ -148,13 +159,24 @@ static mscrt_status *accept_rank(meeting *m, int fd) {
   bool good = receive_letter(fd, &l, fds);
   if (!good || l.rank < 1 || l.rank >= m->o->ranks || fds[1] < 0) {
     drop_fds(fds);
-    if (good) send_refusal(m, fd, "no such rank in this job");
+    if (good) send_refusal(m, fd, 0, "no such rank in this job");
     close(fd);
     return NULL;
   }
+  forget_if_gone(m, l.rank);
   if (m->peer[l.rank] >= 0) {
     drop_fds(fds);
-    send_refusal(m, fd, "a rank of this number has joined already");
+    send_refusal(m, fd, 0, "a rank of this number has joined already");
+    close(fd);
+    return NULL;
+  }
+  bool same = l.plan_hash == m->own.plan_hash && l.segment_bytes == m->own.segment_bytes &&
+              l.num_partitions == m->own.num_partitions;
+  if (m->o->recovers && (l.ranks != m->own.ranks || !same)) { /* it must not end the job of the others */
+    char why[64];
+    snprintf(why, sizeof why, "rank %d has another plan than rank 0", l.rank);
+    drop_fds(fds);
+    send_refusal(m, fd, UNFIT, why);
     close(fd);
     return NULL;
   }
@@ -162,9 +184,7 @@ static mscrt_status *accept_rank(meeting *m, int fd) {
   memcpy(m->fds + 2 * l.rank, fds, sizeof fds);
   if (l.ranks != m->own.ranks)
     return mscrt_fail(MSCRT_ARGUMENT, "rank %d believes in %d ranks, rank 0 in %d", l.rank, l.ranks, m->own.ranks);
-  if (l.plan_hash != m->own.plan_hash || l.segment_bytes != m->own.segment_bytes ||
-      l.num_partitions != m->own.num_partitions)
-    return mscrt_fail(MSCRT_INPUT, "rank %d has another plan than rank 0", l.rank);
+  if (!same) return mscrt_fail(MSCRT_INPUT, "rank %d has another plan than rank 0", l.rank);
   return NULL;
 }
 
@@ -282,7 +302,9 @@ static mscrt_status *wait_for_letter(meeting *m, int fd, bool *out_ended) {
   *out_ended = !good;
   if (!good || l.refusal[0] || l.rank < 0 || l.rank >= m->o->ranks || fds[1] < 0 || m->fds[2 * l.rank] >= 0) {
     drop_fds(fds);
-    if (good && l.refusal[0]) return mscrt_fail(MSCRT_PEER, "rank 0: %.*s", (int)sizeof l.refusal - 1, l.refusal);
+    if (good && l.refusal[0])
+      return mscrt_fail(l.rank == UNFIT ? MSCRT_INPUT : MSCRT_PEER, "rank 0: %.*s", (int)sizeof l.refusal - 1,
+                        l.refusal);
     return mscrt_fail(MSCRT_PEER, "rank 0 left while the job was starting");
   }
   memcpy(m->fds + 2 * l.rank, fds, sizeof fds);

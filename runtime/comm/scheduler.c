@@ -89,13 +89,27 @@ static void refuse_guest(guest *g, const char *why) {
   free_guest(g);
 }
 
+/* In a job whose ranks may be replaced, one with another plan must not end it. */
+static bool is_unfit(const mscrt_scheduler *s, const mscrt_joining *j) {
+  if (!s->o.recovers || s->o.led) return false;
+  return j->ranks != s->o.ranks || j->plan_hash != s->o.plan_hash || j->arena_bytes != s->o.arena_bytes ||
+         j->num_partitions != s->o.num_partitions || j->has_mail != s->o.has_mail;
+}
+
 static void take_seat(mscrt_scheduler *s, int index) {
   guest *g = &s->guest[index];
   char why[400];
   int joined = 0;
-  bool ends = s->lost;
+  bool ends = s->lost || (s->o.recovers && s->phase != GATHERING);
   for (int i = 0; i < s->num_guests; i++) joined += s->guest[i].joined, ends |= s->guest[i].ended;
+  ends |= s->o.recovers && g->j.rank >= 0 && g->j.rank < s->o.ranks && s->seat[g->j.rank] >= 0;
   if (ends) { /* it comes for the next job at this address, and tries again */
+    free_guest(g);
+    return;
+  }
+  if (is_unfit(s, &g->j)) {
+    snprintf(why, sizeof why, "rank %d has another plan than rank 0", g->j.rank);
+    mscrt_link_send(&g->link, MSCRT_UNFIT, why, strlen(why) + 1);
     free_guest(g);
     return;
   }

@@ -104,6 +104,7 @@ typedef enum {
   MSCRT_BYE,      /* to it: this rank has ended its work; from it: the scheduler has */
   MSCRT_ENDED,    /* from it: mscrt_verdict without text */
   MSCRT_LOST,     /* from it: mscrt_verdict with text */
+  MSCRT_UNFIT,    /* text: why this rank can never join this job */
   MSCRT_NUM_FRAMES
 } mscrt_frame_type;
 

@@ -97,10 +97,14 @@ static mscrt_status *load_file(mscrt_context *c, const char *path, bool all) {
   return s;
 }
 
-mscrt_status *mscrt_load(mscrt_context *c, const char *path) { return load_file(c, path, false); }
+mscrt_status *mscrt_load(mscrt_context *c, const char *path) {
+  mscrt_forget_kept(c);
+  return load_file(c, path, false);
+}
 
 mscrt_status *mscrt_resume(mscrt_context *c, const char *path) {
   if (c->feed) return mscrt_fail(MSCRT_ARGUMENT, "a checkpoint is resumed before data is set");
+  mscrt_forget_kept(c);
   return load_file(c, path, true);
 }
 

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""msc run --replace: ranks are killed at random points (with MSC_TEST_SLOW: 20 points, 25 runs each), one, several and all
+but one at once, in shared memory and over TCP; a new process takes the place of each, the others stay, and every loss is
+that of a run that nobody disturbed. Also: state that no other rank has, more losses than places, another plan."""
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import time
+
+from expect import MSC, Expect, write
+
+os.environ["XDG_CACHE_HOME"] = "/dev/null"
+for name in list(os.environ):
+    if name.startswith(("MSC_R", "MSC_A", "MSC_T", "OMPI", "PMI", "SLURM", "RANK", "WORLD_SIZE", "MASTER")) and \
+            name not in ("MSC_TEST_SLOW", "MSC_TEST_SEED"):
+        del os.environ[name]
+expect = Expect()
+SLOW = bool(os.environ.get("MSC_TEST_SLOW"))
+rng = random.Random(int(os.environ.get("MSC_TEST_SEED", "1")))
+MODEL = """module attributes {msc.name = "net"} {
+  "msc.func"() ({
+  ^bb0(%x: tensor<12x12xf32>, %y: tensor<12xi32>, %w: tensor<12x600xf32>, %v: tensor<600x4xf32>):
+    %0 = "msc.matmul"(%x, %w) : (tensor<12x12xf32>, tensor<12x600xf32>) -> tensor<12x600xf32> loc("up"("net.py":1:1))
+    %1 = "msc.dropout"(%0) {rate = 2.5e-01 : f64} : (tensor<12x600xf32>) -> tensor<12x600xf32>
+    %2 = "msc.matmul"(%1, %v) : (tensor<12x600xf32>, tensor<600x4xf32>) -> tensor<12x4xf32> loc("down"("net.py":2:1))
+    %3 = "msc.softmax_cross_entropy"(%2, %y) : (tensor<12x4xf32>, tensor<12xi32>) -> tensor<f32>
+    "msc.return"(%3) : (tensor<f32>) -> ()
+  }) {sym_name = "forward", loss = 0 : i64, results = ["loss"],
+      arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "y", msc.role = "label"},
+                   {msc.name = "w", msc.role = "parameter", msc.init = "normal:0.03"},
+                   {msc.name = "v", msc.role = "parameter", msc.init = "normal:0.03"}],
+      optimizer = {kind = "adam", lr = 1.0e-03 : f64}} : () -> ()
+}
+"""
+write("net.mlir", MODEL)
+write("x.idx", struct.pack(">BBBBII", 0, 0, 8, 2, 60, 12) + bytes(i * 37 % 256 for i in range(720)))
+write("y.idx", struct.pack(">BBBBI", 0, 0, 8, 1, 60) + bytes(i * 7 % 4 for i in range(60)))
+RUN = "--trust-native --data x=x.idx y=y.idx --seed 5 --json --threads 1 --timeout 30"
+DP = "--set parallel_mode=data_parallel"
+ZERO = "--set zero=1 --set parallel_optimizer_config={\"parallel_optimizer_threshold\":0}"
+for name, keys in {"one": "", "dp3": f"--set device_num=3 {DP}", "dp2": f"--set device_num=2 {DP}",
+                   "dp2b": f"--set device_num=2 {DP} --set gradients_mean=true",
+                   "zero": f"--set device_num=2 {DP} {ZERO}"}.items():
+    expect(f"compile net.mlir -o {name}.bin {keys}", 0, None)
+
+
+def losses(text):
+    """The loss of every step; a step that the lost rank 0 and the new one have both printed counts once."""
+    said = [(line["step"], line["loss"]) for line in map(json.loads, text.splitlines()) if "step" in line]
+    return [one for one, before in zip(said, [None, *said]) if one != before]
+
+
+straight = {}
+
+
+def undisturbed(plan, steps):
+    if plan not in straight:
+        straight[plan] = losses(expect(f"run {plan}.bin {RUN} --steps {steps}", 0, "").stdout.decode())
+    return straight[plan][:steps]
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return list(map(int, file.read().split()))
+
+
+def rest_of(run):
+    """stdout and stderr up to their ends; communicate() would lose what readline() has read ahead. stderr is short."""
+    rest = run.stdout.read(), run.stderr.read()
+    run.wait(60)
+    return rest
+
+
+def drill(plan, comm, steps, points, at_once=1, more=""):
+    """Kills ranks of one run after each number of steps in `points`; the lines of stdout and stderr, exit code."""
+    run = subprocess.Popen([MSC, "run", f"{plan}.bin", *RUN.split(), "--steps", str(steps), "--comm", comm, "--replace",
+                            str(len(points) * at_once), *more.split()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, said, slowest = [], "", 0.0
+    for point in sorted(points):
+        while not out or (out[-1].startswith('{"step"') and json.loads(out[-1])["step"] < point):
+            out.append(run.stdout.readline())
+            if not out[-1]:
+                break
+        killed = rng.sample(children(run.pid), at_once)
+        begun = time.monotonic()
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        line = "?"
+        while line and "replaced, " not in line:  # they have met again
+            line = run.stderr.readline()
+            said += line
+        slowest = max(slowest, time.monotonic() - begun)
+    rest, err = rest_of(run)
+    return "".join(out) + rest, said + err, run.returncode, slowest
+
+
+def same(name, plan, comm, steps, points, at_once=1, more=""):
+    out, err, code, slowest = drill(plan, comm, steps, points, at_once, more)
+    got, wanted = losses(out), undisturbed(plan, steps)
+    at = next((i for i, (a, b) in enumerate(zip(got, wanted)) if a != b), min(len(got), len(wanted)))
+    expect.check(f"{name}: exit code {code}, {len(got)} steps of {len(wanted)}, different from {got[at:at + 2]} on, not "
+                 f"{wanted[at:at + 2]}: {err}", code == 0 and got == wanted)
+    expect.check(f"{name}: {err}", err.count("takes its place") == at_once * len(points) and "came from other ranks" in err)
+    return slowest
+
+
+STEPS = 600
+runs, points = (25, 20) if SLOW else (1, 4)
+for comm in ("local", "tcp"):
+    worst = [same(f"{comm}, run {i}", "dp3", comm, STEPS, rng.sample(range(1, STEPS - 60), points)) for i in range(runs)]
+    two = [same(f"{comm}, two of three at once", "dp3", comm, STEPS, rng.sample(range(1, STEPS - 60), 2), 2)
+           for i in range(runs)]
+    print(f"{comm}: {runs * points} ranks killed one by one, {4 * runs} two at once: all losses are those of an undisturbed "
+          f"run; from a kill until they have met again at most {max(worst):.2f} and {max(two):.2f} s")
+
+# The optimizer's state of a rank is on it alone: all go back to the newest checkpoint, or to the start.
+for more, back in (("--ckpt-dir kept --ckpt-every 7", 7), ("", STEPS)):
+    out, err, code, _ = drill("zero", "local", 200, [50], 1, more)
+    got, wanted = losses(out), dict(undisturbed("zero", 200))
+    steps = [step for step, _ in got]
+    expect.check(f"state on one rank {more}: {code} {err}", code == 0 and all(wanted[step] == loss for step, loss in got))
+    falls = [a + 1 - b for a, b in zip(steps, steps[1:]) if b != a + 1]
+    expect.check(f"state on one rank {more}: back {falls}", steps[-1] == 200 and len(falls) == 1 and 0 <= falls[0] <= 2 * back)
+    expect.check(f"state on one rank {more}: {err}", "of whose state nobody else has all parts" in err)
+
+# More ranks are lost than may be replaced.
+run = subprocess.Popen([MSC, "run", "dp3.bin", *RUN.split(), "--steps", "1000000", "--replace", "1"], stdout=subprocess.DEVNULL,
+                       stderr=subprocess.PIPE, text=True)
+for number in range(2):
+    while number and "came from" not in run.stderr.readline():
+        pass
+    time.sleep(0.3)
+    os.kill(children(run.pid)[2], signal.SIGKILL)
+err = run.stderr.read()
+run.wait(60)
+expect.check(f"more are lost: {run.returncode} {err}", run.returncode == 3 and "was ended by signal 9" in err)
+
+
+# A process with another plan takes no place; the right one does, and the others have waited.
+def rank_of(plan, rank, address, comm, steps):
+    env = {**os.environ, "MSC_RANK": str(rank), "MSC_RANKS": "2", "MSC_ADDRESS": address}
+    return subprocess.Popen([MSC, "run", f"{plan}.bin", *RUN.split(), "--steps", str(steps), "--replace", "2", "--comm", comm],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+
+
+for comm in ("local", "tcp"):
+    address = f"@msc-test-{os.getpid()}-{comm}"
+    zero, lost = (rank_of("dp2", r, address, comm, 4000) for r in (0, 1))
+    first = [zero.stdout.readline() for _ in range(20)]
+    lost.kill()
+    other = rank_of("dp2b", 1, address, comm, 4000)
+    said = other.communicate(timeout=60)[1]
+    expect.check(f"another plan, {comm}: {other.returncode} {said}", other.returncode == 1 and
+                 "rank 1 has another plan than rank 0" in said)
+    right = rank_of("dp2", 1, address, comm, 4000)
+    out, err = rest_of(zero)
+    right.communicate(timeout=60)
+    lost.communicate(timeout=60)
+    expect.check(f"the right plan, {comm}: {zero.returncode} {right.returncode} {err}", zero.returncode == 0 and
+                 right.returncode == 0 and losses("".join(first) + out) == undisturbed("dp2", 4000))
+
+expect.done()
