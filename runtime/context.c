@@ -296,14 +296,6 @@ void mscrt_close(mscrt_context *c) {
 
 /* ---- steps ---- */
 
-mscrt_status *mscrt_check_holds_values(const mscrt_context *c) {
-  return c->device->holds_values ? NULL : mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
-}
-
-static mscrt_status *check_not_broken(const mscrt_context *c) {
-  return c->broken ? mscrt_fail(MSCRT_ARGUMENT, "this context failed before and cannot go on") : NULL;
-}
-
 /* Checks files with parts: they must be those of this rank, with as many batches as the other ranks have. */
 static mscrt_status *check_same_batches(mscrt_context *c, const mscrt_data *data) {
   uint64_t mine = (uint64_t)data->count, most, least;
@@ -363,7 +355,7 @@ mscrt_status *mscrt_plan_part(const mscrt_plan *plan, int rank, const char *name
 mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, double *out_loss) {
   uint32_t index;
   bool train = !strcmp(section, "train");
-  MSCRT_CHECK(check_not_broken(c));
+  MSCRT_CHECK(mscrt_check_not_broken(c));
   if (!mscrt_find_program(c->plan, section, &index))
     return mscrt_fail(MSCRT_INPUT, "the plan has no section '%s'", section);
   if (!c->feed) MSCRT_CHECK(mscrt_check_inputs(c, index));
@@ -382,7 +374,7 @@ mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, do
 mscrt_status *mscrt_set_scalar(mscrt_context *c, const char *name, double value) {
   bool found = false;
   MSCRT_CHECK(mscrt_check_holds_values(c));
-  MSCRT_CHECK(check_not_broken(c));
+  MSCRT_CHECK(mscrt_check_not_broken(c));
   for (uint32_t i = 0; i < c->plan->num_parameters; i++) { /* a stage has its own */
     const mscrt_variable *v = &c->plan->parameter[i];
     if (!v->state || v->rank || !mscrt_is_float(v->dtype) || strcmp(v->name, name)) continue;
@@ -427,7 +419,7 @@ mscrt_status *mscrt_local(mscrt_context *c, const char *name, mscrt_tensor *out_
 
 mscrt_status *mscrt_read(mscrt_context *c, const char *name, void *out_data, size_t bytes) {
   const mscrt_variable *v;
-  MSCRT_CHECK(check_not_broken(c));
+  MSCRT_CHECK(mscrt_check_not_broken(c));
   MSCRT_CHECK(find_parameter_or_output(c, name, &v));
   uint64_t need = mscrt_whole_bytes(v);
   if (out_data && bytes != need)
@@ -454,13 +446,4 @@ void mscrt_get_stats(const mscrt_context *c, mscrt_stats *out_stats) {
   s.needed_bytes = c->needed_bytes;
   size_t known = out_stats->struct_size;
   memcpy(out_stats, &s, known && known < sizeof s ? known : sizeof s);
-}
-
-mscrt_status *mscrt_max(mscrt_context *c, uint64_t value, uint64_t *out_max) {
-  MSCRT_CHECK(check_not_broken(c));
-  uint64_t number = mscrt_flight_all(c->flight, false, "max", sizeof value, c->step);
-  mscrt_status *s = c->transport->max(c->comm, value, out_max, &(mscrt_site){.name = "max", .step = c->step});
-  if (s) c->broken = true;
-  else mscrt_flight_end(c->flight, number);
-  return s;
 }

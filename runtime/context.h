@@ -227,10 +227,15 @@ void *mscrt_at(const mscrt_context *c, plan_ref r, int slot);
 
 /* ---- context.c ---- */
 
-mscrt_status *mscrt_check_holds_values(const mscrt_context *c);
 /* mscrt_open with what this rank kept of the meeting before, which stays the caller's; kept may be NULL. */
 mscrt_status *mscrt_open_with(const mscrt_plan *plan, const mscrt_options *options, const mscrt_kept *kept,
                               mscrt_context **out_ctx);
+static inline mscrt_status *mscrt_check_holds_values(const mscrt_context *c) {
+  return c->device->holds_values ? NULL : mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
+}
+static inline mscrt_status *mscrt_check_not_broken(const mscrt_context *c) {
+  return c->broken ? mscrt_fail(MSCRT_ARGUMENT, "this context failed before and cannot go on") : NULL;
+}
 
 /* ---- recover.c: going on after a rank is lost; the first three do nothing in a context that keeps nothing ---- */
 

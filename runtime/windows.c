@@ -30,24 +30,6 @@ static void add_floats(float *restrict sum, const float *restrict more, int64_t 
   for (; i < num; i++) sum[i] += more[i];
 }
 
-static inline void copy_elements(float *restrict to, const float *restrict from, int64_t num) {
-  int64_t i = 0;
-  for (; i + 16 <= num; i += 16) memcpy(to + i, from + i, sizeof(sixteen));
-  for (; i + 4 <= num; i += 4) memcpy(to + i, from + i, sizeof(four));
-  for (; i < num; i++) to[i] = from[i];
-}
-
-void mscrt_copy_line(float *to, const float *line, int64_t size, int64_t first, int64_t step, int64_t num) {
-  int64_t begin = first < 0 ? least((step - 1 - first) / step, num) : 0,
-          end = first >= size ? begin : least((size - 1 - first) / step + 1, num);
-  if (end < begin) end = begin;
-  for (int64_t i = 0; i < begin; i++) to[i] = 0;
-  if (step == 1) copy_elements(to + begin, line + first + begin, end - begin);
-  else
-    for (int64_t i = begin; i < end; i++) to[i] = line[first + i * step];
-  for (int64_t i = end; i < num; i++) to[i] = 0;
-}
-
 /* ---- y ---- */
 
 /* The windows of an image that an item makes; `line`: where the lines that they see begin among those copied. */

@@ -50,6 +50,7 @@ const msc_loc *onnx_node_loc(onnx_reader *r, const onnx_node_proto *p);
 const char *onnx_name_of(onnx_reader *r, const onnx_node_proto *p);
 /* Ops that msc does not read are told in one message at the end, with their number. */
 void onnx_count_unknown(onnx_reader *r, const onnx_node_proto *p);
+void onnx_report_unknown(onnx_reader *r);
 
 /* ---- operands.c ---- */
 

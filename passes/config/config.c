@@ -7,16 +7,6 @@
 #include "ir/table.h"
 #include "passes/config/rows.h"
 
-const msc_config_row msc_config_rows[MSC_NUM_KEYS] = {
-#define KEY(name, type, range, fallback, supported, meaning) {#name, MSC_CONFIG_##type, range, fallback, supported, \
-  meaning},
-#include "passes/config/config.def"
-#undef KEY
-};
-
-const char *msc_key_name(msc_key key) { return msc_config_rows[key].name; }
-const char *msc_key_meaning(msc_key key) { return msc_config_rows[key].meaning; }
-
 msc_config *msc_config_new(msc_context *ctx) {
   msc_config *config = msc_new(msc_context_arena(ctx), msc_config);
   config->ctx = ctx;

@@ -70,7 +70,9 @@ typedef struct {
 
 /* Opens a file or a folder of any kind that is known. */
 mscrt_status *mscrt_archive_open(const char *path, mscrt_archive *out_archive);
-/* Opens a safetensors file whose bytes are there already; the archive owns the blob then, also after a failure. */
+/* Opens one file: safetensors, or of torch.save. */
+mscrt_status *mscrt_archive_of_path(const char *path, mscrt_archive *out_archive);
+/* The same of a file whose bytes are there already; the archive owns the blob then, also after a failure. */
 mscrt_status *mscrt_archive_of_file(mscrt_blob *b, mscrt_archive *out_archive);
 void mscrt_archive_close(mscrt_archive *a);
 const mscrt_stored *mscrt_archive_find(const mscrt_archive *a, const char *name);

@@ -170,7 +170,7 @@ bool mscrt_is_megatron(const char *folder) { return has_part(folder, 0, 0, false
 static mscrt_status *open_part(stage *g, int part, int of_stage, bool staged) {
   char *path = file_of_part(g->a->folder, part, of_stage, staged);
   if (!path) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-  mscrt_status *s = mscrt_archive_open(path, &g->part[part]);
+  mscrt_status *s = mscrt_archive_of_path(path, &g->part[part]);
   if (!s) s = mscrt_archive_add_path(g->a, path);
   free(path);
   return s;

@@ -8,23 +8,6 @@
 #include "runtime/data/archive.h"
 #include "runtime/data/foreign.h"
 
-mscrt_status *mscrt_archive_of_file(mscrt_blob *b, mscrt_archive *a) {
-  uint8_t head[4] = {0};
-  bool of_torch = b->bytes >= sizeof head && !mscrt_blob_read(b, 0, head, sizeof head) && !memcmp(head, "PK\3\4", 4);
-  mscrt_status *s = mscrt_archive_new(b->path, true, of_torch ? "file of torch.save" : "safetensors", a);
-  const char *slash = strrchr(b->path, '/');
-  if (!s) s = mscrt_archive_add_file(a, slash ? slash + 1 : b->path, 0);
-  if (s) {
-    mscrt_blob_close(b);
-    return s;
-  }
-  a->file[0].blob = *b;
-  a->file[0].open = true;
-  *b = (mscrt_blob){.fd = -1};
-  s = of_torch ? mscrt_parse_torch(a, 0) : mscrt_archive_add_safetensors(a, 0);
-  return s ? s : mscrt_archive_sort(a);
-}
-
 static bool has_ending(const char *text, const char *end) {
   size_t n = strlen(text), k = strlen(end);
   return n >= k && !strcmp(text + n - k, end);

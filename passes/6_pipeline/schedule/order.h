@@ -16,7 +16,6 @@ typedef struct {
 /* A row of schedule.def. */
 typedef struct {
   const char *name;
-  bool split;
   bool (*generator)(msc_orders *b);
   const char *order;
 } msc_schedule_row;

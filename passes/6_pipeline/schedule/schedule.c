@@ -5,25 +5,6 @@
 
 #include "passes/6_pipeline/schedule/order.h"
 
-/* ---- lists ---- */
-
-static int *next_micro_batch(msc_orders *b, int stage, msc_work work, int chunk) {
-  return &b->next[(stage * b->s->chunks + chunk) * MSC_NUM_WORKS + (int)work];
-}
-
-void msc_order_put(msc_orders *b, int stage, msc_work work, int chunk) {
-  msc_stage_list *l = &b->s->stage[stage];
-  l->entry[l->num_entries++] = (msc_entry){
-      .work = work, .chunk = chunk, .micro_batch = (*next_micro_batch(b, stage, work, chunk))++, .slot = {-1, -1, -1}};
-}
-
-void msc_order_clear(msc_orders *b) {
-  for (int i = 0; i < b->s->stages; i++) b->s->stage[i].num_entries = 0;
-  memset(b->next, 0, sizeof *b->next * (size_t)(b->s->stages * b->s->chunks * MSC_NUM_WORKS));
-}
-
-/* ---- making ---- */
-
 static bool check_schedule_options(msc_context *ctx, const msc_loc *loc, const msc_schedule_options *o) {
   if (o->stages < 1 || o->stages > MSC_MAX_STAGES)
     return msc_error(ctx, MSC_E_CONFIG, loc, "a pipeline has 1 to %d stages, not %d", MSC_MAX_STAGES, o->stages);
@@ -64,7 +45,7 @@ static msc_schedule_options fill_in_options(msc_arena *scratch, const msc_schedu
 }
 
 static void new_lists(msc_arena *arena, const msc_schedule_options *o, msc_schedule *s) {
-  int per_stage = o->micro_batches * o->chunks * (msc_schedule_rows[o->kind].split ? 3 : 2);
+  int per_stage = o->micro_batches * o->chunks * (msc_schedule_is_split(o->kind) ? 3 : 2);
   *s = (msc_schedule){.kind = o->kind, .stages = o->stages, .chunks = o->chunks, .micro_batches = o->micro_batches};
   s->place = msc_new_array(arena, int, o->stages * o->chunks);
   msc_schedule_place(o->kind, o->stages, o->chunks, s->place);
