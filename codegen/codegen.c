@@ -1,6 +1,7 @@
 /* codegen.c: ops in, one blob of kernels and how to call them out.  Programs of equal bytes share one kernel. */
 #include "codegen/codegen.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -40,6 +41,7 @@ struct msc_codegen {
   msc_nester *nester;
   entry *bucket[BUCKETS], *first, **end;
   uint32_t num;
+  msc_bf16_way bf16;     /* the furthest that a kernel goes */
   const char **out_text; /* NULL: nobody wants it */
 };
 
@@ -205,6 +207,15 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
 
 /* ---- products ---- */
 
+/* How products of bf16 with such blocks are multiplied.  With vectors of 16 or 32 bytes, which stand for older CPUs, as
+ * these do. */
+static msc_bf16_way bf16_way(const msc_codegen *cg, msc_dtype dtype, int64_t block) {
+  enum { TILE_TERMS = 32 };
+  msc_bf16_way most = cg->llvm.product_bytes == 64 ? cg->llvm.cpu.bf16 : MSC_BF16_BY_TERMS;
+  if (dtype != MSC_BF16 || most == MSC_BF16_BY_TERMS || block % 2) return MSC_BF16_BY_TERMS;
+  return most == MSC_BF16_BY_TILES && block && block % TILE_TERMS == 0 ? MSC_BF16_BY_TILES : MSC_BF16_BY_PAIRS;
+}
+
 static uint32_t product_kernel(msc_codegen *cg, msc_product_part part, msc_dtype dtype, int num_buffers, int num_dims) {
   const char *name = msc_product_name(cg->ctx, part, dtype);
   const entry *k = find_kernel_named(cg, name);
@@ -215,11 +226,20 @@ static uint32_t product_kernel(msc_codegen *cg, msc_product_part part, msc_dtype
   return add_kernel_entry(cg, &fresh)->number;
 }
 
-bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, msc_product_kernels *out) {
+bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, int64_t block, msc_product_kernels *out) {
+  static const struct {
+    msc_product_part pack, pack_transposed, multiply;
+  } kernels[] = {[MSC_BF16_BY_TERMS] = {MSC_PACK, MSC_PACK_TRANSPOSED, MSC_MULTIPLY},
+                 [MSC_BF16_BY_PAIRS] = {MSC_PACK_PAIRS, MSC_PACK_PAIRS_TRANSPOSED, MSC_MULTIPLY_PAIRS},
+                 [MSC_BF16_BY_TILES] = {MSC_PACK_PAIRS, MSC_PACK_PAIRS_TRANSPOSED, MSC_MULTIPLY_TILES}};
   if (!cg->llvm.has_fma) return false;
-  out->pack = product_kernel(cg, transpose_b ? MSC_PACK_TRANSPOSED : MSC_PACK, dtype, 2, 3);
-  out->multiply = product_kernel(cg, MSC_MULTIPLY, dtype, 5, 8);
+  msc_bf16_way way = bf16_way(cg, dtype, block);
+  out->pack = product_kernel(cg, transpose_b ? kernels[way].pack_transposed : kernels[way].pack, dtype, 2, 3);
+  out->multiply = product_kernel(cg, kernels[way].multiply, dtype, 5, 8);
   out->width = msc_product_width(&cg->llvm, dtype), out->height = msc_product_height(&cg->llvm);
+  if (way == MSC_BF16_BY_TILES) out->height = MSC_TILE_HEIGHT;
+  out->pairs = way != MSC_BF16_BY_TERMS;
+  if (way > cg->bf16) cg->bf16 = way;
   return true;
 }
 
@@ -312,12 +332,19 @@ static void emit_x86(msc_codegen *cg, const entry *k) {
   msc_emit_cpu(&cg->llvm, &k->program, msc_llvm_kernel(&cg->llvm, k->name));
 }
 
+static int compare_names(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 static void set_features(msc_codegen *cg, msc_machine_code *out) {
-  size_t num;
-  const char *const *cpu = msc_cpu_features(cg->llvm.cpu.level, &num);
-  const char **all = msc_new_array(cg->arena, const char *, num + 1);
+  size_t num, more;
+  const char *const *cpu = msc_cpu_features(cg->llvm.cpu.level, &num), *const *also =
+                                                                           msc_cpu_bf16_features(cg->bf16, &more);
+  const char **all = msc_new_array(cg->arena, const char *, num + more + 1);
   if (MSC_SANITIZED) all[out->num_features++] = "address-sanitizer"; /* the process's, see sanitize.c */
   for (size_t i = 0; i < num; i++) all[out->num_features++] = cpu[i];
+  for (size_t i = 0; i < more; i++) all[out->num_features++] = also[i];
+  qsort(all, out->num_features, sizeof *all, compare_names);
   out->feature = all;
 }
 

@@ -88,10 +88,11 @@ typedef struct {
  * items: rows of c a, b, c and bias (NULL: none) start where the tile does; a step is the distance of rows in elements.
  * `blocks` parts of k are summed one by one and added as a tree (see emit/product.c): a power of two that divides k,
  * MSC_MAX_SUM_BLOCKS at most.  Panels and room are written as far as ir/abi/product.h says.  Of f16 and bf16 there are
- * only a and b: panels, room, c and bias are f32. */
+ * only a and b: panels, room, c and bias are f32; or pairs of bf16 are in panels and room. */
 typedef struct {
   uint32_t pack, multiply; /* into msc_machine_code.kernel */
   int width, height;       /* columns of a panel; rows that are done together */
+  bool pairs;              /* an element of panels and of packed rows is two terms */
 } msc_product_kernels;
 
 /* ---- codegen.c ---- */
@@ -100,8 +101,10 @@ typedef struct {
 msc_codegen *msc_codegen_begin(msc_context *ctx, const msc_code_target *target);
 /* A fused op, or any single op that is no collective; a matmul becomes the generated (slow) one. */
 bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out_call);
-/* Of any float, on a CPU.  False: it has no fused multiply-add. */
-bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, msc_product_kernels *out_kernels);
+/* Of any float, on a CPU; `block`: terms that are summed as a block, by which kernels of bf16 are chosen, and by
+ * nothing that ranks may have different.  False: it has no fused multiply-add. */
+bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, int64_t block,
+                         msc_product_kernels *out_kernels);
 /* Ends the codegen, also when it fails; everything handed out lives in the context's arena. */
 bool msc_codegen_finish(msc_codegen *cg, msc_machine_code *out_code);
 void msc_codegen_abandon(msc_codegen *cg);

@@ -5,7 +5,7 @@
 #include "codegen/emit/emit.h"
 
 static const msc_cpu cpus[] = {
-#define CPU(name, level) {name, level},
+#define CPU(name, level, bf16) {name, level, MSC_BF16_BY_##bf16},
 #include "codegen/cpu.def"
 #undef CPU
 };
@@ -27,6 +27,12 @@ const char *const *msc_cpu_features(int level, size_t *out_num) {
     case 3: *out_num = sizeof v3 / sizeof *v3; return v3;
     default: *out_num = sizeof v4 / sizeof *v4; return v4;
   }
+}
+
+const char *const *msc_cpu_bf16_features(msc_bf16_way way, size_t *out_num) {
+  static const char *const tiles[] = {"amx-bf16", "amx-tile", "avx512bf16"};
+  *out_num = way == MSC_BF16_BY_TILES ? 3 : way == MSC_BF16_BY_PAIRS;
+  return way == MSC_BF16_BY_PAIRS ? &tiles[2] : tiles;
 }
 
 const char *msc_cpu_plain(int level) {
@@ -62,10 +68,25 @@ static const msc_cpu *find_cpu(const char *name) {
   return NULL;
 }
 
+/* Features of the machine that are beyond its level. */
+static msc_bf16_way bf16_of_host(int level) {
+  char *have = LLVMGetHostCPUFeatures();
+  msc_bf16_way way = MSC_BF16_BY_TERMS;
+  for (msc_bf16_way more = MSC_BF16_BY_PAIRS; level == 4 && more <= MSC_BF16_BY_TILES; more++) {
+    size_t num, i = 0;
+    const char *const *want = msc_cpu_bf16_features(more, &num);
+    while (i < num && has_feature(have, want[i])) i++;
+    if (i == num) way = more;
+  }
+  LLVMDisposeMessage(have);
+  return way;
+}
+
 /* The machine's features decide: a virtual machine may hide some of the CPU it names. */
 static msc_cpu host_cpu(void) {
   char *name = LLVMGetHostCPUName();
   msc_cpu cpu = {.level = level_of_host()};
+  cpu.bf16 = bf16_of_host(cpu.level);
   const msc_cpu *row = find_cpu(name);
   cpu.name = row ? row->name : msc_cpu_plain(cpu.level);
   LLVMDisposeMessage(name);

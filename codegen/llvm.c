@@ -59,11 +59,19 @@ static bool choose_x86(msc_llvm *l, const msc_code_target *target) {
   return true;
 }
 
+enum { FEATURE_BYTES = 512 };
+
+/* "+avx,+avx2" */
+static void write_features(const msc_llvm *l, msc_bf16_way way, char out[FEATURE_BYTES]) {
+  size_t num, more;
+  const char *const *feature = msc_cpu_features(l->cpu.level, &num), *const *also = msc_cpu_bf16_features(way, &more);
+  *out = 0;
+  for (size_t i = 0; i < num + more; i++) strcat(strcat(out, i ? ",+" : "+"), i < num ? feature[i] : also[i - num]);
+}
+
 static LLVMTargetMachineRef open_x86(msc_llvm *l) {
-  char features[512] = "";
-  size_t num;
-  const char *const *feature = msc_cpu_features(l->cpu.level, &num);
-  for (size_t i = 0; i < num; i++) strcat(strcat(features, i ? ",+" : "+"), feature[i]);
+  char features[FEATURE_BYTES];
+  write_features(l, MSC_BF16_BY_TERMS, features);
   LLVMTargetRef target = find_target(l, l->target->triple);
   return target ? LLVMCreateTargetMachine(target, l->target->triple, "x86-64", features, LLVMCodeGenLevelDefault,
                                           LLVMRelocPIC, LLVMCodeModelSmall)
@@ -82,7 +90,7 @@ LLVMTargetMachineRef msc_llvm_nvptx_machine(msc_llvm *l, int arch) {
 
 static bool choose_nvptx(msc_llvm *l, const msc_code_target *target) {
   (void)target;
-  l->cpu = (msc_cpu){"", 4}; /* it rounds, and loads any element */
+  l->cpu = (msc_cpu){.name = "", .level = 4}; /* it rounds, and loads any element */
   l->vector_bytes = 16;
   return true;
 }
@@ -165,6 +173,12 @@ LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name) {
   msc_llvm_set_attribute(l, fn, "tune-cpu", l->cpu.name);
   msc_llvm_set_attribute(l, fn, "prefer-vector-width", "256");
   return fn;
+}
+
+void msc_llvm_allow(msc_llvm *l, LLVMValueRef fn, msc_bf16_way way) {
+  char features[FEATURE_BYTES];
+  write_features(l, way, features);
+  if (way != MSC_BF16_BY_TERMS) msc_llvm_set_attribute(l, fn, "target-features", features);
 }
 
 bool msc_llvm_run(msc_llvm *l, const char *pipeline) {

@@ -3,6 +3,8 @@
 #include <cpuid.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "ir/sanitized.h"
 #include "runtime/plan/plan.h"
@@ -73,10 +75,18 @@ static bool is_state_saved(state s) {
   return (low & needed[s]) == needed[s];
 }
 
+/* Linux saves the registers of AMX for processes that have asked for it, and only then may these use them.  Asking
+ * twice does nothing. */
+static bool may_use_tiles(void) {
+  enum { ASK_PERMISSION = 0x1023, TILE_DATA = 18 };
+  return syscall(SYS_arch_prctl, ASK_PERMISSION, TILE_DATA) == 0;
+}
+
 static bool has_feature_row(size_t row) {
   uint32_t r[4];
   if (!__get_cpuid_count(rows[row].leaf, rows[row].subleaf, &r[0], &r[1], &r[2], &r[3])) return false;
-  return (r[rows[row].reg] >> rows[row].bit & 1) && is_state_saved((state)rows[row].state);
+  return (r[rows[row].reg] >> rows[row].bit & 1) && is_state_saved((state)rows[row].state) &&
+         (rows[row].state != AMX_STATE || may_use_tiles());
 }
 
 static bool is_feature_offered(const char *name) {

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/abi/product.h"
 #include "runtime/guard.h"
 #include "runtime/windows.h"
 
@@ -125,7 +126,8 @@ static char *panels_of_tile(const matmul_job *j, mscrt_worker *w, const tile_pla
   const mscrt_matmul *m = j->r->matmul;
   int64_t columns = t->batch * m->tiles_n + t->column / m->tile_n;
   size_t bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
-  if (m->shared_columns) return (char *)j->c->panels + (size_t)((t->column - j->first_column) * m->k) * bytes;
+  int64_t units = msc_product_units(m->k, m->pairs);
+  if (m->shared_columns) return (char *)j->c->panels + (size_t)((t->column - j->first_column) * units) * bytes;
   if (w->job != j->c->products || w->packed != columns) {
     pack_panels(j->r, b, w->panels, t->columns, 0, num_panels(m, t->columns));
     w->job = j->c->products, w->packed = columns;

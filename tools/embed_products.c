@@ -7,7 +7,9 @@
 static bool write_product(msc_context *ctx, FILE *out, int level, msc_product_part part, msc_dtype dtype) {
   static const char *const dtypes[] = {
       [MSC_F32] = "MSC_F32", [MSC_F16] = "MSC_F16", [MSC_BF16] = "MSC_BF16", [MSC_F64] = "MSC_F64"};
-  static const char *const parts[MSC_NUM_PRODUCT_PARTS] = {"MSC_PACK", "MSC_PACK_TRANSPOSED", "MSC_MULTIPLY"};
+  static const char *const parts[MSC_NUM_PRODUCT_PARTS] = {
+      "MSC_PACK",           "MSC_PACK_TRANSPOSED", "MSC_MULTIPLY", "MSC_PACK_PAIRS", "MSC_PACK_PAIRS_TRANSPOSED",
+      "MSC_MULTIPLY_PAIRS", "MSC_MULTIPLY_TILES"};
   LLVMMemoryBufferRef object = msc_product_assemble(ctx, level, part, dtype);
   if (!object) return false;
   const uint8_t *at = (const uint8_t *)LLVMGetBufferStart(object);
@@ -24,7 +26,8 @@ static bool write_products(msc_context *ctx, void *out) {
   for (int level = 3; level <= 4; level++)
     for (int part = 0; part < MSC_NUM_PRODUCT_PARTS; part++)
       for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
-        MSC_TRY(write_product(ctx, out, level, (msc_product_part)part, dtypes[d]));
+        if (msc_product_has(level, (msc_product_part)part, dtypes[d]))
+          MSC_TRY(write_product(ctx, out, level, (msc_product_part)part, dtypes[d]));
   return true;
 }
 

@@ -12,9 +12,14 @@
 
 /* ---- llvm.c: one module for one target ---- */
 
+/* How a CPU multiplies matrices of bf16: widens each term; adds two terms by one instruction, vdpbf16ps; or multiplies
+ * tiles of 16 rows by AMX, and in pairs what is too small for that. */
+typedef enum { MSC_BF16_BY_TERMS, MSC_BF16_BY_PAIRS, MSC_BF16_BY_TILES } msc_bf16_way;
+
 typedef struct {
   const char *name;
   int level; /* of the x86-64 psABI, 1 to 4 */
+  msc_bf16_way bf16;
 } msc_cpu;
 
 typedef struct msc_llvm msc_llvm;
@@ -77,6 +82,8 @@ LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLV
                                   LLVMCodeGenFileType type);
 /* An empty kernel with the target's attributes. */
 LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name);
+/* Lets a kernel use what its CPU has beyond its level. */
+void msc_llvm_allow(msc_llvm *l, LLVMValueRef fn, msc_bf16_way way);
 /* Columns of a panel, as many as vectors of the sums hold; rows that are done together, as sums fit the registers that
  * come with such vectors. */
 static inline int msc_product_width(const msc_llvm *l, msc_dtype d) {
@@ -113,6 +120,8 @@ int msc_cpu_level(const char *name);
 const char *msc_cpu_plain(int level);
 /* Features of a level, LLVM's names, sorted. */
 const char *const *msc_cpu_features(int level, size_t *out_num);
+/* Features beyond level 4 that products of bf16 use, LLVM's names, sorted. */
+const char *const *msc_cpu_bf16_features(msc_bf16_way way, size_t *out_num);
 
 /* ---- nvptx.c ---- */
 
@@ -220,7 +229,26 @@ extern const msc_llvm_math msc_nvvm_math;
 
 /* ---- emit/product.c ---- */
 
-typedef enum { MSC_PACK, MSC_PACK_TRANSPOSED, MSC_MULTIPLY, MSC_NUM_PRODUCT_PARTS } msc_product_part;
+/* Those of pairs and tiles are of bf16, for CPUs that have the instructions; tiles take panels that are packed for
+ * pairs. */
+typedef enum {
+  MSC_PACK,
+  MSC_PACK_TRANSPOSED,
+  MSC_MULTIPLY,
+  MSC_PACK_PAIRS,
+  MSC_PACK_PAIRS_TRANSPOSED,
+  MSC_MULTIPLY_PAIRS,
+  MSC_MULTIPLY_TILES,
+  MSC_NUM_PRODUCT_PARTS
+} msc_product_part;
+
+static inline msc_bf16_way msc_product_way(msc_product_part part) {
+  return part < MSC_PACK_PAIRS ? MSC_BF16_BY_TERMS : part == MSC_MULTIPLY_TILES ? MSC_BF16_BY_TILES : MSC_BF16_BY_PAIRS;
+}
+/* Is there such a kernel? */
+static inline bool msc_product_has(int level, msc_product_part part, msc_dtype dtype) {
+  return level >= 3 && (msc_product_way(part) == MSC_BF16_BY_TERMS || (level == 4 && dtype == MSC_BF16));
+}
 
 /* "multiply_f32" */
 const char *msc_product_name(msc_context *ctx, msc_product_part part, msc_dtype dtype);
@@ -228,6 +256,12 @@ const char *msc_product_name(msc_context *ctx, msc_product_part part, msc_dtype 
 void msc_product_emit(msc_llvm *l, const char *name, msc_product_part part, msc_dtype dtype);
 /* The kernel as an ELF relocatable for all CPUs of a level that has fused multiply-add; NULL after a report. */
 LLVMMemoryBufferRef msc_product_assemble(msc_context *ctx, int level, msc_product_part part, msc_dtype dtype);
+
+/* ---- emit/product_tiles.c ---- */
+
+enum { MSC_TILE_ROWS = 16, MSC_TILE_HEIGHT = 32 }; /* of a register; that are done together */
+/* The kernel that multiplies by AMX. */
+void msc_product_emit_tiles(msc_llvm *l, LLVMValueRef fn);
 
 /* ---- products.c ---- */
 

@@ -9,114 +9,16 @@
  *   panel of rows of a, when a is transposed and long: [k][rows]; else a is read where it lies
  *
  * f16 and bf16 are widened where they are packed, which is exact, and a is packed then in any case, its rows as they
- * lie unless it is transposed; c and bias are f32. */
-#include <math.h>
+ * lie unless it is transposed; c and bias are f32.
+ *
+ * In pairs: an element of panels and rows is two neighbouring terms of bf16, which vdpbf16ps multiplies and adds, the
+ * second first, each by fma that takes denormals as zero and makes zero of them; a is read where it lies unless it is
+ * transposed.  product_tiles.c takes the same panels. */
 #include <string.h>
 
-#include "codegen/emit/build.h"
-#include "ir/abi/product.h"
+#include "codegen/emit/product.h"
 
-enum {
-  MAX_HEIGHT = MSC_PRODUCT_MAX_HEIGHT,
-  VECTORS = MSC_PRODUCT_VECTORS, /* of a row of a panel */
-};
-
-typedef struct {
-  msc_emit e;
-  LLVMBuilderRef b;
-  LLVMTypeRef elem, vector;
-  int lanes, width, height;
-  int64_t bytes; /* of an element */
-  msc_dtype operand; /* a and b: the same, or narrower */
-  LLVMTypeRef operand_elem, operand_vector;
-  int64_t operand_bytes;
-} product;
-
-static product product_of(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
-  int64_t operand_bytes = msc_dtype_bytes(dtype);
-  product p = {
-      .e = {.l = l, .b = l->builder, .fn = fn}, .b = l->builder, .operand = dtype, .operand_bytes = operand_bytes};
-  p.bytes = msc_product_bytes(operand_bytes);
-  p.width = msc_product_width(l, dtype), p.lanes = (int)msc_product_lanes(p.width), p.height = msc_product_height(l);
-  p.elem = msc_emit_type(&p.e, dtype, 1), p.vector = msc_emit_type(&p.e, dtype, p.lanes);
-  p.operand_elem = p.bytes == operand_bytes ? p.elem : LLVMInt16TypeInContext(l->llvm);
-  p.operand_vector = p.bytes == operand_bytes ? p.vector : LLVMVectorType(p.operand_elem, (unsigned)p.lanes);
-  LLVMPositionBuilderAtEnd(p.b, msc_ir_block(&p.e));
-  return p;
-}
-
-static LLVMValueRef i64(product *p, int64_t v) { return msc_emit_int(&p->e, v); }
-static LLVMValueRef nsw_add(product *p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildNSWAdd(p->b, a, b, ""); }
-static LLVMValueRef nsw_mul(product *p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildNSWMul(p->b, a, b, ""); }
-static LLVMValueRef nsw_sub(product *p, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildNSWSub(p->b, a, b, ""); }
-static LLVMValueRef least(product *p, LLVMValueRef a, LLVMValueRef b) {
-  return LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, a, b, ""), a, b, "");
-}
-
-static LLVMValueRef at(product *p, LLVMValueRef base, LLVMValueRef index) {
-  return LLVMBuildInBoundsGEP2(p->b, p->elem, base, &index, 1, "");
-}
-
-static LLVMValueRef load_vector(product *p, LLVMValueRef place) {
-  LLVMValueRef v = LLVMBuildLoad2(p->b, p->vector, place, "");
-  LLVMSetAlignment(v, (unsigned)p->bytes);
-  return v;
-}
-
-static void store_vector(product *p, LLVMValueRef v, LLVMValueRef place) {
-  LLVMSetAlignment(LLVMBuildStore(p->b, v, place), (unsigned)p->bytes);
-}
-
-static LLVMValueRef argument(product *p, unsigned from, LLVMTypeRef type, int i) {
-  LLVMValueRef index = i64(p, i);
-  return LLVMBuildLoad2(p->b, type, LLVMBuildInBoundsGEP2(p->b, type, LLVMGetParam(p->e.fn, from), &index, 1, ""), "");
-}
-static LLVMValueRef load_buffer(product *p, int i) {
-  return argument(p, 0, LLVMPointerTypeInContext(p->e.l->llvm, 0), i);
-}
-static LLVMValueRef load_dim(product *p, int i) { return argument(p, 3, LLVMInt64TypeInContext(p->e.l->llvm), i); }
-
-/* <lanes x i1>: lane i < count. */
-static LLVMValueRef mask_below(product *p, LLVMValueRef count) {
-  LLVMTypeRef i32 = LLVMInt32TypeInContext(p->e.l->llvm);
-  LLVMValueRef k[64], most = i64(p, p->lanes);
-  for (int i = 0; i < p->lanes; i++) k[i] = LLVMConstInt(i32, (unsigned)i, false);
-  LLVMValueRef n = msc_emit_splat(&p->e, LLVMBuildTrunc(p->b, least(p, count, most), i32, ""), p->lanes);
-  return LLVMBuildICmp(p->b, LLVMIntSLT, LLVMConstVector(k, (unsigned)p->lanes), n, "");
-}
-
-static LLVMValueRef load_masked_as(product *p, LLVMTypeRef vector, int64_t bytes, LLVMValueRef place,
-                                   LLVMValueRef mask) {
-  LLVMTypeRef types[2] = {vector, LLVMPointerTypeInContext(p->e.l->llvm, 0)};
-  LLVMValueRef args[4] = {place, LLVMConstInt(LLVMInt32TypeInContext(p->e.l->llvm), (unsigned)bytes, false), mask,
-                          LLVMConstNull(vector)};
-  return msc_ir_call(&p->e, "llvm.masked.load", 2, types, 4, args);
-}
-
-static LLVMValueRef load_masked(product *p, LLVMValueRef place, LLVMValueRef mask) {
-  return load_masked_as(p, p->vector, p->bytes, place, mask);
-}
-
-/* Of a and b. */
-static LLVMValueRef at_operand(product *p, LLVMValueRef base, LLVMValueRef index) {
-  return LLVMBuildInBoundsGEP2(p->b, p->operand_elem, base, &index, 1, "");
-}
-
-/* A vector of a or b, in the sums' type; mask NULL: whole. */
-static LLVMValueRef load_operand(product *p, LLVMValueRef place, LLVMValueRef mask) {
-  if (mask)
-    return msc_emit_widen(&p->e, load_masked_as(p, p->operand_vector, p->operand_bytes, place, mask), p->operand);
-  LLVMValueRef v = LLVMBuildLoad2(p->b, p->operand_vector, place, "");
-  LLVMSetAlignment(v, (unsigned)p->operand_bytes);
-  return msc_emit_widen(&p->e, v, p->operand);
-}
-
-static void store_masked(product *p, LLVMValueRef v, LLVMValueRef place, LLVMValueRef mask) {
-  LLVMTypeRef types[2] = {p->vector, LLVMPointerTypeInContext(p->e.l->llvm, 0)};
-  LLVMValueRef args[4] = {v, place, LLVMConstInt(LLVMInt32TypeInContext(p->e.l->llvm), (unsigned)p->bytes, false),
-                          mask};
-  msc_ir_call(&p->e, "llvm.masked.store", 2, types, 4, args);
-}
+enum { MAX_HEIGHT = MSC_PRODUCT_MAX_HEIGHT };
 
 /* ---- pack ---- */
 
@@ -132,7 +34,7 @@ static void pack_rows(product *p, const packing *g, LLVMValueRef begin, LLVMValu
   LLVMValueRef mask[VECTORS], last = least(p, end, whole);
   for (int v = 0; v < VECTORS; v++) mask[v] = mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes)));
   msc_ir_loop_open(&p->e, &rows, i64(p, 0), g->k, 1, 0, NULL);
-  LLVMValueRef from = at_operand(p, g->b, nsw_mul(p, rows.index, g->step)),
+  LLVMValueRef from = at_operand(p, g->b, first_term(p, rows.index, g->step)),
                to = at(p, g->room, nsw_mul(p, rows.index, i64(p, p->width)));
   LLVMValueRef size = nsw_mul(p, g->k, i64(p, p->width));
   for (int masked = 0; masked < 2; masked++) {
@@ -140,7 +42,7 @@ static void pack_rows(product *p, const packing *g, LLVMValueRef begin, LLVMValu
     for (int v = 0; v < VECTORS; v++) {
       LLVMValueRef place =
           at_operand(p, from, nsw_add(p, nsw_mul(p, panels.index, i64(p, p->width)), i64(p, v * p->lanes)));
-      store_vector(p, load_operand(p, place, masked ? mask[v] : NULL),
+      store_vector(p, load_across(p, place, g->step, masked ? mask[v] : NULL),
                    at(p, to, nsw_add(p, nsw_mul(p, panels.index, size), i64(p, v * p->lanes))));
     }
     msc_ir_loop_close(&p->e, &panels, NULL);
@@ -165,7 +67,7 @@ static void pack_columns(product *p, const packing *g, LLVMValueRef begin, LLVMV
     for (int v = 0; v < VECTORS; v++) {
       LLVMValueRef x[64];
       for (int c = 0; c < p->lanes; c++)
-        x[c] = load_operand(p, at_operand(p, row[v * p->lanes + c], squares.index), mask);
+        x[c] = load_along(p, at_operand(p, row[v * p->lanes + c], first_term(p, squares.index, i64(p, 1))), mask);
       msc_ir_turn(&p->e, p->lanes, x);
       for (int k = 0; k < p->lanes; k++)
         store_vector(
@@ -177,12 +79,12 @@ static void pack_columns(product *p, const packing *g, LLVMValueRef begin, LLVMV
   msc_ir_loop_close(&p->e, &panels, NULL);
 }
 
-static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, LLVMValueRef fn) {
-  product p = product_of(l, dtype, fn);
+static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, bool pairs, LLVMValueRef fn) {
+  product p = product_of(l, dtype, pairs, fn);
   packing g = {.b = load_buffer(&p, 0),
                .room = load_buffer(&p, 1),
                .columns = load_dim(&p, 0),
-               .k = load_dim(&p, 1),
+               .k = units_of(&p, load_dim(&p, 1)),
                .step = load_dim(&p, 2)};
   (transposed ? pack_columns : pack_rows)(&p, &g, LLVMGetParam(fn, 1), LLVMGetParam(fn, 2));
   LLVMBuildRetVoid(l->builder);
@@ -195,12 +97,11 @@ static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, LLVMValueRe
 typedef enum { SINGLE, PAIRS, QUADS, NUM_FORMS } sum_form;
 
 typedef struct {
-  LLVMValueRef a, b, c, bias, room;                /* room: for panels of rows of a */
-  LLVMValueRef columns, k, step_c, blocks, block;  /* block: its terms */
+  result c;
+  LLVMValueRef a, b, room;       /* room: for panels of rows of a */
+  LLVMValueRef k, blocks, block; /* block: its elements */
   /* elements of a from row to row, term to term, panel to panel of rows */
   LLVMValueRef row_a, term_a, panel_a;
-  LLVMValueRef floor;                              /* of what is stored */
-  LLVMValueRef has_bias, step_bias;                /* i64, 0 or 1; elements from row to row, 0: the same for all */
   LLVMValueRef waiting;                            /* sums of blocks */
   sum_form form;
 } multiplying;
@@ -238,7 +139,7 @@ static LLVMValueRef height_of(product *p, const int *h, LLVMValueRef left) {
 /* Some terms of the rows of a transposed a, one panel of rows after the other.  Vectors may write behind a term's rows,
  * unless `exactly`. */
 static void pack_terms(product *p, const multiplying *x, LLVMValueRef step, const LLVMValueRef *rows_range,
-                       LLVMValueRef first, LLVMValueRef last, bool exactly) {
+                       LLVMValueRef first_one, LLVMValueRef last, bool exactly) {
   msc_ir_loop panels, terms;
   int rows = panel_rows(p, x->form), num = (int)msc_product_whole(rows, p->width) / p->lanes;
   LLVMValueRef mask[64], begin = rows_range[0], end = rows_range[1];
@@ -247,10 +148,10 @@ static void pack_terms(product *p, const multiplying *x, LLVMValueRef step, cons
                from = at_operand(p, x->a, panels.index);
   LLVMValueRef left = least(p, nsw_sub(p, end, panels.index), i64(p, rows));
   for (int v = 0; v < num; v++) mask[v] = mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes)));
-  msc_ir_loop_open(&p->e, &terms, first, last, 1, 0, NULL);
+  msc_ir_loop_open(&p->e, &terms, first_one, last, 1, 0, NULL);
   for (int v = 0; v < num; v++) {
-    LLVMValueRef got = load_operand(
-                     p, at_operand(p, from, nsw_add(p, nsw_mul(p, terms.index, step), i64(p, v * p->lanes))), mask[v]),
+    LLVMValueRef first = nsw_add(p, first_term(p, terms.index, step), i64(p, v * p->lanes)),
+                 got = load_across(p, at_operand(p, from, first), step, mask[v]),
                  place = at(p, to, nsw_add(p, nsw_mul(p, terms.index, i64(p, rows)), i64(p, v * p->lanes)));
     if (exactly) store_masked(p, got, place, mask[v]);
     else store_vector(p, got, place);
@@ -320,6 +221,16 @@ static LLVMValueRef step_on(product *p, LLVMValueRef pointer, LLVMValueRef elems
   return hide(p, at(p, pointer, elems));
 }
 
+/* sum + a b; in pairs: of two terms. */
+static LLVMValueRef add_product(product *p, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum) {
+  LLVMValueRef arg[3] = {a, b, sum};
+  if (!p->pairs) return msc_ir_call(&p->e, "llvm.fma", 1, &p->vector, 3, arg);
+  LLVMTypeRef pairs = LLVMVectorType(LLVMBFloatTypeInContext(p->e.l->llvm), 2 * (unsigned)p->lanes);
+  arg[0] = sum;
+  arg[1] = LLVMBuildBitCast(p->b, a, pairs, ""), arg[2] = LLVMBuildBitCast(p->b, b, pairs, "");
+  return msc_ir_call(&p->e, "llvm.x86.avx512bf16.dpbf16ps.512", 0, NULL, 3, arg);
+}
+
 /* One term of all sums of a block. */
 static void multiply_term(product *p, const walk *w, const LLVMValueRef *a, LLVMValueRef b, LLVMValueRef *acc) {
   LLVMValueRef term[VECTORS];
@@ -327,10 +238,7 @@ static void multiply_term(product *p, const walk *w, const LLVMValueRef *a, LLVM
   for (int r = 0; r < w->height; r++) {
     LLVMValueRef place = at(p, a[r / ROWS_APART], w->row[r % ROWS_APART]);
     LLVMValueRef one = msc_emit_splat(&p->e, LLVMBuildLoad2(p->b, p->elem, place, ""), p->lanes);
-    for (int v = 0; v < VECTORS; v++) {
-      LLVMValueRef arg[3] = {one, term[v], acc[r * VECTORS + v]};
-      acc[r * VECTORS + v] = msc_ir_call(&p->e, "llvm.fma", 1, &p->vector, 3, arg);
-    }
+    for (int v = 0; v < VECTORS; v++) acc[r * VECTORS + v] = add_product(p, one, term[v], acc[r * VECTORS + v]);
   }
 }
 
@@ -429,36 +337,6 @@ static void sum_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *
   memcpy(out_acc, acc, sizeof *acc * (size_t)num);
 }
 
-static LLVMValueRef finish_sum(product *p, const multiplying *x, LLVMValueRef v, LLVMValueRef bias) {
-  v = LLVMBuildFAdd(p->b, v, bias, "");
-  return LLVMBuildSelect(p->b, LLVMBuildFCmp(p->b, LLVMRealOLT, v, x->floor, ""), x->floor, v, "");
-}
-
-static void store_group(product *p, const multiplying *x, int height, LLVMValueRef row, LLVMValueRef column,
-                        LLVMValueRef *acc) {
-  LLVMBasicBlockRef part = msc_ir_block(&p->e), whole = msc_ir_block(&p->e), done = msc_ir_block(&p->e);
-  LLVMValueRef left = nsw_sub(p, x->columns, column);
-  LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, left, i64(p, p->width), ""), part, whole);
-  for (int masked = 0; masked < 2; masked++) {
-    LLVMPositionBuilderAtEnd(p->b, masked ? part : whole);
-    for (int v = 0; v < VECTORS; v++) {
-      LLVMValueRef mask = masked ? mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes))) : NULL,
-                   here = nsw_add(p, column, i64(p, v * p->lanes));
-      for (int r = 0; r < height; r++) {
-        LLVMValueRef at_row = nsw_add(p, row, i64(p, r)), place = nsw_mul(p, here, x->has_bias);
-        place = at(p, x->bias, nsw_add(p, nsw_mul(p, at_row, x->step_bias), place));
-        LLVMValueRef bias = masked ? load_masked(p, place, mask) : load_vector(p, place),
-                     y = finish_sum(p, x, acc[r * VECTORS + v], bias);
-        place = at(p, x->c, nsw_add(p, nsw_mul(p, at_row, x->step_c), here));
-        if (masked) store_masked(p, y, place, mask);
-        else store_vector(p, y, place);
-      }
-    }
-    LLVMBuildBr(p->b, done);
-  }
-  LLVMPositionBuilderAtEnd(p->b, done);
-}
-
 /* height rows of a times one panel of b: rows `row` and following of c. */
 static void multiply_group(product *p, const multiplying *x, int height, LLVMValueRef a, LLVMValueRef row,
                            LLVMValueRef column) {
@@ -466,7 +344,7 @@ static void multiply_group(product *p, const multiplying *x, int height, LLVMVal
   walk w = {.a = a, .b = at(p, x->b, nsw_mul(p, column, x->k)), .height = height};
   for (int r = 0; r < ROWS_APART; r++) w.row[r] = nsw_mul(p, x->row_a, i64(p, r));
   sum_blocks(p, x, &w, acc);
-  store_group(p, x, height, row, column, acc);
+  store_sums(p, &x->c, height, row, column, acc);
 }
 
 /* Groups of the rows first .. last - 1, which are in one panel of rows. */
@@ -502,27 +380,13 @@ static void multiply_rows(product *p, const multiplying *x, LLVMValueRef panel, 
 static void multiply_all(product *p, const multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop panels, rows;
   int height = panel_rows(p, x->form);
-  msc_ir_loop_open(&p->e, &panels, i64(p, 0), x->columns, p->width, 0, NULL);
+  msc_ir_loop_open(&p->e, &panels, i64(p, 0), x->c.columns, p->width, 0, NULL);
   LLVMValueRef a = x->a;
   msc_ir_loop_open(&p->e, &rows, begin, end, height, 1, &a);
   multiply_rows(p, x, a, rows.index, least(p, nsw_add(p, rows.index, i64(p, height)), end), panels.index);
   a = at(p, a, x->panel_a);
   msc_ir_loop_close(&p->e, &rows, &a);
   msc_ir_loop_close(&p->e, &panels, NULL);
-}
-
-/* A bias has an element for each column, or step_bias elements further on others for each row: c itself, then, takes
- * what is added to it.  Without a bias zeros are added, from one place for all columns. */
-static void read_bias(product *p, multiplying *x) {
-  LLVMValueRef zeros = msc_ir_stack(&p->e, p->vector, 1), given = load_buffer(p, 4),
-               has = LLVMBuildIsNotNull(p->b, given, "");
-  store_vector(p, LLVMConstNull(p->vector), zeros);
-  x->bias = LLVMBuildSelect(p->b, has, given, zeros, "");
-  x->has_bias = LLVMBuildZExt(p->b, has, LLVMInt64TypeInContext(p->e.l->llvm), "");
-}
-
-static LLVMValueRef is_dim_set(product *p, int i) {
-  return LLVMBuildICmp(p->b, LLVMIntNE, load_dim(p, i), i64(p, 0), "");
 }
 
 /* x->room gets rows of a where `wanted`. */
@@ -542,16 +406,18 @@ static void pack_if(product *p, const multiplying *x, LLVMValueRef wanted, LLVMV
  * if they are fewer yet.  Not transposed: as they are.  What is narrow is packed in any case. */
 static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
   enum { FEW = 128, FEWER = 8, FAR_OR_SHARED = 32 * 1024 };
-  bool narrow = msc_product_packs_rows(p->operand_bytes, false);
+  bool narrow = msc_product_packs_rows(p->operand_bytes, false, p->pairs);
   LLVMValueRef given = load_buffer(p, 0), step = load_dim(p, 2), one = i64(p, 1), rows = i64(p, panel_rows(p, x->form)),
                turned = is_dim_set(p, 5);
-  LLVMValueRef pays = LLVMBuildICmp(p->b, LLVMIntSGE, nsw_mul(p, step, x->columns), i64(p, FAR_OR_SHARED), "");
+  LLVMValueRef pays = LLVMBuildICmp(p->b, LLVMIntSGE, nsw_mul(p, step, x->c.columns), i64(p, FAR_OR_SHARED), "");
   LLVMValueRef few = LLVMBuildSelect(p->b, pays, i64(p, FEWER), i64(p, FEW), ""),
-               many = narrow ? turned : LLVMBuildAnd(p->b, turned, LLVMBuildICmp(p->b, LLVMIntSGT, x->k, few, ""), "");
+               many = narrow || p->pairs
+                          ? turned
+                          : LLVMBuildAnd(p->b, turned, LLVMBuildICmp(p->b, LLVMIntSGT, x->k, few, ""), "");
   x->a = given;
   pack_if(p, x, many, begin, end, pack_groups);
   if (narrow) pack_if(p, x, LLVMBuildNot(p->b, turned, ""), begin, end, widen_rows);
-  LLVMValueRef row = narrow ? x->k : step;
+  LLVMValueRef row = narrow ? x->k : units_of(p, step);
   x->row_a = LLVMBuildSelect(p->b, turned, one, row, "");
   x->term_a = LLVMBuildSelect(p->b, turned, LLVMBuildSelect(p->b, many, rows, step, ""), one, "");
   x->panel_a = nsw_mul(p, rows, LLVMBuildSelect(p->b, many, x->k, x->row_a, ""));
@@ -576,22 +442,16 @@ static LLVMValueRef form_of(product *p, const multiplying *x) {
   return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, is_long, is_far, ""), single, most, "");
 }
 
-static void emit_multiply(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
-  product p = product_of(l, dtype, fn);
+static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef fn) {
+  product p = product_of(l, dtype, pairs, fn);
   LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
-  multiplying x = {.b = load_buffer(&p, 1),
-                   .c = load_buffer(&p, 2),
+  multiplying x = {.c = result_of(&p),
+                   .b = load_buffer(&p, 1),
                    .room = load_buffer(&p, 3),
-                   .columns = load_dim(&p, 0),
-                   .k = load_dim(&p, 1),
-                   .step_c = load_dim(&p, 3),
-                   .blocks = load_dim(&p, 4),
-                   .step_bias = load_dim(&p, 7)};
+                   .k = units_of(&p, load_dim(&p, 1)),
+                   .blocks = load_dim(&p, 4)};
   x.block = LLVMBuildSDiv(p.b, x.k, x.blocks, "");
-  LLVMValueRef zero = LLVMConstReal(p.elem, 0), lowest = LLVMConstReal(p.elem, -(double)INFINITY);
-  x.floor = msc_emit_splat(&p.e, LLVMBuildSelect(p.b, is_dim_set(&p, 6), zero, lowest, ""), p.lanes);
   x.waiting = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * MAX_HEIGHT * VECTORS);
-  read_bias(&p, &x);
   LLVMBasicBlockRef done = msc_ir_block(&p.e);
   LLVMValueRef choice = LLVMBuildSwitch(p.b, form_of(&p, &x), done, NUM_FORMS);
   for (x.form = SINGLE; x.form <= (has_32_registers(&p) ? QUADS : PAIRS); x.form++) {
@@ -609,14 +469,19 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, LLVMValueRef fn) {
 /* ---- the kernels ---- */
 
 const char *msc_product_name(msc_context *ctx, msc_product_part part, msc_dtype dtype) {
-  static const char *const form[MSC_NUM_PRODUCT_PARTS] = {"pack_%s", "pack_%s_transposed", "multiply_%s"};
+  static const char *const form[MSC_NUM_PRODUCT_PARTS] = {
+      "pack_%s",           "pack_%s_transposed", "multiply_%s", "pack_pairs_%s", "pack_pairs_%s_transposed",
+      "multiply_pairs_%s", "multiply_tiles_%s"};
   return msc_arena_printf(msc_context_arena(ctx), form[part], msc_dtype_name(dtype));
 }
 
 void msc_product_emit(msc_llvm *l, const char *name, msc_product_part part, msc_dtype dtype) {
   LLVMValueRef fn = msc_llvm_kernel(l, name);
-  if (part == MSC_MULTIPLY) emit_multiply(l, dtype, fn);
-  else emit_pack(l, dtype, part == MSC_PACK_TRANSPOSED, fn);
+  bool pairs = msc_product_way(part) == MSC_BF16_BY_PAIRS;
+  msc_llvm_allow(l, fn, msc_product_way(part));
+  if (part == MSC_MULTIPLY_TILES) msc_product_emit_tiles(l, fn);
+  else if (part == MSC_MULTIPLY || part == MSC_MULTIPLY_PAIRS) emit_multiply(l, dtype, pairs, fn);
+  else emit_pack(l, dtype, part == MSC_PACK_TRANSPOSED || part == MSC_PACK_PAIRS_TRANSPOSED, pairs, fn);
 }
 
 LLVMMemoryBufferRef msc_product_assemble(msc_context *ctx, int level, msc_product_part part, msc_dtype dtype) {

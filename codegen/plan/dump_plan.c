@@ -228,6 +228,7 @@ static void write_matmul(const dumping *d, plan_call c) {
              plan_matmul_relu(m) ? " relu" : "", plan_matmul_tile_m(m), plan_matmul_tile_n(m));
   if (plan_matmul_multiply(m) == UINT32_MAX) write_dump(d, " by the library");
   else if (plan_matmul_blocks(m) > 1) write_dump(d, " in %u blocks", plan_matmul_blocks(m));
+  if (plan_matmul_pairs(m)) write_dump(d, ", terms in pairs");
   uint64_t shared = plan_matmul_shared_columns(m);
   if (shared == plan_matmul_n(m)) write_dump(d, ", b packed for all threads");
   else if (shared) write_dump(d, ", %" PRIu64 " columns of b packed for all threads", shared);

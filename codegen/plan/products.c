@@ -24,6 +24,11 @@ enum { SHARED = 4 * 1024 * 1024 }; /* bytes of packed columns of b, for all work
 
 static uint64_t sum_bytes(const msc_plan_matmul *m) { return (uint64_t)msc_product_bytes(msc_dtype_bytes(m->dtype)); }
 
+/* Of a panel or of packed rows, for each column or row. */
+static uint64_t packed_bytes(const msc_plan_matmul *m) {
+  return sum_bytes(m) * (uint64_t)msc_product_units((int64_t)m->k, m->pairs);
+}
+
 static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) {
   return msc_round_to_lines((uint64_t)elems * sum_bytes(m));
 }
@@ -32,7 +37,7 @@ static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) {
  * worker packs those of its tile. Tiles of whole rows need all. */
 static uint64_t shared_columns_of(const msc_plan_matmul *m) {
   if (m->batch > 1 || m->tile_m == m->m) return 0;
-  uint64_t most = SHARED / (m->k * sum_bytes(m));
+  uint64_t most = SHARED / packed_bytes(m);
   return m->tile_n == m->n || most >= m->n ? m->n : most / m->tile_n * m->tile_n;
 }
 
@@ -41,10 +46,10 @@ static uint64_t shared_columns_of(const msc_plan_matmul *m) {
  * packed for each tile: its columns are all that workers share. */
 static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000 };
-  uint64_t bytes = sum_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
+  uint64_t bytes = packed_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
   bool packs_rows = m->transpose_a && m->batch == 1;
-  uint64_t columns = (packs_rows ? SHARED : PANELS) / (m->k * bytes) / width * width;
-  uint64_t rows = packs_rows ? 4 * MSC_PRODUCT_PANEL_ROWS : ROWS / (m->k * bytes) / height * height;
+  uint64_t columns = (packs_rows ? SHARED : PANELS) / bytes / width * width;
+  uint64_t rows = packs_rows ? 4 * MSC_PRODUCT_PANEL_ROWS : ROWS / bytes / height * height;
   if (columns < width) columns = width;
   if (!packs_rows && rows < 8 * height) rows = 8 * height;
   uint64_t parts = (m->n + columns - 1) / columns;
@@ -61,11 +66,12 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
 }
 
 static void set_workspace(msc_plan_matmul *m) {
-  bool packed = msc_product_packs_rows(msc_dtype_bytes(m->dtype), m->transpose_a);
+  bool packed = msc_product_packs_rows(msc_dtype_bytes(m->dtype), m->transpose_a, m->pairs);
+  int64_t units = msc_product_units((int64_t)m->k, m->pairs);
   m->shared_columns = shared_columns_of(m);
   uint64_t columns = m->shared_columns ? m->shared_columns : m->tile_n;
-  m->panel_bytes = aligned_bytes(m, msc_product_panel_elems((int64_t)columns, (int64_t)m->k, m->width));
-  m->room_bytes = packed ? aligned_bytes(m, msc_product_room_elems((int64_t)m->tile_m, (int64_t)m->k)) : 0;
+  m->panel_bytes = aligned_bytes(m, msc_product_panel_elems((int64_t)columns, units, m->width));
+  m->room_bytes = packed ? aligned_bytes(m, msc_product_room_elems((int64_t)m->tile_m, units)) : 0;
 }
 
 static uint64_t lead_elems(const msc_type *t) {
@@ -76,11 +82,11 @@ static uint64_t lead_elems(const msc_type *t) {
 
 static bool use_generated_kernels(msc_codegen *cg, const msc_op *op, msc_plan_matmul *m) {
   msc_product_kernels kernels;
-  if (!msc_codegen_product(cg, m->dtype, m->transpose_b, &kernels))
+  m->blocks = (uint32_t)msc_op_int(op, MSC_FACT(blocks));
+  if (!msc_codegen_product(cg, m->dtype, m->transpose_b, (int64_t)(m->k / m->blocks), &kernels))
     return msc_op_error(op, MSC_E_INTERNAL, "gemm: no fused multiply-add for generated code");
   m->generated = true;
-  m->pack = kernels.pack, m->multiply = kernels.multiply, m->width = (uint32_t)kernels.width;
-  m->blocks = (uint32_t)msc_op_int(op, MSC_FACT(blocks));
+  m->pack = kernels.pack, m->multiply = kernels.multiply, m->width = (uint32_t)kernels.width, m->pairs = kernels.pairs;
   if (!m->tile_bytes) choose_tiles(m, &kernels);
   set_workspace(m);
   return true;

@@ -127,6 +127,7 @@ static void put_matmuls(flatbuf_builder *b, const msc_plan *p) {
       plan_matmul_put_panel_bytes(b, m->panel_bytes);
       plan_matmul_put_room_bytes(b, m->room_bytes);
       plan_matmul_put_shared_columns(b, m->shared_columns);
+      plan_matmul_put_pairs(b, m->pairs);
     }
     flatbuf_end(b);
   }

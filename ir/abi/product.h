@@ -1,7 +1,8 @@
 /* product.h: how much memory the kernels of a generated product write.  The compiler, which emits the kernels and plans
  * their memory, and the runtime, which checks the plan, share these functions, so that none of them can be wrong alone.
  *
- * A panel has `width` columns: MSC_PRODUCT_VECTORS vectors of as many lanes. */
+ * A panel has `width` columns: MSC_PRODUCT_VECTORS vectors of as many lanes.  k counts elements of panels, which are
+ * terms, or pairs of them. */
 #ifndef MSC_IR_PRODUCT_H
 #define MSC_IR_PRODUCT_H
 
@@ -18,6 +19,10 @@ static inline int64_t msc_product_whole(int64_t n, int64_t width) {
   int64_t lanes = msc_product_lanes(width);
   return (n + lanes - 1) / lanes * lanes;
 }
+
+/* Terms that are one element of a panel or of packed rows: two neighbours of bf16 are, where they are multiplied as a
+ * pair. */
+static inline int64_t msc_product_units(int64_t k, bool pairs) { return pairs ? k / 2 : k; }
 
 /* Elements that packing of columns of b with k terms writes: panels one behind the other, and behind the last of them
  * rows of the squares that are turned whole when b is transposed. */
@@ -36,8 +41,8 @@ static inline int64_t msc_product_room_elems(int64_t rows, int64_t k) {
 static inline int64_t msc_product_bytes(int64_t operand_bytes) { return operand_bytes < 4 ? 4 : operand_bytes; }
 
 /* May rows of a be packed, or are all read where they lie? */
-static inline bool msc_product_packs_rows(int64_t operand_bytes, bool transpose_a) {
-  return transpose_a || operand_bytes < 4;
+static inline bool msc_product_packs_rows(int64_t operand_bytes, bool transpose_a, bool pairs) {
+  return transpose_a || (operand_bytes < 4 && !pairs);
 }
 
 #endif

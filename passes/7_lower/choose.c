@@ -29,9 +29,8 @@ static const char *decline_product(const choosing *c, const msc_op *op) {
 }
 
 /* Declines oneDNN on CPUs, except for f32.  Its products of bf16 give results of bf16, so a rank's part of a sum
- * would be rounded before it is added to the others'.  Where a CPU has vdpbf16ps, oneDNN uses it: it adds terms in
- * pairs and takes denormal operands and sums as zero.  With fma in f32, terms are the same on every CPU, and sums
- * are the same for any number of ranks. */
+ * would be rounded before it is added to the others'.  Generated tiles give f32 and add in an order of their own, so
+ * sums are the same for any number of ranks; the CPU's instructions have a part in it, which may add bf16 in pairs. */
 static const char *decline_library(const choosing *c, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   if (msc_type_elems(t) == 0 || inner_size(op) == 0) return "nothing to multiply";

@@ -163,7 +163,7 @@ static bool stride_fits(uint64_t batch, uint64_t stride, uint64_t matrix) {
 
 /* Checks the kernels of a product. Numbers of elements fit, since those of the operands do and a panel is narrow. */
 static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matmul *m) {
-  int64_t operand_bytes = (int64_t)mscrt_dtype_bytes(m->dtype);
+  int64_t operand_bytes = (int64_t)mscrt_dtype_bytes(m->dtype), units = msc_product_units(m->k, m->pairs);
   uint64_t bytes = (uint64_t)msc_product_bytes(operand_bytes);
   if ((operand_bytes < 4) != m->wide)
     return bad_plan("kernels give f32 for %s, and nothing else", mscrt_dtype_name(m->dtype));
@@ -173,12 +173,14 @@ static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matm
       (m->tile_n % m->width && m->tile_n != m->n))
     return bad_plan("panels of %" PRId64 " columns for tiles of %" PRId64, m->width, m->tile_n);
   if (m->blocks < 1 || m->k % m->blocks) return bad_plan("%" PRId64 " blocks of %" PRId64 " terms", m->blocks, m->k);
+  if (m->pairs && (m->dtype != MSCRT_BF16 || m->k / m->blocks % 2))
+    return bad_plan("pairs of %s, of which a block has %" PRId64, mscrt_dtype_name(m->dtype), m->k / m->blocks);
   int64_t shared = m->shared_columns;
   if (shared && (m->batch > 1 || shared < m->tile_n || shared > m->n || (shared % m->tile_n && shared != m->n)))
     return bad_plan("%" PRId64 " shared columns of %" PRId64 " for tiles of %" PRId64, shared, m->n, m->tile_n);
-  uint64_t panels = (uint64_t)msc_product_panel_elems(shared ? shared : m->tile_n, m->k, m->width) * bytes;
-  bool packed = msc_product_packs_rows(operand_bytes, m->transpose_a);
-  uint64_t room = packed ? (uint64_t)msc_product_room_elems(m->tile_m, m->k) * bytes : 0;
+  uint64_t panels = (uint64_t)msc_product_panel_elems(shared ? shared : m->tile_n, units, m->width) * bytes;
+  bool packed = msc_product_packs_rows(operand_bytes, m->transpose_a, m->pairs);
+  uint64_t room = packed ? (uint64_t)msc_product_room_elems(m->tile_m, units) * bytes : 0;
   if (m->panel_bytes < panels || m->panel_bytes > MAX_BYTES || m->room_bytes < room || m->room_bytes > MAX_BYTES)
     return bad_plan("%" PRIu64 " and %" PRIu64 " bytes for packed operands of %" PRIu64 " and %" PRIu64, m->panel_bytes,
                     m->room_bytes, panels, room);
@@ -252,6 +254,7 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
                         .panel_bytes = plan_matmul_panel_bytes(t),
                         .room_bytes = plan_matmul_room_bytes(t),
                         .shared_columns = (int64_t)plan_matmul_shared_columns(t),
+                        .pairs = plan_matmul_pairs(t),
                         .wide = plan_matmul_wide(t),
                         .gelu = plan_matmul_gelu(t),
                         .slope = plan_matmul_slope(t),

@@ -128,7 +128,7 @@ static void check_windows(int vector_bytes) {
   kernel_run *run = kernels_new_for(&(msc_code_target){.target = &msc_target_cpu, .vector_bytes = vector_bytes});
   msc_product_kernels kernels[2];
   for (int i = 0; i < 2; i++)
-    if (!msc_codegen_product(run->cg, MSC_F32, i, &kernels[i])) skip(); /* no fused multiply-add here */
+    if (!msc_codegen_product(run->cg, MSC_F32, i, 1, &kernels[i])) skip(); /* no fused multiply-add here */
   kernels_finish(run);
   for (int i = 0; i < CASES; i++)
     for (int kind = PLAN_GRAPH_KIND_CONV; kind <= PLAN_GRAPH_KIND_CONV_WEIGHT; kind++)

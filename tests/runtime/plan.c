@@ -229,12 +229,14 @@ static const false_case false_cases[] = {
  * less is refused. */
 static void products_have_room(void **state) {
   (void)state;
-  static const mscrt_dtype dtypes[] = {MSCRT_F32, MSCRT_F64, MSCRT_BF16};
-  for (int i = 0; i < 3 * 4 * 2 * 2 * 20; i++) {
+  static const mscrt_dtype dtypes[] = {MSCRT_F32, MSCRT_F64, MSCRT_BF16, MSCRT_BF16};
+  for (int i = 0; i < 4 * 4 * 2 * 2 * 20; i++) {
     plan_text t = everything();
     int64_t k = i % 20 + 1, width = (int64_t)4 << i / 20 % 4, m = 6;
     mscrt_dtype dtype = dtypes[i / 320];
-    bool turned = i / 80 % 2, packed = msc_product_packs_rows((int64_t)mscrt_dtype_bytes(dtype), turned);
+    bool pairs = i / 320 == 3 && k % 2 == 0, turned = i / 80 % 2,
+         packed = msc_product_packs_rows((int64_t)mscrt_dtype_bytes(dtype), turned, pairs);
+    int64_t units = msc_product_units(k, pairs);
     uint64_t bytes = (uint64_t)msc_product_bytes((int64_t)mscrt_dtype_bytes(dtype));
     t.num_kernels = 3, t.kernel[1] = (kernel_text){"pack", k_nothing, 2, 3, 0, 0},
     t.kernel[2] = (kernel_text){"multiply", k_nothing, 5, 8, 0, 0};
@@ -251,9 +253,10 @@ static void products_have_room(void **state) {
                       .pack = 1,
                       .multiply = 2,
                       .width = width,
-                      .blocks = 1};
-    p.panel_bytes = bytes * (uint64_t)msc_product_panel_elems(width, k, width),
-    p.room_bytes = packed ? bytes * (uint64_t)msc_product_room_elems(m, k) : 0;
+                      .blocks = 1,
+                      .pairs = pairs};
+    p.panel_bytes = bytes * (uint64_t)msc_product_panel_elems(width, units, width),
+    p.room_bytes = packed ? bytes * (uint64_t)msc_product_room_elems(m, units) : 0;
     uint64_t *room = i / 160 % 2 && packed ? &p.room_bytes : &p.panel_bytes;
     t.matmul[t.num_matmuls++] = p;
     expect_ok(open_text(&t));
@@ -261,6 +264,9 @@ static void products_have_room(void **state) {
     expect_text(open_text(&t), MSCRT_INPUT, "bytes for packed operands of");
     ++*room, p.wide = !p.wide, t.matmul[t.num_matmuls - 1] = p;
     expect_text(open_text(&t), MSCRT_INPUT, dtype == MSCRT_BF16 ? "kernels give f32 for bf16" : "is not widened");
+    if (dtype == MSCRT_BF16 && k % 2 == 0) continue;
+    p.wide = !p.wide, p.pairs = true, p.panel_bytes *= 2, t.matmul[t.num_matmuls - 1] = p;
+    expect_text(open_text(&t), MSCRT_INPUT, "of which a block has");
   }
 }
 

@@ -1,0 +1,221 @@
+/* product.h: what the kernels of matrix products share: the element types in; values and addresses of elements out. */
+#ifndef MSC_CODEGEN_EMIT_PRODUCT_H
+#define MSC_CODEGEN_EMIT_PRODUCT_H
+
+#include <math.h>
+
+#include "codegen/emit/build.h"
+
+enum { VECTORS = MSC_PRODUCT_VECTORS /* of a row of a panel */ };
+
+typedef struct {
+  msc_emit e;
+  LLVMBuilderRef b;
+  LLVMTypeRef elem, vector;
+  int lanes, width, height;
+  int64_t bytes;     /* of an element */
+  msc_dtype operand; /* a and b: the same, or narrower */
+  LLVMTypeRef operand_elem, operand_vector;
+  int64_t operand_bytes;
+  bool pairs; /* an element of a panel is two terms of bf16, which an f32 stands for */
+} product;
+
+static inline product product_of(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef fn) {
+  int64_t operand_bytes = msc_dtype_bytes(dtype);
+  product p = {.e = {.l = l, .b = l->builder, .fn = fn},
+               .b = l->builder,
+               .operand = dtype,
+               .operand_bytes = operand_bytes,
+               .pairs = pairs};
+  p.bytes = msc_product_bytes(operand_bytes);
+  p.width = msc_product_width(l, dtype), p.lanes = (int)msc_product_lanes(p.width), p.height = msc_product_height(l);
+  p.elem = msc_emit_type(&p.e, dtype, 1), p.vector = msc_emit_type(&p.e, dtype, p.lanes);
+  p.operand_elem = p.bytes == operand_bytes ? p.elem : LLVMInt16TypeInContext(l->llvm);
+  p.operand_vector = p.bytes == operand_bytes ? p.vector : LLVMVectorType(p.operand_elem, (unsigned)p.lanes);
+  LLVMPositionBuilderAtEnd(p.b, msc_ir_block(&p.e));
+  return p;
+}
+
+static inline LLVMValueRef i64(product *p, int64_t v) { return msc_emit_int(&p->e, v); }
+static inline LLVMValueRef nsw_add(product *p, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildNSWAdd(p->b, a, b, "");
+}
+static inline LLVMValueRef nsw_mul(product *p, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildNSWMul(p->b, a, b, "");
+}
+static inline LLVMValueRef nsw_sub(product *p, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildNSWSub(p->b, a, b, "");
+}
+static inline LLVMValueRef least(product *p, LLVMValueRef a, LLVMValueRef b) {
+  return LLVMBuildSelect(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, a, b, ""), a, b, "");
+}
+
+static inline LLVMValueRef at(product *p, LLVMValueRef base, LLVMValueRef index) {
+  return LLVMBuildInBoundsGEP2(p->b, p->elem, base, &index, 1, "");
+}
+
+static inline LLVMValueRef load_vector(product *p, LLVMValueRef place) {
+  LLVMValueRef v = LLVMBuildLoad2(p->b, p->vector, place, "");
+  LLVMSetAlignment(v, (unsigned)p->bytes);
+  return v;
+}
+
+static inline void store_vector(product *p, LLVMValueRef v, LLVMValueRef place) {
+  LLVMSetAlignment(LLVMBuildStore(p->b, v, place), (unsigned)p->bytes);
+}
+
+static inline LLVMValueRef argument(product *p, unsigned from, LLVMTypeRef type, int i) {
+  LLVMValueRef index = i64(p, i);
+  return LLVMBuildLoad2(p->b, type, LLVMBuildInBoundsGEP2(p->b, type, LLVMGetParam(p->e.fn, from), &index, 1, ""), "");
+}
+static inline LLVMValueRef load_buffer(product *p, int i) {
+  return argument(p, 0, LLVMPointerTypeInContext(p->e.l->llvm, 0), i);
+}
+static inline LLVMValueRef load_dim(product *p, int i) {
+  return argument(p, 3, LLVMInt64TypeInContext(p->e.l->llvm), i);
+}
+
+/* <lanes x i1>: lane i < count. */
+static inline LLVMValueRef mask_below(product *p, LLVMValueRef count) {
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(p->e.l->llvm);
+  LLVMValueRef k[64], most = i64(p, p->lanes);
+  for (int i = 0; i < p->lanes; i++) k[i] = LLVMConstInt(i32, (unsigned)i, false);
+  LLVMValueRef n = msc_emit_splat(&p->e, LLVMBuildTrunc(p->b, least(p, count, most), i32, ""), p->lanes);
+  return LLVMBuildICmp(p->b, LLVMIntSLT, LLVMConstVector(k, (unsigned)p->lanes), n, "");
+}
+
+static inline LLVMValueRef load_masked_as(product *p, LLVMTypeRef vector, int64_t bytes, LLVMValueRef place,
+                                          LLVMValueRef mask) {
+  LLVMTypeRef types[2] = {vector, LLVMPointerTypeInContext(p->e.l->llvm, 0)};
+  LLVMValueRef args[4] = {place, LLVMConstInt(LLVMInt32TypeInContext(p->e.l->llvm), (unsigned)bytes, false), mask,
+                          LLVMConstNull(vector)};
+  return msc_ir_call(&p->e, "llvm.masked.load", 2, types, 4, args);
+}
+
+static inline LLVMValueRef load_masked(product *p, LLVMValueRef place, LLVMValueRef mask) {
+  return load_masked_as(p, p->vector, p->bytes, place, mask);
+}
+
+/* Of a and b. */
+static inline LLVMValueRef at_operand(product *p, LLVMValueRef base, LLVMValueRef index) {
+  return LLVMBuildInBoundsGEP2(p->b, p->operand_elem, base, &index, 1, "");
+}
+
+/* A vector of a or b, in the sums' type; mask NULL: whole. */
+static inline LLVMValueRef load_operand(product *p, LLVMValueRef place, LLVMValueRef mask) {
+  if (mask)
+    return msc_emit_widen(&p->e, load_masked_as(p, p->operand_vector, p->operand_bytes, place, mask), p->operand);
+  LLVMValueRef v = LLVMBuildLoad2(p->b, p->operand_vector, place, "");
+  LLVMSetAlignment(v, (unsigned)p->operand_bytes);
+  return msc_emit_widen(&p->e, v, p->operand);
+}
+
+static inline void store_masked(product *p, LLVMValueRef v, LLVMValueRef place, LLVMValueRef mask) {
+  LLVMTypeRef types[2] = {p->vector, LLVMPointerTypeInContext(p->e.l->llvm, 0)};
+  LLVMValueRef args[4] = {v, place, LLVMConstInt(LLVMInt32TypeInContext(p->e.l->llvm), (unsigned)p->bytes, false),
+                          mask};
+  msc_ir_call(&p->e, "llvm.masked.store", 2, types, 4, args);
+}
+
+/* Two neighbouring terms of as many elements as a vector has, side by side: those at `place`, and `step` elements
+ * further. */
+static inline LLVMValueRef load_pairs_of_rows(product *p, LLVMValueRef place, LLVMValueRef step, LLVMValueRef mask) {
+  LLVMTypeRef wide = LLVMVectorType(LLVMInt32TypeInContext(p->e.l->llvm), (unsigned)p->lanes);
+  LLVMValueRef half[2], shift[64];
+  for (int i = 0; i < p->lanes; i++) shift[i] = LLVMConstInt(LLVMInt32TypeInContext(p->e.l->llvm), 16, false);
+  for (int i = 0; i < 2; i++) {
+    LLVMValueRef from = i ? at_operand(p, place, step) : place;
+    if (mask) {
+      half[i] = load_masked_as(p, p->operand_vector, p->operand_bytes, from, mask);
+    } else {
+      half[i] = LLVMBuildLoad2(p->b, p->operand_vector, from, "");
+      LLVMSetAlignment(half[i], (unsigned)p->operand_bytes);
+    }
+    half[i] = LLVMBuildZExt(p->b, half[i], wide, "");
+  }
+  half[1] = LLVMBuildShl(p->b, half[1], LLVMConstVector(shift, (unsigned)p->lanes), "");
+  return LLVMBuildBitCast(p->b, LLVMBuildOr(p->b, half[0], half[1], ""), p->vector, "");
+}
+
+/* Elements of a row along its terms; place is an address in the operand. */
+static inline LLVMValueRef load_along(product *p, LLVMValueRef place, LLVMValueRef mask) {
+  if (!p->pairs) return load_operand(p, place, mask);
+  if (mask) return load_masked_as(p, p->vector, p->operand_bytes, place, mask);
+  LLVMValueRef v = LLVMBuildLoad2(p->b, p->vector, place, "");
+  LLVMSetAlignment(v, (unsigned)p->operand_bytes);
+  return v;
+}
+
+/* Elements of neighbouring rows; step: from one term to the next. */
+static inline LLVMValueRef load_across(product *p, LLVMValueRef place, LLVMValueRef step, LLVMValueRef mask) {
+  return p->pairs ? load_pairs_of_rows(p, place, step, mask) : load_operand(p, place, mask);
+}
+
+/* The place of an element's first term, of those that lie `step` apart. */
+static inline LLVMValueRef first_term(product *p, LLVMValueRef element, LLVMValueRef step) {
+  return nsw_mul(p, p->pairs ? LLVMBuildShl(p->b, element, i64(p, 1), "") : element, step);
+}
+
+/* Elements of panels that so many terms are. */
+static inline LLVMValueRef units_of(product *p, LLVMValueRef terms) {
+  return p->pairs ? LLVMBuildSDiv(p->b, terms, i64(p, 2), "") : terms;
+}
+
+static inline LLVMValueRef is_dim_set(product *p, int i) {
+  return LLVMBuildICmp(p->b, LLVMIntNE, load_dim(p, i), i64(p, 0), "");
+}
+
+/* Where sums go, and what happens to them before.  A bias has an element for each column, or step_bias elements further
+ * on others for each row: c itself, then, takes what is added to it.  Without a bias zeros are added, from one place
+ * for all columns. */
+typedef struct {
+  LLVMValueRef c, step_c, columns;
+  LLVMValueRef bias;
+  LLVMValueRef has_bias, step_bias; /* i64, 0 or 1; elements from row to row, 0: the same for all */
+  LLVMValueRef floor;               /* of what is stored */
+} result;
+
+static inline result result_of(product *p) {
+  LLVMValueRef zeros = msc_ir_stack(&p->e, p->vector, 1), given = load_buffer(p, 4),
+               has = LLVMBuildIsNotNull(p->b, given, ""), zero = LLVMConstReal(p->elem, 0),
+               lowest = LLVMConstReal(p->elem, -(double)INFINITY);
+  result y = {.c = load_buffer(p, 2), .step_c = load_dim(p, 3), .columns = load_dim(p, 0), .step_bias = load_dim(p, 7)};
+  store_vector(p, LLVMConstNull(p->vector), zeros);
+  y.bias = LLVMBuildSelect(p->b, has, given, zeros, "");
+  y.has_bias = LLVMBuildZExt(p->b, has, LLVMInt64TypeInContext(p->e.l->llvm), "");
+  y.floor = msc_emit_splat(&p->e, LLVMBuildSelect(p->b, is_dim_set(p, 6), zero, lowest, ""), p->lanes);
+  return y;
+}
+
+static inline LLVMValueRef finish_sum(product *p, const result *y, LLVMValueRef v, LLVMValueRef bias) {
+  v = LLVMBuildFAdd(p->b, v, bias, "");
+  return LLVMBuildSelect(p->b, LLVMBuildFCmp(p->b, LLVMRealOLT, v, y->floor, ""), y->floor, v, "");
+}
+
+/* height rows of sums, of the columns of one panel. */
+static inline void store_sums(product *p, const result *y, int height, LLVMValueRef row, LLVMValueRef column,
+                              LLVMValueRef *sum) {
+  LLVMBasicBlockRef part = msc_ir_block(&p->e), whole = msc_ir_block(&p->e), done = msc_ir_block(&p->e);
+  LLVMValueRef left = nsw_sub(p, y->columns, column);
+  LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, left, i64(p, p->width), ""), part, whole);
+  for (int masked = 0; masked < 2; masked++) {
+    LLVMPositionBuilderAtEnd(p->b, masked ? part : whole);
+    for (int v = 0; v < VECTORS; v++) {
+      LLVMValueRef mask = masked ? mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes))) : NULL,
+                   here = nsw_add(p, column, i64(p, v * p->lanes));
+      for (int r = 0; r < height; r++) {
+        LLVMValueRef at_row = nsw_add(p, row, i64(p, r)), place = nsw_mul(p, here, y->has_bias);
+        place = at(p, y->bias, nsw_add(p, nsw_mul(p, at_row, y->step_bias), place));
+        LLVMValueRef bias = masked ? load_masked(p, place, mask) : load_vector(p, place),
+                     done_sum = finish_sum(p, y, sum[r * VECTORS + v], bias);
+        place = at(p, y->c, nsw_add(p, nsw_mul(p, at_row, y->step_c), here));
+        if (masked) store_masked(p, done_sum, place, mask);
+        else store_vector(p, done_sum, place);
+      }
+    }
+    LLVMBuildBr(p->b, done);
+  }
+  LLVMPositionBuilderAtEnd(p->b, done);
+}
+
+#endif

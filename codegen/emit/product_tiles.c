@@ -1,0 +1,203 @@
+/* product_tiles.c: the kernel of a product of bf16 by AMX: rows of c from rows of a and columns of b, which are packed
+ * in pairs of terms.  Two registers of 16 rows of a meet two of 16 columns of b in four of sums.
+ *
+ * A block of terms is a multiple of 32.  tdpbf16ps adds 32 of them to a sum: the first terms of the pairs by fma in
+ * ascending order from zero, the second ones likewise, the two sums to each other, and that to the sum so far;
+ * denormals are taken as zero, and zero is made of them.  Blocks are added as the tree of product.c.
+ *
+ * The registers' shape is set at the start and forgotten at the end; nobody expects them to last over a call. */
+#include "codegen/emit/product.h"
+
+enum {
+  PAIRS = 16,                         /* in a row of a register */
+  A_TILE = 4,                         /* first register of rows of a; 0 to 3 have sums */
+  B_TILE = 6,                         /* first register of columns of b */
+  TOGETHER = 4,                       /* rows of sums that are added at once */
+  SUMS = MSC_TILE_HEIGHT * 2 * PAIRS, /* elements of the sums of a block */
+};
+
+typedef struct {
+  result c;
+  LLVMValueRef a, row_a; /* the first row; elements from row to row */
+  LLVMValueRef b, k, blocks, block;
+  LLVMValueRef sums;   /* of blocks that wait */
+  LLVMValueRef shape;  /* of registers, in memory */
+  LLVMValueRef second; /* rows from the first register of rows to the second */
+} tiling;
+
+static LLVMValueRef number(product *p, int v) {
+  return LLVMConstInt(LLVMInt8TypeInContext(p->e.l->llvm), (unsigned)v, false);
+}
+
+static void call_amx(product *p, const char *name, int num, LLVMValueRef *arg) {
+  msc_ir_call(&p->e, name, 0, NULL, num, arg);
+}
+
+static void load_tile(product *p, int tile, LLVMValueRef place, LLVMValueRef bytes) {
+  call_amx(p, "llvm.x86.tileloadd64", 3, (LLVMValueRef[]){number(p, tile), place, bytes});
+}
+
+static void store_tile(product *p, int tile, LLVMValueRef place) {
+  call_amx(p, "llvm.x86.tilestored64", 3, (LLVMValueRef[]){number(p, tile), place, i64(p, 8 * PAIRS)});
+}
+
+/* Gives registers of a and of sums so many rows. */
+static void set_shape(product *p, const tiling *t, LLVMValueRef first, LLVMValueRef second) {
+  enum { PALETTE = 0, COLUMNS = 4, ROWS = 12, NUM = 16, BYTES_OF_TWO = 4 * PAIRS << 16 | 4 * PAIRS };
+  LLVMTypeRef i32 = LLVMInt32TypeInContext(p->e.l->llvm);
+  LLVMValueRef word[NUM], of_b = LLVMConstInt(i32, MSC_TILE_ROWS << 16 | MSC_TILE_ROWS << 24, false);
+  for (int i = 0; i < NUM; i++)
+    word[i] = LLVMConstInt(i32, i == PALETTE ? 1 : i >= COLUMNS && i < COLUMNS + 4 ? BYTES_OF_TWO : 0, false);
+  LLVMValueRef shape = LLVMConstVector(word, NUM), one = LLVMBuildTrunc(p->b, first, i32, ""),
+               other = LLVMBuildTrunc(p->b, second, i32, "");
+  LLVMValueRef twice = LLVMConstInt(i32, 0x101, false), high = LLVMConstInt(i32, 16, false);
+  LLVMValueRef of_sums = LLVMBuildOr(p->b, LLVMBuildMul(p->b, one, twice, ""),
+                                     LLVMBuildShl(p->b, LLVMBuildMul(p->b, other, twice, ""), high, ""), "");
+  LLVMValueRef of_a = LLVMBuildOr(p->b, one, LLVMBuildShl(p->b, other, LLVMConstInt(i32, 8, false), ""), "");
+  shape = LLVMBuildInsertElement(p->b, shape, of_sums, LLVMConstInt(i32, ROWS, false), "");
+  shape =
+      LLVMBuildInsertElement(p->b, shape, LLVMBuildOr(p->b, of_a, of_b, ""), LLVMConstInt(i32, ROWS + 1, false), "");
+  LLVMSetAlignment(LLVMBuildStore(p->b, shape, t->shape), 4);
+  call_amx(p, "llvm.x86.ldtilecfg", 1, (LLVMValueRef[]){t->shape});
+}
+
+/* The sums of the next block, stored at `to`. */
+static void sum_tiles(product *p, const tiling *t, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef to) {
+  msc_ir_loop terms;
+  LLVMValueRef at_both[2] = {*a, *b}, step = nsw_mul(p, t->row_a, i64(p, 4)),
+               below = nsw_mul(p, t->second, i64(p, 2 * PAIRS)), other = nsw_mul(p, t->second, t->row_a);
+  for (int i = 0; i < A_TILE; i++) call_amx(p, "llvm.x86.tilezero", 1, (LLVMValueRef[]){number(p, i)});
+  msc_ir_loop_open(&p->e, &terms, i64(p, 0), t->block, PAIRS, 2, at_both);
+  for (int i = 0; i < 2; i++) load_tile(p, B_TILE + i, at(p, at_both[1], i64(p, i * PAIRS)), i64(p, 8 * PAIRS));
+  for (int i = 0; i < 2; i++) {
+    load_tile(p, A_TILE + i, i ? at(p, at_both[0], other) : at_both[0], step);
+    for (int j = 0; j < 2; j++)
+      call_amx(p, "llvm.x86.tdpbf16ps", 3,
+               (LLVMValueRef[]){number(p, 2 * i + j), number(p, A_TILE + i), number(p, B_TILE + j)});
+  }
+  at_both[0] = at(p, at_both[0], i64(p, PAIRS)), at_both[1] = at(p, at_both[1], i64(p, 2 * PAIRS * PAIRS));
+  msc_ir_loop_close(&p->e, &terms, at_both);
+  *a = at_both[0], *b = at_both[1];
+  for (int i = 0; i < A_TILE; i++) {
+    LLVMValueRef place = at(p, to, i64(p, i % 2 * PAIRS));
+    store_tile(p, i, i / 2 ? at(p, place, below) : place);
+  }
+}
+
+/* Adds waiting sums to those of a block at `top`, the last of them first; gives where the next ones go. */
+static LLVMValueRef meet_waiting(product *p, LLVMValueRef block, LLVMValueRef top, LLVMValueRef rows) {
+  enum { NUM = TOGETHER * VECTORS };
+  msc_ir_loop some, meet;
+  LLVMTypeRef i64_type = LLVMInt64TypeInContext(p->e.l->llvm);
+  LLVMValueRef args[2] = {nsw_add(p, block, i64(p, 1)), LLVMConstInt(LLVMInt1TypeInContext(p->e.l->llvm), 0, false)};
+  LLVMValueRef ones = msc_ir_call(&p->e, "llvm.cttz", 1, &i64_type, 2, args), none = i64(p, 0),
+               any = LLVMBuildICmp(p->b, LLVMIntEQ, ones, none, "");
+  LLVMValueRef down = nsw_mul(p, ones, i64(p, -SUMS));
+  msc_ir_loop_open(&p->e, &some, none, LLVMBuildSelect(p->b, any, none, rows, ""), TOGETHER, 0, NULL);
+  LLVMValueRef kept[NUM + 1], here = at(p, top, nsw_mul(p, some.index, i64(p, 2 * PAIRS)));
+  for (int i = 0; i < NUM; i++) kept[i] = load_vector(p, at(p, here, i64(p, i * p->lanes)));
+  kept[NUM] = here;
+  msc_ir_loop_open(&p->e, &meet, none, ones, 1, NUM + 1, kept);
+  kept[NUM] = at(p, kept[NUM], i64(p, -SUMS));
+  for (int i = 0; i < NUM; i++)
+    kept[i] = LLVMBuildFAdd(p->b, load_vector(p, at(p, kept[NUM], i64(p, i * p->lanes))), kept[i], "");
+  msc_ir_loop_close(&p->e, &meet, kept);
+  for (int i = 0; i < NUM; i++) store_vector(p, kept[i], at(p, kept[NUM], i64(p, i * p->lanes)));
+  msc_ir_loop_close(&p->e, &some, NULL);
+  return at(p, top, nsw_add(p, down, i64(p, SUMS)));
+}
+
+/* `rows` rows from `row` on, as many as the registers' shape says, times one panel of b. */
+static void multiply_tiles(product *p, const tiling *t, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef column) {
+  msc_ir_loop blocks, lines;
+  LLVMValueRef place[3] = {at(p, t->a, nsw_mul(p, row, t->row_a)), at(p, t->b, nsw_mul(p, column, t->k)), t->sums};
+  msc_ir_loop_open(&p->e, &blocks, i64(p, 0), t->blocks, 1, 3, place);
+  sum_tiles(p, t, &place[0], &place[1], place[2]);
+  place[2] = meet_waiting(p, blocks.index, place[2], rows);
+  msc_ir_loop_close(&p->e, &blocks, place);
+  msc_ir_loop_open(&p->e, &lines, i64(p, 0), rows, 1, 0, NULL);
+  LLVMValueRef sum[VECTORS], from = at(p, t->sums, nsw_mul(p, lines.index, i64(p, 2 * PAIRS)));
+  for (int v = 0; v < VECTORS; v++) sum[v] = load_vector(p, at(p, from, i64(p, v * p->lanes)));
+  store_sums(p, &t->c, 1, nsw_add(p, row, lines.index), column, sum);
+  msc_ir_loop_close(&p->e, &lines, NULL);
+}
+
+/* The rows first .. last - 1, `rows` at a time. */
+static void multiply_panels(product *p, const tiling *t, LLVMValueRef first, LLVMValueRef last, LLVMValueRef rows) {
+  msc_ir_loop panels, groups;
+  msc_ir_loop_open(&p->e, &panels, i64(p, 0), t->c.columns, p->width, 0, NULL);
+  msc_ir_loop_open(&p->e, &groups, first, last, MSC_TILE_HEIGHT, 0, NULL);
+  multiply_tiles(p, t, groups.index, rows, panels.index);
+  msc_ir_loop_close(&p->e, &groups, NULL);
+  msc_ir_loop_close(&p->e, &panels, NULL);
+}
+
+/* Groups of 32 rows, then the rows that are left, halved; of a single one both registers have it. */
+static void multiply_parts(product *p, tiling *t, LLVMValueRef begin, LLVMValueRef end) {
+  msc_ir_loop parts;
+  LLVMValueRef zero = i64(p, 0), one = i64(p, 1), two = i64(p, 2), high = i64(p, MSC_TILE_ROWS),
+               left = LLVMBuildAnd(p->b, nsw_sub(p, end, begin), i64(p, MSC_TILE_HEIGHT - 1), ""),
+               border = nsw_sub(p, end, left);
+  LLVMValueRef none_whole = LLVMBuildICmp(p->b, LLVMIntEQ, border, begin, ""),
+               none_left = LLVMBuildICmp(p->b, LLVMIntEQ, left, zero, ""),
+               single = LLVMBuildICmp(p->b, LLVMIntEQ, left, one, "");
+  LLVMValueRef half = LLVMBuildLShr(p->b, left, one, ""), more = nsw_sub(p, left, half);
+  msc_ir_loop_open(&p->e, &parts, LLVMBuildSelect(p->b, none_whole, one, zero, ""),
+                   LLVMBuildSelect(p->b, none_left, one, two, ""), 1, 0, NULL);
+  LLVMValueRef rest = LLVMBuildICmp(p->b, LLVMIntEQ, parts.index, one, "");
+  LLVMValueRef rows[2] = {LLVMBuildSelect(p->b, rest, more, high, ""),
+                          LLVMBuildSelect(p->b, rest, LLVMBuildSelect(p->b, single, one, half, ""), high, "")};
+  t->second = LLVMBuildSelect(p->b, rest, LLVMBuildSelect(p->b, single, zero, more, ""), high, "");
+  set_shape(p, t, rows[0], rows[1]);
+  multiply_panels(p, t, LLVMBuildSelect(p->b, rest, border, begin, ""), LLVMBuildSelect(p->b, rest, end, border, ""),
+                  LLVMBuildSelect(p->b, rest, left, i64(p, MSC_TILE_HEIGHT), ""));
+  msc_ir_loop_close(&p->e, &parts, NULL);
+}
+
+/* Rows of a transposed a as registers take them: [rows][k] pairs.  The last rows of 16 may be what is never read. */
+static void turn_rows(product *p, const tiling *t, LLVMValueRef a, LLVMValueRef room, LLVMValueRef begin,
+                      LLVMValueRef end) {
+  msc_ir_loop terms, rows;
+  LLVMValueRef step = load_dim(p, 2);
+  msc_ir_loop_open(&p->e, &terms, i64(p, 0), t->k, PAIRS, 0, NULL);
+  msc_ir_loop_open(&p->e, &rows, begin, end, MSC_TILE_ROWS, 0, NULL);
+  LLVMValueRef x[PAIRS], mask = mask_below(p, nsw_sub(p, end, rows.index)),
+                         to = at(p, room, nsw_add(p, nsw_mul(p, nsw_sub(p, rows.index, begin), t->k), terms.index));
+  for (int i = 0; i < PAIRS; i++) {
+    LLVMValueRef first = first_term(p, nsw_add(p, terms.index, i64(p, i)), step);
+    x[i] = load_across(p, at_operand(p, a, nsw_add(p, first, rows.index)), step, mask);
+  }
+  msc_ir_turn(&p->e, PAIRS, x);
+  for (int i = 0; i < PAIRS; i++) store_vector(p, x[i], at(p, to, nsw_mul(p, t->k, i64(p, i))));
+  msc_ir_loop_close(&p->e, &rows, NULL);
+  msc_ir_loop_close(&p->e, &terms, NULL);
+}
+
+/* Where row 0 of a is, and how far rows are apart. */
+static void place_rows(product *p, tiling *t, LLVMValueRef begin, LLVMValueRef end) {
+  LLVMValueRef given = load_buffer(p, 0), room = load_buffer(p, 3), turned = is_dim_set(p, 5);
+  LLVMBasicBlockRef turn = msc_ir_block(&p->e), after = msc_ir_block(&p->e);
+  LLVMBuildCondBr(p->b, turned, turn, after);
+  LLVMPositionBuilderAtEnd(p->b, turn);
+  turn_rows(p, t, given, room, begin, end);
+  LLVMBuildBr(p->b, after);
+  LLVMPositionBuilderAtEnd(p->b, after);
+  t->row_a = LLVMBuildSelect(p->b, turned, t->k, units_of(p, load_dim(p, 2)), "");
+  t->a = LLVMBuildSelect(p->b, turned, at(p, room, nsw_mul(p, nsw_sub(p, i64(p, 0), begin), t->k)), given, "");
+}
+
+void msc_product_emit_tiles(msc_llvm *l, LLVMValueRef fn) {
+  product p = product_of(l, MSC_BF16, true, fn);
+  LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
+  tiling t = {.c = result_of(&p),
+              .b = load_buffer(&p, 1),
+              .k = units_of(&p, load_dim(&p, 1)),
+              .blocks = load_dim(&p, 4),
+              .sums = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * SUMS / PAIRS),
+              .shape = msc_ir_stack(&p.e, p.vector, 1)};
+  t.block = LLVMBuildSDiv(p.b, t.k, t.blocks, "");
+  place_rows(&p, &t, begin, end);
+  multiply_parts(&p, &t, begin, end);
+  call_amx(&p, "llvm.x86.tilerelease", 0, NULL);
+  LLVMBuildRetVoid(p.b);
+}
