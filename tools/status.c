@@ -1,4 +1,6 @@
 /* status.c: a failure of the runtime in; its diagnostic code out. */
+#include <stdlib.h>
+
 #include "tools/status.h"
 
 static msc_code status_code(const mscrt_status *s, msc_code of_input) {
@@ -13,9 +15,15 @@ static msc_code status_code(const mscrt_status *s, msc_code of_input) {
   }
 }
 
+int status_debug_level(void) {
+  const char *debug = getenv("MSC_DEBUG");
+  return debug ? atoi(debug) : 0;
+}
+
 int status_of_rank(cli *c, const launch_line *line, msc_code of_input, mscrt_status *s) {
   if (!s) return CLI_OK;
   int exit = mscrt_status_exit(s);
+  if (status_debug_level() >= 1) fprintf(stderr, "%s", mscrt_status_trail(s));
   launch_report(c, line, status_code(s, of_input), mscrt_status_text(s));
   c->at_once = mscrt_status_code(s) == MSCRT_STUCK;
   mscrt_status_free(s);
