@@ -160,7 +160,6 @@ typedef struct {
 /* Identifies a collective that has run, for `finish`. */
 typedef struct {
   uint32_t generation;
-  uint64_t place;
 } mscrt_ticket;
 
 /* The buffer of a collective that other ranks may still read after `run`. */

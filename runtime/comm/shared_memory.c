@@ -28,7 +28,6 @@
 #define STAGE_READ ((uint64_t)128 << 10) /* the most that a member reads for a staged collective */
 #define PAGE ((uint64_t)4096)
 
-typedef enum { ENTER, MIDDLE, LEAVE } stage_of_collective;
 typedef enum { ALONE, STAGED, DIRECT, SLICES } form;
 
 static uint64_t staged_bytes(const mscrt_exchange *e) { return (e->src_bytes + 63) / 64 * 64; }
@@ -118,12 +117,18 @@ static uint8_t *staging_slot(const struct mscrt_comm *c, int64_t rank, uint32_t 
 
 /* ---- waiting ---- */
 
-/* What a rank waits for: the members of a group that have not reached `place`. */
+/* What a rank waits for: the members of a group that have not arrived in round `generation`. */
 typedef struct {
   const mscrt_exchange *e;
   const mscrt_site *site;
-  uint64_t place;
+  uint32_t generation;
+  bool soft;
 } meeting;
+
+static bool has_arrived(const struct mscrt_comm *c, const meeting *m, int rank) {
+  return (int32_t)(atomic_load(&c->segment[rank].control->barrier[m->e->group.partition][m->soft].own) -
+                   m->generation) >= 0;
+}
 
 static void name_missing_members(const struct mscrt_comm *c, const meeting *m, mscrt_loss *loss) {
   size_t n = 0, room = sizeof loss->why;
@@ -131,7 +136,7 @@ static void name_missing_members(const struct mscrt_comm *c, const meeting *m, m
   for (int i = 0; i < m->e->group.num && n + 80 < room; i++) {
     int member = m->e->group.member[i];
     const control *k = c->segment[member].control;
-    if (atomic_load(&k->place) >= m->place) continue;
+    if (has_arrived(c, m, member)) continue;
     if (n == 0) loss->culprit = member;
     n += (size_t)snprintf(loss->why + n, room - n, "%srank %d is missing (at step %" PRId64 ")", n ? ", " : "", member,
                           atomic_load(&k->step));
@@ -144,7 +149,7 @@ static mscrt_status *find_lost_member(const struct mscrt_comm *c, const void *of
   const meeting *m = of;
   for (int i = 0; i < m->e->group.num; i++) {
     int member = m->e->group.member[i];
-    if (atomic_load(&c->segment[member].control->place) >= m->place && member != c->o.rank) continue;
+    if (has_arrived(c, m, member) && member != c->o.rank) continue;
     /* this rank itself is only lost if another of its threads gave up */
     if (member == c->o.rank && atomic_load(&own_control(c)->state) == RUNNING) continue;
     if (mscrt_local_is_lost(c, member, loss)) return mscrt_lost_in_collective(c->o.rank, m->e, m->site, loss->why);
@@ -159,27 +164,23 @@ static barrier *barrier_of(const struct mscrt_comm *c, const mscrt_exchange *e, 
   return &c->segment[e->group.member[0]].control->barrier[e->group.partition][soft];
 }
 
-static mscrt_status *wait_for_barrier(struct mscrt_comm *c, barrier *b, uint32_t generation, uint64_t place,
-                                      const mscrt_exchange *e, const mscrt_site *site) {
-  meeting m = {e, site, place};
-  return mscrt_local_wait(c, &b->generation, generation, find_lost_member, &m);
+static mscrt_status *wait_for_barrier(struct mscrt_comm *c, const meeting *m) {
+  return mscrt_local_wait(c, &barrier_of(c, m->e, m->soft)->generation, m->generation, find_lost_member, m);
 }
 
 /* Arrives at a barrier; the last member lets all go on. */
-static void arrive_at_barrier(barrier *b, int members) {
-  if (atomic_fetch_add(&b->arrived, 1) + 1 != (uint32_t)members) return;
+static void arrive_at_barrier(const struct mscrt_comm *c, const mscrt_exchange *e, bool soft, uint32_t generation) {
+  barrier *b = barrier_of(c, e, soft);
+  atomic_store(&own_control(c)->barrier[e->group.partition][soft].own, generation);
+  if (atomic_fetch_add(&b->arrived, 1) + 1 != (uint32_t)e->group.num) return;
   atomic_store(&b->arrived, 0);
   mscrt_local_count(&b->generation);
 }
 
-static mscrt_status *pass_barrier(struct mscrt_comm *c, const mscrt_exchange *e, stage_of_collective stage,
-                                  const mscrt_site *site) {
-  meeting_point *m = &c->point[e->group.partition];
-  c->place = (c->place & ~(uint64_t)3) + stage;
-  atomic_store(&own_control(c)->place, c->place);
-  barrier *b = barrier_of(c, e, false);
-  arrive_at_barrier(b, e->group.num);
-  return wait_for_barrier(c, b, ++m->hard_generation, c->place, e, site);
+static mscrt_status *pass_barrier(struct mscrt_comm *c, const mscrt_exchange *e, const mscrt_site *site) {
+  uint32_t generation = ++c->point[e->group.partition].hard_generation;
+  arrive_at_barrier(c, e, false, generation);
+  return wait_for_barrier(c, &(meeting){e, site, generation, false});
 }
 
 /* ---- moving ---- */
@@ -271,9 +272,9 @@ static mscrt_status *run_slices(struct mscrt_comm *c, mscrt_pool *pool, uint32_t
   const mscrt_exchange *e = part[0].e;
   slicing s = {c, mscrt_slices_of(num, part)};
   int64_t own = mscrt_slice_begin(&s.s, e->group.index + 1) - mscrt_slice_begin(&s.s, e->group.index);
-  MSCRT_CHECK(pass_barrier(c, e, ENTER, site));
+  MSCRT_CHECK(pass_barrier(c, e, site));
   mscrt_pool_run(pool, reduce_slice, &s, (own + MSCRT_REDUCE_ELEMS - 1) / MSCRT_REDUCE_ELEMS);
-  MSCRT_CHECK(pass_barrier(c, e, MIDDLE, site));
+  MSCRT_CHECK(pass_barrier(c, e, site));
   mscrt_pool_run(pool, take_slice, &s, e->group.num);
   return NULL;
 }
@@ -281,12 +282,9 @@ static mscrt_status *run_slices(struct mscrt_comm *c, mscrt_pool *pool, uint32_t
 /* ---- the table ---- */
 
 static mscrt_ticket leave_collective(struct mscrt_comm *c, const mscrt_exchange *e) {
-  meeting_point *m = &c->point[e->group.partition];
-  c->place = (c->place & ~(uint64_t)3) + LEAVE;
-  atomic_store(&own_control(c)->place, c->place);
-  m->soft_generation++;
-  arrive_at_barrier(barrier_of(c, e, true), e->group.num);
-  return (mscrt_ticket){m->soft_generation, c->place};
+  uint32_t generation = ++c->point[e->group.partition].soft_generation;
+  arrive_at_barrier(c, e, true, generation);
+  return (mscrt_ticket){generation};
 }
 
 /* Copies the sources into the staging slot of this rank, one behind the other, waits for the group, and reads the
@@ -298,7 +296,7 @@ static mscrt_status *run_staged(struct mscrt_comm *c, mscrt_pool *pool, uint32_t
   uint8_t *stage = staging_slot(c, c->o.rank, e->group.partition, parity), *at = stage;
   for (uint32_t i = 0; i < num; at += staged_bytes(part[i++].e))
     memcpy(at, arena_of_rank(c, c->o.rank) + part[i].src, (size_t)part[i].e->src_bytes);
-  MSCRT_CHECK(pass_barrier(c, e, ENTER, site));
+  MSCRT_CHECK(pass_barrier(c, e, site));
   uint64_t src = (uint64_t)(stage - c->segment[c->o.rank].base);
   for (uint32_t i = 0; i < num; src += staged_bytes(part[i++].e)) take_boxes(c, pool, part[i].e, src, part[i].dst);
   return NULL;
@@ -313,14 +311,13 @@ static void take_all_parts(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num,
 static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
                                const mscrt_site *site, mscrt_ticket *out_ticket) {
   const mscrt_exchange *e = part[0].e;
-  c->place = (c->place | 3) + 1;
   atomic_store_explicit(&own_control(c)->step, site->step, memory_order_relaxed);
   switch (choose_form(num, part)) {
     case ALONE: take_all_parts(c, pool, num, part); return NULL;
     case STAGED: return run_staged(c, pool, num, part, site);
     case SLICES: MSCRT_CHECK(run_slices(c, pool, num, part, site)); break;
     case DIRECT:
-      MSCRT_CHECK(pass_barrier(c, e, ENTER, site));
+      MSCRT_CHECK(pass_barrier(c, e, site));
       take_all_parts(c, pool, num, part);
       break;
   }
@@ -335,7 +332,7 @@ static mscrt_lingering lingers_local(uint32_t num, const mscrt_part *part) {
 
 static mscrt_status *finish_local(struct mscrt_comm *c, const mscrt_exchange *e, mscrt_ticket ticket,
                                   const mscrt_site *site) {
-  return wait_for_barrier(c, barrier_of(c, e, true), ticket.generation, ticket.place, e, site);
+  return wait_for_barrier(c, &(meeting){e, site, ticket.generation, true});
 }
 
 static mscrt_status *lost_local(struct mscrt_comm *c, const char *waited_for) {
@@ -356,8 +353,7 @@ static mscrt_status *wait_for_all_ranks(struct mscrt_comm *c, const mscrt_site *
   MSCRT_CHECK(mscrt_new_array(&all, c->o.ranks));
   for (int r = 0; r < c->o.ranks; r++) all[r] = r;
   e.group.member = all;
-  c->place = (c->place | 3) + 1;
-  mscrt_status *s = pass_barrier(c, &e, ENTER, site);
+  mscrt_status *s = pass_barrier(c, &e, site);
   free(all);
   return s;
 }

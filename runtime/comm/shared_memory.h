@@ -13,12 +13,12 @@ typedef struct {
 typedef struct {
   _Alignas(64) _Atomic uint32_t arrived;
   mscrt_counter generation;    /* counts the rounds in which all have arrived */
+  _Atomic uint32_t own;        /* the rounds in which the rank whose memory this is has arrived, wherever they meet */
 } barrier;
 
 typedef enum { RUNNING, CLOSED, FAILED } rank_state;
 
 typedef struct {
-  _Atomic uint64_t place;      /* 4 * number of the collective + stage: how far this rank is */
   _Atomic int64_t step;
   _Atomic uint64_t value;      /* for max */
   _Atomic uint32_t state;      /* rank_state */
@@ -44,7 +44,6 @@ struct mscrt_comm {
   uint64_t segment_bytes, stage_at, arena_at;
   segment *segment;            /* of each rank */
   meeting_point *point;        /* of each partition */
-  uint64_t place;
   int own_alive_fd;
   atomic_flag gave_up;         /* several threads may find a reason: the first one reports it */
 };
