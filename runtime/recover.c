@@ -84,11 +84,13 @@ mscrt_status *mscrt_commit_step(mscrt_context *c, double loss) {
 
 /* ---- whom a rank gets its state from ---- */
 
+/* True if rank a holds all that b holds of a parameter, in the same places. */
 static bool is_same_box(const mscrt_plan *p, const mscrt_variable *v, int a, int b) {
   msc_box box[2], buffer[2];
   mscrt_variable_box(p, v, a, &box[0], &buffer[0]);
   mscrt_variable_box(p, v, b, &box[1], &buffer[1]);
   size_t bytes = sizeof(int64_t) * (size_t)v->rank;
+  if (msc_box_elems(v->rank, &box[1]) == 0) return true;
   return !memcmp(box[0].begin, box[1].begin, bytes) && !memcmp(box[0].size, box[1].size, bytes);
 }
 

@@ -447,6 +447,15 @@ static int explain_redundancy(cli *c, const char *path) {
   }
   if (!dumped && !json_is_true(json_object_get(told, "recoverable")))
     cli_printf(out, "not recoverable from peers; %s\n", member_text(told, "change"));
+  json_array_foreach(dumped ? NULL : json_object_get(told, "alone"), i, group) {
+    size_t num = json_array_size(json_object_get(group, "ranks")),
+           pieces = json_array_size(json_object_get(group, "partial"));
+    if (i == MOST_NAMED) cli_printf(out, "  ... %zu more\n", json_array_size(json_object_get(told, "alone")) - i);
+    if (i >= MOST_NAMED) continue;
+    cli_printf(out, "  %s%s: %zu rank%s of which each holds a part alone", member_text(group, "parameter"),
+               json_is_true(json_object_get(group, "state")) ? " (state)" : "", num, num == 1 ? "" : "s");
+    cli_printf(out, pieces ? "; of the first %zu others have pieces\n" : "\n", pieces);
+  }
   free(dumped);
   json_decref(told);
   return cli_close(c, out);

@@ -36,8 +36,12 @@ const char *cli_name_of_alike(cli *c, const char *name);
  * otherwise; `cuts`: only like this; either may be NULL. */
 json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *cuts);
 
-/* {"redundancy": [[RANK ...] ...], "recoverable": b, "change": TEXT}: ranks that hold the same parts of all parameters
- * and states: each can restore the others; is there one for everybody, and what would change it where there is none. */
+/* ---- explain_redundancy.c ---- */
+
+/* {"redundancy": [[RANK ...] ...], "recoverable": b, "restore_group_info_list": [[RANK ...] ...], "alone":
+ * [{"parameter", "state", "ranks", "partial"} ...], "change": TEXT}: ranks that hold the same parts of all parameters
+ * and states; is everything somewhere else, too; of each rank those that hold all that it holds, itself included; the
+ * parts that one rank holds alone, and who holds pieces of the part of the first of them; what would change it. */
 json_t *cli_redundancy(cli *c, const char *path);
 
 #endif

@@ -293,14 +293,25 @@ subprocess.run([
 PAIRS = ('compile pairs.fbs -o pairs.bin --set parallel_mode=auto_parallel --set search_mode=sharding_propagation '
          '--set mesh={"dp":2,"tp":2}')
 expect(PAIRS, 0, lambda text: "", None)
-expect.check("redundancy", explained("pairs.bin --redundancy") == {"redundancy": [[0, 2], [1, 3]], "recoverable": True})
+expect.check("redundancy", explained("pairs.bin --redundancy") == {
+    "redundancy": [[0, 2], [1, 3]], "recoverable": True, "restore_group_info_list": [[0, 2], [1, 3], [0, 2], [1, 3]],
+    "alone": []})
 expect("explain pairs.bin --redundancy", 0, "",
        "ranks 0 2: each of these 2 can restore the others\nranks 1 3: each of these 2 can restore the others\n")
 expect(PAIRS + " --set zero=1", 0, lambda text: "", None)
 expect(
     "explain pairs.bin --redundancy", 0, "",
     "".join(f"rank {r}: nobody else holds all that it holds\n" for r in range(4)) +
-    "not recoverable from peers; zero=0 keeps the optimizer's state whole on every replica\n")
+    "not recoverable from peers; zero=0 keeps the optimizer's state whole on every replica\n" +
+    "".join(f"  dense{i}.weight.m (state): 4 ranks of which each holds a part alone\n" for i in (1, 2, 3)))
+expect.check("parts of one rank", explained("pairs.bin --redundancy")["alone"][0] ==
+             {"parameter": "dense1.weight.m", "state": True, "ranks": [0, 1, 2, 3], "partial": []})
+# Stages hold different parameters.
+subprocess.run([sys.executable, "-m", "msc.models", "ffn", "-o", "stages.fbs"], check=True)
+expect("compile stages.fbs -o stages.bin --set device_num=4 --set parallel_mode=data_parallel --set pipeline_stages=2", 0,
+       None, None)
+expect("explain stages.bin --redundancy", 0, "",
+       "ranks 0 1: each of these 2 can restore the others\nranks 2 3: each of these 2 can restore the others\n")
 expect("explain kept.bin dense", 1, "msc: error: the plan has no op 'dense'; did you mean 'dense1'?\n", "")
 expect("explain kept.bin --diff kept.bin", 0, "", lambda text: ""
        if text.startswith("0 ops are cut differently; ") else text)
@@ -379,5 +390,5 @@ for name in ("roof.bin", "roof.json", "slow.json", "bad.json"):
     os.unlink(name)
 expect.no_files("ffn.fbs", "kept.bin", "mean.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs",
                 "whole.bin", "uneven.mlir", "uneven.bin", "odd.mlir", "odd.bin", "free.fbs", "free.bin", "pairs.fbs",
-                "pairs.bin", "forced.mlir", "forced.bin", "layers.fbs", "layers.bin")
+                "pairs.bin", "forced.mlir", "forced.bin", "layers.fbs", "layers.bin", "stages.fbs", "stages.bin")
 expect.done()
