@@ -107,6 +107,30 @@ def vision(name, **words):
     return getattr(torchvision.models, name)(weights=None, **words)
 
 
+class Lstm(nn.Module):
+    """Of 256 steps: a class after each."""
+
+    def __init__(self, width=128):
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(64, width, batch_first=True), nn.Linear(width, 10)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0])
+
+
+class WideDeep(nn.Module):
+    """26 categories of 100,000: a table of numbers, and one of vectors before three layers."""
+
+    def __init__(self, fields=26, rows=100_000, width=16):
+        super().__init__()
+        self.wide, self.deep = nn.Embedding(rows, 1), nn.Embedding(rows, width)
+        self.layers = nn.Sequential(nn.Linear(fields * width, 256), nn.ReLU(), nn.Linear(256, 64), nn.ReLU(),
+                                    nn.Linear(64, 1))
+
+    def forward(self, x):
+        return self.wide(x).sum(1) + self.layers(self.deep(x).flatten(1))
+
+
 NETWORKS = {  # module, batch, loss
     "ffn32": (perceptron, lambda: (torch.rand(32, 784), torch.randint(0, 10, (32,))), cross_entropy),
     "ffn512": (perceptron, lambda: (torch.rand(512, 784), torch.randint(0, 10, (512,))), cross_entropy),
@@ -118,6 +142,9 @@ NETWORKS = {  # module, batch, loss
     "mobilenet_v3": (lambda: vision("mobilenet_v3_small", dropout=0.0), lambda: images(8, 224, 1000), cross_entropy),
     "efficientnet_b0": (lambda: vision("efficientnet_b0", dropout=0.0, stochastic_depth_prob=0.0),
                         lambda: images(4, 224, 1000), cross_entropy),
+    "lstm": (Lstm, lambda: (torch.randn(16, 256, 64), torch.randint(0, 10, (16, 256))), cross_entropy),
+    "wide_deep": (WideDeep, lambda: (torch.randint(0, 100_000, (512, 26)), torch.rand(512, 1).round()),
+                  F.binary_cross_entropy_with_logits),
 }
 
 

@@ -139,6 +139,23 @@ def test_stopped_gradients():
     )
 
 
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.gru = nn.LSTM(6, 8, num_layers=2, batch_first=True), nn.GRU(8, 5, batch_first=True)
+
+    def forward(self, x):
+        return self.gru(self.lstm(x)[0])[0]
+
+
+def test_recurrent_layers():
+    torch.manual_seed(4)
+    check(
+        "recurrent", Recurrent(), torch.randn(4, 7, 6), torch.randn(4, 7, 5), nn.MSELoss(),
+        lambda p: torch.optim.SGD(p, 0.1), (1, 2)
+    )
+
+
 class Twice(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):

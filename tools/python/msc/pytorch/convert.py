@@ -2,6 +2,7 @@
 calls without a row are translated by PyTorch's own decomposition of them; what cannot be translated is all reported.
 """
 
+import contextlib
 import operator
 import os
 import re
@@ -217,7 +218,8 @@ class Converter:
 
         try:
             mode = next((f.fake_mode for f in fakes if hasattr(f, "fake_mode")), None)
-            with mode or torch._subclasses.fake_tensor.FakeTensorMode():
+            # with oneDNN a layer of an LSTM would become one op of that library's, not its steps
+            with mode or torch._subclasses.fake_tensor.FakeTensorMode(), _without_onednn():
                 inner = make_fx(call, tracing_mode="real")(*fakes)
         except Exception as e:  # whatever PyTorch's Python code raises for these arguments
             raise Refused(
@@ -282,6 +284,16 @@ def _all_known(value):
     return (
         all(map(_all_known, value)) if isinstance(value, (list, tuple)) else not callable(value) and is_known(value)
     )
+
+
+@contextlib.contextmanager
+def _without_onednn():
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 def _decomposition(target):
