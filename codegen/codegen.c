@@ -121,15 +121,18 @@ static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *
   return k;
 }
 
-/* The word of each builtin.  Its first dim is its element type, the second one, but for scans, that of its indices. */
+/* The word of each builtin.  Its first dim, but for pools, is its element type, the second one, but for scans, that of
+ * its indices. */
 _Static_assert(!MSC_SCAN_DTYPE && !MSC_SORT_DTYPE && !MSC_UNIQUE_DTYPE && !MSC_UPDATE_DTYPE &&
                    MSC_SORT_INDEX_DTYPE == 1 && MSC_UNIQUE_INDEX_DTYPE == 1 && MSC_UPDATE_INDEX_DTYPE == 1,
                "types of values, of indices");
 
 /* "sort_f32_i64": names everything that the code of a builtin depends on. */
 static const char *builtin_name(msc_codegen *cg, const msc_builtin_launch *b) {
-  static const char *const names[MSC_NUM_BUILTINS] = {"", "scan", "sort", "unique", "update"},
+  static const char *const names[MSC_NUM_BUILTINS] = {"", "scan", "sort", "unique", "update", "pool"},
                            *const scans[MSC_NUM_SCANS] = {"scan_sum", "scan_prod", "scan_prod_grad"};
+  static const char *const pools[MSC_NUM_POOLINGS] = {"max_pool", "max_pool_index", "max_pool_grad"};
+  if (b->number == MSC_BUILTIN_POOLING) return pools[b->dims[MSC_POOLING_KIND]];
   const char *dtype = msc_dtype_name((msc_dtype)b->dims[0]);
   if (b->number == MSC_BUILTIN_SCAN) return msc_arena_printf(cg->arena, "%s_%s", scans[b->dims[MSC_SCAN_KIND]], dtype);
   return msc_arena_printf(cg->arena, "%s_%s_%s", names[b->number], dtype, msc_dtype_name((msc_dtype)b->dims[1]));

@@ -11,4 +11,9 @@ mscrt_kernel *mscrt_builtin(uint32_t number);
 bool mscrt_builtin_fits(uint32_t number, uint32_t num_buffers, const uint64_t *bytes, uint32_t num_dims,
                         const int64_t *dims, uint64_t items);
 
+/* ---- pooling.c ---- */
+
+void mscrt_run_pool(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double *scalars);
+bool mscrt_pool_fits(uint32_t num, const uint64_t *bytes, const int64_t *dims, int64_t items);
+
 #endif

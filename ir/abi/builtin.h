@@ -12,6 +12,7 @@ typedef enum {
   MSC_BUILTIN_SORT,   /* x -> values, indices: the first k of each row in order; items: rows */
   MSC_BUILTIN_UNIQUE, /* x [n] -> values [n] ascending, the last repeated; inverse [n]; count; one item */
   MSC_BUILTIN_UPDATE, /* x, indices, updates -> y (, flag): x with rows replaced, in order of position; items: outer */
+  MSC_BUILTIN_POOLING,   /* x -> y or index; or index, dy -> dx, of f32: the largest of windows; items: planes */
   MSC_NUM_BUILTINS
 } msc_builtin;
 
@@ -39,5 +40,23 @@ enum {
   MSC_UPDATE_WHOLE,
   MSC_UPDATE_DIMS
 };
+enum { MSC_POOLING_MAX, MSC_POOLING_INDEX, MSC_POOLING_BACK, MSC_NUM_POOLINGS };
+/* Of each dimension; element k of window o lies at o * stride + k * dilation - low. */
+enum {
+  MSC_POOLING_KERNEL,
+  MSC_POOLING_STRIDE,
+  MSC_POOLING_DILATION,
+  MSC_POOLING_LOW,
+  MSC_POOLING_X,
+  MSC_POOLING_Y,
+  MSC_POOLING_OF_WINDOW
+};
+enum {
+  MSC_POOLING_KIND,
+  MSC_POOLING_H,
+  MSC_POOLING_W = MSC_POOLING_H + MSC_POOLING_OF_WINDOW,
+  MSC_POOLING_DIMS = MSC_POOLING_W + MSC_POOLING_OF_WINDOW
+};
+enum { MSC_MOST_BUILTIN_DIMS = 16 }; /* of any */
 
 #endif

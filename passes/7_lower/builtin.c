@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+#include "ir/conv.h"
+#include "passes/7_lower/target.h"
+
 static const msc_type *operand_type(const msc_op *op, size_t i) { return op->in[i].value->type; }
 
 /* Elements of dimensions [from, to). */
@@ -74,6 +77,28 @@ static void launch_update(msc_builtin_launch *l, const msc_op *op) {
   if (start) l->start[l->num_starts++] = (msc_start){MSC_UPDATE_START, start->i};
 }
 
+/* Pools of f32 on a CPU: there a loop nest would look at every lane of a window by itself. */
+static bool is_pool_of_runtime(const msc_op *op) {
+  const msc_type *of = op->kind == OP_max_pool_grad ? op->out[0].type : operand_type(op, 0);
+  return of->dtype == MSC_F32 && msc_target_of(op->block->func->module) == &msc_target_cpu;
+}
+
+static void launch_pool(msc_builtin_launch *l, const msc_op *op) {
+  msc_conv c = msc_conv_of(op);
+  l->number = MSC_BUILTIN_POOLING, l->num_dims = MSC_POOLING_DIMS;
+  l->dims[MSC_POOLING_KIND] = op->kind == OP_max_pool         ? MSC_POOLING_MAX
+                           : op->kind == OP_max_pool_index ? MSC_POOLING_INDEX
+                                                           : MSC_POOLING_BACK;
+  for (int i = 0; i < 2; i++) {
+    int64_t *w = &l->dims[i ? MSC_POOLING_W : MSC_POOLING_H];
+    w[MSC_POOLING_KERNEL] = c.dim[i].kernel, w[MSC_POOLING_STRIDE] = c.dim[i].stride;
+    w[MSC_POOLING_DILATION] = c.dim[i].dilation, w[MSC_POOLING_LOW] = c.dim[i].low;
+    w[MSC_POOLING_X] = c.dim[i].x, w[MSC_POOLING_Y] = c.dim[i].y;
+  }
+  l->extent = (uint64_t)(c.n * c.c);
+  l->flops = (uint64_t)msc_conv_work(op);
+}
+
 bool msc_builtin_of(const msc_op *op, msc_builtin_launch *out) {
   msc_builtin_launch l = {.number = MSC_BUILTIN_NONE};
   switch (op->kind) {
@@ -84,6 +109,12 @@ bool msc_builtin_of(const msc_op *op, msc_builtin_launch *out) {
     case OP_topk: launch_sort(&l, op); break;
     case OP_unique: launch_unique(&l, op); break;
     case OP_scatter_update: launch_update(&l, op); break;
+    case OP_max_pool:
+    case OP_max_pool_index:
+    case OP_max_pool_grad:
+      if (!is_pool_of_runtime(op)) return false;
+      launch_pool(&l, op);
+      break;
     default: return false;
   }
   if (!out) return true;

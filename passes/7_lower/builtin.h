@@ -11,7 +11,7 @@ typedef struct {
   bool checks;
   uint64_t extent, grain, bytes, flops;
   size_t num_dims, num_starts;
-  int64_t dims[8];
+  int64_t dims[MSC_MOST_BUILTIN_DIMS];
   msc_start start[1];
 } msc_builtin_launch;
 

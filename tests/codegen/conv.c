@@ -90,6 +90,25 @@ static void test_special(void **state) {
   kernels_free(k);
 }
 
+/* A plan that says other sizes than its buffers have is refused before the runtime's pools touch anything. */
+static void test_pool_calls(void **state) {
+  (void)state;
+  int64_t d[MSC_POOLING_DIMS] = {MSC_POOLING_BACK, 3, 2, 1, 1, 8, 4, 3, 2, 1, 1, 20, 10};
+  uint64_t bytes[3] = {6 * 4 * 10 * 4, 6 * 4 * 10 * 4, 6 * 8 * 20 * 4};
+  assert_true(mscrt_builtin_fits(MSC_BUILTIN_POOLING, 3, bytes, MSC_POOLING_DIMS, d, 6));
+  assert_false(mscrt_builtin_fits(MSC_BUILTIN_POOLING, 3, bytes, MSC_POOLING_DIMS, d, 7));
+  assert_false(mscrt_builtin_fits(MSC_BUILTIN_POOLING, 2, bytes, MSC_POOLING_DIMS, d, 6));
+  for (int i = 0; i < MSC_POOLING_DIMS; i++) {
+    static const int64_t bad[] = {-1, INT64_MAX};
+    int64_t before = d[i];
+    for (int k = 0; k < 2; k++) {
+      d[i] = bad[k];
+      assert_false(mscrt_builtin_fits(MSC_BUILTIN_POOLING, 3, bytes, MSC_POOLING_DIMS, d, 6));
+    }
+    d[i] = before;
+  }
+}
+
 /* A pool and its positions see the same windows: one kernel; what goes on with the pooled values may join it. */
 static void test_fused(void **state) {
   kernel_run *k = kernels_new(NULL);
@@ -108,6 +127,6 @@ static void test_fused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_windows), cmocka_unit_test(test_special),
-                                     cmocka_unit_test(test_fused)};
+                                     cmocka_unit_test(test_fused), cmocka_unit_test(test_pool_calls)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
