@@ -17,7 +17,7 @@ struct msc_grad_ctx {
 /* `v` summed over the dimensions in which it was broadcast from the shape of `like`. */
 msc_value *msc_unbroadcast(msc_builder *b, msc_value *v, const msc_type *like);
 
-/* ---- expand.c ---- */
+/* ---- composite.c ---- */
 
 /* Of a composite without a gradient function: op vjp. */
 bool grad_composite(msc_grad_ctx *g, msc_op *op);

@@ -16,107 +16,10 @@
 
 static const int64_t MOST_NS = (int64_t)1e17; /* some years: sums of several do not overflow */
 
-/* ---- states ---- */
-
-/* 15; per dimension its atoms, then 15; then the partial set. */
-reshard_key msc_reshard_key(const reshard_problem *p, const reshard_state *s) {
-  reshard_key key = RESHARD_ATOMS;
-  for (int d = 0; d < p->rank; d++) {
-    for (int i = 0; i < s->num[d]; i++) key = key << 4 | s->atom[d][i];
-    key = key << 4 | RESHARD_ATOMS;
-  }
-  return key << 16 | s->partial;
-}
-
-void msc_reshard_state_of(const reshard_problem *p, reshard_key key, reshard_state *out_state) {
-  memset(out_state->num, 0, sizeof out_state->num);
-  out_state->partial = (uint32_t)(key & 0xffff);
-  key >>= 16;
-  for (int d = p->rank - 1; d >= 0; d--) {
-    uint8_t list[RESHARD_ATOMS];
-    int num = 0;
-    for (key >>= 4; (key & 15) != RESHARD_ATOMS; key >>= 4) list[num++] = (uint8_t)(key & 15);
-    for (int i = 0; i < num; i++) out_state->atom[d][i] = list[num - 1 - i];
-    out_state->num[d] = (uint8_t)num;
-  }
-}
-
-/* Atoms of a class are numbered in the order in which the dimensions use them, then the partial ones, then the free. */
-void msc_reshard_canonical(const reshard_problem *p, reshard_state *s) {
-  uint32_t left = (1u << p->num_atoms) - 1, partial = 0, members[RESHARD_ATOMS] = {0};
-  for (int a = 0; a < p->num_atoms; a++) members[p->class_of[a]] |= 1u << a;
-  for (int d = 0; d < p->rank; d++)
-    for (int i = 0; i < s->num[d]; i++) {
-      int a = __builtin_ctz(members[p->class_of[s->atom[d][i]]] & left);
-      s->atom[d][i] = (uint8_t)a;
-      left &= ~(1u << a);
-    }
-  for (uint32_t m = s->partial; m; m &= m - 1) {
-    int a = __builtin_ctz(members[p->class_of[__builtin_ctz(m)]] & left);
-    partial |= 1u << a;
-    left &= ~(1u << a);
-  }
-  s->partial = partial;
-}
-
-int64_t msc_reshard_parts(const reshard_problem *p, const reshard_state *s, int dim) {
-  int64_t parts = 1;
-  for (int i = 0; i < s->num[dim]; i++) parts *= p->size[s->atom[dim][i]];
-  return parts;
-}
-
-int64_t msc_reshard_atoms_size(const reshard_problem *p, uint32_t atoms) {
-  int64_t n = 1;
-  for (; atoms; atoms &= atoms - 1) n *= p->size[__builtin_ctz(atoms)];
-  return n;
-}
-
-uint32_t msc_reshard_used(const reshard_problem *p, const reshard_state *s) {
-  uint32_t used = s->partial;
-  for (int d = 0; d < p->rank; d++)
-    for (int i = 0; i < s->num[d]; i++) used |= 1u << s->atom[d][i];
-  return used;
-}
-
-/* Largest part of a dimension: digits of one axis that are neighbours cut as one. */
-static int64_t largest_part_in(const reshard_problem *p, const reshard_state *s, int d) {
-  int64_t block = p->type->dim[d], run = 1;
-  uint32_t axis = UINT32_MAX;
-  for (int i = 0; i < s->num[d]; i++)
-    for (int j = 0; j < p->num_digits[s->atom[d][i]]; j++) {
-      msc_subaxis x = p->digit[s->atom[d][i]][j];
-      if (x.axis != axis) block = (block + run - 1) / run, run = 1;
-      axis = x.axis;
-      run *= x.size;
-    }
-  return (block + run - 1) / run;
-}
-
-int64_t msc_reshard_local(const reshard_problem *p, const reshard_state *s) {
-  int64_t bytes = p->uneven ? p->elem_bytes : p->total_bytes;
-  for (int d = 0; d < p->rank; d++) {
-    if (p->uneven) bytes *= largest_part_in(p, s, d);
-    else bytes /= msc_reshard_parts(p, s, d);
-  }
-  return bytes;
-}
-
-int64_t msc_reshard_first_lacks(const reshard_problem *p, const reshard_state *s, const reshard_state *to) {
-  int64_t needed = p->elem_bytes, held = p->elem_bytes;
-  for (int d = 0; d < p->rank; d++) {
-    int64_t part = largest_part_in(p, to, d), own = largest_part_in(p, s, d);
-    needed *= part;
-    held *= own < part ? own : part;
-  }
-  return needed - held;
-}
+/* ---- edges ---- */
 
 static bool same_dim(const reshard_state *a, const reshard_state *b, int d) {
   return a->num[d] == b->num[d] && msc_reshard_starts_with(a, b, d);
-}
-
-bool msc_reshard_is_even(const reshard_problem *p, const reshard_state *s, int d) {
-  return p->type->dim[d] % msc_reshard_parts(p, s, d) == 0;
 }
 
 /* A dimension divides, or is on its way from or to one that does not. */
@@ -124,15 +27,6 @@ static bool dim_allowed(const reshard_problem *p, const reshard_state *s, int d)
   return msc_reshard_is_even(p, s, d) ||
          (p->uneven && (msc_reshard_starts_with(&p->from, s, d) || msc_reshard_starts_with(&p->to, s, d)));
 }
-
-bool msc_reshard_only_sliced(const reshard_problem *p, const reshard_state *a, const reshard_state *b) {
-  if (a->partial & ~b->partial) return false;
-  for (int d = 0; d < p->rank; d++)
-    if (!msc_reshard_starts_with(b, a, d)) return false;
-  return true;
-}
-
-/* ---- edges ---- */
 
 /* Where every atom cuts: the dimension, and the parts before it. */
 typedef struct {

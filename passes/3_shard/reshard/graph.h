@@ -77,7 +77,7 @@ void msc_reshard_problem_with(msc_context *ctx, const msc_mesh *mesh, const msc_
 const msc_layout *msc_reshard_layout(const reshard_problem *p, const reshard_state *s);
 const char *msc_reshard_text(const reshard_problem *p, msc_arena *arena, const reshard_state *s);
 
-/* ---- reshard/graph.c ---- */
+/* ---- reshard/state.c ---- */
 
 reshard_key msc_reshard_key(const reshard_problem *p, const reshard_state *s);
 void msc_reshard_state_of(const reshard_problem *p, reshard_key key, reshard_state *out_state);
@@ -87,16 +87,37 @@ void msc_reshard_canonical(const reshard_problem *p, reshard_state *s);
 static inline bool msc_reshard_starts_with(const reshard_state *longer, const reshard_state *shorter, int d) {
   return shorter->num[d] <= longer->num[d] && memcmp(longer->atom[d], shorter->atom[d], shorter->num[d]) == 0;
 }
-bool msc_reshard_is_even(const reshard_problem *p, const reshard_state *s, int dim); /* does the dimension divide? */
-int64_t msc_reshard_parts(const reshard_problem *p, const reshard_state *s, int dim);
-int64_t msc_reshard_atoms_size(const reshard_problem *p, uint32_t atoms);    /* product of their sizes */
+/* Into how many parts dimension `dim` is cut. */
+static inline int64_t msc_reshard_parts(const reshard_problem *p, const reshard_state *s, int dim) {
+  int64_t parts = 1;
+  for (int i = 0; i < s->num[dim]; i++) parts *= p->size[s->atom[dim][i]];
+  return parts;
+}
+/* Product of the sizes of the atoms in a set. */
+static inline int64_t msc_reshard_atoms_size(const reshard_problem *p, uint32_t atoms) {
+  int64_t n = 1;
+  for (; atoms; atoms &= atoms - 1) n *= p->size[__builtin_ctz(atoms)];
+  return n;
+}
+/* The set of atoms that cut a dimension or are partial. */
+static inline uint32_t msc_reshard_used(const reshard_problem *p, const reshard_state *s) {
+  uint32_t used = s->partial;
+  for (int d = 0; d < p->rank; d++)
+    for (int i = 0; i < s->num[d]; i++) used |= 1u << s->atom[d][i];
+  return used;
+}
+/* Does dimension d divide? */
+static inline bool msc_reshard_is_even(const reshard_problem *p, const reshard_state *s, int d) {
+  return p->type->dim[d] % msc_reshard_parts(p, s, d) == 0;
+}
 int64_t msc_reshard_local(const reshard_problem *p, const reshard_state *s); /* bytes of the largest part */
 /* Bytes of its part of `to` that the first device does not have in s, where parts are uneven: its parts are the
  * largest. */
 int64_t msc_reshard_first_lacks(const reshard_problem *p, const reshard_state *s, const reshard_state *to);
-uint32_t msc_reshard_used(const reshard_problem *p, const reshard_state *s);
 /* Does every dimension and the partial set of b continue those of a? */
 bool msc_reshard_only_sliced(const reshard_problem *p, const reshard_state *a, const reshard_state *b);
+
+/* ---- reshard/graph.c ---- */
 
 typedef struct {
   msc_verb verb;
