@@ -234,9 +234,10 @@ fail:
   return s;
 }
 
-/* A rank that may be replaced may be lost while they meet, too: then they meet again. */
-mscrt_status *mscrt_open_with(const mscrt_plan *plan, const mscrt_options *options, const mscrt_kept *kept,
-                              mscrt_context **out_ctx) {
+/* mscrt_open with what this rank kept of the meeting before, which stays the caller's; kept may be NULL.  A rank that
+ * may be replaced may be lost while they meet, too: then they meet again. */
+static mscrt_status *open_until_met(const mscrt_plan *plan, const mscrt_options *options, const mscrt_kept *kept,
+                                    mscrt_context **out_ctx) {
   mscrt_options o = {0};
   if (options) memcpy(&o, options, options->struct_size < sizeof o ? options->struct_size : sizeof o);
   int ms = o.meet_ms > 0 ? o.meet_ms : o.timeout_ms > 0 ? o.timeout_ms : TIMEOUT_MS;
@@ -250,7 +251,7 @@ mscrt_status *mscrt_open_with(const mscrt_plan *plan, const mscrt_options *optio
 }
 
 mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, mscrt_context **out_ctx) {
-  return mscrt_open_with(plan, options, NULL, out_ctx);
+  return open_until_met(plan, options, NULL, out_ctx);
 }
 
 static void free_sections(mscrt_context *c) {
@@ -292,6 +293,18 @@ void mscrt_close(mscrt_context *c) {
   mscrt_partitions_free(&c->partitions);
   mscrt_free_inputs(c);
   free(c);
+}
+
+mscrt_status *mscrt_recover(mscrt_context **ctx) {
+  mscrt_options o = (*ctx)->o;
+  const mscrt_plan *plan = (*ctx)->plan;
+  mscrt_kept *kept;
+  MSCRT_CHECK(mscrt_leave_with_kept(*ctx, &kept));
+  mscrt_close(*ctx);
+  *ctx = NULL;
+  mscrt_status *s = open_until_met(plan, &o, kept, ctx);
+  mscrt_kept_free(kept);
+  return s;
 }
 
 /* ---- steps ---- */

@@ -227,9 +227,6 @@ void *mscrt_at(const mscrt_context *c, plan_ref r, int slot);
 
 /* ---- context.c ---- */
 
-/* mscrt_open with what this rank kept of the meeting before, which stays the caller's; kept may be NULL. */
-mscrt_status *mscrt_open_with(const mscrt_plan *plan, const mscrt_options *options, const mscrt_kept *kept,
-                              mscrt_context **out_ctx);
 static inline mscrt_status *mscrt_check_holds_values(const mscrt_context *c) {
   return c->device->holds_values ? NULL : mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
 }
@@ -250,6 +247,8 @@ void mscrt_kept_free(mscrt_kept *k);
 /* All ranks have met. Gives those that have no state the newest one that all others have, and these the same; where
  * parts of it are lost, or nobody has any, parameters stay as they are. */
 mscrt_status *mscrt_take_up(mscrt_context *c, const mscrt_kept *old);
+/* Takes the kept state out of a context that is closed next, and ends its part in the job: the caller's to free. */
+mscrt_status *mscrt_leave_with_kept(mscrt_context *c, mscrt_kept **out_kept);
 
 /* ---- inputs.c: inputs without a data set ---- */
 

@@ -240,24 +240,18 @@ mscrt_status *mscrt_take_up(mscrt_context *c, const mscrt_kept *old) {
   return s;
 }
 
-mscrt_status *mscrt_recover(mscrt_context **ctx) {
-  mscrt_context *c = *ctx;
+mscrt_status *mscrt_leave_with_kept(mscrt_context *c, mscrt_kept **out_kept) {
   mscrt_kept *k = c->kept;
-  mscrt_options o = c->o;
-  const mscrt_plan *plan = c->plan;
   if (!k) return mscrt_fail(MSCRT_ARGUMENT, "a context that was not opened with `recover` cannot go on");
   if (k->is_live && !k->live) {
     MSCRT_CHECK(mscrt_allocate((void **)&k->live, (size_t)k->bytes + 1, 1));
     copy_state(c, k->live, state_in_arena(c), k->bytes);
   }
+  *out_kept = k;
   c->kept = NULL;
   c->broken = true;
   c->transport->abort(c->comm, "it meets the others again");
-  mscrt_close(c);
-  *ctx = NULL;
-  mscrt_status *s = mscrt_open_with(plan, &o, k, ctx);
-  mscrt_kept_free(k);
-  return s;
+  return NULL;
 }
 
 void mscrt_get_recovery(const mscrt_context *c, mscrt_recovery *out_recovery) {
