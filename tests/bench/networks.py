@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """networks [NAME ...]: PyTorch modules in; the time of a training step by msc.train_step beside eager PyTorch and, with
-`--inductor`, torch.compile, on the same threads by turns; medians, ratios and the memory of msc's plan out.
+`--inductor`, torch.compile, on the same threads by turns; medians, ratios and the memory of msc's plan out.  A name
+that ends in _bf16: products in bf16, compute_type of msc, autocast of PyTorch.
 
     BENCH_THREADS=2 python3 tests/bench/networks.py gpt resnet18     with a Python that has torch (and torchvision)"""
 import copy
@@ -19,6 +20,7 @@ from torch.nn import functional as F
 import msc
 
 ROUNDS, SECONDS = 5, 1.0  # of one measurement
+NARROW = "_bf16"
 
 
 class Block(nn.Module):
@@ -152,12 +154,13 @@ def optimizer_of(module):
     return torch.optim.SGD(module.parameters(), lr=1e-3, momentum=0.9, foreach=True)
 
 
-def torch_step(module, call, loss):
+def torch_step(module, call, loss, narrow):
     optimizer = optimizer_of(module)
 
     def step(x, y):
         optimizer.zero_grad()
-        value = loss(call(x), y)
+        with torch.autocast("cpu", torch.bfloat16, enabled=narrow):
+            value = loss(call(x), y)
         value.backward()
         optimizer.step()
         return value.item()
@@ -166,21 +169,26 @@ def torch_step(module, call, loss):
 
 
 def seconds_of(step, batch, times):
-    begin = time.perf_counter()
+    """Of one thread its own time, which other work of the machine disturbs less."""
+    clock = time.process_time if THREADS == 1 else time.perf_counter
+    begin = clock()
     for _ in range(times):
         step(*batch)
-    return (time.perf_counter() - begin) / times
+    return (clock() - begin) / times
 
 
 def compare(name, inductor):
-    make, batch_of, loss = NETWORKS[name]
+    narrow, keys = name.endswith(NARROW), {}
+    make, batch_of, loss = NETWORKS[name.removesuffix(NARROW)]
+    if narrow:
+        keys["compute_type"] = "bf16"
     torch.manual_seed(0)
     module, batch = make(), batch_of()
     eager, compiled, own = module, copy.deepcopy(module), copy.deepcopy(module)
-    steps = {"msc": msc.train_step(own, loss, optimizer_of(own), threads=THREADS)}
-    steps["eager"] = torch_step(eager, eager, loss)
+    steps = {"msc": msc.train_step(own, loss, optimizer_of(own), threads=THREADS, **keys)}
+    steps["eager"] = torch_step(eager, eager, loss, narrow)
     if inductor:
-        steps["inductor"] = torch_step(compiled, torch.compile(compiled), loss)
+        steps["inductor"] = torch_step(compiled, torch.compile(compiled), loss, narrow)
     first, losses, taken, times = {}, {}, {s: [] for s in steps}, {}
     for contestant, step in steps.items():
         begin = time.perf_counter()
@@ -203,7 +211,7 @@ def compare(name, inductor):
 def main():
     torch.set_num_threads(THREADS)
     words = sys.argv[1:]
-    for name in [w for w in words if not w.startswith("-")] or NETWORKS:
+    for name in [w for w in words if not w.startswith("-")] or [*NETWORKS, "gpt" + NARROW]:
         compare(name, "--inductor" in words)
 
 
