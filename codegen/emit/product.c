@@ -191,6 +191,7 @@ static void widen_rows(product *p, const multiplying *x, LLVMValueRef step, LLVM
 }
 
 enum {
+  UNROLLED = 4,   /* terms of a turn */
   ROWS_APART = 4, /* rows that one pointer reaches: the machine adds one, two or three times a register to it */
   MAX_POINTERS = MAX_HEIGHT / ROWS_APART,
   SUMS = MAX_HEIGHT * VECTORS,
@@ -250,11 +251,17 @@ static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *a
   for (int i = 0; i < num; i++) carried[i] = LLVMConstNull(p->vector);
   for (int i = 0; i < pointers; i++) a[i] = at(p, w->a, nsw_mul(p, x->row_a, i64(p, i * ROWS_APART)));
   *b = w->b;
-  msc_ir_loop_open(&p->e, &terms, i64(p, 0), x->block, 1, num + pointers + 1, carried);
-  multiply_term(p, w, a, *b, carried);
-  for (int i = 0; i < pointers; i++) a[i] = step_on(p, a[i], x->term_a);
-  *b = step_on(p, *b, i64(p, p->width));
-  msc_ir_loop_close(&p->e, &terms, carried);
+  LLVMValueRef whole = LLVMBuildAnd(p->b, x->block, i64(p, -UNROLLED), "");
+  for (int rest = 0; rest < 2; rest++) {
+    msc_ir_loop_open(&p->e, &terms, rest ? whole : i64(p, 0), rest ? x->block : whole, rest ? 1 : UNROLLED,
+                     num + pointers + 1, carried);
+    for (int k = 0; k < (rest ? 1 : UNROLLED); k++) {
+      multiply_term(p, w, a, *b, carried);
+      for (int i = 0; i < pointers; i++) a[i] = step_on(p, a[i], x->term_a);
+      *b = step_on(p, *b, i64(p, p->width));
+    }
+    msc_ir_loop_close(&p->e, &terms, carried);
+  }
   w->a = a[0], w->b = *b;
   memcpy(acc, carried, sizeof *acc * (size_t)num);
 }
@@ -426,20 +433,19 @@ static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueR
 
 /* The form that takes least time, and of which as many blocks are there as it sums at once.  Where blocks are long,
  * storing the sum of each costs little, and single blocks are best: their groups of rows are high, so that each panel
- * of b is read by few of them; unless the nearest cache holds the panel.  With 16 registers pairs halve the height of
- * a group, which pays for the shortest blocks only. */
+ * of b is read by few of them, and turns are long.  With 16 registers pairs halve the height of a group, which pays for
+ * the shortest blocks only. */
 static LLVMValueRef form_of(product *p, const multiplying *x) {
-  enum { CLOSE = 32 * 1024, LONG = 32, SHORT = 8 };
+  enum { LONG = 16, SHORT = 8 };
   LLVMValueRef single = i64(p, SINGLE), is_short = LLVMBuildICmp(p->b, LLVMIntSLE, x->block, i64(p, SHORT), "");
   LLVMValueRef pairs = LLVMBuildICmp(p->b, LLVMIntSGE, x->blocks, i64(p, 2), ""),
                quads = LLVMBuildICmp(p->b, LLVMIntSGE, x->blocks, i64(p, 4), "");
   if (!has_32_registers(p))
     return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, pairs, is_short, ""), i64(p, PAIRS), single, "");
   LLVMValueRef is_long = LLVMBuildICmp(p->b, LLVMIntSGE, x->block, i64(p, LONG), "");
-  LLVMValueRef is_far = LLVMBuildICmp(p->b, LLVMIntSGT, x->k, i64(p, CLOSE / (p->width * p->bytes)), "");
   LLVMValueRef most =
       LLVMBuildSelect(p->b, quads, i64(p, QUADS), LLVMBuildSelect(p->b, pairs, i64(p, PAIRS), single, ""), "");
-  return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, is_long, is_far, ""), single, most, "");
+  return LLVMBuildSelect(p->b, is_long, single, most, "");
 }
 
 static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef fn) {
