@@ -2,7 +2,6 @@
 """train: plans for GPUs trained where there is no GPU, on the stand-in that executes their kernels: the losses of
 the same program compiled for the CPU, with one rank and several, through the host and by NCCL, in micro-batches and
 stages, in every legal order."""
-import array
 import ctypes
 import json
 import math
@@ -15,7 +14,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
-from network import write_npy  # noqa: E402
+from network import write_gpt  # noqa: E402
 from program import attempt, call, finish, settings  # noqa: E402
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
@@ -189,12 +188,7 @@ def main():
     rng = random.Random(3)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        tokens = [rng.randrange(VOCAB) for _ in range(SAMPLES * SEQ)]
-        write_npy("x.npy", array.array("i", tokens), [SAMPLES, SEQ])
-        write_npy("y.npy", array.array("i", [(t * 5 + 1) % VOCAB for t in tokens]), [SAMPLES, SEQ])
-        call(sys.executable, "-m", "msc.models", "gpt", "--layers", "2", "--hidden", "16", "--heads", "2", "--seq",
-             str(SEQ), "--batch", str(BATCH), "--vocab", str(VOCAB), "--optimizer", "adam", "--lr", "0.01", "-o",
-             "gpt.fbs")
+        write_gpt(rng, 2, SAMPLES, SEQ, BATCH, VOCAB)
         for ranks, keys, machines in RUNS:
             attempt(compare, ranks, keys, machines)
         if not REAL:

@@ -4,8 +4,10 @@ import array
 import json
 import os
 import re
+import sys
 
 import formula
+from program import call
 
 
 class Network:
@@ -67,6 +69,16 @@ class Network:
         with open(path, "wb") as out:
             out.write(len(text).to_bytes(8, "little") + text + b"".join(blobs))
         return path
+
+
+def write_gpt(rng, layers, samples, seq, batch, vocab, *options):
+    """gpt.fbs, and x.npy and y.npy with random tokens and what follows each: all three in this folder."""
+    tokens = [rng.randrange(vocab) for _ in range(samples * seq)]
+    write_npy("x.npy", array.array("i", tokens), [samples, seq])
+    write_npy("y.npy", array.array("i", [(t * 5 + 1) % vocab for t in tokens]), [samples, seq])
+    call(sys.executable, "-m", "msc.models", "gpt", "--layers", str(layers), "--hidden", "16", "--heads", "2", "--seq",
+         str(seq), "--batch", str(batch), "--vocab", str(vocab), *options, "--optimizer", "adam", "--lr", "0.01", "-o",
+         "gpt.fbs")
 
 
 def write_npy(path, numbers, shape):

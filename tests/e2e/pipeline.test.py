@@ -9,7 +9,7 @@ import random
 import sys
 import tempfile
 
-from network import write_npy
+from network import write_gpt, write_npy
 from program import call, check_memory, settings
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
@@ -69,13 +69,8 @@ def main():
     rng = random.Random(3)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        tokens = [rng.randrange(VOCAB) for _ in range(SAMPLES * SEQ)]
-        write_npy("x.npy", array.array("i", tokens), [SAMPLES, SEQ])
-        write_npy("y.npy", array.array("i", [(t * 5 + 1) % VOCAB for t in tokens]), [SAMPLES, SEQ])
         write_npy("classes.npy", array.array("i", [rng.randrange(8) for _ in range(SAMPLES)]), [SAMPLES])
-        call(sys.executable, "-m", "msc.models", "gpt", "--layers", "4", "--hidden", "16", "--heads", "2", "--seq",
-             str(SEQ), "--batch", str(BATCH), "--vocab", str(VOCAB), "--dropout", "0.1", "--optimizer", "adam", "--lr",
-             "0.01", "-o", "gpt.fbs")
+        write_gpt(rng, 4, SAMPLES, SEQ, BATCH, VOCAB, "--dropout", "0.1")
         for micro in (2, 6):  # fewer than the stages, and more than they divide
             one = train(1, {"micro_size": micro})
             assert len(one[0]) == STEPS and one[0][-1] < one[0][0], one[0]

@@ -2,7 +2,6 @@
 """tcp: a small GPT whose ranks are connected by TCP has the losses, the evaluation and the weights of ranks that share
 memory, bit for bit: replicas, tensor parallelism, the parallel optimizer, a pipeline. Ranks that join one by one, as
 launchers start them, with and without a token, do the same; those that do not fit are refused with the reason."""
-import array
 import json
 import os
 import random
@@ -11,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from network import write_npy
+from network import write_gpt
 from program import call, settings
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
@@ -170,12 +169,7 @@ def main():
     rng = random.Random(3)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        tokens = [rng.randrange(VOCAB) for _ in range(SAMPLES * SEQ)]
-        write_npy("x.npy", array.array("i", tokens), [SAMPLES, SEQ])
-        write_npy("y.npy", array.array("i", [(t * 5 + 1) % VOCAB for t in tokens]), [SAMPLES, SEQ])
-        call(sys.executable, "-m", "msc.models", "gpt", "--layers", "3", "--hidden", "16", "--heads", "2", "--seq",
-             str(SEQ), "--batch", str(BATCH), "--vocab", str(VOCAB), "--optimizer", "adam", "--lr", "0.01", "-o",
-             "gpt.fbs")
+        write_gpt(rng, 3, SAMPLES, SEQ, BATCH, VOCAB)
         wanted = check_plans()
         check_families(wanted)
         check_refusals()

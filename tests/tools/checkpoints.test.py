@@ -6,33 +6,16 @@ import json
 import os
 import shutil
 import signal
-import struct
 import subprocess
 
 from expect import MSC, SANITIZED, Expect, write
+from small_models import two_products, write_samples
 
 os.environ["XDG_CACHE_HOME"] = "/dev/null"
 expect = Expect()
-MODEL = """module attributes {msc.name = "net"} {
-  "msc.func"() ({
-  ^bb0(%x: tensor<8x12xf32>, %y: tensor<8xi32>, %w: tensor<12x6xf32>, %v: tensor<6x4xf32>):
-    %0 = "msc.matmul"(%x, %w) : (tensor<8x12xf32>, tensor<12x6xf32>) -> tensor<8x6xf32>
-    %1 = "msc.dropout"(%0) {rate = 2.5e-01 : f64} : (tensor<8x6xf32>) -> tensor<8x6xf32>
-    %2 = "msc.matmul"(%1, %v) : (tensor<8x6xf32>, tensor<6x4xf32>) -> tensor<8x4xf32>
-    %3 = "msc.softmax_cross_entropy"(%2, %y) : (tensor<8x4xf32>, tensor<8xi32>) -> tensor<f32>
-    "msc.return"(%3) : (tensor<f32>) -> ()
-  }) {sym_name = "forward", loss = 0 : i64, results = ["loss"],
-      arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "y", msc.role = "label"},
-                   {msc.name = "w", msc.role = "parameter", msc.init = "normal:0.3"},
-                   {msc.name = "v", msc.role = "parameter", msc.init = "normal:0.3"}],
-      optimizer = {kind = "adam", lr = 3.0e-02 : f64}} : () -> ()
-}
-"""
+MODEL = two_products()
 write("net.mlir", MODEL)
-with open("x.idx", "wb") as out:
-    out.write(struct.pack(">BBBBII", 0, 0, 8, 2, 44, 12) + bytes(i * 37 % 256 for i in range(528)))
-with open("y.idx", "wb") as out:
-    out.write(struct.pack(">BBBBI", 0, 0, 8, 1, 44) + bytes(i * 7 % 4 for i in range(44)))
+write_samples(44)
 RUN = "--trust-native --data x=x.idx y=y.idx --seed 5 --lr-schedule cosine:warmup=3 --json"
 
 

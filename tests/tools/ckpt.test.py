@@ -9,27 +9,14 @@ import struct
 import zlib
 
 from expect import Expect, write
+from small_models import two_products, write_samples
 
 V1 = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ckpt", "v1")
 os.environ["XDG_CACHE_HOME"] = "/dev/null"
 expect = Expect()
-MODEL = """module attributes {msc.name = "net"} {
-  "msc.func"() ({
-  ^bb0(%x: tensor<8x12xf32>, %y: tensor<8xi32>, %w: tensor<12x6xf32>, %v: tensor<6x4xf32>):
-    %0 = "msc.matmul"(%x, %w) : (tensor<8x12xf32>, tensor<12x6xf32>) -> tensor<8x6xf32>
-    %2 = "msc.matmul"(%0, %v) : (tensor<8x6xf32>, tensor<6x4xf32>) -> tensor<8x4xf32>
-    %3 = "msc.softmax_cross_entropy"(%2, %y) : (tensor<8x4xf32>, tensor<8xi32>) -> tensor<f32>
-    "msc.return"(%3) : (tensor<f32>) -> ()
-  }) {sym_name = "forward", loss = 0 : i64, results = ["loss"],
-      arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "y", msc.role = "label"},
-                   {msc.name = "layers.0.w", msc.role = "parameter", msc.init = "normal:0.3"},
-                   {msc.name = "head.w", msc.role = "parameter", msc.init = "normal:0.3"}],
-      optimizer = {kind = "adam", lr = 3.0e-02 : f64}} : () -> ()
-}
-"""
+MODEL = two_products(dropout=False, names=("layers.0.w", "head.w"))
 write("net.mlir", MODEL)
-write("x.idx", struct.pack(">BBBBII", 0, 0, 8, 2, 44, 12) + bytes(i * 37 % 256 for i in range(528)))
-write("y.idx", struct.pack(">BBBBI", 0, 0, 8, 1, 44) + bytes(i * 7 % 4 for i in range(44)))
+write_samples(44)
 RUN = "--trust-native --data x=x.idx y=y.idx --seed 5 --json"
 ZERO = "--set zero=1 --set parallel_optimizer_config={\"parallel_optimizer_threshold\":0}"
 for name, keys in (("one", ""), ("two", f"--set device_num=2 --set parallel_mode=data_parallel {ZERO}"),

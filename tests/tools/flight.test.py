@@ -4,26 +4,14 @@ msc flight says who did not come. SIGUSR1 writes records of a run that goes on. 
 import json
 import os
 import signal
-import struct
 import subprocess
 import time
 
 from expect import MSC, Expect, write
+from small_models import write_one_product
 
 expect = Expect()
-write("net.mlir", """module attributes {msc.name = "net"} {
-  "msc.func"() ({
-  ^bb0(%x: tensor<8x12xf32>, %w: tensor<12x4xf32>):
-    %0 = "msc.matmul"(%x, %w) : (tensor<8x12xf32>, tensor<12x4xf32>) -> tensor<8x4xf32> loc("dense"("net.py":3:5))
-    %1 = "msc.reduce_mean"(%0) {dims = [0, 1]} : (tensor<8x4xf32>) -> tensor<f32>
-    "msc.return"(%1) : (tensor<f32>) -> ()
-  }) {sym_name = "forward", loss = 0 : i64, results = ["loss"],
-      arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "w", msc.role = "parameter", msc.init = "normal:0.1"}],
-      optimizer = {kind = "momentum", lr = 1.0e-01 : f32, momentum = 9.0e-01 : f32}} : () -> ()
-}
-""")
-with open("x.idx", "wb") as file:
-    file.write(struct.pack(">BBBB2I", 0, 0, 8, 2, 64, 12) + bytes(range(96)) * 8)
+write_one_product()
 expect("compile net.mlir -o net.bin --set device_num=4 --set parallel_mode=data_parallel", 0, None)
 RUN = [MSC, "run", "net.bin", "--data", "x=x.idx", "--steps", "100000000", "--json", "--trust-native", "--timeout", "1.5",
        "--threads", "1"]

@@ -6,7 +6,8 @@ import re
 import subprocess
 import sys
 
-from expect import MSC, Expect, write
+from expect import MSC, Expect
+from small_models import write_one_product
 
 try:
     import yaml
@@ -14,17 +15,7 @@ except ImportError:
     yaml = None
 
 expect = Expect()
-write("net.mlir", """module attributes {msc.name = "My_Net 2"} {
-  "msc.func"() ({
-  ^bb0(%x: tensor<8x12xf32>, %w: tensor<12x4xf32>):
-    %0 = "msc.matmul"(%x, %w) : (tensor<8x12xf32>, tensor<12x4xf32>) -> tensor<8x4xf32>
-    %1 = "msc.reduce_mean"(%0) {dims = [0, 1]} : (tensor<8x4xf32>) -> tensor<f32>
-    "msc.return"(%1) : (tensor<f32>) -> ()
-  }) {sym_name = "forward", loss = 0 : i64, results = ["loss"],
-      arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "w", msc.role = "parameter", msc.init = "normal:0.1"}],
-      optimizer = {kind = "momentum", lr = 1.0e-01 : f32, momentum = 9.0e-01 : f32}} : () -> ()
-}
-""")
+write_one_product(name="My_Net 2")
 expect("compile net.mlir -o net.bin --set device_num=4 --set parallel_mode=data_parallel", 0, None)
 
 # The fields of each kind that may occur, from the published schemas (Kubernetes 1.31, JobSet 0.7, Trainer 2.0, MPI 2beta1).

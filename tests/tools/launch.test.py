@@ -5,12 +5,12 @@ import json
 import os
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
 
-from expect import MSC, Expect, write
+from expect import MSC, Expect
+from small_models import write_one_product
 
 expect = Expect()
 for name in list(os.environ):
@@ -102,19 +102,7 @@ for words, text in (("-n 0 true", "-n and --nodes are at least 1, and make 4096 
 expect("launch -n 2 no-such-program", 1, "msc: error: cannot start no-such-program: No such file or directory [E0112]\n", "")
 
 # Ranks of msc run: one host; two hosts, here two launchers that meet over TCP with a token.
-write("net.mlir", """module attributes {msc.name = "net"} {
-  "msc.func"() ({
-  ^bb0(%x: tensor<8x12xf32>, %w: tensor<12x4xf32>):
-    %0 = "msc.matmul"(%x, %w) : (tensor<8x12xf32>, tensor<12x4xf32>) -> tensor<8x4xf32>
-    %1 = "msc.reduce_mean"(%0) {dims = [0, 1]} : (tensor<8x4xf32>) -> tensor<f32>
-    "msc.return"(%1) : (tensor<f32>) -> ()
-  }) {sym_name = "forward", loss = 0 : i64, results = ["loss"],
-      arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "w", msc.role = "parameter", msc.init = "normal:0.1"}],
-      optimizer = {kind = "momentum", lr = 1.0e-01 : f32, momentum = 9.0e-01 : f32}} : () -> ()
-}
-""")
-with open("x.idx", "wb") as file:
-    file.write(struct.pack(">BBBB2I", 0, 0, 8, 2, 64, 12) + bytes(range(96)) * 8)
+write_one_product()
 expect("compile net.mlir -o net.bin --set device_num=4 --set parallel_mode=data_parallel", 0, None)
 RUN = ["run", "net.bin", "--data", "x=x.idx", "--steps", "3", "--json", "--trust-native"]
 

@@ -6,12 +6,12 @@ import json
 import os
 import random
 import signal
-import struct
 import subprocess
 import threading
 import time
 
 from expect import MSC, Expect, write
+from small_models import two_products, write_samples
 
 os.environ["XDG_CACHE_HOME"] = "/dev/null"
 for name in list(os.environ):
@@ -21,24 +21,9 @@ for name in list(os.environ):
 expect = Expect()
 SLOW = bool(os.environ.get("MSC_TEST_SLOW"))
 rng = random.Random(int(os.environ.get("MSC_TEST_SEED", "1")))
-MODEL = """module attributes {msc.name = "net"} {
-  "msc.func"() ({
-  ^bb0(%x: tensor<12x12xf32>, %y: tensor<12xi32>, %w: tensor<12x600xf32>, %v: tensor<600x4xf32>):
-    %0 = "msc.matmul"(%x, %w) : (tensor<12x12xf32>, tensor<12x600xf32>) -> tensor<12x600xf32> loc("up"("net.py":1:1))
-    %1 = "msc.dropout"(%0) {rate = 2.5e-01 : f64} : (tensor<12x600xf32>) -> tensor<12x600xf32>
-    %2 = "msc.matmul"(%1, %v) : (tensor<12x600xf32>, tensor<600x4xf32>) -> tensor<12x4xf32> loc("down"("net.py":2:1))
-    %3 = "msc.softmax_cross_entropy"(%2, %y) : (tensor<12x4xf32>, tensor<12xi32>) -> tensor<f32>
-    "msc.return"(%3) : (tensor<f32>) -> ()
-  }) {sym_name = "forward", loss = 0 : i64, results = ["loss"],
-      arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "y", msc.role = "label"},
-                   {msc.name = "w", msc.role = "parameter", msc.init = "normal:0.03"},
-                   {msc.name = "v", msc.role = "parameter", msc.init = "normal:0.03"}],
-      optimizer = {kind = "adam", lr = 1.0e-03 : f64}} : () -> ()
-}
-"""
+MODEL = two_products(batch=12, hidden=600, init=0.03, lr=1e-3)
 write("net.mlir", MODEL)
-write("x.idx", struct.pack(">BBBBII", 0, 0, 8, 2, 60, 12) + bytes(i * 37 % 256 for i in range(720)))
-write("y.idx", struct.pack(">BBBBI", 0, 0, 8, 1, 60) + bytes(i * 7 % 4 for i in range(60)))
+write_samples(60)
 RUN = "--trust-native --data x=x.idx y=y.idx --seed 5 --json --threads 1 --timeout 30"
 DP = "--set parallel_mode=data_parallel"
 ZERO = "--set zero=1 --set parallel_optimizer_config={\"parallel_optimizer_threshold\":0}"

@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""kill: a rank is killed or stopped at a random point of a run, again and again, over TCP and in shared memory: every
+survivor names it, its op and its group, within two seconds of the kill, or of the limit on waiting."""
+import os
+import random
+import signal
+import subprocess
+import time
+
+from expect import MSC, Expect
+from small_models import write_one_product
+
+KILLS, STOPS, LIMIT, PATIENCE = 50, 2, 1.0, 7  # PATIENCE: of the launcher with a rank that does not end
+
+
+def run_once(comm, number, rng):
+    """Seconds from the signal to the end of the run; every survivor has said who is missing."""
+    p = subprocess.Popen([MSC, "run", "net.bin", "--data", "x=x.idx", "--steps", "100000000", "--json", "--trust-native",
+                          "--threads", "1", "--comm", comm, "--timeout", str(LIMIT)], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True)
+    for _ in range(rng.randrange(1, 400)):
+        p.stdout.readline()
+    with open(f"/proc/{p.pid}/task/{p.pid}/children") as file:
+        ranks = [int(pid) for pid in file.read().split()]
+    lost, begun = rng.randrange(4), time.time()
+    os.kill(ranks[lost], number)
+    said = p.communicate(timeout=60)[1]
+    took = time.time() - begun
+    assert p.returncode == 3, (p.returncode, said)
+    assert f"rank {lost} is {'gone' if number == signal.SIGKILL else 'missing'}" in said, (lost, said)
+    for r in range(4):
+        assert r == lost or f"rank {r}: step " in said, (r, said)
+    assert "all_reduce" in said and "(ranks 0,1,2,3)" in said, said
+    return took
+
+
+expect, rng = Expect(), random.Random(7)
+write_one_product()
+expect("compile net.mlir -o net.bin --set device_num=4 --set parallel_mode=data_parallel", 0, None)
+for comm in ("tcp", "local"):
+    kills = sorted(run_once(comm, signal.SIGKILL, rng) for _ in range(KILLS))
+    stops = sorted(run_once(comm, signal.SIGSTOP, rng) for _ in range(STOPS))
+    print(f"{comm}: {KILLS} kills, median {kills[KILLS // 2]:.2f} s, worst {kills[-1]:.2f} s; {STOPS} stops with a limit of "
+          f"{LIMIT} s and {PATIENCE} s for the launcher, median {stops[STOPS // 2]:.2f} s, worst {stops[-1]:.2f} s")
+    # single ones may be late on a busy machine
+    expect.check(f"{comm}: in time", kills[KILLS // 2] <= 2 and stops[STOPS // 2] <= LIMIT + 2 + PATIENCE)
+expect.done()
