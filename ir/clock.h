@@ -18,4 +18,6 @@ static inline uint64_t msc_clock_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+static inline double msc_clock_seconds(void) { return 1e-9 * (double)msc_clock_ns(); }
+
 #endif

@@ -5,9 +5,9 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "codegen/compile.h"
+#include "ir/clock.h"
 #include "runtime/mscrt.h"
 #include "runtime/pool.h"
 #include "tools/launch.h"
@@ -88,12 +88,6 @@ static int add_chain(measuring *g, int num) {
 
 /* ---- a rank ---- */
 
-static double clock_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 /* Nanoseconds of a step, the best of some windows: what disturbs only adds.  Ranks that share a core disturb each other
  * always: theirs is a mean over what is long against the slices of time that they get. */
 static mscrt_status *time_steps(const measured *m, mscrt_context *ctx, double *out_ns) {
@@ -102,9 +96,9 @@ static mscrt_status *time_steps(const measured *m, mscrt_context *ctx, double *o
   bool alone = m->ranks <= mscrt_cores();
   mscrt_status *s = mscrt_run(ctx, "forward", 1, NULL); /* touches all memory */
   for (int64_t steps = 1, windows = 0; windows < 3 && !s && (alone || total < SHARED_NS);) {
-    double begin = clock_ns();
+    double begin = (double)msc_clock_ns();
     s = mscrt_run(ctx, "forward", steps, NULL);
-    double ns = clock_ns() - begin;
+    double ns = (double)msc_clock_ns() - begin;
     total += ns, done += steps;
     if (best == 0 || ns / (double)steps < best) best = ns / (double)steps;
     if (ns < window) steps *= 2;

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ir/clock.h"
 #include "tools/cli_state.h"
 
 const msc_loc *cli_loc(cli *c, const char *path) {
@@ -394,11 +395,7 @@ bool cli_make_folder(cli *c, const char *path) {
 
 /* ---- progress ---- */
 
-int64_t cli_now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
+int64_t cli_now_ns(void) { return (int64_t)msc_clock_ns(); }
 
 enum { PROGRESS_AFTER_MS = 1000, PROGRESS_EVERY_MS = 100 };
 

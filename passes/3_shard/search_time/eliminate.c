@@ -8,8 +8,8 @@
  * what is left between them, one product of a vector and a matrix each. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "ir/clock.h"
 #include "ir/table.h"
 #include "passes/3_shard/search_time/eliminate.h"
 
@@ -359,10 +359,7 @@ static int best_state(const elimination *e, const step *s, const int *state_of) 
 }
 
 bool shard_time_is_up(double deadline_s) {
-  struct timespec now;
-  if (deadline_s <= 0) return false;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9 >= deadline_s;
+  return deadline_s > 0 && msc_clock_seconds() >= deadline_s;
 }
 
 bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_work, int *out_state, int64_t *out_cost,

@@ -3,8 +3,8 @@
 #include "passes/3_shard/search_time/search_time.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "ir/clock.h"
 #include "passes/3_shard/search_time/mesh_shape.h"
 #include "passes/3_shard/search_time/state.h"
 #include "passes/3_shard/search_time/work.h"
@@ -12,12 +12,6 @@
 
 enum { MAX_STATES = 4096, MAX_WORK = 1 << 28, MAX_WORK_OF_SHAPE = 1 << 27 };
 enum { FEW_STATES = 128, LITTLE_WORK = 1 << 20 }; /* where only what propagation left is placed */
-
-static double now_s(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static bool fits_limits(const shard_timing *t) { return t->found.ns < SHARD_IMPOSSIBLE && t->found.bytes <= t->limit; }
 
@@ -230,7 +224,7 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   t.limit = msc_memory_limit(pass->config, msc_pass_cluster(pass));
   const msc_attr_value *room = msc_func_attr(f, MSC_FACT(search_room));
   if (room) t.limit = room->i ? room->i : INT64_MAX, t.yields = room->i > 0;
-  if (pass->options && pass->options->time_limit_s > 0) t.deadline_s = now_s() + pass->options->time_limit_s;
+  if (pass->options && pass->options->time_limit_s > 0) t.deadline_s = msc_clock_seconds() + pass->options->time_limit_s;
   t.o.book = pass->options ? pass->options->prices : NULL;
   t.answers = pass->options ? pass->options->answers : NULL;
   t.given = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
