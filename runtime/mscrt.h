@@ -154,7 +154,9 @@ MSCRT_API bool mscrt_plan_output_reads_labels(const mscrt_plan *plan, size_t i);
 
 typedef struct mscrt_data mscrt_data;
 
-/* file: idx (also gzipped), npy, safetensors (FILE:tensor chooses one), else raw tokens: u8, or FILE:u16, FILE:i32. */
+/* file: idx (also gzipped), npy, safetensors (FILE:tensor chooses one), .csv or .tsv (FILE:column,column), a folder
+ * of PNG and JPEG images or of folders of them, which are classes, a tar archive of samples KEY.EXTENSION as WebDataset
+ * has it (FILE:EXTENSION), else raw tokens: u8, or FILE:u16, FILE:i32. */
 typedef struct {
   const char *input, *file;
 } mscrt_source;

@@ -147,7 +147,8 @@ static const cli_option options[] = {
      "local ranks to start; absent: as many as the plan is for, or this process alone where mpirun, torchrun, srun, "
      "msc launch or MS_ROLE started it as one of several"},
     {"data", CLI_PAIRS, "INPUT=FILE",
-     "data of an input: idx (.gz), .npy, safetensors (FILE:TENSOR), raw tokens (FILE:u8|u16|i32); with %r for the "
+     "data of an input: idx (.gz), .npy, safetensors (FILE:TENSOR), .csv (FILE:COLUMN,...), a folder of images, tar "
+     "(FILE:EXTENSION), raw tokens (FILE:u8|u16|i32); with %r for the "
      "rank's "
      "number: its part of every batch, "
      "one behind the other"},

@@ -120,17 +120,7 @@ const mscrt_named_array *mscrt_safetensors_find(const mscrt_safetensors *t, cons
 const char *mscrt_safetensors_dtype(mscrt_dtype d);
 bool mscrt_dtype_of_safetensors(const char *text, mscrt_dtype *out_dtype);
 
-/* ---- data/samples.c: one input's file as samples ---- */
-
-typedef enum { MSCRT_IDX, MSCRT_NPY, MSCRT_SAFETENSORS, MSCRT_TOKENS } mscrt_file_kind;
-
-typedef struct {
-  mscrt_blob blob;
-  mscrt_file_kind kind;
-  mscrt_array array;
-  int64_t window;   /* tokens: length of a sample; sample i starts at token i * window */
-  bool next;        /* tokens: this is a label, whose values are the next tokens */
-} mscrt_samples;
+/* ---- records: samples that are no elements of an array in a file, but are decoded one by one ---- */
 
 /* What an input expects: its global shape, of which dimension batch_dim counts samples (-1: the file is the whole
  * tensor). */
@@ -142,8 +132,67 @@ typedef struct {
   int64_t shape[MSCRT_MAX_RANK];
 } mscrt_wanted;
 
-/* Opens the file of an input. `file` may end in :u8, :u16, :i32 (raw tokens) or :TENSOR (safetensors). Checks kind,
- * element type and sample shape. */
+/* The shape of one sample of the input; returns its rank. */
+int mscrt_sample_shape(const mscrt_wanted *w, int64_t *out_shape);
+
+typedef struct mscrt_records mscrt_records;
+struct mscrt_records {
+  /* Writes sample `number`, in elements of the array that the reader told of, row major, to `line`. May be called by
+   * several threads at once. */
+  mscrt_status *(*decode)(const mscrt_records *r, int64_t number, void *line);
+  void (*free)(mscrt_records *r);
+  bool slow; /* decoding a sample takes long enough for several threads to share a batch */
+};
+
+/* Each sets *out_array to the number of samples and what one of them is, and *out_records to what the caller frees.
+ * A damaged sample is reported, with its place, when it is decoded. */
+
+/* data/csv.c: lines of numbers between commas, or tabs, below a line of names. columns: "a,b,c", by name or as numbers
+ * from 0 on; NULL: all, or of a file with the input's name in its first line that column. Takes the blob. */
+mscrt_status *mscrt_csv_open(mscrt_blob *b, const mscrt_wanted *w, const char *columns, mscrt_array *out_array,
+                             mscrt_records **out_records);
+bool mscrt_is_csv_name(const char *path);
+/* data/image_folder.c: a folder of images, or of folders of images, each of which is a class: classes count from 0 in
+ * the order of their names. Inputs that are labels get the classes. */
+mscrt_status *mscrt_image_folder_open(const char *path, const mscrt_wanted *w, mscrt_array *out_array,
+                                      mscrt_records **out_records);
+/* data/tar.c: a tar archive in which KEY.EXTENSION belong to one sample KEY, as WebDataset has it; `extension`: which
+ * of them the input reads: images, .npy arrays, numbers as text. Takes the blob. */
+bool mscrt_is_tar(const mscrt_blob *b);
+mscrt_status *mscrt_tar_open(mscrt_blob *b, const mscrt_wanted *w, const char *extension, mscrt_array *out_array,
+                             mscrt_records **out_records);
+
+/* ---- data/image.c: PNG and JPEG, decoded by libraries that are loaded when a file needs them ---- */
+
+typedef struct {
+  int64_t height, width;
+  int channels;         /* 1 or 3 */
+  bool channels_first;
+} mscrt_picture;
+
+bool mscrt_is_image(const uint8_t *head, size_t bytes);
+/* How an input of this shape, [C,H,W], [H,W,C] or [H,W] with 1 or 3 channels, takes pictures; false: it takes none. */
+bool mscrt_picture_of(const mscrt_wanted *w, mscrt_picture *out_picture);
+/* Decodes a picture, stretches or shrinks it until it just covers the wanted size, and cuts its middle out of it: u8,
+ * as the input has its dimensions. `name`: for messages. */
+mscrt_status *mscrt_picture_decode(const char *name, const void *bytes, size_t num, const mscrt_picture *p,
+                                   uint8_t *out);
+
+/* ---- data/samples.c: one input's file as samples ---- */
+
+typedef enum { MSCRT_IDX, MSCRT_NPY, MSCRT_SAFETENSORS, MSCRT_TOKENS, MSCRT_RECORDS } mscrt_file_kind;
+
+typedef struct {
+  mscrt_blob blob;
+  mscrt_file_kind kind;
+  mscrt_array array;
+  int64_t window;   /* tokens: length of a sample; sample i starts at token i * window */
+  bool next;        /* tokens: this is a label, whose values are the next tokens */
+  mscrt_records *records; /* what decodes samples; NULL: they lie in the blob as they are */
+} mscrt_samples;
+
+/* Opens the file of an input. `file` may end in :u8, :u16, :i32 (raw tokens), :TENSOR (safetensors), :COLUMN,COLUMN
+ * (CSV) or :EXTENSION (tar). Checks kind, element type and sample shape. */
 mscrt_status *mscrt_samples_open(const mscrt_wanted *w, const char *file, mscrt_samples *out_samples);
 void mscrt_samples_close(mscrt_samples *s);
 int64_t mscrt_samples_count(const mscrt_samples *s);

@@ -200,7 +200,7 @@ static mscrt_status *make_buffers(mscrt_feed *f) {
     mscrt_wanted w = mscrt_data_wanted(f->data, i);
     size_t need = mscrt_samples_line(&f->data->samples[i], &w);
     if (need > line) line = need;
-    kept &= f->data->samples[i].blob.fd < 0;
+    kept &= f->data->samples[i].blob.fd < 0 && !f->data->samples[i].records;
     mscrt_variable_box(p, &p->input[i], f->c->o.rank, &f->box[i], &f->buffer[i]);
     if (f->data->o.parts) memset(f->box[i].begin, 0, sizeof f->box[i].begin);
     bytes += (size_t)msc_box_elems(p->input[i].rank, &f->box[i]) * mscrt_dtype_bytes(p->input[i].dtype);

@@ -1,10 +1,14 @@
 /* samples.c: the file of one input as samples: finds its format, checks that it fits, and reads boxes of batches
  * from it. */
 #include <stdlib.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/data/data.h"
+#include "runtime/pool.h"
 
 /* ---- which file, which kind ---- */
 
@@ -19,6 +23,11 @@ static bool token_dtype(const char *suffix, mscrt_dtype *out_dtype) {
       return true;
     }
   return false;
+}
+
+static bool is_folder(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 /* Splits FILE:SUFFIX, unless a file of the whole name exists. The caller frees `path`. */
@@ -86,8 +95,7 @@ bool mscrt_is_gzip(const uint8_t *head, size_t bytes) {
 
 /* ---- checks ---- */
 
-/* Sets the shape of one sample of the input; returns its rank. */
-static int sample_shape(const mscrt_wanted *w, int64_t *out) {
+int mscrt_sample_shape(const mscrt_wanted *w, int64_t *out) {
   int rank = 0;
   for (int d = 0; d < w->rank; d++)
     if (d != w->batch_dim) out[rank++] = w->shape[d];
@@ -116,7 +124,7 @@ static bool shapes_fit(int file_rank, const int64_t *file, int rank, const int64
 /* Checks that the input takes tokens: it is integer and has a batch dimension. Sets the length of a sample. */
 static mscrt_status *check_window(const mscrt_blob *b, const mscrt_wanted *w, uint64_t *out_window) {
   int64_t shape[MSCRT_MAX_RANK];
-  int rank = sample_shape(w, shape);
+  int rank = mscrt_sample_shape(w, shape);
   if (mscrt_is_float(w->dtype) || w->role == MSCRT_MASK)
     return mscrt_bad_file(b, "neither idx, npy nor safetensors, and raw tokens go to integer inputs: input '%s' is %s",
                           w->name, mscrt_dtype_name(w->dtype));
@@ -146,7 +154,7 @@ static mscrt_status *check_array(const mscrt_samples *s, const mscrt_wanted *w) 
   const mscrt_array *a = &s->array;
   char have[MSCRT_SHAPE_TEXT], want[MSCRT_SHAPE_TEXT];
   int64_t shape[MSCRT_MAX_RANK];
-  int rank = sample_shape(w, shape), skip = w->batch_dim >= 0;
+  int rank = mscrt_sample_shape(w, shape), skip = w->batch_dim >= 0;
   mscrt_shape_text(a->rank, a->dim, have);
   mscrt_shape_text(w->rank, w->shape, want);
   if (a->rank < skip || !shapes_fit(a->rank - skip, a->dim + skip, rank, shape))
@@ -197,21 +205,49 @@ static mscrt_status *inflate_samples(mscrt_blob *b, const mscrt_wanted *w, const
   return mscrt_blob_inflate(b, inflated);
 }
 
+/* ---- opening ---- */
+
+/* Opens what is decoded sample by sample; *out_is: it is such a file. The blob then has the name alone. */
+static mscrt_status *open_records(mscrt_samples *s, const mscrt_wanted *w, const char *path, const char *suffix,
+                                  bool *out_is) {
+  bool folder = is_folder(path), csv = mscrt_is_csv_name(path), tar = false;
+  char *name = strdup(path);
+  mscrt_status *t = name ? NULL : mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
+  if (!t && folder) {
+    t = mscrt_image_folder_open(path, w, &s->array, &s->records);
+  } else if (!t) {
+    t = mscrt_blob_open(path, &s->blob);
+    if (!t && csv) t = mscrt_csv_open(&s->blob, w, suffix, &s->array, &s->records);
+    else if (!t && (tar = mscrt_is_tar(&s->blob))) t = mscrt_tar_open(&s->blob, w, suffix, &s->array, &s->records);
+  }
+  *out_is = folder || csv || tar;
+  if (t || !*out_is) return free(name), t;
+  if (w->batch_dim < 0) t = mscrt_fail(MSCRT_INPUT, "%s: samples need an input with a batch dimension", path);
+  s->kind = MSCRT_RECORDS;
+  s->blob.path = name;
+  return t;
+}
+
 mscrt_status *mscrt_samples_open(const mscrt_wanted *w, const char *file, mscrt_samples *out_samples) {
   char *path = NULL;
   const char *suffix;
+  bool records = false;
   *out_samples = (mscrt_samples){.blob.fd = -1};
   mscrt_status *s = split_file_name(file, &path, &suffix);
-  if (!s) s = mscrt_blob_open(path, &out_samples->blob);
+  if (!s) s = open_records(out_samples, w, path, suffix, &records);
   free(path);
-  if (!s) s = inflate_samples(&out_samples->blob, w, suffix);
-  if (!s) s = recognise_format(out_samples, w, suffix);
+  if (!s && !records) s = inflate_samples(&out_samples->blob, w, suffix);
+  if (!s && !records) s = recognise_format(out_samples, w, suffix);
   if (!s) s = check_samples(out_samples, w);
   if (s) mscrt_samples_close(out_samples);
   return s;
 }
 
-void mscrt_samples_close(mscrt_samples *s) { mscrt_blob_close(&s->blob); }
+void mscrt_samples_close(mscrt_samples *s) {
+  mscrt_blob_close(&s->blob);
+  if (s->records) s->records->free(s->records);
+  s->records = NULL;
+}
 
 int64_t mscrt_samples_count(const mscrt_samples *s) {
   return s->kind == MSCRT_TOKENS ? (s->array.dim[0] - 1) / s->window : s->array.dim[0];
@@ -277,7 +313,7 @@ static int64_t needed_span(const walk *k, int64_t *out_num) {
 size_t mscrt_samples_line(const mscrt_samples *s, const mscrt_wanted *w) {
   int64_t shape[MSCRT_MAX_RANK];
   uint64_t bytes = 0;
-  mscrt_shape_bytes(sample_shape(w, shape), shape, mscrt_dtype_bytes(s->array.dtype), &bytes);
+  mscrt_shape_bytes(mscrt_sample_shape(w, shape), shape, mscrt_dtype_bytes(s->array.dtype), &bytes);
   return (size_t)bytes;
 }
 
@@ -304,10 +340,57 @@ static mscrt_status *convert_sample(const mscrt_samples *s, const mscrt_wanted *
   }
 }
 
+/* Samples of a batch that are decoded one by one, by whoever has time. */
+typedef struct {
+  const mscrt_samples *s;
+  const mscrt_wanted *w;
+  const walk *k;
+  const uint64_t *sample;
+  int64_t num;
+  uint8_t *dst;
+  _Atomic int64_t next;
+  _Atomic(mscrt_status *) failure; /* of any of them; the others stop */
+} decoding;
+
+static void decode_some(decoding *d, void *line) {
+  const mscrt_samples *s = d->s;
+  for (int64_t i; !atomic_load(&d->failure) && (i = atomic_fetch_add(&d->next, 1)) < d->num;) {
+    uint8_t *to = d->dst + (size_t)(i * d->k->batch_to) * mscrt_dtype_bytes(d->w->dtype);
+    mscrt_status *t = s->records->decode(s->records, (int64_t)d->sample[i], line), *none = NULL;
+    if (!t) t = convert_sample(s, d->w, d->k, line, 0, (int64_t)d->sample[i], to);
+    if (t && !atomic_compare_exchange_strong(&d->failure, &none, t)) mscrt_status_free(t);
+  }
+}
+
+static void *decode_thread(void *arg) {
+  decoding *d = arg;
+  void *line = malloc(mscrt_samples_line(d->s, d->w) + 1);
+  if (line) decode_some(d, line); /* without memory the others do it */
+  free(line);
+  return NULL;
+}
+
+enum { DECODERS = 4 };
+
+static mscrt_status *decode_batch(decoding *d, void *line) {
+  pthread_t thread[DECODERS - 1];
+  int num = 0, cores = mscrt_cores();
+  while (d->s->records->slow && num < DECODERS - 1 && num + 1 < cores && num + 1 < d->num &&
+         !pthread_create(&thread[num], NULL, decode_thread, d))
+    num++;
+  decode_some(d, line);
+  for (int i = 0; i < num; i++) pthread_join(thread[i], NULL);
+  return d->failure;
+}
+
 mscrt_status *mscrt_samples_read(const mscrt_samples *s, const mscrt_wanted *w, const uint64_t *sample,
                                  const msc_box *box, const msc_box *dst_box, void *line, void *dst) {
   if (msc_box_elems(w->rank, box) == 0) return NULL;
   walk k = plan_walk(w, box, dst_box);
+  if (s->records)
+    return decode_batch(&(decoding){.s = s, .w = w, .k = &k, .sample = sample + box->begin[w->batch_dim],
+                                    .num = box->size[w->batch_dim], .dst = dst},
+                        line);
   size_t bytes = mscrt_dtype_bytes(s->array.dtype);
   int64_t num = 0, first = needed_span(&k, &num), batch = w->batch_dim < 0 ? 1 : box->size[w->batch_dim];
   for (int64_t i = 0; i < batch; i++) {

@@ -66,7 +66,8 @@ write("y.idx", b"\0\0\x08\x01" + (32).to_bytes(4, "big") + bytes(32))
 DATA = "--data x=x.idx y=y.idx"
 for path in ("pipe", "folder", "/dev/zero"):
     said = f"msc: error: {path}: not a regular file [E0114]\n"
-    expect(f"run plan.bin --data x={path} y=y.idx", 1, said)
+    expect(f"run plan.bin --data x={path} y=y.idx", 1,
+           said if path != "folder" else "msc: error: folder: has no images [E0114]\n")
     of_folder = "msc: error: folder: neither a checkpoint (manifest.json), nor a folder of safetensors"
     expect(f"run plan.bin {DATA} --init {path}", 1, said if path != "folder" else lambda text: ""
            if text.startswith(of_folder) else of_folder)

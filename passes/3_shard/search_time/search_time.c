@@ -224,7 +224,8 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   t.limit = msc_memory_limit(pass->config, msc_pass_cluster(pass));
   const msc_attr_value *room = msc_func_attr(f, MSC_FACT(search_room));
   if (room) t.limit = room->i ? room->i : INT64_MAX, t.yields = room->i > 0;
-  if (pass->options && pass->options->time_limit_s > 0) t.deadline_s = msc_clock_seconds() + pass->options->time_limit_s;
+  if (pass->options && pass->options->time_limit_s > 0)
+    t.deadline_s = msc_clock_seconds() + pass->options->time_limit_s;
   t.o.book = pass->options ? pass->options->prices : NULL;
   t.answers = pass->options ? pass->options->answers : NULL;
   t.given = msc_new_array(t.g.arena, msc_assignment, t.m.num_vars);
