@@ -145,7 +145,7 @@ enum {
   MSC_SQUARE = 32,         /* on a GPU: the side of an item, ... */
   MSC_SQUARE_ROWS = 8,     /* ... of which so many rows are moved at once */
   MSC_BAKED_SIZE = 64,     /* lane axes up to this size are part of the code */
-  MSC_KEPT_ROW = 2048,     /* elements */
+  MSC_KEPT_ROW = 8192,     /* elements */
   MSC_NEST_REDUCTIONS = 16,
   MSC_NEST_LAUNCHES = 3, /* of one op that is no concat or split */
 };
