@@ -5,6 +5,7 @@
  *   cast, reshape, flatten, transpose, broadcast_to, slice, pad, concat, split, reduce that change nothing -> x
  *   reshape of reshape, transpose of transpose, broadcast_to of broadcast_to -> one of them
  *   f(a, broadcast_to x) -> f(a, x) where f broadcasts by itself
+ *   product(transpose x, y) -> product(x, y) that reads x by columns, where no more than the last two dimensions change
  *
  * A gradient op keeps the letters of its forward op, so its operands change only where those letters stay right. */
 #include <string.h>
@@ -131,6 +132,27 @@ static bool fold_broadcast_pair(msc_op *op) {
   return true;
 }
 
+static bool swaps_last_two(const msc_op *transpose) {
+  int64_t perm[MSC_MAX_RANK];
+  int rank = msc_op_ints(transpose, "perm", perm, MSC_MAX_RANK);
+  for (int d = 0; d + 2 < rank; d++)
+    if (perm[d] != d) return false;
+  return rank >= 2 && perm[rank - 2] == rank - 1;
+}
+
+static bool drop_transposed_operands(msc_op *product) {
+  static const char *const TRANSPOSED[2] = {"transpose_a", "transpose_b"};
+  bool changed = false;
+  for (size_t i = 0; i < 2; i++) {
+    const msc_op *before = def_of_kind(operand_at(product, i), OP_transpose);
+    if (!before || msc_has_user_constraint(before) || !swaps_last_two(before)) continue;
+    msc_op_set(product, TRANSPOSED[i], msc_bool(!msc_op_bool(product, TRANSPOSED[i])));
+    msc_set_operand(product, i, operand_at(before, 0));
+    changed = true;
+  }
+  return changed;
+}
+
 static bool broadcasts_by_itself(const msc_op *op) {
   return msc_form_of(op) == MSC_FORM_ELEMENTWISE && op->num_in > 1 && !(msc_info(op)->flags & MSC_COMPOSITE);
 }
@@ -175,6 +197,8 @@ static bool combine_with_operand(msc_op *op) {
     case OP_flatten: return fold_reshape_pair(op);
     case OP_transpose: return fold_transpose_pair(op);
     case OP_broadcast_to: return fold_broadcast_pair(op);
+    case OP_matmul:
+    case OP_batch_matmul: return drop_transposed_operands(op);
     case OP_pow: return fold_square(op);
     default: return false;
   }
