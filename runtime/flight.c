@@ -16,7 +16,7 @@ typedef struct {
   uint8_t kind;
   msc_verb verb;
   const char *name, *loc;   /* the plan's */
-  const mscrt_group *group; /* of a collective; NULL: all ranks */
+  const mscrt_members *group; /* of a collective; NULL: all ranks */
   int peer;                 /* of a message */
   uint64_t index;           /* number of the operation in its group, from 0 */
   uint64_t bytes;

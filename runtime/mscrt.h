@@ -403,6 +403,61 @@ MSCRT_API int64_t mscrt_event_ns(const mscrt_context *ctx, mscrt_event_kind kind
  * why it is written; may be NULL. May be called from any thread, also while the context waits for other ranks. */
 MSCRT_API mscrt_status *mscrt_dump_flight(const mscrt_context *ctx, const char *path, const char *reason);
 
+/* ---- collectives of a program's own ---- */
+
+/* Ranks that exchange data, without a plan: all of a job, or some of them.
+ *
+ *   mscrt_team *all = NULL, *pair = NULL;                     // in each of the processes of `msc launch -n 4 -- prog`
+ *   mscrt_status *s = mscrt_init(NULL, NULL, &all);
+ *   float sum, own = (float)mscrt_rank(all);
+ *   if (!s) s = mscrt_all_reduce(all, MSCRT_F32, MSCRT_OF_SUM, &own, &sum, 1);     // 6 on all of them
+ *   int ranks[] = {mscrt_rank(all) / 2 * 2, mscrt_rank(all) / 2 * 2 + 1};
+ *   if (!s) s = mscrt_group(all, 2, ranks, &pair);
+ *   if (!s) s = mscrt_all_reduce(pair, MSCRT_F32, MSCRT_OF_SUM, &own, &sum, 1);    // 1 on two of them, 5 on two
+ *   mscrt_end(pair);
+ *   mscrt_end(all);
+ *
+ * Values are combined in the order of ranks, the same bits on all ranks and with all backends. Every member calls the
+ * same collectives in the same order, from one thread at a time; ranks and roots are numbers within the team. After a
+ * failure the job is over: no collective of it can follow. */
+typedef struct mscrt_team mscrt_team;
+
+typedef enum { MSCRT_OF_SUM, MSCRT_OF_MAX, MSCRT_OF_MIN, MSCRT_OF_PROD } mscrt_operation;
+
+/* Joins a job. backend: "local" for ranks of one host, "tcp" for ranks on any hosts; NULL: tcp if the address is
+ * HOST:PORT. Of the options it takes rank, ranks, address, timeout_ms, meet_ms, silence_ms, local_ranks, token, host,
+ * led; with ranks 0, or options NULL, MSC_RANK, MSC_RANKS, MSC_ADDRESS and MSC_TOKEN say them, which `msc launch` sets,
+ * and without these the job has this rank alone. A context of the same job meets at another address. */
+MSCRT_API mscrt_status *mscrt_init(const char *backend, const mscrt_options *options, mscrt_team **out_all);
+/* Of the team of all: ends the job for this rank; its groups are ended before. Accepts NULL. */
+MSCRT_API void mscrt_end(mscrt_team *team);
+/* Makes a group of some ranks, which count in ascending order. Every rank of the job calls it, also one that is not in
+ * its list; lists of one call that have a rank in common are equal. At most 63 in a job. */
+MSCRT_API mscrt_status *mscrt_group(mscrt_team *all, int num, const int *ranks, mscrt_team **out_group);
+MSCRT_API int mscrt_rank(const mscrt_team *team); /* of this process; -1: it is not in the group */
+MSCRT_API int mscrt_group_size(const mscrt_team *team);
+/* Where a rank is on an axis of the mesh of a plan, and how many there are; false: there is no such axis. */
+MSCRT_API bool mscrt_plan_axis(const mscrt_plan *plan, const char *axis, int rank, int *out_index, int *out_size);
+
+/* `count` elements of every rank; dst may be src. */
+MSCRT_API mscrt_status *mscrt_all_reduce(mscrt_team *team, mscrt_dtype dtype, mscrt_operation operation,
+                                         const void *src, void *dst, int64_t count);
+/* `count` elements of every rank, one behind the other in dst. */
+MSCRT_API mscrt_status *mscrt_all_gather(mscrt_team *team, mscrt_dtype dtype, const void *src, void *dst,
+                                         int64_t count);
+/* src: `count` elements for every rank, of which dst gets those for this one, combined over all. */
+MSCRT_API mscrt_status *mscrt_reduce_scatter(mscrt_team *team, mscrt_dtype dtype, mscrt_operation operation,
+                                             const void *src, void *dst, int64_t count);
+/* src: `count` elements for every rank; dst: those from every rank for this one. */
+MSCRT_API mscrt_status *mscrt_all_to_all(mscrt_team *team, mscrt_dtype dtype, const void *src, void *dst,
+                                         int64_t count);
+MSCRT_API mscrt_status *mscrt_broadcast(mscrt_team *team, mscrt_dtype dtype, int root, void *data, int64_t count);
+/* Messages between two ranks arrive in their order, with the bytes with which they were sent. A send may wait until
+ * the other rank receives. */
+MSCRT_API mscrt_status *mscrt_send(mscrt_team *team, int to, const void *data, size_t bytes);
+MSCRT_API mscrt_status *mscrt_receive(mscrt_team *team, int from, void *data, size_t bytes);
+MSCRT_API mscrt_status *mscrt_barrier(mscrt_team *team);
+
 /* Returns the largest `value` of all ranks; every rank calls it. */
 MSCRT_API mscrt_status *mscrt_max(mscrt_context *ctx, uint64_t value, uint64_t *out_max);
 

@@ -44,7 +44,7 @@ typedef struct {
   uint32_t partition;
   int num, index;      /* number of members, and the index of this rank among them */
   int32_t *member;     /* ascending */
-} mscrt_group;
+} mscrt_members;
 
 /* A part of a box, small enough to be the work of one thread. */
 typedef struct {
@@ -81,7 +81,7 @@ typedef struct {
   mscrt_give *give;
   msc_box own_box;
   bool asks;
-  mscrt_group group;
+  mscrt_members group;
 } mscrt_exchange;
 
 /* The distinct partitions of the ranks into groups, numbered alike by all ranks. */

@@ -168,7 +168,7 @@ static mscrt_status *number_partition(mscrt_partitions *p, const int32_t *group_
   return NULL;
 }
 
-static mscrt_status *set_group(mscrt_group *g, int rank, int ranks, const int32_t *group_of) {
+static mscrt_status *set_group(mscrt_members *g, int rank, int ranks, const int32_t *group_of) {
   MSCRT_CHECK(mscrt_new_array(&g->member, ranks));
   for (int32_t r = 0; r < ranks; r++) {
     if (group_of[r] != group_of[rank]) continue;
@@ -318,7 +318,7 @@ mscrt_status *mscrt_exchanges_join(uint32_t num, const uint32_t *member, int ran
     mscrt_exchange *e = &exchange[member[m]];
     if (e->group.partition == number) continue;
     free(e->group.member);
-    e->group = (mscrt_group){.partition = number};
+    e->group = (mscrt_members){.partition = number};
     MSCRT_GOTO(set_group(&e->group, rank, p->ranks, group_of));
     *out_ok &= !e->slices || !e->num_cuts || e->num_terms == e->group.num;
   }

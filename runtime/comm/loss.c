@@ -3,7 +3,7 @@
 
 #include "runtime/comm/comm.h"
 
-static void print_members(const mscrt_group *g, char *out, size_t room) {
+static void print_members(const mscrt_members *g, char *out, size_t room) {
   size_t n = 0;
   for (int i = 0; i < g->num && n + 16 < room; i++)
     n += (size_t)snprintf(out + n, room - n, "%s%d", i ? "," : "", g->member[i]);

@@ -242,7 +242,7 @@ static void add_elements(const slicing *k, mscrt_lane *lane, int64_t begin, int6
 
 static mscrt_status *run_tcp_slices(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
   tcp *c = r->c;
-  const mscrt_group *g = &r->e->group;
+  const mscrt_members *g = &r->e->group;
   size_t bytes = mscrt_dtype_bytes(r->e->dtype), per_lane = 2 * ((size_t)num + 2);
   mscrt_lanes lanes = {.lane = c->lane, .work = reduce_what_came};
   slicing k = {.r = r, .pool = pool, .s = mscrt_slices_of(num, part), .lanes = &lanes};
@@ -419,7 +419,7 @@ static void add_takes(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_
 /* Every member says whether it takes its part. */
 static mscrt_status *ask_wishes(const running *r, uint32_t num, const mscrt_part *part) {
   tcp *c = r->c;
-  const mscrt_group *g = &r->e->group;
+  const mscrt_members *g = &r->e->group;
   mscrt_lanes lanes = {.lane = c->lane};
   running asking = *r;
   asking.kind = WISHES;
@@ -451,7 +451,7 @@ static void unpack_all(const running *r, mscrt_pool *pool, uint32_t num, const m
 
 static mscrt_status *run_boxes(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
   tcp *c = r->c;
-  const mscrt_group *g = &r->e->group;
+  const mscrt_members *g = &r->e->group;
   size_t out_spans = 0, in_spans = 0, out_bytes = 0, in_bytes = 0, terms = 0;
   mscrt_lanes lanes = {.lane = c->lane};
   if (r->e->asks && g->num > 1) MSCRT_CHECK(ask_wishes(r, num, part));

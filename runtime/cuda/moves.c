@@ -158,7 +158,7 @@ typedef struct {
 
 /* True if every member takes one piece from every member, all of its value, and puts them in a row. */
 static bool is_all_gather(const party *p, uint64_t *out_count) {
-  const mscrt_group *group = &p->own->group;
+  const mscrt_members *group = &p->own->group;
   for (int d = 0; d < group->num; d++)
     for (int i = 0; i < group->num; i++) {
       const mscrt_exchange *e = &p->member[d];
@@ -240,7 +240,7 @@ static mscrt_status *make_scatter(const party *p, mscrt_moves *m, uint64_t bytes
 
 /* One message to and one from each member that exchanges anything with this rank. */
 static mscrt_status *make_messages(const party *p, mscrt_moves *m, uint64_t bytes) {
-  const mscrt_group *group = &p->own->group;
+  const mscrt_members *group = &p->own->group;
   gathering in = {.list = &m->pack, .bytes = bytes}, out = {.list = &m->unpack, .bytes = bytes},
             here = {.list = &m->local, .bytes = bytes};
   mscrt_copy single;
@@ -301,7 +301,7 @@ static mscrt_status *make_form(const party *p, mscrt_moves *m) {
 
 mscrt_status *mscrt_moves_make(const mscrt_context *c, uint32_t index, mscrt_moves *m) {
   party p = {.c = c, .own = &c->exchange[index]};
-  const mscrt_group *group = &p.own->group;
+  const mscrt_members *group = &p.own->group;
   *m = (mscrt_moves){.e = p.own, .form = MSC_EXCHANGE};
   MSCRT_CHECK(mscrt_new_array(&p.member, group->num));
   mscrt_status *s = NULL;

@@ -164,3 +164,15 @@ mscrt_wanted mscrt_wanted_of(const mscrt_variable *v) {
   memcpy(w.shape, v->shape, sizeof w.shape);
   return w;
 }
+
+bool mscrt_plan_axis(const mscrt_plan *p, const char *axis, int rank, int *out_index, int *out_size) {
+  for (uint32_t i = 0; i < plan_plan_mesh_num(p->root); i++) {
+    const char *name = plan_axis_name(plan_plan_mesh(p->root, i));
+    if (!name || strcmp(name, axis) || rank < 0 || rank >= p->ranks) continue;
+    msc_digit digit = {i, 1, (uint32_t)p->mesh.size[i]};
+    *out_index = (int)msc_group_index(&p->mesh, 1, &digit, rank);
+    *out_size = (int)p->mesh.size[i];
+    return true;
+  }
+  return false;
+}

@@ -122,7 +122,7 @@ static void pass_messages(int rank) {
 
 static void call_library(int rank) {
   const mscrt_moves *m = &w.m[rank];
-  const mscrt_group *g = &m->e->group;
+  const mscrt_members *g = &m->e->group;
   static int32_t sum[ROOM];
   memset(sum, 0, sizeof sum);
   for (int i = 0; i < g->num; i++) {

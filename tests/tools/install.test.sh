@@ -86,6 +86,19 @@ else
   echo "skipped: cmake is not installed"
 fi
 
+# Collectives of a program's own, as in the header's example, between the processes of msc launch.
+if command -v pkg-config >/dev/null; then
+  {
+    printf '#include <mscrt.h>\n#include <stdio.h>\nint main(void) {\n'
+    sed -n '/^ \*   mscrt_team \*all/,/^ \*   mscrt_end(all)/s/^ \*   //p' opt/include/mscrt.h |
+      sed 's/^mscrt_end(pair)/printf("%g of %d\\n", (double)sum, mscrt_group_size(pair));&/'
+    printf 'return s != NULL; }\n'
+  } >team.c
+  cc -std=c11 -pedantic -Wall -Werror team.c $(PKG_CONFIG_PATH=$folder/opt/lib/pkgconfig pkg-config --cflags --libs mscrt) -o team
+  said=$(LD_LIBRARY_PATH=$folder/opt/lib opt/bin/msc launch -n 4 -- ./team | sort | tr '\n' ' ')
+  [ "$said" = "[0] 1 of 2 [1] 1 of 2 [2] 5 of 2 [3] 5 of 2 " ] || { echo "team: $said"; exit 1; }
+fi
+
 # The wheel, unpacked elsewhere; nothing of the tree is on the path.
 cd - >/dev/null
 wheel=$(tools/install --wheel "$folder/wheels" "$build")

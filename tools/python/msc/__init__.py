@@ -24,6 +24,8 @@ Compiled, with the keys of `msc config`, and executed in this process, with your
 
 For the command line instead: g.save("model.fbs"), then msc compile and msc run; plan.save("plan.bin") likewise.
 
+Without a plan, processes of a job exchange arrays: msc.init(), msc.get_rank(), msc.get_group_size(), and help(msc.Team).
+
 What is wrong with a model or its configuration is a CompileError with your own file and line, what goes wrong in a
 run a RunError; both are Errors.  More: help(msc.compile), help(msc.Plan), help(msc.Job), help(msc.Array).
 """
@@ -36,6 +38,7 @@ from msc.ops import Error, Type
 from msc.plan import Plan, compile
 from msc.processes import spawn
 from msc.read_onnx import export_onnx, import_onnx
+from msc.team import Team, finalize, get_group_size, get_rank, init
 
 Graph.moe_layer = moe_layer
 
@@ -50,6 +53,6 @@ def __getattr__(name):
 
 __version__ = "0.1.0"
 __all__ = [
-    "Array", "CompileError", "CompileWarning", "Error", "Graph", "Job", "Plan", "RunError", "Tensor", "Type", "compile",
-    "export_onnx", "import_onnx", "spawn"
+    "Array", "CompileError", "CompileWarning", "Error", "Graph", "Job", "Plan", "RunError", "Team", "Tensor", "Type",
+    "compile", "export_onnx", "finalize", "get_group_size", "get_rank", "import_onnx", "init", "spawn"
 ]  # and export, train_step, annotate, shard, which import torch

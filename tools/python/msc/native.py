@@ -72,7 +72,20 @@ _RUNTIME = {
     "mscrt_load_weights": (c_void_p, [c_void_p, c_char_p]),
     "mscrt_local": (c_void_p, [c_void_p, c_char_p, POINTER(runtime._Tensor)]),
     "mscrt_plan_micro": (c_uint32, [c_void_p, c_char_p]),
-    "mscrt_borrow_input": (c_void_p, [c_void_p, c_char_p, c_void_p, c_size_t])
+    "mscrt_borrow_input": (c_void_p, [c_void_p, c_char_p, c_void_p, c_size_t]),
+    "mscrt_init": (c_void_p, [c_char_p, POINTER(runtime._Options), POINTER(c_void_p)]),
+    "mscrt_end": (None, [c_void_p]),
+    "mscrt_group": (c_void_p, [c_void_p, c_int, POINTER(c_int), POINTER(c_void_p)]),
+    "mscrt_rank": (c_int, [c_void_p]),
+    "mscrt_group_size": (c_int, [c_void_p]),
+    "mscrt_all_reduce": (c_void_p, [c_void_p, c_int, c_int, c_void_p, c_void_p, c_int64]),
+    "mscrt_all_gather": (c_void_p, [c_void_p, c_int, c_void_p, c_void_p, c_int64]),
+    "mscrt_reduce_scatter": (c_void_p, [c_void_p, c_int, c_int, c_void_p, c_void_p, c_int64]),
+    "mscrt_all_to_all": (c_void_p, [c_void_p, c_int, c_void_p, c_void_p, c_int64]),
+    "mscrt_broadcast": (c_void_p, [c_void_p, c_int, c_int, c_void_p, c_int64]),
+    "mscrt_send": (c_void_p, [c_void_p, c_int, c_void_p, c_size_t]),
+    "mscrt_receive": (c_void_p, [c_void_p, c_int, c_void_p, c_size_t]),
+    "mscrt_barrier": (c_void_p, [c_void_p])
 }
 CODES = ("OK", "ARGUMENT", "INPUT", "UNTRUSTED", "UNSUPPORTED", "ENVIRONMENT", "NO_MEMORY", "PEER", "STUCK", "BUG")
 
