@@ -8,12 +8,12 @@
 #include "ir/fact.h"
 #include "ir/ir.h"
 #include "ir/op_table.h"
+#include "ir/table.h"
 
 enum {
   FIRST_CHUNK = 64 * 1024,
   /* one huge page where the system has them: most of a short compile would go into page faults */
-  LARGE_CHUNK = 2 * 1024 * 1024,
-  FIRST_BUCKETS = 256
+  LARGE_CHUNK = 2 * 1024 * 1024
 };
 
 typedef struct chunk {
@@ -30,12 +30,21 @@ struct msc_arena {
   size_t total;
 };
 
-typedef struct entry {
-  struct entry *next;
-  uint64_t hash;
+/* Bytes that are there once; a NUL follows them. */
+typedef struct {
+  const void *data; /* in the context's arena, or a name of fact.def */
   size_t bytes;
-  const void *data; /* behind the entry, or a name of fact.def */
-} entry;
+} interned;
+
+typedef struct {
+  const void *a, *b;
+} pair;
+
+/* What msc_known gives for a pair. */
+typedef struct {
+  pair of;
+  const void **answer; /* stays where it is when the table grows */
+} answered;
 
 struct msc_context {
   msc_realloc_fn *alloc;
@@ -43,15 +52,15 @@ struct msc_context {
   msc_arena *arenas, *arena; /* all; the context's own */
   size_t total, limit;       /* bytes in chunks of all arenas, and in spare ones */
   chunk *spare;              /* large chunks of arenas that are gone: their pages are there already */
-  entry **bucket;
-  size_t num_buckets, num_entries;
+  msc_index names; /* numbers in `name`, by hash */
+  interned *name;
+  MSC_TABLE(answered) known;
   msc_diag *first, *last, exhausted;
   int num_errors;
   jmp_buf *recovery;
   const msc_op_info **info; /* op.c's table, made on first use */
   /* by rank, made on first use: most tensors are whole on most meshes */
   const msc_layout *replicated[MSC_MAX_RANK + 1];
-  entry fact[MSC_NUM_FACTS];
 };
 
 static void *libc_realloc(void *user, void *ptr, size_t old_bytes, size_t bytes) {
@@ -220,42 +229,19 @@ size_t msc_arena_bytes(const msc_arena *a) { return a->total; }
 
 /* ---- context ---- */
 
-static uint64_t hash_bytes(const void *data, size_t bytes) { return XXH3_64bits(data, bytes); }
-
-static const void *add_entry(msc_context *ctx, entry *e, uint64_t hash, const void *data, size_t bytes) {
-  entry **b = &ctx->bucket[(hash >> 20) % ctx->num_buckets];
-  *e = (entry){*b, hash, bytes, data};
-  *b = e;
-  ctx->num_entries++;
-  return data;
-}
-
-/* Names of facts are interned as they lie in their table. */
-static void add_fact_names(msc_context *ctx) {
-  for (size_t i = 0; i < MSC_NUM_FACTS; i++) {
-    const char *name = msc_fact_rows[i].name;
-    add_entry(ctx, &ctx->fact[i], hash_bytes(name, strlen(name)) + 1, name, strlen(name));
-  }
-}
-
 msc_context *msc_context_new(msc_realloc_fn *alloc, void *user) {
   if (!alloc) alloc = libc_realloc;
   msc_context *ctx = alloc(user, NULL, 0, sizeof *ctx);
   msc_arena *arena = ctx ? alloc(user, NULL, 0, sizeof *arena) : NULL;
-  entry **bucket = arena ? alloc(user, NULL, 0, FIRST_BUCKETS * sizeof *bucket) : NULL;
-  if (!bucket) {
-    if (arena) alloc(user, arena, sizeof *arena, 0);
+  if (!arena) {
     if (ctx) alloc(user, ctx, sizeof *ctx, 0);
     return NULL;
   }
   memset(ctx, 0, sizeof *ctx);
-  memset(bucket, 0, FIRST_BUCKETS * sizeof *bucket);
   ctx->alloc = alloc;
   ctx->user = user;
-  ctx->bucket = bucket;
-  ctx->num_buckets = FIRST_BUCKETS;
   ctx->arena = link_arena(ctx, arena);
-  add_fact_names(ctx);
+  ctx->names.arena = ctx->known.index.arena = ctx->arena;
   return ctx;
 }
 
@@ -263,7 +249,6 @@ void msc_context_free(msc_context *ctx) {
   if (!ctx) return;
   while (ctx->arenas) msc_arena_free(ctx->arenas);
   free_spare(ctx);
-  ctx->alloc(ctx->user, ctx->bucket, ctx->num_buckets * sizeof *ctx->bucket, 0);
   ctx->alloc(ctx->user, ctx, sizeof *ctx, 0);
 }
 
@@ -297,43 +282,41 @@ bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg)
 
 /* ---- interning ---- */
 
-static void grow_buckets(msc_context *ctx) {
-  size_t n = ctx->num_buckets * 4;
-  entry **bucket = ctx->alloc(ctx->user, NULL, 0, n * sizeof *bucket);
-  if (!bucket) return; /* slower, not wrong */
-  memset(bucket, 0, n * sizeof *bucket);
-  for (size_t i = 0; i < ctx->num_buckets; i++)
-    for (entry *e = ctx->bucket[i], *next; e; e = next) {
-      next = e->next;
-      e->next = bucket[(e->hash >> 20) % n];
-      bucket[(e->hash >> 20) % n] = e;
-    }
-  ctx->alloc(ctx->user, ctx->bucket, ctx->num_buckets * sizeof *bucket, 0);
-  ctx->bucket = bucket;
-  ctx->num_buckets = n;
+static const void *add_interned(msc_context *ctx, uint64_t hash, const void *data, size_t bytes) {
+  msc_grow(ctx->arena, ctx->name, ctx->names.num);
+  ctx->name[ctx->names.num] = (interned){data, bytes};
+  msc_index_add(&ctx->names, hash, ctx->names.num);
+  return data;
 }
 
-/* `zero` bytes of NUL follow the data. */
-static const void *intern(msc_context *ctx, const void *data, size_t bytes, size_t zero) {
-  uint64_t hash = hash_bytes(data, bytes) + zero;
-  for (entry *e = ctx->bucket[(hash >> 20) % ctx->num_buckets]; e; e = e->next)
-    if (e->hash == hash && e->bytes == bytes && memcmp(e->data, data, bytes) == 0) return e->data;
-  if (ctx->num_entries >= ctx->num_buckets) grow_buckets(ctx);
-  entry *e = msc_arena_alloc(ctx->arena, sizeof *e + bytes + zero);
-  if (bytes) memcpy(e + 1, data, bytes);
-  return add_entry(ctx, e, hash, e + 1, bytes);
+/* Names of facts are interned as they lie in their table. */
+static void add_fact_names(msc_context *ctx) {
+  while (ctx->names.num < MSC_NUM_FACTS) {
+    const char *name = msc_fact_rows[ctx->names.num].name;
+    add_interned(ctx, XXH3_64bits(name, strlen(name)), name, strlen(name));
+  }
 }
 
-const void *msc_intern_bytes(msc_context *ctx, const void *data, size_t bytes) { return intern(ctx, data, bytes, 0); }
-const char *msc_intern_n(msc_context *ctx, const char *text, size_t n) { return intern(ctx, text, n, 1); }
+const void *msc_intern_bytes(msc_context *ctx, const void *data, size_t bytes) {
+  uint64_t hash = XXH3_64bits(data, bytes);
+  if (ctx->names.num < MSC_NUM_FACTS) add_fact_names(ctx);
+  MSC_INDEX_EACH(&ctx->names, hash, i)
+  if (ctx->name[i].bytes == bytes && !memcmp(ctx->name[i].data, data, bytes)) return ctx->name[i].data;
+  char *copy = msc_arena_alloc(ctx->arena, bytes + 1);
+  if (bytes) memcpy(copy, data, bytes);
+  return add_interned(ctx, hash, copy, bytes);
+}
+
+const char *msc_intern_n(msc_context *ctx, const char *text, size_t n) { return msc_intern_bytes(ctx, text, n); }
 const char *msc_intern(msc_context *ctx, const char *text) {
   return text && !msc_is_fact_name(text) ? msc_intern_n(ctx, text, strlen(text)) : text;
 }
 
 const void **msc_known(msc_context *ctx, const void *a, const void *b) {
-  const void *pair[] = {a, b};
-  const char *kept = intern(ctx, pair, sizeof pair, sizeof(void *));
-  return (const void **)(uintptr_t)(kept + sizeof pair);
+  const pair key = {a, b};
+  const void ***answer = &msc_table_at(&ctx->known, &key)->answer;
+  if (!*answer) *answer = msc_new(ctx->arena, const void *);
+  return *answer;
 }
 
 const msc_layout *msc_layout_replicated(msc_context *ctx, int rank) {

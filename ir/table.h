@@ -3,7 +3,7 @@
  * Arena exhaustion leaves through the context's recovery point, as everywhere; nothing here fails.  What an array or a
  * table has outgrown stays in the arena until the arena goes: at most as much again as it has now.
  *
- *   array  msc_grow (ir.h): for arrays that are only appended to; their room follows from their length.
+ *   array  msc_grow (context.h): for arrays that are only appended to; their room follows from their length.
  *          msc_reserve: for arrays that keep their room beside them, because they shrink, or grow by more than one.
  *   table  MSC_TABLE: items by a key of whole words (pointers, integers) with which each item begins.
  *          msc_copies: one copy of each string of bytes, numbered, as keys of any length.
