@@ -14,6 +14,7 @@ from framework import Judge, compile_model, msc, need, read_tensors, train  # no
 need("torch", "numpy", "flatbuffers")
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import msc as package  # noqa: E402
 
@@ -137,6 +138,39 @@ def test_stopped_gradients():
     check(
         "stopped", Stopped(), torch.randn(4, 6), torch.randn(4, 6), nn.MSELoss(), lambda p: torch.optim.SGD(p, 0.01)
     )
+
+
+class Checkpointed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6)) for _ in range(4))
+
+    def forward(self, x):
+        for i, layer in enumerate(self.layers):
+            x = x + (checkpoint(layer, x, use_reentrant=i == 2) if i else layer(x))
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=not self.training):
+            return self.layers[0][0](x)
+
+
+def test_checkpoints():
+    torch.manual_seed(6)
+    text = check(
+        "checkpoints",
+        Checkpointed(),
+        torch.randn(4, 6),
+        torch.randn(4, 6),
+        nn.MSELoss(),
+        lambda p: torch.optim.SGD(p, 0.1),
+        (1, 2),
+    )
+    marked = [part for part in text.splitlines() if "recompute = true" in part]
+    for layer in range(4):  # what the last product makes is handed on
+        ops = [op for op in ("matmul", "tanh") for part in marked if f'"layers.{layer}.' in part and f"msc.{op}" in part]
+        assert ops == (["matmul", "tanh"] if layer else []), (layer, ops, text)
+    net, x = Checkpointed().eval(), torch.randn(4, 6)
+    package.export(net, (x,), out="eval.fbs")
+    product = [part for part in msc("dump", "eval.fbs").splitlines() if "msc.matmul" in part][-1]
+    assert "tensor<4x6xbf16>" in product.split("->")[1], product
 
 
 class Recurrent(nn.Module):

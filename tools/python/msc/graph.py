@@ -285,7 +285,7 @@ class Graph:
         self._blocks, self._open_blocks = [{"name": ""}], [0]
         self._loss, self._optimizers, self._micro_size = None, [], 1
         self._mesh = {}
-        self._place, self._named_blocks = None, {}  # what `at` says
+        self._place, self._hints, self._named_blocks = None, {}, {}  # what `at` says
 
     # ---- numbers ----
 
@@ -395,7 +395,7 @@ class Graph:
             raise Error(f"{row.name}: {e}") from None
         op = {"kind": row.name, "name": self._unique(row.name, name), "operands": [t.number for t in operands], "loc": self._loc(), "block": self._scope()}
         op["attrs"] = [{"name": s.name, "value": self._attr(s, attrs[s.name])} for s in row.attrs if attrs.get(s.name) is not None and attrs[s.name] != s.default] or None
-        op["hints"] = _hint_fields(hints)
+        op["hints"] = {**self._hints, **_hint_fields(hints)}
         given = {k: v for k, v in attrs.items() if v is not None}
         try:
             types = row.infer(operand_types, given, self._mesh)
@@ -448,10 +448,12 @@ class Graph:
     # ---- annotations ----
 
     @contextmanager
-    def at(self, file, line, blocks=()):
+    def at(self, file, line, blocks=(), **hints):
         """For front ends: what is made inside comes from this line of the user's, in the block that is reached from the
-        root by these names.  Blocks that are entered again stay the same ones.  file None: the line is not known."""
-        before, open_blocks = self._place, self._open_blocks
+        root by these names, and has these hints unless it says otherwise.  Blocks that are entered again stay the same ones.
+        file None: the line is not known."""
+        before, open_blocks, outer = self._place, self._open_blocks, self._hints
+        self._hints = {**outer, **_hint_fields(hints)}
         self._place = (file and _shown(file), line, 0, ".".join(blocks) or None)
         self._open_blocks = list(open_blocks)
         try:
@@ -459,7 +461,7 @@ class Graph:
                 self._open_blocks.append(self._child_block(name))
             yield
         finally:
-            self._place, self._open_blocks = before, open_blocks
+            self._place, self._open_blocks, self._hints = before, open_blocks, outer
 
     def _child_block(self, name):
         """The number of the block with this name in the open one."""

@@ -1,14 +1,17 @@
 """A module, example inputs and a loss in; a functional torch.export program out, in which what PyTorch does not
-differentiate is marked by detach."""
+differentiate is marked by detach, and what torch.utils.checkpoint is to compute again by its metadata."""
 
 import contextlib
 import inspect
 import io
+import itertools
 import logging
 import traceback
 import warnings
 
 import torch
+import torch.utils.checkpoint
+from torch.fx import traceback as node_meta
 from torch.utils import _pytree as pytree
 
 from msc.ops import Error
@@ -96,6 +99,53 @@ def _watch_functions(found):
             cls.forward = own[cls]
 
 
+# ---- checkpoints ----
+
+_RECOMPUTED = "msc_recomputed"  # among a node's "custom" metadata: the number of the call of checkpoint around it
+
+
+@contextlib.contextmanager
+def _mark_checkpoints():
+    """torch.utils.checkpoint calls its function, whose nodes are marked; its own ways through autograd, of which one
+    stops gradients while it is traced, are not gone."""
+    own, numbers = torch.utils.checkpoint, itertools.count(1)
+    passes = [n for n in vars(own) if n.startswith("_checkpoint_without_reentrant_generator")]
+    before = {n: getattr(own, n) for n in passes}
+
+    def marked():
+        # PyTorch before 2.9 has no such metadata: there everything is kept
+        annotate = getattr(node_meta, "annotate", contextlib.nullcontext)
+        return annotate({_RECOMPUTED: next(numbers)})
+
+    def around_call(*_, **__):
+        with marked():
+            yield
+
+    def apply(function, _, *args):
+        with marked():
+            return function(*args)
+
+    for name in passes:
+        setattr(own, name, around_call)
+    own.CheckpointFunction.apply = staticmethod(apply)
+    try:
+        with node_meta.preserve_node_meta():
+            yield
+    finally:
+        del own.CheckpointFunction.apply  # that of its base class is seen again
+        for name, function in before.items():
+            setattr(own, name, function)
+
+
+def is_recomputed(node):
+    """True for a node that a call of torch.utils.checkpoint computes again: what the call hands on is kept."""
+
+    def call_of(n):
+        return (n.meta.get("custom") or {}).get(_RECOMPUTED)
+
+    return call_of(node) is not None and all(call_of(user) == call_of(node) for user in node.users)
+
+
 # ---- no_grad ----
 
 
@@ -181,7 +231,7 @@ def capture(module, args, words, loss, labels, outputs):
     values = tuple(args) + tuple(words.values()) + tuple(labels.values())
     functions = {}
     try:
-        with _watch_functions(functions), _quiet(), torch.enable_grad():
+        with _watch_functions(functions), _mark_checkpoints(), _quiet(), torch.enable_grad():
             program = torch.export.export(step, values, strict=False)
             _find_stopped(program.graph_module)
             _mark_stopped(program.graph_module)

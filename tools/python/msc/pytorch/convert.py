@@ -38,10 +38,10 @@ def name_of(target):
 
 
 class Converter:
-    """Translates nodes.  `blocks_of` says of a node in which blocks it is."""
+    """Translates nodes.  `blocks_of` says of a node in which blocks it is, `hints_of` which hints its ops get."""
 
-    def __init__(self, graph, blocks_of=lambda node: (), keep_large=None):
-        self.g, self.blocks_of, self.keep_large = graph, blocks_of, keep_large
+    def __init__(self, graph, blocks_of=lambda node: (), keep_large=None, hints_of=lambda node: {}):
+        self.g, self.blocks_of, self.keep_large, self.hints_of = graph, blocks_of, keep_large, hints_of
         self.values = {}  # of a node: a tensor of the graph, a torch.Tensor that is known, or a list of such
         self.faults = {}  # name of an op -> list of (why, place, blocks)
         self.numbers = {}  # of a value of the graph that is one number everywhere: the number
@@ -144,7 +144,7 @@ class Converter:
         if not outer:  # what a decomposition consists of is where the call is
             self._place = place_of(node) + (tuple(self.blocks_of(node)),)
         try:
-            with self.g.at(*self._place):
+            with self.g.at(*self._place, **({} if outer else self.hints_of(node))):
                 self.values[node] = self._result(node)
         except (Refused, Error) as e:
             self._report(node, str(e))

@@ -9,7 +9,7 @@ from msc.graph import Graph
 from msc.ops import Error
 from msc.pytorch import hints, weights
 from msc.pytorch.aten import DTYPES
-from msc.pytorch.capture import capture, flat_inputs
+from msc.pytorch.capture import capture, flat_inputs, is_recomputed
 from msc.pytorch.convert import Converter
 from msc.pytorch.optimizer import groups as optimizer_groups
 from msc.pytorch.optimizer import state as optimizer_state
@@ -27,7 +27,7 @@ class _Export:
         self.names = {}  # id of a torch parameter -> the model's name of it
         self.parameters = {}  # the model's name -> value of the graph
         self.value_of = {}  # the program's name of a parameter or buffer -> value of the graph
-        self.convert = Converter(self.g, self.blocks_of, self.keep_large)
+        self.convert = Converter(self.g, self.blocks_of, self.keep_large, self.hints_of)
 
     def blocks_of(self, node):
         """Names of the modules around a node, from the outermost."""
@@ -35,6 +35,9 @@ class _Export:
         path = stack[-1][0] if stack else ""
         path = path() if callable(path) else path
         return tuple(p for p in _own_name(path.partition("@")[0]).split(".") if p)
+
+    def hints_of(self, node):
+        return {"recompute": True} if is_recomputed(node) else {}
 
     def keep_large(self, tensor):
         """A constant that is too large for the model's file is a parameter that is not trained."""
@@ -241,6 +244,8 @@ def export(module, example_inputs, loss=None, optimizer=None, out="model.fbs", *
     plan            {pattern of module names: "colwise", "rowwise" or a ParallelStyle}, as of parallelize_module; needs
     mesh            {"dp": 2, "tp": 4}: names and sizes of the mesh's axes; tp is the one that the plan cuts by
     batch_dims      {input: the dimension that is the batch, -1 for none}, where it is not the first one
+
+    What torch.utils.checkpoint wraps is computed again in the backward, what torch.autocast casts is cast.
 
     Raises msc.Error: what msc cannot translate is all listed at once, with the places in the module's source."""
     out = os.fspath(out)
