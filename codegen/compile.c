@@ -290,21 +290,38 @@ static void hand_out_image(const msc_compile_options *o, const msc_plan *p, cons
   if (o->emitted) o->emitted(o->user, name, image->bytes, image->num_bytes - !image->is_cubin);
 }
 
-/* Makes the plan of a module at `propagated`; it may need more memory than there is.  NULL after a report, and without
- * one if the strategy keeps more than `most_kept` bytes over the step. */
-static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options, uint64_t most_kept) {
+/* The plan of a module whose passes have all run, handed out with its code if that is wanted. */
+static msc_plan *plan_of_module(msc_context *ctx, const msc_module *m, const msc_compile_options *options,
+                                msc_plan_wants_code *wants, void *user) {
+  const char *code = NULL;
+  uint64_t begin = msc_clock_ns();
+  msc_plan *p = msc_plan_of(ctx, m, &options->target, wants, user, options->emitted ? &code : NULL);
+  if (code) options->emitted(options->user, "kernels.ll", code, strlen(code));
+  for (size_t i = 0; p && i < p->code.num_images; i++) hand_out_image(options, p, &p->code.image[i]);
+  msc_end_phase(options, "code made", begin);
+  return p;
+}
+
+static bool fits_limit(void *limit, const msc_plan *p) { return msc_plan_rank_bytes(p) <= *(const uint64_t *)limit; }
+
+/* Makes the code of a plan that was made without. */
+static bool make_code(msc_plan *p, const msc_compile_options *options) {
+  const msc_plan *again = p->has_code ? p : plan_of_module(p->ctx, p->module, options, NULL, NULL);
+  if (again) p->code = again->code, p->has_code = true;
+  return again != NULL;
+}
+
+/* Makes the plan of a module at `propagated`; it may need more memory than there is: above `code_limit` it gets no code
+ * yet.  NULL after a report, and without one if the strategy keeps more than `most_kept` bytes over the step. */
+static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options, uint64_t most_kept,
+                           uint64_t code_limit) {
   compilation c = {.ctx = ctx, .o = options, .most_kept = most_kept};
   msc_pass_options o = msc_pass_options_of(options);
   o.at = on_checkpoint, o.at_user = &c;
   if (!msc_run_stretch(ctx, m, &o, MSC_AT_propagated, MSC_AT_placed)) return NULL;
-  const char *code = NULL;
-  uint64_t begin = msc_clock_ns();
-  msc_plan *p = msc_plan_of(ctx, m, &options->target, options->emitted ? &code : NULL);
-  if (code) options->emitted(options->user, "kernels.ll", code, strlen(code));
+  msc_plan *p = plan_of_module(ctx, m, options, fits_limit, &code_limit);
   if (!p) return NULL;
-  for (size_t i = 0; i < p->code.num_images; i++) hand_out_image(options, p, &p->code.image[i]);
-  msc_end_phase(options, "code made", begin);
-  begin = msc_clock_ns();
+  uint64_t begin = msc_clock_ns();
   const msc_cluster *cluster = cluster_of_options(ctx, options);
   if (!msc_plan_predict(p, cluster)) return NULL;
   p->memory_bytes = msc_plan_rank_bytes(p);
@@ -355,7 +372,7 @@ typedef struct {
 static void make_plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, bounded_run *r) {
   msc_func *f = msc_step_func(m);
   if (f) msc_func_put(f, msc_fact_search_room(r->room));
-  r->plan = make_plan(ctx, m, o, r->most_kept);
+  r->plan = make_plan(ctx, m, o, r->most_kept, (uint64_t)memory_limit_of_options(ctx, o));
   const msc_attr_value *limited = r->plan ? msc_func_attr(f, MSC_FACT(limited)) : NULL;
   r->kept = r->plan ? kept_bytes(f) : INT64_MAX;
   r->limited = limited && limited->b;
@@ -437,7 +454,7 @@ static msc_plan *search_plans(msc_context *ctx, msc_module *m, const msc_compile
     ok = shrink_plan(&t);
   }
   msc_arena_free(scratch);
-  return ok ? t.best : NULL;
+  return ok && t.best && make_code(t.best, o) ? t.best : NULL;
 }
 
 /* ---- micro_batch_interleaved=auto ---- */
@@ -540,8 +557,8 @@ static msc_plan *compile_with_prices(msc_context *ctx, msc_module *m, const msc_
       is_better_merged(ctx, m, options))
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));
   if (!msc_compile_stretch(ctx, m, options, MSC_AT_read, MSC_AT_propagated)) return NULL;
-  msc_plan *p =
-      shard_searches_time(options->config) ? search_plans(ctx, m, options) : make_plan(ctx, m, options, UINT64_MAX);
+  msc_plan *p = shard_searches_time(options->config) ? search_plans(ctx, m, options)
+                                                     : make_plan(ctx, m, options, UINT64_MAX, UINT64_MAX);
   uint64_t begin = msc_clock_ns();
   bool fits = p && fits_memory(p, options);
   msc_end_phase(options, "memory told", begin);

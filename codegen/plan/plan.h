@@ -164,13 +164,17 @@ typedef struct msc_plan {
   size_t searched_packed, searched_bytes;
   uint64_t model_hash;
   const char *model_folder; /* relative to that of the plan; NULL: the same */
+  bool has_code;
 } msc_plan;
 
 /* ---- plan/programs.c ---- */
 
-/* From a module whose passes have all run.  Makes the machine code for the target; its LLVM IR goes to *out_code unless
- * that is NULL (see msc_codegen_want_text).  NULL after reporting. */
-msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_target *target, const char **out_code);
+/* Is the plan, complete but for its code, one that code is made for? */
+typedef bool msc_plan_wants_code(void *user, const msc_plan *p);
+/* From a module whose passes have all run.  Makes the machine code for the target if it is wanted (`wants` NULL: it
+ * is); its LLVM IR goes to *out_code unless that is NULL (see msc_codegen_want_text).  NULL after reporting. */
+msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_target *target, msc_plan_wants_code *wants,
+                      void *user, const char **out_code);
 
 /* ---- plan/products.c ---- */
 

@@ -115,6 +115,8 @@ static void number_layouts(msc_plan *p) {
 typedef struct {
   msc_plan *p;
   msc_codegen *cg;
+  msc_plan_wants_code *wants;
+  void *user;
 } making;
 
 /* Makes the calls of all sections, and their code. */
@@ -133,14 +135,18 @@ static bool make_plan_programs(msc_context *ctx, void *arg) {
   for (uint32_t i = 0; i < p->num_stages; i++)
     if (p->stage[i].persistent_bytes > p->persistent_bytes) p->persistent_bytes = p->stage[i].persistent_bytes;
   number_layouts(p);
-  return msc_codegen_finish(m->cg, &p->code);
+  p->has_code = !m->wants || m->wants(m->user, p);
+  if (p->has_code) return msc_codegen_finish(m->cg, &p->code);
+  msc_codegen_abandon(m->cg);
+  return true;
 }
 
-msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_target *target, const char **out_code) {
+msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_target *target, msc_plan_wants_code *wants,
+                      void *user, const char **out_code) {
   msc_arena *arena = msc_context_arena(ctx);
   msc_plan *p = msc_new(arena, msc_plan);
   *p = (msc_plan){.ctx = ctx, .arena = arena, .module = m};
-  making making_it = {p, msc_codegen_begin(ctx, target)};
+  making making_it = {p, msc_codegen_begin(ctx, target), wants, user};
   if (!making_it.cg) return NULL;
   if (out_code) msc_codegen_want_text(making_it.cg, out_code);
   if (msc_protect(ctx, make_plan_programs, &making_it)) return p;

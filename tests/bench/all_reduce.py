@@ -56,7 +56,8 @@ def sizes_for(ranks):
 def by_msc(ranks):
     found = {}
     for size in sizes_for(ranks):
-        text = subprocess.run([MSC, "bench", "comm", "--ranks", str(ranks), "--sizes", f"{size >> 10}k..{size >> 10}k", "--json"],
+        kilo = f"{size >> 10}k"
+        text = subprocess.run([MSC, "bench", "comm", "--ranks", str(ranks), "--sizes", f"{kilo}..{kilo}", "--json"],
                               check=True, stdout=subprocess.PIPE, text=True).stdout
         rows = json.loads(text)
         rows = rows if isinstance(rows, list) else next(v for v in rows.values() if isinstance(v, list))
