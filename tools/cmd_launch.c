@@ -15,8 +15,9 @@
 
 #include "tools/cli.h"
 #include "tools/cli_state.h"
+#include "tools/watch.h"
 
-enum { GRACE_MS = 5000, END_MS = 2000, LINE = 1 << 16, MOST_RANKS = 4096, DEFAULT_PORT = 29500 };
+enum { GRACE_MS = 5000, LINE = 1 << 16, MOST_RANKS = 4096, DEFAULT_PORT = 29500 };
 
 /* What a rank prints, as far as its line has no end yet. */
 typedef struct {
@@ -27,25 +28,19 @@ typedef struct {
 } stream;
 
 typedef struct {
-  pid_t pid;
-  bool ended;
-  int status;
   stream out, err;
-} process;
+} outputs;
 
 typedef struct {
   cli *c;
   int local, nodes, node, restarts, generation;
   int grace_ms;
   char master[280], port[8], address[300];
-  process *process;
+  watch processes; /* of the ranks of this host */
+  outputs *printed;
   struct pollfd *polled;
   int signals; /* descriptor */
-  int left;
-  int told;            /* signal that ends the job; 0: none */
-  int first;           /* the rank of this host that failed first; -1: none */
-  bool asked;          /* the ranks were asked to end */
-  int64_t deadline_ns; /* of what happens next; 0: nothing is due */
+  int first;   /* the rank of this host that failed first; -1: none */
 } launcher;
 
 /* ---- options ---- */
@@ -170,13 +165,12 @@ static void become_rank(const launcher *l, int local_rank, int out, int err, int
 
 static bool start_one(launcher *l, int i) {
   int out[2] = {-1, -1}, err[2] = {-1, -1}, broken[2] = {-1, -1}, error = 0;
-  process *p = &l->process[i];
-  pid_t self = getpid();
-  p->ended = true;
+  outputs *p = &l->printed[i];
+  pid_t self = getpid(), pid = -1;
   bool made = pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 && pipe2(broken, O_CLOEXEC) == 0;
-  if (made) p->pid = fork();
-  if (made && p->pid == 0) become_rank(l, i, out[1], err[1], broken[1], self);
-  if (!made || p->pid < 0) error = errno;
+  if (made) pid = fork();
+  if (made && pid == 0) become_rank(l, i, out[1], err[1], broken[1], self);
+  if (!made || pid < 0) error = errno;
   int *const mine[] = {&out[1], &err[1], &broken[1]};
   for (int k = 0; k < 3; k++)
     if (*mine[k] >= 0) close(*mine[k]);
@@ -186,23 +180,17 @@ static bool start_one(launcher *l, int i) {
   if (out[0] >= 0) fcntl(out[0], F_SETFL, O_NONBLOCK);
   if (err[0] >= 0) fcntl(err[0], F_SETFL, O_NONBLOCK);
   if (error) return msc_error(l->c->ctx, MSC_E_FILE, NULL, "cannot start %s: %s", l->c->operands[0], strerror(error));
-  p->ended = false;
-  l->left++;
+  watch_started(&l->processes, i, pid);
   return true;
-}
-
-static void send_all(launcher *l, int number) {
-  for (int i = 0; i < l->local; i++)
-    if (!l->process[i].ended) kill(l->process[i].pid, number);
 }
 
 static bool start_all(launcher *l) {
   fflush(NULL);
-  l->left = 0, l->first = -1, l->asked = false, l->deadline_ns = 0;
-  for (int i = 0; i < l->local; i++) l->process[i].ended = true, l->process[i].status = 0;
-  for (int i = 0; i < l->local; i++) l->process[i].out.fd = l->process[i].err.fd = -1;
+  watch_new(msc_context_arena(l->c->ctx), l->local, &l->processes);
+  l->first = -1;
+  for (int i = 0; i < l->local; i++) l->printed[i].out.fd = l->printed[i].err.fd = -1;
   for (int i = 0; i < l->local; i++)
-    if (!start_one(l, i)) return send_all(l, SIGKILL), false;
+    if (!start_one(l, i)) return watch_signal(&l->processes, SIGKILL), false;
   return true;
 }
 
@@ -241,19 +229,14 @@ static void close_output(const launcher *l, int local_rank, stream *s) {
 
 /* ---- watching ---- */
 
-static void due_in(launcher *l, int ms) { l->deadline_ns = cli_now_ns() + (int64_t)ms * 1000000; }
-
-static void reap(launcher *l) {
-  for (int i = 0; i < l->local; i++) {
-    process *p = &l->process[i];
-    if (p->ended || waitpid(p->pid, &p->status, WNOHANG) != p->pid) continue;
-    p->ended = true;
-    l->left--;
-    close_output(l, i, &p->out);
-    close_output(l, i, &p->err);
-    if (!p->status || l->first >= 0 || l->asked) continue;
+static void reap_programs(launcher *l) {
+  watch *w = &l->processes;
+  for (int i; (i = watch_reap(w)) >= 0;) {
+    close_output(l, i, &l->printed[i].out);
+    close_output(l, i, &l->printed[i].err);
+    if (!w->status[i] || l->first >= 0 || w->asked) continue;
     l->first = i;
-    due_in(l, l->grace_ms); /* the others may notice it themselves */
+    watch_ends_in(w, l->grace_ms); /* the others may notice it themselves */
   }
 }
 
@@ -262,32 +245,22 @@ static void take_signals(launcher *l) {
   while (read(l->signals, &told, sizeof told) == (ssize_t)sizeof told) {
     int number = (int)told.ssi_signo;
     if (number == SIGCHLD) continue;
-    send_all(l, number);
-    if (number == SIGUSR1 || number == SIGUSR2) continue;
-    if (!l->told) due_in(l, l->grace_ms);
-    l->told = number;
-    l->asked = true;
+    if (number == SIGUSR1 || number == SIGUSR2) watch_signal(&l->processes, number);
+    else watch_pass_on(&l->processes, number, l->grace_ms);
   }
 }
 
-static void on_time(launcher *l) {
-  if (!l->deadline_ns || cli_now_ns() < l->deadline_ns) return;
-  send_all(l, l->asked ? SIGKILL : SIGTERM);
-  l->asked = true;
-  due_in(l, END_MS);
-}
-
 static void watch_all(launcher *l) {
-  while (l->left > 0) {
+  while (l->processes.left > 0) {
     nfds_t n = 0;
     l->polled[n++] = (struct pollfd){.fd = l->signals, .events = POLLIN};
     for (int i = 0; i < l->local; i++) {
-      l->polled[n++] = (struct pollfd){.fd = l->process[i].out.fd, .events = POLLIN};
-      l->polled[n++] = (struct pollfd){.fd = l->process[i].err.fd, .events = POLLIN};
+      l->polled[n++] = (struct pollfd){.fd = l->printed[i].out.fd, .events = POLLIN};
+      l->polled[n++] = (struct pollfd){.fd = l->printed[i].err.fd, .events = POLLIN};
     }
     poll(l->polled, n, 200);
     for (int i = 0; i < l->local; i++) {
-      stream *const both[] = {&l->process[i].out, &l->process[i].err};
+      stream *const both[] = {&l->printed[i].out, &l->printed[i].err};
       for (int k = 0; k < 2; k++) {
         short seen = l->polled[1 + 2 * i + k].revents;
         if (seen & POLLIN) take_output(l, i, both[k]);
@@ -295,8 +268,8 @@ static void watch_all(launcher *l) {
       }
     }
     take_signals(l);
-    reap(l);
-    on_time(l);
+    reap_programs(l);
+    watch_deadline(&l->processes);
   }
 }
 
@@ -305,7 +278,7 @@ static void watch_all(launcher *l) {
 static int code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 static void tell_ended_program(const launcher *l, bool again) {
-  int status = l->process[l->first].status;
+  int status = l->processes.status[l->first];
   char how[80], next[60] = "";
   if (WIFSIGNALED(status))
     snprintf(how, sizeof how, "was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -320,11 +293,11 @@ static int run_generations(launcher *l) {
     bool started = start_all(l);
     watch_all(l);
     if (!started) return CLI_INPUT;
-    if (l->told) return 128 + l->told;
+    if (l->processes.told) return 128 + l->processes.told;
     if (l->first < 0) return CLI_OK;
     if (l->generation == l->restarts) {
       tell_ended_program(l, false);
-      return code_of(l->process[l->first].status);
+      return code_of(l->processes.status[l->first]);
     }
     l->generation++;
     tell_ended_program(l, true);
@@ -339,11 +312,11 @@ static int run_launch(cli *c) {
   msc_arena *a = msc_context_arena(c->ctx);
   int code = read_launch_options(&l);
   if (code) return code;
-  l.process = msc_new_array(a, process, l.local);
+  l.printed = msc_new_array(a, outputs, l.local);
   l.polled = msc_new_array(a, struct pollfd, 1 + 2 * l.local);
   for (int i = 0; i < l.local; i++) {
-    l.process[i].out = (stream){.fd = -1, .to = stdout, .line = msc_new_array(a, char, LINE + 1)};
-    l.process[i].err = (stream){.fd = -1, .to = stderr, .line = msc_new_array(a, char, LINE + 1)};
+    l.printed[i].out = (stream){.fd = -1, .to = stdout, .line = msc_new_array(a, char, LINE + 1)};
+    l.printed[i].err = (stream){.fd = -1, .to = stderr, .line = msc_new_array(a, char, LINE + 1)};
   }
   sigemptyset(&set);
   for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++) sigaddset(&set, passed_on[i]);

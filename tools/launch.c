@@ -12,10 +12,11 @@
 #include <unistd.h>
 
 #include "tools/cli_state.h"
+#include "tools/watch.h"
 
 #define GRACE_MS 5000 /* for the others to notice and to say what they know, after the first failure or a signal */
 #define IDLE_NS 200000000
-#define END_MS 2000   /* from asking to end to ending */
+#define END_MS 2000   /* for those that did start, where one did not */
 #define TEXT_BYTES 3900
 
 /* One message fits a pipe's atomic write, so messages of ranks do not mix. */
@@ -41,23 +42,18 @@ void launch_report(cli *c, const launch_line *line, msc_code code, const char *t
 
 typedef struct {
   cli *c;
-  int ranks, left, grace_ms;
+  watch ranks;
+  int grace_ms;
   int replaced;         /* so many ranks more may be started in the places of others */
   int speaks;           /* write end of the pipe, for these; -1: closed */
   const sigset_t *mask; /* what a rank is started with */
   launch_rank *fn;
   void *arg;
-  pid_t *pid;
-  int *status;
-  bool *ended;          /* not running any more */
   int pipe;             /* read end: messages of the ranks */
   int num_messages;
   message *message;     /* room for two per rank */
-  int told;             /* signal that the launcher got, 0: none */
-  int asked;            /* signal that the ranks were sent, 0: none */
-  int64_t deadline_ns;  /* of what happens next; 0: nothing is due */
   bool failed;
-} watch;
+} launching;
 
 /* ---- starting ---- */
 
@@ -88,7 +84,7 @@ static void allow_descriptors(void) {
   setrlimit(RLIMIT_NOFILE, &l);
 }
 
-static bool start_rank(watch *w, const sigset_t *mask, launch_rank *fn, void *arg) {
+static bool start_ranks(launching *w, const sigset_t *mask, launch_rank *fn, void *arg) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return msc_error(w->c->ctx, MSC_E_TARGET, NULL, "cannot start ranks: %s", strerror(errno));
@@ -98,99 +94,76 @@ static bool start_rank(watch *w, const sigset_t *mask, launch_rank *fn, void *ar
   allow_descriptors();
   fflush(NULL);
   w->speaks = ends[1], w->mask = mask, w->fn = fn, w->arg = arg;
-  for (int r = 0; r < w->ranks; r++) {
-    w->pid[r] = fork();
-    if (w->pid[r] == 0) _exit(be_rank(r, ends[1], self, mask, fn, arg));
-    if (w->pid[r] < 0) {
-      msc_error(w->c->ctx, MSC_E_TARGET, NULL, "cannot start rank %d of %d: %s", r, w->ranks, strerror(errno));
+  for (int r = 0; r < w->ranks.num; r++) {
+    pid_t pid = fork();
+    if (pid == 0) _exit(be_rank(r, ends[1], self, mask, fn, arg));
+    if (pid < 0) {
+      msc_error(w->c->ctx, MSC_E_TARGET, NULL, "cannot start rank %d of %d: %s", r, w->ranks.num, strerror(errno));
       break;
     }
-    w->left++;
+    watch_started(&w->ranks, r, pid);
   }
   if (!w->replaced) close(w->speaks), w->speaks = -1;
-  return w->left == w->ranks;
+  return w->ranks.left == w->ranks.num;
 }
 
 /* ---- watching ---- */
 
-static void send_all(watch *w, int number) {
-  w->asked = number;
-  for (int r = 0; r < w->ranks; r++)
-    if (w->pid[r] > 0 && !w->ended[r]) kill(w->pid[r], number);
-}
-
-static void due_in(watch *w, int ms) { w->deadline_ns = cli_now_ns() + (int64_t)ms * 1000000; }
-
 /* Starts another process in the place of a rank that a signal has ended, if more may be. */
-static bool replace_rank(watch *w, int r) {
+static bool replace_rank(launching *w, int r) {
   pid_t self = getpid();
-  int number = WIFSIGNALED(w->status[r]) ? WTERMSIG(w->status[r]) : 0;
-  if (!number || !w->replaced || w->asked || w->failed) return false;
+  int status = w->ranks.status[r], number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (!number || !w->replaced || w->ranks.asked || w->failed) return false;
   fprintf(stderr, "msc run: rank %d (process %d) was ended by signal %d (%s); another takes its place\n", r,
-          (int)w->pid[r], number, strsignal(number));
+          (int)w->ranks.pid[r], number, strsignal(number));
   pid_t pid = fork();
   if (pid == 0) _exit(be_rank(r, w->speaks, self, w->mask, w->fn, w->arg));
   if (pid < 0) return false;
-  w->pid[r] = pid, w->status[r] = 0, w->ended[r] = false;
-  w->replaced--, w->left++;
+  watch_started(&w->ranks, r, pid);
+  w->replaced--;
   return true;
 }
 
-static void reap(watch *w) {
-  for (int r = 0; r < w->ranks; r++) {
-    int status;
-    if (w->pid[r] <= 0 || w->ended[r] || waitpid(w->pid[r], &status, WNOHANG) != w->pid[r]) continue;
-    w->ended[r] = true;
-    w->left--;
-    w->status[r] = w->asked && WIFSIGNALED(status) ? 0 : status; /* who is told to end has not failed */
-    if (!w->status[r] || w->failed || replace_rank(w, r)) continue;
+static void reap_ranks(launching *w) {
+  for (int r; (r = watch_reap(&w->ranks)) >= 0;) {
+    int *status = &w->ranks.status[r];
+    if (w->ranks.asked && WIFSIGNALED(*status)) *status = 0; /* who is told to end has not failed */
+    if (!*status || w->failed || replace_rank(w, r)) continue;
     w->failed = true;
-    if (!w->asked) due_in(w, GRACE_MS);
+    if (!w->ranks.asked) watch_ends_in(&w->ranks, GRACE_MS);
   }
-}
-
-static void on_time(watch *w) {
-  if (!w->deadline_ns || cli_now_ns() < w->deadline_ns) return;
-  send_all(w, w->asked ? SIGKILL : SIGTERM);
-  due_in(w, END_MS);
 }
 
 /* The pipe must not fill up: a rank that cannot speak does not end. */
-static void take_messages(watch *w) {
+static void take_messages(launching *w) {
   message m;
   while (read(w->pipe, &m, sizeof m) == (ssize_t)sizeof m) {
     m.text[TEXT_BYTES - 1] = 0;
-    if (w->num_messages < 2 * w->ranks) w->message[w->num_messages++] = m;
+    if (w->num_messages < 2 * w->ranks.num) w->message[w->num_messages++] = m;
   }
 }
 
-static void wait_for_all(watch *w) {
+static void wait_for_all(launching *w) {
   sigset_t set;
   set_of_signals(&set);
-  while (w->left > 0) {
-    int64_t ns = w->deadline_ns ? w->deadline_ns - cli_now_ns() : IDLE_NS;
+  while (w->ranks.left > 0) {
+    int64_t ns = w->ranks.deadline_ns ? w->ranks.deadline_ns - cli_now_ns() : IDLE_NS;
     if (ns < 0) ns = 0;
     if (ns > IDLE_NS) ns = IDLE_NS;
     struct timespec t = {ns / 1000000000, ns % 1000000000};
     int number = sigtimedwait(&set, NULL, &t);
-    if (number == SIGUSR1) { /* asks for something, and ends nothing */
-      for (int r = 0; r < w->ranks; r++)
-        if (w->pid[r] > 0 && !w->ended[r]) kill(w->pid[r], number);
-    } else if (number > 0 && number != SIGCHLD) {
-      if (!w->told) due_in(w, w->grace_ms);
-      w->told = number;
-      send_all(w, number);
-    }
+    if (number == SIGUSR1) watch_signal(&w->ranks, number); /* asks for something, and ends nothing */
+    else if (number > 0 && number != SIGCHLD) watch_pass_on(&w->ranks, number, w->grace_ms);
     take_messages(w);
-    reap(w);
-    on_time(w);
+    reap_ranks(w);
+    watch_deadline(&w->ranks);
   }
 }
 
 /* ---- telling ---- */
 
 /* "rank 2" or "ranks 0, 1, 3" of equal messages, which come out once. */
-static void put_messages(watch *w) {
+static void put_messages(launching *w) {
   const message *m = w->message;
   int num = w->num_messages;
   for (int i = 0; i < num; i++) {
@@ -205,52 +178,51 @@ static void put_messages(watch *w) {
       alike++;
     }
     if (!first) continue;
-    if (alike == w->ranks || !strncmp(m[i].text, "rank ", 5))
+    if (alike == w->ranks.num || !strncmp(m[i].text, "rank ", 5))
       msc_error(w->c->ctx, (msc_code)m[i].code, NULL, "%s", m[i].text);
     else msc_error(w->c->ctx, (msc_code)m[i].code, NULL, "rank%s %s: %s", alike > 1 ? "s" : "", who, m[i].text);
   }
 }
 
-static int exit_code(const watch *w) {
+static int exit_code(const launching *l) {
   int code = CLI_OK;
-  for (int r = 0; r < w->ranks; r++) {
+  const watch *w = &l->ranks;
+  for (int r = 0; r < w->num; r++) {
     int status = w->status[r];
     /* nobody reads our output */
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && r == 0) return 128 + SIGPIPE;
     if (WIFSIGNALED(status)) {
-      msc_error(w->c->ctx, MSC_E_PEER, NULL, "rank %d (process %d) was ended by signal %d (%s)", r, (int)w->pid[r],
+      msc_error(l->c->ctx, MSC_E_PEER, NULL, "rank %d (process %d) was ended by signal %d (%s)", r, (int)w->pid[r],
                 WTERMSIG(status), strsignal(WTERMSIG(status)));
       code = CLI_ENVIRONMENT;
     }
   }
   if (w->told) return 128 + w->told;
   /* A peer's loss is what the others end with; another code is the reason. */
-  for (int r = 0; r < w->ranks && code == CLI_OK; r++)
+  for (int r = 0; r < w->num && code == CLI_OK; r++)
     if (WIFEXITED(w->status[r]) && WEXITSTATUS(w->status[r]) != CLI_ENVIRONMENT) code = WEXITSTATUS(w->status[r]);
-  for (int r = 0; r < w->ranks && code == CLI_OK; r++)
+  for (int r = 0; r < w->num && code == CLI_OK; r++)
     if (WIFEXITED(w->status[r])) code = WEXITSTATUS(w->status[r]);
   return code;
 }
 
 int launch(cli *c, int ranks, int grace_ms, int replaced, launch_rank *fn, void *arg) {
   msc_arena *arena = msc_context_arena(c->ctx);
-  watch w = {.c = c,
-             .ranks = ranks,
-             .pipe = -1,
-             .speaks = -1,
-             .grace_ms = grace_ms ? grace_ms : GRACE_MS,
-             .replaced = replaced};
+  launching w = {.c = c,
+                 .pipe = -1,
+                 .speaks = -1,
+                 .grace_ms = grace_ms ? grace_ms : GRACE_MS,
+                 .replaced = replaced};
   sigset_t set, before;
-  w.pid = msc_new_array(arena, pid_t, ranks);
-  w.status = msc_new_array(arena, int, ranks);
-  w.ended = msc_new_array(arena, bool, ranks);
+  watch_new(arena, ranks, &w.ranks);
   w.message = msc_new_array(arena, message, 2 * ranks);
   set_of_signals(&set);
   sigprocmask(SIG_BLOCK, &set, &before);
-  bool started = start_rank(&w, &before, fn, arg);
+  bool started = start_ranks(&w, &before, fn, arg);
   if (!started) {
-    send_all(&w, SIGTERM);
-    due_in(&w, END_MS);
+    w.ranks.asked = true;
+    watch_signal(&w.ranks, SIGTERM);
+    watch_ends_in(&w.ranks, END_MS);
   }
   wait_for_all(&w);
   int code = started ? exit_code(&w) : CLI_ENVIRONMENT;

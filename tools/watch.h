@@ -1,0 +1,33 @@
+/* watch.h: child processes that are watched together: which have ended and how, signals to all that run, and what is
+ * done when they do not end in time. */
+#ifndef MSC_TOOLS_WATCH_H
+#define MSC_TOOLS_WATCH_H
+
+#include <sys/types.h>
+
+#include "tools/cli.h"
+
+typedef struct {
+  int num, left;       /* processes; those that run */
+  pid_t *pid;
+  int *status;         /* as waitpid gives it; 0 while it runs */
+  bool *ended;         /* not running; to begin with, all */
+  int told;            /* the signal that this process got and that ends all; 0: none */
+  bool asked;          /* the processes were asked to end */
+  int64_t deadline_ns; /* when all are asked to end, or killed where they were asked; 0: never */
+} watch;
+
+void watch_new(msc_arena *arena, int num, watch *out);
+/* Process i runs: its place is free or its process has ended. */
+void watch_started(watch *w, int i, pid_t pid);
+/* Sends a signal to all that run. */
+void watch_signal(const watch *w, int number);
+void watch_ends_in(watch *w, int ms);
+/* This process got a signal that ends all: passes it on; from the first one on all have so many ms. */
+void watch_pass_on(watch *w, int number, int grace_ms);
+/* The number of a process that has ended since it was last asked, without waiting for one; -1: none has. */
+int watch_reap(watch *w);
+/* At the deadline: asks all to end, and kills them some time later. */
+void watch_deadline(watch *w);
+
+#endif
