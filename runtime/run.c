@@ -127,6 +127,7 @@ static char *panels_of_tile(const matmul_job *j, mscrt_worker *w, const tile_pla
   int64_t columns = t->batch * m->tiles_n + t->column / m->tile_n;
   size_t bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
   int64_t units = msc_product_units(m->k, m->pairs);
+  if (m->b_lies) return (char *)(uintptr_t)b;
   if (m->shared_columns) return (char *)j->c->panels + (size_t)((t->column - j->first_column) * units) * bytes;
   if (w->job != j->c->products || w->packed != columns) {
     pack_panels(j->r, b, w->panels, t->columns, 0, num_panels(m, t->columns));
@@ -143,7 +144,7 @@ static void run_product(const matmul_job *j, mscrt_worker *w, const tile_place *
   void *buffers[5] = {(void *)(uintptr_t)a, panels_of_tile(j, w, t, b), c, w->room, (void *)(uintptr_t)bias};
   r->multiply(buffers, 0, t->rows,
               (int64_t[]){t->columns, m->k, m->transpose_a ? m->m : m->k, m->tile_bytes ? t->columns : m->n, m->blocks,
-                          m->transpose_a, m->relu, 0},
+                          m->transpose_a, m->relu, 0, m->b_lies ? m->n : 0},
               NULL);
 }
 

@@ -46,7 +46,7 @@ static void turn(const item *t, const float *from, float *to, int64_t columns, i
 static void multiply(const item *t, const float *a, float *b, float *c, int64_t step_c, int64_t rows, int64_t columns,
                      int64_t terms, bool add) {
   void *buffers[5] = {(void *)(uintptr_t)a, b, c, NULL, add ? c : NULL};
-  int64_t dims[8] = {columns, terms, t->v.kernel[1] * t->read, step_c, 1, false, false, add ? step_c : 0};
+  int64_t dims[9] = {columns, terms, t->v.kernel[1] * t->read, step_c, 1, false, false, add ? step_c : 0, 0};
   t->r->multiply(buffers, 0, rows, dims, NULL);
 }
 

@@ -18,7 +18,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static void multiply(const item *t, const float *a, int64_t step_a, float *panels, float *c, int64_t step_c,
                      int64_t rows, int64_t columns, int64_t terms) {
   void *buffers[5] = {(void *)(uintptr_t)a, panels, c, NULL, NULL};
-  t->r->multiply(buffers, 0, rows, (int64_t[]){columns, terms, step_a, step_c, 1, false, false, 0}, NULL);
+  t->r->multiply(buffers, 0, rows, (int64_t[]){columns, terms, step_a, step_c, 1, false, false, 0, 0}, NULL);
 }
 
 typedef float four __attribute__((vector_size(16), aligned(4)));

@@ -93,8 +93,9 @@ static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, bool pairs,
 /* ---- multiply ---- */
 
 /* How many blocks straight code sums, as a power of two.  Two blocks grow side by side, a term of each per turn; the
- * sum of the first pair waits in registers for that of the second, so that of four blocks only one sum is stored. */
-typedef enum { SINGLE, PAIRS, QUADS, NUM_FORMS } sum_form;
+ * sum of the first pair waits in registers for that of the second, so that of four blocks only one sum is stored.
+ * NARROW is SINGLE for columns that are no more than one vector. */
+typedef enum { SINGLE, NARROW, PAIRS, QUADS, NUM_FORMS } sum_form;
 
 typedef struct {
   result c;
@@ -102,16 +103,19 @@ typedef struct {
   LLVMValueRef k, blocks, block; /* block: its elements */
   /* elements of a from row to row, term to term, panel to panel of rows */
   LLVMValueRef row_a, term_a, panel_a;
+  LLVMValueRef term_b, column_b, ahead_b; /* of b from term to term, from column to column, to what is fetched */
   LLVMValueRef waiting;                            /* sums of blocks */
   sum_form form;
 } multiplying;
 
 static bool has_32_registers(const product *p) { return p->height > 6; }
 
+static int log_blocks(sum_form form) { return form < PAIRS ? 0 : form == PAIRS ? 1 : 2; }
+
 /* Rows that are packed together: groups of the form fill them. */
 static int panel_rows(const product *p, sum_form form) {
   if (!has_32_registers(p)) return 6;
-  return form == SINGLE ? MAX_HEIGHT : MSC_PRODUCT_PANEL_ROWS;
+  return form < PAIRS ? MAX_HEIGHT : MSC_PRODUCT_PANEL_ROWS;
 }
 
 /* Heights of groups for which there is code, descending.  The registers hold the sums of one such group, and of the
@@ -119,8 +123,8 @@ static int panel_rows(const product *p, sum_form form) {
 static const int *heights_of(const product *p, sum_form form) {
   static const int three[] = {3, 2, 1, 0}, four[] = {4, 3, 2, 1, 0};
   static const int six[] = {6, 4, 2, 1, 0}, twelve[] = {12, 8, 4, 2, 1, 0};
-  if (has_32_registers(p)) return form == SINGLE ? twelve : four;
-  return form == SINGLE ? six : three;
+  if (has_32_registers(p)) return form < PAIRS ? twelve : four;
+  return form < PAIRS ? six : three;
 }
 
 /* Rows of the group at the start of `left`: the largest that leaves none, or enough for a high one, which keeps
@@ -192,6 +196,7 @@ static void widen_rows(product *p, const multiplying *x, LLVMValueRef step, LLVM
 
 enum {
   UNROLLED = 4,   /* terms of a turn */
+  AHEAD = 16,     /* terms from what is read of b to what is fetched */
   ROWS_APART = 4, /* rows that one pointer reaches: the machine adds one, two or three times a register to it */
   MAX_POINTERS = MAX_HEIGHT / ROWS_APART,
   SUMS = MAX_HEIGHT * VECTORS,
@@ -207,7 +212,7 @@ typedef struct {
   LLVMValueRef a, b;            /* the next terms */
 } walk;
 
-static int num_sums(const walk *w) { return w->height * VECTORS; }
+static int num_sums(const product *p, const walk *w) { return w->height * p->vectors; }
 static int num_pointers(const walk *w) { return (w->height + ROWS_APART - 1) / ROWS_APART; }
 
 /* The same pointer, of which LLVM does not know where it comes from: else it takes apart the sums that the machine's
@@ -235,18 +240,31 @@ static LLVMValueRef add_product(product *p, LLVMValueRef a, LLVMValueRef b, LLVM
 /* One term of all sums of a block. */
 static void multiply_term(product *p, const walk *w, const LLVMValueRef *a, LLVMValueRef b, LLVMValueRef *acc) {
   LLVMValueRef term[VECTORS];
-  for (int v = 0; v < VECTORS; v++) term[v] = load_vector(p, at(p, b, i64(p, v * p->lanes)));
+  for (int v = 0; v < p->vectors; v++) term[v] = load_vector(p, at(p, b, i64(p, v * p->lanes)));
   for (int r = 0; r < w->height; r++) {
     LLVMValueRef place = at(p, a[r / ROWS_APART], w->row[r % ROWS_APART]);
     LLVMValueRef one = msc_emit_splat(&p->e, LLVMBuildLoad2(p->b, p->elem, place, ""), p->lanes);
-    for (int v = 0; v < VECTORS; v++) acc[r * VECTORS + v] = add_product(p, one, term[v], acc[r * VECTORS + v]);
+    for (int v = 0; v < p->vectors; v++)
+      acc[r * p->vectors + v] = add_product(p, one, term[v], acc[r * p->vectors + v]);
+  }
+}
+
+/* Asks for what will be read of b some terms later: where b is not packed its rows lie far apart, and no CPU foresees
+ * that. */
+static void fetch_ahead(product *p, const multiplying *x, LLVMValueRef b) {
+  enum { READ = 0, KEEP = 3, DATA = 1 };
+  LLVMTypeRef pointer = LLVMPointerTypeInContext(p->e.l->llvm, 0), i32 = LLVMInt32TypeInContext(p->e.l->llvm);
+  for (int v = 0; v < p->vectors; v++) {
+    LLVMValueRef arg[4] = {at(p, at(p, b, x->ahead_b), i64(p, v * p->lanes)), LLVMConstInt(i32, READ, false),
+                           LLVMConstInt(i32, KEEP, false), LLVMConstInt(i32, DATA, false)};
+    msc_ir_call(&p->e, "llvm.prefetch", 1, &pointer, 4, arg);
   }
 }
 
 /* The next block, from zero. */
 static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
   msc_ir_loop terms;
-  int num = num_sums(w), pointers = num_pointers(w);
+  int num = num_sums(p, w), pointers = num_pointers(w);
   LLVMValueRef carried[CARRIED], *a = carried + num, *b = a + pointers;
   for (int i = 0; i < num; i++) carried[i] = LLVMConstNull(p->vector);
   for (int i = 0; i < pointers; i++) a[i] = at(p, w->a, nsw_mul(p, x->row_a, i64(p, i * ROWS_APART)));
@@ -256,9 +274,10 @@ static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *a
     msc_ir_loop_open(&p->e, &terms, rest ? whole : i64(p, 0), rest ? x->block : whole, rest ? 1 : UNROLLED,
                      num + pointers + 1, carried);
     for (int k = 0; k < (rest ? 1 : UNROLLED); k++) {
+      fetch_ahead(p, x, *b);
       multiply_term(p, w, a, *b, carried);
       for (int i = 0; i < pointers; i++) a[i] = step_on(p, a[i], x->term_a);
-      *b = step_on(p, *b, i64(p, p->width));
+      *b = step_on(p, *b, x->term_b);
     }
     msc_ir_loop_close(&p->e, &terms, carried);
   }
@@ -269,8 +288,8 @@ static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *a
 /* The sum of the next two blocks. */
 static void sum_pair(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
   msc_ir_loop terms;
-  int num = num_sums(w);
-  LLVMValueRef block_a = nsw_mul(p, x->block, x->term_a), block_b = nsw_mul(p, x->block, i64(p, p->width));
+  int num = num_sums(p, w);
+  LLVMValueRef block_a = nsw_mul(p, x->block, x->term_a), block_b = nsw_mul(p, x->block, x->term_b);
   LLVMValueRef carried[CARRIED], *second = carried + num, *a = second + num, *b = a + 2;
   for (int i = 0; i < 2 * num; i++) carried[i] = LLVMConstNull(p->vector);
   a[0] = w->a, a[1] = at(p, w->a, block_a), *b = w->b;
@@ -278,7 +297,7 @@ static void sum_pair(product *p, const multiplying *x, walk *w, LLVMValueRef *ac
   multiply_term(p, w, &a[0], *b, carried);
   multiply_term(p, w, &a[1], at(p, *b, block_b), second);
   for (int i = 0; i < 2; i++) a[i] = step_on(p, a[i], x->term_a);
-  *b = step_on(p, *b, i64(p, p->width));
+  *b = step_on(p, *b, x->term_b);
   msc_ir_loop_close(&p->e, &terms, carried);
   w->a = a[1], w->b = at(p, *b, block_b);
   for (int i = 0; i < num; i++) acc[i] = LLVMBuildFAdd(p->b, carried[i], second[i], "");
@@ -287,14 +306,14 @@ static void sum_pair(product *p, const multiplying *x, walk *w, LLVMValueRef *ac
 /* The sum of the next blocks, as many as the form has. */
 static void sum_next_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
   LLVMValueRef left[SUMS];
-  if (x->form == SINGLE) {
+  if (x->form < PAIRS) {
     sum_block(p, x, w, acc);
   } else if (x->form == PAIRS) {
     sum_pair(p, x, w, acc);
   } else {
     sum_pair(p, x, w, left);
     sum_pair(p, x, w, acc);
-    for (int i = 0; i < num_sums(w); i++) acc[i] = LLVMBuildFAdd(p->b, left[i], acc[i], "");
+    for (int i = 0; i < num_sums(p, w); i++) acc[i] = LLVMBuildFAdd(p->b, left[i], acc[i], "");
   }
 }
 
@@ -331,8 +350,8 @@ static LLVMValueRef fold_blocks(product *p, int num, LLVMValueRef block, LLVMVal
 
 static void sum_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *out_acc) {
   msc_ir_loop trees;
-  int num = num_sums(w);
-  LLVMValueRef acc[SUMS + 3], num_trees = LLVMBuildLShr(p->b, x->blocks, i64(p, x->form), "");
+  int num = num_sums(p, w);
+  LLVMValueRef acc[SUMS + 3], num_trees = LLVMBuildLShr(p->b, x->blocks, i64(p, log_blocks(x->form)), "");
   for (int i = 0; i < num; i++) acc[i] = LLVMConstNull(p->vector);
   acc[num] = w->a, acc[num + 1] = w->b, acc[num + 2] = x->waiting;
   msc_ir_loop_open(&p->e, &trees, i64(p, 0), num_trees, 1, num + 3, acc);
@@ -348,7 +367,7 @@ static void sum_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *
 static void multiply_group(product *p, const multiplying *x, int height, LLVMValueRef a, LLVMValueRef row,
                            LLVMValueRef column) {
   LLVMValueRef acc[SUMS];
-  walk w = {.a = a, .b = at(p, x->b, nsw_mul(p, column, x->k)), .height = height};
+  walk w = {.a = a, .b = at(p, x->b, nsw_mul(p, column, x->column_b)), .height = height};
   for (int r = 0; r < ROWS_APART; r++) w.row[r] = nsw_mul(p, x->row_a, i64(p, r));
   sum_blocks(p, x, &w, acc);
   store_sums(p, &x->c, height, row, column, acc);
@@ -408,19 +427,21 @@ static void pack_if(product *p, const multiplying *x, LLVMValueRef wanted, LLVMV
   LLVMPositionBuilderAtEnd(p->b, after);
 }
 
-/* Where rows of a begin and how they lie.  Transposed: as they are if there are few terms, else packed; terms that lie
- * far apart, of which the nearest cache cannot hold many side by side, and those that many columns share, are few only
- * if they are fewer yet.  Not transposed: as they are.  What is narrow is packed in any case. */
+/* Where rows of a begin and how they lie.  Transposed: as they are if there are few terms or few rows, else packed;
+ * terms that lie far apart, of which the nearest cache cannot hold many side by side, and those that many columns
+ * share, are few only if they are fewer yet.  Not transposed: as they are.  What is widened is packed in any case, and
+ * what is in pairs where it is transposed. */
 static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
-  enum { FEW = 128, FEWER = 8, FAR_OR_SHARED = 32 * 1024 };
+  enum { FEW = 128, FEWER = 8, FAR_OR_SHARED = 32 * 1024, CLOSE = 64 };
   bool narrow = msc_product_packs_rows(p->operand_bytes, false, p->pairs);
   LLVMValueRef given = load_buffer(p, 0), step = load_dim(p, 2), one = i64(p, 1), rows = i64(p, panel_rows(p, x->form)),
                turned = is_dim_set(p, 5);
+  LLVMValueRef apart = LLVMBuildAnd(p->b, turned, LLVMBuildICmp(p->b, LLVMIntSGT, step, i64(p, CLOSE), ""), "");
   LLVMValueRef pays = LLVMBuildICmp(p->b, LLVMIntSGE, nsw_mul(p, step, x->c.columns), i64(p, FAR_OR_SHARED), "");
   LLVMValueRef few = LLVMBuildSelect(p->b, pays, i64(p, FEWER), i64(p, FEW), ""),
                many = narrow || p->pairs
                           ? turned
-                          : LLVMBuildAnd(p->b, turned, LLVMBuildICmp(p->b, LLVMIntSGT, x->k, few, ""), "");
+                          : LLVMBuildAnd(p->b, apart, LLVMBuildICmp(p->b, LLVMIntSGT, x->k, few, ""), "");
   x->a = given;
   pack_if(p, x, many, begin, end, pack_groups);
   if (narrow) pack_if(p, x, LLVMBuildNot(p->b, turned, ""), begin, end, widen_rows);
@@ -438,14 +459,18 @@ static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueR
 static LLVMValueRef form_of(product *p, const multiplying *x) {
   enum { LONG = 16, SHORT = 8 };
   LLVMValueRef single = i64(p, SINGLE), is_short = LLVMBuildICmp(p->b, LLVMIntSLE, x->block, i64(p, SHORT), "");
+  LLVMValueRef narrow = LLVMBuildICmp(p->b, LLVMIntSLE, x->c.columns, i64(p, p->lanes), "");
+  single = LLVMBuildSelect(p->b, narrow, i64(p, NARROW), single, "");
   LLVMValueRef pairs = LLVMBuildICmp(p->b, LLVMIntSGE, x->blocks, i64(p, 2), ""),
                quads = LLVMBuildICmp(p->b, LLVMIntSGE, x->blocks, i64(p, 4), "");
   if (!has_32_registers(p))
-    return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, pairs, is_short, ""), i64(p, PAIRS), single, "");
+    return LLVMBuildSelect(
+        p->b, LLVMBuildAnd(p->b, LLVMBuildNot(p->b, narrow, ""), LLVMBuildAnd(p->b, pairs, is_short, ""), ""),
+        i64(p, PAIRS), single, "");
   LLVMValueRef is_long = LLVMBuildICmp(p->b, LLVMIntSGE, x->block, i64(p, LONG), "");
   LLVMValueRef most =
       LLVMBuildSelect(p->b, quads, i64(p, QUADS), LLVMBuildSelect(p->b, pairs, i64(p, PAIRS), single, ""), "");
-  return LLVMBuildSelect(p->b, is_long, single, most, "");
+  return LLVMBuildSelect(p->b, LLVMBuildOr(p->b, is_long, narrow, ""), single, most, "");
 }
 
 static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef fn) {
@@ -457,6 +482,10 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef
                    .k = units_of(&p, load_dim(&p, 1)),
                    .blocks = load_dim(&p, 4)};
   x.block = LLVMBuildSDiv(p.b, x.k, x.blocks, "");
+  LLVMValueRef step_b = load_dim(&p, 8), in_place = is_dim_set(&p, 8);
+  x.term_b = LLVMBuildSelect(p.b, in_place, step_b, i64(&p, p.width), "");
+  x.ahead_b = nsw_mul(&p, x.term_b, i64(&p, AHEAD));
+  x.column_b = LLVMBuildSelect(p.b, in_place, i64(&p, 1), x.k, "");
   x.waiting = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * MAX_HEIGHT * VECTORS);
   LLVMBasicBlockRef done = msc_ir_block(&p.e);
   LLVMValueRef choice = LLVMBuildSwitch(p.b, form_of(&p, &x), done, NUM_FORMS);
@@ -464,6 +493,7 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef
     LLVMBasicBlockRef here = msc_ir_block(&p.e);
     LLVMAddCase(choice, i64(&p, x.form), here);
     LLVMPositionBuilderAtEnd(p.b, here);
+    p.vectors = x.form == NARROW ? 1 : VECTORS;
     read_rows(&p, &x, begin, end);
     multiply_all(&p, &x, begin, end);
     LLVMBuildBr(p.b, done);

@@ -13,6 +13,7 @@ typedef struct {
   LLVMBuilderRef b;
   LLVMTypeRef elem, vector;
   int lanes, width, height;
+  int vectors;       /* of a row of a panel that are summed */
   int64_t bytes;     /* of an element */
   msc_dtype operand; /* a and b: the same, or narrower */
   LLVMTypeRef operand_elem, operand_vector;
@@ -26,7 +27,8 @@ static inline product product_of(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMV
                .b = l->builder,
                .operand = dtype,
                .operand_bytes = operand_bytes,
-               .pairs = pairs};
+               .pairs = pairs,
+               .vectors = VECTORS};
   p.bytes = msc_product_bytes(operand_bytes);
   p.width = msc_product_width(l, dtype), p.lanes = (int)msc_product_lanes(p.width), p.height = msc_product_height(l);
   p.elem = msc_emit_type(&p.e, dtype, 1), p.vector = msc_emit_type(&p.e, dtype, p.lanes);
@@ -200,14 +202,14 @@ static inline void store_sums(product *p, const result *y, int height, LLVMValue
   LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, left, i64(p, p->width), ""), part, whole);
   for (int masked = 0; masked < 2; masked++) {
     LLVMPositionBuilderAtEnd(p->b, masked ? part : whole);
-    for (int v = 0; v < VECTORS; v++) {
+    for (int v = 0; v < p->vectors; v++) {
       LLVMValueRef mask = masked ? mask_below(p, nsw_sub(p, left, i64(p, v * p->lanes))) : NULL,
                    here = nsw_add(p, column, i64(p, v * p->lanes));
       for (int r = 0; r < height; r++) {
         LLVMValueRef at_row = nsw_add(p, row, i64(p, r)), place = nsw_mul(p, here, y->has_bias);
         place = at(p, y->bias, nsw_add(p, nsw_mul(p, at_row, y->step_bias), place));
         LLVMValueRef bias = masked ? load_masked(p, place, mask) : load_vector(p, place),
-                     done_sum = finish_sum(p, y, sum[r * VECTORS + v], bias);
+                     done_sum = finish_sum(p, y, sum[r * p->vectors + v], bias);
         place = at(p, y->c, nsw_add(p, nsw_mul(p, at_row, y->step_c), here));
         if (masked) store_masked(p, done_sum, place, mask);
         else store_vector(p, done_sum, place);

@@ -229,6 +229,7 @@ static void write_matmul(const dumping *d, plan_call c) {
   if (plan_matmul_multiply(m) == UINT32_MAX) write_dump(d, " by the library");
   else if (plan_matmul_blocks(m) > 1) write_dump(d, " in %u blocks", plan_matmul_blocks(m));
   if (plan_matmul_pairs(m)) write_dump(d, ", terms in pairs");
+  if (plan_matmul_b_lies(m)) write_dump(d, ", b not packed");
   uint64_t shared = plan_matmul_shared_columns(m);
   if (shared == plan_matmul_n(m)) write_dump(d, ", b packed for all threads");
   else if (shared) write_dump(d, ", %" PRIu64 " columns of b packed for all threads", shared);

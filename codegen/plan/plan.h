@@ -18,7 +18,8 @@ typedef struct {
 typedef struct {
   uint64_t batch, m, n, k, stride_a, stride_b, tile_m, tile_n, tile_bytes;
   msc_dtype dtype;
-  bool transpose_a, transpose_b, bias, relu, generated, wide, gelu, slope, add, after_first, aux, sum_a, sum_b, pairs;
+  bool transpose_a, transpose_b, bias, relu, generated, wide, gelu, slope, add, after_first, aux, sum_a, sum_b, pairs,
+      b_lies;
   uint32_t pack, multiply, width, blocks; /* generated only */
   uint64_t shared_columns, panel_bytes, room_bytes;
 } msc_plan_matmul;

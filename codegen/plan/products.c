@@ -65,11 +65,18 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   }
 }
 
+/* Packing takes as long as multiplying few rows. */
+static bool reads_b_where_it_lies(const msc_plan_matmul *m) {
+  enum { FEW = 48 };
+  return m->m <= FEW && !m->transpose_b && m->n % m->width == 0 && msc_dtype_bytes(m->dtype) >= 4;
+}
+
 static void set_workspace(msc_plan_matmul *m) {
   bool packed = msc_product_packs_rows(msc_dtype_bytes(m->dtype), m->transpose_a, m->pairs);
   int64_t units = msc_product_units((int64_t)m->k, m->pairs);
-  m->shared_columns = shared_columns_of(m);
-  uint64_t columns = m->shared_columns ? m->shared_columns : m->tile_n;
+  m->b_lies = reads_b_where_it_lies(m);
+  m->shared_columns = m->b_lies ? 0 : shared_columns_of(m);
+  uint64_t columns = m->b_lies ? 0 : m->shared_columns ? m->shared_columns : m->tile_n;
   m->panel_bytes = aligned_bytes(m, msc_product_panel_elems((int64_t)columns, units, m->width));
   m->room_bytes = packed ? aligned_bytes(m, msc_product_room_elems((int64_t)m->tile_m, units)) : 0;
 }

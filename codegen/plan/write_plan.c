@@ -128,6 +128,7 @@ static void put_matmuls(flatbuf_builder *b, const msc_plan *p) {
       plan_matmul_put_room_bytes(b, m->room_bytes);
       plan_matmul_put_shared_columns(b, m->shared_columns);
       plan_matmul_put_pairs(b, m->pairs);
+      plan_matmul_put_b_lies(b, m->b_lies);
     }
     flatbuf_end(b);
   }

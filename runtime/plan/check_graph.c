@@ -147,7 +147,7 @@ static mscrt_status *check_convolution_kernels(const mscrt_plan *p, plan_graph t
   if (g->kind != PLAN_GRAPH_KIND_CONV && g->kind != PLAN_GRAPH_KIND_CONV_DATA && !gradient)
     return bad_graph("kind %d is not computed on a CPU", g->kind);
   g->pack = plan_graph_pack(t), g->multiply = plan_graph_multiply(t), g->width = plan_graph_width(t);
-  if (!mscrt_kernel_takes(p, g->pack, 2, 3) || !mscrt_kernel_takes(p, g->multiply, 5, 8))
+  if (!mscrt_kernel_takes(p, g->pack, 2, 3) || !mscrt_kernel_takes(p, g->multiply, 5, 9))
     return bad_graph("its kernels do not take what a product gives");
   if (g->width < MSC_PRODUCT_VECTORS || g->width > MSC_WINDOWS_MAX_WIDTH || g->width % MSC_PRODUCT_VECTORS)
     return bad_graph("panels of %" PRId64 " columns", g->width);

@@ -167,7 +167,7 @@ static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matm
   uint64_t bytes = (uint64_t)msc_product_bytes(operand_bytes);
   if ((operand_bytes < 4) != m->wide)
     return bad_plan("kernels give f32 for %s, and nothing else", mscrt_dtype_name(m->dtype));
-  if (!mscrt_kernel_takes(p, m->pack, 2, 3) || !mscrt_kernel_takes(p, m->multiply, 5, 8))
+  if (!mscrt_kernel_takes(p, m->pack, 2, 3) || !mscrt_kernel_takes(p, m->multiply, 5, 9))
     return bad_plan("its kernels do not take what a product gives");
   if (m->width < MSC_PRODUCT_VECTORS || m->width > 1024 || m->width % MSC_PRODUCT_VECTORS ||
       (m->tile_n % m->width && m->tile_n != m->n))
@@ -175,10 +175,14 @@ static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matm
   if (m->blocks < 1 || m->k % m->blocks) return bad_plan("%" PRId64 " blocks of %" PRId64 " terms", m->blocks, m->k);
   if (m->pairs && (m->dtype != MSCRT_BF16 || m->k / m->blocks % 2))
     return bad_plan("pairs of %s, of which a block has %" PRId64, mscrt_dtype_name(m->dtype), m->k / m->blocks);
+  if (m->b_lies && (operand_bytes < 4 || m->transpose_b || m->n % m->width || m->shared_columns))
+    return bad_plan("%" PRId64 " columns of %s%s are read where they lie", m->n, m->transpose_b ? "transposed " : "",
+                    mscrt_dtype_name(m->dtype));
   int64_t shared = m->shared_columns;
   if (shared && (m->batch > 1 || shared < m->tile_n || shared > m->n || (shared % m->tile_n && shared != m->n)))
     return bad_plan("%" PRId64 " shared columns of %" PRId64 " for tiles of %" PRId64, shared, m->n, m->tile_n);
-  uint64_t panels = (uint64_t)msc_product_panel_elems(shared ? shared : m->tile_n, units, m->width) * bytes;
+  uint64_t panels =
+      m->b_lies ? 0 : (uint64_t)msc_product_panel_elems(shared ? shared : m->tile_n, units, m->width) * bytes;
   bool packed = msc_product_packs_rows(operand_bytes, m->transpose_a, m->pairs);
   uint64_t room = packed ? (uint64_t)msc_product_room_elems(m->tile_m, units) * bytes : 0;
   if (m->panel_bytes < panels || m->panel_bytes > MAX_BYTES || m->room_bytes < room || m->room_bytes > MAX_BYTES)
@@ -255,6 +259,7 @@ static mscrt_status *check_matmul(mscrt_plan *p, plan_matmul t, mscrt_matmul *ou
                         .room_bytes = plan_matmul_room_bytes(t),
                         .shared_columns = (int64_t)plan_matmul_shared_columns(t),
                         .pairs = plan_matmul_pairs(t),
+                        .b_lies = plan_matmul_b_lies(t),
                         .wide = plan_matmul_wide(t),
                         .gelu = plan_matmul_gelu(t),
                         .slope = plan_matmul_slope(t),

@@ -53,6 +53,7 @@ typedef struct {
   uint8_t num_operands, at[MSCRT_NUM_BEHIND];     /* numbers of the operands behind c; 0: absent */
   uint32_t pack, multiply;       /* kernels; MSCRT_BY_LIBRARY: both done by oneDNN */
   int64_t width, blocks;         /* columns of a panel; parts of k that are summed separately */
+  bool b_lies;                   /* b is read where it lies, never packed */
   bool pairs;                    /* of bf16: an element of panels is two terms */
   int64_t shared_columns;        /* that are packed at once for all workers; 0: every worker packs those of its tile */
   uint64_t panel_bytes, room_bytes;

@@ -100,9 +100,10 @@ static void multiply(kernel_run *run, const product_case *p, const msc_product_k
     int64_t pack_dims[3] = {columns, s->k, f->transpose_b ? s->k : s->n};
     void *pack_buffers[2] = {(char *)p->b.data + j * operand_bytes * (f->transpose_b ? s->k : 1), panels.data};
     pack(pack_buffers, 0, (columns + kernels->width - 1) / kernels->width, pack_dims, NULL);
-    int64_t dims[8] = {columns,        s->k,    f->transpose_a ? s->m : s->k, s->n, s->blocks,
-                       f->transpose_a, f->relu, adds_to_result(p) ? s->n : 0};
-    void *buffers[5] = {p->a.data, panels.data, (char *)p->c.data + j * bytes, room.data,
+    bool lies = !f->transpose_b && operand_bytes >= 4 && s->n % kernels->width == 0 && s->m % 2 == 0;
+    int64_t dims[9] = {columns,        s->k,    f->transpose_a ? s->m : s->k, s->n,           s->blocks,
+                       f->transpose_a, f->relu, adds_to_result(p) ? s->n : 0, lies ? s->n : 0};
+    void *buffers[5] = {p->a.data, lies ? pack_buffers[0] : panels.data, (char *)p->c.data + j * bytes, room.data,
                         f->bias ? (char *)(adds_to_result(p) ? p->c.data : p->bias.data) + j * bytes : NULL};
     for (int64_t i = 0; i < s->m; i += tile_m) go(buffers, i, i + tile_m < s->m ? i + tile_m : s->m, dims, NULL);
   }
@@ -136,7 +137,7 @@ static const sizes chosen[] = {
     {1, 1, 1, 1},      {1, 1, 0, 1},       {6, 16, 8, 8},    {7, 17, 16, 4},    {32, 10, 64, 8}, {5, 16, 0, 1},
     {13, 97, 32, 8},   {31, 64, 98, 2},    {70, 33, 64, 64}, {12, 32, 128, 32}, {9, 50, 40, 8},  {37, 40, 1024, 32},
     {21, 33, 576, 16}, {35, 65, 140, 2},   {19, 32, 132, 4}, {1400, 24, 12, 4}, {1, 5, 32, 1},   {33, 70, 96, 1},
-    {65, 64, 256, 8},  {48, 31, 1024, 16}, {31, 32, 192, 2}, {34, 33, 512, 4}};
+    {65, 64, 256, 8},  {48, 31, 1024, 16}, {32, 64, 192, 2}, {12, 96, 64, 8},   {48, 32, 60, 4}, {34, 33, 512, 4}};
 
 enum { RANDOM = 6, SIZES = sizeof chosen / sizeof *chosen + RANDOM };
 

@@ -239,7 +239,7 @@ static void products_have_room(void **state) {
     int64_t units = msc_product_units(k, pairs);
     uint64_t bytes = (uint64_t)msc_product_bytes((int64_t)mscrt_dtype_bytes(dtype));
     t.num_kernels = 3, t.kernel[1] = (kernel_text){"pack", k_nothing, 2, 3, 0, 0},
-    t.kernel[2] = (kernel_text){"multiply", k_nothing, 5, 8, 0, 0};
+    t.kernel[2] = (kernel_text){"multiply", k_nothing, 5, 9, 0, 0};
     mscrt_matmul p = {.dtype = dtype,
                       .wide = dtype == MSCRT_BF16,
                       .batch = 1,
@@ -264,6 +264,9 @@ static void products_have_room(void **state) {
     expect_text(open_text(&t), MSCRT_INPUT, "bytes for packed operands of");
     ++*room, p.wide = !p.wide, t.matmul[t.num_matmuls - 1] = p;
     expect_text(open_text(&t), MSCRT_INPUT, dtype == MSCRT_BF16 ? "kernels give f32 for bf16" : "is not widened");
+    p.wide = !p.wide, p.b_lies = true, t.matmul[t.num_matmuls - 1] = p;
+    expect_text(open_text(&t), MSCRT_INPUT, "are read where they lie");
+    p.wide = !p.wide, p.b_lies = false;
     if (dtype == MSCRT_BF16 && k % 2 == 0) continue;
     p.wide = !p.wide, p.pairs = true, p.panel_bytes *= 2, t.matmul[t.num_matmuls - 1] = p;
     expect_text(open_text(&t), MSCRT_INPUT, "of which a block has");
@@ -287,7 +290,7 @@ static void shared_columns_are_whole_tiles(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     plan_text t = everything();
     t.num_kernels = 3, t.kernel[1] = (kernel_text){"pack", k_nothing, 2, 3, 0, 0},
-    t.kernel[2] = (kernel_text){"multiply", k_nothing, 5, 8, 0, 0};
+    t.kernel[2] = (kernel_text){"multiply", k_nothing, 5, 9, 0, 0};
     mscrt_matmul p = {.dtype = MSCRT_F32,
                       .batch = cases[i].batch,
                       .m = 6,
