@@ -265,6 +265,9 @@ typedef struct {
  * were with lost ranks alone (mscrt_plan_restores), and the context is as after a first mscrt_open. Data are set again
  * in both cases. *ctx is NULL after a failure. */
 MSCRT_API mscrt_status *mscrt_recover(mscrt_context **ctx);
+/* Before that: the rank whose loss was the reason; -1: none is known. Its process may be stopped instead of gone: who
+ * starts another in its place ends it first. */
+MSCRT_API int mscrt_lost_rank(const mscrt_context *ctx);
 MSCRT_API void mscrt_get_recovery(const mscrt_context *ctx, mscrt_recovery *out_recovery);
 /* True if rank `rank` could get all its state from ranks that are not lost (lost: of each rank, and `rank` is lost).
  * Else *out_parameter, unless NULL: a parameter of which nobody else holds the part. */

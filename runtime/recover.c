@@ -254,6 +254,8 @@ mscrt_status *mscrt_leave_with_kept(mscrt_context *c, mscrt_kept **out_kept) {
   return NULL;
 }
 
+int mscrt_lost_rank(const mscrt_context *c) { return c->comm ? c->transport->culprit(c->comm) : -1; }
+
 void mscrt_get_recovery(const mscrt_context *c, mscrt_recovery *out_recovery) {
   size_t known = out_recovery->struct_size;
   memcpy(out_recovery, &c->recovery, known && known < sizeof c->recovery ? known : sizeof c->recovery);

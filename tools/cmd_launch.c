@@ -34,6 +34,7 @@ typedef struct {
 typedef struct {
   cli *c;
   int local, nodes, node, restarts, generation;
+  int replaced; /* so many ranks more may be started in the places of others */
   int grace_ms;
   char master[280], port[8], address[300];
   watch processes; /* of the ranks of this host */
@@ -100,6 +101,8 @@ static int read_launch_options(launcher *l) {
   if (nodes > 1 && !master)
     return cli_usage(c, "--nodes %" PRId64 " needs --master HOST:PORT, a host of rank 0", nodes);
   if (cli_int(c, "restarts", 0) < 0) return cli_usage(c, "--restarts is not negative");
+  if (cli_int(c, "replace", 0) < 0) return cli_usage(c, "--replace is not negative");
+  l->replaced = (int)cli_int(c, "replace", 0);
   if (!(cli_number(c, "grace", 1) > 0 && cli_number(c, "grace", 1) < 1e6))
     return cli_usage(c, "--grace is a number of seconds above 0");
   l->local = (int)n, l->nodes = (int)nodes, l->node = (int)node, l->restarts = (int)cli_int(c, "restarts", 0);
@@ -144,6 +147,7 @@ static void set_environment(const launcher *l, int local_rank) {
   setenv("MASTER_ADDR", l->master, 1);
   setenv("MASTER_PORT", l->port, 1);
   setenv("MSC_ADDRESS", l->address, 1);
+  if (cli_int(l->c, "replace", 0)) set_number("MSC_REPLACE", (int)cli_int(l->c, "replace", 0));
 }
 
 /* The child: becomes the program, or writes errno into the pipe. */
@@ -163,12 +167,14 @@ static void become_rank(const launcher *l, int local_rank, int out, int err, int
   _exit(127);
 }
 
-static bool start_one(launcher *l, int i) {
+/* replaces: takes the place of one that was lost, while the others stay. */
+static bool start_one(launcher *l, int i, bool replaces) {
   int out[2] = {-1, -1}, err[2] = {-1, -1}, broken[2] = {-1, -1}, error = 0;
   outputs *p = &l->printed[i];
   pid_t self = getpid(), pid = -1;
   bool made = pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 && pipe2(broken, O_CLOEXEC) == 0;
   if (made) pid = fork();
+  if (made && pid == 0 && replaces) setenv("MSC_REPLACES", "1", 1);
   if (made && pid == 0) become_rank(l, i, out[1], err[1], broken[1], self);
   if (!made || pid < 0) error = errno;
   int *const mine[] = {&out[1], &err[1], &broken[1]};
@@ -190,7 +196,7 @@ static bool start_all(launcher *l) {
   l->first = -1;
   for (int i = 0; i < l->local; i++) l->printed[i].out.fd = l->printed[i].err.fd = -1;
   for (int i = 0; i < l->local; i++)
-    if (!start_one(l, i)) return watch_signal(&l->processes, SIGKILL), false;
+    if (!start_one(l, i, false)) return watch_signal(&l->processes, SIGKILL), false;
   return true;
 }
 
@@ -229,12 +235,22 @@ static void close_output(const launcher *l, int local_rank, stream *s) {
 
 /* ---- watching ---- */
 
+static bool replace_one(launcher *l, int i) {
+  const watch *w = &l->processes;
+  int number = WIFSIGNALED(w->status[i]) ? WTERMSIG(w->status[i]) : 0;
+  if (!number || !l->replaced || w->asked || l->first >= 0) return false;
+  fprintf(stderr, "msc launch: rank %d was ended by signal %d (%s); another takes its place\n", l->node * l->local + i,
+          number, strsignal(number));
+  l->replaced--;
+  return start_one(l, i, true);
+}
+
 static void reap_programs(launcher *l) {
   watch *w = &l->processes;
   for (int i; (i = watch_reap(w)) >= 0;) {
     close_output(l, i, &l->printed[i].out);
     close_output(l, i, &l->printed[i].err);
-    if (!w->status[i] || l->first >= 0 || w->asked) continue;
+    if (!w->status[i] || l->first >= 0 || w->asked || replace_one(l, i)) continue;
     l->first = i;
     watch_ends_in(w, l->grace_ms); /* the others may notice it themselves */
   }
@@ -335,6 +351,9 @@ static const cli_option options[] = {
     {"master", CLI_TEXT, "HOST:PORT",
      "where rank 0 is; needed with several hosts, which also need MSC_TOKEN_FILE; default PET_MASTER_ADDR"},
     {"restarts", CLI_INT, "R", "how many times all ranks of this host are started again after one failed; default 0"},
+    {"replace", CLI_INT, "N",
+     "how many ranks of this host that a signal ended are started once more while the others stay, which must wait for "
+     "them, as msc run does; default 0"},
     {"grace", CLI_NUMBER, "S", "seconds that ranks have to end by themselves after a failure or a signal; default 5"},
     {0},
 };

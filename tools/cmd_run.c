@@ -118,6 +118,9 @@ static int share_measured(training *t) {
   t->printed = share(sizeof *t->printed);
   if (!t->printed) return CLI_ENVIRONMENT;
   *t->printed = -1;
+  t->pids = share((size_t)t->ranks * sizeof *t->pids);
+  t->met = msc_new_array(msc_context_arena(t->c->ctx), pid_t, t->ranks);
+  if (!t->pids) return CLI_ENVIRONMENT;
   if (!t->timed && !cli_text(t->c, "trace")) return CLI_OK;
   t->measured = share((size_t)t->ranks * sizeof *t->measured);
   if (!t->measured) return CLI_ENVIRONMENT;
@@ -129,7 +132,8 @@ static int run_run(cli *c) {
   training t = {.c = c};
   if (!check_run_options(&t)) return CLI_INPUT;
   if (t.joins && t.job.role == STARTUP_SCHEDULER) return run_scheduler(&t);
-  t.replaced = (int)cli_int(c, "replace", 0);
+  const char *launched = getenv("MSC_REPLACE"); /* by msc launch --replace */
+  t.replaced = (int)cli_int(c, "replace", launched ? atoi(launched) : 0);
   if (t.replaced < 0) return cli_usage(c, "--replace is not negative");
   if (cli_int(c, "n", 1) < 1 || cli_int(c, "threads", 1) < 1) return cli_usage(c, "-n and --threads are at least 1");
   int code = open_training(&t);

@@ -240,7 +240,8 @@ static int check_checkpoints(training *t) {
   if (!cli_make_folder(c, folder)) return CLI_ENVIRONMENT;
   if (!checkpoint_path(folder, t->steps, path)) return cli_usage(c, "--ckpt-dir: the path is too long");
   int64_t newest = checkpoint_below(folder, INT64_MAX);
-  if (newest >= 0 && !cli_flag(c, "resume")) {
+  bool ours = getenv("MSC_REPLACES"); /* msc launch put this process in the place of one of the same run */
+  if (newest >= 0 && !ours && !cli_flag(c, "resume")) {
     msc_error(c->ctx, MSC_E_FILE, cli_loc(c, folder),
               "there are checkpoints already, of step %" PRId64 " the newest; add --resume, or give another folder",
               newest);

@@ -50,4 +50,5 @@ void recorder_stop(recorder *r, const mscrt_status *failure) {
     pthread_join(r->thread, NULL);
   }
   if (failure && r->path[0]) write_record(r, mscrt_status_text(failure));
+  *r = (recorder){0};
 }

@@ -225,23 +225,39 @@ static mscrt_status *work(training *t) {
   return s;
 }
 
+static void note_meeting(training *t) {
+  memcpy(t->met, t->pids, (size_t)t->ranks * sizeof *t->met);
+  recorder_start(&t->recorder, cli_text(t->c, "flight"), t->rank, t->ctx);
+}
+
+/* A rank that is lost and does not end by itself is stopped, or stuck: it must make room for another. */
+static void end_lost_rank(const training *t, int lost) {
+  enum { PATIENCE_MS = 1000, STEP_MS = 2 };
+  pid_t pid = lost >= 0 && lost != t->rank && !t->joins ? t->met[lost] : 0;
+  for (int ms = 0; pid && ms < PATIENCE_MS; ms += STEP_MS) {
+    if (kill(pid, 0) != 0) return;
+    nanosleep(&(struct timespec){.tv_nsec = STEP_MS * 1000000}, NULL);
+  }
+  if (pid) kill(pid, SIGKILL);
+}
+
 /* After the loss of another rank: meets the others again, and whoever takes its place. */
 static mscrt_status *meet_again(training *t, mscrt_status *lost) {
   if (status_debug_level() >= 1) fprintf(stderr, "msc run: rank %d: %s\n", t->rank, mscrt_status_text(lost));
   join_pruning(t);
   recorder_stop(&t->recorder, lost);
   mscrt_status_free(lost);
+  end_lost_rank(t, mscrt_lost_rank(t->ctx));
   t->saves = false;
   mscrt_status *s = mscrt_recover(&t->ctx);
-  if (!s) recorder_start(&t->recorder, cli_text(t->c, "flight"), t->rank, t->ctx);
+  if (!s) note_meeting(t);
   return s;
 }
 
 static mscrt_status *train_rank(training *t) {
-  cli *c = t->c;
   mscrt_options o = options_of_rank(t);
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
-  if (!s) recorder_start(&t->recorder, cli_text(c, "flight"), t->rank, t->ctx);
+  if (!s) note_meeting(t);
   if (!s) s = open_own_data(t);
   for (int met = 0;; met++) {
     if (!s) s = begin_or_go_on(t);
@@ -264,6 +280,7 @@ int run_training_rank(void *arg, int rank, const launch_line *line) {
   training *t = arg;
   if (t->ranks > 1) pin_order(t);
   t->rank = rank;
+  t->pids[rank] = getpid();
   t->ms = calloc((size_t)t->steps + 1, sizeof *t->ms);
   if (!t->ms) {
     launch_report(t->c, line, MSC_E_OUT_OF_MEMORY, "out of memory");

@@ -38,6 +38,8 @@ typedef struct {
   mscrt_sink *sinks; /* outputs that are written */
   double time_scale;
   int replaced;         /* so many lost ranks are replaced while the others go on */
+  pid_t *pids;          /* of each rank, in memory that ranks share */
+  pid_t *met;           /* those that this rank has met last */
   int64_t *printed;     /* the last step that rank 0 has printed, in memory that ranks share */
   rank_times *measured;   /* of each rank, in memory that they share; NULL: nothing is measured */
   int64_t begin_ns;

@@ -196,6 +196,7 @@ typedef struct {
   mscrt_status *(*max)(mscrt_comm *c, uint64_t value, uint64_t *out_max, const mscrt_site *site);
   /* A status if a rank of the job failed or is gone; NULL if it ended its work. */
   mscrt_status *(*lost)(mscrt_comm *c, const char *waited_for);
+  int (*culprit)(mscrt_comm *c); /* the rank whose loss ended the job for this one; -1: none */
   /* Tells the other ranks that this rank gives up, and why. Any thread. */
   void (*abort)(mscrt_comm *c, const char *reason);
   void (*close)(mscrt_comm *c);

@@ -343,6 +343,10 @@ static mscrt_status *lost_local(struct mscrt_comm *c, const char *waited_for) {
   return NULL;
 }
 
+static int culprit_local(struct mscrt_comm *c) {
+  return atomic_load(&own_control(c)->state) == FAILED ? own_control(c)->culprit : -1;
+}
+
 static void abort_local(struct mscrt_comm *c, const char *reason) { mscrt_local_give_up(c, c->o.rank, reason); }
 
 /* Waits until all ranks have arrived. */
@@ -446,6 +450,7 @@ const mscrt_transport mscrt_comm_local = {
     .receive = mscrt_local_receive,
     .max = max_local,
     .lost = lost_local,
+    .culprit = culprit_local,
     .abort = abort_local,
     .close = close_local,
 };

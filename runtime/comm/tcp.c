@@ -557,6 +557,12 @@ static mscrt_status *lost_tcp(mscrt_comm *c, const char *waited_for) {
   return mscrt_member_lost(&tcp_of(c)->m, &culprit, why) ? mscrt_fail(MSCRT_PEER, "%s: %s", waited_for, why) : NULL;
 }
 
+static int culprit_tcp(mscrt_comm *c) {
+  char why[320];
+  int culprit;
+  return mscrt_member_lost(&tcp_of(c)->m, &culprit, why) ? culprit : -1;
+}
+
 static void abort_tcp(mscrt_comm *c, const char *reason) {
   mscrt_member_blame(&tcp_of(c)->m, tcp_of(c)->m.rank, reason);
 }
@@ -654,6 +660,7 @@ const mscrt_transport mscrt_comm_tcp = {
     .receive = receive_tcp,
     .max = max_tcp,
     .lost = lost_tcp,
+    .culprit = culprit_tcp,
     .abort = abort_tcp,
     .close = close_tcp,
 };

@@ -96,7 +96,7 @@ def same(name, plan, comm, steps, points, at_once=1, more=""):
     return slowest
 
 
-STEPS, LATEST = 4000, 800  # a run is not at its end before all are killed
+STEPS, LATEST = 2500, 500  # a run is not at its end before all are killed
 runs, points = (25, 20) if SLOW else (1, 4)
 for comm in ("local", "tcp"):
     worst = [same(f"{comm}, run {i}", "dp3", comm, STEPS, rng.sample(range(1, LATEST), points)) for i in range(runs)]
@@ -117,6 +117,31 @@ for more, back in (("--ckpt-dir kept --ckpt-every 7", 7), ("", 2000)):
     falls = [a + 1 - b for a, b in zip(steps, steps[1:]) if b != a + 1]
     expect.check(f"state on one rank {more}: back {falls}", steps[-1] == 2000 and len(falls) == 1 and 0 <= falls[0] <= 2 * back)
     expect.check(f"state on one rank {more}: {err}", "of whose state nobody else has all parts" in err)
+
+# A rank that is stopped does not answer: it is ended, and replaced.
+for comm in ("local", "tcp"):
+    run = subprocess.Popen([MSC, "run", "dp3.bin", *RUN.replace("--timeout 30", "--timeout 2").split(), "--steps", "2500", "--comm",
+                            comm, "--replace", "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    first = [run.stdout.readline() for _ in range(20)]
+    begun = time.monotonic()
+    os.kill(children(run.pid)[1], signal.SIGSTOP)
+    out, err = rest_of(run)
+    expect.check(f"stopped, {comm}: {run.returncode} {err}", run.returncode == 0 and "takes its place" in err and
+                 losses("".join(first) + out) == undisturbed("dp3", 2500))
+    print(f"{comm}: a rank was stopped with a limit of 2 s, {time.monotonic() - begun:.2f} s later all was done")
+
+# Processes of msc launch: the losses that rank 0, whoever it was, printed.
+for killed in (0, 2):
+    run = subprocess.Popen([MSC, "launch", "-n", "3", "--replace", "1", "--", MSC, "run", "dp3.bin", *RUN.split(), "--steps", "2500",
+                            "--ckpt-dir", f"launched-{killed}", "--ckpt-every", "500"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    first = [run.stdout.readline() for _ in range(700)]
+    os.kill(children(run.pid)[killed], signal.SIGKILL)
+    out, err = rest_of(run)
+    got = dict(losses("".join(line[4:] for line in (first + out.splitlines(True)) if line.endswith("}\n"))))
+    wanted = undisturbed("dp3", 2500)
+    expect.check(f"msc launch, rank {killed}: {run.returncode} {err}", run.returncode == 0 and "takes its place" in err and
+                 "came from other ranks" in err)
+    expect.check(f"msc launch, rank {killed}: losses", len(got) >= 2499 and all(got.get(k, v) == v for k, v in wanted))
 
 # More ranks are lost than may be replaced.
 run = subprocess.Popen([MSC, "run", "dp3.bin", *RUN.split(), "--steps", "1000000", "--replace", "1"], stdout=subprocess.DEVNULL,
