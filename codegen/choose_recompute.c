@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "codegen/emit/emit.h"
-#include "ir/clock.h"
+#include "ir/abi/clock.h"
 #include "passes/8_memory/overlap.h"
 #include "passes/8_memory/place/place.h"
 #include "passes/direction.h"

@@ -5,13 +5,13 @@
 #include <xxhash.h>
 #include <zlib.h>
 
-#include "codegen/compile.h"
 #include "codegen/choose_recompute.h"
+#include "codegen/compile.h"
 #include "codegen/emit/emit.h"
 #include "codegen/ptxas.h"
+#include "ir/abi/clock.h"
 #include "ir/abi/mailbox.h"
 #include "ir/abi/pools.h"
-#include "ir/clock.h"
 #include "passes/2_train/train.h"
 #include "passes/3_shard/search_time/answers.h"
 #include "passes/3_shard/shard.h"

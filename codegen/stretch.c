@@ -1,7 +1,7 @@
 /* stretch.c: runs a stretch of the passes with the options of a compilation, or of a trial that looks ahead. */
 #include "codegen/compile.h"
 #include "codegen/emit/emit.h"
-#include "ir/clock.h"
+#include "ir/abi/clock.h"
 
 msc_pass_options msc_pass_options_of(const msc_compile_options *o) {
   return (msc_pass_options){.verify = o->verify,

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "ir/clock.h"
+#include "ir/abi/clock.h"
 #include "ir/fact.h"
 #include "ir/interp/interp.h"
 #include "passes/7_lower/target.h"

@@ -10,11 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static inline int64_t mscrt_now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
+#include "ir/abi/clock.h"
+
+static inline int64_t mscrt_now_ns(void) { return (int64_t)msc_clock_ns(); }
 
 /* Returns when the word is not `seen`, when woken, after ns (< 0: no limit), or for no reason. shared: the word is
  * shared by processes. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "codegen/compile.h"
-#include "ir/clock.h"
+#include "ir/abi/clock.h"
 #include "tools/autotune.h"
 #include "tools/cli.h"
 #include "tools/engines.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/clock.h"
+#include "ir/abi/clock.h"
 #include "passes/8_memory/place/buffer_file.h"
 #include "tools/cli.h"
 

@@ -8,7 +8,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "ir/clock.h"
+#include "ir/abi/clock.h"
 #include "tools/autotune.h"
 #include "tools/status.h"
 #include "tools/trace.h"

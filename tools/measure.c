@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 #include "codegen/compile.h"
-#include "ir/clock.h"
+#include "ir/abi/clock.h"
 #include "runtime/mscrt.h"
 #include "runtime/pool.h"
 #include "tools/launch.h"

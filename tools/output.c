@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ir/clock.h"
+#include "ir/abi/clock.h"
 #include "tools/cli_state.h"
 
 const msc_loc *cli_loc(cli *c, const char *path) {

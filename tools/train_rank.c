@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "ir/clock.h"
+#include "ir/abi/clock.h"
 #include "tools/checkpoints.h"
 #include "tools/status.h"
 #include "tools/trace.h"

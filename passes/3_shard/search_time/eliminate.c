@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/clock.h"
+#include "ir/abi/clock.h"
 #include "ir/table.h"
 #include "passes/3_shard/search_time/eliminate.h"
 

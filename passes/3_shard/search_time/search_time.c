@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "ir/clock.h"
+#include "ir/abi/clock.h"
 #include "passes/3_shard/search_time/mesh_shape.h"
 #include "passes/3_shard/search_time/state.h"
 #include "passes/3_shard/search_time/work.h"

@@ -1,7 +1,7 @@
 /* zb_plan.c: makes and copies plans of zb-auto, a string of works per stage, and holds them against limits. */
 #include <string.h>
 
-#include "ir/clock.h"
+#include "ir/abi/clock.h"
 #include "passes/6_pipeline/schedule/zero_bubble.h"
 
 zb_plan zb_new_plan(msc_arena *arena, const zb_problem *z) {

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "ir/clock.h"
+#include "ir/abi/clock.h"
 
 /* ---- time ---- */
 

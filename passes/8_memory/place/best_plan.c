@@ -2,7 +2,7 @@
  * bodies. */
 #include <string.h>
 
-#include "ir/clock.h"
+#include "ir/abi/clock.h"
 #include "passes/8_memory/place/place_internal.h"
 
 /* ---- limits, and the best plan ---- */

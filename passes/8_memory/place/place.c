@@ -1,6 +1,6 @@
 /* place.c: the planner: greedy orders first, then the exact search while limits allow; the best plan is kept. */
 
-#include "ir/clock.h"
+#include "ir/abi/clock.h"
 #include "passes/8_memory/place/place_internal.h"
 
 enum { SEARCHED = 1500, STEPS = 4000000 };

@@ -1,7 +1,7 @@
 /* clock.h: time that limits of searches count, which is what this thread has worked, however many others work beside
  * it; and time that passes for whoever waits. */
-#ifndef MSC_IR_CLOCK_H
-#define MSC_IR_CLOCK_H
+#ifndef MSC_IR_ABI_CLOCK_H
+#define MSC_IR_ABI_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
