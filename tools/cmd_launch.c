@@ -1,5 +1,6 @@
 /* cmd_launch.c: msc launch: starts this host's ranks of any program, with the variables that say which rank each is;
- * puts the rank in front of every line that they print, passes signals on, and starts all again after a failure. */
+ * puts the rank in front of every line that they print, passes signals on, and starts all again after a failure.  With
+ * a file of hosts it starts, over ssh, an msc launch on each of them, which does that there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -15,9 +16,10 @@
 
 #include "tools/cli.h"
 #include "tools/cli_state.h"
+#include "tools/hosts.h"
 #include "tools/watch.h"
 
-enum { GRACE_MS = 5000, LINE = 1 << 16, MOST_RANKS = 4096, DEFAULT_PORT = 29500 };
+enum { GRACE_MS = 5000, HOST_MS = 3000, LINE = 1 << 16, MOST_RANKS = 4096, DEFAULT_PORT = 29500 };
 
 /* What a rank prints, as far as its line has no end yet. */
 typedef struct {
@@ -33,8 +35,13 @@ typedef struct {
 
 typedef struct {
   cli *c;
-  int local, nodes, node, restarts, generation;
+  int local, nodes, node, restarts, generation; /* of hosts: local is their number */
   int replaced; /* so many ranks more may be started in the places of others */
+  size_t num_hosts;    /* 0: the ranks of this host are started here */
+  launch_host *host;
+  const char *token;
+  const char *const **words; /* what each process runs */
+  bool has_lifeline;         /* standard input says which signals the ranks get */
   int grace_ms;
   char master[280], port[8], address[300];
   watch processes; /* of the ranks of this host */
@@ -86,9 +93,58 @@ static const char *master_of_launcher(const launcher *l) {
                           (int)number_of("PET_MASTER_PORT", DEFAULT_PORT));
 }
 
+/* The ranks of each host, which are as many on all of them; 0 after a usage error. */
+static int ranks_of_hosts(const launcher *l) {
+  int n = (int)cli_int(l->c, "n", 0);
+  for (size_t i = 0; i < l->num_hosts; i++) {
+    int slots = l->host[i].slots;
+    if (n && slots && slots < n)
+      return cli_usage(l->c, "-n %d: host %s has %d slots", n, l->host[i].name, slots), 0;
+    if (!cli_int(l->c, "n", 0) && (!slots || (n && slots != n)))
+      return cli_usage(l->c, "host %s has %s: -n says how many ranks each host has", l->host[i].name,
+                       slots ? "other slots than those before it" : "no slots"), 0;
+    if (!n) n = slots;
+  }
+  return n;
+}
+
+static int read_hosts_options(launcher *l, const char *path) {
+  cli *c = l->c;
+  uint16_t any = 0;
+  const char *master = cli_text(c, "master");
+  if (cli_int(c, "node-rank", -1) >= 0 || cli_int(c, "nodes", 0))
+    return cli_usage(c, "--hosts says how many nodes there are; it goes without --nodes and --node-rank");
+  if (!hosts_read(c, path, &l->num_hosts, &l->host) || !(l->token = hosts_token(c))) return CLI_INPUT;
+  int n = ranks_of_hosts(l);
+  if (!n) return CLI_USAGE;
+  if (n < 1 || n * (int64_t)l->num_hosts > MOST_RANKS)
+    return cli_usage(c, "-n is at least 1, and all hosts have %d ranks at most", MOST_RANKS);
+  if (cli_int(c, "restarts", 0) < 0) return cli_usage(c, "--restarts is not negative");
+  l->local = (int)l->num_hosts, l->nodes = 1, l->restarts = (int)cli_int(c, "restarts", 0);
+  l->words = msc_new_array(msc_context_arena(c->ctx), const char *const *, l->local);
+  l->grace_ms = (int)(cli_number(c, "grace", GRACE_MS / 1e3) * 1000);
+  if (getrandom(&any, sizeof any, 0) != sizeof any) any = 0;
+  const char *first = l->host[0].address;
+  if (!master) /* a port of those that systems do not give to others by themselves */
+    master = msc_arena_printf(msc_context_arena(c->ctx), strchr(first, ':') ? "[%s]:%d" : "%s:%d", first,
+                              20000 + any % 12000);
+  if (!read_master_option(l, master)) return CLI_USAGE;
+  const char *at = strchr(l->master, ':') ? "[%s]:%s" : "%s:%s";
+  const char *place = msc_arena_printf(msc_context_arena(c->ctx), at, l->master, l->port);
+  for (size_t i = 0; i < l->num_hosts; i++) {
+    const char *words = msc_arena_printf(
+        msc_context_arena(c->ctx), "-n %d --nodes %zu --node-rank %zu --master %s --grace %g --replace %d", n,
+        l->num_hosts, i, place, l->grace_ms / 1e3, (int)cli_int(c, "replace", 0));
+    l->words[i] = hosts_command(c, &l->host[i], words);
+  }
+  l->grace_ms += HOST_MS; /* theirs comes first */
+  return CLI_OK;
+}
+
 static int read_launch_options(launcher *l) {
   cli *c = l->c;
-  const char *master = cli_text(c, "master");
+  const char *master = cli_text(c, "master"), *hosts = cli_text(c, "hosts");
+  if (hosts) return read_hosts_options(l, hosts);
   int64_t n = cli_int(c, "n", 0), nodes = cli_int(c, "nodes", number_of("PET_NNODES", 1)),
           node = cli_int(c, "node-rank", number_of("PET_NODE_RANK", -1));
   if (!master && nodes > 1) master = master_of_launcher(l);
@@ -107,6 +163,8 @@ static int read_launch_options(launcher *l) {
     return cli_usage(c, "--grace is a number of seconds above 0");
   l->local = (int)n, l->nodes = (int)nodes, l->node = (int)node, l->restarts = (int)cli_int(c, "restarts", 0);
   l->grace_ms = (int)(cli_number(c, "grace", GRACE_MS / 1e3) * 1000);
+  l->words = msc_new_array(msc_context_arena(c->ctx), const char *const *, l->local);
+  for (int i = 0; i < l->local; i++) l->words[i] = c->operands;
   return master && !read_master_option(l, master) ? CLI_USAGE : CLI_OK;
 }
 
@@ -151,41 +209,49 @@ static void set_environment(const launcher *l, int local_rank) {
 }
 
 /* The child: becomes the program, or writes errno into the pipe. */
-static void become_rank(const launcher *l, int local_rank, int out, int err, int broken, pid_t parent) {
+static void become_rank(const launcher *l, int local_rank, int in, int out, int err, int broken, pid_t parent) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(CLI_ENVIRONMENT);
-  set_environment(l, local_rank);
-  int in = local_rank || l->node ? open("/dev/null", O_RDONLY) : STDIN_FILENO;
+  if (!l->num_hosts) set_environment(l, local_rank);
+  if (in < 0) in = local_rank || l->node || l->has_lifeline ? open("/dev/null", O_RDONLY) : STDIN_FILENO;
   if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0)
     _exit(CLI_ENVIRONMENT);
-  execvp(l->c->operands[0], (char *const *)(uintptr_t)l->c->operands);
+  execvp(l->words[local_rank][0], (char *const *)(uintptr_t)l->words[local_rank]);
   int error = errno;
   if (write(broken, &error, sizeof error) != sizeof error) _exit(CLI_ENVIRONMENT);
   _exit(127);
 }
 
+/* A host's launcher reads the token before anything else. */
+static bool give_token(const launcher *l, int fd) {
+  size_t n = strlen(l->token);
+  return write(fd, l->token, n) == (ssize_t)n && write(fd, "\n", 1) == 1;
+}
+
 /* replaces: takes the place of one that was lost, while the others stay. */
 static bool start_one(launcher *l, int i, bool replaces) {
-  int out[2] = {-1, -1}, err[2] = {-1, -1}, broken[2] = {-1, -1}, error = 0;
+  int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, broken[2] = {-1, -1}, error = 0;
   outputs *p = &l->printed[i];
   pid_t self = getpid(), pid = -1;
-  bool made = pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 && pipe2(broken, O_CLOEXEC) == 0;
+  bool made = !l->num_hosts || pipe2(in, O_CLOEXEC) == 0;
+  made = made && pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 && pipe2(broken, O_CLOEXEC) == 0;
   if (made) pid = fork();
   if (made && pid == 0 && replaces) setenv("MSC_REPLACES", "1", 1);
-  if (made && pid == 0) become_rank(l, i, out[1], err[1], broken[1], self);
+  if (made && pid == 0) become_rank(l, i, in[0], out[1], err[1], broken[1], self);
   if (!made || pid < 0) error = errno;
-  int *const mine[] = {&out[1], &err[1], &broken[1]};
-  for (int k = 0; k < 3; k++)
-    if (*mine[k] >= 0) close(*mine[k]);
+  int *const theirs[] = {&in[0], &out[1], &err[1], &broken[1]};
+  for (int k = 0; k < 4; k++)
+    if (*theirs[k] >= 0) close(*theirs[k]);
   if (!error && read(broken[0], &error, sizeof error) != sizeof error) error = 0;
   if (broken[0] >= 0) close(broken[0]);
-  p->out.fd = out[0], p->err.fd = err[0];
+  p->out.fd = out[0], p->err.fd = err[0], l->processes.lifeline[i] = in[1];
+  if (!error && l->num_hosts && !give_token(l, in[1])) error = errno;
   if (out[0] >= 0) fcntl(out[0], F_SETFL, O_NONBLOCK);
   if (err[0] >= 0) fcntl(err[0], F_SETFL, O_NONBLOCK);
-  if (error) return msc_error(l->c->ctx, MSC_E_FILE, NULL, "cannot start %s: %s", l->c->operands[0], strerror(error));
+  if (error) return msc_error(l->c->ctx, MSC_E_FILE, NULL, "cannot start %s: %s", l->words[i][0], strerror(error));
   watch_started(&l->processes, i, pid);
   return true;
 }
@@ -205,7 +271,7 @@ static bool start_all(launcher *l) {
 static void print_line(const launcher *l, int local_rank, stream *s) {
   if (!s->bytes) return;
   if (s->line[s->bytes - 1] != '\n') s->line[s->bytes++] = '\n';
-  fprintf(s->to, "[%d] ", l->node * l->local + local_rank);
+  if (!l->num_hosts) fprintf(s->to, "[%d] ", l->node * l->local + local_rank); /* a host's launcher has done so */
   fwrite(s->line, 1, s->bytes, s->to);
   s->bytes = 0;
 }
@@ -256,14 +322,28 @@ static void reap_programs(launcher *l) {
   }
 }
 
+static void pass_on(launcher *l, int number) {
+  if (number == SIGUSR1 || number == SIGUSR2) watch_signal(&l->processes, number);
+  else watch_pass_on(&l->processes, number, l->grace_ms);
+}
+
 static void take_signals(launcher *l) {
   struct signalfd_siginfo told;
-  while (read(l->signals, &told, sizeof told) == (ssize_t)sizeof told) {
-    int number = (int)told.ssi_signo;
-    if (number == SIGCHLD) continue;
-    if (number == SIGUSR1 || number == SIGUSR2) watch_signal(&l->processes, number);
-    else watch_pass_on(&l->processes, number, l->grace_ms);
-  }
+  while (read(l->signals, &told, sizeof told) == (ssize_t)sizeof told)
+    if (told.ssi_signo != SIGCHLD) pass_on(l, (int)told.ssi_signo);
+}
+
+
+
+/* Standard input, which has something to read: signals of who started this launcher over ssh; when that is gone, the
+ * ranks end. */
+static void take_lifeline(launcher *l) {
+  uint8_t number = 0;
+  ssize_t n = read(STDIN_FILENO, &number, 1);
+  if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  if (n == 1 && number && number < NSIG) return pass_on(l, number);
+  l->has_lifeline = false;
+  pass_on(l, SIGTERM);
 }
 
 static void watch_all(launcher *l) {
@@ -274,7 +354,9 @@ static void watch_all(launcher *l) {
       l->polled[n++] = (struct pollfd){.fd = l->printed[i].out.fd, .events = POLLIN};
       l->polled[n++] = (struct pollfd){.fd = l->printed[i].err.fd, .events = POLLIN};
     }
+    if (l->has_lifeline) l->polled[n++] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
     poll(l->polled, n, 200);
+    if (l->has_lifeline && l->polled[n - 1].revents) take_lifeline(l);
     for (int i = 0; i < l->local; i++) {
       stream *const both[] = {&l->printed[i].out, &l->printed[i].err};
       for (int k = 0; k < 2; k++) {
@@ -300,7 +382,8 @@ static void tell_ended_program(const launcher *l, bool again) {
     snprintf(how, sizeof how, "was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
   else snprintf(how, sizeof how, "ended with exit code %d", WEXITSTATUS(status));
   if (again) snprintf(next, sizeof next, "; restart %d of %d", l->generation, l->restarts);
-  fprintf(stderr, "msc launch: rank %d %s%s\n", l->node * l->local + l->first, how, next);
+  if (l->num_hosts) fprintf(stderr, "msc launch: on host %s ssh %s%s\n", l->host[l->first].name, how, next);
+  else fprintf(stderr, "msc launch: rank %d %s%s\n", l->node * l->local + l->first, how, next);
 }
 
 static int run_generations(launcher *l) {
@@ -329,7 +412,10 @@ static int run_launch(cli *c) {
   int code = read_launch_options(&l);
   if (code) return code;
   l.printed = msc_new_array(a, outputs, l.local);
-  l.polled = msc_new_array(a, struct pollfd, 1 + 2 * l.local);
+  l.has_lifeline = getenv("MSC_LIFELINE") && !l.num_hosts;
+  unsetenv("MSC_LIFELINE");
+  if (l.num_hosts) signal(SIGPIPE, SIG_IGN);
+  l.polled = msc_new_array(a, struct pollfd, 2 + 2 * l.local);
   for (int i = 0; i < l.local; i++) {
     l.printed[i].out = (stream){.fd = -1, .to = stdout, .line = msc_new_array(a, char, LINE + 1)};
     l.printed[i].err = (stream){.fd = -1, .to = stderr, .line = msc_new_array(a, char, LINE + 1)};
@@ -345,7 +431,9 @@ static int run_launch(cli *c) {
 }
 
 static const cli_option options[] = {
-    {"n", CLI_INT, "RANKS", "ranks of this host"},
+    {"n", CLI_INT, "RANKS", "ranks of this host, or of each of --hosts"},
+    {"hosts", CLI_TEXT, "FILE",
+     "start the ranks on these hosts over ssh, in this folder: a line HOST [slots=N] for each; rank 0 is on the first"},
     {"nodes", CLI_INT, "K", "hosts, each with as many ranks; default PET_NNODES, or 1"},
     {"node-rank", CLI_INT, "I", "number of this host; default PET_NODE_RANK or JOB_COMPLETION_INDEX"},
     {"master", CLI_TEXT, "HOST:PORT",

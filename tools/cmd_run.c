@@ -204,7 +204,7 @@ static const cli_option options[] = {
      "ranks that hold the same, at most one step is run again; where nobody does, all go back to the newest "
      "checkpoint"},
     {"grace", CLI_NUMBER, "S", "seconds that ranks have after SIGTERM to write a checkpoint; default 5"},
-    {"alive", CLI_TEXT | CLI_LATER, "FILE", "touch this file at every step"},
+    {"alive", CLI_TEXT, "FILE", "set the time of this file at every step; an empty one is made"},
     {0},
 };
 const cli_command cmd_run = {"PLAN", 1, 1, options, run_run};

@@ -1,12 +1,17 @@
 /* train_rank.c: what one rank of a run does: opens the plan, trains, saves checkpoints, evaluates, and meets the others
  * again when one of them was lost. */
 #include <jansson.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "ir/abi/clock.h"
+#include "runtime/runtime.h"
 #include "tools/checkpoints.h"
 #include "tools/status.h"
 #include "tools/trace.h"
@@ -109,11 +114,24 @@ static mscrt_status *evaluate_between(training *t, int64_t step) {
   return s;
 }
 
+/* Sets the time of the file --alive to now; the first rank of a host does it for all. */
+static mscrt_status *touch_alive(const training *t) {
+  const char *path = cli_text(t->c, "alive");
+  if (!path || (t->joins ? t->job.local_rank > 0 : t->rank != 0)) return NULL;
+  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  bool done = fd >= 0 && futimens(fd, NULL) == 0;
+  mscrt_status *s = done ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot be touched: %s", path, strerror(errno));
+  if (fd >= 0) close(fd);
+  return s;
+}
+
 static mscrt_status *train(training *t) {
   double epoch_loss = 0;
   int64_t epoch_steps = 0;
   mscrt_stats begun = {.struct_size = sizeof begun};
   mscrt_get_stats(t->ctx, &begun);
+  mscrt_status *touched = touch_alive(t);
+  if (touched) return touched;
   for (int64_t step = begun.steps + 1; step <= t->steps && !t->stopped; step++) {
     double loss, begin = now_ms();
     mscrt_status *s = set_learning_rates(t, step - 1);
@@ -122,7 +140,8 @@ static mscrt_status *train(training *t) {
     double ms = now_ms() - begin;
     if (t->done <= t->steps) t->ms[t->done++] = ms;
     if (t->rank == 0) tell_step(t, step, loss, ms);
-    s = keep_checkpoint(t, step);
+    s = touch_alive(t);
+    if (!s) s = keep_checkpoint(t, step);
     if (!s && !t->stopped) s = evaluate_between(t, step);
     if (s) return s;
     epoch_loss += loss, epoch_steps++;

@@ -12,6 +12,7 @@ typedef struct {
   pid_t *pid;
   int *status;         /* as waitpid gives it; 0 while it runs */
   bool *ended;         /* not running; to begin with, all */
+  int *lifeline;       /* takes a byte for each signal that a process is to get, and is closed behind it; -1: none */
   int told;            /* the signal that this process got and that ends all; 0: none */
   bool asked;          /* the processes were asked to end */
   int64_t deadline_ns; /* when all are asked to end, or killed where they were asked; 0: never */
