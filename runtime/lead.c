@@ -17,9 +17,16 @@ mscrt_status *mscrt_lead(const mscrt_options *options) {
                           .address = given.address,
                           .meet_ms = given.timeout_ms > 0 ? given.timeout_ms : TIMEOUT_MS,
                           .silence_ms = given.silence_ms > 0 ? given.silence_ms : SILENCE_MS};
+  o.recovers = given.recover, o.led = true;
   MSCRT_CHECK(mscrt_key_open(given.token, &key));
-  mscrt_status *s = mscrt_scheduler_start(&o, &key, &scheduler);
-  if (!s) s = mscrt_scheduler_wait(scheduler);
+  mscrt_status *s = NULL;
+  bool lost;
+  do { /* after a loss those that are left, and others in the places of the lost, join anew */
+    mscrt_status_free(s);
+    lost = false;
+    s = mscrt_scheduler_start(&o, &key, &scheduler);
+    if (!s) s = mscrt_scheduler_wait(scheduler, &lost);
+  } while (lost && given.recover);
   mscrt_key_close(&key);
   return s;
 }

@@ -240,7 +240,8 @@ typedef struct {
 } mscrt_options;
 
 /* Leads a job of so many ranks at an address, without being one of them, until it ends: a status if it could not start
- * or lost a rank. Of the options it takes ranks, address, timeout_ms, token, silence_ms. The ranks have `led`. */
+ * or lost a rank; with `recover` it then leads those that are left, and new ones, on. Of the options it takes ranks,
+ * address, timeout_ms, token, silence_ms, recover. The ranks have `led`. */
 MSCRT_API mscrt_status *mscrt_lead(const mscrt_options *options);
 
 /* Maps memory and code, connects to the other ranks, and makes the initial weights. */

@@ -105,7 +105,8 @@ static int run_scheduler(training *t) {
                      .address = t->job.address,
                      .timeout_ms = t->job.topology_ms ? t->job.topology_ms : (int)(cli_number(c, "timeout", 0) * 1000),
                      .token = t->token,
-                     .silence_ms = t->job.silence_ms};
+                     .silence_ms = t->job.silence_ms,
+                     .recover = t->replaced > 0};
   return status_of_rank(c, NULL, MSC_E_DATA, mscrt_lead(&o));
 }
 
@@ -131,10 +132,10 @@ static int share_measured(training *t) {
 static int run_run(cli *c) {
   training t = {.c = c};
   if (!check_run_options(&t)) return CLI_INPUT;
-  if (t.joins && t.job.role == STARTUP_SCHEDULER) return run_scheduler(&t);
   const char *launched = getenv("MSC_REPLACE"); /* by msc launch --replace */
   t.replaced = (int)cli_int(c, "replace", launched ? atoi(launched) : 0);
   if (t.replaced < 0) return cli_usage(c, "--replace is not negative");
+  if (t.joins && t.job.role == STARTUP_SCHEDULER) return run_scheduler(&t);
   if (cli_int(c, "n", 1) < 1 || cli_int(c, "threads", 1) < 1) return cli_usage(c, "-n and --threads are at least 1");
   int code = open_training(&t);
   if (!code) code = share_measured(&t);

@@ -503,8 +503,9 @@ fail:
   return s;
 }
 
-mscrt_status *mscrt_scheduler_wait(mscrt_scheduler *s) {
+mscrt_status *mscrt_scheduler_wait(mscrt_scheduler *s, bool *out_lost) {
   pthread_join(s->thread, NULL);
+  *out_lost = s->lost;
   mscrt_status *result = s->result;
   s->result = NULL;
   free_scheduler(s);
@@ -513,7 +514,8 @@ mscrt_status *mscrt_scheduler_wait(mscrt_scheduler *s) {
 
 void mscrt_scheduler_stop(mscrt_scheduler *s) {
   uint64_t one = 1;
+  bool lost;
   if (!s) return;
   if (write(s->stop, &one, sizeof one) != sizeof one) {} /* it is full: already stopping */
-  mscrt_status_free(mscrt_scheduler_wait(s));
+  mscrt_status_free(mscrt_scheduler_wait(s, &lost));
 }

@@ -168,8 +168,8 @@ typedef struct mscrt_scheduler mscrt_scheduler;
 
 /* Listens at the address and starts the thread that leads a job of so many ranks. The key must stay. */
 mscrt_status *mscrt_scheduler_start(const mscrt_comm_options *o, const mscrt_key *key, mscrt_scheduler **out_scheduler);
-/* Waits until the job has ended; a status if it could not start or lost a rank. */
-mscrt_status *mscrt_scheduler_wait(mscrt_scheduler *s);
+/* Waits until the job has ended; a status if it could not start or lost a rank (*out_lost: that it had). */
+mscrt_status *mscrt_scheduler_wait(mscrt_scheduler *s, bool *out_lost);
 /* Ends the thread; ranks that are left are told that the scheduler has ended its work. Accepts NULL. */
 void mscrt_scheduler_stop(mscrt_scheduler *s);
 

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -142,6 +143,31 @@ for killed in (0, 2):
     expect.check(f"msc launch, rank {killed}: {run.returncode} {err}", run.returncode == 0 and "takes its place" in err and
                  "came from other ranks" in err)
     expect.check(f"msc launch, rank {killed}: losses", len(got) >= 2499 and all(got.get(k, v) == v for k, v in wanted))
+
+# A scheduler of its own leads the job on.
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+
+
+def with_role(role, number=None):
+    env = {**os.environ, "MS_ROLE": role, "MS_SCHED_HOST": "127.0.0.1", "MS_SCHED_PORT": str(port), "MS_WORKER_NUM": "3"}
+    if number is not None:
+        env["MS_NODE_ID"] = str(number)
+    return subprocess.Popen([MSC, "run", "dp3.bin", *RUN.split(), "--steps", "2500", "--replace", "1"], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, env=env)
+
+
+leader, ranks = with_role("MS_SCHED"), [with_role("MS_WORKER", r) for r in range(3)]
+first = [ranks[0].stdout.readline() for _ in range(20)]
+ranks[1].kill()
+ranks.append(with_role("MS_WORKER", 1))
+out, err = rest_of(ranks[0])
+ended = [p.wait(60) for p in (leader, ranks[0], ranks[2], ranks[3])]
+expect.check(f"led by a scheduler: {ended} {err} {leader.stderr.read()}", ended == [0] * 4 and "came from other ranks" in err and
+             losses("".join(first) + out) == undisturbed("dp3", 2500))
+for p in [leader, *ranks[1:]]:
+    p.communicate()
 
 # More ranks are lost than may be replaced.
 run = subprocess.Popen([MSC, "run", "dp3.bin", *RUN.split(), "--steps", "1000000", "--replace", "1"], stdout=subprocess.DEVNULL,
