@@ -193,6 +193,8 @@ static const cli_option options[] = {
      "checkpoints, with the optimizer's state and the position in the data: after the last step, every --ckpt-every, "
      "and before SIGTERM ends the run"},
     {"ckpt-every", CLI_INT, "K", "steps between checkpoints"},
+    {"mtbf", CLI_NUMBER, "H",
+     "hours between failures of the whole job: say at the end how many steps between checkpoints lose least"},
     {"ckpt-keep", CLI_INT, "N", "checkpoints to keep; default 2"},
     {"resume", CLI_FLAG, NULL,
      "go on from the newest checkpoint, if there is one, to the same number of steps, bit for bit"},

@@ -231,6 +231,8 @@ static int check_checkpoints(training *t) {
     return cli_usage(c, "--resume, --ckpt-every, --ckpt-keep and --grace need --ckpt-dir");
   if (cli_int(c, "ckpt-every", 1) < 1 || cli_int(c, "ckpt-keep", 1) < 1 || cli_int(c, "eval-every", 1) < 1)
     return cli_usage(c, "--ckpt-every, --ckpt-keep and --eval-every are at least 1");
+  if (cli_text(c, "mtbf") && (!folder || !(cli_number(c, "mtbf", 0) > 0)))
+    return cli_usage(c, "--mtbf is a number of hours above 0, and needs --ckpt-dir");
   if (!(cli_number(c, "grace", 1) > 0 && cli_number(c, "grace", 1) < 1e6))
     return cli_usage(c, "--grace is a number of seconds above 0");
   if (cli_text(c, "eval-every") && !t->evaluates) return cli_usage(c, "--eval-every needs --eval, and labels");

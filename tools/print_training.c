@@ -109,6 +109,18 @@ void print_totals(const training *t, double total_ms, uint64_t resident) {
   if (t->c->json) printf("}\n");
 }
 
+void print_interval(const training *t) {
+  double step_s = 0, save_s = t->save_ms / 1e3 / (double)t->saved, failure_s = cli_number(t->c, "mtbf", 0) * 3600;
+  for (int64_t i = 0; i < t->done; i++) step_s += t->ms[i] / 1e3 / (double)t->done;
+  if (!t->saved || !t->done) return;
+  double apart_s = sqrt(2 * save_s * failure_s), steps = apart_s / step_s;
+  cli_progress_done(t->c);
+  fprintf(stderr,
+          "msc run: a checkpoint cost %.4g s and a step %.4g s; with a failure every %.4g h, --ckpt-every %.0f loses "
+          "least\n",
+          save_s, step_s, failure_s / 3600, steps < 1 ? 1 : steps);
+}
+
 void print_recovery(training *t, const mscrt_recovery *r) {
   cli_progress_done(t->c);
   if (r->from_peers)

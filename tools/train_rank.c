@@ -79,12 +79,15 @@ static mscrt_status *keep_checkpoint(training *t, int64_t step) {
   mscrt_status *s = mscrt_max(t->ctx, (uint64_t)stop_asked, &stop);
   t->stopped = stop;
   bool due = stop || step == t->steps || (every && step % every == 0);
+  double begin = now_ms();
   if (!s) s = end_checkpoint(t, due);
   if (s || !due) return s;
   checkpoint_path(folder, step, path); /* its length was checked */
   s = mscrt_checkpoint_begin(t->ctx, path);
   t->saves = !s;
-  return s || !(stop || step == t->steps) ? s : end_checkpoint(t, true);
+  if (!s && (stop || step == t->steps)) s = end_checkpoint(t, true);
+  t->save_ms += now_ms() - begin, t->saved++;
+  return s;
 }
 
 /* Goes on from the newest checkpoint, if there is one; again: from one that this run has written. */
@@ -230,6 +233,7 @@ static mscrt_status *work(training *t) {
   mscrt_status *s = train(t);
   double total_ms = now_ms() - begin;
   if (!s && t->measured) note_measured(t);
+  if (!s && t->rank == 0 && cli_text(c, "mtbf")) print_interval(t);
   mscrt_evaluation e = {.struct_size = sizeof e};
   if (s || t->stopped) return s; /* if it was stopped, the checkpoint is written */
   if (t->evaluates) s = mscrt_evaluate(t->ctx, &e);

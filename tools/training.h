@@ -49,6 +49,8 @@ typedef struct {
   double *ms;           /* of each step that this run did */
   int64_t done;         /* how many these are */
   bool stopped;         /* by SIGTERM, after a checkpoint */
+  double save_ms;       /* time in which steps stood still for checkpoints, and ... */
+  int64_t saved;        /* for how many */
   bool saves, prunes;   /* a checkpoint is being written; old ones are being removed, by rank 0 */
   pthread_t pruning;
 } training;
@@ -73,5 +75,8 @@ void print_evaluation(const training *t, const mscrt_evaluation *e);
 void print_totals(const training *t, double total_ms, uint64_t resident);
 /* One line, and the step whose loss the rank 0 before this one could not say. */
 void print_recovery(training *t, const mscrt_recovery *r);
+/* How often checkpoints lose least by a failure every --mtbf hours: sqrt(2 * cost * time between failures) apart
+ * (Young 1974). */
+void print_interval(const training *t);
 
 #endif

@@ -4,6 +4,7 @@ state of the optimizer that is cut over ranks, and samples in the order of the s
 what is damaged is told and set aside; SIGTERM writes one; --eval-every."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -171,6 +172,16 @@ told = lines("two.bin", "--steps 6 --eval 0:16 --eval-every 2")
 expect.check(f"evaluations {told}",
              ["eval" if "eval" in line else "step" for line in told[:-1]] == ["step", "step", "eval"] * 3)
 expect.check("they change nothing", losses(told) == losses(lines("two.bin", "--steps 6")))
+
+# How often: as often as the cost of one and the time between failures say.
+said = expect(f"run two.bin {RUN} --steps 40 --ckpt-dir often --ckpt-every 10 --mtbf 12", 0, None).stderr.decode()
+found = re.fullmatch(r"msc run: a checkpoint cost (\S+) s and a step (\S+) s; with a failure every 12 h, --ckpt-every (\d+) loses "
+                     r"least\n", said)
+cost, step, every = map(float, found.groups()) if found else (1, 1, 0)
+expect.check(f"how often: {said}", abs(every / ((2 * cost * 12 * 3600)**0.5 / step) - 1) < 0.01)
+expect(f"run two.bin {RUN} --steps 4 --mtbf 12", 2,
+       "msc run: error: --mtbf is a number of hours above 0, and needs --ckpt-dir (msc run --help)\n", "")
+shutil.rmtree("often")
 
 # SIGTERM, to all ranks by the one that started them.
 for plan in ("one.bin", "two.bin"):
