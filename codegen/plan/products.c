@@ -65,10 +65,11 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   }
 }
 
-/* Packing takes as long as multiplying few rows. */
+/* Packing takes as long as multiplying few rows, and longer where the level-2 cache has b. */
 static bool reads_b_where_it_lies(const msc_plan_matmul *m) {
-  enum { FEW = 48 };
-  return m->m <= FEW && !m->transpose_b && m->n % m->width == 0 && msc_dtype_bytes(m->dtype) >= 4;
+  enum { FEW = 48, FEW_OF_NEAR = 128, NEAR = 1280 * 1024 };
+  bool fits = !m->transpose_b && m->n % m->width == 0 && msc_dtype_bytes(m->dtype) >= 4;
+  return fits && m->m <= (m->k * m->n * sum_bytes(m) <= NEAR ? FEW_OF_NEAR : FEW);
 }
 
 static void set_workspace(msc_plan_matmul *m) {
