@@ -1,14 +1,17 @@
 """products: matrix products [form, batch, m, n, k] in; for each the speed of msc's kernels beside the libraries that
 can be loaded, by turns, on one thread and on two; printed as GF/s and as ratios to the best of them.
 
-    tests/bench/products.py [THREADS ...]     BENCH_PYTHON: Pythons that may have torch and numpy, with colons
-    MSC_VECTOR_BYTES=32 tests/bench/products.py 1                 msc's kernels for AVX2
+    tests/bench/products.py [THREADS ...] [hot|cold ...] [BATCHxMxNxK ...]
+    MSC_VECTOR_BYTES=32 tests/bench/products.py 1 hot             all of them limited to AVX2
 
+BENCH_PYTHON: Pythons that may have torch and numpy, with colons.  Cold: other memory is written before each product,
+more than the caches of a core hold.
 The libraries: torch (its matmul, MKL), torch's oneDNN (its linear layer, without transposed a), oneDNN (libdnnl.so.2)
 and OpenBLAS (numpy's own, or libopenblas.so.0).
 A product is a plan of its own, executed by libmscrt in this process: tiles, packing and threads as in a network."""
 import array
 import ctypes
+import functools
 import glob
 import json
 import math
@@ -35,7 +38,17 @@ SIZES = (  # batch, m, n, k
     (1, 1024, 64, 4096), (1, 32, 512, 784), (1, 784, 512, 32), (1, 512, 256, 512), (1, 16, 1024, 1024),
     (64, 128, 128, 32), (64, 128, 32, 128), (32, 128, 64, 128), (8, 512, 64, 512), (8, 512, 512, 64),
     (1, 500, 300, 700), (1, 37, 1000, 333), (1, 1000, 10, 512), (1, 64, 3000, 100), (1, 2048, 2048, 512),
+    (1, 64, 64, 64), (1, 96, 96, 96), (1, 192, 192, 192), (1, 384, 384, 384), (1, 768, 768, 768),
+    (1, 1024, 768, 256), (1, 1024, 1376, 512), (1, 1024, 512, 1376), (1, 512, 1376, 1024), (1, 4096, 256, 1024),
+    (1, 1, 1024, 1024), (1, 4, 1024, 1024), (1, 8, 512, 512), (1, 32, 1024, 1024), (1, 32, 256, 512),
+    (1, 64, 512, 512), (1, 128, 1024, 256), (1, 1024, 32, 256), (1, 1024, 100, 512), (1, 512, 10, 64),
+    (1, 1024, 1024, 16), (1, 256, 256, 4096), (1, 65, 257, 129), (1, 1000, 1000, 1000), (1, 333, 777, 555),
+    (64, 128, 128, 64), (64, 128, 64, 128), (16, 256, 256, 64), (16, 256, 64, 256), (128, 64, 64, 64),
 )
+# Narrower vectors for every library.
+AVX2 = {"MKL_ENABLE_INSTRUCTIONS": "AVX2", "DNNL_MAX_CPU_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell"}
+FLUSHED = 32 << 20  # bytes that are written to empty the caches
 
 
 def operand_shapes(form, batch, m, n, k):
@@ -56,12 +69,22 @@ def write_plan(folder, form, size):
     return plan
 
 
-def seconds_of(threads, work):
-    """Of one thread its own time, which other work of the machine disturbs less."""
+def seconds_of(threads, work, times, cold):
+    """Of work(times) for each time; of one thread its own time, which other work of the machine disturbs less."""
     clock = time.process_time if threads == 1 else time.perf_counter
-    begin = clock()
-    work()
-    return clock() - begin
+    taken = 0
+    for _ in range(times if cold else 1):
+        if cold:
+            ctypes.memset(other_memory(), 1, FLUSHED)
+        begin = clock()
+        work(1 if cold else times)
+        taken += clock() - begin
+    return taken / times
+
+
+@functools.cache
+def other_memory():
+    return (ctypes.c_char * FLUSHED)()
 
 
 class Mine:
@@ -73,8 +96,8 @@ class Mine:
                                  threads=self.threads)
         return True
 
-    def seconds(self, times):
-        return seconds_of(self.threads, lambda: self.plan._call("mscrt_run", b"forward", times, None)) / times
+    def seconds(self, times, cold=False):
+        return seconds_of(self.threads, lambda n: self.plan._call("mscrt_run", b"forward", n, None), times, cold)
 
     def close(self):
         self.plan.close()
@@ -86,7 +109,8 @@ class Peer:
     def __init__(self, python, library, threads):
         self.process = subprocess.Popen([python, os.path.abspath(__file__), "peer", library, str(threads)], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                        env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+                                        env={**os.environ, "OMP_NUM_THREADS": str(threads),
+                                             **(AVX2 if os.environ.get("MSC_VECTOR_BYTES") == "32" else {})})
 
     def ask(self, *question):
         """The answer; None: the process has ended, because its library cannot be loaded."""
@@ -102,8 +126,8 @@ class Peer:
         """Whether the library has such a product."""
         return self.ask("open", form, size)
 
-    def seconds(self, times):
-        return self.ask("seconds", times)
+    def seconds(self, times, cold=False):
+        return self.ask("seconds", times, cold)
 
     def close(self):
         pass
@@ -201,36 +225,36 @@ def serve(library, threads):
             product = open_product(*args)
             answer = product is not None
         else:
-            times = args[0]
-            answer = seconds_of(threads, lambda: [product() for _ in range(times)]) / times
+            answer = seconds_of(threads, lambda n: [product() for _ in range(n)], *args)
         print(json.dumps(answer), flush=True)
 
 
-def compare(contestants, form, size):
+def compare(contestants, form, size, cold):
     """Median seconds of each, measured by turns; infinite where a library has no such product."""
     times, taken = [0] * len(contestants), [[] for _ in contestants]
     for i, c in enumerate(contestants):
         if c.open(form, size):
             c.seconds(1)
-            times[i] = max(1, int(SECONDS / c.seconds(2)))
+            times[i] = 4 if cold else max(1, int(SECONDS / c.seconds(2)))
     for _ in range(ROUNDS):
         for c, num, found in zip(contestants, times, taken):
             if num:
-                found.append(c.seconds(num))
+                found.append(c.seconds(num, cold))
     for c in contestants:
         c.close()
     return [statistics.median(found) if found else math.inf for found in taken]
 
 
-def figures(threads, libraries):
+def figures(threads, libraries, cold, sizes):
     """Prints a row for each product; of those that a library computes faster the list, worst first."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         peers = [Peer(python, library, threads) for library, python in libraries.items()]
-        print(f"products of f32, {threads} thread(s), GF/s: msc, {', '.join(libraries)}; ratio to the best of them")
-        for size in SIZES:
+        print(f"products of f32, {threads} thread(s), {'cold' if cold else 'hot'}, GF/s: msc, {', '.join(libraries)}; "
+              "ratio to the best of them")
+        for size in sizes:
             for form in FORMS:
-                ours, *theirs = compare([Mine(folder, threads), *peers], form, size)
+                ours, *theirs = compare([Mine(folder, threads), *peers], form, size, cold)
                 work, what = 2 * math.prod(size) / 1e9, f"{form} {'x'.join(map(str, size))}"
                 rows.append((min(theirs) / ours, what, list(libraries)[theirs.index(min(theirs))]))
                 print(f"  {what:<21} {work / ours:7.1f} " + "".join(f"{work / t:7.1f} " for t in theirs) +
@@ -252,16 +276,20 @@ def find_libraries():
     return found
 
 
-def main(threads=(1, 2)):
+def main(words=()):
+    threads = [int(w) for w in words if w.isdigit()] or [1, 2]
+    caches = [w for w in words if w in ("hot", "cold")] or ["hot", "cold"]
+    sizes = [tuple(map(int, w.split("x"))) for w in words if "x" in w] or SIZES
     libraries = find_libraries()
     if not libraries:
         return print(f"products: skipped: none of {', '.join(LIBRARIES)} can be loaded")
     for num in threads:
-        figures(num, libraries)
+        for cache in caches:
+            figures(num, libraries, cache == "cold", sizes)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["peer"]:
         serve(sys.argv[2], int(sys.argv[3]))
     else:
-        main(tuple(map(int, sys.argv[1:] or ["1", "2"])))
+        main(sys.argv[1:])
