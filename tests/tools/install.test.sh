@@ -123,4 +123,8 @@ assert "d" in plan.explain()
 with plan.run() as job:
     losses = [job.step(x=[[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]], y=[0, 1, 1, 0]) for _ in range(20)]
 assert losses[-1] < losses[0] / 1.5, losses
+from importlib.metadata import entry_points
+for group in ("console_scripts", "torch_dynamo_backends"):
+    assert "msc" in entry_points(group=group).names, group
 END
+[ "$(PYTHONPATH=$folder/site python3 -m msc --version)" = "$("$build/msc" --version)" ]
