@@ -503,12 +503,11 @@ bool grad_reduce_mean(msc_grad_ctx *g, msc_op *op) {
 /* The elements that equal the extremum share its gradient. */
 bool grad_reduce_max(msc_grad_ctx *g, msc_op *op) {
   msc_value *x = in(op, 0), *dy = dy_of(g);
-  msc_value *hit = compare(&g->b, "eq", x, unreduced(g, op, &op->out[0]));
+  msc_value *hit = cast(&g->b, compare(&g->b, "eq", x, unreduced(g, op, &op->out[0])), x->type->dtype);
   int64_t dims[MSC_MAX_RANK] = {0};
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
-  msc_value *ties = sum(&g->b, cast(&g->b, hit, x->type->dtype), num, dims, msc_op_bool(op, "keep_dims"));
-  msc_value *share = unreduced(g, op, over(&g->b, dy, ties));
-  return give_gradient(g, op, 0, choose(&g->b, hit, share, number(&g->b, x, 0)));
+  msc_value *ties = sum(&g->b, hit, num, dims, msc_op_bool(op, "keep_dims"));
+  return give_gradient(g, op, 0, times(&g->b, hit, unreduced(g, op, over(&g->b, dy, ties))));
 }
 
 /* dy times the product of the others: y / x without zeros; with one zero, the product of the rest, for that element

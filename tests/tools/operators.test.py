@@ -112,4 +112,15 @@ for text, why in (("x[2]", "2 is no index of dimension 0, which has 2 elements")
         expect.check(f"{text}: {e}", why in str(e))
     else:
         expect.check(f"no error: {text}", False)
+
+# Elements that tie share the gradient of an extremum; of one that is no number it is none, as PyTorch has it.
+g = msc.Graph("extremes")
+p = g.parameter("p", "f32", [3, 3], init="zeros")
+x = g.input("x", "f32", [3, 3], batch_dim=-1)
+g.loss(g.reduce_sum(g.reduce_max(p + x, [1]), [0]))
+g.optimizer("sgd", lr=1.0)
+with msc.compile(g, libraries=os.path.dirname(MSC)).run() as job:
+    job.step(x=[1.0, 5.0, 2.0, 4.0, 0.0, 4.0, 1.0, float("nan"), 2.0])
+    got = flat(job.read("p").tolist())
+expect.check(f"gradients of maxima: {got}", got[:6] == [0, -1, 0, -0.5, 0, -0.5] and all(v != v for v in got[6:]))
 expect.done()

@@ -31,28 +31,26 @@ module {
     %9 = "msc.reduce_sum"(%8) {dims = [0], forward = "%4", letters = "A"} : (tensor<2xf32>) -> tensor<f32>
     %10 = "msc.div"(%5, %9) {forward = "%4", letters = ""} : (tensor<f32>, tensor<f32>) -> tensor<f32>
     %11 = "msc.broadcast_to"(%10) {forward = "%4", letters = "A", shape = [2]} : (tensor<f32>) -> tensor<2xf32>
-    %12 = "msc.constant"() {value = dense<0.0e+00> : tensor<f32>} : () -> tensor<f32>
-    %13 = "msc.select"(%7, %11, %12) {forward = "%4", letters = "A"} : (tensor<2xi1>, tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
-    %14 = "msc.reshape"(%3) {forward = "%3", letters = "A", shape = [2, 1]} : (tensor<2xf32>) -> tensor<2x1xf32>
-    %15 = "msc.broadcast_to"(%14) {forward = "%3", letters = "AB", shape = [2, 3]} : (tensor<2x1xf32>) -> tensor<2x3xf32>
-    %16 = "msc.compare"(%2, %15) {forward = "%3", letters = "AB", predicate = "eq"} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>
-    %17 = "msc.cast"(%16) {dtype = "f32", forward = "%3", letters = "AB"} : (tensor<2x3xi1>) -> tensor<2x3xf32>
-    %18 = "msc.reduce_sum"(%17) {dims = [1], forward = "%3", letters = "AB"} : (tensor<2x3xf32>) -> tensor<2xf32>
-    %19 = "msc.div"(%13, %18) {forward = "%3", letters = "A"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
-    %20 = "msc.reshape"(%19) {forward = "%3", letters = "A", shape = [2, 1]} : (tensor<2xf32>) -> tensor<2x1xf32>
-    %21 = "msc.broadcast_to"(%20) {forward = "%3", letters = "AB", shape = [2, 3]} : (tensor<2x1xf32>) -> tensor<2x3xf32>
-    %22 = "msc.constant"() {value = dense<0.0e+00> : tensor<f32>} : () -> tensor<f32>
-    %23 = "msc.select"(%16, %21, %22) {forward = "%3", letters = "AB"} : (tensor<2x3xi1>, tensor<2x3xf32>, tensor<f32>) -> tensor<2x3xf32>
-    %24 = "msc.reduce_sum"(%23) {dims = [0], forward = "%2", keep_dims = true, letters = "cA"} : (tensor<2x3xf32>) -> tensor<1x3xf32>
-    %25 = "msc.exp"(%2) {forward = "%2", letters = "cA"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
-    %26 = "msc.mul"(%25, %24) {forward = "%2", letters = "cA"} : (tensor<2x3xf32>, tensor<1x3xf32>) -> tensor<2x3xf32>
-    %27 = "msc.sub"(%23, %26) {forward = "%2", letters = "cA"} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-    %28 = "msc.mul"(%27, %1) {forward = "%1", letters = "Ac"} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-    %29 = "msc.reduce_sum"(%28) {dims = [1], forward = "%1", keep_dims = true, letters = "Ac"} : (tensor<2x3xf32>) -> tensor<2x1xf32>
-    %30 = "msc.sub"(%27, %29) {forward = "%1", letters = "Ac"} : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
-    %31 = "msc.mul"(%1, %30) {forward = "%1", letters = "Ac"} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-    %32 = "msc.mul"(%31, %x) {forward = "%0", letters = "AB"} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-    "msc.return"(%4, %32) : (tensor<f32>, tensor<2x3xf32>) -> ()
+    %12 = "msc.mul"(%8, %11) {forward = "%4", letters = "A"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    %13 = "msc.reshape"(%3) {forward = "%3", letters = "A", shape = [2, 1]} : (tensor<2xf32>) -> tensor<2x1xf32>
+    %14 = "msc.broadcast_to"(%13) {forward = "%3", letters = "AB", shape = [2, 3]} : (tensor<2x1xf32>) -> tensor<2x3xf32>
+    %15 = "msc.compare"(%2, %14) {forward = "%3", letters = "AB", predicate = "eq"} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xi1>
+    %16 = "msc.cast"(%15) {dtype = "f32", forward = "%3", letters = "AB"} : (tensor<2x3xi1>) -> tensor<2x3xf32>
+    %17 = "msc.reduce_sum"(%16) {dims = [1], forward = "%3", letters = "AB"} : (tensor<2x3xf32>) -> tensor<2xf32>
+    %18 = "msc.div"(%12, %17) {forward = "%3", letters = "A"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    %19 = "msc.reshape"(%18) {forward = "%3", letters = "A", shape = [2, 1]} : (tensor<2xf32>) -> tensor<2x1xf32>
+    %20 = "msc.broadcast_to"(%19) {forward = "%3", letters = "AB", shape = [2, 3]} : (tensor<2x1xf32>) -> tensor<2x3xf32>
+    %21 = "msc.mul"(%16, %20) {forward = "%3", letters = "AB"} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+    %22 = "msc.reduce_sum"(%21) {dims = [0], forward = "%2", keep_dims = true, letters = "cA"} : (tensor<2x3xf32>) -> tensor<1x3xf32>
+    %23 = "msc.exp"(%2) {forward = "%2", letters = "cA"} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    %24 = "msc.mul"(%23, %22) {forward = "%2", letters = "cA"} : (tensor<2x3xf32>, tensor<1x3xf32>) -> tensor<2x3xf32>
+    %25 = "msc.sub"(%21, %24) {forward = "%2", letters = "cA"} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+    %26 = "msc.mul"(%25, %1) {forward = "%1", letters = "Ac"} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+    %27 = "msc.reduce_sum"(%26) {dims = [1], forward = "%1", keep_dims = true, letters = "Ac"} : (tensor<2x3xf32>) -> tensor<2x1xf32>
+    %28 = "msc.sub"(%25, %27) {forward = "%1", letters = "Ac"} : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32>
+    %29 = "msc.mul"(%1, %28) {forward = "%1", letters = "Ac"} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+    %30 = "msc.mul"(%29, %x) {forward = "%0", letters = "AB"} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+    "msc.return"(%4, %30) : (tensor<f32>, tensor<2x3xf32>) -> ()
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.init = "uniform:0.5", msc.name = "w", msc.role = "parameter"}],
       gradients = [1],
