@@ -87,9 +87,9 @@ def main():
                     for size, ns in found.items():
                         least[size] = min(ns, least.get(size, ns))
             for size in sizes_for(ranks):
+                ratio = other[size] / own[size]
                 print(f"{ranks} ranks, {size:>9} bytes: msc {own[size] / 1e3:10.1f} us, Open MPI "
-                      f"{other[size] / 1e3:10.1f} us: {other[size] / own[size]:5.2f} times as fast (goal {GOALS[size]})",
-                      flush=True)
+                      f"{other[size] / 1e3:10.1f} us: {ratio:5.2f} times as fast (goal {GOALS[size]})", flush=True)
 
 
 main()
