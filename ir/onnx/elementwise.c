@@ -248,3 +248,13 @@ bool onnx_build_dropout(onnx_node *n) {
   if (onnx_wants(n, 1)) MSC_TRY(onnx_set(n, 1, broadcast(n->b, msc_build_scalar(n->b, mask, 1), t->rank, t->dim)));
   return onnx_set_value(n, 0, n->in[0]);
 }
+
+bool onnx_build_bit_shift(onnx_node *n) {
+  msc_value *x = onnx_in(n, 0), *places = onnx_in(n, 1);
+  const char *direction = onnx_text(n, "direction", "");
+  bool left = !strcmp(direction, "LEFT");
+  if (!x || !places) return false;
+  if (!left && strcmp(direction, "RIGHT"))
+    return onnx_refuse(n, "'direction' must be LEFT or RIGHT, not '%s'", direction);
+  return onnx_set(n, 0, binary(n->b, left ? OP_shift_left : OP_shift_right, x, places));
+}

@@ -101,6 +101,18 @@ computes(
     model([node("Unsqueeze", ["x"], ["u"], axes=[0]),
            node("Squeeze", ["u"], ["y"], axes=[0])], [X], [Y], version=11), {"x": ((2, 3), SIX)}, {"y": SIX})
 
+for direction, shifted in (("LEFT", (1 << 1, 3 << 2, 200 << 3 & 255)), ("RIGHT", (0, 0, 200 >> 3))):
+    computes(
+        f"bits shifted {direction}",
+        model([node("BitShift", ["u", "by"], ["v"], direction=direction), node("Cast", ["v"], ["w"], to=F32),
+               node("Add", ["x", "w"], ["y"])],
+              [value("x", F32, [3])], [value("y", F32, [3])],
+              [tensor("u", 2, [3], bytes([1, 3, 200])), tensor("by", 2, [3], bytes([1, 2, 3]))]),
+        {"x": ((3,), [0, 0, 0])}, {"y": list(map(float, shifted))})
+refused(
+    model([node("BitShift", ["x", "x"], ["y"], direction="UP")], [X], [Y]),
+    "bad.onnx: error: op 'y': BitShift: 'direction' must be LEFT or RIGHT, not 'UP' [E0111]\n")
+
 # Functions are written out, with their callers' attributes.
 computes(
     "function",
