@@ -10,7 +10,7 @@ import signal
 import subprocess
 
 from expect import MSC, SANITIZED, Expect, write
-from small_models import two_products, write_samples
+from small_models import two_products, write_idx, write_samples
 
 os.environ["XDG_CACHE_HOME"] = "/dev/null"
 expect = Expect()
@@ -182,6 +182,69 @@ expect.check(f"how often: {said}", abs(every / ((2 * cost * 12 * 3600)**0.5 / st
 expect(f"run two.bin {RUN} --steps 4 --mtbf 12", 2,
        "msc run: error: --mtbf is a number of hours above 0, and needs --ckpt-dir (msc run --help)\n", "")
 shutil.rmtree("often")
+
+# A checkpoint of 128 ranks, read by two: each opens the files that have parts of its own, once, and no other.
+WIDE = """module attributes {msc.name = "net"} {
+  "msc.func"() ({
+  ^bb0(%x: tensor<128x64xf32>, %y: tensor<128xi32>, %w: tensor<64x256xf32>, %v: tensor<256x64xf32>):
+    %0 = "msc.matmul"(%x, %w) {in_strategy = [[ROWS, 1], [1, COLUMNS]]} : (tensor<128x64xf32>, tensor<64x256xf32>) -> tensor<128x256xf32>
+    %1 = "msc.matmul"(%0, %v) : (tensor<128x256xf32>, tensor<256x64xf32>) -> tensor<128x64xf32>
+    %2 = "msc.softmax_cross_entropy"(%1, %y) : (tensor<128x64xf32>, tensor<128xi32>) -> tensor<f32>
+    "msc.return"(%2) : (tensor<f32>) -> ()
+  }) {sym_name = "forward", loss = 0 : i64, results = ["loss"],
+      arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "y", msc.role = "label"},
+                   {msc.name = "w", msc.role = "parameter", msc.init = "normal:0.03"},
+                   {msc.name = "v", msc.role = "parameter", msc.init = "normal:0.03"}],
+      optimizer = {kind = "adam", lr = 1.0e-03 : f64}} : () -> ()
+}
+"""
+for ranks, rows, columns in ((128, 2, 64), (2, 1, 2), (1, 1, 1)):
+    write("wide.mlir", WIDE.replace("ROWS", str(rows)).replace("COLUMNS", str(columns)))
+    mode = "semi_auto_parallel" if ranks > 1 else "stand_alone"
+    expect(f"compile wide.mlir -o wide{ranks}.bin --set device_num={ranks} --set parallel_mode={mode}", 0, None)
+write_idx("wx.idx", [128, 64], (i * 37 % 251 for i in range(128 * 64)))
+write_idx("wy.idx", [128], (i * 7 % 64 for i in range(128)))
+WIDE_RUN = "--trust-native --data x=wx.idx y=wy.idx --steps 1"
+expect(f"run wide1.bin {WIDE_RUN} --save wide.safetensors", 0, "")
+expect("ckpt slice wide.safetensors --plan wide128.bin -o wide", 0, None)
+with open("wide/manifest.json") as file:
+    manifest = json.load(file)
+need = [{shard["file"] for t in manifest["tensors"].values() for shard in t["shards"]
+         if t["shape"] != [64, 256] or shard["begin"][1] // 128 == r} for r in range(2)]
+expect.check(f"a checkpoint of {len(manifest['files'])} files", len(manifest["files"]) == 128 and all(len(n) < 80 for n in need))
+write("opens.c", r"""
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int open(const char *path, int flags, ...) {
+  va_list ap;
+  va_start(ap, flags);
+  mode_t mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
+  va_end(ap);
+  int (*next)(const char *, int, ...) = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open");
+  const char *at = strstr(path, "wide/rank-");
+  char line[64];
+  int fd = at ? next("opens", O_WRONLY | O_APPEND | O_CREAT, 0600) : -1;
+  int n = snprintf(line, sizeof line, "%d %d\n", (int)getpid(), at ? atoi(at + 10) : 0);
+  if (at && write(fd, line, (size_t)n) != n) return -1;
+  if (at) close(fd);
+  return next(path, flags, mode);
+}
+""")
+if SANITIZED or subprocess.run(["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", "opens.so", "opens.c", "-ldl"]).returncode:
+    print("skipped: the files that are opened: a sanitizer wants to be the first library, or there is no C compiler")
+else:
+    expect(f"run wide2.bin {WIDE_RUN} --init wide", 0, "", env={"LD_PRELOAD": os.path.abspath("opens.so")})
+    opened = {}
+    with open("opens") as file:
+        for line in file:
+            opened.setdefault(line.split()[0], []).append(int(line.split()[1]))
+    expect.check(f"files opened by {len(opened)} processes: {[len(o) for o in opened.values()]}, needed {[len(n) for n in need]}",
+                 sorted(map(sorted, opened.values())) == sorted(map(sorted, need)))
 
 # SIGTERM, to all ranks by the one that started them.
 for plan in ("one.bin", "two.bin"):
