@@ -221,6 +221,27 @@ int choose_checkpoint(training *t, int64_t newest) {
 }
 
 /* The folder of checkpoints is made, and written to once, before anything runs. */
+/* Ranks are replaced, but parts of their state are nowhere else. */
+static void warn_of_lonely_state(training *t) {
+  bool *lost = msc_new_array(msc_context_arena(t->c->ctx), bool, t->ranks);
+  for (int r = 0; r < t->ranks && t->replaced && (!t->joins || !t->job.rank); r++) {
+    size_t alone;
+    mscrt_tensor tensor;
+    bool is_state;
+    lost[r] = true;
+    if (mscrt_plan_restores(t->plan, r, lost, &alone)) {
+      lost[r] = false;
+      continue;
+    }
+    mscrt_plan_parameter(t->plan, alone, &tensor, &is_state);
+    msc_warning(t->c->ctx, MSC_E_PEER, NULL,
+                "nobody else holds the part of %s that rank %d has: when it is lost all go back to the %s; msc explain "
+                "--redundancy says what would change it",
+                tensor.name, r, cli_text(t->c, "ckpt-dir") ? "newest checkpoint" : "start");
+    return;
+  }
+}
+
 static int check_checkpoints(training *t) {
   cli *c = t->c;
   char path[CHECKPOINT_PATH];
@@ -283,6 +304,7 @@ int open_training(training *t) {
   if (!code) code = count_steps(t);
   if (!code) code = read_schedule(t);
   if (!code) code = check_checkpoints(t);
+  if (!code) warn_of_lonely_state(t);
   if (!code) code = check_files(t);
   return code;
 }
