@@ -116,7 +116,7 @@ for more, back in (("--ckpt-dir kept --ckpt-every 7", 7), ("", 2000)):
     steps = [step for step, _ in got]
     expect.check(f"state on one rank {more}: {code} {err}", code == 0 and all(wanted[step] == loss for step, loss in got))
     falls = [a + 1 - b for a, b in zip(steps, steps[1:]) if b != a + 1]
-    expect.check(f"state on one rank {more}: back {falls}", steps[-1] == 2000 and len(falls) == 1 and 0 <= falls[0] <= 2 * back)
+    expect.check(f"state on one rank {more}: back {falls}", steps[-1] == 2000 and len(falls) <= 1 and sum(falls) <= 2 * back)
     expect.check(f"state on one rank {more}: {err}", f"all go back to the {'newest checkpoint' if more else 'start'}" in err and
                  "warning: nobody else holds the part of w.m that rank 0 has" in err)
     expect.check(f"state on one rank {more}: {err}", "of whose state nobody else has all parts" in err)
