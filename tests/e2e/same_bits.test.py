@@ -15,10 +15,8 @@ from program import call
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 BATCH, SIZES, SAMPLES, STEPS = 32, (48, 64, 32, 11), 320, 60  # 11 classes: a cut loss would be made of other ops
-ARGS = [("x", "data", [BATCH, SIZES[0]], None)]
-for n, (i, o) in enumerate(zip(SIZES, SIZES[1:])):
-    ARGS += [(f"w{n}", "parameter", [i, o], f"uniform:{(6 / i) ** 0.5}"), (f"b{n}", "parameter", [o], "zeros")]
-ARGS += [("y", "label", [BATCH], None)]
+WIDE = 256, (256, 512, 256, 11), 512, 12  # blocks of 32 terms and more, which AMX multiplies; batches are cut
+NARROW_PRODUCTS = "compute_type=bf16"
 
 # mesh, strategies of the products (rows and inner dimension of the first operand, inner dimension and columns of the
 # second)
@@ -44,13 +42,21 @@ TWO_LEVELS = {
 FUSIONS = ['comm_fusion={"openstate":false}', "all_reduce_fusion_config=[]", "all_reduce_fusion_config=[1,4]"]
 
 
+def list_args():
+    args = [("x", "data", [BATCH, SIZES[0]], None)]
+    for n, (i, o) in enumerate(zip(SIZES, SIZES[1:])):
+        args += [(f"w{n}", "parameter", [i, o], f"uniform:{(6 / i) ** 0.5}"), (f"b{n}", "parameter", [o], "zeros")]
+    return args + [("y", "label", [BATCH], None)]
+
+
 def kind(dims):
     return f"tensor<{'x'.join(map(str, dims))}xf32>" if dims else "tensor<f32>"
 
 
 def text_of(strategies):
     """The network as IR text."""
-    types = {name: kind(dims) if role != "label" else f"tensor<{BATCH}xi32>" for name, role, dims, _ in ARGS}
+    args = list_args()
+    types = {name: kind(dims) if role != "label" else f"tensor<{BATCH}xi32>" for name, role, dims, _ in args}
     lines, x = [], "x"
     for n, o in enumerate(SIZES[1:]):
         y, t = kind([BATCH, o]), {"x": kind([BATCH, SIZES[n]])}
@@ -67,9 +73,9 @@ def text_of(strategies):
     )
     attrs = ", ".join(
         "{" + f'msc.name = "{name}", msc.role = "{role}"' + (f', msc.init = "{init}"' if init else "") + "}"
-        for name, role, _, init in ARGS)
+        for name, role, _, init in args)
     return "\n".join([
-        "module {", '  "msc.func"() ({', "  ^bb0(" + ", ".join(f"%{name}: {types[name]}" for name, *_ in ARGS) + "):",
+        "module {", '  "msc.func"() ({', "  ^bb0(" + ", ".join(f"%{name}: {types[name]}" for name, *_ in args) + "):",
         *lines, '    "msc.return"(%loss) : (tensor<f32>) -> ()',
         '  }) {sym_name = "forward", loss = 0 : i64, results = ["loss"],',
         "      optimizer = {kind = \"momentum\", lr = 0.05 : f32, momentum = 0.9 : f32},",
@@ -95,12 +101,28 @@ def train(number, mesh, ranks, strategies, threads, more=(), options=()):
     ], weights
 
 
+def write_samples(rng):
+    write_npy("x.npy", array.array("f", [rng.gauss(0, 1) for _ in range(SAMPLES * SIZES[0])]), [SAMPLES, SIZES[0]])
+    write_npy("y.npy", array.array("i", [rng.randrange(SIZES[-1]) for _ in range(SAMPLES)]), [SAMPLES])
+
+
+def compare(jobs, losses, weights):
+    for number, (cut, threads, keys, *options) in enumerate(jobs):
+        other, others = train(number, *cut, threads, keys, *options)
+        if other != losses:
+            step = next(i for i, (a, b) in enumerate(zip(other, losses)) if a != b)
+            sys.exit(f"{cut}, {threads} threads, {keys}: loss of step {step} is {other[step]}, on one rank "
+                     f"{losses[step]}")
+        if others != weights:
+            sys.exit(f"{cut}, {threads} threads, {keys}: other weights than on one rank")
+
+
 def main():
+    global BATCH, SIZES, SAMPLES, STEPS
     rng = random.Random(3)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        write_npy("x.npy", array.array("f", [rng.gauss(0, 1) for _ in range(SAMPLES * SIZES[0])]), [SAMPLES, SIZES[0]])
-        write_npy("y.npy", array.array("i", [rng.randrange(SIZES[-1]) for _ in range(SAMPLES)]), [SAMPLES])
+        write_samples(rng)
         losses, weights = train(0, *CUTS[0], 1)
         assert len(losses) == STEPS and len(set(losses)) > STEPS / 2, losses
         jobs = [(cut, threads, ()) for number, cut in enumerate(CUTS) for threads in ((1, 2) if number == 0 else (1,))]
@@ -109,19 +131,16 @@ def main():
             json.dump(TWO_LEVELS, out)
         jobs += [(cut, 1, ["search_mode=dynamic_programming"], ["--cluster", cluster]) for cut in CUTS[1:] + FREE
                  for cluster in ("cpu", "two_levels.json")]
-        for number, (cut, threads, keys, *options) in enumerate(jobs):
-            other, others = train(number, *cut, threads, keys, *options)
-            if other != losses:
-                step = next(i for i, (a, b) in enumerate(zip(other, losses)) if a != b)
-                sys.exit(
-                    f"{cut}, {threads} threads, {keys}: loss of step {step} is {other[step]}, on one rank "
-                    f"{losses[step]}"
-                )
-            if others != weights:
-                sys.exit(f"{cut}, {threads} threads, {keys}: other weights than on one rank")
+        compare(jobs, losses, weights)
+        BATCH, SIZES, SAMPLES, STEPS = WIDE
+        write_samples(rng)
+        losses, weights = train(0, *CUTS[0], 1, [NARROW_PRODUCTS])
+        assert len(set(losses)) > STEPS / 2, losses
+        compare([(cut, threads, [NARROW_PRODUCTS]) for cut in (CUTS[0], CUTS[1], CUTS[3])
+                 for threads in (1, 2)], losses, weights)
         print(
             f"{len(CUTS)} layouts, {len(FUSIONS)} ways to send gradients, {2 * len(CUTS + FREE) - 2} searched: {STEPS} "
-            f"losses and the weights have the same bits"
+            f"losses and the weights have the same bits; in bf16 3 layouts"
         )
 
 
