@@ -35,7 +35,7 @@ typedef struct {
   bool (*meanwhile)(void *user, msc_plan *p);
 } msc_compile_options;
 
-/* ---- stretch.c ---- */
+/* ---- run_passes.c ---- */
 
 /* What the passes are told of a compilation. */
 msc_pass_options msc_pass_options_of(const msc_compile_options *o);

@@ -3,7 +3,7 @@
  *   conv2d(x, w) + bias         ->  biased_conv2d(x, w, bias)
  *   relu(conv2d(x, w) + bias)   ->  the same, with relu */
 #include "ir/formula.h"
-#include "passes/7_lower/graph.h"
+#include "passes/7_lower/gpu_library.h"
 #include "passes/config/config.h"
 
 /* The operand that `add` adds to y if it has one number for each channel; else NULL. */

@@ -3,7 +3,7 @@
 
 #include "ir/conv.h"
 #include "passes/7_lower/builtin.h"
-#include "passes/7_lower/graph.h"
+#include "passes/7_lower/gpu_library.h"
 #include "passes/config/config.h"
 
 typedef struct {

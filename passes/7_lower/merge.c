@@ -10,7 +10,7 @@
 
 #include "ir/formula.h"
 #include "ir/gemm.h"
-#include "passes/7_lower/graph.h"
+#include "passes/7_lower/gpu_library.h"
 
 enum { PARTS = 3 };
 

@@ -7,7 +7,7 @@
  *   rows       a slice of x's first dimension that products read lies in x; results of products lie in their concat
  *
  * The last dimension stays the last: the library wants whole vectors along it. */
-#include "passes/7_lower/graph.h"
+#include "passes/7_lower/gpu_library.h"
 
 static bool keeps_vectors(const msc_op *t) {
   int64_t perm[MSC_MAX_RANK];

@@ -4,7 +4,7 @@
 #include "passes/3_shard/search_time/minimum.h"
 #include "passes/3_shard/search_time/splice.h"
 #include "passes/3_shard/search_time/state.h"
-#include "passes/3_shard/search_time/within.h"
+#include "passes/3_shard/search_time/minimum_within.h"
 
 enum { MAX_POINTS = 1 << 18, MAX_STEPS = 64 };
 

@@ -1,4 +1,4 @@
-/* stretch.c: runs a stretch of the passes with the options of a compilation, or of a trial that looks ahead. */
+/* run_passes.c: runs a stretch of the passes with the options of a compilation, or of a trial that looks ahead. */
 #include "codegen/compile.h"
 #include "codegen/emit/emit.h"
 #include "ir/abi/clock.h"

@@ -1,4 +1,4 @@
-/* within.h: the least cost among the assignments that stay within a limit on a second sum, exactly.
+/* minimum_within.h: the least cost among the assignments that stay within a limit on a second sum, exactly.
  *
  * Each state of a variable also has bytes.  Given a charge per byte, a strategy that fits (`upper`) and what
  * elimination found for the charged costs, every partial assignment has a bound on what it can still become; those

@@ -1,6 +1,7 @@
-/* grouped.c: a convolution whose channels are in groups, or one of its gradients, in; its result out, an item of
- * msc_windows_cut_of_groups after the other.  What a group's windows see is copied with its padding, elements of a line
- * by their remainder of the step, so that neighbours lie side by side; of the data's gradient, zeros lie between. */
+/* grouped_convolution.c: a convolution whose channels are in groups, or one of its gradients, in; its result out,
+ * an item of msc_windows_cut_of_groups after the other. What a group's windows see is copied with its padding,
+ * elements of a line by their remainder of the step, so that neighbours lie side by side; of the data's gradient,
+ * zeros lie between. */
 #include <string.h>
 
 #include "runtime/windows.h"

@@ -1,5 +1,5 @@
-/* graph.c: says whether a GPU's library computes an op, and predicts how long that takes. */
-#include "passes/7_lower/graph.h"
+/* gpu_library.c: says whether a GPU's library computes an op, and predicts how long that takes. */
+#include "passes/7_lower/gpu_library.h"
 
 #include "ir/conv.h"
 #include "passes/7_lower/target.h"

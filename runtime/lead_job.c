@@ -1,4 +1,4 @@
-/* lead.c: the public face of the scheduler: leads a job from a process that is none of its ranks. */
+/* lead_job.c: the public face of the scheduler: leads a job from a process that is none of its ranks. */
 #include <string.h>
 
 #include "runtime/comm/tcp.h"

@@ -1,5 +1,6 @@
-/* within.c: tables and bytes over variables -> the cheapest assignment within the limit (see within.h). */
-#include "passes/3_shard/search_time/within.h"
+/* minimum_within.c: tables and bytes over variables -> the cheapest assignment within the limit (see
+ * minimum_within.h). */
+#include "passes/3_shard/search_time/minimum_within.h"
 
 #include <stdlib.h>
 #include <string.h>

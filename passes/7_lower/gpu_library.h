@@ -1,6 +1,7 @@
-/* graph.h: attention and convolutions that a GPU's library computes in one call, as a graph of its own operations. */
-#ifndef MSC_PASSES_GRAPH_H
-#define MSC_PASSES_GRAPH_H
+/* gpu_library.h: attention and convolutions that a GPU's library computes in one call, as a graph of its own
+ * operations. */
+#ifndef MSC_PASSES_7_LOWER_GPU_LIBRARY_H
+#define MSC_PASSES_7_LOWER_GPU_LIBRARY_H
 
 #include "ir/abi/windows.h"
 #include "passes/cost.h"
