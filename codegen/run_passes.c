@@ -1,4 +1,5 @@
-/* run_passes.c: runs a stretch of the passes with the options of a compilation, or of a trial that looks ahead. */
+/* run_passes.c: runs the passes between two checkpoints of pass.def, with the options of a compilation, or of a trial
+ * that looks ahead from a checkpoint. */
 #include "codegen/compile.h"
 #include "codegen/emit/emit.h"
 #include "ir/abi/clock.h"

@@ -1,4 +1,4 @@
-/* lead_job.c: the public face of the scheduler: leads a job from a process that is none of its ranks. */
+/* lead_job.c: mscrt_lead, which lets ranks meet through a process that is none of them (see comm/scheduler.c). */
 #include <string.h>
 
 #include "runtime/comm/tcp.h"

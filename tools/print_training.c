@@ -62,7 +62,7 @@ static void print_series(const training *t, const char *key, size_t offset) {
   printf("]");
 }
 
-/* Of each rank, per step. */
+/* Prints what ranks measured per step: as JSON of each rank, as text their mean. */
 static void print_measured(const training *t) {
   rank_times mean = {0};
   int64_t exposed_ns, step_ns = mscrt_plan_predicted_ns(t->plan, &exposed_ns);

@@ -19,7 +19,8 @@
 
 static double now_ms(void) { return 1e-6 * (double)msc_clock_ns(); }
 
-/* Those of the plan, times the factor of the schedule for step `step` from 0 on. */
+/* Sets every learning rate of the plan to its first value times the factor of the schedule for step `step`, counted
+ * from 0. */
 static mscrt_status *set_learning_rates(training *t, int64_t step) {
   mscrt_status *s = NULL;
   if (t->schedule.kind == LR_AS_COMPILED) return NULL;
@@ -90,7 +91,8 @@ static mscrt_status *keep_checkpoint(training *t, int64_t step) {
   return s;
 }
 
-/* Goes on from the newest checkpoint, if there is one; again: from one that this run has written. */
+/* Loads the newest checkpoint, if there is one and the user wants to go on from it; `again`: after ranks were lost,
+ * then also one that this run has written. */
 static mscrt_status *resume_checkpoint(training *t, bool again) {
   char path[CHECKPOINT_PATH];
   const char *folder = cli_text(t->c, "ckpt-dir");
@@ -159,7 +161,7 @@ static mscrt_status *train(training *t) {
   return NULL;
 }
 
-/* Written where rank 0 reads it after all have met. */
+/* Writes the times of this rank into memory that ranks share; rank 0 reads it after all have met. */
 static void note_measured(training *t) {
   mscrt_stats s = {.struct_size = sizeof s};
   mscrt_get_stats(t->ctx, &s);
@@ -211,7 +213,8 @@ static mscrt_options options_of_rank(training *t) {
                          .recover = t->replaced > 0};
 }
 
-/* The state from files, or that which ranks that were left have given already. */
+/* Loads weights or a checkpoint from files, unless ranks that were not lost have given this one the state already; then
+ * gives the context its data. */
 static mscrt_status *begin_or_go_on(training *t) {
   cli *c = t->c;
   mscrt_recovery r = {.struct_size = sizeof r};
@@ -226,7 +229,7 @@ static mscrt_status *begin_or_go_on(training *t) {
   return s;
 }
 
-/* Trains and does what follows. */
+/* Trains; then evaluates, predicts and saves as the options say, and prints the totals. */
 static mscrt_status *work(training *t) {
   cli *c = t->c;
   double begin = now_ms();

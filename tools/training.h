@@ -73,7 +73,7 @@ int run_training_rank(void *arg, int rank, const launch_line *line);
 void tell_step(const training *t, int64_t step, double loss, double ms);
 void print_evaluation(const training *t, const mscrt_evaluation *e);
 void print_totals(const training *t, double total_ms, uint64_t resident);
-/* One line, and the step whose loss the rank 0 before this one could not say. */
+/* Prints a line about the ranks that were replaced, and the step whose loss a lost rank 0 did not get to print. */
 void print_recovery(training *t, const mscrt_recovery *r);
 /* How often checkpoints lose least by a failure every --mtbf hours: sqrt(2 * cost * time between failures) apart
  * (Young 1974). */

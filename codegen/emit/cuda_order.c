@@ -218,7 +218,8 @@ static LLVMValueRef is_repeated(ordering *o, msc_dtype d, LLVMValueRef i, LLVMVa
   return found;
 }
 
-/* How many first ones there are, and how many of them are less: inverse[j] is negative for these. */
+/* Emits a loop that counts the elements that are the first of their value, whose inverse[j] is negative by now, and
+ * those of them that are less than `own`. */
 static void count_first(ordering *o, msc_dtype d, msc_dtype index, LLVMValueRef own, LLVMValueRef *out_all,
                         LLVMValueRef *out_less) {
   msc_ir_loop loop;

@@ -71,7 +71,7 @@ static void step_lamb_apply(msc_eval *e, const int64_t *index) {
 
 static void step_assign(msc_eval *e, const int64_t *index) { put_f64(e, 0, index, get_f64(e, 1, index)); }
 
-/* Results that are new values of operands, as those were. */
+/* Gives each result that is the new value of an operand the old value: the update is skipped. */
 static void keep_states(msc_eval *e, const int64_t *index) {
   const msc_op_info *info = msc_info(e->op);
   for (int i = 0; i < info->num_operands; i++)

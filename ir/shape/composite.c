@@ -171,14 +171,14 @@ static bool must_be_like(msc_op *op, size_t i, msc_dtype dtype, int rank, const 
   return same || shape_wrong(op, "'%s' must be %s, not %s", operand(op, i), shape_text(op, wanted), shape_text(op, t));
 }
 
-/* Operand i, if it is there: what weights are multiplied by. */
+/* True if operand i is absent, or has the shape of the attention weights, which it is multiplied into. */
 static bool keep_fits(msc_op *op, size_t i) {
   const msc_type *q = shape_in(op, 0);
   return op->num_in <= i ||
          must_be_like(op, i, q->dtype, 4, (int64_t[]){q->dim[0], q->dim[1], q->dim[2], shape_in(op, 1)->dim[2]});
 }
 
-/* Operand i, if it is there: the same, or a mask. */
+/* True if operand i fits: with `masked` it must be there as a mask, else it is absent or as keep_fits wants it. */
 static bool extra_fits(msc_op *op, size_t i) {
   if (!msc_op_bool(op, "masked")) return keep_fits(op, i);
   return op->num_in > i ? check_mask(op, i) : shape_wrong(op, "it is masked, but there is no mask");

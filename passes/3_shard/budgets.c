@@ -43,7 +43,8 @@ static void charge(budget *b, const msc_op *op, const msc_use *u, int64_t bytes)
   b->moved[op->id] = u;
 }
 
-/* Is the value brought into the same layout for an earlier operand: of the same op, or of any? */
+/* True if an earlier use of the value wants the same layout, so that this one moves nothing: a use by the same op that
+ * the user named, or with `by_any` by any op. */
 static bool is_shared(const budget *b, const msc_use *u, bool by_any) {
   const msc_layout *want = wanted(b, u);
   for (const msc_use *o = u->value->uses; o != u; o = o->next)

@@ -165,7 +165,7 @@ static const msc_layout *digits_in(const msc_attr_value *dict, const char *name)
   return dict->kind == MSC_ATTR_DICT ? msc_attr_layout(msc_find_attr(dict->dict.a, dict->dict.num, name)) : NULL;
 }
 
-/* Atoms of such digits, as a mask: a plan may say anything. */
+/* The atoms that lie in the given digits, as a mask.  Digits come from a plan and need not be whole atoms. */
 static uint32_t atoms_in(const shard_graph *g, const msc_layout *digits) {
   uint32_t mask = 0;
   for (int s = 0; digits && s < digits->first[1]; s++)

@@ -53,7 +53,7 @@ static int64_t halo_ns(const shard_model *of, const msc_cost *cost, const shard_
   return ns;
 }
 
-/* Of a product with letters of these sizes. */
+/* Floating-point operations of a product whose letters have these sizes. */
 static double product_flops(const shard_member *m, const int64_t *size) {
   bool windows = msc_is_windowed(m->op);
   double flops = windows ? 2 * msc_conv_work(m->op) : 2;
