@@ -92,4 +92,5 @@ def main():
                       f"{other[size] / 1e3:10.1f} us: {ratio:5.2f} times as fast (goal {GOALS[size]})", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
