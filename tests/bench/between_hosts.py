@@ -44,7 +44,7 @@ def make_hosts():
 
 
 def limit_rate():
-    limit = ["tc", "qdisc", "add", "dev", "v0", "root", "tbf", "rate", "1000mbit", "burst", str(BURST), "latency", "50ms"]
+    limit = "tc qdisc add dev v0 root tbf rate 1000mbit latency 50ms burst".split() + [str(BURST)]
     return next(filter(None, (ip("netns", "exec", f"{TAG}h{i}", *limit) for i in range(HOSTS))), None)
 
 
