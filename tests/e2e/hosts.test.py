@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """hosts: namespaces as hosts, two ranks on each, with names, addresses, processes and shared memory of their own:
 losses of one host, bit for bit; nothing is listened at without a token; a host whose link goes down, or whose packets
-vanish or are refused, is named by all
-others within the limit of silence. Skipped with the reason where namespaces may not be made."""
+vanish or are refused, is named by all others within the limit of silence. Skipped with the reason where namespaces may
+not be made."""
 import json
 import os
 import shutil
