@@ -35,14 +35,26 @@ static void step_momentum(msc_eval *e, const int64_t *index) {
   put_f64(e, 1, index, m);
 }
 
+/* 1 - b1^t and 1 - b2^t: of the operand t, or as they stand in it. */
+static void read_bias(msc_eval *e, const int64_t *index, double *out_left1, double *out_left2) {
+  if (e->in[4].rank) {
+    *out_left1 = get_f64(e, 4, (int64_t[]){0});
+    *out_left2 = get_f64(e, 4, (int64_t[]){1});
+    return;
+  }
+  double t = get_f64(e, 4, index);
+  *out_left1 = 1 - pow(get_rate(e, "beta1"), t), *out_left2 = 1 - pow(get_rate(e, "beta2"), t);
+}
+
 /* Moments of the gradient g into results 1 and 2; the step along them, bias corrected. */
 static double moments(msc_eval *e, const int64_t *index, double g) {
-  double b1 = get_rate(e, "beta1"), b2 = get_rate(e, "beta2"), t = get_f64(e, 4, index);
+  double b1 = get_rate(e, "beta1"), b2 = get_rate(e, "beta2"), left1, left2;
+  read_bias(e, index, &left1, &left2);
   double m = b1 * get_f64(e, 1, index) + (1 - b1) * g;
   double v = b2 * get_f64(e, 2, index) + (1 - b2) * g * g;
   put_f64(e, 1, index, m);
   put_f64(e, 2, index, v);
-  return m / (1 - pow(b1, t)) / (sqrt(v / (1 - pow(b2, t))) + get_rate(e, "eps"));
+  return m / left1 / (sqrt(v / left2) + get_rate(e, "eps"));
 }
 
 static void step_sgd(msc_eval *e, const int64_t *index) {

@@ -531,7 +531,8 @@ bool shape_update(msc_op *op) {
       MSC_TRY(shape_same_type(op, 0, i));
       continue;
     }
-    if (t->rank != 0) return shape_wrong(op, "'%s' must have rank 0, not %d", name, t->rank);
+    bool is_pair = is_step && t->rank == 1 && t->dim[0] == 2;
+    if (t->rank != 0 && !is_pair) return shape_wrong(op, "'%s' must have rank 0, not %d", name, t->rank);
     if (is_step && t->dtype != MSC_F32) return shape_wrong(op, "'t' must be f32, not %s", msc_dtype_name(t->dtype));
     if (is_ok && t->dtype != MSC_I1) return shape_wrong(op, "'ok' must be i1, not %s", msc_dtype_name(t->dtype));
     if (is_rate && t->dtype != MSC_F64) return shape_wrong(op, "'rate' must be f64, not %s", msc_dtype_name(t->dtype));

@@ -130,6 +130,8 @@ static inline msc_op *fuse_all(msc_func *f) {
 static inline kernel_case *kernels_add_with(kernel_run *k, const char *what, msc_func *f, bool fuse, double low,
                                             double high, void (*prepare)(kernel_run *, kernel_case *)) {
   kernel_case *c = msc_new(msc_context_arena(k->ctx), kernel_case);
+  msc_module *m = f->module;
+  if (on_gpu()) msc_attrs_put(k->ctx, &m->attrs, &m->num_attrs, msc_fact_msc_target(k->ctx, msc_target_cuda.name));
   c->what = what, c->func = f, c->low = low, c->high = high;
   for (size_t i = 0; i < f->body->num_args; i++) {
     c->in[i] = msc_tensor_new(msc_context_arena(k->ctx), f->body->args[i]->type);

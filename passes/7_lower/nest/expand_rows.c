@@ -259,6 +259,7 @@ typedef struct {
   const msc_op *op;
   msc_dtype dtype;
   uint16_t in[7];
+  uint16_t bias[2]; /* 1 - beta1^t and 1 - beta2^t, where they are computed outside; else 0 */
 } update;
 
 static uint16_t read_rate(const update *u, const char *name) {
@@ -297,8 +298,10 @@ static uint16_t average(const update *u, const char *b, uint16_t m, uint16_t x) 
   return add_instr(u, mul_instr(u, read_rate(u, b), m), mul_instr(u, one_less(u, b), x));
 }
 
-/* 1 - b^t = 1 - exp(t log b) in f64: at the first steps nearly everything cancels */
+/* 1 - b^t = 1 - exp(t log b) in f64: at the first steps nearly everything cancels.  Or what stands in t, in the type of
+ * the arithmetic. */
 static uint16_t correct_bias(const update *u, const char *b) {
+  if (u->bias[0]) return u->bias[!strcmp(b, "beta2")];
   uint16_t t = msc_nest_cast(u->n, u->in[4], MSC_F64),
            log_b = msc_nest_scalar(u->n, MSC_F64, log(msc_op_float(u->op, b)));
   return sub_instr(u, msc_nest_number(u->n, MSC_F64, 1), msc_nest_op(u->n, NEST_EXP, mul_instr(u, t, log_b), 0));
@@ -314,10 +317,12 @@ static uint16_t expand_momentum(const update *u, size_t result) {
 
 /* 1 - lr weight_decay */
 static uint16_t decay_apart(const update *u) {
+  bool narrow = u->bias[0];
   if (msc_operand_called(u->op, "rate") < 0)
     return msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, "lr") * msc_op_float(u->op, "weight_decay"));
-  uint16_t decay = mul_instr(u, lr_f64(u), read_rate_f64(u, "weight_decay"));
-  return msc_nest_cast(u->n, sub_instr(u, msc_nest_number(u->n, MSC_F64, 1), decay), u->dtype);
+  uint16_t decay = narrow ? mul_instr(u, lr_instr(u), read_rate(u, "weight_decay"))
+                          : mul_instr(u, lr_f64(u), read_rate_f64(u, "weight_decay"));
+  return msc_nest_cast(u->n, sub_instr(u, msc_nest_number(u->n, narrow ? u->dtype : MSC_F64, 1), decay), u->dtype);
 }
 
 /* adam: weight_decay in the gradient; adamw: w (1 - lr weight_decay) first */
@@ -327,7 +332,8 @@ static uint16_t expand_adam(const update *u, size_t result) {
   uint16_t m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul_instr(u, g, g));
   if (result == 1) return m;
   if (result == 2) return v;
-  uint16_t step = msc_nest_cast(u->n, div_instr(u, lr_f64(u), correct_bias(u, "beta1")), u->dtype);
+  uint16_t lr = u->bias[0] ? lr_instr(u) : lr_f64(u);
+  uint16_t step = msc_nest_cast(u->n, div_instr(u, lr, correct_bias(u, "beta1")), u->dtype);
   uint16_t scale = msc_nest_cast(u->n, sqrt_instr(u, correct_bias(u, "beta2")), u->dtype);
   if (apart && has_attr(u, "weight_decay")) w = mul_instr(u, w, decay_apart(u));
   return sub_instr(
@@ -371,7 +377,12 @@ uint16_t msc_nest_update(msc_nester *n, const msc_op *op, int y, const msc_view 
   for (int i = 0; i < op->num_in && i < 7; i++) {
     int v = msc_nest_find_value(n, op->in[i].value);
     msc_view at = msc_nest_stretch(n, y, view, v);
-    u.in[i] = msc_nest_eval(n, v, &at);
+    bool pair = i == msc_operand_called(op, "t") && n->value[v].value->type->rank;
+    for (int k = 0; pair && k < 2; k++) {
+      at.at[0] = msc_nest_coord(n, &(msc_coord){.a = {.c0 = k}});
+      u.bias[k] = msc_nest_eval(n, v, &at);
+    }
+    if (!pair) u.in[i] = msc_nest_eval(n, v, &at);
   }
   if (n->failed) return 0;
   int ok = msc_operand_called(op, "ok"), old = old_value(op, result);
