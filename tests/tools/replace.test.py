@@ -74,8 +74,12 @@ def drill(plan, comm, steps, points, at_once=1, more=""):
             time.sleep(0.0005)
         if run.poll() is not None:
             break
+        while len(ranks := children(run.pid)) < at_once and run.poll() is None:  # those that replace others have begun
+            time.sleep(0.0005)
+        if run.poll() is not None:
+            break
         begun = time.monotonic()
-        for pid in rng.sample(children(run.pid), at_once):
+        for pid in rng.sample(ranks, at_once):
             os.kill(pid, signal.SIGKILL)
         line = "?"
         while line and "replaced, " not in line:  # they have met again
