@@ -32,15 +32,24 @@ def _attr(word):
     return Attr(name, kind, not optional and not equals, _DEFAULTS[kind](default) if equals else None)
 
 
+def listed():
+    """The rows of ops.json, which the build makes from ir/op.def (tools/python/list_ops)."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ops.json")
+    try:
+        with open(path, encoding="utf-8") as f:
+            return json.load(f)
+    except FileNotFoundError:
+        raise ImportError(f"{path} is not there: build it with ninja, or install the wheel") from None
+
+
 def _rows():
-    """The rows of ops.json, which tools/python/list_ops makes from ir/op.def, each with the function that infers its types."""
+    """The listed rows, each with the function that infers its types."""
     rows = {}
-    with open(os.path.join(os.path.dirname(__file__), "ops.json"), encoding="utf-8") as f:
-        for row in json.load(f):
-            own = "_" + row["name"] in globals()  # where a shape function of the compiler does several ops
-            shape = row["name"] if own else _LIKE.get(row["shape"], row["shape"])
-            rows[row["name"]] = Row(row["name"], tuple(row["operands"].split()), tuple(row["results"].split()),
-                                    tuple(_attr(w) for w in row["attributes"].split()), globals()["_" + shape])
+    for row in listed():
+        own = "_" + row["name"] in globals()  # where a shape function of the compiler does several ops
+        shape = row["name"] if own else _LIKE.get(row["shape"], row["shape"])
+        rows[row["name"]] = Row(row["name"], tuple(row["operands"].split()), tuple(row["results"].split()),
+                                tuple(_attr(w) for w in row["attributes"].split()), globals()["_" + shape])
     return rows
 
 

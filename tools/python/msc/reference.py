@@ -1,12 +1,11 @@
 """python3 -m msc.reference [api|ops]: the package's public names, or the ops of models, from docstrings and the table of
 ops, as Markdown."""
 import inspect
-import json
-import os
 import re
 import sys
 
 import msc
+from msc.ops import listed
 
 # Public names whose modules need PyTorch; they are described where it can be imported.
 WITH_PYTORCH = ("export", "train_step", "annotate", "shard")
@@ -14,8 +13,7 @@ WITH_PYTORCH = ("export", "train_step", "annotate", "shard")
 
 def _rows():
     """{name: row} of the table of ops."""
-    with open(os.path.join(os.path.dirname(__file__), "ops.json"), encoding="utf-8") as f:
-        return {row["name"]: row for row in json.load(f)}
+    return {row["name"]: row for row in listed()}
 
 
 def _text(value) -> str:
