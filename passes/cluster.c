@@ -287,16 +287,56 @@ static void read_measures(reading *r) {
   if (r->out->num_measures) qsort(r->out->measure, r->out->num_measures, sizeof *r->out->measure, compare_measures);
 }
 
+static int compare_products(const void *a, const void *b) {
+  const msc_cluster_product *x = a, *y = b;
+  if (x->dtype != y->dtype) return x->dtype < y->dtype ? -1 : 1;
+  return x->flops < y->flops ? -1 : x->flops > y->flops;
+}
+
+static msc_dtype read_type(reading *r, const json_t *row, const char *path) {
+  const char *word = read_words(r, row, path);
+  msc_dtype dtype = MSC_F32;
+  if (*word && !msc_dtype_parse(word, &dtype))
+    report_wrong(r, path, "%s is '%s', which is no element type", path, word);
+  return dtype;
+}
+
+static void read_products(reading *r) {
+  static const char *const known[] = {"type", "rows", "inner", "columns", "ns"};
+  const json_t *list = json_object_get(r->json, "products");
+  msc_arena *a = msc_context_arena(r->ctx);
+  if (list && !json_is_array(list)) report_wrong(r, "products", "products must be a list");
+  r->out->num_products = json_array_size(list);
+  r->out->product = msc_new_array(a, msc_cluster_product, r->out->num_products);
+  for (size_t i = 0; i < r->out->num_products; i++) {
+    const json_t *row = json_array_get(list, i);
+    const char *path = msc_arena_printf(a, "products.%zu", i);
+    msc_cluster_product *p = &r->out->product[i];
+    if (!json_is_object(row)) {
+      report_wrong(r, path, "%s must be an object", path);
+      continue;
+    }
+    check_known_members(r, row, path, sizeof known / sizeof *known, known);
+    p->dtype = read_type(r, row, msc_arena_printf(a, "%s.type", path));
+    p->flops = 2;
+    for (int k = 1; k < 4; k++)
+      p->flops *= (double)read_whole_number(r, row, msc_arena_printf(a, "%s.%s", path, known[k]), true);
+    p->ns = read_whole_number(r, row, msc_arena_printf(a, "%s.ns", path), true);
+  }
+  if (r->out->num_products) qsort(r->out->product, r->out->num_products, sizeof *r->out->product, compare_products);
+}
+
 /* ---- the whole file ---- */
 
 static bool read_cluster(msc_context *ctx, void *arg) {
-  static const char *const known[] = {"device", "levels", "collectives"};
+  static const char *const known[] = {"device", "levels", "collectives", "products"};
   reading *r = arg;
   r->out = msc_new(msc_context_arena(ctx), msc_cluster);
   check_known_members(r, r->json, "", sizeof known / sizeof *known, known);
   read_device(r);
   read_levels(r);
   read_measures(r);
+  read_products(r);
   return r->ok;
 }
 

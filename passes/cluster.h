@@ -8,7 +8,8 @@
  *    "levels": [{"name": "node", "size": 8, "latency_ns": 3000, "bytes_per_s": 450e9},    innermost first; size in
  * devices
  *               {"name": "fabric", "latency_ns": 15000, "bytes_per_s": 50e9}],            the last one has no end
- *    "collectives": [{"op": "all_reduce", "ranks": 8, "bytes": 1048576, "ns": 41000}]}    measured; may be absent
+ *    "collectives": [{"op": "all_reduce", "ranks": 8, "bytes": 1048576, "ns": 41000}],    measured; may be absent
+ *    "products": [{"type": "bf16", "rows": 512, "inner": 64, "columns": 512, "ns": 41}]}      measured; may be absent
  *
  * A level's bandwidth is one device's; with "shared_by": n a link of that bandwidth serves n devices at once. */
 #ifndef MSC_PASSES_CLUSTER_H
@@ -31,6 +32,13 @@ typedef struct {
   int64_t ranks, bytes, ns;
 } msc_cluster_measure;
 
+/* One measured matrix product; flops: multiplications and additions. */
+typedef struct {
+  msc_dtype dtype;
+  double flops;
+  int64_t ns;
+} msc_cluster_product;
+
 /* What NVIDIA's libraries choose by, of a GPU that is not at hand.  The last three are of one
  * multiprocessor, at most. */
 typedef struct {
@@ -49,6 +57,8 @@ typedef struct msc_cluster {
   msc_cluster_level level[MSC_MAX_LEVELS];
   size_t num_measures;
   msc_cluster_measure *measure; /* by verb, ranks, bytes */
+  size_t num_products;
+  msc_cluster_product *product; /* by element type, flops */
   const char *text;             /* the description itself */
   bool is_shipped;              /* a kind of machine, no particular one */
 } msc_cluster;

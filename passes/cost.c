@@ -14,10 +14,39 @@ void msc_cost_of(const msc_cluster *cluster, const msc_mesh *mesh, msc_cost *out
 
 int64_t msc_cost_whole_ns(double ns) { return ns < 4e18 ? (int64_t)ceil(ns) : (int64_t)4e18; }
 
-int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double bytes) {
-  double arithmetic = flops * 1e9 / c->cluster->flops_per_s[dtype], memory = bytes * 1e9 / c->cluster->bytes_per_s;
+/* Log-log between the points (x0, y0) and (x1, y1). */
+static double between(double x, double x0, double y0, double x1, double y1) {
+  return y0 * pow(y1 / y0, log(x / x0) / log(x1 / x0));
+}
+
+/* How long products of so many operations take: between the two measured ones around; beyond the table in
+ * proportion.  0: none of the type was measured. */
+static double measured_product_ns(const msc_cluster *cluster, msc_dtype dtype, double flops) {
+  const msc_cluster_product *below = NULL, *above = NULL;
+  for (size_t i = 0; i < cluster->num_products; i++) {
+    const msc_cluster_product *p = &cluster->product[i];
+    if (p->dtype != dtype) continue;
+    if (p->flops <= flops) below = p;
+    else if (!above) above = p;
+  }
+  if (below && above) return between(flops, below->flops, (double)below->ns, above->flops, (double)above->ns);
+  const msc_cluster_product *nearest = below ? below : above;
+  return nearest ? (double)nearest->ns * flops / nearest->flops : 0;
+}
+
+static int64_t slowest_ns(const msc_cluster *cluster, double arithmetic, double bytes) {
+  double memory = bytes * 1e9 / cluster->bytes_per_s;
   int64_t ns = msc_cost_whole_ns(arithmetic > memory ? arithmetic : memory);
-  return ns > c->cluster->launch_ns ? ns : c->cluster->launch_ns;
+  return ns > cluster->launch_ns ? ns : cluster->launch_ns;
+}
+
+int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double bytes) {
+  return slowest_ns(c->cluster, flops * 1e9 / c->cluster->flops_per_s[dtype], bytes);
+}
+
+int64_t msc_cost_product(const msc_cost *c, msc_dtype dtype, double flops, double bytes) {
+  double measured = measured_product_ns(c->cluster, dtype, flops), least = flops * 1e9 / c->cluster->flops_per_s[dtype];
+  return slowest_ns(c->cluster, measured > least ? measured : least, bytes);
 }
 
 /* ---- links ---- */
@@ -71,8 +100,7 @@ static double measured_ns(const msc_cluster *cluster, const msc_cost_transfer *t
   if (!below && !above) return 0;
   if (!below) return (double)above->ns;
   if (!above) return (double)below->ns * bytes / (double)below->bytes;
-  double at = log(bytes / (double)below->bytes) / log((double)above->bytes / (double)below->bytes);
-  return (double)below->ns * pow((double)above->ns / (double)below->ns, at);
+  return between(bytes, (double)below->bytes, (double)below->ns, (double)above->bytes, (double)above->ns);
 }
 
 int64_t msc_cost_over(const msc_cost_link *link, const msc_cost_transfer *t, int64_t num) {

@@ -25,6 +25,10 @@ void msc_cost_of(const msc_cluster *cluster, const msc_mesh *mesh, msc_cost *out
 /* One kernel on one device: the slower of its arithmetic and its memory traffic, and never faster than a launch. */
 int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double bytes);
 
+/* The same of a matrix product, a convolution or attention, whose arithmetic runs as fast as products of as many
+ * operations were measured to, where some were; never faster than the device's peak. */
+int64_t msc_cost_product(const msc_cost *c, msc_dtype dtype, double flops, double bytes);
+
 /* The level that neighbours along this digit talk over, 0 the innermost. */
 int msc_cost_level(const msc_cost *c, msc_subaxis digit);
 /* The level over which each of `num` ranks from `a` on talks to its like from `b` on: one for all. */

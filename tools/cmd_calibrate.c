@@ -89,10 +89,8 @@ static double round_to_two_digits(double v) {
   return round(v / unit) * unit;
 }
 
-static const char *format_machine_json(msc_arena *a, const measured *m, int64_t comm_ranks) {
-  const char *text =
-      msc_arena_printf(a, "{\n  \"device\": {\n    \"name\": \"%s, %d of %d core%s\",\n    \"flops_per_s\": {",
-                       cpu_name(a), m->threads, mscrt_cores(), mscrt_cores() == 1 ? "" : "s");
+static const char *format_device_json(msc_arena *a, const measured *m) {
+  const char *text = msc_arena_printf(a, "  \"device\": {\n    \"name\": \"%s\",\n    \"flops_per_s\": {", m->device);
   const char *before = "";
   for (int d = 0; d < MSC_NUM_DTYPES; d++) {
     if (!(m->flops_per_s[d] > 0)) continue;
@@ -101,37 +99,89 @@ static const char *format_machine_json(msc_arena *a, const measured *m, int64_t 
     before = ", ";
   }
   text = msc_arena_printf(
-      a, "%s},\n    \"memory_bytes\": %" PRId64 ",\n    \"bytes_per_s\": %g,\n    \"launch_ns\": %.0f\n  },\n", text,
+      a, "%s},\n    \"memory_bytes\": %" PRId64 ",\n    \"bytes_per_s\": %g,\n    \"launch_ns\": %.0f", text,
       m->memory_bytes, round_to_two_digits(m->bytes_per_s), fmax(1, m->launch_ns));
-  text = msc_arena_printf(a,
-                          "%s  \"levels\": [\n    {\"name\": \"host\", \"latency_ns\": %.0f, \"bytes_per_s\": %g}\n  "
-                          "],\n  \"collectives\": [",
-                          text, latency_ns(m, comm_ranks), round_to_two_digits(link_bytes_per_s(m, comm_ranks)));
+  const msc_cluster_gpu *g = &m->figures;
+  if (m->gpu)
+    text = msc_arena_printf(a,
+                            "%s,\n    \"gpu\": {\"arch\": %" PRId64 ", \"multiprocessors\": %" PRId64
+                            ", \"clock_hz\": %" PRId64 ", \"memory_clock_hz\": %" PRId64 ", \"cache_bytes\": %" PRId64
+                            ", \"shared_bytes\": %" PRId64 ", \"threads\": %" PRId64 ", \"blocks\": %" PRId64 "}",
+                            text, g->arch, g->multiprocessors, g->clock_hz, g->memory_clock_hz, g->cache_bytes,
+                            g->shared_bytes, g->threads, g->blocks);
+  return msc_arena_printf(a, "%s\n  }", text);
+}
+
+static const char *format_machine_json(msc_arena *a, const measured *m) {
+  const char *text = msc_arena_printf(
+      a,
+      "{\n%s,\n  \"levels\": [\n    {\"name\": \"host\", \"latency_ns\": %.0f, \"bytes_per_s\": %g}\n  ],\n  "
+      "\"collectives\": [",
+      format_device_json(a, m), m->latency_ns, round_to_two_digits(m->link_bytes_per_s));
   for (size_t i = 0; i < m->num_collectives; i++) {
     const msc_cluster_measure *x = &m->collective[i];
     text = msc_arena_printf(
         a, "%s%s\n    {\"op\": \"%s\", \"ranks\": %" PRId64 ", \"bytes\": %" PRId64 ", \"ns\": %" PRId64 "}", text,
         i ? "," : "", msc_verb_name(x->verb), x->ranks, x->bytes, x->ns);
   }
+  text = msc_arena_printf(a, "%s%s],\n  \"products\": [", text, m->num_collectives ? "\n  " : "");
+  for (int i = 0; i < m->num_products; i++) {
+    const measured_product *p = &m->product[i];
+    text = msc_arena_printf(a,
+                            "%s%s\n    {\"type\": \"%s\", \"rows\": %" PRId64 ", \"inner\": %" PRId64
+                            ", \"columns\": %" PRId64 ", \"ns\": %" PRId64 "}",
+                            text, i ? "," : "", msc_dtype_name(p->dtype), p->n, p->n, p->n, p->ns);
+  }
   return msc_arena_printf(a, "%s\n  ]\n}\n", text);
 }
 
+static int calibrate_host(cli *c, measured *m, int ranks) {
+  int cores = mscrt_cores(), comm_ranks = ranks > 1 ? ranks : 2;
+  msc_arena *a = msc_context_arena(c->ctx);
+  m->ranks = ranks;
+  m->threads = cores / ranks > 0 ? cores / ranks : 1;
+  m->device = msc_arena_printf(a, "%s, %d of %d core%s", cpu_name(a), m->threads, cores, cores == 1 ? "" : "s");
+  m->memory_bytes = memory_of_host() / ranks;
+  int code = measure_device(c, m);
+  if (!code) code = measure_collectives(c, comm_ranks, m);
+  if (code) return code;
+  m->latency_ns = latency_ns(m, comm_ranks), m->link_bytes_per_s = link_bytes_per_s(m, comm_ranks);
+  return CLI_OK;
+}
+
+/* The links of a shipped description of such GPUs: one alone has none that could be measured. */
+static void assume_links(cli *c, measured *m) {
+  const char *name = strstr(m->device, "A100") ? "a100" : strstr(m->device, "H200") ? "h200" : "h100";
+  const msc_cluster *known = msc_cluster_named(c->ctx, name);
+  m->latency_ns = (double)known->level[0].latency_ns, m->link_bytes_per_s = known->level[0].bytes_per_s;
+  msc_warning(c->ctx, MSC_E_TARGET, NULL, "one GPU has no links to others: they are described as those of %s", name);
+}
+
+static int calibrate_gpus(cli *c, measured *m, int ranks) {
+  m->ranks = ranks;
+  int code = measure_gpu(c, m);
+  m->threads = mscrt_cores() / (m->ranks ? m->ranks : 1);
+  if (m->threads < 1) m->threads = 1;
+  if (!code) code = measure_device(c, m);
+  if (!code && m->ranks == 1) assume_links(c, m);
+  return code;
+}
+
 static int run_calibrate(cli *c) {
-  int cores = mscrt_cores(), ranks = (int)cli_int(c, "ranks", cores < MEASURE_MAX_RANKS ? cores : MEASURE_MAX_RANKS);
   const char *target = cli_text(c, "target");
-  if (ranks < 1 || ranks > MEASURE_MAX_RANKS) return cli_usage(c, "--ranks is 1 to %d", MEASURE_MAX_RANKS);
-  if (target && strcmp(target, "cpu")) {
-    msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--target %s is not supported yet; cpu is", target);
+  bool gpu = target && !strcmp(target, "cuda");
+  int usual = mscrt_cores() < MEASURE_MAX_RANKS ? mscrt_cores() : MEASURE_MAX_RANKS;
+  int ranks = (int)cli_int(c, "ranks", gpu ? 0 : usual);
+  if ((ranks < 1 && !gpu) || ranks < 0 || ranks > MEASURE_MAX_RANKS)
+    return cli_usage(c, "--ranks is 1 to %d", MEASURE_MAX_RANKS);
+  if (target && !gpu && strcmp(target, "cpu")) {
+    msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--target %s is not supported yet; cpu and cuda are", target);
     return CLI_INPUT;
   }
-  measured m = {.ranks = ranks,
-                .threads = cores / ranks > 0 ? cores / ranks : 1,
-                .quick = cli_flag(c, "quick"),
-                .memory_bytes = memory_of_host() / ranks};
-  int comm_ranks = ranks > 1 ? ranks : 2, code = measure_device(c, &m);
-  if (!code) code = measure_collectives(c, comm_ranks, &m);
+  measured m = {.quick = cli_flag(c, "quick")};
+  int code = gpu ? calibrate_gpus(c, &m, ranks) : calibrate_host(c, &m, ranks);
   if (code) return code;
-  const char *text = format_machine_json(msc_context_arena(c->ctx), &m, comm_ranks);
+  const char *text = format_machine_json(msc_context_arena(c->ctx), &m);
   if (!msc_cluster_read(c->ctx, "calibration", text, strlen(text))) return CLI_BUG;
   code = cli_write_file(c, cli_text(c, "o"), text, strlen(text));
   return code || !c->json || !cli_text(c, "o") ? code : cli_write_file(c, NULL, text, strlen(text));
@@ -139,8 +189,8 @@ static int run_calibrate(cli *c) {
 
 static const cli_option options[] = {
   {"o", CLI_TEXT, "FILE", "write the description here instead of stdout"},
-  {"ranks", CLI_INT, "N", "devices that this machine is to be; they share its cores.  Default: one per core"},
-  {"target", CLI_TEXT, "cpu", "what to measure"},
+  {"ranks", CLI_INT, "N", "devices that this machine is to be; they share its cores.  Default: all cores, or GPUs"},
+  {"target", CLI_TEXT, "cpu|cuda", "what to measure.  Default: cpu"},
   {"quick", CLI_FLAG, NULL, "a first look within seconds, less exact"},
   {0},
 };

@@ -9,20 +9,36 @@
 
 #define MEASURE_MAX_RANKS 64
 
+/* A square product, n x n x n. */
+typedef struct {
+  msc_dtype dtype;
+  int64_t n, ns;
+} measured_product;
+
+enum { MEASURE_MOST_PRODUCTS = 24 };
+
 typedef struct {
   int ranks, threads;
   bool quick;                         /* small products and short windows: a first look */
+  bool gpu;                           /* each rank has a GPU */
+  msc_cluster_gpu figures;            /* of a GPU; measure_gpu sets it, memory_bytes and device */
+  const char *device;                 /* its name */
   int64_t memory_bytes;               /* of one device */
-  double flops_per_s[MSC_NUM_DTYPES]; /* of a large matrix product; 0: not measured */
+  double flops_per_s[MSC_NUM_DTYPES]; /* of the fastest matrix product; 0: not measured */
+  int num_products;
+  measured_product product[MEASURE_MOST_PRODUCTS];
   double bytes_per_s;                 /* read and written by an addition */
   double launch_ns;                   /* from one small kernel to the next */
   size_t num_collectives;
   msc_cluster_measure *collective;    /* by verb, ranks, bytes; in the context's arena */
+  double latency_ns, link_bytes_per_s; /* between GPUs; 0: there is one */
 } measured;
 
 /* ---- measure.c ---- */
 
-/* Peaks, bandwidth, launch: by compiled plans.  An exit code. */
+/* What the first GPU is; ranks 0: becomes the number of GPUs.  An exit code. */
+int measure_gpu(cli *c, measured *m);
+/* Peaks, bandwidth, launch, and of several GPUs their links: by compiled plans.  An exit code. */
 int measure_device(cli *c, measured *m);
 
 /* ---- measure_comm.c ---- */

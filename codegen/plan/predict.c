@@ -37,6 +37,8 @@ static void price_calls(msc_plan *p, const msc_cost *cost) {
       if (c->kind == PLAN_CALL_KIND_MATMUL) dtype = c->op->in[0].value->type->dtype;
       if (c->kind == PLAN_CALL_KIND_COLLECTIVE) c->predicted_ns = transfer_ns(p, cost, c->op);
       else if (c->kind == PLAN_CALL_KIND_MESSAGE) c->predicted_ns = message_ns(p, cost, c);
+      else if (c->op->num_out && msc_info(c->op)->cost == MSC_COST_FLOPS)
+        c->predicted_ns = (uint64_t)msc_cost_product(cost, dtype, (double)c->flops, (double)c->bytes);
       else c->predicted_ns = (uint64_t)msc_cost_work(cost, dtype, (double)c->flops, (double)c->bytes);
     }
 }

@@ -147,7 +147,7 @@ static int64_t work_ns(const msc_cost *cost, const msc_func *f) {
   add_products(f, &flops, &bytes);
   for (size_t i = 0; i < f->body->num_args; i++) bytes += bytes_of(f->body->args[i]);
   for (size_t i = 0; i < f->body->last->num_in; i++) bytes += bytes_of(f->body->last->in[i].value);
-  return msc_cost_work(cost, f->body->args[0]->type->dtype, flops, bytes);
+  return msc_cost_product(cost, f->body->args[0]->type->dtype, flops, bytes);
 }
 
 /* Chosen borders of parts become part of the rules: then they are read anew. */

@@ -65,7 +65,9 @@ static int64_t recompute_ns(const choosing *c, const msc_op *op) {
   if (msc_info(op)->cost == MSC_COST_NONE || !op->num_out) return 0;
   for (size_t i = 0; i < op->num_in; i++) bytes += (double)msc_local_bytes(op->in[i].value->type);
   for (size_t i = 0; i < op->num_out; i++) bytes += (double)msc_local_bytes(op->out[i].type);
-  return msc_cost_work(&c->cost, op->out[0].type->dtype, recompute_flops(op),
+  if (msc_info(op)->cost == MSC_COST_FLOPS)
+    return msc_cost_product(&c->cost, op->out[0].type->dtype, recompute_flops(op), bytes);
+  return msc_cost_work(&c->cost, op->out[0].type->dtype, 0,
                        msc_info(op)->flags & MSC_COLLECTIVE ? LINK * bytes : bytes);
 }
 

@@ -41,8 +41,10 @@ int64_t comm_work_ns(const msc_cost *cost, const msc_op *op, msc_arena *arena) {
   double bytes = 0;
   for (size_t i = 0; i < op->num_in; i++) bytes += (double)msc_local_bytes(op->in[i].value->type);
   for (size_t i = 0; i < op->num_out; i++) bytes += (double)msc_local_bytes(op->out[i].type);
-  double flops = info->cost == MSC_COST_FLOPS ? op_flops(op, arena) / num_work_parts(op) : 0;
-  return msc_cost_work(cost, op->in[0].value->type->dtype, flops, bytes);
+  msc_dtype dtype = op->in[0].value->type->dtype;
+  return info->cost == MSC_COST_FLOPS
+             ? msc_cost_product(cost, dtype, op_flops(op, arena) / num_work_parts(op), bytes)
+             : msc_cost_work(cost, dtype, 0, bytes);
 }
 
 /* ---- collectives ---- */

@@ -56,5 +56,5 @@ double msc_graph_bytes(const msc_op *op) {
 }
 
 int64_t msc_graph_ns(const msc_op *op, const msc_cost *cost) {
-  return msc_cost_work(cost, op->out[0].type->dtype, msc_graph_flops(op), msc_graph_bytes(op));
+  return msc_cost_product(cost, op->out[0].type->dtype, msc_graph_flops(op), msc_graph_bytes(op));
 }

@@ -41,6 +41,15 @@ typedef struct ncclComm *nccl_comm;
                                                   X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1) X(CU_MEMORYTYPE_DEVICE, 2) \
                                                       X(CU_JIT_ERROR_LOG_BUFFER, 5)                                    \
                                                           X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)
+/* What a GPU is asked for: X(name, value) */
+#define MSCRT_CUDA_ATTRIBUTES(X)                                   \
+  X(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)                  \
+  X(CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 13)        /* kHz */           \
+  X(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 36) /* kHz */           \
+  X(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 38)                         \
+  X(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 81)  \
+  X(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 39)        \
+  X(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, 106)
 #define MSCRT_CUBLAS_VALUES(X)                                                                                     \
   X(CUBLAS_STATUS_SUCCESS, 0)                                                                                      \
   X(CUBLAS_STATUS_NOT_SUPPORTED, 15)                                                                               \
@@ -70,7 +79,7 @@ typedef struct ncclComm *nccl_comm;
 
 enum {
 #define X(name, value) MSCRT_##name = value,
-  MSCRT_CUDA_VALUES(X) MSCRT_CUBLAS_VALUES(X) MSCRT_NCCL_VALUES(X)
+  MSCRT_CUDA_VALUES(X) MSCRT_CUDA_ATTRIBUTES(X) MSCRT_CUBLAS_VALUES(X) MSCRT_NCCL_VALUES(X)
 #undef X
 };
 
@@ -127,6 +136,7 @@ typedef struct {
   X(cuDeviceGet, (cu_device * out_device, int ordinal))                                                            \
   X(cuDeviceGetName, (char *name, int room, cu_device d))                                                          \
   X(cuDeviceGetAttribute, (int *out_value, unsigned attribute, cu_device d))                                       \
+  X(cuDeviceTotalMem_v2, (size_t * out_bytes, cu_device d))                                                        \
   X(cuDevicePrimaryCtxRetain, (cu_context * out_context, cu_device d))                                             \
   X(cuDevicePrimaryCtxRelease_v2, (cu_device d))                                                                   \
   X(cuCtxPushCurrent_v2, (cu_context c))                                                                           \

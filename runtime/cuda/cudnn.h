@@ -2,6 +2,7 @@
 #ifndef MSCRT_CUDA_DNN_H
 #define MSCRT_CUDA_DNN_H
 
+#include "runtime/cuda/gpu.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/cudnn_api.h"
 
@@ -50,14 +51,6 @@ mscrt_status *mscrt_dnn_prepare(const mscrt_dnn *d, const mscrt_graph *g, uint64
 void mscrt_dnn_free(const mscrt_dnn *d, mscrt_dnn_graph *g);
 
 /* ---- cuda/cudnn_ahead.c: engines for a GPU that is only described ---- */
-
-/* The properties that cuDNN asks for. */
-typedef struct {
-  const char *name;
-  int arch;                    /* 90 is compute capability 9.0 */
-  int64_t multiprocessors, clock_hz, memory_clock_hz, memory_bytes, cache_bytes;
-  int64_t shared_bytes, threads, blocks; /* most of a multiprocessor */
-} mscrt_gpu;
 
 /* Loads cuDNN on a driver that does nothing, so the process cannot use a GPU afterwards.  The caller calls
  * mscrt_dnn_forget, also after a failure. */

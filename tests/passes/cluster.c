@@ -62,6 +62,9 @@ static void test_faults(void **state) {
     {3, 68, "levels.1.name is missing"},
     {3, 68, "levels.1.latency_ns is missing"},
     {3, 68, "levels.1.bytes_per_s is missing"},
+    {4, 67, "unknown key 'products.0.colums'; did you mean 'columns'?"},
+    {4, 29, "products.0.type is 'f31', which is no element type"},
+    {4, 28, "products.0.columns is missing"},
   };
   job j = {
       "{\n"
@@ -69,7 +72,7 @@ static void test_faults(void **state) {
       "\"launch_ns\": 0, \"gpu\": {\"arches\": 90, \"multiprocessors\": 0.5, \"clock_hz\": 1, \"memory_clock_hz\": 1, "
       "\"cache_bytes\": 1, \"shared_bytes\": 1, \"threads\": 1, \"blocks\": 1}},\n"
       " \"levels\": [{\"name\": \"n\",\"latency_ns\": 1.5, \"bytes_per_s\": \"big\"}, {}],\n"
-      " \"colour\": 1}\n",
+      " \"colour\": 1, \"products\": [{\"type\": \"f31\", \"rows\": 1, \"inner\": 1, \"colums\": 1, \"ns\": 1}]}\n",
       NULL};
   assert_false(msc_protect(*state, read_it, &j));
   size_t i = 0;
@@ -88,7 +91,9 @@ static const char small[] =
     "\"levels\":[{\"name\":\"node\",\"size\":8,\"latency_ns\":10,\"bytes_per_s\":1e10},"
     "{\"name\":\"fabric\",\"latency_ns\":1000,\"bytes_per_s\":4e9,\"shared_by\":4}],"
     "\"collectives\":[{\"op\":\"all_gather\",\"ranks\":3,\"bytes\":100,\"ns\":1000},{\"op\":\"all_gather\",\"ranks\":3,"
-    "\"bytes\":10000,\"ns\":4000}]}";
+    "\"bytes\":10000,\"ns\":4000}],"
+    "\"products\":[{\"type\":\"bf16\",\"rows\":1000,\"inner\":500,\"columns\":1000,\"ns\":400000},"
+    "{\"type\":\"bf16\",\"rows\":50,\"inner\":100,\"columns\":100,\"ns\":1000}]}";
 
 /* The level of an axis. */
 static int level_in(msc_context *ctx, const msc_cluster *cluster, const char *text, uint16_t axis) {
@@ -110,6 +115,13 @@ static bool costs(msc_context *ctx, void *arg) {
   assert_int_equal(msc_cost_work(&c, MSC_F32, 1e6, 1e5), 1000);   /* both take a microsecond */
   assert_int_equal(msc_cost_work(&c, MSC_BF16, 8e6, 1e5), 2000);
   assert_int_equal(msc_cost_work(&c, MSC_F64, 0, 8), 100);        /* a launch */
+  assert_int_equal(msc_cost_product(&c, MSC_BF16, 1e6, 0), 1000);  /* as measured */
+  assert_int_equal(msc_cost_product(&c, MSC_BF16, 1e9, 0), 400000);
+  assert_int_equal(msc_cost_product(&c, MSC_BF16, 31622776.6, 0), 20000); /* half way, log-log */
+  assert_int_equal(msc_cost_product(&c, MSC_BF16, 1e6, 1e6), 10000);      /* memory is slower */
+  assert_int_equal(msc_cost_product(&c, MSC_BF16, 5e5, 0), 500);         /* in proportion */
+  assert_int_equal(msc_cost_product(&c, MSC_BF16, 4e12, 0), 1600000000);
+  assert_int_equal(msc_cost_product(&c, MSC_F32, 1e6, 0), 1000);         /* no product of f32 was measured: the peak */
   assert_int_equal(msc_cost_level(&c, (msc_subaxis){2, 1, 2}), 0);
   assert_int_equal(msc_cost_level(&c, (msc_subaxis){1, 1, 16}), 1); /* 32 ranks */
   assert_int_equal(msc_cost_level(&c, (msc_subaxis){1, 4, 4}), 0);  /* its minor 4: 8 ranks with z */

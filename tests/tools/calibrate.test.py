@@ -89,7 +89,7 @@ if os.environ.get("MSC_TEST_SLOW"):
     within(0.9 / 4, four["device"]["memory_bytes"] / one["device"]["memory_bytes"], 1.1 / 4, "memory of one of four")
 for ranks in (0, 65):
     expect(f"calibrate --ranks {ranks}", 2, lambda text: "" if "--ranks is 1 to 64" in text else "--ranks", "")
-expect("calibrate --target tpu", 1, "msc: error: --target tpu is not supported yet; cpu is [E0111]\n", "")
+expect("calibrate --target tpu", 1, "msc: error: --target tpu is not supported yet; cpu and cuda are [E0111]\n", "")
 expect("calibrate --quick --ranks 1 -o no/such/c.json", 1, lambda text: ""
        if "no/such/c.json" in text else "the file", "")
 expect.no_files("c.json", "net.mlir", "net.bin")

@@ -83,16 +83,16 @@ int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_v
   if (m->op && msc_info(m->op)->flags & MSC_COMPOSITE) return 0; /* priced as its expansion */
   if (!m->op || !m->rule || class == MSC_COST_NONE || class == MSC_COST_COMM) return 0;
   int64_t size[MSC_MAX_LETTERS];
-  double flops = 0, bytes = 0;
+  double bytes = 0;
   local_sizes(m, parts, size);
   for (int t = 0; t < m->rule->num_tensors; t++) {
     const msc_type *type = shard_tensor_type(of->g->ctx, v, m, t);
     bytes += local_elems(&m->rule->tensor[t], type, size) * (double)msc_dtype_bytes(type->dtype);
   }
-  bool windows = msc_is_windowed(m->op);
-  if (class == MSC_COST_FLOPS) flops = product_flops(m, size);
-  return msc_cost_work(cost, shard_tensor_type(of->g->ctx, v, m, 0)->dtype, flops, bytes) +
-         (windows ? halo_ns(of, cost, v, m, size) : 0);
+  msc_dtype dtype = shard_tensor_type(of->g->ctx, v, m, 0)->dtype;
+  int64_t ns = class == MSC_COST_FLOPS ? msc_cost_product(cost, dtype, product_flops(m, size), bytes)
+                                       : msc_cost_work(cost, dtype, 0, bytes);
+  return ns + (msc_is_windowed(m->op) ? halo_ns(of, cost, v, m, size) : 0);
 }
 
 /* Ranks that share an operand of an update, of those that hold the same part of it. */

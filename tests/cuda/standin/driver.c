@@ -134,8 +134,20 @@ API unsigned cuDeviceGetAttribute(int *out, unsigned attribute, cu_device d) {
   (void)d;
   if (attribute == MSCRT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) *out = (int)(arch / 10);
   else if (attribute == MSCRT_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) *out = (int)(arch % 10);
+  else if (attribute == MSCRT_CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) *out = 4;
+  else if (attribute == MSCRT_CU_DEVICE_ATTRIBUTE_CLOCK_RATE) *out = 1000000;
+  else if (attribute == MSCRT_CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) *out = 2000000;
+  else if (attribute == MSCRT_CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE) *out = 1 << 20;
+  else if (attribute == MSCRT_CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) *out = 128 << 10;
+  else if (attribute == MSCRT_CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR) *out = 2048;
+  else if (attribute == MSCRT_CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR) *out = 32;
   else standin_broken("device attribute %u", attribute);
   return 0;
+}
+
+API unsigned cuDeviceTotalMem_v2(size_t *out, cu_device d) {
+  (void)d;
+  return *out = (size_t)standin_number("MSC_STANDIN_MEMORY", 1ll << 30), 0;
 }
 
 API unsigned cuDevicePrimaryCtxRetain(cu_context *out, cu_device d) {
