@@ -17,9 +17,9 @@ struct msc_grad_ctx {
 /* `v` summed over the dimensions in which it was broadcast from the shape of `like`. */
 msc_value *msc_unbroadcast(msc_builder *b, msc_value *v, const msc_type *like);
 
-/* ---- composite.c ---- */
+/* ---- make_vjp.c ---- */
 
-/* Of a composite without a gradient function: op vjp. */
+/* The gradient of a composite op without a gradient function of its own: op vjp. */
 bool grad_composite(msc_grad_ctx *g, msc_op *op);
 
 #endif

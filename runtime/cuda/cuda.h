@@ -83,12 +83,12 @@ bool mscrt_cuda_is_stuck(mscrt_context *c);
 mscrt_status *mscrt_cuda_run(mscrt_context *c, uint32_t program, bool train, int64_t step);
 void mscrt_cuda_free_graphs(mscrt_context *c);
 
-/* ---- cuda/collective.c ---- */
+/* ---- cuda/nccl_collective.c ---- */
 
 /* Issues a collective in which this rank is alone: copies, in the stream of calls. */
 mscrt_status *mscrt_cuda_local_collective(mscrt_context *c, const mscrt_turn *t);
 
-/* ---- cuda/host.c: collectives and messages through the memory that ranks of a host share ---- */
+/* ---- cuda/host_collective.c: collectives and messages through the memory that ranks of a host share ---- */
 
 /* Issues a copy of bytes of the arena: from the GPU, to it.  The memory of the host is not pinned. */
 mscrt_status *mscrt_cuda_copy_down(mscrt_context *c, uint64_t offset, uint64_t bytes);

@@ -60,7 +60,7 @@ void mscrt_links_place(mscrt_links *l, cu_address at);
 mscrt_status *mscrt_links_ready(mscrt_context *c);
 void mscrt_links_close(mscrt_context *c);
 
-/* ---- cuda/collective.c ---- */
+/* ---- cuda/nccl_collective.c ---- */
 
 mscrt_status *mscrt_links_collective(mscrt_context *c, const mscrt_turn *t);
 mscrt_status *mscrt_links_message(mscrt_context *c, const mscrt_turn *t);

@@ -133,7 +133,12 @@ typedef struct {
 } mscrt_wanted;
 
 /* The shape of one sample of the input; returns its rank. */
-int mscrt_sample_shape(const mscrt_wanted *w, int64_t *out_shape);
+static inline int mscrt_sample_shape(const mscrt_wanted *w, int64_t *out_shape) {
+  int rank = 0;
+  for (int d = 0; d < w->rank; d++)
+    if (d != w->batch_dim) out_shape[rank++] = w->shape[d];
+  return rank;
+}
 
 typedef struct mscrt_records mscrt_records;
 struct mscrt_records {

@@ -95,13 +95,6 @@ bool mscrt_is_gzip(const uint8_t *head, size_t bytes) {
 
 /* ---- checks ---- */
 
-int mscrt_sample_shape(const mscrt_wanted *w, int64_t *out) {
-  int rank = 0;
-  for (int d = 0; d < w->rank; d++)
-    if (d != w->batch_dim) out[rank++] = w->shape[d];
-  return rank;
-}
-
 static int drop_ones(int rank, const int64_t *dim, int64_t *out) {
   int n = 0;
   for (int d = 0; d < rank; d++)

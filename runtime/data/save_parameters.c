@@ -1,4 +1,4 @@
-/* save.c: whole parameters of all ranks in; one safetensors file, which rank 0 writes, out. */
+/* save_parameters.c: whole parameters of all ranks in; one safetensors file, which rank 0 writes, out. */
 #include <stdlib.h>
 
 #include "runtime/context.h"

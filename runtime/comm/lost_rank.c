@@ -1,4 +1,4 @@
-/* loss.c: what a rank reports when a collective or a message cannot end: rank, step, op, place, group, reason. */
+/* lost_rank.c: what a rank reports when a collective or a message cannot end: rank, step, op, place, group, reason. */
 #include <stdio.h>
 
 #include "runtime/comm/comm.h"

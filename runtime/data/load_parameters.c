@@ -1,5 +1,5 @@
-/* load.c: parameters and state from files into a context: from any layout, of any number of ranks, into the rank's own
- * boxes. */
+/* load_parameters.c: parameters and state from files into a context: from any layout, of any number of ranks, into the
+ * rank's own boxes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* composite.c: a composite op without a gradient function of its own in; op vjp, which stands for its gradient until it
- * is expanded, out. */
+/* make_vjp.c: a composite op without a gradient function of its own in; op vjp, which stands for its gradient until it
+ * is expanded (vjp.c), out. */
 #include "ir/grad/grad.h"
 
 bool grad_composite(msc_grad_ctx *g, msc_op *op) {

@@ -1,4 +1,4 @@
-/* collective.c: issues collectives and messages between GPUs to streams of their own. */
+/* nccl_collective.c: issues collectives and messages between GPUs to streams of their own. */
 
 #include "runtime/cuda/nccl.h"
 

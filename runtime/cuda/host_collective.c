@@ -1,6 +1,6 @@
-/* host.c: runs collectives and messages of GPUs through the host: copies values to the memory that ranks share,
- * exchanges them there and copies results back.  Any number of ranks may use one GPU.  Simple rather than fast: every
- * exchange waits. */
+/* host_collective.c: runs collectives and messages of GPUs through the host: copies values to the memory that ranks
+ * share, exchanges them there and copies results back.  Any number of ranks may use one GPU.  Simple rather than fast:
+ * every exchange waits. */
 #include "runtime/cuda/cuda.h"
 
 mscrt_status *mscrt_cuda_copy_down(mscrt_context *c, uint64_t offset, uint64_t bytes) {
