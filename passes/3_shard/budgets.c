@@ -1,9 +1,10 @@
-/* budgets: what the model allows, against what was decided: `max_bytes`, bytes that a rank may receive for an op, and
- * `deny_replicate`, that its results are cut -> errors where more is taken; the annotations are spent.
+/* budgets: checks the model's limits against the decided layouts: `max_bytes`, the bytes that a rank may receive for an
+ * op, and `deny_replicate`, that its results must be cut -> an error for every limit that is exceeded; both attributes
+ * are dropped.
  *
- * For an op are received: its operands in the layouts that it wants them in, once each; the sums that it leaves
- * unfinished, in all layouts they are wanted in; and both for its gradient.  Once per micro-batch, or per step where
- * that is enough. */
+ * An op is charged for the bytes of: its operands, brought into the layouts that it wants them in, once per layout; its
+ * unfinished sums, finished in every layout that users want them in; and both of these for its gradient ops. Bytes
+ * count once per micro-batch, or once per step where that is enough. */
 #include "passes/3_shard/reshard/reshard.h"
 #include "passes/3_shard/shard.h"
 #include "passes/config/config.h"

@@ -1,5 +1,5 @@
-/* expansion.c: a composite op and what its operands are wanted in -> the layouts of the primitives that it stands for,
- * and what it costs then. */
+/* expansion.c: a composite op and the layouts that it wants its operands in -> the layouts of the primitives that it
+ * stands for, and the time that these take. */
 #include "passes/3_shard/expansion.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "ir/table.h"
 #include "passes/3_shard/shard.h"
 
-/* Digits from the layouts of the arguments.  False after reporting. */
+/* Sets the digits of all groups of the expansion from the layouts of its arguments. False after reporting. */
 static bool place(msc_pass_ctx *pass, shard_graph *g, const msc_layout *const *in_layout) {
   msc_func *f = g->func;
   int64_t conflicts;
@@ -63,7 +63,7 @@ static double product_flops(const msc_op *op) {
   return 2 * local_elems(op->out[0].type) * (double)dim[inner];
 }
 
-/* The changes of layout that op's operands need. */
+/* The time of the changes of layout that an op's operands need. */
 static int64_t changes_ns(shard_prices *prices, const msc_op *op, const msc_layout *const *want) {
   int64_t ns = 0;
   for (size_t i = 0; want && i < op->num_in; i++) {
@@ -77,7 +77,7 @@ static int64_t changes_ns(shard_prices *prices, const msc_op *op, const msc_layo
   return ns;
 }
 
-/* Of all ops alike. */
+/* The expansion of one op, shared by all ops that equal it. */
 typedef struct expansion {
   const msc_op *like;
   msc_func *f;              /* NULL: it stands for nothing */
@@ -125,14 +125,14 @@ static expansion *expansion_of(shard_expansions *x, const msc_op *op) {
   return x->first = e;
 }
 
-/* One op inside, where it is itself replaced under these layouts. */
+/* The cost of an op of the expansion that is a composite itself and must be expanded under these layouts; else 0. */
 static int64_t inner_ns(shard_expansions *x, msc_arena *scratch, const msc_op *o) {
   const msc_layout **in = msc_new_array(scratch, const msc_layout *, o->num_in + 1);
   for (size_t i = 0; i < o->num_in; i++) in[i] = o->in[i].value->type->layout;
   return o->num_in && msc_must_expand(o, in) ? shard_expansion_ns(x, o, in, false) : 0;
 }
 
-/* What is done inside: products, and what they read and write. */
+/* Adds the floating-point operations of the products in f, and the bytes that they read and write. */
 static void add_products(const msc_func *f, double *flops, double *bytes) {
   for (const msc_op *o = f->body->first; o != f->body->last; o = o->next) {
     if (msc_info(o)->cost != MSC_COST_FLOPS || !o->in[0].value->type->layout) continue;
@@ -150,7 +150,8 @@ static int64_t work_ns(const msc_cost *cost, const msc_func *f) {
   return msc_cost_product(cost, f->body->args[0]->type->dtype, flops, bytes);
 }
 
-/* Chosen borders of parts become part of the rules: then they are read anew. */
+/* Makes a graph of the expansion for these layouts of its arguments. Parts of chosen sizes become part of the rules, so
+ * rules are read again where an argument has such parts; else the graph without digits is copied. */
 static bool graph_for(expansion *e, msc_pass_ctx *pass, const msc_layout *const *in_layout, shard_graph *out_g) {
   bool splits = false;
   for (size_t i = 0; i < e->f->body->num_args; i++)

@@ -6,14 +6,15 @@
 #include "passes/cost.h"
 #include "passes/pass.h"
 
-/* Layouts of all values of an expansion (msc_expansion_of), and `in_layout` of its ops, from the layouts of its
- * arguments; nothing when one has none. */
+/* Sets the layouts of all values of an expansion (msc_expansion_of), and `in_layout` of its ops, from the layouts of
+ * its arguments; does nothing when an argument has none. False after reporting. */
 bool shard_lay_expansion(msc_pass_ctx *pass, msc_func *f, const msc_layout *const *in_layout);
 
-/* What composites cost on one mesh, remembered: like ops with operands in the same layouts are worked out once. */
+/* The costs of composites on one mesh. They are remembered: equal ops with operands in equal layouts are computed
+ * once. */
 typedef struct shard_expansions shard_expansions;
 
-/* Lives in `arena`, as do cost and prices. */
+/* Makes an empty memory of costs in `arena`; `cost` and `prices` must live as long. */
 shard_expansions *shard_expansions_new(msc_context *ctx, msc_arena *arena, const msc_cost *cost, shard_prices *prices);
 /* What the ops that `op` stands for cost with its operands in these layouts: the changes of layout inside and,
  * with_work, products and memory traffic.  SHARD_IMPOSSIBLE: a change has no plan. */

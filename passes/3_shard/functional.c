@@ -23,7 +23,7 @@ typedef struct {
 
 static const msc_op *leader_of(const msc_op *op) { return op->forward ? op->forward : op; }
 
-/* Name of the marked block; NULL: outside, or made by a pass. */
+/* The name of the marked block that the op belongs to; NULL: none, or a pass made the op. */
 static const char *block_of(const msc_op *op) {
   const msc_attr_value *v = msc_op_attr(leader_of(op), MSC_FACT(shard)), *name;
   if (!v || v->kind != MSC_ATTR_DICT) return NULL;
@@ -56,7 +56,8 @@ static void find_arguments(bordering *b) {
       if (comes_in(b, op->in[i].value)) add(b, op->in[i].value);
 }
 
-/* Returned, and not as the new value of an argument; or read by an op outside. */
+/* Does this use take the value out of the block: as a result of the function that is no new value of an argument, or as
+ * an operand of an op outside? */
 static bool goes_out(const bordering *b, const msc_use *u) {
   const msc_attr_value *ties = msc_func_attr(b->func, MSC_FACT(ties));
   size_t i = (size_t)(u - u->user->in);
@@ -74,7 +75,7 @@ static void find_results(bordering *b) {
 
 /* ---- borders ---- */
 
-/* Entry i of in_strategy, or of the other three; NULL: not given. */
+/* Entry i of the block's annotation (in_strategy, in_layout, out_strategy or out_layout); NULL: not given. */
 static const msc_attr_value *annotation_entry(const bordering *b, const char *annotation, size_t i) {
   const msc_attr_value *list = msc_find_attr(b->block->dict.a, b->block->dict.num, annotation);
   if (!list || list->kind != MSC_ATTR_LIST || i >= list->list.num) return NULL;
@@ -83,7 +84,7 @@ static const msc_attr_value *annotation_entry(const bordering *b, const char *an
   return given ? v : NULL;
 }
 
-/* One entry each, when there are any. */
+/* Checks that an annotation that is given has one entry per value. */
 static bool check_entries(const bordering *b, const char *annotation, const char *what) {
   const msc_attr_value *list = msc_find_attr(b->block->dict.a, b->block->dict.num, annotation);
   if (!list || (list->kind == MSC_ATTR_LIST && list->list.num == b->num)) return true;
@@ -118,7 +119,7 @@ static msc_op *border(bordering *b, msc_value *v, const char *side, size_t i, co
   return op;
 }
 
-/* Users of v for which `inside` says whether they belong to the block get w instead. */
+/* Replaces v by w in its users inside the block, or with inside = false in its users outside. */
 static void redirect(const bordering *b, msc_value *v, msc_value *w, bool inside) {
   for (msc_use *u = v->uses, *next; u; u = next) {
     next = u->next;
@@ -172,7 +173,7 @@ static void keep_whole(const bordering *b, msc_op *op) {
   msc_op_put(op, msc_fact_out_layout(b->pass->ctx, op->num_out, whole_layouts(b, op->num_out, op, false)));
 }
 
-/* Blocks in the order of their first op, each once. */
+/* Runs over the marked blocks in the order of their first ops, each once. */
 static bool shard_blocks(bordering *b) {
   bool ok = true;
   for (msc_op *op = b->func->body->first; op; op = op->next) {

@@ -41,7 +41,7 @@ static uint32_t cut_atoms(const msc_assignment *a, int num_letters) {
   return mask;
 }
 
-/* What a search decided: `pass` names the digits. */
+/* The digits, as atoms, on which a search lets sums pass through the op unfinished: its attribute `pass`. */
 static uint32_t searched_pass(const laying *y, const msc_op *op) {
   const msc_layout *digits = msc_op_layout(op, MSC_FACT(pass));
   uint8_t atom[MSC_MAX_SUBAXES];
@@ -96,7 +96,8 @@ static void want_operands(laying *y, const shard_op *o) {
   if (o->op->num_in) msc_op_put(o->op, msc_fact_in_layout(y->g->ctx, o->op->num_in, want));
 }
 
-/* A result stays cut as it is made: whoever reads it gathers it.  Only sums are finished. */
+/* The layout of a result of the function: cut as it is computed, since whoever reads it gathers it, but with its sums
+ * finished. */
 static const msc_layout *without_partial(laying *y, const msc_type *t) {
   if (!t->layout || !t->layout->num_partial) return t->layout ? t->layout : msc_layout_replicated(y->g->ctx, t->rank);
   msc_layout l = *t->layout;
@@ -105,7 +106,7 @@ static const msc_layout *without_partial(laying *y, const msc_type *t) {
   return msc_layout_of(y->g->ctx, y->g->mesh, &l);
 }
 
-/* New values of arguments are wanted like the arguments. */
+/* Sets the layouts that results are wanted in: the new value of an argument in the argument's. */
 static void want_results(laying *y, msc_op *ret) {
   const msc_attr_value *ties = msc_func_attr(y->g->func, MSC_FACT(ties));
   const msc_layout **want = msc_new_array(y->g->arena, const msc_layout *, ret->num_in);
@@ -137,7 +138,7 @@ static bool is_models(const laying *y, const msc_op *op, const bool *is_optimize
   return y->g->op[op->id].group >= 0 && !is_optimizers[op->id] && !op->forward && !(msc_info(op)->flags & MSC_UPDATE);
 }
 
-/* Where what a cast makes of the parameter is used first; other uses as they are. */
+/* If the user of the parameter is a cast, the first use of the cast's result; else the use itself. */
 static const msc_use *behind_cast(const msc_use *use) {
   const msc_use *first = use->user->kind == OP_cast ? use->user->out[0].uses : NULL;
   for (const msc_use *u = first; u; u = u->next)
@@ -157,8 +158,8 @@ static bool report_shared(laying *y, const msc_value *w, const msc_use *first, c
   return false;
 }
 
-/* Every use of a parameter in the model, or of its cast v, must want it in one layout: the reference's rule, kept where
- * the user asked for it. */
+/* Checks that all uses of a parameter in the model, or of its cast v, want it in one layout: the rule of the reference,
+ * which holds where the user asked for it. */
 static bool check_uses(laying *y, const msc_value *w, const msc_value *v, const bool *is_optimizers) {
   const msc_use *first = NULL;
   for (const msc_use *u = v->uses; u; u = u->next)
@@ -222,7 +223,7 @@ const msc_layout ***shard_lay_results(msc_pass_ctx *pass, shard_graph *g) {
   return want;
 }
 
-/* What passes of this folder tell each other. */
+/* Attributes that only the passes of this folder exchange: dropped here. */
 static const char *const spent[] = {MSC_FACT(sharding), MSC_FACT(owner), MSC_FACT(owner_letters), MSC_FACT(pass),
                                     MSC_FACT(in_strategy)};
 

@@ -53,7 +53,7 @@ static void changed_group(propagation *p, const shard_group *group) {
 
 /* ---- one tensor of one op ---- */
 
-/* The digits of one dimension as its letters have them: majors first. */
+/* Writes the digits of the dimension's letters one after the other, major letters first. Returns how many. */
 static int lifted(const shard_group *group, const shard_op *o, const msc_dim_letters *dim, uint8_t *out_atom) {
   int num = 0;
   for (int i = 0; i < dim->num; i++) {
@@ -65,7 +65,7 @@ static int lifted(const shard_group *group, const shard_op *o, const msc_dim_let
   return num;
 }
 
-/* Puts one more atom on the dimension's letters: on the first that can take it. */
+/* Appends the atom to the first of the dimension's letters that can take it. False: none can. */
 static bool extend_letters(propagation *p, const shard_op *o, const msc_dim_letters *dim, uint8_t atom) {
   shard_group *group = &p->g->group[o->group];
   if (p->used[o->group] >> atom & 1) return false;
@@ -106,8 +106,9 @@ static void note_conflict(propagation *p, const shard_op *o, const msc_value *va
              here);
 }
 
-/* Where lists disagree, the group's letters other than the user's are left to the search: the one at hand keeps what
- * the lists share, the others nothing, for what they took may be what it needs. */
+/* Gives up what the group took where its list and the value's disagree: the letter at hand keeps the common part, all
+ * others that the user did not decide lose their digits, because the letter may need them. The search decides these
+ * letters. */
 static void free_group(propagation *p, const shard_op *o, const msc_dim_letters *dim, int common) {
   shard_group *group = &p->g->group[o->group];
   int here = dim->num == 1 ? o->to_group[dim->letter[0]] : -1;
@@ -123,7 +124,7 @@ static void free_group(propagation *p, const shard_op *o, const msc_dim_letters 
   changed_group(p, group);
 }
 
-/* Chosen sizes of parts follow the digits, once both sides have the same. */
+/* Hands chosen sizes of parts from value to letter or back, once both have the same digits. */
 static void meet_split(propagation *p, const shard_op *o, const msc_value *value, int d, const msc_dim_letters *dim) {
   dim_lists *v = &p->value[value->id];
   int l = dim->num == 1 ? o->to_group[dim->letter[0]] : -1;
@@ -140,7 +141,7 @@ static void meet_split(propagation *p, const shard_op *o, const msc_value *value
   }
 }
 
-/* One tensor of one op against the value it is. */
+/* Extends the digits of one operand or result of an op and of the value that it is, each to match the other. */
 static void meet(propagation *p, const shard_op *o, const msc_value *value, const msc_tensor_letters *t) {
   dim_lists *v = &p->value[value->id];
   for (int d = 0; d < t->rank; d++) {
@@ -204,7 +205,7 @@ static void find_rounds(propagation *p) {
     }
 }
 
-/* The next round that some group waits for; false: none does. */
+/* Moves on to the next round that some group has as its priority; false: there is none. */
 static bool next_round(propagation *p) {
   int next = UINT8_MAX + 1;
   for (size_t i = 0; i < p->g->num_groups; i++)

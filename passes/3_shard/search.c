@@ -3,7 +3,8 @@
 #include "passes/3_shard/search_time/search_time.h"
 #include "passes/3_shard/shard.h"
 
-/* Tuples say how many parts there are; all of them are digits now, as if layouts had been given. */
+/* Drops the marks of strategy tuples, which fix numbers of parts only: their digits are decided now, as if layouts had
+ * been given. */
 static bool forget_tuples(msc_func *f) {
   for (msc_op *op = f->body->first; op; op = op->next) msc_op_unset(op, MSC_FACT(in_strategy));
   return true;

@@ -38,7 +38,7 @@ typedef struct {
 
 /* ---- the tables ---- */
 
-/* The space knows digits in mesh order; others are the user's. */
+/* False where the user put digits on a letter in another order than the mesh's: a search has no such state. */
 static bool is_in_mesh_order(const msc_assignment *a, int num_letters) {
   for (int l = 0; l < num_letters; l++)
     for (int k = 1; k < a->num[l]; k++)
@@ -52,7 +52,7 @@ static bool same_digits(const msc_assignment *a, const msc_assignment *b, int nu
   return true;
 }
 
-/* Is what was decided among the states that the variable may have? */
+/* Is the decided choice of the variable one of the states that a search would offer for it? */
 static bool is_a_state(const explaining *e, const shard_space_options *o, const shard_variable *v) {
   shard_variable open = *v;
   memset(&open.fixed, 0, sizeof open.fixed);
@@ -69,7 +69,8 @@ static bool is_a_state(const explaining *e, const shard_space_options *o, const 
   return found;
 }
 
-/* An op that was put where no search would put it stays there; the others may be compared all the same. */
+/* Builds the space with every choice open. A variable whose decided digits are no state of a search stays fixed, so
+ * that all others can still be compared. */
 static bool open_space(explaining *e) {
   shard_space_options o = {.free_pieces = UINT32_MAX, .max_states = MAX_WAYS, .zero = shard_zero_of(e->pass->config)};
   MSC_TRY(shard_price_mesh(&e->m, &e->cost, !msc_config_bool(e->pass->config, MSC_KEY_enable_alltoall),
@@ -104,7 +105,7 @@ static int64_t table_entry(const explaining *e, const shard_table *t, int a, int
   return t->b < 0 ? t->cost[a] : t->cost[a * e->p.num_states[t->b] + b];
 }
 
-/* What variable v costs by itself and with its neighbours as they are. */
+/* The cost of variable v in this state, with all its neighbours in their decided states. */
 static int64_t cost_of_state(const explaining *e, int v, int state) {
   int64_t sum = 0;
   for (size_t i = e->first[v]; i < e->first[v + 1]; i++) {
@@ -116,7 +117,8 @@ static int64_t cost_of_state(const explaining *e, int v, int state) {
 
 /* ---- what may move ---- */
 
-/* The variable stays as decided; which sums pass there may be chosen. */
+/* Allows variable v only the states with its decided digits: several where states differ in the sums that pass
+ * through. */
 static void pin(explaining *e, allowance *w, size_t v) {
   const shard_group *group = &e->g.group[e->m.var[v].group];
   int num = 0, *state = msc_new_array(e->g.arena, int, e->p.num_states[v]);
@@ -134,7 +136,7 @@ static allowance everything(explaining *e) {
   return w;
 }
 
-/* The least of what is allowed; false: it is too much to look at, or impossible. */
+/* Finds the least cost among the allowed states; false: there is none, or the search would take too much work. */
 static bool least_step(explaining *e, const allowance *w, int *out_state, int64_t *out_ns) {
   shard_problem p;
   int64_t bound = 0;
@@ -145,8 +147,8 @@ static bool least_step(explaining *e, const allowance *w, int *out_state, int64_
   return bound == *out_ns && *out_ns < SHARD_IMPOSSIBLE;
 }
 
-/* Every op as decided, copies where they are best then.  False: some op is cut in a way that the space
- * does not have. */
+/* Puts every op into its decided state, and every copy into the state that is best for these. False: some op's decided
+ * digits are no state of the space. */
 static bool place_all(explaining *e) {
   int most = 1;
   int64_t ns;
@@ -174,8 +176,8 @@ typedef struct {
   shard_table *table;
 } surroundings;
 
-/* Copies, and ops that may pass sums otherwise, around the variable: they are best wherever that is,
- * all others stay. */
+/* Collects v, and around it the copies and the ops whose passing sums are open: variables that take their best states
+ * when v changes. All other variables keep theirs. */
 static void look_around(explaining *e, int v, surroundings *s) {
   msc_arena *a = e->g.arena;
   *s = (surroundings){
@@ -196,7 +198,8 @@ static void look_around(explaining *e, int v, surroundings *s) {
     s->num_states[k] = e->decided.num[s->var[k]], s->state[k] = e->decided.state[s->var[k]];
 }
 
-/* The table between the variables that move, or of one of them beside one that stays. */
+/* The part of table t for the collected variables' states. A variable outside of them contributes its decided state
+ * only. */
 static shard_table part_of_table(explaining *e, const surroundings *s, const shard_table *t) {
   int a = e->number[t->a] - 1, b = t->b < 0 ? -1 : e->number[t->b] - 1;
   int rows = a < 0 ? 1 : s->num_states[a], columns = b < 0 ? 1 : s->num_states[b];
@@ -210,7 +213,8 @@ static shard_table part_of_table(explaining *e, const surroundings *s, const sha
   return (shard_table){a < 0 ? b : a, a < 0 ? -1 : b, cost};
 }
 
-/* With the op in one of these states, the least of it and what is around it; the state that it takes. */
+/* The least cost of v and what look_around collects when v takes one of these states; *out_state: the state that it
+ * takes. */
 static int64_t least_around(explaining *e, int v, int num, const int *states, int *out_state) {
   surroundings s;
   int64_t ns = 0, bound;
@@ -271,7 +275,7 @@ static int64_t decided_move_ns(const explaining *e, int v) {
   return cost_of_state(e, v, e->state[v]) - shard_class_of(e->space, v)->ns[e->state[v]];
 }
 
-/* All states that cut the op otherwise. */
+/* Lists all states that cut the op differently from what was decided. */
 static int other_states(const explaining *e, int v, int *out_state) {
   const shard_group *group = &e->g.group[e->m.var[v].group];
   msc_assignment a;
@@ -298,7 +302,7 @@ static void compare_states(explaining *e, int v, shard_reason *r) {
 
 /* ---- the whole step ---- */
 
-/* All ops are free but those that the user decided, unless these are free, too. */
+/* Allows every variable all its states, except that ops decided by the user keep theirs unless all_free. */
 static allowance allow(explaining *e, bool all_free) {
   allowance w = everything(e);
   for (size_t v = 0; v < e->m.num_vars; v++) {
@@ -363,7 +367,8 @@ static int64_t moves_at(explaining *e, int v, int *state) {
   return ns;
 }
 
-/* With the op in one of these states; false: that cannot be, or is too much to look at. */
+/* The step of least time in which op v takes one of these states; false: there is none, or it would take too much
+ * work. */
 static bool step_with(explaining *e, int v, int num, const int *states, shard_instead *out) {
   int *state = msc_new_array(e->g.arena, int, e->m.num_vars);
   allowance w = allow(e, false);
@@ -385,7 +390,7 @@ static void take_out(const explaining *e, int v, const char *cuts, int *num, int
   *num = kept;
 }
 
-/* The best ways but the one decided, then the one asked for. */
+/* Compares whole steps in which v is cut otherwise: the best alternatives, or only the one asked for (`cuts`). */
 static void compare_whole(explaining *e, int v, const char *cuts, shard_reason *r) {
   int num = e->p.num_states[v], asked = 0;
   int *state = msc_arena_copy(e->g.arena, e->all_states, (size_t)num * sizeof *state),
@@ -402,7 +407,7 @@ static void compare_whole(explaining *e, int v, const char *cuts, shard_reason *
 
 /* ---- all of them ---- */
 
-/* The rule of the op, and its letters as they are cut. */
+/* The op's rule and, for each letter, its size and number of parts, as text. */
 static const char *letters_text(const explaining *e, const shard_group *group) {
   msc_arena *a = e->pass->scratch;
   const msc_rule *rule = &group->rule;
@@ -419,7 +424,7 @@ static const char *letters_text(const explaining *e, const shard_group *group) {
   return text;
 }
 
-/* The largest part of a letter by the mean one. */
+/* The size of the letter's largest part divided by its mean part. */
 static double imbalance_of(const explaining *e, const shard_group *group, int l) {
   const int64_t *split = group->split[l], size = group->rule.letter[l].size;
   int64_t parts = shard_parts(&e->g.atoms, group->digits.num[l], group->digits.atom[l]),
@@ -453,8 +458,8 @@ static const msc_op *named_before(const msc_op *end, const char *name) {
   return NULL;
 }
 
-/* Where a search brought a value into a layout for several users stands an op that does nothing else, and sums of what
- * these send back have left their op: the model has places of its own for both. */
+/* Removes what a search inserted, because the model makes variables for it again: the ops that bring a value into one
+ * layout for several users, and the independence of the sums of gradients, which rejoin their ops. */
 static void undo_copies(msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
@@ -473,7 +478,7 @@ static void undo_copies(msc_func *f) {
 
 /* ---- all of them ---- */
 
-/* A way that was asked for and does not exist. */
+/* Reports that the op cannot be cut in the way that was asked for. Returns false. */
 static bool no_such_way(const explaining *e, int v, const char *cuts) {
   const msc_op *op = e->g.group[e->m.var[v].group].leader;
   int num = e->p.num_states[v];

@@ -16,7 +16,7 @@ typedef struct {
   int64_t bytes;      /* kept in memory by one rank: parameters, their gradients and state, activations */
 } shard_way;
 
-/* A step in which one op is cut like this, and the others as is best then; what the user decided stays. */
+/* The step of least time when one op is cut this way and all others may change, but for those that the user decided. */
 typedef struct {
   shard_way way;
   int64_t step_ns, bytes;   /* of all ops: kernels and layout changes, none of them beside others; memory kept */
@@ -43,8 +43,8 @@ typedef struct {
   shard_instead *instead; /* of the op asked for: the best of its other ways by the whole step, best first */
 } shard_reason;
 
-/* Of the whole step as decided; least with the user's strategies kept, and with all of them free: whatever memory that
- * takes.  0: not known, there are too many ways. */
+/* Costs of the whole step: as decided; the least with the user's strategies kept; the least with all strategies free,
+ * whatever memory that takes. 0: not known, because there are too many ways. */
 typedef struct {
   int64_t step_ns, kept_ns, free_ns;
   int64_t bytes, kept_bytes; /* kept in memory as decided, and at kept_ns */
@@ -56,9 +56,9 @@ typedef struct {
   shard_figures figures;
 } shard_explanation;
 
-/* `op`: the one asked for, or NULL; `cuts`: compared besides, as the text of a way has it, or NULL.  In the pass's
- * scratch arena; false after a report.  The function loses the copies that the search made: it is for
- * nothing else afterwards. */
+/* Explains op `op`, or all ops when it is NULL; `cuts`: another way to cut it, in the text form of a way, that is
+ * compared too, or NULL. Results are in the pass's scratch arena. False after a report. The function loses the copies
+ * that the search made, so it must not be compiled afterwards. */
 bool shard_explain(msc_pass_ctx *pass, msc_func *f, const char *op, const char *cuts, shard_explanation *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* origins.c: who handed on which digit, atom by atom, in; the attributes `inherited` and `conflicts`, and chains read
- * from them, out (see origins.h). */
+/* origins.c: records which op or argument handed on which digit, atom by atom -> the attributes `inherited` and
+ * `conflicts`, and the chains that explain reads from them (see origins.h). */
 #include "passes/3_shard/explain/origins.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ typedef struct conflict {
   struct conflict *next;
 } conflict;
 
-/* Who gave an atom: a group's number + 1, minus an argument's number + 1, or nobody. */
+/* The source of an atom: number of a group + 1, minus (number of an argument + 1), or NOBODY. */
 enum { NOBODY = 0 };
 
 struct shard_origins {
@@ -56,7 +56,8 @@ static const char *value_text(const msc_value *v) {
   return v->name ? v->name : "an argument";
 }
 
-/* The name of who gave the atom, or of the first before it that has one; NULL: nobody, or none has. */
+/* The name of the source of the atom; where it has none, that of the nearest named one before it. NULL: there is
+ * none. */
 static const char *giver_text(const shard_origins *o, int32_t who, int atom) {
   while (who > 0 && !o->g->group[who - 1].leader->name) who = *group_entry(o, who - 1, atom);
   if (who > 0) return o->g->group[who - 1].leader->name;
@@ -81,7 +82,7 @@ void shard_origins_conflict(shard_origins *o, const shard_op *op, const msc_valu
   *o->end = c, o->end = &c->next;
 }
 
-/* Atoms from the same giver are one entry. */
+/* Atoms with the same source share an entry. */
 static void store_inherited(const shard_origins *o, int group) {
   shard_graph *g = o->g;
   msc_attr_value *entry = msc_new_array(g->arena, msc_attr_value, o->num_atoms);
@@ -144,8 +145,8 @@ static int by_name_and_group(const void *a, const void *b) {
   return order ? order : ((const named *)a)->group - ((const named *)b)->group;
 }
 
-/* The group of that name; of several, as updates have them, the last before `after`, else the first that is not
- * it. -1: none. */
+/* The group with that name. Several can have it, as update ops do: then the last one before `after`, else the first one
+ * other than `after`. -1: none. */
 static int group_named(const shard_chains *c, const char *name, int after) {
   const named *found = bsearch(&(named){name, 0}, c->name, c->num_names, sizeof *c->name, by_name),
               *end = c->name + c->num_names;
@@ -208,7 +209,8 @@ shard_chains *shard_chains_of(shard_graph *g) {
   return c;
 }
 
-/* Steps from `group` back to the origin; what a plan says may go in circles. */
+/* The number of steps from `group` back to the origin of the atom, at most the number of groups: attributes read from a
+ * plan may form a circle. */
 static size_t way_back(const shard_chains *c, int group, int atom) {
   size_t num = 0;
   for (; group >= 0 && num < c->g->num_groups; num++) {
@@ -219,7 +221,7 @@ static size_t way_back(const shard_chains *c, int group, int atom) {
   return num;
 }
 
-/* From `by`, where it is the op `group`, back to the origin of the atom. */
+/* The chain of the atom from its origin to `by`, whose group is `group` (-1: no op). */
 static shard_chain chain_from(const shard_chains *c, const char *by, int group, int atom) {
   size_t all = way_back(c, group, atom), num = all < SHARD_MOST_THROUGH ? all : SHARD_MOST_THROUGH;
   const char **back = msc_new_array(c->g->arena, const char *, num + 1);
@@ -266,7 +268,8 @@ static const char *digits_text(const shard_graph *g, const msc_layout *digits) {
   return msc_digits_print(g->arena, g->mesh, digits);
 }
 
-/* Of digits that the op itself has, or had before it gave them up. */
+/* The chain of digits that the op itself has, or had before it gave them up; without a recorded source it is its own
+ * origin. */
 static shard_chain own_chain(const shard_chains *c, int group, const char *digits, uint32_t mask) {
   const msc_op *leader = c->g->group[group].leader;
   shard_chain chain = {.digits = digits, .origin = leader->name, .loc = leader->loc};

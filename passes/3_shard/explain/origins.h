@@ -22,24 +22,24 @@ typedef struct {
 
 typedef struct shard_origins shard_origins;
 
-/* In the graph's arena. */
+/* Makes an empty record in the graph's arena. */
 shard_origins *shard_origins_new(shard_graph *g);
 void shard_origins_argument(shard_origins *o, const msc_value *argument, int atom);
 void shard_origins_to_value(shard_origins *o, const msc_value *v, int atom, int group);
 void shard_origins_to_group(shard_origins *o, int group, int atom, const msc_value *v);
-/* At dimension d of v, which `op` has in `here` and the value in `there`; if that is nothing, its first digit is
- * in another dimension. */
+/* Records a conflict at dimension d of v: `op` has the digits `here`, the value has `there`. An empty `there` means
+ * that its first digit cuts another dimension. */
 void shard_origins_conflict(shard_origins *o, const shard_op *op, const msc_value *v, int d, shard_digit_list here,
                             shard_digit_list there);
-/* Sets the attributes; what nothing has a name for is left out of the chains. */
+/* Sets the attributes. Sources without a name are left out of the chains. */
 void shard_origins_store(shard_origins *o);
 
 /* ---- reading ---- */
 
 enum { SHARD_MOST_THROUGH = 64 };
 
-/* Digits, the op or argument they are from, and the ops that handed them on, from there to here: of a long
- * way the last. */
+/* Some digits, the op or argument they come from, and the ops that handed them on, in order; of a long chain only the
+ * last ones. */
 typedef struct {
   const char *digits, *origin;
   const msc_loc *loc; /* of the origin, or NULL */
@@ -55,9 +55,9 @@ typedef struct {
 
 typedef struct shard_chains shard_chains;
 
-/* Of all that was stored; in the graph's arena. */
+/* Reads all stored attributes into chains, in the graph's arena. */
 shard_chains *shard_chains_of(shard_graph *g);
-/* Of the digits that the group has from others, by origin and way. */
+/* Lists the chains of the digits that the group has from others, one per origin and path. Returns how many. */
 size_t shard_chains_to(const shard_chains *c, int group, shard_chain **out_chain);
 size_t shard_chains_conflicts(const shard_chains *c, int group, shard_conflict **out_conflict);
 

@@ -11,7 +11,8 @@
 
 typedef reshard_cost cost;
 
-/* Edges to look at in search of the least cost, and for the best of equal paths after it is known. */
+/* Limits on the work, counted in edges: of the search for the least cost, and of the choice among paths of that
+ * cost. */
 enum {
   EASY_WORK = 2000,
   MOST_WORK = 2000000,
@@ -45,7 +46,8 @@ typedef struct {
   int node;
 } entry;
 
-/* States that permute into each other: the same parts everywhere. */
+/* A class: the states with as many parts per dimension and as many partial terms, which one permute turns into each
+ * other. */
 typedef struct {
   int64_t parts[MSC_MAX_RANK], terms;
   cost least; /* of the members that were expanded */
@@ -91,7 +93,8 @@ static int add_node(search *s, reshard_key key, cost h) {
   return s->num_nodes++;
 }
 
-/* Of equal estimates the one that is nearer to the target: the least cost is known before its equals are looked at. */
+/* Order of the heap: the least estimate first; of equal ones the state nearer to the target, so that the least cost is
+ * known before other states of that cost are expanded. */
 static bool comes_first(const search *s, entry a, entry b) {
   return a.f != b.f                               ? a.f < b.f
          : s->node[a.node].h != s->node[b.node].h ? s->node[a.node].h < s->node[b.node].h
@@ -109,7 +112,7 @@ static entry pop_entry(search *s) { return entry_pop(s, s->heap, (size_t)s->heap
 
 /* ---- the search ---- */
 
-/* What every path from here costs at least. */
+/* A lower bound on the cost of every path from this state to the target. */
 static cost estimate(search *s, const reshard_state *state) {
   if (msc_reshard_only_sliced(s->p, state, &s->p->to)) return 0;
   cost bound = msc_reshard_estimate(s->p, state);
@@ -158,9 +161,9 @@ static class *find_class(search *s, const reshard_state *state) {
   return &s->class[s->num_classes++];
 }
 
-/* Atoms that may move in permutes out of a state.  Without `time` a permute costs the same from every state of a class,
- * so only its cheapest members need it.  With `time` the axes that move decide, and what moves a slowest one is
- * cheapest from the same members. */
+/* The atoms that permutes out of a state may move. Without `time` a permute costs the same from every state of a class,
+ * so only the cheapest members of the class need permutes. With `time` a permute costs what its slowest axis takes;
+ * those that move a slowest axis are likewise needed from the cheapest members only. */
 static uint32_t permuted_atoms(search *s, const reshard_state *state, cost g) {
   class *c = find_class(s, state);
   if (g > c->least) return s->p->options->time ? s->p->not_slowest : 0;
@@ -168,7 +171,7 @@ static uint32_t permuted_atoms(search *s, const reshard_state *state, cost g) {
   return (1u << s->p->num_atoms) - 1;
 }
 
-/* The largest step of the path to the target that was found first. */
+/* The largest peak of all steps on the first path that reached the target. */
 static int64_t peak_found(search *s) {
   int64_t peak = 1;
   reshard_state from, to;
@@ -182,7 +185,7 @@ static int64_t peak_found(search *s) {
   return peak;
 }
 
-/* The exchange from the first state into the target is priced once nothing nearer is left. */
+/* Prices the exchange from the first state to the target. Called once its lower bound is the least in the heap. */
 static void relax_exchange(search *s) {
   const reshard_problem *p = s->p;
   reshard_edge edge;
@@ -192,7 +195,8 @@ static void relax_exchange(search *s) {
   if (found) relax_edge(s, &p->to, &edge);
 }
 
-/* What an exchange from the first state costs at least. */
+/* Enters the exchange from the first state to the target with a lower bound instead of its cost, which takes long to
+ * compute. */
 static void put_off_exchange(search *s) {
   int64_t least;
   if (msc_reshard_least_exchange(s->p, &s->p->from, &s->p->to, &least)) s->exchange = msc_reshard_cost_of(least, 1, 1);
@@ -214,7 +218,7 @@ static void run_astar(search *s) {
     n->closed = true;
     if (e.node == s->target) {
       s->proven = s->haste == 1;
-      /* small graphs end before that */
+      /* searches with few atoms end before that */
       s->most_work = s->work + (s->p->num_atoms > SMALL_ATOMS ? TIE_WORK : MOST_WORK);
       if (s->cost_only || !s->proven) return;
       s->peak = peak_found(s);
@@ -273,7 +277,7 @@ static void collect_nodes(ways *w) {
   }
 }
 
-/* Costs grow along edges; slices cost nothing, but use more atoms. */
+/* A topological order of the states: costs grow along edges, and a slice, which costs nothing, uses one more atom. */
 static bool comes_before(const ways *w, int a, int b) {
   const node *x = &w->s->node[a], *y = &w->s->node[b];
   if (x->g != y->g) return x->g < y->g;
@@ -349,7 +353,8 @@ static bool has_traffic_out(const ways *w, int i) {
   return false;
 }
 
-/* A place on the walk: states of the ways stand for all swaps within classes, the walk itself has real atoms. */
+/* A position on a path: the canonical state, and the actual atoms, of which the state leaves open how those of a class
+ * are swapped. */
 typedef struct {
   int state;
   reshard_key real;
@@ -376,7 +381,7 @@ static int preference(msc_verb verb) {
   return places[verb];
 }
 
-/* Shorter texts first: of equal plans the one that leaves axes whole. */
+/* Keeps the better of two equally good next steps: by verb, then the shorter text, which leaves more axes whole. */
 static void offer(stepping *t, stop to, const reshard_edge *edge) {
   reshard_state real;
   msc_reshard_state_of(t->w->s->p, to.real, &real);
@@ -426,7 +431,8 @@ static void consider_from(stepping *t, stop at, bool slices) {
   msc_reshard_expand(s->p, &real, &wanted, consider, t);
 }
 
-/* Slices that follow each other are one step: to any state from which the path goes on otherwise, or ends. */
+/* Offers every run of slices from here as one step, to each state from which a path of least cost goes on otherwise, or
+ * ends. */
 static void consider_slices(stepping *t, stop at) {
   int target = t->w->number[t->w->s->target];
   msc_reserve(t->w->s->arena, t->sliced, t->cap_sliced, 0 + 1);
@@ -459,7 +465,7 @@ static bool walk(ways *w, reshard_path *path) {
   return true;
 }
 
-/* Any path of least cost, for its cost. */
+/* Follows the links back from the target: some path of least cost, when only the cost is asked for. */
 static void trace_back(search *s, reshard_path *path) {
   int num = 0;
   for (int n = s->target; s->node[n].links >= 0; n = s->link[s->node[n].links].from) num++;
@@ -528,7 +534,8 @@ bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_on
 
 /* ---- least peak ---- */
 
-/* Of any path that needs traffic: what arrives in the target, and the least that can be there before. */
+/* A lower bound on the peak of a path's last step that needs traffic: what arrives in the target, and the least that it
+ * is made from. */
 static cost least_arrival(const reshard_problem *p) {
   int64_t parts = p->to_copies * (p->options->free_partial ? p->to_terms : 1);
   return p->uneven || msc_reshard_only_sliced(p, &p->from, &p->to) ? 0 : (cost)(p->to_local + p->to_local / parts);
@@ -545,7 +552,7 @@ static void relax_peak(void *user, const reshard_state *state, const reshard_edg
   s->work++;
   reshard_key key = canonical_key(s->p, state, &spare);
   int i = find_node(s, key);
-  /* of equal peaks what is nearer first */
+  /* states of equal peak are visited in the order of their distance to the target */
   if (i < 0) i = add_node(s, key, s->p->uneven ? 0 : msc_reshard_estimate(s->p, state));
   if (g >= s->node[i].g) return;
   s->node[i].g = g;
@@ -572,7 +579,8 @@ int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena) {
     msc_reshard_state_of(p, s.node[e.node].key, &state);
     s.current = e.node;
     class *c = find_class(&s, &state);
-    /* states come in the order of their peaks, and a permute's is that of its class */
+    /* states come in ascending peak, and a permute has the peak of its class: only the first member of a class
+     * needs it */
     bool first = c->least == NO_COST;
     c->least = 0;
     reshard_wanted wanted = {.budget = INT64_MAX, .movable = first ? (1u << p->num_atoms) - 1 : 0};

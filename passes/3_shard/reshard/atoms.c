@@ -10,8 +10,8 @@
 
 enum { FREE = -1, PARTIAL = -2, MAX_DIGITS = 2 * MSC_MAX_SUBAXES };
 
-/* A run of digits, and where it stands in each of the two layouts: a dimension with [begin, end) of its list,
- * or a set. */
+/* A run of digits and its place in each of the two layouts: elements [begin, end) of a dimension's list, or the set of
+ * partial or free digits. */
 typedef struct {
   int num;
   msc_subaxis digit[MSC_MAX_SUBAXES];
@@ -28,7 +28,7 @@ typedef struct {
   uint32_t at[MAX_DIGITS];
 } borders;
 
-/* Keeps the borders of an axis a chain of divisors: one that does not fit is left out. */
+/* Adds a border to an axis, unless the borders were no longer a chain of divisors then. */
 static void add_border(borders *b, uint32_t at) {
   int i = 0;
   while (i < b->num && b->at[i] < at) i++;
@@ -46,7 +46,8 @@ static void add_layout_borders(borders *axis, const msc_layout *l) {
   }
 }
 
-/* Cuts the digits of dimension d of `l` at `parts`, which the other layout's dimension has before one of its digits. */
+/* Adds a border inside the digits of dimension d of `l` where they have made `parts` parts, as the other layout's
+ * dimension has at one of its own borders. */
 static void add_parts_border(borders *axis, const msc_layout *l, int d, int64_t parts) {
   int64_t before = 1;
   for (int i = l->first[d]; i < l->first[d + 1]; i++) {
@@ -68,14 +69,14 @@ static void add_common_borders(borders *axis, const msc_layout *l, const msc_lay
   }
 }
 
-/* The links as a layout, for their borders. */
+/* The links, written as the partial digits of a layout, so that borders can be taken from them as from any layout. */
 static msc_layout links_layout(const msc_reshard_options *options) {
   msc_layout l = {.num_partial = (uint8_t)options->num_links};
   for (int i = 0; i < options->num_links; i++) l.sub[i] = options->link[i].part;
   return l;
 }
 
-/* Prime digits, where links end too if that is possible. */
+/* Splits the axes into prime digits whose borders include the ends of the links where that is possible. */
 static bool fine_digits(const msc_mesh *mesh, const msc_reshard_options *options, const msc_layout *from,
                         const msc_layout *to, msc_atoms *out_digits) {
   msc_layout links = links_layout(options);
@@ -128,7 +129,8 @@ static bool continues(const run *a, const run *b, int which) {
   return a->place[which] < 0 || a->end[which] == b->begin[which];
 }
 
-/* Merges the first two runs that stay together in both layouts; those that are free in both before all others. */
+/* Merges the first two runs that are neighbours in both layouts; runs that are free in both layouts before others.
+ * False: none. */
 static bool merge_two(runs *r, bool only_free) {
   for (int i = 0; i < r->num; i++)
     for (int j = 0; j < r->num; j++) {
@@ -144,7 +146,7 @@ static bool merge_two(runs *r, bool only_free) {
   return false;
 }
 
-/* The slowest of the links of its digits. */
+/* Gives the atom the greatest latency and the least rate of the links that its digit lies on. */
 static void put_link(reshard_problem *p, msc_subaxis s, int atom) {
   for (int i = 0; i < p->options->num_links; i++) {
     const msc_link *l = &p->options->link[i];
@@ -185,8 +187,8 @@ static void put_state(const runs *r, int which, int rank, reshard_state *out) {
     }
 }
 
-/* Atoms that the problem does not tell apart.  Uneven parts depend on which axes are neighbours, so
- * there all differ. */
+/* Puts atoms that the problem cannot tell apart into one class. Uneven parts depend on which digits are neighbours, so
+ * there no two atoms are alike. */
 static void put_classes(reshard_problem *p, const runs *r) {
   for (int i = 0; i < p->num_atoms; i++) {
     const run *a = &r->run[i];
@@ -212,7 +214,7 @@ static void put_target(reshard_problem *p) {
   p->to_copies = msc_reshard_atoms_size(p, all & ~msc_reshard_used(p, &p->to));
 }
 
-/* One row per rate but the fastest: the atoms that are no faster. */
+/* Makes a row for every link rate but the fastest: the atoms that are no faster than it. */
 static void put_links(reshard_problem *p) {
   uint32_t all = (1u << p->num_atoms) - 1;
   double above = 0, slowest = 0, slowest_alpha = 0;
@@ -296,7 +298,7 @@ void msc_reshard_problem_with(msc_context *ctx, const msc_mesh *mesh, const msc_
   put_links(p);
 }
 
-/* Not in normal form. */
+/* The layout of a state, not in normal form. */
 static msc_layout raw_layout(const reshard_problem *p, const reshard_state *s) {
   msc_layout raw;
   memset(&raw, 0, sizeof raw);

@@ -21,8 +21,8 @@ static int64_t held_everywhere(const reshard_problem *p, const reshard_state *s,
   return bytes;
 }
 
-/* Is no device worse off than the first?  In every dimension all devices hold all of what they need, or equal parts
- * of it. */
+/* Does no device lack more than the first one? True when in every dimension all devices hold all of what they need, or
+ * equal shares of it. */
 static bool first_lacks_most(const reshard_problem *p, const reshard_state *s, const reshard_state *to) {
   for (int d = 0; d < p->rank; d++) {
     bool same = s->num[d] == to->num[d] && msc_reshard_starts_with(s, to, d);
@@ -31,14 +31,14 @@ static bool first_lacks_most(const reshard_problem *p, const reshard_state *s, c
   return true;
 }
 
-/* The axes that cut some dimension. */
+/* The axes of the mesh that cut some dimension of l, as a set. */
 static uint32_t axes_of(const msc_layout *l) {
   uint32_t axes = 0;
   for (int i = 0; i < l->first[l->rank]; i++) axes |= 1u << l->sub[i].axis;
   return axes;
 }
 
-/* From the boxes of all devices, for sizes that do not divide. */
+/* The most bytes that a device lacks, computed from the boxes of all devices, for sizes that do not divide. */
 static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s, const reshard_state *to,
                                 int64_t terms, bool own) {
   const msc_layout *from = msc_reshard_layout(p, s), *into = msc_reshard_layout(p, to);
@@ -63,8 +63,8 @@ static int64_t lacking_by_boxes(const reshard_problem *p, const reshard_state *s
   return worst * p->elem_bytes;
 }
 
-/* Sizes that parts of some dimensions have: before and after a gather.  `block`: of the largest of the one cut last, by
- * which the next digits cut all of them. */
+/* The sizes that parts have before and after a gather, as pairs. `block`: the largest size of a part in the dimension
+ * that was cut last, which later digits divide. */
 typedef struct {
   int num;
   int64_t block;
@@ -81,7 +81,7 @@ static bool add_sizes(part_sizes *s, int64_t from, int64_t to) {
   return true;
 }
 
-/* Of whole dimensions those that grow more count: any that is as small before and as large after does for both. */
+/* Drops pairs of sizes that no maximum needs: another pair is as small before the gather and as large after it. */
 static void drop_dominated(part_sizes *s) {
   int kept = 0;
   for (int i = 0; i < s->num; i++) {
@@ -93,7 +93,8 @@ static void drop_dominated(part_sizes *s) {
   s->num = kept;
 }
 
-/* What becomes of parts when each is cut into `parts` again: full ones, a rest, and none. */
+/* Cuts all parts into `parts` each: the sizes become full blocks, a rest and empty parts. `both`: of the sizes after
+ * the gather too, else only before it. */
 static bool cut_sizes(part_sizes *s, int64_t parts, bool both) {
   part_sizes old = *s;
   int64_t block = s->block = old.block / parts + (old.block % parts != 0);
@@ -108,7 +109,8 @@ static bool cut_sizes(part_sizes *s, int64_t parts, bool both) {
   return true;
 }
 
-/* One dimension's digits from atom `first` to `end`: neighbours of one axis are one cut. */
+/* Cuts the sizes by the digits of dimension d from atom `first` to `end`. Neighbouring digits of one axis are one
+ * cut. */
 static bool cut_by_atoms(const reshard_problem *p, const reshard_state *s, int d, int first, int end, bool both,
                          part_sizes *sizes) {
   int64_t parts = 1;
@@ -181,7 +183,7 @@ int64_t msc_reshard_lower_bound(const reshard_problem *p) {
 
 /* ---- bytes that any path receives ---- */
 
-/* How a state lies to the target. */
+/* How a state differs from the target. */
 typedef struct {
   /* some dimension holds an atom where the target has another, or partial atoms must move: atoms have to leave */
   bool contrary;
@@ -238,7 +240,8 @@ static relation relation_of(const reshard_problem *p, const reshard_state *s) {
   return r;
 }
 
-/* Terms that are to be added to one; 1: none, or others take their place. */
+/* How many partial terms of each element have to be added up on the way to the target; 1: none, or other digits become
+ * partial instead. */
 static int64_t lost_terms(const reshard_problem *p, uint32_t partial) {
   int64_t terms = msc_reshard_atoms_size(p, partial) / p->to_terms;
   bool gains = p->to.partial & ~partial;
@@ -293,7 +296,7 @@ static bool is_finished(const reshard_problem *p, uint32_t partial) {
   return partial == p->to.partial || (p->options->free_partial && !(partial & ~p->to.partial));
 }
 
-/* Of any state with these partial atoms. */
+/* A lower bound on the bytes of any path from a state with these partial atoms. */
 static int64_t partial_bytes(const reshard_problem *p, uint32_t partial) {
   relation none = {0};
   int64_t terms = lost_terms(p, partial);
@@ -303,7 +306,8 @@ static int64_t partial_bytes(const reshard_problem *p, uint32_t partial) {
 
 /* ---- bytes that must cross slow links ---- */
 
-/* Positions in a dimension's index that slow atoms fix: `weight` parts before it, `size` of them. */
+/* The digits of a dimension's index that slow atoms determine: each has `weight` parts before it, and its atom's
+ * size. */
 typedef struct {
   int num;
   struct { int64_t weight; int atom; } at[2 * RESHARD_ATOMS];
@@ -374,7 +378,8 @@ int64_t msc_reshard_least_cost(const reshard_problem *p, int64_t bytes) {
   return least_ns(p, p->fastest_alpha, p->fastest > 0 ? (double)bytes / p->fastest : 0);
 }
 
-/* Of uneven parts, by what the first device must receive: all of its part where sums are not finished. */
+/* The bound for uneven parts: the bytes that the first device lacks, or all of its part of the target where sums are
+ * pending. */
 static reshard_cost uneven_bound(const reshard_problem *p, const reshard_state *s) {
   uint32_t lost = s->partial & ~p->to.partial, gained = p->to.partial & ~s->partial;
   int64_t bytes = lost && gained ? 0 : lost ? p->to_local : gained ? 0 : msc_reshard_first_lacks(p, s, &p->to);

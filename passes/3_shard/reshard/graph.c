@@ -22,13 +22,14 @@ static bool same_dim(const reshard_state *a, const reshard_state *b, int d) {
   return a->num[d] == b->num[d] && msc_reshard_starts_with(a, b, d);
 }
 
-/* A dimension divides, or is on its way from or to one that does not. */
+/* May dimension d be cut as it is in s? Yes where the parts are even, or where s lies between the source, or the
+ * target, and the whole dimension. */
 static bool dim_allowed(const reshard_problem *p, const reshard_state *s, int d) {
   return msc_reshard_is_even(p, s, d) ||
          (p->uneven && (msc_reshard_starts_with(&p->from, s, d) || msc_reshard_starts_with(&p->to, s, d)));
 }
 
-/* Where every atom cuts: the dimension, and the parts before it. */
+/* By atom: the dimension that it cuts, and into how many parts the atoms before it cut that dimension. */
 typedef struct {
   int8_t dim[RESHARD_ATOMS];
   int64_t before[RESHARD_ATOMS];
@@ -125,8 +126,8 @@ static bool peak_allows(const expansion *x, int64_t out) {
   return !x->p->options->peak || x->local + out <= x->p->options->peak;
 }
 
-/* Where a dimension does not divide, parts of neighbouring digits of one axis do not nest: such a run joins or leaves
- * as a whole. */
+/* Does the change from a to b leave runs whole? Where a dimension does not divide, the parts of neighbouring digits of
+ * one axis do not nest, so such digits are added or removed together. */
 static bool keeps_runs(const reshard_problem *p, const reshard_state *a, const reshard_state *b) {
   for (int d = 0; d < p->rank; d++) {
     const reshard_state *longer = a->num[d] > b->num[d] ? a : b;
@@ -142,7 +143,7 @@ static bool nests(const reshard_problem *p, const reshard_state *s, int d) {
   return msc_reshard_starts_with(s, &p->to, d) || msc_reshard_starts_with(&p->to, s, d);
 }
 
-/* Can any state that this edge makes by appending atoms to x->s be on a path within the budget? */
+/* Can an edge that appends atoms to x->s lead to a state on a path within the budget? */
 static bool is_hopeful(expansion *x) {
   const reshard_problem *p = x->p;
   reshard_hope hope = msc_reshard_hope(p, x->s.partial, x->budget - (p->options->time ? x->edge.ns : x->edge.bytes));
@@ -189,8 +190,8 @@ static void emit_arranged(expansion *x) {
   emit(x);
 }
 
-/* Deals the atoms to the minor ends of the gaining dimensions in every order: dimension by dimension, so that each
- * result comes once. */
+/* Appends the atoms to the minor ends of the gaining dimensions in every order. Dimensions are filled one after the
+ * other, so that each result occurs once. */
 static void arrange(expansion *x, uint32_t atoms, int first_dim) {
   if (!atoms) {
     emit_arranged(x);
@@ -208,14 +209,16 @@ static void arrange(expansion *x, uint32_t atoms, int first_dim) {
   }
 }
 
-/* Only what is there travels: parts at the end of an uneven dimension are smaller, or empty. */
+/* Bytes that a gather over k ranks receives. Parts at the end of an uneven dimension are smaller or empty, and padding
+ * is not sent. */
 static int64_t gathered_bytes(const expansion *x, int64_t k) {
   int64_t padded = (k - 1) * x->local, bytes;
   if (!x->p->uneven || !keeps_runs(x->p, x->from, &x->s)) return padded;
   return msc_reshard_gathered(x->p, x->from, &x->s, &bytes) && bytes < padded ? bytes : padded;
 }
 
-/* All ways to drop minor suffixes: gathered, or moved to dimensions that drop nothing. */
+/* Tries all ways to remove minor suffixes of dimensions from d on: the atoms are gathered, or go to dimensions that
+ * lose none. */
 static void drop_suffixes(expansion *x, int d, uint32_t dropped, uint32_t losers) {
   const reshard_problem *p = x->p;
   if (d < p->rank) {
@@ -244,7 +247,8 @@ static void drop_suffixes(expansion *x, int d, uint32_t dropped, uint32_t losers
   if (price_edge(x, MSC_ALL_TO_ALL, dropped, k, x->local - x->local / k) && is_hopeful(x)) arrange(x, dropped, 0);
 }
 
-/* Does the choice `chosen` of atoms from `all` take a twin and leave a lower one? */
+/* Does `chosen`, a choice of atoms from `all`, contain an atom but not a lower one of the same class? Such choices
+ * repeat others. */
 static bool skips_twin(const expansion *x, uint32_t chosen, uint32_t all) {
   if (!x->p->has_classes) return false;
   for (uint32_t m = chosen; m; m &= m - 1)
@@ -310,7 +314,7 @@ static void emit_permuted(expansion *x) {
   if (price_edge(x, MSC_PERMUTE, moved, 2, x->local)) emit(x);
 }
 
-/* Fills the dimensions from d on with the given atoms to the parts that the source has. */
+/* Fills dimensions from d on with the given atoms, so that each has as many parts as in the source. */
 static void fill_dims(expansion *x, int d, uint32_t atoms, int64_t left) {
   const reshard_problem *p = x->p;
   const places *at_first = &x->places;
@@ -355,7 +359,7 @@ static void emit_permutes(expansion *x) {
   }
 }
 
-/* Both measured in their common divisor: a block of `to` may begin anywhere in a block of s. */
+/* How many of `parts` blocks one of `to_parts` blocks can meet, where both divide the dimension. */
 static int64_t even_pieces(int64_t parts, int64_t to_parts) {
   int64_t a = parts, b = to_parts;
   while (b) {
@@ -366,7 +370,7 @@ static int64_t even_pieces(int64_t parts, int64_t to_parts) {
   return (block - 1 + to_block + block - 1) / block;
 }
 
-/* Blocks of s that a block of `to` meets, at most. */
+/* How many blocks of s a block of `to` meets at most, in dimension d. */
 static int64_t pieces_in_dim(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int d) {
   int64_t n = p->type->dim[d], parts = msc_reshard_parts(p, s, d), to_parts = msc_reshard_parts(p, to, d), most = 1;
   if (n % parts == 0 && n % to_parts == 0) return even_pieces(parts, to_parts);
@@ -391,7 +395,7 @@ static bool price_least_exchange(expansion *x, int64_t *out_peers) {
   uint32_t atoms = exchanged_atoms(x);
   if (!msc_reshard_terms(p, x->from, &x->s, &terms)) return false;
   for (int d = 0; d < p->rank && p->options->time; d++) peers *= pieces_in_dim(p, x->from, &x->s, d);
-  /* some device lacks so much at least; to count takes longer */
+  /* a lower bound on what some device lacks; to compute it exactly takes longer */
   int64_t least = p->uneven ? msc_reshard_first_lacks(p, x->from, &x->s) : msc_reshard_local(p, &x->s) - x->local;
   *out_peers = peers * terms;
   return price_edge(x, MSC_EXCHANGE, atoms, *out_peers + 1, least > 0 ? least : 0);
@@ -438,8 +442,9 @@ bool msc_reshard_exchanges_first(const reshard_problem *p) {
   return p->uneven && !p->options->no_alltoall && msc_mesh_size(p->mesh) > 256;
 }
 
-/* Into the target.  A sum is also brought into parts of the target's parts, which are gathered afterwards: then devices
- * that would all compute the same sums share the work.  (Not with time: one message per peer is dear there.) */
+/* Emits the exchanges: into the target, and for a pending sum also into finer parts of the target, which are gathered
+ * afterwards, so that devices with the same part share its additions. With `time` only the first: a message to each
+ * peer is dear there. */
 static void emit_exchanges(expansion *x) {
   const reshard_problem *p = x->p;
   bool is_first = msc_reshard_key(p, x->from) == msc_reshard_key(p, &p->from);

@@ -27,7 +27,7 @@ static inline reshard_cost msc_reshard_cost_of(int64_t major, int exchanges, int
   return (reshard_cost)(uint64_t)major << RESHARD_MINOR_BITS | (uint32_t)(exchanges * RESHARD_EXCHANGE + steps);
 }
 
-/* Atoms whose links are no faster than `rate`, as seen from the nodes that they connect. */
+/* For one rate of links: the atoms whose links are no faster, and the nodes that they connect. */
 typedef struct {
   uint32_t slow;
   double rate, alpha_ns; /* bytes per ns of the fastest of them; least latency */
@@ -56,7 +56,8 @@ typedef struct {
   reshard_state from, to;
   bool uneven; /* from or to does not divide the shape */
   bool coarse; /* fewer atoms than the mesh has primes */
-  /* bytes of a part; of the target: partial terms, devices with the same part */
+  /* bytes of a part of the source and of the target; partial terms of the target; devices that hold the same part
+   * of it */
   int64_t from_local, to_local, to_terms, to_copies;
   double fastest, fastest_alpha; /* bytes per ns and latency of the best link */
   uint32_t not_slowest;          /* all but the atoms that make any step they are in as slow as a step can be */
@@ -67,7 +68,7 @@ typedef struct {
 /* ---- reshard/atoms.c ---- */
 
 int msc_reshard_max_atoms(const msc_reshard_options *options); /* digits that are told apart */
-/* Chooses the atoms and writes from and to with them; false: the layouts have no common atoms, or too many. */
+/* Chooses the atoms and writes from and to with them; false: the layouts have no atoms in common, or too many. */
 bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options,
                             const msc_type *type, const msc_layout *from, const msc_layout *to,
                             reshard_problem *out_problem);
@@ -81,13 +82,13 @@ const char *msc_reshard_text(const reshard_problem *p, msc_arena *arena, const r
 
 reshard_key msc_reshard_key(const reshard_problem *p, const reshard_state *s);
 void msc_reshard_state_of(const reshard_problem *p, reshard_key key, reshard_state *out_state);
-/* The one state that stands for all that swaps within the classes make of s. */
+/* Replaces s by the one state that represents all that differ from it by swaps of atoms of one class. */
 void msc_reshard_canonical(const reshard_problem *p, reshard_state *s);
-/* Is dimension d of `longer` cut like that of `shorter`, and perhaps further? */
+/* Does the list of dimension d in `longer` begin with that in `shorter`? */
 static inline bool msc_reshard_starts_with(const reshard_state *longer, const reshard_state *shorter, int d) {
   return shorter->num[d] <= longer->num[d] && memcmp(longer->atom[d], shorter->atom[d], shorter->num[d]) == 0;
 }
-/* Into how many parts dimension `dim` is cut. */
+/* The number of parts that dimension `dim` is cut into. */
 static inline int64_t msc_reshard_parts(const reshard_problem *p, const reshard_state *s, int dim) {
   int64_t parts = 1;
   for (int i = 0; i < s->num[dim]; i++) parts *= p->size[s->atom[dim][i]];
@@ -125,7 +126,7 @@ typedef struct {
   uint32_t atoms; /* of the group */
 } reshard_edge;
 
-/* Which edges out of a state are of interest. */
+/* Which edges out of a state the caller wants. */
 typedef struct {
   int64_t budget;   /* bytes or ns: those on a path to the target that costs no more, as far as bounds can tell */
   uint32_t movable; /* permutes move only these atoms */
@@ -139,15 +140,16 @@ typedef struct {
 typedef void reshard_emit(void *user, const reshard_state *to, const reshard_edge *edge);
 void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const reshard_wanted *wanted,
                         reshard_emit *emit, void *user);
-/* Of such a step's launch and latencies what one value pays (shared_by). */
+/* The share of one value in the launch and latencies of a step that `shared_by` values take together. */
 double msc_reshard_own_ns(const msc_reshard_options *o, msc_verb verb, double fixed_ns);
-/* Time of one step with this many bytes over a group of k. */
+/* The part of a step's time that does not depend on its bytes, over a group of k. */
 double msc_reshard_fixed_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, int64_t k); /* without bytes */
-/* A bound on rounded costs that add up to so much; of measured times there is none. */
+/* A lower bound on rounded costs whose exact sum is `ns`; 0 where times are measured, since these have no such
+ * bound. */
 static inline int64_t msc_reshard_below_ns(const msc_reshard_options *o, double ns) {
   return o->measured ? 0 : msc_cost_whole_ns((ns < 1e17 ? ns : 1e17) * (1 - 1e-9));
 }
-/* Of a step over links like these. */
+/* The time of a step over links of this latency and rate. */
 int64_t msc_reshard_step_ns(const msc_reshard_options *o, double alpha_ns, double bytes_per_ns,
                             const msc_cost_transfer *t);
 int64_t msc_reshard_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, int64_t k, int64_t bytes);
@@ -155,10 +157,10 @@ int64_t msc_reshard_all_reduce_bytes(int64_t k, int64_t local);
 /* The exchange from one state into another; false: partial values forbid it, or it costs more than `budget`. */
 bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to, int64_t budget,
                           reshard_edge *out_edge);
-/* What it costs at least, which is sooner known; false: partial values forbid it. */
+/* A lower bound on what that exchange costs, which takes less time to compute; false: partial values forbid it. */
 bool msc_reshard_least_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to,
                                 int64_t *out_cost);
-/* Do exchanges leave the first state only?  (they are dear to price: there are many uneven parts) */
+/* Are exchanges tried from the first state only? They take long to price where many parts are uneven. */
 bool msc_reshard_exchanges_first(const reshard_problem *p);
 /* The cost of a given all_reduce or all_gather. */
 void msc_reshard_price(const reshard_problem *p, msc_verb verb, const reshard_state *from, const reshard_state *to,
@@ -171,29 +173,29 @@ int64_t msc_reshard_peak(const reshard_problem *p, msc_verb verb, const reshard_
  * sizes of parts. */
 bool msc_reshard_gathered(const reshard_problem *p, const reshard_state *s, const reshard_state *to,
                           int64_t *out_bytes);
-/* How many terms each element has when everything comes directly; false: the partial sets cannot change like this. */
+/* How many terms of each element a direct exchange adds up; false: it cannot change the partial sets in this way. */
 bool msc_reshard_terms(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_terms);
-/* Bytes the worst device receives then. */
+/* The most bytes that a device receives by a direct exchange; false: partial values forbid it. */
 bool msc_reshard_direct(const reshard_problem *p, const reshard_state *s, const reshard_state *to, int64_t *out_bytes);
 int64_t msc_reshard_lower_bound(const reshard_problem *p); /* that from p->from to p->to; -1 with partial values */
-/* What every path from s to the target costs at least, unless slices are enough. */
+/* A lower bound on every path from s to the target that needs more than slices. */
 reshard_cost msc_reshard_estimate(const reshard_problem *p, const reshard_state *s);
-/* Of any path from p->from, by what is proven in reshard/bound.c. */
+/* A lower bound on the bytes of every path from p->from, as proven in reshard/bound.c. */
 int64_t msc_reshard_least_bytes(const reshard_problem *p);
-/* Bytes, or the ns that receiving them takes at least. */
+/* The cost of receiving these bytes, at least: the bytes themselves, or ns. */
 int64_t msc_reshard_least_cost(const reshard_problem *p, int64_t bytes);
-/* Which states with this partial set can be on a path that costs at most `budget` more: none; those of which no
- * dimension contradicts the target's; any. */
+/* Which states with this partial set may be on a path that costs at most `budget` more: none; those in which no
+ * dimension contradicts the target; any. */
 typedef enum { HOPE_NONE, HOPE_NESTED, HOPE_ANY } reshard_hope;
 reshard_hope msc_reshard_hope(const reshard_problem *p, uint32_t partial, int64_t budget);
 
 /* ---- reshard/tally.c ---- */
 
 typedef struct reshard_tallies reshard_tallies;
-/* NULL: there are too many, or sizes do not divide. */
+/* NULL: there are too many tallies, or sizes do not divide. */
 reshard_tallies *msc_reshard_tallies_new(const reshard_problem *p, msc_arena *arena);
-/* A lower bound of the cost from s to the target; exact or above the limit where only one of the atoms matters.  The
- * limit must not grow from call to call. */
+/* A lower bound on the cost from s to the target. It is exact, or above the limit, for problems with one kind of atoms.
+ * The limit must not grow from call to call. */
 reshard_cost msc_reshard_tally_bound(reshard_tallies *t, const reshard_state *s, reshard_cost limit);
 
 /* ---- reshard/astar.c ---- */
@@ -208,12 +210,12 @@ typedef struct {
  * out_proven: false when the search was cut short and a cheaper one may exist. */
 bool msc_reshard_search(const reshard_problem *p, msc_arena *arena, bool cost_only, reshard_path *out_path,
                         bool *out_proven);
-/* Least peak of all paths. */
+/* The least peak of all paths. */
 int64_t msc_reshard_least_peak(const reshard_problem *p, msc_arena *arena);
 
 /* ---- reshard/rows.c: least times of rows of layouts (rows.h), and one path ---- */
 
-/* The engine for p's atoms, from *known or new in it; NULL: it does not know them all. */
+/* Returns the engine for p's atoms, from *known or newly made; NULL: it cannot represent all of p's digits. */
 struct shard_rows *msc_reshard_rows_for(struct shard_rows **known, msc_arena *arena, const reshard_problem *p);
 /* A path of least time from p->from to p->to.  p has the engine's digits as atoms. */
 bool msc_reshard_rows_path(struct shard_rows *r, const reshard_problem *p, msc_arena *arena, reshard_path *out_path);

@@ -6,12 +6,12 @@
 #include "ir/table.h"
 #include "passes/3_shard/reshard/rows.h"
 
-/* The layouts that values of one type have had, in the order in which they came, and the costs between them. */
+/* The layouts that values of one type have had, numbered in order of appearance, and the costs between them. */
 typedef struct {
   const msc_type *type;
   int num, room;
   int *place, num_places; /* by number of the layout: where it stands here, plus one; 0: nowhere */
-  /* by place of the layout that is left; each `width` long, UNKNOWN where it was not asked for */
+  /* row i: costs from layout i; `width[i]` long, UNKNOWN where nobody has asked */
   int64_t **row;
   int *width;
 } price_type;
@@ -68,7 +68,7 @@ shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cos
   return p;
 }
 
-/* Digits that straddle the end of a level come apart there. */
+/* Splits digits that cross the border between two levels of links there. */
 void shard_prices_digits(shard_prices *p, bool exchanges, int num, const msc_subaxis *digit) {
   msc_subaxis part[2 * MSC_MAX_SUBAXES];
   int parts = 0;
@@ -171,8 +171,8 @@ static int64_t *widen_row(shard_prices *p, price_type *t, int place) {
   return t->row[place];
 }
 
-/* By rows.h, as far as they know the layouts: SHARD_UNEVEN where they do not.  So a price never depends on what
- * else is asked. */
+/* Prices by the engine of rows.h; SHARD_UNEVEN for layouts that it cannot represent. A price does not depend on which
+ * others are asked for with it. */
 static void price_by_rows(shard_prices *p, const msc_type *type, int64_t bucket, int from, int num, const int *to,
                           int64_t *out_ns, int *state) {
   int known = 0;
@@ -188,7 +188,7 @@ static void price_by_rows(shard_prices *p, const msc_type *type, int64_t bucket,
     if (p->layouts.item[to[i]].state != SHARD_NO_STATE) out_ns[i] = ns[k++];
 }
 
-/* Those of to[0..num) that the row does not have. */
+/* Computes the costs to those of to[0..num) that the row does not have yet. */
 static void fill_price_row(shard_prices *p, price_type *t, bool is_gradient, int from, int num, const int *to,
                            int64_t *row) {
   msc_arena *a = msc_arena_new(p->ctx);

@@ -1,5 +1,5 @@
-/* prices.h: what it costs to change the layout of a value, remembered by number: rows that are
- * filled as asked. */
+/* prices.h: costs of changes of layout, in tables by the numbers of layouts, which are filled when they are asked
+ * for. */
 #ifndef MSC_PASSES_3_SHARD_PRICES_H
 #define MSC_PASSES_3_SHARD_PRICES_H
 
@@ -9,14 +9,14 @@
 
 typedef struct shard_prices shard_prices;
 
-/* In ns on the described cluster; of a gradient, launch and latencies are shared by `bucket` values that travel
- * together.  Lives in `arena`. */
+/* Prices in ns on the described cluster, in `arena`; a gradient pays its share of launch and latencies among the
+ * `bucket` gradients that travel together. */
 shard_prices *shard_prices_new(msc_context *ctx, msc_arena *arena, const msc_cost *cost, bool no_alltoall,
                                int64_t bucket);
-/* Digits that stay whole in all layouts asked for: few enough, and rows are worked out at once (rows.h), with or
- * without exchanges. */
+/* Says which digits stay whole in all layouts that will be asked for; with few of them, whole rows are computed at once
+ * (rows.h), with or without exchanges. */
 void shard_prices_digits(shard_prices *p, bool exchanges, int num, const msc_subaxis *digit);
-/* What prices depend on. */
+/* All that prices depend on: the key of the book. */
 typedef struct {
   const msc_cost *cost;
   bool no_alltoall, exchanges;

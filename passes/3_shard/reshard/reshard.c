@@ -7,7 +7,7 @@
 #include "passes/3_shard/reshard/graph.h"
 
 typedef struct {
-  /* without layout: shape and element type are what counts; stands for its multiples, see representative */
+  /* without layout, since only shape and element type count; one type represents its multiples, see representative */
   const msc_type *type;
   const msc_layout *from, *to;
   int64_t cost;
@@ -50,9 +50,9 @@ static void put_path(msc_reshard *r, const reshard_problem *p, const reshard_pat
   plan->lower_bound = msc_reshard_lower_bound(p);
 }
 
-/* Finish every sum, gather everything, take one's part: for layouts that have no atoms in common or too many of them,
- * or that the search finds no way between.
- * Each step is planned by itself, because its two layouts do have common atoms. */
+/* The intermediate layouts of a plan that always exists: finish every sum, gather everything, take one's part. Used for
+ * layouts without common atoms, or with too many, or without a path that the search finds. Each of these steps does
+ * have common atoms, so each is planned on its own. */
 static const msc_layout *finish_sums_and_cuts(msc_reshard *r, const msc_layout *l, bool keep_cuts) {
   msc_layout raw = *l;
   raw.num_partial = 0;
@@ -142,9 +142,10 @@ static int64_t greatest_divisor(int64_t a, int64_t b) {
   return a;
 }
 
-/* Bytes are proportional to the tensor as long as every part of every layout divides: what a mesh of n devices can cut
- * a dimension into depends on gcd(size, n) alone.  So types share their remembered costs; `scale` brings one back.
- * Small tensors, whose bytes do not divide by n twice, stand for themselves. */
+/* A smaller type with proportional costs, under which costs are remembered; *scale brings them back. Bytes are
+ * proportional to the tensor as long as every part of every layout divides, and how a mesh of n devices can cut a
+ * dimension depends on gcd(size, n) alone. Small tensors, whose bytes do not divide by n twice, represent only
+ * themselves. */
 static const msc_type *representative(const msc_reshard *r, const msc_type *type, const msc_layout *from,
                                       const msc_layout *to, int64_t *out_scale) {
   int64_t devices = msc_mesh_size(&r->mesh), dim[MSC_MAX_RANK], elems = 1, scale = 1;
@@ -165,8 +166,8 @@ static const msc_type *representative(const msc_reshard *r, const msc_type *type
 
 /* ---- digits by another name ---- */
 
-/* Bytes do not depend on which of several digits of one size does what: a pair of layouts is remembered with its digits
- * renamed in the order in which they appear. */
+/* The key of a remembered cost: a pair of layouts whose digits are renamed in order of appearance, since bytes do not
+ * depend on which of several digits of one size is used where. */
 typedef struct {
   msc_atoms atoms;
   int8_t name[MSC_MAX_SUBAXES]; /* -1: not seen yet */
@@ -181,7 +182,7 @@ static void rename_atom(renaming *n, int atom) {
     }
 }
 
-/* Atoms of one digit of a layout, major first, from *pre on; -1 at its end. */
+/* The next atom of digit s of a layout, major first, from position *pre on; -1 at its end. */
 static int next_atom(const msc_atoms *atoms, msc_subaxis s, uint32_t *pre) {
   if (*pre >= s.pre * s.size) return -1;
   for (int a = 0; a < atoms->num; a++)
@@ -233,7 +234,7 @@ static void rename_digits(const msc_reshard *r, const msc_type *type, const msc_
   *to = rename_layout(r, &n, both[1]);
 }
 
-/* Of a pair with renamed digits. */
+/* The cost of a change of layout given with renamed digits; remembered. */
 static int64_t renamed_cost(msc_reshard *r, question q) {
   const memo *known = msc_table_find(&r->memos, &q);
   if (known) return known->cost;

@@ -8,7 +8,8 @@
 
 enum { MAX_DIGITS = ROWS_MAX_DIGITS, NUM_PRICED = MSC_EXCHANGE, MOST_KEPT = 1 << 28 };
 
-/* Times from one state to those that had a number at the time; INT64_MAX: not reached, -1: uneven. */
+/* The times from one state to all states that had a number when the row was made; INT64_MAX: not reached, -1:
+ * uneven. */
 typedef struct {
   int64_t *ns; /* NULL: not asked */
   size_t num;
@@ -18,8 +19,8 @@ typedef struct {
   int64_t *with_exchange; /* by state: the least time that may end with an exchange, once asked for; -1: not yet */
 } row;
 
-/* What times depend on: the bytes, and which sets of digits divide each dimension; dimensions in ascending
- * order of these. */
+/* All that times depend on: the bytes, and by dimension which sets of digits divide it; dimensions are in ascending
+ * order of these sets. */
 typedef struct shape {
   rows_graph *g;
   int64_t bytes, shared_by;
@@ -33,7 +34,7 @@ typedef struct shape {
   struct shape *next;
 } shape;
 
-/* Dimensions and digits that change places. */
+/* A permutation of like dimensions and of like digits. */
 typedef struct turn {
   uint8_t dim[MSC_MAX_RANK], digit[MAX_DIGITS];
   size_t room;
@@ -86,7 +87,7 @@ struct shard_rows {
 
 /* ---- digits ---- */
 
-/* No link is slower in one way and faster in another, so that what moves farther costs more. */
+/* Are links ordered, so that a slower rate comes with at least as great a latency? */
 static bool is_orderly(const reshard_problem *p) {
   bool orderly = true;
   for (int i = 0; i < p->num_atoms; i++)
@@ -95,7 +96,7 @@ static bool is_orderly(const reshard_problem *p) {
   return orderly;
 }
 
-/* How many of the other digits have a faster link. */
+/* How many other digits have a faster link than this one. */
 static int count_faster_links(const reshard_problem *p, int digit) {
   int level = 0;
   for (int i = 0; i < p->num_atoms; i++)
@@ -103,7 +104,7 @@ static int count_faster_links(const reshard_problem *p, int digit) {
   return level;
 }
 
-/* Of a scalar, which has digits and links as all values. */
+/* Reads the digits and their links. They are the same for all types, so a scalar's problem serves. */
 static void read_digits(shard_rows *r) {
   reshard_problem p;
   msc_reshard_problem_with(r->ctx, r->mesh, r->options, msc_type_of(r->ctx, MSC_I8, 0, NULL, NULL), &r->digit, &p);
@@ -216,7 +217,7 @@ static int64_t batch_ns(const shard_rows *r, shape *s, const rows_batch *b, unsi
   return *known = msc_reshard_ns(&s->p, (msc_verb)b->verb, b->group, k, bytes);
 }
 
-/* Whether the states' parts divide the shape, for all that have a number. */
+/* Notes for all numbered states whether their parts divide the shape. */
 static void update_fits(shard_rows *r, shape *s) {
   rows_graph *g = s->g;
   msc_reserve(r->arena, s->fits, s->room_fits, g->num);
@@ -251,7 +252,7 @@ static uint64_t dim_key(const rows_place *s, int d) {
   return k;
 }
 
-/* The order of the dimensions in which like ones are sorted by their digits. */
+/* Sorts like dimensions by the digits that cut them: out_dim is the order. */
 static void sort_dims(const view *v, const uint8_t *digit, const rows_digits *digits, const rows_place *s,
                       uint8_t *out_dim) {
   rows_place p;
@@ -269,7 +270,7 @@ static void sort_dims(const view *v, const uint8_t *digit, const rows_digits *di
   }
 }
 
-/* The next order of digits within those of one size and level; false after the last. */
+/* Steps to the next permutation of digits of one size and level; false after the last. */
 static bool next_digits(const rows_digits *digits, uint8_t *digit) {
   for (int i = digits->num - 1; i >= 0; i--) { /* as an odometer over all orders, skipping what is none */
     for (;;) {
@@ -312,7 +313,8 @@ static uint32_t turn_state(shard_rows *r, const view *v, turn *t, uint32_t state
   return t->state[state] - 1;
 }
 
-/* The turn that makes the least of a state. */
+/* The permutation that turns a state into the least of all that it can become: the state whose row all of these
+ * share. */
 static turn *turn_to_least(shard_rows *r, view *v, uint32_t state) {
   rows_graph *g = v->of->g;
   rows_place s = g->state[state], p, best;
@@ -342,7 +344,7 @@ static void enqueue_state(shard_rows *r, int64_t now, int64_t ns, uint32_t state
   r->at_once[r->num_at_once++] = state;
 }
 
-/* Room for what has a number by now; states that are new are not reached yet. */
+/* Makes room for all states that have a number now; the new ones are not reached yet. */
 static void make_row_room(shard_rows *r, shape *s, size_t known) {
   rows_graph *g = s->g;
   msc_reserve(r->arena, r->distance, r->room_distance, g->num);
@@ -351,8 +353,8 @@ static void make_row_room(shard_rows *r, shape *s, size_t known) {
   memcpy(r->distance + known, s->fits + known, (g->num - known) * sizeof *r->distance);
 }
 
-/* Targets that were taken before, or are farther than being whole, are no nearer this way: slices of what is
- * whole are free. */
+/* Lowers the distances of the targets of a state's edges. It skips lists of targets that were relaxed from a nearer
+ * state, and targets farther than the whole value, from which any layout is a free slice. */
 static void relax_edges(shard_rows *r, shape *s, uint32_t state, int64_t ns, const int64_t *bound) {
   rows_graph *g = s->g;
   const rows_leaving *l = &g->leaving[state];
@@ -373,7 +375,7 @@ static void relax_edges(shard_rows *r, shape *s, uint32_t state, int64_t ns, con
   }
 }
 
-/* Distances of all states, or of all that are not partial. */
+/* Computes the distances of all states, or with partial = false of all that are not partial. */
 static void run_dijkstra(shard_rows *r, shape *s, uint32_t from, bool partial) {
   rows_graph *g = s->g;
   rows_place nothing;
@@ -446,7 +448,7 @@ static bool dimensions_contradict(const rows_graph *g, uint32_t u, uint32_t v) {
   return false;
 }
 
-/* What an exchange costs at least: with one peer over the group that it would have. */
+/* A lower bound on the cost of an exchange from u into `to`: that with one peer, over the same group. */
 static int64_t least_exchange(const shard_rows *r, const rows_graph *g, int64_t bytes, uint32_t u, uint32_t to) {
   unsigned from_partial = g->state[u].partial, to_partial = g->state[to].partial, moved = rows_moved(g, u, to),
            used = g->leaving[u].used | from_partial, used_then = g->leaving[to].used | to_partial,
@@ -460,7 +462,7 @@ static int64_t least_exchange(const shard_rows *r, const rows_graph *g, int64_t 
                            (1 - 1e-9)); /* no exchange is measured */
 }
 
-/* The least time into `to` that may end with an exchange. */
+/* The least time into `to` by any path, whose last step may be an exchange. */
 static int64_t price_with_exchange(const shard_rows *r, const shape *s, const row *w, uint32_t to) {
   int64_t best = w->ns[to], least = msc_reshard_least_cost(&s->p, 0);
   if (w->with_exchange && w->with_exchange[to] >= 0) return w->with_exchange[to];
@@ -480,8 +482,8 @@ static int64_t price_with_exchange(const shard_rows *r, const shape *s, const ro
 
 /* ---- one path ---- */
 
-/* What a way costs, as ways are compared: ns, then exchanges, steps with traffic and slices.  Of equals that state
- * comes first whose digits stand first, digit by digit: whole, partial, then by dimension and place. */
+/* The cost of a path, as paths are compared: ns, then numbers of exchanges, of steps with traffic and of slices. Among
+ * equals the state wins whose first differing digit is whole, else partial, else in the lower dimension and place. */
 typedef unsigned __int128 price;
 enum { ONE_EXCHANGE = 1 << 12, ONE_STEP = 1 << 6, ONE_SLICE = 1, MINOR_BITS = 18 };
 
@@ -597,7 +599,7 @@ static bool find_last_exchange(const walk *w, uint32_t to, uint32_t *out_from, r
   return any;
 }
 
-/* Slices that follow each other are one step. */
+/* Joins slices that follow each other into one step. */
 static void join_slices(reshard_path *path) {
   int num = 0;
   for (int i = 0; i < path->num; i++) {
@@ -642,7 +644,7 @@ bool msc_reshard_rows_path(shard_rows *r, const reshard_problem *p, msc_arena *a
 
 /* ---- layouts ---- */
 
-/* The digits of the layout's, in order; false: others. */
+/* Lists the engine's digits that make up s[0..num), in order; false: s has other digits. */
 static bool list_digits(const shard_rows *r, int num, const msc_subaxis *s, uint8_t *out_digit, uint8_t *out_num) {
   *out_num = 0;
   for (int i = 0; i < num; i++)

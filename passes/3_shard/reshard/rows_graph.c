@@ -47,7 +47,7 @@ rows_graph *rows_graph_new(msc_arena *arena, const rows_digits *digits, int rank
   return g;
 }
 
-/* Where a digit is: dimension and how many parts are before it; partial; whole. */
+/* Where each digit is, as a number: the dimension and how many parts are before it, or partial, or whole. */
 static void put_spots(const rows_digits *r, int rank, const rows_place *s, int64_t *out_spot) {
   for (int a = 0; a < r->num; a++) out_spot[a] = s->partial >> a & 1 ? 14 : 15;
   for (int d = 0; d < rank; d++) {
@@ -107,8 +107,8 @@ static void add_here(expansion *x) {
   add_target(x->g, to);
 }
 
-/* The targets with this key; their end is 0 while they are still to be added. It may move when others are asked
- * for. */
+/* Finds or adds the shared targets with this key; `end` is 0 until they are added. The pointer is valid until the next
+ * call. */
 static struct rows_shared *shared_targets(rows_graph *g, uint64_t key) {
   struct rows_shared *t = msc_table_at(&g->shared, &key);
   if (!t->end) t->first = (uint32_t)g->num_to;
@@ -120,7 +120,7 @@ static void add_batch(rows_graph *g, rows_batch b) {
   g->batch[g->num_batches++] = b;
 }
 
-/* The targets from `first` on. */
+/* Makes a batch of the targets added from `first` on. */
 static void add_own_batch(expansion *x, int verb, uint8_t group, size_t first) {
   if (x->g->num_to > first)
     add_batch(x->g, (rows_batch){(uint8_t)verb, group, 0, (uint32_t)first, (uint32_t)x->g->num_to});
@@ -131,8 +131,8 @@ static void add_shared_batch(expansion *x, int verb, uint8_t group, const struct
   add_batch(x->g, (rows_batch){(uint8_t)verb, group, number, t->first, t->end});
 }
 
-/* Appends the digits of `left` to dimensions from d on that lose none, in any order.  Depth is bounded
- * by the digits. */
+/* Appends the digits of `left` to dimensions from d on that lose none, in any order. Recursion depth: the number of
+ * digits. */
 static void append_digits(expansion *x, uint8_t left, int d) {
   if (!left) {
     add_here(x);
@@ -147,7 +147,8 @@ static void append_digits(expansion *x, uint8_t left, int d) {
     }
 }
 
-/* The group's digits are taken off, and gathered or put to dimensions that lost none: wherever they stood. */
+/* Makes the edges that remove the group's digits from where they are: gathered, or appended to dimensions that lose
+ * none. */
 static void move_group(expansion *x) {
   rows_graph *g = x->g;
   size_t first = g->num_to;
@@ -160,7 +161,7 @@ static void move_group(expansion *x) {
   if (t->end > t->first) add_shared_batch(x, MSC_ALL_TO_ALL, x->group, t);
 }
 
-/* Takes suffixes off dimensions from d on. */
+/* Chooses minor suffixes to remove, of dimensions from d on. */
 static void take_suffixes(expansion *x, int d) {
   if (d == x->g->rank) {
     if (x->group) move_group(x);
@@ -188,7 +189,7 @@ static void add_permute(expansion *x) {
   g->permute[g->num_permutes++] = (struct rows_permute){to, moved};
 }
 
-/* All states with as many parts per dimension, and as many terms, as x->from: whole blocks change places. */
+/* Makes permutes to all states with as many parts per dimension, and as many partial terms, as x->from. */
 static void permute_digits(expansion *x, int d, uint8_t left, int64_t parts) {
   const rows_place *from = &x->from;
   if (d == x->g->rank) {
@@ -212,8 +213,8 @@ static void permute_digits(expansion *x, int d, uint8_t left, int64_t parts) {
   }
 }
 
-/* Permutes by the digits that move.  Those over the outermost links cost the same out of all states between which there
- * are permutes, and no others more: they have their targets in common. */
+/* Makes the permutes out of a state, in batches by the digits that move. A permute over the outermost links costs the
+ * same from every state of its class, and no permute costs more, so all states of the class share these targets. */
 static void expand_permutes(expansion *x) {
   rows_graph *g = x->g;
   bool far = false;

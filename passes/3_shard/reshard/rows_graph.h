@@ -1,7 +1,6 @@
-/* rows_graph.h: where a value may be on a few digits of a mesh, and the collectives between these places: what rows.c
- * walks.
- *
- * One graph serves all shapes of a rank; its states are numbered, and edges made, as they are asked for. */
+/* rows_graph.h: the states in which a value can be on a few digits of a mesh, and the collectives between them: the
+ * graph that rows.c searches. One graph serves all shapes of a rank; states are numbered and edges made when they are
+ * asked for. */
 #ifndef MSC_PASSES_3_SHARD_ROWS_GRAPH_H
 #define MSC_PASSES_3_SHARD_ROWS_GRAPH_H
 
@@ -18,14 +17,15 @@ typedef struct {
   int level[ROWS_MAX_DIGITS];
 } rows_digits;
 
-/* Digits by dimension, major first; those in neither a dimension nor `partial` are whole. */
+/* A state: the digits that cut each dimension, major first, and the partial ones; over all other digits the value is
+ * whole. */
 typedef struct {
   uint8_t num[MSC_MAX_RANK], digit[MSC_MAX_RANK][ROWS_MAX_DIGITS];
   uint8_t partial;
 } rows_place;
 
-/* Edges out of a state that cost the same: one verb over one group of digits.  Where `shared` is not 0, other states
- * have a batch with these targets, which costs the same out of each. */
+/* Edges out of a state with one cost: one verb over one group of digits. If `shared` is not 0, other states have a
+ * batch with the same targets, which costs the same from each of them. */
 typedef struct {
   uint8_t verb, group;
   uint32_t shared;
@@ -37,7 +37,7 @@ typedef struct {
   uint8_t used;        /* digits that cut a dimension */
 } rows_leaving;
 
-/* Targets that several states have in common: by what they are made of. */
+/* Targets that several states share; the key says what they depend on. */
 struct rows_shared {
   uint64_t key;
   uint32_t first, end;
@@ -62,11 +62,12 @@ typedef struct {
 
 rows_graph *rows_graph_new(msc_arena *arena, const rows_digits *digits, int rank);
 uint32_t rows_state(rows_graph *g, const rows_place *s);
-/* Makes the edges out of a state, unless they are there. */
+/* Makes the edges out of a state, unless they are made already. */
 void rows_need_edges(rows_graph *g, uint32_t state);
-/* Digits that are not at the same place in both states. */
+/* The set of digits that are in different places in the two states. */
 uint8_t rows_moved(const rows_graph *g, uint32_t from, uint32_t to);
-/* Product of the sizes of a set of digits, and of those that cut a dimension; the slowest level of a set. */
+/* rows_size: the product of the sizes of a set of digits. rows_parts: the number of parts of a dimension. rows_level:
+ * the slowest level of links of a set. */
 int64_t rows_size(const rows_digits *d, unsigned set);
 int64_t rows_parts(const rows_digits *d, const rows_place *s, int dim);
 int rows_level(const rows_digits *d, unsigned set);

@@ -21,7 +21,7 @@ static int64_t local_bytes(const splitting *s, const msc_layout *l) {
 
 static void *pull_memory(void *arena, size_t bytes) { return msc_arena_alloc(arena, bytes); }
 
-/* Bytes that the worst device receives, and from how many others. */
+/* The most bytes that a device receives, and from how many others. */
 static int64_t worst_received(const splitting *s, const msc_layout *from, const msc_layout *to, int64_t *out_peers) {
   msc_box_mesh mesh = msc_mesh_sizes(s->mesh);
   msc_box_layout a = msc_layout_cuts(from), b = msc_layout_cuts(to);
@@ -42,7 +42,7 @@ static int64_t worst_received(const splitting *s, const msc_layout *from, const 
 
 static int64_t partial_terms(const msc_layout *l) { return msc_group_size(l->num_partial, l->sub + l->first[l->rank]); }
 
-/* Parts of such sizes lie across all digits of a dimension: the slowest link counts. */
+/* The time of a step. Parts of chosen sizes use all digits of a dimension, so the slowest link counts. */
 static int64_t time_of(const splitting *s, msc_verb verb, int64_t ranks, int64_t bytes) {
   double alpha = 0, rate = 0;
   for (int i = 0; i < s->options->num_links; i++) {
@@ -79,7 +79,8 @@ static bool try_verb(splitting *s, msc_verb verb, const msc_layout *from, const 
   return true;
 }
 
-/* The first verb that makes the change at once: a slice, else in the order of their rows. */
+/* The first verb that makes the whole change: a slice, else in the order of the rows of ir/verb.def. False: none
+ * does. */
 static bool plan_one_step(splitting *s, const msc_layout *from, const msc_layout *to) {
   if (try_verb(s, MSC_SHARD, from, to)) return true;
   for (int v = 0; v < MSC_NUM_PLAN_VERBS; v++) {

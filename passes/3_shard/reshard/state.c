@@ -4,7 +4,8 @@
 
 #include "passes/3_shard/reshard/graph.h"
 
-/* 15; per dimension its atoms, then 15; then the partial set. */
+/* Writes a state as a number, four bits per entry: 15, the atoms of each dimension followed by 15, then the partial
+ * set. */
 reshard_key msc_reshard_key(const reshard_problem *p, const reshard_state *s) {
   reshard_key key = RESHARD_ATOMS;
   for (int d = 0; d < p->rank; d++) {
@@ -27,7 +28,7 @@ void msc_reshard_state_of(const reshard_problem *p, reshard_key key, reshard_sta
   }
 }
 
-/* Atoms of a class are numbered in the order in which the dimensions use them, then the partial ones, then the free. */
+/* Renumbers the atoms of each class in order of use: by dimension, then the partial ones, then the free ones. */
 void msc_reshard_canonical(const reshard_problem *p, reshard_state *s) {
   uint32_t left = (1u << p->num_atoms) - 1, partial = 0, members[RESHARD_ATOMS] = {0};
   for (int a = 0; a < p->num_atoms; a++) members[p->class_of[a]] |= 1u << a;

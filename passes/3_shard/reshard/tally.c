@@ -14,7 +14,7 @@
 
 enum { MAX_KINDS = 8, MAX_SLOTS = MSC_MAX_RANK + 2, MOST_TALLIES = 10000, MAX_TABLES = 24, MOST_STEPS = 10000 };
 
-/* Slots are the dimensions, then partial, then free. */
+/* How many atoms of each kind are in each slot: the dimensions, then partial, then free. */
 typedef struct {
   uint8_t at[MAX_KINDS][MAX_SLOTS];
 } tally;
@@ -24,7 +24,8 @@ typedef struct {
   int node;
 } entry;
 
-/* Node 2 * tally + 1: the way has emptied the slot or dealt the atoms anew; 2 * tally: it need not have. */
+/* A table of distances to the target. Node 2 * tally + 1: from here on the path has emptied the slot or dealt the atoms
+ * anew; node 2 * tally: it need not. */
 typedef struct {
   int slot, most; /* no more than `most` atoms in the slot; slot -1: no such condition */
   reshard_cost *dist;
@@ -149,7 +150,8 @@ static int pop_tally(table *b) { return entry_pop(NULL, b->heap, (size_t)b->heap
 
 /* ---- steps into a tally ---- */
 
-/* A tally on its way to becoming the one before a step. */
+/* A step backwards: x->q is the tally after it, and is changed in place into the one before it. Atoms that the step
+ * moves are in between kept "in the hand". */
 typedef struct {
   reshard_tallies *t;
   table *b;
@@ -172,7 +174,8 @@ static bool is_empty(const reshard_tallies *t, const table *b, const tally *q) {
   return n <= b->most;
 }
 
-/* `in` are the bytes before the step: what the source has not had of them was received on the way there. */
+/* Lowers the distance of the tally before the step. `in`: the bytes of a part before the step; what of these the source
+ * does not hold must have been received earlier, which bounds the cost again. */
 static void relax_tally(step *x, int64_t in, reshard_cost c, bool done) {
   const reshard_problem *p = x->t->p;
   reshard_cost sum = x->cost + c;
@@ -193,7 +196,7 @@ static reshard_cost price_step(const step *x, uint32_t atoms, int64_t bytes) {
   return msc_reshard_cost_of(p->options->time ? msc_reshard_ns(p, x->verb, atoms, x->k, bytes) : bytes, 0, 1);
 }
 
-/* The step that leads from x->q to the tally at hand. */
+/* Prices the step between x->q and the tally that was made from it, and relaxes that tally. */
 static void finish(step *x) {
   int64_t k = x->k, local = x->local, in = local, bytes = local - local / k;
   if (k == 1) return;
@@ -206,7 +209,7 @@ static void finish(step *x) {
   if (fits(x, in, local)) relax_tally(x, in, price_step(x, x->atoms, bytes), x->done);
 }
 
-/* Atoms from the hand, or free ones, join dimensions in every way; those in the hand all do. */
+/* Adds atoms to dimensions in every way: all of those in the hand, and any of the free ones. */
 static void deal(step *x, int kind, int d) {
   const reshard_tallies *t = x->t;
   if (kind == t->num_kinds) {
@@ -232,7 +235,7 @@ static void deal(step *x, int kind, int d) {
   x->parts[d] = parts, x->k = k, x->atoms = atoms;
 }
 
-/* Atoms leave dimensions in every way: into the hand, or to be partial. */
+/* Removes atoms from dimensions in every way: into the hand, or to the partial set. */
 static void take(step *x, int kind, int d) {
   const reshard_tallies *t = x->t;
   if (kind == t->num_kinds) {
@@ -323,7 +326,8 @@ static void join_alike(reshard_tallies *t) {
   }
 }
 
-/* Tallies with the same parts: each kind's share of a slot may change places with what has the same product. */
+/* Relaxes the permutes: to all tallies with the same numbers of parts, in which atoms of other kinds with the same
+ * product take each other's places. */
 static void permute_all(step *x) {
   const reshard_tallies *t = x->t;
   tally own = x->q;
@@ -365,8 +369,8 @@ static void expand_tally(reshard_tallies *t, table *b, int node, reshard_cost li
 
 /* ---- tables ---- */
 
-/* An exchange can end the way at any tally.  It brings k terms of at least the finest part of the target together, and
- * the rest is gathered; where the slot is not empty, some device holds nothing of what it needs. */
+/* Enters, for every tally, an exchange as the last step. It brings k terms of at least the finest part of the target
+ * together, and the rest is gathered; where the slot is not empty, some device holds nothing of what it needs. */
 static void push_exchanges(const reshard_tallies *t, table *b, reshard_cost limit) {
   const reshard_problem *p = t->p;
   int64_t finest = p->to_local / p->to_copies;
@@ -409,8 +413,8 @@ static table *table_for(reshard_tallies *t, int slot, int most, reshard_cost lim
   return b;
 }
 
-/* Of the paths that empty the slot, or deal anew.  Above the limit: some number above the limit.  After much work: what
- * is known so far. */
+/* The distance of a tally over paths that empty the slot, or deal the atoms anew. Above the limit any number above the
+ * limit is returned; after much work, the bound known so far. */
 static reshard_cost look_up(reshard_tallies *t, table *b, int number, reshard_cost limit) {
   int node = 2 * number + 1;
   if (t->equal_products && !t->next_alike) join_alike(t);

@@ -1,11 +1,11 @@
-/* answers.c: what was found for a mesh and a charge, by these (see answers.h). */
+/* answers.c: remembers the best strategy for a mesh and a charge on memory (see answers.h). */
 #include "passes/3_shard/search_time/answers.h"
 
 #include <string.h>
 
 #include "ir/table.h"
 
-/* One copy of each variable's digits: equal layers have the same. */
+/* The digits of a variable, stored once: equal layers have the same. */
 typedef struct {
   shard_answer of;
   uint32_t *digits; /* by variable: number of the copy */
@@ -24,7 +24,7 @@ shard_answers *shard_answers_new(msc_arena *arena) {
   return a;
 }
 
-/* Names of axes are those of the digits' layouts: interned. */
+/* The key of an answer. Names of axes are those of the digits' layouts: interned. */
 typedef struct {
   uint64_t num_vars, num_flows, exact, num_axes;
   int64_t ns_per_gib;
@@ -44,7 +44,7 @@ static answer_key key_of(const shard_timing *t, bool exact, int64_t ns_per_gib) 
   return k;
 }
 
-/* With a deadline, what is found depends on the time that is left. */
+/* May answers be remembered? Not with a deadline, since results then depend on the time that is left. */
 static bool has_answers(const shard_timing *t) { return t->answers && !t->follows && t->deadline_s <= 0; }
 
 bool shard_recall(shard_timing *t, bool exact, int64_t ns_per_gib, shard_answer *out) {

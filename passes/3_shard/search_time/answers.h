@@ -1,14 +1,14 @@
-/* answers.h: a mesh and a charge on memory -> the strategy that was found for them, remembered: the searches of one
- * compilation ask for the same ones within other limits. */
+/* answers.h: remembers the strategy that was found for a mesh and a charge on memory: the searches of one compilation
+ * ask for the same ones again, within other limits. */
 #ifndef MSC_PASSES_3_SHARD_ANSWERS_H
 #define MSC_PASSES_3_SHARD_ANSWERS_H
 
 #include "passes/3_shard/search_time/state.h"
 
-/* In `arena`.  For searches of modules with one text, under one configuration. */
+/* Makes an empty memory in `arena`. All searches that use it must have equal modules and one configuration. */
 shard_answers *shard_answers_new(msc_arena *arena);
 
-/* What a solution found, but for the digits and states of the variables. */
+/* An answer, without the digits and states of the variables. */
 typedef struct {
   shard_cost cost;
   int64_t bound;   /* no strategy costs less; of all at once only */

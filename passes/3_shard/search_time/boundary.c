@@ -1,13 +1,14 @@
-/* boundary.c: a model with strategies and layouts of the user's -> letters that get no further digits: of ops that read
- * only what the user cut, and of what stays whole behind a boundary from data to model parallel (see model.h). */
+/* boundary.c: a model with strategies and layouts given by the user -> letters that get no further digits: those of ops
+ * that read only arguments which the user cut, and those that stay whole behind a change from data to model parallelism
+ * (see model.h). */
 #include <string.h>
 
 #include "passes/3_shard/search_time/model.h"
 
 typedef enum { UNKNOWN, WHOLE, CUT } batch_state;
 
-/* What the configured ops before it say about the batch of the group's leader: cut on one way to it, or whole on
- * all that say. */
+/* What the ops before this one say about the batch, as the user configured them: cut on one path to it, or whole on all
+ * paths that say anything. */
 static batch_state batch_before(const batch_state *of_op, const msc_op *op) {
   batch_state seen = UNKNOWN;
   for (size_t i = 0; i < op->num_in; i++) {
@@ -17,7 +18,8 @@ static batch_state batch_before(const batch_state *of_op, const msc_op *op) {
   return seen;
 }
 
-/* Letters of a product that its parameters lack: to cut them is to compute with copies of the parameters. */
+/* The letters of a product that its parameters do not have; to cut these means that every rank holds whole
+ * parameters. */
 static uint32_t letters_of_data(const shard_graph *g, const shard_op *o) {
   uint32_t all = (1u << o->rule.num_letters) - 1, data = all;
   if (msc_info(o->op)->cost != MSC_COST_FLOPS) return 0;

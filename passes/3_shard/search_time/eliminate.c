@@ -42,7 +42,7 @@ typedef struct {
   const int64_t *cost;
 } step;
 
-/* A variable with the size of the table that its removal makes. */
+/* An entry of the heap: a variable and the size of the table that its removal makes. */
 typedef struct {
   double size;
   int var;
@@ -88,7 +88,7 @@ static int add_var(int *list, int num, int var) {
   return num + 1;
 }
 
-/* Neighbours of var; -1 when there are too many.  Unlinks factors that are gone. */
+/* Lists the neighbours of var; -1 when there are too many. Unlinks factors that are gone. */
 static int scope_of(elimination *e, int var, int *out_var) {
   int num = 0, buffer[MAX_SCOPE + 1];
   for (link **l = &e->of_var[var]; *l;) {
@@ -113,7 +113,7 @@ static double table_size(const shard_problem *p, const int *var, int num) {
   return size;
 }
 
-/* Puts the variable's size as it is now into the heap. */
+/* Pushes the variable with its present size onto the heap; older entries of it become invalid. */
 static void weigh_variable(elimination *e, int var) {
   int scope[MAX_SCOPE], num = scope_of(e, var, scope);
   double size = num < 0 ? TOO_LARGE : table_size(e->p, scope, num) * e->p->num_states[var];
@@ -122,7 +122,8 @@ static void weigh_variable(elimination *e, int var) {
   push_candidate(e, (candidate){size, var});
 }
 
-/* A factor of one variable alone is listed apart: it does not count for the size of a removal. */
+/* Adds a factor to its variables. One of a single variable goes into a separate list, since it does not add to the size
+ * of a removal. */
 static void insert(elimination *e, int num, const int *var, const int64_t *cost) {
   factor *f = msc_new(e->arena, factor);
   f->num = num;
@@ -138,8 +139,8 @@ static void insert(elimination *e, int num, const int *var, const int64_t *cost)
 
 /* ---- removing ---- */
 
-/* A factor as the removal sees it: how far one state of each neighbour, and of the removed variable, moves
- * in its table. */
+/* A factor during a removal: by how many entries one state of each neighbour, and of the removed variable, moves in its
+ * table. */
 typedef struct {
   const int64_t *cost;
   size_t stride[MAX_SCOPE], own;
@@ -156,7 +157,7 @@ static operand operand_of(const elimination *e, const step *s, const factor *f) 
   return o;
 }
 
-/* Those that depend on the last neighbour come behind *out_split. */
+/* Lists the factors of a removal; from *out_split on those that depend on the last neighbour. */
 static int operands_of(const elimination *e, const step *s, operand *out, int *out_split) {
   int num = 0, behind = MAX_FACTORS;
   for (int k = 0; k < 2; k++)
@@ -190,7 +191,8 @@ __attribute__((optimize("O3"))) static void lower_row(int64_t *row, int states, 
   for (int b = 0; b < states; b++) row[b] = sum[b] < row[b] ? sum[b] : row[b];
 }
 
-/* The minimum over the removed variable's states for one state of each neighbour but the last, and all of the last. */
+/* For one state of each neighbour but the last, and every state of the last: the minimum over the removed variable's
+ * states. */
 static void fill_row(const elimination *e, const step *s, int num, int split, const operand *o, const int *at,
                      int64_t *row) {
   int last = s->num ? e->p->num_states[s->var[s->num - 1]] : 1;
@@ -211,7 +213,7 @@ static void fill_row(const elimination *e, const step *s, int num, int split, co
   }
 }
 
-/* A table whose entries for the last neighbour lie side by side. */
+/* A copy of a factor's table in which the entries for the last neighbour are contiguous. */
 static const int64_t *turned(const elimination *e, const step *s, operand *o) {
   int last = s->num - 1, states = e->p->num_states[s->var[last]], own = o->own ? e->p->num_states[s->removed] : 1;
   size_t size = (size_t)states * (size_t)own;
@@ -272,7 +274,7 @@ static int by_word(const void *a, const void *b) {
   return 0;
 }
 
-/* Two words per factor: its table, and the places of its variables. */
+/* The key under which a removal is remembered: two words per factor, its table and the places of its variables. */
 static size_t words_of(const elimination *e, const step *s, uint64_t *word) {
   size_t num = 0;
   for (int k = 0; k < 2; k++)
@@ -289,7 +291,7 @@ static size_t words_of(const elimination *e, const step *s, uint64_t *word) {
   return 2 * num + (size_t)s->num + 1;
 }
 
-/* What is kept takes a state for every few that are looked at. */
+/* Is the removal within the limits on work and on memory? A table that is kept takes the place of several sums. */
 static bool has_room(elimination *e, const step *s) {
   double size = table_size(e->p, s->var, s->num);
   e->table_entries += size;
@@ -309,7 +311,7 @@ static const int64_t *table_of_step(elimination *e, const step *s) {
   return e->made[k];
 }
 
-/* The tables of the variable alone; many as one. */
+/* The factors of one variable alone, as a list; many of them are added up into one first. */
 static link *own_of(elimination *e, int var) {
   int num = 0, states = e->p->num_states[var];
   for (const link *l = e->own[var]; l; l = l->next) num++;
@@ -323,7 +325,7 @@ static link *own_of(elimination *e, int var) {
   return e->own[var];
 }
 
-/* False: too many factors meet. */
+/* Removes the variable of step s. False: too many factors meet in it, or limits are reached. */
 static bool remove_variable(elimination *e, step *s, int64_t *out_rest) {
   s->num = scope_of(e, s->removed, s->var);
   s->factors = e->of_var[s->removed];
@@ -342,7 +344,7 @@ static bool remove_variable(elimination *e, step *s, int64_t *out_rest) {
   return true;
 }
 
-/* The best state of the removed variable when the others have theirs. */
+/* The state of the removed variable that is best for the given states of its neighbours. */
 static int best_state(const elimination *e, const step *s, const int *state_of) {
   int states = e->p->num_states[s->removed], best = 0;
   int64_t *sum = e->sum;
@@ -383,7 +385,7 @@ static void begin(elimination *e, msc_arena *arena, const shard_problem *p, size
   for (int v = 0; v < p->num_vars; v++) weigh_variable(e, v);
 }
 
-/* The variable whose removal is least to do now; entries of the heap that were weighed again since are dropped. */
+/* Pops the variable whose removal takes the least work now; entries that are no longer valid are dropped. */
 static candidate next_candidate(elimination *e) {
   candidate c = pop_candidate(e);
   while (c.size != e->size[c.var]) c = pop_candidate(e);
@@ -411,7 +413,7 @@ bool shard_eliminate_steps(msc_arena *arena, const shard_problem *p, size_t max_
   return true;
 }
 
-/* The order of removals depends on numbers of states only: so does their work. */
+/* Counts the work without doing it: the order of removals depends only on the variables' numbers of states. */
 double shard_elimination_work(msc_arena *arena, const shard_problem *p, double most) {
   elimination e;
   double work = 0;
@@ -442,7 +444,7 @@ static const int64_t *slice_of(const elimination *e, const factor *f, int at, in
   return cost;
 }
 
-/* The variable keeps this state: its tables lose it. */
+/* Fixes a variable in this state: it is removed from all its tables. */
 static void hold_variable(elimination *e, int var, int state) {
   e->size[var] = -1;
   for (const link *l = e->of_var[var]; l; l = l->next) {
@@ -458,7 +460,8 @@ static void hold_variable(elimination *e, int var, int state) {
   }
 }
 
-/* Who stands in the way: in many tables, and not held often. */
+/* The variable to fix when removals become too large: the one in the most tables, divided by how often it was fixed
+ * before. */
 static int variable_to_hold(const elimination *e, const int *times_held) {
   int worst = -1, most = 0;
   for (int v = 0; v < e->p->num_vars; v++) {

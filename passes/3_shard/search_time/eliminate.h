@@ -7,8 +7,8 @@
 /* A sum that reaches this is impossible; single entries are at most this large. */
 #define SHARD_IMPOSSIBLE ((int64_t)1 << 56)
 
-/* cost[i * states of b + j] for state i of a and j of b; b < 0: a table of a alone.  Repeated parts of a network share
- * their tables: the same pointers between variables of the same order are worked out once. */
+/* A table over one or two variables: cost[i * states of b + j] for state i of a and j of b; b < 0: a table of a alone.
+ * Repeated parts of a network share tables: equal pointers between variables in the same order are computed once. */
 typedef struct {
   int a, b;
   const int64_t *cost;
@@ -24,7 +24,8 @@ typedef struct {
 
 enum { SHARD_MAX_SCOPE = 12 };
 
-/* One removal: the least cost of what was removed so far, by state of the neighbours at the time, the first major. */
+/* One removal: the least cost of all variables removed so far that it depends on, by the states of its neighbours at
+ * the time, of which the first is major. */
 typedef struct {
   int removed, num, var[SHARD_MAX_SCOPE];
   const int64_t *cost;
@@ -36,7 +37,7 @@ typedef struct {
   double entries;          /* of the tables made, times the states removed: the work */
 } shard_effort;
 
-/* Never, with 0. */
+/* Has the deadline passed? A deadline of 0 never does. */
 bool shard_time_is_up(double deadline_s);
 
 /* Writes the state of every variable at the minimum (the least state numbers among equals, last variables first) and
@@ -45,16 +46,17 @@ bool shard_time_is_up(double deadline_s);
 bool shard_eliminate(msc_arena *arena, const shard_problem *p, size_t max_work, int *out_state, int64_t *out_cost,
                      shard_effort *out_effort);
 
-/* The same; also every removal, in order, unless out_step is NULL. */
+/* Does the same, and returns the removals in order, unless out_step is NULL. */
 bool shard_eliminate_steps(msc_arena *arena, const shard_problem *p, size_t max_work, int *out_state, int64_t *out_cost,
                            shard_effort *out_effort, shard_step *out_step);
 
-/* The sums that this looks at where no removal repeats; the count ends above `most`. */
+/* How many sums shard_eliminate would compute if no removal repeated another; counting stops above `most`. */
 double shard_elimination_work(msc_arena *arena, const shard_problem *p, double most);
 
-/* Where a removal would look at more than `max_table` sums, a variable keeps its state instead: that of most tables
- * which was held least often before (times_held counts).  state[]: an assignment that becomes the best of all with the
- * held ones' states, so no dearer.  False, and nothing written: time is up, or too many tables meet. */
+/* Where a removal would compute more than `max_table` sums, a variable is fixed in its present state instead: the one
+ * in the most tables that was fixed least often before (times_held counts). state[]: an assignment; it becomes the best
+ * of all in which the fixed variables keep their states, so it costs no more than before. False, and nothing written:
+ * time is up, or too many tables meet. */
 bool shard_eliminate_holding(msc_arena *arena, const shard_problem *p, size_t max_table, int *times_held, int *state);
 
 #endif
