@@ -76,7 +76,7 @@ bool shard_is_copy(const msc_op *op) {
   return msc_op_attr(op, MSC_FACT(by)) && !strcmp(msc_op_str(op, MSC_FACT(by)), "copy");
 }
 
-/* Its results go to updates and to new values of arguments only. */
+/* Do the results of the op go to updates and to new values of arguments only? */
 static bool serves_updates(const msc_op *op, const msc_op *ret, const msc_attr_value *ties, const bool *serves) {
   if (op->forward || shard_is_copy(op) || msc_info(op)->flags & (MSC_UPDATE | MSC_TERMINATOR)) return false;
   for (size_t i = 0; i < op->num_out; i++)
@@ -158,7 +158,7 @@ static const msc_attr_value *sharding_of(const msc_op *op) {
   return v && v->kind == MSC_ATTR_DICT ? v : NULL;
 }
 
-/* Layouts of every digit list in use, so that the atoms have borders at their cuts. */
+/* Chooses the atoms so that they have borders at the cuts of every digit list in use. False after reporting. */
 static bool find_atoms(shard_graph *g) {
   size_t num = 0;
   for (size_t i = 0; i < g->num_ops; i++) {
@@ -212,7 +212,7 @@ static void read_sharding(shard_graph *g, shard_group *group) {
   group->by = msc_op_str(group->leader, MSC_FACT(by));
 }
 
-/* Maps o's letters to its group's: the identity for a leader, by `letters` for a gradient op. */
+/* Maps o's letters to its group's: each to itself for a leader, by `letters` for a gradient op. */
 static void tie_letters(const shard_graph *g, shard_op *o) {
   const shard_op *forward = o->op->forward ? &g->op[o->op->forward->id] : NULL;
   memset(o->to_group, -1, sizeof o->to_group);
@@ -225,8 +225,8 @@ static void tie_letters(const shard_graph *g, shard_op *o) {
   }
 }
 
-/* Parts of chosen sizes follow other parts of the letter, whatever their sizes: rows of a table those
- * of its columns. */
+/* Does the letter have dimensions with parts of chosen sizes? These follow another dimension's parts, whatever their
+ * sizes: the rows of a table those of its columns. */
 static bool has_split(const msc_rule *rule, int letter) {
   for (size_t t = 0; t < rule->num_tensors; t++)
     for (int d = 0; d < rule->tensor[t].rank; d++) {
@@ -236,7 +236,7 @@ static bool has_split(const msc_rule *rule, int letter) {
   return false;
 }
 
-/* A letter that one member must keep whole stays whole in the group, and so does one whose sizes differ. */
+/* Keeps a letter of the group whole if one member must, or if members have different sizes for it. */
 static void join_roles(shard_graph *g, const shard_op *o) {
   msc_rule *of_group = &g->group[o->group].rule;
   for (int l = 0; l < o->rule.num_letters; l++) {
@@ -260,7 +260,8 @@ static int64_t first_parameter_user(const shard_graph *g, const msc_op *o) {
   return first;
 }
 
-/* o lives where `user` takes its operand t: dimensions of o's tensor `own` are those of that operand. */
+/* Puts o into the group of `user`, which takes o's tensor `own` as its operand t: the letters of the one are those of
+ * the other. */
 static void join_owner(shard_op *o, int own, const shard_op *user, int t) {
   o->group = user->group;
   memset(o->to_group, -1, sizeof o->to_group);
@@ -306,9 +307,9 @@ static bool has_strategy(const msc_op *op) {
   return any;
 }
 
-/* The op that a cast between floats is laid like, so that changes of layout find the narrower type: what made its
- * operand when it narrows; what takes its result when it widens, or narrows an argument, as a parameter for its
- * products.  NULL: none. */
+/* The op whose layout a cast between floats shares, so that changes of layout happen in the narrower type: the op that
+ * makes its operand, if the cast narrows; the op that uses its result, if it widens, or narrows an argument, as a
+ * parameter for its products. NULL: none. */
 static msc_op *kin_of(const msc_op *op) {
   if (op->kind != OP_cast || op->forward || has_strategy(op)) return NULL;
   const msc_value *x = op->in[0].value;
@@ -323,7 +324,7 @@ static msc_op *kin_of(const msc_op *op) {
 
 static bool group_op(shard_graph *g, shard_op *o);
 
-/* Joins the group of its kin, unless a dimension there has several letters. */
+/* Puts a cast into the group of that op, unless a dimension there has several letters. */
 static bool join_kin(shard_graph *g, shard_op *o) {
   msc_op *op = o->op, *kin = kin_of(op);
   if (!kin) return true;

@@ -49,21 +49,21 @@ typedef struct {
 bool shard_graph_of(msc_pass_ctx *pass, msc_func *f, shard_graph *out_g);
 /* Writes the groups' digits and `by` back to the leaders' attributes: all letters of groups with `by`. */
 void shard_graph_store(shard_graph *g);
-/* Letters of one op under the digits of its group, and the layout that tensor has then. */
+/* The digits of an op's letters when its group has the digits `of_group`, and the layout of one of its tensors then. */
 msc_assignment shard_assignment(const shard_graph *g, const shard_op *o, const msc_assignment *of_group);
 const msc_layout *shard_layout(shard_graph *g, const shard_op *o, const msc_assignment *of_group, size_t tensor);
-/* May the group hold these digits: for its own rule and each member's? */
+/* May the group hold these digits, by its own rule and by each member's? */
 bool shard_allows(const shard_graph *g, int group, const msc_assignment *a);
-/* The same of the group's own digits, which the user gave in `annotation`; false after a report. */
+/* Checks the group's own digits, which the user gave in `annotation`; false after a report. */
 bool shard_check_digits(const shard_graph *g, int group, const char *annotation);
 /* Does the mode search for the least time of a step? */
 bool shard_searches_time(const msc_config *config);
-/* The parts of a letter, whose digits are chosen, have these borders in every dimension of that size; NULL:
- * none any more. */
+/* Sets the borders of the letter's parts, whose digits are chosen, in every dimension of that size; NULL: parts are
+ * equal again. */
 void shard_set_split(shard_graph *g, int group, int letter, const int64_t *split);
 /* Product of the sizes of a list of atoms. */
 int64_t shard_parts(const msc_atoms *atoms, int num, const uint8_t *atom);
-/* A list of atoms as an attribute, with sizes of parts or NULL; and as text: "{d:(1)2,tp}". */
+/* A list of atoms as an attribute (with the sizes of parts, or NULL) and as text: "{d:(1)2,tp}". */
 const msc_layout *shard_digits(const shard_graph *g, int num, const uint8_t *atom, const int64_t *split);
 const char *shard_digits_text(const shard_graph *g, int num, const uint8_t *atom);
 int shard_letter(const msc_rule *rule, char name);
@@ -71,17 +71,17 @@ int shard_letter(const msc_rule *rule, char name);
 const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg);
 /* The function that is sharded: train, or forward of a model without training; NULL: none, or one rank's program. */
 msc_func *shard_func(msc_module *m);
-/* Did a search put it there to bring a value into a layout for several users, or take it out of its group, as a sum of
- * what these send back (search_time.h)? */
+/* Did a search insert the op to bring a value into a layout for several users, or separate it from its group, as a sum
+ * of gradients (search_time.h)? */
 bool shard_is_copy(const msc_op *op);
-/* Of a numbered function, by op id: does it only serve the optimizer, as the norms of lamb?  Such an op
- * has no batch. */
+/* By op id, in a numbered function: does the op only serve the optimizer, as the norms of lamb? Such an op has no
+ * batch. */
 const bool *shard_optimizer_ops(msc_arena *arena, const msc_func *f);
 /* The use that gives an argument its layout: its update op's, else that of its first user in program order; NULL: no op
  * with a group uses it. */
 const msc_use *shard_owner_of(const shard_graph *g, const msc_value *arg);
-/* Is it the cast that widens the gradient of a parameter which the model sees narrowed?  Sums over ranks go through it
- * unfinished (gradient_fp32_sync; without it such a cast is the optimizer's). */
+/* Does the cast widen the gradient of a parameter that the model reads narrowed? Sums over ranks pass through it
+ * unfinished (gradient_fp32_sync; without that key such a cast belongs to the optimizer). */
 bool shard_widens_gradient(const msc_op *op);
 /* "operand 1 (b)" or "result 0" for messages; operands are numbered first. */
 const char *shard_tensor_text(const shard_graph *g, const msc_op *op, int tensor);
@@ -101,7 +101,7 @@ const int8_t *shard_batch_letters(const shard_graph *g);
 
 /* ---- pin.c ---- */
 
-/* A result in the layout that out_strategy or out_layout fixes. */
+/* A result whose layout the user fixes by out_strategy or out_layout. */
 typedef struct shard_pin {
   msc_op *op;
   size_t result;
@@ -109,28 +109,30 @@ typedef struct shard_pin {
   struct shard_pin *next;
 } shard_pin;
 
-/* Checks the annotation of the group's leader and adds to the list what it pins; false after reports. */
+/* Checks the annotation of the group's leader and adds the results that it fixes to the list; false after reports. */
 bool shard_pin_results(shard_graph *g, int group, const char *annotation, shard_pin **list);
-/* Inserts them into the function, whose numbers are void then. */
+/* Inserts an op for each of them into the function; its numbers are not valid afterwards. */
 void shard_insert_pins(shard_graph *g, const shard_pin *list);
 
 /* ---- propagate.c ---- */
 
-/* Digits of decided letters and of fixed arguments spread to every letter that follows without a choice; the number of
- * sweeps.  Where they disagree a group is left to the search that follows, or keeps what came first; before a search it
- * is written down where digits come from, too (origins.h). */
+/* Spreads the digits of decided letters and of fixed arguments to every letter that follows without a choice.
+ * *out_sweeps: how many sweeps that took. Where digits disagree, a group is left to the search that follows, or keeps
+ * what came first; before a search the source of digits is recorded too (origins.h). */
 int shard_propagate(msc_pass_ctx *pass, shard_graph *g, bool search_follows, int64_t *out_conflicts);
 
 /* ---- layouts.c ---- */
 
-/* Layouts of the results of all ops, and their `in_layout`.  What arguments are partial in passes where it may. */
+/* Sets the layouts of the results of all ops, and their `in_layout`. Partial arguments stay partial through ops that
+ * allow it. */
 void shard_lay_ops(msc_pass_ctx *pass, shard_graph *g);
-/* The same without the attribute: what operands are wanted in, by op id and operand; NULL: in nothing. */
+/* Sets the layouts of results only, and returns those that operands are wanted in, by op id and operand; NULL: in
+ * none. */
 const msc_layout ***shard_lay_results(msc_pass_ctx *pass, shard_graph *g);
 
 /* ---- zero.c ---- */
 
-/* The parallel optimizer as configured. */
+/* The configuration of the parallel optimizer. */
 typedef struct {
   int64_t stage;     /* 0: off */
   int64_t threshold; /* parameters of so many bytes stay whole */
@@ -138,21 +140,21 @@ typedef struct {
 } shard_zero;
 
 shard_zero shard_zero_of(const msc_config *config);
-/* How many of `repeats` ranks, which hold the same part of an update's operand, will share it: for estimates. */
+/* Among how many of the `repeats` ranks that hold the same part of an update's operand it will be cut: an estimate. */
 int64_t shard_zero_ranks(const shard_zero *z, const msc_op *update, int operand, int64_t repeats);
 
 /* ---- tuple.c ---- */
 
-/* Parts of every letter, from the leader's in_strategy: they divide the sizes, and together the devices.  False after a
- * report with a legal strategy. */
+/* The number of parts of every letter, from the leader's in_strategy: numbers divide the sizes, and their product the
+ * devices. False after a report that names a legal strategy. */
 bool shard_tuple_parts(const shard_graph *g, int group, int64_t *out_parts);
-/* The op's device matrix: which letter stands at each place, and each at which.  It is the rule's order, but for a
- * first operand that is stored transposed: [..., m, k, n] all the same. */
+/* The op's device matrix: out_letter[i] is the letter at place i. It is the rule's order; for a first operand that is
+ * stored transposed it is [..., m, k, n] all the same. */
 void shard_matrix_order(const msc_op *op, const msc_rule *rule, uint8_t *out_letter);
 
 /* ---- manual_split.c ---- */
 
-/* Annotation manual_split of gathers, said by in_layout.  Reports every fault. */
+/* Turns the annotation manual_split of gathers into in_layout. Reports every fault. */
 bool shard_manual_splits(shard_graph *g);
 
 /* ---- layout_form.c ---- */

@@ -132,9 +132,9 @@ const int8_t *shard_batch_letters(const shard_graph *g) {
     for (int t = 0; t < o->rule.num_in && letter < 0; t++) {
       int d = dim[o->op->in[t].value->id];
       int l = d >= 0 && o->rule.tensor[t].dim[d].num ? o->rule.tensor[t].dim[d].letter[0] : -1;
-      /* its kernel wants it whole */
+      /* the kernel wants this letter whole */
       bool kept = l >= 0 && o->rule.letter[l].expands && !(msc_info(o->op)->flags & MSC_COMPOSITE);
-      /* else another operand may have a batch to cut */
+      /* the batch may be a letter of another operand */
       if (l >= 0 && o->rule.letter[l].role != MSC_REP && !kept) letter = l;
     }
     if (g->group[o->group].leader == o->op) letter_of_group[o->group] = (int8_t)letter;
@@ -147,7 +147,7 @@ const int8_t *shard_batch_letters(const shard_graph *g) {
   return letter_of_group;
 }
 
-/* Puts the digits on the letter that leave parts as op allows; even: and that are equal. */
+/* Gives the letter all digits under which its parts are legal; even: and equal. */
 static void give_digits(const annotating *an, shard_group *group, int letter, bool even) {
   msc_assignment *a = &group->digits;
   a->num[letter] = 0;
@@ -158,15 +158,15 @@ static void give_digits(const annotating *an, shard_group *group, int letter, bo
   }
 }
 
-/* Elements of the largest part. */
+/* The number of elements in the letter's largest part. */
 static int64_t largest_part(const annotating *an, const shard_group *group, int letter) {
   int64_t parts = 1, size = group->rule.letter[letter].size;
   for (int i = 0; i < group->digits.num[letter]; i++) parts *= an->g.atoms.atom[group->digits.atom[letter][i]].size;
   return (size + parts - 1) / parts;
 }
 
-/* The digits on the batch letter that divide its size, or all that fit where the largest part is smaller then: 12
- * samples on 5 ranks are 3, 3, 2, 2 and 2; the other letters whole. */
+/* Cuts the batch letter by the digits that divide its size, or by all digits if that makes the largest part smaller: 12
+ * samples on 5 ranks become 3, 3, 2, 2 and 2. All other letters stay whole. */
 static void cut_batch(annotating *an, shard_group *group, int letter) {
   if (letter >= 0) {
     give_digits(an, group, letter, true);
@@ -229,7 +229,7 @@ static void decide_group(annotating *an, int group) {
   an->wrong[group] = !ok;
 }
 
-/* Every fault of every op is reported; false: the digits cannot be chosen. */
+/* Reads the strategies of all ops and reports every fault; false: the digits cannot be chosen. */
 static bool read_strategies(annotating *an) {
   shard_graph *g = &an->g;
   an->wrong = msc_new_array(g->arena, bool, g->num_groups);
@@ -323,7 +323,7 @@ static bool lay_whole(annotating *an, size_t arg) {
   return true;
 }
 
-/* Its batch over all devices, as many parts as there are. */
+/* Cuts the batch of an argument over all devices, into as many parts as there are. */
 static bool lay_batch(annotating *an, size_t arg) {
   const msc_value *v = an->g.func->body->args[arg];
   int dim = msc_batch_dim(an->g.func, arg);
@@ -366,7 +366,7 @@ static bool lay_inputs(annotating *an) {
                    "dataset_strategy has %zu entries for the %zu inputs of the model", num_entries(an), input);
 }
 
-/* Finished, of this rank, and with at least one element for each part. */
+/* Can an argument have this layout: is it not partial, of the argument's rank, and has an element for each part? */
 static bool is_possible(const msc_layout *l, const msc_type *t) {
   msc_box_layout cuts = msc_layout_cuts(l);
   if (l->num_partial || l->rank != t->rank || !msc_box_shape_ok(&cuts, t->dim)) return false;
@@ -375,7 +375,7 @@ static bool is_possible(const msc_layout *l, const msc_type *t) {
   return true;
 }
 
-/* Layouts of arguments that the model brings with it. */
+/* Checks the layouts of arguments that the model gives. */
 static bool check_arguments(msc_func *f, msc_arena *arena) {
   bool ok = true;
   for (size_t i = 0; i < f->body->num_args; i++) {
@@ -390,13 +390,13 @@ static bool check_arguments(msc_func *f, msc_arena *arena) {
                 msc_type_text(arena, &f->module->mesh, msc_type_with_layout(f->module->ctx, v->type, NULL)),
                 msc_layout_print(arena, &f->module->mesh, l));
     ok = false;
-    /* what else is wrong is told, too */
+    /* other faults are reported too */
     msc_drop_attr(f->arg[i].attrs, &f->arg[i].num_attrs, MSC_FACT(msc_layout));
   }
   return ok;
 }
 
-/* Does the model, or dataset_strategy, say how some argument is cut? */
+/* Does the model, or dataset_strategy, cut some argument? */
 static bool cuts_arguments(const msc_func *f) {
   for (size_t i = 0; i < f->body->num_args; i++) {
     const msc_layout *l = shard_fixed_layout(f, i);
@@ -407,7 +407,8 @@ static bool cuts_arguments(const msc_func *f) {
 
 /* ---- the pass ---- */
 
-/* Nobody gave a mesh: it is the strategy file's, or one axis; a search may then choose another, see `free_mesh`. */
+/* Chooses the mesh when none is given: that of the strategy file, or one axis, which a search may then replace
+ * (`free_mesh`). */
 static bool choose_mesh(msc_pass_ctx *pass, msc_func *f, int64_t devices, msc_mesh *out_mesh) {
   const char *file = msc_config_text(pass->config, MSC_KEY_strategy_ckpt_load_file),
              *text = file ? msc_strategy_mesh(pass->scratch, file) : NULL;
@@ -436,7 +437,7 @@ static bool set_mesh(msc_pass_ctx *pass, msc_module *m, msc_func *f) {
                    msc_mesh_print(pass->scratch, &m->mesh), msc_mesh_size(&m->mesh), devices);
 }
 
-/* Ops that no rule applies to have nothing to cut. */
+/* Reports strategies on ops that no rule applies to, since these have nothing to cut. */
 static bool check_others(const annotating *an) {
   bool ok = true;
   for (size_t i = 0; i < an->g.num_ops; i++)
@@ -447,7 +448,8 @@ static bool check_others(const annotating *an) {
   return ok;
 }
 
-/* The search may reorder a tuple's digits; the rule of an aligned table needs its parts. */
+/* Do the op's digits stay as they are? A search may reorder those of a tuple, but not where the rule of an aligned
+ * table depends on its parts. */
 static bool is_kept(const msc_op *op, const char *annotation) {
   return !strcmp(annotation, MSC_FACT(in_strategy)) ||
          (!strcmp(annotation, MSC_FACT(manual_split)) && msc_op_bool(op, MSC_FACT(aligned)));

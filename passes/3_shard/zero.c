@@ -34,14 +34,14 @@ shard_zero shard_zero_of(const msc_config *config) {
                       msc_config_int(config, MSC_KEY_optimizer_weight_shard_size)};
 }
 
-/* Is it an argument's cast to fewer bytes, as of a parameter for products of compute_type? */
+/* Does the op cast an argument to fewer bytes, as a parameter for products of compute_type? */
 static bool narrows(const msc_op *op) {
   return op->kind == OP_cast && !op->forward && !op->in[0].value->def &&
          msc_dtype_bytes(op->out[0].type->dtype) < msc_dtype_bytes(op->in[0].value->type->dtype);
 }
 
-/* A parameter that the model sees only narrowed rests cut from stage 1 on, where a step has one micro-batch: what is
- * gathered is the narrow copy, half the bytes of a new parameter. */
+/* Does the model read the parameter only narrowed, in steps of one micro-batch? Such a parameter is kept cut from stage
+ * 1 on: its narrow copy is gathered, which is half the bytes of a new parameter. */
 static bool is_seen_narrow(const msc_op *update) {
   const msc_value *w = update->in[0].value;
   bool any = false;
@@ -70,8 +70,8 @@ int64_t shard_zero_ranks(const shard_zero *z, const msc_op *update, int operand,
 
 /* ---- the ranks that hold the same ---- */
 
-/* Of the digits that do not cut it, those that the update is cut by: all of them, or the largest group of at most
- * `most` ranks, near ones first.  In mesh order, but those of `last` behind the others. */
+/* Lists the digits that do not cut the layout and by which the update can be cut: all of them, or the largest group of
+ * at most `most` ranks, near ones first. In mesh order, with those of `last` behind the others. */
 static int repeats(const zeroing *z, const msc_layout *l, uint32_t last, uint8_t *out_atom) {
   const msc_atoms *atoms = &z->g.atoms;
   uint8_t used[MSC_MAX_SUBAXES], free_atom[MSC_MAX_SUBAXES];
@@ -99,7 +99,7 @@ static int repeats(const zeroing *z, const msc_layout *l, uint32_t last, uint8_t
 
 /* ---- the dimension ---- */
 
-/* Borders of `parts` parts, each cut into `into`. */
+/* The sizes of parts when each of `parts` parts is cut into `into`. */
 static const int64_t *finer_split(const zeroing *z, const int64_t *split, int64_t parts, int64_t into) {
   int64_t *size = msc_new_array(z->pass->scratch, int64_t, parts * into);
   for (int64_t i = 0; i < parts; i++) {
@@ -112,7 +112,7 @@ static const int64_t *finer_split(const zeroing *z, const int64_t *split, int64_
   return msc_split_of(z->g.ctx, (size_t)(parts * into), size);
 }
 
-/* l with dimension d cut further, its digits then minor ones.  NULL: the parts would not lie within those of l. */
+/* The layout l with dimension d cut further, by minor digits. NULL: the parts would not lie within those of l. */
 static const msc_layout *cut_further(const zeroing *z, const msc_type *t, const msc_layout *l, int d, int num,
                                      const uint8_t *atom) {
   msc_layout raw = *l;
@@ -128,8 +128,8 @@ static const msc_layout *cut_further(const zeroing *z, const msc_type *t, const 
   return msc_layout_of(z->g.ctx, z->g.mesh, &raw);
 }
 
-/* Of all dimensions that whose largest part is the smallest; the outermost of equals.  NULL: none has parts
- * left to cut. */
+/* The further cut whose largest part is the smallest of all dimensions', the outermost of equals. NULL: no dimension
+ * can be cut. */
 static const msc_layout *best_cut(const zeroing *z, const msc_type *t, const msc_layout *l, int num,
                                   const uint8_t *atom, int *out_dim) {
   const msc_layout *best = NULL;
@@ -144,8 +144,8 @@ static const msc_layout *best_cut(const zeroing *z, const msc_type *t, const msc
 
 /* ---- one parameter ---- */
 
-/* Digits that an update's gradient is partial over: where they are minor, only the part of it that is
- * needed is summed. */
+/* The digits over which an update's gradient is partial. Where these are minor digits of the cut, ranks sum only the
+ * part that they need. */
 static uint32_t summed_digits(const zeroing *z, const msc_op *update) {
   const msc_op_info *info = msc_info(update);
   const msc_value *g = NULL;
@@ -160,7 +160,7 @@ static uint32_t summed_digits(const zeroing *z, const msc_op *update) {
   return mask;
 }
 
-/* The layout of its update; NULL: it stays whole.  *out_why says it. */
+/* The layout of the parameter's update; NULL: it stays whole. *out_why gives the reason. */
 static const msc_layout *choose_axes(const zeroing *z, const msc_op *update, const char **out_why) {
   const msc_value *w = update->in[0].value;
   uint32_t last = summed_digits(z, update);
@@ -207,7 +207,7 @@ static void set_dim(const zeroing *z, const msc_rule *rule, const msc_layout *l,
     }
 }
 
-/* One of its tensors in `l`, the others as its rule has them then. */
+/* Lays out the op with one tensor in `l` and its others as its rule says. */
 static void lay(zeroing *z, msc_op *op, int tensor, const msc_layout *l) {
   msc_rule *rule = &z->g.op[op->id].rule;
   const msc_layout **want = msc_new_array(z->pass->scratch, const msc_layout *, op->num_in);
@@ -228,14 +228,14 @@ static void lay(zeroing *z, msc_op *op, int tensor, const msc_layout *l) {
   z->laid[op->id] = true;
 }
 
-/* An update that stays as it was: what it wants its operands in. */
+/* Notes in which layouts an update that is not cut wants its operands. */
 static void note_wants(zeroing *z, const msc_op *op) {
   for (size_t t = 0; msc_op_attr(op, MSC_FACT(in_layout)) && t < op->num_in; t++)
     if (op->in[t].value->type->rank) z->goal[op->in[t].value->id] = msc_wanted_layout(op, t);
   z->laid[op->id] = true;
 }
 
-/* What lies between gradient and update, and norms: cut as what they are made for, or from. */
+/* Lays out the ops between gradient and update, and norms, like the values that they are made for, or from. */
 static void lay_between(zeroing *z) {
   for (size_t i = z->g.num_ops; i-- > 0;) {
     msc_op *op = z->g.op[i].op;
@@ -275,7 +275,7 @@ static void move_argument(zeroing *z, msc_value *v, const msc_layout *l) {
   z->moved[v->index] = l;
 }
 
-/* New values go where the arguments live that they are tied to. */
+/* Gives new values the layouts of the arguments that they replace. */
 static void move_results(zeroing *z) {
   msc_op *ret = z->f->body->last;
   const msc_attr_value *ties = msc_func_attr(z->f, MSC_FACT(ties));
@@ -287,7 +287,7 @@ static void move_results(zeroing *z) {
   msc_op_put(ret, msc_fact_in_layout(z->g.ctx, ret->num_in, want));
 }
 
-/* The parameter rests cut; narrowed it is so before it is gathered. */
+/* Lets the parameter be kept cut; if it is read narrowed, the cast is cut too, so that the narrow value is gathered. */
 static void move_parameter(zeroing *z, msc_value *w, const msc_layout *cut) {
   move_argument(z, w, cut);
   for (const msc_use *u = w->uses; u; u = u->next)
@@ -295,7 +295,7 @@ static void move_parameter(zeroing *z, msc_value *w, const msc_layout *cut) {
   if (z->o.stage == 3) msc_arg_put(z->f, w->index, msc_fact_msc_gathered(true));
 }
 
-/* State lives where it is updated; with stage 3 the parameter too. */
+/* Gives state the layout of its update; with stage 3 the parameter too. */
 static void move_arguments(zeroing *z, const msc_layout *const *cut) {
   for (msc_op *op = z->f->body->first; op; op = op->next) {
     const msc_value *w = is_update(op) ? op->in[0].value : NULL;
@@ -310,7 +310,7 @@ static void move_arguments(zeroing *z, const msc_layout *const *cut) {
 
 /* ---- the pass ---- */
 
-/* The finest digits that cut arguments or that gradients are partial over. */
+/* Finds the finest digits that cut arguments or over which gradients are partial. */
 static bool find_digits(zeroing *z) {
   size_t num = 0, room = z->f->body->num_args;
   for (size_t i = 0; i < z->g.num_ops; i++) room += z->g.op[i].op->num_out;

@@ -35,7 +35,7 @@ static const int64_t **bytes_of_states(const shard_timing *t, msc_arena *a) {
   return bytes;
 }
 
-/* Digits and costs of the strategy's states; p: without a charge. */
+/* Reads the digits, cost and bytes of the states that a strategy has; p: the problem without a charge. */
 static void read_states(shard_timing *t, const shard_problem *p, strategy *s) {
   s->cost = (shard_cost){0};
   for (size_t v = 0; v < t->m.num_vars; v++) {
@@ -53,7 +53,7 @@ static void read_states(shard_timing *t, const shard_problem *p, strategy *s) {
 
 /* ---- the smallest strategy, and the best between two ---- */
 
-/* The same tables with nothing but what is impossible; one copy of each. */
+/* A copy of a table in which all entries are 0 but the impossible ones; equal tables share a copy. */
 static const int64_t *only_impossible(msc_arena *a, const shard_problem *p, size_t table, const int64_t **known,
                                       size_t *num_known) {
   const shard_table *t = &p->table[table];
@@ -88,9 +88,8 @@ static bool least_memory(shard_timing *t, strategy *out) {
   return bound == least;
 }
 
-/* The best strategy that fits, given one that does and a charge whose bound is close, unless that is too much to look
- * at.  What is left between bound and candidate is searched from below in growing steps: few partial strategies
- * are that good. */
+/* Replaces *best by the best strategy within the limit, unless the search for it takes too much work. It begins just
+ * above the bound of the charge and goes up to *best in growing steps, since few partial strategies are so good. */
 static void settle(shard_timing *t, strategy *best) {
   shard_problem plain, charged;
   shard_within found = SHARD_GAVE_UP;
@@ -134,7 +133,8 @@ static int *ranks_of(const shard_timing *t, msc_arena *a) {
   return rank;
 }
 
-/* Of equal layers all take the same: as many as fit may take what is faster, and the rest what is smaller. */
+/* With one charge, equal layers all make the same choice. Improves on that: as many variables as fit take their states
+ * in `faster`, the rest those in `smaller`. */
 static void splice(shard_timing *t, const strategy *faster, const strategy *smaller, strategy *best) {
   shard_problem p;
   if (!shard_all_strategies(t)) return;
@@ -157,21 +157,21 @@ static void splice(shard_timing *t, const strategy *faster, const strategy *smal
 
 static bool fits_limit(const shard_timing *t, const shard_cost *c) { return c->bytes <= t->limit; }
 
-/* True if another mesh has a strategy that takes less than anything here.  Digit by digit there is no bound: there the
- * estimate must exceed that strategy by more than what is found misses the best by. */
+/* Does another mesh have a strategy that takes less time than any here can? Piece by piece there is no bound: then the
+ * estimate must exceed that strategy by more than such a search is known to miss the best by. */
 static bool is_beaten(const shard_timing *t, bool exact) {
   return exact ? t->bound >= t->beaten : t->beaten < INT64_MAX / 2 && t->estimate > t->beaten + t->beaten / 32;
 }
 
-/* What was found last. */
+/* Copies the strategy that was found last. */
 static void copy_found(const shard_timing *t, strategy *out) {
   out->cost = t->found;
   memcpy(out->digits, t->chosen, t->m.num_vars * sizeof *out->digits);
   memcpy(out->state, t->state, t->m.num_vars * sizeof *out->state);
 }
 
-/* The best with this charge, in t->found.  It is Lagrange's bound as well, as far as it is the best: the estimate.
- * False: too large. */
+/* Finds the best strategy under this charge, into t->found; if it is proven the best, it also gives Lagrange's bound on
+ * all strategies within the limit: the estimate. False: too large. */
 static bool solve_charge(shard_timing *t, bool exact, int64_t ns_per_gib) {
   MSC_TRY(shard_solve_time(t, exact, ns_per_gib));
   int64_t least = t->found.charged - shard_charge_for(ns_per_gib, t->limit);
@@ -196,9 +196,9 @@ static int64_t charged_cost(const shard_cost *c, int64_t ns_per_gib) {
   return c->ns + shard_charge_for(ns_per_gib, c->bytes);
 }
 
-/* From a strategy that does not fit and one that does to the two next to the limit: where both cost the same a third
- * costs less, and takes the place of one of them, until none does: then Lagrange's bound is as high as it comes.
- * `best` of those that fit. */
+/* Narrows two strategies, one above the limit and one within, to the two next to the limit. The charge at which both
+ * cost the same yields a third strategy, which replaces one of them, until it costs no less: then Lagrange's bound is
+ * the highest there is. *best becomes the best strategy within the limit. */
 static bool close_in(shard_timing *t, bool exact, strategy *faster, strategy *smaller, strategy *best) {
   strategy next = strategy_of(t);
   for (int step = 0; step < MAX_STEPS && !is_beaten(t, exact) && !shard_out_of_time(t); step++) {
@@ -214,8 +214,8 @@ static bool close_in(shard_timing *t, bool exact, strategy *faster, strategy *sm
   return true;
 }
 
-/* The one of the two that is not known yet: one that does not fit, if there is any, and one that does,
- * or the smallest.  `guess`: the charge at which the other was found. */
+/* Completes the pair of a strategy above the limit, if there is one, and one within it, or else the smallest there is.
+ * `guess`: the charge under which the known one was found. */
 static bool enclose(shard_timing *t, bool exact, int64_t guess, strategy *faster, strategy *smaller) {
   if (smaller->cost.ns < SHARD_IMPOSSIBLE) return solve_charged(t, exact, 0, faster);
   if (guess == MAX_CHARGE) copy_strategy(t, smaller, faster);

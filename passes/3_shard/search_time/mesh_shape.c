@@ -14,7 +14,7 @@ int shard_count_primes(int64_t n) {
   return num;
 }
 
-/* Level of each axis; false: one straddles the end of a level. */
+/* Finds the level of links of each axis; false: an axis crosses the border between two levels. */
 static bool levels_of(const msc_cluster *cluster, const shard_mesh_shape *s, int *out_level) {
   msc_mesh mesh = {.num_axes = s->num};
   msc_cost cost;

@@ -11,13 +11,13 @@
 
 enum { SMALL = 1 << 19 /* entries of all tables */, MAX_ROUNDS = 16, MAX_IDLE = 3, MAX_HELD_TABLE = 1 << 13 };
 
-/* Costs by state, the least of them 0. */
+/* Costs by state, less their minimum, so that the least is 0. */
 typedef struct {
   int num;
   const int64_t *cost;
 } vector;
 
-/* All tables between two variables as one. */
+/* A pair of variables, with the sum of all tables between them. */
 typedef struct {
   int a, b;
   const int64_t *cost;
@@ -25,14 +25,14 @@ typedef struct {
   bool is_branch; /* of the forest */
 } pair;
 
-/* What was computed from pointers of one copy each, by these. */
+/* A remembered result, and the pointers that it was computed from, each of which stands for equal contents. */
 typedef struct {
   const void *from[4];
   const void *result; /* NULL: not computed yet */
   int64_t number;
 } known;
 
-/* A variable as the forest has it. */
+/* A variable as a node of the forest. */
 typedef struct {
   int parent;         /* -1: a root */
   const pair *up;     /* to the parent */
@@ -66,7 +66,7 @@ static known *known_of(relaxed *r, const void *a, const void *b, const void *c, 
   return msc_table_at(&r->known, &from);
 }
 
-/* The costs less their minimum, which is added to *offset. */
+/* Makes a vector of the costs; their minimum is added to *offset. */
 static const vector *vector_of(relaxed *r, int num, int64_t *cost, int64_t *offset) {
   int64_t least = SHARD_IMPOSSIBLE;
   for (int i = 0; i < num; i++) least = cost[i] < least ? cost[i] : least;
@@ -88,7 +88,7 @@ static size_t size_of_pair(const relaxed *r, const pair *p) {
   return (size_t)r->p->num_states[p->a] * (size_t)r->p->num_states[p->b];
 }
 
-/* sum + more, entry by entry; `more` may be the other way round. */
+/* The sum of two tables of a pair, entry by entry; `more` may have the two variables in the other order. */
 static const int64_t *added(relaxed *r, const pair *p, const int64_t *sum, const shard_table *more) {
   bool turned = more->a != p->a;
   int rows = r->p->num_states[p->a], columns = r->p->num_states[p->b];
@@ -103,7 +103,7 @@ static const int64_t *added(relaxed *r, const pair *p, const int64_t *sum, const
   return k->result = cost;
 }
 
-/* What the pair costs on average, with a limit on single entries. */
+/* The weight of a pair in the choice of branches: its average cost, each entry counted up to a limit. */
 static double weight_of(relaxed *r, const pair *p) {
   known *k = known_of(r, p->cost, &r->order, NULL, NULL);
   size_t size = size_of_pair(r, p);
@@ -166,7 +166,7 @@ static int root_of(int *above, int v) {
   return v;
 }
 
-/* The dearest pairs first; those that close a cycle are left out. */
+/* Chooses the branches of the forest: pairs in descending weight, without those that close a cycle. */
 static void choose_branches(relaxed *r) {
   pair **sorted = msc_new_array(r->arena, pair *, r->num_pairs);
   int *above = msc_new_array(r->arena, int, r->p->num_vars);
@@ -180,7 +180,7 @@ static void choose_branches(relaxed *r) {
   }
 }
 
-/* Every variable behind its parent, children of one side by side. */
+/* Orders variables so that each comes after its parent and the children of one variable are neighbours. */
 static void order_variables(relaxed *r) {
   int vars = r->p->num_vars, num = 0;
   size_t *first = msc_new_array(r->arena, size_t, vars + 2);
@@ -238,7 +238,8 @@ static void by_columns(int64_t *out, int rows, int columns, const int64_t *x, co
   }
 }
 
-/* The least that goes with each state of `to`, given what goes with those of the pair's other end. */
+/* The message of a pair to its end `to`: for each state of `to`, the least cost of the other end's side; x: that side's
+ * costs by state of the other end. */
 static const vector *message(relaxed *r, const pair *p, int to, const vector *x, int64_t *offset) {
   known *k = known_of(r, p->cost, x, to == p->a ? &r->node : NULL, r);
   if (!k->result) {
@@ -263,7 +264,7 @@ static void send_up(relaxed *r) {
   }
 }
 
-/* Each child hears what goes with its parent's states from all other sides. */
+/* Sends each child the costs of everything but its own subtree, by the child's state. */
 static void send_down(relaxed *r) {
   int64_t unused = 0;
   for (int i = 0; i < r->p->num_vars; i++) {
@@ -301,7 +302,7 @@ static int64_t cost_of(const shard_problem *p, const int *state) {
   return sum;
 }
 
-/* The forest's own best assignment. */
+/* Reads the best assignment of the forest alone. */
 static void read_forest(const relaxed *r, int *out_state) {
   for (int i = 0; i < r->p->num_vars; i++) {
     int v = r->order[i], best = 0;
@@ -322,7 +323,7 @@ static void read_forest(const relaxed *r, int *out_state) {
 
 /* ---- what remains ---- */
 
-/* States of a variable, ascending; one copy of each list. */
+/* The states of a variable that remain, in ascending order; equal lists are stored once. */
 typedef struct {
   int num;
   const int *state;
@@ -352,7 +353,7 @@ static void list_all(reduction *d, int64_t slack) {
   for (int v = 0; v < p->num_vars; v++) d->of_var[v] = list_of(d, d->r->node[v].all, slack);
 }
 
-/* The entries of a table for the states of two lists, the second NULL where there is no second variable. */
+/* The entries of a table for the states of two lists; the second is NULL for a table of one variable. */
 static const int64_t *entries_of(relaxed *r, const shard_table *t, int num_a, const int *a, int num_b, const int *b) {
   known *k = known_of(r, t->cost, a, b, &r->side);
   if (k->result) return k->result;
@@ -381,7 +382,7 @@ void shard_restrict(msc_arena *arena, const shard_problem *p, const int *num, co
   out_p->num_states = num, out_p->table = table;
 }
 
-/* Variables with one state left are none any more.  Returns what they cost among themselves. */
+/* Makes the problem without the variables that have one state left, and returns what these cost among themselves. */
 static int64_t reduce_pairs(reduction *d, shard_problem *out_p) {
   const shard_problem *p = d->r->p;
   int *num_states = msc_new_array(d->r->arena, int, p->num_vars),
@@ -402,8 +403,8 @@ static int64_t reduce_pairs(reduction *d, shard_problem *out_p) {
   return sum;
 }
 
-/* Is the problem without what is above `slack` so small that one solution costs less than several to see
- * where to stop? */
+/* Is the problem without the states above `slack` so small that solving it at once takes less time than solving it in
+ * steps? */
 static bool is_small(const reduction *d) {
   size_t entries = 0;
   for (size_t i = 0; i < d->r->p->num_tables; i++) {
@@ -413,8 +414,8 @@ static bool is_small(const reduction *d) {
   return entries <= SMALL;
 }
 
-/* The best of the assignments whose states have no share above *slack, or *most, which it then is, where that is little
- * to do; false: too large. */
+/* Solves the problem without the states whose share of the bound exceeds *slack. Where that takes little work, *slack
+ * is raised to most first. False: too large. */
 static bool solve_within(relaxed *r, int64_t *slack, int64_t most, size_t max_work, int *out_state, int64_t *out_cost,
                          shard_effort *out_effort) {
   reduction d = {.r = r, .states.index.arena = r->arena};
@@ -465,7 +466,7 @@ static void keep_cheaper(const relaxed *r, assignment *best, const int *state, i
   memcpy(best->state, state, (size_t)r->p->num_vars * sizeof *state);
 }
 
-/* From one assignment to better ones: in each round others are held, until several rounds change nothing. */
+/* Improves an assignment: in each round elimination fixes other variables, until several rounds change nothing. */
 static void improve(relaxed *r, assignment *of) {
   int vars = r->p->num_vars, *times_held = msc_new_array(r->arena, int, vars),
       *state = msc_new_array(r->arena, int, vars);

@@ -16,8 +16,8 @@
 void shard_minimum(msc_arena *arena, const shard_problem *p, size_t max_work, int *state, int64_t *out_cost,
                    int64_t *out_bound, shard_effort *out_effort);
 
-/* The states of every variable that may be part of an assignment which costs `most` or less; equal lists are the same
- * pointer.  False: there is no such assignment. */
+/* Lists the states of every variable that may be part of an assignment which costs `most` or less; equal lists are the
+ * same pointer. False: there is no such assignment. */
 bool shard_remaining(msc_arena *arena, const shard_problem *p, int64_t most, int *out_num, const int **out_state);
 /* The problem with these states only. */
 void shard_restrict(msc_arena *arena, const shard_problem *p, const int *num, const int *const *state,

@@ -8,8 +8,8 @@
 #include "ir/table.h"
 #include "passes/3_shard/search_time/minimum.h"
 
-/* A partial assignment that may become the best: of one variable and what was removed before it, or two
- * of these together. */
+/* A partial assignment that may become part of the best one: of one variable and those removed before it, or the union
+ * of two such. */
 typedef struct point {
   int64_t cost, bytes, charged;
   int var, state; /* var -1: two together */
@@ -99,7 +99,7 @@ static int64_t tables_at(const limiting *w, const shard_problem *p, const stage 
   return sum;
 }
 
-/* The next assignment of the step's neighbours; false after the last. */
+/* Steps to the next assignment of the step's neighbours; false after the last. */
 static bool next(limiting *w, const shard_step *s) {
   for (int i = s->num; i-- > 0;) {
     if (++w->state[s->var[i]] < states_of(w, s->var[i])) return true;
@@ -165,7 +165,7 @@ static int by_bytes(const void *a, const void *b) {
   return x->state - y->state;
 }
 
-/* The points being made, without those that another beats. */
+/* Takes the points made so far, without those that another is at least as good as in cost and in bytes. */
 static front keep_undominated(limiting *w) {
   front *f = &w->out, kept = {0, 0, NULL};
   if (f->num) qsort(f->p, f->num, sizeof *f->p, by_bytes);
@@ -177,7 +177,7 @@ static front keep_undominated(limiting *w) {
   return kept;
 }
 
-/* Every point of a with every point of b. */
+/* Joins every point of a with every point of b. `outside`: the least cost of all other variables. */
 static front combine_fronts(limiting *w, const front *a, const front *b, int64_t outside) {
   for (size_t i = 0; i < a->num; i++)
     for (size_t k = 0; k < b->num; k++)
@@ -189,7 +189,7 @@ static front combine_fronts(limiting *w, const front *a, const front *b, int64_t
   return keep_undominated(w);
 }
 
-/* Points of one state of the removed variable, for the neighbours' states as they are. */
+/* The points for one state of the removed variable, with the neighbours in their present states. */
 static front fronts_of_state(limiting *w, const stage *g, int64_t outside) {
   int var = g->s->removed;
   point own = {tables_at(w, w->l->plain, g),
@@ -293,7 +293,7 @@ static shard_within search_fronts(msc_arena *arena, const shard_limited *l, int 
   return SHARD_BETTER;
 }
 
-/* States that the bound leaves out on their own are left out first. */
+/* Leaves out the states that the bound excludes by themselves, then eliminates with points. */
 shard_within shard_eliminate_within(msc_arena *arena, const shard_limited *l, int *out_state, int64_t *out_cost) {
   int vars = l->plain->num_vars;
   int *num = msc_new_array(arena, int, vars);

@@ -6,7 +6,7 @@
 #include "ir/alias.h"
 #include "ir/table.h"
 
-/* What is known of the gradient of a forward value while the backward walk is mirrored. */
+/* What is known about the gradient of a forward value during the walk that mirrors the backward. */
 typedef struct {
   const msc_value *exact; /* NULL: some result of the gradient ops of `by` */
   const msc_op *by;       /* the forward op that gave the latest contribution; NULL: no gradient yet */
@@ -66,7 +66,8 @@ static bool several_groups_use(const shard_graph *g, const msc_value *v, int own
   return false;
 }
 
-/* Letters A, B ... for the dimensions of each of `num` tensors of one shape. */
+/* A rule for `num` tensors of one shape, with a letter A, B ... for each dimension, shared by the tensors if
+ * `joined`. */
 static const msc_rule *rule_of_shape(shard_graph *g, const msc_type *t, int num, bool joint) {
   msc_rule *rule = msc_new(g->arena, msc_rule);
   rule->num_in = (uint16_t)(num - 1);
@@ -127,8 +128,8 @@ static shard_end result_end(const shard_model *m, const msc_value *v) {
   return end_of(m, v->def, v->def->num_in + (int)v->index);
 }
 
-/* The gradient value g of forward value x, at the place where x's producer finds it: behind all adds that hand it on.
- * Makes the flows into these adds. */
+/* The place at which x's producer finds g, the gradient of x: behind all adds that hand g on. Makes the flows into
+ * these adds. */
 static shard_end source_of_gradient(modelling *d, const msc_value *x, const msc_value *g) {
   shard_end here = result_end(d->m, g);
   int chain[64], num = 0;
@@ -161,7 +162,7 @@ static void set_source(modelling *d, const msc_op *user, int operand, shard_end 
   d->source[d->first_use[user->id] + (size_t)operand] = from;
 }
 
-/* It is known already where the sum is made. */
+/* Has this sum of gradients joined a copy, so that its place is known? */
 static bool is_joined(const modelling *d, const msc_op *sum) { return d->m->var[d->m->of_op[sum->id].var].group < 0; }
 
 /* The op that adds what u sends back to the gradient which its operand x has already, or NULL.  It belongs to
@@ -179,7 +180,8 @@ static const msc_op *accumulation(const modelling *d, const msc_op *u, const msc
   return NULL;
 }
 
-/* Nothing is brought to the users of an argument together, but what they send back is added up in one place. */
+/* Adds the variable at which the gradients that the users of an argument send back are added up. The argument itself
+ * needs no copy: each user brings it into its own layout. */
 static int add_place_of_sums(modelling *d, msc_value *arg) {
   int var = add_variable(
       d->m, (shard_variable){.group = -1, .copied = arg, .rule = rule_of_shape(d->g, arg->type, 1, false)});
@@ -187,7 +189,8 @@ static int add_place_of_sums(modelling *d, msc_value *arg) {
   return d->m->copy_of[arg->id] = var;
 }
 
-/* Sums of what the users of a copied value send back are made in the copy's layout. */
+/* Puts the sums of the gradients of a copied value into the variable of the copy, so that they are made in its
+ * layout. */
 static void join_copy(modelling *d, const msc_op *sum, msc_value *x) {
   int var = d->m->copy_of[x->id];
   bool is_parameter = !x->def && msc_arg_role(d->g->func, x->index) == MSC_ROLE_PARAMETER;
@@ -220,7 +223,7 @@ static void mirror_operand(modelling *d, const msc_op *u, int i, const msc_op *c
   *b = (sent_back){&sum[i]->out[0], u, -1};
 }
 
-/* u: a forward op with gradient ops, or an add that hands its gradient on. */
+/* Makes the flows of the gradients of u, a forward op with gradient ops, or an add that hands its gradient on. */
 static void mirror(modelling *d, const msc_op *u, const msc_op **sum) {
   const shard_group *of = &d->g->group[d->g->op[u->id].group];
   for (int i = 0; i < u->num_in; i++) {
@@ -290,8 +293,8 @@ static void flow_operand(modelling *d, const msc_op *op, int t) {
   add_flow(m, f);
 }
 
-/* What leaves the function is wanted whole.  Of a step of training that is the loss: new values of arguments stay as
- * they are, and the model's other outputs are for evaluation, which 4_partition/evaluate.c takes apart. */
+/* Makes the flows of the results, which are wanted whole. In a training step that is the loss only: new values of
+ * arguments stay where they are, and other outputs are for evaluation (4_partition/evaluate.c). */
 static void flow_results(modelling *d) {
   const msc_op *ret = d->g->func->body->last;
   const msc_attr_value *loss = msc_func_attr(d->g->func, MSC_FACT(loss));
@@ -327,7 +330,7 @@ static bool is_read_backward(const msc_value *v) {
   return false;
 }
 
-/* Gradients of another variable read the value as well: it is counted there. */
+/* Do gradient ops of another variable read x too? Then its memory is counted there. */
 static bool is_read_elsewhere(const shard_model *m, const msc_value *x, int var) {
   for (const msc_use *u = x->uses; u; u = u->next)
     if (u->user->forward && u->user->block == m->g->func->body && m->of_op[u->user->id].var >= 0 &&
@@ -336,13 +339,14 @@ static bool is_read_elsewhere(const shard_model *m, const msc_value *x, int var)
   return false;
 }
 
-/* A value of the forward part that gradient ops read: with its copy where it has one, else with its users. */
+/* Does the variable count the memory of x, a forward value that gradient ops read? The variable of its copy does, if
+ * there is one, else that of its users. */
 static bool is_saved(const shard_model *m, int var, const msc_value *x) {
   if (!x->def || x->def->forward || x->def->kind == OP_constant || m->copy_of[x->id] >= 0) return false;
   return m->of_op[x->def->id].var != var || !is_read_elsewhere(m, x, var);
 }
 
-/* An earlier member of the variable, or an earlier operand, keeps it already. */
+/* Is operand t counted already by an earlier member of the variable, or as an earlier operand? */
 static bool is_kept_before(const shard_variable *v, const shard_member *m, int t) {
   const msc_value *x = m->op->in[t].value;
   for (const shard_member *k = v->member; k <= m; k++)
@@ -351,7 +355,8 @@ static bool is_kept_before(const shard_variable *v, const shard_member *m, int t
   return false;
 }
 
-/* Of updates: parameter, state and gradient; of gradient ops: what they read of the forward. */
+/* Does operand t fill memory over the step? Parameter, state and gradient of an update do, and what gradient ops read
+ * of the forward. */
 static bool is_kept(const shard_model *m, int var, const shard_member *of, int t) {
   const msc_op_info *info = msc_info(of->op);
   const msc_value *x = of->op->in[t].value;

@@ -12,7 +12,7 @@
 
 #include "passes/3_shard/shard.h"
 
-/* An op as its variable sees it. */
+/* A member: an op, with its letters as letters of its variable. */
 typedef struct {
   const msc_op *op;                  /* NULL: the copy itself */
   const msc_rule *rule;
@@ -60,13 +60,14 @@ typedef struct {
   size_t *earlier; /* by place in `sorted`: one plus that of the last flow before of the same value between the same */
 } shard_model;
 
-/* In the graph's arena. */
+/* Builds the model, in the graph's arena. */
 void shard_model_of(shard_graph *g, shard_model *out_model);
 
 /* ---- search_time/boundary.c ---- */
 
-/* Ops that read only arguments which the user cut are cut like them.  Where the user keeps the batch whole, it stays
- * whole in what follows, whose products are cut over all devices: the way from data to model parallel is one way. */
+/* Fixes letters as the user's layouts imply: ops that read only arguments which the user cut are cut like them. Where
+ * the user keeps the batch whole, it stays whole in what follows, whose products are cut over all devices instead: a
+ * network changes from data to model parallelism once, and never back. */
 void shard_keep_boundaries(shard_model *m);
 
 #endif

@@ -6,7 +6,8 @@
 
 enum { FEW_DEVICES = 8 };
 
-/* Marks borders around the atoms of an ordered list: neighbours of an axis that are not neighbours in it come apart. */
+/* Marks borders before and after each atom of an ordered list, but for neighbours that are neighbours on their axis
+ * too. */
 static void mark_borders(const msc_atoms *atoms, int num, const uint8_t *atom, bool *border) {
   uint32_t in = 0, joined = 0;
   for (int i = 0; i < num; i++) {
@@ -43,7 +44,7 @@ static bool pieces_of(const shard_model *m, int *out_num, shard_piece *out_piece
   return true;
 }
 
-/* Cuts the largest piece that can be cut in two, until there are as many as a mesh has axes at most. */
+/* Cuts the largest piece that can be cut in two, repeatedly, up to the greatest number of axes that a mesh has. */
 static void cut_largest_pieces(const msc_atoms *atoms, int *num, shard_piece *piece) {
   while (*num < SHARD_MESH_AXES) {
     int at = -1;
@@ -57,9 +58,9 @@ static void cut_largest_pieces(const msc_atoms *atoms, int *num, shard_piece *pi
   }
 }
 
-/* Where prices are the planner's own, exchanges and all: few devices, or few pieces that cannot be cut, so that what a
- * search finds is the best of all strategies.  On 16 devices and more exchanges add half of a compile's time and change
- * a step's by a ten-thousandth. */
+/* Do prices include exchanges? Yes for few devices, or few pieces that cannot be cut: then the best strategy that a
+ * search finds is the best under the planner's own prices. On 16 devices and more, exchanges add half to the
+ * time of a compile and change a step's by a ten-thousandth. */
 static bool has_exchanges(int num, const shard_piece *piece) {
   int64_t devices = 1;
   bool is_finest = num <= SHARD_MESH_AXES;

@@ -15,7 +15,8 @@ enum { FEW_STATES = 128, LITTLE_WORK = 1 << 20 }; /* where only what propagation
 
 static bool fits_limits(const shard_timing *t) { return t->found.ns < SHARD_IMPOSSIBLE && t->found.bytes <= t->limit; }
 
-/* The limit is as high as it must be. */
+/* Raises the limit to the least that any strategy needs, where the search may exceed it. False: it may not, or need
+ * not. */
 static bool yields_to(shard_timing *t, shard_cost least) {
   if (!t->yields || least.ns >= SHARD_IMPOSSIBLE || least.bytes <= t->limit) return false;
   t->limit = least.bytes;
@@ -48,7 +49,7 @@ static bool gives_uneven_parts(const shard_timing *t) {
   return false;
 }
 
-/* Atoms, pieces and prices of the mesh as it is now. */
+/* Reads the atoms, pieces and prices of the present mesh. */
 static bool look_at_mesh(shard_timing *t) {
   shard_forget_strategies(t);
   msc_cost_of(msc_pass_cluster(t->pass), t->g.mesh, &t->cost);
@@ -65,7 +66,7 @@ static bool look_at_mesh(shard_timing *t) {
                    SHARD_MAX_PIECES);
 }
 
-/* What was found is `best`'s, or better. */
+/* The best strategy of all meshes searched so far. */
 typedef struct {
   shard_cost cost;
   msc_assignment *chosen;
@@ -77,7 +78,7 @@ static void keep_candidate(shard_timing *t, candidate *best) {
   best->chosen = msc_arena_copy(t->g.arena, t->chosen, t->m.num_vars * sizeof *t->chosen);
 }
 
-/* One way to search the mesh as it is.  False: too large. */
+/* Searches the present mesh in one way and keeps the result in *best if it is better. False: too large. */
 static bool search_in(shard_timing *t, bool all_at_once, candidate *best, shard_cost *out_least) {
   MSC_TRY(shard_solve_within_limit(t, all_at_once));
   keep_candidate(t, best);
@@ -85,9 +86,9 @@ static bool search_in(shard_timing *t, bool all_at_once, candidate *best, shard_
   return true;
 }
 
-/* Searches the mesh as it is: all strategies at once where that is asked for and possible; where that cannot solve
- * exactly, or leaves out uneven cuts, digit by digit as well; where time is short, digit by digit first.  False: the
- * network is too large even for that. */
+/* Searches the present mesh. With `exact` all strategies at once where possible; where that cannot be solved exactly,
+ * or leaves out uneven cuts, piece by piece as well; where time is short, piece by piece first. False: the network is
+ * too large even for that. */
 static bool search_mesh(shard_timing *t, bool exact, shard_cost *out_least) {
   candidate best = {SHARD_NO_STRATEGY, NULL};
   bool by_digits = false, found = false;
@@ -104,7 +105,7 @@ static bool search_mesh(shard_timing *t, bool exact, shard_cost *out_least) {
   return true;
 }
 
-/* Those that the bound speaks of; NULL: all. */
+/* The strategies that the bound covers, as text; NULL: all of them. */
 static const char *what_was_compared(const shard_timing *t) {
   const shard_compared *c = &t->compared;
   const char *text = c->even_only ? "even parts" : NULL,
@@ -141,8 +142,8 @@ static bool search_given_mesh(shard_timing *t) {
   return true;
 }
 
-/* What propagation leaves free follows from what is decided, not from results that are gathered at the end; these have
- * their price all the same. */
+/* Searches what propagation left free: it follows from what is decided. Gathering the results at the end does not
+ * decide anything, but is paid for. */
 static bool search_what_follows(shard_timing *t) {
   size_t all = t->m.num_flows;
   t->m.num_flows = t->m.num_inner_flows;
@@ -156,7 +157,7 @@ static bool search_what_follows(shard_timing *t) {
 
 /* ---- the mesh ---- */
 
-/* Nothing was said about the mesh: no axis, no digit of one. */
+/* Is the shape of the mesh open: has nobody used an axis of it, or a digit of one? */
 static bool is_free_mesh(const shard_timing *t) {
   bool is_free = msc_func_attr(t->f, MSC_FACT(free_mesh)) != NULL;
   for (size_t v = 0; v < t->m.num_vars && is_free; v++)
@@ -176,7 +177,7 @@ static void name_mesh_axes(shard_timing *t, const shard_mesh_shape *s) {
   msc_atoms_of(mesh, 0, NULL, &t->g.atoms);
 }
 
-/* Every shape, until time is up. */
+/* Searches every shape of the mesh, until time is up. */
 static bool search_all_meshes(shard_timing *t) {
   shard_mesh_shape *shape = msc_new_array(t->g.arena, shard_mesh_shape, SHARD_MAX_SHAPES);
   int num = shard_mesh_shapes(msc_pass_cluster(t->pass), msc_mesh_size(t->g.mesh), shape), best = -1;

@@ -12,7 +12,7 @@ enum { MAX_SWEEPS = 6 };
 
 /* ---- one exact solution ---- */
 
-/* The best strategy of a space, and what none costs less than. */
+/* Finds the best strategy of a space, and a bound that no strategy is below. */
 static bool solve_space(shard_timing *t, shard_space *space, msc_arena *a, msc_assignment *out_digits,
                         shard_cost *out_cost, int64_t *out_bound) {
   shard_problem p;
@@ -35,8 +35,8 @@ static bool solve_space(shard_timing *t, shard_space *space, msc_arena *a, msc_a
   return true;
 }
 
-/* The best way that is found to place the free pieces while the variables' fixed digits stay; false: too large.  Digits
- * of all variables. */
+/* Finds the best places for the free pieces while the fixed digits of all variables stay; out_digits: the digits of all
+ * variables. False: too large. */
 static bool solve_pieces(shard_timing *t, uint32_t free_pieces, msc_assignment *out_digits, shard_cost *out_cost) {
   msc_arena *a = msc_arena_new(t->g.ctx);
   shard_space *space;
@@ -62,7 +62,7 @@ void shard_forget_strategies(shard_timing *t) {
   t->full_arena = NULL, t->full = NULL;
 }
 
-/* All strategies on this mesh, their tables shared by all that is asked about them; NULL: too many. */
+/* The space of all strategies on this mesh, made once; NULL: there are too many. */
 shard_space *shard_all_strategies(shard_timing *t) {
   if (t->full_arena) return t->full;
   t->full_arena = msc_arena_new(t->g.ctx);
@@ -74,7 +74,7 @@ shard_space *shard_all_strategies(shard_timing *t) {
   return t->full;
 }
 
-/* The best of all strategies with this charge.  False: too large. */
+/* Finds the best of all strategies under this charge. False: too large. */
 static bool solve_all(shard_timing *t, int64_t ns_per_gib, shard_answer *out) {
   if (shard_recall(t, true, ns_per_gib, out)) return true;
   MSC_TRY(shard_all_strategies(t));
@@ -88,7 +88,7 @@ static bool solve_all(shard_timing *t, int64_t ns_per_gib, shard_answer *out) {
   return ok;
 }
 
-/* What is found is the best where the bound says so.  False: too large. */
+/* Searches all strategies at once; the result is proven the best if the bound equals it. False: too large. */
 static bool search_all(shard_timing *t, int64_t ns_per_gib) {
   shard_answer found = {0};
   MSC_TRY(solve_all(t, ns_per_gib, &found));
@@ -126,13 +126,13 @@ static void release_pieces(shard_timing *t, uint32_t pieces) {
   }
 }
 
-/* How often the strategy got better, and by one or two pieces how often it had when they were last freed: freed again
- * without a change in between, they come to lie where they are. */
+/* Counts the improvements of the strategy: in all, and by pieces, or pair of pieces, at the time they were last freed.
+ * Pieces that are freed again without an improvement in between would come to lie where they are. */
 typedef struct {
   int changes, freed[SHARD_MAX_PIECES][SHARD_MAX_PIECES];
 } sweeps;
 
-/* Frees one or two pieces for all variables while every other digit stays; false: nothing better. */
+/* Frees one or two pieces for all variables while every other digit stays; false: that gave nothing better. */
 static bool improve_pieces(shard_timing *t, sweeps *s, int one, int other, msc_assignment *digits) {
   int64_t before = t->found.charged;
   uint32_t pieces = 1u << one | 1u << other;
@@ -148,7 +148,7 @@ static bool improve_pieces(shard_timing *t, sweeps *s, int one, int other, msc_a
   return better;
 }
 
-/* Pieces by the speed of their links, minor ones first. */
+/* Orders pieces by the speed of their links, the fastest first. */
 static void order_pieces(const shard_timing *t, int *out_order) {
   int level[SHARD_MAX_PIECES];
   for (int p = 0; p < t->o.num_pieces; p++) {
@@ -160,8 +160,8 @@ static void order_pieces(const shard_timing *t, int *out_order) {
   }
 }
 
-/* One piece at a time, the fastest link first; then each again while the others stay, and pairs,
- * until nothing improves. */
+/* Places one piece at a time, the fastest link first; then frees each again while the others stay, and each pair, until
+ * nothing improves. */
 static bool search_by_pieces(shard_timing *t, int64_t ns_per_gib) {
   msc_assignment *digits = msc_new_array(t->g.arena, msc_assignment, t->m.num_vars);
   int order[SHARD_MAX_PIECES], n = t->o.num_pieces;

@@ -19,7 +19,7 @@ typedef struct {
   size_t *first_list; /* by member */
 } class_entry;
 
-/* A flow's costs by state of both ends; one for all flows alike. */
+/* The costs of a flow by the states of both ends; like flows share them. */
 typedef struct {
   const msc_type *type;
   bool is_gradient;
@@ -65,7 +65,7 @@ static void put_bytes(shard_space *s, const void *data, size_t bytes) {
   }
 }
 
-/* What the windows of a convolution or pool are and see beyond a part. */
+/* Notes what the windows of a convolution or pool are, and how far they reach beyond a rank's part. */
 static void put_windows(shard_space *s, const msc_op *op) {
   if (!op || !msc_is_windowed(op)) return;
   msc_conv c = msc_conv_of(op);
@@ -102,7 +102,7 @@ static void put_member(shard_space *s, const shard_variable *v, const shard_memb
   }
 }
 
-/* Flows that count as the variable's own: within it, and from or to given layouts. */
+/* Does the flow count as the variable's own cost: within it, or from or to a given layout? */
 static bool is_own(const shard_flow *f) { return f->from.var < 0 || f->to.var < 0 || f->from.var == f->to.var; }
 
 static void put_flows(shard_space *s, int var) {
@@ -122,7 +122,7 @@ static void put_flows(shard_space *s, int var) {
   }
 }
 
-/* The number of all but the fixed digits. */
+/* A number for all properties of a variable but its fixed digits: like variables have equal ones. */
 static uint32_t kind_of_variable(shard_space *s, int var) {
   const shard_variable *v = &s->m->var[var];
   s->num_words = 0;
@@ -203,8 +203,8 @@ static msc_assignment member_digits(const shard_member *m, const msc_assignment 
   return a;
 }
 
-/* Where a piece on each letter of the variable cuts a tensor: dimension, PARTIAL or WHOLE; false: no such table
- * says it all. */
+/* What a piece on a letter of the variable does to a tensor: the number of the dimension that it cuts, PARTIAL or
+ * WHOLE. */
 enum { PARTIAL = 14, WHOLE = 15 };
 
 static bool places_of(const class_entry *e, const shard_member *m, int tensor, uint8_t *out_place) {
@@ -271,7 +271,7 @@ static const shard_list *find_list(shard_space *s, class_entry *e, int member, i
   return *at = l;
 }
 
-/* A list of one layout for each state of `like`. */
+/* A list of layouts by state in which every state has the given layout. */
 static const shard_list *given_list(shard_space *s, const msc_layout *layout, int num_states) {
   shard_list *l = msc_new(s->arena, shard_list);
   l->num_states = num_states;
@@ -298,7 +298,7 @@ static void count_parts(const shard_space *s, const shard_variable *v, bool irre
     if (state->on[p] != SHARD_NONE) out_parts[state->on[p]] *= s->o.piece[p].size;
 }
 
-/* A composite that is replaced by its expansion, in each state: what that costs. */
+/* Adds, by state, the cost of a composite that is replaced by its expansion. */
 static void add_expansion(shard_space *s, class_entry *e, int member) {
   const shard_member *m = &e->c.like->member[member];
   bool always = msc_info(m->op)->flags & MSC_COMPOSITE;
@@ -333,7 +333,8 @@ static void add_work(shard_space *s, class_entry *e) {
 
 /* ---- tables ---- */
 
-/* Costs from each state of one end to each of the other, zero where `before` already brought the value there. */
+/* The costs from each state of one end to each state of the other; zero where `before` has already brought the value
+ * into the same layout. */
 static int64_t *make_flow_table(shard_space *s, const shard_flow *f, const shard_list *from, const shard_list *to,
                                 const shard_list *before) {
   const msc_type *type = f->type;
@@ -369,7 +370,8 @@ static const shard_list *end_list(shard_space *s, const shard_end *e, int num_st
   return find_list(s, s->of_var[e->var], e->member, e->tensor);
 }
 
-/* An earlier flow of the same value between the same variables.  *out_same: it brings the very same layouts. */
+/* An earlier flow of the same value between the same variables. *out_same: it brings the value into the same
+ * layouts. */
 static const shard_list *brought_before(shard_space *s, size_t at, const shard_list *to, bool *out_same) {
   const shard_list *before = NULL;
   *out_same = false;
@@ -424,7 +426,8 @@ static class_entry *find_class_of(shard_space *s, int var) {
   return e;
 }
 
-/* Flows by the variable at which they count: where they end, or where they begin when that is given. */
+/* Sorts flows by the variable that their cost is added to: the one where they end, or where they begin when the end is
+ * given. */
 static void sort_flows(shard_model *m) {
   size_t n = m->num_vars;
   m->first_flow = msc_new_array(m->g->arena, size_t, n + 2);

@@ -24,14 +24,14 @@ typedef struct {
   uint16_t pass;                /* pieces on which partial sums pass */
 } shard_state;
 
-/* Layouts of one tensor by state, as numbers of the prices. */
+/* The layouts of one tensor by state, as numbers of prices.h. */
 typedef struct {
   int num_states, num_distinct;
   int *distinct;
   int *at; /* by state: which of them */
 } shard_list;
 
-/* Variables that are alike. */
+/* A class: variables that are alike. */
 typedef struct {
   const shard_variable *like;
   int num_states;
@@ -62,20 +62,20 @@ typedef struct {
 /* False when a variable has more states than allowed, or none, or time is up. */
 bool shard_space_of(shard_model *m, const shard_space_options *o, msc_arena *arena, shard_space **out_space);
 const shard_class *shard_class_of(const shard_space *s, int var);
-/* Some variable may be cut unevenly in ways that are no states (states.h). */
+/* Can some variable be cut unevenly in ways that are no states (states.h)? */
 bool shard_space_leaves_out(const shard_space *s);
-/* The digits of a state, and as atoms the pieces on which sums pass. */
+/* The digits of a state, and as atoms the pieces over which sums pass through it. */
 void shard_state_digits(const shard_space *s, int var, int state, msc_assignment *out_digits);
-/* The state of a variable that cuts least: between such states there is always a way. */
+/* The state of a variable that cuts least. Between such states a change of layout is always possible. */
 int shard_plainest_state(const shard_space *s, int var);
-/* ns that so many bytes are charged. */
+/* The charge for so many bytes, in ns. */
 int64_t shard_charge_for(int64_t ns_per_gib, int64_t bytes);
 int64_t shard_charge(const shard_space *s, int64_t bytes);
-/* Charges memory otherwise from now on. */
+/* Changes the charge on memory. */
 void shard_space_charge(shard_space *s, int64_t ns_per_gib);
 /* Tables of all variables and flows, for shard_eliminate.  False: time is up. */
 bool shard_space_problem(shard_space *s, shard_problem *out_problem);
-/* The same problem without what memory is charged. */
+/* Makes the same problem without the charge on memory. */
 void shard_space_plain(shard_space *s, const shard_problem *charged, shard_problem *out_problem);
 
 /* Sets pieces, cost and prices: whole axes, cut where given digits and layouts begin or end; fine: and cut further, as

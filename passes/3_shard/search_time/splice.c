@@ -5,7 +5,7 @@ static int64_t entry_at(const shard_problem *p, const shard_table *t, int a, int
   return t->cost[t->b < 0 ? (size_t)a : (size_t)a * (size_t)p->num_states[t->b] + (size_t)b];
 }
 
-/* Adds what a table costs to ns[n] for each number n of first variables, as steps from one n to the next. */
+/* Adds the costs of a table to ns[n], for every number n of first variables, as differences from one n to the next. */
 static void add_steps(const shard_splice *s, const shard_table *t, int64_t *ns) {
   int b = t->b < 0 ? t->a : t->b;
   bool a_first = s->rank[t->a] <= s->rank[b];

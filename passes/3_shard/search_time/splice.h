@@ -1,4 +1,5 @@
-/* splice.h: two assignments in, the best that begins as one and goes on as the other out. */
+/* splice.h: two assignments -> the best one that takes the states of one up to some variable and of the other from
+ * there on. */
 #ifndef MSC_PASSES_3_SHARD_SPLICE_H
 #define MSC_PASSES_3_SHARD_SPLICE_H
 
@@ -11,8 +12,8 @@ typedef struct {
   const int *first, *then;      /* states of the two */
 } shard_splice;
 
-/* How many variables have the first one's states in the cheapest that keeps `limit` bytes at most and costs less than
- * *ns, whose cost and bytes are written; -1: none. */
+/* How many variables have the states of the first assignment in the cheapest splice that keeps at most `limit` bytes
+ * and costs less than *ns; writes its cost and bytes. -1: there is none. */
 int shard_best_splice(msc_arena *arena, const shard_splice *s, int64_t limit, int64_t *ns, int64_t *out_bytes);
 
 #endif

@@ -19,7 +19,7 @@ typedef struct {
 
 static const shard_cost SHARD_NO_STRATEGY = {SHARD_IMPOSSIBLE, INT64_MAX, 0, INT64_MAX};
 
-/* What the bound speaks of, if not of all strategies on all meshes that are open to choice. */
+/* Which strategies the bound covers, if not all strategies on all meshes that are open to choice. */
 typedef struct {
   bool even_only, some_meshes, whole_axes;
 } shard_compared;
@@ -59,23 +59,23 @@ static inline bool shard_out_of_time(const shard_timing *t) { return shard_time_
 
 /* ---- search_time/solve.c ---- */
 
-/* The best strategy where a GiB kept costs so many ns, into found and chosen; exact: of all, with its bound, else piece
- * by piece.  False: too large. */
+/* Finds the best strategy when a GiB of memory kept is charged so many ns, into found and chosen; exact: of all
+ * strategies, with a bound, else piece by piece. False: too large. */
 bool shard_solve_time(shard_timing *t, bool exact, int64_t ns_per_gib);
-/* All strategies on this mesh, their tables shared by all that is asked about them; NULL: too many. */
+/* The space of all strategies on this mesh, made once; NULL: there are too many. */
 shard_space *shard_all_strategies(shard_timing *t);
 void shard_forget_strategies(shard_timing *t);
-/* Variables have these digits from now on. */
+/* Fixes the digits of all variables. */
 void shard_fix_digits(shard_timing *t, const msc_assignment *digits);
 
 /* ---- search_time/limit.c ---- */
 
-/* The best strategy within the limit, or the smallest one where none is.  False: too large. */
+/* Finds the best strategy within the limit, or the smallest one where none is. False: too large. */
 bool shard_solve_within_limit(shard_timing *t, bool exact);
 
 /* ---- search_time/store.c ---- */
 
-/* Without copies every user brings a value into its layout for itself. */
+/* Writes the strategy into attributes. Without copies, every user brings a value into its own layout. */
 void shard_store_strategy(shard_timing *t, bool with_copies);
 
 #endif

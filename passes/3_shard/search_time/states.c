@@ -50,7 +50,7 @@ static bool allows(const drawing *d, const msc_assignment *a) {
 
 static bool is_any_copy(const drawing *d) { return d->v->group < 0 && d->o->any_copies; }
 
-/* May the letter take these pieces, as far as it alone can tell? */
+/* May the letter take these pieces, as far as its own rule and size say? */
 static bool letter_allows(drawing *d, int letter) {
   uint32_t mask = 0;
   for (int p = 0; p < d->o->num_pieces; p++)
@@ -67,15 +67,16 @@ static bool letter_allows(drawing *d, int letter) {
   return ok;
 }
 
-/* Every piece so far is on this letter, but for those that a search by pieces has not come to. */
+/* Is every piece so far on this letter, except those that a search by pieces has not reached yet? */
 static bool has_all_pieces(const drawing *d, int letter, int num_pieces) {
   for (int p = 0; p < num_pieces; p++)
     if (d->now.on[p] != letter && (d->now.on[p] != SHARD_NONE || d->o->free_pieces >> p & 1)) return false;
   return true;
 }
 
-/* Parts of one size, where the letter has any: uneven cuts are for sizes that nothing divides, as a vocabulary of
- * 50257, and for one letter over all devices, as a batch of 32 on 6 of them.  To price them all takes much longer. */
+/* Are the letter's parts even enough? They must be equal if any digits make them so. Uneven parts are allowed for sizes
+ * that nothing divides, as a vocabulary of 50257, and for one letter over all devices, as a batch of 32 on 6 of them.
+ * To price all uneven parts takes much longer. */
 static bool is_even_enough(const drawing *d, int letter, int num_pieces) {
   int64_t size = d->v->rule->letter[letter].size;
   if (d->o->any_parts || is_any_copy(d)) return true;
@@ -101,7 +102,7 @@ static void keep_state(drawing *d) {
   d->state[d->num++] = d->now;
 }
 
-/* Depth is bounded by the number of pieces. */
+/* Puts piece p and all later ones on letters in every way. Recursion depth: the number of pieces. */
 static void draw(drawing *d, int p, uint32_t open) {
   if (d->num > d->o->max_states) return;
   if (p == d->o->num_pieces) {
@@ -131,7 +132,7 @@ static void draw(drawing *d, int p, uint32_t open) {
   d->now.pass &= (uint16_t) ~(1u << p);
 }
 
-/* The given digits as pieces; false: they are no pieces in mesh order. */
+/* Writes the given digits as a state; false: they are no pieces in mesh order. */
 static bool given_state(const shard_space_options *o, const shard_variable *v, shard_state *out) {
   int last = -1;
   memset(out, 0, sizeof *out);
@@ -161,7 +162,7 @@ bool shard_is_tuple(const shard_graph *g, const shard_variable *v) {
   return v->group >= 0 && v->closed && msc_op_attr(g->group[v->group].leader, MSC_FACT(in_strategy));
 }
 
-/* Keeps the states with the most parts. */
+/* Drops the states with fewer parts than the most that any has. */
 static void keep_most_parts(drawing *d) {
   int64_t most = 0, *parts = msc_new_array(d->arena, int64_t, d->num);
   int num = 0;

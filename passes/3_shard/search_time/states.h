@@ -11,12 +11,13 @@ typedef struct {
   bool left_out;  /* there are uneven cuts besides */
 } shard_states;
 
-/* The user said into how many parts the variable's letters are cut, and left open by which digits. */
+/* Did the user fix only the numbers of parts of the variable's letters (a strategy tuple), and leave open by which
+ * digits? */
 bool shard_is_tuple(const shard_graph *g, const shard_variable *v);
-/* Free pieces go wherever the rules of the variable's ops allow; what is given stays.  In `arena`. */
+/* Lists all states of the variable: free pieces go wherever the rules of its ops allow, given ones stay. In `arena`. */
 shard_states shard_states_of(const shard_graph *g, const shard_space_options *o, const shard_variable *v,
                              msc_arena *arena);
-/* The digits of a state, and of an irregular variable, whose states say only which sums pass. */
+/* Writes the digits of a state. The states of an irregular variable only say which sums pass. */
 void shard_put_state(const shard_space_options *o, const shard_state *state, msc_assignment *out);
 void shard_put_fixed(const shard_space_options *o, const shard_variable *v, const shard_state *state,
                      msc_assignment *out);

@@ -39,7 +39,8 @@ static void set_pass(shard_timing *t, msc_op *op, uint32_t mask) {
 
 static bool same_cut(const msc_layout *a, const msc_layout *b) { return a == b; }
 
-/* An op that changes nothing behind the value, which everybody uses but its own group. */
+/* Inserts an op behind the value that changes nothing but its layout; all users but those in the value's own group read
+ * its result instead. */
 static void insert_copy(shard_timing *t, const shard_variable *v, const msc_assignment *a) {
   msc_value *from = v->copied;
   int own = t->g.op[from->def->id].group;
@@ -58,7 +59,7 @@ static void insert_copy(shard_timing *t, const shard_variable *v, const msc_assi
   set_digits(t, copy, a, from->type->rank);
 }
 
-/* It is cut in a way of its own; explain.c puts it back. */
+/* Makes a sum of gradients independent of its forward op, so that it can be cut otherwise; explain.c undoes this. */
 static void detach(msc_op *sum) {
   msc_context *ctx = sum->block->func->module->ctx;
   if (sum->forward->name) msc_op_put(sum, msc_fact_owner(ctx, sum->forward->name));

@@ -8,7 +8,7 @@ const msc_type *shard_tensor_type(msc_context *ctx, const shard_variable *v, con
   return tensor < m->op->num_in ? m->op->in[tensor].value->type : m->op->out[tensor - m->op->num_in].type;
 }
 
-/* The part of one device, dimension by dimension: the largest. */
+/* Elements of the largest part of a tensor. */
 static double local_elems(const msc_tensor_letters *t, const msc_type *type, const int64_t *part) {
   double n = 1;
   for (int d = 0; d < t->rank; d++) {
@@ -19,7 +19,7 @@ static double local_elems(const msc_tensor_letters *t, const msc_type *type, con
   return n;
 }
 
-/* Sizes of the member's letters on one device. */
+/* Writes the sizes of the member's letters on one device. */
 static void local_sizes(const shard_member *m, const int64_t *parts, int64_t *out_size) {
   for (int l = 0; l < m->rule->num_letters; l++) {
     int64_t k = m->to_variable[l] < 0 ? 1 : parts[m->to_variable[l]];
@@ -27,8 +27,8 @@ static void local_sizes(const shard_member *m, const int64_t *parts, int64_t *ou
   }
 }
 
-/* Rows of neighbours that windows see: of each operand, along each dimension that is cut.  They cross the ends of the
- * slowest level, as some neighbours of a cut over all ranks do. */
+/* The time to receive the rows of neighbours that windows see, of each operand, along each dimension that is cut. They
+ * are sent over the slowest level of links, as some neighbours' are in a cut over all ranks. */
 static int64_t halo_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m,
                        const int64_t *size) {
   int64_t ns = 0;
@@ -95,7 +95,7 @@ int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_v
   return ns + (msc_is_windowed(m->op) ? halo_ns(of, cost, v, m, size) : 0);
 }
 
-/* Ranks that share an operand of an update, of those that hold the same part of it. */
+/* Among how many ranks, of those that hold the same part of an operand of an update, the parallel optimizer cuts it. */
 static int64_t sharing(const shard_model *of, const shard_zero *zero, const shard_member *m, int operand,
                        const int64_t *size) {
   const msc_tensor_letters *t = &m->rule->tensor[operand];

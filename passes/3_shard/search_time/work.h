@@ -5,13 +5,13 @@
 #include "passes/3_shard/search_time/model.h"
 #include "passes/cost.h"
 
-/* Without layout; operands first, then results. */
+/* The type of a tensor of the member, without layout; operands come first, then results. */
 const msc_type *shard_tensor_type(msc_context *ctx, const shard_variable *v, const shard_member *m, int tensor);
-/* `parts`: by letter of the variable. */
+/* The time of the member's kernel on one device. `parts`: by letter of the variable. */
 int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m,
                       const int64_t *parts);
-/* What no plan of the function takes less than, on so many devices and whatever is overlapped or fused: the arithmetic
- * of its products, shared evenly. */
+/* A lower bound on the time of every plan of the function on so many devices, whatever is overlapped or fused: the
+ * arithmetic of its products, shared evenly. */
 int64_t shard_least_ns(const shard_model *of, const msc_cost *cost, int64_t devices);
 /* Bytes that stay: parameters with their state and gradient, and what the backward needs of the forward. */
 double shard_kept_bytes(const shard_model *of, const shard_zero *zero, const shard_variable *v, const shard_member *m,

@@ -17,7 +17,7 @@ static const char *digits_text(const placing *p, int num, const msc_subaxis *s) 
 
 /* ---- reading ---- */
 
-/* An empty text: not given. */
+/* Reads an entry of the annotation; an empty text means that none is given. */
 static bool read_entry(const shard_graph *g, const msc_op *op, const char *annotation, int tensor,
                        const msc_attr_value *v, const msc_layout **out_layout) {
   const char *name = shard_tensor_text(g, op, tensor);
@@ -47,7 +47,7 @@ static bool read_entry(const shard_graph *g, const msc_op *op, const char *annot
   return true;
 }
 
-/* The layouts of operands or results; NULL: not given.  Every entry that is wrong is reported. */
+/* Reads the layouts of operands or results; NULL: not given. Reports every entry that is wrong. */
 static bool read_list(const shard_graph *g, const msc_op *op, const char *annotation, int first, int num,
                       const msc_layout **out_layout) {
   const msc_attr_value *v = msc_op_attr(op, annotation);
@@ -79,7 +79,7 @@ static const char *annotation(const placing *p, int tensor) {
   return tensor < p->op->num_in ? MSC_FACT(in_layout) : MSC_FACT(out_layout);
 }
 
-/* Where a letter got its first digits, and where it is now. */
+/* Reports a letter that two entries cut differently, with the place of each. Returns false. */
 static bool disagree(const placing *p, int letter, int tensor, int dim, const char *here) {
   const msc_assignment *a = &p->group->digits;
   return msc_op_error(
@@ -109,8 +109,8 @@ static bool cannot_cut(const placing *p, int tensor, int dim, int64_t parts, con
                       annotation(p, tensor), dim, operand, t->dim[dim], here, msc_kind_name(p->op->kind));
 }
 
-/* Deals the atoms of one dimension to its letters, majors first: each takes as many as divide it, a lone one
- * all of them. */
+/* Distributes the atoms of a dimension to its letters, major first: each takes as many as divide it; a single letter
+ * takes all. */
 static bool split_digits(const placing *p, const msc_dim_letters *letters, int num, const uint8_t *atom,
                          msc_assignment *out) {
   int at = 0;
@@ -142,7 +142,8 @@ static bool letters_known(const placing *p, const msc_dim_letters *dim) {
   return true;
 }
 
-/* Of a result, digits that cut a letter which it does not have are left to pin.c. */
+/* How many digits of a result's dimension come before the first that cuts a letter which the dimension does not have:
+ * pin.c handles the rest. */
 static int free_digits(const placing *p, const msc_dim_letters *dim, int num, const uint8_t *atom) {
   const msc_assignment *a = &p->group->digits;
   for (int i = 0; i < num; i++)
@@ -151,7 +152,8 @@ static int free_digits(const placing *p, const msc_dim_letters *dim, int num, co
   return num;
 }
 
-/* Chosen sizes of parts: a dimension that merges others has equal ones, and a letter has one choice. */
+/* Sets chosen sizes of parts: a dimension with several letters must have equal parts, and a letter has one choice of
+ * sizes. */
 static bool place_split(placing *p, int tensor, int dim, const int64_t *split) {
   const msc_dim_letters *letters = &p->group->rule.tensor[tensor].dim[dim];
   int l = letters->letter[0];
@@ -193,7 +195,7 @@ static bool place_dim(placing *p, int tensor, int dim, int num, const msc_subaxi
 
 /* ---- all ---- */
 
-/* One digit may not cut two letters. */
+/* Checks that no digit cuts two letters. */
 static bool check_apart(const placing *p) {
   const msc_assignment *a = &p->group->digits;
   int owner[MSC_MAX_SUBAXES];

@@ -1,7 +1,8 @@
-/* manual_split: rows of a gather's table per part, (10,20,30,4), in; the same said by in_layout out.  A rank gives
- * zeros for rows of others, and the sum over the parts is finished where the result is used, whatever indices a rank
- * has.  Where the indices' columns are aligned to the parts (annotations.c), the rule itself has the parts, and there
- * is nothing to sum. */
+/* manual_split.c: rows of a gather's table per part, (10,20,30,4) -> the same as in_layout.
+ *
+ * A rank yields zeros for rows of other ranks; the sum over the parts is finished where the result is used, whichever
+ * indices a rank has. Where the columns of the indices are aligned to the parts (annotations.c), the rule itself has
+ * the parts, and nothing needs to be summed. */
 #include "passes/3_shard/shard.h"
 
 enum { MAX_PARTS = 4096 };
@@ -10,8 +11,8 @@ static bool wrong(const msc_op *op, const char *why) {
   return msc_op_error(op, MSC_E_STRATEGY, "manual_split: %s", why);
 }
 
-/* Cuts dimension 0 along the axes whose parts these are: all of them, or the first one of that size.  False: there are
- * none. */
+/* Cuts dimension 0 along the axes whose sizes multiply to the number of parts: all axes, or the first one of that size.
+ * False: there are none. */
 static bool cut_rows(const shard_graph *g, int num, msc_layout *raw) {
   int first = 0, axes = g->mesh->num_axes;
   if (msc_mesh_size(g->mesh) != num) {
@@ -25,7 +26,7 @@ static bool cut_rows(const shard_graph *g, int num, msc_layout *raw) {
   return true;
 }
 
-/* A strategy given beside it must have as many parts of the rows. */
+/* Checks that a strategy given beside it has as many parts of the rows. */
 static bool strategy_agrees(const msc_op *op, int num) {
   const msc_attr_value *v = msc_op_attr(op, MSC_FACT(in_strategy));
   if (!v) return true;
@@ -36,7 +37,7 @@ static bool strategy_agrees(const msc_op *op, int num) {
   return wrong(op, "its number of parts is not that of in_strategy's first entry, the rows of the table");
 }
 
-/* The numbers of rows themselves; rows: room for MAX_PARTS. */
+/* Checks the numbers of rows and writes them to `rows`, which has room for MAX_PARTS. */
 static bool check_parts(const msc_op *op, int *out_num, int64_t *rows) {
   int64_t sum = 0;
   int num = msc_op_ints(op, MSC_FACT(manual_split), rows, MAX_PARTS);

@@ -37,7 +37,7 @@ static bool cannot(const pinning *p) {
       msc_subaxis_print(p->g->arena, p->g->mesh, p->made->num_partial, p->made->sub + p->made->first[p->made->rank]));
 }
 
-/* Is `want` made's dimensions, cut further by digits of its partial ones at most? */
+/* Does `want` have the dimensions of the layout made by the rule, cut further by its partial digits at most? */
 static bool follows(const pinning *p, const msc_layout *want) {
   const msc_atoms *atoms = &p->g->atoms;
   const msc_layout *made = p->made;
@@ -87,8 +87,8 @@ static bool is_tuple(const pinning *p, const msc_attr_value *e) {
   return true;
 }
 
-/* Parts that the operands already make stay where they are; the others are dealt from the pending digits, or from all
- * when the op is not decided. */
+/* Reads a tuple. Parts that the operands already make stay where they are; the others are cut by partial digits, or by
+ * any digits when the op is not decided. */
 static bool read_tuple(const pinning *p, const msc_attr_value *e, const msc_layout **out_layout) {
   const msc_type *t = p->op->out[p->result].type;
   const msc_layout *made = p->made;
@@ -152,7 +152,7 @@ bool shard_pin_results(shard_graph *g, int group, const char *annotation, shard_
   return ok;
 }
 
-/* The op that keeps the layout; its letters are the dimensions. */
+/* Inserts the op that keeps the layout; its letters are the dimensions of the result. */
 static void insert(shard_graph *g, const shard_pin *pin) {
   msc_value *from = &pin->op->out[pin->result];
   msc_op *to = msc_op_new(g->func, OP_broadcast_to, 1, &from, 1, pin->op->loc);

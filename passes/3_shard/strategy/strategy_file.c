@@ -19,7 +19,7 @@ enum { FILE_VERSION = 1, MAX_BYTES = 1 << 30 };
 
 /* ---- keys of ops ---- */
 
-/* Numbers the ops of each name, so that every key is another one. */
+/* Numbers the ops of each name, so that keys are unique. */
 typedef struct {
   msc_arena *arena;
   json_t *used; /* key -> how many times */
@@ -41,7 +41,7 @@ static json_t *layout_json(const msc_func *f, msc_arena *a, const msc_layout *l)
   return json_string(msc_layout_print(a, &f->module->mesh, l));
 }
 
-/* One number of parts per dimension; NULL for a value that is not finished. */
+/* A layout as one number of parts per dimension; NULL for a partial value. */
 static json_t *tuple_json(const msc_layout *l) {
   if (!l || l->num_partial) return NULL;
   json_t *tuple = json_array();
@@ -49,7 +49,7 @@ static json_t *tuple_json(const msc_layout *l) {
   return tuple;
 }
 
-/* Adds key only when every entry can be expressed. */
+/* Adds the key only if all entries can be expressed as tuples. */
 static void put_tuples(json_t *to, const char *key, size_t num, const msc_layout *const *l) {
   json_t *list = json_array();
   for (size_t i = 0; i < num; i++) {
@@ -91,7 +91,7 @@ static json_t *parameter_json(const msc_func *f, msc_arena *a, const msc_type *t
 
 /* ---- device matrix of an op: parts of every letter, in the order of its rule; devices left over come last ---- */
 
-/* Parts of the letters of one dimension, majors first. */
+/* Splits the number of parts of a dimension among its letters, major first. */
 static void split_parts(const msc_rule *rule, const msc_dim_letters *dim, int64_t p, int64_t *parts) {
   for (int i = 0; i < dim->num; i++) {
     int64_t size = rule->letter[dim->letter[i]].size, take = i + 1 == dim->num || p < size ? p : size;
@@ -100,7 +100,7 @@ static void split_parts(const msc_rule *rule, const msc_dim_letters *dim, int64_
   }
 }
 
-/* tensor map of one tensor: the letters' places counted from the right. */
+/* The tensor map of one tensor: for each dimension the place of its letter, counted from the right. */
 static json_t *letters_map(const msc_tensor_letters *t, const uint8_t *place, int num_axes) {
   json_t *map = json_array();
   for (int d = 0; d < t->rank; d++) {
@@ -141,10 +141,11 @@ static void put_matrix(json_t *to, const msc_op *op, msc_arena *a, const msc_lay
   json_object_set_new(to, "out_tensor_map", outs);
 }
 
-/* What keeps a result as its op's annotation says; the border of a block stands for itself. */
+/* Does the op keep a result in the layout that its annotation fixes? The border of a block does not count: it is
+ * recorded by itself. */
 static bool is_pin(const msc_op *op) { return msc_op_attr(op, MSC_FACT(pinned)) && !msc_op_attr(op, MSC_FACT(border)); }
 
-/* A result whose layout the user fixed is recorded as its users see it. */
+/* The layout in which users see the value: the fixed one, if the user fixed it. */
 static const msc_layout *seen_layout(const msc_value *v, bool *out_pinned) {
   const msc_op *user = v->uses && !v->uses->next ? v->uses->user : NULL;
   if (!user || !is_pin(user) || user->kind != OP_broadcast_to) return v->type->layout;
@@ -152,7 +153,7 @@ static const msc_layout *seen_layout(const msc_value *v, bool *out_pinned) {
   return user->out[0].type->layout;
 }
 
-/* Where digits come from, as origins.h has it: lists of texts and numbers by name. */
+/* The attributes that say where digits come from (origins.h). */
 static const char *const histories[] = {MSC_FACT(inherited), MSC_FACT(conflicts)};
 
 static void put_history(json_t *o, const msc_op *op, const char *name, msc_arena *arena) {
@@ -197,7 +198,7 @@ static json_t *op_json(const msc_func *f, msc_arena *a, const msc_op *op) {
   return o;
 }
 
-/* All that op_json looks at, as a number. */
+/* A hash of everything that op_json reads. */
 static uint64_t content_of(const msc_op *op) {
   uint64_t h = msc_mix_attrs(op->kind, op->attrs, op->num_attrs);
   for (size_t i = 0; i < op->num_in; i++) h = msc_mix_pointer(h, op->in[i].value->type);
@@ -215,15 +216,15 @@ typedef struct {
 } op_text;
 typedef MSC_TABLE(op_text) op_texts;
 
-/* Layers repeat: an op like one before has the same text. */
+/* The JSON of an op; an op with the same contents as an earlier one, as in repeated layers, gets a copy of its text. */
 static json_t *op_json_once(const msc_func *f, msc_arena *a, op_texts *made, const msc_op *op) {
   uint64_t content = content_of(op);
   op_text *t = msc_table_at(made, &content);
   return t->json ? json_incref(t->json) : (t->json = op_json(f, a, op));
 }
 
-/* Only leaders have `by`; the others follow them.  Where a search puts copies it finds out again, when all ops are
- * where they were. */
+/* Is the op written to the file? Only leaders are: others follow them. Copies that a search inserted are not: it finds
+ * them again when all ops are where they were. */
 static bool is_recorded(const msc_op *op) {
   if (!msc_op_attr(op, MSC_FACT(by)) || shard_is_copy(op) || is_pin(op)) return false;
   for (size_t i = 0; i < op->num_in; i++)
@@ -272,7 +273,7 @@ static void MSC_PRINTF(2, 3) differs(loading *l, const char *fmt, ...) {
   va_end(ap);
 }
 
-/* A recorded layout without what follows from the others: which sums are unfinished. */
+/* A recorded layout without its partial digits, which follow from the operands. */
 static const msc_layout *finish_recorded(loading *l, const char *key, const msc_type *t, const char *text) {
   const msc_layout *layout;
   if (!msc_layout_parse(l->ctx, l->g->mesh, l->loc, text, &layout)) {
@@ -342,7 +343,7 @@ typedef struct {
   msc_attr_value value;
 } hint;
 
-/* What the model says of an op's operands and results. */
+/* Lists the annotations of an op that fix its operands or results. */
 static size_t hints_of(const msc_op *op, hint out[4]) {
   static const struct {
     const char *name;
@@ -379,7 +380,7 @@ static bool same_cuts(const loading *l, const msc_layout *file, const msc_layout
   return same;
 }
 
-/* One operand's or result's hint, a tuple or a layout's text, against the file's layout. */
+/* Does an operand's or result's annotation, a tuple or the text of a layout, agree with the layout in the file? */
 static bool agrees(const loading *l, const msc_attr_value *said, const msc_attr_value *loaded) {
   if (said->kind == MSC_ATTR_STR && !*said->s) return true; /* not said */
   const msc_layout *file = msc_attr_layout(loaded), *own = msc_attr_layout(said);
@@ -387,7 +388,7 @@ static bool agrees(const loading *l, const msc_attr_value *said, const msc_attr_
   return !file || !own || same_cuts(l, file, own);
 }
 
-/* The file decides, but not without a word where the model says otherwise. */
+/* Warns where the model says otherwise than the file, which decides. */
 static void compare_hint(loading *l, const msc_op *op, const hint *h) {
   const msc_attr_value *loaded = msc_op_attr(op, h->out ? MSC_FACT(out_layout) : MSC_FACT(in_layout));
   if (!loaded || op->kind == OP_cast) return; /* a cast is computed on whichever side of an exchange has fewer bytes */
@@ -496,7 +497,7 @@ static const msc_loc *place_of_error(msc_context *ctx, const char *name, const j
   return msc_loc_of(ctx, &(msc_loc){.file = msc_intern(ctx, name), .line = line, .col = col});
 }
 
-/* What load_parsed works on; JSON's memory is not the arena's, so it is freed by who protects it. */
+/* The arguments of load_parsed. The memory of JSON is not the arena's: whoever guards the call frees it. */
 typedef struct {
   loading l;
   json_t *root;
@@ -520,7 +521,7 @@ bool msc_strategy_read(shard_graph *g, bool adds, const char *name, const char *
   return ok;
 }
 
-/* The bytes of a file and a zero; NULL with the reason. */
+/* Reads a file and ends it with a zero byte; NULL with the reason. */
 static char *read_file(msc_arena *arena, const char *path, size_t *out_bytes, const char **out_why) {
   int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   struct stat info = {0};
@@ -554,7 +555,7 @@ const char *msc_strategy_mesh(msc_arena *arena, const char *path) {
   char *text = read_file(arena, path, &bytes, &why);
   json_t *root = text ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL) : NULL;
   const char *mesh = json_string_value(json_object_get(root, "mesh"));
-  /* it is a part of the file, and takes its place: JSON's memory is not the arena's */
+  /* `mesh` points into JSON's memory, which is freed: its text is copied over the file's, of which it is a part */
   if (mesh) memcpy(text, mesh, strlen(mesh) + 1);
   json_decref(root);
   return mesh ? text : NULL;

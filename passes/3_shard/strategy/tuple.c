@@ -59,7 +59,7 @@ static bool is_shaped(const dealing *d) {
 
 /* ---- one dimension ---- */
 
-/* Parts of each letter of a dimension that is cut into p, majors first; false: the sizes do not allow it. */
+/* Splits p parts of a dimension among its letters, major first; false: the sizes do not allow it. */
 static bool split_parts(const msc_rule *rule, const msc_dim_letters *dim, int64_t p, int64_t *out_parts) {
   if (dim->split) { /* into the parts that the op names, or not at all */
     out_parts[0] = p;
@@ -140,7 +140,8 @@ static const char *tuple_text(msc_arena *a, const msc_rule *rule, int num, const
   return msc_arena_printf(a, "[%s]", text);
 }
 
-/* Cuts each letter as the first operand that has it says, or as near below as is legal while devices are left. */
+/* Suggests a legal strategy: each letter is cut as its first operand says, or into the next lower legal number of
+ * parts, while devices are left. */
 static void note_legal(const dealing *d) {
   int64_t parts[MSC_MAX_LETTERS], left = d->devices;
   bool seen[MSC_MAX_LETTERS] = {false};
@@ -181,7 +182,7 @@ static bool is_legal_swapped(const dealing *d) {
   return true;
 }
 
-/* A strategy written for a weight [k, n] does not fit one that is stored [n, k]. */
+/* Notes that a strategy written for a weight [k, n] does not fit one that is stored as [n, k]. */
 static void note_transposed(const dealing *d) {
   bool product = msc_form_of(d->op) == MSC_FORM_PRODUCT;
   if (!product || !msc_op_bool(d->op, "transpose_b")) return;
@@ -206,7 +207,7 @@ static bool check_product(const dealing *d) {
                       msc_kind_name(d->op->kind), product, d->devices);
 }
 
-/* Every dimension that is wrong is reported. */
+/* Reads all entries and reports every dimension that is wrong. */
 static bool deal_all(dealing *d) {
   bool ok = true;
   for (int t = 0; t < d->rule->num_in; t++)
