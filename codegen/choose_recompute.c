@@ -1,9 +1,11 @@
-/* choose_recompute.c: recompute=auto: trials of the passes that follow -> what the backward computes again.
+/* choose_recompute.c: recompute=auto: tries the passes that follow with several choices -> which values the backward
+ * computes again.
  *
- * What memory a choice saves and what time it costs is known when kernels are fused and values placed, so these passes
- * run for every choice.  Pass recompute chooses by a count of its own (passes/4_partition/recompute_choice.c); how many
- * bytes it is to save is found here.  Of a small model any set of ops is a choice: all sets are tried, or, where they
- * are too many, one op or two less than all and more than none, again and again. */
+ * How much memory a choice saves and how much time it costs is known only when kernels are fused and values placed, so
+ * these passes run for every choice. Pass recompute chooses by estimates (passes/4_partition/recompute_choice.c); here
+ * the number of bytes is found that it is told to save. In a small model every set of ops is a choice: all sets are
+ * tried, or, where they are too many, sets that differ by one op or two from the best one so far, beginning with all
+ * ops and with none. */
 #include "codegen/choose_recompute.h"
 
 #include <string.h>
@@ -16,7 +18,7 @@
 
 enum { MOST_UNITS = 20, ALL_UNITS = 8, MOST_SETS = 400, LARGE = 3000 };
 
-/* What pass recompute is told: bytes to save, in groups of pieces (its header), or a set of ops. */
+/* What pass recompute is told: how many bytes to save, in groups of how many pieces, or a set of ops. */
 typedef struct {
   int64_t saving, group, shift;
   uint32_t set; /* of units */
@@ -41,7 +43,7 @@ typedef struct {
 
 /* ---- a trial ---- */
 
-/* Bytes of the arguments; inputs count for two batches. */
+/* Bytes of the arguments; inputs count twice, for the batch in use and the one read ahead. */
 static int64_t argument_bytes(const msc_func *f) {
   int64_t bytes = 0;
   for (size_t i = 0; i < f->body->num_args; i++)
@@ -130,10 +132,11 @@ static trial run_trial(trials *t, choice c) {
 
 static int64_t try_saving(trials *t, int64_t saving) { return run_trial(t, (choice){.saving = saving}).bytes; }
 
-/* In steps of what is needed without, by the pass's own count, which may be wrong by a factor: more by what is missing,
- * then halfway between too little and enough.  What saves a little more may yet take less time, as other ops are fused
- * then: that is tried too.  The steps do not depend on the limit: what one limit finds, those above it meet as well.
- * Of a large model near is enough. */
+/* Searches for the number of bytes to save. The first number is what is missing without recomputation; since estimates
+ * may be wrong by a factor, it is raised by what is still missing, then set halfway between too little and enough. A
+ * slightly larger number may take less time, as other ops are fused then, so that is tried too. The numbers tried do
+ * not depend on the limit: a higher limit meets all that a lower one finds. For a large model a number near the best is
+ * enough. */
 static void find_saving(trials *t) {
   enum { STEPS = 256, MOST = 4 * STEPS, GUESSES = 3, BEYOND = 24, NEXT = 4, NEAR = 64, MOST_GROUP = 4 };
   int64_t top = try_saving(t, 0), missing = top - t->room, too_little = 0, enough = missing > 0 ? MOST + 1 : 0, at = 0;

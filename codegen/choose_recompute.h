@@ -4,9 +4,9 @@
 
 #include "codegen/compile.h"
 
-/* A program at the checkpoint `partitioned` -> marks on its ops, or what pass recompute is to
- * save, such that the plan keeps within memory_limit and takes least; where nothing fits, such that it needs least.
- * Nothing where the configuration does not ask. */
+/* Takes a program at the checkpoint `partitioned` and marks ops, or sets what pass recompute is to save, so that the
+ * plan keeps within memory_limit and takes the least time; where nothing fits, so that it needs the least memory. Does
+ * nothing unless the configuration says recompute=auto. */
 void msc_choose_recompute(msc_context *ctx, const msc_compile_options *o, msc_module *m);
 
 #endif

@@ -22,7 +22,7 @@ typedef struct entry {
   struct entry *next, *next_made;
 } entry;
 
-/* How code of a target is put together. */
+/* How the code of a target is put together. */
 typedef struct {
   const char *separator; /* between a kernel's name and its number */
   void (*emit)(msc_codegen *cg, const entry *k);
@@ -68,7 +68,7 @@ static bool same_program(const msc_program *a, const msc_program *b) {
          !memcmp(a->instr, b->instr, sizeof *a->instr * a->head.num_instrs);
 }
 
-/* "fused_mul_add": the ops inside, as far as 40 letters go. */
+/* The name of a fused kernel, "fused_mul_add": the ops inside it, up to 40 letters. */
 static const char *base_name(msc_codegen *cg, const msc_op *op, const char *suffix) {
   char text[64];
   size_t n = (size_t)snprintf(text, sizeof text, "%s", msc_kind_name(op->kind));
@@ -103,7 +103,7 @@ static entry *find_kernel_named(msc_codegen *cg, const char *name) {
   return k;
 }
 
-/* NULL after a report. */
+/* The entry for this program, found or newly made; NULL after a report. */
 static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *op, const char *suffix) {
   uint64_t hash = hash_program(p);
   entry **at = &cg->bucket[hash % BUCKETS];
@@ -121,13 +121,13 @@ static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *
   return k;
 }
 
-/* The word of each builtin.  Its first dim, but for pools, is its element type, the second one, but for scans, that of
- * its indices. */
+/* The name of each builtin. Its first dim is its element type, but for pools; the second one is the type of its
+ * indices, but for scans. */
 _Static_assert(!MSC_SCAN_DTYPE && !MSC_SORT_DTYPE && !MSC_UNIQUE_DTYPE && !MSC_UPDATE_DTYPE &&
                    MSC_SORT_INDEX_DTYPE == 1 && MSC_UNIQUE_INDEX_DTYPE == 1 && MSC_UPDATE_INDEX_DTYPE == 1,
                "types of values, of indices");
 
-/* "sort_f32_i64": names everything that the code of a builtin depends on. */
+/* The name of a builtin with everything that its code depends on, "sort_f32_i64". */
 static const char *builtin_name(msc_codegen *cg, const msc_builtin_launch *b) {
   static const char *const names[MSC_NUM_BUILTINS] = {"", "scan", "sort", "unique", "update", "pool"},
                            *const scans[MSC_NUM_SCANS] = {"scan_sum", "scan_prod", "scan_prod_grad"};
@@ -210,8 +210,8 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
 
 /* ---- products ---- */
 
-/* How products of bf16 with such blocks are multiplied.  With vectors of 16 or 32 bytes, which stand for older CPUs, as
- * these do. */
+/* How products of bf16 with blocks of this length are multiplied. Vectors of 16 or 32 bytes stand for older CPUs, so
+ * with them as these do. */
 static msc_bf16_way bf16_way(const msc_codegen *cg, msc_dtype dtype, int64_t block) {
   enum { TILE_TERMS = 32 };
   msc_bf16_way most = cg->llvm.product_bytes == 64 ? cg->llvm.cpu.bf16 : MSC_BF16_BY_TERMS;
@@ -320,7 +320,7 @@ static bool finish_nvptx(msc_codegen *cg, msc_machine_code *out) {
   msc_nvptx_relax(&cg->llvm);
   bool ok = msc_llvm_run(&cg->llvm, msc_nvptx_pipeline) || msc_llvm_report(&cg->llvm, cg->ctx);
   if (ok && cg->out_text) *cg->out_text = print_ir(cg);
-  /* else libraries do it all */
+  /* without kernels, libraries compute everything */
   if (cg->num) ok = ok && msc_nvptx_images(&cg->llvm, cg->arena, out) && list_kernels(cg, NULL, 0, out);
   msc_codegen_abandon(cg);
   return ok;
@@ -356,7 +356,7 @@ static bool finish_x86(msc_codegen *cg, msc_machine_code *out) {
   if (cg->out_text) *cg->out_text = print_ir(cg);
   set_features(cg, out);
   linking l = {.cg = cg, .out = out};
-  /* the objects are not the arena's: they are freed in any case */
+  /* the objects are not in the arena: they are freed in any case */
   bool ok = msc_parts_assemble(&cg->llvm, &l.num, l.object) && msc_protect(cg->ctx, link_kernels, &l);
   for (size_t i = 0; i < l.num; i++)
     if (l.object[i]) LLVMDisposeMemoryBuffer(l.object[i]);

@@ -61,7 +61,7 @@ typedef struct {
   msc_builtin builtin; /* not MSC_BUILTIN_NONE: the runtime has the code */
 } msc_kernel;
 
-/* All kernels for one GPU architecture. */
+/* The kernels for one GPU architecture. */
 typedef struct {
   int arch;               /* compute capability, as 90 */
   bool is_cubin;          /* else PTX, text with a final 0 */
@@ -98,12 +98,12 @@ typedef struct {
 
 /* ---- codegen.c ---- */
 
-/* NULL after a reported error. */
+/* Begins the code of a plan; NULL after a reported error. */
 msc_codegen *msc_codegen_begin(msc_context *ctx, const msc_code_target *target);
-/* A fused op, or any single op that is no collective; a matmul becomes the generated (slow) one. */
+/* Adds a fused op, or any single op that is no collective; a matmul becomes a generated kernel, which is slow. */
 bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out_call);
-/* Of any float, on a CPU; `block`: terms that are summed as a block, by which kernels of bf16 are chosen, and by
- * nothing that ranks may have different.  False: it has no fused multiply-add. */
+/* Adds the kernels of a product of any float type, on a CPU. `block`: how many terms are summed as a block; kernels of
+ * bf16 are chosen by it, and by nothing in which ranks may differ. False: the CPU has no fused multiply-add. */
 bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, int64_t block,
                          msc_product_kernels *out_kernels);
 /* Ends the codegen, also when it fails; everything handed out lives in the context's arena. */

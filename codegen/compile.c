@@ -1,4 +1,4 @@
-/* compile.c: the whole road from a module to a plan: passes in order, decisions noted on the way, calls, code. */
+/* compile.c: runs everything from a module to a plan: passes in order, decisions noted on the way, calls, code. */
 #include <stdlib.h>
 #include <string.h>
 #define XXH_INLINE_ALL
@@ -20,7 +20,7 @@
 
 /* ---- decisions ---- */
 
-/* "text layout"; a layout that is not known adds nothing. */
+/* Appends " layout" to the text; an unknown layout adds nothing. */
 static const char *add_layout(msc_arena *a, const msc_module *m, const char *text, const msc_layout *l) {
   return l ? msc_arena_printf(a, "%s%s%s", text, *text ? " " : "", msc_layout_print(a, &m->mesh, l)) : text;
 }
@@ -226,8 +226,8 @@ static void note_memory_use(const msc_plan *p) {
              peak.use[i].work ? "working memory of " : "the result of ", msc_peak_name(peak.use[i].op));
 }
 
-/* Reports a plan that exceeds the memory limit, with what fills the memory.  False: it is refused.  The memory of a
- * shipped description, which is of no machine in particular, is only warned of. */
+/* Reports a plan that exceeds the memory limit, with what fills the memory. False: the plan is refused. If the limit
+ * comes from a cluster description that ships with msc, which describes no particular machine, it is only a warning. */
 static bool fits_memory(const msc_plan *p, const msc_compile_options *o) {
   msc_plan_memory m = msc_plan_memory_of(p);
   int64_t limit = memory_limit_of_options(p->ctx, o);
@@ -338,14 +338,14 @@ static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_op
   return p;
 }
 
-/* The largest of 1, 2, 3, 4, 6, 8, 12 ... that is less than `below`. */
+/* The largest of 1, 2, 3, 4, 6, 8, 12 ... (powers of two, and these times three) that is less than `below`. */
 static int64_t next_room(int64_t below) {
   int64_t power = 1;
   while (2 * power < below) power *= 2;
   return power + power / 2 < below ? power + power / 2 : power;
 }
 
-/* Parses the text of a module again.  Ops without a location of the user's get none in this text either. */
+/* Parses the text of a module again. Ops that have no location of the user's have none here either. */
 static msc_module *reparse(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes) {
   static const msc_loc unknown = {0};
   uint64_t begin = msc_clock_ns();
@@ -389,7 +389,7 @@ typedef struct {
   msc_plan *best;
 } fitting;
 
-/* Runs the passes over a copy of the module.  They were verified in the first run: their result is only once, here. */
+/* Runs the passes over a copy of the module. They are not verified again: the first run was, with the same passes. */
 static bool run_again(const fitting *t, bounded_run *r) {
   msc_compile_options o = *t->o;
   if (o.verify == MSC_VERIFY_IR) o.verify = MSC_VERIFY_OFF;
@@ -401,8 +401,8 @@ static bool run_again(const fitting *t, bounded_run *r) {
   return r->plan != NULL;
 }
 
-/* While the best plan exceeds the limit, makes plans that keep less over the step, as long as each needs less memory
- * than the one before.  Every limit tries the same bounds and itself, so no higher limit refuses what a lower one
+/* Makes plans that keep less and less over the step while the best plan exceeds the limit and each needs less memory
+ * than the one before. Every limit tries the same bounds, and itself, so no higher limit refuses what a lower one
  * accepts. */
 static bool shrink_plan(fitting *t) {
   while (msc_plan_rank_bytes(t->best) > (uint64_t)t->limit && t->kept > 1) {
@@ -423,8 +423,8 @@ static bool is_better_plan(int64_t limit, const msc_plan *a, const msc_plan *b) 
   return a->predicted_step_ns < b->predicted_step_ns;
 }
 
-/* Makes the plan of an unbounded search, and takes it if it is better.  Where both exceed the limit, what the strategy
- * keeps tells beforehand that the plan needs more: it needs half of that at least. */
+/* Makes the plan of an unbounded search, and takes it if it is better. It is not made where both would exceed the
+ * limit, which shows beforehand: a plan needs at least half of what its strategy keeps. */
 static void try_unbounded(fitting *t, bool may_fit) {
   msc_diag_mark before = msc_mark_diags(t->ctx);
   bounded_run r = {.most_kept = may_fit ? UINT64_MAX : 2 * msc_plan_rank_bytes(t->best)};

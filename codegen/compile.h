@@ -25,26 +25,26 @@ typedef struct {
   void *user;                  /* of the functions below, each of which may be NULL */
   void (*after)(void *user, const msc_pass_report *report);
   bool is_trial;               /* `after` is told so */
-  /* what took time beside the passes, and how much; a name may come several times */
+  /* called with the time of everything that is not a pass; a name may come several times */
   void (*phase)(void *user, const char *name, uint64_t ns);
   void (*remark)(void *user, const msc_pass_info *pass, const msc_op *op, const char *text);
   void (*before)(void *user, const msc_pass_info *pass, const char *line, const char *text, size_t bytes);
   void (*reproducer)(void *user, const msc_pass_info *pass, const char *text, size_t bytes);
   void (*emitted)(void *user, const char *name, const char *text, size_t bytes); /* generated code, as "kernels.ll" */
-  /* beside the making of machine code for one GPU: the plan has no image of it yet; false after a report */
+  /* called while machine code for one GPU is made, so the plan has no image of it yet; false after a report */
   bool (*meanwhile)(void *user, msc_plan *p);
 } msc_compile_options;
 
 /* ---- run_passes.c ---- */
 
-/* What the passes are told of a compilation. */
+/* The options of the passes, from those of a compilation. */
 msc_pass_options msc_pass_options_of(const msc_compile_options *o);
 
-/* Tells that what is called `name`, begun at msc_clock_ns() `begin`, has ended. */
+/* Reports the end of phase `name`, which began at `begin` (msc_clock_ns()). */
 void msc_end_phase(const msc_compile_options *o, const char *name, uint64_t begin);
 
-/* Options of a trial, which looks at what becomes of a copy of the module: nothing is checked, and only `after` is
- * told. */
+/* The options of a trial, which runs passes over a copy of the module: nothing is verified, and only `after` is
+ * called. */
 msc_compile_options msc_trial_of(const msc_compile_options *o);
 
 /* Runs the passes between two checkpoints, with these options. */
@@ -53,7 +53,8 @@ bool msc_compile_stretch(msc_context *ctx, msc_module *m, const msc_compile_opti
 
 /* ---- compile.c ---- */
 
-/* Rewrites m in place.  NULL after reporting; the plan and its bytes (msc_plan_bytes) live in the context's arena. */
+/* Compiles m, which is rewritten in place. NULL after reporting; the plan and its bytes (msc_plan_bytes) live in the
+ * context's arena. */
 msc_plan *msc_compile(msc_context *ctx, msc_module *m, const msc_compile_options *options);
 
 typedef struct {
@@ -63,8 +64,8 @@ typedef struct {
   size_t num_ops;    /* of the model */
 } msc_compiled;
 
-/* How a user says what code is made for: "cpu", "cuda" or "cuda:sm_90", and the name of a CPU; NULL: this
- * machine's. And where. */
+/* What the user says about the target: "cpu", "cuda" or "cuda:sm_90"; the name of a CPU, NULL: this machine's; and
+ * where that was said, for messages. */
 typedef struct {
   const char *target, *cpu;
   const msc_loc *target_loc, *cpu_loc;
@@ -92,7 +93,7 @@ typedef struct {
 msc_plan_memory msc_plan_memory_of(const msc_plan *p);
 uint64_t msc_plan_rank_bytes(const msc_plan *p); /* all of it */
 const char *msc_plan_memory_text(const msc_plan *p); /* all of it, for people */
-/* Where most of the scratch is in use, and by what; of the function that needs the most. */
+/* The op at which most of the scratch memory is in use, of the function that needs the most, and what uses it. */
 msc_peak msc_plan_peak_of(const msc_plan *p);
 
 #endif

@@ -13,7 +13,7 @@ static const msc_cpu cpus[] = {
 size_t msc_cpu_count(void) { return sizeof cpus / sizeof *cpus; }
 msc_cpu msc_cpu_row(size_t i) { return cpus[i]; }
 
-/* Sorted; a level has the features of those below. */
+/* The features of a level, LLVM's names, sorted; they include those of lower levels. */
 const char *const *msc_cpu_features(int level, size_t *out_num) {
   static const char *const v2[] = {"popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"};
   static const char *const v3[] = {"avx",   "avx2",   "bmi",  "bmi2",   "f16c",   "fma",  "lzcnt",
@@ -68,7 +68,7 @@ static const msc_cpu *find_cpu(const char *name) {
   return NULL;
 }
 
-/* Features of the machine that are beyond its level. */
+/* How this machine multiplies bf16, by its features beyond the level. */
 static msc_bf16_way bf16_of_host(int level) {
   char *have = LLVMGetHostCPUFeatures();
   msc_bf16_way way = MSC_BF16_BY_TERMS;
@@ -82,7 +82,8 @@ static msc_bf16_way bf16_of_host(int level) {
   return way;
 }
 
-/* The machine's features decide: a virtual machine may hide some of the CPU it names. */
+/* Describes this machine by its features, not by its CPU's name: a virtual machine may hide some features of the
+ * CPU. */
 static msc_cpu host_cpu(void) {
   char *name = LLVMGetHostCPUName();
   msc_cpu cpu = {.level = level_of_host()};

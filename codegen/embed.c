@@ -19,7 +19,7 @@ struct msc_compiler {
   const msc_plan *plan; /* NULL: none was made */
 };
 
-/* Runs a function so that the end of memory becomes a message and false. */
+/* A call that turns running out of memory into a message and false. */
 typedef struct {
   msc_compiler *c;
   const char *name, *text;

@@ -1,6 +1,5 @@
-/* llvm.c: a target in; an LLVM module for it out, with the machine that makes code of it.
- * What LLVM has to say against it is kept, and reported when the owner of the context asks: LLVM works
- * in several threads. */
+/* llvm.c: a target -> an LLVM module for it, and the machine that makes its code. Messages of LLVM are kept, and
+ * reported when the owner of the context asks, because LLVM works in several threads. */
 #include <llvm-c/BitReader.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
@@ -37,7 +36,8 @@ static void list_targets(void) {
       LLVMInitializeNVPTXAsmPrinter();
 }
 
-/* LLVM's list of targets is the process's, and compilers may begin in several threads at once. */
+/* Finds LLVM's description of a target. Its list belongs to the process, and compilers may begin in several threads at
+ * once. */
 static LLVMTargetRef find_target(msc_llvm *l, const char *triple) {
   static pthread_once_t listed = PTHREAD_ONCE_INIT;
   LLVMTargetRef target = NULL;
@@ -61,7 +61,7 @@ static bool choose_x86(msc_llvm *l, const msc_code_target *target) {
 
 enum { FEATURE_BYTES = 512 };
 
-/* "+avx,+avx2" */
+/* Writes the CPU's features as LLVM reads them, "+avx,+avx2". */
 static void write_features(const msc_llvm *l, msc_bf16_way way, char out[FEATURE_BYTES]) {
   size_t num, more;
   const char *const *feature = msc_cpu_features(l->cpu.level, &num), *const *also = msc_cpu_bf16_features(way, &more);
@@ -183,7 +183,7 @@ void msc_llvm_allow(msc_llvm *l, LLVMValueRef fn, msc_bf16_way way) {
 
 bool msc_llvm_run(msc_llvm *l, const char *pipeline) {
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  /* vectors are written */
+  /* vectors are emitted as such already */
   LLVMPassBuilderOptionsSetLoopVectorization(options, false), LLVMPassBuilderOptionsSetSLPVectorization(options, false);
   LLVMErrorRef error = LLVMRunPasses(l->module, pipeline, l->machine, options);
   LLVMDisposePassBuilderOptions(options);

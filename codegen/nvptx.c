@@ -16,7 +16,7 @@ static void annotate(msc_llvm *l, LLVMValueRef fn, const char *key, unsigned val
                               LLVMMetadataAsValue(l->llvm, LLVMMDNodeInContext2(l->llvm, part, 3)));
 }
 
-/* Buffers may overlap, as a result does that takes its operand's place: nothing says noalias. */
+/* Adds an empty kernel. Buffers may overlap, when a result takes its operand's place: no parameter is noalias. */
 LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program_head *h) {
   LLVMTypeRef arg[MSC_NEST_BUFFERS + 1 + MSC_NEST_DIMS + MSC_NEST_SCALARS], i64 = LLVMInt64TypeInContext(l->llvm);
   unsigned num = 0, align = LLVMGetEnumAttributeKindForName("align", strlen("align"));
@@ -35,8 +35,8 @@ LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program_h
   return fn;
 }
 
-/* What every operation on floats of a kernel may be: part of a fused multiply-add, times a reciprocal, approximated,
- * blind to the sign of zero.  NaN and infinity are what they are. */
+/* Sets the fast-math flags of a kernel's float operations: they may be fused, use reciprocals and approximations, and
+ * ignore the sign of zero; NaN and infinity are kept. */
 void msc_nvptx_relax(msc_llvm *l) {
   for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f))
     for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
@@ -72,7 +72,7 @@ static msc_image image_of(msc_arena *arena, size_t i, LLVMMemoryBufferRef text) 
       .arch = msc_ptx_generation[i].arch, .bytes = ptx, .num_bytes = bytes + 1, .made_by = "LLVM " LLVM_VERSION_STRING};
 }
 
-/* For all generations at the same time. */
+/* Makes the PTX of all generations at the same time. */
 static bool make_ptx(msc_llvm *l, msc_arena *arena, msc_image *out) {
   writing w = {.whole = l, .bitcode = LLVMWriteBitcodeToMemoryBuffer(l->module)};
   bool ok = true;

@@ -35,7 +35,7 @@ void msc_side_by_side(size_t num, void (*make)(void *user, size_t piece), void *
   size_t others = 0, most = sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : (size_t)CPU_COUNT(&cpus);
   if (most > num) most = num;
   if (most > MSC_MAX_PARTS) most = MSC_MAX_PARTS;
-  /* where no thread can be had the others do its work */
+  /* where a thread cannot be created, the others do its work */
   while (others + 1 < most && !pthread_create(&thread[others], NULL, make_pieces, &p)) others++;
   make_pieces(&p);
   while (others) pthread_join(thread[--others], NULL);
@@ -43,7 +43,7 @@ void msc_side_by_side(size_t num, void (*make)(void *user, size_t piece), void *
 
 /* ---- one module ---- */
 
-/* The emitter writes vectors and loops itself; what is left is to clean up and to hoist addresses. */
+/* The emitter writes vectors and loops itself; LLVM only cleans up and hoists addresses. */
 static const char pipeline[] = "function(early-cse,loop-mssa(licm),early-cse)";
 
 LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l) {

@@ -1,4 +1,5 @@
-/* ptxas.c: see ptxas.h.  The text goes through two temporary files, which are gone afterwards. */
+/* ptxas.c: runs NVIDIA's assembler (see ptxas.h). The text goes through two temporary files, which are deleted
+ * afterwards. */
 #include "codegen/ptxas.h"
 
 #include <errno.h>
@@ -106,7 +107,7 @@ static int wait_for_exit(pid_t child) {
   return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* "Cuda compilation tools, release 13.0, V13.0.88": the last word. */
+/* The version in the last word of ptxas' output: "Cuda compilation tools, release 13.0, V13.0.88". */
 static const char *version_of(msc_arena *arena, const char *program, int log) {
   char *argument[] = {(char *)(uintptr_t)program, (char *)(uintptr_t) "--version", NULL};
   size_t bytes;
@@ -124,8 +125,8 @@ static const char *read_assembler_log(msc_arena *arena, const char *program, int
                           (int)strcspn(text ? text : "", "\n"), text ? text : "");
 }
 
-/* Kernels are compiled in so many threads; a number of its own, as the bytes depend on it.  Older ones
- * have one thread. */
+/* The option for the number of threads: a fixed number, since the bytes depend on it; older versions of ptxas have one
+ * thread. */
 static const char *threads_of(const char *version) {
   int major = 0, minor = 0;
   return sscanf(version, "%d.%d", &major, &minor) == 2 && 100 * major + minor >= 1202 ? "4" : "1";

@@ -14,7 +14,7 @@ static LLVMValueRef emit_less(const msc_emit *e, msc_dtype d, LLVMValueRef a, LL
   return LLVMBuildICmp(e->b, is_signed(d) ? LLVMIntSLT : LLVMIntULT, a, b, "");
 }
 
-/* a / 0 = 0, a % 0 = a, and the least number / -1 is itself: no input traps. */
+/* Divides integers without traps: a / 0 = 0, a % 0 = a, and the least number / -1 is itself. */
 static LLVMValueRef divide_integers(const msc_emit *e, msc_dtype d, bool remainder, LLVMValueRef a, LLVMValueRef b) {
   LLVMValueRef zero = msc_ir_int(b, 0), none = LLVMBuildICmp(e->b, LLVMIntEQ, b, zero, ""), unsafe = none;
   if (is_signed(d)) unsafe = LLVMBuildOr(e->b, none, LLVMBuildICmp(e->b, LLVMIntEQ, b, msc_ir_int(b, -1), ""), "");
@@ -27,7 +27,7 @@ static LLVMValueRef divide_integers(const msc_emit *e, msc_dtype d, bool remaind
   return remainder ? LLVMBuildSub(e->b, a, LLVMBuildMul(e->b, q, b, ""), "") : q;
 }
 
-/* By fewer than 0 places, or by as many as there are: 0, or what the sign fills. */
+/* Shifts an integer. By fewer than 0 places, or by as many as there are or more, it gives 0, or copies of the sign. */
 static LLVMValueRef shift_integer(const msc_emit *e, msc_dtype d, bool left, LLVMValueRef a, LLVMValueRef b) {
   int bits = 8 * (int)msc_dtype_bytes(d);
   LLVMValueRef far = LLVMBuildICmp(e->b, LLVMIntUGE, b, msc_ir_int(b, bits), "");
@@ -37,7 +37,7 @@ static LLVMValueRef shift_integer(const msc_emit *e, msc_dtype d, bool left, LLV
   return LLVMBuildSelect(e->b, far, msc_ir_int(b, 0), moved, "");
 }
 
-/* NaN in either operand stays. */
+/* The larger or smaller operand; NaN if either is NaN. */
 static LLVMValueRef pick_extreme(const msc_emit *e, msc_dtype d, bool largest, LLVMValueRef a, LLVMValueRef b) {
   if (d == MSC_I1) return largest ? LLVMBuildOr(e->b, a, b, "") : LLVMBuildAnd(e->b, a, b, "");
   LLVMValueRef m = LLVMBuildSelect(e->b, largest ? emit_less(e, d, b, a) : emit_less(e, d, a, b), a, b, "");
@@ -68,7 +68,7 @@ static LLVMValueRef absolute_of(const msc_emit *e, msc_dtype d, LLVMValueRef x) 
                       : x;
 }
 
-/* 1, -1 or 0, which NaN is too */
+/* The sign of x: 1, -1 or 0; 0 for NaN too. */
 static LLVMValueRef sign_of(const msc_emit *e, msc_dtype d, LLVMValueRef x) {
   LLVMValueRef zero = msc_is_float(d) ? msc_ir_real(x, 0) : msc_ir_int(x, 0),
                one = msc_is_float(d) ? msc_ir_real(x, 1) : msc_ir_int(x, 1);
@@ -77,8 +77,8 @@ static LLVMValueRef sign_of(const msc_emit *e, msc_dtype d, LLVMValueRef x) {
   return LLVMBuildSelect(e->b, emit_less(e, d, zero, x), one, low, "");
 }
 
-/* To a whole number.  Without SSE4.1: to the nearest by adding what leaves no bits for a fraction, then one
- * up or down. */
+/* Rounds to a whole number. Without SSE4.1: adds and subtracts a number so large that no bits are left for a fraction,
+ * which rounds to the nearest, and then goes one up or down. */
 static LLVMValueRef round_to_whole(msc_emit *e, msc_nest_code code, LLVMValueRef x) {
   static const char *const names[] = {"llvm.floor", "llvm.ceil", "llvm.roundeven"};
   if (e->l->cpu.level >= 2) return msc_ir_unary(e, names[code - NEST_FLOOR], x);

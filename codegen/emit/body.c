@@ -9,7 +9,7 @@ static LLVMValueRef read_scalar(msc_emit *e, const msc_instr *in) {
   return in->dtype == MSC_F64 ? v : LLVMBuildFPTrunc(e->b, v, msc_emit_type(e, (msc_dtype)in->dtype, 1), "");
 }
 
-/* Philox4x32-10 in 64-bit lanes, whose products need no other half; see ir/abi/philox.h. */
+/* Philox4x32-10 in 64-bit lanes, so that one multiplication gives both halves of a product; see ir/abi/philox.h. */
 static LLVMValueRef emit_philox(msc_emit *e, int i) {
   const msc_instr *in = &e->p->instr[i];
   LLVMBuilderRef B = e->b;

@@ -25,7 +25,7 @@ static void map_row(msc_walk *w, int last, LLVMValueRef from, LLVMValueRef to) {
   w->bound = outside;
 }
 
-/* Elements [begin, end), row by row: the first and last row may be parts. */
+/* Emits loops over elements [begin, end), row by row; the first and the last row may be incomplete. */
 static void emit_element_loops(msc_walk *w, LLVMValueRef begin, LLVMValueRef end) {
   msc_emit *e = &w->e;
   int last = w->h->num_axes - 1;
@@ -54,7 +54,7 @@ static void emit_element_loops(msc_walk *w, LLVMValueRef begin, LLVMValueRef end
   msc_ir_loop_close(e, &loop, NULL);
 }
 
-/* The lanes of an item: a whole block side by side, or what is left of the axis, vector by vector. */
+/* Emits the lanes of an item: a whole block of vectors at once, or what is left of the axis, vector by vector. */
 static void emit_block(msc_walk *w, LLVMValueRef first) {
   msc_emit *e = &w->e;
   int lane = w->h->lane, width = w->h->lanes * MSC_COLUMN_VECTORS;
@@ -85,7 +85,8 @@ static void emit_block(msc_walk *w, LLVMValueRef first) {
 
 /* ---- transposes ---- */
 
-/* A square of lanes x lanes elements at (row, column) by way of the stack: `tile` has one for each turned load. */
+/* Emits lanes x lanes elements at (row, column), transposed by way of the stack; `tile`: stack memory for each
+ * transposed load. */
 static void emit_square(msc_walk *w, LLVMValueRef row, LLVMValueRef column, LLVMValueRef *tile) {
   msc_emit *e = &w->e;
   int num = w->h->lanes;
@@ -118,7 +119,7 @@ static void emit_square(msc_walk *w, LLVMValueRef row, LLVMValueRef column, LLVM
   msc_ir_loop_close(e, &loop, NULL);
 }
 
-/* Rows [from, to): squares as far as they go, then the rest of each row. */
+/* Emits rows [from, to): squares as far as they fit, then the rest of each row. */
 static void emit_row_squares(msc_walk *w, LLVMValueRef from, LLVMValueRef to, LLVMValueRef *tile) {
   msc_emit *e = &w->e;
   msc_ir_loop columns, rows;
@@ -199,7 +200,7 @@ static LLVMValueRef stack_place(msc_emit *e) {
   return p;
 }
 
-/* Do unwanted lanes need a place to go? */
+/* Do masked stores or loads need a spare place in memory for lanes that must touch nothing? */
 static bool needs_spare(const msc_program *p) {
   for (int i = 1; i < p->head.num_instrs; i++) {
     const msc_instr *in = &p->instr[i];

@@ -7,7 +7,7 @@ enum { WARP = 32 };
 
 /* ---- the machine ---- */
 
-/* Special register, as i64. */
+/* Reads a special register, as i64. */
 static LLVMValueRef read_register(msc_walk *w, const char *name) {
   char full[64];
   strcat(strcpy(full, "llvm.nvvm.read.ptx.sreg."), name);
@@ -29,7 +29,7 @@ static LLVMValueRef split_number(msc_walk *w, LLVMValueRef a, int64_t by,
   return LLVMBuildLShr(w->e.b, a, msc_emit_int(&w->e, __builtin_ctzll((unsigned long long)by)), "");
 }
 
-/* Memory of the block, aligned for vectors of eight f64. */
+/* Reserves shared memory of the block, aligned for vectors of eight f64. */
 static LLVMValueRef make_shared_memory(msc_walk *w, int64_t bytes) {
   LLVMTypeRef type = LLVMArrayType2(LLVMInt8TypeInContext(w->e.l->llvm), (uint64_t)bytes);
   LLVMValueRef v = LLVMAddGlobalInAddressSpace(w->e.l->module, type, "shared", 3);
@@ -55,7 +55,8 @@ static void branch_close(msc_walk *w, LLVMBasicBlockRef after) {
   LLVMPositionBuilderAtEnd(w->e.b, after);
 }
 
-/* The thread's item, the number of which is `own` within the block: from here on, until end_item, it exists. */
+/* Begins the code of the thread's item, which is number `own` of the block; the code up to end_item runs only if the
+ * item exists. */
 static LLVMValueRef begin_item(msc_walk *w, LLVMValueRef own, LLVMBasicBlockRef *out_after) {
   LLVMValueRef item = add_numbers(w, multiply_by(w, read_register(w, "ctaid.x"), (int64_t)w->h->per_block), own);
   branch_open(w, is_below(w, item, LLVMGetParam(w->e.fn, w->h->num_buffers)), out_after);
@@ -71,7 +72,7 @@ static LLVMValueRef exchange_word(msc_walk *w, LLVMValueRef v, int distance) {
   return msc_ir_call(&w->e, "llvm.nvvm.shfl.sync.bfly.i32", 0, NULL, 4, arg);
 }
 
-/* The value of the thread whose number differs in one bit: of 32 bits or less, or as two words. */
+/* The value that the thread has whose number differs in one bit: of up to 32 bits, or as two words. */
 static LLVMValueRef exchange(msc_walk *w, LLVMValueRef v, int distance) {
   LLVMBuilderRef b = w->e.b;
   LLVMTypeRef type = LLVMTypeOf(v), i32 = LLVMInt32TypeInContext(w->e.l->llvm),
@@ -102,7 +103,7 @@ static LLVMValueRef join_warp(msc_walk *w, int kind, msc_dtype dtype, LLVMValueR
   return join_lanes(w, kind, dtype, v, WARP);
 }
 
-/* Each warp's value goes through shared memory to all warps. */
+/* Reduces the values of all warps of a block, by way of shared memory; every warp gets the result. */
 static LLVMValueRef join_block(msc_walk *w, int kind, msc_dtype dtype, LLVMValueRef v) {
   msc_emit *e = &w->e;
   int warps = w->team.size / WARP;
@@ -133,7 +134,8 @@ static void emit_team_rows(msc_walk *w) {
 
 /* ---- columns ---- */
 
-/* The team lies across the block: through shared memory, halves at a time, so that all get the same bits. */
+/* Reduces over a team that lies across the block: halves are added by way of shared memory, so that all threads get the
+ * same bits. */
 static LLVMValueRef join_columns(msc_walk *w, int kind, msc_dtype dtype, LLVMValueRef v) {
   msc_emit *e = &w->e;
   LLVMTypeRef type = LLVMTypeOf(v);
@@ -149,7 +151,8 @@ static LLVMValueRef join_columns(msc_walk *w, int kind, msc_dtype dtype, LLVMVal
   return v;
 }
 
-/* Threads whose columns do not exist go along with the first ones and store nothing. */
+/* Emits items that are columns. Threads without a column compute along with the first ones, for the barriers, and store
+ * nothing. */
 static void emit_columns(msc_walk *w) {
   msc_emit *e = &w->e;
   LLVMBasicBlockRef after;
@@ -190,7 +193,7 @@ static void emit_scatter(msc_walk *w) {
 
 /* ---- squares ---- */
 
-/* What threads of a block know of their square. */
+/* The position of a thread in the square that its block transposes. */
 typedef struct {
   LLVMValueRef row, column;     /* its corner: across, along the lanes */
   LLVMValueRef x, y;            /* of the thread: 0 .. 31, 0 .. 7 */
@@ -198,13 +201,14 @@ typedef struct {
   LLVMValueRef tile[MSC_NEST_INSTRS];
 } square;
 
-/* Place of (along, across) in the tile; an element more per row keeps threads off each other's banks. */
+/* The address of (along, across) in the tile; rows have one element more, so that threads do not use the same memory
+ * bank. */
 static LLVMValueRef tile_place(msc_walk *w, LLVMTypeRef type, LLVMValueRef tile, LLVMValueRef along,
                                LLVMValueRef across) {
   return point_into(w, type, tile, add_numbers(w, multiply_by(w, along, MSC_SQUARE + 1), across));
 }
 
-/* At a position that exists: what `then` emits. */
+/* Calls `then` to emit code under the condition that the position exists. */
 static void emit_at_position(msc_walk *w, square *s, LLVMValueRef across, LLVMValueRef along,
                              void (*then)(msc_walk *w, square *s, int j), int j) {
   LLVMBasicBlockRef after;

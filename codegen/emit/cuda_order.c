@@ -1,6 +1,6 @@
-/* cuda_order.c: a kernel of ir/abi/builtin.h in; the same for a GPU out, where the runtime brings none along.  Right
- * rather than fast: a scan goes along a row in one thread, a sort counts for every element who stands before it, and so
- * does `unique`, in one block. */
+/* cuda_order.c: a kernel of ir/abi/builtin.h that the runtime has no GPU code for -> its code for a GPU. Correct rather
+ * than fast: a scan runs along a row in one thread; a sort counts, for every element, those that come before it;
+ * `unique` does the same in one block. */
 #include "codegen/emit/build.h"
 
 typedef struct {
@@ -49,7 +49,7 @@ static LLVMValueRef index_at(ordering *o, msc_dtype d, LLVMValueRef array, LLVMV
   return LLVMBuildSExt(o->b, read_stored(o, d, element_at(o, d, array, at)), LLVMInt64TypeInContext(o->e.l->llvm), "");
 }
 
-/* The thread's item; the grid has a place for each. */
+/* The number of the thread's item; the grid has a thread for each item. */
 static LLVMValueRef own_item(ordering *o) {
   static const char *const names[] = {"llvm.nvvm.read.ptx.sreg.ctaid.x", "llvm.nvvm.read.ptx.sreg.tid.x"};
   LLVMValueRef own[2];
@@ -112,7 +112,7 @@ static LLVMValueRef row_place(const ordering *o, const scanned_row *r, LLVMValue
   return add_i64(o, r->first, mul_i64(o, i, r->step));
 }
 
-/* y[i] = x[0] op .. op x[i], or of all before i. */
+/* Emits y[i] = x[0] op .. op x[i], or with `exclusive` the same over all elements before i. */
 static void emit_sums(ordering *o, const scanned_row *r, bool product, LLVMValueRef exclusive, LLVMValueRef y) {
   msc_ir_loop loop;
   LLVMValueRef all = r->start[product];
@@ -124,7 +124,8 @@ static void emit_sums(ordering *o, const scanned_row *r, bool product, LLVMValue
   msc_ir_loop_close(&o->e, &loop, &all);
 }
 
-/* With P[i] the product of all before i and S[i] = dy[i] + x[i+1] S[i+1]: dx[i] = P[i] S[i]. */
+/* Emits the gradient of a running product: dx[i] = P[i] S[i], with P[i] the product of all elements before i and S[i] =
+ * dy[i] + x[i+1] S[i+1]. */
 static void emit_product_slopes(ordering *o, const scanned_row *r) {
   msc_ir_loop loop;
   LLVMValueRef slope = r->start[0], yes = LLVMConstInt(LLVMInt1TypeInContext(o->e.l->llvm), 1, false);
@@ -207,7 +208,7 @@ static void emit_update(ordering *o, LLVMValueRef item) {
 
 /* ---- unique: one block.  A value is named by the first of the elements that have it ---- */
 
-/* Whether one of the elements before i equals it. */
+/* Does one of the elements before i equal it? */
 static LLVMValueRef is_repeated(ordering *o, msc_dtype d, LLVMValueRef i, LLVMValueRef own) {
   msc_ir_loop loop;
   LLVMValueRef found = LLVMConstInt(LLVMInt1TypeInContext(o->e.l->llvm), 0, false);
@@ -218,8 +219,8 @@ static LLVMValueRef is_repeated(ordering *o, msc_dtype d, LLVMValueRef i, LLVMVa
   return found;
 }
 
-/* Emits a loop that counts the elements that are the first of their value, whose inverse[j] is negative by now, and
- * those of them that are less than `own`. */
+/* Emits a loop that counts the distinct values, whose first elements have a negative inverse[j] at this point, and how
+ * many of these are less than `own`. */
 static void count_first(ordering *o, msc_dtype d, msc_dtype index, LLVMValueRef own, LLVMValueRef *out_all,
                         LLVMValueRef *out_less) {
   msc_ir_loop loop;
@@ -239,8 +240,9 @@ static void store_index(ordering *o, msc_dtype index, LLVMValueRef v, LLVMValueR
   LLVMBuildStore(o->b, LLVMBuildTruncOrBitCast(o->b, v, msc_emit_stored_type(&o->e, index, 1), ""), p);
 }
 
-/* Three rounds with barriers between.  inverse[i] is first -1 for the first of its value, else 0; then -1 - place or
- * place, so that whoever looks sees the sign he needs before and after; then place. */
+/* Emits `unique` in three rounds with barriers between them. First inverse[i] is -1 at the first element of each value,
+ * else 0. Then it is -1 - place at first elements and place at others, so that the sign still tells them apart while
+ * others read it. At last it is place. */
 static void emit_unique(ordering *o, LLVMValueRef thread) {
   msc_dtype d = (msc_dtype)o->l->dims[MSC_UNIQUE_DTYPE], index = (msc_dtype)o->l->dims[MSC_UNIQUE_INDEX_DTYPE];
   LLVMValueRef n = nth_dim(o, MSC_UNIQUE_N), all = num(o, 0), place_less;

@@ -12,8 +12,8 @@
 
 /* ---- llvm.c: one module for one target ---- */
 
-/* How a CPU multiplies matrices of bf16: widens each term; adds two terms by one instruction, vdpbf16ps; or multiplies
- * tiles of 16 rows by AMX, and in pairs what is too small for that. */
+/* How a CPU multiplies matrices of bf16: it widens each term; or adds two terms with one instruction, vdpbf16ps; or
+ * multiplies tiles of 16 rows by AMX, and what is too small for tiles by pairs of terms. */
 typedef enum { MSC_BF16_BY_TERMS, MSC_BF16_BY_PAIRS, MSC_BF16_BY_TILES } msc_bf16_way;
 
 typedef struct {
@@ -27,14 +27,14 @@ typedef struct msc_llvm msc_llvm;
 typedef struct msc_emit msc_emit;
 typedef LLVMValueRef msc_emit_unary_fn(msc_emit *e, LLVMValueRef x);
 
-/* What a target computes of f32 by instructions of its own. */
+/* Functions of f32 for which a target has instructions. */
 typedef struct {
   msc_emit_unary_fn *exp, *sqrt;
   LLVMValueRef (*divide)(msc_emit *e, LLVMValueRef a, LLVMValueRef b);
   msc_emit_unary_fn *to_bf16; /* to 16 bits as integers */
 } msc_llvm_math;
 
-/* What LLVM makes code for. */
+/* An LLVM module for one target. */
 typedef struct {
   const char *triple;
   bool (*choose)(msc_llvm *l, const msc_code_target *target); /* sets l->cpu and the sizes of vectors; or reports */
@@ -59,10 +59,10 @@ struct msc_llvm {
 };
 
 bool msc_llvm_open(msc_context *ctx, const msc_code_target *target, msc_llvm *out_llvm);
-/* For the same target, in an LLVM context of its own; false: see msc_llvm_report. */
+/* Opens a module for the same target from bitcode, in an LLVM context of its own; false: see msc_llvm_report. */
 bool msc_llvm_open_like(const msc_llvm *other, LLVMMemoryBufferRef bitcode, msc_llvm *out_llvm);
 void msc_llvm_close(msc_llvm *l);
-/* True, or what failed, reported. */
+/* True if nothing failed; else reports LLVM's message and returns false. */
 bool msc_llvm_report(const msc_llvm *l, msc_context *ctx);
 /* Which PTX a plan carries, newest first; a GPU takes the newest that is not newer than itself. */
 enum { MSC_LEAST_ARCH = 80, MSC_NUM_PTX = 2 };
@@ -71,21 +71,21 @@ typedef struct {
   const char *cpu, *features;
 } msc_ptx_row;
 extern const msc_ptx_row msc_ptx_generation[MSC_NUM_PTX];
-/* For one of these. */
+/* The machine that makes PTX for one of these architectures. */
 LLVMTargetMachineRef msc_llvm_nvptx_machine(msc_llvm *l, int arch);
 void msc_llvm_set_attribute(msc_llvm *l, LLVMValueRef fn, const char *name, const char *value);
 void msc_llvm_set_flag(msc_llvm *l, LLVMValueRef fn, const char *name);
-/* LLVM's own passes over the module; false: see msc_llvm_report. */
+/* Runs LLVM's own passes over the module; false: see msc_llvm_report. */
 bool msc_llvm_run(msc_llvm *l, const char *pipeline);
-/* Uses the module up.  NULL: see msc_llvm_report. */
+/* Makes the code of a module, which is used up. NULL: see msc_llvm_report. */
 LLVMMemoryBufferRef msc_llvm_emit(msc_llvm *l, LLVMTargetMachineRef machine, LLVMModuleRef module,
                                   LLVMCodeGenFileType type);
-/* An empty kernel with the target's attributes. */
+/* Adds an empty kernel with the target's attributes. */
 LLVMValueRef msc_llvm_kernel(msc_llvm *l, const char *name);
-/* Lets a kernel use what its CPU has beyond its level. */
+/* Allows a kernel the CPU features beyond its level that products of bf16 use. */
 void msc_llvm_allow(msc_llvm *l, LLVMValueRef fn, msc_bf16_way way);
-/* Columns of a panel, as many as vectors of the sums hold; rows that are done together, as sums fit the registers that
- * come with such vectors. */
+/* msc_product_width: columns of a panel, as many as the vectors of sums hold. msc_product_height: rows that are
+ * multiplied together, so that their sums fit the registers. */
 static inline int msc_product_width(const msc_llvm *l, msc_dtype d) {
   return MSC_PRODUCT_VECTORS * l->product_bytes / (int)msc_product_bytes(msc_dtype_bytes(d));
 }
@@ -93,28 +93,28 @@ static inline int msc_product_height(const msc_llvm *l) { return l->product_byte
 
 /* ---- sanitize.c ---- */
 
-/* Has the address sanitizer watch what the module's kernels touch; their code needs a process with the sanitizer.
+/* Adds the address sanitizer's checks to the module's kernels, which then run only in a process with that sanitizer.
  * False: see msc_llvm_report. */
 bool msc_sanitize(msc_llvm *l);
 
 /* ---- parts.c ---- */
 
-/* Optimises and assembles; an ELF relocatable, or NULL: see msc_llvm_report. */
+/* Optimises and assembles the module; returns an ELF relocatable, or NULL: see msc_llvm_report. */
 LLVMMemoryBufferRef msc_llvm_assemble(msc_llvm *l);
 enum { MSC_MAX_PARTS = 4 };
-/* make(user, i) for each i < num, by as many threads as there are CPUs for. */
+/* Calls make(user, i) for each i < num, in as many threads as there are CPUs. */
 void msc_side_by_side(size_t num, void (*make)(void *user, size_t piece), void *user);
-/* msc_llvm_assemble of each part, at the same time.  The objects are the caller's, NULL where there is none; false
- * after a report. */
+/* Assembles the module in parts at the same time. The caller owns the objects, which are NULL where there is none;
+ * false after a report. */
 bool msc_parts_assemble(msc_llvm *l, size_t *out_num, LLVMMemoryBufferRef out_object[MSC_MAX_PARTS]);
 
 /* ---- cpu.c ---- */
 
 size_t msc_cpu_count(void);
 msc_cpu msc_cpu_row(size_t i);
-/* NULL or "native": this machine.  False after an error that names what is near. */
+/* Finds a CPU by name; NULL or "native": this machine. False after an error that suggests a name. */
 bool msc_cpu_choose(msc_context *ctx, const char *name, msc_cpu *out_cpu);
-/* Level of a name of cpu.def; NULL or "native": of this machine; 1 for what is not known. */
+/* The level of a CPU's name; NULL or "native": this machine's; 1 for unknown names. */
 int msc_cpu_level(const char *name);
 /* The name that stands for all CPUs of a level. */
 const char *msc_cpu_plain(int level);
@@ -126,11 +126,11 @@ const char *const *msc_cpu_bf16_features(msc_bf16_way way, size_t *out_num);
 /* ---- nvptx.c ---- */
 
 extern const char msc_nvptx_pipeline[];
-/* An empty kernel that takes the program's buffers, the extent, dims and scalars, each by itself. */
+/* Adds an empty kernel whose parameters are the program's buffers, the extent, dims and scalars, one by one. */
 LLVMValueRef msc_nvptx_kernel(msc_llvm *l, const char *name, const msc_program_head *h);
-/* Allows all kernels so far what a GPU computes faster than IEEE would have it. */
+/* Allows all kernels so far the operations that a GPU computes faster than IEEE 754 demands. */
 void msc_nvptx_relax(msc_llvm *l);
-/* The module as images: PTX for every generation of GPUs, the newest first. */
+/* Makes images of the module: PTX for every generation of GPUs, the newest first. */
 bool msc_nvptx_images(msc_llvm *l, msc_arena *arena, msc_machine_code *out_code);
 
 /* ---- object.c ---- */
@@ -177,7 +177,7 @@ bool msc_emit_varies(const msc_emit *e, int instr); /* along the lanes */
 LLVMTypeRef msc_emit_type(const msc_emit *e, msc_dtype dtype, int lanes);
 LLVMValueRef msc_emit_int(const msc_emit *e, int64_t v); /* i64 */
 LLVMValueRef msc_emit_size(const msc_emit *e, int axis);
-/* Value of instruction i, made a vector if `vector` and it is none. */
+/* The value of instruction i; if `vector`, a scalar is repeated in all lanes. */
 LLVMValueRef msc_emit_get(msc_emit *e, int i, bool vector);
 LLVMValueRef msc_emit_splat(const msc_emit *e, LLVMValueRef v, int lanes);
 LLVMValueRef msc_emit_unmasked(msc_emit *e, LLVMValueRef v, LLVMValueRef identity); /* identity where no lane exists */
@@ -191,15 +191,15 @@ void msc_emit_instr(msc_emit *e, int i);
 
 LLVMValueRef msc_emit_identity(const msc_emit *e, int kind, msc_dtype dtype, int lanes);
 LLVMValueRef msc_emit_combine(msc_emit *e, int kind, msc_dtype dtype, LLVMValueRef a, LLVMValueRef b);
-/* All lanes into one, in a fixed order. */
+/* Reduces all lanes to one value, in a fixed order. */
 LLVMValueRef msc_emit_horizontal(msc_emit *e, int kind, msc_dtype dtype, LLVMValueRef v);
 
 /* ---- emit/memory.c ---- */
 
 LLVMValueRef msc_emit_load(msc_emit *e, int i);
-/* The elements from the first lane's place on, side by side, whatever the lanes lie along. */
+/* Loads a vector of neighbouring elements from the first lane's place on, whichever axis the lanes lie along. */
 LLVMValueRef msc_emit_load_run(msc_emit *e, int i);
-/* Asks for what the load or store will need at a later position of the axis: `lanes` elements side by side. */
+/* Prefetches what the load or store will access at a later position of the axis: `lanes` neighbouring elements. */
 void msc_emit_prefetch(msc_emit *e, int i, int axis, int64_t ahead, int lanes);
 void msc_emit_store(msc_emit *e, int i);
 void msc_emit_scatter(msc_emit *e, int i);
@@ -207,7 +207,7 @@ void msc_emit_fill(msc_emit *e, int i);
 void msc_emit_check(msc_emit *e, int i);
 LLVMValueRef msc_emit_place(msc_emit *e, int i); /* element number of the first lane */
 LLVMValueRef msc_emit_index(msc_emit *e, int i); /* a NEST_INDEX */
-/* Between an element as stored and as computed. */
+/* Convert between an element as it is stored and as it is computed. */
 LLVMValueRef msc_emit_widen(msc_emit *e, LLVMValueRef stored, msc_dtype memory);
 LLVMValueRef msc_emit_narrow(msc_emit *e, LLVMValueRef value, msc_dtype memory);
 LLVMTypeRef msc_emit_stored_type(const msc_emit *e, msc_dtype memory, int lanes);
@@ -229,8 +229,8 @@ extern const msc_llvm_math msc_nvvm_math;
 
 /* ---- emit/product.c ---- */
 
-/* Those of pairs and tiles are of bf16, for CPUs that have the instructions; tiles take panels that are packed for
- * pairs. */
+/* The kernels of a product. Those of pairs and tiles are for bf16, on CPUs with the instructions; tiles read panels
+ * that are packed for pairs. */
 typedef enum {
   MSC_PACK,
   MSC_PACK_TRANSPOSED,
@@ -250,39 +250,40 @@ static inline bool msc_product_has(int level, msc_product_part part, msc_dtype d
   return level >= 3 && (msc_product_way(part) == MSC_BF16_BY_TERMS || (level == 4 && dtype == MSC_BF16));
 }
 
-/* "multiply_f32" */
+/* The kernel's name, such as "multiply_f32". */
 const char *msc_product_name(msc_context *ctx, msc_product_part part, msc_dtype dtype);
-/* The kernel, in the module. */
+/* Emits the kernel into the module. */
 void msc_product_emit(msc_llvm *l, const char *name, msc_product_part part, msc_dtype dtype);
-/* The kernel as an ELF relocatable for all CPUs of a level that has fused multiply-add; NULL after a report. */
+/* Assembles the kernel as an ELF relocatable for all CPUs of a level that has fused multiply-add; NULL after a
+ * report. */
 LLVMMemoryBufferRef msc_product_assemble(msc_context *ctx, int level, msc_product_part part, msc_dtype dtype);
 
 /* ---- emit/product_tiles.c ---- */
 
 enum { MSC_TILE_ROWS = 16, MSC_TILE_HEIGHT = 32 }; /* of a register; that are done together */
-/* The kernel that multiplies by AMX. */
+/* Emits the body of the kernel that multiplies by AMX. */
 void msc_product_emit_tiles(msc_llvm *l, LLVMValueRef fn);
 
 /* ---- products.c ---- */
 
-/* What msc_product_assemble gives, made when msc was built: it takes longer than all other kernels of
- * a small network. */
+/* The object of msc_product_assemble, made when msc was built: making it takes longer than all other kernels of a small
+ * network. */
 msc_object msc_product_object(int level, msc_product_part part, msc_dtype dtype);
 
 /* ---- emit/cpu.c ---- */
 
-/* Loops around the body; the function is complete afterwards. */
+/* Completes the function of a CPU's kernel: loops around the program's body. */
 void msc_emit_cpu(msc_llvm *l, const msc_program *p, LLVMValueRef fn);
 
 /* ---- emit/cuda.c ---- */
 
-/* The same for a GPU: blocks and threads around the body. */
+/* Completes the function of a GPU's kernel: blocks and threads around the program's body. */
 void msc_emit_cuda(msc_llvm *l, const msc_program *p, LLVMValueRef fn);
 
 /* ---- emit/cuda_order.c ---- */
 
 enum { MSC_ORDER_THREADS = 128, MSC_UNIQUE_THREADS = 1024 };
-/* A kernel of ir/abi/builtin.h; element types and kinds are part of the code. */
+/* Emits a kernel of ir/abi/builtin.h for a GPU; element types and kinds are part of the code. */
 void msc_emit_cuda_order(msc_llvm *l, const msc_builtin_launch *launch, unsigned num_buffers, LLVMValueRef fn);
 uint64_t msc_cuda_order_items(const msc_builtin_launch *l);
 int msc_cuda_order_threads(const msc_builtin_launch *l); /* of a block, which has as many items */

@@ -66,7 +66,7 @@ static LLVMValueRef is(msc_emit *e, LLVMRealPredicate p, LLVMValueRef a, LLVMVal
   return LLVMBuildFCmp(e->b, p, a, b, "");
 }
 
-/* a b + c, rounded once where the CPU can. */
+/* a b + c, rounded once where the CPU has fused multiply-add. */
 static LLVMValueRef fma_(msc_emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
   LLVMTypeRef t = LLVMTypeOf(a);
   LLVMValueRef arg[] = {a, b, c};
@@ -83,7 +83,7 @@ static LLVMValueRef to_bits(msc_emit *e, LLVMValueRef x) {
   return LLVMBuildBitCast(e->b, x, msc_ir_int_type(e, x, bits_of(x)), "");
 }
 
-/* Least and most keep NaN. */
+/* Limits x to [low, high]; NaN stays NaN. */
 static LLVMValueRef clamp(msc_emit *e, LLVMValueRef x, double low, double high) {
   x = fselect(e, is(e, LLVMRealOGT, x, msc_ir_real(x, high)), msc_ir_real(x, high), x);
   return fselect(e, is(e, LLVMRealOLT, x, msc_ir_real(x, low)), msc_ir_real(x, low), x);
@@ -97,14 +97,16 @@ static LLVMValueRef with_sign_of(msc_emit *e, LLVMValueRef magnitude, LLVMValueR
 
 /* ---- exp ---- */
 
-/* Nearest integer of a small x: as a float, and in *out_int as an integer, from the bits of x + 1.5 2^52. */
+/* Rounds a small x to the nearest integer: returned as a float, and in *out_int as an integer, read from the bits of x
+ * + 1.5 2^52. */
 static LLVMValueRef round_to_int(msc_emit *e, LLVMValueRef x, LLVMValueRef *out_int) {
   LLVMValueRef magic = msc_ir_real(x, is_f64(x) ? 0x1.8p52 : 0x1.8p23), t = fadd(e, x, magic);
   *out_int = LLVMBuildSub(e->b, to_bits(e, t), to_bits(e, magic), "");
   return fsub(e, t, magic);
 }
 
-/* x 2^n for |n| within twice the exponent's range: two factors, so that results may be subnormal or overflow. */
+/* x 2^n for |n| up to twice the exponent's range: multiplies by two factors, so that results may be subnormal or
+ * overflow. */
 static LLVMValueRef scale(msc_emit *e, LLVMValueRef x, LLVMValueRef n) {
   LLVMValueRef half = LLVMBuildAShr(e->b, n, msc_ir_int(n, 1), ""), rest = LLVMBuildSub(e->b, n, half, "");
   LLVMValueRef shift = msc_ir_int(n, fraction_bits(x)), bias = msc_ir_int(n, bias_of(x));
@@ -114,7 +116,7 @@ static LLVMValueRef scale(msc_emit *e, LLVMValueRef x, LLVMValueRef n) {
               LLVMBuildBitCast(e->b, b, LLVMTypeOf(x), ""));
 }
 
-/* x = n ln 2 + r; returns exp(r) - 1.  `low` is a correction of x, or NULL. */
+/* With x = n ln 2 + r, returns exp(r) - 1. `low`: a correction to be added to x, or NULL. */
 static LLVMValueRef reduced_expm1(msc_emit *e, LLVMValueRef x, LLVMValueRef low, LLVMValueRef *out_n) {
   bool wide = is_f64(x);
   LLVMValueRef n = round_to_int(e, fmul(e, x, msc_ir_real(x, 1.4426950408889634074)), out_n);
@@ -125,8 +127,8 @@ static LLVMValueRef reduced_expm1(msc_emit *e, LLVMValueRef x, LLVMValueRef low,
   return fma_(e, fmul(e, r, r), POLY(e, r, exp), r);
 }
 
-/* What lies below the range is not computed: rounding it to zero takes a CPU a hundred times as long as the rest, and
- * half of all scores of causal attention do. */
+/* exp(x + low). Results below the normal range are zero without being computed: to round them to zero takes a CPU a
+ * hundred times as long as the rest, and half of all scores of causal attention are so small. */
 static LLVMValueRef exp_of_sum(msc_emit *e, LLVMValueRef x, LLVMValueRef low) {
   LLVMValueRef n, zero = msc_ir_real(x, 0), below = is(e, LLVMRealOLT, x, msc_ir_real(x, is_f64(x) ? -746 : -104));
   LLVMValueRef most = msc_ir_real(x, is_f64(x) ? 710 : 89);
@@ -154,7 +156,7 @@ LLVMValueRef msc_math_tanh(msc_emit *e, LLVMValueRef x) {
 
 /* ---- log ---- */
 
-/* x = 2^n (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), for positive finite x; subnormal numbers are lifted first. */
+/* Writes positive finite x as 2^n (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2); subnormal numbers are scaled first. */
 static LLVMValueRef split_exponent(msc_emit *e, LLVMValueRef x, LLVMValueRef *out_n) {
   int fraction = fraction_bits(x);
   LLVMValueRef tiny = is(e, LLVMRealOLT, x, msc_ir_real(x, is_f64(x) ? 0x1p-1022 : 0x1p-126));
@@ -165,7 +167,7 @@ static LLVMValueRef split_exponent(msc_emit *e, LLVMValueRef x, LLVMValueRef *ou
   LLVMValueRef m = LLVMBuildBitCast(e->b, LLVMBuildSub(e->b, w, LLVMBuildShl(e->b, n, msc_ir_int(w, fraction), ""), ""),
                                     LLVMTypeOf(x), "");
   n = LLVMBuildSub(e->b, n, LLVMBuildSelect(e->b, tiny, msc_ir_int(w, fraction), msc_ir_int(w, 0), ""), "");
-  /* to a float without a conversion of 64-bit integers, which AVX2 lacks: through the low bits of 1.5 2^52 */
+  /* AVX2 cannot convert 64-bit integers to floats: they become the low bits of 1.5 2^52 */
   LLVMValueRef magic = msc_ir_real(x, is_f64(x) ? 0x1.8p52 : 0x1.8p23);
   *out_n = fsub(e, LLVMBuildBitCast(e->b, LLVMBuildAdd(e->b, n, to_bits(e, magic), ""), LLVMTypeOf(x), ""), magic);
   return fsub(e, m, msc_ir_real(x, 1));
@@ -197,7 +199,7 @@ LLVMValueRef msc_math_log(msc_emit *e, LLVMValueRef x) {
 
 /* ---- erf ---- */
 
-/* |x| < 1: x + x P(x^2); beyond, 1 - exp(P(|x| - middle)). */
+/* erf x = x + x P(x^2) for |x| < 1, and 1 - exp(P(|x| - middle)) beyond. */
 LLVMValueRef msc_math_erf(msc_emit *e, LLVMValueRef x) {
   bool wide = is_f64(x);
   LLVMValueRef n, a = msc_ir_unary(e, "llvm.fabs", x), near = fma_(e, x, POLY(e, fmul(e, x, x), erf), x);
@@ -243,7 +245,7 @@ static pair log_pair(msc_emit *e, LLVMValueRef x) {
   pair rest = two_product(e, cube.high, factor);
   rest.low = fma_(e, cube_low, factor, rest.low);
   pair first = two_sum(e, fmul(e, n, msc_ir_real(x, 0x1.62e42feep-1)), fadd(e, s, s));
-  /* when n is 0 the first term is, and the order of the sum does not matter */
+  /* n ln 2 is the larger term, or zero when n is 0, in which case the order of the sum does not matter */
   LLVMValueRef low =
       fadd(e, fadd(e, s_low, s_low), fadd(e, first.low, fma_(e, n, msc_ir_real(x, 0x1.a39ef35793c76p-33), rest.low)));
   pair second = two_sum(e, first.high, rest.high);
@@ -253,7 +255,7 @@ static pair log_pair(msc_emit *e, LLVMValueRef x) {
 static LLVMValueRef pow_special(msc_emit *e, LLVMValueRef x, LLVMValueRef y, LLVMValueRef r) {
   LLVMValueRef zero = msc_ir_real(x, 0), one = msc_ir_real(x, 1), a = msc_ir_unary(e, "llvm.fabs", x),
                b = msc_ir_unary(e, "llvm.fabs", y);
-  /* whole numbers: adding and taking away 2^52 changes nothing; odd ones: half of it is not whole */
+  /* b is whole if adding and subtracting 2^52 does not change it, and odd if half of it is not whole */
   LLVMValueRef big = msc_ir_real(x, 0x1p52), huge = is(e, LLVMRealOGE, b, big), half = fmul(e, b, msc_ir_real(x, 0.5));
   LLVMValueRef whole = LLVMBuildOr(e->b, huge, is(e, LLVMRealOEQ, fsub(e, fadd(e, b, big), big), b), "");
   LLVMValueRef half_whole =

@@ -1,7 +1,8 @@
-/* memory.c: loads, stores and index checks of a program, with the conversions between elements as stored and as
- * computed: f16 and bf16 are computed in f32, i1 is a byte in memory.
- * Lanes side by side move as vectors; lanes apart, or behind a guard that differs by lane, move one by one through an
- * address that is a spare one where nothing must be touched. */
+/* memory.c: loads, stores and index checks of a program, with conversions between elements as stored and as computed:
+ * f16 and bf16 are computed in f32, i1 is a byte in memory.
+ *
+ * Lanes that are neighbours in memory are loaded and stored as vectors. Lanes that are apart, or under a guard that
+ * differs by lane, are accessed one by one; a lane that must touch nothing gets the address of a spare place. */
 #include "codegen/emit/build.h"
 
 /* ---- conversions ---- */
@@ -106,7 +107,8 @@ static LLVMValueRef lane_numbers(const msc_emit *e, int lanes) {
   return LLVMConstVector(k, (unsigned)lanes);
 }
 
-/* Outer axes first, so that what does not change in the inner loops stands together. */
+/* The sum of the terms of an address. Outer axes come first, so that terms which do not change in the inner loops can
+ * be computed outside of them. */
 static LLVMValueRef emit_affine(msc_emit *e, const msc_slots *at) {
   LLVMValueRef sum = at->c0 ? value_of_slot(e, at->c0) : NULL;
   for (int i = 0; i < e->p->head.num_axes; i++) {
@@ -118,7 +120,8 @@ static LLVMValueRef emit_affine(msc_emit *e, const msc_slots *at) {
   return sum ? sum : msc_emit_int(e, 0);
 }
 
-/* Constants come last: neighbouring vectors share the sum before them. */
+/* The address of instruction i's access. Constants are added last, so that neighbouring vectors share the sum
+ * before. */
 LLVMValueRef msc_emit_place(msc_emit *e, int i) {
   const msc_slots *at = &e->p->instr[i].at;
   LLVMValueRef sum = emit_affine(e, at);
@@ -182,7 +185,7 @@ static void emit_write(msc_emit *e, const access *a, LLVMValueRef v, LLVMValueRe
   LLVMSetAlignment(LLVMBuildStore(e->b, v, p), alignment(e, a));
 }
 
-/* Where the guard is false, zeros: from a spare place, or instead of the first element. */
+/* Loads under a guard: zeros where it is false, read from a spare place, or instead of the first element. */
 static LLVMValueRef read_guarded(msc_emit *e, const access *a, LLVMValueRef guard) {
   LLVMValueRef p = pointer_to(e, a, a->place);
   if (!guard) return emit_read(e, a, a->vector, p);
@@ -191,8 +194,8 @@ static LLVMValueRef read_guarded(msc_emit *e, const access *a, LLVMValueRef guar
   return spare ? v : LLVMBuildSelect(e->b, guard, v, LLVMConstNull(a->vector), "");
 }
 
-/* The lanes that exist and pass the guard; NULL: all.  A guard that is the same for all lanes is left
- * to the address. */
+/* The mask of the lanes that exist and pass the guard; NULL: all lanes. A guard that is equal in all lanes is applied
+ * to the address instead. */
 static LLVMValueRef mask_of_guard(msc_emit *e, uint16_t guard) {
   if (!guard || !msc_emit_varies(e, guard)) return e->mask;
   LLVMValueRef ok = msc_emit_get(e, guard, true);
@@ -214,7 +217,7 @@ static void write_masked(msc_emit *e, const access *a, LLVMValueRef v, LLVMValue
   msc_ir_call(e, "llvm.masked.store", 2, types, 4, arg);
 }
 
-/* Lane by lane; where unwanted, from the spare place. */
+/* Loads lane by lane; masked lanes read the spare place. */
 static LLVMValueRef read_apart(msc_emit *e, const access *a, LLVMValueRef mask, LLVMValueRef guard) {
   LLVMValueRef v = LLVMGetPoison(a->vector);
   for (int k = 0; k < a->lanes; k++) {
@@ -226,7 +229,7 @@ static LLVMValueRef read_apart(msc_emit *e, const access *a, LLVMValueRef mask, 
   return v;
 }
 
-/* One element for all lanes, if any of them is wanted. */
+/* Loads one element into all lanes, if the mask has any. */
 static LLVMValueRef read_same(msc_emit *e, const access *a, LLVMValueRef mask, LLVMValueRef guard) {
   LLVMTypeRef type = LLVMTypeOf(mask);
   LLVMValueRef any = msc_ir_call(e, "llvm.vector.reduce.or", 1, &type, 1, &mask);
@@ -303,7 +306,7 @@ static void add_at_once(msc_emit *e, const access *a, msc_dtype d, LLVMValueRef 
   }
 }
 
-/* Of a GPU: all lanes or none. */
+/* On a GPU, where a thread has one lane: adds the element if the condition holds. */
 static void scatter_if(msc_emit *e, const access *a, const msc_instr *in, LLVMValueRef ok, LLVMValueRef x) {
   msc_dtype d = (msc_dtype)in->dtype;
   LLVMBasicBlockRef then = msc_ir_block(e), after = msc_ir_block(e);
@@ -316,7 +319,8 @@ static void scatter_if(msc_emit *e, const access *a, const msc_instr *in, LLVMVa
   LLVMPositionBuilderAtEnd(e->b, after);
 }
 
-/* Adds to a place that the lanes share with no one: lanes lie across the columns of a row. */
+/* Adds to elements by index. On a CPU no other lane or thread adds to the same element: lanes lie across the columns of
+ * a row. */
 void msc_emit_scatter(msc_emit *e, int i) {
   const msc_instr *in = &e->p->instr[i];
   access a = access_of(e, i, in->arg[0]);

@@ -7,7 +7,7 @@
  * Numbers below 2^-126 are 0, in and out.  NaN and infinities are what IEEE 754 says. */
 #include "codegen/emit/build.h"
 
-/* The instruction works on scalars: lane by lane. */
+/* Calls an instruction that works on scalars, lane by lane. */
 static LLVMValueRef call_by_lane(msc_emit *e, const char *name, LLVMValueRef x) {
   if (!msc_ir_is_vector(x)) return msc_ir_call(e, name, 0, NULL, 1, &x);
   LLVMValueRef y = LLVMGetPoison(LLVMTypeOf(x));
@@ -28,7 +28,7 @@ static LLVMValueRef fused(msc_emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValue
   return msc_ir_call(e, "llvm.fma", 1, &t, 3, (LLVMValueRef[]){a, b, c});
 }
 
-/* 2^t (1 + r ln 2), t = x / ln 2 as rounded and r what rounding took away. */
+/* exp x = 2^t (1 + r ln 2), where t is x / ln 2 rounded, and r the rounding error. */
 static LLVMValueRef nvvm_exp(msc_emit *e, LLVMValueRef x) {
   x = pick(e, "llvm.minimum", pick(e, "llvm.maximum", x, -150), 150);
   LLVMValueRef high = msc_ir_real(x, 0x1.715476p+0), t = LLVMBuildFMul(e->b, x, high, "");
@@ -42,7 +42,7 @@ static LLVMValueRef nvvm_sqrt(msc_emit *e, LLVMValueRef x) {
   return call_by_lane(e, "llvm.nvvm.sqrt.approx.ftz.f", x);
 }
 
-/* a (1 / b); the reciprocal of the largest numbers would be below the least one. */
+/* a (1 / b), with both scaled where b is so large that its reciprocal would be below the least number. */
 static LLVMValueRef nvvm_divide(msc_emit *e, LLVMValueRef a, LLVMValueRef b) {
   LLVMValueRef large = LLVMBuildFCmp(e->b, LLVMRealOGT, msc_ir_unary(e, "llvm.fabs", b), msc_ir_real(b, 0x1p126), "");
   LLVMValueRef scale = LLVMBuildSelect(e->b, large, msc_ir_real(b, 0.25), msc_ir_real(b, 1), "");
@@ -50,14 +50,15 @@ static LLVMValueRef nvvm_divide(msc_emit *e, LLVMValueRef a, LLVMValueRef b) {
   return LLVMBuildFMul(e->b, LLVMBuildFMul(e->b, a, scale, ""), by, "");
 }
 
-/* LLVM's declaration does not say that the call comes back, and no load would be moved past it. */
+/* Marks the call as one that returns, which LLVM's declaration does not say: without it no load is moved past the
+ * call. */
 static void promise_return(msc_emit *e, LLVMValueRef call) {
   unsigned kind = LLVMGetEnumAttributeKindForName("willreturn", strlen("willreturn"));
   LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                            LLVMCreateEnumAttribute(e->l->llvm, kind, 0));
 }
 
-/* Two as one word: the instruction for one takes four times as long. */
+/* Converts two numbers to bf16 by one instruction: that for a single one takes four times as long. */
 static LLVMValueRef pair_to_bf16(msc_emit *e, LLVMValueRef low, LLVMValueRef high) {
   LLVMValueRef two = msc_ir_call(e, "llvm.nvvm.ff2bf16x2.rn", 0, NULL, 2, (LLVMValueRef[]){high, low});
   promise_return(e, two);

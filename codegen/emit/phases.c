@@ -1,5 +1,6 @@
-/* phases.c: an item of a program whose axes are known, in; its phases over the reduced axes, and the tail around them,
- * out.  An instruction is computed in the outermost loop in which everything it varies along is known, once. */
+/* phases.c: an item of a program, whose axes have positions -> its phases over the reduced axes, and the tail before
+ * and after them. An instruction is computed once, in the outermost loop in which all axes that it varies along have
+ * positions. */
 #include "codegen/emit/walk.h"
 
 static void forget_values(msc_walk *w, uint16_t axes) {
@@ -7,14 +8,15 @@ static void forget_values(msc_walk *w, uint16_t axes) {
     for (int u = 0; u < MSC_COPIES && (w->e.p->instr[i].axes & axes); u++) w->e.value[i][u] = NULL;
 }
 
-/* Values that vary along the axis belonged to the position before and must be computed again. */
+/* Gives the axis a position. Values that vary along it belonged to the earlier position: they are dropped, and computed
+ * again. */
 void msc_walk_bind(msc_walk *w, int axis, LLVMValueRef at) {
   w->e.axis[axis] = at;
   w->bound |= msc_bit(axis);
   forget_values(w, msc_bit(axis));
 }
 
-/* Positions of the axes from one number, innermost last. */
+/* Gives several axes their positions, from a number in row-major order. */
 void msc_walk_bind_items(msc_walk *w, LLVMValueRef number, uint16_t axes) {
   msc_emit *e = &w->e;
   for (int a = w->h->num_axes - 1; a >= 0; a--) {
@@ -29,7 +31,7 @@ void msc_walk_bind_items(msc_walk *w, LLVMValueRef number, uint16_t axes) {
   }
 }
 
-/* Of numbers that are not negative; a GPU divides 32 bits far faster than 64. */
+/* Divides numbers that are not negative, in 32 bits where that is enough: a GPU is much faster at these. */
 LLVMValueRef msc_walk_divide(msc_walk *w, LLVMValueRef a, LLVMValueRef b) {
   LLVMBuilderRef B = w->e.b;
   LLVMTypeRef i32 = LLVMInt32TypeInContext(w->e.l->llvm);
@@ -44,7 +46,7 @@ static LLVMValueRef place_of_kept(msc_walk *w, int i) {
   return LLVMBuildInBoundsGEP2(e->b, msc_emit_type(e, (msc_dtype)e->p->instr[i].dtype, 1), w->kept[i], &at, 1, "");
 }
 
-/* Whole vectors, also at the end of the row: there is room behind it. */
+/* Stores a kept value, in whole vectors even at the end of the row: there is room behind it. */
 static void emit_kept(msc_walk *w, int i) {
   msc_emit *e = &w->e;
   if (w->phase == w->kept_from[i]) {
@@ -57,7 +59,7 @@ static void emit_kept(msc_walk *w, int i) {
   }
 }
 
-/* The condition under which this thread executes a root; NULL: always.  A value that all threads of a team have is
+/* The condition under which this thread stores a result; NULL: always. A value that all threads of a team hold is
  * stored by the first of them. */
 static LLVMValueRef condition_to_store(const msc_walk *w, const msc_instr *in) {
   const msc_team *t = &w->team;
@@ -93,7 +95,8 @@ static void emit_copies(msc_walk *w, int i) {
   e->copy = 0, e->lane_offset = first;
 }
 
-/* All that can be computed now; results are stored after everything is loaded, because they may lie on operands. */
+/* Computes all instructions whose axes have positions. Results are stored after everything is loaded, since they may
+ * lie on operands. */
 void msc_walk_ready(msc_walk *w, const bool *needed) {
   for (int roots = 0; roots < 2; roots++)
     for (int i = 1; i < w->h->num_instrs; i++) {
@@ -124,7 +127,7 @@ static void find_phase(const msc_walk *w, int number, msc_phase *ph) {
   }
 }
 
-/* Room for rows of expensive values that more than one phase needs. */
+/* Reserves stack memory for rows of values that more than one phase needs and that are expensive to compute again. */
 void msc_walk_keep_rows(msc_walk *w) {
   msc_emit *e = &w->e;
   uint8_t needed_in[MSC_NEST_INSTRS] = {0}, first[MSC_NEST_INSTRS] = {0};
@@ -161,7 +164,8 @@ static void start_phase(msc_walk *w, msc_phase *ph, int accumulators) {
   }
 }
 
-/* The body at the bound position; accumulator `to` takes it where lanes are reduced, else each copy has its own. */
+/* Emits the body at the present position and adds it to accumulator `to` where lanes are reduced; else each unrolled
+ * copy has its own. */
 static void emit_point(msc_walk *w, msc_phase *ph, int to) {
   msc_emit *e = &w->e;
   msc_walk_ready(w, ph->needed);
@@ -181,7 +185,7 @@ static void emit_point(msc_walk *w, msc_phase *ph, int to) {
 
 LLVMValueRef msc_walk_mask(msc_walk *w, LLVMValueRef first, LLVMValueRef to) {
   msc_emit *e = &w->e;
-  /* 32-bit numbers compare in one vector as wide as the data's; what is left is cut to fit */
+  /* lane numbers of 32 bits compare in one vector as wide as the data's; the rest of the row is cut to fit them */
   LLVMTypeRef i32 = LLVMInt32TypeInContext(e->l->llvm);
   LLVMValueRef k[64];
   LLVMValueRef few = LLVMBuildSub(e->b, to, first, ""), most = msc_emit_int(e, w->h->lanes);
@@ -191,14 +195,15 @@ LLVMValueRef msc_walk_mask(msc_walk *w, LLVMValueRef first, LLVMValueRef to) {
   return LLVMBuildICmp(e->b, LLVMIntSLT, LLVMConstVector(k, (unsigned)w->h->lanes), left, "");
 }
 
-/* From `from` on, in steps of whole vectors: the end of those, given `width` lanes per step. */
+/* The end of the whole vectors from `from` on, when a step takes `width` lanes. */
 LLVMValueRef msc_walk_whole(msc_walk *w, LLVMValueRef from, LLVMValueRef to, int width) {
   msc_emit *e = &w->e;
   LLVMValueRef n = LLVMBuildAnd(e->b, LLVMBuildSub(e->b, to, from, ""), msc_emit_int(e, -width), "");
   return LLVMBuildAdd(e->b, from, n, "");
 }
 
-/* One accumulator per reduction becomes several, the new ones empty; and back. */
+/* Splits each reduction's accumulator into `num`, of which the new ones begin empty. join_accumulators combines them
+ * again. */
 static void spread_accumulators(msc_walk *w, msc_phase *ph, int num) {
   for (int r = ph->num_reduces - 1; r >= 0; r--) {
     int i = ph->reduce[r];
@@ -249,7 +254,7 @@ void msc_walk_lanes(msc_walk *w, msc_phase *ph, LLVMValueRef from, LLVMValueRef 
   msc_ir_loop_close(e, &loop, ph->carried);
 }
 
-/* A short lane axis of known size: no loop at all. */
+/* Emits a row along a short lane axis of known size without a loop. */
 static void emit_short_row(msc_walk *w, msc_phase *ph, int64_t size) {
   msc_emit *e = &w->e;
   for (int64_t at = 0; at < size; at += w->h->lanes) {
@@ -263,13 +268,15 @@ static void emit_short_row(msc_walk *w, msc_phase *ph, int64_t size) {
   }
 }
 
-/* Where the order of sums counts it must not depend on what else the kernel computes. */
+/* How many vectors a turn of the loop takes. Where the order of sums matters, this must not depend on what else the
+ * kernel computes. */
 static int unroll_for(const msc_walk *w, const msc_phase *ph) {
   if (w->h->blocks) return 4;
   return ph->weight <= 4 ? 4 : ph->weight <= 8 ? 2 : 1;
 }
 
-/* Down columns every row lies on other lines and mostly another page, where no CPU looks ahead by itself. */
+/* Prefetches rows for a reduction down columns: each row lies on other cache lines and mostly on another page, so no
+ * CPU prefetches it by itself. */
 static void ask_ahead(msc_walk *w, const msc_phase *ph, int axis) {
   enum { ROWS_AHEAD = 8 };
   for (int i = 1; i < w->h->num_instrs; i++) {
@@ -280,7 +287,8 @@ static void ask_ahead(msc_walk *w, const msc_phase *ph, int axis) {
   }
 }
 
-/* An axis and those inside it; `to` NULL: all of it.  A team shares one axis, in whole vectors. */
+/* Emits the loops of a reduced axis and of those inside it, from `from` to `to`, or over all of it when `to` is NULL. A
+ * team shares one axis, in whole vectors. */
 static void emit_reduced_loops(msc_walk *w, msc_phase *ph, int axis, LLVMValueRef from, LLVMValueRef to) {
   msc_emit *e = &w->e;
   msc_ir_loop loop;
@@ -318,7 +326,7 @@ static void sum_lanes(msc_walk *w, msc_phase *ph) {
 
 /* ---- sums in blocks ---- */
 
-/* Reductions whose blocks are done one by one: accumulators[i] belongs to reduction i / apart. */
+/* Reductions whose blocks are computed one after the other: accumulators[i] belongs to reduction i / apart. */
 typedef struct {
   msc_ir_loop loop;
   LLVMValueRef blocks, from, to, waiting[MAX_CARRIED], total[MAX_CARRIED];
@@ -333,7 +341,7 @@ static LLVMValueRef combine_sums(msc_emit *e, const void *user, int i, LLVMValue
   return msc_emit_combine(e, kind_of(l->w, r), dtype_of(l->w, r), a, b);
 }
 
-/* `like`: values of the types that the sums of a block will have. */
+/* Begins the loop over blocks. `like`: values of the types that the sums of a block have. */
 static void open_blocks(msc_walk *w, block_loop *l, uint8_t slot, int axis, const LLVMValueRef *like) {
   msc_emit *e = &w->e;
   l->blocks = slot < 2 ? msc_emit_int(e, slot) : e->dim[slot - 2];
@@ -442,7 +450,7 @@ static void run_tail(msc_walk *w, msc_phase *tail) {
   close_blocks(w, &l, tail->carried);
 }
 
-/* Everything of one item, whose axes are bound. */
+/* Emits all of an item, whose axes have positions. */
 void msc_walk_item(msc_walk *w) {
   msc_phase tail = {0};
   uint16_t outside = w->bound;

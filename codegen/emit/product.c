@@ -26,7 +26,7 @@ typedef struct {
   LLVMValueRef b, room, columns, k, step;
 } packing;
 
-/* Row after row of b, so that memory is read in long runs. */
+/* Packs b row by row, so that memory is read in long runs. */
 static void pack_rows(product *p, const packing *g, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop rows, panels;
   LLVMValueRef whole = LLVMBuildSDiv(p->b, g->columns, i64(p, p->width), ""),
@@ -50,8 +50,8 @@ static void pack_rows(product *p, const packing *g, LLVMValueRef begin, LLVMValu
   msc_ir_loop_close(&p->e, &rows, NULL);
 }
 
-/* Squares turned in registers.  The last one of a panel may write behind it, where panels come later, or what
- * msc_product_panel_elems has room for. */
+/* Packs a transposed b in squares that are transposed in registers. The last square of a panel may write behind the
+ * panel, where panels come later, or which msc_product_panel_elems leaves room for. */
 static void pack_columns(product *p, const packing *g, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop panels, squares;
   LLVMValueRef last = nsw_sub(p, g->columns, i64(p, 1)), size = nsw_mul(p, g->k, i64(p, p->width));
@@ -92,16 +92,16 @@ static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, bool pairs,
 
 /* ---- multiply ---- */
 
-/* How many blocks straight code sums, as a power of two.  Two blocks grow side by side, a term of each per turn; the
- * sum of the first pair waits in registers for that of the second, so that of four blocks only one sum is stored.
- * NARROW is SINGLE for columns that are no more than one vector. */
+/* How many blocks are summed without a loop over them, as a power of two. Two blocks are summed side by side, a term of
+ * each per turn; the sum of the first pair waits in registers for that of the second, so that of four blocks only one
+ * sum is stored. NARROW is SINGLE for one vector of columns at most. */
 typedef enum { SINGLE, NARROW, PAIRS, QUADS, NUM_FORMS } sum_form;
 
 typedef struct {
   result c;
   LLVMValueRef a, b, room;       /* room: for panels of rows of a */
   LLVMValueRef k, blocks, block; /* block: its elements */
-  /* elements of a from row to row, term to term, panel to panel of rows */
+  /* distances between elements of a: from row to row, from term to term, from panel to panel of rows */
   LLVMValueRef row_a, term_a, panel_a;
   LLVMValueRef term_b, column_b, ahead_b; /* of b from term to term, from column to column, to what is fetched */
   LLVMValueRef waiting;                            /* sums of blocks */
@@ -112,14 +112,14 @@ static bool has_32_registers(const product *p) { return p->height > 6; }
 
 static int log_blocks(sum_form form) { return form < PAIRS ? 0 : form == PAIRS ? 1 : 2; }
 
-/* Rows that are packed together: groups of the form fill them. */
+/* How many rows are packed together: a whole number of the form's groups. */
 static int panel_rows(const product *p, sum_form form) {
   if (!has_32_registers(p)) return 6;
   return form < PAIRS ? MAX_HEIGHT : MSC_PRODUCT_PANEL_ROWS;
 }
 
-/* Heights of groups for which there is code, descending.  The registers hold the sums of one such group, and of the
- * lower groups of other forms two or three sets. */
+/* The heights of groups that code is emitted for, descending. The registers hold the sums of one highest group, or two
+ * or three sets of sums of the lower groups of other forms. */
 static const int *heights_of(const product *p, sum_form form) {
   static const int three[] = {3, 2, 1, 0}, four[] = {4, 3, 2, 1, 0};
   static const int six[] = {6, 4, 2, 1, 0}, twelve[] = {12, 8, 4, 2, 1, 0};
@@ -127,8 +127,8 @@ static const int *heights_of(const product *p, sum_form form) {
   return form < PAIRS ? six : three;
 }
 
-/* Rows of the group at the start of `left`: the largest that leaves none, or enough for a high one, which keeps
- * the arithmetic busy. */
+/* The height of the next group when `left` rows remain: the largest that leaves no rows, or enough rows for another
+ * high group, since high groups keep the arithmetic units busy. */
 static LLVMValueRef height_of(product *p, const int *h, LLVMValueRef left) {
   int num = 0;
   while (h[num]) num++;
@@ -140,8 +140,8 @@ static LLVMValueRef height_of(product *p, const int *h, LLVMValueRef left) {
   return LLVMBuildSelect(p->b, between, i64(p, h[1]), rows, "");
 }
 
-/* Some terms of the rows of a transposed a, one panel of rows after the other.  Vectors may write behind a term's rows,
- * unless `exactly`. */
+/* Packs some terms of the rows of a transposed a, one panel of rows after the other. Vectors may write behind a term's
+ * rows, unless `exactly`. */
 static void pack_terms(product *p, const multiplying *x, LLVMValueRef step, const LLVMValueRef *rows_range,
                        LLVMValueRef first_one, LLVMValueRef last, bool exactly) {
   msc_ir_loop panels, terms;
@@ -164,9 +164,9 @@ static void pack_terms(product *p, const multiplying *x, LLVMValueRef step, cons
   msc_ir_loop_close(&p->e, &panels, NULL);
 }
 
-/* Rows of a transposed a, few terms at a time for all panels, so that what lies side by side in memory is read soon
- * after.  What is written behind a term's rows is overwritten by the next term; the last one has none, and behind its
- * rows another panel begins. */
+/* Packs the rows of a transposed a, a few terms at a time for all panels, so that neighbouring memory is read in short
+ * succession. What is written behind a term's rows is overwritten by the next term; behind the last term another panel
+ * begins. */
 static void pack_groups(product *p, const multiplying *x, LLVMValueRef step, LLVMValueRef begin, LLVMValueRef end) {
   enum { TOGETHER = 64 };
   msc_ir_loop some;
@@ -178,8 +178,8 @@ static void pack_groups(product *p, const multiplying *x, LLVMValueRef step, LLV
   pack_terms(p, x, step, rows, last, x->k, true);
 }
 
-/* Rows of a, which are widened, as they lie; a vector may write behind its row, where the next one, or nothing, comes
- * later. */
+/* Packs rows of a in their order, and widens them. A vector may write behind its row, where the next row, or nothing,
+ * follows. */
 static void widen_rows(product *p, const multiplying *x, LLVMValueRef step, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop rows, terms;
   LLVMValueRef whole = LLVMBuildAnd(p->b, x->k, i64(p, -p->lanes), ""), mask = mask_below(p, nsw_sub(p, x->k, whole));
@@ -204,8 +204,8 @@ enum {
 };
 _Static_assert((int)CARRIED <= (int)MAX_CARRIED, "a loop carries the sums of two blocks and the pointers");
 
-/* A group of rows and where its next terms are.  Pointers walk on from term to term: of addresses that can be computed
- * from a counter LLVM keeps many copies. */
+/* A group of rows and the addresses of its next terms. Pointers are advanced term by term: LLVM keeps many copies of
+ * addresses that it can compute from a counter. */
 typedef struct {
   int height;
   LLVMValueRef row[ROWS_APART]; /* elements from a pointer's row to those behind it */
@@ -215,8 +215,8 @@ typedef struct {
 static int num_sums(const product *p, const walk *w) { return w->height * p->vectors; }
 static int num_pointers(const walk *w) { return (w->height + ROWS_APART - 1) / ROWS_APART; }
 
-/* The same pointer, of which LLVM does not know where it comes from: else it takes apart the sums that the machine's
- * addressing does for nothing, and spills what it makes of them. */
+/* Hides from LLVM where the pointer comes from. Otherwise it splits sums that the machine's addressing computes for
+ * free, and spills the parts. */
 static LLVMValueRef hide(product *p, LLVMValueRef pointer) {
   LLVMTypeRef type = LLVMTypeOf(pointer), fn = LLVMFunctionType(type, &type, 1, false);
   LLVMValueRef nothing = LLVMGetInlineAsm(fn, "", 0, "=r,0", 4, false, false, LLVMInlineAsmDialectATT, false);
@@ -227,7 +227,7 @@ static LLVMValueRef step_on(product *p, LLVMValueRef pointer, LLVMValueRef elems
   return hide(p, at(p, pointer, elems));
 }
 
-/* sum + a b; in pairs: of two terms. */
+/* sum + a b; for pairs, both terms are added. */
 static LLVMValueRef add_product(product *p, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum) {
   LLVMValueRef arg[3] = {a, b, sum};
   if (!p->pairs) return msc_ir_call(&p->e, "llvm.fma", 1, &p->vector, 3, arg);
@@ -237,7 +237,7 @@ static LLVMValueRef add_product(product *p, LLVMValueRef a, LLVMValueRef b, LLVM
   return msc_ir_call(&p->e, "llvm.x86.avx512bf16.dpbf16ps.512", 0, NULL, 3, arg);
 }
 
-/* One term of all sums of a block. */
+/* Adds one term to all sums of a block. */
 static void multiply_term(product *p, const walk *w, const LLVMValueRef *a, LLVMValueRef b, LLVMValueRef *acc) {
   LLVMValueRef term[VECTORS];
   for (int v = 0; v < p->vectors; v++) term[v] = load_vector(p, at(p, b, i64(p, v * p->lanes)));
@@ -249,8 +249,8 @@ static void multiply_term(product *p, const walk *w, const LLVMValueRef *a, LLVM
   }
 }
 
-/* Asks for what will be read of b some terms later: where b is not packed its rows lie far apart, and no CPU foresees
- * that. */
+/* Prefetches elements of b that are read some terms later: where b is not packed its rows are so far apart that no CPU
+ * prefetches them. */
 static void fetch_ahead(product *p, const multiplying *x, LLVMValueRef b) {
   enum { READ = 0, KEEP = 3, DATA = 1 };
   LLVMTypeRef pointer = LLVMPointerTypeInContext(p->e.l->llvm, 0), i32 = LLVMInt32TypeInContext(p->e.l->llvm);
@@ -261,7 +261,7 @@ static void fetch_ahead(product *p, const multiplying *x, LLVMValueRef b) {
   }
 }
 
-/* The next block, from zero. */
+/* Sums the next block, from zero. */
 static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
   msc_ir_loop terms;
   int num = num_sums(p, w), pointers = num_pointers(w);
@@ -285,7 +285,7 @@ static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *a
   memcpy(acc, carried, sizeof *acc * (size_t)num);
 }
 
-/* The sum of the next two blocks. */
+/* Sums the next two blocks and adds the sums. */
 static void sum_pair(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
   msc_ir_loop terms;
   int num = num_sums(p, w);
@@ -303,7 +303,7 @@ static void sum_pair(product *p, const multiplying *x, walk *w, LLVMValueRef *ac
   for (int i = 0; i < num; i++) acc[i] = LLVMBuildFAdd(p->b, carried[i], second[i], "");
 }
 
-/* The sum of the next blocks, as many as the form has. */
+/* Sums the next blocks, as many as the form takes together. */
 static void sum_next_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
   LLVMValueRef left[SUMS];
   if (x->form < PAIRS) {
@@ -317,9 +317,9 @@ static void sum_next_blocks(product *p, const multiplying *x, walk *w, LLVMValue
   }
 }
 
-/* Sums of blocks, added as a balanced tree: each meets as many waiting ones as its number has ones at the end, the last
- * of them first, and then waits itself.  `top` is where the next ones will wait.  As msc_ir_fold, with all sums of a
- * block side by side. */
+/* Adds the sum of a block to the tree: to as many waiting sums as the block's number has trailing one bits, the last of
+ * them first; then it waits itself. Returns where the next sum will wait. It does what msc_ir_fold does, for all sums
+ * of a block at once. */
 static LLVMValueRef fold_blocks(product *p, int num, LLVMValueRef block, LLVMValueRef blocks, LLVMValueRef top,
                                 LLVMValueRef *acc) {
   msc_ir_loop meet;
@@ -363,7 +363,7 @@ static void sum_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *
   memcpy(out_acc, acc, sizeof *acc * (size_t)num);
 }
 
-/* height rows of a times one panel of b: rows `row` and following of c. */
+/* Multiplies `height` rows of a by one panel of b, for rows `row` and following of c. */
 static void multiply_group(product *p, const multiplying *x, int height, LLVMValueRef a, LLVMValueRef row,
                            LLVMValueRef column) {
   LLVMValueRef acc[SUMS];
@@ -373,7 +373,7 @@ static void multiply_group(product *p, const multiplying *x, int height, LLVMVal
   store_sums(p, &x->c, height, row, column, acc);
 }
 
-/* Groups of the rows first .. last - 1, which are in one panel of rows. */
+/* Multiplies rows first .. last - 1, which are in one panel of rows, group by group. */
 static void multiply_rows(product *p, const multiplying *x, LLVMValueRef panel, LLVMValueRef first, LLVMValueRef last,
                           LLVMValueRef column) {
   const int *heights = heights_of(p, x->form);
@@ -402,7 +402,7 @@ static void multiply_rows(product *p, const multiplying *x, LLVMValueRef panel, 
   LLVMPositionBuilderAtEnd(p->b, after);
 }
 
-/* Panels of b outside, so that one is read from the nearest cache for all rows. */
+/* Multiplies all rows. The outer loop is over panels of b, so that each is read from the nearest cache for all rows. */
 static void multiply_all(product *p, const multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop panels, rows;
   int height = panel_rows(p, x->form);
@@ -415,7 +415,7 @@ static void multiply_all(product *p, const multiplying *x, LLVMValueRef begin, L
   msc_ir_loop_close(&p->e, &panels, NULL);
 }
 
-/* x->room gets rows of a where `wanted`. */
+/* Packs rows of a into x->room if `wanted`. */
 static void pack_if(product *p, const multiplying *x, LLVMValueRef wanted, LLVMValueRef begin, LLVMValueRef end,
                     void (*pack)(product *, const multiplying *, LLVMValueRef step, LLVMValueRef begin,
                                  LLVMValueRef end)) {
@@ -427,10 +427,10 @@ static void pack_if(product *p, const multiplying *x, LLVMValueRef wanted, LLVMV
   LLVMPositionBuilderAtEnd(p->b, after);
 }
 
-/* Where rows of a begin and how they lie.  Transposed: as they are if there are few terms or few rows, else packed;
- * terms that lie far apart, of which the nearest cache cannot hold many side by side, and those that many columns
- * share, are few only if they are fewer yet.  Not transposed: as they are.  What is widened is packed in any case, and
- * what is in pairs where it is transposed. */
+/* Chooses where rows of a are read from. A transposed a is read in place if it has few terms or few rows, and packed
+ * otherwise; where terms lie so far apart that the nearest cache cannot hold many, or many columns share them, the
+ * number of "few" is lower. An a that is not transposed is read in place. An a that is widened is always packed, and
+ * one in pairs if it is transposed. */
 static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
   enum { FEW = 128, FEWER = 8, FAR_OR_SHARED = 32 * 1024, CLOSE = 64 };
   bool narrow = msc_product_packs_rows(p->operand_bytes, false, p->pairs);
@@ -452,10 +452,9 @@ static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueR
   x->a = narrow ? x->room : LLVMBuildSelect(p->b, many, x->room, at(p, given, nsw_mul(p, begin, x->row_a)), "");
 }
 
-/* The form that takes least time, and of which as many blocks are there as it sums at once.  Where blocks are long,
- * storing the sum of each costs little, and single blocks are best: their groups of rows are high, so that each panel
- * of b is read by few of them, and turns are long.  With 16 registers pairs halve the height of a group, which pays for
- * the shortest blocks only. */
+/* Chooses the form of sums that takes the least time, and for which there are enough blocks. For long blocks, storing a
+ * sum per block costs little, and single blocks are best: their groups of rows are high, so that each panel of b is
+ * read by few of them. With 16 registers pairs halve the height of a group, which pays for the shortest blocks only. */
 static LLVMValueRef form_of(product *p, const multiplying *x) {
   enum { LONG = 16, SHORT = 8 };
   LLVMValueRef single = i64(p, SINGLE), is_short = LLVMBuildICmp(p->b, LLVMIntSLE, x->block, i64(p, SHORT), "");

@@ -77,7 +77,7 @@ static inline LLVMValueRef load_dim(product *p, int i) {
   return argument(p, 3, LLVMInt64TypeInContext(p->e.l->llvm), i);
 }
 
-/* <lanes x i1>: lane i < count. */
+/* A mask, <lanes x i1>: lane i is set if i < count. */
 static inline LLVMValueRef mask_below(product *p, LLVMValueRef count) {
   LLVMTypeRef i32 = LLVMInt32TypeInContext(p->e.l->llvm);
   LLVMValueRef k[64], most = i64(p, p->lanes);
@@ -98,12 +98,12 @@ static inline LLVMValueRef load_masked(product *p, LLVMValueRef place, LLVMValue
   return load_masked_as(p, p->vector, p->bytes, place, mask);
 }
 
-/* Of a and b. */
+/* The address of an element of a or b. */
 static inline LLVMValueRef at_operand(product *p, LLVMValueRef base, LLVMValueRef index) {
   return LLVMBuildInBoundsGEP2(p->b, p->operand_elem, base, &index, 1, "");
 }
 
-/* A vector of a or b, in the sums' type; mask NULL: whole. */
+/* Loads a vector of a or b, as the type of the sums; mask NULL: all lanes. */
 static inline LLVMValueRef load_operand(product *p, LLVMValueRef place, LLVMValueRef mask) {
   if (mask)
     return msc_emit_widen(&p->e, load_masked_as(p, p->operand_vector, p->operand_bytes, place, mask), p->operand);
@@ -119,7 +119,7 @@ static inline void store_masked(product *p, LLVMValueRef v, LLVMValueRef place, 
   msc_ir_call(&p->e, "llvm.masked.store", 2, types, 4, args);
 }
 
-/* Two neighbouring terms of as many elements as a vector has, side by side: those at `place`, and `step` elements
+/* Loads two neighbouring terms of as many elements as a vector has, interleaved: those at `place`, and `step` elements
  * further. */
 static inline LLVMValueRef load_pairs_of_rows(product *p, LLVMValueRef place, LLVMValueRef step, LLVMValueRef mask) {
   LLVMTypeRef wide = LLVMVectorType(LLVMInt32TypeInContext(p->e.l->llvm), (unsigned)p->lanes);
@@ -139,7 +139,7 @@ static inline LLVMValueRef load_pairs_of_rows(product *p, LLVMValueRef place, LL
   return LLVMBuildBitCast(p->b, LLVMBuildOr(p->b, half[0], half[1], ""), p->vector, "");
 }
 
-/* Elements of a row along its terms; place is an address in the operand. */
+/* Loads elements of a row along its terms; place: an address in the operand. */
 static inline LLVMValueRef load_along(product *p, LLVMValueRef place, LLVMValueRef mask) {
   if (!p->pairs) return load_operand(p, place, mask);
   if (mask) return load_masked_as(p, p->vector, p->operand_bytes, place, mask);
@@ -148,17 +148,17 @@ static inline LLVMValueRef load_along(product *p, LLVMValueRef place, LLVMValueR
   return v;
 }
 
-/* Elements of neighbouring rows; step: from one term to the next. */
+/* Loads elements of neighbouring rows; step: from one term to the next. */
 static inline LLVMValueRef load_across(product *p, LLVMValueRef place, LLVMValueRef step, LLVMValueRef mask) {
   return p->pairs ? load_pairs_of_rows(p, place, step, mask) : load_operand(p, place, mask);
 }
 
-/* The place of an element's first term, of those that lie `step` apart. */
+/* The offset of an element's first term, when terms lie `step` apart. */
 static inline LLVMValueRef first_term(product *p, LLVMValueRef element, LLVMValueRef step) {
   return nsw_mul(p, p->pairs ? LLVMBuildShl(p->b, element, i64(p, 1), "") : element, step);
 }
 
-/* Elements of panels that so many terms are. */
+/* How many elements of a panel hold so many terms. */
 static inline LLVMValueRef units_of(product *p, LLVMValueRef terms) {
   return p->pairs ? LLVMBuildSDiv(p->b, terms, i64(p, 2), "") : terms;
 }
@@ -167,9 +167,9 @@ static inline LLVMValueRef is_dim_set(product *p, int i) {
   return LLVMBuildICmp(p->b, LLVMIntNE, load_dim(p, i), i64(p, 0), "");
 }
 
-/* Where sums go, and what happens to them before.  A bias has an element for each column, or step_bias elements further
- * on others for each row: c itself, then, takes what is added to it.  Without a bias zeros are added, from one place
- * for all columns. */
+/* Where sums are stored, and the bias that is added before. A bias has an element per column, or with step_bias a row
+ * of elements per row: c itself is such a bias when the product is added to it. Without a bias zeros are added, read
+ * from one place for all columns. */
 typedef struct {
   LLVMValueRef c, step_c, columns;
   LLVMValueRef bias;
@@ -194,7 +194,7 @@ static inline LLVMValueRef finish_sum(product *p, const result *y, LLVMValueRef 
   return LLVMBuildSelect(p->b, LLVMBuildFCmp(p->b, LLVMRealOLT, v, y->floor, ""), y->floor, v, "");
 }
 
-/* height rows of sums, of the columns of one panel. */
+/* Stores `height` rows of sums, of the columns of one panel. */
 static inline void store_sums(product *p, const result *y, int height, LLVMValueRef row, LLVMValueRef column,
                               LLVMValueRef *sum) {
   LLVMBasicBlockRef part = msc_ir_block(&p->e), whole = msc_ir_block(&p->e), done = msc_ir_block(&p->e);

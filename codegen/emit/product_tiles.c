@@ -41,7 +41,7 @@ static void store_tile(product *p, int tile, LLVMValueRef place) {
   call_amx(p, "llvm.x86.tilestored64", 3, (LLVMValueRef[]){number(p, tile), place, i64(p, 8 * PAIRS)});
 }
 
-/* Gives registers of a and of sums so many rows. */
+/* Sets how many rows the registers of a and of sums have. */
 static void set_shape(product *p, const tiling *t, LLVMValueRef first, LLVMValueRef second) {
   enum { PALETTE = 0, COLUMNS = 4, ROWS = 12, NUM = 16, BYTES_OF_TWO = 4 * PAIRS << 16 | 4 * PAIRS };
   LLVMTypeRef i32 = LLVMInt32TypeInContext(p->e.l->llvm);
@@ -61,7 +61,7 @@ static void set_shape(product *p, const tiling *t, LLVMValueRef first, LLVMValue
   call_amx(p, "llvm.x86.ldtilecfg", 1, (LLVMValueRef[]){t->shape});
 }
 
-/* The sums of the next block, stored at `to`. */
+/* Sums the next block and stores the sums at `to`. */
 static void sum_tiles(product *p, const tiling *t, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef to) {
   msc_ir_loop terms;
   LLVMValueRef at_both[2] = {*a, *b}, step = nsw_mul(p, t->row_a, i64(p, 4)),
@@ -84,7 +84,7 @@ static void sum_tiles(product *p, const tiling *t, LLVMValueRef *a, LLVMValueRef
   }
 }
 
-/* Adds waiting sums to those of a block at `top`, the last of them first; gives where the next ones go. */
+/* Adds waiting sums to those of a block at `top`, the last of them first; returns where the next sums go. */
 static LLVMValueRef meet_waiting(product *p, LLVMValueRef block, LLVMValueRef top, LLVMValueRef rows) {
   enum { NUM = TOGETHER * VECTORS };
   msc_ir_loop some, meet;
@@ -107,7 +107,7 @@ static LLVMValueRef meet_waiting(product *p, LLVMValueRef block, LLVMValueRef to
   return at(p, top, nsw_add(p, down, i64(p, SUMS)));
 }
 
-/* `rows` rows from `row` on, as many as the registers' shape says, times one panel of b. */
+/* Multiplies `rows` rows from `row` on, as many as the registers are set to, by one panel of b. */
 static void multiply_tiles(product *p, const tiling *t, LLVMValueRef row, LLVMValueRef rows, LLVMValueRef column) {
   msc_ir_loop blocks, lines;
   LLVMValueRef place[3] = {at(p, t->a, nsw_mul(p, row, t->row_a)), at(p, t->b, nsw_mul(p, column, t->k)), t->sums};
@@ -122,7 +122,7 @@ static void multiply_tiles(product *p, const tiling *t, LLVMValueRef row, LLVMVa
   msc_ir_loop_close(&p->e, &lines, NULL);
 }
 
-/* The rows first .. last - 1, `rows` at a time. */
+/* Multiplies rows first .. last - 1, `rows` at a time. */
 static void multiply_panels(product *p, const tiling *t, LLVMValueRef first, LLVMValueRef last, LLVMValueRef rows) {
   msc_ir_loop panels, groups;
   msc_ir_loop_open(&p->e, &panels, i64(p, 0), t->c.columns, p->width, 0, NULL);
@@ -132,7 +132,7 @@ static void multiply_panels(product *p, const tiling *t, LLVMValueRef first, LLV
   msc_ir_loop_close(&p->e, &panels, NULL);
 }
 
-/* Groups of 32 rows, then the rows that are left, halved; of a single one both registers have it. */
+/* Multiplies groups of 32 rows, then the remaining rows in two halves; a single row is in both registers. */
 static void multiply_parts(product *p, tiling *t, LLVMValueRef begin, LLVMValueRef end) {
   msc_ir_loop parts;
   LLVMValueRef zero = i64(p, 0), one = i64(p, 1), two = i64(p, 2), high = i64(p, MSC_TILE_ROWS),
@@ -154,7 +154,8 @@ static void multiply_parts(product *p, tiling *t, LLVMValueRef begin, LLVMValueR
   msc_ir_loop_close(&p->e, &parts, NULL);
 }
 
-/* Rows of a transposed a as registers take them: [rows][k] pairs.  The last rows of 16 may be what is never read. */
+/* Packs rows of a transposed a in the form of the registers: [rows][k] pairs. The last of 16 rows may be values that
+ * are never used. */
 static void turn_rows(product *p, const tiling *t, LLVMValueRef a, LLVMValueRef room, LLVMValueRef begin,
                       LLVMValueRef end) {
   msc_ir_loop terms, rows;
@@ -173,7 +174,7 @@ static void turn_rows(product *p, const tiling *t, LLVMValueRef a, LLVMValueRef 
   msc_ir_loop_close(&p->e, &terms, NULL);
 }
 
-/* Where row 0 of a is, and how far rows are apart. */
+/* Chooses where row 0 of a is read, and the distance of rows. */
 static void place_rows(product *p, tiling *t, LLVMValueRef begin, LLVMValueRef end) {
   LLVMValueRef given = load_buffer(p, 0), room = load_buffer(p, 3), turned = is_dim_set(p, 5);
   LLVMBasicBlockRef turn = msc_ir_block(&p->e), after = msc_ir_block(&p->e);

@@ -1,19 +1,19 @@
-/* sanitize.c: a module of kernels in; the same out with every access checked against the address sanitizer's shadow
- * memory, which is where it is in any process on x86-64 Linux.  Code of a plan can call nobody, so a bad access ends in
- * an instruction that is none, with the address in rax: tools/crash.c tells of it. */
+/* sanitize.c: a module of kernels -> the same, with every access checked against the address sanitizer's shadow memory,
+ * which has the same address in every process on x86-64 Linux. The code of a plan cannot call functions, so a bad
+ * access executes an invalid instruction, with the address in rax: tools/crash.c reports it. */
 #include <llvm-c/Support.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "codegen/emit/emit.h"
 
-/* Stacks and constants are not watched: that needs calls.  LLVM has these settings for the process. */
+/* Turns off checks of stacks and constants, which need calls. LLVM has these settings once per process. */
 static void set_options(void) {
   static const char *const words[] = {"msc", "-asan-stack=0", "-asan-globals=0", "-asan-constructor-kind=none"};
   LLVMParseCommandLineOptions(sizeof words / sizeof *words, words, NULL);
 }
 
-/* What LLVM calls to report a bad access, with its address. */
+/* Defines the function that LLVM calls with the address of a bad access: it executes an invalid instruction. */
 static void make_trap(msc_llvm *l, LLVMValueRef fn) {
   LLVMTypeRef i64 = LLVMInt64TypeInContext(l->llvm),
               type = LLVMFunctionType(LLVMVoidTypeInContext(l->llvm), &i64, 1, false);

@@ -1,5 +1,5 @@
-/* walk.h: a program on its way to a kernel: what is known at this point of the loops, and the loops that all skeletons
- * share. */
+/* walk.h: the state while a kernel is emitted from a program: what is computed at this point of the loops; and the
+ * loops that kernels of CPUs and GPUs share. */
 #ifndef MSC_CODEGEN_EMIT_WALK_H
 #define MSC_CODEGEN_EMIT_WALK_H
 
@@ -7,8 +7,8 @@
 
 typedef struct msc_walk msc_walk;
 
-/* On a GPU: the threads that share an item.  Each has a part of the positions along head.team_axis, and what they have
- * reduced is joined. */
+/* On a GPU: a team, the threads that share an item. Each takes some positions along head.team_axis, and their
+ * reductions are combined. */
 typedef struct {
   int size;                 /* 1: nobody shares */
   LLVMValueRef rank;        /* i64: 0 .. size - 1 */
@@ -25,12 +25,12 @@ struct msc_walk {
   uint16_t bound;           /* axes whose position is known */
   int copies;               /* vectors side by side */
   uint8_t phases_done, level, phase;
-  /* on the stack: a row of values that several phases need; NULL: computed in each */
+  /* on the stack: rows of values that several phases need; NULL: computed again in each */
   LLVMValueRef kept[MSC_NEST_INSTRS];
   uint8_t kept_from[MSC_NEST_INSTRS]; /* the phase that computes them */
 };
 
-/* One run through the reduced axes. */
+/* A phase: one run through the reduced axes. */
 typedef struct {
   int num_reduces, reduce[MAX_CARRIED];
   bool needed[MSC_NEST_INSTRS];
@@ -43,7 +43,8 @@ enum { MSC_INSIDE_ITEMS = 0x8000 }; /* in `bound`; not an axis: results are stor
 
 static inline uint16_t msc_bit(int axis) { return axis >= 0 ? (uint16_t)(1u << axis) : 0; }
 
-/* Kind TRANSPOSE: does instruction i load what is contiguous along the other axis, not along the lanes? */
+/* In a kernel of kind TRANSPOSE: is what instruction i loads contiguous along the other axis, instead of along the
+ * lanes? */
 static inline bool msc_walk_is_turned(const msc_walk *w, int i) {
   const msc_instr *in = &w->e.p->instr[i];
   return in->code == NEST_LOAD && in->at.coef[w->h->across] == 1 && in->at.coef[w->h->lane] > 1;
@@ -51,23 +52,23 @@ static inline bool msc_walk_is_turned(const msc_walk *w, int i) {
 
 /* ---- emit/phases.c ---- */
 
-/* The position along an axis; what was computed at another one is forgotten. */
+/* Gives an axis a position; values computed at another one are dropped. */
 void msc_walk_bind(msc_walk *w, int axis, LLVMValueRef at);
-/* The positions along several axes, from their number in row-major order. */
+/* Gives several axes their positions, from a number in row-major order. */
 void msc_walk_bind_items(msc_walk *w, LLVMValueRef number, uint16_t axes);
 LLVMValueRef msc_walk_divide(msc_walk *w, LLVMValueRef a, LLVMValueRef b);
-/* Emits all that can be computed now and is not yet; `needed` NULL: everything outside the reduced axes. */
+/* Emits all instructions that can be computed and are not yet; `needed` NULL: all those outside the reduced axes. */
 void msc_walk_ready(msc_walk *w, const bool *needed);
-/* Everything of one item, whose axes are bound: phases, and the tail around them. */
+/* Emits all of an item whose axes have positions: its phases, and the tail before and after them. */
 void msc_walk_item(msc_walk *w);
-/* Stack for rows that several phases need; before the loops. */
+/* Reserves stack memory for rows that several phases need; called before the loops. */
 void msc_walk_keep_rows(msc_walk *w);
 /* <lanes x i1>: lanes of a vector at `first` that lie below `to`. */
 LLVMValueRef msc_walk_mask(msc_walk *w, LLVMValueRef first, LLVMValueRef to);
-/* The last position after `from` that steps of `width` reach without passing `to`. */
+/* The end of the whole steps of `width` positions between `from` and `to`. */
 LLVMValueRef msc_walk_whole(msc_walk *w, LLVMValueRef from, LLVMValueRef to, int width);
-/* Vectors along the lane axis: `unroll` at a time, then one at a time under a mask; `point` emits at the bound
- * position. */
+/* Emits vectors along the lane axis: `unroll` at a time, then one at a time under a mask; `point` emits the body at the
+ * present position. */
 typedef void msc_point_fn(msc_walk *w, msc_phase *ph, int accumulator);
 void msc_walk_lanes(msc_walk *w, msc_phase *ph, LLVMValueRef from, LLVMValueRef to, int unroll, msc_point_fn *point);
 

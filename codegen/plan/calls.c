@@ -255,7 +255,7 @@ static msc_plan_call *new_call(calling *c, uint8_t kind, const msc_op *op) {
 
 /* ---- kernels ---- */
 
-/* Of all launches: operands, results, working memory, flag. */
+/* The buffers of all launches of an op: operands, results, working memory, error flag. */
 static const plan_ref *kernel_buffers(calling *c, const msc_op *op, const msc_kernel_call *k) {
   plan_ref *b = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out + 2);
   size_t num = 0;
@@ -294,7 +294,7 @@ static bool call_kernel(calling *c, const msc_op *op) {
 
 /* ---- products ---- */
 
-/* Adds the buffers that follow the product's own to its call. */
+/* The buffers behind a product's own three, by name. */
 static const char *const behind[] = {"bias", "add", "aux", "sum_a", "sum_b"};
 
 static void add_further_buffers(calling *c, const msc_op *op, msc_plan_call *call) {
@@ -346,7 +346,7 @@ static uint32_t number_graph(msc_plan *p, const msc_plan_graph *g) {
   return (uint32_t)p->num_graphs++;
 }
 
-/* Bytes from the first element of an operand to its last; those of others may lie between. */
+/* Bytes from the first element of an operand to its last; elements of other values may lie between. */
 static uint64_t span_of(const msc_plan_operand *o) {
   uint64_t last = 0;
   for (int d = 0; d < 4; d++) last += (o->shape[d] - 1) * o->stride[d];
@@ -371,7 +371,7 @@ static bool call_graph(calling *c, const msc_op *op) {
 
 /* ---- collectives ---- */
 
-/* A plan has the numbers of verb.def. */
+/* The numbers of verbs in a plan are those of verb.def. */
 #define VERB(NAME, ...) _Static_assert((int)PLAN_VERB_##NAME == (int)MSC_##NAME, "the order of plan.fbs");
 #define VERB_IN_NO_PLAN(...)
 #include "ir/verb.def"
@@ -408,7 +408,7 @@ static msc_plan_collective collective_of_layouts(msc_plan *p, const msc_op *op, 
   return v;
 }
 
-/* The collective of an op without layouts: broadcast and pairs. */
+/* The collective of an op whose operands have no layouts: broadcast, and exchanges between pairs. */
 static msc_plan_collective collective_of_group(msc_plan *p, const msc_op *op) {
   msc_plan_collective v = collective_without_layouts(op);
   const msc_type *x = op->in[0].value->type;
@@ -456,7 +456,7 @@ static const char *axes_of_group(const msc_plan *p, const msc_layout *axes) {
   return msc_digits_print(p->arena, &p->module->mesh, axes);
 }
 
-/* Numbers the collective of the op; of several values one for each, and one for all together. */
+/* Numbers the collectives of the op: one for each value, and one for all values together. */
 static bool number_op(calling *c, const msc_op *op, msc_plan_call *call) {
   msc_plan *p = c->p;
   if (msc_op_attr(op, "axes")) {

@@ -150,7 +150,7 @@ static void read_borders(plan_layout l, const msc_box_layout *layout, const int6
   }
 }
 
-/* " rank 3 [16:32,0:8]": the elements that the rank has; of another stage's value none. */
+/* Writes the elements that a rank has, " rank 3 [16:32,0:8]"; nothing for a value of another stage. */
 static void write_part(const dumping *d, uint32_t index, uint32_t rank, const uint64_t *dim, bool here) {
   if (d->rank < 0) return;
   plan_layout l = plan_plan_layouts(d->root, index);
@@ -235,7 +235,8 @@ static void write_matmul(const dumping *d, plan_call c) {
   else if (shared) write_dump(d, ", %" PRIu64 " columns of b packed for all threads", shared);
 }
 
-/* "attention bf16[8,12,1024,64] bf16[8,12,1024,64] bf16[8,12,1024,64] causal by the library" */
+/* Writes the graph of a call, "attention bf16[8,12,1024,64] bf16[8,12,1024,64] bf16[8,12,1024,64] causal by the
+ * library". */
 static void write_graph(const dumping *d, plan_call c) {
   static const char *const kinds[] = {"attention",
                                       "attention_grad",

@@ -4,10 +4,10 @@
 
 #include "ir/ir.h"
 
-/* `file` must have been verified (mscrt_plan_open does).  rank: whose place and parts are told
- * besides; -1: nobody's. */
+/* Prints a plan. `file` must have been verified (mscrt_plan_open does that). rank: also prints the position and the
+ * parts of this rank; -1: of none. */
 void msc_dump_plan(const void *file, int64_t rank, msc_write_fn *write, void *user);
-/* Of such a file: the configuration it was compiled with, as JSON (msc_config_json), and the model's name. */
+/* The configuration that a verified plan was compiled with, as JSON (msc_config_json), and the model's name. */
 const char *msc_plan_config_text(const void *file);
 const char *msc_plan_model_name(const void *file);
 

@@ -21,9 +21,9 @@ static void put_operand(msc_plan_graph *g, const msc_value *v) {
 
 static uint64_t align_to(uint64_t n, uint64_t unit) { return (n + unit - 1) / unit * unit; }
 
-/* What cuDNN 9.19 and 9.26 use for sm_80, sm_90 and sm_100: with the order of sums fixed the slopes of all scores, else
- * once more what the runtime keeps of dq in f32; and in f32 the gradients that heads which share keys and
- * values add up. */
+/* A bound for the workspace of attention, from what cuDNN 9.19 and 9.26 use on sm_80, sm_90 and sm_100: with a fixed
+ * order of sums the gradients of all scores, else a copy of dq in f32; and in f32 the gradients that heads with shared
+ * keys and values add up. */
 static uint64_t attention_workspace(const msc_plan_graph *g) {
   enum { BLOCK = 128, SLACK = 1 << 20 };
   const uint64_t *q = g->operand[0].shape, *k = g->operand[1].shape, *v = g->operand[2].shape;
@@ -34,7 +34,8 @@ static uint64_t attention_workspace(const msc_plan_graph *g) {
   return sums + shared + (g->deterministic ? 2 * heads * rows * keys : 2 * dq) + SLACK;
 }
 
-/* Room for the copies that cuDNN makes of operands in another order of dimensions: up to 1.4 of their bytes seen. */
+/* A bound for the copies that cuDNN makes of operands in another order of dimensions: up to 1.4 times their bytes were
+ * seen. */
 static uint64_t convolution_workspace(const msc_plan_graph *g) {
   enum { SLACK = 32 << 20 };
   uint64_t bytes = 0;

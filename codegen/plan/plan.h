@@ -31,7 +31,7 @@ typedef struct {
   uint64_t shape[4], stride[4];
 } msc_plan_operand;
 
-/* What a GPU's library computes as a graph; see plan.fbs. */
+/* An op that a GPU's library computes as one graph; see plan.fbs. */
 typedef struct {
   uint8_t kind;
   bool causal, deterministic, relu;
@@ -72,7 +72,7 @@ typedef struct msc_plan_call {
   bool checks;
 } msc_plan_call;
 
-/* A layout change, for people and for the counts of `msc compile --json`. */
+/* A change of layout, for people and for the counts of `msc compile --json`. */
 typedef struct {
   uint32_t section, call;
   uint8_t verb;
@@ -170,32 +170,32 @@ typedef struct msc_plan {
 
 /* ---- plan/programs.c ---- */
 
-/* Is the plan, complete but for its code, one that code is made for? */
+/* Should code be made for this plan, which is complete except for its code? */
 typedef bool msc_plan_wants_code(void *user, const msc_plan *p);
-/* From a module whose passes have all run.  Makes the machine code for the target if it is wanted (`wants` NULL: it
- * is); its LLVM IR goes to *out_code unless that is NULL (see msc_codegen_want_text).  NULL after reporting. */
+/* Makes the plan of a module whose passes have all run. Makes the machine code for the target if `wants` says so, or is
+ * NULL; its LLVM IR goes to *out_code unless that is NULL (see msc_codegen_want_text). NULL after reporting. */
 msc_plan *msc_plan_of(msc_context *ctx, const msc_module *m, const msc_code_target *target, msc_plan_wants_code *wants,
                       void *user, const char **out_code);
 
 /* ---- plan/products.c ---- */
 
-/* What `gemm` is to the plan, which has room for it, cleared; false after a report. */
+/* Fills in the plan's product for op `gemm`; *out is cleared before. False after a report. */
 bool msc_plan_product(msc_codegen *cg, const msc_op *gemm, const msc_target *target, msc_plan_matmul *out);
 
 /* ---- plan/graphs.c ---- */
 
-/* What an op that a GPU's library computes is to the plan. */
+/* Fills in the plan's graph for an op that a GPU's library computes. */
 void msc_plan_graph_of(const msc_op *op, msc_plan_graph *out);
-/* Sets what a CPU needs of a convolution that is marked. */
+/* Fills in what a CPU needs to compute a convolution as a graph. */
 bool msc_plan_windows(msc_codegen *cg, const msc_op *op, msc_plan_graph *g);
 
 /* ---- plan/calls.c ---- */
 
-/* What the sections of one plan share while they are made; in the plan's arena, as they are. */
+/* The state that the sections of a plan share while they are made; in the plan's arena, as the sections are. */
 typedef struct msc_plan_calls msc_plan_calls;
 msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg);
-/* One more section, with its parameters, inputs, outputs, collectives and messages; `program`: its number.
- * false after reporting. */
+/* Adds a section with its parameters, inputs, outputs, collectives and messages; `program`: the number of its program.
+ * False after reporting. */
 bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program);
 uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l); /* its number, added when new */
 /* NULL: replicated */
@@ -203,10 +203,10 @@ const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *v,
 
 /* ---- predict.c ---- */
 
-/* The predicted time of every call, and of a step: whole, and of it what communication adds; depths of messages.  False
- * after reporting that stages wait for each other, which is a bug. */
+/* Predicts the time of every call and of a step, the part of a step that communication adds, and the depths of
+ * mailboxes. False after reporting that stages wait for each other, which is a bug. */
 bool msc_plan_predict(msc_plan *p, const msc_cluster *cluster);
-/* How often a section runs in one step of the first program, train where there is one. */
+/* How often a section runs in a step of the first program, which is train if there is one. */
 uint64_t msc_plan_uses(const msc_plan *p, uint32_t section);
 
 /* ---- write_plan.c ---- */

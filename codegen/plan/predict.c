@@ -1,18 +1,17 @@
-/* predict.c: calls of a section and a described cluster -> the time of every call, of the whole, and what of it nothing
- * hides; how deep mailboxes must be.
+/* predict.c: calls of a section and a described cluster -> the time of every call and of the whole, the part of it in
+ * which only links work (exposed), and the depths of mailboxes.
  *
- * Two streams: kernels and products one after the other, collectives one after the other beside them.  A collective
- * starts when all calls before it have run and the link is free; a call waits for the collectives whose memory it
- * touches, as the runtime does (ir/abi/hazard.h).  Of a pipeline all stages run side by side, with a message there as
- * long after it is sent as its link takes; a mailbox has room for what is under way at once, so that no sender waits,
- * and the prediction, since it ends, is the proof that the plan does.  Exposed is the time in which only
- * a link works. */
+ * There are two streams: kernels and products run one after the other, and beside them collectives one after the other.
+ * A collective starts when all calls before it have run and the link is free; a call waits for the collectives whose
+ * memory it touches, as in the runtime (ir/abi/hazard.h). All stages of a pipeline are simulated together; a message
+ * arrives as long after it is sent as its link takes. A mailbox has room for all messages under way at once, so no
+ * sender waits; since this simulation ends, the plan cannot block. */
 
 #include "codegen/plan/plan.h"
 #include "ir/abi/hazard.h"
 #include "passes/7_lower/transfer.h"
 
-/* What stays on a rank costs nothing on links. */
+/* The time of a transfer; bytes that stay on a rank use no link. */
 static uint64_t transfer_ns(const msc_plan *p, const msc_cost *cost, const msc_op *op) {
   msc_cost_transfer t;
   return op->kind == OP_comm && msc_transfer_of(cost, op, p->arena, &t) ? (uint64_t)msc_cost_collective(cost, &t) : 0;
@@ -33,7 +32,7 @@ static void price_calls(msc_plan *p, const msc_cost *cost) {
     for (size_t i = 0; i < p->section[s].num_calls; i++) {
       msc_plan_call *c = &p->section[s].call[i];
       msc_dtype dtype = c->op->num_out ? c->op->out[0].type->dtype : MSC_F32;
-      /* a weight's gradient is f32 of products in bf16 */
+      /* products in bf16 make the gradients of weights in f32 */
       if (c->kind == PLAN_CALL_KIND_MATMUL) dtype = c->op->in[0].value->type->dtype;
       if (c->kind == PLAN_CALL_KIND_COLLECTIVE) c->predicted_ns = transfer_ns(p, cost, c->op);
       else if (c->kind == PLAN_CALL_KIND_MESSAGE) c->predicted_ns = message_ns(p, cost, c);
@@ -62,7 +61,7 @@ static size_t list_spans(const msc_plan_call *c, msc_span *span) {
   return c->epilogue ? num + list_spans(c->epilogue, span + num) : num;
 }
 
-/* Room for any of the plan's sections. */
+/* Makes a timeline with room for any of the plan's sections. */
 static timeline new_timeline(const msc_plan *p) {
   size_t most = 0, most_pending = 0, most_calls = 0;
   for (size_t k = 0; k < p->num_sections; k++) {
@@ -122,13 +121,13 @@ static void predict_section(timeline *t, const msc_plan_section *s) {
 
 /* ---- a program: what every stage runs ---- */
 
-/* One message: when that of each micro-batch was sent, and when it left the mailbox. */
+/* A mailbox: for each micro-batch, when its message was sent, and when it was taken. */
 typedef struct {
   size_t num_sent, num_taken;
   uint64_t *sent, *taken;
 } mailbox;
 
-/* The state of a stage in the simulation: its entry, and its call in that. */
+/* The state of a stage in the simulation: its entry, and its call within that. */
 typedef struct {
   uint32_t step, entry;
   size_t call;
@@ -195,7 +194,7 @@ static bool advance_stage(lanes *l, uint32_t stage) {
   return any;
 }
 
-/* Every message passes at most once per entry of its sender. */
+/* Makes the mailboxes. A message is sent at most once per entry of its sender. */
 static void new_mailboxes(lanes *l) {
   size_t *num = msc_new_array(l->p->arena, size_t, l->p->num_messages + 1);
   l->box = msc_new_array(l->p->arena, mailbox, l->p->num_messages + 1);
@@ -234,8 +233,8 @@ static bool has_every_stage_ended(const lanes *l) {
   return true;
 }
 
-/* Of the step when it is the first program: what one adds to those before it, since stages that end early
- * begin the next. */
+/* Predicts a program. For the first program the time of a step is what one step adds to those before it, since stages
+ * that end early begin the next. */
 static bool predict_program(msc_plan *p, const msc_plan_program *g) {
   enum { STEPS = 4 }; /* until all are alike */
   lanes l = {

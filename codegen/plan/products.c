@@ -10,8 +10,8 @@ static uint64_t share_rounded_up(uint64_t n, uint64_t parts, uint64_t unit) {
   return part < n ? part : n;
 }
 
-/* The library: work items of about two million operations, enough for the call's overhead, few enough for two
- * to sixteen threads. */
+/* Chooses the tiles of a library's product: about two million operations each, enough to outweigh the call's overhead,
+ * few enough for two to sixteen threads. */
 static void choose_library_tiles(msc_plan_matmul *m) {
   uint64_t parts = 2 * m->m * m->n * m->k / 2000000;
   if (parts < 1) parts = 1;
@@ -24,7 +24,7 @@ enum { SHARED = 4 * 1024 * 1024 }; /* bytes of packed columns of b, for all work
 
 static uint64_t sum_bytes(const msc_plan_matmul *m) { return (uint64_t)msc_product_bytes(msc_dtype_bytes(m->dtype)); }
 
-/* Of a panel or of packed rows, for each column or row. */
+/* Bytes per column of a panel, or per row of packed rows. */
 static uint64_t packed_bytes(const msc_plan_matmul *m) {
   return sum_bytes(m) * (uint64_t)msc_product_units((int64_t)m->k, m->pairs);
 }
@@ -33,17 +33,17 @@ static uint64_t aligned_bytes(const msc_plan_matmul *m, int64_t elems) {
   return msc_round_to_lines((uint64_t)elems * sum_bytes(m));
 }
 
-/* Columns of b that are packed at once for all tiles in them, as many as the last cache holds beside the rest; 0: every
- * worker packs those of its tile. Tiles of whole rows need all. */
+/* How many columns of b are packed at once for all tiles in them: as many as the last cache holds beside the rest; 0:
+ * every worker packs those of its tile. Tiles of whole rows need all columns. */
 static uint64_t shared_columns_of(const msc_plan_matmul *m) {
   if (m->batch > 1 || m->tile_m == m->m) return 0;
   uint64_t most = SHARED / packed_bytes(m);
   return m->tile_n == m->n || most >= m->n ? m->n : most / m->tile_n * m->tile_n;
 }
 
-/* Generated code: b's columns of a tile packed in half the level-2 cache, a's rows in a quarter of it; halved while
- * there are too few for the threads of a small machine and what remains is worth a call. Rows of a transposed a are
- * packed for each tile: its columns are all that workers share. */
+/* Chooses the tiles of generated code: packed columns of b take half of the level-2 cache, rows of a a quarter of it;
+ * tiles are halved while there are too few for the threads of a small machine and what remains is worth a call. Rows of
+ * a transposed a are packed for each tile, so workers share only its columns. */
 static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000 };
   uint64_t bytes = packed_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
@@ -65,7 +65,7 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   }
 }
 
-/* Packing takes as long as multiplying few rows, and longer where the level-2 cache has b. */
+/* Is b read in place? Packing takes as long as multiplying few rows, and longer where the level-2 cache holds b. */
 static bool reads_b_where_it_lies(const msc_plan_matmul *m) {
   enum { FEW = 48, FEW_OF_NEAR = 128, NEAR = 1280 * 1024 };
   bool fits = !m->transpose_b && m->n % m->width == 0 && msc_dtype_bytes(m->dtype) >= 4;

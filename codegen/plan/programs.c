@@ -5,7 +5,7 @@
 #include "codegen/plan/plan.h"
 #include "passes/6_pipeline/pipeline.h"
 
-/* Batches that are in use at once on a stage, and what is read ahead: another one for each copy. */
+/* How many batches are in use at once on a stage, with one more that is read ahead, and one more for each copy. */
 static uint32_t batches_in_use(const msc_plan *p, uint32_t micro, uint32_t num, const plan_entry *e) {
   uint32_t most = 0, released = 0, taken = 0, copies = 1;
   uint32_t *last = msc_new_array(p->arena, uint32_t, micro + 1);

@@ -340,7 +340,7 @@ static size_t copy_shape(const msc_type *t, uint64_t *out_dim) {
   return (size_t)t->rank;
 }
 
-/* True if v is a list of sizes that have as many elements as t. */
+/* Does v list sizes with as many elements as t has? */
 static bool is_shape_of(const msc_attr_value *v, const msc_type *t) {
   int64_t elems = 1;
   if (!v || v->kind != MSC_ATTR_LIST || v->list.num > MSC_MAX_RANK) return false;
@@ -351,7 +351,7 @@ static bool is_shape_of(const msc_attr_value *v, const msc_type *t) {
   return elems == msc_type_elems(t);
 }
 
-/* The shape that the model gives a parameter; NULL: no other than the global one. */
+/* The shape that the model gives a parameter; NULL: the global shape. */
 static const msc_attr_value *model_shape(const msc_plan_variable *v) {
   const msc_attr_value *own = msc_arg_attr(v->func, v->arg, MSC_FACT(msc_model_shape));
   return is_shape_of(own, v->global) ? own : NULL;
