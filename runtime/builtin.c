@@ -18,8 +18,8 @@ static row scan_row_of(int64_t item, const int64_t *d) {
   return (row){n, reverse ? first + (n - 1) * inner : first, reverse ? -inner : inner, d[MSC_SCAN_EXCLUSIVE]};
 }
 
-/* With P[i] the product of all elements before i and S[i] = dy[i] + x[i+1] S[i+1]: dx[i] = P[i] S[i]. Zeros need no
- * special care. */
+/* Scans along rows. The gradient of a running product is dx[i] = P[i] S[i], with P[i] the product of all elements
+ * before i and S[i] = dy[i] + x[i+1] S[i+1]; zeros need no special care. */
 #define SCANS(NAME, T, A, LOAD, STORE)                                                             \
   static void sum_##NAME(const T *x, T *y, const row *r) {                                         \
     A all = 0;                                                                                     \

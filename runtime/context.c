@@ -234,8 +234,8 @@ fail:
   return s;
 }
 
-/* mscrt_open with what this rank kept of the meeting before, which stays the caller's; kept may be NULL.  A rank that
- * may be replaced may be lost while they meet, too: then they meet again. */
+/* Opens a context, as mscrt_open. `kept`: what this rank kept of an earlier meeting, which stays the caller's; may be
+ * NULL. If ranks may be replaced, one may be lost while they meet: then they meet again. */
 static mscrt_status *open_until_met(const mscrt_plan *plan, const mscrt_options *options, const mscrt_kept *kept,
                                     mscrt_context **out_ctx) {
   mscrt_options o = {0};

@@ -103,20 +103,20 @@ typedef struct {
   bool has_onednn;         /* products may be oneDNN's, in the host's threads */
   bool has_nccl;           /* ranks may be connected by it */
   bool measures_products;  /* which algorithm is fastest: the option tune */
-  /* Its memory and code, before calls are looked up; what it knows of calls, after; the end, also after a
-   * failure of these. */
+  /* open: makes its memory and code, before calls are looked up. ready: prepares calls, after that. close: ends the
+   * device, also after a failure of these. */
   mscrt_status *(*open)(mscrt_context *c);
   mscrt_status *(*ready)(mscrt_context *c);
   void (*close)(mscrt_context *c);
-  /* Bytes of the arena from its memory and to it, complete on return. */
+  /* copy bytes of the arena from the device's memory, and to it; complete on return */
   mscrt_status *(*fetch)(mscrt_context *c, uint64_t offset, uint64_t bytes);
   mscrt_status *(*store)(mscrt_context *c, uint64_t offset, uint64_t bytes);
   mscrt_status *(*set_micro)(mscrt_context *c, uint64_t offset, uint32_t micro);
-  /* A program around its entries (mscrt_run_entries): takes and releases the batches of all of them. */
+  /* runs a program by mscrt_run_entries: takes and releases the batches of all entries */
   mscrt_status *(*run)(mscrt_context *c, uint32_t program, bool train, int64_t step);
-  /* Lets the following calls begin only after the collectives up to number `upto`. */
+  /* delays the following calls until the collectives up to number `upto` have run */
   mscrt_status *(*wait)(mscrt_context *c, const mscrt_turn *t, uint32_t upto);
-  /* In program order, in the thread of the caller. */
+  /* issues a call: in program order, in the thread of the caller */
   void (*issue)(mscrt_context *c, mscrt_turn *t);
   mscrt_status *(*compute)(mscrt_context *c, const mscrt_turn *t);
   mscrt_status *(*message)(mscrt_context *c, const mscrt_turn *t);
@@ -124,7 +124,7 @@ typedef struct {
    * instead of arenas. */
   uint64_t (*message_bytes)(uint64_t bytes);
   uint64_t (*shared_bytes)(const mscrt_context *c);
-  /* Possibly beside compute, in another thread, with a pool of its own. */
+  /* runs a collective, possibly beside compute, in another thread, with a pool of its own */
   mscrt_status *(*collective)(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket);
 } mscrt_device;
 
@@ -194,9 +194,9 @@ struct mscrt_context {
 
 /* Sets the offsets of the spaces in the arena of a rank of this stage; returns the bytes of the arena. */
 uint64_t mscrt_set_space_offsets(const mscrt_context *c, uint32_t stage, uint64_t *out_at);
-/* The bytes of the whole of a variable. */
+/* The bytes of a whole variable. */
 uint64_t mscrt_whole_bytes(const mscrt_variable *v);
-/* Gathers the whole of a variable into out, as a collective of all ranks; out NULL: only takes part. */
+/* Gathers a whole variable into out, as a collective of all ranks; out NULL: this rank only takes part. */
 mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out);
 
 /* The bytes sent for a message. */
@@ -236,27 +236,28 @@ static inline mscrt_status *mscrt_check_not_broken(const mscrt_context *c) {
 
 /* ---- recover.c: going on after a rank is lost; the first three do nothing in a context that keeps nothing ---- */
 
-/* A step begins: keeps the state before it. */
+/* Keeps the state at the begin of a step. */
 void mscrt_keep_border(mscrt_context *c);
-/* It has run, with this loss: returns when it has run on all ranks. */
+/* Commits a step that has run, with its loss: returns when it has run on all ranks. */
 mscrt_status *mscrt_commit_step(mscrt_context *c, double loss);
-/* Parameters were loaded: what is kept is of another training. */
+/* Drops what is kept, after parameters were loaded: it belongs to another training. */
 void mscrt_forget_kept(mscrt_context *c);
 mscrt_status *mscrt_kept_new(const mscrt_context *c, mscrt_kept **out_kept);
 void mscrt_kept_free(mscrt_kept *k);
-/* All ranks have met. Gives those that have no state the newest one that all others have, and these the same; where
- * parts of it are lost, or nobody has any, parameters stay as they are. */
+/* Restores the state after all ranks have met. Ranks without state get the newest one that all others have, and these
+ * return to it; where parts of it are lost, or nobody has any, parameters stay as they are. */
 mscrt_status *mscrt_take_up(mscrt_context *c, const mscrt_kept *old);
-/* Takes the kept state out of a context that is closed next, and ends its part in the job: the caller's to free. */
+/* Takes the kept state out of a context that is closed next, and ends this rank's part in the job; the caller frees
+ * it. */
 mscrt_status *mscrt_leave_with_kept(mscrt_context *c, mscrt_kept **out_kept);
 
 /* ---- inputs.c: inputs without a data set ---- */
 
 /* Checks that inputs are set for a run of a program. */
 mscrt_status *mscrt_check_inputs(const mscrt_context *c, uint32_t program);
-/* Copies what micro-batch `micro` takes of each input into a slot. */
+/* Copies the part of each input that micro-batch `micro` reads into a slot. */
 mscrt_status *mscrt_take_inputs(mscrt_context *c, uint32_t micro, int slot);
-/* Calls read inputs from the arena again. */
+/* Makes calls read inputs from the arena again. */
 void mscrt_return_inputs(mscrt_context *c);
 void mscrt_free_inputs(mscrt_context *c);
 
@@ -310,8 +311,8 @@ int64_t mscrt_timeline_now(const mscrt_timeline *t);
 
 mscrt_status *mscrt_flight_new(uint32_t partitions, mscrt_flight **out_flight);
 void mscrt_flight_free(mscrt_flight *f);
-/* An operation begins; returns its number, for its end. Operations of all ranks are a gather or a barrier; their name
- * must stay. */
+/* Records the begin of an operation; returns its number, which its end needs. Operations of all ranks are a gather or a
+ * barrier; their name must stay valid. */
 uint64_t mscrt_flight_collective(mscrt_flight *f, const mscrt_record *call, int64_t step);
 uint64_t mscrt_flight_message(mscrt_flight *f, const mscrt_record *call, int64_t step);
 uint64_t mscrt_flight_all(mscrt_flight *f, bool gathers, const char *name, uint64_t bytes, int64_t step);
@@ -344,17 +345,17 @@ mscrt_status *mscrt_feed_new(const mscrt_context *c, const mscrt_data *data, msc
 void mscrt_feed_free(mscrt_feed *f);
 /* Gets batch `index` of training or evaluation into its input slot; the following batches are read meanwhile. */
 mscrt_status *mscrt_feed_take(mscrt_feed *f, bool train, int64_t index, int *out_slot);
-/* The same for a batch that is not needed yet; false, without waiting, if it is not there, cannot be read or does
- * not exist. */
+/* Does the same for a batch that is not needed yet; returns false, without waiting, if it is not there, cannot be read
+ * or does not exist. */
 bool mscrt_feed_ahead(mscrt_feed *f, bool train, int64_t index, int *out_slot);
-/* Whether a batch is also in the slots of a device with memory of its own, as the caller has noted since it was
- * read. */
+/* Is a batch also in the slots of a device with memory of its own? The caller notes that; it holds until the batch is
+ * replaced. */
 bool mscrt_feed_is_up(const mscrt_feed *f, int64_t index);
 void mscrt_feed_note_up(mscrt_feed *f, int64_t index);
 /* Says that the oldest batch taken is no longer needed. */
 void mscrt_feed_release(mscrt_feed *f);
 const mscrt_data *mscrt_feed_data(const mscrt_feed *f);
-/* Of the data set, which there is. */
+/* The number of samples of a step, by the context's data set, which must be there. */
 uint64_t mscrt_samples_per_step(const mscrt_context *c);
 /* Reads the whole batch `index` of the evaluation range of one input, converted, for comparisons outside the plan. */
 mscrt_status *mscrt_feed_whole(mscrt_feed *f, int64_t index, uint32_t input, void *out);

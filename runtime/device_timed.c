@@ -185,7 +185,7 @@ static mscrt_status *run_timed_collective(mscrt_context *c, mscrt_pool *pool, co
   return end_timed_call(c, t, during);
 }
 
-/* A hop delays the receiver and occupies neither end. */
+/* Passes a message: a hop delays the receiver and occupies neither end. */
 static mscrt_status *pass_timed_message(mscrt_context *c, const mscrt_turn *t) {
   mscrt_tags *g = c->device_state;
   const mscrt_record *r = t->record;

@@ -44,7 +44,7 @@ static void copy_images(const item *t, int64_t image, int64_t group) {
     }
 }
 
-/* dy, with zeros between its elements where windows lie steps apart. */
+/* Copies dy with zeros between its elements, where windows are several steps apart. */
 static void spread_gradient(const item *t, int64_t image, int64_t group) {
   const msc_windows *v = &t->v;
   int64_t first[2];
@@ -62,7 +62,7 @@ static void spread_gradient(const item *t, int64_t image, int64_t group) {
     }
 }
 
-/* Lists where the elements of the kernel lie behind a place's first. */
+/* Lists the offsets of the kernel's elements from the first element that a place sees. */
 static void list_offsets(const item *t) {
   const int64_t *kernel = t->v.kernel;
   for (int64_t k = 0, i = 0; k < kernel[0]; k++)
@@ -75,7 +75,7 @@ static void list_offsets(const item *t) {
 
 /* ---- y and dx ---- */
 
-/* The weights between a channel that is made and those that are read. */
+/* The weights between an output channel and the input channels of its group. */
 typedef struct {
   const float *first;
   int64_t channel, step; /* step: from an element of the kernel to the next; of turned ones -1 */
@@ -88,7 +88,7 @@ static weights weights_of_channel(const item *t, int64_t group, int64_t channel)
   return (weights){t->other + (group * t->made + channel) * channels * taps, taps, 1};
 }
 
-/* Sums of blocks of places, each from `at` on. */
+/* Sums blocks of places, each from `at` on. */
 static inline void sum_place_blocks(const item *t, const weights *w, const int64_t at[BLOCKS], four sum[BLOCKS]) {
   four all[BLOCKS] = {{0}};
   int64_t taps = msc_windows_taps(&t->v);
@@ -144,7 +144,7 @@ static void copy_gradient(const item *t, const float *dy) {
     mscrt_copy_line(t->room + i * line, dy + i * t->places[1], t->places[1], 0, 1, line);
 }
 
-/* Adds to the sums of some elements of the kernel what one image's places multiply. */
+/* Adds the products of one image's places to the sums of some elements of the kernel. */
 static inline void add_kernel_products(const item *t, const float *const seen[TAPS], four *sum, int64_t num) {
   int64_t line = num_blocks(t) * LANES;
   four all[TAPS] = {{0}};

@@ -1,4 +1,4 @@
-/* padded_line.c: a line of an image in; what neighbouring windows see of it, with zeros where there is padding, out. */
+/* padded_line.c: a line of an image -> what neighbouring windows see of it, with zeros where there is padding. */
 #include <string.h>
 
 #include "runtime/windows.h"

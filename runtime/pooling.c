@@ -20,7 +20,7 @@ static window window_of(const int64_t *d, int dim) {
 
 static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
-/* The first window of which element k lies at position `at` or behind. */
+/* The first window whose element k is at position `at` or behind it. */
 static int64_t first_at(const window *w, int64_t k, int64_t at) {
   int64_t distance = at + w->low - k * w->dilation;
   return distance <= 0 ? 0 : (distance + w->stride - 1) / w->stride;
@@ -28,7 +28,7 @@ static int64_t first_at(const window *w, int64_t k, int64_t at) {
 
 /* ---- the largest ---- */
 
-/* best[i] and its number, against element `number` of the windows, x[i * stride]. */
+/* Replaces best[i] and its number by x[i * stride] and `number` where that is larger. */
 static inline __attribute__((always_inline)) void take_larger(int64_t n, const float *x, int64_t stride, int32_t number,
                                                               float *best, int32_t *at) {
   for (int64_t i = 0; i < n; i++) {
@@ -60,7 +60,8 @@ static take_row *find_take_row(void) {
   return take_row_anywhere;
 }
 
-/* Windows [from, to) of row `o`: their largest elements and which these are; a window beyond the edges has 0. */
+/* Computes windows [from, to) of row `o`: the largest element of each and its number; 0 for a window beyond the
+ * edges. */
 static void pool_strip(take_row *take, const window *h, const window *w, const float *x, int64_t o, int64_t from,
                        int64_t to, float *best, int32_t *at) {
   int64_t row = o * h->stride - h->low, first = row < 0 ? (-row + h->dilation - 1) / h->dilation : 0;
@@ -97,7 +98,8 @@ static void pool_plane(const int64_t *d, const float *x, void *y) {
 
 /* ---- back to where they were ---- */
 
-/* From the last window to the first, so that an element's terms come in the order of their numbers. */
+/* Adds the gradients of all windows of a plane, from the last window to the first, so that the terms of an element have
+ * the order of their numbers. */
 static void unpool_plane(const int64_t *d, const int32_t *index, const float *dy, float *dx) {
   window h = window_of(d, 0), w = window_of(d, 1);
   memset(dx, 0, (size_t)(h.x * w.x) * sizeof *dx);

@@ -6,7 +6,7 @@
 
 #include "runtime/context.h"
 
-/* One output on its way to a file. */
+/* An output that is being written to a file. */
 typedef struct {
   const mscrt_variable *v;
   const char *path;

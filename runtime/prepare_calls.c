@@ -117,7 +117,7 @@ static mscrt_status *prepare_matmul(mscrt_context *c, block *b, plan_call call, 
   return NULL;
 }
 
-/* A graph; on a CPU it is a convolution by kernels. */
+/* Prepares a graph; on a CPU it is a convolution by kernels. */
 static void prepare_graph(mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   set_call_buffers(c, b, call, r);
   if (!b->at) return;

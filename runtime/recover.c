@@ -1,7 +1,7 @@
-/* recover.c: the loss of a rank in, the same job at the same step out. Every rank keeps its state as it was before the
- * running step. A step is done when all ranks have met behind it, so no two ranks are further apart than one step, and
- * the state of the newest border is in all that are left. They meet again, with new processes in the places of those
- * that are lost, which get their state from ranks that hold the same parts. */
+/* recover.c: goes on after a rank is lost: the same job, at the same step. Every rank keeps its state as it was before
+ * the running step. A step is done when all ranks have met behind it, so no two ranks are more than one step apart, and
+ * all that are left have the state of the newest border. They meet again, with new processes in the places of the lost
+ * ones, which get their state from ranks that hold the same parts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +84,7 @@ mscrt_status *mscrt_commit_step(mscrt_context *c, double loss) {
 
 /* ---- whom a rank gets its state from ---- */
 
-/* True if rank a holds all that b holds of a parameter, in the same places. */
+/* Does rank a hold all that b holds of a parameter, in the same places? */
 static bool is_same_box(const mscrt_plan *p, const mscrt_variable *v, int a, int b) {
   msc_box box[2], buffer[2];
   mscrt_variable_box(p, v, a, &box[0], &buffer[0]);
@@ -114,7 +114,7 @@ bool mscrt_plan_restores(const mscrt_plan *plan, int rank, const bool *lost, siz
 
 /* ---- moving it ---- */
 
-/* The part of this rank in the exchange of a parameter: who is lost gets all of its bytes from its holder. */
+/* Makes this rank's part in the exchange of a parameter: a lost rank gets all of its bytes from its holder. */
 static mscrt_status *make_parameter_exchange(const mscrt_context *c, const mscrt_variable *v, const bool *lost,
                                              mscrt_exchange *e) {
   int64_t bytes = (int64_t)mscrt_variable_bytes(v), cuts = (bytes + CUT_BYTES - 1) / CUT_BYTES;
@@ -193,7 +193,7 @@ static mscrt_status *find_lost(mscrt_context *c, bool is_lost, bool *lost) {
   }
 }
 
-/* Every rank that has it says the loss of the last step that is done; its bits, as a number above 0. */
+/* Agrees on the loss of the last step that is done: every rank that knows it passes its bits, as a number above 0. */
 static mscrt_status *agree_on_loss(mscrt_context *c, double own, double *out_loss) {
   uint64_t bits = 0;
   if (isfinite(own)) memcpy(&bits, &own, sizeof bits), bits++;

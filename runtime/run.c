@@ -184,7 +184,8 @@ static void run_tile(void *arg, int64_t unit, int worker) {
     run_epilogue(j->r->epilogue, w, j->epilogue, m, t.batch * m->m + t.row, t.rows, t.column, t.columns);
 }
 
-/* All columns at once, or some after the others, which are packed for all workers before. */
+/* Runs the tiles of a product: all columns at once, or groups of columns one after the other, each packed for all
+ * workers first. */
 static void run_tiles(mscrt_context *c, const mscrt_record *r, matmul_job *j) {
   const mscrt_matmul *m = r->matmul;
   if (!m->shared_columns) {

@@ -24,7 +24,7 @@ typedef struct {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Where element k of the kernel lies, of place i of the result; -1: beside the image. */
+/* The position that element k of the kernel reads, for place i of the result; -1: beside the image. */
 static int64_t place_seen(const msc_windows *v, int d, int64_t i, int64_t k) {
   int64_t at = v->makes == MSC_WINDOWS_MAKE_X ? i + v->padding[d] - k * v->dilation[d]
                                               : i * v->step[d] + k * v->dilation[d] - v->padding[d];
@@ -32,17 +32,17 @@ static int64_t place_seen(const msc_windows *v, int d, int64_t i, int64_t k) {
   return at < 0 || at % v->step[d] || at / v->step[d] >= v->y[d] ? -1 : at / v->step[d];
 }
 
-/* Elements of a line of the kernel in the order in which what they see lies in memory. */
+/* The element of a line of the kernel that is number l in the order of memory. */
 static int64_t element_of_line(const item *t, int64_t l) {
   return t->v.makes == MSC_WINDOWS_MAKE_X ? t->v.kernel[1] - 1 - l : l;
 }
 
-/* Matrix [columns, terms] with rows `step` apart -> [terms, width]. */
+/* Transposes a matrix [columns, terms] with rows `step` apart to [terms, width]. */
 static void turn(const item *t, const float *from, float *to, int64_t columns, int64_t terms, int64_t step) {
   t->r->pack((void *[]){(void *)(uintptr_t)from, to}, 0, 1, (int64_t[]){columns, terms, step}, NULL);
 }
 
-/* Rows of c become rows of a times b, or are added to. */
+/* Multiplies rows of a by b, into rows of c or added to them. */
 static void multiply(const item *t, const float *a, float *b, float *c, int64_t step_c, int64_t rows, int64_t columns,
                      int64_t terms, bool add) {
   void *buffers[5] = {(void *)(uintptr_t)a, b, c, NULL, add ? c : NULL};
@@ -78,7 +78,7 @@ static void turn_weights(const item *t, int64_t row, int64_t rows) {
 
 /* ---- images ---- */
 
-/* Images that lie side by side, and the places of each that do. */
+/* A block: images that lie side by side, and how many places of each do. */
 typedef struct {
   int64_t first, num, step; /* step: from an element that is seen to the next one's */
   int64_t together, groups; /* places side by side; groups of them */
@@ -102,7 +102,7 @@ static void turn_images(const item *t, const block *b) {
   }
 }
 
-/* What lies at element (k, l) of the kernel, of a place of the result; NULL: beside the image. */
+/* The address that element (k, l) of the kernel reads, for a place of the result; NULL: beside the image. */
 static float *elements_seen(const item *t, const block *b, int64_t place, int64_t k, int64_t l) {
   const msc_windows *v = &t->v;
   int64_t made_line = msc_windows_size_made(v)[1], at_line = place_seen(v, 0, place / made_line, k),
@@ -114,7 +114,7 @@ static const float *weights_at(const item *t, int64_t k, int64_t l, int64_t rows
   return t->room + (k * rows * t->v.kernel[1] + l) * t->read;
 }
 
-/* One place, for all rows: what it sees of a line lies together already. */
+/* Computes one place for all rows: the elements that it sees of a line are contiguous already. */
 static void make_place(const item *t, const block *b, int64_t place, int64_t rows) {
   int64_t width = t->v.width, line = t->v.kernel[1];
   float *sum = t->tile + place * width;
@@ -131,7 +131,7 @@ static void make_place(const item *t, const block *b, int64_t place, int64_t row
   for (int64_t r = 0; r < rows && !any; r++) memset(sum + r * t->places * width, 0, sizeof *sum * (size_t)width);
 }
 
-/* Copies what one of several places sees; NULL: zeros. */
+/* Copies what one of several places sees; `from` NULL: zeros. */
 static void copy_seen_elements(const item *t, const block *b, float *to, const float *from) {
   int64_t width = t->v.width, num = b->num;
   if (!from)
@@ -144,7 +144,7 @@ static void copy_seen_elements(const item *t, const block *b, float *to, const f
       for (int64_t i = 0; i < num; i++) to[c * width + i] = from[c * num + i];
 }
 
-/* True if a place of a group sees something at elements l .. l + num - 1 of line k. */
+/* Does a place of the group see something at elements l .. l + num - 1 of line k? */
 static bool sees_any(const item *t, const block *b, const int32_t *place, int64_t places, int64_t k, int64_t l,
                      int64_t num) {
   for (int64_t i = 0; i < places; i++)
@@ -153,7 +153,7 @@ static bool sees_any(const item *t, const block *b, const int32_t *place, int64_
   return false;
 }
 
-/* A group of places, for all rows: what they see of a line is brought together. */
+/* Computes a group of places for all rows: what they see of a line is copied together first. */
 static void make_group(const item *t, const block *b, int64_t group, int64_t rows) {
   int64_t width = t->v.width, line = t->v.kernel[1], num = t->lines ? line : 1, first = group * b->together,
           places = least(b->together, t->places - first);
@@ -174,7 +174,7 @@ static void make_group(const item *t, const block *b, int64_t group, int64_t row
   for (int64_t r = 0; r < rows && !any; r++) memset(sum + r * b->groups * width, 0, sizeof *sum * (size_t)width);
 }
 
-/* Turns the tile back: elements of an image lie side by side. */
+/* Transposes the tile back and stores it: the elements of an image become contiguous. */
 static void store_places(const item *t, const block *b, int64_t row, int64_t rows) {
   int64_t width = t->v.width, all = rows * t->places;
   for (int64_t e = 0; e < all; e += width) {
@@ -208,7 +208,7 @@ static void make_block(const item *t, const block *b, int64_t row, int64_t rows)
 
 /* ---- an item ---- */
 
-/* Of the data's gradient, places whose remainders of the steps are the same follow each other. */
+/* Lists the places of a data's gradient so that those with equal remainders of the steps follow each other. */
 static void list_places(const item *t) {
   const int64_t *size = msc_windows_size_made(&t->v), one[2] = {1, 1},
                 *step = t->v.makes == MSC_WINDOWS_MAKE_X ? t->v.step : one;

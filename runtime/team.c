@@ -1,5 +1,5 @@
-/* team.c: collectives that a program calls by itself: between all ranks of a job, or between those of a list. What is
- * given goes through the memory of the rank that others read, piece by piece. */
+/* team.c: collectives that a program calls itself, between all ranks of a job or those of a list. Data pass through the
+ * memory that other ranks read, piece by piece. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -13,7 +13,7 @@
 #define TIMEOUT_MS   300000
 #define TEAM_HASH    0x6d6165745f63736d /* in place of a plan's: no plan has these ranks in common */
 
-/* What all teams of a job share. */
+/* The state that all teams of a job share. */
 typedef struct {
   const mscrt_transport *transport;
   mscrt_comm *comm;
@@ -41,7 +41,7 @@ static char *copy_text(const char *text, bool *fails) {
   return copy;
 }
 
-/* A whole number of the environment; -1: it is not set, or none. */
+/* A whole number from the environment; -1: it is not set, or no whole number. */
 static int number_in_environment(const char *name) {
   const char *text = getenv(name);
   char *end;
@@ -49,7 +49,8 @@ static int number_in_environment(const char *name) {
   return v >= 0 && v < 1 << 20 && !*end ? (int)v : -1;
 }
 
-/* Where the caller does not say which rank of which job it is, `msc launch` does. */
+/* Fills in which rank of which job this is, from the environment that `msc launch` sets, where the caller does not say
+ * so. */
 static mscrt_status *complete_place(mscrt_options *o) {
   if (o->ranks) return NULL;
   int rank = number_in_environment("MSC_RANK"), ranks = number_in_environment("MSC_RANKS");
@@ -180,7 +181,7 @@ int mscrt_group_size(const mscrt_team *t) { return t->members.num; }
 
 /* ---- exchanges ---- */
 
-/* One value of a collective on its way: what goes is elements [at, at + num) of each block. */
+/* A piece of a collective: elements [at, at + num) of each block. */
 typedef struct {
   mscrt_team *t;
   mscrt_exchange e;
@@ -189,7 +190,8 @@ typedef struct {
 
 static const char *name_of_verb(const piece *p) { return msc_verb_name(p->e.verb); }
 
-/* num_terms: that are combined in each of the cuts; there is one for every block that this rank takes. */
+/* Makes the exchange of a piece. num_terms: how many terms are combined in each cut; there is a cut for every block
+ * that this rank takes. */
 static mscrt_status *make_piece(mscrt_team *t, msc_verb verb, mscrt_dtype dtype, int rank, int num_terms, piece *p) {
   const mscrt_members *g = &t->members;
   mscrt_status *s = NULL;
@@ -225,7 +227,7 @@ static void begin_piece(piece *p, int64_t at, int64_t num) {
   p->e.num_cuts = p->e.num_gives = 0;
 }
 
-/* Runs the exchange of what lies at the beginning of the arena. */
+/* Runs the exchange of the piece at the beginning of the arena. */
 static mscrt_status *run_piece(piece *p, void *dst) {
   mscrt_joined *j = p->t->job;
   mscrt_site site = {.name = name_of_verb(p)};
@@ -238,7 +240,7 @@ static mscrt_status *run_piece(piece *p, void *dst) {
   return s;
 }
 
-/* How many elements of each of `blocks` go at a time. */
+/* How many elements of each of `blocks` blocks a piece has. */
 static int64_t elements_per_piece(const piece *p, int64_t blocks) {
   int64_t n = (int64_t)PIECE_BYTES / (int64_t)mscrt_dtype_bytes(p->e.dtype) / blocks / 64 * 64;
   return n > 0 ? n : 1;

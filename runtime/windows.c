@@ -14,7 +14,7 @@ typedef struct {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Rows of a times panels: c = a b. */
+/* Multiplies rows of a by panels: c = a b. */
 static void multiply(const item *t, const float *a, int64_t step_a, float *panels, float *c, int64_t step_c,
                      int64_t rows, int64_t columns, int64_t terms) {
   void *buffers[5] = {(void *)(uintptr_t)a, panels, c, NULL, NULL};
@@ -32,7 +32,8 @@ static void add_floats(float *restrict sum, const float *restrict more, int64_t 
 
 /* ---- y ---- */
 
-/* The windows of an image that an item makes; `line`: where the lines that they see begin among those copied. */
+/* A stretch: the windows of one image that an item computes; `line`: where the lines that they see begin among those
+ * copied. */
 typedef struct {
   int64_t image, first, last, line;
 } stretch;
@@ -48,7 +49,7 @@ static int64_t lines_seen(const item *t, const stretch *s) {
   return (s->last / v->y[1] - s->first / v->y[1]) * v->step[0] + msc_windows_reach(v, 0) + 1;
 }
 
-/* Goes on to the next image; `left`: windows of the item that are in no stretch yet. */
+/* Moves to the next image; `left`: how many windows of the item are in no stretch yet. */
 static void next_stretch(const item *t, stretch *s, int64_t left) {
   *s = (stretch){s->image + 1, 0, least(left, t->v.y[0] * t->v.y[1]) - 1, s->line + lines_seen(t, s)};
 }
@@ -70,12 +71,12 @@ static void copy_seen(const item *t, const float *x, const stretch *s, int64_t c
     }
 }
 
-/* Neighbouring windows of a line: places among a panel's columns and of what the first sees first. */
+/* A run: neighbouring windows of a line, as columns of a panel and positions in what the first of them sees. */
 typedef struct {
   int32_t to, from, num;
 } run;
 
-/* The runs of a panel; *s is the stretch of its first window, and becomes that of the next panel's. */
+/* Lists the runs of a panel; *s is the stretch of its first window, and becomes that of the next panel's. */
 static int list_runs(const item *t, stretch *s, int64_t *window, int64_t *left, int64_t columns, run *out) {
   const msc_windows *v = &t->v;
   int num = 0;
@@ -166,12 +167,12 @@ static void convolve(const item *t, const float *x, const float *w, float *y, in
 
 /* ---- the weights' gradient ---- */
 
-/* Windows of some images, or of lines of one. */
+/* A group: windows of some images, or of lines of one image. */
 typedef struct {
   int64_t image, images, line, lines, windows;
 } group;
 
-/* The lines of x, of each image, that a group's windows see; those outside of it are none. */
+/* The first line of x that a group's windows see in each image. */
 static int64_t first_line_seen(const item *t, const group *g) {
   int64_t first = g->line * t->v.step[0] - t->v.padding[0];
   return first < 0 ? 0 : least(first, t->v.x[0]);
@@ -183,7 +184,7 @@ static int64_t lines_of_group(const item *t, const group *g) {
   return lines < 0 ? 0 : lines;
 }
 
-/* Turns what a group sees of channels, so that those of a pixel lie side by side. */
+/* Transposes what a group sees, so that the channels of a pixel are contiguous. */
 static void turn_seen(const item *t, const float *x, const group *g, int64_t channel, int64_t channels) {
   const msc_windows *v = &t->v;
   int64_t of_image = v->x[0] * v->x[1], first = first_line_seen(t, g) * v->x[1],
@@ -195,7 +196,7 @@ static void turn_seen(const item *t, const float *x, const group *g, int64_t cha
   }
 }
 
-/* Copies pixels first, first + step, ... of a turned line of `size`; what lies outside is 0. */
+/* Copies pixels first, first + step, ... of a transposed line of `size`; those outside of it are 0. */
 static void copy_pixels(const msc_windows *v, float *to, const float *line, int64_t size, int64_t first, int64_t num) {
   size_t bytes = sizeof *to * (size_t)v->width;
   for (int64_t i = 0, at = first; i < num; i++, at += v->step[1]) {
@@ -205,7 +206,8 @@ static void copy_pixels(const msc_windows *v, float *to, const float *line, int6
   }
 }
 
-/* Makes the panel of place (k, l) of windows, and behind it what places (k + 1, l) .. of shared lines see besides. */
+/* Fills the panel for element (k, l) of the kernel, and behind it what elements (k + 1, l) .. see beyond the lines that
+ * they share. */
 static void fill_panel(const item *t, const group *g, int64_t k, int64_t l) {
   const msc_windows *v = &t->v;
   int64_t lines = g->lines + (msc_windows_share_lines(v, &t->cut) ? msc_windows_reach(v, 0) : 0),

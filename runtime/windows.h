@@ -6,7 +6,7 @@
 
 /* Runs one work item of the call with `worker`'s memory. */
 void mscrt_run_windows(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
-/* The same for small images, and for channels in groups. */
+/* Run an item of a convolution of small images, and of one with channels in groups. */
 void mscrt_run_small_images(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
 void mscrt_run_groups(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
 

@@ -202,7 +202,7 @@ LLVMValueRef msc_walk_whole(msc_walk *w, LLVMValueRef from, LLVMValueRef to, int
   return LLVMBuildAdd(e->b, from, n, "");
 }
 
-/* Splits each reduction's accumulator into `num`, of which the new ones begin empty. join_accumulators combines them
+/* Splits each reduction's accumulator into `num`, of which the new ones begin empty. fold_accumulators combines them
  * again. */
 static void spread_accumulators(msc_walk *w, msc_phase *ph, int num) {
   for (int r = ph->num_reduces - 1; r >= 0; r--) {

@@ -1,5 +1,5 @@
-/* address.c: texts as addresses of sockets; listening and connecting, with patience for names that do not resolve yet
- * and for a scheduler that does not listen yet. */
+/* address.c: converts texts to addresses of sockets, listens and connects; tries again while a name does not resolve
+ * yet or a scheduler does not listen yet. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -142,7 +142,7 @@ static bool may_come_later(int error) {
          error == EHOSTUNREACH || error == ENETUNREACH || error == ECONNRESET;
 }
 
-/* One attempt; *out_fd -1 and a reason in errno or *out_name_error. */
+/* Tries to connect once; on failure *out_fd is -1, and errno or *out_name_error has the reason. */
 static mscrt_status *try_to_dial(const char *text, int *out_fd, int *out_name_error) {
   mscrt_address un;
   struct addrinfo *all = NULL;

@@ -1,5 +1,5 @@
-/* connect.c: the connections between ranks, once all know where the others listen: a rank connects to those before it
- * and accepts those behind it; both prove that they belong to the job. */
+/* connect.c: connects the ranks once all know where the others listen: a rank connects to those with lower numbers and
+ * accepts those with higher ones; both ends prove that they belong to the job. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -68,7 +68,8 @@ static void accept_ranks(connecting *c) {
   }
 }
 
-/* A connection that has been proved: keeps it if it is one that is missing. */
+/* Keeps a connection whose other end has proved that it belongs to the job, if that rank's connection is still
+ * missing. */
 static void keep_connection(connecting *c, attempt *a) {
   const mscrt_greeting *g = &a->h.hello;
   int rank = a->rank >= 0 ? a->rank : g->rank;

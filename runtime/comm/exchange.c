@@ -24,7 +24,7 @@ typedef struct {
   bool by_layout;
 } taken;
 
-/* What a rank takes for broadcast (the tensor of the root) and pairs (that of its source, or zeros). */
+/* The boxes that a rank takes in broadcast (the tensor of the root) and pairs (that of its source, or zeros). */
 static mscrt_status *pull_whole_tensor(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
   int64_t index = msc_group_index(mesh, c->num_axes, c->axes, rank), source = -1;
   for (int d = 0; d < c->rank; d++) t->to_box.size[d] = c->shape[d];
@@ -44,7 +44,7 @@ static mscrt_status *pull_whole_tensor(const msc_box_mesh *mesh, int rank, const
   return NULL;
 }
 
-/* What a rank takes for a halo: its own part, and rows of the parts before and behind it. */
+/* The boxes that a rank takes in a halo: its own part, and rows of the parts before and behind it. */
 static mscrt_status *pull_halo(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, taken *t) {
   const msc_box_layout *l = c->from;
   int d = c->halo_dim, num = l->first[d + 1] - l->first[d];
@@ -108,7 +108,7 @@ static void join_groups(int32_t *group_of, int32_t a, int32_t b) {
   else group_of[a] = b;
 }
 
-/* Notes what rank `to` takes from `rank`. */
+/* Appends what rank `to` takes from `rank`. */
 static mscrt_status *append_gives(mscrt_exchange *e, int rank, int32_t to, const msc_pull *p) {
   for (int64_t i = 0; i < p->num_pieces; i++)
     for (int64_t k = 0; k < p->num_terms; k++) {
@@ -124,8 +124,8 @@ static mscrt_status *append_gives(mscrt_exchange *e, int rank, int32_t to, const
   return NULL;
 }
 
-/* Looks at what every rank takes. group_of, unless NULL: by rank, the smallest rank of its group; those must meet that
- * take from each other, directly or through others. e, unless NULL, gets what others take from `rank`. */
+/* Computes what every rank takes. group_of, unless NULL: by rank, the smallest rank of its group; ranks that take from
+ * each other, directly or through others, are in one group. e, unless NULL, gets what others take from `rank`. */
 static mscrt_status *survey_ranks(const msc_box_mesh *mesh, int rank, const mscrt_collective *c, int32_t *group_of,
                                   mscrt_exchange *e) {
   int32_t ranks = (int32_t)msc_box_mesh_size(mesh);
@@ -180,7 +180,7 @@ static mscrt_status *set_group(mscrt_members *g, int rank, int ranks, const int3
 
 /* ---- cuts ---- */
 
-/* A box is cut along its outermost dimension with more than one element; returns the rows of a cut. */
+/* How many rows of the piece make a cut. A piece is cut along its outermost dimension with more than one element. */
 static int64_t rows_per_cut(int rank, const msc_box *piece, size_t elem_bytes, int *out_dim) {
   int d = 0;
   while (d < rank && piece->size[d] == 1) d++;

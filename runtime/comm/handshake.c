@@ -53,7 +53,7 @@ void mscrt_key_close(mscrt_key *k) {
   explicit_bzero(k, sizeof *k);
 }
 
-/* What MACs of a handshake are made of; `proof` tells them apart. */
+/* The input of a handshake's MACs; `proof` differs between them. */
 typedef struct {
   char proof;
   mscrt_greeting hello, challenge;
@@ -108,7 +108,7 @@ static mscrt_shake __attribute__((format(printf, 2, 3))) fail_handshake(mscrt_ha
   return MSCRT_UNSHAKEN;
 }
 
-/* Moves bytes of the current message: 1 it is whole, 0 not yet, -1 the connection has ended. */
+/* Sends or receives bytes of the current message: 1: it is complete, 0: not yet, -1: the connection has ended. */
 static int move_message(mscrt_handshake *h) {
   uint8_t *at = (uint8_t *)message_of(h);
   while (h->done < sizeof(mscrt_greeting)) {
@@ -124,7 +124,7 @@ static int move_message(mscrt_handshake *h) {
   return 1;
 }
 
-/* A server has the client's hello: judges it, and answers. */
+/* Checks the client's hello on the server's side, and answers. */
 static mscrt_shake judge_hello(mscrt_handshake *h) {
   const mscrt_greeting *c = &h->hello;
   if (memcmp(c->magic, MAGIC, sizeof c->magic)) return fail_handshake(h, "what came is no greeting of a rank");

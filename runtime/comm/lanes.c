@@ -1,5 +1,5 @@
 /* lanes.c: moves the data of one collective over all its connections at once, in one thread, without blocking: sends
- * what is ready, takes what has come, and sleeps in poll while there is neither. */
+ * what is ready, receives what has arrived, and sleeps in poll while there is neither. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -19,7 +19,8 @@ static bool is_same_collective(const mscrt_lane *l) {
          a->kind == b->kind && a->number == b->number && a->bytes == b->back && a->back == b->bytes;
 }
 
-/* The next bytes of a list of spans, at most `most`; a head that is not done goes first. */
+/* Fills in the next bytes of a list of spans, at most `most`; an incomplete head comes first. Returns how many pieces
+ * there are. */
 static int gather_spans(void *head, uint64_t head_done, mscrt_span *span, uint32_t num, uint64_t done, uint64_t most,
                         struct iovec *v) {
   int n = 0;
@@ -33,7 +34,7 @@ static int gather_spans(void *head, uint64_t head_done, mscrt_span *span, uint32
   return n;
 }
 
-/* Counts bytes that were moved: first those of the head. */
+/* Counts n bytes as moved, those of the head first. */
 static void advance(uint64_t n, uint64_t *head, uint64_t *all, const mscrt_span *span, uint32_t num, uint32_t *at,
                     uint64_t *done) {
   uint64_t of_head = sizeof(mscrt_lane_head) - *head;
@@ -44,7 +45,7 @@ static void advance(uint64_t n, uint64_t *head, uint64_t *all, const mscrt_span 
   *done += n;
 }
 
-/* 1: something went, 0: nothing, -1: the other end has closed. */
+/* Sends what it can: 1: some bytes were sent, 0: none, -1: the other end has closed. */
 static int send_some(mscrt_lane *l) {
   int moved = 0;
   while (can_send(l)) {
@@ -81,7 +82,8 @@ static int receive_some(mscrt_lane *l) {
   return moved;
 }
 
-/* The lane of a rank that keeps the others waiting: one that has not begun, else one that has not ended. */
+/* The lane of a rank that the others wait for: one that has not begun the collective, else one that has not ended
+ * it. */
 static uint32_t find_late(const mscrt_lanes *l) {
   uint32_t late = 0;
   for (uint32_t i = l->num; i-- > 0;)

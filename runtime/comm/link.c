@@ -1,5 +1,5 @@
 /* link.c: frames on a control connection: type, length and number, the contents, and a MAC over all of it and the
- * direction. A frame that is longer than the most, out of order or without the right MAC ends the connection. */
+ * direction. A frame that is too long, out of order or without the right MAC ends the connection. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ bool mscrt_link_send(mscrt_link *l, mscrt_frame_type type, const void *payload, 
   return mscrt_link_flush(l);
 }
 
-/* Drops the frame that was read before; true if a whole one lies at the beginning. */
+/* Is there a complete frame at the beginning of the buffer? The frame that was returned before is dropped. */
 static int check_frame(const mscrt_link *l, mscrt_frame *out_frame) {
   frame_head head;
   if (l->in_bytes < sizeof head) return 0;
@@ -82,7 +82,7 @@ static int check_frame(const mscrt_link *l, mscrt_frame *out_frame) {
   return 1;
 }
 
-/* Room for the frame that is under way, of which the head may have come. */
+/* Makes room for the frame that is being received, whose head may be there already. */
 static bool make_room_for_frame(mscrt_link *l) {
   frame_head head;
   size_t need = sizeof head;
@@ -93,7 +93,7 @@ static bool make_room_for_frame(mscrt_link *l) {
   return make_frame_room(&l->in, &l->in_room, need);
 }
 
-/* A frame is read alone: what follows it stays in the socket. */
+/* Receives one frame only: bytes of the next one stay in the socket. */
 int mscrt_link_read(mscrt_link *l, mscrt_frame *out_frame) {
   frame_head head;
   for (;;) {

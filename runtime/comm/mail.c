@@ -29,7 +29,7 @@ typedef struct {
   _Alignas(MSC_MAILBOX_LINE) mscrt_counter taken;
 } mailbox;
 
-/* Where this rank sends to. */
+/* The messages that this rank sends to one other rank. */
 typedef struct outbox {
   struct outbox *next;
   int peer;
@@ -38,7 +38,7 @@ typedef struct outbox {
   mscrt_counter taken;
 } outbox;
 
-/* What comes from one rank. */
+/* The messages that come from one rank. */
 typedef struct {
   int fd;
   envelope head;
@@ -68,7 +68,7 @@ static uint8_t *slot_of_envelope(const mscrt_mail *mail, const envelope *e) {
   return (uint8_t *)(mailbox_at(mail, e->mailbox) + 1) + e->number % e->depth * msc_mailbox_slot_bytes(e->bytes);
 }
 
-/* A letter must be the next one, and lie inside the arena. */
+/* Is a letter the next one in order, and does it lie inside the arena? */
 static bool is_right(const mscrt_mail *mail, const envelope *e) {
   uint64_t arena = mail->m->o->arena_bytes;
   if (e->magic != MAGIC || e->kind > TAKEN) return false;
@@ -97,7 +97,7 @@ static void deliver(mscrt_mail *mail, int peer, const envelope *e) {
   if (o) mscrt_local_count(&o->taken);
 }
 
-/* Reads what has come from a rank; false: the connection is of no more use. */
+/* Receives the bytes that have arrived from a rank; false: the connection cannot be used any longer. */
 static bool read_mail(mscrt_mail *mail, int peer) {
   inbox *in = &mail->in[peer];
   for (;;) {
@@ -143,7 +143,7 @@ typedef struct {
   int64_t deadline_ns, closed_ns; /* closed: when the connection was found to have ended; 0: it has not */
 } passing;
 
-/* Returns why the other rank will not answer; NULL: it may. */
+/* Returns why the other rank will not answer; NULL: it still may. */
 static mscrt_status *look_for_mail(mscrt_mail *mail, passing *p) {
   char why[320];
   int culprit, peer = p->channel->peer;
@@ -254,7 +254,7 @@ fail:
 void mscrt_mail_close(mscrt_mail *mail) {
   uint64_t one = 1;
   if (!mail) return;
-  /* What was sent must arrive: closing a connection with unread bytes would throw it away. */
+  /* waits until all messages have arrived: closing a connection with unread bytes would discard them */
   for (int r = 0; mail->has_thread && r < mail->m->ranks; r++)
     if (mail->in[r].fd >= 0) shutdown(mail->in[r].fd, SHUT_WR);
   if (mail->has_thread) {

@@ -1,5 +1,5 @@
-/* member.c: a rank and its control connection: joins the job, and has a thread that sends beats and hears who has
- * ended and who is lost. */
+/* member.c: a rank and its control connection: joins the job, and runs a thread that sends beats and learns which ranks
+ * have ended or are lost. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -15,7 +15,8 @@
 #define RETRY_NS 10000000
 #define SLACK_NS ((int64_t)2000000000) /* for the scheduler to say first that time is up */
 
-/* Ranks with the same number can map each other's memory: one kernel, and one name space of processes. */
+/* A number of the host. Ranks with the same number can map each other's memory: they run on one kernel, in one name
+ * space of processes. */
 static uint64_t number_of_host(void) {
   char boot[64] = "";
   struct stat pids = {0};
@@ -188,7 +189,7 @@ static void hear(mscrt_member *m, const mscrt_frame *f) {
   wake(m);
 }
 
-/* The control connection is broken, or silent. */
+/* Reports that the control connection to the scheduler has ended, or is silent. */
 static void lose_leader(mscrt_member *m, const char *how) {
   char text[160];
   if (m->leader_ended) return;
@@ -289,8 +290,8 @@ void mscrt_member_blame(mscrt_member *m, int culprit, const char *reason) {
   pthread_mutex_unlock(&m->lock);
 }
 
-/* What was sent must arrive: closing a connection with unread bytes would throw it away. The scheduler closes its end
- * when it has read all. */
+/* Closes a connection after everything has arrived: closing it with unread bytes would discard them. The scheduler
+ * closes its end when it has read all. */
 static void end_connection(mscrt_link *l) {
   int64_t end = mscrt_now_ns() + SLACK_NS / 4;
   mscrt_frame f;

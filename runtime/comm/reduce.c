@@ -8,7 +8,7 @@
 #define BLOCK 512 /* elements combined at a time: a block of every type stays in the first-level cache */
 #define LEVELS 12 /* depth of the tree, enough for MSCRT_MAX_LOCAL terms */
 
-/* NaN wins, as in numpy. */
+/* The larger and the smaller value; NaN if either is NaN, as in numpy. */
 #define TAKE_MAX(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
 #define TAKE_MIN(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
 
@@ -68,7 +68,7 @@ static void widen_to_f32(mscrt_dtype d, float *to, const uint16_t *from, int64_t
   else for (int64_t i = 0; i < n; i++) to[i] = mscrt_from_f16(from[i]);
 }
 
-/* f16 and bf16 add up in f32. */
+/* Adds f16 and bf16 in f32. */
 typedef struct {
   mscrt_dtype dtype, inside;
   msc_reduction red;

@@ -144,7 +144,7 @@ static mscrt_status *refuse_all(meeting *m, mscrt_status *s) {
   return s;
 }
 
-/* The process of a rank that has joined may be gone, and another one in its place. */
+/* Frees the place of a rank that has joined if its process has ended; another process may take it. */
 static void forget_if_gone(meeting *m, int rank) {
   struct pollfd p = {.fd = m->peer[rank], .events = POLLRDHUP};
   if (!m->o->recovers || m->peer[rank] < 0 || poll(&p, 1, 0) != 1) return;
@@ -290,7 +290,7 @@ static mscrt_status *connect_to(meeting *m, int *out_fd) {
   return same_user(*out_fd) ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "%s belongs to another user", m->o->address);
 }
 
-/* Waits for a letter. *out_ended: rank 0 went away instead. */
+/* Waits for a letter. *out_ended: rank 0 has closed the connection instead. */
 static mscrt_status *wait_for_letter(meeting *m, int fd, bool *out_ended) {
   struct pollfd p = {.fd = fd, .events = POLLIN};
   letter l;

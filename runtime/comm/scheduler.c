@@ -1,8 +1,8 @@
 /* scheduler.c: leads a job, in a thread: lets ranks join, refuses those that do not fit, tells all where the others
- * listen, and then, until the end, who has ended and who is lost.
+ * listen, and then, until the end, which ranks have ended and which are lost.
  *
- * A connection is first a handshake (at most MOST_SHAKING, each of fixed size and with a limit of time; a new one
- * takes the place of the oldest), then a guest that has yet to say who it is, then a rank. */
+ * A connection is first a handshake (at most MOST_SHAKING of them, each of fixed size and with a limit of time; a new
+ * one takes the place of the oldest), then a guest that has not said yet which rank it is, then a rank. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -57,7 +57,7 @@ static void free_guest(guest *g) {
   *g = (guest){.link = {.fd = -1}};
 }
 
-/* Ends a job that has not begun; every rank that is there is told why. */
+/* Ends a job that has not begun, and tells every rank that has joined why. */
 static void refuse_job(mscrt_scheduler *s, mscrt_status *why) {
   const char *text = mscrt_status_text(why);
   send_to_all(s, MSCRT_REFUSED, text, strlen(text) + 1);
@@ -89,7 +89,7 @@ static void refuse_guest(guest *g, const char *why) {
   free_guest(g);
 }
 
-/* In a job whose ranks may be replaced, one with another plan must not end it. */
+/* Must this rank be refused without ending the job? In a job whose ranks may be replaced, one with another plan is. */
 static bool is_unfit(const mscrt_scheduler *s, const mscrt_joining *j) {
   if (!s->o.recovers || s->o.led) return false;
   return j->ranks != s->o.ranks || j->plan_hash != s->o.plan_hash || j->arena_bytes != s->o.arena_bytes ||
@@ -128,7 +128,8 @@ static void take_seat(mscrt_scheduler *s, int index) {
   refuse_guest(g, why);
 }
 
-/* Ranks that have no number get those that are left: neighbours on a host, in the order in which they came. */
+/* Numbers the ranks that have no number: free numbers in order, neighbours on one host, in the order in which they
+ * joined. */
 static void seat_nameless(mscrt_scheduler *s) {
   for (int r = 0; r < s->o.ranks; r++) {
     int best = -1;
@@ -157,7 +158,7 @@ static mscrt_status *compare_plan_hashes(const mscrt_scheduler *s) {
   return NULL;
 }
 
-/* All are there: every rank gets the addresses of all. */
+/* Sends the addresses of all ranks to every rank, once all have joined. */
 static void send_tables(mscrt_scheduler *s) {
   seat_nameless(s);
   mscrt_status *why = compare_plan_hashes(s);
@@ -223,7 +224,7 @@ static void declare_lost(mscrt_scheduler *s, int rank, const char *text) {
   send_to_all(s, MSCRT_LOST, &v, sizeof v);
 }
 
-/* A connection has ended. */
+/* Handles the end of a connection. */
 static void lose_guest(mscrt_scheduler *s, guest *g) {
   char text[120];
   mscrt_link_close(&g->link);
@@ -298,7 +299,7 @@ static void read_guest(mscrt_scheduler *s, int index) {
   }
 }
 
-/* Beats go out, and ranks whose beats do not come in are lost; not after a pause of this process itself. */
+/* Sends beats, and declares ranks lost whose beats have stopped; but not just after this process itself was paused. */
 static void beat(mscrt_scheduler *s) {
   int64_t now = mscrt_now_ns(), every = s->silence_ns / 5 < 1000000000 ? s->silence_ns / 5 : 1000000000;
   bool paused = now - s->looked_ns > s->silence_ns / 2;
@@ -369,7 +370,7 @@ static void receive_guest(mscrt_scheduler *s, const mscrt_handshake *h) {
   if (!strncmp(g->from, "@", 2)) snprintf(g->from, sizeof g->from, "this host");
 }
 
-/* The handshakes go on. Those that fail are dropped without a word in the log: anybody can cause them. */
+/* Continues the handshakes. Those that fail are dropped without a line in the log, since anybody can cause them. */
 static void continue_handshakes(mscrt_scheduler *s) {
   for (int i = 0; i < s->num_shaking;) {
     mscrt_shake state = mscrt_handshake_go(&s->shaking[i]);
@@ -385,7 +386,7 @@ static void drop_silent_strangers(mscrt_scheduler *s) {
       free_guest(&s->guest[i]);
 }
 
-/* Waits for something to read or write, or for the next beat. True: this thread must end. */
+/* Waits for something to read or write, or for the next beat. True: the thread must end. */
 static bool wait_for_events(mscrt_scheduler *s) {
   int n = 0, ms = (int)(s->silence_ns / 5000000 < 200 ? s->silence_ns / 5000000 + 1 : 200);
   s->polled[n++] = (struct pollfd){.fd = s->stop, .events = POLLIN};
@@ -416,7 +417,7 @@ static bool has_ended(const mscrt_scheduler *s) {
   return true;
 }
 
-/* What is queued goes out, if the ranks read it soon. */
+/* Sends what is queued, for as long as ranks read it without delay. */
 static void say_last_words(mscrt_scheduler *s) {
   int64_t end = mscrt_now_ns() + LAST_WORDS_NS;
   send_to_all(s, MSCRT_BYE, NULL, 0);

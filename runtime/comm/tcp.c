@@ -1,11 +1,13 @@
-/* tcp.c: the transport between ranks on any hosts, over TCP. The order of sums is that of shared memory, so the bits
+/* tcp.c: the transport between ranks on any hosts, over TCP. Sums have the order of those in shared memory, so the bits
  * are the same. A collective has one of three forms:
+ *
  *   alone    the group is this rank
- *   slices   an all_reduce: each member gets its slice of the elements from all others, reduces it piece by piece as
- *            the pieces come, and sends what is reduced to all others
- *   boxes    every member sends the boxes that others take from it; what comes is put together when all is there
- * Nothing lingers: `run` returns when all has been handed to the kernel. Room for what comes grows when a collective
- * runs for the first time. */
+ *   slices   an all_reduce: each member receives its slice of the elements from all others, reduces it piece by piece
+ *            as the pieces arrive, and sends the results to all others
+ *   boxes    every member sends the boxes that others take from it; what arrives is put together at the end
+ *
+ * Nothing lingers: `run` returns when all bytes have been handed to the kernel. Memory for what arrives grows when a
+ * collective runs for the first time. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -66,7 +68,7 @@ typedef struct {
   kind_of_lane kind;
 } running;
 
-/* Makes a lane with rank `rank`; its spans are appended later. */
+/* Adds a lane to rank `rank`; its spans are appended later. */
 static mscrt_lane *add_lane(const running *r, mscrt_lanes *l, int rank, mscrt_span *out, mscrt_span *in) {
   mscrt_lane *lane = &l->lane[l->num++];
   *lane = (mscrt_lane){.rank = rank, .fd = r->c->fd[rank], .out = out, .in = in};
@@ -85,7 +87,7 @@ static void add_in(mscrt_lane *l, void *at, uint64_t bytes) {
   l->in_bytes += bytes;
 }
 
-/* The head of a lane whose spans are known. */
+/* Sets the head of a lane whose spans are known. */
 static void set_head(const running *r, mscrt_lane *l) {
   const mscrt_exchange *e = r->e;
   l->own = (mscrt_lane_head){.magic = MAGIC,
@@ -103,7 +105,7 @@ static mscrt_status *report(const running *r, const char *why) {
   return mscrt_lost_in_collective(r->c->m.rank, r->e, r->site, why);
 }
 
-/* This rank is the first to know: it tells the others. */
+/* Tells the other ranks that `culprit` is lost, which this rank is the first to notice. */
 static mscrt_status *blame(const running *r, int culprit, const char *why) {
   mscrt_member_blame(&r->c->m, culprit, why);
   return report(r, why);
@@ -131,7 +133,7 @@ static mscrt_status *report_other(const running *r, const mscrt_lane *l) {
   return blame(r, l->rank, why);
 }
 
-/* A connection has ended: the scheduler says why, or will soon. */
+/* Reports a connection that has ended, with the reason from the scheduler, which knows it or will soon. */
 static mscrt_status *report_closed(const running *r, int rank) {
   mscrt_member *m = &r->c->m;
   int64_t end = mscrt_now_ns() + VERDICT_NS;
@@ -170,7 +172,7 @@ static mscrt_status *move(const running *r, mscrt_lanes *l) {
       case MSCRT_LANES_DIFFER: return report_other(r, &l->lane[at]);
       case MSCRT_LANES_WOKEN:
         if (read(l->wake, &drained, sizeof drained) != sizeof drained) {} /* another thread was faster */
-        /* what the rank that is lost has sent before, and the others, may still come */
+        /* data that the lost rank has sent before, and data of the others, may still arrive */
         if (mscrt_member_lost(&r->c->m, &culprit, why)) l->timeout_ms = LAST_DATA_MS;
     }
   }
@@ -211,7 +213,7 @@ static void reduce_unit(void *arg, int64_t unit, int worker) {
   }
 }
 
-/* Reduces the units of the own slice that have come from all members; then they may be sent. */
+/* Reduces the units of this rank's slice that have arrived from all members, so that they can be sent. */
 static void reduce_what_came(void *user) {
   slicing *k = user;
   size_t bytes = mscrt_dtype_bytes(k->r->e->dtype);
@@ -227,7 +229,7 @@ static void reduce_what_came(void *user) {
   k->reduced = come;
 }
 
-/* Appends the elements [begin, end) of the sources, or of the destinations. */
+/* Appends the elements [begin, end) of the sources, or of the destinations, to a lane. */
 static void add_elements(const slicing *k, mscrt_lane *lane, int64_t begin, int64_t end, bool of_dst,
                          void (*add)(mscrt_lane *l, void *at, uint64_t bytes)) {
   size_t bytes = mscrt_dtype_bytes(k->r->e->dtype);
@@ -307,7 +309,7 @@ static bool is_one_run(int rank, const msc_box *box, const msc_box *buffer, int6
   return k.runs == 1;
 }
 
-/* Where the terms of a cut lie. */
+/* The addresses of the terms of a cut. */
 typedef struct {
   const running *r;
   const mscrt_part *part;
@@ -344,7 +346,8 @@ static void unpack_cut(void *arg, int64_t unit, int worker) {
   msc_box_runs(e->rank, &cut->box, &e->to_box, &cut->from_box, combine_run, &k);
 }
 
-/* A part whose source and destination are one keeps its values; others may take from it. */
+/* Does this rank take its part? If source and destination are one, it has the values already, but others may take from
+ * it. */
 static bool takes(const tcp *c, const mscrt_part *p) { return p->dst != (void *)source_in_arena(c, p); }
 
 static uint64_t bytes_of_cut(const mscrt_exchange *e, const mscrt_cut *cut) {
@@ -373,7 +376,7 @@ static void count_takes(const tcp *c, uint32_t num, const mscrt_part *part, size
   }
 }
 
-/* What goes to a rank: boxes of the sources, packed unless they are one run. */
+/* Adds what is sent to a rank: boxes of the sources, packed unless they are one run. */
 static void add_gives(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_lane *lane, uint8_t **room_at) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
@@ -395,7 +398,8 @@ static void add_gives(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_
   }
 }
 
-/* What comes from a rank, in the order of cuts: packed, or where it belongs if it is one run that is not reduced. */
+/* Adds what comes from a rank, in the order of cuts: received packed, or in place if it is one run that is not
+ * reduced. */
 static void add_takes(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_lane *lane, uint8_t **room_at,
                       const uint8_t **term) {
   for (uint32_t i = 0; i < num; i++) {
@@ -416,7 +420,7 @@ static void add_takes(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_
   }
 }
 
-/* Every member says whether it takes its part. */
+/* Exchanges with every member whether it takes its part. */
 static mscrt_status *ask_wishes(const running *r, uint32_t num, const mscrt_part *part) {
   tcp *c = r->c;
   const mscrt_members *g = &r->e->group;
@@ -475,7 +479,7 @@ static mscrt_status *run_boxes(const running *r, mscrt_pool *pool, uint32_t num,
     span += lane->num_in;
     lane->ready = lane->out_bytes;
     set_head(r, lane);
-    /* ranks that have nothing for each other do not wait for each other */
+    /* ranks that exchange no data do not wait for each other */
     if (!lane->out_bytes && !lane->in_bytes) lanes.num--, c->number[rank]--;
   }
   for (uint32_t i = 0; i < num; i++) /* before anything comes: some of it comes where it belongs */

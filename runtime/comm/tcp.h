@@ -20,11 +20,11 @@ typedef struct {
   socklen_t bytes;
 } mscrt_address;
 
-/* Converts a Unix address: @NAME is in the abstract name space, anything else is a path. */
+/* Converts the text of a Unix address: @NAME is in the abstract name space, anything else is a path. */
 mscrt_status *mscrt_unix_address(const char *text, mscrt_address *out);
-/* True if only processes of this host can connect: Unix, 127.0.0.0/8, ::1. */
+/* Can only processes of this host connect to the address: Unix, 127.0.0.0/8, ::1? */
 bool mscrt_is_local_address(const mscrt_address *a);
-/* HOST:PORT as numbers, or @NAME. */
+/* Writes an address as HOST:PORT in numbers, or @NAME. */
 #define MSCRT_ADDRESS_TEXT 128
 void mscrt_address_text(const mscrt_address *a, char out[MSCRT_ADDRESS_TEXT]);
 /* Listens, without blocking; an address that others can reach is refused without a token. */
@@ -51,7 +51,7 @@ typedef struct {
   uint8_t bytes[MSCRT_MAC];
 } mscrt_key;
 
-/* token NULL: none. Loads libsodium if there is one. */
+/* Makes the key from a token; NULL: there is no token. Loads libsodium if there is one. */
 mscrt_status *mscrt_key_open(const char *token, mscrt_key *out_key);
 void mscrt_key_close(mscrt_key *k);
 
@@ -85,9 +85,9 @@ typedef struct {
 
 void mscrt_handshake_begin(mscrt_handshake *h, const mscrt_key *key, int fd, bool is_server, mscrt_purpose purpose,
                            int rank, uint64_t job, int64_t deadline_ns);
-/* Goes on as far as it can without waiting. */
+/* Continues the handshake as far as possible without waiting. */
 mscrt_shake mscrt_handshake_go(mscrt_handshake *h);
-/* POLLIN or POLLOUT: what it waits for. */
+/* The event that the handshake waits for: POLLIN or POLLOUT. */
 short mscrt_handshake_events(const mscrt_handshake *h);
 
 /* ---- link.c: frames on a control connection, each with a MAC over its contents and its number ---- */
@@ -131,12 +131,12 @@ void mscrt_link_close(mscrt_link *l);
 /* Queues a frame and sends what goes without waiting; false: the connection is broken. */
 bool mscrt_link_send(mscrt_link *l, mscrt_frame_type type, const void *payload, size_t bytes);
 bool mscrt_link_flush(mscrt_link *l);
-/* 1: a frame; 0: none yet; -1: the other end has closed, or what came is no frame. */
+/* Receives a frame: 1: there is one; 0: not yet; -1: the other end has closed, or sent something else. */
 int mscrt_link_read(mscrt_link *l, mscrt_frame *out_frame);
-/* Waits for a frame until the deadline: 1, 0 (late), -1. */
+/* Waits for a frame until the deadline: 1: there is one; 0: too late; -1: as above. */
 int mscrt_link_wait(mscrt_link *l, int64_t deadline_ns, mscrt_frame *out_frame);
 
-/* What a rank says of itself when it joins. All but rank, host and address must be equal on all ranks. */
+/* What a rank says about itself when it joins. All but rank, host and address must be equal on all ranks. */
 typedef struct {
   int32_t rank, ranks; /* rank -1: the scheduler chooses */
   uint64_t plan_hash, arena_bytes;
@@ -221,7 +221,7 @@ typedef struct {
   uint64_t bytes;
 } mscrt_span;
 
-/* What two ranks say of a collective before its data: it must be the same. */
+/* The description of a collective that two ranks exchange before its data: they must be equal. */
 typedef struct {
   uint32_t magic;
   uint8_t verb, dtype, reduction, kind;
@@ -249,7 +249,7 @@ typedef struct {
   mscrt_lane *lane;
   struct pollfd *polled; /* room for one more than lanes */
   int wake, timeout_ms;
-  /* Uses what has come, and may make more ready; NULL: nothing to do. */
+  /* processes what has arrived, and may make more ready to be sent; NULL: nothing to do */
   void (*work)(void *user);
   void *user;
 } mscrt_lanes;

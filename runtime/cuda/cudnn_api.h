@@ -110,9 +110,9 @@ typedef struct {
 } mscrt_cudnn_api;
 #undef FIELD
 
-/* As in cuda/api.h. */
+/* Loads cuDNN, as the functions of cuda/api.h load their libraries. */
 mscrt_status *mscrt_cudnn_load(mscrt_cudnn_api *api);
-/* Is it made for a CUDA that the driver knows? */
+/* Is this cuDNN made for a CUDA version that the driver knows? */
 mscrt_status *mscrt_cudnn_fits(const mscrt_cudnn_api *api, int driver);
 
 #endif

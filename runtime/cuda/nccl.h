@@ -40,7 +40,7 @@ struct mscrt_links {
 /* Turns a result of NCCL's into a status; waits for a call that is in progress. */
 mscrt_status *mscrt_links_check(mscrt_context *c, nccl_comm comm, nccl_result r, const char *what);
 #define MSCRT_LINKS_TEXT 320
-/* "all_reduce grad at net.py:7 (ranks 0,1)" */
+/* Describes an exchange in a text: "all_reduce grad at net.py:7 (ranks 0,1)". */
 const char *mscrt_links_describe(const mscrt_record *r, char text[MSCRT_LINKS_TEXT]);
 /* The exchange that the GPU began last: its number and its description; 0 and NULL: none. */
 uint32_t mscrt_links_begun(const mscrt_links *l);
@@ -52,7 +52,7 @@ void mscrt_links_abort(mscrt_links *l);
 
 /* ---- cuda/nccl.c ---- */
 
-/* Connects the ranks.  Its memory, of mscrt_links_bytes, is given to it by mscrt_links_place. */
+/* Connects the ranks. It gets its memory, of mscrt_links_bytes, by mscrt_links_place. */
 mscrt_status *mscrt_links_open(mscrt_context *c);
 uint64_t mscrt_links_bytes(const mscrt_links *l);
 void mscrt_links_place(mscrt_links *l, cu_address at);
@@ -65,7 +65,7 @@ void mscrt_links_close(mscrt_context *c);
 mscrt_status *mscrt_links_collective(mscrt_context *c, const mscrt_turn *t);
 mscrt_status *mscrt_links_message(mscrt_context *c, const mscrt_turn *t);
 mscrt_status *mscrt_links_wait_for(mscrt_context *c, uint32_t upto);
-/* Around the messages of a run; join lets the stream of calls wait for them. */
+/* Begin and end the messages of a run; join makes the stream of calls wait for them. */
 void mscrt_links_begin(mscrt_links *l);
 mscrt_status *mscrt_links_join(mscrt_context *c);
 

@@ -29,7 +29,7 @@ static mscrt_status *tell_begun(mscrt_context *c, const mscrt_record *r, cu_stre
 
 /* ---- collectives ---- */
 
-/* The type of NCCL's for an element type: truth values are bytes.  False: NCCL has none, and exchanges bytes. */
+/* NCCL's type for an element type: truth values are bytes. False: NCCL has none, and exchanges bytes. */
 static bool nccl_type(mscrt_dtype d, unsigned *out_type) {
   static const struct { mscrt_dtype d; unsigned type; } types[] = {
     {MSCRT_F32, MSCRT_ncclFloat32}, {MSCRT_F16, MSCRT_ncclFloat16}, {MSCRT_BF16, MSCRT_ncclBfloat16}, {MSCRT_F64,
@@ -41,7 +41,7 @@ static bool nccl_type(mscrt_dtype d, unsigned *out_type) {
   return false;
 }
 
-/* The operation of NCCL's.  For truth values a sum is "any" and a product "all". */
+/* NCCL's operation. For truth values a sum is "any" and a product "all". */
 static unsigned nccl_op(const mscrt_exchange *e) {
   static const unsigned ops[] = {
       [MSC_SUM] = MSCRT_ncclSum, [MSC_MAX] = MSCRT_ncclMax, [MSC_MIN] = MSCRT_ncclMin, [MSC_PROD] = MSCRT_ncclProd};

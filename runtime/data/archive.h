@@ -68,26 +68,27 @@ typedef struct {
 
 /* ---- archive.c ---- */
 
-/* Opens a file or a folder of any kind that is known. */
+/* Opens a file or a folder of any known kind. */
 mscrt_status *mscrt_archive_open(const char *path, mscrt_archive *out_archive);
 /* Opens one file: safetensors, or of torch.save. */
 mscrt_status *mscrt_archive_of_path(const char *path, mscrt_archive *out_archive);
-/* The same of a file whose bytes are there already; the archive owns the blob then, also after a failure. */
+/* Opens a file whose bytes are there already; the archive then owns the blob, also after a failure. */
 mscrt_status *mscrt_archive_of_file(mscrt_blob *b, mscrt_archive *out_archive);
 void mscrt_archive_close(mscrt_archive *a);
 const mscrt_stored *mscrt_archive_find(const mscrt_archive *a, const char *name);
 
-/* For readers of formats. is_file: the folder is that of `path`. Texts that are added are freed with the archive. */
+/* Makes an empty archive, for readers of formats. is_file: the folder is that of `path`. Texts that are added are freed
+ * with the archive. */
 mscrt_status *mscrt_archive_new(const char *path, bool is_file, const char *kind, mscrt_archive *out_archive);
 mscrt_status *mscrt_archive_add_text(mscrt_archive *a, char *text);
-/* A name without '/', in the archive's folder. */
+/* Adds a file by a name without '/', in the archive's folder. */
 mscrt_status *mscrt_archive_add_file(mscrt_archive *a, const char *name, uint64_t bytes);
-/* A tensor without shards, which the following calls of add_shard give it. */
+/* Adds a tensor without shards, which the following calls of add_shard give it. */
 mscrt_status *mscrt_archive_add_tensor(mscrt_archive *a, const mscrt_stored *t);
 mscrt_status *mscrt_archive_add_shard(mscrt_archive *a, const mscrt_shard *s);
-/* Any path, which the caller has made. */
+/* Adds a file by any path, which the caller has allocated. */
 mscrt_status *mscrt_archive_add_path(mscrt_archive *a, const char *path);
-/* All tensors of a file, one shard each; names as they are there. */
+/* Adds all tensors of a file, under their names there, with one shard each. */
 mscrt_status *mscrt_archive_add_safetensors(mscrt_archive *a, uint32_t file);
 /* Sorts the tensors and checks that names differ, and that shards cover their tensors without overlap. */
 mscrt_status *mscrt_archive_sort(mscrt_archive *a);
@@ -104,7 +105,7 @@ typedef struct {
   void *data;
 } mscrt_reading;
 
-/* A shard that is needed whole is compared with its checksum. */
+/* Reads a box. A shard that is needed whole is compared with its checksum. */
 mscrt_status *mscrt_archive_read(mscrt_archive *a, const mscrt_stored *t, const mscrt_reading *to);
 /* Reads the elements begin .. begin + num - 1 of a tensor, unconverted. */
 mscrt_status *mscrt_archive_elements(mscrt_archive *a, const mscrt_stored *t, uint64_t begin, uint64_t num, void *out);
@@ -116,7 +117,8 @@ uint64_t mscrt_stored_elems(const mscrt_stored *t);
 
 #define MSCRT_MANIFEST "manifest.json"
 
-/* The manifest in a folder; `a` has the folder and nothing else. sealed: the manifest's own checksum must be right. */
+/* Reads the manifest of a folder; `a` has the folder and nothing else. sealed: the manifest's own checksum must be
+ * right. */
 mscrt_status *mscrt_manifest_parse(const mscrt_blob *b, bool sealed, mscrt_archive *a);
 /* Writes the manifest of an archive whose files lie in `folder`, as the last file there. */
 mscrt_status *mscrt_manifest_write(const mscrt_archive *a, const char *folder);

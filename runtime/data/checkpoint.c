@@ -12,7 +12,7 @@
 #include "runtime/data/json.h"
 #include "runtime/data/slices.h"
 
-/* As ranks tell each other; the largest counts. */
+/* The state of a checkpoint on a rank; when ranks compare theirs, the largest counts. */
 enum { ENDED, WRITTEN, WRITING, FAILED };
 
 struct mscrt_saving {
@@ -190,7 +190,7 @@ static uint64_t phase_of(const struct mscrt_saving *k) {
   return k->status ? FAILED : k->commits ? ENDED : WRITTEN;
 }
 
-/* Nothing of this checkpoint is left when all have stopped. */
+/* Removes what there is of this checkpoint, when all ranks have stopped writing it. */
 static mscrt_status *give_up(mscrt_context *c) {
   struct mscrt_saving *k = c->saving;
   uint64_t all;

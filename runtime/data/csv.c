@@ -40,7 +40,7 @@ static mscrt_status *add_line(table *t, uint64_t begin) {
   return NULL;
 }
 
-/* Where lines begin; lines without any character are none. */
+/* Finds where lines begin; empty lines are none. */
 static mscrt_status *find_lines(table *t) {
   uint64_t begin = 0;
   mscrt_status *s = NULL;
@@ -63,7 +63,7 @@ static mscrt_status *find_lines(table *t) {
   return s;
 }
 
-/* Line `number`, without its end, with a 0 behind it; the caller frees it. */
+/* Reads line `number`, without its end, terminated by a 0; the caller frees it. */
 static mscrt_status *read_line(const table *t, int64_t number, char **out) {
   uint64_t begin = t->begin[number], end = number + 1 < t->num ? t->begin[number + 1] : t->blob.bytes;
   *out = NULL;
@@ -85,7 +85,8 @@ static mscrt_status *read_line(const table *t, int64_t number, char **out) {
   return NULL;
 }
 
-/* The field that begins at *at, without its quotes, ended by a 0; *at moves behind it, NULL after the last one. */
+/* Takes the field that begins at *at, without its quotes, terminated by a 0; *at moves behind it, or becomes NULL after
+ * the last field. */
 static char *take_field(const table *t, char **at) {
   char *p = *at, *field = p;
   if (*p == '"') {
@@ -133,7 +134,7 @@ static int count_fields(const table *t, const char *line) {
   return num;
 }
 
-/* The field of the first line that has this name, or this number; -1: none. */
+/* Finds the field of the first line that has this name, or this number; -1: none. */
 static int find_column(const table *t, const char *first_line, const char *name, size_t length) {
   char *copy = strdup(first_line), *at = copy;
   int found = -1;

@@ -28,7 +28,7 @@ bool mscrt_data_has_labels(const mscrt_data *d) {
   return true;
 }
 
-/* Of files with parts: whether the rank of the data set reads any of this input. */
+/* Does the rank of the data set, whose files have parts, read any of this input? */
 static bool reads_any(const mscrt_data *d, uint32_t input) {
   mscrt_wanted w = mscrt_data_wanted(d, input);
   bool any = mscrt_stage_reads(d->plan, mscrt_stage_of(d->plan, d->o.rank), input);

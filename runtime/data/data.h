@@ -17,7 +17,7 @@ typedef struct {
 } mscrt_blob;
 
 mscrt_status *mscrt_blob_open(const char *path, mscrt_blob *out_blob);
-/* Bytes borrowed from the caller, for tests and fuzzing. */
+/* Makes a blob of bytes that stay the caller's, for tests and fuzzing. */
 mscrt_status *mscrt_blob_of(const void *data, size_t bytes, mscrt_blob *out_blob);
 void mscrt_blob_close(mscrt_blob *b);
 /* Reads exactly num bytes. It is a status if there are fewer, for instance because the file was cut meanwhile. */
@@ -60,16 +60,16 @@ typedef struct {
   char *path, *partial; /* owned */
 } mscrt_folder;
 
-/* Only sets the names. */
+/* Sets the names only. */
 mscrt_status *mscrt_folder_name(const char *path, mscrt_folder *out_folder);
 /* Makes the empty folder `partial`. What is under the name must be an empty folder, or one with a file `marker` (NULL:
  * must be empty), which the new one replaces. */
 mscrt_status *mscrt_folder_make(const mscrt_folder *f, const char *marker);
-/* Both; after a failure nothing is left. */
+/* Does both; after a failure nothing is left. */
 mscrt_status *mscrt_folder_begin(const char *path, const char *marker, mscrt_folder *out_folder);
 /* Gives the folder its name, and removes the one that had it. */
 mscrt_status *mscrt_folder_place(const mscrt_folder *f);
-/* The same, or if s, which is returned, or placing failed, removes what was written. */
+/* Places the folder, or if s, which is returned, or placing failed, removes what was written. */
 mscrt_status *mscrt_folder_end(const mscrt_folder *f, mscrt_status *s);
 void mscrt_folder_free(mscrt_folder *f);
 
@@ -116,7 +116,7 @@ typedef struct {
 mscrt_status *mscrt_safetensors_parse(const mscrt_blob *b, mscrt_safetensors *out_tensors);
 void mscrt_safetensors_free(mscrt_safetensors *t);
 const mscrt_named_array *mscrt_safetensors_find(const mscrt_safetensors *t, const char *name);
-/* "F32"; and the other way. */
+/* Convert between element types and their names, "F32". */
 const char *mscrt_safetensors_dtype(mscrt_dtype d);
 bool mscrt_dtype_of_safetensors(const char *text, mscrt_dtype *out_dtype);
 

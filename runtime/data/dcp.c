@@ -35,7 +35,7 @@ static int compare_chunks(const void *x, const void *y) {
   return 0;
 }
 
-/* MetadataIndex -> _StorageInfo */
+/* Reads the place of a chunk, an entry MetadataIndex -> _StorageInfo of the dictionary. */
 static mscrt_status *take_place(distributed *d, const mscrt_py *key, const mscrt_py *v) {
   const mscrt_py *name = mscrt_py_get(key, "fqn"), *offset = mscrt_py_get(key, "offset"),
                  *path = mscrt_py_get(v, "relative_path"), *at = mscrt_py_get(v, "offset"),
@@ -70,7 +70,7 @@ static mscrt_status *file_of(distributed *d, const char *path, uint32_t *out_fil
   return mscrt_archive_add_file(d->a, path, 0);
 }
 
-/* The tensor that torch.save wrote there must be the chunk. */
+/* Checks that the tensor that torch.save wrote at the place is the chunk, and adds it as a shard. */
 static mscrt_status *take_chunk(distributed *d, const mscrt_stored *t, const mscrt_py *v) {
   stored_chunk key = {.name = t->name};
   mscrt_shard s = {0};
@@ -101,7 +101,7 @@ static mscrt_status *take_chunk(distributed *d, const mscrt_stored *t, const msc
   return status ? status : mscrt_archive_add_shard(d->a, &s);
 }
 
-/* Of the properties the element type is the first, or a member. */
+/* The element type among a tensor's properties: the first of them, or a member. */
 static const char *type_of_properties(const mscrt_py *v) {
   const mscrt_py *p = mscrt_py_get(v, "properties"), *type = mscrt_py_get(p, "dtype");
   if (!type && p && p->kind == MSCRT_PY_OBJECT && p->state && p->state->kind == MSCRT_PY_TUPLE && p->state->num)

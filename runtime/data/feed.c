@@ -80,7 +80,7 @@ static mscrt_status *read_batch(mscrt_feed *f, bool train, int64_t index) {
 
 /* ---- the thread ---- */
 
-/* The last one may be short. */
+/* How many batches evaluation takes; the last one may be short. */
 static int64_t num_eval_batches(const mscrt_feed *f) {
   return (f->data->o.eval_end - f->data->o.eval_begin + f->data->batch - 1) / f->data->batch;
 }

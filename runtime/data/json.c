@@ -119,7 +119,7 @@ bool mscrt_json_sizes(mscrt_json *r, int *out_num, int64_t out[MSCRT_MAX_RANK]) 
   return mscrt_json_token(r, ']');
 }
 
-/* A number of any form, true, false or null. */
+/* Skips a number of any form, true, false or null. */
 static bool skip_word(mscrt_json *r) {
   mscrt_json_blanks(r);
   char *begin = r->at;

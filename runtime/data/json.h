@@ -21,11 +21,11 @@ bool mscrt_json_token(mscrt_json *r, char want);
 bool mscrt_json_string(mscrt_json *r, char **out);
 bool mscrt_json_number(mscrt_json *r, uint64_t *out);
 bool mscrt_json_bool(mscrt_json *r, bool *out);
-/* A string of sixteen hexadecimal digits. */
+/* Reads a string of sixteen hexadecimal digits. */
 bool mscrt_json_hex(mscrt_json *r, uint64_t *out);
-/* A list of at most MSCRT_MAX_RANK numbers. */
+/* Reads a list of at most MSCRT_MAX_RANK numbers. */
 bool mscrt_json_sizes(mscrt_json *r, int *out_num, int64_t out[MSCRT_MAX_RANK]);
-/* Passes over any value that is nested at most `depth` deep. */
+/* Skips any value that is nested at most `depth` deep. */
 bool mscrt_json_skip(mscrt_json *r, int depth);
 /* Writes a string with its quotes. */
 void mscrt_json_put(FILE *f, const char *text);

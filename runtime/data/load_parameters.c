@@ -21,7 +21,7 @@ static mscrt_status *check_stored_tensor(const mscrt_archive *a, const mscrt_sto
   return NULL;
 }
 
-/* all: state must be there, too. */
+/* Checks that the archive has all parameters of the plan, and with `all` the state too. */
 static mscrt_status *check_stored_tensors(const mscrt_plan *p, const mscrt_archive *a, bool all) {
   char missing[256] = "";
   size_t n = 0;

@@ -25,14 +25,14 @@
 
 /* ---- reading ---- */
 
-/* The member of this name is next: its key is taken. first: no comma stands before it. */
+/* Takes the key of the next member, which must have this name. first: no comma stands before it. */
 static bool take_key(mscrt_json *r, const char *want, bool first) {
   char *key;
   return (first || mscrt_json_token(r, ',')) && mscrt_json_string(r, &key) && !strcmp(key, want) &&
          mscrt_json_token(r, ':');
 }
 
-/* The same for a member that may be absent; then nothing is taken. */
+/* Takes the key of a member that may be absent; then nothing is taken. */
 static bool take_optional(mscrt_json *r, const char *want) {
   char *at = r->at;
   size_t n = strlen(want);
@@ -139,7 +139,7 @@ static mscrt_status *take_manifest(mscrt_json *r, mscrt_archive *a) {
   return r->at == r->end ? NULL : mscrt_bad_json(r, "something follows the object");
 }
 
-/* The checksum at the end is that of what stands before it. */
+/* Is the checksum at the end that of the text before it? */
 static bool is_sealed(const char *text, size_t bytes) {
   size_t seal = sizeof SEAL - 1;
   char want[sizeof SEAL];

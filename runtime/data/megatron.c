@@ -126,7 +126,7 @@ static mscrt_status *add_whole(stage *g, const mscrt_stored *t, char *name) {
   return NULL;
 }
 
-/* Stages have copies of some: an embedding that is the output, too. */
+/* Is the name in the archive already? Stages have copies of some tensors, as an embedding that is the output too. */
 static bool has_tensor(const mscrt_archive *a, uint32_t num, const char *name) {
   for (uint32_t i = 0; i < num; i++)
     if (!strcmp(a->tensor[i].name, name)) return true;

@@ -20,7 +20,7 @@ static bool is_folder(const char *path) {
 
 static mscrt_status *parse_manifest(mscrt_blob *b, mscrt_archive *a) { return mscrt_manifest_parse(b, true, a); }
 
-/* One file alone, which is opened again under its name. */
+/* Reads a single file, which is opened again under its name. */
 static mscrt_status *parse_single(mscrt_blob *b, mscrt_archive *a) {
   MSCRT_CHECK(mscrt_archive_add_file(a, strrchr(b->path, '/') ? strrchr(b->path, '/') + 1 : b->path, 0));
   return mscrt_archive_add_safetensors(a, 0);

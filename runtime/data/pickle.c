@@ -58,7 +58,7 @@ static mscrt_status *push_new(unpickler *u, mscrt_py v) {
   return push_value(u, new);
 }
 
-/* What is above the last mark stays there. */
+/* Pops a value; those below the last mark stay. */
 static mscrt_py *pop_value(unpickler *u) {
   uint32_t bottom = u->num_marks ? u->mark[u->num_marks - 1] : 0;
   return u->num_stack > bottom ? u->stack[--u->num_stack] : NULL;
@@ -69,7 +69,7 @@ static mscrt_py *top_value(const unpickler *u) {
   return u->num_stack > bottom ? u->stack[u->num_stack - 1] : NULL;
 }
 
-/* Takes what is above the last mark; *out stays valid until the next push. */
+/* Takes the values above the last mark; *out is valid until the next push. */
 static bool pop_mark(unpickler *u, mscrt_py ***out, uint32_t *out_num) {
   if (!u->num_marks) return false;
   uint32_t at = u->mark[--u->num_marks];
@@ -120,7 +120,7 @@ static bool take_number(unpickler *u, int bytes, uint64_t *out) {
   return true;
 }
 
-/* Texts end with NUL; what stands behind a NUL within them is lost, so that such names are other names. */
+/* Pushes a text, terminated by NUL. What stands behind a NUL inside of it is lost, so such names match no other. */
 static mscrt_status *push_text(unpickler *u, int length_bytes) {
   uint64_t num;
   const uint8_t *p;
@@ -141,7 +141,7 @@ static mscrt_status *push_long(unpickler *u) {
 
 /* ---- names ---- */
 
-/* Modules whose names stand in files of tensors. */
+/* Is the module one of those that files of tensors name? */
 static bool is_allowed(const char *module) {
   static const char *const allowed[] = {"torch",   "collections", "argparse", "megatron", "numpy",
                                         "_codecs", "pathlib",     "signal",   "_io"};
@@ -166,7 +166,7 @@ static mscrt_status *push_global(unpickler *u, const char *module, size_t module
   return push_new(u, (mscrt_py){.kind = MSCRT_PY_GLOBAL, .text = text});
 }
 
-/* Two lines. */
+/* Pushes the name of a global: two lines, module and name. */
 static mscrt_status *push_global_lines(unpickler *u) {
   const uint8_t *module = u->at, *middle = memchr(u->at, '\n', (size_t)(u->end - u->at));
   const uint8_t *last = middle ? memchr(middle + 1, '\n', (size_t)(u->end - middle - 1)) : NULL;
@@ -273,7 +273,7 @@ static mscrt_status *push_mark(unpickler *u) {
   return NULL;
 }
 
-/* Instructions of Python's pickletools, by their numbers; texts of bytes are texts here. */
+/* Executes an instruction, by its number in Python's pickletools; texts of bytes become texts. */
 static mscrt_status *run_instruction(unpickler *u, uint8_t op) {
   mscrt_py **item;
   uint32_t num;

@@ -147,7 +147,7 @@ static mscrt_status *add_run(reader *r, int64_t from, int64_t local, int64_t num
   return NULL;
 }
 
-/* Both boxes as runs of elements of the tensor: what they have in common is read. */
+/* Reads what a shard and the wanted box have in common: both are runs of elements of the tensor. */
 static mscrt_status *read_shard(mscrt_archive *a, const mscrt_stored *t, const mscrt_shard *s,
                                 const mscrt_reading *to) {
   runs have = runs_of(t->view_rank, t->view, &s->box, &s->box),

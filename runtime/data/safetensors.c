@@ -166,7 +166,7 @@ static mscrt_status *check_data_cover(const mscrt_blob *b, mscrt_safetensors *t,
   return NULL;
 }
 
-/* Of the metadata only the checksums of a checkpoint's own files are taken. */
+/* Reads the metadata, of which only the checksums of a checkpoint's own files are used. */
 static mscrt_status *take_checksums(mscrt_json *r, mscrt_safetensors *t) {
   char *key, *value;
   if (!mscrt_json_token(r, '{')) return mscrt_bad_json(r, "__metadata__ is not an object");

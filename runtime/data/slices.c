@@ -309,7 +309,7 @@ mscrt_status *mscrt_archive_write(mscrt_archive *a, const mscrt_whole_file *w, m
   return s;
 }
 
-/* The archive becomes that of the one file. */
+/* Replaces the archive's files by the one merged file. */
 static mscrt_status *become_merged(mscrt_archive *a, const mscrt_shard *shard, uint64_t bytes) {
   for (uint32_t i = 0; i < a->num_files; i++) {
     unlink(a->file[i].path);

@@ -22,7 +22,7 @@ typedef struct {
 /* The slices of one rank. */
 mscrt_status *mscrt_slices_of(const mscrt_plan *p, int rank, mscrt_slices *out_slices);
 void mscrt_slices_free(mscrt_slices *s);
-/* "rank-00003.safetensors" */
+/* The name of the file of a rank, "rank-00003.safetensors". */
 #define MSCRT_RANK_FILE 32
 void mscrt_rank_file(int rank, char out[MSCRT_RANK_FILE]);
 /* Writes the file of a rank into a folder; `data` are the bytes of all slices, whose checksums are set here. Without
@@ -45,7 +45,7 @@ typedef struct {
   const char *const *names; /* by tensor: other names; NULL: their own */
   const uint8_t *turned;    /* by tensor: a matrix, which is transposed; NULL: none is */
 } mscrt_whole_file;
-/* out_shard, with room for num: place and checksum of each. */
+/* Writes them. out_shard, with room for num: place and checksum of each. */
 mscrt_status *mscrt_archive_write(mscrt_archive *a, const mscrt_whole_file *w, mscrt_shard *out_shard,
                                   uint64_t *out_bytes);
 

@@ -31,7 +31,7 @@ typedef struct {
 
 /* ---- headers ---- */
 
-/* Octal digits, or with the first bit set a number in base 256; false: neither, or too large. */
+/* Reads a number: octal digits, or with the first bit set in base 256; false: neither, or too large. */
 static bool read_number(const uint8_t *p, size_t num, uint64_t *out) {
   *out = 0;
   if (p[0] & 0x80) {
@@ -237,7 +237,7 @@ static void free_archive(mscrt_records *r) {
 
 /* ---- opening ---- */
 
-/* What members are is seen at the first one. */
+/* Finds out from the first member what all members are. */
 static mscrt_status *look_at_first(archive *a, const uint8_t *bytes, size_t num, mscrt_array *out) {
   const mscrt_wanted *w = a->w;
   *out = (mscrt_array){.rank = 1, .dim = {a->num}};

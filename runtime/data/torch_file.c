@@ -40,7 +40,7 @@ bool mscrt_dtype_of_torch(const char *name, mscrt_dtype *out_dtype) {
 
 /* ---- the file ---- */
 
-/* The folder is the name of the first member with data.pkl. */
+/* Finds the folder of the archive: that of the first member named data.pkl. */
 static mscrt_status *find_top(mscrt_torch_file *f) {
   for (size_t i = 0; i < f->zip.num; i++) {
     char *name = f->zip.member[i].name, *last = strrchr(name, '/');
@@ -106,7 +106,7 @@ void mscrt_torch_close(mscrt_torch_file *f) {
 
 static bool is_python_number(const mscrt_py *v) { return v && v->kind == MSCRT_PY_INT && v->number >= 0; }
 
-/* Row major without gaps; the stride of a dimension of one element says nothing. */
+/* Is a tensor row major without gaps? The stride of a dimension of one element does not count. */
 static bool is_row_major(int rank, const int64_t *size, const int64_t *stride) {
   int64_t want = 1;
   for (int d = rank - 1; d >= 0; d--) {
@@ -117,7 +117,7 @@ static bool is_row_major(int rank, const int64_t *size, const int64_t *stride) {
   return true;
 }
 
-/* ('storage', class, key, device, elements): where its bytes are. */
+/* Finds the bytes of a storage, ('storage', class, key, device, elements). */
 static mscrt_status *find_storage(const mscrt_torch_file *f, const mscrt_py *storage, const char **out_class,
                                   uint64_t *out_at, uint64_t *out_bytes) {
   const mscrt_py *t = storage->kind == MSCRT_PY_PERSISTENT ? storage->args : NULL;

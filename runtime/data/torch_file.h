@@ -42,7 +42,7 @@ void mscrt_torch_close(mscrt_torch_file *f);
 bool mscrt_torch_tensor(const mscrt_torch_file *f, const mscrt_py *v, mscrt_array *out_tensor, mscrt_status **out);
 /* A bool that is an attribute of an object of the pickle in the only file of an archive; false where it is absent. */
 mscrt_status *mscrt_torch_flag(const mscrt_archive *a, const char *object, const char *name, bool *out);
-/* "torch.float32" */
+/* The element type of a name such as "torch.float32"; false: msc has none. */
 bool mscrt_dtype_of_torch(const char *name, mscrt_dtype *out_dtype);
 
 #endif

@@ -43,7 +43,7 @@ static mscrt_status *find_directory(const mscrt_zip *z, uint64_t *out_at, uint64
   return NULL;
 }
 
-/* Numbers that do not fit 32 bits stand in an extra field, in this order. */
+/* Reads the numbers that do not fit 32 bits from the extra field, where they have this order. */
 static void read_long_numbers(const uint8_t *extra, uint64_t bytes, mscrt_zip_member *m, uint64_t *stored) {
   uint64_t *number[] = {&m->bytes, stored, &m->header};
   for (uint64_t at = 0; at + 4 <= bytes;) {

@@ -153,7 +153,7 @@ static mscrt_status *check_matmul_call(const mscrt_plan *p, plan_section section
   return mscrt_within(check_kernel_call(p, section, e, true), "epilogue");
 }
 
-/* The elements of the heads at one position, from the first to behind the last. */
+/* The distance from the first element of the heads at one position to behind the last. */
 static uint64_t span_of_heads(const mscrt_graph_tensor *t) {
   return (uint64_t)(t->dim[1] - 1) * (uint64_t)t->stride[1] + (uint64_t)(t->dim[3] - 1) * (uint64_t)t->stride[3] + 1;
 }

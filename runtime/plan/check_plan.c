@@ -151,7 +151,7 @@ static mscrt_status *check_plan_kernels(const mscrt_plan *p) {
   return NULL;
 }
 
-/* True if rows * columns * batch fits, so that offsets inside an operand do too. */
+/* Does rows * columns * batch fit, so that offsets inside an operand do too? */
 static bool product_fits(uint64_t a, uint64_t b, uint64_t c) {
   uint64_t v;
   return a && b && c && !__builtin_mul_overflow(a, b, &v) && !__builtin_mul_overflow(v, c, &v) && v <= MAX_BYTES;

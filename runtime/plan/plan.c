@@ -1,4 +1,4 @@
-/* plan.c: answers what others ask of a verified plan. */
+/* plan.c: answers queries about a verified plan. */
 #include <string.h>
 
 #include "runtime/builtin.h"
