@@ -194,11 +194,11 @@ static void say_collective(sayings *s, const json_t *c) {
   say(s, msc_arena_printf(a, "%s -> %s", member_text(c, "from_op"), member_text(c, "to_op")), what);
 }
 
-/* True if `name` is the op, its gradient, or an update of its parameters. */
+/* True if `name` is the op, again too, its gradient, or an update of its parameters. */
 static bool is_op_or_gradient(const char *name, const char *op) {
   size_t n = strlen(op);
   const char *rest = strncmp(name, op, n) ? NULL : name + n;
-  return rest && (!*rest || !strcmp(rest, ".grad") ||
+  return rest && (!*rest || !strcmp(rest, ".grad") || !strcmp(rest, ".recompute") ||
                   (*rest == '.' && strlen(rest) > 7 && !strcmp(rest + strlen(rest) - 7, ".update")));
 }
 

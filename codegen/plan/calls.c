@@ -442,20 +442,6 @@ static uint32_t number_collective(msc_plan *p, const msc_plan_collective *v) {
   return (uint32_t)p->num_collectives++;
 }
 
-static const char *axes_that_move(const msc_plan *p, const msc_layout *from, const msc_layout *to) {
-  msc_subaxis digit[MSC_MAX_SUBAXES];
-  int num = msc_moved_digits(p->ctx, &p->module->mesh, from, to, digit);
-  return msc_subaxis_print(p->arena, &p->module->mesh, num, digit);
-}
-
-static const char *axes_of_dim(const msc_plan *p, const msc_layout *l, int dim) {
-  return msc_subaxis_print(p->arena, &p->module->mesh, l->first[dim + 1] - l->first[dim], l->sub + l->first[dim]);
-}
-
-static const char *axes_of_group(const msc_plan *p, const msc_layout *axes) {
-  return msc_digits_print(p->arena, &p->module->mesh, axes);
-}
-
 /* Numbers the collectives of the op: one for each value, and one for all values together. */
 static bool number_op(calling *c, const msc_op *op, msc_plan_call *call) {
   msc_plan *p = c->p;
@@ -491,8 +477,8 @@ static void note_transfer(calling *c, const msc_op *op, const msc_plan_call *cal
                            .call = (uint32_t)c->section->num_calls - 1,
                            .verb = v->verb,
                            .bytes = call->bytes};
-  if (v->verb == MSC_HALO) t->axes = axes_of_dim(p, from, (int)v->halo_dim);
-  else t->axes = from ? axes_that_move(p, from, to) : axes_of_group(p, msc_op_layout(op, "axes"));
+  t->num_digits = msc_transfer_digits(&p->module->mesh, op, p->arena, t->digit);
+  t->axes = msc_subaxis_print(p->arena, &p->module->mesh, t->num_digits, t->digit);
   t->from = from ? msc_layout_print(p->arena, &p->module->mesh, from) : "";
   t->to = to ? msc_layout_print(p->arena, &p->module->mesh, to) : "";
   t->value = op->name ? op->name : "";

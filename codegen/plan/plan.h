@@ -5,7 +5,7 @@
 #include "codegen/codegen.h"
 #include "ir/ir.h"
 #include "passes/6_pipeline/schedule/schedule.h"
-#include "passes/cluster.h"
+#include "passes/cost.h"
 #include "plan_fbs.h"
 
 enum { MSC_FLAG_BYTES = 64 }; /* behind a section's scratch: the error flag of kernels that check indices */
@@ -69,7 +69,8 @@ typedef struct msc_plan_call {
   struct msc_plan_call *epilogue;
   const msc_op *op;
   uint64_t bytes, flops, predicted_ns;
-  bool checks;
+  msc_dtype dtype; /* of its arithmetic */
+  bool is_product, checks;
 } msc_plan_call;
 
 /* A change of layout, for people and for the counts of `msc compile --json`. */
@@ -78,6 +79,8 @@ typedef struct {
   uint8_t verb;
   const char *axes, *from, *to, *value;
   uint64_t bytes; /* received by one device */
+  int num_digits; /* of the group that it works in */
+  msc_subaxis digit[MSC_MAX_SUBAXES];
 } msc_plan_transfer;
 
 typedef struct {
@@ -202,6 +205,9 @@ uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l); /* its number, added
 const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *v, int rank);
 
 /* ---- predict.c ---- */
+
+/* The time of a call that is no collective. */
+uint64_t msc_plan_call_ns(const msc_plan *p, const msc_cost *cost, const msc_plan_call *c);
 
 /* Predicts the time of every call and of a step, the part of a step that communication adds, and the depths of
  * mailboxes. False after reporting that stages wait for each other, which is a bug. */

@@ -241,6 +241,8 @@ static void put_call_fields(flatbuf_builder *b, const msc_plan *p, const msc_fun
   plan_call_put_flops(b, c->flops);
   plan_call_put_checks(b, c->checks);
   plan_call_put_predicted_ns(b, c->predicted_ns);
+  plan_call_put_dtype(b, (uint8_t)c->dtype);
+  plan_call_put_is_product(b, c->is_product);
   if (!c->epilogue) return;
   plan_call_begin_epilogue(b);
   put_call_fields(b, p, f, c->epilogue);
@@ -469,6 +471,13 @@ static void put_plan_outputs(flatbuf_builder *b, const msc_plan *p) {
   flatbuf_end(b);
 }
 
+static void put_group(flatbuf_builder *b, const msc_plan_transfer *t) {
+  plan_sub_axis sub[MSC_MAX_SUBAXES];
+  for (int i = 0; i < t->num_digits; i++)
+    sub[i] = (plan_sub_axis){t->digit[i].axis, t->digit[i].pre, t->digit[i].size};
+  if (t->num_digits) plan_transfer_put_group(b, (size_t)t->num_digits, sub);
+}
+
 static void put_notes(flatbuf_builder *b, const msc_plan *p) {
   plan_plan_begin_decisions(b);
   for (size_t i = 0; i < p->num_decisions; i++) {
@@ -491,6 +500,7 @@ static void put_notes(flatbuf_builder *b, const msc_plan *p) {
     plan_transfer_put_to(b, t->to);
     plan_transfer_put_bytes(b, t->bytes);
     plan_transfer_put_value(b, t->value);
+    put_group(b, t);
     flatbuf_end(b);
   }
   flatbuf_end(b);

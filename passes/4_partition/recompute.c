@@ -179,6 +179,7 @@ static void copy_before(recomputing *r, const msc_op *op, msc_op *user) {
   for (size_t i = 0; i < op->num_in; i++) in[i] = copy_or_original(r, op->in[i].value, op);
   msc_op *copy = msc_op_copy(r->f, op, in);
   copy->id = user->id; /* the copy belongs to the backward */
+  if (op->name) copy->name = msc_intern(r->pass->ctx, msc_arena_printf(r->pass->scratch, "%s.recompute", op->name));
   clear_marks_of_op(copy);
   msc_op_put(copy, msc_fact_recompute(msc_bool(true)));
   msc_insert_before(user, copy);

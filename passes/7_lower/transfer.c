@@ -67,18 +67,24 @@ static int find_group_digits(const msc_mesh *mesh, const msc_op *comm, const msc
   return num;
 }
 
-bool msc_transfer_of(const msc_cost *cost, const msc_op *comm, msc_arena *scratch, msc_cost_transfer *out_transfer) {
-  msc_subaxis moved[MSC_MAX_SUBAXES];
+int msc_transfer_digits(const msc_mesh *mesh, const msc_op *comm, msc_arena *scratch, msc_subaxis *out_digit) {
   const msc_layout *axes = msc_op_layout(comm, "axes");
-  const msc_subaxis *digit = axes ? axes->sub : moved;
-  int num = axes ? axes->first[1] : 0;
+  const msc_comm_part *part = axes ? NULL : msc_comm_parts(comm, scratch);
+  if (!axes) return part ? find_group_digits(mesh, comm, part, out_digit) : -1;
+  memcpy(out_digit, axes->sub, axes->first[1] * sizeof *out_digit);
+  return axes->first[1];
+}
+
+bool msc_transfer_of(const msc_cost *cost, const msc_op *comm, msc_arena *scratch, msc_cost_transfer *out_transfer) {
+  msc_subaxis digit[MSC_MAX_SUBAXES];
+  int num = msc_transfer_digits(cost->mesh, comm, scratch, digit);
+  MSC_TRY(num >= 0);
   *out_transfer = (msc_cost_transfer){.verb = msc_verb_row_of(msc_op_verb(comm))->op, .ranks = 1};
-  if (axes) {
+  if (msc_op_layout(comm, "axes")) {
     out_transfer->bytes = msc_received_bytes(comm, 0, NULL, NULL);
   } else {
     const msc_comm_part *part = msc_comm_parts(comm, scratch);
     MSC_TRY(part);
-    num = find_group_digits(cost->mesh, comm, part, moved);
     for (size_t i = 0; i < comm->num_in; i++)
       out_transfer->bytes += msc_received_bytes(comm, i, part[i].from, part[i].to);
   }

@@ -1,0 +1,52 @@
+/* simulate.h: a plan.bin on a described cluster -> when its calls run, where the time of a step goes, and what memory
+ * and traffic every stage has.  The same prices as the search's (passes/cost.h), and the same schedule as the runtime's
+ * (timeline.h). */
+#ifndef MSC_CODEGEN_SIMULATE_H
+#define MSC_CODEGEN_SIMULATE_H
+
+#include "codegen/plan/timeline.h"
+
+/* Where time goes.  What a call counts as follows from the op that it is named after: *.grad, *.update, *.recompute, or
+ * else forward.  A call that is no longer than a launch counts as that. */
+typedef enum {
+  MSC_TIME_FORWARD,
+  MSC_TIME_RECOMPUTE,
+  MSC_TIME_BACKWARD,
+  MSC_TIME_OPTIMIZER,
+  MSC_TIME_LAUNCH,
+  MSC_TIME_MESSAGES, /* exposed: only the link between two stages works */
+  MSC_TIME_BUBBLE,   /* another stage is waited for */
+  MSC_NUM_TIMES
+} msc_time_kind;
+
+/* The ranks that collectives are among, as "{dp,tp:(1)2}": of one stage the time in which nothing else works, and the
+ * bytes that one rank receives in a step. */
+typedef struct {
+  const char *axes;
+  uint64_t exposed_ns, bytes;
+} msc_group_traffic;
+
+/* What a rank of the stage does in a step: time[] and the groups' exposed_ns add up to the step's time. */
+typedef struct {
+  uint64_t time[MSC_NUM_TIMES], message_bytes;
+  size_t num_groups;
+  msc_group_traffic *group;
+  uint64_t persistent_bytes, carried_bytes, scratch_bytes; /* scratch: the largest section's */
+} msc_simulated_stage;
+
+typedef struct {
+  const char *cluster; /* the device's name */
+  uint64_t step_ns, exposed_ns, memory_bytes, predicted_ns; /* predicted: as the plan says, on its own cluster */
+  int64_t ranks;
+  uint32_t num_stages;
+  msc_simulated_stage *stage;
+} msc_simulation;
+
+const char *msc_time_name(msc_time_kind kind); /* "forward" */
+
+/* `file` must have been verified.  Everything is in the context's arena; events of one step, which begins at 0, go to
+ * `watch` (the call has no op: the file has its name).  False after a report. */
+bool msc_simulate(msc_context *ctx, const void *file, const msc_cluster *cluster, const msc_timeline_watch *watch,
+                  msc_simulation *out);
+
+#endif

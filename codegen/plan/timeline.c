@@ -1,0 +1,266 @@
+/* timeline.c: simulates the calls of a plan, each as long as it is predicted to take (see timeline.h). */
+#include "codegen/plan/timeline.h"
+#include "ir/abi/hazard.h"
+
+/* ---- the two streams ---- */
+
+typedef struct {
+  msc_hazards hazards;
+  msc_span *span;      /* of one call */
+  uint64_t *ends;      /* of each collective, from 1 */
+  const msc_plan_call **collective;
+  uint64_t now, link;  /* when the last call, the last collective ends */
+  uint64_t exposed;
+  const msc_plan_section *section;
+  const msc_timeline_watch *watch;
+  msc_timeline_event at; /* stage, step, section, micro */
+} timeline;
+
+static size_t list_spans(const msc_plan_call *c, msc_span *span) {
+  size_t num = 0;
+  for (size_t i = 0; i < c->num_buffers; i++)
+    if (c->buffer[i].bytes)
+      span[num++] = (msc_span){c->buffer[i].offset, c->buffer[i].offset + c->buffer[i].bytes, c->buffer[i].space,
+                               c->buffer[i].written, false};
+  return c->epilogue ? num + list_spans(c->epilogue, span + num) : num;
+}
+
+/* Makes a timeline with room for any of the plan's sections. */
+static timeline new_timeline(const msc_plan *p) {
+  size_t most = 0, most_pending = 0, most_calls = 0;
+  for (size_t k = 0; k < p->num_sections; k++) {
+    const msc_plan_section *s = &p->section[k];
+    size_t pending = 0;
+    for (size_t i = 0; i < s->num_calls; i++) {
+      size_t n = s->call[i].num_buffers + (s->call[i].epilogue ? s->call[i].epilogue->num_buffers : 0);
+      if (n > most) most = n;
+      if (s->call[i].kind == PLAN_CALL_KIND_COLLECTIVE) pending += n;
+    }
+    if (pending > most_pending) most_pending = pending;
+    if (s->num_calls > most_calls) most_calls = s->num_calls;
+  }
+  timeline t = {.section = p->section,
+                .span = msc_new_array(p->arena, msc_span, most + 1),
+                .ends = msc_new_array(p->arena, uint64_t, most_calls + 1),
+                .collective = msc_new_array(p->arena, const msc_plan_call *, most_calls + 1)};
+  t.hazards.pending = msc_new_array(p->arena, msc_pending, most_pending + 1);
+  return t;
+}
+
+static void tell(timeline *t, msc_activity activity, const msc_plan_call *c, uint64_t begin, uint64_t end) {
+  if (!t->watch->event || end <= begin) return;
+  msc_timeline_event e = t->at;
+  e.activity = activity, e.call = c, e.begin = begin, e.end = end;
+  e.index = (uint32_t)(c - t->section[e.section].call);
+  t->watch->event(t->watch->user, &e);
+}
+
+/* Waits for the collective or message c, which ends then. */
+static void wait_until(timeline *t, const msc_plan_call *c, uint64_t end) {
+  if (end <= t->now) return;
+  tell(t, c->kind == PLAN_CALL_KIND_MESSAGE ? MSC_WAITS_MESSAGE : MSC_WAITS_COLLECTIVE, c, t->now, end);
+  t->exposed += end - t->now;
+  t->now = end;
+}
+
+static void wait_for_collective(timeline *t, uint32_t number) {
+  if (number) wait_until(t, t->collective[number], t->ends[number]);
+}
+
+static void run_call(timeline *t, const msc_plan_call *c) {
+  tell(t, MSC_BUSY_CALL, c, t->now, t->now + c->predicted_ns);
+  t->now += c->predicted_ns;
+}
+
+/* Drops transfers that have ended, so that later calls need not look at them. */
+static void forget_ended(timeline *t) {
+  enum { MANY = 32 };
+  uint32_t ended = t->hazards.ran;
+  while (ended < t->hazards.started && t->ends[ended + 1] <= t->now) ended++;
+  if (ended >= t->hazards.ran + MANY) msc_hazards_settle(&t->hazards, (msc_waits){.run = ended});
+}
+
+/* Starts a call after everything that it waits for.  False: it is a collective, which runs beside the next calls. */
+static bool begin_predicted_call(timeline *t, const msc_plan_call *c) {
+  bool beside = c->kind == PLAN_CALL_KIND_COLLECTIVE && c->predicted_ns > 0;
+  forget_ended(t);
+  msc_waits w = msc_hazards_next(&t->hazards, list_spans(c, t->span), t->span, beside);
+  wait_for_collective(t, w.run);
+  if (!beside) return true;
+  uint64_t begin = t->link > t->now ? t->link : t->now;
+  t->link = begin + c->predicted_ns;
+  t->ends[t->hazards.started] = t->link;
+  t->collective[t->hazards.started] = c;
+  tell(t, MSC_BUSY_LINK, c, begin, t->link);
+  return false;
+}
+
+static void end_section(timeline *t) {
+  wait_for_collective(t, t->hazards.started);
+  t->hazards = (msc_hazards){.pending = t->hazards.pending};
+}
+
+/* Predicts a section, as if it had no messages. */
+static void predict_section(timeline *t, const msc_plan_section *s) {
+  for (size_t i = 0; i < s->num_calls; i++)
+    if (begin_predicted_call(t, &s->call[i])) run_call(t, &s->call[i]);
+  end_section(t);
+}
+
+/* ---- a program: what every stage runs ---- */
+
+/* One message: when that of each micro-batch was sent, and when it left the mailbox. */
+typedef struct {
+  size_t num_sent, num_taken;
+  uint64_t *sent, *taken;
+} mailbox;
+
+/* The state of a stage in the simulation: its entry, and its call within that. */
+typedef struct {
+  uint32_t step, entry;
+  size_t call;
+  bool begun;            /* the call has waited for collectives */
+  timeline t;
+  uint64_t now, exposed; /* before its last step */
+} lane;
+
+typedef struct {
+  const msc_plan *p;
+  const msc_plan_program *g;
+  uint32_t steps;
+  mailbox *box; /* per message */
+  lane *lane;   /* per stage */
+} lanes;
+
+/* Lets a stage send or receive a message.  False: it receives one that is not sent yet, and must wait. */
+static bool advance_over_message(lanes *l, timeline *t, const msc_plan_call *c) {
+  mailbox *b = &l->box[c->index];
+  if (c->buffer[0].written) {
+    if (b->num_taken == b->num_sent) return false;
+    uint64_t sent = b->sent[b->num_taken], there = sent + c->predicted_ns;
+    if (t->now < sent) { /* a bubble, which no faster link would fill */
+      tell(t, MSC_WAITS_STAGE, c, t->now, sent);
+      t->now = sent;
+    }
+    b->taken[b->num_taken++] = t->now;
+    wait_until(t, c, there);
+    return true;
+  }
+  b->sent[b->num_sent++] = t->now;
+  return true;
+}
+
+static bool advance_call(lanes *l, lane *n, const msc_plan_call *c) {
+  bool done = true;
+  if (!n->begun && !begin_predicted_call(&n->t, c)) return true;
+  n->begun = true;
+  if (c->kind == PLAN_CALL_KIND_MESSAGE) done = advance_over_message(l, &n->t, c);
+  else run_call(&n->t, c);
+  if (done) n->begun = false;
+  return done;
+}
+
+static bool advance_step(lanes *l, uint32_t stage) {
+  lane *n = &l->lane[stage];
+  bool any = false;
+  for (; n->entry < l->g->num_entries[stage]; n->entry++, n->call = 0) {
+    const plan_entry *e = &l->g->entry[stage][n->entry];
+    const msc_plan_section *s = &l->p->section[e->section];
+    n->t.at.section = e->section, n->t.at.micro = e->micro, n->t.at.step = n->step;
+    for (; n->call < s->num_calls; n->call++, any = true)
+      if (!advance_call(l, n, &s->call[n->call])) return any;
+    end_section(&n->t);
+  }
+  return any;
+}
+
+static bool advance_stage(lanes *l, uint32_t stage) {
+  lane *n = &l->lane[stage];
+  bool any = false;
+  while (n->step < l->steps) {
+    any |= advance_step(l, stage);
+    if (n->entry < l->g->num_entries[stage]) break;
+    if (++n->step == l->steps) break;
+    n->entry = 0;
+    n->now = n->t.now, n->exposed = n->t.exposed;
+  }
+  return any;
+}
+
+/* Makes the mailboxes. A message is sent at most once per entry of its sender. */
+static void new_mailboxes(lanes *l) {
+  size_t *num = msc_new_array(l->p->arena, size_t, l->p->num_messages + 1);
+  l->box = msc_new_array(l->p->arena, mailbox, l->p->num_messages + 1);
+  for (uint32_t i = 0; i < l->p->num_stages; i++)
+    for (uint32_t k = 0; k < l->g->num_entries[i]; k++) {
+      const msc_plan_section *s = &l->p->section[l->g->entry[i][k].section];
+      for (size_t c = 0; c < s->num_calls; c++)
+        if (s->call[c].kind == PLAN_CALL_KIND_MESSAGE) num[s->call[c].index] += l->steps;
+    }
+  for (uint32_t i = 0; i < l->p->num_messages; i++) {
+    l->box[i].sent = msc_new_array(l->p->arena, uint64_t, num[i] + 1);
+    l->box[i].taken = msc_new_array(l->p->arena, uint64_t, num[i] + 1);
+  }
+}
+
+/* The most messages that wait in a mailbox at a time.  One that is taken when another arrives counts as waiting. */
+static uint32_t most_messages_under_way(const mailbox *b) {
+  size_t most = 0, taken = 0;
+  for (size_t sent = 0; sent < b->num_sent; sent++) {
+    while (taken < sent && b->taken[taken] < b->sent[sent]) taken++;
+    if (sent + 1 - taken > most) most = sent + 1 - taken;
+  }
+  return (uint32_t)most;
+}
+
+static void deepen_mailboxes(const lanes *l) {
+  for (uint32_t i = 0; i < l->p->num_messages; i++)
+    while (l->p->message[i].depth < most_messages_under_way(&l->box[i])) l->p->message[i].depth *= 2;
+}
+
+static bool has_every_stage_ended(const lanes *l) {
+  for (uint32_t i = 0; i < l->p->num_stages; i++)
+    if (l->lane[i].step < l->steps)
+      return msc_error(l->p->ctx, MSC_E_INTERNAL, NULL, "program '%s': stage %u waits for ever at its entry %u",
+                       l->g->name, i, l->lane[i].entry);
+  return true;
+}
+
+/* A program without lanes is the first section, and all its steps are alike. */
+static void run_section(msc_plan *p, const msc_timeline_watch *watch, uint64_t *out_step_ns, uint64_t *out_exposed_ns) {
+  timeline t = new_timeline(p);
+  t.watch = watch;
+  t.at.step = MSC_TIMELINE_STEPS - 1;
+  predict_section(&t, &p->section[0]);
+  *out_step_ns = t.now, *out_exposed_ns = t.exposed;
+}
+
+bool msc_timeline_run(msc_plan *p, const msc_plan_program *g, const msc_timeline_watch *watch, uint64_t *out_step_ns,
+                      uint64_t *out_exposed_ns) {
+  lanes l = {.p = p,
+             .g = g,
+             .steps = g == p->program ? MSC_TIMELINE_STEPS : 1,
+             .lane = msc_new_array(p->arena, lane, p->num_stages)};
+  uint64_t now = 0, before = 0;
+  if (!g->entry) return run_section(p, watch, out_step_ns, out_exposed_ns), true;
+  new_mailboxes(&l);
+  for (uint32_t i = 0; i < p->num_stages; i++) {
+    l.lane[i].t = new_timeline(p);
+    l.lane[i].t.watch = watch, l.lane[i].t.at.stage = i;
+  }
+  for (bool any = true; any;) {
+    any = false;
+    for (uint32_t i = 0; i < p->num_stages; i++) any |= advance_stage(&l, i);
+  }
+  MSC_TRY(has_every_stage_ended(&l));
+  deepen_mailboxes(&l);
+  *out_exposed_ns = 0;
+  for (uint32_t i = 0; i < p->num_stages; i++) {
+    const lane *n = &l.lane[i];
+    if (n->t.now > now) now = n->t.now;
+    if (n->now > before) before = n->now;
+    if (n->t.exposed - n->exposed > *out_exposed_ns) *out_exposed_ns = n->t.exposed - n->exposed;
+  }
+  *out_step_ns = now - before;
+  return true;
+}

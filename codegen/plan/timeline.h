@@ -1,0 +1,48 @@
+/* timeline.h: calls whose time is known -> when each of them runs in a step, on every stage, and what it waits for.
+ *
+ * Two streams a stage: kernels and products one after the other, collectives one after the other beside them.  A
+ * collective starts when all calls before it have run and the link is free; a call waits for the collectives whose
+ * memory it touches, as the runtime does (ir/abi/hazard.h).  Of a pipeline all stages run side by side, with a message
+ * there as long after it is sent as its link takes; a mailbox has room for what is under way at once, so that no sender
+ * waits, and the simulation, since it ends, is the proof that the plan does.  Exposed is the time in which only a link
+ * works. */
+#ifndef MSC_CODEGEN_TIMELINE_H
+#define MSC_CODEGEN_TIMELINE_H
+
+#include "codegen/plan/plan.h"
+
+typedef enum {
+  MSC_BUSY_CALL,       /* the stage works */
+  MSC_BUSY_LINK,       /* a collective is under way, whatever the stage does */
+  MSC_WAITS_COLLECTIVE, /* nothing but this collective works */
+  MSC_WAITS_MESSAGE,   /* nothing but the link of this message works */
+  MSC_WAITS_STAGE      /* another stage has not sent this message yet: a bubble */
+} msc_activity;
+
+/* Of `stage`, in its `step`-th step: nanoseconds from begin to end.  The call has number `index` in its section; the
+ * first micro-batch of the entry is `micro`. */
+typedef struct {
+  msc_activity activity;
+  uint32_t stage, step, section, index, micro;
+  const msc_plan_call *call;
+  uint64_t begin, end;
+} msc_timeline_event;
+
+typedef void msc_timeline_fn(void *user, const msc_timeline_event *e);
+
+/* All but MSC_BUSY_LINK of a stage follow each other without a gap, except where it has nothing to do before its next
+ * step. */
+typedef struct {
+  msc_timeline_fn *event; /* NULL: nobody watches */
+  void *user;
+} msc_timeline_watch;
+
+enum { MSC_TIMELINE_STEPS = 4 }; /* until all are alike */
+
+/* The time that a step of a program adds to those before it, and the exposed part, the worst stage's; deepens
+ * mailboxes.  Steps are simulated until they are alike.  False after reporting that stages wait for each other: a bug.
+ */
+bool msc_timeline_run(msc_plan *p, const msc_plan_program *g, const msc_timeline_watch *watch, uint64_t *out_step_ns,
+                      uint64_t *out_exposed_ns);
+
+#endif
