@@ -49,7 +49,7 @@ static term term_of(const msc_op *op, size_t i) {
   return t;
 }
 
-static bool has(const term *t, char letter) { return memchr(t->letter, letter, (size_t)t->num) != NULL; }
+static bool has_letter_of_term(const term *t, char letter) { return memchr(t->letter, letter, (size_t)t->num) != NULL; }
 
 /* ---- shape ---- */
 
@@ -134,7 +134,7 @@ unsigned msc_einsum_summed(const msc_op *op) {
   term t = term_of(op, 0), with = term_of(op, 1), result = term_of(op, op->num_in);
   unsigned dims = 0;
   for (int d = 0; d < t.num && op->num_in == 2; d++)
-    if (has(&with, t.letter[d]) && !has(&result, t.letter[d])) dims |= 1u << d;
+    if (has_letter_of_term(&with, t.letter[d]) && !has_letter_of_term(&result, t.letter[d])) dims |= 1u << d;
   return dims;
 }
 
@@ -148,7 +148,7 @@ static char *put_term(char *at, const term *t) {
 static bool is_elsewhere(const msc_op *op, size_t operand, char letter) {
   for (size_t i = 0; i <= op->num_in; i++) {
     term t = term_of(op, i);
-    if (i != operand && has(&t, letter)) return true;
+    if (i != operand && has_letter_of_term(&t, letter)) return true;
   }
   return false;
 }
@@ -207,7 +207,7 @@ static int place_in(const term *t, char letter) {
   return (int)((const char *)memchr(t->letter, letter, (size_t)t->num) - t->letter);
 }
 
-static void drop(term *t, int d) {
+static void drop_letter(term *t, int d) {
   memmove(t->letter + d, t->letter + d + 1, (size_t)(t->num - d));
   t->num--;
 }
@@ -238,13 +238,13 @@ static bool sum_own(msc_builder *b, labelled *x, const term *other, const bool *
         continue;
       }
       MSC_TRY((x->v = diagonal(b, x->v, d, e)));
-      drop(&x->t, e);
+      drop_letter(&x->t, e);
     }
   for (int d = 0; d < x->t.num; d++)
-    if (!later[(int)x->t.letter[d]] && !(other && has(other, x->t.letter[d]))) dims[num++] = d;
+    if (!later[(int)x->t.letter[d]] && !(other && has_letter_of_term(other, x->t.letter[d]))) dims[num++] = d;
   if (!num) return true;
   MSC_TRY((x->v = sum_over(b, x->v, num, dims, false)));
-  while (num) drop(&x->t, (int)dims[--num]);
+  while (num) drop_letter(&x->t, (int)dims[--num]);
   return true;
 }
 
@@ -300,9 +300,12 @@ static bool join_labelled(msc_builder *b, labelled *x, labelled *y, const bool *
   int64_t dim[2 * MSC_MAX_RANK];
   MSC_TRY(sum_own(b, x, &y->t, later) && sum_own(b, y, &x->t, later));
   for (int d = 0; d < x->t.num; d++)
-    append_letter(!has(&y->t, x->t.letter[d]) ? &mine : later[(int)x->t.letter[d]] ? &both : &summed, x->t.letter[d]);
+    append_letter(!has_letter_of_term(&y->t, x->t.letter[d]) ? &mine
+                  : later[(int)x->t.letter[d]]               ? &both
+                                                             : &summed,
+                  x->t.letter[d]);
   for (int d = 0; d < y->t.num; d++)
-    if (!has(&x->t, y->t.letter[d])) append_letter(&theirs, y->t.letter[d]);
+    if (!has_letter_of_term(&x->t, y->t.letter[d])) append_letter(&theirs, y->t.letter[d]);
   all = both;
   for (int d = 0; d < mine.num; d++) append_letter(&all, mine.letter[d]);
   for (int d = 0; d < theirs.num; d++) append_letter(&all, theirs.letter[d]);
@@ -311,7 +314,8 @@ static bool join_labelled(msc_builder *b, labelled *x, labelled *y, const bool *
               "einsum: a product on the way would have more than %d dimensions", MSC_MAX_RANK);
     return false;
   }
-  for (int d = 0; d < all.num; d++) dim[d] = size_of_letter(has(&x->t, all.letter[d]) ? x : y, all.letter[d]);
+  for (int d = 0; d < all.num; d++)
+    dim[d] = size_of_letter(has_letter_of_term(&x->t, all.letter[d]) ? x : y, all.letter[d]);
   bool turned_x = summed.num && mine.num && is_in_order(&x->t, &both, &summed, &mine),
        turned_y = summed.num && theirs.num && is_in_order(&y->t, &both, &theirs, &summed);
   msc_value *p = turned_x ? grouped(b, x, &both, &summed, &mine) : grouped(b, x, &both, &mine, &summed);

@@ -209,7 +209,7 @@ bool msc_check_facts(const msc_module *m) {
 
 /* ---- what is gone ---- */
 
-static const msc_fact_row *outlived(unsigned on, const msc_attr *attrs, size_t num, const char *stage) {
+static const msc_fact_row *find_outlived(unsigned on, const msc_attr *attrs, size_t num, const char *stage) {
   for (size_t i = 0; i < num; i++) {
     const msc_fact_row *row = msc_fact_row_of(attrs[i].name);
     bool is_own = row && (row->on & on); /* else an attribute of the op's row has the name */
@@ -220,11 +220,11 @@ static const msc_fact_row *outlived(unsigned on, const msc_attr *attrs, size_t n
 
 bool msc_check_outlived(const msc_module *m, const char *stage) {
   for (const msc_func *f = m->first; f; f = f->next) {
-    const msc_fact_row *row = outlived(MSC_ON_FUNC, f->attrs, f->num_attrs, stage);
+    const msc_fact_row *row = find_outlived(MSC_ON_FUNC, f->attrs, f->num_attrs, stage);
     if (row)
       return msc_error(m->ctx, MSC_E_INTERNAL, f->loc, "%s: %s still stands behind %s", f->name, row->name, row->until);
     for (const msc_op *op = f->body->first; op; op = op->next)
-      if ((row = outlived(MSC_ON_OP, op->attrs, op->num_attrs, stage)))
+      if ((row = find_outlived(MSC_ON_OP, op->attrs, op->num_attrs, stage)))
         return msc_op_error(op, MSC_E_INTERNAL, "%s: %s still stands behind %s", msc_kind_name(op->kind), row->name,
                             row->until);
   }

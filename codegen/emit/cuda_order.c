@@ -17,9 +17,9 @@ static LLVMValueRef nth_dim(const ordering *o, int i) { return LLVMGetParam(o->e
 static LLVMValueRef nth_buffer(const ordering *o, unsigned i) { return LLVMGetParam(o->e.fn, i); }
 static LLVMValueRef add_i64(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAdd(o->b, a, b, ""); }
 static LLVMValueRef mul_i64(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildMul(o->b, a, b, ""); }
-static LLVMValueRef both(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAnd(o->b, a, b, ""); }
-static LLVMValueRef either(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildOr(o->b, a, b, ""); }
-static LLVMValueRef no(const ordering *o, LLVMValueRef a) { return LLVMBuildNot(o->b, a, ""); }
+static LLVMValueRef and_bits(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildAnd(o->b, a, b, ""); }
+static LLVMValueRef or_bits(const ordering *o, LLVMValueRef a, LLVMValueRef b) { return LLVMBuildOr(o->b, a, b, ""); }
+static LLVMValueRef negate_bit(const ordering *o, LLVMValueRef a) { return LLVMBuildNot(o->b, a, ""); }
 static LLVMValueRef is_nonzero(const ordering *o, LLVMValueRef v) {
   return LLVMBuildICmp(o->b, LLVMIntNE, v, num(o, 0), "");
 }
@@ -155,7 +155,7 @@ static LLVMValueRef compare_less(ordering *o, msc_dtype d, LLVMValueRef a, LLVMV
   if (!msc_is_float(d))
     return LLVMBuildICmp(o->b, msc_dtype_class_of(d) == MSC_CLASS_INT ? LLVMIntSLT : LLVMIntULT, a, b, "");
   LLVMValueRef a_nan = LLVMBuildFCmp(o->b, LLVMRealUNO, a, a, ""), b_nan = LLVMBuildFCmp(o->b, LLVMRealUNO, b, b, "");
-  return either(o, LLVMBuildFCmp(o->b, LLVMRealOLT, a, b, ""), both(o, b_nan, no(o, a_nan)));
+  return or_bits(o, LLVMBuildFCmp(o->b, LLVMRealOLT, a, b, ""), and_bits(o, b_nan, negate_bit(o, a_nan)));
 }
 
 static void emit_sort(ordering *o, LLVMValueRef item) {
@@ -173,9 +173,9 @@ static void emit_sort(ordering *o, LLVMValueRef item) {
   LLVMValueRef other =
       read_value(o, d, element_at(o, d, nth_buffer(o, 0), add_i64(o, from, mul_i64(o, loop.index, inner))));
   LLVMValueRef up = compare_less(o, d, other, own), over = compare_less(o, d, own, other),
-               equal = no(o, either(o, up, over));
+               equal = negate_bit(o, or_bits(o, up, over));
   LLVMValueRef stands =
-      either(o, pick_if(o, down, over, up), both(o, equal, LLVMBuildICmp(o->b, LLVMIntSLT, loop.index, i, "")));
+      or_bits(o, pick_if(o, down, over, up), and_bits(o, equal, LLVMBuildICmp(o->b, LLVMIntSLT, loop.index, i, "")));
   before = add_i64(o, before, LLVMBuildZExt(o->b, stands, LLVMInt64TypeInContext(o->e.l->llvm), ""));
   msc_ir_loop_close(&o->e, &loop, &before);
   LLVMValueRef at = add_i64(o, to, mul_i64(o, before, inner)),
@@ -214,7 +214,7 @@ static LLVMValueRef is_repeated(ordering *o, msc_dtype d, LLVMValueRef i, LLVMVa
   LLVMValueRef found = LLVMConstInt(LLVMInt1TypeInContext(o->e.l->llvm), 0, false);
   msc_ir_loop_open(&o->e, &loop, num(o, 0), i, 1, 1, &found);
   LLVMValueRef other = read_value(o, d, element_at(o, d, nth_buffer(o, 0), loop.index));
-  found = either(o, found, no(o, either(o, compare_less(o, d, other, own), compare_less(o, d, own, other))));
+  found = or_bits(o, found, negate_bit(o, or_bits(o, compare_less(o, d, other, own), compare_less(o, d, own, other))));
   msc_ir_loop_close(&o->e, &loop, &found);
   return found;
 }
@@ -229,7 +229,7 @@ static void count_first(ordering *o, msc_dtype d, msc_dtype index, LLVMValueRef 
   msc_ir_loop_open(&o->e, &loop, num(o, 0), nth_dim(o, MSC_UNIQUE_N), 1, 2, count);
   LLVMValueRef first = LLVMBuildICmp(o->b, LLVMIntSLT, index_at(o, index, nth_buffer(o, 2), loop.index), num(o, 0), "");
   LLVMValueRef before =
-      both(o, first, compare_less(o, d, read_value(o, d, element_at(o, d, nth_buffer(o, 0), loop.index)), own));
+      and_bits(o, first, compare_less(o, d, read_value(o, d, element_at(o, d, nth_buffer(o, 0), loop.index)), own));
   count[0] = add_i64(o, count[0], LLVMBuildZExt(o->b, first, i64, "")),
   count[1] = add_i64(o, count[1], LLVMBuildZExt(o->b, before, i64, ""));
   msc_ir_loop_close(&o->e, &loop, count);

@@ -218,7 +218,7 @@ static void write_masked(msc_emit *e, const access *a, LLVMValueRef v, LLVMValue
 }
 
 /* Loads lane by lane; masked lanes read the spare place. */
-static LLVMValueRef read_apart(msc_emit *e, const access *a, LLVMValueRef mask, LLVMValueRef guard) {
+static LLVMValueRef read_lanes(msc_emit *e, const access *a, LLVMValueRef mask, LLVMValueRef guard) {
   LLVMValueRef v = LLVMGetPoison(a->vector);
   for (int k = 0; k < a->lanes; k++) {
     LLVMValueRef lane = msc_emit_int(e, k), p = pointer_to(e, a, place_of_lane(e, a, k));
@@ -230,7 +230,7 @@ static LLVMValueRef read_apart(msc_emit *e, const access *a, LLVMValueRef mask, 
 }
 
 /* Loads one element into all lanes, if the mask has any. */
-static LLVMValueRef read_same(msc_emit *e, const access *a, LLVMValueRef mask, LLVMValueRef guard) {
+static LLVMValueRef read_element(msc_emit *e, const access *a, LLVMValueRef mask, LLVMValueRef guard) {
   LLVMTypeRef type = LLVMTypeOf(mask);
   LLVMValueRef any = msc_ir_call(e, "llvm.vector.reduce.or", 1, &type, 1, &mask);
   if (guard) any = LLVMBuildAnd(e->b, any, guard, "");
@@ -247,8 +247,8 @@ LLVMValueRef msc_emit_load(msc_emit *e, int i) {
     return msc_emit_widen(e, read_guarded(e, &a, guard), a.memory);
   LLVMValueRef mask = mask_of_guard(e, in->arg[1]);
   if (mask && !a.offset && !in->at.coef[e->p->head.lane])
-    return msc_emit_widen(e, read_same(e, &a, mask, guard), a.memory);
-  if (a.apart || !can_mask(e, &a)) return msc_emit_widen(e, read_apart(e, &a, mask, guard), a.memory);
+    return msc_emit_widen(e, read_element(e, &a, mask, guard), a.memory);
+  if (a.apart || !can_mask(e, &a)) return msc_emit_widen(e, read_lanes(e, &a, mask, guard), a.memory);
   LLVMValueRef p = pointer_to(e, &a, a.place);
   if (guard) p = LLVMBuildSelect(e->b, guard, p, e->spare, "");
   return msc_emit_widen(e, read_masked(e, &a, p, mask), a.memory);
@@ -275,7 +275,7 @@ void msc_emit_prefetch(msc_emit *e, int i, int axis, int64_t ahead, int lanes) {
   }
 }
 
-static void write_apart(msc_emit *e, const access *a, LLVMValueRef v) {
+static void write_lanes(msc_emit *e, const access *a, LLVMValueRef v) {
   for (int k = 0; k < a->lanes; k++) {
     LLVMValueRef lane = msc_emit_int(e, k), p = pointer_to(e, a, place_of_lane(e, a, k));
     if (e->mask) p = LLVMBuildSelect(e->b, LLVMBuildExtractElement(e->b, e->mask, lane, ""), p, e->sink, "");
@@ -287,10 +287,10 @@ void msc_emit_store(msc_emit *e, int i) {
   const msc_instr *in = &e->p->instr[i];
   access a = access_of(e, i, 0);
   LLVMValueRef v = msc_emit_narrow(e, msc_emit_get(e, in->arg[0], a.lanes > 1), a.memory);
-  if (a.apart) write_apart(e, &a, v);
+  if (a.apart) write_lanes(e, &a, v);
   else if (a.lanes == 1 || !e->mask) emit_write(e, &a, v, pointer_to(e, &a, a.place));
   else if (can_mask(e, &a)) write_masked(e, &a, v, pointer_to(e, &a, a.place), e->mask);
-  else write_apart(e, &a, v);
+  else write_lanes(e, &a, v);
 }
 
 static LLVMValueRef emit_sum(msc_emit *e, const access *a, msc_dtype d, LLVMValueRef old, LLVMValueRef x) {
@@ -334,9 +334,9 @@ void msc_emit_scatter(msc_emit *e, int i) {
   bool mask = a.lanes > 1 && e->mask;
   if (mask && !can_mask(e, &a)) {
     LLVMValueRef all = LLVMBuildAnd(e->b, e->mask, msc_emit_splat(e, ok, a.lanes), ""), saved = e->mask;
-    old = read_apart(e, &a, all, NULL);
+    old = read_lanes(e, &a, all, NULL);
     e->mask = all;
-    write_apart(e, &a, emit_sum(e, &a, d, old, x));
+    write_lanes(e, &a, emit_sum(e, &a, d, old, x));
     e->mask = saved;
     return;
   }
@@ -355,7 +355,7 @@ void msc_emit_fill(msc_emit *e, int i) {
   a.place = LLVMBuildAdd(e->b, first, LLVMBuildMul(e->b, loop.index, step, ""), "");
   if (a.lanes == 1 || !e->mask) emit_write(e, &a, zero, pointer_to(e, &a, a.place));
   else if (can_mask(e, &a)) write_masked(e, &a, zero, pointer_to(e, &a, a.place), e->mask);
-  else write_apart(e, &a, zero);
+  else write_lanes(e, &a, zero);
   msc_ir_loop_close(e, &loop, NULL);
 }
 

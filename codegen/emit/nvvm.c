@@ -23,7 +23,7 @@ static LLVMValueRef pick(msc_emit *e, const char *name, LLVMValueRef a, double b
   return msc_ir_call(e, name, 1, &t, 2, (LLVMValueRef[]){a, msc_ir_real(a, b)}); /* NaN stays */
 }
 
-static LLVMValueRef fused(msc_emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
+static LLVMValueRef fuse_add(msc_emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c) {
   LLVMTypeRef t = LLVMTypeOf(a);
   return msc_ir_call(e, "llvm.fma", 1, &t, 3, (LLVMValueRef[]){a, b, c});
 }
@@ -32,9 +32,9 @@ static LLVMValueRef fused(msc_emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValue
 static LLVMValueRef nvvm_exp(msc_emit *e, LLVMValueRef x) {
   x = pick(e, "llvm.minimum", pick(e, "llvm.maximum", x, -150), 150);
   LLVMValueRef high = msc_ir_real(x, 0x1.715476p+0), t = LLVMBuildFMul(e->b, x, high, "");
-  LLVMValueRef r = fused(e, x, high, LLVMBuildFNeg(e->b, t, ""));
-  r = fused(e, x, msc_ir_real(x, 0x1.4ae0bep-26), r);
-  LLVMValueRef more = fused(e, r, msc_ir_real(x, 0x1.62e43p-1), msc_ir_real(x, 1));
+  LLVMValueRef r = fuse_add(e, x, high, LLVMBuildFNeg(e->b, t, ""));
+  r = fuse_add(e, x, msc_ir_real(x, 0x1.4ae0bep-26), r);
+  LLVMValueRef more = fuse_add(e, r, msc_ir_real(x, 0x1.62e43p-1), msc_ir_real(x, 1));
   return LLVMBuildFMul(e->b, call_by_lane(e, "llvm.nvvm.ex2.approx.ftz.f", t), more, "");
 }
 

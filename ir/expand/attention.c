@@ -109,18 +109,18 @@ static msc_value *attention_weights(msc_builder *b, const msc_op *op, msc_value 
 }
 
 /* weights v */
-static msc_value *attended(msc_builder *b, msc_value *weights, msc_value *const *in) {
+static msc_value *weigh_values(msc_builder *b, msc_value *weights, msc_value *const *in) {
   const int64_t *q = in[0]->type->dim, *v = in[2]->type->dim;
   weights = reshape(b, cast(b, weights, in[0]->type->dtype), 4, (int64_t[]){q[0], v[1], q[1] / v[1] * q[2], v[2]});
   return reshape(b, attention_product(b, weights, in[2], false), 4, (int64_t[]){q[0], q[1], q[2], v[3]});
 }
 
 bool expand_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  return (out_result[0] = attended(b, attention_weights(b, op, in, op->num_in > 3 ? in[3] : NULL), in)) != NULL;
+  return (out_result[0] = weigh_values(b, attention_weights(b, op, in, op->num_in > 3 ? in[3] : NULL), in)) != NULL;
 }
 
 bool expand_dropped_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *weights = attention_weights(b, op, in, op->num_in > 4 ? in[4] : NULL);
   if (weights) weights = times(b, weights, cast(b, in[3], weights->type->dtype));
-  return (out_result[0] = attended(b, weights, in)) != NULL;
+  return (out_result[0] = weigh_values(b, weights, in)) != NULL;
 }

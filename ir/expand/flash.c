@@ -49,7 +49,7 @@ static msc_value *scores_of(msc_builder *b, const msc_op *op, const sizes *z, ms
 }
 
 /* x keep, in x's type; x where nothing is dropped. */
-static msc_value *kept(msc_builder *b, const msc_op *op, msc_value *const *in, size_t i, msc_value *x) {
+static msc_value *apply_keep_mask(msc_builder *b, const msc_op *op, msc_value *const *in, size_t i, msc_value *x) {
   return x && op->num_in > i && !msc_op_bool(op, "masked") ? times(b, x, cast(b, in[i], x->type->dtype)) : x;
 }
 
@@ -61,7 +61,7 @@ bool expand_flash_attention(msc_builder *b, const msc_op *op, msc_value *const *
             *most = scores ? reduce(b, OP_reduce_max, scores, 1, &last, true) : NULL;
   msc_value *e = msc_compute(b, "exp(a - b)", scores, most),
             *sum = e ? sum_over(b, e, 1, &last, true) : NULL;
-  msc_value *weights = by_group(b, &z, cast(b, kept(b, op, in, 3, over(b, e, sum)), in[2]->type->dtype));
+  msc_value *weights = by_group(b, &z, cast(b, apply_keep_mask(b, op, in, 3, over(b, e, sum)), in[2]->type->dtype));
   msc_value *y = flash_product(b, weights, in[2], NULL), *stats = msc_compute(b, "a + log(b)", most, sum);
   out_result[0] = by_head(b, &z, y);
   out_result[1] = stats ? cast(b, reshape(b, stats, 3, stats_dim), MSC_F32) : NULL;
@@ -79,11 +79,12 @@ bool expand_flash_attention_grad(msc_builder *b, const msc_op *op, msc_value *co
   msc_value *wide_dy = cast(b, in[5], dtype), *part = times(b, wide_dy, cast(b, in[3], dtype));
   msc_value *sum = part ? sum_over(b, part, 1, &last, true) : NULL;
   msc_value *dp = by_head(b, &z, flash_product(b, dy, in[2], "transpose_b"));
-  msc_value *ds = dp ? times(b, p, minus(b, kept(b, op, in, 6, cast(b, dp, dtype)), sum)) : NULL;
+  msc_value *ds = dp ? times(b, p, minus(b, apply_keep_mask(b, op, in, 6, cast(b, dp, dtype)), sum)) : NULL;
   ds = ds ? by_group(b, &z, cast(b, times(b, ds, number(b, ds, z.scale)), narrow)) : NULL;
   out_result[0] = by_head(b, &z, flash_product(b, ds, in[1], NULL));
   out_result[1] = flash_product(b, ds, by_group(b, &z, in[0]), "transpose_a");
   out_result[2] =
-      p ? flash_product(b, by_group(b, &z, cast(b, kept(b, op, in, 6, p), narrow)), dy, "transpose_a") : NULL;
+      p ? flash_product(b, by_group(b, &z, cast(b, apply_keep_mask(b, op, in, 6, p), narrow)), dy, "transpose_a")
+        : NULL;
   return out_result[0] && out_result[1] && out_result[2];
 }

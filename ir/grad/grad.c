@@ -411,7 +411,7 @@ bool grad_dropout(msc_grad_ctx *g, msc_op *op) {
 }
 
 /* The same backward. */
-static bool again(msc_grad_ctx *g, msc_op *op, const char *name, msc_attr_value v, const char *other) {
+static bool give_same_op(msc_grad_ctx *g, msc_op *op, const char *name, msc_attr_value v, const char *other) {
   msc_attr attrs[2] = {msc_named(formula_ctx(&g->b), name, v)};
   size_t num = 1;
   if (other) attrs[num++] = msc_named(formula_ctx(&g->b), other, msc_int(msc_op_int(op, other)));
@@ -419,11 +419,11 @@ static bool again(msc_grad_ctx *g, msc_op *op, const char *name, msc_attr_value 
   return give_gradient(g, op, 0, with_attrs(&g->b, (msc_op_kind)op->kind, 1, &dy, num, attrs));
 }
 
-bool grad_reverse(msc_grad_ctx *g, msc_op *op) { return again(g, op, "dims", *msc_op_attr(op, "dims"), NULL); }
+bool grad_reverse(msc_grad_ctx *g, msc_op *op) { return give_same_op(g, op, "dims", *msc_op_attr(op, "dims"), NULL); }
 bool grad_roll(msc_grad_ctx *g, msc_op *op) {
   int64_t n = in(op, 0)->type->dim[msc_op_int(op, "dim") < 0 ? msc_op_int(op, "dim") + in(op, 0)->type->rank
                                                              : msc_op_int(op, "dim")];
-  return again(g, op, "shift", msc_int(n ? -(msc_op_int(op, "shift") % n) : 0), "dim");
+  return give_same_op(g, op, "shift", msc_int(n ? -(msc_op_int(op, "shift") % n) : 0), "dim");
 }
 
 /* ---- matrix products ---- */

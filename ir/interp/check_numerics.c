@@ -23,7 +23,7 @@ static size_t num_layouts(const msc_func *f, size_t *out_num_values) {
 }
 
 /* An operand that still waits for the layout change which `in_layout` asks for. */
-static bool waits(const msc_op *op) {
+static bool is_before_relayout(const msc_op *op) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_layout *want = msc_wanted_layout(op, i);
     if (want && want != op->in[i].value->type->layout) return true;
@@ -35,7 +35,7 @@ static bool is_partitioned(const msc_func *f) {
   size_t num_values, num = num_layouts(f, &num_values);
   if (!num || num != num_values) return false; /* annotations of the user's may wait for a mesh */
   for (const msc_op *op = f->body->first; op; op = op->next)
-    if (waits(op)) return false;
+    if (is_before_relayout(op)) return false;
   return true;
 }
 

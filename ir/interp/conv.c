@@ -4,7 +4,7 @@
 #include "ir/interp/kernel.h"
 
 /* x's index under element k of window o along one dimension; false: in the padding. */
-static bool under(const msc_window *w, int64_t o, int64_t k, int64_t *out_x) {
+static bool index_under_window(const msc_window *w, int64_t o, int64_t k, int64_t *out_x) {
   *out_x = o * w->stride + k * w->dilation - w->low;
   return *out_x >= 0 && *out_x < w->x;
 }
@@ -31,8 +31,8 @@ static msc_conv conv_of(const msc_eval *e) {
 static int64_t next_under(const msc_conv *c, int64_t k, const int64_t *y, int64_t *out_x) {
   int64_t num = c->dim[0].kernel * c->dim[1].kernel;
   while (++k < num)
-    if (under(&c->dim[0], y[2], k / c->dim[1].kernel, &out_x[2]) &&
-        under(&c->dim[1], y[3], k % c->dim[1].kernel, &out_x[3]))
+    if (index_under_window(&c->dim[0], y[2], k / c->dim[1].kernel, &out_x[2]) &&
+        index_under_window(&c->dim[1], y[3], k % c->dim[1].kernel, &out_x[3]))
       return k;
   return -1;
 }
@@ -103,7 +103,8 @@ void eval_conv2d_weight_grad(msc_eval *e) {
     channel.box.begin[1] = w[0], channel.box.size[1] = 1;
     for (bool in = msc_first_index(&channel, y); in; in = msc_next_index(&channel, y)) {
       int64_t x[4] = {y[0], w[0] / per_o * per_c + w[1]};
-      if (!under(&c.dim[0], y[2], w[2], &x[2]) || !under(&c.dim[1], y[3], w[3], &x[3])) continue;
+      if (!index_under_window(&c.dim[0], y[2], w[2], &x[2]) || !index_under_window(&c.dim[1], y[3], w[3], &x[3]))
+        continue;
       sum = add_product(e, sum, msc_piece_get(e, 0, x), msc_piece_get(e, 1, y));
     }
     msc_piece_put(e, 0, w, sum);
@@ -185,7 +186,7 @@ void eval_unfold(msc_eval *e) {
   for (bool more = msc_first_index(&e->out[0], y); more && !e->fault; more = msc_next_index(&e->out[0], y)) {
     int64_t x[4] = {y[n], y[ch]}, k[2];
     for (int i = 0; i < 2; i++) k[i] = turned ? c.dim[i].kernel - 1 - y[ch + 1 + i] : y[ch + 1 + i];
-    bool seen = under(&c.dim[0], y[4], k[0], &x[2]) && under(&c.dim[1], y[5], k[1], &x[3]);
+    bool seen = index_under_window(&c.dim[0], y[4], k[0], &x[2]) && index_under_window(&c.dim[1], y[5], k[1], &x[3]);
     msc_piece_put(e, 0, y, seen ? msc_piece_get(e, 0, x) : (msc_scalar){.u = 0});
   }
 }

@@ -67,7 +67,7 @@ static const char *text_of_bytes(reading *r, proto_bytes b) {
   return msc_intern_n(r->ctx, proto_size(b) ? (const char *)b.at : "", proto_size(b));
 }
 
-static uint64_t natural(reading *r, const char *text) {
+static uint64_t read_natural(reading *r, const char *text) {
   char *end;
   unsigned long long v = strtoull(text, &end, 10);
   if (*text < '0' || *text > '9' || *end || v > INT64_MAX) r->bad_number = true;
@@ -82,8 +82,8 @@ static void read_external(reading *r, proto_bytes b, bool *ok) {
     else if (f.number == 1) key = text_of_bytes(r, f.bytes);
     else if (f.number == 2) value = text_of_bytes(r, f.bytes);
   if (!strcmp(key, "location")) r->location = value;
-  else if (!strcmp(key, "offset")) r->offset = natural(r, value);
-  else if (!strcmp(key, "length")) r->length = natural(r, value), r->has_length = true;
+  else if (!strcmp(key, "offset")) r->offset = read_natural(r, value);
+  else if (!strcmp(key, "length")) r->length = read_natural(r, value), r->has_length = true;
 }
 
 static bool read_fields(reading *r, proto_bytes b) {

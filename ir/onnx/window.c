@@ -19,7 +19,7 @@ typedef struct {
 
 static int64_t reach_of_window(const window *w) { return (w->kernel - 1) * w->dilation + 1; }
 
-static bool each(onnx_node *n, const char *name, int num, int64_t fill, int64_t *out) {
+static bool read_each(onnx_node *n, const char *name, int num, int64_t fill, int64_t *out) {
   int k = onnx_ints(n, name, out, 2 * MAX_SPACE);
   if (k == -2) return false;
   for (int i = 0; k < 0 && i < num; i++) out[i] = fill;
@@ -34,8 +34,8 @@ static bool windows_of(onnx_node *n, const msc_type *x, const int64_t *kernel, b
   int64_t k[2 * MAX_SPACE], stride[2 * MAX_SPACE], dilation[2 * MAX_SPACE], pads[2 * MAX_SPACE];
   int num = x->rank - 2;
   if (num < 1 || num > MAX_SPACE) return onnx_refuse(n, "takes 1 to 3 dimensions behind the first two, not %d", num);
-  MSC_TRY(each(n, "kernel_shape", num, 0, k) && each(n, "strides", num, 1, stride) &&
-          each(n, "dilations", num, 1, dilation) && each(n, "pads", 2 * num, 0, pads));
+  MSC_TRY(read_each(n, "kernel_shape", num, 0, k) && read_each(n, "strides", num, 1, stride) &&
+          read_each(n, "dilations", num, 1, dilation) && read_each(n, "pads", 2 * num, 0, pads));
   const char *automatic = onnx_text(n, "auto_pad", "NOTSET");
   bool ceil = onnx_int(n, "ceil_mode", 0) != 0, same = !strncmp(automatic, "SAME_", 5);
   if (!same && strcmp(automatic, "NOTSET") && strcmp(automatic, "VALID"))
@@ -374,7 +374,8 @@ bool onnx_build_conv_transpose(onnx_node *n) {
   if (!x || !w) return false;
   if (w->type->rank != x->type->rank)
     return onnx_refuse(n, "weights have rank %d, the input %d", w->type->rank, x->type->rank);
-  if (!windows_of(n, x->type, w->type->dim + 2, true, &at) || !each(n, "output_padding", at.num, 0, more)) return false;
+  if (!windows_of(n, x->type, w->type->dim + 2, true, &at) || !read_each(n, "output_padding", at.num, 0, more))
+    return false;
   int num = onnx_ints(n, "output_shape", shape, 2 * MAX_SPACE);
   const char *automatic = onnx_text(n, "auto_pad", "NOTSET");
   bool same = !strncmp(automatic, "SAME_", 5);
@@ -412,8 +413,8 @@ bool onnx_build_col2im(onnx_node *n) {
       !onnx_ints_of(n, 2, "", 1, block, MAX_SPACE, &num_block))
     return false;
   if (num < 1 || num != num_block || x->type->rank != 3) return onnx_refuse(n, "its shapes do not fit each other");
-  MSC_TRY(each(n, "strides", num, 1, stride) && each(n, "dilations", num, 1, dilation) &&
-          each(n, "pads", 2 * num, 0, pads));
+  MSC_TRY(read_each(n, "strides", num, 1, stride) && read_each(n, "dilations", num, 1, dilation) &&
+          read_each(n, "pads", 2 * num, 0, pads));
   int64_t dim[2 + 2 * MAX_SPACE] = {x->type->dim[0]}, kernel = 1, places = 1;
   for (int i = 0; i < num; i++) {
     if (image[i] < 1 || block[i] < 1 || block[i] > 4096 || image[i] > LARGEST || stride[i] < 1)

@@ -20,7 +20,7 @@ typedef struct {
   const msc_use **moved;    /* by id of a forward op */
 } budget;
 
-static const msc_op *asked(const msc_op *op) { return op->forward ? op->forward : op; }
+static const msc_op *op_of_user(const msc_op *op) { return op->forward ? op->forward : op; }
 
 static void read_wanted(budget *b, const msc_op *op) {
   b->want[op->id] = msc_new_array(b->pass->scratch, const msc_layout *, op->num_in + 1);
@@ -29,10 +29,12 @@ static void read_wanted(budget *b, const msc_op *op) {
 
 /* ---- max_bytes ---- */
 
-static const msc_layout *wanted(const budget *b, const msc_use *u) { return b->want[u->user->id][u - u->user->in]; }
+static const msc_layout *wanted_by_use(const budget *b, const msc_use *u) {
+  return b->want[u->user->id][u - u->user->in];
+}
 
 static int64_t bytes_of_use(const budget *b, const msc_use *u) {
-  const msc_layout *want = wanted(b, u), *have = u->value->type->layout;
+  const msc_layout *want = wanted_by_use(b, u), *have = u->value->type->layout;
   if (!want || !have || want == have) return 0;
   return msc_reshard_cost(b->planner, msc_type_with_layout(b->pass->ctx, u->value->type, NULL), have, want);
 }
@@ -47,9 +49,9 @@ static void charge(budget *b, const msc_op *op, const msc_use *u, int64_t bytes)
 /* True if an earlier use of the value wants the same layout, so that this one moves nothing: a use by the same op that
  * the user named, or with `by_any` by any op. */
 static bool is_shared(const budget *b, const msc_use *u, bool by_any) {
-  const msc_layout *want = wanted(b, u);
+  const msc_layout *want = wanted_by_use(b, u);
   for (const msc_use *o = u->value->uses; o != u; o = o->next)
-    if (wanted(b, o) == want && (by_any || asked(o->user) == asked(u->user))) return true;
+    if (wanted_by_use(b, o) == want && (by_any || op_of_user(o->user) == op_of_user(u->user))) return true;
   return false;
 }
 
@@ -59,8 +61,9 @@ static void charge_value(budget *b, const msc_value *v) {
   for (const msc_use *u = v->uses; u; u = u->next) {
     int64_t bytes = bytes_of_use(b, u);
     if (bytes <= 0) continue;
-    if (!is_shared(b, u, false)) charge(b, asked(u->user), u, bytes);
-    if (is_sum && asked(def) != asked(u->user) && !is_shared(b, u, true)) charge(b, asked(def), u, bytes);
+    if (!is_shared(b, u, false)) charge(b, op_of_user(u->user), u, bytes);
+    if (is_sum && op_of_user(def) != op_of_user(u->user) && !is_shared(b, u, true))
+      charge(b, op_of_user(def), u, bytes);
   }
 }
 
@@ -81,7 +84,7 @@ static bool check_bytes(const budget *b, const msc_op *op) {
                       : from             ? msc_kind_name(from->kind)
                       : u->value->name   ? u->value->name
                                          : "an argument",
-                      text_of_layout(b, u->value->type->layout), text_of_layout(b, wanted(b, u)),
+                      text_of_layout(b, u->value->type->layout), text_of_layout(b, wanted_by_use(b, u)),
                       to->name ? to->name : msc_kind_name(to->kind));
 }
 

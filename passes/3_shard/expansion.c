@@ -8,7 +8,7 @@
 #include "passes/3_shard/shard.h"
 
 /* Sets the digits of all groups of the expansion from the layouts of its arguments. False after reporting. */
-static bool place(msc_pass_ctx *pass, shard_graph *g, const msc_layout *const *in_layout) {
+static bool place_letters(msc_pass_ctx *pass, shard_graph *g, const msc_layout *const *in_layout) {
   msc_func *f = g->func;
   int64_t conflicts;
   for (size_t i = 0; i < f->body->num_args; i++) {
@@ -22,7 +22,7 @@ static bool place(msc_pass_ctx *pass, shard_graph *g, const msc_layout *const *i
   return true;
 }
 
-static bool is_laid(const msc_func *f, const msc_layout *const *in_layout) {
+static bool has_layouts(const msc_func *f, const msc_layout *const *in_layout) {
   for (size_t i = 0; i < f->body->num_args; i++)
     if (!in_layout[i]) return false;
   return f->body->num_args > 0;
@@ -30,13 +30,13 @@ static bool is_laid(const msc_func *f, const msc_layout *const *in_layout) {
 
 bool shard_lay_expansion(msc_pass_ctx *pass, msc_func *f, const msc_layout *const *in_layout) {
   shard_graph g;
-  if (!is_laid(f, in_layout)) return true;
+  if (!has_layouts(f, in_layout)) return true;
   msc_pass_ctx own = {.ctx = pass->ctx,
                       .config = pass->config,
                       .options = pass->options,
                       .info = pass->info,
                       .scratch = msc_arena_new(pass->ctx)};
-  bool ok = shard_graph_of(&own, f, &g) && place(&own, &g, in_layout);
+  bool ok = shard_graph_of(&own, f, &g) && place_letters(&own, &g, in_layout);
   if (ok) shard_lay_ops(&own, &g);
   msc_arena_free(own.scratch); /* there are many expansions in a function */
   return ok;
@@ -170,7 +170,7 @@ static int64_t expansion_ns(shard_expansions *x, expansion *e, const msc_layout 
   msc_pass_ctx pass = {.ctx = x->ctx, .scratch = msc_arena_new(x->ctx)};
   shard_graph g;
   int64_t ns = 0;
-  if (!graph_for(e, &pass, in_layout, &g) || !place(&pass, &g, in_layout)) ns = SHARD_IMPOSSIBLE;
+  if (!graph_for(e, &pass, in_layout, &g) || !place_letters(&pass, &g, in_layout)) ns = SHARD_IMPOSSIBLE;
   const msc_layout ***want = ns ? NULL : shard_lay_results(&pass, &g);
   for (const msc_op *o = e->f->body->first; o != e->f->body->last && ns < SHARD_IMPOSSIBLE; o = o->next)
     ns += changes_ns(x->prices, o, want[o->id]) + inner_ns(x, pass.scratch, o);
@@ -182,7 +182,7 @@ static int64_t expansion_ns(shard_expansions *x, expansion *e, const msc_layout 
 int64_t shard_expansion_ns(shard_expansions *x, const msc_op *op, const msc_layout *const *in_layout, bool with_work) {
   expansion *e = expansion_of(x, op);
   if (!e->f) return SHARD_IMPOSSIBLE;
-  if (!is_laid(e->f, in_layout)) return 0;
+  if (!has_layouts(e->f, in_layout)) return 0;
   msc_copies *known = &e->in_layouts[with_work];
   uint32_t before = known->index.num, n = msc_copy_of(known, in_layout, op->num_in * sizeof *in_layout);
   if (n == before) {

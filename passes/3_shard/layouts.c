@@ -52,7 +52,7 @@ static uint32_t searched_pass(const laying *y, const msc_op *op) {
   return mask;
 }
 
-static uint32_t passing(const laying *y, const shard_op *o, msc_assignment *a) {
+static uint32_t passing_digits(const laying *y, const shard_op *o, msc_assignment *a) {
   const msc_op *op = o->op;
   uint32_t pass = 0;
   bool is_scalar = op->num_out == 1 && !op->out[0].type->rank; /* no search looks at these: later sums are fewer */
@@ -84,7 +84,7 @@ static const msc_layout *wanted_layout(laying *y, const shard_op *o, size_t tens
 static void lay_results(laying *y, const shard_op *o) {
   msc_assignment *a = &y->of_op[o->op->id];
   *a = shard_assignment(y->g, o, &y->g->group[o->group].digits);
-  a->pass = passing(y, o, a);
+  a->pass = passing_digits(y, o, a);
   for (int i = 0; i < o->op->num_out; i++)
     o->op->out[i].type =
         msc_type_with_layout(y->g->ctx, o->op->out[i].type, wanted_layout(y, o, (size_t)(o->op->num_in + i)));
@@ -132,7 +132,7 @@ static void note_first_users(laying *y) {
   }
 }
 
-static const char *named(const msc_op *op) { return op->name ? op->name : msc_kind_name(op->kind); }
+static const char *op_text(const msc_op *op) { return op->name ? op->name : msc_kind_name(op->kind); }
 
 static bool is_models(const laying *y, const msc_op *op, const bool *is_optimizers) {
   return y->g->op[op->id].group >= 0 && !is_optimizers[op->id] && !op->forward && !(msc_info(op)->flags & MSC_UPDATE);
@@ -151,8 +151,8 @@ static bool report_shared(laying *y, const msc_value *w, const msc_use *first, c
                    *here = wanted_layout(y, &y->g->op[other->user->id], (size_t)(other - other->user->in));
   if (here == there) return true;
   msc_op_error(other->user, MSC_E_STRATEGY, "parameter %s is used in two layouts: %s wants %s, %s wants %s",
-               w->name ? w->name : "", named(first->user), msc_layout_print(y->g->arena, y->g->mesh, there),
-               named(other->user), msc_layout_print(y->g->arena, y->g->mesh, here));
+               w->name ? w->name : "", op_text(first->user), msc_layout_print(y->g->arena, y->g->mesh, there),
+               op_text(other->user), msc_layout_print(y->g->arena, y->g->mesh, here));
   msc_note(y->g->ctx, first->user->loc,
            "the other use is here; set strict_parameter_layout to false to redistribute instead");
   return false;

@@ -54,7 +54,8 @@ static void changed_group(propagation *p, const shard_group *group) {
 /* ---- one tensor of one op ---- */
 
 /* Writes the digits of the dimension's letters one after the other, major letters first. Returns how many. */
-static int lifted(const shard_group *group, const shard_op *o, const msc_dim_letters *dim, uint8_t *out_atom) {
+static int list_digits_of_letters(const shard_group *group, const shard_op *o, const msc_dim_letters *dim,
+                                  uint8_t *out_atom) {
   int num = 0;
   for (int i = 0; i < dim->num; i++) {
     int l = o->to_group[dim->letter[i]];
@@ -125,7 +126,7 @@ static void free_group(propagation *p, const shard_op *o, const msc_dim_letters 
 }
 
 /* Hands chosen sizes of parts from value to letter or back, once both have the same digits. */
-static void meet_split(propagation *p, const shard_op *o, const msc_value *value, int d, const msc_dim_letters *dim) {
+static void match_split(propagation *p, const shard_op *o, const msc_value *value, int d, const msc_dim_letters *dim) {
   dim_lists *v = &p->value[value->id];
   int l = dim->num == 1 ? o->to_group[dim->letter[0]] : -1;
   const shard_group *group = &p->g->group[o->group];
@@ -142,11 +143,11 @@ static void meet_split(propagation *p, const shard_op *o, const msc_value *value
 }
 
 /* Extends the digits of one operand or result of an op and of the value that it is, each to match the other. */
-static void meet(propagation *p, const shard_op *o, const msc_value *value, const msc_tensor_letters *t) {
+static void match_dimension(propagation *p, const shard_op *o, const msc_value *value, const msc_tensor_letters *t) {
   dim_lists *v = &p->value[value->id];
   for (int d = 0; d < t->rank; d++) {
     uint8_t own[MSC_MAX_SUBAXES * 2];
-    int num = t->dim[d].num ? lifted(&p->g->group[o->group], o, &t->dim[d], own) : 0;
+    int num = t->dim[d].num ? list_digits_of_letters(&p->g->group[o->group], o, &t->dim[d], own) : 0;
     int common = 0;
     while (common < num && common < v->num[d] && own[common] == v->atom[d][common]) common++;
     if (common < num && common < v->num[d]) {
@@ -167,15 +168,15 @@ static void meet(propagation *p, const shard_op *o, const msc_value *value, cons
       if (p->origins) shard_origins_to_group(p->origins, o->group, v->atom[d][i], value);
       changed_group(p, &p->g->group[o->group]);
     }
-    if (v->num[d] && t->dim[d].num) meet_split(p, o, value, d, &t->dim[d]);
+    if (v->num[d] && t->dim[d].num) match_split(p, o, value, d, &t->dim[d]);
   }
 }
 
 static void visit(propagation *p, const shard_op *o) {
   if (o->group < 0 || !p->stale[o->op->id] || p->round[o->group] > p->now) return;
   p->stale[o->op->id] = false; /* set again by what changes here */
-  for (int i = 0; i < o->op->num_in; i++) meet(p, o, o->op->in[i].value, &o->rule.tensor[i]);
-  for (int i = 0; i < o->op->num_out; i++) meet(p, o, &o->op->out[i], &o->rule.tensor[o->op->num_in + i]);
+  for (int i = 0; i < o->op->num_in; i++) match_dimension(p, o, o->op->in[i].value, &o->rule.tensor[i]);
+  for (int i = 0; i < o->op->num_out; i++) match_dimension(p, o, &o->op->out[i], &o->rule.tensor[o->op->num_in + i]);
 }
 
 static void seed(propagation *p, const msc_value *v, const msc_layout *l) {

@@ -72,7 +72,7 @@ int64_t shard_zero_ranks(const shard_zero *z, const msc_op *update, int operand,
 
 /* Lists the digits that do not cut the layout and by which the update can be cut: all of them, or the largest group of
  * at most `most` ranks, near ones first. In mesh order, with those of `last` behind the others. */
-static int repeats(const zeroing *z, const msc_layout *l, uint32_t last, uint8_t *out_atom) {
+static int list_spare_digits(const zeroing *z, const msc_layout *l, uint32_t last, uint8_t *out_atom) {
   const msc_atoms *atoms = &z->g.atoms;
   uint8_t used[MSC_MAX_SUBAXES], free_atom[MSC_MAX_SUBAXES];
   int num_used = msc_atoms_in(atoms, l->first[l->rank], l->sub, used), num = 0, kept = 0;
@@ -172,13 +172,13 @@ static const msc_layout *choose_axes(const zeroing *z, const msc_op *update, con
   zeroing unlimited = *z;
   unlimited.o.most = -1;
   if (opted_out(z->f, w->index)) return *out_why = "whole: its parallel_optimizer is false", NULL;
-  if (!repeats(&unlimited, l, 0, atom)) return *out_why = "whole: no two ranks hold the same part", NULL;
+  if (!list_spare_digits(&unlimited, l, 0, atom)) return *out_why = "whole: no two ranks hold the same part", NULL;
   if (msc_type_bytes(w->type) <= z->o.threshold)
     return *out_why = msc_arena_printf(
                a, "whole: %" PRId64 " bytes are not more than parallel_optimizer_threshold, %" PRId64 " KB",
                msc_type_bytes(w->type), z->o.threshold / 1024),
            NULL;
-  int num = repeats(z, l, last, atom);
+  int num = list_spare_digits(z, l, last, atom);
   if (!num)
     return *out_why = msc_arena_printf(
                a, "whole: no group of ranks is as small as optimizer_weight_shard_size, %" PRId64, z->o.most),
@@ -208,7 +208,7 @@ static void set_dim(const zeroing *z, const msc_rule *rule, const msc_layout *l,
 }
 
 /* Lays out the op with one tensor in `l` and its others as its rule says. */
-static void lay(zeroing *z, msc_op *op, int tensor, const msc_layout *l) {
+static void lay_out_op(zeroing *z, msc_op *op, int tensor, const msc_layout *l) {
   msc_rule *rule = &z->g.op[op->id].rule;
   const msc_layout **want = msc_new_array(z->pass->scratch, const msc_layout *, op->num_in);
   msc_assignment a;
@@ -240,12 +240,12 @@ static void lay_between(zeroing *z) {
   for (size_t i = z->g.num_ops; i-- > 0;) {
     msc_op *op = z->g.op[i].op;
     const msc_layout *l = op->num_out == 1 && z->is_optimizers[i] ? z->goal[op->out[0].id] : NULL;
-    if (l && !z->laid[i]) lay(z, op, op->num_in, l);
+    if (l && !z->laid[i]) lay_out_op(z, op, op->num_in, l);
   }
   for (size_t i = 0; i < z->g.num_ops; i++) {
     msc_op *op = z->g.op[i].op;
     for (int t = 0; t < op->num_in && z->is_optimizers[i] && !z->laid[i]; t++)
-      if (z->goal[op->in[t].value->id]) lay(z, op, t, z->goal[op->in[t].value->id]);
+      if (z->goal[op->in[t].value->id]) lay_out_op(z, op, t, z->goal[op->in[t].value->id]);
   }
 }
 
@@ -291,7 +291,7 @@ static void move_results(zeroing *z) {
 static void move_parameter(zeroing *z, msc_value *w, const msc_layout *cut) {
   move_argument(z, w, cut);
   for (const msc_use *u = w->uses; u; u = u->next)
-    if (narrows(u->user)) lay(z, u->user, 0, cut);
+    if (narrows(u->user)) lay_out_op(z, u->user, 0, cut);
   if (z->o.stage == 3) msc_arg_put(z->f, w->index, msc_fact_msc_gathered(true));
 }
 
@@ -337,7 +337,7 @@ bool pass_zero(msc_pass_ctx *pass, msc_module *m) {
   for (size_t i = 0; i < z.g.num_ops; i++) {
     msc_op *op = z.g.op[i].op;
     const msc_value *w = is_update(op) ? op->in[0].value : NULL;
-    if (w && !w->def && cut[w->index]) lay(&z, op, 0, cut[w->index]);
+    if (w && !w->def && cut[w->index]) lay_out_op(&z, op, 0, cut[w->index]);
     else if (w) note_wants(&z, op);
   }
   lay_between(&z);

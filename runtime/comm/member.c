@@ -67,7 +67,7 @@ static mscrt_status *left_while_starting(const mscrt_member *m) {
   return mscrt_fail(MSCRT_PEER, "%s left while the job was starting", name_of_leader(m));
 }
 
-static mscrt_status *refused(const mscrt_member *m, const mscrt_frame *f) {
+static mscrt_status *report_refusal(const mscrt_member *m, const mscrt_frame *f) {
   char text[400];
   return mscrt_fail(f->type == MSCRT_UNFIT ? MSCRT_INPUT : MSCRT_PEER, "%s: %s", name_of_leader(m),
                     mscrt_clean((const char *)f->payload, f->bytes, text, sizeof text));
@@ -85,7 +85,7 @@ static mscrt_status *wait_for_frame(mscrt_member *m, mscrt_frame_type type, int6
     if (out_ended) *out_ended = state < 0 || f->type == MSCRT_BYE;
     if (state < 0 || f->type == MSCRT_BYE || f->type == MSCRT_LOST) return left_while_starting(m);
     if (f->type == type) return NULL;
-    if (f->type == MSCRT_REFUSED || f->type == MSCRT_UNFIT) return refused(m, f);
+    if (f->type == MSCRT_REFUSED || f->type == MSCRT_UNFIT) return report_refusal(m, f);
     if (f->type == MSCRT_WAITING && m->o->log)
       m->o->log(m->o->log_user, mscrt_clean((const char *)f->payload, f->bytes, text, sizeof text));
   }

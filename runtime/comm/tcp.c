@@ -348,7 +348,7 @@ static void unpack_cut(void *arg, int64_t unit, int worker) {
 
 /* Does this rank take its part? If source and destination are one, it has the values already, but others may take from
  * it. */
-static bool takes(const tcp *c, const mscrt_part *p) { return p->dst != (void *)source_in_arena(c, p); }
+static bool takes_part(const tcp *c, const mscrt_part *p) { return p->dst != (void *)source_in_arena(c, p); }
 
 static uint64_t bytes_of_cut(const mscrt_exchange *e, const mscrt_cut *cut) {
   return (uint64_t)msc_box_elems(e->rank, &cut->box) * mscrt_dtype_bytes(e->dtype);
@@ -368,7 +368,7 @@ static void count_takes(const tcp *c, uint32_t num, const mscrt_part *part, size
                         size_t *terms) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
-    for (int64_t k = 0; k < e->num_cuts && takes(c, &part[i]); k++) {
+    for (int64_t k = 0; k < e->num_cuts && takes_part(c, &part[i]); k++) {
       *spans += (size_t)e->num_terms;
       *terms += (size_t)e->num_terms;
       *bytes += (size_t)e->num_terms * bytes_of_cut(e, &e->cut[k]);
@@ -405,7 +405,7 @@ static void add_takes(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
     size_t elem = mscrt_dtype_bytes(e->dtype);
-    for (int64_t k = 0; k < e->num_cuts && takes(c, &part[i]); k++)
+    for (int64_t k = 0; k < e->num_cuts && takes_part(c, &part[i]); k++)
       for (int t = 0; t < e->num_terms; t++, term++) {
         uint64_t bytes = bytes_of_cut(e, &e->cut[k]);
         int64_t at;
@@ -446,7 +446,7 @@ static mscrt_status *ask_wishes(const running *r, uint32_t num, const mscrt_part
 static void unpack_all(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const uint8_t **term) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
-    if (!takes(r->c, &part[i])) continue;
+    if (!takes_part(r->c, &part[i])) continue;
     unpacking u = {r, &part[i], term, part[i].dst};
     mscrt_pool_run(pool, unpack_cut, &u, e->num_cuts);
     term += e->num_cuts * e->num_terms;
@@ -483,7 +483,7 @@ static mscrt_status *run_boxes(const running *r, mscrt_pool *pool, uint32_t num,
     if (!lane->out_bytes && !lane->in_bytes) lanes.num--, c->number[rank]--;
   }
   for (uint32_t i = 0; i < num; i++) /* before anything comes: some of it comes where it belongs */
-    if (part[i].e->fill && takes(c, &part[i]))
+    if (part[i].e->fill && takes_part(c, &part[i]))
       mscrt_fill_identity(r->e->dtype, r->e->reduction, part[i].dst, part[i].e->elems);
   MSCRT_CHECK(move(r, &lanes));
   unpack_all(r, pool, num, part, term);
@@ -608,7 +608,7 @@ static mscrt_status *make_arena(tcp *c) {
   return NULL;
 }
 
-static mscrt_status *meet(tcp *c) {
+static mscrt_status *meet_ranks(tcp *c) {
   int listener = -1, *mail = NULL;
   mscrt_status *s = NULL;
   MSCRT_GOTO(mscrt_new_array(&mail, c->o.ranks));
@@ -643,7 +643,7 @@ static mscrt_status *open_tcp(const mscrt_comm_options *o, mscrt_comm **out_comm
   MSCRT_GOTO(mscrt_new_array(&c->wishes, o->ranks));
   MSCRT_GOTO(mscrt_new_array(&c->values, o->ranks));
   MSCRT_GOTO(make_arena(c));
-  MSCRT_GOTO(meet(c));
+  MSCRT_GOTO(meet_ranks(c));
   *out_comm = (mscrt_comm *)(void *)c;
   return NULL;
 fail:

@@ -130,7 +130,7 @@ static void pin(explaining *e, allowance *w, size_t v) {
   w->num[v] = num, w->state[v] = num == 1 ? e->all_states + state[0] : state;
 }
 
-static allowance everything(explaining *e) {
+static allowance allow_everything(explaining *e) {
   allowance w = {msc_new_array(e->g.arena, int, e->m.num_vars), msc_new_array(e->g.arena, const int *, e->m.num_vars)};
   for (size_t v = 0; v < e->m.num_vars; v++) w.num[v] = e->p.num_states[v], w.state[v] = e->all_states;
   return w;
@@ -155,7 +155,7 @@ static bool place_all(explaining *e) {
   for (size_t v = 0; v < e->m.num_vars; v++) most = e->p.num_states[v] > most ? e->p.num_states[v] : most;
   e->all_states = msc_new_array(e->g.arena, int, most);
   for (int s = 0; s < most; s++) e->all_states[s] = s;
-  e->decided = everything(e);
+  e->decided = allow_everything(e);
   for (size_t v = 0; v < e->m.num_vars; v++) {
     if (e->m.var[v].group < 0) continue;
     pin(e, &e->decided, v);
@@ -303,8 +303,8 @@ static void compare_states(explaining *e, int v, shard_reason *r) {
 /* ---- the whole step ---- */
 
 /* Allows every variable all its states, except that ops decided by the user keep theirs unless all_free. */
-static allowance allow(explaining *e, bool all_free) {
-  allowance w = everything(e);
+static allowance allow_undecided(explaining *e, bool all_free) {
+  allowance w = allow_everything(e);
   for (size_t v = 0; v < e->m.num_vars; v++) {
     int group = e->m.var[v].group;
     bool users = group >= 0 && e->g.group[group].by && !strcmp(e->g.group[group].by, "user");
@@ -335,10 +335,10 @@ static void set_figures(explaining *e) {
   }
   f->bytes = bytes_kept_in(e, e->state);
   e->work_ns = work_of(e, e->state);
-  allowance w = allow(e, false);
+  allowance w = allow_undecided(e, false);
   if (least_step(e, &w, state, &f->kept_ns)) f->kept_bytes = bytes_kept_in(e, state);
   else f->kept_ns = 0;
-  w = allow(e, true);
+  w = allow_undecided(e, true);
   if (!least_step(e, &w, state, &f->free_ns)) f->free_ns = 0;
 }
 
@@ -371,7 +371,7 @@ static int64_t moves_at(explaining *e, int v, int *state) {
  * work. */
 static bool step_with(explaining *e, int v, int num, const int *states, shard_instead *out) {
   int *state = msc_new_array(e->g.arena, int, e->m.num_vars);
-  allowance w = allow(e, false);
+  allowance w = allow_undecided(e, false);
   w.num[v] = num, w.state[v] = states;
   MSC_TRY(num > 0 && least_step(e, &w, state, &out->step_ns));
   out->way = way_of(e, v, state[v], 0);

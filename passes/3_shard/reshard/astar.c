@@ -343,13 +343,13 @@ static ways ways_of(search *s) {
   return w;
 }
 
-static bool usable(const ways *w, const arc *a) {
+static bool is_usable(const ways *w, const arc *a) {
   return w->leads[a->to] && a->peak <= w->peak[w->number[w->s->target]];
 }
 
 static bool has_traffic_out(const ways *w, int i) {
   for (int a = w->first[i]; a >= 0; a = w->arc[a].next)
-    if (w->arc[a].edge.verb != MSC_SHARD && usable(w, &w->arc[a])) return true;
+    if (w->arc[a].edge.verb != MSC_SHARD && is_usable(w, &w->arc[a])) return true;
   return false;
 }
 
@@ -382,7 +382,7 @@ static int preference(msc_verb verb) {
 }
 
 /* Keeps the better of two equally good next steps: by verb, then the shorter text, which leaves more axes whole. */
-static void offer(stepping *t, stop to, const reshard_edge *edge) {
+static void offer_step(stepping *t, stop to, const reshard_edge *edge) {
   reshard_state real;
   msc_reshard_state_of(t->w->s->p, to.real, &real);
   const char *text = msc_reshard_text(t->w->s->p, t->w->s->arena, &real);
@@ -396,7 +396,7 @@ static void offer(stepping *t, stop to, const reshard_edge *edge) {
 
 static bool is_way(const ways *w, int from, int to, msc_verb verb) {
   for (int a = w->first[from]; a >= 0; a = w->arc[a].next)
-    if (w->arc[a].to == to && w->arc[a].edge.verb == verb && usable(w, &w->arc[a])) return true;
+    if (w->arc[a].to == to && w->arc[a].edge.verb == verb && is_usable(w, &w->arc[a])) return true;
   return false;
 }
 
@@ -409,7 +409,7 @@ static void consider(void *user, const reshard_state *state, const reshard_edge 
   stop to = {found < 0 ? -1 : t->w->number[found], msc_reshard_key(p, state)};
   if (to.state < 0 || !is_way(t->w, t->at.state, to.state, edge->verb)) return;
   if (!t->slices) {
-    offer(t, to, edge);
+    offer_step(t, to, edge);
     return;
   }
   for (int i = 0; i < t->num_sliced; i++)
@@ -445,7 +445,7 @@ static void consider_slices(stepping *t, stop at) {
   }
   for (int i = 1; i < t->num_sliced; i++)
     if (t->sliced[i].state == target || has_traffic_out(t->w, t->sliced[i].state))
-      offer(t, t->sliced[i], &(reshard_edge){.verb = MSC_SHARD});
+      offer_step(t, t->sliced[i], &(reshard_edge){.verb = MSC_SHARD});
 }
 
 static bool walk(ways *w, reshard_path *path) {

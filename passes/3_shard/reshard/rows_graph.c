@@ -102,7 +102,7 @@ static void add_target(rows_graph *g, uint32_t to) {
   g->to[g->num_to++] = to;
 }
 
-static void add_here(expansion *x) {
+static void add_own_state(expansion *x) {
   uint32_t to = rows_state(x->g, &x->s);
   add_target(x->g, to);
 }
@@ -135,7 +135,7 @@ static void add_shared_batch(expansion *x, int verb, uint8_t group, const struct
  * digits. */
 static void append_digits(expansion *x, uint8_t left, int d) {
   if (!left) {
-    add_here(x);
+    add_own_state(x);
     return;
   }
   for (; d < x->g->rank; d++)
@@ -252,7 +252,7 @@ void rows_need_edges(rows_graph *g, uint32_t state) {
     append_digits(&x, (uint8_t)(1u << a), 0);
     if (!x.r->free_partial) continue;
     x.s.partial |= (uint8_t)(1u << a);
-    add_here(&x);
+    add_own_state(&x);
     x.s.partial = x.from.partial;
   }
   add_batch(g, (rows_batch){MSC_SHARD, 0, 0, (uint32_t)first, (uint32_t)g->num_to}); /* there is always one batch */
@@ -261,7 +261,7 @@ void rows_need_edges(rows_graph *g, uint32_t state) {
     x.s.partial = (uint8_t)(x.from.partial & ~p);
     x.group = (uint8_t)p;
     first = g->num_to;
-    add_here(&x);
+    add_own_state(&x);
     add_own_batch(&x, MSC_ALL_REDUCE, x.group, first);
     first = g->num_to;
     append_digits(&x, x.group, 0);

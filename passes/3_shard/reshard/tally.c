@@ -197,7 +197,7 @@ static reshard_cost price_step(const step *x, uint32_t atoms, int64_t bytes) {
 }
 
 /* Prices the step between x->q and the tally that was made from it, and relaxes that tally. */
-static void finish(step *x) {
+static void relax_step(step *x) {
   int64_t k = x->k, local = x->local, in = local, bytes = local - local / k;
   if (k == 1) return;
   if (x->verb == MSC_ALL_GATHER) in = local / k, bytes = (k - 1) * in;
@@ -210,53 +210,53 @@ static void finish(step *x) {
 }
 
 /* Adds atoms to dimensions in every way: all of those in the hand, and any of the free ones. */
-static void deal(step *x, int kind, int d) {
+static void add_atoms(step *x, int kind, int d) {
   const reshard_tallies *t = x->t;
   if (kind == t->num_kinds) {
-    finish(x);
+    relax_step(x);
     return;
   }
   uint8_t *pool = x->verb == MSC_ALL_GATHER ? &x->q.at[kind][t->free] : &x->hand[kind];
   if (d == t->p->rank) {
-    if (x->verb == MSC_ALL_GATHER || !*pool) deal(x, kind + 1, 0);
+    if (x->verb == MSC_ALL_GATHER || !*pool) add_atoms(x, kind + 1, 0);
     return;
   }
   int64_t parts = x->parts[d], k = x->k, size = size_of_kind(t, kind);
   uint32_t atoms = x->atoms;
   int num = 0;
-  deal(x, kind, d + 1);
+  add_atoms(x, kind, d + 1);
   while (*pool && !(x->losers >> d & 1) && t->p->type->dim[d] % (x->parts[d] * size) == 0) {
     (*pool)--, x->q.at[kind][d]++, num++;
     x->parts[d] *= size;
     if (x->verb == MSC_ALL_GATHER) x->k *= size, x->atoms |= 1u << t->atom[kind];
-    deal(x, kind, d + 1);
+    add_atoms(x, kind, d + 1);
   }
   *pool = (uint8_t)(*pool + num), x->q.at[kind][d] = (uint8_t)(x->q.at[kind][d] - num);
   x->parts[d] = parts, x->k = k, x->atoms = atoms;
 }
 
 /* Removes atoms from dimensions in every way: into the hand, or to the partial set. */
-static void take(step *x, int kind, int d) {
+static void remove_atoms(step *x, int kind, int d) {
   const reshard_tallies *t = x->t;
   if (kind == t->num_kinds) {
-    if (x->verb == MSC_REDUCE_SCATTER) finish(x);
-    else if (x->k > 1) deal(x, 0, 0);
+    if (x->verb == MSC_REDUCE_SCATTER) relax_step(x);
+    else if (x->k > 1) add_atoms(x, 0, 0);
     return;
   }
   if (d == t->p->rank) {
-    take(x, kind + 1, 0);
+    remove_atoms(x, kind + 1, 0);
     return;
   }
   uint8_t *to = x->verb == MSC_REDUCE_SCATTER ? &x->q.at[kind][t->partial] : &x->hand[kind];
   int64_t parts = x->parts[d], k = x->k, size = size_of_kind(t, kind);
   uint32_t losers = x->losers, atoms = x->atoms;
   int num = 0;
-  take(x, kind, d + 1);
+  remove_atoms(x, kind, d + 1);
   while (x->q.at[kind][d]) {
     x->q.at[kind][d]--, (*to)++, num++;
     x->parts[d] /= size, x->k *= size;
     x->losers |= 1u << d, x->atoms |= 1u << t->atom[kind];
-    take(x, kind, d + 1);
+    remove_atoms(x, kind, d + 1);
   }
   *to = (uint8_t)(*to - num), x->q.at[kind][d] = (uint8_t)num;
   x->parts[d] = parts, x->k = k, x->losers = losers, x->atoms = atoms;
@@ -265,7 +265,7 @@ static void take(step *x, int kind, int d) {
 static void unreduce(step *x, int kind) {
   const reshard_tallies *t = x->t;
   if (kind == t->num_kinds) {
-    finish(x);
+    relax_step(x);
     return;
   }
   int num = 0;
@@ -281,7 +281,7 @@ static void unreduce(step *x, int kind) {
   x->k = k, x->atoms = atoms;
 }
 
-static void move_one(step *x, int kind, int from, int to, int64_t in) {
+static void move_atom(step *x, int kind, int from, int to, int64_t in) {
   x->q.at[kind][from]--, x->q.at[kind][to]++;
   relax_tally(x, in, 0, x->done);
   x->q.at[kind][from]++, x->q.at[kind][to]--;
@@ -292,9 +292,9 @@ static void unslice(step *x) {
   for (int k = 0; k < t->num_kinds; k++) {
     for (int d = 0; d < t->p->rank; d++)
       if (x->q.at[k][d] && fits(x, x->local * size_of_kind(t, k), 0))
-        move_one(x, k, d, t->free, x->local * size_of_kind(t, k));
+        move_atom(x, k, d, t->free, x->local * size_of_kind(t, k));
     if (t->p->options->free_partial && x->q.at[k][t->partial] && fits(x, x->local, 0))
-      move_one(x, k, t->partial, t->free, x->local);
+      move_atom(x, k, t->partial, t->free, x->local);
   }
 }
 
@@ -304,7 +304,7 @@ static bool same_parts(const reshard_tallies *t, const tally *a, const tally *b)
   return true;
 }
 
-static void join_alike(reshard_tallies *t) {
+static void link_equal_parts(reshard_tallies *t) {
   int size = 64;
   while (size < 2 * t->num) size *= 2;
   int *first = msc_new_array(t->arena, int, size); /* tally + 1 */
@@ -359,11 +359,11 @@ static void expand_tally(reshard_tallies *t, table *b, int node, reshard_cost li
   tally_of_number(t, node / 2, &x.q);
   for (int d = 0; d < t->p->rank; d++) x.parts[d] = slot_size(t, &x.q, d), x.local /= x.parts[d];
   unslice(&x);
-  x.verb = MSC_ALL_GATHER, deal(&x, 0, 0);
-  x.verb = MSC_REDUCE_SCATTER, take(&x, 0, 0);
+  x.verb = MSC_ALL_GATHER, add_atoms(&x, 0, 0);
+  x.verb = MSC_REDUCE_SCATTER, remove_atoms(&x, 0, 0);
   x.verb = MSC_ALL_REDUCE, unreduce(&x, 0);
   x.verb = MSC_ALL_TO_ALL;
-  if (!t->p->options->no_alltoall) take(&x, 0, 0);
+  if (!t->p->options->no_alltoall) remove_atoms(&x, 0, 0);
   unpermute(&x);
 }
 
@@ -417,7 +417,7 @@ static table *table_for(reshard_tallies *t, int slot, int most, reshard_cost lim
  * limit is returned; after much work, the bound known so far. */
 static reshard_cost look_up(reshard_tallies *t, table *b, int number, reshard_cost limit) {
   int node = 2 * number + 1;
-  if (t->equal_products && !t->next_alike) join_alike(t);
+  if (t->equal_products && !t->next_alike) link_equal_parts(t);
   while (!b->closed[node] && b->heap_num) {
     if (b->heap[0].cost > limit || t->work > MOST_STEPS) return b->heap[0].cost;
     int next = pop_tally(b);

@@ -214,7 +214,7 @@ static void fill_row(const elimination *e, const step *s, int num, int split, co
 }
 
 /* A copy of a factor's table in which the entries for the last neighbour are contiguous. */
-static const int64_t *turned(const elimination *e, const step *s, operand *o) {
+static const int64_t *make_contiguous(const elimination *e, const step *s, operand *o) {
   int last = s->num - 1, states = e->p->num_states[s->var[last]], own = o->own ? e->p->num_states[s->removed] : 1;
   size_t size = (size_t)states * (size_t)own;
   int other = -1;
@@ -242,7 +242,7 @@ static const int64_t *removal_table(elimination *e, const step *s) {
   if (num < 0) return NULL;
   for (int k = split; k < num; k++)
     if (o[k].stride[s->num - 1] != 1) {
-      const int64_t *t = turned(e, s, &o[k]);
+      const int64_t *t = make_contiguous(e, s, &o[k]);
       if (t) o[k].cost = t;
     }
   size_t size = (size_t)table_size(e->p, s->var, s->num),

@@ -57,7 +57,7 @@ typedef struct {
   double entries;
 } relaxed;
 
-static int64_t capped(int64_t cost) { return cost < SHARD_IMPOSSIBLE ? cost : SHARD_IMPOSSIBLE; }
+static int64_t limit_cost(int64_t cost) { return cost < SHARD_IMPOSSIBLE ? cost : SHARD_IMPOSSIBLE; }
 
 /* ---- one copy of everything ---- */
 
@@ -72,7 +72,7 @@ static const vector *vector_of(relaxed *r, int num, int64_t *cost, int64_t *offs
   for (int i = 0; i < num; i++) least = cost[i] < least ? cost[i] : least;
   for (int i = 0; i < num; i++)
     if (cost[i] < SHARD_IMPOSSIBLE) cost[i] -= least;
-  *offset = capped(*offset + least);
+  *offset = limit_cost(*offset + least);
   uint32_t before = r->costs.index.num, n = msc_copy_of(&r->costs, cost, (size_t)num * sizeof *cost);
   if (n == before) {
     const vector v = {num, r->costs.item[n].data};
@@ -89,7 +89,7 @@ static size_t size_of_pair(const relaxed *r, const pair *p) {
 }
 
 /* The sum of two tables of a pair, entry by entry; `more` may have the two variables in the other order. */
-static const int64_t *added(relaxed *r, const pair *p, const int64_t *sum, const shard_table *more) {
+static const int64_t *add_tables(relaxed *r, const pair *p, const int64_t *sum, const shard_table *more) {
   bool turned = more->a != p->a;
   int rows = r->p->num_states[p->a], columns = r->p->num_states[p->b];
   known *k = known_of(r, sum, more->cost, &r->pair, turned ? r : NULL);
@@ -98,7 +98,7 @@ static const int64_t *added(relaxed *r, const pair *p, const int64_t *sum, const
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) {
       size_t at = (size_t)i * (size_t)columns + (size_t)j;
-      cost[at] = capped(sum[at] + more->cost[turned ? (size_t)j * (size_t)rows + (size_t)i : at]);
+      cost[at] = limit_cost(sum[at] + more->cost[turned ? (size_t)j * (size_t)rows + (size_t)i : at]);
     }
   return k->result = cost;
 }
@@ -132,13 +132,13 @@ static void find_pairs(relaxed *r) {
     const shard_table *t = sorted[i];
     pair *last = r->num_pairs ? &r->pair[r->num_pairs - 1] : NULL;
     if (last && ((last->a == t->a && last->b == t->b) || (last->a == t->b && last->b == t->a)))
-      last->cost = added(r, last, last->cost, t);
+      last->cost = add_tables(r, last, last->cost, t);
     else r->pair[r->num_pairs++] = (pair){.a = t->a, .b = t->b, .cost = t->cost};
   }
   for (size_t i = 0; i < r->num_pairs; i++) r->pair[i].weight = weight_of(r, &r->pair[i]);
 }
 
-static void find_own(relaxed *r) {
+static void add_up_own_tables(relaxed *r) {
   for (size_t i = 0; i < r->p->num_tables; i++) {
     const shard_table *t = &r->p->table[i];
     node *n = &r->node[t->a];
@@ -148,7 +148,7 @@ static void find_own(relaxed *r) {
       continue;
     }
     int64_t *sum = msc_new_array(r->arena, int64_t, r->p->num_states[t->a]);
-    for (int s = 0; s < r->p->num_states[t->a]; s++) sum[s] = capped(n->own[s] + t->cost[s]);
+    for (int s = 0; s < r->p->num_states[t->a]; s++) sum[s] = limit_cost(n->own[s] + t->cost[s]);
     n->own = sum;
   }
 }
@@ -215,7 +215,7 @@ static void order_variables(relaxed *r) {
 /* ---- messages ---- */
 
 static void add_to(int64_t *sum, int num, const int64_t *cost) {
-  for (int s = 0; cost && s < num; s++) sum[s] = capped(sum[s] + cost[s]);
+  for (int s = 0; cost && s < num; s++) sum[s] = limit_cost(sum[s] + cost[s]);
 }
 
 /* out[j] = min over i of x[i] + cost[i][j] */
@@ -240,7 +240,7 @@ static void by_columns(int64_t *out, int rows, int columns, const int64_t *x, co
 
 /* The message of a pair to its end `to`: for each state of `to`, the least cost of the other end's side; x: that side's
  * costs by state of the other end. */
-static const vector *message(relaxed *r, const pair *p, int to, const vector *x, int64_t *offset) {
+static const vector *make_message(relaxed *r, const pair *p, int to, const vector *x, int64_t *offset) {
   known *k = known_of(r, p->cost, x, to == p->a ? &r->node : NULL, r);
   if (!k->result) {
     int rows = r->p->num_states[p->a], columns = r->p->num_states[p->b];
@@ -248,7 +248,7 @@ static const vector *message(relaxed *r, const pair *p, int to, const vector *x,
     k->result = vector_of(r, r->p->num_states[to], r->sum, &k->number);
     r->entries += (double)rows * columns;
   }
-  *offset = capped(*offset + k->number);
+  *offset = limit_cost(*offset + k->number);
   return k->result;
 }
 
@@ -260,7 +260,7 @@ static void send_up(relaxed *r) {
     add_to(r->sum, states, n->own);
     for (int k = 0; k < n->num; k++) add_to(r->sum, states, r->node[r->order[n->first + k]].to_parent->cost);
     n->below = vector_of(r, states, r->sum, &r->bound);
-    if (n->parent >= 0) n->to_parent = message(r, n->up, n->parent, n->below, &r->bound);
+    if (n->parent >= 0) n->to_parent = make_message(r, n->up, n->parent, n->below, &r->bound);
   }
 }
 
@@ -284,7 +284,7 @@ static void send_down(relaxed *r) {
       int c = r->order[n->first + k];
       before -= states;
       add_to(before, states, behind);
-      r->node[c].from_parent = message(r, r->node[c].up, c, vector_of(r, states, before, &unused), &unused);
+      r->node[c].from_parent = make_message(r, r->node[c].up, c, vector_of(r, states, before, &unused), &unused);
       add_to(behind, states, r->node[c].to_parent->cost);
     }
   }
@@ -296,8 +296,8 @@ static int64_t cost_of(const shard_problem *p, const int *state) {
   int64_t sum = 0;
   for (size_t i = 0; i < p->num_tables; i++) {
     const shard_table *t = &p->table[i];
-    sum = capped(sum + t->cost[t->b < 0 ? (size_t)state[t->a]
-                                        : (size_t)state[t->a] * (size_t)p->num_states[t->b] + (size_t)state[t->b]]);
+    sum = limit_cost(sum + t->cost[t->b < 0 ? (size_t)state[t->a]
+                                            : (size_t)state[t->a] * (size_t)p->num_states[t->b] + (size_t)state[t->b]]);
   }
   return sum;
 }
@@ -397,7 +397,7 @@ static int64_t reduce_pairs(reduction *d, shard_problem *out_p) {
   for (size_t i = 0; i < p->num_tables; i++) {
     int a = number[p->table[i].a], b = p->table[i].b < 0 ? -1 : number[p->table[i].b];
     const int64_t *cost = table_of(d, &p->table[i]);
-    if (a < 0 && b < 0) sum = capped(sum + cost[0]);
+    if (a < 0 && b < 0) sum = limit_cost(sum + cost[0]);
     else table[out_p->num_tables++] = (shard_table){a < 0 ? b : a, a < 0 ? -1 : b, cost};
   }
   return sum;
@@ -430,7 +430,7 @@ static bool solve_within(relaxed *r, int64_t *slack, int64_t most, size_t max_wo
   bool ok = shard_eliminate(a, &p, max_work, state, out_cost, out_effort);
   msc_arena_free(a);
   if (!ok) return false;
-  *out_cost = capped(*out_cost + rest);
+  *out_cost = limit_cost(*out_cost + rest);
   for (int v = 0, k = 0; v < vars; v++) out_state[v] = d.of_var[v].state[d.of_var[v].num > 1 ? state[k++] : 0];
   return true;
 }
@@ -441,7 +441,7 @@ static void relax(relaxed *r) {
   size_t most = 1, sides = 1;
   r->node = msc_new_array(r->arena, node, r->p->num_vars);
   find_pairs(r);
-  find_own(r);
+  add_up_own_tables(r);
   choose_branches(r);
   order_variables(r);
   for (int v = 0; v < r->p->num_vars; v++) {

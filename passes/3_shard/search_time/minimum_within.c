@@ -100,7 +100,7 @@ static int64_t tables_at(const limiting *w, const shard_problem *p, const stage 
 }
 
 /* Steps to the next assignment of the step's neighbours; false after the last. */
-static bool next(limiting *w, const shard_step *s) {
+static bool next_assignment(limiting *w, const shard_step *s) {
   for (int i = s->num; i-- > 0;) {
     if (++w->state[s->var[i]] < states_of(w, s->var[i])) return true;
     w->state[s->var[i]] = 0;
@@ -108,7 +108,7 @@ static bool next(limiting *w, const shard_step *s) {
   return false;
 }
 
-static void first(limiting *w, const shard_step *s) {
+static void first_assignment(limiting *w, const shard_step *s) {
   for (int i = 0; i < s->num; i++) w->state[s->var[i]] = 0;
 }
 
@@ -128,7 +128,7 @@ static void look_inside(limiting *w, int i) {
     in->outside = msc_new_array(w->arena, int64_t, size);
     for (size_t e = 0; e < size; e++) in->outside[e] = SHARD_IMPOSSIBLE;
   }
-  first(w, g->s);
+  first_assignment(w, g->s);
   do {
     int64_t around = g->outside[assignment_offset(w, g->s)];
     if (around >= SHARD_IMPOSSIBLE) continue;
@@ -146,7 +146,7 @@ static void look_inside(limiting *w, int i) {
         if (sum - s->cost[at] < *o) *o = sum - s->cost[at];
       }
     }
-  } while (next(w, g->s));
+  } while (next_assignment(w, g->s));
 }
 
 /* ---- points ---- */
@@ -216,7 +216,7 @@ static bool make_fronts(limiting *w, int i) {
   stage *g = &w->stage[i];
   size_t at = 0;
   g->front = msc_new_array(w->arena, front, count_assignments(w, g->s));
-  first(w, g->s);
+  first_assignment(w, g->s);
   do {
     int64_t outside = g->outside ? g->outside[at] : SHARD_IMPOSSIBLE;
     front all = {0, 0, NULL};
@@ -235,7 +235,7 @@ static bool make_fronts(limiting *w, int i) {
     }
     g->front[at++] = all;
     if (w->points > w->l->max_points || w->work / 100 > w->l->max_points) return false;
-  } while (next(w, g->s));
+  } while (next_assignment(w, g->s));
   return true;
 }
 

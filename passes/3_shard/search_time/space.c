@@ -103,14 +103,14 @@ static void put_member(shard_space *s, const shard_variable *v, const shard_memb
 }
 
 /* Does the flow count as the variable's own cost: within it, or from or to a given layout? */
-static bool is_own(const shard_flow *f) { return f->from.var < 0 || f->to.var < 0 || f->from.var == f->to.var; }
+static bool is_own_flow(const shard_flow *f) { return f->from.var < 0 || f->to.var < 0 || f->from.var == f->to.var; }
 
 static void put_flows(shard_space *s, int var) {
   const msc_value *seen[64];
   int num_seen = 0;
   for (size_t i = s->m->first_flow[var]; i < s->m->first_flow[var + 1]; i++) {
     const shard_flow *f = &s->m->flow[s->m->sorted[i]];
-    if (!is_own(f)) continue;
+    if (!is_own_flow(f)) continue;
     int k = 0;
     while (k < num_seen && seen[k] != f->value) k++;
     if (k == num_seen && k < 64) seen[num_seen++] = f->value;
@@ -387,7 +387,7 @@ static void add_own_flows(shard_space *s, int var) {
   class_entry *e = s->of_var[var];
   for (size_t i = s->m->first_flow[var]; i < s->m->first_flow[var + 1]; i++) {
     const shard_flow *f = &s->m->flow[s->m->sorted[i]];
-    if (!is_own(f)) continue;
+    if (!is_own_flow(f)) continue;
     bool same;
     const shard_list *from = end_list(s, &f->from, e->c.num_states), *to = end_list(s, &f->to, e->c.num_states),
                      *before = brought_before(s, i, to, &same);
@@ -445,7 +445,7 @@ static void sort_flows(shard_model *m) {
   m->first_flow[0] = 0;
 }
 
-static bool is_between_same(const shard_flow *a, const shard_flow *b) {
+static bool has_same_ends(const shard_flow *a, const shard_flow *b) {
   return a->value == b->value && a->from.var == b->from.var && a->to.var == b->to.var &&
          a->from.member == b->from.member && a->from.tensor == b->from.tensor;
 }
@@ -455,7 +455,7 @@ static void link_flows(shard_model *m) {
   for (size_t v = 0; v < m->num_vars; v++)
     for (size_t at = m->first_flow[v]; at < m->first_flow[v + 1]; at++)
       for (size_t i = at; i > m->first_flow[v] && !m->earlier[at]; i--)
-        if (is_between_same(&m->flow[m->sorted[i - 1]], &m->flow[m->sorted[at]])) m->earlier[at] = i;
+        if (has_same_ends(&m->flow[m->sorted[i - 1]], &m->flow[m->sorted[at]])) m->earlier[at] = i;
 }
 
 bool shard_space_of(shard_model *m, const shard_space_options *o, msc_arena *arena, shard_space **out_space) {
@@ -507,7 +507,7 @@ bool shard_space_problem(shard_space *s, shard_problem *out_problem) {
   for (size_t v = 0; v < vars; v++)
     for (size_t i = s->m->first_flow[v]; i < s->m->first_flow[v + 1]; i++) {
       const shard_flow *f = &s->m->flow[s->m->sorted[i]];
-      if (is_own(f)) continue;
+      if (is_own_flow(f)) continue;
       bool same;
       const shard_list *from = end_list(s, &f->from, 0), *to = end_list(s, &f->to, 0),
                        *before = brought_before(s, i, to, &same);

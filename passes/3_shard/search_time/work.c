@@ -96,8 +96,8 @@ int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_v
 }
 
 /* Among how many ranks, of those that hold the same part of an operand of an update, the parallel optimizer cuts it. */
-static int64_t sharing(const shard_model *of, const shard_zero *zero, const shard_member *m, int operand,
-                       const int64_t *size) {
+static int64_t count_sharing_ranks(const shard_model *of, const shard_zero *zero, const shard_member *m, int operand,
+                                   const int64_t *size) {
   const msc_tensor_letters *t = &m->rule->tensor[operand];
   int64_t repeats = msc_mesh_size(of->g->mesh);
   for (int d = 0; d < t->rank; d++)
@@ -121,7 +121,7 @@ double shard_kept_bytes(const shard_model *of, const shard_zero *zero, const sha
     const msc_type *type = shard_tensor_type(of->g->ctx, v, m, t);
     double own = local_elems(&m->rule->tensor[t], type, size) * (double)msc_dtype_bytes(type->dtype);
     bool tied = *out_parameters && t < info->num_operands && info->operand[t].tied >= 0;
-    bytes += tied && zero->stage ? own / (double)sharing(of, zero, m, t, size) : own;
+    bytes += tied && zero->stage ? own / (double)count_sharing_ranks(of, zero, m, t, size) : own;
   }
   return bytes;
 }

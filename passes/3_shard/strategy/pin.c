@@ -22,7 +22,7 @@ static const char *layout_text(const pinning *p, const msc_layout *l) {
 
 /* ---- what can be had ---- */
 
-static bool cannot(const pinning *p) {
+static bool report_pin(const pinning *p) {
   const char *kind = msc_kind_name(p->op->kind);
   if (!p->made->num_partial)
     return msc_op_error(
@@ -38,7 +38,7 @@ static bool cannot(const pinning *p) {
 }
 
 /* Does `want` have the dimensions of the layout made by the rule, cut further by its partial digits at most? */
-static bool follows(const pinning *p, const msc_layout *want) {
+static bool is_reachable(const pinning *p, const msc_layout *want) {
   const msc_atoms *atoms = &p->g->atoms;
   const msc_layout *made = p->made;
   uint8_t mine[MSC_MAX_SUBAXES], theirs[MSC_MAX_SUBAXES];
@@ -106,7 +106,7 @@ static bool read_tuple(const pinning *p, const msc_attr_value *e, const msc_layo
     uint8_t own = 0;
     for (int i = made ? made->first[d] : 0; made && i < made->first[d + 1]; i++) raw.sub[num++] = made->sub[i];
     if (parts % have || !shard_take_parts(p->g, parts / have, &used, atom, &own)) {
-      if (made) return cannot(p);
+      if (made) return report_pin(p);
       return msc_op_error(p->op, MSC_E_STRATEGY,
                           "%s: dimension %d of result %zu cannot be cut into %" PRId64 " parts on %" PRId64 " devices",
                           p->annotation, d, p->result, parts, msc_mesh_size(p->g->mesh));
@@ -126,8 +126,8 @@ static bool pin_result(pinning *p, const msc_attr_value *e, bool is_layout, bool
   const msc_layout *want = NULL;
   MSC_TRY(is_layout ? read_layout(p, e, &want) : read_tuple(p, e, &want));
   if (!want || want == p->made) return true;
-  if (p->made && !follows(p, want)) return cannot(p);
-  if (p->made && want->num_partial) return cannot(p);
+  if (p->made && !is_reachable(p, want)) return report_pin(p);
+  if (p->made && want->num_partial) return report_pin(p);
   if (repeats) return true; /* a strategy file tells every result; only the pinned ones are */
   shard_pin *pin = msc_new(p->g->arena, shard_pin);
   *pin = (shard_pin){(msc_op *)(uintptr_t)p->op, p->result, want, *list};

@@ -14,7 +14,7 @@ typedef struct {
   int tensor[MSC_MAX_LETTERS], dim[MSC_MAX_LETTERS];   /* where a letter was seen first */
 } dealing;
 
-static int64_t given(const dealing *d, int tensor, int dim) { return d->tuple->list.v[tensor].list.v[dim].i; }
+static int64_t parts_of(const dealing *d, int tensor, int dim) { return d->tuple->list.v[tensor].list.v[dim].i; }
 
 /* ---- shape of the tuple: every fault of it is reported ---- */
 
@@ -86,7 +86,8 @@ static int64_t legal_parts(const dealing *d, const msc_dim_letters *dim, int64_t
 static bool cannot_cut(const dealing *d, int tensor, int dim) {
   const msc_dim_letters *letters = &d->rule->tensor[tensor].dim[dim];
   const msc_type *t = d->op->in[tensor].value->type;
-  int64_t p = given(d, tensor, dim), low = legal_parts(d, letters, p, false), high = legal_parts(d, letters, p, true);
+  int64_t p = parts_of(d, tensor, dim), low = legal_parts(d, letters, p, false),
+          high = legal_parts(d, letters, p, true);
   const char *operand = shard_tensor_text(d->g, d->op, tensor);
   if (low <= 1 && !high)
     return msc_op_error(d->op, MSC_E_STRATEGY,
@@ -107,7 +108,7 @@ static bool cannot_cut(const dealing *d, int tensor, int dim) {
 static bool deal_dim(dealing *d, int tensor, int dim) {
   const msc_dim_letters *letters = &d->rule->tensor[tensor].dim[dim];
   int64_t parts[MSC_MAX_LETTERS];
-  if (!split_parts(d->rule, letters, given(d, tensor, dim), parts)) return cannot_cut(d, tensor, dim);
+  if (!split_parts(d->rule, letters, parts_of(d, tensor, dim), parts)) return cannot_cut(d, tensor, dim);
   for (int i = 0; i < letters->num; i++) {
     int l = letters->letter[i];
     if (d->parts[l] && d->parts[l] != parts[i])
@@ -149,7 +150,7 @@ static void note_legal(const dealing *d) {
   for (int t = 0; t < d->rule->num_in; t++)
     for (int dim = 0; dim < d->rule->tensor[t].rank; dim++) {
       const msc_dim_letters *letters = &d->rule->tensor[t].dim[dim];
-      int64_t p = given(d, t, dim);
+      int64_t p = parts_of(d, t, dim);
       if (letters->num != 1 || seen[letters->letter[0]]) continue;
       for (p = p < left ? p : left; p > 1 && (left % p || legal_parts(d, letters, p, false) != p);) p--;
       parts[letters->letter[0]] = p;
@@ -174,7 +175,7 @@ static bool is_legal_swapped(const dealing *d) {
   for (int t = 0; t < 2; t++)
     for (int dim = 0; dim < d->rule->tensor[t].rank; dim++) {
       const msc_dim_letters *letters = &d->rule->tensor[t].dim[dim];
-      int64_t p = given(&other, t, dim);
+      int64_t p = parts_of(&other, t, dim);
       if (letters->num != 1 || legal_parts(d, letters, p, false) != p) return p == 1 && letters->num == 0;
       if (other.parts[letters->letter[0]] && other.parts[letters->letter[0]] != p) return false;
       other.parts[letters->letter[0]] = p;

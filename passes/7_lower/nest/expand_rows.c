@@ -316,7 +316,7 @@ static uint16_t expand_momentum(const update *u, size_t result) {
 }
 
 /* 1 - lr weight_decay */
-static uint16_t decay_apart(const update *u) {
+static uint16_t decay_factor(const update *u) {
   bool narrow = u->bias[0];
   if (msc_operand_called(u->op, "rate") < 0)
     return msc_nest_scalar(u->n, u->dtype, 1 - msc_op_float(u->op, "lr") * msc_op_float(u->op, "weight_decay"));
@@ -335,7 +335,7 @@ static uint16_t expand_adam(const update *u, size_t result) {
   uint16_t lr = u->bias[0] ? lr_instr(u) : lr_f64(u);
   uint16_t step = msc_nest_cast(u->n, div_instr(u, lr, correct_bias(u, "beta1")), u->dtype);
   uint16_t scale = msc_nest_cast(u->n, sqrt_instr(u, correct_bias(u, "beta2")), u->dtype);
-  if (apart && has_attr(u, "weight_decay")) w = mul_instr(u, w, decay_apart(u));
+  if (apart && has_attr(u, "weight_decay")) w = mul_instr(u, w, decay_factor(u));
   return sub_instr(
       u, w,
       mul_instr(u, step, div_instr(u, m, add_instr(u, div_instr(u, sqrt_instr(u, v), scale), read_rate(u, "eps")))));
