@@ -24,7 +24,6 @@ typedef struct {
   int32_t *offset; /* of the elements of the kernel */
 } item;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t num_blocks(const item *t) { return (t->places[1] + LANES - 1) / LANES; }
 
 /* ---- what windows see ---- */
@@ -111,20 +110,21 @@ static void make_channel(const item *t, const weights *w, float *to) {
     int64_t at[BLOCKS];
     four sum[BLOCKS];
     for (int64_t i = 0; i < BLOCKS; i++) {
-      int64_t b = least(block + i, all - 1);
+      int64_t b = mscrt_smaller(block + i, all - 1);
       at[i] = b / in_line * t->step[0] * t->cut.line + b % in_line * LANES;
     }
     sum_place_blocks(t, w, at, sum);
-    for (int64_t i = 0; i < least(BLOCKS, all - block); i++) {
+    for (int64_t i = 0; i < mscrt_smaller(BLOCKS, all - block); i++) {
       int64_t line = (block + i) / in_line, place = (block + i) % in_line * LANES;
-      memcpy(to + line * t->places[1] + place, &sum[i], sizeof *to * (size_t)least(LANES, t->places[1] - place));
+      memcpy(to + line * t->places[1] + place, &sum[i],
+             sizeof *to * (size_t)mscrt_smaller(LANES, t->places[1] - place));
     }
   }
 }
 
 static void make_groups(const item *t, int64_t unit) {
   int64_t image = unit / t->cut.parts_o, first = unit % t->cut.parts_o * t->cut.rows,
-          end = least(first + t->cut.rows, t->v.groups);
+          end = mscrt_smaller(first + t->cut.rows, t->v.groups);
   for (int64_t group = first; group < end; group++) {
     if (t->v.makes == MSC_WINDOWS_MAKE_X) spread_gradient(t, image, group);
     else copy_images(t, image, group);
@@ -167,9 +167,9 @@ static void add_image(const item *t, int64_t image, int64_t group) {
     for (int64_t c = 0; c < t->read; c++)
       for (int64_t first = 0; first < taps; first += TAPS) {
         const float *seen[TAPS];
-        int64_t num = least(TAPS, taps - first);
+        int64_t num = mscrt_smaller(TAPS, taps - first);
         for (int64_t i = 0; i < TAPS; i++)
-          seen[i] = t->seen + c * t->cut.channel + t->offset[least(first + i, taps - 1)];
+          seen[i] = t->seen + c * t->cut.channel + t->offset[mscrt_smaller(first + i, taps - 1)];
         add_kernel_products(t, seen, (four *)t->tile + (o * t->read + c) * taps + first, num);
       }
   }

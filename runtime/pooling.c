@@ -18,8 +18,8 @@ static window window_of(const int64_t *d, int dim) {
                   w[MSC_POOLING_LOW],    w[MSC_POOLING_X],      w[MSC_POOLING_Y]};
 }
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
 /* The first window whose element k is at position `at` or behind it. */
 static int64_t first_at(const window *w, int64_t k, int64_t at) {
   int64_t distance = at + w->low - k * w->dilation;
@@ -74,7 +74,7 @@ static void pool_strip(take_row *take, const window *h, const window *w, const f
   }
   for (int64_t kh = first; kh < h->kernel && row + kh * h->dilation < h->x; kh++)
     for (int64_t kw = 0; kw < w->kernel; kw++) {
-      int64_t begin = max64(from, first_at(w, kw, 0)), end = min64(to, first_at(w, kw, w->x));
+      int64_t begin = larger(from, first_at(w, kw, 0)), end = mscrt_smaller(to, first_at(w, kw, w->x));
       const float *line = x + (row + kh * h->dilation) * w->x + kw * w->dilation - w->low;
       if (begin < end)
         take(end - begin, line + begin * w->stride, w->stride, (int32_t)(kh * w->kernel + kw), best + begin - from,
@@ -89,7 +89,7 @@ static void pool_plane(const int64_t *d, const float *x, void *y) {
   int32_t at[STRIP];
   for (int64_t o = 0; o < h.y; o++)
     for (int64_t from = 0; from < w.y; from += STRIP) {
-      int64_t to = min64(from + STRIP, w.y);
+      int64_t to = mscrt_smaller(from + STRIP, w.y);
       pool_strip(take, &h, &w, x, o, from, to, best, at);
       memcpy((char *)y + (o * w.y + from) * 4, d[MSC_POOLING_KIND] == MSC_POOLING_MAX ? (void *)best : (void *)at,
              (size_t)(to - from) * 4);

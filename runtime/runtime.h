@@ -44,6 +44,9 @@ mscrt_status *mscrt_allocate(void **out_memory, size_t num, size_t bytes);
  * how many there is room for. What is new is not set. */
 mscrt_status *mscrt_grow(void *array, uint32_t num, uint32_t *room, size_t bytes);
 
+/* The smaller of two numbers. */
+static inline int64_t mscrt_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
 /* Makes text of unknown origin fit for one line: control characters become '?', long text ends in "...". */
 const char *mscrt_clean(const char *text, size_t bytes, char *buffer, size_t buffer_bytes);
 

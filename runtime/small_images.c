@@ -22,8 +22,6 @@ typedef struct {
   int32_t *order; /* of places: those which see the same elements of the kernel stand together */
 } item;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* The position that element k of the kernel reads, for place i of the result; -1: beside the image. */
 static int64_t place_seen(const msc_windows *v, int d, int64_t i, int64_t k) {
   int64_t at = v->makes == MSC_WINDOWS_MAKE_X ? i + v->padding[d] - k * v->dilation[d]
@@ -62,7 +60,7 @@ static void put_turned_weights(const item *t, int64_t tap, int64_t rows, int64_t
 static void turn_weights(const item *t, int64_t row, int64_t rows) {
   int64_t taps = msc_windows_taps(&t->v), width = t->v.width;
   for (int64_t channel = 0; channel < t->read; channel += width) {
-    int64_t channels = least(width, t->read - channel);
+    int64_t channels = mscrt_smaller(width, t->read - channel);
     if (t->v.makes == MSC_WINDOWS_MAKE_X) {
       turn(t, t->w + (channel * t->made + row) * taps, t->panels, channels, rows * taps, t->made * taps);
       for (int64_t i = 0; i < rows * taps; i++)
@@ -85,14 +83,14 @@ typedef struct {
 } block;
 
 static block block_from(const item *t, int64_t first, int64_t num) {
-  int64_t width = t->v.width, together = least(width / num, t->places);
+  int64_t width = t->v.width, together = mscrt_smaller(width / num, t->places);
   return (block){first, num, together > 1 ? num : width, together, (t->places + together - 1) / together};
 }
 
 static void turn_images(const item *t, const block *b) {
   int64_t width = t->v.width;
   for (int64_t channel = 0, channels; channel < t->read; channel += channels) {
-    channels = least(t->cut.terms, t->read - channel);
+    channels = mscrt_smaller(t->cut.terms, t->read - channel);
     turn(t, t->from + (b->first * t->read + channel) * t->pixels, t->panels, b->num, channels * t->pixels,
          t->read * t->pixels);
     for (int64_t c = 0; c < channels; c++)
@@ -156,7 +154,7 @@ static bool sees_any(const item *t, const block *b, const int32_t *place, int64_
 /* Computes a group of places for all rows: what they see of a line is copied together first. */
 static void make_group(const item *t, const block *b, int64_t group, int64_t rows) {
   int64_t width = t->v.width, line = t->v.kernel[1], num = t->lines ? line : 1, first = group * b->together,
-          places = least(b->together, t->places - first);
+          places = mscrt_smaller(b->together, t->places - first);
   const int32_t *place = t->order + first;
   float *sum = t->tile + group * width;
   bool any = false;
@@ -178,7 +176,7 @@ static void make_group(const item *t, const block *b, int64_t group, int64_t row
 static void store_places(const item *t, const block *b, int64_t row, int64_t rows) {
   int64_t width = t->v.width, all = rows * t->places;
   for (int64_t e = 0; e < all; e += width) {
-    int64_t num = least(width, all - e);
+    int64_t num = mscrt_smaller(width, all - e);
     turn(t, t->tile + e * width, t->panels, num, b->num, width);
     for (int64_t i = 0; i < b->num; i++)
       memcpy(t->to + ((b->first + i) * t->made + row) * t->places + e, t->panels + i * width,
@@ -221,12 +219,12 @@ static void list_places(const item *t) {
 
 static void convolve_small(item *t, int64_t unit) {
   const msc_windows_cut *u = &t->cut;
-  int64_t row = unit % u->parts_o * u->rows, rows = least(u->rows, t->made - row),
-          first = unit / u->parts_o * u->images, end = least(first + u->images, t->v.n);
+  int64_t row = unit % u->parts_o * u->rows, rows = mscrt_smaller(u->rows, t->made - row),
+          first = unit / u->parts_o * u->images, end = mscrt_smaller(first + u->images, t->v.n);
   list_places(t);
   turn_weights(t, row, rows);
   for (int64_t i = first; i < end; i += t->v.width) {
-    block b = block_from(t, i, least(t->v.width, end - i));
+    block b = block_from(t, i, mscrt_smaller(t->v.width, end - i));
     make_block(t, &b, row, rows);
   }
 }

@@ -246,8 +246,6 @@ static int64_t elements_per_piece(const piece *p, int64_t blocks) {
   return n > 0 ? n : 1;
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* Copies elements [at, at + num) of each block to the beginning of the arena, one behind the other. */
 static void put_blocks(piece *p, const void *src, int64_t blocks, int64_t count) {
   size_t bytes = mscrt_dtype_bytes(p->e.dtype), num = (size_t)p->num * bytes;
@@ -276,7 +274,7 @@ mscrt_status *mscrt_all_reduce(mscrt_team *t, mscrt_dtype dtype, mscrt_operation
   size_t bytes = mscrt_dtype_bytes(dtype);
   uint8_t *made = t->job->arena + t->job->made_at;
   for (int64_t n, at = 0; at < count && !s; at += n) {
-    n = least(count - at, elements_per_piece(&p, 1));
+    n = mscrt_smaller(count - at, elements_per_piece(&p, 1));
     begin_piece(&p, at, n);
     msc_box all = {.size = {n}};
     p.e.to_box = p.e.own_box = all, p.e.elems = n;
@@ -295,7 +293,7 @@ mscrt_status *mscrt_all_gather(mscrt_team *t, mscrt_dtype dtype, const void *src
   int num = t->members.num, own = t->members.index;
   p.e.to_box = (msc_box){.size = {num, count}}, p.e.elems = num * count;
   for (int64_t n, at = 0; at < count && !s; at += n) {
-    n = least(count - at, elements_per_piece(&p, num));
+    n = mscrt_smaller(count - at, elements_per_piece(&p, num));
     begin_piece(&p, at, n);
     p.e.own_box = (msc_box){.begin = {own, at}, .size = {1, n}};
     for (int i = 0; i < num; i++) {
@@ -321,7 +319,7 @@ mscrt_status *mscrt_reduce_scatter(mscrt_team *t, mscrt_dtype dtype, mscrt_opera
   p.e.reduction = reductions[operation];
   p.e.to_box = (msc_box){.begin = {own, 0}, .size = {1, count}}, p.e.elems = count;
   for (int64_t n, at = 0; at < count && !s; at += n) {
-    n = least(count - at, elements_per_piece(&p, num));
+    n = mscrt_smaller(count - at, elements_per_piece(&p, num));
     begin_piece(&p, at, n);
     p.e.own_box = (msc_box){.begin = {0, at}, .size = {num, n}};
     add_cut(&p, (msc_box){.begin = {own, at}, .size = {1, n}}, p.e.own_box, 0);
@@ -339,7 +337,7 @@ mscrt_status *mscrt_all_to_all(mscrt_team *t, mscrt_dtype dtype, const void *src
   int num = t->members.num, own = t->members.index;
   p.e.to_box = (msc_box){.begin = {0, own, 0}, .size = {num, 1, count}}, p.e.elems = num * count;
   for (int64_t n, at = 0; at < count && !s; at += n) {
-    n = least(count - at, elements_per_piece(&p, num));
+    n = mscrt_smaller(count - at, elements_per_piece(&p, num));
     begin_piece(&p, at, n);
     p.e.own_box = (msc_box){.begin = {own, 0, at}, .size = {1, num, n}};
     for (int i = 0; i < num; i++) {
@@ -362,7 +360,7 @@ mscrt_status *mscrt_broadcast(mscrt_team *t, mscrt_dtype dtype, int root, void *
   bool gives = t->members.index == root;
   p.e.to_box = (msc_box){.size = {count}}, p.e.elems = count;
   for (int64_t n, at = 0; at < count && !s; at += n) {
-    n = least(count - at, elements_per_piece(&p, 1));
+    n = mscrt_smaller(count - at, elements_per_piece(&p, 1));
     begin_piece(&p, at, n);
     msc_box part = {.begin = {at}, .size = {n}};
     p.e.own_box = part;

@@ -12,8 +12,6 @@ typedef struct {
   float *seen, *panels, *room, *tile;
 } item;
 
-static int64_t smaller_of(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* Multiplies rows of a by panels: c = a b. */
 static void multiply(const item *t, const float *a, int64_t step_a, float *panels, float *c, int64_t step_c,
                      int64_t rows, int64_t columns, int64_t terms) {
@@ -41,8 +39,8 @@ typedef struct {
 static stretch first_stretch(const item *t, int64_t image, int64_t window, int64_t windows) {
   const msc_windows *v = &t->v;
   int64_t of_image = v->y[0] * v->y[1];
-  return (stretch){image + window / of_image, window % of_image, smaller_of(window % of_image + windows, of_image) - 1,
-                   0};
+  return (stretch){image + window / of_image, window % of_image,
+                   mscrt_smaller(window % of_image + windows, of_image) - 1, 0};
 }
 
 static int64_t lines_seen(const item *t, const stretch *s) {
@@ -52,7 +50,7 @@ static int64_t lines_seen(const item *t, const stretch *s) {
 
 /* Moves to the next image; `left`: how many windows of the item are in no stretch yet. */
 static void next_stretch(const item *t, stretch *s, int64_t left) {
-  *s = (stretch){s->image + 1, 0, smaller_of(left, t->v.y[0] * t->v.y[1]) - 1, s->line + lines_seen(t, s)};
+  *s = (stretch){s->image + 1, 0, mscrt_smaller(left, t->v.y[0] * t->v.y[1]) - 1, s->line + lines_seen(t, s)};
 }
 
 /* Copies what a stretch sees of some channels: elements of a line by their remainder of the step, so that those which
@@ -84,7 +82,7 @@ static int list_runs(const item *t, stretch *s, int64_t *window, int64_t *left, 
   for (int64_t at = 0; at < columns;) {
     if (*window > s->last) next_stretch(t, s, *left), *window = 0;
     int64_t line = *window / v->y[1], in_line = *window % v->y[1],
-            n = smaller_of(smaller_of(v->y[1] - in_line, s->last - *window + 1), columns - at);
+            n = mscrt_smaller(mscrt_smaller(v->y[1] - in_line, s->last - *window + 1), columns - at);
     int64_t seen = s->line + (line - s->first / v->y[1]) * v->step[0];
     out[num++] = (run){(int32_t)at, (int32_t)(seen * t->cut.line + in_line), (int32_t)n};
     at += n, *window += n, *left -= n;
@@ -130,7 +128,7 @@ static void pack_windows(const item *t, const float *x, int64_t image, int64_t w
   int64_t at = s.first;
   left = windows;
   for (int64_t p = 0; p * v->width < windows; p++) {
-    int num = list_runs(t, &s, &at, &left, smaller_of(v->width, windows - p * v->width), runs);
+    int num = list_runs(t, &s, &at, &left, mscrt_smaller(v->width, windows - p * v->width), runs);
     pack_panel(t, t->panels + p * v->width * terms, channels, runs, num);
   }
 }
@@ -141,7 +139,7 @@ static void spread_tile(const item *t, float *y, int64_t image, int64_t window, 
   int64_t of_image = t->v.y[0] * t->v.y[1];
   for (int64_t at = 0, n; at < windows; at += n) {
     int64_t i = image + (window + at) / of_image, in_image = (window + at) % of_image;
-    n = smaller_of(of_image - in_image, windows - at);
+    n = mscrt_smaller(of_image - in_image, windows - at);
     for (int64_t r = 0; r < rows; r++)
       memcpy(y + (i * t->v.o + row + r) * of_image + in_image, t->tile + r * windows + at, sizeof *y * (size_t)n);
   }
@@ -151,12 +149,12 @@ static void convolve(const item *t, const float *x, const float *w, float *y, in
   const msc_windows *v = &t->v;
   const msc_windows_cut *u = &t->cut;
   int64_t of_image = v->y[0] * v->y[1], taps = msc_windows_taps(v);
-  int64_t row = unit % u->parts_o * u->rows, rows = smaller_of(u->rows, v->o - row),
+  int64_t row = unit % u->parts_o * u->rows, rows = mscrt_smaller(u->rows, v->o - row),
           window = unit / u->parts_o % u->parts * u->columns, image = unit / (u->parts_o * u->parts) * u->images,
-          windows = smaller_of(u->columns, u->images * of_image - window);
+          windows = mscrt_smaller(u->columns, u->images * of_image - window);
   float *c = u->tile ? t->tile : y + (image * v->o + row) * of_image + window;
   for (int64_t channel = 0; channel < v->c; channel += u->terms) {
-    int64_t channels = smaller_of(u->terms, v->c - channel);
+    int64_t channels = mscrt_smaller(u->terms, v->c - channel);
     float *part = channel ? c + rows * windows : c;
     pack_windows(t, x, image, window, windows, channel, channels);
     multiply(t, w + (row * v->c + channel) * taps, v->c * taps, t->panels, part, u->tile ? windows : of_image, rows,
@@ -176,12 +174,12 @@ typedef struct {
 /* The first line of x that a group's windows see in each image. */
 static int64_t first_line_seen(const item *t, const group *g) {
   int64_t first = g->line * t->v.step[0] - t->v.padding[0];
-  return first < 0 ? 0 : smaller_of(first, t->v.x[0]);
+  return first < 0 ? 0 : mscrt_smaller(first, t->v.x[0]);
 }
 
 static int64_t lines_of_group(const item *t, const group *g) {
   int64_t end = (g->line + g->lines - 1) * t->v.step[0] + msc_windows_reach(&t->v, 0) - t->v.padding[0] + 1,
-          lines = smaller_of(end, t->v.x[0]) - first_line_seen(t, g);
+          lines = mscrt_smaller(end, t->v.x[0]) - first_line_seen(t, g);
   return lines < 0 ? 0 : lines;
 }
 
@@ -234,7 +232,7 @@ static void gather_rows(const item *t, const float *dy, const group *g, int64_t 
 static void add_group(const item *t, const float *x, const float *dy, const group *g, int64_t channel, int64_t row) {
   const msc_windows *v = &t->v;
   const msc_windows_cut *u = &t->cut;
-  int64_t channels = smaller_of(u->columns, v->c - channel), rows = smaller_of(u->rows, v->o - row),
+  int64_t channels = mscrt_smaller(u->columns, v->c - channel), rows = mscrt_smaller(u->rows, v->o - row),
           of_image = v->y[0] * v->y[1], taps = msc_windows_taps(v);
   const float *a = t->room;
   float *more = t->tile + taps * u->rows * u->columns;
@@ -257,11 +255,11 @@ static void differentiate_weights(const item *t, const float *x, const float *dy
   const msc_windows *v = &t->v;
   const msc_windows_cut *u = &t->cut;
   int64_t row = unit % u->parts_o * u->rows, channel = unit / u->parts_o * u->columns;
-  int64_t channels = smaller_of(u->columns, v->c - channel), rows = smaller_of(u->rows, v->o - row),
+  int64_t channels = mscrt_smaller(u->columns, v->c - channel), rows = mscrt_smaller(u->rows, v->o - row),
           taps = msc_windows_taps(v);
   for (int64_t image = 0; image < v->n; image += u->images)
     for (int64_t line = 0; line < v->y[0]; line += u->lines) {
-      group g = {image, smaller_of(u->images, v->n - image), line, smaller_of(u->lines, v->y[0] - line), 0};
+      group g = {image, mscrt_smaller(u->images, v->n - image), line, mscrt_smaller(u->lines, v->y[0] - line), 0};
       g.windows = g.images * g.lines * v->y[1];
       add_group(t, x, dy, &g, channel, row);
     }

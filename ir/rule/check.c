@@ -2,7 +2,7 @@
  * to the letters of its rule gives these layouts, or when a collective's verb does not make this change. */
 #include <string.h>
 
-#include "ir/ir.h"
+#include "ir/rule/rule.h"
 
 typedef struct {
   int num, tensor, dim; /* where the letter was seen first; tensor < 0: not yet */
@@ -52,14 +52,6 @@ static const char *axes(const check *c, int num, const msc_subaxis *s) {
   return msc_subaxis_print(c->arena, c->mesh, num, s);
 }
 
-static int64_t gcd(int64_t a, int64_t b) {
-  while (b) {
-    int64_t r = a % b;
-    a = b, b = r;
-  }
-  return a;
-}
-
 static void push_digit(letter_cut *l, msc_subaxis s) {
   msc_subaxis *last = l->num ? &l->sub[l->num - 1] : NULL;
   if (last && last->axis == s.axis && last->pre * last->size == s.pre) last->size *= s.size;
@@ -84,7 +76,7 @@ static bool deal(const check *c, size_t tensor, int dim, letter_cut *out_part) {
     out_part[i].num = 0;
     out_part[i].split = l->split[dim];
     while (at < end && (last || left > 1)) {
-      int64_t take = last ? rest.size : gcd(left, rest.size);
+      int64_t take = last ? rest.size : msc_rule_gcd(left, rest.size);
       if (take == 1)
         return misfit(
             c, "dimension %d of %s cannot be cut by %s: the parts do not divide its factor %c of %" PRId64 " in %s",

@@ -277,14 +277,6 @@ bool rule_axis(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-static int64_t gcd(int64_t a, int64_t b) {
-  while (b) {
-    int64_t r = a % b;
-    a = b, b = r;
-  }
-  return a;
-}
-
 /* One side of a reshape: the dimension that is being cut into letters, and what is left of it. */
 typedef struct {
   const msc_type *t;
@@ -321,7 +313,7 @@ bool rule_reshape(const msc_op *op, msc_rule *rule) {
   int num = 0;
   if (msc_type_elems(x.t) == 0) return true;
   while (x.dim < x.t->rank && y.dim < y.t->rank) {
-    int64_t common = gcd(x.left, y.left);
+    int64_t common = msc_rule_gcd(x.left, y.left);
     if (common == 1) break;
     char name = star(num++);
     give_letter(rule, 0, x.dim, name, common);

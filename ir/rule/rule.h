@@ -10,6 +10,14 @@
 void msc_rule_give(msc_rule *rule, size_t tensor, int dim, char name, int64_t size);
 /* A part of the letter has at least so many elements. */
 void msc_rule_least(msc_rule *rule, char name, int64_t least);
+/* The greatest common divisor of two sizes. */
+static inline int64_t msc_rule_gcd(int64_t a, int64_t b) {
+  while (b) {
+    int64_t r = a % b;
+    a = b, b = r;
+  }
+  return a;
+}
 
 /* ---- expand/scan.c ---- */
 

@@ -53,6 +53,8 @@ void mscrt_sync_folder(const char *path);
 void mscrt_sync_folder_of(const char *path);
 /* Removes a folder of files, in which there are no folders; one that does not exist is no failure. */
 mscrt_status *mscrt_remove_folder(const char *path);
+/* Is there a folder of this name, or a link to one? */
+bool mscrt_is_folder(const char *path);
 
 /* ---- data/folder.c: the same of a folder, whose files are written into `partial`, beside it ---- */
 

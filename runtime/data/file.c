@@ -61,6 +61,11 @@ void mscrt_sync_folder_of(const char *path) {
   free(folder);
 }
 
+bool mscrt_is_folder(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 mscrt_status *mscrt_remove_folder(const char *path) {
   DIR *d = opendir(path);
   if (!d && errno == ENOENT) return NULL;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "runtime/data/data.h"
 
@@ -29,11 +28,6 @@ typedef struct {
 
 static int is_shown(const struct dirent *e) { return e->d_name[0] != '.'; }
 
-static bool is_folder(const char *path) {
-  struct stat st;
-  return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 static mscrt_status *add_file(folder *f, char *path, int64_t class) {
   if (f->num == f->room) {
     int64_t room = f->room ? 2 * f->room : 64;
@@ -54,7 +48,7 @@ static mscrt_status *list_folder(folder *f, const char *path, int64_t class, int
   for (int i = 0; i < num && !s; i++) {
     char *full = NULL;
     if (asprintf(&full, "%s/%s", path, name[i]->d_name) < 0) s = mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-    else if (!is_folder(full)) s = add_file(f, full, class);
+    else if (!mscrt_is_folder(full)) s = add_file(f, full, class);
     else if (!out_folders)
       s = mscrt_fail(MSCRT_INPUT, "%s: a folder within a class; classes hold images only", full), free(full);
     else s = list_folder(f, full, (*out_folders)++, NULL), free(full);

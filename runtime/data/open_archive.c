@@ -2,7 +2,6 @@
  * out. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/data/archive.h"
@@ -11,11 +10,6 @@
 static bool has_ending(const char *text, const char *end) {
   size_t n = strlen(text), k = strlen(end);
   return n >= k && !strcmp(text + n - k, end);
-}
-
-static bool is_folder(const char *path) {
-  struct stat st;
-  return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 static mscrt_status *parse_manifest(mscrt_blob *b, mscrt_archive *a) { return mscrt_manifest_parse(b, true, a); }
@@ -71,7 +65,7 @@ static mscrt_status *open_folder(const char *path, mscrt_archive *a) {
 }
 
 static mscrt_status *open_any(const char *path, mscrt_archive *a) {
-  if (is_folder(path)) return open_folder(path, a);
+  if (mscrt_is_folder(path)) return open_folder(path, a);
   if (has_ending(path, ".index.json")) return open_with(path, 1, path, a);
   if (has_ending(path, "/" MSCRT_MANIFEST) || !strcmp(path, MSCRT_MANIFEST)) return open_with(path, 0, path, a);
   mscrt_blob b;

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/data/data.h"
@@ -23,11 +22,6 @@ static bool token_dtype(const char *suffix, mscrt_dtype *out_dtype) {
       return true;
     }
   return false;
-}
-
-static bool is_folder(const char *path) {
-  struct stat st;
-  return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 /* Splits FILE:SUFFIX, unless a file of the whole name exists. The caller frees `path`. */
@@ -203,7 +197,7 @@ static mscrt_status *inflate_samples(mscrt_blob *b, const mscrt_wanted *w, const
 /* Opens what is decoded sample by sample; *out_is: it is such a file. The blob then has the name alone. */
 static mscrt_status *open_records(mscrt_samples *s, const mscrt_wanted *w, const char *path, const char *suffix,
                                   bool *out_is) {
-  bool folder = is_folder(path), csv = mscrt_is_csv_name(path), tar = false;
+  bool folder = mscrt_is_folder(path), csv = mscrt_is_csv_name(path), tar = false;
   char *name = strdup(path);
   mscrt_status *t = name ? NULL : mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
   if (!t && folder) {
