@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "runtime/pool.h"
+#include "tools/host_memory.h"
 #include "tools/measure.h"
 
 /* ---- the machine ---- */
@@ -21,22 +22,6 @@ static const char *cpu_name(msc_arena *a) {
   for (char *p = name; *p; p++)
     if (*p == '"' || *p == '\\' || (unsigned char)*p < ' ' || (unsigned char)*p > '~') *p = ' ';
   return msc_arena_printf(a, "%s", name);
-}
-
-/* Reads a file that holds one number, as those of a control group do; 0 if there is none. */
-static int64_t number_in(const char *path) {
-  long long v = 0;
-  FILE *f = fopen(path, "r");
-  if (f && fscanf(f, "%lld", &v) != 1) v = 0;
-  if (f) fclose(f);
-  return v > 0 ? v : 0;
-}
-
-static int64_t memory_of_host(void) {
-  int64_t bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE),
-          limit = number_in("/sys/fs/cgroup/memory.max");
-  if (!limit) limit = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes");
-  return limit && limit < bytes ? limit : bytes;
 }
 
 /* ---- what the measurements say ---- */
@@ -141,7 +126,7 @@ static int calibrate_host(cli *c, measured *m, int ranks) {
   m->ranks = ranks;
   m->threads = cores / ranks > 0 ? cores / ranks : 1;
   m->device = msc_arena_printf(a, "%s, %d of %d core%s", cpu_name(a), m->threads, cores, cores == 1 ? "" : "s");
-  m->memory_bytes = memory_of_host() / ranks;
+  m->memory_bytes = host_memory() / ranks;
   int code = measure_device(c, m);
   if (!code) code = measure_collectives(c, comm_ranks, m);
   if (code) return code;

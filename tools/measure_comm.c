@@ -8,6 +8,7 @@
 
 #include "runtime/comm/comm.h"
 #include "runtime/wait.h"
+#include "tools/host_memory.h"
 #include "tools/launch.h"
 #include "tools/measure.h"
 #include "tools/status.h"
@@ -72,6 +73,40 @@ static void list_cases(comm_job *j, bool quick) {
     for (msc_verb v = 0; v < MSC_NUM_VERBS; v++)
       for (int s = 0; s < num_sizes && msc_verb_is(v, MSC_VERB_MEASURED); s++)
         j->cases[j->num++] = case_of(v, group, sizes[s]);
+}
+
+/* Bytes of the largest part that a rank has on one side of the collective. */
+static int64_t bytes_of_side(const comm_case *k, msc_verb_side side) {
+  int cut = find_cut_dimension(side);
+  int64_t rows = cut == 0 ? (k->rows + k->group - 1) / k->group : k->rows,
+          columns = cut == 1 ? (k->columns + k->group - 1) / k->group : k->columns;
+  return 4 * rows * columns;
+}
+
+/* Sets the bytes of an arena whose halves hold the source and the destination of every case. */
+static void set_arena_bytes(comm_job *j) {
+  enum { PAGE = 4096 };
+  int64_t most = 0;
+  for (int i = 0; i < j->num; i++) {
+    const msc_verb_row *row = msc_verb_row_of(j->cases[i].verb);
+    int64_t source = bytes_of_side(&j->cases[i], row->operand), result = bytes_of_side(&j->cases[i], row->result);
+    if (j->cases[i].verb == MSC_PERMUTE) source = result = 4 * j->cases[i].rows * j->cases[i].columns;
+    if (source > most) most = source;
+    if (result > most) most = result;
+  }
+  j->arena_bytes = 2 * ((uint64_t)most / PAGE + 1) * PAGE;
+}
+
+/* Refuses what does not fit into the memory that is left here: the arenas of the ranks started here, and over TCP once
+ * more, for what is packed. */
+static bool fits_memory_left(const comm_job *j, int rank) {
+  uint64_t here = rank >= 0 ? 1 : (uint64_t)j->ranks,
+           needed = here * j->arena_bytes * (j->api == &mscrt_comm_tcp ? 2 : 1), left = (uint64_t)host_memory_left();
+  if (needed <= left) return true;
+  return msc_error(j->c->ctx, MSC_E_OUT_OF_MEMORY, NULL,
+                   "collectives of these sizes take %" PRIu64 " bytes of memory on %" PRIu64 " rank%s, and %" PRIu64
+                   " are left here: measure smaller sizes, or fewer ranks",
+                   needed, here, here > 1 ? "s" : "", left);
 }
 
 /* ---- a rank ---- */
@@ -214,6 +249,9 @@ static int run_comm_rank(void *arg, int rank, const launch_line *line) {
 static int run_cases(comm_job *j, int rank) {
   uint64_t name[2];
   size_t bytes = sizeof *j->result * (size_t)(j->num + 1);
+  set_arena_bytes(j);
+  comm_result *own = j->result = msc_new_array(msc_context_arena(j->c->ctx), comm_result, j->num + 1);
+  if (!fits_memory_left(j, rank)) return CLI_ENVIRONMENT;
   if (!j->address) {
     if (getrandom(name, sizeof name, 0) != sizeof name) return CLI_ENVIRONMENT;
     snprintf(j->made, sizeof j->made, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
@@ -226,14 +264,11 @@ static int run_cases(comm_job *j, int rank) {
   }
   j->result = shared;
   int code = rank >= 0 ? run_comm_rank(j, rank, NULL) : launch(j->c, j->ranks, 0, 0, run_comm_rank, j);
-  j->result = msc_new_array(msc_context_arena(j->c->ctx), comm_result, j->num + 1);
-  memcpy(j->result, shared, bytes);
+  j->result = own;
+  memcpy(own, shared, bytes);
   munmap(shared, bytes);
   return code;
 }
-
-/* Bytes of a source and a destination, each with the rounding of groups. */
-static uint64_t arena_for(int64_t largest) { return 2 * ((uint64_t)largest + 4096) * 2; }
 
 int measure_collectives(cli *c, int ranks, measured *m) {
   comm_job j = {.c = c,
@@ -241,8 +276,7 @@ int measure_collectives(cli *c, int ranks, measured *m) {
                 .local_ranks = ranks,
                 .api = &mscrt_comm_local,
                 .windows = m->quick ? 1 : 3,
-                .window_ns = m->quick ? QUICK_NS : WINDOW_NS,
-                .arena_bytes = arena_for(sizes[NUM_SIZES - 1])};
+                .window_ns = m->quick ? QUICK_NS : WINDOW_NS};
   list_cases(&j, m->quick);
   int code = run_cases(&j, -1);
   m->collective = msc_new_array(msc_context_arena(c->ctx), msc_cluster_measure, j.num);
@@ -270,10 +304,6 @@ int measure_comm(cli *c, const comm_request *r, size_t *out_num, comm_time **out
   for (msc_verb v = 0; v < MSC_NUM_VERBS; v++)
     for (size_t i = 0; i < r->num_sizes && msc_verb_is(v, MSC_VERB_MEASURED); i++)
       j.cases[j.num++] = case_of(v, j.ranks, r->sizes[i]);
-  for (int i = 0; i < j.num; i++) { /* the tensor of the group as a whole is the most that a rank has */
-    uint64_t bytes = arena_for(4 * (j.cases[i].rows + j.ranks) * (j.cases[i].columns + j.ranks));
-    if (bytes > j.arena_bytes) j.arena_bytes = bytes;
-  }
   int code = run_cases(&j, r->rank);
   *out_num = (size_t)j.num;
   *out_times = msc_new_array(msc_context_arena(c->ctx), comm_time, j.num);
@@ -295,7 +325,6 @@ int measure_pairs(cli *c, const comm_request *r, size_t *out_num, pair_time **ou
                                      .columns = r->sizes[0] / 4,
                                      .a = (uint32_t)a,
                                      .b = (uint32_t)b};
-  j.arena_bytes = arena_for(r->sizes[0]);
   int code = run_cases(&j, r->rank);
   *out_num = (size_t)j.num;
   *out_times = msc_new_array(msc_context_arena(c->ctx), pair_time, j.num + 1);

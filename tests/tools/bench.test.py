@@ -2,6 +2,7 @@
 """msc bench comm: every collective has a time at every size, over both transports and in a job that launchers start; the
 bytes received are those that the collective needs, to the byte."""
 import json
+import re
 import socket
 
 from expect import MSC, Expect
@@ -37,4 +38,11 @@ expect.check(f"text: {text}", text.startswith("2 ranks, shared memory\ncollectiv
 for words, said in (("comm --ranks 1", "--ranks is from 2 to 64"), ("disk", "'disk' is not comm"), ("comm --sizes 8k..4k", "--sizes: '8k..4k' is no range of 4 bytes to 1G"),
                     ("comm --sizes a..b", "--sizes: 'a..b' is no range such as 1k..16M"), ("comm --sizes 1k..2kx", "--sizes: '1k..2kx' is no range such as 1k..16M")):
     expect(f"bench {words}", 2, f"msc bench: error: {said} (msc bench --help)\n", "")
+left = int(re.search(r"MemAvailable: *(\d+)", open("/proc/meminfo").read())[1]) << 10
+if left < 64 * 2 << 30:
+    huge = expect("bench comm --ranks 64 --sizes 1G", 3, None).stderr.decode()
+    found = re.search(r"collectives of these sizes take (\d+) bytes of memory on 64 ranks, and (\d+) are left here", huge)
+    expect.check(f"too much memory: {huge}", found and int(found[1]) > int(found[2]) and int(found[1]) >= 64 * 2 << 30)
+else:
+    print("skipped: this host has memory for collectives of 1 GiB on 64 ranks")
 expect.done()
