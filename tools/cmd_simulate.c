@@ -6,6 +6,7 @@
 #include "codegen/plan/simulate.h"
 #include "tools/cli.h"
 #include "tools/explain_plan.h"
+#include "tools/simulation.h"
 
 /* ---- the timeline as a trace ---- */
 
@@ -19,10 +20,11 @@ static json_t *text_json(const char *s) {
   return t ? t : json_string("?"); /* a name that is no UTF-8 */
 }
 
-static void add_trace_event(void *user, const msc_timeline_event *e) {
+static void add_trace_event(void *user, const msc_timeline_event *e, msc_time_kind kind) {
   static const char *const before[] = {"", "", "wait: ", "wait: ", "wait for stage: "},
                     *const category[] = {"call", "collective", "wait", "wait", "bubble"};
   tracing *t = user;
+  (void)kind;
   plan_section s = plan_plan_sections(t->root, e->section);
   const char *name = plan_call_name(plan_section_calls(s, e->index));
   json_t *title = json_sprintf("%s%s", before[e->activity], name ? name : "?");
@@ -59,27 +61,8 @@ static int write_trace(cli *c, const char *path, json_t *events, uint32_t stages
 
 static double ms(uint64_t ns) { return (double)ns / 1e6; }
 
-static json_t *stage_json(const msc_simulated_stage *s, uint32_t number) {
-  json_t *time = json_object(), *exposed = json_object(), *received = json_object();
-  for (int i = 0; i < MSC_NUM_TIMES; i++)
-    json_object_set_new(time, msc_time_name((msc_time_kind)i), json_real(ms(s->time[i])));
-  for (size_t i = 0; i < s->num_groups; i++) {
-    json_object_set_new(exposed, s->group[i].axes, json_real(ms(s->group[i].exposed_ns)));
-    json_object_set_new(received, s->group[i].axes, json_integer((json_int_t)s->group[i].bytes));
-  }
-  return json_pack("{s:i, s:o, s:o, s:o, s:I, s:I, s:I, s:I}", "stage", (int)number, "ms", time, "exposed_ms", exposed,
-                   "received_bytes", received, "message_bytes", (json_int_t)s->message_bytes, "persistent_bytes",
-                   (json_int_t)s->persistent_bytes, "carried_bytes", (json_int_t)s->carried_bytes, "scratch_bytes",
-                   (json_int_t)s->scratch_bytes);
-}
-
 static int write_figures_json(cli *c, const msc_simulation *m) {
-  json_t *stages = json_array();
-  for (uint32_t i = 0; i < m->num_stages; i++) json_array_append_new(stages, stage_json(&m->stage[i], i));
-  json_t *all = json_pack("{s:s, s:s, s:I, s:f, s:f, s:f, s:I, s:o}", "plan", c->operands[0], "cluster", m->cluster,
-                          "ranks", (json_int_t)m->ranks, "step_ms", ms(m->step_ns), "exposed_ms", ms(m->exposed_ns),
-                          "planned_step_ms", ms(m->predicted_ns), "memory_bytes", (json_int_t)m->memory_bytes, "stages",
-                          stages);
+  json_t *all = simulation_json(c->operands[0], m);
   char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
   cli_output *out = text ? cli_open(c, cli_text(c, "o")) : NULL;
   if (out) cli_printf(out, "%s\n", text);
@@ -136,9 +119,8 @@ static int run_simulate(cli *c) {
   if (!file) return CLI_INPUT;
   if (!cluster && !(cluster = cli_cluster_of_plan(c, path, file))) return CLI_INPUT;
   tracing t = {plan_plan_root(file), trace ? json_array() : NULL};
-  const msc_timeline_watch watch = {trace ? add_trace_event : NULL, &t};
   msc_simulation m;
-  int code = msc_simulate(c->ctx, file, cluster, &watch, &m) ? CLI_OK : CLI_INPUT;
+  int code = msc_simulate(c->ctx, file, cluster, trace ? add_trace_event : NULL, &t, &m) ? CLI_OK : CLI_INPUT;
   if (!code) warn_of_memory(c, &m, cluster);
   if (!code && trace) code = write_trace(c, trace, t.events, m.num_stages);
   if (!code) code = c->json ? write_figures_json(c, &m) : print_figures(c, &m);

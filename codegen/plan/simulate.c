@@ -13,7 +13,8 @@ typedef struct {
   const char ***axes;    /* by section and call: of a collective, else NULL */
   uint8_t **kind;        /* by section and call: msc_time_kind */
   uint64_t begin;        /* of the step that is told, on the stage that began it first */
-  const msc_timeline_watch *watch;
+  msc_simulated_fn *event;
+  void *user;
 } simulating;
 
 static const char *blank_if_absent(const char *s) { return s ? s : ""; }
@@ -194,17 +195,23 @@ static const char *axes_of_call(const simulating *s, uint32_t section, size_t ca
   return s->axes[section][call] ? s->axes[section][call] : "{}";
 }
 
+/* What the event's time counts as; MSC_NUM_TIMES: as exposed, or as nothing. */
+static msc_time_kind kind_of_event(const simulating *s, const msc_timeline_event *e) {
+  if (e->activity == MSC_WAITS_MESSAGE) return MSC_TIME_MESSAGES;
+  if (e->activity == MSC_WAITS_STAGE) return MSC_TIME_BUBBLE;
+  if (e->activity != MSC_BUSY_CALL) return MSC_NUM_TIMES;
+  bool is_launch = e->end - e->begin <= (uint64_t)s->cost.cluster->launch_ns;
+  return is_launch ? MSC_TIME_LAUNCH : (msc_time_kind)s->kind[e->section][e->index];
+}
+
 static void add_event(void *user, const msc_timeline_event *e) {
   simulating *s = user;
   msc_simulated_stage *to = &s->out->stage[e->stage];
-  uint64_t ns = e->end - e->begin;
+  msc_time_kind kind = kind_of_event(s, e);
   if (e->step != MSC_TIMELINE_STEPS - 1) return;
-  if (e->activity == MSC_WAITS_COLLECTIVE) group_of(s, to, axes_of_call(s, e->section, e->index))->exposed_ns += ns;
-  else if (e->activity == MSC_WAITS_MESSAGE) to->time[MSC_TIME_MESSAGES] += ns;
-  else if (e->activity == MSC_WAITS_STAGE) to->time[MSC_TIME_BUBBLE] += ns;
-  else if (e->activity == MSC_BUSY_CALL && ns <= (uint64_t)s->cost.cluster->launch_ns) to->time[MSC_TIME_LAUNCH] += ns;
-  else if (e->activity == MSC_BUSY_CALL)
-    to->time[s->kind[e->section][e->index]] += ns;
+  if (kind < MSC_NUM_TIMES) to->time[kind] += e->end - e->begin;
+  if (e->activity == MSC_WAITS_COLLECTIVE)
+    group_of(s, to, axes_of_call(s, e->section, e->index))->exposed_ns += e->end - e->begin;
   if (s->begin > e->begin) s->begin = e->begin;
 }
 
@@ -213,7 +220,7 @@ static void tell_event(void *user, const msc_timeline_event *e) {
   if (e->step != MSC_TIMELINE_STEPS - 1) return;
   msc_timeline_event told = *e;
   told.begin -= s->begin, told.end -= s->begin;
-  s->watch->event(s->watch->user, &told);
+  s->event(s->user, &told, kind_of_event(s, e));
 }
 
 /* What is left of the step when the stage has nothing more to do; less where it needed longer than the others' steps
@@ -282,12 +289,12 @@ static bool run_steps(simulating *s) {
   s->begin = UINT64_MAX;
   MSC_TRY(msc_timeline_run(p, g, &sums, &out->step_ns, &out->exposed_ns));
   for (uint32_t i = 0; i < p->num_stages; i++) fill_step(s, &out->stage[i]);
-  return !s->watch->event || msc_timeline_run(p, g, &told, &out->step_ns, &out->exposed_ns);
+  return !s->event || msc_timeline_run(p, g, &told, &out->step_ns, &out->exposed_ns);
 }
 
-bool msc_simulate(msc_context *ctx, const void *file, const msc_cluster *cluster, const msc_timeline_watch *watch,
+bool msc_simulate(msc_context *ctx, const void *file, const msc_cluster *cluster, msc_simulated_fn *event, void *user,
                   msc_simulation *out) {
-  simulating s = {.root = plan_plan_root(file), .out = out, .watch = watch, .cost = {.cluster = cluster}};
+  simulating s = {.root = plan_plan_root(file), .out = out, .event = event, .user = user, .cost = {.cluster = cluster}};
   s.plan.ctx = s.module.ctx = ctx;
   s.plan.arena = msc_context_arena(ctx);
   *out = (msc_simulation){0};

@@ -44,9 +44,17 @@ typedef struct {
 
 const char *msc_time_name(msc_time_kind kind); /* "forward" */
 
+/* An event of the step, and what its time counts as; exposed collectives, and links, are no kind. */
+typedef void msc_simulated_fn(void *user, const msc_timeline_event *e, msc_time_kind kind);
+
 /* `file` must have been verified.  Everything is in the context's arena; events of one step, which begins at 0, go to
- * `watch` (the call has no op: the file has its name).  False after a report. */
-bool msc_simulate(msc_context *ctx, const void *file, const msc_cluster *cluster, const msc_timeline_watch *watch,
+ * `event` unless it is NULL (the call has no op: the file has its name).  False after a report. */
+bool msc_simulate(msc_context *ctx, const void *file, const msc_cluster *cluster, msc_simulated_fn *event, void *user,
                   msc_simulation *out);
+
+/* ---- memory_use.c ---- */
+
+/* By call: the bytes of scratch that hold values which it or later calls of the section need; in the arena. */
+const uint64_t *msc_scratch_in_use(msc_arena *arena, plan_section s);
 
 #endif

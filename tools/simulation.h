@@ -1,0 +1,20 @@
+/* simulation.h: what a plan does in a step on a described cluster, as JSON.
+ *
+ *   {"plan", "cluster", "ranks", "step_ms", "exposed_ms", "planned_step_ms", "memory_bytes",
+ *    "stages": [{"stage", "ms": {"forward", "recompute", "backward", "optimizer", "launch", "messages", "bubble"},
+ *                "exposed_ms": {AXES: n}, "received_bytes": {AXES: n}, "message_bytes", "persistent_bytes",
+ *                "carried_bytes", "scratch_bytes"}]}
+ *
+ * Of each stage ms and exposed_ms, collectives by the axes that they are among, add up to step_ms.  planned_step_ms:
+ * what the plan says, for the cluster that it was compiled for. */
+#ifndef MSC_TOOLS_SIMULATION_H
+#define MSC_TOOLS_SIMULATION_H
+
+#include <jansson.h>
+
+#include "codegen/plan/simulate.h"
+
+/* The caller's to free. */
+json_t *simulation_json(const char *plan, const msc_simulation *m);
+
+#endif
