@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""fbtables.py IN.bfbs OUT.h: a compiled FlatBuffers schema in (flatc --schema --binary), C tables and accessors out.
+"""fbtables.py IN.bfbs OUT.h|OUT.json: a compiled FlatBuffers schema in (flatc --schema --binary), C tables and accessors
+out, or its tables, enumerations and identifier as JSON, for the Python package.
 
 The .bfbs is itself a FlatBuffer; the few fields needed are read by hand, so nothing has to be installed."""
+import json
 import os
 import re
 import struct
@@ -328,10 +330,37 @@ class Writer:
         return "\n".join(self.lines) + "\n"
 
 
+KINDS = {
+    BOOL: "bool", BYTE: "i8", UBYTE: "u8", UTYPE: "u8", INT: "i32", UINT: "u32", LONG: "i64", ULONG: "u64", DOUBLE: "f64",
+    STRING: "str"}
+
+
+def kind_of(schema, t):
+    """A field's kind as tools/python/msc/file.py names it."""
+    if t.base == VECTOR:
+        return f"[{schema.objects[t.index].name if t.element == OBJ else KINDS[t.element]}]"
+    if t.base == OBJ:
+        return schema.objects[t.index].name
+    return schema.enums[t.index].name if t.base == UNION else KINDS[t.base]
+
+
+def json_of(schema):
+    """A line per table and enumeration: fields as [id, name, kind, default], and those whose elements are aligned."""
+    tables = {t.name: [[f.id, f.name, kind_of(schema, f.type), f.default_integer] for f in t.fields] for t in schema.tables}
+    align = [[t.name, f.name, f.force_align] for t in schema.tables for f in t.fields if f.force_align > 1]
+    enums = {e.name: [name for name, _, _ in e.values] for e in schema.enums}
+    lines = [f'"identifier": {json.dumps(schema.identifier)}', f'"align": {json.dumps(align)}']
+    for what, rows in (("tables", tables), ("enums", enums)):
+        body = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
+        lines.append(f'"{what}": {{\n{body}\n}}')
+    return "{" + ",\n".join(lines) + "}\n"
+
+
 def main():
     if len(sys.argv) != 3:
-        sys.exit("usage: fbtables.py IN.bfbs OUT.h")
-    text = Writer(sys.argv[1]).write()
+        sys.exit("usage: fbtables.py IN.bfbs OUT.h|OUT.json")
+    schema = Writer(sys.argv[1])
+    text = json_of(schema) if sys.argv[2].endswith(".json") else schema.write()
     with open(sys.argv[2], "w") as out:
         out.write(text)
 

@@ -1,67 +1,21 @@
 """Nested dictionaries in, the bytes of a model.fbs out.
 
-SCHEMA repeats ir/fbs/model.fbs: per table its fields as (id, name, kind).  A kind is a scalar (u8 i8 i32 u32 i64 u64 f64 bool),
-"str", a table's name, one of these in a list, or "AttrValue", the union, whose value is a pair (table's name, dictionary).
-A field that is absent from a dictionary, or None, is not written."""
+SCHEMA is ir/fbs/model.fbs, from a file that the build makes: per table its fields as (id, name, kind, default).  A kind is a
+scalar (u8 i8 i32 u32 i64 u64 f64 bool), "str", a table's name, one of these in a list, or "AttrValue", the union, whose value
+is a pair (table's name, dictionary).  A field that is absent from a dictionary, or None, is not written."""
 import flatbuffers
 
-from msc.ops import Error
+from msc.ops import Error, made_by_build
 
+_SCHEMA = made_by_build("schema.json")
 VERSION = 1
-IDENTIFIER = b"MSCM"
-DTYPES = ("f32", "f16", "bf16", "f64", "i1", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
-ROLES = ("data", "label", "mask")
-UNION = (None, "Int", "Float", "Bool", "Str", "Ints", "Floats", "Strs", "TypeRef")
-
-_TEXT = """
-Type       dtype:u8 dims:[i64]
-Loc        file:str line:u32 scope:str node:str caller:u32 col:u32
-Int        v:i64
-Float      v:f64
-Bool       v:bool
-Str        v:str
-Ints       v:[i64]
-Floats     v:[f64]
-Strs       v:[str]
-TypeRef    v:u32
-Attr       name:str value_type:u8 value:AttrValue
-Split      parts:[u32]
-Hints      in_strategy:[Split] out_strategy:[Split] in_layout:[str] out_layout:[str] pipeline_stage:i32=-1 recompute:i8=-1 mp_comm_recompute:i8=-1 parallel_optimizer_comm_recompute:i8=-1 comm_fusion:i32=-1 manual_split:[i64] primitive_target:str cross_batch:bool shard:bool memory_limit:i64=-1 max_bytes:i64=-1 deny_replicate:bool priority:u8
-Block      name:str parent:u32 hints:Hints
-Op         kind:str name:str operands:[u32] results:[u32] attrs:[Attr] regions:[Graph] block:u32 loc:u32 hints:Hints
-Graph      args:[u32] ops:[Op] results:[u32]
-Input      name:str value:u32 role:u8 batch_dim:i32
-Output     name:str value:u32
-WeightFile path:str bytes:u64 xxh3:u64
-Weights    file:u32 tensor:str
-Parameter  name:str value:u32 weights:Weights init:Op trainable:bool=1 layerwise_parallel:bool parallel_optimizer:bool=1 comm_fusion:i32=-1 layout:str loc:u32 block:u32 parameter_server:bool cache_rows:i64
-Constant   value:u32 data:[u8]
-Optimizer  kind:str attrs:[Attr] parameters:[u32]
-Train      loss:u32 optimizers:[Optimizer] micro_size:u32=1
-Axis       name:str size:u32
-Model      version:u32 producer:str name:str types:[Type] locs:[Loc] value_types:[u32] body:Graph inputs:[Input] outputs:[Output] parameters:[Parameter] constants:[Constant] weight_files:[WeightFile] blocks:[Block] train:Train mesh:[Axis] state:[Output]
-"""
-ALIGN = {("Constant", "data"): 16}
+IDENTIFIER = _SCHEMA["identifier"].encode()
+DTYPES, ROLES = tuple(_SCHEMA["enums"]["DType"]), tuple(_SCHEMA["enums"]["Role"])
+UNION = (None, *_SCHEMA["enums"]["AttrValue"][1:])
+SCHEMA = {name: [tuple(field) for field in fields] for name, fields in _SCHEMA["tables"].items()}
+ALIGN = {(table, field): align for table, field, align in _SCHEMA["align"]}
 SIZES = {"bool": 1, "u8": 1, "i8": 1, "i32": 4, "u32": 4, "i64": 8, "u64": 8, "f64": 8}
 _METHODS = {"bool": "Bool", "u8": "Uint8", "i8": "Int8", "i32": "Int32", "u32": "Uint32", "i64": "Int64", "u64": "Uint64", "f64": "Float64"}
-
-
-def _parse():
-    schema = {}
-    for line in _TEXT.split("\n"):
-        words = line.split()
-        if not words:
-            continue
-        fields = []
-        for number, word in enumerate(words[1:]):
-            name, kind = word.split(":")
-            kind, _, default = kind.partition("=")
-            fields.append((number, name, kind, int(default or 0)))
-        schema[words[0]] = fields
-    return schema
-
-
-SCHEMA = _parse()
 
 
 def _fitting(kind, value):

@@ -32,14 +32,19 @@ def _attr(word):
     return Attr(name, kind, not optional and not equals, _DEFAULTS[kind](default) if equals else None)
 
 
-def listed():
-    """The rows of ops.json, which the build makes from ir/op.def (tools/python/list_ops)."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ops.json")
+def made_by_build(name):
+    """The contents of a JSON file that the build puts beside this one."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
     try:
         with open(path, encoding="utf-8") as f:
             return json.load(f)
     except FileNotFoundError:
         raise ImportError(f"{path} is not there: build it with ninja, or install the wheel") from None
+
+
+def listed():
+    """The rows of ops.json, which are those of ir/op.def (tools/python/list_ops)."""
+    return made_by_build("ops.json")
 
 
 def _rows():
