@@ -78,7 +78,7 @@ msc_memory msc_memory_of(const msc_value *v) {
   }
 }
 
-/* Of what v is a slice or a part of, if it is. */
+/* Sets the strides of what v is a slice or a part of, if it is one. */
 static void strides_in_whole(const msc_value *v, int64_t *out_stride) {
   const msc_use *part = used_by_view(v, OP_concat);
   row_major(is_marked(v->def, OP_slice) ? v->def->in[0].value->type

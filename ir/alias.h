@@ -17,13 +17,13 @@ msc_memory msc_memory_of(const msc_value *v);
 static inline bool msc_share_memory(const msc_value *a, const msc_value *b) {
   return msc_memory_of(a).root == msc_memory_of(b).root;
 }
-/* It lies in memory that holds a constant: nobody may write there. */
+/* Does the value lie in memory that holds a constant? Nobody may write there. */
 static inline bool msc_is_constant(const msc_value *v) {
   const msc_op *def = msc_memory_of(v).root->def;
   return def && def->kind == OP_constant;
 }
 
-/* Its result is its operand, seen otherwise. */
+/* Is the op's result its operand's memory, read with another shape or strides? */
 bool msc_is_view(const msc_op *op);
 /* A transpose, slice or concat with the attribute `view`: nothing is moved. */
 bool msc_moves_nothing(const msc_op *op);

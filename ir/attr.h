@@ -94,7 +94,7 @@ void msc_op_set(msc_op *op, const char *name, msc_attr_value v);
 /* The attribute of another op, if that has it. */
 void msc_op_copy_attr(msc_op *op, const msc_op *from, const char *name);
 void msc_op_unset(msc_op *op, const char *name);
-/* With the row's default when absent. */
+/* Reads an attribute; an absent one has the default of the op's row. */
 int64_t msc_op_int(const msc_op *op, const char *name);
 double msc_op_float(const msc_op *op, const char *name);
 /* The number of the operand that the row calls so; -1: the row has none, or this op leaves it out. */

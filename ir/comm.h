@@ -11,7 +11,8 @@ typedef struct {
   const msc_layout *order;     /* digits that number the terms of a reduction, {tp,dp}; NULL: as ranks are */
 } msc_comm_part;
 
-/* One for each value, in `arena`; NULL after a report: the attributes do not say it for each. */
+/* Lists the parts of a collective, one for each value, in `arena`; NULL after a report: the attributes do not describe
+ * each value. */
 const msc_comm_part *msc_comm_parts(const msc_op *comm, msc_arena *arena);
 /* The inverse. */
 void msc_comm_set_parts(msc_op *comm, size_t num, const msc_comm_part *part);

@@ -112,7 +112,7 @@ static chunk *take_spare(msc_context *ctx, size_t bytes) {
   return NULL;
 }
 
-/* At least `bytes` of data.  NULL: there is no more. */
+/* Makes a chunk with room for at least `bytes`. NULL: there is no more memory. */
 static chunk *new_chunk(msc_context *ctx, size_t bytes) {
   chunk *c = take_spare(ctx, bytes);
   if (c || bytes > SIZE_MAX / 2) return c;

@@ -53,7 +53,7 @@ typedef struct msc_diag {
 
 typedef void *msc_realloc_fn(void *user, void *ptr, size_t old_bytes, size_t bytes); /* bytes 0 frees */
 
-/* NULL when memory is out.  `alloc` NULL: the C library's. */
+/* Makes a context; NULL: there is no memory. `alloc` NULL: the C library's allocator. */
 msc_context *msc_context_new(msc_realloc_fn *alloc, void *user);
 void msc_context_free(msc_context *ctx);
 /* Upper bound of all arenas together; 0: none. */

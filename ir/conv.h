@@ -23,7 +23,7 @@ typedef struct {
 bool msc_is_windowed(const msc_op *op);
 msc_value *msc_window_images(const msc_op *op);  /* x, or its gradient that the op makes */
 msc_value *msc_window_weights(const msc_op *op); /* or their gradient; NULL: windows are pooled or copied */
-/* Of an op whose types are there, global or local. */
+/* Reads the sizes of a convolution from an op whose types are known, global or local. */
 msc_conv msc_conv_of(const msc_op *op);
 /* Multiplications, or elements of windows that are looked at; a double, so that any size fits. */
 double msc_conv_work(const msc_op *op);

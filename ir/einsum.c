@@ -277,7 +277,7 @@ static msc_value *grouped(msc_builder *b, const labelled *x, const term *lead, c
   return v ? reshape(b, v, lead->num + 2, dim) : NULL;
 }
 
-/* Its letters are those of a, b and c, in this order. */
+/* Are the term's letters those of a, b and c, in this order? */
 static bool is_in_order(const term *t, const term *a, const term *b, const term *c) {
   return t->num == a->num + b->num + c->num && !memcmp(t->letter, a->letter, (size_t)a->num) &&
          !memcmp(t->letter + a->num, b->letter, (size_t)b->num) &&

@@ -113,7 +113,7 @@ static const char *wrong_member(msc_arena *arena, const msc_fact_row *of, const 
                           near ? "'?" : "");
 }
 
-/* In dictionaries, and lists of them, of a fact that has members. */
+/* The first fault in dictionaries, and lists of them, of a fact that has members; NULL: there is none. */
 static const char *wrong_members(msc_arena *arena, const msc_fact_row *of, const msc_attr_value *v) {
   const char *wrong = NULL;
   for (size_t i = 0; v->kind == MSC_ATTR_LIST && i < v->list.num && !wrong; i++)

@@ -60,7 +60,7 @@ enum {
 #undef FACT
 };
 extern const msc_fact_row msc_fact_rows[MSC_NUM_FACTS];
-/* Of an interned name; NULL: it is no fact's. */
+/* The row of an interned name; NULL: it is no fact's. */
 const msc_fact_row *msc_fact_row_of(const char *name);
 const char *msc_fact_kind_text(msc_fact_kind kind);
 /* What is wrong with the value of such a fact, to stand behind the fact's name: "must be a list"; NULL: nothing. */
@@ -71,7 +71,7 @@ bool msc_fact_is_users(const msc_fact_row *row);
 /* "; did you mean 'x'?" among facts on such a thing (MSC_ON_x), users' ones first, and the attributes of an op's row
  * (NULL: of no op); "" where none is near. */
 const char *msc_fact_hint(msc_arena *arena, const char *name, unsigned on, const msc_op_info *info);
-/* Its name in the model, for messages; never NULL. */
+/* The name of an argument in the model, for messages; never NULL. */
 const char *msc_name_of_arg(const msc_func *f, size_t arg);
 
 /* Relative, without empty, "." or ".." components: what lies beside the model, or below. */
@@ -81,12 +81,13 @@ bool msc_is_weights(const msc_attr_value *v);
 
 /* Every attribute of the module, its functions and arguments is a fact, stands on its thing and is of its kind. */
 bool msc_check_facts(const msc_module *m);
-/* At the end of `stage` no fact is there that had to be gone by then; reports the first. */
+/* Checks that at the end of `stage` all facts are gone that must be gone by then; reports the first one that is not. */
 bool msc_check_outlived(const msc_module *m, const char *stage);
 /* The stage behind which the fact stands on every function or on every op of a kind (*out_op, else NULL), from number
  * *at on, which it moves; NULL: no more. */
 const char *msc_fact_need(const msc_fact_row *row, size_t *at, const char **out_op);
-/* At the end of `stage` every fact is there that it had to leave (NEED in fact.def); reports the first. */
+/* Checks that at the end of `stage` all facts are there that it had to leave (NEED in fact.def); reports the first one
+ * that is not. */
 bool msc_check_missing(const msc_module *m, const char *stage);
 
 #endif

@@ -20,7 +20,7 @@ typedef struct {
   bool ok;
 } converting;
 
-/* The same layout on the module's mesh; NULL after a report. */
+/* Moves a layout to the module's present mesh; NULL after a report. */
 static const msc_layout *move_layout(converting *c, const msc_layout *l) {
   if (!c->old || !l) return l;
   moved_layout *known = msc_table_at(&c->moved, &l);

@@ -94,7 +94,7 @@ typedef struct {
   int64_t predicted_step_ns, exposed_comm_ns; /* of it only links work */
 } msc_report;
 
-/* Of the plan that was compiled; false: there is none. */
+/* Reports on the plan that was compiled; false: there is none. */
 MSC_API bool msc_compiler_report(const msc_compiler *c, msc_report *out_report);
 
 /* ---- messages ---- */
@@ -110,7 +110,7 @@ typedef struct {
   const char *op;        /* name of the op concerned, or NULL */
 } msc_message;
 
-/* All so far, in order. */
+/* The number of messages so far, which are in order. */
 MSC_API size_t msc_compiler_num_messages(const msc_compiler *c);
 MSC_API msc_message msc_compiler_message(const msc_compiler *c, size_t i);
 

@@ -139,7 +139,7 @@ typedef struct {
 bool msc_indexed_of(const msc_op *op, msc_indexed *out_indexed); /* false: it addresses nothing */
 const char *msc_kind_name(unsigned kind);
 bool msc_kind_parse(const char *name, msc_op_kind *out_kind);
-/* Of a verified op: the collective that it is, MSC_NUM_VERBS where it is none; its attribute `reduction`. */
+/* The collective that a verified op is, MSC_NUM_VERBS if it is none; its attribute `reduction`. */
 msc_verb msc_op_verb(const msc_op *op);
 bool msc_sums_over_ranks(const msc_op *op); /* after lowering: an all_reduce, which may work in place */
 msc_reduction msc_op_reduction(const msc_op *op);

@@ -51,7 +51,7 @@ typedef struct {
 
 enum { MSC_INDEX_FIRST_SLOTS = 16 };
 
-/* Of a hash its upper half counts, which msc_mix and XXH3 mix well. */
+/* The part of a hash that is compared: its upper half, which msc_mix and XXH3 mix well. */
 static inline uint32_t msc_index_fold(uint64_t hash) { return (uint32_t)(hash >> 32); }
 
 /* The next number with this hash; `*at` says where to look, and then where to look on.  False: there is no more. */
@@ -79,7 +79,7 @@ static inline void msc_index_place(msc_index *x, struct msc_index_slot s) {
   x->slot[at & x->mask] = s;
 }
 
-/* At least half of the slots stay free. */
+/* Grows the index so that at least half of the slots stay free. */
 static inline void msc_index_grow(msc_index *x) {
   const msc_index old = *x;
   uint32_t num = old.mask ? 4 * (old.mask + 1) : MSC_INDEX_FIRST_SLOTS, gap = 0;

@@ -134,7 +134,8 @@ static bool check_tied(const msc_op *op) {
   return ok;
 }
 
-/* Of a region, what its arguments stand for is not asked: a kernel reads and writes element by element. */
+/* The value in whose memory v lies, outside of regions: what the arguments of a region stand for does not matter, since
+ * a kernel reads and writes element by element. */
 static const msc_value *memory_in(const msc_block *b, const msc_value *v) {
   return b->parent ? v : msc_memory_of(v).root;
 }
@@ -170,8 +171,8 @@ static bool check_region(const msc_op *op) {
   return check_links(op->body) && check_end(op->body, OP_yield);
 }
 
-/* All that makes an op right on its own, its row, types and layouts, as a number.  The forward op counts with its own,
- * which was found just before. */
+/* A hash of all that decides whether an op is right by itself: its row, types and layouts. The forward op counts with
+ * its own hash, which was computed just before. */
 static uint64_t number_of(const msc_op *op, uint64_t mesh) {
   uint64_t h = msc_mix(mesh, (uint64_t)op->kind << 32 | (uint64_t)op->num_in << 16 | op->num_out);
   for (size_t i = 0; i < op->num_in; i++) h = msc_mix_pointer(h, op->in[i].value->type);

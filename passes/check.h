@@ -5,7 +5,7 @@
 
 #include "ir/ir.h"
 
-/* All of it; every fault is reported. */
+/* Checks everything; every fault is reported. */
 bool msc_check_module(msc_module *m);
 
 /* Below, of a module that went through msc_verify. */

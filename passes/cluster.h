@@ -65,7 +65,8 @@ typedef struct msc_cluster {
 
 /* `name` is the file's, for messages.  NULL after reporting every fault at its place. */
 const msc_cluster *msc_cluster_read(msc_context *ctx, const char *name, const char *text, size_t bytes);
-/* One that msc brings along: a100, cpu, h100, h200; NULL: no such name, nothing is reported. */
+/* A description that msc brings along: a100, cpu, h100, h200; NULL: there is none of this name, and nothing is
+ * reported. */
 const msc_cluster *msc_cluster_named(msc_context *ctx, const char *name);
 /* "a100, cpu, h100, h200" */
 const char *msc_cluster_names(msc_arena *arena);

@@ -22,7 +22,8 @@ typedef struct {
 
 void msc_cost_of(const msc_cluster *cluster, const msc_mesh *mesh, msc_cost *out_cost);
 
-/* One kernel on one device: the slower of its arithmetic and its memory traffic, and never faster than a launch. */
+/* The time of a kernel on one device: the slower of its arithmetic and its memory traffic, and at least that of a
+ * launch. */
 int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double bytes);
 
 /* The same of a matrix product, a convolution or attention, whose arithmetic runs as fast as products of as many

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* It may be finished by a collective, a cast ... */
+/* The op accumulate that sums the loss over micro-batches; a collective, a cast and others may stand between it and the
+ * result. */
 const msc_op *msc_sum_of_loss(const msc_func *f) {
   const msc_attr_value *loss = msc_func_attr(f, MSC_FACT(loss));
   const msc_op *op = loss && (size_t)loss->i < f->body->last->num_in ? f->body->last->in[loss->i].value->def : NULL;

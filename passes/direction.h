@@ -5,13 +5,13 @@
 
 #include "ir/ir.h"
 
-/* By op id, after numbering f: forward, or else backward, or an update.  Of a section of one micro-batch too, where the
- * gradients go into sums. */
+/* By op id, after numbering f: true for ops of the forward, false for those of the backward and updates. It also takes
+ * a section of one micro-batch, in which gradients go into sums. */
 bool *msc_forward_ops(msc_arena *arena, msc_func *f);
 /* The `accumulate` that the loss of all micro-batches comes from, or NULL. */
 const msc_op *msc_sum_of_loss(const msc_func *f);
-/* By value id, after numbering f: an input of the micro-batch, or its number, enters it.  Sums over micro-batches and
- * what updates make are the step's. */
+/* By value id, after numbering f: does the value depend on an input of the micro-batch, or on its number? Sums over
+ * micro-batches and what updates make belong to the step. */
 bool *msc_micro_values(msc_arena *arena, msc_func *f);
 
 #endif

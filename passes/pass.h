@@ -119,7 +119,7 @@ const msc_pass_info *msc_find_pass(const char *name);
 /* Verifies m, runs the chosen passes over it and verifies after each.  On false the diagnostics say why: errors of the
  * user's, or MSC_E_INTERNAL for a bug, which also went to `reproducer`. */
 bool msc_run_passes(msc_context *ctx, msc_module *m, const msc_pass_options *options);
-/* The same with all passes between two checkpoints; m is at the first of them. */
+/* Runs all passes between two checkpoints; m is at the first of them. */
 bool msc_run_stretch(msc_context *ctx, msc_module *m, const msc_pass_options *options, msc_checkpoint from,
                      msc_checkpoint until);
 

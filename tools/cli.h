@@ -122,7 +122,7 @@ int cli_close(cli *c, cli_output *out); /* an exit code */
 int cli_write_file(cli *c, const char *path, const char *data, size_t bytes);
 bool cli_make_folder(cli *c, const char *path); /* or it is there already */
 
-/* One line on a terminal that says how far long work is; silent in the first second and when stderr is no terminal. */
+/* Shows on a terminal how far long work is, in one line; silent in the first second and when stderr is no terminal. */
 void cli_progress(cli *c, const char *fmt, ...) MSC_PRINTF(2, 3);
 void cli_progress_done(cli *c);
 

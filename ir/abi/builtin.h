@@ -41,7 +41,8 @@ enum {
   MSC_UPDATE_DIMS
 };
 enum { MSC_POOLING_MAX, MSC_POOLING_INDEX, MSC_POOLING_BACK, MSC_NUM_POOLINGS };
-/* Of each dimension; element k of window o lies at o * stride + k * dilation - low. */
+/* The dims of a pooling kernel, for each dimension of the windows; element k of window o lies at o * stride + k *
+ * dilation - low. */
 enum {
   MSC_POOLING_KERNEL,
   MSC_POOLING_STRIDE,

@@ -21,12 +21,12 @@ static inline uint64_t msc_pool_lines(uint64_t bytes) {
   return (bytes + MSC_POOL_LINE - 1) / MSC_POOL_LINE * MSC_POOL_LINE;
 }
 
-/* Of so many slots; entries of what carries nothing name slot 0. */
+/* Bytes of so many slots; at least one, because entries that carry nothing name slot 0. */
 static inline uint64_t msc_pool_slots_bytes(uint64_t slot_bytes, uint32_t slots) {
   return slot_bytes * (slots ? slots : 1);
 }
 
-/* One behind the other, each from a line on; returns the bytes of all. */
+/* Places the pools one behind the other, each at the begin of a line; returns the bytes of all. */
 static inline uint64_t msc_pools_lay_out(const uint64_t *bytes, uint64_t *out_at) {
   uint64_t at = 0;
   for (int i = 0; i < MSC_NUM_POOLS; i++) {

@@ -61,7 +61,8 @@ static inline int64_t msc_windows_share(int64_t n, int64_t parts, int64_t unit) 
 static inline int64_t msc_windows_taps(const msc_windows *v) { return v->kernel[0] * v->kernel[1]; }
 static inline int64_t msc_windows_reach(const msc_windows *v, int d) { return (v->kernel[d] - 1) * v->dilation[d]; }
 
-/* Of as many items as a small machine's threads share well, each of at least 32 channels. */
+/* How many channels an item makes, so that there are as many items as the threads of a small machine share well, each
+ * of at least 32 channels. */
 static inline int64_t msc_windows_rows(int64_t o, int64_t items) {
   enum { FEW = 8, LEAST = 32 };
   int64_t parts = items < FEW ? FEW / items : 1;

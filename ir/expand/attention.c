@@ -15,7 +15,7 @@ static msc_value *activated(msc_builder *b, const char *how, msc_value *x) {
   return msc_kind_parse(how, &kind) ? unary(b, kind, x) : NULL;
 }
 
-/* One half of the last dimension, activated, times the other. */
+/* One half of the last dimension, after its activation, times the other half. */
 bool expand_glu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int last = in[0]->type->rank - 1;
   int64_t n = in[0]->type->dim[last];

@@ -30,7 +30,7 @@ bool expand_elu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_valu
                      out_result);
 }
 
-/* One slope, or one per channel, which is dimension 1. */
+/* A slope for all channels, or one for each channel, which is dimension 1. */
 bool expand_prelu(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
   int rank = in[0]->type->rank;
@@ -129,8 +129,8 @@ bool expand_atanh(msc_builder *b, const msc_op *op, msc_value *const *in, msc_va
   return give_result(cast(b, msc_compute(b, "sign(a) * (0.5 * b)", x, y), in[0]->type->dtype), out_result);
 }
 
-/* In the first eighth by atan of a number up to 1, then turned; where both are infinite it is an odd number of
- * eighths. */
+/* Reduces the angle to the first eighth of the circle, where it is the atan of a number up to 1, and then rotates it;
+ * where both operands are infinite it is an odd number of eighths. */
 bool expand_atan2(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   (void)op;
   msc_dtype dtype = in[0]->type->dtype;

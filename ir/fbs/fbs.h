@@ -81,7 +81,7 @@ bool fbs_read_attr(fbs_reader *r, fbs_place p, model_attr a, msc_attr_value *out
 /* Hints as attributes, over those already in the array.  Whether strategies fit is known with the mesh: the pass
  * strategies says. */
 bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints h, msc_attr **attrs, size_t *num_attrs);
-/* The same of a block; `path` is its name. */
+/* Reads the hints of a block; `path` is its name. */
 bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints h, const char *path, msc_attr **attrs,
                           size_t *num_attrs);
 bool fbs_is_hint(const char *name);

@@ -59,7 +59,8 @@ static int most_first(const void *a, const void *b) {
   return strcmp(x->kind, y->kind);
 }
 
-/* One message for all: "unknown ops: cum_sum (18, first at model.py:40), mat_mul (4; nearest: matmul)". */
+/* Reports all unknown ops in one message: "unknown ops: cum_sum (18, first at model.py:40), mat_mul (4; nearest:
+ * matmul)". */
 static void report_unknown_ops(fbs_reader *r, unknown_ops *u) {
   const char *words[OP_COUNT], *text = "";
   if (!u->num) return;

@@ -169,7 +169,7 @@ bool grad_atan2(msc_grad_ctx *g, msc_op *op) {
 bool grad_erf(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (exp(-(b * b)) * 1.1283791670955126)"); }
 bool grad_sigmoid(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (c * (1 - c))"); }
 
-/* By the sign of y, which is kept anyway: relu(x) > 0 exactly where x > 0. */
+/* Selects by the sign of y, which is kept in any case: relu(x) > 0 exactly where x > 0. */
 bool grad_relu(msc_grad_ctx *g, msc_op *op) {
   msc_value *y = &op->out[0], *zero = number(&g->b, y, 0);
   return give_gradient(g, op, 0, choose(&g->b, compare(&g->b, "gt", y, zero), dy_of(g), zero));
@@ -400,7 +400,7 @@ bool grad_cumprod(msc_grad_ctx *g, msc_op *op) {
 
 /* ---- random ---- */
 
-/* The same elements of dy. */
+/* Drops the elements of dy that the forward drops of x. */
 bool grad_dropout(msc_grad_ctx *g, msc_op *op) {
   msc_context *ctx = formula_ctx(&g->b);
   if (op->num_in == 1) return give_gradient(g, op, 0, dy_of(g));
@@ -410,7 +410,7 @@ bool grad_dropout(msc_grad_ctx *g, msc_op *op) {
                        with_attrs(&g->b, OP_dropout, 3, (msc_value *[]){dy_of(g), in(op, 1), in(op, 2)}, 2, attrs));
 }
 
-/* The same backward. */
+/* Gives as the gradient the op itself, applied to dy with attributes that undo the forward. */
 static bool give_same_op(msc_grad_ctx *g, msc_op *op, const char *name, msc_attr_value v, const char *other) {
   msc_attr attrs[2] = {msc_named(formula_ctx(&g->b), name, v)};
   size_t num = 1;

@@ -17,7 +17,7 @@ void eval_cast(msc_eval *e) {
     msc_piece_put(e, 0, index, convert(e->in[0].dtype, e->out[0].dtype, msc_piece_get(e, 0, index)));
 }
 
-/* All micro-batches are like this one. */
+/* Multiplies by the number of micro-batches, unless it takes a mean: all are taken to be equal to this one. */
 void eval_accumulate(msc_eval *e) {
   int64_t index[MSC_MAX_RANK];
   double factor = msc_op_bool(e->op, "mean") ? 1 : (double)msc_op_int(e->op, MSC_FACT(count));

@@ -164,7 +164,7 @@ static bool run_joined(const msc_interp *in, const msc_op *op) {
   return true;
 }
 
-/* By its expansion, which says nothing about parts. */
+/* Executes a composite by its expansion, which knows nothing of parts. */
 static bool run_composite(const msc_interp *in, const msc_op *op) {
   if (!in->one_device && op->num_in && op->in[0].value->type->layout) return run_joined(in, op);
   for (int64_t r = 0; r < in->num_ranks; r++) MSC_TRY(run_whole(in, op, r));
@@ -268,7 +268,7 @@ bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, 
 
 /* ---- how much work ---- */
 
-/* As doubles: sizes of any model fit, and their sums. */
+/* The operations that executing the op takes, as a double, which holds sums over any model. */
 static double op_work(const msc_op *op) {
   double most = 1;
   for (size_t i = 0; i < op->num_in; i++) most = fmax(most, (double)msc_type_elems(op->in[i].value->type));

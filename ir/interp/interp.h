@@ -38,15 +38,16 @@ bool msc_interpret(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_te
  * agree bit for bit, unfinished reductions are finished. */
 bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results);
 
-/* One rank's parts: args[rank * number of arguments + i], results likewise.  Manual functions have no other form. */
+/* Interprets a function on the parts of all ranks: args[rank * number of arguments + i], results likewise. Manual
+ * functions have no other form. */
 bool msc_interpret_parts(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results);
 
 /* The part of a global tensor that a rank holds; of a partial value the ranks with a digit above 0
  * hold the identity. */
 msc_tensor msc_tensor_part(const msc_module *m, msc_arena *arena, const msc_tensor *whole, const msc_layout *layout,
                            int64_t rank);
-/* The same in a buffer as large as the largest part (box.h), and out of it again; `whole`: the global type, with its
- * layout. */
+/* Copy a part into a buffer as large as the largest part (box.h), and out of it again; `whole`: the global type, with
+ * its layout. */
 msc_tensor msc_tensor_pad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank,
                           const msc_tensor *part);
 msc_tensor msc_tensor_unpad(const msc_module *m, msc_arena *arena, const msc_type *whole, int64_t rank,
@@ -65,8 +66,8 @@ int64_t msc_interpret_work(msc_func *f);
  * carry layouts run on every rank of the mesh too. */
 bool msc_check_numerics(msc_module *before, msc_module *after, uint64_t seed, double tolerance);
 
-/* One device's arguments of f, in `arena`: random, in range where they are indices, positive where roots and logarithms
- * may need it. */
+/* Makes random arguments of f for one device, in `arena`: in range where they are indices, positive where roots and
+ * logarithms may need it. */
 msc_tensor *msc_random_args(msc_arena *arena, const msc_func *f, uint64_t seed);
 
 #endif

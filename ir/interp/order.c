@@ -2,7 +2,7 @@
 
 #include "ir/interp/kernel.h"
 
-/* One index of each row of p along axis; the row's elements are all there. */
+/* A piece with one element of each row of p along axis; the rank has all elements of a row. */
 static msc_piece rows_along(const msc_piece *p, int64_t axis) {
   msc_piece rows = *p;
   rows.box.begin[axis] = 0;

@@ -90,8 +90,8 @@ msc_tensor msc_tensor_unpad(const msc_module *m, msc_arena *arena, const msc_typ
   return change_padding(m, arena, whole, rank, padded, false);
 }
 
-/* Of an unfinished reduction the whole holds the identity first, and every term is combined in rank
- * order, in double. */
+/* Joins the parts. For an unfinished reduction the result begins with the identity, and every term is combined in the
+ * order of ranks, in double. */
 const char *msc_tensor_join(const msc_module *m, msc_arena *arena, const msc_type *type, const msc_layout *layout,
                             const msc_tensor *part, msc_tensor *out_whole) {
   msc_box_mesh mesh = msc_mesh_sizes(&m->mesh);

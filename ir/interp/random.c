@@ -16,7 +16,7 @@ static uint32_t word_of(msc_eval *e, size_t key, const int64_t *index) {
   return msc_philox_element(seed, number_in_whole(e, index), (uint32_t)step, (uint32_t)msc_op_int(e->op, "salt"));
 }
 
-/* As many of a word's first bits as the element type has digits: it is below 1. */
+/* Uniform numbers below 1: as many of a word's first bits as the element type has digits. */
 void eval_uniform(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   int64_t index[MSC_MAX_RANK];

@@ -30,7 +30,7 @@ static bool overlap(msc_digit a, msc_digit b) {
 
 static const int64_t *split_of(const msc_box_layout *l, int d) { return l->split ? l->split[d] : NULL; }
 
-/* Of a layout without digits there is no first one to point at. */
+/* A layout without digits has no first digit to point at. */
 int64_t msc_box_parts(const msc_box_layout *l, int d) {
   int num = l->first[d + 1] - l->first[d];
   return num ? msc_group_size(num, l->digit + l->first[d]) : 1;

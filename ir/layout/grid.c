@@ -230,7 +230,7 @@ static bool deal_dim(refinement *r, const msc_grid *g, int d, int64_t before, in
   return true;
 }
 
-/* One round over all grids; false when borders were added or there is no way. */
+/* Deals the parts of all grids once; false when borders were added or there is no way. */
 static bool deal_all(refinement *r, int num, const msc_grid *g, int (*out_axis)[MSC_GRID_DIMS], bool *out_none) {
   bool ok = true;
   for (int n = 0; n < num; n++) {

@@ -42,7 +42,7 @@ int64_t msc_dtype_bytes(msc_dtype d);
 msc_dtype_class msc_dtype_class_of(msc_dtype d);
 bool msc_dtype_parse(const char *text, msc_dtype *out_dtype);
 static inline bool msc_is_float(msc_dtype d) { return msc_dtype_class_of(d) == MSC_CLASS_FLOAT; }
-/* Of a word of random bits those that a number in [0, 1) of this float type has room for: word / 2^32 is exact. */
+/* The bits of a random word that a number in [0, 1) of this float type has room for: word / 2^32 is then exact. */
 static inline uint32_t msc_uniform_mask(msc_dtype d) {
   return UINT32_MAX << (d == MSC_F64 ? 0 : d == MSC_F32 ? 8 : d == MSC_F16 ? 21 : 24);
 }

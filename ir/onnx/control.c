@@ -43,7 +43,7 @@ static bool same_type(const onnx_value *a, const onnx_value *b) {
   return a->kind == ONNX_IS_TENSOR && b->kind == ONNX_IS_TENSOR && a->type == b->type;
 }
 
-/* Of a condition that only the plan knows both graphs are computed, and one's results are taken. */
+/* Computes both graphs of a condition that is known only when the plan runs, and selects the results of one. */
 static bool choose_results(onnx_node *n, const onnx_graph *then, const onnx_graph *otherwise) {
   onnx_value **yes = msc_new_array(n->scratch, onnx_value *, then->num_out + 1);
   onnx_value **no = msc_new_array(n->scratch, onnx_value *, otherwise->num_out + 1);

@@ -209,7 +209,7 @@ bool onnx_build_cast_like(onnx_node *n) {
   return t && set_cast(n, onnx_in(n, 0), t->dtype);
 }
 
-/* Between integers of one size the bits stay in a cast. */
+/* Casts between integers of one size, which keeps the bits. */
 bool onnx_build_bit_cast(onnx_node *n) {
   msc_dtype to;
   msc_value *x = onnx_in(n, 0);
@@ -230,7 +230,7 @@ bool onnx_build_identity(onnx_node *n) {
   return onnx_has(n, 0) ? onnx_set_value(n, 0, n->in[0]) : onnx_refuse(n, "lacks its input");
 }
 
-/* As in inference: the input, and a mask of ones. */
+/* Builds dropout as in inference: the input, and a mask of ones. */
 bool onnx_build_dropout(onnx_node *n) {
   const msc_type *t = onnx_type(n, 0);
   if (!t) return false;

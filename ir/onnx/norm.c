@@ -28,7 +28,7 @@ static msc_value *normalized_by(onnx_node *n, msc_value *d, msc_value *variance,
   return msc_compute(n->b, "a * b", d, r);
 }
 
-/* By a number per channel each, in y's type. */
+/* Scales and shifts y by a number per channel, in y's type. */
 static msc_value *scale_and_shift(onnx_node *n, msc_value *y, msc_value *scale, msc_value *shift, int rank) {
   scale = widened(n->b, per_channel(n, scale, rank));
   shift = widened(n->b, per_channel(n, shift, rank));

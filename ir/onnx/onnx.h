@@ -103,7 +103,7 @@ const char *onnx_text(onnx_node *n, const char *name, const char *absent);
 /* Copies; how many there are, -1: absent; more than max: reported, -2. */
 int onnx_ints(onnx_node *n, const char *name, int64_t *out_v, int max);
 
-/* One dimension of a tensor of `rank`, which may count from the end. */
+/* Reads a dimension of a tensor of `rank`, which may be counted from the end. */
 bool onnx_axis(onnx_node *n, int64_t axis, int rank, int *out_axis);
 /* Integers of operand i, or before opset `since` of the attribute `name`; *out_num is -1 when both are absent. */
 bool onnx_ints_of(onnx_node *n, size_t i, const char *name, int since, int64_t *out_v, int max, int *out_num);

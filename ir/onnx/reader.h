@@ -43,7 +43,7 @@ struct onnx_reader {
 
 /* ---- read_onnx.c: messages ---- */
 
-/* At the place in the file; `name` of the op, or NULL.  False. */
+/* Reports an error at the place in the file; `name` of the op, or NULL. Returns false. */
 bool onnx_report(onnx_reader *r, const char *name, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(4, 5);
 const msc_loc *onnx_node_loc(onnx_reader *r, const onnx_node_proto *p);
 /* The node's name, or that of its first result. */
@@ -57,7 +57,7 @@ void onnx_report_unknown(onnx_reader *r);
 onnx_value *onnx_value_new(onnx_reader *r, onnx_value_kind kind);
 /* NULL: the name is not defined yet. */
 onnx_value *onnx_find_value(const onnx_scope *s, const char *name);
-/* In the innermost scope; false after a report: the name is defined already. */
+/* Defines a name in the innermost scope; false after a report: the name is defined already. */
 bool onnx_define(onnx_reader *r, const char *name, onnx_value *v);
 /* v in the function that is being built.  In the model's, weights are parameters; where constants are folded, all are
  * constants. */

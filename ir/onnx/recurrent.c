@@ -88,7 +88,7 @@ static msc_value *step_lstm(cell *k, msc_value *x, msc_value **out_c) {
   return o && shown ? times(b, o, shown) : NULL;
 }
 
-/* One step; rows of the batch whose sequence has ended keep what they have. */
+/* Computes one step; rows of the batch whose sequence has ended keep their state. */
 static bool step(cell *k, int64_t t, msc_value *lengths, msc_value **out_y) {
   msc_builder *b = k->n->b;
   msc_value *x = part_of(b, k->products, 0, t, t + 1), *c = NULL, *h = NULL;
@@ -118,7 +118,7 @@ static msc_value *begin_state(cell *k, size_t i, bool batch_first) {
   return p ? reshape(b, p, 2, dim) : NULL;
 }
 
-/* One direction: y [steps,1,batch,size], and what is kept at the end. */
+/* Runs one direction: y [steps,1,batch,size], and the state at the end. */
 static bool run_direction(cell *k, msc_value *x, bool reversed, bool batch_first, msc_value *lengths,
                           msc_value **out_y) {
   onnx_node *n = k->n;

@@ -51,7 +51,8 @@ static bool check_attrs_seen(onnx_node *n) {
   return ok;
 }
 
-/* All results are there.  What the builder's helpers refused counts, though it went on. */
+/* Builds a node and checks that all its results are defined. Whatever a helper refused is an error, though the builder
+ * went on. */
 static bool build_node(onnx_node *n) {
   int errors = msc_num_errors(n->ctx);
   if (n->opset < 6) onnx_attr_of(n, "consumed_inputs"); /* says nothing about values */

@@ -147,7 +147,7 @@ static const msc_subaxis *common(int na, const msc_subaxis *a, int nb, const msc
   return NULL;
 }
 
-/* One digit may not cut two letters. */
+/* Checks that no digit cuts two letters. */
 static bool check_letters_apart(const check *c) {
   for (int i = 0; i < c->rule.num_letters; i++)
     for (int j = 0; j < i; j++) {

@@ -141,7 +141,7 @@ static void set_linear(msc_rule *rule, const char *text) {
   }
 }
 
-/* Without letters yet. */
+/* Makes the tensors of a rule, without letters. */
 static msc_tensor_letters *new_tensors(const msc_op *op, msc_arena *arena, size_t num) {
   msc_tensor_letters *tensor = msc_new_array(arena, msc_tensor_letters, num);
   size_t num_dims = 0;
@@ -226,7 +226,7 @@ bool rule_matmul(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* All dimensions but the last are summed over. */
+/* Sums over all dimensions but the last. */
 bool rule_weight_grad(const msc_op *op, msc_rule *rule) {
   int lead = op->in[0].value->type->rank - 1;
   for (size_t i = 0; i < 2; i++) {
@@ -327,7 +327,7 @@ bool rule_reshape(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* All dimensions but those in `whole` keep their letter; those have none. */
+/* Gives every dimension a letter of its own, except those in `whole`, which get none. */
 static bool give_untouched(const msc_op *op, msc_rule *rule, unsigned whole) {
   for (size_t i = 0; i < rule->num_tensors; i++)
     for (int d = 0; d < rule->tensor[i].rank; d++)

@@ -52,8 +52,8 @@ static bool check_members(msc_op *op) {
   return true;
 }
 
-/* With a group each value is one rank's: the dimension that the group cuts before grows by the size of the group, the
- * one that it cuts afterwards shrinks. */
+/* A collective with a group has values of one rank each: the dimension that the group cuts before grows by the size of
+ * the group, the one that it cuts afterwards shrinks. */
 bool shape_collective(msc_op *op) {
   const msc_verb_row *row = msc_verb_row_of(msc_op_verb(op));
   const char *grown = msc_verb_dim_attr(row->operand), *shrunk = msc_verb_dim_attr(row->result);

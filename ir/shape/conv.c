@@ -23,7 +23,7 @@ static void read_windows(const msc_op *op, msc_conv *c) {
   }
 }
 
-/* By their names in the row. */
+/* The operand for images and that for weights, by their names in the row. */
 msc_value *msc_window_images(const msc_op *op) {
   msc_value *dx = msc_named_value(op, "dx");
   return dx ? dx : msc_named_value(op, "x");

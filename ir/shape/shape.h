@@ -17,7 +17,8 @@ const char *shape_text(const msc_op *op, const msc_type *t); /* "[2,3]f32" for m
 bool shape_set(msc_op *op, size_t i, msc_dtype dtype, int rank, const int64_t *dim);
 bool shape_set_like(msc_op *op, size_t i, const msc_type *t);
 
-/* All operands broadcast to a result of this element type; theirs are equal. */
+/* Sets the result to the shape that all operands broadcast to, with this element type; the operands' types must be
+ * equal. */
 bool shape_broadcast(msc_op *op, msc_dtype dtype);
 
 bool shape_same_dtype(msc_op *op, size_t i, size_t j);

@@ -64,7 +64,7 @@ static bool begins_op(msc_token t) {
   return t.first && (t.kind == MSC_TOK_VALUE || t.kind == MSC_TOK_STRING || t.kind == MSC_TOK_BLOCK || t.kind == '}');
 }
 
-/* To the next line that begins an op or ends a region, over regions that were opened on the way. */
+/* Skips to the next line that begins an op or ends a region, past regions that begin on the way. */
 static void skip_to_op(msc_parser *p, msc_token start) {
   int depth = 0;
   if (p->tok.at == start.at) msc_advance(p);

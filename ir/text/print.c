@@ -277,8 +277,8 @@ static void put_arg_attrs(msc_printer *w, const msc_attr_value *list) {
   msc_puts(w, "]");
 }
 
-/* One attribute a line, sorted by name as everywhere: the function's name and its arguments' attributes in their
- * places. */
+/* Prints one attribute a line, sorted by name as everywhere, with the function's name and its arguments' attributes in
+ * their places. */
 static void put_func_attrs(writer *r, const msc_func *f) {
   msc_attr_value args = all_arg_attrs(r, f);
   msc_attr *attrs = msc_new_array(r->w.scratch, msc_attr, f->num_attrs + 2);

@@ -141,7 +141,7 @@ static void put_dense(msc_printer *w, const msc_attr_value *v) {
 
 static void put_value(msc_printer *w, const msc_attr_value *v, bool in_list);
 
-/* In a list the default types i64 and f64 go without saying. */
+/* Prints a number; in a list the default types i64 and f64 are left out. */
 static void put_number(msc_printer *w, const msc_attr_value *v, bool in_list) {
   char text[MSC_NUMBER_TEXT];
   if (v->kind == MSC_ATTR_INT) msc_int_text(v->dtype, v->i, text);

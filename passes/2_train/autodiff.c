@@ -119,7 +119,7 @@ static bool add_gradient_results(autodiff *a) {
   return true;
 }
 
-/* One with a layout of the user's stays: it says where that layout holds. */
+/* Removes the ops stop_gradient, except those with a layout given by the user: they say where that layout holds. */
 static void remove_stop_gradients(msc_pass_ctx *pass, msc_func *f) {
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;

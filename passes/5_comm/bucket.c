@@ -103,7 +103,7 @@ static void set_ready_times(bucketing *z) {
   }
 }
 
-/* In ready order; those that are ready at the same time in program order. */
+/* Compares by the time at which values are ready; those that are ready at the same time by program order. */
 static int compare_ready_times(const void *a, const void *b) {
   const comm_candidate *x = a, *y = b;
   if (x->ready_ns != y->ready_ns) return x->ready_ns < y->ready_ns ? -1 : 1;

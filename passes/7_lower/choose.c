@@ -59,7 +59,8 @@ static const char *decline_unfold(const choosing *c, const msc_op *op) {
              : msc_arena_printf(c->arena, "%s is not among its element types", msc_dtype_name(t->dtype));
 }
 
-/* Of channels that are not in groups; the weights' gradient fills vectors with channels of x. */
+/* Why a convolution whose channels are not in groups cannot be computed by windows; NULL: it can. For the weights'
+ * gradient vectors are filled with channels of x. */
 static const char *decline_undivided_windows(const msc_op *op, const msc_windows *v) {
   enum { FEW = 16 };
   msc_conv conv = msc_conv_of(op);

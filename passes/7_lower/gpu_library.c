@@ -36,7 +36,8 @@ bool msc_windows_of_op(const msc_op *op, int width, msc_windows *out) {
 
 /* ---- predicted time ---- */
 
-/* Two products of each position with the positions that it attends to; five in the gradient. */
+/* The operations of attention: two products of each position with the positions that it attends to; five in the
+ * gradient. */
 static double attention_flops(const msc_op *op) {
   const int64_t *q = op->in[0].value->type->dim, *v = op->in[2].value->type->dim;
   double pairs = (double)q[0] * (double)q[1] * (double)q[2] * (double)v[2], e = (double)q[3], f = (double)v[3];

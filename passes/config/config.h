@@ -43,12 +43,13 @@ typedef enum {
 /* ---- config.c ---- */
 
 msc_config *msc_config_new(msc_context *ctx);
-/* One value in JSON, or a bare word, from the command line: "key=value". */
+/* Sets a key by the text of a command line, "key=value": the value in JSON, or a bare word. */
 bool msc_config_set(msc_config *config, const char *assignment);
 /* A row of env.def and its value. */
 bool msc_config_env(msc_config *config, const char *name, const char *text);
 
-/* The same configuration with what a model says of a key; itself where somebody else has set it. */
+/* The configuration with a value that the model gives a key; the configuration itself where somebody else has set the
+ * key. */
 const msc_config *msc_config_with(const msc_config *config, msc_key key, const msc_attr_value *of_model);
 
 bool msc_config_bool(const msc_config *config, msc_key key);
@@ -81,7 +82,8 @@ int msc_config_input_parts(const msc_config *config, size_t input, int64_t out_p
 
 /* Stage of the parallel optimizer, 0: off; from zero, enable_parallel_optimizer and gradient_accumulation_shard. */
 int64_t msc_config_zero(const msc_config *config);
-/* Of parallel_optimizer_config: parameters of so many KB and less, all of their parts together, stay whole. */
+/* The threshold of parallel_optimizer_config: parameters of so many KB or less, all of their parts together, stay
+ * whole. */
 int64_t msc_config_optimizer_threshold(const msc_config *config);
 
 /* loss_scale and loss_scale_config together.  dynamic: it starts as `scale`, grows by `factor` after
@@ -95,7 +97,7 @@ msc_loss_scale msc_config_loss_scale(const msc_config *config);
 
 /* Effective values: {"device_num":{"value":8,"from":"c.json:2"}, ...}, every key in the order of config.def. */
 const char *msc_config_json(const msc_config *config, msc_arena *arena);
-/* The same for a plan, which is the same whether its strategies were searched for, written to a file or
+/* The configuration as a plan records it, which is the same whether strategies were searched for, written to a file or
  * read from it. */
 const char *msc_config_of_plan(const msc_config *config, msc_arena *arena);
 const char *msc_config_value_text(const msc_config *config, msc_key key, msc_arena *arena); /* JSON */

@@ -62,7 +62,8 @@ static int64_t windows_over(const msc_window *w) {
   return skips_elements(w) ? (w->kernel + w->stride - 1) / w->stride : w->kernel;
 }
 
-/* Of the windows that lie on element i that of number `axis`, the last one first; *out_k: the place of i in it. */
+/* Finds the window that is number `axis` of those that lie on element i, counted from the last; *out_k: the place of i
+ * in it. */
 static uint16_t find_window_over(msc_nester *n, const msc_window *w, int axis, uint16_t i, uint16_t *ok,
                                  uint16_t *out_k) {
   *out_k = coord_of_axis(n, axis);
@@ -192,7 +193,7 @@ uint16_t loop_conv2d_weight_grad(msc_nester *n, const msc_value *result, const m
 
 /* ---- pools ---- */
 
-/* With axes of a window's elements, or `over` an element of the windows that may lie on it. */
+/* Makes the axes of a window's elements, or with `over` of the windows that may lie on an element. */
 static sliding slide_pool(msc_nester *n, const msc_op *op, int seen_value, bool over) {
   sliding s = {.c = msc_conv_of(op)};
   for (int i = 0; i < 2; i++) {

@@ -158,7 +158,8 @@ uint16_t loop_dropout(msc_nester *n, const msc_value *result, const msc_view *vi
   return msc_nest_select(n, stays, scaled, msc_nest_number(n, (msc_dtype)n->instr[v].dtype, 0));
 }
 
-/* As many bits of the word as the element type has digits, by 2^-32: exact in f32 but for f64. */
+/* Makes a number below 1 of as many bits of the word as the element type has digits, by 2^-32: exact in f32 for all
+ * types but f64. */
 uint16_t loop_uniform(msc_nester *n, const msc_value *result, const msc_view *view) {
   const msc_op *op = result->def;
   const msc_type *t = result->type;

@@ -128,7 +128,7 @@ static rows reduce_rows(msc_nester *n, const msc_op *op, int x, int axis, const 
   return r;
 }
 
-/* For more reductions over the axis; what it returns is for msc_nest_close_reduction. */
+/* Opens a further reduction over the axis; the result is for msc_nest_close_reduction. */
 static msc_inside open_again(msc_nester *n, const rows *r) {
   msc_inside outer = n->inside;
   n->inside = r->inside;
@@ -273,7 +273,7 @@ static uint16_t lr_f64(const update *u) {
   int i = msc_operand_called(u->op, "rate");
   return i < 0 ? read_rate_f64(u, "lr") : u->in[i];
 }
-/* The same in the type of the arithmetic. */
+/* The learning rate in the type of the arithmetic. */
 static uint16_t lr_instr(const update *u) {
   int i = msc_operand_called(u->op, "rate");
   return i < 0 ? read_rate(u, "lr") : msc_nest_cast(u->n, u->in[i], u->dtype);

@@ -16,7 +16,7 @@ bool msc_nest_is_used_outside(const msc_nest_region *r, const msc_value *v) {
   return false;
 }
 
-/* All that an answer depends on: kinds, attributes, types, and which values, and whose memory, are the same. */
+/* The key of a remembered answer: kinds, attributes, types, and which values, and whose memory, are the same. */
 typedef struct {
   const msc_nest_region *r;
   size_t num, num_outside;

@@ -395,9 +395,9 @@ bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_ne
   return build_region(n, arena, op, out_info, out_launch);
 }
 
-/* One launch goes over the operand: the only one, or that of rows whose partial sums the second adds up.  Nothing that
- * varies along rows waits for a sum of all rows (check_reductions): what a row stores is stored while it
- * is gone over. */
+/* Does one launch read the operand: the only launch, or that of rows whose partial sums the second launch adds up?
+ * Nothing that varies along rows waits for a sum of all rows (check_reductions): what a row stores is stored while the
+ * row is read. */
 static bool goes_over_once(const msc_nester *n, const msc_instr *store) {
   const msc_nest_walk *w = &n->walk;
   if (w->tail && (store->level || w->kind != MSC_NEST_ROW || w->num_launches > 1)) return false;

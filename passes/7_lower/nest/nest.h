@@ -58,7 +58,7 @@ typedef struct {
   bool checks;
 } msc_nest_info;
 
-/* In the context's arena. */
+/* Makes a maker of kernels, in the context's arena. */
 msc_nester *msc_nester_new(msc_context *ctx, const msc_target *target);
 
 /* May these ops of one block, in their order, be one kernel?  Results used outside the set are its results.  A fused op

@@ -159,7 +159,7 @@ int msc_nest_find_scatter(const msc_nester *n);
 
 /* ---- nest/finish.c ---- */
 
-/* One launch from the instructions and the walk. */
+/* Makes a launch from the instructions and the walk. */
 void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out_launch);
 void msc_nest_estimate(const msc_nester *n, uint64_t *out_bytes, uint64_t *out_flops);
 

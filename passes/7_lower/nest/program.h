@@ -43,7 +43,7 @@ typedef struct {
   uint8_t facts, flops, size;
 } msc_nest_code_info;
 
-/* By msc_nest_code. */
+/* Rows of code.def, by msc_nest_code. */
 extern const msc_nest_code_info msc_nest_codes[NEST_CODE_COUNT];
 
 /* may pass over NaN: for the shift of a softmax, whose sum finds it anyway */

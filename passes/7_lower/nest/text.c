@@ -83,7 +83,7 @@ static void write_dtype(msc_text *t, uint8_t d) {
 
 typedef enum { BYTE, WORD, FLAG, SLOT } fact_kind;
 
-/* Those that are 0 are not written. */
+/* Numbers of a program by name; those that are 0 are not written. */
 static const struct {
   const char *word;
   fact_kind kind;
@@ -234,7 +234,7 @@ static bool parse_slot(msc_parser *p, uint8_t *out) {
   return true;
 }
 
-/* One of the words; -1 where it is none of them. */
+/* Takes a word and returns its number in the list; -1: it is none of these words. */
 static int take_word_of(msc_parser *p, const char *const *words, int num) {
   int i = 0;
   while (i < num && !msc_take_word(p, words[i])) i++;
