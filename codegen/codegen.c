@@ -8,7 +8,7 @@
 #include "codegen/emit/emit.h"
 #include "ir/sanitized.h"
 #include "passes/7_lower/builtin.h"
-#include "passes/7_lower/nest/nester.h"
+#include "passes/7_lower/nest/program.h"
 
 enum { BUCKETS = 1024 };
 
@@ -53,7 +53,7 @@ msc_codegen *msc_codegen_begin(msc_context *ctx, const msc_code_target *target) 
   cg->ctx = ctx, cg->target = *target, cg->arena = msc_context_arena(ctx), cg->end = &cg->first;
   cg->nester = msc_nester_new(ctx, target->target);
   if (!msc_llvm_open(ctx, target, &cg->llvm)) return NULL;
-  cg->nester->vector_bytes = cg->llvm.vector_bytes;
+  msc_nest_set_vector_bytes(cg->nester, cg->llvm.vector_bytes);
   return cg;
 }
 
@@ -179,7 +179,7 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
   memset(out, 0, sizeof *out);
   if (msc_builtin_of(op, &builtin)) return add_builtin(cg, op, &builtin, out);
   if (!msc_nest_launches(cg->nester, cg->arena, op, &info, &nest))
-    return msc_op_error(op, MSC_E_INTERNAL, "%s: no kernel: %s", msc_kind_name(op->kind), cg->nester->why);
+    return msc_op_error(op, MSC_E_INTERNAL, "%s: no kernel: %s", msc_kind_name(op->kind), msc_nest_why(cg->nester));
   msc_launch *launch = msc_new_array(cg->arena, msc_launch, info.num_launches);
   for (int i = 0; i < info.num_launches; i++) {
     const msc_program_head *h = &nest[i].program.head;

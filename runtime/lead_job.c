@@ -1,7 +1,7 @@
 /* lead_job.c: mscrt_lead, which lets ranks meet through a process that is none of them (see comm/scheduler.c). */
 #include <string.h>
 
-#include "runtime/comm/tcp.h"
+#include "runtime/comm/scheduler.h"
 
 #define TIMEOUT_MS 300000
 #define SILENCE_MS 30000

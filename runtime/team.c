@@ -5,7 +5,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
-#include "runtime/comm/tcp.h"
+#include "runtime/comm/comm.h"
 
 #define PIECE_BYTES  ((uint64_t)4 << 20)   /* of what a rank gives at a time */
 #define LETTER_BYTES ((uint64_t)256 << 10) /* the most that a message moves at a time */

@@ -16,7 +16,9 @@
 #include <unistd.h>
 
 #include "ir/msc.h"
-#include "runtime/comm/tcp.h"
+#include "runtime/comm/address.h"
+#include "runtime/comm/scheduler.h"
+#include "runtime/wait.h"
 #include "tools/cli.h"
 #include "tools/measure.h"
 #include "tools/startup.h"

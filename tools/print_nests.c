@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ir/alias.h"
-#include "passes/7_lower/nest/nester.h"
+#include "passes/7_lower/nest/program.h"
 
 /* Of the program's text, the same program is made again. */
 static bool comes_back(msc_context *ctx, msc_arena *arena, const msc_program *p, const char *text) {
@@ -32,7 +32,7 @@ static bool print_op(msc_context *ctx, msc_nester *n, msc_arena *arena, const ms
   msc_nest_info info;
   msc_nest_launch *launch;
   if (!msc_nest_launches(n, arena, op, &info, &launch))
-    return msc_op_error(op, MSC_E_INTERNAL, "%s: no kernel: %s", msc_kind_name(op->kind), n->why);
+    return msc_op_error(op, MSC_E_INTERNAL, "%s: no kernel: %s", msc_kind_name(op->kind), msc_nest_why(n));
   for (int i = 0; i < info.num_launches; i++) {
     const msc_program *p = &launch[i].program;
     const char *text = msc_nest_text(p, arena), *fault = msc_nest_find_fault(p, arena);

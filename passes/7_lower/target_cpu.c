@@ -1,5 +1,5 @@
 /* target_cpu.c: CPUs of x86-64. */
-#include "passes/7_lower/nest/nester.h"
+#include "passes/7_lower/nest/program.h"
 
 const msc_target msc_target_cpu = {
     .name = "cpu",

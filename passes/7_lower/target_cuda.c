@@ -1,5 +1,5 @@
 /* target_cuda.c: NVIDIA's GPUs since sm_80, with cuBLASLt and cuDNN. */
-#include "passes/7_lower/nest/nester.h"
+#include "passes/7_lower/nest/program.h"
 
 const msc_target msc_target_cuda = {
     .name = "cuda",

@@ -10,50 +10,12 @@
 #include <pthread.h>
 #include <sys/socket.h>
 
+#include "runtime/comm/address.h"
 #include "runtime/comm/comm.h"
+#include "runtime/comm/scheduler.h"
 #include "runtime/wait.h"
 
-/* ---- address.c ---- */
-
-typedef struct {
-  struct sockaddr_storage at;
-  socklen_t bytes;
-} mscrt_address;
-
-/* Converts the text of a Unix address: @NAME is in the abstract name space, anything else is a path. */
-mscrt_status *mscrt_unix_address(const char *text, mscrt_address *out);
-/* Can only processes of this host connect to the address: Unix, 127.0.0.0/8, ::1? */
-bool mscrt_is_local_address(const mscrt_address *a);
-/* Writes an address as HOST:PORT in numbers, or @NAME. */
-#define MSCRT_ADDRESS_TEXT 128
-void mscrt_address_text(const mscrt_address *a, char out[MSCRT_ADDRESS_TEXT]);
-/* Listens, without blocking; an address that others can reach is refused without a token. */
-mscrt_status *mscrt_listen(const mscrt_address *a, bool has_token, int *out_fd);
-/* The address to listen at for a text; tries again while the name does not resolve. */
-mscrt_status *mscrt_resolve(const char *text, int64_t deadline_ns, mscrt_address *out);
-/* Connects to the scheduler; tries again, with growing pauses, while the name does not resolve or nobody listens. */
-mscrt_status *mscrt_dial(const char *text, int64_t deadline_ns, int *out_fd);
-/* Begins to connect to a rank. */
-mscrt_status *mscrt_dial_rank(const mscrt_address *a, int *out_fd);
-/* Sets what all connections have: no delay, no blocking. */
-void mscrt_set_socket(int fd);
-
 /* ---- handshake.c: both ends prove that they have the token, before anything else is read ---- */
-
-#define MSCRT_MAC      32
-#define MSCRT_PROTOCOL 1
-
-/* The key of a job; without a token there is none, and nothing is proved. */
-typedef struct {
-  void *library;
-  int (*make)(uint8_t *mac, const uint8_t *text, unsigned long long bytes, const uint8_t *key);
-  int (*verify)(const uint8_t *mac, const uint8_t *text, unsigned long long bytes, const uint8_t *key);
-  uint8_t bytes[MSCRT_MAC];
-} mscrt_key;
-
-/* Makes the key from a token; NULL: there is no token. Loads libsodium if there is one. */
-mscrt_status *mscrt_key_open(const char *token, mscrt_key *out_key);
-void mscrt_key_close(mscrt_key *k);
 
 typedef enum { MSCRT_FOR_CONTROL, MSCRT_FOR_DATA, MSCRT_FOR_MAIL } mscrt_purpose;
 
@@ -161,17 +123,6 @@ typedef struct {
   int64_t step;
   char text[256];
 } mscrt_verdict;
-
-/* ---- scheduler.c ---- */
-
-typedef struct mscrt_scheduler mscrt_scheduler;
-
-/* Listens at the address and starts the thread that leads a job of so many ranks. The key must stay. */
-mscrt_status *mscrt_scheduler_start(const mscrt_comm_options *o, const mscrt_key *key, mscrt_scheduler **out_scheduler);
-/* Waits until the job has ended; a status if it could not start or lost a rank (*out_lost: that it had). */
-mscrt_status *mscrt_scheduler_wait(mscrt_scheduler *s, bool *out_lost);
-/* Ends the thread; ranks that are left are told that the scheduler has ended its work. Accepts NULL. */
-void mscrt_scheduler_stop(mscrt_scheduler *s);
 
 /* ---- member.c: a rank and its control connection ---- */
 

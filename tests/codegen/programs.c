@@ -3,7 +3,7 @@
 #include <llvm-c/Analysis.h>
 
 #include "codegen/emit/emit.h"
-#include "passes/7_lower/nest/nester.h"
+#include "passes/7_lower/nest/program.h"
 #include "tests/codegen/kernels.h"
 
 /* ---- one fault each ---- */

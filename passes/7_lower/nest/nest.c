@@ -385,6 +385,10 @@ static bool build_parts(msc_nester *n, msc_arena *arena, const msc_op *op, msc_n
   return !n->failed;
 }
 
+void msc_nest_set_vector_bytes(msc_nester *n, int bytes) { n->vector_bytes = bytes; }
+
+const char *msc_nest_why(const msc_nester *n) { return n->why; }
+
 bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info,
                        msc_nest_launch **out_launch) {
   bool parts = op->kind == OP_concat || op->kind == OP_split;

@@ -163,19 +163,7 @@ int msc_nest_find_scatter(const msc_nester *n);
 void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out_launch);
 void msc_nest_estimate(const msc_nester *n, uint64_t *out_bytes, uint64_t *out_flops);
 
-/* ---- nest/cpu.c, nest/gpu.c: functions of msc_target ---- */
-
 static inline uint64_t msc_nest_divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
-
-int msc_nest_cpu_lanes(const msc_nester *n);
-uint64_t msc_nest_cpu_items(const msc_nester *n);
-int64_t msc_nest_cpu_part(const msc_nester *n, int axis);
-void msc_nest_cpu_shape(const msc_nester *n, msc_nest_launch *l);
-
-int msc_nest_gpu_lanes(const msc_nester *n);
-uint64_t msc_nest_gpu_items(const msc_nester *n);
-int64_t msc_nest_gpu_part(const msc_nester *n, int axis);
-void msc_nest_gpu_shape(const msc_nester *n, msc_nest_launch *l);
 
 /* ---- nest/split.c ---- */
 
@@ -204,11 +192,5 @@ bool msc_nest_is_used_outside(const msc_nest_region *r, const msc_value *v);
 /* Finds the slot in the context that holds the answer to a question about regions equal to this one.  The slot holds
  * NULL until the question is answered.  Returns NULL when the region is too large to compare. */
 const void **msc_nest_find_answer(const msc_nester *n, const msc_nest_region *r, uint32_t question);
-
-/* ---- nest.c ---- */
-
-/* The launches of an op, fused or single, in the arena.  False: the op cannot be a kernel, n->why says why. */
-bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info,
-                       msc_nest_launch **out_launch);
 
 #endif

@@ -164,4 +164,26 @@ const char *msc_nest_text(const msc_program *p, msc_arena *arena);
 bool msc_nest_parse(msc_context *ctx, const char *file, const char *text, size_t bytes, msc_arena *arena,
                     msc_program *out_program);
 
+/* ---- nest.c ---- */
+
+/* Makes kernels for vectors of so many bytes, instead of the target's. */
+void msc_nest_set_vector_bytes(msc_nester *n, int bytes);
+/* Why the last op that was asked for cannot be a kernel; valid until the next one is. */
+const char *msc_nest_why(const msc_nester *n);
+/* The launches of an op, fused or single, in the arena.  False: the op cannot be a kernel. */
+bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info,
+                       msc_nest_launch **out_launch);
+
+/* ---- nest/cpu.c, nest/gpu.c: functions of msc_target ---- */
+
+int msc_nest_cpu_lanes(const msc_nester *n);
+uint64_t msc_nest_cpu_items(const msc_nester *n);
+int64_t msc_nest_cpu_part(const msc_nester *n, int axis);
+void msc_nest_cpu_shape(const msc_nester *n, msc_nest_launch *l);
+
+int msc_nest_gpu_lanes(const msc_nester *n);
+uint64_t msc_nest_gpu_items(const msc_nester *n);
+int64_t msc_nest_gpu_part(const msc_nester *n, int axis);
+void msc_nest_gpu_shape(const msc_nester *n, msc_nest_launch *l);
+
 #endif
