@@ -56,12 +56,12 @@ static int64_t argument_bytes(const msc_func *f) {
 static int64_t constant_bytes(const msc_func *f) {
   int64_t bytes = 0;
   for (const msc_op *op = f->body->first; op; op = op->next)
-    if (op->kind == OP_constant) bytes += msc_round_to_lines(msc_type_bytes(op->out[0].type));
+    if (msc_is_constant_op(op)) bytes += msc_round_to_lines(msc_type_bytes(op->out[0].type));
   return bytes;
 }
 
 static bool is_recompute_unit(const msc_op *op) {
-  return op->name && op->kind != OP_constant && !msc_op_attr(op, MSC_FACT(recompute)) && msc_info(op)->flags & MSC_PURE;
+  return op->name && !msc_is_constant_op(op) && !msc_op_attr(op, MSC_FACT(recompute)) && msc_info(op)->flags & MSC_PURE;
 }
 
 /* The number of the unit with this name; num_units: there is none. */
@@ -190,7 +190,7 @@ static const trial *find_better_neighbour(sets *s, const trial *at) {
 static bool is_read_by_others(const msc_op *op) {
   for (size_t i = 0; i < op->num_out; i++)
     for (const msc_use *u = op->out[i].uses; u; u = u->next)
-      if (u->user->kind != OP_return && u->user->name != op->name) return true;
+      if (!msc_is_return(u->user) && u->user->name != op->name) return true;
   return false;
 }
 

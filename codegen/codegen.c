@@ -74,7 +74,7 @@ static const char *base_name(msc_codegen *cg, const msc_op *op, const char *suff
   size_t n = (size_t)snprintf(text, sizeof text, "%s", msc_kind_name(op->kind));
   for (const msc_op *o = op->kind == OP_fused ? op->body->first : NULL; o && o->kind != OP_yield; o = o->next) {
     const char *word = msc_kind_name(o->kind);
-    if (o->kind == OP_constant || n + strlen(word) + 1 > 40) continue;
+    if (msc_is_constant_op(o) || n + strlen(word) + 1 > 40) continue;
     n += (size_t)snprintf(text + n, sizeof text - n, "_%s", word);
   }
   return msc_arena_printf(cg->arena, "%s%s", text, suffix);

@@ -123,7 +123,7 @@ const msc_op **msc_writers(msc_arena *arena, const msc_func *f) {
   for (size_t i = 0; i < ret->num_in; i++) {
     int64_t arg = msc_tied_argument(f, i);
     const msc_op *maker = arg < 0 ? NULL : msc_memory_of(ret->in[i].value).root->def;
-    if (maker && maker->kind != OP_constant) writer[arg] = maker;
+    if (maker && !msc_is_constant_op(maker)) writer[arg] = maker;
   }
   return writer;
 }

@@ -20,7 +20,7 @@ static inline bool msc_share_memory(const msc_value *a, const msc_value *b) {
 /* Does the value lie in memory that holds a constant? Nobody may write there. */
 static inline bool msc_is_constant(const msc_value *v) {
   const msc_op *def = msc_memory_of(v).root->def;
-  return def && def->kind == OP_constant;
+  return def && msc_is_constant_op(def);
 }
 
 /* Is the op's result its operand's memory, read with another shape or strides? */

@@ -115,7 +115,7 @@ msc_op *msc_op_new(msc_func *f, msc_op_kind kind, size_t num_in, msc_value *cons
 /* A detached copy of op, without regions, on other operands: attributes, name, place in the source and result types. */
 msc_op *msc_op_copy(msc_func *f, const msc_op *op, msc_value *const *in);
 void msc_append(msc_block *b, msc_op *op);
-/* Ends f, whose results these are. */
+/* Appends the return op of f, with these results. */
 void msc_append_return(msc_func *f, size_t num, msc_value *const *result, const msc_loc *loc);
 void msc_insert_before(msc_op *where, msc_op *op);
 void msc_insert_after(msc_op *where, msc_op *op);
@@ -123,11 +123,14 @@ void msc_op_unlink(msc_op *op);             /* out of its block, operands kept *
 void msc_op_erase(msc_op *op);              /* results must have no uses */
 void msc_set_operand(msc_op *op, size_t i, msc_value *v);
 void msc_set_operands(msc_op *op, size_t num, msc_value *const *in);
-/* which is a part of the same whole, if nobody says of what */
+/* Lets all users of `old` use `new_value`. A new value of the same type that is recorded as part of no whole becomes
+ * part of old's. */
 void msc_replace_uses(msc_value *old, msc_value *new_value);
+static inline bool msc_is_return(const msc_op *op) { return op->kind == OP_return; }
+static inline bool msc_is_constant_op(const msc_op *op) { return op->kind == OP_constant; }
 bool msc_has_uses(const msc_value *v);
 bool msc_has_one_use(const msc_value *v);
-/* NULL: there is none, or another, or it is of another kind */
+/* The op that is the only user of v, if it is of this kind; else NULL. */
 msc_op *msc_only_user(const msc_value *v, msc_op_kind kind);
 /* Runs the row's shape function: sets result types, or reports and returns false. */
 bool msc_infer(msc_op *op);
@@ -136,8 +139,7 @@ bool msc_result(msc_op *op, size_t i, msc_dtype dtype, int rank, const int64_t *
 /* Numbers values and ops of a block densely in order, regions included; returns how many. */
 typedef struct { uint32_t num_values, num_ops; } msc_numbering;
 msc_numbering msc_number(msc_block *b);
-/* Deep copy of f under another name.  `map`, if not NULL, receives an array old value id -> new value (after
- * msc_number). */
+/* A deep copy of f under another name, in the same module. Numbers f. */
 msc_func *msc_func_clone(msc_func *f, const char *name);
 
 /* Insertion point for passes that build many ops. */
@@ -163,13 +165,13 @@ msc_value *msc_build_scalar(msc_builder *b, msc_dtype dtype, double v); /* rank-
 msc_func *msc_expansion_of(const msc_op *op);
 /* Erases ops whose results nobody uses. */
 void msc_drop_unused(msc_func *f);
-/* The ops of an expansion in the place of the op, with its marks: stage, recompute, other hints. */
+/* Replaces the op by the ops of its expansion, which get its marks: stage, recompute, other hints. */
 void msc_expand_in_place(msc_op *op, msc_func *expansion);
 void msc_copy_marks(const msc_op *from, msc_op *to);
 /* True for a loss that is the mean over the rows with a label that is not ignored: their number is data. */
 bool msc_counts_kept_rows(const msc_op *op);
-/* Is it only its expansion that can be computed?  It has no kernel, or a letter is cut that the kernel needs whole.
- * in_layout: of the operands; NULL: those they have. */
+/* Can the op be computed by its expansion only? It has no kernel, or a letter is cut that the kernel needs whole.
+ * in_layout: the layouts of its operands; NULL: those they have. */
 bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout);
 /* Dimensions of an einsum's first operand that a product with the second one sums; 0 where there are more operands, or
  * fewer. */

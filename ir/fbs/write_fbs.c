@@ -84,7 +84,7 @@ static void number_all(writer *w) {
     for (size_t i = 0; i < op->num_out; i++) number_value(w, op, &op->out[i]);
     for (size_t i = 0; i < op->num_attrs; i++)
       if (op->attrs[i].value.kind == MSC_ATTR_TYPE) type_number(w, op->attrs[i].value.type);
-    if (op->kind != OP_constant && op->kind != OP_return) loc_number(w, op->loc);
+    if (!msc_is_constant_op(op) && !msc_is_return(op)) loc_number(w, op->loc);
   }
 }
 
@@ -268,7 +268,7 @@ static void put_body(writer *w) {
   model_graph_put_args(b, w->num_inputs + w->num_parameters, args);
   model_graph_begin_ops(b);
   for (const msc_op *op = body->first; op && w->ok; op = op->next)
-    if (op->kind != OP_constant && op != body->last) put_op(w, op);
+    if (!msc_is_constant_op(op) && op != body->last) put_op(w, op);
   flatbuf_end(b);
   uint32_t *results = msc_new_array(w->arena, uint32_t, (size_t)body->last->num_in + 1);
   size_t num = 0;
@@ -281,7 +281,7 @@ static void put_body(writer *w) {
 static void put_constants(writer *w) {
   bool open = false;
   for (const msc_op *op = w->func->body->first; op && w->ok; op = op->next) {
-    if (op->kind != OP_constant) continue;
+    if (!msc_is_constant_op(op)) continue;
     const msc_attr_value *v = msc_op_attr(op, "value");
     if (!open) model_model_begin_constants(w->b);
     open = true;
@@ -552,7 +552,7 @@ const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_byt
                                             put_weight_files, put_train,   put_mesh};
   writer w = {.ctx = m->ctx, .arena = arena, .module = m, .func = msc_find_func(m, "forward"), .ok = true};
   w.types.index.arena = w.locs.index.arena = w.files.index.arena = w.blocks.index.arena = arena;
-  if (!w.func || !w.func->body->last || w.func->body->last->kind != OP_return) {
+  if (!w.func || !w.func->body->last || !msc_is_return(w.func->body->last)) {
     msc_error(m->ctx, MSC_E_UNSUPPORTED, NULL, "only a module with a function called forward can become a model file");
     return NULL;
   }

@@ -218,7 +218,7 @@ static bool is_small_on_constants(const msc_op *op) {
   if (may_fault(op) || !(msc_info(op)->flags & MSC_PURE) ||
       (msc_info(op)->flags & (MSC_COLLECTIVE | MSC_LOCAL | MSC_RANDOM)) || op->body)
     return false;
-  if (op->kind == OP_constant || op->kind == OP_broadcast_to || op->num_out != 1 || !op->num_in ||
+  if (msc_is_constant_op(op) || op->kind == OP_broadcast_to || op->num_out != 1 || !op->num_in ||
       op->num_in > MAX_OPERANDS || op->out[0].type->layout)
     return false;
   int64_t elems = msc_type_elems(op->out[0].type);

@@ -91,7 +91,7 @@ int msc_batch_source(const msc_op *op, size_t operand, int dim) {
 static bool is_uniform_within(const msc_value *v, int dim, int steps) {
   const msc_op *op = v->def;
   if (!op || !steps) return false;
-  if (op->kind == OP_constant) return is_constant_repeated(op, dim);
+  if (msc_is_constant_op(op)) return is_constant_repeated(op, dim);
   bool any = op->num_out == 1 && op->num_in > 0;
   for (size_t i = 0; i < op->num_in && any; i++) {
     int from = msc_batch_source(op, i, dim);
@@ -138,7 +138,7 @@ static bool is_sample_number(const msc_value *v, int64_t n) {
   }
   if (!op || v->type->rank == 0 || v->type->dim[0] != n) return false;
   if (op->kind == OP_iota) return msc_op_int(op, "dim") == 0;
-  if (op->kind != OP_constant || msc_type_elems(v->type) != n || msc_is_float(v->type->dtype)) return false;
+  if (!msc_is_constant_op(op) || msc_type_elems(v->type) != n || msc_is_float(v->type->dtype)) return false;
   const msc_attr_value *c = msc_op_attr(op, "value");
   size_t size = (size_t)msc_dtype_bytes(v->type->dtype);
   for (int64_t i = 0; i < n && c->dense.bytes == size * (size_t)n; i++)

@@ -69,7 +69,7 @@ static msc_value *build_shorter(shortening *s, msc_op *user, msc_value *v, int d
   const msc_op *op = v->def;
   const msc_type *t = part_type(s, v->type, dim);
   msc_builder b = {.func = s->f, .block = s->f->body, .before = user, .loc = op->loc, .name = op->name};
-  if (op->kind == OP_constant) {
+  if (msc_is_constant_op(op)) {
     msc_attr a = msc_named(s->pass->ctx, "value", first_part_of_constant(s, op, t, dim));
     return without_fact(msc_build_with(&b, op->kind, 0, NULL, 1, 1, &a));
   }

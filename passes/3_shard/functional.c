@@ -61,7 +61,7 @@ static void find_arguments(bordering *b) {
 static bool goes_out(const bordering *b, const msc_use *u) {
   const msc_attr_value *ties = msc_func_attr(b->func, MSC_FACT(ties));
   size_t i = (size_t)(u - u->user->in);
-  if (u->user->kind == OP_return) return !(ties && i < ties->list.num && ties->list.v[i].i >= 0);
+  if (msc_is_return(u->user)) return !(ties && i < ties->list.num && ties->list.v[i].i >= 0);
   return !u->user->forward && is_users(u->user) && block_of(u->user) != b->name;
 }
 

@@ -54,7 +54,7 @@ static bool is_optimizer_gradient(const aggregating *a, const msc_op *op, size_t
   const msc_value *v = op->in[at].value;
   if (!v->def || a->is_optimizers[v->def->id] || msc_info(v->def)->flags & MSC_UPDATE || !msc_is_float(v->type->dtype))
     return false;
-  if (!(msc_info(op)->flags & MSC_UPDATE)) return v->def->kind != OP_constant;
+  if (!(msc_info(op)->flags & MSC_UPDATE)) return !msc_is_constant_op(v->def);
   return at < (size_t)msc_info(op)->num_operands && !strcmp(msc_info(op)->operand[at].name, "g");
 }
 

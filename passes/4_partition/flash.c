@@ -134,7 +134,7 @@ static msc_value *draw_mask_again(msc_op *before, msc_value *keep) {
   if (!op || (op->kind != OP_cast && op->kind != OP_dropout)) return keep;
   msc_value *in[3];
   for (size_t i = 0; i < op->num_in; i++) in[i] = op->in[i].value;
-  if (op->kind == OP_dropout && (!in[0]->def || in[0]->def->kind != OP_constant)) return keep;
+  if (op->kind == OP_dropout && (!in[0]->def || !msc_is_constant_op(in[0]->def))) return keep;
   if (op->kind == OP_cast && (in[0] = draw_mask_again(before, in[0])) == op->in[0].value) return keep;
   msc_op *copy = msc_op_copy(before->block->func, op, in);
   msc_insert_before(before, copy);

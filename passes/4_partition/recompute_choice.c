@@ -42,7 +42,7 @@ static bool is_cheap_to_recompute(const msc_op *op) {
 }
 
 static bool is_unmarked_pure(const msc_op *op, const msc_attr_value *mark) {
-  return !mark && op->kind != OP_constant && (msc_info(op)->flags & (MSC_PURE | MSC_MOVES));
+  return !mark && !msc_is_constant_op(op) && (msc_info(op)->flags & (MSC_PURE | MSC_MOVES));
 }
 
 /* ---- what ops cost ---- */
@@ -83,7 +83,7 @@ static void find_saved_bytes(choosing *c) {
       bool read = false;
       for (const msc_use *u = v->uses; u && !read; u = u->next) read = !c->forward[u->user->id];
       const msc_op *m = read ? op_of_memory(v) : NULL;
-      if (m && c->forward[m->id] && m->kind != OP_constant && !c->saved[m->id])
+      if (m && c->forward[m->id] && !msc_is_constant_op(m) && !c->saved[m->id])
         c->saved[m->id] = msc_local_bytes(v->type);
     }
 }
@@ -162,7 +162,7 @@ static void price_groups(const choosing *c, group *g, choice k) {
   uint32_t *wanted = msc_new_array(c->arena, uint32_t, c->num_ops); /* 1 + the group that wants it, or 0 */
   for (size_t i = c->num_ops; i-- > 0;) {
     const msc_op *op = c->op[i];
-    if (!c->forward[i] || op->kind == OP_return || op->kind == OP_constant) continue;
+    if (!c->forward[i] || msc_is_return(op) || msc_is_constant_op(op)) continue;
     group *own = &g[group_of(c, i)];
     bool again = (wanted[i] || c->saved[i]) && (is_recompute_requested(c, op) || may_recompute(c, op, k));
     if (!again) {
@@ -230,7 +230,7 @@ static void mark_chosen_ops(const choosing *c, const group *g) {
   msc_context *ctx = c->f->module->ctx;
   for (size_t i = 0; i < c->num_ops; i++) {
     msc_op *op = c->op[i];
-    if (!c->forward[i] || op->kind == OP_return || !is_unmarked_pure(op, msc_op_attr(op, MSC_FACT(recompute))))
+    if (!c->forward[i] || msc_is_return(op) || !is_unmarked_pure(op, msc_op_attr(op, MSC_FACT(recompute))))
       continue;
     choice now = g[group_of(c, i)].now;
     if (now == FULL)

@@ -269,7 +269,7 @@ static bool redistribute_operands(redistributing *r, msc_op *op) {
     msc_set_operand(op, i, there);
   }
   /* `in_layout` of return is part of the function's interface and stays */
-  if (op->kind != OP_return) msc_op_unset(op, MSC_FACT(in_layout));
+  if (!msc_is_return(op)) msc_op_unset(op, MSC_FACT(in_layout));
   return true;
 }
 

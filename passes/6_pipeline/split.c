@@ -129,7 +129,7 @@ static bool is_scalar_of_arguments(const splitting *s, const msc_op *op) {
 /* Marks the ops that cost nothing or do not depend on the micro-batch: each section computes them itself. */
 static void mark_remade_ops(splitting *s) {
   for (const msc_op *op = s->f->body->first; op; op = op->next) {
-    bool view = op->kind == OP_constant || op->kind == OP_iota || msc_form_of(op) == MSC_FORM_RESHAPE, varies = false;
+    bool view = msc_is_constant_op(op) || op->kind == OP_iota || msc_form_of(op) == MSC_FORM_RESHAPE, varies = false;
     for (size_t i = 0; i < op->num_in; i++) varies |= s->per_micro[op->in[i].value->id];
     bool pure = msc_info(op)->flags & MSC_PURE && !s->per_step[op->id] && op->kind != OP_accumulate;
     s->remade[op->id] = view || (pure && (!varies || is_scalar_of_arguments(s, op)));

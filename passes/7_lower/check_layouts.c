@@ -367,7 +367,7 @@ static bool check_once(checking *z, msc_op *op) {
 static bool check_op_layouts(checking *z, msc_op *op) {
   for (size_t i = 0; i < op->num_out; i++) MSC_TRY(record_result_whole(z, op, &op->out[i], op->out[i].whole));
   if (msc_info(op)->flags & MSC_TERMINATOR) return true;
-  if (op->kind == OP_constant && op->out[0].type->rank == 0 && !whole_of(z, &op->out[0]))
+  if (msc_is_constant_op(op) && op->out[0].type->rank == 0 && !whole_of(z, &op->out[0]))
     return record_result_whole(z, op, &op->out[0], replicated_type(z, op->out[0].type));
   if (msc_is_message(op)) return true;
   return op->body ? check_fused(z, op) : check_once(z, op);

@@ -39,7 +39,7 @@ typedef struct {
 /* ---- constants ---- */
 
 static bool is_splat_constant(const msc_op *op) {
-  return op->kind == OP_constant &&
+  return msc_is_constant_op(op) &&
          msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(op->out[0].type->dtype);
 }
 
@@ -197,7 +197,7 @@ static uint64_t bytes_ended(const fusing *z, const region *r, const region *othe
     for (size_t k = 0; k < r->op[i]->num_in; k++) {
       const msc_value *v = r->op[i]->in[k].value;
       const msc_use *u = v->uses;
-      if (!v->def || v->def->kind == OP_constant || is_in(z, v->def, r, other) || is_used_outside(z, v, r, other))
+      if (!v->def || msc_is_constant_op(v->def) || is_in(z, v->def, r, other) || is_used_outside(z, v, r, other))
         continue;
       while (!is_in(z, u->user, r, r)) u = u->next;
       if (u == &r->op[i]->in[k]) bytes += (uint64_t)msc_type_bytes(v->type);

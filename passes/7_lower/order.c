@@ -22,7 +22,7 @@ static bool costs_flops(const msc_op *op) { return msc_info(op)->cost == MSC_COS
 /* True if this use is a return that makes the value the new one of an argument. */
 static bool is_new_argument_value(const msc_use *u, const msc_attr_value *ties) {
   size_t at = (size_t)(u - u->user->in);
-  return u->user->kind == OP_return && at < ties->list.num && ties->list.v[at].i >= 0;
+  return msc_is_return(u->user) && at < ties->list.num && ties->list.v[at].i >= 0;
 }
 
 /* Goes through the ops from last to first.  An op feeds updates if every user does, or is the return of an

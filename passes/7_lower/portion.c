@@ -104,7 +104,7 @@ static msc_op *find_insertion_point(portioning *z) {
   for (int i = 0; i < z->num; i++)
     for (size_t k = 0; k < z->op[i]->num_in; k++) {
       msc_op *def = z->op[i]->in[k].value->def;
-      bool made_anyway = !def || index_of_op(z, def) >= 0 || def->kind == OP_constant || def->kind == OP_reshape;
+      bool made_anyway = !def || index_of_op(z, def) >= 0 || msc_is_constant_op(def) || def->kind == OP_reshape;
       if (!made_anyway && def->id >= place->id) return NULL;
     }
   return place;

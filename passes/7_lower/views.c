@@ -20,7 +20,7 @@ static bool is_attention_by_library(const msc_op *op) {
 
 static bool feeds_attention(const msc_op *t) {
   const msc_op *maker = t->in[0].value->def;
-  if (maker && (is_attention_by_library(maker) || maker->kind == OP_constant)) return false;
+  if (maker && (is_attention_by_library(maker) || msc_is_constant_op(maker))) return false;
   for (const msc_use *u = t->out[0].uses; u; u = u->next)
     if (!is_attention_by_library(u->user)) return false;
   return msc_has_uses(&t->out[0]);
@@ -57,7 +57,7 @@ static bool is_result(const msc_value *v, int most) {
 
 static bool is_inner_value(const msc_value *v) {
   while (is_reshape(v->def)) v = v->def->in[0].value;
-  return v->def && v->def->kind != OP_constant && !is_result(v, RESHAPES);
+  return v->def && !msc_is_constant_op(v->def) && !is_result(v, RESHAPES);
 }
 
 /* A slice that only marked transposes read, with vectors that begin at multiples of 16 bytes. */

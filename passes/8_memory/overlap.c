@@ -193,7 +193,7 @@ static bool *find_placed(const overlapping *z, const uint32_t *root, size_t num_
   for (size_t i = 0; i < z->deps.num_ops; i++)
     for (size_t k = 0; k < z->deps.op[i]->num_out; k++) {
       const msc_value *v = &z->deps.op[i]->out[k];
-      placed[v->id] = root[v->id] == v->id && v->def->kind != OP_constant && !msc_runs_in_tiles(v->def);
+      placed[v->id] = root[v->id] == v->id && !msc_is_constant_op(v->def) && !msc_runs_in_tiles(v->def);
     }
   for (size_t i = 0; i < ret->num_in; i++)
     if (msc_tied_argument(z->f, i) >= 0) placed[root[ret->in[i].value->id]] = false;

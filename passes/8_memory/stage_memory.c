@@ -133,7 +133,7 @@ static int64_t fixed_argument_bytes(names *seen, const msc_func *f) {
 static int64_t op_bytes(const msc_func *f) {
   int64_t bytes = 0;
   for (const msc_op *op = f->body->first; op; op = op->next) {
-    if (op->kind == OP_constant) bytes += msc_round_to_lines(msc_type_bytes(op->out[0].type));
+    if (msc_is_constant_op(op)) bytes += msc_round_to_lines(msc_type_bytes(op->out[0].type));
     if (op->kind == OP_stage_recv) bytes += DEPTH * msc_round_to_lines(msc_type_bytes(op->out[0].type)) + 2 * MSC_ALIGN;
   }
   return bytes;

@@ -342,7 +342,7 @@ static bool is_read_elsewhere(const shard_model *m, const msc_value *x, int var)
 /* Does the variable count the memory of x, a forward value that gradient ops read? The variable of its copy does, if
  * there is one, else that of its users. */
 static bool is_saved(const shard_model *m, int var, const msc_value *x) {
-  if (!x->def || x->def->forward || x->def->kind == OP_constant || m->copy_of[x->id] >= 0) return false;
+  if (!x->def || x->def->forward || msc_is_constant_op(x->def) || m->copy_of[x->id] >= 0) return false;
   return m->of_op[x->def->id].var != var || !is_read_elsewhere(m, x, var);
 }
 

@@ -54,7 +54,7 @@ uint16_t loop_constant(msc_nester *n, const msc_value *result, const msc_view *v
 /* Is v a float constant with the same number everywhere? */
 static bool read_splat(const msc_nester *n, int v, double *out_number) {
   const msc_op *def = n->value[v].def;
-  if (!def || def->kind != OP_constant) return false;
+  if (!def || !msc_is_constant_op(def)) return false;
   const msc_attr_value *a = msc_op_attr(def, "value");
   if (!holds_one_value(a) || !msc_is_float(a->dense.type->dtype)) return false;
   *out_number = float_number(a->dense.data, a->dense.type->dtype);
