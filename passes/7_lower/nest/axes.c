@@ -1,7 +1,6 @@
-/* axes.c: ops of a region in; which dimensions of their values run in one loop, out.
- * Every dimension of size other than 1 is a node of a union-find; each op joins the nodes that its row says agree.
- * A join that would put two dimensions of one value into one loop (x + transpose(x)) is not made: the value is then
- * computed once for each way it is looked at. */
+/* axes.c: finds which dimensions of the values of a region run in one loop. Every dimension of size other than 1 is a
+ * node of a union-find; each op joins the nodes that its row says agree. A join that would put two dimensions of one
+ * value into one loop (x + transpose(x)) is not made: the value is then computed once for each view of it. */
 #include <stdarg.h>
 
 #include "ir/conv.h"
@@ -64,8 +63,9 @@ static bool joins_one_value(msc_nester *n, int a, int b) {
   return false;
 }
 
-/* Two of size 1 stand for the same reduced one; one of size 1 and another go together with what the former was reduced
- * from: of y = g * rsqrt(mean(x * x)) the rows of g and x are one loop, though no op has both. */
+/* Joins two dimensions. If both have size 1 because they were reduced, they stand for one reduced dimension; if one
+ * has, the other joins the dimension that it was reduced from: in y = g * rsqrt(mean(x * x)) the rows of g and x are
+ * one loop, though no op reads both. */
 static void join_dims(msc_nester *n, int v, int vd, int w, int wd) {
   uint16_t *once_a = &n->value[v].once_class[vd], *once_b = &n->value[w].once_class[wd];
   int a = n->value[v].dim_class[vd], b = n->value[w].dim_class[wd];
@@ -83,7 +83,7 @@ static void join_dims(msc_nester *n, int v, int vd, int w, int wd) {
 
 static int rank_of(const msc_nester *n, int v) { return n->value[v].value->type->rank; }
 
-/* Dimensions aligned from the right. */
+/* Joins dimensions aligned from the right. */
 static void join_right(msc_nester *n, int v, int w) {
   for (int i = 1; i <= rank_of(n, v) && i <= rank_of(n, w); i++)
     join_dims(n, v, rank_of(n, v) - i, w, rank_of(n, w) - i);
@@ -106,7 +106,7 @@ static void join_reduce(msc_nester *n, const msc_op *op, int x, int y) {
   }
 }
 
-/* Dimensions that a reshape leaves alone: equal sizes after equal numbers of elements. */
+/* Joins the dimensions that a reshape leaves alone: equal sizes after equal numbers of elements. */
 static void join_reshape(msc_nester *n, int x, int y) {
   const msc_type *a = n->value[x].value->type, *b = n->value[y].value->type;
   int64_t before_a = 1, before_b = 1;
@@ -138,8 +138,8 @@ static void join_along(msc_nester *n, int x, int y, int64_t but) {
     if (d != but) join_dims(n, x, d, y, d);
 }
 
-/* Images with images, pooled channels with channels; what windows see runs along other loops than they.  Pools of one
- * image run along the same windows. */
+/* Joins images with images and pooled channels with channels; elements that windows see run along loops of their own.
+ * Pools of one image run along the same windows. */
 static void join_windowed(msc_nester *n, const msc_op *op, int y) {
   bool pools = !msc_window_weights(op) && op->kind != OP_unfold;
   if (op->kind == OP_unfold) {
@@ -177,7 +177,7 @@ static void join_split(msc_nester *n, const msc_op *op, const int *in, int y) {
     join_along(n, in[0], msc_nest_find_value(n, &op->out[i]), msc_op_int(op, "dim"));
 }
 
-/* Cut dimensions differ in size, or shift: those that stay whole agree. */
+/* Joins the dimensions in which a slice or pad begins at 0: in the others its elements are shifted. */
 static void join_shifted(msc_nester *n, const msc_op *op, const char *first, int x, int y) {
   int64_t v[MSC_MAX_RANK];
   msc_op_ints(op, first, v, MSC_MAX_RANK);
@@ -189,7 +189,7 @@ static void join_slice(msc_nester *n, const msc_op *op, const int *in, int y) {
 }
 static void join_pad(msc_nester *n, const msc_op *op, const int *in, int y) { join_shifted(n, op, "low", in[0], y); }
 
-/* table [pre, v, post], indices [*], y [pre, *, post]. */
+/* Joins the dimensions of a gather: table [pre, v, post], indices [*], y [pre, *, post]. */
 static void join_gather(msc_nester *n, const msc_op *op, const int *in, int y) {
   int r = rank_of(n, in[1]), axis = (int)msc_op_int(op, "axis");
   for (int d = 0; d < axis; d++) join_dims(n, in[0], d, y, d);
@@ -216,7 +216,7 @@ static void join_add_along(msc_nester *n, const msc_op *op, const int *in, int y
   join_along(n, in[0], in[1], -1), join_along(n, y, in[1], indexed_dim(op));
 }
 
-/* x [named, post], indices [*, m], blocks [*, post]. */
+/* Joins the dimensions of a gather of blocks: x [named, post], indices [*, m], blocks [*, post]. */
 static void join_named(msc_nester *n, int x, int indices, int blocks) {
   int lead = rank_of(n, indices) - 1, depth = (int)n->value[indices].value->type->dim[lead];
   for (int d = 0; d < lead; d++) join_dims(n, indices, d, blocks, d);
@@ -281,8 +281,8 @@ int msc_nest_own_axis(msc_nester *n, int v, int k, int64_t extent) {
   return *own - 1;
 }
 
-/* Ops of one kind and shape that nothing connects, as updates beside each other, run in the same loops; so do some ops
- * again and again, as sums over micro-batches. */
+/* Joins ops that repeat with a period and have one shape, though nothing connects them, so that they run in the same
+ * loops: updates beside each other, or sums over micro-batches. */
 static void join_ops_alike(msc_nester *n) {
   const msc_op *first = n->ops[0];
   size_t period = 1;

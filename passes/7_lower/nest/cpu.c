@@ -1,5 +1,5 @@
-/* cpu.c: the walk of a region in; how a CPU goes through it, out: elements of a vector, items, and how many of them are
- * handed to a thread at once. */
+/* cpu.c: how a CPU runs over the walk of a region: elements of a vector, items, and how many items a thread takes at
+ * once. */
 #include "passes/7_lower/nest/expand.h"
 
 static int count_value_bytes(const msc_instr *in) {
@@ -8,7 +8,7 @@ static int count_value_bytes(const msc_instr *in) {
   return (int)msc_dtype_bytes((msc_dtype)in->dtype);
 }
 
-/* Elements of a vector: the widest values that vary along the lanes fill it. */
+/* How many elements a vector has: the widest values that vary along the lanes fill it. */
 int msc_nest_cpu_lanes(const msc_nester *n) {
   int widest = 0;
   if (n->walk.lane < 0) return 1;
@@ -36,7 +36,7 @@ int64_t msc_nest_cpu_part(const msc_nester *n, int axis) {
   return points / rest < 1 ? 1 : (int64_t)(points / rest);
 }
 
-/* Items per work unit: about 64 KB or as much arithmetic, so that handing out work costs little. */
+/* How many items a thread takes at once: about 64 KB, or as much arithmetic, so that handing out work costs little. */
 static uint64_t grain_of(const msc_nester *n, const msc_nest_launch *l) {
   uint64_t work = l->bytes + l->flops, unit = 65536, grain;
   if (!l->extent || !work) return 1;

@@ -1,5 +1,5 @@
-/* expand.c: a value of a region and where it is looked at, in; the instructions that compute it there, out.
- * Elementwise ops become arithmetic, ops that move data become other coordinates. */
+/* expand.c: a value of a region and a view of it -> the instructions that compute the viewed element. Elementwise ops
+ * become arithmetic, ops that move data become other coordinates. */
 #include <math.h>
 #include <string.h>
 
@@ -72,7 +72,7 @@ uint16_t loop_transpose(msc_nester *n, const msc_value *result, const msc_view *
   return msc_nest_eval(n, msc_nest_find_value(n, op->in[0].value), &at);
 }
 
-/* Sum of the coordinates of dimensions [from, to) of t, row-major. */
+/* The row-major element number of the coordinates of dimensions [from, to) of t. */
 static uint16_t join_coords(msc_nester *n, const msc_type *t, int from, int to, const msc_view *view) {
   msc_type part = {.rank = to - from};
   msc_view at = {0};
@@ -82,7 +82,8 @@ static uint16_t join_coords(msc_nester *n, const msc_type *t, int from, int to, 
   return msc_nest_coord(n, &c);
 }
 
-/* Groups of dimensions with equal products: one to one stays, many results from one operand dimension are summed up. */
+/* Evaluates the operand of a reshape. Dimensions are grouped so that products of sizes are equal: a group of one to one
+ * keeps its coordinate; many result dimensions of one operand dimension are combined into its coordinate. */
 static uint16_t read_reshape(msc_nester *n, int x, int y, const msc_view *view) {
   const msc_type *a = n->value[x].value->type, *b = n->value[y].value->type;
   if (!n->value[x].def) return msc_nest_load(n, x, b, view);
@@ -179,7 +180,7 @@ static uint16_t predicate(msc_nester *n, const msc_op *op, uint16_t a, uint16_t 
   return msc_nest_compare(n, (msc_nest_predicate)p, a, b);
 }
 
-/* x^2, x^3, 1/x and square roots are common and need no logarithm. */
+/* a to the power b. The powers 2, 3, -1 and 1/2 are common and need no logarithm. */
 static uint16_t power(msc_nester *n, int exponent, uint16_t a, uint16_t b) {
   double e;
   if (!read_splat(n, exponent, &e)) return msc_nest_op(n, NEST_POW, a, b);
@@ -197,7 +198,7 @@ static uint16_t divide_checked(msc_nester *n, uint16_t a, uint16_t b) {
   return msc_nest_op(n, NEST_DIV, a, b);
 }
 
-/* The formula of elements x of the values v. */
+/* Computes a formula on elements x of the values v. */
 static uint16_t compute(msc_nester *n, const msc_formula *f, const int *v, const uint16_t *x) {
   static const uint8_t code[SCALAR_COUNT] = {
       [SCALAR_add] = NEST_ADD,     [SCALAR_sub] = NEST_SUB,   [SCALAR_mul] = NEST_MUL,

@@ -23,22 +23,22 @@ uint16_t msc_nest_coord_of(msc_nester *n, uint16_t instr);
 uint16_t msc_nest_coord_value(msc_nester *n, uint16_t c);
 uint16_t msc_nest_coord_of_dim(msc_nester *n, int v, int d);
 uint16_t msc_nest_move_coord(msc_nester *n, uint16_t c, int64_t factor, int64_t add); /* coordinate c * factor + add */
-/* is it one of a dimension of this size? */
+/* Is the coordinate one of a dimension of this size? */
 uint16_t msc_nest_is_inside(msc_nester *n, uint16_t c, int64_t size);
 uint16_t msc_nest_and(msc_nester *n, uint16_t a, uint16_t b);                          /* a and b; 0: nothing to ask */
 uint16_t msc_nest_eval_where(msc_nester *n, uint16_t ok, int v, const msc_view *view); /* v where ok holds */
-/* Reads v, which comes from outside, as a tensor of type t. */
+/* Loads an element of v, which comes from outside the region, as a tensor of type t. */
 uint16_t msc_nest_load(msc_nester *n, int v, const msc_type *t, const msc_view *view);
 msc_view msc_nest_stretch(const msc_nester *n, int v, const msc_view *view, int w);
 
 /* ---- nest/instr.c: reductions ---- */
 
-/* Begins to look at what is reduced over these axes, for a result that is wanted at the view: within, they run by
- * themselves.  Refuses where the view, but for the dimensions `but`, varies along them.  Returns what
- * msc_nest_close_reduction takes. */
+/* Opens a reduction over these axes, for a result that is wanted at the view: until it is closed, instructions run
+ * along these axes. Refuses where the view, except for the dimensions `but`, varies along them. The result is for
+ * msc_nest_close_reduction. */
 msc_inside msc_nest_open_reduction(msc_nester *n, uint16_t over, const msc_view *view, int rank, unsigned but);
 void msc_nest_close_reduction(msc_nester *n, msc_inside outer);
-/* x, of which axes `over` are reduced; they are open. */
+/* Reduces x over axes `over`, which must be open. */
 uint16_t msc_nest_reduce(msc_nester *n, int kind, uint16_t x, uint16_t over);
 
 /* ---- an element of a result by its row in loop.def ---- */
@@ -55,7 +55,8 @@ msc_loop_fn loop_unfold, loop_fold;
 /* ---- nest/expand_index.c ---- */
 
 uint16_t msc_nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t rows, uint16_t *out_ok);
-/* Number of the block of t that the numbers at the view's first coordinates name, and whether it is there. */
+/* The number of the block of t that the indices at the view's first coordinates name, and whether there is such a
+ * block. */
 uint16_t msc_nest_named_offset(msc_nester *n, const msc_op *op, int indices, const msc_view *view, const msc_type *t,
                                uint16_t *out_ok);
 

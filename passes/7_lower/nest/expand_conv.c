@@ -1,5 +1,5 @@
-/* expand_conv.c: ops whose windows slide over h and w, in; instructions, out.  The elements of a window are axes of
- * their own: those of the weights, or of the op alone.  What is loaded beside the image is 0 and is passed over. */
+/* expand_conv.c: ops whose windows slide over h and w -> instructions. The elements of a window are axes of their own:
+ * those of the weights, or of the op alone. Elements beside the image are 0 and are skipped. */
 #include <math.h>
 
 #include "ir/conv.h"
@@ -25,14 +25,14 @@ static uint16_t coord_of_axis(msc_nester *n, int axis) {
   return msc_nest_coord(n, &c);
 }
 
-/* c + factor * axis */
+/* The coordinate c + factor * axis. */
 static uint16_t step_along(msc_nester *n, uint16_t c, int axis, int64_t factor) {
   msc_coord m = n->coord[c];
   if (axis >= 0) m.a.coef[axis] += factor;
   return msc_nest_coord(n, &m);
 }
 
-/* Where element k of window o is in x; *ok is false where that is beside it. */
+/* The position in x of element k of window o; *ok: it is inside x. */
 static uint16_t find_element(msc_nester *n, const msc_window *w, int axis, uint16_t o, uint16_t *ok) {
   uint16_t c = step_along(n, msc_nest_move_coord(n, o, w->stride, -w->low), axis, w->dilation);
   bool beyond = (w->y - 1) * w->stride + (w->kernel - 1) * w->dilation - w->low >= w->x;
@@ -40,7 +40,7 @@ static uint16_t find_element(msc_nester *n, const msc_window *w, int axis, uint1
   return c;
 }
 
-/* The window whose element k is i; *ok is false where there is none. */
+/* The window whose element k is at position i; *ok: there is one. */
 static uint16_t find_window(msc_nester *n, const msc_window *w, int axis, uint16_t i, uint16_t *ok) {
   uint16_t c = step_along(n, msc_nest_move_coord(n, i, 1, w->low), axis, -w->dilation);
   if (w->stride > 1) {
@@ -54,10 +54,10 @@ static uint16_t find_window(msc_nester *n, const msc_window *w, int axis, uint16
   return c;
 }
 
-/* True if only every stride-th element of a window can lie on an element of x. */
+/* Can only every stride-th element of a window lie on an element of x? */
 static bool skips_elements(const msc_window *w) { return w->stride > 1 && w->dilation == 1; }
 
-/* Windows, of the dimension alone, that may lie on an element of x. */
+/* How many windows, along this dimension, may lie on an element of x. */
 static int64_t windows_over(const msc_window *w) {
   return skips_elements(w) ? (w->kernel + w->stride - 1) / w->stride : w->kernel;
 }
@@ -84,7 +84,7 @@ static uint16_t add_coords(msc_nester *n, uint16_t a, uint16_t b) {
   return msc_nest_coord(n, &sum);
 }
 
-/* Value v, or `fill` where ok is false. */
+/* Evaluates v where `ok` holds, and `fill` elsewhere. */
 static uint16_t read_or_fill(msc_nester *n, int v, const msc_view *view, uint16_t ok, double fill) {
   uint16_t x = msc_nest_eval_where(n, ok, v, view);
   if (!ok || fill == 0) return x; /* such loads are 0 */
@@ -104,13 +104,14 @@ static uint16_t rest_of_coord(msc_nester *n, uint16_t c, int64_t per) {
   return msc_nest_coord_of(n, msc_nest_op(n, NEST_REM, msc_nest_coord_value(n, c), msc_nest_dim(n, per)));
 }
 
-/* Channel number `at` of channel o's group, as a channel of the whole image with `per` in each group. */
+/* Channel number `at` of the group that channel o belongs to, as a channel of the whole image with `per` channels in
+ * each group. */
 static uint16_t channel(msc_nester *n, const msc_conv *c, uint16_t o, int64_t per_o, int64_t per, int axis) {
   if (c->groups == 1) return coord_of_axis(n, axis);
   return step_along(n, msc_nest_move_coord(n, divide_coord(n, o, per_o), per, 0), axis, 1);
 }
 
-/* The sum over these axes of x where ok holds, times w, for a result that is wanted at the view. */
+/* The sum over these axes of x, where ok holds, times w, for a result that is wanted at the view. */
 static uint16_t sum_products(msc_nester *n, const msc_view *view, uint16_t over, int x, const msc_view *at, uint16_t ok,
                              int w, const msc_view *at_w) {
   msc_inside outer = msc_nest_open_reduction(n, over, view, 4, 0);
@@ -210,7 +211,7 @@ static double lowest_of(msc_dtype d) {
   return msc_dtype_class_of(d) == MSC_CLASS_INT ? -ldexp(1, bits - 1) : 0;
 }
 
-/* Element number in the window, as i64. */
+/* The number of an element in its window, as i64. */
 static uint16_t element_number(msc_nester *n, const sliding *s) {
   msc_affine a = {0};
   if (s->kernel[0] >= 0) a.coef[s->kernel[0]] = s->c.dim[1].kernel;
@@ -218,7 +219,7 @@ static uint16_t element_number(msc_nester *n, const sliding *s) {
   return msc_nest_add(n, (msc_instr){.code = NEST_INDEX, .dtype = MSC_I64}, &a, 0);
 }
 
-/* The first element that is the largest, or NaN. */
+/* Finds the first element that is the largest, or NaN. */
 static uint16_t find_first_largest(msc_nester *n, const sliding *s, uint16_t x, uint16_t ok) {
   uint16_t most = msc_nest_reduce(n, MSC_MAX, x, s->over), at = element_number(n, s);
   uint16_t none = msc_nest_dim(n, s->c.dim[0].kernel * s->c.dim[1].kernel);
@@ -229,8 +230,7 @@ static uint16_t find_first_largest(msc_nester *n, const sliding *s, uint16_t x, 
   return msc_nest_cast(n, msc_nest_reduce(n, MSC_MIN, first, s->over), MSC_I32);
 }
 
-/* Elements of window o, of the dimension alone, that lie inside: from the first one that is not before it
- * to the last. */
+/* How many elements of window o, along this dimension, lie inside the image. */
 static uint16_t count_inside(msc_nester *n, const msc_window *w, uint16_t o) {
   uint16_t at = msc_nest_coord_value(n, msc_nest_move_coord(n, o, w->stride, -w->low)),
            d = msc_nest_dim(n, w->dilation);

@@ -3,7 +3,8 @@
 #include "ir/abi/philox.h"
 #include "passes/7_lower/nest/expand.h"
 
-/* Row number of an index value in this rank's part, and whether it lies there; checks it against the whole. */
+/* The row of this rank's part that an index names, and whether the index lies in the part; checks it against the
+ * whole. */
 uint16_t msc_nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t rows, uint16_t *out_ok) {
   const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start)), *whole = msc_op_attr(op, MSC_FACT(whole));
   uint16_t row = msc_nest_cast(n, index, MSC_I64);
@@ -17,7 +18,7 @@ uint16_t msc_nest_row(msc_nester *n, const msc_op *op, uint16_t index, int64_t r
   return row;
 }
 
-/* Where x is looked at through `at`, which is valid where `ok`; zeros elsewhere. */
+/* Evaluates x at the view, which is valid where `ok` holds; zeros elsewhere. */
 static uint16_t read_or_zero(msc_nester *n, uint16_t ok, int x, const msc_view *at) {
   uint16_t v = msc_nest_eval_where(n, ok, x, at);
   if (!n->value[x].def) return v; /* loads give 0 elsewhere */
@@ -51,7 +52,7 @@ uint16_t loop_take_along(msc_nester *n, const msc_value *result, const msc_view 
   return read_or_zero(n, ok, x, &at);
 }
 
-/* Number k of the place that indices [*, m] name at the view's first coordinates; only the first one is cut between
+/* Index number k of those that indices [*, m] hold at the view's first coordinates; only the first one is cut between
  * ranks. */
 static uint16_t find_named_row(msc_nester *n, const msc_op *op, int indices, const msc_view *view, int k, int64_t size,
                                uint16_t *out_ok) {
@@ -120,13 +121,13 @@ uint16_t loop_iota(msc_nester *n, const msc_value *result, const msc_view *view)
 
 /* ---- random ---- */
 
-/* Element k of a scalar operand. */
+/* Loads the scalar operand k. */
 static uint16_t scalar_operand(msc_nester *n, const msc_op *op, int k) {
   msc_view none = {0};
   return msc_nest_eval(n, msc_nest_find_value(n, op->in[k].value), &none);
 }
 
-/* The random word of the element of t at the view; operand `key` is the seed, the next one the step. */
+/* The random word of the element of t at the view. Operand `key` is the seed, the next one the step. */
 static uint16_t random_word(msc_nester *n, const msc_op *op, int key, const msc_type *t, const msc_view *view) {
   msc_type whole = *t;
   int64_t number[MSC_MAX_RANK], stride = 1;

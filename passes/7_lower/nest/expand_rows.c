@@ -1,5 +1,5 @@
-/* expand_rows.c: ops with reductions inside and optimizer steps, in; instructions, out.
- * A reduced dimension becomes an axis of its own; what is looked at on it and on the result's axes shares its loop. */
+/* expand_rows.c: ops with reductions inside, and optimizer steps -> instructions. A reduced dimension becomes an axis
+ * of its own; values that vary along it and along the result's axes share its loop. */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 static msc_dtype dtype_of_instr(const msc_nester *n, uint16_t x) { return (msc_dtype)n->instr[x].dtype; }
 
-/* A sum over what may be cut: in the order that the op's `blocks` says. */
+/* Sums over a dimension that may be cut, in the order that the op's `blocks` says. */
 static uint16_t reduce_in_order(msc_nester *n, const msc_op *op, int kind, uint16_t x, uint16_t over) {
   const msc_attr_value *blocks = kind == MSC_SUM ? msc_op_attr(op, MSC_FACT(blocks)) : NULL;
   n->op_blocks = (uint8_t)(blocks && blocks->i > 0 && blocks->i <= MSC_MAX_SUM_BLOCKS ? blocks->i : 0);
@@ -16,7 +16,7 @@ static uint16_t reduce_in_order(msc_nester *n, const msc_op *op, int kind, uint1
   return y;
 }
 
-/* Makes dimensions `dims` of the view of v run along their own axes; their mask. */
+/* Makes dimensions `dims` of the view of v run along axes of their own; returns the mask of these. */
 static uint16_t own_axes(msc_nester *n, int v, unsigned dims, msc_view *view) {
   uint16_t over = 0;
   for (int d = 0; d < n->value[v].value->type->rank; d++) {
@@ -33,7 +33,7 @@ static int64_t count_reduced(const msc_op *op, int64_t local) {
   return count ? count->i : local;
 }
 
-/* x / count; a scalar, so that batch sizes share a kernel. */
+/* x / count, where count is a scalar of the launch, so that all batch sizes share a kernel. */
 static uint16_t divide_by(msc_nester *n, uint16_t x, int64_t count) {
   return msc_nest_op(n, NEST_DIV, x, msc_nest_scalar(n, dtype_of_instr(n, x), (double)count));
 }
@@ -96,7 +96,7 @@ typedef struct {
   msc_inside inside; /* the reductions over the axis */
 } rows;
 
-/* A column of x as a number; in 32 bits, which compare faster, where they suffice. */
+/* The number of a column of x; in 32 bits, which compare faster, where they suffice. */
 static uint16_t column_number(msc_nester *n, uint16_t column, const msc_type *x) {
   uint16_t v = msc_nest_coord_value(n, column);
   return x->dim[x->rank - 1] <= INT32_MAX ? msc_nest_cast(n, v, MSC_I32) : v;
@@ -146,15 +146,15 @@ uint16_t loop_softmax(msc_nester *n, const msc_value *result, const msc_view *vi
   return msc_nest_op(n, NEST_DIV, msc_nest_op(n, NEST_EXP, shift, 0), r.s);
 }
 
-/* x[label], of which `ok` says whether it is there. */
+/* Loads x[label]; `ok`: the label is in this rank's part. */
 static uint16_t read_label(msc_nester *n, int x, const msc_view *view, uint16_t row, uint16_t ok) {
   msc_view at = *view;
   at.at[n->value[x].value->type->rank - 1] = msc_nest_coord_of(n, row);
   return msc_nest_eval_where(n, ok, x, &at);
 }
 
-/* The same as a sum over the row, which a GPU's threads read anyway: none of them reads what another's result may lie
- * on. */
+/* Finds x[label] as a sum over the row, which a GPU's threads read in any case: so none of them reads an element that
+ * another's result may lie on. */
 static uint16_t find_label(msc_nester *n, const rows *r, uint16_t column, uint16_t row) {
   uint16_t is_it = msc_nest_compare(n, NEST_EQ, msc_nest_cast(n, row, dtype_of_instr(n, column)), column);
   msc_inside outer = open_again(n, r);
@@ -164,7 +164,7 @@ static uint16_t find_label(msc_nester *n, const rows *r, uint16_t column, uint16
   return hit;
 }
 
-/* The class that the row's label names; 0 where it is ignored, which *out_keep tells; out_keep 0: none is. */
+/* The class that the row's label names; 0 where the label is ignored. *out_keep: it is not ignored; 0: no label is. */
 static uint16_t read_class(msc_nester *n, const msc_op *op, int labels, const msc_view *view, uint16_t *out_keep) {
   uint16_t label = msc_nest_eval(n, labels, view);
   *out_keep = 0;
@@ -298,8 +298,8 @@ static uint16_t average(const update *u, const char *b, uint16_t m, uint16_t x) 
   return add_instr(u, mul_instr(u, read_rate(u, b), m), mul_instr(u, one_less(u, b), x));
 }
 
-/* 1 - b^t = 1 - exp(t log b) in f64: at the first steps nearly everything cancels.  Or what stands in t, in the type of
- * the arithmetic. */
+/* 1 - b^t = 1 - exp(t log b), in f64, since nearly everything cancels at the first steps. If the operand t holds that
+ * number already, loads it in the type of the arithmetic. */
 static uint16_t correct_bias(const update *u, const char *b) {
   if (u->bias[0]) return u->bias[!strcmp(b, "beta2")];
   uint16_t t = msc_nest_cast(u->n, u->in[4], MSC_F64),

@@ -1,5 +1,5 @@
-/* finish.c: instructions and their walk in; a launch out: the program with slots for its sizes, the
- * sizes, the items. */
+/* finish.c: instructions and their walk -> a launch: the program with slots for its sizes, the sizes, the number of
+ * items. */
 #include <string.h>
 
 #include "passes/7_lower/nest/expand.h"
@@ -35,7 +35,7 @@ static msc_slots slots_of(msc_nester *n, const msc_affine *a) {
   return s;
 }
 
-/* The outermost item axis needs no size: it ends where the items end. */
+/* Does the program need the size of the axis? The outermost item axis ends where the items end. */
 static bool reads_size(const msc_nester *n, int axis) {
   const msc_nest_walk *w = &n->walk;
   if (axis == w->clipped || axis == w->lane || axis == w->across) return w->kind != MSC_NEST_MAP || n->num_axes > 1;
@@ -70,7 +70,7 @@ static msc_instr *set_instrs(msc_nester *n, msc_arena *arena, msc_program_head *
   return out;
 }
 
-/* Only buffers that are used are handed over. */
+/* Lists the buffers that the program uses. */
 static void set_buffers(const msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
   msc_program_head *h = &out->program.head;
   uint32_t used = n->checks ? 1u << (n->num_buffers - 1) : 0, *number = msc_new_array(arena, uint32_t, n->num_buffers);

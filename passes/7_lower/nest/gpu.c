@@ -47,7 +47,7 @@ static bool divides(const msc_nester *n, uint16_t i, int64_t v) {
 
 static bool varies_along_lane(const msc_nester *n, uint16_t i, int lane) { return i && (n->instr[i].axes >> lane & 1); }
 
-/* May vectors of v elements go through this access? */
+/* Can this access be made by vectors of v elements? */
 static bool takes_vector(const msc_nester *n, int i, int64_t v) {
   const msc_instr *in = &n->instr[i];
   int lane = n->walk.lane;
@@ -105,7 +105,7 @@ static void row_shape(const msc_nester *n, msc_nest_launch *l) {
   h->threads = (uint16_t)(team * rows), h->per_block = (uint16_t)rows, l->extent = msc_nest_points(n, n->walk.items);
 }
 
-/* Columns are threads side by side; who is left over strides along the rows. */
+/* Lays threads along the columns; the remaining ones stride along the rows. */
 static void column_shape(const msc_nester *n, msc_nest_launch *l) {
   msc_program_head *h = &l->program.head;
   int axis = outer_reduced(n);
@@ -126,8 +126,8 @@ static void square_shape(const msc_nester *n, msc_nest_launch *l) {
               msc_nest_divide_up((uint64_t)n->extent[w->lane], MSC_SQUARE);
 }
 
-/* Enough parts for all multiprocessors to have a few blocks; each long enough for its threads, and
- * for whole vectors. */
+/* The length of a part of the axis: so that all multiprocessors get a few blocks, and each part is long enough for its
+ * threads and for whole vectors. */
 int64_t msc_nest_gpu_part(const msc_nester *n, int axis) {
   enum { BLOCKS = 512, COLUMNS = 64, LEAST_ROWS = 32, LEAST_RUN = 2048 };
   bool run = axis == n->walk.lane;
@@ -137,7 +137,7 @@ int64_t msc_nest_gpu_part(const msc_nester *n, int axis) {
   return (int64_t)(part < least ? least : msc_nest_divide_up(part, least) * least);
 }
 
-/* A thread has its items to itself. */
+/* Gives each item to one thread. */
 static void thread_shape(const msc_nester *n, msc_nest_launch *l, int threads) {
   msc_program_head *h = &l->program.head;
   h->threads = (uint16_t)threads, h->per_block = (uint16_t)(threads * h->lanes);

@@ -1,5 +1,5 @@
-/* instr.c: instructions, coordinates, reductions and values of a region, made for the files that expand ops.
- * What is asked for twice in the same way is made once.  Recursion is as deep as the region, at most MSC_NEST_OPS. */
+/* instr.c: makes instructions, coordinates, reductions and values of a region, for the files that expand ops. An equal
+ * request is answered by the same instruction. Recursion is as deep as the region, at most MSC_NEST_OPS. */
 #include <string.h>
 
 #include "passes/7_lower/nest/expand.h"
@@ -58,7 +58,7 @@ int msc_nest_dim_slot(msc_nester *n, int64_t v) {
   return n->num_dims++ + 2;
 }
 
-/* An integer that the launch brings along, as i64. */
+/* An integer that the launch supplies, as i64. */
 uint16_t msc_nest_dim(msc_nester *n, int64_t v) {
   int slot = msc_nest_dim_slot(n, v);
   if (slot < 2) return msc_nest_number(n, MSC_I64, slot);
@@ -73,7 +73,7 @@ uint16_t msc_nest_start(msc_nester *n, int64_t number) {
   return msc_nest_add(n, (msc_instr){.code = NEST_DIM, .dtype = MSC_I64, .imm = (int8_t)n->num_dims++}, NULL, 0);
 }
 
-/* A float that the launch brings along; 0, 1 and -1 are part of the code. */
+/* A float that the launch supplies; 0, 1 and -1 are part of the code. */
 uint16_t msc_nest_scalar(msc_nester *n, msc_dtype dtype, double v) {
   dtype = msc_compute_dtype(dtype);
   if (v == 0 || v == 1 || v == -1) return msc_nest_number(n, dtype, v);
@@ -105,7 +105,7 @@ uint16_t msc_nest_and(msc_nester *n, uint16_t a, uint16_t b) {
   return !a ? b : !b ? a : msc_nest_op(n, NEST_AND, a, b);
 }
 
-/* The launch reports `fault` where `ok` is false. */
+/* Makes the launch report `fault` where `ok` is false. */
 void msc_nest_check(msc_nester *n, msc_kernel_fault fault, uint16_t ok) {
   msc_nest_add(n, (msc_instr){.code = NEST_CHECK, .dtype = MSC_I1, .imm = (int8_t)fault, .arg = {ok, n->inside.guard}},
                NULL, 0);
@@ -125,7 +125,7 @@ uint16_t msc_nest_coord(msc_nester *n, const msc_coord *c) {
 
 uint16_t msc_nest_coord_of(msc_nester *n, uint16_t instr) { return msc_nest_coord(n, &(msc_coord){.instr = instr}); }
 
-/* c * factor + add */
+/* The coordinate c * factor + add. */
 uint16_t msc_nest_move_coord(msc_nester *n, uint16_t c, int64_t factor, int64_t add) {
   msc_coord m = n->coord[c];
   for (int i = 0; i < MSC_NEST_AXES; i++) m.a.coef[i] *= factor;
@@ -159,7 +159,8 @@ msc_view msc_nest_view_of(msc_nester *n, int v) {
   return view;
 }
 
-/* Operand w of a value looked at through `view`: dimensions aligned from the right, size 1 stretches. */
+/* The view of operand w of a value that is viewed through `view`: dimensions are aligned from the right, and size 1 is
+ * broadcast. */
 msc_view msc_nest_stretch(const msc_nester *n, int v, const msc_view *view, int w) {
   const msc_type *t = n->value[v].value->type, *u = n->value[w].value->type;
   msc_view out = {0}; /* coordinate 0 is the constant 0 */
@@ -190,7 +191,7 @@ static bool coord_varies(const msc_nester *n, const msc_coord *c, uint16_t axes)
   return (msc_affine_axes(&c->a) | n->instr[c->instr].axes) & axes;
 }
 
-/* What of a condition is the same all along these axes; 0: nothing. */
+/* The part of a condition that does not vary along these axes; 0: none. */
 static uint16_t guard_without(msc_nester *n, uint16_t condition, uint16_t axes) {
   const msc_instr *in = &n->instr[condition];
   if (!(in->axes & axes)) return condition;
@@ -198,8 +199,8 @@ static uint16_t guard_without(msc_nester *n, uint16_t condition, uint16_t axes) 
                               : 0;
 }
 
-/* Positions on these axes are others inside than outside, so nothing that knows one goes in.  What a part of the guard
- * that is left outside keeps in range varies as that part does, and so has stayed outside, too. */
+/* Positions on the reduced axes are different inside the reduction, so no condition that depends on them is kept
+ * inside. Accesses that such a condition keeps in range vary along the same axes, so they stay outside too. */
 msc_inside msc_nest_open_reduction(msc_nester *n, uint16_t over, const msc_view *view, int rank, unsigned but) {
   msc_inside outer = n->inside;
   for (int d = 0; d < rank; d++)
@@ -212,7 +213,7 @@ msc_inside msc_nest_open_reduction(msc_nester *n, uint16_t over, const msc_view 
 
 void msc_nest_close_reduction(msc_nester *n, msc_inside outer) { n->inside = outer; }
 
-/* Along an axis on which x is constant nothing needs to run. */
+/* Reduces x over the axes, except those along which x is constant, which need no loop. */
 uint16_t msc_nest_reduce(msc_nester *n, int kind, uint16_t x, uint16_t over) {
   uint16_t idle = over & (uint16_t)~n->instr[x].axes;
   if (over & (uint16_t)~n->inside.open) return msc_nest_refuse(n, "a reduction that was not begun");

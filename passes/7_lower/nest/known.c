@@ -1,5 +1,5 @@
-/* known.c: a region in; the place where the answer about regions just like it is remembered, out.
- * Networks repeat their layers: most of what passes ask has been asked before. */
+/* known.c: finds the place where the answer about an equal region is remembered. Networks repeat their layers: most of
+ * what passes ask has been asked before. */
 #include <xxhash.h>
 
 #include "ir/alias.h"
@@ -33,7 +33,7 @@ static void add_key_word(signature *s, uint64_t word) {
 
 static void add_pointer(signature *s, const void *interned) { add_key_word(s, (uintptr_t)interned); }
 
-/* The first of those met that lies in its memory. */
+/* Adds the number of the first value from outside that lies in the same memory as v. */
 static void add_memory(signature *s, const msc_value *v) {
   size_t first = 0;
   const msc_value *root = msc_memory_of(v).root;
@@ -43,7 +43,7 @@ static void add_memory(signature *s, const msc_value *v) {
   s->outside[s->num_outside++] = v;
 }
 
-/* A result of op k of the region, or the number of a value from outside. */
+/* Adds a value: as a result of op k of the region, or by the number of a value from outside. */
 static void add_value_words(signature *s, const msc_value *v) {
   for (size_t k = 0; v->def && k < s->r->num_ops; k++)
     if (s->r->ops[k] == v->def) {

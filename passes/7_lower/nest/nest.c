@@ -1,6 +1,6 @@
-/* nest.c: the ops of a region in; whether they are one kernel, and its launches, out.
- * The road: values and joined dimensions (nest/axes.c), instructions (nest/expand*.c, nest/instr.c), the walk
- * (nest/walk.c), two launches where one would be slow (nest/split.c), the program (nest/finish.c). */
+/* nest.c: decides whether the ops of a region are one kernel, and makes its launches. Steps: values and joined
+ * dimensions (nest/axes.c), instructions (nest/expand*.c, nest/instr.c), the walk (nest/walk.c), two launches where one
+ * would be slow (nest/split.c), the program (nest/finish.c). */
 #include "passes/7_lower/nest/nest.h"
 
 #include <string.h>
@@ -102,7 +102,7 @@ static bool add_results(msc_nester *n, const msc_nest_region *r) {
 
 /* ---- roots ---- */
 
-/* The value that a store to `memory` needs: storing rounds by itself. */
+/* The value before it is rounded to the type of `memory`, which the store does by itself. */
 static uint16_t not_rounded(const msc_nester *n, uint16_t x, uint8_t memory) {
   return n->instr[x].code == NEST_ROUND && n->instr[x].imm == (int8_t)memory ? n->instr[x].arg[0] : x;
 }
@@ -115,7 +115,7 @@ static void store_result(msc_nester *n, int v, int buffer) {
                &at, 0);
 }
 
-/* What a scatter does with one update: adds it to block `row` of those that are `step` elements apart, where `ok`. */
+/* A scatter's update: it is added to block `row` of those that are `step` elements apart, where `ok`. */
 typedef struct {
   uint16_t row, ok;
   uint16_t over;       /* axes of positions, which are gone through in order */
@@ -174,8 +174,8 @@ static void scatter_named(msc_nester *n, const msc_op *op, int indices, int upda
   s->row = msc_nest_named_offset(n, op, indices, view, t, &s->ok);
 }
 
-/* The rows are dealt to so many threads beside each other: each has every `parts`-th row, and passes over the positions
- * that name another.  A power of two. */
+/* How many parts the rows are dealt to: each thread has every `parts`-th row, and skips positions that name another
+ * row. A power of two. */
 static int64_t row_parts(const msc_nester *n, const scattering *s, const msc_type *updates) {
   int64_t positions = (int64_t)msc_nest_points(n, s->over),
           columns = msc_type_elems(updates) / (positions ? positions : 1), parts = 1;
@@ -183,7 +183,7 @@ static int64_t row_parts(const msc_nester *n, const scattering *s, const msc_typ
   return parts;
 }
 
-/* Each item owns the rows of one part.  Returns how many rows an item owns. */
+/* Lets each item own the rows of one part. Returns how many rows an item owns. */
 static uint16_t own_rows(msc_nester *n, int v, scattering *s, msc_affine *fill, int64_t parts) {
   int axis = msc_nest_own_axis(n, v, 0, parts);
   if (axis < 0) return msc_nest_dim(n, s->rows);
@@ -199,9 +199,8 @@ static uint16_t own_rows(msc_nester *n, int v, scattering *s, msc_affine *fill, 
   return msc_nest_select(n, one_more, msc_nest_dim(n, s->rows / parts + 1), msc_nest_dim(n, s->rows / parts));
 }
 
-/* Makes the instructions that add each update to its row.  On a CPU, and where the order counts, a FILL makes the
- * result zeros and positions are gone through in order; else all positions add at once to a result that is zeros
- * already. */
+/* Makes the instructions that add each update to its row. On a CPU, and where the order counts, a FILL makes the result
+ * zeros and positions are added in order; else all positions add at once to a result that is zeros already. */
 static void scatter_result(msc_nester *n, int v, int buffer) {
   const msc_op *op = n->value[v].def;
   int updates = msc_nest_find_value(n, op->in[1].value), indices = msc_nest_find_value(n, op->in[0].value);
@@ -299,7 +298,7 @@ static bool build(msc_nester *n, const msc_nest_region *r, msc_nest_info *out_in
 
 /* ---- one op ---- */
 
-/* Buffers of the op beyond operands and results, then the launches. */
+/* Describes the op's further buffers, and finishes the launches. */
 static void finish_launches(msc_nester *n, msc_arena *arena, const msc_op *op, const msc_nest_info *info,
                             msc_nest_launch *out) {
   int next = op->num_in + op->num_out;
@@ -315,7 +314,7 @@ static void finish_launches(msc_nester *n, msc_arena *arena, const msc_op *op, c
   }
 }
 
-/* The region that an op is: itself, or those inside it. */
+/* Makes the region of an op: the op itself, or the ops inside it. */
 static bool region_of(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_region *out) {
   const msc_op **ops = msc_new_array(arena, const msc_op *, MSC_NEST_OPS);
   const msc_value **in = msc_new_array(arena, const msc_value *, op->num_in),
@@ -340,7 +339,7 @@ static bool build_region(msc_nester *n, msc_arena *arena, const msc_op *op, msc_
   return !n->failed;
 }
 
-/* Operand `part` of a concat goes to its place in the result, or result `part` of a split comes from its place in the
+/* Copies operand `part` of a concat to its place in the result, or result `part` of a split from its place in the
  * operand: `before` elements of the dimension from the begin. */
 static bool build_part(msc_nester *n, const msc_op *op, int part, int64_t before, msc_nest_info *out_info) {
   bool joins = op->kind == OP_concat;
@@ -365,7 +364,7 @@ static bool build_part(msc_nester *n, const msc_op *op, int part, int64_t before
   return !n->failed && msc_nest_choose_walk(n);
 }
 
-/* A concat or split by itself: one copy per part, so that each is a plain one. */
+/* Makes a concat or split that is alone: a copy per part. */
 static bool build_parts(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info,
                         msc_nest_launch **out_launch) {
   int64_t dim = msc_op_int(op, "dim"), before = 0;
@@ -409,8 +408,8 @@ static bool goes_over_once(const msc_nester *n, const msc_instr *store) {
   return w->num_launches == 1 || (w->num_launches == 2 && w->kind == MSC_NEST_ROW && w->chunk_axis < 0);
 }
 
-/* Loads of the operand are at the very element that is stored, in the last phase at the latest.  `once`: or the store
- * is of what was reduced. */
+/* Are all loads of the operand of the very element that is stored, and in the last phase at the latest? `once`: it is
+ * also enough that the store is of what was reduced from it. */
 static bool reads_only_its_own(const msc_nester *n, int in, int out, bool once) {
   const msc_instr *store = NULL;
   int place = 0;
@@ -454,7 +453,7 @@ static const answer *keep_answer(msc_nester *n, const void **place, bool yes, co
   return a;
 }
 
-/* An op by itself. */
+/* Answers a question about an op that is a kernel by itself. */
 static const answer *ask(msc_nester *n, const msc_op *op, uint32_t question,
                          bool (*find)(msc_nester *n, msc_arena *arena, const msc_op *op, uint32_t question,
                                       msc_nest_info *out_info)) {

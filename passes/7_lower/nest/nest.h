@@ -42,7 +42,7 @@ typedef enum {
   MSC_NEST_SCATTER,   /* scatter_add, add_along, scatter_nd_add */
 } msc_nest_kind;
 
-/* What a kernel writes to its flag, which starts as 0. */
+/* What a kernel writes to its error flag, which is 0 before. */
 typedef enum {
   MSC_FAULT_NONE,
   MSC_FAULT_INDEX /* out of range */,
@@ -70,7 +70,7 @@ bool msc_nest_fits(msc_nester *nester, size_t num_ops, const msc_op *const *ops,
 /* Is this op a generated kernel, or a part of one?  (no collective, no product by the library, no constant of many
  * values) */
 bool msc_nest_can_fuse(const msc_op *op);
-/* Scratch an op's kernels need, before any code is made: memory is planned first. */
+/* The bytes of scratch that an op's kernels need, known before any code is made, since memory is planned first. */
 uint64_t msc_scratch_bytes(msc_nester *nester, const msc_op *op);
 /* May result `out` lie in the buffer of operand `in`?  (every element is read before, or by, the item
  * that writes it) */

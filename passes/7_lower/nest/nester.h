@@ -1,4 +1,4 @@
-/* nester.h: working memory of this folder: from ops to the program of program.h. */
+/* nester.h: the working memory of this folder, in which the ops of a region become the program of program.h. */
 #ifndef MSC_PASSES_NESTER_H
 #define MSC_PASSES_NESTER_H
 
@@ -17,7 +17,7 @@ typedef struct {
   uint16_t instr;
 } msc_coord;
 
-/* Where a value is looked at: a coordinate number per dimension. */
+/* A view of a value: the element that is wanted, as a coordinate per dimension. */
 typedef struct {
   uint16_t at[MSC_MAX_RANK];
 } msc_view;
@@ -36,13 +36,13 @@ typedef struct {
   msc_view view;
 } msc_memo;
 
-/* Where instructions are made for. */
+/* The context of the instructions that are being made. */
 typedef struct {
   uint16_t guard; /* loads are made where this is true; 0: everywhere */
   uint16_t open;  /* axes of the reductions around: mask */
 } msc_inside;
 
-/* How the iteration space is run through. */
+/* The walk: how the loops run over the iteration space. */
 typedef struct {
   msc_nest_kind kind;
   uint16_t items, reduced, tail; /* masks of axes */
@@ -123,8 +123,8 @@ int msc_nest_add_value(msc_nester *n, const msc_value *v, const msc_op *def);
 int msc_nest_find_value(const msc_nester *n, const msc_value *v);
 /* Axis of dimension d of value v, made on first use; -1: size 1. */
 int msc_nest_axis(msc_nester *n, int v, int d);
-/* Axis k of so many elements that looking at v runs along and that is no dimension of any value; -1: one element.  Ops
- * that look at v alike share it. */
+/* Axis k, of so many elements, for the evaluation of v alone, which is no dimension of any value; -1: one element. Ops
+ * that evaluate v in the same way share it. */
 int msc_nest_own_axis(msc_nester *n, int v, int k, int64_t extent);
 
 /* ---- nest/instr.c ---- */
@@ -167,8 +167,8 @@ static inline uint64_t msc_nest_divide_up(uint64_t a, uint64_t b) { return a / b
 
 /* ---- nest/split.c ---- */
 
-/* Reductions too long for few items run in two launches with scratch between; what is added to, in whatever order, is
- * zeros before.  Decides and changes the walk; the scratch. */
+/* Decides whether a reduction that is too long for few items runs in two launches with scratch between, and changes the
+ * walk; sums in any order start from zeros. Returns the bytes of scratch. */
 uint64_t msc_nest_choose_split(msc_nester *n);
 
 typedef struct {
@@ -180,7 +180,7 @@ void msc_nest_split(msc_nester *n, msc_arena *arena, msc_nest_part out_part[MSC_
 
 /* ---- nest/known.c ---- */
 
-/* What shall be one kernel. */
+/* The ops that shall be one kernel. */
 typedef struct {
   size_t num_ops, num_in, num_out;
   const msc_op *const *ops;

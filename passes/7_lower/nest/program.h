@@ -24,7 +24,7 @@ typedef enum {
 /* Facts of a row of code.def. */
 enum { NEST_PLACE = 1, NEST_MEMORY = 2, NEST_ROOT = 4, NEST_ADDRESS = 8 };
 
-/* What `imm` says, and its words in the text form. */
+/* The meaning of `imm`, and its words in the text form. */
 typedef enum {
   NEST_IMM_NONE,
   NEST_IMM_AT_ONCE,   /* others may add there meanwhile */
@@ -83,7 +83,7 @@ typedef struct {
   bool is_out;
 } msc_nest_buffer;
 
-/* Everything the code depends on; compared as bytes. */
+/* The head of a program: everything that its code depends on, compared as bytes. */
 typedef struct {
   uint8_t kind, num_axes, num_buffers, num_dims, num_scalars;
   uint8_t num_phases;
@@ -116,7 +116,7 @@ typedef struct {
 
 static inline const msc_nest_code_info *msc_nest_info_of(const msc_instr *in) { return &msc_nest_codes[in->code]; }
 static inline bool msc_nest_has(const msc_instr *in, int fact) { return msc_nest_info_of(in)->facts & fact; }
-/* A root that writes to a buffer. */
+/* Does the instruction write to a buffer? */
 static inline bool msc_nest_writes(const msc_instr *in) {
   return msc_nest_has(in, NEST_ROOT) && msc_nest_has(in, NEST_MEMORY);
 }
@@ -127,7 +127,7 @@ typedef struct {
   int64_t number;
 } msc_start;
 
-/* One launch of a program. */
+/* A launch of a program. */
 typedef struct msc_nest_launch {
   const char *suffix; /* to the op's name: "", "_total" or "_zeros" */
   msc_program program;
@@ -158,9 +158,9 @@ const char *msc_nest_find_fault(const msc_program *p, msc_arena *arena);
 
 /* ---- nest/text.c ---- */
 
-/* The program as text that msc_nest_parse reads back to the same bytes.  One with faults is printed, too. */
+/* Prints a program as text that msc_nest_parse reads back to the same bytes; faults are printed too. */
 const char *msc_nest_text(const msc_program *p, msc_arena *arena);
-/* A program that need not be right; false after reporting what is no program, at its place in `file`. */
+/* Reads a program, which may have faults; false after reporting text that is no program, at its place in `file`. */
 bool msc_nest_parse(msc_context *ctx, const char *file, const char *text, size_t bytes, msc_arena *arena,
                     msc_program *out_program);
 
@@ -170,7 +170,7 @@ bool msc_nest_parse(msc_context *ctx, const char *file, const char *text, size_t
 void msc_nest_set_vector_bytes(msc_nester *n, int bytes);
 /* Why the last op that was asked for cannot be a kernel; valid until the next one is. */
 const char *msc_nest_why(const msc_nester *n);
-/* The launches of an op, fused or single, in the arena.  False: the op cannot be a kernel. */
+/* Makes the launches of an op, fused or single, in the arena. False: the op cannot be a kernel. */
 bool msc_nest_launches(msc_nester *n, msc_arena *arena, const msc_op *op, msc_nest_info *out_info,
                        msc_nest_launch **out_launch);
 

@@ -1,5 +1,5 @@
-/* split.c: a walk with a long reduction and few items in; two launches out: parts, each an item, into scratch; then the
- * reduction of the parts.  The parts are fixed, so results do not depend on the number of threads. */
+/* split.c: a walk with a long reduction and few items -> two launches: parts, each an item, into scratch; then the
+ * reduction of the parts. The parts are fixed, so results do not depend on the number of threads. */
 
 #include "passes/7_lower/nest/expand.h"
 
