@@ -31,7 +31,7 @@ static mscrt_status *choose_transport(mscrt_context *c) {
     return mscrt_fail(MSCRT_UNSUPPORTED, "ranks are connected by local, tcp or nccl, not by '%s'", comm);
   bool far = c->o.ranks > 1 && c->o.address && mscrt_is_network_address(c->o.address);
   bool tcp = c->o.ranks > 1 && comm ? !strcmp(comm, "tcp") : far;
-  if (tcp && c->device != &mscrt_device_cpu)
+  if (tcp && !c->device->has_tcp)
     return mscrt_fail(MSCRT_UNSUPPORTED, "tcp connects ranks of the device cpu, not of '%s'", c->device->name);
   c->transport = tcp ? &mscrt_comm_tcp : &mscrt_comm_local;
   return NULL;
@@ -54,7 +54,7 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
     return mscrt_fail(MSCRT_UNSUPPORTED, "only matrix products of a GPU are measured, and the device is '%s'",
                       c->device->name);
   if (c->o.tune && !c->o.choices) return mscrt_fail(MSCRT_ARGUMENT, "what is measured needs a file to be kept in");
-  if (c->o.recover && c->device != &mscrt_device_cpu)
+  if (c->o.recover && !c->device->recovers)
     return mscrt_fail(MSCRT_UNSUPPORTED, "only ranks of the device cpu go on after one is lost, not of '%s'",
                       c->device->name);
   if (c->o.time_scale < 0) return mscrt_fail(MSCRT_ARGUMENT, "time scale %g", c->o.time_scale);

@@ -102,6 +102,8 @@ typedef struct {
   bool orders_collectives; /* they go on by themselves, without a thread of the host's: needs wait */
   bool has_onednn;         /* products may be oneDNN's, in the host's threads */
   bool has_nccl;           /* ranks may be connected by it */
+  bool has_tcp;            /* ranks may be connected by TCP */
+  bool recovers;           /* ranks may go on after one is lost: the option recover */
   bool measures_products;  /* which algorithm is fastest: the option tune */
   /* open: makes its memory and code, before calls are looked up. ready: prepares calls, after that. close: ends the
    * device, also after a failure of these. */

@@ -77,10 +77,10 @@ static void launch_update(msc_builtin_launch *l, const msc_op *op) {
   if (start) l->start[l->num_starts++] = (msc_start){MSC_UPDATE_START, start->i};
 }
 
-/* Pools of f32 on a CPU: there a loop nest would look at every lane of a window by itself. */
+/* Does a kernel of the runtime compute the pool, instead of a loop nest? */
 static bool is_pool_of_runtime(const msc_op *op) {
   const msc_type *of = op->kind == OP_max_pool_grad ? op->out[0].type : operand_type(op, 0);
-  return of->dtype == MSC_F32 && msc_target_of(op->block->func->module) == &msc_target_cpu;
+  return of->dtype == MSC_F32 && msc_target_of(op->block->func->module)->pools_in_runtime;
 }
 
 static void launch_pool(msc_builtin_launch *l, const msc_op *op) {

@@ -41,6 +41,7 @@ typedef struct msc_target {
   bool adds_atomically;          /* threads may add to one place in whatever order */
   bool sums_in_blocks;           /* sums follow the op's attribute `blocks`; else their order is the threads' */
   bool finds_labels;             /* a loss finds its label's element while it sums the row; else it reads it again */
+  bool pools_in_runtime;         /* the runtime has kernels for pools of f32; else they are loop nests */
   bool keeps_rows;               /* a kernel keeps a row that it reads in several phases */
   int64_t scatter_threads;       /* threads that share the rows of a sum in order; 0: one thread has all */
   /* A reduction runs in two launches where one would have fewer items than `few_items` for more operations and bytes

@@ -11,6 +11,7 @@ const msc_target msc_target_cpu = {
     .cuts_products = true,
     .vector_bytes = 32,
     .sums_in_blocks = true,
+    .pools_in_runtime = true,
     .keeps_rows = true,
     .few_items = 8,
     .long_work = 32768,
