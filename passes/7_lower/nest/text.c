@@ -21,19 +21,22 @@
 
 static const char *const kinds[] = {"map", "row", "column", "transpose", "scatter"};
 static const char *const groups[] = {"items", "reduced", "tail"};
-static const char *const reductions[] = {"sum", "max", "min", "prod", "loose_max"};
+static const char *const reductions[] = {
+#define REDUCTION(NAME, word) word,
+#include "ir/verb.def"
+    "loose_max"};
 static const char *const predicates[] = {"eq", "ne", "lt", "le", "gt", "ge", "below"};
 static const char *const faults[] = {"none", "index", "division"};
 static const char *const at_once[] = {"in_order", "at_once"};
 
-_Static_assert(MSC_SUM == 0 && MSC_MAX == 1 && MSC_MIN == 2 && MSC_PROD == 3 && NEST_LOOSE_MAX == 4, "as named");
+_Static_assert(sizeof reductions / sizeof *reductions == NEST_LOOSE_MAX + 1, "loose_max follows the reductions");
 
 /* Words of a kind of `imm`, or none. */
 static int find_imm_words(msc_nest_imm imm, const char *const **out_words) {
   switch (imm) {
     case NEST_IMM_AT_ONCE: return *out_words = at_once, 2;
     case NEST_IMM_FAULT: return *out_words = faults, 3;
-    case NEST_IMM_REDUCTION: return *out_words = reductions, 5;
+    case NEST_IMM_REDUCTION: return *out_words = reductions, NEST_LOOSE_MAX + 1;
     case NEST_IMM_PREDICATE: return *out_words = predicates, 7;
     default: return 0;
   }
