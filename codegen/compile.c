@@ -5,10 +5,10 @@
 #include <xxhash.h>
 #include <zlib.h>
 
-#include "codegen/choose_recompute.h"
 #include "codegen/compile.h"
 #include "codegen/emit/emit.h"
 #include "codegen/ptxas.h"
+#include "codegen/recompute_trials.h"
 #include "ir/abi/clock.h"
 #include "ir/abi/mailbox.h"
 #include "ir/abi/pools.h"
@@ -278,7 +278,7 @@ static bool on_checkpoint(void *compiled, msc_module *m, msc_checkpoint at) {
   if (at == MSC_AT_laid_out) c->strategies = msc_strategy_file(f, msc_context_arena(c->ctx));
   if (at == MSC_AT_sharded) c->decision = note_decisions(c->ctx, f, &c->num_decisions);
   msc_end_phase(c->o, "decisions noted", begin);
-  if (at == MSC_AT_partitioned) msc_choose_recompute(c->ctx, c->o, m);
+  if (at == MSC_AT_partitioned) msc_try_recompute(c->ctx, c->o, m);
   return true;
 }
 

@@ -1,4 +1,4 @@
-/* choose_recompute.c: recompute=auto: tries the passes that follow with several choices -> which values the backward
+/* recompute_trials.c: recompute=auto: tries the passes that follow with several choices -> which values the backward
  * computes again.
  *
  * How much memory a choice saves and how much time it costs is known only when kernels are fused and values placed, so
@@ -6,7 +6,7 @@
  * the number of bytes is found that it is told to save. In a small model every set of ops is a choice: all sets are
  * tried, or, where they are too many, sets that differ by one op or two from the best one so far, beginning with all
  * ops and with none. */
-#include "codegen/choose_recompute.h"
+#include "codegen/recompute_trials.h"
 
 #include <string.h>
 
@@ -214,7 +214,7 @@ static void find_set(trials *t) {
     for (const trial *at = try_set(&s, start ? 0 : all); at;) at = find_better_neighbour(&s, at);
 }
 
-void msc_choose_recompute(msc_context *ctx, const msc_compile_options *o, msc_module *m) {
+void msc_try_recompute(msc_context *ctx, const msc_compile_options *o, msc_module *m) {
   msc_func *train = msc_find_func(m, "train");
   if (!train || strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto")) return;
   msc_arena *scratch = msc_arena_new(ctx);
