@@ -323,7 +323,7 @@ static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_op
   if (!p) return NULL;
   uint64_t begin = msc_clock_ns();
   const msc_cluster *cluster = cluster_of_options(ctx, options);
-  if (!msc_plan_predict(p, cluster)) return NULL;
+  if (!msc_plan_predict_times(p, cluster)) return NULL;
   p->memory_bytes = msc_plan_rank_bytes(p);
   msc_end_phase(options, "step predicted", begin);
   p->decision = c.decision;

@@ -2,7 +2,7 @@
 #ifndef MSC_TOOLS_CKPT_H
 #define MSC_TOOLS_CKPT_H
 
-#include "runtime/data/slices.h"
+#include "runtime/data/rank_slices.h"
 #include "tools/cli.h"
 #include "tools/status.h"
 

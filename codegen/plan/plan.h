@@ -204,14 +204,14 @@ uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l); /* its number, added
 /* NULL: replicated */
 const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *v, int rank);
 
-/* ---- predict.c ---- */
+/* ---- call_times.c ---- */
 
 /* The time of a call that is no collective. */
 uint64_t msc_plan_call_ns(const msc_plan *p, const msc_cost *cost, const msc_plan_call *c);
 
 /* Predicts the time of every call and of a step, the part of a step that communication adds, and the depths of
  * mailboxes. False after reporting that stages wait for each other, which is a bug. */
-bool msc_plan_predict(msc_plan *p, const msc_cluster *cluster);
+bool msc_plan_predict_times(msc_plan *p, const msc_cluster *cluster);
 /* How often a section runs in a step of the first program, which is train if there is one. */
 uint64_t msc_plan_uses(const msc_plan *p, uint32_t section);
 

@@ -10,14 +10,14 @@
 
 #include "runtime/context.h"
 #include "runtime/data/json.h"
-#include "runtime/data/slices.h"
+#include "runtime/data/rank_slices.h"
 
 /* The state of a checkpoint on a rank; when ranks compare theirs, the largest counts. */
 enum { ENDED, WRITTEN, WRITING, FAILED };
 
 struct mscrt_saving {
   mscrt_folder folder; /* made by rank 0 */
-  mscrt_slices slices;
+  mscrt_rank_slices slices;
   uint8_t *data; /* a copy of the slices, for as long as the context lives */
   mscrt_progress progress;
   bool merged, active, commits;
@@ -46,22 +46,22 @@ mscrt_status *mscrt_checkpoint_slices(const mscrt_plan *p, const mscrt_progress 
   mscrt_status *s = NULL;
   MSCRT_CHECK(mscrt_folder_begin(path, MSCRT_MANIFEST, &f));
   for (int r = 0; r < p->ranks && !s; r++) {
-    mscrt_slices slices;
+    mscrt_rank_slices slices;
     uint8_t *data = NULL;
-    s = mscrt_slices_of(p, r, &slices);
+    s = mscrt_rank_slices_of(p, r, &slices);
     if (!s) s = mscrt_allocate((void **)&data, (size_t)slices.bytes + 1, 1);
     for (uint32_t i = 0; i < slices.num && !s; i++) {
-      const mscrt_slice *k = &slices.slice[i];
+      const mscrt_rank_slice *k = &slices.slice[i];
       const mscrt_stored *t = mscrt_archive_find(from, k->v->name);
       mscrt_reading to = {k->v->dtype, k->v->rank, k->v->shape, k->box, k->box, data + k->at};
       if (t) s = mscrt_archive_read(from, t, &to);
       else mscrt_init_box(k->v, progress->seed, &k->box, &k->box, to.data);
     }
-    if (!s) s = mscrt_slices_write(&slices, r, f.partial, data);
+    if (!s) s = mscrt_rank_slices_write(&slices, r, f.partial, data);
     free(data);
-    mscrt_slices_free(&slices);
+    mscrt_rank_slices_free(&slices);
   }
-  if (!s) s = mscrt_slices_collect(p, f.partial, &a);
+  if (!s) s = mscrt_rank_slices_collect(p, f.partial, &a);
   if (!s) {
     a.progress = *progress;
     s = mscrt_manifest_write(&a, f.partial);
@@ -76,7 +76,7 @@ mscrt_status *mscrt_checkpoint_slices(const mscrt_plan *p, const mscrt_progress 
 
 static mscrt_status *commit(const struct mscrt_saving *k) {
   mscrt_archive a;
-  MSCRT_CHECK(mscrt_slices_collect(k->plan, k->folder.partial, &a));
+  MSCRT_CHECK(mscrt_rank_slices_collect(k->plan, k->folder.partial, &a));
   a.progress = k->progress;
   mscrt_status *s = k->merged ? mscrt_archive_merge(&a, k->folder.partial) : NULL;
   if (!s) s = mscrt_manifest_write(&a, k->folder.partial);
@@ -86,7 +86,7 @@ static mscrt_status *commit(const struct mscrt_saving *k) {
 
 static void *save_thread(void *arg) {
   struct mscrt_saving *k = arg;
-  k->status = k->commits ? commit(k) : mscrt_slices_write(&k->slices, k->rank, k->folder.partial, k->data);
+  k->status = k->commits ? commit(k) : mscrt_rank_slices_write(&k->slices, k->rank, k->folder.partial, k->data);
   atomic_store(&k->done, true);
   return NULL;
 }
@@ -144,8 +144,8 @@ static mscrt_status *prepare_saving(mscrt_context *c, const char *path) {
   mscrt_folder_free(&k->folder);
   MSCRT_CHECK(mscrt_folder_name(path, &k->folder));
   if (!k->data) {
-    mscrt_slices_free(&k->slices);
-    MSCRT_CHECK(mscrt_slices_of(c->plan, c->o.rank, &k->slices));
+    mscrt_rank_slices_free(&k->slices);
+    MSCRT_CHECK(mscrt_rank_slices_of(c->plan, c->o.rank, &k->slices));
     MSCRT_CHECK(mscrt_allocate((void **)&k->data, (size_t)k->slices.bytes + 1, 1));
   }
   k->progress = progress_of(c);
@@ -155,7 +155,7 @@ static mscrt_status *prepare_saving(mscrt_context *c, const char *path) {
 static mscrt_status *copy_slices(mscrt_context *c) {
   struct mscrt_saving *k = c->saving;
   for (uint32_t i = 0; i < k->slices.num; i++) {
-    const mscrt_slice *s = &k->slices.slice[i];
+    const mscrt_rank_slice *s = &k->slices.slice[i];
     msc_box box, buffer;
     uint8_t *from = mscrt_at(c, s->v->ref, 0);
     mscrt_variable_box(c->plan, s->v, c->o.rank, &box, &buffer);
@@ -235,7 +235,7 @@ void mscrt_saving_free(mscrt_context *c) {
   if (!k) return;
   join_thread(k);
   mscrt_status_free(k->status);
-  mscrt_slices_free(&k->slices);
+  mscrt_rank_slices_free(&k->slices);
   free(k->data);
   mscrt_folder_free(&k->folder);
   free(k);

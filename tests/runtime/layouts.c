@@ -16,7 +16,7 @@
 
 #include "codegen/compile.h"
 #include "runtime/context.h"
-#include "runtime/data/slices.h"
+#include "runtime/data/rank_slices.h"
 
 #define MAX_RANKS 8
 

@@ -1,4 +1,4 @@
-/* predict.c: calls of a plan and a described cluster -> the time of every call, and of a step (timeline.h). */
+/* call_times.c: calls of a plan and a described cluster -> the time of every call, and of a step (timeline.h). */
 #include "codegen/plan/timeline.h"
 #include "passes/7_lower/transfer.h"
 
@@ -51,7 +51,7 @@ uint64_t msc_plan_uses(const msc_plan *p, uint32_t section) {
   return uses;
 }
 
-bool msc_plan_predict(msc_plan *p, const msc_cluster *cluster) {
+bool msc_plan_predict_times(msc_plan *p, const msc_cluster *cluster) {
   static const msc_timeline_watch nobody;
   static const msc_plan_program one_section;
   msc_cost cost;

@@ -1,7 +1,7 @@
-/* slices.h: the slices of a plan's parameters and state that each rank writes: every element once, by one of the ranks
- * that hold it, and all ranks about as many bytes. */
-#ifndef MSCRT_SLICES_H
-#define MSCRT_SLICES_H
+/* rank_slices.h: the slices of a plan's parameters and state that each rank writes: every element once, by one of the
+ * ranks that hold it, and all ranks about as many bytes. */
+#ifndef MSCRT_RANK_SLICES_H
+#define MSCRT_RANK_SLICES_H
 
 #include "runtime/data/archive.h"
 #include "runtime/plan/plan.h"
@@ -11,25 +11,25 @@ typedef struct {
   const mscrt_variable *v;
   msc_box box;
   uint64_t at, bytes, xxh3;
-} mscrt_slice;
+} mscrt_rank_slice;
 
 typedef struct {
   uint32_t num;
-  mscrt_slice *slice; /* wide elements first, so that all are aligned */
+  mscrt_rank_slice *slice; /* wide elements first, so that all are aligned */
   uint64_t bytes;
-} mscrt_slices;
+} mscrt_rank_slices;
 
 /* The slices of one rank. */
-mscrt_status *mscrt_slices_of(const mscrt_plan *p, int rank, mscrt_slices *out_slices);
-void mscrt_slices_free(mscrt_slices *s);
+mscrt_status *mscrt_rank_slices_of(const mscrt_plan *p, int rank, mscrt_rank_slices *out_slices);
+void mscrt_rank_slices_free(mscrt_rank_slices *s);
 /* The name of the file of a rank, "rank-00003.safetensors". */
 #define MSCRT_RANK_FILE 32
 void mscrt_rank_file(int rank, char out[MSCRT_RANK_FILE]);
 /* Writes the file of a rank into a folder; `data` are the bytes of all slices, whose checksums are set here. Without
  * slices there is no file. */
-mscrt_status *mscrt_slices_write(const mscrt_slices *s, int rank, const char *folder, const void *data);
+mscrt_status *mscrt_rank_slices_write(const mscrt_rank_slices *s, int rank, const char *folder, const void *data);
 /* The files of all ranks, which lie in `folder`, as an archive. */
-mscrt_status *mscrt_slices_collect(const mscrt_plan *p, const char *folder, mscrt_archive *out_archive);
+mscrt_status *mscrt_rank_slices_collect(const mscrt_plan *p, const char *folder, mscrt_archive *out_archive);
 /* Replaces the files of an archive in `folder` by one, model.safetensors, with whole tensors. No more than a part of
  * one tensor is in memory. */
 mscrt_status *mscrt_archive_merge(mscrt_archive *a, const char *folder);

@@ -1,5 +1,5 @@
-/* slices.c: a plan in; which rank writes which part of its parameters, the files of ranks, and one file of all, out. */
-#include "runtime/data/slices.h"
+/* rank_slices.c: a plan -> which rank writes which part of its parameters; the files of ranks, and one file of all. */
+#include "runtime/data/rank_slices.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,7 @@ static mscrt_status *assign_all(const mscrt_plan *p, slice_fn *fn, void *user) {
 }
 
 typedef struct {
-  mscrt_slices *out;
+  mscrt_rank_slices *out;
   int rank;
   uint32_t room;
 } taking;
@@ -74,32 +74,32 @@ static mscrt_status *take_slice(void *user, const mscrt_variable *v, const msc_b
   if (rank != t->rank) return NULL;
   MSCRT_CHECK(mscrt_grow(&t->out->slice, t->out->num, &t->room, sizeof *t->out->slice));
   uint64_t bytes = (uint64_t)msc_box_elems(v->rank, box) * mscrt_dtype_bytes(v->dtype);
-  t->out->slice[t->out->num++] = (mscrt_slice){.v = v, .box = *box, .bytes = bytes};
+  t->out->slice[t->out->num++] = (mscrt_rank_slice){.v = v, .box = *box, .bytes = bytes};
   return NULL;
 }
 
 static int compare_slices(const void *a, const void *b) {
-  const mscrt_slice *x = a, *y = b;
+  const mscrt_rank_slice *x = a, *y = b;
   size_t xb = mscrt_dtype_bytes(x->v->dtype), yb = mscrt_dtype_bytes(y->v->dtype);
   if (xb != yb) return xb < yb ? 1 : -1;
   return x->v < y->v ? -1 : x->v > y->v;
 }
 
-mscrt_status *mscrt_slices_of(const mscrt_plan *p, int rank, mscrt_slices *out) {
-  *out = (mscrt_slices){0};
+mscrt_status *mscrt_rank_slices_of(const mscrt_plan *p, int rank, mscrt_rank_slices *out) {
+  *out = (mscrt_rank_slices){0};
   mscrt_status *s = assign_all(p, take_slice, &(taking){.out = out, .rank = rank});
   if (out->num) qsort(out->slice, out->num, sizeof *out->slice, compare_slices);
   for (uint32_t i = 0; i < out->num; i++) {
     out->slice[i].at = out->bytes;
     out->bytes += out->slice[i].bytes;
   }
-  if (s) mscrt_slices_free(out);
+  if (s) mscrt_rank_slices_free(out);
   return s;
 }
 
-void mscrt_slices_free(mscrt_slices *s) {
+void mscrt_rank_slices_free(mscrt_rank_slices *s) {
   free(s->slice);
-  *s = (mscrt_slices){0};
+  *s = (mscrt_rank_slices){0};
 }
 
 void mscrt_rank_file(int rank, char out[MSCRT_RANK_FILE]) {
@@ -108,7 +108,7 @@ void mscrt_rank_file(int rank, char out[MSCRT_RANK_FILE]) {
 
 /* ---- the file of a rank ---- */
 
-static mscrt_status *make_rank_header(const mscrt_slices *s, mscrt_header *h) {
+static mscrt_status *make_rank_header(const mscrt_rank_slices *s, mscrt_header *h) {
   MSCRT_CHECK(mscrt_header_begin(h));
   fputs("\"__metadata__\":{\"" MSCRT_CHECKSUMS "\":\"", h->f);
   for (uint32_t i = 0; i < s->num; i++) fprintf(h->f, "%016" PRIx64, s->slice[i].xxh3);
@@ -121,7 +121,7 @@ static mscrt_status *make_rank_header(const mscrt_slices *s, mscrt_header *h) {
   return mscrt_header_end(h);
 }
 
-mscrt_status *mscrt_slices_write(const mscrt_slices *s, int rank, const char *folder, const void *data) {
+mscrt_status *mscrt_rank_slices_write(const mscrt_rank_slices *s, int rank, const char *folder, const void *data) {
   char name[MSCRT_RANK_FILE], *path = NULL;
   mscrt_header h;
   mscrt_file f;
@@ -150,7 +150,7 @@ typedef struct {
   const mscrt_variable *last;
   uint32_t *file; /* by rank, 1 more than its number in the archive; 0: it is not open yet */
   mscrt_safetensors *t;
-  mscrt_slices *slices;
+  mscrt_rank_slices *slices;
 } collecting;
 
 static mscrt_status *open_rank_file(collecting *c, int rank) {
@@ -162,9 +162,9 @@ static mscrt_status *open_rank_file(collecting *c, int rank) {
   c->a->file[file].bytes = c->a->file[file].blob.bytes;
   c->file[rank] = file + 1;
   MSCRT_CHECK(mscrt_safetensors_parse(&c->a->file[file].blob, &c->t[rank]));
-  MSCRT_CHECK(mscrt_slices_of(c->p, rank, &c->slices[rank]));
+  MSCRT_CHECK(mscrt_rank_slices_of(c->p, rank, &c->slices[rank]));
   const char *sums = c->t[rank].checksums;
-  mscrt_slices *s = &c->slices[rank];
+  mscrt_rank_slices *s = &c->slices[rank];
   if (!sums || strlen(sums) != 16 * (size_t)s->num)
     return mscrt_bad_file(&c->a->file[file].blob, "has no checksums of its %u tensors", s->num);
   for (uint32_t i = 0; i < s->num; i++)
@@ -173,8 +173,8 @@ static mscrt_status *open_rank_file(collecting *c, int rank) {
   return NULL;
 }
 
-static const mscrt_slice *find_slice(const mscrt_slices *s, const mscrt_variable *v) {
-  mscrt_slice key = {.v = v};
+static const mscrt_rank_slice *find_slice(const mscrt_rank_slices *s, const mscrt_variable *v) {
+  mscrt_rank_slice key = {.v = v};
   return s->num ? bsearch(&key, s->slice, s->num, sizeof key, compare_slices) : NULL;
 }
 
@@ -193,7 +193,7 @@ static mscrt_status *collect_slice(void *user, const mscrt_variable *v, const ms
     c->last = v;
   }
   if (!c->file[rank]) MSCRT_CHECK(open_rank_file(c, rank));
-  const mscrt_slice *s = find_slice(&c->slices[rank], v);
+  const mscrt_rank_slice *s = find_slice(&c->slices[rank], v);
   const mscrt_named_array *found = mscrt_safetensors_find(&c->t[rank], v->name);
   uint32_t file = c->file[rank] - 1;
   if (!s || !found || found->array.bytes != s->bytes)
@@ -202,7 +202,7 @@ static mscrt_status *collect_slice(void *user, const mscrt_variable *v, const ms
   return mscrt_archive_add_shard(c->a, &shard);
 }
 
-mscrt_status *mscrt_slices_collect(const mscrt_plan *p, const char *folder, mscrt_archive *a) {
+mscrt_status *mscrt_rank_slices_collect(const mscrt_plan *p, const char *folder, mscrt_archive *a) {
   collecting c = {.p = p, .a = a};
   mscrt_status *s = mscrt_archive_new(folder, false, "checkpoint of msc", a);
   if (s) return s;
@@ -213,7 +213,7 @@ mscrt_status *mscrt_slices_collect(const mscrt_plan *p, const char *folder, mscr
   if (!s) s = mscrt_archive_sort(a);
   for (int r = 0; r < p->ranks; r++) {
     if (c.t) mscrt_safetensors_free(&c.t[r]);
-    if (c.slices) mscrt_slices_free(&c.slices[r]);
+    if (c.slices) mscrt_rank_slices_free(&c.slices[r]);
   }
   free(c.file);
   free(c.t);
