@@ -43,8 +43,8 @@ static int64_t start_of(const msc_op *slice) {
   return at;
 }
 
-/* How v, or its transpose that is one, enters a concat that lies where its operands do; NULL: in none.  A number is
- * part of nothing. */
+/* The use by which v, or the transpose or reshape of v that is only a view, enters a concat that lies in its operands'
+ * memory; NULL: there is none. A single number is part of no such concat. */
 static const msc_use *part_of(const msc_value *v) {
   if (!v->def || v->type->rank == 0) return NULL;
   const msc_op *behind = turned_by(v);

@@ -25,15 +25,15 @@ static inline bool msc_is_constant(const msc_value *v) {
 
 /* Is the op's result its operand's memory, read with another shape or strides? */
 bool msc_is_view(const msc_op *op);
-/* A transpose, slice or concat with the attribute `view`: nothing is moved. */
+/* Is the op a transpose, slice or concat with the attribute `view`, which moves no data? */
 bool msc_moves_nothing(const msc_op *op);
 /* Elements between neighbours in each dimension of a value in its memory. */
 void msc_strides(const msc_value *v, int64_t out_stride[MSC_MAX_RANK]);
 
-/* The result whose memory is operand i's, as its new value; -1: none.  A region overwrites what an update inside it
- * does. */
+/* The number of the result that is the new value of operand i and lies in its memory; -1: none. A region overwrites
+ * what an update inside it overwrites. */
 int msc_tied_result(const msc_op *op, size_t i);
-/* The argument whose new value the function's result i is; -1: none. */
+/* The number of the argument whose new value result i of the function is; -1: none. */
 int64_t msc_tied_argument(const msc_func *f, size_t i);
 /* By argument: the op that makes what becomes its new value and may be made in its memory; NULL: there is none. */
 const msc_op **msc_writers(msc_arena *arena, const msc_func *f);

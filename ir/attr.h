@@ -74,8 +74,8 @@ msc_attr_value msc_list(msc_context *ctx, size_t num, const msc_attr_value *v);
 msc_attr msc_named(msc_context *ctx, const char *name, msc_attr_value v);
 bool msc_attr_equal(const msc_attr_value *a, const msc_attr_value *b);
 
-/* Hashes of contents, equal for what is equal; interned things count by their pointers, so the numbers order
- * nothing. */
+/* A hash of contents: equal values have equal hashes. Interned things count by their pointers, so hashes are no
+ * order. */
 static inline uint64_t msc_mix(uint64_t h, uint64_t v) {
   h = (h ^ v) * 0x9e3779b97f4a7c15u;
   return h ^ h >> 32;
@@ -83,28 +83,28 @@ static inline uint64_t msc_mix(uint64_t h, uint64_t v) {
 static inline uint64_t msc_mix_pointer(uint64_t h, const void *p) { return msc_mix(h, (uintptr_t)p); }
 uint64_t msc_mix_attrs(uint64_t h, const msc_attr *attrs, size_t num);
 
-/* Attributes are asked for by their names: MSC_FACT(stage), or what the op's row declares. */
+/* Finds an attribute by its name: MSC_FACT(stage), or one that the op's row declares. */
 const msc_attr_value *msc_find_attr(const msc_attr *attrs, size_t num, const char *name);
 void msc_put_attr(msc_context *ctx, msc_attr **attrs, size_t *num, const char *name, msc_attr_value v);
 void msc_drop_attr(msc_attr *attrs, size_t *num, const char *name);
 const msc_attr_value *msc_op_attr(const msc_op *op, const char *name); /* NULL: absent */
-/* The entry for operand i of the op's fact in_layout; NULL: the op wants it in no other layout. */
+/* The layout in which the op wants operand i (its fact in_layout); NULL: in no other than the operand has. */
 const msc_layout *msc_wanted_layout(const msc_op *op, size_t i);
 void msc_op_set(msc_op *op, const char *name, msc_attr_value v);
-/* The attribute of another op, if that has it. */
+/* Copies an attribute of another op, if that has it. */
 void msc_op_copy_attr(msc_op *op, const msc_op *from, const char *name);
 void msc_op_unset(msc_op *op, const char *name);
 /* Reads an attribute; an absent one has the default of the op's row. */
 int64_t msc_op_int(const msc_op *op, const char *name);
 double msc_op_float(const msc_op *op, const char *name);
-/* The number of the operand that the row calls so; -1: the row has none, or this op leaves it out. */
+/* The number of the operand that the op's row gives this name; -1: there is none, or this op leaves it out. */
 int msc_operand_called(const msc_op *op, const char *name);
 bool msc_op_bool(const msc_op *op, const char *name);
 const char *msc_op_str(const msc_op *op, const char *name);
 const msc_layout *msc_op_layout(const msc_op *op, const char *name); /* or digits; NULL: absent */
 /* Copies up to max ints; returns how many the list has, -1 when absent. */
 int msc_op_ints(const msc_op *op, const char *name, int64_t *out_v, int max);
-/* Arguments of functions. */
+/* The same for arguments of functions. */
 const msc_attr_value *msc_arg_attr(const msc_func *f, size_t arg, const char *name);
 void msc_arg_set(msc_func *f, size_t arg, const char *name, msc_attr_value v);
 const msc_attr_value *msc_func_attr(const msc_func *f, const char *name);
@@ -115,12 +115,12 @@ void msc_func_set(msc_func *f, const char *name, msc_attr_value v);
 /* Texts become pointers where a row, of facts or the op's, says that the attribute holds layouts or digits.  What a
  * user said stays text while it cannot be read: it may wait for a mesh.  False after reports.  info: NULL: of no op. */
 bool msc_read_layouts(const msc_module *m, const msc_loc *loc, msc_attr *attrs, size_t num, const msc_op_info *info);
-/* What a user said, for who reports it where it is wrong; NULL: nothing that is a layout, or "", not given. */
+/* Reads a layout given by the user, for reports about it; NULL: it is no layout, or not given (""). */
 bool msc_users_layout(const msc_module *m, const msc_loc *loc, const msc_attr_value *v, const msc_layout **out_layout);
 /* Gives the module the mesh: all of its layouts become those with the same names of axes, and texts that waited are
  * read.  False after reports. */
 bool msc_change_mesh(msc_module *m, const msc_mesh *mesh);
-/* Texts for layouts and digits in v, and in lists in it. */
+/* Replaces layouts and digits in v, and in lists in v, by their texts. */
 msc_attr_value msc_attr_with_texts(const msc_module *m, msc_arena *arena, const msc_attr_value *v);
 
 #include "ir/fact_values.h"

@@ -23,7 +23,7 @@ static bool list_fits(const msc_attr_spec *s, const msc_attr_value *v, bool nest
   return true;
 }
 
-/* True if the attribute is a word of verb.def, where it must be one. */
+/* Is the attribute a word of verb.def, if its row says that it must be one? */
 static bool check_word(const msc_op *op, const msc_attr_spec *s, const char *word) {
   int num = s->sense == MSC_SENSE_VERB ? MSC_NUM_VERBS : s->sense == MSC_SENSE_REDUCTION ? MSC_NUM_REDUCTIONS : 0;
   const char *words[MSC_NUM_VERBS], *all = "";

@@ -4,7 +4,7 @@
 
 #include "ir/ir.h"
 
-/* What the op's attributes say of one operand and its result. */
+/* The part of one operand and its result in a collective, as the op's attributes say. */
 typedef struct {
   const msc_layout *from, *to;
   int64_t shape[MSC_MAX_RANK]; /* global */
@@ -14,7 +14,7 @@ typedef struct {
 /* Lists the parts of a collective, one for each value, in `arena`; NULL after a report: the attributes do not describe
  * each value. */
 const msc_comm_part *msc_comm_parts(const msc_op *comm, msc_arena *arena);
-/* The inverse. */
+/* Sets the attributes from parts: the inverse of msc_comm_parts. */
 void msc_comm_set_parts(msc_op *comm, size_t num, const msc_comm_part *part);
 
 #endif

@@ -30,7 +30,7 @@ struct msc_arena {
   size_t total;
 };
 
-/* Bytes that are there once; a NUL follows them. */
+/* Interned bytes, followed by a NUL. */
 typedef struct {
   const void *data; /* in the context's arena, or a name of fact.def */
   size_t bytes;
@@ -40,7 +40,7 @@ typedef struct {
   const void *a, *b;
 } pair;
 
-/* What msc_known gives for a pair. */
+/* The memory of msc_known for a pair. */
 typedef struct {
   pair of;
   const void **answer; /* stays where it is when the table grows */
@@ -101,7 +101,7 @@ static void free_spare(msc_context *ctx) {
   }
 }
 
-/* A spare chunk of about so many bytes. */
+/* Takes a spare chunk of about this size. */
 static chunk *take_spare(msc_context *ctx, size_t bytes) {
   for (chunk **at = &ctx->spare; *at; at = &(*at)->next)
     if ((*at)->bytes >= bytes && (*at)->bytes / 2 <= bytes) {
@@ -126,7 +126,7 @@ static chunk *new_chunk(msc_context *ctx, size_t bytes) {
   return c;
 }
 
-/* An arena's chunks grow with it, and with what is asked of it. */
+/* The size of an arena's next chunk, which grows with the arena and with the request. */
 static size_t next_chunk(const msc_arena *a, size_t bytes) {
   size_t size = FIRST_CHUNK;
   while (size < LARGE_CHUNK && (size < a->total || size / 4 < bytes)) size *= 2;
@@ -289,7 +289,7 @@ static const void *add_interned(msc_context *ctx, uint64_t hash, const void *dat
   return data;
 }
 
-/* Names of facts are interned as they lie in their table. */
+/* Interns the names of facts at the addresses that they have in their table. */
 static void add_fact_names(msc_context *ctx) {
   while (ctx->names.num < MSC_NUM_FACTS) {
     const char *name = msc_fact_rows[ctx->names.num].name;

@@ -56,7 +56,7 @@ typedef void *msc_realloc_fn(void *user, void *ptr, size_t old_bytes, size_t byt
 /* Makes a context; NULL: there is no memory. `alloc` NULL: the C library's allocator. */
 msc_context *msc_context_new(msc_realloc_fn *alloc, void *user);
 void msc_context_free(msc_context *ctx);
-/* Upper bound of all arenas together; 0: none. */
+/* Limits the bytes of all arenas together; 0: no limit. */
 void msc_context_limit(msc_context *ctx, size_t bytes);
 
 /* Runs fn(ctx, arg) with the recovery point set: arena exhaustion inside becomes an OUT_OF_MEMORY error and false. */
@@ -71,8 +71,8 @@ void *msc_arena_alloc(msc_arena *arena, size_t bytes); /* zeroed, 16-byte aligne
 void *msc_arena_copy(msc_arena *arena, const void *data, size_t bytes);
 char *msc_arena_printf(msc_arena *arena, const char *fmt, ...) MSC_PRINTF(2, 3);
 char *msc_arena_vprintf(msc_arena *arena, const char *fmt, va_list ap);
-/* Room for one more of `num` items: the array itself, or its copy with twice the room; capacity is the next power of
- * two. */
+/* Makes room for one more after `num` items: returns the array itself, or its copy with twice the room. The capacity is
+ * always the next power of two. */
 void *msc_arena_grown(msc_arena *arena, void *array, size_t num, size_t item_bytes);
 size_t msc_arena_bytes(const msc_arena *arena);
 #define msc_grow(arena, array, num) ((array) = msc_arena_grown((arena), (array), (num), sizeof *(array)))
@@ -83,7 +83,7 @@ const char *msc_intern(msc_context *ctx, const char *text);
 const char *msc_intern_n(msc_context *ctx, const char *text, size_t n);
 /* Interns any byte-comparable struct: the caller zeroes its padding. */
 const void *msc_intern_bytes(msc_context *ctx, const void *data, size_t bytes);
-/* Where what follows from two interned things can be remembered; NULL at first. */
+/* A place in which something that follows from two interned things can be remembered; it is NULL at first. */
 const void **msc_known(msc_context *ctx, const void *a, const void *b);
 const msc_loc *msc_loc_of(msc_context *ctx, const msc_loc *loc); /* interned copy */
 
@@ -92,14 +92,14 @@ bool msc_error(msc_context *ctx, msc_code code, const msc_loc *loc, const char *
 bool msc_verror(msc_context *ctx, msc_severity s, msc_code code, const msc_loc *loc, const char *op_name,
                 const char *fmt, va_list ap);
 bool msc_warning(msc_context *ctx, msc_code code, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(4, 5);
-/* belongs to the one before */
+/* Adds a note to the diagnostic before. */
 bool msc_note(msc_context *ctx, const msc_loc *loc, const char *fmt, ...) MSC_PRINTF(3, 4);
 /* at op->loc, with op->name */
 bool msc_op_error(const msc_op *op, msc_code code, const char *fmt, ...) MSC_PRINTF(3, 4);
 const msc_diag *msc_diags(const msc_context *ctx); /* first; follow ->next */
 int msc_num_errors(const msc_context *ctx);
 void msc_clear_diags(msc_context *ctx);
-/* What is reported between the two is forgotten: of a trial, whose failure is an answer. */
+/* Mark and forget diagnostics: those reported between the two are dropped. For trials, whose failure is an answer. */
 typedef struct {
   msc_diag *last;
   int num_errors;

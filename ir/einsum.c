@@ -153,7 +153,7 @@ static bool is_elsewhere(const msc_op *op, size_t operand, char letter) {
   return false;
 }
 
-/* Copies along the dimensions whose letters only this operand has. */
+/* Broadcasts the operand along the dimensions whose letters only other operands have. */
 static msc_value *spread(msc_builder *b, msc_value *v, const msc_type *like, const bool *is_own) {
   int64_t dim[MSC_MAX_RANK];
   for (int d = 0; d < like->rank; d++) dim[d] = is_own[d] ? 1 : like->dim[d];
@@ -212,7 +212,7 @@ static void drop_letter(term *t, int d) {
   t->num--;
 }
 
-/* Keeps the elements whose numbers along both dimensions agree. */
+/* Takes the diagonal of two dimensions. */
 static msc_value *diagonal(msc_builder *b, msc_value *x, int first, int second) {
   int64_t dim[MSC_MAX_RANK];
   msc_value *count[2];
@@ -227,7 +227,7 @@ static msc_value *diagonal(msc_builder *b, msc_value *x, int first, int second) 
   return kept ? sum_over(b, kept, 1, &gone, false) : NULL;
 }
 
-/* Sums what neither the result nor another operand names. */
+/* Sums over the letters that neither the result nor another operand has. */
 static bool sum_own(msc_builder *b, labelled *x, const term *other, const bool *later) {
   int64_t dims[MSC_MAX_RANK];
   int num = 0;
@@ -262,7 +262,7 @@ static void append_letter(term *t, char letter) {
 
 static int64_t size_of_letter(const labelled *x, char letter) { return x->v->type->dim[place_in(&x->t, letter)]; }
 
-/* x with the dimensions of `lead` one by one and those of each group as one. */
+/* Reshapes x: the dimensions of `lead` stay single, and those of each group become one. */
 static msc_value *grouped(msc_builder *b, const labelled *x, const term *lead, const term *first, const term *second) {
   term order = *lead;
   int64_t dim[MSC_MAX_RANK + 2];
@@ -294,7 +294,7 @@ static msc_value *multiply_labelled(msc_builder *b, bool batched, msc_value *x, 
   return with_attrs(b, batched ? OP_batch_matmul : OP_matmul, 2, (msc_value *[]){x, y}, num, attrs);
 }
 
-/* Joins x and y; `later`: letters that are still needed. */
+/* Multiplies x and y; `later`: letters that are still needed. */
 static bool join_labelled(msc_builder *b, labelled *x, labelled *y, const bool *later) {
   term both = {0}, summed = {0}, mine = {0}, theirs = {0}, all;
   int64_t dim[2 * MSC_MAX_RANK];

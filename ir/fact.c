@@ -16,7 +16,7 @@ const msc_fact_row msc_fact_rows[MSC_NUM_FACTS] = {
 #undef FACT
 };
 
-/* Rows stand in the order of their names' addresses. */
+/* Finds the row by the address of its name: rows have the order of these addresses. */
 const msc_fact_row *msc_fact_row_of(const char *name) {
   if (!msc_is_fact_name(name)) return NULL;
   size_t low = 0, high = MSC_NUM_FACTS;

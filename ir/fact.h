@@ -63,7 +63,7 @@ extern const msc_fact_row msc_fact_rows[MSC_NUM_FACTS];
 /* The row of an interned name; NULL: it is no fact's. */
 const msc_fact_row *msc_fact_row_of(const char *name);
 const char *msc_fact_kind_text(msc_fact_kind kind);
-/* What is wrong with the value of such a fact, to stand behind the fact's name: "must be a list"; NULL: nothing. */
+/* The fault of a value of this fact, to follow the fact's name in a message: "must be a list"; NULL: none. */
 const char *msc_fact_wrong(msc_arena *arena, const msc_fact_row *row, const msc_attr_value *v);
 /* The fact that such a fact's dictionaries may hold, from number *at on, which it moves; NULL: no more. */
 const msc_fact_row *msc_fact_member(const msc_fact_row *of, size_t *at);
@@ -74,12 +74,13 @@ const char *msc_fact_hint(msc_arena *arena, const char *name, unsigned on, const
 /* The name of an argument in the model, for messages; never NULL. */
 const char *msc_name_of_arg(const msc_func *f, size_t arg);
 
-/* Relative, without empty, "." or ".." components: what lies beside the model, or below. */
+/* Is the path relative, without empty, "." or ".." components, so that it leads beside the model or below? */
 bool msc_is_weight_path(const char *path);
 /* A value of msc.weights: {file = PATH, tensor = NAME}, and what is known of the file: bytes, xxh3. */
 bool msc_is_weights(const msc_attr_value *v);
 
-/* Every attribute of the module, its functions and arguments is a fact, stands on its thing and is of its kind. */
+/* Checks that every attribute of the module, its functions and arguments is a fact, stands where its row allows and has
+ * its kind. */
 bool msc_check_facts(const msc_module *m);
 /* Checks that at the end of `stage` all facts are gone that must be gone by then; reports the first one that is not. */
 bool msc_check_outlived(const msc_module *m, const char *stage);

@@ -109,7 +109,7 @@ static inline msc_value *part_of(msc_builder *b, msc_value *x, int dim, int64_t 
   return with_attrs(b, OP_slice, 1, &x, 2, attrs);
 }
 
-/* Behind each other along one dimension. */
+/* Concatenates along one dimension. */
 static inline msc_value *joined(msc_builder *b, int dim, size_t num, msc_value *const *x) {
   msc_attr attr = msc_named(formula_ctx(b), "dim", msc_int(dim));
   return with_attrs(b, OP_concat, num, x, 1, &attr);
@@ -131,12 +131,12 @@ static inline msc_value *mean_over(msc_builder *b, msc_value *x, int num, const 
   return reduce(b, OP_reduce_mean, x, num, dims, keep);
 }
 
-/* Over one dimension, which stays with size 1. */
+/* Reduces over one dimension, which stays with size 1. */
 static inline msc_value *along(msc_builder *b, msc_op_kind kind, msc_value *x, int64_t dim) {
   return reduce(b, kind, x, 1, &dim, true);
 }
 
-/* Over all dimensions. */
+/* Reduces over all dimensions. */
 static inline msc_value *total(msc_builder *b, msc_op_kind kind, msc_value *x) {
   const int64_t all[MSC_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
   return x ? reduce(b, kind, x, x->type->rank, all, false) : NULL;

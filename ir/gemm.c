@@ -190,7 +190,7 @@ static void clear_aux(msc_eval *e) {
     msc_piece_put(e, (size_t)place, index, msc_scalar_of(e->out[place].dtype, 0));
 }
 
-/* Operand i with dimension `inner` summed up. */
+/* Sums operand i over dimension `inner`. */
 static void add_up(msc_eval *e, size_t i, int inner, size_t out) {
   const msc_piece *x = &e->in[i];
   int64_t index[2];

@@ -51,7 +51,7 @@ static inline void msc_hazard_of(const msc_hazards *h, const msc_span *s, msc_wa
   }
 }
 
-/* Forgets what cannot matter any more. */
+/* Drops collectives that no later call has to wait for. */
 static inline void msc_hazards_settle(msc_hazards *h, msc_waits w) {
   size_t kept = 0;
   if (w.run > h->ran) h->ran = w.run;

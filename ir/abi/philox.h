@@ -33,7 +33,7 @@ static inline uint32_t msc_philox_element(uint64_t seed, int64_t element, uint32
   return out[0];
 }
 
-/* An element stays when its word is at least this. */
+/* The least word with which an element is kept. */
 static inline uint32_t msc_dropout_threshold(double rate) {
   double t = rate * 0x1p32 + 0.5;
   return t >= 0x1p32 ? UINT32_MAX : (uint32_t)t;

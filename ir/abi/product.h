@@ -9,12 +9,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Vectors of a panel's row; rows of a that are summed together, and that are packed together, at most. */
+/* The most vectors in a row of a panel, and the most rows of a that are summed together and packed together. */
 enum { MSC_PRODUCT_VECTORS = 2, MSC_PRODUCT_MAX_HEIGHT = 12, MSC_PRODUCT_PANEL_ROWS = 16 };
 
 static inline int64_t msc_product_lanes(int64_t width) { return width / MSC_PRODUCT_VECTORS; }
 
-/* n elements in whole vectors. */
+/* n elements, rounded up to whole vectors. */
 static inline int64_t msc_product_whole(int64_t n, int64_t width) {
   int64_t lanes = msc_product_lanes(width);
   return (n + lanes - 1) / lanes * lanes;
@@ -40,7 +40,7 @@ static inline int64_t msc_product_room_elems(int64_t rows, int64_t k) {
 /* Bytes of an element as it is packed, summed and stored: of f16 and bf16 it is an f32. */
 static inline int64_t msc_product_bytes(int64_t operand_bytes) { return operand_bytes < 4 ? 4 : operand_bytes; }
 
-/* May rows of a be packed, or are all read where they lie? */
+/* May rows of a be packed? If not, all of them are read in place. */
 static inline bool msc_product_packs_rows(int64_t operand_bytes, bool transpose_a, bool pairs) {
   return transpose_a || (operand_bytes < 4 && !pairs);
 }

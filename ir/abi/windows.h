@@ -96,7 +96,7 @@ static inline msc_windows_cut msc_windows_cut_of_y(const msc_windows *v) {
   return u;
 }
 
-/* True if places below each other in the kernel read the same panel, from lines further down. */
+/* Do places below each other in the kernel read the same panel, from lines further down? */
 static inline bool msc_windows_share_lines(const msc_windows *v, const msc_windows_cut *u) {
   return u->images == 1 && v->step[0] == 1;
 }
@@ -125,7 +125,7 @@ static inline msc_windows_cut msc_windows_cut_of_gradient(const msc_windows *v) 
 
 /* ---- small images ---- */
 
-/* What a product reads, and what it makes. */
+/* The channels that a product reads, and those that it makes. */
 static inline int64_t msc_windows_channels_read(const msc_windows *v) {
   return v->makes == MSC_WINDOWS_MAKE_X ? v->o : v->c;
 }
@@ -139,14 +139,15 @@ static inline const int64_t *msc_windows_size_made(const msc_windows *v) {
   return v->makes == MSC_WINDOWS_MAKE_X ? v->x : v->y;
 }
 
-/* True if images lie side by side: of a larger image a line of windows fills vectors, and little of it is padding. */
+/* Are images laid side by side? A larger image is not: a line of its windows fills vectors, and little of it is
+ * padding. */
 static inline bool msc_windows_lie_side_by_side(const msc_windows *v) {
   enum { WINDOWS = 64, PIXELS = 256, CHANNELS = 16 };
   return v->groups == 1 && v->makes != MSC_WINDOWS_MAKE_WEIGHTS && v->y[0] * v->y[1] <= WINDOWS &&
          v->x[0] * v->x[1] <= PIXELS && msc_windows_channels_read(v) >= CHANNELS;
 }
 
-/* True if the kernel that packs turns what it reads. */
+/* Does packing transpose what it reads? */
 static inline bool msc_windows_turn(const msc_windows *v) {
   return v->makes == MSC_WINDOWS_MAKE_WEIGHTS || msc_windows_lie_side_by_side(v);
 }
@@ -177,7 +178,7 @@ static inline msc_windows_cut msc_windows_cut_of_small(const msc_windows *v) {
 
 enum { MSC_WINDOWS_LANES = 4 }; /* places that are made side by side */
 
-/* Of a group's channel that is read, with its padding: steps of the windows, size and reach that it is read with. */
+/* Sets how a channel of a group is read: steps of the windows, size with padding, and reach. */
 static inline void msc_windows_read_group(const msc_windows *v, msc_windows_cut *u) {
   bool data = v->makes == MSC_WINDOWS_MAKE_X;
   const int64_t *made = data ? v->x : v->y;
@@ -222,7 +223,7 @@ static inline int64_t msc_windows_bytes(const msc_windows_cut *u) {
               msc_windows_aligned(u->tile));
 }
 
-/* True if all sizes are small enough for what the functions above compute. */
+/* Are all sizes small enough for the functions above? */
 static inline bool msc_windows_fit(const msc_windows *v) {
   bool ok = v->width > 0;
   const int64_t sizes[] = {v->n, v->c, v->o, v->x[0], v->x[1], v->y[0], v->y[1], v->groups},

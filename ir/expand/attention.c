@@ -80,7 +80,7 @@ static msc_value *hidden(msc_builder *b, msc_value *seen, msc_value *scores) {
   return scores ? choose(b, seen, scores, number(b, scores, -INFINITY)) : NULL;
 }
 
-/* Position i sees 0 .. i. */
+/* Hides from position i all positions after it. */
 static msc_value *causal(msc_builder *b, msc_value *scores, int64_t s, int64_t t) {
   msc_value *row = reshape(b, count_up(b, MSC_I32, s), 2, (int64_t[]){s, 1});
   return hidden(b, compare(b, "ge", row, count_up(b, MSC_I32, t)), scores);

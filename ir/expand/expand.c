@@ -39,7 +39,7 @@ msc_func *msc_expansion_of(const msc_op *op) {
   return f;
 }
 
-/* What the user says of an op holds for all its parts. */
+/* Copies the marks of an op, which the user gave it, to a part of its expansion. */
 void msc_copy_marks(const msc_op *op, msc_op *part) {
   static const char *const marks[] = {MSC_FACT(recompute), MSC_FACT(mp_comm_recompute),
                                       MSC_FACT(parallel_optimizer_comm_recompute), MSC_FACT(memory_limit),
@@ -72,7 +72,7 @@ static bool cuts_expanding(const msc_rule *rule, size_t tensor, const msc_layout
   return false;
 }
 
-/* True for a loss that is built of plain ones. */
+/* Is the loss expanded into plain losses? */
 static bool is_built_loss(const msc_op *op) {
   return op->kind == OP_softmax_cross_entropy && (msc_counts_kept_rows(op) || msc_op_float(op, "label_smoothing") != 0);
 }
@@ -95,7 +95,7 @@ bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout) {
 
 /* ---- softmax ---- */
 
-/* x less its maximum along dimension c: what exp is taken of. */
+/* x minus its maximum along dimension c: the argument of exp. */
 static msc_value *shifted(msc_builder *b, msc_value *x, int64_t c) {
   return minus(b, x, along(b, OP_reduce_max, x, c));
 }
@@ -114,32 +114,32 @@ bool expand_softmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_
 
 /* ---- softmax cross entropy; logits [*,c], labels [*] or [*,c] ---- */
 
-/* True for each row that has a loss; NULL: the op ignores none. */
+/* Which rows have a loss, as truth values; NULL: all have. */
 static msc_value *kept_rows(msc_builder *b, const msc_op *op, msc_value *labels) {
   if (!msc_op_attr(op, "ignore_index")) return NULL;
   return compare(b, "ne", labels, number(b, labels, (double)msc_op_int(op, "ignore_index")));
 }
 
-/* 0 in the rows that are not kept. */
+/* x, and 0 in the rows without a loss. */
 static msc_value *where_kept(msc_builder *b, msc_value *keep, msc_value *x) {
   return keep && x ? choose(b, keep, x, number(b, x, 0)) : x;
 }
 
-/* The loss of `rows` that the op's reduction makes. */
+/* Reduces the losses of rows as the op's reduction says. */
 static msc_value *reduced_rows(msc_builder *b, const msc_op *op, msc_value *keep, msc_value *rows) {
   if (!msc_counts_kept_rows(op) || !rows) return reduced(b, msc_op_str(op, "reduction"), rows);
   msc_value *num = total(b, OP_reduce_sum, cast(b, keep, MSC_I32)), *sum = total(b, OP_reduce_sum, rows);
   return over(b, sum, cast(b, num, rows->type->dtype));
 }
 
-/* The labels of the rows, which reports at run time one that names no class: zeros are looked up by them. */
+/* The labels, after a lookup into zeros that reports at run time a label that names no class. */
 static msc_value *checked(msc_builder *b, msc_value *labels, int64_t num_classes) {
   msc_value *zeros =
       broadcast(b, msc_build_scalar(b, labels->type->dtype, 0), 1, &num_classes);
   return msc_compute(b, "a + gather(b, a)", labels, zeros);
 }
 
-/* [*,c]: does the label of the row name this class?  In rows that are not kept class 0 is named. */
+/* [*,c]: does the row's label name this class? Rows without a loss name class 0. */
 static msc_value *hits(msc_builder *b, msc_value *keep, msc_value *labels, const msc_type *logits) {
   int64_t dim[MSC_MAX_RANK], n = logits->dim[logits->rank - 1];
   memcpy(dim, logits->dim, sizeof dim);
@@ -180,7 +180,7 @@ static msc_value *smoothed_loss(msc_builder *b, const msc_op *op, msc_value *log
   return reduced_rows(b, op, keep, minus(b, rows, where_kept(b, keep, all)));
 }
 
-/* The mean over the rows that are kept is their sum, which the kernels know, by their number. */
+/* The mean over the rows with a loss: their sum, for which there are kernels, divided by their number. */
 static msc_value *built_loss(msc_builder *b, const msc_op *op, msc_value *logits, msc_value *labels) {
   msc_value *keep = kept_rows(b, op, labels);
   logits = cast(b, logits, wide(logits->type->dtype));
@@ -248,7 +248,7 @@ bool expand_nll_loss(msc_builder *b, const msc_op *op, msc_value *const *in, msc
 
 /* ---- argmax, argmin ---- */
 
-/* The least place of what equals the extremum, which is NaN when an element is. */
+/* The least position of the elements that equal the extremum, which is NaN if an element is. */
 bool expand_argmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   const msc_type *x = in[0]->type;
   int axis = axis_of(op, "axis", x->rank);

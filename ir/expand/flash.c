@@ -30,7 +30,8 @@ static msc_value *by_head(msc_builder *b, const sizes *z, msc_value *x) {
   return x ? reshape(b, x, 4, (int64_t[]){z->batch, z->heads, z->positions, x->type->dim[3]}) : NULL;
 }
 
-/* The mask, which is operand i where there is one: -infinity where a position is not seen, or what is added. */
+/* Applies the mask, which is operand i if there is one: -infinity where a position is hidden, or numbers that are
+ * added. */
 static msc_value *masked(msc_builder *b, const msc_op *op, msc_value *const *in, size_t i, msc_value *scores) {
   if (!scores || !msc_op_bool(op, "masked")) return scores;
   return in[i]->type->dtype == MSC_I1 ? choose(b, in[i], scores, number(b, scores, -INFINITY))

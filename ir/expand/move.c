@@ -6,7 +6,7 @@
 
 static bool give_result(msc_value *y, msc_value **out_result) { return (out_result[0] = y) != NULL; }
 
-/* A result with the same elements in the same order. */
+/* Expands an op whose result has the same elements in the same order. */
 bool expand_reshape(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   return give_result(reshape(b, in[0], op->out[0].type->rank, op->out[0].type->dim), out_result);
 }
@@ -43,7 +43,7 @@ bool expand_tile(msc_builder *b, const msc_op *op, msc_value *const *in, msc_val
   return give_result(x, out_result);
 }
 
-/* Looked up at n - 1, n - 2, .. 0, dimension by dimension. */
+/* Gathers elements n - 1, n - 2, .. 0, one dimension after the other. */
 bool expand_reverse(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int64_t dims[MSC_MAX_RANK];
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
@@ -56,7 +56,7 @@ bool expand_reverse(msc_builder *b, const msc_op *op, msc_value *const *in, msc_
   return give_result(x, out_result);
 }
 
-/* The last `shift` elements come first. */
+/* Moves the last `shift` elements to the front. */
 bool expand_roll(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int64_t dim = axis_of(op, "dim", in[0]->type->rank), n = in[0]->type->dim[dim],
           shift = n ? msc_op_int(op, "shift") % n : 0;

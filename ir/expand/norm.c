@@ -10,7 +10,7 @@ static int dims_from(int axis, int rank, int64_t *out_dims) {
   return num;
 }
 
-/* Mean over dims, and x less it. */
+/* Subtracts the mean over dims. */
 static msc_value *centered(msc_builder *b, msc_value *x, int num, const int64_t *dims, msc_value **out_mean) {
   *out_mean = mean_over(b, x, num, dims, true);
   return minus(b, x, *out_mean);
@@ -25,7 +25,7 @@ static msc_value *normalized(msc_builder *b, msc_value *x, msc_value *variance, 
   return msc_compute(b, "a * rsqrt(b + c)", x, variance, number(b, variance, eps));
 }
 
-/* x gamma + beta, for those that there are; `at` makes them broadcast to x. */
+/* x gamma + beta, of which either may be absent; `at`: the dimensions at which they broadcast to x. */
 static msc_value *affine(msc_builder *b, msc_value *x, size_t num, msc_value *const *in, int rank, const int64_t *at) {
   if (num > 1 && x) x = times(b, x, reshape(b, cast(b, in[1], x->type->dtype), rank, at));
   if (num > 2 && x) x = plus(b, x, reshape(b, cast(b, in[2], x->type->dtype), rank, at));
@@ -77,7 +77,7 @@ bool expand_group_norm(msc_builder *b, const msc_op *op, msc_value *const *in, m
   return out_result[0] != NULL;
 }
 
-/* (1 - momentum) old + momentum new, of the type of old. */
+/* The running value: (1 - momentum) old + momentum new, of the type of old. */
 static msc_value *moving(msc_builder *b, const msc_op *op, msc_value *old, msc_value *new_value) {
   double momentum = msc_op_float(op, "momentum");
   new_value = cast(b, reshape(b, new_value, 1, old->type->dim), old->type->dtype);
@@ -85,8 +85,8 @@ static msc_value *moving(msc_builder *b, const msc_op *op, msc_value *old, msc_v
   return plus(b, times(b, old, number(b, old, 1 - momentum)), fresh);
 }
 
-/* Training: statistics of this batch, and running ones that take them up (the variance unbiased, as PyTorch's).
- * Evaluation: the running ones. */
+/* In training: normalizes by statistics of this batch, and updates the running ones (the variance unbiased, as
+ * PyTorch's). In evaluation: normalizes by the running ones. */
 bool expand_batch_norm(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   const msc_type *t = in[0]->type;
   int axis = axis_of(op, "axis", t->rank), num = 0;

@@ -8,7 +8,7 @@
 #include "ir/op_table.h"
 #include "ir/rule/rule.h"
 
-/* Every number of parts that divides the dimension and the devices divides this one too. */
+/* The number of blocks: a multiple of every number of parts that divides the dimension and the devices. */
 int64_t msc_num_blocks(const msc_op *op, int64_t n) {
   int64_t a = n, b = msc_mesh_size(&op->block->func->module->mesh);
   while (b) {
@@ -37,7 +37,7 @@ static msc_value *places(msc_builder *b, int64_t n, int rank, int d) {
 
 /* ---- cumsum, cumprod ---- */
 
-/* total [.., blocks, 1, ..] -> of each block, what all before it (behind it in reverse) come to. */
+/* total [.., blocks, 1, ..] -> for each block the result over all blocks before it (behind it in reverse). */
 static msc_value *of_others(msc_builder *b, msc_op_kind kind, msc_value *total, int axis, bool reverse) {
   if (!total) return NULL;
   int rank = total->type->rank;
@@ -79,7 +79,7 @@ static ranked ranked_by(msc_builder *b, msc_op_kind kind, msc_value *x, size_t n
   return op ? (ranked){&op->out[0], &op->out[1]} : (ranked){NULL, NULL};
 }
 
-/* The best of each block, in order, with their places in the whole: [.., candidates, ..] */
+/* The largest elements of each block, in order, with their positions in the whole dimension: [.., candidates, ..] */
 static ranked candidates(msc_builder *b, const msc_op *op, msc_value *x, int axis, int64_t k) {
   const msc_type *t = x->type;
   int64_t blocks = msc_num_blocks(op, t->dim[axis]), each = t->dim[axis] / blocks, dim[MSC_MAX_RANK];
@@ -98,7 +98,8 @@ static ranked candidates(msc_builder *b, const msc_op *op, msc_value *x, int axi
   return (ranked){reshape(b, best.value, t->rank, dim), reshape(b, best.place, t->rank, dim)};
 }
 
-/* Equal elements stay in the order of their places: candidates are, block by block. */
+/* Selects from the candidates. Equal elements keep the order of their positions, since candidates are in order, block
+ * by block. */
 bool expand_topk(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int axis = axis_of(op, "axis", in[0]->type->rank);
   int64_t k = msc_op_int(op, "k");

@@ -32,7 +32,7 @@ static msc_value *add_arg(fbs_reader *r, fbs_place p, uint32_t number, const msc
   return v;
 }
 
-/* After a reported fault: uses of the value are passed over in silence. */
+/* Defines a value whose definition is faulty, and was reported: its uses are skipped without a further report. */
 static void define_faulty(fbs_reader *r, uint32_t number) {
   if (number < r->num_values && !r->value[number]) r->value[number] = msc_new(r->scratch, msc_value);
 }
@@ -138,7 +138,7 @@ static void check_weight_files(fbs_reader *r) {
   }
 }
 
-/* What a parameter is marked with, beside its initial value. */
+/* Reads the attributes of a parameter, besides its initial value. */
 static void read_marks(fbs_reader *r, fbs_place p, model_parameter t, msc_value *v) {
   msc_func *f = r->func;
   size_t arg = v->index;
@@ -187,7 +187,7 @@ static const char *read_parameter(fbs_reader *r, uint32_t i, model_parameter t) 
   return name;
 }
 
-/* The body's own list, when given, must say the same. */
+/* Checks that the body's own list of arguments, if given, says the same. */
 static void check_body_args(fbs_reader *r) {
   model_graph body = model_model_body(r->model);
   uint32_t inputs = model_model_inputs_num(r->model), num = inputs + model_model_parameters_num(r->model);

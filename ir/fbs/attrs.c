@@ -165,7 +165,7 @@ bool fbs_is_hint(const char *name) {
 
 /* ---- hints of blocks ---- */
 
-/* What speaks of operands or of the block as a whole cannot be inherited by the ops inside. */
+/* Refuses hints on a block that its ops cannot inherit, since they speak of operands or of the block as a whole. */
 static bool check_block_hints(fbs_reader *r, fbs_place p, model_hints t) {
   const bool given[] = {has_model_hints_in_strategy(t), has_model_hints_out_strategy(t), has_model_hints_in_layout(t),
                         has_model_hints_out_layout(t), has_model_hints_manual_split(t)};
@@ -179,7 +179,7 @@ static bool check_block_hints(fbs_reader *r, fbs_place p, model_hints t) {
   return true;
 }
 
-/* Layers made one after the other may have one name: they are told apart all the same. */
+/* A name for the block that no other has: layers made one after the other may share their name. */
 static msc_attr_value name_of_block(fbs_reader *r, const char *path) {
   bool same = r->named && !strcmp(r->named, path);
   r->num_named++;
@@ -243,7 +243,7 @@ static const char *const *strs_of(msc_arena *a, const msc_attr_value *list) {
   return v;
 }
 
-/* The value's own table, closed again; a list of nothing is a list of integers. */
+/* Writes a value's own table; an empty list is a list of integers. */
 static bool put_list(flatbuf_builder *b, msc_arena *a, const msc_attr_value *v) {
   if (all_of(v, MSC_ATTR_INT, MSC_ATTR_INT)) {
     model_attr_begin_value_ints(b);

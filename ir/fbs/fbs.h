@@ -78,8 +78,8 @@ const char *fbs_type_text(fbs_reader *r, const msc_type *t); /* "[2,?]f32" */
 /* ---- fbs/attrs.c: attributes and hints, both ways ---- */
 
 bool fbs_read_attr(fbs_reader *r, fbs_place p, model_attr a, msc_attr_value *out_value);
-/* Hints as attributes, over those already in the array.  Whether strategies fit is known with the mesh: the pass
- * strategies says. */
+/* Reads hints into attributes, over those already in the array. Whether strategies fit is known once there is a mesh:
+ * pass strategies checks that. */
 bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints h, msc_attr **attrs, size_t *num_attrs);
 /* Reads the hints of a block; `path` is its name. */
 bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints h, const char *path, msc_attr **attrs,

@@ -34,7 +34,7 @@ static bool visit(verifier *v, place p, uint64_t at, uint32_t num) {
   return true;
 }
 
-/* Where the offset stored at `at` leads; `at` is inside. */
+/* Follows the offset stored at `at`, which is inside the buffer. */
 static bool target_of(const verifier *v, place p, uint64_t at, uint64_t *out_target) {
   uint32_t offset = flatbuf_load_u32(v->data + at);
   if (offset == 0 || offset > FLATBUF_MAX_BYTES) return fault(v, p, at, "bad offset");

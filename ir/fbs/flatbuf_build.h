@@ -29,11 +29,11 @@ typedef enum {
   FLATBUF_MISUSE   /* a field of another table, given twice, required but missing, or begin and end do not match */
 } flatbuf_status;
 
-/* `alloc` NULL: the C library's.  NULL when memory is out. */
+/* Makes a builder; NULL: there is no memory. `alloc` NULL: the C library's. */
 flatbuf_builder *flatbuf_builder_new(flatbuf_realloc *alloc, void *user);
 void flatbuf_builder_free(flatbuf_builder *b);
 flatbuf_status flatbuf_builder_status(const flatbuf_builder *b);
-/* What was misused, for assertions: "Call.name" or a short text. */
+/* The text of a misuse, for assertions: "Call.name" or a short sentence. */
 const char *flatbuf_builder_fault(const flatbuf_builder *b);
 
 /* Closes the innermost table or list. */
@@ -41,7 +41,7 @@ void flatbuf_end(flatbuf_builder *b);
 /* After the root table was closed: the finished buffer; scalars in it may still be changed in place.  Its vectors are
  * aligned within it; who reads it in place copies it to memory aligned to FLATBUF_ALIGN.  NULL after an error. */
 void *flatbuf_finish(flatbuf_builder *b, size_t *out_bytes);
-/* Ready for the next buffer; memory is kept. */
+/* Begins the next buffer; memory is kept. */
 void flatbuf_builder_reset(flatbuf_builder *b);
 
 /* ---- what the generated functions are made of; `in` and `table` are numbers of tables of the root's schema ---- */

@@ -80,8 +80,8 @@ static void report_unknown_ops(fbs_reader *r, unknown_ops *u) {
             u->num > 1 || u->item[0].count > 1 ? "s" : "", text);
 }
 
-/* Stands for a result whose op is faulty, so that the ops after it can still be looked at; without a type, when the
- * file does not know all sizes, their uses are passed over in silence. */
+/* Defines the results of a faulty op, so that the ops after it can be checked too; if the file does not know all sizes
+ * they have no type, and their uses are skipped. */
 static msc_value *stand_in(fbs_reader *r, const msc_type *type) {
   msc_value *v = msc_new(r->scratch, msc_value);
   bool known = type != NULL;
@@ -149,7 +149,7 @@ static bool may_stand_in_file(fbs_reader *r, fbs_place p, msc_op_kind kind, mode
   return true;
 }
 
-/* The inferred types against the declared ones. */
+/* Compares the inferred types with the declared ones. */
 static bool check_declared_types(fbs_reader *r, fbs_place p, model_op o, const msc_op *op) {
   bool ok = true;
   for (uint32_t i = 0; i < op->num_out; i++) {

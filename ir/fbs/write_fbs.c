@@ -61,7 +61,7 @@ static uint32_t type_number(writer *w, const msc_type *t) {
   return number_of(&w->types, msc_type_of(w->ctx, t->dtype, t->rank, t->dim, NULL));
 }
 
-/* Arguments by role; numbers of all values, types and locations. */
+/* Numbers all arguments by role, and all values, types and locations. */
 static void number_all(writer *w) {
   msc_block *body = w->func->body;
   msc_numbering n = msc_number(body);
@@ -147,7 +147,7 @@ static const char *block_name(const msc_op *op) {
   return shard_of(op) ? name_in(shard_of(op)) : recomputed_block(op) ? recomputed_block(op) : limited_block(op);
 }
 
-/* The hint of op stands at its block. */
+/* Is this hint of the op written with its block? */
 static bool is_of_block(const msc_op *op, const char *hint) {
   const char *block = !strcmp(hint, MSC_FACT(recompute))      ? recomputed_block(op)
                       : !strcmp(hint, MSC_FACT(memory_limit)) ? limited_block(op)
@@ -184,7 +184,7 @@ static void put_block(writer *w, const char *name) {
   flatbuf_end(w->b);
 }
 
-/* The root, and each block that ops name: other blocks' hints stand on the ops. */
+/* Writes the root, and each block that ops name; hints of other blocks are written with their ops. */
 static void put_blocks(writer *w) {
   for (const msc_op *op = w->func->body->first; op; op = op->next)
     if (block_name(op)) number_of(&w->blocks, block_name(op));

@@ -5,7 +5,7 @@
 #include "ir/grad/grad.h"
 #include "ir/op_table.h"
 
-/* `kind` over the same group as op, with up to two more attributes. */
+/* Builds op `kind` over the group of op, with up to two more attributes. */
 static msc_value *in_group(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, msc_value *x, size_t num,
                            const msc_attr *more) {
   msc_attr attrs[4];
@@ -21,7 +21,7 @@ static bool give_whole(msc_grad_ctx *g, msc_value *dx) {
   return dx != NULL;
 }
 
-/* Collectives are put together after the gradients are there. */
+/* Is this a collective of one value? Collectives are joined only after gradients are built. */
 static bool is_alone(const msc_op *op) {
   return op->num_in == 1 ||
          msc_op_error(op, MSC_E_GRADIENT, "%s: of several values at once it has no gradient; write one for each",
@@ -59,7 +59,7 @@ bool grad_all_reduce(msc_grad_ctx *g, msc_op *op) {
   return give_whole(g, choose(&g->b, hit, share, zero));
 }
 
-/* What cuts the result cuts its gradient, which the verb's inverse takes back to the operand's. */
+/* Takes the gradient, which is cut like the result, back to the operand's layout, by the inverse verb. */
 bool grad_relayout(msc_grad_ctx *g, msc_op *op) {
   MSC_TRY(is_alone(op));
   msc_verb verb = msc_op_verb(op);
@@ -76,7 +76,7 @@ bool grad_relayout(msc_grad_ctx *g, msc_op *op) {
   return give_whole(g, in_group(g, op, msc_verb_kind(row->inverse), g->dresult[0], num, attrs));
 }
 
-/* Every pair the other way round: who sent nothing receives zeros. */
+/* Reverses every pair; a rank that sent nothing receives zeros. */
 bool grad_permute(msc_grad_ctx *g, msc_op *op) {
   msc_context *ctx = formula_ctx(&g->b);
   int num = msc_op_ints(op, "pairs", NULL, 0);
@@ -92,8 +92,8 @@ bool grad_permute(msc_grad_ctx *g, msc_op *op) {
   return give_whole(g, in_group(g, op, OP_permute, g->dresult[0], 1, &attr));
 }
 
-/* The sum of all goes to the root; the others' operands were not looked at: a permute of the root to itself leaves them
- * zeros. */
+/* Sums all ranks' gradients to the root. The operands of other ranks were not used: a permute of the root to itself
+ * leaves zeros for them. */
 bool grad_broadcast(msc_grad_ctx *g, msc_op *op) {
   int64_t root = msc_op_int(op, "root");
   msc_attr attr = msc_named(formula_ctx(&g->b), "pairs", msc_ints(formula_ctx(&g->b), 2, (int64_t[]){root, root}));

@@ -6,7 +6,7 @@
 #include "ir/grad/grad.h"
 #include "ir/op_table.h"
 
-/* An op over the same windows as `op`; `sizes` is one more attribute, the two sizes of t's dimensions 2 and 3. */
+/* Builds an op over the same windows as `op`; `sizes`: one more attribute, the sizes of t's dimensions 2 and 3. */
 static msc_value *windowed(msc_grad_ctx *g, const msc_op *op, msc_op_kind kind, size_t num_in, msc_value *const *in,
                            const char *sizes, const msc_type *t) {
   static const char *const names[] = {"kernel", "stride", "dilation", "padding", "groups"};
@@ -48,7 +48,7 @@ bool grad_max_pool(msc_grad_ctx *g, msc_op *op) {
   return g->doperand[0] != NULL;
 }
 
-/* dy by the share of each window that lies inside: the pool of an image of ones. */
+/* dy times the share of each window that lies inside the image: the average pool of an image of ones. */
 static msc_value *by_inside(msc_grad_ctx *g, const msc_op *op) {
   const msc_type *x = op->in[0].value->type;
   int64_t shape[4] = {1, 1, x->dim[2], x->dim[3]};

@@ -39,7 +39,7 @@ static msc_value *in(const msc_op *op, size_t i) { return op->in[i].value; }
 /* Gradient of result 0: the function is called only when there is one. */
 static msc_value *dy_of(const msc_grad_ctx *g) { return g->dresult[0]; }
 
-/* Operand i's gradient is `dx`, in the shape that i was broadcast to. */
+/* Sets the gradient of operand i to dx, summed to the shape that i was broadcast from. */
 static bool give_gradient(msc_grad_ctx *g, const msc_op *op, size_t i, msc_value *dx) {
   g->doperand[i] = msc_unbroadcast(&g->b, dx, in(op, i)->type);
   return g->doperand[i] != NULL;
@@ -76,7 +76,7 @@ bool grad_div(msc_grad_ctx *g, msc_op *op) {
   return give_gradient(g, op, 1, msc_compute(&g->b, "-(a * b / c)", dy_of(g), &op->out[0], in(op, 1)));
 }
 
-/* The larger one takes all, equal ones half each. */
+/* Gives the gradient to the larger operand; equal ones get half each. */
 static bool grad_extremum(msc_grad_ctx *g, msc_op *op, const char *wins) {
   msc_value *half = scaled(&g->b, dy_of(g), 0.5);
   msc_value *equal = compare(&g->b, "eq", in(op, 0), in(op, 1));
@@ -116,7 +116,7 @@ bool grad_select(msc_grad_ctx *g, msc_op *op) {
 
 /* ---- elementwise with one operand: dx = dy * slope(x, y) ---- */
 
-/* a is dy, b is x, c is y. */
+/* Sets the gradient of operand 0 to a formula of dy (a), x (b) and y (c). */
 static bool give_formula(msc_grad_ctx *g, const msc_op *op, const char *text) {
   return give_gradient(g, op, 0, msc_compute(&g->b, text, dy_of(g), in(op, 0), &op->out[0]));
 }
@@ -140,7 +140,6 @@ bool grad_tanh(msc_grad_ctx *g, msc_op *op) {
   return give_gradient(g, op, 0, msc_compute(&g->b, "a * (1 - b)", dy_of(g), square));
 }
 
-/* dy 2/sqrt(pi) exp(-x^2) */
 bool grad_tan(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (c * c + 1)"); }
 bool grad_atan(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a / (b * b + 1)"); }
 bool grad_asin(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a / sqrt((1 - b) * (1 + b))"); }
@@ -166,6 +165,7 @@ bool grad_atan2(msc_grad_ctx *g, msc_op *op) {
   return !g->wanted[1] || give_gradient(g, op, 1, msc_compute(&g->b, "-(a * b / (b * b + c * c))", dy, a, b));
 }
 
+/* dy 2/sqrt(pi) exp(-x^2) */
 bool grad_erf(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (exp(-(b * b)) * 1.1283791670955126)"); }
 bool grad_sigmoid(msc_grad_ctx *g, msc_op *op) { return give_formula(g, op, "a * (c * (1 - c))"); }
 
@@ -313,7 +313,7 @@ static msc_attr axis_attr(const msc_grad_ctx *g, const msc_op *op) {
   return msc_named(formula_ctx(&g->b), "axis", msc_int(msc_op_int(op, "axis")));
 }
 
-/* dy goes back to where indices took x from. */
+/* Adds dy to the elements that the indices took from x. */
 static bool give_back(msc_grad_ctx *g, msc_op *op, msc_value *indices) {
   const msc_type *x = in(op, 0)->type;
   int64_t axis = msc_op_int(op, "axis");
@@ -340,8 +340,8 @@ bool grad_scatter_nd_add(msc_grad_ctx *g, msc_op *op) {
   return give_gradient(g, op, 1, msc_compute(&g->b, "gather_nd(a, b)", dy_of(g), in(op, 0)));
 }
 
-/* Which updates were the last of their row, shaped to be broadcast: the row's last position is written down and read
- * again. */
+/* Which updates were the last ones of their rows, shaped to be broadcast: each writes its position to its row, and
+ * reads it again. */
 static msc_value *last_of_rows(msc_grad_ctx *g, const msc_op *op) {
   msc_context *ctx = formula_ctx(&g->b);
   const msc_type *x = in(op, 0)->type, *indices = in(op, 1)->type;
@@ -359,7 +359,7 @@ static msc_value *last_of_rows(msc_grad_ctx *g, const msc_op *op) {
   return reshape(&g->b, mine, rank, dim);
 }
 
-/* What was replaced gets nothing, and of several updates of a row only the last one gets something. */
+/* Gives replaced elements no gradient, and of several updates of a row only the last one. */
 bool grad_scatter_update(msc_grad_ctx *g, msc_op *op) {
   msc_attr axis = axis_attr(g, op);
   msc_value *dy = dy_of(g), *zero = number(&g->b, dy, 0);

@@ -28,7 +28,7 @@ static void make_gradient_room(msc_reverse *r, size_t n) {
   r->wanted = msc_new_array(r->arena, bool, r->wide);
 }
 
-/* Collects the op's gradients; false: nothing flows through it. */
+/* Collects the gradients of the op's results; false: it has none. */
 static bool prepare(msc_reverse *r, const msc_op *op) {
   bool arrives = false, leaves = false;
   make_gradient_room(r, op->num_in > op->num_out ? op->num_in : op->num_out);

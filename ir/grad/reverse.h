@@ -24,7 +24,7 @@ typedef struct {
   bool *wanted;
 } msc_reverse;
 
-/* Floats that depend on an active value, from the function's first op up to `end`, are active too. */
+/* Marks as active, with the values that are active already, all floats that depend on them, up to op `end`. */
 void msc_mark_active(const msc_reverse *r, const msc_op *end);
 /* Walks from `last` back to the function's first op.  A value with several users gets the sum of what they send back,
  * the last user's first. */

@@ -41,7 +41,7 @@ static bool is_partitioned(const msc_func *f) {
 
 static bool is_lowered(const msc_func *f) { return msc_func_attr(f, MSC_FACT(result_layouts)) != NULL; }
 
-/* A function of one rank's shapes, whose arguments nothing says how to cut. */
+/* Is it a function of one rank's shapes, whose arguments have no layouts? */
 static bool is_manual(const msc_func *f) {
   bool communicates = false;
   size_t num_values;
@@ -117,7 +117,8 @@ static void see_limit(traits *t, int64_t rows) {
   if (rows < t->max_int) t->max_int = rows > 0 ? rows : 1;
 }
 
-/* Integers are numbers of what they address; some functions have no result for negative numbers. */
+/* Notes what the op demands of its operands: indices must be in range, and some functions have no result for negative
+ * numbers. */
 static void see_op(traits *t, const msc_op *op) {
   msc_indexed x;
   for (size_t i = 0; i < op->num_out; i++) see_type(t, op->out[i].type);
@@ -138,7 +139,7 @@ static traits traits_of(const msc_func *f) {
   return t;
 }
 
-/* State is positive (second moments), a scalar one a small step number. */
+/* Makes random values; state is positive (second moments), a scalar state is a small step number. */
 static msc_tensor random_tensor(msc_arena *arena, const traits *t, const msc_type *type, msc_role role, uint64_t seed) {
   msc_tensor x = msc_tensor_new(arena, type);
   bool state = role == MSC_ROLE_STATE;
@@ -192,7 +193,7 @@ static bool same_element(const msc_tensor *a, const msc_tensor *b, int64_t i, do
   return x == y || (x != x && y != y) || fabs(x - y) <= allowed;
 }
 
-/* `b` is result i of f, `a` the one that stood for it before. */
+/* Compares result i of f, `b`, with the result `a` that stood for it before. */
 static bool compare_results(const msc_func *f, size_t i, const msc_tensor *a, const msc_tensor *b, double tolerance,
                             const char *how) {
   msc_context *ctx = f->module->ctx;

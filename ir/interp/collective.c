@@ -119,7 +119,7 @@ static bool fill_piece(const change *c, int64_t rank, const msc_box *box, const 
 
 static void *alloc_in_arena(void *arena, size_t bytes) { return msc_arena_alloc(arena, bytes); }
 
-/* Terms by the op's own order.  They are few: by insertion. */
+/* Sorts terms into the op's own order; they are few, so by insertion. */
 static void order_terms(const change *c, int64_t num, int64_t *peer) {
   for (int64_t t = 1; t < num && c->num_order; t++) {
     int64_t moved = peer[t], at = t, number = msc_group_index(&c->in->mesh, c->num_order, c->order, moved);
@@ -266,7 +266,7 @@ static bool run_group(const msc_interp *in, const msc_op *op) {
 
 /* ---- all ---- */
 
-/* The value passes through: a token, or a layout change on one device. */
+/* Passes the value on: it is a token, or changes its layout on one device. */
 static bool pass_through(const msc_interp *in, const msc_op *op) {
   for (int64_t r = 0; r < in->num_ranks; r++)
     for (size_t i = 0; i < op->num_in; i++) {
@@ -276,7 +276,7 @@ static bool pass_through(const msc_interp *in, const msc_op *op) {
   return true;
 }
 
-/* A lowered collective names its layouts or its group in attributes. */
+/* Runs a lowered collective, whose attributes name its layouts or its group. */
 static bool run_comm(const msc_interp *in, const msc_op *op) {
   bool no_traffic = msc_op_verb(op) == MSC_SHARD;
   if (msc_op_attr(op, "axes")) return run_group(in, op);
@@ -287,7 +287,7 @@ static bool run_comm(const msc_interp *in, const msc_op *op) {
   return p != NULL;
 }
 
-/* Before lowering the layouts are those of operand and result. */
+/* Runs a collective before lowering: its layouts are those of operand and result. */
 static bool run_relayout(const msc_interp *in, const msc_op *op) {
   MSC_TRY(msc_verify_layouts(op, in->arena));
   for (size_t i = 0; i < op->num_in; i++) {

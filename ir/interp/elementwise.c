@@ -134,7 +134,7 @@ static msc_scalar compute_step(msc_eval *e, const msc_scalar_step *s, msc_dtype 
   return msc_is_float(d) ? (msc_scalar){.f = float_of_one(s->code, a.f)} : int_of_one(s->code, d, a);
 }
 
-/* The op's formula at every place; operands broadcast. */
+/* Evaluates the op's formula for every element; operands broadcast. */
 void eval_formula(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   const msc_formula *f = msc_formula_of(e->op);

@@ -128,7 +128,7 @@ void eval_scatter_nd_add(msc_eval *e) {
   store_sums(e, sum);
 }
 
-/* Over all updates in order, so that the last one stays. */
+/* Applies all updates in order, so that the last one of a row stays. */
 void eval_scatter_update(msc_eval *e) {
   const msc_piece *indices = &e->in[1], *updates = &e->in[2], *y = &e->out[0];
   int64_t axis = msc_op_int(e->op, "axis"), first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], to[MSC_MAX_RANK];

@@ -133,7 +133,7 @@ static bool run_expansion(const msc_interp *in, const msc_op *op, const msc_tens
   return f && msc_interpret(f, in->arena, arg, out_result);
 }
 
-/* A composite whose operands are whole, on one rank. */
+/* Runs a composite whose operands are whole, on one rank. */
 static bool run_whole(const msc_interp *in, const msc_op *op, int64_t rank) {
   msc_tensor *arg = msc_new_array(in->arena, msc_tensor, op->num_in + 1),
              *result = msc_new_array(in->arena, msc_tensor, op->num_out + 1);
@@ -143,8 +143,8 @@ static bool run_whole(const msc_interp *in, const msc_op *op, int64_t rank) {
   return true;
 }
 
-/* A composite that is cut means what it does on whole tensors until it is expanded: those are joined,
- * the results cut. */
+/* Runs a composite that is cut. Until it is expanded it means what it does on whole tensors: operands are joined, and
+ * results cut. */
 static bool run_joined(const msc_interp *in, const msc_op *op) {
   msc_tensor *arg = msc_new_array(in->arena, msc_tensor, op->num_in + 1),
              *result = msc_new_array(in->arena, msc_tensor, op->num_out + 1);

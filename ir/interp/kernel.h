@@ -72,7 +72,7 @@ bool msc_first_index(const msc_piece *p, int64_t *out_index);
 bool msc_next_index(const msc_piece *p, int64_t *index);
 
 void msc_fault(msc_eval *e, const char *fmt, ...) MSC_PRINTF(2, 3);
-/* Operand i at a global index; a fault and 0 when the rank does not hold it. */
+/* Reads operand i at a global index; a fault and 0 when the rank does not hold it. */
 msc_scalar msc_piece_get(msc_eval *e, size_t i, const int64_t *index);
 /* The same where `index` is one of a tensor of rank `rank` that the operand is broadcast to. */
 msc_scalar msc_piece_get_stretched(msc_eval *e, size_t i, int rank, const int64_t *index);
@@ -95,7 +95,7 @@ bool msc_run_collective(const msc_interp *in, const msc_op *op);
 
 /* ---- interp/parts.c ---- */
 
-/* Fills it with what no op may count on: NaN, or an index that nothing has.  Padding starts like that. */
+/* Fills a piece with values that no op may use: NaN, or an index that nothing has. Padding begins like that. */
 void msc_poison(msc_piece *p);
 /* Allocated; `l` NULL: whole. */
 msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dtype dtype, int rank_of_tensor,

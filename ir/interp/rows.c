@@ -104,7 +104,7 @@ static double score(msc_eval *e, const int64_t *index) {
   return classes && index[e->in[0].rank - 1] >= classes->i ? -INFINITY : msc_piece_get(e, 0, index).f;
 }
 
-/* Over all of dimension `axis` of operand 0; index[axis] is changed. */
+/* Computes the statistics of a row, along all of dimension `axis` of operand 0; index[axis] is changed. */
 static row_stats stats_of_row(msc_eval *e, int64_t *index, int axis) {
   row_stats s = {-INFINITY, 0};
   int64_t n = e->in[0].full[axis];

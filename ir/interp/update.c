@@ -35,7 +35,7 @@ static void step_momentum(msc_eval *e, const int64_t *index) {
   put_f64(e, 1, index, m);
 }
 
-/* 1 - b1^t and 1 - b2^t: of the operand t, or as they stand in it. */
+/* Reads 1 - b1^t and 1 - b2^t: computed from the operand t, or contained in it. */
 static void read_bias(msc_eval *e, const int64_t *index, double *out_left1, double *out_left2) {
   if (e->in[4].rank) {
     *out_left1 = get_f64(e, 4, (int64_t[]){0});
@@ -83,7 +83,7 @@ static void step_lamb_apply(msc_eval *e, const int64_t *index) {
 
 static void step_assign(msc_eval *e, const int64_t *index) { put_f64(e, 0, index, get_f64(e, 1, index)); }
 
-/* Gives each result that is the new value of an operand the old value: the update is skipped. */
+/* Skips the update: each result that is the new value of an operand gets the old value. */
 static void keep_states(msc_eval *e, const int64_t *index) {
   const msc_op_info *info = msc_info(e->op);
   for (int i = 0; i < info->num_operands; i++)

@@ -92,7 +92,7 @@ int64_t msc_group_index(const msc_box_mesh *mesh, int num, const msc_digit *digi
   return index;
 }
 
-/* What group member `index` adds to the member whose digits are all 0. */
+/* What the digits of group member `index` add to the rank of the member whose digits are all 0. */
 static int64_t member_offset(const msc_box_mesh *mesh, int num, const msc_digit *digit, int64_t index) {
   int64_t offset = 0;
   for (int i = num - 1; i >= 0; i--) {
@@ -102,7 +102,7 @@ static int64_t member_offset(const msc_box_mesh *mesh, int num, const msc_digit 
   return offset;
 }
 
-/* The part of the rank that these digits make up. */
+/* What these digits of the rank add to it. */
 static int64_t own_offset(const msc_box_mesh *mesh, int num, const msc_digit *digit, int64_t rank) {
   return member_offset(mesh, num, digit, msc_group_index(mesh, num, digit, rank));
 }
