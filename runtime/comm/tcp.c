@@ -23,7 +23,7 @@
 #define LAST_DATA_MS 100
 #define VERDICT_NS ((int64_t)1000000000) /* to hear why a connection has ended */
 
-typedef enum { DATA, WISHES, VALUES } kind_of_lane;
+typedef enum { DATA, WISHES, VALUES } kind_of_duplex;
 
 /* Memory that only grows. */
 typedef struct {
@@ -39,7 +39,7 @@ typedef struct {
   uint64_t *number; /* of collectives with each rank so far */
   uint8_t *arena;
   size_t arena_room;
-  mscrt_lane *lane;
+  mscrt_duplex *duplex;
   struct pollfd *polled;
   uint8_t *wishes; /* of each rank: whether it takes its part */
   uint64_t *values;
@@ -59,46 +59,46 @@ static mscrt_status *reserve(room *r, size_t bytes) {
 
 static uint8_t *source_in_arena(const tcp *c, const mscrt_part *p) { return c->arena + p->src; }
 
-/* ---- lanes ---- */
+/* ---- duplexes ---- */
 
 typedef struct {
   tcp *c;
   const mscrt_exchange *e;
   const mscrt_site *site;
-  kind_of_lane kind;
+  kind_of_duplex kind;
 } running;
 
-/* Adds a lane to rank `rank`; its spans are appended later. */
-static mscrt_lane *add_lane(const running *r, mscrt_lanes *l, int rank, mscrt_span *out, mscrt_span *in) {
-  mscrt_lane *lane = &l->lane[l->num++];
-  *lane = (mscrt_lane){.rank = rank, .fd = r->c->fd[rank], .out = out, .in = in};
-  return lane;
+/* Adds a duplex to rank `rank`; its spans are appended later. */
+static mscrt_duplex *add_duplex(const running *r, mscrt_duplexes *l, int rank, mscrt_span *out, mscrt_span *in) {
+  mscrt_duplex *duplex = &l->duplex[l->num++];
+  *duplex = (mscrt_duplex){.rank = rank, .fd = r->c->fd[rank], .out = out, .in = in};
+  return duplex;
 }
 
-static void add_out(mscrt_lane *l, void *at, uint64_t bytes) {
+static void add_out(mscrt_duplex *l, void *at, uint64_t bytes) {
   if (!bytes) return;
   l->out[l->num_out++] = (mscrt_span){at, bytes};
   l->out_bytes += bytes;
 }
 
-static void add_in(mscrt_lane *l, void *at, uint64_t bytes) {
+static void add_in(mscrt_duplex *l, void *at, uint64_t bytes) {
   if (!bytes) return;
   l->in[l->num_in++] = (mscrt_span){at, bytes};
   l->in_bytes += bytes;
 }
 
-/* Sets the head of a lane whose spans are known. */
-static void set_head(const running *r, mscrt_lane *l) {
+/* Sets the head of a duplex whose spans are known. */
+static void set_head(const running *r, mscrt_duplex *l) {
   const mscrt_exchange *e = r->e;
-  l->own = (mscrt_lane_head){.magic = MAGIC,
-                             .verb = (uint8_t)e->verb,
-                             .dtype = (uint8_t)e->dtype,
-                             .reduction = (uint8_t)e->reduction,
-                             .kind = (uint8_t)r->kind,
-                             .number = r->c->number[l->rank]++,
-                             .step = r->site->step,
-                             .bytes = l->out_bytes,
-                             .back = l->in_bytes};
+  l->own = (mscrt_duplex_head){.magic = MAGIC,
+                               .verb = (uint8_t)e->verb,
+                               .dtype = (uint8_t)e->dtype,
+                               .reduction = (uint8_t)e->reduction,
+                               .kind = (uint8_t)r->kind,
+                               .number = r->c->number[l->rank]++,
+                               .step = r->site->step,
+                               .bytes = l->out_bytes,
+                               .back = l->in_bytes};
 }
 
 static mscrt_status *report(const running *r, const char *why) {
@@ -111,17 +111,17 @@ static mscrt_status *blame(const running *r, int culprit, const char *why) {
   return report(r, why);
 }
 
-static mscrt_status *report_late(const running *r, const mscrt_lanes *l, uint32_t at) {
+static mscrt_status *report_late(const running *r, const mscrt_duplexes *l, uint32_t at) {
   char why[320];
-  const mscrt_lane *lane = &l->lane[at];
-  snprintf(why, sizeof why, "rank %d is missing (at step %" PRId64 "), waited %d ms", lane->rank,
-           r->c->m.seen_step[lane->rank], r->c->o.timeout_ms);
-  return blame(r, lane->rank, why);
+  const mscrt_duplex *duplex = &l->duplex[at];
+  snprintf(why, sizeof why, "rank %d is missing (at step %" PRId64 "), waited %d ms", duplex->rank,
+           r->c->m.seen_step[duplex->rank], r->c->o.timeout_ms);
+  return blame(r, duplex->rank, why);
 }
 
-static mscrt_status *report_other(const running *r, const mscrt_lane *l) {
+static mscrt_status *report_other(const running *r, const mscrt_duplex *l) {
   char why[320];
-  const mscrt_lane_head *t = &l->theirs;
+  const mscrt_duplex_head *t = &l->theirs;
   if (t->magic != MAGIC || t->verb >= MSC_NUM_VERBS || t->dtype >= MSCRT_NUM_DTYPES)
     snprintf(why, sizeof why, "what rank %d sends is no collective", l->rank);
   else
@@ -149,28 +149,29 @@ static mscrt_status *report_closed(const running *r, int rank) {
   return blame(r, rank, why);
 }
 
-static void note_steps(const running *r, const mscrt_lanes *l) {
+static void note_steps(const running *r, const mscrt_duplexes *l) {
   for (uint32_t i = 0; i < l->num; i++)
-    if (l->lane[i].head_got == sizeof l->lane[i].theirs && l->lane[i].theirs.step > r->c->m.seen_step[l->lane[i].rank])
-      mscrt_member_note(&r->c->m, l->lane[i].rank, l->lane[i].theirs.step);
+    if (l->duplex[i].head_got == sizeof l->duplex[i].theirs &&
+        l->duplex[i].theirs.step > r->c->m.seen_step[l->duplex[i].rank])
+      mscrt_member_note(&r->c->m, l->duplex[i].rank, l->duplex[i].theirs.step);
 }
 
-static mscrt_status *move(const running *r, mscrt_lanes *l) {
+static mscrt_status *move(const running *r, mscrt_duplexes *l) {
   char why[320];
   int culprit;
   uint32_t at = 0;
   uint64_t drained;
   l->wake = r->c->m.wake, l->timeout_ms = r->c->o.timeout_ms, l->polled = r->c->polled;
   for (;;) {
-    mscrt_lanes_end end = mscrt_lanes_move(l, &at);
+    mscrt_duplexes_end end = mscrt_duplexes_move(l, &at);
     note_steps(r, l);
     switch (end) {
-      case MSCRT_LANES_DONE: return NULL;
-      case MSCRT_LANES_LATE:
+      case MSCRT_DUPLEXES_DONE: return NULL;
+      case MSCRT_DUPLEXES_LATE:
         return mscrt_member_lost(&r->c->m, &culprit, why) ? report(r, why) : report_late(r, l, at);
-      case MSCRT_LANES_CLOSED: return report_closed(r, l->lane[at].rank);
-      case MSCRT_LANES_DIFFER: return report_other(r, &l->lane[at]);
-      case MSCRT_LANES_WOKEN:
+      case MSCRT_DUPLEXES_CLOSED: return report_closed(r, l->duplex[at].rank);
+      case MSCRT_DUPLEXES_DIFFER: return report_other(r, &l->duplex[at]);
+      case MSCRT_DUPLEXES_WOKEN:
         if (read(l->wake, &drained, sizeof drained) != sizeof drained) {} /* another thread was faster */
         /* data that the lost rank has sent before, and data of the others, may still arrive */
         if (mscrt_member_lost(&r->c->m, &culprit, why)) l->timeout_ms = LAST_DATA_MS;
@@ -184,11 +185,11 @@ typedef struct {
   const running *r;
   mscrt_pool *pool;
   mscrt_slices s;
-  mscrt_lanes *lanes;
-  uint8_t *packed; /* the slices of this rank that come, by lane */
+  mscrt_duplexes *duplexes;
+  uint8_t *packed; /* the slices of this rank that come, by duplex */
   uint64_t slice_bytes;
   int64_t begin, end, reduced; /* this rank's slice; elements of it that are reduced */
-  int *lane_of;                /* by rank; -1: this one */
+  int *duplex_of;              /* by rank; -1: this one */
 } slicing;
 
 static void reduce_unit(void *arg, int64_t unit, int worker) {
@@ -203,9 +204,9 @@ static void reduce_unit(void *arg, int64_t unit, int worker) {
     size_t bytes = mscrt_dtype_bytes(p->e->dtype), inside = (size_t)(at - p->at) * bytes;
     const void *src[p->e->num_terms + 1];
     for (int t = 0; t < p->e->num_terms && p->e->num_cuts; t++) {
-      int lane = k->lane_of[p->e->peers[t]];
-      src[t] = lane < 0 ? source_in_arena(k->r->c, p) + inside
-                        : k->packed + (uint64_t)lane * k->slice_bytes + (uint64_t)(at - k->begin) * bytes;
+      int duplex = k->duplex_of[p->e->peers[t]];
+      src[t] = duplex < 0 ? source_in_arena(k->r->c, p) + inside
+                          : k->packed + (uint64_t)duplex * k->slice_bytes + (uint64_t)(at - k->begin) * bytes;
     }
     if (p->e->num_cuts) /* else the part is empty, and all of its room padding */
       mscrt_combine(p->e->dtype, p->e->reduction, p->e->num_terms, src, (uint8_t *)p->dst + inside, num);
@@ -218,26 +219,26 @@ static void reduce_what_came(void *user) {
   slicing *k = user;
   size_t bytes = mscrt_dtype_bytes(k->r->e->dtype);
   int64_t come = k->end - k->begin;
-  for (uint32_t i = 0; i < k->lanes->num; i++) {
-    int64_t got = (int64_t)(k->lanes->lane[i].got / bytes);
+  for (uint32_t i = 0; i < k->duplexes->num; i++) {
+    int64_t got = (int64_t)(k->duplexes->duplex[i].got / bytes);
     if (got < come) come = got;
   }
   if (come < k->end - k->begin) come = come / MSCRT_REDUCE_ELEMS * MSCRT_REDUCE_ELEMS;
   if (come <= k->reduced) return;
   mscrt_pool_run(k->pool, reduce_unit, k, (come - k->reduced + MSCRT_REDUCE_ELEMS - 1) / MSCRT_REDUCE_ELEMS);
-  for (uint32_t i = 0; i < k->lanes->num; i++) k->lanes->lane[i].ready += (uint64_t)(come - k->reduced) * bytes;
+  for (uint32_t i = 0; i < k->duplexes->num; i++) k->duplexes->duplex[i].ready += (uint64_t)(come - k->reduced) * bytes;
   k->reduced = come;
 }
 
-/* Appends the elements [begin, end) of the sources, or of the destinations, to a lane. */
-static void add_elements(const slicing *k, mscrt_lane *lane, int64_t begin, int64_t end, bool of_dst,
-                         void (*add)(mscrt_lane *l, void *at, uint64_t bytes)) {
+/* Appends the elements [begin, end) of the sources, or of the destinations, to a duplex. */
+static void add_elements(const slicing *k, mscrt_duplex *duplex, int64_t begin, int64_t end, bool of_dst,
+                         void (*add)(mscrt_duplex *l, void *at, uint64_t bytes)) {
   size_t bytes = mscrt_dtype_bytes(k->r->e->dtype);
   while (begin < end) {
     const mscrt_part *p = mscrt_part_with(&k->s, begin);
     int64_t num = mscrt_elements_in(p, begin, end);
     uint8_t *base = of_dst ? p->dst : source_in_arena(k->r->c, p);
-    add(lane, base + (size_t)(begin - p->at) * bytes, (uint64_t)num * bytes);
+    add(duplex, base + (size_t)(begin - p->at) * bytes, (uint64_t)num * bytes);
     begin += num;
   }
 }
@@ -245,31 +246,31 @@ static void add_elements(const slicing *k, mscrt_lane *lane, int64_t begin, int6
 static mscrt_status *run_tcp_slices(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
   tcp *c = r->c;
   const mscrt_members *g = &r->e->group;
-  size_t bytes = mscrt_dtype_bytes(r->e->dtype), per_lane = 2 * ((size_t)num + 2);
-  mscrt_lanes lanes = {.lane = c->lane, .work = reduce_what_came};
-  slicing k = {.r = r, .pool = pool, .s = mscrt_slices_of(num, part), .lanes = &lanes};
-  lanes.user = &k;
+  size_t bytes = mscrt_dtype_bytes(r->e->dtype), per_duplex = 2 * ((size_t)num + 2);
+  mscrt_duplexes duplexes = {.duplex = c->duplex, .work = reduce_what_came};
+  slicing k = {.r = r, .pool = pool, .s = mscrt_slices_of(num, part), .duplexes = &duplexes};
+  duplexes.user = &k;
   k.slice_bytes = (uint64_t)k.s.slice * bytes;
   k.begin = mscrt_slice_begin(&k.s, g->index), k.end = mscrt_slice_begin(&k.s, g->index + 1);
-  MSCRT_CHECK(reserve(&c->spans, 2 * per_lane * (size_t)g->num * sizeof(mscrt_span)));
+  MSCRT_CHECK(reserve(&c->spans, 2 * per_duplex * (size_t)g->num * sizeof(mscrt_span)));
   MSCRT_CHECK(reserve(&c->packed, (size_t)k.slice_bytes * (size_t)g->num + 1));
-  MSCRT_CHECK(reserve(&c->cursors, (size_t)c->m.ranks * sizeof *k.lane_of));
-  k.packed = c->packed.at, k.lane_of = c->cursors.at;
-  for (int i = 0; i < c->m.ranks; i++) k.lane_of[i] = -1;
+  MSCRT_CHECK(reserve(&c->cursors, (size_t)c->m.ranks * sizeof *k.duplex_of));
+  k.packed = c->packed.at, k.duplex_of = c->cursors.at;
+  for (int i = 0; i < c->m.ranks; i++) k.duplex_of[i] = -1;
   for (int i = 0; i < g->num; i++) {
     if (i == g->index) continue;
-    mscrt_span *span = (mscrt_span *)c->spans.at + 2 * per_lane * lanes.num;
-    k.lane_of[g->member[i]] = (int)lanes.num;
-    mscrt_lane *lane = add_lane(r, &lanes, g->member[i], span, span + per_lane);
+    mscrt_span *span = (mscrt_span *)c->spans.at + 2 * per_duplex * duplexes.num;
+    k.duplex_of[g->member[i]] = (int)duplexes.num;
+    mscrt_duplex *duplex = add_duplex(r, &duplexes, g->member[i], span, span + per_duplex);
     int64_t begin = mscrt_slice_begin(&k.s, i), end = mscrt_slice_begin(&k.s, i + 1);
-    add_in(lane, k.packed + (lanes.num - 1) * k.slice_bytes, (uint64_t)(k.end - k.begin) * bytes);
-    add_elements(&k, lane, begin, end, true, add_in);
-    add_elements(&k, lane, begin, end, false, add_out);
-    lane->ready = lane->out_bytes;
-    add_elements(&k, lane, k.begin, k.end, true, add_out);
-    set_head(r, lane);
+    add_in(duplex, k.packed + (duplexes.num - 1) * k.slice_bytes, (uint64_t)(k.end - k.begin) * bytes);
+    add_elements(&k, duplex, begin, end, true, add_in);
+    add_elements(&k, duplex, begin, end, false, add_out);
+    duplex->ready = duplex->out_bytes;
+    add_elements(&k, duplex, k.begin, k.end, true, add_out);
+    set_head(r, duplex);
   }
-  return move(r, &lanes);
+  return move(r, &duplexes);
 }
 
 /* ---- boxes ---- */
@@ -377,7 +378,7 @@ static void count_takes(const tcp *c, uint32_t num, const mscrt_part *part, size
 }
 
 /* Adds what is sent to a rank: boxes of the sources, packed unless they are one run. */
-static void add_gives(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_lane *lane, uint8_t **room_at) {
+static void add_gives(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex, uint8_t **room_at) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
     size_t elem = mscrt_dtype_bytes(e->dtype);
@@ -385,14 +386,14 @@ static void add_gives(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_
       const msc_box *box = &e->give[g].box;
       uint64_t bytes = (uint64_t)msc_box_elems(e->rank, box) * elem;
       int64_t at;
-      if (e->give[g].to != lane->rank || !bytes) continue;
+      if (e->give[g].to != duplex->rank || !bytes) continue;
       if (is_one_run(e->rank, box, &e->own_box, &at)) {
-        add_out(lane, source_in_arena(c, &part[i]) + (size_t)at * elem, bytes);
+        add_out(duplex, source_in_arena(c, &part[i]) + (size_t)at * elem, bytes);
         continue;
       }
       packing p = {*room_at, source_in_arena(c, &part[i]), elem};
       msc_box_runs(e->rank, box, box, &e->own_box, pack_run, &p);
-      add_out(lane, *room_at, bytes);
+      add_out(duplex, *room_at, bytes);
       *room_at += bytes;
     }
   }
@@ -400,7 +401,7 @@ static void add_gives(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_
 
 /* Adds what comes from a rank, in the order of cuts: received packed, or in place if it is one run that is not
  * reduced. */
-static void add_takes(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_lane *lane, uint8_t **room_at,
+static void add_takes(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex, uint8_t **room_at,
                       const uint8_t **term) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
@@ -409,13 +410,13 @@ static void add_takes(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_
       for (int t = 0; t < e->num_terms; t++, term++) {
         uint64_t bytes = bytes_of_cut(e, &e->cut[k]);
         int64_t at;
-        if (e->cut[k].peer[t] != lane->rank || !bytes) continue;
+        if (e->cut[k].peer[t] != duplex->rank || !bytes) continue;
         uint8_t *to = *room_at;
         if (e->num_terms == 1 && is_one_run(e->rank, &e->cut[k].box, &e->to_box, &at))
           to = (uint8_t *)part[i].dst + (size_t)at * elem;
         else *room_at += bytes;
         *term = to;
-        add_in(lane, to, bytes);
+        add_in(duplex, to, bytes);
       }
   }
 }
@@ -424,7 +425,7 @@ static void add_takes(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_
 static mscrt_status *ask_wishes(const running *r, uint32_t num, const mscrt_part *part) {
   tcp *c = r->c;
   const mscrt_members *g = &r->e->group;
-  mscrt_lanes lanes = {.lane = c->lane};
+  mscrt_duplexes duplexes = {.duplex = c->duplex};
   running asking = *r;
   asking.kind = WISHES;
   uint8_t *own = &c->wishes[c->m.rank];
@@ -433,14 +434,14 @@ static mscrt_status *ask_wishes(const running *r, uint32_t num, const mscrt_part
   MSCRT_CHECK(reserve(&c->spans, 2 * (size_t)g->num * sizeof(mscrt_span)));
   for (int i = 0; i < g->num; i++) {
     if (i == g->index) continue;
-    mscrt_span *span = (mscrt_span *)c->spans.at + 2 * lanes.num;
-    mscrt_lane *lane = add_lane(&asking, &lanes, g->member[i], span, span + 1);
-    add_out(lane, own, 1);
-    add_in(lane, &c->wishes[g->member[i]], 1);
-    lane->ready = 1;
-    set_head(&asking, lane);
+    mscrt_span *span = (mscrt_span *)c->spans.at + 2 * duplexes.num;
+    mscrt_duplex *duplex = add_duplex(&asking, &duplexes, g->member[i], span, span + 1);
+    add_out(duplex, own, 1);
+    add_in(duplex, &c->wishes[g->member[i]], 1);
+    duplex->ready = 1;
+    set_head(&asking, duplex);
   }
-  return move(&asking, &lanes);
+  return move(&asking, &duplexes);
 }
 
 static void unpack_all(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const uint8_t **term) {
@@ -457,7 +458,7 @@ static mscrt_status *run_boxes(const running *r, mscrt_pool *pool, uint32_t num,
   tcp *c = r->c;
   const mscrt_members *g = &r->e->group;
   size_t out_spans = 0, in_spans = 0, out_bytes = 0, in_bytes = 0, terms = 0;
-  mscrt_lanes lanes = {.lane = c->lane};
+  mscrt_duplexes duplexes = {.duplex = c->duplex};
   if (r->e->asks && g->num > 1) MSCRT_CHECK(ask_wishes(r, num, part));
   count_gives(c, num, part, &out_spans, &out_bytes);
   count_takes(c, num, part, &in_spans, &in_bytes, &terms);
@@ -471,21 +472,21 @@ static mscrt_status *run_boxes(const running *r, mscrt_pool *pool, uint32_t num,
   for (int i = 0; i < g->num; i++) {
     int rank = g->member[i];
     if (i == g->index) continue;
-    mscrt_lane *lane = add_lane(r, &lanes, rank, span, NULL);
-    if (!r->e->asks || c->wishes[rank]) add_gives(c, num, part, lane, &at);
-    span += lane->num_out;
-    lane->in = span;
-    add_takes(c, num, part, lane, &at, term);
-    span += lane->num_in;
-    lane->ready = lane->out_bytes;
-    set_head(r, lane);
+    mscrt_duplex *duplex = add_duplex(r, &duplexes, rank, span, NULL);
+    if (!r->e->asks || c->wishes[rank]) add_gives(c, num, part, duplex, &at);
+    span += duplex->num_out;
+    duplex->in = span;
+    add_takes(c, num, part, duplex, &at, term);
+    span += duplex->num_in;
+    duplex->ready = duplex->out_bytes;
+    set_head(r, duplex);
     /* ranks that exchange no data do not wait for each other */
-    if (!lane->out_bytes && !lane->in_bytes) lanes.num--, c->number[rank]--;
+    if (!duplex->out_bytes && !duplex->in_bytes) duplexes.num--, c->number[rank]--;
   }
   for (uint32_t i = 0; i < num; i++) /* before anything comes: some of it comes where it belongs */
     if (part[i].e->fill && takes_part(c, &part[i]))
       mscrt_fill_identity(r->e->dtype, r->e->reduction, part[i].dst, part[i].e->elems);
-  MSCRT_CHECK(move(r, &lanes));
+  MSCRT_CHECK(move(r, &duplexes));
   unpack_all(r, pool, num, part, term);
   return NULL;
 }
@@ -531,7 +532,7 @@ static mscrt_status *max_tcp(mscrt_comm *comm, uint64_t value, uint64_t *out_max
   tcp *c = tcp_of(comm);
   mscrt_exchange e = {.verb = MSC_ALL_REDUCE, .reduction = MSC_MAX, .group = {.num = c->m.ranks, .index = c->m.rank}};
   running r = {c, &e, site, VALUES};
-  mscrt_lanes lanes = {.lane = c->lane};
+  mscrt_duplexes duplexes = {.duplex = c->duplex};
   atomic_store(&c->m.step, site->step);
   MSCRT_CHECK(reserve(&c->spans, 2 * (size_t)c->m.ranks * sizeof(mscrt_span)));
   MSCRT_CHECK(reserve(&c->cursors, (size_t)c->m.ranks * sizeof(int32_t)));
@@ -541,14 +542,14 @@ static mscrt_status *max_tcp(mscrt_comm *comm, uint64_t value, uint64_t *out_max
   c->values[c->m.rank] = value;
   for (int i = 0; i < c->m.ranks; i++) {
     if (i == c->m.rank) continue;
-    mscrt_span *span = (mscrt_span *)c->spans.at + 2 * lanes.num;
-    mscrt_lane *lane = add_lane(&r, &lanes, i, span, span + 1);
-    add_out(lane, &c->values[c->m.rank], sizeof value);
-    add_in(lane, &c->values[i], sizeof value);
-    lane->ready = lane->out_bytes;
-    set_head(&r, lane);
+    mscrt_span *span = (mscrt_span *)c->spans.at + 2 * duplexes.num;
+    mscrt_duplex *duplex = add_duplex(&r, &duplexes, i, span, span + 1);
+    add_out(duplex, &c->values[c->m.rank], sizeof value);
+    add_in(duplex, &c->values[i], sizeof value);
+    duplex->ready = duplex->out_bytes;
+    set_head(&r, duplex);
   }
-  MSCRT_CHECK(move(&r, &lanes));
+  MSCRT_CHECK(move(&r, &duplexes));
   *out_max = 0;
   for (int i = 0; i < c->m.ranks; i++)
     if (c->values[i] > *out_max) *out_max = c->values[i];
@@ -590,7 +591,7 @@ static void close_tcp(mscrt_comm *comm) {
   for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) free(rooms[i]->at);
   free(c->fd);
   free(c->number);
-  free(c->lane);
+  free(c->duplex);
   free(c->polled);
   free(c->wishes);
   free(c->values);
@@ -638,7 +639,7 @@ static mscrt_status *open_tcp(const mscrt_comm_options *o, mscrt_comm **out_comm
   MSCRT_GOTO(mscrt_new_array(&c->fd, o->ranks));
   for (int r = 0; r < o->ranks; r++) c->fd[r] = -1;
   MSCRT_GOTO(mscrt_new_array(&c->number, o->ranks));
-  MSCRT_GOTO(mscrt_new_array(&c->lane, o->ranks));
+  MSCRT_GOTO(mscrt_new_array(&c->duplex, o->ranks));
   MSCRT_GOTO(mscrt_new_array(&c->polled, o->ranks + 1));
   MSCRT_GOTO(mscrt_new_array(&c->wishes, o->ranks));
   MSCRT_GOTO(mscrt_new_array(&c->values, o->ranks));

@@ -1,5 +1,5 @@
 /* tcp.h: shared by the files of the transport over TCP: addresses, authenticated connections, the scheduler of a job,
- * and lanes, the streams of data between two ranks.
+ * and duplexes, the streams of data between two ranks.
  *
  * The scheduler is a thread of rank 0, or a process of its own. Every rank has a control connection to it, over which
  * it joins and then sends a beat every second; the scheduler tells all ranks who is lost. Two ranks have one connection
@@ -165,7 +165,7 @@ bool mscrt_member_is_over(mscrt_member *m, int rank, char *out_why);
 /* Notes that a rank was seen at a step. */
 void mscrt_member_note(mscrt_member *m, int rank, int64_t step);
 
-/* ---- lanes.c ---- */
+/* ---- duplex.c ---- */
 
 typedef struct {
   void *at;
@@ -180,7 +180,7 @@ typedef struct {
   int64_t step;    /* may differ by no meaning: it is for reports */
   uint64_t bytes;  /* of all data to the other end */
   uint64_t back;   /* and from it */
-} mscrt_lane_head;
+} mscrt_duplex_head;
 
 /* The streams to and from one rank in one collective. */
 typedef struct {
@@ -191,31 +191,31 @@ typedef struct {
   uint64_t ready;               /* bytes of out that may be sent */
   uint64_t sent, got;
   uint64_t out_done, in_done;  /* of the span that is under way */
-  mscrt_lane_head own, theirs; /* the heads, which go before the spans */
+  mscrt_duplex_head own, theirs; /* the heads, which go before the spans */
   uint64_t head_sent, head_got;
-} mscrt_lane;
+} mscrt_duplex;
 
 typedef struct {
   uint32_t num;
-  mscrt_lane *lane;
-  struct pollfd *polled; /* room for one more than lanes */
+  mscrt_duplex *duplex;
+  struct pollfd *polled; /* room for one more than duplexes */
   int wake, timeout_ms;
   /* processes what has arrived, and may make more ready to be sent; NULL: nothing to do */
   void (*work)(void *user);
   void *user;
-} mscrt_lanes;
+} mscrt_duplexes;
 
 typedef enum {
-  MSCRT_LANES_DONE,
-  MSCRT_LANES_LATE,
-  MSCRT_LANES_CLOSED,
-  MSCRT_LANES_WOKEN,
-  MSCRT_LANES_DIFFER
-} mscrt_lanes_end;
+  MSCRT_DUPLEXES_DONE,
+  MSCRT_DUPLEXES_LATE,
+  MSCRT_DUPLEXES_CLOSED,
+  MSCRT_DUPLEXES_WOKEN,
+  MSCRT_DUPLEXES_DIFFER
+} mscrt_duplexes_end;
 
-/* Sends and receives all; returns why it stopped. After CLOSED, LATE and DIFFER *out_lane is a lane that explains it;
- * after WOKEN it may be called again. */
-mscrt_lanes_end mscrt_lanes_move(mscrt_lanes *l, uint32_t *out_lane);
+/* Sends and receives all; returns why it stopped. After CLOSED, LATE and DIFFER *out_duplex is a duplex that explains
+ * it; after WOKEN it may be called again. */
+mscrt_duplexes_end mscrt_duplexes_move(mscrt_duplexes *l, uint32_t *out_duplex);
 
 /* ---- connect.c ---- */
 

@@ -43,13 +43,13 @@ static void receive_data(int fd) {
   uint8_t values[64], own[16] = {0};
   mscrt_span in[2] = {{values, 24}, {values + 24, 40}}, out = {own, sizeof own};
   struct pollfd polled[2];
-  mscrt_lane lane = {
+  mscrt_duplex duplex = {
       .fd = fd, .num_in = 2, .in = in, .in_bytes = 64, .num_out = 1, .out = &out, .out_bytes = 16, .ready = 16};
-  lane.own = (mscrt_lane_head){.magic = 1, .bytes = 16, .back = 64};
-  mscrt_lanes lanes = {.num = 1, .lane = &lane, .polled = polled, .wake = -1, .timeout_ms = 1};
+  duplex.own = (mscrt_duplex_head){.magic = 1, .bytes = 16, .back = 64};
+  mscrt_duplexes duplexes = {.num = 1, .duplex = &duplex, .polled = polled, .wake = -1, .timeout_ms = 1};
   uint32_t at;
-  mscrt_lanes_move(&lanes, &at);
-  if (lane.got > lane.in_bytes || at != 0) abort();
+  mscrt_duplexes_move(&duplexes, &at);
+  if (duplex.got > duplex.in_bytes || at != 0) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

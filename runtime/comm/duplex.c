@@ -1,4 +1,4 @@
-/* lanes.c: moves the data of one collective over all its connections at once, in one thread, without blocking: sends
+/* duplex.c: moves the data of one collective over all its connections at once, in one thread, without blocking: sends
  * what is ready, receives what has arrived, and sleeps in poll while there is neither. */
 #include <errno.h>
 #include <poll.h>
@@ -9,12 +9,12 @@
 
 enum { MOST_SPANS = 32 }; /* of one system call */
 
-static bool is_sent(const mscrt_lane *l) { return l->head_sent == sizeof l->own && l->sent == l->out_bytes; }
-static bool has_come(const mscrt_lane *l) { return l->head_got == sizeof l->theirs && l->got == l->in_bytes; }
-static bool can_send(const mscrt_lane *l) { return l->head_sent < sizeof l->own || l->sent < l->ready; }
+static bool is_sent(const mscrt_duplex *l) { return l->head_sent == sizeof l->own && l->sent == l->out_bytes; }
+static bool has_come(const mscrt_duplex *l) { return l->head_got == sizeof l->theirs && l->got == l->in_bytes; }
+static bool can_send(const mscrt_duplex *l) { return l->head_sent < sizeof l->own || l->sent < l->ready; }
 
-static bool is_same_collective(const mscrt_lane *l) {
-  const mscrt_lane_head *a = &l->own, *b = &l->theirs;
+static bool is_same_collective(const mscrt_duplex *l) {
+  const mscrt_duplex_head *a = &l->own, *b = &l->theirs;
   return a->magic == b->magic && a->verb == b->verb && a->dtype == b->dtype && a->reduction == b->reduction &&
          a->kind == b->kind && a->number == b->number && a->bytes == b->back && a->back == b->bytes;
 }
@@ -24,8 +24,8 @@ static bool is_same_collective(const mscrt_lane *l) {
 static int gather_spans(void *head, uint64_t head_done, mscrt_span *span, uint32_t num, uint64_t done, uint64_t most,
                         struct iovec *v) {
   int n = 0;
-  if (head_done < sizeof(mscrt_lane_head))
-    v[n++] = (struct iovec){(uint8_t *)head + head_done, sizeof(mscrt_lane_head) - (size_t)head_done};
+  if (head_done < sizeof(mscrt_duplex_head))
+    v[n++] = (struct iovec){(uint8_t *)head + head_done, sizeof(mscrt_duplex_head) - (size_t)head_done};
   for (uint32_t i = 0; i < num && most && n < MOST_SPANS; i++, done = 0) {
     uint64_t bytes = span[i].bytes - done < most ? span[i].bytes - done : most;
     if (bytes) v[n++] = (struct iovec){(uint8_t *)span[i].at + done, (size_t)bytes};
@@ -37,7 +37,7 @@ static int gather_spans(void *head, uint64_t head_done, mscrt_span *span, uint32
 /* Counts n bytes as moved, those of the head first. */
 static void advance(uint64_t n, uint64_t *head, uint64_t *all, const mscrt_span *span, uint32_t num, uint32_t *at,
                     uint64_t *done) {
-  uint64_t of_head = sizeof(mscrt_lane_head) - *head;
+  uint64_t of_head = sizeof(mscrt_duplex_head) - *head;
   if (of_head > n) of_head = n;
   *head += of_head, n -= of_head;
   *all += n;
@@ -46,7 +46,7 @@ static void advance(uint64_t n, uint64_t *head, uint64_t *all, const mscrt_span 
 }
 
 /* Sends what it can: 1: some bytes were sent, 0: none, -1: the other end has closed. */
-static int send_some(mscrt_lane *l) {
+static int send_some(mscrt_duplex *l) {
   int moved = 0;
   while (can_send(l)) {
     struct iovec v[MOST_SPANS + 1];
@@ -63,7 +63,7 @@ static int send_some(mscrt_lane *l) {
   return moved;
 }
 
-static int receive_some(mscrt_lane *l) {
+static int receive_some(mscrt_duplex *l) {
   int moved = 0;
   while (!has_come(l)) {
     struct iovec v[MOST_SPANS + 1];
@@ -82,51 +82,51 @@ static int receive_some(mscrt_lane *l) {
   return moved;
 }
 
-/* The lane of a rank that the others wait for: one that has not begun the collective, else one that has not ended
+/* The duplex of a rank that the others wait for: one that has not begun the collective, else one that has not ended
  * it. */
-static uint32_t find_late(const mscrt_lanes *l) {
+static uint32_t find_late(const mscrt_duplexes *l) {
   uint32_t late = 0;
   for (uint32_t i = l->num; i-- > 0;)
-    if (!has_come(&l->lane[i]) || !is_sent(&l->lane[i])) late = i;
+    if (!has_come(&l->duplex[i]) || !is_sent(&l->duplex[i])) late = i;
   for (uint32_t i = l->num; i-- > 0;)
-    if (l->lane[i].head_got < sizeof l->lane[i].theirs) late = i;
+    if (l->duplex[i].head_got < sizeof l->duplex[i].theirs) late = i;
   return late;
 }
 
-mscrt_lanes_end mscrt_lanes_move(mscrt_lanes *l, uint32_t *out_lane) {
+mscrt_duplexes_end mscrt_duplexes_move(mscrt_duplexes *l, uint32_t *out_duplex) {
   int64_t limit = (int64_t)l->timeout_ms * 1000000, deadline = mscrt_now_ns() + limit;
   for (;;) {
     bool moved = false, over = true;
     for (uint32_t i = 0; i < l->num; i++) {
-      mscrt_lane *lane = &l->lane[i];
-      int sent = send_some(lane), got = receive_some(lane);
-      *out_lane = i;
-      if (got == -2) return MSCRT_LANES_DIFFER;
-      if ((sent < 0 && !is_sent(lane)) || got < 0) return MSCRT_LANES_CLOSED;
+      mscrt_duplex *duplex = &l->duplex[i];
+      int sent = send_some(duplex), got = receive_some(duplex);
+      *out_duplex = i;
+      if (got == -2) return MSCRT_DUPLEXES_DIFFER;
+      if ((sent < 0 && !is_sent(duplex)) || got < 0) return MSCRT_DUPLEXES_CLOSED;
       moved |= sent > 0 || got > 0;
     }
     if (moved && l->work) l->work(l->user);
-    for (uint32_t i = 0; i < l->num; i++) over &= is_sent(&l->lane[i]) && has_come(&l->lane[i]);
-    if (over) return MSCRT_LANES_DONE;
+    for (uint32_t i = 0; i < l->num; i++) over &= is_sent(&l->duplex[i]) && has_come(&l->duplex[i]);
+    if (over) return MSCRT_DUPLEXES_DONE;
     if (moved) {
       deadline = mscrt_now_ns() + limit;
       bool more = false;
-      for (uint32_t i = 0; i < l->num; i++) more |= can_send(&l->lane[i]) && !is_sent(&l->lane[i]);
+      for (uint32_t i = 0; i < l->num; i++) more |= can_send(&l->duplex[i]) && !is_sent(&l->duplex[i]);
       if (more && l->work) continue; /* what became ready goes before this thread sleeps */
     }
     int64_t left = deadline - mscrt_now_ns();
     if (left <= 0) {
-      *out_lane = find_late(l);
-      return MSCRT_LANES_LATE;
+      *out_duplex = find_late(l);
+      return MSCRT_DUPLEXES_LATE;
     }
     nfds_t n = 0;
     l->polled[n++] = (struct pollfd){.fd = l->wake, .events = POLLIN};
     for (uint32_t i = 0; i < l->num; i++) {
-      const mscrt_lane *lane = &l->lane[i];
-      short events = (short)((has_come(lane) ? 0 : POLLIN) | (can_send(lane) ? POLLOUT : 0));
-      if (events) l->polled[n++] = (struct pollfd){.fd = lane->fd, .events = events};
+      const mscrt_duplex *duplex = &l->duplex[i];
+      short events = (short)((has_come(duplex) ? 0 : POLLIN) | (can_send(duplex) ? POLLOUT : 0));
+      if (events) l->polled[n++] = (struct pollfd){.fd = duplex->fd, .events = events};
     }
     poll(l->polled, n, (int)(left / 1000000 < 1000 ? left / 1000000 + 1 : 1000));
-    if (l->polled[0].revents) return MSCRT_LANES_WOKEN;
+    if (l->polled[0].revents) return MSCRT_DUPLEXES_WOKEN;
   }
 }
