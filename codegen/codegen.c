@@ -124,16 +124,23 @@ static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *
 /* The name of each builtin. Its first dim is its element type, but for pools; the second one is the type of its
  * indices, but for scans. */
 _Static_assert(!MSC_SCAN_DTYPE && !MSC_SORT_DTYPE && !MSC_UNIQUE_DTYPE && !MSC_UPDATE_DTYPE &&
+                   !MSC_LAZY_DTYPE && MSC_LAZY_INDEX_DTYPE == 1 &&
                    MSC_SORT_INDEX_DTYPE == 1 && MSC_UNIQUE_INDEX_DTYPE == 1 && MSC_UPDATE_INDEX_DTYPE == 1,
                "types of values, of indices");
 
 /* The name of a builtin with everything that its code depends on, "sort_f32_i64". */
 static const char *builtin_name(msc_codegen *cg, const msc_builtin_launch *b) {
-  static const char *const names[MSC_NUM_BUILTINS] = {"", "scan", "sort", "unique", "update", "pool"},
+  static const char *const names[MSC_NUM_BUILTINS] = {"", "scan", "sort", "unique", "update", "pool", "lazy"},
                            *const scans[MSC_NUM_SCANS] = {"scan_sum", "scan_prod", "scan_prod_grad"};
+  static const char *const lazy[MSC_NUM_LAZY] = {"lazy_sgd", "lazy_momentum", "lazy_adagrad", "lazy_adam"};
   static const char *const pools[MSC_NUM_POOLINGS] = {"max_pool", "max_pool_index", "max_pool_grad"};
   if (b->number == MSC_BUILTIN_POOLING) return pools[b->dims[MSC_POOLING_KIND]];
   const char *dtype = msc_dtype_name((msc_dtype)b->dims[0]);
+  if (b->number == MSC_BUILTIN_LAZY)
+    return msc_arena_printf(cg->arena, "%s_%s_%s%s%s", lazy[b->dims[MSC_LAZY_KIND]], dtype,
+                            msc_dtype_name((msc_dtype)b->dims[MSC_LAZY_INDEX_DTYPE]),
+                            b->dims[MSC_LAZY_GIVEN] & MSC_LAZY_OK ? "_ok" : "",
+                            b->dims[MSC_LAZY_GIVEN] & MSC_LAZY_RATE ? "_rate" : "");
   if (b->number == MSC_BUILTIN_SCAN) return msc_arena_printf(cg->arena, "%s_%s", scans[b->dims[MSC_SCAN_KIND]], dtype);
   return msc_arena_printf(cg->arena, "%s_%s_%s", names[b->number], dtype, msc_dtype_name((msc_dtype)b->dims[1]));
 }
@@ -141,7 +148,9 @@ static const char *builtin_name(msc_codegen *cg, const msc_builtin_launch *b) {
 static entry *find_or_make_builtin(msc_codegen *cg, const msc_builtin_launch *b, uint8_t num_buffers) {
   const char *name = builtin_name(cg, b);
   entry *k = find_kernel_named(cg, name),
-        fresh = {.program.head = {.num_buffers = num_buffers, .num_dims = (uint8_t)b->num_dims}, .name = name};
+        fresh = {.program.head = {.num_buffers = num_buffers, .num_dims = (uint8_t)b->num_dims,
+                                .num_scalars = (uint8_t)b->num_scalars},
+               .name = name};
   if (k) return k;
   if (!cg->kind->emit_builtin) fresh.builtin = b->number;
   k = add_kernel_entry(cg, &fresh);
@@ -160,8 +169,10 @@ static bool add_builtin(msc_codegen *cg, const msc_op *op, const msc_builtin_lau
                          .extent = k->builtin ? b->extent : msc_cuda_order_items(b),
                          .grain = k->builtin ? b->grain : k->program.head.threads,
                          .num_dims = b->num_dims,
+                         .num_scalars = b->num_scalars,
                          .num_starts = b->num_starts,
                          .dims = kept->dims,
+                         .scalars = kept->scalars,
                          .start = kept->start,
                          .num_buffers = num,
                          .buffer = buffer,

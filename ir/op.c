@@ -185,6 +185,8 @@ bool msc_indexed_of(const msc_op *op, msc_indexed *out) {
     out->num = (int)out->by->type->dim[out->by->type->rank - 1];
   } else if (!strcmp(dim, "last")) {
     out->dim = rank - 1;
+  } else if (!strcmp(dim, "0")) {
+    out->dim = 0;
   } else {
     int64_t axis = msc_op_int(op, dim);
     out->dim = (int)(axis < 0 ? axis + rank : axis);

@@ -86,6 +86,8 @@ typedef bool msc_expand_fn(msc_builder *b, const msc_op *op, msc_value *const *i
 typedef struct msc_eval msc_eval;
 typedef void msc_eval_fn(msc_eval *e); /* the interpreter's kernel: see interp/kernel.h */
 
+enum { MSC_MOST_OPERANDS = 10 }; /* that a row names */
+
 /* What only some rows of op.def say. */
 typedef struct {
   const char *formula; /* of an element, see scalar.h; NULL: none */
@@ -102,7 +104,7 @@ struct msc_op_info {
   int min_in, max_in;     /* max_in < 0: any number */
   int min_out, max_out;
   int num_operands, num_results, num_attrs;
-  msc_operand_spec operand[8];
+  msc_operand_spec operand[MSC_MOST_OPERANDS];
   const char *result[8]; /* names; of `y*` only the first */
   msc_attr_spec attr[MSC_OP_ATTRS];
   unsigned flags;

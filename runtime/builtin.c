@@ -174,6 +174,41 @@ static void select_sorted(const sorting *s, int64_t n, int64_t k) {
   }
 }
 
+/* Orders all n whole numbers by digits of 11 bits, the least significant first.  Numbers of elements move between the
+ * index buffer and `room`, which is the buffer of the values.  False: they have no room there. */
+static bool sort_by_digits(const sorting *s, int64_t n, char *room) {
+  enum { BITS = 11, DIGITS = 1 << BITS, FEW = 256 };
+  int64_t bytes = (int64_t)mscrt_dtype_bytes(s->dtype);
+  if (n < FEW || n > INT32_MAX || s->step != bytes || bytes < 4 || s->dtype == MSCRT_F32 || s->dtype == MSCRT_F64)
+    return false;
+  int32_t *from = (int32_t *)room, *to = (int32_t *)s->index;
+  uint64_t low = UINT64_MAX, high = 0;
+  for (int64_t i = 0; i < n; i++) {
+    uint64_t key = key_at(s, i) ^ s->flip;
+    low = key < low ? key : low, high = key > high ? key : high;
+    from[i] = (int32_t)i;
+  }
+  int shift = 0;
+  for (; shift < 64 && (high - low) >> shift; shift += BITS) {
+    int64_t begin[DIGITS] = {0}, at = 0;
+    for (int64_t i = 0; i < n; i++) begin[((key_at(s, i) ^ s->flip) - low) >> shift & (DIGITS - 1)]++;
+    for (int i = 0; i < DIGITS; i++) at += begin[i], begin[i] = at - begin[i];
+    for (int64_t i = 0; i < n; i++) {
+      int32_t k = from[i];
+      to[begin[((key_at(s, k) ^ s->flip) - low) >> shift & (DIGITS - 1)]++] = k;
+    }
+    int32_t *other = from;
+    from = to, to = other;
+  }
+  if ((char *)from != s->index) memcpy(s->index, from, (size_t)n * sizeof *from);
+  for (int64_t i = n; s->wide && i-- > 0;) {
+    int32_t k;
+    memcpy(&k, s->index + i * (int64_t)sizeof k, sizeof k);
+    write_index(s, i, k);
+  }
+  return true;
+}
+
 static void run_sort(void *const *b, int64_t begin, int64_t end, const int64_t *d, const double *scalars) {
   mscrt_dtype dtype = (mscrt_dtype)d[MSC_SORT_DTYPE];
   int64_t n = d[MSC_SORT_N], inner = d[MSC_SORT_INNER], k = d[MSC_SORT_K], bytes = (int64_t)mscrt_dtype_bytes(dtype);
@@ -189,7 +224,7 @@ static void run_sort(void *const *b, int64_t begin, int64_t end, const int64_t *
                  .dtype = dtype,
                  .wide = wide,
                  .flip = d[MSC_SORT_DESCENDING] ? UINT64_MAX : 0};
-    select_sorted(&s, n, k);
+    if (k < n || inner > 1 || !sort_by_digits(&s, n, (char *)b[1] + to * bytes)) select_sorted(&s, n, k);
     for (int64_t i = 0; i < k; i++)
       memcpy((char *)b[1] + (to + i * inner) * bytes, s.x + read_index(&s, i) * s.step, (size_t)bytes);
   }
@@ -256,7 +291,8 @@ static mscrt_kernel *const builtins[MSC_NUM_BUILTINS] = {[MSC_BUILTIN_SCAN] = ru
                                                          [MSC_BUILTIN_SORT] = run_sort,
                                                          [MSC_BUILTIN_UNIQUE] = run_unique,
                                                          [MSC_BUILTIN_UPDATE] = run_update,
-                                                         [MSC_BUILTIN_POOLING] = mscrt_run_pool};
+                                                         [MSC_BUILTIN_POOLING] = mscrt_run_pool,
+                                                         [MSC_BUILTIN_LAZY] = mscrt_run_lazy};
 
 mscrt_kernel *mscrt_builtin(uint32_t number) { return builtins[number]; }
 
@@ -304,13 +340,14 @@ static bool update_call_fits(uint32_t num, const uint64_t *bytes, const int64_t 
 bool mscrt_builtin_fits(uint32_t number, uint32_t num_buffers, const uint64_t *bytes, uint32_t num_dims,
                         const int64_t *dims, uint64_t items) {
   static const uint32_t wanted[MSC_NUM_BUILTINS] = {0, MSC_SCAN_DIMS, MSC_SORT_DIMS, MSC_UNIQUE_DIMS, MSC_UPDATE_DIMS,
-                                                   MSC_POOLING_DIMS};
+                                                   MSC_POOLING_DIMS, MSC_LAZY_DIMS};
   if (number == MSC_BUILTIN_NONE || number >= MSC_NUM_BUILTINS || num_dims != wanted[number] || items > INT64_MAX)
     return false;
   switch (number) {
     case MSC_BUILTIN_SCAN: return scan_fits(num_buffers, bytes, dims, (int64_t)items);
     case MSC_BUILTIN_SORT: return sort_fits(num_buffers, bytes, dims, (int64_t)items);
     case MSC_BUILTIN_UNIQUE: return unique_fits(num_buffers, bytes, dims, (int64_t)items);
+    case MSC_BUILTIN_LAZY: return mscrt_lazy_fits(num_buffers, bytes, dims, (int64_t)items);
     case MSC_BUILTIN_POOLING: return mscrt_pool_fits(num_buffers, bytes, dims, (int64_t)items);
     default: return update_call_fits(num_buffers, bytes, dims, (int64_t)items);
   }

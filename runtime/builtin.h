@@ -16,4 +16,9 @@ bool mscrt_builtin_fits(uint32_t number, uint32_t num_buffers, const uint64_t *b
 void mscrt_run_pool(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double *scalars);
 bool mscrt_pool_fits(uint32_t num, const uint64_t *bytes, const int64_t *dims, int64_t items);
 
+/* ---- lazy_update.c ---- */
+
+void mscrt_run_lazy(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double *scalars);
+bool mscrt_lazy_fits(uint32_t num, const uint64_t *bytes, const int64_t *dims, int64_t items);
+
 #endif

@@ -13,6 +13,8 @@ typedef enum {
   MSC_BUILTIN_UNIQUE, /* x [n] -> values [n] ascending, the last repeated; inverse [n]; count; one item */
   MSC_BUILTIN_UPDATE, /* x, indices, updates -> y (, flag): x with rows replaced, in order of position; items: outer */
   MSC_BUILTIN_POOLING,   /* x -> y or index; or index, dy -> dx, of f32: the largest of windows; items: planes */
+  /* w, state, numbers of rows ascending, order, g, (t, ok, rate,) new values of w and state: see MSC_LAZY; items: n */
+  MSC_BUILTIN_LAZY,
   MSC_NUM_BUILTINS
 } msc_builtin;
 
@@ -58,6 +60,33 @@ enum {
   MSC_POOLING_W = MSC_POOLING_H + MSC_POOLING_OF_WINDOW,
   MSC_POOLING_DIMS = MSC_POOLING_W + MSC_POOLING_OF_WINDOW
 };
-enum { MSC_MOST_BUILTIN_DIMS = 16 }; /* of any */
+/* Updates of the rows of a table that were looked up: w has n rows of inner elements, which begin at row `start`.  Rows
+ * order[i] of g with one number are added in ascending order of i.  New values lie where the old ones did.  A range of
+ * items is that of the rows whose first place is in it. */
+enum {
+  MSC_LAZY_DTYPE,
+  MSC_LAZY_INDEX_DTYPE,
+  MSC_LAZY_KIND,
+  MSC_LAZY_N,
+  MSC_LAZY_INNER,
+  MSC_LAZY_START,
+  MSC_LAZY_GIVEN, /* bits of MSC_LAZY_OK ... */
+  MSC_LAZY_NUM,   /* rows of g, and of the lists */
+  MSC_LAZY_DIMS
+};
+enum { MSC_LAZY_SGD, MSC_LAZY_MOMENTUM, MSC_LAZY_ADAGRAD, MSC_LAZY_ADAM, MSC_NUM_LAZY };
+enum { MSC_LAZY_OK = 1, MSC_LAZY_RATE = 2, MSC_LAZY_NESTEROV = 4 };
+/* scalars; `rate`, where it is given, stands in place of lr */
+enum {
+  MSC_LAZY_LR,
+  MSC_LAZY_DECAY,
+  MSC_LAZY_MOMENTUM_RATE,
+  MSC_LAZY_DAMPENING,
+  MSC_LAZY_BETA1,
+  MSC_LAZY_BETA2,
+  MSC_LAZY_EPS,
+  MSC_LAZY_SCALARS
+};
+enum { MSC_MOST_BUILTIN_DIMS = 16, MSC_MOST_BUILTIN_BUFFERS = 12 }; /* of any */
 
 #endif

@@ -8,11 +8,16 @@
  * adam      torch.optim.Adam (Kingma and Ba 2015, algorithm 1; wd added to the gradient):  g' = g + wd w;
  *           m = b1 m + (1 - b1) g';  v = b2 v + (1 - b2) g'^2;  w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
  * adamw     torch.optim.AdamW (Loshchilov and Hutter 2019):  w *= 1 - lr wd;  then adam's step without wd
+ * adagrad   torch.optim.Adagrad without lr_decay:  g' = g + wd w;  v += g'^2;  w -= lr g' / (sqrt(v) + eps)
  * lamb      You et al. 2020, algorithm 2:  m, v as adam's without wd;  r = m^ / (sqrt(v^) + eps) + wd w;
  *           w -= lr trust r
  *
+ * lazy_...  the same for the rows that were looked up, with the sums of their gradients; adam as that of
+ *           torch.optim.SparseAdam:  w -= lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + eps)
+ *
  * t is the number of this step, from 1; with ok = false all stays as it was. */
 #include <math.h>
+#include <string.h>
 
 #include "ir/interp/kernel.h"
 
@@ -81,6 +86,13 @@ static void step_lamb_apply(msc_eval *e, const int64_t *index) {
   put_f64(e, 0, index, get_f64(e, 0, index) - get_lr(e, index) * get_f64(e, 2, index) * get_f64(e, 1, index));
 }
 
+static void step_adagrad(msc_eval *e, const int64_t *index) {
+  double w = get_f64(e, 0, index), g = get_f64(e, 2, index) + get_rate(e, "weight_decay") * w,
+         v = get_f64(e, 1, index) + g * g;
+  put_f64(e, 0, index, w - get_lr(e, index) * g / (sqrt(v) + get_rate(e, "eps")));
+  put_f64(e, 1, index, v);
+}
+
 static void step_assign(msc_eval *e, const int64_t *index) { put_f64(e, 0, index, get_f64(e, 1, index)); }
 
 /* Skips the update: each result that is the new value of an operand gets the old value. */
@@ -106,3 +118,74 @@ void eval_adamw(msc_eval *e) { update(e, step_adamw); }
 void eval_lamb_moments(msc_eval *e) { update(e, step_lamb_moments); }
 void eval_lamb_apply(msc_eval *e) { update(e, step_lamb_apply); }
 void eval_assign(msc_eval *e) { update(e, step_assign); }
+void eval_adagrad(msc_eval *e) { update(e, step_adagrad); }
+
+/* ---- of the rows that were looked up ---- */
+
+static msc_scalar get_named(msc_eval *e, const char *name, const int64_t *index) {
+  return msc_piece_get(e, (size_t)msc_operand_called(e->op, name), index);
+}
+
+/* New values of element `index` of w, whose gradient is g. */
+static void step_lazily(msc_eval *e, const int64_t *index, double g) {
+  double w = get_f64(e, 0, index), lr = get_lr(e, index);
+  g += get_rate(e, "weight_decay") * w;
+  if (e->op->kind == OP_lazy_momentum) {
+    double mu = get_rate(e, "momentum"), m = mu * get_f64(e, 1, index) + (1 - get_rate(e, "dampening")) * g;
+    put_f64(e, 1, index, m);
+    g = msc_op_bool(e->op, "nesterov") ? g + mu * m : m;
+  } else if (e->op->kind == OP_lazy_adagrad) {
+    double v = get_f64(e, 1, index) + g * g;
+    put_f64(e, 1, index, v);
+    g /= sqrt(v) + get_rate(e, "eps");
+  } else if (e->op->kind == OP_lazy_adam) {
+    double b1 = get_rate(e, "beta1"), b2 = get_rate(e, "beta2"), t = get_named(e, "t", index).f;
+    double m = b1 * get_f64(e, 1, index) + (1 - b1) * g, v = b2 * get_f64(e, 2, index) + (1 - b2) * g * g;
+    put_f64(e, 1, index, m);
+    put_f64(e, 2, index, v);
+    g = sqrt(1 - pow(b2, t)) / (1 - pow(b1, t)) * m / (sqrt(v) + get_rate(e, "eps"));
+  }
+  put_f64(e, 0, index, w - lr * g);
+}
+
+/* The sum of the gradients of an element of the row whose number stands at places [from, to). */
+static double sum_numbered(msc_eval *e, int64_t from, int64_t to, const int64_t *index) {
+  double sum = 0;
+  int64_t at[MSC_MAX_RANK];
+  memcpy(at, index, sizeof at);
+  for (int64_t i = from; i < to; i++) {
+    at[0] = get_named(e, "order", &i).i;
+    sum += get_named(e, "g", at).f;
+  }
+  return sum;
+}
+
+/* Steps the row whose number stands at places [from, to), if the rank holds it. */
+static void step_row(msc_eval *e, int64_t from, int64_t to) {
+  const msc_piece *y = &e->out[0];
+  int64_t row = get_named(e, "indices", &from).i - (e->start > 0 ? e->start : 0), index[MSC_MAX_RANK];
+  int ok = msc_operand_called(e->op, "ok");
+  if (row < y->box.begin[0] || row >= y->box.begin[0] + y->box.size[0]) return;
+  if (ok >= 0 && !msc_piece_get(e, (size_t)ok, index).i) return;
+  msc_piece part = *y;
+  part.box.begin[0] = row, part.box.size[0] = 1;
+  for (bool more = msc_first_index(&part, index); more; more = msc_next_index(&part, index))
+    step_lazily(e, index, sum_numbered(e, from, to, index));
+}
+
+static void update_lazily(msc_eval *e) {
+  const msc_piece *indices = &e->in[msc_operand_called(e->op, "indices")];
+  int64_t n = indices->box.size[0], index[MSC_MAX_RANK];
+  for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index))
+    keep_states(e, index);
+  for (int64_t from = 0, to; from < n; from = to) {
+    int64_t row = get_named(e, "indices", &from).i;
+    for (to = from + 1; to < n && get_named(e, "indices", &to).i == row;) to++;
+    step_row(e, from, to);
+  }
+}
+
+void eval_lazy_sgd(msc_eval *e) { update_lazily(e); }
+void eval_lazy_momentum(msc_eval *e) { update_lazily(e); }
+void eval_lazy_adagrad(msc_eval *e) { update_lazily(e); }
+void eval_lazy_adam(msc_eval *e) { update_lazily(e); }

@@ -542,6 +542,40 @@ bool shape_update(msc_op *op) {
   return true;
 }
 
+/* The rest of an update is checked without the operands that only a lazy one has. */
+static bool check_numbered_rows(msc_op *op) {
+  const msc_type *w = shape_in(op, 0), *indices = msc_named_value(op, "indices")->type,
+                 *order = msc_named_value(op, "order")->type, *g = msc_named_value(op, "g")->type;
+  if (w->dtype != MSC_F32 && w->dtype != MSC_F64)
+    return shape_wrong(op, "'w' must be f32 or f64, not %s", msc_dtype_name(w->dtype));
+  if (w->rank < 1) return shape_wrong(op, "'w' must have rank 1 or more");
+  MSC_TRY(shape_must_be_index(op, (size_t)msc_operand_called(op, "indices")));
+  if (order->dtype != MSC_I32) return shape_wrong(op, "'order' must be i32, not %s", msc_dtype_name(order->dtype));
+  if (indices->rank != 1 || order->rank != 1 || order->dim[0] != indices->dim[0])
+    return shape_wrong(op, "'indices' and 'order' must be lists of one length");
+  if (g->dtype != w->dtype || g->rank != w->rank || g->dim[0] != indices->dim[0])
+    return shape_wrong(op, "'g' must be %" D " rows of 'w'", indices->dim[0]);
+  for (int d = 1; d < w->rank; d++)
+    if (g->dim[d] != w->dim[d]) return shape_wrong(op, "'g' must be %" D " rows of 'w'", indices->dim[0]);
+  return true;
+}
+
+/* w and its state alike, numbers [n] of rows, and n rows. */
+bool shape_lazy_update(msc_op *op) {
+  MSC_TRY(shape_must_be_float(op, 0) && check_numbered_rows(op));
+  for (size_t i = 1; i < op->num_in; i++) {
+    const msc_type *t = shape_in(op, i);
+    const char *name = shape_operand_name(op, i);
+    if (!strcmp(name, "m") || !strcmp(name, "v")) MSC_TRY(shape_same_type(op, 0, i));
+    bool is_step = !strcmp(name, "t"), is_ok = !strcmp(name, "ok"), is_rate = !strcmp(name, "rate");
+    msc_dtype want = is_step ? MSC_F32 : is_ok ? MSC_I1 : MSC_F64;
+    if ((is_step || is_ok || is_rate) && (t->rank || t->dtype != want))
+      return shape_wrong(op, "'%s' must be one %s", name, msc_dtype_name(want));
+  }
+  for (size_t i = 0; i < op->num_out; i++) MSC_TRY(shape_set_like(op, i, shape_in(op, 0)));
+  return true;
+}
+
 bool shape_lamb_moments(msc_op *op) { return shape_update(op); }
 
 /* ---- structure ---- */

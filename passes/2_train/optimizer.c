@@ -20,6 +20,7 @@ typedef struct {
   const char *first, *second; /* suffixes of the names of states: ".m", ".v" */
   msc_value *step;       /* number of this step, f32, from 1; NULL: no optimizer needs it */
   msc_value *ok;         /* i1: whether updates are made; NULL: always */
+  msc_value **indices;   /* by argument: of a table that is updated lazily, the rows that grad[] are of; NULL: all */
   msc_value *lr;         /* f64: the learning rate of the current group; NULL: its attribute */
 } inserting;
 
@@ -110,7 +111,7 @@ static msc_op *build_update_op(inserting *s, const msc_optimizer_group *group, m
                                msc_value *const *in) {
   msc_attr attrs[12];
   size_t num = collect_hypers(s, group, kind, attrs);
-  msc_value *all[8], *ok = s->ok;
+  msc_value *all[10], *ok = s->ok;
   bool takes_lr = s->lr && operand_named(s, kind, "rate") >= 0;
   memcpy(all, in, num_in * sizeof *in);
   if (takes_lr && !ok && !(ok = msc_build_scalar(&s->b, MSC_I1, 1))) return NULL;
@@ -123,19 +124,30 @@ static msc_op *build_update_op(inserting *s, const msc_optimizer_group *group, m
   return op;
 }
 
+/* The operands of a lazy update that stand for the gradient: the numbers in order, and their places. */
+static bool sort_numbers(inserting *s, msc_value *indices, msc_value **out_numbers, msc_value **out_order) {
+  msc_op *op = msc_build_with(&s->b, OP_sort, 1, &indices, 2, 0, NULL);
+  if (op) *out_numbers = &op->out[0], *out_order = &op->out[1];
+  return op != NULL;
+}
+
 /* Builds the op of the group for w, with the operands of its row: w, states of w, the gradient g, the step t. */
 static msc_op *build_update(inserting *s, const msc_optimizer_group *group, msc_value *w, msc_value *g) {
-  const msc_op_info *info = msc_op_info_of(context_of(s), group->update);
-  msc_value *in[8];
+  msc_value *indices = s->indices[w->index], *order = NULL, *in[8];
+  msc_op_kind kind = indices ? group->lazy : group->update;
+  const msc_op_info *info = msc_op_info_of(context_of(s), kind);
   size_t num = 0;
+  if (indices && !sort_numbers(s, indices, &indices, &order)) return NULL;
   for (; num < (size_t)info->num_operands && !info->operand[num].optional; num++) {
     char name = info->operand[num].name[0];
     in[num] = name == 'w'   ? w
               : name == 'g' ? g
+              : name == 'i' ? indices
+              : name == 'o' ? order
               : name == 't' ? s->step
                             : add_parameter_state(s, w, name == 'm' ? s->first : s->second);
   }
-  return build_update_op(s, group, group->update, num, in);
+  return build_update_op(s, group, kind, num, in);
 }
 
 /* |w| / |r|, 1 where one of them is zero. */
@@ -185,6 +197,7 @@ static void add_learning_rate(inserting *s, const msc_optimizer_group *group, si
 
 static bool update_all(inserting *s, const msc_optimizer_groups *groups) {
   /* new values are built in the order of their arguments */
+  MSC_TRY(msc_keep_rows_apart(&s->b, s->pass, groups, s->grad, s->indices));
   MSC_TRY(prepare_gradients(s, groups->clip_norm) && scale_next_step(s));
   for (size_t g = 0; g < groups->num && !s->step; g++)
     if (operand_named(s, groups->group[g].update, "t") >= 0) MSC_TRY(add_step_counter(s));
@@ -299,6 +312,7 @@ bool pass_optimizer(msc_pass_ctx *pass, msc_module *m) {
   s.second = free_suffix(&s, ".v");
   s.num_grads = num_args;
   s.grad = msc_new_array(pass->scratch, msc_value *, num_args);
+  s.indices = msc_new_array(pass->scratch, msc_value *, num_args);
   MSC_TRY(msc_read_optimizer(f, pass->scratch, &groups));
   /* at most two states per parameter, the step, and a learning rate per group */
   s.new_value = msc_new_array(pass->scratch, msc_value *, 3 * num_args + 1 + groups.num);

@@ -6,14 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct { const char *name; msc_op_kind update, second; } kinds[] = {
-  {"sgd", OP_sgd, OP_sgd},
-  {"momentum", OP_momentum, OP_momentum},
-  {"adam", OP_adam, OP_adam},
-  {"adamw", OP_adamw, OP_adamw},
-  {"lamb", OP_lamb_moments, OP_lamb_apply}, /* its hyper-parameters are the attributes of both ops */
+/* lazy: the op for rows that were looked up; OP_return: there is none. */
+static const struct { const char *name; msc_op_kind update, second, lazy; } kinds[] = {
+  {"sgd", OP_sgd, OP_sgd, OP_lazy_sgd},
+  {"momentum", OP_momentum, OP_momentum, OP_lazy_momentum},
+  {"adagrad", OP_adagrad, OP_adagrad, OP_lazy_adagrad},
+  {"adam", OP_adam, OP_adam, OP_lazy_adam},
+  {"adamw", OP_adamw, OP_adamw, OP_return},
+  {"lamb", OP_lamb_moments, OP_lamb_apply, OP_return}, /* its hyper-parameters are the attributes of both ops */
 };
 enum { NUM_KINDS = sizeof kinds / sizeof *kinds };
+#define KINDS "sgd, momentum, adagrad, adam, adamw, lamb"
 
 static const struct { const char *name; double low, high; bool below; const char *range; } ranges[] = {
   {"lr", 0, INFINITY, true, "0 or more"},
@@ -28,6 +31,9 @@ static const struct { const char *name; double low, high; bool below; const char
 
 /* Hyper-parameter of every kind: bound of the norm of all gradients together. */
 static const msc_attr_spec clip_norm = {.name = "clip_norm", .kind = MSC_ATTR_FLOAT};
+
+/* Hyper-parameter of every kind: tables that are only looked up are updated in the rows that were. */
+static const msc_attr_spec lazy = {.name = "lazy", .kind = MSC_ATTR_BOOL};
 
 typedef struct {
   const char *name; /* interned: equal means same pointer */
@@ -108,7 +114,7 @@ static int read_optimizer_kind(const reading *r, const msc_attr_value *group) {
   const msc_attr_value *kind = msc_find_attr(group->dict.a, group->dict.num, "kind");
   const char *names[NUM_KINDS];
   if (!kind || kind->kind != MSC_ATTR_STR)
-    return report_optimizer_fault(r, "optimizer: 'kind' is missing; it is one of sgd, momentum, adam, adamw, lamb"), -1;
+    return report_optimizer_fault(r, "optimizer: 'kind' is missing; it is one of " KINDS), -1;
   for (int i = 0; i < NUM_KINDS; i++) {
     names[i] = kinds[i].name;
     if (!strcmp(kind->s, names[i])) return i;
@@ -116,7 +122,7 @@ static int read_optimizer_kind(const reading *r, const msc_attr_value *group) {
   const char *near = msc_nearest(kind->s, names, NUM_KINDS);
   if (near) report_optimizer_fault(r, "optimizer: unknown kind '%s'; did you mean '%s'?", kind->s, near);
   else
-    report_optimizer_fault(r, "optimizer: unknown kind '%s'; it is one of sgd, momentum, adam, adamw, lamb", kind->s);
+    report_optimizer_fault(r, "optimizer: unknown kind '%s'; it is one of " KINDS, kind->s);
   return -1;
 }
 
@@ -130,6 +136,7 @@ static const msc_attr_spec *find_hyper_spec(const reading *r, int kind, const ch
   msc_context *ctx = r->f->module->ctx;
   const msc_attr_spec *spec = find_attr_spec(msc_op_info_of(ctx, kinds[kind].update), name);
   if (!strcmp(name, clip_norm.name)) return &clip_norm;
+  if (!strcmp(name, lazy.name)) return &lazy;
   return spec ? spec : find_attr_spec(msc_op_info_of(ctx, kinds[kind].second), name);
 }
 
@@ -144,6 +151,7 @@ static bool report_unknown_hyper(const reading *r, int kind, const char *name) {
   }
   words[num++] = "parameters";
   words[num++] = clip_norm.name;
+  words[num++] = lazy.name;
   const char *near = msc_nearest(name, words, num);
   if (near)
     return report_optimizer_fault(r, "optimizer %s: unknown hyper-parameter '%s'; did you mean '%s'?", kinds[kind].name,
@@ -195,6 +203,22 @@ static bool check_nesterov(const reading *r, int kind, const msc_attr_value *gro
   if (!nesterov || !nesterov->b) return true;
   if (read_number_or(group, "momentum", 0) > 0 && read_number_or(group, "dampening", 0) == 0) return true;
   return report_optimizer_fault(r, "optimizer %s: nesterov needs a momentum above 0 and no dampening",
+                                kinds[kind].name);
+}
+
+/* Sets the op of lazy updates, if the group asks for them. */
+static bool read_lazy(const reading *r, int kind, const msc_attr_value *group, msc_optimizer_group *out) {
+  const msc_attr_value *v = msc_find_attr(group->dict.a, group->dict.num, lazy.name);
+  out->lazy = OP_return;
+  if (!v || v->kind != MSC_ATTR_BOOL || !v->b) return true;
+  out->lazy = kinds[kind].lazy;
+  if (out->lazy == OP_return)
+    return report_optimizer_fault(r, "optimizer %s: there is no lazy form; sgd, momentum, adagrad and adam have one",
+                                  kinds[kind].name);
+  return read_number_or(group, clip_norm.name, 0) == 0 ||
+         report_optimizer_fault(r,
+                                "optimizer %s: clip_norm needs the norm of whole gradients, which lazy updates do not "
+                                "make",
                                 kinds[kind].name);
 }
 
@@ -279,7 +303,7 @@ static bool read_optimizer_group(reading *r, const msc_attr_value *values, bool 
   int kind = read_optimizer_kind(r, values);
   out->values = values;
   if (kind >= 0) out->update = kinds[kind].update, out->apply = kinds[kind].second;
-  bool ok = kind >= 0 && check_hypers(r, kind, values);
+  bool ok = kind >= 0 && check_hypers(r, kind, values) && read_lazy(r, kind, values, out);
   return add_group_parameters(r, values, alone, out) && ok;
 }
 

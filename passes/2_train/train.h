@@ -10,6 +10,7 @@
 /* The parameters that one optimizer updates. */
 typedef struct {
   msc_op_kind update, apply;    /* the ops of an update: the second is the first, or makes a step of its result */
+  msc_op_kind lazy;             /* the op for tables that are only looked up; OP_return: that of the others */
   const msc_attr_value *values; /* the group's dictionary */
   size_t num_args;
   uint32_t *arg;                /* argument numbers, ascending */
@@ -44,6 +45,14 @@ void msc_add_result_names(msc_func *f, size_t num, const char *const *names);
 msc_value *msc_sum_of_squares(msc_builder *b, msc_value *v);
 /* Multiplies the gradients (NULL: none) by a common factor if their norm together is above `limit`. */
 bool msc_clip_gradients(msc_builder *b, double limit, size_t num, msc_value **gradient);
+
+/* ---- lookups.c ---- */
+
+/* Replaces the gradient of each table that its group updates lazily by the rows that it is the sum of, [n,...], and
+ * sets their numbers [n]; both by argument.  Reports a table that is more than looked up, if its group names it. */
+typedef struct msc_pass_ctx msc_pass_ctx;
+bool msc_keep_rows_apart(msc_builder *b, msc_pass_ctx *pass, const msc_optimizer_groups *groups, msc_value **grad,
+                         msc_value **out_indices);
 
 /* ---- loss_scale.c ---- */
 

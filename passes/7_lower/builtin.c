@@ -77,6 +77,42 @@ static void launch_update(msc_builtin_launch *l, const msc_op *op) {
   if (start) l->start[l->num_starts++] = (msc_start){MSC_UPDATE_START, start->i};
 }
 
+static double float_or(const msc_op *op, const char *name, double absent) {
+  return msc_declares(op, name) ? msc_op_float(op, name) : absent;
+}
+
+static void launch_lazy(msc_builtin_launch *l, const msc_op *op, int64_t kind) {
+  const msc_type *w = operand_type(op, 0), *g = msc_named_value(op, "g")->type;
+  const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start));
+  bool nesterov = kind == MSC_LAZY_MOMENTUM && msc_op_bool(op, "nesterov");
+  l->number = MSC_BUILTIN_LAZY, l->num_dims = MSC_LAZY_DIMS, l->num_scalars = MSC_LAZY_SCALARS;
+  l->dims[MSC_LAZY_DTYPE] = w->dtype;
+  l->dims[MSC_LAZY_INDEX_DTYPE] = msc_named_value(op, "indices")->type->dtype;
+  l->dims[MSC_LAZY_KIND] = kind;
+  l->dims[MSC_LAZY_N] = w->dim[0];
+  l->dims[MSC_LAZY_INNER] = count_elems(w, 1, w->rank);
+  l->dims[MSC_LAZY_NUM] = g->dim[0];
+  l->dims[MSC_LAZY_GIVEN] = (msc_operand_called(op, "ok") >= 0 ? MSC_LAZY_OK : 0) |
+                            (msc_operand_called(op, "rate") >= 0 ? MSC_LAZY_RATE : 0) |
+                            (nesterov ? MSC_LAZY_NESTEROV : 0);
+  l->scalars[MSC_LAZY_LR] = msc_op_float(op, "lr");
+  l->scalars[MSC_LAZY_DECAY] = msc_op_float(op, "weight_decay");
+  l->scalars[MSC_LAZY_MOMENTUM_RATE] = float_or(op, "momentum", 0);
+  l->scalars[MSC_LAZY_DAMPENING] = float_or(op, "dampening", 0);
+  l->scalars[MSC_LAZY_BETA1] = float_or(op, "beta1", 0);
+  l->scalars[MSC_LAZY_BETA2] = float_or(op, "beta2", 0);
+  l->scalars[MSC_LAZY_EPS] = float_or(op, "eps", 0);
+  l->extent = (uint64_t)g->dim[0];
+  l->flops = (uint64_t)msc_type_elems(g) * (kind == MSC_LAZY_ADAM ? 16 : 4);
+  if (start) l->start[l->num_starts++] = (msc_start){MSC_LAZY_START, start->i};
+}
+
+/* What a lazy update touches: its gradient and as many rows of the table and its state, old and new. */
+static uint64_t lazy_bytes(const msc_op *op) {
+  uint64_t rows = (uint64_t)msc_type_bytes(msc_named_value(op, "g")->type);
+  return rows * (1 + 2 * (uint64_t)op->num_out) + 2 * (uint64_t)msc_type_bytes(msc_named_value(op, "order")->type);
+}
+
 /* Does a kernel of the runtime compute the pool, instead of a loop nest? */
 static bool is_pool_of_runtime(const msc_op *op) {
   const msc_type *of = op->kind == OP_max_pool_grad ? op->out[0].type : operand_type(op, 0);
@@ -109,6 +145,10 @@ bool msc_builtin_of(const msc_op *op, msc_builtin_launch *out) {
     case OP_topk: launch_sort(&l, op); break;
     case OP_unique: launch_unique(&l, op); break;
     case OP_scatter_update: launch_update(&l, op); break;
+    case OP_lazy_sgd: launch_lazy(&l, op, MSC_LAZY_SGD); break;
+    case OP_lazy_momentum: launch_lazy(&l, op, MSC_LAZY_MOMENTUM); break;
+    case OP_lazy_adagrad: launch_lazy(&l, op, MSC_LAZY_ADAGRAD); break;
+    case OP_lazy_adam: launch_lazy(&l, op, MSC_LAZY_ADAM); break;
     case OP_max_pool:
     case OP_max_pool_index:
     case OP_max_pool_grad:
@@ -120,6 +160,7 @@ bool msc_builtin_of(const msc_op *op, msc_builtin_launch *out) {
   if (!out) return true;
   for (size_t i = 0; i < op->num_in; i++) l.bytes += (uint64_t)msc_type_bytes(operand_type(op, i));
   for (size_t i = 0; i < op->num_out; i++) l.bytes += (uint64_t)msc_type_bytes(op->out[i].type);
+  if (l.number == MSC_BUILTIN_LAZY) l.bytes = lazy_bytes(op);
   uint64_t work = l.bytes + l.flops, unit = 65536; /* the same work as a generated kernel's grain */
   l.grain = !l.extent || work / l.extent >= unit ? 1 : unit / (work / l.extent + 1);
   if (l.grain > l.extent) l.grain = l.extent ? l.extent : 1;

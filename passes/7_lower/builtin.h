@@ -10,8 +10,9 @@ typedef struct {
   msc_builtin number;
   bool checks;
   uint64_t extent, grain, bytes, flops;
-  size_t num_dims, num_starts;
+  size_t num_dims, num_scalars, num_starts;
   int64_t dims[MSC_MOST_BUILTIN_DIMS];
+  double scalars[MSC_LAZY_SCALARS];
   msc_start start[1];
 } msc_builtin_launch;
 

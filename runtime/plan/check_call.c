@@ -47,11 +47,11 @@ static mscrt_status *check_dim_starts(const mscrt_plan *p, plan_call c) {
 
 /* Checks that the buffers of a built-in kernel hold what its dims say it touches. */
 static mscrt_status *check_builtin(plan_call c, plan_kernel k, uint32_t num) {
-  uint64_t bytes[8] = {0};
+  uint64_t bytes[MSC_MOST_BUILTIN_BUFFERS] = {0};
   int64_t dims[MSC_MOST_BUILTIN_DIMS] = {0};
   uint32_t num_dims = plan_call_dims_num(c);
   if (!plan_kernel_builtin(k)) return NULL;
-  for (uint32_t i = 0; i < num && i < 8; i++) bytes[i] = plan_call_buffers(c, i).bytes;
+  for (uint32_t i = 0; i < num && i < MSC_MOST_BUILTIN_BUFFERS; i++) bytes[i] = plan_call_buffers(c, i).bytes;
   for (uint32_t i = 0; i < num_dims && i < MSC_MOST_BUILTIN_DIMS; i++) dims[i] = plan_call_dims(c, i);
   if (mscrt_builtin_fits(plan_kernel_builtin(k), num, bytes, num_dims, dims, plan_call_extent(c))) return NULL;
   return bad_call("its buffers do not hold what kernel %s touches", plan_kernel_name(k));

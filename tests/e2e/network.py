@@ -82,7 +82,7 @@ def write_gpt(rng, layers, samples, seq, batch, vocab, *options):
 
 
 def write_npy(path, numbers, shape):
-    kind = "<i4" if numbers.typecode == "i" else "<f4"
+    kind = {"i": "<i4", "q": "<i8"}.get(numbers.typecode, "<f4")
     dims = ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "")
     header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': ({dims}), }}"
     header += " " * (-(len(header) + 11) % 64) + "\n"

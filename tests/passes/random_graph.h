@@ -44,8 +44,24 @@ static inline msc_value *loss_of(random_graph *g, msc_value *x) {
 
 /* ---- attributes of the function ---- */
 
+/* Is the parameter looked up, and nothing else? */
+static inline bool is_table(const random_graph *g, const msc_value *v) {
+  bool any = false;
+  for (const msc_use *u = v->uses; u; u = u->next, any = true)
+    if (u->user->kind != OP_gather || u != u->user->in || msc_op_int(u->user, "axis")) return false;
+  return any && msc_arg_role(g->f, v->index) == MSC_ROLE_PARAMETER && v->type->dtype == MSC_F32;
+}
+
+static inline bool has_table(const random_graph *g) {
+  for (size_t i = 0; i < g->f->body->num_args; i++)
+    if (is_table(g, g->f->body->args[i])) return true;
+  return false;
+}
+
+enum { NUM_OPTIMIZERS = 6 };
+
 static inline msc_attr_value group_of(random_graph *g, int kind, size_t num, const msc_attr_value *names) {
-  static const char *const kinds[] = {"sgd", "momentum", "adam", "adamw", "lamb"};
+  static const char *const kinds[NUM_OPTIMIZERS] = {"sgd", "momentum", "adagrad", "adam", "adamw", "lamb"};
   msc_attr *a = NULL;
   size_t n = 0;
   msc_put_attr(g->ctx, &a, &n, "kind", msc_str(g->ctx, kinds[kind]));
@@ -54,6 +70,7 @@ static inline msc_attr_value group_of(random_graph *g, int kind, size_t num, con
   if (kind == 1 && chance(g, 30)) msc_put_attr(g->ctx, &a, &n, "nesterov", msc_bool(true));
   if (chance(g, 30)) msc_put_attr(g->ctx, &a, &n, "weight_decay", msc_float(0.125));
   if (g->clips) msc_put_attr(g->ctx, &a, &n, "clip_norm", msc_float(0.5));
+  if (kind < 4 && !names && !g->clips && has_table(g)) msc_put_attr(g->ctx, &a, &n, "lazy", msc_bool(chance(g, 60)));
   if (names) msc_put_attr(g->ctx, &a, &n, "parameters", msc_list(g->ctx, num, names));
   return (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {n, a}};
 }
@@ -66,11 +83,11 @@ static inline void set_optimizer(random_graph *g) {
       int to = num[0] && chance(g, 50);
       names[to][num[to]++] = msc_str(g->ctx, g->f->body->args[i]->name);
     }
-  int kind = below(g, 5);
+  int kind = below(g, NUM_OPTIMIZERS);
   g->clips = chance(g, 15);
   bool two = num[1] && chance(g, 20);
   group[0] = group_of(g, kind, num[0], two ? names[0] : NULL);
-  if (two) group[1] = group_of(g, below(g, 5), num[1], names[1]);
+  if (two) group[1] = group_of(g, below(g, NUM_OPTIMIZERS), num[1], names[1]);
   msc_func_set(g->f, "optimizer", two ? msc_list(g->ctx, 2, group) : group[0]);
 }
 

@@ -45,6 +45,7 @@ y = g.conv2d(images, kernels, stride=[2, 1], padding=[1, 0, 0, 1], groups=2)
 position = g.max_pool_index(images, [2, 2], stride=[2, 2])
 one4 = g.constant([1, 2, 3, 4.5])
 heads = g.reshape(x, [8, 2, 2, 6])
+picked, rows = g.constant([4, 1, 4], "i32"), g.slice(m, [0, 0], [3, 5])
 g.new_value(n, n * one)
 outputs = [
     g.iota(msc.Type("i64", (3, 2)), dim=1), x + row, row - x, x * one, x / row,
@@ -185,6 +186,9 @@ outputs = [
     g.dropped_attention(heads, heads, heads, g.constant(1.0, shape=[8, 2, 2, 2])),
     g.dropped_attention(heads, heads, heads, g.constant(1.0, shape=[8, 2, 2, 2]), mask=g.constant(0.0, shape=[2, 2])),
     g.sgd(-m, m, 0.5), *g.momentum(-m, -m, m, lr=0.1, momentum=0.9), *g.adam(-m, -m, -m, m, scalar, 0.1),
+    *g.adagrad(-m, -m, m, 0.1), g.lazy_sgd(-m, *g.sort(picked), rows, 0.5),
+    *g.lazy_momentum(-m, -m, *g.sort(picked), rows, lr=0.1, momentum=0.9),
+    *g.lazy_adagrad(-m, -m, *g.sort(picked), rows, 0.1), *g.lazy_adam(-m, -m, -m, *g.sort(picked), rows, scalar, 0.1),
     *g.adamw(-m, -m, -m, m, scalar, 0.1), *g.lamb_moments(m, -m, -m, m, scalar),
     g.lamb_apply(-m, m, scalar, 0.1),
     g.assign(-m, m),

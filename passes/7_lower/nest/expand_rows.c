@@ -352,10 +352,18 @@ static uint16_t lamb_moments(const update *u, size_t result) {
   return has_attr(u, "weight_decay") ? add_instr(u, r, mul_instr(u, read_rate(u, "weight_decay"), u->in[0])) : r;
 }
 
+static uint16_t expand_adagrad(const update *u, size_t result) {
+  uint16_t w = u->in[0], g = add_decay(u, u->in[2], w), v = add_instr(u, u->in[1], mul_instr(u, g, g));
+  if (result == 1) return v;
+  uint16_t root = add_instr(u, sqrt_instr(u, v), read_rate(u, "eps"));
+  return sub_instr(u, w, div_instr(u, mul_instr(u, lr_instr(u), g), root));
+}
+
 static uint16_t new_value(const update *u, size_t result) {
   switch (u->op->kind) {
     case OP_sgd: return sub_instr(u, u->in[0], mul_instr(u, lr_instr(u), add_decay(u, u->in[1], u->in[0])));
     case OP_momentum: return expand_momentum(u, result);
+    case OP_adagrad: return expand_adagrad(u, result);
     case OP_assign: return u->in[1];
     case OP_lamb_moments: return lamb_moments(u, result);
     case OP_lamb_apply: return sub_instr(u, u->in[0], mul_instr(u, mul_instr(u, lr_instr(u), u->in[2]), u->in[1]));

@@ -455,7 +455,7 @@ def _all_to_all(types, attrs, mesh):
 _LIKE = {
     "logical": "binary", "bitwise": "binary", "float_binary": "binary", "is_finite": "compare",
     "batch_matmul": "matmul", "avg_pool": "max_pool", "avg_pool_grad": "max_pool_grad", "reduce_logical": "reduce",
-    "topk": "sort", "nll_loss": "cross_entropy", "dropped_attention": "attention", "lamb_moments": "update",
+    "topk": "sort", "lazy_update": "update", "nll_loss": "cross_entropy", "dropped_attention": "attention", "lamb_moments": "update",
     **{name: "unary" for name in (
         "float_unary gelu scatter_update dropout cumulate softmax cross_entropy_grad norm l2_normalize group_norm rotary "
         "prelu clamp reverse roll collective permute same uniform").split()}}
