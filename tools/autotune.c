@@ -26,7 +26,7 @@ const char *autotune_measured(char path[4200]) {
 
 static int report_runtime(cli *c, mscrt_status *s) { return status_report(c, NULL, "--autotune: ", s); }
 
-/* Opening the plan measures and chooses its algorithms. */
+/* Opens the plan, which measures and chooses the algorithms of its products. */
 static int measure_products(cli *c, const mscrt_plan *plan) {
   char choices[4200];
   mscrt_options o = {.struct_size = sizeof o, .ranks = 1, .choices = choices, .tune = true};

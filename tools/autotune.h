@@ -5,9 +5,9 @@
 #include "codegen/compile.h"
 #include "tools/cli.h"
 
-/* The file of choices in the user's cache folder, to be added to.  False after a report. */
+/* The path of the file of choices in the user's cache folder, for adding to it. False after a report. */
 bool autotune_file(cli *c, char out_path[4200]);
-/* The same, to be read: NULL where nothing was ever measured. */
+/* The path of that file for reading; NULL: nothing was ever measured. */
 const char *autotune_measured(char path[4200]);
 /* Measures the products of a compiled plan that are not in the file, on this machine's GPU; returns the exit code.
  * CPUs have nothing to measure, which is told. */

@@ -127,7 +127,7 @@ static void run_in_pieces(const loaded *l, const msc_launch *k, const buffer *li
   if (extent) find_kernel_entry(l, k->kernel)(buffers, middle, extent, k->dims, k->scalars);
 }
 
-/* Operands, results, scratch, flag. */
+/* Runs a kernel on the buffers of its call: operands, results, scratch, error flag. */
 static bool execute(const kernel_case *k, const loaded *l, const msc_tensor *args, msc_tensor *out) {
   buffer list[600];
   size_t num = 0;
@@ -163,7 +163,7 @@ static double largest_magnitude(const msc_tensor *t) {
   return most;
 }
 
-/* The largest difference between elements; infinite where just one of them is a number. */
+/* The largest difference between elements; infinite where only one of two elements is a number. */
 static double largest_difference(const msc_tensor *a, const msc_tensor *b, int64_t *out_at) {
   double most = 0;
   for (int64_t i = 0; i < msc_type_elems(a->type); i++) {
@@ -180,7 +180,7 @@ static msc_tensor *interpret_case(const kernel_case *k, const msc_tensor *args) 
   return msc_interpret(k->func, k->arena, args, out) ? out : NULL;
 }
 
-/* How much the result moves when the operands change in their last place. */
+/* How much the result changes when the operands change in their last place. */
 static double sensitivity(const kernel_case *k, const msc_tensor *args, const msc_tensor *want, size_t result) {
   double most = 0;
   for (int turn = 1; turn <= 3; turn++) {

@@ -43,7 +43,7 @@ static void remove_files(const char *path) {
   rmdir(path);
 }
 
-/* Under another name first: nobody takes what is half removed for a checkpoint. */
+/* Renames a checkpoint before it is removed, so that nobody takes a half removed folder for a checkpoint. */
 static void remove_checkpoint(const char *path) {
   char left[CHECKPOINT_PATH + sizeof LEFT];
   snprintf(left, sizeof left, "%s" LEFT, path);

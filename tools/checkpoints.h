@@ -7,15 +7,15 @@
 
 #define CHECKPOINT_PATH 4200
 
-/* DIR/step-000000000100; false: the name is too long. */
+/* Writes the name of the checkpoint of a step, DIR/step-000000000100; false: the name is too long. */
 bool checkpoint_path(const char *folder, int64_t step, char out[CHECKPOINT_PATH]);
-/* The largest number of steps below `bound` of which there is one; -1: none, or no such folder. */
+/* The largest step below `bound` that has a checkpoint; -1: none, or there is no such folder. */
 int64_t checkpoint_below(const char *folder, int64_t bound);
-/* Removes all but the newest `keep`. */
+/* Removes all checkpoints but the newest `keep`. */
 void checkpoint_prune(const char *folder, int64_t keep);
 /* Gives those above `step`, which are damaged, the ending .damaged: they do not count as the newest to keep. */
 void checkpoint_set_aside(const char *folder, int64_t step);
-/* Removes what a run that was killed left incomplete. */
+/* Removes incomplete checkpoints of a run that was killed. */
 void checkpoint_sweep(const char *folder);
 
 #endif

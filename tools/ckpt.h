@@ -8,7 +8,7 @@
 
 /* Reports a status about files, whose text names them; the exit code. */
 int ckpt_report(cli *c, mscrt_status *s);
-/* True if a tensor of the archive is left out, because of --parameters. */
+/* Is a tensor of the archive left out, because of --parameters? */
 bool ckpt_leaves_out(const cli *c, const mscrt_stored *t);
 
 /* ckpt_convert.c: whole tensors of an archive into one safetensors file, or into a folder of several with an index;

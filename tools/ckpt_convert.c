@@ -132,7 +132,7 @@ static uint64_t bytes_of_tensor(const conversion *k, uint32_t i) {
   return k->skip[i] || !t->known ? 0 : mscrt_stored_elems(t) * mscrt_dtype_bytes(t->dtype);
 }
 
-/* The first tensor that is not in the file that begins with `first`: a tensor more would be too much. */
+/* The end of the file that begins with tensor `first`: the first tensor with which it would be too large. */
 static uint32_t end_of_file(const conversion *k, uint32_t first, uint64_t most) {
   uint64_t bytes = bytes_of_tensor(k, first);
   uint32_t end = first + 1;

@@ -46,7 +46,7 @@ typedef struct {
 
 typedef struct cli cli;
 
-/* As max_operands: any number, and options end at the first operand, which is another program. */
+/* For max_operands: any number of operands; options end at the first one, which is another program. */
 enum { CLI_REST = -2 };
 
 typedef struct {
@@ -81,8 +81,8 @@ int cli_usage(const cli *c, const char *fmt, ...) MSC_PRINTF(2, 3);
 
 /* ---- render.c ---- */
 
-/* Prints what was reported so far (long commands call it before they go on); with json and sarif it waits
- * for the end. */
+/* Prints the diagnostics so far (long commands call it before they go on); with json and sarif they are printed at the
+ * end. */
 void cli_flush_diags(cli *c);
 /* The location of a file as a whole. */
 const msc_loc *cli_loc(cli *c, const char *path);
@@ -97,12 +97,12 @@ typedef struct {
   size_t size;
 } cli_bytes;
 
-/* A whole file or pipe ("-": stdin), of a size that a model or a plan may have; reports and returns false. */
+/* Reads a whole file or pipe ("-": stdin), of a size that a model or a plan may have; false after a report. */
 bool cli_read(cli *c, const char *path, cli_bytes *out_bytes);
-/* A file that something else reads: what cli_read and this were given is never written. */
+/* Notes a file that is read by other means than cli_read, so that no output is written over it. */
 void cli_note_input(cli *c, const char *path);
-/* False after a report: the file is an input of this command, or was written by it already.  cli_open
- * asks by itself. */
+/* May the file be written? False after a report: it is an input of this command, or the command has written it already.
+ * cli_open asks by itself. */
 bool cli_may_write(cli *c, const char *path);
 /* The same, and false after a report also of a file that was claimed before.  For every output of a command, before the
  * first is written; NULL and "-" are no files. */
@@ -112,13 +112,14 @@ bool cli_may_dump(cli *c, const char *folder);
 
 typedef struct cli_output cli_output;
 
-/* NULL or "-" is stdout, else a temporary name in the same folder until cli_close.  NULL after a report. */
+/* Opens an output: NULL or "-" is stdout, else a temporary name in the same folder until cli_close. NULL after a
+ * report. */
 cli_output *cli_open(cli *c, const char *path);
 /* a msc_write_fn; the first failure is reported by cli_close */
 void cli_write(void *output, const char *data, size_t bytes);
 void cli_printf(cli_output *out, const char *fmt, ...) MSC_PRINTF(2, 3);
 int cli_close(cli *c, cli_output *out); /* an exit code */
-/* The whole of cli_open, cli_write, cli_close. */
+/* Writes a whole file, by cli_open, cli_write and cli_close. */
 int cli_write_file(cli *c, const char *path, const char *data, size_t bytes);
 bool cli_make_folder(cli *c, const char *path); /* or it is there already */
 
@@ -136,14 +137,14 @@ struct msc_config *cli_config(cli *c);
 /* The rank that a plan for so many is asked about: the key global_rank as given now, else as recorded in the plan (-1:
  * it was not set).  false after a report: there is no such rank. */
 bool cli_rank(cli *c, int64_t recorded, int64_t ranks, int64_t *out_rank);
-/* What a plan records of a key that is a whole number: -1 where it was not set. */
+/* The value of a key in the configuration that a plan records, a whole number; -1: it was not set. */
 int64_t cli_recorded(const char *config, const char *key);
 /* --cluster, a name or a file; NULL: not given.  False after a report. */
 bool cli_cluster(cli *c, const msc_cluster **out_cluster);
 
 /* ---- model.c ---- */
 
-/* A model.fbs or IR text, verified; NULL after reports, with the exit code.  The command has the option
+/* Reads and verifies a model.fbs or IR text; NULL after reports, with the exit code. The command must have the option
  * {"dim", CLI_PAIRS, "NAME=SIZE", ...}. */
 msc_module *cli_read_model(cli *c, const char *path, int *out_code);
 /* The same up to reading: false after reports. */
@@ -151,9 +152,9 @@ bool cli_read_model_bytes(cli *c, const char *path, msc_model_bytes *out, int *o
 
 /* ---- weights.c ---- */
 
-/* Lets a reader of the model have files beside it: none outside of its folder, none through links. */
+/* Allows a reader of the model files beside it: inside its folder, and not through links. */
 void cli_read_beside(cli *c, msc_model_bytes *model);
-/* A safetensors file; an exit code. */
+/* Writes a safetensors file; an exit code. */
 int cli_write_weights(cli *c, const char *path, const msc_weights *weights);
 
 /* ---- crash.c ---- */

@@ -12,7 +12,7 @@
 
 enum { MOST_SIZES = 64 };
 
-/* "1k..8M": from the first to the second, four times as many each. */
+/* Reads a range, "1k..8M": sizes from the first to the second, each four times the one before. */
 static bool read_size_range(cli *c, size_t *out_num, int64_t *out_sizes) {
   const char *text = cli_text(c, "sizes");
   int64_t ends[2] = {1 << 10, 1 << 24};
@@ -37,7 +37,7 @@ static bool read_size_range(cli *c, size_t *out_num, int64_t *out_sizes) {
   return true;
 }
 
-/* Bytes that a rank must receive, at least, for a collective of so many bytes. */
+/* The bytes that a rank must receive, at least, for a collective of so many bytes. */
 static double least_bytes(const comm_time *t, int ranks) {
   double share = (double)(ranks - 1) / ranks, bytes = (double)t->bytes;
   if (t->verb == MSC_ALL_REDUCE) return 2 * share * bytes;
@@ -65,7 +65,7 @@ static void print_comm_times(const cli *c, const comm_request *r, size_t num, co
   json_decref(root);
 }
 
-/* The ranks: those of the job that started this process, or --ranks. */
+/* Finds the ranks: those of the job that started this process, or --ranks. */
 static int choose_ranks(cli *c, startup *job, comm_request *r) {
   const char *comm = cli_text(c, "comm");
   if (!startup_of_process(job)) return msc_error(c->ctx, MSC_E_DATA, NULL, "%s", job->error), CLI_INPUT;

@@ -134,7 +134,7 @@ static int calibrate_host(cli *c, measured *m, int ranks) {
   return CLI_OK;
 }
 
-/* The links of a shipped description of such GPUs: one alone has none that could be measured. */
+/* Takes the links from the shipped description of this GPU: a single GPU has none that could be measured. */
 static void assume_links(cli *c, measured *m) {
   const char *name = strstr(m->device, "A100") ? "a100" : strstr(m->device, "H200") ? "h200" : "h100";
   const msc_cluster *known = msc_cluster_named(c->ctx, name);

@@ -124,7 +124,7 @@ static int open_plan(cli *c, mscrt_plan **out_plan) {
   return status_report(c, path, "", mscrt_plan_open_layouts(bytes.data, bytes.size, out_plan));
 }
 
-/* All parameters must be there, in their shapes; state that is not there begins as the plan says. */
+/* Checks that all parameters of the plan are there, in their shapes; state that is missing begins as the plan says. */
 static int check_for_plan(cli *c, const mscrt_plan *p, const mscrt_archive *a) {
   for (uint32_t i = 0; i < p->num_parameters; i++) {
     const mscrt_variable *v = &p->parameter[i];

@@ -278,7 +278,7 @@ static uint64_t print_time(uint64_t ns, const char *what) {
   return ns;
 }
 
-/* A row for each pass and for what is done beside them: together they are all of the time. */
+/* Prints a row for each pass and for everything beside the passes: together they are all of the time. */
 static void print_times(const compiling *k, uint64_t all) {
   msc_arena *a = msc_context_arena(k->c->ctx);
   uint64_t sum = 0;
@@ -296,7 +296,7 @@ static void print_times(const compiling *k, uint64_t all) {
   print_time(all, "in all");
 }
 
-/* plan.bin: model.fbs config.json */
+/* Writes the dependencies, "plan.bin: model.fbs config.json". */
 static int write_depfile(cli *c, const char *plan) {
   const char *path = cli_text(c, "depfile"), *config = cli_text(c, "config");
   if (!path) return CLI_OK;

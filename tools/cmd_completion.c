@@ -13,7 +13,7 @@ static void print_choices(const char *choices) {
   for (const char *p = choices; *p; p++) putchar(*p == '|' ? ' ' : *p);
 }
 
-/* What follows a key: its words, where it has such; else nothing. */
+/* Prints the words that may follow a key; false: it has none. */
 static bool print_key_words(msc_key key) {
   const char *words = msc_key_words(key);
   if (words) print_choices(words);
@@ -57,7 +57,7 @@ static void print_bash_command(const cli_row *r) {
   printf("        *) case $word in -*) ;; *) words= ;; esac ;;\n      esac ;;\n");
 }
 
-/* bash takes `=` for a word of its own. */
+/* Prints the completion for bash, in which `=` is a word of its own. */
 static void print_bash(const cli_row *rows) {
   printf("# completion of msc for bash: eval \"$(msc completion bash)\"\n"
          "_msc() {\n"

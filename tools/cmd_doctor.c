@@ -62,7 +62,7 @@ static void look_at_versions(doctor *d) {
        u.release, u.machine, u.nodename);
 }
 
-/* The name of this host, to an address and back. */
+/* Checks that the name of this host resolves to an address, and the address back to a name. */
 static void look_at_names(doctor *d) {
   char name[256] = "", back[256];
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
@@ -109,7 +109,8 @@ static void read_word(const char *path, char *out, size_t room) {
   out[strcspn(out, "\n")] = 0;
 }
 
-/* BBR paces by the queue of the device: without fq it is slow on one host and on short ways. */
+/* Checks the network's settings. BBR paces by the queue of the device: without fq it is slow on one host and over short
+ * distances. */
 static void look_at_network(doctor *d) {
   char control[32], queue[32];
   read_word("/proc/sys/net/ipv4/tcp_congestion_control", control, sizeof control);
@@ -159,7 +160,7 @@ static void look_at_token(doctor *d) {
   mscrt_status_free(status);
 }
 
-/* The address where ranks meet: it resolves, and rank 0 can listen there. */
+/* Checks that the address where ranks meet resolves, and that rank 0 can listen at it. */
 static void look_at_address(doctor *d) {
   mscrt_address a;
   char text[MSCRT_ADDRESS_TEXT];

@@ -34,9 +34,9 @@ static void *print_all(void *user) {
   return NULL;
 }
 
-/* The library writes into the text what was on its stack, addresses of it too: the main thread's depend
- * on the environment. */
-static void print_on_a_stack_of_its_own(engines *e) {
+/* Prints engines from a thread with a fixed stack. The library writes what was on its stack into the text, addresses
+ * too, and those of the main thread's stack depend on the environment. */
+static void print_in_thread(engines *e) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, print_all, e)) print_all(e);
   else pthread_join(thread, NULL);
@@ -50,7 +50,7 @@ static int print_engines(cli *c, const mscrt_plan *plan, const msc_cluster *clus
   mscrt_status *s = mscrt_dnn_describe(&e.gpu, &e.dnn);
   int code = s ? status_report(c, c->operands[0], "", s) : CLI_INPUT;
   e.out = s ? NULL : cli_open(c, cli_text(c, "o"));
-  if (e.out) print_on_a_stack_of_its_own(&e);
+  if (e.out) print_in_thread(&e);
   if (e.out) code = cli_close(c, e.out);
   mscrt_dnn_forget(&e.dnn);
   return code;

@@ -194,7 +194,7 @@ static void say_collective(sayings *s, const json_t *c) {
   say(s, msc_arena_printf(a, "%s -> %s", member_text(c, "from_op"), member_text(c, "to_op")), what);
 }
 
-/* True if `name` is the op, again too, its gradient, or an update of its parameters. */
+/* Is `name` the op, a recomputed copy of it, its gradient, or an update of its parameters? */
 static bool is_op_or_gradient(const char *name, const char *op) {
   size_t n = strlen(op);
   const char *rest = strncmp(name, op, n) ? NULL : name + n;

@@ -75,7 +75,7 @@ static int wrong_tensor(writing *w, const tensor_head *h, const char *why) {
   return CLI_INPUT;
 }
 
-/* The tensor with the elements of t in place of its own. */
+/* Writes a tensor of the file with the trained elements of t instead of its own. */
 static int put_trained_tensor(writing *w, FILE *to, proto_bytes from, const tensor_head *h, const mscrt_stored *t) {
   msc_arena *arena = msc_arena_new(w->c->ctx);
   const msc_type *type = h->is_known ? msc_type_of(w->c->ctx, h->dtype, h->rank, h->dim, NULL) : NULL;
@@ -145,7 +145,7 @@ static int put_message(writing *w, FILE *to, proto_bytes from, uint32_t number) 
   return code || ok ? code : damaged(w);
 }
 
-/* Is it what an optimizer keeps of another tensor, or what msc made of constants? */
+/* Is it a tensor that an optimizer keeps for another, or that msc made of constants? */
 static bool is_of_msc(const writing *w, const mscrt_stored *t) {
   const char *name = t->name;
   size_t n = strlen(name);
@@ -156,7 +156,7 @@ static bool is_of_msc(const writing *w, const mscrt_stored *t) {
   return owner && w->used[owner - w->weights->tensor];
 }
 
-/* Every trained tensor must be in the file. */
+/* Checks that every trained tensor was found in the file. */
 static int check_used(writing *w) {
   const char *list = "";
   int num = 0;

@@ -80,7 +80,7 @@ static bool add_operation(merging *m, int rank, const json_t *o, int64_t epoch_n
   return true;
 }
 
-/* One file; false after a report. */
+/* Reads one file; false after a report. */
 static bool read_record(merging *m, const char *path) {
   json_error_t error;
   json_t *root = json_load_file(path, 0, &error), *o;
@@ -151,7 +151,7 @@ static const operation *find_in(const operation *first, size_t num, int rank) {
   return NULL;
 }
 
-/* True if the rank has not come to operation `index` of the group; what its ring has dropped it has done. */
+/* Has the rank not reached operation `index` of the group yet? Operations that its ring has dropped are done. */
 static bool is_behind(const merging *m, const operation *of, int rank) {
   int64_t last = -1;
   if (!m->rank[rank].there) return true;

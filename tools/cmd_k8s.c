@@ -80,7 +80,7 @@ static void put_secret_variable(const manifest *m, int deep) {
   put(m, deep, "      key: token");
 }
 
-/* msc run, with the arguments that the user gave for it. */
+/* Writes the command msc run, with the arguments that the user gave for it. */
 static void put_run_command(const manifest *m, int deep) {
   static const char *const run[] = {"msc", "run"};
   for (int i = 0; i < 2; i++) put(m, deep, "- %s", quoted(m, run[i]));
@@ -115,7 +115,7 @@ static void put_security(const manifest *m, int deep) {
   put(m, deep + 2, "drop: [\"ALL\"]");
 }
 
-/* The beginning of a pod's spec, up to its container's name and image. */
+/* Writes the beginning of a pod's spec, up to its container's name and image. */
 static void put_pod(const manifest *m, int deep, const char *subdomain, const char *container) {
   put(m, deep, "restartPolicy: Never");
   if (subdomain) put(m, deep, "subdomain: %s", subdomain);

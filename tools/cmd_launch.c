@@ -21,7 +21,7 @@
 
 enum { GRACE_MS = 5000, HOST_MS = 3000, LINE = 1 << 16, MOST_RANKS = 4096, DEFAULT_PORT = 29500 };
 
-/* What a rank prints, as far as its line has no end yet. */
+/* What a rank has printed of a line that is not complete. */
 typedef struct {
   int fd;
   FILE *to;
@@ -168,7 +168,7 @@ static int read_launch_options(launcher *l) {
   return master && !read_master_option(l, master) ? CLI_USAGE : CLI_OK;
 }
 
-/* A place to meet that no other job has, for ranks of one host. */
+/* Chooses an address for ranks of one host that no other job has. */
 static void choose_address(launcher *l) {
   uint64_t name[2] = {0};
   char text[32];
@@ -208,7 +208,7 @@ static void set_environment(const launcher *l, int local_rank) {
   if (cli_int(l->c, "replace", 0)) set_number("MSC_REPLACE", (int)cli_int(l->c, "replace", 0));
 }
 
-/* The child: becomes the program, or writes errno into the pipe. */
+/* Runs in the child: becomes the program, or writes errno into the pipe. */
 static void become_rank(const launcher *l, int local_rank, int in, int out, int err, int broken, pid_t parent) {
   sigset_t none;
   sigemptyset(&none);
@@ -231,7 +231,7 @@ static bool give_token(const launcher *l, int fd) {
   return write(fd, l->token, n) == (ssize_t)n && write(fd, "\n", 1) == 1;
 }
 
-/* replaces: takes the place of one that was lost, while the others stay. */
+/* Starts a process. replaces: in the place of one that was lost, while the others stay. */
 static bool start_one(launcher *l, int i, bool replaces) {
   int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, broken[2] = {-1, -1}, error = 0;
   outputs *p = &l->printed[i];
@@ -276,7 +276,7 @@ static void print_line(const launcher *l, int local_rank, stream *s) {
   s->bytes = 0;
 }
 
-/* Prints the lines that are whole; at the end, or if it is very long, also one that is not. */
+/* Prints the complete lines of a rank; at the end, and if it is very long, also an incomplete one. */
 static void take_output(const launcher *l, int local_rank, stream *s) {
   char text[4096];
   ssize_t n;

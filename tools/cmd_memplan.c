@@ -44,7 +44,7 @@ typedef struct {
 
 static int compare_ids(const void *a, const void *b) { return strcmp(((const named *)a)->id, ((const named *)b)->id); }
 
-/* In the order of ids, so that equal buffers get the same offsets whatever line they are on. */
+/* Places buffers in the order of their ids, so that equal buffers get the same offsets whatever line they are on. */
 static msc_place_result place_buffers(cli *c, const msc_buffer_file *f, const msc_place_options *o,
                                       uint64_t *out_offset) {
   msc_arena *arena = msc_context_arena(c->ctx);

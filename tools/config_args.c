@@ -18,7 +18,7 @@ static bool read_environment(msc_config *config) {
   return ok;
 }
 
-/* As given, not checked; ok: nothing was reported. */
+/* Reads the options without checking values; ok: nothing was reported. */
 static msc_config *read_config_options(cli *c, bool *out_ok) {
   msc_config *config = msc_config_new(c->ctx);
   bool ok = read_environment(config);

@@ -171,7 +171,7 @@ static json_t *reason_json(const explained *e, const shard_reason *r) {
 
 static void warn(explained *e, const char *text) { json_array_append_new(e->warnings, json_string(text)); }
 
-/* Work that every rank repeats. */
+/* Warns of work that every rank repeats. */
 static void warn_whole(explained *e, const shard_reason *r) {
   if (msc_mesh_size(&e->m->mesh) == 1 || msc_info(r->op)->cost != MSC_COST_FLOPS ||
       strcmp(r->chosen.cuts, "whole") != 0)
@@ -179,7 +179,7 @@ static void warn_whole(explained *e, const shard_reason *r) {
   warn(e, msc_arena_printf(e->arena, "%s is not cut: every rank computes all of it", r->op->name));
 }
 
-/* Ranks that wait for the one with the largest part. */
+/* Warns of ranks that wait for the one with the largest part. */
 static void warn_imbalance(explained *e, const shard_reason *r) {
   if (msc_info(r->op)->cost == MSC_COST_FLOPS && r->imbalance >= UNEQUAL)
     warn(e, msc_arena_printf(e->arena, "the parts of %s are unequal: the largest is %.0f %% above the mean; %s",
@@ -192,7 +192,7 @@ static json_t *figures_json(const shard_figures *f) {
                    (json_int_t)f->free_ns);
 }
 
-/* The program as the plan carries it -> with all its collectives. */
+/* Runs the passes from the program in the plan to the program with all its collectives. */
 static bool partition(explained *e) {
   msc_pass_options o = {.config = e->config, .cluster = e->cluster, .verify = MSC_VERIFY_IR};
   return msc_run_stretch(e->ctx, e->m, &o, MSC_AT_searched, MSC_AT_partitioned);
@@ -228,7 +228,7 @@ static const msc_op *only_next_move(const msc_op *op) {
   return is_move(next) ? next : NULL;
 }
 
-/* Of one collective by itself: gradients share a bucket, and wait beside other work. */
+/* The time of a collective alone, without the bucket that gradients share, or other work beside it. */
 static int64_t step_ns(explained *e, const msc_op *op, int64_t bytes) {
   msc_subaxis digit[MSC_MAX_SUBAXES];
   msc_cost_transfer t = {.verb = msc_op_verb(op), .ranks = 1, .bytes = bytes};
@@ -324,7 +324,7 @@ static bool is_whole_and_large(const explained *e, const msc_type *t) {
          msc_type_bytes(t) >= LARGE_BYTES;
 }
 
-/* Parameters, and what ops of the model make, that every rank holds whole. */
+/* Warns of parameters, and results of the model's ops, that every rank holds whole. */
 static void warn_replicated(explained *e, const msc_func *f) {
   for (size_t i = 0; i < f->body->num_args; i++) {
     const msc_value *v = f->body->args[i];

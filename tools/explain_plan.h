@@ -25,9 +25,9 @@
 
 #include "tools/cli.h"
 
-/* The bytes of a verified plan; NULL after a report. */
+/* Reads and verifies a plan; NULL after a report. */
 const void *cli_read_plan(cli *c, const char *path);
-/* What such a plan was compiled for; NULL after a report. */
+/* The cluster that a verified plan was compiled for; NULL after a report. */
 const msc_cluster *cli_cluster_of_plan(cli *c, const char *path, const void *plan);
 /* Equal for names of layers that differ in numbers only: "layer3.mlp.up" and "layer4.mlp.up". */
 const char *cli_name_of_alike(cli *c, const char *name);

@@ -90,7 +90,7 @@ static json_t *list_alone(const mscrt_plan *p, const mscrt_variable *v, holding 
   return NULL;
 }
 
-/* What would let others hold it, too. */
+/* Names a change of configuration with which other ranks would hold it too. */
 static const char *name_change(const mscrt_plan *p, const json_t *alone) {
   size_t i;
   json_t *one;

@@ -83,7 +83,7 @@ const char *hosts_token(cli *c) {
 
 /* ---- the command ---- */
 
-/* One word for the shell. */
+/* Quotes a word for the shell. */
 static const char *quote_word(msc_arena *a, const char *word) {
   char *out = msc_arena_alloc(a, 4 * strlen(word) + 3), *to = out;
   *to++ = '\'';

@@ -76,7 +76,7 @@ static int be_rank(int rank, int messages, pid_t launcher, const sigset_t *mask,
   return CLI_ENVIRONMENT;
 }
 
-/* Each rank has descriptors for all others while they meet. */
+/* Raises the limit of descriptors: each rank has some for all others while they meet. */
 static void allow_descriptors(void) {
   struct rlimit l;
   if (getrlimit(RLIMIT_NOFILE, &l) != 0 || l.rlim_cur >= l.rlim_max) return;
@@ -134,7 +134,7 @@ static void reap_ranks(launching *w) {
   }
 }
 
-/* The pipe must not fill up: a rank that cannot speak does not end. */
+/* Takes the messages of ranks from the pipe, which must not fill up: a rank that cannot write does not end. */
 static void take_messages(launching *w) {
   message m;
   while (read(w->pipe, &m, sizeof m) == (ssize_t)sizeof m) {
@@ -162,7 +162,7 @@ static void wait_for_all(launching *w) {
 
 /* ---- telling ---- */
 
-/* "rank 2" or "ranks 0, 1, 3" of equal messages, which come out once. */
+/* Prints equal messages once, for "rank 2" or "ranks 0, 1, 3". */
 static void put_messages(launching *w) {
   const message *m = w->message;
   int num = w->num_messages;

@@ -15,7 +15,7 @@ typedef int launch_rank(void *arg, int rank, const launch_line *line);
  * was told to end by signal n. Messages of the ranks become diagnostics of `c`, equal ones once. */
 int launch(cli *c, int ranks, int grace_ms, int replaced, launch_rank *fn, void *arg);
 
-/* A message for the launcher; line NULL (this process was not launched): a diagnostic. */
+/* Sends a message to the launcher; line NULL (this process was not launched): reports a diagnostic. */
 void launch_report(cli *c, const launch_line *line, msc_code code, const char *text);
 
 #endif

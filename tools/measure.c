@@ -170,7 +170,7 @@ static double slowest(const measuring *g, int which) {
   return ns;
 }
 
-/* All ranks see the same. */
+/* Is the probe given up? All ranks decide this from the same times. */
 static bool takes_too_long(const measuring *g, const probe *p) {
   double before = p->after >= 0 ? slowest(g, p->after) : 1, most = g->m->quick ? QUICK_TOO_LONG_NS : TOO_LONG_NS;
   return before == 0 || (p->after >= 0 && before * p->times > most);

@@ -36,14 +36,14 @@ typedef struct {
 
 /* ---- measure.c ---- */
 
-/* What the first GPU is; ranks 0: becomes the number of GPUs.  An exit code. */
+/* Describes the first GPU; ranks 0: becomes the number of GPUs. An exit code. */
 int measure_gpu(cli *c, measured *m);
-/* Peaks, bandwidth, launch, and of several GPUs their links: by compiled plans.  An exit code. */
+/* Measures peaks, bandwidth, launch, and the links of several GPUs, by compiled plans. An exit code. */
 int measure_device(cli *c, measured *m);
 
 /* ---- measure_comm.c ---- */
 
-/* Collectives of `ranks` ranks and of their groups.  An exit code. */
+/* Measures collectives of `ranks` ranks and of groups of them. An exit code. */
 int measure_collectives(cli *c, int ranks, measured *m);
 
 typedef struct {
@@ -62,10 +62,10 @@ typedef struct {
   uint64_t received;                  /* bytes that rank 0 receives */
 } comm_time;
 
-/* Every measured collective of all ranks at every size; in rank 0.  An exit code. */
+/* Measures every collective of all ranks at every size; results are in rank 0. An exit code. */
 int measure_comm(cli *c, const comm_request *r, size_t *out_num, comm_time **out_times);
 
-/* What one pair of ranks sends each other at once, sizes[0] bytes each way, while the others wait. */
+/* The time of a pair of ranks that send each other sizes[0] bytes at once, while the others wait. */
 typedef struct {
   int a, b;
   int64_t ns;

@@ -54,7 +54,8 @@ typedef struct {
 
 /* ---- cases ---- */
 
-/* What a description calls the bytes of a collective is what one member holds before it, of all_gather after it. */
+/* Makes the tensor of a case. The bytes of a collective are, in a description, what one member holds before it, and of
+ * all_gather what it holds after it. */
 static comm_case case_of(msc_verb verb, int64_t group, int64_t bytes) {
   comm_case k = {.verb = verb, .group = group, .rows = group, .columns = bytes / 4 / group};
   if (verb == MSC_ALL_TO_ALL) k.columns = bytes / 4 / group * group; /* a row each, cut again */
@@ -64,7 +65,7 @@ static comm_case case_of(msc_verb verb, int64_t group, int64_t bytes) {
   return k;
 }
 
-/* Groups of all ranks, of half of them, and so on down to two; in a hurry all ranks only. */
+/* Lists the groups: all ranks, half of them, and so on down to two; `quick`: all ranks only. */
 static void list_cases(comm_job *j, bool quick) {
   j->cases = msc_new_array(msc_context_arena(j->c->ctx), comm_case, MAX_CASES);
   int64_t group = j->ranks;
@@ -168,7 +169,7 @@ static mscrt_status *run_times(wire *l, const mscrt_exchange *e, uint64_t half, 
   return l->api->max(l->comm, (uint64_t)(mscrt_now_ns() - begin), out_ns, &l->site);
 }
 
-/* All ranks know the slowest one's time, so that they agree on how often. */
+/* Times an exchange. All ranks learn the slowest rank's time, so that they agree on how often to repeat it. */
 static mscrt_status *time_exchange(wire *l, const mscrt_exchange *e, uint64_t half, int64_t *out_ns) {
   uint64_t ns;
   MSCRT_CHECK(run_times(l, e, half, 2, &ns));

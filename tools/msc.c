@@ -69,7 +69,7 @@ static bool run_command(msc_context *ctx, void *arg) {
   return true;
 }
 
-/* Output that did not reach stdout is a failure, also when the reader of a pipe has gone. */
+/* Makes output that did not reach stdout a failure, also when the reader of a pipe has gone. */
 static int finish_stdout(int code) {
   if (fflush(stdout) == 0 && !ferror(stdout)) return code;
   if (code == CLI_OK && errno != EPIPE) fprintf(stderr, "msc: error: cannot write to stdout: %s\n", strerror(errno));

@@ -108,7 +108,7 @@ static msc_value *add_labels(cli *c, msc_func *f, msc_op_kind kind, msc_value *p
   return arg;
 }
 
-/* The loss becomes the last result. */
+/* Makes the loss the last result. */
 static void add_loss_result(cli *c, msc_func *f, msc_value *loss) {
   msc_op *end = f->body->last;
   const msc_attr_value *names = msc_func_attr(f, MSC_FACT(results));

@@ -100,7 +100,7 @@ static void read_sinks(training *t) {
   }
 }
 
-/* Without --steps and --epochs a run that writes outputs does not train. */
+/* Does the run write outputs only? It does not train without --steps and --epochs. */
 static bool only_predicts(const training *t) {
   int64_t asked = cli_int(t->c, "steps", 0) + cli_int(t->c, "epochs", 0);
   return t->num_sinks && (asked == 0 || !mscrt_plan_has(t->plan, "train"));

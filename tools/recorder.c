@@ -18,7 +18,7 @@ bool recorder_prepare(cli *c, const char *folder) {
   return cli_make_folder(c, folder);
 }
 
-/* A record that cannot be written must not end the run. */
+/* Writes the record; a failure to do so does not end the run. */
 static void write_record(const recorder *r, const char *reason) {
   mscrt_status *s = mscrt_dump_flight(r->ctx, r->path, reason);
   if (s) fprintf(stderr, "msc run: warning: %s\n", mscrt_status_text(s));

@@ -20,7 +20,7 @@ typedef struct {
 bool recorder_prepare(cli *c, const char *folder);
 /* Begins to listen for SIGUSR1; folder NULL: nothing is recorded. An old file of the rank goes. */
 void recorder_start(recorder *r, const char *folder, int rank, const mscrt_context *ctx);
-/* Ends; with a failure the record is written. */
+/* Stops listening; after a failure the record is written. */
 void recorder_stop(recorder *r, const mscrt_status *failure);
 
 #endif

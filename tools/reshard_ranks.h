@@ -24,9 +24,9 @@ bool reshard_same_ranks(const reshard_side *from, const reshard_side *to);
  * hold; NULL: it has no such position.  *out_elems: elements that it receives. */
 json_t *reshard_needed(const msc_type *t, const reshard_side *from, const reshard_side *to, int64_t at,
                        int64_t *out_elems);
-/* Position of --rank in `to`; false after a report. */
+/* Finds the position of --rank in `to`; false after a report. */
 bool reshard_find_rank(cli *c, const reshard_side *to, int64_t *out_at);
-/* From whom the rank at this position gets its part in one step, itself included where it keeps some. */
+/* The ranks from which the rank at this position gets its part in one step, itself included if it keeps some of it. */
 json_t *reshard_step_ranks(cli *c, const msc_type *t, const reshard_side *on, const msc_layout *from,
                            const msc_layout *to, int64_t at);
 

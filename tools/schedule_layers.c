@@ -59,7 +59,7 @@ static bool read_layers(cli *c, request *q) {
   return true;
 }
 
-/* What a stage keeps at once is a matter of the order. */
+/* Sets how many micro-batches a stage keeps at once, which depends on the order. */
 static bool count_in_flight(cli *c, request *q) {
   msc_schedule s;
   msc_schedule_options o = {

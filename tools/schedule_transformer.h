@@ -11,9 +11,9 @@ typedef struct {
   double state_bytes; /* of one stage's parameters, their gradients and the optimizer's state */
 } schedule_transformer;
 
-/* The first of its options that is there, or NULL. */
+/* The first of its options that is given, or NULL. */
 const char *schedule_transformer_option(cli *c);
-/* What they say; CLI_OK, or an exit code after a report.  All is 0 without --transformer. */
+/* Reads its options; CLI_OK, or an exit code after a report. Everything is 0 without --transformer. */
 int schedule_transformer_read(cli *c, int stages, int chunks, schedule_transformer *out);
 
 #endif

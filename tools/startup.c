@@ -53,7 +53,7 @@ static bool check_below(startup *s, const char *name, int v, const char *limit_n
   return v < limit || refuse(s, "%s=%d contradicts %s=%d: ranks are counted from 0", name, v, limit_name, limit);
 }
 
-/* Two variables that say the same: the second must agree with what the first gave. */
+/* Checks that a second variable with the same meaning agrees with the first. */
 static bool check_same(const startup_environment *env, startup *s, const char *first, int v, const char *second) {
   int other = v;
   if (!read_bounded(env, s, second, 0, MOST_RANKS, &other)) return false;

@@ -12,7 +12,7 @@
 
 typedef enum { STARTUP_WORKER, STARTUP_SCHEDULER, STARTUP_SERVER } startup_role;
 
-/* All that the answer depends on. */
+/* The environment of a process, as functions: everything that the result depends on. */
 typedef struct {
   const char *(*get)(void *user, const char *name); /* a variable; NULL: not set */
   /* A whole file, with a zero byte behind; NULL: it cannot be read. The caller frees it. */

@@ -52,7 +52,7 @@ static void join_pruning(training *t) {
   t->prunes = false;
 }
 
-/* In a thread: the system takes time to give back large files. */
+/* Removes old checkpoints in a thread: the system takes time to give back large files. */
 static void prune_beside(training *t) {
   join_pruning(t);
   t->prunes = pthread_create(&t->pruning, NULL, prune, t) == 0;
@@ -267,7 +267,7 @@ static void end_lost_rank(const training *t, int lost) {
   if (pid) kill(pid, SIGKILL);
 }
 
-/* After the loss of another rank: meets the others again, and whoever takes its place. */
+/* Goes on after the loss of another rank: meets the others again, and whoever takes its place. */
 static mscrt_status *meet_again(training *t, mscrt_status *lost) {
   if (status_debug_level() >= 1) fprintf(stderr, "msc run: rank %d: %s\n", t->rank, mscrt_status_text(lost));
   join_pruning(t);

@@ -12,7 +12,7 @@
 #include "tools/recorder.h"
 #include "tools/startup.h"
 
-/* What a rank measured, per step. */
+/* The times that a rank measured, per step. */
 typedef struct {
   double compute_ms, comm_ms, exposed_ms, section_ms;
 } rank_times;
@@ -58,7 +58,7 @@ typedef struct {
 /* open_training.c: all returns exit codes, after a report. */
 /* Opens plan, data, weights and checkpoints as the options say, and refuses options that contradict each other. */
 int open_training(training *t);
-/* The files of this rank, in place of those of rank 0. */
+/* Opens the files of this rank, instead of those of rank 0. */
 mscrt_status *open_own_data(training *t);
 /* Sets the step of the newest checkpoint that is sound, and tells of those that are not. */
 int choose_checkpoint(training *t, int64_t newest);

@@ -65,7 +65,7 @@ static void sha256_text(const uint8_t *data, size_t bytes, char out[65]) {
 
 /* ---- the folder ---- */
 
-/* Only the user may write there: what others can write says nothing. */
+/* Can only the user write there? A folder that others can write to proves nothing. */
 static bool is_private_folder(const char *path) {
   struct stat st;
   return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0;
@@ -88,7 +88,7 @@ bool trust_folder(const char *name, bool make, char out[4096]) {
   return is_private_folder(out);
 }
 
-/* A home folder may be shared by hosts; this tells them apart. */
+/* Identifies the host: a home folder may be shared by several. */
 static void host_identity(char out[256]) {
   int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
   ssize_t n = fd >= 0 ? read(fd, out, 128) : 0;
@@ -131,7 +131,7 @@ static size_t count_notes(DIR *d) {
   return num;
 }
 
-/* Of the notes those that were used last stay. */
+/* Drops the notes that were not used for the longest time. */
 static void drop_old_notes(const char *folder) {
   DIR *d = opendir(folder);
   size_t most = d ? count_notes(d) : 0, num = 0;

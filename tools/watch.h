@@ -24,7 +24,7 @@ void watch_started(watch *w, int i, pid_t pid);
 /* Sends a signal to all that run. */
 void watch_signal(const watch *w, int number);
 void watch_ends_in(watch *w, int ms);
-/* This process got a signal that ends all: passes it on; from the first one on all have so many ms. */
+/* Passes on a signal that ends all; from the first one on processes have so many ms. */
 void watch_pass_on(watch *w, int number, int grace_ms);
 /* The number of a process that has ended since it was last asked, without waiting for one; -1: none has. */
 int watch_reap(watch *w);
