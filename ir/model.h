@@ -72,6 +72,8 @@ typedef struct {
 /* An ONNX file, for inference.  Floating-point initializers become parameters, the others constants; sizes that the
  * file leaves open are given by `dim`.  NULL after reporting all that cannot be read. */
 msc_module *msc_read_onnx(msc_context *ctx, const msc_model_bytes *model);
+/* The text of a module of StableHLO, as JAX prints it. */
+msc_module *msc_read_stablehlo(msc_context *ctx, const char *name, const char *text, size_t bytes);
 
 /* ---- read_model.c ---- */
 

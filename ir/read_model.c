@@ -8,14 +8,20 @@ static bool ends_with(const char *text, const char *end) {
   return n >= k && !strcmp(text + n - k, end);
 }
 
+/* A text whose first function is func.func: msc's own are msc.func. */
+static bool is_stablehlo(const char *text, size_t bytes) {
+  const char *own = memmem(text, bytes, "msc.func", 8), *theirs = memmem(text, bytes, "func.func ", 10);
+  return theirs && (!own || own > theirs);
+}
+
 msc_module *msc_read_model(msc_context *ctx, const msc_model_bytes *b) {
   const msc_loc here = {.file = msc_intern(ctx, b->name)};
   if (ends_with(b->name, ".fbs") || (b->bytes >= 8 && !memcmp((const char *)b->data + 4, "MSC", 3)))
     return msc_read_fbs(ctx, b->name, b->data, b->bytes, b->num_dims, b->dim);
   /* an ONNX file begins with the number of its version, field 1; no text does */
   if (ends_with(b->name, ".onnx") || (b->bytes && *(const char *)b->data == 8)) return msc_read_onnx(ctx, b);
-  if (ends_with(b->name, ".stablehlo"))
-    return msc_error(ctx, MSC_E_UNSUPPORTED, msc_loc_of(ctx, &here), "reading stablehlo is not supported yet"), NULL;
+  if (ends_with(b->name, ".stablehlo") || is_stablehlo(b->data, b->bytes))
+    return msc_read_stablehlo(ctx, b->name, b->data, b->bytes);
   if (b->num_dims)
     return msc_error(ctx, MSC_E_SHAPE, msc_loc_of(ctx, &here), "--dim: IR text states all of its sizes"), NULL;
   msc_module *m = msc_parse(ctx, b->name, b->data, b->bytes);

@@ -1,7 +1,7 @@
 """msc: trains and runs neural networks on one or many ranks, from compiled plans.
 
 A model, built here (every op of msc is a method of Graph; help(msc.Graph)), exported from PyTorch (msc.export), or
-read from an ONNX file (msc.import_onnx):
+read from an ONNX file (msc.import_onnx); functions of JAX are msc.jax's:
 
     import msc
     g = msc.Graph("classifier")

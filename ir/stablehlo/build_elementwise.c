@@ -1,0 +1,93 @@
+/* build_elementwise.c: constants, comparisons, conversions, and what custom calls are of one element at a time. */
+#include <string.h>
+
+#include "ir/stablehlo/hlo.h"
+
+bool hlo_build_constant(hlo_node *n) {
+  const hlo_value *v = hlo_attr(n, "value");
+  if (!v || v->kind != HLO_DENSE) return hlo_refuse(n, "needs a value dense<...>");
+  return hlo_set(n, constant_of(n->b, v->type, v->data));
+}
+
+bool hlo_build_iota(hlo_node *n) {
+  const hlo_value *dim = hlo_attr(n, "dim");
+  if (!dim) dim = hlo_attr(n, "iota_dimension");
+  if (!dim || dim->kind != HLO_INT || n->op->num_out != 1) return hlo_refuse(n, "needs a dimension");
+  msc_attr attrs[] = {msc_named(n->ctx, "type", msc_type_attr(n->op->out_type[0])),
+                      msc_named(n->ctx, "dim", msc_int(dim->i))};
+  return hlo_set(n, with_attrs(n->b, OP_iota, 0, NULL, 2, attrs));
+}
+
+bool hlo_build_compare(hlo_node *n) {
+  static const char *const theirs[] = {"EQ", "NE", "LT", "LE", "GT", "GE"}, *const ours[] = {"eq", "ne", "lt",
+                                                                                             "le", "gt", "ge"};
+  const hlo_value *direction = hlo_attr(n, "comparison_direction");
+  if (n->op->num_in != 2) return hlo_refuse(n, "takes two operands");
+  for (int i = 0; i < 6; i++)
+    if (hlo_has_word(n->op, theirs[i]) || (direction && direction->s && strstr(direction->s, theirs[i])))
+      return hlo_set(n, compare(n->b, ours[i], n->in[0], n->in[1]));
+  return hlo_refuse(n, "needs one of EQ, NE, LT, LE, GT and GE");
+}
+
+bool hlo_build_convert(hlo_node *n) {
+  if (n->op->num_in != 1 || n->op->num_out != 1) return hlo_refuse(n, "takes one operand");
+  msc_dtype from = n->in[0]->type->dtype, to = n->op->out_type[0]->dtype;
+  if (to == MSC_I1 && from != MSC_I1) return hlo_set(n, compare(n->b, "ne", n->in[0], number(n->b, n->in[0], 0)));
+  return hlo_set(n, cast(n->b, n->in[0], to));
+}
+
+bool hlo_build_clamp(hlo_node *n) {
+  if (n->op->num_in != 3) return hlo_refuse(n, "takes three operands");
+  return hlo_set(n, binary(n->b, OP_min, binary(n->b, OP_max, n->in[1], n->in[0]), n->in[2]));
+}
+
+/* x^(1/3) of a negative x is the negative root. */
+bool hlo_build_cbrt(hlo_node *n) {
+  if (n->op->num_in != 1) return hlo_refuse(n, "takes one operand");
+  msc_value *x = n->in[0], *root = binary(n->b, OP_pow, unary(n->b, OP_abs, x), number(n->b, x, 1.0 / 3));
+  return hlo_set(n, times(n->b, unary(n->b, OP_sign, x), root));
+}
+
+/* Halves go away from zero. */
+bool hlo_build_round_away(hlo_node *n) {
+  if (n->op->num_in != 1) return hlo_refuse(n, "takes one operand");
+  msc_value *x = n->in[0], *size = unary(n->b, OP_abs, x), *whole = unary(n->b, OP_trunc, size);
+  if (!whole) return false;
+  msc_value *up = compare(n->b, "ge", minus(n->b, size, whole), number(n->b, x, 0.5));
+  msc_value *y = choose(n->b, up, plus(n->b, whole, number(n->b, x, 1)), whole);
+  return hlo_set(n, times(n->b, unary(n->b, OP_sign, x), y));
+}
+
+/* Only its place in the order counts, which msc finds by itself. */
+bool hlo_build_barrier(hlo_node *n) {
+  if (n->op->num_in != n->op->num_out) return hlo_refuse(n, "has as many results as operands");
+  memcpy(n->out, n->in, n->op->num_in * sizeof *n->out);
+  return true;
+}
+
+bool hlo_build_square(hlo_node *n) {
+  return n->op->num_in == 1 ? hlo_set(n, times(n->b, n->in[0], n->in[0])) : hlo_refuse(n, "takes one operand");
+}
+
+bool hlo_build_erfc(hlo_node *n) {
+  if (n->op->num_in != 1) return hlo_refuse(n, "takes one operand");
+  return hlo_set(n, minus(n->b, number(n->b, n->in[0], 1), unary(n->b, OP_erf, n->in[0])));
+}
+
+/* Layouts that another compiler is told pass the value on: msc finds its own. */
+bool hlo_build_custom_call(hlo_node *n) {
+  static const struct {
+    const char *name;
+    msc_op_kind kind;
+  } known[] = {{"@mhlo.erf", OP_erf},     {"@mhlo.asin", OP_asin},  {"@mhlo.acos", OP_acos},
+               {"@mhlo.sinh", OP_sinh},   {"@mhlo.cosh", OP_cosh},  {"@mhlo.atanh", OP_atanh},
+               {"@mhlo.asinh", OP_asinh}, {"@mhlo.acosh", OP_acosh}};
+  const char *name = n->op->num_words ? n->op->word[0] : "";
+  if (n->op->num_in == 1 && n->op->num_out == 1) {
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+      if (!strcmp(known[i].name, name)) return hlo_set(n, unary(n->b, known[i].kind, n->in[0]));
+    if (!strcmp(name, "@Sharding") || !strcmp(name, "@annotate_device_placement")) return hlo_set(n, n->in[0]);
+  }
+  if (!strcmp(name, "@mhlo.topk")) return hlo_build_top_k(n);
+  return hlo_refuse(n, "%s is not read by this msc", *name ? name : "a call without a name");
+}

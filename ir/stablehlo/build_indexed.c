@@ -1,0 +1,272 @@
+/* build_indexed.c: what goes by numbers that are known when the plan runs: gather, scatter, slices, order. */
+#include <string.h>
+
+#include "ir/stablehlo/hlo.h"
+
+typedef struct {
+  int num;
+  int64_t v[MSC_MAX_RANK];
+} dims;
+
+static bool has(const dims *d, int64_t v) {
+  for (int i = 0; i < d->num; i++)
+    if (d->v[i] == v) return true;
+  return false;
+}
+
+/* A member of the attribute dimension_numbers, or of its name in another op; absent: none. */
+static bool read_dims(hlo_node *n, const char *dict_name, const char *name, dims *out) {
+  const hlo_value *dict = hlo_attr(n, dict_name);
+  out->num = 0;
+  for (size_t i = 0; dict && i < dict->num; i++)
+    if (!strcmp(dict->item[i].name, name)) out->num = hlo_ints_of(&dict->item[i], out->v, MSC_MAX_RANK);
+  return out->num >= 0 || hlo_refuse(n, "%s is no list of dimensions", name);
+}
+
+/* Numbers below 0 and beyond the end are the first and the last: StableHLO's gather has no others. */
+static msc_value *clamped(hlo_node *n, msc_value *k, int64_t last) {
+  return binary(n->b, OP_min, binary(n->b, OP_max, k, number(n->b, k, 0)), number(n->b, k, (double)last));
+}
+
+static bool is_index(hlo_node *n, const msc_value *k) {
+  msc_dtype d = k->type->dtype;
+  return d == MSC_I32 || d == MSC_I64 || hlo_refuse(n, "numbers of places must be i32 or i64");
+}
+
+/* The indices without the dimension in which the numbers of one place stand, of which there is one. */
+static msc_value *flat_indices(hlo_node *n, msc_value *k, int64_t vector) {
+  int64_t shape[MSC_MAX_RANK];
+  int rank = 0;
+  for (int d = 0; d < k->type->rank; d++)
+    if (d != vector) shape[rank++] = k->type->dim[d];
+  return reshape(n->b, k, rank, shape);
+}
+
+/* ---- gather ---- */
+
+typedef struct {
+  dims offset, collapsed, map, batch, k_batch, sizes;
+  int64_t vector;
+} gathering;
+
+static bool read_gathering(hlo_node *n, gathering *g) {
+  dims vector;
+  const char *dict = "dimension_numbers";
+  MSC_TRY(read_dims(n, dict, "offset_dims", &g->offset) && read_dims(n, dict, "collapsed_slice_dims", &g->collapsed) &&
+          read_dims(n, dict, "start_index_map", &g->map) && read_dims(n, dict, "operand_batching_dims", &g->batch) &&
+          read_dims(n, dict, "start_indices_batching_dims", &g->k_batch) &&
+          read_dims(n, dict, "index_vector_dim", &vector));
+  g->vector = vector.num ? vector.v[0] : 0;
+  g->sizes.num = hlo_ints(n, "slice_sizes", g->sizes.v, MSC_MAX_RANK);
+  return g->sizes.num == n->in[0]->type->rank || hlo_refuse(n, "slice_sizes has %d numbers", g->sizes.num);
+}
+
+/* Whole rows of one dimension: the table's other dimensions are the offset dimensions of the result, in their order. */
+static bool gather_rows(hlo_node *n, const gathering *g, int64_t axis, msc_value *k) {
+  int64_t perm[MSC_MAX_RANK];
+  int rank = n->op->out_type[0]->rank, index = 0, other = 0;
+  msc_value *y = gather(n->b, n->in[0], k, axis);
+  if (!y) return false;
+  for (int d = 0; d < rank; d++) {
+    bool offset = has(&g->offset, d);
+    perm[d] = !offset ? axis + index++ : other < axis ? other++ : k->type->rank + other++;
+  }
+  return hlo_set(n, transpose(n->b, y, perm));
+}
+
+/* One element of each row, whose place the indices say at the same place of the other dimensions. */
+static bool gather_along(hlo_node *n, const gathering *g, int64_t axis, msc_value *k) {
+  int64_t perm[MSC_MAX_RANK], back[MSC_MAX_RANK], shape[MSC_MAX_RANK + 1];
+  int rank = n->in[0]->type->rank, own = k->type->rank, num = 0;
+  if (own == rank - 1) { /* one place a row: a dimension of 1 behind the others */
+    for (int d = 0; d < own; d++) shape[d] = k->type->dim[d];
+    shape[own] = 1;
+    k = reshape(n->b, k, rank, shape);
+  }
+  if (!k || k->type->rank != rank) return hlo_refuse(n, "such a gather is not read");
+  for (int i = 0; i < g->batch.num; i++) {
+    int64_t d = g->k_batch.v[i];
+    perm[g->batch.v[i]] = d > g->vector ? d - 1 : d, num++;
+  }
+  for (int d = 0; d < rank; d++) {
+    bool batch = false;
+    for (int i = 0; i < g->batch.num; i++) batch |= perm[g->batch.v[i]] == d;
+    if (!batch) perm[axis] = d, num++;
+  }
+  if (num != rank) return hlo_refuse(n, "such a gather is not read");
+  for (int d = 0; d < rank; d++) back[perm[d]] = d;
+  msc_value *y = take_along(n->b, n->in[0], transpose(n->b, k, perm), axis);
+  y = y ? transpose(n->b, y, back) : NULL;
+  return y && hlo_set(n, reshape(n->b, y, n->op->out_type[0]->rank, n->op->out_type[0]->dim));
+}
+
+/* Elements, or whole rows of the dimensions behind, at places of several numbers. */
+static bool gather_places(hlo_node *n, const gathering *g) {
+  msc_value *k = n->in[1], *part[MSC_MAX_RANK];
+  int rank = k->type->rank, num = g->map.num;
+  for (int i = 0; i < num; i++)
+    if (g->map.v[i] != i) return hlo_refuse(n, "numbers of places that are not of the first dimensions are not read");
+  if (g->vector != rank - 1 || !rank) return hlo_refuse(n, "numbers of a place that do not stand last are not read");
+  for (int i = 0; i < num; i++) part[i] = clamped(n, part_of(n->b, k, rank - 1, i, i + 1), n->in[0]->type->dim[i] - 1);
+  k = joined(n->b, rank - 1, (size_t)num, part);
+  for (int i = 0; i < g->offset.num; i++)
+    if (g->offset.v[i] != rank - 1 + i) return hlo_refuse(n, "rows that do not stand last are not read");
+  return k && hlo_set(n, msc_build(n->b, OP_gather_nd, 2, (msc_value *[]){n->in[0], k}));
+}
+
+bool hlo_build_gather(hlo_node *n) {
+  gathering g;
+  if (n->op->num_in != 2) return hlo_refuse(n, "takes two operands");
+  MSC_TRY(is_index(n, n->in[1]) && read_gathering(n, &g));
+  const msc_type *t = n->in[0]->type;
+  for (int d = 0; d < t->rank; d++) {
+    bool one = has(&g.collapsed, d) || has(&g.batch, d);
+    if (g.sizes.v[d] != (one ? 1 : t->dim[d])) return hlo_refuse(n, "parts of dimension %d are not read", d);
+  }
+  bool single = g.map.num == 1 && g.collapsed.num == 1 && g.collapsed.v[0] == g.map.v[0];
+  if (!single) {
+    bool places = !g.batch.num && g.map.num == g.collapsed.num && g.map.num > 1;
+    return places ? gather_places(n, &g) : hlo_refuse(n, "such a gather is not read");
+  }
+  int64_t axis = g.map.v[0];
+  msc_value *k = g.vector < n->in[1]->type->rank ? flat_indices(n, n->in[1], g.vector) : n->in[1];
+  k = k ? clamped(n, k, t->dim[axis] - 1) : NULL;
+  if (!k) return false;
+  if (!g.batch.num) return gather_rows(n, &g, axis, k);
+  return g.batch.num == t->rank - 1 ? gather_along(n, &g, axis, k) : hlo_refuse(n, "such a gather is not read");
+}
+
+/* ---- scatter ---- */
+
+/* Adds elements, or whole rows of the dimensions behind, at places of several numbers. */
+static bool add_places(hlo_node *n, const dims *inserted, const dims *map, const dims *window, int64_t vector) {
+  const msc_type *x = n->in[0]->type, *k = n->in[1]->type;
+  bool fits = vector == k->rank - 1 && inserted->num == map->num && window->num == x->rank - map->num;
+  for (int i = 0; fits && i < map->num; i++) fits = map->v[i] == i && inserted->v[i] == i;
+  for (int i = 0; fits && i < window->num; i++) fits = window->v[i] == k->rank - 1 + i;
+  if (!fits) return hlo_refuse(n, "such a scatter is not read");
+  msc_attr shape = msc_named(n->ctx, "shape", msc_ints(n->ctx, (size_t)x->rank, x->dim));
+  return hlo_set(n, plus(n->b, n->in[0], with_attrs(n->b, OP_scatter_nd_add, 2, n->in + 1, 1, &shape)));
+}
+
+/* Rows of the first dimension, to which updates are added, or that they replace.  A number outside is an error when
+ * the plan runs. */
+bool hlo_build_scatter(hlo_node *n) {
+  dims window, inserted, map, batch, vector;
+  const char *dict = "scatter_dimension_numbers";
+  msc_op_kind between;
+  if (n->op->num_in != 3 || n->op->num_regions != 1) return hlo_refuse(n, "takes three operands");
+  MSC_TRY(is_index(n, n->in[1]) && read_dims(n, dict, "update_window_dims", &window) &&
+          read_dims(n, dict, "inserted_window_dims", &inserted) &&
+          read_dims(n, dict, "scatter_dims_to_operand_dims", &map) &&
+          read_dims(n, dict, "input_batching_dims", &batch) && read_dims(n, dict, "index_vector_dim", &vector));
+  const hlo_region *body = &n->op->region[0];
+  bool replaces =
+      body->num_ops == 1 && body->num_args == 2 && body->op[0].num_in == 1 && !strcmp(body->op[0].in[0], body->arg[1]);
+  bool adds = !replaces && hlo_reducer(body, &between) && between == OP_add;
+  int64_t at = vector.num ? vector.v[0] : 0;
+  if (adds && map.num > 1) return add_places(n, &inserted, &map, &window, at);
+  msc_value *k = at < n->in[1]->type->rank ? flat_indices(n, n->in[1], at) : n->in[1];
+  if (!(adds || replaces) || map.num != 1 || map.v[0] || inserted.num != 1 || inserted.v[0] || batch.num || !k)
+    return hlo_refuse(n, "only rows of the first dimension are added to, or replaced");
+  for (int i = 0; i < window.num; i++)
+    if (window.v[i] != k->type->rank + i) return hlo_refuse(n, "rows of updates that do not stand last are not read");
+  if (replaces) return hlo_set(n, msc_build(n->b, OP_scatter_update, 3, (msc_value *[]){n->in[0], k, n->in[2]}));
+  msc_attr rows = msc_named(n->ctx, "rows", msc_int(n->in[0]->type->dim[0]));
+  return hlo_set(n, plus(n->b, n->in[0], with_attrs(n->b, OP_scatter_add, 2, (msc_value *[]){k, n->in[2]}, 1, &rows)));
+}
+
+/* ---- slices at places that are known later ---- */
+
+/* The `size` numbers from the start on, which is moved so that all are inside. */
+static msc_value *numbers_from(hlo_node *n, msc_value *start, int64_t size, int64_t whole) {
+  msc_value *from = reshape(n->b, clamped(n, start, whole - size), 1, (int64_t[]){1});
+  return plus(n->b, count_up(n->b, start->type->dtype, size), from);
+}
+
+static bool starts_fit(hlo_node *n, size_t first, int rank) {
+  if (n->op->num_in != first + (size_t)rank) return hlo_refuse(n, "needs a start for each dimension");
+  for (size_t i = first; i < n->op->num_in; i++) {
+    MSC_TRY(is_index(n, n->in[i]));
+    if (n->in[i]->type->rank) return hlo_refuse(n, "a start is one number");
+  }
+  return true;
+}
+
+bool hlo_build_dynamic_slice(hlo_node *n) {
+  int64_t size[MSC_MAX_RANK];
+  msc_value *x = n->op->num_in ? n->in[0] : NULL;
+  if (!x) return hlo_refuse(n, "takes operands");
+  int num = hlo_ints(n, hlo_attr(n, "sizes") ? "sizes" : "slice_sizes", size, MSC_MAX_RANK), rank = x->type->rank;
+  if (num < 0) return false;
+  if (num != rank) return hlo_refuse(n, "has %d sizes for %d dimensions", num, rank);
+  MSC_TRY(starts_fit(n, 1, rank));
+  for (int d = 0; d < rank && x; d++) {
+    int64_t whole = x->type->dim[d];
+    double at;
+    if (size[d] < 1 || size[d] > whole) return hlo_refuse(n, "size %d is out of range", d);
+    if (size[d] == whole) continue;
+    bool known = hlo_splat(n->in[1 + d], &at);
+    if (known && at > (double)(whole - size[d])) at = (double)(whole - size[d]);
+    if (known && at < 0) at = 0;
+    x = known ? part_of(n->b, x, d, (int64_t)at, (int64_t)at + size[d])
+              : gather(n->b, x, numbers_from(n, n->in[1 + d], size[d], whole), d);
+  }
+  return hlo_set(n, x);
+}
+
+bool hlo_build_dynamic_update_slice(hlo_node *n) {
+  if (n->op->num_in < 2) return hlo_refuse(n, "takes operands");
+  msc_value *x = n->in[0], *update = n->in[1];
+  int part = -1, rank = x->type->rank;
+  if (update->type->rank != rank)
+    return hlo_refuse(n, "the update has %d dimensions, not %d", update->type->rank, rank);
+  MSC_TRY(starts_fit(n, 2, rank));
+  for (int d = 0; d < rank; d++) {
+    if (update->type->dim[d] == x->type->dim[d]) continue;
+    if (part >= 0) return hlo_refuse(n, "updates of parts of more than one dimension are not read");
+    part = d;
+  }
+  if (part < 0) return hlo_set(n, update);
+  msc_value *k = numbers_from(n, n->in[2 + part], update->type->dim[part], x->type->dim[part]);
+  msc_attr axis = msc_named(n->ctx, "axis", msc_int(part));
+  return k && hlo_set(n, with_attrs(n->b, OP_scatter_update, 3, (msc_value *[]){x, k, update}, 1, &axis));
+}
+
+/* ---- order ---- */
+
+static bool set_both(hlo_node *n, msc_op_kind kind, size_t num_attrs, const msc_attr *attrs) {
+  msc_op *op = msc_build_with(n->b, kind, 1, n->in, 2, num_attrs, attrs);
+  for (size_t i = 0; op && i < n->op->num_out; i++) n->out[i] = &op->out[i];
+  return op != NULL;
+}
+
+/* By the first comparison of the region that is no test for NaN or zero: the last that is LT or GT. */
+bool hlo_build_sort(hlo_node *n) {
+  const hlo_region *body = n->op->num_regions == 1 ? &n->op->region[0] : NULL;
+  int64_t dim = -1;
+  bool less = false, more = false;
+  if (n->op->num_in < 1 || n->op->num_in > 2 || !body) return hlo_refuse(n, "takes one operand, or numbers with it");
+  if (hlo_ints(n, "dimension", &dim, 1) < 0) return false;
+  for (size_t i = 0; i < body->num_ops; i++) {
+    if (hlo_has_word(&body->op[i], "LT")) less = true, more = false;
+    if (hlo_has_word(&body->op[i], "GT")) more = true, less = false;
+  }
+  const msc_value *place = n->op->num_in == 2 ? n->in[1] : NULL;
+  while (place && place->def && (place->def->kind == OP_broadcast_to || place->def->kind == OP_reshape))
+    place = place->def->in[0].value;
+  if ((!less && !more) || (place && (!place->def || place->def->kind != OP_iota)))
+    return hlo_refuse(n, "only values, and with them their places, are put in order");
+  const char *dtype = msc_dtype_name(place ? n->in[1]->type->dtype : MSC_I32);
+  msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(dim)), msc_named(n->ctx, "descending", msc_bool(more)),
+                      msc_named(n->ctx, "dtype", msc_str(n->ctx, dtype))};
+  return set_both(n, OP_sort, 3, attrs);
+}
+
+bool hlo_build_top_k(hlo_node *n) {
+  int64_t k = 0;
+  if (n->op->num_in != 1 || n->op->num_out != 2) return hlo_refuse(n, "takes one operand and has two results");
+  if (hlo_ints(n, "k", &k, 1) != 1) return hlo_refuse(n, "needs k");
+  msc_attr attrs[] = {msc_named(n->ctx, "k", msc_int(k))};
+  return set_both(n, OP_topk, 1, attrs);
+}

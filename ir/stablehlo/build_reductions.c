@@ -1,0 +1,191 @@
+/* build_reductions.c: reductions of dimensions, and of windows that slide over two. */
+#include <math.h>
+#include <string.h>
+
+#include "ir/stablehlo/hlo.h"
+
+/* ---- what is reduced, and from where ---- */
+
+/* The msc op that reduces by `kind`; of truth values "and" is all, "or" is any. */
+static bool reduction_of(msc_op_kind kind, msc_dtype dtype, msc_op_kind *out, double *out_identity) {
+  bool truth = dtype == MSC_I1, real = msc_is_float(dtype);
+  switch (kind) {
+    case OP_add: return *out = OP_reduce_sum, *out_identity = 0, !truth;
+    case OP_mul: return *out = OP_reduce_prod, *out_identity = 1, !truth;
+    case OP_max: return *out = OP_reduce_max, *out_identity = -INFINITY, real;
+    case OP_min: return *out = OP_reduce_min, *out_identity = INFINITY, real;
+    case OP_bitwise_and: return *out = OP_reduce_all, *out_identity = 1, truth;
+    case OP_bitwise_or: return *out = OP_reduce_any, *out_identity = 0, truth;
+    default: return false;
+  }
+}
+
+/* The kind of the op between two elements: `applies stablehlo.add`, or what the region does. */
+static bool reducer_of(const hlo_node *n, msc_op_kind *out) {
+  static const struct {
+    const char *name;
+    msc_op_kind kind;
+  } words[] = {{"stablehlo.add", OP_add},     {"stablehlo.multiply", OP_mul},    {"stablehlo.maximum", OP_max},
+               {"stablehlo.minimum", OP_min}, {"stablehlo.and", OP_bitwise_and}, {"stablehlo.or", OP_bitwise_or}};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (hlo_has_word(n->op, words[i].name)) return *out = words[i].kind, true;
+  return n->op->num_regions == 1 && hlo_reducer(&n->op->region[0], out);
+}
+
+/* The largest and the first place of it, or the smallest: what JAX makes of argmax.  Its second operand counts along
+ * the dimension. */
+static bool build_place_of_extremum(hlo_node *n, int64_t dim) {
+  bool pairs = n->in[1]->type->rank == 0; /* x init, place init; the generic form: x, place, init, init */
+  const msc_value *place = n->in[pairs ? 2 : 1];
+  msc_op_kind kind = OP_argmax, value = OP_reduce_max;
+  const hlo_region *body = n->op->num_regions == 1 ? &n->op->region[0] : NULL;
+  bool found = false;
+  for (size_t i = 0; body && i < body->num_ops && !found; i++) {
+    found = hlo_has_word(&body->op[i], "GT") || hlo_has_word(&body->op[i], "LT");
+    if (hlo_has_word(&body->op[i], "LT")) kind = OP_argmin, value = OP_reduce_min;
+  }
+  while (place->def && (place->def->kind == OP_broadcast_to || place->def->kind == OP_reshape))
+    place = place->def->in[0].value;
+  if (!found || !place->def || place->def->kind != OP_iota)
+    return hlo_refuse(n, "of several operands only the place of the largest or smallest is read");
+  msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(dim)),
+                      msc_named(n->ctx, "dtype", msc_str(n->ctx, msc_dtype_name(n->op->out_type[1]->dtype)))};
+  n->out[0] = reduce(n->b, value, n->in[0], 1, &dim, false);
+  n->out[1] = with_attrs(n->b, kind, 1, n->in, 2, attrs);
+  return n->out[0] && n->out[1];
+}
+
+bool hlo_build_reduce(hlo_node *n) {
+  int64_t dims[MSC_MAX_RANK];
+  msc_op_kind between, kind;
+  double identity, init;
+  int num = hlo_ints(n, "dimensions", dims, MSC_MAX_RANK);
+  if (num < 0) return false;
+  if (n->op->num_in == 4 && n->op->num_out == 2 && num == 1) return build_place_of_extremum(n, dims[0]);
+  if (n->op->num_in != 2) return hlo_refuse(n, "takes one operand and where it begins");
+  msc_value *x = n->in[0];
+  if (!reducer_of(n, &between)) return hlo_refuse(n, "its region is no op that msc reduces by");
+  if (!num) return hlo_set(n, binary(n->b, between, n->in[1], x));
+  bool whole = (between == OP_max || between == OP_min) && !msc_is_float(x->type->dtype);
+  if (whole) kind = between == OP_max ? OP_reduce_max : OP_reduce_min;
+  else if (!reduction_of(between, x->type->dtype, &kind, &identity))
+    return hlo_refuse(n, "reducing %s so is not read", msc_dtype_name(x->type->dtype));
+  msc_value *y = reduce(n->b, kind, x, num, dims, false);
+  bool neutral = !whole && hlo_splat(n->in[1], &init) && init == identity;
+  return hlo_set(n, neutral ? y : binary(n->b, between, y, n->in[1]));
+}
+
+/* ---- divide: a sum over its count is a mean ---- */
+
+/* The sum behind x, of which x is at most a reshape; NULL: x is none. */
+static const msc_op *sum_behind(const msc_value *x) {
+  while (x->def && x->def->kind == OP_reshape) x = x->def->in[0].value;
+  return x->def && x->def->kind == OP_reduce_sum && msc_is_float(x->type->dtype) ? x->def : NULL;
+}
+
+/* A mean stays one however samples are cut; a sum that a number divides would have to be divided by another. */
+bool hlo_build_divide(hlo_node *n) {
+  int64_t dims[MSC_MAX_RANK];
+  double by, count = 1;
+  if (n->op->num_in != 2) return hlo_refuse(n, "takes two operands");
+  const msc_op *sum = sum_behind(n->in[0]);
+  int num = sum ? msc_op_ints(sum, "dims", dims, MSC_MAX_RANK) : 0;
+  for (int i = 0; i < num; i++) count *= (double)sum->in[0].value->type->dim[dims[i]];
+  if (!num || !hlo_splat(n->in[1], &by) || by != count) return hlo_set(n, over(n->b, n->in[0], n->in[1]));
+  msc_value *mean = mean_over(n->b, sum->in[0].value, num, dims, msc_op_bool(sum, "keep_dims"));
+  return hlo_set(n, mean ? reshape(n->b, mean, n->in[0]->type->rank, n->in[0]->type->dim) : NULL);
+}
+
+/* ---- windows ---- */
+
+typedef struct {
+  int64_t size[MSC_MAX_RANK], stride[MSC_MAX_RANK], dilation[MSC_MAX_RANK], base[MSC_MAX_RANK],
+      padding[2 * MSC_MAX_RANK]; /* low and high of each dimension */
+} windows;
+
+static bool read_each(hlo_node *n, const char *name, int64_t absent, int num, int64_t *out) {
+  int found = hlo_ints(n, name, out, 2 * MSC_MAX_RANK);
+  if (found < 0) return false;
+  for (int i = 0; !found && i < num; i++) out[i] = absent;
+  return !found || found == num || hlo_refuse(n, "'%s' has %d numbers, not %d", name, found, num);
+}
+
+/* A window from the first element to this one, or from this one to the last: a running sum. */
+static bool is_running(const windows *w, const msc_type *t, int *out_dim, bool *out_reverse) {
+  *out_dim = -1;
+  for (int d = 0; d < t->rank; d++) {
+    if (w->stride[d] != 1 || w->dilation[d] != 1) return false;
+    if (w->size[d] == 1 && !w->padding[2 * d] && !w->padding[2 * d + 1]) continue;
+    bool from_first = w->padding[2 * d] == t->dim[d] - 1 && !w->padding[2 * d + 1];
+    bool to_last = w->padding[2 * d + 1] == t->dim[d] - 1 && !w->padding[2 * d];
+    if (*out_dim >= 0 || w->size[d] != t->dim[d] || !(from_first || to_last)) return false;
+    *out_dim = d, *out_reverse = to_last;
+  }
+  return *out_dim >= 0;
+}
+
+static msc_value *running_sum(hlo_node *n, int dim, bool reverse) {
+  msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(dim)), msc_named(n->ctx, "reverse", msc_bool(reverse))};
+  return with_attrs(n->b, OP_cumsum, 1, n->in, 2, attrs);
+}
+
+/* The two dimensions that windows slide over go last; those of an image without one more are filled up. */
+static bool choose_space(hlo_node *n, const windows *w, const msc_type *t, int64_t perm[4]) {
+  int space[2], num = 0, k = 0;
+  for (int d = 0; d < t->rank; d++) {
+    bool slides = w->size[d] != 1 || w->stride[d] != 1 || w->padding[2 * d] || w->padding[2 * d + 1];
+    if (slides && num == 2) return hlo_refuse(n, "windows over more than two dimensions are not read");
+    if (slides) space[num++] = d;
+  }
+  for (int d = t->rank; d-- > 0 && num < 2;) {
+    bool taken = num == 1 && space[0] == d;
+    if (!taken) space[num++] = d;
+  }
+  for (int d = 0; d < t->rank; d++)
+    if (d != space[0] && d != space[1]) perm[k++] = d;
+  perm[2] = space[0], perm[3] = space[1];
+  return true;
+}
+
+static msc_value *pool(hlo_node *n, const windows *w, msc_op_kind kind, const int64_t *perm) {
+  int64_t size[2], stride[2], dilation[2], padding[4], back[4];
+  for (int i = 0; i < 2; i++) {
+    int64_t d = perm[2 + i];
+    size[i] = w->size[d], stride[i] = w->stride[d], dilation[i] = w->dilation[d];
+    padding[2 * i] = w->padding[2 * d], padding[2 * i + 1] = w->padding[2 * d + 1];
+  }
+  for (int k = 0; k < 4; k++) back[perm[k]] = k;
+  msc_attr attrs[] = {msc_named(n->ctx, "kernel", msc_ints(n->ctx, 2, size)),
+                      msc_named(n->ctx, "stride", msc_ints(n->ctx, 2, stride)),
+                      msc_named(n->ctx, "dilation", msc_ints(n->ctx, 2, dilation)),
+                      msc_named(n->ctx, "padding", msc_ints(n->ctx, 4, padding))};
+  msc_value *x = transpose(n->b, n->in[0], perm), *y = x ? with_attrs(n->b, kind, 1, &x, 4, attrs) : NULL;
+  if (kind == OP_avg_pool) y = scaled(n->b, y, (double)(size[0] * size[1])); /* of all, padding included: a sum */
+  return transpose(n->b, y, back);
+}
+
+bool hlo_build_reduce_window(hlo_node *n) {
+  windows w;
+  msc_op_kind between;
+  int64_t perm[4];
+  double init;
+  bool reverse;
+  int dim;
+  if (n->op->num_in != 2) return hlo_refuse(n, "takes one operand and where it begins");
+  const msc_type *t = n->in[0]->type;
+  MSC_TRY(read_each(n, "window_dimensions", 1, t->rank, w.size) &&
+          read_each(n, "window_strides", 1, t->rank, w.stride) &&
+          read_each(n, "window_dilations", 1, t->rank, w.dilation) &&
+          read_each(n, "base_dilations", 1, t->rank, w.base) && read_each(n, "padding", 0, 2 * t->rank, w.padding));
+  for (int d = 0; d < t->rank; d++)
+    if (w.base[d] != 1 || w.padding[2 * d] < 0 || w.padding[2 * d + 1] < 0)
+      return hlo_refuse(n, "zeros between elements and negative padding are not read");
+  if (!reducer_of(n, &between) || (between != OP_max && between != OP_add))
+    return hlo_refuse(n, "only the largest and the sum of windows are read");
+  if (!hlo_splat(n->in[1], &init) || (between == OP_add ? init != 0 : !(init == -INFINITY || !msc_is_float(t->dtype))))
+    return hlo_refuse(n, "begins with another value than %s", between == OP_add ? "0" : "-inf");
+  if (between == OP_add && is_running(&w, t, &dim, &reverse)) return hlo_set(n, running_sum(n, dim, reverse));
+  if (t->rank != 4) return hlo_refuse(n, "windows are read over tensors of four dimensions");
+  MSC_TRY(choose_space(n, &w, t, perm));
+  return hlo_set(n, pool(n, &w, between == OP_max ? OP_max_pool : OP_avg_pool, perm));
+}

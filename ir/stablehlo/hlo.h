@@ -1,0 +1,131 @@
+/* hlo.h: what a StableHLO text says, as structs (parse_hlo.c makes them), and what the builders of ops share.
+ *
+ * JAX, and others, print ops in two forms, which become one:
+ *
+ *   %3 = stablehlo.dot_general %1, %2, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x2xf32>) -> ...
+ *   %4 = "stablehlo.gather"(%1, %2) <{slice_sizes = array<i64: 1, 16>}> : (...) -> tensor<...> */
+#ifndef MSC_IR_STABLEHLO_HLO_H
+#define MSC_IR_STABLEHLO_HLO_H
+
+#include "ir/formula.h"
+#include "ir/interp/interp.h"
+
+enum { HLO_MAX_DEPTH = 64, HLO_MAX_OPS = 1 << 20 };
+
+typedef enum { HLO_INT, HLO_FLOAT, HLO_WORD, HLO_TEXT, HLO_LIST, HLO_DICT, HLO_DENSE } hlo_kind;
+
+/* A value of an attribute.  A list is also what stands between x and -> : [1] x [0] is a list of two lists; a dict's
+ * members have names. */
+typedef struct hlo_value {
+  hlo_kind kind;
+  const char *name; /* of an attribute or a member of a dict; NULL: none */
+  int64_t i;
+  double f;
+  const char *s; /* word or text, interned */
+  size_t num;
+  struct hlo_value *item;
+  const msc_type *type; /* of dense */
+  const void *data;
+} hlo_value;
+
+typedef struct hlo_op hlo_op;
+
+typedef struct {
+  size_t num_args, num_ops;
+  const char **arg;
+  hlo_op *op;
+} hlo_region;
+
+struct hlo_op {
+  const char *name; /* "stablehlo.add", "call", "return" */
+  size_t num_names; /* 0: no results; 1, of several results: "%3" has the values "%3#0", "%3#1" */
+  const char **result;
+  size_t num_in, num_out, num_types, num_attrs, num_words, num_lists, num_regions;
+  const char **in; /* names of values */
+  const msc_type **out_type;
+  hlo_value *attr;
+  const char **word; /* what stands alone: LT, SIGNED, @callee, stablehlo.add */
+  hlo_value *list;   /* lists that stand alone: [0:4, 1:3] */
+  hlo_region *region;
+  const msc_loc *loc;
+};
+
+typedef struct {
+  const char *name; /* "%arg0" */
+  const msc_type *type;
+  size_t num_attrs;
+  hlo_value *attr;
+  const char *said; /* what its location calls it: "p['w']"; NULL: nothing */
+} hlo_arg;
+
+typedef struct {
+  const char *name; /* "main" */
+  size_t num_args, num_attrs, num_results;
+  hlo_arg *arg;
+  const char **result; /* what the file calls each; NULL: nothing */
+  hlo_value *attr;
+  hlo_region body;
+  const msc_loc *loc;
+} hlo_func;
+
+typedef struct {
+  size_t num_funcs;
+  hlo_func *func;
+} hlo_module;
+
+/* NULL after a report.  `text` ends with a zero byte behind `bytes`. */
+hlo_module *hlo_parse(msc_context *ctx, msc_arena *arena, const char *file, const char *text, size_t bytes);
+
+/* ---- read_stablehlo.c ---- */
+
+typedef struct hlo_reader hlo_reader;
+
+/* An op that is being built. */
+typedef struct {
+  hlo_reader *r;
+  msc_builder *b;
+  msc_context *ctx;
+  msc_arena *scratch;
+  const hlo_op *op;
+  msc_value **in;  /* num_in */
+  msc_value **out; /* num_out; set by the builder */
+} hlo_node;
+
+typedef bool hlo_build_fn(hlo_node *n);
+
+/* A row of stablehlo.def. */
+typedef struct {
+  const char *name;
+  hlo_build_fn *build;
+  msc_op_kind kind;
+  int num_in; /* -1: any number */
+} hlo_row;
+
+/* Reports at the op, with its name; false. */
+bool hlo_refuse(hlo_node *n, const char *fmt, ...) MSC_PRINTF(2, 3);
+/* The one result; false where v is NULL. */
+bool hlo_set(hlo_node *n, msc_value *v);
+
+/* NULL: absent. */
+const hlo_value *hlo_attr(const hlo_node *n, const char *name);
+/* The integers of an attribute, which may be absent (0 of them); -1 after a report. */
+int hlo_ints(hlo_node *n, const char *name, int64_t *out, int max);
+/* The integers of a list or dense value; -1: it holds something else, or more than `max`. */
+int hlo_ints_of(const hlo_value *v, int64_t *out, int max);
+bool hlo_has_word(const hlo_op *op, const char *word);
+/* The elements of a constant operand; NULL: it is none. */
+const msc_attr_value *hlo_constant(const msc_value *v);
+/* The element that all elements of a constant are equal to. */
+bool hlo_splat(const msc_value *v, double *out);
+/* What a region of a reduction does to two elements: OP_add ...; false: it is no such op. */
+bool hlo_reducer(const hlo_region *body, msc_op_kind *out_kind);
+
+/* ---- build_*.c: one for each row that is BUILT ---- */
+
+#define PLAIN(text, kind, num_in)
+#define BUILT(text, function) hlo_build_fn hlo_build_##function;
+#include "ir/stablehlo/stablehlo.def"
+#undef PLAIN
+#undef BUILT
+
+#endif
