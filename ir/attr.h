@@ -104,7 +104,7 @@ const char *msc_op_str(const msc_op *op, const char *name);
 const msc_layout *msc_op_layout(const msc_op *op, const char *name); /* or digits; NULL: absent */
 /* Copies up to max ints; returns how many the list has, -1 when absent. */
 int msc_op_ints(const msc_op *op, const char *name, int64_t *out_v, int max);
-/* The same for arguments of functions. */
+/* Attributes of a function's arguments. */
 const msc_attr_value *msc_arg_attr(const msc_func *f, size_t arg, const char *name);
 void msc_arg_set(msc_func *f, size_t arg, const char *name, msc_attr_value v);
 const msc_attr_value *msc_func_attr(const msc_func *f, const char *name);

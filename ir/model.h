@@ -13,7 +13,7 @@ const char *msc_type_text(msc_arena *arena, const msc_mesh *mesh, const msc_type
 const char *msc_attr_text(msc_arena *arena, const msc_mesh *mesh, const msc_attr_value *v);
 /* `name` is the file name for locations.  NULL after reporting every fault it could find. */
 msc_module *msc_parse(msc_context *ctx, const char *name, const char *text, size_t bytes);
-/* The same for a part of a file that begins at the start of line `first_line`. */
+/* Parses a part of a file that begins at the start of line `first_line`. */
 msc_module *msc_parse_part(msc_context *ctx, const char *name, uint32_t first_line, const char *text, size_t bytes);
 
 /* ---- read_fbs.c, write_fbs.c ---- */

@@ -129,7 +129,7 @@ static inline void msc_index_remove(msc_index *x, uint64_t hash, uint32_t number
   ((__typeof__((table)->item))msc_table_search(&(table)->index, (table)->item, sizeof *(table)->item, (key), \
                                                MSC_KEY_BYTES(key), msc_hash_key((key), MSC_KEY_BYTES(key))))
 
-/* The same; when there is none, it is added, zero but for its key.  Then items may move. */
+/* The item whose key equals *key; if there is none, one is added, zero except for its key, and items may move. */
 #define msc_table_at(table, key)                                                                        \
   ({                                                                                                    \
     __typeof__(table) table_ = (table);                                                                 \

@@ -26,8 +26,8 @@ void msc_cost_of(const msc_cluster *cluster, const msc_mesh *mesh, msc_cost *out
  * launch. */
 int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double bytes);
 
-/* The same of a matrix product, a convolution or attention, whose arithmetic runs as fast as products of as many
- * operations were measured to, where some were; never faster than the device's peak. */
+/* The time of a matrix product, a convolution or attention: its arithmetic is as fast as products of as many
+ * operations were measured to be, where some were, and never faster than the device's peak. */
 int64_t msc_cost_product(const msc_cost *c, msc_dtype dtype, double flops, double bytes);
 
 /* The level that neighbours along this digit talk over, 0 the innermost. */
@@ -47,8 +47,8 @@ typedef struct {
 } msc_cost_transfer;
 int64_t msc_cost_collective(const msc_cost *c, const msc_cost_transfer *t);
 
-/* The same with its latency and launch shared by `num` transfers that go in one bucket; what goes alone pays
- * all of it. */
+/* The time of a transfer that shares latency and launch with the others of a bucket of `num`; a transfer without a
+ * bucket pays all of it. */
 int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t num);
 
 /* What it costs over links like this one, whatever the level: the one formula behind the two above and behind the

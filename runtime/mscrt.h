@@ -118,7 +118,7 @@ MSCRT_API void mscrt_plan_close(mscrt_plan *plan);
 MSCRT_API mscrt_status *mscrt_plan_verify(const void *bytes, size_t size);
 /* Checks that what mscrt_load is given has all parameters of the plan, in shapes and types that it accepts. */
 MSCRT_API mscrt_status *mscrt_plan_check_weights(const mscrt_plan *plan, const char *path);
-/* The same of a checkpoint and mscrt_resume, with all checksums: reads all of it. */
+/* Checks likewise what mscrt_resume is given: a checkpoint, with all its checksums, so all of it is read. */
 MSCRT_API mscrt_status *mscrt_plan_check_checkpoint(const mscrt_plan *plan, const char *path, int64_t *out_step);
 
 /* NULL: the model names no files with initial values; else the model's folder, relative to that of the plan ("": the
@@ -281,9 +281,9 @@ MSCRT_API mscrt_status *mscrt_set_data(mscrt_context *ctx, const mscrt_data *dat
  * rank takes its box. A training step of several micro-batches (mscrt_plan_micro) takes the batch of all of them, as
  * many times as long along the dimension of the samples. */
 MSCRT_API mscrt_status *mscrt_set_input(mscrt_context *ctx, const char *name, const void *batch, size_t bytes);
-/* The same without a copy where the runtime can do without: the memory must stay as it is until another batch is set or
- * the context is closed. A copy is made on several ranks, for another device than the CPU, for an input that a call
- * writes to, and of memory that is not aligned for the element type. */
+/* Sets the batch without a copy, where the runtime can do without one: the memory must stay as it is until another
+ * batch is set or the context is closed. A copy is made on several ranks, for another device than the CPU, for an
+ * input that a call writes to, and of memory that is not aligned for the element type. */
 MSCRT_API mscrt_status *mscrt_borrow_input(mscrt_context *ctx, const char *name, const void *batch, size_t bytes);
 /* Sets only the box of this rank, row major. */
 MSCRT_API mscrt_status *mscrt_set_part(mscrt_context *ctx, const char *name, const void *part, size_t bytes);
@@ -346,7 +346,7 @@ MSCRT_API mscrt_status *mscrt_save(mscrt_context *ctx, const char *path);
  * there with any layout and number of ranks, where both compute the same sums bit for bit. Both are called by every
  * rank. A checkpoint that has the name already is replaced when the new one is complete. */
 MSCRT_API mscrt_status *mscrt_checkpoint(mscrt_context *ctx, const char *path);
-/* The same, written while the next steps run: begin copies what is to be written, and waits for the end of the
+/* Write a checkpoint while the next steps run: begin copies what is to be written, and waits for the end of the
  * checkpoint before. end, called by every rank between steps, returns the failure of any of them, from which the
  * context can go on; wait: it returns when the checkpoint has its name. out_ended may be NULL. */
 MSCRT_API mscrt_status *mscrt_checkpoint_begin(mscrt_context *ctx, const char *path);
@@ -354,7 +354,7 @@ MSCRT_API mscrt_status *mscrt_checkpoint_end(mscrt_context *ctx, bool wait, bool
 MSCRT_API mscrt_status *mscrt_resume(mscrt_context *ctx, const char *path);
 /* Checks that mscrt_save could write there now: before training an error costs no weights. Leaves nothing behind. */
 MSCRT_API mscrt_status *mscrt_check_save(const char *path);
-/* The same of mscrt_checkpoint. */
+/* Checks that mscrt_checkpoint could write there now. Leaves nothing behind. */
 MSCRT_API mscrt_status *mscrt_check_checkpoint(const char *path);
 
 typedef struct {
@@ -433,7 +433,7 @@ typedef enum { MSCRT_OF_SUM, MSCRT_OF_MAX, MSCRT_OF_MIN, MSCRT_OF_PROD } mscrt_o
  * led; with ranks 0, or options NULL, MSC_RANK, MSC_RANKS, MSC_ADDRESS and MSC_TOKEN say them, which `msc launch` sets,
  * and without these the job has this rank alone. A context of the same job meets at another address. */
 MSCRT_API mscrt_status *mscrt_init(const char *backend, const mscrt_options *options, mscrt_team **out_all);
-/* Of the team of all: ends the job for this rank; its groups are ended before. Accepts NULL. */
+/* Ends a team. For the team of all ranks this ends the job for this rank; its groups are ended before. Accepts NULL. */
 MSCRT_API void mscrt_end(mscrt_team *team);
 /* Makes a group of some ranks, which count in ascending order. Every rank of the job calls it, also one that is not in
  * its list; lists of one call that have a rank in common are equal. At most 63 in a job. */

@@ -41,7 +41,7 @@ static inline __attribute__((always_inline)) void take_larger(int64_t n, const f
 
 typedef void take_row(int64_t n, const float *x, int64_t stride, int32_t number, float *best, int32_t *at);
 
-/* The same code for several widths of vectors. */
+/* Compiles the code once for each of several widths of vectors. */
 #define TAKE_ROW(NAME, ATTRIBUTE)                                                                                  \
   ATTRIBUTE static void NAME(int64_t n, const float *x, int64_t stride, int32_t number, float *best, int32_t *at) { \
     if (stride == 1) take_larger(n, x, 1, number, best, at);                                                       \

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Sources and READMEs of the tree: lines of C, tables and prose within 120 columns; a line for every source file in the
-README of its folder, or of the nearest one above.  Prints what is not so."""
+README of its folder, or of the nearest one above; comments in front of declarations that have a subject of their own.
+Prints what is not so."""
 import os
 import re
 import sys
@@ -17,6 +18,11 @@ def long_lines(text, markdown):
         code ^= line.startswith("```")
         if len(line) > COLUMNS and not (markdown and (code or line.startswith("|"))):
             yield number
+
+
+def fragments(text):
+    """Lines of comments that are understood only with the one before: "Of its result", "The same for b"."""
+    return [number for number, line in enumerate(text.split("\n"), 1) if re.match(r"/\* (Of|The same)\b", line)]
 
 
 def readme_of(path, readmes):
@@ -38,6 +44,8 @@ for path, text in sorted(texts.items()):
     markdown = path.endswith(".md")
     if not path.endswith(".py"):
         faults += [f"{path}:{number}: over {COLUMNS} columns" for number in long_lines(text, markdown)]
+    if path.endswith((".c", ".h")) and not path.startswith("tests/"):
+        faults += [f"{path}:{number}: a comment without a subject" for number in fragments(text)]
     stem = os.path.basename(path).split(".")[0]
     if not markdown and not path.startswith("tests/") and not re.search(rf"\b{stem}\b", readme_of(path, readmes)):
         faults.append(f"{path}: no line in its folder's README")

@@ -104,10 +104,10 @@ void cli_note_input(cli *c, const char *path);
 /* May the file be written? False after a report: it is an input of this command, or the command has written it already.
  * cli_open asks by itself. */
 bool cli_may_write(cli *c, const char *path);
-/* The same, and false after a report also of a file that was claimed before.  For every output of a command, before the
- * first is written; NULL and "-" are no files. */
+/* Claims an output of the command; called for every output before the first is written. False after a report:
+ * cli_may_write says no, or the file was claimed before. NULL and "-" are no files. */
 bool cli_claim_output(cli *c, const char *path);
-/* The same of the folder of --dump-dir, where a file that was dumped before may be the input. */
+/* May files be dumped into the folder of --dump-dir? A file that was dumped before may be the input. */
 bool cli_may_dump(cli *c, const char *folder);
 
 typedef struct cli_output cli_output;
@@ -147,7 +147,7 @@ bool cli_cluster(cli *c, const msc_cluster **out_cluster);
 /* Reads and verifies a model.fbs or IR text; NULL after reports, with the exit code. The command must have the option
  * {"dim", CLI_PAIRS, "NAME=SIZE", ...}. */
 msc_module *cli_read_model(cli *c, const char *path, int *out_code);
-/* The same up to reading: false after reports. */
+/* Reads the bytes of a model, without parsing them; false after reports. */
 bool cli_read_model_bytes(cli *c, const char *path, msc_model_bytes *out, int *out_code);
 
 /* ---- weights.c ---- */

@@ -305,7 +305,7 @@ static int with_archive(cli *c, const char *path, on_archive *run) {
   return code;
 }
 
-/* Of a folder of checkpoints: all, the newest first. */
+/* Runs a function on the archive at a path, or with `many` on all checkpoints of a folder, the newest first. */
 static int with_archives(cli *c, const char *path, on_archive *run, bool many) {
   char one[CHECKPOINT_PATH];
   int64_t step = checkpoint_below(path, INT64_MAX);

@@ -133,7 +133,7 @@ static mscrt_status *time_steps(const measured *m, mscrt_context *ctx, double *o
   return s;
 }
 
-/* The same of steps that all ranks make together: as many on each. */
+/* Nanoseconds of a step that all ranks make together, each the same number of times. */
 static mscrt_status *time_common_steps(const measured *m, mscrt_context *ctx, double *out_ns) {
   const int64_t steps = m->quick ? 5 : 50;
   mscrt_status *s = mscrt_run(ctx, "forward", steps, NULL);

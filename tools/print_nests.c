@@ -6,7 +6,7 @@
 #include "ir/alias.h"
 #include "passes/7_lower/nest/program.h"
 
-/* Of the program's text, the same program is made again. */
+/* Does the program's text give the same program again? */
 static bool comes_back(msc_context *ctx, msc_arena *arena, const msc_program *p, const char *text) {
   msc_program again;
   return msc_nest_parse(ctx, "nest", text, strlen(text), arena, &again) &&

@@ -19,8 +19,8 @@ typedef enum {
   MSC_WAITS_STAGE      /* another stage has not sent this message yet: a bubble */
 } msc_activity;
 
-/* Of `stage`, in its `step`-th step: nanoseconds from begin to end.  The call has number `index` in its section; the
- * first micro-batch of the entry is `micro`. */
+/* An activity of `stage` in its `step`-th step: nanoseconds from begin to end. The call has number `index` in its
+ * section; the first micro-batch of the entry is `micro`. */
 typedef struct {
   msc_activity activity;
   uint32_t stage, step, section, index, micro;

@@ -74,7 +74,7 @@ bool msc_next_index(const msc_piece *p, int64_t *index);
 void msc_fault(msc_eval *e, const char *fmt, ...) MSC_PRINTF(2, 3);
 /* Reads operand i at a global index; a fault and 0 when the rank does not hold it. */
 msc_scalar msc_piece_get(msc_eval *e, size_t i, const int64_t *index);
-/* The same where `index` is one of a tensor of rank `rank` that the operand is broadcast to. */
+/* Reads operand i, which is broadcast to a tensor of rank `rank`, at an index of that tensor. */
 msc_scalar msc_piece_get_stretched(msc_eval *e, size_t i, int rank, const int64_t *index);
 void msc_piece_put(msc_eval *e, size_t i, const int64_t *index, msc_scalar v);
 

@@ -132,14 +132,14 @@ void msc_local_dims(const msc_type *t, const msc_layout *l, int64_t *out_dim);
 int64_t msc_local_bytes(const msc_type *t); /* by t->layout; global when NULL */
 int64_t msc_subaxis_digit(const msc_mesh *mesh, msc_subaxis s, int64_t rank);
 const char *msc_subaxis_print(msc_arena *arena, const msc_mesh *mesh, int num, const msc_subaxis *s); /* "{x,y:(1)2}" */
-/* The same as a layout of one dimension, which may have sizes of parts: "{x,y:(1)2}/(3,1)". */
+/* Reads digits as a layout of one dimension, which may have sizes of parts: "{x,y:(1)2}/(3,1)". */
 bool msc_digits_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text,
                       const msc_layout **out_digits);
 const char *msc_digits_print(msc_arena *arena, const msc_mesh *mesh, const msc_layout *digits);
 /* The box of elements rank holds: begin and size per dimension; sizes may be 0 at the end of an uneven dimension. */
 void msc_layout_box(const msc_mesh *mesh, const msc_type *t, const msc_layout *l, int64_t rank, int64_t *out_begin,
                     int64_t *out_size);
-/* The same mesh and layout as box.h sees them; the layout's memory is shared. */
+/* A mesh and a layout in the form of box.h; the layout's memory is shared. */
 msc_box_mesh msc_mesh_sizes(const msc_mesh *mesh);
 msc_box_layout msc_layout_cuts(const msc_layout *l);
 

@@ -78,7 +78,7 @@ static inline bool onnx_has(const onnx_node *n, size_t i) { return i < n->num_in
 static inline bool onnx_wants(const onnx_node *n, size_t i) { return i < n->num_out && *n->proto->out[i]; }
 /* Operand i as a value that ops take; NULL after a report: it is absent, or no tensor. */
 msc_value *onnx_in(onnx_node *n, size_t i);
-/* The same of any value. */
+/* Any value as one that ops take; NULL after a report. */
 msc_value *onnx_value_of(onnx_node *n, onnx_value *v);
 const msc_type *onnx_type(onnx_node *n, size_t i);
 /* Result i; false where v is NULL.  Results that the file leaves out are passed over. */

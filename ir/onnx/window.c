@@ -295,7 +295,7 @@ static msc_value *plane(onnx_node *n, msc_value *w, int64_t k) {
   return p ? reshape(n->b, p, 4, (int64_t[]){d[0], d[1], d[3], d[4]}) : NULL;
 }
 
-/* Of three dimensions: for every plane of the kernel a convolution of the images it meets. */
+/* A convolution of volumes: for every plane of the kernel a convolution of the images that it meets. */
 static msc_value *conv_volumes(onnx_node *n, msc_value *x, msc_value *w, const windows *at, int64_t groups) {
   const window *d = &at->dim[0];
   if (d->kernel > MAX_PLANES) return onnx_refuse(n, "a kernel of %" PRId64 " planes is too large", d->kernel), NULL;

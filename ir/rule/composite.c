@@ -83,7 +83,8 @@ bool rule_attention(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* Of every tensor it is known whether its positions are t, those of k and v, and which size it ends in. */
+/* Gives the letters of every tensor, by whether its positions are t, those of keys and values, and by the size that
+ * it ends in. */
 bool rule_flash_attention(const msc_op *op, msc_rule *rule) {
   static const char *const forward[] = {"bgse", "bgte", "bgtf", "bgst"}, *const made[] = {"bgsf", "bgs"};
   static const char *const backward[] = {"bgse", "bgte", "bgtf", "bgsf", "bgs", "bgsf", "bgst"};

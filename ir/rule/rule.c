@@ -425,7 +425,8 @@ bool rule_along(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* The same for an op that is worked out in blocks where the axis is cut (expand/scan.c): whole where there are none. */
+/* Gives an op along an axis its letters. The axis may be cut where the op is expanded into blocks (expand/scan.c);
+ * without blocks it stays whole. */
 bool rule_blocks(const msc_op *op, msc_rule *rule) {
   const msc_type *x = tensor_type(op, 0);
   int64_t axis = msc_op_int(op, "axis"), n = x->dim[axis < 0 ? axis + x->rank : axis];

@@ -196,8 +196,8 @@ static bool run_call(hlo_reader *r, hlo_node *n) {
   return ok;
 }
 
-/* Of one branch or another the results: all are computed, since nothing else happens in them, and the number of the
- * branch chooses; what is out of range is the last. */
+/* Builds all branches, which have no effects, and selects the results of one by its number; a number out of range means
+ * the last one. */
 static bool run_branches(hlo_reader *r, const scope *s, hlo_node *n) {
   bool by_truth = n->op->num_in == 1 && n->in[0]->type->dtype == MSC_I1; /* stablehlo.if: true is the first */
   size_t branches = n->op->num_regions;

@@ -128,7 +128,7 @@ static bool must_recompute(const recomputing *r, const msc_op *op, const msc_op 
 
 /* ---- copies ---- */
 
-/* The same change of layout that the backward already makes of an argument; NULL if there is none. */
+/* The op by which the backward already makes this change of layout of an argument; NULL: there is none. */
 static msc_op *find_backward_layout_change(const recomputing *r, const msc_op *op) {
   const msc_op *maker = op->num_in == 1 ? op->in[0].value->def : op;
   if (!changes_layout(op) || (maker && maker->kind != OP_cast)) return NULL;

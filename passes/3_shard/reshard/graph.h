@@ -72,7 +72,7 @@ int msc_reshard_max_atoms(const msc_reshard_options *options); /* digits that ar
 bool msc_reshard_problem_of(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options,
                             const msc_type *type, const msc_layout *from, const msc_layout *to,
                             reshard_problem *out_problem);
-/* The same with given digits as atoms, and from and to empty. */
+/* Makes a problem with given digits as atoms, and from and to empty. */
 void msc_reshard_problem_with(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options,
                               const msc_type *type, const msc_atoms *digits, reshard_problem *out_problem);
 const msc_layout *msc_reshard_layout(const reshard_problem *p, const reshard_state *s);

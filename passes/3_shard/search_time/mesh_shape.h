@@ -11,10 +11,10 @@ typedef struct {
   int64_t size[SHARD_MESH_AXES];
 } shard_mesh_shape;
 
-/* Of few devices every factorisation into up to three axes, in every order: a mesh of so many axes that is given holds
- * nothing that is missing here.  Of more devices those with as many axes as there can be, up to three; axes within one
- * level of links stand in descending order, and those that straddle the end of a level are left out where others exist.
- * Returns how many. */
+/* Lists the shapes of meshes to be searched. For few devices that is every factorisation into up to three axes, in
+ * every order, so that a given mesh of so many axes holds nothing that is missing. For more devices it is those with
+ * the greatest number of axes, up to three; axes within one level of links are in descending order, and shapes with
+ * an axis that crosses the border between two levels are left out where others exist. Returns how many. */
 int shard_mesh_shapes(const msc_cluster *cluster, int64_t devices, shard_mesh_shape *out_shape);
 bool shard_are_all_shapes(int64_t devices);
 /* Prime factors, each as often as it divides. */

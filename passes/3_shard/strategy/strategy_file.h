@@ -7,7 +7,7 @@
 #include "ir/ir.h"
 #include "passes/3_shard/shard.h"
 
-/* Of a function whose values have layouts (after the pass `layouts`); text in `arena`. */
+/* The strategy file of a function whose values have layouts (after the pass `layouts`), as text in `arena`. */
 const char *msc_strategy_file(const msc_func *f, msc_arena *arena);
 
 /* Puts the layouts of a file on the ops it names, in place of what the user had written (`in_layout`, `out_layout`, and

@@ -56,7 +56,7 @@ typedef struct {
   int64_t c0, coef[MSC_NEST_AXES];
 } msc_affine;
 
-/* The same by dims of the launch: 0 and 1 are the numbers, k + 2 is dims[k]. */
+/* An affine form whose numbers are dims of the launch: 0 and 1 are the numbers themselves, k + 2 is dims[k]. */
 typedef struct {
   uint8_t c0, coef[MSC_NEST_AXES];
 } msc_slots;

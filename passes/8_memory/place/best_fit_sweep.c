@@ -111,8 +111,8 @@ static double fit_penalty(const sweep *s, const range *r, int64_t size, uint32_t
   return left > 0 && beside ? left + s->nearness * time_between(beside->goes, goes) / (double)s->z->num_sections : left;
 }
 
-/* Of the tightest free ranges, the first that fits exactly, or else the one that fits best; NULL: none is large
- * enough. */
+/* Chooses among the tightest free ranges the first that fits exactly, or else the one that fits best; NULL: none is
+ * large enough. */
 static range *choose_free_range(const sweep *s, int64_t size, uint32_t goes) {
   enum { FEW = 8 };
   range *best = NULL, *r = tightest_free_range(s, size);
