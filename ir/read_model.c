@@ -20,10 +20,10 @@ msc_module *msc_read_model(msc_context *ctx, const msc_model_bytes *b) {
     return msc_read_fbs(ctx, b->name, b->data, b->bytes, b->num_dims, b->dim);
   /* an ONNX file begins with the number of its version, field 1; no text does */
   if (ends_with(b->name, ".onnx") || (b->bytes && *(const char *)b->data == 8)) return msc_read_onnx(ctx, b);
+  if (b->num_dims)
+    return msc_error(ctx, MSC_E_SHAPE, msc_loc_of(ctx, &here), "--dim: a text states all of its sizes"), NULL;
   if (ends_with(b->name, ".stablehlo") || is_stablehlo(b->data, b->bytes))
     return msc_read_stablehlo(ctx, b->name, b->data, b->bytes);
-  if (b->num_dims)
-    return msc_error(ctx, MSC_E_SHAPE, msc_loc_of(ctx, &here), "--dim: IR text states all of its sizes"), NULL;
   msc_module *m = msc_parse(ctx, b->name, b->data, b->bytes);
   return m && msc_verify(m) ? m : NULL;
 }

@@ -1,0 +1,48 @@
+/* hlo_text.h: the text of a StableHLO module and how far it is read: its words, types, locations and the values of
+ * attributes.  What takes something reports a fault at its place and returns false or NULL. */
+#ifndef MSC_IR_STABLEHLO_HLO_TEXT_H
+#define MSC_IR_STABLEHLO_HLO_TEXT_H
+
+#include "ir/stablehlo/hlo.h"
+#include "ir/table.h"
+
+typedef struct {
+  const char *name;
+  const char *at; /* behind "loc(" */
+} named_loc;
+
+typedef struct {
+  msc_context *ctx;
+  msc_arena *arena;
+  const char *file, *text, *end, *p;
+  const char *line_at; /* where `line` begins */
+  uint32_t line;
+  int depth;
+  size_t num_ops;
+  MSC_TABLE(named_loc) named; /* #loc3 = loc(...) */
+  int loc_steps;              /* locations that the one at hand has led to */
+} hlo_text;
+
+const msc_loc *hlo_here(hlo_text *r);
+/* Reports `what`, and what stands here instead; false. */
+bool hlo_fault(hlo_text *r, const char *what);
+void hlo_skip_space(hlo_text *r);
+/* Whether `what` is next; a word must end where it does. */
+bool hlo_see(hlo_text *r, const char *what);
+bool hlo_take_if(hlo_text *r, const char *what);
+bool hlo_expect(hlo_text *r, const char *what);
+/* A word, with a sigil of % @ # ! in front if there is one; NULL, without a report: there is none. */
+const char *hlo_take_word(hlo_text *r);
+const char *hlo_expect_word(hlo_text *r, const char *what);
+/* The text in quotes that begins here, without its escapes. */
+const char *hlo_take_text(hlo_text *r);
+const msc_type *hlo_take_type(hlo_text *r);
+bool hlo_take_value(hlo_text *r, hlo_value *out);
+/* Members NAME = VALUE, or NAME alone, until `close`, which is taken. */
+bool hlo_take_members(hlo_text *r, const char *close, size_t *num, hlo_value **member);
+/* Finds all #loc3 = loc(...), which stand in front of the module and behind it. */
+void hlo_note_locs(hlo_text *r);
+/* loc(...), if it is next: its file and line, where it says any, and the first text in it that is no file. */
+bool hlo_take_loc(hlo_text *r, const msc_loc **out, const char **out_said);
+
+#endif
