@@ -174,39 +174,58 @@ static void select_sorted(const sorting *s, int64_t n, int64_t k) {
   }
 }
 
-/* Orders all n whole numbers by digits of 11 bits, the least significant first.  Numbers of elements move between the
- * index buffer and `room`, which is the buffer of the values.  False: they have no room there. */
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, FEW = 256 }; /* fewer elements are sorted by comparing them */
+
+/* Orders n whole numbers x by digits, the least significant first: numbers of elements move between `to` and `from`,
+ * which is where the result is returned from.  `sign` is the bit that makes numbers with a sign ones without. */
+#define SORTS(NAME, T)                                                                                      \
+  static int32_t *sort_##NAME(const T *x, int64_t n, T sign, T flip, int32_t *from, int32_t *to) {          \
+    T low = (x[0] ^ sign) ^ flip, high = low;                                                               \
+    for (int64_t i = 0; i < n; i++) {                                                                       \
+      T key = (x[i] ^ sign) ^ flip;                                                                         \
+      low = key < low ? key : low, high = key > high ? key : high;                                          \
+      from[i] = (int32_t)i;                                                                                 \
+    }                                                                                                       \
+    for (int shift = 0; shift < (int)(8 * sizeof(T)) && (T)(high - low) >> shift; shift += DIGIT_BITS) {    \
+      int32_t begin[DIGITS] = {0}, at = 0;                                                                  \
+      for (int64_t i = 0; i < n; i++) begin[(T)(((x[i] ^ sign) ^ flip) - low) >> shift & (DIGITS - 1)]++;   \
+      for (int i = 0; i < DIGITS; i++) at += begin[i], begin[i] = at - begin[i];                            \
+      for (int64_t i = 0; i < n; i++) {                                                                     \
+        int32_t k = from[i];                                                                                \
+        to[begin[(T)(((x[k] ^ sign) ^ flip) - low) >> shift & (DIGITS - 1)]++] = k;                         \
+      }                                                                                                     \
+      int32_t *other = from;                                                                                \
+      from = to, to = other;                                                                                \
+    }                                                                                                       \
+    return from;                                                                                            \
+  }
+SORTS(32, uint32_t)
+SORTS(64, uint64_t)
+
+/* Orders all n elements, which lie one behind the other, if they are whole numbers; `room` is the buffer of the values,
+ * which is used and left with something else.  False: nothing is done. */
 static bool sort_by_digits(const sorting *s, int64_t n, char *room) {
-  enum { BITS = 11, DIGITS = 1 << BITS, FEW = 256 };
-  int64_t bytes = (int64_t)mscrt_dtype_bytes(s->dtype);
-  if (n < FEW || n > INT32_MAX || s->step != bytes || bytes < 4 || s->dtype == MSCRT_F32 || s->dtype == MSCRT_F64)
-    return false;
-  int32_t *from = (int32_t *)room, *to = (int32_t *)s->index;
-  uint64_t low = UINT64_MAX, high = 0;
-  for (int64_t i = 0; i < n; i++) {
-    uint64_t key = key_at(s, i) ^ s->flip;
-    low = key < low ? key : low, high = key > high ? key : high;
-    from[i] = (int32_t)i;
-  }
-  int shift = 0;
-  for (; shift < 64 && (high - low) >> shift; shift += BITS) {
-    int64_t begin[DIGITS] = {0}, at = 0;
-    for (int64_t i = 0; i < n; i++) begin[((key_at(s, i) ^ s->flip) - low) >> shift & (DIGITS - 1)]++;
-    for (int i = 0; i < DIGITS; i++) at += begin[i], begin[i] = at - begin[i];
-    for (int64_t i = 0; i < n; i++) {
-      int32_t k = from[i];
-      to[begin[((key_at(s, k) ^ s->flip) - low) >> shift & (DIGITS - 1)]++] = k;
-    }
-    int32_t *other = from;
-    from = to, to = other;
-  }
-  if ((char *)from != s->index) memcpy(s->index, from, (size_t)n * sizeof *from);
+  bool wide = s->dtype == MSCRT_I64 || s->dtype == MSCRT_U64, sign = s->dtype == MSCRT_I64 || s->dtype == MSCRT_I32;
+  if (n < FEW || n > INT32_MAX || !(wide || s->dtype == MSCRT_I32 || s->dtype == MSCRT_U32)) return false;
+  const void *x = s->x;
+  int32_t *first = (int32_t *)room, *second = (int32_t *)s->index, *last;
+  if (wide) last = sort_64(x, n, sign ? UINT64_C(1) << 63 : 0, s->flip, first, second);
+  else last = sort_32(x, n, sign ? UINT32_C(1) << 31 : 0, (uint32_t)s->flip, first, second);
+  if (last != second) memcpy(second, last, (size_t)n * sizeof *last);
   for (int64_t i = n; s->wide && i-- > 0;) {
     int32_t k;
     memcpy(&k, s->index + i * (int64_t)sizeof k, sizeof k);
     write_index(s, i, k);
   }
   return true;
+}
+
+/* Writes the elements in order, `step` bytes apart. */
+static void copy_sorted(const sorting *s, int64_t k, int64_t bytes, int64_t step, char *to) {
+  if (bytes == 4)
+    for (int64_t i = 0; i < k; i++) memcpy(to + i * step, s->x + read_index(s, i) * s->step, 4);
+  else
+    for (int64_t i = 0; i < k; i++) memcpy(to + i * step, s->x + read_index(s, i) * s->step, (size_t)bytes);
 }
 
 static void run_sort(void *const *b, int64_t begin, int64_t end, const int64_t *d, const double *scalars) {
@@ -225,8 +244,7 @@ static void run_sort(void *const *b, int64_t begin, int64_t end, const int64_t *
                  .wide = wide,
                  .flip = d[MSC_SORT_DESCENDING] ? UINT64_MAX : 0};
     if (k < n || inner > 1 || !sort_by_digits(&s, n, (char *)b[1] + to * bytes)) select_sorted(&s, n, k);
-    for (int64_t i = 0; i < k; i++)
-      memcpy((char *)b[1] + (to + i * inner) * bytes, s.x + read_index(&s, i) * s.step, (size_t)bytes);
+    copy_sorted(&s, k, bytes, inner * bytes, (char *)b[1] + to * bytes);
   }
 }
 

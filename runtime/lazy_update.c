@@ -7,7 +7,7 @@
 #include "runtime/builtin.h"
 
 enum {
-  AHEAD = 6,  /* places between the row that is worked on and the one that is fetched */
+  AHEAD = 8,  /* places between the row that is worked on and the one that is fetched */
   STRIP = 256 /* columns of a row that are summed at a time */
 };
 

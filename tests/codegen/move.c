@@ -238,7 +238,7 @@ static void test_ordered(void **state) {
                                      "i16", "ui16", "i32",  "ui32", "i64", "ui64"};
   static const move_case cases[] = {
       {"sort", "5x40x$", "", 2}, {"sort", "9x3x17x$", "axis=0 descending=true dtype=i64", 2}, {"sort", "3x0x$", "", 2},
-      {"sort", "2x700x$", "", 2}, {"sort", "700x$", "descending=true dtype=i64", 2},
+      {"sort", "2x700x$", "", 2}, {"sort", "3000x$", "", 2}, {"sort", "700x$", "descending=true dtype=i64", 2},
        {"sort", "1x$", "", 2},
       {"topk", "5x40x$", "k=7", 2}, {"topk", "9x3x17x$", "k=9 axis=0 largest=false", 2}, {"topk", "5x3x$",
        "k=0 dtype=i64", 2},
