@@ -57,6 +57,9 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   if (c->o.recover && !c->device->recovers)
     return mscrt_fail(MSCRT_UNSUPPORTED, "only ranks of the device cpu go on after one is lost, not of '%s'",
                       c->device->name);
+  bool alone = c->o.ranks == 1 && !c->plan->num_collectives;
+  if (c->o.allocate && (!alone || c->device->has_memory || !c->device->holds_values))
+    return mscrt_fail(MSCRT_UNSUPPORTED, "only a job of one rank on the device cpu takes memory of the caller");
   if (c->o.time_scale < 0) return mscrt_fail(MSCRT_ARGUMENT, "time scale %g", c->o.time_scale);
   if (c->o.threads < 0 || c->o.threads > MAX_THREADS) return mscrt_fail(MSCRT_ARGUMENT, "%d threads", c->o.threads);
   if (c->o.local_ranks <= 0 || c->o.local_ranks > c->o.ranks) c->o.local_ranks = c->o.ranks;
@@ -143,6 +146,16 @@ static mscrt_status *start_threads(mscrt_context *c) {
 
 static void log_waiting(void *user, const char *text) { mscrt_log_line(user, MSCRT_LOG_WARNING, "%s", text); }
 
+/* Takes the arena from the caller. Parameters and state begin with zeros, as in memory of the system. */
+static mscrt_status *allocate_arena(mscrt_context *c) {
+  c->arena = c->o.allocate(c->o.memory_user, (size_t)c->arena_bytes);
+  if (!c->arena) return mscrt_fail(MSCRT_NO_MEMORY, "the caller has no %" PRIu64 " bytes for an arena", c->arena_bytes);
+  if ((uintptr_t)c->arena % 64) return mscrt_fail(MSCRT_ARGUMENT, "the caller's arena is not aligned to 64 bytes");
+  memset(c->arena + c->space_at[PLAN_SPACE_PERSISTENT], 0,
+         (size_t)c->plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT]);
+  return NULL;
+}
+
 static mscrt_status *join_other_ranks(mscrt_context *c) {
   MSCRT_CHECK(set_arena_layout(c));
   mscrt_comm_options o = {.rank = c->o.rank,
@@ -151,7 +164,9 @@ static mscrt_status *join_other_ranks(mscrt_context *c) {
                           .timeout_ms = c->o.timeout_ms,
                           .spin = c->o.local_ranks <= mscrt_cores(),
                           .plan_hash = c->plan->hash,
-                          .arena_bytes = c->device->holds_values ? c->arena_bytes : c->device->shared_bytes(c),
+                          .arena_bytes = c->o.allocate             ? 0
+                                         : c->device->holds_values ? c->arena_bytes
+                                                                   : c->device->shared_bytes(c),
                           .num_partitions = c->partitions.num,
                           .sparse = c->device->has_memory,
                           .has_mail = plan_plan_messages_num(c->plan->root) > 0,
@@ -166,7 +181,9 @@ static mscrt_status *join_other_ranks(mscrt_context *c) {
   if (c->o.ranks > 1 && !c->o.address)
     return mscrt_fail(MSCRT_ARGUMENT, "%d ranks need an address to meet at", c->o.ranks);
   MSCRT_CHECK(c->transport->open(&o, &c->comm));
-  c->memory = c->arena = c->transport->arena(c->comm);
+  if (c->o.allocate) MSCRT_CHECK(allocate_arena(c));
+  else c->arena = c->transport->arena(c->comm);
+  c->memory = c->arena;
   c->constants = plan_plan_constants_data(c->plan->root);
   return c->device->open ? c->device->open(c) : NULL;
 }
@@ -287,11 +304,13 @@ void mscrt_close(mscrt_context *c) {
   free(c->worker);
   free(c->panels);
   if (c->comm) c->transport->close(c->comm);
+  if (c->o.allocate && c->o.release && c->arena) c->o.release(c->o.memory_user, c->arena, (size_t)c->arena_bytes);
   mscrt_library_close(c->library);
   for (uint32_t i = 0; c->exchange && i < c->plan->num_collectives; i++) mscrt_exchange_free(&c->exchange[i]);
   free(c->exchange);
   mscrt_partitions_free(&c->partitions);
   mscrt_free_inputs(c);
+  mscrt_free_outputs(c);
   free(c);
 }
 
@@ -377,6 +396,7 @@ mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, do
   for (int64_t i = 0; i < steps; i++) {
     if (train) mscrt_keep_border(c);
     MSCRT_CHECK(mscrt_run_program(c, index, train ? c->step : i));
+    MSCRT_CHECK(mscrt_give_outputs(c, index));
     if (train) MSCRT_CHECK(mscrt_commit_step(c, mscrt_loss_of(c, index)));
     c->step += train;
   }
@@ -425,6 +445,10 @@ mscrt_status *mscrt_local(mscrt_context *c, const char *name, mscrt_tensor *out_
   memcpy(out_tensor->begin, box.begin, sizeof box.begin);
   memcpy(out_tensor->size, box.size, sizeof box.size);
   memcpy(out_tensor->room, buffer.size, sizeof buffer.size);
+  if (mscrt_taken_at(c, v)) {
+    out_tensor->data = (void *)(uintptr_t)mscrt_taken_at(c, v);
+    return NULL;
+  }
   bool is_in_arena = v->stage == c->stage && v->ref.space != PLAN_SPACE_CONSTANT;
   uint64_t offset = (uint64_t)((uint8_t *)out_tensor->data - c->arena);
   return is_in_arena ? mscrt_fetch(c, offset, mscrt_variable_bytes(v)) : NULL;

@@ -130,16 +130,29 @@ typedef struct {
   mscrt_status *(*collective)(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket);
 } mscrt_device;
 
+/* Where calls have the address of an input or output that may lie in memory of the caller. */
+typedef struct {
+  bool known;       /* they were looked for */
+  uint32_t num;
+  void ***place;    /* NULL: it lies in the arena */
+  uint64_t *offset; /* of each, from the beginning of the variable */
+} mscrt_places;
+
 /* An input that the caller sets. */
 typedef struct {
   const void *step;    /* the batch of a whole step, of which every micro-batch takes its part; NULL: one for all */
   void *kept;          /* memory for it, unless it is borrowed, of ... */
   uint64_t kept_bytes;
   bool set, is_part;   /* is_part: the part that this rank reads */
-  uint32_t num_places; /* where calls have the address of what is borrowed */
-  void ***place;
-  uint64_t *offset;    /* of each, from the beginning of the input */
+  mscrt_places places;
 } mscrt_given;
+
+/* An output that the caller has memory for. */
+typedef struct {
+  void *data;   /* NULL: none */
+  bool direct;  /* calls write there; else it is copied after a run */
+  mscrt_places places;
+} mscrt_taken;
 
 struct mscrt_context {
   const mscrt_plan *plan;
@@ -177,6 +190,7 @@ struct mscrt_context {
   char *records;                 /* one block with everything that sections point to */
   mscrt_feed *feed;              /* NULL: the caller sets inputs */
   mscrt_given *input;            /* of each input: what the caller has set */
+  mscrt_taken *output;           /* of each output: where the caller wants it; NULL: nowhere */
   int64_t step;                  /* number of the next training step */
   mscrt_kept *kept;              /* states that it can go back to; NULL: none are kept */
   mscrt_recovery recovery;       /* how this context began */
@@ -262,6 +276,21 @@ mscrt_status *mscrt_take_inputs(mscrt_context *c, uint32_t micro, int slot);
 /* Makes calls read inputs from the arena again. */
 void mscrt_return_inputs(mscrt_context *c);
 void mscrt_free_inputs(mscrt_context *c);
+
+/* ---- borrow.c: memory of the caller for inputs and outputs ---- */
+
+bool mscrt_refs_overlap(plan_ref a, plan_ref b);
+/* Finds, once, where the calls of `num` sections from `first` on have the address of a variable. */
+mscrt_status *mscrt_find_places(mscrt_context *c, const mscrt_variable *v, uint32_t first, uint32_t num,
+                                mscrt_places *p);
+/* Makes these calls use other memory for it. */
+void mscrt_point_places(const mscrt_places *p, void *data);
+void mscrt_free_places(mscrt_places *p);
+/* The memory of the caller in which a variable lies; NULL: it is in the arena. */
+const void *mscrt_taken_at(const mscrt_context *c, const mscrt_variable *v);
+/* After a run: copies to the caller's memory what was not written there. */
+mscrt_status *mscrt_give_outputs(mscrt_context *c, uint32_t program);
+void mscrt_free_outputs(mscrt_context *c);
 
 /* ---- run.c ---- */
 

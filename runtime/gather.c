@@ -28,6 +28,10 @@ uint64_t mscrt_whole_bytes(const mscrt_variable *v) {
 
 mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out) {
   static const uint8_t uncut[MSCRT_MAX_RANK + 1];
+  if (mscrt_taken_at(c, v)) { /* of the only rank */
+    if (out && out != mscrt_taken_at(c, v)) memcpy(out, mscrt_taken_at(c, v), (size_t)mscrt_whole_bytes(v));
+    return NULL;
+  }
   const void *own = v->stage == c->stage ? mscrt_at(c, v->ref, c->last_slot) : NULL;
   uint64_t at[MSCRT_NUM_SPACES];
   mscrt_set_space_offsets(c, v->stage, at);

@@ -72,66 +72,23 @@ mscrt_status *mscrt_take_inputs(mscrt_context *c, uint32_t micro, int slot) {
 
 /* ---- borrowing ---- */
 
-static bool is_inside(const mscrt_variable *v, plan_ref r) {
-  return r.space == PLAN_SPACE_INPUT && r.offset >= v->ref.offset &&
-         r.offset + r.bytes <= v->ref.offset + mscrt_variable_bytes(v);
-}
-
-static bool overlaps_ref(const mscrt_variable *v, plan_ref r) {
-  return r.space == PLAN_SPACE_INPUT && r.offset < v->ref.offset + mscrt_variable_bytes(v) &&
-         v->ref.offset < r.offset + r.bytes;
-}
-
-/* Finds the addresses of an input in a call, and stores them if there is room. False: the input must lie in the
- * arena. */
-static bool find_input_places(const mscrt_variable *v, mscrt_record *r, mscrt_given *g) {
-  for (uint32_t i = 0; r && i < r->num_buffers; i++) {
-    if (!overlaps_ref(v, r->ref[i])) continue;
-    if (!is_inside(v, r->ref[i]) || r->ref[i].written || r->kind == PLAN_CALL_KIND_MESSAGE) return false;
-    if (g->place) {
-      g->place[g->num_places] = &r->buffers[i];
-      g->offset[g->num_places] = r->ref[i].offset - v->ref.offset;
-    }
-    g->num_places++;
-  }
-  return !r || !r->epilogue || find_input_places(v, r->epilogue, g);
-}
-
-static bool find_places_in_sections(mscrt_context *c, const mscrt_variable *v, mscrt_given *g) {
-  g->num_places = 0;
-  for (uint32_t s = 0; s < c->plan->num_sections; s++)
-    for (uint32_t i = 0; i < c->section[s].num_calls; i++)
-      if (c->section[s].call[i].part || !find_input_places(v, &c->section[s].call[i], g)) return false;
-  return true;
-}
-
 /* Finds all places that know an input's address, once; an input that cannot be borrowed has none. */
 static mscrt_status *prepare_borrowing(mscrt_context *c, const mscrt_variable *v, mscrt_given *g) {
-  if (g->place || c->o.ranks > 1 || c->device->has_memory || c->plan->copies > 1 || num_micro(c, v) > 1) return NULL;
+  if (num_micro(c, v) > 1) return NULL;
   for (uint32_t i = 0; i < c->plan->num_outputs; i++)
-    if (overlaps_ref(v, c->plan->output[i].ref)) return NULL;
-  if (!find_places_in_sections(c, v, g)) return NULL;
-  MSCRT_CHECK(mscrt_new_array(&g->place, g->num_places + 1));
-  MSCRT_CHECK(mscrt_new_array(&g->offset, g->num_places + 1));
-  find_places_in_sections(c, v, g);
-  return NULL;
-}
-
-static void point_to(mscrt_given *g, const void *data) {
-  for (uint32_t i = 0; g->place && i < g->num_places; i++)
-    *g->place[i] = (char *)(uintptr_t)data + g->offset[i];
+    if (mscrt_refs_overlap(c->plan->output[i].ref, v->ref)) return NULL;
+  return mscrt_find_places(c, v, 0, c->plan->num_sections, &g->places);
 }
 
 void mscrt_return_inputs(mscrt_context *c) {
   for (uint32_t i = 0; i < c->plan->num_inputs; i++)
-    if (c->input[i].place) point_to(&c->input[i], mscrt_at(c, c->plan->input[i].ref, 0));
+    mscrt_point_places(&c->input[i].places, mscrt_at(c, c->plan->input[i].ref, 0));
 }
 
 void mscrt_free_inputs(mscrt_context *c) {
   for (uint32_t i = 0; c->input && i < c->plan->num_inputs; i++) {
     free(c->input[i].kept);
-    free(c->input[i].place);
-    free(c->input[i].offset);
+    mscrt_free_places(&c->input[i].places);
   }
   free(c->input);
 }
@@ -157,11 +114,11 @@ static mscrt_status *set_batch(mscrt_context *c, const mscrt_variable *v, mscrt_
                                const void *data, bool borrow) {
   g->step = NULL;
   if (borrow) MSCRT_CHECK(prepare_borrowing(c, v, g));
-  if (borrow && g->place && (uintptr_t)data % mscrt_dtype_bytes(v->dtype) == 0) {
-    point_to(g, data);
+  if (borrow && g->places.place && (uintptr_t)data % mscrt_dtype_bytes(v->dtype) == 0) {
+    mscrt_point_places(&g->places, (void *)(uintptr_t)data);
     return NULL;
   }
-  point_to(g, mscrt_at(c, v->ref, 0));
+  mscrt_point_places(&g->places, mscrt_at(c, v->ref, 0));
   uint64_t slots = mscrt_train_micro(c->plan) > 1 ? c->input_slots : c->plan->copies;
   for (uint64_t slot = 0; slot < slots; slot++) copy_batch(c, v, b, data, (int)slot);
   return mscrt_store(c, c->space_at[PLAN_SPACE_INPUT] + v->ref.offset, mscrt_variable_bytes(v));

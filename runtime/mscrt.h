@@ -191,6 +191,9 @@ typedef struct mscrt_context mscrt_context;
 
 typedef enum { MSCRT_LOG_INFO, MSCRT_LOG_WARNING } mscrt_log_level;
 typedef void mscrt_log_fn(void *user, mscrt_log_level level, const char *text);
+/* Memory of so many bytes, aligned to 64; NULL: there is none. */
+typedef void *mscrt_allocate_fn(void *user, size_t bytes);
+typedef void mscrt_release_fn(void *user, void *memory, size_t bytes);
 
 /* Whether collectives run beside calls that do not need them, in a thread of their own. */
 typedef enum {
@@ -237,6 +240,12 @@ typedef struct {
   /* Keeps a copy of the state before each step, so that mscrt_recover can go on after other ranks were lost; the same
    * on all ranks. On the CPU. Its texts must stay as long as the context. */
   bool recover;
+  /* Gives the arena of a job of one rank on the CPU, and takes it back (may be NULL) when the context is closed. What
+   * is in it does not matter.  Contexts without parameters and state, whose inputs are set before every run and whose
+   * outputs are read after it, may have the same memory, if they run one after another. */
+  mscrt_allocate_fn *allocate;
+  mscrt_release_fn *release;
+  void *memory_user;
 } mscrt_options;
 
 /* Leads a job of so many ranks at an address, without being one of them, until it ends: a status if it could not start
@@ -285,6 +294,12 @@ MSCRT_API mscrt_status *mscrt_set_input(mscrt_context *ctx, const char *name, co
  * batch is set or the context is closed. A copy is made on several ranks, for another device than the CPU, for an
  * input that a call writes to, and of memory that is not aligned for the element type. */
 MSCRT_API mscrt_status *mscrt_borrow_input(mscrt_context *ctx, const char *name, const void *batch, size_t bytes);
+/* The following runs of a section write this output into memory of the caller, row major, which must stay until it is
+ * taken back (data NULL) or the context is closed; mscrt_read finds the output there. On the CPU calls write there, if
+ * nothing lies across its place in the arena, which the key own_outputs sees to; else it is copied after each run. For
+ * jobs of one rank. */
+MSCRT_API mscrt_status *mscrt_borrow_output(mscrt_context *ctx, const char *section, const char *name, void *data,
+                                            size_t bytes);
 /* Sets only the box of this rank, row major. */
 MSCRT_API mscrt_status *mscrt_set_part(mscrt_context *ctx, const char *name, const void *part, size_t bytes);
 /* Returns the box of an input that a rank reads; data is NULL. */

@@ -5,7 +5,7 @@
  * every other value is in the scratch arena, live from its op to its last user. A result may take the place of an
  * operand that dies with it; sums over ranks that one message carries lie side by side; values share the place of the
  * value whose memory they use (ir/alias.h); the new value of an argument takes the place of the argument once nobody
- * reads that. */
+ * reads that. With own_outputs nothing shares the places of results. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -189,6 +189,16 @@ static void share_tied_arguments(allocating *z) {
   }
 }
 
+/* Lets nothing else use the places of results, as the key own_outputs asks. */
+static void keep_results_apart(allocating *z) {
+  const msc_op *ret = z->f->body->last;
+  if (!msc_config_bool(z->pass->config, MSC_KEY_own_outputs)) return;
+  for (size_t i = 0; i < ret->num_in; i++) {
+    uint32_t r = place_root(z, ret->in[i].value);
+    if (is_scratch_value(z, z->value[r])) z->first[r] = 0, z->last[r] = ret->id;
+  }
+}
+
 /* ---- placing ---- */
 
 /* Finds the groups of sums that one message carries, as numbers of their buffers; a buffer is in one group only. */
@@ -283,6 +293,7 @@ static allocating compute_places(msc_pass_ctx *pass, msc_func *f, uint64_t capac
   find_lifetimes(&z);
   share_tied_arguments(&z);
   share_dying_operands(&z);
+  keep_results_apart(&z);
   *out_result = place_scratch_values(&z, capacity);
   return z;
 }

@@ -24,8 +24,9 @@ if SANITIZED:
     sys.exit(0)
 
 import msc  # noqa: E402
-from msc import native  # noqa: E402
+from msc import native, runtime  # noqa: E402
 from msc.array import Array, Borrowed  # noqa: E402
+from msc.job import Job, Workspace  # noqa: E402
 
 ROOT, BUILD = os.getcwd(), os.path.dirname(MSC)
 os.environ["XDG_CACHE_HOME"] = "/dev/null"
@@ -157,6 +158,52 @@ with msc.compile(network()).run(seed=3) as job:
     shifted = (ctypes.c_char * (4 * 48 + 1))()
     shifted[1:] = flat.tobytes()
     expect.check("not aligned", job.evaluate(x=memoryview(shifted)[1:].tobytes()) == second)
+
+
+def borrowed_outputs():
+    """Outputs in memory of the caller, from arenas that share memory."""
+    g = msc.Graph("pure")
+    a = g.input("a", "f32", [8, 6])
+    h = g.relu(g.matmul(a, g.transpose(a, [1, 0])))
+    g.output("h", h)
+    g.output("sums", g.reduce_sum(h, dims=[1]))
+    g.output("input", g.reshape(a, [48]))
+    data = array.array("f", sum(xs[:8], []))
+    wanted, sizes = {}, {"h": 64, "sums": 8, "input": 48}
+    with msc.compile(g).run() as job:
+        job.evaluate(a=data)
+        wanted = {n: bytes(job.read(n).memory) for n in sizes}
+    workspace = Workspace()
+    jobs = [Job(msc.compile(g, own_outputs=True), workspace=workspace) for _ in range(2)]
+    expect.check("one workspace", len(workspace._blocks) == 1)
+    for job, shift in (jobs[0], 0), (jobs[1], 0), (jobs[0], 0), (jobs[1], 2):
+        memory = {n: (ctypes.c_char * (4 * size + 4))() for n, size in sizes.items()}
+        at = {n: ctypes.addressof(m) + shift for n, m in memory.items()}
+        job._compute([(b"a", data.buffer_info()[0], 192)], [(n.encode(), at[n], 4 * sizes[n]) for n in sizes])
+        expect.check("results", all(memory[n][shift:shift + 4 * sizes[n]] == wanted[n] for n in sizes))
+        job._last = "forward"
+        expect.check("read", bytes(job.read("h").memory) == wanted["h"])
+        tensor = runtime._Tensor()
+        job._check("mscrt_local", 0, b"h", ctypes.byref(tensor))
+        expect.check("written where it is wanted, unless it is not aligned", (tensor.data == at["h"]) == (shift == 0))
+    # another output stays where it was put before; taken back, it is the runtime's own again
+    job = jobs[0]
+    kept = bytes(memory["h"])
+    job._compute([], [(n.encode(), None, 0) for n in sizes])
+    expect.check("taken back", bytes(memory["h"]) == kept and bytes(job.read("h").memory) == wanted["h"])
+    refuses(lambda: job._compute([], [(b"h", at["h"], 8)]), msc.RunError, "output 'h' has 256 bytes, not 8")
+    refuses(lambda: job._compute([], [(b"none", at["h"], 8)]), msc.RunError, "section 'forward' has no output 'none'")
+    for job in jobs:
+        job.close()
+    small = Workspace()
+    small._map = lambda nbytes: (_ for _ in ()).throw(OSError())
+    refuses(lambda: Job(msc.compile(g), workspace=small), msc.RunError, "the caller has no")
+    two = msc.compile(network(), device_num=2, parallel_mode="data_parallel")
+    refuses(lambda: Job(two, workspace=workspace), msc.RunError,
+            "only a job of one rank on the device cpu takes memory of the caller")
+
+
+borrowed_outputs()
 
 with plan.run(seed=2) as job:
     few = job.predict("logits", "pairs", x=xs[:3])

@@ -55,6 +55,7 @@ KEYS = {
         "dense1": "in_layout = [\"[{dp,tp},{}]\", \"[{},{}]\"]", "dense2": "in_layout = [\"[{dp},{}]\", \"[{},{tp}]\"]"
     }),
     "gradient_fp32_sync": (False, {**DATA, "compute_type": "bf16"}),
+    "own_outputs": (True, DATA),
     "variable_lr": (True, DATA),
     "full_batch": (True, DATA),
     "dataset_strategy": ([[1, 4], [1]], SEMI),

@@ -1,6 +1,7 @@
 """Job: the ranks of a plan, each in a thread of its own; batches in, losses, outputs and parameters out."""
 import ctypes
 import math
+import mmap
 import os
 import queue
 import secrets
@@ -46,6 +47,35 @@ class _Lease:
         self._library.mscrt_close(self._context)
 
 
+class Workspace:
+    """Memory for the arenas of jobs that run one after another and keep nothing in them from one run to the next.  Only
+    what is used of it takes memory."""
+
+    _LEAST = 1 << 36
+
+    def __init__(self):
+        self.lock = threading.Lock()  # of who runs
+        self._blocks: list = []  # (address, bytes, mapping), each larger than the ones before it
+        self.allocate = ctypes.CFUNCTYPE(c_void_p, c_void_p, ctypes.c_size_t)(self._allocate)
+
+    def _allocate(self, _, nbytes):
+        if not self._blocks or self._blocks[-1][1] < nbytes:
+            try:
+                self._blocks.append(self._map(max(nbytes, self._LEAST)))
+            except (OSError, ValueError):  # address space is limited
+                try:
+                    self._blocks.append(self._map(nbytes))
+                except (OSError, ValueError):
+                    return None
+        return self._blocks[-1][0]
+
+    @staticmethod
+    def _map(nbytes):
+        kind = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+        mapping = mmap.mmap(-1, nbytes, flags=kind)
+        return ctypes.addressof(ctypes.c_char.from_buffer(mapping)), nbytes, mapping
+
+
 class Job:
     """A running plan; made by Plan.run.  Used by one thread at a time; ends with its `with` block or close().
 
@@ -58,7 +88,8 @@ class Job:
 
     After an error of a step the job cannot go on."""
 
-    def __init__(self, plan, seed=0, threads=0, timeout=300.0, rank=None, address=None):
+    def __init__(self, plan, seed=0, threads=0, timeout=300.0, rank=None, address=None, workspace=None):
+        self._workspace = workspace  # a Workspace in which the arena of the only rank lies
         self.plan, self._library = plan, plan.library
         self._results: queue.SimpleQueue = queue.SimpleQueue()
         self._ticket, self._closed, self._last, self._lease = 0, False, None, None
@@ -90,6 +121,8 @@ class Job:
                                    threads=threads,
                                    seed=seed,
                                    timeout_ms=int(timeout * 1000))
+        if self._workspace:
+            options.allocate = ctypes.cast(self._workspace.allocate, c_void_p)
         native.check(self._library,
                      self._library.mscrt_open(self.plan.handle, byref(options), byref(self._contexts[rank])))
 
@@ -255,9 +288,16 @@ class Job:
         self._all(lambda rank: self._check("mscrt_read", rank, name.encode(), address if rank == first else None,
                                            nbytes))
 
-    def _release(self):
-        """Lets go of the arrays that the last step was given: the next one is given all inputs."""
-        self._held.clear()
+    def _compute(self, inputs, outputs):
+        """Section "forward" of a job of one rank, from and into memory of the caller: lists of names, as bytes,
+        addresses and sizes.  Nobody needs that memory afterwards but the caller: the next call is given all again."""
+        self._check_open()
+        library, context = self._library, self._contexts[0]
+        for name, address, nbytes in inputs:
+            native.check(library, library.mscrt_borrow_input(context, name, address, nbytes))
+        for name, address, nbytes in outputs:
+            native.check(library, library.mscrt_borrow_output(context, b"forward", name, address, nbytes))
+        native.check(library, library.mscrt_run(context, b"forward", 1, None))
 
     def view(self, name: str) -> Array:
         """A parameter or state of a job of one rank in its own memory: steps change it, and what is written there the

@@ -73,6 +73,7 @@ _RUNTIME = {
     "mscrt_local": (c_void_p, [c_void_p, c_char_p, POINTER(runtime._Tensor)]),
     "mscrt_plan_micro": (c_uint32, [c_void_p, c_char_p]),
     "mscrt_borrow_input": (c_void_p, [c_void_p, c_char_p, c_void_p, c_size_t]),
+    "mscrt_borrow_output": (c_void_p, [c_void_p, c_char_p, c_char_p, c_void_p, c_size_t]),
     "mscrt_init": (c_void_p, [c_char_p, POINTER(runtime._Options), POINTER(c_void_p)]),
     "mscrt_end": (None, [c_void_p]),
     "mscrt_group": (c_void_p, [c_void_p, c_int, POINTER(c_int), POINTER(c_void_p)]),

@@ -4,7 +4,6 @@ PyTorch's autograd splits a training step into a forward and a backward; each be
 among its inputs.  What msc cannot translate runs as PyTorch would run it, after one warning that lists all of it.
 msc.train_step compiles whole steps, optimizer included, and is faster."""
 
-import threading
 import warnings
 
 import torch
@@ -16,6 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from msc.graph import Graph
+from msc.job import Job, Workspace
 from msc.native import CompileError
 from msc.ops import Error
 from msc.plan import compile as compile_plan
@@ -23,6 +23,9 @@ from msc.pytorch.aten import DTYPES
 from msc.pytorch.convert import Unsupported
 from msc.pytorch.drawn import DrawnConverter
 from msc.pytorch.results import Results
+
+
+_WORKSPACE = Workspace()  # of all graphs: one after another
 
 
 class Fallback(UserWarning):
@@ -33,7 +36,7 @@ class _Program:
     """One graph for inputs of fixed sizes: called with them it gives the graph's results."""
 
     def __init__(self, module, inputs, keys):
-        self._job, self._lock = None, threading.Lock()
+        self._job = None
         g, self._given, self._known = Graph("graph"), {}, {}
         converter = DrawnConverter(g, lambda name, value: self._input(g, name, value))
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
@@ -55,7 +58,8 @@ class _Program:
             else:
                 in_order = list(order) == sorted(order)
                 g.output(f"y{i}", value if in_order else g.transpose(value, list(order)))
-        self._plan = compile_plan(g, **keys) if len(self._known) < len(values) else None
+        self._written = [(b"y%d" % i, i) for i in range(len(values)) if i not in self._known]
+        self._plan = compile_plan(g, **{"own_outputs": True, **keys}) if self._written else None
 
     @staticmethod
     def _input(g, name, value):
@@ -66,30 +70,33 @@ class _Program:
         return g.input(name, DTYPES[value.dtype], list(value.shape), batch_dim=-1)
 
     def __call__(self, *inputs):
-        tensors = {name: inputs[i].detach().contiguous() for name, i in self._given.items()}
-        tensors.update((name, draw()) for name, draw in self._drawn.items())
-        with self._lock:
-            computed = self._compute(tensors)
+        computed = self._memory()
+        if self._plan:
+            given = {name: inputs[i].detach().contiguous() for name, i in self._given.items()}
+            given.update((name, draw()) for name, draw in self._drawn.items())
+            self._compute(given, computed)
         return self._results.make(inputs, computed)
 
-    def _compute(self, tensors):
+    def _memory(self):
         """A tensor of its own for each of the results that are computed."""
-        if self._plan:
-            self._job = self._job or self._plan.run()
+        return [
+            self._known[i].clone() if i in self._known else torch.empty(shape, dtype=dtype)
+            for i, (shape, dtype) in enumerate(self._types)
+        ]
+
+    def _compute(self, given, computed):
+        """Inputs are read and results written where PyTorch has them."""
+        with _WORKSPACE.lock:
+            self._job = self._job or Job(self._plan, workspace=None if self._plan.parameters else _WORKSPACE)
             try:
-                self._job.evaluate(**{n: t for n, t in tensors.items() if n in self._plan.inputs})
+                self._job._compute(
+                    [(n.encode(), t.data_ptr(), t.nbytes) for n, t in given.items() if n in self._plan.inputs],
+                    [(n, computed[i].data_ptr(), computed[i].nbytes) for n, i in self._written],
+                )
             except BaseException:  # after which a job cannot go on; the next call has one of its own
                 self._job.close()
                 self._job = None
                 raise
-            self._job._release()
-        return [self._known[i].clone() if i in self._known else self._read(i) for i in range(len(self._types))]
-
-    def _read(self, i):
-        shape, dtype = self._types[i]
-        tensor = torch.empty(shape, dtype=dtype)
-        self._job._read_into(f"y{i}", tensor.data_ptr(), tensor.nbytes)
-        return tensor
 
 
 def _sizes(inputs):
