@@ -235,17 +235,33 @@ static void note_wants(zeroing *z, const msc_op *op) {
   z->laid[op->id] = true;
 }
 
+/* Can the op be laid out with one tensor in `l`? Not where a dimension that it merges would be cut behind a major one
+ * that is whole, as columns of looked-up rows are where fields and columns are one dimension. */
+static bool can_lay_out(const zeroing *z, const msc_op *op, int tensor, const msc_layout *l) {
+  const msc_rule *rule = &z->g.op[op->id].rule;
+  for (int d = 0; d < rule->tensor[tensor].rank; d++) {
+    const msc_dim_letters *own = &rule->tensor[tensor].dim[d];
+    if (own->num != 1 || l->first[d + 1] == l->first[d]) continue;
+    for (int t = 0; t < rule->num_tensors; t++)
+      for (int e = 0; e < rule->tensor[t].rank; e++)
+        for (int i = 1; i < rule->tensor[t].dim[e].num; i++)
+          if (rule->tensor[t].dim[e].letter[i] == own->letter[0]) return false;
+  }
+  return true;
+}
+
 /* Lays out the ops between gradient and update, and norms, like the values that they are made for, or from. */
 static void lay_between(zeroing *z) {
   for (size_t i = z->g.num_ops; i-- > 0;) {
     msc_op *op = z->g.op[i].op;
     const msc_layout *l = op->num_out == 1 && z->is_optimizers[i] ? z->goal[op->out[0].id] : NULL;
-    if (l && !z->laid[i]) lay_out_op(z, op, op->num_in, l);
+    if (l && !z->laid[i] && can_lay_out(z, op, op->num_in, l)) lay_out_op(z, op, op->num_in, l);
   }
   for (size_t i = 0; i < z->g.num_ops; i++) {
     msc_op *op = z->g.op[i].op;
     for (int t = 0; t < op->num_in && z->is_optimizers[i] && !z->laid[i]; t++)
-      if (z->goal[op->in[t].value->id]) lay_out_op(z, op, t, z->goal[op->in[t].value->id]);
+      if (z->goal[op->in[t].value->id] && can_lay_out(z, op, t, z->goal[op->in[t].value->id]))
+        lay_out_op(z, op, t, z->goal[op->in[t].value->id]);
   }
 }
 

@@ -61,6 +61,7 @@ def common():
     p.add_argument("--optimizer", choices=OPTIMIZERS, default="momentum")
     p.add_argument("--lr", type=float, default=1e-3, help="learning rate (0.001)")
     p.add_argument("--momentum", type=float, default=0.1, help="of optimizer momentum (0.1)")
+    p.add_argument("--lazy", action="store_true", help="update the rows of tables that a step looks up, and no others")
     p.add_argument("--weight-decay", type=float, default=None)
     p.add_argument("--strategy", type=strategy, action="append", default=[], metavar="OP=((..),(..))", help="in_strategy of an op; may be repeated")
     return p
@@ -98,6 +99,8 @@ def build(options):
         attrs["momentum"] = options.momentum
     if options.weight_decay is not None:
         attrs["weight_decay"] = options.weight_decay
+    if options.lazy:
+        attrs["lazy"] = True
     g.optimizer(options.optimizer, **attrs)
     for name, parts in options.strategy:
         g.annotate(name, in_strategy=parts)

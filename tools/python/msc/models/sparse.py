@@ -1,4 +1,4 @@
-"""Networks that use a few of their parameters for each sample: wide_deep looks rows of tables up, moe sends tokens to experts."""
+"""Networks that use a few of their parameters for each sample: wide_deep and dlrm look rows of tables up, moe sends tokens to experts."""
 from msc.models import network
 from msc.models.transformer import SIZES, STD, Builder
 
@@ -16,6 +16,33 @@ def wide_deep(g, options):
     for i in range(o.layers):
         h = g.relu(g.dense(h, o.hidden, name=f"deep{i + 1}"), name=f"relu{i + 1}")
     logits = g.add(g.dense(h, 1, name="out"), g.reduce_sum(wide, [1], name="wide.sum"), name="logit")
+    g.output("logits", logits)
+    g.loss(g.sigmoid_cross_entropy(logits, g.input("y", "f32", [o.batch, 1], role="label"), name="loss"))
+
+
+def _tower(g, x, widths, name, last_relu):
+    """Dense layers; a relu behind each, but behind the last one only if asked for."""
+    for i, width in enumerate(widths):
+        x = g.dense(x, width, name=f"{name}{i + 1}")
+        if last_relu or i + 1 < len(widths):
+            x = g.relu(x, name=f"{name}{i + 1}.relu")
+    return x
+
+
+@network(fields=(26, "numbers of categories per sample"), vocab=(1000, "categories per field"), dense=(13, "other numbers per sample"),
+         width=(16, "of a category's embedding"), hidden=(64, "width of the towers"), layers=(2, "of the tower below, and of the one above"))
+def dlrm(g, options):
+    """dlrm: click or not from categories and numbers; x is [batch, fields], each below vocab, numbers [batch, dense], y a probability [batch, 1]"""
+    o, rows, vectors = options, options.fields * options.vocab, options.fields + 1
+    x, numbers = g.input("x", "i32", [o.batch, o.fields]), g.input("numbers", "f32", [o.batch, o.dense])
+    ids = g.add(x, g.constant([f * o.vocab for f in range(o.fields)], "i32"), name="rows")  # field f has rows f * vocab ...
+    looked_up = g.gather(g.parameter("embedding.table", "f32", [rows, o.width], init="normal:0.1"), ids, name="embedding")
+    below = _tower(g, numbers, [o.hidden] * (o.layers - 1) + [o.width], "bottom", True)
+    z = g.concat([g.reshape(below, [-1, 1, o.width]), looked_up], dim=1, name="vectors")
+    products = g.reshape(g.batch_matmul(z, z, transpose_b=True, name="products"), [-1, vectors * vectors])
+    pairs = g.constant([i * vectors + j for i in range(vectors) for j in range(i)], "i32")  # of two vectors each
+    features = g.concat([below, g.gather(products, pairs, axis=1, name="pairs")], dim=1, name="features")
+    logits = _tower(g, features, [o.hidden] * o.layers + [1], "top", False)
     g.output("logits", logits)
     g.loss(g.sigmoid_cross_entropy(logits, g.input("y", "f32", [o.batch, 1], role="label"), name="loss"))
 
