@@ -17,10 +17,18 @@ static bool has(const dims *d, int64_t v) {
 /* A member of the attribute dimension_numbers, or of its name in another op; absent: none. */
 static bool read_dims(hlo_node *n, const char *dict_name, const char *name, dims *out) {
   const hlo_value *dict = hlo_attr(n, dict_name);
-  out->num = 0;
+  *out = (dims){0};
   for (size_t i = 0; dict && i < dict->num; i++)
     if (!strcmp(dict->item[i].name, name)) out->num = hlo_ints_of(&dict->item[i], out->v, MSC_MAX_RANK);
-  return out->num >= 0 || hlo_refuse(n, "%s is no list of dimensions", name);
+  bool ok = out->num >= 0;
+  for (int i = 0; i < out->num; i++) ok &= out->v[i] >= 0 && out->v[i] <= MSC_MAX_RANK;
+  return ok || hlo_refuse(n, "%s is no list of dimensions", name);
+}
+
+static bool are_below(const dims *d, int rank) {
+  for (int i = 0; i < d->num; i++)
+    if (d->v[i] >= rank) return false;
+  return true;
 }
 
 /* Numbers below 0 and beyond the end are the first and the last: StableHLO's gather has no others. */
@@ -57,6 +65,10 @@ static bool read_gathering(hlo_node *n, gathering *g) {
           read_dims(n, dict, "start_indices_batching_dims", &g->k_batch) &&
           read_dims(n, dict, "index_vector_dim", &vector));
   g->vector = vector.num ? vector.v[0] : 0;
+  int rank = n->in[0]->type->rank;
+  if (!are_below(&g->collapsed, rank) || !are_below(&g->map, rank) || !are_below(&g->batch, rank) ||
+      !are_below(&g->k_batch, n->in[1]->type->rank) || g->batch.num != g->k_batch.num)
+    return hlo_refuse(n, "its dimension_numbers name dimensions that there are not");
   g->sizes.num = hlo_ints(n, "slice_sizes", g->sizes.v, MSC_MAX_RANK);
   return g->sizes.num == n->in[0]->type->rank || hlo_refuse(n, "slice_sizes has %d numbers", g->sizes.num);
 }
@@ -67,6 +79,7 @@ static bool gather_rows(hlo_node *n, const gathering *g, int64_t axis, msc_value
   int rank = n->op->out_type[0]->rank, index = 0, other = 0;
   msc_value *y = gather(n->b, n->in[0], k, axis);
   if (!y) return false;
+  if (y->type->rank != rank) return hlo_refuse(n, "its result has %d dimensions, not %d", y->type->rank, rank);
   for (int d = 0; d < rank; d++) {
     bool offset = has(&g->offset, d);
     perm[d] = !offset ? axis + index++ : other < axis ? other++ : k->type->rank + other++;
@@ -84,6 +97,7 @@ static bool gather_along(hlo_node *n, const gathering *g, int64_t axis, msc_valu
     k = reshape(n->b, k, rank, shape);
   }
   if (!k || k->type->rank != rank) return hlo_refuse(n, "such a gather is not read");
+  for (int d = 0; d < rank; d++) perm[d] = back[d] = -1;
   for (int i = 0; i < g->batch.num; i++) {
     int64_t d = g->k_batch.v[i];
     perm[g->batch.v[i]] = d > g->vector ? d - 1 : d, num++;
@@ -93,8 +107,10 @@ static bool gather_along(hlo_node *n, const gathering *g, int64_t axis, msc_valu
     for (int i = 0; i < g->batch.num; i++) batch |= perm[g->batch.v[i]] == d;
     if (!batch) perm[axis] = d, num++;
   }
-  if (num != rank) return hlo_refuse(n, "such a gather is not read");
-  for (int d = 0; d < rank; d++) back[perm[d]] = d;
+  for (int d = 0; d < rank; d++)
+    if (perm[d] >= 0 && perm[d] < rank) back[perm[d]] = d;
+  for (int d = 0; d < rank; d++)
+    if (num != rank || back[d] < 0) return hlo_refuse(n, "such a gather is not read");
   msc_value *y = take_along(n->b, n->in[0], transpose(n->b, k, perm), axis);
   y = y ? transpose(n->b, y, back) : NULL;
   return y && hlo_set(n, reshape(n->b, y, n->op->out_type[0]->rank, n->op->out_type[0]->dim));

@@ -139,6 +139,8 @@ bool hlo_build_convolution(hlo_node *n) {
   if (!numbers) numbers = hlo_attr(n, "dimension_numbers");
   if (n->op->num_in != 2 || !numbers || numbers->kind != HLO_LIST || numbers->num != 3)
     return hlo_refuse(n, "needs two operands and dim_numbers [..]x[..]->[..]");
+  if (n->in[0]->type->rank != 4 || n->in[1]->type->rank != 4)
+    return hlo_refuse(n, "only convolutions over two dimensions are read");
   MSC_TRY(read_order(n, &numbers->item[0], "b", "f", x_order) && read_order(n, &numbers->item[1], "o", "i", w_order) &&
           read_order(n, &numbers->item[2], "b", "f", y_order) && read_window(n, &w));
   for (int i = 0; i < 4; i++)

@@ -104,7 +104,7 @@ typedef struct {
 } windows;
 
 static bool read_each(hlo_node *n, const char *name, int64_t absent, int num, int64_t *out) {
-  int found = hlo_ints(n, name, out, 2 * MSC_MAX_RANK);
+  int found = hlo_ints(n, name, out, num);
   if (found < 0) return false;
   for (int i = 0; !found && i < num; i++) out[i] = absent;
   return !found || found == num || hlo_refuse(n, "'%s' has %d numbers, not %d", name, found, num);
