@@ -145,14 +145,12 @@ typedef struct {
 /* What the call must move and compute, and the time that the machine needs for it.  Links: as the plan predicts. */
 static least least_of_call(const roofline *r, plan_call c) {
   uint8_t kind = plan_call_kind(c);
-  msc_dtype dtype = MSC_F32;
+  msc_dtype dtype = (msc_dtype)plan_call_dtype(c);
   least l = {(double)plan_call_bytes(c), (double)plan_call_flops(c), 0, "links"};
   if (kind == PLAN_CALL_KIND_COLLECTIVE || kind == PLAN_CALL_KIND_MESSAGE) {
     l.limit_ns = (double)plan_call_predicted_ns(c);
     return l;
   }
-  if (kind == PLAN_CALL_KIND_MATMUL)
-    dtype = (msc_dtype)plan_matmul_dtype(plan_plan_matmuls(r->root, plan_call_index(c)));
   if (has_plan_call_epilogue(c)) {
     l.bytes += (double)plan_call_bytes(plan_call_epilogue(c));
     l.flops += (double)plan_call_flops(plan_call_epilogue(c));

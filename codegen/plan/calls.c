@@ -283,9 +283,20 @@ static void fill_launch(calling *c, msc_plan_call *call, const msc_op *op, const
   call->checks = l->checks;
 }
 
+/* Reports a launch of more blocks than a grid has: no block takes the place of another. */
+static bool check_units(const calling *c, const msc_op *op, const msc_launch *l) {
+  const msc_target *target = msc_target_of(c->p->module);
+  uint64_t units = ((uint64_t)l->extent + (uint64_t)l->grain - 1) / (uint64_t)l->grain;
+  return units <= target->most_units ||
+         msc_op_error(op, MSC_E_UNSUPPORTED,
+                      "its kernel works on %" PRIu64 " parts, and at most %" PRIu64 " can be launched at once on %s",
+                      units, target->most_units, target->name);
+}
+
 static bool call_kernel(calling *c, const msc_op *op) {
   msc_kernel_call k;
   MSC_TRY(msc_codegen_add(c->cg, op, &k));
+  for (size_t i = 0; i < k.num_launches; i++) MSC_TRY(check_units(c, op, &k.launch[i]));
   const plan_ref *all = kernel_buffers(c, op, &k);
   for (size_t i = 0; i < k.num_launches; i++)
     fill_launch(c, new_call(c, PLAN_CALL_KIND_KERNEL, op), op, all, &k.launch[i]);

@@ -43,6 +43,7 @@ typedef struct msc_target {
   bool finds_labels;             /* a loss finds its label's element while it sums the row; else it reads it again */
   bool pools_in_runtime;         /* the runtime has kernels for pools of f32; else they are loop nests */
   bool keeps_rows;               /* a kernel keeps a row that it reads in several phases */
+  uint64_t most_units;           /* of one launch: a GPU's grid has so many blocks at most */
   int64_t scatter_threads;       /* threads that share the rows of a sum in order; 0: one thread has all */
   /* A reduction runs in two launches where one would have fewer items than `few_items` for more operations and bytes
    * than `long_work`, or `long_tail` of one that has a tail, and more than two parts of so many points. */

@@ -2,6 +2,7 @@
 #include "passes/7_lower/nest/program.h"
 
 const msc_target msc_target_cpu = {
+    .most_units = UINT32_MAX,
     .name = "cpu",
     .bit = MSC_ON_CPU,
     .has_cpu_levels = true,

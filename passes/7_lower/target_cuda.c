@@ -2,6 +2,7 @@
 #include "passes/7_lower/nest/program.h"
 
 const msc_target msc_target_cuda = {
+    .most_units = INT32_MAX,
     .name = "cuda",
     .bit = MSC_ON_CUDA,
     .least_arch = 80,

@@ -73,7 +73,7 @@ static mscrt_status *check_kernel_call(const mscrt_plan *p, plan_section section
   }
   MSCRT_CHECK(check_builtin(c, k, num));
   uint64_t extent = plan_call_extent(c), grain = plan_call_grain(c);
-  if (extent > INT64_MAX || grain < 1 || grain > INT64_MAX || extent / grain >= UINT32_MAX)
+  if (extent > INT64_MAX || grain < 1 || grain > INT64_MAX || extent / grain >= p->target->most_units)
     return bad_call("%" PRIu64 " items in units of %" PRIu64, extent, grain);
   if (plan_call_checks(c)) {
     plan_ref flag = plan_call_buffers(c, num ? num - 1 : 0);

@@ -540,7 +540,10 @@ static mscrt_status *check_plan_outputs(mscrt_plan *p) {
 /* ---- all ---- */
 
 static mscrt_status *check_header(mscrt_plan *p) {
-  static const mscrt_target targets[] = {{.name = "cpu"}, {"cuda", true, true}};
+  static const mscrt_target targets[] = {
+      {.name = "cpu", .most_units = UINT32_MAX},
+      {.name = "cuda", .most_units = INT32_MAX, .has_images = true, .calls_whole = true},
+  };
   const char *target = plan_plan_target(p->root);
   char clean[32];
   for (size_t i = 0; target && i < sizeof targets / sizeof *targets; i++)

@@ -97,6 +97,7 @@ typedef struct {
 typedef struct {
   const char *name;
   bool has_images;  /* its code, for a driver to load; none of it is for the CPU of this machine */
+  uint64_t most_units; /* of a kernel's call */
   bool calls_whole; /* a product or graph is one call of a library, which adds functions and sums; else it has tiles */
 } mscrt_target;
 

@@ -451,6 +451,20 @@ expect(
     "compile plain.fbs -o bad.bin --set strategy_ckpt_load_file=s.json", 1, lambda text: "" if text.startswith(
         "s.json:1: error: the strategy file is for 8 devices, device_num is 1 [E0120]\n") else "device_num", "")
 
+# A grid of a GPU has fewer blocks than 2^31, and no block takes the place of another.
+ROWS = "tensor<2147483648x1024xf32>"
+write("rows.mlir", f"""module {{
+  "msc.func"() ({{
+  ^bb0(%x: {ROWS}):
+    %y = "msc.softmax"(%x) {{axis = 1 : i64}} : ({ROWS}) -> {ROWS}
+    "msc.return"(%y) : ({ROWS}) -> ()
+  }}) {{sym_name = "forward", results = ["y"], arg_attrs = [{{msc.name = "x", msc.role = "data"}}]}} : () -> ()
+}}
+""")
+expect("compile rows.mlir -o rows.bin --target cuda", 1, lambda err: ""
+       if "rows.mlir:4:5: error: its kernel works on 2147483648 parts, and at most 2147483647" in err else err)
+os.remove("rows.mlir")
+
 expect.no_files("residual.fbs", "residual.json", "c.json", "huge.fbs", "small.json", "pinned.mlir", "searched.json",
                 "free.fbs", "e.bin", "f.bin", "v.json", "w.json", "ffn.fbs", "plain.fbs", "batch.fbs", "open.fbs",
                 "bad.fbs", "bad.mlir", "net.mlir", "product.mlir", "product.bin", "a.bin", "b.bin", "c.bin", "d.bin",

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-from expect import MSC, Expect
+from expect import MSC, Expect, write
 
 try:
     import flatbuffers  # noqa: F401
@@ -331,6 +331,19 @@ expect("explain damaged.bin", 1, lambda text: "" if text.startswith("damaged.bin
 # What every call needs at least, and with a trace what it took: the timed device takes what is predicted, or longer.
 expect("compile ffn.fbs -o roof.bin --set parallel_mode=data_parallel --set device_num=2", 0, lambda text: "", None)
 plain = explained("roof.bin --roofline")
+HEADS = "tensor<4x8x512x64xbf16>"
+write("attention.mlir", f"""module {{
+  "msc.func"() ({{
+  ^bb0(%q: {HEADS}, %k: {HEADS}, %v: {HEADS}):
+    %y = "msc.attention"(%q, %k, %v) {{causal = true}} : ({HEADS}, {HEADS}, {HEADS}) -> {HEADS}
+    "msc.return"(%y) : ({HEADS}) -> ()
+  }}) {{sym_name = "forward", results = ["y"], arg_attrs = [{{msc.name = "q", msc.role = "data"}},
+      {{msc.name = "k", msc.role = "data"}}, {{msc.name = "v", msc.role = "data"}}]}} : () -> ()
+}}
+""")
+expect("compile attention.mlir -o attention.bin --target cuda --cluster h100", 0, lambda text: "", None)
+for c in explained("attention.bin --roofline")["calls"] + plain["calls"]:
+    expect.check(f"{c}: a prediction is no faster than the limit", c["limit_ns"] <= c["predicted_ns"] * 1.001 + 1)
 run = "run roof.bin --device timed --steps 3 --trace roof.json --trust-native"
 expect(run, 0, lambda text: "", None, env={"MSC_TIME_SCALE": "1"})
 traced = explained("roof.bin --roofline --trace roof.json")
@@ -386,7 +399,7 @@ for _ in range(40):
     expect.check(f"a damaged trace: exit code {code}", code in (0, 1))
 expect("explain roof.bin --trace roof.json", 2, lambda text: ""
        if "--trace and --cluster go with --roofline" in text else text, "")
-for name in ("roof.bin", "roof.json", "slow.json", "bad.json"):
+for name in ("roof.bin", "roof.json", "slow.json", "bad.json", "attention.mlir", "attention.bin"):
     os.unlink(name)
 expect.no_files("ffn.fbs", "kept.bin", "mean.bin", "least.bin", "state.bin", "hasty.bin", "damaged.bin", "whole.fbs",
                 "whole.bin", "uneven.mlir", "uneven.bin", "odd.mlir", "odd.bin", "free.fbs", "free.bin", "pairs.fbs",
