@@ -134,6 +134,8 @@ static bool add_gradients(msc_pass_ctx *pass, msc_func *f) {
   autodiff a = {.pass = pass, .f = f};
   a.ret = a.f->body->last;
   msc_value *loss = msc_loss_of(a.f);
+  const msc_op *quotient = msc_loss_quotient(a.f);
+  if (quotient) loss = quotient->in[0].value;
   if (!loss || !msc_read_optimizer(a.f, pass->scratch, &a.groups)) return false;
   msc_numbering n = msc_number(a.f->body);
   a.walk = (msc_reverse){.f = a.f,

@@ -4,11 +4,13 @@
  * the batch becomes a k-th of it. A loss that is a mean over the batch is the mean of the losses of the micro-batches:
  * the gradient of the loss, attribute `loss_seed`, is 1/k, and `micro_mean` is set. A loss that is a sum is the sum of
  * theirs. In a loss that adds both, the sums get the factor k, which makes them means. micro_batch_interleaved = n
- * makes n times as many micro-batches. A new argument of the role `micro` is the number of the micro-batch in its step.
- * batch_norm, and ops marked cross_batch, take their statistics from one micro-batch; other ops that mix samples are
- * refused. */
+ * makes n times as many micro-batches. A mean over the rows that are kept is a quotient of two sums, `micro_quotient`:
+ * both are added up before one is divided by the other. A new argument of the role `micro` is the number of the
+ * micro-batch in its step. batch_norm, and ops marked cross_batch, take their statistics from one micro-batch; other
+ * ops that mix samples are refused. */
 #include <string.h>
 
+#include "ir/formula.h"
 #include "passes/2_train/batch.h"
 #include "passes/2_train/train.h"
 #include "passes/config/config.h"
@@ -153,6 +155,57 @@ static bool sees_batch(const shortening *s, const msc_op *op) {
   return any;
 }
 
+/* ---- a loss that is a quotient ---- */
+
+/* In data_parallel and hybrid_parallel a rank's part of the batch has a loss of its own: a quotient is not one of sums
+ * over all. */
+static bool may_be_quotient(const shortening *s) {
+  msc_parallel_mode mode = msc_config_parallel_mode(s->pass->config);
+  return msc_config_devices(s->pass->config) == 1 || (mode != MSC_DATA_PARALLEL && mode != MSC_HYBRID_PARALLEL);
+}
+
+/* Replaces a loss that is the mean over kept rows by the sum of their losses, divided by their number. */
+static bool divide_kept_rows(const shortening *s) {
+  msc_value *loss = msc_loss_of(s->f);
+  MSC_TRY(loss);
+  msc_op *op = loss->def;
+  bool is_loss = op && (op->kind == OP_softmax_cross_entropy || op->kind == OP_nll_loss);
+  bool counts = msc_dtype_bytes(loss->type->dtype) >= 4; /* f16 and bf16 have not the numbers */
+  if (!may_be_quotient(s) || !is_loss || !msc_counts_kept_rows(op) || !counts) return true;
+  msc_builder b = {.func = s->f, .block = s->f->body, .before = op->next, .loc = op->loc, .name = op->name};
+  msc_value *labels = op->in[1].value, *none = number(&b, labels, (double)msc_op_int(op, "ignore_index")),
+            *kept = none ? compare(&b, "ne", labels, none) : NULL,
+            *divisor = kept ? total(&b, OP_reduce_sum, cast(&b, kept, loss->type->dtype)) : NULL;
+  MSC_TRY(divisor);
+  msc_op_set(op, "reduction", msc_str(s->pass->ctx, "sum"));
+  msc_value *in[2] = {loss, divisor};
+  msc_op *quotient = msc_build_with(&b, OP_div, 2, in, 1, 0, NULL);
+  MSC_TRY(quotient);
+  msc_replace_uses(loss, &quotient->out[0]);
+  msc_set_operand(quotient, 0, loss);
+  return true;
+}
+
+/* Does a value depend on a parameter? */
+static bool depends_on_parameter(const shortening *s, const msc_value *v) {
+  bool *depends = msc_new_array(s->pass->scratch, bool, s->num_facts);
+  for (size_t i = 0; i < s->f->body->num_args; i++)
+    depends[s->f->body->args[i]->id] = msc_arg_role(s->f, i) == MSC_ROLE_PARAMETER;
+  for (const msc_op *op = s->f->body->first; op; op = op->next)
+    for (size_t i = 0; i < op->num_in; i++)
+      for (size_t o = 0; o < op->num_out; o++) depends[op->out[o].id] |= depends[op->in[i].value->id];
+  return depends[v->id];
+}
+
+/* Is the loss a quotient of two sums over the batch, of which parameters touch the first only? */
+static bool is_quotient_of_sums(const shortening *s, const msc_value *loss) {
+  const msc_op *op = loss->def;
+  if (!may_be_quotient(s) || !op || op->kind != OP_div || s->fact[op->in[0].value->id].meaning != MSC_BATCH_SUM ||
+      s->fact[op->in[1].value->id].meaning != MSC_BATCH_SUM)
+    return false;
+  return !depends_on_parameter(s, op->in[1].value);
+}
+
 /* ---- the function ---- */
 
 static bool report_mixed_batch(const msc_op *mixer) {
@@ -165,10 +218,14 @@ static bool report_mixed_batch(const msc_op *mixer) {
 static bool check_batch_divides(const shortening *s) {
   bool ok = msc_batch_divides(s->f, s->k, MICRO_BATCHES);
   const msc_op *last = NULL;
+  const msc_value *loss = msc_loss_of(s->f);
+  if (!loss) return false;
+  if (!is_quotient_of_sums(s, loss)) loss = NULL;
   for (const msc_op *op = s->f->body->first; op; op = op->next)
     for (size_t i = 0; i < op->num_in; i++) {
       const msc_batch_fact *f = &s->fact[op->in[i].value->id];
-      if (f->meaning != MSC_BATCH_MIXED || f->mixer == last) continue;
+      bool is_quotient = op->in[i].value == loss && !op->next;
+      if (f->meaning != MSC_BATCH_MIXED || f->mixer == last || is_quotient) continue;
       last = f->mixer;
       ok = report_mixed_batch(last);
     }
@@ -208,6 +265,10 @@ static void add_micro_argument(const shortening *s) {
 static bool set_loss_attributes(const shortening *s) {
   const msc_value *loss = msc_loss_of(s->f);
   MSC_TRY(loss);
+  if (is_quotient_of_sums(s, loss)) {
+    msc_func_put(s->f, msc_fact_micro_quotient(true));
+    return true;
+  }
   /* SAME: it does not depend on the micro-batch */
   if (s->fact[loss->id].meaning == MSC_BATCH_SUM || s->fact[loss->id].meaning == MSC_BATCH_SAME) return true;
   msc_func_put(s->f, msc_fact_micro_mean(true));
@@ -229,6 +290,7 @@ static bool check_no_copies(msc_pass_ctx *pass, const msc_module *m) {
 }
 
 static bool shorten_batch(shortening *s) {
+  MSC_TRY(divide_kept_rows(s));
   s->fact = msc_batch_facts(s->f, s->pass->scratch, MSC_BATCH_MARKED);
   MSC_TRY(s->fact);
   s->num_facts = msc_number(s->f->body).num_values;

@@ -168,8 +168,21 @@ static bool update_parameter(inserting *s, const msc_optimizer_group *group, msc
   return build_update_op(s, group, group->apply, 3, (msc_value *[]){w, r, trust}) != NULL;
 }
 
+/* Where the loss is a quotient, gradients are those of what is divided: divides them too. 4_partition adds the divisor
+ * over the micro-batches, as it adds the gradients. */
+static bool divide_gradients(inserting *s) {
+  const msc_op *quotient = msc_loss_quotient(s->f);
+  s->b.name = quotient ? quotient->name : NULL;
+  for (size_t i = 0; quotient && i < s->num_grads; i++) {
+    msc_value *g = s->grad[i];
+    if (g) MSC_TRY((s->grad[i] = over(&s->b, g, cast(&s->b, quotient->in[1].value, g->type->dtype))));
+  }
+  return true;
+}
+
 /* Prepares the gradients for the updates: their own size again, clipped to the norm asked for. */
 static bool prepare_gradients(inserting *s, double clip_norm) {
+  MSC_TRY(divide_gradients(s));
   s->b.name = msc_intern(context_of(s), "loss_scale");
   MSC_TRY(msc_unscale_gradients(&s->b, s->num_grads, s->grad) &&
           msc_gradients_finite(&s->b, s->num_grads, s->grad, &s->ok));

@@ -81,6 +81,11 @@ msc_value *msc_loss_of(msc_func *f) {
   return NULL;
 }
 
+const msc_op *msc_loss_quotient(msc_func *f) {
+  const msc_value *loss = msc_func_attr(f, MSC_FACT(micro_quotient)) ? msc_loss_of(f) : NULL;
+  return loss && loss->def && loss->def->kind == OP_div ? loss->def : NULL;
+}
+
 double msc_loss_seed(const msc_func *f) {
   const msc_attr_value *given = msc_func_attr(f, MSC_FACT(loss_seed));
   return given && given->kind == MSC_ATTR_FLOAT ? given->f : 1;

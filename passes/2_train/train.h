@@ -30,6 +30,9 @@ msc_func *msc_training_func(const msc_module *m);
 msc_func *msc_step_func(const msc_module *m);
 /* The value that is the loss; NULL after a report. */
 msc_value *msc_loss_of(msc_func *f);
+/* The quotient that is the loss, if attribute `micro_quotient` says so, else NULL. Gradients are those of its first
+ * operand until the optimizer divides them by its second one. */
+const msc_op *msc_loss_quotient(msc_func *f);
 /* The gradient of the loss: attribute `loss_seed`, 1 if absent. */
 double msc_loss_seed(const msc_func *f);
 /* The name of an argument, for messages and for names made from it. */

@@ -150,11 +150,29 @@ static bool accumulate_operand(accumulating *a, msc_op *op, size_t operand) {
   return sum != NULL;
 }
 
+/* A loss that is a quotient: of the sums of both operands. */
+static bool divide_sums(accumulating *a, msc_op *ret, size_t operand) {
+  msc_op *div = ret->in[operand].value->def;
+  msc_value *sum[2];
+  for (int i = 0; i < 2; i++) {
+    MSC_TRY((sum[i] = accumulate_where_made(a, div->in[i].value, NULL, false)));
+    if (stage_attr_of(sum[i])) msc_op_put(sum[i]->def, msc_fact_stage(0));
+  }
+  msc_op *quotient = msc_op_copy(a->f, div, sum);
+  MSC_TRY(quotient);
+  if (stage_attr_of(&div->out[0])) msc_op_put(quotient, msc_fact_stage(0));
+  msc_insert_before(ret, quotient);
+  msc_set_operand(ret, operand, &quotient->out[0]);
+  if (!msc_has_uses(&div->out[0])) msc_op_erase(div);
+  return true;
+}
+
 /* Accumulates the loss. The sum belongs to stage 0, which adds up what every micro-batch sent to it, so that no
  * stage waits for the last one's update. */
 static bool accumulate_loss(accumulating *a, msc_op *ret, size_t operand) {
   msc_value *v = ret->in[operand].value;
   if (!is_accumulated(a, v)) return true;
+  if (msc_func_attr(a->f, MSC_FACT(micro_quotient)) && v->def->kind == OP_div) return divide_sums(a, ret, operand);
   msc_value *sum = a->sum[v->id] ? a->sum[v->id]
                                  : accumulate_where_made(a, v, NULL, msc_func_attr(a->f, MSC_FACT(micro_mean)) != NULL);
   if (!sum) return false;

@@ -53,7 +53,8 @@ module {
     %0 = "msc.mul"(%x, %w) : (tensor<8x3xf32>, tensor<3xf32>) -> tensor<8x3xf32>
     // expected-error @below {{softmax_cross_entropy: mixes samples of the batch, which micro-batches (micro_size) do not see together; mark it cross_batch}}
     %1 = "msc.softmax_cross_entropy"(%0, %y) {ignore_index = 0 : i64} : (tensor<8x3xf32>, tensor<8xi32>) -> tensor<f32>
-    "msc.return"(%1) : (tensor<f32>) -> ()
+    %twice = "msc.add"(%1, %1) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    "msc.return"(%twice) : (tensor<f32>) -> ()
   }) {sym_name = "forward", loss = 0 : i64, optimizer = {kind = "sgd", lr = 0.1 : f32},
       arg_attrs = [{msc.name = "x", msc.role = "data"}, {msc.name = "y", msc.role = "label"}, {msc.name = "w", msc.role = "parameter"}]} : () -> ()
 }
