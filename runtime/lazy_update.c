@@ -17,7 +17,7 @@ typedef struct {
   const char *old_w, *old_m, *old_v;     /* what they are made from, perhaps in the same place */
   const char *g, *indices;
   const int32_t *order;
-  int64_t kind, n, inner, start, num;
+  int64_t kind, n, inner, start, num, rows;
   bool wide, nesterov;
   double lr, step, decay, mu, damp, beta1, beta2, eps; /* step: lr, corrected for the bias of both moments */
 } lazy_call;
@@ -30,7 +30,7 @@ static int num_states(int64_t kind) {
 static bool read_call(void *const *b, const int64_t *d, const double *scalars, lazy_call *c) {
   int at = 0;
   *c = (lazy_call){.kind = d[MSC_LAZY_KIND], .n = d[MSC_LAZY_N], .inner = d[MSC_LAZY_INNER],
-                   .start = d[MSC_LAZY_START], .num = d[MSC_LAZY_NUM],
+                   .start = d[MSC_LAZY_START], .num = d[MSC_LAZY_NUM], .rows = d[MSC_LAZY_ROWS],
                    .wide = d[MSC_LAZY_INDEX_DTYPE] == MSCRT_I64,
                    .nesterov = d[MSC_LAZY_GIVEN] & MSC_LAZY_NESTEROV,
                    .lr = scalars[MSC_LAZY_LR], .decay = scalars[MSC_LAZY_DECAY],
@@ -61,7 +61,7 @@ static inline int64_t number_at(const lazy_call *c, int64_t i) {
 /* The row of g at place i; those out of bounds, which only a broken plan has, are taken for the first. */
 static inline int64_t gradient_at(const lazy_call *c, int64_t i) {
   uint32_t at = (uint32_t)c->order[i];
-  return at < (uint64_t)c->num ? at : 0;
+  return at < (uint64_t)c->rows ? at : 0;
 }
 
 /* ---- one row ---- */
@@ -203,16 +203,16 @@ static bool suffices(uint64_t bytes, int64_t rows, int64_t inner, int64_t each) 
 
 bool mscrt_lazy_fits(uint32_t num, const uint64_t *bytes, const int64_t *d, int64_t items) {
   int64_t dtype = d[MSC_LAZY_DTYPE], index = d[MSC_LAZY_INDEX_DTYPE], kind = d[MSC_LAZY_KIND], n = d[MSC_LAZY_N],
-          inner = d[MSC_LAZY_INNER], rows = d[MSC_LAZY_NUM], given = d[MSC_LAZY_GIVEN];
+          inner = d[MSC_LAZY_INNER], places = d[MSC_LAZY_NUM], rows = d[MSC_LAZY_ROWS], given = d[MSC_LAZY_GIVEN];
   if ((dtype != MSCRT_F32 && dtype != MSCRT_F64) || (index != MSCRT_I32 && index != MSCRT_I64) || kind < 0 ||
-      kind >= MSC_NUM_LAZY || n < 0 || inner < 0 || rows < 0 || rows > INT32_MAX ||
-      items != rows || given < 0)
+      kind >= MSC_NUM_LAZY || n < 0 || inner < 0 || rows < 0 || places < 0 || (places && !rows) ||
+      places > INT32_MAX || items != places || given < 0)
     return false;
   uint32_t states = (uint32_t)num_states(kind), at = 1 + states, adam = kind == MSC_LAZY_ADAM,
            ok = given & MSC_LAZY_OK ? 1 : 0, rate = given & MSC_LAZY_RATE ? 1 : 0;
   int64_t each = dtype == MSCRT_F64 ? 8 : 4;
   if (num != at + 3 + adam + ok + rate + 1 + states || num > MSC_MOST_BUILTIN_BUFFERS) return false;
-  bool fits = suffices(bytes[at], rows, 1, index == MSCRT_I64 ? 8 : 4) && suffices(bytes[at + 1], rows, 1, 4) &&
+  bool fits = suffices(bytes[at], places, 1, index == MSCRT_I64 ? 8 : 4) && suffices(bytes[at + 1], places, 1, 4) &&
               suffices(bytes[at + 2], rows, inner, each);
   for (uint32_t i = 0; i < at; i++) fits = fits && suffices(bytes[i], n, inner, each);
   for (uint32_t i = num - 1 - states; fits && i < num; i++) fits = suffices(bytes[i], n, inner, each);

@@ -71,7 +71,8 @@ enum {
   MSC_LAZY_INNER,
   MSC_LAZY_START,
   MSC_LAZY_GIVEN, /* bits of MSC_LAZY_OK ... */
-  MSC_LAZY_NUM,   /* rows of g, and of the lists */
+  MSC_LAZY_NUM,   /* numbers, and entries of order */
+  MSC_LAZY_ROWS,  /* of g */
   MSC_LAZY_DIMS
 };
 enum { MSC_LAZY_SGD, MSC_LAZY_MOMENTUM, MSC_LAZY_ADAGRAD, MSC_LAZY_ADAM, MSC_NUM_LAZY };

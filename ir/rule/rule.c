@@ -548,14 +548,13 @@ bool rule_update(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* w and its state [v,d...], numbers [n], g [n,d...]: each rank updates those of its rows that are numbered. */
+/* w and its state [v,d...], numbers [n], rows [g,d...]: each rank updates those of its rows that are numbered. */
 bool rule_lazy_update(const msc_op *op, msc_rule *rule) {
   for (size_t i = 0; i < rule->num_tensors; i++) {
     const msc_type *t = tensor_type(op, i);
     const char *name = i < op->num_in ? msc_info(op)->operand[i].name : "w";
-    bool numbered = !strcmp(name, "indices") || !strcmp(name, "order") || !strcmp(name, "g");
-    for (int d = 0; d < t->rank; d++)
-      give_letter(rule, i, d, d ? (char)('d' + d - 1) : numbered ? 'n' : 'v', t->dim[d]);
+    char first = !strcmp(name, "indices") || !strcmp(name, "order") ? 'n' : !strcmp(name, "g") ? 'g' : 'v';
+    for (int d = 0; d < t->rank; d++) give_letter(rule, i, d, d ? (char)('A' + d - 1) : first, t->dim[d]);
   }
   return true;
 }

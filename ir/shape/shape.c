@@ -553,14 +553,13 @@ static bool check_numbered_rows(msc_op *op) {
   if (order->dtype != MSC_I32) return shape_wrong(op, "'order' must be i32, not %s", msc_dtype_name(order->dtype));
   if (indices->rank != 1 || order->rank != 1 || order->dim[0] != indices->dim[0])
     return shape_wrong(op, "'indices' and 'order' must be lists of one length");
-  if (g->dtype != w->dtype || g->rank != w->rank || g->dim[0] != indices->dim[0])
-    return shape_wrong(op, "'g' must be %" D " rows of 'w'", indices->dim[0]);
-  for (int d = 1; d < w->rank; d++)
-    if (g->dim[d] != w->dim[d]) return shape_wrong(op, "'g' must be %" D " rows of 'w'", indices->dim[0]);
+  bool is_rows = g->dtype == w->dtype && g->rank == w->rank;
+  for (int d = 1; is_rows && d < w->rank; d++) is_rows = g->dim[d] == w->dim[d];
+  if (!is_rows) return shape_wrong(op, "'g' must be rows like those of 'w'");
   return true;
 }
 
-/* w and its state alike, numbers [n] of rows, and n rows. */
+/* w and its state alike, numbers [n] of rows, and rows. */
 bool shape_lazy_update(msc_op *op) {
   MSC_TRY(shape_must_be_float(op, 0) && check_numbered_rows(op));
   for (size_t i = 1; i < op->num_in; i++) {

@@ -8,6 +8,7 @@
 
 #include "ir/formula.h"
 #include "passes/2_train/train.h"
+#include "passes/7_lower/target.h"
 #include "passes/pass.h"
 
 /* What is done to a part of the gradient on the way to the whole: `op`, then what `outer` says. */
@@ -74,14 +75,34 @@ static msc_value *gather_over_ranks(msc_builder *b, const msc_op *sum, msc_value
   return v ? with_attrs(b, OP_all_gather, 1, &v, axes != NULL, &attr) : NULL;
 }
 
-/* The rows of a look-up, [n,...], and their numbers [n], with what is done to the gradient done to them. */
-static bool build_rows(msc_builder *b, const part *p, msc_value **out_rows, msc_value **out_indices) {
+/* How many rows that were looked up one after the other got the same gradient, as those of a sum do; 1: one. */
+static int64_t bag_of(const part *p) {
+  const msc_op *made = p->v->def->in[1].value->def;
+  const msc_type *x = made && made->kind == OP_broadcast_to ? made->in[0].value->type : NULL,
+                 *y = p->v->def->in[1].value->type;
+  int at = p->v->def->in[0].value->type->rank - 1; /* the last dimension of the indices */
+  if (!x || at < 0 || x->rank != y->rank || x->dim[at] != 1) return 1;
+  for (int d = 0; d < y->rank; d++)
+    if (d != at && x->dim[d] != y->dim[d]) return 1;
+  return y->dim[at] > 1 ? y->dim[at] : 1;
+}
+
+static int64_t common_bag(size_t num, const part *list) {
+  for (size_t i = 1; i < num; i++)
+    if (bag_of(&list[i]) != bag_of(&list[0])) return 1;
+  return bag_of(&list[0]);
+}
+
+/* The rows of a look-up, [n,...], or if `bag` of them are alike [n/bag,...], and their numbers [n], with what is done
+ * to the gradient done to them. */
+static bool build_rows(msc_builder *b, const part *p, int64_t bag, msc_value **out_rows, msc_value **out_indices) {
   const msc_op *op = p->v->def;
   msc_value *indices = op->in[0].value, *rows = op->in[1].value;
   const msc_type *t = op->out[0].type;
   int64_t n = msc_type_elems(indices->type), dim[MSC_MAX_RANK];
+  if (bag > 1) rows = rows->def->in[0].value;
   memcpy(dim, t->dim, sizeof dim);
-  dim[0] = n;
+  dim[0] = n / bag;
   indices = reshape(b, indices, 1, &n), rows = reshape(b, rows, t->rank, dim);
   for (const wrap *w = p->in; w && rows && indices; w = w->outer) {
     int through = wrapped_operand(w->op);
@@ -96,8 +117,9 @@ static bool build_rows(msc_builder *b, const part *p, msc_value **out_rows, msc_
 /* Builds the rows of all look-ups, one behind the other. */
 static bool join_rows(separating *s, size_t num, const part *list, msc_value **out_rows, msc_value **out_indices) {
   msc_dtype wide = MSC_I32;
+  int64_t bag = common_bag(num, list);
   for (size_t i = 0; i < num; i++) {
-    MSC_TRY(build_rows(s->b, &list[i], &s->rows[i], &s->indices[i]));
+    MSC_TRY(build_rows(s->b, &list[i], bag, &s->rows[i], &s->indices[i]));
     if (s->indices[i]->type->dtype != MSC_I32) wide = MSC_I64;
   }
   for (size_t i = 0; i < num; i++) MSC_TRY((s->indices[i] = cast(s->b, s->indices[i], wide)));
@@ -139,6 +161,9 @@ bool msc_keep_rows_apart(msc_builder *b, msc_pass_ctx *pass, const msc_optimizer
   bool any = false;
   for (size_t g = 0; g < groups->num; g++) any |= groups->group[g].lazy != OP_return;
   if (!any) return true;
+  if (!msc_target_of(b->func->module)->is_host)
+    return msc_error(pass->ctx, MSC_E_UNSUPPORTED, b->func->loc,
+                     "optimizer: lazy updates on a GPU are not supported yet; without 'lazy' all rows are updated");
   if (msc_func_attr(b->func, MSC_FACT(micro)))
     return msc_error(pass->ctx, MSC_E_UNSUPPORTED, b->func->loc,
                      "optimizer: lazy updates of micro-batches are not supported yet; they need micro_size 1 and one "

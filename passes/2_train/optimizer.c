@@ -124,11 +124,16 @@ static msc_op *build_update_op(inserting *s, const msc_optimizer_group *group, m
   return op;
 }
 
-/* The operands of a lazy update that stand for the gradient: the numbers in order, and their places. */
-static bool sort_numbers(inserting *s, msc_value *indices, msc_value **out_numbers, msc_value **out_order) {
+/* The operands of a lazy update beside the gradient g: the numbers in order, and which rows of g are theirs. */
+static bool sort_numbers(inserting *s, msc_value *indices, const msc_value *g, msc_value **out_numbers,
+                         msc_value **out_order) {
+  int64_t n = indices->type->dim[0], alike = g->type->dim[0] ? n / g->type->dim[0] : 1;
   msc_op *op = msc_build_with(&s->b, OP_sort, 1, &indices, 2, 0, NULL);
-  if (op) *out_numbers = &op->out[0], *out_order = &op->out[1];
-  return op != NULL;
+  if (!op) return false;
+  msc_value *order = &op->out[1];
+  if (alike > 1) order = over(&s->b, order, number(&s->b, order, (double)alike));
+  *out_numbers = &op->out[0], *out_order = order;
+  return order != NULL;
 }
 
 /* Builds the op of the group for w, with the operands of its row: w, states of w, the gradient g, the step t. */
@@ -137,7 +142,7 @@ static msc_op *build_update(inserting *s, const msc_optimizer_group *group, msc_
   msc_op_kind kind = indices ? group->lazy : group->update;
   const msc_op_info *info = msc_op_info_of(context_of(s), kind);
   size_t num = 0;
-  if (indices && !sort_numbers(s, indices, &indices, &order)) return NULL;
+  if (indices && !sort_numbers(s, indices, g, &indices, &order)) return NULL;
   for (; num < (size_t)info->num_operands && !info->operand[num].optional; num++) {
     char name = info->operand[num].name[0];
     in[num] = name == 'w'   ? w

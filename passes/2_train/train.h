@@ -51,8 +51,9 @@ bool msc_clip_gradients(msc_builder *b, double limit, size_t num, msc_value **gr
 
 /* ---- lookups.c ---- */
 
-/* Replaces the gradient of each table that its group updates lazily by the rows that it is the sum of, [n,...], and
- * sets their numbers [n]; both by argument.  Reports a table that is more than looked up, if its group names it. */
+/* Replaces the gradient of each table that its group updates lazily by the rows that it is the sum of, and sets their
+ * numbers [n]; both by argument.  There are n rows, or n / k, each of which is that of k numbers one after the other.
+ * Reports a table that is more than looked up, if its group names it. */
 typedef struct msc_pass_ctx msc_pass_ctx;
 bool msc_keep_rows_apart(msc_builder *b, msc_pass_ctx *pass, const msc_optimizer_groups *groups, msc_value **grad,
                          msc_value **out_indices);

@@ -81,7 +81,15 @@ static double float_or(const msc_op *op, const char *name, double absent) {
   return msc_declares(op, name) ? msc_op_float(op, name) : absent;
 }
 
-static void launch_lazy(msc_builtin_launch *l, const msc_op *op, int64_t kind) {
+static int64_t lazy_kind(msc_op_kind kind) {
+  return kind == OP_lazy_sgd        ? MSC_LAZY_SGD
+         : kind == OP_lazy_momentum ? MSC_LAZY_MOMENTUM
+         : kind == OP_lazy_adagrad  ? MSC_LAZY_ADAGRAD
+                                    : MSC_LAZY_ADAM;
+}
+
+static void launch_lazy(msc_builtin_launch *l, const msc_op *op) {
+  int64_t kind = lazy_kind(op->kind);
   const msc_type *w = operand_type(op, 0), *g = msc_named_value(op, "g")->type;
   const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start));
   bool nesterov = kind == MSC_LAZY_MOMENTUM && msc_op_bool(op, "nesterov");
@@ -91,7 +99,8 @@ static void launch_lazy(msc_builtin_launch *l, const msc_op *op, int64_t kind) {
   l->dims[MSC_LAZY_KIND] = kind;
   l->dims[MSC_LAZY_N] = w->dim[0];
   l->dims[MSC_LAZY_INNER] = count_elems(w, 1, w->rank);
-  l->dims[MSC_LAZY_NUM] = g->dim[0];
+  l->dims[MSC_LAZY_NUM] = msc_named_value(op, "indices")->type->dim[0];
+  l->dims[MSC_LAZY_ROWS] = g->dim[0];
   l->dims[MSC_LAZY_GIVEN] = (msc_operand_called(op, "ok") >= 0 ? MSC_LAZY_OK : 0) |
                             (msc_operand_called(op, "rate") >= 0 ? MSC_LAZY_RATE : 0) |
                             (nesterov ? MSC_LAZY_NESTEROV : 0);
@@ -102,15 +111,16 @@ static void launch_lazy(msc_builtin_launch *l, const msc_op *op, int64_t kind) {
   l->scalars[MSC_LAZY_BETA1] = float_or(op, "beta1", 0);
   l->scalars[MSC_LAZY_BETA2] = float_or(op, "beta2", 0);
   l->scalars[MSC_LAZY_EPS] = float_or(op, "eps", 0);
-  l->extent = (uint64_t)g->dim[0];
-  l->flops = (uint64_t)msc_type_elems(g) * (kind == MSC_LAZY_ADAM ? 16 : 4);
+  l->extent = (uint64_t)l->dims[MSC_LAZY_NUM];
+  l->flops = l->extent * (uint64_t)l->dims[MSC_LAZY_INNER] * (kind == MSC_LAZY_ADAM ? 16 : 4);
   if (start) l->start[l->num_starts++] = (msc_start){MSC_LAZY_START, start->i};
 }
 
 /* What a lazy update touches: its gradient and as many rows of the table and its state, old and new. */
 static uint64_t lazy_bytes(const msc_op *op) {
-  uint64_t rows = (uint64_t)msc_type_bytes(msc_named_value(op, "g")->type);
-  return rows * (1 + 2 * (uint64_t)op->num_out) + 2 * (uint64_t)msc_type_bytes(msc_named_value(op, "order")->type);
+  const msc_type *w = operand_type(op, 0), *order = msc_named_value(op, "order")->type;
+  uint64_t rows = (uint64_t)(order->dim[0] * count_elems(w, 1, w->rank)) * msc_dtype_bytes(w->dtype);
+  return rows * (1 + 2 * (uint64_t)op->num_out) + 2 * (uint64_t)msc_type_bytes(order);
 }
 
 /* Does a kernel of the runtime compute the pool, instead of a loop nest? */
@@ -145,10 +155,13 @@ bool msc_builtin_of(const msc_op *op, msc_builtin_launch *out) {
     case OP_topk: launch_sort(&l, op); break;
     case OP_unique: launch_unique(&l, op); break;
     case OP_scatter_update: launch_update(&l, op); break;
-    case OP_lazy_sgd: launch_lazy(&l, op, MSC_LAZY_SGD); break;
-    case OP_lazy_momentum: launch_lazy(&l, op, MSC_LAZY_MOMENTUM); break;
-    case OP_lazy_adagrad: launch_lazy(&l, op, MSC_LAZY_ADAGRAD); break;
-    case OP_lazy_adam: launch_lazy(&l, op, MSC_LAZY_ADAM); break;
+    case OP_lazy_sgd:
+    case OP_lazy_momentum:
+    case OP_lazy_adagrad:
+    case OP_lazy_adam:
+      if (!msc_target_of(op->block->func->module)->is_host) return false;
+      launch_lazy(&l, op);
+      break;
     case OP_max_pool:
     case OP_max_pool_index:
     case OP_max_pool_grad:
