@@ -1,0 +1,57 @@
+/* shard.h: what a parameter server holds of one parameter: the values of a range of rows.  Gradients that workers push
+ * go in; updated values that they pull come out.  No input or output, no threads: one thread calls.
+ *
+ * A worker runs steps 0, 1, 2, ...: it pulls, then pushes one gradient.  Its clock is the number of steps that it has
+ * pushed.  A push that comes again, because its answer was lost, is not applied again. */
+#ifndef MSCRT_SHARD_H
+#define MSCRT_SHARD_H
+
+#include "runtime/runtime.h"
+
+#define MSCRT_MOST_WORKERS 256
+#define MSCRT_NO_BOUND     (-1)
+
+/* Updates consecutive rows from `first` on with a gradient; `values` is the address of row `first`.  step: number of
+ * updates of the shard before this one. */
+typedef void mscrt_shard_update(void *user, uint64_t step, int64_t first, int64_t num, const void *gradient,
+                                void *values);
+
+typedef struct {
+  mscrt_dtype dtype;
+  int64_t rows, columns;
+  int workers;       /* all are members at first */
+  bool sync;         /* one update per step, with the sum of all workers in the order of an all_reduce */
+  int64_t staleness; /* without sync: a worker at clock c sees all updates of steps before c - staleness */
+  void *values;      /* of all rows, of the caller */
+  mscrt_shard_update *update;
+  void *user;
+} mscrt_shard_options;
+
+typedef struct {
+  int worker;
+  uint64_t step;       /* of the worker */
+  int64_t num;
+  const int64_t *rows; /* ascending, none twice; NULL: all */
+  const void *gradient;
+} mscrt_push;
+
+typedef enum {
+  MSCRT_PUSH_TAKEN, /* now, or when it came before: it may be acknowledged */
+  MSCRT_PUSH_EARLY  /* others are too far behind: nothing has changed, it may come again */
+} mscrt_push_end;
+
+typedef struct mscrt_shard mscrt_shard;
+
+mscrt_status *mscrt_shard_new(const mscrt_shard_options *o, mscrt_shard **out_shard);
+void mscrt_shard_free(mscrt_shard *s);
+/* Takes a push; nothing changes if it fails. */
+mscrt_status *mscrt_shard_push(mscrt_shard *s, const mscrt_push *p, mscrt_push_end *out_end);
+/* True if the worker may pull for its next step now; it reads the values where they lie. */
+bool mscrt_shard_may_pull(const mscrt_shard *s, int worker);
+uint64_t mscrt_shard_version(const mscrt_shard *s); /* number of updates so far */
+/* A worker leaves: nobody waits for it any more, and what it has pushed counts.  It joins: its next step is the
+ * first that the others have not all run, or the one after its last. */
+mscrt_status *mscrt_shard_leave(mscrt_shard *s, int worker);
+mscrt_status *mscrt_shard_join(mscrt_shard *s, int worker, uint64_t *out_step);
+
+#endif
