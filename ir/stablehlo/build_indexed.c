@@ -244,6 +244,16 @@ bool hlo_build_dynamic_update_slice(hlo_node *n) {
     part = d;
   }
   if (part < 0) return hlo_set(n, update);
+  int64_t whole = x->type->dim[part], size = update->type->dim[part];
+  double at;
+  if (size < whole && hlo_splat(n->in[2 + part], &at)) {
+    int64_t from = at < 0 ? 0 : at > (double)(whole - size) ? whole - size : (int64_t)at, num = 0;
+    msc_value *parts[3];
+    if (from > 0) parts[num++] = part_of(n->b, x, part, 0, from);
+    parts[num++] = update;
+    if (from + size < whole) parts[num++] = part_of(n->b, x, part, from + size, whole);
+    return hlo_set(n, joined(n->b, part, (size_t)num, parts));
+  }
   msc_value *k = numbers_from(n, n->in[2 + part], update->type->dim[part], x->type->dim[part]);
   msc_attr axis = msc_named(n->ctx, "axis", msc_int(part));
   return k && hlo_set(n, with_attrs(n->b, OP_scatter_update, 3, (msc_value *[]){x, k, update}, 1, &axis));

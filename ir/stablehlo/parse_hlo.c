@@ -138,6 +138,26 @@ static bool take_constant(hlo_text *r, hlo_op *op) {
   return true;
 }
 
+/* stablehlo.while(%x = %1, %y = %2) : types cond { ops } do { ops }, both with the arguments x and y */
+static bool take_loop(hlo_text *r, hlo_op *op) {
+  hlo_region *both = msc_new_array(r->arena, hlo_region, 2);
+  MSC_TRY(hlo_expect(r, "("));
+  while (!hlo_take_if(r, ")")) {
+    const char *name = hlo_expect_word(r, "expected an argument");
+    MSC_TRY(name && hlo_expect(r, "=") && take_operand(r, op));
+    msc_grow(r->arena, both[0].arg, both[0].num_args);
+    both[0].arg[both[0].num_args++] = name;
+    if (!hlo_take_if(r, ",") && !hlo_see(r, ")")) return hlo_fault(r, "expected ',' or ')'");
+  }
+  both[1].arg = both[0].arg, both[1].num_args = both[0].num_args;
+  op->region = both, op->num_regions = 2;
+  MSC_TRY(hlo_expect(r, ":") && take_types(r, &op->num_out, &op->out_type));
+  if (hlo_take_if(r, "attributes"))
+    MSC_TRY(hlo_expect(r, "{") && hlo_take_members(r, "}", &op->num_attrs, &op->attr));
+  return hlo_expect(r, "cond") && hlo_expect(r, "{") && parse_ops(r, &both[0], "}") && hlo_expect(r, "do") &&
+         hlo_expect(r, "{") && parse_ops(r, &both[1], "}");
+}
+
 /* return %1, %2 : types */
 static bool take_return(hlo_text *r, hlo_op *op) {
   size_t num = 0;
@@ -171,15 +191,13 @@ static bool take_op(hlo_text *r, hlo_op *op) {
   MSC_TRY(take_results(r, op));
   hlo_skip_space(r);
   op->loc = hlo_here(r);
+  bool is_pretty = *r->p != '"';
   op->name = *r->p == '"' ? hlo_take_text(r) : hlo_expect_word(r, "expected an op");
   MSC_TRY(op->name);
-  if (!strcmp(op->name, "stablehlo.while"))
-    return msc_error(r->ctx, MSC_E_UNSUPPORTED, op->loc,
-                     "stablehlo.while: loops are not read; JAX writes those of a "
-                     "fixed length out with unroll=True");
   bool ends = !strcmp(op->name, "return") || !strcmp(op->name, "func.return") || !strcmp(op->name, "stablehlo.return");
   if (ends && !hlo_see(r, "(")) MSC_TRY(take_return(r, op));
   else if (!strcmp(op->name, "stablehlo.constant") && !hlo_see(r, "(")) MSC_TRY(take_constant(r, op));
+  else if (is_pretty && !strcmp(op->name, "stablehlo.while")) MSC_TRY(take_loop(r, op));
   else {
     MSC_TRY(take_parts(r, op) && take_signature(r, op));
     if (hlo_take_if(r, "reducer")) MSC_TRY(take_reducer(r, op));

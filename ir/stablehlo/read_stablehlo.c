@@ -1,8 +1,8 @@
 /* read_stablehlo.c: the text of a StableHLO module, as JAX prints it, in; a module with the function "forward" out.
  *
- * @main is the function; others are written out where they are called.  Arguments are data, unless attributes say
- * otherwise: msc.name, msc.role, msc.init as texts; of @main itself msc.loss is the number of the result that is made
- * small, msc.optimizer what does that.
+ * @main is the function; others are written out where they are called, loops as often as they turn.  Arguments are
+ * data, unless attributes say otherwise: msc.name, msc.role, msc.init as texts; of @main itself msc.loss is the number
+ * of the result that is made small, msc.optimizer what does that.
  *
  * An op that cannot be read is reported, and what uses its results says nothing more: one run tells all that a file
  * needs. */
@@ -225,14 +225,85 @@ static bool run_branches(hlo_reader *r, const scope *s, hlo_node *n) {
   return true;
 }
 
+static bool run_part(hlo_reader *r, const scope *s, const hlo_region *part, msc_value *const *in, size_t *out_num,
+                     msc_value ***out) {
+  scope inner = {.names.index.arena = r->scratch, .outer = s};
+  for (size_t i = 0; i < part->num_args; i++) msc_table_at(&inner.names, &part->arg[i])->value = in[i];
+  return run_region(r, &inner, part, out_num, out);
+}
+
+/* Writes a loop out whose condition follows from constants, as those of lax.scan and lax.fori_loop do. */
+static bool run_loop(hlo_reader *r, const scope *s, hlo_node *n) {
+  enum { MOST_TURNS = 1 << 16 };
+  size_t num = 0;
+  double goes_on;
+  if (n->op->num_regions != 2 || n->op->num_in != n->op->num_out || n->op->region[0].num_args != n->op->num_in ||
+      n->op->region[1].num_args != n->op->num_in)
+    return hlo_refuse(n, "needs a condition and a body of as many arguments as results");
+  if (++r->depth > HLO_MAX_DEPTH) return hlo_refuse(n, "regions are too deep");
+  msc_value *const *now = n->in;
+  for (int turn = 0;; turn++) {
+    msc_value **found = NULL;
+    MSC_TRY(run_part(r, s, &n->op->region[0], now, &num, &found));
+    if (num != 1 || !found[0] || !hlo_splat(found[0], &goes_on))
+      return hlo_refuse(n, "how often it turns is not known when it is compiled: such loops are not read");
+    if (goes_on == 0) break;
+    if (turn == MOST_TURNS) return hlo_refuse(n, "turns more than %d times", MOST_TURNS);
+    MSC_TRY(run_part(r, s, &n->op->region[1], now, &num, &found));
+    if (num != n->op->num_in) return hlo_refuse(n, "has %zu results, not %zu", num, n->op->num_in);
+    for (size_t i = 0; i < num; i++)
+      if (!found[i]) return false;
+    now = found;
+  }
+  memcpy(n->out, now, n->op->num_in * sizeof *n->out);
+  r->depth--;
+  return true;
+}
+
+static bool are_numbers(const hlo_node *n) {
+  for (size_t i = 0; i < n->op->num_in; i++)
+    if (n->in[i]->type->rank || !hlo_constant(n->in[i])) return false;
+  return n->op->num_in > 0 && n->op->num_out == 1 && n->op->out_type[0]->rank == 0;
+}
+
+/* Computes an op of single constants at once: so counters of loops, and what follows from them, are known.  False, and
+ * nothing is changed: it is to be built. */
+static bool fold_numbers(hlo_reader *r, hlo_node *n, const hlo_row *row) {
+  msc_func *f = msc_func_new(r->func->module, "fold");
+  msc_builder b = {.func = f, .block = f->body, .loc = n->op->loc};
+  hlo_node inner = *n;
+  msc_value *result = NULL;
+  msc_tensor value;
+  inner.b = &b;
+  inner.in = msc_new_array(r->scratch, msc_value *, n->op->num_in);
+  inner.out = &result;
+  for (size_t i = 0; i < n->op->num_in; i++) {
+    const msc_attr_value *c = hlo_constant(n->in[i]);
+    inner.in[i] = constant_of(&b, c->dense.type, c->dense.data);
+  }
+  bool ok = (row->build ? row->build(&inner) : hlo_set(&inner, msc_build(&b, row->kind, n->op->num_in, inner.in))) &&
+            result && !result->type->rank;
+  if (ok) {
+    msc_append_return(f, 1, &result, n->op->loc);
+    ok = msc_interpret(f, msc_context_arena(r->ctx), NULL, &value);
+  }
+  if (ok) n->out[0] = constant_of(n->b, value.type, value.data);
+  msc_func_remove(f);
+  return ok && n->out[0];
+}
+
 static bool build_op(hlo_reader *r, const scope *s, hlo_node *n) {
   const hlo_op *op = n->op;
+  if (!strcmp(op->name, "stablehlo.while")) return run_loop(r, s, n);
   if (!strcmp(op->name, "stablehlo.case") || !strcmp(op->name, "stablehlo.if")) return run_branches(r, s, n);
   if (!strcmp(op->name, "call") || !strcmp(op->name, "func.call")) return run_call(r, n);
   const hlo_row *row = find_row(op->name);
   if (!row) return count_unknown(r, op), false;
   if (row->num_in >= 0 && (size_t)row->num_in != op->num_in)
     return hlo_refuse(n, "takes %d operands, not %zu", row->num_in, op->num_in);
+  int errors = msc_num_errors(r->ctx);
+  if (are_numbers(n) && fold_numbers(r, n, row)) return true;
+  if (msc_num_errors(r->ctx) > errors) return false;
   return row->build ? row->build(n) : hlo_set(n, msc_build(n->b, row->kind, op->num_in, n->in));
 }
 

@@ -133,6 +133,35 @@ near("select of -inf", got[1], [[math.exp(A[0][0]), 0], [0, math.exp(A[1][2])]])
 near("argmax", got[2], [row.index(max(row)) for row in A])
 near("the last branch of a number that is out of range", got[3], [-max(row) for row in A])
 
+# ---- a loop that turns three times, by a counter that is compared with a constant ----
+
+LOOP = """
+%c0 = stablehlo.constant dense<0> : tensor<i32>
+%c3 = stablehlo.constant dense<3> : tensor<i32>
+%zero = stablehlo.constant dense<0.0> : tensor<2x3xf32>
+%0:3 = stablehlo.while(%i = %c0, %v = %a, %s = %zero) : tensor<i32>, tensor<2x3xf32>, tensor<2x3xf32>
+cond {
+  %1 = stablehlo.compare LT, %i, %c3, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  stablehlo.return %1 : tensor<i1>
+} do {
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %2 = stablehlo.add %i, %one : tensor<i32>
+  %3 = stablehlo.convert %2 : (tensor<i32>) -> tensor<f32>
+  %4 = stablehlo.broadcast_in_dim %3, dims = [] : (tensor<f32>) -> tensor<2x3xf32>
+  %5 = stablehlo.multiply %v, %4 : tensor<2x3xf32>
+  %row = stablehlo.dynamic_slice %5, %one, %i, sizes = [1, 1]
+    : (tensor<2x3xf32>, tensor<i32>, tensor<i32>) -> tensor<1x1xf32>
+  %all = stablehlo.broadcast_in_dim %row, dims = [0, 1] : (tensor<1x1xf32>) -> tensor<2x1xf32>
+  %6 = stablehlo.dynamic_update_slice %s, %all, %c0, %i
+    : (tensor<2x3xf32>, tensor<2x1xf32>, tensor<i32>, tensor<i32>) -> tensor<2x3xf32>
+  stablehlo.return %2, %5, %6 : tensor<i32>, tensor<2x3xf32>, tensor<2x3xf32>
+}
+return %0#1, %0#2 : tensor<2x3xf32>, tensor<2x3xf32>
+"""
+got = outputs(function(LOOP, "(tensor<2x3xf32>, tensor<2x3xf32>)"), a=A, b=B)
+near("a loop", got[0], [[6 * v for v in row] for row in A])
+near("what it collects", got[1], [[f * A[1][k] for k, f in enumerate((1, 2, 6))] for _ in range(2)])
+
 # ---- gather: rows, and numbers outside are the first and the last ----
 
 got = outputs(
@@ -206,7 +235,9 @@ refused("several", function("""
 return %3 : tensor<4x2xf32>
 """, "tensor<4x2xf32>"), "f.mlir:3:10", "stablehlo.cholesky is not read", "f.mlir:5:10",
         "stablehlo.dynamic_slice: needs a start", "f.mlir:6:10")
-refused("a loop", function("%0 = stablehlo.while(%i = %a) : tensor<2x3xf32>", "tensor<2x3xf32>"), "loops are not read")
+UNKNOWN = LOOP.replace("%i, %c3", "%i, %k")
+refused("a loop that turns as often as data say", function(UNKNOWN, "tensor<2x3xf32>", args=f"{ARGS}, %k: tensor<i32>"),
+        "such loops are not read")
 refused("a name", function("return %zero : tensor<f32>", "tensor<f32>"), "%zero is not defined")
 NEGATE = "%0 = stablehlo.negate %a : tensor<2x3xf32>\n"
 refused("twice", function(2 * NEGATE + "return %0 : tensor<2x3xf32>", "tensor<2x3xf32>"), "%0 is defined twice")

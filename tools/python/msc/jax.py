@@ -13,8 +13,8 @@
     fast = msc.jax.compile(predict, params, x)               # fast(params, x) gives what predict does
 
 JAX lowers the function to StableHLO; msc reads that text (msc import reads it too), makes the gradients itself,
-searches strategies for all ranks, and executes the plan in this process.  Loops that JAX does not write out (lax.scan,
-while) are refused, with the place in your file.
+searches strategies for all ranks, and executes the plan in this process.  Loops are written out where the number of
+turns is known, as of lax.scan and lax.fori_loop; others are refused, with the place in your file.
 """
 import inspect
 import json
