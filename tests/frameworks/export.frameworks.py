@@ -403,6 +403,32 @@ def test_constants_and_places():
     assert stored["constant1"].shape == (4, 200000), {k: v.shape for k, v in stored.items()}
 
 
+def test_exported_programs():
+    """Symbolic sizes of an exported program become those of the examples."""
+    class Tokens(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(6, 5)
+
+        def forward(self, x):
+            return self.linear(x).relu().reshape(x.shape[0] * x.shape[1], 5)
+
+    net, dim = Tokens().eval(), torch.export.Dim
+    program = torch.export.export(net, (torch.randn(4, 7, 6),), dynamic_shapes=({0: dim("n"), 1: dim("t")},))
+    for rows, length in ((4, 7), (2, 3)):
+        x = torch.randn(rows, length, 6)
+        package.export(program, (x,), out="program.fbs")
+        with package.compile("program.fbs").run() as job:
+            output = torch.from_dlpack(job.predict("output", x=x))
+        assert torch.allclose(output, net(x), atol=1e-6), (rows, length)
+    try:
+        package.export(program, (x,), optimizer=torch.optim.SGD(net.parameters(), 0.1), out="program.fbs")
+    except package.Error as e:
+        assert "an exported program is for inference" in str(e)
+    else:
+        raise AssertionError("an exported program is trained")
+
+
 def test_import_is_light():
     subprocess.run(
         [sys.executable, "-c", "import msc, sys; assert 'torch' not in sys.modules; msc.export"], check=True

@@ -361,6 +361,32 @@ def writes_to_inputs():
     says(lambda: step(*data()), msc.Error, "the module writes into its input")
 
 
+def lengths_in_buckets():
+    """Sequences of five lengths are two plans; losses and parameters are those of the lengths as they are."""
+    for words in ({"ranks": 1}, {"ranks": 2, "micro_size": 2}):
+        torch.manual_seed(0)
+        module = nn.Sequential(nn.Embedding(12, 8), nn.Tanh(), nn.Linear(8, 5))
+        eager = copy.deepcopy(module)
+
+        def loss(output, label):
+            return cross_entropy(output.flatten(0, 1), label.flatten())
+
+        reference = Eager(eager, loss, sgd(eager))
+        buckets = {"input": (1, [8, 4], 3), "y": (-1, [4, 8], -100)}
+        with msc.train_step(module, loss, sgd(module), buckets=buckets, **words) as step:
+            for length in (5, 7, 4, 8, 3):
+                x, y = torch.randint(0, 12, (4, length)), torch.randint(0, 5, (4, length))
+                ours, theirs = step(x, y), reference(x, y)
+                assert abs(ours - theirs) < 1e-5, f"length {length}, {words}: loss {ours}, by PyTorch {theirs}"
+            assert len(step._plans) == 2, f"{len(step._plans)} plans"
+            x, y = torch.zeros(4, 9).long(), torch.zeros(4, 9).long()
+            says(lambda: step(x, y), msc.Error, "input input is 9 long in dimension 1; its largest bucket is 8")
+        for ours, theirs in zip(module.parameters(), eager.parameters()):
+            assert (ours - theirs).abs().max() < 1e-5, f"parameters, {words}"
+    with msc.train_step(nn.Linear(8, 4), cross_entropy, sgd(nn.Linear(8, 4)), buckets={"z": (1, [4], 0)}) as step:
+        says(lambda: step(*data()), msc.Error, "buckets: there is no input z; the inputs are input, y")
+
+
 INTERRUPTED = """
 import torch, msc
 module = torch.nn.Linear(8, 4)
@@ -395,7 +421,8 @@ def main():
     for case in USES:
         if not wanted or case[0].__name__ in wanted:
             check(*case)
-    for act in (two_steps, masks_after_other_sizes, errors, steps_that_differ, unsynced_writes, writes_to_inputs, interrupts):
+    acts = (two_steps, masks_after_other_sizes, errors, steps_that_differ, unsynced_writes, writes_to_inputs)
+    for act in acts + (lengths_in_buckets, interrupts):
         if not wanted or act.__name__ in wanted:
             act()
 

@@ -147,6 +147,8 @@ def build(
 ):
     """(graph, {name: tensor} of the weights file, numbers of the optimizer's groups that train something) of one
     training step, or of inference where there is no loss; the parameters are those of `export`."""
+    if isinstance(module, torch.export.ExportedProgram):
+        module = _module_of(module, optimizer)
     args, words = _split_inputs(example_inputs)
     labels, args = _split_labels(labels, args, words, loss)
     program = capture(module, args, words, loss, labels, outputs)
@@ -162,6 +164,15 @@ def build(
     _finish(e, results, program, optimizer, module, clip_norm)
     hints.apply(e.g, marks)
     return e.g, e.tensors, e.groups
+
+
+def _module_of(program, optimizer):
+    """What an exported program does, for inputs of any of its sizes."""
+    if optimizer is not None:
+        raise Error("an exported program is for inference: give the module itself to train it")
+    module = program.module()
+    module.train = lambda mode=True: torch.nn.Module.train(module, mode)  # it refuses; its mode was fixed when exported
+    return module
 
 
 def _finish(e, results, program, optimizer, module, clip_norm):
@@ -233,7 +244,8 @@ def export(module, example_inputs, loss=None, optimizer=None, out="model.fbs", *
 
         msc.export(net, (x, y), loss=torch.nn.functional.cross_entropy, optimizer=torch.optim.AdamW(net.parameters()))
 
-    module          a torch.nn.Module, in training mode for a model that is to be trained
+    module          a torch.nn.Module, in training mode for a model that is to be trained; or, for inference, what
+                    torch.export.export made of one, whose symbolic sizes become those of the examples
     example_inputs  a tensor, a tuple, or a dictionary by name: what the module is called with.  Sizes are those of the
                     examples.  With a loss the last one is the label, unless `labels` are given
     loss            called as loss(output, label); absent: the module returns it, alone or as `loss`

@@ -27,7 +27,8 @@ class TrainStep:
     as an index out of range, the next step goes on with the parameters as they were on one rank; on several ranks,
     where they are lost, it raises Error."""
 
-    def __init__(self, module, loss, optimizer, ranks, seed, threads, words, keys):
+    def __init__(self, module, loss, optimizer, ranks, seed, threads, words, keys, buckets=None):
+        self._buckets = dict(buckets or {})
         self.module, self.loss, self.optimizer = module, loss, optimizer
         self._words, self._keys = words, {**keys, "device_num": ranks}
         if ranks > 1:
@@ -57,6 +58,8 @@ class TrainStep:
             raise Error("this step is closed")
         if self._is_lost:
             raise Error("the parameters of the steps before are lost; the module has what the last sync() brought")
+        if self._buckets:
+            inputs, named = self._padded(inputs, named)
         given = self._named(inputs, named)
         key = (tuple((n, tuple(t.shape), t.dtype) for n, t in given.items()), _modes(self.module, self.optimizer))
         if key != self._key or self._is_written():
@@ -94,6 +97,22 @@ class TrainStep:
             if t.requires_grad:
                 raise Error(f"input {name} wants a gradient, which a training step does not give: detach() it")
         return found
+
+    def _padded(self, inputs, named):
+        """The same inputs, made as long as their buckets are."""
+        given, longer = self._named(inputs, named), {}
+        for name, (dim, sizes, value) in self._buckets.items():
+            t = given.get(name)
+            if t is None:
+                raise Error(f"buckets: there is no input {name}; the inputs are {', '.join(given)}")
+            if not -t.dim() <= dim < t.dim():
+                raise Error(f"buckets: input {name} has no dimension {dim}")
+            room = min((s for s in sizes if s >= t.shape[dim]), default=None)
+            if room is None:
+                raise Error(f"input {name} is {t.shape[dim]} long in dimension {dim}; its largest bucket is {max(sizes)}")
+            behind = t.dim() - 1 - dim % t.dim()
+            longer[id(t)] = torch.nn.functional.pad(t, [0, 0] * behind + [0, room - t.shape[dim]], value=value)
+        return tuple(longer.get(id(v), v) for v in inputs), {n: longer.get(id(v), v) for n, v in named.items()}
 
     # ---- jobs ----
 
@@ -242,6 +261,7 @@ def train_step(
     batch_dims=None,
     plan=None,
     mesh=None,
+    buckets=None,
     **keys,
 ):
     """A function that makes one training step of `module`: forward, loss, backward and update in one compiled plan.
@@ -254,8 +274,13 @@ def train_step(
     ranks: so many threads of this process share the step, cut by auto_parallel unless keys say otherwise. keys: those
     of `msc config`; the others are those of msc.export.  The first call for inputs of new sizes compiles.
 
+    buckets: {"x": (1, [64, 128, 256], 0), "y": (1, [64, 128, 256], -100)}: inputs are made so long in a dimension, by
+    elements of this value behind them, that few sizes are left to compile for.  The loss must not see what is added, as
+    cross entropy does not see labels that are its ignore_index; nor the rest of the network: it is causal, or a mask,
+    made longer by zeros, is among the inputs.
+
     Raises msc.Error with everything that msc cannot translate, at the first call."""
     if optimizer is None:
         raise Error("msc.train_step needs an optimizer")
     words = {"labels": labels, "clip_norm": clip_norm, "batch_dims": batch_dims, "plan": plan, "mesh": mesh}
-    return TrainStep(module, loss, optimizer, ranks, seed, threads, words, keys)
+    return TrainStep(module, loss, optimizer, ranks, seed, threads, words, keys, buckets)
