@@ -144,7 +144,7 @@ static void end_step(mscrt_shard *s) {
 
 /* ---- pushes ---- */
 
-static mscrt_status *check_push(const mscrt_shard *s, const mscrt_push *p) {
+mscrt_status *mscrt_shard_check(const mscrt_shard *s, const mscrt_push *p) {
   if (p->worker < 0 || p->worker >= s->o.workers || !s->worker[p->worker].member)
     return mscrt_fail(MSCRT_ARGUMENT, "worker %d pushes, which is none of this job", p->worker);
   if (p->step > s->worker[p->worker].clock)
@@ -189,7 +189,7 @@ static void apply_push(mscrt_shard *s, const mscrt_push *p) {
 }
 
 mscrt_status *mscrt_shard_push(mscrt_shard *s, const mscrt_push *p, mscrt_push_end *out_end) {
-  MSCRT_CHECK(check_push(s, p));
+  MSCRT_CHECK(mscrt_shard_check(s, p));
   shard_worker *w = &s->worker[p->worker];
   *out_end = MSCRT_PUSH_TAKEN;
   if (p->step < w->clock) return NULL;

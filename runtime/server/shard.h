@@ -44,6 +44,8 @@ typedef struct mscrt_shard mscrt_shard;
 
 mscrt_status *mscrt_shard_new(const mscrt_shard_options *o, mscrt_shard **out_shard);
 void mscrt_shard_free(mscrt_shard *s);
+/* A status if a push is wrong. */
+mscrt_status *mscrt_shard_check(const mscrt_shard *s, const mscrt_push *p);
 /* Takes a push; nothing changes if it fails. */
 mscrt_status *mscrt_shard_push(mscrt_shard *s, const mscrt_push *p, mscrt_push_end *out_end);
 /* True if the worker may pull for its next step now; it reads the values where they lie. */
