@@ -129,6 +129,24 @@ def copied_and_saved(step, module, optimizer):
 # ---- changed between steps ----
 
 
+class Bags(nn.Module):
+    """Sums of rows of a table with sparse gradients, and a layer that stays as it is."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(40, 6, sparse=True)
+        self.layer = nn.Linear(6, 4).requires_grad_(False)
+
+    def forward(self, x):
+        return self.layer(self.table(x).sum(1))
+
+
+@use(Bags, lambda m: torch.optim.SparseAdam([m.table.weight], 0.05))
+def rows_looked_up(step, module, optimizer):
+    torch.manual_seed(1)
+    return [step(torch.randint(0, 40, (8, 3)), torch.randint(0, 4, (8,))) for _ in range(5)]
+
+
 @use(perceptron)
 def written_to(step, module, optimizer):
     told = [step(*data())]

@@ -39,10 +39,26 @@ def _adam(kind):
     return adam
 
 
-_KINDS = {torch.optim.SGD: _sgd, torch.optim.Adam: _adam("adam"), torch.optim.AdamW: _adam("adamw")}
+def _sparse_adam(group, where):
+    _refuse_switches(group, where, "maximize")
+    beta1, beta2 = group["betas"]
+    return "adam", {"lr": group["lr"], "beta1": beta1, "beta2": beta2, "eps": group["eps"], "lazy": True}
+
+
+_KINDS = {
+    torch.optim.SGD: _sgd,
+    torch.optim.Adam: _adam("adam"),
+    torch.optim.AdamW: _adam("adamw"),
+    torch.optim.SparseAdam: _sparse_adam,
+}
 _MOMENTS = {"m": "exp_avg", "v": "exp_avg_sq"}
 # What follows a parameter's name in the name of a piece of state -> PyTorch's name of it.
-STATE = {torch.optim.SGD: {"m": "momentum_buffer"}, torch.optim.Adam: _MOMENTS, torch.optim.AdamW: _MOMENTS}
+STATE = {
+    torch.optim.SGD: {"m": "momentum_buffer"},
+    torch.optim.Adam: _MOMENTS,
+    torch.optim.AdamW: _MOMENTS,
+    torch.optim.SparseAdam: _MOMENTS,
+}
 
 
 def groups(optimizer, names):
