@@ -39,11 +39,9 @@ static mscrt_status *move_all(const asking *a, struct iovec *v, int num, bool se
     }
     if (n <= 0)
       return mscrt_fail(MSCRT_PEER, "the parameter server is lost: %s", n ? strerror(errno) : "it has closed");
-    for (size_t left = (size_t)n; left;) {
-      size_t part = left < v->iov_len ? left : v->iov_len;
-      v->iov_base = (char *)v->iov_base + part, v->iov_len -= part, left -= part;
-      if (left) v++, num--;
-    }
+    size_t left = (size_t)n;
+    for (; num && left >= v->iov_len; v++, num--) left -= v->iov_len;
+    if (left) v->iov_base = (char *)v->iov_base + left, v->iov_len -= left;
   }
   return NULL;
 }
@@ -87,4 +85,23 @@ mscrt_status *mscrt_ask_pull(int fd, uint64_t row_bytes, int worker, int64_t num
   MSCRT_CHECK(move_all(&a, (struct iovec[]){span_of(out_values, (uint64_t)num * row_bytes)}, 1, false));
   *out_version = answer.step;
   return NULL;
+}
+
+static mscrt_status *ask_as_member(int fd, mscrt_server_word word, int worker, int timeout_ms, uint64_t *out_step) {
+  asking a = asking_of(fd, timeout_ms);
+  mscrt_server_head answer, question = {.magic = MSCRT_SERVER_MAGIC, .word = word, .worker = worker};
+  MSCRT_CHECK(ask_server(&a, &question, NULL, NULL, 0, &answer));
+  if (answer.word != MSCRT_ANSWER_TAKEN)
+    return mscrt_fail(MSCRT_PEER, "the parameter server answers worker %d with something else", worker);
+  *out_step = answer.step;
+  return NULL;
+}
+
+mscrt_status *mscrt_ask_leave(int fd, int worker, int timeout_ms) {
+  uint64_t step;
+  return ask_as_member(fd, MSCRT_ASK_LEAVE, worker, timeout_ms, &step);
+}
+
+mscrt_status *mscrt_ask_join(int fd, int worker, int timeout_ms, uint64_t *out_step) {
+  return ask_as_member(fd, MSCRT_ASK_JOIN, worker, timeout_ms, out_step);
 }

@@ -58,8 +58,9 @@ static void answer_word(visitor *v, mscrt_server_word word) { answer(v, word, 0,
 /* ---- frames ---- */
 
 static bool head_is_right(const mscrt_serving *o, const mscrt_server_head *h) {
-  return h->magic == MSCRT_SERVER_MAGIC && (h->word == MSCRT_ASK_PUSH || h->word == MSCRT_ASK_PULL) && h->all <= 1 &&
-         h->num >= 0 && h->num <= o->rows && (!h->all || h->num == o->rows);
+  if (h->magic != MSCRT_SERVER_MAGIC || h->word < MSCRT_ASK_PUSH || h->word > MSCRT_ASK_JOIN) return false;
+  if (h->word >= MSCRT_ASK_LEAVE) return !h->num && !h->all;
+  return h->all <= 1 && h->num >= 0 && h->num <= o->rows && (!h->all || h->num == o->rows);
 }
 
 static uint64_t frame_bytes(const mscrt_serving *o, const mscrt_server_head *h) {
@@ -67,23 +68,31 @@ static uint64_t frame_bytes(const mscrt_serving *o, const mscrt_server_head *h) 
   return sizeof *h + (uint64_t)h->num * each;
 }
 
-/* Lets the backup take a push; false: it is lost, or refuses. */
-static bool backup_takes(mscrt_serving *o, const mscrt_push *p, mscrt_push_end *out_end) {
-  mscrt_status *s = mscrt_ask_push(o->backup, o->row_bytes, p, o->backup_ms, out_end);
-  bool took = !s;
+/* A backup that did not take something is lost: it would no longer have the same. */
+static void check_backup(mscrt_serving *o, mscrt_status *s) {
+  if (!s) return;
   mscrt_status_free(s);
-  return took;
+  close(o->backup);
+  o->backup = -1;
 }
 
 static void take_push(mscrt_serving *o, visitor *v, const mscrt_push *p) {
   mscrt_push_end end = MSCRT_PUSH_TAKEN;
   mscrt_status *s = mscrt_shard_check(o->shard, p);
-  if (!s && o->backup >= 0 && !backup_takes(o, p, &end)) {
-    close(o->backup);
-    o->backup = -1;
-  }
+  if (!s && o->backup >= 0) check_backup(o, mscrt_ask_push(o->backup, o->row_bytes, p, o->backup_ms, &end));
   if (!s) s = mscrt_shard_push(o->shard, p, &end);
   answer_word(v, s ? MSCRT_ANSWER_BAD : end == MSCRT_PUSH_TAKEN ? MSCRT_ANSWER_TAKEN : MSCRT_ANSWER_EARLY);
+  mscrt_status_free(s);
+}
+
+static void take_member(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
+  uint64_t step = 0;
+  bool joins = h->word == MSCRT_ASK_JOIN;
+  mscrt_status *s = joins ? mscrt_shard_join(o->shard, h->worker, &step) : mscrt_shard_leave(o->shard, h->worker);
+  if (!s && o->backup >= 0)
+    check_backup(o, joins ? mscrt_ask_join(o->backup, h->worker, o->backup_ms, &step)
+                          : mscrt_ask_leave(o->backup, h->worker, o->backup_ms));
+  answer(v, s ? MSCRT_ANSWER_BAD : MSCRT_ANSWER_TAKEN, step, 0, NULL, NULL, 0);
   mscrt_status_free(s);
 }
 
@@ -103,6 +112,10 @@ static void take_frame(mscrt_serving *o, visitor *v) {
   const int64_t *rows = h->all ? NULL : (const void *)(h + 1);
   if (h->word == MSCRT_ASK_PULL) {
     take_pull(o, v, h, rows);
+    return;
+  }
+  if (h->word != MSCRT_ASK_PUSH) {
+    take_member(o, v, h);
     return;
   }
   const void *gradient = v->in + sizeof *h + (rows ? (uint64_t)h->num * sizeof *rows : 0);

@@ -8,6 +8,8 @@
 typedef enum {
   MSCRT_ASK_PUSH = 1, /* followed by the numbers of rows, unless all, and their gradients */
   MSCRT_ASK_PULL,     /* followed by the numbers of rows, unless all; answered when the worker may pull */
+  MSCRT_ASK_LEAVE,
+  MSCRT_ASK_JOIN,
   MSCRT_ANSWER_TAKEN,
   MSCRT_ANSWER_EARLY,
   MSCRT_ANSWER_VALUES, /* followed by them */
@@ -20,7 +22,7 @@ typedef struct {
   uint32_t magic, word;
   int32_t worker;
   uint32_t all;  /* rows: 1, or 0 */
-  uint64_t step; /* of a push; of an answer with values: the version of the shard */
+  uint64_t step; /* of a push; of an answer with values: the version of the shard; to a worker that joins: its next */
   int64_t num;   /* of rows */
 } mscrt_server_head;
 
@@ -43,5 +45,8 @@ mscrt_status *mscrt_ask_push(int fd, uint64_t row_bytes, const mscrt_push *p, in
 /* rows NULL: all, which are `num`. */
 mscrt_status *mscrt_ask_pull(int fd, uint64_t row_bytes, int worker, int64_t num, const int64_t *rows, int timeout_ms,
                              void *out_values, uint64_t *out_version);
+/* See mscrt_shard_leave and mscrt_shard_join; both may be asked again, here or of the backup. */
+mscrt_status *mscrt_ask_leave(int fd, int worker, int timeout_ms);
+mscrt_status *mscrt_ask_join(int fd, int worker, int timeout_ms, uint64_t *out_step);
 
 #endif

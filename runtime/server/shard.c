@@ -209,7 +209,7 @@ mscrt_status *mscrt_shard_push(mscrt_shard *s, const mscrt_push *p, mscrt_push_e
 /* ---- members ---- */
 
 mscrt_status *mscrt_shard_leave(mscrt_shard *s, int worker) {
-  if (worker < 0 || worker >= s->o.workers || !s->worker[worker].member)
+  if (worker < 0 || worker >= s->o.workers)
     return mscrt_fail(MSCRT_ARGUMENT, "worker %d leaves, which is none of this job", worker);
   s->worker[worker].member = false;
   if (s->o.sync) end_step(s);
@@ -217,12 +217,11 @@ mscrt_status *mscrt_shard_leave(mscrt_shard *s, int worker) {
 }
 
 mscrt_status *mscrt_shard_join(mscrt_shard *s, int worker, uint64_t *out_step) {
-  if (worker < 0 || worker >= s->o.workers || s->worker[worker].member)
-    return mscrt_fail(MSCRT_ARGUMENT, "worker %d cannot join: it is %s", worker,
-                      worker < 0 || worker >= s->o.workers ? "not of this job" : "there");
+  if (worker < 0 || worker >= s->o.workers)
+    return mscrt_fail(MSCRT_ARGUMENT, "worker %d joins, and there is room for %d", worker, s->o.workers);
   shard_worker *w = &s->worker[worker];
   uint64_t least = s->o.sync ? s->version : smallest_clock(s, w->clock);
-  if (w->clock < least) w->clock = least;
+  if (!w->member && w->clock < least) w->clock = least;
   w->member = true;
   *out_step = w->clock;
   return NULL;

@@ -52,7 +52,7 @@ mscrt_status *mscrt_shard_push(mscrt_shard *s, const mscrt_push *p, mscrt_push_e
 bool mscrt_shard_may_pull(const mscrt_shard *s, int worker);
 uint64_t mscrt_shard_version(const mscrt_shard *s); /* number of updates so far */
 /* A worker leaves: nobody waits for it any more, and what it has pushed counts.  It joins: its next step is the
- * first that the others have not all run, or the one after its last. */
+ * first that the others have not all run, or the one after its last.  Who leaves or joins again changes nothing. */
 mscrt_status *mscrt_shard_leave(mscrt_shard *s, int worker);
 mscrt_status *mscrt_shard_join(mscrt_shard *s, int worker, uint64_t *out_step);
 

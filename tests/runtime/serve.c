@@ -163,6 +163,43 @@ static void a_killed_server_loses_nothing(void **state) {
   assert_true(longest < 2000000000);
 }
 
+/* ---- workers leave and join ---- */
+
+static void workers_leave_and_join(void **state) {
+  (void)state;
+  mscrt_shard_options o = {.dtype = MSCRT_F32, .rows = 1, .columns = 1, .workers = 3, .sync = true};
+  server s[2];
+  int fd[2];
+  float value;
+  uint64_t version, step = 9;
+  mscrt_push_end end;
+  s[1] = start_server(NULL, o);
+  s[0] = start_server(&s[1], o);
+  fd[0] = dial(s[0].address);
+  for (int w = 0; w < 2; w++)
+    expect_ok(mscrt_ask_push(fd[0], 4, &(mscrt_push){.worker = w, .num = 1, .gradient = &(float){1}}, PATIENCE_MS,
+                             &end));
+  expect_ok(mscrt_ask_leave(fd[0], 2, PATIENCE_MS));
+  expect_ok(mscrt_ask_pull(fd[0], 4, 0, 1, NULL, PATIENCE_MS, &value, &version));
+  assert_true(value == 2 && version == 1);
+  kill(s[0].pid, SIGKILL);
+  assert_true(WIFSIGNALED(end_server(&s[0])));
+  fd[1] = dial(s[1].address);
+  expect_ok(mscrt_ask_leave(fd[1], 2, PATIENCE_MS));
+  expect_ok(mscrt_ask_pull(fd[1], 4, 1, 1, NULL, PATIENCE_MS, &value, &version));
+  assert_true(value == 2 && version == 1);
+  for (int i = 0; i < 2; i++) expect_ok(mscrt_ask_join(fd[1], 2, PATIENCE_MS, &step));
+  assert_int_equal(step, 1);
+  for (int w = 0; w < 3; w++)
+    expect_ok(mscrt_ask_push(fd[1], 4, &(mscrt_push){.worker = w, .step = 1, .num = 1, .gradient = &(float){1}},
+                             PATIENCE_MS, &end));
+  expect_ok(mscrt_ask_pull(fd[1], 4, 2, 1, NULL, PATIENCE_MS, &value, &version));
+  assert_true(value == 5 && version == 2);
+  expect_text(mscrt_ask_join(fd[1], 3, PATIENCE_MS, &step), MSCRT_ARGUMENT, "refuses what worker 3 asks");
+  close(fd[0]), close(fd[1]);
+  assert_int_equal(end_server(&s[1]), 0);
+}
+
 /* ---- wrong frames ---- */
 
 static void wrong_frames_end_their_connection(void **state) {
@@ -289,6 +326,7 @@ static void print_rates(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_killed_server_loses_nothing),
+      cmocka_unit_test(workers_leave_and_join),
       cmocka_unit_test(wrong_frames_end_their_connection),
   };
   const struct CMUnitTest rates[] = {cmocka_unit_test(print_rates)};
