@@ -71,6 +71,7 @@ static uint64_t frame_bytes(const mscrt_serving *o, const mscrt_server_head *h) 
 /* A backup that did not take something is lost: it would no longer have the same. */
 static void check_backup(mscrt_serving *o, mscrt_status *s) {
   if (!s) return;
+  if (o->alone) o->alone(o->alone_user, mscrt_status_text(s));
   mscrt_status_free(s);
   close(o->backup);
   o->backup = -1;

@@ -35,6 +35,9 @@ typedef struct {
   int stop;           /* readable when it must end; the caller's */
   int backup;         /* connection to a server of the same shard, as a worker has; -1: none; closed when lost */
   int backup_ms;      /* a backup that does not answer for so long is lost */
+  /* The backup is lost, so that what is acknowledged from now on lies here only; NULL: nobody is told. */
+  void (*alone)(void *user, const char *why);
+  void *alone_user;
 } mscrt_serving;
 
 /* Serves until `stop` is readable.  Wrong frames end their connection, and no other. */

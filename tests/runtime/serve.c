@@ -42,10 +42,21 @@ static int dial(const char *address) {
   return fd;
 }
 
+static struct {
+  _Atomic int alone;
+  char why[128];
+} *told; /* shared with the servers */
+
+static void tell_alone(void *user, const char *why) {
+  (void)user;
+  snprintf(told->why, sizeof told->why, "%s", why);
+  told->alone++;
+}
+
 static mscrt_status *serve_shard(const char *address, const char *backup, int stop, mscrt_shard_options o) {
   mscrt_address at;
   mscrt_serving s = {.rows = o.rows, .row_bytes = (uint64_t)o.columns * 4, .stop = stop, .backup = -1,
-                     .backup_ms = PATIENCE_MS};
+                     .backup_ms = PATIENCE_MS, .alone = tell_alone};
   MSCRT_CHECK(mscrt_allocate(&o.values, (size_t)o.rows, s.row_bytes));
   o.update = add, o.user = &o.columns, s.values = o.values;
   MSCRT_CHECK(mscrt_shard_new(&o, &s.shard));
@@ -161,6 +172,32 @@ static void a_killed_server_loses_nothing(void **state) {
   }
   print_message("%d servers killed; the longest a worker waited: %.1f ms\n", kills, (double)longest * 1e-6);
   assert_true(longest < 2000000000);
+}
+
+static void a_server_says_that_it_is_alone(void **state) {
+  (void)state;
+  mscrt_shard_options o = {.dtype = MSCRT_F32, .rows = 1, .columns = 1, .workers = 1, .staleness = MSCRT_NO_BOUND};
+  server s[2];
+  float value;
+  uint64_t version;
+  mscrt_push_end end;
+  s[1] = start_server(NULL, o);
+  s[0] = start_server(&s[1], o);
+  int fd = dial(s[0].address);
+  told->alone = 0;
+  for (uint64_t step = 0; step < 6; step++) {
+    if (step == 3) {
+      kill(s[1].pid, SIGKILL);
+      assert_true(WIFSIGNALED(end_server(&s[1])));
+    }
+    expect_ok(mscrt_ask_push(fd, 4, &(mscrt_push){.step = step, .num = 1, .gradient = &(float){1}}, PATIENCE_MS, &end));
+    assert_int_equal(told->alone, step >= 3);
+  }
+  assert_non_null(strstr(told->why, "the parameter server is lost"));
+  expect_ok(mscrt_ask_pull(fd, 4, 0, 1, NULL, PATIENCE_MS, &value, &version));
+  assert_true(value == 6 && version == 6);
+  close(fd);
+  assert_int_equal(end_server(&s[0]), 0);
 }
 
 /* ---- workers leave and join ---- */
@@ -324,8 +361,11 @@ static void print_rates(void **state) {
 }
 
 int main(int argc, char **argv) {
+  told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (told == MAP_FAILED) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_killed_server_loses_nothing),
+      cmocka_unit_test(a_server_says_that_it_is_alone),
       cmocka_unit_test(workers_leave_and_join),
       cmocka_unit_test(wrong_frames_end_their_connection),
   };
