@@ -411,6 +411,17 @@ def gradients_of_norms(called, _):
     return [loss, *torch.autograd.grad(loss, inputs)]
 
 
+def gelus(x):
+    return [nn.functional.gelu(x * 9), nn.functional.gelu(x * 9, approximate="tanh")]
+
+
+@use(lambda: gelus)
+def gradients_of_gelus(called, _):
+    inputs = [torch.linspace(-1, 1, 301).repeat(2).to(t).requires_grad_() for t in (torch.float32, torch.float64)]
+    losses = [sum((y * torch.linspace(-1, 2, y.numel())).sum() for y in called(x)) for x in inputs]
+    return [*losses, *(torch.autograd.grad(loss, x)[0] for loss, x in zip(losses, inputs))]
+
+
 # ---- sizes, types, values ----
 
 

@@ -3,6 +3,7 @@ calls without a row are translated by PyTorch's own decomposition of them; what 
 """
 
 import contextlib
+import functools
 import operator
 import os
 import re
@@ -296,11 +297,19 @@ def _without_onednn():
         torch._C._set_mkldnn_enabled(before)
 
 
+@functools.cache
+def _core_decompositions():
+    """PyTorch's way to its core operations.  The public table looks at all of PyTorch's operators; those that it adds
+    can be asked how they decompose."""
+    own = getattr(torch._decomp, "_core_aten_decompositions_post_autograd", torch._decomp.core_aten_decompositions)
+    return own()
+
+
 def _decomposition(target):
     """A Python function that computes what the op does with other ones."""
     if not isinstance(target, torch._ops.OpOverload):
         return None
-    table = torch._decomp.core_aten_decompositions()
+    table = _core_decompositions()
     if target in table:
         return table[target]
     if target._can_decompose():

@@ -84,6 +84,27 @@ def tanh_backward(c, dy, y):
     return c.t(c.g.mul(dy, c.g.sub(c.t(1.0, y.dtype), c.g.mul(y, y))))
 
 
+@row("gelu_backward")
+def gelu_backward(c, dy, x, approximate="none"):
+    dy, x = _wide(c, dy, x)
+    g = c.g
+
+    def number(v):
+        return c.t(v, x.dtype)
+
+    half, squares = number(0.5), g.mul(x, x)
+    if approximate == "none":
+        below = g.mul(half, g.add(g.erf(g.mul(x, number(math.sqrt(0.5)))), number(1.0)))
+        density = g.mul(g.exp(g.mul(squares, number(-0.5))), number(1 / math.sqrt(2 * math.pi)))
+        return c.t(g.mul(dy, g.add(below, g.mul(x, density))))
+    factor, cubic = math.sqrt(2 / math.pi), 0.044715
+    inner = g.mul(x, g.add(number(factor), g.mul(squares, number(factor * cubic))))
+    t = g.tanh(inner)
+    slope = g.add(number(factor), g.mul(squares, number(3 * factor * cubic)))
+    steep = g.mul(g.mul(x, slope), g.sub(number(1.0), g.mul(t, t)))
+    return c.t(g.mul(dy, g.mul(half, g.add(g.add(number(1.0), t), steep))))
+
+
 @row("sigmoid_backward")
 def sigmoid_backward(c, dy, y):
     dy, y = _wide(c, dy, y)
