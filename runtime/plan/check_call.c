@@ -51,6 +51,9 @@ static mscrt_status *check_builtin(plan_call c, plan_kernel k, uint32_t num) {
   int64_t dims[MSC_MOST_BUILTIN_DIMS] = {0};
   uint32_t num_dims = plan_call_dims_num(c);
   if (!plan_kernel_builtin(k)) return NULL;
+  uint32_t scalars = plan_kernel_builtin(k) == MSC_BUILTIN_LAZY ? MSC_LAZY_SCALARS : 0;
+  if (plan_call_scalars_num(c) != scalars)
+    return bad_call("%u scalars for kernel %s, which reads %u", plan_call_scalars_num(c), plan_kernel_name(k), scalars);
   for (uint32_t i = 0; i < num && i < MSC_MOST_BUILTIN_BUFFERS; i++) bytes[i] = plan_call_buffers(c, i).bytes;
   for (uint32_t i = 0; i < num_dims && i < MSC_MOST_BUILTIN_DIMS; i++) dims[i] = plan_call_dims(c, i);
   if (mscrt_builtin_fits(plan_kernel_builtin(k), num, bytes, num_dims, dims, plan_call_extent(c))) return NULL;
