@@ -48,6 +48,21 @@ bool hlo_build_cbrt(hlo_node *n) {
   return hlo_set(n, times(n->b, unary(n->b, OP_sign, x), root));
 }
 
+bool hlo_build_not(hlo_node *n) {
+  if (n->op->num_in != 1) return hlo_refuse(n, "takes one operand");
+  return hlo_set(n, unary(n->b, n->in[0]->type->dtype == MSC_I1 ? OP_logical_not : OP_bitwise_not, n->in[0]));
+}
+
+/* Zeros come in from above: as of the unsigned number of the same bits. */
+bool hlo_build_shift_right_logical(hlo_node *n) {
+  static const msc_dtype unsigned_of[MSC_NUM_DTYPES] = {
+      [MSC_I8] = MSC_U8, [MSC_I16] = MSC_U16, [MSC_I32] = MSC_U32, [MSC_I64] = MSC_U64};
+  if (n->op->num_in != 2) return hlo_refuse(n, "takes two operands");
+  msc_dtype own = n->in[0]->type->dtype, bits = unsigned_of[own] ? unsigned_of[own] : own;
+  msc_value *y = binary(n->b, OP_shift_right, cast(n->b, n->in[0], bits), cast(n->b, n->in[1], bits));
+  return hlo_set(n, cast(n->b, y, own));
+}
+
 /* Halves go away from zero. */
 bool hlo_build_round_away(hlo_node *n) {
   if (n->op->num_in != 1) return hlo_refuse(n, "takes one operand");

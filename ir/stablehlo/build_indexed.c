@@ -3,21 +3,16 @@
 
 #include "ir/stablehlo/hlo.h"
 
-typedef struct {
-  int num;
-  int64_t v[MSC_MAX_RANK];
-} dims;
-
-static bool has(const dims *d, int64_t v) {
+static bool has(const hlo_dims *d, int64_t v) {
   for (int i = 0; i < d->num; i++)
     if (d->v[i] == v) return true;
   return false;
 }
 
 /* A member of the attribute dimension_numbers, or of its name in another op; absent: none. */
-static bool read_dims(hlo_node *n, const char *dict_name, const char *name, dims *out) {
+static bool read_dims(hlo_node *n, const char *dict_name, const char *name, hlo_dims *out) {
   const hlo_value *dict = hlo_attr(n, dict_name);
-  *out = (dims){0};
+  *out = (hlo_dims){0};
   for (size_t i = 0; dict && i < dict->num; i++)
     if (!strcmp(dict->item[i].name, name)) out->num = hlo_ints_of(&dict->item[i], out->v, MSC_MAX_RANK);
   bool ok = out->num >= 0;
@@ -25,7 +20,7 @@ static bool read_dims(hlo_node *n, const char *dict_name, const char *name, dims
   return ok || hlo_refuse(n, "%s is no list of dimensions", name);
 }
 
-static bool are_below(const dims *d, int rank) {
+static bool are_below(const hlo_dims *d, int rank) {
   for (int i = 0; i < d->num; i++)
     if (d->v[i] >= rank) return false;
   return true;
@@ -36,9 +31,13 @@ static msc_value *clamped(hlo_node *n, msc_value *k, int64_t last) {
   return binary(n->b, OP_min, binary(n->b, OP_max, k, number(n->b, k, 0)), number(n->b, k, (double)last));
 }
 
-static bool is_index(hlo_node *n, const msc_value *k) {
-  msc_dtype d = k->type->dtype;
-  return d == MSC_I32 || d == MSC_I64 || hlo_refuse(n, "numbers of places must be i32 or i64");
+/* Numbers of places are i32 or i64 here: narrower ones become i32, unsigned ones i64. */
+static bool widen_index(hlo_node *n, msc_value **k) {
+  msc_dtype d = (*k)->type->dtype;
+  msc_dtype_class class = msc_dtype_class_of(d);
+  if (class != MSC_CLASS_INT && class != MSC_CLASS_UINT) return hlo_refuse(n, "numbers of places must be integers");
+  if (d != MSC_I32 && d != MSC_I64) *k = cast(n->b, *k, msc_dtype_bytes(d) < 4 ? MSC_I32 : MSC_I64);
+  return *k != NULL;
 }
 
 /* The indices without the dimension in which the numbers of one place stand, of which there is one. */
@@ -53,12 +52,12 @@ static msc_value *flat_indices(hlo_node *n, msc_value *k, int64_t vector) {
 /* ---- gather ---- */
 
 typedef struct {
-  dims offset, collapsed, map, batch, k_batch, sizes;
+  hlo_dims offset, collapsed, map, batch, k_batch, sizes;
   int64_t vector;
 } gathering;
 
 static bool read_gathering(hlo_node *n, gathering *g) {
-  dims vector;
+  hlo_dims vector;
   const char *dict = "dimension_numbers";
   MSC_TRY(read_dims(n, dict, "offset_dims", &g->offset) && read_dims(n, dict, "collapsed_slice_dims", &g->collapsed) &&
           read_dims(n, dict, "start_index_map", &g->map) && read_dims(n, dict, "operand_batching_dims", &g->batch) &&
@@ -116,80 +115,97 @@ static bool gather_along(hlo_node *n, const gathering *g, int64_t axis, msc_valu
   return y && hlo_set(n, reshape(n->b, y, n->op->out_type[0]->rank, n->op->out_type[0]->dim));
 }
 
-/* Elements, or whole rows of the dimensions behind, at places of several numbers. */
-static bool gather_places(hlo_node *n, const gathering *g) {
-  msc_value *k = n->in[1], *part[MSC_MAX_RANK];
-  int rank = k->type->rank, num = g->map.num;
-  for (int i = 0; i < num; i++)
-    if (g->map.v[i] != i) return hlo_refuse(n, "numbers of places that are not of the first dimensions are not read");
-  if (g->vector != rank - 1 || !rank) return hlo_refuse(n, "numbers of a place that do not stand last are not read");
-  for (int i = 0; i < num; i++) part[i] = clamped(n, part_of(n->b, k, rank - 1, i, i + 1), n->in[0]->type->dim[i] - 1);
-  k = joined(n->b, rank - 1, (size_t)num, part);
-  for (int i = 0; i < g->offset.num; i++)
-    if (g->offset.v[i] != rank - 1 + i) return hlo_refuse(n, "rows that do not stand last are not read");
-  return k && hlo_set(n, msc_build(n->b, OP_gather_nd, 2, (msc_value *[]){n->in[0], k}));
+/* Any gather: every element of the result has the number of an element of the operand, row by row. */
+static bool gather_windows(hlo_node *n, const gathering *g) {
+  const msc_type *t = n->in[0]->type;
+  const hlo_places places = {g->offset, g->collapsed, g->map, g->batch, g->k_batch, g->sizes, g->vector};
+  msc_value *k = hlo_linear_places(n, &places, t, n->in[1], n->op->out_type[0], NULL);
+  return k && hlo_set(n, gather(n->b, reshape(n->b, n->in[0], 1, (int64_t[]){msc_type_elems(t)}), k, 0));
 }
 
 bool hlo_build_gather(hlo_node *n) {
   gathering g;
-  if (n->op->num_in != 2) return hlo_refuse(n, "takes two operands");
-  MSC_TRY(is_index(n, n->in[1]) && read_gathering(n, &g));
+  if (n->op->num_in != 2 || n->op->num_out != 1) return hlo_refuse(n, "takes two operands");
+  MSC_TRY(widen_index(n, &n->in[1]) && read_gathering(n, &g));
   const msc_type *t = n->in[0]->type;
-  for (int d = 0; d < t->rank; d++) {
-    bool one = has(&g.collapsed, d) || has(&g.batch, d);
-    if (g.sizes.v[d] != (one ? 1 : t->dim[d])) return hlo_refuse(n, "parts of dimension %d are not read", d);
-  }
-  bool single = g.map.num == 1 && g.collapsed.num == 1 && g.collapsed.v[0] == g.map.v[0];
-  if (!single) {
-    bool places = !g.batch.num && g.map.num == g.collapsed.num && g.map.num > 1;
-    return places ? gather_places(n, &g) : hlo_refuse(n, "such a gather is not read");
-  }
+  bool rows = g.map.num == 1 && g.collapsed.num == 1 && g.collapsed.v[0] == g.map.v[0];
+  for (int d = 0; d < t->rank; d++) rows &= g.sizes.v[d] == (has(&g.collapsed, d) || has(&g.batch, d) ? 1 : t->dim[d]);
+  if (!rows || (g.batch.num && g.batch.num != t->rank - 1)) return gather_windows(n, &g);
   int64_t axis = g.map.v[0];
   msc_value *k = g.vector < n->in[1]->type->rank ? flat_indices(n, n->in[1], g.vector) : n->in[1];
   k = k ? clamped(n, k, t->dim[axis] - 1) : NULL;
   if (!k) return false;
-  if (!g.batch.num) return gather_rows(n, &g, axis, k);
-  return g.batch.num == t->rank - 1 ? gather_along(n, &g, axis, k) : hlo_refuse(n, "such a gather is not read");
+  return g.batch.num ? gather_along(n, &g, axis, k) : gather_rows(n, &g, axis, k);
 }
 
 /* ---- scatter ---- */
 
-/* Adds elements, or whole rows of the dimensions behind, at places of several numbers. */
-static bool add_places(hlo_node *n, const dims *inserted, const dims *map, const dims *window, int64_t vector) {
-  const msc_type *x = n->in[0]->type, *k = n->in[1]->type;
-  bool fits = vector == k->rank - 1 && inserted->num == map->num && window->num == x->rank - map->num;
-  for (int i = 0; fits && i < map->num; i++) fits = map->v[i] == i && inserted->v[i] == i;
-  for (int i = 0; fits && i < window->num; i++) fits = window->v[i] == k->rank - 1 + i;
-  if (!fits) return hlo_refuse(n, "such a scatter is not read");
-  msc_attr shape = msc_named(n->ctx, "shape", msc_ints(n->ctx, (size_t)x->rank, x->dim));
-  return hlo_set(n, plus(n->b, n->in[0], with_attrs(n->b, OP_scatter_nd_add, 2, n->in + 1, 1, &shape)));
+/* Updates of windows that do not lie inside change nothing: they are zeros, or go to an element behind the others. */
+static msc_value *add_windows(hlo_node *n, msc_value *k, msc_value *inside) {
+  const msc_type *t = n->in[0]->type;
+  msc_attr rows = msc_named(n->ctx, "rows", msc_int(msc_type_elems(t)));
+  msc_value *update = n->in[2];
+  if (inside) update = choose(n->b, inside, update, number(n->b, update, 0));
+  msc_value *sum = update ? with_attrs(n->b, OP_scatter_add, 2, (msc_value *[]){k, update}, 1, &rows) : NULL;
+  return sum ? plus(n->b, n->in[0], reshape(n->b, sum, t->rank, t->dim)) : NULL;
 }
 
-/* Rows of the first dimension, to which updates are added, or that they replace.  A number outside is an error when
- * the plan runs. */
+static msc_value *replace_windows(hlo_node *n, msc_value *k, msc_value *inside) {
+  const msc_type *t = n->in[0]->type;
+  int64_t all = msc_type_elems(t), num = msc_type_elems(k->type);
+  msc_value *x = reshape(n->b, n->in[0], 1, &all);
+  if (inside) {
+    msc_value *both[] = {x, reshape(n->b, number(n->b, x, 0), 1, (int64_t[]){1})};
+    x = joined(n->b, 0, 2, both);
+    k = choose(n->b, inside, k, number(n->b, k, (double)all));
+  }
+  msc_value *in[] = {x, k ? reshape(n->b, k, 1, &num) : NULL, reshape(n->b, n->in[2], 1, &num)};
+  x = in[0] && in[1] && in[2] ? msc_build(n->b, OP_scatter_update, 3, in) : NULL;
+  if (x && inside) x = part_of(n->b, x, 0, 0, all);
+  return x ? reshape(n->b, x, t->rank, t->dim) : NULL;
+}
+
+/* Whether whole rows of the first dimension are updated, one after the other: what look-ups have as their gradient. */
+static bool are_rows(const hlo_places *p, int64_t k_rank, const msc_type *x, const msc_type *update) {
+  bool rows = p->map.num == 1 && !p->map.v[0] && p->single.num == 1 && !p->single.v[0] && !p->batch.num;
+  for (int i = 0; rows && i < p->window.num; i++)
+    rows = p->window.v[i] == k_rank + i && update->dim[k_rank + i] == x->dim[1 + i];
+  return rows && p->window.num == x->rank - 1;
+}
+
+/* Adds updates to windows of the operand, or puts them in their place.  Of rows a number outside is an error when the
+ * plan runs, as of look-ups. */
 bool hlo_build_scatter(hlo_node *n) {
-  dims window, inserted, map, batch, vector;
+  hlo_places p = {0};
+  hlo_dims vector;
   const char *dict = "scatter_dimension_numbers";
   msc_op_kind between;
-  if (n->op->num_in != 3 || n->op->num_regions != 1) return hlo_refuse(n, "takes three operands");
-  MSC_TRY(is_index(n, n->in[1]) && read_dims(n, dict, "update_window_dims", &window) &&
-          read_dims(n, dict, "inserted_window_dims", &inserted) &&
-          read_dims(n, dict, "scatter_dims_to_operand_dims", &map) &&
-          read_dims(n, dict, "input_batching_dims", &batch) && read_dims(n, dict, "index_vector_dim", &vector));
+  msc_value *inside = NULL;
+  if (n->op->num_in != 3 || n->op->num_out != 1 || n->op->num_regions != 1)
+    return hlo_refuse(n, "takes three operands");
+  MSC_TRY(widen_index(n, &n->in[1]) && read_dims(n, dict, "update_window_dims", &p.window) &&
+          read_dims(n, dict, "inserted_window_dims", &p.single) &&
+          read_dims(n, dict, "scatter_dims_to_operand_dims", &p.map) &&
+          read_dims(n, dict, "input_batching_dims", &p.batch) &&
+          read_dims(n, dict, "scatter_indices_batching_dims", &p.k_batch) &&
+          read_dims(n, dict, "index_vector_dim", &vector));
   const hlo_region *body = &n->op->region[0];
+  const msc_type *x = n->in[0]->type, *update = n->in[2]->type;
   bool replaces =
       body->num_ops == 1 && body->num_args == 2 && body->op[0].num_in == 1 && !strcmp(body->op[0].in[0], body->arg[1]);
   bool adds = !replaces && hlo_reducer(body, &between) && between == OP_add;
-  int64_t at = vector.num ? vector.v[0] : 0;
-  if (adds && map.num > 1) return add_places(n, &inserted, &map, &window, at);
-  msc_value *k = at < n->in[1]->type->rank ? flat_indices(n, n->in[1], at) : n->in[1];
-  if (!(adds || replaces) || map.num != 1 || map.v[0] || inserted.num != 1 || inserted.v[0] || batch.num || !k)
-    return hlo_refuse(n, "only rows of the first dimension are added to, or replaced");
-  for (int i = 0; i < window.num; i++)
-    if (window.v[i] != k->type->rank + i) return hlo_refuse(n, "rows of updates that do not stand last are not read");
-  if (replaces) return hlo_set(n, msc_build(n->b, OP_scatter_update, 3, (msc_value *[]){n->in[0], k, n->in[2]}));
-  msc_attr rows = msc_named(n->ctx, "rows", msc_int(n->in[0]->type->dim[0]));
-  return hlo_set(n, plus(n->b, n->in[0], with_attrs(n->b, OP_scatter_add, 2, (msc_value *[]){k, n->in[2]}, 1, &rows)));
+  if (!adds && !replaces) return hlo_refuse(n, "updates are read that are added, or that replace what was there");
+  p.vector = vector.num ? vector.v[0] : 0;
+  bool flat = p.vector >= n->in[1]->type->rank || n->in[1]->type->dim[p.vector] == 1;
+  msc_value *k = flat && p.vector < n->in[1]->type->rank ? flat_indices(n, n->in[1], p.vector) : n->in[1];
+  if (flat && k && are_rows(&p, k->type->rank, x, update)) {
+    if (replaces) return hlo_set(n, msc_build(n->b, OP_scatter_update, 3, (msc_value *[]){n->in[0], k, n->in[2]}));
+    msc_attr rows = msc_named(n->ctx, "rows", msc_int(x->dim[0]));
+    msc_value *sum = with_attrs(n->b, OP_scatter_add, 2, (msc_value *[]){k, n->in[2]}, 1, &rows);
+    return hlo_set(n, plus(n->b, n->in[0], sum));
+  }
+  k = hlo_linear_places(n, &p, x, n->in[1], update, &inside);
+  return k && hlo_set(n, adds ? add_windows(n, k, inside) : replace_windows(n, k, inside));
 }
 
 /* ---- slices at places that are known later ---- */
@@ -203,7 +219,7 @@ static msc_value *numbers_from(hlo_node *n, msc_value *start, int64_t size, int6
 static bool starts_fit(hlo_node *n, size_t first, int rank) {
   if (n->op->num_in != first + (size_t)rank) return hlo_refuse(n, "needs a start for each dimension");
   for (size_t i = first; i < n->op->num_in; i++) {
-    MSC_TRY(is_index(n, n->in[i]));
+    MSC_TRY(widen_index(n, &n->in[i]));
     if (n->in[i]->type->rank) return hlo_refuse(n, "a start is one number");
   }
   return true;

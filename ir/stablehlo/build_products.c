@@ -63,16 +63,18 @@ bool hlo_build_dot_general(hlo_node *n) {
 /* ---- convolution ---- */
 
 /* Where n, c, h, w of an operand are. */
-static bool read_order(hlo_node *n, const hlo_value *list, const char *first, const char *second, int64_t perm[4]) {
-  if (!list || list->kind != HLO_LIST || list->num != 4) return hlo_refuse(n, "has not two dimensions of space");
-  for (int k = 0; k < 4; k++) perm[k] = -1;
-  for (int d = 0; d < 4; d++) {
+static bool read_order(hlo_node *n, const hlo_value *list, int rank, const char *first, const char *second,
+                       int64_t perm[4]) {
+  if (list->kind != HLO_LIST || (int)list->num != rank)
+    return hlo_refuse(n, "dim_numbers are not as many as dimensions");
+  for (int k = 0; k < rank; k++) perm[k] = -1;
+  for (int d = 0; d < rank; d++) {
     const hlo_value *v = &list->item[d];
-    if (v->kind == HLO_INT && (v->i == 0 || v->i == 1)) perm[2 + v->i] = d;
+    if (v->kind == HLO_INT && v->i >= 0 && v->i < rank - 2) perm[2 + v->i] = d;
     else if (v->s && !strcmp(v->s, first)) perm[0] = d;
     else if (v->s && !strcmp(v->s, second)) perm[1] = d;
   }
-  for (int k = 0; k < 4; k++)
+  for (int k = 0; k < rank; k++)
     if (perm[k] < 0) return hlo_refuse(n, "dim_numbers are not understood");
   return true;
 }
@@ -83,24 +85,27 @@ static const hlo_value *member(const hlo_value *dict, const char *name) {
   return NULL;
 }
 
-/* Two numbers of window = {...}, or of the attribute of the generic form; `absent` if neither says. */
-static bool two_of(hlo_node *n, const char *pretty, const char *generic, int64_t absent, int64_t out[2]) {
+/* The numbers of window = {...}, or of the attribute of the generic form, for the last `space` of two dimensions;
+ * `absent` where nothing is said. */
+static bool two_of(hlo_node *n, int space, const char *pretty, const char *generic, int64_t absent, int64_t out[2]) {
   const hlo_value *v = member(hlo_attr(n, "window"), pretty);
   if (!v) v = hlo_attr(n, generic);
   out[0] = out[1] = absent;
-  return !v || hlo_ints_of(v, out, 2) == 2 || hlo_refuse(n, "'%s' is not two numbers", pretty);
+  return !v || hlo_ints_of(v, out + 2 - space, space) == space ||
+         hlo_refuse(n, "'%s' is not %d numbers", pretty, space);
 }
 
 /* padding [[top, bottom], [left, right]] as ours: top, bottom, left, right. */
-static bool read_padding(hlo_node *n, int64_t out[4]) {
+static bool read_padding(hlo_node *n, int space, int64_t out[4]) {
   const hlo_value *v = member(hlo_attr(n, "window"), "pad");
+  int64_t *own = out + 4 - 2 * space;
   if (!v) v = hlo_attr(n, "padding");
   memset(out, 0, 4 * sizeof *out);
   if (!v) return true;
-  if (v->kind == HLO_DENSE) return hlo_ints_of(v, out, 4) == 4 || hlo_refuse(n, "padding is not four numbers");
-  bool ok = v->kind == HLO_LIST && v->num == 2;
-  for (int i = 0; ok && i < 2; i++) ok = hlo_ints_of(&v->item[i], out + 2 * i, 2) == 2;
-  return ok || hlo_refuse(n, "padding is not two pairs");
+  bool ok =
+      v->kind == HLO_DENSE ? hlo_ints_of(v, own, 2 * space) == 2 * space : v->kind == HLO_LIST && (int)v->num == space;
+  for (int i = 0; ok && v->kind == HLO_LIST && i < space; i++) ok = hlo_ints_of(&v->item[i], own + 2 * i, 2) == 2;
+  return ok || hlo_refuse(n, "padding is not %d pairs", space);
 }
 
 typedef struct {
@@ -108,13 +113,13 @@ typedef struct {
   int64_t groups;
 } window;
 
-static bool read_window(hlo_node *n, window *w) {
+static bool read_window(hlo_node *n, int space, window *w) {
   int64_t reverse[2], batch_groups = 1;
   w->groups = 1;
-  MSC_TRY(two_of(n, "stride", "window_strides", 1, w->stride) &&
-          two_of(n, "lhs_dilate", "lhs_dilation", 1, w->x_dilation) &&
-          two_of(n, "rhs_dilate", "rhs_dilation", 1, w->dilation) &&
-          two_of(n, "reverse", "window_reversal", 0, reverse) && read_padding(n, w->padding));
+  MSC_TRY(two_of(n, space, "stride", "window_strides", 1, w->stride) &&
+          two_of(n, space, "lhs_dilate", "lhs_dilation", 1, w->x_dilation) &&
+          two_of(n, space, "rhs_dilate", "rhs_dilation", 1, w->dilation) &&
+          two_of(n, space, "reverse", "window_reversal", 0, reverse) && read_padding(n, space, w->padding));
   MSC_TRY(hlo_ints(n, "feature_group_count", &w->groups, 1) >= 0 &&
           hlo_ints(n, "batch_group_count", &batch_groups, 1) >= 0);
   if (reverse[0] || reverse[1]) return hlo_refuse(n, "reversed windows are not read");
@@ -122,8 +127,15 @@ static bool read_window(hlo_node *n, window *w) {
   return true;
 }
 
-/* Zeros between rows and columns of x, and padding that is negative cuts. */
-static msc_value *prepare_x(hlo_node *n, msc_value *x, window *w) {
+/* The value with its dimensions in our order, and a height of 1 where there is a width alone. */
+static msc_value *in_our_order(hlo_node *n, msc_value *x, const int64_t *perm) {
+  x = transpose(n->b, x, perm);
+  if (!x || x->type->rank == 4) return x;
+  return reshape(n->b, x, 4, (int64_t[]){x->type->dim[0], x->type->dim[1], 1, x->type->dim[2]});
+}
+
+/* Puts zeros between rows and columns of x. */
+static msc_value *spread_x(hlo_node *n, msc_value *x, window *w) {
   int64_t low[4] = {0}, high[4] = {0}, stride[4] = {1, 1, w->x_dilation[0], w->x_dilation[1]};
   if (w->x_dilation[0] == 1 && w->x_dilation[1] == 1) return x;
   msc_attr attrs[] = {msc_named(n->ctx, "low", msc_ints(n->ctx, 4, low)),
@@ -136,21 +148,25 @@ bool hlo_build_convolution(hlo_node *n) {
   const hlo_value *numbers = hlo_attr(n, "dim_numbers");
   int64_t x_order[4], w_order[4], y_order[4], back[4];
   window w;
+  int rank = n->op->num_in ? n->in[0]->type->rank : 0;
   if (!numbers) numbers = hlo_attr(n, "dimension_numbers");
   if (n->op->num_in != 2 || !numbers || numbers->kind != HLO_LIST || numbers->num != 3)
     return hlo_refuse(n, "needs two operands and dim_numbers [..]x[..]->[..]");
-  if (n->in[0]->type->rank != 4 || n->in[1]->type->rank != 4)
-    return hlo_refuse(n, "only convolutions over two dimensions are read");
-  MSC_TRY(read_order(n, &numbers->item[0], "b", "f", x_order) && read_order(n, &numbers->item[1], "o", "i", w_order) &&
-          read_order(n, &numbers->item[2], "b", "f", y_order) && read_window(n, &w));
+  if ((rank != 3 && rank != 4) || n->in[1]->type->rank != rank)
+    return hlo_refuse(n, "only convolutions over one and two dimensions are read");
+  MSC_TRY(read_order(n, &numbers->item[0], rank, "b", "f", x_order) &&
+          read_order(n, &numbers->item[1], rank, "o", "i", w_order) &&
+          read_order(n, &numbers->item[2], rank, "b", "f", y_order) && read_window(n, rank - 2, &w));
   for (int i = 0; i < 4; i++)
     if (w.padding[i] < 0) return hlo_refuse(n, "negative padding is not read");
-  msc_value *in[] = {prepare_x(n, transpose(n->b, n->in[0], x_order), &w), transpose(n->b, n->in[1], w_order)};
+  msc_value *x = in_our_order(n, n->in[0], x_order);
+  msc_value *in[] = {x ? spread_x(n, x, &w) : NULL, in_our_order(n, n->in[1], w_order)};
   msc_attr attrs[] = {msc_named(n->ctx, "stride", msc_ints(n->ctx, 2, w.stride)),
                       msc_named(n->ctx, "dilation", msc_ints(n->ctx, 2, w.dilation)),
                       msc_named(n->ctx, "padding", msc_ints(n->ctx, 4, w.padding)),
                       msc_named(n->ctx, "groups", msc_int(w.groups))};
   msc_value *y = in[0] && in[1] ? with_attrs(n->b, OP_conv2d, 2, in, 4, attrs) : NULL;
-  for (int k = 0; k < 4; k++) back[y_order[k]] = k;
+  for (int k = 0; k < rank; k++) back[y_order[k]] = k;
+  if (y && rank == 3) y = reshape(n->b, y, 3, (int64_t[]){y->type->dim[0], y->type->dim[1], y->type->dim[3]});
   return hlo_set(n, transpose(n->b, y, back));
 }

@@ -147,7 +147,7 @@ static bool choose_space(hlo_node *n, const windows *w, const msc_type *t, int64
   return true;
 }
 
-static msc_value *pool(hlo_node *n, const windows *w, msc_op_kind kind, const int64_t *perm) {
+static msc_value *pool(hlo_node *n, const windows *w, msc_op_kind kind, msc_value *x, const int64_t *perm) {
   int64_t size[2], stride[2], dilation[2], padding[4], back[4];
   for (int i = 0; i < 2; i++) {
     int64_t d = perm[2 + i];
@@ -159,9 +159,25 @@ static msc_value *pool(hlo_node *n, const windows *w, msc_op_kind kind, const in
                       msc_named(n->ctx, "stride", msc_ints(n->ctx, 2, stride)),
                       msc_named(n->ctx, "dilation", msc_ints(n->ctx, 2, dilation)),
                       msc_named(n->ctx, "padding", msc_ints(n->ctx, 4, padding))};
-  msc_value *x = transpose(n->b, n->in[0], perm), *y = x ? with_attrs(n->b, kind, 1, &x, 4, attrs) : NULL;
+  x = transpose(n->b, x, perm);
+  msc_value *y = x ? with_attrs(n->b, kind, 1, &x, 4, attrs) : NULL;
   if (kind == OP_avg_pool) y = scaled(n->b, y, (double)(size[0] * size[1])); /* of all, padding included: a sum */
   return transpose(n->b, y, back);
+}
+
+/* Dimensions of 1 in front, so that there are four. */
+static bool fill_up(hlo_node *n, windows *w, msc_value **x) {
+  int64_t shape[4] = {1, 1, 1, 1};
+  int rank = (*x)->type->rank, more = 4 - rank;
+  if (more < 0) return hlo_refuse(n, "windows over more than four dimensions are not read");
+  for (int d = rank; d-- > 0;) {
+    shape[d + more] = (*x)->type->dim[d];
+    w->size[d + more] = w->size[d], w->stride[d + more] = w->stride[d], w->dilation[d + more] = w->dilation[d];
+    w->padding[2 * (d + more)] = w->padding[2 * d], w->padding[2 * (d + more) + 1] = w->padding[2 * d + 1];
+  }
+  for (int d = 0; d < more; d++)
+    w->size[d] = w->stride[d] = w->dilation[d] = 1, w->padding[2 * d] = w->padding[2 * d + 1] = 0;
+  return (*x = reshape(n->b, *x, 4, shape)) != NULL;
 }
 
 bool hlo_build_reduce_window(hlo_node *n) {
@@ -180,12 +196,15 @@ bool hlo_build_reduce_window(hlo_node *n) {
   for (int d = 0; d < t->rank; d++)
     if (w.base[d] != 1 || w.padding[2 * d] < 0 || w.padding[2 * d + 1] < 0)
       return hlo_refuse(n, "zeros between elements and negative padding are not read");
-  if (!reducer_of(n, &between) || (between != OP_max && between != OP_add))
-    return hlo_refuse(n, "only the largest and the sum of windows are read");
-  if (!hlo_splat(n->in[1], &init) || (between == OP_add ? init != 0 : !(init == -INFINITY || !msc_is_float(t->dtype))))
-    return hlo_refuse(n, "begins with another value than %s", between == OP_add ? "0" : "-inf");
+  if (!reducer_of(n, &between) || (between != OP_max && between != OP_min && between != OP_add))
+    return hlo_refuse(n, "only the largest, the smallest and the sum of windows are read");
+  double usual = between == OP_add ? 0 : between == OP_max ? -INFINITY : INFINITY;
+  if (!hlo_splat(n->in[1], &init) || init != usual) return hlo_refuse(n, "begins with another value than %g", usual);
   if (between == OP_add && is_running(&w, t, &dim, &reverse)) return hlo_set(n, running_sum(n, dim, reverse));
-  if (t->rank != 4) return hlo_refuse(n, "windows are read over tensors of four dimensions");
-  MSC_TRY(choose_space(n, &w, t, perm));
-  return hlo_set(n, pool(n, &w, between == OP_max ? OP_max_pool : OP_avg_pool, perm));
+  msc_value *x = n->in[0];
+  MSC_TRY(fill_up(n, &w, &x) && choose_space(n, &w, x->type, perm));
+  if (between == OP_min) x = unary(n->b, OP_neg, x);
+  msc_value *y = x ? pool(n, &w, between == OP_add ? OP_avg_pool : OP_max_pool, x, perm) : NULL;
+  if (between == OP_min) y = unary(n->b, OP_neg, y);
+  return y && hlo_set(n, reshape(n->b, y, n->op->out_type[0]->rank, n->op->out_type[0]->dim));
 }

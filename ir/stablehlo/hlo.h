@@ -120,6 +120,29 @@ bool hlo_splat(const msc_value *v, double *out);
 /* What a region of a reduction does to two elements: OP_add ...; false: it is no such op. */
 bool hlo_reducer(const hlo_region *body, msc_op_kind *out_kind);
 
+/* ---- linear_places.c ---- */
+
+typedef struct {
+  int num;
+  int64_t v[MSC_MAX_RANK];
+} hlo_dims;
+
+/* How windows of an operand and the elements of another tensor, a result or updates, belong together. */
+typedef struct {
+  hlo_dims window;         /* dimensions of the other tensor that are the window's, in the operand's order */
+  hlo_dims single;         /* dimensions of the operand of which a window has one element, and the other tensor none */
+  hlo_dims map;            /* which of the operand's dimensions each number of a place is for */
+  hlo_dims batch, k_batch; /* dimensions of the operand that go with dimensions of the indices */
+  hlo_dims sizes;          /* of a window in each of the operand's dimensions; none: as the other tensor says */
+  int64_t vector;          /* the dimension of the indices in which the numbers of a place stand */
+} hlo_places;
+
+/* For each element of a tensor of `type` the number of the operand's element that it belongs to, row by row, as i32.
+ * Windows that do not lie inside are moved; out_inside, unless it is NULL: true where they did, NULL if all must.  NULL
+ * after a report. */
+msc_value *hlo_linear_places(hlo_node *n, const hlo_places *p, const msc_type *operand, msc_value *indices,
+                             const msc_type *type, msc_value **out_inside);
+
 /* ---- build_*.c: one for each row that is BUILT ---- */
 
 #define PLAIN(text, kind, num_in)

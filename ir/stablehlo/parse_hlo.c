@@ -152,8 +152,7 @@ static bool take_loop(hlo_text *r, hlo_op *op) {
   both[1].arg = both[0].arg, both[1].num_args = both[0].num_args;
   op->region = both, op->num_regions = 2;
   MSC_TRY(hlo_expect(r, ":") && take_types(r, &op->num_out, &op->out_type));
-  if (hlo_take_if(r, "attributes"))
-    MSC_TRY(hlo_expect(r, "{") && hlo_take_members(r, "}", &op->num_attrs, &op->attr));
+  if (hlo_take_if(r, "attributes")) MSC_TRY(hlo_expect(r, "{") && hlo_take_members(r, "}", &op->num_attrs, &op->attr));
   return hlo_expect(r, "cond") && hlo_expect(r, "{") && parse_ops(r, &both[0], "}") && hlo_expect(r, "do") &&
          hlo_expect(r, "{") && parse_ops(r, &both[1], "}");
 }

@@ -119,6 +119,16 @@ case(lambda t, k: jax.ops.segment_sum(t, k, num_segments=5), f(8, 3), i(5, 8))
 case(lambda k, a: jax.lax.switch(k, [jnp.sin, jnp.cos, jnp.negative], a), np.int32(1), f(5))
 case(lambda a: jax.lax.cond(a[0] > 0, jnp.sin, jnp.cos, a), f(5))
 
+case(lambda t, k: jax.lax.gather(
+    t, k, jax.lax.GatherDimensionNumbers(offset_dims=(1, 2), collapsed_slice_dims=(), start_index_map=(0, 1)), (2, 3)),
+     f(6, 7), i(9, 4, 2), tolerance=0)
+case(lambda t, k, u: jax.lax.scatter_add(
+    t, k, u, jax.lax.ScatterDimensionNumbers((1, 2), (), (0, 1))), f(6, 7), i(9, 4, 2), f(4, 2, 3))
+case(lambda t, u: jax.lax.scatter(t, jnp.array([[4, 1]]), u, jax.lax.ScatterDimensionNumbers((1, 2), (), (0, 1))),
+     f(6, 7), f(1, 2, 3), tolerance=0)
+case(lambda t: t.at[1:3, ::2].set(0.), f(5, 6), tolerance=0)
+case(lambda t: t.at[2, 3].add(1.), f(5, 6))
+
 # ---- products and windows ----
 
 case(lambda a, b: a @ b, f(3, 4), f(4, 5))
@@ -140,7 +150,13 @@ case(lambda x, w: conv(x, w, (1, 1), "SAME", feature_group_count=4, dimension_nu
      f(2, 8, 8, 4), f(3, 3, 1, 8), tolerance=1e-4)
 case(lambda x, w: jax.lax.conv_transpose(x, w, (2, 2), "SAME", dimension_numbers=NHWC),
      f(2, 4, 4, 3), f(3, 3, 3, 4), tolerance=1e-4)
+case(lambda x, w: conv(x, w, (2, ), "SAME", dimension_numbers=("NWC", "WIO", "NWC")),
+     f(2, 9, 3), f(3, 3, 4), tolerance=1e-4)
+case(lambda x, w: conv(x, w, (1, ), [(3, 0)], feature_group_count=4), f(2, 4, 9), f(4, 1, 4), tolerance=1e-4)
 pool = jax.lax.reduce_window
+case(lambda x: pool(x, jnp.inf, jax.lax.min, (1, 3, 1), (1, 2, 1), "VALID"), f(2, 9, 3), tolerance=0)
+case(lambda a: ~(a > 0), f(5), tolerance=0)
+case(lambda a, b: jax.lax.shift_right_logical(a, b), i(100, 5) - 50, i(4, 5), tolerance=0)
 case(lambda x: pool(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "SAME"), f(2, 7, 7, 3), tolerance=0)
 case(lambda x: pool(x, 0., jax.lax.add, (1, 1, 3, 3), (1, 1, 2, 2), "VALID") / 9, f(2, 3, 7, 7))
 
