@@ -165,6 +165,28 @@ static msc_value *replace_windows(hlo_node *n, msc_value *k, msc_value *inside) 
   return x ? reshape(n->b, x, t->rank, t->dim) : NULL;
 }
 
+/* The largest, the smallest or the product of an element and all its updates, each element being compared with each
+ * update: of small tensors alone. */
+static msc_value *combine_windows(hlo_node *n, msc_op_kind between, msc_value *k, msc_value *inside) {
+  enum { MOST_PAIRS = 1 << 24 };
+  msc_builder *b = n->b;
+  const msc_type *t = n->in[0]->type;
+  int64_t all = msc_type_elems(t), num = msc_type_elems(k->type), last = 1;
+  int64_t rows[] = {all, 1}, columns[] = {1, num};
+  msc_op_kind kind = between == OP_max ? OP_reduce_max : between == OP_min ? OP_reduce_min : OP_reduce_prod;
+  if (between != OP_max && between != OP_min && between != OP_mul)
+    return hlo_refuse(n, "its region is no op that updates are combined by"), NULL;
+  if (all > MOST_PAIRS / num) return hlo_refuse(n, "combines too many elements with too many updates"), NULL;
+  if (inside) k = choose(b, inside, k, number(b, k, -1));
+  msc_value *x = reshape(b, n->in[0], 2, rows), *update = reshape(b, n->in[2], 2, columns);
+  msc_value *here =
+      k ? compare(b, "eq", reshape(b, count_up(b, MSC_I32, all), 2, rows), reshape(b, k, 2, columns)) : NULL;
+  if (!x || !update || !here) return NULL;
+  msc_value *mine = choose(b, here, update, between == OP_mul ? number(b, x, 1) : x);
+  msc_value *found = mine ? reduce(b, kind, mine, 1, &last, true) : NULL;
+  return found ? reshape(b, binary(b, between, x, found), t->rank, t->dim) : NULL;
+}
+
 /* Whether whole rows of the first dimension are updated, one after the other: what look-ups have as their gradient. */
 static bool are_rows(const hlo_places *p, int64_t k_rank, const msc_type *x, const msc_type *update) {
   bool rows = p->map.num == 1 && !p->map.v[0] && p->single.num == 1 && !p->single.v[0] && !p->batch.num;
@@ -173,8 +195,8 @@ static bool are_rows(const hlo_places *p, int64_t k_rank, const msc_type *x, con
   return rows && p->window.num == x->rank - 1;
 }
 
-/* Adds updates to windows of the operand, or puts them in their place.  Of rows a number outside is an error when the
- * plan runs, as of look-ups. */
+/* Adds updates to windows of the operand, puts them in their place, or combines them.  Of rows a number outside is an
+ * error when the plan runs, as of look-ups. */
 bool hlo_build_scatter(hlo_node *n) {
   hlo_places p = {0};
   hlo_dims vector;
@@ -193,19 +215,23 @@ bool hlo_build_scatter(hlo_node *n) {
   const msc_type *x = n->in[0]->type, *update = n->in[2]->type;
   bool replaces =
       body->num_ops == 1 && body->num_args == 2 && body->op[0].num_in == 1 && !strcmp(body->op[0].in[0], body->arg[1]);
-  bool adds = !replaces && hlo_reducer(body, &between) && between == OP_add;
-  if (!adds && !replaces) return hlo_refuse(n, "updates are read that are added, or that replace what was there");
+  if (!replaces && !hlo_reducer(body, &between))
+    return hlo_refuse(n, "its region is no op that updates are combined by");
+  bool adds = !replaces && between == OP_add;
   p.vector = vector.num ? vector.v[0] : 0;
   bool flat = p.vector >= n->in[1]->type->rank || n->in[1]->type->dim[p.vector] == 1;
   msc_value *k = flat && p.vector < n->in[1]->type->rank ? flat_indices(n, n->in[1], p.vector) : n->in[1];
-  if (flat && k && are_rows(&p, k->type->rank, x, update)) {
+  if ((adds || replaces) && flat && k && are_rows(&p, k->type->rank, x, update)) {
     if (replaces) return hlo_set(n, msc_build(n->b, OP_scatter_update, 3, (msc_value *[]){n->in[0], k, n->in[2]}));
     msc_attr rows = msc_named(n->ctx, "rows", msc_int(x->dim[0]));
     msc_value *sum = with_attrs(n->b, OP_scatter_add, 2, (msc_value *[]){k, n->in[2]}, 1, &rows);
     return hlo_set(n, plus(n->b, n->in[0], sum));
   }
   k = hlo_linear_places(n, &p, x, n->in[1], update, &inside);
-  return k && hlo_set(n, adds ? add_windows(n, k, inside) : replace_windows(n, k, inside));
+  if (!k) return false;
+  return hlo_set(n, adds       ? add_windows(n, k, inside)
+                    : replaces ? replace_windows(n, k, inside)
+                               : combine_windows(n, between, k, inside));
 }
 
 /* ---- slices at places that are known later ---- */

@@ -199,12 +199,16 @@ bool hlo_build_reduce_window(hlo_node *n) {
   if (!reducer_of(n, &between) || (between != OP_max && between != OP_min && between != OP_add))
     return hlo_refuse(n, "only the largest, the smallest and the sum of windows are read");
   double usual = between == OP_add ? 0 : between == OP_max ? -INFINITY : INFINITY;
-  if (!hlo_splat(n->in[1], &init) || init != usual) return hlo_refuse(n, "begins with another value than %g", usual);
-  if (between == OP_add && is_running(&w, t, &dim, &reverse)) return hlo_set(n, running_sum(n, dim, reverse));
+  if (!hlo_splat(n->in[1], &init)) return hlo_refuse(n, "begins with a value that is no constant");
+  if (between == OP_min && msc_dtype_class_of(t->dtype) == MSC_CLASS_UINT)
+    return hlo_refuse(n, "the smallest of unsigned numbers in windows is not read");
+  if (between == OP_add && init == 0 && is_running(&w, t, &dim, &reverse))
+    return hlo_set(n, running_sum(n, dim, reverse));
   msc_value *x = n->in[0];
   MSC_TRY(fill_up(n, &w, &x) && choose_space(n, &w, x->type, perm));
   if (between == OP_min) x = unary(n->b, OP_neg, x);
   msc_value *y = x ? pool(n, &w, between == OP_add ? OP_avg_pool : OP_max_pool, x, perm) : NULL;
   if (between == OP_min) y = unary(n->b, OP_neg, y);
+  if (y && init != usual) y = binary(n->b, between, y, n->in[1]); /* what each window begins with counts, too */
   return y && hlo_set(n, reshape(n->b, y, n->op->out_type[0]->rank, n->op->out_type[0]->dim));
 }

@@ -16,6 +16,8 @@ import msc.jax  # noqa: E402
 
 rng = np.random.default_rng(0)
 CASES = []
+NHWC = ("NHWC", "HWIO", "NHWC")
+pool = jax.lax.reduce_window
 
 
 def f(*shape):
@@ -127,6 +129,9 @@ case(lambda t, k, u: jax.lax.scatter_add(
 case(lambda t, u: jax.lax.scatter(t, jnp.array([[4, 1]]), u, jax.lax.ScatterDimensionNumbers((1, 2), (), (0, 1))),
      f(6, 7), f(1, 2, 3), tolerance=0)
 case(lambda t: t.at[1:3, ::2].set(0.), f(5, 6), tolerance=0)
+case(lambda t, k, u: t.at[k].max(u), f(5, 3), i(5, 7), f(7, 3), tolerance=0)
+case(lambda t, k, u: t.at[k].multiply(u), f(5), i(5, 7), f(7))
+case(lambda x: pool(x, 7, jax.lax.max, (2, 2), (1, 1), "SAME"), i(20, 4, 6), tolerance=0)
 case(lambda t: t.at[2, 3].add(1.), f(5, 6))
 
 # ---- products and windows ----
@@ -140,7 +145,6 @@ case(lambda a, b: jnp.einsum("bhqd,bkhd->bhqk", a, b), f(2, 3, 4, 5), f(2, 6, 3,
 case(lambda a, b: jnp.einsum("bqhd,bkhd->bhqk", a, b), f(2, 4, 3, 5), f(2, 6, 3, 5))
 case(lambda a, b: jnp.tensordot(a, b, 2), f(2, 3, 4), f(3, 4, 5))
 case(lambda q, k, v: jax.nn.dot_product_attention(q, k, v, is_causal=True), *(f(2, 6, 3, 8) for _ in range(3)))
-NHWC = ("NHWC", "HWIO", "NHWC")
 conv = jax.lax.conv_general_dilated
 case(lambda x, w: conv(x, w, (1, 1), "SAME", dimension_numbers=NHWC), f(2, 8, 8, 3), f(3, 3, 3, 4), tolerance=1e-4)
 case(lambda x, w: conv(x, w, (2, 2), "VALID"), f(2, 3, 9, 8), f(4, 3, 3, 2), tolerance=1e-4)
@@ -153,7 +157,6 @@ case(lambda x, w: jax.lax.conv_transpose(x, w, (2, 2), "SAME", dimension_numbers
 case(lambda x, w: conv(x, w, (2, ), "SAME", dimension_numbers=("NWC", "WIO", "NWC")),
      f(2, 9, 3), f(3, 3, 4), tolerance=1e-4)
 case(lambda x, w: conv(x, w, (1, ), [(3, 0)], feature_group_count=4), f(2, 4, 9), f(4, 1, 4), tolerance=1e-4)
-pool = jax.lax.reduce_window
 case(lambda x: pool(x, jnp.inf, jax.lax.min, (1, 3, 1), (1, 2, 1), "VALID"), f(2, 9, 3), tolerance=0)
 case(lambda a: ~(a > 0), f(5), tolerance=0)
 case(lambda a, b: jax.lax.shift_right_logical(a, b), i(100, 5) - 50, i(4, 5), tolerance=0)
