@@ -271,7 +271,13 @@ static int mutate(msc_program *p, uint64_t *seed) {
       p->instr[k] = *in, *in = other;
       return 0;
     }
-    default: head[draw(seed, offsetof(msc_program_head, axis))] ^= (uint8_t)(1u << draw(seed, 8)); return 0;
+    default: {
+      size_t at = draw(seed, offsetof(msc_program_head, axis));
+      uint8_t bit = (uint8_t)(1u << draw(seed, 8)); /* a truth value is 0 or 1, whoever wrote it */
+      bool truth = at == offsetof(msc_program_head, keeps_row) || at == offsetof(msc_program_head, narrow);
+      head[at] ^= truth ? 1 : bit;
+      return 0;
+    }
   }
   return i;
 }
