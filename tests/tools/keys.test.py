@@ -96,7 +96,7 @@ KEYS = {
     "offload_cpu_size": (1, DATA),
     "offload_disk_size": (1, DATA),
     "host_mem_block_size": (1, DATA),
-    "auto_offload": (False, DATA),
+    "auto_offload": (True, DATA),
     "parameter_server": ({"mode": "sync"}, DATA),
     "parameter_server.mode": ("sync", DATA),
     "parameter_server.staleness": (1, DATA),

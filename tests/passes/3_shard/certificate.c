@@ -41,7 +41,7 @@ static const char *type_text(network *n, int rank, const int64_t *dim) {
 
 static int add_value(network *n, const char *name, int rank, const int64_t *dim) {
   n->value[n->num].name = name, n->value[n->num].type = type_text(n, rank, dim), n->value[n->num].rank = rank;
-  memcpy(n->value[n->num].dim, dim, (size_t)rank * sizeof *dim);
+  if (rank) memcpy(n->value[n->num].dim, dim, (size_t)rank * sizeof *dim);
   return n->num++;
 }
 
