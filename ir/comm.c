@@ -2,6 +2,7 @@
  * values out (see comm.h). */
 #include "ir/comm.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- verbs ---- */
@@ -11,6 +12,37 @@ msc_verb msc_op_verb(const msc_op *op) {
 }
 
 bool msc_sums_over_ranks(const msc_op *op) { return op->kind == OP_comm && msc_op_verb(op) == MSC_ALL_REDUCE; }
+
+msc_op_kind msc_reducing_kind(msc_reduction r) {
+  static const msc_op_kind kinds[] = {
+#define REDUCTION(NAME, word, between) OP_reduce_##word,
+#include "ir/verb.def"
+  };
+  return kinds[r];
+}
+
+msc_op_kind msc_combining_kind(msc_reduction r) {
+  static const msc_op_kind kinds[] = {
+#define REDUCTION(NAME, word, between) OP_##between,
+#include "ir/verb.def"
+  };
+  return kinds[r];
+}
+
+bool msc_reduction_between(msc_op_kind kind, msc_reduction *out_reduction) {
+  msc_reduction r = 0;
+  while (r < MSC_NUM_REDUCTIONS && msc_combining_kind(r) != kind) r++;
+  if (r < MSC_NUM_REDUCTIONS) *out_reduction = r;
+  return r < MSC_NUM_REDUCTIONS;
+}
+
+double msc_reduction_unit(msc_reduction r, msc_dtype dtype) {
+  int bits = (int)msc_dtype_bytes(dtype) * 8;
+  bool is_unsigned = msc_dtype_class_of(dtype) == MSC_CLASS_UINT;
+  if (r == MSC_SUM || r == MSC_PROD) return r == MSC_PROD;
+  if (msc_is_float(dtype)) return r == MSC_MAX ? -(double)INFINITY : (double)INFINITY;
+  return r == MSC_MAX ? (is_unsigned ? 0 : -ldexp(1, bits - 1)) : ldexp(1, bits - !is_unsigned) - 1;
+}
 
 msc_reduction msc_op_reduction(const msc_op *op) { return msc_reduction_parse(msc_op_str(op, "reduction")); }
 

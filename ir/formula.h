@@ -123,6 +123,11 @@ static inline msc_value *reduce(msc_builder *b, msc_op_kind kind, msc_value *x, 
   return with_attrs(b, kind, 1, &x, keep ? 2 : 1, attrs);
 }
 
+/* Reduces two tensors, element by element. */
+static inline msc_value *combined(msc_builder *b, msc_reduction r, msc_value *x, msc_value *y) {
+  return binary(b, msc_combining_kind(r), x, y);
+}
+
 static inline msc_value *sum_over(msc_builder *b, msc_value *x, int num, const int64_t *dims, bool keep) {
   return reduce(b, OP_reduce_sum, x, num, dims, keep);
 }

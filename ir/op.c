@@ -23,6 +23,8 @@ typedef struct {
   msc_op_facts facts;
 } row;
 
+static unsigned sum_all_but_last(const msc_op *op) { return (1u << (op->in[0].value->type->rank - 1)) - 1; }
+
 static const row rows[OP_COUNT] = {
 #define OP(name, operands, results, attrs, flags, form, shape, rule, rule_fn, grad, eval, cost, ...) \
   {#name,   operands, results, attrs,           flags, MSC_FORM_##form, shape, rule,                 \
@@ -163,6 +165,22 @@ bool msc_is_cross_entropy(const msc_op *op) {
 }
 
 msc_form msc_form_of(const msc_op *op) { return msc_info(op)->form; }
+
+unsigned msc_summed_dims(const msc_op *op) {
+  const msc_op_facts *facts = &msc_info(op)->facts;
+  int64_t dims[MSC_MAX_RANK];
+  unsigned mask = 0;
+  if (!op->num_in || facts->reduction != MSC_SUM) return 0;
+  if (facts->summed) return facts->summed(op);
+  switch (msc_form_of(op)) {
+    case MSC_FORM_PRODUCT: return 1u << (op->in[0].value->type->rank - 1 - msc_op_bool(op, "transpose_a"));
+    case MSC_FORM_LOSS: return sum_all_but_last(op);
+    case MSC_FORM_REDUCE:
+      for (int i = msc_op_ints(op, "dims", dims, MSC_MAX_RANK); i > 0; i--) mask |= 1u << dims[i - 1];
+      return mask;
+    default: return 0;
+  }
+}
 
 msc_value *msc_named_value(const msc_op *op, const char *name) {
   const msc_op_info *info = msc_info(op);

@@ -95,6 +95,7 @@ typedef struct {
   int unit; /* f(x, unit) = x; of an op that commutes f(unit, x) = x, too */
   msc_reduction reduction;
   const char *indexed; /* tensor and dimension that numbers address, see msc_indexed_of; NULL: none */
+  unsigned (*summed)(const msc_op *op); /* bits of dimensions of operand 0 that are summed; NULL: the form says it */
 } msc_op_facts;
 
 enum { MSC_OP_ATTRS = 16 }; /* of a row of op.def */
@@ -126,6 +127,8 @@ struct msc_op_info {
 const msc_op_info *msc_op_info_of(msc_context *ctx, msc_op_kind kind);
 const msc_op_info *msc_info(const msc_op *op);
 msc_form msc_form_of(const msc_op *op);
+/* Dimensions of operand 0 that the op sums, a bit for each; 0: it sums none. */
+unsigned msc_summed_dims(const msc_op *op);
 bool msc_is_unused(const msc_op *op);  /* no op reads a result, and it ends no block */
 bool msc_is_message(const msc_op *op); /* sends to or receives from another stage of a pipeline */
 bool msc_takes_mean(const msc_op *op); /* divides a sum by the number of its terms: reduce_mean, a loss of `mean` */
@@ -145,6 +148,11 @@ bool msc_kind_parse(const char *name, msc_op_kind *out_kind);
 msc_verb msc_op_verb(const msc_op *op);
 bool msc_sums_over_ranks(const msc_op *op); /* after lowering: an all_reduce, which may work in place */
 msc_reduction msc_op_reduction(const msc_op *op);
+msc_op_kind msc_reducing_kind(msc_reduction r);  /* the op that reduces dimensions: reduce_sum ... */
+msc_op_kind msc_combining_kind(msc_reduction r); /* the op on two elements: add ... */
+/* The reduction whose op on two elements it is; false: of none. */
+bool msc_reduction_between(msc_op_kind kind, msc_reduction *out_reduction);
+double msc_reduction_unit(msc_reduction r, msc_dtype dtype); /* what changes nothing: 0, 1, an infinity, a limit */
 msc_op_kind msc_verb_kind(msc_verb v);                 /* by the column `op` */
 bool msc_declares(const msc_op *op, const char *attr); /* an attribute of its row; a vjp has those of the op it is of */
 /* Number of operands and results, attribute names and kinds against the row; reports every fault. */

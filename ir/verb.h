@@ -8,7 +8,7 @@
 #include <string.h>
 
 typedef enum {
-#define REDUCTION(NAME, word) MSC_##NAME,
+#define REDUCTION(NAME, word, between) MSC_##NAME,
 #include "ir/verb.def"
   MSC_NUM_REDUCTIONS
 } msc_reduction;
@@ -132,7 +132,7 @@ static inline double msc_verb_received_share(msc_verb v, int64_t ranks) {
 
 static inline const char *msc_reduction_name(msc_reduction r) {
   static const char *const words[] = {
-#define REDUCTION(NAME, word) word,
+#define REDUCTION(NAME, word, between) #word,
 #include "ir/verb.def"
   };
   return words[r];

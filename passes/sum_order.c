@@ -3,26 +3,6 @@
 
 #include <string.h>
 
-unsigned msc_summed_dims(const msc_op *op) {
-  int64_t dims[MSC_MAX_RANK];
-  unsigned mask = 0;
-  if (!op->num_in || msc_info(op)->facts.reduction != MSC_SUM) return 0;
-  int rank = op->in[0].value->type->rank;
-  switch (msc_form_of(op)) {
-    case MSC_FORM_PRODUCT: return 1u << (rank - 1 - msc_op_bool(op, "transpose_a"));
-    case MSC_FORM_REDUCE:
-      for (int i = msc_op_ints(op, "dims", dims, MSC_MAX_RANK); i > 0; i--) mask |= 1u << dims[i - 1];
-      return mask;
-    default: break;
-  }
-  switch (op->kind) {
-    case OP_einsum: return msc_einsum_summed(op);
-    case OP_matmul_weight_grad:
-    case OP_softmax_cross_entropy: return (1u << (rank - 1)) - 1;
-    default: return 0;
-  }
-}
-
 static bool keeps_terms(const msc_op *op) {
   return msc_form_of(op) == MSC_FORM_RESHAPE || op->kind == OP_cast || op->kind == OP_transpose;
 }

@@ -1,12 +1,9 @@
-/* sum_order.h: which dimensions of its first operand an op adds over, and the order in which the ranks' parts of such a
- * sum must be added so that N ranks add as one does: what is adjacent in the sum first. */
+/* sum_order.h: the order in which the ranks' parts of a sum must be added so that N ranks add as one does: what is
+ * adjacent in the sum first. */
 #ifndef MSC_PASSES_SUM_ORDER_H
 #define MSC_PASSES_SUM_ORDER_H
 
 #include "ir/ir.h"
-
-/* A mask of dimensions of op->in[0]; 0: the op adds nothing, or something else than its first operand's elements. */
-unsigned msc_summed_dims(const msc_op *op);
 
 /* The op that computed the parts of the sum `v`: looks through what only moves or converts them, and through sums that
  * were made of some of them. NULL: an argument's. */

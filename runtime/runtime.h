@@ -42,7 +42,7 @@ mscrt_status *mscrt_change_code(mscrt_status *s, mscrt_code code);
 mscrt_status *mscrt_allocate(void **out_memory, size_t num, size_t bytes);
 /* Room for one item more behind `num` items of `bytes` bytes each in *array, a pointer from malloc or NULL; *room:
  * how many there is room for. What is new is not set. */
-mscrt_status *mscrt_grow(void *array, uint32_t num, uint32_t *room, size_t bytes);
+mscrt_status *mscrt_grow(void *array, int64_t num, int64_t *room, size_t bytes);
 
 /* The smaller of two numbers. */
 static inline int64_t mscrt_smaller(int64_t a, int64_t b) { return a < b ? a : b; }

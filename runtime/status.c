@@ -95,10 +95,10 @@ mscrt_status *mscrt_allocate(void **out_memory, size_t num, size_t bytes) {
   return *out_memory ? NULL : constant_status();
 }
 
-mscrt_status *mscrt_grow(void *array, uint32_t num, uint32_t *room, size_t bytes) {
+mscrt_status *mscrt_grow(void *array, int64_t num, int64_t *room, size_t bytes) {
   if (num < *room) return NULL;
-  uint32_t more = *room ? 2 * *room : 16;
-  void *grown = more > *room ? realloc(*(void **)array, more * bytes) : NULL;
+  int64_t more = *room ? 2 * *room : 16;
+  void *grown = realloc(*(void **)array, (size_t)more * bytes);
   if (!grown) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
   *(void **)array = grown;
   *room = more;

@@ -29,23 +29,13 @@ static bool dims_of(onnx_node *n, int rank, int *out_num, int64_t *out_dims, boo
   return true;
 }
 
-/* What a reduction over nothing is. */
-static double unit_of(msc_op_kind kind, msc_dtype dtype) {
-  bool is_float = msc_is_float(dtype);
-  int64_t bits = msc_dtype_bytes(dtype) * 8;
-  bool is_unsigned = msc_dtype_class_of(dtype) == MSC_CLASS_UINT;
-  if (kind == OP_reduce_prod) return 1;
-  if (kind == OP_reduce_max) return is_float ? -(double)INFINITY : is_unsigned ? 0 : -ldexp(1, (int)bits - 1);
-  if (kind == OP_reduce_min) return is_float ? (double)INFINITY : ldexp(1, (int)bits - !is_unsigned) - 1;
-  return kind == OP_reduce_mean ? (double)NAN : 0;
-}
-
 static msc_value *reduced_over(onnx_node *n, msc_op_kind kind, msc_value *x, int num, const int64_t *dims, bool keep) {
   int64_t dim[MSC_MAX_RANK];
   int k = 0;
+  msc_reduction r = msc_op_info_of(n->ctx, kind)->facts.reduction;
   if (!x) return NULL;
   if (x->type->dtype == MSC_I1) { /* largest: any, smallest: all */
-    msc_op_kind logical = kind == OP_reduce_max ? OP_reduce_any : OP_reduce_all;
+    msc_op_kind logical = r == MSC_MAX ? OP_reduce_any : OP_reduce_all;
     return num ? reduce(n->b, logical, x, num, dims, keep) : x;
   }
   if (msc_type_elems(x->type)) return num ? reduce(n->b, kind, x, num, dims, keep) : x;
@@ -54,7 +44,8 @@ static msc_value *reduced_over(onnx_node *n, msc_op_kind kind, msc_value *x, int
     i += gone;
     if (!gone || keep) dim[k++] = gone ? 1 : x->type->dim[d];
   }
-  return broadcast(n->b, like(n->b, x, unit_of(kind, x->type->dtype)), k, dim);
+  double unit = kind == OP_reduce_mean ? (double)NAN : msc_reduction_unit(r, x->type->dtype);
+  return broadcast(n->b, like(n->b, x, unit), k, dim);
 }
 
 /* Sums of formulas, and whether the result is the root of one. */

@@ -32,7 +32,7 @@ static bool multiply(msc_op *op, int64_t *dim, int64_t at, int64_t num) {
 
 static bool check_reduction(msc_op *op) {
   static const char words[] = ""
-#define REDUCTION(NAME, word) " " word
+#define REDUCTION(NAME, word, between) " " #word
 #include "ir/verb.def"
       ;
   MSC_TRY(shape_word_attr(op, "reduction", words + 1));

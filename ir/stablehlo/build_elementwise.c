@@ -91,16 +91,13 @@ bool hlo_build_erfc(hlo_node *n) {
 
 /* Layouts that another compiler is told pass the value on: msc finds its own. */
 bool hlo_build_custom_call(hlo_node *n) {
-  static const struct {
-    const char *name;
-    msc_op_kind kind;
-  } known[] = {{"@mhlo.erf", OP_erf},     {"@mhlo.asin", OP_asin},  {"@mhlo.acos", OP_acos},
-               {"@mhlo.sinh", OP_sinh},   {"@mhlo.cosh", OP_cosh},  {"@mhlo.atanh", OP_atanh},
-               {"@mhlo.asinh", OP_asinh}, {"@mhlo.acosh", OP_acosh}};
+  static const char *const known[] = {"erf", "asin", "acos", "sinh", "cosh", "atanh", "asinh", "acosh"};
+  msc_op_kind kind;
   const char *name = n->op->num_words ? n->op->word[0] : "";
   if (n->op->num_in == 1 && n->op->num_out == 1) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-      if (!strcmp(known[i].name, name)) return hlo_set(n, unary(n->b, known[i].kind, n->in[0]));
+      if (!strncmp(name, "@mhlo.", 6) && !strcmp(name + 6, known[i]) && msc_kind_parse(known[i], &kind))
+        return hlo_set(n, unary(n->b, kind, n->in[0]));
     if (!strcmp(name, "@Sharding") || !strcmp(name, "@annotate_device_placement")) return hlo_set(n, n->in[0]);
   }
   if (!strcmp(name, "@mhlo.topk")) return hlo_build_top_k(n);

@@ -167,24 +167,21 @@ static msc_value *replace_windows(hlo_node *n, msc_value *k, msc_value *inside) 
 
 /* The largest, the smallest or the product of an element and all its updates, each element being compared with each
  * update: of small tensors alone. */
-static msc_value *combine_windows(hlo_node *n, msc_op_kind between, msc_value *k, msc_value *inside) {
+static msc_value *combine_windows(hlo_node *n, msc_reduction r, msc_value *k, msc_value *inside) {
   enum { MOST_PAIRS = 1 << 24 };
   msc_builder *b = n->b;
   const msc_type *t = n->in[0]->type;
   int64_t all = msc_type_elems(t), num = msc_type_elems(k->type), last = 1;
   int64_t rows[] = {all, 1}, columns[] = {1, num};
-  msc_op_kind kind = between == OP_max ? OP_reduce_max : between == OP_min ? OP_reduce_min : OP_reduce_prod;
-  if (between != OP_max && between != OP_min && between != OP_mul)
-    return hlo_refuse(n, "its region is no op that updates are combined by"), NULL;
   if (all > MOST_PAIRS / num) return hlo_refuse(n, "combines too many elements with too many updates"), NULL;
   if (inside) k = choose(b, inside, k, number(b, k, -1));
   msc_value *x = reshape(b, n->in[0], 2, rows), *update = reshape(b, n->in[2], 2, columns);
   msc_value *here =
       k ? compare(b, "eq", reshape(b, count_up(b, MSC_I32, all), 2, rows), reshape(b, k, 2, columns)) : NULL;
   if (!x || !update || !here) return NULL;
-  msc_value *mine = choose(b, here, update, between == OP_mul ? number(b, x, 1) : x);
-  msc_value *found = mine ? reduce(b, kind, mine, 1, &last, true) : NULL;
-  return found ? reshape(b, binary(b, between, x, found), t->rank, t->dim) : NULL;
+  msc_value *mine = choose(b, here, update, r == MSC_PROD ? number(b, x, 1) : x);
+  msc_value *found = mine ? reduce(b, msc_reducing_kind(r), mine, 1, &last, true) : NULL;
+  return found ? reshape(b, combined(b, r, x, found), t->rank, t->dim) : NULL;
 }
 
 /* Whether whole rows of the first dimension are updated, one after the other: what look-ups have as their gradient. */
@@ -201,7 +198,7 @@ bool hlo_build_scatter(hlo_node *n) {
   hlo_places p = {0};
   hlo_dims vector;
   const char *dict = "scatter_dimension_numbers";
-  msc_op_kind between;
+  hlo_combiner c;
   msc_value *inside = NULL;
   if (n->op->num_in != 3 || n->op->num_out != 1 || n->op->num_regions != 1)
     return hlo_refuse(n, "takes three operands");
@@ -215,9 +212,9 @@ bool hlo_build_scatter(hlo_node *n) {
   const msc_type *x = n->in[0]->type, *update = n->in[2]->type;
   bool replaces =
       body->num_ops == 1 && body->num_args == 2 && body->op[0].num_in == 1 && !strcmp(body->op[0].in[0], body->arg[1]);
-  if (!replaces && !hlo_reducer(body, &between))
+  if (!replaces && (!hlo_combiner_of(n->op, &c) || c.logical))
     return hlo_refuse(n, "its region is no op that updates are combined by");
-  bool adds = !replaces && between == OP_add;
+  bool adds = !replaces && c.reduction == MSC_SUM;
   p.vector = vector.num ? vector.v[0] : 0;
   bool flat = p.vector >= n->in[1]->type->rank || n->in[1]->type->dim[p.vector] == 1;
   msc_value *k = flat && p.vector < n->in[1]->type->rank ? flat_indices(n, n->in[1], p.vector) : n->in[1];
@@ -231,7 +228,7 @@ bool hlo_build_scatter(hlo_node *n) {
   if (!k) return false;
   return hlo_set(n, adds       ? add_windows(n, k, inside)
                     : replaces ? replace_windows(n, k, inside)
-                               : combine_windows(n, between, k, inside));
+                               : combine_windows(n, c.reduction, k, inside));
 }
 
 /* ---- slices at places that are known later ---- */

@@ -6,32 +6,6 @@
 
 /* ---- what is reduced, and from where ---- */
 
-/* The msc op that reduces by `kind`; of truth values "and" is all, "or" is any. */
-static bool reduction_of(msc_op_kind kind, msc_dtype dtype, msc_op_kind *out, double *out_identity) {
-  bool truth = dtype == MSC_I1, real = msc_is_float(dtype);
-  switch (kind) {
-    case OP_add: return *out = OP_reduce_sum, *out_identity = 0, !truth;
-    case OP_mul: return *out = OP_reduce_prod, *out_identity = 1, !truth;
-    case OP_max: return *out = OP_reduce_max, *out_identity = -INFINITY, real;
-    case OP_min: return *out = OP_reduce_min, *out_identity = INFINITY, real;
-    case OP_bitwise_and: return *out = OP_reduce_all, *out_identity = 1, truth;
-    case OP_bitwise_or: return *out = OP_reduce_any, *out_identity = 0, truth;
-    default: return false;
-  }
-}
-
-/* The kind of the op between two elements: `applies stablehlo.add`, or what the region does. */
-static bool reducer_of(const hlo_node *n, msc_op_kind *out) {
-  static const struct {
-    const char *name;
-    msc_op_kind kind;
-  } words[] = {{"stablehlo.add", OP_add},     {"stablehlo.multiply", OP_mul},    {"stablehlo.maximum", OP_max},
-               {"stablehlo.minimum", OP_min}, {"stablehlo.and", OP_bitwise_and}, {"stablehlo.or", OP_bitwise_or}};
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    if (hlo_has_word(n->op, words[i].name)) return *out = words[i].kind, true;
-  return n->op->num_regions == 1 && hlo_reducer(&n->op->region[0], out);
-}
-
 /* The largest and the first place of it, or the smallest: what JAX makes of argmax.  Its second operand counts along
  * the dimension. */
 static bool build_place_of_extremum(hlo_node *n, int64_t dim) {
@@ -57,22 +31,24 @@ static bool build_place_of_extremum(hlo_node *n, int64_t dim) {
 
 bool hlo_build_reduce(hlo_node *n) {
   int64_t dims[MSC_MAX_RANK];
-  msc_op_kind between, kind;
-  double identity, init;
+  hlo_combiner c;
+  double init;
   int num = hlo_ints(n, "dimensions", dims, MSC_MAX_RANK);
   if (num < 0) return false;
   if (n->op->num_in == 4 && n->op->num_out == 2 && num == 1) return build_place_of_extremum(n, dims[0]);
   if (n->op->num_in != 2) return hlo_refuse(n, "takes one operand and where it begins");
   msc_value *x = n->in[0];
-  if (!reducer_of(n, &between)) return hlo_refuse(n, "its region is no op that msc reduces by");
-  if (!num) return hlo_set(n, binary(n->b, between, n->in[1], x));
-  bool whole = (between == OP_max || between == OP_min) && !msc_is_float(x->type->dtype);
-  if (whole) kind = between == OP_max ? OP_reduce_max : OP_reduce_min;
-  else if (!reduction_of(between, x->type->dtype, &kind, &identity))
-    return hlo_refuse(n, "reducing %s so is not read", msc_dtype_name(x->type->dtype));
+  if (!hlo_combiner_of(n->op, &c)) return hlo_refuse(n, "its region is no op that msc reduces by");
+  if (!num) return hlo_set(n, binary(n->b, c.kind, n->in[1], x));
+  msc_dtype dtype = x->type->dtype;
+  if (c.logical != (dtype == MSC_I1)) return hlo_refuse(n, "reducing %s so is not read", msc_dtype_name(dtype));
+  msc_op_kind kind = !c.logical              ? msc_reducing_kind(c.reduction)
+                     : c.reduction == MSC_MAX ? OP_reduce_any
+                                              : OP_reduce_all;
   msc_value *y = reduce(n->b, kind, x, num, dims, false);
-  bool neutral = !whole && hlo_splat(n->in[1], &init) && init == identity;
-  return hlo_set(n, neutral ? y : binary(n->b, between, y, n->in[1]));
+  double unit = c.logical ? c.reduction == MSC_MIN : msc_reduction_unit(c.reduction, dtype);
+  bool neutral = hlo_splat(n->in[1], &init) && init == unit;
+  return hlo_set(n, neutral ? y : binary(n->b, c.kind, y, n->in[1]));
 }
 
 /* ---- divide: a sum over its count is a mean ---- */
@@ -182,7 +158,7 @@ static bool fill_up(hlo_node *n, windows *w, msc_value **x) {
 
 bool hlo_build_reduce_window(hlo_node *n) {
   windows w;
-  msc_op_kind between;
+  hlo_combiner c;
   int64_t perm[4];
   double init;
   bool reverse;
@@ -196,19 +172,20 @@ bool hlo_build_reduce_window(hlo_node *n) {
   for (int d = 0; d < t->rank; d++)
     if (w.base[d] != 1 || w.padding[2 * d] < 0 || w.padding[2 * d + 1] < 0)
       return hlo_refuse(n, "zeros between elements and negative padding are not read");
-  if (!reducer_of(n, &between) || (between != OP_max && between != OP_min && between != OP_add))
+  if (!hlo_combiner_of(n->op, &c) || c.logical || c.reduction == MSC_PROD)
     return hlo_refuse(n, "only the largest, the smallest and the sum of windows are read");
-  double usual = between == OP_add ? 0 : between == OP_max ? -INFINITY : INFINITY;
+  bool adds = c.reduction == MSC_SUM, turned = c.reduction == MSC_MIN;
+  double usual = adds ? 0 : turned ? INFINITY : -INFINITY;
   if (!hlo_splat(n->in[1], &init)) return hlo_refuse(n, "begins with a value that is no constant");
-  if (between == OP_min && msc_dtype_class_of(t->dtype) == MSC_CLASS_UINT)
+  if (turned && msc_dtype_class_of(t->dtype) == MSC_CLASS_UINT)
     return hlo_refuse(n, "the smallest of unsigned numbers in windows is not read");
-  if (between == OP_add && init == 0 && is_running(&w, t, &dim, &reverse))
+  if (adds && init == 0 && is_running(&w, t, &dim, &reverse))
     return hlo_set(n, running_sum(n, dim, reverse));
   msc_value *x = n->in[0];
   MSC_TRY(fill_up(n, &w, &x) && choose_space(n, &w, x->type, perm));
-  if (between == OP_min) x = unary(n->b, OP_neg, x);
-  msc_value *y = x ? pool(n, &w, between == OP_add ? OP_avg_pool : OP_max_pool, x, perm) : NULL;
-  if (between == OP_min) y = unary(n->b, OP_neg, y);
-  if (y && init != usual) y = binary(n->b, between, y, n->in[1]); /* what each window begins with counts, too */
+  if (turned) x = unary(n->b, OP_neg, x);
+  msc_value *y = x ? pool(n, &w, adds ? OP_avg_pool : OP_max_pool, x, perm) : NULL;
+  if (turned) y = unary(n->b, OP_neg, y);
+  if (y && init != usual) y = combined(n->b, c.reduction, y, n->in[1]); /* what each window begins with counts, too */
   return y && hlo_set(n, reshape(n->b, y, n->op->out_type[0]->rank, n->op->out_type[0]->dim));
 }

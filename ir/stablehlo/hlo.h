@@ -117,8 +117,16 @@ bool hlo_has_word(const hlo_op *op, const char *word);
 const msc_attr_value *hlo_constant(const msc_value *v);
 /* The element that all elements of a constant are equal to. */
 bool hlo_splat(const msc_value *v, double *out);
-/* What a region of a reduction does to two elements: OP_add ...; false: it is no such op. */
-bool hlo_reducer(const hlo_region *body, msc_op_kind *out_kind);
+
+/* The op between two elements of a reduction; of truth values "and" is their smallest, "or" their largest. */
+typedef struct {
+  msc_op_kind kind;
+  msc_reduction reduction;
+  bool logical;
+} hlo_combiner;
+
+/* What an op reduces by: `applies stablehlo.add`, or what its only region does.  False: it is no such op. */
+bool hlo_combiner_of(const hlo_op *op, hlo_combiner *out_combiner);
 
 /* ---- linear_places.c ---- */
 

@@ -124,15 +124,22 @@ bool hlo_splat(const msc_value *v, double *out) {
   return true;
 }
 
-bool hlo_reducer(const hlo_region *body, msc_op_kind *out_kind) {
-  if (body->num_ops != 2 || body->num_args != 2 || body->op[0].num_in != 2 || body->op[1].num_in != 1) return false;
-  const hlo_row *row = find_row(body->op[0].name);
+/* The op between the two arguments of a region that returns its result; NULL: the region is none of these. */
+static const hlo_row *row_of_region(const hlo_region *body) {
+  if (body->num_ops != 2 || body->num_args != 2 || body->op[0].num_in != 2 || body->op[1].num_in != 1) return NULL;
   bool uses_both = strcmp(body->op[0].in[0], body->op[0].in[1]) != 0;
-  if (!row || row->build || !uses_both || body->op[0].num_names != 1 ||
-      strcmp(body->op[1].in[0], body->op[0].result[0]))
-    return false;
-  *out_kind = row->kind;
-  return true;
+  bool returns_it = body->op[0].num_names == 1 && !strcmp(body->op[1].in[0], body->op[0].result[0]);
+  return uses_both && returns_it ? find_row(body->op[0].name) : NULL;
+}
+
+bool hlo_combiner_of(const hlo_op *op, hlo_combiner *out) {
+  const hlo_row *row = op->num_regions == 1 ? row_of_region(&op->region[0]) : NULL;
+  for (size_t i = 0; !row && i < op->num_words; i++) row = find_row(op->word[i]);
+  if (!row || row->build) return false;
+  *out = (hlo_combiner){.kind = row->kind};
+  out->logical = row->kind == OP_bitwise_and || row->kind == OP_bitwise_or;
+  if (out->logical) out->reduction = row->kind == OP_bitwise_and ? MSC_MIN : MSC_MAX;
+  return out->logical || msc_reduction_between(row->kind, &out->reduction);
 }
 
 /* ---- values by name ---- */

@@ -29,30 +29,30 @@ static void set_rows_along_axis(msc_builtin_launch *l, const msc_op *op, int64_t
   l->extent = (uint64_t)(count_elems(x, 0, axis) * *out_inner);
 }
 
-static void launch_scan(msc_builtin_launch *l, const msc_op *op) {
+static void launch_scan(msc_builtin_launch *l, const msc_op *op, int kind) {
   l->number = MSC_BUILTIN_SCAN, l->num_dims = MSC_SCAN_DIMS;
   set_rows_along_axis(l, op, &l->dims[MSC_SCAN_N], &l->dims[MSC_SCAN_INNER]);
   l->dims[MSC_SCAN_DTYPE] = operand_type(op, 0)->dtype;
-  l->dims[MSC_SCAN_KIND] = op->kind == OP_cumsum    ? MSC_SCAN_SUM
-                           : op->kind == OP_cumprod ? MSC_SCAN_PROD
-                                                    : MSC_SCAN_PROD_GRAD;
+  l->dims[MSC_SCAN_KIND] = kind;
   l->dims[MSC_SCAN_EXCLUSIVE] = msc_op_bool(op, "exclusive");
   l->dims[MSC_SCAN_REVERSE] = msc_op_bool(op, "reverse");
   l->flops = l->extent * (uint64_t)l->dims[MSC_SCAN_N];
 }
 
-static void launch_sort(msc_builtin_launch *l, const msc_op *op) {
+static void launch_sort(msc_builtin_launch *l, const msc_op *op, int kind) {
+  (void)kind; /* it has one form */
   l->number = MSC_BUILTIN_SORT, l->num_dims = MSC_SORT_DIMS;
   set_rows_along_axis(l, op, &l->dims[MSC_SORT_N], &l->dims[MSC_SORT_INNER]);
   l->dims[MSC_SORT_DTYPE] = operand_type(op, 0)->dtype;
   l->dims[MSC_SORT_INDEX_DTYPE] = op->out[1].type->dtype;
   l->dims[MSC_SORT_K] = op->out[0].type->dim[normalized_axis(op)];
-  l->dims[MSC_SORT_DESCENDING] = msc_op_bool(op, op->kind == OP_topk ? "largest" : "descending");
+  l->dims[MSC_SORT_DESCENDING] = msc_op_bool(op, msc_declares(op, "largest") ? "largest" : "descending");
   double n = (double)l->dims[MSC_SORT_N], k = (double)l->dims[MSC_SORT_K];
   l->flops = (uint64_t)((double)l->extent * n * (1 + log2(k + 1)) * 10); /* ten operations for each step of the heap */
 }
 
-static void launch_unique(msc_builtin_launch *l, const msc_op *op) {
+static void launch_unique(msc_builtin_launch *l, const msc_op *op, int kind) {
+  (void)kind; /* it has one form */
   l->number = MSC_BUILTIN_UNIQUE, l->num_dims = MSC_UNIQUE_DIMS;
   l->dims[MSC_UNIQUE_DTYPE] = operand_type(op, 0)->dtype;
   l->dims[MSC_UNIQUE_INDEX_DTYPE] = op->out[1].type->dtype;
@@ -62,7 +62,8 @@ static void launch_unique(msc_builtin_launch *l, const msc_op *op) {
   l->flops = (uint64_t)(n * (1 + 2 * log2(n + 1)) * 10);
 }
 
-static void launch_update(msc_builtin_launch *l, const msc_op *op) {
+static void launch_update(msc_builtin_launch *l, const msc_op *op, int kind) {
+  (void)kind; /* it has one form */
   const msc_type *x = operand_type(op, 0);
   const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start)), *whole = msc_op_attr(op, MSC_FACT(whole));
   int axis = normalized_axis(op);
@@ -81,15 +82,9 @@ static double float_or(const msc_op *op, const char *name, double absent) {
   return msc_declares(op, name) ? msc_op_float(op, name) : absent;
 }
 
-static int64_t lazy_kind(msc_op_kind kind) {
-  return kind == OP_lazy_sgd        ? MSC_LAZY_SGD
-         : kind == OP_lazy_momentum ? MSC_LAZY_MOMENTUM
-         : kind == OP_lazy_adagrad  ? MSC_LAZY_ADAGRAD
-                                    : MSC_LAZY_ADAM;
-}
+static bool is_on_host(const msc_op *op) { return msc_target_of(op->block->func->module)->is_host; }
 
-static void launch_lazy(msc_builtin_launch *l, const msc_op *op) {
-  int64_t kind = lazy_kind(op->kind);
+static void launch_lazy(msc_builtin_launch *l, const msc_op *op, int kind) {
   const msc_type *w = operand_type(op, 0), *g = msc_named_value(op, "g")->type;
   const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start));
   bool nesterov = kind == MSC_LAZY_MOMENTUM && msc_op_bool(op, "nesterov");
@@ -129,12 +124,10 @@ static bool is_pool_of_runtime(const msc_op *op) {
   return of->dtype == MSC_F32 && msc_target_of(op->block->func->module)->pools_in_runtime;
 }
 
-static void launch_pool(msc_builtin_launch *l, const msc_op *op) {
+static void launch_pool(msc_builtin_launch *l, const msc_op *op, int kind) {
   msc_conv c = msc_conv_of(op);
   l->number = MSC_BUILTIN_POOLING, l->num_dims = MSC_POOLING_DIMS;
-  l->dims[MSC_POOLING_KIND] = op->kind == OP_max_pool         ? MSC_POOLING_MAX
-                           : op->kind == OP_max_pool_index ? MSC_POOLING_INDEX
-                                                           : MSC_POOLING_BACK;
+  l->dims[MSC_POOLING_KIND] = kind;
   for (int i = 0; i < 2; i++) {
     int64_t *w = &l->dims[i ? MSC_POOLING_W : MSC_POOLING_H];
     w[MSC_POOLING_KERNEL] = c.dim[i].kernel, w[MSC_POOLING_STRIDE] = c.dim[i].stride;
@@ -145,31 +138,19 @@ static void launch_pool(msc_builtin_launch *l, const msc_op *op) {
   l->flops = (uint64_t)msc_conv_work(op);
 }
 
+static const struct {
+  void (*launch)(msc_builtin_launch *l, const msc_op *op, int kind);
+  int kind;
+  bool (*takes)(const msc_op *op);
+} rows[OP_COUNT] = {
+#define BUILTIN(op, launch, kind, takes) [OP_##op] = {launch, kind, takes},
+#include "passes/7_lower/builtin.def"
+};
+
 bool msc_builtin_of(const msc_op *op, msc_builtin_launch *out) {
   msc_builtin_launch l = {.number = MSC_BUILTIN_NONE};
-  switch (op->kind) {
-    case OP_cumsum:
-    case OP_cumprod:
-    case OP_cumprod_grad: launch_scan(&l, op); break;
-    case OP_sort:
-    case OP_topk: launch_sort(&l, op); break;
-    case OP_unique: launch_unique(&l, op); break;
-    case OP_scatter_update: launch_update(&l, op); break;
-    case OP_lazy_sgd:
-    case OP_lazy_momentum:
-    case OP_lazy_adagrad:
-    case OP_lazy_adam:
-      if (!msc_target_of(op->block->func->module)->is_host) return false;
-      launch_lazy(&l, op);
-      break;
-    case OP_max_pool:
-    case OP_max_pool_index:
-    case OP_max_pool_grad:
-      if (!is_pool_of_runtime(op)) return false;
-      launch_pool(&l, op);
-      break;
-    default: return false;
-  }
+  if (!rows[op->kind].launch || (rows[op->kind].takes && !rows[op->kind].takes(op))) return false;
+  rows[op->kind].launch(&l, op, rows[op->kind].kind);
   if (!out) return true;
   for (size_t i = 0; i < op->num_in; i++) l.bytes += (uint64_t)msc_type_bytes(operand_type(op, i));
   for (size_t i = 0; i < op->num_out; i++) l.bytes += (uint64_t)msc_type_bytes(op->out[i].type);

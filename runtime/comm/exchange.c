@@ -113,12 +113,7 @@ static mscrt_status *append_gives(mscrt_exchange *e, int rank, int32_t to, const
   for (int64_t i = 0; i < p->num_pieces; i++)
     for (int64_t k = 0; k < p->num_terms; k++) {
       if (p->peer[i * p->num_terms + k] != rank) continue;
-      if (e->num_gives == e->room_gives) {
-        int64_t room = 2 * e->room_gives + 8;
-        mscrt_give *more = realloc(e->give, (size_t)room * sizeof *more);
-        if (!more) return no_memory_for_lists();
-        e->give = more, e->room_gives = room;
-      }
+      MSCRT_CHECK(mscrt_grow(&e->give, e->num_gives, &e->room_gives, sizeof *e->give));
       e->give[e->num_gives++] = (mscrt_give){to, p->piece[i]};
     }
   return NULL;

@@ -63,7 +63,7 @@ typedef struct {
   void *hash;
   uint32_t num_texts;
   char **text; /* what names point to */
-  uint32_t room[4];
+  int64_t room[4];
 } mscrt_archive;
 
 /* ---- archive.c ---- */

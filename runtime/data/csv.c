@@ -17,7 +17,7 @@ typedef struct {
   char separator;
   bool whole;           /* numbers are integers: the input is one of integers */
   uint64_t *begin;      /* where each sample's line begins, and where the last one ends */
-  int64_t num, first;   /* samples; lines before them */
+  int64_t num, room, first; /* samples; places in `begin`; lines before them */
   int fields;           /* of a line */
   int num_columns, *column; /* which fields the input takes */
 } table;
@@ -30,12 +30,7 @@ bool mscrt_is_csv_name(const char *path) {
 /* ---- lines ---- */
 
 static mscrt_status *add_line(table *t, uint64_t begin) {
-  if ((t->num & (t->num - 1)) == 0) {
-    size_t room = t->num ? 2 * (size_t)t->num + 1 : 2;
-    uint64_t *more = realloc(t->begin, room * sizeof *more);
-    if (!more) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-    t->begin = more;
-  }
+  MSCRT_CHECK(mscrt_grow(&t->begin, t->num, &t->room, sizeof *t->begin));
   t->begin[t->num++] = begin;
   return NULL;
 }

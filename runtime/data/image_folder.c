@@ -29,12 +29,8 @@ typedef struct {
 static int is_shown(const struct dirent *e) { return e->d_name[0] != '.'; }
 
 static mscrt_status *add_file(folder *f, char *path, int64_t class) {
-  if (f->num == f->room) {
-    int64_t room = f->room ? 2 * f->room : 64;
-    entry *more = realloc(f->file, (size_t)room * sizeof *more);
-    if (!more) return free(path), mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-    f->file = more, f->room = room;
-  }
+  mscrt_status *s = mscrt_grow(&f->file, f->num, &f->room, sizeof *f->file);
+  if (s) return free(path), s;
   f->file[f->num++] = (entry){path, class};
   return NULL;
 }

@@ -13,7 +13,8 @@ typedef struct {
 } place;
 
 typedef struct {
-  uint32_t num, room;
+  uint32_t num;
+  int64_t room;
   place *place;
 } places;
 

@@ -21,7 +21,8 @@ typedef struct {
   const mscrt_blob *b;
   const uint8_t *start, *at, *end;
   block *blocks;
-  uint32_t num_stack, room_stack, num_memo, room_memo, num_marks, room_marks;
+  uint32_t num_stack, num_memo, num_marks;
+  int64_t room_stack, room_memo, room_marks;
   mscrt_py **stack, **memo;
   uint32_t *mark; /* heights of the stack */
 } unpickler;

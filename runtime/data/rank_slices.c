@@ -66,7 +66,7 @@ static mscrt_status *assign_all(const mscrt_plan *p, slice_fn *fn, void *user) {
 typedef struct {
   mscrt_rank_slices *out;
   int rank;
-  uint32_t room;
+  int64_t room;
 } taking;
 
 static mscrt_status *take_slice(void *user, const mscrt_variable *v, const msc_box *box, int rank) {

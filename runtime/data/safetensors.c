@@ -179,21 +179,15 @@ static mscrt_status *take_checksums(mscrt_json *r, mscrt_safetensors *t) {
   return mscrt_json_token(r, '}') ? NULL : mscrt_bad_json(r, "'}' is expected");
 }
 
-static mscrt_status *add_tensor(mscrt_json *r, char *name, uint64_t data_at, mscrt_safetensors *t, size_t *room) {
+static mscrt_status *add_tensor(mscrt_json *r, char *name, uint64_t data_at, mscrt_safetensors *t, int64_t *room) {
   entry e = {.name = name};
   MSCRT_CHECK(take_tensor_entry(r, &e));
-  if (t->num == *room) {
-    size_t more = *room ? 2 * *room : 64;
-    mscrt_named_array *tensor = realloc(t->tensor, more * sizeof *tensor);
-    if (!tensor) return mscrt_fail(MSCRT_NO_MEMORY, "%s: out of memory", r->blob->path);
-    t->tensor = tensor;
-    *room = more;
-  }
+  MSCRT_CHECK(mscrt_grow(&t->tensor, (int64_t)t->num, room, sizeof *t->tensor));
   return set_named_array(r->blob, &e, data_at, &t->tensor[t->num++]);
 }
 
 static mscrt_status *parse_json_header(mscrt_json *r, uint64_t data_at, mscrt_safetensors *t) {
-  size_t room = 0;
+  int64_t room = 0;
   bool has_metadata = false;
   if (!mscrt_json_token(r, '{')) return mscrt_bad_json(r, "'{' is expected");
   if (!mscrt_json_token(r, '}')) {

@@ -135,12 +135,7 @@ static mscrt_status *list_member(listing *l, const char *name, uint64_t at, uint
   if (strcmp(point + 1, l->extension)) return NULL;
   if (l->found) return mscrt_bad_file(&a->blob, "sample '%s' has two members .%s", l->key, l->extension);
   if (bytes > MAX_MEMBER) return mscrt_bad_file(&a->blob, "'%s' has more than %d bytes", name, MAX_MEMBER);
-  if (a->num == l->room) {
-    int64_t room = l->room ? 2 * l->room : 64;
-    member *more = realloc(a->member, (size_t)room * sizeof *more);
-    if (!more) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-    a->member = more, l->room = room;
-  }
+  MSCRT_CHECK(mscrt_grow(&a->member, a->num, &l->room, sizeof *a->member));
   a->member[a->num++] = (member){at, bytes};
   l->found = true;
   return NULL;

@@ -238,7 +238,6 @@ typedef void join_fn(msc_nester *n, const msc_op *op, const int *in, int y);
 static join_fn *const join_of[OP_COUNT] = {
 #define LOOP(op, join, read) [OP_##op] = join,
 #include "passes/7_lower/nest/loop.def"
-#undef LOOP
 };
 
 static void join_op(msc_nester *n, const msc_op *op) {

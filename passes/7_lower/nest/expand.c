@@ -254,7 +254,6 @@ static uint16_t elementwise(msc_nester *n, const msc_op *op, int y, const msc_vi
 static msc_loop_fn *const loop_of[OP_COUNT] = {
 #define LOOP(op, join, read) [OP_##op] = read,
 #include "passes/7_lower/nest/loop.def"
-#undef LOOP
 };
 
 uint16_t msc_nest_expand(msc_nester *n, int y, const msc_view *view) {

@@ -341,7 +341,7 @@ static uint16_t expand_adam(const update *u, size_t result) {
       mul_instr(u, step, div_instr(u, m, add_instr(u, div_instr(u, sqrt_instr(u, v), scale), read_rate(u, "eps")))));
 }
 
-static uint16_t lamb_moments(const update *u, size_t result) {
+static uint16_t expand_lamb_moments(const update *u, size_t result) {
   uint16_t g = u->in[3], m = average(u, "beta1", u->in[1], g), v = average(u, "beta2", u->in[2], mul_instr(u, g, g));
   if (result == 1) return m;
   if (result == 2) return v;
@@ -359,17 +359,23 @@ static uint16_t expand_adagrad(const update *u, size_t result) {
   return sub_instr(u, w, div_instr(u, mul_instr(u, lr_instr(u), g), root));
 }
 
-static uint16_t new_value(const update *u, size_t result) {
-  switch (u->op->kind) {
-    case OP_sgd: return sub_instr(u, u->in[0], mul_instr(u, lr_instr(u), add_decay(u, u->in[1], u->in[0])));
-    case OP_momentum: return expand_momentum(u, result);
-    case OP_adagrad: return expand_adagrad(u, result);
-    case OP_assign: return u->in[1];
-    case OP_lamb_moments: return lamb_moments(u, result);
-    case OP_lamb_apply: return sub_instr(u, u->in[0], mul_instr(u, mul_instr(u, lr_instr(u), u->in[2]), u->in[1]));
-    default: return expand_adam(u, result);
-  }
+static uint16_t expand_sgd(const update *u, size_t result) {
+  (void)result; /* it has one */
+  return sub_instr(u, u->in[0], mul_instr(u, lr_instr(u), add_decay(u, u->in[1], u->in[0])));
 }
+
+static uint16_t expand_assign(const update *u, size_t result) { return u->in[1 + result]; }
+
+static uint16_t expand_lamb_apply(const update *u, size_t result) {
+  (void)result;
+  return sub_instr(u, u->in[0], mul_instr(u, mul_instr(u, lr_instr(u), u->in[2]), u->in[1]));
+}
+
+/* By op, the instructions that compute an element of a result. */
+static uint16_t (*const update_of[OP_COUNT])(const update *u, size_t result) = {
+#define UPDATE(op, expand) [OP_##op] = expand,
+#include "passes/7_lower/nest/loop.def"
+};
 
 /* The operand whose new value is the result; -1: none. */
 static int old_value(const msc_op *op, size_t result) {
@@ -394,6 +400,6 @@ uint16_t msc_nest_update(msc_nester *n, const msc_op *op, int y, const msc_view 
   }
   if (n->failed) return 0;
   int ok = msc_operand_called(op, "ok"), old = old_value(op, result);
-  uint16_t fresh = new_value(&u, result);
+  uint16_t fresh = update_of[op->kind](&u, result);
   return ok >= 0 && old >= 0 ? msc_nest_select(n, u.in[ok], fresh, u.in[old]) : fresh;
 }

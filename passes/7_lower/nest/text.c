@@ -22,7 +22,7 @@
 static const char *const kinds[] = {"map", "row", "column", "transpose", "scatter"};
 static const char *const groups[] = {"items", "reduced", "tail"};
 static const char *const reductions[] = {
-#define REDUCTION(NAME, word) word,
+#define REDUCTION(NAME, word, between) #word,
 #include "ir/verb.def"
     "loose_max"};
 static const char *const predicates[] = {"eq", "ne", "lt", "le", "gt", "ge", "below"};
