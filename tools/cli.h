@@ -1,6 +1,6 @@
 /* cli.h: what every subcommand of msc gets: parsed options, a context for diagnostics, files in, atomic files out.
  *
- * A command is one file tools/cmd_NAME.c, found through its row in commands.def:
+ * A command is one file cmd_NAME.c of a folder of tools/, found through its row in commands.def:
  *
  *   static int run(cli *c) {
  *     cli_bytes text;

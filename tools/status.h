@@ -3,7 +3,7 @@
 #define MSC_TOOLS_STATUS_H
 
 #include "runtime/mscrt.h"
-#include "tools/launch.h"
+#include "tools/run/launch.h"
 
 /* The number in the environment variable MSC_DEBUG; 0 where it is absent. */
 int status_debug_level(void);

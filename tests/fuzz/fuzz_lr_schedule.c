@@ -1,6 +1,6 @@
 /* fuzz_lr_schedule: any text as --lr-schedule; what is accepted has a factor for every step, which is no NaN, not
  * negative, and during the warm-up at most 1. */
-#include "tools/lr_schedule.c" /* the program is no library */
+#include "tools/run/lr_schedule.c" /* the program is no library */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/startup.c"
+#include "tools/cluster/startup.c"
 
 static const char *get_one(void *user, const char *name) {
   (void)user;

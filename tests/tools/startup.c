@@ -1,5 +1,5 @@
-/* startup.c: a table of environments of launchers -> the rank, size, address and losers that tools/startup.c reads from
- * each, or its error. */
+/* startup.c: a table of environments of launchers -> the rank, size, address and losers that tools/cluster/startup.c
+ * reads from each, or its error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tools/startup.c"
+#include "tools/cluster/startup.c"
 
 typedef struct {
   const char *env;     /* NAME=VALUE words */

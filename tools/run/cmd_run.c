@@ -1,0 +1,213 @@
+/* cmd_run.c: msc run plan.bin: trains and evaluates on local ranks.  Plan, data and weights are opened and checked
+ * once, here; ranks are forked afterwards and share them.  Where the environment says that this process is one rank of
+ * a job, it is that rank alone. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "ir/abi/clock.h"
+#include "tools/compile/autotune.h"
+#include "tools/status.h"
+#include "tools/run/trace.h"
+#include "tools/run/training.h"
+
+enum { DEFAULT_TIMEOUT = 300 }; /* seconds */
+
+/* ---- opening ---- */
+
+/* Refuses what contradicts the environment, and what needs all ranks in one process. */
+static bool check_joined_options(training *t) {
+  cli *c = t->c;
+  static const char *const of_one_process[] = {"trace"};
+  if (t->job.role == STARTUP_SERVER)
+    return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL,
+                     "MS_ROLE says that this is a parameter server: not supported yet");
+  if (cli_text(c, "n") && cli_int(c, "n", 1) != t->job.ranks)
+    return msc_error(c->ctx, MSC_E_DATA, NULL, "-n %" PRId64 " contradicts the environment: %s says rank %d of %d",
+                     cli_int(c, "n", 1), t->job.family, t->job.rank, t->job.ranks);
+  if (t->job.role == STARTUP_WORKER && t->job.rank < 0)
+    return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL,
+                     "%s does not say which of the %d ranks this is: a choice by the scheduler is not supported yet; "
+                     "set %s",
+                     t->job.family, t->job.ranks, strcmp(t->job.family, "MS_*") ? "MSC_RANK" : "MS_NODE_ID");
+  for (size_t i = 0; i < sizeof of_one_process / sizeof *of_one_process; i++)
+    if (cli_text(c, of_one_process[i]))
+      return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--%s is not supported yet where ranks were started one by one",
+                       of_one_process[i]);
+  return true;
+}
+
+/* Which rank of a job this process is, if something else started the ranks. A rank table that is not complete yet is
+ * read again. */
+static bool read_job(training *t) {
+  cli *c = t->c;
+  int64_t end = (int64_t)msc_clock_ns() + (int64_t)(cli_number(c, "timeout", DEFAULT_TIMEOUT) * 1e9);
+  while (!startup_of_process(&t->job)) {
+    int64_t now = (int64_t)msc_clock_ns();
+    if (!t->job.pending || now >= end) return msc_error(c->ctx, MSC_E_DATA, NULL, "%s", t->job.error);
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+  }
+  t->joins = t->job.family && (t->job.ranks > 1 || t->job.role != STARTUP_WORKER);
+  if (!t->joins) return true;
+  t->token = startup_token(&t->job);
+  if (t->job.error[0]) return msc_error(c->ctx, MSC_E_DATA, NULL, "%s", t->job.error);
+  MSC_TRY(check_joined_options(t));
+  if (t->job.rank > 0) return true;
+  fprintf(stderr, "msc run: %s of %d, as %s says%s%s\n", t->job.rank ? "scheduler" : "rank 0", t->job.ranks,
+          t->job.family, t->job.ignored[0] ? "; ignored: " : "", t->job.ignored);
+  return true;
+}
+
+static bool check_run_options(training *t) {
+  cli *c = t->c;
+  MSC_TRY(read_job(t));
+  const char *comm = cli_text(c, "comm");
+  if (comm && !strcmp(comm, "mpi"))
+    return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL,
+                     "--comm %s is not supported yet; local, tcp and nccl are: mpirun may start the ranks", comm);
+  t->choices = autotune_measured(t->choices_path);
+  if (cli_flag(c, "autotune")) {
+    if (!autotune_file(c, t->choices_path)) return false;
+    t->choices = t->choices_path;
+  }
+  const char *scale = getenv("MSC_TIME_SCALE");
+  char *end = NULL;
+  t->timed = cli_text(c, "device") && !strcmp(cli_text(c, "device"), "timed");
+  t->time_scale = scale ? strtod(scale, &end) : 1;
+  if (scale && (*end || end == scale || !(t->time_scale > 0) || !isfinite(t->time_scale)))
+    return msc_error(c->ctx, MSC_E_DATA, NULL, "MSC_TIME_SCALE: '%s' is no positive number", scale);
+  static const char *const of_values[] = {"data", "ckpt-dir", "eval", "init", "output", "save"};
+  for (size_t i = 0; t->timed && i < sizeof of_values / sizeof *of_values; i++)
+    if (cli_text(c, of_values[i]))
+      return msc_error(c->ctx, MSC_E_DATA, NULL, "--%s: the device timed has no values", of_values[i]);
+  return true;
+}
+
+/* ---- the command ---- */
+
+static int run_ranks(training *t) {
+  uint64_t name[2];
+  if (t->joins) return run_training_rank(t, t->job.rank, NULL);
+  if (t->ranks == 1) return run_training_rank(t, 0, NULL);
+  if (getrandom(name, sizeof name, 0) != sizeof name) return CLI_ENVIRONMENT;
+  snprintf(t->address, sizeof t->address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
+  return launch(t->c, t->ranks, (int)(cli_number(t->c, "grace", 0) * 1000), t->replaced, run_training_rank, t);
+}
+
+/* Leads the job as a process of its own. */
+static int run_scheduler(training *t) {
+  cli *c = t->c;
+  mscrt_options o = {.struct_size = sizeof o,
+                     .ranks = t->job.ranks,
+                     .address = t->job.address,
+                     .timeout_ms = t->job.topology_ms ? t->job.topology_ms : (int)(cli_number(c, "timeout", 0) * 1000),
+                     .token = t->token,
+                     .silence_ms = t->job.silence_ms,
+                     .recover = t->replaced > 0};
+  return status_of_rank(c, NULL, MSC_E_DATA, mscrt_lead(&o));
+}
+
+static void *share(size_t bytes) {
+  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+static int share_measured(training *t) {
+  t->printed = share(sizeof *t->printed);
+  if (!t->printed) return CLI_ENVIRONMENT;
+  *t->printed = -1;
+  t->pids = share((size_t)t->ranks * sizeof *t->pids);
+  t->met = msc_new_array(msc_context_arena(t->c->ctx), pid_t, t->ranks);
+  if (!t->pids) return CLI_ENVIRONMENT;
+  if (!t->timed && !cli_text(t->c, "trace")) return CLI_OK;
+  t->measured = share((size_t)t->ranks * sizeof *t->measured);
+  if (!t->measured) return CLI_ENVIRONMENT;
+  t->begin_ns = (int64_t)msc_clock_ns();
+  return CLI_OK;
+}
+
+static int run_run(cli *c) {
+  training t = {.c = c};
+  if (!check_run_options(&t)) return CLI_INPUT;
+  const char *launched = getenv("MSC_REPLACE"); /* by msc launch --replace */
+  t.replaced = (int)cli_int(c, "replace", launched ? atoi(launched) : 0);
+  if (t.replaced < 0) return cli_usage(c, "--replace is not negative");
+  if (t.joins && t.job.role == STARTUP_SCHEDULER) return run_scheduler(&t);
+  if (cli_int(c, "n", 1) < 1 || cli_int(c, "threads", 1) < 1) return cli_usage(c, "-n and --threads are at least 1");
+  int code = open_training(&t);
+  if (!code) code = share_measured(&t);
+  if (!code && cli_text(c, "flight") && !recorder_prepare(c, cli_text(c, "flight"))) code = CLI_ENVIRONMENT;
+  if (!code) code = run_ranks(&t);
+  if (!code && cli_text(c, "trace")) code = trace_join(c, cli_text(c, "trace"), t.ranks);
+  mscrt_data_close(t.data);
+  mscrt_plan_close(t.plan);
+  return code;
+}
+
+static const cli_option options[] = {
+    {"n", CLI_INT, "RANKS",
+     "local ranks to start; absent: as many as the plan is for, or this process alone where mpirun, torchrun, srun, "
+     "msc launch or MS_ROLE started it as one of several"},
+    {"data", CLI_PAIRS, "INPUT=FILE",
+     "data of an input: idx (.gz), .npy, safetensors (FILE:TENSOR), .csv (FILE:COLUMN,...), a folder of images, tar "
+     "(FILE:EXTENSION), raw tokens (FILE:u8|u16|i32); with %r for the "
+     "rank's "
+     "number: its part of every batch, "
+     "one behind the other"},
+    {"train", CLI_TEXT, "A:B", "samples to train on; absent: all"},
+    {"eval", CLI_TEXT, "A:B", "samples to evaluate on after training; absent: none"},
+    {"eval-every", CLI_INT, "K", "evaluate every K steps, too"},
+    {"output", CLI_PAIRS, "OUTPUT=FILE.npy",
+     "write an output for the samples of --eval, or for all; nothing is trained unless --steps or --epochs say so, and "
+     "labels that no output depends on need no data"},
+    {"steps", CLI_INT, "K", "training steps"},
+    {"epochs", CLI_INT, "E", "times over the training samples; default 1"},
+    {"lr-schedule", CLI_TEXT, "KIND[:NAME=V,...]",
+     "factor on the learning rate by the step: cosine, linear (both fall to min, 0, at the last step), step:every=N "
+     "(times factor, 0.1, every N steps) or constant; of all: warmup=N steps from 0 on, steps=N in place of the run's"},
+    {"seed", CLI_INT, "S", "of initial weights and sample order; default 0"},
+    {"in-order", CLI_FLAG, NULL, "take the samples as they are in the files instead of permuting every epoch"},
+    {"init", CLI_TEXT, "W.safetensors", "initial parameters from a file"},
+    {"weights", CLI_TEXT, "DIR", "folder of the files that the model names for its parameters; default: the model's"},
+    {"save", CLI_TEXT, "W.safetensors", "write the trained parameters"},
+    {"threads", CLI_INT, "T", "threads per rank; default: cores divided by ranks"},
+    {"timeout", CLI_NUMBER, "S", "seconds that a rank waits for another, or for its GPU; default 300"},
+    {"trust-native", CLI_FLAG, NULL, "run the plan's native code although it was not compiled here"},
+    {"perf-map", CLI_FLAG, NULL, "write /tmp/perf-PID.map, the names of generated code for perf"},
+    {"comm", CLI_CHOICE, "local|tcp|mpi|nccl",
+     "transport between ranks; default: nccl where every rank has a GPU of its own, tcp where ranks meet at "
+     "HOST:PORT, else local; mpi is not supported yet"},
+    {"device", CLI_CHOICE, "cpu|cuda|timed",
+     "what runs the calls; default: what the plan was compiled for; timed: no values, each sleeps for its predicted "
+     "time "
+     "(times MSC_TIME_SCALE) and order is checked"},
+    {"autotune", CLI_FLAG, NULL,
+     "measure the matrix products of a GPU that were not measured yet; the fastest ways are kept in the user's cache "
+     "folder, for every later run"},
+    {"overlap", CLI_CHOICE, "idle|always|never",
+     "collectives in a thread of their own; default idle: when a core is free for it"},
+    {"ckpt-dir", CLI_TEXT, "DIR",
+     "checkpoints, with the optimizer's state and the position in the data: after the last step, every --ckpt-every, "
+     "and before SIGTERM ends the run"},
+    {"ckpt-every", CLI_INT, "K", "steps between checkpoints"},
+    {"mtbf", CLI_NUMBER, "H",
+     "hours between failures of the whole job: say at the end how many steps between checkpoints lose least"},
+    {"ckpt-keep", CLI_INT, "N", "checkpoints to keep; default 2"},
+    {"resume", CLI_FLAG, NULL,
+     "go on from the newest checkpoint, if there is one, to the same number of steps, bit for bit"},
+    {"trace", CLI_TEXT, "t.json", "write a timeline of calls and collectives, in Chrome's trace format"},
+    {"flight", CLI_TEXT, "DIR",
+     "write the last 2,000 operations with other ranks, a file for each rank, after a failure and on SIGUSR1; msc "
+     "flight DIR merges them"},
+    {"replace", CLI_INT, "N",
+     "how many ranks that are lost are replaced, one after the other, while the others stay: their state comes from "
+     "ranks that hold the same, at most one step is run again; where nobody does, all go back to the newest "
+     "checkpoint"},
+    {"grace", CLI_NUMBER, "S", "seconds that ranks have after SIGTERM to write a checkpoint; default 5"},
+    {"alive", CLI_TEXT, "FILE", "set the time of this file at every step; an empty one is made"},
+    {0},
+};
+const cli_command cmd_run = {"PLAN", 1, 1, options, run_run};

@@ -1,0 +1,237 @@
+/* launch.c: starts ranks as processes of one host and stays behind to watch them. */
+#include "tools/run/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/cli_state.h"
+#include "tools/cluster/watch.h"
+
+#define GRACE_MS 5000 /* for the others to notice and to say what they know, after the first failure or a signal */
+#define IDLE_NS 200000000
+#define END_MS 2000   /* for those that did start, where one did not */
+#define TEXT_BYTES 3900
+
+/* One message fits a pipe's atomic write, so messages of ranks do not mix. */
+typedef struct {
+  int rank, code;
+  char text[TEXT_BYTES];
+} message;
+_Static_assert(sizeof(message) <= 4096, "PIPE_BUF");
+
+struct launch_line {
+  int fd, rank;
+};
+
+void launch_report(cli *c, const launch_line *line, msc_code code, const char *text) {
+  if (!line) {
+    msc_error(c->ctx, code, NULL, "%s", text);
+    return;
+  }
+  message m = {.rank = line->rank, .code = (int)code};
+  snprintf(m.text, sizeof m.text, "%s", text);
+  while (write(line->fd, &m, sizeof m) < 0 && errno == EINTR) {}
+}
+
+typedef struct {
+  cli *c;
+  watch ranks;
+  int grace_ms;
+  int replaced;         /* so many ranks more may be started in the places of others */
+  int speaks;           /* write end of the pipe, for these; -1: closed */
+  const sigset_t *mask; /* what a rank is started with */
+  launch_rank *fn;
+  void *arg;
+  int pipe;             /* read end: messages of the ranks */
+  int num_messages;
+  message *message;     /* room for two per rank */
+  bool failed;
+} launching;
+
+/* ---- starting ---- */
+
+static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1};
+
+static void set_of_signals(sigset_t *set) {
+  sigemptyset(set);
+  sigaddset(set, SIGCHLD);
+  for (size_t i = 0; i < sizeof forwarded / sizeof *forwarded; i++) sigaddset(set, forwarded[i]);
+}
+
+static int be_rank(int rank, int messages, pid_t launcher, const sigset_t *mask, launch_rank *fn, void *arg) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher) return CLI_ENVIRONMENT;
+  sigprocmask(SIG_SETMASK, mask, NULL);
+  launch_line line = {messages, rank};
+  int code = fn(arg, rank, &line);
+  if (code || (fflush(stdout) == 0 && !ferror(stdout))) return code;
+  launch_report(NULL, &line, MSC_E_FILE, "cannot write to stdout");
+  return CLI_ENVIRONMENT;
+}
+
+/* Raises the limit of descriptors: each rank has some for all others while they meet. */
+static void allow_descriptors(void) {
+  struct rlimit l;
+  if (getrlimit(RLIMIT_NOFILE, &l) != 0 || l.rlim_cur >= l.rlim_max) return;
+  l.rlim_cur = l.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &l);
+}
+
+static bool start_ranks(launching *w, const sigset_t *mask, launch_rank *fn, void *arg) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return msc_error(w->c->ctx, MSC_E_TARGET, NULL, "cannot start ranks: %s", strerror(errno));
+  w->pipe = ends[0];
+  fcntl(w->pipe, F_SETFL, O_NONBLOCK);
+  pid_t self = getpid();
+  allow_descriptors();
+  fflush(NULL);
+  w->speaks = ends[1], w->mask = mask, w->fn = fn, w->arg = arg;
+  for (int r = 0; r < w->ranks.num; r++) {
+    pid_t pid = fork();
+    if (pid == 0) _exit(be_rank(r, ends[1], self, mask, fn, arg));
+    if (pid < 0) {
+      msc_error(w->c->ctx, MSC_E_TARGET, NULL, "cannot start rank %d of %d: %s", r, w->ranks.num, strerror(errno));
+      break;
+    }
+    watch_started(&w->ranks, r, pid);
+  }
+  if (!w->replaced) close(w->speaks), w->speaks = -1;
+  return w->ranks.left == w->ranks.num;
+}
+
+/* ---- watching ---- */
+
+/* Starts another process in the place of a rank that a signal has ended, if more may be. */
+static bool replace_rank(launching *w, int r) {
+  pid_t self = getpid();
+  int status = w->ranks.status[r], number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (!number || !w->replaced || w->ranks.asked || w->failed) return false;
+  fprintf(stderr, "msc run: rank %d (process %d) was ended by signal %d (%s); another takes its place\n", r,
+          (int)w->ranks.pid[r], number, strsignal(number));
+  pid_t pid = fork();
+  if (pid == 0) _exit(be_rank(r, w->speaks, self, w->mask, w->fn, w->arg));
+  if (pid < 0) return false;
+  watch_started(&w->ranks, r, pid);
+  w->replaced--;
+  return true;
+}
+
+static void reap_ranks(launching *w) {
+  for (int r; (r = watch_reap(&w->ranks)) >= 0;) {
+    int *status = &w->ranks.status[r];
+    if (w->ranks.asked && WIFSIGNALED(*status)) *status = 0; /* who is told to end has not failed */
+    if (!*status || w->failed || replace_rank(w, r)) continue;
+    w->failed = true;
+    if (!w->ranks.asked) watch_ends_in(&w->ranks, GRACE_MS);
+  }
+}
+
+/* Takes the messages of ranks from the pipe, which must not fill up: a rank that cannot write does not end. */
+static void take_messages(launching *w) {
+  message m;
+  while (read(w->pipe, &m, sizeof m) == (ssize_t)sizeof m) {
+    m.text[TEXT_BYTES - 1] = 0;
+    if (w->num_messages < 2 * w->ranks.num) w->message[w->num_messages++] = m;
+  }
+}
+
+static void wait_for_all(launching *w) {
+  sigset_t set;
+  set_of_signals(&set);
+  while (w->ranks.left > 0) {
+    int64_t ns = w->ranks.deadline_ns ? w->ranks.deadline_ns - cli_now_ns() : IDLE_NS;
+    if (ns < 0) ns = 0;
+    if (ns > IDLE_NS) ns = IDLE_NS;
+    struct timespec t = {ns / 1000000000, ns % 1000000000};
+    int number = sigtimedwait(&set, NULL, &t);
+    if (number == SIGUSR1) watch_signal(&w->ranks, number); /* asks for something, and ends nothing */
+    else if (number > 0 && number != SIGCHLD) watch_pass_on(&w->ranks, number, w->grace_ms);
+    take_messages(w);
+    reap_ranks(w);
+    watch_deadline(&w->ranks);
+  }
+}
+
+/* ---- telling ---- */
+
+/* Prints equal messages once, for "rank 2" or "ranks 0, 1, 3". */
+static void put_messages(launching *w) {
+  const message *m = w->message;
+  int num = w->num_messages;
+  for (int i = 0; i < num; i++) {
+    char who[128];
+    size_t n = 0;
+    int alike = 0;
+    bool first = true;
+    for (int j = 0; j < num; j++) {
+      if (m[j].code != m[i].code || strcmp(m[j].text, m[i].text)) continue;
+      first = first && j >= i;
+      if (n + 16 < sizeof who) n += (size_t)snprintf(who + n, sizeof who - n, "%s%d", alike ? ", " : "", m[j].rank);
+      alike++;
+    }
+    if (!first) continue;
+    if (alike == w->ranks.num || !strncmp(m[i].text, "rank ", 5))
+      msc_error(w->c->ctx, (msc_code)m[i].code, NULL, "%s", m[i].text);
+    else msc_error(w->c->ctx, (msc_code)m[i].code, NULL, "rank%s %s: %s", alike > 1 ? "s" : "", who, m[i].text);
+  }
+}
+
+static int exit_code(const launching *l) {
+  int code = CLI_OK;
+  const watch *w = &l->ranks;
+  for (int r = 0; r < w->num; r++) {
+    int status = w->status[r];
+    /* nobody reads our output */
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && r == 0) return 128 + SIGPIPE;
+    if (WIFSIGNALED(status)) {
+      msc_error(l->c->ctx, MSC_E_PEER, NULL, "rank %d (process %d) was ended by signal %d (%s)", r, (int)w->pid[r],
+                WTERMSIG(status), strsignal(WTERMSIG(status)));
+      code = CLI_ENVIRONMENT;
+    }
+  }
+  if (w->told) return 128 + w->told;
+  /* A peer's loss is what the others end with; another code is the reason. */
+  for (int r = 0; r < w->num && code == CLI_OK; r++)
+    if (WIFEXITED(w->status[r]) && WEXITSTATUS(w->status[r]) != CLI_ENVIRONMENT) code = WEXITSTATUS(w->status[r]);
+  for (int r = 0; r < w->num && code == CLI_OK; r++)
+    if (WIFEXITED(w->status[r])) code = WEXITSTATUS(w->status[r]);
+  return code;
+}
+
+int launch(cli *c, int ranks, int grace_ms, int replaced, launch_rank *fn, void *arg) {
+  msc_arena *arena = msc_context_arena(c->ctx);
+  launching w = {.c = c,
+                 .pipe = -1,
+                 .speaks = -1,
+                 .grace_ms = grace_ms ? grace_ms : GRACE_MS,
+                 .replaced = replaced};
+  sigset_t set, before;
+  watch_new(arena, ranks, &w.ranks);
+  w.message = msc_new_array(arena, message, 2 * ranks);
+  set_of_signals(&set);
+  sigprocmask(SIG_BLOCK, &set, &before);
+  bool started = start_ranks(&w, &before, fn, arg);
+  if (!started) {
+    w.ranks.asked = true;
+    watch_signal(&w.ranks, SIGTERM);
+    watch_ends_in(&w.ranks, END_MS);
+  }
+  wait_for_all(&w);
+  int code = started ? exit_code(&w) : CLI_ENVIRONMENT;
+  if (w.speaks >= 0) close(w.speaks);
+  if (w.pipe >= 0) {
+    take_messages(&w);
+    close(w.pipe);
+    if (code != 128 + SIGPIPE) put_messages(&w);
+  }
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  return code;
+}

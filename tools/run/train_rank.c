@@ -1,0 +1,329 @@
+/* train_rank.c: what one rank of a run does: opens the plan, trains, saves checkpoints, evaluates, and meets the others
+ * again when one of them was lost. */
+#include <jansson.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ir/abi/clock.h"
+#include "runtime/runtime.h"
+#include "tools/run/checkpoints.h"
+#include "tools/status.h"
+#include "tools/run/trace.h"
+#include "tools/run/training.h"
+
+static double now_ms(void) { return 1e-6 * (double)msc_clock_ns(); }
+
+/* Sets every learning rate of the plan to its first value times the factor of the schedule for step `step`, counted
+ * from 0. */
+static mscrt_status *set_learning_rates(training *t, int64_t step) {
+  mscrt_status *s = NULL;
+  if (t->schedule.kind == LR_AS_COMPILED) return NULL;
+  for (size_t i = 0; i < mscrt_plan_num_scalars(t->plan) && !s; i++) {
+    double initial;
+    const char *name = mscrt_plan_scalar(t->plan, i, &initial);
+    if (lr_is_learning_rate(name))
+      s = mscrt_set_scalar(t->ctx, name, initial * lr_factor(&t->schedule, step, t->steps));
+  }
+  return s;
+}
+
+/* SIGTERM, where a checkpoint is to be written first. */
+static volatile sig_atomic_t stop_asked;
+
+static void ask_to_stop(int number) {
+  (void)number;
+  stop_asked = 1;
+}
+
+static void *prune(void *arg) {
+  const training *t = arg;
+  checkpoint_prune(cli_text(t->c, "ckpt-dir"), cli_int(t->c, "ckpt-keep", 2));
+  return NULL;
+}
+
+static void join_pruning(training *t) {
+  if (t->prunes) pthread_join(t->pruning, NULL);
+  t->prunes = false;
+}
+
+/* Removes old checkpoints in a thread: the system takes time to give back large files. */
+static void prune_beside(training *t) {
+  join_pruning(t);
+  t->prunes = pthread_create(&t->pruning, NULL, prune, t) == 0;
+  if (!t->prunes) prune(t);
+}
+
+/* Ends a checkpoint that is being written, if it is written, or waits for it; then the oldest may go. */
+static mscrt_status *end_checkpoint(training *t, bool wait) {
+  bool ended = false;
+  if (!t->saves) return NULL;
+  mscrt_status *s = mscrt_checkpoint_end(t->ctx, wait, &ended);
+  if (s || !ended) return s;
+  t->saves = false;
+  if (t->rank == 0) prune_beside(t);
+  return NULL;
+}
+
+/* Begins the checkpoint of a step if it is due, or if any rank was asked to stop. The last one is waited for. */
+static mscrt_status *keep_checkpoint(training *t, int64_t step) {
+  const char *folder = cli_text(t->c, "ckpt-dir");
+  int64_t every = cli_int(t->c, "ckpt-every", 0);
+  uint64_t stop = 0;
+  char path[CHECKPOINT_PATH];
+  if (!folder) return NULL;
+  mscrt_status *s = mscrt_max(t->ctx, (uint64_t)stop_asked, &stop);
+  t->stopped = stop;
+  bool due = stop || step == t->steps || (every && step % every == 0);
+  double begin = now_ms();
+  if (!s) s = end_checkpoint(t, due);
+  if (s || !due) return s;
+  checkpoint_path(folder, step, path); /* its length was checked */
+  s = mscrt_checkpoint_begin(t->ctx, path);
+  t->saves = !s;
+  if (!s && (stop || step == t->steps)) s = end_checkpoint(t, true);
+  t->save_ms += now_ms() - begin, t->saved++;
+  return s;
+}
+
+/* Loads the newest checkpoint, if there is one and the user wants to go on from it; `again`: after ranks were lost,
+ * then also one that this run has written. */
+static mscrt_status *resume_checkpoint(training *t, bool again) {
+  char path[CHECKPOINT_PATH];
+  const char *folder = cli_text(t->c, "ckpt-dir");
+  uint64_t begin = 0;
+  if (!folder || !(again || cli_flag(t->c, "resume"))) return NULL;
+  if (again && t->rank == 0) {
+    t->resumed = -1;
+    int code = choose_checkpoint(t, checkpoint_below(folder, INT64_MAX));
+    if (code) t->resumed = -1;
+  }
+  mscrt_status *s = mscrt_max(t->ctx, (uint64_t)(t->resumed + 1), &begin);
+  t->resumed = (int64_t)begin - 1;
+  if (s || t->resumed < 0) return s;
+  checkpoint_path(folder, t->resumed, path);
+  return mscrt_resume(t->ctx, path);
+}
+
+static mscrt_status *evaluate_between(training *t, int64_t step) {
+  int64_t every = cli_int(t->c, "eval-every", 0);
+  mscrt_evaluation e = {.struct_size = sizeof e};
+  if (!every || step % every || step == t->steps) return NULL; /* after the last step it is done anyway */
+  mscrt_status *s = mscrt_evaluate(t->ctx, &e);
+  if (!s && t->rank == 0) cli_progress_done(t->c), print_evaluation(t, &e);
+  return s;
+}
+
+/* Sets the time of the file --alive to now; the first rank of a host does it for all. */
+static mscrt_status *touch_alive(const training *t) {
+  const char *path = cli_text(t->c, "alive");
+  if (!path || (t->joins ? t->job.local_rank > 0 : t->rank != 0)) return NULL;
+  int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  bool done = fd >= 0 && futimens(fd, NULL) == 0;
+  mscrt_status *s = done ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "%s: cannot be touched: %s", path, strerror(errno));
+  if (fd >= 0) close(fd);
+  return s;
+}
+
+static mscrt_status *train(training *t) {
+  double epoch_loss = 0;
+  int64_t epoch_steps = 0;
+  mscrt_stats begun = {.struct_size = sizeof begun};
+  mscrt_get_stats(t->ctx, &begun);
+  mscrt_status *touched = touch_alive(t);
+  if (touched) return touched;
+  for (int64_t step = begun.steps + 1; step <= t->steps && !t->stopped; step++) {
+    double loss, begin = now_ms();
+    mscrt_status *s = set_learning_rates(t, step - 1);
+    if (!s) s = mscrt_run(t->ctx, "train", 1, &loss);
+    if (s) return s;
+    double ms = now_ms() - begin;
+    if (t->done <= t->steps) t->ms[t->done++] = ms;
+    if (t->rank == 0) tell_step(t, step, loss, ms);
+    s = touch_alive(t);
+    if (!s) s = keep_checkpoint(t, step);
+    if (!s && !t->stopped) s = evaluate_between(t, step);
+    if (s) return s;
+    epoch_loss += loss, epoch_steps++;
+    if (t->rank || step % t->per_epoch || t->timed) continue;
+    if (!t->c->json && t->steps > t->per_epoch) {
+      cli_progress_done(t->c);
+      printf("epoch %-7" PRId64 " mean loss %.6g\n", step / t->per_epoch, epoch_loss / (double)epoch_steps);
+    }
+    epoch_loss = 0, epoch_steps = 0;
+  }
+  cli_progress_done(t->c);
+  return NULL;
+}
+
+/* Writes the times of this rank into memory that ranks share; rank 0 reads it after all have met. */
+static void note_measured(training *t) {
+  mscrt_stats s = {.struct_size = sizeof s};
+  mscrt_get_stats(t->ctx, &s);
+  double steps = 1e6 * (double)(t->done ? t->done : 1);
+  t->measured[t->rank] = (rank_times){(double)s.compute_ns / steps, (double)s.collective_ns / steps,
+                                    (double)s.exposed_ns / steps, (double)s.section_ns / steps};
+}
+
+static mscrt_overlap overlap_of(const cli *c) {
+  const char *text = cli_text(c, "overlap");
+  return !text || !strcmp(text, "idle") ? MSCRT_OVERLAP_IDLE
+         : !strcmp(text, "always")      ? MSCRT_OVERLAP_ALWAYS
+                                        : MSCRT_OVERLAP_NEVER;
+}
+
+static void print_log(void *user, mscrt_log_level level, const char *text) {
+  const training *t = user;
+  bool warns = level == MSCRT_LOG_WARNING;
+  if (t->rank == 0 && (warns || status_debug_level() >= 1))
+    fprintf(stderr, "msc run: %s%s\n", warns ? "warning: " : "", text);
+}
+
+static mscrt_options options_of_rank(training *t) {
+  const cli *c = t->c;
+  return (mscrt_options){.struct_size = sizeof(mscrt_options),
+                         .rank = t->rank,
+                         .ranks = t->ranks,
+                         .address = t->ranks > 1 ? t->joins ? t->job.address : t->address : NULL,
+                         .local_ranks = t->joins ? t->job.local_ranks : 0,
+                         .token = t->token,
+                         .host = t->job.host[0] ? t->job.host : NULL,
+                         .led = t->joins && !strcmp(t->job.family, "MS_*"),
+                         .meet_ms = t->job.topology_ms,
+                         .silence_ms = t->job.silence_ms,
+                         .threads = (int)cli_int(c, "threads", 0),
+                         .seed = (uint64_t)cli_int(c, "seed", 0),
+                         .timeout_ms = (int)(cli_number(c, "timeout", 0) * 1000),
+                         .perf_map = cli_flag(c, "perf-map"),
+                         .device = cli_text(c, "device"),
+                         .comm = cli_text(c, "comm"),
+                         .choices = t->choices,
+                         .tune = cli_flag(c, "autotune"),
+                         .time_scale = t->time_scale,
+                         .overlap = overlap_of(c),
+                         .measure = t->measured != NULL,
+                         .events = cli_text(c, "trace") ? TRACE_EVENTS : 0,
+                         .log = print_log,
+                         .log_user = t,
+                         .recover = t->replaced > 0};
+}
+
+/* Loads weights or a checkpoint from files, unless ranks that were not lost have given this one the state already; then
+ * gives the context its data. */
+static mscrt_status *begin_or_go_on(training *t) {
+  cli *c = t->c;
+  mscrt_recovery r = {.struct_size = sizeof r};
+  mscrt_status *s = NULL;
+  if (cli_text(c, "ckpt-dir")) signal(SIGTERM, ask_to_stop);
+  mscrt_get_recovery(t->ctx, &r);
+  if (t->rank == 0 && r.lost) print_recovery(t, &r);
+  if (!r.from_peers && t->weights) s = mscrt_load_weights(t->ctx, t->weights);
+  if (!r.from_peers && !s && cli_text(c, "init")) s = mscrt_load(t->ctx, cli_text(c, "init"));
+  if (!r.from_peers && !s) s = resume_checkpoint(t, r.lost > 0);
+  if (!s && t->data) s = mscrt_set_data(t->ctx, t->data);
+  return s;
+}
+
+/* Trains; then evaluates, predicts and saves as the options say, and prints the totals. */
+static mscrt_status *work(training *t) {
+  cli *c = t->c;
+  double begin = now_ms();
+  mscrt_status *s = train(t);
+  double total_ms = now_ms() - begin;
+  if (!s && t->measured) note_measured(t);
+  if (!s && t->rank == 0 && cli_text(c, "mtbf")) print_interval(t);
+  mscrt_evaluation e = {.struct_size = sizeof e};
+  if (s || t->stopped) return s; /* if it was stopped, the checkpoint is written */
+  if (t->evaluates) s = mscrt_evaluate(t->ctx, &e);
+  if (!s && t->evaluates && t->rank == 0) print_evaluation(t, &e);
+  if (!s && t->num_sinks) s = mscrt_predict(t->ctx, t->num_sinks, t->sinks);
+  if (!s && cli_text(c, "save")) s = mscrt_save(t->ctx, cli_text(c, "save"));
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  uint64_t resident = 0;
+  if (!s) s = mscrt_max(t->ctx, (uint64_t)usage.ru_maxrss * 1024, &resident);
+  if (!s && t->rank == 0) print_totals(t, total_ms, resident);
+  return s;
+}
+
+static void note_meeting(training *t) {
+  memcpy(t->met, t->pids, (size_t)t->ranks * sizeof *t->met);
+  recorder_start(&t->recorder, cli_text(t->c, "flight"), t->rank, t->ctx);
+}
+
+/* A rank that is lost and does not end by itself is stopped, or stuck: it must make room for another. */
+static void end_lost_rank(const training *t, int lost) {
+  enum { PATIENCE_MS = 1000, STEP_MS = 2 };
+  pid_t pid = lost >= 0 && lost != t->rank && !t->joins ? t->met[lost] : 0;
+  for (int ms = 0; pid && ms < PATIENCE_MS; ms += STEP_MS) {
+    if (kill(pid, 0) != 0) return;
+    nanosleep(&(struct timespec){.tv_nsec = STEP_MS * 1000000}, NULL);
+  }
+  if (pid) kill(pid, SIGKILL);
+}
+
+/* Goes on after the loss of another rank: meets the others again, and whoever takes its place. */
+static mscrt_status *meet_again(training *t, mscrt_status *lost) {
+  if (status_debug_level() >= 1) fprintf(stderr, "msc run: rank %d: %s\n", t->rank, mscrt_status_text(lost));
+  join_pruning(t);
+  recorder_stop(&t->recorder, lost);
+  mscrt_status_free(lost);
+  end_lost_rank(t, mscrt_lost_rank(t->ctx));
+  t->saves = false;
+  mscrt_status *s = mscrt_recover(&t->ctx);
+  if (!s) note_meeting(t);
+  return s;
+}
+
+static mscrt_status *train_rank(training *t) {
+  mscrt_options o = options_of_rank(t);
+  mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
+  if (!s) note_meeting(t);
+  if (!s) s = open_own_data(t);
+  for (int met = 0;; met++) {
+    if (!s) s = begin_or_go_on(t);
+    if (!s) s = work(t);
+    if (mscrt_status_code(s) != MSCRT_PEER || met == t->replaced || !t->ctx) return s;
+    s = meet_again(t, s);
+  }
+}
+
+/* Sums of NCCL's in an order of its own choice, but always the same: not by the switch between GPUs.  Its
+ * own variable wins. */
+static void pin_order(const training *t) {
+  json_t *config = json_loads(mscrt_plan_config(t->plan), 0, NULL);
+  if (json_is_true(json_object_get(json_object_get(config, "deterministic"), "value")))
+    setenv("NCCL_ALGO", "Ring,Tree", 0);
+  json_decref(config);
+}
+
+int run_training_rank(void *arg, int rank, const launch_line *line) {
+  training *t = arg;
+  if (t->ranks > 1) pin_order(t);
+  t->rank = rank;
+  t->pids[rank] = getpid();
+  t->ms = calloc((size_t)t->steps + 1, sizeof *t->ms);
+  if (!t->ms) {
+    launch_report(t->c, line, MSC_E_OUT_OF_MEMORY, "out of memory");
+    return CLI_ENVIRONMENT;
+  }
+  if (rank == 0) setvbuf(stdout, NULL, _IOLBF, 0);
+  mscrt_status *s = train_rank(t);
+  join_pruning(t);
+  recorder_stop(&t->recorder, s);
+  cli_progress_done(t->c);
+  int code = status_of_rank(t->c, line, MSC_E_DATA, s);
+  if (!s && t->stopped) code = 128 + SIGTERM;
+  if (!s && cli_text(t->c, "trace") && !trace_part(cli_text(t->c, "trace"), rank, t->ctx, t->begin_ns)) {
+    launch_report(t->c, line, MSC_E_TARGET, "the trace could not be written");
+    code = CLI_ENVIRONMENT;
+  }
+  mscrt_close(t->ctx);
+  free(t->ms);
+  return code;
+}

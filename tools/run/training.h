@@ -1,0 +1,82 @@
+/* training.h: a run of `msc run`: what its options, plan and data say, and what its ranks share.  Its parts: what is
+ * opened once before ranks are started, what a rank does, and what rank 0 prints. */
+#ifndef MSC_TOOLS_TRAINING_H
+#define MSC_TOOLS_TRAINING_H
+
+#include <pthread.h>
+
+#include "runtime/mscrt.h"
+#include "tools/cli.h"
+#include "tools/run/launch.h"
+#include "tools/run/lr_schedule.h"
+#include "tools/run/recorder.h"
+#include "tools/cluster/startup.h"
+
+/* The times that a rank measured, per step. */
+typedef struct {
+  double compute_ms, comm_ms, exposed_ms, section_ms;
+} rank_times;
+
+typedef struct {
+  cli *c;
+  mscrt_plan *plan;
+  mscrt_data *data;     /* NULL: the plan has no inputs */
+  mscrt_data_options data_options;
+  int ranks;
+  startup job;          /* what started this process */
+  recorder recorder;    /* writes flight records */
+  bool joins;           /* this process is one rank of the job; else it starts all */
+  const char *token;    /* of the job; NULL: none */
+  char address[48], choices_path[4200];
+  const char *choices;  /* NULL: nothing was ever measured here */
+  int64_t steps, per_epoch;
+  bool evaluates, timed;
+  const char *weights; /* folder of the files that the model names for its parameters; NULL: not taken */
+  int64_t resumed;      /* the step of the newest checkpoint; -1: none */
+  lr_schedule schedule; /* of the learning rate */
+  size_t num_sinks;
+  mscrt_sink *sinks; /* outputs that are written */
+  double time_scale;
+  int replaced;         /* so many lost ranks are replaced while the others go on */
+  pid_t *pids;          /* of each rank, in memory that ranks share */
+  pid_t *met;           /* those that this rank has met last */
+  int64_t *printed;     /* the last step that rank 0 has printed, in memory that ranks share */
+  rank_times *measured;   /* of each rank, in memory that they share; NULL: nothing is measured */
+  int64_t begin_ns;
+  /* of this rank */
+  mscrt_context *ctx;
+  int rank;
+  double *ms;           /* of each step that this run did */
+  int64_t done;         /* how many these are */
+  bool stopped;         /* by SIGTERM, after a checkpoint */
+  double save_ms;       /* time in which steps stood still for checkpoints, and ... */
+  int64_t saved;        /* for how many */
+  bool saves, prunes;   /* a checkpoint is being written; old ones are being removed, by rank 0 */
+  pthread_t pruning;
+} training;
+
+/* open_training.c: all returns exit codes, after a report. */
+/* Opens plan, data, weights and checkpoints as the options say, and refuses options that contradict each other. */
+int open_training(training *t);
+/* Opens the files of this rank, instead of those of rank 0. */
+mscrt_status *open_own_data(training *t);
+/* Sets the step of the newest checkpoint that is sound, and tells of those that are not. */
+int choose_checkpoint(training *t, int64_t newest);
+
+/* train_rank.c */
+/* What a rank does from opening to its exit code; `arg` is the training, line NULL where nothing launched it. */
+int run_training_rank(void *arg, int rank, const launch_line *line);
+
+/* print_training.c: as text, or as JSON with --json. */
+/* A step, and a note that it was printed.  A line that was printed, and not noted, is printed twice when rank 0 is
+ * replaced; none is left out. */
+void tell_step(const training *t, int64_t step, double loss, double ms);
+void print_evaluation(const training *t, const mscrt_evaluation *e);
+void print_totals(const training *t, double total_ms, uint64_t resident);
+/* Prints a line about the ranks that were replaced, and the step whose loss a lost rank 0 did not get to print. */
+void print_recovery(training *t, const mscrt_recovery *r);
+/* How often checkpoints lose least by a failure every --mtbf hours: sqrt(2 * cost * time between failures) apart
+ * (Young 1974). */
+void print_interval(const training *t);
+
+#endif
