@@ -126,17 +126,6 @@ static void square_shape(const msc_nester *n, msc_nest_launch *l) {
               msc_nest_divide_up((uint64_t)n->extent[w->lane], MSC_SQUARE);
 }
 
-/* The length of a part of the axis: so that all multiprocessors get a few blocks, and each part is long enough for its
- * threads and for whole vectors. */
-int64_t msc_nest_gpu_part(const msc_nester *n, int axis) {
-  enum { BLOCKS = 512, COLUMNS = 64, LEAST_ROWS = 32, LEAST_RUN = 2048 };
-  bool run = axis == n->walk.lane;
-  uint64_t items = msc_nest_points(n, n->walk.items), least = run ? LEAST_RUN : LEAST_ROWS;
-  uint64_t blocks = n->walk.kind == MSC_NEST_COLUMN ? msc_nest_divide_up(items, COLUMNS) : items;
-  uint64_t part = msc_nest_divide_up((uint64_t)n->extent[axis], msc_nest_divide_up(BLOCKS, blocks ? blocks : 1));
-  return (int64_t)(part < least ? least : msc_nest_divide_up(part, least) * least);
-}
-
 /* Gives each item to one thread. */
 static void thread_shape(const msc_nester *n, msc_nest_launch *l, int threads) {
   msc_program_head *h = &l->program.head;
@@ -162,4 +151,14 @@ uint64_t msc_nest_gpu_items(const msc_nester *n) {
   msc_nest_launch l = {.program.head.lanes = (uint8_t)msc_nest_gpu_lanes(n)};
   msc_nest_gpu_shape(n, &l);
   return l.extent;
+}
+
+/* The length of a part of the axis: so that all multiprocessors get a few blocks, and each part is long enough for its
+ * threads and for whole vectors. */
+int64_t msc_nest_gpu_part(const msc_nester *n, int axis) {
+  enum { BLOCKS = 512, LEAST_ROWS = 32, LEAST_RUN = 2048 };
+  uint64_t least = axis == n->walk.lane ? LEAST_RUN : LEAST_ROWS;
+  uint64_t blocks = n->walk.kind == MSC_NEST_COLUMN ? msc_nest_gpu_items(n) : msc_nest_points(n, n->walk.items);
+  uint64_t part = msc_nest_divide_up((uint64_t)n->extent[axis], msc_nest_divide_up(BLOCKS, blocks ? blocks : 1));
+  return (int64_t)(part < least ? least : msc_nest_divide_up(part, least) * least);
 }
