@@ -93,11 +93,13 @@ static msc_plan_memory memory_of_stage(const msc_plan *p, uint32_t stage) {
                        .inputs = input_slots(p) * msc_pool_lines(p->input_stride),
                        .scratch = scratch_of_stage(p, stage),
                        .constants = p->constant_bytes,
+                       .host = s->home_bytes[MSC_HOME_CPU],
+                       .disk = s->home_bytes[MSC_HOME_DISK],
                        .workspace = p->workspace_bytes};
   uint64_t carried[MSC_NUM_SLOTS];
   for (size_t i = 0; i < p->num_parameters; i++) {
     const msc_plan_variable *v = &p->parameter[i];
-    if (v->stage == stage)
+    if (v->stage == stage && v->ref.space == PLAN_SPACE_PERSISTENT)
       *(msc_arg_role(v->func, v->arg) == MSC_ROLE_STATE ? &m.state : &m.parameters) += v->ref.bytes;
   }
   for (int k = 0; k < MSC_NUM_SLOTS; k++)
@@ -141,7 +143,9 @@ const char *msc_plan_memory_text(const msc_plan *p) {
                m.inputs, true},
               {"constants", m.constants, true},
               {"workspace of libraries", m.workspace, false},
-              {"values of a step", m.scratch, true}};
+              {"values of a step", m.scratch, true},
+              {"and beside these in host memory", m.host, false},
+              {"and on disk", m.disk, false}};
   const char *text = "";
   for (size_t i = 0; i < sizeof part / sizeof *part; i++)
     if (part[i].bytes || part[i].always)
@@ -248,6 +252,23 @@ static bool fits_memory(const msc_plan *p, const msc_compile_options *o) {
   return !is_bound;
 }
 
+/* Reports a place for what is offloaded that is too small, with what would do. False: the plan is refused. */
+static bool fits_home(const msc_plan *p, const msc_config *config, msc_key key, msc_home home) {
+  uint64_t bytes = 0;
+  int64_t limit = msc_config_int(config, key);
+  for (uint32_t i = 0; i < p->num_stages; i++)
+    if (p->stage[i].home_bytes[home] > bytes) bytes = p->stage[i].home_bytes[home];
+  return !msc_config_value(config, key) || bytes <= (uint64_t)limit ||
+         msc_error(p->ctx, MSC_E_INFEASIBLE, msc_config_loc(config, key),
+                   "what is offloaded takes %" PRIu64 " bytes per rank; %s is %" PRId64 ", and %" PRIu64 " would do",
+                   bytes, msc_key_name(key), limit, bytes);
+}
+
+static bool fits_homes(const msc_plan *p, const msc_config *config) {
+  return fits_home(p, config, MSC_KEY_offload_cpu_size, MSC_HOME_CPU) &&
+         fits_home(p, config, MSC_KEY_offload_disk_size, MSC_HOME_DISK);
+}
+
 /* ---- runs of the passes ---- */
 
 /* One run of the passes from `propagated` on, and what is noted of it on the way. */
@@ -335,6 +356,11 @@ static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_op
   p->config = msc_config_of_plan(options->config, p->arena);
   p->searched = c.searched.data, p->searched_packed = c.searched.bytes, p->searched_bytes = c.searched.unpacked;
   p->cluster = cluster->text;
+  for (uint32_t i = 0; i < p->num_stages; i++) {
+    if (!p->stage[i].home_bytes[MSC_HOME_DISK]) continue;
+    p->offload_path = msc_config_text(options->config, MSC_KEY_offload_path);
+    p->offload_block = (uint64_t)msc_config_int(options->config, MSC_KEY_host_mem_block_size);
+  }
   return p;
 }
 
@@ -560,7 +586,7 @@ static msc_plan *compile_with_prices(msc_context *ctx, msc_module *m, const msc_
   msc_plan *p = shard_searches_time(options->config) ? search_plans(ctx, m, options)
                                                      : make_plan(ctx, m, options, UINT64_MAX, UINT64_MAX);
   uint64_t begin = msc_clock_ns();
-  bool fits = p && fits_memory(p, options);
+  bool fits = p && fits_memory(p, options) && fits_homes(p, options->config);
   msc_end_phase(options, "memory told", begin);
   return fits ? p : NULL;
 }

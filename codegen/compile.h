@@ -88,6 +88,7 @@ typedef struct {
   uint64_t scratch;    /* of the larger section */
   uint64_t constants;
   uint64_t workspace;  /* of a GPU's libraries */
+  uint64_t host, disk; /* not of the device: where what is offloaded lives */
 } msc_plan_memory;
 
 msc_plan_memory msc_plan_memory_of(const msc_plan *p);

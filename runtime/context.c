@@ -108,6 +108,9 @@ static mscrt_status *set_arena_layout(mscrt_context *c) {
     if (bytes > c->arena_bytes) c->arena_bytes = bytes;
   }
   mscrt_set_space_offsets(c, c->stage, c->space_at);
+  /* behind the arena, so that no two spans of memory have one number */
+  c->space_at[PLAN_SPACE_HOST] = c->arena_bytes;
+  c->space_at[PLAN_SPACE_DISK] = c->arena_bytes + c->plan->stage[c->stage].bytes[PLAN_SPACE_HOST];
   return check_planned_memory(c);
 }
 
@@ -188,12 +191,21 @@ static mscrt_status *join_other_ranks(mscrt_context *c) {
   return c->device->open ? c->device->open(c) : NULL;
 }
 
+static uint32_t most_beside(const mscrt_context *c) {
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < c->plan->num_sections; i++)
+    if (c->section[i].num_beside > most) most = c->section[i].num_beside;
+  return most;
+}
+
 /* Starts the thread for collectives if a core is free for it, or if it needs none. */
 static mscrt_status *start_stream(mscrt_context *c) {
   int local = c->o.local_ranks;
   bool idle = c->threads * local + local <= mscrt_cores(), timed = !c->device->holds_values;
   bool wanted = c->o.overlap == MSCRT_OVERLAP_ALWAYS || (c->o.overlap == MSCRT_OVERLAP_IDLE && (idle || timed));
-  return wanted && c->o.ranks > 1 && !c->device->orders_collectives ? mscrt_stream_new(c, idle, &c->stream) : NULL;
+  return wanted && c->o.ranks > 1 && !c->device->orders_collectives
+             ? mscrt_stream_new(c, idle, most_beside(c), 1, mscrt_run_collective, &c->stream)
+             : NULL;
 }
 
 void mscrt_log_line(const mscrt_context *c, mscrt_log_level level, const char *fmt, ...) {
@@ -214,6 +226,7 @@ static void init_parameter(void *arg, int64_t unit, int worker) {
   if (v->stage != c->stage) return;
   mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
   mscrt_init_box(v, c->o.seed, &box, &buffer, mscrt_at(c, v->ref, 0));
+  mscrt_let_go(c, v->ref);
 }
 
 static mscrt_status *open_once(const mscrt_plan *plan, const mscrt_options *options, const mscrt_kept *kept,
@@ -231,10 +244,12 @@ static mscrt_status *open_once(const mscrt_plan *plan, const mscrt_options *opti
   MSCRT_GOTO(mscrt_flight_new(c->partitions.num, &c->flight));
   MSCRT_GOTO(start_threads(c));
   MSCRT_GOTO(join_other_ranks(c));
+  MSCRT_GOTO(mscrt_offload_open(c));
   MSCRT_GOTO(mscrt_prepare_calls(c));
   if (c->device->ready) MSCRT_GOTO(c->device->ready(c));
   if (c->o.measure) MSCRT_GOTO(mscrt_timeline_new(c->o.events, &c->timeline));
   MSCRT_GOTO(start_stream(c));
+  MSCRT_GOTO(mscrt_start_mover(c));
   if (c->o.recover) MSCRT_GOTO(mscrt_take_up(c, kept));
   bool init = !c->o.no_init && !c->recovery.from_peers && c->device->holds_values;
   if (init) mscrt_pool_run(c->pool, init_parameter, c, plan->num_parameters);
@@ -288,6 +303,7 @@ void mscrt_close(mscrt_context *c) {
   mscrt_kept_free(c->kept);
   mscrt_feed_free(c->feed);
   mscrt_stream_free(c->stream);
+  mscrt_stream_free(c->mover);
   mscrt_pool_free(c->pool);
   if (c->device && c->device->close) c->device->close(c);
   mscrt_timeline_free(c->timeline);
@@ -305,6 +321,7 @@ void mscrt_close(mscrt_context *c) {
   free(c->panels);
   if (c->comm) c->transport->close(c->comm);
   if (c->o.allocate && c->o.release && c->arena) c->o.release(c->o.memory_user, c->arena, (size_t)c->arena_bytes);
+  mscrt_offload_free(c->offload);
   mscrt_library_close(c->library);
   for (uint32_t i = 0; c->exchange && i < c->plan->num_collectives; i++) mscrt_exchange_free(&c->exchange[i]);
   free(c->exchange);
@@ -474,6 +491,10 @@ void mscrt_get_stats(const mscrt_context *c, mscrt_stats *out_stats) {
   s.collective_ns = mscrt_event_ns(c, MSCRT_EVENT_COLLECTIVE);
   s.exposed_ns = mscrt_event_ns(c, MSCRT_EVENT_WAIT);
   s.section_ns = mscrt_event_ns(c, MSCRT_EVENT_SECTION);
+  s.transfer_ns = mscrt_event_ns(c, MSCRT_EVENT_TRANSFER);
+  s.transfer_wait_ns = mscrt_event_ns(c, MSCRT_EVENT_TRANSFER_WAIT);
+  s.host_bytes = c->plan->stage[c->stage].bytes[PLAN_SPACE_HOST];
+  s.disk_bytes = c->plan->stage[c->stage].bytes[PLAN_SPACE_DISK];
   s.launch_ns = c->launch_ns;
   s.planned_bytes = plan_plan_memory_bytes(c->plan->root);
   s.constant_bytes = c->plan->space_bytes[PLAN_SPACE_CONSTANT];

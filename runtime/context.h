@@ -15,6 +15,7 @@ typedef struct mscrt_stream mscrt_stream;
 typedef struct mscrt_timeline mscrt_timeline;
 typedef struct mscrt_flight mscrt_flight;
 typedef struct mscrt_kept mscrt_kept;
+typedef struct mscrt_offload mscrt_offload;
 
 /* The slots that an entry of the schedule uses: by space, what is added to addresses of slot 0. */
 typedef struct {
@@ -50,6 +51,8 @@ typedef struct mscrt_record {
   uint32_t num_spans;
   const msc_span *span;          /* memory that it touches, as offsets in the arena, in slot 0 */
   msc_waits waits;               /* the collectives of the section that it waits for, numbered from 1 */
+  bool moves;                    /* a transfer between the device and where a value lives, which the mover runs */
+  uint32_t moved;                /* the transfers of the section that it waits for, numbered from 1 */
   uint32_t device_number;        /* number that the device gives it, if it does */
   int64_t predicted_ns;
   const char *name, *loc;
@@ -63,6 +66,7 @@ typedef struct {
   mscrt_record *call;
   uint32_t num_beside;
   mscrt_record **beside;         /* collectives with other ranks; number i is [i - 1] */
+  uint32_t num_moves;
 } mscrt_section;
 
 /* A program as this rank runs it. */
@@ -161,6 +165,8 @@ struct mscrt_context {
   mscrt_pool *pool;
   const mscrt_device *device;
   mscrt_stream *stream;          /* NULL: collectives run where they stand */
+  mscrt_offload *offload;        /* memory elsewhere than on the device; NULL: the plan needs none */
+  mscrt_stream *mover;           /* NULL: there are no transfers, or they take place where they stand */
   mscrt_timeline *timeline;      /* NULL: nothing is measured */
   mscrt_flight *flight;          /* the last operations with other ranks */
   void *device_state;            /* the device's own: its open makes it, its close frees it */
@@ -318,9 +324,13 @@ mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step
 /* The loss after a run; NaN if there is none, or on another stage. */
 double mscrt_loss_of(const mscrt_context *c, uint32_t program);
 
-/* ---- stream.c: collectives in a thread of their own ---- */
+/* ---- stream.c: collectives, or transfers, in a thread of their own ---- */
 
-mscrt_status *mscrt_stream_new(mscrt_context *c, bool spin, mscrt_stream **out_stream);
+/* How a stream runs a call; *released belongs to its thread and is 0 at the begin of a section. */
+typedef mscrt_status *mscrt_stream_runner(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, uint32_t *released);
+/* most: calls that it runs in a section; threads: of its pool, its own among them. */
+mscrt_status *mscrt_stream_new(mscrt_context *c, bool spin, uint32_t most, int threads, mscrt_stream_runner *run,
+                               mscrt_stream **out_stream);
 void mscrt_stream_free(mscrt_stream *s);
 /* Starts a collective of the current section; number 1 begins a new section. */
 void mscrt_stream_start(mscrt_stream *s, const mscrt_turn *t);
@@ -328,6 +338,18 @@ void mscrt_stream_start(mscrt_stream *s, const mscrt_turn *t);
 mscrt_status *mscrt_stream_wait(mscrt_stream *s, uint32_t upto);
 /* After a failure: starts nothing more and returns when nothing runs. */
 void mscrt_stream_stop(mscrt_stream *s);
+
+/* ---- offload.c: values that do not live on the device ---- */
+
+/* Makes this rank's memory for them, if the plan has any. */
+mscrt_status *mscrt_offload_open(mscrt_context *c);
+void mscrt_offload_free(mscrt_offload *o);
+/* The address of a ref of the space host or disk, for the host. */
+void *mscrt_offload_at(const mscrt_context *c, plan_ref r);
+/* Says that the host no longer needs a ref by its address: its pages leave the memory if a file has them. */
+void mscrt_let_go(const mscrt_context *c, plan_ref r);
+/* Starts the thread of transfers, when calls are prepared. */
+mscrt_status *mscrt_start_mover(mscrt_context *c);
 
 /* ---- timeline.c: what ran when ---- */
 

@@ -274,14 +274,14 @@ static mscrt_status *open_timed(mscrt_context *c) {
 
 static uint64_t num_slots(const mscrt_context *c, uint32_t space) {
   if (space == PLAN_SPACE_INPUT) return c->input_slots;
-  return space > PLAN_SPACE_TILE && c->plan->stage[c->stage].slots[space - PLAN_SPACE_CARRIED_FB]
+  return mscrt_has_slots(space) && c->plan->stage[c->stage].slots[space - PLAN_SPACE_CARRIED_FB]
              ? c->plan->stage[c->stage].slots[space - PLAN_SPACE_CARRIED_FB]
              : 1;
 }
 
 static uint64_t slot_stride(const mscrt_context *c, uint32_t space) {
   return space == PLAN_SPACE_INPUT ? c->input_stride
-         : space > PLAN_SPACE_TILE ? c->plan->stage[c->stage].bytes[space]
+         : mscrt_has_slots(space) ? c->plan->stage[c->stage].bytes[space]
                                    : 0;
 }
 

@@ -1,5 +1,6 @@
 /* gather.c: gathers a whole variable from the parts that ranks hold: where the part lies in the arena of a rank of
- * another stage, and the collective. */
+ * another stage, and the collective. What does not live on the device is lent a place in scratch meanwhile. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/context.h"
@@ -26,6 +27,15 @@ uint64_t mscrt_whole_bytes(const mscrt_variable *v) {
   return bytes;
 }
 
+/* Copies own, a value that lives elsewhere, to offset `there` of the arena; *out_lent: what was there. */
+static mscrt_status *lend_place(const mscrt_context *c, const void *own, uint64_t there, size_t bytes,
+                                void **out_lent) {
+  MSCRT_CHECK(mscrt_allocate(out_lent, bytes, 1));
+  memcpy(*out_lent, c->arena + there, bytes);
+  memcpy(c->arena + there, own, bytes);
+  return NULL;
+}
+
 mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out) {
   static const uint8_t uncut[MSCRT_MAX_RANK + 1];
   if (mscrt_taken_at(c, v)) { /* of the only rank */
@@ -35,12 +45,16 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   const void *own = v->stage == c->stage ? mscrt_at(c, v->ref, c->last_slot) : NULL;
   uint64_t at[MSCRT_NUM_SPACES];
   mscrt_set_space_offsets(c, v->stage, at);
-  uint64_t there = at[v->ref.space] + v->ref.offset +
-                   (v->ref.space == PLAN_SPACE_INPUT ? (uint64_t)c->last_slot * c->input_stride : 0);
+  bool away = mscrt_is_away(v->ref.space);
+  uint64_t there = away ? at[PLAN_SPACE_SCRATCH]
+                        : at[v->ref.space] + v->ref.offset +
+                              (v->ref.space == PLAN_SPACE_INPUT ? (uint64_t)c->last_slot * c->input_stride : 0);
+  void *lent = NULL;
   bool one_stage = c->plan->num_stages == 1;
   if (own && v->ref.space != PLAN_SPACE_CONSTANT) MSCRT_CHECK(mscrt_fetch(c, there, mscrt_variable_bytes(v)));
   if (one_stage && (!v->layout || v->layout->num == 0 || v->ref.space == PLAN_SPACE_CONSTANT)) {
     if (out) memcpy(out, own, (size_t)mscrt_whole_bytes(v));
+    mscrt_let_go(c, v->ref);
     return NULL;
   }
   msc_box_layout to = {v->rank, 0, uncut, NULL, NULL};
@@ -57,6 +71,11 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   MSCRT_CHECK(mscrt_exchange_make(&c->plan->mesh, c->o.rank, &k, NULL, c->transport->sends, &e));
   e.asks = true;
   if (!out) e.num_cuts = 0;
+  if (away && own) {
+    mscrt_status *no_room = lend_place(c, own, there, (size_t)mscrt_variable_bytes(v), &lent);
+    if (no_room) return mscrt_exchange_free(&e), no_room;
+    mscrt_let_go(c, v->ref);
+  }
   mscrt_site site = {.name = v->name, .step = c->step};
   mscrt_ticket ticket;
   mscrt_part part = {.e = &e, .src = there, .dst = out};
@@ -64,6 +83,8 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   mscrt_status *s = c->transport->run(c->comm, c->pool, 1, &part, &site, &ticket);
   if (!s && c->transport->lingers(1, &part) != MSCRT_LINGERS_NOT) s = c->transport->finish(c->comm, &e, ticket, &site);
   mscrt_exchange_free(&e);
+  if (lent) memcpy(c->arena + there, lent, (size_t)mscrt_variable_bytes(v));
+  free(lent);
   if (!s) mscrt_flight_end(c->flight, number);
   if (s) c->broken = true;
   return s;

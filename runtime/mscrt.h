@@ -389,6 +389,10 @@ typedef struct {
   uint64_t planned_bytes, constant_bytes, thread_bytes, link_bytes;
   /* Of parameters in files, by this rank: bytes read, and bytes of its boxes. */
   uint64_t loaded_bytes, needed_bytes;
+  /* Of parameters and state in host memory and on disk: their bytes; with `measure`, time of their transfers, and time
+   * in which calls waited for these. */
+  uint64_t host_bytes, disk_bytes;
+  int64_t transfer_ns, transfer_wait_ns;
 } mscrt_stats;
 
 MSCRT_API void mscrt_get_stats(const mscrt_context *ctx, mscrt_stats *out_stats);
@@ -400,11 +404,13 @@ typedef enum {
   MSCRT_EVENT_COMPUTE,
   MSCRT_EVENT_WAIT,
   MSCRT_EVENT_COLLECTIVE,
+  MSCRT_EVENT_TRANSFER,
+  MSCRT_EVENT_TRANSFER_WAIT,
   MSCRT_NUM_EVENT_KINDS
 } mscrt_event_kind;
 
-/* WAIT: waits for collectives, before the call of this name. A collective may run in a thread of its own, beside the
- * other events. */
+/* WAIT: waits for collectives, before the call of this name; TRANSFER_WAIT: for transfers between the device and where
+ * values live. A collective may run in a thread of its own, and so does a transfer, beside the other events. */
 typedef struct {
   mscrt_event_kind kind;
   const char *name, *loc, *section; /* the plan's */

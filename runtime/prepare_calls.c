@@ -33,22 +33,22 @@ static uint64_t arena_offset(const mscrt_context *c, plan_ref r, int slot) {
 void *mscrt_at(const mscrt_context *c, plan_ref r, int slot) {
   if (r.space == PLAN_SPACE_TILE) return NULL;
   if (r.space == PLAN_SPACE_CONSTANT) return (void *)(uintptr_t)(plan_plan_constants_data(c->plan->root) + r.offset);
+  if (mscrt_is_away(r.space) && c->offload) return mscrt_offload_at(c, r);
   return c->arena + arena_offset(c, r, slot);
 }
 
 /* The address by which calls find a ref; on a device with memory of its own it is not the address on the host. */
 static void *device_address(const mscrt_context *c, plan_ref r) {
   if (r.space == PLAN_SPACE_TILE) return NULL;
+  if (mscrt_is_away(r.space) && c->offload) return mscrt_offload_at(c, r);
   return r.space == PLAN_SPACE_CONSTANT ? (void *)(uintptr_t)(c->constants + r.offset)
                                         : c->memory + arena_offset(c, r, 0);
 }
 
-static bool has_slots(uint8_t space) { return space == PLAN_SPACE_INPUT || space > PLAN_SPACE_TILE; }
-
 static void set_call_buffers(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   uint32_t num = plan_call_buffers_num(call);
   bool moves = false;
-  for (uint32_t i = 0; i < num; i++) moves = moves || has_slots(plan_call_buffers(call, i).space);
+  for (uint32_t i = 0; i < num; i++) moves = moves || mscrt_has_slots(plan_call_buffers(call, i).space);
   void **buffers = take_from_block(b, num * sizeof *buffers);
   uint8_t *space = moves ? take_from_block(b, num) : NULL;
   if (!buffers) return;
@@ -152,7 +152,7 @@ static bool overwrites_what_peers_read(const mscrt_context *c, const mscrt_recor
 static mscrt_status *prepare_collective(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   uint32_t num = plan_call_buffers_num(call) / 2;
   bool moves = false;
-  for (uint32_t i = 0; i < 2 * num; i++) moves = moves || has_slots(plan_call_buffers(call, i).space);
+  for (uint32_t i = 0; i < 2 * num; i++) moves = moves || mscrt_has_slots(plan_call_buffers(call, i).space);
   mscrt_part *part = take_from_block(b, num * sizeof *part);
   uint8_t *space = moves ? take_from_block(b, 2 * num) : NULL;
   for (uint32_t i = 0; part && i < num; i++) {
@@ -189,6 +189,13 @@ static void prepare_message(const mscrt_context *c, block *b, plan_call call, ms
   }
 }
 
+/* ---- transfers ---- */
+
+static void prepare_transfer(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+  set_call_buffers(c, b, call, r);
+  if (b->at) r->moves = c->offload != NULL;
+}
+
 /* ---- waits ---- */
 
 /* Adds the memory that a call touches. A tile belongs to a worker, and constants are never written, so neither
@@ -215,6 +222,22 @@ static void set_spans(const mscrt_context *c, block *b, plan_call call, mscrt_re
   r->lingers = lingers != MSCRT_LINGERS_NOT;
   add_spans(c, call, r, span, lingers);
   if (epilogue) add_spans(c, plan_call_epilogue(call), r, span, MSCRT_LINGERS_NOT);
+}
+
+/* Sets for which transfers of a section each call waits: they run one after the other, beside all other calls. */
+static mscrt_status *set_moved(mscrt_section *s) {
+  msc_hazards h = {0};
+  size_t room = 0;
+  for (uint32_t i = 0; i < s->num_calls; i++) room += s->call[i].moves ? s->call[i].num_spans : 0;
+  if (!room) return NULL;
+  MSCRT_CHECK(mscrt_new_array(&h.pending, room));
+  for (uint32_t i = 0; i < s->num_calls; i++) {
+    mscrt_record *r = &s->call[i];
+    r->moved = msc_hazards_next(&h, r->num_spans, r->span, r->moves).run;
+    s->num_moves += r->moves;
+  }
+  free(h.pending);
+  return NULL;
 }
 
 /* Numbers the collectives of a section and sets for which of them each call waits. */
@@ -254,6 +277,7 @@ static mscrt_status *prepare_call(mscrt_context *c, block *b, plan_call call, ms
     case PLAN_CALL_KIND_COLLECTIVE: MSCRT_CHECK(prepare_collective(c, b, call, r)); break;
     case PLAN_CALL_KIND_MESSAGE: prepare_message(c, b, call, r); break;
     case PLAN_CALL_KIND_GRAPH: prepare_graph(c, b, call, r); break;
+    case PLAN_CALL_KIND_TRANSFER: prepare_transfer(c, b, call, r); break;
     default: prepare_kernel(c, b, call, r);
   }
   set_spans(c, b, call, r);
@@ -286,6 +310,7 @@ static mscrt_status *prepare_section(mscrt_context *c, block *b, uint32_t index)
     mscrt_status *s = prepare_call(c, b, plan_section_calls(section, i), calls ? &calls[i] : NULL);
     if (s) return mscrt_within(s, "section '%s', call %u", plan_section_name(section), i);
   }
+  if (b->at) MSCRT_CHECK(set_moved(&c->section[index]));
   return b->at ? set_waits(&c->section[index]) : NULL;
 }
 

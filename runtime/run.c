@@ -315,6 +315,21 @@ static mscrt_status *start_collective(mscrt_context *c, const mscrt_turn *t) {
   return NULL;
 }
 
+/* Waits for transfers, numbered up to `upto`. */
+static mscrt_status *wait_for_transfers(mscrt_context *c, const mscrt_turn *t, uint32_t upto) {
+  if (!upto || !c->mover) return NULL;
+  int64_t begin = mscrt_timeline_now(c->timeline);
+  MSCRT_CHECK(mscrt_stream_wait(c->mover, upto));
+  mscrt_timeline_put(c->timeline, MSCRT_EVENT_TRANSFER_WAIT, t, begin);
+  return NULL;
+}
+
+static mscrt_status *start_transfer(mscrt_context *c, const mscrt_turn *t) {
+  MSCRT_CHECK(wait_before_call(c, t, t->record->waits));
+  mscrt_stream_start(c->mover, t);
+  return NULL;
+}
+
 static mscrt_status *run_compute_call(mscrt_context *c, const mscrt_turn *t) {
   MSCRT_CHECK(wait_before_call(c, t, t->record->waits));
   int64_t begin = mscrt_timeline_now(c->timeline);
@@ -338,12 +353,16 @@ static mscrt_status *run_message_call(mscrt_context *c, const mscrt_turn *t) {
 static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const mscrt_slots *slots, int64_t step,
                                uint32_t micro) {
   mscrt_turn t = {.section = s, .slots = slots, .step = step, .micro = micro};
-  uint32_t started = 0;
+  uint32_t started = 0, moved = 0;
   c->released = 0;
   for (uint32_t i = 0; i < s->num_calls; i++) {
     t.record = &s->call[i];
     if (c->device->issue) c->device->issue(c, &t);
-    if (t.record->beside) {
+    MSCRT_CHECK(wait_for_transfers(c, &t, t.record->moved));
+    if (t.record->moves && c->mover) {
+      t.number = ++moved;
+      MSCRT_CHECK(start_transfer(c, &t));
+    } else if (t.record->beside) {
       t.number = ++started;
       MSCRT_CHECK(start_collective(c, &t));
     } else if (t.record->kind == PLAN_CALL_KIND_MESSAGE) {
@@ -353,6 +372,7 @@ static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const m
     }
   }
   t.record = NULL;
+  MSCRT_CHECK(wait_for_transfers(c, &t, moved));
   return wait_before_call(c, &t, (msc_waits){s->num_beside, s->num_beside});
 }
 
@@ -362,6 +382,7 @@ static mscrt_status *give_up_on_failure(mscrt_context *c, mscrt_status *s) {
   c->broken = true;
   c->transport->abort(c->comm, mscrt_status_text(s));
   if (c->stream) mscrt_stream_stop(c->stream);
+  if (c->mover) mscrt_stream_stop(c->mover);
   return s;
 }
 

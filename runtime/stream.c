@@ -1,4 +1,5 @@
-/* stream.c: runs collectives in a thread of their own, one after the other, in the order in which they were started. */
+/* stream.c: runs collectives, or transfers, in a thread of their own, one after the other, in the order in which they
+ * were started. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -9,7 +10,8 @@
 
 struct mscrt_stream {
   mscrt_context *c;
-  mscrt_pool *pool;              /* a pool with only the thread of the stream */
+  mscrt_stream_runner *run;
+  mscrt_pool *pool;              /* the thread of the stream is its first */
   pthread_t thread;
   bool running, spin;
   mscrt_turn *turn;              /* by number - 1 of the collectives of the running section */
@@ -48,7 +50,7 @@ static void add_and_wake(_Atomic uint32_t *word, _Atomic uint32_t *sleeps) {
 static void run_turn(mscrt_stream *s, const mscrt_turn *t) {
   if (t->number == 1) s->released = 0;
   if (atomic_load(&s->failed)) return;
-  mscrt_status *status = mscrt_run_collective(s->c, s->pool, t, &s->released);
+  mscrt_status *status = s->run(s->c, s->pool, t, &s->released);
   if (!status) return;
   s->status = status;
   atomic_store(&s->failed, true);
@@ -78,7 +80,7 @@ mscrt_status *mscrt_stream_wait(mscrt_stream *s, uint32_t upto) {
   mscrt_status *status = s->status;
   s->status = NULL;
   return status ? mscrt_add_to_trail(status, __FILE__, __LINE__)
-                : mscrt_fail(MSCRT_ENVIRONMENT, "a collective failed before");
+                : mscrt_fail(MSCRT_ENVIRONMENT, "a collective or transfer failed before");
 }
 
 void mscrt_stream_stop(mscrt_stream *s) {
@@ -87,23 +89,18 @@ void mscrt_stream_stop(mscrt_stream *s) {
     sleep_on(s, &s->ended, ended, &s->caller_sleeps);
 }
 
-static uint32_t most_beside(const mscrt_context *c) {
-  uint32_t most = 0;
-  for (uint32_t i = 0; i < c->plan->num_sections; i++)
-    if (c->section[i].num_beside > most) most = c->section[i].num_beside;
-  return most;
-}
-
-mscrt_status *mscrt_stream_new(mscrt_context *c, bool spin, mscrt_stream **out_stream) {
+mscrt_status *mscrt_stream_new(mscrt_context *c, bool spin, uint32_t most, int threads, mscrt_stream_runner *run,
+                               mscrt_stream **out_stream) {
   mscrt_stream *s = NULL;
   mscrt_status *status = NULL;
   *out_stream = NULL;
   if (posix_memalign((void **)&s, 64, sizeof *s)) return mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
-  *s = (mscrt_stream){.c = c, .spin = spin};
-  status = mscrt_new_array(&s->turn, most_beside(c) + 1);
-  if (!status) status = mscrt_pool_new(1, false, NULL, NULL, &s->pool);
+  *s = (mscrt_stream){.c = c, .spin = spin, .run = run};
+  status = mscrt_new_array(&s->turn, most + 1);
+  if (!status) status = mscrt_pool_new(threads, false, NULL, NULL, &s->pool);
   int error = status ? 0 : pthread_create(&s->thread, NULL, stream_main, s);
-  if (error) status = mscrt_fail(MSCRT_ENVIRONMENT, "cannot start the thread for collectives (error %d)", error);
+  if (error)
+    status = mscrt_fail(MSCRT_ENVIRONMENT, "cannot start a thread for collectives or transfers (error %d)", error);
   s->running = !status;
   if (status) mscrt_stream_free(s);
   else *out_stream = s;

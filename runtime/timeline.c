@@ -4,7 +4,7 @@
 #include "runtime/context.h"
 #include "runtime/wait.h"
 
-enum { CALLER, STREAM, NUM_THREADS };
+enum { CALLER, STREAM, MOVER, NUM_THREADS };
 
 typedef struct {
   mscrt_event *event;            /* a ring */
@@ -41,7 +41,7 @@ void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_tu
   int64_t end_ns = mscrt_now_ns();
   t->total_ns[kind] += end_ns - begin_ns;
   if (!t->room) return;
-  lane *l = &t->lane[kind == MSCRT_EVENT_COLLECTIVE ? STREAM : CALLER];
+  lane *l = &t->lane[kind == MSCRT_EVENT_COLLECTIVE ? STREAM : kind == MSCRT_EVENT_TRANSFER ? MOVER : CALLER];
   const mscrt_record *r = turn->record;
   l->event[l->num++ % t->room] = (mscrt_event){.kind = kind,
                                                .name = r && r->name ? r->name : turn->section->name,
@@ -56,15 +56,15 @@ void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_tu
 static size_t num_kept(const mscrt_timeline *t, const lane *l) { return l->num < t->room ? (size_t)l->num : t->room; }
 
 size_t mscrt_num_events(const mscrt_context *c) {
-  return c->timeline
-             ? num_kept(c->timeline, &c->timeline->lane[CALLER]) + num_kept(c->timeline, &c->timeline->lane[STREAM])
-             : 0;
+  size_t num = 0;
+  for (int i = 0; c->timeline && i < NUM_THREADS; i++) num += num_kept(c->timeline, &c->timeline->lane[i]);
+  return num;
 }
 
 mscrt_event mscrt_event_at(const mscrt_context *c, size_t i) {
   const mscrt_timeline *t = c->timeline;
   const lane *l = &t->lane[CALLER];
-  if (i >= num_kept(t, l)) i -= num_kept(t, l), l = &t->lane[STREAM];
+  for (; i >= num_kept(t, l); l++) i -= num_kept(t, l);
   return l->event[(l->num - num_kept(t, l) + i) % t->room];
 }
 

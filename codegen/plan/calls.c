@@ -180,6 +180,14 @@ static plan_ref place_carried(calling *c, size_t i, const char *name, uint64_t b
   return ref;
 }
 
+/* Places what does not live on the device. A disk is read and written in pages. */
+static plan_ref place_away(uint64_t *end, uint64_t bytes, msc_home home) {
+  enum { PAGE = 4096 };
+  plan_ref ref = reserve_bytes(end, bytes, home == MSC_HOME_CPU ? PLAN_SPACE_HOST : PLAN_SPACE_DISK);
+  if (home == MSC_HOME_DISK) *end = (*end + PAGE - 1) / PAGE * PAGE;
+  return ref;
+}
+
 static plan_ref place_argument(calling *c, size_t i) {
   msc_plan *p = c->p;
   const char *name = intern_argument_name(p, c->f, i);
@@ -200,7 +208,10 @@ static plan_ref place_argument(calling *c, size_t i) {
   }
   if (role != MSC_ROLE_PARAMETER && role != MSC_ROLE_STATE) return place_input(c, i, name, bytes);
   msc_plan_variable *old = find_kept(c, name);
+  msc_home home = msc_home_said(c->f, i);
   if (old) return old->ref;
+  if (home != MSC_HOME_DEVICE)
+    return list_variable(c, true, i, name, place_away(&stage->home_bytes[home], bytes, home))->ref;
   return list_variable(c, true, i, name, reserve_bytes(&stage->persistent_bytes, bytes, PLAN_SPACE_PERSISTENT))->ref;
 }
 
@@ -508,6 +519,18 @@ static bool call_collective(calling *c, const msc_op *op) {
   return true;
 }
 
+/* ---- transfers ---- */
+
+static bool call_transfer(calling *c, const msc_op *op) {
+  msc_plan_call *call = new_call(c, PLAN_CALL_KIND_TRANSFER, op);
+  call->num_buffers = 2;
+  call->buffer = msc_new_array(c->p->arena, plan_ref, 2);
+  call->buffer[0] = place_of_value(c, op->in[op->kind == OP_stow].value, false);
+  call->buffer[1] = place_of_value(c, &op->out[0], true);
+  call->bytes = (uint64_t)msc_type_bytes(op->out[0].type);
+  return true;
+}
+
 /* ---- sections ---- */
 
 static bool call_message(calling *c, const msc_op *op) {
@@ -539,6 +562,8 @@ static bool call_op(calling *c, const msc_op *op) {
     case OP_return: return true;
     case OP_constant: c->constant[op->id] = put_constant(c, op); return true;
     case OP_comm: return call_collective(c, op);
+    case OP_fetch:
+    case OP_stow: return call_transfer(c, op);
     case OP_gemm: return call_matmul(c, op);
     default: break;
   }

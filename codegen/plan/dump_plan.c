@@ -27,7 +27,8 @@ static void write_dump(const dumping *d, const char *fmt, ...) {
 }
 
 static const char *const spaces[] = {"persistent", "scratch",    "input",      "constant",
-                                     "tile",       "carried_fb", "carried_fw", "carried_bw"};
+                                     "tile",       "carried_fb", "carried_fw", "carried_bw",
+                                     "host",       "disk"};
 
 /* ---- layouts and types ---- */
 
@@ -97,6 +98,15 @@ static void write_header(const dumping *d) {
   write_dump(d, "\n  persistent %" PRIu64 " bytes, input slot %" PRIu64 " bytes, constants %u bytes, code %u bytes\n",
              plan_plan_persistent_bytes(d->root), plan_plan_input_stride(d->root), plan_plan_constants_num(d->root),
              plan_plan_code_num(d->root));
+  for (uint32_t i = 0; i < plan_plan_stages_num(d->root); i++) {
+    plan_stage s = plan_plan_stages(d->root, i);
+    if (plan_stage_host_bytes(s))
+      write_dump(d, "  host of stage %u: %" PRIu64 " bytes\n", i, plan_stage_host_bytes(s));
+    if (plan_stage_disk_bytes(s))
+      write_dump(d, "  disk of stage %u: %" PRIu64 " bytes in %s, by blocks of %" PRIu64 "\n", i,
+                 plan_stage_disk_bytes(s), text_or_blank(plan_plan_offload_path(d->root)),
+                 plan_plan_offload_block(d->root));
+  }
   for (uint32_t i = 0; i < plan_plan_images_num(d->root); i++) {
     plan_image m = plan_plan_images(d->root, i);
     write_dump(d, "  image sm_%u %s %u bytes, by %s\n", plan_image_arch(m),
@@ -315,9 +325,15 @@ static void write_message(const dumping *d, plan_call c) {
              receives ? "from" : "to", receives ? plan_message_from(m) : plan_message_to(m), plan_message_bytes(m));
 }
 
+static void write_transfer(const dumping *d, plan_call c) {
+  bool stows = plan_call_buffers(c, 1).space >= PLAN_SPACE_HOST;
+  write_dump(d, "%s %" PRIu64 " bytes %s %s", stows ? "stow" : "fetch", plan_call_bytes(c), stows ? "to" : "from",
+             spaces[plan_call_buffers(c, stows).space]);
+}
+
 static void write_call(const dumping *d, plan_call c) {
   static void (*const write_kind[])(const dumping *, plan_call) = {write_kernel, write_matmul, write_collective,
-                                                                   write_message, write_graph};
+                                                                   write_message, write_graph, write_transfer};
   write_kind[plan_call_kind(c)](d, c);
   if (plan_call_name(c)) write_dump(d, "  (%s)", plan_call_name(c));
   write_dump(d, "\n       ");

@@ -5,6 +5,7 @@
 #include "codegen/codegen.h"
 #include "ir/ir.h"
 #include "passes/6_pipeline/schedule/schedule.h"
+#include "passes/8_memory/homes.h"
 #include "passes/cost.h"
 #include "plan_fbs.h"
 
@@ -98,6 +99,7 @@ typedef struct {
   uint64_t persistent_bytes, sum_bytes /* of these, for sums over micro-batches */,
       carried_stride[MSC_NUM_SLOTS]; /* by class: spaces carried_fb, carried_fw, carried_bw */
   uint32_t carried_slots[MSC_NUM_SLOTS];
+  uint64_t home_bytes[MSC_NUM_HOMES]; /* of cpu and disk: spaces host and disk */
   uint64_t micro; /* where in persistent the number of the micro-batch is; UINT64_MAX: nowhere */
 } msc_plan_stage;
 
@@ -167,6 +169,8 @@ typedef struct msc_plan {
   const void *searched;       /* the program as it went into `layouts`, text packed by zlib */
   size_t searched_packed, searched_bytes;
   uint64_t model_hash;
+  const char *offload_path; /* NULL: nothing is on disk */
+  uint64_t offload_block;
   const char *model_folder; /* relative to that of the plan; NULL: the same */
   bool has_code;
 } msc_plan;

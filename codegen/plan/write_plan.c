@@ -309,6 +309,8 @@ static void put_stages(flatbuf_builder *b, const msc_plan *p) {
     plan_stage_put_carried_stride(b, MSC_NUM_SLOTS, s->carried_stride);
     plan_stage_put_carried_slots(b, MSC_NUM_SLOTS, s->carried_slots);
     plan_stage_put_micro(b, (int64_t)s->micro);
+    if (s->home_bytes[MSC_HOME_CPU]) plan_stage_put_host_bytes(b, s->home_bytes[MSC_HOME_CPU]);
+    if (s->home_bytes[MSC_HOME_DISK]) plan_stage_put_disk_bytes(b, s->home_bytes[MSC_HOME_DISK]);
     flatbuf_end(b);
   }
   flatbuf_end(b);
@@ -517,6 +519,8 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   put_images(b, &p->code);
   if (p->workspace_bytes) plan_plan_put_workspace_bytes(b, p->workspace_bytes);
   if (p->memory_bytes) plan_plan_put_memory_bytes(b, p->memory_bytes);
+  if (p->offload_path) plan_plan_put_offload_path(b, p->offload_path);
+  if (p->offload_path) plan_plan_put_offload_block(b, p->offload_block);
   put_matmuls(b, p);
   if (p->num_graphs) put_graphs(b, p);
   if (p->engine) {

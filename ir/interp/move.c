@@ -49,6 +49,13 @@ void eval_reshape(msc_eval *e) {
   }
 }
 
+/* The new value is the second operand. */
+void eval_stow(msc_eval *e) {
+  int64_t index[MSC_MAX_RANK];
+  for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index))
+    msc_piece_put(e, 0, index, msc_piece_get(e, 1, index));
+}
+
 void eval_transpose(msc_eval *e) {
   int64_t perm[MSC_MAX_RANK], index[MSC_MAX_RANK], from[MSC_MAX_RANK];
   int rank = msc_op_ints(e->op, "perm", perm, MSC_MAX_RANK);

@@ -577,6 +577,8 @@ bool shape_lazy_update(msc_op *op) {
 
 bool shape_lamb_moments(msc_op *op) { return shape_update(op); }
 
+bool shape_stow(msc_op *op) { return shape_same_type(op, 0, 1) && shape_set_like(op, 0, shape_in(op, 0)); }
+
 /* ---- structure ---- */
 
 bool shape_fused(msc_op *op) {

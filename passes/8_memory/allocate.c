@@ -58,8 +58,8 @@ static void find_lifetimes(allocating *z) {
   memset(z->last, 0, z->num_values * sizeof *z->last);
   memset(z->first, 0xff, z->num_values * sizeof *z->first);
   for (const msc_op *op = z->f->body->first; op; op = op->next) {
-    uint32_t end = ends[op->id];
     for (size_t i = 0; i < op->num_in; i++) {
+      uint32_t end = msc_end_of_read(ends, op, i);
       uint32_t r = place_root(z, op->in[i].value);
       if (z->last[r] < end) z->last[r] = end;
       z->read[r] = op->kind == OP_comm ? op->id : end;

@@ -290,7 +290,7 @@ static bool read_operands(checking *z, const msc_op *op) {
     if (!value_has_place(z->value[root])) continue;
     if (c->state == LOST)
       ok = report_lost(z, op, msc_arena_printf(z->arena, "operand %zu, %s,", i, describe_root(z, root)), root);
-    record_reader(c, op, z->ends[op->id]);
+    record_reader(c, op, msc_end_of_read(z->ends, op, i));
   }
   return ok;
 }

@@ -271,6 +271,14 @@ uint64_t msc_section_ns(msc_pass_ctx *pass, msc_func *f) {
   return msc_streams_measure(pass->scratch, &z.s, program_order(&z), NULL).ns;
 }
 
+const uint64_t *msc_op_times(msc_pass_ctx *pass, msc_func *f) {
+  uint64_t *ns = msc_new_array(pass->scratch, uint64_t, msc_number(f->body).num_ops);
+  overlapping z = start_overlapping(pass, f);
+  bool link;
+  for (const msc_op *op = f->body->first; op; op = op->next) ns[op->id] = op_ns(&z, op, &link);
+  return ns;
+}
+
 /* ---- memory that the user saves ---- */
 
 static bool recomputes_ops(const overlapping *z) {

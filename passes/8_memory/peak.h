@@ -27,5 +27,9 @@ bool msc_runs_in_tiles(const msc_op *op); /* a product in tiles: its result is n
 /* By op id, for a function whose ops are numbered: the id of the op during which it still reads its operands.
  * Allocated in the arena. */
 uint32_t *msc_ends_of_reads(msc_arena *arena, const msc_func *f);
+/* The id of the op during which operand i is still read. What stow writes over it does not read. */
+static inline uint32_t msc_end_of_read(const uint32_t *ends, const msc_op *op, size_t i) {
+  return op->kind == OP_stow && i == 0 ? op->id : ends[op->id];
+}
 
 #endif

@@ -3,6 +3,7 @@
  * Bytes are counted as codegen places them: every value starts a cache line, and values of one name are counted once
  * per stage. */
 #include "passes/8_memory/stage_costs.h"
+#include "passes/8_memory/homes.h"
 #include "passes/8_memory/place/place.h"
 
 #include <stdlib.h>
@@ -121,10 +122,11 @@ int64_t *msc_stage_slot_bytes(msc_pass_ctx *pass, const msc_module *m, const msc
 /* ---- room ---- */
 
 /* The bytes of the arguments except carried values and inputs. */
-static int64_t fixed_argument_bytes(names *seen, const msc_func *f) {
+static int64_t fixed_argument_bytes(const msc_pass_ctx *pass, names *seen, const msc_func *f) {
   int64_t bytes = 0;
   for (size_t i = 0; i < f->body->num_args; i++) {
     if (msc_arg_role(f, i) == MSC_ROLE_CARRIED || is_input(f, i) || !add_if_new(seen, argument_name(f, i))) continue;
+    if (msc_home_of(pass, f, i) != MSC_HOME_DEVICE) continue;
     bytes += msc_round_to_lines(msc_type_bytes(f->body->args[i]->type));
   }
   return bytes;
@@ -145,13 +147,13 @@ static int64_t stage_of_section(const msc_func *f) {
 }
 
 /* The bytes that stay allocated during the whole step. */
-static int64_t fixed_bytes(msc_arena *scratch, const msc_module *m, int64_t stage) {
+static int64_t fixed_bytes(const msc_pass_ctx *pass, const msc_module *m, int64_t stage) {
   int64_t bytes = MSC_ALIGN; /* the flag that kernels set when an index is out of range */
   size_t num = 0;
   for (const msc_func *f = m->first; f; f = f->next) num += f->body->num_args;
-  names seen = {msc_new_array(scratch, const char *, num + 1), 0};
+  names seen = {msc_new_array(pass->scratch, const char *, num + 1), 0};
   for (const msc_func *f = m->first; f; f = f->next)
-    if (stage_of_section(f) == stage) bytes += fixed_argument_bytes(&seen, f) + op_bytes(f);
+    if (stage_of_section(f) == stage) bytes += fixed_argument_bytes(pass, &seen, f) + op_bytes(f);
   return bytes;
 }
 
@@ -168,7 +170,7 @@ uint64_t msc_room_for_values(msc_pass_ctx *pass, const msc_func *f) {
   const msc_module *m = f->module;
   msc_pipeline_shape shape = msc_pipeline_shape_of(pass->config, pass->scratch);
   int64_t room = msc_memory_limit(pass->config, msc_pass_cluster(pass)) -
-                 fixed_bytes(pass->scratch, m, stage_of_section(f)) -
+                 fixed_bytes(pass, m, stage_of_section(f)) -
                  2 * msc_copies_of(pass, m) * batch_bytes(pass->scratch, m);
   for (int class = 0; class < MSC_NUM_SLOTS && !shape.joined; class ++)
     for (int c = 0; c < shape.chunks; c++)
@@ -180,7 +182,7 @@ int64_t *msc_stage_room(msc_pass_ctx *pass, const msc_module *m, const msc_pipel
   int64_t *room = msc_new_array(pass->scratch, int64_t, shape->stages),
           limit = msc_memory_limit(pass->config, msc_pass_cluster(pass));
   for (int i = 0; i < shape->stages; i++) {
-    int64_t fixed = fixed_bytes(pass->scratch, m, i) + scratch_bytes(m, i);
+    int64_t fixed = fixed_bytes(pass, m, i) + scratch_bytes(m, i);
     room[i] = limit > fixed ? limit - fixed : 0;
   }
   return room;

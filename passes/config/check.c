@@ -10,6 +10,13 @@ static const char *key_with_value(const msc_config *config, msc_key key) {
                           msc_config_origin_text(config, key, arena));
 }
 
+static bool lives_in(const msc_config *config, const char *home) {
+  const char *param = msc_config_offload(config, "param"), *state = msc_config_offload(config, "optimizer");
+  return (param && !strcmp(param, home)) || (state && !strcmp(state, home));
+}
+static bool has_disk(const msc_config *config) { return lives_in(config, "disk"); }
+static bool has_host(const msc_config *config) { return lives_in(config, "cpu"); }
+
 /* An error at whoever of the two was set. */
 static const msc_loc *loc_of_later(const msc_config *config, msc_key first, msc_key second) {
   return msc_config_is_set(config, first) ? msc_config_loc(config, first) : msc_config_loc(config, second);
@@ -134,6 +141,23 @@ static bool check_parallel_optimizer(msc_config *config) {
   return ok;
 }
 
+/* Checks what lives on disk: where the disk is. */
+static bool check_offload(msc_config *config) {
+  msc_context *ctx = config->ctx;
+  const msc_loc *loc = msc_config_loc(config, MSC_KEY_offload);
+  bool ok = true;
+  if (msc_config_offload(config, "activation"))
+    ok = msc_error(ctx, MSC_E_UNSUPPORTED, loc, "offload.activation: not supported yet, only param and optimizer");
+  if (has_disk(config) && !msc_config_value(config, MSC_KEY_offload_path))
+    ok = msc_error(ctx, MSC_E_CONFIG, loc, "%s needs a folder on that disk: the key offload_path",
+                   key_with_value(config, MSC_KEY_offload));
+  if (msc_config_int(config, MSC_KEY_host_mem_block_size) % 4096)
+    ok = msc_error(ctx, MSC_E_CONFIG, msc_config_loc(config, MSC_KEY_host_mem_block_size),
+                   "%s is no multiple of 4096, as a disk reads and writes",
+                   key_with_value(config, MSC_KEY_host_mem_block_size));
+  return ok;
+}
+
 /* ---- keys that say nothing without another ---- */
 
 static bool has_pipeline(const msc_config *c) { return msc_config_int(c, MSC_KEY_pipeline_stages) > 1; }
@@ -150,6 +174,10 @@ static const struct {
     {MSC_KEY_pipeline_chunks, has_pipeline, "pipeline_stages of 2 and more"},
     {MSC_KEY_gradients_mean_of, has_mean, "gradients_mean in semi_auto_parallel or auto_parallel"},
     {MSC_KEY_loss_scale_config, has_dynamic_scale, "loss_scale dynamic"},
+    {MSC_KEY_offload_path, has_disk, "something on disk in the key offload"},
+    {MSC_KEY_offload_disk_size, has_disk, "something on disk in the key offload"},
+    {MSC_KEY_host_mem_block_size, has_disk, "something on disk in the key offload"},
+    {MSC_KEY_offload_cpu_size, has_host, "something in host memory, cpu, in the key offload"},
 };
 
 /* Refuses a value other than the default where another key, which it needs, does not have the value it needs. */
@@ -225,6 +253,7 @@ bool msc_config_check(msc_config *config) {
     ok = check_input_shapes(config) && ok;
     ok = check_fusion_modes(config) && ok;
     ok = check_parallel_optimizer(config) && ok;
+    ok = check_offload(config) && ok;
     ok = check_needs(config) && ok;
     if (ok) complete_fusion(config);
   }

@@ -252,6 +252,11 @@ msc_loss_scale msc_config_loss_scale(const msc_config *config) {
                           window ? window->i : 2000};
 }
 
+const char *msc_config_offload(const msc_config *config, const char *kind) {
+  const msc_attr_value *v = find_detail(config, MSC_KEY_offload, kind);
+  return v ? v->s : NULL;
+}
+
 int64_t msc_config_zero(const msc_config *config) {
   const msc_attr_value *shard = find_detail(config, MSC_KEY_parallel_optimizer_config, "gradient_accumulation_shard");
   int64_t stage = msc_config_int(config, MSC_KEY_zero);

@@ -80,6 +80,9 @@ bool msc_config_cuts_batch(const msc_config *config);
 /* Parts per dimension of input number `input`; returns how many dimensions, -1: the tuples end before it. */
 int msc_config_input_parts(const msc_config *config, size_t input, int64_t out_parts[MSC_MAX_RANK]);
 
+/* Where values of a kind of the key offload live: "cpu" or "disk"; NULL: on the device. */
+const char *msc_config_offload(const msc_config *config, const char *kind);
+
 /* Stage of the parallel optimizer, 0: off; from zero, enable_parallel_optimizer and gradient_accumulation_shard. */
 int64_t msc_config_zero(const msc_config *config);
 /* The threshold of parallel_optimizer_config: parameters of so many KB or less, all of their parts together, stay

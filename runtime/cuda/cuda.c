@@ -14,7 +14,7 @@ void mscrt_cuda_leave(mscrt_cuda *g) {
 uint64_t mscrt_cuda_low_bits(const mscrt_context *c, const mscrt_record *r, uint32_t buffer) {
   uint8_t space = r->space ? r->space[buffer] : PLAN_SPACE_SCRATCH;
   uint64_t stride = space == PLAN_SPACE_INPUT ? c->input_stride
-                    : space > PLAN_SPACE_TILE ? c->plan->stage[c->stage].bytes[space]
+                    : mscrt_has_slots(space) ? c->plan->stage[c->stage].bytes[space]
                                               : 0;
   return (uint64_t)(uintptr_t)r->buffers[buffer] | stride;
 }

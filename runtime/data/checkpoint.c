@@ -161,6 +161,7 @@ static mscrt_status *copy_slices(mscrt_context *c) {
     mscrt_variable_box(c->plan, s->v, c->o.rank, &box, &buffer);
     MSCRT_CHECK(mscrt_fetch(c, (uint64_t)(from - c->arena), mscrt_variable_bytes(s->v)));
     msc_box_copy(s->v->rank, &s->box, &s->box, k->data + s->at, &buffer, from, mscrt_dtype_bytes(s->v->dtype));
+    mscrt_let_go(c, s->v->ref);
   }
   return NULL;
 }

@@ -8,12 +8,11 @@
 #define bad_call(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
 
 static const char *const space_names[MSCRT_NUM_SPACES] = {"persistent", "scratch",    "input",      "constant",
-                                                          "tile",       "carried_fb", "carried_fw", "carried_bw"};
+                                                          "tile",       "carried_fb", "carried_fw", "carried_bw",
+                                                          "host",       "disk"};
 
 /* Checks that a ref lies inside its space. The scratch of a section may be smaller than that of the largest section. */
-static mscrt_status *check_ref(const mscrt_plan *p, plan_section section, plan_ref r, bool tile_allowed) {
-  if (r.space >= MSCRT_NUM_SPACES || (r.space == PLAN_SPACE_TILE && !tile_allowed))
-    return bad_call("space %d", r.space);
+static mscrt_status *check_range(const mscrt_plan *p, plan_section section, plan_ref r) {
   uint64_t room = r.space == PLAN_SPACE_SCRATCH ? plan_section_scratch_bytes(section)
                                                 : mscrt_room(p, plan_section_stage(section), r.space);
   if (r.space == PLAN_SPACE_INPUT) room *= plan_section_copies(section);
@@ -25,6 +24,12 @@ static mscrt_status *check_ref(const mscrt_plan *p, plan_section section, plan_r
     return bad_call("space %s is not written", space_names[r.space]);
   if (r.space == PLAN_SPACE_TILE && r.offset != 0) return bad_call("a tile starts at 0");
   return NULL;
+}
+
+/* Checks a ref that a call computes with, which is on the device. */
+static mscrt_status *check_ref(const mscrt_plan *p, plan_section section, plan_ref r, bool tile_allowed) {
+  if (mscrt_is_away(r.space) || (r.space == PLAN_SPACE_TILE && !tile_allowed)) return bad_call("space %d", r.space);
+  return check_range(p, section, r);
 }
 
 static mscrt_status *check_dim_starts(const mscrt_plan *p, plan_call c) {
@@ -285,6 +290,24 @@ static mscrt_status *check_message_call(const mscrt_plan *p, plan_section sectio
   return NULL;
 }
 
+/* A transfer moves all of its destination, between the device and where a value lives. */
+static mscrt_status *check_transfer_call(const mscrt_plan *p, plan_section section, plan_call c) {
+  if (plan_call_buffers_num(c) != 2) return bad_call("%u buffers", plan_call_buffers_num(c));
+  plan_ref src = plan_call_buffers(c, 0), dst = plan_call_buffers(c, 1);
+  for (uint32_t i = 0; i < 2; i++) {
+    plan_ref r = plan_call_buffers(c, i);
+    if (r.space >= MSCRT_NUM_SPACES || r.space == PLAN_SPACE_TILE) return bad_call("space %d", r.space);
+    MSCRT_CHECK(check_range(p, section, r));
+    if (r.space == PLAN_SPACE_DISK && r.offset % MSCRT_DISK_PAGE)
+      return bad_call("it begins within a page of the disk");
+  }
+  if (mscrt_is_away(src.space) == mscrt_is_away(dst.space))
+    return bad_call("from space %s to %s", space_names[src.space], space_names[dst.space]);
+  if (src.bytes != dst.bytes || src.written || !dst.written)
+    return bad_call("%" PRIu64 " bytes to %" PRIu64 ", or not only its destination is written", src.bytes, dst.bytes);
+  return NULL;
+}
+
 static mscrt_status *check_call(const mscrt_plan *p, plan_section section, plan_call c) {
   switch (plan_call_kind(c)) {
     case PLAN_CALL_KIND_KERNEL:
@@ -297,6 +320,8 @@ static mscrt_status *check_call(const mscrt_plan *p, plan_section section, plan_
       return has_plan_call_epilogue(c) ? bad_call("a message has no epilogue") : check_message_call(p, section, c);
     case PLAN_CALL_KIND_GRAPH:
       return has_plan_call_epilogue(c) ? bad_call("a graph has no epilogue") : check_graph_call(p, section, c);
+    case PLAN_CALL_KIND_TRANSFER:
+      return has_plan_call_epilogue(c) ? bad_call("a transfer has no epilogue") : check_transfer_call(p, section, c);
     default: return bad_call("kind %d", plan_call_kind(c));
   }
 }

@@ -409,7 +409,9 @@ static mscrt_status *check_variable(const mscrt_plan *p, mscrt_variable *v, uint
   v->dtype = (mscrt_dtype)dtype;
   if (!local) MSCRT_CHECK(find_layout_of(p, layout, v->rank, v->shape, &v->layout));
   if (v->layout && is_partial(v->layout)) return bad_plan("it is a partial result");
-  if (v->ref.space >= PLAN_SPACE_TILE) return bad_plan("space %d", v->ref.space);
+  if (v->ref.space == PLAN_SPACE_TILE || v->ref.space >= MSCRT_NUM_SPACES ||
+      (v->ref.space > PLAN_SPACE_TILE && !mscrt_is_away(v->ref.space)))
+    return bad_plan("space %d", v->ref.space);
   if (v->stage >= p->num_stages) return bad_plan("stage %u of %u", v->stage, p->num_stages);
   uint64_t room = mscrt_room(p, v->stage, v->ref.space), need = mscrt_variable_bytes(v);
   if (v->ref.offset > room || v->ref.bytes > room - v->ref.offset)
@@ -452,6 +454,18 @@ static mscrt_status *check_model_shape(mscrt_variable *v, plan_parameter t) {
   return NULL;
 }
 
+/* Checks a parameter that does not live on the device. The scratch of its stage has room for it, where ranks that
+ * gather it meet. */
+static mscrt_status *check_away(const mscrt_plan *p, const mscrt_variable *v) {
+  if (p->target->has_images)
+    return bad_plan("it lives in the space %d, which a GPU's plan does not have", v->ref.space);
+  if (v->ref.space == PLAN_SPACE_DISK && v->ref.offset % MSCRT_DISK_PAGE)
+    return bad_plan("it begins within a page of the disk");
+  if (v->ref.space == PLAN_SPACE_DISK && !plan_plan_offload_path(p->root)) return bad_plan("its disk has no folder");
+  uint64_t scratch = p->stage[v->stage].bytes[PLAN_SPACE_SCRATCH], need = mscrt_variable_bytes(v);
+  return need > scratch ? bad_plan("%" PRIu64 " bytes with a scratch of %" PRIu64, need, scratch) : NULL;
+}
+
 static mscrt_status *check_plan_parameters(mscrt_plan *p) {
   MSCRT_CHECK(mscrt_new_array(&p->parameter, p->num_parameters));
   for (uint32_t i = 0; i < p->num_parameters; i++) {
@@ -468,7 +482,9 @@ static mscrt_status *check_plan_parameters(mscrt_plan *p) {
     mscrt_status *s = read_plan_shape(plan_parameter_shape_num(t), plan_parameter_shape_data(t), &v->rank, v->shape);
     if (!s) s = check_variable(p, v, plan_parameter_dtype(t), plan_parameter_layout(t), false);
     if (!s) s = check_model_shape(v, t);
-    if (!s && v->ref.space != PLAN_SPACE_PERSISTENT) s = bad_plan("it is not in the persistent space");
+    if (!s && v->ref.space != PLAN_SPACE_PERSISTENT && !mscrt_is_away(v->ref.space))
+      s = bad_plan("it is not in the persistent space");
+    if (!s && mscrt_is_away(v->ref.space)) s = check_away(p, v);
     if (!s && !mscrt_init_ok(v->init, v->dtype))
       s = bad_plan("initial values '%.32s' of %s", v->init ? v->init : "", mscrt_dtype_name(v->dtype));
     if (!s && v->tensor && v->weights >= plan_plan_weight_files_num(p->root))

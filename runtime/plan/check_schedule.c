@@ -17,6 +17,8 @@
 
 static mscrt_status *check_plan_stage(plan_stage t, mscrt_stage *s) {
   s->bytes[PLAN_SPACE_PERSISTENT] = plan_stage_persistent_bytes(t);
+  s->bytes[PLAN_SPACE_HOST] = plan_stage_host_bytes(t);
+  s->bytes[PLAN_SPACE_DISK] = plan_stage_disk_bytes(t);
   s->micro = (uint64_t)plan_stage_micro(t);
   if (plan_stage_carried_stride_num(t) > MSCRT_NUM_CARRIED ||
       plan_stage_carried_slots_num(t) != plan_stage_carried_stride_num(t))
@@ -32,6 +34,10 @@ static mscrt_status *check_plan_stage(plan_stage t, mscrt_stage *s) {
   }
   uint64_t persistent = s->bytes[PLAN_SPACE_PERSISTENT];
   if (persistent > MAX_BYTES) return bad_plan("a memory of %" PRIu64 " bytes", persistent);
+  for (int i = PLAN_SPACE_HOST; i <= PLAN_SPACE_DISK; i++)
+    if (s->bytes[i] > MAX_BYTES) return bad_plan("a memory of %" PRIu64 " bytes", s->bytes[i]);
+  if (s->bytes[PLAN_SPACE_DISK] % MSCRT_DISK_PAGE)
+    return bad_plan("%" PRIu64 " bytes of a disk are no whole pages", s->bytes[PLAN_SPACE_DISK]);
   if (s->micro != UINT64_MAX && (s->micro % 8 || s->micro > persistent || persistent - s->micro < 8))
     return bad_plan("its micro-batch's number lies at %" PRIu64, s->micro);
   return NULL;

@@ -11,7 +11,7 @@
 #include "runtime/runtime.h"
 
 #define MSCRT_MAX_DIMS 1024      /* limit of the dims of a kernel; also of its buffers and scalars */
-#define MSCRT_NUM_SPACES 8
+#define MSCRT_NUM_SPACES 10
 #define MSCRT_NUM_CARRIED 3      /* spaces from PLAN_SPACE_CARRIED_FB on */
 #define MSCRT_BY_LIBRARY UINT32_MAX
 
@@ -148,6 +148,13 @@ bool mscrt_stage_reads(const mscrt_plan *p, uint32_t stage, uint32_t input);
 void mscrt_variable_box(const mscrt_plan *p, const mscrt_variable *v, int rank, msc_box *out_box, msc_box *out_buffer);
 uint64_t mscrt_variable_bytes(const mscrt_variable *v);
 mscrt_wanted mscrt_wanted_of(const mscrt_variable *input);
+
+/* Does a value in this space have a slot for each micro-batch in use? Does it live elsewhere than on the device? */
+static inline bool mscrt_has_slots(uint32_t space) {
+  return space == PLAN_SPACE_INPUT || (space >= PLAN_SPACE_CARRIED_FB && space <= PLAN_SPACE_CARRIED_BW);
+}
+static inline bool mscrt_is_away(uint32_t space) { return space >= PLAN_SPACE_HOST; }
+enum { MSCRT_DISK_PAGE = 4096 }; /* what lies in the space disk begins at a multiple */
 
 /* The bytes of a space that a ref of a section of this stage may reach. */
 static inline uint64_t mscrt_room(const mscrt_plan *p, uint32_t stage, uint8_t space) {

@@ -320,6 +320,8 @@ static const struct {
   {"lamb_moments", "4xf32 4xf32 4xf32 4xf32 f32", "", "A,A,A,A,->A,A,A", 3},
   {"lamb_apply", "4xf32 4xf32 f32", "lr=0.1", "A,A,->A", 1},
   {"assign", "4xf32 4xf32 i1", "", "A,A,->A", 1},
+  {"fetch", "4xf32", "", "A->A", 1},
+  {"stow", "4xf32 4xf32", "", "A,A->A", 1},
   {"all_reduce", "4x3xf32", "", "AB->AB", 1},
   {"all_gather", "4x3xf32", "", "AB->AB", 1},
   {"reduce_scatter", "4x3xf32", "", "AB->AB", 1},

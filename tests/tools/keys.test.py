@@ -34,12 +34,14 @@ MODEL = """module {
 """
 # Dropping the mean: what must not mix samples, as stages and micro-batches want it.
 PLAIN = re.sub(r'    %5 = .*\n    %6 = .*\n', '', MODEL).replace("%6, %w3", "%4, %w3")
+WIDE = MODEL.replace("N", "32")  # with weights of a page
 SEMI = {"device_num": 4, "parallel_mode": "semi_auto_parallel"}
 AUTO = {"device_num": 4, "parallel_mode": "auto_parallel"}
 DATA = {"device_num": 4, "parallel_mode": "data_parallel"}
 TP = {**SEMI, "mesh": {"dp": 2, "tp": 2}, "strict_parameter_layout": False}
 PIPE = {**SEMI, "pipeline_stages": 2, "micro_size": 4}
 ZERO = {**DATA, "zero": 3, "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}
+ON_DISK = {**DATA, "offload": {"optimizer": "disk"}, "offload_path": "."}
 GPU = "--target cuda:sm_90 --cluster h100"
 CUT = {"dense1": "in_strategy = [[2, 1], [1, 2]]", "dense2": "in_strategy = [[1, 4], [4, 1]]"}
 
@@ -88,14 +90,14 @@ KEYS = {
     "loss_scale_config.init": (4, {**DATA, "loss_scale": "dynamic"}),
     "loss_scale_config.window": (5, {**DATA, "loss_scale": "dynamic"}),
     "loss_scale_config.factor": (4, {**DATA, "loss_scale": "dynamic"}),
-    "offload": ({"param": "cpu"}, DATA),
-    "offload.param": ("cpu", DATA),
-    "offload.optimizer": ("cpu", DATA),
+    "offload": ({"param": "cpu"}, DATA, {}, "", WIDE),
+    "offload.param": ("cpu", DATA, {}, "", WIDE),
+    "offload.optimizer": ("cpu", DATA, {}, "", WIDE),
     "offload.activation": ("cpu", DATA),
-    "offload_path": ("/x", DATA),
-    "offload_cpu_size": (1, DATA),
-    "offload_disk_size": (1, DATA),
-    "host_mem_block_size": (1, DATA),
+    "offload_path": ("/x", ON_DISK, {}, "", WIDE),
+    "offload_cpu_size": (1, {**DATA, "offload": {"param": "cpu"}}, {}, "", WIDE),
+    "offload_disk_size": (1, ON_DISK, {}, "", WIDE),
+    "host_mem_block_size": (8192, ON_DISK, {}, "", WIDE),
     "auto_offload": (True, DATA),
     "parameter_server": ({"mode": "sync"}, DATA),
     "parameter_server.mode": ("sync", DATA),

@@ -215,9 +215,9 @@ static int print_compile_json(const compiling *k, const msc_plan *p, size_t ops,
              "],\"memory_bytes_per_rank\":%" PRIu64 ",\"memory\":{\"parameters\":%" PRIu64 ",\"state\":%" PRIu64
              ",\"sums\":%" PRIu64 ",\"carried\":%" PRIu64 ",\"messages\":%" PRIu64 ",\"alignment\":%" PRIu64
              ",\"inputs\":%" PRIu64 ",\"scratch\":%" PRIu64 ",\"constants\":%" PRIu64 ",\"workspace\":%" PRIu64
-             "},\"collectives\":[",
+             "},\"offload\":{\"host\":%" PRIu64 ",\"disk\":%" PRIu64 "},\"collectives\":[",
              msc_plan_rank_bytes(p), m.parameters, m.state, m.sums, m.carried, m.messages, m.alignment, m.inputs,
-             m.scratch, m.constants, m.workspace);
+             m.scratch, m.constants, m.workspace, m.host, m.disk);
   for (size_t i = 0; i < num; i++)
     cli_printf(out, "%s{\"op\":\"%s\",\"axes\":\"%s\",\"bytes\":%" PRIu64 ",\"count\":%d}", i ? "," : "",
                transfer_name(kind[i].verb), kind[i].axes, kind[i].bytes, kind[i].count);

@@ -62,6 +62,9 @@ static void print_series(const training *t, const char *key, size_t offset) {
   printf("]");
 }
 
+/* The share of transfers that ran beside calls. */
+static double hidden_percent(double ms, double wait_ms) { return wait_ms < ms ? 100 * (1 - wait_ms / ms) : 0; }
+
 /* Prints what ranks measured per step: as JSON of each rank, as text their mean. */
 static void print_measured(const training *t) {
   rank_times mean = {0};
@@ -73,15 +76,22 @@ static void print_measured(const training *t) {
     print_series(t, "comm_ms", offsetof(rank_times, comm_ms));
     print_series(t, "exposed_comm_ms", offsetof(rank_times, exposed_ms));
     print_series(t, "section_ms", offsetof(rank_times, section_ms));
+    print_series(t, "transfer_ms", offsetof(rank_times, transfer_ms));
+    print_series(t, "transfer_wait_ms", offsetof(rank_times, transfer_wait_ms));
     return;
   }
   for (int r = 0; r < t->ranks; r++) {
     mean.compute_ms += t->measured[r].compute_ms / t->ranks;
     mean.comm_ms += t->measured[r].comm_ms / t->ranks;
     mean.exposed_ms += t->measured[r].exposed_ms / t->ranks;
+    mean.transfer_ms += t->measured[r].transfer_ms / t->ranks;
+    mean.transfer_wait_ms += t->measured[r].transfer_wait_ms / t->ranks;
   }
   printf("per step and rank: %.3f ms in calls, %.3f ms in collectives, %.3f ms waiting for them\n", mean.compute_ms,
          mean.comm_ms, mean.exposed_ms);
+  if (mean.transfer_ms > 0)
+    printf("of what is offloaded: %.3f ms in transfers, %.3f ms waiting for them, %.1f %% hidden\n", mean.transfer_ms,
+           mean.transfer_wait_ms, hidden_percent(mean.transfer_ms, mean.transfer_wait_ms));
   if (t->timed)
     printf("predicted: %.3f ms per step, of it %.3f ms waiting for collectives; times %g\n", (double)step_ns / 1e6,
            (double)exposed_ns / 1e6, t->time_scale);
@@ -96,14 +106,18 @@ void print_totals(const training *t, double total_ms, uint64_t resident) {
     printf("{\"steps\":%" PRId64
            ",\"total_ms\":%.3f,\"step_ms\":%.4f,\"ranks\":%d,\"threads\":%d,\"rss_bytes\":%" PRIu64
            ",\"arena_bytes\":%" PRIu64 ",\"constant_bytes\":%" PRIu64 ",\"thread_bytes\":%" PRIu64
-           ",\"link_bytes\":%" PRIu64 ",\"planned_bytes\":%" PRIu64 ",\"comm_bytes_per_step\":%" PRIu64,
+           ",\"link_bytes\":%" PRIu64 ",\"planned_bytes\":%" PRIu64 ",\"comm_bytes_per_step\":%" PRIu64
+           ",\"host_bytes\":%" PRIu64 ",\"disk_bytes\":%" PRIu64,
            t->done, total_ms, step_ms, t->ranks, s.threads, resident, s.arena_bytes, s.constant_bytes, s.thread_bytes,
-           s.link_bytes, s.planned_bytes, received);
+           s.link_bytes, s.planned_bytes, received, s.host_bytes, s.disk_bytes);
   else
     printf("%" PRId64
            " steps in %.2f s, median %.3f ms; %d rank%s of %d thread%s; %.1f MB resident, %.2f MB arena per rank\n",
            t->done, total_ms / 1e3, step_ms, t->ranks, t->ranks == 1 ? "" : "s", s.threads, s.threads == 1 ? "" : "s",
            (double)resident / 1e6, (double)s.arena_bytes / 1e6);
+  if (!t->c->json && s.host_bytes + s.disk_bytes)
+    printf("%.2f MB per rank live in host memory, %.2f MB on disk\n", (double)s.host_bytes / 1e6,
+           (double)s.disk_bytes / 1e6);
   if (t->c->json && s.launch_ns) printf(",\"launch_us\":%.3f", (double)s.launch_ns / 1e3);
   if (t->measured) print_measured(t);
   if (t->c->json) printf("}\n");

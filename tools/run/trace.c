@@ -18,13 +18,16 @@ static json_t *json_or_empty(const char *s) {
 }
 
 static json_t *event_json(const mscrt_event *e, int rank, int64_t begin_ns) {
-  static const char *const kinds[MSCRT_NUM_EVENT_KINDS] = {"section", "call", "wait", "collective"};
-  json_t *name = e->kind == MSCRT_EVENT_WAIT ? json_sprintf("wait: %s", e->name) : json_or_empty(e->name),
+  static const char *const kinds[MSCRT_NUM_EVENT_KINDS] = {"section",    "call",     "wait",
+                                                              "collective", "transfer", "wait"};
+  bool waits = e->kind == MSCRT_EVENT_WAIT || e->kind == MSCRT_EVENT_TRANSFER_WAIT;
+  int thread = e->kind == MSCRT_EVENT_COLLECTIVE ? 1 : e->kind == MSCRT_EVENT_TRANSFER ? 2 : 0;
+  json_t *name = waits ? json_sprintf("wait: %s", e->name) : json_or_empty(e->name),
          *args = json_pack("{s:I, s:o, s:o}", "step", (json_int_t)e->step, "loc", json_or_empty(e->loc), "section",
                            json_or_empty(e->section));
   if (e->call != UINT32_MAX) json_object_set_new(args, "call", json_integer(e->call));
   return json_pack("{s:s, s:o, s:s, s:i, s:i, s:f, s:f, s:o}", "ph", "X", "name", name ? name : json_or_empty("wait"),
-                   "cat", kinds[e->kind], "pid", rank, "tid", e->kind == MSCRT_EVENT_COLLECTIVE, "ts",
+                   "cat", kinds[e->kind], "pid", rank, "tid", thread, "ts",
                    (double)(e->begin_ns - begin_ns) / 1e3, "dur", (double)(e->end_ns - e->begin_ns) / 1e3, "args",
                    args);
 }
@@ -42,6 +45,7 @@ bool trace_part(const char *path, int rank, const mscrt_context *ctx, int64_t be
   json_array_append_new(all, label_event("process_name", rank, 0, process));
   json_array_append_new(all, label_event("thread_name", rank, 0, "calls"));
   json_array_append_new(all, label_event("thread_name", rank, 1, "collectives"));
+  json_array_append_new(all, label_event("thread_name", rank, 2, "transfers"));
   for (size_t i = 0; i < mscrt_num_events(ctx); i++) {
     mscrt_event e = mscrt_event_at(ctx, i);
     json_array_append_new(all, event_json(&e, rank, begin_ns));

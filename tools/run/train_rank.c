@@ -167,7 +167,8 @@ static void note_measured(training *t) {
   mscrt_get_stats(t->ctx, &s);
   double steps = 1e6 * (double)(t->done ? t->done : 1);
   t->measured[t->rank] = (rank_times){(double)s.compute_ns / steps, (double)s.collective_ns / steps,
-                                    (double)s.exposed_ns / steps, (double)s.section_ns / steps};
+                                    (double)s.exposed_ns / steps, (double)s.section_ns / steps,
+                                    (double)s.transfer_ns / steps, (double)s.transfer_wait_ns / steps};
 }
 
 static mscrt_overlap overlap_of(const cli *c) {

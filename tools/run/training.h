@@ -14,7 +14,7 @@
 
 /* The times that a rank measured, per step. */
 typedef struct {
-  double compute_ms, comm_ms, exposed_ms, section_ms;
+  double compute_ms, comm_ms, exposed_ms, section_ms, transfer_ms, transfer_wait_ms;
 } rank_times;
 
 typedef struct {

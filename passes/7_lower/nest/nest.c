@@ -23,7 +23,9 @@ bool msc_nest_can_fuse(const msc_op *op) {
   if (info->flags & (MSC_MOVES | MSC_TERMINATOR)) return false;
   if (msc_is_graph(op) || msc_moves_nothing(op)) return false;
   switch (op->kind) {
-    case OP_gemm: return false;
+    case OP_gemm:
+    case OP_fetch:
+    case OP_stow: return false;
     case OP_constant: return msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(op->out[0].type->dtype);
     default: return !msc_builtin_of(op, NULL);
   }

@@ -1,0 +1,40 @@
+/* homes.c: the key offload and an argument in; where it lives, and how long it takes to get it from there, out. */
+#include <string.h>
+
+#include "passes/8_memory/homes.h"
+#include "passes/config/config.h"
+
+/* What disks of servers do, for reads and writes that go past the page cache. */
+#define DISK_BYTES_PER_NS 1.0
+#define DISK_NS 100000 /* of one transfer, however short */
+
+static const char *const names[MSC_NUM_HOMES] = {"device", "cpu", "disk"};
+
+const char *msc_home_name(msc_home home) { return names[home]; }
+
+static msc_home home_called(const char *name) {
+  msc_home home = MSC_HOME_DEVICE;
+  for (int i = 0; name && i < MSC_NUM_HOMES; i++)
+    if (!strcmp(name, names[i])) home = (msc_home)i;
+  return home;
+}
+
+msc_home msc_home_of(const msc_pass_ctx *pass, const msc_func *f, size_t i) {
+  msc_role role = msc_arg_role(f, i);
+  const msc_type *t = f->body->args[i]->type;
+  if (!pass->config || (role != MSC_ROLE_PARAMETER && role != MSC_ROLE_STATE)) return MSC_HOME_DEVICE;
+  if (t->rank == 0 || msc_type_bytes(t) < MSC_LEAST_OFFLOADED_BYTES) return MSC_HOME_DEVICE;
+  return home_called(msc_config_offload(pass->config, role == MSC_ROLE_STATE ? "optimizer" : "param"));
+}
+
+msc_home msc_home_said(const msc_func *f, size_t i) {
+  const msc_attr_value *v = msc_arg_attr(f, i, MSC_FACT(msc_home));
+  return home_called(v ? v->s : NULL);
+}
+
+/* A copy within a CPU's memory reads and writes it. */
+uint64_t msc_home_ns(const msc_cluster *cluster, msc_home home, uint64_t bytes) {
+  if (home == MSC_HOME_DEVICE) return 0;
+  if (home == MSC_HOME_DISK) return DISK_NS + (uint64_t)((double)bytes / DISK_BYTES_PER_NS);
+  return (uint64_t)cluster->launch_ns + (uint64_t)(2e9 * (double)bytes / cluster->bytes_per_s);
+}

@@ -1,0 +1,21 @@
+/* homes.h: where parameters and state live: on the device, in host memory or on disk. */
+#ifndef MSC_PASSES_HOMES_H
+#define MSC_PASSES_HOMES_H
+
+#include "passes/pass.h"
+
+typedef enum { MSC_HOME_DEVICE, MSC_HOME_CPU, MSC_HOME_DISK, MSC_NUM_HOMES } msc_home;
+
+/* Smaller values stay on the device: a transfer of less than a page saves nothing. */
+enum { MSC_LEAST_OFFLOADED_BYTES = 4096 };
+
+/* "device", "cpu" or "disk", as the key offload has it. */
+const char *msc_home_name(msc_home home);
+/* Where argument i of a lowered function lives, by the key offload. */
+msc_home msc_home_of(const msc_pass_ctx *pass, const msc_func *f, size_t i);
+/* Where it lives in a function that pass offload has seen: what that pass said. */
+msc_home msc_home_said(const msc_func *f, size_t i);
+/* Nanoseconds to move bytes between the device and where they live. */
+uint64_t msc_home_ns(const msc_cluster *cluster, msc_home home, uint64_t bytes);
+
+#endif

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""offload: a small GPT whose parameters, optimizer state, or both live in host memory or on disk: the losses, the
+evaluation and the weights of one that has them on the device, bit for bit, with 1 and 4 ranks, the parallel optimizer
+and a pipeline; less of an arena; a resumed run goes on with the same bits; what is wrong is named and leaves
+nothing."""
+import array
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+
+from network import write_npy
+from program import attempt, call, check_memory, finish, settings
+
+MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
+STEPS, BATCH, SEQ, VOCAB, SAMPLES = 6, 8, 8, 64, 48
+ON_DISK = {"offload_path": "."}
+HOMES = [
+    {"offload": {"optimizer": "cpu"}},
+    {"offload": {"param": "cpu", "optimizer": "cpu"}},
+    {"offload": {"param": "disk", "optimizer": "disk"}, **ON_DISK, "host_mem_block_size": 4096},
+    {"offload": {"param": "cpu", "optimizer": "disk"}, **ON_DISK},
+]
+SEMI = {"parallel_mode": "semi_auto_parallel"}
+CUT = {"parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}
+# ranks, keys
+JOBS = [
+    (1, {}),
+    (4, {**SEMI, "mesh": {"dp": 4}}),
+    (4, {**SEMI, "mesh": {"dp": 4}, "zero": 1, **CUT}),
+    (4, {**SEMI, "mesh": {"dp": 4}, "zero": 3, **CUT}),
+    (2, {**SEMI, "pipeline_stages": 2, "micro_size": 2}),
+    (1, {"micro_size": 2}),
+]
+
+
+def write_model():
+    rng = random.Random(3)
+    tokens = [rng.randrange(VOCAB) for _ in range(SAMPLES * SEQ)]
+    write_npy("x.npy", array.array("i", tokens), [SAMPLES, SEQ])
+    write_npy("y.npy", array.array("i", [(t * 5 + 1) % VOCAB for t in tokens]), [SAMPLES, SEQ])
+    call(sys.executable, "-m", "msc.models", "gpt", "--layers", "4", "--hidden", "64", "--heads", "2", "--seq", str(SEQ),
+         "--batch", str(BATCH), "--vocab", str(VOCAB), "--dropout", "0.1", "--optimizer", "adam", "--lr", "0.01", "-o",
+         "gpt.fbs")
+
+
+def compiled(ranks, keys):
+    return json.loads(call(MSC, "compile", "gpt.fbs", "-o", "plan.bin", "--json",
+                           *settings({"device_num": ranks, **keys})))
+
+
+def run(ranks, *words, steps=STEPS):
+    out = call(MSC, "run", "plan.bin", "-n", str(ranks), "--threads", "1", "--steps", str(steps), "--seed", "5",
+               "--json", "--data", "x=x.npy", "y=y.npy", *words)
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def train(ranks, keys):
+    report = compiled(ranks, keys)
+    lines = run(ranks, "--save", "w.safetensors", "--train", f"0:{SAMPLES}", "--eval", f"0:{BATCH}")
+    check_memory(report, lines[-1])
+    with open("w.safetensors", "rb") as file:
+        weights = file.read()
+    return report, lines[-1], ([line["loss"] for line in lines if "loss" in line],
+                               [line["eval"]["loss"] for line in lines if "eval" in line], weights)
+
+
+def check_same_bits(ranks, keys):
+    before, _, want = train(ranks, keys)
+    assert want[0][-1] < want[0][0], want[0]
+    for home in HOMES:
+        report, totals, have = train(ranks, {**keys, **home})
+        assert have[0] == want[0], f"{ranks} ranks, {keys}, {home}: losses {have[0]}, not {want[0]}"
+        assert have == want, f"{ranks} ranks, {keys}, {home}: other weights or evaluation"
+        away = report["offload"]
+        assert (away["host"] > 0) == ("cpu" in home["offload"].values()), (home, away)
+        assert (away["disk"] > 0) == ("disk" in home["offload"].values()), (home, away)
+        assert totals["host_bytes"] + totals["disk_bytes"] > 0, totals
+        for kind, where in (("param", "parameters"), ("optimizer", "state")):
+            kept, all_of_them = report["memory"][where], before["memory"][where]
+            if kind in home["offload"]:
+                assert kept < all_of_them / 4, f"{keys}, {home}: {kept} of {all_of_them} bytes of {where} stay"
+    left = [f for f in os.listdir(".") if "offload" in f]
+    assert not left, left
+
+
+def check_resumed():
+    for home in HOMES[1:3]:
+        compiled(2, {**SEMI, "mesh": {"dp": 2}, "zero": 1, **CUT, **home})
+        whole = [line["loss"] for line in run(2) if "loss" in line]
+        first = [line["loss"] for line in run(2, "--ckpt-dir", "c", steps=3) if "loss" in line]
+        then = [line["loss"] for line in run(2, "--ckpt-dir", "c", "--resume") if "loss" in line]
+        assert first + then == whole, (home, first, then, whole)
+        call("rm", "-r", "c")
+
+
+def check_order():
+    """The device that checks the order of calls runs a plan with transfers."""
+    compiled(4, {**SEMI, "mesh": {"dp": 4}, "zero": 1, **CUT, **HOMES[3]})
+    call(MSC, "run", "plan.bin", "-n", "4", "--device", "timed", "--steps", "2", env={"MSC_TIME_SCALE": "0.01"})
+
+
+def refused(words, *said, code=None):
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode and (code is None or done.returncode == code), (words, done.returncode)
+    for word in said:
+        assert word in done.stderr, (words, word, done.stderr)
+
+
+def check_refused():
+    def compile_words(**keys):
+        return [MSC, "compile", "gpt.fbs", "-o", "no.bin", *settings(keys)]
+
+    disk = {"offload": {"optimizer": "disk"}}
+    refused(compile_words(**disk), "offload_path")
+    refused(compile_words(offload={"activation": "cpu"}), "offload.activation: not supported yet")
+    refused(compile_words(offload_path="."), "offload_path says nothing without")
+    refused(compile_words(**disk, **ON_DISK, host_mem_block_size=5000), "multiple of 4096")
+    need = compiled(1, HOMES[1])["offload"]["host"]
+    refused(compile_words(**HOMES[1], offload_cpu_size=need - 1), f"{need} bytes per rank", f"{need} would do")
+    need = compiled(1, {**disk, **ON_DISK})["offload"]["disk"]
+    refused(compile_words(**disk, **ON_DISK, offload_disk_size=need - 1), f"{need} would do")
+    compiled(1, {**disk, **ON_DISK, "offload_disk_size": need})
+    assert not os.path.exists("no.bin")
+    data = ["--data", "x=x.npy", "y=y.npy", "--steps", "1"]
+    compiled(1, {**disk, "offload_path": "nowhere"})
+    refused([MSC, "run", "plan.bin", *data], "offload_path", "nowhere", "No such file")
+    compiled(1, {**disk, **ON_DISK})
+    full = subprocess.run([MSC, "run", "plan.bin", *data], capture_output=True, text=True, restore_signals=False,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (need - 1, need - 1)))
+    assert full.returncode and f"needs {need} bytes on the disk of ." in full.stderr, full
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        write_model()
+        for ranks, keys in JOBS:
+            attempt(check_same_bits, ranks, keys)
+        attempt(check_resumed)
+        attempt(check_order)
+        attempt(check_refused)
+        finish()
+        print(f"{len(JOBS)} jobs with the bits of their like on the device, in {len(HOMES)} ways")
+
+
+main()
