@@ -21,7 +21,7 @@ static const char *blank_if_absent(const char *s) { return s ? s : ""; }
 
 const char *msc_time_name(msc_time_kind kind) {
   static const char *const names[MSC_NUM_TIMES] = {"forward",  "recompute", "backward", "optimizer",
-                                                   "launch",   "messages",  "bubble"};
+                                                   "launch",   "messages",  "transfers", "bubble"};
   return names[kind];
 }
 
@@ -199,6 +199,7 @@ static const char *axes_of_call(const simulating *s, uint32_t section, size_t ca
 static msc_time_kind kind_of_event(const simulating *s, const msc_timeline_event *e) {
   if (e->activity == MSC_WAITS_MESSAGE) return MSC_TIME_MESSAGES;
   if (e->activity == MSC_WAITS_STAGE) return MSC_TIME_BUBBLE;
+  if (e->activity == MSC_WAITS_TRANSFER) return MSC_TIME_OFFLOAD;
   if (e->activity != MSC_BUSY_CALL) return MSC_NUM_TIMES;
   bool is_launch = e->end - e->begin <= (uint64_t)s->cost.cluster->launch_ns;
   return is_launch ? MSC_TIME_LAUNCH : (msc_time_kind)s->kind[e->section][e->index];
@@ -212,6 +213,7 @@ static void add_event(void *user, const msc_timeline_event *e) {
   if (kind < MSC_NUM_TIMES) to->time[kind] += e->end - e->begin;
   if (e->activity == MSC_WAITS_COLLECTIVE)
     group_of(s, to, axes_of_call(s, e->section, e->index))->exposed_ns += e->end - e->begin;
+  if (e->activity == MSC_BUSY_TRANSFER) to->transfer_ns += e->end - e->begin;
   if (s->begin > e->begin) s->begin = e->begin;
 }
 
@@ -242,6 +244,8 @@ static void add_traffic(simulating *s, uint32_t section) {
   for (size_t i = 0; i < own->num_calls && uses; i++) {
     const msc_plan_call *c = &own->call[i];
     if (c->kind == PLAN_CALL_KIND_COLLECTIVE) group_of(s, to, axes_of_call(s, section, i))->bytes += uses * c->bytes;
+    to->flops += uses * (c->flops + (c->epilogue ? c->epilogue->flops : 0));
+    if (c->kind == PLAN_CALL_KIND_TRANSFER) to->transfers += uses, to->transfer_bytes += uses * c->bytes;
     if (c->kind == PLAN_CALL_KIND_MESSAGE && c->buffer[0].written)
       to->message_bytes += uses * s->plan.message[c->index].bytes;
   }
@@ -252,6 +256,8 @@ static void note_memory(const simulating *s, uint32_t stage) {
   plan_stage from = plan_plan_stages(s->root, stage);
   msc_simulated_stage *to = &s->out->stage[stage];
   to->persistent_bytes = plan_stage_persistent_bytes(from);
+  to->host_bytes = plan_stage_host_bytes(from);
+  to->disk_bytes = plan_stage_disk_bytes(from);
   for (uint32_t i = 0; i < plan_stage_carried_slots_num(from); i++)
     to->carried_bytes += plan_stage_carried_slots(from, i) * plan_stage_carried_stride(from, i);
 }

@@ -15,6 +15,7 @@ typedef enum {
   MSC_TIME_OPTIMIZER,
   MSC_TIME_LAUNCH,
   MSC_TIME_MESSAGES, /* exposed: only the link between two stages works */
+  MSC_TIME_OFFLOAD,  /* exposed: only a transfer of what does not live on the device works */
   MSC_TIME_BUBBLE,   /* another stage is waited for */
   MSC_NUM_TIMES
 } msc_time_kind;
@@ -31,6 +32,8 @@ typedef struct {
   uint64_t time[MSC_NUM_TIMES], message_bytes;
   size_t num_groups;
   msc_group_traffic *group;
+  uint64_t transfers, transfer_ns, transfer_bytes, host_bytes, disk_bytes; /* of what does not live on the device */
+  uint64_t flops; /* of a step */
   uint64_t persistent_bytes, carried_bytes, scratch_bytes; /* scratch: the largest section's */
 } msc_simulated_stage;
 

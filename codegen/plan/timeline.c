@@ -2,14 +2,23 @@
 #include "codegen/plan/timeline.h"
 #include "ir/abi/hazard.h"
 
-/* ---- the two streams ---- */
+/* ---- the streams ---- */
 
+/* What runs beside the calls: collectives, or transfers. */
 typedef struct {
   msc_hazards hazards;
+  uint64_t *ends;      /* of each, from 1 */
+  const msc_plan_call **call;
+  uint64_t free;       /* when the last one ends */
+  msc_activity busy, waits;
+} side_stream;
+
+enum { LINK, MOVER, NUM_SIDES };
+
+typedef struct {
+  side_stream side[NUM_SIDES];
   msc_span *span;      /* of one call */
-  uint64_t *ends;      /* of each collective, from 1 */
-  const msc_plan_call **collective;
-  uint64_t now, link;  /* when the last call, the last collective ends */
+  uint64_t now;        /* when the last call ends */
   uint64_t exposed;
   const msc_plan_section *section;
   const msc_timeline_watch *watch;
@@ -25,6 +34,12 @@ static size_t list_spans(const msc_plan_call *c, msc_span *span) {
   return c->epilogue ? num + list_spans(c->epilogue, span + num) : num;
 }
 
+/* The stream that the call runs on; NUM_SIDES: it is one of those that run one after the other. */
+static int side_of(const msc_plan_call *c) {
+  if (c->kind == PLAN_CALL_KIND_TRANSFER) return MOVER;
+  return c->kind == PLAN_CALL_KIND_COLLECTIVE && c->predicted_ns > 0 ? LINK : NUM_SIDES;
+}
+
 /* Makes a timeline with room for any of the plan's sections. */
 static timeline new_timeline(const msc_plan *p) {
   size_t most = 0, most_pending = 0, most_calls = 0;
@@ -34,16 +49,18 @@ static timeline new_timeline(const msc_plan *p) {
     for (size_t i = 0; i < s->num_calls; i++) {
       size_t n = s->call[i].num_buffers + (s->call[i].epilogue ? s->call[i].epilogue->num_buffers : 0);
       if (n > most) most = n;
-      if (s->call[i].kind == PLAN_CALL_KIND_COLLECTIVE) pending += n;
+      if (side_of(&s->call[i]) < NUM_SIDES) pending += n;
     }
     if (pending > most_pending) most_pending = pending;
     if (s->num_calls > most_calls) most_calls = s->num_calls;
   }
-  timeline t = {.section = p->section,
-                .span = msc_new_array(p->arena, msc_span, most + 1),
-                .ends = msc_new_array(p->arena, uint64_t, most_calls + 1),
-                .collective = msc_new_array(p->arena, const msc_plan_call *, most_calls + 1)};
-  t.hazards.pending = msc_new_array(p->arena, msc_pending, most_pending + 1);
+  timeline t = {.section = p->section, .span = msc_new_array(p->arena, msc_span, most + 1)};
+  for (int i = 0; i < NUM_SIDES; i++)
+    t.side[i] = (side_stream){.hazards = {.pending = msc_new_array(p->arena, msc_pending, most_pending + 1)},
+                              .ends = msc_new_array(p->arena, uint64_t, most_calls + 1),
+                              .call = msc_new_array(p->arena, const msc_plan_call *, most_calls + 1),
+                              .busy = i == LINK ? MSC_BUSY_LINK : MSC_BUSY_TRANSFER,
+                              .waits = i == LINK ? MSC_WAITS_COLLECTIVE : MSC_WAITS_TRANSFER};
   return t;
 }
 
@@ -55,16 +72,16 @@ static void tell(timeline *t, msc_activity activity, const msc_plan_call *c, uin
   t->watch->event(t->watch->user, &e);
 }
 
-/* Waits for the collective or message c, which ends then. */
-static void wait_until(timeline *t, const msc_plan_call *c, uint64_t end) {
+/* Waits for c, a collective, transfer or message, which ends then. Only communication counts as exposed. */
+static void wait_until(timeline *t, msc_activity waits, const msc_plan_call *c, uint64_t end) {
   if (end <= t->now) return;
-  tell(t, c->kind == PLAN_CALL_KIND_MESSAGE ? MSC_WAITS_MESSAGE : MSC_WAITS_COLLECTIVE, c, t->now, end);
-  t->exposed += end - t->now;
+  tell(t, waits, c, t->now, end);
+  if (waits != MSC_WAITS_TRANSFER) t->exposed += end - t->now;
   t->now = end;
 }
 
-static void wait_for_collective(timeline *t, uint32_t number) {
-  if (number) wait_until(t, t->collective[number], t->ends[number]);
+static void wait_for_side(timeline *t, const side_stream *s, uint32_t number) {
+  if (number) wait_until(t, s->waits, s->call[number], s->ends[number]);
 }
 
 static void run_call(timeline *t, const msc_plan_call *c) {
@@ -72,32 +89,38 @@ static void run_call(timeline *t, const msc_plan_call *c) {
   t->now += c->predicted_ns;
 }
 
-/* Drops transfers that have ended, so that later calls need not look at them. */
-static void forget_ended(timeline *t) {
+/* Drops what has ended, so that later calls need not look at it. */
+static void forget_ended(const timeline *t, side_stream *s) {
   enum { MANY = 32 };
-  uint32_t ended = t->hazards.ran;
-  while (ended < t->hazards.started && t->ends[ended + 1] <= t->now) ended++;
-  if (ended >= t->hazards.ran + MANY) msc_hazards_settle(&t->hazards, (msc_waits){.run = ended});
+  uint32_t ended = s->hazards.ran;
+  while (ended < s->hazards.started && s->ends[ended + 1] <= t->now) ended++;
+  if (ended >= s->hazards.ran + MANY) msc_hazards_settle(&s->hazards, (msc_waits){.run = ended});
 }
 
-/* Starts a call after everything that it waits for.  False: it is a collective, which runs beside the next calls. */
+/* Starts a call after everything that it waits for.  False: it runs beside the next calls. */
 static bool begin_predicted_call(timeline *t, const msc_plan_call *c) {
-  bool beside = c->kind == PLAN_CALL_KIND_COLLECTIVE && c->predicted_ns > 0;
-  forget_ended(t);
-  msc_waits w = msc_hazards_next(&t->hazards, list_spans(c, t->span), t->span, beside);
-  wait_for_collective(t, w.run);
-  if (!beside) return true;
-  uint64_t begin = t->link > t->now ? t->link : t->now;
-  t->link = begin + c->predicted_ns;
-  t->ends[t->hazards.started] = t->link;
-  t->collective[t->hazards.started] = c;
-  tell(t, MSC_BUSY_LINK, c, begin, t->link);
+  int own = side_of(c);
+  size_t num = list_spans(c, t->span);
+  for (int i = 0; i < NUM_SIDES; i++) {
+    forget_ended(t, &t->side[i]);
+    wait_for_side(t, &t->side[i], msc_hazards_next(&t->side[i].hazards, num, t->span, i == own).run);
+  }
+  if (own == NUM_SIDES) return true;
+  side_stream *s = &t->side[own];
+  uint64_t begin = s->free > t->now ? s->free : t->now;
+  s->free = begin + c->predicted_ns;
+  s->ends[s->hazards.started] = s->free;
+  s->call[s->hazards.started] = c;
+  tell(t, s->busy, c, begin, s->free);
   return false;
 }
 
 static void end_section(timeline *t) {
-  wait_for_collective(t, t->hazards.started);
-  t->hazards = (msc_hazards){.pending = t->hazards.pending};
+  for (int i = 0; i < NUM_SIDES; i++) {
+    side_stream *s = &t->side[i];
+    wait_for_side(t, s, s->hazards.started);
+    s->hazards = (msc_hazards){.pending = s->hazards.pending};
+  }
 }
 
 /* Predicts a section, as if it had no messages. */
@@ -143,7 +166,7 @@ static bool advance_over_message(lanes *l, timeline *t, const msc_plan_call *c) 
       t->now = sent;
     }
     b->taken[b->num_taken++] = t->now;
-    wait_until(t, c, there);
+    wait_until(t, MSC_WAITS_MESSAGE, c, there);
     return true;
   }
   b->sent[b->num_sent++] = t->now;

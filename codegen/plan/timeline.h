@@ -1,11 +1,11 @@
 /* timeline.h: calls whose time is known -> when each of them runs in a step, on every stage, and what it waits for.
  *
- * Two streams a stage: kernels and products one after the other, collectives one after the other beside them.  A
- * collective starts when all calls before it have run and the link is free; a call waits for the collectives whose
- * memory it touches, as the runtime does (ir/abi/hazard.h).  Of a pipeline all stages run side by side, with a message
- * there as long after it is sent as its link takes; a mailbox has room for what is under way at once, so that no sender
- * waits, and the simulation, since it ends, is the proof that the plan does.  Exposed is the time in which only a link
- * works. */
+ * Three streams a stage: kernels and products one after the other, collectives one after the other beside them, and
+ * so transfers of what does not live on the device.  A collective or transfer starts when all calls before it have
+ * run and its stream is free; a call waits for those whose memory it touches, as the runtime does (ir/abi/hazard.h).
+ * Of a pipeline all stages run side by side, with a message there as long after it is sent as its link takes; a
+ * mailbox has room for what is under way at once, so that no sender waits, and the simulation, since it ends, is the
+ * proof that the plan does.  Exposed is the time in which only a link works. */
 #ifndef MSC_CODEGEN_TIMELINE_H
 #define MSC_CODEGEN_TIMELINE_H
 
@@ -16,7 +16,9 @@ typedef enum {
   MSC_BUSY_LINK,       /* a collective is under way, whatever the stage does */
   MSC_WAITS_COLLECTIVE, /* nothing but this collective works */
   MSC_WAITS_MESSAGE,   /* nothing but the link of this message works */
-  MSC_WAITS_STAGE      /* another stage has not sent this message yet: a bubble */
+  MSC_WAITS_STAGE,     /* another stage has not sent this message yet: a bubble */
+  MSC_BUSY_TRANSFER,   /* a transfer is under way, whatever the stage does */
+  MSC_WAITS_TRANSFER   /* nothing but this transfer works */
 } msc_activity;
 
 /* An activity of `stage` in its `step`-th step: nanoseconds from begin to end. The call has number `index` in its
@@ -30,8 +32,8 @@ typedef struct {
 
 typedef void msc_timeline_fn(void *user, const msc_timeline_event *e);
 
-/* All but MSC_BUSY_LINK of a stage follow each other without a gap, except where it has nothing to do before its next
- * step. */
+/* All of a stage but MSC_BUSY_LINK and MSC_BUSY_TRANSFER follow each other without a gap, except where it has nothing
+ * to do before its next step. */
 typedef struct {
   msc_timeline_fn *event; /* NULL: nobody watches */
   void *user;

@@ -17,7 +17,10 @@
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
-enum { KEPT_UNITS = 2 /* after its last use */ };
+enum {
+  KEPT_UNITS = 2, /* after its last use */
+  AHEAD = 4,      /* times a fetch's time before its user: what the unit before takes back goes first */
+};
 
 /* A value that does not live on the device. */
 typedef struct {
@@ -100,7 +103,7 @@ static bool serve_unit(offloading *z, msc_op *op, msc_op *before, size_t number)
     const stored *s = stored_behind(z, op->in[i].value);
     if (s && !(s->fetch && number - s->used <= KEPT_UNITS)) ns += s->ns;
   }
-  msc_op *at = begin_of_fetch(z, op, before ? place_before(before) : NULL, ns);
+  msc_op *at = begin_of_fetch(z, op, before ? place_before(before) : NULL, AHEAD * ns);
   for (size_t i = 0; i < op->num_in; i++) {
     msc_value *v = op->in[i].value;
     stored *s = stored_behind(z, v);

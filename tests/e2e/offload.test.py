@@ -103,6 +103,24 @@ def check_order():
     call(MSC, "run", "plan.bin", "-n", "4", "--device", "timed", "--steps", "2", env={"MSC_TIME_SCALE": "0.01"})
 
 
+def check_told():
+    """What is said before of bytes that move holds, and what is measured is told."""
+    keys = {**SEMI, "pipeline_stages": 2, "micro_size": 2, **HOMES[2]}
+    report = compiled(2, keys)
+    stages = json.loads(call(MSC, "explain", "plan.bin", "--json"))["offload"]
+    assert max(s["disk_bytes"] for s in stages) == report["offload"]["disk"], stages
+    calls = call(MSC, "dump", "plan.bin")
+    assert "stow" in calls and "fetch" in calls and "by blocks of 4096" in calls, calls
+    for s in stages:  # what is kept is fetched once a step at least, and taken back once
+        assert s["moved_bytes"] > 1.9 * s["disk_bytes"] and 0 <= s["hidden"] <= 1 and s["intensity"] > 0, s
+        assert 0 < s["efficiency"] < 1 and 0 <= s["exposed_ms"] <= s["transfer_ms"], s
+    assert "hidden" in call(MSC, "explain", "plan.bin")
+    totals = run(2, "--timing")[-1]
+    assert min(totals["transfer_ms"]) > 0 and min(totals["transfer_wait_ms"]) >= 0, totals
+    trace = json.loads(call(MSC, "simulate", "plan.bin", "--json"))
+    assert any(s["ms"]["transfers"] > 0 for s in trace["stages"]), trace
+
+
 def refused(words, *said, code=None):
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode and (code is None or done.returncode == code), (words, done.returncode)
@@ -142,6 +160,7 @@ def main():
             attempt(check_same_bits, ranks, keys)
         attempt(check_resumed)
         attempt(check_order)
+        attempt(check_told)
         attempt(check_refused)
         finish()
         print(f"{len(JOBS)} jobs with the bits of their like on the device, in {len(HOMES)} ways")

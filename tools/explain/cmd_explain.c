@@ -313,6 +313,20 @@ static void print_rank(cli_output *out, const json_t *all) {
   cli_printf(out, "\n");
 }
 
+static void print_offload(cli_output *out, const json_t *all) {
+  const json_t *one;
+  size_t i;
+  json_array_foreach(json_object_get(all, "offload"), i, one) {
+    cli_printf(out, "offload, stage %.0f: %.0f bytes live in host memory, %.0f on disk; a step makes %.0f transfers, ",
+               member_number(one, "stage"), member_number(one, "host_bytes"), member_number(one, "disk_bytes"),
+               member_number(one, "transfers"));
+    cli_printf(out, "%.0f bytes, %.3f ms, %.1f %% of it hidden\n", member_number(one, "moved_bytes"),
+               member_number(one, "transfer_ms"), 100 * member_number(one, "hidden"));
+    cli_printf(out, "    %.1f operations per byte moved: at most %.1f %% of the device's peak\n",
+               member_number(one, "intensity"), 100 * member_number(one, "efficiency"));
+  }
+}
+
 static void print_plan(cli *c, cli_output *out, const json_t *all, const char *op) {
   const json_t *one;
   size_t i;
@@ -321,6 +335,7 @@ static void print_plan(cli *c, cli_output *out, const json_t *all, const char *o
   print_rank(out, all);
   print_figures(c, out, all);
   print_mean(out, all);
+  print_offload(out, all);
   json_array_foreach(json_object_get(all, "ops"), i, one) if (!op || !strcmp(member_text(one, "op"), op))
       say_op(&ops, all, one);
   print_sayings(out, &ops, "", "    the same for ");

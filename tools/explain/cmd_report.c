@@ -44,15 +44,17 @@ static void note_event(void *user, const msc_timeline_event *e, msc_time_kind ti
   plan_section s = plan_plan_sections(r->root, e->section);
   const char *name = plan_call_name(plan_section_calls(s, e->index));
   const char *kind = time < MSC_NUM_TIMES             ? msc_time_name(time)
-                     : e->activity == MSC_BUSY_LINK ? "collective"
-                                                    : "wait";
+                     : e->activity == MSC_BUSY_LINK   ? "collective"
+                     : e->activity == MSC_BUSY_TRANSFER ? "transfer"
+                                                        : "wait";
   json_t *own = number_of_name(r, name);
   if (e->activity == MSC_BUSY_CALL)
     json_array_append_new(json_array_get(r->use, e->stage),
                           json_pack("[f, I, O]", (double)e->begin / 1e3, (json_int_t)r->in_use[e->section][e->index],
                                     own));
   json_array_append_new(r->events,
-                        json_pack("[i, i, f, f, o, s, o, i]", (int)e->stage, e->activity == MSC_BUSY_LINK,
+                        json_pack("[i, i, f, f, o, s, o, i]", (int)e->stage,
+                                  e->activity == MSC_BUSY_LINK || e->activity == MSC_BUSY_TRANSFER,
                                   (double)e->begin / 1e3, (double)(e->end - e->begin) / 1e3, own, kind,
                                   number_of_name(r, plan_section_name(s)), (int)e->micro));
 }

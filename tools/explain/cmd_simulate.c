@@ -20,9 +20,11 @@ static json_t *text_json(const char *s) {
   return t ? t : json_string("?"); /* a name that is no UTF-8 */
 }
 
+static int thread_of(msc_activity a) { return a == MSC_BUSY_LINK ? 1 : a == MSC_BUSY_TRANSFER ? 2 : 0; }
+
 static void add_trace_event(void *user, const msc_timeline_event *e, msc_time_kind kind) {
-  static const char *const before[] = {"", "", "wait: ", "wait: ", "wait for stage: "},
-                    *const category[] = {"call", "collective", "wait", "wait", "bubble"};
+  static const char *const before[] = {"", "", "wait: ", "wait: ", "wait for stage: ", "", "wait: "},
+                    *const category[] = {"call", "collective", "wait", "wait", "bubble", "transfer", "wait"};
   tracing *t = user;
   (void)kind;
   plan_section s = plan_plan_sections(t->root, e->section);
@@ -32,7 +34,7 @@ static void add_trace_event(void *user, const msc_timeline_event *e, msc_time_ki
       t->events,
       json_pack("{s:s, s:o, s:s, s:i, s:i, s:f, s:f, s:{s:o, s:i, s:i}}", "ph", "X", "name",
                 title ? title : json_string("?"), "cat", category[e->activity], "pid", (int)e->stage, "tid",
-                e->activity == MSC_BUSY_LINK, "ts", (double)e->begin / 1e3, "dur", (double)(e->end - e->begin) / 1e3,
+                thread_of(e->activity), "ts", (double)e->begin / 1e3, "dur", (double)(e->end - e->begin) / 1e3,
                 "args", "section", text_json(plan_section_name(s)), "call", (int)e->index, "micro", (int)e->micro));
 }
 
@@ -48,6 +50,7 @@ static int write_trace(cli *c, const char *path, json_t *events, uint32_t stages
     json_array_append_new(events, thread_label("process_name", (int)i, 0, name));
     json_array_append_new(events, thread_label("thread_name", (int)i, 0, "calls"));
     json_array_append_new(events, thread_label("thread_name", (int)i, 1, "collectives"));
+    json_array_append_new(events, thread_label("thread_name", (int)i, 2, "transfers"));
   }
   json_t *file = json_pack("{s:O, s:s}", "traceEvents", events, "displayTimeUnit", "ms");
   char *text = json_dumps(file, JSON_COMPACT | JSON_REAL_PRECISION(15));
@@ -87,6 +90,9 @@ static void print_stage(cli *c, cli_output *out, const msc_simulation *m, uint32
     cli_printf(out, "  received in collectives among %s: %" PRIu64 " bytes a step\n", s->group[i].axes,
                s->group[i].bytes);
   if (s->message_bytes) cli_printf(out, "  received in messages: %" PRIu64 " bytes a step\n", s->message_bytes);
+  if (s->transfers)
+    cli_printf(out, "  transfers of what is offloaded: %" PRIu64 ", %" PRIu64 " bytes a step\n", s->transfers,
+               s->transfer_bytes);
   cli_printf(out, "  memory: %" PRIu64 " bytes persistent", s->persistent_bytes);
   if (s->carried_bytes) cli_printf(out, ", %" PRIu64 " of micro-batches under way", s->carried_bytes);
   cli_printf(out, ", %" PRIu64 " of values of a section\n", s->scratch_bytes);

@@ -21,6 +21,7 @@ static const double UNEQUAL = 1.1;
 
 typedef struct {
   cli *c;
+  const void *file;
   const char *path, *op, *cuts; /* the op asked for, and a way to cut it, or NULL */
   msc_context *ctx;
   msc_arena *arena;
@@ -90,7 +91,7 @@ const msc_cluster *cli_cluster_of_plan(cli *c, const char *path, const void *pla
 }
 
 static bool open_explained_plan(explained *e, plan_plan *out_root) {
-  const void *file = cli_read_plan(e->c, e->path);
+  const void *file = e->file = cli_read_plan(e->c, e->path);
   MSC_TRY(file);
   *out_root = plan_plan_root(file);
   e->cluster = cli_cluster_of_plan(e->c, e->path, file);
@@ -410,6 +411,8 @@ json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *c
   const msc_func *train = ok ? msc_find_func(e.m, "train") : NULL;
   const msc_attr_value *over = train ? msc_func_attr(train, MSC_FACT(gradients_over)) : NULL;
   if (over) json_object_set_new(all, "gradients_over", json_integer((json_int_t)over->i));
+  json_t *offload = ok ? cli_explain_offload(c->ctx, e.file, e.cluster) : NULL;
+  if (offload) json_object_set_new(all, "offload", offload);
   if (ok) return all;
   json_decref(all);
   return NULL;

@@ -9,6 +9,8 @@
  *    "conflicts": [{"op", "value", "dim", "here": DIGITS, "there": DIGITS}],
  *    "collectives": [{"cause", "from_op", "from_loc", "to_op", "to_loc", "shape", "from", "to", "bytes", "ns",
  *                     "lower_bound", "steps": [{"op", "to", "bytes", "ns"}]}],
+ *    "offload": [{"stage", "host_bytes", "disk_bytes", "transfers", "moved_bytes", "transfer_ms", "exposed_ms",
+ *                 "hidden", "intensity", "efficiency"}],
  *    "warnings": [TEXT]}
  *   WAY: {"cuts", "layouts", "work_ns", "move_ns", "bytes"}
  *   DIGITS: {"digits", "from", "loc", "left_out", "through": [NAME]}
@@ -35,6 +37,15 @@ const char *cli_name_of_alike(cli *c, const char *name);
 /* The caller's to free; NULL after reports.  `op`: of this one also what the whole step would cost if it were cut
  * otherwise; `cuts`: only like this; either may be NULL. */
 json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *cuts);
+
+/* ---- explain_offload.c ---- */
+
+/* Returns, of every stage that offloads: bytes that live elsewhere, transfers of a step and their bytes, the
+ * predicted time of them and what of it nothing hides (hidden: the share that runs beside calls); floating-point
+ * operations per byte moved, and the part of its peak that a device can reach at the most when every byte has to be
+ * moved: intensity x bandwidth / (intensity x bandwidth + peak). `file` was verified; NULL: nothing is offloaded, or
+ * after a report. */
+json_t *cli_explain_offload(msc_context *ctx, const void *file, const msc_cluster *cluster);
 
 /* ---- explain_redundancy.c ---- */
 

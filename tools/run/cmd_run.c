@@ -122,7 +122,7 @@ static int share_measured(training *t) {
   t->pids = share((size_t)t->ranks * sizeof *t->pids);
   t->met = msc_new_array(msc_context_arena(t->c->ctx), pid_t, t->ranks);
   if (!t->pids) return CLI_ENVIRONMENT;
-  if (!t->timed && !cli_text(t->c, "trace")) return CLI_OK;
+  if (!t->timed && !cli_text(t->c, "trace") && !cli_flag(t->c, "timing")) return CLI_OK;
   t->measured = share((size_t)t->ranks * sizeof *t->measured);
   if (!t->measured) return CLI_ENVIRONMENT;
   t->begin_ns = (int64_t)msc_clock_ns();
@@ -198,6 +198,7 @@ static const cli_option options[] = {
     {"ckpt-keep", CLI_INT, "N", "checkpoints to keep; default 2"},
     {"resume", CLI_FLAG, NULL,
      "go on from the newest checkpoint, if there is one, to the same number of steps, bit for bit"},
+    {"timing", CLI_FLAG, NULL, "tell how long calls, collectives and transfers took, and what of it was waited for"},
     {"trace", CLI_TEXT, "t.json", "write a timeline of calls and collectives, in Chrome's trace format"},
     {"flight", CLI_TEXT, "DIR",
      "write the last 2,000 operations with other ranks, a file for each rank, after a failure and on SIGUSR1; msc "

@@ -25,18 +25,18 @@ module {
   "msc.func"() ({
   ^bb0(%x: tensor<32x32xf32>, %v: tensor<32x32xf32>, %w: tensor<32x32xf32>, %m: tensor<32x32xf32>, %b: tensor<32xf32>):
     %0 = "msc.fetch"(%v) {place = [0]} : (tensor<32x32xf32>) -> tensor<32x32xf32> loc("v")
-    %1 = "msc.gemm"(%x, %0) {generated = true, place = [4096]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("first layer")
-    %2 = "msc.exp"(%1) {place = [4096]} : (tensor<32x32xf32>) -> tensor<32x32xf32>
-    %3 = "msc.fetch"(%w) {place = [0]} : (tensor<32x32xf32>) -> tensor<32x32xf32> loc("w")
-    %4 = "msc.sin"(%2) {place = [4096]} : (tensor<32x32xf32>) -> tensor<32x32xf32>
-    %5 = "msc.cos"(%4) {place = [4096]} : (tensor<32x32xf32>) -> tensor<32x32xf32>
-    %6 = "msc.reshape"(%3) {place = [0], shape = [32, 32]} : (tensor<32x32xf32>) -> tensor<32x32xf32> loc("a view, made where it is used")
-    %7 = "msc.fetch"(%m) {place = [8192]} : (tensor<32x32xf32>) -> tensor<32x32xf32> loc("m")
+    %1 = "msc.fetch"(%w) {place = [4096]} : (tensor<32x32xf32>) -> tensor<32x32xf32> loc("w")
+    %2 = "msc.gemm"(%x, %0) {generated = true, place = [8192]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("first layer")
+    %3 = "msc.exp"(%2) {place = [8192]} : (tensor<32x32xf32>) -> tensor<32x32xf32>
+    %4 = "msc.sin"(%3) {place = [8192]} : (tensor<32x32xf32>) -> tensor<32x32xf32>
+    %5 = "msc.cos"(%4) {place = [8192]} : (tensor<32x32xf32>) -> tensor<32x32xf32>
+    %6 = "msc.reshape"(%1) {place = [4096], shape = [32, 32]} : (tensor<32x32xf32>) -> tensor<32x32xf32> loc("a view, made where it is used")
+    %7 = "msc.fetch"(%m) {place = [0]} : (tensor<32x32xf32>) -> tensor<32x32xf32> loc("m")
     %8 = "msc.gemm"(%5, %6, %b) {generated = true, place = [12288]} : (tensor<32x32xf32>, tensor<32x32xf32>, tensor<32xf32>) -> tensor<32x32xf32> loc("second layer; its bias is less than a page")
-    %9 = "msc.add"(%7, %8) {place = [8192]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("new state")
+    %9 = "msc.add"(%7, %8) {place = [0]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("new state")
     %10 = "msc.stow"(%m, %9) {beside = 4 : i64, place = [-4]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("m")
-    %11 = "msc.fetch"(%v) {place = [4096]} : (tensor<32x32xf32>) -> tensor<32x32xf32> loc("v")
-    %12 = "msc.sub"(%3, %9) {place = [0]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("new weight; the old one is still there")
+    %11 = "msc.fetch"(%v) {place = [8192]} : (tensor<32x32xf32>) -> tensor<32x32xf32> loc("v")
+    %12 = "msc.sub"(%1, %9) {place = [4096]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("new weight; the old one is still there")
     %13 = "msc.stow"(%w, %12) {beside = 1 : i64, place = [-3]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("w")
     %14 = "msc.gemm"(%8, %11) {generated = true, place = [16384]} : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32> loc("first weight, fetched once more")
     "msc.return"(%14, %13, %10) : (tensor<32x32xf32>, tensor<32x32xf32>, tensor<32x32xf32>) -> ()
