@@ -104,7 +104,7 @@ typedef struct {
   /* distances between elements of a: from row to row, from term to term, from panel to panel of rows */
   LLVMValueRef row_a, term_a, panel_a;
   LLVMValueRef term_b, column_b, ahead_b; /* of b from term to term, from column to column, to what is fetched */
-  LLVMValueRef waiting;                            /* sums of blocks */
+  LLVMValueRef waiting;                   /* sums of blocks */
   sum_form form;
 } multiplying;
 
@@ -249,16 +249,19 @@ static void multiply_term(product *p, const walk *w, const LLVMValueRef *a, LLVM
   }
 }
 
+/* Prefetches a line of memory that is read, or written, soon. */
+static void fetch(product *p, LLVMValueRef place, bool write) {
+  enum { KEEP = 3, DATA = 1 };
+  LLVMTypeRef pointer = LLVMPointerTypeInContext(p->e.l->llvm, 0), i32 = LLVMInt32TypeInContext(p->e.l->llvm);
+  LLVMValueRef arg[4] = {place, LLVMConstInt(i32, write, false), LLVMConstInt(i32, KEEP, false),
+                         LLVMConstInt(i32, DATA, false)};
+  msc_ir_call(&p->e, "llvm.prefetch", 1, &pointer, 4, arg);
+}
+
 /* Prefetches elements of b that are read some terms later: where b is not packed its rows are so far apart that no CPU
  * prefetches them. */
 static void fetch_ahead(product *p, const multiplying *x, LLVMValueRef b) {
-  enum { READ = 0, KEEP = 3, DATA = 1 };
-  LLVMTypeRef pointer = LLVMPointerTypeInContext(p->e.l->llvm, 0), i32 = LLVMInt32TypeInContext(p->e.l->llvm);
-  for (int v = 0; v < p->vectors; v++) {
-    LLVMValueRef arg[4] = {at(p, at(p, b, x->ahead_b), i64(p, v * p->lanes)), LLVMConstInt(i32, READ, false),
-                           LLVMConstInt(i32, KEEP, false), LLVMConstInt(i32, DATA, false)};
-    msc_ir_call(&p->e, "llvm.prefetch", 1, &pointer, 4, arg);
-  }
+  for (int v = 0; v < p->vectors; v++) fetch(p, at(p, at(p, b, x->ahead_b), i64(p, v * p->lanes)), false);
 }
 
 /* Sums the next block, from zero. */
@@ -363,12 +366,21 @@ static void sum_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *
   memcpy(out_acc, acc, sizeof *acc * (size_t)num);
 }
 
+/* Prefetches where the sums of a group will be stored: the lines of neighbouring rows of a large result are far apart,
+ * and stores that wait for them hold up the next group. The addresses are not kept until then: sums need registers. */
+static void fetch_result(product *p, const result *y, int height, LLVMValueRef row, LLVMValueRef column) {
+  LLVMValueRef place = hide(p, at(p, y->c, nsw_add(p, nsw_mul(p, row, y->step_c), column)));
+  for (int r = 0; r < height; r++, place = at(p, place, y->step_c))
+    for (int v = 0; v < p->vectors; v++) fetch(p, at(p, place, i64(p, v * p->lanes)), true);
+}
+
 /* Multiplies `height` rows of a by one panel of b, for rows `row` and following of c. */
 static void multiply_group(product *p, const multiplying *x, int height, LLVMValueRef a, LLVMValueRef row,
                            LLVMValueRef column) {
   LLVMValueRef acc[SUMS];
   walk w = {.a = a, .b = at(p, x->b, nsw_mul(p, column, x->column_b)), .height = height};
   for (int r = 0; r < ROWS_APART; r++) w.row[r] = nsw_mul(p, x->row_a, i64(p, r));
+  fetch_result(p, &x->c, height, row, column);
   sum_blocks(p, x, &w, acc);
   store_sums(p, &x->c, height, row, column, acc);
 }
