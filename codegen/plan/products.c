@@ -41,21 +41,24 @@ static uint64_t shared_columns_of(const msc_plan_matmul *m) {
   return m->tile_n == m->n || most >= m->n ? m->n : most / m->tile_n * m->tile_n;
 }
 
-/* Chooses the tiles of generated code: packed columns of b take half of the level-2 cache, rows of a a quarter of it;
- * tiles are halved while there are too few for the threads of a small machine and what remains is worth a call. Rows of
- * a transposed a are packed for each tile, so workers share only its columns. */
+/* Chooses the tiles of generated code: packed columns of b take half of the level-2 cache, or more where all workers
+ * share them, for each reads a again; rows of a take a quarter of it. Tiles are halved while there are too few for the
+ * threads of a small machine and what remains is worth a call. Rows of a transposed a are packed for each tile, so
+ * workers share only its columns. */
 static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
-  enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000 };
+  enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000, SHARED_COLUMNS = 256, MANY = 1536 };
   uint64_t bytes = packed_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
   bool packs_rows = m->transpose_a && m->batch == 1;
   uint64_t columns = (packs_rows ? SHARED : PANELS) / bytes / width * width;
-  uint64_t rows = packs_rows ? 4 * MSC_PRODUCT_PANEL_ROWS : ROWS / bytes / height * height;
+  uint64_t rows = packs_rows ? (m->m < MANY ? 48 : 96) : ROWS / bytes / height * height;
   if (columns < width) columns = width;
   if (!packs_rows && rows < 8 * height) rows = 8 * height;
-  uint64_t parts = (m->n + columns - 1) / columns;
-  if (parts > 1 && parts < FEW && !packs_rows) parts = FEW; /* two threads share seven parts badly */
+  if (m->batch == 1 && m->m > rows && columns < SHARED_COLUMNS) columns = SHARED_COLUMNS;
+  uint64_t parts = (m->n + columns - 1) / columns, row_parts = (m->m + rows - 1) / rows;
+  /* two threads share seven parts badly */
+  if (parts > 1 && parts < FEW && row_parts * parts < 4 * FEW && !packs_rows) parts = FEW;
   m->tile_n = share_rounded_up(m->n, parts, width);
-  m->tile_m = share_rounded_up(m->m, (m->m + rows - 1) / rows, 2);
+  m->tile_m = share_rounded_up(m->m, row_parts, row_parts > 1 ? height : 2);
   while (m->batch * ((m->m + m->tile_m - 1) / m->tile_m) * ((m->n + m->tile_n - 1) / m->tile_n) < FEW &&
          2 * m->tile_m * m->tile_n * m->k >= 2 * LEAST) {
     bool narrow = m->tile_n >= 4 * width || m->tile_m <= 2 * height;
