@@ -117,7 +117,7 @@ static mscrt_status *prepare_matmul(mscrt_context *c, block *b, plan_call call, 
   return NULL;
 }
 
-/* Prepares a graph; on a CPU it is a convolution by kernels. */
+/* Prepares a graph; on a CPU kernels compute it. */
 static void prepare_graph(mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   set_call_buffers(c, b, call, r);
   if (!b->at) return;
@@ -125,7 +125,8 @@ static void prepare_graph(mscrt_context *c, block *b, plan_call call, mscrt_reco
   if (c->plan->target->calls_whole) return;
   r->pack = mscrt_plan_kernel(c->plan, r->graph->pack);
   r->multiply = mscrt_plan_kernel(c->plan, r->graph->multiply);
-  r->units = mscrt_windows_cut(r->graph).units;
+  msc_attention a = mscrt_attention_of(r->graph);
+  r->units = mscrt_is_attention(r->graph) ? msc_attention_cut_of(&a).units : mscrt_windows_cut(r->graph).units;
 }
 
 /* ---- collectives ---- */

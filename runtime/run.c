@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/abi/product.h"
+#include "runtime/attention.h"
 #include "runtime/guard.h"
 #include "runtime/windows.h"
 
@@ -218,27 +219,29 @@ static mscrt_status *run_matmul_call(mscrt_context *c, const mscrt_record *r, co
                     r->name ? r->name : "matmul");
 }
 
-/* ---- convolutions ---- */
+/* ---- attention and convolutions ---- */
 
 typedef struct {
   mscrt_context *c;
   const mscrt_record *r;
   void *const *buffers;
-} windows_job;
+} graph_job;
 
-static void run_windows(void *arg, int64_t unit, int worker) {
-  const windows_job *j = arg;
-  mscrt_run_windows(j->r, j->buffers, unit, j->c->worker[worker].room);
+static void run_graph_unit(void *arg, int64_t unit, int worker) {
+  const graph_job *j = arg;
+  void *room = j->c->worker[worker].room;
+  if (mscrt_is_attention(j->r->graph)) mscrt_run_attention(j->r, j->buffers, unit, room);
+  else mscrt_run_windows(j->r, j->buffers, unit, room);
 }
 
 static mscrt_status *run_graph_call(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int64_t step) {
-  windows_job job = {c, r, mscrt_buffers_of(c, r, slots, 0)};
+  graph_job job = {c, r, mscrt_buffers_of(c, r, slots, 0)};
   mscrt_guard *guard = NULL;
   if (MSC_SANITIZED) {
     MSCRT_CHECK(mscrt_guard_open(r, job.buffers, NULL, &guard));
     job.buffers = mscrt_guard_buffers(guard);
   }
-  run_units(c, r, r->units, run_windows, &job);
+  run_units(c, r, r->units, run_graph_unit, &job);
   return MSC_SANITIZED ? mscrt_guard_close(guard, c, step) : NULL;
 }
 

@@ -1,5 +1,5 @@
-/* graphs.c: an op that a GPU's library computes in; the graph of the plan that it is, with a bound for
- * its workspace, out. */
+/* graphs.c: an op that a GPU's library computes, or a CPU by kernels of products, in; the graph of the plan that it is,
+ * with a bound for its workspace, out. */
 #include <math.h>
 #include <string.h>
 
@@ -72,15 +72,31 @@ static void set_convolution(msc_plan_graph *g, const msc_op *op) {
   g->bytes = convolution_workspace(g);
 }
 
-bool msc_plan_windows(msc_codegen *cg, const msc_op *op, msc_plan_graph *g) {
-  msc_product_kernels kernels;
+static bool plan_attention(msc_codegen *cg, const msc_op *op, msc_plan_graph *g, msc_product_kernels *kernels) {
+  msc_attention a = msc_attention_of_op(op, 1);
+  if (!msc_codegen_product(cg, MSC_F32, true, 1, kernels))
+    return msc_op_error(op, MSC_E_INTERNAL, "%s: no kernels for its blocks", msc_kind_name(op->kind));
+  a.width = kernels->width;
+  msc_attention_cut u = msc_attention_cut_of(&a);
+  g->bytes = (uint64_t)msc_attention_bytes(&u);
+  return true;
+}
+
+static bool plan_windows(msc_codegen *cg, const msc_op *op, msc_plan_graph *g, msc_product_kernels *kernels) {
   msc_windows v;
-  if (!msc_windows_of_op(op, 1, &v) || !msc_codegen_product(cg, MSC_F32, msc_windows_turn(&v), 1, &kernels))
+  if (!msc_windows_of_op(op, 1, &v) || !msc_codegen_product(cg, MSC_F32, msc_windows_turn(&v), 1, kernels))
     return msc_op_error(op, MSC_E_INTERNAL, "%s: no kernels for its windows", msc_kind_name(op->kind));
-  v.width = kernels.width;
+  v.width = kernels->width;
   msc_windows_cut u = msc_windows_cut_of(&v);
-  g->on_cpu = true, g->pack = kernels.pack, g->multiply = kernels.multiply, g->width = (uint32_t)kernels.width;
   g->bytes = (uint64_t)msc_windows_bytes(&u);
+  return true;
+}
+
+bool msc_plan_graph_kernels(msc_codegen *cg, const msc_op *op, msc_plan_graph *g) {
+  msc_product_kernels kernels;
+  bool attends = msc_form_of(op) == MSC_FORM_ATTENTION;
+  MSC_TRY((attends ? plan_attention : plan_windows)(cg, op, g, &kernels));
+  g->on_cpu = true, g->pack = kernels.pack, g->multiply = kernels.multiply, g->width = (uint32_t)kernels.width;
   return true;
 }
 

@@ -193,8 +193,8 @@ bool msc_plan_product(msc_codegen *cg, const msc_op *gemm, const msc_target *tar
 
 /* Fills in the plan's graph for an op that a GPU's library computes. */
 void msc_plan_graph_of(const msc_op *op, msc_plan_graph *out);
-/* Fills in what a CPU needs to compute a convolution as a graph. */
-bool msc_plan_windows(msc_codegen *cg, const msc_op *op, msc_plan_graph *g);
+/* Fills in what a CPU needs to compute a graph: kernels of products, and a worker's memory. */
+bool msc_plan_graph_kernels(msc_codegen *cg, const msc_op *op, msc_plan_graph *g);
 
 /* ---- plan/calls.c ---- */
 

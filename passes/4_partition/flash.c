@@ -31,8 +31,16 @@ static bool is_mask_cut_as_query(const msc_type *mask, const msc_layout *l, cons
   return true;
 }
 
-/* Only f16 and bf16: the kernel would compute f32 with less precision than f32 products have. */
-static bool has_16_bit_elements(const msc_op *op) { return msc_dtype_bytes(op->in[0].value->type->dtype) == 2; }
+/* True if the target may have a kernel for the op. A GPU's library has f16 and bf16; it would compute f32 with less
+ * precision than f32 products have. A CPU's blocks of scores are f32, and pay where there are many of them. */
+static bool may_have_kernel(const msc_pass_ctx *pass, const msc_op *op) {
+  enum { FEW = 64 };
+  const msc_target *target = msc_target_of(op->block->func->module);
+  const msc_type *q = op->in[0].value->type, *k = op->in[1].value->type;
+  if (msc_has_kernel(target, OP_flash_attention, MSC_BY_LIBRARY)) return msc_dtype_bytes(q->dtype) == 2;
+  return msc_has_kernel(target, OP_flash_attention, MSC_BY_BLOCKS) && q->dtype == MSC_F32 && q->dim[2] >= FEW &&
+         k->dim[2] >= FEW && msc_choices_of(pass, op->block->func->module).attention;
+}
 
 enum { EXTRA = 3 }; /* index of the operand that is the mask, or the factors that weights are multiplied by */
 
@@ -48,10 +56,8 @@ static bool is_masked(const msc_op *op) {
   return num_attention_operands(op) > EXTRA && !strcmp(attention_kind_name(op), msc_kind_name(OP_attention));
 }
 
-static bool is_supported_flash(const msc_op *op, const msc_layout *const *in_layout) {
-  const msc_target *target = msc_target_of(op->block->func->module);
-  if (!msc_has_kernel(target, OP_flash_attention, MSC_BY_LIBRARY) || !has_16_bit_elements(op)) return false;
-  if (num_attention_operands(op) > EXTRA + 1) return false;
+static bool is_supported_flash(const msc_pass_ctx *pass, const msc_op *op, const msc_layout *const *in_layout) {
+  if (!may_have_kernel(pass, op) || num_attention_operands(op) > EXTRA + 1) return false;
   for (size_t i = 0; i < op->num_in; i++)
     if (i == EXTRA && is_masked(op) ? !is_mask_cut_as_query(op->in[i].value->type, in_layout[i], in_layout[0])
                                     : !is_cut_as_query(in_layout[i], in_layout[0]))
@@ -176,7 +182,7 @@ static bool wants_gradient_of_extra(const msc_op *vjp) {
 }
 
 bool flash_replace(msc_pass_ctx *pass, flash_memo *memo, msc_op *op, const msc_layout *const *in_layout) {
-  if (!is_attention_or_vjp(op) || !is_supported_flash(op, in_layout)) return false;
+  if (!is_attention_or_vjp(op) || !is_supported_flash(pass, op, in_layout)) return false;
   if (op->kind != OP_vjp) return replace_attention(pass, memo, op, in_layout);
   return !wants_gradient_of_extra(op) && replace_gradient(pass, memo, op, in_layout);
 }

@@ -1,4 +1,4 @@
-/* flash.h: attention on a GPU that stays one op until its kernel is chosen. */
+/* flash.h: attention that stays one op until its kernel is chosen. */
 #ifndef MSC_PASSES_FLASH_H
 #define MSC_PASSES_FLASH_H
 

@@ -1,5 +1,7 @@
 /* attention: flash_attention and its gradient, for one rank's heads -> products and the ops between them, or the
- * same op marked for a library.  A dropout operand that is all ones is removed. */
+ * same op marked for a library, or on a CPU for blocks of scores.  A dropout operand that is all ones is removed. */
+#include <math.h>
+
 #include "ir/formula.h"
 #include "ir/interp/interp.h"
 #include "passes/7_lower/choose.h"
@@ -13,8 +15,9 @@ typedef struct bias {
   struct bias *next;
 } bias;
 
-/* The lowest finite number of a 16-bit type: with it, a row whose every position is hidden stays finite. */
-static double lowest_finite(msc_dtype d) { return d == MSC_F16 ? -65504 : -0x1.fep127; }
+/* What is added to hidden scores: the lowest finite number of a 16-bit type, with which a row whose every position is
+ * hidden stays finite; -infinity in f32, as in products. */
+static double lowest(msc_dtype d) { return d == MSC_F16 ? -65504 : d == MSC_BF16 ? -0x1.fep127 : -(double)INFINITY; }
 
 static msc_value *make_bias(msc_op *op, msc_value *mask) {
   msc_builder b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc};
@@ -22,7 +25,7 @@ static msc_value *make_bias(msc_op *op, msc_value *mask) {
   int64_t dim[4] = {1, 1, 1, 1};
   msc_dtype narrow = op->in[0].value->type->dtype;
   if (t->dtype == MSC_I1) {
-    msc_value *zero = msc_build_scalar(&b, narrow, 0), *hidden = msc_build_scalar(&b, narrow, lowest_finite(narrow));
+    msc_value *zero = msc_build_scalar(&b, narrow, 0), *hidden = msc_build_scalar(&b, narrow, lowest(narrow));
     mask = choose(&b, mask, zero, hidden);
   }
   for (int d = 0; d < t->rank; d++) dim[4 - t->rank + d] = t->dim[d];
@@ -55,7 +58,7 @@ static void drop_keep_of_ones(msc_op *op) {
 }
 
 bool pass_attention(msc_pass_ctx *pass, msc_module *m) {
-  int64_t num = 0, by_library = 0;
+  int64_t num = 0, kept = 0;
   msc_choices choices = msc_choices_of(pass, m);
   for (msc_func *f = m->first; f; f = f->next) {
     bias *biases = NULL;
@@ -65,10 +68,10 @@ bool pass_attention(msc_pass_ctx *pass, msc_module *m) {
       drop_keep_of_ones(op);
       msc_chosen chosen = msc_choose(pass->scratch, op, &choices);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
-      if (chosen.by == MSC_BY_LIBRARY) {
+      if (chosen.by == MSC_BY_LIBRARY || chosen.by == MSC_BY_BLOCKS) {
         if (msc_op_bool(op, "masked")) MSC_TRY(set_bias(pass, &biases, op));
         msc_graph_mark(pass, op);
-        by_library++;
+        kept++;
         continue;
       }
       msc_func *expansion = msc_expansion_of(op);
@@ -78,6 +81,6 @@ bool pass_attention(msc_pass_ctx *pass, msc_module *m) {
     }
   }
   msc_stat(pass, "ops expanded", num);
-  msc_stat(pass, "ops by a library", by_library);
+  msc_stat(pass, "ops kept whole", kept);
   return true;
 }

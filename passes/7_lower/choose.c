@@ -100,6 +100,18 @@ static const char *decline_attention(const choosing *c, const msc_op *op) {
              : NULL;
 }
 
+/* Declines attention by blocks of scores that are never stored (runtime/attention.c). */
+static const char *decline_blocks(const choosing *c, const msc_op *op) {
+  enum { WIDTH = 32 };
+  msc_attention a = msc_attention_of_op(op, WIDTH);
+  if (!c->among->attention) return "library_attention is false";
+  if (op->in[0].value->type->dtype != MSC_F32) return "it has f32 only";
+  if (c->among->level < 3) return "it needs fused multiply-add";
+  if (!msc_attention_fits(&a)) return "its sizes are out of range";
+  msc_attention_cut u = msc_attention_cut_of(&a);
+  return msc_attention_bytes(&u) > MSC_ATTENTION_MAX_BYTES / 2 ? "its gradient has too many rows" : NULL;
+}
+
 /* Declines convolutions by cuDNN, which knows one padding for both sides. */
 static const char *decline_convolution(const choosing *c, const msc_op *op) {
   enum { MOST = 4096 }; /* check_graph.c */
@@ -136,6 +148,7 @@ static const struct {
 static const char *const names[] = {[MSC_BY_PRODUCT] = "generated tiles",
                                     [MSC_BY_LIBRARY] = "library",
                                     [MSC_BY_WINDOWS] = "generated tiles of windows",
+                                    [MSC_BY_BLOCKS] = "generated tiles of blocks of scores",
                                     [MSC_BY_KERNEL] = "generated kernel",
                                     [MSC_BY_BUILTIN] = "kernel of the runtime",
                                     [MSC_BY_COLLECTIVE] = "collective",

@@ -14,6 +14,19 @@ bool msc_is_graph(const msc_op *op) {
   return (msc_form_of(op) == MSC_FORM_ATTENTION || is_convolution) && msc_op_bool(op, MSC_FACT(library));
 }
 
+msc_attention msc_attention_of_op(const msc_op *op, int width) {
+  const int64_t *q = op->in[0].value->type->dim, *k = op->in[1].value->type->dim;
+  return (msc_attention){.gradient = op->kind == OP_flash_attention_grad,
+                         .batch = q[0],
+                         .heads = q[1],
+                         .groups = k[1],
+                         .rows = q[2],
+                         .keys = k[2],
+                         .e = q[3],
+                         .f = op->in[2].value->type->dim[3],
+                         .width = width};
+}
+
 bool msc_windows_of_op(const msc_op *op, int width, msc_windows *out) {
   msc_conv c = msc_conv_of(op);
   msc_windows v = {.makes = op->kind == OP_conv2d_weight_grad ? MSC_WINDOWS_MAKE_WEIGHTS

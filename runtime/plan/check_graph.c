@@ -1,5 +1,5 @@
-/* check_graph.c: checks what a plan says about graphs, which a GPU's library computes whole, or convolutions on a CPU:
- * sizes that belong together are equal, so that of a call only addresses remain to be checked. */
+/* check_graph.c: checks what a plan says about graphs, attention and convolutions that a GPU's library computes whole,
+ * or a CPU: sizes that belong together are equal, so that of a call only addresses remain to be checked. */
 #include "runtime/plan/plan.h"
 
 #define bad_graph(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)
@@ -51,7 +51,7 @@ static mscrt_status *read_operand(plan_operand o, mscrt_graph_tensor *out) {
 static bool type_fits(const mscrt_graph *g, uint32_t i) {
   mscrt_dtype first = g->operand[0].dtype, t = g->operand[i].dtype;
   if (mscrt_is_attention(g) && kinds[g->kind].operand[i][3] == '1') return t == MSCRT_F32;
-  return t == first && (t == MSCRT_F16 || t == MSCRT_BF16 || (t == MSCRT_F32 && !mscrt_is_attention(g)));
+  return t == first && (t == MSCRT_F16 || t == MSCRT_BF16 || t == MSCRT_F32);
 }
 
 static mscrt_status *check_sizes(const mscrt_graph *g, int64_t size[128]) {
@@ -135,26 +135,39 @@ static bool is_dense_tensor(const mscrt_graph_tensor *t) {
   return true;
 }
 
+/* True if elements of the last dimension lie side by side. */
+static bool has_whole_rows(const mscrt_graph_tensor *t) { return t->dim[3] == 1 || t->stride[3] == 1; }
+
 bool mscrt_kernel_takes(const mscrt_plan *p, uint32_t kernel, uint32_t buffers, uint32_t dims) {
   if (kernel >= plan_plan_kernels_num(p->root)) return false;
   plan_kernel k = plan_plan_kernels(p->root, kernel);
   return plan_kernel_num_buffers(k) == buffers && plan_kernel_num_dims(k) == dims && plan_kernel_num_scalars(k) == 0;
 }
 
-/* Checks a convolution that the kernels of products compute. */
-static mscrt_status *check_convolution_kernels(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
-  bool gradient = g->kind == PLAN_GRAPH_KIND_CONV_WEIGHT;
-  if (g->kind != PLAN_GRAPH_KIND_CONV && g->kind != PLAN_GRAPH_KIND_CONV_DATA && !gradient)
-    return bad_graph("kind %d is not computed on a CPU", g->kind);
-  g->pack = plan_graph_pack(t), g->multiply = plan_graph_multiply(t), g->width = plan_graph_width(t);
-  if (!mscrt_kernel_takes(p, g->pack, 2, 3) || !mscrt_kernel_takes(p, g->multiply, 5, 9))
-    return bad_graph("its kernels do not take what a product gives");
-  if (g->width < MSC_PRODUCT_VECTORS || g->width > MSC_WINDOWS_MAX_WIDTH || g->width % MSC_PRODUCT_VECTORS)
-    return bad_graph("panels of %" PRId64 " columns", g->width);
-  for (uint32_t i = 0; i < g->num_operands; i++)
-    if (g->operand[i].dtype != MSCRT_F32 || !is_dense_tensor(&g->operand[i]))
-      return bad_graph("operand %u is not an array of f32", i);
-  if (g->engine) return bad_graph("an engine of a GPU's library");
+msc_attention mscrt_attention_of(const mscrt_graph *g) {
+  const int64_t *q = g->operand[0].dim, *k = g->operand[1].dim;
+  return (msc_attention){.gradient = g->num_results == 3,
+                         .batch = q[0],
+                         .heads = q[1],
+                         .groups = k[1],
+                         .rows = q[2],
+                         .keys = k[2],
+                         .e = q[3],
+                         .f = g->operand[2].dim[3],
+                         .width = g->width};
+}
+
+static mscrt_status *check_attention_kernels(const mscrt_graph *g) {
+  msc_attention a = mscrt_attention_of(g);
+  if (!msc_attention_fits(&a)) return bad_graph("its sizes are out of range");
+  msc_attention_cut u = msc_attention_cut_of(&a);
+  int64_t bytes = msc_attention_bytes(&u);
+  if (u.units >= UINT32_MAX || g->bytes > MSC_ATTENTION_MAX_BYTES || bytes > (int64_t)g->bytes)
+    return bad_graph("%" PRId64 " units that need %" PRId64 " bytes, not %" PRIu64, u.units, bytes, g->bytes);
+  return NULL;
+}
+
+static mscrt_status *check_convolution_kernels(const mscrt_graph *g) {
   msc_windows v = mscrt_windows_of(g);
   if (!msc_windows_fit(&v)) return bad_graph("its sizes are out of range");
   if (v.makes == MSC_WINDOWS_MAKE_X && v.groups == 1 && !msc_windows_lie_side_by_side(&v))
@@ -164,6 +177,22 @@ static mscrt_status *check_convolution_kernels(const mscrt_plan *p, plan_graph t
   if (u.units >= UINT32_MAX || g->bytes > MSC_WINDOWS_MAX_BYTES || bytes > (int64_t)g->bytes)
     return bad_graph("%" PRId64 " units that need %" PRId64 " bytes, not %" PRIu64, u.units, bytes, g->bytes);
   return NULL;
+}
+
+/* Checks a graph that the kernels of products compute. */
+static mscrt_status *check_graph_kernels(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
+  if (g->kind == PLAN_GRAPH_KIND_BIASED_CONV) return bad_graph("kind %d is not computed on a CPU", g->kind);
+  g->pack = plan_graph_pack(t), g->multiply = plan_graph_multiply(t), g->width = plan_graph_width(t);
+  if (!mscrt_kernel_takes(p, g->pack, 2, 3) || !mscrt_kernel_takes(p, g->multiply, 5, 9))
+    return bad_graph("its kernels do not take what a product gives");
+  if (g->width < MSC_PRODUCT_VECTORS || g->width > MSC_WINDOWS_MAX_WIDTH || g->width % MSC_PRODUCT_VECTORS)
+    return bad_graph("panels of %" PRId64 " columns", g->width);
+  for (uint32_t i = 0; i < g->num_operands; i++)
+    if (g->operand[i].dtype != MSCRT_F32 ||
+        !(mscrt_is_attention(g) ? has_whole_rows : is_dense_tensor)(&g->operand[i]))
+      return bad_graph("operand %u is not an array of f32", i);
+  if (g->engine) return bad_graph("an engine of a GPU's library");
+  return mscrt_is_attention(g) ? check_attention_kernels(g) : check_convolution_kernels(g);
 }
 
 static mscrt_status *check_graph(const mscrt_plan *p, plan_graph t, mscrt_graph *g) {
@@ -188,9 +217,11 @@ static mscrt_status *check_graph(const mscrt_plan *p, plan_graph t, mscrt_graph 
   if (p->target->calls_whole && g->bytes > plan_plan_workspace_bytes(p->root))
     return bad_graph("%" PRIu64 " bytes of a workspace of %" PRIu64, g->bytes, plan_plan_workspace_bytes(p->root));
   if (!mscrt_is_attention(g)) MSCRT_CHECK(check_conv_windows(t, g, size, p->target->calls_whole));
-  if (!p->target->calls_whole) return check_convolution_kernels(p, t, g);
-  if (!mscrt_is_attention(g)) return NULL;
-  return size['h'] % size['g'] ? bad_graph("%" PRId64 " heads share %" PRId64, size['h'], size['g']) : NULL;
+  if (mscrt_is_attention(g) && size['h'] % size['g'])
+    return bad_graph("%" PRId64 " heads share %" PRId64, size['h'], size['g']);
+  if (mscrt_is_attention(g) && p->target->calls_whole && g->operand[0].dtype == MSCRT_F32)
+    return bad_graph("no library computes attention of f32");
+  return p->target->calls_whole ? NULL : check_graph_kernels(p, t, g);
 }
 
 mscrt_status *mscrt_check_graphs(mscrt_plan *p) {

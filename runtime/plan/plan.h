@@ -3,6 +3,7 @@
 #ifndef MSCRT_PLAN_H
 #define MSCRT_PLAN_H
 
+#include "ir/abi/attention.h"
 #include "ir/abi/windows.h"
 #include "ir/layout/box.h"
 #include "plan_fbs.h"
@@ -178,6 +179,7 @@ bool mscrt_kernel_takes(const mscrt_plan *p, uint32_t kernel, uint32_t buffers, 
 mscrt_status *mscrt_check_graphs(mscrt_plan *p);
 /* What a graph of a plan for a CPU computes, and how it is cut. */
 msc_windows mscrt_windows_of(const mscrt_graph *g);
+msc_attention mscrt_attention_of(const mscrt_graph *g);
 msc_windows_cut mscrt_windows_cut(const mscrt_graph *g);
 uint64_t mscrt_graph_span(const mscrt_graph_tensor *t); /* elements from its first to its last in memory */
 

@@ -156,13 +156,13 @@ CASE(written, c[0].buffers[2].written = 1)
 CASE(overlap, c[0].buffers[3].offset = BYTES / 2)
 
 static const false_case false_cases[] = {
-  {"graph 0: kind 0 is not computed on a CPU", on_cpu}, {"graph 1: kind 10", kind}, {"graph 0: 4 operands, not 5",
-   operands}, {"graph 0: operand 1: size 0 with stride 16", zero_size},
+  {"graph 0: its kernels do not take what a product gives", on_cpu}, {"graph 1: kind 10", kind},
+  {"graph 0: 4 operands, not 5", operands}, {"graph 0: operand 1: size 0 with stride 16", zero_size},
   {"graph 0: operand 1: size 8 with stride 0", zero_stride},
    {"graph 0: operand 1: size 2 with stride 9223372036854775807", huge_stride},
    {"graph 0: operand 1: it is too large", overlapping}, {"graph 0: operand 2: dimension 2 is 7, not 8", other_size},
   {"graph 0: operand 3: dimension 2 is 3, not 8", mask_size}, {"graph 0: operand 4 is of type 2", stats_type},
-   {"graph 0: operand 0 is of type 0", wide_type}, {"graph 1: operand 0 is of type 3", conv_type},
+   {"graph 0: operand 1 is of type 2", wide_type}, {"graph 1: operand 0 is of type 3", conv_type},
    {"graph 0: 4 heads share 3", heads},
   {"graph 1: 1025 bytes of a workspace of 1024", workspace}, {"graph 1: 3 windows of 3 on 5", windows},
    {"graph 1: windows with step 0", step}, {"graph 1: 4 channels do not divide into groups", groups},
@@ -296,9 +296,73 @@ static void convolutions_on_a_cpu_are_checked(void **state) {
   }
 }
 
+/* ---- attention on a CPU ---- */
+
+/* Two batches of four heads that share keys and values in pairs; 8 positions and keys. */
+static plan_text attention_on_cpu(call_text *call) {
+  enum { KV = 2 * 2 * 8 * 16 * 4, QY = 2 * KV, TOTALS = 2 * 4 * 8 * 4, V_AT = QY + KV, Y_AT = V_AT + KV,
+         STATS_AT = Y_AT + QY };
+  mscrt_graph g = {.kind = PLAN_GRAPH_KIND_ATTENTION,
+                   .num_operands = 5,
+                   .num_results = 2,
+                   .scale = 1,
+                   .pack = 0,
+                   .multiply = 1,
+                   .width = 16};
+  g.operand[0] = g.operand[3] = dense(MSCRT_F32, 2, 4, 8, 16);
+  g.operand[1] = g.operand[2] = dense(MSCRT_F32, 2, 2, 8, 16);
+  g.operand[4] = dense(MSCRT_F32, 2, 4, 8, 1);
+  msc_attention a = mscrt_attention_of(&g);
+  msc_attention_cut u = msc_attention_cut_of(&a);
+  g.bytes = (uint64_t)msc_attention_bytes(&u);
+  *call = (call_text){.kind = PLAN_CALL_KIND_GRAPH,
+                      .num_buffers = 5,
+                      .name = "attention",
+                      .buffers = {IN(S, 0, QY), IN(S, QY, KV), IN(S, V_AT, KV), {Y_AT, QY, S, 1, {0}},
+                                  {STATS_AT, TOTALS, S, 1, {0}}}};
+  return (plan_text){.num_kernels = 2,
+                     .kernel = {{"pack", k_nothing, 2, 3, 0, 0}, {"multiply", k_nothing, 5, 9, 0, 0}},
+                     .num_graphs = 1,
+                     .graph = {g},
+                     .num_sections = 1,
+                     .section = {{"forward", STATS_AT + TOTALS, 1, call}}};
+}
+
+CONV_CASE(scores_bytes, g->bytes--)
+CONV_CASE(scores_much, g->bytes = MSC_ATTENTION_MAX_BYTES + 1)
+CONV_CASE(scores_type, (g->operand[0] = g->operand[3] = dense(MSCRT_BF16, 2, 4, 8, 16),
+                        g->operand[1] = g->operand[2] = dense(MSCRT_BF16, 2, 2, 8, 16)))
+CONV_CASE(scores_turned, (g->operand[0].stride[2] = 1, g->operand[0].stride[3] = 8))
+CONV_CASE(scores_shared, g->operand[1].dim[1] = g->operand[2].dim[1] = 3)
+CONV_CASE(scores_head, g->operand[0] = dense(MSCRT_F32, 2, 4, 8, MSC_ATTENTION_MAX_HEAD + 1);
+          g->operand[1] = dense(MSCRT_F32, 2, 2, 8, MSC_ATTENTION_MAX_HEAD + 1))
+CONV_CASE(scores_multiply, g->multiply = 2)
+
+static void attention_on_a_cpu_is_checked(void **state) {
+  static const false_conv cases[] = {
+      {"units that need ", true, scores_bytes},
+      {"bytes, not 67108865", true, scores_much},
+      {"graph 0: operand 0 is not an array of f32", true, scores_type},
+      {"graph 0: operand 0 is not an array of f32", true, scores_turned},
+      {"graph 0: 4 heads share 3", true, scores_shared},
+      {"graph 0: its sizes are out of range", true, scores_head},
+      {"graph 0: its kernels do not take what a product gives", true, scores_multiply},
+  };
+  (void)state;
+  call_text call;
+  plan_text right = attention_on_cpu(&call);
+  expect_ok(open_text(&right));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    plan_text t = attention_on_cpu(&call);
+    cases[i].spoil(&t, &t.graph[0]);
+    expect_text(open_text(&t), MSCRT_INPUT, cases[i].expected);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(right_plans_are_taken), cmocka_unit_test(gradients_share_rows),
                                      cmocka_unit_test(false_plans_are_refused),
-                                     cmocka_unit_test(convolutions_on_a_cpu_are_checked)};
+                                     cmocka_unit_test(convolutions_on_a_cpu_are_checked),
+                                     cmocka_unit_test(attention_on_a_cpu_is_checked)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,6 +39,13 @@ static const struct {
     {"conv2d", "2x4x8x8xf64 6x2x3x3xf64", "groups=2", 3, MSC_BY_KERNEL,
      "generated tiles of windows: it has f32 only; generated tiles: products of single groups are small"},
     {"conv2d_transpose", "2x6x6x6xf32 6x2x3x3xf32", "size=8,8 groups=2", 3, MSC_BY_WINDOWS, ""},
+    {"flash_attention", "2x4x8x64xf32 2x2x8x64xf32 2x2x8x64xf32", "", 3, MSC_BY_BLOCKS, ""},
+    {"flash_attention", "2x4x8x64xf32 2x2x8x64xf32 2x2x8x64xf32", "", 2, MSC_BY_PRODUCT,
+     "generated tiles of blocks of scores: it needs fused multiply-add"},
+    {"flash_attention", "2x4x8x64xf64 2x2x8x64xf64 2x2x8x64xf64", "", 3, MSC_BY_PRODUCT,
+     "generated tiles of blocks of scores: it has f32 only"},
+    {"flash_attention", "2x4x8x64xf32 2x2x8x64xf32 2x2x8x1024xf32", "", 3, MSC_BY_PRODUCT,
+     "generated tiles of blocks of scores: its sizes are out of range"},
     {"all_reduce", "4x5xf32", "", 4, MSC_BY_COLLECTIVE, ""},
 };
 
