@@ -215,6 +215,8 @@ static void note_what_helps(const msc_plan *p, const msc_config *config, const m
   if (!recomputes && m->scratch >= all / 4 && msc_find_func(p->module, "train")) text = "recompute=auto";
   if (!msc_config_zero(config) && msc_config_devices(config) > 1 && kept >= all / 4)
     text = msc_arena_printf(p->arena, "%s%szero=3", text, *text ? ", " : "");
+  if (!msc_config_bool(config, MSC_KEY_auto_offload) && kept >= all / 4 && !p->code.num_images)
+    text = msc_arena_printf(p->arena, "%s%sauto_offload=true", text, *text ? ", " : "");
   if (batch >= all / 4) text = msc_arena_printf(p->arena, "%s%sa larger micro_size", text, *text ? ", " : "");
   if (*text) msc_note(p->ctx, NULL, "what makes it less: %s", text);
 }
@@ -522,6 +524,95 @@ static int64_t choose_copies(msc_context *ctx, const msc_module *m, const msc_co
   return best;
 }
 
+/* ---- auto_offload ---- */
+
+static msc_plan *compile_with_prices(msc_context *ctx, msc_module *m, const msc_compile_options *options);
+
+static const char *const AWAY = MSC_FACT(msc_away);
+
+static bool is_offload_auto(const msc_module *m, const msc_config *config) {
+  return msc_config_bool(config, MSC_KEY_auto_offload) && !msc_find_attr(m->attrs, m->num_attrs, AWAY);
+}
+
+/* State before parameters, which are fetched more often; large ones first: they are the fewest transfers. */
+static int compare_by_worth(const void *a, const void *b) {
+  const msc_plan_variable *x = a, *y = b;
+  bool one = msc_arg_role(x->func, x->arg) == MSC_ROLE_STATE, other = msc_arg_role(y->func, y->arg) == MSC_ROLE_STATE;
+  if (one != other) return one ? -1 : 1;
+  if (x->ref.bytes != y->ref.bytes) return x->ref.bytes > y->ref.bytes ? -1 : 1;
+  return strcmp(x->name, y->name);
+}
+
+/* The trials of auto_offload: plans whose first k values, by worth, live in host memory. */
+typedef struct {
+  msc_context *ctx;
+  const msc_compile_options *o;
+  const char *text; /* of the module */
+  size_t bytes, num;
+  msc_attr_value *name;
+} away_trials;
+
+static msc_module *module_with_away(const away_trials *t, size_t k) {
+  msc_module *m = reparse(t->ctx, t->o, t->text, t->bytes);
+  if (m) msc_put_attr(t->ctx, &m->attrs, &m->num_attrs, AWAY, msc_list(t->ctx, k, t->name));
+  return m;
+}
+
+/* The time of a step of the plan with k values away; UINT64_MAX: there is none that fits. */
+static uint64_t step_with_away(const away_trials *t, size_t k) {
+  const msc_compile_options trial = msc_trial_of(t->o);
+  msc_diag_mark before = msc_mark_diags(t->ctx);
+  msc_module *m = module_with_away(t, k);
+  const msc_plan *p = m ? msc_compile(t->ctx, m, &trial) : NULL;
+  msc_forget_diags(t->ctx, before);
+  return p ? p->predicted_step_ns : UINT64_MAX;
+}
+
+/* The least number of values with which a plan fits; all of them if none does. */
+static size_t least_away(const away_trials *t) {
+  size_t low = 0, high = t->num; /* with `low` no plan fits */
+  while (high - low > 1) {
+    size_t mid = low + (high - low) / 2;
+    if (step_with_away(t, mid) < UINT64_MAX) high = mid;
+    else low = mid;
+  }
+  return high;
+}
+
+/* The number with the fastest step, where computing again is the other way to fit. */
+static size_t fastest_away(const away_trials *t, bool fits) {
+  enum { PARTS = 4 };
+  size_t best = fits ? 0 : t->num;
+  uint64_t best_ns = UINT64_MAX;
+  for (size_t i = 0; i <= PARTS; i++) {
+    uint64_t ns = step_with_away(t, t->num * i / PARTS);
+    if (ns < best_ns) best_ns = ns, best = t->num * i / PARTS;
+  }
+  return best;
+}
+
+/* The plan with as much in host memory as memory_limit asks for; `p`, of the module of this text, has only there what
+ * the user said. */
+static msc_plan *offload_until_fits(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
+                                    msc_plan *p) {
+  bool recomputes = !strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto"),
+       fits = msc_plan_rank_bytes(p) <= (uint64_t)memory_limit_of_options(ctx, o);
+  if (fits && !recomputes) return p;
+  away_trials t = {ctx, o, text, bytes, 0, msc_new_array(p->arena, msc_attr_value, p->num_parameters + 1)};
+  msc_plan_variable *v = msc_new_array(p->arena, msc_plan_variable, p->num_parameters + 1);
+  size_t num = 0;
+  for (size_t i = 0; i < p->num_parameters; i++)
+    if (p->parameter[i].ref.space == PLAN_SPACE_PERSISTENT && !p->parameter[i].copy &&
+        p->parameter[i].ref.bytes >= MSC_LEAST_OFFLOADED_BYTES)
+      v[num++] = p->parameter[i];
+  qsort(v, num, sizeof *v, compare_by_worth);
+  for (; t.num < num; t.num++) t.name[t.num] = msc_str(ctx, v[t.num].name);
+  size_t k = !num ? 0 : recomputes ? fastest_away(&t, fits) : least_away(&t);
+  if (!k) return p;
+  msc_module *m = module_with_away(&t, k);
+  return m ? compile_with_prices(ctx, m, o) : NULL;
+}
+
 /* ---- dimensions that a reshape made one ---- */
 
 static const char *const MERGED = MSC_FACT(msc_merged);
@@ -582,9 +673,13 @@ static msc_plan *compile_with_prices(msc_context *ctx, msc_module *m, const msc_
   if (shard_searches_time(options->config) && msc_config_devices(options->config) > 1 &&
       is_better_merged(ctx, m, options))
     msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));
+  size_t bytes = 0;
+  const char *text = is_offload_auto(m, options->config) ? msc_print_text(m, msc_context_arena(ctx), &bytes) : NULL;
   if (!msc_compile_stretch(ctx, m, options, MSC_AT_read, MSC_AT_propagated)) return NULL;
   msc_plan *p = shard_searches_time(options->config) ? search_plans(ctx, m, options)
                                                      : make_plan(ctx, m, options, UINT64_MAX, UINT64_MAX);
+  if (p && text) p = offload_until_fits(ctx, options, text, bytes, p);
+  if (p && text && p->module != m) return p; /* it was told about */
   uint64_t begin = msc_clock_ns();
   bool fits = p && fits_memory(p, options) && fits_homes(p, options->config);
   msc_end_phase(options, "memory told", begin);

@@ -12,6 +12,7 @@
 
 #include "codegen/emit/emit.h"
 #include "ir/abi/clock.h"
+#include "passes/8_memory/homes.h"
 #include "passes/8_memory/overlap.h"
 #include "passes/8_memory/place/place.h"
 #include "passes/direction.h"
@@ -43,12 +44,13 @@ typedef struct {
 
 /* ---- a trial ---- */
 
-/* Bytes of the arguments; inputs count twice, for the batch in use and the one read ahead. */
-static int64_t argument_bytes(const msc_func *f) {
+/* Bytes of the arguments on the device; inputs count twice, for the batch in use and the one read ahead. */
+static int64_t argument_bytes(const msc_config *config, const msc_func *f) {
   int64_t bytes = 0;
   for (size_t i = 0; i < f->body->num_args; i++)
-    bytes +=
-        (msc_arg_role(f, i) <= MSC_ROLE_MASK ? 2 : 1) * msc_round_to_lines(msc_local_bytes(f->body->args[i]->type));
+    if (msc_home_of(config, f, i) == MSC_HOME_DEVICE)
+      bytes +=
+          (msc_arg_role(f, i) <= MSC_ROLE_MASK ? 2 : 1) * msc_round_to_lines(msc_local_bytes(f->body->args[i]->type));
   return bytes;
 }
 
@@ -219,7 +221,7 @@ void msc_try_recompute(msc_context *ctx, const msc_compile_options *o, msc_modul
   if (!train || strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto")) return;
   msc_arena *scratch = msc_arena_new(ctx);
   int64_t limit = msc_memory_limit(o->config, o->cluster ? o->cluster : msc_cluster_named(ctx, "cpu"));
-  trials t = {.ctx = ctx, .o = o, .room = limit - argument_bytes(train), .best = {.bytes = -1}};
+  trials t = {.ctx = ctx, .o = o, .room = limit - argument_bytes(o->config, train), .best = {.bytes = -1}};
   t.text = msc_print_text(m, scratch, &t.bytes);
   t.is_large = msc_number(train->body).num_ops > LARGE;
   find_saving(&t);

@@ -19,12 +19,23 @@ static msc_home home_called(const char *name) {
   return home;
 }
 
-msc_home msc_home_of(const msc_pass_ctx *pass, const msc_func *f, size_t i) {
+/* Has auto_offload chosen this argument? */
+static bool is_chosen(const msc_func *f, size_t i) {
+  const msc_attr_value *away = msc_find_attr(f->module->attrs, f->module->num_attrs, MSC_FACT(msc_away)),
+                       *own = away ? msc_arg_attr(f, i, MSC_FACT(msc_name)) : NULL;
+  const char *name = own ? own->s : f->body->args[i]->name;
+  for (size_t k = 0; away && name && k < away->list.num; k++)
+    if (!strcmp(away->list.v[k].s, name)) return true;
+  return false;
+}
+
+msc_home msc_home_of(const msc_config *config, const msc_func *f, size_t i) {
   msc_role role = msc_arg_role(f, i);
   const msc_type *t = f->body->args[i]->type;
-  if (!pass->config || (role != MSC_ROLE_PARAMETER && role != MSC_ROLE_STATE)) return MSC_HOME_DEVICE;
-  if (t->rank == 0 || msc_type_bytes(t) < MSC_LEAST_OFFLOADED_BYTES) return MSC_HOME_DEVICE;
-  return home_called(msc_config_offload(pass->config, role == MSC_ROLE_STATE ? "optimizer" : "param"));
+  if (!config || (role != MSC_ROLE_PARAMETER && role != MSC_ROLE_STATE)) return MSC_HOME_DEVICE;
+  if (t->rank == 0 || msc_local_bytes(t) < MSC_LEAST_OFFLOADED_BYTES) return MSC_HOME_DEVICE;
+  msc_home home = home_called(msc_config_offload(config, role == MSC_ROLE_STATE ? "optimizer" : "param"));
+  return home == MSC_HOME_DEVICE && is_chosen(f, i) ? MSC_HOME_CPU : home;
 }
 
 msc_home msc_home_said(const msc_func *f, size_t i) {

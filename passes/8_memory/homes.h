@@ -12,7 +12,7 @@ enum { MSC_LEAST_OFFLOADED_BYTES = 4096 };
 /* "device", "cpu" or "disk", as the key offload has it. */
 const char *msc_home_name(msc_home home);
 /* Where argument i of a lowered function lives, by the key offload. */
-msc_home msc_home_of(const msc_pass_ctx *pass, const msc_func *f, size_t i);
+msc_home msc_home_of(const msc_config *config, const msc_func *f, size_t i);
 /* Where it lives in a function that pass offload has seen: what that pass said. */
 msc_home msc_home_said(const msc_func *f, size_t i);
 /* Nanoseconds to move bytes between the device and where they live. */

@@ -185,7 +185,7 @@ static void list_stored(offloading *z) {
   z->all = msc_new_array(z->pass->scratch, stored, b->num_args + 1);
   z->of = msc_new_array(z->pass->scratch, stored *, b->num_args + 1);
   for (size_t i = 0; i < b->num_args; i++) {
-    msc_home home = msc_home_of(z->pass, z->f, i);
+    msc_home home = msc_home_of(z->pass->config, z->f, i);
     if (home == MSC_HOME_DEVICE) continue;
     msc_arg_put(z->f, i, msc_fact_msc_home(z->pass->ctx, msc_home_name(home)));
     z->all[z->num] = (stored){
@@ -228,7 +228,10 @@ static bool offload_func(msc_pass_ctx *pass, msc_func *f, bool *out_any) {
 bool pass_offload(msc_pass_ctx *pass, msc_module *m) {
   const char *target = msc_target_of(m)->name;
   bool any = false;
-  if (pass->config && msc_config_value(pass->config, MSC_KEY_offload) && strcmp(target, "cpu"))
+  if (pass->config && strcmp(target, "cpu") && msc_config_bool(pass->config, MSC_KEY_auto_offload))
+    return msc_error(pass->ctx, MSC_E_UNSUPPORTED, msc_config_loc(pass->config, MSC_KEY_auto_offload),
+                     "auto_offload: not supported yet for %s, only for cpu", target);
+  if (pass->config && strcmp(target, "cpu") && msc_config_value(pass->config, MSC_KEY_offload))
     return msc_error(pass->ctx, MSC_E_UNSUPPORTED, msc_config_loc(pass->config, MSC_KEY_offload),
                      "offload: not supported yet for %s, only for cpu", target);
   for (msc_func *f = m->first; f; f = f->next) MSC_TRY(offload_func(pass, f, &any));

@@ -126,7 +126,7 @@ static int64_t fixed_argument_bytes(const msc_pass_ctx *pass, names *seen, const
   int64_t bytes = 0;
   for (size_t i = 0; i < f->body->num_args; i++) {
     if (msc_arg_role(f, i) == MSC_ROLE_CARRIED || is_input(f, i) || !add_if_new(seen, argument_name(f, i))) continue;
-    if (msc_home_of(pass, f, i) != MSC_HOME_DEVICE) continue;
+    if (msc_home_of(pass->config, f, i) != MSC_HOME_DEVICE) continue;
     bytes += msc_round_to_lines(msc_type_bytes(f->body->args[i]->type));
   }
   return bytes;

@@ -15,7 +15,9 @@ static bool lives_in(const msc_config *config, const char *home) {
   return (param && !strcmp(param, home)) || (state && !strcmp(state, home));
 }
 static bool has_disk(const msc_config *config) { return lives_in(config, "disk"); }
-static bool has_host(const msc_config *config) { return lives_in(config, "cpu"); }
+static bool has_host(const msc_config *config) {
+  return lives_in(config, "cpu") || msc_config_bool(config, MSC_KEY_auto_offload);
+}
 
 /* An error at whoever of the two was set. */
 static const msc_loc *loc_of_later(const msc_config *config, msc_key first, msc_key second) {
@@ -177,7 +179,7 @@ static const struct {
     {MSC_KEY_offload_path, has_disk, "something on disk in the key offload"},
     {MSC_KEY_offload_disk_size, has_disk, "something on disk in the key offload"},
     {MSC_KEY_host_mem_block_size, has_disk, "something on disk in the key offload"},
-    {MSC_KEY_offload_cpu_size, has_host, "something in host memory, cpu, in the key offload"},
+    {MSC_KEY_offload_cpu_size, has_host, "something in host memory, cpu, in the key offload, or auto_offload"},
 };
 
 /* Refuses a value other than the default where another key, which it needs, does not have the value it needs. */

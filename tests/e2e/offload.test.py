@@ -103,6 +103,32 @@ def check_order():
     call(MSC, "run", "plan.bin", "-n", "4", "--device", "timed", "--steps", "2", env={"MSC_TIME_SCALE": "0.01"})
 
 
+def check_auto():
+    """As little as the limit asks for lives in host memory, with the same bits; beside recompute it fits in less than
+    that alone, and is never slower by what is predicted."""
+    auto = {"auto_offload": True}
+    before, _, want = train(1, {})
+    need, last = before["memory_bytes_per_rank"], 0
+    least = compiled(1, {"offload": {"param": "cpu", "optimizer": "cpu"}})["memory_bytes_per_rank"]
+    for limit in (need, need - 1, (need + least) // 2, least):
+        report, _, have = train(1, {**auto, "memory_limit": limit})
+        away = report["offload"]["host"]
+        assert report["memory_bytes_per_rank"] <= limit and have == want, (limit, report["memory_bytes_per_rank"])
+        assert away >= last and (away > 0) == (limit < need), (limit, away, last)
+        assert limit < need - 1 or away <= need / 4, f"{away} bytes are too many to save one of {need}"
+        last = away
+    words = [MSC, "compile", "gpt.fbs", "-o", "no.bin"]
+    refused([*words, *settings({**auto, "memory_limit": least // 2})], f"needs {least} bytes per rank")
+    refused([*words, *settings({"memory_limit": least})], "auto_offload=true")
+    limit = least * 9 // 10
+    both = compiled(1, {**auto, "recompute": "auto", "memory_limit": limit})
+    assert both["memory_bytes_per_rank"] <= limit, both["memory_bytes_per_rank"]
+    limit = need * 85 // 100
+    recomputed = compiled(1, {"recompute": "auto", "memory_limit": limit})
+    both = compiled(1, {**auto, "recompute": "auto", "memory_limit": limit})
+    assert both["predicted_step_ms"] <= recomputed["predicted_step_ms"], (both, recomputed)
+
+
 def check_told():
     """What is said before of bytes that move holds, and what is measured is told."""
     keys = {**SEMI, "pipeline_stages": 2, "micro_size": 2, **HOMES[2]}
@@ -161,6 +187,7 @@ def main():
         attempt(check_resumed)
         attempt(check_order)
         attempt(check_told)
+        attempt(check_auto)
         attempt(check_refused)
         finish()
         print(f"{len(JOBS)} jobs with the bits of their like on the device, in {len(HOMES)} ways")

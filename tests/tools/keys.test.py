@@ -98,7 +98,6 @@ KEYS = {
     "offload_cpu_size": (1, {**DATA, "offload": {"param": "cpu"}}, {}, "", WIDE),
     "offload_disk_size": (1, ON_DISK, {}, "", WIDE),
     "host_mem_block_size": (8192, ON_DISK, {}, "", WIDE),
-    "auto_offload": (True, DATA),
     "parameter_server": ({"mode": "sync"}, DATA),
     "parameter_server.mode": ("sync", DATA),
     "parameter_server.staleness": (1, DATA),
@@ -109,8 +108,8 @@ KEYS = {
 # True of every run, as its meaning says: values come from the seed, or one file.
 ALWAYS = {"parameter_broadcast"}
 # What needs more than this model to be seen: tests/e2e/recompute_best, tests/passes/3_shard/propagate, tests/runtime
-# (integrated_save: layouts) and tests/tools/run.
-OTHER_KEYS, OTHER_HINTS = {"recompute", "integrated_save"}, {"priority", "msc.weights"}
+# (integrated_save: layouts), tests/tools/run and tests/e2e/offload (auto_offload).
+OTHER_KEYS, OTHER_HINTS = {"recompute", "integrated_save", "auto_offload"}, {"priority", "msc.weights"}
 # What only a GPU's library does, with attention, convolutions and gelu: tests/cuda sets them.
 ON_GPUS = {
     "deterministic", "library_epilogues", "score_portions", "library_attention", "library_convolution",
