@@ -334,6 +334,16 @@ static bool make_code(msc_plan *p, const msc_compile_options *options) {
   return again != NULL;
 }
 
+/* The bytes of a block: host_mem_block_size, or what the largest value on disk needs, if that is less. */
+static uint64_t block_of_disk(const msc_plan *p, const msc_config *config) {
+  enum { PAGE = 4096 };
+  uint64_t most = PAGE, block = (uint64_t)msc_config_int(config, MSC_KEY_host_mem_block_size);
+  for (size_t i = 0; i < p->num_parameters; i++)
+    if (p->parameter[i].ref.space == PLAN_SPACE_DISK && p->parameter[i].ref.bytes > most)
+      most = (p->parameter[i].ref.bytes + PAGE - 1) / PAGE * PAGE;
+  return most < block ? most : block;
+}
+
 /* Makes the plan of a module at `propagated`; it may need more memory than there is: above `code_limit` it gets no code
  * yet.  NULL after a report, and without one if the strategy keeps more than `most_kept` bytes over the step. */
 static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options, uint64_t most_kept,
@@ -361,7 +371,7 @@ static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_op
   for (uint32_t i = 0; i < p->num_stages; i++) {
     if (!p->stage[i].home_bytes[MSC_HOME_DISK]) continue;
     p->offload_path = msc_config_text(options->config, MSC_KEY_offload_path);
-    p->offload_block = (uint64_t)msc_config_int(options->config, MSC_KEY_host_mem_block_size);
+    p->offload_block = block_of_disk(p, options->config);
   }
   return p;
 }
@@ -550,11 +560,26 @@ typedef struct {
   const char *text; /* of the module */
   size_t bytes, num;
   msc_attr_value *name;
+  uint64_t *size;   /* of each value */
 } away_trials;
+
+/* How many of the first k values host memory has room for, if there is a disk for the others. */
+static size_t num_near(const away_trials *t, size_t k) {
+  int64_t room = msc_config_int(t->o->config, MSC_KEY_offload_cpu_size);
+  size_t num = 0;
+  if (!msc_config_value(t->o->config, MSC_KEY_offload_cpu_size) ||
+      !msc_config_value(t->o->config, MSC_KEY_offload_path))
+    return k;
+  for (; num < k && msc_pool_lines(t->size[num]) <= (uint64_t)room; num++)
+    room -= (int64_t)msc_pool_lines(t->size[num]);
+  return num;
+}
 
 static msc_module *module_with_away(const away_trials *t, size_t k) {
   msc_module *m = reparse(t->ctx, t->o, t->text, t->bytes);
-  if (m) msc_put_attr(t->ctx, &m->attrs, &m->num_attrs, AWAY, msc_list(t->ctx, k, t->name));
+  size_t near = num_near(t, k);
+  if (m) msc_put_attr(t->ctx, &m->attrs, &m->num_attrs, AWAY, msc_list(t->ctx, near, t->name));
+  if (m) msc_attrs_put(t->ctx, &m->attrs, &m->num_attrs, msc_fact_msc_far(t->ctx, k - near, t->name + near));
   return m;
 }
 
@@ -591,14 +616,16 @@ static size_t fastest_away(const away_trials *t, bool fits) {
   return best;
 }
 
-/* The plan with as much in host memory as memory_limit asks for; `p`, of the module of this text, has only there what
- * the user said. */
+/* The plan with as much in host memory, or on disk where offload_cpu_size is less, as memory_limit asks for; `p`, of
+ * the module of this text, has only there what the user said. */
 static msc_plan *offload_until_fits(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
                                     msc_plan *p) {
   bool recomputes = !strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto"),
        fits = msc_plan_rank_bytes(p) <= (uint64_t)memory_limit_of_options(ctx, o);
   if (fits && !recomputes) return p;
-  away_trials t = {ctx, o, text, bytes, 0, msc_new_array(p->arena, msc_attr_value, p->num_parameters + 1)};
+  away_trials t = {.ctx = ctx, .o = o, .text = text, .bytes = bytes};
+  t.name = msc_new_array(p->arena, msc_attr_value, p->num_parameters + 1);
+  t.size = msc_new_array(p->arena, uint64_t, p->num_parameters + 1);
   msc_plan_variable *v = msc_new_array(p->arena, msc_plan_variable, p->num_parameters + 1);
   size_t num = 0;
   for (size_t i = 0; i < p->num_parameters; i++)
@@ -606,7 +633,7 @@ static msc_plan *offload_until_fits(msc_context *ctx, const msc_compile_options 
         p->parameter[i].ref.bytes >= MSC_LEAST_OFFLOADED_BYTES)
       v[num++] = p->parameter[i];
   qsort(v, num, sizeof *v, compare_by_worth);
-  for (; t.num < num; t.num++) t.name[t.num] = msc_str(ctx, v[t.num].name);
+  for (; t.num < num; t.num++) t.name[t.num] = msc_str(ctx, v[t.num].name), t.size[t.num] = v[t.num].ref.bytes;
   size_t k = !num ? 0 : recomputes ? fastest_away(&t, fits) : least_away(&t);
   if (!k) return p;
   msc_module *m = module_with_away(&t, k);

@@ -171,7 +171,9 @@ static void read_gpu(reading *r, const json_t *gpu) {
 }
 
 static void read_device(reading *r) {
-  static const char *const known[] = {"name", "flops_per_s", "memory_bytes", "bytes_per_s", "launch_ns", "gpu"};
+  enum { HOST = 25000000000, DISK = 1000000000 }; /* of PCIe 4; of disks of servers, past the page cache */
+  static const char *const known[] = {"name",      "flops_per_s",      "memory_bytes",     "bytes_per_s",
+                                      "launch_ns", "host_bytes_per_s", "disk_bytes_per_s", "gpu"};
   const json_t *device = json_object_get(r->json, "device");
   msc_cluster *c = r->out;
   if (!json_is_object(device)) {
@@ -182,6 +184,10 @@ static void read_device(reading *r) {
   c->device = read_words(r, device, "device.name");
   c->memory_bytes = read_whole_number(r, device, "device.memory_bytes", true);
   c->bytes_per_s = read_figure(r, device, "device.bytes_per_s", true);
+  c->host_bytes_per_s = read_figure(r, device, "device.host_bytes_per_s", false);
+  c->disk_bytes_per_s = read_figure(r, device, "device.disk_bytes_per_s", false);
+  if (c->host_bytes_per_s <= 0) c->host_bytes_per_s = fmin(c->bytes_per_s / 2, (double)HOST);
+  if (c->disk_bytes_per_s <= 0) c->disk_bytes_per_s = DISK;
   c->launch_ns = read_whole_number(r, device, "device.launch_ns", true);
   if (json_object_get(device, "gpu")) read_gpu(r, json_object_get(device, "gpu"));
   const json_t *flops = json_object_get(device, "flops_per_s");

@@ -4,6 +4,7 @@
  *
  *   {"device": {"name": "H100", "flops_per_s": {"f32": 67e12, "bf16": 989e12}, "memory_bytes": 80000000000,
  *               "bytes_per_s": 3.35e12, "launch_ns": 3000,
+ *               "host_bytes_per_s": 25e9, "disk_bytes_per_s": 1e9,       to and from what is offloaded; may be absent
  *               "gpu": {"arch": 90, ...}},                                                   see below; may be absent
  *    "levels": [{"name": "node", "size": 8, "latency_ns": 3000, "bytes_per_s": 450e9},    innermost first; size in
  * devices
@@ -51,6 +52,7 @@ typedef struct msc_cluster {
   double flops_per_s[MSC_NUM_DTYPES]; /* a type without a figure of its own has f32's */
   int64_t memory_bytes;
   double bytes_per_s;
+  double host_bytes_per_s, disk_bytes_per_s; /* between the device and what is offloaded */
   int64_t launch_ns; /* of one kernel or collective, whatever its size */
   msc_cluster_gpu gpu;
   int num_levels;

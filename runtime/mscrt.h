@@ -246,6 +246,7 @@ typedef struct {
   mscrt_allocate_fn *allocate;
   mscrt_release_fn *release;
   void *memory_user;
+  const char *offload_path; /* folder of what the plan offloads to disk; NULL: what the plan says */
 } mscrt_options;
 
 /* Leads a job of so many ranks at an address, without being one of them, until it ends: a status if it could not start

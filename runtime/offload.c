@@ -27,6 +27,10 @@ struct mscrt_offload {
 
 /* ---- the disk ---- */
 
+static const char *folder_of(const mscrt_context *c) {
+  return c->o.offload_path ? c->o.offload_path : plan_plan_offload_path(c->plan->root);
+}
+
 /* Opens a file without a name in a folder; *error: errno of a failure. */
 static int open_nameless(const char *folder, int *error) {
   static const int direct[] = {O_DIRECT, 0};
@@ -46,7 +50,7 @@ static int open_nameless(const char *folder, int *error) {
 }
 
 static mscrt_status *open_disk(const mscrt_context *c, mscrt_offload *o) {
-  const char *folder = plan_plan_offload_path(c->plan->root);
+  const char *folder = folder_of(c);
   int error;
   o->file = open_nameless(folder, &error);
   if (o->file < 0)
@@ -171,7 +175,7 @@ static mscrt_status *run_transfer(mscrt_context *c, mscrt_pool *pool, const mscr
   if (!error) return NULL;
   return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: step %" PRId64 ": %s cannot be %s in %s: %s", c->o.rank, t->step,
                     r->name ? r->name : "a value", stows ? "written to the file" : "read from the file",
-                    plan_plan_offload_path(c->plan->root), strerror(error));
+                    folder_of(c), strerror(error));
 }
 
 mscrt_status *mscrt_start_mover(mscrt_context *c) {

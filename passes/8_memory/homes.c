@@ -4,9 +4,7 @@
 #include "passes/8_memory/homes.h"
 #include "passes/config/config.h"
 
-/* What disks of servers do, for reads and writes that go past the page cache. */
-#define DISK_BYTES_PER_NS 1.0
-#define DISK_NS 100000 /* of one transfer, however short */
+#define DISK_NS 100000 /* of one transfer to or from a disk, however short */
 
 static const char *const names[MSC_NUM_HOMES] = {"device", "cpu", "disk"};
 
@@ -19,9 +17,9 @@ static msc_home home_called(const char *name) {
   return home;
 }
 
-/* Has auto_offload chosen this argument? */
-static bool is_chosen(const msc_func *f, size_t i) {
-  const msc_attr_value *away = msc_find_attr(f->module->attrs, f->module->num_attrs, MSC_FACT(msc_away)),
+/* Has auto_offload chosen this argument for a place, which has the list `fact`? */
+static bool is_chosen(const msc_func *f, size_t i, const char *fact) {
+  const msc_attr_value *away = msc_find_attr(f->module->attrs, f->module->num_attrs, fact),
                        *own = away ? msc_arg_attr(f, i, MSC_FACT(msc_name)) : NULL;
   const char *name = own ? own->s : f->body->args[i]->name;
   for (size_t k = 0; away && name && k < away->list.num; k++)
@@ -35,7 +33,10 @@ msc_home msc_home_of(const msc_config *config, const msc_func *f, size_t i) {
   if (!config || (role != MSC_ROLE_PARAMETER && role != MSC_ROLE_STATE)) return MSC_HOME_DEVICE;
   if (t->rank == 0 || msc_local_bytes(t) < MSC_LEAST_OFFLOADED_BYTES) return MSC_HOME_DEVICE;
   msc_home home = home_called(msc_config_offload(config, role == MSC_ROLE_STATE ? "optimizer" : "param"));
-  return home == MSC_HOME_DEVICE && is_chosen(f, i) ? MSC_HOME_CPU : home;
+  if (home != MSC_HOME_DEVICE) return home;
+  return is_chosen(f, i, MSC_FACT(msc_away)) ? MSC_HOME_CPU
+         : is_chosen(f, i, MSC_FACT(msc_far)) ? MSC_HOME_DISK
+                                              : MSC_HOME_DEVICE;
 }
 
 msc_home msc_home_said(const msc_func *f, size_t i) {
@@ -43,9 +44,8 @@ msc_home msc_home_said(const msc_func *f, size_t i) {
   return home_called(v ? v->s : NULL);
 }
 
-/* A copy within a CPU's memory reads and writes it. */
 uint64_t msc_home_ns(const msc_cluster *cluster, msc_home home, uint64_t bytes) {
   if (home == MSC_HOME_DEVICE) return 0;
-  if (home == MSC_HOME_DISK) return DISK_NS + (uint64_t)((double)bytes / DISK_BYTES_PER_NS);
-  return (uint64_t)cluster->launch_ns + (uint64_t)(2e9 * (double)bytes / cluster->bytes_per_s);
+  if (home == MSC_HOME_DISK) return DISK_NS + (uint64_t)(1e9 * (double)bytes / cluster->disk_bytes_per_s);
+  return (uint64_t)cluster->launch_ns + (uint64_t)(1e9 * (double)bytes / cluster->host_bytes_per_s);
 }

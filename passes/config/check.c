@@ -19,6 +19,11 @@ static bool has_host(const msc_config *config) {
   return lives_in(config, "cpu") || msc_config_bool(config, MSC_KEY_auto_offload);
 }
 
+static bool may_use_disk(const msc_config *config) {
+  return has_disk(config) ||
+         (msc_config_bool(config, MSC_KEY_auto_offload) && msc_config_value(config, MSC_KEY_offload_cpu_size));
+}
+
 /* An error at whoever of the two was set. */
 static const msc_loc *loc_of_later(const msc_config *config, msc_key first, msc_key second) {
   return msc_config_is_set(config, first) ? msc_config_loc(config, first) : msc_config_loc(config, second);
@@ -168,6 +173,8 @@ static bool has_mean(const msc_config *c) {
 }
 static bool has_dynamic_scale(const msc_config *c) { return msc_config_loss_scale(c).dynamic; }
 
+#define DISK_USER "something on disk in the key offload, or auto_offload with offload_cpu_size"
+
 static const struct {
   msc_key key;
   bool (*is_there)(const msc_config *config);
@@ -176,9 +183,9 @@ static const struct {
     {MSC_KEY_pipeline_chunks, has_pipeline, "pipeline_stages of 2 and more"},
     {MSC_KEY_gradients_mean_of, has_mean, "gradients_mean in semi_auto_parallel or auto_parallel"},
     {MSC_KEY_loss_scale_config, has_dynamic_scale, "loss_scale dynamic"},
-    {MSC_KEY_offload_path, has_disk, "something on disk in the key offload"},
-    {MSC_KEY_offload_disk_size, has_disk, "something on disk in the key offload"},
-    {MSC_KEY_host_mem_block_size, has_disk, "something on disk in the key offload"},
+    {MSC_KEY_offload_path, may_use_disk, DISK_USER},
+    {MSC_KEY_offload_disk_size, may_use_disk, DISK_USER},
+    {MSC_KEY_host_mem_block_size, may_use_disk, DISK_USER},
     {MSC_KEY_offload_cpu_size, has_host, "something in host memory, cpu, in the key offload, or auto_offload"},
 };
 

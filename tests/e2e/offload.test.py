@@ -97,6 +97,20 @@ def check_resumed():
         call("rm", "-r", "c")
 
 
+def check_other_form():
+    """A checkpoint of one form goes on in the other."""
+    keys = {**SEMI, "mesh": {"dp": 2}, "zero": 1, **CUT}
+    compiled(2, keys)
+    whole = [line["loss"] for line in run(2) if "loss" in line]
+    for first, then in ((HOMES[2], {}), ({}, HOMES[1])):
+        compiled(2, {**keys, **first})
+        run(2, "--ckpt-dir", "c", steps=3)
+        compiled(2, {**keys, **then})
+        have = [line["loss"] for line in run(2, "--ckpt-dir", "c", "--resume") if "loss" in line]
+        assert have == whole[3:], (first, then, have, whole)
+        call("rm", "-r", "c")
+
+
 def check_order():
     """The device that checks the order of calls runs a plan with transfers."""
     compiled(4, {**SEMI, "mesh": {"dp": 4}, "zero": 1, **CUT, **HOMES[3]})
@@ -117,6 +131,10 @@ def check_auto():
         assert away >= last and (away > 0) == (limit < need), (limit, away, last)
         assert limit < need - 1 or away <= need / 4, f"{away} bytes are too many to save one of {need}"
         last = away
+    host = last // 2
+    report, _, have = train(1, {**auto, "memory_limit": least, "offload_cpu_size": host, **ON_DISK})
+    away = report["offload"]
+    assert have == want and 0 < away["host"] <= host and away["disk"] >= last - host - 65536, (away, last)
     words = [MSC, "compile", "gpt.fbs", "-o", "no.bin"]
     refused([*words, *settings({**auto, "memory_limit": least // 2})], f"needs {least} bytes per rank")
     refused([*words, *settings({"memory_limit": least})], "auto_offload=true")
@@ -172,6 +190,9 @@ def check_refused():
     data = ["--data", "x=x.npy", "y=y.npy", "--steps", "1"]
     compiled(1, {**disk, "offload_path": "nowhere"})
     refused([MSC, "run", "plan.bin", *data], "offload_path", "nowhere", "No such file")
+    call(MSC, "run", "plan.bin", *data, "--offload-path", ".")
+    refused([MSC, "compile", "gpt.fbs", "-o", "no.bin", "--target", "cuda:sm_90", *settings(HOMES[0])],
+            "offload: not supported yet for cuda")
     compiled(1, {**disk, **ON_DISK})
     full = subprocess.run([MSC, "run", "plan.bin", *data], capture_output=True, text=True, restore_signals=False,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (need - 1, need - 1)))
@@ -185,6 +206,7 @@ def main():
         for ranks, keys in JOBS:
             attempt(check_same_bits, ranks, keys)
         attempt(check_resumed)
+        attempt(check_other_form)
         attempt(check_order)
         attempt(check_told)
         attempt(check_auto)

@@ -97,7 +97,7 @@ KEYS = {
     "offload_path": ("/x", ON_DISK, {}, "", WIDE),
     "offload_cpu_size": (1, {**DATA, "offload": {"param": "cpu"}}, {}, "", WIDE),
     "offload_disk_size": (1, ON_DISK, {}, "", WIDE),
-    "host_mem_block_size": (8192, ON_DISK, {}, "", WIDE),
+    "host_mem_block_size": (8192, ON_DISK, {}, "", WIDE.replace("32", "64")),
     "parameter_server": ({"mode": "sync"}, DATA),
     "parameter_server.mode": ("sync", DATA),
     "parameter_server.staleness": (1, DATA),

@@ -189,6 +189,7 @@ static const cli_option options[] = {
      "folder, for every later run"},
     {"overlap", CLI_CHOICE, "idle|always|never",
      "collectives in a thread of their own; default idle: when a core is free for it"},
+    {"offload-path", CLI_TEXT, "DIR", "folder of what the plan offloads to disk; default: what the plan says"},
     {"ckpt-dir", CLI_TEXT, "DIR",
      "checkpoints, with the optimizer's state and the position in the data: after the last step, every --ckpt-every, "
      "and before SIGTERM ends the run"},

@@ -193,6 +193,7 @@ static mscrt_options options_of_rank(training *t) {
                          .address = t->ranks > 1 ? t->joins ? t->job.address : t->address : NULL,
                          .local_ranks = t->joins ? t->job.local_ranks : 0,
                          .token = t->token,
+                         .offload_path = cli_text(t->c, "offload-path"),
                          .host = t->job.host[0] ? t->job.host : NULL,
                          .led = t->joins && !strcmp(t->job.family, "MS_*"),
                          .meet_ms = t->job.topology_ms,
