@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/context.h"
+#include "runtime/choices.h"
 #include "runtime/wait.h"
 
 #define TIMEOUT_MS 300000
@@ -51,8 +51,7 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   if (c->o.comm && !strcmp(c->o.comm, "nccl") && !c->device->has_nccl)
     return mscrt_fail(MSCRT_UNSUPPORTED, "nccl connects GPUs, and the device is '%s'", c->device->name);
   if (c->o.tune && !c->device->measures_products)
-    return mscrt_fail(MSCRT_UNSUPPORTED, "only matrix products of a GPU are measured, and the device is '%s'",
-                      c->device->name);
+    return mscrt_fail(MSCRT_UNSUPPORTED, "matrix products of the device '%s' are not measured", c->device->name);
   if (c->o.tune && !c->o.choices) return mscrt_fail(MSCRT_ARGUMENT, "what is measured needs a file to be kept in");
   if (c->o.recover && !c->device->recovers)
     return mscrt_fail(MSCRT_UNSUPPORTED, "only ranks of the device cpu go on after one is lost, not of '%s'",
@@ -239,6 +238,7 @@ static mscrt_status *open_once(const mscrt_plan *plan, const mscrt_options *opti
   c->last_program = plan->num_programs;
   MSCRT_GOTO(read_options(c, options));
   c->stage = mscrt_stage_of(plan, c->o.rank);
+  MSCRT_GOTO(mscrt_choose_tiles(c));
   MSCRT_GOTO(mscrt_new_array(&c->input, plan->num_inputs));
   MSCRT_GOTO(make_exchanges(c));
   MSCRT_GOTO(mscrt_flight_new(c->partitions.num, &c->flight));
@@ -295,6 +295,7 @@ static void free_sections(mscrt_context *c) {
   for (int i = 0; i < 2; i++) free(c->moved[i]);
   for (int i = 0; i < 2; i++) free(c->parts[i]);
   free(c->records);
+  free(c->matmul);
 }
 
 void mscrt_close(mscrt_context *c) {

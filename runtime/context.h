@@ -108,7 +108,7 @@ typedef struct {
   bool has_nccl;           /* ranks may be connected by it */
   bool has_tcp;            /* ranks may be connected by TCP */
   bool recovers;           /* ranks may go on after one is lost: the option recover */
-  bool measures_products;  /* which algorithm is fastest: the option tune */
+  bool measures_products;  /* which tiles or algorithm are fastest: the option tune */
   /* open: makes its memory and code, before calls are looked up. ready: prepares calls, after that. close: ends the
    * device, also after a failure of these. */
   mscrt_status *(*open)(mscrt_context *c);
@@ -180,6 +180,7 @@ struct mscrt_context {
   const uint8_t *constants;      /* the address of the constants of the plan for calls */
   uint64_t *mailboxes;           /* by stage: bytes; of this one: */
   uint64_t mailbox_bytes, arena_bytes, input_stride, input_slots, room_bytes /* of one worker */;
+  mscrt_matmul *matmul;          /* of the plan, with the tiles of this machine */
   void *panels;                  /* the packed b of a product whose workers share it */
   uint64_t panel_bytes;
   uint64_t space_at[MSCRT_NUM_SPACES]; /* offsets in the arena; not of constant and tile */

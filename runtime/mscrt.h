@@ -221,8 +221,8 @@ typedef struct {
   mscrt_overlap overlap;
   bool measure;         /* times of calls, for mscrt_get_stats and ... */
   uint32_t events;      /* ... the newest of them, of each thread, for mscrt_event_at */
-  /* a file that keeps the fastest algorithm of each matrix product on a GPU, measured once; for products not in it,
-   * or NULL: the first choice of the library */
+  /* a file that keeps the fastest algorithm of each matrix product on a GPU, or its fastest tiles on a CPU, measured
+   * once; for products not in it, or NULL: the first choice of the library, the plan's tiles */
   const char *choices;
   /* "local": ranks of one host share memory; "tcp": ranks on any hosts; between GPUs "nccl", which needs one GPU per
    * rank. NULL: tcp if the address is HOST:PORT, nccl if there are enough GPUs, else local */

@@ -109,7 +109,7 @@ static mscrt_status *prepare_matmul(mscrt_context *c, block *b, plan_call call, 
   if (has_plan_call_epilogue(call)) prepare_kernel(c, b, plan_call_epilogue(call), e);
   if (!b->at) return NULL;
   r->epilogue = e;
-  r->matmul = &c->plan->matmul[plan_call_index(call)];
+  r->matmul = &c->matmul[plan_call_index(call)];
   r->units = r->matmul->tiles;
   if (r->matmul->multiply == MSCRT_BY_LIBRARY) return c->library ? find_library_tiles(c, r) : NULL;
   r->pack = mscrt_plan_kernel(c->plan, r->matmul->pack);
@@ -372,7 +372,7 @@ static mscrt_status *allocate_room(uint64_t bytes, void **out) {
 static mscrt_status *make_workers(mscrt_context *c) {
   uint64_t tile = c->plan->space_bytes[PLAN_SPACE_TILE], panels = 0, room = 0;
   for (uint32_t i = 0; i < c->plan->num_matmuls; i++) {
-    const mscrt_matmul *m = &c->plan->matmul[i];
+    const mscrt_matmul *m = &c->matmul[i];
     uint64_t *most = m->shared_columns ? &c->panel_bytes : &panels;
     if (m->panel_bytes > *most) *most = m->panel_bytes;
     if (m->room_bytes > room) room = m->room_bytes;

@@ -287,6 +287,7 @@ const mscrt_device mscrt_device_cpu = {
     .name = "cpu",
     .holds_values = true,
     .has_onednn = true,
+    .measures_products = true,
     .has_tcp = true,
     .recovers = true,
     .compute = run_call_on_cpu,

@@ -31,7 +31,6 @@ typedef struct msc_target {
   /* products */
   bool widens_products;          /* products of f16 and bf16 get a result in f32: widen.c */
   bool cuts_products;            /* the library is called tile by tile, so that several threads compute a product */
-  bool measures_products;        /* --autotune measures which of the library's algorithms is fastest */
   uint64_t product_workspace;    /* bytes that the library wants for its best algorithms */
 
   /* kernels */

@@ -9,7 +9,6 @@ const msc_target msc_target_cuda = {
     .cluster = "h100",
     .makes_ptx = true,
     .steps_of_input = 2, /* the next step's are copied there while one runs */
-    .measures_products = true,
     .product_workspace = 32 << 20, /* for an H100 */
     .vector_bytes = 16,
     .joins_small_kernels = true,

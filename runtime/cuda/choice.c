@@ -1,16 +1,14 @@
 /* choice.c: measures the fastest algorithm for a product once per GPU, library and problem, and keeps it in a file with
  * a line for each: "GPU|library|problem|" and the algorithm's eight words.  A damaged line, or one of another library,
  * is ignored. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "runtime/choices.h"
 #include "runtime/cuda/product.h"
 
 #define ROUNDS 5
-#define LINE 640
+enum { LINE = MSCRT_CHOICE_KEY };
 
 static void write_choice_key(const mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, char key[LINE]) {
   snprintf(key, LINE,
@@ -22,29 +20,16 @@ static void write_choice_key(const mscrt_context *c, const mscrt_matmul *m, cons
            mscrt_product_alignment(p, 2), mscrt_cuda_of(c)->workspace_bytes);
 }
 
-static bool read_algorithm(const char *text, lt_algorithm *out) {
+static bool read_algorithm(const char *text, void *out) {
   int end = 0;
-  uint64_t *w = out->data;
+  lt_algorithm got;
+  uint64_t *w = got.data;
   int num =
       sscanf(text, "%" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 "%n",
              &w[0], &w[1], &w[2], &w[3], &w[4], &w[5], &w[6], &w[7], &end);
-  return num == 8 && text[end] == '\n';
-}
-
-/* Reads the algorithm from the last line with this key. */
-static bool find_choice(const char *path, const char *key, lt_algorithm *out) {
-  char line[2 * LINE];
-  size_t length = strlen(key);
-  bool found = false;
-  FILE *f = fopen(path, "re");
-  while (f && fgets(line, sizeof line, f)) {
-    lt_algorithm a;
-    if (strncmp(line, key, length) || !read_algorithm(line + length, &a)) continue;
-    *out = a;
-    found = true;
-  }
-  if (f) fclose(f);
-  return found;
+  if (num != 8 || text[end] != '\n') return false;
+  memcpy(out, &got, sizeof got);
+  return true;
 }
 
 static bool is_supported(mscrt_context *c, const mscrt_product *p, const lt_algorithm *a) {
@@ -58,12 +43,11 @@ bool mscrt_choice_load(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p
   char key[LINE];
   lt_algorithm kept;
   write_choice_key(c, m, p, key);
-  if (!find_choice(c->o.choices, key, &kept) || !is_supported(c, p, &kept)) return false;
+  if (!mscrt_choice_find(c->o.choices, key, read_algorithm, &kept) || !is_supported(c, p, &kept)) return false;
   p->algorithm = kept;
   return true;
 }
 
-/* Appends a line with one write, so that lines of ranks that measure at the same time do not mix. */
 static mscrt_status *append_choice(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p) {
   char line[2 * LINE];
   const uint64_t *w = p->algorithm.data;
@@ -71,13 +55,7 @@ static mscrt_status *append_choice(mscrt_context *c, const mscrt_matmul *m, cons
   size_t n = strlen(line);
   for (int i = 0; i < 8; i++)
     n += (size_t)snprintf(line + n, sizeof line - n, "%" PRIx64 "%s", w[i], i < 7 ? " " : "\n");
-  int fd = open(c->o.choices, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-  bool written = fd >= 0 && write(fd, line, n) == (ssize_t)n;
-  int error = errno;
-  if (fd >= 0) close(fd);
-  return written
-             ? NULL
-             : mscrt_fail(MSCRT_ENVIRONMENT, "cannot write measured choices to %s: %s", c->o.choices, strerror(error));
+  return mscrt_choice_append(c->o.choices, line);
 }
 
 /* Times several calls in a row, after one that loads the kernel. */

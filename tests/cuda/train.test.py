@@ -153,8 +153,6 @@ def check_autotune():
         assert not {"cuEventElapsedTime", "cublasLtMatmulAlgoGetHeuristic"} & {line.split()[1] for line in file}
     done = compile_tuned("cuda", gpu, *settings({"device_num": 2, **REPLICAS}))
     assert done.returncode == 1 and "a plan for 2 ranks is not supported yet here" in done.stderr, done
-    done = compile_tuned("cpu", {})
-    assert done.returncode == 0 and "nothing to measure" in done.stderr, done
 
 
 def check_stuck():

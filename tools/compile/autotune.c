@@ -1,5 +1,5 @@
-/* autotune.c: a plan for a GPU in; the fastest algorithms of its products, measured here, out: in the user's cache
- * folder, where every `msc run` finds them. */
+/* autotune.c: a plan in; the fastest algorithms of its products on this GPU, or their tiles on this CPU, measured here,
+ * out: in the user's cache folder, where every `msc run` finds them. */
 #include "tools/compile/autotune.h"
 
 #include <stdio.h>
@@ -46,10 +46,6 @@ static int measure_products(cli *c, const mscrt_plan *plan) {
 int autotune_plan(cli *c, const msc_compiled *made) {
   mscrt_plan *plan = NULL;
   mscrt_plan_options trust = {.struct_size = sizeof trust, .trust_native = true};
-  if (!msc_target_of(made->plan->module)->measures_products) {
-    fprintf(stderr, "--autotune: nothing to measure: a CPU's kernels are chosen by their sizes\n");
-    return CLI_OK;
-  }
   mscrt_status *s = mscrt_plan_open(made->bytes, made->num_bytes, &trust, &plan);
   int code = s ? report_runtime(c, s) : measure_products(c, plan);
   mscrt_plan_close(plan);

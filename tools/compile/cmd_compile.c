@@ -415,7 +415,7 @@ static const cli_option options[] = {
      "description of the devices and links: a100, h100, h200, cpu (default) or a file"},
     {"dim", CLI_PAIRS, "NAME=SIZE", "size of a dimension that the model leaves open: batch, or x.1"},
     {"autotune", CLI_FLAG, NULL,
-     "measure matrix products on this machine's GPU, for later runs; nothing of a CPU is measured"},
+     "measure matrix products on this machine's GPU or CPU, for later runs"},
     {"time-limit", CLI_NUMBER, "S", "seconds after which the search for strategies takes the best so far; 0: no limit"},
     {"dump-dir", CLI_TEXT, "DIR", "IR after every pass that changed it, and the generated LLVM IR"},
     {"depfile", CLI_TEXT, "FILE", "what the plan was made from, for build systems"},

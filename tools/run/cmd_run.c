@@ -185,8 +185,8 @@ static const cli_option options[] = {
      "time "
      "(times MSC_TIME_SCALE) and order is checked"},
     {"autotune", CLI_FLAG, NULL,
-     "measure the matrix products of a GPU that were not measured yet; the fastest ways are kept in the user's cache "
-     "folder, for every later run"},
+     "measure the matrix products that were not measured yet on this GPU or CPU; the fastest ways are kept in the "
+     "user's cache folder, for every later run"},
     {"overlap", CLI_CHOICE, "idle|always|never",
      "collectives in a thread of their own; default idle: when a core is free for it"},
     {"offload-path", CLI_TEXT, "DIR", "folder of what the plan offloads to disk; default: what the plan says"},

@@ -1,0 +1,210 @@
+/* tiles.c: the products of a plan for CPUs in; the tiles that were measured fastest on this machine out. The line of a
+ * product has "CPU|threads|problem|" as its key, and a tile's rows and columns; a damaged one, or one whose tile does
+ * not fit, is ignored. Sums have the same bits whatever the tiles, so ranks need not agree.
+ *
+ * Measured is one thread with all tiles of a matrix; a tile that leaves threads idle counts as so much slower. */
+#include <cpuid.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/abi/product.h"
+#include "runtime/choices.h"
+#include "runtime/wait.h"
+
+enum {
+  PASSES = 3,                    /* over all tiles; the fastest counts */
+  MOST_BYTES = 256 * 1024 * 1024, /* of the operands of a product that is measured */
+  MOST_ROOM = 16 * 1024 * 1024,  /* of what a worker packs */
+  LEAST = 200000,                /* operations of a tile */
+};
+#define MEASURING_NS 10000000000 /* other ranks wait */
+#define CLEARLY 0.97             /* of the time with the plan's tiles, which are kept else */
+
+typedef struct {
+  int64_t rows, columns;
+} tile_size;
+
+static int64_t at_least_one_part(int64_t n, int64_t part) { return (n + part - 1) / part; }
+
+static uint64_t packed_bytes(const mscrt_matmul *m, int64_t elems) {
+  return (uint64_t)(elems * msc_product_bytes((int64_t)mscrt_dtype_bytes(m->dtype)) + 63) / 64 * 64;
+}
+
+/* Sets tiles, and what workers need for them; the columns that workers share stay. */
+static void set_tiles(mscrt_matmul *m, tile_size t) {
+  int64_t units = msc_product_units(m->k, m->pairs);
+  bool packs_rows = msc_product_packs_rows((int64_t)mscrt_dtype_bytes(m->dtype), m->transpose_a, m->pairs);
+  m->tile_m = t.rows, m->tile_n = t.columns;
+  m->tiles_m = at_least_one_part(m->m, t.rows), m->tiles_n = at_least_one_part(m->n, t.columns);
+  m->tiles = m->batch * m->tiles_m * m->tiles_n;
+  if (!m->shared_columns && !m->b_lies)
+    m->panel_bytes = packed_bytes(m, msc_product_panel_elems(t.columns, units, m->width));
+  m->room_bytes = packs_rows ? packed_bytes(m, msc_product_room_elems(t.rows, units)) : 0;
+}
+
+/* Can the product have such tiles? */
+static bool tile_fits(const mscrt_matmul *m, tile_size t) {
+  if (t.rows < 1 || t.columns < 1 || t.rows > m->m || t.columns > m->n) return false;
+  if (t.columns % m->width && t.columns != m->n) return false;
+  int64_t shared = m->shared_columns;
+  if (shared && (t.columns > shared || (shared % t.columns && shared != m->n))) return false;
+  mscrt_matmul with = *m;
+  set_tiles(&with, t);
+  return (m->shared_columns || with.panel_bytes <= MOST_ROOM || with.panel_bytes <= m->panel_bytes) &&
+         (with.room_bytes <= MOST_ROOM || with.room_bytes <= m->room_bytes);
+}
+
+/* Are its tiles chosen by speed alone? Those that an epilogue follows are of a size that it can take. */
+static bool has_free_tiles(const mscrt_matmul *m) {
+  return m->multiply != MSCRT_BY_LIBRARY && !m->tile_bytes && m->m && m->n && m->k && m->batch;
+}
+
+static void write_product_key(const mscrt_context *c, const mscrt_matmul *m, char key[MSCRT_CHOICE_KEY]) {
+  uint32_t name[13] = {0};
+  for (uint32_t i = 0; i < 3; i++)
+    __get_cpuid(0x80000002 + i, &name[4 * i], &name[4 * i + 1], &name[4 * i + 2], &name[4 * i + 3]);
+  snprintf(key, MSCRT_CHOICE_KEY,
+           "%.48s|%d threads|%s %" PRId64 " x %" PRId64 " x %" PRId64 " x %" PRId64
+           " transposed %d %d in %" PRId64 " blocks, panels of %" PRId64 ", lies %d, pairs %d, shared %" PRId64 "|",
+           (const char *)name, c->threads, mscrt_dtype_name(m->dtype), m->batch, m->m, m->n, m->k, m->transpose_a,
+           m->transpose_b, m->blocks, m->width, m->b_lies, m->pairs, m->shared_columns);
+}
+
+typedef struct {
+  const mscrt_matmul *product;
+  tile_size tile;
+} kept_tile;
+
+static bool read_tile(const char *text, void *out) {
+  kept_tile *kept = out;
+  tile_size t;
+  int end = 0;
+  if (sscanf(text, "%" SCNd64 " x %" SCNd64 "%n", &t.rows, &t.columns, &end) != 2 || text[end] != '\n' ||
+      !tile_fits(kept->product, t))
+    return false;
+  kept->tile = t;
+  return true;
+}
+
+/* ---- measuring ---- */
+
+typedef struct {
+  const mscrt_record *kernels; /* pack and multiply */
+  char *a, *b, *c, *panels, *room;
+} trial;
+
+static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static void pack_columns_of(const trial *t, const mscrt_matmul *m, int64_t column, int64_t columns) {
+  size_t bytes = mscrt_dtype_bytes(m->dtype);
+  char *b = t->b + (size_t)(column * (m->transpose_b ? m->k : 1)) * bytes;
+  t->kernels->pack((void *[]){b, t->panels}, 0, at_least_one_part(columns, m->width),
+                   (int64_t[]){columns, m->k, m->transpose_b ? m->k : m->n}, NULL);
+}
+
+/* Computes a matrix tile by tile; shared columns are packed already. */
+static void run_all_tiles(const trial *t, const mscrt_matmul *m) {
+  size_t bytes = mscrt_dtype_bytes(m->dtype), sum_bytes = mscrt_dtype_bytes(mscrt_result_dtype(m));
+  int64_t units = msc_product_units(m->k, m->pairs);
+  for (int64_t column = 0; column < m->n; column += m->tile_n) {
+    int64_t columns = least_of(m->tile_n, m->n - column);
+    char *b = m->b_lies ? t->b + (size_t)column * bytes : t->panels;
+    if (m->shared_columns) b += (size_t)(column * units) * sum_bytes;
+    else if (!m->b_lies) pack_columns_of(t, m, column, columns);
+    for (int64_t row = 0; row < m->m; row += m->tile_m) {
+      char *a = t->a + (size_t)(row * (m->transpose_a ? 1 : m->k)) * bytes,
+           *c = t->c + (size_t)(row * m->n + column) * sum_bytes;
+      t->kernels->multiply((void *[]){a, b, c, t->room, NULL}, 0, least_of(m->tile_m, m->m - row),
+                           (int64_t[]){columns, m->k, m->transpose_a ? m->m : m->k, m->n, m->blocks, m->transpose_a,
+                                       m->relu, 0, m->b_lies ? m->n : 0},
+                           NULL);
+    }
+  }
+}
+
+/* Nanoseconds of a matrix, times what the threads wait for each other. Tiles that take much longer than `least` are
+ * tried once. */
+static double cost_of(const mscrt_context *c, const trial *t, const mscrt_matmul *m, double least) {
+  int64_t best = INT64_MAX, turns = at_least_one_part(m->tiles, c->threads);
+  for (int i = 0; i < PASSES && (!i || (double)best < 1.25 * least); i++) {
+    int64_t begin = mscrt_now_ns();
+    run_all_tiles(t, m);
+    best = least_of(best, mscrt_now_ns() - begin);
+  }
+  return (double)best * (double)(turns * c->threads) / (double)m->tiles;
+}
+
+static tile_size fastest_tile(const mscrt_context *c, const trial *t, const mscrt_matmul *m) {
+  const int64_t rows[] = {m->m, m->tile_m, 24, 48, 96, 192}, columns[] = {m->n, m->tile_n, 64, 128, 256, 512};
+  tile_size own = {m->tile_m, m->tile_n}, best = own;
+  run_all_tiles(t, m); /* finds cold caches */
+  double least = CLEARLY * cost_of(c, t, m, INFINITY);
+  for (int i = 0; i < 6; i++)
+    for (int j = 0; j < 6; j++) {
+      tile_size size = {rows[i], columns[j]};
+      mscrt_matmul with = *m;
+      if (!tile_fits(m, size) || 2 * size.rows * size.columns * m->k < LEAST) continue;
+      set_tiles(&with, size);
+      double now = cost_of(c, t, &with, least);
+      if (now < least) least = now, best = size;
+    }
+  return best;
+}
+
+static mscrt_status *allocate_filled(int64_t elems, size_t bytes, char **out) {
+  size_t all = ((size_t)elems * bytes + 4095) / 4096 * 4096;
+  *out = aligned_alloc(4096, all ? all : 4096);
+  if (!*out) return mscrt_fail(MSCRT_NO_MEMORY, "no memory to measure a product of %zu bytes", all);
+  memset(*out, 0x3f, all); /* numbers near 1 in all types */
+  return NULL;
+}
+
+static mscrt_status *measure_tile(mscrt_context *c, const mscrt_matmul *m, tile_size *out) {
+  mscrt_record kernels = {.pack = mscrt_plan_kernel(c->plan, m->pack),
+                          .multiply = mscrt_plan_kernel(c->plan, m->multiply)};
+  trial t = {.kernels = &kernels};
+  size_t bytes = mscrt_dtype_bytes(m->dtype);
+  int64_t panels = msc_product_panel_elems(m->n, msc_product_units(m->k, m->pairs), m->width);
+  mscrt_status *s = allocate_filled(m->m * m->k, bytes, &t.a);
+  if (!s) s = allocate_filled(m->k * m->n, bytes, &t.b);
+  if (!s) s = allocate_filled(m->m * m->n, mscrt_dtype_bytes(mscrt_result_dtype(m)), &t.c);
+  if (!s) s = allocate_filled(panels, 8, &t.panels);
+  if (!s) s = allocate_filled(msc_product_room_elems(m->m, m->k), 8, &t.room);
+  if (!s) {
+    if (m->shared_columns) pack_columns_of(&t, m, 0, m->n);
+    *out = fastest_tile(c, &t, m);
+  }
+  free(t.a), free(t.b), free(t.c), free(t.panels), free(t.room);
+  return s;
+}
+
+static bool is_small_enough(const mscrt_matmul *m) {
+  uint64_t most = MOST_BYTES / 8;
+  return (uint64_t)(m->m * m->k) <= most && (uint64_t)(m->k * m->n) <= most && (uint64_t)(m->m * m->n) <= most;
+}
+
+mscrt_status *mscrt_choose_tiles(mscrt_context *c) {
+  bool here = c->device->holds_values && !c->plan->target->calls_whole && c->o.choices;
+  int64_t end = mscrt_now_ns() + MEASURING_NS;
+  MSCRT_CHECK(mscrt_new_array(&c->matmul, c->plan->num_matmuls + 1));
+  for (uint32_t i = 0; i < c->plan->num_matmuls; i++) {
+    mscrt_matmul *m = &c->matmul[i];
+    char line[2 * MSCRT_CHOICE_KEY];
+    kept_tile kept = {.product = m};
+    *m = c->plan->matmul[i];
+    if (!here || !has_free_tiles(m)) continue;
+    write_product_key(c, m, line);
+    bool found = mscrt_choice_find(c->o.choices, line, read_tile, &kept);
+    if (!found && c->o.tune && !c->o.rank && is_small_enough(m) && mscrt_now_ns() < end) {
+      MSCRT_CHECK(measure_tile(c, m, &kept.tile));
+      size_t n = strlen(line);
+      snprintf(line + n, sizeof line - n, "%" PRId64 " x %" PRId64 "\n", kept.tile.rows, kept.tile.columns);
+      MSCRT_CHECK(mscrt_choice_append(c->o.choices, line));
+      found = true;
+    }
+    if (found) set_tiles(m, kept.tile);
+  }
+  return NULL;
+}
