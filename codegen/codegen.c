@@ -7,20 +7,22 @@
 
 #include "codegen/emit/emit.h"
 #include "ir/sanitized.h"
+#include "ir/table.h"
 #include "passes/7_lower/builtin.h"
 #include "passes/7_lower/nest/program.h"
 
-enum { BUCKETS = 1024 };
-
-typedef struct entry {
+typedef struct {
   msc_program program;
-  uint64_t hash;
   uint32_t number;
   const char *name;
   msc_builtin builtin;  /* then the program is only its numbers of buffers and dims */
   msc_object object;    /* the same when the code was made already */
-  struct entry *next, *next_made;
 } entry;
+
+typedef struct {
+  const char *name; /* interned */
+  uint64_t number;  /* of the kernel with this name; or how many names begin so, but for a number at the end */
+} named;
 
 /* How the code of a target is put together. */
 typedef struct {
@@ -39,8 +41,11 @@ struct msc_codegen {
   msc_arena *arena; /* the context's */
   msc_llvm llvm;
   msc_nester *nester;
-  entry *bucket[BUCKETS], *first, **end;
   uint32_t num;
+  entry **kernel;          /* by number */
+  msc_index programs;      /* kernels of loop nests, by their programs */
+  MSC_TABLE(named) names;  /* of all kernels */
+  MSC_TABLE(named) bases;  /* of those of loop nests */
   msc_bf16_way bf16;     /* the furthest that a kernel goes */
   const char **out_text; /* NULL: nobody wants it */
 };
@@ -50,7 +55,8 @@ static const code_kind x86, nvptx;
 msc_codegen *msc_codegen_begin(msc_context *ctx, const msc_code_target *target) {
   msc_codegen *cg = msc_new(msc_context_arena(ctx), msc_codegen);
   cg->kind = target->target && target->target->makes_ptx ? &nvptx : &x86;
-  cg->ctx = ctx, cg->target = *target, cg->arena = msc_context_arena(ctx), cg->end = &cg->first;
+  cg->ctx = ctx, cg->target = *target, cg->arena = msc_context_arena(ctx);
+  cg->programs.arena = cg->names.index.arena = cg->bases.index.arena = cg->arena;
   cg->nester = msc_nester_new(ctx, target->target);
   if (!msc_llvm_open(ctx, target, &cg->llvm)) return NULL;
   msc_nest_set_vector_bytes(cg->nester, cg->llvm.vector_bytes);
@@ -81,42 +87,40 @@ static const char *base_name(msc_codegen *cg, const msc_op *op, const char *suff
 }
 
 static const char *unique_name(msc_codegen *cg, const char *base) {
-  const char *separator = cg->kind->separator;
-  int taken = 0;
-  size_t n = strlen(base);
-  for (const entry *k = cg->first; k; k = k->next_made)
-    taken += !strncmp(k->name, base, n) && (!k->name[n] || !strncmp(k->name + n, separator, strlen(separator)));
-  return taken ? msc_arena_printf(cg->arena, "%s%s%d", base, separator, taken + 1) : base;
+  base = msc_intern(cg->ctx, base);
+  uint64_t taken = msc_table_at(&cg->bases, &base)->number++;
+  return taken ? msc_arena_printf(cg->arena, "%s%s%" PRIu64, base, cg->kind->separator, taken + 1) : base;
 }
 
 static entry *add_kernel_entry(msc_codegen *cg, const entry *fresh) {
   entry *k = msc_arena_copy(cg->arena, fresh, sizeof *fresh);
-  k->number = cg->num++;
-  *cg->end = k, cg->end = &k->next_made;
+  const char *name = msc_intern(cg->ctx, k->name);
+  msc_grow(cg->arena, cg->kernel, cg->num);
+  k->number = cg->num, cg->kernel[cg->num++] = k;
+  msc_table_at(&cg->names, &name)->number = k->number;
   return k;
 }
 
-/* The entry with this name among kernels that have no program, or NULL. */
+/* The kernel with this name, or NULL. */
 static entry *find_kernel_named(msc_codegen *cg, const char *name) {
-  entry *k = cg->first;
-  while (k && strcmp(k->name, name)) k = k->next_made;
-  return k;
+  name = msc_intern(cg->ctx, name);
+  const named *n = msc_table_find(&cg->names, &name);
+  return n ? cg->kernel[n->number] : NULL;
 }
 
 /* The entry for this program, found or newly made; NULL after a report. */
 static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *op, const char *suffix) {
   uint64_t hash = hash_program(p);
-  entry **at = &cg->bucket[hash % BUCKETS];
-  for (entry *k = *at; k; k = k->next)
-    if (k->hash == hash && same_program(&k->program, p)) return k;
+  MSC_INDEX_EACH(&cg->programs, hash, i)
+  if (same_program(&cg->kernel[i]->program, p)) return cg->kernel[i];
   const char *fault = msc_nest_find_fault(p, cg->arena);
   if (fault) {
     msc_op_error(op, MSC_E_INTERNAL, "%s: its kernel is wrong: %s\n%s", msc_kind_name(op->kind), fault,
                  msc_nest_text(p, cg->arena));
     return NULL;
   }
-  entry *k = *at = add_kernel_entry(
-      cg, &(entry){.program = *p, .hash = hash, .name = unique_name(cg, base_name(cg, op, suffix)), .next = *at});
+  entry *k = add_kernel_entry(cg, &(entry){.program = *p, .name = unique_name(cg, base_name(cg, op, suffix))});
+  msc_index_add(&cg->programs, hash, k->number);
   cg->kind->emit(cg, k);
   return k;
 }
@@ -278,7 +282,8 @@ static const msc_symbol *find_symbol(const msc_symbol *symbol, size_t num, const
 
 static bool list_kernels(msc_codegen *cg, const msc_symbol *symbol, size_t num, msc_machine_code *out) {
   msc_kernel *list = msc_new_array(cg->arena, msc_kernel, cg->num);
-  for (const entry *k = cg->first; k; k = k->next_made) {
+  for (uint32_t i = 0; i < cg->num; i++) {
+    const entry *k = cg->kernel[i];
     const msc_symbol none = {0}, *s = k->builtin || cg->kind->by_name ? &none : find_symbol(symbol, num, k->name);
     if (!s) return msc_error(cg->ctx, MSC_E_INTERNAL, NULL, "object: kernel %s is missing", k->name);
     list[k->number] = (msc_kernel){.name = k->name,
@@ -308,8 +313,8 @@ static bool link_kernels(msc_context *ctx, void *arg) {
   msc_object *object = msc_new_array(l->cg->arena, msc_object, l->num + l->cg->num);
   for (; num < l->num; num++)
     object[num] = (msc_object){LLVMGetBufferStart(l->object[num]), LLVMGetBufferSize(l->object[num])};
-  for (const entry *k = l->cg->first; k; k = k->next_made)
-    if (k->object.elf) object[num++] = k->object;
+  for (uint32_t i = 0; i < l->cg->num; i++)
+    if (l->cg->kernel[i]->object.elf) object[num++] = l->cg->kernel[i]->object;
   return msc_object_link(ctx, l->cg->arena, num, object, l->out, &symbols, &symbol) &&
          list_kernels(l->cg, symbol, symbols, l->out);
 }
