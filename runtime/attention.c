@@ -18,7 +18,7 @@ typedef struct {
   void *const *buffers;
   msc_attention a;
   msc_attention_cut cut;
-  float *panels_k, *panels_v, *panels_other, *scores, *turned, *sums, *totals;
+  float *panels_k, *panels_v, *panels_keys, *panels_rows, *scores, *turned, *sums, *totals;
 } item;
 
 /* Operands behind those that every kind has: what is `extra` is a mask, or factors of weights. */
@@ -45,11 +45,14 @@ static void pack_turned(const item *t, matrix m, int64_t rows, int64_t terms, fl
 /* Packs a matrix whose rows are terms of a product. */
 static void pack_straight(const item *t, matrix m, int64_t columns, int64_t terms, float *panels) {
   int64_t width = t->a.width;
-  for (int64_t c = 0; c < columns; c += width)
-    for (int64_t k = 0, num = mscrt_smaller(width, columns - c); k < terms; k++, panels += width) {
-      memcpy(panels, m.at + k * m.step + c, sizeof *panels * (size_t)num);
-      memset(panels + num, 0, sizeof *panels * (size_t)(width - num));
+  for (int64_t c = 0; c < columns; c += width) {
+    int64_t num = mscrt_smaller(width, columns - c), whole = num == width ? width / LANES * LANES : 0;
+    for (int64_t k = 0; k < terms; k++, panels += width) {
+      const float *from = m.at + k * m.step + c;
+      for (int64_t i = 0; i < whole; i += LANES) *(mscrt_lanes *)(panels + i) = *(const mscrt_lanes *)(from + i);
+      for (int64_t i = whole; i < width; i++) panels[i] = i < num ? from[i] : 0;
     }
+  }
 }
 
 /* c = a b, or with `more` c += a b; a's terms lie side by side unless it is turned.  lies: elements from term to term
@@ -123,15 +126,17 @@ static double logarithm(double x) {
   int64_t power = (bits >> 52) - 1023;
   bits = (bits & (one - 1)) | (int64_t)1023 << 52;
   memcpy(&x, &bits, sizeof x);
+  static const double parts[] = {1.0 / 25, 1.0 / 23, 1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13,
+                                 1.0 / 11, 1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3,  1};
   double r = (x - 1) / (x + 1), square = r * r, sum = 0;
-  for (int i = 25; i > 0; i -= 2) sum = sum * square + 1.0 / i;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) sum = sum * square + parts[i];
   return 2 * r * sum + (double)power * 0.693147180559945309;
 }
 
 /* Makes scores behind those of the block 0, up to so many. */
-static void clear_behind(const mscrt_scores *b, int64_t keys) {
-  for (int64_t i = 0; i < b->rows; i++)
-    memset(b->scores + i * KEYS + b->keys, 0, sizeof *b->scores * (size_t)(keys - b->keys));
+static void clear_behind(const mscrt_scores *b, float *scores, int64_t keys) {
+  for (int64_t i = 0; i < b->rows && b->keys < keys; i++)
+    memset(scores + i * KEYS + b->keys, 0, sizeof *scores * (size_t)(keys - b->keys));
 }
 
 /* Adds what rows of a head attend to among `keys` keys to the sums of these rows. */
@@ -148,7 +153,7 @@ static void add_keys(const item *t, int64_t batch, int64_t head, int64_t first, 
     mscrt_scores b = block_of(t, batch, head, first + row, rows, key, keys);
     multiply_turned(t, &b, b.scores, matrix_of(t, 0, batch, head, first + row), t->panels_k, t->a.e);
     mscrt_weigh_scores(&b, most + row, total + row, t->sums + row * f, key ? f : 0);
-    if (!p.lies) clear_behind(&b, keys);
+    if (!p.lies) clear_behind(&b, b.scores, keys);
     p.a = (matrix){b.scores, KEYS}, p.c = (matrix){t->sums + row * f, f}, p.rows = rows;
     p.terms = p.lies ? b.keys : keys;
     multiply(t, &p);
@@ -199,12 +204,13 @@ static void sum_along(const item *t, int64_t batch, int64_t head, float *out_sum
 static void add_turned(const item *t, const mscrt_scores *b, float *scores, matrix of, matrix c, int64_t columns) {
   product p = {.a = {scores, KEYS}, .c = c, .rows = b->keys, .columns = columns, .terms = b->rows, .turned = true,
                .more = true};
-  take_straight(t, &p, of, t->panels_other);
+  take_straight(t, &p, of, t->panels_rows);
   multiply(t, &p);
 }
 
-/* Adds what one block of scores adds to the gradients. */
-static void add_block(const item *t, const mscrt_scores *b, int64_t batch, int64_t head, const float *along) {
+/* Adds what one block of scores adds to the gradients; keys: its keys as terms of a product. */
+static void add_block(const item *t, const mscrt_scores *b, int64_t batch, int64_t head, const product *keys,
+                      const float *along) {
   int64_t group = head / (t->a.heads / t->a.groups);
   int result = t->r->graph->num_operands - 3;
   matrix q = matrix_of(t, Q, batch, head, b->row), dy = matrix_of(t, DY, batch, head, b->row),
@@ -219,8 +225,10 @@ static void add_block(const item *t, const mscrt_scores *b, int64_t batch, int64
                .rows = b->rows,
                .columns = t->a.e,
                .terms = b->keys,
+               .b = keys->b,
+               .lies = keys->lies,
                .more = b->key > 0};
-  take_straight(t, &p, matrix_of(t, K, batch, group, b->key), t->panels_other);
+  if (!p.lies) clear_behind(b, b->other, keys->terms), p.terms = keys->terms;
   multiply(t, &p);
 }
 
@@ -237,12 +245,14 @@ static void differentiate(const item *t, int64_t unit) {
     int64_t keys = mscrt_smaller(KEYS, t->a.keys - key);
     pack_turned(t, matrix_of(t, K, batch, group, key), keys, t->a.e, t->panels_k);
     pack_turned(t, matrix_of(t, V, batch, group, key), keys, t->a.f, t->panels_v);
+    product p = {.columns = t->a.e, .terms = keys};
+    take_straight(t, &p, matrix_of(t, K, batch, group, key), t->panels_keys);
     clear_rows(matrix_of(t, result + 1, batch, group, key), keys, t->a.e);
     clear_rows(matrix_of(t, result + 2, batch, group, key), keys, t->a.f);
     for (int64_t m = 0; m < members; m++)
       for (int64_t row = t->r->graph->causal ? key / ROWS * ROWS : 0; row < t->a.rows; row += ROWS) {
         mscrt_scores b = block_of(t, batch, head + m, row, mscrt_smaller(ROWS, t->a.rows - row), key, keys);
-        add_block(t, &b, batch, head + m, t->totals + m * t->a.rows + row);
+        add_block(t, &b, batch, head + m, &p, t->totals + m * t->a.rows + row);
       }
   }
 }
@@ -251,8 +261,9 @@ void mscrt_run_attention(const mscrt_record *r, void *const *buffers, int64_t un
   item t = {.r = r, .buffers = buffers, .a = mscrt_attention_of(r->graph), .panels_k = room};
   t.cut = msc_attention_cut_of(&t.a);
   t.panels_v = t.panels_k + t.cut.panels_k;
-  t.panels_other = t.panels_v + t.cut.panels_v;
-  t.scores = t.panels_other + t.cut.panels_other;
+  t.panels_keys = t.panels_v + t.cut.panels_v;
+  t.panels_rows = t.panels_keys + t.cut.panels_keys;
+  t.scores = t.panels_rows + t.cut.panels_rows;
   t.turned = t.scores + t.cut.scores;
   t.sums = t.turned + t.cut.turned;
   t.totals = t.sums + t.cut.sums;

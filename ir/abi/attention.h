@@ -22,7 +22,8 @@ typedef struct {
 /* A work item makes `rows` rows of y of a head; of the gradient, dk and dv of a group and dq of its heads. */
 typedef struct {
   int64_t rows, parts, units;
-  int64_t panels_k, panels_v, panels_other, scores, turned, sums, totals; /* elements of the worker's memory */
+  /* elements of the worker's memory */
+  int64_t panels_k, panels_v, panels_keys, panels_rows, scores, turned, sums, totals;
 } msc_attention_cut;
 
 enum {
@@ -49,7 +50,8 @@ static inline msc_attention_cut msc_attention_cut_of(const msc_attention *a) {
   if (a->gradient) {
     int64_t most = a->e > a->f ? a->e : a->f;
     u.panels_v = msc_attention_aligned(msc_product_panel_elems(KEYS, a->f, a->width));
-    u.panels_other = msc_attention_aligned(msc_product_panel_elems(most, KEYS, a->width));
+    u.panels_keys = msc_attention_aligned(msc_product_panel_elems(a->e, KEYS, a->width));
+    u.panels_rows = msc_attention_aligned(msc_product_panel_elems(most, ROWS, a->width));
     u.scores *= 2;
     u.turned = msc_attention_aligned(msc_product_room_elems(KEYS, ROWS));
     u.totals = msc_attention_aligned(a->heads / a->groups * a->rows);
@@ -63,7 +65,8 @@ static inline msc_attention_cut msc_attention_cut_of(const msc_attention *a) {
 
 /* Bytes of a worker's memory. */
 static inline int64_t msc_attention_bytes(const msc_attention_cut *u) {
-  return 4 * (u->panels_k + u->panels_v + u->panels_other + u->scores + u->turned + u->sums + u->totals);
+  return 4 * (u->panels_k + u->panels_v + u->panels_keys + u->panels_rows + u->scores + u->turned + u->sums +
+              u->totals);
 }
 
 /* Are all sizes small enough for the functions above? */

@@ -34,7 +34,7 @@ static bool is_mask_cut_as_query(const msc_type *mask, const msc_layout *l, cons
 /* True if the target may have a kernel for the op. A GPU's library has f16 and bf16; it would compute f32 with less
  * precision than f32 products have. A CPU's blocks of scores are f32, and pay where there are many of them. */
 static bool may_have_kernel(const msc_pass_ctx *pass, const msc_op *op) {
-  enum { FEW = 64 };
+  enum { FEW = 128 };
   const msc_target *target = msc_target_of(op->block->func->module);
   const msc_type *q = op->in[0].value->type, *k = op->in[1].value->type;
   if (msc_has_kernel(target, OP_flash_attention, MSC_BY_LIBRARY)) return msc_dtype_bytes(q->dtype) == 2;

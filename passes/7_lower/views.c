@@ -1,37 +1,39 @@
-/* views: transposes, slices and concats around attention by a GPU's library, which reads and writes values with any
+/* views: transposes, slices and concats around attention that is one call, which reads and writes values with any
  * strides -> views, marked `view = true`, which copy nothing.
  *
  *   in front   t = transpose(x) that only attention reads: it reads x in place; of a slice, the sliced value
  *   behind     t = transpose(y) where attention computes y and nothing but attention reads y too: y is written in t's
  *              order, and if t goes into a concat, into that
- *   rows       a slice of x's first dimension that products read lies in x; results of products lie in their concat
+ *   rows       on a GPU: a slice of x's first dimension that products read lies in x; results of products lie in their
+ *              concat
  *
- * The last dimension stays the last: the library wants whole vectors along it. */
+ * The last dimension stays the last: whole vectors are read along it. */
 #include "passes/7_lower/gpu_library.h"
+#include "passes/7_lower/target.h"
 
 static bool keeps_vectors(const msc_op *t) {
   int64_t perm[MSC_MAX_RANK];
   return t->kind == OP_transpose && msc_op_ints(t, "perm", perm, MSC_MAX_RANK) == 4 && perm[3] == 3;
 }
 
-static bool is_attention_by_library(const msc_op *op) {
+static bool is_attention_call(const msc_op *op) {
   return op && msc_is_graph(op) && msc_form_of(op) == MSC_FORM_ATTENTION;
 }
 
 static bool feeds_attention(const msc_op *t) {
   const msc_op *maker = t->in[0].value->def;
-  if (maker && (is_attention_by_library(maker) || msc_is_constant_op(maker))) return false;
+  if (maker && (is_attention_call(maker) || msc_is_constant_op(maker))) return false;
   for (const msc_use *u = t->out[0].uses; u; u = u->next)
-    if (!is_attention_by_library(u->user)) return false;
+    if (!is_attention_call(u->user)) return false;
   return msc_has_uses(&t->out[0]);
 }
 
 /* True if attention computes the operand of t, and its users are equal transposes and attention. */
 static bool follows_attention(const msc_op *t) {
   const msc_value *y = t->in[0].value;
-  if (!is_attention_by_library(y->def)) return false;
+  if (!is_attention_call(y->def)) return false;
   for (const msc_use *u = y->uses; u; u = u->next)
-    if (!is_attention_by_library(u->user) &&
+    if (!is_attention_call(u->user) &&
         !(u->user->kind == OP_transpose && msc_attr_equal(msc_op_attr(u->user, "perm"), msc_op_attr(t, "perm"))))
       return false;
   return true;
@@ -82,7 +84,7 @@ static bool is_concat_view(const msc_op *c) {
   for (size_t i = 0; i < c->num_in; i++) {
     const msc_op *turn = c->in[i].value->def;
     if (!is_marked_transpose(turn) || !msc_has_one_use(&turn->out[0]) ||
-        !is_attention_by_library(turn->in[0].value->def))
+        !is_attention_call(turn->in[0].value->def))
       return false;
   }
   return true;
@@ -130,9 +132,10 @@ static bool is_transpose_view(const msc_op *op) {
 
 bool pass_views(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
+  bool on_host = msc_target_of(m)->is_host; /* whose products are tiles with an epilogue */
   for (msc_func *f = m->first; f; f = f->next)
     num += mark_views(f, is_transpose_view) + mark_views(f, is_slice_view) + mark_views(f, is_concat_view) +
-           mark_views(f, is_rows_slice_view) + mark_views(f, is_rows_concat_view);
+           (on_host ? 0 : mark_views(f, is_rows_slice_view) + mark_views(f, is_rows_concat_view));
   if (!num) return msc_not_asked_for(pass);
   msc_stat(pass, "ops that move nothing", num);
   return true;
