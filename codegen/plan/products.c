@@ -42,9 +42,9 @@ static uint64_t shared_columns_of(const msc_plan_matmul *m) {
 }
 
 /* Chooses the tiles of generated code: packed columns of b take half of the level-2 cache, or more where all workers
- * share them, for each reads a again; rows of a take a quarter of it. Tiles are halved while there are too few for the
- * threads of a small machine and what remains is worth a call. Rows of a transposed a are packed for each tile, so
- * workers share only its columns. */
+ * share them, for each reads a again; rows of a take a quarter of it, and eight groups where there are many. Tiles are
+ * halved while there are too few for the threads of a small machine and what remains is worth a call. Rows of a
+ * transposed a are packed for each tile, so workers share only its columns. */
 static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000, SHARED_COLUMNS = 256, MANY = 1536 };
   uint64_t bytes = packed_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
@@ -52,7 +52,7 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   uint64_t columns = (packs_rows ? SHARED : PANELS) / bytes / width * width;
   uint64_t rows = packs_rows ? (m->m < MANY ? 48 : 96) : ROWS / bytes / height * height;
   if (columns < width) columns = width;
-  if (!packs_rows && rows < 8 * height) rows = 8 * height;
+  if (!packs_rows && (rows < 8 * height || m->m > 16 * height)) rows = 8 * height;
   if (m->batch == 1 && m->m > rows && columns < SHARED_COLUMNS) columns = SHARED_COLUMNS;
   uint64_t parts = (m->n + columns - 1) / columns, row_parts = (m->m + rows - 1) / rows;
   /* two threads share seven parts badly */
@@ -64,7 +64,7 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
     bool narrow = m->tile_n >= 4 * width || m->tile_m <= 2 * height;
     if (narrow && m->tile_n <= width) break;
     if (narrow) m->tile_n = share_rounded_up(m->tile_n, 2, width);
-    else m->tile_m = share_rounded_up(m->tile_m, 2, 2);
+    else m->tile_m = share_rounded_up(m->tile_m, 2, m->tile_m > 2 * height ? height : 2);
   }
 }
 
