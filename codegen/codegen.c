@@ -21,7 +21,7 @@ typedef struct {
 
 typedef struct {
   const char *name; /* interned */
-  uint64_t number;  /* of the kernel with this name; or how many names begin so, but for a number at the end */
+  uint64_t number;  /* of its kernel; or how many kernels were given this name, but for a number at the end */
 } named;
 
 /* How the code of a target is put together. */
@@ -44,8 +44,8 @@ struct msc_codegen {
   uint32_t num;
   entry **kernel;          /* by number */
   msc_index programs;      /* kernels of loop nests, by their programs */
-  MSC_TABLE(named) names;  /* of all kernels */
-  MSC_TABLE(named) bases;  /* of those of loop nests */
+  MSC_TABLE(named) whole;  /* kernels of the runtime and of products, by names that say all that they depend on */
+  MSC_TABLE(named) bases;  /* names of all kernels */
   msc_bf16_way bf16;     /* the furthest that a kernel goes */
   const char **out_text; /* NULL: nobody wants it */
 };
@@ -56,7 +56,7 @@ msc_codegen *msc_codegen_begin(msc_context *ctx, const msc_code_target *target) 
   msc_codegen *cg = msc_new(msc_context_arena(ctx), msc_codegen);
   cg->kind = target->target && target->target->makes_ptx ? &nvptx : &x86;
   cg->ctx = ctx, cg->target = *target, cg->arena = msc_context_arena(ctx);
-  cg->programs.arena = cg->names.index.arena = cg->bases.index.arena = cg->arena;
+  cg->programs.arena = cg->whole.index.arena = cg->bases.index.arena = cg->arena;
   cg->nester = msc_nester_new(ctx, target->target);
   if (!msc_llvm_open(ctx, target, &cg->llvm)) return NULL;
   msc_nest_set_vector_bytes(cg->nester, cg->llvm.vector_bytes);
@@ -92,19 +92,26 @@ static const char *unique_name(msc_codegen *cg, const char *base) {
   return taken ? msc_arena_printf(cg->arena, "%s%s%" PRIu64, base, cg->kind->separator, taken + 1) : base;
 }
 
+/* Adds a kernel; when another has its name, it gets a number behind it. */
 static entry *add_kernel_entry(msc_codegen *cg, const entry *fresh) {
   entry *k = msc_arena_copy(cg->arena, fresh, sizeof *fresh);
-  const char *name = msc_intern(cg->ctx, k->name);
+  k->name = unique_name(cg, k->name);
   msc_grow(cg->arena, cg->kernel, cg->num);
   k->number = cg->num, cg->kernel[cg->num++] = k;
-  msc_table_at(&cg->names, &name)->number = k->number;
   return k;
 }
 
-/* The kernel with this name, or NULL. */
+/* Adds a kernel that find_kernel_named is to find by its name. */
+static entry *add_named_kernel(msc_codegen *cg, const entry *fresh) {
+  const char *name = msc_intern(cg->ctx, fresh->name);
+  entry *k = add_kernel_entry(cg, fresh);
+  msc_table_at(&cg->whole, &name)->number = k->number;
+  return k;
+}
+
 static entry *find_kernel_named(msc_codegen *cg, const char *name) {
   name = msc_intern(cg->ctx, name);
-  const named *n = msc_table_find(&cg->names, &name);
+  const named *n = msc_table_find(&cg->whole, &name);
   return n ? cg->kernel[n->number] : NULL;
 }
 
@@ -119,7 +126,7 @@ static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *
                  msc_nest_text(p, cg->arena));
     return NULL;
   }
-  entry *k = add_kernel_entry(cg, &(entry){.program = *p, .name = unique_name(cg, base_name(cg, op, suffix))});
+  entry *k = add_kernel_entry(cg, &(entry){.program = *p, .name = base_name(cg, op, suffix)});
   msc_index_add(&cg->programs, hash, k->number);
   cg->kind->emit(cg, k);
   return k;
@@ -157,7 +164,7 @@ static entry *find_or_make_builtin(msc_codegen *cg, const msc_builtin_launch *b,
                .name = name};
   if (k) return k;
   if (!cg->kind->emit_builtin) fresh.builtin = b->number;
-  k = add_kernel_entry(cg, &fresh);
+  k = add_named_kernel(cg, &fresh);
   if (cg->kind->emit_builtin) cg->kind->emit_builtin(cg, k, b);
   return k;
 }
@@ -241,7 +248,7 @@ static uint32_t product_kernel(msc_codegen *cg, msc_product_part part, msc_dtype
   entry fresh = {.program.head = {.num_buffers = (uint8_t)num_buffers, .num_dims = (uint8_t)num_dims}, .name = name};
   if (cg->target.vector_bytes) msc_product_emit(&cg->llvm, name, part, dtype);
   else fresh.object = msc_product_object(cg->llvm.cpu.level, part, dtype);
-  return add_kernel_entry(cg, &fresh)->number;
+  return add_named_kernel(cg, &fresh)->number;
 }
 
 bool msc_codegen_product(msc_codegen *cg, msc_dtype dtype, bool transpose_b, int64_t block, msc_product_kernels *out) {
