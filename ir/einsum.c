@@ -284,16 +284,6 @@ static bool is_in_order(const term *t, const term *a, const term *b, const term 
          !memcmp(t->letter + a->num + b->num, c->letter, (size_t)c->num);
 }
 
-static msc_value *multiply_labelled(msc_builder *b, bool batched, msc_value *x, bool transpose_x, msc_value *y,
-                                    bool transpose_y) {
-  msc_context *ctx = formula_ctx(b);
-  msc_attr attrs[2];
-  size_t num = 0;
-  if (transpose_x) attrs[num++] = msc_named(ctx, "transpose_a", msc_bool(true));
-  if (transpose_y) attrs[num++] = msc_named(ctx, "transpose_b", msc_bool(true));
-  return with_attrs(b, batched ? OP_batch_matmul : OP_matmul, 2, (msc_value *[]){x, y}, num, attrs);
-}
-
 /* Multiplies x and y; `later`: letters that are still needed. */
 static bool join_labelled(msc_builder *b, labelled *x, labelled *y, const bool *later) {
   term both = {0}, summed = {0}, mine = {0}, theirs = {0}, all;
@@ -322,7 +312,7 @@ static bool join_labelled(msc_builder *b, labelled *x, labelled *y, const bool *
   msc_value *q = turned_y ? grouped(b, y, &both, &theirs, &summed) : grouped(b, y, &both, &summed, &theirs);
   if (!p || !q) return false;
   /* [both, mine, 1] and [both, 1, theirs] */
-  msc_value *v = summed.num ? multiply_labelled(b, both.num > 0, p, turned_x, q, turned_y) : times(b, p, q);
+  msc_value *v = summed.num ? matrix_product(b, p, turned_x, q, turned_y) : times(b, p, q);
   *x = (labelled){v ? reshape(b, v, all.num, dim) : NULL, all};
   return x->v != NULL;
 }

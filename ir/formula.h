@@ -4,6 +4,8 @@
 #ifndef MSC_IR_FORMULA_H
 #define MSC_IR_FORMULA_H
 
+#include <math.h>
+
 #include "ir/scalar.h"
 
 static inline msc_context *formula_ctx(const msc_builder *b) { return b->func->module->ctx; }
@@ -97,16 +99,75 @@ static inline msc_value *take_along(msc_builder *b, msc_value *x, msc_value *ind
   return with_axis(b, OP_take_along, x, indices, axis);
 }
 
+/* Elements start, start + stride .. below limit of each dimension; stride: NULL is 1 everywhere. */
+static inline msc_value *slice_of(msc_builder *b, msc_value *x, const int64_t *start, const int64_t *limit,
+                               const int64_t *stride) {
+  bool whole = true;
+  if (!x) return NULL;
+  msc_context *ctx = formula_ctx(b);
+  size_t rank = (size_t)x->type->rank;
+  for (size_t d = 0; d < rank; d++)
+    whole &= start[d] == 0 && limit[d] == x->type->dim[d] && (!stride || stride[d] == 1);
+  if (whole) return x;
+  msc_attr attrs[3] = {msc_named(ctx, "start", msc_ints(ctx, rank, start)),
+                       msc_named(ctx, "limit", msc_ints(ctx, rank, limit))};
+  if (stride) attrs[2] = msc_named(ctx, "stride", msc_ints(ctx, rank, stride));
+  return with_attrs(b, OP_slice, 1, &x, stride ? 3 : 2, attrs);
+}
+
 /* Elements [from, to) of one dimension. */
 static inline msc_value *part_of(msc_builder *b, msc_value *x, int dim, int64_t from, int64_t to) {
   int64_t start[MSC_MAX_RANK] = {0}, limit[MSC_MAX_RANK];
   if (!x) return NULL;
   for (int d = 0; d < x->type->rank; d++) limit[d] = x->type->dim[d];
   start[dim] = from, limit[dim] = to;
-  size_t rank = (size_t)x->type->rank;
-  msc_attr attrs[] = {msc_named(formula_ctx(b), "start", msc_ints(formula_ctx(b), rank, start)),
-                      msc_named(formula_ctx(b), "limit", msc_ints(formula_ctx(b), rank, limit))};
-  return with_attrs(b, OP_slice, 1, &x, 2, attrs);
+  return slice_of(b, x, start, limit, NULL);
+}
+
+/* Puts `value` low[d] times before and high[d] times behind the elements of each dimension, and stride[d] - 1 times
+ * between two; stride: NULL is 1 everywhere. */
+static inline msc_value *pad_with(msc_builder *b, msc_value *x, const int64_t *low, const int64_t *high,
+                             const int64_t *stride, double value) {
+  bool whole = true;
+  if (!x) return NULL;
+  msc_context *ctx = formula_ctx(b);
+  size_t rank = (size_t)x->type->rank, num = 2;
+  for (size_t d = 0; d < rank; d++) whole &= !low[d] && !high[d] && (!stride || stride[d] == 1);
+  if (whole) return x;
+  msc_attr attrs[4] = {msc_named(ctx, "low", msc_ints(ctx, rank, low)),
+                       msc_named(ctx, "high", msc_ints(ctx, rank, high))};
+  if (stride) attrs[num++] = msc_named(ctx, "stride", msc_ints(ctx, rank, stride));
+  if (value != 0 || signbit(value)) attrs[num++] = msc_named(ctx, "value", msc_float(value));
+  return with_attrs(b, OP_pad, 1, &x, num, attrs);
+}
+
+/* x y, of matrices or of equally many of them. */
+static inline msc_value *matrix_product(msc_builder *b, msc_value *x, bool transpose_x, msc_value *y,
+                                        bool transpose_y) {
+  msc_attr attrs[2];
+  size_t num = 0;
+  if (!x || !y) return NULL;
+  if (transpose_x) attrs[num++] = msc_named(formula_ctx(b), "transpose_a", msc_bool(true));
+  if (transpose_y) attrs[num++] = msc_named(formula_ctx(b), "transpose_b", msc_bool(true));
+  msc_op_kind kind = x->type->rank > 2 || y->type->rank > 2 ? OP_batch_matmul : OP_matmul;
+  return with_attrs(b, kind, 2, (msc_value *[]){x, y}, num, attrs);
+}
+
+/* Zeros of `rows` rows along `axis`, to whose rows `indices` the updates are added. */
+static inline msc_value *sum_by_row(msc_builder *b, msc_value *indices, msc_value *updates, int64_t rows,
+                                    int64_t axis) {
+  msc_context *ctx = formula_ctx(b);
+  msc_attr attrs[] = {msc_named(ctx, "rows", msc_int(rows)), msc_named(ctx, "axis", msc_int(axis))};
+  return indices && updates ? with_attrs(b, OP_scatter_add, 2, (msc_value *[]){indices, updates}, axis ? 2 : 1, attrs)
+                            : NULL;
+}
+
+/* x with the updates in place of its rows `indices` along `axis`. */
+static inline msc_value *replace_rows(msc_builder *b, msc_value *x, msc_value *indices, msc_value *updates,
+                                      int64_t axis) {
+  msc_attr attr = msc_named(formula_ctx(b), "axis", msc_int(axis));
+  msc_value *in[] = {x, indices, updates};
+  return x && indices && updates ? with_attrs(b, OP_scatter_update, 3, in, axis != 0, &attr) : NULL;
 }
 
 /* Concatenates along one dimension. */
@@ -128,8 +189,14 @@ static inline msc_value *combined(msc_builder *b, msc_reduction r, msc_value *x,
   return binary(b, msc_combining_kind(r), x, y);
 }
 
+/* Reduces dimensions; `keep`: they stay with size 1. */
+static inline msc_value *reduce_by(msc_builder *b, msc_reduction r, msc_value *x, int num, const int64_t *dims,
+                                   bool keep) {
+  return x ? reduce(b, msc_reducing_kind(r), x, num, dims, keep) : NULL;
+}
+
 static inline msc_value *sum_over(msc_builder *b, msc_value *x, int num, const int64_t *dims, bool keep) {
-  return reduce(b, OP_reduce_sum, x, num, dims, keep);
+  return reduce_by(b, MSC_SUM, x, num, dims, keep);
 }
 
 static inline msc_value *mean_over(msc_builder *b, msc_value *x, int num, const int64_t *dims, bool keep) {
@@ -137,26 +204,33 @@ static inline msc_value *mean_over(msc_builder *b, msc_value *x, int num, const 
 }
 
 /* Reduces over one dimension, which stays with size 1. */
-static inline msc_value *along(msc_builder *b, msc_op_kind kind, msc_value *x, int64_t dim) {
-  return reduce(b, kind, x, 1, &dim, true);
+static inline msc_value *along(msc_builder *b, msc_reduction r, msc_value *x, int64_t dim) {
+  return reduce_by(b, r, x, 1, &dim, true);
 }
 
-/* Reduces over all dimensions. */
-static inline msc_value *total(msc_builder *b, msc_op_kind kind, msc_value *x) {
-  const int64_t all[MSC_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
-  return x ? reduce(b, kind, x, x->type->rank, all, false) : NULL;
+static const int64_t msc_all_dims[MSC_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+
+/* The sum of all elements. */
+static inline msc_value *total(msc_builder *b, msc_value *x) {
+  return x ? sum_over(b, x, x->type->rank, msc_all_dims, false) : NULL;
 }
 
 /* The loss of `reduction`: mean, sum or none. */
 static inline msc_value *reduced(msc_builder *b, const char *reduction, msc_value *x) {
-  if (reduction[0] == 'n') return x;
-  return total(b, reduction[0] == 'm' ? OP_reduce_mean : OP_reduce_sum, x);
+  if (!x || reduction[0] == 'n') return x;
+  return reduction[0] == 'm' ? mean_over(b, x, x->type->rank, msc_all_dims, false) : total(b, x);
 }
 
-/* 0, 1, 2 .. along the one dimension of n elements. */
+/* 0, 1, 2 .. along one dimension, the same along the others. */
+static inline msc_value *iota(msc_builder *b, msc_dtype dtype, int rank, const int64_t *dim, int along_dim) {
+  msc_context *ctx = formula_ctx(b);
+  msc_attr attrs[] = {msc_named(ctx, "type", msc_type_attr(msc_type_of(ctx, dtype, rank, dim, NULL))),
+                      msc_named(ctx, "dim", msc_int(along_dim))};
+  return with_attrs(b, OP_iota, 0, NULL, along_dim ? 2 : 1, attrs);
+}
+
 static inline msc_value *count_up(msc_builder *b, msc_dtype dtype, int64_t n) {
-  msc_attr attr = msc_named(formula_ctx(b), "type", msc_type_attr(msc_type_of(formula_ctx(b), dtype, 1, &n, NULL)));
-  return with_attrs(b, OP_iota, 0, NULL, 1, &attr);
+  return iota(b, dtype, 1, &n, 0);
 }
 
 /* log(1 + exp(x)) = m + log(exp(-m) + exp(x - m)), m = max(x, 0): nothing overflows, and m itself has no part in the

@@ -70,11 +70,6 @@ bool expand_rotary(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
 
 /* ---- attention ---- */
 
-static msc_value *attention_product(msc_builder *b, msc_value *x, msc_value *y, bool transpose) {
-  msc_attr attr = msc_named(formula_ctx(b), "transpose_b", msc_bool(true));
-  return with_attrs(b, OP_batch_matmul, 2, (msc_value *[]){x, y}, transpose, &attr);
-}
-
 /* -infinity where a position may not be seen. */
 static msc_value *hidden(msc_builder *b, msc_value *seen, msc_value *scores) {
   return scores ? choose(b, seen, scores, number(b, scores, -INFINITY)) : NULL;
@@ -98,7 +93,7 @@ static msc_value *attention_weights(msc_builder *b, const msc_op *op, msc_value 
   int64_t groups = v[1], members = q[1] / groups, t = v[2];
   double scale = msc_op_float(op, "scale");
   msc_value *scores =
-      attention_product(b, reshape(b, in[0], 4, (int64_t[]){q[0], groups, members * q[2], q[3]}), in[1], true);
+      matrix_product(b, reshape(b, in[0], 4, (int64_t[]){q[0], groups, members * q[2], q[3]}), false, in[1], true);
   scores = cast(b, scores, wide(in[0]->type->dtype));
   if (scale == 0 && q[3]) scale = 1 / sqrt((double)q[3]);
   scores = reshape(b, scores, 4, (int64_t[]){q[0], q[1], q[2], t});
@@ -112,7 +107,7 @@ static msc_value *attention_weights(msc_builder *b, const msc_op *op, msc_value 
 static msc_value *weigh_values(msc_builder *b, msc_value *weights, msc_value *const *in) {
   const int64_t *q = in[0]->type->dim, *v = in[2]->type->dim;
   weights = reshape(b, cast(b, weights, in[0]->type->dtype), 4, (int64_t[]){q[0], v[1], q[1] / v[1] * q[2], v[2]});
-  return reshape(b, attention_product(b, weights, in[2], false), 4, (int64_t[]){q[0], q[1], q[2], v[3]});
+  return reshape(b, matrix_product(b, weights, false, in[2], false), 4, (int64_t[]){q[0], q[1], q[2], v[3]});
 }
 
 bool expand_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {

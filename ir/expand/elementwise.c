@@ -86,7 +86,7 @@ bool expand_is_finite(msc_builder *b, const msc_op *op, msc_value *const *in, ms
 bool expand_reduce_logical(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int64_t dims[MSC_MAX_RANK];
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
-  return give_result(reduce(b, op->kind == OP_reduce_any ? OP_reduce_max : OP_reduce_min, in[0], num, dims,
+  return give_result(reduce_by(b, op->kind == OP_reduce_any ? MSC_MAX : MSC_MIN, in[0], num, dims,
                             msc_op_bool(op, "keep_dims")),
                      out_result);
 }

@@ -97,10 +97,10 @@ bool msc_must_expand(const msc_op *op, const msc_layout *const *in_layout) {
 
 /* x minus its maximum along dimension c: the argument of exp. */
 static msc_value *shifted(msc_builder *b, msc_value *x, int64_t c) {
-  return minus(b, x, along(b, OP_reduce_max, x, c));
+  return minus(b, x, along(b, MSC_MAX, x, c));
 }
 
-static msc_value *sum_along(msc_builder *b, msc_value *x, int64_t c) { return along(b, OP_reduce_sum, x, c); }
+static msc_value *sum_along(msc_builder *b, msc_value *x, int64_t c) { return along(b, MSC_SUM, x, c); }
 
 bool expand_softmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_dtype dtype = in[0]->type->dtype;
@@ -128,7 +128,7 @@ static msc_value *where_kept(msc_builder *b, msc_value *keep, msc_value *x) {
 /* Reduces the losses of rows as the op's reduction says. */
 static msc_value *reduced_rows(msc_builder *b, const msc_op *op, msc_value *keep, msc_value *rows) {
   if (!msc_counts_kept_rows(op) || !rows) return reduced(b, msc_op_str(op, "reduction"), rows);
-  msc_value *num = total(b, OP_reduce_sum, cast(b, keep, MSC_I32)), *sum = total(b, OP_reduce_sum, rows);
+  msc_value *num = total(b, cast(b, keep, MSC_I32)), *sum = total(b, rows);
   return over(b, sum, cast(b, num, rows->type->dtype));
 }
 
@@ -253,14 +253,14 @@ bool expand_argmax(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   const msc_type *x = in[0]->type;
   int axis = axis_of(op, "axis", x->rank);
   int64_t dim[MSC_MAX_RANK] = {x->dim[axis], 1, 1, 1, 1, 1, 1, 1}, gone = axis;
-  msc_value *most = along(b, op->kind == OP_argmax ? OP_reduce_max : OP_reduce_min, in[0], axis);
+  msc_value *most = along(b, op->kind == OP_argmax ? MSC_MAX : MSC_MIN, in[0], axis);
   msc_value *hit = most ? compare(b, "eq", in[0], most) : NULL,
             *place = count_up(b, op->out[0].type->dtype, x->dim[axis]);
   if (!hit || !place) return false;
   if (msc_is_float(x->dtype)) hit = msc_compute(b, "max(a, b)", hit, compare(b, "ne", in[0], in[0]));
   place = reshape(b, place, x->rank - axis, dim);
   msc_value *found = hit && place ? choose(b, hit, place, number(b, place, (double)x->dim[axis])) : NULL;
-  out_result[0] = found ? reduce(b, OP_reduce_min, found, 1, &gone, msc_op_bool(op, "keep_dims")) : NULL;
+  out_result[0] = reduce_by(b, MSC_MIN, found, 1, &gone, msc_op_bool(op, "keep_dims"));
   return out_result[0] != NULL;
 }
 

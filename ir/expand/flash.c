@@ -17,11 +17,6 @@ static sizes sizes_of(const msc_op *op, msc_value *const *in) {
   return (sizes){q[0], q[1], k[1], k[1] ? q[1] / k[1] * q[2] : 0, q[2], k[2], scale};
 }
 
-static msc_value *flash_product(msc_builder *b, msc_value *x, msc_value *y, const char *transposed) {
-  msc_attr attr = msc_named(formula_ctx(b), transposed ? transposed : "", msc_bool(true));
-  return with_attrs(b, OP_batch_matmul, 2, (msc_value *[]){x, y}, transposed != NULL, &attr);
-}
-
 /* [b,h,s,n] <-> [b,g,rows,n] */
 static msc_value *by_group(msc_builder *b, const sizes *z, msc_value *x) {
   return x ? reshape(b, x, 4, (int64_t[]){z->batch, z->groups, z->rows, x->type->dim[3]}) : NULL;
@@ -40,7 +35,7 @@ static msc_value *masked(msc_builder *b, const msc_op *op, msc_value *const *in,
 
 /* scale q k^T [b,h,s,t] in f32 at least; -infinity where a position is not seen. */
 static msc_value *scores_of(msc_builder *b, const msc_op *op, const sizes *z, msc_value *const *in, size_t mask) {
-  msc_value *scores = by_head(b, z, flash_product(b, by_group(b, z, in[0]), in[1], "transpose_b"));
+  msc_value *scores = by_head(b, z, matrix_product(b, by_group(b, z, in[0]), false, in[1], true));
   if (scores) scores = cast(b, scores, wide(scores->type->dtype));
   scores = masked(b, op, in, mask, times(b, scores, number(b, scores, z->scale)));
   if (!scores || !msc_op_bool(op, "causal")) return scores;
@@ -59,11 +54,11 @@ bool expand_flash_attention(msc_builder *b, const msc_op *op, msc_value *const *
   sizes z = sizes_of(op, in);
   const int64_t last = 3, stats_dim[] = {z.batch, z.heads, z.positions};
   msc_value *scores = scores_of(b, op, &z, in, 3),
-            *most = scores ? reduce(b, OP_reduce_max, scores, 1, &last, true) : NULL;
+            *most = along(b, MSC_MAX, scores, last);
   msc_value *e = msc_compute(b, "exp(a - b)", scores, most),
             *sum = e ? sum_over(b, e, 1, &last, true) : NULL;
   msc_value *weights = by_group(b, &z, cast(b, apply_keep_mask(b, op, in, 3, over(b, e, sum)), in[2]->type->dtype));
-  msc_value *y = flash_product(b, weights, in[2], NULL), *stats = msc_compute(b, "a + log(b)", most, sum);
+  msc_value *y = matrix_product(b, weights, false, in[2], false), *stats = msc_compute(b, "a + log(b)", most, sum);
   out_result[0] = by_head(b, &z, y);
   out_result[1] = stats ? cast(b, reshape(b, stats, 3, stats_dim), MSC_F32) : NULL;
   return out_result[0] && out_result[1];
@@ -79,13 +74,13 @@ bool expand_flash_attention_grad(msc_builder *b, const msc_op *op, msc_value *co
   msc_value *p = msc_compute(b, "exp(a - b)", scores, stats), *dy = by_group(b, &z, in[5]);
   msc_value *wide_dy = cast(b, in[5], dtype), *part = times(b, wide_dy, cast(b, in[3], dtype));
   msc_value *sum = part ? sum_over(b, part, 1, &last, true) : NULL;
-  msc_value *dp = by_head(b, &z, flash_product(b, dy, in[2], "transpose_b"));
+  msc_value *dp = by_head(b, &z, matrix_product(b, dy, false, in[2], true));
   msc_value *ds = dp ? times(b, p, minus(b, apply_keep_mask(b, op, in, 6, cast(b, dp, dtype)), sum)) : NULL;
   ds = ds ? by_group(b, &z, cast(b, times(b, ds, number(b, ds, z.scale)), narrow)) : NULL;
-  out_result[0] = by_head(b, &z, flash_product(b, ds, in[1], NULL));
-  out_result[1] = flash_product(b, ds, by_group(b, &z, in[0]), "transpose_a");
+  out_result[0] = by_head(b, &z, matrix_product(b, ds, false, in[1], false));
+  out_result[1] = matrix_product(b, ds, true, by_group(b, &z, in[0]), false);
   out_result[2] =
-      p ? flash_product(b, by_group(b, &z, cast(b, apply_keep_mask(b, op, in, 6, p), narrow)), dy, "transpose_a")
+      p ? matrix_product(b, by_group(b, &z, cast(b, apply_keep_mask(b, op, in, 6, p), narrow)), true, dy, false)
         : NULL;
   return out_result[0] && out_result[1] && out_result[2];
 }

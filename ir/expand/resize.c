@@ -34,9 +34,9 @@ bool expand_resize(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   bool nearest = msc_op_str(op, "mode")[0] == 'n';
   msc_value *v = in[0];
   if (x->dim[3] != y->dim[3])
-    v = binary(b, OP_batch_matmul, v, matrix_of(b, x->dtype, x->dim[3], y->dim[3], true, nearest));
+    v = matrix_product(b, v, false, matrix_of(b, x->dtype, x->dim[3], y->dim[3], true, nearest), false);
   if (x->dim[2] != y->dim[2])
-    v = binary(b, OP_batch_matmul, matrix_of(b, x->dtype, x->dim[2], y->dim[2], false, nearest), v);
+    v = matrix_product(b, matrix_of(b, x->dtype, x->dim[2], y->dim[2], false, nearest), false, v, false);
   if (v == in[0]) v = reshape(b, scaled(b, v, 1), 4, y->dim);
   out_result[0] = v;
   return v != NULL;

@@ -38,15 +38,15 @@ static msc_value *places(msc_builder *b, int64_t n, int rank, int d) {
 /* ---- cumsum, cumprod ---- */
 
 /* total [.., blocks, 1, ..] -> for each block the result over all blocks before it (behind it in reverse). */
-static msc_value *of_others(msc_builder *b, msc_op_kind kind, msc_value *total, int axis, bool reverse) {
+static msc_value *of_others(msc_builder *b, msc_reduction r, msc_value *total, int axis, bool reverse) {
   if (!total) return NULL;
   int rank = total->type->rank;
   int64_t blocks = total->type->dim[axis], dim[MSC_MAX_RANK];
   memcpy(dim, total->type->dim, sizeof dim);
   dim[axis] = 1, dim[axis + 1] = blocks;
   msc_value *block = places(b, blocks, rank, axis), *other = places(b, blocks, rank, axis + 1);
-  msc_value *counts = compare(b, reverse ? "gt" : "lt", other, block), *none = number(b, total, kind == OP_reduce_prod);
-  return along(b, kind, choose(b, counts, reshape(b, total, rank, dim), none), axis + 1);
+  msc_value *counts = compare(b, reverse ? "gt" : "lt", other, block), *none = number(b, total, r == MSC_PROD);
+  return along(b, r, choose(b, counts, reshape(b, total, rank, dim), none), axis + 1);
 }
 
 bool expand_cumulate(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
@@ -58,7 +58,7 @@ bool expand_cumulate(msc_builder *b, const msc_op *op, msc_value *const *in, msc
                       msc_named(ctx, "exclusive", msc_bool(msc_op_bool(op, "exclusive"))),
                       msc_named(ctx, "reverse", msc_bool(reverse))};
   msc_value *x = in_blocks(b, cast(b, in[0], wide(t->dtype)), axis, msc_num_blocks(op, t->dim[axis]));
-  msc_op_kind all = sum ? OP_reduce_sum : OP_reduce_prod;
+  msc_reduction all = sum ? MSC_SUM : MSC_PROD;
   msc_value *within = x ? with_attrs(b, op->kind, 1, &x, 3, attrs) : NULL,
             *total = x ? along(b, all, x, axis + 1) : NULL;
   msc_value *others = of_others(b, all, total, axis, reverse),

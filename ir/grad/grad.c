@@ -223,9 +223,7 @@ bool grad_transpose(msc_grad_ctx *g, msc_op *op) {
   int64_t perm[MSC_MAX_RANK], inverse[MSC_MAX_RANK];
   int rank = msc_op_ints(op, "perm", perm, MSC_MAX_RANK);
   for (int d = 0; d < rank; d++) inverse[perm[d]] = d;
-  msc_attr attr = msc_named(formula_ctx(&g->b), "perm", msc_ints(formula_ctx(&g->b), (size_t)rank, inverse));
-  msc_value *dy = dy_of(g);
-  return give_gradient(g, op, 0, with_attrs(&g->b, OP_transpose, 1, &dy, 1, &attr));
+  return give_gradient(g, op, 0, transpose(&g->b, dy_of(g), inverse));
 }
 
 bool grad_concat(msc_grad_ctx *g, msc_op *op) {
@@ -245,8 +243,7 @@ bool grad_split(msc_grad_ctx *g, msc_op *op) {
   msc_context *ctx = formula_ctx(&g->b);
   msc_value **part = msc_new_array(msc_context_arena(ctx), msc_value *, op->num_out);
   for (size_t i = 0; i < op->num_out; i++) part[i] = g->dresult[i] ? g->dresult[i] : zeros_like(g, &op->out[i]);
-  msc_attr attr = msc_named(ctx, "dim", msc_int(msc_op_int(op, "dim")));
-  return give_gradient(g, op, 0, with_attrs(&g->b, OP_concat, op->num_out, part, 1, &attr));
+  return give_gradient(g, op, 0, joined(&g->b, (int)msc_op_int(op, "dim"), op->num_out, part));
 }
 
 /* Reads attribute `name`, one entry per dimension; `fill` when absent. */
@@ -260,32 +257,20 @@ static int64_t span(int64_t n, int64_t stride) { return n ? (n - 1) * stride + 1
 
 bool grad_slice(msc_grad_ctx *g, msc_op *op) {
   const msc_type *x = in(op, 0)->type, *y = op->out[0].type;
-  msc_context *ctx = formula_ctx(&g->b);
   int64_t start[MSC_MAX_RANK], stride[MSC_MAX_RANK], high[MSC_MAX_RANK];
   per_dim(op, MSC_FACT(start), x->rank, 0, start);
   per_dim(op, "stride", x->rank, 1, stride);
   for (int d = 0; d < x->rank; d++) high[d] = x->dim[d] - start[d] - span(y->dim[d], stride[d]);
-  size_t rank = (size_t)x->rank;
-  msc_attr attrs[] = {msc_named(ctx, "low", msc_ints(ctx, rank, start)),
-                      msc_named(ctx, "high", msc_ints(ctx, rank, high)),
-                      msc_named(ctx, "stride", msc_ints(ctx, rank, stride))};
-  msc_value *dy = dy_of(g);
-  return give_gradient(g, op, 0, with_attrs(&g->b, OP_pad, 1, &dy, msc_op_attr(op, "stride") ? 3 : 2, attrs));
+  return give_gradient(g, op, 0, pad_with(&g->b, dy_of(g), start, high, msc_op_attr(op, "stride") ? stride : NULL, 0));
 }
 
 bool grad_pad(msc_grad_ctx *g, msc_op *op) {
   const msc_type *x = in(op, 0)->type;
-  msc_context *ctx = formula_ctx(&g->b);
   int64_t low[MSC_MAX_RANK], stride[MSC_MAX_RANK], limit[MSC_MAX_RANK];
   per_dim(op, "low", x->rank, 0, low);
   per_dim(op, "stride", x->rank, 1, stride);
   for (int d = 0; d < x->rank; d++) limit[d] = low[d] + span(x->dim[d], stride[d]);
-  size_t rank = (size_t)x->rank;
-  msc_attr attrs[] = {msc_named(ctx, "start", msc_ints(ctx, rank, low)),
-                      msc_named(ctx, "limit", msc_ints(ctx, rank, limit)),
-                      msc_named(ctx, "stride", msc_ints(ctx, rank, stride))};
-  msc_value *dy = dy_of(g);
-  return give_gradient(g, op, 0, with_attrs(&g->b, OP_slice, 1, &dy, msc_op_attr(op, "stride") ? 3 : 2, attrs));
+  return give_gradient(g, op, 0, slice_of(&g->b, dy_of(g), low, limit, msc_op_attr(op, "stride") ? stride : NULL));
 }
 
 bool grad_gather(msc_grad_ctx *g, msc_op *op) {
@@ -303,10 +288,7 @@ bool grad_gather(msc_grad_ctx *g, msc_op *op) {
 }
 
 bool grad_scatter_add(msc_grad_ctx *g, msc_op *op) {
-  int64_t axis = msc_op_int(op, "axis");
-  msc_attr attr = msc_named(formula_ctx(&g->b), "axis", msc_int(axis));
-  return give_gradient(g, op, 1,
-                       with_attrs(&g->b, OP_gather, 2, (msc_value *[]){dy_of(g), in(op, 0)}, axis != 0, &attr));
+  return give_gradient(g, op, 1, gather(&g->b, dy_of(g), in(op, 0), msc_op_int(op, "axis")));
 }
 
 static msc_attr axis_attr(const msc_grad_ctx *g, const msc_op *op) {
@@ -343,15 +325,13 @@ bool grad_scatter_nd_add(msc_grad_ctx *g, msc_op *op) {
 /* Which updates were the last ones of their rows, shaped to be broadcast: each writes its position to its row, and
  * reads it again. */
 static msc_value *last_of_rows(msc_grad_ctx *g, const msc_op *op) {
-  msc_context *ctx = formula_ctx(&g->b);
   const msc_type *x = in(op, 0)->type, *indices = in(op, 1)->type;
   int64_t axis = msc_op_int(op, "axis"), num = msc_type_elems(indices), dim[MSC_MAX_RANK];
-  msc_attr type = msc_named(ctx, "type", msc_type_attr(msc_type_of(ctx, MSC_I64, 1, &num, NULL)));
-  msc_value *place = reshape(&g->b, with_attrs(&g->b, OP_iota, 0, NULL, 1, &type), indices->rank, indices->dim);
+  msc_value *place = reshape(&g->b, count_up(&g->b, MSC_I64, num), indices->rank, indices->dim);
   msc_value *zero = msc_build_scalar(&g->b, MSC_I64, 0);
   msc_value *none = broadcast(&g->b, zero, 1, &x->dim[axis]);
   if (!place || !none) return NULL;
-  msc_value *last = msc_build(&g->b, OP_scatter_update, 3, (msc_value *[]){none, in(op, 1), place});
+  msc_value *last = replace_rows(&g->b, none, in(op, 1), place, 0);
   msc_value *mine = compare(&g->b, "eq", msc_compute(&g->b, "gather(a, b)", last, in(op, 1)), place);
   int rank = indices->rank;
   for (int d = 0; d < rank; d++) dim[d] = indices->dim[d];
@@ -361,13 +341,10 @@ static msc_value *last_of_rows(msc_grad_ctx *g, const msc_op *op) {
 
 /* Gives replaced elements no gradient, and of several updates of a row only the last one. */
 bool grad_scatter_update(msc_grad_ctx *g, msc_op *op) {
-  msc_attr axis = axis_attr(g, op);
   msc_value *dy = dy_of(g), *zero = number(&g->b, dy, 0);
   if (g->wanted[0]) {
     msc_value *zeros = stretched(g, zero, in(op, 2)->type);
-    MSC_TRY(zeros &&
-            give_gradient(g, op, 0,
-                          with_attrs(&g->b, OP_scatter_update, 3, (msc_value *[]){dy, in(op, 1), zeros}, 1, &axis)));
+    MSC_TRY(zeros && give_gradient(g, op, 0, replace_rows(&g->b, dy, in(op, 1), zeros, msc_op_int(op, "axis"))));
   }
   if (!g->wanted[2]) return true;
   msc_value *rows = gather(&g->b, dy, in(op, 1), msc_op_int(op, "axis")),
@@ -513,7 +490,6 @@ bool grad_reduce_max(msc_grad_ctx *g, msc_op *op) {
 /* dy times the product of the others: y / x without zeros; with one zero, the product of the rest, for that element
  * alone. */
 bool grad_reduce_prod(msc_grad_ctx *g, msc_op *op) {
-  msc_context *ctx = formula_ctx(&g->b);
   msc_value *x = in(op, 0), *zero = number(&g->b, x, 0), *one = number(&g->b, x, 1),
             *hit = compare(&g->b, "eq", x, zero);
   int64_t dims[MSC_MAX_RANK] = {0};
@@ -521,9 +497,7 @@ bool grad_reduce_prod(msc_grad_ctx *g, msc_op *op) {
   bool keep = msc_op_bool(op, "keep_dims");
   msc_value *filled = choose(&g->b, hit, one, x),
             *num_zeros = sum(&g->b, choose(&g->b, hit, one, zero), num, dims, keep);
-  msc_attr attrs[] = {msc_named(ctx, "dims", msc_ints(ctx, (size_t)num, dims)),
-                      msc_named(ctx, "keep_dims", msc_bool(keep))};
-  msc_value *rest = times(&g->b, dy_of(g), with_attrs(&g->b, OP_reduce_prod, 1, &filled, keep ? 2 : 1, attrs));
+  msc_value *rest = times(&g->b, dy_of(g), reduce_by(&g->b, MSC_PROD, filled, num, dims, keep));
   msc_value *without = choose(&g->b, compare(&g->b, "eq", num_zeros, zero), rest, zero),
             *with_one = choose(&g->b, compare(&g->b, "eq", num_zeros, one), rest, zero);
   msc_value *usual = over(&g->b, unreduced(g, op, without), filled);

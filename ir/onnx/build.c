@@ -24,47 +24,13 @@ msc_value *onnx_dense(msc_builder *b, msc_dtype dtype, int rank, const int64_t *
   return constant_of(b, type, t.data);
 }
 
-msc_value *onnx_slice(msc_builder *b, msc_value *x, const int64_t *start, const int64_t *limit, const int64_t *stride) {
-  bool whole = true;
-  if (!x) return NULL;
-  size_t rank = (size_t)x->type->rank;
-  for (size_t d = 0; d < rank; d++)
-    whole &= start[d] == 0 && limit[d] == x->type->dim[d] && (!stride || stride[d] == 1);
-  if (whole) return x;
-  msc_context *ctx = formula_ctx(b);
-  msc_attr attrs[] = {msc_named(ctx, "start", msc_ints(ctx, rank, start)),
-                      msc_named(ctx, "limit", msc_ints(ctx, rank, limit)),
-                      {0}};
-  if (stride) attrs[2] = msc_named(ctx, "stride", msc_ints(ctx, rank, stride));
-  return with_attrs(b, OP_slice, 1, &x, stride ? 3 : 2, attrs);
-}
-
-msc_value *onnx_pad(msc_builder *b, msc_value *x, const int64_t *low, const int64_t *high, double value) {
-  bool none = true;
-  if (!x) return NULL;
-  size_t rank = (size_t)x->type->rank;
-  for (size_t d = 0; d < rank; d++) none &= !low[d] && !high[d];
-  if (none) return x;
-  msc_context *ctx = formula_ctx(b);
-  msc_attr attrs[] = {msc_named(ctx, "low", msc_ints(ctx, rank, low)),
-                      msc_named(ctx, "high", msc_ints(ctx, rank, high)), msc_named(ctx, "value", msc_float(value))};
-  return with_attrs(b, OP_pad, 1, &x, 3, attrs);
-}
-
 msc_value *onnx_reverse(msc_builder *b, msc_value *x, int dim) {
   int64_t d = dim;
   return x ? with_ints(b, OP_reverse, x, "dims", 1, &d) : NULL;
 }
 
-msc_value *onnx_iota(msc_builder *b, msc_dtype dtype, int rank, const int64_t *dim, int along_dim) {
-  msc_context *ctx = formula_ctx(b);
-  msc_attr attrs[] = {msc_named(ctx, "type", msc_type_attr(msc_type_of(ctx, dtype, rank, dim, NULL))),
-                      msc_named(ctx, "dim", msc_int(along_dim))};
-  return with_attrs(b, OP_iota, 0, NULL, 2, attrs);
-}
-
 msc_value *onnx_both(msc_builder *b, msc_value *x, msc_value *y) {
-  return x && y ? binary(b, OP_logical_and, x, y) : x ? x : y;
+  return x && y ? msc_compute(b, "logical_and(a, b)", x, y) : x ? x : y;
 }
 
 msc_value *onnx_all_but(msc_builder *b, msc_op_kind kind, msc_value *x, int first) {
@@ -115,7 +81,7 @@ static msc_value *rows_product(msc_builder *b, msc_value *x, msc_value *y) {
   int64_t dim[MSC_MAX_RANK], rows = 1;
   for (int d = 0; d < rank - 1; d++) rows *= (dim[d] = x->type->dim[d]);
   dim[rank - 1] = y->type->dim[1];
-  msc_value *p = binary(b, OP_matmul, reshape(b, x, 2, (int64_t[]){rows, x->type->dim[rank - 1]}), y);
+  msc_value *p = matrix_product(b, reshape(b, x, 2, (int64_t[]){rows, x->type->dim[rank - 1]}), false, y, false);
   return p ? reshape(b, p, rank, dim) : NULL;
 }
 

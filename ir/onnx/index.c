@@ -36,7 +36,7 @@ static msc_value *cut_to(onnx_node *n, msc_value *x, const msc_type *t, int axis
     limit[d] = d == axis ? x->type->dim[d] : t->dim[d];
     if (limit[d] > x->type->dim[d]) return onnx_refuse(n, "indices are larger than the input in dimension %d", d), NULL;
   }
-  return onnx_slice(n->b, x, zero, limit, NULL);
+  return slice_of(n->b, x, zero, limit, NULL);
 }
 
 bool onnx_build_gather_elements(onnx_node *n) {
@@ -59,7 +59,7 @@ static msc_value *place_numbers(onnx_node *n, const msc_type *x, size_t i, int b
   msc_value *parts[MSC_MAX_RANK + 1];
   memcpy(one, k->type->dim, sizeof one);
   one[rank - 1] = 1;
-  for (int d = 0; d < batch; d++) parts[d] = onnx_iota(n->b, k->type->dtype, rank, one, d);
+  for (int d = 0; d < batch; d++) parts[d] = iota(n->b, k->type->dtype, rank, one, d);
   double size[MSC_MAX_RANK];
   for (int64_t d = 0; d < m; d++) size[d] = (double)x->dim[batch + d];
   msc_value *before = compare(n->b, "lt", k, like(n->b, k, 0));
@@ -74,7 +74,7 @@ bool onnx_build_gather_nd(onnx_node *n) {
   if (!x) return false;
   if (batch < 0 || batch > x->type->rank) return onnx_refuse(n, "batch_dims is out of range");
   msc_value *k = place_numbers(n, x->type, 1, (int)batch);
-  return onnx_set(n, 0, k ? binary(n->b, OP_gather_nd, x, k) : NULL);
+  return onnx_set(n, 0, k ? msc_compute(n->b, "gather_nd(a, b)", x, k) : NULL);
 }
 
 /* ---- scatter: data and updates as rows of one element ---- */
@@ -113,26 +113,24 @@ static msc_value *combine_rows(onnx_node *n, combine how, msc_value *rows, msc_v
   msc_value *u = reshape(n->b, updates, 3, (int64_t[]){num, 1, width});
   if (!hit || !u) return NULL;
   static const struct {
-    msc_op_kind over_updates;
+    msc_reduction over_updates;
     const char *formula;
-  } of[] = {[MUL] = {OP_reduce_prod, "a * b"},
-            [MAX] = {OP_reduce_max, "max(a, b)"},
-            [MIN] = {OP_reduce_min, "min(a, b)"}};
+  } of[] = {[MUL] = {MSC_PROD, "a * b"},
+            [MAX] = {MSC_MAX, "max(a, b)"},
+            [MIN] = {MSC_MIN, "min(a, b)"}};
   msc_value *unit = how == MUL ? like(n->b, rows, 1) : reshape(n->b, rows, 3, (int64_t[]){1, total, width});
   msc_value *all = choose(n->b, hit, u, unit);
-  msc_value *best = all ? reduce(n->b, of[how].over_updates, all, 1, (int64_t[]){0}, false) : NULL;
+  msc_value *best = reduce_by(n->b, of[how].over_updates, all, 1, (int64_t[]){0}, false);
   return msc_compute(n->b, of[how].formula, rows, best);
 }
 
 /* rows [total,width], at [num], updates [num,width] */
 static msc_value *scatter_combined(onnx_node *n, combine how, msc_value *rows, msc_value *at, msc_value *updates) {
-  msc_attr axis = msc_named(n->ctx, "axis", msc_int(0));
   if (!rows || !at || !updates) return NULL;
   if (!at->type->dim[0]) return rows;
-  if (how == SET) return with_attrs(n->b, OP_scatter_update, 3, (msc_value *[]){rows, at, updates}, 1, &axis);
+  if (how == SET) return replace_rows(n->b, rows, at, updates, 0);
   if (how != ADD) return combine_rows(n, how, rows, at, updates);
-  msc_attr attrs[] = {msc_named(n->ctx, "rows", msc_int(rows->type->dim[0]))};
-  return plus(n->b, rows, with_attrs(n->b, OP_scatter_add, 2, (msc_value *[]){at, updates}, 1, attrs));
+  return plus(n->b, rows, sum_by_row(n->b, at, updates, rows->type->dim[0], 0));
 }
 
 bool onnx_build_scatter_nd(onnx_node *n) {
@@ -158,7 +156,7 @@ static msc_value *element_numbers(onnx_node *n, msc_value *k, const msc_type *x,
   int64_t stride = 1;
   msc_value *sum = NULL;
   for (int d = x->rank - 1; d >= 0; stride *= x->dim[d--]) {
-    msc_value *i = d == axis ? cast(n->b, k, MSC_I64) : onnx_iota(n->b, MSC_I64, k->type->rank, k->type->dim, d);
+    msc_value *i = d == axis ? cast(n->b, k, MSC_I64) : iota(n->b, MSC_I64, k->type->rank, k->type->dim, d);
     msc_value *term = scaled(n->b, i, (double)stride);
     sum = sum && term ? plus(n->b, sum, term) : term;
     if (!sum) return NULL;
@@ -192,7 +190,7 @@ bool onnx_build_tensor_scatter(onnx_node *n) {
   if (!x || !u || !onnx_axis(n, onnx_int(n, "axis", -2), x->type->rank, &axis)) return false;
   if (u->type->rank != x->type->rank || axis == 0) return onnx_refuse(n, "update does not fit the cache");
   int64_t size = x->type->dim[axis], first[MSC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
-  msc_value *k = onnx_iota(n->b, MSC_I64, u->type->rank, u->type->dim, axis);
+  msc_value *k = iota(n->b, MSC_I64, u->type->rank, u->type->dim, axis);
   if (onnx_has(n, 2)) {
     msc_value *from = cast(n->b, onnx_in(n, 2), MSC_I64);
     first[0] = u->type->dim[0];
@@ -229,7 +227,7 @@ bool onnx_build_one_hot(onnx_node *n) {
     dim[d] = d == axis ? 1 : k ? k->type->dim[s++] : 0;
   }
   k = k ? reshape(n->b, k, rank + 1, dim) : NULL;
-  msc_value *place = onnx_iota(n->b, MSC_I64, rank + 1, to, axis), *is = k ? compare(n->b, "eq", place, k) : NULL;
+  msc_value *place = iota(n->b, MSC_I64, rank + 1, to, axis), *is = k ? compare(n->b, "eq", place, k) : NULL;
   msc_value *off = part_of(n->b, values, 0, 0, 1), *on = part_of(n->b, values, 0, 1, 2);
   if (!off || !on) return false;
   msc_value *yes = reshape(n->b, on, 0, NULL), *no = reshape(n->b, off, 0, NULL);
@@ -281,7 +279,7 @@ bool onnx_build_hardmax(onnx_node *n) {
     axis = 1;
   }
   msc_value *k = x ? place_of_extreme(n, x, axis, n->row->kind, true) : NULL;
-  msc_value *places = x ? onnx_iota(n->b, MSC_I64, x->type->rank, x->type->dim, axis) : NULL;
+  msc_value *places = x ? iota(n->b, MSC_I64, x->type->rank, x->type->dim, axis) : NULL;
   msc_value *y = k && places ? cast(n->b, compare(n->b, "eq", places, k), in->type->dtype) : NULL;
   return onnx_set(n, 0, y ? reshape(n->b, y, in->type->rank, in->type->dim) : NULL);
 }
@@ -307,7 +305,7 @@ bool onnx_build_reverse_sequence(onnx_node *n) {
   int64_t dim[MSC_MAX_RANK];
   for (int d = 0; d < x->type->rank; d++) dim[d] = d == batch ? x->type->dim[d] : 1;
   msc_value *len = cast(n->b, reshape(n->b, length, x->type->rank, dim), MSC_I64);
-  msc_value *t = onnx_iota(n->b, MSC_I64, x->type->rank, x->type->dim, time);
+  msc_value *t = iota(n->b, MSC_I64, x->type->rank, x->type->dim, time);
   if (!len || !t) return false;
   msc_value *turned = minus(n->b, minus(n->b, len, like(n->b, len, 1)), t);
   msc_value *k = choose(n->b, compare(n->b, "lt", t, len), turned, t);

@@ -15,9 +15,8 @@ bool onnx_build_gemm(onnx_node *n) {
   bool ta = onnx_int(n, "transA", 0) != 0, tb = onnx_int(n, "transB", 0) != 0;
   if (n->opset < 7) onnx_int(n, "broadcast", 0);
   if (!a || !w) return false;
-  msc_attr attrs[] = {msc_named(n->ctx, "transpose_a", msc_bool(ta)), msc_named(n->ctx, "transpose_b", msc_bool(tb))};
   msc_value *y;
-  if (msc_is_float(a->type->dtype)) y = with_attrs(n->b, OP_matmul, 2, (msc_value *[]){a, w}, 2, attrs);
+  if (msc_is_float(a->type->dtype)) y = matrix_product(n->b, a, ta, w, tb);
   else {
     const int64_t turned[] = {1, 0};
     if (a->type->rank != 2 || w->type->rank != 2) return onnx_refuse(n, "takes matrices");
@@ -129,10 +128,10 @@ static msc_value *repeated(onnx_node *n, msc_value *x, int64_t times_) {
 }
 
 /* The numbers first .. first + num - 1 along dimension `at` of a tensor of rank 4, i64. */
-static msc_value *count_along(onnx_node *n, int64_t num, int at) {
+static msc_value *numbers_along(onnx_node *n, int64_t num, int at) {
   int64_t dim[4] = {1, 1, 1, 1};
   dim[at] = num;
-  return onnx_iota(n->b, MSC_I64, 4, dim, at);
+  return iota(n->b, MSC_I64, 4, dim, at);
 }
 
 /* What keys each query sees: i1, or NULL: all.  `ok` false after a report. */
@@ -145,7 +144,7 @@ static msc_value *visible(onnx_node *n, const heads *h, bool causal, int64_t lef
     lengths = lengths ? reshape(n->b, lengths, 4, (int64_t[]){msc_type_elems(lengths->type), 1, 1, 1}) : NULL;
     if (!lengths) return NULL;
   }
-  msc_value *key = count_along(n, t, 3), *query = count_along(n, s, 2);
+  msc_value *key = numbers_along(n, t, 3), *query = numbers_along(n, s, 2);
   msc_value *offset =
       lengths ? minus(n->b, lengths, like(n->b, lengths, (double)s)) : like(n->b, query, (double)h->offset);
   msc_value *at = query && offset ? plus(n->b, query, offset) : NULL, *ahead = at ? minus(n->b, key, at) : NULL;
@@ -175,22 +174,21 @@ static msc_value *given_mask(onnx_node *n, int64_t keys) {
   if (m->type->rank < 1) return onnx_refuse(n, "the mask has rank 0"), NULL;
   high[m->type->rank - 1] = keys - m->type->dim[m->type->rank - 1];
   if (high[m->type->rank - 1] <= 0 || (m->type->dim[m->type->rank - 1] == 1)) return m;
-  if (m->type->dtype != MSC_I1) return onnx_pad(n->b, m, zero, high, -(double)INFINITY);
-  msc_value *padded = onnx_pad(n->b, cast(n->b, m, MSC_I32), zero, high, 0);
+  if (m->type->dtype != MSC_I1) return pad_with(n->b, m, zero, high, NULL, -(double)INFINITY);
+  msc_value *padded = pad_with(n->b, cast(n->b, m, MSC_I32), zero, high, NULL, 0);
   return padded ? compare(n->b, "ne", padded, like(n->b, padded, 0)) : NULL;
 }
 
 /* scale q k^T */
 static msc_value *scaled_scores(onnx_node *n, msc_value *q, msc_value *k, double scale) {
-  msc_attr turned = msc_named(n->ctx, "transpose_b", msc_bool(true));
-  return with_attrs(n->b, OP_batch_matmul, 2, (msc_value *[]){scaled(n->b, q, scale), k}, 1, &turned);
+  return matrix_product(n->b, scaled(n->b, q, scale), false, k, true);
 }
 
 /* Probabilities along the last dimension; 0 where nothing is seen. */
 static msc_value *soft(onnx_node *n, msc_value *x, bool may_be_empty) {
   if (!may_be_empty) return msc_compute(n->b, "softmax(a)", x);
   int64_t last = x->type->rank - 1;
-  msc_value *m = along(n->b, OP_reduce_max, x, last);
+  msc_value *m = along(n->b, MSC_MAX, x, last);
   msc_value *none = m ? compare(n->b, "eq", m, like(n->b, m, -(double)INFINITY)) : NULL;
   m = none ? choose(n->b, none, like(n->b, m, 0), m) : NULL;
   msc_value *e = msc_compute(n->b, "exp(a - b)", x, m), *sum = e ? sum_over(n->b, e, 1, &last, true) : NULL;
@@ -338,7 +336,7 @@ bool onnx_build_det(onnx_node *n) {
                         msc_named(n->ctx, "keep_dims", msc_bool(true))};
     msc_value *size_of = msc_compute(n->b, "abs(a)", column);
     msc_value *at = size_of ? with_attrs(n->b, OP_argmax, 1, &size_of, 3, attrs) : NULL;
-    msc_value *row = onnx_iota(n->b, MSC_I32, 3, (int64_t[]){1, k, 1}, 1);
+    msc_value *row = iota(n->b, MSC_I32, 3, (int64_t[]){1, k, 1}, 1);
     if (!at || !row) return false;
     msc_value *is = cast(n->b, compare(n->b, "eq", row, at), a->type->dtype);
     msc_value *pivot = is ? sum_over(n->b, times(n->b, a, is), 1, (int64_t[]){1}, true) : NULL;

@@ -189,7 +189,7 @@ bool onnx_build_slice(onnx_node *n) {
     MSC_TRY(slice_dim(n, x->type->dim[axis], num_steps < 0 ? 1 : steps[i], &low[axis], &high[axis], &stride[axis],
                       &turned[axis]));
   }
-  msc_value *y = onnx_slice(n->b, x, low, high, stride);
+  msc_value *y = slice_of(n->b, x, low, high, stride);
   for (int d = 0; y && d < y->type->rank; d++)
     if (turned[d] && y->type->dim[d] > 1) y = onnx_reverse(n->b, y, d);
   return onnx_set(n, 0, y);
@@ -257,7 +257,7 @@ static msc_value *cut(onnx_node *n, msc_value *x, int64_t *low, int64_t *high) {
     low[d] = low[d] < 0 ? 0 : low[d], high[d] = high[d] < 0 ? 0 : high[d];
     if (from[d] > to[d]) return onnx_refuse(n, "cuts more of dimension %d than there is", d), NULL;
   }
-  return onnx_slice(n->b, x, from, to, NULL);
+  return slice_of(n->b, x, from, to, NULL);
 }
 
 bool onnx_build_pad(onnx_node *n) {
@@ -285,12 +285,13 @@ bool onnx_build_pad(onnx_node *n) {
     for (int d = 0; d < x->type->rank; d++) MSC_TRY((x = padded_with(n, x, d, low[d], high[d], mode[0])));
     return onnx_set(n, 0, x);
   }
-  if (n->opset < 11 || !onnx_has(n, 2)) return onnx_set(n, 0, onnx_pad(n->b, x, low, high, value));
-  if (n->in[2]->data) return onnx_const_float(n, 2, &value) && onnx_set(n, 0, onnx_pad(n->b, x, low, high, value));
+  if (n->opset < 11 || !onnx_has(n, 2)) return onnx_set(n, 0, pad_with(n->b, x, low, high, NULL, value));
+  if (n->in[2]->data)
+    return onnx_const_float(n, 2, &value) && onnx_set(n, 0, pad_with(n->b, x, low, high, NULL, value));
   /* of a value that only the plan knows: where padding is, by a mask */
-  msc_value *zero = onnx_pad(n->b, x, low, high, 0), *fill = onnx_in(n, 2);
+  msc_value *zero = pad_with(n->b, x, low, high, NULL, 0), *fill = onnx_in(n, 2);
   msc_value *ones = broadcast(n->b, msc_build_scalar(n->b, MSC_I32, 1), x->type->rank, x->type->dim);
-  msc_value *inside = onnx_pad(n->b, ones, low, high, 0);
+  msc_value *inside = pad_with(n->b, ones, low, high, NULL, 0);
   if (!inside || !fill) return false;
   msc_value *is_inside = compare(n->b, "eq", inside, like(n->b, inside, 1));
   return onnx_set(n, 0, choose(n->b, is_inside, zero, reshape(n->b, fill, 0, NULL)));
@@ -310,7 +311,7 @@ bool onnx_build_center_crop_pad(onnx_node *n) {
     low[axis] = more >= 0 ? more / 2 : -(-more / 2), high[axis] = more - low[axis];
   }
   if (!(x = cut(n, x, low, high))) return false;
-  return onnx_set(n, 0, onnx_pad(n->b, x, low, high, 0));
+  return onnx_set(n, 0, pad_with(n->b, x, low, high, NULL, 0));
 }
 
 /* ---- blocks ---- */
@@ -371,7 +372,7 @@ bool onnx_build_range(onnx_node *n) {
   if (!(num < 1e15)) return onnx_refuse(n, "has no end");
   int64_t elems = num > 0 ? (int64_t)num : 0;
   msc_dtype with = msc_is_float(t->dtype) ? wide(t->dtype) : t->dtype;
-  msc_value *i = onnx_iota(n->b, MSC_I64, 1, &elems, 0), *k = cast(n->b, i, with);
+  msc_value *i = iota(n->b, MSC_I64, 1, &elems, 0), *k = cast(n->b, i, with);
   if (!k) return false;
   msc_value *y = plus(n->b, scaled(n->b, k, delta), like(n->b, k, start));
   return onnx_set(n, 0, cast(n->b, y, t->dtype));
@@ -379,8 +380,8 @@ bool onnx_build_range(onnx_node *n) {
 
 /* column - row of each place of the last two dimensions */
 static msc_value *diagonal_of(onnx_node *n, int64_t rows, int64_t columns) {
-  msc_value *row = onnx_iota(n->b, MSC_I32, 2, (int64_t[]){rows, columns}, 0);
-  return minus(n->b, onnx_iota(n->b, MSC_I32, 2, (int64_t[]){rows, columns}, 1), row);
+  msc_value *row = iota(n->b, MSC_I32, 2, (int64_t[]){rows, columns}, 0);
+  return minus(n->b, iota(n->b, MSC_I32, 2, (int64_t[]){rows, columns}, 1), row);
 }
 
 bool onnx_build_eye_like(onnx_node *n) {

@@ -123,12 +123,9 @@ static inline msc_value *like(msc_builder *b, const msc_value *x, double c) { re
 msc_value *onnx_move_dim(msc_builder *b, msc_value *x, int from, int to);
 /* A constant tensor of doubles. */
 msc_value *onnx_dense(msc_builder *b, msc_dtype dtype, int rank, const int64_t *dim, const double *v);
-msc_value *onnx_slice(msc_builder *b, msc_value *x, const int64_t *start, const int64_t *limit, const int64_t *stride);
-msc_value *onnx_pad(msc_builder *b, msc_value *x, const int64_t *low, const int64_t *high, double value);
 /* Where both are true; a mask that is NULL is true everywhere. */
 msc_value *onnx_both(msc_builder *b, msc_value *x, msc_value *y);
 msc_value *onnx_reverse(msc_builder *b, msc_value *x, int dim);
-msc_value *onnx_iota(msc_builder *b, msc_dtype dtype, int rank, const int64_t *dim, int along_dim);
 /* x's element type for sums and roots: f16 and bf16 become f32. */
 static inline msc_value *widened(msc_builder *b, msc_value *x) { return x ? cast(b, x, wide(x->type->dtype)) : NULL; }
 /* A product as numpy's matmul: leading dimensions broadcast, vectors are rows or columns. */

@@ -138,7 +138,7 @@ static bool run_direction(cell *k, msc_value *x, bool reversed, bool batch_first
     k->products = plus(b, k->products, wb);
     if (k->gates == 3) { /* the last gate's belongs to its product */
       k->recurrent_bias = gate(k, rb, 2);
-      rb = onnx_pad(b, part_of(b, rb, 0, 0, 2 * k->size), (int64_t[]){0}, (int64_t[]){k->size}, 0);
+      rb = pad_with(b, part_of(b, rb, 0, 0, 2 * k->size), (int64_t[]){0}, (int64_t[]){k->size}, NULL, 0);
     }
     k->products = k->products && rb ? plus(b, k->products, rb) : NULL;
   }

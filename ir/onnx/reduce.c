@@ -48,6 +48,14 @@ static msc_value *reduced_over(onnx_node *n, msc_op_kind kind, msc_value *x, int
   return broadcast(n->b, like(n->b, x, unit), k, dim);
 }
 
+static msc_value *sums_over(onnx_node *n, msc_value *x, int num, const int64_t *dims, bool keep) {
+  return reduced_over(n, msc_reducing_kind(MSC_SUM), x, num, dims, keep);
+}
+
+static msc_value *largest_over(onnx_node *n, msc_value *x, int num, const int64_t *dims, bool keep) {
+  return reduced_over(n, msc_reducing_kind(MSC_MAX), x, num, dims, keep);
+}
+
 /* Sums of formulas, and whether the result is the root of one. */
 static const struct {
   const char *name, *each;
@@ -69,7 +77,7 @@ bool onnx_build_reduce(onnx_node *n) {
     if (n->row->kind == OP_reduce_mean && !msc_is_float(x->type->dtype) && y) {
       int64_t count = 1;
       for (int i = 0; i < num; i++) count *= x->type->dim[dims[i]];
-      msc_value *sum = reduced_over(n, OP_reduce_sum, x, num, dims, keep);
+      msc_value *sum = sums_over(n, x, num, dims, keep);
       y = over(n->b, sum, like(n->b, sum, (double)(count ? count : 1)));
     }
     return onnx_set(n, 0, y ? cast(n->b, y, x->type->dtype) : NULL);
@@ -78,20 +86,20 @@ bool onnx_build_reduce(onnx_node *n) {
   for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
     if (strcmp(name, sums[i].name)) continue;
     if (!msc_is_float(x->type->dtype) && sums[i].root) w = cast(n->b, x, MSC_F64);
-    y = reduced_over(n, OP_reduce_sum, msc_compute(n->b, sums[i].each, w), num, dims, keep);
+    y = sums_over(n, msc_compute(n->b, sums[i].each, w), num, dims, keep);
     return onnx_set(n, 0, y ? cast(n->b, sums[i].root ? msc_compute(n->b, "sqrt(a)", y) : y, x->type->dtype) : NULL);
   }
   if (!strcmp(name, "LogSum")) {
-    y = msc_compute(n->b, "log(a)", reduced_over(n, OP_reduce_sum, w, num, dims, keep));
+    y = msc_compute(n->b, "log(a)", sums_over(n, w, num, dims, keep));
   } else { /* LogSumExp: m + log(sum(exp(x - m))) */
-    if (!msc_type_elems(x->type)) y = reduced_over(n, OP_reduce_max, w, num, dims, keep);
+    if (!msc_type_elems(x->type)) y = largest_over(n, w, num, dims, keep);
     else if (num && w) {
-      msc_value *m = reduce(n->b, OP_reduce_max, w, num, dims, true);
+      msc_value *m = reduce_by(n->b, MSC_MAX, w, num, dims, true);
       m = m ? msc_compute(n->b, "select(less(abs(a), b), a, 0)", m, like(n->b, m, (double)INFINITY)) : NULL;
       msc_value *e = msc_compute(n->b, "exp(a - b)", w, m);
       msc_value *sum = e ? sum_over(n->b, e, num, dims, true) : NULL;
       msc_value *l = msc_compute(n->b, "a + log(b)", m, sum),
-                *f = reduced_over(n, OP_reduce_max, w, num, dims, keep);
+                *f = largest_over(n, w, num, dims, keep);
       y = l && f ? reshape(n->b, l, f->type->rank, f->type->dim) : NULL;
     } else y = w;
   }

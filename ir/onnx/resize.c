@@ -74,7 +74,7 @@ static msc_value *resize_dim(onnx_node *n, const resizing *r, msc_value *x, int 
   if (beyond) {
     dim[d] = out;
     msc_value *m = onnx_dense(n->b, MSC_I1, x->type->rank, dim, mask);
-    *outside = *outside ? binary(n->b, OP_logical_or, *outside, m) : m;
+    *outside = *outside ? msc_compute(n->b, "logical_or(a, b)", *outside, m) : m;
   }
   if (same) return x;
   if (r->mode[0] == 'n') {

@@ -39,7 +39,7 @@ static msc_value *transform(onnx_node *n, msc_value *x, int64_t length, bool inv
   int64_t rows = real ? length / 2 + 1 : length, columns = onesided && !inverse ? length / 2 + 1 : length;
   int64_t zero[MSC_MAX_RANK] = {0}, high[MSC_MAX_RANK] = {0};
   if (x->type->dim[axis] > rows) x = part_of(n->b, x, axis, 0, rows);
-  else high[axis] = rows - x->type->dim[axis], x = onnx_pad(n->b, x, zero, high, 0);
+  else high[axis] = rows - x->type->dim[axis], x = pad_with(n->b, x, zero, high, NULL, 0);
   if (!x) return NULL;
   msc_value *re = component(n, x, 0), *im = component(n, x, 1);
   double scale = inverse ? 1 / (double)length : 1;

@@ -127,7 +127,7 @@ static bool set_pool_indices(onnx_node *n, msc_value *x, const windows *w, bool 
   if (!in_window) return false;
   const int64_t *d = images->type->dim;
   msc_value *k = like(n->b, in_window, (double)v->kernel), *at[4], *sum = NULL;
-  for (int i = 0; i < 4; i++) at[i] = onnx_iota(n->b, MSC_I64, 4, in_window->type->dim, i);
+  for (int i = 0; i < 4; i++) at[i] = iota(n->b, MSC_I64, 4, in_window->type->dim, i);
   msc_value *row = over(n->b, in_window, k), *column = minus(n->b, in_window, times(n->b, row, k));
   const window *of[2] = {h, v};
   msc_value *inside[2] = {row, column};
@@ -255,11 +255,10 @@ bool onnx_build_max_unpool(onnx_node *n) {
     if (high[d] < 0 || dim[d] < 0) return onnx_refuse(n, "output_shape is too small");
     total *= dim[d];
   }
-  msc_attr rows = msc_named(n->ctx, "rows", msc_int(total));
-  msc_value *in[2] = {reshape(n->b, at, 1, &elems), reshape(n->b, x, 1, &elems)};
-  msc_value *y = with_attrs(n->b, OP_scatter_add, 2, in, 1, &rows);
+  at = reshape(n->b, at, 1, &elems), x = reshape(n->b, x, 1, &elems);
+  msc_value *y = sum_by_row(n->b, at, x, total, 0);
   y = y ? reshape(n->b, y, rank, dim) : NULL;
-  return onnx_set(n, 0, onnx_pad(n->b, y, zero, high, 0));
+  return onnx_set(n, 0, pad_with(n->b, y, zero, high, NULL, 0));
 }
 
 /* ---- convolutions ---- */
@@ -276,7 +275,7 @@ static msc_value *conv_pair(onnx_node *n, msc_value *x, msc_value *w, const wind
 static msc_value *as_images(onnx_node *n, msc_value *x, int64_t from, int64_t num, int64_t stride) {
   const int64_t *d = x->type->dim;
   int64_t zero[5] = {0, 0, from, 0, 0}, end[5] = {d[0], d[1], from + (num - 1) * stride + 1, d[3], d[4]};
-  msc_value *s = onnx_slice(n->b, x, zero, end, (int64_t[]){1, 1, num == 1 ? 1 : stride, 1, 1});
+  msc_value *s = slice_of(n->b, x, zero, end, (int64_t[]){1, 1, num == 1 ? 1 : stride, 1, 1});
   s = onnx_move_dim(n->b, s, 2, 1);
   return s ? reshape(n->b, s, 4, (int64_t[]){d[0] * num, d[1], d[3], d[4]}) : NULL;
 }
@@ -300,7 +299,7 @@ static msc_value *conv_volumes(onnx_node *n, msc_value *x, msc_value *w, const w
   const window *d = &at->dim[0];
   if (d->kernel > MAX_PLANES) return onnx_refuse(n, "a kernel of %" PRId64 " planes is too large", d->kernel), NULL;
   msc_value *sum = NULL;
-  msc_value *p = onnx_pad(n->b, x, (int64_t[]){0, 0, d->low, 0, 0}, (int64_t[]){0, 0, high_for(d), 0, 0}, 0);
+  msc_value *p = pad_with(n->b, x, (int64_t[]){0, 0, d->low, 0, 0}, (int64_t[]){0, 0, high_for(d), 0, 0}, NULL, 0);
   for (int64_t k = 0; k < d->kernel && p; k++) {
     msc_value *images = as_images(n, p, k * d->dilation, d->y, d->stride);
     msc_value *y = conv_pair(n, images, plane(n, w, k), &at->dim[1], &at->dim[2], groups);
@@ -357,10 +356,8 @@ static msc_value *transpose_volumes(onnx_node *n, msc_value *x, msc_value *w, co
     y = as_volumes(n, y, x->type->dim[0]);
     if (!y) return NULL;
     int64_t low = k * d->dilation, high = whole - low - ((d->x - 1) * d->stride + 1);
-    msc_attr attrs[] = {msc_named(n->ctx, "low", msc_ints(n->ctx, 5, (int64_t[]){0, 0, low, 0, 0})),
-                        msc_named(n->ctx, "high", msc_ints(n->ctx, 5, (int64_t[]){0, 0, high, 0, 0})),
-                        msc_named(n->ctx, "stride", msc_ints(n->ctx, 5, (int64_t[]){1, 1, d->stride, 1, 1}))};
-    y = with_attrs(n->b, OP_pad, 1, &y, 3, attrs);
+    y = pad_with(n->b, y, (int64_t[]){0, 0, low, 0, 0}, (int64_t[]){0, 0, high, 0, 0},
+                 (int64_t[]){1, 1, d->stride, 1, 1}, 0);
     sum = sum && y ? plus(n->b, sum, y) : y;
     if (!sum) return NULL;
   }
@@ -436,13 +433,8 @@ bool onnx_build_col2im(onnx_node *n) {
       low[2 + i] = from[2 + i] * dilation[i], step[2 + i] = stride[i], to_dim[2 + i] = dim[2 + num + i];
       high[2 + i] = image[i] + pads[i] + pads[num + i] - low[2 + i] - ((to_dim[2 + i] - 1) * stride[i] + 1);
     }
-    msc_value *part = onnx_slice(n->b, x, from, to, NULL);
-    part = part ? reshape(n->b, part, 2 + num, to_dim) : NULL;
-    size_t rank = 2 + (size_t)num;
-    msc_attr attrs[] = {msc_named(n->ctx, "low", msc_ints(n->ctx, rank, low)),
-                        msc_named(n->ctx, "high", msc_ints(n->ctx, rank, high)),
-                        msc_named(n->ctx, "stride", msc_ints(n->ctx, rank, step))};
-    part = part ? with_attrs(n->b, OP_pad, 1, &part, 3, attrs) : NULL;
+    msc_value *part = slice_of(n->b, x, from, to, NULL);
+    part = pad_with(n->b, part ? reshape(n->b, part, 2 + num, to_dim) : NULL, low, high, step, 0);
     sum = sum && part ? plus(n->b, sum, part) : part;
     if (!sum) return false;
   }

@@ -13,9 +13,8 @@ bool hlo_build_iota(hlo_node *n) {
   const hlo_value *dim = hlo_attr(n, "dim");
   if (!dim) dim = hlo_attr(n, "iota_dimension");
   if (!dim || dim->kind != HLO_INT || n->op->num_out != 1) return hlo_refuse(n, "needs a dimension");
-  msc_attr attrs[] = {msc_named(n->ctx, "type", msc_type_attr(n->op->out_type[0])),
-                      msc_named(n->ctx, "dim", msc_int(dim->i))};
-  return hlo_set(n, with_attrs(n->b, OP_iota, 0, NULL, 2, attrs));
+  const msc_type *t = n->op->out_type[0];
+  return hlo_set(n, iota(n->b, t->dtype, t->rank, t->dim, (int)dim->i));
 }
 
 bool hlo_build_compare(hlo_node *n) {
@@ -38,14 +37,14 @@ bool hlo_build_convert(hlo_node *n) {
 
 bool hlo_build_clamp(hlo_node *n) {
   if (n->op->num_in != 3) return hlo_refuse(n, "takes three operands");
-  return hlo_set(n, binary(n->b, OP_min, binary(n->b, OP_max, n->in[1], n->in[0]), n->in[2]));
+  return hlo_set(n, msc_compute(n->b, "min(max(b, a), c)", n->in[0], n->in[1], n->in[2]));
 }
 
 /* x^(1/3) of a negative x is the negative root. */
 bool hlo_build_cbrt(hlo_node *n) {
   if (n->op->num_in != 1) return hlo_refuse(n, "takes one operand");
-  msc_value *x = n->in[0], *root = binary(n->b, OP_pow, unary(n->b, OP_abs, x), number(n->b, x, 1.0 / 3));
-  return hlo_set(n, times(n->b, unary(n->b, OP_sign, x), root));
+  msc_value *third = number(n->b, n->in[0], 1.0 / 3);
+  return hlo_set(n, msc_compute(n->b, "sign(a) * pow(abs(a), b)", n->in[0], third));
 }
 
 bool hlo_build_not(hlo_node *n) {
@@ -66,11 +65,10 @@ bool hlo_build_shift_right_logical(hlo_node *n) {
 /* Halves go away from zero. */
 bool hlo_build_round_away(hlo_node *n) {
   if (n->op->num_in != 1) return hlo_refuse(n, "takes one operand");
-  msc_value *x = n->in[0], *size = unary(n->b, OP_abs, x), *whole = unary(n->b, OP_trunc, size);
+  msc_value *x = n->in[0], *size = msc_compute(n->b, "abs(a)", x), *whole = msc_compute(n->b, "trunc(a)", size);
   if (!whole) return false;
   msc_value *up = compare(n->b, "ge", minus(n->b, size, whole), number(n->b, x, 0.5));
-  msc_value *y = choose(n->b, up, plus(n->b, whole, number(n->b, x, 1)), whole);
-  return hlo_set(n, times(n->b, unary(n->b, OP_sign, x), y));
+  return hlo_set(n, msc_compute(n->b, "sign(a) * b", x, choose(n->b, up, msc_compute(n->b, "a + 1", whole), whole)));
 }
 
 /* Only its place in the order counts, which msc finds by itself. */
@@ -86,7 +84,7 @@ bool hlo_build_square(hlo_node *n) {
 
 bool hlo_build_erfc(hlo_node *n) {
   if (n->op->num_in != 1) return hlo_refuse(n, "takes one operand");
-  return hlo_set(n, minus(n->b, number(n->b, n->in[0], 1), unary(n->b, OP_erf, n->in[0])));
+  return hlo_set(n, msc_compute(n->b, "1 - erf(a)", n->in[0]));
 }
 
 /* Layouts that another compiler is told pass the value on: msc finds its own. */

@@ -28,7 +28,7 @@ static bool are_below(const hlo_dims *d, int rank) {
 
 /* Numbers below 0 and beyond the end are the first and the last: StableHLO's gather has no others. */
 static msc_value *clamped(hlo_node *n, msc_value *k, int64_t last) {
-  return binary(n->b, OP_min, binary(n->b, OP_max, k, number(n->b, k, 0)), number(n->b, k, (double)last));
+  return msc_compute(n->b, "min(max(a, 0), b)", k, number(n->b, k, (double)last));
 }
 
 /* Numbers of places are i32 or i64 here: narrower ones become i32, unsigned ones i64. */
@@ -143,10 +143,9 @@ bool hlo_build_gather(hlo_node *n) {
 /* Updates of windows that do not lie inside change nothing: they are zeros, or go to an element behind the others. */
 static msc_value *add_windows(hlo_node *n, msc_value *k, msc_value *inside) {
   const msc_type *t = n->in[0]->type;
-  msc_attr rows = msc_named(n->ctx, "rows", msc_int(msc_type_elems(t)));
   msc_value *update = n->in[2];
   if (inside) update = choose(n->b, inside, update, number(n->b, update, 0));
-  msc_value *sum = update ? with_attrs(n->b, OP_scatter_add, 2, (msc_value *[]){k, update}, 1, &rows) : NULL;
+  msc_value *sum = sum_by_row(n->b, k, update, msc_type_elems(t), 0);
   return sum ? plus(n->b, n->in[0], reshape(n->b, sum, t->rank, t->dim)) : NULL;
 }
 
@@ -159,8 +158,8 @@ static msc_value *replace_windows(hlo_node *n, msc_value *k, msc_value *inside) 
     x = joined(n->b, 0, 2, both);
     k = choose(n->b, inside, k, number(n->b, k, (double)all));
   }
-  msc_value *in[] = {x, k ? reshape(n->b, k, 1, &num) : NULL, reshape(n->b, n->in[2], 1, &num)};
-  x = in[0] && in[1] && in[2] ? msc_build(n->b, OP_scatter_update, 3, in) : NULL;
+  k = k ? reshape(n->b, k, 1, &num) : NULL;
+  x = replace_rows(n->b, x, k, reshape(n->b, n->in[2], 1, &num), 0);
   if (x && inside) x = part_of(n->b, x, 0, 0, all);
   return x ? reshape(n->b, x, t->rank, t->dim) : NULL;
 }
@@ -180,7 +179,7 @@ static msc_value *combine_windows(hlo_node *n, msc_reduction r, msc_value *k, ms
       k ? compare(b, "eq", reshape(b, count_up(b, MSC_I32, all), 2, rows), reshape(b, k, 2, columns)) : NULL;
   if (!x || !update || !here) return NULL;
   msc_value *mine = choose(b, here, update, r == MSC_PROD ? number(b, x, 1) : x);
-  msc_value *found = mine ? reduce(b, msc_reducing_kind(r), mine, 1, &last, true) : NULL;
+  msc_value *found = mine ? along(b, r, mine, last) : NULL;
   return found ? reshape(b, combined(b, r, x, found), t->rank, t->dim) : NULL;
 }
 
@@ -219,10 +218,8 @@ bool hlo_build_scatter(hlo_node *n) {
   bool flat = p.vector >= n->in[1]->type->rank || n->in[1]->type->dim[p.vector] == 1;
   msc_value *k = flat && p.vector < n->in[1]->type->rank ? flat_indices(n, n->in[1], p.vector) : n->in[1];
   if ((adds || replaces) && flat && k && are_rows(&p, k->type->rank, x, update)) {
-    if (replaces) return hlo_set(n, msc_build(n->b, OP_scatter_update, 3, (msc_value *[]){n->in[0], k, n->in[2]}));
-    msc_attr rows = msc_named(n->ctx, "rows", msc_int(x->dim[0]));
-    msc_value *sum = with_attrs(n->b, OP_scatter_add, 2, (msc_value *[]){k, n->in[2]}, 1, &rows);
-    return hlo_set(n, plus(n->b, n->in[0], sum));
+    if (replaces) return hlo_set(n, replace_rows(n->b, n->in[0], k, n->in[2], 0));
+    return hlo_set(n, plus(n->b, n->in[0], sum_by_row(n->b, k, n->in[2], x->dim[0], 0)));
   }
   k = hlo_linear_places(n, &p, x, n->in[1], update, &inside);
   if (!k) return false;
@@ -294,8 +291,7 @@ bool hlo_build_dynamic_update_slice(hlo_node *n) {
     return hlo_set(n, joined(n->b, part, (size_t)num, parts));
   }
   msc_value *k = numbers_from(n, n->in[2 + part], update->type->dim[part], x->type->dim[part]);
-  msc_attr axis = msc_named(n->ctx, "axis", msc_int(part));
-  return k && hlo_set(n, with_attrs(n->b, OP_scatter_update, 3, (msc_value *[]){x, k, update}, 1, &axis));
+  return k && hlo_set(n, replace_rows(n->b, x, k, update, part));
 }
 
 /* ---- order ---- */
@@ -318,9 +314,7 @@ bool hlo_build_sort(hlo_node *n) {
     if (hlo_has_word(&body->op[i], "GT")) more = true, less = false;
   }
   const msc_value *place = n->op->num_in == 2 ? n->in[1] : NULL;
-  while (place && place->def && (place->def->kind == OP_broadcast_to || place->def->kind == OP_reshape))
-    place = place->def->in[0].value;
-  if ((!less && !more) || (place && (!place->def || place->def->kind != OP_iota)))
+  if ((!less && !more) || (place && !hlo_counts(place)))
     return hlo_refuse(n, "only values, and with them their places, are put in order");
   const char *dtype = msc_dtype_name(place ? n->in[1]->type->dtype : MSC_I32);
   msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(dim)), msc_named(n->ctx, "descending", msc_bool(more)),

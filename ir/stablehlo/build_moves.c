@@ -46,14 +46,6 @@ bool hlo_build_transpose(hlo_node *n) {
   return hlo_set(n, transpose(n->b, n->in[0], perm));
 }
 
-static msc_value *sliced(hlo_node *n, const int64_t *start, const int64_t *limit, const int64_t *stride) {
-  size_t rank = (size_t)n->in[0]->type->rank;
-  msc_attr attrs[] = {msc_named(n->ctx, "start", msc_ints(n->ctx, rank, start)),
-                      msc_named(n->ctx, "limit", msc_ints(n->ctx, rank, limit)),
-                      msc_named(n->ctx, "stride", msc_ints(n->ctx, rank, stride))};
-  return rank ? with_attrs(n->b, OP_slice, 1, n->in, 3, attrs) : n->in[0];
-}
-
 /* x [0:4, 1:9:2], or the three lists as attributes. */
 bool hlo_build_slice(hlo_node *n) {
   int64_t start[MSC_MAX_RANK], limit[MSC_MAX_RANK], stride[MSC_MAX_RANK];
@@ -61,7 +53,7 @@ bool hlo_build_slice(hlo_node *n) {
   if (!n->op->num_lists) {
     MSC_TRY(each_dim(n, "start_indices", "start_indices", start) &&
             each_dim(n, "limit_indices", "limit_indices", limit) && each_dim(n, "strides", "strides", stride));
-    return hlo_set(n, sliced(n, start, limit, stride));
+    return hlo_set(n, slice_of(n->b, n->in[0], start, limit, stride));
   }
   const hlo_value *list = &n->op->list[0];
   if ((int)list->num != n->in[0]->type->rank) return hlo_refuse(n, "has %zu ranges", list->num);
@@ -70,31 +62,21 @@ bool hlo_build_slice(hlo_node *n) {
     if (hlo_ints_of(&list->item[d], range, 3) < 2) return hlo_refuse(n, "range %zu is none", d);
     start[d] = range[0], limit[d] = range[1], stride[d] = range[2];
   }
-  return hlo_set(n, sliced(n, start, limit, stride));
+  return hlo_set(n, slice_of(n->b, n->in[0], start, limit, stride));
 }
 
 /* x with zeros around it; low and high may be negative, and `interior` elements stand between any two. */
 static msc_value *padded(hlo_node *n, msc_value *x, const int64_t *low, const int64_t *high, const int64_t *interior,
                          double value) {
   size_t rank = (size_t)x->type->rank;
-  int64_t stride[MSC_MAX_RANK], more[2][MSC_MAX_RANK], start[MSC_MAX_RANK], limit[MSC_MAX_RANK], one[MSC_MAX_RANK];
-  bool cuts = false;
+  int64_t stride[MSC_MAX_RANK], more[2][MSC_MAX_RANK], start[MSC_MAX_RANK], limit[MSC_MAX_RANK];
   for (size_t d = 0; d < rank; d++) {
-    stride[d] = interior[d] + 1, one[d] = 1;
+    stride[d] = interior[d] + 1;
     more[0][d] = low[d] > 0 ? low[d] : 0, more[1][d] = high[d] > 0 ? high[d] : 0;
     int64_t whole = (x->type->dim[d] - 1) * stride[d] + 1 + more[0][d] + more[1][d];
     start[d] = low[d] < 0 ? -low[d] : 0, limit[d] = high[d] < 0 ? whole + high[d] : whole;
-    cuts |= low[d] < 0 || high[d] < 0;
   }
-  msc_attr attrs[] = {msc_named(n->ctx, "low", msc_ints(n->ctx, rank, more[0])),
-                      msc_named(n->ctx, "high", msc_ints(n->ctx, rank, more[1])),
-                      msc_named(n->ctx, "stride", msc_ints(n->ctx, rank, stride)),
-                      msc_named(n->ctx, "value", msc_float(value))};
-  msc_value *y = with_attrs(n->b, OP_pad, 1, &x, 4, attrs);
-  msc_attr part[] = {msc_named(n->ctx, "start", msc_ints(n->ctx, rank, start)),
-                     msc_named(n->ctx, "limit", msc_ints(n->ctx, rank, limit)),
-                     msc_named(n->ctx, "stride", msc_ints(n->ctx, rank, one))};
-  return y && cuts ? with_attrs(n->b, OP_slice, 1, &y, 3, part) : y;
+  return slice_of(n->b, pad_with(n->b, x, more[0], more[1], stride, value), start, limit, NULL);
 }
 
 bool hlo_build_pad(hlo_node *n) {

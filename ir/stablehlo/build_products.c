@@ -137,11 +137,7 @@ static msc_value *in_our_order(hlo_node *n, msc_value *x, const int64_t *perm) {
 /* Puts zeros between rows and columns of x. */
 static msc_value *spread_x(hlo_node *n, msc_value *x, window *w) {
   int64_t low[4] = {0}, high[4] = {0}, stride[4] = {1, 1, w->x_dilation[0], w->x_dilation[1]};
-  if (w->x_dilation[0] == 1 && w->x_dilation[1] == 1) return x;
-  msc_attr attrs[] = {msc_named(n->ctx, "low", msc_ints(n->ctx, 4, low)),
-                      msc_named(n->ctx, "high", msc_ints(n->ctx, 4, high)),
-                      msc_named(n->ctx, "stride", msc_ints(n->ctx, 4, stride))};
-  return with_attrs(n->b, OP_pad, 1, &x, 3, attrs);
+  return pad_with(n->b, x, low, high, stride, 0);
 }
 
 bool hlo_build_convolution(hlo_node *n) {

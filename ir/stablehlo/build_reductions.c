@@ -11,20 +11,19 @@
 static bool build_place_of_extremum(hlo_node *n, int64_t dim) {
   bool pairs = n->in[1]->type->rank == 0; /* x init, place init; the generic form: x, place, init, init */
   const msc_value *place = n->in[pairs ? 2 : 1];
-  msc_op_kind kind = OP_argmax, value = OP_reduce_max;
+  msc_op_kind kind = OP_argmax;
+  msc_reduction value = MSC_MAX;
   const hlo_region *body = n->op->num_regions == 1 ? &n->op->region[0] : NULL;
   bool found = false;
   for (size_t i = 0; body && i < body->num_ops && !found; i++) {
     found = hlo_has_word(&body->op[i], "GT") || hlo_has_word(&body->op[i], "LT");
-    if (hlo_has_word(&body->op[i], "LT")) kind = OP_argmin, value = OP_reduce_min;
+    if (hlo_has_word(&body->op[i], "LT")) kind = OP_argmin, value = MSC_MIN;
   }
-  while (place->def && (place->def->kind == OP_broadcast_to || place->def->kind == OP_reshape))
-    place = place->def->in[0].value;
-  if (!found || !place->def || place->def->kind != OP_iota)
+  if (!found || !hlo_counts(place))
     return hlo_refuse(n, "of several operands only the place of the largest or smallest is read");
   msc_attr attrs[] = {msc_named(n->ctx, "axis", msc_int(dim)),
                       msc_named(n->ctx, "dtype", msc_str(n->ctx, msc_dtype_name(n->op->out_type[1]->dtype)))};
-  n->out[0] = reduce(n->b, value, n->in[0], 1, &dim, false);
+  n->out[0] = reduce_by(n->b, value, n->in[0], 1, &dim, false);
   n->out[1] = with_attrs(n->b, kind, 1, n->in, 2, attrs);
   return n->out[0] && n->out[1];
 }

@@ -117,6 +117,8 @@ bool hlo_has_word(const hlo_op *op, const char *word);
 const msc_attr_value *hlo_constant(const msc_value *v);
 /* The element that all elements of a constant are equal to. */
 bool hlo_splat(const msc_value *v, double *out);
+/* True if its elements are places along a dimension: 0, 1, 2 .. */
+bool hlo_counts(const msc_value *v);
 
 /* The op between two elements of a reduction; of truth values "and" is their smallest, "or" their largest. */
 typedef struct {

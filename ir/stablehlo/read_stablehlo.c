@@ -113,9 +113,19 @@ const msc_attr_value *hlo_constant(const msc_value *v) {
   return v->def && v->def->kind == OP_constant ? msc_op_attr(v->def, "value") : NULL;
 }
 
-bool hlo_splat(const msc_value *v, double *out) {
+/* What v is made of, by repeating and reshaping alone. */
+static const msc_value *source_of(const msc_value *v) {
   while (v->def && (v->def->kind == OP_broadcast_to || v->def->kind == OP_reshape)) v = v->def->in[0].value;
-  const msc_attr_value *c = hlo_constant(v);
+  return v;
+}
+
+bool hlo_counts(const msc_value *v) {
+  v = source_of(v);
+  return v->def && v->def->kind == OP_iota;
+}
+
+bool hlo_splat(const msc_value *v, double *out) {
+  const msc_attr_value *c = hlo_constant(source_of(v));
   if (!c || c->kind != MSC_ATTR_DENSE) return false;
   msc_tensor t = {.type = c->dense.type, .data = (void *)(uintptr_t)c->dense.data};
   *out = msc_tensor_get(&t, 0);

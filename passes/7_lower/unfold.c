@@ -56,15 +56,6 @@ static msc_value *build_windows(unfolding *u, msc_op_kind kind, msc_value *x, bo
   return with_attrs(&u->b, kind, 1, &x, num, attrs);
 }
 
-static msc_value *build_matrix_product(unfolding *u, msc_op_kind kind, msc_value *a, bool transpose_a, msc_value *b,
-                                       bool transpose_b) {
-  msc_attr attrs[2];
-  size_t num = 0;
-  if (transpose_a) attrs[num++] = msc_named(formula_ctx(&u->b), "transpose_a", msc_bool(true));
-  if (transpose_b) attrs[num++] = msc_named(formula_ctx(&u->b), "transpose_b", msc_bool(true));
-  return with_attrs(&u->b, kind, 2, (msc_value *[]){a, b}, num, attrs);
-}
-
 /* Builds y as [n, o, windows]. */
 static msc_value *flatten_y(unfolding *u, msc_value *y) {
   return reshape(&u->b, y, 3, (int64_t[]){u->c.n, u->c.o, u->windows});
@@ -80,15 +71,15 @@ static msc_value *build_rows_product(unfolding *u) {
   const int64_t x[2] = {u->c.n, u->taps}, y[2] = {u->c.n, u->c.o};
   msc_value *images = reshape(&u->b, in[0], 2, of_x ? y : x),
             *other = gradient ? reshape(&u->b, in[1], 2, y) : flatten_weights(u);
-  msc_value *made = gradient ? build_matrix_product(u, OP_matmul, other, true, images, false)
-                             : build_matrix_product(u, OP_matmul, images, false, other, !of_x);
+  msc_value *made = gradient ? matrix_product(&u->b, other, true, images, false)
+                             : matrix_product(&u->b, images, false, other, !of_x);
   return reshape(&u->b, made, 4, u->op->out[0].type->dim);
 }
 
 static msc_value *build_conv2d(unfolding *u) {
   msc_value *x = u->op->in[0].value,
             *seen = has_single_element_windows(&u->c) ? x : build_windows(u, OP_unfold, x, false);
-  msc_value *y = build_matrix_product(u, OP_batch_matmul, flatten_weights(u), false,
+  msc_value *y = matrix_product(&u->b, flatten_weights(u), false,
                                       reshape(&u->b, seen, 3, (int64_t[]){u->c.n, u->taps, u->windows}), false);
   return reshape(&u->b, y, 4, u->op->out[0].type->dim);
 }
@@ -125,7 +116,7 @@ static msc_value *build_conv2d_transpose(unfolding *u) {
   int64_t padding[4];
   if (!has_single_element_windows(&u->c) && find_windows_over_y(&u->c, padding)) return build_seen_from_x(u, padding);
   msc_value *given =
-      build_matrix_product(u, OP_batch_matmul, flatten_weights(u), true, flatten_y(u, u->op->in[0].value), false);
+      matrix_product(&u->b, flatten_weights(u), true, flatten_y(u, u->op->in[0].value), false);
   if (has_single_element_windows(&u->c)) return reshape(&u->b, given, 4, u->op->out[0].type->dim);
   return build_windows(
       u, OP_fold, reshape(&u->b, given, 6, (int64_t[]){u->c.n, u->c.c, w[0].kernel, w[1].kernel, w[0].y, w[1].y}),
@@ -140,7 +131,7 @@ static msc_value *build_weight_grad(unfolding *u) {
   seen = reshape(&u->b, seen, 2, (int64_t[]){u->taps, u->c.n * u->windows});
   msc_value *dy =
       reshape(&u->b, build_swap(u, flatten_y(u, u->op->in[1].value)), 2, (int64_t[]){u->c.o, u->c.n * u->windows});
-  return reshape(&u->b, build_matrix_product(u, OP_matmul, dy, false, seen, true), 4, u->op->out[0].type->dim);
+  return reshape(&u->b, matrix_product(&u->b, dy, false, seen, true), 4, u->op->out[0].type->dim);
 }
 
 /* Replaces a convolution by products; *out_made: by another convolution. */
