@@ -146,6 +146,7 @@ typedef struct {
   uint32_t num_partitions;   /* partitions of the ranks, including number 0, the whole job */
   bool sparse;               /* most of the arena is never touched: pages are made on first use */
   /* of transports between hosts */
+  bool mpi;                  /* the data of collectives go through MPI; else through connections of our own */
   bool has_mail;             /* the plan has messages between stages */
   bool led;                  /* the scheduler is a process of its own; else rank 0 leads */
   int meet_ms;               /* to wait for all ranks to join; 0: timeout_ms */
@@ -221,5 +222,6 @@ mscrt_status *mscrt_rendezvous(const mscrt_comm_options *o, uint64_t segment_byt
 
 extern const mscrt_transport mscrt_comm_local; /* comm/shared_memory.c: ranks on one host */
 extern const mscrt_transport mscrt_comm_tcp;   /* comm/tcp.c: ranks on any hosts */
+extern const mscrt_transport mscrt_comm_mpi;   /* the same with the data of collectives through MPI */
 
 #endif

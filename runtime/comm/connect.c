@@ -43,7 +43,7 @@ static attempt *free_attempt(connecting *c) {
 static mscrt_status *dial_ranks(connecting *c, int64_t deadline_ns) {
   const mscrt_member *m = c->m;
   for (int r = 0; r < m->rank; r++)
-    for (int mail = 0; mail <= (int)m->o->has_mail; mail++) {
+    for (int mail = !c->data; mail <= (int)m->o->has_mail; mail++) {
       int fd;
       attempt *a = free_attempt(c);
       mscrt_status *s = mscrt_dial_rank(&m->entry[r].address, &fd);
@@ -73,7 +73,7 @@ static void accept_ranks(connecting *c) {
 static void keep_connection(connecting *c, attempt *a) {
   const mscrt_greeting *g = &a->h.hello;
   int rank = a->rank >= 0 ? a->rank : g->rank;
-  bool purpose = g->purpose == MSCRT_FOR_DATA || (g->purpose == MSCRT_FOR_MAIL && c->m->o->has_mail);
+  bool purpose = (g->purpose == MSCRT_FOR_DATA && c->data) || (g->purpose == MSCRT_FOR_MAIL && c->m->o->has_mail);
   bool right = purpose && g->job == c->m->job && rank >= 0 && rank < c->m->ranks && rank != c->m->rank &&
                (a->rank >= 0 || rank > c->m->rank);
   int *place = right ? place_of(c, g->purpose, rank) : NULL;
@@ -106,7 +106,7 @@ static mscrt_status *go_on(connecting *c) {
 static mscrt_status *missing_connection(const connecting *c) {
   int rank = 0;
   for (int r = 0; r < c->m->ranks; r++)
-    if (r != c->m->rank && (c->data[r] < 0 || (c->m->o->has_mail && c->mail[r] < 0))) rank = r;
+    if (r != c->m->rank && ((c->data && c->data[r] < 0) || (c->m->o->has_mail && c->mail[r] < 0))) rank = r;
   return mscrt_fail(MSCRT_PEER, "waited %d ms for a connection with rank %d", c->m->o->meet_ms, rank);
 }
 
@@ -131,10 +131,11 @@ static mscrt_status *connect_all(connecting *c) {
 
 mscrt_status *mscrt_connect_ranks(const mscrt_member *m, int listener, int *out_data, int *out_mail) {
   mscrt_status *s = NULL;
-  int kinds = 1 + m->o->has_mail;
+  int kinds = (out_data != NULL) + m->o->has_mail;
   connecting c = {.m = m, .listener = listener, .data = out_data, .mail = out_mail};
   c.num = kinds * m->ranks + STRANGERS, c.left = kinds * (m->ranks - 1);
-  for (int r = 0; r < m->ranks; r++) out_data[r] = out_mail[r] = -1;
+  for (int r = 0; r < m->ranks && out_data; r++) out_data[r] = -1;
+  for (int r = 0; r < m->ranks; r++) out_mail[r] = -1;
   MSCRT_GOTO(mscrt_new_array(&c.attempt, c.num));
   MSCRT_GOTO(mscrt_new_array(&c.polled, c.num + 2));
   MSCRT_GOTO(connect_all(&c));

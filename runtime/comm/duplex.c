@@ -9,11 +9,11 @@
 
 enum { MOST_SPANS = 32 }; /* of one system call */
 
-static bool is_sent(const mscrt_duplex *l) { return l->head_sent == sizeof l->own && l->sent == l->out_bytes; }
-static bool has_come(const mscrt_duplex *l) { return l->head_got == sizeof l->theirs && l->got == l->in_bytes; }
+bool mscrt_duplex_is_sent(const mscrt_duplex *l) { return l->head_sent == sizeof l->own && l->sent == l->out_bytes; }
+bool mscrt_duplex_has_come(const mscrt_duplex *l) { return l->head_got == sizeof l->theirs && l->got == l->in_bytes; }
 static bool can_send(const mscrt_duplex *l) { return l->head_sent < sizeof l->own || l->sent < l->ready; }
 
-static bool is_same_collective(const mscrt_duplex *l) {
+bool mscrt_duplex_agrees(const mscrt_duplex *l) {
   const mscrt_duplex_head *a = &l->own, *b = &l->theirs;
   return a->magic == b->magic && a->verb == b->verb && a->dtype == b->dtype && a->reduction == b->reduction &&
          a->kind == b->kind && a->number == b->number && a->bytes == b->back && a->back == b->bytes;
@@ -65,7 +65,7 @@ static int send_some(mscrt_duplex *l) {
 
 static int receive_some(mscrt_duplex *l) {
   int moved = 0;
-  while (!has_come(l)) {
+  while (!mscrt_duplex_has_come(l)) {
     struct iovec v[MOST_SPANS + 1];
     struct msghdr m = {.msg_iov = v};
     bool head = l->head_got < sizeof l->theirs; /* what follows is taken only if the head is right */
@@ -77,17 +77,16 @@ static int receive_some(mscrt_duplex *l) {
     if (n <= 0) return -1;
     advance((uint64_t)n, &l->head_got, &l->got, l->in, l->num_in, &l->in_at, &l->in_done);
     moved = 1;
-    if (head && l->head_got == sizeof l->theirs && !is_same_collective(l)) return -2;
+    if (head && l->head_got == sizeof l->theirs && !mscrt_duplex_agrees(l)) return -2;
   }
   return moved;
 }
 
-/* The duplex of a rank that the others wait for: one that has not begun the collective, else one that has not ended
- * it. */
-static uint32_t find_late(const mscrt_duplexes *l) {
+/* One that has not begun the collective, else one that has not ended it. */
+uint32_t mscrt_late_duplex(const mscrt_duplexes *l) {
   uint32_t late = 0;
   for (uint32_t i = l->num; i-- > 0;)
-    if (!has_come(&l->duplex[i]) || !is_sent(&l->duplex[i])) late = i;
+    if (!mscrt_duplex_has_come(&l->duplex[i]) || !mscrt_duplex_is_sent(&l->duplex[i])) late = i;
   for (uint32_t i = l->num; i-- > 0;)
     if (l->duplex[i].head_got < sizeof l->duplex[i].theirs) late = i;
   return late;
@@ -102,28 +101,29 @@ mscrt_duplexes_end mscrt_duplexes_move(mscrt_duplexes *l, uint32_t *out_duplex) 
       int sent = send_some(duplex), got = receive_some(duplex);
       *out_duplex = i;
       if (got == -2) return MSCRT_DUPLEXES_DIFFER;
-      if ((sent < 0 && !is_sent(duplex)) || got < 0) return MSCRT_DUPLEXES_CLOSED;
+      if ((sent < 0 && !mscrt_duplex_is_sent(duplex)) || got < 0) return MSCRT_DUPLEXES_CLOSED;
       moved |= sent > 0 || got > 0;
     }
     if (moved && l->work) l->work(l->user);
-    for (uint32_t i = 0; i < l->num; i++) over &= is_sent(&l->duplex[i]) && has_come(&l->duplex[i]);
+    for (uint32_t i = 0; i < l->num; i++)
+      over &= mscrt_duplex_is_sent(&l->duplex[i]) && mscrt_duplex_has_come(&l->duplex[i]);
     if (over) return MSCRT_DUPLEXES_DONE;
     if (moved) {
       deadline = mscrt_now_ns() + limit;
       bool more = false;
-      for (uint32_t i = 0; i < l->num; i++) more |= can_send(&l->duplex[i]) && !is_sent(&l->duplex[i]);
+      for (uint32_t i = 0; i < l->num; i++) more |= can_send(&l->duplex[i]) && !mscrt_duplex_is_sent(&l->duplex[i]);
       if (more && l->work) continue; /* what became ready goes before this thread sleeps */
     }
     int64_t left = deadline - mscrt_now_ns();
     if (left <= 0) {
-      *out_duplex = find_late(l);
+      *out_duplex = mscrt_late_duplex(l);
       return MSCRT_DUPLEXES_LATE;
     }
     nfds_t n = 0;
     l->polled[n++] = (struct pollfd){.fd = l->wake, .events = POLLIN};
     for (uint32_t i = 0; i < l->num; i++) {
       const mscrt_duplex *duplex = &l->duplex[i];
-      short events = (short)((has_come(duplex) ? 0 : POLLIN) | (can_send(duplex) ? POLLOUT : 0));
+      short events = (short)((mscrt_duplex_has_come(duplex) ? 0 : POLLIN) | (can_send(duplex) ? POLLOUT : 0));
       if (events) l->polled[n++] = (struct pollfd){.fd = duplex->fd, .events = events};
     }
     poll(l->polled, n, (int)(left / 1000000 < 1000 ? left / 1000000 + 1 : 1000));

@@ -1,5 +1,5 @@
-/* tcp.c: the transport between ranks on any hosts, over TCP. Sums have the order of those in shared memory, so the bits
- * are the same. A collective has one of three forms:
+/* tcp.c: the transport between ranks on any hosts, over TCP, or with the data of collectives through MPI. Sums have the
+ * order of those in shared memory, so the bits are the same. A collective has one of three forms:
  *
  *   alone    the group is this rank
  *   slices   an all_reduce: each member receives its slice of the elements from all others, reduces it piece by piece
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "runtime/comm/mpi.h"
 #include "runtime/comm/slices.h"
 #include "runtime/comm/tcp.h"
 
@@ -35,6 +36,7 @@ typedef struct {
   mscrt_comm_options o;
   mscrt_member m;
   mscrt_mail *mail;
+  mscrt_mpi *mpi;   /* NULL: there are connections */
   int *fd;          /* the connection with each rank */
   uint64_t *number; /* of collectives with each rank so far */
   uint8_t *arena;
@@ -134,7 +136,7 @@ static mscrt_status *report_other(const running *r, const mscrt_duplex *l) {
 }
 
 /* Reports a connection that has ended, with the reason from the scheduler, which knows it or will soon. */
-static mscrt_status *report_closed(const running *r, int rank) {
+static mscrt_status *report_closed(const running *r, int rank, const char *failure) {
   mscrt_member *m = &r->c->m;
   int64_t end = mscrt_now_ns() + VERDICT_NS;
   char why[320];
@@ -145,7 +147,8 @@ static mscrt_status *report_closed(const running *r, int rank) {
     poll(&(struct pollfd){.fd = m->wake, .events = POLLIN}, 1, 100);
     if (read(m->wake, &drained, sizeof drained) != sizeof drained) {} /* it was not readable */
   }
-  snprintf(why, sizeof why, "the connection with rank %d has ended (at step %" PRId64 ")", rank, m->seen_step[rank]);
+  snprintf(why, sizeof why, "the connection with rank %d has ended (at step %" PRId64 ")%s%s", rank, m->seen_step[rank],
+           *failure ? ": " : "", failure);
   return blame(r, rank, why);
 }
 
@@ -163,13 +166,15 @@ static mscrt_status *move(const running *r, mscrt_duplexes *l) {
   uint64_t drained;
   l->wake = r->c->m.wake, l->timeout_ms = r->c->o.timeout_ms, l->polled = r->c->polled;
   for (;;) {
-    mscrt_duplexes_end end = mscrt_duplexes_move(l, &at);
+    const char *failure = "";
+    mscrt_mpi *mpi = r->c->mpi;
+    mscrt_duplexes_end end = mpi ? mscrt_mpi_move(mpi, l, &at, &failure) : mscrt_duplexes_move(l, &at);
     note_steps(r, l);
     switch (end) {
       case MSCRT_DUPLEXES_DONE: return NULL;
       case MSCRT_DUPLEXES_LATE:
         return mscrt_member_lost(&r->c->m, &culprit, why) ? report(r, why) : report_late(r, l, at);
-      case MSCRT_DUPLEXES_CLOSED: return report_closed(r, l->duplex[at].rank);
+      case MSCRT_DUPLEXES_CLOSED: return report_closed(r, l->duplex[at].rank, failure);
       case MSCRT_DUPLEXES_DIFFER: return report_other(r, &l->duplex[at]);
       case MSCRT_DUPLEXES_WOKEN:
         if (read(l->wake, &drained, sizeof drained) != sizeof drained) {} /* another thread was faster */
@@ -584,6 +589,7 @@ static void close_tcp(mscrt_comm *comm) {
   if (!c) return;
   mscrt_member_close(&c->m); /* first: the others must not take closed connections for a loss */
   mscrt_mail_close(c->mail);
+  if (!mscrt_mpi_close(c->mpi)) return; /* it may still write to the memory of this transport */
   for (int r = 0; c->fd && r < c->o.ranks; r++)
     if (c->fd[r] >= 0) close(c->fd[r]);
   if (c->arena) munmap(c->arena, c->arena_room);
@@ -615,7 +621,8 @@ static mscrt_status *meet_ranks(tcp *c) {
   MSCRT_GOTO(mscrt_new_array(&mail, c->o.ranks));
   for (int r = 0; r < c->o.ranks; r++) mail[r] = -1;
   MSCRT_GOTO(mscrt_member_join(&c->o, &c->m, &listener));
-  MSCRT_GOTO(mscrt_connect_ranks(&c->m, listener, c->fd, mail));
+  if (c->o.mpi) MSCRT_GOTO(mscrt_mpi_open(&c->m, &c->mpi));
+  if (!c->o.mpi || c->o.has_mail) MSCRT_GOTO(mscrt_connect_ranks(&c->m, listener, c->o.mpi ? NULL : c->fd, mail));
   MSCRT_GOTO(mscrt_member_ready(&c->m));
   if (c->o.has_mail) MSCRT_GOTO(mscrt_mail_open(&c->m, mail, c->arena, &c->mail));
 fail:
@@ -652,20 +659,30 @@ fail:
   return s;
 }
 
-const mscrt_transport mscrt_comm_tcp = {
-    .name = "tcp",
-    .sends = true,
-    .open = open_tcp,
-    .arena = arena_tcp,
-    .beside = beside_tcp,
-    .run = run_tcp,
-    .lingers = lingers_not,
-    .finish = finish_tcp,
-    .send = send_tcp,
-    .receive = receive_tcp,
-    .max = max_tcp,
-    .lost = lost_tcp,
-    .culprit = culprit_tcp,
-    .abort = abort_tcp,
-    .close = close_tcp,
-};
+static mscrt_status *open_over_mpi(const mscrt_comm_options *o, mscrt_comm **out_comm) {
+  mscrt_comm_options over = *o;
+  over.mpi = true;
+  return open_tcp(&over, out_comm);
+}
+
+#define TRANSPORT(name_, open_)    \
+  {                                \
+    .name = name_,                 \
+    .sends = true,                 \
+    .open = open_,                 \
+    .arena = arena_tcp,          \
+    .beside = beside_tcp,        \
+    .run = run_tcp,              \
+    .lingers = lingers_not,      \
+    .finish = finish_tcp,        \
+    .send = send_tcp,            \
+    .receive = receive_tcp,      \
+    .max = max_tcp,              \
+    .lost = lost_tcp,            \
+    .culprit = culprit_tcp,      \
+    .abort = abort_tcp,          \
+    .close = close_tcp,          \
+  }
+
+const mscrt_transport mscrt_comm_tcp = TRANSPORT("tcp", open_tcp);
+const mscrt_transport mscrt_comm_mpi = TRANSPORT("mpi", open_over_mpi);

@@ -216,10 +216,16 @@ typedef enum {
 /* Sends and receives all; returns why it stopped. After CLOSED, LATE and DIFFER *out_duplex is a duplex that explains
  * it; after WOKEN it may be called again. */
 mscrt_duplexes_end mscrt_duplexes_move(mscrt_duplexes *l, uint32_t *out_duplex);
+/* True if the heads of both ends are there and describe one collective. */
+bool mscrt_duplex_agrees(const mscrt_duplex *l);
+bool mscrt_duplex_is_sent(const mscrt_duplex *l);
+bool mscrt_duplex_has_come(const mscrt_duplex *l);
+/* The duplex of a rank that the others wait for. */
+uint32_t mscrt_late_duplex(const mscrt_duplexes *l);
 
 /* ---- connect.c ---- */
 
-/* Connects this rank to every other: out_data[r], and out_mail[r] if the job has messages; -1: itself. */
+/* Connects this rank to every other: out_data[r], unless NULL, and out_mail[r] if the job has messages; -1: itself. */
 mscrt_status *mscrt_connect_ranks(const mscrt_member *m, int listener, int *out_data, int *out_mail);
 
 /* ---- mail.c: messages between stages ---- */

@@ -1,5 +1,6 @@
-/* team.c: every collective of a program's own between processes, in shared memory and over TCP, of several sizes and
- * teams, against values computed element by element; what is refused; a rank that ends early. */
+/* team.c: every collective of a program's own between processes, in shared memory, over TCP, and through MPI where an
+ * mpirun is installed, of several sizes and teams, against values computed element by element; what is refused; a rank
+ * that ends early. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -142,6 +143,35 @@ static void lost_ranks(void **state) {
   assert_int_equal(in_processes("tcp", 3, true), 0);
 }
 
+/* What a process that mpirun started does: it is one rank. */
+static int be_rank_of_mpirun(const char *address) {
+  const char *open_mpi = getenv("OMPI_COMM_WORLD_RANK"), *rank = open_mpi ? open_mpi : getenv("PMI_RANK");
+  mscrt_team *all = NULL;
+  if (!rank) return 2;
+  mscrt_options o = {
+      .struct_size = sizeof o, .rank = atoi(rank), .ranks = RANKS, .address = address, .timeout_ms = 20000};
+  bool ok = went(mscrt_init("mpi", &o, &all)) && be_rank(all, true);
+  mscrt_end(all);
+  return !ok;
+}
+
+static void through_mpi(void **state) {
+  static const char *const launchers[] = {"mpirun.openmpi --oversubscribe --allow-run-as-root", "mpirun.mpich"};
+  int num = 0;
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    char text[400], self[200] = "";
+    snprintf(text, sizeof text, "command -v %.14s > /dev/null", launchers[i]);
+    if (system(text) != 0) continue;
+    assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+    snprintf(text, sizeof text, "MSC_TEAM_ADDRESS=@msc-team-mpi-%d-%d %s -n %d '%s'", (int)getpid(), i, launchers[i],
+             RANKS, self);
+    assert_int_equal(system(text), 0);
+    num++;
+  }
+  if (!num) print_message("skipped: there is neither mpirun.openmpi nor mpirun.mpich here\n");
+}
+
 static void one_rank(void **state) {
   mscrt_team *all = NULL, *same = NULL;
   (void)state;
@@ -151,7 +181,7 @@ static void one_rank(void **state) {
   mscrt_end(same);
   mscrt_end(all);
   o.ranks = 2;
-  mscrt_status *s = mscrt_init("mpi", &o, &all);
+  mscrt_status *s = mscrt_init("pigeons", &o, &all);
   assert_int_equal(mscrt_status_code(s), MSCRT_UNSUPPORTED);
   mscrt_status_free(s);
   s = mscrt_init(NULL, &o, &all);
@@ -161,6 +191,7 @@ static void one_rank(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(one_rank), cmocka_unit_test(all_verbs),
-                                     cmocka_unit_test(lost_ranks)};
+                                     cmocka_unit_test(lost_ranks), cmocka_unit_test(through_mpi)};
+  if (getenv("MSC_TEAM_ADDRESS")) return be_rank_of_mpirun(getenv("MSC_TEAM_ADDRESS"));
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,10 +173,10 @@ for command, text in (
     (f"net1.bin {DATA} --eval 95:100", "the evaluation range 95:100 has 5 samples, fewer than one batch of 8"),
     (f"net1.bin {DATA} --train 5", "--train: '5' is no range of samples such as 0:9000")):
     expect(f"run {command}", 1, f"msc: error: {text} [E0114]\n", "")
-expect(f"run net1.bin {DATA} --comm mpi", 1,
-       "msc: error: --comm mpi is not supported yet; local, tcp and nccl are: mpirun may start the ranks [E0111]\n", "")
+expect(f"run net1.bin -n 2 {DATA} --comm mpi", 1,
+       "msc: error: --comm mpi connects ranks that mpirun started: mpirun -n 2 msc run ... --comm mpi [E0114]\n", "")
 said = expect("run --help", 0, "", None).stdout.decode()
-check("(not supported yet)" not in said and "mpi is not supported yet" in said, said)
+check("(not supported yet)" not in said and "not supported" not in said, said)
 
 # One of several processes that something else started must know where the others are; a job of one is none.
 for family, rank, ranks in (("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("mpirun", "PMI_RANK", "PMI_SIZE"),

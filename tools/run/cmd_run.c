@@ -65,9 +65,10 @@ static bool check_run_options(training *t) {
   cli *c = t->c;
   MSC_TRY(read_job(t));
   const char *comm = cli_text(c, "comm");
-  if (comm && !strcmp(comm, "mpi"))
-    return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL,
-                     "--comm %s is not supported yet; local, tcp and nccl are: mpirun may start the ranks", comm);
+  if (comm && !strcmp(comm, "mpi") && !t->joins && cli_int(c, "n", 1) > 1)
+    return msc_error(c->ctx, MSC_E_DATA, NULL,
+                     "--comm mpi connects ranks that mpirun started: mpirun -n %" PRId64 " msc run ... --comm mpi",
+                     cli_int(c, "n", 1));
   t->choices = autotune_measured(t->choices_path);
   if (cli_flag(c, "autotune")) {
     if (!autotune_file(c, t->choices_path)) return false;
@@ -179,7 +180,7 @@ static const cli_option options[] = {
     {"perf-map", CLI_FLAG, NULL, "write /tmp/perf-PID.map, the names of generated code for perf"},
     {"comm", CLI_CHOICE, "local|tcp|mpi|nccl",
      "transport between ranks; default: nccl where every rank has a GPU of its own, tcp where ranks meet at "
-     "HOST:PORT, else local; mpi is not supported yet"},
+     "HOST:PORT, else local; mpi: collectives go through the MPI (Open MPI, MPICH) whose mpirun started the ranks"},
     {"device", CLI_CHOICE, "cpu|cuda|timed",
      "what runs the calls; default: what the plan was compiled for; timed: no values, each sleeps for its predicted "
      "time "
