@@ -254,6 +254,10 @@ typedef struct {
  * or lost a rank; with `recover` it then leads those that are left, and new ones, on. Of the options it takes ranks,
  * address, timeout_ms, token, silence_ms, recover. The ranks have `led`. */
 MSCRT_API mscrt_status *mscrt_lead(const mscrt_options *options);
+/* Asks the leader of a job which rank this process is to be, where nothing says so: the ranks that are left when all
+ * others have joined or asked too, neighbours on one host. Of the options it takes ranks, address, timeout_ms, meet_ms,
+ * token, led, log. */
+MSCRT_API mscrt_status *mscrt_ask_rank(const mscrt_options *options, int *out_rank);
 
 /* Maps memory and code, connects to the other ranks, and makes the initial weights. */
 MSCRT_API mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, mscrt_context **out_ctx);

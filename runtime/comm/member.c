@@ -108,21 +108,25 @@ static mscrt_status *read_table(mscrt_member *m, const mscrt_frame *f) {
   return NULL;
 }
 
+static mscrt_status *dial_leader(mscrt_member *m, int64_t deadline_ns) {
+  int fd = -1;
+  mscrt_status *s = mscrt_dial(m->o->address, deadline_ns, &fd);
+  if (mscrt_status_code(s) == MSCRT_PEER)
+    s = mscrt_within(s, "waited %d ms for %s at %s", m->o->meet_ms, name_of_leader(m), m->o->address);
+  if (!s) m->link.fd = fd;
+  return s;
+}
+
 /* One attempt to join. *out_ended: the leader went away before it said anything about this job; it may have been that
  * of an earlier one. */
 static mscrt_status *try_to_join(mscrt_member *m, int64_t deadline_ns, int *listener, bool *out_ended) {
   const mscrt_comm_options *o = m->o;
   mscrt_frame f;
-  int fd = -1;
   mscrt_link_close(&m->link);
   if (*listener >= 0) close(*listener);
   *listener = -1, *out_ended = false;
-  mscrt_status *s = mscrt_dial(o->address, deadline_ns, &fd);
-  if (mscrt_status_code(s) == MSCRT_PEER)
-    s = mscrt_within(s, "waited %d ms for %s at %s", o->meet_ms, name_of_leader(m), o->address);
-  if (s) return s;
-  m->link.fd = fd;
-  MSCRT_CHECK(shake_hands(m, fd, deadline_ns + SLACK_NS, out_ended));
+  MSCRT_CHECK(dial_leader(m, deadline_ns));
+  MSCRT_CHECK(shake_hands(m, m->link.fd, deadline_ns + SLACK_NS, out_ended));
   mscrt_joining j = {.rank = o->rank,
                      .ranks = o->ranks,
                      .plan_hash = o->plan_hash,
@@ -135,6 +139,40 @@ static mscrt_status *try_to_join(mscrt_member *m, int64_t deadline_ns, int *list
   if (*out_ended) return left_while_starting(m);
   MSCRT_CHECK(wait_for_frame(m, MSCRT_TABLE, deadline_ns + SLACK_NS, &f, out_ended));
   return read_table(m, &f);
+}
+
+/* One attempt to ask for a number; *out_ended as above. */
+static mscrt_status *try_to_ask(mscrt_member *m, int64_t deadline_ns, int *out_rank, bool *out_ended) {
+  mscrt_asking a = {.ranks = m->o->ranks, .host = number_of_host()};
+  mscrt_frame f;
+  int32_t rank;
+  mscrt_link_close(&m->link);
+  *out_ended = false;
+  MSCRT_CHECK(dial_leader(m, deadline_ns));
+  MSCRT_CHECK(shake_hands(m, m->link.fd, deadline_ns + SLACK_NS, out_ended));
+  *out_ended = !mscrt_link_send(&m->link, MSCRT_ASK, &a, sizeof a);
+  if (*out_ended) return left_while_starting(m);
+  MSCRT_CHECK(wait_for_frame(m, MSCRT_RANK, deadline_ns + SLACK_NS, &f, out_ended));
+  if (f.bytes == sizeof rank) memcpy(&rank, f.payload, sizeof rank);
+  if (f.bytes != sizeof rank || rank < 0 || rank >= m->o->ranks)
+    return mscrt_fail(MSCRT_PEER, "the number that came from %s is none for a rank of this job", name_of_leader(m));
+  *out_rank = rank;
+  return NULL;
+}
+
+mscrt_status *mscrt_ask_leader(const mscrt_comm_options *o, int *out_rank) {
+  mscrt_member m = {.o = o, .link = {.fd = -1}};
+  int64_t deadline = mscrt_now_ns() + (int64_t)o->meet_ms * 1000000;
+  bool ended = true;
+  mscrt_status *s = mscrt_key_open(o->token, &m.key);
+  for (bool again = !s; again;) {
+    s = try_to_ask(&m, deadline, out_rank, &ended);
+    again = s && ended && mscrt_now_ns() < deadline;
+    if (again) mscrt_status_free(s), nanosleep(&(struct timespec){0, RETRY_NS}, NULL);
+  }
+  mscrt_link_close(&m.link);
+  mscrt_key_close(&m.key);
+  return s;
 }
 
 mscrt_status *mscrt_member_join(const mscrt_comm_options *o, mscrt_member *m, int *out_listener) {

@@ -25,6 +25,7 @@ typedef struct {
   mscrt_link link; /* fd -1: free, or gone */
   mscrt_joining j;
   bool used, joined, ready, ended;
+  bool asks; /* which rank it is to be: it has not joined, and j has its host */
   int64_t heard_ns, step;
   char from[MSCRT_ADDRESS_TEXT];
 } guest;
@@ -49,7 +50,8 @@ struct mscrt_scheduler {
 
 static void send_to_all(mscrt_scheduler *s, mscrt_frame_type type, const void *payload, size_t bytes) {
   for (int i = 0; i < s->num_guests; i++)
-    if (s->guest[i].joined && s->guest[i].link.fd >= 0) mscrt_link_send(&s->guest[i].link, type, payload, bytes);
+    if ((s->guest[i].joined || s->guest[i].asks) && s->guest[i].link.fd >= 0)
+      mscrt_link_send(&s->guest[i].link, type, payload, bytes);
 }
 
 static void free_guest(guest *g) {
@@ -72,10 +74,11 @@ static void list_missing(const mscrt_scheduler *s, char *out, size_t room) {
   size_t n = 0;
   int nameless = 0;
   out[0] = 0;
-  for (int i = 0; i < s->num_guests; i++) nameless += s->guest[i].joined && s->guest[i].j.rank < 0;
+  for (int i = 0; i < s->num_guests; i++)
+    nameless += s->guest[i].asks || (s->guest[i].joined && s->guest[i].j.rank < 0);
   if (nameless) {
     int joined = 0;
-    for (int i = 0; i < s->num_guests; i++) joined += s->guest[i].joined;
+    for (int i = 0; i < s->num_guests; i++) joined += s->guest[i].joined || s->guest[i].asks;
     snprintf(out, room, "%d of %d ranks", s->o.ranks - joined, s->o.ranks);
     return;
   }
@@ -128,21 +131,51 @@ static void take_seat(mscrt_scheduler *s, int index) {
   refuse_guest(g, why);
 }
 
+/* Finds a guest for rank r among those that have no number: of the host of the rank before, else the first. */
+static int find_nameless(const mscrt_scheduler *s, int r) {
+  int best = -1;
+  uint64_t before = r > 0 ? s->guest[s->seat[r - 1]].j.host : 0;
+  for (int i = 0; i < s->num_guests; i++) {
+    const guest *g = &s->guest[i];
+    if (!(g->joined || g->asks) || g->j.rank >= 0) continue;
+    if (best < 0 || (g->j.host == before && s->guest[best].j.host != before)) best = i;
+  }
+  return best;
+}
+
 /* Numbers the ranks that have no number: free numbers in order, neighbours on one host, in the order in which they
- * joined. */
+ * came. */
 static void seat_nameless(mscrt_scheduler *s) {
   for (int r = 0; r < s->o.ranks; r++) {
-    int best = -1;
     if (s->seat[r] >= 0) continue;
-    uint64_t before = r > 0 ? s->guest[s->seat[r - 1]].j.host : 0;
-    for (int i = 0; i < s->num_guests; i++) {
-      const guest *g = &s->guest[i];
-      if (!g->joined || g->j.rank >= 0) continue;
-      if (best < 0 || (g->j.host == before && s->guest[best].j.host != before)) best = i;
-    }
+    int best = find_nameless(s, r);
     s->guest[best].j.rank = r;
     s->seat[r] = best;
   }
+}
+
+/* Tells those that ask which rank they are to be; then they come again and join. */
+static void answer_askers(mscrt_scheduler *s) {
+  seat_nameless(s);
+  for (int r = 0; r < s->o.ranks; r++) {
+    guest *g = &s->guest[s->seat[r]];
+    int32_t rank = r;
+    if (!g->asks) continue;
+    mscrt_link_send(&g->link, MSCRT_RANK, &rank, sizeof rank);
+    g->asks = false;
+    s->seat[r] = -1;
+  }
+}
+
+static void hear_asking(mscrt_scheduler *s, guest *g, const mscrt_asking *a) {
+  char why[200] = "";
+  if (a->ranks != s->o.ranks)
+    snprintf(why, sizeof why, "this process believes in %d ranks, the job has %d", a->ranks, s->o.ranks);
+  else if (s->phase != GATHERING && !s->o.recovers)
+    snprintf(why, sizeof why, "the job has all its %d ranks already; this one comes from %s", s->o.ranks, g->from);
+  if (*why) refuse_guest(g, why);
+  else if (s->phase != GATHERING || s->lost) free_guest(g); /* it asks again, for those that go on */
+  else g->asks = true, g->j = (mscrt_joining){.rank = -1, .host = a->host};
 }
 
 static mscrt_status *compare_plan_hashes(const mscrt_scheduler *s) {
@@ -263,7 +296,11 @@ static void begin_if_ready(mscrt_scheduler *s) {
 static void hear_frame(mscrt_scheduler *s, int index, const mscrt_frame *f) {
   guest *g = &s->guest[index];
   g->heard_ns = mscrt_now_ns();
-  if (!g->joined) {
+  if (!g->joined && f->type == MSCRT_ASK && f->bytes == sizeof(mscrt_asking) && !g->asks) {
+    mscrt_asking a;
+    memcpy(&a, f->payload, sizeof a);
+    hear_asking(s, g, &a);
+  } else if (!g->joined) {
     if (f->type != MSCRT_JOIN || f->bytes != sizeof g->j) {
       free_guest(g);
       return;
@@ -382,7 +419,7 @@ static void continue_handshakes(mscrt_scheduler *s) {
 
 static void drop_silent_strangers(mscrt_scheduler *s) {
   for (int i = 0; i < s->num_guests; i++)
-    if (s->guest[i].used && !s->guest[i].joined && mscrt_now_ns() > s->guest[i].heard_ns + SHAKING_NS)
+    if (s->guest[i].used && !s->guest[i].joined && !s->guest[i].asks && mscrt_now_ns() > s->guest[i].heard_ns + SHAKING_NS)
       free_guest(&s->guest[i]);
 }
 
@@ -403,9 +440,11 @@ static bool wait_for_events(mscrt_scheduler *s) {
   return s->polled[0].revents != 0;
 }
 
-static bool has_all_ranks(const mscrt_scheduler *s) {
-  int joined = 0;
-  for (int i = 0; i < s->num_guests; i++) joined += s->guest[i].joined;
+/* True if every rank has joined; *out_asked: if those that ask are counted. */
+static bool has_all_ranks(const mscrt_scheduler *s, bool *out_asked) {
+  int joined = 0, asks = 0;
+  for (int i = 0; i < s->num_guests; i++) joined += s->guest[i].joined, asks += s->guest[i].asks;
+  *out_asked = asks && joined + asks == s->o.ranks;
   return joined == s->o.ranks;
 }
 
@@ -433,7 +472,7 @@ static void say_last_words(mscrt_scheduler *s) {
 
 static void *lead(void *arg) {
   mscrt_scheduler *s = arg;
-  bool stops = false;
+  bool stops = false, asked = false;
   while (!stops && !has_ended(s)) {
     stops = wait_for_events(s);
     continue_handshakes(s);
@@ -443,7 +482,8 @@ static void *lead(void *arg) {
         else read_guest(s, i);
       }
     drop_silent_strangers(s);
-    if (s->phase == GATHERING && has_all_ranks(s)) send_tables(s);
+    if (s->phase == GATHERING && has_all_ranks(s, &asked)) send_tables(s);
+    if (s->phase == GATHERING && asked) answer_askers(s);
     tell_missing(s);
     check_deadline(s);
     beat(s);

@@ -32,4 +32,10 @@ mscrt_status *mscrt_scheduler_wait(mscrt_scheduler *s, bool *out_lost);
 /* Ends the thread; ranks that are left are told that the scheduler has ended its work. Accepts NULL. */
 void mscrt_scheduler_stop(mscrt_scheduler *s);
 
+/* ---- member.c ---- */
+
+/* Asks who leads the job which rank this process is to be; the answer comes when all that are missing have joined or
+ * asked. Of the options it takes ranks, address, token, meet_ms, led and log. */
+mscrt_status *mscrt_ask_leader(const mscrt_comm_options *o, int *out_rank);
+
 #endif

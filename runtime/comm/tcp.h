@@ -67,6 +67,8 @@ typedef enum {
   MSCRT_ENDED,    /* from it: mscrt_verdict without text */
   MSCRT_LOST,     /* from it: mscrt_verdict with text */
   MSCRT_UNFIT,    /* text: why this rank can never join this job */
+  MSCRT_ASK,      /* to it, before joining: mscrt_asking, which rank this process is to be */
+  MSCRT_RANK,     /* from it: int32_t */
   MSCRT_NUM_FRAMES
 } mscrt_frame_type;
 
@@ -106,6 +108,11 @@ typedef struct {
   uint64_t host;         /* number of the host: ranks with the same share memory */
   mscrt_address address; /* where it listens for other ranks */
 } mscrt_joining;
+
+typedef struct {
+  int32_t ranks, unused;
+  uint64_t host; /* as of mscrt_joining */
+} mscrt_asking;
 
 typedef struct {
   uint64_t job;

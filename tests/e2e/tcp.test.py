@@ -5,6 +5,7 @@ launchers start them, with and without a token, do the same; those that do not f
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -90,6 +91,13 @@ def check_families(wanted):
     workers = [start("plan1.bin", MS_ROLE="MS_WORKER", MS_NODE_ID=str(r), **ms) for r in range(4)]
     ends = all_well(join([start("plan1.bin", MS_ROLE="MS_SCHED", **ms), *workers]))
     assert result(ends[1][1]) == wanted[1], ends
+    for names in ((None,) * 4, ("2", None, "node-a", None)):  # the scheduler says which rank those without a number are
+        ms["MS_SCHED_PORT"] = free_port()
+        workers = [start("plan1.bin", MS_ROLE="MS_WORKER", **({"MS_NODE_ID": n} if n else {}), **ms) for n in names]
+        ends = all_well(join([start("plan1.bin", MS_ROLE="MS_SCHED", **ms), *workers]))[1:]
+        said = sorted(re.findall(r"rank (\d) of 4, as the scheduler says", "".join(end[2] for end in ends)))
+        assert said == [r for r in "0123" if r not in names], ends
+        assert result("".join(end[1] for end in ends)) == wanted[1], ends
     mpi = [{"PMI_RANK": str(r), "PMI_SIZE": "3", "MPI_LOCALRANKID": str(r), "MPI_LOCALNRANKS": "3"} for r in range(3)]
     for options in ((), ("--comm", "tcp")):  # ranks of one host share memory, unless told otherwise
         ends = all_well(join([start("plan0.bin", options, **env) for env in mpi]))
@@ -112,6 +120,12 @@ def check_refusals():
     ends = both({}, {})
     for code, _, err in ends:
         assert code == 3 and "waited 1000 ms at 127.0.0.1:" in err and "for ranks 2 of 3" in err, ends
+    ms = {"MS_SCHED_HOST": "127.0.0.1", "MS_SCHED_PORT": free_port(), "MS_ROLE": "MS_WORKER"}
+    late = start("plan0.bin", ("--timeout", "1"), **{**ms, "MS_ROLE": "MS_SCHED"}, MS_WORKER_NUM="3")
+    ends = join([late, *(start("plan0.bin", ("--timeout", "1"), **ms, MS_WORKER_NUM=n) for n in "34")])
+    assert [e[0] for e in ends] == [3, 3, 3], ends
+    assert all("for 2 of 3 ranks" in e[2] for e in ends[:2]), ends
+    assert "this process believes in 4 ranks, the job has 3" in ends[2][2], ends
     ends = both({"MSC_TOKEN": TOKEN}, {"MSC_TOKEN": TOKEN + "0"})
     assert "for ranks 1, 2 of 3" in ends[0][2] and "the job has another token than this rank" in ends[1][2], ends
     ends = both({"MSC_TOKEN": TOKEN}, {})
@@ -174,7 +188,7 @@ def main():
         check_families(wanted)
         check_refusals()
         check_strangers(wanted)
-    print(f"{len(PLANS)} plans with the same bits over TCP, 7 ways to join, 13 that are refused, 1,000 silent strangers")
+    print(f"{len(PLANS)} plans with the same bits over TCP, 9 ways to join, 15 that are refused, 1,000 silent strangers")
 
 
 main()

@@ -28,11 +28,9 @@ static bool check_joined_options(training *t) {
   if (cli_text(c, "n") && cli_int(c, "n", 1) != t->job.ranks)
     return msc_error(c->ctx, MSC_E_DATA, NULL, "-n %" PRId64 " contradicts the environment: %s says rank %d of %d",
                      cli_int(c, "n", 1), t->job.family, t->job.rank, t->job.ranks);
-  if (t->job.role == STARTUP_WORKER && t->job.rank < 0)
-    return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL,
-                     "%s does not say which of the %d ranks this is: a choice by the scheduler is not supported yet; "
-                     "set %s",
-                     t->job.family, t->job.ranks, strcmp(t->job.family, "MS_*") ? "MSC_RANK" : "MS_NODE_ID");
+  if (t->job.role == STARTUP_WORKER && t->job.rank < 0 && strcmp(t->job.family, "MS_*"))
+    return msc_error(c->ctx, MSC_E_DATA, NULL, "%s does not say which of the %d ranks this is; set MSC_RANK",
+                     t->job.family, t->job.ranks);
   for (size_t i = 0; i < sizeof of_one_process / sizeof *of_one_process; i++)
     if (cli_text(c, of_one_process[i]))
       return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--%s is not supported yet where ranks were started one by one",
@@ -55,10 +53,32 @@ static bool read_job(training *t) {
   t->token = startup_token(&t->job);
   if (t->job.error[0]) return msc_error(c->ctx, MSC_E_DATA, NULL, "%s", t->job.error);
   MSC_TRY(check_joined_options(t));
-  if (t->job.rank > 0) return true;
-  fprintf(stderr, "msc run: %s of %d, as %s says%s%s\n", t->job.rank ? "scheduler" : "rank 0", t->job.ranks,
+  bool scheduler = t->job.role == STARTUP_SCHEDULER;
+  if (t->job.rank != 0 && !scheduler) return true;
+  fprintf(stderr, "msc run: %s of %d, as %s says%s%s\n", scheduler ? "scheduler" : "rank 0", t->job.ranks,
           t->job.family, t->job.ignored[0] ? "; ignored: " : "", t->job.ignored);
   return true;
+}
+
+static void print_waiting(void *user, mscrt_log_level level, const char *text) {
+  (void)user, (void)level;
+  fprintf(stderr, "msc run: %s\n", text);
+}
+
+/* Lets the scheduler say which rank this is, where nothing else does. */
+static int ask_for_rank(training *t) {
+  mscrt_options o = {.struct_size = sizeof o,
+                     .ranks = t->job.ranks,
+                     .address = t->job.address,
+                     .timeout_ms = (int)(cli_number(t->c, "timeout", 0) * 1000),
+                     .meet_ms = t->job.topology_ms,
+                     .token = t->token,
+                     .led = true,
+                     .log = print_waiting};
+  if (!t->joins || t->job.rank >= 0) return CLI_OK;
+  int code = status_of_rank(t->c, NULL, MSC_E_DATA, mscrt_ask_rank(&o, &t->job.rank));
+  if (!code) fprintf(stderr, "msc run: rank %d of %d, as the scheduler says\n", t->job.rank, t->job.ranks);
+  return code;
 }
 
 static bool check_run_options(training *t) {
@@ -138,7 +158,8 @@ static int run_run(cli *c) {
   if (t.replaced < 0) return cli_usage(c, "--replace is not negative");
   if (t.joins && t.job.role == STARTUP_SCHEDULER) return run_scheduler(&t);
   if (cli_int(c, "n", 1) < 1 || cli_int(c, "threads", 1) < 1) return cli_usage(c, "-n and --threads are at least 1");
-  int code = open_training(&t);
+  int code = ask_for_rank(&t);
+  if (!code) code = open_training(&t);
   if (!code) code = share_measured(&t);
   if (!code && cli_text(c, "flight") && !recorder_prepare(c, cli_text(c, "flight"))) code = CLI_ENVIRONMENT;
   if (!code) code = run_ranks(&t);
