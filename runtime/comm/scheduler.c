@@ -419,7 +419,8 @@ static void continue_handshakes(mscrt_scheduler *s) {
 
 static void drop_silent_strangers(mscrt_scheduler *s) {
   for (int i = 0; i < s->num_guests; i++)
-    if (s->guest[i].used && !s->guest[i].joined && !s->guest[i].asks && mscrt_now_ns() > s->guest[i].heard_ns + SHAKING_NS)
+    if (s->guest[i].used && !s->guest[i].joined && !s->guest[i].asks &&
+        mscrt_now_ns() > s->guest[i].heard_ns + SHAKING_NS)
       free_guest(&s->guest[i]);
 }
 

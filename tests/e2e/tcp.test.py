@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 from network import write_gpt
 from program import call, settings
@@ -80,7 +81,12 @@ def check_families(wanted):
     port = free_port()
     torch = [{"RANK": str(r), "WORLD_SIZE": "3", "MASTER_ADDR": "localhost", "MASTER_PORT": port} for r in range(3)]
     for token in ({}, {"MSC_TOKEN": TOKEN}):
-        ends = all_well(join([start("plan0.bin", **env, **token) for env in torch]))
+        ends = all_well(join([start("plan0.bin", ("--trace", "t.%r.json"), **env, **token) for env in torch]))
+        for r in range(3):
+            with open(f"t.{r}.json") as file:
+                events = [e for e in json.load(file)["traceEvents"] if e["ph"] == "X"]
+            assert {e["pid"] for e in events} == {r} and "collective" in {e["cat"] for e in events}, events[:3]
+            assert abs(events[0]["ts"] / 1e6 - time.time()) < 60, events[0]  # one clock for the ranks of all hosts
         assert result(ends[0][1]) == wanted[0] and not ends[1][1], ends
         assert ends[0][2] == "msc run: rank 0 of 3, as torch-style says\n" and not ends[2][2], ends
     port = free_port()
@@ -120,6 +126,8 @@ def check_refusals():
     ends = both({}, {})
     for code, _, err in ends:
         assert code == 3 and "waited 1000 ms at 127.0.0.1:" in err and "for ranks 2 of 3" in err, ends
+    ends = both({}, {}, options=("--timeout", "1", "--trace", "t.json"))
+    assert all(e[0] == 1 and "a name with %r for the rank, such as t.%r.json" in e[2] for e in ends), ends
     ms = {"MS_SCHED_HOST": "127.0.0.1", "MS_SCHED_PORT": free_port(), "MS_ROLE": "MS_WORKER"}
     late = start("plan0.bin", ("--timeout", "1"), **{**ms, "MS_ROLE": "MS_SCHED"}, MS_WORKER_NUM="3")
     ends = join([late, *(start("plan0.bin", ("--timeout", "1"), **ms, MS_WORKER_NUM=n) for n in "34")])
@@ -188,7 +196,7 @@ def main():
         check_families(wanted)
         check_refusals()
         check_strangers(wanted)
-    print(f"{len(PLANS)} plans with the same bits over TCP, 9 ways to join, 15 that are refused, 1,000 silent strangers")
+    print(f"{len(PLANS)} plans with the same bits over TCP, 9 ways to join, 16 that are refused, 1,000 silent strangers")
 
 
 main()

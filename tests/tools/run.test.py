@@ -190,10 +190,10 @@ JOB = {"MSC_RANK": "1", "MSC_RANKS": "2", "MSC_ADDRESS": "@msc-nobody"}
 expect(f"run net2.bin {DATA} -n 4", 1,
        "msc: error: -n 4 contradicts the environment: MSC_* says rank 1 of 2 [E0114]\n", "", env=JOB)
 expect(f"run net2.bin {DATA} --trace t.json", 1,
-       "msc: error: --trace is not supported yet where ranks were started one by one [E0111]\n", "", env=JOB)
+       "msc: error: --trace: ranks that were started one by one write a file each: a name with %r for the rank, such as "
+       "t.%r.json [E0114]\n", "", env=JOB)
 expect(f"run net2.bin {DATA}", 1,
-       "msc: error: MSC_* does not say which of the 2 ranks this is: a choice by the scheduler is not supported yet; "
-       "set MSC_RANK [E0111]\n", "", env={**JOB, "MSC_RANK": ""})
+       "msc: error: MSC_* does not say which of the 2 ranks this is; set MSC_RANK [E0114]\n", "", env={**JOB, "MSC_RANK": ""})
 expect(f"run net4.bin {DATA}", 1,
        "net4.bin: error: the plan is for 4 ranks, not for 2: compile with --set device_num=2 [E0122]\n", "", env=JOB)
 expect(f"run net1.bin {DATA} --steps 1 --epochs 1", 2,

@@ -18,10 +18,9 @@ enum { DEFAULT_TIMEOUT = 300 }; /* seconds */
 
 /* ---- opening ---- */
 
-/* Refuses what contradicts the environment, and what needs all ranks in one process. */
+/* Refuses what contradicts the environment, and one file for all where each rank writes its own. */
 static bool check_joined_options(training *t) {
   cli *c = t->c;
-  static const char *const of_one_process[] = {"trace"};
   if (t->job.role == STARTUP_SERVER)
     return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL,
                      "MS_ROLE says that this is a parameter server: not supported yet");
@@ -31,10 +30,10 @@ static bool check_joined_options(training *t) {
   if (t->job.role == STARTUP_WORKER && t->job.rank < 0 && strcmp(t->job.family, "MS_*"))
     return msc_error(c->ctx, MSC_E_DATA, NULL, "%s does not say which of the %d ranks this is; set MSC_RANK",
                      t->job.family, t->job.ranks);
-  for (size_t i = 0; i < sizeof of_one_process / sizeof *of_one_process; i++)
-    if (cli_text(c, of_one_process[i]))
-      return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--%s is not supported yet where ranks were started one by one",
-                       of_one_process[i]);
+  if (cli_text(c, "trace") && !strstr(cli_text(c, "trace"), "%r"))
+    return msc_error(c->ctx, MSC_E_DATA, NULL,
+                     "--trace: ranks that were started one by one write a file each: a name with %%r for the rank, "
+                     "such as t.%%r.json");
   return true;
 }
 
@@ -137,16 +136,19 @@ static void *share(size_t bytes) {
 }
 
 static int share_measured(training *t) {
+  struct timespec now;
   t->printed = share(sizeof *t->printed);
   if (!t->printed) return CLI_ENVIRONMENT;
   *t->printed = -1;
   t->pids = share((size_t)t->ranks * sizeof *t->pids);
   t->met = msc_new_array(msc_context_arena(t->c->ctx), pid_t, t->ranks);
   if (!t->pids) return CLI_ENVIRONMENT;
-  if (!t->timed && !cli_text(t->c, "trace") && !cli_flag(t->c, "timing")) return CLI_OK;
+  if (!t->timed && !t->trace && !cli_flag(t->c, "timing")) return CLI_OK;
   t->measured = share((size_t)t->ranks * sizeof *t->measured);
   if (!t->measured) return CLI_ENVIRONMENT;
   t->begin_ns = (int64_t)msc_clock_ns();
+  if (t->joins && clock_gettime(CLOCK_REALTIME, &now) == 0) /* so that ranks of several hosts share a time line */
+    t->begin_ns -= (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
   return CLI_OK;
 }
 
@@ -159,11 +161,13 @@ static int run_run(cli *c) {
   if (t.joins && t.job.role == STARTUP_SCHEDULER) return run_scheduler(&t);
   if (cli_int(c, "n", 1) < 1 || cli_int(c, "threads", 1) < 1) return cli_usage(c, "-n and --threads are at least 1");
   int code = ask_for_rank(&t);
+  t.trace = cli_text(c, "trace");
+  if (t.joins && t.trace) t.trace = file_of_rank(c, t.trace, t.job.rank);
   if (!code) code = open_training(&t);
   if (!code) code = share_measured(&t);
   if (!code && cli_text(c, "flight") && !recorder_prepare(c, cli_text(c, "flight"))) code = CLI_ENVIRONMENT;
   if (!code) code = run_ranks(&t);
-  if (!code && cli_text(c, "trace")) code = trace_join(c, cli_text(c, "trace"), t.ranks);
+  if (!code && t.trace) code = trace_join(c, t.trace, t.joins ? t.job.rank : 0, t.joins ? 1 : t.ranks);
   mscrt_data_close(t.data);
   mscrt_plan_close(t.plan);
   return code;
@@ -222,7 +226,9 @@ static const cli_option options[] = {
     {"resume", CLI_FLAG, NULL,
      "go on from the newest checkpoint, if there is one, to the same number of steps, bit for bit"},
     {"timing", CLI_FLAG, NULL, "tell how long calls, collectives and transfers took, and what of it was waited for"},
-    {"trace", CLI_TEXT, "t.json", "write a timeline of calls and collectives, in Chrome's trace format"},
+    {"trace", CLI_TEXT, "t.json",
+     "write a timeline of calls and collectives, in Chrome's trace format; %r in the name is the rank's number where "
+     "ranks were started one by one: then each writes its own"},
     {"flight", CLI_TEXT, "DIR",
      "write the last 2,000 operations with other ranks, a file for each rank, after a failure and on SIGUSR1; msc "
      "flight DIR merges them"},

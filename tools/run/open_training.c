@@ -54,8 +54,7 @@ static void note_data(cli *c, const char *file) {
   if (colon) cli_note_input(c, msc_arena_printf(msc_context_arena(c->ctx), "%.*s", (int)(colon - file), file));
 }
 
-/* The file name with the rank's number in place of %r. */
-static const char *file_of_rank(const cli *c, const char *file, int rank) {
+const char *file_of_rank(const cli *c, const char *file, int rank) {
   const char *text = "", *mark;
   msc_arena *a = msc_context_arena(c->ctx);
   for (; (mark = strstr(file, "%r")); file = mark + 2)
@@ -285,7 +284,7 @@ static int check_checkpoints(training *t) {
 static int check_files(training *t) {
   cli *c = t->c;
   const char *save = cli_text(c, "save");
-  if (!cli_claim_output(c, save) || !cli_claim_output(c, cli_text(c, "trace"))) return CLI_INPUT;
+  if (!cli_claim_output(c, save) || !cli_claim_output(c, t->trace)) return CLI_INPUT;
   for (size_t i = 0; i < t->num_sinks; i++)
     if (!cli_claim_output(c, t->sinks[i].file)) return CLI_INPUT;
   int code = save ? status_of_rank(c, NULL, MSC_E_DATA, mscrt_check_save(save)) : CLI_OK;

@@ -55,10 +55,10 @@ bool trace_part(const char *path, int rank, const mscrt_context *ctx, int64_t be
   return ok;
 }
 
-int trace_join(cli *c, const char *path, int ranks) {
+int trace_join(cli *c, const char *path, int first, int num) {
   char part[4096];
   json_t *all = json_array();
-  for (int r = 0; r < ranks; r++) {
+  for (int r = first; r < first + num; r++) {
     if (!part_path(path, r, part, sizeof part)) continue;
     json_t *events = json_load_file(part, 0, NULL);
     if (events) json_array_extend(all, events); /* a rank that failed has left none */

@@ -9,7 +9,7 @@ enum { TRACE_EVENTS = 1 << 16 }; /* kept per thread of a rank */
 
 /* A rank writes its part beside `path`; times count from begin_ns.  False: it could not be written (errno). */
 bool trace_part(const char *path, int rank, const mscrt_context *ctx, int64_t begin_ns);
-/* Joins the parts of all ranks into `path`; an exit code. */
-int trace_join(cli *c, const char *path, int ranks);
+/* Joins the parts of ranks first .. first + num - 1 into `path`; an exit code. */
+int trace_join(cli *c, const char *path, int first, int num);
 
 #endif

@@ -209,7 +209,7 @@ static mscrt_options options_of_rank(training *t) {
                          .time_scale = t->time_scale,
                          .overlap = overlap_of(c),
                          .measure = t->measured != NULL,
-                         .events = cli_text(c, "trace") ? TRACE_EVENTS : 0,
+                         .events = t->trace ? TRACE_EVENTS : 0,
                          .log = print_log,
                          .log_user = t,
                          .recover = t->replaced > 0};
@@ -321,7 +321,7 @@ int run_training_rank(void *arg, int rank, const launch_line *line) {
   cli_progress_done(t->c);
   int code = status_of_rank(t->c, line, MSC_E_DATA, s);
   if (!s && t->stopped) code = 128 + SIGTERM;
-  if (!s && cli_text(t->c, "trace") && !trace_part(cli_text(t->c, "trace"), rank, t->ctx, t->begin_ns)) {
+  if (!s && t->trace && !trace_part(t->trace, rank, t->ctx, t->begin_ns)) {
     launch_report(t->c, line, MSC_E_TARGET, "the trace could not be written");
     code = CLI_ENVIRONMENT;
   }

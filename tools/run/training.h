@@ -33,6 +33,7 @@ typedef struct {
   bool evaluates, timed;
   const char *weights; /* folder of the files that the model names for its parameters; NULL: not taken */
   int64_t resumed;      /* the step of the newest checkpoint; -1: none */
+  const char *trace;    /* the file of the timeline; NULL: none */
   lr_schedule schedule; /* of the learning rate */
   size_t num_sinks;
   mscrt_sink *sinks; /* outputs that are written */
@@ -58,6 +59,8 @@ typedef struct {
 /* open_training.c: all returns exit codes, after a report. */
 /* Opens plan, data, weights and checkpoints as the options say, and refuses options that contradict each other. */
 int open_training(training *t);
+/* The file name with the rank's number in place of %r. */
+const char *file_of_rank(const cli *c, const char *file, int rank);
 /* Opens the files of this rank, instead of those of rank 0. */
 mscrt_status *open_own_data(training *t);
 /* Sets the step of the newest checkpoint that is sound, and tells of those that are not. */
