@@ -38,6 +38,7 @@ struct msc_plan_calls {
   size_t room_constants;
   uint32_t program;    /* number of the section's */
   uint64_t scratch;    /* of the section, as allocated */
+  uint64_t stashed;    /* where its values begin that are put off the device */
   size_t num_inner;
   inner_place *inner;
   MSC_TABLE(kept_name) kept;
@@ -241,6 +242,10 @@ static plan_ref place_of_value(calling *c, const msc_value *v, bool written) {
     msc_memory m = msc_memory_of(v);
     uint64_t offset = c->constant[m.root->def->id] + (uint64_t)(m.shift * msc_dtype_bytes(v->type->dtype));
     ref = (plan_ref){.offset = offset, .bytes = (uint64_t)msc_type_bytes(v->type), .space = PLAN_SPACE_CONSTANT};
+  } else if (v->def->kind == OP_stash) {
+    ref = (plan_ref){.offset = c->stashed + (uint64_t)msc_op_int(v->def, "slot"),
+                     .bytes = (uint64_t)msc_type_bytes(v->type),
+                     .space = strcmp(msc_op_str(v->def, "home"), "disk") ? PLAN_SPACE_HOST : PLAN_SPACE_DISK};
   } else if (v->def->kind == OP_gemm && msc_op_int(v->def, "tile")) {
     ref = (plan_ref){.bytes = (uint64_t)msc_dtype_bytes(v->type->dtype), .space = PLAN_SPACE_TILE};
   } else {
@@ -531,6 +536,16 @@ static bool call_transfer(calling *c, const msc_op *op) {
   return true;
 }
 
+/* Makes room for what the section puts off the device; other sections have room of their own. */
+static void place_stashed(calling *c) {
+  const msc_attr_value *bytes = msc_func_attr(c->f, MSC_FACT(stashed));
+  const msc_op *op = c->f->body->first;
+  while (bytes && op && op->kind != OP_stash) op = op->next;
+  if (!bytes || !op) return;
+  msc_home home = strcmp(msc_op_str(op, "home"), "disk") ? MSC_HOME_CPU : MSC_HOME_DISK;
+  c->stashed = place_away(&c->p->stage[c->section->stage].home_bytes[home], (uint64_t)bytes->i, home).offset;
+}
+
 /* ---- sections ---- */
 
 static bool call_message(calling *c, const msc_op *op) {
@@ -563,7 +578,8 @@ static bool call_op(calling *c, const msc_op *op) {
     case OP_constant: c->constant[op->id] = put_constant(c, op); return true;
     case OP_comm: return call_collective(c, op);
     case OP_fetch:
-    case OP_stow: return call_transfer(c, op);
+    case OP_stow:
+    case OP_stash: return call_transfer(c, op);
     case OP_gemm: return call_matmul(c, op);
     default: break;
   }
@@ -648,6 +664,7 @@ bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program) {
   c->scratch = scratch ? (uint64_t)scratch->i : 0;
   c->section->scratch_bytes = c->scratch + MSC_FLAG_BYTES;
   for (size_t i = 0; i < f->body->num_args; i++) c->arg[i] = place_argument(c, i);
+  place_stashed(c);
   for (const msc_op *op = f->body->first; op; op = op->next) MSC_TRY(call_op(c, op));
   copy_ties(c);
   note_outputs(c);

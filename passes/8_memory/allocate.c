@@ -75,7 +75,7 @@ static void find_lifetimes(allocating *z) {
 
 static bool is_scratch_value(const allocating *z, const msc_value *v) {
   (void)z;
-  return v->def && !msc_is_constant_op(v->def) && !msc_runs_in_tiles(v->def);
+  return v->def && !msc_is_constant_op(v->def) && !msc_runs_in_tiles(v->def) && v->def->kind != OP_stash;
 }
 
 /* True if a product whose tiles op takes reads place r. */

@@ -72,7 +72,7 @@ static uint32_t content_root(checking *z, uint32_t id) {
 static content *content_of_value(checking *z, const msc_value *v) { return &z->content[content_root(z, v->id)]; }
 
 static bool value_has_place(const msc_value *v) {
-  return !v->def || (!msc_is_constant_op(v->def) && !msc_runs_in_tiles(v->def));
+  return !v->def || (!msc_is_constant_op(v->def) && !msc_runs_in_tiles(v->def) && v->def->kind != OP_stash);
 }
 
 static void find_content_roots(checking *z) {

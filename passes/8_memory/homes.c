@@ -39,6 +39,10 @@ msc_home msc_home_of(const msc_config *config, const msc_func *f, size_t i) {
                                               : MSC_HOME_DEVICE;
 }
 
+msc_home msc_home_of_values(const msc_config *config) {
+  return config ? home_called(msc_config_offload(config, "activation")) : MSC_HOME_DEVICE;
+}
+
 msc_home msc_home_said(const msc_func *f, size_t i) {
   const msc_attr_value *v = msc_arg_attr(f, i, MSC_FACT(msc_home));
   return home_called(v ? v->s : NULL);

@@ -5,7 +5,11 @@
  * earlier than the transfer needs, and is dropped unless one of the next two units uses it again: the values of two
  * units are on the device at a time. A new value is taken back as soon as it is there, beside the next units.
  *
+ * Values of a step that nobody reads for a while, as those that the backward needs of the forward, are put off the
+ * device likewise, where the key says so: after the last use before the pause, until shortly before the next.
+ *
  * Views of such a value are made anew for each user, so that they do not begin its life before that user's. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/alias.h"
@@ -14,11 +18,13 @@
 #include "passes/8_memory/homes.h"
 #include "passes/8_memory/overlap.h"
 #include "passes/8_memory/peak.h"
+#include "passes/8_memory/place/place.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
 enum {
   KEPT_UNITS = 2, /* after its last use */
+  WORTH = 4,      /* pauses of a value are so many times as long as a transfer, or longer */
   AHEAD = 4,      /* times a fetch's time before its user: what the unit before takes back goes first */
 };
 
@@ -164,8 +170,10 @@ static bool take_back(offloading *z, size_t last) {
 static void set_ends_of_stows(offloading *z, const uint64_t *ns) {
   msc_number(z->f->body);
   for (msc_op *op = z->f->body->first; op; op = op->next) {
-    if (op->kind != OP_stow) continue;
-    uint64_t left = z->of[op->in[0].value->index]->ns;
+    if (op->kind != OP_stow && op->kind != OP_stash) continue;
+    uint64_t left = op->kind == OP_stow ? z->of[op->in[0].value->index]->ns
+                                        : msc_home_ns(msc_pass_cluster(z->pass), msc_home_of_values(z->pass->config),
+                                                      (uint64_t)msc_type_bytes(op->out[0].type));
     int64_t beside = 0, units = 0;
     for (const msc_op *next = op->next; next && next->next && units < KEPT_UNITS; next = next->next) {
       beside++;
@@ -175,6 +183,140 @@ static void set_ends_of_stows(offloading *z, const uint64_t *ns) {
     }
     if (beside) msc_op_put(op, msc_fact_beside(beside));
   }
+}
+
+/* ---- values of a step ---- */
+
+static void erase_unused_views(msc_func *f) {
+  for (msc_op *op = f->body->last, *before; op; op = before) {
+    before = op->prev;
+    if (msc_is_view(op) && !msc_has_uses(&op->out[0])) msc_op_erase(op);
+  }
+}
+
+/* The uses of a value in the order of the ops, its views' among them. */
+typedef struct {
+  msc_op *op;
+  size_t operand;
+} reading;
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;
+  msc_home home;
+  const uint64_t *ns;    /* by op id */
+  uint64_t *begin;       /* by op id: when it begins, if ops run one after the other */
+  int64_t slot;          /* where the next value goes */
+  size_t num;
+  reading *use;
+} stashing;
+
+/* Lists the uses of v; false: its memory is not its own, or the function returns it. */
+static bool list_uses(stashing *z, const msc_value *v) {
+  for (const msc_use *u = v->uses; u; u = u->next) {
+    if (msc_moves_nothing(u->user) || (msc_info(u->user)->flags & MSC_TERMINATOR)) return false;
+    if (msc_is_view(u->user)) {
+      if (!list_uses(z, &u->user->out[0])) return false;
+      continue;
+    }
+    msc_grow(z->pass->scratch, z->use, z->num);
+    z->use[z->num++] = (reading){u->user, (size_t)(u - u->user->in)};
+  }
+  return true;
+}
+
+static int compare_readings(const void *a, const void *b) {
+  const reading *x = a, *y = b;
+  return (x->op->id > y->op->id) - (x->op->id < y->op->id);
+}
+
+static bool may_be_stashed(const msc_value *v) {
+  const msc_op *op = v->def;
+  return !msc_is_view(op) && !msc_is_constant_op(op) && !msc_runs_in_tiles(op) && op->kind != OP_comm &&
+         !msc_is_message(op) && op->kind != OP_fetch && op->kind != OP_stash && op->kind != OP_stow &&
+         v->type->rank > 0 && msc_type_bytes(v->type) >= MSC_LEAST_OFFLOADED_BYTES && msc_memory_of(v).root == v;
+}
+
+/* The number of the first use behind the longest pause; SIZE_MAX: no pause is worth it. */
+static size_t find_pause(const stashing *z, const msc_value *v, uint64_t ns) {
+  uint64_t longest = WORTH * ns, before = z->begin[v->def->id] + z->ns[v->def->id];
+  size_t found = SIZE_MAX;
+  for (size_t i = 0; i < z->num; i++) {
+    uint32_t id = z->use[i].op->id;
+    if (z->begin[id] >= before + longest) longest = z->begin[id] - before, found = i;
+    before = z->begin[id] + z->ns[id];
+  }
+  return found;
+}
+
+/* The value as `use` reads it: what was fetched, or a view of that. */
+static msc_value *view_of_fetched(stashing *z, msc_value *v, const msc_value *whole, msc_value *fetched, msc_op *at) {
+  if (v == whole) return fetched;
+  msc_value *x = view_of_fetched(z, v->def->in[0].value, whole, fetched, at);
+  msc_op *view = msc_op_copy(z->f, v->def, &x);
+  msc_insert_before(at, view);
+  view->id = at->id;
+  view->out[0].whole = v->whole;
+  return &view->out[0];
+}
+
+/* Puts v off the device between use number i - 1, or its op, and use number i. */
+static bool stash_value(stashing *z, msc_value *v, size_t i, uint64_t ns) {
+  msc_op *last = place_behind(i ? z->use[i - 1].op : v->def), *user = z->use[i].op, *at = place_before(user);
+  msc_op *stash = msc_op_new(z->f, OP_stash, 1, &v, 1, v->def->loc);
+  stash->name = v->def->name;
+  msc_op_set(stash, "home", msc_str(z->pass->ctx, msc_home_name(z->home)));
+  msc_op_set(stash, "slot", msc_int(z->slot));
+  int64_t grain = z->home == MSC_HOME_DISK ? 4096 : MSC_ALIGN;
+  z->slot += (msc_type_bytes(v->type) + grain - 1) / grain * grain;
+  for (uint64_t sum = 0; at->prev && at->prev != last && sum < AHEAD * ns; at = place_before(at->prev))
+    sum += at->prev->kind == OP_fetch || at->prev->kind == OP_stash ? 0 : z->ns[at->prev->id];
+  msc_insert_after(last, stash);
+  stash->id = last->id;
+  msc_value *put = &stash->out[0];
+  msc_op *fetch = msc_op_new(z->f, OP_fetch, 1, &put, 1, user->loc);
+  fetch->name = v->def->name;
+  if (at == last || at == last->next) msc_insert_after(stash, fetch);
+  else msc_insert_before(at, fetch);
+  fetch->id = at->id;
+  if (!msc_infer(stash) || !msc_infer(fetch)) return false;
+  stash->out[0].whole = fetch->out[0].whole = v->whole;
+  for (; i < z->num; i++) {
+    reading *u = &z->use[i];
+    msc_value *x = view_of_fetched(z, u->op->in[u->operand].value, v, &fetch->out[0], place_before(u->op));
+    msc_set_operand(u->op, u->operand, x);
+  }
+  return true;
+}
+
+static bool stash_values(msc_pass_ctx *pass, msc_func *f, msc_home home) {
+  const msc_cluster *cluster = msc_pass_cluster(pass);
+  stashing z = {.pass = pass, .f = f, .home = home, .ns = msc_op_times(pass, f)};
+  size_t num = 0;
+  int64_t values = 0;
+  z.begin = msc_new_array(pass->scratch, uint64_t, f->body->last->id + 1);
+  for (const msc_op *op = f->body->first; op->next; op = op->next, num++)
+    z.begin[op->next->id] = z.begin[op->id] + z.ns[op->id];
+  msc_op **op = msc_new_array(pass->scratch, msc_op *, num + 1);
+  num = 0;
+  for (msc_op *o = f->body->first; o->next; o = o->next) op[num++] = o;
+  for (size_t k = 0; k < num; k++)
+    for (size_t i = 0; i < op[k]->num_out; i++) {
+      msc_value *v = &op[k]->out[i];
+      if (!may_be_stashed(v)) continue;
+      uint64_t ns = msc_home_ns(cluster, home, (uint64_t)msc_type_bytes(v->type));
+      z.num = 0;
+      if (!list_uses(&z, v) || !z.num) continue;
+      qsort(z.use, z.num, sizeof *z.use, compare_readings);
+      size_t pause = find_pause(&z, v, ns);
+      if (pause == SIZE_MAX) continue;
+      if (!stash_value(&z, v, pause, ns)) return false;
+      values++;
+    }
+  if (values) msc_func_put(f, msc_fact_stashed(z.slot));
+  erase_unused_views(f);
+  msc_stat(pass, "values put off", values);
+  return true;
 }
 
 /* ---- a function ---- */
@@ -194,20 +336,17 @@ static void list_stored(offloading *z) {
   }
 }
 
-static void erase_unused_views(msc_func *f) {
-  for (msc_op *op = f->body->last, *before; op; op = before) {
-    before = op->prev;
-    if (msc_is_view(op) && !msc_has_uses(&op->out[0])) msc_op_erase(op);
-  }
-}
-
 static bool offload_func(msc_pass_ctx *pass, msc_func *f, bool *out_any) {
   offloading z = {.pass = pass, .f = f};
   msc_op *before = NULL;
   size_t number = 0;
+  msc_home home = msc_home_of_values(pass->config);
+  const msc_attr_value *program = msc_func_attr(f, MSC_FACT(program));
+  bool values = home != MSC_HOME_DEVICE && !strcmp(program ? program->s : f->name, "train");
+  if (values && !stash_values(pass, f, home)) return false;
   list_stored(&z);
-  if (!z.num) return true;
-  *out_any = true;
+  *out_any |= values || z.num;
+  if (!z.num && !values) return true;
   z.ns = msc_op_times(pass, f);
   for (msc_op *op = f->body->first; op; op = op->next) {
     if (!is_unit(&z, op)) continue;

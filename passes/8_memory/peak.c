@@ -20,7 +20,8 @@ uint32_t *msc_ends_of_reads(msc_arena *arena, const msc_func *f) {
   for (uint32_t i = 0; i < num; i++) end[at[i]] = at[i];
   uint32_t i = 0;
   for (const msc_op *op = f->body->first; op; op = op->next, i++) {
-    int64_t beside = op->kind == OP_comm || op->kind == OP_stow ? msc_op_int(op, MSC_FACT(beside)) : 0;
+    bool waits = op->kind == OP_comm || op->kind == OP_stow || op->kind == OP_stash;
+    int64_t beside = waits ? msc_op_int(op, MSC_FACT(beside)) : 0;
     if (beside > 0) end[op->id] = at[beside < num - i ? i + beside : num - 1];
     if (msc_runs_in_tiles(op) && msc_has_uses(&op->out[0])) end[op->id] = op->out[0].uses->user->id;
   }
@@ -41,7 +42,7 @@ static size_t list_ranges(msc_arena *arena, msc_func *f, range *out_range) {
   for (msc_op *op = f->body->first; op; op = op->next) {
     const msc_attr_value *place = msc_op_attr(op, MSC_FACT(place)), *work = msc_op_attr(op, MSC_FACT(work));
     if (work) out_range[num++] = (range){(uint64_t)work->i, msc_scratch_bytes(nester, op), op->id, op->id, op, true};
-    for (size_t i = 0; place && i < op->num_out && i < place->list.num; i++) {
+    for (size_t i = 0; place && op->kind != OP_stash && i < op->num_out && i < place->list.num; i++) {
       if (place->list.v[i].i < 0 || msc_is_constant(&op->out[i]) || msc_runs_in_tiles(op)) continue;
       msc_memory m = msc_memory_of(&op->out[i]);
       const msc_type *whole = m.root->type;

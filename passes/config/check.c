@@ -11,8 +11,13 @@ static const char *key_with_value(const msc_config *config, msc_key key) {
 }
 
 static bool lives_in(const msc_config *config, const char *home) {
-  const char *param = msc_config_offload(config, "param"), *state = msc_config_offload(config, "optimizer");
-  return (param && !strcmp(param, home)) || (state && !strcmp(state, home));
+  static const char *const kinds[] = {"param", "optimizer", "activation"};
+  bool any = false;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    const char *own = msc_config_offload(config, kinds[i]);
+    any |= own && !strcmp(own, home);
+  }
+  return any;
 }
 static bool has_disk(const msc_config *config) { return lives_in(config, "disk"); }
 static bool has_host(const msc_config *config) {
@@ -153,8 +158,9 @@ static bool check_offload(msc_config *config) {
   msc_context *ctx = config->ctx;
   const msc_loc *loc = msc_config_loc(config, MSC_KEY_offload);
   bool ok = true;
-  if (msc_config_offload(config, "activation"))
-    ok = msc_error(ctx, MSC_E_UNSUPPORTED, loc, "offload.activation: not supported yet, only param and optimizer");
+  if (msc_config_offload(config, "activation") && msc_config_int(config, MSC_KEY_pipeline_stages) > 1)
+    ok = msc_error(ctx, MSC_E_UNSUPPORTED, loc, "offload.activation: not supported yet with %s",
+                   key_with_value(config, MSC_KEY_pipeline_stages));
   if (has_disk(config) && !msc_config_value(config, MSC_KEY_offload_path))
     ok = msc_error(ctx, MSC_E_CONFIG, loc, "%s needs a folder on that disk: the key offload_path",
                    key_with_value(config, MSC_KEY_offload));

@@ -242,6 +242,7 @@ static const run_case cases[] = {
     {"assign", "f64 f64 i1", "", "1;2;0", "1"},
     {"fetch", "2xf32", "", "1,2", "1,2"},
     {"stow", "2xf32 2xf32", "", "1,2;3,4", "3,4"},
+    {"stash", "2xf32", "home=cpu", "1,2", "1,2"},
     {"momentum", "f64 f64 f64", "lr=0.1 momentum=0.9", "1;0;0.5", "0.95;0.5"}, /* first step: m = g */
     {"momentum", "f64 f64 f64", "lr=0.1 momentum=0.9", "1;2;0.5", "0.77;2.3"},
     {"momentum", "f64 f64 f64", "lr=0.1 momentum=0.9 nesterov=true", "1;2;0.5", "0.743;2.3"}, /* g + 0.9 * 2.3 = 2.57 */

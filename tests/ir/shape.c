@@ -221,6 +221,7 @@ static const shape_case cases[] = {
     {"assign", "f32 f32", "", "f32"},
     {"fetch", "2x3xf32", "", "2x3xf32"},
     {"stow", "2x3xf32 2x3xf32", "", "2x3xf32"},
+    {"stash", "2x3xf32", "home=cpu", "2x3xf32"},
     {"assign", "f32 f32 2xi1", "", "!'ok' must have rank 0, not 1"},
     {"adam", "4xf64 4xf64 4xf64 4xf64 f32", "lr=0.1", "4xf64 4xf64 4xf64"},
     {"adam", "4xf64 4xf64 4xf64 4xf64 f64", "lr=0.1", "!'t' must be f32"},

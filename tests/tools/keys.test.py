@@ -93,7 +93,6 @@ KEYS = {
     "offload": ({"param": "cpu"}, DATA, {}, "", WIDE),
     "offload.param": ("cpu", DATA, {}, "", WIDE),
     "offload.optimizer": ("cpu", DATA, {}, "", WIDE),
-    "offload.activation": ("cpu", DATA),
     "offload_path": ("/x", ON_DISK, {}, "", WIDE),
     "offload_cpu_size": (1, {**DATA, "offload": {"param": "cpu"}}, {}, "", WIDE),
     "offload_disk_size": (1, ON_DISK, {}, "", WIDE),
@@ -109,7 +108,8 @@ KEYS = {
 ALWAYS = {"parameter_broadcast"}
 # What needs more than this model to be seen: tests/e2e/recompute_best, tests/passes/3_shard/propagate, tests/runtime
 # (integrated_save: layouts), tests/tools/run and tests/e2e/offload (auto_offload).
-OTHER_KEYS, OTHER_HINTS = {"recompute", "integrated_save", "auto_offload"}, {"priority", "msc.weights"}
+OTHER_KEYS = {"recompute", "integrated_save", "auto_offload", "offload.activation"}
+OTHER_HINTS = {"priority", "msc.weights"}
 # What only a GPU's library does, with attention, convolutions and gelu: tests/cuda sets them.
 ON_GPUS = {
     "deterministic", "library_epilogues", "score_portions", "library_attention", "library_convolution",
