@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "runtime/choices.h"
+#include "runtime/server/share.h"
 #include "runtime/wait.h"
 
 #define TIMEOUT_MS 300000
@@ -41,6 +43,21 @@ static mscrt_status *choose_transport(mscrt_context *c) {
   return NULL;
 }
 
+static mscrt_status *check_servers(const mscrt_context *c) {
+  const mscrt_options *o = &c->o;
+  if (!o->servers && !o->server) return NULL;
+  if (o->servers < 0 || o->servers > MSCRT_MOST_SERVERS || o->server < 0 || o->server > o->servers)
+    return mscrt_fail(MSCRT_ARGUMENT, "server %d of %d: 1 to %d servers, counted from 1", o->server, o->servers,
+                      MSCRT_MOST_SERVERS);
+  if (!plan_plan_served(c->plan->root))
+    return mscrt_fail(MSCRT_INPUT, "no parameter of the plan lives on servers: compile it with the key "
+                                   "parameter_server, for several ranks");
+  if (o->recover) return mscrt_fail(MSCRT_UNSUPPORTED, "ranks that are lost are not replaced where there are servers");
+  if (!c->device->holds_values || c->device->has_memory)
+    return mscrt_fail(MSCRT_UNSUPPORTED, "servers have the parameters of the device cpu, not of '%s'", c->device->name);
+  return o->address ? NULL : mscrt_fail(MSCRT_ARGUMENT, "servers need the address of the job");
+}
+
 static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   if (o) memcpy(&c->o, o, o->struct_size < sizeof c->o ? o->struct_size : sizeof c->o);
   if (c->o.ranks == 0) c->o.ranks = 1;
@@ -63,6 +80,7 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   bool alone = c->o.ranks == 1 && !c->plan->num_collectives;
   if (c->o.allocate && (!alone || c->device->has_memory || !c->device->holds_values))
     return mscrt_fail(MSCRT_UNSUPPORTED, "only a job of one rank on the device cpu takes memory of the caller");
+  MSCRT_CHECK(check_servers(c));
   if (c->o.time_scale < 0) return mscrt_fail(MSCRT_ARGUMENT, "time scale %g", c->o.time_scale);
   if (c->o.threads < 0 || c->o.threads > MAX_THREADS) return mscrt_fail(MSCRT_ARGUMENT, "%d threads", c->o.threads);
   if (c->o.local_ranks <= 0 || c->o.local_ranks > c->o.ranks) c->o.local_ranks = c->o.ranks;
@@ -162,6 +180,17 @@ static mscrt_status *allocate_arena(mscrt_context *c) {
   return NULL;
 }
 
+/* The arena of a server, which meets no rank. */
+static mscrt_status *open_alone(mscrt_context *c) {
+  void *base = mmap(NULL, (size_t)c->arena_bytes + 1, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED)
+    return mscrt_fail(MSCRT_NO_MEMORY, "no memory for an arena of %" PRIu64 " bytes", c->arena_bytes);
+  c->arena = c->memory = base;
+  c->constants = plan_plan_constants_data(c->plan->root);
+  return NULL;
+}
+
 static mscrt_status *join_other_ranks(mscrt_context *c) {
   MSCRT_CHECK(set_arena_layout(c));
   mscrt_comm_options o = {.rank = c->o.rank,
@@ -186,6 +215,7 @@ static mscrt_status *join_other_ranks(mscrt_context *c) {
                           .log_user = c};
   if (c->o.ranks > 1 && !c->o.address)
     return mscrt_fail(MSCRT_ARGUMENT, "%d ranks need an address to meet at", c->o.ranks);
+  if (c->o.server) return open_alone(c);
   MSCRT_CHECK(c->transport->open(&o, &c->comm));
   if (c->o.allocate) MSCRT_CHECK(allocate_arena(c));
   else c->arena = c->transport->arena(c->comm);
@@ -206,7 +236,7 @@ static mscrt_status *start_stream(mscrt_context *c) {
   int local = c->o.local_ranks;
   bool idle = c->threads * local + local <= mscrt_cores(), timed = !c->device->holds_values;
   bool wanted = c->o.overlap == MSCRT_OVERLAP_ALWAYS || (c->o.overlap == MSCRT_OVERLAP_IDLE && (idle || timed));
-  return wanted && c->o.ranks > 1 && !c->device->orders_collectives
+  return wanted && c->o.ranks > 1 && !c->o.server && !c->device->orders_collectives
              ? mscrt_stream_new(c, idle, most_beside(c), 1, mscrt_run_collective, &c->stream)
              : NULL;
 }
@@ -258,6 +288,7 @@ static mscrt_status *open_once(const mscrt_plan *plan, const mscrt_options *opti
   bool init = !c->o.no_init && !c->recovery.from_peers && c->device->holds_values;
   if (init) mscrt_pool_run(c->pool, init_parameter, c, plan->num_parameters);
   MSCRT_GOTO(mscrt_store(c, c->space_at[PLAN_SPACE_PERSISTENT], plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT]));
+  if (c->o.servers && !c->o.server) MSCRT_GOTO(mscrt_pushing_new(c, &c->pushing));
   if (c->o.perf_map && plan->code) MSCRT_GOTO(mscrt_write_perf_map(plan));
   mscrt_log_line(c, MSCRT_LOG_INFO, "rank %d of %d: %d threads, arena of %" PRIu64 " bytes, plan %016" PRIx64,
                  c->o.rank, c->o.ranks, c->threads, c->arena_bytes, plan->hash);
@@ -304,6 +335,7 @@ static void free_sections(mscrt_context *c) {
 
 void mscrt_close(mscrt_context *c) {
   if (!c) return;
+  mscrt_pushing_free(c->pushing, !c->broken);
   mscrt_saving_free(c);
   mscrt_kept_free(c->kept);
   mscrt_feed_free(c->feed);
@@ -326,6 +358,7 @@ void mscrt_close(mscrt_context *c) {
   free(c->panels);
   if (c->comm) c->transport->close(c->comm);
   if (c->o.allocate && c->o.release && c->arena) c->o.release(c->o.memory_user, c->arena, (size_t)c->arena_bytes);
+  if (c->o.server && c->arena) munmap(c->arena, (size_t)c->arena_bytes + 1);
   mscrt_offload_free(c->offload);
   mscrt_library_close(c->library);
   for (uint32_t i = 0; c->exchange && i < c->plan->num_collectives; i++) mscrt_exchange_free(&c->exchange[i]);

@@ -16,6 +16,11 @@ typedef struct mscrt_timeline mscrt_timeline;
 typedef struct mscrt_flight mscrt_flight;
 typedef struct mscrt_kept mscrt_kept;
 typedef struct mscrt_offload mscrt_offload;
+typedef struct mscrt_pushing mscrt_pushing;
+
+/* Who runs a call of a plan that is served; 0: workers. */
+enum { MSCRT_BY_SERVERS = 1, MSCRT_BY_BOTH = 2 };
+#define MSCRT_MOST_SERVERS 64
 
 /* The slots that an entry of the schedule uses: by space, what is added to addresses of slot 0. */
 typedef struct {
@@ -25,6 +30,7 @@ typedef struct {
 /* One call, with everything looked up. */
 typedef struct mscrt_record {
   uint8_t kind;                  /* CallKind */
+  uint8_t served;                /* 0 without servers */
   bool checks, alone;            /* alone: too short to wake threads for */
   mscrt_kernel *kernel;
   void **buffers;                /* in slot 0 */
@@ -165,6 +171,7 @@ struct mscrt_context {
   mscrt_pool *pool;
   const mscrt_device *device;
   mscrt_stream *stream;          /* NULL: collectives run where they stand */
+  mscrt_pushing *pushing;        /* NULL: there are no servers */
   mscrt_offload *offload;        /* memory elsewhere than on the device; NULL: the plan needs none */
   mscrt_stream *mover;           /* NULL: there are no transfers, or they take place where they stand */
   mscrt_timeline *timeline;      /* NULL: nothing is measured */

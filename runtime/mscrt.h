@@ -248,6 +248,10 @@ typedef struct {
   mscrt_release_fn *release;
   void *memory_user;
   const char *offload_path; /* folder of what the plan offloads to disk; NULL: what the plan says */
+  /* Of a plan whose parameters live on servers (key parameter_server): so many run mscrt_run_server on this host, each
+   * with its number, from 1 on; 0 of workers. With servers 0 the ranks sum gradients and update parameters themselves,
+   * to the same bits. */
+  int servers, server;
 } mscrt_options;
 
 /* Leads a job of so many ranks at an address, without being one of them, until it ends: a status if it could not start
@@ -261,6 +265,11 @@ MSCRT_API mscrt_status *mscrt_ask_rank(const mscrt_options *options, int *out_ra
 
 /* Maps memory and code, connects to the other ranks, and makes the initial weights. */
 MSCRT_API mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *options, mscrt_context **out_ctx);
+/* Runs the updates of a context that was opened as a server, until all ranks of the job have ended. Its weights are
+ * those that the ranks begin with. */
+MSCRT_API mscrt_status *mscrt_run_server(mscrt_context *ctx);
+/* True if updates of parameters can be left to servers. */
+MSCRT_API bool mscrt_plan_is_served(const mscrt_plan *plan);
 /* Tells the other ranks if the work is not finished. Accepts NULL. */
 MSCRT_API void mscrt_close(mscrt_context *ctx);
 

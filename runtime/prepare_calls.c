@@ -164,8 +164,9 @@ static mscrt_status *prepare_collective(const mscrt_context *c, block *b, plan_c
   if (!b->at) return NULL;
   r->part = part;
   r->part_space = space;
+  r->ref = plan_call_buffers_data(call);
   r->num_parts = num;
-  r->beside = r->part[0].e->group.num > 1;
+  r->beside = r->part[0].e->group.num > 1 && !r->served;
   if (!overwrites_what_peers_read(c, r)) return NULL;
   return mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: %s %s cannot be done in place",
                     msc_verb_name(r->part[0].e->verb), r->name ? r->name : "");
@@ -270,6 +271,7 @@ static mscrt_status *prepare_call(mscrt_context *c, block *b, plan_call call, ms
                         .index = plan_call_index(call),
                         .name = plan_call_name(call),
                         .loc = plan_call_loc(call),
+                        .served = c->o.servers ? plan_call_served(call) : 0,
                         .alone = ns > 0 && ns < ALONE_NS,
                         .predicted_ns = (int64_t)plan_call_predicted_ns(call)};
   }

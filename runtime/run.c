@@ -6,6 +6,7 @@
 #include "ir/abi/product.h"
 #include "runtime/attention.h"
 #include "runtime/guard.h"
+#include "runtime/server/share.h"
 #include "runtime/windows.h"
 
 /* ---- addresses ---- */
@@ -361,6 +362,10 @@ static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const m
   c->released = 0;
   for (uint32_t i = 0; i < s->num_calls; i++) {
     t.record = &s->call[i];
+    if (t.record->served == MSCRT_BY_SERVERS) {
+      if (t.record->kind == PLAN_CALL_KIND_COLLECTIVE) mscrt_keep_gradient(c->pushing, t.record);
+      continue;
+    }
     if (c->device->issue) c->device->issue(c, &t);
     MSCRT_CHECK(wait_for_transfers(c, &t, t.record->moved));
     if (t.record->moves && c->mover) {
@@ -454,7 +459,7 @@ static mscrt_status *run_program_entry(mscrt_context *c, const mscrt_program *g,
 mscrt_status *mscrt_run_entries(mscrt_context *c, uint32_t program, bool train, int64_t step) {
   const mscrt_program *g = &c->program[program];
   for (uint32_t i = 0; i < g->num; i++) MSCRT_CHECK(run_program_entry(c, g, i, train, step));
-  return NULL;
+  return c->pushing && train ? mscrt_push_and_pull(c, c->pushing) : NULL;
 }
 
 mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step) {

@@ -266,6 +266,8 @@ static msc_plan_call *new_call(calling *c, uint8_t kind, const msc_op *op) {
   memset(call, 0, sizeof *call);
   call->kind = kind;
   call->op = op;
+  call->served = (uint8_t)msc_op_int(op, MSC_FACT(served));
+  c->p->served |= call->served > 0;
   return call;
 }
 
@@ -588,13 +590,16 @@ static bool call_op(calling *c, const msc_op *op) {
 }
 
 /* Adds copies of results that are the new value of an argument but do not lie in its place. */
-static void copy_ties(calling *c) {
+static bool copy_ties(calling *c) {
   const msc_op *ret = c->f->body->last;
   for (size_t i = 0; i < ret->num_in; i++) {
     int64_t arg = msc_tied_argument(c->f, i);
     if (arg < 0) continue;
     plan_ref from = place_of_value(c, ret->in[i].value, false), to = c->arg[arg];
     if (from.space == to.space && from.offset == to.offset) continue;
+    const msc_op *maker = msc_memory_of(ret->in[i].value).root->def;
+    if (maker && msc_op_int(maker, MSC_FACT(served)) == 1)
+      return msc_op_error(maker, MSC_E_INTERNAL, "what a server updates does not lie where the parameter does");
     const msc_type *t = ret->in[i].value->type;
     msc_plan_collective v = {.verb = MSC_EXCHANGE, .dtype = t->dtype, .rank = t->rank};
     for (int d = 0; d < t->rank; d++) v.shape[d] = (uint64_t)t->dim[d];
@@ -607,6 +612,7 @@ static void copy_ties(calling *c) {
     call->buffer[1].written = true;
     call->num_buffers = 2;
   }
+  return true;
 }
 
 /* Sets what pass outputs found out about the model's result of this name. */
@@ -666,7 +672,7 @@ bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program) {
   for (size_t i = 0; i < f->body->num_args; i++) c->arg[i] = place_argument(c, i);
   place_stashed(c);
   for (const msc_op *op = f->body->first; op; op = op->next) MSC_TRY(call_op(c, op));
-  copy_ties(c);
+  MSC_TRY(copy_ties(c));
   note_outputs(c);
   return true;
 }

@@ -72,6 +72,7 @@ typedef struct msc_plan_call {
   uint64_t bytes, flops, predicted_ns;
   msc_dtype dtype; /* of its arithmetic */
   bool is_product, checks;
+  uint8_t served; /* see plan.fbs */
 } msc_plan_call;
 
 /* A change of layout, for people and for the counts of `msc compile --json`. */
@@ -171,6 +172,7 @@ typedef struct msc_plan {
   uint64_t model_hash;
   const char *offload_path; /* NULL: nothing is on disk */
   uint64_t offload_block;
+  bool served; /* by servers of parameters */
   const char *model_folder; /* relative to that of the plan; NULL: the same */
   bool has_code;
 } msc_plan;

@@ -243,6 +243,7 @@ static void put_call_fields(flatbuf_builder *b, const msc_plan *p, const msc_fun
   plan_call_put_predicted_ns(b, c->predicted_ns);
   plan_call_put_dtype(b, (uint8_t)c->dtype);
   plan_call_put_is_product(b, c->is_product);
+  if (c->served) plan_call_put_served(b, c->served);
   if (!c->epilogue) return;
   plan_call_begin_epilogue(b);
   put_call_fields(b, p, f, c->epilogue);
@@ -520,6 +521,7 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   if (p->workspace_bytes) plan_plan_put_workspace_bytes(b, p->workspace_bytes);
   if (p->memory_bytes) plan_plan_put_memory_bytes(b, p->memory_bytes);
   if (p->offload_path) plan_plan_put_offload_path(b, p->offload_path);
+  if (p->served) plan_plan_put_served(b, true);
   if (p->offload_path) plan_plan_put_offload_block(b, p->offload_block);
   put_matmuls(b, p);
   if (p->num_graphs) put_graphs(b, p);

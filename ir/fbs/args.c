@@ -155,7 +155,7 @@ static void read_marks(fbs_reader *r, fbs_place p, model_parameter t, msc_value 
   if (parsed && parsed->rank != v->type->rank)
     fbs_error(r, MSC_E_LAYOUT, p, "its layout has %d dimensions, its rank is %d", parsed->rank, v->type->rank);
   if (layout) msc_arg_set(f, arg, MSC_FACT(msc_layout), parsed ? msc_layout_attr(parsed) : msc_str(r->ctx, layout));
-  if (model_parameter_parameter_server(t)) msc_arg_put(f, arg, msc_fact_msc_parameter_server(msc_bool(true)));
+  if (model_parameter_parameter_server(t)) msc_arg_put(f, arg, msc_fact_msc_parameter_server(true));
   if (model_parameter_cache_rows(t) < 0)
     fbs_error(r, MSC_E_FORMAT, p, "cache_rows is %" PRId64 "; it is at least 0", model_parameter_cache_rows(t));
   else if (model_parameter_cache_rows(t))

@@ -171,6 +171,32 @@ static bool check_offload(msc_config *config) {
   return ok;
 }
 
+/* What servers of parameters cannot do yet, or what leaves no sum of all ranks for them. */
+static bool check_server(msc_config *config) {
+  msc_context *ctx = config->ctx;
+  msc_key key = MSC_KEY_parameter_server;
+  const msc_loc *loc = msc_config_loc(config, key);
+  const msc_attr_value *v = msc_config_value(config, key);
+  if (!v) return true;
+  const msc_attr_value *mode = msc_find_attr(v->dict.a, v->dict.num, "mode"),
+                       *staleness = msc_find_attr(v->dict.a, v->dict.num, "staleness"),
+                       *copies = msc_find_attr(v->dict.a, v->dict.num, "replication");
+  if (mode && !strcmp(mode->s, "async"))
+    return msc_error(ctx, MSC_E_UNSUPPORTED, loc, "parameter_server.mode: async is not supported yet, only sync");
+  if (staleness && staleness->i)
+    return msc_error(ctx, MSC_E_CONFIG, loc, "parameter_server.staleness: workers are not behind in mode sync: 0");
+  if (copies && copies->i > 1)
+    return msc_error(ctx, MSC_E_UNSUPPORTED, loc, "parameter_server.replication: not supported yet, only 1");
+  if (msc_config_int(config, MSC_KEY_pipeline_stages) > 1)
+    return msc_error(ctx, MSC_E_UNSUPPORTED, loc, "parameter_server: not supported yet with %s",
+                     key_with_value(config, MSC_KEY_pipeline_stages));
+  if (msc_config_zero(config))
+    return msc_error(ctx, MSC_E_CONFIG, loc,
+                     "parameter_server contradicts the parallel optimizer: the state lives on servers, or is cut over "
+                     "the ranks");
+  return true;
+}
+
 /* ---- keys that say nothing without another ---- */
 
 static bool has_pipeline(const msc_config *c) { return msc_config_int(c, MSC_KEY_pipeline_stages) > 1; }
@@ -269,6 +295,7 @@ bool msc_config_check(msc_config *config) {
     ok = check_fusion_modes(config) && ok;
     ok = check_parallel_optimizer(config) && ok;
     ok = check_offload(config) && ok;
+    ok = check_server(config) && ok;
     ok = check_needs(config) && ok;
     if (ok) complete_fusion(config);
   }

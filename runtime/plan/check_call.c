@@ -83,6 +83,7 @@ static mscrt_status *check_kernel_call(const mscrt_plan *p, plan_section section
   uint64_t extent = plan_call_extent(c), grain = plan_call_grain(c);
   if (extent > INT64_MAX || grain < 1 || grain > INT64_MAX || extent / grain >= p->target->most_units)
     return bad_call("%" PRIu64 " items in units of %" PRIu64, extent, grain);
+  if (plan_call_served(c) > 2) return bad_call("served by %u", plan_call_served(c));
   if (plan_call_checks(c)) {
     plan_ref flag = plan_call_buffers(c, num ? num - 1 : 0);
     if (!num || epilogue || flag.space != PLAN_SPACE_SCRATCH || flag.bytes < 4 || flag.offset % 4 || !flag.written)

@@ -16,6 +16,8 @@ const char *mscrt_plan_weights(const mscrt_plan *p) {
   return plan_plan_model_folder(p->root) ? plan_plan_model_folder(p->root) : "";
 }
 
+bool mscrt_plan_is_served(const mscrt_plan *p) { return plan_plan_served(p->root); }
+
 int64_t mscrt_plan_predicted_ns(const mscrt_plan *p, int64_t *out_exposed_ns) {
   *out_exposed_ns = (int64_t)plan_plan_exposed_comm_ns(p->root);
   return (int64_t)plan_plan_predicted_step_ns(p->root);

@@ -105,7 +105,8 @@ static void take_pull(mscrt_serving *o, visitor *v, const mscrt_server_head *h, 
     }
   v->waits = !mscrt_shard_may_pull(o->shard, h->worker);
   if (v->waits) return;
-  answer(v, MSCRT_ANSWER_VALUES, mscrt_shard_version(o->shard), h->num, o->values, rows, o->row_bytes);
+  answer(v, MSCRT_ANSWER_VALUES, mscrt_shard_version(o->shard), h->num, o->values, rows,
+         o->value_bytes ? o->value_bytes : o->row_bytes);
 }
 
 static void take_frame(mscrt_serving *o, visitor *v) {
@@ -166,13 +167,21 @@ static void drop_visitor(serving *s, int i) {
   s->visitor[i] = s->visitor[--s->num];
 }
 
+/* Over Unix sockets, only processes of this user may ask. */
+static bool is_own_users(int fd) {
+  struct ucred c;
+  struct sockaddr_storage at;
+  socklen_t n = sizeof at;
+  if (getsockname(fd, (struct sockaddr *)&at, &n) != 0 || at.ss_family != AF_UNIX) return true;
+  n = sizeof c;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) == 0 && c.uid == geteuid();
+}
+
 static void accept_visitor(serving *s) {
   int fd = accept4(s->o->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0) return;
-  if (s->num == MOST_VISITORS)
-    close(fd);
-  else
-    s->visitor[s->num++] = (visitor){.fd = fd};
+  if (s->num == MOST_VISITORS || !is_own_users(fd)) close(fd);
+  else s->visitor[s->num++] = (visitor){.fd = fd};
 }
 
 /* Pulls that have waited are answered where workers may go on now. */
@@ -185,6 +194,12 @@ static void answer_waiting(serving *s) {
   }
 }
 
+static bool has_something_to_say(const serving *s) {
+  for (int i = 0; i < s->num; i++)
+    if (s->visitor[i].out_bytes) return true;
+  return false;
+}
+
 static mscrt_status *serve_once(serving *s, bool *out_stop) {
   s->polled[0] = (struct pollfd){s->o->stop, POLLIN, 0};
   s->polled[1] = (struct pollfd){s->o->listener, POLLIN, 0};
@@ -194,7 +209,7 @@ static mscrt_status *serve_once(serving *s, bool *out_stop) {
     if (s->visitor[i].waits) s->polled[i + 2].events = 0;
   if (poll(s->polled, (nfds_t)s->num + 2, -1) < 0)
     return errno == EINTR ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "a parameter server cannot wait: %s", strerror(errno));
-  *out_stop = s->polled[0].revents;
+  *out_stop = s->polled[0].revents != 0;
   uint64_t version = mscrt_shard_version(s->o->shard);
   bool any = false;
   for (int i = s->num; i-- > 0;) {
@@ -206,6 +221,7 @@ static mscrt_status *serve_once(serving *s, bool *out_stop) {
   }
   if (any || version != mscrt_shard_version(s->o->shard)) answer_waiting(s);
   if (s->polled[1].revents) accept_visitor(s);
+  *out_stop |= s->o->until_left && !mscrt_shard_num_members(s->o->shard) && !has_something_to_say(s);
   return NULL;
 }
 

@@ -30,9 +30,11 @@ typedef struct {
   mscrt_shard *shard;
   int64_t rows;
   uint64_t row_bytes;
-  const void *values; /* those of the shard */
+  const void *values; /* those of the shard, or, of one row, */
+  uint64_t value_bytes; /* what workers pull instead of a row; 0: a row */
   int listener;       /* where workers connect; not blocking; the caller's */
-  int stop;           /* readable when it must end; the caller's */
+  int stop;           /* readable when it must end; the caller's; -1: none */
+  bool until_left;    /* ends when all workers have left */
   int backup;         /* connection to a server of the same shard, as a worker has; -1: none; closed when lost */
   int backup_ms;      /* a backup that does not answer for so long is lost */
   /* The backup is lost, so that what is acknowledged from now on lies here only; NULL: nobody is told. */

@@ -39,7 +39,7 @@ static mscrt_status *allocate_shard(mscrt_shard *s) {
   MSCRT_CHECK(mscrt_new_array(&s->term, s->o.workers));
   MSCRT_CHECK(mscrt_new_array(&s->zeros, s->row_bytes));
   memset(s->zeros, 0, s->row_bytes);
-  return mscrt_allocate((void **)&s->sum, MOST_RUN, s->row_bytes);
+  return mscrt_allocate((void **)&s->sum, s->o.rows < MOST_RUN ? (size_t)s->o.rows : MOST_RUN, s->row_bytes);
 }
 
 mscrt_status *mscrt_shard_new(const mscrt_shard_options *o, mscrt_shard **out_shard) {
@@ -62,6 +62,12 @@ mscrt_status *mscrt_shard_new(const mscrt_shard_options *o, mscrt_shard **out_sh
   for (int w = 0; w < o->workers; w++) s->worker[w] = (shard_worker){.member = true};
   *out_shard = s;
   return NULL;
+}
+
+int mscrt_shard_num_members(const mscrt_shard *s) {
+  int num = 0;
+  for (int w = 0; w < s->o.workers; w++) num += s->worker[w].member;
+  return num;
 }
 
 uint64_t mscrt_shard_version(const mscrt_shard *s) { return s->version; }

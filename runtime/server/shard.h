@@ -50,6 +50,7 @@ mscrt_status *mscrt_shard_check(const mscrt_shard *s, const mscrt_push *p);
 mscrt_status *mscrt_shard_push(mscrt_shard *s, const mscrt_push *p, mscrt_push_end *out_end);
 /* True if the worker may pull for its next step now; it reads the values where they lie. */
 bool mscrt_shard_may_pull(const mscrt_shard *s, int worker);
+int mscrt_shard_num_members(const mscrt_shard *s);
 uint64_t mscrt_shard_version(const mscrt_shard *s); /* number of updates so far */
 /* A worker leaves: nobody waits for it any more, and what it has pushed counts.  It joins: its next step is the
  * first that the others have not all run, or the one after its last.  Who leaves or joins again changes nothing. */

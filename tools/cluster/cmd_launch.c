@@ -19,7 +19,15 @@
 #include "tools/cluster/hosts.h"
 #include "tools/cluster/watch.h"
 
-enum { GRACE_MS = 5000, HOST_MS = 3000, LINE = 1 << 16, MOST_RANKS = 4096, DEFAULT_PORT = 29500 };
+enum {
+  GRACE_MS = 5000,
+  HOST_MS = 3000,
+  SERVERS_MS = 2000,
+  LINE = 1 << 16,
+  MOST_RANKS = 4096,
+  MOST_SERVERS = 64,
+  DEFAULT_PORT = 29500
+};
 
 /* What a rank has printed of a line that is not complete. */
 typedef struct {
@@ -36,6 +44,7 @@ typedef struct {
 typedef struct {
   cli *c;
   int local, nodes, node, restarts, generation; /* of hosts: local is their number */
+  int servers, processes; /* servers of parameters, which are the processes behind the ranks */
   int replaced; /* so many ranks more may be started in the places of others */
   size_t num_hosts;    /* 0: the ranks of this host are started here */
   launch_host *host;
@@ -44,7 +53,7 @@ typedef struct {
   bool has_lifeline;         /* standard input says which signals the ranks get */
   int grace_ms;
   char master[280], port[8], address[300];
-  watch processes; /* of the ranks of this host */
+  watch watched;   /* the processes of this host */
   outputs *printed;
   struct pollfd *polled;
   int signals; /* descriptor */
@@ -120,7 +129,8 @@ static int read_hosts_options(launcher *l, const char *path) {
   if (n < 1 || n * (int64_t)l->num_hosts > MOST_RANKS)
     return cli_usage(c, "-n is at least 1, and all hosts have %d ranks at most", MOST_RANKS);
   if (cli_int(c, "restarts", 0) < 0) return cli_usage(c, "--restarts is not negative");
-  l->local = (int)l->num_hosts, l->nodes = 1, l->restarts = (int)cli_int(c, "restarts", 0);
+  if (cli_int(c, "servers", 0)) return cli_usage(c, "--servers goes without --hosts: they are on one host");
+  l->local = l->processes = (int)l->num_hosts, l->nodes = 1, l->restarts = (int)cli_int(c, "restarts", 0);
   l->words = msc_new_array(msc_context_arena(c->ctx), const char *const *, l->local);
   l->grace_ms = (int)(cli_number(c, "grace", GRACE_MS / 1e3) * 1000);
   if (getrandom(&any, sizeof any, 0) != sizeof any) any = 0;
@@ -162,9 +172,14 @@ static int read_launch_options(launcher *l) {
   if (!(cli_number(c, "grace", 1) > 0 && cli_number(c, "grace", 1) < 1e6))
     return cli_usage(c, "--grace is a number of seconds above 0");
   l->local = (int)n, l->nodes = (int)nodes, l->node = (int)node, l->restarts = (int)cli_int(c, "restarts", 0);
+  l->servers = (int)cli_int(c, "servers", 0), l->processes = l->local + l->servers;
+  if (l->servers < 0 || l->servers > MOST_SERVERS) return cli_usage(c, "--servers is 0 to %d", MOST_SERVERS);
+  if (l->servers && nodes > 1)
+    return cli_usage(c, "--servers: servers of parameters are on the host of their workers; --nodes is %" PRId64,
+                     nodes);
   l->grace_ms = (int)(cli_number(c, "grace", GRACE_MS / 1e3) * 1000);
-  l->words = msc_new_array(msc_context_arena(c->ctx), const char *const *, l->local);
-  for (int i = 0; i < l->local; i++) l->words[i] = c->operands;
+  l->words = msc_new_array(msc_context_arena(c->ctx), const char *const *, l->processes);
+  for (int i = 0; i < l->processes; i++) l->words[i] = c->operands;
   return master && !read_master_option(l, master) ? CLI_USAGE : CLI_OK;
 }
 
@@ -187,6 +202,26 @@ static void set_number(const char *name, int v) {
   setenv(name, text, 1);
 }
 
+/* What processes of a server of parameters and its workers are told, by this project's names and by MindSpore's. */
+static void set_server_environment(const launcher *l, int local_rank) {
+  bool server = local_rank >= l->local;
+  const struct {
+    const char *name;
+    int v;
+  } numbers[] = {{"MSC_SERVERS", l->servers},
+                 {"MS_SERVER_NUM", l->servers},
+                 {"MS_WORKER_NUM", l->local},
+                 {"MS_NODE_ID", server ? local_rank - l->local : local_rank}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) set_number(numbers[i].name, numbers[i].v);
+  setenv("MS_ROLE", server ? "MS_PSERVER" : "MS_WORKER", 1);
+  setenv("MS_SCHED_HOST", l->master, 1);
+  setenv("MS_SCHED_PORT", l->port, 1);
+  if (!server) return;
+  static const char *const of_ranks[] = {"MSC_RANK", "RANK", "LOCAL_RANK", "MSC_LOCAL_RANK", "WORLD_SIZE"};
+  set_number("MSC_SERVER", local_rank - l->local + 1);
+  for (size_t i = 0; i < sizeof of_ranks / sizeof *of_ranks; i++) unsetenv(of_ranks[i]);
+}
+
 static void set_environment(const launcher *l, int local_rank) {
   int rank = l->node * l->local + local_rank, ranks = l->nodes * l->local;
   const struct {
@@ -206,6 +241,7 @@ static void set_environment(const launcher *l, int local_rank) {
   setenv("MASTER_PORT", l->port, 1);
   setenv("MSC_ADDRESS", l->address, 1);
   if (cli_int(l->c, "replace", 0)) set_number("MSC_REPLACE", (int)cli_int(l->c, "replace", 0));
+  if (l->servers) set_server_environment(l, local_rank);
 }
 
 /* Runs in the child: becomes the program, or writes errno into the pipe. */
@@ -247,22 +283,22 @@ static bool start_one(launcher *l, int i, bool replaces) {
     if (*theirs[k] >= 0) close(*theirs[k]);
   if (!error && read(broken[0], &error, sizeof error) != sizeof error) error = 0;
   if (broken[0] >= 0) close(broken[0]);
-  p->out.fd = out[0], p->err.fd = err[0], l->processes.lifeline[i] = in[1];
+  p->out.fd = out[0], p->err.fd = err[0], l->watched.lifeline[i] = in[1];
   if (!error && l->num_hosts && !give_token(l, in[1])) error = errno;
   if (out[0] >= 0) fcntl(out[0], F_SETFL, O_NONBLOCK);
   if (err[0] >= 0) fcntl(err[0], F_SETFL, O_NONBLOCK);
   if (error) return msc_error(l->c->ctx, MSC_E_FILE, NULL, "cannot start %s: %s", l->words[i][0], strerror(error));
-  watch_started(&l->processes, i, pid);
+  watch_started(&l->watched, i, pid);
   return true;
 }
 
 static bool start_all(launcher *l) {
   fflush(NULL);
-  watch_new(msc_context_arena(l->c->ctx), l->local, &l->processes);
+  watch_new(msc_context_arena(l->c->ctx), l->processes, &l->watched);
   l->first = -1;
-  for (int i = 0; i < l->local; i++) l->printed[i].out.fd = l->printed[i].err.fd = -1;
-  for (int i = 0; i < l->local; i++)
-    if (!start_one(l, i, false)) return watch_signal(&l->processes, SIGKILL), false;
+  for (int i = 0; i < l->processes; i++) l->printed[i].out.fd = l->printed[i].err.fd = -1;
+  for (int i = 0; i < l->processes; i++)
+    if (!start_one(l, i, false)) return watch_signal(&l->watched, SIGKILL), false;
   return true;
 }
 
@@ -271,7 +307,8 @@ static bool start_all(launcher *l) {
 static void print_line(const launcher *l, int local_rank, stream *s) {
   if (!s->bytes) return;
   if (s->line[s->bytes - 1] != '\n') s->line[s->bytes++] = '\n';
-  if (!l->num_hosts) fprintf(s->to, "[%d] ", l->node * l->local + local_rank); /* a host's launcher has done so */
+  if (local_rank >= l->local) fprintf(s->to, "[server %d] ", local_rank - l->local);
+  else if (!l->num_hosts) fprintf(s->to, "[%d] ", l->node * l->local + local_rank); /* a host's launcher has done so */
   fwrite(s->line, 1, s->bytes, s->to);
   s->bytes = 0;
 }
@@ -302,9 +339,9 @@ static void close_output(const launcher *l, int local_rank, stream *s) {
 /* ---- watching ---- */
 
 static bool replace_one(launcher *l, int i) {
-  const watch *w = &l->processes;
+  const watch *w = &l->watched;
   int number = WIFSIGNALED(w->status[i]) ? WTERMSIG(w->status[i]) : 0;
-  if (!number || !l->replaced || w->asked || l->first >= 0) return false;
+  if (!number || !l->replaced || w->asked || l->first >= 0 || i >= l->local) return false;
   fprintf(stderr, "msc launch: rank %d was ended by signal %d (%s); another takes its place\n", l->node * l->local + i,
           number, strsignal(number));
   l->replaced--;
@@ -312,7 +349,7 @@ static bool replace_one(launcher *l, int i) {
 }
 
 static void reap_programs(launcher *l) {
-  watch *w = &l->processes;
+  watch *w = &l->watched;
   for (int i; (i = watch_reap(w)) >= 0;) {
     close_output(l, i, &l->printed[i].out);
     close_output(l, i, &l->printed[i].err);
@@ -323,8 +360,8 @@ static void reap_programs(launcher *l) {
 }
 
 static void pass_on(launcher *l, int number) {
-  if (number == SIGUSR1 || number == SIGUSR2) watch_signal(&l->processes, number);
-  else watch_pass_on(&l->processes, number, l->grace_ms);
+  if (number == SIGUSR1 || number == SIGUSR2) watch_signal(&l->watched, number);
+  else watch_pass_on(&l->watched, number, l->grace_ms);
 }
 
 static void take_signals(launcher *l) {
@@ -346,18 +383,26 @@ static void take_lifeline(launcher *l) {
   pass_on(l, SIGTERM);
 }
 
+/* Servers end by themselves when their workers have; those of a program that does not know this are told. */
+static void end_idle_servers(launcher *l) {
+  int ranks = 0;
+  for (int i = 0; i < l->local; i++) ranks += !l->watched.ended[i];
+  if (l->servers && !ranks && !l->watched.deadline_ns) watch_ends_in(&l->watched, SERVERS_MS);
+}
+
 static void watch_all(launcher *l) {
-  while (l->processes.left > 0) {
+  while (l->watched.left > 0) {
     nfds_t n = 0;
+    end_idle_servers(l);
     l->polled[n++] = (struct pollfd){.fd = l->signals, .events = POLLIN};
-    for (int i = 0; i < l->local; i++) {
+    for (int i = 0; i < l->processes; i++) {
       l->polled[n++] = (struct pollfd){.fd = l->printed[i].out.fd, .events = POLLIN};
       l->polled[n++] = (struct pollfd){.fd = l->printed[i].err.fd, .events = POLLIN};
     }
     if (l->has_lifeline) l->polled[n++] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
     poll(l->polled, n, 200);
     if (l->has_lifeline && l->polled[n - 1].revents) take_lifeline(l);
-    for (int i = 0; i < l->local; i++) {
+    for (int i = 0; i < l->processes; i++) {
       stream *const both[] = {&l->printed[i].out, &l->printed[i].err};
       for (int k = 0; k < 2; k++) {
         short seen = l->polled[1 + 2 * i + k].revents;
@@ -367,7 +412,7 @@ static void watch_all(launcher *l) {
     }
     take_signals(l);
     reap_programs(l);
-    watch_deadline(&l->processes);
+    watch_deadline(&l->watched);
   }
 }
 
@@ -376,13 +421,14 @@ static void watch_all(launcher *l) {
 static int code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
 static void tell_ended_program(const launcher *l, bool again) {
-  int status = l->processes.status[l->first];
+  int status = l->watched.status[l->first];
   char how[80], next[60] = "";
   if (WIFSIGNALED(status))
     snprintf(how, sizeof how, "was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
   else snprintf(how, sizeof how, "ended with exit code %d", WEXITSTATUS(status));
   if (again) snprintf(next, sizeof next, "; restart %d of %d", l->generation, l->restarts);
   if (l->num_hosts) fprintf(stderr, "msc launch: on host %s ssh %s%s\n", l->host[l->first].name, how, next);
+  else if (l->first >= l->local) fprintf(stderr, "msc launch: server %d %s%s\n", l->first - l->local, how, next);
   else fprintf(stderr, "msc launch: rank %d %s%s\n", l->node * l->local + l->first, how, next);
 }
 
@@ -392,11 +438,11 @@ static int run_generations(launcher *l) {
     bool started = start_all(l);
     watch_all(l);
     if (!started) return CLI_INPUT;
-    if (l->processes.told) return 128 + l->processes.told;
+    if (l->watched.told) return 128 + l->watched.told;
     if (l->first < 0) return CLI_OK;
     if (l->generation == l->restarts) {
       tell_ended_program(l, false);
-      return code_of(l->processes.status[l->first]);
+      return code_of(l->watched.status[l->first]);
     }
     l->generation++;
     tell_ended_program(l, true);
@@ -411,12 +457,12 @@ static int run_launch(cli *c) {
   msc_arena *a = msc_context_arena(c->ctx);
   int code = read_launch_options(&l);
   if (code) return code;
-  l.printed = msc_new_array(a, outputs, l.local);
+  l.printed = msc_new_array(a, outputs, l.processes);
   l.has_lifeline = getenv("MSC_LIFELINE") && !l.num_hosts;
   unsetenv("MSC_LIFELINE");
   if (l.num_hosts) signal(SIGPIPE, SIG_IGN);
-  l.polled = msc_new_array(a, struct pollfd, 2 + 2 * l.local);
-  for (int i = 0; i < l.local; i++) {
+  l.polled = msc_new_array(a, struct pollfd, 2 + 2 * l.processes);
+  for (int i = 0; i < l.processes; i++) {
     l.printed[i].out = (stream){.fd = -1, .to = stdout, .line = msc_new_array(a, char, LINE + 1)};
     l.printed[i].err = (stream){.fd = -1, .to = stderr, .line = msc_new_array(a, char, LINE + 1)};
   }
@@ -434,6 +480,9 @@ static const cli_option options[] = {
     {"n", CLI_INT, "RANKS", "ranks of this host, or of each of --hosts"},
     {"hosts", CLI_TEXT, "FILE",
      "start the ranks on these hosts over ssh, in this folder: a line HOST [slots=N] for each; rank 0 is on the first"},
+    {"servers", CLI_INT, "S",
+     "servers of parameters, which run the program too: MSC_SERVER says which one a process is, from 1 on, and MS_ROLE "
+     "that it is one; default 0"},
     {"nodes", CLI_INT, "K", "hosts, each with as many ranks; default PET_NNODES, or 1"},
     {"node-rank", CLI_INT, "I", "number of this host; default PET_NODE_RANK or JOB_COMPLETION_INDEX"},
     {"master", CLI_TEXT, "HOST:PORT",

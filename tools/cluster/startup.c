@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { DEFAULT_PORT = 29500, MOST_RANKS = 1 << 20 };
+enum { DEFAULT_PORT = 29500, MOST_RANKS = 1 << 20 , MOST_SERVERS = 64};
 
 /* ---- reading variables ---- */
 
@@ -81,9 +81,15 @@ static bool read_msc(const startup_environment *env, startup *s) {
   if (!read_bounded(env, s, "MSC_RANKS", 1, MOST_RANKS, &s->ranks) ||
       !read_bounded(env, s, "MSC_RANK", 0, MOST_RANKS, &s->rank) ||
       !read_bounded(env, s, "MSC_LOCAL_RANK", 0, MOST_RANKS, &s->local_rank) ||
-      !read_bounded(env, s, "MSC_LOCAL_RANKS", 1, MOST_RANKS, &s->local_ranks))
+      !read_bounded(env, s, "MSC_LOCAL_RANKS", 1, MOST_RANKS, &s->local_ranks) ||
+      !read_bounded(env, s, "MSC_SERVERS", 0, MOST_SERVERS, &s->servers) ||
+      !read_bounded(env, s, "MSC_SERVER", 1, MOST_SERVERS, &s->server))
     return false;
-  return check_below(s, "MSC_RANK", s->rank, "MSC_RANKS", s->ranks);
+  if (s->server) s->role = STARTUP_SERVER;
+  if (s->server && s->rank >= 0) return refuse(s, "MSC_SERVER=%d contradicts MSC_RANK=%d", s->server, s->rank);
+  if (s->server > s->servers)
+    return refuse(s, "MSC_SERVER=%d contradicts MSC_SERVERS=%d: servers are counted from 1", s->server, s->servers);
+  return s->server || check_below(s, "MSC_RANK", s->rank, "MSC_RANKS", s->ranks);
 }
 
 /* ---- rank table ---- */
@@ -251,6 +257,13 @@ static bool read_ms(const startup_environment *env, startup *s) {
   if (!set_host_port(s, "MS_SCHED_HOST", host, port)) return false;
   const char *wished = variable(env, "MS_NODE_ID"), *ip = variable(env, "MS_WORKER_IP");
   if (ip && !copy_host(s, "MS_WORKER_IP", ip)) return false;
+  if (s->role == STARTUP_SERVER) { /* MS_NODE_ID is its number, from 0 on */
+    int number = s->servers == 1 ? 0 : -1;
+    if (!read_bounded(env, s, "MS_NODE_ID", 0, MOST_SERVERS, &number)) return false;
+    s->server = number + 1;
+    return s->server <= s->servers ||
+           refuse(s, "MS_NODE_ID=%d contradicts MS_SERVER_NUM=%d: servers are counted from 0", number, s->servers);
+  }
   if (s->role != STARTUP_WORKER) return true;
   /* a name leaves the choice of the rank to the scheduler */
   if (wished) (void)parse_bounded_number(wished, 0, MOST_RANKS, &s->rank);

@@ -14,19 +14,20 @@
 #include "tools/run/trace.h"
 #include "tools/run/training.h"
 
-enum { DEFAULT_TIMEOUT = 300 }; /* seconds */
+enum { DEFAULT_TIMEOUT = 300 /* seconds */, MSC_MOST_SERVERS = 64 };
 
 /* ---- opening ---- */
 
 /* Refuses what contradicts the environment, and one file for all where each rank writes its own. */
 static bool check_joined_options(training *t) {
   cli *c = t->c;
-  if (t->job.role == STARTUP_SERVER)
-    return msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL,
-                     "MS_ROLE says that this is a parameter server: not supported yet");
   if (cli_text(c, "n") && cli_int(c, "n", 1) != t->job.ranks)
     return msc_error(c->ctx, MSC_E_DATA, NULL, "-n %" PRId64 " contradicts the environment: %s says rank %d of %d",
                      cli_int(c, "n", 1), t->job.family, t->job.rank, t->job.ranks);
+  if (t->job.role == STARTUP_SERVER && !t->job.server)
+    return msc_error(c->ctx, MSC_E_DATA, NULL,
+                     "%s does not say which of the %d servers this is; MS_NODE_ID counts them from 0 on", t->job.family,
+                     t->job.servers);
   if (t->job.role == STARTUP_WORKER && t->job.rank < 0 && strcmp(t->job.family, "MS_*"))
     return msc_error(c->ctx, MSC_E_DATA, NULL, "%s does not say which of the %d ranks this is; set MSC_RANK",
                      t->job.family, t->job.ranks);
@@ -53,6 +54,7 @@ static bool read_job(training *t) {
   if (t->job.error[0]) return msc_error(c->ctx, MSC_E_DATA, NULL, "%s", t->job.error);
   MSC_TRY(check_joined_options(t));
   bool scheduler = t->job.role == STARTUP_SCHEDULER;
+  if (t->job.role == STARTUP_SERVER) return true;
   if (t->job.rank != 0 && !scheduler) return true;
   fprintf(stderr, "msc run: %s of %d, as %s says%s%s\n", scheduler ? "scheduler" : "rank 0", t->job.ranks,
           t->job.family, t->job.ignored[0] ? "; ignored: " : "", t->job.ignored);
@@ -74,7 +76,7 @@ static int ask_for_rank(training *t) {
                      .token = t->token,
                      .led = true,
                      .log = print_waiting};
-  if (!t->joins || t->job.rank >= 0) return CLI_OK;
+  if (!t->joins || t->job.rank >= 0 || t->job.role == STARTUP_SERVER) return CLI_OK;
   int code = status_of_rank(t->c, NULL, MSC_E_DATA, mscrt_ask_rank(&o, &t->job.rank));
   if (!code) fprintf(stderr, "msc run: rank %d of %d, as the scheduler says\n", t->job.rank, t->job.ranks);
   return code;
@@ -110,11 +112,12 @@ static bool check_run_options(training *t) {
 
 static int run_ranks(training *t) {
   uint64_t name[2];
-  if (t->joins) return run_training_rank(t, t->job.rank, NULL);
+  if (t->joins) return run_training_rank(t, t->job.server ? t->ranks + t->job.server - 1 : t->job.rank, NULL);
   if (t->ranks == 1) return run_training_rank(t, 0, NULL);
   if (getrandom(name, sizeof name, 0) != sizeof name) return CLI_ENVIRONMENT;
   snprintf(t->address, sizeof t->address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
-  return launch(t->c, t->ranks, (int)(cli_number(t->c, "grace", 0) * 1000), t->replaced, run_training_rank, t);
+  int grace_ms = (int)(cli_number(t->c, "grace", 0) * 1000);
+  return launch(t->c, t->ranks, t->servers, grace_ms, t->replaced, run_training_rank, t);
 }
 
 /* Leads the job as a process of its own. */
@@ -140,7 +143,7 @@ static int share_measured(training *t) {
   t->printed = share(sizeof *t->printed);
   if (!t->printed) return CLI_ENVIRONMENT;
   *t->printed = -1;
-  t->pids = share((size_t)t->ranks * sizeof *t->pids);
+  t->pids = share((size_t)(t->ranks + t->servers + MSC_MOST_SERVERS) * sizeof *t->pids);
   t->met = msc_new_array(msc_context_arena(t->c->ctx), pid_t, t->ranks);
   if (!t->pids) return CLI_ENVIRONMENT;
   if (!t->timed && !t->trace && !cli_flag(t->c, "timing")) return CLI_OK;
@@ -149,6 +152,37 @@ static int share_measured(training *t) {
   t->begin_ns = (int64_t)msc_clock_ns();
   if (t->joins && clock_gettime(CLOCK_REALTIME, &now) == 0) /* so that ranks of several hosts share a time line */
     t->begin_ns -= (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+  return CLI_OK;
+}
+
+/* How many servers of parameters the job has: what the launcher says, or --servers; else one, if the plan has
+ * parameters for it. */
+static int count_servers(training *t) {
+  cli *c = t->c;
+  static const char *const of_state[] = {"ckpt-dir", "resume"};
+  bool served = mscrt_plan_is_served(t->plan);
+  int64_t said = cli_int(c, "servers", -1);
+  if (said > MSC_MOST_SERVERS || (cli_text(c, "servers") && said < 0))
+    return cli_usage(c, "--servers is 0 to %d", MSC_MOST_SERVERS);
+  if (said > 0 && !served) {
+    msc_error(c->ctx, MSC_E_DATA, NULL,
+              "--servers: no parameter of the plan lives on servers: compile it for several ranks with --set "
+              "'parameter_server={\"mode\":\"sync\"}'");
+    return CLI_INPUT;
+  }
+  t->servers = !served || t->timed ? 0 : t->joins ? t->job.servers : said >= 0 ? (int)said : t->ranks > 1;
+  for (size_t i = 0; t->servers && i < sizeof of_state / sizeof *of_state; i++)
+    if (cli_text(c, of_state[i]) || cli_flag(c, of_state[i])) {
+      msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL,
+                "--%s: the optimizer's state lives on servers, which write no checkpoints yet; --servers 0 lets ranks "
+                "update parameters themselves",
+                of_state[i]);
+      return CLI_INPUT;
+    }
+  if (!t->job.server || t->servers) return CLI_OK;
+  fprintf(stderr, "msc run: server %d of %d: no parameter of the plan lives on servers\n", t->job.server,
+          t->job.servers);
+  t->idle = true;
   return CLI_OK;
 }
 
@@ -164,9 +198,10 @@ static int run_run(cli *c) {
   t.trace = cli_text(c, "trace");
   if (t.joins && t.trace) t.trace = file_of_rank(c, t.trace, t.job.rank);
   if (!code) code = open_training(&t);
+  if (!code) code = count_servers(&t);
   if (!code) code = share_measured(&t);
   if (!code && cli_text(c, "flight") && !recorder_prepare(c, cli_text(c, "flight"))) code = CLI_ENVIRONMENT;
-  if (!code) code = run_ranks(&t);
+  if (!code && !t.idle) code = run_ranks(&t);
   if (!code && t.trace) code = trace_join(c, t.trace, t.joins ? t.job.rank : 0, t.joins ? 1 : t.ranks);
   mscrt_data_close(t.data);
   mscrt_plan_close(t.plan);
@@ -177,6 +212,9 @@ static const cli_option options[] = {
     {"n", CLI_INT, "RANKS",
      "local ranks to start; absent: as many as the plan is for, or this process alone where mpirun, torchrun, srun, "
      "msc launch or MS_ROLE started it as one of several"},
+    {"servers", CLI_INT, "S",
+     "servers of parameters to start, of a plan with the key parameter_server; default 1; 0: ranks sum gradients and "
+     "update parameters themselves, to the same bits"},
     {"data", CLI_PAIRS, "INPUT=FILE",
      "data of an input: idx (.gz), .npy, safetensors (FILE:TENSOR), .csv (FILE:COLUMN,...), a folder of images, tar "
      "(FILE:EXTENSION), raw tokens (FILE:u8|u16|i32); with %r for the "

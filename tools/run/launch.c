@@ -43,6 +43,7 @@ void launch_report(cli *c, const launch_line *line, msc_code code, const char *t
 typedef struct {
   cli *c;
   watch ranks;
+  int num_ranks;        /* those behind them are servers */
   int grace_ms;
   int replaced;         /* so many ranks more may be started in the places of others */
   int speaks;           /* write end of the pipe, for these; -1: closed */
@@ -178,7 +179,7 @@ static void put_messages(launching *w) {
       alike++;
     }
     if (!first) continue;
-    if (alike == w->ranks.num || !strncmp(m[i].text, "rank ", 5))
+    if (alike == w->ranks.num || !strncmp(m[i].text, "rank ", 5) || m[i].rank >= w->num_ranks)
       msc_error(w->c->ctx, (msc_code)m[i].code, NULL, "%s", m[i].text);
     else msc_error(w->c->ctx, (msc_code)m[i].code, NULL, "rank%s %s: %s", alike > 1 ? "s" : "", who, m[i].text);
   }
@@ -192,8 +193,10 @@ static int exit_code(const launching *l) {
     /* nobody reads our output */
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && r == 0) return 128 + SIGPIPE;
     if (WIFSIGNALED(status)) {
-      msc_error(l->c->ctx, MSC_E_PEER, NULL, "rank %d (process %d) was ended by signal %d (%s)", r, (int)w->pid[r],
-                WTERMSIG(status), strsignal(WTERMSIG(status)));
+      bool server = r >= l->num_ranks;
+      msc_error(l->c->ctx, MSC_E_PEER, NULL, "%s %d (process %d) was ended by signal %d (%s)",
+                server ? "server" : "rank", server ? r - l->num_ranks : r, (int)w->pid[r], WTERMSIG(status),
+                strsignal(WTERMSIG(status)));
       code = CLI_ENVIRONMENT;
     }
   }
@@ -206,7 +209,7 @@ static int exit_code(const launching *l) {
   return code;
 }
 
-int launch(cli *c, int ranks, int grace_ms, int replaced, launch_rank *fn, void *arg) {
+int launch(cli *c, int ranks, int servers, int grace_ms, int replaced, launch_rank *fn, void *arg) {
   msc_arena *arena = msc_context_arena(c->ctx);
   launching w = {.c = c,
                  .pipe = -1,
@@ -214,8 +217,9 @@ int launch(cli *c, int ranks, int grace_ms, int replaced, launch_rank *fn, void 
                  .grace_ms = grace_ms ? grace_ms : GRACE_MS,
                  .replaced = replaced};
   sigset_t set, before;
-  watch_new(arena, ranks, &w.ranks);
-  w.message = msc_new_array(arena, message, 2 * ranks);
+  w.num_ranks = ranks;
+  watch_new(arena, ranks + servers, &w.ranks);
+  w.message = msc_new_array(arena, message, 2 * (ranks + servers));
   set_of_signals(&set);
   sigprocmask(SIG_BLOCK, &set, &before);
   bool started = start_ranks(&w, &before, fn, arg);

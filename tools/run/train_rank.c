@@ -212,7 +212,8 @@ static mscrt_options options_of_rank(training *t) {
                          .events = t->trace ? TRACE_EVENTS : 0,
                          .log = print_log,
                          .log_user = t,
-                         .recover = t->replaced > 0};
+                         .recover = t->replaced > 0,
+                         .servers = t->servers};
 }
 
 /* Loads weights or a checkpoint from files, unless ranks that were not lost have given this one the state already; then
@@ -304,8 +305,22 @@ static void pin_order(const training *t) {
   json_decref(config);
 }
 
+/* What a server of parameters does: begins with the ranks' weights, and serves until they have ended. */
+static int run_server_of(training *t, int server, const launch_line *line) {
+  mscrt_options o = options_of_rank(t);
+  o.rank = 0, o.server = server;
+  mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
+  if (!s && t->weights) s = mscrt_load_weights(t->ctx, t->weights);
+  if (!s && cli_text(t->c, "init")) s = mscrt_load(t->ctx, cli_text(t->c, "init"));
+  if (!s) s = mscrt_run_server(t->ctx);
+  int code = status_of_rank(t->c, line, MSC_E_DATA, s);
+  mscrt_close(t->ctx);
+  return code;
+}
+
 int run_training_rank(void *arg, int rank, const launch_line *line) {
   training *t = arg;
+  if (rank >= t->ranks) return run_server_of(t, rank - t->ranks + 1, line);
   if (t->ranks > 1) pin_order(t);
   t->rank = rank;
   t->pids[rank] = getpid();

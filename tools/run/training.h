@@ -22,7 +22,7 @@ typedef struct {
   mscrt_plan *plan;
   mscrt_data *data;     /* NULL: the plan has no inputs */
   mscrt_data_options data_options;
-  int ranks;
+  int ranks, servers;   /* servers: of parameters; the processes behind the ranks, where this one starts all */
   startup job;          /* what started this process */
   recorder recorder;    /* writes flight records */
   bool joins;           /* this process is one rank of the job; else it starts all */
@@ -30,7 +30,7 @@ typedef struct {
   char address[48], choices_path[4200];
   const char *choices;  /* NULL: nothing was ever measured here */
   int64_t steps, per_epoch;
-  bool evaluates, timed;
+  bool evaluates, timed, idle; /* idle: a server that has nothing to serve */
   const char *weights; /* folder of the files that the model names for its parameters; NULL: not taken */
   int64_t resumed;      /* the step of the newest checkpoint; -1: none */
   const char *trace;    /* the file of the timeline; NULL: none */

@@ -1,0 +1,115 @@
+/* serve_plan.c: a context of a plan as one server of its parameters: pushes of workers come in, the calls that update
+ * parameters run, and the new values go out, until all workers have left. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/comm/address.h"
+#include "runtime/server/serve.h"
+#include "runtime/server/share.h"
+#include "runtime/wait.h"
+
+typedef struct {
+  mscrt_context *c;
+  mscrt_shares shares;
+  const mscrt_share *own;
+  char *values;
+  mscrt_status *failure; /* of an update */
+} plan_server;
+
+static void copy_sums(const plan_server *p, const mscrt_record *r, const char *sums) {
+  uint64_t bytes = mscrt_dtype_bytes(p->shares.dtype);
+  for (uint32_t i = 0; i < p->own->num_sums; i++) {
+    const mscrt_served_sum *sum = &p->own->sum[i];
+    if (sum->record == r) memcpy(r->part[sum->part].dst, sums + (uint64_t)sum->at * bytes, mscrt_sum_bytes(sum));
+  }
+}
+
+static void copy_values(plan_server *p) {
+  for (uint32_t i = 0; i < p->own->num_values; i++) {
+    const mscrt_served_value *v = &p->own->value[i];
+    memcpy(p->values + v->at, mscrt_at(p->c, v->v->ref, 0), v->bytes);
+  }
+}
+
+static mscrt_status *run_served_calls(plan_server *p, uint64_t step, const char *sums) {
+  uint32_t number = 0;
+  static const mscrt_slots first;
+  for (uint32_t i = 0; i < p->shares.num_sections; i++)
+    for (uint32_t k = 0; k < p->shares.section[i]->num_calls; k++) {
+      const mscrt_record *r = &p->shares.section[i]->call[k];
+      mscrt_turn t = {.section = p->shares.section[i], .record = r, .slots = &first, .step = (int64_t)step};
+      bool own = r->served == MSCRT_BY_BOTH;
+      if (!r->served) continue;
+      if (r->kind == PLAN_CALL_KIND_COLLECTIVE) {
+        copy_sums(p, r, sums);
+        continue;
+      }
+      if (r->served == MSCRT_BY_SERVERS) own = p->own->runs[number++];
+      if (own) MSCRT_CHECK(p->c->device->compute(p->c, &t));
+    }
+  return NULL;
+}
+
+static void update(void *user, uint64_t step, int64_t first, int64_t num, const void *gradient, void *values) {
+  plan_server *p = user;
+  (void)first, (void)num, (void)values;
+  if (!p->failure) p->failure = run_served_calls(p, step, gradient);
+  copy_values(p);
+}
+
+static mscrt_status *listen_for_workers(const plan_server *p, int *out_fd) {
+  char address[320];
+  mscrt_address at;
+  MSCRT_CHECK(mscrt_server_address(p->c->o.address, p->c->o.server - 1, address, sizeof address));
+  MSCRT_CHECK(mscrt_resolve(address, mscrt_now_ns() + (int64_t)p->c->o.timeout_ms * 1000000, &at));
+  if (!mscrt_is_local_address(&at))
+    return mscrt_fail(MSCRT_UNSUPPORTED, "servers of parameters are on the host of their workers; others reach %s",
+                      address);
+  return mscrt_listen(&at, false, out_fd);
+}
+
+static mscrt_status *serve_own(plan_server *p, int listener) {
+  mscrt_shard *shard = NULL;
+  mscrt_shard_options o = {.dtype = p->shares.dtype,
+                           .rows = 1,
+                           .columns = p->own->elems ? p->own->elems : 1,
+                           .workers = p->c->o.ranks,
+                           .sync = true,
+                           .values = p->values,
+                           .update = update,
+                           .user = p};
+  if (!p->own->elems) o.dtype = MSCRT_F32;
+  MSCRT_CHECK(mscrt_shard_new(&o, &shard));
+  copy_values(p);
+  mscrt_serving serving = {.shard = shard,
+                           .rows = 1,
+                           .row_bytes = (uint64_t)o.columns * mscrt_dtype_bytes(o.dtype),
+                           .value_bytes = p->own->value_bytes,
+                           .values = p->values,
+                           .listener = listener,
+                           .stop = -1,
+                           .backup = -1,
+                           .until_left = true};
+  mscrt_status *s = mscrt_serve(&serving);
+  mscrt_shard_free(shard);
+  return s;
+}
+
+mscrt_status *mscrt_run_server(mscrt_context *c) {
+  plan_server p = {.c = c};
+  mscrt_status *s = NULL;
+  int listener = -1;
+  if (c->o.server < 1) return mscrt_fail(MSCRT_ARGUMENT, "this context is no server's");
+  MSCRT_CHECK(mscrt_shares_new(c, c->o.servers, &p.shares));
+  p.own = &p.shares.share[c->o.server - 1];
+  MSCRT_GOTO(mscrt_allocate((void **)&p.values, (size_t)p.own->value_bytes, 1));
+  MSCRT_GOTO(listen_for_workers(&p, &listener));
+  MSCRT_GOTO(serve_own(&p, listener));
+fail:
+  if (listener >= 0) close(listener);
+  free(p.values);
+  mscrt_shares_free(&p.shares);
+  if (p.failure) mscrt_status_free(s), s = p.failure;
+  return s;
+}

@@ -1,0 +1,215 @@
+/* share.c: a plan and a number of servers -> what each of these has (see share.h).
+ *
+ * Calls that hand values to one another in the memory of a step stay together; such groups go, the largest first, to
+ * the server that has the fewest bytes so far. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/server/share.h"
+
+/* A served call that only servers run: a kernel. */
+typedef struct {
+  const mscrt_record *r;
+  uint32_t group; /* the number of the first call of its group */
+  uint64_t bytes; /* written of parameters and state, of the group if it is the first */
+  int server;
+} served_call;
+
+typedef struct {
+  const mscrt_context *c;
+  mscrt_shares *out;
+  uint32_t num_calls, num_sums;
+  served_call *call;
+  mscrt_served_sum *sum; /* of all servers; `at` counts the calls before it */
+} sharing;
+
+static uint32_t group_of(const sharing *s, uint32_t i) {
+  while (s->call[i].group != i) i = s->call[i].group;
+  return i;
+}
+
+static bool overlap(plan_ref a, plan_ref b) {
+  return a.space == b.space && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+static bool writes_what(const mscrt_record *a, const mscrt_record *b) {
+  for (uint32_t i = 0; i < a->num_buffers; i++)
+    for (uint32_t k = 0; k < b->num_buffers && a->ref[i].written; k++)
+      if (!b->ref[k].written && overlap(a->ref[i], b->ref[k])) return true;
+  return false;
+}
+
+static uint64_t kept_bytes_written(const mscrt_record *r) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < r->num_buffers; i++)
+    if (r->ref[i].written && r->ref[i].space == PLAN_SPACE_PERSISTENT) bytes += r->ref[i].bytes;
+  return bytes;
+}
+
+/* ---- what is served ---- */
+
+static void count_served(sharing *s) {
+  for (uint32_t i = 0; i < s->out->num_sections; i++)
+    for (uint32_t k = 0; k < s->out->section[i]->num_calls; k++) {
+      const mscrt_record *r = &s->out->section[i]->call[k];
+      if (r->served != MSCRT_BY_SERVERS) continue;
+      if (r->kind == PLAN_CALL_KIND_COLLECTIVE) s->num_sums += r->num_parts;
+      else s->num_calls++;
+    }
+}
+
+static mscrt_status *list_sections(sharing *s) {
+  const mscrt_context *c = s->c;
+  uint32_t train = 0;
+  if (!mscrt_find_program(c->plan, "train", &train))
+    return mscrt_fail(MSCRT_INPUT, "the plan trains nothing, so that servers have nothing to do");
+  const mscrt_program *g = &c->program[train];
+  MSCRT_CHECK(mscrt_new_array(&s->out->section, g->num));
+  for (uint32_t i = 0; i < g->num; i++) {
+    const mscrt_section *section = &c->section[g->entry[i].section];
+    bool any = false;
+    for (uint32_t k = 0; k < section->num_calls; k++) any |= section->call[k].served != 0;
+    if (any) s->out->section[s->out->num_sections++] = section;
+  }
+  return NULL;
+}
+
+/* True for an all_reduce that sums values of all ranks, each whole, in the order of their numbers. */
+static bool adds_ranks_in_order(const sharing *s, const mscrt_exchange *e) {
+  bool right = e->verb == MSC_ALL_REDUCE && e->reduction == MSC_SUM && e->slices && e->num_cuts > 0 &&
+               e->num_terms == s->c->o.ranks;
+  for (int t = 0; right && t < e->num_terms; t++) right = e->peers[t] == t;
+  return right;
+}
+
+static mscrt_status *list_served(sharing *s) {
+  count_served(s);
+  MSCRT_CHECK(mscrt_new_array(&s->call, s->num_calls));
+  MSCRT_CHECK(mscrt_new_array(&s->sum, s->num_sums));
+  s->num_calls = s->num_sums = 0;
+  for (uint32_t i = 0; i < s->out->num_sections; i++)
+    for (uint32_t k = 0; k < s->out->section[i]->num_calls; k++) {
+      const mscrt_record *r = &s->out->section[i]->call[k];
+      if (r->served != MSCRT_BY_SERVERS) continue;
+      for (uint32_t p = 0; r->kind == PLAN_CALL_KIND_COLLECTIVE && p < r->num_parts; p++) {
+        mscrt_dtype dtype = r->part[p].e->dtype;
+        if (s->num_sums && dtype != s->out->dtype)
+          return mscrt_fail(MSCRT_UNSUPPORTED, "servers sum gradients of one element type, not of %s and %s",
+                            mscrt_dtype_name(s->out->dtype), mscrt_dtype_name(dtype));
+        if (!adds_ranks_in_order(s, r->part[p].e))
+          return mscrt_fail(MSCRT_UNSUPPORTED, "%s: servers add what ranks push in the order of their numbers",
+                            r->name);
+        s->out->dtype = dtype;
+        s->sum[s->num_sums++] = (mscrt_served_sum){.record = r, .part = p, .at = s->num_calls};
+      }
+      if (r->kind == PLAN_CALL_KIND_COLLECTIVE) continue;
+      uint32_t own = s->num_calls;
+      s->call[s->num_calls++] = (served_call){.r = r, .group = own};
+      for (uint32_t before = 0; before < own; before++)
+        if (writes_what(s->call[before].r, r)) s->call[group_of(s, own)].group = group_of(s, before);
+    }
+  return NULL;
+}
+
+/* ---- who has it ---- */
+
+static void give_groups_to_servers(sharing *s) {
+  uint64_t has[MSCRT_MOST_SERVERS] = {0};
+  for (uint32_t i = 0; i < s->num_calls; i++) {
+    s->call[group_of(s, i)].bytes += kept_bytes_written(s->call[i].r);
+    s->call[i].server = -1;
+  }
+  for (;;) {
+    uint32_t best = s->num_calls;
+    int server = 0;
+    for (uint32_t i = 0; i < s->num_calls; i++)
+      if (s->call[i].group == i && s->call[i].server < 0 &&
+          (best == s->num_calls || s->call[i].bytes > s->call[best].bytes))
+        best = i;
+    if (best == s->num_calls) break;
+    for (int k = 1; k < s->out->num; k++)
+      if (has[k] < has[server]) server = k;
+    has[server] += s->call[best].bytes + 1;
+    s->call[best].server = server;
+  }
+  for (uint32_t i = 0; i < s->num_calls; i++) s->call[i].server = s->call[group_of(s, i)].server;
+}
+
+/* True if a call of the server behind the sum reads it. */
+static bool needs_sum(const sharing *s, int server, const mscrt_served_sum *sum) {
+  plan_ref to = sum->record->ref[2 * sum->part + 1];
+  for (uint32_t i = (uint32_t)sum->at; i < s->num_calls; i++) {
+    const mscrt_record *r = s->call[i].r;
+    for (uint32_t k = 0; k < r->num_buffers && s->call[i].server == server; k++)
+      if (!r->ref[k].written && overlap(to, r->ref[k])) return true;
+  }
+  return false;
+}
+
+static bool updates(const sharing *s, int server, const mscrt_variable *v) {
+  for (uint32_t i = 0; i < s->num_calls; i++)
+    for (uint32_t k = 0; k < s->call[i].r->num_buffers && s->call[i].server == server; k++)
+      if (s->call[i].r->ref[k].written && overlap(v->ref, s->call[i].r->ref[k])) return true;
+  return false;
+}
+
+uint64_t mscrt_sum_bytes(const mscrt_served_sum *s) {
+  const mscrt_exchange *e = s->record->part[s->part].e;
+  return (uint64_t)e->elems * mscrt_dtype_bytes(e->dtype);
+}
+
+static mscrt_status *make_share(sharing *s, int server) {
+  mscrt_share *share = &s->out->share[server];
+  MSCRT_CHECK(mscrt_new_array(&share->sum, s->num_sums));
+  MSCRT_CHECK(mscrt_new_array(&share->value, s->c->plan->num_parameters));
+  MSCRT_CHECK(mscrt_new_array(&share->runs, s->num_calls));
+  for (uint32_t i = 0; i < s->num_calls; i++) share->runs[i] = s->call[i].server == server;
+  for (uint32_t i = 0; i < s->num_sums; i++) {
+    if (!needs_sum(s, server, &s->sum[i])) continue;
+    mscrt_served_sum *sum = &share->sum[share->num_sums++];
+    *sum = s->sum[i];
+    sum->at = share->elems;
+    share->elems += sum->record->part[sum->part].e->elems;
+  }
+  for (uint32_t i = 0; i < s->c->plan->num_parameters; i++) {
+    const mscrt_variable *v = &s->c->plan->parameter[i];
+    if (v->state || !updates(s, server, v)) continue;
+    share->value[share->num_values++] = (mscrt_served_value){v, share->value_bytes, v->ref.bytes};
+    share->value_bytes += v->ref.bytes;
+  }
+  return NULL;
+}
+
+mscrt_status *mscrt_shares_new(const mscrt_context *c, int num, mscrt_shares *out_shares) {
+  sharing s = {.c = c, .out = out_shares};
+  mscrt_status *failure = NULL;
+  *out_shares = (mscrt_shares){.num = num};
+  if (num > MSCRT_MOST_SERVERS)
+    return mscrt_fail(MSCRT_ARGUMENT, "%d servers: %d at most", num, MSCRT_MOST_SERVERS);
+  failure = mscrt_new_array(&out_shares->share, num);
+  if (!failure) failure = list_sections(&s);
+  if (!failure) failure = list_served(&s);
+  if (!failure) give_groups_to_servers(&s);
+  for (int i = 0; i < num && !failure; i++) failure = make_share(&s, i);
+  free(s.call);
+  free(s.sum);
+  if (failure) mscrt_shares_free(out_shares);
+  return failure;
+}
+
+void mscrt_shares_free(mscrt_shares *s) {
+  for (int i = 0; s->share && i < s->num; i++) free(s->share[i].sum), free(s->share[i].value), free(s->share[i].runs);
+  free(s->share);
+  free(s->section);
+  *s = (mscrt_shares){0};
+}
+
+mscrt_status *mscrt_server_address(const char *job, int server, char *out, size_t room) {
+  const char *colon = strrchr(job, ':');
+  int n;
+  if (mscrt_is_network_address(job))
+    n = snprintf(out, room, "%.*s:%d", (int)(colon - job), job, atoi(colon + 1) + 1 + server);
+  else n = snprintf(out, room, "%s-server-%d", job, server);
+  return n > 0 && (size_t)n < room ? NULL : mscrt_fail(MSCRT_ARGUMENT, "the address of the job is too long");
+}

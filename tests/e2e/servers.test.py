@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""servers: a small GPT whose optimizer's state lives on parameter servers, one to three, started by msc run and by msc
+launch, has the losses, the evaluation and the weights of ranks that sum gradients and update parameters themselves, bit
+for bit: replicas, tensor parallelism beside them, micro-batches, all parameters or those that are marked.  A server
+that dies is named, and so is what servers cannot do."""
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from network import write_gpt
+from program import call, settings
+
+MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
+STEPS, BATCH, SEQ, VOCAB, SAMPLES = 4, 12, 8, 32, 48
+SYNC = {"parameter_server": {"mode": "sync"}}
+PLANS = [
+    (3, {"parallel_mode": "data_parallel", "gradients_mean": True}),
+    (4, {"parallel_mode": "semi_auto_parallel", "mesh": {"dp": 4}}),
+    (2, {"parallel_mode": "data_parallel", "micro_size": 2}),
+]
+DATA = ["--threads", "1", "--seed", "5", "--json", "--trust-native", "--train", f"0:{SAMPLES}", "--data", "x=x.npy",
+        "y=y.npy"]
+RUN = [*DATA, "--steps", str(STEPS), "--save", "w.safetensors", "--eval", f"0:{BATCH}"]
+CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("MSC_R", "MSC_S", "MSC_A", "MS_"))}
+
+
+def result(out):
+    lines = [json.loads(line[line.index("{"):]) for line in out.splitlines() if "{" in line]
+    with open("w.safetensors", "rb") as file:
+        weights = file.read()
+    os.remove("w.safetensors")
+    losses = [line["loss"] for line in lines if "loss" in line] + [line["eval"]["loss"] for line in lines if "eval" in line]
+    assert len(losses) == STEPS + 1, out
+    return losses, weights
+
+
+def check_plans():
+    for i, (ranks, keys) in enumerate(PLANS):
+        call(MSC, "compile", "gpt.fbs", "-o", "plain.bin", "--set", f"device_num={ranks}", *settings(keys))
+        call(MSC, "compile", "gpt.fbs", "-o", f"plan{i}.bin", "--set", f"device_num={ranks}", *settings({**keys, **SYNC}))
+        wanted = result(call(MSC, "run", "plain.bin", "-n", str(ranks), *RUN))
+        for servers in (0, 1, 3):
+            have = result(call(MSC, "run", f"plan{i}.bin", "-n", str(ranks), "--servers", str(servers), *RUN))
+            if have != wanted:
+                sys.exit(f"{keys}, {servers} servers: other bits: {have[0]} and {wanted[0]}")
+        launched = subprocess.run([MSC, "launch", "-n", str(ranks), "--servers", "2", "--", MSC, "run", f"plan{i}.bin", *RUN],
+                                  env=CLEAN, capture_output=True, text=True, timeout=60)
+        assert launched.returncode == 0 and result(launched.stdout) == wanted, (keys, launched)
+        assert "[server" not in launched.stdout, launched
+
+
+def check_nothing_to_serve():
+    p = subprocess.run([MSC, "launch", "-n", "3", "--servers", "2", "--", MSC, "run", "unserved.bin", *RUN], env=CLEAN,
+                       capture_output=True, text=True, timeout=60)
+    assert p.returncode == 0, p
+    for i in range(2):
+        assert f"[server {i}] msc run: server {i + 1} of 2: no parameter of the plan lives on servers" in p.stderr, p
+    result(p.stdout)
+
+
+def check_lost_server():
+    """A server that is killed is named within seconds, and nothing hangs."""
+    p = subprocess.Popen([MSC, "run", "plan0.bin", "-n", "3", "--servers", "2", *DATA, "--steps", "100000"], env=CLEAN,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(3):
+        p.stdout.readline()
+    children = open(f"/proc/{p.pid}/task/{p.pid}/children").read().split()
+    assert len(children) == 5, children
+    os.kill(int(children[3]), signal.SIGKILL)  # behind the ranks
+    begin = time.monotonic()
+    _, err = p.communicate(timeout=30)
+    assert p.returncode == 3 and time.monotonic() - begin < 8, (p.returncode, err)
+    assert "server 0: the parameter server is lost" in err, err
+    assert f"server 0 (process {children[3]}) was ended by signal 9" in err, err
+
+
+def refused(what, *words):
+    p = subprocess.run([MSC, *words], env=CLEAN, capture_output=True, text=True)
+    assert p.returncode in (1, 2) and what in p.stderr, (what, p)
+
+
+def check_refusals():
+    def compiled(**keys):
+        return ["compile", "gpt.fbs", "-o", "none.bin", "--set", "device_num=2", *settings({"parallel_mode": "semi_auto_parallel", **keys})]
+
+    refused("parameter_server.mode: async is not supported yet", *compiled(parameter_server={"mode": "async"}))
+    refused("parameter_server.replication: not supported yet", *compiled(parameter_server={"replication": 2}))
+    refused("workers are not behind in mode sync", *compiled(parameter_server={"staleness": 1}))
+    refused("parameter_server: not supported yet with pipeline_stages", *compiled(**SYNC, pipeline_stages=2, micro_size=2))
+    refused("parameter_server contradicts the parallel optimizer", *compiled(**SYNC, mesh={"dp": 2}, zero=1))
+    refused("parameter_server: not supported yet for cuda", *compiled(**SYNC), "--target", "cuda:sm_90")
+    refused("--servers: no parameter of the plan lives on servers", "run", "unserved.bin", "-n", "3", "--servers", "1", *RUN)
+    refused("--ckpt-dir: the optimizer's state lives on servers", "run", "plan0.bin", "-n", "3", "--ckpt-dir", "c", *RUN)
+    refused("--servers is 0 to 64", "run", "plan0.bin", "-n", "3", "--servers", "65", *RUN)
+    refused("--servers: servers of parameters are on the host of their workers", "launch", "-n", "1", "--nodes", "2",
+            "--node-rank", "0", "--master", "127.0.0.1:1", "--servers", "1", "--", "true")
+    assert not os.path.exists("none.bin")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        write_gpt(random.Random(4), 2, SAMPLES, SEQ, BATCH, VOCAB)
+        check_plans()
+        call(MSC, "compile", "gpt.fbs", "-o", "unserved.bin", "--set", "device_num=3",
+             "--set", "parallel_mode=data_parallel")
+        check_nothing_to_serve()
+        check_lost_server()
+        check_refusals()
+    print(f"{len(PLANS)} plans with the same bits on 0 to 3 servers")
+
+
+main()
