@@ -11,6 +11,7 @@
 #include "runtime/context.h"
 #include "runtime/data/json.h"
 #include "runtime/data/rank_slices.h"
+#include "runtime/server/share.h"
 
 /* The state of a checkpoint on a rank; when ranks compare theirs, the largest counts. */
 enum { ENDED, WRITTEN, WRITING, FAILED };
@@ -134,6 +135,7 @@ static mscrt_progress progress_of(const mscrt_context *c) {
 
 static mscrt_status *prepare_saving(mscrt_context *c, const char *path) {
   struct mscrt_saving *k = c->saving;
+  if (c->pushing) MSCRT_CHECK(mscrt_pull_state(c, c->pushing));
   if (!k) {
     MSCRT_CHECK(mscrt_new_array(&c->saving, 1));
     k = c->saving;

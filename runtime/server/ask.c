@@ -87,6 +87,15 @@ mscrt_status *mscrt_ask_pull(int fd, uint64_t row_bytes, int worker, int64_t num
   return NULL;
 }
 
+mscrt_status *mscrt_ask_state(int fd, int worker, uint64_t bytes, int timeout_ms, void *out_state) {
+  asking a = asking_of(fd, timeout_ms);
+  mscrt_server_head answer, question = {.magic = MSCRT_SERVER_MAGIC, .word = MSCRT_ASK_STATE, .worker = worker};
+  MSCRT_CHECK(ask_server(&a, &question, NULL, NULL, 0, &answer));
+  if (answer.word != MSCRT_ANSWER_VALUES)
+    return mscrt_fail(MSCRT_PEER, "the parameter server answers with no state");
+  return move_all(&a, (struct iovec[]){span_of(out_state, bytes)}, 1, false);
+}
+
 static mscrt_status *ask_as_member(int fd, mscrt_server_word word, int worker, int timeout_ms, uint64_t *out_step) {
   asking a = asking_of(fd, timeout_ms);
   mscrt_server_head answer, question = {.magic = MSCRT_SERVER_MAGIC, .word = word, .worker = worker};

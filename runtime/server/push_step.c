@@ -50,6 +50,7 @@ mscrt_status *mscrt_pushing_new(const mscrt_context *c, mscrt_pushing **out_push
     const mscrt_share *share = &p->shares.share[i];
     MSCRT_GOTO(mscrt_allocate((void **)&p->kept[i], (size_t)share->elems, element_bytes(p)));
     if (share->value_bytes > most) most = share->value_bytes;
+    if (share->state_bytes > most) most = share->state_bytes;
   }
   MSCRT_GOTO(mscrt_allocate((void **)&p->values, (size_t)most, 1));
   MSCRT_GOTO(connect_to_servers(p));
@@ -112,8 +113,19 @@ mscrt_status *mscrt_push_and_pull(mscrt_context *c, mscrt_pushing *p) {
       if (!p->shares.share[i].elems) continue;
       mscrt_status *s = k ? pull(c, p, i) : push(p, i);
       if (s) return mscrt_within(s, "rank %d: step %" PRId64 ": server %d", c->o.rank, c->step, i);
-      if (k == 0) continue;
     }
   p->step++, p->any = false;
+  return NULL;
+}
+
+mscrt_status *mscrt_pull_state(mscrt_context *c, mscrt_pushing *p) {
+  for (int i = 0; i < p->shares.num; i++) {
+    const mscrt_share *share = &p->shares.share[i];
+    const mscrt_served_value *state = share->value + share->num_values;
+    mscrt_status *s = mscrt_ask_state(p->fd[i], c->o.rank, share->state_bytes, c->o.timeout_ms, p->values);
+    if (s) return mscrt_within(s, "rank %d: the state of server %d", c->o.rank, i);
+    for (uint32_t k = 0; k < share->num_states; k++)
+      memcpy(mscrt_at(c, state[k].v->ref, 0), p->values + state[k].at, state[k].bytes);
+  }
   return NULL;
 }

@@ -58,7 +58,7 @@ static void answer_word(visitor *v, mscrt_server_word word) { answer(v, word, 0,
 /* ---- frames ---- */
 
 static bool head_is_right(const mscrt_serving *o, const mscrt_server_head *h) {
-  if (h->magic != MSCRT_SERVER_MAGIC || h->word < MSCRT_ASK_PUSH || h->word > MSCRT_ASK_JOIN) return false;
+  if (h->magic != MSCRT_SERVER_MAGIC || h->word < MSCRT_ASK_PUSH || h->word > MSCRT_ASK_STATE) return false;
   if (h->word >= MSCRT_ASK_LEAVE) return !h->num && !h->all;
   return h->all <= 1 && h->num >= 0 && h->num <= o->rows && (!h->all || h->num == o->rows);
 }
@@ -114,6 +114,11 @@ static void take_frame(mscrt_serving *o, visitor *v) {
   const int64_t *rows = h->all ? NULL : (const void *)(h + 1);
   if (h->word == MSCRT_ASK_PULL) {
     take_pull(o, v, h, rows);
+    return;
+  }
+  if (h->word == MSCRT_ASK_STATE) {
+    answer(v, MSCRT_ANSWER_VALUES, mscrt_shard_version(o->shard), 1, o->state ? o->state(o->user) : NULL, NULL,
+           o->state_bytes);
     return;
   }
   if (h->word != MSCRT_ASK_PUSH) {

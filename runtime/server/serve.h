@@ -10,6 +10,7 @@ typedef enum {
   MSCRT_ASK_PULL,     /* followed by the numbers of rows, unless all; answered when the worker may pull */
   MSCRT_ASK_LEAVE,
   MSCRT_ASK_JOIN,
+  MSCRT_ASK_STATE,     /* answered at once, with what belongs to the values */
   MSCRT_ANSWER_TAKEN,
   MSCRT_ANSWER_EARLY,
   MSCRT_ANSWER_VALUES, /* followed by them */
@@ -32,6 +33,10 @@ typedef struct {
   uint64_t row_bytes;
   const void *values; /* those of the shard, or, of one row, */
   uint64_t value_bytes; /* what workers pull instead of a row; 0: a row */
+  /* What belongs to the values and no worker pulls for a step; NULL: nothing. */
+  const void *(*state)(void *user);
+  uint64_t state_bytes;
+  void *user;
   int listener;       /* where workers connect; not blocking; the caller's */
   int stop;           /* readable when it must end; the caller's; -1: none */
   bool until_left;    /* ends when all workers have left */
@@ -50,6 +55,7 @@ mscrt_status *mscrt_ask_push(int fd, uint64_t row_bytes, const mscrt_push *p, in
 /* rows NULL: all, which are `num`. */
 mscrt_status *mscrt_ask_pull(int fd, uint64_t row_bytes, int worker, int64_t num, const int64_t *rows, int timeout_ms,
                              void *out_values, uint64_t *out_version);
+mscrt_status *mscrt_ask_state(int fd, int worker, uint64_t bytes, int timeout_ms, void *out_state);
 /* See mscrt_shard_leave and mscrt_shard_join; both may be asked again, here or of the backup. */
 mscrt_status *mscrt_ask_leave(int fd, int worker, int timeout_ms);
 mscrt_status *mscrt_ask_join(int fd, int worker, int timeout_ms, uint64_t *out_step);

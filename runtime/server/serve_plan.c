@@ -13,7 +13,7 @@ typedef struct {
   mscrt_context *c;
   mscrt_shares shares;
   const mscrt_share *own;
-  char *values;
+  char *values, *state;
   mscrt_status *failure; /* of an update */
 } plan_server;
 
@@ -25,11 +25,16 @@ static void copy_sums(const plan_server *p, const mscrt_record *r, const char *s
   }
 }
 
-static void copy_values(plan_server *p) {
-  for (uint32_t i = 0; i < p->own->num_values; i++) {
-    const mscrt_served_value *v = &p->own->value[i];
-    memcpy(p->values + v->at, mscrt_at(p->c, v->v->ref, 0), v->bytes);
-  }
+static void copy_variables(const plan_server *p, const mscrt_served_value *v, uint32_t num, char *to) {
+  for (uint32_t i = 0; i < num; i++) memcpy(to + v[i].at, mscrt_at(p->c, v[i].v->ref, 0), v[i].bytes);
+}
+
+static void copy_values(plan_server *p) { copy_variables(p, p->own->value, p->own->num_values, p->values); }
+
+static const void *copy_state(void *user) {
+  plan_server *p = user;
+  copy_variables(p, p->own->value + p->own->num_values, p->own->num_states, p->state);
+  return p->state;
 }
 
 static mscrt_status *run_served_calls(plan_server *p, uint64_t step, const char *sums) {
@@ -90,6 +95,9 @@ static mscrt_status *serve_own(plan_server *p, int listener) {
                            .listener = listener,
                            .stop = -1,
                            .backup = -1,
+                           .state = copy_state,
+                           .state_bytes = p->own->state_bytes,
+                           .user = p,
                            .until_left = true};
   mscrt_status *s = mscrt_serve(&serving);
   mscrt_shard_free(shard);
@@ -104,11 +112,13 @@ mscrt_status *mscrt_run_server(mscrt_context *c) {
   MSCRT_CHECK(mscrt_shares_new(c, c->o.servers, &p.shares));
   p.own = &p.shares.share[c->o.server - 1];
   MSCRT_GOTO(mscrt_allocate((void **)&p.values, (size_t)p.own->value_bytes, 1));
+  MSCRT_GOTO(mscrt_allocate((void **)&p.state, (size_t)p.own->state_bytes, 1));
   MSCRT_GOTO(listen_for_workers(&p, &listener));
   MSCRT_GOTO(serve_own(&p, listener));
 fail:
   if (listener >= 0) close(listener);
   free(p.values);
+  free(p.state);
   mscrt_shares_free(&p.shares);
   if (p.failure) mscrt_status_free(s), s = p.failure;
   return s;

@@ -178,6 +178,13 @@ static mscrt_status *make_share(sharing *s, int server) {
     share->value[share->num_values++] = (mscrt_served_value){v, share->value_bytes, v->ref.bytes};
     share->value_bytes += v->ref.bytes;
   }
+  for (uint32_t i = 0; i < s->c->plan->num_parameters; i++) {
+    const mscrt_variable *v = &s->c->plan->parameter[i];
+    if (!v->state || !updates(s, server, v)) continue;
+    share->value[share->num_values + share->num_states++] =
+        (mscrt_served_value){v, share->state_bytes, v->ref.bytes};
+    share->state_bytes += v->ref.bytes;
+  }
   return NULL;
 }
 

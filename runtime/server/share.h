@@ -19,11 +19,12 @@ typedef struct {
 } mscrt_served_value;
 
 typedef struct {
-  uint32_t num_sums, num_values;
+  uint32_t num_sums, num_values, num_states;
   mscrt_served_sum *sum;     /* in the order of the plan */
-  mscrt_served_value *value;
+  mscrt_served_value *value; /* parameters, and behind them state, whose `at` counts anew */
   int64_t elems;             /* that a worker pushes */
-  uint64_t value_bytes;      /* that it pulls */
+  uint64_t value_bytes;      /* that it pulls, and ... */
+  uint64_t state_bytes;      /* ... for a checkpoint */
   bool *runs;                /* by number of a served call: this server runs it */
 } mscrt_share;
 
@@ -56,5 +57,7 @@ void mscrt_pushing_free(mscrt_pushing *p, bool done);
 void mscrt_keep_gradient(mscrt_pushing *p, const mscrt_record *r);
 /* Pushes what was kept in this step, and pulls the parameters when all workers have pushed. */
 mscrt_status *mscrt_push_and_pull(mscrt_context *c, mscrt_pushing *p);
+/* Pulls the state of the optimizer, as it is after the last step, for a checkpoint. */
+mscrt_status *mscrt_pull_state(mscrt_context *c, mscrt_pushing *p);
 
 #endif

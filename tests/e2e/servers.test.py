@@ -6,6 +6,7 @@ that dies is named, and so is what servers cannot do."""
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -63,6 +64,38 @@ def check_nothing_to_serve():
     result(p.stdout)
 
 
+def check_checkpoints():
+    """A checkpoint has the state of servers: a run that goes on from it, with other servers or none, has the bits of one
+    that was never interrupted; also after SIGTERM."""
+    run, half = ["run", "plan0.bin", "-n", "3"], [*DATA, "--steps", str(STEPS // 2)]
+    wanted = result(call(MSC, *run, "--servers", "2", *RUN))
+    call(MSC, *run, "--servers", "2", *half, "--ckpt-dir", "c")
+    for servers in ("0", "1", "2"):
+        out = call(MSC, *run, "--servers", servers, *RUN, "--ckpt-dir", "c", "--resume", "--ckpt-every", "100")
+        losses = [json.loads(line).get("loss") for line in out.splitlines() if '"loss"' in line]
+        assert [v for v in losses if v] == wanted[0][STEPS // 2:STEPS], (servers, losses, wanted[0])
+        with open("w.safetensors", "rb") as file:
+            assert file.read() == wanted[1], servers
+        shutil.rmtree("c")
+        call(MSC, *run, "--servers", "2", *half, "--ckpt-dir", "c")
+    shutil.rmtree("c")
+    long = [MSC, *run, "--servers", "2", *DATA, "--steps", "100000", "--ckpt-dir", "c"]
+    p = subprocess.Popen(long, env=CLEAN, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for _ in range(3):
+        p.stdout.readline()
+    p.send_signal(signal.SIGTERM)
+    out, err = p.communicate(timeout=30)
+    assert p.returncode == 128 + signal.SIGTERM and os.listdir("c"), (p.returncode, err)
+    done = int(os.listdir("c")[0].split("-")[-1]) + 2
+    words = [*DATA, "--steps", str(done), "--save", "w.safetensors"]
+    call(MSC, *run, "--servers", "1", *words, "--ckpt-dir", "c", "--resume", "--ckpt-every", "100000")
+    with open("w.safetensors", "rb") as file:
+        went_on = file.read()
+    call(MSC, *run, "--servers", "0", *words)
+    with open("w.safetensors", "rb") as file:
+        assert file.read() == went_on, done
+
+
 def check_lost_server():
     """A server that is killed is named within seconds, and nothing hangs."""
     p = subprocess.Popen([MSC, "run", "plan0.bin", "-n", "3", "--servers", "2", *DATA, "--steps", "100000"], env=CLEAN,
@@ -95,7 +128,6 @@ def check_refusals():
     refused("parameter_server contradicts the parallel optimizer", *compiled(**SYNC, mesh={"dp": 2}, zero=1))
     refused("parameter_server: not supported yet for cuda", *compiled(**SYNC), "--target", "cuda:sm_90")
     refused("--servers: no parameter of the plan lives on servers", "run", "unserved.bin", "-n", "3", "--servers", "1", *RUN)
-    refused("--ckpt-dir: the optimizer's state lives on servers", "run", "plan0.bin", "-n", "3", "--ckpt-dir", "c", *RUN)
     refused("--servers is 0 to 64", "run", "plan0.bin", "-n", "3", "--servers", "65", *RUN)
     refused("--servers: servers of parameters are on the host of their workers", "launch", "-n", "1", "--nodes", "2",
             "--node-rank", "0", "--master", "127.0.0.1:1", "--servers", "1", "--", "true")
@@ -110,6 +142,7 @@ def main():
         call(MSC, "compile", "gpt.fbs", "-o", "unserved.bin", "--set", "device_num=3",
              "--set", "parallel_mode=data_parallel")
         check_nothing_to_serve()
+        check_checkpoints()
         check_lost_server()
         check_refusals()
     print(f"{len(PLANS)} plans with the same bits on 0 to 3 servers")

@@ -159,7 +159,6 @@ static int share_measured(training *t) {
  * parameters for it. */
 static int count_servers(training *t) {
   cli *c = t->c;
-  static const char *const of_state[] = {"ckpt-dir", "resume"};
   bool served = mscrt_plan_is_served(t->plan);
   int64_t said = cli_int(c, "servers", -1);
   if (said > MSC_MOST_SERVERS || (cli_text(c, "servers") && said < 0))
@@ -171,14 +170,6 @@ static int count_servers(training *t) {
     return CLI_INPUT;
   }
   t->servers = !served || t->timed ? 0 : t->joins ? t->job.servers : said >= 0 ? (int)said : t->ranks > 1;
-  for (size_t i = 0; t->servers && i < sizeof of_state / sizeof *of_state; i++)
-    if (cli_text(c, of_state[i]) || cli_flag(c, of_state[i])) {
-      msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL,
-                "--%s: the optimizer's state lives on servers, which write no checkpoints yet; --servers 0 lets ranks "
-                "update parameters themselves",
-                of_state[i]);
-      return CLI_INPUT;
-    }
   if (!t->job.server || t->servers) return CLI_OK;
   fprintf(stderr, "msc run: server %d of %d: no parameter of the plan lives on servers\n", t->job.server,
           t->job.servers);

@@ -312,6 +312,12 @@ static int run_server_of(training *t, int server, const launch_line *line) {
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
   if (!s && t->weights) s = mscrt_load_weights(t->ctx, t->weights);
   if (!s && cli_text(t->c, "init")) s = mscrt_load(t->ctx, cli_text(t->c, "init"));
+  if (!s && cli_flag(t->c, "resume") && t->resumed >= 0) {
+    char path[CHECKPOINT_PATH];
+    checkpoint_path(cli_text(t->c, "ckpt-dir"), t->resumed, path);
+    s = mscrt_resume(t->ctx, path);
+  }
+  if (cli_text(t->c, "ckpt-dir")) signal(SIGTERM, SIG_IGN); /* ranks that were told to end save its state first */
   if (!s) s = mscrt_run_server(t->ctx);
   int code = status_of_rank(t->c, line, MSC_E_DATA, s);
   mscrt_close(t->ctx);
