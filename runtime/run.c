@@ -159,6 +159,13 @@ static const char *columns_of_b(const matmul_job *j, int64_t batch, int64_t colu
 /* Panels that one unit packs for all workers: runs of memory long enough, units enough for the threads. */
 enum { PACKED_TOGETHER = 4 };
 
+/* True if packing a panel writes nothing behind it: squares of a transposed b are whole (codegen/emit/product.c). Else
+ * the panel behind it must be packed later. */
+static bool packs_panels_apart(const mscrt_matmul *m) {
+  int64_t units = msc_product_units(m->k, m->pairs);
+  return !m->transpose_b || msc_product_whole(units, m->width) == units;
+}
+
 static void pack_shared(void *arg, int64_t unit, int worker) {
   const matmul_job *j = arg;
   int64_t begin = unit * PACKED_TOGETHER, end = begin + PACKED_TOGETHER, num = num_panels(j->r->matmul, j->columns);
@@ -197,7 +204,9 @@ static void run_tiles(mscrt_context *c, const mscrt_record *r, matmul_job *j) {
   for (; j->first_column < m->n; j->first_column += m->shared_columns) {
     int64_t left = m->n - j->first_column;
     j->columns = left < m->shared_columns ? left : m->shared_columns;
-    run_units(c, r, (num_panels(m, j->columns) + PACKED_TOGETHER - 1) / PACKED_TOGETHER, pack_shared, j);
+    int64_t num = num_panels(m, j->columns);
+    if (packs_panels_apart(m)) run_units(c, r, (num + PACKED_TOGETHER - 1) / PACKED_TOGETHER, pack_shared, j);
+    else pack_panels(r, columns_of_b(j, 0, j->first_column), c->panels, j->columns, 0, num);
     run_units(c, r, (j->columns + m->tile_n - 1) / m->tile_n * m->tiles_m, run_tile, j);
   }
 }
