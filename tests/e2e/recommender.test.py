@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """recommender: wide_deep and dlrm on made-up clicks, with lazy updates of their tables: the loss falls, and several ranks,
 their tables whole, cut by rows, by columns, or as the search finds best, have the losses of one; so have updates that
-step every row, where the optimizer's step of a row without gradient does nothing."""
+step every row, where the optimizer's step of a row without gradient does nothing, and those by a parameter server."""
 import json
 import os
 import subprocess
@@ -59,9 +59,11 @@ def run(name, optimizer):
         ways.append(train(name, 4, parallel_mode="semi_auto_parallel"))
     for number, losses in enumerate(ways):
         check(f"{name}, way {number}: losses {losses}, on one rank {one}", near(losses, one))
+    model(name, optimizer, False)
+    losses = train(name)
+    served = train(name, 2, parallel_mode="data_parallel", gradients_mean="true", parameter_server='{"mode":"sync"}')
+    check(f"{name}: losses {served} with tables on a server, {losses} on one rank", near(served, losses))
     if optimizer != "adam":
-        model(name, optimizer, False)
-        losses = train(name)
         check(f"{name}: losses {losses} of updates of all rows, lazily {one}", near(losses, one))
     print(f"{name}, {optimizer}: loss {first:.4f} -> {last:.4f}, alike in {len(ways)} ways to spread it")
 
