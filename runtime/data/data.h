@@ -159,6 +159,10 @@ struct mscrt_records {
 mscrt_status *mscrt_csv_open(mscrt_blob *b, const mscrt_wanted *w, const char *columns, mscrt_array *out_array,
                              mscrt_records **out_records);
 bool mscrt_is_csv_name(const char *path);
+/* data/parquet.c: rows of a Parquet file. columns: as of CSV. Takes the blob. */
+mscrt_status *mscrt_parquet_open(mscrt_blob *b, const mscrt_wanted *w, const char *columns, mscrt_array *out_array,
+                                 mscrt_records **out_records);
+bool mscrt_is_parquet_name(const char *path);
 /* data/image_folder.c: a folder of images, or of folders of images, each of which is a class: classes count from 0 in
  * the order of their names. Inputs that are labels get the classes. */
 mscrt_status *mscrt_image_folder_open(const char *path, const mscrt_wanted *w, mscrt_array *out_array,
@@ -199,7 +203,7 @@ typedef struct {
 } mscrt_samples;
 
 /* Opens the file of an input. `file` may end in :u8, :u16, :i32 (raw tokens), :TENSOR (safetensors), :COLUMN,COLUMN
- * (CSV) or :EXTENSION (tar). Checks kind, element type and sample shape. */
+ * (CSV, Parquet) or :EXTENSION (tar). Checks kind, element type and sample shape. */
 mscrt_status *mscrt_samples_open(const mscrt_wanted *w, const char *file, mscrt_samples *out_samples);
 void mscrt_samples_close(mscrt_samples *s);
 int64_t mscrt_samples_count(const mscrt_samples *s);

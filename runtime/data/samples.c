@@ -197,7 +197,8 @@ static mscrt_status *inflate_samples(mscrt_blob *b, const mscrt_wanted *w, const
 /* Opens what is decoded sample by sample; *out_is: it is such a file. The blob then has the name alone. */
 static mscrt_status *open_records(mscrt_samples *s, const mscrt_wanted *w, const char *path, const char *suffix,
                                   bool *out_is) {
-  bool folder = mscrt_is_folder(path), csv = mscrt_is_csv_name(path), tar = false;
+  bool folder = mscrt_is_folder(path), csv = mscrt_is_csv_name(path), parquet = mscrt_is_parquet_name(path);
+  bool tar = false;
   char *name = strdup(path);
   mscrt_status *t = name ? NULL : mscrt_fail(MSCRT_NO_MEMORY, "out of memory");
   if (!t && folder) {
@@ -205,9 +206,10 @@ static mscrt_status *open_records(mscrt_samples *s, const mscrt_wanted *w, const
   } else if (!t) {
     t = mscrt_blob_open(path, &s->blob);
     if (!t && csv) t = mscrt_csv_open(&s->blob, w, suffix, &s->array, &s->records);
+    else if (!t && parquet) t = mscrt_parquet_open(&s->blob, w, suffix, &s->array, &s->records);
     else if (!t && (tar = mscrt_is_tar(&s->blob))) t = mscrt_tar_open(&s->blob, w, suffix, &s->array, &s->records);
   }
-  *out_is = folder || csv || tar;
+  *out_is = folder || csv || parquet || tar;
   if (t || !*out_is) return free(name), t;
   if (w->batch_dim < 0) t = mscrt_fail(MSCRT_INPUT, "%s: samples need an input with a batch dimension", path);
   s->kind = MSCRT_RECORDS;

@@ -207,11 +207,9 @@ static const cli_option options[] = {
      "servers of parameters to start, of a plan with the key parameter_server; default 1; 0: ranks sum gradients and "
      "update parameters themselves, to the same bits"},
     {"data", CLI_PAIRS, "INPUT=FILE",
-     "data of an input: idx (.gz), .npy, safetensors (FILE:TENSOR), .csv (FILE:COLUMN,...), a folder of images, tar "
-     "(FILE:EXTENSION), raw tokens (FILE:u8|u16|i32); with %r for the "
-     "rank's "
-     "number: its part of every batch, "
-     "one behind the other"},
+     "data of an input: idx (.gz), .npy, safetensors (FILE:TENSOR), .csv and .parquet (FILE:COLUMN,...), a folder of "
+     "images, tar (FILE:EXTENSION), raw tokens (FILE:u8|u16|i32); with %r for the rank's number: its part of every "
+     "batch, one behind the other"},
     {"train", CLI_TEXT, "A:B", "samples to train on; absent: all"},
     {"eval", CLI_TEXT, "A:B", "samples to evaluate on after training; absent: none"},
     {"eval-every", CLI_INT, "K", "evaluate every K steps, too"},
