@@ -45,6 +45,9 @@ def check_plans():
         call(MSC, "compile", "gpt.fbs", "-o", "plain.bin", "--set", f"device_num={ranks}", *settings(keys))
         call(MSC, "compile", "gpt.fbs", "-o", f"plan{i}.bin", "--set", f"device_num={ranks}", *settings({**keys, **SYNC}))
         wanted = result(call(MSC, "run", "plain.bin", "-n", str(ranks), *RUN))
+        told = json.loads(call(MSC, "explain", f"plan{i}.bin", "--json"))["servers"]
+        assert told["parameter_bytes"] == told["pushed_bytes"] and told["state_bytes"] == 2 * told["parameter_bytes"], told
+        assert len(told["parameters"]) >= 20, told
         for servers in (0, 1, 3):
             have = result(call(MSC, "run", f"plan{i}.bin", "-n", str(ranks), "--servers", str(servers), *RUN))
             if have != wanted:

@@ -164,8 +164,9 @@ static void through_mpi(void **state) {
     snprintf(text, sizeof text, "command -v %.14s > /dev/null", launchers[i]);
     if (system(text) != 0) continue;
     assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
-    snprintf(text, sizeof text, "MSC_TEAM_ADDRESS=@msc-team-mpi-%d-%d %s -n %d '%s'", (int)getpid(), i, launchers[i],
-             RANKS, self);
+    /* libraries of MPI keep memory to the end */
+    snprintf(text, sizeof text, "ASAN_OPTIONS=detect_leaks=0 MSC_TEAM_ADDRESS=@msc-team-mpi-%d-%d %s -n %d '%s'",
+             (int)getpid(), i, launchers[i], RANKS, self);
     assert_int_equal(system(text), 0);
     num++;
   }

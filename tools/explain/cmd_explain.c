@@ -327,6 +327,17 @@ static void print_offload(cli_output *out, const json_t *all) {
   }
 }
 
+static void print_servers(cli_output *out, const json_t *all) {
+  const json_t *servers = json_object_get(all, "servers");
+  if (servers)
+    cli_printf(out,
+               "servers: %zu parameters, %.0f bytes, live on parameter servers, with %.0f bytes of state; in a step "
+               "every rank pushes %.0f bytes and pulls %.0f\n",
+               json_array_size(json_object_get(servers, "parameters")), member_number(servers, "parameter_bytes"),
+               member_number(servers, "state_bytes"), member_number(servers, "pushed_bytes"),
+               member_number(servers, "parameter_bytes"));
+}
+
 static void print_plan(cli *c, cli_output *out, const json_t *all, const char *op) {
   const json_t *one;
   size_t i;
@@ -336,6 +347,7 @@ static void print_plan(cli *c, cli_output *out, const json_t *all, const char *o
   print_figures(c, out, all);
   print_mean(out, all);
   print_offload(out, all);
+  print_servers(out, all);
   json_array_foreach(json_object_get(all, "ops"), i, one) if (!op || !strcmp(member_text(one, "op"), op))
       say_op(&ops, all, one);
   print_sayings(out, &ops, "", "    the same for ");

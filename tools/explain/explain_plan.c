@@ -413,6 +413,8 @@ json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *c
   if (over) json_object_set_new(all, "gradients_over", json_integer((json_int_t)over->i));
   json_t *offload = ok ? cli_explain_offload(c->ctx, e.file, e.cluster) : NULL;
   if (offload) json_object_set_new(all, "offload", offload);
+  json_t *servers = ok ? cli_explain_servers(e.file) : NULL;
+  if (servers) json_object_set_new(all, "servers", servers);
   if (ok) return all;
   json_decref(all);
   return NULL;

@@ -11,6 +11,7 @@
  *                     "lower_bound", "steps": [{"op", "to", "bytes", "ns"}]}],
  *    "offload": [{"stage", "host_bytes", "disk_bytes", "transfers", "moved_bytes", "transfer_ms", "exposed_ms",
  *                 "hidden", "intensity", "efficiency"}],
+ *    "servers": {"parameters": [NAME], "parameter_bytes", "state_bytes", "pushed_bytes"},
  *    "warnings": [TEXT]}
  *   WAY: {"cuts", "layouts", "work_ns", "move_ns", "bytes"}
  *   DIGITS: {"digits", "from", "loc", "left_out", "through": [NAME]}
@@ -46,6 +47,12 @@ json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *c
  * moved: intensity x bandwidth / (intensity x bandwidth + peak). `file` was verified; NULL: nothing is offloaded, or
  * after a report. */
 json_t *cli_explain_offload(msc_context *ctx, const void *file, const msc_cluster *cluster);
+
+/* ---- explain_servers.c ---- */
+
+/* The parameters that live on servers, their bytes and those of their state, and what a rank pushes in a step; it pulls
+ * the parameters. `file` was verified; NULL: there are none. */
+json_t *cli_explain_servers(const void *file);
 
 /* ---- explain_redundancy.c ---- */
 
