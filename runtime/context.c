@@ -540,6 +540,7 @@ void mscrt_get_stats(const mscrt_context *c, mscrt_stats *out_stats) {
   s.link_bytes = c->transport->beside(c->comm);
   s.loaded_bytes = c->loaded_bytes;
   s.needed_bytes = c->needed_bytes;
+  if (c->feed) mscrt_feed_costs(c->feed, &s.data_wait_ns, &s.data_bytes);
   size_t known = out_stats->struct_size;
   memcpy(out_stats, &s, known && known < sizeof s ? known : sizeof s);
 }

@@ -415,6 +415,8 @@ bool mscrt_feed_is_up(const mscrt_feed *f, int64_t index);
 void mscrt_feed_note_up(mscrt_feed *f, int64_t index);
 /* Says that the oldest batch taken is no longer needed. */
 void mscrt_feed_release(mscrt_feed *f);
+/* How long the callers of mscrt_feed_take waited for batches, or read them themselves, and bytes read from files. */
+void mscrt_feed_costs(mscrt_feed *f, int64_t *out_wait_ns, uint64_t *out_read_bytes);
 const mscrt_data *mscrt_feed_data(const mscrt_feed *f);
 /* The number of samples of a step, by the context's data set, which must be there. */
 uint64_t mscrt_samples_per_step(const mscrt_context *c);

@@ -408,6 +408,10 @@ typedef struct {
    * in which calls waited for these. */
   uint64_t host_bytes, disk_bytes;
   int64_t transfer_ns, transfer_wait_ns;
+  /* Of batches of the data set: the time in which sections waited for them, or for small ones the time of reading them;
+   * bytes read from files, but not those read when the data set was opened, nor of samples that are decoded. */
+  int64_t data_wait_ns;
+  uint64_t data_bytes;
 } mscrt_stats;
 
 MSCRT_API void mscrt_get_stats(const mscrt_context *ctx, mscrt_stats *out_stats);

@@ -209,9 +209,9 @@ void mscrt_samples_close(mscrt_samples *s);
 int64_t mscrt_samples_count(const mscrt_samples *s);
 /* Reads `box` of a batch, row major and converted, into dst: a buffer of dst_box with the box at its beginning.
  * sample[i] is the number of sample i of the batch (unused if batch_dim is -1). line: scratch memory for one sample
- * of the file, mscrt_samples_line bytes. */
+ * of the file, mscrt_samples_line bytes. The bytes read from the file are added to *read, but for records. */
 mscrt_status *mscrt_samples_read(const mscrt_samples *s, const mscrt_wanted *w, const uint64_t *sample,
-                                 const msc_box *box, const msc_box *dst_box, void *line, void *dst);
+                                 const msc_box *box, const msc_box *dst_box, void *line, void *dst, uint64_t *read);
 size_t mscrt_samples_line(const mscrt_samples *s, const mscrt_wanted *w);
 
 #endif

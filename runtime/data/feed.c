@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/abi/clock.h"
 #include "runtime/context.h"
 
 #define THREAD_BYTES (32 << 10)       /* of a batch */
@@ -24,6 +25,8 @@ struct mscrt_feed {
   bool threaded, started, stop, busy;
   bool train;
   int64_t read, released;
+  uint64_t read_bytes;     /* of files, by all batches */
+  int64_t wait_ns;         /* in which the caller had nothing to compute with; its own */
   int64_t up;              /* batches before this one are in the slots of the device too; used by the caller */
   mscrt_status *failure;
   pthread_t thread;
@@ -66,14 +69,14 @@ static const uint64_t *samples_of_input(mscrt_feed *f, const mscrt_wanted *w) {
   return f->part_sample;
 }
 
-static mscrt_status *read_batch(mscrt_feed *f, bool train, int64_t index) {
+static mscrt_status *read_batch(mscrt_feed *f, bool train, int64_t index, uint64_t *read) {
   const mscrt_plan *p = f->c->plan;
   choose_samples(f, train, index, f->sample);
   for (uint32_t i = 0; i < p->num_inputs; i++) {
     if (!mscrt_stage_reads(p, f->c->stage, i) || !mscrt_data_needs(f->data, i)) continue;
     mscrt_wanted w = mscrt_data_wanted(f->data, i);
     MSCRT_CHECK(mscrt_samples_read(&f->data->samples[i], &w, samples_of_input(f, &w), &f->box[i], &f->buffer[i],
-                                   f->line, mscrt_at(f->c, p->input[i].ref, slot_of_batch(f, index))));
+                                   f->line, mscrt_at(f->c, p->input[i].ref, slot_of_batch(f, index)), read));
   }
   return NULL;
 }
@@ -98,9 +101,11 @@ static void *read_ahead_thread(void *arg) {
     int64_t index = f->read;
     f->busy = true;
     pthread_mutex_unlock(&f->lock);
-    mscrt_status *s = read_batch(f, train, index);
+    uint64_t read = 0;
+    mscrt_status *s = read_batch(f, train, index, &read);
     pthread_mutex_lock(&f->lock);
     f->busy = false;
+    f->read_bytes += read;
     f->failure = s;
     if (!s) f->read++;
     pthread_cond_broadcast(&f->changed);
@@ -123,7 +128,11 @@ static void seek_batch(mscrt_feed *f, bool train, int64_t index) {
 static mscrt_status *take_from_thread(mscrt_feed *f, bool train, int64_t index) {
   pthread_mutex_lock(&f->lock);
   seek_batch(f, train, index);
-  while (f->read <= index && !f->failure) pthread_cond_wait(&f->changed, &f->lock);
+  if (f->read <= index && !f->failure) {
+    int64_t begin = msc_clock_ns();
+    while (f->read <= index && !f->failure) pthread_cond_wait(&f->changed, &f->lock);
+    f->wait_ns += msc_clock_ns() - begin;
+  }
   mscrt_status *s = f->read <= index ? f->failure : NULL;
   if (s) f->failure = NULL;
   pthread_mutex_unlock(&f->lock);
@@ -137,16 +146,25 @@ mscrt_status *mscrt_feed_take(mscrt_feed *f, bool train, int64_t index, int *out
   if (f->threaded) return take_from_thread(f, train, index);
   seek_batch(f, train, index);
   if (index < f->read) return NULL;
-  MSCRT_CHECK(read_batch(f, train, index));
+  int64_t begin = msc_clock_ns();
+  MSCRT_CHECK(read_batch(f, train, index, &f->read_bytes));
+  f->wait_ns += msc_clock_ns() - begin;
   f->read = index + 1;
   return NULL;
+}
+
+void mscrt_feed_costs(mscrt_feed *f, int64_t *out_wait_ns, uint64_t *out_read_bytes) {
+  pthread_mutex_lock(&f->lock);
+  *out_wait_ns = f->wait_ns;
+  *out_read_bytes = f->read_bytes;
+  pthread_mutex_unlock(&f->lock);
 }
 
 /* True if batch `index` is in memory, or was read here. A failure is reported when the batch is taken. */
 static bool is_batch_ready(mscrt_feed *f, bool train, int64_t index) {
   if (f->train != train || index < f->released || index >= f->released + (int64_t)f->c->input_slots) return false;
   if (f->threaded || index != f->read) return index < f->read;
-  mscrt_status *s = read_batch(f, train, index);
+  mscrt_status *s = read_batch(f, train, index, &f->read_bytes);
   mscrt_status_free(s);
   if (!s) f->read++;
   return !s;
@@ -183,8 +201,10 @@ mscrt_status *mscrt_feed_whole(mscrt_feed *f, int64_t index, uint32_t input, voi
   mscrt_wanted w = mscrt_wanted_of(v);
   msc_box whole = {0};
   memcpy(whole.size, v->shape, sizeof whole.size);
+  uint64_t read = 0; /* not for a batch of the plan */
   choose_samples(f, false, index, f->whole_sample);
-  return mscrt_samples_read(&f->data->samples[input], &w, f->whole_sample, &whole, &whole, f->whole_line, out);
+  return mscrt_samples_read(&f->data->samples[input], &w, f->whole_sample, &whole, &whole, f->whole_line, out,
+                            &read);
 }
 
 /* ---- making ---- */

@@ -287,16 +287,33 @@ static walk plan_walk(const mscrt_wanted *w, const msc_box *box, const msc_box *
   return k;
 }
 
-/* Returns the first element of the sample that the box needs; out_num: the number of elements from there to the
- * last. */
-static int64_t needed_span(const walk *k, int64_t *out_num) {
-  int64_t first = k->begin[k->rank], last = first + k->run;
-  for (int d = 0; d < k->rank; d++) {
-    first += k->begin[d] * k->from[d];
-    last += (k->begin[d] + k->size[d] - 1) * k->from[d];
-  }
-  *out_num = last - first;
+/* Returns the first element of the sample that the box needs. */
+static int64_t first_needed(const walk *k) {
+  int64_t first = k->begin[k->rank];
+  for (int d = 0; d < k->rank; d++) first += k->begin[d] * k->from[d];
   return first;
+}
+
+/* Reads what the box needs of the sample that begins at `at` to its place in the span, which begins at `line`: whole
+ * where gaps between its runs are small, else run by run, so that a window of a large image costs what it holds. */
+static mscrt_status *read_runs(const mscrt_blob *b, const walk *k, size_t elem_bytes, uint64_t at, uint8_t *line,
+                               uint64_t *read) {
+  enum { SMALL_GAP = 512 }; /* bytes whose copy costs less than a system call */
+  int64_t step[MSCRT_MAX_RANK] = {0}, bytes = (int64_t)elem_bytes, num = k->run * bytes;
+  int outer = k->rank;
+  while (outer > 0 && (k->size[outer - 1] == 1 || k->from[outer - 1] * bytes - num <= SMALL_GAP)) {
+    outer--;
+    num += (k->size[outer] - 1) * k->from[outer] * bytes;
+  }
+  for (;;) {
+    uint64_t to = 0;
+    for (int d = 0; d < outer; d++) to += (uint64_t)(step[d] * k->from[d] * bytes);
+    MSCRT_CHECK(mscrt_blob_read(b, at + to, line + to, (size_t)num));
+    *read += (uint64_t)num;
+    int d = outer - 1;
+    while (d >= 0 && ++step[d] == k->size[d]) step[d--] = 0;
+    if (d < 0) return NULL;
+  }
 }
 
 size_t mscrt_samples_line(const mscrt_samples *s, const mscrt_wanted *w) {
@@ -373,7 +390,8 @@ static mscrt_status *decode_batch(decoding *d, void *line) {
 }
 
 mscrt_status *mscrt_samples_read(const mscrt_samples *s, const mscrt_wanted *w, const uint64_t *sample,
-                                 const msc_box *box, const msc_box *dst_box, void *line, void *dst) {
+                                 const msc_box *box, const msc_box *dst_box, void *line, void *dst,
+                                 uint64_t *read) {
   if (msc_box_elems(w->rank, box) == 0) return NULL;
   walk k = plan_walk(w, box, dst_box);
   if (s->records)
@@ -381,13 +399,13 @@ mscrt_status *mscrt_samples_read(const mscrt_samples *s, const mscrt_wanted *w, 
                                     .num = box->size[w->batch_dim], .dst = dst},
                         line);
   size_t bytes = mscrt_dtype_bytes(s->array.dtype);
-  int64_t num = 0, first = needed_span(&k, &num), batch = w->batch_dim < 0 ? 1 : box->size[w->batch_dim];
+  int64_t first = first_needed(&k), batch = w->batch_dim < 0 ? 1 : box->size[w->batch_dim];
   for (int64_t i = 0; i < batch; i++) {
     uint64_t number = w->batch_dim < 0 ? 0 : sample[box->begin[w->batch_dim] + i];
     uint64_t elem = number * (uint64_t)k.elems + (uint64_t)first + s->next;
     uint64_t at = s->array.at + elem * bytes;
     const uint8_t *data = s->blob.fd < 0 ? s->blob.memory + at : line;
-    if (s->blob.fd >= 0) MSCRT_CHECK(mscrt_blob_read(&s->blob, at, line, (size_t)num * bytes));
+    if (s->blob.fd >= 0) MSCRT_CHECK(read_runs(&s->blob, &k, bytes, at, line, read));
     MSCRT_CHECK(convert_sample(s, w, &k, data, first, (int64_t)number,
                                (uint8_t *)dst + (size_t)(i * k.batch_to) * mscrt_dtype_bytes(w->dtype)));
   }

@@ -26,7 +26,7 @@ static void read_samples(const mscrt_blob *b, const mscrt_array *a) {
   uint64_t *sample = calloc(a->rank && a->dim[0] ? (size_t)a->dim[0] : 1, sizeof *sample);
   for (int64_t i = 0; a->rank && i < a->dim[0]; i++) sample[i] = (uint64_t)(a->dim[0] - 1 - i);
   void *line = malloc(mscrt_samples_line(&s, &w) + 1), *out = malloc((size_t)elems * 4 + 1);
-  mscrt_status_free(mscrt_samples_read(&s, &w, sample, &box, &box, line, out));
+  mscrt_status_free(mscrt_samples_read(&s, &w, sample, &box, &box, line, out, &(uint64_t){0}));
   free(sample);
   free(line);
   free(out);

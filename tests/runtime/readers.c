@@ -74,7 +74,7 @@ static void read_box(const mscrt_wanted *w, const char *file, const uint64_t *sa
   mscrt_samples s;
   expect_ok(mscrt_samples_open(w, file, &s));
   void *line = malloc(mscrt_samples_line(&s, w) + 1);
-  expect_ok(mscrt_samples_read(&s, w, sample, &box, &box, line, out));
+  expect_ok(mscrt_samples_read(&s, w, sample, &box, &box, line, out, &(uint64_t){0}));
   free(line);
   mscrt_samples_close(&s);
 }
@@ -139,7 +139,7 @@ static void npy_and_safetensors_convert(void **state) {
   expect_ok(mscrt_samples_open(&label, put("y.npy", npy, 152), &s));
   msc_box box = {.size = {2}};
   int64_t line[2];
-  expect_text(mscrt_samples_read(&s, &label, (uint64_t[]){0, 1}, &box, &box, line, out), MSCRT_INPUT,
+  expect_text(mscrt_samples_read(&s, &label, (uint64_t[]){0, 1}, &box, &box, line, out, &(uint64_t){0}), MSCRT_INPUT,
               "sample 1, element 0: the value does not fit i32 of input 'y'");
   mscrt_samples_close(&s);
   const char header[] =
@@ -305,7 +305,7 @@ static void cut_while_in_use(void **state) {
   float out[12];
   uint8_t line[6];
   msc_box box = {.size = {2, 6}};
-  expect_text(mscrt_samples_read(&s, &image, (uint64_t[]){0, 1}, &box, &box, line, out), MSCRT_INPUT,
+  expect_text(mscrt_samples_read(&s, &image, (uint64_t[]){0, 1}, &box, &box, line, out, &(uint64_t){0}), MSCRT_INPUT,
               "was cut to 20 bytes while it was in use");
   mscrt_samples_close(&s);
 }
@@ -323,9 +323,9 @@ static void kept_in_memory(void **state) {
   float a[12], b[12];
   uint8_t line[6];
   msc_box box = {.size = {2, 6}};
-  expect_ok(mscrt_samples_read(&read, &image, (uint64_t[]){1, 2}, &box, &box, line, a));
+  expect_ok(mscrt_samples_read(&read, &image, (uint64_t[]){1, 2}, &box, &box, line, a, &(uint64_t){0}));
   assert_int_equal(truncate(path, 20), 0);
-  expect_ok(mscrt_samples_read(&kept, &image, (uint64_t[]){1, 2}, &box, &box, line, b));
+  expect_ok(mscrt_samples_read(&kept, &image, (uint64_t[]){1, 2}, &box, &box, line, b, &(uint64_t){0}));
   assert_memory_equal(a, b, sizeof a);
   expect_text(mscrt_blob_keep(&read.blob), MSCRT_INPUT, "was cut to 20 bytes while it was in use");
   mscrt_samples_close(&read);

@@ -252,7 +252,7 @@ static const cli_option options[] = {
     {"ckpt-keep", CLI_INT, "N", "checkpoints to keep; default 2"},
     {"resume", CLI_FLAG, NULL,
      "go on from the newest checkpoint, if there is one, to the same number of steps, bit for bit"},
-    {"timing", CLI_FLAG, NULL, "tell how long calls, collectives and transfers took, and what of it was waited for"},
+    {"timing", CLI_FLAG, NULL, "tell how long calls, collectives and transfers took, and what was waited for"},
     {"trace", CLI_TEXT, "t.json",
      "write a timeline of calls and collectives, in Chrome's trace format; %r in the name is the rank's number where "
      "ranks were started one by one: then each writes its own"},

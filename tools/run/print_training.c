@@ -78,6 +78,8 @@ static void print_measured(const training *t) {
     print_series(t, "section_ms", offsetof(rank_times, section_ms));
     print_series(t, "transfer_ms", offsetof(rank_times, transfer_ms));
     print_series(t, "transfer_wait_ms", offsetof(rank_times, transfer_wait_ms));
+    print_series(t, "data_wait_ms", offsetof(rank_times, data_wait_ms));
+    print_series(t, "data_bytes", offsetof(rank_times, data_bytes));
     return;
   }
   for (int r = 0; r < t->ranks; r++) {
@@ -86,12 +88,16 @@ static void print_measured(const training *t) {
     mean.exposed_ms += t->measured[r].exposed_ms / t->ranks;
     mean.transfer_ms += t->measured[r].transfer_ms / t->ranks;
     mean.transfer_wait_ms += t->measured[r].transfer_wait_ms / t->ranks;
+    mean.data_wait_ms += t->measured[r].data_wait_ms / t->ranks;
+    mean.data_bytes += t->measured[r].data_bytes / t->ranks;
   }
   printf("per step and rank: %.3f ms in calls, %.3f ms in collectives, %.3f ms waiting for them\n", mean.compute_ms,
          mean.comm_ms, mean.exposed_ms);
   if (mean.transfer_ms > 0)
     printf("of what is offloaded: %.3f ms in transfers, %.3f ms waiting for them, %.1f %% hidden\n", mean.transfer_ms,
            mean.transfer_wait_ms, hidden_percent(mean.transfer_ms, mean.transfer_wait_ms));
+  if (t->data)
+    printf("of data: %.3f ms waiting, %.3f MB read from files\n", mean.data_wait_ms, mean.data_bytes / 1e6);
   if (t->timed)
     printf("predicted: %.3f ms per step, of it %.3f ms waiting for collectives; times %g\n", (double)step_ns / 1e6,
            (double)exposed_ns / 1e6, t->time_scale);

@@ -168,7 +168,8 @@ static void note_measured(training *t) {
   double steps = 1e6 * (double)(t->done ? t->done : 1);
   t->measured[t->rank] = (rank_times){(double)s.compute_ns / steps, (double)s.collective_ns / steps,
                                     (double)s.exposed_ns / steps, (double)s.section_ns / steps,
-                                    (double)s.transfer_ns / steps, (double)s.transfer_wait_ns / steps};
+                                    (double)s.transfer_ns / steps, (double)s.transfer_wait_ns / steps,
+                                    (double)s.data_wait_ns / steps, 1e6 * (double)s.data_bytes / steps};
 }
 
 static mscrt_overlap overlap_of(const cli *c) {

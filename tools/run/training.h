@@ -12,9 +12,9 @@
 #include "tools/run/recorder.h"
 #include "tools/cluster/startup.h"
 
-/* The times that a rank measured, per step. */
+/* What a rank measured, per step. */
 typedef struct {
-  double compute_ms, comm_ms, exposed_ms, section_ms, transfer_ms, transfer_wait_ms;
+  double compute_ms, comm_ms, exposed_ms, section_ms, transfer_ms, transfer_wait_ms, data_wait_ms, data_bytes;
 } rank_times;
 
 typedef struct {
