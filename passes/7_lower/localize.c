@@ -8,6 +8,7 @@
 #include "ir/comm.h"
 #include "ir/conv.h"
 #include "passes/7_lower/target.h"
+#include "passes/6_pipeline/pipeline.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
 #include "passes/sum_order.h"
@@ -429,21 +430,23 @@ static bool is_layerwise(const msc_func *f, size_t arg) {
   return false;
 }
 
-/* The whole that ranks together hold of an argument: inputs are cut along their batch, parameters that differ between
- * ranks along dimension 0; other arguments are the same on every rank. */
+/* The whole that the ranks of a stage together hold of an argument: inputs are cut along their batch, parameters that
+ * differ between ranks along dimension 0; other arguments are the same on every rank. */
 static const msc_type *whole_of_argument(const localizing *z, size_t arg) {
   const msc_type *t = z->f->body->args[arg]->type;
   const msc_attr_value *batch = msc_arg_attr(z->f, arg, MSC_FACT(msc_batch_dim));
   bool is_input = msc_arg_role(z->f, arg) <= MSC_ROLE_MASK;
   int64_t cut = !is_input ? 0 : batch && batch->kind == MSC_ATTR_INT ? batch->i : 0;
   bool whole = is_input ? msc_config_input_mode(z->pass->config) == MSC_INPUT_FULL_BATCH : !is_layerwise(z->f, arg);
+  int stage_axes = msc_pipeline_shape_of(z->pass->config, z->pass->scratch).joined ? 0 : 1;
   msc_layout raw = {.rank = (uint8_t)t->rank};
   msc_type all = *t;
   if (!whole && cut >= 0 && cut < t->rank) {
-    for (int d = (int)cut; d < t->rank; d++) raw.first[d + 1] = (uint8_t)z->mesh->num_axes;
-    for (int a = 0; a < z->mesh->num_axes; a++)
-      raw.sub[a] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)z->mesh->axis[a].size};
-    all.dim[cut] *= msc_mesh_size(z->mesh);
+    for (int d = (int)cut; d < t->rank; d++) raw.first[d + 1] = (uint8_t)(z->mesh->num_axes - stage_axes);
+    for (int a = stage_axes; a < z->mesh->num_axes; a++) {
+      raw.sub[a - stage_axes] = (msc_subaxis){(uint32_t)a, 1, (uint32_t)z->mesh->axis[a].size};
+      all.dim[cut] *= z->mesh->axis[a].size;
+    }
   }
   return msc_type_of(z->pass->ctx, t->dtype, t->rank, all.dim, msc_layout_of(z->pass->ctx, z->mesh, &raw));
 }
