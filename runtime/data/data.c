@@ -119,7 +119,7 @@ static mscrt_status *check_counts(mscrt_data *d) {
     d->count = count;
     d->batch = v->shape[v->batch_dim];
   }
-  if (!first) d->count = d->batch = 1; /* no input changes from step to step */
+  if (!first) d->batch = 1, d->count = mscrt_train_micro(d->plan); /* no input changes from step to step */
   /* this rank reads no samples; it follows the others */
   for (uint32_t i = 0; i < d->plan->num_inputs && !first && d->o.parts; i++) {
     const mscrt_variable *v = &d->plan->input[i];
@@ -130,7 +130,9 @@ static mscrt_status *check_counts(mscrt_data *d) {
   return NULL;
 }
 
-static mscrt_status *check_sample_range(const mscrt_data *d, const char *what, int64_t begin, int64_t end) {
+/* batches: how many the range must hold. */
+static mscrt_status *check_sample_range(const mscrt_data *d, const char *what, int64_t begin, int64_t end,
+                                        int64_t batches) {
   if (begin < 0 || begin > end || end > d->count)
     return mscrt_fail(MSCRT_INPUT, "the %s range %" PRId64 ":%" PRId64 " does not lie inside the %" PRId64 " samples",
                       what, begin, end, d->count);
@@ -139,6 +141,11 @@ static mscrt_status *check_sample_range(const mscrt_data *d, const char *what, i
     return mscrt_fail(MSCRT_INPUT,
                       "the %s range %" PRId64 ":%" PRId64 " has %" PRId64 " samples, fewer than one batch of %" PRId64,
                       what, begin, end, end - begin, d->batch);
+  if ((end - begin) / d->batch < batches)
+    return mscrt_fail(MSCRT_INPUT,
+                      "the %s range %" PRId64 ":%" PRId64 " has %" PRId64 " samples, fewer than one step of %" PRId64
+                      " micro-batches of %" PRId64,
+                      what, begin, end, end - begin, batches, d->batch);
   if (d->o.parts && (begin % d->batch || end % d->batch))
     return mscrt_fail(MSCRT_INPUT,
                       "the %s range %" PRId64 ":%" PRId64 " cuts a batch of %" PRId64
@@ -155,11 +162,11 @@ static mscrt_status *read_data_options(mscrt_data *d, const mscrt_data_options *
 
 static mscrt_status *set_ranges(mscrt_data *d) {
   if (d->o.only_predict && d->o.eval_end == 0) d->o.eval_end = d->count;
-  if (d->o.only_predict) return check_sample_range(d, "evaluation", d->o.eval_begin, d->o.eval_end);
+  if (d->o.only_predict) return check_sample_range(d, "evaluation", d->o.eval_begin, d->o.eval_end, 0);
   if (d->o.train_begin == 0 && d->o.train_end == 0) d->o.train_end = d->count;
-  MSCRT_CHECK(check_sample_range(d, "training", d->o.train_begin, d->o.train_end));
+  MSCRT_CHECK(check_sample_range(d, "training", d->o.train_begin, d->o.train_end, mscrt_train_micro(d->plan)));
   bool none = d->o.eval_begin == 0 && d->o.eval_end == 0;
-  return none ? NULL : check_sample_range(d, "evaluation", d->o.eval_begin, d->o.eval_end);
+  return none ? NULL : check_sample_range(d, "evaluation", d->o.eval_begin, d->o.eval_end, 0);
 }
 
 mscrt_status *mscrt_data_open(const mscrt_plan *plan, size_t num, const mscrt_source *sources,

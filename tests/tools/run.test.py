@@ -160,6 +160,7 @@ expect(
     "if you know where it comes from, add --trust-native [E0122]\n", "")
 expect(f"run net4.bin -n 3 {DATA}", 1,
        "net4.bin: error: the plan is for 4 ranks, not for 3: compile with --set device_num=3 [E0122]\n", "")
+expect("compile net.mlir -o micro.bin --set micro_size=4", 0, None)
 for command, text in (
     ("net1.bin --data x=x.idx --trust-native",
      "input 'y' has no data: give a file for it"), ("net1.bin --data x=x.idx z=y.idx --trust-native",
@@ -171,6 +172,8 @@ for command, text in (
      "wide.idx: shape [100,13] does not fit input 'x' of shape [8,12] (the first dimension counts samples)"),
     (f"net1.bin {DATA} --train 0:101", "the training range 0:101 does not lie inside the 100 samples"),
     (f"net1.bin {DATA} --eval 95:100", "the evaluation range 95:100 has 5 samples, fewer than one batch of 8"),
+    (f"micro.bin {DATA} --train 0:7 --steps 1",
+     "the training range 0:7 has 7 samples, fewer than one step of 4 micro-batches of 2"),
     (f"net1.bin {DATA} --train 5", "--train: '5' is no range of samples such as 0:9000")):
     expect(f"run {command}", 1, f"msc: error: {text} [E0114]\n", "")
 expect(f"run net1.bin -n 2 {DATA} --comm mpi", 1,
