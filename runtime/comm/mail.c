@@ -1,6 +1,7 @@
 /* mail.c: messages between pipeline stages on different hosts. They lie in the mailboxes of mailbox.c, in the memory of
  * the receiver; a thread of the receiver puts them there as they come, so that sending never waits for a receiver that
- * does something else. The receiver tells the sender how many it has taken. */
+ * does something else. The receiver tells the sender how many it has taken. A rank that has several stages puts
+ * messages between them into its own mailboxes. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -200,8 +201,19 @@ static passing passing_of(mscrt_mail *mail, const mscrt_channel *m, bool sends, 
   return (passing){m, site, sends, mscrt_now_ns() + (int64_t)mail->m->o->timeout_ms * 1000000, 0};
 }
 
+/* Puts a message from one of this rank's stages to another into the mailbox. */
+static mscrt_status *put_own(mscrt_mail *mail, const mscrt_channel *m, const void *src, passing *p) {
+  mailbox *b = mailbox_at(mail, m->mailbox);
+  envelope e = {MAGIC, LETTER, m->mailbox, m->bytes, m->depth, atomic_load(&b->sent.count)};
+  MSCRT_CHECK(wait_for_count(mail, &b->taken, e.number + 1 - m->depth, p));
+  memcpy(slot_of_envelope(mail, &e), src, (size_t)m->bytes);
+  mscrt_local_count(&b->sent);
+  return NULL;
+}
+
 mscrt_status *mscrt_mail_send(mscrt_mail *mail, const mscrt_channel *m, const void *src, const mscrt_site *site) {
   passing p = passing_of(mail, m, true, site);
+  if (m->peer == mail->m->rank) return put_own(mail, m, src, &p);
   outbox *o = find_outbox(mail, m->peer, m->mailbox);
   if (!o) { /* once for each channel */
     MSCRT_CHECK(mscrt_new_array(&o, 1));
@@ -223,7 +235,7 @@ mscrt_status *mscrt_mail_receive(mscrt_mail *mail, const mscrt_channel *m, void 
   MSCRT_CHECK(wait_for_count(mail, &b->sent, number + 1, &p));
   memcpy(dst, slot_of_envelope(mail, &e), (size_t)m->bytes);
   mscrt_local_count(&b->taken);
-  return post(mail, &e, NULL, &p);
+  return m->peer == mail->m->rank ? NULL : post(mail, &e, NULL, &p);
 }
 
 /* ---- its life ---- */

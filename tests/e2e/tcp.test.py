@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""tcp: a small GPT whose ranks are connected by TCP has the losses, the evaluation and the weights of ranks that share
-memory, bit for bit: replicas, tensor parallelism, the parallel optimizer, a pipeline. Ranks that join one by one, as
-launchers start them, with and without a token, do the same; those that do not fit are refused with the reason."""
+"""tcp: a small GPT, or one with experts, whose ranks are connected by TCP has the losses, the evaluation and the
+weights of ranks that share memory, bit for bit: replicas, tensor parallelism, the parallel optimizer, pipelines. Ranks
+that join one by one, as launchers start them, with and without a token, do the same; those that do not fit are refused
+with the reason."""
 import json
 import os
 import random
@@ -18,12 +19,15 @@ from program import call, settings
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 STEPS, BATCH, SEQ, VOCAB, SAMPLES = 4, 12, 8, 32, 48
 PLANS = [
-    (3, {"parallel_mode": "data_parallel", "gradients_mean": True}),
-    (4, {"parallel_mode": "auto_parallel", "mesh": {"dp": 2, "tp": 2}}),
-    (4, {"parallel_mode": "semi_auto_parallel", "mesh": {"dp": 4}, "zero": 2,
-         "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}),
-    (4, {"parallel_mode": "semi_auto_parallel", "pipeline_stages": 2, "micro_size": 4, "mesh": {"dp": 2}}),
-    (3, {"parallel_mode": "semi_auto_parallel", "pipeline_stages": 3, "micro_size": 6, "pipeline_scheduler": "zb-h1"}),
+    ("gpt", 3, {"parallel_mode": "data_parallel", "gradients_mean": True}),
+    ("gpt", 4, {"parallel_mode": "auto_parallel", "mesh": {"dp": 2, "tp": 2}}),
+    ("gpt", 4, {"parallel_mode": "semi_auto_parallel", "mesh": {"dp": 4}, "zero": 2,
+                "parallel_optimizer_config": {"parallel_optimizer_threshold": 0}}),
+    ("gpt", 4, {"parallel_mode": "semi_auto_parallel", "pipeline_stages": 2, "micro_size": 4, "mesh": {"dp": 2}}),
+    ("gpt", 3, {"parallel_mode": "semi_auto_parallel", "pipeline_stages": 3, "micro_size": 6,
+                "pipeline_scheduler": "zb-h1"}),
+    ("moe", 2, {"parallel_mode": "semi_auto_parallel", "pipeline_stages": 2, "micro_size": 2,
+                "pipeline_scheduler": "interleaved", "pipeline_chunks": 2}),  # ranks send messages to themselves
 ]
 RUN = ["--threads", "1", "--steps", str(STEPS), "--seed", "5", "--json", "--save", "w.safetensors", "--train",
        f"0:{SAMPLES}", "--eval", f"0:{BATCH}", "--trust-native", "--data", "x=x.npy", "y=y.npy"]
@@ -66,8 +70,8 @@ def all_well(ends):
 
 def check_plans():
     wanted = {}
-    for i, (ranks, keys) in enumerate(PLANS):
-        call(MSC, "compile", "gpt.fbs", "-o", f"plan{i}.bin", "--set", f"device_num={ranks}", *settings(keys))
+    for i, (model, ranks, keys) in enumerate(PLANS):
+        call(MSC, "compile", f"{model}.fbs", "-o", f"plan{i}.bin", "--set", f"device_num={ranks}", *settings(keys))
         local = result(call(MSC, "run", f"plan{i}.bin", "-n", str(ranks), *RUN))
         tcp = result(call(MSC, "run", f"plan{i}.bin", "-n", str(ranks), "--comm", "tcp", *RUN))
         if local != tcp:
@@ -158,7 +162,7 @@ def check_refusals():
     # two ranks of one number, and one that was compiled otherwise, with rank 2 there as well
     port = free_port()
     env = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    call(MSC, "compile", "gpt.fbs", "-o", "other.bin", "--set", "device_num=3", *settings({**PLANS[0][1], "gradients_mean": False}))
+    call(MSC, "compile", "gpt.fbs", "-o", "other.bin", "--set", "device_num=3", *settings({**PLANS[0][2], "gradients_mean": False}))
     plans = ["plan0.bin", "plan0.bin", "other.bin"]
     ends = join([start(plan, ("--timeout", "20"), RANK=str(r), **env) for r, plan in enumerate(plans)])
     for code, _, err in ends:
@@ -192,6 +196,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         write_gpt(rng, 3, SAMPLES, SEQ, BATCH, VOCAB)
+        call(sys.executable, "-m", "msc.models", "moe", "--layers", "4", "--hidden", "16", "--heads", "2", "--seq",
+             str(SEQ), "--batch", str(BATCH), "--vocab", str(VOCAB), "--optimizer", "adam", "--lr", "0.01", "-o",
+             "moe.fbs")
         wanted = check_plans()
         check_families(wanted)
         check_refusals()
