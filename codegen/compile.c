@@ -51,8 +51,8 @@ static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, s
 /* ---- memory ---- */
 
 static uint64_t sum_memory(const msc_plan_memory *m) {
-  return m->parameters + m->state + m->sums + m->carried + m->messages + m->alignment + m->inputs + m->scratch +
-         m->constants + m->workspace;
+  return m->parameters + m->state + m->sums + m->copies + m->carried + m->messages + m->alignment + m->inputs +
+         m->scratch + m->constants + m->workspace;
 }
 
 static uint64_t mailbox_bytes(const msc_plan *p, uint32_t stage) {
@@ -89,6 +89,7 @@ static uint64_t arena_bytes(const msc_plan_memory *m, uint64_t persistent, const
 static msc_plan_memory memory_of_stage(const msc_plan *p, uint32_t stage) {
   const msc_plan_stage *s = &p->stage[stage];
   msc_plan_memory m = {.sums = s->sum_bytes,
+                       .copies = s->copy_bytes,
                        .messages = mailbox_bytes(p, stage),
                        .inputs = input_slots(p) * msc_pool_lines(p->input_stride),
                        .scratch = scratch_of_stage(p, stage),
@@ -137,6 +138,7 @@ const char *msc_plan_memory_text(const msc_plan *p) {
   } part[] = {{"parameters", m.parameters, true},
               {"state", m.state, true},
               {"sums over micro-batches", m.sums, false},
+              {"copies of parameters for them", m.copies, false},
               {"values carried to later sections", m.carried, false},
               {"messages", m.messages, false},
               {msc_arena_printf(p->arena, "%u %s", p->input_slots, cuts_batches(p) ? "micro-batches" : "batches"),

@@ -81,6 +81,7 @@ bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compi
 typedef struct {
   uint64_t parameters, state;
   uint64_t sums;       /* of gradients over micro-batches */
+  uint64_t copies;     /* of parameters, which all micro-batches read */
   uint64_t carried;    /* from one section of a micro-batch to a later one */
   uint64_t messages;   /* from other stages, under way */
   uint64_t alignment;  /* between what is kept */

@@ -142,7 +142,7 @@ bool msc_compiler_report(const msc_compiler *c, msc_report *out_report) {
                   .memory_bytes = msc_plan_rank_bytes(c->plan),
                   .parameters = m.parameters,
                   .state = m.state,
-                  .sums = m.sums,
+                  .sums = m.sums + m.copies,
                   .carried = m.carried,
                   .messages = m.messages,
                   .alignment = m.alignment,

@@ -189,6 +189,14 @@ static plan_ref place_away(uint64_t *end, uint64_t bytes, msc_home home) {
   return ref;
 }
 
+/* True if section P of the stage makes the value of this name. */
+static bool is_prepared(const calling *c, const char *name) {
+  const msc_func *f = msc_find_section(c->f->module, "train", MSC_SECTION_P, c->section->stage, 0);
+  for (size_t i = 0; f && i < f->body->num_args; i++)
+    if (msc_arg_role(f, i) == MSC_ROLE_SUM && !strcmp(intern_argument_name(c->p, f, i), name)) return true;
+  return false;
+}
+
 static plan_ref place_argument(calling *c, size_t i) {
   msc_plan *p = c->p;
   const char *name = intern_argument_name(p, c->f, i);
@@ -199,7 +207,7 @@ static plan_ref place_argument(calling *c, size_t i) {
   if (role == MSC_ROLE_SUM) {
     uint64_t before = stage->persistent_bytes;
     plan_ref ref = place_inner(c, name, bytes, &stage->persistent_bytes, PLAN_SPACE_PERSISTENT);
-    if (stage->persistent_bytes > before) stage->sum_bytes += bytes;
+    if (stage->persistent_bytes > before) *(is_prepared(c, name) ? &stage->copy_bytes : &stage->sum_bytes) += bytes;
     return ref;
   }
   if (role == MSC_ROLE_MICRO) {

@@ -98,6 +98,7 @@ typedef struct {
 
 typedef struct {
   uint64_t persistent_bytes, sum_bytes /* of these, for sums over micro-batches */,
+      copy_bytes /* likewise, for copies of parameters that all micro-batches read */,
       carried_stride[MSC_NUM_SLOTS]; /* by class: spaces carried_fb, carried_fw, carried_bw */
   uint32_t carried_slots[MSC_NUM_SLOTS];
   uint64_t home_bytes[MSC_NUM_HOMES]; /* of cpu and disk: spaces host and disk */

@@ -43,7 +43,13 @@ static int64_t count_attr(const msc_func *f, const char *name, int64_t otherwise
   return v ? v->kind == MSC_ATTR_INT && v->i >= 0 ? v->i : -1 : otherwise;
 }
 
-static bool is_update_section(const part *p) { return p->section[0] == msc_section_names[MSC_SECTION_U][0]; }
+static bool is_kind_once(int64_t kind) { return kind == MSC_SECTION_U || kind == MSC_SECTION_P; }
+
+static bool runs_once(const part *p) {
+  for (int64_t k = 0; k < MSC_NUM_SECTIONS; k++)
+    if (is_kind_once(k) && p->section[0] == msc_section_names[k][0]) return true;
+  return false;
+}
 
 static bool read_section(msc_func *f, part *p) {
   *p = (part){f,
@@ -126,8 +132,7 @@ static bool check_message_pair(const checking *z, const end *send, const end *re
   if (strcmp(from->program, to->program)) return report_mismatch(recv->op, m, send->op, "is of another program");
   if (copy_attr_of(send->op) != copy_attr_of(recv->op))
     return report_mismatch(recv->op, m, send->op, "is of another micro-batch than what is sent");
-  bool same =
-      is_update_section(from) == is_update_section(to) && from->micro == to->micro && from->copies == to->copies;
+  bool same = runs_once(from) == runs_once(to) && from->micro == to->micro && from->copies == to->copies;
   return same ||
          report_mismatch(recv->op, m, send->op,
                          "is received more or less often than it is sent, once for each micro-batch or once in a step");
@@ -179,7 +184,7 @@ static part *find_section_of_entry(const running *r, size_t stage, size_t entry)
     part *p = &r->z->part[i];
     bool here =
         p->stage == (int64_t)stage && !strcmp(p->program, r->program) && p->section[0] == msc_section_names[kind][0];
-    if (here && (kind == MSC_SECTION_U || p->chunk == e[MSC_LANE_CHUNK].i)) return p;
+    if (here && (is_kind_once(kind) || p->chunk == e[MSC_LANE_CHUNK].i)) return p;
   }
   return NULL;
 }
@@ -201,11 +206,12 @@ static bool record_runs(const running *r, size_t stage) {
   return true;
 }
 
-/* Checks that the section runs once for each of its micro-batches (or groups of copies); an update runs once. */
+/* Checks that the section runs once for each of its micro-batches (or groups of copies); an update, and what is before
+ * the first micro-batch, run once. */
 static bool check_section_runs(const checking *z, const part *p) {
-  int64_t times = is_update_section(p) ? 1 : p->micro / p->copies;
+  int64_t times = runs_once(p) ? 1 : p->micro / p->copies;
   bool *seen = msc_new_array(z->arena, bool, times + 1), ok = (int64_t)p->num_runs == times;
-  for (size_t i = 0; ok && !is_update_section(p) && i < p->num_runs; i++) {
+  for (size_t i = 0; ok && !runs_once(p) && i < p->num_runs; i++) {
     int64_t k = p->run[i] / p->copies;
     ok = p->run[i] >= 0 && p->run[i] % p->copies == 0 && k < times && !seen[k];
     if (ok) seen[k] = true;
@@ -220,7 +226,7 @@ static bool check_section_runs(const checking *z, const part *p) {
 static bool check_message_order(const checking *z) {
   for (size_t i = 0; i + 1 < z->num_ends; i += 2) {
     const part *from = &z->part[z->end[i].part], *to = &z->part[z->end[i + 1].part];
-    if (is_update_section(from) || from->num_runs != to->num_runs ||
+    if (runs_once(from) || from->num_runs != to->num_runs ||
         !memcmp(from->run, to->run, from->num_runs * sizeof *from->run))
       continue;
     return report_mismatch(z->end[i + 1].op, z->end[i].message, z->end[i].op,

@@ -14,19 +14,21 @@ typedef struct {
   bool splits_backward; /* W is a section of its own */
 } msc_pipeline_shape;
 
-/* Kinds of sections: the works of a schedule, and the update. Forward and backward joined, "FB", count as F. */
+/* Kinds of sections: the works of a schedule, the update, and what is made of parameters before the first micro-batch.
+ * Forward and backward joined, "FB", count as F. */
 typedef enum {
   MSC_SECTION_F = MSC_FORWARD,
   MSC_SECTION_B = MSC_BACKWARD,
   MSC_SECTION_W = MSC_WEIGHT,
   MSC_SECTION_U,
+  MSC_SECTION_P,
   MSC_NUM_SECTIONS
 } msc_section_kind;
 extern const char *const msc_section_names[MSC_NUM_SECTIONS];
 extern const char *const msc_slot_names[MSC_NUM_SLOTS]; /* in msc.class */
 
 msc_slot_class msc_slot_class_of(const char *name); /* name: one of msc_slot_names */
-/* The section of a program; NULL if there is none. The chunk is ignored for U. */
+/* The section of a program; NULL if there is none. The chunk is ignored for U and P. */
 msc_func *msc_find_section(const msc_module *m, const char *program, msc_section_kind kind, int64_t stage,
                            int64_t chunk);
 

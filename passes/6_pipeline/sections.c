@@ -3,7 +3,7 @@
 
 #include "passes/6_pipeline/pipeline.h"
 
-const char *const msc_section_names[MSC_NUM_SECTIONS] = {"F", "B", "W", "U"};
+const char *const msc_section_names[MSC_NUM_SECTIONS] = {"F", "B", "W", "U", "P"};
 const char *const msc_slot_names[MSC_NUM_SLOTS] = {"FB", "FW", "BW"};
 
 msc_slot_class msc_slot_class_of(const char *name) {

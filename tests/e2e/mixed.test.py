@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """mixed: networks computed in bf16 and f16 beside their parameters in f32.  Losses are those of PyTorch's autocast
-(make_mixed.py), the same for any number of ranks, parallel optimizer and pipeline; a step whose gradients overflow
-f16 changes nothing but loss_scale."""
+(make_mixed.py), the same for any number of ranks, parallel optimizer and pipeline, also in micro-batches; a step whose
+gradients overflow f16 changes nothing but loss_scale."""
 import json
 import os
 import sys
@@ -100,6 +100,25 @@ def check_memory(case):
             sys.exit(f"{case.name} for {cpu}: a plan in bf16 or f16 needs no less memory")
 
 
+def check_prepared(case):
+    """Micro-batches share the narrow copies of parameters, which a section makes once per step; where memory is too
+    small for them each makes its own.  Both are the same training, on any number of ranks and stages."""
+    keys = ["compute_type=bf16", "micro_size=2"]
+    memory = case.compile(1, keys)[1]
+    room = memory["memory_bytes_per_rank"] - memory["memory"]["copies"] // 2
+    apart = case.compile(1, [*keys, f"memory_limit={room}"])[1]["memory"]
+    print(f"{case.name}: {memory['memory']['copies']} bytes of copies, {apart['copies']} within {room}")
+    if not memory["memory"]["copies"] > 0 or apart["copies"]:
+        sys.exit(f"{case.name}: copies of parameters in {memory}, and in less memory {apart}")
+    one = case.train(1, *keys)
+    if case.train(1, *keys, f"memory_limit={room}") != one:
+        sys.exit(f"{case.name}: other losses where every micro-batch makes its own copies of parameters")
+    for ranks, more in ((2, []), (2, [SMALL, "zero=3"]), (4, ["pipeline_stages=2"]),
+                        (4, ["pipeline_stages=2", "pipeline_scheduler=zb-h1"])):
+        near(f"{case.name} in bf16 in micro-batches on {ranks} ranks {' '.join(more)}",
+             case.train(ranks, *keys, *more, *REPLICAS), one, SAME)
+
+
 def fixture(name, folder):
     path = os.path.join(HERE, "fixtures", name + ".mlir")
     with open(path) as file:
@@ -119,6 +138,7 @@ def main():
         adamw = fixture("adamw", folder)
         check_plans(adamw, check_autocast(adamw))
         check_overflow(adamw)
+        check_prepared(adamw)
         try:
             import flatbuffers  # noqa: F401
         except ImportError:

@@ -213,11 +213,11 @@ static int print_compile_json(const compiling *k, const msc_plan *p, size_t ops,
   msc_plan_memory m = msc_plan_memory_of(p);
   cli_printf(out,
              "],\"memory_bytes_per_rank\":%" PRIu64 ",\"memory\":{\"parameters\":%" PRIu64 ",\"state\":%" PRIu64
-             ",\"sums\":%" PRIu64 ",\"carried\":%" PRIu64 ",\"messages\":%" PRIu64 ",\"alignment\":%" PRIu64
-             ",\"inputs\":%" PRIu64 ",\"scratch\":%" PRIu64 ",\"constants\":%" PRIu64 ",\"workspace\":%" PRIu64
-             "},\"offload\":{\"host\":%" PRIu64 ",\"disk\":%" PRIu64 "},\"collectives\":[",
-             msc_plan_rank_bytes(p), m.parameters, m.state, m.sums, m.carried, m.messages, m.alignment, m.inputs,
-             m.scratch, m.constants, m.workspace, m.host, m.disk);
+             ",\"sums\":%" PRIu64 ",\"copies\":%" PRIu64 ",\"carried\":%" PRIu64 ",\"messages\":%" PRIu64
+             ",\"alignment\":%" PRIu64 ",\"inputs\":%" PRIu64 ",\"scratch\":%" PRIu64 ",\"constants\":%" PRIu64
+             ",\"workspace\":%" PRIu64 "},\"offload\":{\"host\":%" PRIu64 ",\"disk\":%" PRIu64 "},\"collectives\":[",
+             msc_plan_rank_bytes(p), m.parameters, m.state, m.sums, m.copies, m.carried, m.messages, m.alignment,
+             m.inputs, m.scratch, m.constants, m.workspace, m.host, m.disk);
   for (size_t i = 0; i < num; i++)
     cli_printf(out, "%s{\"op\":\"%s\",\"axes\":\"%s\",\"bytes\":%" PRIu64 ",\"count\":%d}", i ? "," : "",
                transfer_name(kind[i].verb), kind[i].axes, kind[i].bytes, kind[i].count);

@@ -1,0 +1,262 @@
+/* prepare: what a section makes of parameters alone for every micro-batch of a step, as casts of weights to the compute
+ * type -> a section P of its stage, which makes it once per step, before the first micro-batch.
+ *
+ * Only values that a cast is part of move: what makes no narrower copy would double its memory. They become arguments
+ * with role `sum`, which the sections of a stage share: forward and backward read one copy. They stay where the memory
+ * of a stage may not hold them all beside the values of its sections, and where the parameter is not on the device. */
+#include <string.h>
+
+#include "ir/alias.h"
+#include "passes/7_lower/target.h"
+#include "passes/8_memory/allocate.h"
+#include "passes/8_memory/homes.h"
+#include "passes/8_memory/place/place.h"
+#include "passes/8_memory/stage_costs.h"
+
+/* A value that section P makes. */
+typedef struct {
+  msc_value *value;
+  const char *name;
+} prepared;
+
+/* Section P of a stage. */
+typedef struct {
+  msc_func *f; /* NULL: it makes nothing yet */
+  prepared *all;
+  size_t num;
+} preparation;
+
+typedef struct {
+  msc_pass_ctx *pass;
+  msc_func *f;       /* a section that runs for every micro-batch */
+  preparation *to;
+  bool *constant;    /* by value id: a parameter, or made of parameters alone */
+  bool *moves;       /* by value id: likewise, by a cast among others */
+  msc_value **made;  /* by value id: what P makes of it */
+} preparing;
+
+static bool runs_often(const msc_func *f) {
+  const msc_attr_value *program = msc_func_attr(f, MSC_FACT(program)), *micro = msc_func_attr(f, MSC_FACT(micro)),
+                       *copies = msc_func_attr(f, MSC_FACT(copies));
+  return program && !strcmp(program->s, "train") && msc_func_attr(f, MSC_FACT(chunk)) &&
+         micro->i > (copies ? copies->i : 1);
+}
+
+static const char *name_of_argument(const msc_func *f, size_t i) {
+  const msc_attr_value *v = msc_arg_attr(f, i, MSC_FACT(msc_name));
+  return v ? v->s : "";
+}
+
+/* True if a section gives the argument of this name a new value for every micro-batch. */
+static bool changes_within_step(const msc_module *m, const char *name) {
+  for (const msc_func *f = m->first; f; f = f->next)
+    for (size_t i = 0; runs_often(f) && i < f->body->last->num_in; i++) {
+      int64_t arg = msc_tied_argument(f, i);
+      if (arg >= 0 && !strcmp(name_of_argument(f, (size_t)arg), name)) return true;
+    }
+  return false;
+}
+
+static bool is_kept_parameter(const msc_pass_ctx *pass, const msc_func *f, size_t i) {
+  return msc_arg_role(f, i) == MSC_ROLE_PARAMETER && msc_home_of(pass->config, f, i) == MSC_HOME_DEVICE &&
+         !changes_within_step(f->module, name_of_argument(f, i));
+}
+
+static bool only_copies(const msc_op *op) {
+  bool copies = op->kind == OP_cast || op->kind == OP_concat || op->kind == OP_pad || op->kind == OP_reshape ||
+                op->kind == OP_slice || op->kind == OP_transpose;
+  return copies && !msc_op_attr(op, MSC_FACT(starts)) && !msc_op_attr(op, MSC_FACT(view));
+}
+
+static bool narrows(const msc_op *op) {
+  return op->kind == OP_cast && msc_dtype_bytes(op->out[0].type->dtype) < msc_dtype_bytes(op->in[0].value->type->dtype);
+}
+
+static void mark_values(preparing *p) {
+  for (size_t i = 0; i < p->f->body->num_args; i++)
+    p->constant[p->f->body->args[i]->id] = is_kept_parameter(p->pass, p->f, i);
+  for (const msc_op *op = p->f->body->first; op; op = op->next) {
+    bool constant = only_copies(op), moves = narrows(op);
+    for (size_t i = 0; i < op->num_in; i++) {
+      constant &= p->constant[op->in[i].value->id];
+      moves |= p->moves[op->in[i].value->id];
+    }
+    if (!constant) continue;
+    p->constant[op->out[0].id] = true;
+    p->moves[op->out[0].id] = moves;
+  }
+}
+
+/* True if P has to make v: it can, and an op that stays reads it. */
+static bool is_handed_over(const preparing *p, const msc_value *v) {
+  if (!p->moves[v->id]) return false;
+  for (const msc_use *u = v->uses; u; u = u->next)
+    if (!u->user->num_out || !p->moves[u->user->out[0].id]) return true;
+  return false;
+}
+
+static preparing start_preparing(msc_pass_ctx *pass, msc_func *f, preparation *to) {
+  preparing p = {.pass = pass, .f = f, .to = to};
+  size_t num = msc_number(f->body).num_values;
+  p.constant = msc_new_array(pass->scratch, bool, num);
+  p.moves = msc_new_array(pass->scratch, bool, num);
+  p.made = msc_new_array(pass->scratch, msc_value *, num);
+  mark_values(&p);
+  return p;
+}
+
+/* ---- section P ---- */
+
+static msc_func *new_section(msc_pass_ctx *pass, const msc_func *like) {
+  const msc_attr_value *stage = msc_func_attr(like, MSC_FACT(stage)), *micro = msc_func_attr(like, MSC_FACT(micro));
+  bool single = msc_pipeline_shape_of(pass->config, pass->scratch).joined;
+  const char *name = single ? "train.P" : msc_arena_printf(pass->scratch, "train.%" PRId64 ".P", stage->i);
+  msc_func *f = msc_func_new(like->module, name);
+  f->loc = like->loc;
+  msc_func_put(f, msc_fact_program(pass->ctx, "train"));
+  msc_func_put(f, msc_fact_section(pass->ctx, msc_section_names[MSC_SECTION_P]));
+  msc_func_put(f, msc_fact_stage(stage->i));
+  msc_func_put(f, msc_fact_micro(micro->i));
+  if (msc_func_attr(like, MSC_FACT(manual))) msc_func_put(f, msc_fact_manual(true));
+  return f;
+}
+
+static msc_value *parameter_in_section(preparing *p, size_t i) {
+  msc_func *f = p->to->f;
+  for (size_t k = 0; k < f->body->num_args; k++)
+    if (!strcmp(name_of_argument(f, k), name_of_argument(p->f, i))) return f->body->args[k];
+  const msc_value *old = p->f->body->args[i];
+  msc_value *v = msc_add_arg(f->body, old->type, old->name);
+  for (size_t k = 0; k < p->f->arg[i].num_attrs; k++)
+    msc_arg_set(f, v->index, p->f->arg[i].attrs[k].name, p->f->arg[i].attrs[k].value);
+  return v;
+}
+
+static bool makes_the_same(const msc_op *a, const msc_op *b, msc_value *const *in) {
+  bool same = a->kind == b->kind && a->num_in == b->num_in && a->out[0].type == b->out[0].type &&
+              a->num_attrs == b->num_attrs;
+  for (size_t i = 0; same && i < a->num_in; i++) same = a->in[i].value == in[i];
+  for (size_t i = 0; same && i < a->num_attrs; i++)
+    same = a->attrs[i].name == b->attrs[i].name && msc_attr_equal(&a->attrs[i].value, &b->attrs[i].value);
+  return same;
+}
+
+/* v in section P, where equal values are made once. */
+static msc_value *make_in_section(preparing *p, msc_value *v) {
+  if (p->made[v->id]) return p->made[v->id];
+  if (!v->def) return p->made[v->id] = parameter_in_section(p, v->index);
+  msc_value **in = msc_new_array(p->pass->scratch, msc_value *, v->def->num_in);
+  for (size_t i = 0; i < v->def->num_in; i++) in[i] = make_in_section(p, v->def->in[i].value);
+  msc_op *op = p->to->f->body->first;
+  while (op && !makes_the_same(op, v->def, in)) op = op->next;
+  if (!op) msc_append(p->to->f->body, op = msc_op_copy(p->to->f, v->def, in));
+  return p->made[v->id] = &op->out[0];
+}
+
+/* The name under which P hands the value over. */
+static const char *name_prepared(preparing *p, msc_value *made) {
+  preparation *to = p->to;
+  for (size_t i = 0; i < to->num; i++)
+    if (to->all[i].value == made) return to->all[i].name;
+  const char *name = msc_intern(p->pass->ctx, msc_arena_printf(p->pass->scratch, "train.prepared%zu", to->num));
+  msc_grow(p->pass->scratch, to->all, to->num);
+  to->all[to->num++] = (prepared){made, name};
+  return name;
+}
+
+static msc_value *add_prepared_argument(msc_pass_ctx *pass, msc_func *f, const msc_value *like, const char *name) {
+  msc_value *v = msc_add_arg(f->body, like->type, name);
+  msc_arg_put(f, v->index, msc_fact_msc_name(pass->ctx, name));
+  msc_arg_put(f, v->index, msc_fact_msc_role(pass->ctx, msc_role_name(MSC_ROLE_SUM)));
+  if (like->whole && like->whole->layout) {
+    msc_arg_put(f, v->index, msc_fact_msc_layout(like->whole->layout));
+    msc_arg_put(f, v->index, msc_fact_msc_shape(pass->ctx, (size_t)like->whole->rank, like->whole->dim));
+  }
+  return v;
+}
+
+static void prepare_section(preparing *p) {
+  size_t num = 0;
+  msc_value **old = NULL, **made = NULL;
+  for (msc_op *op = p->f->body->first; op; op = op->next) {
+    if (op->num_out != 1 || !is_handed_over(p, &op->out[0])) continue;
+    if (!p->to->f) p->to->f = new_section(p->pass, p->f);
+    msc_grow(p->pass->scratch, old, num);
+    msc_grow(p->pass->scratch, made, num);
+    made[num] = make_in_section(p, &op->out[0]);
+    old[num++] = &op->out[0];
+  }
+  for (size_t i = 0; i < num; i++)
+    msc_replace_uses(old[i], add_prepared_argument(p->pass, p->f, old[i], name_prepared(p, made[i])));
+  for (msc_op *op = p->f->body->last, *previous; op; op = previous) {
+    previous = op->prev;
+    if (op->num_out == 1 && p->moves[op->out[0].id] && !msc_has_uses(&op->out[0])) msc_op_erase(op);
+  }
+  msc_stat(p->pass, "values made once per step", (int64_t)num);
+}
+
+static void end_section(msc_pass_ctx *pass, preparation *to) {
+  msc_value **result = msc_new_array(pass->scratch, msc_value *, to->num);
+  int64_t *ties = msc_new_array(pass->scratch, int64_t, to->num);
+  msc_attr_value *names = msc_new_array(pass->scratch, msc_attr_value, to->num),
+                 *shapes = msc_new_array(pass->scratch, msc_attr_value, to->num);
+  const msc_layout **layouts = msc_new_array(pass->scratch, const msc_layout *, to->num);
+  for (size_t i = 0; i < to->num; i++) {
+    const msc_value *v = result[i] = to->all[i].value;
+    const msc_type *whole = v->whole && v->whole->layout ? v->whole : v->type;
+    ties[i] = add_prepared_argument(pass, to->f, v, to->all[i].name)->index;
+    names[i] = msc_str(pass->ctx, to->all[i].name);
+    layouts[i] = whole->layout ? whole->layout : msc_layout_replicated(pass->ctx, whole->rank);
+    shapes[i] = msc_ints(pass->ctx, (size_t)whole->rank, whole->dim);
+  }
+  msc_append_return(to->f, to->num, result, to->f->loc);
+  msc_func_put(to->f, msc_fact_ties(pass->ctx, to->num, ties));
+  msc_func_put(to->f, msc_fact_results(pass->ctx, to->num, names));
+  msc_func_put(to->f, msc_fact_result_layouts(pass->ctx, to->num, layouts));
+  msc_func_put(to->f, msc_fact_result_shapes(pass->ctx, to->num, shapes));
+}
+
+/* ---- memory ---- */
+
+static uint64_t bytes_of_section(msc_pass_ctx *pass, msc_func *f) {
+  preparing p = start_preparing(pass, f, NULL);
+  uint64_t bytes = 0;
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    if (op->num_out == 1 && is_handed_over(&p, &op->out[0]))
+      bytes += (uint64_t)msc_round_to_lines(msc_type_bytes(op->out[0].type));
+  return bytes;
+}
+
+static bool is_of_stage(const msc_func *f, int64_t stage) {
+  return runs_often(f) && msc_func_attr(f, MSC_FACT(stage))->i == stage;
+}
+
+/* True if what sections of the stage share, counted for each, fits beside the values of the largest of them. */
+static bool fits_stage(msc_pass_ctx *pass, const msc_module *m, int64_t stage) {
+  uint64_t bytes = 0;
+  bool fits = true;
+  for (msc_func *f = m->first; f; f = f->next)
+    if (is_of_stage(f, stage)) bytes += bytes_of_section(pass, f);
+  for (msc_func *f = m->first; f && fits && bytes; f = f->next)
+    if (is_of_stage(f, stage)) fits = bytes + msc_scratch_of(pass, f, 0) <= msc_room_for_values(pass, f);
+  return bytes && fits;
+}
+
+bool pass_prepare(msc_pass_ctx *pass, msc_module *m) {
+  int stages = msc_pipeline_shape_of(pass->config, pass->scratch).stages;
+  bool any = false;
+  for (const msc_func *f = m->first; f; f = f->next) any |= runs_often(f);
+  if (!any) return msc_not_asked_for(pass);
+  pass->changes_meaning = true;
+  for (int i = 0; i < stages; i++) {
+    preparation to = {0};
+    if (!fits_stage(pass, m, i)) continue;
+    for (msc_func *f = m->first; f; f = f->next) {
+      if (f == to.f || !is_of_stage(f, i)) continue;
+      preparing p = start_preparing(pass, f, &to);
+      prepare_section(&p);
+    }
+    if (to.f) end_section(pass, &to);
+  }
+  return true;
+}
