@@ -3,8 +3,8 @@
  * both and pull the new values.
  *
  * An update can be a server's if it reads nothing else but the state, constants, and what these alone give, as the
- * number of the step does: servers compute that too.  A parameter whose gradient every worker has whole, without a sum
- * over the workers, stays with them, and so does one whose sum somebody else reads. */
+ * number of the step does: servers compute that too.  A parameter that is cut over the workers stays with them, and so
+ * does one whose gradient every worker has whole, without a sum over the workers, or whose sum somebody else reads. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -81,6 +81,14 @@ static bool sums_over_all_ranks(const serving_pass *z, const msc_op *op) {
   return msc_transfer_of(&cost, op, z->pass->scratch, &t) && t.ranks == msc_mesh_size(&z->f->module->mesh);
 }
 
+/* True if every worker has other values in the argument: samples, sums over its micro-batches, or its part of a
+ * tensor that is cut. */
+static bool differs_between_workers(const msc_func *f, size_t arg) {
+  const msc_layout *l = msc_attr_layout(msc_arg_attr(f, arg, MSC_FACT(msc_layout)));
+  msc_role role = msc_arg_role(f, arg);
+  return (role != MSC_ROLE_PARAMETER && role != MSC_ROLE_STATE) || (l && !msc_layout_is_replicated(l));
+}
+
 /* Marks what an update needs of op, and op; false: a server does not have it all. */
 static bool mark_needed(serving_pass *z, const msc_op *op, bool *out_summed) {
   *out_summed = false;
@@ -96,7 +104,7 @@ static bool mark_needed(serving_pass *z, const msc_op *op, bool *out_summed) {
   for (size_t i = 0; i < op->num_in; i++) {
     const msc_value *v = op->in[i].value;
     bool of_operand = false;
-    if (!v->def && msc_arg_role(z->f, v->index) <= MSC_ROLE_MASK) return false;
+    if (!v->def && differs_between_workers(z->f, v->index)) return false;
     if (v->def && !mark_needed(z, v->def, &of_operand)) return false;
     summed |= of_operand;
   }

@@ -187,9 +187,13 @@ static bool check_server(msc_config *config) {
     return msc_error(ctx, MSC_E_CONFIG, loc, "parameter_server.staleness: workers are not behind in mode sync: 0");
   if (copies && copies->i > 1)
     return msc_error(ctx, MSC_E_UNSUPPORTED, loc, "parameter_server.replication: not supported yet, only 1");
-  if (msc_config_int(config, MSC_KEY_pipeline_stages) > 1)
+  msc_key with = msc_config_int(config, MSC_KEY_pipeline_stages) > 1 ? MSC_KEY_pipeline_stages
+                 : msc_config_value(config, MSC_KEY_offload)         ? MSC_KEY_offload
+                 : msc_config_bool(config, MSC_KEY_auto_offload)     ? MSC_KEY_auto_offload
+                                                                     : key;
+  if (with != key)
     return msc_error(ctx, MSC_E_UNSUPPORTED, loc, "parameter_server: not supported yet with %s",
-                     key_with_value(config, MSC_KEY_pipeline_stages));
+                     key_with_value(config, with));
   if (msc_config_zero(config))
     return msc_error(ctx, MSC_E_CONFIG, loc,
                      "parameter_server contradicts the parallel optimizer: the state lives on servers, or is cut over "

@@ -128,6 +128,8 @@ def check_refusals():
     refused("parameter_server.replication: not supported yet", *compiled(parameter_server={"replication": 2}))
     refused("workers are not behind in mode sync", *compiled(parameter_server={"staleness": 1}))
     refused("parameter_server: not supported yet with pipeline_stages", *compiled(**SYNC, pipeline_stages=2, micro_size=2))
+    for keys in ({"offload": {"activation": "cpu"}}, {"auto_offload": True}):
+        refused(f"parameter_server: not supported yet with {[*keys][0]}", *compiled(**SYNC, **keys))
     refused("parameter_server contradicts the parallel optimizer", *compiled(**SYNC, mesh={"dp": 2}, zero=1))
     refused("parameter_server: not supported yet for cuda", *compiled(**SYNC), "--target", "cuda:sm_90")
     refused("--servers: no parameter of the plan lives on servers", "run", "unserved.bin", "-n", "3", "--servers", "1", *RUN)
@@ -137,11 +139,26 @@ def check_refusals():
     assert not os.path.exists("none.bin")
 
 
+def check_cut_parameters():
+    """LAMB sums the squares of a cut parameter over all ranks; the ranks have different parts of it all the same."""
+    layers = [f"layer0.{name}=((1,1,1),(1,3))" for name in ("attention.query", "mlp.up")]
+    call(sys.executable, "-m", "msc.models", "gpt", "--layers", "1", "--hidden", "12", "--heads", "3", "--seq", str(SEQ),
+         "--batch", str(BATCH), "--vocab", str(VOCAB), "--optimizer", "lamb", "--lr", "0.01",
+         *(word for layer in layers for word in ("--strategy", layer)), "-o", "cut.fbs")
+    keys = {"device_num": 3, "parallel_mode": "semi_auto_parallel", "micro_size": 2}
+    outs = []
+    for more in ({}, SYNC):
+        call(MSC, "compile", "cut.fbs", "-o", "cut.bin", *settings({**keys, **more}))
+        outs.append(result(call(MSC, "run", "cut.bin", "-n", "3", *RUN)))
+    assert outs[0] == outs[1], (outs[0][0], outs[1][0])
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         write_gpt(random.Random(4), 2, SAMPLES, SEQ, BATCH, VOCAB)
         check_plans()
+        check_cut_parameters()
         call(MSC, "compile", "gpt.fbs", "-o", "unserved.bin", "--set", "device_num=3",
              "--set", "parallel_mode=data_parallel")
         check_nothing_to_serve()
