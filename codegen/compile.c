@@ -506,16 +506,20 @@ static bool is_copies_auto(const msc_module *m, const msc_config *config) {
   return v && v->kind == MSC_ATTR_STR && !msc_find_attr(m->attrs, m->num_attrs, COPIES);
 }
 
-/* The plan of a copy with n micro-batches side by side; NULL: there is none. */
-static const msc_plan *plan_with_copies(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
-                                        int64_t n) {
+/* The time of a step with n micro-batches side by side; UINT64_MAX: there is no plan that fits. */
+static uint64_t step_with_copies(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
+                                 int64_t n) {
   const msc_compile_options trial = msc_trial_of(o);
   msc_diag_mark before = msc_mark_diags(ctx);
+  msc_arena *outer = msc_begin_trial(ctx);
   msc_module *m = reparse(ctx, o, text, bytes);
   if (m) msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(n));
   const msc_plan *p = m ? msc_compile(ctx, m, &trial) : NULL;
+  bool fits = p && msc_plan_rank_bytes(p) <= (uint64_t)memory_limit_of_options(ctx, o);
+  uint64_t ns = fits ? p->predicted_step_ns : UINT64_MAX;
+  msc_end_trial(ctx, outer);
   msc_forget_diags(ctx, before);
-  return p;
+  return ns;
 }
 
 /* The number of copies with the least predicted time among the plans that fit; 1 if none does. */
@@ -527,10 +531,8 @@ static int64_t choose_copies(msc_context *ctx, const msc_module *m, const msc_co
   int64_t best = 1;
   uint64_t best_ns = UINT64_MAX;
   for (size_t i = 0; i < sizeof choice / sizeof *choice; i++) {
-    const msc_plan *p = plan_with_copies(ctx, o, text, bytes, choice[i]);
-    if (!p || msc_plan_rank_bytes(p) > (uint64_t)memory_limit_of_options(ctx, o) || p->predicted_step_ns >= best_ns)
-      continue;
-    best = choice[i], best_ns = p->predicted_step_ns;
+    uint64_t ns = step_with_copies(ctx, o, text, bytes, choice[i]);
+    if (ns < best_ns) best = choice[i], best_ns = ns;
   }
   msc_arena_free(scratch);
   return best;
@@ -589,10 +591,13 @@ static msc_module *module_with_away(const away_trials *t, size_t k) {
 static uint64_t step_with_away(const away_trials *t, size_t k) {
   const msc_compile_options trial = msc_trial_of(t->o);
   msc_diag_mark before = msc_mark_diags(t->ctx);
+  msc_arena *outer = msc_begin_trial(t->ctx);
   msc_module *m = module_with_away(t, k);
   const msc_plan *p = m ? msc_compile(t->ctx, m, &trial) : NULL;
+  uint64_t ns = p ? p->predicted_step_ns : UINT64_MAX;
+  msc_end_trial(t->ctx, outer);
   msc_forget_diags(t->ctx, before);
-  return p ? p->predicted_step_ns : UINT64_MAX;
+  return ns;
 }
 
 /* The least number of values with which a plan fits; all of them if none does. */
@@ -674,11 +679,13 @@ static first_passes try_first_passes(msc_context *ctx, const msc_compile_options
   const msc_compile_options trial = msc_trial_of(o);
   first_passes t = {.o = &trial, .merged = merged, .ns = INT64_MAX};
   msc_diag_mark before = msc_mark_diags(ctx);
+  msc_arena *outer = msc_begin_trial(ctx);
   msc_pass_options p = msc_pass_options_of(&trial);
   p.user = p.at_user = &t, p.after = note_first_passes, p.at = is_worth_searching;
   msc_module *m = reparse(ctx, o, text, bytes);
   if (m && merged) msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));
   if (!m || !msc_run_stretch(ctx, m, &p, MSC_AT_read, MSC_AT_searched)) t.ns = INT64_MAX;
+  msc_end_trial(ctx, outer);
   msc_forget_diags(ctx, before);
   return t;
 }

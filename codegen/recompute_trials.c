@@ -113,7 +113,7 @@ static bool is_better_trial(const trials *t, const trial *a, const trial *b) {
 }
 
 /* Compiles a copy of the program with the choice.  bytes -1: the passes refused it. */
-static trial run_trial(trials *t, choice c) {
+static trial compile_copy(const trials *t, choice c) {
   msc_compile_options o = msc_trial_of(t->o);
   uint64_t begin = msc_clock_ns();
   msc_module *m = msc_parse(t->ctx, "recompute", t->text, t->bytes);
@@ -126,6 +126,14 @@ static trial run_trial(trials *t, choice c) {
   begin = msc_clock_ns();
   measure_trial(t, m, &r.bytes, &r.ns);
   msc_end_phase(t->o, "trials measured", begin);
+  return r;
+}
+
+static trial run_trial(trials *t, choice c) {
+  msc_arena *outer = msc_begin_trial(t->ctx);
+  trial r = compile_copy(t, c);
+  msc_end_trial(t->ctx, outer);
+  if (r.bytes < 0) return r;
   if (t->best.bytes < 0 || is_better_trial(t, &r, &t->best)) t->best = r;
   return r;
 }

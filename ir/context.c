@@ -50,6 +50,7 @@ struct msc_context {
   msc_realloc_fn *alloc;
   void *user;
   msc_arena *arenas, *arena; /* all; the context's own */
+  msc_arena *trial;          /* of the innermost trial under way, or NULL */
   size_t total, limit;       /* bytes in chunks of all arenas, and in spare ones */
   chunk *spare;              /* large chunks of arenas that are gone: their pages are there already */
   msc_index names; /* numbers in `name`, by hash */
@@ -253,7 +254,19 @@ void msc_context_free(msc_context *ctx) {
 }
 
 void msc_context_limit(msc_context *ctx, size_t bytes) { ctx->limit = bytes; }
-msc_arena *msc_context_arena(msc_context *ctx) { return ctx->arena; }
+msc_arena *msc_context_arena(msc_context *ctx) { return ctx->trial ? ctx->trial : ctx->arena; }
+msc_arena *msc_lasting_arena(msc_context *ctx) { return ctx->arena; }
+
+msc_arena *msc_begin_trial(msc_context *ctx) {
+  msc_arena *outer = ctx->trial;
+  ctx->trial = msc_arena_new(ctx);
+  return outer;
+}
+
+void msc_end_trial(msc_context *ctx, msc_arena *outer) {
+  msc_arena_free(ctx->trial);
+  ctx->trial = outer;
+}
 
 bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg) {
   jmp_buf here, *outer = ctx->recovery;

@@ -62,7 +62,17 @@ void msc_context_limit(msc_context *ctx, size_t bytes);
 /* Runs fn(ctx, arg) with the recovery point set: arena exhaustion inside becomes an OUT_OF_MEMORY error and false. */
 bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg);
 
+/* The context's own arena, or that of the trial under way. */
 msc_arena *msc_context_arena(msc_context *ctx);
+/* The context's own arena: of what is remembered from one trial to the next. */
+msc_arena *msc_lasting_arena(msc_context *ctx);
+
+/* From a trial's begin to its end msc_context_arena is another one, which the end frees: the modules of the trial and
+ * what is made of them are gone then; what is interned, known or reported stays. A trial may lie in another one, whose
+ * arena begin returns and end is given. */
+msc_arena *msc_begin_trial(msc_context *ctx);
+void msc_end_trial(msc_context *ctx, msc_arena *outer);
+
 msc_arena *msc_arena_new(msc_context *ctx); /* a scratch arena; freed by msc_arena_free or with the context */
 msc_arena *msc_arena_beside(const msc_arena *arena); /* another one of its context */
 void msc_arena_free(msc_arena *arena);

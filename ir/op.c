@@ -128,7 +128,7 @@ static void parse_attrs(msc_arena *a, msc_op_info *info, const char *text) {
 const msc_op_info *msc_op_info_of(msc_context *ctx, msc_op_kind kind) {
   const msc_op_info **table = msc_context_op_table(ctx, OP_COUNT);
   if (!table[kind]) {
-    msc_arena *a = msc_context_arena(ctx);
+    msc_arena *a = msc_lasting_arena(ctx);
     msc_op_info *info = msc_new(a, msc_op_info);
     const row *r = &rows[kind];
     info->name = r->name, info->flags = r->flags, info->shape = r->shape, info->rule = r->rule;

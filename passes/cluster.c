@@ -146,7 +146,7 @@ static void check_known_members(reading *r, const json_t *object, const char *pa
     for (size_t i = 0; i < num; i++) found |= !strcmp(known[i], name);
     if (found) continue;
     const char *near = msc_nearest(name, known, num),
-               *full = msc_arena_printf(msc_context_arena(r->ctx), "%s%s%s", path, *path ? "." : "", name);
+               *full = msc_arena_printf(msc_lasting_arena(r->ctx), "%s%s%s", path, *path ? "." : "", name);
     if (near) report_wrong(r, full, "unknown key '%s'; did you mean '%s'?", full, near);
     else report_wrong(r, full, "unknown key '%s'", full);
   }
@@ -167,7 +167,7 @@ static void read_gpu(reading *r, const json_t *gpu) {
   check_known_members(r, gpu, "device.gpu", sizeof known / sizeof *known, known);
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     *figures[i] =
-        read_whole_number(r, gpu, msc_arena_printf(msc_context_arena(r->ctx), "device.gpu.%s", known[i]), true);
+        read_whole_number(r, gpu, msc_arena_printf(msc_lasting_arena(r->ctx), "device.gpu.%s", known[i]), true);
 }
 
 static void read_device(reading *r) {
@@ -205,7 +205,7 @@ static void read_device(reading *r) {
     double own =
         d == MSC_F32
             ? 0
-            : read_figure(r, flops, msc_arena_printf(msc_context_arena(r->ctx), "device.flops_per_s.%s", types[d]),
+            : read_figure(r, flops, msc_arena_printf(msc_lasting_arena(r->ctx), "device.flops_per_s.%s", types[d]),
                           false);
     c->flops_per_s[d] = own > 0 ? own : usual;
   }
@@ -213,7 +213,7 @@ static void read_device(reading *r) {
 
 static void read_level(reading *r, size_t i, const json_t *level, bool last) {
   static const char *const known[] = {"name", "size", "latency_ns", "bytes_per_s", "shared_by"};
-  msc_arena *a = msc_context_arena(r->ctx);
+  msc_arena *a = msc_lasting_arena(r->ctx);
   const char *path = msc_arena_printf(a, "levels.%zu", i);
   msc_cluster_level *l = &r->out->level[i];
   if (!json_is_object(level)) {
@@ -269,7 +269,7 @@ static const char *measured_words(msc_arena *a) {
 static void read_measures(reading *r) {
   static const char *const known[] = {"op", "ranks", "bytes", "ns"};
   const json_t *list = json_object_get(r->json, "collectives");
-  msc_arena *a = msc_context_arena(r->ctx);
+  msc_arena *a = msc_lasting_arena(r->ctx);
   if (list && !json_is_array(list)) report_wrong(r, "collectives", "collectives must be a list");
   r->out->num_measures = json_array_size(list);
   r->out->measure = msc_new_array(a, msc_cluster_measure, r->out->num_measures);
@@ -310,7 +310,7 @@ static msc_dtype read_type(reading *r, const json_t *row, const char *path) {
 static void read_products(reading *r) {
   static const char *const known[] = {"type", "rows", "inner", "columns", "ns"};
   const json_t *list = json_object_get(r->json, "products");
-  msc_arena *a = msc_context_arena(r->ctx);
+  msc_arena *a = msc_lasting_arena(r->ctx);
   if (list && !json_is_array(list)) report_wrong(r, "products", "products must be a list");
   r->out->num_products = json_array_size(list);
   r->out->product = msc_new_array(a, msc_cluster_product, r->out->num_products);
@@ -337,7 +337,7 @@ static void read_products(reading *r) {
 static bool read_cluster(msc_context *ctx, void *arg) {
   static const char *const known[] = {"device", "levels", "collectives", "products"};
   reading *r = arg;
-  r->out = msc_new(msc_context_arena(ctx), msc_cluster);
+  r->out = msc_new(msc_lasting_arena(ctx), msc_cluster);
   check_known_members(r, r->json, "", sizeof known / sizeof *known, known);
   read_device(r);
   read_levels(r);
@@ -373,7 +373,7 @@ const msc_cluster *msc_cluster_named(msc_context *ctx, const char *name) {
     if (!strcmp(shipped[i].name, name)) {
       const void **known = msc_known(ctx, &shipped[i], NULL);
       if (*known) return *known;
-      msc_cluster *c = msc_arena_copy(msc_context_arena(ctx),
+      msc_cluster *c = msc_arena_copy(msc_lasting_arena(ctx),
                                       msc_cluster_read(ctx, name, shipped[i].text, strlen(shipped[i].text)), sizeof *c);
       c->is_shipped = true;
       return *known = c;

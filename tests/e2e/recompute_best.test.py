@@ -52,6 +52,14 @@ def plan(*keys):
     return told["memory_bytes_per_rank"], told["predicted_step_ms"]
 
 
+def check_memory():
+    """The memory of hundreds of trials is that of one."""
+    make("many.fbs", 3, 12)
+    run = subprocess.run([MSC, "compile", "many.fbs", "-o", "many.bin", "--set", "recompute=auto", "--max-memory", "64M"],
+                         capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
 def judge(seed):
     ops = 6 if os.environ.get("MSC_TEST_SLOW") else 4
     every = []
@@ -78,5 +86,6 @@ def judge(seed):
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
+    check_memory()
     for seed in SEEDS:
         judge(seed)

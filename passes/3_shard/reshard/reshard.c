@@ -23,9 +23,9 @@ struct msc_reshard {
 };
 
 msc_reshard *msc_reshard_new(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options) {
-  msc_reshard *r = msc_new(msc_context_arena(ctx), msc_reshard);
+  msc_reshard *r = msc_new(msc_lasting_arena(ctx), msc_reshard);
   r->ctx = ctx;
-  r->arena = r->memos.index.arena = msc_context_arena(ctx);
+  r->arena = r->memos.index.arena = msc_lasting_arena(ctx);
   r->mesh = *mesh;
   if (options) r->options = *options;
   return r;

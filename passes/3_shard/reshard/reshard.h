@@ -57,7 +57,7 @@ typedef struct {
 
 typedef struct msc_reshard msc_reshard;
 
-/* Lives in the context's arena and remembers costs.  NULL options: least bytes, no limit. */
+/* Lives in the context's own arena and remembers costs.  NULL options: least bytes, no limit. */
 msc_reshard *msc_reshard_new(msc_context *ctx, const msc_mesh *mesh, const msc_reshard_options *options);
 /* False when nothing fits the limit (needed_peak is set then), or when no plan exists at all: `to` is partial where
  * `from` is not and free_partial is off (needed_peak 0).  Reports nothing. */

@@ -447,8 +447,7 @@ typedef struct {
 enum { AS_PART = 1, ALONE, OVERWRITE /* + operand * 2^16 + result */, UPDATE = 1 << 30 /* likewise */ };
 
 static const answer *keep_answer(msc_nester *n, const void **place, bool yes, const msc_nest_info *info) {
-  msc_arena *arena = msc_context_arena(n->ctx);
-  answer *a = msc_new(arena, answer);
+  answer *a = msc_new(msc_lasting_arena(n->ctx), answer);
   *a = (answer){.yes = yes};
   if (yes) a->info = *info;
   if (!yes) a->why = msc_intern(n->ctx, n->why);
