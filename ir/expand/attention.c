@@ -55,16 +55,17 @@ bool expand_rotary(msc_builder *b, const msc_op *op, msc_value *const *in, msc_v
   dim[neighbours ? last : t->rank] = n / 2, dim[split] = 2;
   single[last] = n / 2;
   msc_dtype dtype = wide(t->dtype);
-  msc_value *x = reshape(b, cast(b, in[0], dtype), t->rank + 1, dim), *angle = rotary_angles(b, op, t, dtype);
-  msc_value *a = reshape(b, part_of(b, x, split, 0, 1), t->rank, single),
-            *c = reshape(b, part_of(b, x, split, 1, 2), t->rank, single);
+  msc_value *x = reshape(b, in[0], t->rank + 1, dim), *angle = rotary_angles(b, op, t, dtype);
+  msc_value *a = cast(b, reshape(b, part_of(b, x, split, 0, 1), t->rank, single), dtype),
+            *c = cast(b, reshape(b, part_of(b, x, split, 1, 2), t->rank, single), dtype);
   msc_value *cosine = msc_compute(b, "cos(a)", angle), *sine = msc_compute(b, "sin(a)", angle);
   msc_value *c_sine = times(b, c, sine), *turned_a = minus(b, times(b, a, cosine), c_sine);
   msc_value *a_sine = times(b, a, sine), *turned_c = plus(b, times(b, c, cosine), a_sine);
   dim[split] = 1;
-  turned_c = reshape(b, turned_c, t->rank + 1, dim);
-  x = joined(b, split, 2, (msc_value *[]){reshape(b, turned_a, t->rank + 1, dim), turned_c});
-  out_result[0] = cast(b, reshape(b, x, t->rank, t->dim), t->dtype);
+  turned_a = reshape(b, cast(b, turned_a, t->dtype), t->rank + 1, dim);
+  turned_c = reshape(b, cast(b, turned_c, t->dtype), t->rank + 1, dim);
+  x = joined(b, split, 2, (msc_value *[]){turned_a, turned_c});
+  out_result[0] = reshape(b, x, t->rank, t->dim);
   return out_result[0] != NULL;
 }
 

@@ -6,6 +6,7 @@
  *   reshape of reshape, transpose of transpose, broadcast_to of broadcast_to -> one of them
  *   f(a, broadcast_to x) -> f(a, x) where f broadcasts by itself
  *   product(transpose x, y) -> product(x, y) that reads x by columns, where no more than the last two dimensions change
+ *   rotary(transpose x) -> transpose(rotary x): attention reads transposed values where they lie
  *
  * A gradient op keeps the letters of its forward op, so its operands change only where those letters stay right. */
 #include <string.h>
@@ -189,6 +190,24 @@ static bool fold_square(msc_op *op) {
   return v != NULL;
 }
 
+/* Turns pairs of elements before their rows are put in another order, not behind. */
+static bool turn_before_transpose(msc_op *op) {
+  const msc_op *before = def_of_kind(operand_at(op, 0), OP_transpose);
+  int64_t perm[MSC_MAX_RANK], axis = msc_op_int(op, "axis");
+  if (!before || msc_has_user_constraint(before) || !msc_has_one_use(&before->out[0])) return false;
+  int rank = msc_op_ints(before, "perm", perm, MSC_MAX_RANK);
+  if (perm[rank - 1] != rank - 1) return false;
+  msc_value *x = operand_at(before, 0);
+  msc_op *turned = msc_op_copy(op->block->func, op, &x);
+  turned->out[0].type = x->type;
+  msc_op_set(turned, "axis", msc_int(perm[axis < 0 ? axis + rank : axis]));
+  msc_insert_before(op, turned);
+  msc_op *transpose = msc_op_copy(op->block->func, before, (msc_value *[]){&turned->out[0]});
+  msc_insert_before(op, transpose);
+  msc_replace_uses(&op->out[0], &transpose->out[0]);
+  return true;
+}
+
 static bool combine_with_operand(msc_op *op) {
   if (broadcasts_by_itself(op) && drop_broadcast_operands(op)) return true;
   if (op->letters) return false;
@@ -200,6 +219,7 @@ static bool combine_with_operand(msc_op *op) {
     case OP_matmul:
     case OP_batch_matmul: return drop_transposed_operands(op);
     case OP_pow: return fold_square(op);
+    case OP_rotary: return turn_before_transpose(op);
     default: return false;
   }
 }
