@@ -86,7 +86,10 @@ static region *merge_regions(fusing *z, const region *a, const region *b) {
   return m;
 }
 
-static uint64_t count_work(const msc_nest_info *info) { return info->bytes + info->flops; }
+/* Bytes moved, and arithmetic as the bytes that the target moves meanwhile. */
+static uint64_t count_work(const fusing *z, const msc_nest_info *info) {
+  return info->bytes + info->flops / (uint64_t)msc_target_of(z->f->module)->flops_of_byte;
+}
 
 static bool depends_on(const fusing *z, const region *r, const region *first) {
   for (size_t i = 0; i < r->num; i++)
@@ -153,7 +156,7 @@ static bool pays_to_merge(fusing *z, const region *a, const region *b, region *m
     return false;
   }
   if (info.kind == MSC_NEST_ROW && is_apart_from_rows(m)) return false;
-  m->cost = count_work(&info);
+  m->cost = count_work(z, &info);
   return m->cost < a->cost + b->cost;
 }
 
@@ -298,7 +301,7 @@ static void start_region(fusing *z, msc_op *op) {
   const msc_op *one = op;
   r->num = 1;
   r->op = msc_arena_copy(z->pass->scratch, &op, sizeof op);
-  if (msc_nest_can_fuse(op) && msc_nest_fits(z->nester, 1, &one, &info, &why)) r->cost = count_work(&info);
+  if (msc_nest_can_fuse(op) && msc_nest_fits(z->nester, 1, &one, &info, &why)) r->cost = count_work(z, &info);
   r->place = z->num_places;
   z->order[z->num_places++] = r;
   z->of[op->id] = r;
@@ -381,6 +384,13 @@ static void build_fused_op(fusing *z, const region *r) {
   msc_append(fused->body, msc_op_new(z->f, OP_yield, out.num, out.value, 0, named->loc));
 }
 
+/* True if the region moves nothing: as one kernel it would be a copy. */
+static bool is_all_views(const region *r) {
+  for (size_t i = 0; i < r->num; i++)
+    if (msc_form_of(r->op[i]) != MSC_FORM_RESHAPE) return false;
+  return true;
+}
+
 /* Appends region r to the function, after its predecessors that are not there yet.  Returns the number of kernels.  A
  * stack, not recursion: chains are long. */
 static int64_t emit_with_predecessors(fusing *z, region *r, region **stack) {
@@ -398,7 +408,8 @@ static int64_t emit_with_predecessors(fusing *z, region *r, region **stack) {
     depth--;
     if (top->emitted) continue;
     top->emitted = true;
-    if (top->num == 1) msc_append(z->f->body, top->op[0]);
+    if (top->num == 1 || is_all_views(top))
+      for (size_t i = 0; i < top->num; i++) msc_append(z->f->body, top->op[i]);
     else build_fused_op(z, top), kernels++;
   }
   return kernels;

@@ -11,6 +11,7 @@ const msc_target msc_target_cpu = {
     .widens_products = true,
     .cuts_products = true,
     .vector_bytes = 32,
+    .flops_of_byte = 1,
     .sums_in_blocks = true,
     .pools_in_runtime = true,
     .keeps_rows = true,
