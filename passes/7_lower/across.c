@@ -4,8 +4,8 @@
  * No kernel does both kinds, so a value that both read would go through memory: for a norm, dx = f(dy, x, mean(x)) is
  * computed along rows and dgamma = sum(g(dy, x, mean(x))) across them.  The pass copies an op for the reductions across
  * if reading the copy's sources takes no more bytes than writing the op's result and reading it again.  It copies no op
- * of the forward: its result is kept for the backward, its operands need not be.  Copies carry `across = true`, which
- * keeps them out of kernels that go along rows (fuse). */
+ * of the forward: its result is kept for the backward, its operands need not be.  Copies, and the ops between them and
+ * their reductions, carry `across = true`, which keeps them out of kernels that go along rows (fuse). */
 #include "passes/direction.h"
 #include "passes/pass.h"
 
@@ -102,6 +102,18 @@ static void copy_for_across(copying *c, msc_op *op) {
   }
 }
 
+/* Marks ops that read copies and feed reductions across only: what else they read may come from a kernel along rows,
+ * which would store their results. */
+static void mark_between(const copying *c, size_t num_ops) {
+  for (msc_op *op = c->f->body->first; op; op = op->next) {
+    bool reads = false;
+    if (op->id >= num_ops || !may_be_copied(op) || c->feeds[op->id] != ACROSS) continue;
+    for (size_t i = 0; i < op->num_in; i++)
+      reads |= op->in[i].value->def && msc_op_attr(op->in[i].value->def, MSC_FACT(across));
+    if (reads) msc_op_put(op, msc_fact_across(true));
+  }
+}
+
 /* Erases the copies that have no users; returns the number of the others. */
 static int64_t erase_unused_copies(const copying *c, size_t num_ops) {
   int64_t num = 0;
@@ -134,7 +146,9 @@ static int64_t copy_ops(msc_arena *scratch, msc_func *f) {
     next = op->next;
     if (may_be_copied(op)) copy_for_across(&c, op);
   }
-  return erase_unused_copies(&c, num);
+  int64_t copies = erase_unused_copies(&c, num);
+  if (copies) mark_between(&c, num);
+  return copies;
 }
 
 bool pass_across(msc_pass_ctx *pass, msc_module *m) {

@@ -30,7 +30,7 @@ module {
     %5 = "msc.mul"(%0, %gamma) : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
     %6 = "msc.mul"(%5, %3) : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
     %7 = "msc.reduce_sum"(%6) {dims = [1], keep_dims = true} : (tensor<8x4xf32>) -> tensor<8x1xf32>
-    %8 = "msc.mul"(%1, %4) : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+    %8 = "msc.mul"(%1, %4) {across = true} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
     %9 = "msc.reduce_sum"(%8) {dims = [0]} : (tensor<8x4xf32>) -> tensor<4xf32>
     %10 = "msc.sub"(%5, %7) : (tensor<8x4xf32>, tensor<8x1xf32>) -> tensor<8x4xf32>
     %11 = "msc.reduce_sum"(%10) {dims = [0]} : (tensor<8x4xf32>) -> tensor<4xf32>
