@@ -2,8 +2,8 @@
  *
  *   a cast to a wider type    the backward gets a cast of its own
  *   elementwise ops on        kernels of a GPU's backward compute them again: x - mean(x) in f32 from x in bf16, a relu
- *   narrower or kept values   from the two terms of a sum.  A CPU's do not: a kernel rounds only values that it
- *                             stores, and results must have the same bits for any number of ranks
+ *   narrower or kept values   from the two terms of a sum, the silu of a gate.  A CPU's do not: a kernel rounds only
+ *                             values that it stores, and results must have the same bits for any number of ranks
  *
  * Where no product lies between the two uses, as between a loss and its gradient, one kernel may do both and share the
  * value. */
@@ -36,7 +36,8 @@ static bool casts_to_wider(const msc_op *op) {
   return op->kind == OP_cast && msc_type_bytes(op->out[0].type) > msc_type_bytes(op->in[0].value->type);
 }
 
-static bool may_be_remade(const msc_op *op) { return msc_info(op)->flags & MSC_CHEAP; }
+/* A GPU computes silu in a few instructions, too; its gradient reads the operand, which is kept for that. */
+static bool may_be_remade(const msc_op *op) { return msc_info(op)->flags & MSC_CHEAP || op->kind == OP_silu; }
 
 static bool reads_elementwise(const msc_op *op) {
   return may_be_remade(op) || op->kind == OP_reduce_sum || op->kind == OP_reduce_mean || op->kind == OP_compare ||
