@@ -314,6 +314,18 @@ static void join_operand_regions(fusing *z, msc_op *op) {
   }
 }
 
+/* Joins op with kernels before it that read the same large value, which then is read once. */
+static void join_reader_regions(fusing *z, msc_op *op) {
+  enum { LARGE = 1 << 20, MOST_READERS = 8 };
+  for (size_t i = 0; i < op->num_in; i++) {
+    const msc_value *v = op->in[i].value;
+    size_t readers = 0;
+    if (msc_type_elems(v->type) < LARGE || !is_fusible(z->of[op->id])) continue;
+    for (const msc_use *u = v->uses; u && readers++ < MOST_READERS; u = u->next)
+      if (u->user->id < op->id && u->user->block == z->f->body) join_if_cheaper(z, z->of[u->user->id], z->of[op->id]);
+  }
+}
+
 /* ---- building ---- */
 
 typedef struct {
@@ -440,6 +452,8 @@ static void fuse_func(msc_pass_ctx *pass, msc_func *f) {
     start_region(&z, op);
     join_operand_regions(&z, op);
   }
+  if (msc_target_of(f->module)->joins_readers)
+    for (msc_op *op = f->body->first; op; op = op->next) join_reader_regions(&z, op);
   if (msc_target_of(f->module)->joins_small_kernels) join_small(&z);
   msc_stat(pass, "fused kernels", emit_regions(&z));
 }

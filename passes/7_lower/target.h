@@ -36,6 +36,7 @@ typedef struct msc_target {
   /* kernels */
   int vector_bytes;              /* the size of a vector that fusion assumes */
   int flops_of_byte;             /* operations of simple arithmetic that take as long as a byte moved, for fusion */
+  bool joins_readers;            /* independent kernels that read one large value run as one: fuse.c */
   bool joins_small_kernels;      /* independent kernels run as one, to save launches: fuse.c */
   bool remakes_cheap_values;     /* the backward computes again what costs no traffic: narrow.c */
   bool adds_atomically;          /* threads may add to one place in whatever order */

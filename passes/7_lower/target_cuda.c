@@ -12,6 +12,7 @@ const msc_target msc_target_cuda = {
     .product_workspace = 32 << 20, /* for an H100 */
     .vector_bytes = 16,
     .flops_of_byte = 8,
+    .joins_readers = true,
     .joins_small_kernels = true,
     .remakes_cheap_values = true,
     .adds_atomically = true,
