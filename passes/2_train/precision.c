@@ -9,7 +9,7 @@
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
-typedef enum { POLICY_WIDE, POLICY_FOLLOW, POLICY_LOWER } policy;
+typedef enum { POLICY_WIDE, POLICY_FOLLOW, POLICY_LOWER, POLICY_ROUND } policy;
 
 typedef struct {
   msc_pass_ctx *pass;
@@ -103,9 +103,27 @@ static bool has_narrow_operand(const lowering *l, const msc_op *op) {
   return narrow;
 }
 
+/* Lets the users of op's first result read it in the narrow type. */
+static bool round_result(lowering *l, msc_op *op) {
+  msc_builder b = {.func = l->f, .block = l->f->body, .before = op->next, .loc = op->loc, .name = op->name};
+  msc_value *made = cast(&b, &op->out[0], l->narrow);
+  MSC_TRY(made);
+  made->id = UINT32_MAX;
+  copy_user_marks(made->def, op);
+  if (msc_op_attr(op, MSC_FACT(shard))) msc_op_set(made->def, MSC_FACT(shard), *msc_op_attr(op, MSC_FACT(shard)));
+  for (msc_use *u = op->out[0].uses, *next; u; u = next) {
+    next = u->next;
+    if (u->user != made->def) msc_set_operand(u->user, (size_t)(u - u->user->in), made);
+  }
+  l->num_casts++;
+  return true;
+}
+
 static bool lower_op(lowering *l, msc_op *op) {
   policy p = op->kind == OP_cast || has_own_type(l, op) ? POLICY_WIDE : policy_of(op);
-  bool narrow = p == POLICY_LOWER || (p == POLICY_FOLLOW && has_narrow_operand(l, op)), wide = p == POLICY_WIDE;
+  bool narrow = p == POLICY_LOWER || (p == POLICY_FOLLOW && has_narrow_operand(l, op)), wide = p == POLICY_WIDE,
+       rounds = p == POLICY_ROUND && op->in[0].value->type->dtype == l->narrow;
+  wide |= p == POLICY_ROUND;
   for (size_t i = 0; i < op->num_in; i++) {
     msc_value *v = op->in[i].value;
     wide |= p == POLICY_FOLLOW && v->id < l->num_values && l->wide[v->id];
@@ -116,7 +134,7 @@ static bool lower_op(lowering *l, msc_op *op) {
   }
   for (size_t i = 0; i < op->num_out; i++)
     l->wide[op->out[i].id] = wide && op->num_in && msc_is_float(op->out[i].type->dtype);
-  return msc_infer(op);
+  return msc_infer(op) && (!rounds || round_result(l, op));
 }
 
 static bool restore_result_types(lowering *l, const msc_type *const *was) {
@@ -138,7 +156,10 @@ static bool lower_func(lowering *l) {
   l->wide = msc_new_array(l->pass->scratch, bool, l->num_values + 1);
   for (size_t i = 0; i < l->f->body->num_args; i++)
     l->wide[l->f->body->args[i]->id] = msc_arg_role(l->f, i) == MSC_ROLE_LABEL;
-  for (msc_op *op = l->f->body->first; op != ret; op = op->next) MSC_TRY(lower_op(l, op));
+  for (msc_op *op = l->f->body->first, *next; op != ret; op = next) {
+    next = op->next;
+    MSC_TRY(lower_op(l, op));
+  }
   MSC_TRY(restore_result_types(l, was));
   msc_stat(l->pass, "casts", l->num_casts);
   return true;
