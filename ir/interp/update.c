@@ -9,6 +9,9 @@
  *           m = b1 m + (1 - b1) g';  v = b2 v + (1 - b2) g'^2;  w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps)
  * adamw     torch.optim.AdamW (Loshchilov and Hutter 2019):  w *= 1 - lr wd;  then adam's step without wd
  * adagrad   torch.optim.Adagrad without lr_decay:  g' = g + wd w;  v += g'^2;  w -= lr g' / (sqrt(v) + eps)
+ * rmsprop   torch.optim.RMSprop (Hinton 2012, lecture 6e), not centered:  g' = g + wd w;  v = a v + (1 - a) g'^2;
+ *           w -= lr g' / (sqrt(v) + eps)
+ * rmsprop_momentum  the same with:  m = mu m + g' / (sqrt(v) + eps);  w -= lr m
  * lamb      You et al. 2020, algorithm 2:  m, v as adam's without wd;  r = m^ / (sqrt(v^) + eps) + wd w;
  *           w -= lr trust r
  *
@@ -93,6 +96,24 @@ static void step_adagrad(msc_eval *e, const int64_t *index) {
   put_f64(e, 1, index, v);
 }
 
+/* The gradient over the root of the mean of its squares, which is result and operand v. */
+static double scale_by_mean_square(msc_eval *e, const int64_t *index, size_t v) {
+  double g = get_f64(e, v + 1, index) + get_rate(e, "weight_decay") * get_f64(e, 0, index);
+  double alpha = get_rate(e, "alpha"), mean = alpha * get_f64(e, v, index) + (1 - alpha) * g * g;
+  put_f64(e, v, index, mean);
+  return g / (sqrt(mean) + get_rate(e, "eps"));
+}
+
+static void step_rmsprop(msc_eval *e, const int64_t *index) {
+  put_f64(e, 0, index, get_f64(e, 0, index) - get_lr(e, index) * scale_by_mean_square(e, index, 1));
+}
+
+static void step_rmsprop_momentum(msc_eval *e, const int64_t *index) {
+  double m = get_rate(e, "momentum") * get_f64(e, 1, index) + scale_by_mean_square(e, index, 2);
+  put_f64(e, 0, index, get_f64(e, 0, index) - get_lr(e, index) * m);
+  put_f64(e, 1, index, m);
+}
+
 static void step_assign(msc_eval *e, const int64_t *index) { put_f64(e, 0, index, get_f64(e, 1, index)); }
 
 /* Skips the update: each result that is the new value of an operand gets the old value. */
@@ -119,6 +140,8 @@ void eval_lamb_moments(msc_eval *e) { update(e, step_lamb_moments); }
 void eval_lamb_apply(msc_eval *e) { update(e, step_lamb_apply); }
 void eval_assign(msc_eval *e) { update(e, step_assign); }
 void eval_adagrad(msc_eval *e) { update(e, step_adagrad); }
+void eval_rmsprop(msc_eval *e) { update(e, step_rmsprop); }
+void eval_rmsprop_momentum(msc_eval *e) { update(e, step_rmsprop_momentum); }
 
 /* ---- of the rows that were looked up ---- */
 

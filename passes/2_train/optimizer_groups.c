@@ -11,17 +11,20 @@ static const struct { const char *name; msc_op_kind update, second, lazy; } kind
   {"sgd", OP_sgd, OP_sgd, OP_lazy_sgd},
   {"momentum", OP_momentum, OP_momentum, OP_lazy_momentum},
   {"adagrad", OP_adagrad, OP_adagrad, OP_lazy_adagrad},
+  {"rmsprop", OP_rmsprop, OP_rmsprop, OP_return},
+  {"rmsprop_momentum", OP_rmsprop_momentum, OP_rmsprop_momentum, OP_return},
   {"adam", OP_adam, OP_adam, OP_lazy_adam},
   {"adamw", OP_adamw, OP_adamw, OP_return},
   {"lamb", OP_lamb_moments, OP_lamb_apply, OP_return}, /* its hyper-parameters are the attributes of both ops */
 };
 enum { NUM_KINDS = sizeof kinds / sizeof *kinds };
-#define KINDS "sgd, momentum, adagrad, adam, adamw, lamb"
+#define KINDS "sgd, momentum, adagrad, rmsprop, rmsprop_momentum, adam, adamw, lamb"
 
 static const struct { const char *name; double low, high; bool below; const char *range; } ranges[] = {
   {"lr", 0, INFINITY, true, "0 or more"},
   {"momentum", 0, 1, false, "0..1"},
   {"dampening", 0, 1, false, "0..1"},
+  {"alpha", 0, 1, false, "0..1"},
   {"beta1", 0, 1, true, "at least 0 and below 1"},
   {"beta2", 0, 1, true, "at least 0 and below 1"},
   {"eps", 0, INFINITY, true, "0 or more"},

@@ -190,6 +190,17 @@ def eager_steps_between(step, module, optimizer):
 # ---- kinds of modules and optimizers ----
 
 
+@use(perceptron, lambda m: torch.optim.RMSprop(m.parameters(), 0.01, alpha=0.9, eps=1e-3, weight_decay=0.1))
+@use(perceptron, lambda m: torch.optim.RMSprop(m.parameters(), 0.01, momentum=0.9))
+@use(perceptron, lambda m: torch.optim.Adagrad(m.parameters(), 0.05, weight_decay=0.1, initial_accumulator_value=0.5))
+def scaled_by_squares(step, module, optimizer):
+    told = [step(*data()), step(*data())]
+    step.sync()
+    told.append(Eager(module, cross_entropy, optimizer)(*data()))
+    optimizer.param_groups[0]["lr"] = 0.02
+    return told + [step(*data())]
+
+
 class Tied(nn.Module):
     def __init__(self):
         super().__init__()

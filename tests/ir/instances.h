@@ -263,6 +263,8 @@ static const instance instances[] = {
     /* all rows looked up are the first: their numbers must ascend */
     {"lazy_sgd", "8x6xT 3xi32 3xi32 3x6xT", "lr=0.1 weight_decay=0.1", "df", 1, 1},
     {"lazy_momentum", "8x6xT 8x6xT 3xi32 3xi32 3x6xT", "lr=0.1 momentum=0.9", "df", 2, 1},
+    {"rmsprop", "8x6xT 8x6xT 8x6xT", "lr=0.1", "df", 2, 0},
+    {"rmsprop_momentum", "8x6xT 8x6xT 8x6xT 8x6xT", "lr=0.1 momentum=0.9", "df", 3, 0},
     {"lazy_adagrad", "8x6xT 8x6xT 3xi32 3xi32 3x6xT", "lr=0.1", "df", 2, 1},
     {"lazy_adam", "8x6xT 8x6xT 8x6xT 3xi32 3xi32 3x6xT f32", "lr=0.1", "df", 3, 1},
     {"adam", "8x6xT 8x6xT 8x6xT 8x6xT f32", "lr=0.1", "df", 3, 0},

@@ -248,6 +248,10 @@ static const run_case cases[] = {
     {"momentum", "f64 f64 f64", "lr=0.1 momentum=0.9 nesterov=true", "1;2;0.5", "0.743;2.3"}, /* g + 0.9 * 2.3 = 2.57 */
     {"momentum", "f64 f64 f64", "lr=0.1 momentum=0.9 dampening=0.2 weight_decay=0.5", "1;2;0.5", "0.74;2.6"},
     {"adagrad", "f64 f64 f64", "lr=0.1 eps=0.5", "1;5;2", "0.942857142857143;9"}, /* 1 - 0.2 / (3 + 0.5) */
+    /* v = 0.5 16 + 0.5 (1 + 1)^2 = 10;  2 / (sqrt(10) + 0.5) = 0.5461... */
+    {"rmsprop", "f64 f64 f64", "lr=0.1 alpha=0.5 eps=0.5 weight_decay=1", "1;16;1", "0.945389176201674;10"},
+    {"rmsprop_momentum", "f64 f64 f64 f64", "lr=0.1 momentum=0.5 alpha=0.5 eps=0.5 weight_decay=1", "1;4;16;1",
+     "0.745389176201674;2.54610823798326;10"},
     {"adagrad", "f64 f64 f64 i1", "lr=0.1", "1;5;2;0", "1;5"},
     /* row 2 twice, row 0 once; row 1 stays */
     {"lazy_sgd", "3x2xf64 3xi32 3xi32 3x2xf64", "lr=0.1", "1,2,3,4,5,6;0,2,2;1,0,2;1,2,3,4,5,6",

@@ -312,6 +312,8 @@ static const struct {
   {"momentum", "4xf32 4xf32 4xf32", "lr=0.1 momentum=0.9", "A,A,A->A,A", 2},
   {"adagrad", "4xf32 4xf32 4xf32", "lr=0.1", "A,A,A->A,A", 2},
   {"lazy_momentum", "4xf32 4xf32 5xi32 5xi32 5xf32", "lr=0.1 momentum=0.9", "v,v,n,n,g->v,v ; n:rep g:rep", 2},
+  {"rmsprop", "4xf32 4xf32 4xf32", "lr=0.1", "A,A,A->A,A", 2},
+  {"rmsprop_momentum", "4xf32 4xf32 4xf32 4xf32", "lr=0.1 momentum=0.9", "A,A,A,A->A,A,A", 3},
   {"lazy_adagrad", "4xf32 4xf32 5xi32 5xi32 5xf32", "lr=0.1", "v,v,n,n,g->v,v ; n:rep g:rep", 2},
   {"lazy_sgd", "4x3xf32 5xi32 5xi32 5x3xf32", "lr=0.1", "vA,n,n,gA->vA ; n:rep g:rep", 1},
   {"lazy_adam", "4xf32 4xf32 4xf32 5xi64 5xi32 5xf32 f32", "lr=0.1", "v,v,v,n,n,g,->v,v,v ; n:rep g:rep", 3},

@@ -58,15 +58,16 @@ static inline bool has_table(const random_graph *g) {
   return false;
 }
 
-enum { NUM_OPTIMIZERS = 6 };
+enum { NUM_OPTIMIZERS = 8 };
 
 static inline msc_attr_value group_of(random_graph *g, int kind, size_t num, const msc_attr_value *names) {
-  static const char *const kinds[NUM_OPTIMIZERS] = {"sgd", "momentum", "adagrad", "adam", "adamw", "lamb"};
+  static const char *const kinds[NUM_OPTIMIZERS] = {"sgd",   "momentum", "adagrad", "adam",
+                                                    "adamw", "lamb",     "rmsprop", "rmsprop_momentum"};
   msc_attr *a = NULL;
   size_t n = 0;
   msc_put_attr(g->ctx, &a, &n, "kind", msc_str(g->ctx, kinds[kind]));
   msc_put_attr(g->ctx, &a, &n, "lr", msc_float(0.0625));
-  if (kind == 1) msc_put_attr(g->ctx, &a, &n, "momentum", msc_float(0.75));
+  if (strstr(kinds[kind], "momentum")) msc_put_attr(g->ctx, &a, &n, "momentum", msc_float(0.75));
   if (kind == 1 && chance(g, 30)) msc_put_attr(g->ctx, &a, &n, "nesterov", msc_bool(true));
   if (chance(g, 30)) msc_put_attr(g->ctx, &a, &n, "weight_decay", msc_float(0.125));
   if (g->clips) msc_put_attr(g->ctx, &a, &n, "clip_norm", msc_float(0.5));

@@ -359,6 +359,16 @@ static uint16_t expand_adagrad(const update *u, size_t result) {
   return sub_instr(u, w, div_instr(u, mul_instr(u, lr_instr(u), g), root));
 }
 
+/* rmsprop, and rmsprop_momentum, whose m is operand 1 */
+static uint16_t expand_rmsprop(const update *u, size_t result) {
+  size_t at = u->op->kind == OP_rmsprop_momentum ? 2 : 1; /* of v, before the gradient */
+  uint16_t w = u->in[0], g = add_decay(u, u->in[at + 1], w), v = average(u, "alpha", u->in[at], mul_instr(u, g, g));
+  if (result == at) return v;
+  uint16_t step = div_instr(u, g, add_instr(u, sqrt_instr(u, v), read_rate(u, "eps")));
+  if (at == 2) step = add_instr(u, mul_instr(u, read_rate(u, "momentum"), u->in[1]), step);
+  return result == 1 ? step : sub_instr(u, w, mul_instr(u, lr_instr(u), step));
+}
+
 static uint16_t expand_sgd(const update *u, size_t result) {
   (void)result; /* it has one */
   return sub_instr(u, u->in[0], mul_instr(u, lr_instr(u), add_decay(u, u->in[1], u->in[0])));

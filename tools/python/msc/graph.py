@@ -14,7 +14,7 @@ from msc.ops import ROWS, Error, Type, counted, dimension_of, respelled
 BLOCK_HINTS = tuple(name for _, name, _, _ in file.SCHEMA["Hints"])
 HINTS = tuple(name for name in BLOCK_HINTS if name not in ("shard", "memory_limit"))
 NUMBERS = {name for _, name, kind, _ in file.SCHEMA["Hints"] if kind in ("i32", "i64", "u8")} | {"cache_rows"}
-OPTIMIZERS = ("sgd", "momentum", "adagrad", "adam", "adamw", "lamb")
+OPTIMIZERS = ("sgd", "momentum", "adagrad", "rmsprop", "rmsprop_momentum", "adam", "adamw", "lamb")
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -519,8 +519,8 @@ class Graph:
         self._loss, self._micro_size = tensor.number, micro_size
 
     def optimizer(self, kind, parameters=None, **attrs):
-        """kind: sgd, momentum, adagrad, adam, adamw, lamb; parameters: names, for one group of several.  clip_norm bounds the
-        norm of all gradients together.  lazy=True: of tables that are only looked up, the rows that a step looks up are updated."""
+        """kind: sgd, momentum, adagrad, rmsprop, rmsprop_momentum, adam, adamw, lamb; parameters: names, for one group of
+        several.  clip_norm bounds the norm of all gradients together.  lazy=True: of tables that are only looked up, the rows that a step looks up are updated."""
         if kind not in OPTIMIZERS:
             raise Error(f"there is no optimizer {kind}{_nearest(kind, OPTIMIZERS)}")
         fields = {"kind": kind, "attrs": [{"name": n, "value": ("Bool", {"v": v}) if isinstance(v, bool) else ("Float", {"v": float(v)})} for n, v in attrs.items()]}

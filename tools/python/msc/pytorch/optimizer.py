@@ -45,11 +45,24 @@ def _sparse_adam(group, where):
     return "adam", {"lr": group["lr"], "beta1": beta1, "beta2": beta2, "eps": group["eps"], "lazy": True}
 
 
+def _adagrad(group, where):
+    _refuse_switches(group, where, "lr_decay", "maximize")
+    return "adagrad", {name: group[name] for name in ("lr", "eps", "weight_decay")}
+
+
+def _rmsprop(group, where):
+    _refuse_switches(group, where, "centered", "maximize")
+    words = {name: group[name] for name in ("lr", "alpha", "eps", "weight_decay")}
+    return ("rmsprop_momentum", dict(words, momentum=group["momentum"])) if group["momentum"] else ("rmsprop", words)
+
+
 _KINDS = {
     torch.optim.SGD: _sgd,
     torch.optim.Adam: _adam("adam"),
     torch.optim.AdamW: _adam("adamw"),
     torch.optim.SparseAdam: _sparse_adam,
+    torch.optim.Adagrad: _adagrad,
+    torch.optim.RMSprop: _rmsprop,
 }
 _MOMENTS = {"m": "exp_avg", "v": "exp_avg_sq"}
 # What follows a parameter's name in the name of a piece of state -> PyTorch's name of it.
@@ -58,6 +71,8 @@ STATE = {
     torch.optim.Adam: _MOMENTS,
     torch.optim.AdamW: _MOMENTS,
     torch.optim.SparseAdam: _MOMENTS,
+    torch.optim.Adagrad: {"v": "sum"},
+    torch.optim.RMSprop: {"m": "momentum_buffer", "v": "square_avg"},
 }
 
 
@@ -93,3 +108,11 @@ def state(optimizer, names):
     if steps:
         tensors["optimizer.step"] = torch.tensor(float(steps))
     return tensors
+
+
+def count_steps(optimizer, num):
+    """Adds steps to the counts that PyTorch keeps though no formula of msc's reads them, so that no plan has them."""
+    if type(optimizer) in (torch.optim.Adagrad, torch.optim.RMSprop):
+        for p, values in optimizer.state.items():
+            if values and p.requires_grad:
+                values["step"] = torch.tensor(float(values.get("step", 0)) + num)

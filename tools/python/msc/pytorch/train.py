@@ -12,6 +12,7 @@ from msc.plan import compile as compile_plan
 from msc.pytorch import weights
 from msc.pytorch.capture import flat_inputs
 from msc.pytorch.export import _split_inputs, _split_labels, build
+from msc.pytorch.optimizer import count_steps
 from msc.pytorch.values import values_of
 
 
@@ -38,6 +39,7 @@ class TrainStep:
         self._plans = {}  # what a plan is for -> (plan, values, groups, constants)
         self._job, self._key, self._rates, self._values, self._constants = None, None, None, [], []
         self._is_behind, self._is_lost, self._written = False, False, None
+        self._uncounted = 0  # steps that the optimizer's own counts lack
         self._folder = tempfile.mkdtemp(prefix="msc-")  # weights, on their way
         self._clean = weakref.finalize(self, shutil.rmtree, self._folder, True)
         sync, forget = _weakly(self, TrainStep.sync), _weakly(self, TrainStep._forget)
@@ -68,7 +70,9 @@ class TrainStep:
         plan_inputs = self._job.plan.inputs
         self._is_behind = self._ranks > 1
         try:
-            return self._job.step(**{n: t.detach().contiguous() for n, t in given.items() if n in plan_inputs})
+            told = self._job.step(**{n: t.detach().contiguous() for n, t in given.items() if n in plan_inputs})
+            self._uncounted += 1
+            return told
         except Error:
             self._is_lost, self._is_behind = self._ranks > 1, False
             self._close_job()
@@ -195,13 +199,14 @@ class TrainStep:
         """Brings what was trained into the module's parameters and buffers and the optimizer's state."""
         for value in self._values:
             value.refresh()
-        if not self._is_behind:
-            return
-        self._is_written()
-        self._is_behind = False
-        for value in self._values:
-            value.fill(torch.from_dlpack(self._job.read(value.name)))
-        self._written = self._versions()
+        if self._is_behind:
+            self._is_written()
+            self._is_behind = False
+            for value in self._values:
+                value.fill(torch.from_dlpack(self._job.read(value.name)))
+            self._written = self._versions()
+        count_steps(self.optimizer, self._uncounted)
+        self._uncounted = 0
 
     def close(self):
         """Brings everything back into the module and gives back memory and threads; may be called again."""
