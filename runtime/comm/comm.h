@@ -183,7 +183,7 @@ typedef struct {
   void *(*arena)(mscrt_comm *c);
   uint64_t (*beside)(const mscrt_comm *c); /* bytes that this rank shares besides its arena */
   /* Runs one collective of `num` values: ranks meet once for all of them. Peers may go on reading the buffer that
-   * `lingers` names until `finish` returns. One thread at a time. */
+   * `lingers` names until `finish` returns. One thread at a time; another may run collectives of this rank alone. */
   mscrt_status *(*run)(mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const mscrt_site *site,
                        mscrt_ticket *out_ticket);
   mscrt_lingering (*lingers)(uint32_t num, const mscrt_part *part);

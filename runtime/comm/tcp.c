@@ -46,6 +46,7 @@ typedef struct {
   uint8_t *wishes; /* of each rank: whether it takes its part */
   uint64_t *values;
   room spans, packed, places, cursors;
+  room own_places; /* of exchanges of this rank alone, which run beside those with others */
 } tcp;
 
 static tcp *tcp_of(mscrt_comm *c) { return (tcp *)(void *)c; }
@@ -449,6 +450,12 @@ static mscrt_status *ask_wishes(const running *r, uint32_t num, const mscrt_part
   return move(&asking, &duplexes);
 }
 
+static void fill_identities(const running *r, uint32_t num, const mscrt_part *part) {
+  for (uint32_t i = 0; i < num; i++)
+    if (part[i].e->fill && takes_part(r->c, &part[i]))
+      mscrt_fill_identity(r->e->dtype, r->e->reduction, part[i].dst, part[i].e->elems);
+}
+
 static void unpack_all(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const uint8_t **term) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
@@ -459,12 +466,24 @@ static void unpack_all(const running *r, mscrt_pool *pool, uint32_t num, const m
   }
 }
 
+/* Runs an exchange of this rank alone: it may run while another thread is in one with other ranks. */
+static mscrt_status *run_alone(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
+  size_t spans = 0, bytes = 0, terms = 0;
+  count_takes(r->c, num, part, &spans, &bytes, &terms);
+  MSCRT_CHECK(reserve(&r->c->own_places, (terms + 1) * sizeof(const uint8_t *)));
+  const uint8_t **term = r->c->own_places.at;
+  memset(term, 0, (terms + 1) * sizeof *term);
+  fill_identities(r, num, part);
+  unpack_all(r, pool, num, part, term);
+  return NULL;
+}
+
 static mscrt_status *run_boxes(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
   tcp *c = r->c;
   const mscrt_members *g = &r->e->group;
   size_t out_spans = 0, in_spans = 0, out_bytes = 0, in_bytes = 0, terms = 0;
   mscrt_duplexes duplexes = {.duplex = c->duplex};
-  if (r->e->asks && g->num > 1) MSCRT_CHECK(ask_wishes(r, num, part));
+  if (r->e->asks) MSCRT_CHECK(ask_wishes(r, num, part));
   count_gives(c, num, part, &out_spans, &out_bytes);
   count_takes(c, num, part, &in_spans, &in_bytes, &terms);
   MSCRT_CHECK(reserve(&c->spans, (out_spans + in_spans + 1) * sizeof(mscrt_span)));
@@ -488,9 +507,7 @@ static mscrt_status *run_boxes(const running *r, mscrt_pool *pool, uint32_t num,
     /* ranks that exchange no data do not wait for each other */
     if (!duplex->out_bytes && !duplex->in_bytes) duplexes.num--, c->number[rank]--;
   }
-  for (uint32_t i = 0; i < num; i++) /* before anything comes: some of it comes where it belongs */
-    if (part[i].e->fill && takes_part(c, &part[i]))
-      mscrt_fill_identity(r->e->dtype, r->e->reduction, part[i].dst, part[i].e->elems);
+  fill_identities(r, num, part); /* before anything comes: some of it comes where it belongs */
   MSCRT_CHECK(move(r, &duplexes));
   unpack_all(r, pool, num, part, term);
   return NULL;
@@ -507,10 +524,11 @@ static mscrt_status *check_not_lost(const running *r) {
 static mscrt_status *run_tcp(mscrt_comm *comm, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
                              const mscrt_site *site, mscrt_ticket *out_ticket) {
   running r = {tcp_of(comm), part[0].e, site, DATA};
-  bool slices = part[0].e->group.num > 1;
+  bool slices = true;
   *out_ticket = (mscrt_ticket){0};
   atomic_store(&r.c->m.step, site->step);
-  if (part[0].e->group.num > 1) MSCRT_CHECK(check_not_lost(&r));
+  if (part[0].e->group.num == 1) return run_alone(&r, pool, num, part);
+  MSCRT_CHECK(check_not_lost(&r));
   for (uint32_t i = 0; i < num; i++) slices = slices && part[i].e->slices;
   return slices ? run_tcp_slices(&r, pool, num, part) : run_boxes(&r, pool, num, part);
 }
@@ -581,7 +599,7 @@ static void *arena_tcp(mscrt_comm *c) { return tcp_of(c)->arena; }
 
 static uint64_t beside_tcp(const mscrt_comm *comm) {
   const tcp *c = (const tcp *)(const void *)comm;
-  return c->spans.bytes + c->packed.bytes + c->places.bytes + c->cursors.bytes;
+  return c->spans.bytes + c->packed.bytes + c->places.bytes + c->cursors.bytes + c->own_places.bytes;
 }
 
 static void close_tcp(mscrt_comm *comm) {
@@ -593,7 +611,7 @@ static void close_tcp(mscrt_comm *comm) {
   for (int r = 0; c->fd && r < c->o.ranks; r++)
     if (c->fd[r] >= 0) close(c->fd[r]);
   if (c->arena) munmap(c->arena, c->arena_room);
-  room *const rooms[] = {&c->spans, &c->packed, &c->places, &c->cursors};
+  room *const rooms[] = {&c->spans, &c->packed, &c->places, &c->cursors, &c->own_places};
   for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) free(rooms[i]->at);
   free(c->fd);
   free(c->number);

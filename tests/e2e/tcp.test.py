@@ -3,6 +3,7 @@
 weights of ranks that share memory, bit for bit: replicas, tensor parallelism, the parallel optimizer, pipelines. Ranks
 that join one by one, as launchers start them, with and without a token, do the same; those that do not fit are refused
 with the reason."""
+import array
 import json
 import os
 import random
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from network import write_gpt
+from network import write_gpt, write_npy
 from program import call, settings
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
@@ -73,11 +74,37 @@ def check_plans():
     for i, (model, ranks, keys) in enumerate(PLANS):
         call(MSC, "compile", f"{model}.fbs", "-o", f"plan{i}.bin", "--set", f"device_num={ranks}", *settings(keys))
         local = result(call(MSC, "run", f"plan{i}.bin", "-n", str(ranks), *RUN))
-        tcp = result(call(MSC, "run", f"plan{i}.bin", "-n", str(ranks), "--comm", "tcp", *RUN))
+        tcp = result(call(MSC, "run", f"plan{i}.bin", "-n", str(ranks), "--comm", "tcp", "--overlap", "always", *RUN))
         if local != tcp:
             sys.exit(f"{keys}: other bits over TCP: {local[0]} and {tcp[0]}")
         wanted[i] = local
     return wanted
+
+
+def check_beside():
+    """Exchanges of a rank with itself run on one thread while those with others run on another, in all turns of the two
+    that ten runs bring."""
+    call(sys.executable, "-m", "msc.models", "dlrm", "--batch", "16", "--vocab", "50", "--optimizer", "adam", "-o",
+         "dlrm.fbs")
+    call(MSC, "compile", "dlrm.fbs", "-o", "dlrm.bin", "--set", "device_num=3",
+         *settings({"parallel_mode": "auto_parallel", "search_mode": "sharding_propagation",
+                    "enable_parallel_optimizer": True}))
+    rng = random.Random(7)
+    write_npy("ids.npy", array.array("i", [rng.randrange(50) for _ in range(64 * 26)]), [64, 26])
+    write_npy("numbers.npy", array.array("f", [rng.gauss(0, 1) for _ in range(64 * 13)]), [64, 13])
+    write_npy("clicks.npy", array.array("f", [rng.randrange(2) for _ in range(64)]), [64, 1])
+    run = [MSC, "run", "dlrm.bin", "-n", "3", "--threads", "1", "--steps", str(STEPS), "--json", "--save",
+           "w.safetensors", "--overlap", "always", "--data", "x=ids.npy", "numbers=numbers.npy", "y=clicks.npy"]
+
+    def training(*options):
+        lines = [json.loads(line) for line in call(*run, *options).splitlines()]
+        with open("w.safetensors", "rb") as file:
+            return [line["loss"] for line in lines if "loss" in line], file.read()
+    wanted = training()
+    for turn in range(10):
+        got = training("--comm", "tcp")
+        if got != wanted:
+            sys.exit(f"dlrm, run {turn}: other bits over TCP: {wanted[0]} and {got[0]}")
 
 
 def check_families(wanted):
@@ -200,6 +227,7 @@ def main():
              str(SEQ), "--batch", str(BATCH), "--vocab", str(VOCAB), "--optimizer", "adam", "--lr", "0.01", "-o",
              "moe.fbs")
         wanted = check_plans()
+        check_beside()
         check_families(wanted)
         check_refusals()
         check_strangers(wanted)
