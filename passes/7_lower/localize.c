@@ -7,31 +7,15 @@
 #include "ir/alias.h"
 #include "ir/comm.h"
 #include "ir/conv.h"
+#include "passes/7_lower/localize.h"
 #include "passes/7_lower/target.h"
 #include "passes/6_pipeline/pipeline.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
 #include "passes/sum_order.h"
 
-typedef struct {
-  msc_pass_ctx *pass;
-  msc_func *f;
-  const msc_mesh *mesh;
-  const msc_type **global; /* by value id: the type before */
-  size_t num_values;
-  bool deterministic;
-  size_t num_starts;
-  msc_attr_value *starts;
-} localizing;
-
-static const msc_type *global_of(const localizing *z, const msc_value *v) { return z->global[v->id]; }
-
 static msc_attr_value dims_attr(const localizing *z, const msc_type *t) {
   return msc_ints(z->pass->ctx, (size_t)t->rank, t->dim);
-}
-
-static bool is_cut_type_dim(const msc_type *t, int dim) {
-  return t->layout && t->layout->first[dim + 1] > t->layout->first[dim];
 }
 
 /* ---- offsets ---- */
@@ -65,7 +49,7 @@ static msc_op *insert_comms(localizing *z, msc_op *op, size_t num, msc_value *co
   return comm;
 }
 
-static msc_op *insert_comm(localizing *z, msc_op *op, msc_value *x, msc_verb verb) {
+msc_op *localize_insert_comm(localizing *z, msc_op *op, msc_value *x, msc_verb verb) {
   return insert_comms(z, op, 1, &x, verb);
 }
 
@@ -76,13 +60,13 @@ static void set_comm_result(localizing *z, msc_op *comm, size_t i, const msc_typ
   z->global[z->num_values++] = t;
 }
 
-static void finish_comm(localizing *z, msc_op *comm, const msc_type *t, const msc_type *local) {
+void localize_finish_comm(localizing *z, msc_op *comm, const msc_type *t, const msc_type *local) {
   msc_op_set(comm, "dims", dims_attr(z, local));
   set_comm_result(z, comm, 0, t, local);
 }
 
-static void set_layouts(localizing *z, msc_op *comm, const msc_layout *from, const msc_layout *to,
-                        const int64_t *shape) {
+void localize_set_layouts(localizing *z, msc_op *comm, const msc_layout *from, const msc_layout *to,
+                          const int64_t *shape) {
   msc_comm_part p = {.from = from, .to = to};
   memcpy(p.shape, shape, sizeof *shape * from->rank);
   msc_comm_set_parts(comm, 1, &p);
@@ -128,7 +112,7 @@ static void find_manual_layouts(localizing *z, const msc_op *op, size_t i, msc_c
 }
 
 static void localize_group(localizing *z, msc_op *op) {
-  msc_op *comm = insert_comm(z, op, op->in[0].value, op->kind == OP_broadcast ? MSC_BROADCAST : MSC_PAIRS);
+  msc_op *comm = localize_insert_comm(z, op, op->in[0].value, op->kind == OP_broadcast ? MSC_BROADCAST : MSC_PAIRS);
   msc_op_set(comm, "axes", *msc_op_attr(op, "axes"));
   if (op->kind == OP_broadcast) {
     msc_op_set(comm, "root", msc_int(msc_op_int(op, "root")));
@@ -139,7 +123,7 @@ static void localize_group(localizing *z, msc_op *op) {
     const msc_attr_value *pairs = msc_op_attr(op, "pairs");
     msc_op_set(comm, "pairs", pairs ? *pairs : msc_ints(z->pass->ctx, 0, NULL));
   }
-  finish_comm(z, comm, global_of(z, &op->out[0]), op->out[0].type);
+  localize_finish_comm(z, comm, global_of(z, &op->out[0]), op->out[0].type);
   msc_replace_uses(&op->out[0], &comm->out[0]);
   msc_op_erase(op);
 }
@@ -223,9 +207,9 @@ static void slice_constant(localizing *z, msc_op *op) {
   if (msc_layout_is_replicated(t->layout)) return;
   op->out[0].type = msc_type_with_layout(z->pass->ctx, t, NULL);
   z->global[op->out[0].id] = msc_type_with_layout(z->pass->ctx, t, msc_layout_replicated(z->pass->ctx, t->rank));
-  msc_op *comm = insert_comm(z, op->next, &op->out[0], MSC_SHARD);
-  set_layouts(z, comm, msc_layout_replicated(z->pass->ctx, t->rank), t->layout, t->dim);
-  finish_comm(z, comm, t, local);
+  msc_op *comm = localize_insert_comm(z, op->next, &op->out[0], MSC_SHARD);
+  localize_set_layouts(z, comm, msc_layout_replicated(z->pass->ctx, t->rank), t->layout, t->dim);
+  localize_finish_comm(z, comm, t, local);
   for (msc_use *u = op->out[0].uses, *next; u; u = next) {
     next = u->next;
     if (u->user != comm) msc_set_operand(u->user, (size_t)(u - u->user->in), &comm->out[0]);
@@ -274,64 +258,6 @@ static bool set_place_from_layout(localizing *z, msc_op *op) {
   set_place_in_whole(z, op, &whole);
   msc_op_unset(op, MSC_FACT(whole_layout));
   return true;
-}
-
-/* ---- windows that slide over parts ---- */
-
-/* Returns x with rows of the neighbours: by a new comm, or by an equal one that an op before this one has. */
-static msc_value *add_halo(localizing *z, msc_op *op, msc_value *x, const int64_t *halo, const char *beside) {
-  const msc_type *local = x->type;
-  msc_layout equal = *global_of(z, x)->layout; /* of buffers, including their padding */
-  memset(equal.split, 0, sizeof equal.split);
-  const msc_layout *l = msc_layout_of(z->pass->ctx, z->mesh, &equal);
-  int64_t shape[MSC_MAX_RANK], dim[MSC_MAX_RANK];
-  for (int d = 0; d < local->rank; d++) dim[d] = local->dim[d], shape[d] = dim[d] * msc_layout_parts(l, d);
-  msc_attr_value want = msc_ints(z->pass->ctx, 3, halo);
-  for (msc_use *u = x->uses; u; u = u->next) {
-    const msc_attr_value *have = u->user->kind == OP_comm ? msc_op_attr(u->user, "halo") : NULL;
-    if (have && msc_attr_equal(have, &want) && !strcmp(msc_op_str(u->user, "reduction"), beside))
-      return &u->user->out[0];
-  }
-  msc_op *comm = insert_comm(z, op, x, MSC_HALO);
-  set_layouts(z, comm, l, l, shape);
-  msc_op_set(comm, "reduction", msc_str(z->pass->ctx, beside));
-  msc_op_set(comm, "halo", want);
-  dim[halo[0]] += halo[1] + halo[2];
-  shape[halo[0]] = dim[halo[0]] * msc_layout_parts(l, (int)halo[0]);
-  finish_comm(z, comm, msc_type_of(z->pass->ctx, local->dtype, local->rank, shape, l),
-              msc_type_of(z->pass->ctx, local->dtype, local->rank, dim, NULL));
-  return &comm->out[0];
-}
-
-/* Fetches the rows that windows read beyond the part, so that along a cut dimension there is no padding.  Where the
- * operand holds results of windows (c.of_x_result), sets the padding so that the first window begins at the part's
- * first element. */
-static void localize_windows(localizing *z, msc_op *op) {
-  int64_t padding[4] = {0}, size[2];
-  msc_conv c = msc_conv_of(op);
-  bool lowest = msc_info(op)->facts.reduction == MSC_MAX;
-  const msc_type *image = global_of(z, c.of_x_result ? &op->out[0] : op->in[0].value);
-  msc_op_ints(op, "padding", padding, 4);
-  for (int d = 2; d < 4; d++) {
-    const msc_window *w = &c.dim[d - 2];
-    int64_t halo[3] = {d}, *low = &padding[2 * (d - 2)], *high = low + 1;
-    if (!is_cut_type_dim(image, d)) continue;
-    for (size_t i = 0; i < op->num_in; i++) {
-      if (!msc_halo_of(op, i, d, &halo[1], &halo[2])) continue;
-      msc_set_operand(op, i, add_halo(z, op, op->in[i].value, halo, lowest ? "max" : "sum"));
-    }
-    msc_halo_of(op, 0, d, &halo[1], &halo[2]);
-    *low = c.of_x_result ? w->low + halo[1] * w->stride : 0;
-    *high = 0;
-    if (!c.of_x_result) continue;
-    int64_t y = w->y + halo[1] + halo[2], needed = (y - 1) * w->stride + (w->kernel - 1) * w->dilation + 1;
-    if (needed > w->x + *low) *high = needed - w->x - *low;
-  }
-  if (msc_op_attr(op, "padding")) msc_op_set(op, "padding", msc_ints(z->pass->ctx, 4, padding));
-  size[0] = c.dim[0].x, size[1] = c.dim[1].x;
-  if (msc_op_attr(op, "size")) msc_op_set(op, "size", msc_ints(z->pass->ctx, 2, size));
-  const msc_value *w = msc_window_weights(op);
-  if (w && msc_op_attr(op, "groups") && w->type->dim[1]) msc_op_set(op, "groups", msc_int(c.c / w->type->dim[1]));
 }
 
 /* The number of blocks of a sum over these dimensions of x (msc_sum_blocks).  Blocks are aligned with the whole's only

@@ -1,0 +1,62 @@
+/* halo.c: a convolution or pool whose images are cut along rows or columns in; the `comm` ops that fetch its halo, the
+ * rows of neighbouring parts that its windows read, out.  At run time runtime/comm/exchange.c moves them. */
+#include <string.h>
+
+#include "ir/comm.h"
+#include "ir/conv.h"
+#include "passes/7_lower/localize.h"
+
+/* Returns x with rows of the neighbours: by a new comm, or by an equal one that an op before this one has. */
+static msc_value *add_halo(localizing *z, msc_op *op, msc_value *x, const int64_t *halo, const char *beside) {
+  const msc_type *local = x->type;
+  msc_layout equal = *global_of(z, x)->layout; /* of buffers, including their padding */
+  memset(equal.split, 0, sizeof equal.split);
+  const msc_layout *l = msc_layout_of(z->pass->ctx, z->mesh, &equal);
+  int64_t shape[MSC_MAX_RANK], dim[MSC_MAX_RANK];
+  for (int d = 0; d < local->rank; d++) dim[d] = local->dim[d], shape[d] = dim[d] * msc_layout_parts(l, d);
+  msc_attr_value want = msc_ints(z->pass->ctx, 3, halo);
+  for (msc_use *u = x->uses; u; u = u->next) {
+    const msc_attr_value *have = u->user->kind == OP_comm ? msc_op_attr(u->user, "halo") : NULL;
+    if (have && msc_attr_equal(have, &want) && !strcmp(msc_op_str(u->user, "reduction"), beside))
+      return &u->user->out[0];
+  }
+  msc_op *comm = localize_insert_comm(z, op, x, MSC_HALO);
+  localize_set_layouts(z, comm, l, l, shape);
+  msc_op_set(comm, "reduction", msc_str(z->pass->ctx, beside));
+  msc_op_set(comm, "halo", want);
+  dim[halo[0]] += halo[1] + halo[2];
+  shape[halo[0]] = dim[halo[0]] * msc_layout_parts(l, (int)halo[0]);
+  localize_finish_comm(z, comm, msc_type_of(z->pass->ctx, local->dtype, local->rank, shape, l),
+                       msc_type_of(z->pass->ctx, local->dtype, local->rank, dim, NULL));
+  return &comm->out[0];
+}
+
+/* Where the operand holds results of windows (c.of_x_result), the padding is set so that the first window begins at the
+ * part's first element. */
+void localize_windows(localizing *z, msc_op *op) {
+  int64_t padding[4] = {0}, size[2];
+  msc_conv c = msc_conv_of(op);
+  bool lowest = msc_info(op)->facts.reduction == MSC_MAX;
+  const msc_type *image = global_of(z, c.of_x_result ? &op->out[0] : op->in[0].value);
+  msc_op_ints(op, "padding", padding, 4);
+  for (int d = 2; d < 4; d++) {
+    const msc_window *w = &c.dim[d - 2];
+    int64_t halo[3] = {d}, *low = &padding[2 * (d - 2)], *high = low + 1;
+    if (!is_cut_type_dim(image, d)) continue;
+    for (size_t i = 0; i < op->num_in; i++) {
+      if (!msc_halo_of(op, i, d, &halo[1], &halo[2])) continue;
+      msc_set_operand(op, i, add_halo(z, op, op->in[i].value, halo, lowest ? "max" : "sum"));
+    }
+    msc_halo_of(op, 0, d, &halo[1], &halo[2]);
+    *low = c.of_x_result ? w->low + halo[1] * w->stride : 0;
+    *high = 0;
+    if (!c.of_x_result) continue;
+    int64_t y = w->y + halo[1] + halo[2], needed = (y - 1) * w->stride + (w->kernel - 1) * w->dilation + 1;
+    if (needed > w->x + *low) *high = needed - w->x - *low;
+  }
+  if (msc_op_attr(op, "padding")) msc_op_set(op, "padding", msc_ints(z->pass->ctx, 4, padding));
+  size[0] = c.dim[0].x, size[1] = c.dim[1].x;
+  if (msc_op_attr(op, "size")) msc_op_set(op, "size", msc_ints(z->pass->ctx, 2, size));
+  const msc_value *w = msc_window_weights(op);
+  if (w && msc_op_attr(op, "groups") && w->type->dim[1]) msc_op_set(op, "groups", msc_int(c.c / w->type->dim[1]));
+}
