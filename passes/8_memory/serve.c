@@ -163,6 +163,23 @@ static bool report_kept(const serving_pass *z, bool all, int64_t *out_served) {
   return ok;
 }
 
+/* Refuses sums of several element types: a worker pushes all its gradients as one row of elements. */
+static bool check_one_type(const serving_pass *z) {
+  const msc_op *first = NULL;
+  for (const msc_op *op = z->f->body->first; op; op = op->next) {
+    if (op->kind != OP_comm || z->by[op->id] != BY_SERVERS) continue;
+    if (!first) first = op;
+    msc_dtype one = first->out[0].type->dtype, other = op->out[0].type->dtype;
+    if (one != other)
+      return msc_error(z->pass->ctx, MSC_E_UNSUPPORTED,
+                       msc_config_loc(z->pass->config, MSC_KEY_parameter_server),
+                       "parameter_server: servers sum gradients of one element type, not of %s and %s: "
+                       "gradient_fp32_sync true sums all in f32",
+                       msc_dtype_name(one), msc_dtype_name(other));
+  }
+  return true;
+}
+
 static bool serve_func(msc_pass_ctx *pass, msc_func *f) {
   msc_numbering n = msc_number(f->body);
   bool all = !any_marked(f);
@@ -174,6 +191,7 @@ static bool serve_func(msc_pass_ctx *pass, msc_func *f) {
                     .by = msc_new_array(pass->scratch, uint8_t, n.num_ops + 1)};
   list_updates(&z, all);
   while (!mark_all_needed(&z)) {}
+  MSC_TRY(check_one_type(&z));
   for (msc_op *op = f->body->first; op; op = op->next)
     if (z.by[op->id]) msc_op_put(op, msc_fact_served(z.by[op->id]));
   MSC_TRY(report_kept(&z, all, &served));

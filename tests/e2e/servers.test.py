@@ -130,6 +130,7 @@ def check_refusals():
     refused("parameter_server: not supported yet with pipeline_stages", *compiled(**SYNC, pipeline_stages=2, micro_size=2))
     for keys in ({"offload": {"activation": "cpu"}}, {"auto_offload": True}):
         refused(f"parameter_server: not supported yet with {[*keys][0]}", *compiled(**SYNC, **keys))
+    refused("servers sum gradients of one element type, not of", *compiled(**SYNC, compute_type="f16", gradient_fp32_sync=False))
     refused("parameter_server contradicts the parallel optimizer", *compiled(**SYNC, mesh={"dp": 2}, zero=1))
     refused("parameter_server: not supported yet for cuda", *compiled(**SYNC), "--target", "cuda:sm_90")
     refused("--servers: no parameter of the plan lives on servers", "run", "unserved.bin", "-n", "3", "--servers", "1", *RUN)
