@@ -1,4 +1,4 @@
-/* fact.h: the rows of fact.def, for who checks or lists them.  Names are in ir.h: MSC_FACT. */
+/* fact.h: the rows of fact.def, for code that checks or lists facts. Names are in ir.h: MSC_FACT. */
 #ifndef MSC_IR_FACT_H
 #define MSC_IR_FACT_H
 
@@ -65,7 +65,8 @@ const msc_fact_row *msc_fact_row_of(const char *name);
 const char *msc_fact_kind_text(msc_fact_kind kind);
 /* The fault of a value of this fact, to follow the fact's name in a message: "must be a list"; NULL: none. */
 const char *msc_fact_wrong(msc_arena *arena, const msc_fact_row *row, const msc_attr_value *v);
-/* The fact that such a fact's dictionaries may hold, from number *at on, which it moves; NULL: no more. */
+/* Goes over the facts that the dictionaries of fact `of` may hold: returns the next one, from row *at on, and moves
+ * *at behind it; NULL: there is none. */
 const msc_fact_row *msc_fact_member(const msc_fact_row *of, size_t *at);
 bool msc_fact_is_users(const msc_fact_row *row);
 /* "; did you mean 'x'?" among facts on such a thing (MSC_ON_x), users' ones first, and the attributes of an op's row
@@ -84,8 +85,8 @@ bool msc_is_weights(const msc_attr_value *v);
 bool msc_check_facts(const msc_module *m);
 /* Checks that at the end of `stage` all facts are gone that must be gone by then; reports the first one that is not. */
 bool msc_check_outlived(const msc_module *m, const char *stage);
-/* The stage behind which the fact stands on every function or on every op of a kind (*out_op, else NULL), from number
- * *at on, which it moves; NULL: no more. */
+/* Goes over the needs of a fact (NEED in fact.def): returns the stage after which it must stand on every function, or
+ * on every op of the kind *out_op (else NULL), from row *at on, and moves *at behind it; NULL: there is none. */
 const char *msc_fact_need(const msc_fact_row *row, size_t *at, const char **out_op);
 /* Checks that at the end of `stage` all facts are there that it had to leave (NEED in fact.def); reports the first one
  * that is not. */

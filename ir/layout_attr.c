@@ -97,7 +97,8 @@ static msc_attr_value convert(converting *c, msc_fact_kind kind, const msc_attr_
   return moved;
 }
 
-/* A row of op.def says layouts and digits in its own words; the rest of it has none. */
+/* What an attribute declared in the op's row holds: a layout, digits, or (TEXT) neither. *out_declared: the row has
+ * it. */
 static msc_fact_kind kind_in_row(const msc_op_info *info, const char *name, bool *out_declared) {
   for (int i = 0; info && i < info->num_attrs; i++) {
     const msc_attr_spec *s = &info->attr[i];

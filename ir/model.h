@@ -28,8 +28,8 @@ typedef struct {
  * the file's, for messages.  NULL after reporting every fault. */
 msc_module *msc_read_fbs(msc_context *ctx, const char *name, const void *data, size_t bytes, size_t num_dims,
                          const msc_dim_size *dim);
-/* The inverse, for a module with the function "forward" as its user wrote it; in `arena`.  NULL after reporting what
- * cannot be said in a model.fbs. */
+/* Writes a module with the function "forward", as its user wrote it, as the bytes of a model.fbs, in `arena`. NULL
+ * after reporting what cannot be said in a model.fbs. */
 const void *msc_write_fbs(const msc_module *m, msc_arena *arena, size_t *out_bytes);
 
 /* ---- models of any kind ---- */

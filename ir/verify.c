@@ -140,8 +140,8 @@ static const msc_value *memory_in(const msc_block *b, const msc_value *v) {
   return b->parent ? v : msc_memory_of(v).root;
 }
 
-/* What an update has overwritten is read no more, not as another shape either.  `thief`, by value id: who overwrote the
- * memory. */
+/* Checks that nothing reads a value, or a view of it, that an update has overwritten. `thief`, by value id: the op
+ * that overwrote the memory. */
 static bool check_overwritten(const msc_block *b, const msc_op **thief) {
   bool ok = true;
   for (const msc_op *op = b->first; op; op = op->next) {
@@ -185,7 +185,7 @@ static uint64_t number_of(const msc_op *op, uint64_t mesh) {
   return h ? h : 1;
 }
 
-/* What the row does not declare is a fact of its kind. */
+/* Checks that every attribute which the op's row does not declare is a fact (fact.def) with a value of its kind. */
 static bool check_facts(const msc_op *op, msc_arena *arena) {
   const msc_op_info *info = msc_info(op);
   bool ok = true;

@@ -19,7 +19,7 @@ typedef enum {
 } msc_builtin;
 
 enum { MSC_SCAN_DTYPE, MSC_SCAN_N, MSC_SCAN_INNER, MSC_SCAN_KIND, MSC_SCAN_EXCLUSIVE, MSC_SCAN_REVERSE, MSC_SCAN_DIMS };
-/* MSC_SCAN_KIND; the last one has operand dy */
+/* Values of MSC_SCAN_KIND. The gradient has the further operand dy. */
 enum { MSC_SCAN_SUM, MSC_SCAN_PROD, MSC_SCAN_PROD_GRAD, MSC_NUM_SCANS };
 enum {
   MSC_SORT_DTYPE,
@@ -60,9 +60,9 @@ enum {
   MSC_POOLING_W = MSC_POOLING_H + MSC_POOLING_OF_WINDOW,
   MSC_POOLING_DIMS = MSC_POOLING_W + MSC_POOLING_OF_WINDOW
 };
-/* Updates of the rows of a table that were looked up: w has n rows of inner elements, which begin at row `start`.  Rows
- * order[i] of g with one number are added in ascending order of i.  New values lie where the old ones did.  A range of
- * items is that of the rows whose first place is in it. */
+/* Updates of the rows of a table that were looked up: w has n rows of inner elements, which begin at row `start`. Of g
+ * the rows order[i] that have one number are added in ascending order of i. New values lie where the old ones did.
+ * Items are places in the sorted numbers: a range of them stands for the rows whose number first occurs in it. */
 enum {
   MSC_LAZY_DTYPE,
   MSC_LAZY_INDEX_DTYPE,

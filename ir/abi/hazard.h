@@ -26,7 +26,8 @@ typedef struct {
   uint32_t number; /* of the collective */
 } msc_pending;
 
-/* `pending` is the caller's: room for the spans of all collectives. */
+/* The spans that collectives under way use. The caller provides `pending`, with room for the spans of all
+ * collectives. */
 typedef struct {
   msc_pending *pending;
   size_t num_pending;

@@ -72,7 +72,8 @@ static bool cuts_expanding(const msc_rule *rule, size_t tensor, const msc_layout
   return false;
 }
 
-/* Is the loss expanded into plain losses? */
+/* Is the loss one without a kernel (label smoothing, or a mean over kept rows), which is always expanded into simpler
+ * ones? */
 static bool is_built_loss(const msc_op *op) {
   return op->kind == OP_softmax_cross_entropy && (msc_counts_kept_rows(op) || msc_op_float(op, "label_smoothing") != 0);
 }

@@ -187,7 +187,8 @@ static msc_attr_value name_of_block(fbs_reader *r, const char *path) {
   return msc_str(r->ctx, same ? msc_arena_printf(r->scratch, "%s#%d", path, r->num_named) : path);
 }
 
-/* What its ops have together: they are computed again, all but what leaves it, or keep no more than the limit. */
+/* Gives the ops of a block its name, in `recompute` if they are to be computed again, in `memory_limit` if the block
+ * has a limit. */
 static void give_name(fbs_reader *r, model_hints t, const char *path, msc_attr **attrs, size_t *num_attrs) {
   int64_t limit = model_hints_memory_limit(t);
   bool again = path && model_hints_recompute(t) == 1;

@@ -37,8 +37,8 @@ static void refuse(writer *w, const msc_op *op, const char *fmt, ...) {
 
 static uint32_t number_of(numbering *n, const void *key) { return (uint32_t)(msc_table_at(n, &key) - n->item); }
 
-/* 0 for a place in IR text, which says nothing about the model's source, but perhaps its scope; callers get the smaller
- * numbers. */
+/* The number of a location in the file; those of its callers are smaller. Of a place in IR text only the scope says
+ * anything about the model's source: without a scope its number is 0. */
 static uint32_t loc_number(writer *w, const msc_loc *loc) {
   const msc_loc *chain[64];
   size_t depth = 0;

@@ -32,8 +32,9 @@ static msc_value *summed_in_group(msc_grad_ctx *g, const msc_op *op, msc_value *
   return in_group(g, op, OP_all_reduce, x, 0, NULL);
 }
 
-/* dx = total times the product of the others, as grad_reduce_prod has it: of no zero what x divides out, of one what
- * all others are. */
+/* The gradient of a product over ranks: total times the product of the other ranks' x, computed as in
+ * grad_reduce_prod. Without zeros that is the product of all divided by x; with one zero, the product of the rest, for
+ * the rank that has the zero. */
 static msc_value *times_others(msc_grad_ctx *g, const msc_op *op, msc_value *total) {
   msc_builder *b = &g->b;
   msc_value *x = op->in[0].value, *hit = compare(b, "eq", x, number(b, x, 0)), *as_x = cast(b, hit, x->type->dtype),

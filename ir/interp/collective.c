@@ -86,8 +86,7 @@ static bool may_exchange(const change *c, int64_t rank, int64_t peer) {
   return rank == peer;
 }
 
-/* What a value's rank has room for, as a piece of the global tensor whatever the value's own shape is: lowered values
- * have padding behind their part. */
+/* The part of the global tensor that a rank's buffer has room for. Lowered values have padding behind their part. */
 static msc_piece place_in_global(const change *c, const msc_box_layout *l, const msc_value *v, int64_t rank) {
   msc_piece p = *msc_piece_of(c->in, v, rank);
   bool lowered = c->op->kind == OP_comm;

@@ -120,8 +120,8 @@ static bool is_larger(msc_dtype d, msc_scalar a, msc_scalar b) {
   return msc_dtype_class_of(d) == MSC_CLASS_UINT ? a.u > b.u : a.i > b.i;
 }
 
-/* The largest element of a window, and which it is, or its position for max_pool_index.  Rows that lie beyond h as the
- * rank sees it, but were fetched with the edge's filling, are elements like all others: the filling is the smallest. */
+/* The largest element of each window and its number in the window; for max_pool_index only the number. Rows that a
+ * halo fetched from beyond the edge of the image hold the smallest value, so they need no care. */
 void eval_max_pool(msc_eval *e) {
   msc_conv c = conv_of(e);
   msc_dtype d = e->in[0].dtype;

@@ -1,4 +1,5 @@
-/* index.c: ops that pick elements, or add to them, by index.  What ranks share rows of counts as zero elsewhere. */
+/* index.c: ops that pick elements, or add to them, by index. Of a dimension that is cut, rows of other ranks count as
+ * zeros. */
 #include <string.h>
 
 #include "ir/interp/kernel.h"
@@ -91,7 +92,8 @@ void eval_add_along(msc_eval *e) {
   store_sums(e, sum);
 }
 
-/* The place in `t` that the numbers of operand `indices` at [lead of index, :] name, and the rest of index. */
+/* Writes the place in `t`: its first coordinates are the numbers that operand `indices` holds at the leading part of
+ * `index`, the others are the rest of `index`. */
 static void named_place(msc_eval *e, const msc_piece *t, size_t indices, const int64_t *index, int64_t *out_place) {
   const msc_piece *p = &e->in[indices];
   int lead = p->rank - 1, depth = (int)p->full[lead];

@@ -64,8 +64,8 @@ static int64_t start_of_part(const msc_interp *in, const msc_op *op, int64_t ran
   return number && number->kind == MSC_ATTR_INT ? start_number(in, number->i, rank) : MSC_NO_START;
 }
 
-/* Attributes `starts` and `whole_shape` of a lowered random op, or before lowering `whole_layout`, which
- * says the same. */
+/* Sets where this rank's part of a random op begins in the whole tensor, and the sizes of the whole: from `starts` and
+ * `whole_shape` after lowering, before it from `whole_layout`. */
 static void set_begin(const msc_interp *in, msc_eval *e, int64_t rank) {
   int64_t number[MSC_MAX_RANK], *begin, *whole;
   const msc_layout *l = msc_op_layout(e->op, MSC_FACT(whole_layout));

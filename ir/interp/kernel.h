@@ -105,7 +105,7 @@ msc_piece msc_piece_of_layout(const msc_box_mesh *mesh, msc_arena *arena, msc_dt
 
 /* Operand i as the op's windows need it on this rank: with rows of its neighbours. */
 msc_piece msc_piece_with_halo(const msc_interp *in, const msc_op *op, size_t i, int64_t rank);
-/* The comm that fetches them after lowering. */
+/* Runs a lowered halo: a comm that gives each rank its part with rows of its neighbours. */
 bool msc_run_halo(const msc_interp *in, const msc_op *op, const msc_layout *l, const int64_t *shape,
                   msc_reduction beside);
 

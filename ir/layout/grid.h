@@ -20,19 +20,19 @@ typedef struct {
 
 /* What is wrong with the numbers, in ctx's arena, or NULL. */
 const char *msc_grid_fault(msc_context *ctx, const msc_grid *g);
-/* A layout without partial sums: its mesh is cut just where the layout cuts it. */
+/* Converts a layout without partial sums to a grid; the device matrix is cut just where the layout cuts the mesh. */
 void msc_grid_of(const msc_mesh *mesh, const msc_layout *l, int rank, const int64_t *dim, msc_grid *out_grid);
-/* The inverse, on the mesh d=devices, a multiple of the grid's, which is repeated; false when there are more dimensions
- * than a tensor can have, or more cuts than a layout. */
+/* Converts a grid to a layout on the mesh d=devices; `devices` is a multiple of the grid's, which is then repeated.
+ * False: more dimensions than a tensor can have, or more cuts than a layout. */
 bool msc_grid_layout(msc_context *ctx, const msc_grid *g, int64_t devices, msc_mesh *out_mesh,
                      const msc_layout **out_layout);
 int64_t msc_grid_devices(const msc_grid *g);
 
 /* Axes of size 1 are gone; what they cut is whole. */
 void msc_grid_drop_ones(msc_grid *g);
-/* Every dimension cut along at most one axis, all grids with the same device matrix and the same shape: axes and
- * dimensions are cut at the places that any of the grids, `axes` (a finer device matrix) or `dims` (a finer shape) asks
- * for, and no finer than that needs.  A smaller device matrix is repeated in front.  False: there is no common
+/* Refines all grids so that they have the same device matrix and the same shape, and every dimension is cut along at
+ * most one axis. Axes and dimensions are cut where any of the grids, `axes` (a finer device matrix) or `dims` (a finer
+ * shape) asks for it, and no finer. A smaller device matrix is repeated in front. False: there is no common
  * refinement. */
 typedef struct {
   int num;

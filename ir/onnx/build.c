@@ -42,7 +42,7 @@ msc_value *onnx_all_but(msc_builder *b, msc_op_kind kind, msc_value *x, int firs
 
 /* ---- products ---- */
 
-/* Leading dimensions of both, broadcast. */
+/* Writes the dimensions before the last two of x and y, broadcast against each other; false: there are too many. */
 static bool leading(const msc_type *x, const msc_type *y, int *out_num, int64_t *out_dim) {
   int a = x->rank - 2, c = y->rank - 2, num = a > c ? a : c;
   for (int d = 0; d < num; d++) {
@@ -61,7 +61,8 @@ static msc_value *with_leading(msc_builder *b, msc_value *x, int num, const int6
   return broadcast(b, x, num + 2, to);
 }
 
-/* Integers have no product of their own: rows times columns, summed.  So have products over nothing. */
+/* Builds a matrix product as a sum of elementwise products, for types without a product op (integers), and for an
+ * inner dimension of 0. */
 static msc_value *summed_product(msc_builder *b, msc_value *x, msc_value *y) {
   int64_t dim[MSC_MAX_RANK];
   int rank = x->type->rank;
@@ -75,7 +76,7 @@ static msc_value *summed_product(msc_builder *b, msc_value *x, msc_value *y) {
   return all ? sum_over(b, all, 1, (int64_t[]){rank - 1}, false) : NULL;
 }
 
-/* A tensor of rows times one matrix. */
+/* Builds the product of a tensor of rows, of any rank, and one matrix as a single matrix product. */
 static msc_value *rows_product(msc_builder *b, msc_value *x, msc_value *y) {
   int rank = x->type->rank;
   int64_t dim[MSC_MAX_RANK], rows = 1;

@@ -80,7 +80,7 @@ bool onnx_build_if(onnx_node *n) {
   return true;
 }
 
-/* What rounds give, in their order, as entries of a new dimension `axis`. */
+/* Sets output i to the values of a loop's rounds, stacked along a new dimension `axis`. */
 static bool set_stacked(onnx_node *n, size_t i, size_t num, onnx_value *const *v, int64_t axis, bool reversed) {
   msc_value **part = msc_new_array(n->scratch, msc_value *, num + 1);
   int at = 0;

@@ -1,9 +1,10 @@
-/* index.c: nodes that go by numbers: gather, scatter, order. */
+/* index.c: nodes that select elements by index, or sort them: gather, scatter, one_hot, topk and the like. */
 #include <string.h>
 
 #include "ir/onnx/onnx.h"
 
-/* Negative numbers count from the end; of constants that are not negative nothing is to be done. */
+/* Input i, indices into a dimension of this size, with negative ones counted from the end; constants that have none
+ * stay as they are. */
 static msc_value *from_start(onnx_node *n, size_t i, int64_t size) {
   msc_value *k = onnx_in(n, i);
   if (!k) return NULL;

@@ -63,8 +63,8 @@ static const msc_type *input_type(onnx_reader *r, const onnx_value_info *in) {
   return t;
 }
 
-/* Every input's first dimension is the batch where the file leaves it open.  An input without elements is a constant:
- * there is nothing to give. */
+/* Adds an argument for an input. Its first dimension is the batch if the file leaves it open. An input without
+ * elements becomes a constant instead: nothing can be given for it. */
 static onnx_value *add_input(onnx_reader *r, const onnx_value_info *in, const msc_type *type) {
   msc_func *f = r->func;
   if (!msc_type_elems(type)) {

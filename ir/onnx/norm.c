@@ -4,7 +4,7 @@
 
 #include "ir/onnx/onnx.h"
 
-/* [c] beside dimension 1 of a tensor of `rank`. */
+/* Reshapes [c] so that it broadcasts along dimension 1 of a tensor of `rank`. */
 static msc_value *per_channel(onnx_node *n, msc_value *v, int rank) {
   int64_t dim[MSC_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
   if (!v) return NULL;

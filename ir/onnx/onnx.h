@@ -132,7 +132,7 @@ static inline msc_value *widened(msc_builder *b, msc_value *x) { return x ? cast
 msc_value *onnx_matmul(msc_builder *b, msc_value *x, msc_value *y);
 msc_value *onnx_all_but(msc_builder *b, msc_op_kind kind, msc_value *x,
                         int first); /* reduces dimensions from first on */
-/* softmax(scale q k^T + mask) v and what else is elementwise, by name: tanh, sigmoid ... for cells of RNNs. */
+/* Builds an activation of a recurrent cell by its ONNX name: Tanh, Sigmoid, ... with its alpha and beta. */
 msc_value *onnx_activation(onnx_node *n, const char *name, double alpha, double beta, msc_value *x);
 
 #define ONNX_ROW(domain, name, since, flags, kind, function, ...) onnx_build_fn onnx_build_##function;

@@ -59,8 +59,8 @@ onnx_value *onnx_value_new(onnx_reader *r, onnx_value_kind kind);
 onnx_value *onnx_find_value(const onnx_scope *s, const char *name);
 /* Defines a name in the innermost scope; false after a report: the name is defined already. */
 bool onnx_define(onnx_reader *r, const char *name, onnx_value *v);
-/* v in the function that is being built.  In the model's, weights are parameters; where constants are folded, all are
- * constants. */
+/* Makes v available as a value of the function that is being built: in the model's function weights become parameters,
+ * in one that folds constants everything becomes a constant. */
 msc_value *onnx_take(onnx_reader *r, onnx_value *v);
 
 /* ---- run_nodes.c ---- */
@@ -73,7 +73,8 @@ bool onnx_run_nodes(onnx_reader *r, size_t num, const onnx_node_proto *node);
 /* ---- inputs_outputs.c ---- */
 
 bool onnx_read_inits(onnx_reader *r, const onnx_graph *g);
-/* An input that has an initializer, too, is that: its value has a default, which stays. */
+/* Reads the graph's inputs. One that also has an initializer is skipped: the initializer is its default value, which
+ * is used. */
 bool onnx_read_inputs(onnx_reader *r);
 bool onnx_read_outputs(onnx_reader *r);
 

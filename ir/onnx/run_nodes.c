@@ -127,7 +127,8 @@ static bool fold(onnx_node *n) {
   return done;
 }
 
-/* Results that depend on one input alone say so: to know them, its elements would have to be given. */
+/* Marks results that depend on one graph input alone with that input, so that a message can say which input must be
+ * given (--fix) to know them. */
 static void pass_input_on(onnx_node *n) {
   const char *input = NULL;
   for (size_t i = 0; i < n->num_in; i++) {

@@ -1,5 +1,5 @@
-/* window.c: nodes whose windows slide over the dimensions behind the first two.  msc's ops have two such dimensions:
- * of one a second is made, of three the first is taken apart. */
+/* window.c: convolutions and pools of one, two or three dimensions in; ops of two dimensions, which msc has, out. A
+ * node of one dimension gets a second one of size 1; of three dimensions the first is computed plane by plane. */
 #include <math.h>
 #include <string.h>
 
@@ -29,7 +29,8 @@ static bool read_each(onnx_node *n, const char *name, int num, int64_t fill, int
   return true;
 }
 
-/* What attributes say; kernel: of the weights, NULL: of the attribute.  Windows are counted, unless `transposed`. */
+/* Reads the windows of a node from its attributes; `kernel`: the kernel's sizes from the weights, NULL: from
+ * kernel_shape. Counts the windows, except those of a transposed convolution. */
 static bool windows_of(onnx_node *n, const msc_type *x, const int64_t *kernel, bool transposed, windows *out) {
   int64_t k[2 * MAX_SPACE], stride[2 * MAX_SPACE], dilation[2 * MAX_SPACE], pads[2 * MAX_SPACE];
   int num = x->rank - 2;
@@ -104,7 +105,7 @@ static msc_value *pool_pair(onnx_node *n, msc_op_kind kind, msc_value *x, const 
   return x ? with_attrs(n->b, kind, 1, &x, pair_attrs(n, h, w, true, attrs), attrs) : NULL;
 }
 
-/* Largest elements and means go one dimension after the other: of three, the last two first. */
+/* Builds a max_pool or an avg_pool: over three dimensions, first over the last two, then over the first. */
 static msc_value *pool(onnx_node *n, msc_op_kind kind, msc_value *x, const windows *w) {
   if (!x) return NULL;
   const int64_t *d = x->type->dim;
@@ -118,7 +119,7 @@ static msc_value *pool(onnx_node *n, msc_op_kind kind, msc_value *x, const windo
   return y ? reshape(n->b, y, 5, (int64_t[]){d[0], d[1], w->dim[0].y, w->dim[1].y, w->dim[2].y}) : NULL;
 }
 
-/* Indices are numbers in the whole tensor. */
+/* Sets output Indices of MaxPool: the number of each largest element in the whole input. */
 static bool set_pool_indices(onnx_node *n, msc_value *x, const windows *w, bool columns_first) {
   if (w->num > 2) return onnx_refuse(n, "Indices of three dimensions are not supported");
   const window *h = w->num == 2 ? &w->dim[0] : &still, *v = &w->dim[w->num - 1];
@@ -163,7 +164,8 @@ static double count_elements(const window *w, int64_t o, bool pads) {
   return to > from ? (double)(to - from) : 0;
 }
 
-/* y times the kernel's size and divided by what counts of it, dimension by dimension. */
+/* Corrects y, means over whole kernels, at the edges: multiplies by the kernel's size and divides by the number of
+ * elements that count, dimension by dimension. */
 static msc_value *by_count(onnx_node *n, msc_value *y, const windows *w, bool pads) {
   for (int i = 0; i < w->num && y; i++) {
     const window *d = &w->dim[i];
@@ -309,7 +311,7 @@ static msc_value *conv_volumes(onnx_node *n, msc_value *x, msc_value *w, const w
   return as_volumes(n, sum, x->type->dim[0]);
 }
 
-/* [c] beside the channels of a tensor of `rank`. */
+/* Adds the bias of input i, one number per channel, if there is one. */
 static msc_value *add_bias(onnx_node *n, msc_value *y, size_t i) {
   if (!y || !onnx_has(n, i)) return y;
   msc_value *bias = onnx_in(n, i);
@@ -344,7 +346,8 @@ static msc_value *transpose_pair(onnx_node *n, msc_value *x, msc_value *w, const
   return x && w ? with_attrs(n->b, OP_conv2d_transpose, 2, (msc_value *[]){x, w}, k, attrs) : NULL;
 }
 
-/* Every plane of the kernel gives images, which lie `stride` apart in the result. */
+/* Builds a transposed convolution of volumes as a sum over the planes of the kernel: each gives transposed
+ * convolutions of two dimensions, whose results lie `stride` planes apart. */
 static msc_value *transpose_volumes(onnx_node *n, msc_value *x, msc_value *w, const windows *at, int64_t groups) {
   const window *d = &at->dim[0];
   int64_t whole = (d->x - 1) * d->stride + reach_of_window(d), need = d->y + d->low;

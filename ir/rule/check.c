@@ -250,7 +250,8 @@ static dealt dealt_of(const msc_atoms *atoms, const msc_layout *l) {
   return x;
 }
 
-/* Parts of chosen sizes are nested in the whole dimension only. */
+/* Does the cut of dimension d begin with all digits of the shorter one? Parts of chosen sizes nest in the whole
+ * dimension only. */
 static bool starts_with(const dealt *longer, const dealt *shorter, int d) {
   if (longer->split[d] != shorter->split[d] && shorter->num[d]) return false;
   if (longer->split[d] && shorter->num[d] && longer->num[d] != shorter->num[d]) return false;
@@ -352,7 +353,7 @@ const char *msc_relayout_wrong(const msc_mesh *mesh, const msc_type *t, msc_verb
   }
 }
 
-/* Operand and result number i. */
+/* Checks the layout change of operand i into result i. */
 static bool check_relayout(const check *c, size_t i) {
   const msc_op *op = c->op;
   const msc_layout *from = layout_at(op, i), *to = layout_at(op, op->num_in + i);

@@ -83,8 +83,8 @@ bool rule_attention(const msc_op *op, msc_rule *rule) {
   return true;
 }
 
-/* Gives the letters of every tensor, by whether its positions are t, those of keys and values, and by the size that
- * it ends in. */
+/* Gives the letters of every tensor, which differ only in their last two dimensions: positions of queries (s) or of
+ * keys and values (t), and the size of a key (e) or of a value (f). */
 bool rule_flash_attention(const msc_op *op, msc_rule *rule) {
   static const char *const forward[] = {"bgse", "bgte", "bgtf", "bgst"}, *const made[] = {"bgsf", "bgs"};
   static const char *const backward[] = {"bgse", "bgte", "bgtf", "bgsf", "bgs", "bgsf", "bgst"};

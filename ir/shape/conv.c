@@ -83,7 +83,7 @@ bool msc_sees_whole_images(const msc_conv *c) {
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
-/* Elements from the first to the last that a window sees, but one. */
+/* The distance between the first and the last element that a window sees. */
 static int64_t reach(const msc_window *w) { return (w->kernel - 1) * w->dilation; }
 
 /* Windows [a, b) see x from a * stride - low; the own part of x is [a * stride, b * stride). */

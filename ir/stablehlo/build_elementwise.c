@@ -71,7 +71,7 @@ bool hlo_build_round_away(hlo_node *n) {
   return hlo_set(n, msc_compute(n->b, "sign(a) * b", x, choose(n->b, up, msc_compute(n->b, "a + 1", whole), whole)));
 }
 
-/* Only its place in the order counts, which msc finds by itself. */
+/* An optimization barrier: passes its operands on. msc keeps the order of ops by itself. */
 bool hlo_build_barrier(hlo_node *n) {
   if (n->op->num_in != n->op->num_out) return hlo_refuse(n, "has as many results as operands");
   memcpy(n->out, n->in, n->op->num_in * sizeof *n->out);
@@ -87,7 +87,7 @@ bool hlo_build_erfc(hlo_node *n) {
   return hlo_set(n, msc_compute(n->b, "1 - erf(a)", n->in[0]));
 }
 
-/* Layouts that another compiler is told pass the value on: msc finds its own. */
+/* A custom call of a known function, or one that only tells another compiler a layout, which is passed over. */
 bool hlo_build_custom_call(hlo_node *n) {
   static const char *const known[] = {"erf", "asin", "acos", "sinh", "cosh", "atanh", "asinh", "acosh"};
   msc_op_kind kind;

@@ -1,4 +1,4 @@
-/* build_indexed.c: what goes by numbers that are known when the plan runs: gather, scatter, slices, order. */
+/* build_indexed.c: builders of ops that are indexed at run time (gather, scatter, dynamic slices), and of sort. */
 #include <string.h>
 
 #include "ir/stablehlo/hlo.h"

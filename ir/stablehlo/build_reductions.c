@@ -58,7 +58,8 @@ static const msc_op *sum_behind(const msc_value *x) {
   return x->def && x->def->kind == OP_reduce_sum && msc_is_float(x->type->dtype) ? x->def : NULL;
 }
 
-/* A mean stays one however samples are cut; a sum that a number divides would have to be divided by another. */
+/* Builds a sum divided by the number of its terms as a mean: a mean stays right when the batch is cut into parts, a
+ * sum divided by a constant does not. */
 bool hlo_build_divide(hlo_node *n) {
   int64_t dims[MSC_MAX_RANK];
   double by, count = 1;
@@ -104,7 +105,8 @@ static msc_value *running_sum(hlo_node *n, int dim, bool reverse) {
   return with_attrs(n->b, OP_cumsum, 1, n->in, 2, attrs);
 }
 
-/* The two dimensions that windows slide over go last; those of an image without one more are filled up. */
+/* Chooses the permutation that puts the two dimensions over which windows slide last; if fewer slide, other dimensions
+ * take their places. */
 static bool choose_space(hlo_node *n, const windows *w, const msc_type *t, int64_t perm[4]) {
   int space[2], num = 0, k = 0;
   for (int d = 0; d < t->rank; d++) {

@@ -156,7 +156,7 @@ static size_t sorted_in(msc_attr *attrs, size_t num, const char *name, msc_attr_
 
 static msc_attr_value text_value(const char *text) { return (msc_attr_value){.kind = MSC_ATTR_STR, .s = text}; }
 
-/* What its results are parts of, "" where nobody says; false: nobody says it of any. */
+/* Lists the whole tensors that an op's results are parts of, "" for a result without; false: none has one. */
 static bool wholes_of(writer *r, const msc_op *op, msc_attr_value *out) {
   bool any = false;
   for (size_t i = 0; i < op->num_out; i++) any |= op->out[i].whole != NULL;
