@@ -34,8 +34,8 @@ int64_t msc_cost_product(const msc_cost *c, msc_dtype dtype, double flops, doubl
 int msc_cost_level(const msc_cost *c, msc_subaxis digit);
 /* The level over which each of `num` ranks from `a` on talks to its like from `b` on: one for all. */
 int msc_cost_level_between(const msc_cost *c, int64_t a, int64_t b, int64_t num);
-/* How many parts of the axis, at its minor end, stay within the level inside the one that the whole axis needs; 1:
- * none, or the axis has one level only. */
+/* The size of the axis' minor part that stays within one level of links less than the whole axis needs; 1: there is
+ * none, or the axis lies within the innermost level. */
 int64_t msc_cost_inner_parts(const msc_cost *c, int axis);
 
 /* One collective over a group of `ranks` devices whose slowest link is of `level`.  `bytes`: received by each
@@ -51,8 +51,9 @@ int64_t msc_cost_collective(const msc_cost *c, const msc_cost_transfer *t);
  * bucket pays all of it. */
 int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t num);
 
-/* What it costs over links like this one, whatever the level: the one formula behind the two above and behind the
- * planner of redistributions.  A time measured of the verb with so many ranks comes before it. */
+/* A link by its figures, whatever its level, and the time of a transfer over it: the one formula behind the two
+ * functions above and behind the planner of redistributions. If the cluster has a measured time of this verb and
+ * number of ranks, that is returned instead. */
 typedef struct {
   const msc_cluster *measured;                /* NULL: nothing is */
   double launch_ns, latency_ns, bytes_per_ns; /* latency of a round; 0 bytes_per_ns: bytes take no time */

@@ -16,8 +16,8 @@ static bool sees_images(const msc_window *w, int64_t k) {
   return first < w->y && at + first * w->stride < w->x;
 }
 
-/* Elements [*from, *to) of the kernel are left, at least one; the padding shrinks with what is cut off, behind x to
- * what windows see. */
+/* Cuts off elements of the kernel that see only padding, in one dimension: [*from, *to) remain, at least one. The
+ * padding in w shrinks with them, behind x to what the windows still see. */
 static void crop_dimension(msc_window *w, int64_t *from, int64_t *to) {
   *from = 0, *to = w->kernel;
   while (*to - *from > 1 && w->low >= w->dilation && !sees_images(w, 0)) w->low -= w->dilation, w->kernel--, ++*from;
@@ -27,8 +27,8 @@ static void crop_dimension(msc_window *w, int64_t *from, int64_t *to) {
   w->high = seen > 0 ? seen : 0;
 }
 
-/* Elements [from, to) of the kernel, of several lines; or one, found in the lines joined, where its gradient has long
- * runs. */
+/* Builds the slice [from, to) of the weights. A single element is sliced from the kernel's lines joined into one
+ * dimension, so that its gradient is written in long runs. */
 static msc_value *slice_kernel(msc_builder *b, msc_value *w, const int64_t from[2], const int64_t to[2]) {
   const int64_t *dim = w->type->dim, o = dim[0], c = dim[1], lines = dim[2], line = dim[3];
   if (to[0] - from[0] == 1 && to[1] - from[1] == 1) {

@@ -192,8 +192,8 @@ static bool is_indexed_letter(const msc_op *op, const msc_letter *letter) {
   return msc_info(op)->flags & MSC_CHECKED && letter->name == 'v';
 }
 
-/* In the view of all samples a mean over the rows that are kept divides by the number of all of them.  Parts seen one
- * after the other do not know that number. */
+/* True for a mean over the rows that are kept, in the view of all samples: it divides by their number in the whole
+ * batch, which parts seen one after the other do not know. */
 static bool is_mean_of_kept(const reading *r, const msc_op *op, const msc_letter *letter) {
   return r->view == MSC_BATCH_WHOLE && msc_takes_mean(op) && msc_counts_kept_rows(op) && letter->name != 'c';
 }

@@ -101,7 +101,8 @@ static int64_t argument_renewed_by(const hybrid *h, size_t i) {
   return ties && i < ties->list.num ? ties->list.v[i].i : -1;
 }
 
-/* What ranks renew from their parts of the batch they go on with alike: its mean.  Whole numbers count steps. */
+/* Makes result i, which each rank has renewed from its part of the batch (running statistics), equal on all ranks: its
+ * mean. Whole numbers, which count steps, are equal already. */
 static bool combine_renewed(hybrid *h, size_t i, int64_t argument) {
   bool is_float = msc_is_float(h->f->body->last->in[i].value->type->dtype);
   if (msc_is_layerwise(h->f, (size_t)argument) || !is_float) return true;

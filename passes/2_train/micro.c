@@ -157,8 +157,8 @@ static bool sees_batch(const shortening *s, const msc_op *op) {
 
 /* ---- a loss that is a quotient ---- */
 
-/* In data_parallel and hybrid_parallel a rank's part of the batch has a loss of its own: a quotient is not one of sums
- * over all. */
+/* May the loss be a quotient of two sums over the batch? Not in data_parallel and hybrid_parallel with several ranks:
+ * there each rank has a loss of its own. */
 static bool may_be_quotient(const shortening *s) {
   msc_parallel_mode mode = msc_config_parallel_mode(s->pass->config);
   return msc_config_devices(s->pass->config) == 1 || (mode != MSC_DATA_PARALLEL && mode != MSC_HYBRID_PARALLEL);

@@ -245,7 +245,8 @@ static void set_place_in_whole(localizing *z, msc_op *op, const msc_type *t) {
   msc_op_put(op, msc_fact_whole_shape(z->pass->ctx, (size_t)t->rank, t->dim));
 }
 
-/* Does the same in a program for one rank, in which `whole_layout` says how the whole is cut. */
+/* Records the place of the rank's part, as set_place_in_whole does, in a program for one rank: there `whole_layout`
+ * says how the whole is cut. False after a report. */
 static bool set_place_from_layout(localizing *z, msc_op *op) {
   const msc_layout *l = msc_op_layout(op, MSC_FACT(whole_layout));
   if (!l) return true;
@@ -293,7 +294,7 @@ static void set_any_order(const localizing *z, msc_op *op) {
     msc_op_put(op, msc_fact_any_order(true));
 }
 
-/* The attribute that says how large a result made by numbers is, for this rank's part of it. */
+/* Sets the size of a result along the indexed dimension (`rows`, `depth` or `shape`) to that of this rank's part. */
 static void set_size(const localizing *z, msc_op *op, const msc_indexed *x, const msc_type *local) {
   static const char *const name[] = {"rows", "depth", "shape"};
   for (size_t i = 0; i < sizeof name / sizeof *name; i++)

@@ -184,7 +184,8 @@ static uint32_t uneven_dims(const msc_op *op, const msc_rule *rule, size_t i, bo
   return dims;
 }
 
-/* A rank finds no row in its padding when the parts of its axis are a row: behind the last is the table's end. */
+/* Takes the row dimension out of `dims` for a gather's table that is cut along one axis: then only the last parts are
+ * padded, and their padding lies behind the end of the table, where no valid index points. */
 static uint32_t without_rows(const msc_op *op, size_t i, uint32_t dims) {
   if (op->kind != OP_gather || i != 0) return dims;
   const msc_layout *l = op->in[0].value->type->layout;

@@ -141,7 +141,7 @@ static bool makes_the_same(const msc_op *a, const msc_op *b, msc_value *const *i
   return same;
 }
 
-/* v in section P, where equal values are made once. */
+/* Builds v in section P; equal ops are built once. */
 static msc_value *make_in_section(preparing *p, msc_value *v) {
   if (p->made[v->id]) return p->made[v->id];
   if (!v->def) return p->made[v->id] = parameter_in_section(p, v->index);
@@ -153,7 +153,7 @@ static msc_value *make_in_section(preparing *p, msc_value *v) {
   return p->made[v->id] = &op->out[0];
 }
 
-/* The name under which P hands the value over. */
+/* The name of the argument by which other sections read a value of section P; made on first use. */
 static const char *name_prepared(preparing *p, msc_value *made) {
   preparation *to = p->to;
   for (size_t i = 0; i < to->num; i++)
@@ -231,7 +231,8 @@ static bool is_of_stage(const msc_func *f, int64_t stage) {
   return runs_often(f) && msc_func_attr(f, MSC_FACT(stage))->i == stage;
 }
 
-/* True if what sections of the stage share, counted for each, fits beside the values of the largest of them. */
+/* True if there are values that section P could make for the stage, and they fit into its memory beside the scratch of
+ * each section; a value counts once for each section that reads it. */
 static bool fits_stage(msc_pass_ctx *pass, const msc_module *m, int64_t stage) {
   uint64_t bytes = 0;
   bool fits = true;

@@ -62,7 +62,7 @@ static bool is_inner_value(const msc_value *v) {
   return v->def && !msc_is_constant_op(v->def) && !is_result(v, RESHAPES);
 }
 
-/* A slice that only marked transposes read, with vectors that begin at multiples of 16 bytes. */
+/* True for a slice that only transposes marked as views read, and whose vectors begin at multiples of 16 bytes. */
 static bool is_slice_view(const msc_op *s) {
   int64_t step[MSC_MAX_RANK];
   if (s->kind != OP_slice) return false;
@@ -90,7 +90,7 @@ static bool is_concat_view(const msc_op *c) {
   return true;
 }
 
-/* A slice of whole rows of x's first dimension that only products read. */
+/* True for a slice of whole rows along x's first dimension that only products read. */
 static bool is_rows_slice_view(const msc_op *s) {
   int64_t step[MSC_MAX_RANK];
   if (s->kind != OP_slice || msc_op_ints(s, "stride", step, MSC_MAX_RANK) > 0 || !is_inner_value(s->in[0].value))

@@ -49,7 +49,7 @@ typedef struct {
 
 /* ---- what is used ---- */
 
-/* The stored value that v is, or is a view of; NULL: none. */
+/* The offloaded parameter or state that v is, or is a view of; NULL: v lives on the device. */
 static stored *stored_behind(const offloading *z, const msc_value *v) {
   while (v->def && msc_is_view(v->def)) v = v->def->in[0].value;
   return v->def ? NULL : z->of[v->index];
@@ -62,13 +62,14 @@ static bool is_unit(const offloading *z, const msc_op *op) {
   return false;
 }
 
-/* Nothing may stand between a product and the op that takes its tiles. */
+/* The op before which, or behind which, a transfer may be inserted: nothing may stand between a product and the op
+ * that takes its tiles. */
 static msc_op *place_before(msc_op *op) { return msc_runs_in_tiles(op->prev) ? op->prev : op; }
 static msc_op *place_behind(msc_op *op) { return msc_runs_in_tiles(op) ? op->next : op; }
 
 /* ---- fetching ---- */
 
-/* Ops that were inserted take no time. */
+/* The predicted time of op; 0 for the ops that this pass inserted. */
 static uint64_t time_of(const offloading *z, const msc_op *op) {
   return op->kind == OP_fetch || msc_is_view(op) ? 0 : z->ns[op->id];
 }
@@ -125,7 +126,8 @@ static bool serve_unit(offloading *z, msc_op *op, msc_op *before, size_t number)
 
 /* ---- taking back ---- */
 
-/* The op behind which a new value can be taken back: it is there, and the old one is no longer fetched. */
+/* The op behind which the transfer of a new value back may begin: the value has been made, and the old one is not
+ * fetched any more. */
 static msc_op *begin_of_stow(const stored *s, const msc_value *made, const msc_op *ret) {
   if (!made->def) return ret->prev;
   msc_op *at = place_behind(made->def);
@@ -165,8 +167,8 @@ static bool take_back(offloading *z, size_t last) {
   return true;
 }
 
-/* Says for how many ops each new value is still read: as long as its transfer takes, and over no more than the next
- * two units, whose values take its place. */
+/* Sets `beside` of every transfer from the device: the number of following ops during which the value must stay in
+ * place. They cover the time of the transfer, but no more than KEPT_UNITS units, whose values take its place. */
 static void set_ends_of_stows(offloading *z, const uint64_t *ns) {
   msc_number(z->f->body);
   for (msc_op *op = z->f->body->first; op; op = op->next) {

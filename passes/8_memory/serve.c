@@ -89,7 +89,8 @@ static bool differs_between_workers(const msc_func *f, size_t arg) {
   return (role != MSC_ROLE_PARAMETER && role != MSC_ROLE_STATE) || (l && !msc_layout_is_replicated(l));
 }
 
-/* Marks what an update needs of op, and op; false: a server does not have it all. */
+/* Marks op and all that it is computed from as work of servers. False: it reads something that servers do not have.
+ * *out_summed: it reads a sum over all ranks. */
 static bool mark_needed(serving_pass *z, const msc_op *op, bool *out_summed) {
   *out_summed = false;
   if (op->kind == OP_constant) return true;
@@ -113,7 +114,7 @@ static bool mark_needed(serving_pass *z, const msc_op *op, bool *out_summed) {
   return true;
 }
 
-/* True if all that reads the result of a sum, or of what is made of one, is a server's too. */
+/* True if only servers read the results of op, also through views. */
 static bool is_read_by_servers(const serving_pass *z, const msc_op *op) {
   for (size_t i = 0; i < op->num_out; i++)
     for (const msc_use *u = op->out[i].uses; u; u = u->next) {
@@ -126,8 +127,8 @@ static bool is_read_by_servers(const serving_pass *z, const msc_op *op) {
   return true;
 }
 
-/* Marks all that candidates need; a candidate that a server cannot run is none any more, and a sum that workers need
- * is no server's.  True: nothing of that kind was found. */
+/* Marks what the updates in z->update need; drops an update that a server cannot run, and leaves a sum that workers
+ * read too to the workers. False: something was dropped, and the marks must be made again. */
 static bool mark_all_needed(serving_pass *z) {
   bool stable = true, summed;
   for (const msc_op *op = z->f->body->first; op; op = op->next) z->by[op->id] = 0;
@@ -199,7 +200,7 @@ static bool serve_func(msc_pass_ctx *pass, msc_func *f) {
   return true;
 }
 
-/* Refuses marks that say nothing, and a target without servers. */
+/* Refuses parameters marked for servers in a configuration without servers, and servers for a target that has none. */
 static bool check_asked(const msc_pass_ctx *pass, const msc_module *m, bool asked) {
   const char *target = msc_target_of(m)->name;
   bool marks = false;

@@ -29,7 +29,7 @@ static bool may_use_disk(const msc_config *config) {
          (msc_config_bool(config, MSC_KEY_auto_offload) && msc_config_value(config, MSC_KEY_offload_cpu_size));
 }
 
-/* An error at whoever of the two was set. */
+/* The place to report a conflict of two keys at: that of `first` if it was set, else that of `second`. */
 static const msc_loc *loc_of_later(const msc_config *config, msc_key first, msc_key second) {
   return msc_config_is_set(config, first) ? msc_config_loc(config, first) : msc_config_loc(config, second);
 }
@@ -153,7 +153,7 @@ static bool check_parallel_optimizer(msc_config *config) {
   return ok;
 }
 
-/* Checks what lives on disk: where the disk is. */
+/* Checks the keys of offload: values on disk need offload_path, and some kinds are not supported yet. */
 static bool check_offload(msc_config *config) {
   msc_context *ctx = config->ctx;
   const msc_loc *loc = msc_config_loc(config, MSC_KEY_offload);
@@ -171,7 +171,8 @@ static bool check_offload(msc_config *config) {
   return ok;
 }
 
-/* What servers of parameters cannot do yet, or what leaves no sum of all ranks for them. */
+/* Refuses configurations of parameter_server that are not supported yet, and those in which gradients are not sums
+ * over all ranks, which is what servers add up. */
 static bool check_server(msc_config *config) {
   msc_context *ctx = config->ctx;
   msc_key key = MSC_KEY_parameter_server;
@@ -225,7 +226,7 @@ static const struct {
     {MSC_KEY_offload_cpu_size, has_host, "something in host memory, cpu, in the key offload, or auto_offload"},
 };
 
-/* Refuses a value other than the default where another key, which it needs, does not have the value it needs. */
+/* Refuses a key that is not at its default and has no effect because another key, which it refines, is not set. */
 static bool check_needs(msc_config *config) {
   bool ok = true;
   for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
@@ -255,7 +256,8 @@ static msc_attr_value mode_of(msc_context *ctx, const char *mode, msc_attr_value
   return (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {2, a}};
 }
 
-/* comm_fusion with what it leaves out: auto for an operator, but all_reduce_fusion_config where that is given; open. */
+/* Fills in the collectives that comm_fusion leaves out: all_reduce_fusion_config for all_reduce if it is given, else
+ * auto; and `openstate` as true. */
 static void complete_fusion(msc_config *config) {
   msc_context *ctx = config->ctx;
   const msc_attr_value *given = msc_config_value(config, MSC_KEY_comm_fusion),

@@ -248,13 +248,16 @@ static int64_t lost_terms(const reshard_problem *p, uint32_t partial) {
   return terms < 1 || (gains && p->options->free_partial) ? 1 : terms;
 }
 
-/* k terms are added to one, and it is spread: no step brings more.  Proof: every step costs at least as much as it
- * lowers this number.  e = bytes of the finest possible part; a state with k terms has parts of at least k e.
- *   a reduce_scatter by m costs (1-1/m) k e at least, as much as k falls; the last of them leaves L/k of the target at
- * most
- *   what makes a contrary or a blocked state another costs e at least: half of 2 e, or more
- * And the number is reached only by ways with as many steps as given: from a contrary state a reduce_scatter of the
- * finest parts, a permute into parts of the target's parts, a gather. */
+/* A lower bound on the cost of any path that adds k terms to one and spreads the sum. Proof: every step costs at
+ * least as much as it lowers this number. Let e be the bytes of the finest possible part; a state with k terms has
+ * parts of at least k e bytes.
+ *
+ *   - A reduce_scatter by m costs at least (1 - 1/m) k e, as much as k falls; the last one leaves at most L/k of the
+ *     target.
+ *   - A step that turns a contrary or a blocked state into another costs at least e.
+ *
+ * The bound is reached only by paths with as many steps as given: from a contrary state, a reduce_scatter of the
+ * finest parts, a permute into parts of the target's parts, and a gather. */
 static reshard_cost sum_bound(const reshard_problem *p, int64_t terms, const relation *r) {
   int64_t finest = p->to_local / p->to_copies, extra;
   if (__builtin_mul_overflow(finest, terms - 2, &extra) || extra > INT64_MAX / 4) extra = INT64_MAX / 4;
@@ -319,9 +322,9 @@ static void add_fixed(const reshard_problem *p, const reshard_state *s, int d, u
     if (slow >> s->atom[d][i] & 1) f->at[f->num].weight = weight, f->at[f->num++].atom = s->atom[d][i];
 }
 
-/* How many times smaller than the dimension what two nodes' unions have in common is; 0: some node has nothing in
- * common.  A node is a set of devices that only differ in fast atoms, so its union is everything that the
- * slow atoms leave. */
+/* The size of dimension d divided by the size of the part that two unions of devices have in common; 0: some have
+ * nothing in common. A node is a set of devices that differ in fast atoms only; its union is all that its devices hold
+ * in s, or want in the target. */
 static double common_divisor(const reshard_problem *p, const reshard_state *s, int d, uint32_t slow, double *out_own) {
   fixed_digits f;
   f.num = 0;

@@ -19,7 +19,8 @@ shard_rows *shard_rows_new(msc_context *ctx, msc_arena *arena, const msc_mesh *m
 
 enum { SHARD_NO_STATE = -1, SHARD_UNEVEN = -2 };
 
-/* A small number for a layout among those of its rank; SHARD_NO_STATE: it is cut otherwise. */
+/* A small number for a layout among those of its rank; SHARD_NO_STATE: the layout uses digits that the engine does not
+ * have. */
 int shard_rows_state(shard_rows *r, const msc_layout *l);
 /* In ns, launch and latencies shared by `shared_by` values; -1: no plan; SHARD_UNEVEN: for a layout that cuts the shape
  * unevenly.  False: the first does. */

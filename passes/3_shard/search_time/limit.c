@@ -214,8 +214,8 @@ static bool close_in(shard_timing *t, bool exact, strategy *faster, strategy *sm
   return true;
 }
 
-/* Completes the pair of a strategy above the limit, if there is one, and one within it, or else the smallest there is.
- * `guess`: the charge under which the known one was found. */
+/* Completes the pair of strategies on both sides of the limit: `faster` above it, if one exceeds it, and `smaller`
+ * within it, or, if none is, the smallest that exists. `guess`: the charge under which the known one was found. */
 static bool enclose(shard_timing *t, bool exact, int64_t guess, strategy *faster, strategy *smaller) {
   if (smaller->cost.ns < SHARD_IMPOSSIBLE) return solve_charged(t, exact, 0, faster);
   if (guess == MAX_CHARGE) copy_strategy(t, smaller, faster);

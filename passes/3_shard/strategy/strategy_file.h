@@ -14,7 +14,8 @@ const char *msc_strategy_file(const msc_func *f, msc_arena *arena);
  * `by` as recorded), with a warning where the two differ; `adds`: what the user left whole may be cut.  False after
  * reporting every difference: other device count or mesh, ops or parameters that only one side has, other shapes. */
 bool msc_strategy_load(shard_graph *g, bool adds, const char *path);
-/* The mesh of a file, for who has none; NULL: it names none, or cannot be read, which msc_strategy_load reports. */
+/* The mesh that a strategy file names, for a caller without one; NULL: it names none, or cannot be read, which
+ * msc_strategy_load reports. */
 const char *msc_strategy_mesh(msc_arena *arena, const char *path);
 /* msc_strategy_load of text in memory; `name` is the file's, for messages. */
 bool msc_strategy_read(shard_graph *g, bool adds, const char *name, const char *text, size_t bytes);

@@ -86,7 +86,8 @@ static void drop_roots(msc_nester *n, int level) {
   }
 }
 
-/* Parts of the tail come first when vectors lie across the items, so that both launches move whole vectors. */
+/* Numbers the tail axes before all others, so that scratch has the parts outermost: where vectors lie across the
+ * items, both launches then move whole vectors. */
 static void bring_tail_forward(msc_nester *n) {
   int8_t number[MSC_NEST_AXES];
   int tails = __builtin_popcount(n->walk.tail), t = 0, other = tails;

@@ -57,7 +57,8 @@ static bool check_head_numbers(verifier *v) {
   return true;
 }
 
-/* Axes whose size nobody asks for: the items end where the outermost of them does. */
+/* Must the program say the size of the axis? Not for the outermost item axis, which ends where the items end, unless
+ * vectors lie along it. */
 static bool must_have_size(const msc_program_head *h, int axis) {
   if (axis || !(h->items & 1)) return true;
   return (axis == h->lane || axis == h->across) && (h->kind != MSC_NEST_MAP || h->num_axes > 1);
@@ -87,7 +88,8 @@ static bool check_axes(verifier *v) {
   return true;
 }
 
-/* What a kind has and what it has not. */
+/* Checks the head of a program against its kind: which kinds have reduced axes, phases, two axes of vectors, kept
+ * rows. */
 static bool check_kind(verifier *v) {
   const msc_program_head *h = v->h;
   bool sums = h->kind == MSC_NEST_ROW || h->kind == MSC_NEST_COLUMN;
@@ -119,7 +121,7 @@ static bool check_lanes(verifier *v) {
   return true;
 }
 
-/* How threads of a GPU share the items. */
+/* Checks how the threads of a GPU share the items; a program for a CPU must not say anything about threads. */
 static bool check_threads(verifier *v) {
   enum { WARP = 32, MOST_THREADS = 1024 };
   const msc_program_head *h = v->h;
@@ -271,7 +273,7 @@ static bool check_phase(verifier *v, int i) {
   return true;
 }
 
-/* What vectors cannot do. */
+/* Checks that an instruction which varies along the lanes can be computed in a vector. */
 static bool check_in_vectors(verifier *v, int i) {
   enum { VECTOR_BYTES = 64 };
   const msc_program_head *h = v->h;
