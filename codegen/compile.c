@@ -548,7 +548,8 @@ static bool is_offload_auto(const msc_module *m, const msc_config *config) {
   return msc_config_bool(config, MSC_KEY_auto_offload) && !msc_find_attr(m->attrs, m->num_attrs, AWAY);
 }
 
-/* State before parameters, which are fetched more often; large ones first: they are the fewest transfers. */
+/* Sorts the values that auto_offload may move off the device, those that are moved first in front: state before
+ * parameters, which are fetched more often; large values first, since they take the fewest transfers. */
 static int compare_by_worth(const void *a, const void *b) {
   const msc_plan_variable *x = a, *y = b;
   bool one = msc_arg_role(x->func, x->arg) == MSC_ROLE_STATE, other = msc_arg_role(y->func, y->arg) == MSC_ROLE_STATE;
@@ -567,7 +568,8 @@ typedef struct {
   uint64_t *size;   /* of each value */
 } away_trials;
 
-/* How many of the first k values host memory has room for, if there is a disk for the others. */
+/* The number of values, of the first k, that fit into offload_cpu_size bytes of host memory; the others go to disk. k
+ * if there is no such limit, or no disk. */
 static size_t num_near(const away_trials *t, size_t k) {
   int64_t room = msc_config_int(t->o->config, MSC_KEY_offload_cpu_size);
   size_t num = 0;
@@ -587,7 +589,8 @@ static msc_module *module_with_away(const away_trials *t, size_t k) {
   return m;
 }
 
-/* The time of a step of the plan with k values away; UINT64_MAX: there is none that fits. */
+/* The predicted time of a step of the plan whose first k values live in host memory or on disk; UINT64_MAX if that
+ * plan does not fit. */
 static uint64_t step_with_away(const away_trials *t, size_t k) {
   const msc_compile_options trial = msc_trial_of(t->o);
   msc_diag_mark before = msc_mark_diags(t->ctx);
@@ -600,7 +603,7 @@ static uint64_t step_with_away(const away_trials *t, size_t k) {
   return ns;
 }
 
-/* The least number of values with which a plan fits; all of them if none does. */
+/* The least number of values that must leave the device so that a plan fits; all of them if none does. */
 static size_t least_away(const away_trials *t) {
   size_t low = 0, high = t->num; /* with `low` no plan fits */
   while (high - low > 1) {
@@ -611,7 +614,8 @@ static size_t least_away(const away_trials *t) {
   return high;
 }
 
-/* The number with the fastest step, where computing again is the other way to fit. */
+/* The number of values off the device with the fastest step, of five numbers that are tried. For recompute=auto, where
+ * a plan may also fit by computing values again. */
 static size_t fastest_away(const away_trials *t, bool fits) {
   enum { PARTS = 4 };
   size_t best = fits ? 0 : t->num;
@@ -623,8 +627,9 @@ static size_t fastest_away(const away_trials *t, bool fits) {
   return best;
 }
 
-/* The plan with as much in host memory, or on disk where offload_cpu_size is less, as memory_limit asks for; `p`, of
- * the module of this text, has only there what the user said. */
+/* auto_offload: returns a plan that keeps within memory_limit, with as few values as possible in host memory, or on
+ * disk beyond offload_cpu_size. `p` is the plan with what the user has offloaded and nothing more; `text` is the
+ * module that it was made from. */
 static msc_plan *offload_until_fits(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
                                     msc_plan *p) {
   bool recomputes = !strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto"),

@@ -60,7 +60,8 @@ void cli_note_input(cli *c, const char *path) {
   if (stat(path, &info) == 0) note_file(c, path, &info, false);
 }
 
-/* False after a report: a file that is known is this one. */
+/* Checks that `file` is none of the command's inputs and outputs, nor, with or_claimed, a claimed output; false after
+ * a report. */
 static bool check_unknown(cli *c, const char *path, const cli_known_file *file, bool or_claimed) {
   for (const cli_known_file *f = c->state->known; f; f = f->next) {
     if (f->device != file->device || f->number != file->number || strcmp(f->name, file->name) ||
@@ -133,8 +134,8 @@ static bool read_failed(cli *c, const char *path, const char *reason) {
   return msc_error(c->ctx, MSC_E_FILE, cli_loc(c, path), "cannot read: %s", reason);
 }
 
-/* What read gives, -1 with errno; 0 at the end.  Of a named pipe that nobody has opened to write,
- * after some seconds. */
+/* Reads like read(): the number of bytes, 0 at the end, -1 with errno. On a named pipe it waits some seconds for
+ * somebody to open it for writing. */
 static ssize_t read_some(const source *s, char *data, size_t room, bool first) {
   for (int waited = 0;;) {
     ssize_t n = read(s->fd, data, room);

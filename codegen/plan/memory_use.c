@@ -26,7 +26,8 @@ static void note_read(lives *l, uint64_t begin, uint64_t end, uint32_t call) {
   }
 }
 
-/* What lay there before is gone; where the same call reads it, its bytes count once, as those of the new value. */
+/* Notes that a call writes [begin, end): values that were there end. A value that the same call still reads ends
+ * before it, so that these bytes are not counted twice. */
 static void note_write(lives *l, uint64_t begin, uint64_t end, uint32_t call) {
   size_t kept = 0;
   for (size_t i = 0; i < l->num_live; i++) {

@@ -109,7 +109,7 @@ static void read_messages(simulating *s) {
 
 /* ---- prices ---- */
 
-/* A collective's own time, and what it is among. */
+/* Sets the time of a collective when it runs alone, and the group of mesh axes that its time and bytes count for. */
 static void price_transfer(simulating *s, plan_transfer t) {
   msc_plan_section *section = &s->plan.section[plan_transfer_section(t)];
   msc_plan_call *c = &section->call[plan_transfer_call(t)];
@@ -139,7 +139,8 @@ static bool is_transfer_known(const simulating *s, plan_transfer t) {
   return ok;
 }
 
-/* A plan says of each of its collectives what it is among. */
+/* Sets the times of all calls on the cluster. Those of collectives need their groups, which the plan lists as
+ * transfers. */
 static bool price_calls(simulating *s) {
   for (size_t i = 0; i < s->plan.num_sections; i++)
     for (size_t k = 0; k < s->plan.section[i].num_calls; k++) {
@@ -169,7 +170,8 @@ static msc_time_kind kind_of(const char *name) {
                                                                      : MSC_TIME_FORWARD;
 }
 
-/* An op without a name, which a pass made, is called after its kind: it is like the call before it. */
+/* Sets what the time of every call of a section counts as. An op that a pass made has the name of its kind: it counts
+ * as the call before it. */
 static void note_kinds(simulating *s, uint32_t section) {
   plan_section from = plan_plan_sections(s->root, section);
   msc_time_kind kind = ends_in(s->plan.section[section].name, ".U") ? MSC_TIME_OPTIMIZER : MSC_TIME_FORWARD;
@@ -195,7 +197,8 @@ static const char *axes_of_call(const simulating *s, uint32_t section, size_t ca
   return s->axes[section][call] ? s->axes[section][call] : "{}";
 }
 
-/* What the event's time counts as; MSC_NUM_TIMES: as exposed, or as nothing. */
+/* The kind that the event's time counts as; MSC_NUM_TIMES: none, as for exposed collectives and for links that are
+ * busy. */
 static msc_time_kind kind_of_event(const simulating *s, const msc_timeline_event *e) {
   if (e->activity == MSC_WAITS_MESSAGE) return MSC_TIME_MESSAGES;
   if (e->activity == MSC_WAITS_STAGE) return MSC_TIME_BUBBLE;
@@ -225,8 +228,8 @@ static void tell_event(void *user, const msc_timeline_event *e) {
   s->event(s->user, &told, kind_of_event(s, e));
 }
 
-/* What is left of the step when the stage has nothing more to do; less where it needed longer than the others' steps
- * take, which it does before all steps are alike. */
+/* Makes the times of a stage add up to the time of a step: what is missing is bubble. If they are more, as the first
+ * steps of a pipeline are longer than those that follow, the bubble is less. */
 static void fill_step(const simulating *s, msc_simulated_stage *to) {
   uint64_t sum = 0;
   for (int i = 0; i < MSC_NUM_TIMES; i++) sum += to->time[i];
@@ -284,7 +287,8 @@ static void note_sizes(simulating *s) {
   for (uint32_t i = 0; i < p->num_sections; i++) note_kinds(s, i), add_traffic(s, i);
 }
 
-/* Once for the sums, which need no order; then again for who watches, who is told times from the step's begin on. */
+/* Runs the timeline once for the sums, and, if the caller wants events, again: only then it is known where the step
+ * begins from which the times of events count. */
 static bool run_steps(simulating *s) {
   static const msc_plan_program one_section;
   msc_simulation *out = s->out;

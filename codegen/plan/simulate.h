@@ -47,7 +47,8 @@ typedef struct {
 
 const char *msc_time_name(msc_time_kind kind); /* "forward" */
 
-/* An event of the step, and what its time counts as; exposed collectives, and links, are no kind. */
+/* Called with an event of the step and the kind that its time counts as; MSC_NUM_TIMES for exposed collectives and
+ * links. */
 typedef void msc_simulated_fn(void *user, const msc_timeline_event *e, msc_time_kind kind);
 
 /* `file` must have been verified.  Everything is in the context's arena; events of one step, which begins at 0, go to

@@ -32,8 +32,8 @@ typedef struct {
 
 typedef void msc_timeline_fn(void *user, const msc_timeline_event *e);
 
-/* All of a stage but MSC_BUSY_LINK and MSC_BUSY_TRANSFER follow each other without a gap, except where it has nothing
- * to do before its next step. */
+/* Who is told the events of the simulation. The events of a stage follow each other without a gap, except before its
+ * next step and for MSC_BUSY_LINK and MSC_BUSY_TRANSFER, which run beside the others. */
 typedef struct {
   msc_timeline_fn *event; /* NULL: nobody watches */
   void *user;

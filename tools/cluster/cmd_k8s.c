@@ -89,7 +89,8 @@ static void put_run_command(const manifest *m, int deep) {
   for (int i = 1; i < m->c->num_operands; i++) put(m, deep, "- %s", quoted(m, m->c->operands[i]));
 }
 
-/* The ranks of a pod, which knows its number by JOB_COMPLETION_INDEX; master NULL: by PET_*. */
+/* Writes the arguments of msc launch that start a pod's ranks. The pod takes its number from JOB_COMPLETION_INDEX;
+ * master: the address of rank 0, NULL: from the PET_ variables. */
 static void put_launch(const manifest *m, int deep, const char *master) {
   put(m, deep, "- \"msc\"");
   put(m, deep, "- \"launch\"");
@@ -138,7 +139,8 @@ static void put_pod(const manifest *m, int deep, const char *subdomain, const ch
   put(m, deep, "    mountPath: /tmp");
 }
 
-/* What a Job does with exit codes: wrong input and bugs come again, a lost peer does not. */
+/* Writes after which exit codes a Job fails at once: wrong input, wrong usage and bugs, which a second attempt would
+ * meet again. After others, such as a lost peer, Kubernetes starts the pod again. */
 static void put_failure_policy(const manifest *m, int deep) {
   put(m, deep, "podFailurePolicy:");
   put(m, deep, "  rules:");

@@ -94,7 +94,8 @@ static int64_t number_of(const char *name, int64_t absent) {
   return v >= 0 && !*end ? v : absent;
 }
 
-/* What a launcher of hosts, as a TrainJob, says of the first one. */
+/* HOST:PORT of the first host from the PET_ variables, which a launcher of hosts (Kubeflow's TrainJob) sets; NULL: not
+ * set. */
 static const char *master_of_launcher(const launcher *l) {
   const char *host = getenv("PET_MASTER_ADDR");
   if (!host || !*host) return NULL;
@@ -261,7 +262,7 @@ static void become_rank(const launcher *l, int local_rank, int in, int out, int 
   _exit(127);
 }
 
-/* A host's launcher reads the token before anything else. */
+/* Sends the token to the launcher of a host, which reads it from its standard input before anything else. */
 static bool give_token(const launcher *l, int fd) {
   size_t n = strlen(l->token);
   return write(fd, l->token, n) == (ssize_t)n && write(fd, "\n", 1) == 1;
@@ -372,8 +373,8 @@ static void take_signals(launcher *l) {
 
 
 
-/* Standard input, which has something to read: signals of who started this launcher over ssh; when that is gone, the
- * ranks end. */
+/* Reads standard input, which the launcher of the hosts holds over ssh: a byte is a signal to pass on; at its end that
+ * launcher is gone, and the ranks are ended. */
 static void take_lifeline(launcher *l) {
   uint8_t number = 0;
   ssize_t n = read(STDIN_FILENO, &number, 1);
@@ -383,7 +384,8 @@ static void take_lifeline(launcher *l) {
   pass_on(l, SIGTERM);
 }
 
-/* Servers end by themselves when their workers have; those of a program that does not know this are told. */
+/* Ends parameter servers that still run some time after the last worker has ended. Those of msc end by themselves;
+ * those of another program may not. */
 static void end_idle_servers(launcher *l) {
   int ranks = 0;
   for (int i = 0; i < l->local; i++) ranks += !l->watched.ended[i];

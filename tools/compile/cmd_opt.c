@@ -106,7 +106,7 @@ static int list_passes(cli *c) {
   return cli_close(c, out);
 }
 
-/* "op", or "op func" */
+/* The things that a fact may stand on, as words: "op", or "op func". */
 static const char *where_it_stands(msc_arena *arena, unsigned on) {
   static const char *const things[] = {"op", "arg", "func", "module", "member"};
   const char *text = "";

@@ -18,8 +18,8 @@ enum { LIMIT_S = 120 }; /* for all graphs of a plan */
 
 /* ---- the other process ---- */
 
-/* cuDNN writes into an engine's text what lay in its memory, addresses too: with the same addresses every time, where a
- * sandbox does not forbid that, it is the same text. */
+/* Becomes `msc engines`, which reads the plan and writes text. Without address randomization: cuDNN copies some of its
+ * memory, addresses too, into the text of an engine, and a plan must have the same bytes each time. */
 static void exec_engines(int plan, int text) {
   char *argument[] = {(char *)(uintptr_t) "msc", (char *)(uintptr_t) "engines", (char *)(uintptr_t) "/dev/stdin", NULL};
   prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -54,7 +54,7 @@ static char *read_memory_file(msc_arena *arena, int fd) {
   return text;
 }
 
-/* What it says of a plan; NULL: it could not be run, or cuDNN is not there. */
+/* Runs `msc engines` on a plan and returns what it printed; NULL: it could not be run, or cuDNN is not installed. */
 static char *engines_of(msc_arena *arena, const void *bytes, size_t num) {
   int plan = memfd_create("plan.bin", MFD_CLOEXEC), text = memfd_create("engines", MFD_CLOEXEC);
   bool ok = plan >= 0 && text >= 0 && write_memory_file(plan, bytes, num) && run_engines_process(plan, text);

@@ -123,7 +123,8 @@ static int damaged(writing *w) {
   return CLI_INPUT;
 }
 
-/* Copies a message; of the fields `number` of a model, the graph, what is inside; of those of a graph, tensors. */
+/* Copies a message of the ONNX file and changes what is trained: `number` is MODEL_GRAPH for the model, in which the
+ * graph is changed, and GRAPH_INITIALIZER for the graph, in which tensors are replaced. */
 static int put_message(writing *w, FILE *to, proto_bytes from, uint32_t number) {
   proto_field f;
   bool ok = true;

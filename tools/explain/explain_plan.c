@@ -260,7 +260,8 @@ static const char *type_text(const explained *e, const msc_type *t) {
   return msc_arena_printf(e->arena, "%s%s", text, msc_dtype_name(t->dtype));
 }
 
-/* A sum that is finished where it is: level by level it may take several collectives, and is cheaper so. */
+/* True if the change of layout only finishes a sum, without cutting or gathering. Such a sum may take several
+ * collectives, one for each level of links, which is cheaper than one. */
 static bool is_sum(const msc_layout *from, const msc_layout *to) {
   int num = from->first[from->rank];
   return from->num_partial && !to->num_partial && num == to->first[to->rank] &&

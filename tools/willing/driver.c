@@ -9,7 +9,7 @@
 
 static char something[4096]; /* what handles point to */
 
-/* Whatever has no line below. */
+/* Succeeds and does nothing: the functions of the driver listed below. */
 static int content(void) { return 0; }
 
 #define CONTENT(X)                                                                                                    \
@@ -39,7 +39,7 @@ int cuDriverGetVersion(int *out) { return *out = 13000, 0; }
 API int cuDeviceGetCount(int *out);
 int cuDeviceGetCount(int *out) { return *out = 1, 0; }
 
-/* It exports tables of functions that nobody documents: none. */
+/* The real driver exports undocumented tables of functions; this one has none and says so. */
 API int cuGetExportTable(const void **out, const void *id);
 int cuGetExportTable(const void **out, const void *id) { return (void)id, *out = NULL, 500; }
 
@@ -62,7 +62,7 @@ int cuLinkComplete(void *link, void **out, size_t *out_bytes) {
   return (void)link, *out = something, *out_bytes = sizeof something, 0;
 }
 
-/* Its own function of that name, in a later version when there is one. */
+/* Finds a function of this library by name, its newer version (NAME_v2) if there is one. */
 API int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flags, int *out_status);
 int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flags, int *out_status) {
   static void *self;
