@@ -21,7 +21,7 @@ typedef struct {
   float *panels_k, *panels_v, *panels_keys, *panels_rows, *scores, *turned, *sums, *totals;
 } item;
 
-/* Operands behind those that every kind has: what is `extra` is a mask, or factors of weights. */
+/* Has the graph a mask, or factors by which weights are kept? Either is its `extra` operand. */
 static bool has_mask(const mscrt_graph *g) {
   return g->kind == PLAN_GRAPH_KIND_MASKED_ATTENTION || g->kind == PLAN_GRAPH_KIND_MASKED_ATTENTION_GRAD;
 }
@@ -72,7 +72,8 @@ static void multiply(const item *t, const product *p) {
                  NULL);
 }
 
-/* The second operand of a product, read where it lies if whole panels do; else packed in `panels`. */
+/* Sets the second operand of a product: b where it lies if its columns are whole panels, else b packed into
+ * `panels`. */
 static void take_straight(const item *t, product *p, matrix b, float *panels) {
   if (p->columns % t->a.width == 0 && b.step == p->columns) {
     p->b = b.at, p->lies = b.step;
@@ -133,13 +134,13 @@ static double logarithm(double x) {
   return 2 * r * sum + (double)power * 0.693147180559945309;
 }
 
-/* Makes scores behind those of the block 0, up to so many. */
+/* Sets the scores behind the block's own to 0, up to `keys` of them. */
 static void clear_behind(const mscrt_scores *b, float *scores, int64_t keys) {
   for (int64_t i = 0; i < b->rows && b->keys < keys; i++)
     memset(scores + i * KEYS + b->keys, 0, sizeof *scores * (size_t)(keys - b->keys));
 }
 
-/* Adds what rows of a head attend to among `keys` keys to the sums of these rows. */
+/* Adds the weighted values of `keys` keys to the sums of some rows of a head. */
 static void add_keys(const item *t, int64_t batch, int64_t head, int64_t first, int64_t num, int64_t key,
                      int64_t keys) {
   int64_t group = head / (t->a.heads / t->a.groups), f = t->a.f;

@@ -15,7 +15,8 @@ bool mscrt_refs_overlap(plan_ref a, plan_ref b) {
   return a.space == b.space && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
-/* Finds the addresses inside `whole` in a call, and stores them if there is room. False: it must lie in the arena. */
+/* Finds the addresses in a call that lie inside `whole`, and stores them if p has room. False: the call does not allow
+ * the value to lie elsewhere than in the arena. */
 static bool find_places_in_call(plan_ref whole, bool is_input, mscrt_record *r, mscrt_places *p) {
   for (uint32_t i = 0; r && i < r->num_buffers; i++) {
     if (!mscrt_refs_overlap(whole, r->ref[i])) continue;
@@ -66,7 +67,8 @@ void mscrt_free_places(mscrt_places *p) {
 
 /* ---- outputs ---- */
 
-/* May an output lie elsewhere?  What else is in its bytes of the arena at other times goes there with it. */
+/* May an output lie in memory of the caller? Other values may share its bytes at other times; they then lie
+ * there too. */
 static bool may_lie_elsewhere(const mscrt_context *c, const mscrt_variable *v) {
   uint32_t others = 0;
   for (uint32_t i = 0; i < c->plan->num_outputs; i++)

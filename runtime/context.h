@@ -140,7 +140,7 @@ typedef struct {
   mscrt_status *(*collective)(mscrt_context *c, mscrt_pool *pool, const mscrt_turn *t, mscrt_ticket *out_ticket);
 } mscrt_device;
 
-/* Where calls have the address of an input or output that may lie in memory of the caller. */
+/* The places in calls that hold the address of one input or output, so that it may lie in memory of the caller. */
 typedef struct {
   bool known;       /* they were looked for */
   uint32_t num;

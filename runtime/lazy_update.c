@@ -26,7 +26,7 @@ static int num_states(int64_t kind) {
   return kind == MSC_LAZY_ADAM ? 2 : kind == MSC_LAZY_SGD ? 0 : 1;
 }
 
-/* False: values stay as they were. */
+/* Unpacks the buffers, dims and scalars of a call. False: the step is skipped and values stay as they were. */
 static bool read_call(void *const *b, const int64_t *d, const double *scalars, lazy_call *c) {
   int at = 0;
   *c = (lazy_call){.kind = d[MSC_LAZY_KIND], .n = d[MSC_LAZY_N], .inner = d[MSC_LAZY_INNER],
@@ -142,7 +142,8 @@ static int64_t first_place(const lazy_call *c, int64_t at) {
   return at;
 }
 
-/* The row of the part from which on rows belong to place `at`: those before it were not looked up. */
+/* The first row that belongs to place `at` of the sorted numbers. Rows between two numbers belong to the place before:
+ * they were not looked up. */
 static int64_t row_of_place(const lazy_call *c, int64_t at) {
   int64_t row = !at ? 0 : at == c->num ? c->n : number_at(c, at) - c->start;
   return row < 0 ? 0 : row < c->n ? row : c->n;
@@ -163,7 +164,7 @@ static void copy_rows(const lazy_call *c, int64_t begin, int64_t end, int64_t ro
 
 typedef void update_rows(const lazy_call *c, int64_t begin, int64_t end);
 
-/* Updates the rows whose first place is in [begin, end), which are first places. */
+/* Updates the rows whose numbers stand at places [begin, end); both are the first place of a number. */
 #define UPDATE_ROWS(T, NAME, ATTRIBUTE)                                                               \
   ATTRIBUTE static void NAME(const lazy_call *c, int64_t begin, int64_t end) {                        \
     for (int64_t from = begin, to; from < end; from = to) {                                           \

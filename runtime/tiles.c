@@ -131,8 +131,8 @@ static int64_t thread_ns(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Nanoseconds of a matrix, times what the threads wait for each other. Tiles that take much longer than `least` are
- * tried once. */
+/* The cost of tiles: nanoseconds of one thread for a matrix, times a factor for threads that the tiles leave idle.
+ * Tiles that take much longer than `least` are measured once only. */
 static double cost_of(const mscrt_context *c, const trial *t, const mscrt_matmul *m, double least) {
   int64_t best = INT64_MAX, turns = at_least_one_part(m->tiles, c->threads);
   for (int i = 0; i < PASSES && (!i || (double)best < 1.25 * least); i++) {

@@ -90,7 +90,8 @@ static int list_runs(const item *t, stretch *s, int64_t *window, int64_t *left, 
   return num;
 }
 
-/* Copies a run in whole fours: what is too much is written again by the run behind it, or is slack. */
+/* Copies a run in whole vectors of four. What is written too much is overwritten by the next run, or lies in slack
+ * behind the panel. */
 static inline void copy_fours(float *to, const float *from, int32_t num) {
   for (int32_t i = 0; i < num; i += 4) memcpy(to + i, from + i, sizeof(four));
 }
