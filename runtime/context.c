@@ -465,12 +465,13 @@ mscrt_status *mscrt_set_scalar(mscrt_context *c, const char *name, double value)
   MSCRT_CHECK(mscrt_check_not_broken(c));
   for (uint32_t i = 0; i < c->plan->num_parameters; i++) { /* a stage has its own */
     const mscrt_variable *v = &c->plan->parameter[i];
-    if (!v->state || v->rank || !mscrt_is_float(v->dtype) || strcmp(v->name, name)) continue;
+    if (!mscrt_is_scalar(v) || strcmp(v->name, name)) continue;
     found = true;
     if (v->stage != c->stage) continue;
     void *at = mscrt_at(c, v->ref, 0);
     mscrt_convert(v->dtype, at, 1, MSCRT_F64, &value, false, false, 1);
     MSCRT_CHECK(mscrt_store(c, (uint64_t)((uint8_t *)at - c->arena), mscrt_variable_bytes(v)));
+    if (c->pushing) MSCRT_CHECK(mscrt_push_scalar(c, c->pushing, i, value));
   }
   return found ? NULL
                : mscrt_fail(MSCRT_ARGUMENT, "the plan has no number '%s' that can be changed%s", name,

@@ -4,7 +4,8 @@
  *
  * An update can be a server's if it reads nothing else but the state, constants, and what these alone give, as the
  * number of the step does: servers compute that too.  A parameter that is cut over the workers stays with them, and so
- * does one whose gradient every worker has whole, without a sum over the workers, or whose sum somebody else reads. */
+ * does one whose gradient every worker has whole, without a sum over the workers, or whose sum somebody else reads, or
+ * is of another type than most, or does not add what ranks have in the order of their numbers. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -24,6 +25,7 @@ typedef struct {
   bool *update;        /* by op id: candidates */
   bool *workers;       /* by op id: they need its results */
   uint8_t *by;         /* by op id: who runs it */
+  msc_dtype summed;    /* the type of what servers sum */
 } serving_pass;
 
 /* ---- what is marked ---- */
@@ -72,11 +74,35 @@ static void list_updates(serving_pass *z, bool all) {
 
 /* ---- what an update reads ---- */
 
-/* True if the op sums values over all ranks. */
+/* The type of the most elements that are summed over ranks: servers sum values of one type. */
+static msc_dtype most_summed(const msc_func *f) {
+  int64_t elems[MSC_NUM_DTYPES] = {0};
+  msc_dtype most = MSC_F32;
+  for (const msc_op *op = f->body->first; op; op = op->next)
+    for (size_t i = 0; msc_sums_over_ranks(op) && i < op->num_in; i++)
+      elems[op->in[i].value->type->dtype] += msc_type_elems(op->in[i].value->type);
+  for (msc_dtype d = 0; d < MSC_NUM_DTYPES; d++)
+    if (elems[d] > elems[most]) most = d;
+  return most;
+}
+
+/* True if the terms of a sum are added in the order of the ranks, as servers do. */
+static bool adds_in_order_of_ranks(const msc_layout *order) {
+  for (int i = 1; order && i < order->first[1]; i++) {
+    msc_subaxis a = order->sub[i - 1], b = order->sub[i];
+    if (a.axis > b.axis || (a.axis == b.axis && a.pre > b.pre)) return false;
+  }
+  return true;
+}
+
+/* True if the op sums values over all ranks, as servers can: all of one type. */
 static bool sums_over_all_ranks(const serving_pass *z, const msc_op *op) {
   msc_cost cost;
   msc_cost_transfer t;
   if (!msc_sums_over_ranks(op) || strcmp(msc_op_str(op, "reduction"), "sum")) return false;
+  const msc_comm_part *part = msc_comm_parts(op, z->pass->scratch);
+  for (size_t i = 0; i < op->num_in; i++)
+    if (op->in[i].value->type->dtype != z->summed || !part || !adds_in_order_of_ranks(part[i].order)) return false;
   msc_cost_of(msc_pass_cluster(z->pass), &z->f->module->mesh, &cost);
   return msc_transfer_of(&cost, op, z->pass->scratch, &t) && t.ranks == msc_mesh_size(&z->f->module->mesh);
 }
@@ -157,28 +183,11 @@ static bool report_kept(const serving_pass *z, bool all, int64_t *out_served) {
     if (!all)
       ok = msc_error(z->pass->ctx, MSC_E_UNSUPPORTED, z->f->loc,
                      "parameter '%s' is marked msc.parameter_server and cannot live on servers: its gradient is no sum "
-                     "over all ranks, or others read that too",
+                     "over all ranks in their order and of the type of most others, or others read that too",
                      name);
     else msc_remark(z->pass, NULL, "%s stays with the workers: its gradient is no sum over all of them", name);
   }
   return ok;
-}
-
-/* Refuses sums of several element types: a worker pushes all its gradients as one row of elements. */
-static bool check_one_type(const serving_pass *z) {
-  const msc_op *first = NULL;
-  for (const msc_op *op = z->f->body->first; op; op = op->next) {
-    if (op->kind != OP_comm || z->by[op->id] != BY_SERVERS) continue;
-    if (!first) first = op;
-    msc_dtype one = first->out[0].type->dtype, other = op->out[0].type->dtype;
-    if (one != other)
-      return msc_error(z->pass->ctx, MSC_E_UNSUPPORTED,
-                       msc_config_loc(z->pass->config, MSC_KEY_parameter_server),
-                       "parameter_server: servers sum gradients of one element type, not of %s and %s: "
-                       "gradient_fp32_sync true sums all in f32",
-                       msc_dtype_name(one), msc_dtype_name(other));
-  }
-  return true;
 }
 
 static bool serve_func(msc_pass_ctx *pass, msc_func *f) {
@@ -189,14 +198,18 @@ static bool serve_func(msc_pass_ctx *pass, msc_func *f) {
                     .f = f,
                     .update = msc_new_array(pass->scratch, bool, n.num_ops + 1),
                     .workers = msc_new_array(pass->scratch, bool, n.num_ops + 1),
-                    .by = msc_new_array(pass->scratch, uint8_t, n.num_ops + 1)};
+                    .by = msc_new_array(pass->scratch, uint8_t, n.num_ops + 1),
+                    .summed = most_summed(f)};
   list_updates(&z, all);
   while (!mark_all_needed(&z)) {}
-  MSC_TRY(check_one_type(&z));
   for (msc_op *op = f->body->first; op; op = op->next)
     if (z.by[op->id]) msc_op_put(op, msc_fact_served(z.by[op->id]));
   MSC_TRY(report_kept(&z, all, &served));
   msc_stat(pass, "parameters on servers", served);
+  if (all && !served)
+    msc_warning(pass->ctx, MSC_E_CONFIG, msc_config_loc(pass->config, MSC_KEY_parameter_server),
+                "parameter_server does nothing here: of no parameter is the gradient a sum over all ranks that its "
+                "update alone reads");
   return true;
 }
 

@@ -84,19 +84,19 @@ size_t mscrt_plan_num_inputs(const mscrt_plan *p) { return p->num_inputs; }
 size_t mscrt_plan_num_parameters(const mscrt_plan *p) { return p->num_parameters; }
 size_t mscrt_plan_num_outputs(const mscrt_plan *p) { return p->num_outputs; }
 
-static bool is_scalar(const mscrt_variable *v) {
-  return v->state && !v->copy && v->rank == 0 && mscrt_is_float(v->dtype);
-}
+bool mscrt_is_scalar(const mscrt_variable *v) { return v->state && v->rank == 0 && mscrt_is_float(v->dtype); }
+
+static bool is_named_scalar(const mscrt_variable *v) { return mscrt_is_scalar(v) && !v->copy; }
 
 size_t mscrt_plan_num_scalars(const mscrt_plan *p) {
   size_t num = 0;
-  for (uint32_t i = 0; i < p->num_parameters; i++) num += is_scalar(&p->parameter[i]);
+  for (uint32_t i = 0; i < p->num_parameters; i++) num += is_named_scalar(&p->parameter[i]);
   return num;
 }
 
 const char *mscrt_plan_scalar(const mscrt_plan *p, size_t i, double *out_initial) {
   const mscrt_variable *v = p->parameter;
-  while (!is_scalar(v) || i--) v++;
+  while (!is_named_scalar(v) || i--) v++;
   static const msc_box one = {0};
   char data[8] = {0};
   mscrt_init_box(v, 0, &one, &one, data);

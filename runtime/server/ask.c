@@ -96,6 +96,17 @@ mscrt_status *mscrt_ask_state(int fd, int worker, uint64_t bytes, int timeout_ms
   return move_all(&a, (struct iovec[]){span_of(out_state, bytes)}, 1, false);
 }
 
+mscrt_status *mscrt_ask_set(int fd, int worker, uint64_t number, double value, int timeout_ms) {
+  asking a = asking_of(fd, timeout_ms);
+  mscrt_server_head answer, question = {.magic = MSCRT_SERVER_MAGIC, .word = MSCRT_ASK_SET, .worker = worker,
+                                        .step = number};
+  memcpy(&question.num, &value, sizeof value);
+  MSCRT_CHECK(ask_server(&a, &question, NULL, NULL, 0, &answer));
+  return answer.word == MSCRT_ANSWER_TAKEN
+             ? NULL
+             : mscrt_fail(MSCRT_PEER, "the parameter server answers worker %d with something else", worker);
+}
+
 static mscrt_status *ask_as_member(int fd, mscrt_server_word word, int worker, int timeout_ms, uint64_t *out_step) {
   asking a = asking_of(fd, timeout_ms);
   mscrt_server_head answer, question = {.magic = MSCRT_SERVER_MAGIC, .word = word, .worker = worker};

@@ -118,6 +118,14 @@ mscrt_status *mscrt_push_and_pull(mscrt_context *c, mscrt_pushing *p) {
   return NULL;
 }
 
+mscrt_status *mscrt_push_scalar(const mscrt_context *c, mscrt_pushing *p, uint32_t parameter, double value) {
+  for (int i = 0; i < p->shares.num && !c->o.rank; i++) {
+    mscrt_status *s = mscrt_ask_set(p->fd[i], c->o.rank, parameter, value, c->o.timeout_ms);
+    if (s) return mscrt_within(s, "rank %d: %s: server %d", c->o.rank, c->plan->parameter[parameter].name, i);
+  }
+  return NULL;
+}
+
 mscrt_status *mscrt_pull_state(mscrt_context *c, mscrt_pushing *p) {
   for (int i = 0; i < p->shares.num; i++) {
     const mscrt_share *share = &p->shares.share[i];

@@ -58,12 +58,14 @@ static void answer_word(visitor *v, mscrt_server_word word) { answer(v, word, 0,
 /* ---- frames ---- */
 
 static bool head_is_right(const mscrt_serving *o, const mscrt_server_head *h) {
-  if (h->magic != MSCRT_SERVER_MAGIC || h->word < MSCRT_ASK_PUSH || h->word > MSCRT_ASK_STATE) return false;
+  if (h->magic != MSCRT_SERVER_MAGIC || h->word < MSCRT_ASK_PUSH || h->word > MSCRT_ASK_SET) return false;
+  if (h->word == MSCRT_ASK_SET) return !h->all;
   if (h->word >= MSCRT_ASK_LEAVE) return !h->num && !h->all;
   return h->all <= 1 && h->num >= 0 && h->num <= o->rows && (!h->all || h->num == o->rows);
 }
 
 static uint64_t frame_bytes(const mscrt_serving *o, const mscrt_server_head *h) {
+  if (h->word == MSCRT_ASK_SET) return sizeof *h;
   uint64_t each = (h->all ? 0 : sizeof(int64_t)) + (h->word == MSCRT_ASK_PUSH ? o->row_bytes : 0);
   return sizeof *h + (uint64_t)h->num * each;
 }
@@ -97,6 +99,12 @@ static void take_member(mscrt_serving *o, visitor *v, const mscrt_server_head *h
   mscrt_status_free(s);
 }
 
+static void take_number(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
+  double value;
+  memcpy(&value, &h->num, sizeof value);
+  answer_word(v, o->set && o->set(o->user, h->step, value) ? MSCRT_ANSWER_TAKEN : MSCRT_ANSWER_BAD);
+}
+
 static void take_pull(mscrt_serving *o, visitor *v, const mscrt_server_head *h, const int64_t *rows) {
   for (int64_t i = 0; rows && i < h->num; i++)
     if (rows[i] < 0 || rows[i] >= o->rows) {
@@ -119,6 +127,10 @@ static void take_frame(mscrt_serving *o, visitor *v) {
   if (h->word == MSCRT_ASK_STATE) {
     answer(v, MSCRT_ANSWER_VALUES, mscrt_shard_version(o->shard), 1, o->state ? o->state(o->user) : NULL, NULL,
            o->state_bytes);
+    return;
+  }
+  if (h->word == MSCRT_ASK_SET) {
+    take_number(o, v, h);
     return;
   }
   if (h->word != MSCRT_ASK_PUSH) {

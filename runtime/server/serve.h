@@ -11,6 +11,7 @@ typedef enum {
   MSCRT_ASK_LEAVE,
   MSCRT_ASK_JOIN,
   MSCRT_ASK_STATE,     /* answered at once, with what belongs to the values */
+  MSCRT_ASK_SET,       /* step: which number of the plan, num: the bits of its new value, a double */
   MSCRT_ANSWER_TAKEN,
   MSCRT_ANSWER_EARLY,
   MSCRT_ANSWER_VALUES, /* followed by them */
@@ -36,6 +37,9 @@ typedef struct {
   /* What belongs to the values and no worker pulls for a step; NULL: nothing. */
   const void *(*state)(void *user);
   uint64_t state_bytes;
+  /* Gives a number of the plan another value for the updates that follow; NULL: there are none. False: there is no such
+   * number. */
+  bool (*set)(void *user, uint64_t number, double value);
   void *user;
   int listener;       /* where workers connect; not blocking; the caller's */
   int stop;           /* readable when it must end; the caller's; -1: none */
@@ -56,6 +60,8 @@ mscrt_status *mscrt_ask_push(int fd, uint64_t row_bytes, const mscrt_push *p, in
 mscrt_status *mscrt_ask_pull(int fd, uint64_t row_bytes, int worker, int64_t num, const int64_t *rows, int timeout_ms,
                              void *out_values, uint64_t *out_version);
 mscrt_status *mscrt_ask_state(int fd, int worker, uint64_t bytes, int timeout_ms, void *out_state);
+/* For the updates of steps that are not pushed whole yet. */
+mscrt_status *mscrt_ask_set(int fd, int worker, uint64_t number, double value, int timeout_ms);
 /* See mscrt_shard_leave and mscrt_shard_join; both may be asked again, here or of the backup. */
 mscrt_status *mscrt_ask_leave(int fd, int worker, int timeout_ms);
 mscrt_status *mscrt_ask_join(int fd, int worker, int timeout_ms, uint64_t *out_step);

@@ -63,6 +63,15 @@ static void update(void *user, uint64_t step, int64_t first, int64_t num, const 
   copy_values(p);
 }
 
+static bool set_number(void *user, uint64_t number, double value) {
+  const plan_server *p = user;
+  if (number >= p->c->plan->num_parameters) return false;
+  const mscrt_variable *v = &p->c->plan->parameter[number];
+  if (!mscrt_is_scalar(v)) return false;
+  mscrt_convert(v->dtype, mscrt_at(p->c, v->ref, 0), 1, MSCRT_F64, &value, false, false, 1);
+  return true;
+}
+
 static mscrt_status *listen_for_workers(const plan_server *p, int *out_fd) {
   char address[320];
   mscrt_address at;
@@ -97,6 +106,7 @@ static mscrt_status *serve_own(plan_server *p, int listener) {
                            .backup = -1,
                            .state = copy_state,
                            .state_bytes = p->own->state_bytes,
+                           .set = set_number,
                            .user = p,
                            .until_left = true};
   mscrt_status *s = mscrt_serve(&serving);

@@ -57,6 +57,8 @@ void mscrt_pushing_free(mscrt_pushing *p, bool done);
 void mscrt_keep_gradient(mscrt_pushing *p, const mscrt_record *r);
 /* Pushes what was kept in this step, and pulls the parameters when all workers have pushed. */
 mscrt_status *mscrt_push_and_pull(mscrt_context *c, mscrt_pushing *p);
+/* Tells the servers the new value of a number of the plan, once for all ranks. */
+mscrt_status *mscrt_push_scalar(const mscrt_context *c, mscrt_pushing *p, uint32_t parameter, double value);
 /* Pulls the state of the optimizer, as it is after the last step, for a checkpoint. */
 mscrt_status *mscrt_pull_state(mscrt_context *c, mscrt_pushing *p);
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """servers: a small GPT whose optimizer's state lives on parameter servers, one to three, started by msc run and by msc
 launch, has the losses, the evaluation and the weights of ranks that sum gradients and update parameters themselves, bit
-for bit: replicas, tensor parallelism beside them, micro-batches, all parameters or those that are marked.  A server
-that dies is named, and so is what servers cannot do."""
+for bit: replicas, tensor parallelism beside them, micro-batches, all parameters or those that are marked, learning
+rates that change.  A server that dies is named, and so is what servers cannot do."""
 import json
 import os
 import random
@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 
+import msc
 from network import write_gpt
 from program import call, settings
 
@@ -130,7 +131,6 @@ def check_refusals():
     refused("parameter_server: not supported yet with pipeline_stages", *compiled(**SYNC, pipeline_stages=2, micro_size=2))
     for keys in ({"offload": {"activation": "cpu"}}, {"auto_offload": True}):
         refused(f"parameter_server: not supported yet with {[*keys][0]}", *compiled(**SYNC, **keys))
-    refused("servers sum gradients of one element type, not of", *compiled(**SYNC, compute_type="f16", gradient_fp32_sync=False))
     refused("parameter_server contradicts the parallel optimizer", *compiled(**SYNC, mesh={"dp": 2}, zero=1))
     refused("parameter_server: not supported yet for cuda", *compiled(**SYNC), "--target", "cuda:sm_90")
     refused("--servers: no parameter of the plan lives on servers", "run", "unserved.bin", "-n", "3", "--servers", "1", *RUN)
@@ -138,6 +138,41 @@ def check_refusals():
     refused("--servers: servers of parameters are on the host of their workers", "launch", "-n", "1", "--nodes", "2",
             "--node-rank", "0", "--master", "127.0.0.1:1", "--servers", "1", "--", "true")
     assert not os.path.exists("none.bin")
+
+
+def check_changed_rates():
+    """A learning rate that changes between steps is the servers' too."""
+    call(MSC, "compile", "gpt.fbs", "-o", "rates.bin", *settings({"device_num": 3, "variable_lr": True, **PLANS[0][1], **SYNC}))
+    words = ["run", "rates.bin", *RUN, "--lr-schedule", "cosine:warmup=2,min=0.1"]
+    wanted, constant = (result(call(MSC, *w, "--servers", "0")) for w in (words, words[:-2]))
+    assert wanted != constant
+    for servers in ("1", "2"):
+        assert result(call(MSC, *words, "--servers", servers)) == wanted, servers
+
+
+def check_sums_of_two_types():
+    """Sums of f32 stay with the workers where most are of bf16."""
+    keys = {"device_num": 3, "compute_type": "bf16", "gradient_fp32_sync": False, **PLANS[0][1], **SYNC}
+    call(MSC, "compile", "gpt.fbs", "-o", "types.bin", *settings(keys))
+    told = json.loads(call(MSC, "explain", "types.bin", "--json"))["servers"]
+    assert 2 * told["pushed_bytes"] == told["parameter_bytes"], told
+    wanted, have = (result(call(MSC, "run", "types.bin", *RUN, "--servers", n)) for n in "02")
+    assert have == wanted, (have[0], wanted[0])
+
+
+def check_other_order():
+    """Sums in another order than that of the ranks are the workers', and that nothing is left for servers is said."""
+    g = msc.Graph("orders")
+    g.mesh(a=2, b=3)
+    x = g.input("x", "f32", [12, 5])
+    h = g.dense(x, 3, name="dense", bias=False, in_layout=["[{b,a},{}]", "[{},{}]"])
+    g.loss(g.reduce_mean(g.mul(h, h), [0, 1]))
+    g.optimizer("sgd", lr=0.1)
+    g.save("orders.fbs")
+    words = [MSC, "compile", "orders.fbs", "-o", "orders.bin", *settings({"device_num": 6, "parallel_mode": "semi_auto_parallel", **SYNC})]
+    p = subprocess.run(words, capture_output=True, text=True)
+    assert p.returncode == 0 and "warning: parameter_server does nothing here" in p.stderr, p
+    assert not json.loads(call(MSC, "explain", "orders.bin", "--json")).get("servers"), "served"
 
 
 def check_cut_parameters():
@@ -159,6 +194,9 @@ def main():
         os.chdir(folder)
         write_gpt(random.Random(4), 2, SAMPLES, SEQ, BATCH, VOCAB)
         check_plans()
+        check_changed_rates()
+        check_sums_of_two_types()
+        check_other_order()
         check_cut_parameters()
         call(MSC, "compile", "gpt.fbs", "-o", "unserved.bin", "--set", "device_num=3",
              "--set", "parallel_mode=data_parallel")
