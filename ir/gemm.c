@@ -149,7 +149,8 @@ static double gelu_slope(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.79788456080286536 * (1 + 3 * 0.044715 * x * x);
 }
 
-/* The byte that has the bit of y's element at `index`; `index` becomes the byte's. */
+/* Turns the index of an element of y into that of the byte of `aux` that holds its bit, and returns the bit's
+ * number. */
 static int to_bit(int64_t *index, int rank) {
   int bit = (int)(index[rank - 1] % 8);
   index[rank - 1] /= 8;

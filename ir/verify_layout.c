@@ -49,7 +49,8 @@ static bool check_part(const msc_op *op, const msc_type *whole, const msc_layout
   return msc_op_error(op, MSC_E_SHARDING, "comm: the %s is not a part of `shape` under its layout", what);
 }
 
-/* Rows of the parts before and behind along one dimension, whose parts are equal and no smaller than that. */
+/* Checks a halo: its parts are equal and no smaller than the rows that it fetches, and its result is the operand's
+ * part with these rows. */
 static bool check_halo(const msc_op *op, const msc_type *whole, const msc_layout *from, const msc_layout *to) {
   int64_t halo[3];
   const msc_type *x = op->in[0].value->type;

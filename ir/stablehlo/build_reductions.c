@@ -52,7 +52,7 @@ bool hlo_build_reduce(hlo_node *n) {
 
 /* ---- divide: a sum over its count is a mean ---- */
 
-/* The sum behind x, of which x is at most a reshape; NULL: x is none. */
+/* The sum that x is, perhaps reshaped; NULL: x is none. */
 static const msc_op *sum_behind(const msc_value *x) {
   while (x->def && x->def->kind == OP_reshape) x = x->def->in[0].value;
   return x->def && x->def->kind == OP_reduce_sum && msc_is_float(x->type->dtype) ? x->def : NULL;

@@ -234,7 +234,8 @@ static bool is_per_micro(const msc_func *f) {
   return program && !strcmp(program->s, "train") && msc_func_attr(f, MSC_FACT(chunk));
 }
 
-/* By message: the number of the first message of the copies; new numbers follow those in use. */
+/* By message: the number that the first copy of it gets. Those of further copies follow; all lie behind the numbers in
+ * use. */
 static int64_t *number_messages(msc_pass_ctx *pass, const msc_module *m, int64_t n) {
   int64_t num = 0;
   for (const msc_func *f = m->first; f; f = f->next)

@@ -76,7 +76,7 @@ static int add_body(measuring *g, const char *type, double spread, const char *b
       after, times, config);
 }
 
-/* `num` ops, each of what the one before it computed and %w1. */
+/* Adds a probe: `num` ops one after the other, each of the result of the one before it and %w1. */
 static int add_chain(measuring *g, const char *op, int num, const char *type, double spread, int after, double times) {
   msc_arena *a = msc_context_arena(g->c->ctx);
   const char *last = "%w0", *body = "";

@@ -251,7 +251,8 @@ static bool check_varying(verifier *v, int i) {
   return true;
 }
 
-/* Loops run one after the other: each waits for those whose reductions it reads. */
+/* Checks the phase of an instruction. Phases are loops that run one after the other, so an instruction belongs behind
+ * the reductions that it reads. */
 static bool check_phase(verifier *v, int i) {
   const msc_program_head *h = v->h;
   const msc_instr *in = &v->p->instr[i];
