@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Sources and READMEs of the tree: lines of C, tables and prose within 120 columns; a line for every source file in the
-README of its folder, or of the nearest one above; comments in front of declarations that have a subject of their own.
-Prints what is not so."""
+README of its folder, or of the nearest one above; files that READMEs name and that exist; comments in front of
+declarations that have a subject of their own. Prints what is not so."""
 import os
 import re
 import sys
@@ -9,6 +9,7 @@ import sys
 os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 TOPS = ("codegen", "ir", "passes", "runtime", "tests", "tools")
 COLUMNS = 120
+GENERATED = ("msc/ops.json", "msc/schema.json")  # by the build, named in a README
 
 
 def long_lines(text, markdown):
@@ -33,12 +34,38 @@ def readme_of(path, readmes):
     return readmes[folder]
 
 
+def tails(path):
+    """All ways to name a file, or a folder above it: with any number of folders, with and without what follows a dot."""
+    parts = path.split("/")
+    for end in range(1, len(parts) + 1):
+        for begin in range(end):
+            name = "/".join(parts[begin:end])
+            yield name
+            if end == len(parts):
+                yield os.path.join(os.path.dirname(name), os.path.basename(name).split(".")[0])
+
+
+def named_files(text):
+    """The files that a README names: in the first column of a table of files, or by a name with a known ending."""
+    in_table = False
+    for line in text.split("\n"):
+        in_table = line.startswith("| file |") or (in_table and line.startswith("|"))
+        column = line.find("|", 1) if in_table else -1
+        for quoted in re.finditer(r"`([^`]+)`", line):
+            for name in quoted.group(1).split(", "):
+                ends = re.fullmatch(r"[a-z0-9_./-]+\.(c|def|h|py)", name)
+                if ends or (quoted.start() < column and re.fullmatch(r"[a-z0-9_./-]+", name)):
+                    yield name.rstrip("/")
+
+
 paths = ["README.md"] + [
     os.path.join(folder, name) for top in TOPS for folder, _, names in os.walk(top) for name in names
     if name.endswith((".c", ".cc", ".cu", ".def", ".h", ".md", ".py")) and "__pycache__" not in folder
 ]
 texts = {path: open(path).read() for path in paths}
 readmes = {os.path.dirname(path): text for path, text in texts.items() if path.endswith("README.md")}
+existing = set(GENERATED).union(*(tails(os.path.relpath(os.path.join(folder, name), ".")) for top in TOPS
+                                  for folder, _, names in os.walk(top) for name in names))
 faults = []
 for path, text in sorted(texts.items()):
     markdown = path.endswith(".md")
@@ -46,6 +73,8 @@ for path, text in sorted(texts.items()):
         faults += [f"{path}:{number}: over {COLUMNS} columns" for number in long_lines(text, markdown)]
     if path.endswith((".c", ".h")) and not path.startswith("tests/"):
         faults += [f"{path}:{number}: a comment without a subject" for number in fragments(text)]
+    if markdown:
+        faults += [f"{path}: names {name}, which is not there" for name in named_files(text) if name not in existing]
     stem = os.path.basename(path).split(".")[0]
     if not markdown and not path.startswith("tests/") and not re.search(rf"\b{stem}\b", readme_of(path, readmes)):
         faults.append(f"{path}: no line in its folder's README")
