@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 
-from program import call
+from program import call, need_package
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 DEVICES = 8
@@ -56,11 +56,7 @@ def check(name, image, batch, folder):
     print(f"{name}, image {image}, batch {batch}: {len(seen)} products")
 
 
-try:
-    import flatbuffers  # noqa: F401
-except ImportError:
-    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-    sys.exit(0)
+need_package()
 with tempfile.TemporaryDirectory() as temporary:
     for size in SIZES + (SLOW_SIZES if os.environ.get("MSC_TEST_SLOW") else []):
         check(*size, temporary)

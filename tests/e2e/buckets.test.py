@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 from network import write_npy
+from program import need_package
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
@@ -97,11 +98,7 @@ def further_layers():
 
 
 def main():
-    try:
-        import flatbuffers  # noqa: F401
-    except ImportError:
-        print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-        return
+    need_package()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         ways_to_fuse()

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 
+from program import need_package
+
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 BATCH, STEPS = 8, 4
 MODES = [
@@ -114,11 +116,7 @@ def check_all():
 
 
 failures = []
-try:
-    import flatbuffers  # noqa: F401
-except ImportError:
-    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-    sys.exit(0)
+need_package()
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     check_all()

@@ -9,13 +9,9 @@ import random
 import sys
 import tempfile
 
-from program import attempt, call, finish
+from program import attempt, call, finish, need_package
 
-try:
-    import flatbuffers  # noqa: F401
-except ImportError:
-    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-    sys.exit(0)
+need_package(loads_library=True)
 
 import msc  # noqa: E402
 from msc.runtime import Error, Plan  # noqa: E402
@@ -23,10 +19,6 @@ from msc.runtime import Error, Plan  # noqa: E402
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 LIBRARY = os.path.join(os.path.dirname(MSC), "libmscrt.so")
 SIZES = (10, 40)  # kernels of our own; products by blocks of the library's
-
-if "/asan/" in MSC:
-    print("skipped: a library with sanitizers cannot be loaded into Python")
-    sys.exit(0)
 
 
 # ---- matrices, row by row ----

@@ -2,7 +2,6 @@
 """mpi: a small GPT whose ranks mpirun started, with their collectives through Open MPI and through MPICH, has the
 losses, the evaluation and the weights of ranks that share memory, bit for bit: replicas, tensor parallelism, the
 parallel optimizer, a pipeline. What MPI cannot do, and a library that is none of these, are refused."""
-import json
 import os
 import random
 import shutil
@@ -11,7 +10,7 @@ import sys
 import tempfile
 
 from network import write_gpt
-from program import call, settings
+from program import call, losses_and_weights, settings
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 STEPS, BATCH, SEQ, VOCAB, SAMPLES = 4, 12, 8, 32, 48
@@ -29,13 +28,7 @@ ENV |= {k: v for k, v in os.environ.items() if not k.startswith(("MSC_R", "MSC_T
 
 
 def result(out):
-    lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-    with open("w.safetensors", "rb") as file:
-        weights = file.read()
-    os.remove("w.safetensors")
-    losses = [line["loss"] for line in lines if "loss" in line] + [line["eval"]["loss"] for line in lines if "eval" in line]
-    assert len(losses) == STEPS + 1, out
-    return losses, weights
+    return losses_and_weights(out, STEPS)
 
 
 def launchers():

@@ -8,7 +8,7 @@ import tempfile
 
 from network import Network
 from networks import CUT, NETWORKS, RUNS, SLOW_RUNS, STRATEGIES, words
-from program import call
+from program import call, need_package
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "networks")
@@ -45,11 +45,7 @@ def check(name, folder):
 
 
 def main():
-    try:
-        import flatbuffers  # noqa: F401
-    except ImportError:
-        print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-        return
+    need_package()
     if not SLOW:
         print("skipped: replicas, propagation and recursion; set MSC_TEST_SLOW to run them too")
     with tempfile.TemporaryDirectory() as folder:

@@ -21,6 +21,31 @@ def check_memory(report, totals):
     )) and has <= said, f"a rank has {has} bytes, the plan says {said}: {report['memory']}, {totals}"
 
 
+def need_package(loads_library=False):
+    """Ends the test, with the reason, where the Python package msc cannot be imported, or its library not be loaded."""
+    try:
+        import flatbuffers  # noqa: F401
+    except ImportError:
+        print("skipped: the Python module flatbuffers is not installed; run tools/setup")
+        sys.exit(0)
+    if loads_library and "/asan/" in os.path.abspath(os.environ.get("MSC", "build/msc")):
+        print("skipped: a library with sanitizers cannot be loaded into Python")
+        sys.exit(0)
+
+
+def losses_and_weights(out, steps, weights="w.safetensors"):
+    """What `msc run --json --eval --save` printed, and the file that it saved, which is removed: losses of the steps and
+    of the evaluation, the file's bytes."""
+    lines = [json.loads(line[line.index("{"):]) for line in out.splitlines() if "{" in line]
+    with open(weights, "rb") as file:
+        saved = file.read()
+    os.remove(weights)
+    losses = [line["loss"] for line in lines if "loss" in line]
+    losses += [line["eval"]["loss"] for line in lines if "eval" in line]
+    assert len(losses) == steps + 1, out
+    return losses, saved
+
+
 failures = []
 
 

@@ -15,7 +15,7 @@ import time
 
 import msc
 from network import write_gpt
-from program import call, settings
+from program import call, losses_and_weights, settings
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 STEPS, BATCH, SEQ, VOCAB, SAMPLES = 4, 12, 8, 32, 48
@@ -32,13 +32,7 @@ CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("MSC_R", "MSC_
 
 
 def result(out):
-    lines = [json.loads(line[line.index("{"):]) for line in out.splitlines() if "{" in line]
-    with open("w.safetensors", "rb") as file:
-        weights = file.read()
-    os.remove("w.safetensors")
-    losses = [line["loss"] for line in lines if "loss" in line] + [line["eval"]["loss"] for line in lines if "eval" in line]
-    assert len(losses) == STEPS + 1, out
-    return losses, weights
+    return losses_and_weights(out, STEPS)
 
 
 def check_plans():

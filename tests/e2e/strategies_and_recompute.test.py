@@ -7,11 +7,9 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import flatbuffers  # noqa: F401
-except ImportError:
-    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-    sys.exit(0)
+from program import need_package
+
+need_package()
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 MESH = 'mesh={"dp":2,"tp":2}'

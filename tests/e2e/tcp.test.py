@@ -15,7 +15,7 @@ import tempfile
 import time
 
 from network import write_gpt, write_npy
-from program import call, settings
+from program import call, losses_and_weights, settings
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 STEPS, BATCH, SEQ, VOCAB, SAMPLES = 4, 12, 8, 32, 48
@@ -36,13 +36,7 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 
 
 def result(out):
-    lines = [json.loads(line) for line in out.splitlines()]
-    with open("w.safetensors", "rb") as file:
-        weights = file.read()
-    os.remove("w.safetensors")
-    losses = [line["loss"] for line in lines if "loss" in line] + [line["eval"]["loss"] for line in lines if "eval" in line]
-    assert len(losses) == STEPS + 1, lines
-    return losses, weights
+    return losses_and_weights(out, STEPS)
 
 
 def start(plan, options=(), **env):

@@ -6,13 +6,11 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.getcwd(), "tests/tools"))
-from expect import Expect, write  # noqa: E402
+from expect import Expect, need_package, write  # noqa: E402
 
-try:
-    from msc import file
-except ImportError:
-    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-    sys.exit(0)
+need_package()
+
+from msc import file  # noqa: E402
 
 expect = Expect()
 

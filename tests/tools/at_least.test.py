@@ -6,13 +6,9 @@ import os
 import subprocess
 import sys
 
-from expect import MSC, Expect
+from expect import MSC, Expect, need_package
 
-try:
-    import flatbuffers  # noqa: F401
-except ImportError:
-    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-    sys.exit(0)
+need_package()
 
 expect = Expect()
 SLOW = bool(os.environ.get("MSC_TEST_SLOW"))

@@ -5,6 +5,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+from program import need_package  # noqa: E402, F401
+
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 SANITIZED = "/asan/" in MSC
 

@@ -8,13 +8,9 @@ import re
 import subprocess
 import sys
 
-from expect import MSC, Expect, write
+from expect import MSC, Expect, write, need_package
 
-try:
-    import flatbuffers  # noqa: F401
-except ImportError:
-    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-    sys.exit(0)
+need_package()
 
 expect = Expect()
 OPS = ["flatten"] + [

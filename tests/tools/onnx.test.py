@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from expect import MSC, SANITIZED, Expect, write
+from expect import MSC, SANITIZED, Expect, write, need_package
 from onnx_file import (Graph, Reference, external, floats, function, ints, model, node, number, data, opset, tensor,
                        value)
 
@@ -53,11 +53,7 @@ SIX = [1.0, -2.0, 3.0, -4.0, 5.0, -6.0]
 
 # ---- what files compute ----
 
-try:
-    import flatbuffers  # noqa: F401
-except ImportError:
-    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-    sys.exit(0)
+need_package()
 
 computes("relu", model([node("Relu", ["x"], ["y"])], [X], [Y]), {"x": ((2, 3), SIX)}, {"y": [1, 0, 3, 0, 5, 0]})
 

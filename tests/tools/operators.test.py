@@ -1,18 +1,12 @@
 #!/usr/bin/env python3
 """Python's operators on tensors of the builder compute what Python computes on lists; mistakes are told."""
 import os
-import sys
 
-from expect import MSC, SANITIZED, Expect
+from expect import MSC, Expect, need_package
 
-try:
-    import msc
-except ImportError as e:
-    print(f"skipped: {e}; run tools/setup")
-    sys.exit(0)
-if SANITIZED:
-    print("skipped: a library with sanitizers cannot be loaded into Python")
-    sys.exit(0)
+need_package(loads_library=True)
+
+import msc  # noqa: E402
 
 expect = Expect()
 X = [[[(i * 7 + j * 3 + k * 5) % 11 - 4.5 for k in range(4)] for j in range(3)] for i in range(2)]

@@ -7,16 +7,9 @@ import subprocess
 import sys
 import time
 
-from expect import MSC, SANITIZED, Expect, write
+from expect import MSC, Expect, write, need_package
 
-try:
-    import flatbuffers  # noqa: F401
-except ImportError:
-    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-    sys.exit(0)
-if SANITIZED:
-    print("skipped: a library with sanitizers cannot be loaded into Python")
-    sys.exit(0)
+need_package(loads_library=True)
 BUILD = os.path.dirname(MSC)
 os.environ["XDG_CACHE_HOME"] = "/dev/null"
 expect = Expect()

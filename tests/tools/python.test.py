@@ -8,14 +8,10 @@ import subprocess
 import sys
 import warnings
 
-from expect import MSC, Expect
+from expect import MSC, Expect, need_package
 
 ROOT = os.getcwd()
-try:
-    import flatbuffers  # noqa: F401
-except ImportError:
-    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-    sys.exit(0)
+need_package()
 
 import msc  # noqa: E402
 from msc import file, ops  # noqa: E402

@@ -8,13 +8,9 @@ import subprocess
 import sys
 import threading
 
-from expect import MSC, SANITIZED, Expect
+from expect import MSC, Expect, need_package
 
-try:
-    import flatbuffers  # noqa: F401
-except ImportError:
-    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-    sys.exit(0)
+need_package(loads_library=True)
 
 from msc import runtime  # noqa: E402
 from msc.runtime import Error, Plan  # noqa: E402
@@ -22,9 +18,6 @@ from msc.runtime import Error, Plan  # noqa: E402
 ROOT = os.getcwd()
 LIBRARY = os.path.join(os.path.dirname(MSC), "libmscrt.so")
 expect = Expect()
-if SANITIZED:
-    print("skipped: a library with sanitizers cannot be loaded into Python")
-    sys.exit(0)
 
 # The structures of the header and their copies are equally large.
 STRUCTS = {

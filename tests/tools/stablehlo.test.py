@@ -6,18 +6,10 @@ import math
 import os
 import random
 import subprocess
-import sys
 
-from expect import MSC, SANITIZED, Expect, write
+from expect import MSC, Expect, write, need_package
 
-try:
-    import flatbuffers  # noqa: F401
-except ImportError:
-    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-    sys.exit(0)
-if SANITIZED:
-    print("skipped: a library with sanitizers cannot be loaded into Python")
-    sys.exit(0)
+need_package(loads_library=True)
 
 import msc  # noqa: E402
 

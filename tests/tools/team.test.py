@@ -6,16 +6,9 @@ import socket
 import subprocess
 import sys
 
-from expect import MSC, SANITIZED, Expect, write
+from expect import MSC, Expect, write, need_package
 
-try:
-    import flatbuffers  # noqa: F401
-except ImportError:
-    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-    sys.exit(0)
-if SANITIZED:
-    print("skipped: a library with sanitizers cannot be loaded into Python")
-    sys.exit(0)
+need_package(loads_library=True)
 expect = Expect()
 write("work.py", f"""import array, sys
 import msc

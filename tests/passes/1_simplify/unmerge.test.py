@@ -10,13 +10,13 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    from msc import Graph
-except ImportError:
-    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-    sys.exit(0)
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "e2e"))
 from network import write_npy  # noqa: E402
+from program import need_package  # noqa: E402
+
+need_package()
+
+from msc import Graph  # noqa: E402
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 

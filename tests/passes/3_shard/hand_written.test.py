@@ -7,11 +7,10 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import flatbuffers  # noqa: F401
-except ImportError:
-    print("skipped: the Python module flatbuffers is not installed; run tools/setup")
-    sys.exit(0)
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "e2e"))
+from program import need_package  # noqa: E402
+
+need_package()
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 # by network: flags, products whose weights are cut by columns, and those cut by rows
