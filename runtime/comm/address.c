@@ -121,10 +121,12 @@ void mscrt_set_socket(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* not of Unix sockets */
 }
 
-/* True if the process at the other end of a Unix socket is of this user. */
-static bool is_own_user(int fd) {
+bool mscrt_is_own_user(int fd) {
   struct ucred c;
-  socklen_t n = sizeof c;
+  struct sockaddr_storage at;
+  socklen_t n = sizeof at;
+  if (getsockname(fd, (struct sockaddr *)&at, &n) == 0 && at.ss_family != AF_UNIX) return true;
+  n = sizeof c;
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) == 0 && c.uid == geteuid();
 }
 
@@ -150,7 +152,7 @@ static mscrt_status *try_to_dial(const char *text, int *out_fd, int *out_name_er
   if (!mscrt_is_network_address(text)) {
     MSCRT_CHECK(mscrt_unix_address(text, &un));
     *out_fd = connect_now((struct sockaddr *)&un.at, un.bytes);
-    if (*out_fd < 0 || is_own_user(*out_fd)) return NULL;
+    if (*out_fd < 0 || mscrt_is_own_user(*out_fd)) return NULL;
     close(*out_fd);
     return mscrt_fail(MSCRT_ENVIRONMENT, "%s belongs to another user", text);
   }

@@ -26,6 +26,8 @@ mscrt_status *mscrt_resolve(const char *text, int64_t deadline_ns, mscrt_address
 mscrt_status *mscrt_dial(const char *text, int64_t deadline_ns, int *out_fd);
 /* Begins to connect to a rank. */
 mscrt_status *mscrt_dial_rank(const mscrt_address *a, int *out_fd);
+/* False if the process at the other end of a connection over a Unix socket is of another user. */
+bool mscrt_is_own_user(int fd);
 /* Sets what all connections have: no delay, no blocking. */
 void mscrt_set_socket(int fd);
 

@@ -52,12 +52,6 @@ static mscrt_status *address_of(const char *text, mscrt_address *out) {
   return mscrt_unix_address(text, out);
 }
 
-static bool same_user(int fd) {
-  struct ucred c;
-  socklen_t n = sizeof c;
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) == 0 && c.uid == geteuid();
-}
-
 /* ---- file descriptors: two of every rank, and a connection to each in rank 0 ---- */
 
 #define FDS_BESIDE 4 /* the listener, and a few connections that are refused */
@@ -213,7 +207,7 @@ static mscrt_status *missing_ranks(const meeting *m) {
 static mscrt_status *accept_one(meeting *m) {
   int fd = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC);
   if (fd < 0) return out_of_fds(errno) ? too_few_fds(m) : NULL;
-  if (!same_user(fd) || m->num_pending == (int)(sizeof m->pending / sizeof *m->pending)) close(fd);
+  if (!mscrt_is_own_user(fd) || m->num_pending == (int)(sizeof m->pending / sizeof *m->pending)) close(fd);
   else m->pending[m->num_pending++] = fd;
   return NULL;
 }
@@ -287,7 +281,7 @@ static mscrt_status *connect_to(meeting *m, int *out_fd) {
     struct timespec pause = {0, RETRY_NS};
     nanosleep(&pause, NULL);
   }
-  return same_user(*out_fd) ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "%s belongs to another user", m->o->address);
+  return mscrt_is_own_user(*out_fd) ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "%s belongs to another user", m->o->address);
 }
 
 /* Waits for a letter. *out_ended: rank 0 has closed the connection instead. */

@@ -363,15 +363,6 @@ static void drop_handshake(mscrt_scheduler *s, int i, bool close_it) {
   memmove(&s->shaking[i], &s->shaking[i + 1], (size_t)(--s->num_shaking - i) * sizeof *s->shaking);
 }
 
-static bool is_welcome(int fd) {
-  struct ucred c;
-  struct sockaddr_storage at;
-  socklen_t n = sizeof at;
-  if (getsockname(fd, (struct sockaddr *)&at, &n) != 0 || at.ss_family != AF_UNIX) return true;
-  n = sizeof c;
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) == 0 && c.uid == geteuid();
-}
-
 static void accept_connections(mscrt_scheduler *s) {
   for (int i = 0; i < 64; i++) {
     int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -380,7 +371,7 @@ static void accept_connections(mscrt_scheduler *s) {
       continue;
     }
     if (fd < 0) return;
-    if (!is_welcome(fd)) {
+    if (!mscrt_is_own_user(fd)) {
       close(fd);
       continue;
     }

@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "runtime/comm/address.h"
+
 enum { MOST_VISITORS = 1024 };
 
 /* A connection.  It sends a frame, and the next when that is answered. */
@@ -184,20 +186,10 @@ static void drop_visitor(serving *s, int i) {
   s->visitor[i] = s->visitor[--s->num];
 }
 
-/* Over Unix sockets, only processes of this user may ask. */
-static bool is_own_users(int fd) {
-  struct ucred c;
-  struct sockaddr_storage at;
-  socklen_t n = sizeof at;
-  if (getsockname(fd, (struct sockaddr *)&at, &n) != 0 || at.ss_family != AF_UNIX) return true;
-  n = sizeof c;
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &n) == 0 && c.uid == geteuid();
-}
-
 static void accept_visitor(serving *s) {
   int fd = accept4(s->o->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0) return;
-  if (s->num == MOST_VISITORS || !is_own_users(fd)) close(fd);
+  if (s->num == MOST_VISITORS || !mscrt_is_own_user(fd)) close(fd);
   else s->visitor[s->num++] = (visitor){.fd = fd};
 }
 
