@@ -19,6 +19,20 @@ typedef struct {
   int64_t batch, heads, groups, rows, keys, e, f, width;
 } msc_attention;
 
+/* The attention of q, k and v of these dimensions, of which v's last is `f`. */
+static inline msc_attention msc_attention_of_dims(bool gradient, const int64_t *q, const int64_t *k, int64_t f,
+                                                  int64_t width) {
+  return (msc_attention){.gradient = gradient,
+                         .batch = q[0],
+                         .heads = q[1],
+                         .groups = k[1],
+                         .rows = q[2],
+                         .keys = k[2],
+                         .e = q[3],
+                         .f = f,
+                         .width = width};
+}
+
 /* A work item makes `rows` rows of y of a head; of the gradient, dk and dv of a group and dq of its heads. */
 typedef struct {
   int64_t rows, parts, units;

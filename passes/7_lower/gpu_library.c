@@ -15,16 +15,8 @@ bool msc_is_graph(const msc_op *op) {
 }
 
 msc_attention msc_attention_of_op(const msc_op *op, int width) {
-  const int64_t *q = op->in[0].value->type->dim, *k = op->in[1].value->type->dim;
-  return (msc_attention){.gradient = op->kind == OP_flash_attention_grad,
-                         .batch = q[0],
-                         .heads = q[1],
-                         .groups = k[1],
-                         .rows = q[2],
-                         .keys = k[2],
-                         .e = q[3],
-                         .f = op->in[2].value->type->dim[3],
-                         .width = width};
+  const int64_t *q = op->in[0].value->type->dim, *k = op->in[1].value->type->dim, *v = op->in[2].value->type->dim;
+  return msc_attention_of_dims(op->kind == OP_flash_attention_grad, q, k, v[3], width);
 }
 
 bool msc_windows_of_op(const msc_op *op, int width, msc_windows *out) {

@@ -145,16 +145,8 @@ bool mscrt_kernel_takes(const mscrt_plan *p, uint32_t kernel, uint32_t buffers, 
 }
 
 msc_attention mscrt_attention_of(const mscrt_graph *g) {
-  const int64_t *q = g->operand[0].dim, *k = g->operand[1].dim;
-  return (msc_attention){.gradient = g->num_results == 3,
-                         .batch = q[0],
-                         .heads = q[1],
-                         .groups = k[1],
-                         .rows = q[2],
-                         .keys = k[2],
-                         .e = q[3],
-                         .f = g->operand[2].dim[3],
-                         .width = g->width};
+  const mscrt_graph_tensor *q = &g->operand[0], *k = &g->operand[1], *v = &g->operand[2];
+  return msc_attention_of_dims(g->num_results == 3, q->dim, k->dim, v->dim[3], g->width);
 }
 
 static mscrt_status *check_attention_kernels(const mscrt_graph *g) {
