@@ -4,18 +4,13 @@
 #include <string.h>
 
 #include "passes/8_memory/place/buffer_file.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-typedef struct {
-  const char *text;
-  size_t bytes;
-} input;
+#include "tests/fuzz/protect.h"
 
 static bool run(msc_context *ctx, void *arg) {
   const input *in = arg;
   msc_buffer_file f;
-  if (!msc_buffers_read(ctx, "fuzz.csv", in->text, in->bytes, &f)) return msc_num_errors(ctx) > 0 || (abort(), false);
+  if (!msc_buffers_read(ctx, "fuzz.csv", (const char *)in->data, in->bytes, &f))
+    return msc_num_errors(ctx) > 0 || (abort(), false);
   if (msc_num_errors(ctx) || f.num > in->bytes) abort();
   uint64_t *offset = msc_new_array(msc_context_arena(ctx), uint64_t, f.num);
   msc_place_result r =
@@ -36,10 +31,6 @@ static bool run(msc_context *ctx, void *arg) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
-  msc_context *ctx = msc_context_new(NULL, NULL);
-  msc_context_limit(ctx, 64 << 20);
-  input in = {(const char *)data, bytes};
-  msc_protect(ctx, run, &in);
-  msc_context_free(ctx);
+  run_protected(run, &(input){data, bytes});
   return 0;
 }

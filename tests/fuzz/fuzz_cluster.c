@@ -3,13 +3,7 @@
 #include <stdlib.h>
 
 #include "passes/cost.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-typedef struct {
-  const uint8_t *data;
-  size_t bytes;
-} input;
+#include "tests/fuzz/protect.h"
 
 static bool run(msc_context *ctx, void *arg) {
   static const msc_verb verbs[] = {MSC_ALL_REDUCE, MSC_ALL_GATHER, MSC_REDUCE_SCATTER,
@@ -31,10 +25,6 @@ static bool run(msc_context *ctx, void *arg) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
-  msc_context *ctx = msc_context_new(NULL, NULL);
-  msc_context_limit(ctx, 64 << 20);
-  input in = {data, bytes};
-  msc_protect(ctx, run, &in);
-  msc_context_free(ctx);
+  run_protected(run, &(input){data, bytes});
   return 0;
 }

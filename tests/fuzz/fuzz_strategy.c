@@ -2,8 +2,7 @@
 #include <stdlib.h>
 
 #include "passes/3_shard/strategy/strategy_file.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+#include "tests/fuzz/protect.h"
 
 static const char model[] =
     "module attributes {msc.mesh = #msc.mesh<\"d=8\">} {\n  \"msc.func\"() ({\n  ^bb0(%x: tensor<16x8xf32>, %w: "
@@ -15,11 +14,6 @@ static const char model[] =
     "      arg_attrs = [{msc.name = \"x\", msc.role = \"data\"}, {msc.name = \"w\", msc.role = \"parameter\", msc.init "
     "= \"zeros\"}]} : () -> ()\n}\n";
 
-typedef struct {
-  const char *text;
-  size_t bytes;
-} input;
-
 static bool run(msc_context *ctx, void *arg) {
   const input *in = arg;
   msc_module *m = msc_parse(ctx, "model.mlir", model, sizeof model - 1);
@@ -29,16 +23,12 @@ static bool run(msc_context *ctx, void *arg) {
       .ctx = ctx, .scratch = msc_arena_new(ctx), .options = &options, .info = msc_find_pass("strategies")};
   shard_graph g;
   if (!shard_graph_of(&pass, m->first, &g)) abort();
-  bool ok = msc_strategy_read(&g, false, "fuzz.json", in->text, in->bytes);
+  bool ok = msc_strategy_read(&g, false, "fuzz.json", (const char *)in->data, in->bytes);
   if (ok != (msc_num_errors(ctx) == 0)) abort();
   return ok && (msc_verify(m) || (abort(), false));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
-  msc_context *ctx = msc_context_new(NULL, NULL);
-  msc_context_limit(ctx, 64 << 20);
-  input in = {(const char *)data, bytes};
-  msc_protect(ctx, run, &in);
-  msc_context_free(ctx);
+  run_protected(run, &(input){data, bytes});
   return 0;
 }
