@@ -7,7 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-
 #include "passes/6_pipeline/schedule/zero_bubble.h"
 
 /* The current order with its times; `next_start` and `next_end` are those of the order being tried. */
@@ -28,8 +27,14 @@ typedef struct {
 
 static const double SPREAD = 0.2;      /* weight of the mean idle time in the energy, beside the makespan */
 static const double HOT = 0.1, COLD = 0.001; /* temperatures, as parts of the length of a work */
-/* entries visited without a gain before a round ends; rounds without a gain, each half as long again */
-enum { ROUND = 400000, PATIENCE = 8 };
+/* entries visited without a gain before a round ends, for each work of a plan and at most; rounds without a gain, each
+ * half as long again */
+enum { ROUND_PER_WORK = 1000, LONGEST_ROUND = 400000, PATIENCE = 8 };
+
+static int64_t first_round(const zb_problem *z) {
+  int64_t length = (int64_t)ROUND_PER_WORK * z->stages * z->length;
+  return length < LONGEST_ROUND ? length : LONGEST_ROUND;
+}
 
 static uint32_t draw_below(improver *x, uint32_t below) {
   x->random ^= x->random << 13, x->random ^= x->random >> 7, x->random ^= x->random << 17;
@@ -322,11 +327,12 @@ static void try_moves(improver *x, double heat, zb_plan *best) {
 static void descend(improver *x, const zb_plan *seed, zb_plan *best) {
   load_order(x, seed);
   double lowest = x->energy;
-  for (int64_t left = x->z->budget - ROUND; x->z->budget > left && !zb_is_over(x->z, best);) {
+  int64_t round = first_round(x->z);
+  for (int64_t left = x->z->budget - round; x->z->budget > left && !zb_is_over(x->z, best);) {
     try_moves(x, 0, best);
     if (x->energy >= lowest) continue;
     lowest = x->energy;
-    left = x->z->budget - ROUND;
+    left = x->z->budget - round;
   }
 }
 
@@ -344,7 +350,7 @@ void zb_improve(zb_problem *z, msc_arena *scratch, zb_plan *best) {
   zb_plan p = zb_new_plan(scratch, z);
   improver x = new_improver(z, scratch, &p);
   for (int n = 0; n < z->num_seeds && !zb_is_over(z, best); n++) descend(&x, &z->seed[n], best);
-  double length = ROUND;
+  double length = (double)first_round(z);
   for (int in_vain = 0; in_vain < PATIENCE && !zb_is_over(z, best); length *= 1.5) {
     int64_t before = best->makespan;
     anneal(&x, length, best);
