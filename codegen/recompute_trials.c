@@ -17,7 +17,7 @@
 #include "passes/8_memory/place/place.h"
 #include "passes/direction.h"
 
-enum { MOST_UNITS = 20, ALL_UNITS = 8, MOST_SETS = 400, LARGE = 3000 };
+enum { MOST_UNITS = 20, ALL_UNITS = 8, MOST_SETS = 400, MOST_SETS_WITH_SCHEDULES = 50, LARGE = 3000 };
 
 /* What pass recompute is told: how many bytes to save, in groups of how many pieces, or a set of ops. */
 typedef struct {
@@ -172,14 +172,14 @@ static void find_saving(trials *t) {
 typedef struct {
   trials *t;
   trial tried[MOST_SETS];
-  size_t num;
+  size_t num, most;
 } sets;
 
 /* The trial of a set, run once; NULL: too many sets were tried. */
 static const trial *try_set(sets *s, uint32_t set) {
   for (size_t i = 0; i < s->num; i++)
     if (s->tried[i].made.set == set) return &s->tried[i];
-  if (s->num == MOST_SETS) return NULL;
+  if (s->num == s->most) return NULL;
   s->tried[s->num] = run_trial(s->t, (choice){.set = set});
   return s->tried[s->num].bytes < 0 ? NULL : &s->tried[s->num++];
 }
@@ -217,7 +217,8 @@ static bool find_units(trials *t, msc_func *train) {
 }
 
 static void find_set(trials *t) {
-  sets s = {.t = t};
+  bool searches = !strcmp(msc_config_text(t->o->config, MSC_KEY_pipeline_scheduler), "zb-auto");
+  sets s = {.t = t, .most = searches ? MOST_SETS_WITH_SCHEDULES : MOST_SETS};
   uint32_t all = (uint32_t)((UINT64_C(1) << t->num_units) - 1);
   for (uint32_t set = 0; t->num_units <= ALL_UNITS && set <= all; set++) try_set(&s, set);
   for (int start = 0; t->num_units > ALL_UNITS && start < 2; start++)
@@ -233,7 +234,7 @@ void msc_try_recompute(msc_context *ctx, const msc_compile_options *o, msc_modul
   t.text = msc_print_text(m, scratch, &t.bytes);
   t.is_large = msc_number(train->body).num_ops > LARGE;
   find_saving(&t);
-  if (find_units(&t, train)) find_set(&t);
+  if (t.room > 0 && find_units(&t, train)) find_set(&t);
   mark_choice(&t, train, &t.best.made);
   msc_arena_free(scratch);
 }
