@@ -6,13 +6,13 @@
  *               "bytes_per_s": 3.35e12, "launch_ns": 3000,
  *               "host_bytes_per_s": 25e9, "disk_bytes_per_s": 1e9,       to and from what is offloaded; may be absent
  *               "gpu": {"arch": 90, ...}},                                                   see below; may be absent
- *    "levels": [{"name": "node", "size": 8, "latency_ns": 3000, "bytes_per_s": 450e9},    innermost first; size in
- * devices
- *               {"name": "fabric", "latency_ns": 15000, "bytes_per_s": 50e9}],            the last one has no end
+ *    "levels": [{"name": "node", "size": 8, "latency_ns": 3000, "bytes_per_s": 450e9},                innermost first
+ *               {"name": "fabric", "latency_ns": 15000, "bytes_per_s": 50e9}],             the last one has no size
  *    "collectives": [{"op": "all_reduce", "ranks": 8, "bytes": 1048576, "ns": 41000}],    measured; may be absent
  *    "products": [{"type": "bf16", "rows": 512, "inner": 64, "columns": 512, "ns": 41}]}      measured; may be absent
  *
- * A level's bandwidth is one device's; with "shared_by": n a link of that bandwidth serves n devices at once. */
+ * A level's size counts devices, those of inner levels included.  Its bandwidth is one device's; with "shared_by": n a
+ * link of that bandwidth serves n devices at once. */
 #ifndef MSC_PASSES_CLUSTER_H
 #define MSC_PASSES_CLUSTER_H
 

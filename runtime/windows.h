@@ -4,7 +4,7 @@
 
 #include "runtime/context.h"
 
-/* Runs one work item of the call with `worker`'s memory. */
+/* Runs one work item of a convolution, with a worker's memory `room`. */
 void mscrt_run_windows(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
 /* Run an item of a convolution of small images, and of one with channels in groups. */
 void mscrt_run_small_images(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);

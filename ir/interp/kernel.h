@@ -111,7 +111,7 @@ bool msc_run_halo(const msc_interp *in, const msc_op *op, const msc_layout *l, c
 
 /* ---- interp/rows.c ---- */
 
-/* element of the first result of a matrix product, nothing else done to it */
+/* One element of a matrix product: of a gemm's first result before its bias or function. */
 msc_scalar msc_product_at(msc_eval *e, const int64_t *index);
 
 #endif

@@ -90,7 +90,8 @@ static bool combine_of(onnx_node *n, combine *out) {
   return onnx_refuse(n, "reduction '%s' is unknown", word);
 }
 
-/* The strides of an index that counts the blocks of x by its first m dimensions. */
+/* Turns indices of m dimensions into numbers of blocks of x: each coordinate times the blocks that it counts,
+ * summed. */
 static msc_value *flat_index(onnx_node *n, msc_value *k, const msc_type *x, int64_t m) {
   double stride[MSC_MAX_RANK];
   double blocks = 1;

@@ -115,7 +115,8 @@ static bool gather_along(hlo_node *n, const gathering *g, int64_t axis, msc_valu
   return y && hlo_set(n, reshape(n->b, y, n->op->out_type[0]->rank, n->op->out_type[0]->dim));
 }
 
-/* Any gather: every element of the result has the number of an element of the operand, row by row. */
+/* Builds a gather of any form: computes, for every element of the result, the number of the operand's element, and
+ * gathers from the operand as one row. */
 static bool gather_windows(hlo_node *n, const gathering *g) {
   const msc_type *t = n->in[0]->type;
   const hlo_places places = {g->offset, g->collapsed, g->map, g->batch, g->k_batch, g->sizes, g->vector};

@@ -6,8 +6,8 @@
 
 /* ---- what is reduced, and from where ---- */
 
-/* The largest and the first place of it, or the smallest: what JAX makes of argmax.  Its second operand counts along
- * the dimension. */
+/* Builds argmax or argmin, as JAX writes it: a reduction of values and their places to the largest (smallest) value
+ * and its first place. Its second operand counts along the dimension. */
 static bool build_place_of_extremum(hlo_node *n, int64_t dim) {
   bool pairs = n->in[1]->type->rank == 0; /* x init, place init; the generic form: x, place, init, init */
   const msc_value *place = n->in[pairs ? 2 : 1];
@@ -142,7 +142,7 @@ static msc_value *pool(hlo_node *n, const windows *w, msc_op_kind kind, msc_valu
   return transpose(n->b, y, back);
 }
 
-/* Dimensions of 1 in front, so that there are four. */
+/* Gives x dimensions of size 1 in front, so that it has four, and moves the windows' numbers along. */
 static bool fill_up(hlo_node *n, windows *w, msc_value **x) {
   int64_t shape[4] = {1, 1, 1, 1};
   int rank = (*x)->type->rank, more = 4 - rank;

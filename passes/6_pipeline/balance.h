@@ -1,9 +1,11 @@
 /* balance.h: cuts the layers of a model into contiguous runs, one per virtual stage, so that a step takes the least
  * time.
  *
- * With p stages of v chunks, m micro-batches and t_i the time of stage i for one micro-batch (all its chunks), a step
- * takes
+ * With p stages of v chunks, m micro-batches and t_i the time of stage i for one micro-batch (all its chunks), the
+ * time of a step is
+ *
  *   (sum of t_i + borders) / v + (m - 1 / v) * max t_i
+ *
  * with v = 1 as in Zheng et al. 2022, eq. 2: stages of 3, 5, 4 and m = 8 take 47. That is exact for 1f1b and gpipe
  * where the t_i are equal, and close to them elsewhere. */
 #ifndef MSC_PASSES_6_PIPELINE_BALANCE_H

@@ -41,7 +41,7 @@ typedef struct {
 } mscrt_header;
 
 mscrt_status *mscrt_header_begin(mscrt_header *h);
-/* The next tensor: its data follow those of the one before it. */
+/* Adds a tensor to the header. Its data follow those of the tensor before it. */
 void mscrt_header_add(mscrt_header *h, const char *name, mscrt_dtype dtype, int rank, const int64_t *shape);
 /* To be called after every begin that went well; after a failure nothing is left. */
 mscrt_status *mscrt_header_end(mscrt_header *h);

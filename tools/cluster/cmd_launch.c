@@ -203,7 +203,8 @@ static void set_number(const char *name, int v) {
   setenv(name, text, 1);
 }
 
-/* What processes of a server of parameters and its workers are told, by this project's names and by MindSpore's. */
+/* Sets the variables of a job with parameter servers, under msc's names and MindSpore's: the process is a server or a
+ * worker, its number, how many there are of each. */
 static void set_server_environment(const launcher *l, int local_rank) {
   bool server = local_rank >= l->local;
   const struct {

@@ -5,7 +5,7 @@
 
 #include "tools/solve/read_grid.h"
 
-/* Up to `max` of what `noun` calls them, each at least `least`. */
+/* Reads a list of at most `max` numbers of at least `least`; `noun` names them in messages. */
 static bool read_listed_sizes(cli *c, const char *option, const char *text, const char *noun, int64_t least,
                               int max, int *out_num, int64_t *out_size) {
   const msc_loc *loc = cli_loc(c, option);

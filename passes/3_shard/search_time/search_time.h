@@ -1,17 +1,20 @@
-/* search_time.h: the searches for the least time of a step: exact (dynamic_programming), digit by digit
- * (recursive_programming), and of what propagation left free (sharding_propagation, and all modes but auto_parallel):
- * few ways are tried then, whatever memory they take.  In the others what is kept over a step stays within
- * memory_limit, else the device's memory, or within search_room = BYTES on the function: as nearly as can be, 0:
- * whatever it is, for whom will see what a step needs in all (then kept_bytes = BYTES says what is kept).
+/* search_time.h: the searches for the strategy with the least time of a step.
  *
- * They leave behind `sharding` and `by` on leaders, and of auto_parallel
- *   least_step_ns = NS, and compared = "..." on the function: no strategy takes less, of those that are named; not
- * there: of all
- *   searched = true   on the function: layouts lets sums pass only where told, redistributions are planned for time
- *   pass = "{tp}"     on sums of gradients that leave and arrive unfinished on these digits
- *   by = "copy"       on those, which are no gradient ops any more (but once of `owner`, with `owner_letters`), and on
- *   broadcast_to      to the same shape: where a value is brought into a layout once for several users;
- * redistribute drops it */
+ * dynamic_programming compares all strategies, recursive_programming goes digit by digit, and in every other mode only
+ * what propagation left free is searched (sharding_propagation): that tries few ways, whatever memory they take. The
+ * first two keep what lives over a step within a limit: memory_limit, else the device's memory. The attribute
+ * search_room = BYTES of the function replaces it, for a driver that compiles the plan and sees what a step needs in
+ * all: 0 is no limit, and a limit that no strategy keeps is raised to the least. The search then leaves kept_bytes,
+ * what its strategy keeps.
+ *
+ * The searches leave `sharding` and `by` on leaders, and in auto_parallel:
+ *   least_step_ns = NS, compared = "..."   on the function: no strategy that `compared` names takes less time; without
+ *                                          `compared`, none at all
+ *   searched = true    on the function: sums pass only through ops with `pass`; redistributions are planned for time
+ *   pass = "{tp}"      on ops through which sums over these digits pass unfinished
+ *   by = "copy"        on sums of gradients that were made independent of their op (`owner`, `owner_letters`), and on a
+ *                      broadcast_to to the same shape, which brings a value into one layout for several users;
+ *                      redistribute drops it */
 #ifndef MSC_PASSES_3_SHARD_SEARCH_TIME_H
 #define MSC_PASSES_3_SHARD_SEARCH_TIME_H
 
