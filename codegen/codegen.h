@@ -83,11 +83,13 @@ typedef struct {
 } msc_machine_code;
 
 /* Kernels of a product c = op(a) op(b), its operands row major:
+ *
  *   pack      buffers b, panels;                 dims columns, k, step of b;   items: panels of `width` columns
  *   multiply  buffers a, panels, c, room, bias;  dims columns, k, step of a, step of c, blocks, a is transposed, relu,
- *             step of bias rows (0: one for all), step of b where it lies (0: it is packed);
- * items: rows of c a, b, c and bias (NULL: none) start where the tile does; a step is the distance of rows in elements.
- * `blocks` parts of k are summed one by one and added as a tree (see emit/product.c): a power of two that divides k,
+ *             step of bias rows (0: one for all), step of b where it lies (0: it is packed);  items: rows of c
+ *
+ * a, b, c and bias (NULL: none) start where the tile does; a step is the distance of rows in elements. `blocks` parts
+ * of k are summed one by one and added as a tree (see emit/product.c): a power of two that divides k,
  * MSC_MAX_SUM_BLOCKS at most.  Panels and room are written as far as ir/abi/product.h says.  Of f16 and bf16 there are
  * only a and b: panels, room, c and bias are f32; or pairs of bf16 are in panels and room. */
 typedef struct {

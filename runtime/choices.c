@@ -1,5 +1,5 @@
-/* choices.c: the file of measured choices and a key in; the text that was kept for it out, or a line more in the file.
- */
+/* choices.c: the file of measured choices and a key in; the text that was kept for it, or a line more in the file,
+ * out. */
 #include "runtime/choices.h"
 
 #include <errno.h>

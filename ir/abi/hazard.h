@@ -2,11 +2,14 @@
  * Pure, for compiler and runtime: the one predicts with it what the other does.
  *
  * Collectives are numbered from 1 and run one after the other on a stream of their own, each no earlier than all calls
- * before it have run.  So what a call waits for is one number: this collective and all before it have run.  Two things
- * may follow a start:
- *   run      a call reads what the collective writes, or writes what it reads or writes
- *   release  a call overwrites what other ranks may still be reading although the collective has run here: a lingering
- * span Collectives wait for earlier ones by their order alone; only releases are theirs to ask for. */
+ * before it have run.  So what a call waits for is one number: this collective and all before it have run.  A call
+ * waits for two reasons:
+ *
+ *   run      it reads what the collective writes, or writes what the collective reads or writes
+ *   release  it overwrites what other ranks may still be reading although the collective has run here: a span that
+ *            lingers
+ *
+ * Collectives need not wait for each other's runs, since they keep their order; they wait for releases only. */
 #ifndef MSC_HAZARD_H
 #define MSC_HAZARD_H
 

@@ -4,11 +4,10 @@
  *
  *   build/tests/random/programs                    some of them, as a test; with MSC_TEST_SLOW more
  *   build/tests/random/programs run FIRST LAST     these seeds; a line for each that fails, and counts; with a fourth
- * word for each that
- *                                                  is refused, or decided by rounding, as well
+ *                                                  word for each that is refused, or decided by rounding, as well
  *   build/tests/random/programs print SEED         one as a file: its settings, then its text
  *   build/tests/random/programs describe SEED      the same in JSON, with the values of its arguments, for
- * tests/random/torch_losses.py
+ *                                                  tests/random/torch_losses.py
  *   build/tests/random/programs case FILE          such a file
  *   build/tests/random/programs shrink SEED|FILE   a smaller one that fails alike */
 #include <glob.h>

@@ -1,13 +1,12 @@
 /* origins.h: where digits that propagation hands on come from: recorded while it runs, kept on the leaders, read by
  * explain.
  *
- *   inherited = [{by = "dense1", digits = "{d:(1)2}"}]     the op, or "argument x", next to it on the way to the
- * origin; digits whose
- *                                                         entry is missing at that op are its own
+ *   inherited = [{by = "dense1", digits = "{d:(1)2}"}]
+ *     `by`: the op, or "argument x", next to this op on the way to the origin of these digits; digits without an entry
+ *     are the op's own
  *   conflicts = [{value = "relu1", dim = 0, here = "{a}", there = "{b}", by = "dense3"}]
- *                                                         of a dimension of an operand or result: `here` is how the op
- * had it,
- *                                                         `there` what came by the value, from `by` */
+ *     of a dimension of an operand or result: `here` is how the op had it, `there` what came with the value, from `by`
+ */
 #ifndef MSC_PASSES_3_SHARD_ORIGINS_H
 #define MSC_PASSES_3_SHARD_ORIGINS_H
 

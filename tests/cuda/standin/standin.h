@@ -13,8 +13,8 @@
  *   MSC_STANDIN_CUDNN=N       its version: 91900
  *   MSC_STANDIN_FAIL=F:K:R    call number K of function F, or of any that is no question, gives result R
  *                             from an error on that a GPU does not survive, all calls of the driver give it
- *   MSC_STANDIN_HANG=N:K      number K of the work called N, e.g. kernel, never ends; the driver then waits where the
- * real one does
+ *   MSC_STANDIN_HANG=N:K      number K of the work called N, e.g. kernel, never ends; the driver then waits
+ *                             where the real one does
  *   MSC_STANDIN_LOG=F         a line per call */
 #ifndef MSC_TESTS_STANDIN_H
 #define MSC_TESTS_STANDIN_H
