@@ -184,6 +184,36 @@ static void emit_thread_elements(msc_walk *w) {
   branch_close(w, after);
 }
 
+static LLVMBasicBlockRef begin_block(msc_walk *w) {
+  LLVMBasicBlockRef block = msc_ir_block(&w->e);
+  LLVMPositionBuilderAtEnd(w->e.b, block);
+  return block;
+}
+
+/* Emits the strand that the thread's item belongs to; what all of them may need is computed before. */
+static void emit_strands(msc_walk *w) {
+  msc_emit *e = &w->e;
+  LLVMBasicBlockRef after;
+  uint8_t strand[MSC_NEST_INSTRS];
+  bool own[MSC_NEST_INSTRS];
+  LLVMValueRef item = begin_item(w, multiply_by(w, thread_number(w), w->h->lanes), &after),
+               points = msc_emit_int(e, 1);
+  for (int a = 0; a < w->h->num_axes; a++) points = LLVMBuildMul(e->b, points, msc_emit_size(e, a), "");
+  LLVMValueRef number = msc_walk_divide(w, item, points),
+               rest = LLVMBuildSub(e->b, item, LLVMBuildMul(e->b, number, points, ""), "");
+  msc_walk_bind_items(w, rest, w->h->items);
+  int num = msc_nest_find_strands(e->p->instr, w->h->num_instrs, NULL, strand);
+  LLVMValueRef choice = NULL;
+  for (int s = 0; s <= num; s++) {
+    for (int i = 1; i < w->h->num_instrs; i++) own[i] = strand[i] == s;
+    if (s) LLVMAddCase(choice, msc_emit_int(e, s - 1), begin_block(w));
+    msc_walk_ready(w, own);
+    if (s) LLVMBuildBr(e->b, after);
+    else choice = LLVMBuildSwitch(e->b, number, after, (unsigned)num);
+  }
+  LLVMPositionBuilderAtEnd(e->b, after);
+}
+
 static void emit_scatter(msc_walk *w) {
   LLVMBasicBlockRef after;
   msc_walk_bind_items(w, begin_item(w, thread_number(w), &after), w->h->items);
@@ -288,7 +318,7 @@ void msc_emit_cuda(msc_llvm *l, const msc_program *p, LLVMValueRef fn) {
   read_parameters(&w);
   w.bound = MSC_INSIDE_ITEMS; /* who has no item loads nothing: it may be overwritten already */
   switch ((msc_nest_kind)p->head.kind) {
-    case MSC_NEST_MAP: emit_thread_elements(&w); break;
+    case MSC_NEST_MAP: p->head.strands ? emit_strands(&w) : emit_thread_elements(&w); break;
     case MSC_NEST_ROW: emit_team_rows(&w); break;
     case MSC_NEST_COLUMN: emit_columns(&w); break;
     case MSC_NEST_TRANSPOSE: emit_squares(&w); break;

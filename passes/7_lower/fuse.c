@@ -241,11 +241,21 @@ static void join_if_cheaper(fusing *z, region *a, region *b) {
 
 /* ---- independent small kernels ---- */
 
-/* True for a cast, an update, or an addition to a sum over micro-batches; of a gradient, or of some columns of one. */
+/* True for casts that become one value, as biases of queries, keys and values. */
+static bool is_concat_of_casts(const region *r) {
+  enum { FEW = 4 };
+  size_t i = 0;
+  while (i + 1 < r->num && r->op[i]->kind == OP_cast) i++;
+  return i + 1 == r->num && r->num <= FEW && r->op[i]->kind == OP_concat;
+}
+
+/* True for a cast, an update, or an addition to a sum over micro-batches; of a gradient, or of some columns of one; and
+ * for casts that become one value. */
 static bool has_few_ops(const region *r) {
   size_t columns = r->op[0]->kind == OP_slice;
   const msc_op *op = columns && r->num > 1 ? r->op[1] : r->op[0];
   if (r->num == 2 + columns) return op->kind == OP_add && r->op[1 + columns]->kind == OP_select;
+  if (is_concat_of_casts(r)) return true;
   return r->num == 1 + columns && (op->kind == OP_cast || msc_info(op)->flags & MSC_UPDATE);
 }
 
@@ -273,8 +283,7 @@ static bool regions_are_alike(const region *group, const region *r) {
 static region *join_group(fusing *z, region *group, region *r) {
   msc_nest_info info;
   const char *why;
-  size_t buffers = (group->num / r->num + 1) * (size_t)(r->op[0]->num_in + r->op[0]->num_out);
-  if (buffers > MSC_NEST_BUFFERS || !regions_are_alike(group, r) || !may_be_joined(group, r)) return NULL;
+  if (group->num + r->num > MSC_NEST_OPS || !regions_are_alike(group, r) || !may_be_joined(group, r)) return NULL;
   region *m = merge_regions(z, group, r);
   if (!msc_nest_fits(z->nester, m->num, (const msc_op *const *)m->op, &info, &why)) return NULL;
   return replace_by_merged(z, group, r, m) ? m : NULL;

@@ -92,6 +92,23 @@ static const char team[] =
   "  store f32 b1[a0] %2, phase 1\n"
   "}\n";
 
+static const char strands[] =
+  "nest map lanes 4 strands 2 threads 256 team 1 per_block 1024 narrow {\n"
+  "  axis items baked 24 lane\n"
+  "  buffer f32\n"
+  "  buffer f32\n"
+  "  buffer f32\n"
+  "  buffer f32 out\n"
+  "  buffer f32 out\n"
+  "  %1 = load f32 b0[a0]\n"
+  "  %2 = load f32 b2[0]\n"
+  "  %3 = mul f32 %1 %2\n"
+  "  store f32 b3[a0] %3\n"
+  "  %5 = load f32 b1[a0]\n"
+  "  %6 = mul f32 %5 %2\n"
+  "  store f32 b4[a0] %6\n"
+  "}\n";
+
 /* In `text`, `now` instead of `was`: the fault, or NULL. */
 static const struct {
   const char *text, *was, *now, *fault;
@@ -102,6 +119,10 @@ static const struct {
   {scatter, "scatter", "scatter", NULL},
   {square, "transpose", "transpose", NULL},
   {team, "row", "row", NULL},
+  {strands, "map", "map", NULL},
+  {strands, "strands 2", "strands 3", "3 strands"},
+  {strands, "mul f32 %5 %2", "mul f32 %5 %1", "2 strands"},
+  {strands, "baked 24 lane", "lane", "axis 0: it has no size"},
   /* operands */
   {row, "sub f32 %1 %2", "sub f32 %1 %5", "instruction 3: an operand that is not computed before"},
   {row, "sub f32 %1 %2", "sub f32 %1 %3", "instruction 3: an operand that is not computed before"},

@@ -160,6 +160,25 @@ static const region_case regions[] = {
          37xf32) "    %u:2 = \"msc.momentum\"(%w, %m, %h) {lr = 0.1 : f32, momentum = 0.9 : f32} : (tensor<37xf32>, "
          "tensor<37xf32>, tensor<37xf32>) -> (tensor<37xf32>, tensor<37xf32>)\n",
      "%u#0, %u#1", "tensor<37xf32>, tensor<37xf32>", MSC_NEST_MAP, -2, 2},
+    /* updates side by side, of gradients that are rows of one */
+    {"%v: tensor<36xf32>, %w: tensor<36xf32>, %m: tensor<36xf32>, %n: tensor<36xf32>, %g: tensor<72xf32>",
+     UNA(slice, a, g, "start = [0], limit = [36]", 72xf32, 36xf32)
+     "    %t:2 = \"msc.momentum\"(%v, %m, %a) {lr = 0.1 : f32, momentum = 0.9 : f32} : (tensor<36xf32>, "
+         "tensor<36xf32>, tensor<36xf32>) -> (tensor<36xf32>, tensor<36xf32>)\n"
+     UNA(slice, b, g, "start = [36], limit = [72]", 72xf32, 36xf32)
+     "    %u:2 = \"msc.momentum\"(%w, %n, %b) {lr = 0.1 : f32, momentum = 0.9 : f32} : (tensor<36xf32>, "
+         "tensor<36xf32>, tensor<36xf32>) -> (tensor<36xf32>, tensor<36xf32>)\n",
+     "%t#0, %t#1, %u#0, %u#1", "tensor<36xf32>, tensor<36xf32>, tensor<36xf32>, tensor<36xf32>", MSC_NEST_MAP, -2, 2},
+    /* biases side by side, and their sums again: what several of them need is where an element lies */
+    {"%a: tensor<16xf32>, %b: tensor<8xf32>, %c: tensor<16xf32>, %d: tensor<8xf32>, %s: tensor<f32>",
+     BIN(mul, e, a, s, 16xf32, f32, 16xf32)
+     "    %y = \"msc.concat\"(%e, %b) {dim = 0 : i64} : (tensor<16xf32>, tensor<8xf32>) -> tensor<24xf32>\n"
+     BIN(mul, f, c, s, 16xf32, f32, 16xf32)
+     "    %z = \"msc.concat\"(%f, %d) {dim = 0 : i64} : (tensor<16xf32>, tensor<8xf32>) -> tensor<24xf32>\n",
+     "%z, %y", "tensor<24xf32>, tensor<24xf32>", MSC_NEST_MAP, -2, 2},
+    /* the second result lies on the first operand, and the other way round */
+    {"%x: tensor<1100xf32>, %y: tensor<1100xf32>", UN(exp, a, x, 1100xf32, 1100xf32) UN(exp, b, y, 1100xf32, 1100xf32),
+     "%b, %a", "tensor<1100xf32>, tensor<1100xf32>", MSC_NEST_MAP, -2, 2},
     /* a step along the moments, as long as their norm says: two passes over what is overwritten */
     {"%w: tensor<9x5xf32>, %m: tensor<9x5xf32>, %v: tensor<9x5xf32>, %g: tensor<9x5xf32>, %t: tensor<f32>",
      "    %u:3 = \"msc.lamb_moments\"(%w, %m, %v, %g, %t) : (tensor<9x5xf32>, tensor<9x5xf32>, tensor<9x5xf32>, "
@@ -294,8 +313,30 @@ static void test_overwrites(void **state) {
   msc_context_free(ctx);
 }
 
+/* On a GPU other threads read the operands of another strand. */
+static void test_strands_apart(void **state) {
+  const msc_target *const targets[] = {&msc_target_cpu, &msc_target_cuda};
+  (void)state;
+  for (int t = 0; t < 2; t++) {
+    msc_context *ctx = msc_context_new(NULL, NULL);
+    kernel_run k = {.ctx = ctx};
+    const char *text = module_text(&k, "%x: tensor<24xf32>, %y: tensor<24xf32>",
+                                   UN(exp, a, x, 24xf32, 24xf32) UN(exp, b, y, 24xf32, 24xf32), "%b, %a",
+                                   "tensor<24xf32>, tensor<24xf32>");
+    msc_module *m = msc_parse(ctx, "test", text, strlen(text));
+    assert_non_null(m);
+    msc_op *op = fuse_all(m->first);
+    msc_nester *n = msc_nester_new(ctx, targets[t]);
+    assert_true(msc_may_overwrite(n, op, 0, 1));
+    assert_true(msc_may_overwrite(n, op, 1, 0));
+    assert_int_equal(msc_may_overwrite(n, op, 0, 0), t == 0);
+    assert_int_equal(msc_may_overwrite(n, op, 1, 1), t == 0);
+    msc_context_free(ctx);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_regions), cmocka_unit_test(test_refused),
-                                     cmocka_unit_test(test_overwrites)};
+                                     cmocka_unit_test(test_overwrites), cmocka_unit_test(test_strands_apart)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -280,17 +280,32 @@ int msc_nest_own_axis(msc_nester *n, int v, int k, int64_t extent) {
   return *own - 1;
 }
 
+/* True if op i reads a result of one that is not among the same `period` ops. */
+static bool depends_on_others(const msc_nester *n, size_t i, size_t period) {
+  for (size_t k = 0; k < n->num_ops; k++)
+    for (int a = 0; a < n->ops[i]->num_in && k / period != i / period; a++)
+      if (n->ops[i]->in[a].value->def == n->ops[k]) return true;
+  return false;
+}
+
+static bool repeats(const msc_nester *n, size_t period) {
+  for (size_t i = 0; i < n->num_ops; i++) {
+    const msc_op *op = n->ops[i], *model = n->ops[i % period];
+    if (op->kind != model->kind || !op->num_out || op->out[0].type != model->out[0].type ||
+        depends_on_others(n, i, period))
+      return false;
+  }
+  return true;
+}
+
 /* Joins ops that repeat with a period and have one shape, though nothing connects them, so that they run in the same
  * loops: updates beside each other, or sums over micro-batches. */
 static void join_ops_alike(msc_nester *n) {
-  const msc_op *first = n->ops[0];
   size_t period = 1;
-  while (period < n->num_ops && n->ops[period]->kind != first->kind) period++;
-  if (n->num_ops % period) return;
-  for (size_t i = 1; i < n->num_ops; i++)
-    if (n->ops[i]->kind != n->ops[i % period]->kind || n->ops[i]->out[0].type != first->out[0].type) return;
-  for (size_t i = period; i < n->num_ops; i += period)
-    join_left(n, msc_nest_find_value(n, &first->out[0]), msc_nest_find_value(n, &n->ops[i]->out[0]));
+  while (2 * period <= n->num_ops && (n->num_ops % period || !repeats(n, period))) period++;
+  const msc_op *model = n->ops[period - 1];
+  for (size_t i = 2 * period - 1; i < n->num_ops; i += period)
+    join_left(n, msc_nest_find_value(n, &model->out[0]), msc_nest_find_value(n, &n->ops[i]->out[0]));
 }
 
 bool msc_nest_collect_values(msc_nester *n) {

@@ -14,15 +14,15 @@ static uint64_t place_bytes(const msc_nester *n, int i) {
 }
 
 void msc_nest_estimate(const msc_nester *n, uint64_t *out_bytes, uint64_t *out_flops) {
-  uint32_t counted = 0;
+  bool counted[MSC_NEST_BUFFERS] = {0};
   *out_bytes = *out_flops = 0;
   for (int i = 1; i < n->num_instrs; i++) {
     const msc_instr *in = &n->instr[i];
     if (!n->live[i]) continue;
     *out_flops += msc_nest_info_of(in)->flops * msc_nest_points(n, in->axes | n->over[i]);
     bool moves = msc_nest_has(in, NEST_MEMORY) && in->code != NEST_FILL;
-    if (!moves || (in->code == NEST_LOAD && (counted >> in->buffer & 1))) continue;
-    if (in->code == NEST_LOAD) counted |= 1u << in->buffer;
+    if (!moves || (in->code == NEST_LOAD && counted[in->buffer])) continue;
+    if (in->code == NEST_LOAD) counted[in->buffer] = true;
     *out_bytes += place_bytes(n, i);
   }
 }
@@ -38,6 +38,7 @@ static msc_slots slots_of(msc_nester *n, const msc_affine *a) {
 /* Does the program need the size of the axis? The outermost item axis ends where the items end. */
 static bool reads_size(const msc_nester *n, int axis) {
   const msc_nest_walk *w = &n->walk;
+  if (w->strands > 1) return true; /* of a strand */
   if (axis == w->clipped || axis == w->lane || axis == w->across) return w->kind != MSC_NEST_MAP || n->num_axes > 1;
   return axis != 0 || !(w->items & 1);
 }
@@ -73,12 +74,14 @@ static msc_instr *set_instrs(msc_nester *n, msc_arena *arena, msc_program_head *
 /* Lists the buffers that the program uses. */
 static void set_buffers(const msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
   msc_program_head *h = &out->program.head;
-  uint32_t used = n->checks ? 1u << (n->num_buffers - 1) : 0, *number = msc_new_array(arena, uint32_t, n->num_buffers);
+  uint32_t *number = msc_new_array(arena, uint32_t, n->num_buffers);
   uint8_t place[MSC_NEST_BUFFERS];
+  bool used[MSC_NEST_BUFFERS] = {0};
+  if (n->checks) used[n->num_buffers - 1] = true;
   for (int i = 1; i < n->num_instrs; i++)
-    if (n->live[i] && msc_nest_has(&n->instr[i], NEST_MEMORY)) used |= 1u << n->instr[i].buffer;
+    if (n->live[i] && msc_nest_has(&n->instr[i], NEST_MEMORY)) used[n->instr[i].buffer] = true;
   for (int b = 0; b < n->num_buffers; b++) {
-    if (!(used >> b & 1)) continue;
+    if (!used[b]) continue;
     place[b] = h->num_buffers;
     number[h->num_buffers] = (uint32_t)n->buffer_number[b];
     h->buffer[h->num_buffers++] = n->buffer[b];
@@ -99,6 +102,7 @@ void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
   h->lane = (int8_t)w->lane, h->across = (int8_t)w->across, h->lanes = (uint8_t)n->target->lanes(n);
   h->keeps_row = n->target->keeps_rows && w->kind == MSC_NEST_ROW && w->num_phases > 1 &&
                  w->reduced == 1u << w->lane && n->extent[w->lane] <= MSC_KEPT_ROW;
+  h->strands = (uint8_t)(w->strands > 1 ? w->strands : 0);
   h->chunk_axis = (int8_t)w->chunk_axis, h->clipped = (int8_t)w->clipped;
   h->items = w->items, h->reduced = w->reduced, h->tail = w->tail;
   set_program_axes(n, h);

@@ -130,7 +130,7 @@ static void square_shape(const msc_nester *n, msc_nest_launch *l) {
 static void thread_shape(const msc_nester *n, msc_nest_launch *l, int threads) {
   msc_program_head *h = &l->program.head;
   h->threads = (uint16_t)threads, h->per_block = (uint16_t)(threads * h->lanes);
-  l->extent = msc_nest_points(n, n->walk.items);
+  l->extent = msc_nest_points(n, n->walk.items) * (n->walk.strands > 1 ? (uint64_t)n->walk.strands : 1);
 }
 
 void msc_nest_gpu_shape(const msc_nester *n, msc_nest_launch *l) {

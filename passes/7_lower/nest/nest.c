@@ -51,8 +51,8 @@ static void reset(msc_nester *n, const msc_nest_region *r) {
 }
 
 static bool add_buffer(msc_nester *n, msc_dtype dtype, int64_t elems, bool is_out) {
-  if (n->num_buffers == MSC_NEST_BUFFERS)
-    return msc_nest_refuse(n, "more than %d operands and results", MSC_NEST_BUFFERS);
+  int most = n->target->joins_small_kernels ? MSC_NEST_BUFFERS : MSC_STRAND_BUFFERS;
+  if (n->num_buffers == most) return msc_nest_refuse(n, "more than %d operands and results", most);
   memset(&n->buffer[n->num_buffers], 0, sizeof n->buffer[0]);
   n->buffer[n->num_buffers].dtype = (uint8_t)dtype, n->buffer[n->num_buffers].is_out = is_out;
   n->buffer_number[n->num_buffers] = n->num_buffers;
@@ -293,9 +293,11 @@ static bool build(msc_nester *n, const msc_nest_region *r, msc_nest_info *out_in
   msc_nest_estimate(n, &out_info->bytes, &out_info->flops);
   out_info->scratch_bytes = msc_nest_choose_split(n);
   out_info->num_launches = n->walk.num_launches;
-  int more = (out_info->scratch_bytes > 0) + out_info->checks; /* see finish_launches */
-  if (n->num_buffers + more > MSC_NEST_BUFFERS)
-    return msc_nest_refuse(n, "more than %d operands, results and places of its own", MSC_NEST_BUFFERS);
+  msc_nest_choose_strands(n);
+  int more = (out_info->scratch_bytes > 0) + out_info->checks, /* see finish_launches */
+      most = n->walk.strands > 1 ? MSC_NEST_BUFFERS : MSC_STRAND_BUFFERS;
+  if (n->num_buffers + more > most)
+    return msc_nest_refuse(n, "more than %d operands, results and places of its own", most);
   return !n->failed;
 }
 
@@ -432,6 +434,7 @@ static bool reads_only_its_own(const msc_nester *n, int in, int out, bool once) 
     bool is_there = n->live[i] || n->walk.num_launches > 1; /* what this launch does not load the other may */
     if (!is_there || load->code != NEST_LOAD || load->buffer != in) continue;
     if (load->arg[0] || load->arg[1] || memcmp(&n->at[i], &n->at[place], sizeof n->at[i])) return false;
+    if (n->walk.strands > 1 && n->strand[i] != n->strand[place]) return false; /* another thread reads it */
   }
   return true;
 }

@@ -23,8 +23,9 @@
 enum {
   MSC_NEST_OPS = 64,
   MSC_NEST_AXES = 12,
-  MSC_NEST_INSTRS = 400,
-  MSC_NEST_BUFFERS = 32,
+  MSC_NEST_INSTRS = 640,
+  MSC_NEST_BUFFERS = 128,
+  MSC_STRAND_BUFFERS = 32, /* of a kernel whose parts depend on each other */
   MSC_NEST_DIMS = 128,
   MSC_NEST_SCALARS = 64,
 };

@@ -53,6 +53,7 @@ typedef struct {
   int64_t blocks, tail_blocks;   /* of sums over reduced, over tail; 0: in whatever order */
   int num_phases;
   int num_launches;
+  int strands;                   /* that threads are dealt to; 1: they are not */
 } msc_nest_walk;
 
 struct msc_nester {
@@ -95,6 +96,7 @@ struct msc_nester {
   uint8_t blocks[MSC_NEST_INSTRS]; /* REDUCE: of the op's attribute */
   uint8_t op_blocks;              /* those of the op that is being expanded */
   bool live[MSC_NEST_INSTRS];
+  uint8_t strand[MSC_NEST_INSTRS]; /* where there are several */
 
   int num_buffers;
   msc_nest_buffer buffer[MSC_NEST_BUFFERS];
@@ -164,6 +166,11 @@ void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out_launc
 void msc_nest_estimate(const msc_nester *n, uint64_t *out_bytes, uint64_t *out_flops);
 
 static inline uint64_t msc_nest_divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+/* ---- nest/strands.c ---- */
+
+/* Decides whether threads are dealt to strands. */
+void msc_nest_choose_strands(msc_nester *n);
 
 /* ---- nest/split.c ---- */
 

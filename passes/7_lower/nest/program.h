@@ -95,6 +95,7 @@ typedef struct {
   uint8_t blocks,
       tail_blocks; /* slot of a number: as many parts of the outermost reduced (tail) axis are summed one by one and
                          * added as a tree, so that the order of sums is fixed.  0: they are not */
+  uint8_t strands;      /* MAP on a GPU: so many times the items, first those of strand 1; 0: there is one */
   uint8_t chunk;        /* slot of the total size of axis `clipped`, which holds the part that axis `chunk_axis` says */
   int8_t chunk_axis, clipped; /* -1: none.  size(clipped) = min(its size, total - chunk_axis * its size) */
   int8_t flag;          /* buffer of the error flag, or -1 */
@@ -126,6 +127,10 @@ typedef struct {
   uint32_t index;
   int64_t number;
 } msc_start;
+
+/* Finds the strands among instructions 1 .. num - 1, or those that are live: sets the number of each, from 1; 0:
+ * several strands may need it, which is a number, or made of positions.  Returns how many there are. */
+int msc_nest_find_strands(const msc_instr *instr, int num, const bool *live, uint8_t out_strand[MSC_NEST_INSTRS]);
 
 /* A launch of a program. */
 typedef struct msc_nest_launch {

@@ -96,6 +96,7 @@ static const struct {
   {"lanes", BYTE, offsetof(msc_program_head, lanes), UINT8_MAX},
   {"phases", BYTE, offsetof(msc_program_head, num_phases), UINT8_MAX},
   {"keeps_row", FLAG, offsetof(msc_program_head, keeps_row), 1},
+  {"strands", BYTE, offsetof(msc_program_head, strands), UINT8_MAX},
   {"blocks", SLOT, offsetof(msc_program_head, blocks), 0},
   {"tail_blocks", SLOT, offsetof(msc_program_head, tail_blocks), 0},
   {"threads", WORD, offsetof(msc_program_head, threads), UINT16_MAX},

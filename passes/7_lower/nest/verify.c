@@ -60,7 +60,7 @@ static bool check_head_numbers(verifier *v) {
 /* Must the program say the size of the axis? Not for the outermost item axis, which ends where the items end, unless
  * vectors lie along it. */
 static bool must_have_size(const msc_program_head *h, int axis) {
-  if (axis || !(h->items & 1)) return true;
+  if (axis || !(h->items & 1) || h->strands) return true;
   return (axis == h->lane || axis == h->across) && (h->kind != MSC_NEST_MAP || h->num_axes > 1);
 }
 
@@ -323,6 +323,17 @@ static bool check_instr(verifier *v, int i) {
   return true;
 }
 
+/* Strands are what the instructions say; operands were checked before. */
+static bool check_strands(verifier *v) {
+  uint8_t strand[MSC_NEST_INSTRS];
+  const msc_program_head *h = v->h;
+  if (!h->strands) return true;
+  if (!h->threads || h->kind != MSC_NEST_MAP || h->strands < 2 ||
+      h->strands != msc_nest_find_strands(v->p->instr, h->num_instrs, NULL, strand))
+    return note_fault(v, "%d strands", h->strands);
+  return true;
+}
+
 const char *msc_nest_find_fault(const msc_program *p, msc_arena *arena) {
   verifier v = {.p = p, .h = &p->head, .arena = arena};
   int reductions = 0;
@@ -333,5 +344,6 @@ const char *msc_nest_find_fault(const msc_program *p, msc_arena *arena) {
     reductions += p->instr[i].code == NEST_REDUCE;
   }
   if (reductions > MSC_NEST_REDUCTIONS) note_fault(&v, "%d reductions", reductions);
+  else check_strands(&v);
   return v.fault;
 }
