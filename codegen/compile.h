@@ -77,6 +77,8 @@ bool msc_code_target_of(msc_context *ctx, const msc_target_words *words, msc_cod
  * the cluster where there is none. */
 bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compile_options *options, msc_compiled *out);
 
+/* ---- memory_limit.c ---- */
+
 /* Bytes that one rank allocates, on the stage that needs most. */
 typedef struct {
   uint64_t parameters, state;
@@ -97,5 +99,13 @@ uint64_t msc_plan_rank_bytes(const msc_plan *p); /* all of it */
 const char *msc_plan_memory_text(const msc_plan *p); /* all of it, for people */
 /* The op at which most of the scratch memory is in use, of the function that needs the most, and what uses it. */
 msc_peak msc_plan_peak_of(const msc_plan *p);
+
+/* The cluster that a plan is compiled for: the described one, or the shipped `cpu`. */
+const msc_cluster *msc_cluster_of_options(msc_context *ctx, const msc_compile_options *o);
+/* The bytes that a rank may need on it. */
+int64_t msc_limit_of_options(msc_context *ctx, const msc_compile_options *o);
+/* False: the plan is refused, after a report of what fills the memory of the device, or the place of what is offloaded,
+ * and of what would help. */
+bool msc_fits_memory(const msc_plan *p, const msc_compile_options *o);
 
 #endif

@@ -1,0 +1,300 @@
+/* make_plan.c: a module at the checkpoint `propagated` -> its plan: search, lowering, calls and code, with decisions
+ * noted on the way; where a search decides, plans that keep less and less in memory until one fits. */
+#include "codegen/make_plan.h"
+
+#include <string.h>
+#include <zlib.h>
+
+#include "codegen/recompute_trials.h"
+#include "ir/abi/clock.h"
+#include "passes/2_train/train.h"
+#include "passes/3_shard/search_time/answers.h"
+#include "passes/3_shard/shard.h"
+#include "passes/3_shard/strategy/strategy_file.h"
+#include "passes/check.h"
+
+/* ---- decisions ---- */
+
+/* Appends " layout" to the text; an unknown layout adds nothing. */
+static const char *add_layout(msc_arena *a, const msc_module *m, const char *text, const msc_layout *l) {
+  return l ? msc_arena_printf(a, "%s%s%s", text, *text ? " " : "", msc_layout_print(a, &m->mesh, l)) : text;
+}
+
+static bool is_decided_op(const msc_op *op) {
+  return op->name && !op->forward && msc_op_attr(op, MSC_FACT(by)) && !shard_is_copy(op) &&
+         msc_op_attr(op, MSC_FACT(in_layout));
+}
+
+/* Lists the layouts of every op that the user named, and who decided them. */
+static const msc_decision *note_decisions(msc_context *ctx, const msc_func *f, size_t *out_num) {
+  msc_arena *a = msc_context_arena(ctx);
+  size_t num = 0;
+  for (const msc_op *op = f->body->first; op; op = op->next) num += is_decided_op(op);
+  msc_decision *d = msc_new_array(a, msc_decision, num);
+  num = 0;
+  for (const msc_op *op = f->body->first; op; op = op->next) {
+    if (!is_decided_op(op)) continue;
+    const char *in = "", *out = "";
+    for (size_t i = 0; i < op->num_in; i++) in = add_layout(a, f->module, in, msc_wanted_layout(op, i));
+    for (size_t i = 0; i < op->num_out; i++) out = add_layout(a, f->module, out, op->out[i].type->layout);
+    d[num++] = (msc_decision){op->name, msc_arena_printf(a, "%s -> %s", in, out), msc_op_str(op, MSC_FACT(by))};
+  }
+  *out_num = num;
+  return d;
+}
+
+/* ---- the program that `msc explain` reads ---- */
+
+typedef struct {
+  const void *data; /* NULL: it could not be packed */
+  size_t bytes, unpacked;
+} packed;
+
+/* Allocator for zlib: memory comes from the arena and is freed with it. */
+static void *zlib_alloc(void *arena, unsigned num, unsigned bytes) {
+  return msc_arena_alloc(arena, (size_t)num * bytes);
+}
+static void zlib_free(void *arena, void *memory) { (void)arena, (void)memory; }
+
+static packed pack_program(const msc_module *m) {
+  msc_arena *arena = msc_context_arena(m->ctx), *scratch = msc_arena_new(m->ctx);
+  packed p = {0};
+  const char *text = msc_print_text(m, scratch, &p.unpacked);
+  z_stream z = {.zalloc = zlib_alloc, .zfree = zlib_free, .opaque = scratch};
+  if (p.unpacked < UINT32_MAX && deflateInit(&z, Z_BEST_SPEED) == Z_OK) {
+    uLong room = deflateBound(&z, (uLong)p.unpacked);
+    z.next_in = (Bytef *)(uintptr_t)text, z.avail_in = (uInt)p.unpacked;
+    z.next_out = msc_arena_alloc(scratch, room), z.avail_out = (uInt)room;
+    Bytef *out = z.next_out;
+    if (deflate(&z, Z_FINISH) == Z_STREAM_END) p.data = msc_arena_copy(arena, out, z.total_out), p.bytes = z.total_out;
+    deflateEnd(&z);
+  }
+  msc_arena_free(scratch);
+  return p;
+}
+
+/* ---- runs of the passes ---- */
+
+/* One run of the passes from `propagated` on, and what is noted of it on the way. */
+typedef struct {
+  msc_context *ctx;
+  const msc_compile_options *o;
+  packed searched;
+  const char *strategies; /* of the model's ops: without what pass zero cuts further */
+  const msc_decision *decision;
+  size_t num_decisions;
+  uint64_t most_kept; /* a strategy that keeps more over the step ends the run */
+} compilation;
+
+static int64_t kept_bytes(const msc_func *f) {
+  const msc_attr_value *kept = f ? msc_func_attr(f, MSC_FACT(kept_bytes)) : NULL;
+  return kept ? kept->i : INT64_MAX;
+}
+
+/* Called at every checkpoint: notes what was decided there, and chooses what is recomputed. */
+static bool on_checkpoint(void *compiled, msc_module *m, msc_checkpoint at) {
+  compilation *c = compiled;
+  msc_func *f = msc_step_func(m);
+  if (at == MSC_AT_searched && f && (uint64_t)kept_bytes(f) > c->most_kept) return false;
+  uint64_t begin = msc_clock_ns();
+  if (at == MSC_AT_searched) c->searched = pack_program(m);
+  if (at == MSC_AT_laid_out && !f) return msc_error(c->ctx, MSC_E_FORMAT, NULL, "the module has no function forward");
+  if (at == MSC_AT_laid_out) c->strategies = msc_strategy_file(f, msc_context_arena(c->ctx));
+  if (at == MSC_AT_sharded) c->decision = note_decisions(c->ctx, f, &c->num_decisions);
+  msc_end_phase(c->o, "decisions noted", begin);
+  if (at == MSC_AT_partitioned) msc_try_recompute(c->ctx, c->o, m);
+  return true;
+}
+
+/* ---- from the search on ---- */
+
+void msc_hand_out_image(const msc_compile_options *o, const msc_plan *p, const msc_image *image) {
+  const char *name = msc_arena_printf(p->arena, "kernels.sm_%d.%s", image->arch, image->is_cubin ? "cubin" : "ptx");
+  if (o->emitted) o->emitted(o->user, name, image->bytes, image->num_bytes - !image->is_cubin);
+}
+
+/* The plan of a module whose passes have all run, handed out with its code if that is wanted. */
+static msc_plan *plan_of_module(msc_context *ctx, const msc_module *m, const msc_compile_options *options,
+                                msc_plan_wants_code *wants, void *user) {
+  const char *code = NULL;
+  uint64_t begin = msc_clock_ns();
+  msc_plan *p = msc_plan_of(ctx, m, &options->target, wants, user, options->emitted ? &code : NULL);
+  if (code) options->emitted(options->user, "kernels.ll", code, strlen(code));
+  for (size_t i = 0; p && i < p->code.num_images; i++) msc_hand_out_image(options, p, &p->code.image[i]);
+  msc_end_phase(options, "code made", begin);
+  return p;
+}
+
+static bool fits_limit(void *limit, const msc_plan *p) { return msc_plan_rank_bytes(p) <= *(const uint64_t *)limit; }
+
+/* Makes the code of a plan that was made without. */
+static bool make_code(msc_plan *p, const msc_compile_options *options) {
+  const msc_plan *again = p->has_code ? p : plan_of_module(p->ctx, p->module, options, NULL, NULL);
+  if (again) p->code = again->code, p->has_code = true;
+  return again != NULL;
+}
+
+/* The bytes of a block: host_mem_block_size, or what the largest value on disk needs, if that is less. */
+static uint64_t block_of_disk(const msc_plan *p, const msc_config *config) {
+  enum { PAGE = 4096 };
+  uint64_t most = PAGE, block = (uint64_t)msc_config_int(config, MSC_KEY_host_mem_block_size);
+  for (size_t i = 0; i < p->num_parameters; i++)
+    if (p->parameter[i].ref.space == PLAN_SPACE_DISK && p->parameter[i].ref.bytes > most)
+      most = (p->parameter[i].ref.bytes + PAGE - 1) / PAGE * PAGE;
+  return most < block ? most : block;
+}
+
+/* Makes the plan of a module at `propagated`; it may need more memory than there is: above `code_limit` it gets no code
+ * yet.  NULL after a report, and without one if the strategy keeps more than `most_kept` bytes over the step. */
+static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options, uint64_t most_kept,
+                           uint64_t code_limit) {
+  compilation c = {.ctx = ctx, .o = options, .most_kept = most_kept};
+  msc_pass_options o = msc_pass_options_of(options);
+  o.at = on_checkpoint, o.at_user = &c;
+  if (!msc_run_stretch(ctx, m, &o, MSC_AT_propagated, MSC_AT_placed)) return NULL;
+  msc_plan *p = plan_of_module(ctx, m, options, fits_limit, &code_limit);
+  if (!p) return NULL;
+  uint64_t begin = msc_clock_ns();
+  const msc_cluster *cluster = msc_cluster_of_options(ctx, options);
+  if (!msc_plan_predict_times(p, cluster)) return NULL;
+  p->memory_bytes = msc_plan_rank_bytes(p);
+  msc_end_phase(options, "step predicted", begin);
+  p->decision = c.decision;
+  p->num_decisions = c.num_decisions;
+  p->strategies = c.strategies;
+  p->model = options->model;
+  p->model_hash = options->model_hash;
+  p->model_folder = options->model_folder;
+  p->config = msc_config_of_plan(options->config, p->arena);
+  p->searched = c.searched.data, p->searched_packed = c.searched.bytes, p->searched_bytes = c.searched.unpacked;
+  p->cluster = cluster->text;
+  for (uint32_t i = 0; i < p->num_stages; i++) {
+    if (!p->stage[i].home_bytes[MSC_HOME_DISK]) continue;
+    p->offload_path = msc_config_text(options->config, MSC_KEY_offload_path);
+    p->offload_block = block_of_disk(p, options->config);
+  }
+  return p;
+}
+
+/* The largest of 1, 2, 3, 4, 6, 8, 12 ... (powers of two, and these times three) that is less than `below`. */
+static int64_t next_room(int64_t below) {
+  int64_t power = 1;
+  while (2 * power < below) power *= 2;
+  return power + power / 2 < below ? power + power / 2 : power;
+}
+
+msc_module *msc_reparse(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes) {
+  static const msc_loc unknown = {0};
+  uint64_t begin = msc_clock_ns();
+  msc_module *m = msc_parse(ctx, "again", text, bytes);
+  for (msc_func *f = m ? m->first : NULL; f; f = f->next) {
+    if (f->loc->implied) f->loc = &unknown;
+    for (msc_op *op = f->body->first; op; op = op->next)
+      if (op->loc->implied) op->loc = &unknown;
+  }
+  msc_end_phase(o, "modules copied", begin);
+  return m;
+}
+
+/* A run with a bound on what the strategy keeps over the step. */
+typedef struct {
+  int64_t room;       /* bytes; 0: no bound */
+  uint64_t most_kept; /* a strategy that keeps more gets no plan */
+  msc_plan *plan;     /* or NULL */
+  int64_t kept;       /* more than `room` where no strategy keeps less */
+  bool limited;       /* the bound decided */
+} bounded_run;
+
+/* Makes the plan of a module at `propagated`. */
+static void make_plan_within(msc_context *ctx, const msc_compile_options *o, msc_module *m, bounded_run *r) {
+  msc_func *f = msc_step_func(m);
+  if (f) msc_func_put(f, msc_fact_search_room(r->room));
+  r->plan = make_plan(ctx, m, o, r->most_kept, (uint64_t)msc_limit_of_options(ctx, o));
+  const msc_attr_value *limited = r->plan ? msc_func_attr(f, MSC_FACT(limited)) : NULL;
+  r->kept = r->plan ? kept_bytes(f) : INT64_MAX;
+  r->limited = limited && limited->b;
+}
+
+/* The search for a plan that fits: the module at `propagated` as text, and the best plan so far with what it keeps. */
+typedef struct {
+  msc_context *ctx;
+  const msc_compile_options *o;
+  const char *text;
+  size_t bytes;
+  int64_t limit, kept;
+  int64_t least; /* no strategy keeps less; 0: not known */
+  msc_plan *best;
+} fitting;
+
+/* Runs the passes over a copy of the module. They are not verified again: the first run was, with the same passes. */
+static bool run_again(const fitting *t, bounded_run *r) {
+  msc_compile_options o = *t->o;
+  if (o.verify == MSC_VERIFY_IR) o.verify = MSC_VERIFY_OFF;
+  msc_module *again = msc_reparse(t->ctx, t->o, t->text, t->bytes);
+  if (again) make_plan_within(t->ctx, &o, again, r);
+  uint64_t begin = msc_clock_ns();
+  if (r->plan && o.verify != t->o->verify && !msc_check_module(again)) r->plan = NULL;
+  msc_end_phase(&o, "copies verified", begin);
+  return r->plan != NULL;
+}
+
+/* Makes plans that keep less and less over the step while the best plan exceeds the limit and each needs less memory
+ * than the one before. Every limit tries the same bounds, and itself, so no higher limit refuses what a lower one
+ * accepts. */
+static bool shrink_plan(fitting *t) {
+  while (msc_plan_rank_bytes(t->best) > (uint64_t)t->limit && t->kept > 1) {
+    int64_t room = next_room(t->kept);
+    bounded_run r = {.room = room < t->limit ? room : t->limit, .most_kept = UINT64_MAX};
+    if (r.room < t->least) return true; /* the search would find the least once more */
+    MSC_TRY(run_again(t, &r));
+    if (msc_plan_rank_bytes(r.plan) >= msc_plan_rank_bytes(t->best)) return true;
+    t->best = r.plan, t->kept = r.kept;
+    if (r.kept > r.room) return true;
+  }
+  return true;
+}
+
+static bool is_better_plan(int64_t limit, const msc_plan *a, const msc_plan *b) {
+  uint64_t bytes = msc_plan_rank_bytes(a), others = msc_plan_rank_bytes(b), most = (uint64_t)limit;
+  if (bytes > most || others > most) return bytes < others;
+  return a->predicted_step_ns < b->predicted_step_ns;
+}
+
+/* Makes the plan of an unbounded search, and takes it if it is better. It is not made where both would exceed the
+ * limit, which shows beforehand: a plan needs at least half of what its strategy keeps. */
+static void try_unbounded(fitting *t, bool may_fit) {
+  msc_diag_mark before = msc_mark_diags(t->ctx);
+  bounded_run r = {.most_kept = may_fit ? UINT64_MAX : 2 * msc_plan_rank_bytes(t->best)};
+  if (run_again(t, &r) && is_better_plan(t->limit, r.plan, t->best)) t->best = r.plan, t->kept = r.kept;
+  else msc_forget_diags(t->ctx, before);
+}
+
+/* Makes the fastest plan that fits.  The search is bounded by what a strategy keeps over the step, with an eighth more
+ * than the limit.  That bound is not exact: where it decided and the plan does not fit, or where the backward may
+ * compute values again, the plan of an unbounded search is made as well. */
+static msc_plan *search_plans(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
+  msc_arena *scratch = msc_arena_new(ctx);
+  msc_compile_options all = *options, *o = &all;
+  all.answers = shard_answers_new(scratch);
+  fitting t = {.ctx = ctx, .o = o, .limit = msc_limit_of_options(ctx, o)};
+  bounded_run first = {.room = t.limit < INT64_MAX / 2 ? t.limit + t.limit / 8 : 0, .most_kept = UINT64_MAX};
+  bool recomputes = !strcmp(msc_config_text(o->config, MSC_KEY_recompute), "auto"), ok = true;
+  uint64_t begin = msc_clock_ns();
+  t.text = msc_print_text(m, scratch, &t.bytes);
+  msc_end_phase(o, "modules copied", begin);
+  make_plan_within(ctx, o, m, &first);
+  t.best = first.plan, t.kept = first.kept;
+  if (first.plan) {
+    if (first.room && first.kept > first.room) t.least = first.kept;
+    bool fits = msc_plan_rank_bytes(first.plan) <= (uint64_t)t.limit;
+    if (first.room && first.limited && (recomputes || !fits)) try_unbounded(&t, recomputes);
+    ok = shrink_plan(&t);
+  }
+  msc_arena_free(scratch);
+  return ok && t.best && make_code(t.best, o) ? t.best : NULL;
+}
+
+msc_plan *msc_make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
+  return shard_searches_time(options->config) ? search_plans(ctx, m, options)
+                                              : make_plan(ctx, m, options, UINT64_MAX, UINT64_MAX);
+}

@@ -1,0 +1,17 @@
+/* make_plan.h: from a module whose layouts have been propagated to its plan. */
+#ifndef MSC_CODEGEN_MAKE_PLAN_H
+#define MSC_CODEGEN_MAKE_PLAN_H
+
+#include "codegen/compile.h"
+
+/* Makes the plan of a module at the checkpoint `propagated`; NULL after a report. It may need more memory than there
+ * is, where no plan is found that fits. */
+msc_plan *msc_make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options);
+
+/* Parses the text of a module again. Ops that have no location of the user's have none here either. */
+msc_module *msc_reparse(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes);
+
+/* Gives an image of the plan's code to `emitted`, by a name such as "kernels.sm_90.ptx". */
+void msc_hand_out_image(const msc_compile_options *o, const msc_plan *p, const msc_image *image);
+
+#endif
