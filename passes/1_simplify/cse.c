@@ -49,12 +49,12 @@ static bool is_mergeable(const msc_op *op) {
   return (flags & MSC_PURE) && !(flags & MSC_RANDOM && !msc_op_attr(op, "salt")) && !op->body && op->num_out;
 }
 
-static int64_t merge_equal_ops(msc_func *f, msc_arena *arena) {
+int64_t msc_merge_equal_ops(msc_func *f, msc_arena *arena, const bool *which) {
   msc_erasing e = msc_erase_begin(f, arena);
   op_table t = {.index.arena = arena};
   for (msc_op *op = f->body->first, *next; op; op = next) {
     next = op->next;
-    if (!is_mergeable(op)) continue;
+    if (!is_mergeable(op) || (which && !which[op->id])) continue;
     msc_op *same = find_or_add_op(&t, op);
     if (same == op) continue;
     for (size_t i = 0; i < op->num_out; i++) msc_replace_uses(&op->out[i], &same->out[i]);
@@ -65,6 +65,7 @@ static int64_t merge_equal_ops(msc_func *f, msc_arena *arena) {
 }
 
 bool pass_cse(msc_pass_ctx *pass, msc_module *m) {
-  for (msc_func *f = m->first; f; f = f->next) msc_stat(pass, "ops merged", merge_equal_ops(f, pass->scratch));
+  for (msc_func *f = m->first; f; f = f->next)
+    msc_stat(pass, "ops merged", msc_merge_equal_ops(f, pass->scratch, NULL));
   return true;
 }

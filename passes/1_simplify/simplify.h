@@ -1,4 +1,4 @@
-/* simplify.h: erasing ops so that the gradient ops that belonged to them are updated. */
+/* simplify.h: erasing and merging ops so that the gradient ops that belonged to them are updated. */
 #ifndef MSC_PASSES_1_SIMPLIFY_SIMPLIFY_H
 #define MSC_PASSES_1_SIMPLIFY_SIMPLIFY_H
 
@@ -20,5 +20,11 @@ msc_erasing msc_erase_begin(msc_func *f, msc_arena *arena);
 void msc_erase(msc_erasing *e, msc_op *op, const msc_op *same);
 /* Lets gradient ops of erased ops belong to the op that computes the same, or to none. */
 void msc_erase_end(msc_erasing *e);
+
+/* ---- cse.c ---- */
+
+/* Replaces pure ops by the first one that computes the same; `which`, by op id: only these; NULL: all.  Returns how
+ * many are gone. */
+int64_t msc_merge_equal_ops(msc_func *f, msc_arena *arena, const bool *which);
 
 #endif
