@@ -65,7 +65,7 @@ def _take_back(address):
 
 @ctypes.PYFUNCTYPE(None, c_void_p)
 def _end_of_capsule(capsule):
-    """Nobody took what is in it."""
+    """Frees what a capsule holds if nobody has taken it out."""
     if _is_unused(capsule, _NAME):
         _given.pop(_in_dying_capsule(capsule, _NAME), None)
 

@@ -88,11 +88,11 @@ class Tensor:
         return self._compared(other, "ge")
 
     def eq(self, other):
-        """Where both are equal; == asks whether two names are one tensor."""
+        """True for each pair of elements that are equal; == asks whether two names are one tensor."""
         return self._compared(other, "eq")
 
     def ne(self, other):
-        """Where they differ."""
+        """True for each pair of elements that differ."""
         return self._compared(other, "ne")
 
     def __getitem__(self, index):
@@ -184,7 +184,7 @@ def _shown(path):
 
 
 def _is_internal(path):
-    """A file of this package, but for the networks: they are models like a user's."""
+    """True for a file of this package, except for the networks: they are models like a user's."""
     folder, name = os.path.split(os.path.abspath(path))
     return folder == _HERE or (folder == os.path.join(_HERE, "models") and name.startswith("__"))
 

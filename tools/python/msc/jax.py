@@ -59,7 +59,8 @@ def _named_leaves(prefix: str, tree: Any) -> Dict[str, Any]:
 
 
 def _words_of(function: Callable, count: int) -> list:
-    """What the function calls its arguments."""
+    """The names of the first `count` arguments in the function's signature; x0, x1 ... where it has no names for
+    all."""
     try:
         parameters = inspect.signature(function).parameters.values()
         names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -127,7 +128,8 @@ def _compiled(text: str, keys: Dict[str, Any]):
 
 
 class Function:
-    """A function of JAX as a plan: called like it, it gives what it gives, as JAX's arrays.  Made by compile."""
+    """A function of JAX, compiled: takes the function's arguments and returns its results, as JAX's arrays. Made
+    by compile."""
 
     def __init__(self, function: Callable, args: Tuple, threads: int, keys: Dict[str, Any]):
         self._tree = jax.tree_util.tree_structure(args)

@@ -174,7 +174,7 @@ class Job:
         return next((loss for loss in losses if not math.isnan(loss)), math.nan)
 
     def _whole(self, inputs: Dict[str, Any], micro: int = 1) -> Dict[str, Borrowed]:
-        """Batches of so many micro-batches."""
+        """Checks whole batches, each of `micro` micro-batches: {name: Borrowed}."""
         given = {name: self._borrow(name, value) for name, value in inputs.items()}
         for name, memory in given.items():
             v = self.plan.inputs[name]
@@ -374,7 +374,7 @@ def _bytes(v) -> int:
 
 
 class _Slice:
-    """A batch of samples of what is borrowed, filled up with the last one."""
+    """One batch of a borrowed array's samples; a short one is filled up with copies of its last sample."""
 
     def __init__(self, memory, first, num, room):
         size = memory.nbytes // room[1]
@@ -395,7 +395,7 @@ def _part(name, v, memory, first, batch, samples):
 
 
 def _has_rows(v, samples, batch):
-    """Every sample has its own, or there is exactly one batch."""
+    """True if the output has a row for each sample, or all samples are one batch."""
     return samples == batch or (v.batch == 0 and v.shape[0] % batch == 0)
 
 

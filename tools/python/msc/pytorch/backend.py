@@ -78,14 +78,14 @@ class _Program:
         return self._results.make(inputs, computed)
 
     def _memory(self):
-        """A tensor of its own for each of the results that are computed."""
+        """Makes a new tensor for each result that is computed."""
         return [
             self._known[i].clone() if i in self._known else torch.empty(shape, dtype=dtype)
             for i, (shape, dtype) in enumerate(self._types)
         ]
 
     def _compute(self, given, computed):
-        """Inputs are read and results written where PyTorch has them."""
+        """Runs the plan on PyTorch's own memory: reads inputs from it and writes results into it."""
         with _WORKSPACE.lock:
             self._job = self._job or Job(self._plan, workspace=None if self._plan.parameters else _WORKSPACE)
             try:

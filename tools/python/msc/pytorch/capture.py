@@ -106,8 +106,8 @@ _RECOMPUTED = "msc_recomputed"  # among a node's "custom" metadata: the number o
 
 @contextlib.contextmanager
 def _mark_checkpoints():
-    """torch.utils.checkpoint calls its function, whose nodes are marked; its own ways through autograd, of which one
-    stops gradients while it is traced, are not gone."""
+    """Lets torch.utils.checkpoint, while a step is traced, call its function and nothing else, and marks the
+    function's nodes; one of its own ways through autograd would stop gradients."""
     own, numbers = torch.utils.checkpoint, itertools.count(1)
     passes = [n for n in vars(own) if n.startswith("_checkpoint_without_reentrant_generator")]
     before = {n: getattr(own, n) for n in passes}

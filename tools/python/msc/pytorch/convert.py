@@ -89,7 +89,7 @@ class Converter:
         return val is not None and val.is_contiguous() and val.storage_offset() == 0
 
     def of(self, argument):
-        """What stands for an argument of a node: tensors, or what is in lists of them."""
+        """The graph's values for an argument of a node: nodes in it, also inside of lists, are replaced by them."""
         return torch.fx.map_arg(argument, lambda n: self._value(n))
 
     def _value(self, node):
@@ -117,7 +117,7 @@ class Converter:
         return []
 
     def _outputs(self, outputs):
-        """None stands for an output that a fault leaves without a value."""
+        """The values of the outputs; None for one that could not be translated."""
 
         def one(n):
             if not isinstance(n, torch.fx.Node):
@@ -133,7 +133,8 @@ class Converter:
         return [one(n) for n in outputs] if isinstance(outputs, (list, tuple)) else one(outputs)
 
     def _unused_yet(self, results):
-        """The results of a decomposition, of which the call's users need some."""
+        """The results of a decomposition; None for those that no user of the call needs, which were not
+        translated."""
 
         def one(n):
             return self.values.get(n) if isinstance(n, torch.fx.Node) else n
@@ -205,7 +206,7 @@ class Converter:
     # ---- decompositions ----
 
     def _decomposed(self, node, name):
-        """The ops of PyTorch's decomposition of this call stand for it."""
+        """Translates PyTorch's decomposition of a call, in place of the call."""
         function = _decomposition(node.target)
         if not function:
             raise Refused("msc has no row for it, and PyTorch no decomposition")
@@ -254,7 +255,7 @@ class Converter:
 
 
 def _live(graph, wanted):
-    """The nodes that these need."""
+    """The wanted nodes, and all that they depend on."""
     live = set()
     torch.fx.map_arg(wanted, live.add)
     for node in reversed(graph.nodes):

@@ -21,7 +21,7 @@ _unary("hardswish", "hard_swish")
 
 
 def _on_floats(name, op):
-    """Of whole numbers the operand itself."""
+    """A row for an op that leaves whole numbers as they are."""
     row(name)(lambda c, x: getattr(c.g, op)(c.t(x)) if c.dtype in FLOATS else c.t(x))
 
 

@@ -40,7 +40,7 @@ class _Export:
         return {"recompute": True} if is_recomputed(node) else {}
 
     def keep_large(self, tensor):
-        """A constant that is too large for the model's file is a parameter that is not trained."""
+        """Makes a constant that is too large for the model's file a parameter that is not trained."""
         name = f"constant{sum(n.startswith('constant') for n in self.tensors) + 1}"
         return self.parameter(name, tensor, False)
 

@@ -68,14 +68,14 @@ def gelu(c, a, b):
 
 
 def _over(c, x, number):
-    """What is divided by a number."""
+    """y, if x is y / number; else None."""
     operands = c.made_by(x, "div")
     value = operands and c.number(operands[1])
     return operands[0] if value is not None and math.isclose(value, number, rel_tol=1e-5) else None
 
 
 def _scale_of(c, scores):
-    """(what is scaled, by how much)."""
+    """(x, factor) if the scores are x times or divided by a number; else (scores, 1)."""
     for kind, invert in (("mul", False), ("div", True)):
         operands = c.made_by(scores, kind)
         for one, two in ([operands] if invert else [operands, operands[::-1]]) if operands else ():

@@ -565,7 +565,7 @@ def _spread(c, x, numbers, shape):
 
 
 def _window_numbers(size, kernel, dilation, padding, stride):
-    """[kernel, windows]: the place in a padded image of h x w that each window's element shows."""
+    """The size of the padded image, and [kernel, windows]: where element k of each window lies in it, row by row."""
     padded = [n + 2 * p for n, p in zip(size, padding)]
     starts = [range(0, n - d * (k - 1), s) for n, k, d, s in zip(padded, kernel, dilation, stride)]
     h = torch.tensor([[s + i * dilation[0] for s in starts[0]] for i in range(kernel[0])])

@@ -35,7 +35,7 @@ def native_layer_norm(c, x, shape, gamma, beta, eps):
 
 
 def _wide(c, *tensors):
-    """These in the element type in which gradients are computed."""
+    """The tensors in f32, or in f64 if the first one has it: gradients are computed so."""
     wide = "f64" if dtype_of(tensors[0]) == "f64" else "f32"
     return [c.t(t, wide) for t in tensors]
 
@@ -254,7 +254,7 @@ def attention(c, q, k, v, mask=None, dropout_p=0.0, is_causal=False, scale=None,
 
 
 def _masked_dropped(c, q, k, v, mask, keep, words):
-    """By hand, where one op does not do it all."""
+    """Attention written out, with a mask and dropout together, which no op of msc takes."""
     times = q.shape[1] // k.shape[1]
     if times > 1:
         k, v = (
@@ -420,7 +420,8 @@ def embedding_bag(
     include_last_offset=False,
     padding_idx=-1,
 ):
-    """[bags, rows] says which row is in which bag; a product with it sums them."""
+    """Sums, or averages, the looked-up rows of each bag: a product with a matrix [bags, rows] that says which row
+    is in which bag."""
     if scale_grad_by_freq:
         c.refuse("scale_grad_by_freq")
     bags, count = c.shape[0], shape_of(indices)[0]

@@ -196,7 +196,7 @@ def convolution_backward(c, dy, x, w, _, stride, padding, dilation, transposed, 
 
 
 def _planes(c, x, n):
-    """[batch, channels, h, w] of an image with n dimensions, with or without a batch."""
+    """x, with n dimensions of pixels and perhaps without a batch, as [batch, channels, h, w]."""
     x = c.own(x)
     x = c.reshape(x, (1,) + x.shape) if len(x.shape) == n + 1 else x
     return _image(c, x) if n == 1 else x
@@ -386,7 +386,8 @@ def adaptive_avg_pool2d_backward(c, dy, x):
 
 
 def _resize_matrix(size, out, mode, align_corners, scale):
-    """[out, size]: what PyTorch makes of each unit vector, along a dimension of its own."""
+    """The matrix [out, size] that resizes one dimension as PyTorch does: column i is what it makes of unit vector
+    i."""
     line = torch.eye(size, dtype=torch.float64)[:, None, :, None]  # images one pixel wide
     op = {
         "bilinear": torch.ops.aten.upsample_bilinear2d.default,

@@ -80,7 +80,8 @@ _place("argmin", "argmin")
 
 
 def _with_place(op, *names):
-    """The gradient goes to the one element that is named, so the value is taken from there."""
+    """A row for max or min along a dimension, with the place: the value is read at the place, so that its gradient
+    goes there alone."""
 
     def both(c, x, dim, keepdim=False):
         x = c.own(x)

@@ -103,7 +103,7 @@ class TrainStep:
         return found
 
     def _padded(self, inputs, named):
-        """The same inputs, made as long as their buckets are."""
+        """The inputs, each padded to the next size of its buckets."""
         given, longer = self._named(inputs, named), {}
         for name, (dim, sizes, value) in self._buckets.items():
             t = given.get(name)
@@ -157,7 +157,7 @@ class TrainStep:
         return plan, values_of(self.module, self.optimizer, plan.parameters), groups, constants
 
     def _close_job(self):
-        """Without a job the tensors of the module and the optimizer have memory of their own."""
+        """Closes the job and gives the tensors of the module and the optimizer memory of their own again."""
         if not self._job:
             return
         if self._ranks == 1:
@@ -185,14 +185,15 @@ class TrainStep:
         return now != self._written
 
     def _forget(self):
-        """The optimizer has another state: the next step begins with it."""
+        """Forgets what the plan has of the state: the optimizer was given another one, with which the next step
+        begins."""
         for value in self._values:
             value.forget()
         self._key = None
 
     @property
     def plan(self):
-        """Of the last step; None before the first."""
+        """The plan of the last step; None before the first."""
         return self._job.plan if self._job else None
 
     def sync(self):
@@ -226,7 +227,7 @@ class TrainStep:
 
 
 def _weakly(owner, method):
-    """A hook that calls a method of what may be gone; it is not copied with the module."""
+    """A hook that calls a method of `owner` without keeping it alive; a copy of the module does not get it."""
     reference = weakref.ref(owner)
 
     def call(*_):

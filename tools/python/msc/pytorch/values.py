@@ -20,30 +20,30 @@ class Value:
         return self._tensor.data
 
     def version(self):
-        """Changes when its elements do."""
+        """A number that changes when somebody writes to the tensor."""
         return self._tensor._version
 
     def put(self, tensor):
-        """Another tensor stands in its place."""
+        """Puts another tensor in its place."""
         self._tensor.data = tensor
 
     def fill(self, tensor):
-        """The same memory has these elements."""
+        """Copies these elements into its memory."""
         with torch.no_grad():
             self._tensor.copy_(tensor)
 
     def move_to(self, tensor):
-        """It lies in the memory of `tensor`, with the elements that it has."""
+        """Moves it, with its elements, into the memory of `tensor`."""
         own = self.get()
         if own is not None:
             tensor.copy_(own)
         self.put(tensor)
 
     def refresh(self):
-        """What the last step left is seen."""
+        """Makes visible what the last step left."""
 
     def forget(self):
-        """What the last step left does not count."""
+        """Drops what the last step left."""
 
 
 class _State(Value):
