@@ -1,5 +1,5 @@
 /* prices.h: costs of changes of layout, in tables by the numbers of layouts, which are filled when they are asked
- * for. */
+ * for.  What one step of a change costs is computed elsewhere: msc_reshard_price in graph.c. */
 #ifndef MSC_PASSES_3_SHARD_PRICES_H
 #define MSC_PASSES_3_SHARD_PRICES_H
 
