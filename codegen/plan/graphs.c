@@ -34,14 +34,25 @@ static uint64_t attention_workspace(const msc_plan_graph *g) {
   return sums + shared + (g->deterministic ? 2 * heads * rows * keys : 2 * dq) + SLACK;
 }
 
+/* A bound for the copy that cuDNN makes of an operand: none if it has 16 bits and its channels lie beside each other,
+ * with padding unless they are a multiple of 8. */
+static uint64_t copied_bytes(const msc_plan_operand *o) {
+  enum { CHANNELS = 8 };
+  uint64_t bytes = (uint64_t)msc_dtype_bytes(o->dtype), c = o->shape[1];
+  if (bytes != 2 || o->stride[1] != 1 || (o->stride[3] == 1 && o->shape[3] > 1))
+    return bytes * o->shape[0] * o->stride[0];
+  return c % CHANNELS ? bytes * o->shape[0] * o->shape[2] * o->shape[3] * align_to(c, CHANNELS) : 0;
+}
+
 /* A bound for the copies that cuDNN makes of operands in another order of dimensions: up to 1.4 times their bytes were
- * seen. */
+ * seen; and of gradients of weights, for parts of sums. */
 static uint64_t convolution_workspace(const msc_plan_graph *g) {
-  enum { SLACK = 32 << 20 };
+  enum { SLACK = 32 << 20, PARTS = 4 };
   uint64_t bytes = 0;
-  for (size_t i = 0; i < g->num_operands; i++) {
-    const msc_plan_operand *o = &g->operand[i];
-    bytes += (uint64_t)msc_dtype_bytes(o->dtype) * o->shape[0] * o->stride[0];
+  for (size_t i = 0; i < g->num_operands; i++) bytes += copied_bytes(&g->operand[i]);
+  if (g->kind == PLAN_GRAPH_KIND_CONV_WEIGHT) {
+    const uint64_t *w = g->operand[g->num_operands - 1].shape;
+    bytes += (uint64_t)msc_dtype_bytes(MSC_F32) * PARTS * w[0] * w[1] * w[2] * w[3];
   }
   return bytes + bytes / 2 + SLACK;
 }

@@ -1,13 +1,14 @@
-/* views: transposes, slices and concats around attention that is one call, which reads and writes values with any
- * strides -> views, marked `view = true`, which copy nothing.
+/* views: transposes, slices and concats around attention and convolutions that are one call, which reads and writes
+ * values with any strides -> views, marked `view = true`, which copy nothing.
  *
  *   in front   t = transpose(x) that only attention reads: it reads x in place; of a slice, the sliced value
  *   behind     t = transpose(y) where attention computes y and nothing but attention reads y too: y is written in t's
  *              order, and if t goes into a concat, into that
+ *   channels   the same around convolutions by a GPU's library, whose channels are last in memory (channels.c)
  *   rows       on a GPU: a slice of x's first dimension that products read lies in x; results of products lie in their
  *              concat
  *
- * The last dimension stays the last: whole vectors are read along it. */
+ * Around attention the last dimension stays the last: whole vectors are read along it. */
 #include "passes/7_lower/gpu_library.h"
 #include "passes/7_lower/target.h"
 
@@ -126,8 +127,24 @@ static int64_t mark_views(msc_func *f, bool (*is_view)(const msc_op *op)) {
   return num;
 }
 
+static bool is_convolution_call(const msc_op *op) {
+  return op && msc_is_graph(op) && msc_form_of(op) != MSC_FORM_ATTENTION;
+}
+
+/* Does it put channels last behind a convolution, or where they were in front of one (channels.c)? */
+static bool turns_channels(const msc_op *t) {
+  int64_t perm[MSC_MAX_RANK];
+  const msc_value *x = t->in[0].value, *y = &t->out[0];
+  if (t->kind != OP_transpose || msc_op_ints(t, "perm", perm, MSC_MAX_RANK) != 4 || perm[0] != 0) return false;
+  if (perm[1] == 2 && perm[2] == 3) return is_convolution_call(x->def) && msc_has_one_use(x);
+  if (perm[1] != 3 || perm[2] != 1 || (x->def && msc_is_constant_op(x->def))) return false;
+  for (const msc_use *u = y->uses; u; u = u->next)
+    if (!is_convolution_call(u->user)) return false;
+  return msc_has_uses(y);
+}
+
 static bool is_transpose_view(const msc_op *op) {
-  return keeps_vectors(op) && (feeds_attention(op) || follows_attention(op));
+  return turns_channels(op) || (keeps_vectors(op) && (feeds_attention(op) || follows_attention(op)));
 }
 
 bool pass_views(msc_pass_ctx *pass, msc_module *m) {

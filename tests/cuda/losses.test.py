@@ -52,7 +52,7 @@ def check_all(network, path, folder, *more, slow=True):
 
 
 def check_convolutions(network, path, folder, slow):
-    for dtype in TOLERANCE if slow else ["f32"]:
+    for dtype in TOLERANCE if slow else ["f32", "bf16"]:
         attempt(check, network, path, folder, dtype)
     attempt(check, network, path, folder, "f32", "library_convolution=false")
 
