@@ -264,6 +264,15 @@ expect(
 }
 """)
 
+# A fully connected layer of more dimensions than two.
+g = msc.Graph()
+tokens = g.input("x", "f32", [2, 3, 4])
+expect.check("dense of tokens", [g.dense(tokens, 5, name="a").shape, g.dense(tokens, 6, name="b", transposed=True).shape] ==
+             [(2, 3, 5), (2, 3, 6)])
+g.output("y", g.dense(tokens, 5, name="c"))
+g.save("tokens.fbs")
+expect("compile tokens.fbs -o tokens.bin", 0, None)
+
 # ---- mistakes ----
 
 
@@ -338,6 +347,11 @@ mistake(lambda g, x: g.concat([x, x], axis=-3), "concat: dim -3 is not one of 2 
 mistake(lambda g, x: g.matmul(x, x), "matmul 'matmul1': inner sizes differ: 8 and 4")
 mistake(lambda g, x: g.add(x, g.constant([1, 2, 3])), "add 'add1': shapes [4, 8] and [3] do not broadcast")
 mistake(lambda g, x: g.relu(x, name="a") + g.relu(x, name="a"), "two ops are called a")
+mistake(lambda g, x: g.layer_norm(x, x), "layer_norm: axis must be a whole number, not Tensor(f32, [4, 8])")
+mistake(lambda g, x: g.leaky_relu(x, slope="steep"), "leaky_relu: slope must be a number, not 'steep'")
+mistake(lambda g, x: g.clamp(x, 0, x), "clamp: high must be a number, not Tensor(f32, [4, 8])")
+mistake(lambda g, x: g.gelu(x, form=1), "gelu: form must be a text, not 1")
+mistake(lambda g, x: g.reshape(x, "ab"), "reshape: shape must be a list of whole numbers, not 'ab'")
 mistake(lambda g, x: g.relu(x, pipeline_stag=1), "there is no hint pipeline_stag; did you mean pipeline_stage?")
 mistake(lambda g, x: g.relu(x, pipeline_stage=-1), "pipeline_stage=-1 must be a whole number from 0 on")
 mistake(lambda g, x: g.parameter("w", "f32", [2], comm_fusion=-1), "comm_fusion=-1 must be a whole number from 0 on")
@@ -435,5 +449,5 @@ for name in msc.__all__:
         told = member.startswith("_") or not callable(own) or member in reference._rows() or own.__doc__
         expect.check(f"{name}.{member} says what it does", bool(told) or isinstance(own, type))
 expect.check("every op", all(f"| `{name}` |" in ops for name in reference._rows()))
-expect.no_files("every.fbs", "open.fbs", "net.fbs", "net.py", "layers.py", "ffn.fbs", "mlp.fbs")
+expect.no_files("every.fbs", "open.fbs", "tokens.fbs", "tokens.bin", "net.fbs", "net.py", "layers.py", "ffn.fbs", "mlp.fbs")
 expect.done()

@@ -215,6 +215,26 @@ def _plain(value):
     return value.item() if hasattr(value, "item") and not isinstance(value, (int, float, str, bool)) else value
 
 
+def _is_whole(value):
+    return isinstance(value, int)
+
+
+def _is_number(value):
+    return isinstance(value, (int, float))
+
+
+def _are_all(of_kind):
+    return lambda values: isinstance(values, list) and all(map(of_kind, values))
+
+
+# By the kind of an attribute: what is one, and how it is called.
+SAID = {
+    "int": (_is_whole, "a whole number"), "float": (_is_number, "a number"), "bool": (_is_whole, "True or False"),
+    "str": (lambda value: isinstance(value, str), "a text"), "ints": (_are_all(_is_whole), "a list of whole numbers"),
+    "floats": (_are_all(_is_number), "a list of numbers")
+}
+
+
 def _hint_fields(hints, known=HINTS):
     fields = {}
     for name, value in hints.items():
@@ -369,6 +389,8 @@ class Graph:
 
     def _attr(self, spec, value):
         value = _plain(value) if spec.kind != "type" else value
+        if spec.kind in SAID and not SAID[spec.kind][0](value):
+            raise Error(f"{spec.name} must be {SAID[spec.kind][1]}, not {value!r}")
         if spec.kind == "type":
             return "TypeRef", {"v": self._type(*value)}
         if spec.kind in ("ints", "floats"):
@@ -394,7 +416,10 @@ class Graph:
         except Error as e:
             raise Error(f"{row.name}: {e}") from None
         op = {"kind": row.name, "name": self._unique(row.name, name), "operands": [t.number for t in operands], "loc": self._loc(), "block": self._scope()}
-        op["attrs"] = [{"name": s.name, "value": self._attr(s, attrs[s.name])} for s in row.attrs if attrs.get(s.name) is not None and attrs[s.name] != s.default] or None
+        try:
+            op["attrs"] = [{"name": s.name, "value": self._attr(s, attrs[s.name])} for s in row.attrs if attrs.get(s.name) is not None and attrs[s.name] != s.default] or None
+        except Error as e:
+            raise Error(f"{row.name}: {e}") from None
         op["hints"] = {**self._hints, **_hint_fields(hints)}
         given = {k: v for k, v in attrs.items() if v is not None}
         try:
@@ -410,12 +435,13 @@ class Graph:
         return results if len(types) > 1 or row.results[0].endswith("*") else results[0]
 
     def dense(self, x, features, name, bias=True, transposed=False, **hints):
-        """A fully connected layer: parameters NAME.weight, stored [in, out] (transposed: [out, in]), and NAME.bias; ops NAME
+        """A fully connected layer of the last dimension: parameters NAME.weight, stored [in, out] (transposed: [out, in]), and NAME.bias; ops NAME
         (the matmul, which gets the hints) and NAME.bias_add.  Initial values as PyTorch's Linear."""
         fan_in, bound = x.shape[-1], repr(1 / sqrt(x.shape[-1]))
         shape = [features, fan_in] if transposed else [fan_in, features]
         w = self.parameter(f"{name}.weight", x.dtype, shape, init=f"uniform:{bound}")
-        y = self.matmul(x, w, transpose_b=transposed, name=name, **hints)
+        product = self.matmul if len(x.shape) == 2 else self.batch_matmul
+        y = product(x, w, transpose_b=transposed, name=name, **hints)
         if not bias:
             return y
         b = self.parameter(f"{name}.bias", x.dtype, [features], init=f"uniform:{bound}")
