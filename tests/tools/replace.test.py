@@ -2,6 +2,7 @@
 """msc run --replace: ranks are killed at random points (with MSC_TEST_SLOW: 20 points, 25 runs each), one, several and all
 but one at once, in shared memory and over TCP; a new process takes the place of each, the others stay, and every loss is
 that of a run that nobody disturbed. Also: state that no other rank has, more losses than places, another plan."""
+import fcntl
 import json
 import os
 import random
@@ -174,6 +175,43 @@ expect.check(f"led by a scheduler: {ended} {err} {leader.stderr.read()}", ended 
              losses("".join(first) + out) == undisturbed("dp3", 2500))
 for p in [leader, *ranks[1:]]:
     p.communicate()
+
+
+
+# Ranks that exchange nothing are a step ahead of rank 0, which is lost: what it did not print the next one prints.
+WHOLE = {"w": "[1, 1], [1, 1]", "v": "[1, 1], [1, 1]", "y": "[1, 1], [1]"}  # by the last operand of each op
+free = two_products(batch=12, hidden=600, dropout=False, init=0.03, lr=1e-3)
+for operand, parts in WHOLE.items():
+    free = free.replace(f"%{operand}) : (", f"%{operand}) {{in_strategy = [{parts}]}} : (", 1)
+write("free.mlir", free)
+expect("compile free.mlir -o free.bin --set device_num=2 --set parallel_mode=semi_auto_parallel", 0, None)
+run = subprocess.Popen([MSC, "run", "free.bin", *RUN.split(), "--steps", "300", "--replace", "1"], stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, text=True)
+fcntl.fcntl(run.stdout.fileno(), fcntl.F_SETPIPE_SZ, 4096)  # rank 0 cannot print on, as nobody reads
+time.sleep(0.5)
+os.kill(children(run.pid)[0], signal.SIGKILL)
+out, err = rest_of(run)
+got = losses(out)
+expect.check(f"far ahead: {run.returncode} {err}", run.returncode == 0 and "came from other ranks" in err)
+expect.check(f"far ahead: {got}", got == undisturbed("free", 300))
+
+# Ranks are lost when all have done their work and the others have left: it is said at once.
+for lost in (0, 1):
+    part = f"t.json.{lost}.part"
+    os.mkfifo(part)  # which nobody reads: the rank cannot write its part of the timeline
+    run = subprocess.Popen([MSC, "run", "dp2.bin", *RUN.split(), "--steps", "50", "--replace", "1", "--trace", "t.json"],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out = [run.stdout.readline() for _ in range(51)]
+    while len(ranks := children(run.pid)) > 1:
+        time.sleep(0.01)
+    begun = time.monotonic()
+    os.unlink(part)
+    os.kill(ranks[0], signal.SIGKILL)
+    err = rest_of(run)[1]
+    expect.check(f"at the end, rank {lost}: {run.returncode} {err}", run.returncode == (1 - lost) * 3)
+    expect.check(f"at the end, rank {lost}: {err}", ("rank 0 was lost when all work was done" in err) == (lost == 0))
+    expect.check(f"at the end, rank {lost}: it takes long", time.monotonic() - begun < 10)
+    expect.check(f"at the end, rank {lost}: {os.listdir()}", not any(f.endswith(".part") for f in os.listdir()))
 
 # More ranks are lost than may be replaced.
 run = subprocess.Popen([MSC, "run", "dp3.bin", *RUN.split(), "--steps", "1000000", "--replace", "1"], stdout=subprocess.DEVNULL,

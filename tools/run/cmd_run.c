@@ -140,9 +140,9 @@ static void *share(size_t bytes) {
 
 static int share_measured(training *t) {
   struct timespec now;
-  t->printed = share(sizeof *t->printed);
-  if (!t->printed) return CLI_ENVIRONMENT;
-  *t->printed = -1;
+  t->progress = share(sizeof *t->progress + (t->replaced ? (size_t)t->steps + 1 : 0) * sizeof *t->progress->loss);
+  if (!t->progress) return CLI_ENVIRONMENT;
+  t->progress->printed = -1;
   t->pids = share((size_t)(t->ranks + t->servers + MSC_MOST_SERVERS) * sizeof *t->pids);
   t->met = msc_new_array(msc_context_arena(t->c->ctx), pid_t, t->ranks);
   if (!t->pids) return CLI_ENVIRONMENT;
@@ -192,8 +192,9 @@ static int run_run(cli *c) {
   if (!code) code = count_servers(&t);
   if (!code) code = share_measured(&t);
   if (!code && cli_text(c, "flight") && !recorder_prepare(c, cli_text(c, "flight"))) code = CLI_ENVIRONMENT;
-  if (!code && !t.idle) code = run_ranks(&t);
-  if (!code && t.trace) code = trace_join(c, t.trace, t.joins ? t.job.rank : 0, t.joins ? 1 : t.ranks);
+  int first = t.joins ? t.job.rank : 0, num = t.joins ? 1 : t.ranks;
+  if (!code && !t.idle && (code = run_ranks(&t)) && t.trace) trace_drop_parts(t.trace, first, num);
+  if (!code && t.trace) code = trace_join(c, t.trace, first, num);
   mscrt_data_close(t.data);
   mscrt_plan_close(t.plan);
   return code;

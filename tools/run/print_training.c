@@ -27,7 +27,7 @@ static void print_step(const training *t, int64_t step, double loss, double ms) 
 
 void tell_step(const training *t, int64_t step, double loss, double ms) {
   print_step(t, step, loss, ms);
-  *t->printed = step;
+  t->progress->printed = step;
 }
 
 static int compare_doubles(const void *a, const void *b) {
@@ -150,6 +150,12 @@ void print_recovery(training *t, const mscrt_recovery *r) {
     fprintf(stderr, "msc run: %d rank%s replaced, of whose state nobody else has all parts: all go on from %s\n",
             r->lost, r->lost == 1 ? " is" : "s are",
             cli_text(t->c, "ckpt-dir") ? "the newest checkpoint" : "the start");
-  if (!r->from_peers) *t->printed = -1;
-  else if (*t->printed == r->step - 1 && isfinite(r->loss)) tell_step(t, r->step, r->loss, 0);
+  if (!r->from_peers) {
+    t->progress->printed = -1;
+    return;
+  }
+  /* ranks that exchange nothing may be a step ahead of rank 0, which did not print the one before either */
+  for (int64_t step = t->progress->printed + 1; step > 0 && step < r->step && t->progress->loss[step].known; step++)
+    tell_step(t, step, t->progress->loss[step].loss, 0);
+  if (t->progress->printed == r->step - 1 && isfinite(r->loss)) tell_step(t, r->step, r->loss, 0);
 }

@@ -55,6 +55,12 @@ bool trace_part(const char *path, int rank, const mscrt_context *ctx, int64_t be
   return ok;
 }
 
+void trace_drop_parts(const char *path, int first, int num) {
+  char part[4096];
+  for (int r = first; r < first + num; r++)
+    if (part_path(path, r, part, sizeof part)) unlink(part);
+}
+
 int trace_join(cli *c, const char *path, int first, int num) {
   char part[4096];
   json_t *all = json_array();

@@ -11,5 +11,7 @@ enum { TRACE_EVENTS = 1 << 16 }; /* kept per thread of a rank */
 bool trace_part(const char *path, int rank, const mscrt_context *ctx, int64_t begin_ns);
 /* Joins the parts of ranks first .. first + num - 1 into `path`; an exit code. */
 int trace_join(cli *c, const char *path, int first, int num);
+/* Removes the parts of a run that failed. */
+void trace_drop_parts(const char *path, int first, int num);
 
 #endif

@@ -144,6 +144,7 @@ static mscrt_status *train(training *t) {
     if (s) return s;
     double ms = now_ms() - begin;
     if (t->done <= t->steps) t->ms[t->done++] = ms;
+    if (t->replaced) t->progress->loss[step] = (step_loss){loss, true};
     if (t->rank == 0) tell_step(t, step, loss, ms);
     s = touch_alive(t);
     if (!s) s = keep_checkpoint(t, step);
@@ -251,6 +252,7 @@ static mscrt_status *work(training *t) {
   getrusage(RUSAGE_SELF, &usage);
   uint64_t resident = 0;
   if (!s) s = mscrt_max(t->ctx, (uint64_t)usage.ru_maxrss * 1024, &resident);
+  if (!s) t->progress->finished = true;
   if (!s && t->rank == 0) print_totals(t, total_ms, resident);
   return s;
 }
@@ -286,6 +288,9 @@ static mscrt_status *meet_again(training *t, mscrt_status *lost) {
 
 static mscrt_status *train_rank(training *t) {
   mscrt_options o = options_of_rank(t);
+  if (t->progress->finished && t->rank) return NULL; /* in the place of one that was lost after that: nobody is left */
+  if (t->progress->finished)
+    return mscrt_fail(MSCRT_PEER, "rank 0 was lost when all work was done: what it did not print is lost");
   mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
   if (!s) note_meeting(t);
   if (!s) s = open_own_data(t);
@@ -293,6 +298,10 @@ static mscrt_status *train_rank(training *t) {
     if (!s) s = begin_or_go_on(t);
     if (!s) s = work(t);
     if (mscrt_status_code(s) != MSCRT_PEER || met == t->replaced || !t->ctx) return s;
+    if (t->progress->finished) { /* a rank was lost after that */
+      mscrt_status_free(s);
+      return NULL;
+    }
     s = meet_again(t, s);
   }
 }
@@ -343,7 +352,7 @@ int run_training_rank(void *arg, int rank, const launch_line *line) {
   cli_progress_done(t->c);
   int code = status_of_rank(t->c, line, MSC_E_DATA, s);
   if (!s && t->stopped) code = 128 + SIGTERM;
-  if (!s && t->trace && !trace_part(t->trace, rank, t->ctx, t->begin_ns)) {
+  if (!s && t->trace && t->ctx && !trace_part(t->trace, rank, t->ctx, t->begin_ns)) {
     launch_report(t->c, line, MSC_E_TARGET, "the trace could not be written");
     code = CLI_ENVIRONMENT;
   }

@@ -18,6 +18,18 @@ typedef struct {
 } rank_times;
 
 typedef struct {
+  double loss;
+  bool known;
+} step_loss;
+
+/* How far a run is, in memory that ranks share. */
+typedef struct {
+  int64_t printed;   /* the last step that rank 0 has printed; -1: none */
+  bool finished;     /* all ranks have done all their work, and may have left */
+  step_loss loss[];  /* by step, where lost ranks are replaced: what any rank has found out */
+} run_progress;
+
+typedef struct {
   cli *c;
   mscrt_plan *plan;
   mscrt_data *data;     /* NULL: the plan has no inputs */
@@ -41,7 +53,7 @@ typedef struct {
   int replaced;         /* so many lost ranks are replaced while the others go on */
   pid_t *pids;          /* of each rank, in memory that ranks share */
   pid_t *met;           /* those that this rank has met last */
-  int64_t *printed;     /* the last step that rank 0 has printed, in memory that ranks share */
+  run_progress *progress;
   rank_times *measured;   /* of each rank, in memory that they share; NULL: nothing is measured */
   int64_t begin_ns;
   /* of this rank */
@@ -76,7 +88,7 @@ int run_training_rank(void *arg, int rank, const launch_line *line);
 void tell_step(const training *t, int64_t step, double loss, double ms);
 void print_evaluation(const training *t, const mscrt_evaluation *e);
 void print_totals(const training *t, double total_ms, uint64_t resident);
-/* Prints a line about the ranks that were replaced, and the step whose loss a lost rank 0 did not get to print. */
+/* Prints a line about the ranks that were replaced, and the steps whose losses a lost rank 0 did not get to print. */
 void print_recovery(training *t, const mscrt_recovery *r);
 /* How often checkpoints lose least by a failure every --mtbf hours: sqrt(2 * cost * time between failures) apart
  * (Young 1974). */
