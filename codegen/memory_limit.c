@@ -148,7 +148,7 @@ static void note_what_helps(const msc_plan *p, const msc_config *config, const m
   if (!recomputes && m->scratch >= all / 4 && msc_find_func(p->module, "train")) text = "recompute=auto";
   if (!msc_config_zero(config) && msc_config_devices(config) > 1 && kept >= all / 4)
     text = msc_arena_printf(p->arena, "%s%szero=3", text, *text ? ", " : "");
-  if (!msc_config_bool(config, MSC_KEY_auto_offload) && kept >= all / 4 && !p->code.num_images)
+  if (!msc_config_bool(config, MSC_KEY_auto_offload) && kept >= all / 4)
     text = msc_arena_printf(p->arena, "%s%sauto_offload=true", text, *text ? ", " : "");
   if (batch >= all / 4) text = msc_arena_printf(p->arena, "%s%sa larger micro_size", text, *text ? ", " : "");
   if (*text) msc_note(p->ctx, NULL, "what makes it less: %s", text);

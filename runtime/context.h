@@ -132,6 +132,10 @@ typedef struct {
   void (*issue)(mscrt_context *c, mscrt_turn *t);
   mscrt_status *(*compute)(mscrt_context *c, const mscrt_turn *t);
   mscrt_status *(*message)(mscrt_context *c, const mscrt_turn *t);
+  /* begins a transfer beside other calls; delays the following calls until those up to number `upto` have run.  NULL:
+   * a thread of the host runs transfers */
+  mscrt_status *(*transfer)(mscrt_context *c, const mscrt_turn *t);
+  mscrt_status *(*wait_for_transfers)(mscrt_context *c, uint32_t upto);
   /* For a device without values: the bytes sent for a message of so many bytes, and the bytes that ranks share
    * instead of arenas. */
   uint64_t (*message_bytes)(uint64_t bytes);
@@ -354,6 +358,8 @@ mscrt_status *mscrt_offload_open(mscrt_context *c);
 void mscrt_offload_free(mscrt_offload *o);
 /* The address of a ref of the space host or disk, for the host. */
 void *mscrt_offload_at(const mscrt_context *c, plan_ref r);
+/* All memory of the host for it; NULL: there is none. */
+void *mscrt_offload_host(const mscrt_context *c, uint64_t *out_bytes);
 /* Says that the host no longer needs a ref by its address: its pages leave the memory if a file has them. */
 void mscrt_let_go(const mscrt_context *c, plan_ref r);
 /* Starts the thread of transfers, when calls are prepared. */

@@ -51,7 +51,8 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
                               (v->ref.space == PLAN_SPACE_INPUT ? (uint64_t)c->last_slot * c->input_stride : 0);
   void *lent = NULL;
   bool one_stage = c->plan->num_stages == 1;
-  if (own && v->ref.space != PLAN_SPACE_CONSTANT) MSCRT_CHECK(mscrt_fetch(c, there, mscrt_variable_bytes(v)));
+  if (own && !away && v->ref.space != PLAN_SPACE_CONSTANT)
+    MSCRT_CHECK(mscrt_fetch(c, there, mscrt_variable_bytes(v)));
   if (one_stage && (!v->layout || v->layout->num == 0 || v->ref.space == PLAN_SPACE_CONSTANT)) {
     if (out) memcpy(out, own, (size_t)mscrt_whole_bytes(v));
     mscrt_let_go(c, v->ref);

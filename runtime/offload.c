@@ -1,5 +1,5 @@
 /* offload.c: parameters and state that do not live on the device: in memory of the host or in a file on disk, and the
- * transfers between there and the arena, which run in a thread of their own.
+ * transfers between there and the arena, which run in a thread of their own; a GPU runs them itself.
  *
  * The file has no name once it is open, so nothing is left behind whatever ends the process, and all its bytes are
  * reserved then, so no step finds the disk full. Steps read and write it past the page cache where the file system
@@ -113,6 +113,11 @@ void *mscrt_offload_at(const mscrt_context *c, plan_ref r) {
   return (r.space == PLAN_SPACE_HOST ? c->offload->host : c->offload->disk) + r.offset;
 }
 
+void *mscrt_offload_host(const mscrt_context *c, uint64_t *out_bytes) {
+  *out_bytes = c->offload ? c->offload->host_bytes : 0;
+  return c->offload ? c->offload->host : NULL;
+}
+
 void mscrt_let_go(const mscrt_context *c, plan_ref r) {
   uint64_t pages = (r.bytes + MSCRT_DISK_PAGE - 1) / MSCRT_DISK_PAGE * MSCRT_DISK_PAGE;
   if (r.space == PLAN_SPACE_DISK && c->offload) madvise(c->offload->disk + r.offset, (size_t)pages, MADV_DONTNEED);
@@ -182,6 +187,6 @@ mscrt_status *mscrt_start_mover(mscrt_context *c) {
   uint32_t most = 0;
   for (uint32_t i = 0; i < c->plan->num_sections; i++)
     if (c->section[i].num_moves > most) most = c->section[i].num_moves;
-  if (!c->offload || !most) return NULL;
+  if (!c->offload || !most || c->device->transfer) return NULL;
   return mscrt_stream_new(c, false, most, c->offload->disk ? DEPTH : 1, run_transfer, &c->mover);
 }

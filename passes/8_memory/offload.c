@@ -367,14 +367,11 @@ static bool offload_func(msc_pass_ctx *pass, msc_func *f, bool *out_any) {
 }
 
 bool pass_offload(msc_pass_ctx *pass, msc_module *m) {
-  const char *target = msc_target_of(m)->name;
   bool any = false;
-  if (pass->config && strcmp(target, "cpu") && msc_config_bool(pass->config, MSC_KEY_auto_offload))
-    return msc_error(pass->ctx, MSC_E_UNSUPPORTED, msc_config_loc(pass->config, MSC_KEY_auto_offload),
-                     "auto_offload: not supported yet for %s, only for cpu", target);
-  if (pass->config && strcmp(target, "cpu") && msc_config_value(pass->config, MSC_KEY_offload))
-    return msc_error(pass->ctx, MSC_E_UNSUPPORTED, msc_config_loc(pass->config, MSC_KEY_offload),
-                     "offload: not supported yet for %s, only for cpu", target);
+  if (pass->config && !msc_target_of(m)->is_host && msc_config_value(pass->config, MSC_KEY_offload_path))
+    return msc_error(pass->ctx, MSC_E_UNSUPPORTED, msc_config_loc(pass->config, MSC_KEY_offload_path),
+                     "offload_path: values on disk are not supported yet for %s, only in host memory",
+                     msc_target_of(m)->name);
   for (msc_func *f = m->first; f; f = f->next) MSC_TRY(offload_func(pass, f, &any));
   return any || msc_not_asked_for(pass);
 }

@@ -12,6 +12,7 @@
 typedef struct mscrt_products mscrt_products;
 typedef struct mscrt_dnn mscrt_dnn;
 typedef struct mscrt_links mscrt_links;
+typedef struct mscrt_transfers mscrt_transfers;
 
 /* A program captured as a graph of the driver's, for batches from one input slot on. */
 typedef struct {
@@ -45,6 +46,7 @@ typedef struct mscrt_cuda {
   mscrt_products *products;      /* NULL: there are none */
   mscrt_dnn *dnn;                /* NULL: the plan has no graphs */
   mscrt_links *links;            /* to other GPUs; NULL: collectives with other ranks go through the host */
+  mscrt_transfers *transfers;    /* of what lives in the host's memory; NULL: nothing does */
   mscrt_moves *moves;            /* of each collective of the plan that stays on GPUs */
   bool *warm;                    /* programs that have run once */
   uint32_t issued;               /* calls issued since the host waited last */
@@ -82,6 +84,15 @@ bool mscrt_cuda_is_stuck(mscrt_context *c);
 /* Runs a program with its inputs and results: call by call the first time, later as a graph. */
 mscrt_status *mscrt_cuda_run(mscrt_context *c, uint32_t program, bool train, int64_t step);
 void mscrt_cuda_free_graphs(mscrt_context *c);
+
+/* ---- cuda/transfer.c ---- */
+
+/* Pins the host's memory of what is offloaded, after the calls are built. */
+mscrt_status *mscrt_transfers_ready(mscrt_context *c);
+void mscrt_transfers_close(mscrt_context *c);
+/* Issues a copy; lets calls wait for those numbered up to `upto`. */
+mscrt_status *mscrt_cuda_transfer(mscrt_context *c, const mscrt_turn *t);
+mscrt_status *mscrt_cuda_wait_for_transfers(mscrt_context *c, uint32_t upto);
 
 /* ---- cuda/nccl_collective.c ---- */
 

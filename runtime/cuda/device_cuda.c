@@ -268,6 +268,7 @@ static mscrt_status *ready_cuda(mscrt_context *c) {
   mscrt_status *s = g->products ? mscrt_products_ready(c) : NULL;
   if (!s && g->dnn) s = mscrt_dnn_ready(c);
   if (!s && g->links) s = mscrt_links_ready(c);
+  if (!s) s = mscrt_transfers_ready(c);
   s = mscrt_cuda_give_up(c, s);
   mscrt_cuda_leave(g);
   return s;
@@ -320,6 +321,11 @@ static mscrt_status *issue_message(mscrt_context *c, const mscrt_turn *t) {
   return mscrt_cuda_of(c)->links ? mscrt_links_message(c, t) : mscrt_cuda_host_message(c, t);
 }
 
+static mscrt_status *issue_transfer(mscrt_context *c, const mscrt_turn *t) {
+  MSCRT_CHECK(mscrt_cuda_transfer(c, t));
+  return c->timeline ? mscrt_cuda_wait_for_transfers(c, t->number) : NULL;
+}
+
 static mscrt_status *wait_for_collectives(mscrt_context *c, const mscrt_turn *t, uint32_t upto) {
   (void)t;
   return mscrt_cuda_of(c)->links ? mscrt_links_wait_for(c, upto) : NULL;
@@ -363,6 +369,7 @@ static void free_resources(mscrt_context *c) {
   mscrt_cuda *g = mscrt_cuda_of(c);
   mscrt_cuda_free_graphs(c);
   mscrt_links_close(c);
+  mscrt_transfers_close(c);
   mscrt_products_close(c);
   mscrt_dnn_close(c);
   if (g->inputs_pinned) g->cu.cuMemHostUnregister(c->arena + c->space_at[PLAN_SPACE_INPUT]);
@@ -418,5 +425,7 @@ const mscrt_device mscrt_device_cuda = {
     .wait = wait_for_collectives,
     .compute = issue_and_watch,
     .message = issue_message,
+    .transfer = issue_transfer,
+    .wait_for_transfers = mscrt_cuda_wait_for_transfers,
     .collective = issue_collective,
 };

@@ -457,7 +457,7 @@ static mscrt_status *check_model_shape(mscrt_variable *v, plan_parameter t) {
 /* Checks a parameter that does not live on the device. The scratch of its stage has room for it, where ranks that
  * gather it meet. */
 static mscrt_status *check_away(const mscrt_plan *p, const mscrt_variable *v) {
-  if (p->target->has_images)
+  if (p->target->has_images && v->ref.space == PLAN_SPACE_DISK)
     return bad_plan("it lives in the space %d, which a GPU's plan does not have", v->ref.space);
   if (v->ref.space == PLAN_SPACE_DISK && v->ref.offset % MSCRT_DISK_PAGE)
     return bad_plan("it begins within a page of the disk");
