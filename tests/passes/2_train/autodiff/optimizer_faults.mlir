@@ -12,7 +12,7 @@ module {
 }
 // -----
 module {
-  // expected-error @below {{unknown kind 'lion'; it is one of sgd, momentum, adagrad, adam, adamw, lamb}}
+  // expected-error @below {{unknown kind 'lion'; it is one of sgd, momentum, adagrad, rmsprop, rmsprop_momentum, adam, adamw, lamb}}
   "msc.func"() ({
   ^bb0(%x: tensor<f32>, %weight: tensor<f32>, %bias: tensor<f32>, %table: tensor<i32>):
     %0 = "msc.mul"(%x, %weight) : (tensor<f32>, tensor<f32>) -> tensor<f32>
