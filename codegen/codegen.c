@@ -136,12 +136,14 @@ static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *
  * indices, but for scans. */
 _Static_assert(!MSC_SCAN_DTYPE && !MSC_SORT_DTYPE && !MSC_UNIQUE_DTYPE && !MSC_UPDATE_DTYPE &&
                    !MSC_LAZY_DTYPE && MSC_LAZY_INDEX_DTYPE == 1 &&
-                   MSC_SORT_INDEX_DTYPE == 1 && MSC_UNIQUE_INDEX_DTYPE == 1 && MSC_UPDATE_INDEX_DTYPE == 1,
+                   MSC_SORT_INDEX_DTYPE == 1 && MSC_UNIQUE_INDEX_DTYPE == 1 && MSC_UPDATE_INDEX_DTYPE == 1 &&
+                   !MSC_SEGMENTS_DTYPE && MSC_SEGMENTS_INDEX_DTYPE == 1,
                "types of values, of indices");
 
 /* The name of a builtin with everything that its code depends on, "sort_f32_i64". */
 static const char *builtin_name(msc_codegen *cg, const msc_builtin_launch *b) {
-  static const char *const names[MSC_NUM_BUILTINS] = {"", "scan", "sort", "unique", "update", "pool", "lazy"},
+  static const char *const names[MSC_NUM_BUILTINS] = {"",     "scan", "sort", "unique",
+                                                           "update", "pool", "lazy", "segments"},
                            *const scans[MSC_NUM_SCANS] = {"scan_sum", "scan_prod", "scan_prod_grad"};
   static const char *const lazy[MSC_NUM_LAZY] = {"lazy_sgd", "lazy_momentum", "lazy_adagrad", "lazy_adam"};
   static const char *const pools[MSC_NUM_POOLINGS] = {"max_pool", "max_pool_index", "max_pool_grad"};

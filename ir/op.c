@@ -23,6 +23,9 @@ typedef struct {
   msc_op_facts facts;
 } row;
 
+/* As scatter_add sums over all of its indices. */
+static unsigned sum_all(const msc_op *op) { return (1u << op->in[0].value->type->rank) - 1; }
+
 static unsigned sum_all_but_last(const msc_op *op) { return (1u << (op->in[0].value->type->rank - 1)) - 1; }
 
 static const row rows[OP_COUNT] = {

@@ -310,7 +310,8 @@ static mscrt_kernel *const builtins[MSC_NUM_BUILTINS] = {[MSC_BUILTIN_SCAN] = ru
                                                          [MSC_BUILTIN_UNIQUE] = run_unique,
                                                          [MSC_BUILTIN_UPDATE] = run_update,
                                                          [MSC_BUILTIN_POOLING] = mscrt_run_pool,
-                                                         [MSC_BUILTIN_LAZY] = mscrt_run_lazy};
+                                                         [MSC_BUILTIN_LAZY] = mscrt_run_lazy,
+                                                         [MSC_BUILTIN_SEGMENTS] = mscrt_run_segments};
 
 mscrt_kernel *mscrt_builtin(uint32_t number) { return builtins[number]; }
 
@@ -358,7 +359,7 @@ static bool update_call_fits(uint32_t num, const uint64_t *bytes, const int64_t 
 bool mscrt_builtin_fits(uint32_t number, uint32_t num_buffers, const uint64_t *bytes, uint32_t num_dims,
                         const int64_t *dims, uint64_t items) {
   static const uint32_t wanted[MSC_NUM_BUILTINS] = {0, MSC_SCAN_DIMS, MSC_SORT_DIMS, MSC_UNIQUE_DIMS, MSC_UPDATE_DIMS,
-                                                   MSC_POOLING_DIMS, MSC_LAZY_DIMS};
+                                                   MSC_POOLING_DIMS, MSC_LAZY_DIMS, MSC_SEGMENTS_DIMS};
   if (number == MSC_BUILTIN_NONE || number >= MSC_NUM_BUILTINS || num_dims != wanted[number] || items > INT64_MAX)
     return false;
   switch (number) {
@@ -366,6 +367,7 @@ bool mscrt_builtin_fits(uint32_t number, uint32_t num_buffers, const uint64_t *b
     case MSC_BUILTIN_SORT: return sort_fits(num_buffers, bytes, dims, (int64_t)items);
     case MSC_BUILTIN_UNIQUE: return unique_fits(num_buffers, bytes, dims, (int64_t)items);
     case MSC_BUILTIN_LAZY: return mscrt_lazy_fits(num_buffers, bytes, dims, (int64_t)items);
+    case MSC_BUILTIN_SEGMENTS: return mscrt_segments_fit(num_buffers, bytes, dims, (int64_t)items);
     case MSC_BUILTIN_POOLING: return mscrt_pool_fits(num_buffers, bytes, dims, (int64_t)items);
     default: return update_call_fits(num_buffers, bytes, dims, (int64_t)items);
   }

@@ -21,4 +21,9 @@ bool mscrt_pool_fits(uint32_t num, const uint64_t *bytes, const int64_t *dims, i
 void mscrt_run_lazy(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double *scalars);
 bool mscrt_lazy_fits(uint32_t num, const uint64_t *bytes, const int64_t *dims, int64_t items);
 
+/* ---- segment_sum.c ---- */
+
+void mscrt_run_segments(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double *scalars);
+bool mscrt_segments_fit(uint32_t num, const uint64_t *bytes, const int64_t *dims, int64_t items);
+
 #endif

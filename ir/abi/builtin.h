@@ -15,6 +15,7 @@ typedef enum {
   MSC_BUILTIN_POOLING,   /* x -> y or index; or index, dy -> dx, of f32: the largest of windows; items: planes */
   /* w, state, numbers of rows ascending, order, g, (t, ok, rate,) new values of w and state: see MSC_LAZY; items: n */
   MSC_BUILTIN_LAZY,
+  MSC_BUILTIN_SEGMENTS, /* numbers of rows ascending, order, updates -> y, flag: see MSC_SEGMENTS; items: rows of y */
   MSC_NUM_BUILTINS
 } msc_builtin;
 
@@ -88,6 +89,21 @@ enum {
   MSC_LAZY_EPS,
   MSC_LAZY_SCALARS
 };
+/* Updates added to the rows that their numbers name: y has n rows of inner elements, which begin at row `start` of
+ * `whole`; the updates of other ranks' rows are left out, and rows without any are zeros.  Of the num updates those of
+ * one row are added as a tree over `blocks` equal parts of them, inside a part in ascending order. */
+enum {
+  MSC_SEGMENTS_DTYPE,
+  MSC_SEGMENTS_INDEX_DTYPE,
+  MSC_SEGMENTS_N,
+  MSC_SEGMENTS_INNER,
+  MSC_SEGMENTS_NUM,
+  MSC_SEGMENTS_BLOCKS, /* at most MSC_SEGMENTS_MOST_BLOCKS */
+  MSC_SEGMENTS_START,
+  MSC_SEGMENTS_WHOLE,
+  MSC_SEGMENTS_DIMS
+};
+enum { MSC_SEGMENTS_MOST_BLOCKS = 64 };
 enum { MSC_MOST_BUILTIN_DIMS = 16, MSC_MOST_BUILTIN_BUFFERS = 12 }; /* of any */
 
 #endif

@@ -51,6 +51,43 @@ void eval_scatter_add(msc_eval *e) {
   for (int64_t i = 0; i < msc_piece_elems(y); i++) msc_store(y->dtype, y->data, i, sum[i]);
 }
 
+/* The sum of the updates at places [from, to) of the order, in double, as a tree over blocks of `each` of them. */
+static msc_scalar sum_blocks(msc_eval *e, int64_t *index, int64_t from, int64_t to, int64_t first, int64_t blocks,
+                             int64_t each) {
+  msc_scalar sum = {0}, right;
+  int64_t middle = from, half = first + blocks / 2 * each;
+  if (blocks == 1) {
+    for (int64_t k = from; k < to; k++) {
+      index[0] = msc_piece_get(e, 1, &k).i;
+      sum = msc_arithmetic(SCALAR_add, e->out[0].dtype, sum, msc_piece_get(e, 2, index));
+    }
+    return sum;
+  }
+  while (middle < to && msc_piece_get(e, 1, &middle).i < half) middle++;
+  sum = sum_blocks(e, index, from, middle, first, blocks / 2, each);
+  right = sum_blocks(e, index, middle, to, half, blocks / 2, each);
+  return msc_arithmetic(SCALAR_add, e->out[0].dtype, sum, right);
+}
+
+void eval_segment_sum(msc_eval *e) {
+  const msc_piece *y = &e->out[0];
+  int64_t n = e->in[0].full[0], first = e->start > 0 ? e->start : 0, index[MSC_MAX_RANK], from[MSC_MAX_RANK], last = 0;
+  int64_t blocks = msc_op_int(e->op, "blocks");
+  for (int64_t k = 0; k < n; k++) {
+    int64_t row = checked_index(e, 0, &k, y->full[0]), place = msc_piece_get(e, 1, &k).i;
+    if (place < 0 || place >= n) msc_fault(e, "order: %" PRId64 " is not in 0..%" PRId64, place, n - 1);
+    if (row < last) msc_fault(e, "row %" PRId64 " comes after row %" PRId64 ": rows are not in order", row, last);
+    last = row;
+  }
+  for (bool more = !e->fault && msc_first_index(y, index); more; more = msc_next_index(y, index)) {
+    int64_t begin = 0, end;
+    while (begin < n && msc_piece_get(e, 0, &begin).i < index[0] + first) begin++;
+    for (end = begin; end < n && msc_piece_get(e, 0, &end).i == index[0] + first;) end++;
+    memcpy(from, index, sizeof from);
+    msc_piece_put(e, 0, index, sum_blocks(e, from, begin, end, 0, blocks, n / blocks));
+  }
+}
+
 static bool piece_holds(const msc_piece *p, int64_t dim, int64_t i) {
   return i >= p->box.begin[dim] && i < p->box.begin[dim] + p->box.size[dim];
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ir/ir.h"
+#include "ir/layout/layout.h"
 #include "ir/op_table.h"
 #include "ir/shape/shape.h"
 
@@ -66,6 +67,23 @@ bool shape_scatter_add(msc_op *op) {
   push_dims(dim, &n, updates, 0, (int)axis);
   dim[n++] = rows;
   push_dims(dim, &n, updates, (int)axis + r, updates->rank);
+  return shape_set(op, 0, updates->dtype, n, dim);
+}
+
+/* indices and order [n], updates [n, *] -> [rows, *]. */
+bool shape_segment_sum(msc_op *op) {
+  const msc_type *indices = shape_in(op, 0), *order = shape_in(op, 1), *updates = shape_in(op, 2);
+  int64_t rows = msc_op_int(op, "rows"), blocks = msc_op_int(op, "blocks"), dim[MSC_MAX_RANK];
+  int n = 1;
+  MSC_TRY(shape_must_be_index(op, 0) && shape_must_be_index(op, 1) && shape_must_be_float(op, 2));
+  if (rows < 0) return shape_wrong(op, "rows %" D " must not be negative", rows);
+  if (indices->rank != 1 || order->rank != 1 || updates->rank < 1 || indices->dim[0] != order->dim[0] ||
+      indices->dim[0] != updates->dim[0])
+    return shape_wrong(op, "indices and order have an entry for each of the updates");
+  if (blocks < 1 || blocks > MSC_MAX_SUM_BLOCKS || (blocks & (blocks - 1)) || updates->dim[0] % blocks)
+    return shape_wrong(op, "%" D " updates do not divide into %" D " blocks", updates->dim[0], blocks);
+  dim[0] = rows;
+  push_dims(dim, &n, updates, 1, updates->rank);
   return shape_set(op, 0, updates->dtype, n, dim);
 }
 

@@ -78,6 +78,25 @@ static void launch_update(msc_builtin_launch *l, const msc_op *op, int kind) {
   if (start) l->start[l->num_starts++] = (msc_start){MSC_UPDATE_START, start->i};
 }
 
+_Static_assert((int)MSC_MAX_SUM_BLOCKS <= (int)MSC_SEGMENTS_MOST_BLOCKS, "blocks that the kernel has room for");
+
+static void launch_segments(msc_builtin_launch *l, const msc_op *op, int kind) {
+  (void)kind; /* it has one form */
+  const msc_type *y = op->out[0].type;
+  const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start)), *whole = msc_op_attr(op, MSC_FACT(whole));
+  l->number = MSC_BUILTIN_SEGMENTS, l->num_dims = MSC_SEGMENTS_DIMS, l->checks = true;
+  l->dims[MSC_SEGMENTS_DTYPE] = y->dtype;
+  l->dims[MSC_SEGMENTS_INDEX_DTYPE] = operand_type(op, 0)->dtype;
+  l->dims[MSC_SEGMENTS_N] = y->dim[0];
+  l->dims[MSC_SEGMENTS_INNER] = count_elems(y, 1, y->rank);
+  l->dims[MSC_SEGMENTS_NUM] = operand_type(op, 0)->dim[0];
+  l->dims[MSC_SEGMENTS_BLOCKS] = msc_op_int(op, "blocks");
+  l->dims[MSC_SEGMENTS_WHOLE] = whole ? whole->i : y->dim[0];
+  l->extent = (uint64_t)y->dim[0];
+  l->flops = (uint64_t)msc_type_elems(operand_type(op, 2));
+  if (start) l->start[l->num_starts++] = (msc_start){MSC_SEGMENTS_START, start->i};
+}
+
 static double float_or(const msc_op *op, const char *name, double absent) {
   return msc_declares(op, name) ? msc_op_float(op, name) : absent;
 }

@@ -282,7 +282,10 @@ static void set_blocks(const localizing *z, msc_op *op) {
   enum { LEAST_OF_ROW = 64 };
   unsigned dims = msc_summed_dims(op);
   const msc_value *x = op->num_in ? op->in[0].value : NULL;
-  if (!dims || !msc_is_float(x->type->dtype) || !z->deterministic) return;
+  if (!dims || !z->deterministic) return;
+  if (msc_form_of(op) == MSC_FORM_SCATTER) {
+    if (!msc_target_of(z->f->module)->is_host || !msc_is_float(op->out[0].type->dtype)) return;
+  } else if (!msc_is_float(x->type->dtype)) return;
   bool rows = msc_form_of(op) == MSC_FORM_REDUCE && (dims >> (x->type->rank - 1) & 1) &&
               msc_type_elems(global_of(z, &op->out[0])) > 1;
   msc_op_put(op, msc_fact_blocks(count_blocks(z, x, dims, rows ? LEAST_OF_ROW : 1)));

@@ -201,6 +201,43 @@ static void prepare_update(kernel_run *k, kernel_case *c) {
   draw_indices(k, &c->in[1], c->in[0].type->dim[msc_op_int(c->func->body->first, "axis")]);
 }
 
+/* Random rows in order, each at the place where it stood. */
+static void prepare_segments(kernel_run *k, kernel_case *c) {
+  msc_tensor *indices = &c->in[0], *order = &c->in[1];
+  int64_t n = indices->type->dim[0], rows = msc_op_int(c->func->body->first, "rows"), at = 0;
+  int64_t *row = msc_new_array(msc_context_arena(k->ctx), int64_t, n + 1);
+  for (int64_t i = 0; i < n; i++) row[i] = (int64_t)(random_number(k) * (double)rows);
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < n; i++) {
+      if (row[i] != r) continue;
+      msc_tensor_set(indices, at, (double)r);
+      msc_tensor_set(order, at++, (double)i);
+    }
+}
+
+/* In f64 the order of sums is the interpreter's, bit for bit; it adds f32 in double. */
+static void test_segments(void **state) {
+  static const char *const some[] = {"64xi32 64xi32 64x17x$", "64xi64 64xi32 64x$", "128xi32 128xi32 128x3x100x$",
+                                     "0xi32 0xi32 0x3x$"};
+  static const char *const attrs[] = {"rows=7", "rows=1 blocks=64", "rows=7 blocks=2", "rows=50 blocks=8",
+                                      "rows=300 blocks=16"};
+  kernel_run *k = kernels_new(NULL);
+  (void)state;
+  for (size_t i = 0; i < COUNT(some) * COUNT(attrs) * 2 && !on_gpu(); i++) {
+    const char *in = typed(k, some[i / 2 % COUNT(some)], i % 2 ? "f64" : "f32"), *with = attrs[i / 2 / COUNT(some)];
+    msc_module *m = msc_module_new(k->ctx);
+    if (*in == '0' && strstr(with, "blocks")) continue;
+    assert_non_null(one_op(m, "segment_sum", in, with, 1));
+    kernels_add_with(k, msc_arena_printf(msc_context_arena(k->ctx), "segment_sum %s %s", in, with), m->first, false, -5,
+                     5, prepare_segments)->reordered = i % 2 == 0;
+  }
+  if (!on_gpu())
+    assert_int_equal(kernels_add_op(k, "segment_sum", "8xi32 8xi32 8xf32", "rows=3", 1, 3, 5)->faults, MSC_FAULT_INDEX);
+  kernels_finish(k);
+  kernels_check(k);
+  kernels_free(k);
+}
+
 static void test_indexed_elements(void **state) {
   static const char *const some[] = {"f32", "f64", "bf16", "f16", "i8", "i64"};
   kernel_run *k = kernels_new(NULL);
@@ -332,6 +369,7 @@ static void test_parts(void **state) {
   (void)state;
   kernel_case *gather = add_part(k, "gather", "3x2xf32 4xi32", "axis=0", 9),
               *scatter = add_part(k, "scatter_add", "4xi32 4x2xf32", "rows=3", 9);
+  kernel_case *sums = on_gpu() ? NULL : add_part(k, "segment_sum", "4xi32 4xi32 4x2xf32", "rows=3 blocks=2", 9);
   kernel_case *hot = add_part(k, "one_hot", "4xi32", "depth=3", 0), *count = add_part(k, "iota", "", "type=3xi32", 0);
   kernels_finish(k);
   _Alignas(16) float table[] = {1, 2, 3, 4, 5, 6}, updates[] = {1, 2, 3, 4, 5, 6, 7, 8}, y[12];
@@ -340,6 +378,13 @@ static void test_parts(void **state) {
   assert_memory_equal(y, ((float[]){3, 4, 0, 0, 0, 0, 3, 4}), 8 * sizeof *y);
   assert_int_equal(run_part(k, scatter, 3, (void *[]){index, updates, y}), 0);
   assert_memory_equal(y, ((float[]){0, 0, 8, 10, 0, 0}), 6 * sizeof *y);
+  _Alignas(16) int32_t sorted[] = {0, 4, 4, 8}, order[] = {1, 0, 3, 2};
+  if (sums) {
+    assert_int_equal(run_part(k, sums, 3, (void *[]){sorted, order, updates, y}), 0);
+    assert_memory_equal(y, ((float[]){0, 0, 8, 10, 0, 0}), 6 * sizeof *y);
+    sorted[3] = 9;
+    assert_int_equal(run_part(k, sums, 3, (void *[]){sorted, order, updates, y}), MSC_FAULT_INDEX);
+  }
   assert_int_equal(run_part(k, hot, 3, (void *[]){index, y}), 0);
   assert_memory_equal(y, ((float[]){0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}), 12 * sizeof *y);
   assert_int_equal(run_part(k, count, 3, (void *[]){numbers}), 0);
@@ -355,6 +400,6 @@ int main(void) {
       cmocka_unit_test(test_moves),   cmocka_unit_test(test_many_parts), cmocka_unit_test(test_sources),
       cmocka_unit_test(test_indexed), cmocka_unit_test(test_unordered),  cmocka_unit_test(test_indexed_elements),
       cmocka_unit_test(test_ordered), cmocka_unit_test(test_cumulated),  cmocka_unit_test(test_bad_index_is_told),
-      cmocka_unit_test(test_parts)};
+      cmocka_unit_test(test_parts),   cmocka_unit_test(test_segments)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """same_bits: a small network trained at a rate at which training is chaotic, cut in several ways over 1 to 8 ranks
-and with one or two threads; losses and weights have the same bits as on one rank, because every sum is made in the
-same order."""
+and with one or two threads, and networks that look up rows of tables; losses and weights have the same bits as on one
+rank, because every sum is made in the same order."""
 import array
 import json
 import os
@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 from network import write_npy
-from program import call
+from program import call, losses_and_weights, settings
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 BATCH, SIZES, SAMPLES, STEPS = 32, (48, 64, 32, 11), 320, 60  # 11 classes: a cut loss would be made of other ops
@@ -117,6 +117,46 @@ def compare(jobs, losses, weights):
             sys.exit(f"{cut}, {threads} threads, {keys}: other weights than on one rank")
 
 
+NETWORKS = {
+    "gpt": ["--layers", "2", "--hidden", "32", "--heads", "4", "--seq", "16", "--batch", "16", "--vocab", "24"],
+    "bert": ["--layers", "1", "--hidden", "32", "--heads", "4", "--seq", "16", "--batch", "16", "--vocab", "24"],
+    "moe": ["--layers", "2", "--hidden", "16", "--heads", "2", "--seq", "16", "--batch", "16", "--vocab", "24"],
+    "wide_deep": ["--batch", "16", "--vocab", "24"],
+}
+WAYS = [(1, 2, {}), (2, 1, {"parallel_mode": "data_parallel", "gradients_mean": True}),
+        (8, 1, {"parallel_mode": "data_parallel", "gradients_mean": True}),
+        (4, 1, {"parallel_mode": "auto_parallel", "mesh": {"dp": 2, "tp": 2}}),
+        (4, 1, {"parallel_mode": "semi_auto_parallel", "mesh": {"dp": 4}, "zero": 2})]
+
+
+def check_networks(rng):
+    """Rows of a table that many tokens look up have sums over all ranks."""
+    steps = 6
+    for name, sizes in NETWORKS.items():
+        call(sys.executable, "-m", "msc.models", name, *sizes, "--optimizer", "adamw", "--lr", "0.01", "-o", "n.fbs")
+        columns, data = 26 if name == "wide_deep" else 16, ["x=tokens.npy", "y=labels.npy"]
+        samples = 16 * steps
+        tokens = [min(rng.randrange(24), rng.randrange(24)) for _ in range(samples * columns)]
+        write_npy("tokens.npy", array.array("i", tokens), [samples, columns])
+        if name == "wide_deep":
+            write_npy("labels.npy", array.array("f", [rng.randrange(2) for _ in range(samples)]), [samples, 1])
+        else:
+            write_npy("labels.npy", array.array("i", [rng.randrange(24) for _ in range(samples * 16)]), [samples, 16])
+        wanted = None
+        for ranks, threads, keys in [(1, 1, {}), *WAYS]:
+            call(MSC, "compile", "n.fbs", "-o", "n.bin", "--set", f"device_num={ranks}", *settings(keys))
+            out = call(MSC, "run", "n.bin", "-n", str(ranks), "--threads", str(threads), "--steps", str(steps),
+                       "--seed", "5", "--json", "--save", "w.safetensors", "--eval", "0:16", "--data", *data)
+            got = losses_and_weights(out, steps)
+            wanted = wanted or got
+            same = got[0] == wanted[0]
+            if name == "moe":  # its loss is a sum of two sums over ranks, which are added in one go
+                same = all(abs(a - b) <= 1e-6 for a, b in zip(got[0], wanted[0]))
+            if not same or got[1] != wanted[1]:
+                sys.exit(f"{name}, {ranks} ranks, {threads} threads, {keys}: other bits than on one rank: {got[0]} "
+                         f"and {wanted[0]}")
+
+
 def main():
     global BATCH, SIZES, SAMPLES, STEPS
     rng = random.Random(3)
@@ -138,9 +178,11 @@ def main():
         assert len(set(losses)) > STEPS / 2, losses
         compare([(cut, threads, [NARROW_PRODUCTS]) for cut in (CUTS[0], CUTS[1], CUTS[3])
                  for threads in (1, 2)], losses, weights)
+        check_networks(rng)
         print(
             f"{len(CUTS)} layouts, {len(FUSIONS)} ways to send gradients, {2 * len(CUTS + FREE) - 2} searched: {STEPS} "
-            f"losses and the weights have the same bits; in bf16 3 layouts"
+            f"losses and the weights have the same bits; in bf16 3 layouts; "
+            f"{len(NETWORKS)} networks with tables, {len(WAYS)} ways"
         )
 
 

@@ -13,7 +13,7 @@ module attributes {msc.mesh = #msc.mesh<"d=4">} {
 module attributes {msc.mesh = #msc.mesh<"d=4">} {
   "msc.func"() ({
   ^bb0(%i: tensor<6xi32>, %u: tensor<6x4xf32>):
-    %0 = "msc.scatter_add"(%i, %u) {part_of = [tensor<100x4xf32, #msc.layout<"[{d},{}]">>], rows = 25 : i64, start = 0 : i64, whole = 100 : i64} : (tensor<6xi32>, tensor<6x4xf32>) -> tensor<25x4xf32>
+    %0 = "msc.scatter_add"(%i, %u) {blocks = 2 : i64, part_of = [tensor<100x4xf32, #msc.layout<"[{d},{}]">>], rows = 25 : i64, start = 0 : i64, whole = 100 : i64} : (tensor<6xi32>, tensor<6x4xf32>) -> tensor<25x4xf32>
     %1 = "msc.one_hot"(%i) {depth = 25 : i64, part_of = [tensor<6x100xf32, #msc.layout<"[{},{d}]">>], start = 1 : i64, whole = 100 : i64} : (tensor<6xi32>) -> tensor<6x25xf32>
     "msc.return"(%0, %1) : (tensor<25x4xf32>, tensor<6x25xf32>) -> ()
   }) {arg_attrs = [{msc.layout = "[{}]", msc.name = "i", msc.role = "data", msc.shape = [6]},
