@@ -10,7 +10,7 @@ void msc_graph_mark(const msc_pass_ctx *pass, msc_op *op) {
 }
 
 bool msc_is_graph(const msc_op *op) {
-  bool is_convolution = op->kind == OP_biased_conv2d || (msc_form_of(op) == MSC_FORM_WINDOW && msc_window_weights(op));
+  bool is_convolution = msc_is_windowed(op) && msc_window_weights(op);
   return (msc_form_of(op) == MSC_FORM_ATTENTION || is_convolution) && msc_op_bool(op, MSC_FACT(library));
 }
 

@@ -170,7 +170,7 @@ bool pass_unfold(msc_pass_ctx *pass, msc_module *m) {
   for (msc_func *f = m->first; f; f = f->next)
     for (msc_op *op = f->body->first, *next; op; op = next) {
       next = op->next;
-      if (!msc_window_weights(op) || msc_form_of(op) != MSC_FORM_WINDOW) continue;
+      if (!msc_window_weights(op) || !msc_is_windowed(op)) continue;
       op = msc_widen_product(pass->scratch, op, &choices), next = op->next;
       MSC_TRY(lower_convolution(pass, op, &choices));
     }
