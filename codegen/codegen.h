@@ -80,6 +80,7 @@ typedef struct {
   const char *const *feature;
   size_t num_images;
   const msc_image *image; /* of a GPU, best first */
+  const char *text;       /* LLVM IR of all of it; NULL where nobody wanted it */
 } msc_machine_code;
 
 /* Kernels of a product c = op(a) op(b), its operands row major:

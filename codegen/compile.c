@@ -301,6 +301,17 @@ static void prepend_image(msc_plan *p, const msc_image *cubin) {
   p->code.image = all, p->code.num_images++;
 }
 
+static void hand_out_image(const msc_compile_options *o, const msc_plan *p, const msc_image *image) {
+  const char *name = msc_arena_printf(p->arena, "kernels.sm_%d.%s", image->arch, image->is_cubin ? "cubin" : "ptx");
+  if (o->emitted) o->emitted(o->user, name, image->bytes, image->num_bytes - !image->is_cubin);
+}
+
+/* Gives the plan's code to `emitted`, by names such as "kernels.sm_90.ptx". */
+static void hand_out_code(const msc_compile_options *o, const msc_plan *p) {
+  if (o->emitted && p->code.text) o->emitted(o->user, "kernels.ll", p->code.text, strlen(p->code.text));
+  for (size_t i = 0; i < p->code.num_images; i++) hand_out_image(o, p, &p->code.image[i]);
+}
+
 /* Adds machine code for a named GPU and writes the bytes of the plan.  The assembler runs beside `meanwhile`. */
 static bool finish_machine_code(msc_context *ctx, const msc_compile_options *o, msc_compiled *out) {
   msc_plan *p = out->plan;
@@ -308,12 +319,13 @@ static bool finish_machine_code(msc_context *ctx, const msc_compile_options *o, 
   msc_ptxas *assembler = NULL;
   msc_image cubin;
   bool made;
+  hand_out_code(o, p);
   if (ptx) MSC_TRY(msc_ptxas_begin(ctx, p->arena, ptx, o->target.arch, &assembler));
   bool ok = !o->meanwhile || o->meanwhile(o->user, p);
   uint64_t begin = msc_clock_ns();
   ok &= msc_ptxas_end(assembler, &cubin, &made);
   if (made) prepend_image(p, &cubin);
-  if (made) msc_hand_out_image(o, p, &cubin);
+  if (made) hand_out_image(o, p, &cubin);
   if (ok) out->bytes = msc_plan_bytes(p, &out->num_bytes);
   msc_end_phase(o, "plan written", begin);
   return out->bytes != NULL;

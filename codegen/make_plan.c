@@ -108,19 +108,13 @@ static bool on_checkpoint(void *compiled, msc_module *m, msc_checkpoint at) {
 
 /* ---- from the search on ---- */
 
-void msc_hand_out_image(const msc_compile_options *o, const msc_plan *p, const msc_image *image) {
-  const char *name = msc_arena_printf(p->arena, "kernels.sm_%d.%s", image->arch, image->is_cubin ? "cubin" : "ptx");
-  if (o->emitted) o->emitted(o->user, name, image->bytes, image->num_bytes - !image->is_cubin);
-}
-
-/* The plan of a module whose passes have all run, handed out with its code if that is wanted. */
+/* The plan of a module whose passes have all run, with the LLVM IR of its code if that is to be handed out. */
 static msc_plan *plan_of_module(msc_context *ctx, const msc_module *m, const msc_compile_options *options,
                                 msc_plan_wants_code *wants, void *user) {
   const char *code = NULL;
   uint64_t begin = msc_clock_ns();
   msc_plan *p = msc_plan_of(ctx, m, &options->target, wants, user, options->emitted ? &code : NULL);
-  if (code) options->emitted(options->user, "kernels.ll", code, strlen(code));
-  for (size_t i = 0; p && i < p->code.num_images; i++) msc_hand_out_image(options, p, &p->code.image[i]);
+  if (p) p->code.text = code;
   msc_end_phase(options, "code made", begin);
   return p;
 }

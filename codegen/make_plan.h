@@ -11,7 +11,4 @@ msc_plan *msc_make_plan(msc_context *ctx, msc_module *m, const msc_compile_optio
 /* Parses the text of a module again. Ops that have no location of the user's have none here either. */
 msc_module *msc_reparse(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes);
 
-/* Gives an image of the plan's code to `emitted`, by a name such as "kernels.sm_90.ptx". */
-void msc_hand_out_image(const msc_compile_options *o, const msc_plan *p, const msc_image *image);
-
 #endif

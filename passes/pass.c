@@ -157,9 +157,12 @@ static void print_module_text(pass_run *r, int side) {
   r->text[side] = msc_print_text(r->m, r->arena[side], &r->bytes[side]);
 }
 
+static const char *dump_path(const pass_run *r, int number, const char *name, int side) {
+  return msc_arena_printf(r->arena[side], "%s/%03d-%s.mlir", r->options->dump_dir, number, name);
+}
+
 static bool dump_text(pass_run *r, int number, const char *name, int side) {
-  msc_arena *arena = r->arena[side];
-  const char *path = msc_arena_printf(arena, "%s/%03d-%s.mlir", r->options->dump_dir, number, name);
+  const char *path = dump_path(r, number, name, side);
   FILE *f = fopen(path, "wb");
   bool ok = f && fwrite(r->text[side], 1, r->bytes[side], f) == r->bytes[side];
   int saved = errno;
@@ -266,6 +269,14 @@ static void print_case(pass_run *r, int side) {
   r->wants_case = r->wants_case && r->bytes[side] < much;
 }
 
+/* Writes what a pass left, if that is something new.  If not, there is no file either, which the same pass may have
+ * left in an earlier run of this command, over a plan that did not fit. */
+static bool dump_pass(pass_run *r, int number, const char *name, bool changed) {
+  if (changed) return dump_text(r, number, name, 1);
+  remove(dump_path(r, number, name, 1));
+  return true;
+}
+
 static bool report_pass(pass_run *r, msc_pass_ctx *pass, msc_pass_report *report) {
   if (r->wants_text || r->at + 1 < r->list.num) print_case(r, 1);
   if (r->wants_text) {
@@ -273,7 +284,7 @@ static bool report_pass(pass_run *r, msc_pass_ctx *pass, msc_pass_report *report
     report->bytes = r->bytes[1];
     report->changed = r->bytes[0] != r->bytes[1] || memcmp(r->text[0], r->text[1], r->bytes[0]) != 0;
   }
-  if (r->options->dump_dir && report->changed) MSC_TRY(dump_text(r, report->number, pass->info->name, 1));
+  if (r->options->dump_dir) MSC_TRY(dump_pass(r, report->number, pass->info->name, report->changed));
   if (r->options->after) r->options->after(r->options->user, report);
   swap_texts(r);
   return true;

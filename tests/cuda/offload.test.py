@@ -77,9 +77,13 @@ def check_same_bits(ranks, gpus, keys, homes):
 
 
 def check_auto():
-    need = compiled(1, BF16)["memory_bytes_per_rank"]
-    report = compiled(1, {**BF16, "memory_limit": need - 200000, "auto_offload": True})
-    assert report["memory_bytes_per_rank"] <= need - 200000 and report["offload"]["host"] > 0, report
+    before, want = train(1, 1, BF16)
+    most = before["memory_bytes_per_rank"] - 200000
+    report, have = train(1, 1, {**BF16, "memory_limit": most, "auto_offload": True})
+    assert report["memory_bytes_per_rank"] <= most and report["offload"]["host"] > 0, report
+    assert have == want
+    numbers = [name.split("-")[0] for name in os.listdir("dump") if name.endswith(".mlir")]
+    assert len(set(numbers)) == len(numbers), "files of two plans in one folder"
 
 
 def check_refused():
