@@ -275,12 +275,25 @@ static bool is_even(const msc_type *t, const msc_atoms *atoms, const dealt *x, i
   return !x->split[d] && t->dim[d] % product_of_atoms(atoms, x->cut[d]) == 0;
 }
 
-/* Does a dimension that does not divide change inside a run of digits of one axis?  Their parts do not nest. */
+/* The number of parts of dimension d that the digits make up to the end of the run of one axis that digit n is in. */
+static int64_t parts_of_runs(const msc_atoms *atoms, const dealt *x, int d, int n) {
+  int64_t parts = 1;
+  for (int i = 0; i < x->num[d]; i++) {
+    const msc_subaxis *atom = &atoms->atom[x->atom[d][i]];
+    if (i > n && atom->axis != atoms->atom[x->atom[d][n]].axis) break;
+    parts *= atom->size;
+  }
+  return parts;
+}
+
+/* Does a dimension change inside a run of digits of one axis whose parts differ in size?  They do not nest: the run is
+ * dealt as one. */
 static bool cuts_run(const msc_type *t, const msc_atoms *atoms, const dealt *longer, const dealt *shorter) {
   for (int d = 0; d < t->rank; d++) {
     int n = shorter->num[d];
-    if (n == longer->num[d] || n == 0 || t->dim[d] % product_of_atoms(atoms, longer->cut[d]) == 0) continue;
-    if (atoms->atom[longer->atom[d][n - 1]].axis == atoms->atom[longer->atom[d][n]].axis) return true;
+    if (n == longer->num[d] || n == 0) continue;
+    if (atoms->atom[longer->atom[d][n - 1]].axis != atoms->atom[longer->atom[d][n]].axis) continue;
+    if (t->dim[d] % parts_of_runs(atoms, longer, d, n)) return true;
   }
   return false;
 }

@@ -633,6 +633,7 @@ static void test_check_of_collectives(void **state) {
                 "size does not divide");
   expect_fits(make("shard", "10xf32", "", 1), "[{}];[{x}]");
   expect_fits(make("shard", "10xf32", "", 1), "[{x}];[{x,y}]");
+  expect_fits(make("shard", "12xf32", "", 1), "[{x:(1)2}];[{x,y}]");
   expect_misfit(make("shard", "10xf32", "", 1), "[{x:(1)2}];[{x}]",
                 "shard: cannot make the result [{x}] from operand 'x' [{x:(1)2}]: the parts do not nest, because a "
                 "size does not divide");
@@ -642,6 +643,42 @@ static void test_check_of_collectives(void **state) {
   expect_misfit(make("all_to_all", "9x8xf32", "", 1), "[{x},{}];[{},{x}]",
                 "all_to_all: cannot make the result [{},{x}] from operand 'x' [{x},{}]: its pieces must be equal, and "
                 "a size does not divide");
+}
+
+static bool is_within(const msc_type *t, const msc_layout *inner, const msc_layout *outer) {
+  for (int64_t r = 0; r < msc_mesh_size(&module->mesh); r++) {
+    int64_t a, num_a, b, num_b;
+    msc_layout_box(&module->mesh, t, inner, r, &a, &num_a);
+    msc_layout_box(&module->mesh, t, outer, r, &b, &num_b);
+    if (num_a && (a < b || a + num_a > b + num_b)) return false;
+  }
+  return true;
+}
+
+/* What a rank may cut out of its part alone is within its part, whatever the size of the dimension. */
+static void test_parts_that_nest(void **state) {
+  static const char *const text[] = {
+    "[{}]",    "[{x:(1)2}]", "[{x}]",        "[{x,y}]",     "[{x:(1)2,y}]", "[{x,z:(1)2}]",
+    "[{x,z}]", "[{y}]",      "[{y,x:(1)2}]", "[{y,x}]",     "[{y,z:(1)3}]", "[{y,z}]",
+    "[{z}]",   "[{z:(1)2}]", "[{z:(1)3}]",   "[{z:(1)2,x}]", "[{z,x:(1)2}]", "[{z,x}]"};
+  enum { NUM = sizeof text / sizeof *text };
+  const msc_layout *l[NUM];
+  int cut = 0, refused = 0;
+  (void)state;
+  set_mesh("x=4,y=2,z=6");
+  for (int i = 0; i < NUM; i++) assert_true(msc_layout_parse(ctx, &module->mesh, NULL, text[i], &l[i]));
+  for (int64_t size = 1; size <= 50; size++) {
+    const msc_type *t = msc_type_of(ctx, MSC_F32, 1, &size, NULL);
+    for (int i = 0; i < NUM; i++)
+      for (int k = 0; k < NUM; k++) {
+        const char *why = msc_relayout_wrong(&module->mesh, t, MSC_SHARD, l[i], l[k]);
+        if (!why && !is_within(t, l[k], l[i])) fail_msg("%s of %s, size %d", text[k], text[i], (int)size);
+        bool nests = why && strstr(why, "nest") && is_within(t, l[k], l[i]);
+        cut += !why, refused += nests && size > 24;
+      }
+  }
+  assert_true(cut > 1000);
+  printf("%d are cut; %d are not, though they nest\n", cut, refused);
 }
 
 int main(void) {
@@ -654,6 +691,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(test_check_of_partials, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_check_of_whole_and_compound_dims, open_context, close_context),
     cmocka_unit_test_setup_teardown(test_check_of_collectives, open_context, close_context),
+    cmocka_unit_test_setup_teardown(test_parts_that_nest, open_context, close_context),
   };
   return cmocka_run_group_tests_name("ir/rule", tests, NULL, NULL);
 }
