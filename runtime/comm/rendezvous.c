@@ -200,7 +200,7 @@ static mscrt_status *missing_ranks(const meeting *m) {
   size_t n = 0;
   for (int r = 1; r < m->o->ranks && n + 16 < sizeof list; r++)
     if (m->peer[r] < 0) n += (size_t)snprintf(list + n, sizeof list - n, "%s%d", n ? ", " : "", r);
-  return mscrt_fail(MSCRT_PEER, "waited %d ms at %s for ranks %s of %d", m->o->timeout_ms, m->o->address, list,
+  return mscrt_fail(MSCRT_PEER, "waited %d ms at %s for ranks %s of %d", m->o->meet_ms, m->o->address, list,
                     m->o->ranks);
 }
 
@@ -277,7 +277,7 @@ static mscrt_status *connect_to(meeting *m, int *out_fd) {
     if (error != ENOENT && error != ECONNREFUSED && error != EAGAIN && error != EINTR)
       return mscrt_fail(MSCRT_ENVIRONMENT, "cannot connect to %s: %s", m->o->address, strerror(error));
     if (ms_left(m) == 0)
-      return mscrt_fail(MSCRT_PEER, "waited %d ms for rank 0 at %s", m->o->timeout_ms, m->o->address);
+      return mscrt_fail(MSCRT_PEER, "waited %d ms for rank 0 at %s", m->o->meet_ms, m->o->address);
     struct timespec pause = {0, RETRY_NS};
     nanosleep(&pause, NULL);
   }
@@ -291,7 +291,7 @@ static mscrt_status *wait_for_letter(meeting *m, int fd, bool *out_ended) {
   int fds[2], n;
   do n = poll(&p, 1, ms_left(m));
   while (n < 0 && errno == EINTR);
-  if (n <= 0) return mscrt_fail(MSCRT_PEER, "waited %d ms for rank 0, which waits for other ranks", m->o->timeout_ms);
+  if (n <= 0) return mscrt_fail(MSCRT_PEER, "waited %d ms for rank 0, which waits for other ranks", m->o->meet_ms);
   bool good = receive_letter(fd, &l, fds);
   *out_ended = !good;
   if (!good || l.refusal[0] || l.rank < 0 || l.rank >= m->o->ranks || fds[1] < 0 || m->fds[2 * l.rank] >= 0) {
@@ -323,7 +323,7 @@ static mscrt_status *join_job(meeting *m) {
 
 mscrt_status *mscrt_rendezvous(const mscrt_comm_options *o, uint64_t segment_bytes, const int own_fds[2],
                                int *out_fds) {
-  meeting m = {.o = o, .listener = -1, .fds = out_fds, .deadline = mscrt_now_ns() + (int64_t)o->timeout_ms * 1000000};
+  meeting m = {.o = o, .listener = -1, .fds = out_fds, .deadline = mscrt_now_ns() + (int64_t)o->meet_ms * 1000000};
   m.own = (letter){.magic = MAGIC,
                    .rank = o->rank,
                    .ranks = o->ranks,

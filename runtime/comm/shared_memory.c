@@ -425,6 +425,7 @@ static mscrt_status *open_local(const mscrt_comm_options *o, struct mscrt_comm *
     return mscrt_fail(MSCRT_UNSUPPORTED, "%d ranks on one host: at most %d are supported", o->ranks, MSCRT_MAX_LOCAL);
   MSCRT_CHECK(mscrt_new_array(&c, 1));
   c->o = *o;
+  if (!c->o.meet_ms) c->o.meet_ms = c->o.timeout_ms;
   c->own_alive_fd = -1;
   set_segment_layout(c);
   MSCRT_GOTO(mscrt_new_array(&c->segment, o->ranks));
