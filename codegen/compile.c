@@ -360,6 +360,49 @@ static void warn_of_missing(msc_context *ctx, const msc_module *m) {
                 "the model has a loss and no optimizer: the plan evaluates and does not train");
 }
 
+/* ---- elastic ---- */
+
+/* Compiles the model for fewer ranks; false: there is no such plan, and nothing is reported. */
+static bool compile_resized(msc_context *ctx, const msc_model_bytes *model, const msc_compile_options *o, int64_t size,
+                            msc_plan_file *file) {
+  msc_compile_options resized = msc_trial_of(o);
+  msc_compiled made;
+  msc_diag_mark before = msc_mark_diags(ctx);
+  msc_arena *outer = msc_begin_trial(ctx);
+  resized.config = msc_config_resized(o->config, size);
+  resized.prices = NULL, resized.answers = NULL;
+  resized.model_folder = o->model_folder;
+  bool ok = msc_compile_model(ctx, model, &resized, &made);
+  if (ok)
+    *file = (msc_plan_file){msc_arena_copy(msc_lasting_arena(ctx), made.bytes, made.num_bytes), made.num_bytes};
+  msc_end_trial(ctx, outer);
+  msc_forget_diags(ctx, before);
+  return ok;
+}
+
+/* Compiles the plans of fewer ranks that an elastic one brings along; sizes for which there is none, or none that fits
+ * into memory, are left out. */
+static bool bring_smaller(msc_context *ctx, const msc_model_bytes *model, const msc_compile_options *o,
+                          msc_compiled *out) {
+  const msc_loc *loc = msc_config_loc(o->config, MSC_KEY_elastic);
+  int64_t size = msc_config_elastic_size(o->config), ranks = msc_config_int(o->config, MSC_KEY_device_num);
+  msc_plan_file *file = msc_new_array(out->plan->arena, msc_plan_file, size);
+  int64_t *num_ranks = msc_new_array(out->plan->arena, int64_t, size);
+  uint64_t begin = msc_clock_ns();
+  if (strcmp(o->target.target->name, "cpu") != 0)
+    return msc_error(ctx, MSC_E_UNSUPPORTED, loc, "elastic: not supported yet with the target %s",
+                     o->target.target->name);
+  for (int64_t s = size - 1; s > 0; s--) {
+    if (size % s || !compile_resized(ctx, model, o, s, &file[out->num_smaller])) continue;
+    num_ranks[out->num_smaller++] = ranks / size * s;
+  }
+  msc_end_phase(o, "plans of fewer ranks", begin);
+  out->smaller = num_ranks;
+  out->plan->smaller = file, out->plan->num_smaller = out->num_smaller;
+  return out->num_smaller ||
+         msc_error(ctx, MSC_E_CONFIG, loc, "elastic: there is no plan of fewer ranks than %" PRId64, ranks);
+}
+
 bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compile_options *options,
                        msc_compiled *out) {
   uint64_t begin = msc_clock_ns();
@@ -377,5 +420,6 @@ bool msc_compile_model(msc_context *ctx, const msc_model_bytes *model, msc_compi
   if (micro && micro->kind == MSC_ATTR_INT)
     options->config = msc_config_with(options->config, MSC_KEY_micro_size, micro);
   out->plan = msc_compile(ctx, m, options);
+  if (out->plan && msc_config_bool(options->config, MSC_KEY_elastic)) MSC_TRY(bring_smaller(ctx, model, options, out));
   return out->plan && finish_machine_code(ctx, options, out);
 }

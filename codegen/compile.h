@@ -62,6 +62,8 @@ typedef struct {
   const void *bytes; /* of plan.bin */
   size_t num_bytes;
   size_t num_ops;    /* of the model */
+  size_t num_smaller;
+  const int64_t *smaller; /* the ranks of plans that it brings along, descending: key elastic */
 } msc_compiled;
 
 /* What the user says about the target: "cpu", "cuda" or "cuda:sm_90"; the name of a CPU, NULL: this machine's; and

@@ -369,13 +369,24 @@ void mscrt_close(mscrt_context *c) {
   free(c);
 }
 
+mscrt_status *mscrt_open_with(const mscrt_plan *plan, const mscrt_options *options, const mscrt_kept *kept,
+                              mscrt_context **out_ctx) {
+  return open_until_met(plan, options, kept, out_ctx);
+}
+
+mscrt_status *mscrt_leave(mscrt_context **ctx, mscrt_kept **out_kept) {
+  *out_kept = NULL;
+  MSCRT_CHECK(mscrt_leave_with_kept(*ctx, out_kept));
+  mscrt_close(*ctx);
+  *ctx = NULL;
+  return NULL;
+}
+
 mscrt_status *mscrt_recover(mscrt_context **ctx) {
   mscrt_options o = (*ctx)->o;
   const mscrt_plan *plan = (*ctx)->plan;
   mscrt_kept *kept;
-  MSCRT_CHECK(mscrt_leave_with_kept(*ctx, &kept));
-  mscrt_close(*ctx);
-  *ctx = NULL;
+  MSCRT_CHECK(mscrt_leave(ctx, &kept));
   mscrt_status *s = open_until_met(plan, &o, kept, ctx);
   mscrt_kept_free(kept);
   return s;

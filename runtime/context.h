@@ -14,7 +14,6 @@ typedef struct mscrt_feed mscrt_feed;
 typedef struct mscrt_stream mscrt_stream;
 typedef struct mscrt_timeline mscrt_timeline;
 typedef struct mscrt_flight mscrt_flight;
-typedef struct mscrt_kept mscrt_kept;
 typedef struct mscrt_offload mscrt_offload;
 typedef struct mscrt_pushing mscrt_pushing;
 
@@ -277,10 +276,13 @@ mscrt_status *mscrt_commit_step(mscrt_context *c, double loss);
 /* Drops what is kept, after parameters were loaded: it belongs to another training. */
 void mscrt_forget_kept(mscrt_context *c);
 mscrt_status *mscrt_kept_new(const mscrt_context *c, mscrt_kept **out_kept);
-void mscrt_kept_free(mscrt_kept *k);
 /* Restores the state after all ranks have met. Ranks without state get the newest one that all others have, and these
  * return to it; where parts of it are lost, or nobody has any, parameters stay as they are. */
 mscrt_status *mscrt_take_up(mscrt_context *c, const mscrt_kept *old);
+/* Gives every rank its parts of the state that others, or it itself, kept as rank `rank` of `plan`, which is of
+ * `family`; NULL: this rank has none. All ranks call it. *out_whole: somebody had each part; else nothing is set. */
+mscrt_status *mscrt_spread_state(mscrt_context *c, const mscrt_plan *plan, int rank, const uint8_t *state,
+                                 bool *out_whole);
 /* Takes the kept state out of a context that is closed next, and ends this rank's part in the job; the caller frees
  * it. */
 mscrt_status *mscrt_leave_with_kept(mscrt_context *c, mscrt_kept **out_kept);

@@ -252,6 +252,10 @@ typedef struct {
    * with its number, from 1 on; 0 of workers. With servers 0 the ranks sum gradients and update parameters themselves,
    * to the same bits. */
   int servers, server;
+  /* With `recover`: the plans that ranks of this job may have left with their state (mscrt_leave) when they open this
+   * one, in the same order on all ranks. They stay open as long as what was left with them. */
+  const mscrt_plan *const *family;
+  int num_family;
 } mscrt_options;
 
 /* Leads a job of so many ranks at an address, without being one of them, until it ends: a status if it could not start
@@ -290,6 +294,22 @@ typedef struct {
  * were with lost ranks alone (mscrt_plan_restores), and the context is as after a first mscrt_open. Data are set again
  * in both cases. *ctx is NULL after a failure. */
 MSCRT_API mscrt_status *mscrt_recover(mscrt_context **ctx);
+
+/* What a rank knows of a training that it has left. */
+typedef struct mscrt_kept mscrt_kept;
+
+/* The two halves of mscrt_recover, for ranks that go on as another number of ranks. mscrt_leave closes the context, at
+ * the end of a step or after a failure, and *out_kept is its state. mscrt_open_with opens another plan of the same
+ * model (one of `family`), with the state of those ranks of its job that bring any, whatever their parts were; `kept`
+ * NULL: this one brings none; it stays the caller's. It tries for meet_ms to meet the others. */
+MSCRT_API mscrt_status *mscrt_leave(mscrt_context **ctx, mscrt_kept **out_kept);
+MSCRT_API mscrt_status *mscrt_open_with(const mscrt_plan *plan, const mscrt_options *options, const mscrt_kept *kept,
+                                        mscrt_context **out_ctx);
+/* Accepts NULL. */
+MSCRT_API void mscrt_kept_free(mscrt_kept *kept);
+/* Plans of fewer ranks that the plan brings along (key elastic), the most ranks first: the bytes of each. */
+MSCRT_API size_t mscrt_plan_num_smaller(const mscrt_plan *plan);
+MSCRT_API const void *mscrt_plan_smaller(const mscrt_plan *plan, size_t i, size_t *out_bytes);
 /* Before that: the rank whose loss was the reason; -1: none is known. Its process may be stopped instead of gone: who
  * starts another in its place ends it first. */
 MSCRT_API int mscrt_lost_rank(const mscrt_context *ctx);

@@ -1,7 +1,7 @@
 /* recover.c: goes on after a rank is lost: the same job, at the same step. Every rank keeps its state as it was before
  * the running step. A step is done when all ranks have met behind it, so no two ranks are more than one step apart, and
  * all that are left have the state of the newest border. They meet again, with new processes in the places of the lost
- * ones, which get their state from ranks that hold the same parts. */
+ * ones, which get their state from ranks that hold the same parts; or as another number of ranks (see respread.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +11,8 @@
 #define CUT_BYTES (1 << 20)
 
 struct mscrt_kept {
+  const mscrt_plan *plan;
+  int rank;
   uint64_t bytes;
   uint8_t *border, *live; /* state before the step that runs; behind the last one, between two meetings */
   int64_t border_step;    /* -1: no step has begun */
@@ -27,7 +29,9 @@ mscrt_status *mscrt_kept_new(const mscrt_context *c, mscrt_kept **out_kept) {
   mscrt_kept *k = NULL;
   *out_kept = NULL;
   MSCRT_CHECK(mscrt_new_array(&k, 1));
-  *k = (mscrt_kept){.bytes = c->plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT],
+  *k = (mscrt_kept){.plan = c->plan,
+                    .rank = c->o.rank,
+                    .bytes = c->plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT],
                     .border_step = -1,
                     .border_loss = (double)NAN,
                     .live_loss = (double)NAN};
@@ -203,19 +207,33 @@ static mscrt_status *agree_on_loss(mscrt_context *c, double own, double *out_los
   return NULL;
 }
 
-static mscrt_status *take_up_state(mscrt_context *c, const mscrt_kept *old, int64_t step, bool *lost) {
-  bool whole = true, has = old && newest_step(old) >= 0, live = has && old->is_live && old->live_step == step;
-  double loss = !has ? (double)NAN : live ? old->live_loss : old->border_loss;
-  uint64_t wrong;
-  MSCRT_CHECK(mscrt_max(c, has && !live && old->border_step != step, &wrong));
-  MSCRT_CHECK(find_lost(c, !has, lost));
-  for (int r = 0; r < c->o.ranks && whole; r++) whole = !lost[r] || mscrt_plan_restores(c->plan, r, lost, NULL);
-  for (int r = 0; r < c->o.ranks; r++) c->recovery.lost += lost[r];
-  if (!whole || wrong) return NULL;
-  if (has) copy_state(c, state_in_arena(c), live ? old->live : old->border, old->bytes);
-  c->step = step;
+/* Gives the lost ranks their state, where all have the same plan as before; *out_whole: somebody had each part. */
+static mscrt_status *replace_lost(mscrt_context *c, const mscrt_kept *old, const uint8_t *state, const bool *lost,
+                                  bool *out_whole) {
+  *out_whole = true;
+  for (int r = 0; r < c->o.ranks && *out_whole; r++)
+    *out_whole = !lost[r] || mscrt_plan_restores(c->plan, r, lost, NULL);
+  if (!*out_whole) return NULL;
+  if (state) copy_state(c, state_in_arena(c), state, old->bytes);
   for (uint32_t i = 0; i < c->plan->num_parameters; i++)
     MSCRT_CHECK(move_parameter(c, &c->plan->parameter[i], lost));
+  return NULL;
+}
+
+static mscrt_status *take_up_state(mscrt_context *c, const mscrt_kept *old, int64_t step, bool *lost) {
+  bool whole, has = old && newest_step(old) >= 0, live = has && old->is_live && old->live_step == step;
+  double loss = !has ? (double)NAN : live ? old->live_loss : old->border_loss;
+  const uint8_t *state = !has ? NULL : live ? old->live : old->border;
+  uint64_t wrong, others;
+  MSCRT_CHECK(mscrt_max(c, has && !live && old->border_step != step, &wrong));
+  MSCRT_CHECK(find_lost(c, !has, lost));
+  for (int r = 0; r < c->o.ranks; r++) c->recovery.lost += lost[r];
+  if (wrong) return NULL;
+  MSCRT_CHECK(mscrt_max(c, has && (old->plan != c->plan || old->rank != c->o.rank), &others));
+  if (others) MSCRT_CHECK(mscrt_spread_state(c, has ? old->plan : NULL, has ? old->rank : 0, state, &whole));
+  else MSCRT_CHECK(replace_lost(c, old, state, lost, &whole));
+  if (!whole) return NULL;
+  c->step = step;
   MSCRT_CHECK(agree_on_loss(c, loss, &c->recovery.loss));
   MSCRT_CHECK(mscrt_max(c, has ? c->o.seed : 0, &c->o.seed));
   c->recovery.from_peers = true;
@@ -230,7 +248,7 @@ mscrt_status *mscrt_take_up(mscrt_context *c, const mscrt_kept *old) {
   bool *lost = NULL;
   c->recovery = (mscrt_recovery){.struct_size = sizeof c->recovery, .loss = (double)NAN};
   MSCRT_CHECK(mscrt_kept_new(c, &c->kept));
-  if (c->o.ranks == 1) return NULL;
+  if (c->o.ranks == 1 && !old) return NULL;
   MSCRT_CHECK(mscrt_max(c, (uint64_t)(newest + 1), &most));
   if (!most) return NULL; /* the job begins */
   MSCRT_CHECK(mscrt_max(c, newest < 0 ? 0 : UINT64_MAX - (uint64_t)newest, &far));

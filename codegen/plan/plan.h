@@ -138,6 +138,12 @@ typedef struct {
   int batch_dim;     /* -1: none */
 } msc_plan_output;
 
+/* The bytes of a plan.bin. */
+typedef struct {
+  const void *bytes;
+  size_t num_bytes;
+} msc_plan_file;
+
 typedef struct msc_plan {
   msc_context *ctx;
   msc_arena *arena;
@@ -174,6 +180,8 @@ typedef struct msc_plan {
   const char *offload_path; /* NULL: nothing is on disk */
   uint64_t offload_block;
   bool served; /* by servers of parameters */
+  size_t num_smaller;
+  const msc_plan_file *smaller; /* plans of fewer ranks that it brings along, the most ranks first */
   const char *model_folder; /* relative to that of the plan; NULL: the same */
   bool has_code;
 } msc_plan;

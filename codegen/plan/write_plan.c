@@ -509,6 +509,17 @@ static void put_notes(flatbuf_builder *b, const msc_plan *p) {
   flatbuf_end(b);
 }
 
+static void put_smaller(flatbuf_builder *b, const msc_plan *p) {
+  if (!p->num_smaller) return;
+  plan_plan_begin_smaller(b);
+  for (size_t i = 0; i < p->num_smaller; i++) {
+    plan_smaller_begin(b);
+    plan_smaller_put_plan(b, p->smaller[i].num_bytes, p->smaller[i].bytes);
+    flatbuf_end(b);
+  }
+  flatbuf_end(b);
+}
+
 static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   plan_plan_begin(b);
   plan_plan_put_version(b, PLAN_VERSION);
@@ -522,6 +533,7 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   if (p->memory_bytes) plan_plan_put_memory_bytes(b, p->memory_bytes);
   if (p->offload_path) plan_plan_put_offload_path(b, p->offload_path);
   if (p->served) plan_plan_put_served(b, true);
+  put_smaller(b, p);
   if (p->offload_path) plan_plan_put_offload_block(b, p->offload_block);
   put_matmuls(b, p);
   if (p->num_graphs) put_graphs(b, p);

@@ -202,12 +202,35 @@ static bool check_server(msc_config *config) {
   return true;
 }
 
+/* Refuses what ranks that go on with others do not move, and what says the parts of each rank. */
+static bool check_elastic(msc_config *config) {
+  static const msc_key refused[] = {MSC_KEY_offload, MSC_KEY_auto_offload, MSC_KEY_parameter_server};
+  msc_context *ctx = config->ctx;
+  const msc_loc *loc = msc_config_loc(config, MSC_KEY_elastic);
+  bool ok = true;
+  if (!msc_config_bool(config, MSC_KEY_elastic)) return true;
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    const msc_attr_value *v = msc_config_value(config, refused[i]);
+    if (v && !(v->kind == MSC_ATTR_BOOL && !v->b))
+      ok = msc_error(ctx, MSC_E_UNSUPPORTED, loc, "elastic: not supported yet with %s",
+                     key_with_value(config, refused[i]));
+  }
+  if (msc_config_parallel_mode(config) == MSC_HYBRID_PARALLEL)
+    ok = msc_error(ctx, MSC_E_CONFIG, loc, "elastic contradicts %s, whose program is one rank's",
+                   key_with_value(config, MSC_KEY_parallel_mode));
+  if (msc_config_input_mode(config) == MSC_INPUT_TUPLES)
+    ok = msc_error(ctx, MSC_E_CONFIG, loc, "elastic contradicts %s, which is for one number of ranks",
+                   key_with_value(config, MSC_KEY_dataset_strategy));
+  return ok;
+}
+
 /* ---- keys that say nothing without another ---- */
 
 static bool has_pipeline(const msc_config *c) { return msc_config_int(c, MSC_KEY_pipeline_stages) > 1; }
 static bool has_mean(const msc_config *c) {
   return msc_config_bool(c, MSC_KEY_gradients_mean) && msc_config_parallel_mode(c) >= MSC_SEMI_AUTO_PARALLEL;
 }
+static bool can_shrink(const msc_config *c) { return msc_config_elastic_size(c) > 1; }
 static bool has_dynamic_scale(const msc_config *c) { return msc_config_loss_scale(c).dynamic; }
 
 #define DISK_USER "something on disk in the key offload, or auto_offload with offload_cpu_size"
@@ -223,6 +246,7 @@ static const struct {
     {MSC_KEY_offload_path, may_use_disk, DISK_USER},
     {MSC_KEY_offload_disk_size, may_use_disk, DISK_USER},
     {MSC_KEY_host_mem_block_size, may_use_disk, DISK_USER},
+    {MSC_KEY_elastic, can_shrink, "several devices, and an axis dp if there is a mesh"},
     {MSC_KEY_offload_cpu_size, has_host, "something in host memory, cpu, in the key offload, or auto_offload"},
 };
 
@@ -302,6 +326,7 @@ bool msc_config_check(msc_config *config) {
     ok = check_parallel_optimizer(config) && ok;
     ok = check_offload(config) && ok;
     ok = check_server(config) && ok;
+    ok = check_elastic(config) && ok;
     ok = check_needs(config) && ok;
     if (ok) complete_fusion(config);
   }

@@ -99,6 +99,43 @@ const msc_config *msc_config_with(const msc_config *config, msc_key key, const m
   return with;
 }
 
+/* The axis dp of the key `mesh`; NULL: it has none, or there is no mesh. */
+static const msc_attr *elastic_axis(const msc_config *config) {
+  const msc_attr_value *v = msc_config_value(config, MSC_KEY_mesh);
+  for (size_t i = 0; v && i < v->dict.num; i++)
+    if (!strcmp(v->dict.a[i].name, "dp")) return &v->dict.a[i];
+  return NULL;
+}
+
+int64_t msc_config_elastic_size(const msc_config *config) {
+  const msc_attr *axis = elastic_axis(config);
+  return axis ? axis->value.i : msc_config_value(config, MSC_KEY_mesh) ? 1 : msc_config_devices(config);
+}
+
+static void put_resized(msc_config *config, msc_key key, const msc_attr_value *value) {
+  msc_attr_value *own = msc_new(msc_context_arena(config->ctx), msc_attr_value);
+  *own = *value;
+  config->slot[key].value = own;
+}
+
+const msc_config *msc_config_resized(const msc_config *config, int64_t size) {
+  msc_arena *arena = msc_context_arena(config->ctx);
+  const msc_attr *axis = elastic_axis(config);
+  msc_config *resized = msc_new(arena, msc_config);
+  *resized = *config;
+  msc_attr_value ranks =
+      msc_int(msc_config_int(config, MSC_KEY_device_num) / msc_config_elastic_size(config) * size);
+  put_resized(resized, MSC_KEY_device_num, &ranks);
+  resized->slot[MSC_KEY_elastic] = (msc_config_slot){0};
+  if (!axis) return resized;
+  msc_attr_value mesh = *msc_config_value(config, MSC_KEY_mesh);
+  msc_attr *a = msc_arena_copy(arena, mesh.dict.a, mesh.dict.num * sizeof *a);
+  a[axis - mesh.dict.a].value = msc_int(size);
+  mesh.dict.a = a;
+  put_resized(resized, MSC_KEY_mesh, &mesh);
+  return resized;
+}
+
 static const msc_loc *loc_of_assignment(msc_context *ctx, const char *assignment) {
   char text[80];
   snprintf(text, sizeof text, "--set %.*s", (int)strcspn(assignment, "="), assignment);

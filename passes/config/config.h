@@ -80,6 +80,11 @@ bool msc_config_cuts_batch(const msc_config *config);
 /* Parts per dimension of input number `input`; returns how many dimensions, -1: the tuples end before it. */
 int msc_config_input_parts(const msc_config *config, size_t input, int64_t out_parts[MSC_MAX_RANK]);
 
+/* The size of the data-parallel axis, which the key elastic lets shrink. */
+int64_t msc_config_elastic_size(const msc_config *config);
+/* Returns the configuration with an axis of that size instead; it is not elastic. */
+const msc_config *msc_config_resized(const msc_config *config, int64_t size);
+
 /* Where values of a kind of the key offload live: "cpu" or "disk"; NULL: on the device. */
 const char *msc_config_offload(const msc_config *config, const char *kind);
 

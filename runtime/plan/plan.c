@@ -18,6 +18,14 @@ const char *mscrt_plan_weights(const mscrt_plan *p) {
 
 bool mscrt_plan_is_served(const mscrt_plan *p) { return plan_plan_served(p->root); }
 
+size_t mscrt_plan_num_smaller(const mscrt_plan *p) { return plan_plan_smaller_num(p->root); }
+
+const void *mscrt_plan_smaller(const mscrt_plan *p, size_t i, size_t *out_bytes) {
+  plan_smaller s = plan_plan_smaller(p->root, (uint32_t)i);
+  *out_bytes = plan_smaller_plan_num(s);
+  return plan_smaller_plan_data(s);
+}
+
 int64_t mscrt_plan_predicted_ns(const mscrt_plan *p, int64_t *out_exposed_ns) {
   *out_exposed_ns = (int64_t)plan_plan_exposed_comm_ns(p->root);
   return (int64_t)plan_plan_predicted_step_ns(p->root);

@@ -418,10 +418,10 @@ refused(
 )
 refused("plain.fbs --max-memory 200k",
         "msc: error: out of memory: the bound on the compiler's memory was reached [E0116]")
-refused("plain.fbs --set device_nmu=8 --set elastic=true --set zero=9",
+refused("plain.fbs --set device_nmu=8 --set post_validation=false --set zero=9",
         "--set device_nmu: error: unknown key 'device_nmu'; did you mean 'device_num'? [E0110]",
         "--set zero: error: zero: must be a whole number from 0 to 3, not 9 [E0110]",
-        "--set elastic: error: elastic: true is not supported yet, only false [E0111]")
+        "--set post_validation: error: post_validation: false is not supported yet, only true [E0111]")
 refused(
     "plain.fbs --set device_num=33 --set parallel_mode=data_parallel",
     "msc: error: input 'x': its batch of 32 samples in dimension 0 is fewer than the 33 replicas of parallel_mode "

@@ -202,12 +202,21 @@ static void print_passes(cli_output *out, const compiling *k) {
   }
 }
 
-static int print_compile_json(const compiling *k, const msc_plan *p, size_t ops, double ms) {
+/* The ranks of the plans that this one brings along. */
+static void print_smaller(cli_output *out, const msc_compiled *made) {
+  if (!made->num_smaller) return;
+  cli_printf(out, "\"smaller\":[");
+  for (size_t i = 0; i < made->num_smaller; i++) cli_printf(out, "%s%" PRId64, i ? "," : "", made->smaller[i]);
+  cli_printf(out, "],");
+}
+
+static int print_compile_json(const compiling *k, const msc_compiled *made, double ms) {
+  const msc_plan *p = made->plan;
   uint64_t total;
   size_t num;
   const kind_of_transfer *kind = count_transfers(p, &num, &total);
   cli_output *out = cli_open(k->c, NULL);
-  cli_printf(out, "{\"ops\":%zu,\"ranks\":%" PRId64 ",\"stages\":%u,\"compile_ms\":%.3f,\"passes\":[", ops,
+  cli_printf(out, "{\"ops\":%zu,\"ranks\":%" PRId64 ",\"stages\":%u,\"compile_ms\":%.3f,\"passes\":[", made->num_ops,
              msc_mesh_size(&p->module->mesh), p->num_stages, ms);
   print_passes(out, k);
   msc_plan_memory m = msc_plan_memory_of(p);
@@ -223,6 +232,7 @@ static int print_compile_json(const compiling *k, const msc_plan *p, size_t ops,
                transfer_name(kind[i].verb), kind[i].axes, kind[i].bytes, kind[i].count);
   cli_printf(out, "],");
   print_buckets(out, p);
+  print_smaller(out, made);
   print_peak_json(out, p);
   if (k->step_ns >= 0)
     cli_printf(out, "\"search\":{\"step_ms\":%.6f,\"compared_at_least_ms\":%.6f,\"at_least_ms\":%.6f},",
@@ -257,7 +267,8 @@ static void print_decisions(const msc_plan *p) {
     fprintf(stderr, "%-24s %s (%s)\n", p->decision[i].op, p->decision[i].text, p->decision[i].by);
 }
 
-static void print_compile_text(const compiling *k, const msc_plan *p, size_t bytes, double ms) {
+static void print_compile_text(const compiling *k, const msc_compiled *made, double ms) {
+  const msc_plan *p = made->plan;
   uint64_t total;
   size_t num;
   const kind_of_transfer *kind = count_transfers(p, &num, &total);
@@ -270,7 +281,10 @@ static void print_compile_text(const compiling *k, const msc_plan *p, size_t byt
   fprintf(stderr,
           "%" PRId64 " ranks, %" PRIu64 " bytes per rank, %" PRIu64
           " bytes received per rank and step; plan of %zu bytes in %.0f ms\n",
-          msc_mesh_size(&p->module->mesh), msc_plan_rank_bytes(p), total, bytes, ms);
+          msc_mesh_size(&p->module->mesh), msc_plan_rank_bytes(p), total, made->num_bytes, ms);
+  for (size_t i = 0; i < made->num_smaller; i++)
+    fprintf(stderr, "%s%" PRId64 "%s", i ? ", " : "elastic: goes on with ", made->smaller[i],
+            i + 1 == made->num_smaller ? " ranks, too\n" : "");
 }
 
 static uint64_t print_time(uint64_t ns, const char *what) {
@@ -402,8 +416,8 @@ static int run_compile(cli *c) {
   time_phase(&k, "files written", end - made_at);
   if (code != CLI_OK) return code;
   if (cli_flag(c, "timing")) print_times(&k, end - begin);
-  if (c->json) return print_compile_json(&k, p, made.num_ops, ms);
-  print_compile_text(&k, p, made.num_bytes, ms);
+  if (c->json) return print_compile_json(&k, &made, ms);
+  print_compile_text(&k, &made, ms);
   return CLI_OK;
 }
 

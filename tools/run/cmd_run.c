@@ -14,7 +14,7 @@
 #include "tools/run/trace.h"
 #include "tools/run/training.h"
 
-enum { DEFAULT_TIMEOUT = 300 /* seconds */, MSC_MOST_SERVERS = 64 };
+enum { DEFAULT_TIMEOUT = 300 /* seconds */, MSC_MOST_SERVERS = 64, MOST_SPARES = 64 };
 
 /* ---- opening ---- */
 
@@ -110,6 +110,38 @@ static bool check_run_options(training *t) {
 
 /* ---- the command ---- */
 
+/* A rank that is lost when all have done their work is not missed, but rank 0, which may not have printed all. */
+static bool decide_on_ranks(void *arg, const bool *alive, int ended) {
+  training *t = arg;
+  int rank = ended < 0 ? -1 : elastic_rank_of(t->elastic, ended);
+  if (t->progress->finished) return rank != 0;
+  if (ended >= 0) elastic_ended(t->elastic, ended);
+  return elastic_decide(t->elastic, alive);
+}
+
+/* The number of ranks changes when some are lost, where the plan brings others along and this process starts all. */
+static int prepare_elastic(training *t) {
+  cli *c = t->c;
+  int64_t spares = cli_int(c, "spares", 0);
+  bool can = t->num_family > 1 && !t->joins && !t->timed;
+  if (cli_text(c, "spares") && (spares < 0 || spares > MOST_SPARES))
+    return cli_usage(c, "--spares is 0 to %d", MOST_SPARES);
+  if (spares && !can) {
+    msc_error(c->ctx, MSC_E_DATA, NULL,
+              "--spares: they need a plan of several ranks that was compiled with --set elastic=true, whose ranks this "
+              "command starts");
+    return CLI_INPUT;
+  }
+  if (!can) return CLI_OK;
+  if (t->trace || t->data_options.parts) {
+    msc_error(c->ctx, MSC_E_DATA, NULL, "%s is for one number of ranks, and the plan is elastic",
+              t->trace ? "--trace" : "--data with %r");
+    return CLI_INPUT;
+  }
+  t->elastic = elastic_new((const mscrt_plan *const *)t->family, t->num_family, t->ranks + (int)spares);
+  return t->elastic ? CLI_OK : CLI_ENVIRONMENT;
+}
+
 static int run_ranks(training *t) {
   uint64_t name[2];
   if (t->joins) return run_training_rank(t, t->job.server ? t->ranks + t->job.server - 1 : t->job.rank, NULL);
@@ -117,7 +149,9 @@ static int run_ranks(training *t) {
   if (getrandom(name, sizeof name, 0) != sizeof name) return CLI_ENVIRONMENT;
   snprintf(t->address, sizeof t->address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
   int grace_ms = (int)(cli_number(t->c, "grace", 0) * 1000);
-  return launch(t->c, t->ranks, t->servers, grace_ms, t->replaced, run_training_rank, t);
+  int processes = t->elastic ? elastic_processes(t->elastic) : t->ranks;
+  return launch(t->c, processes, t->servers, grace_ms, t->replaced, run_training_rank,
+                t->elastic ? decide_on_ranks : NULL, t);
 }
 
 /* Leads the job as a process of its own. */
@@ -140,7 +174,8 @@ static void *share(size_t bytes) {
 
 static int share_measured(training *t) {
   struct timespec now;
-  t->progress = share(sizeof *t->progress + (t->replaced ? (size_t)t->steps + 1 : 0) * sizeof *t->progress->loss);
+  size_t losses = t->replaced || t->elastic ? (size_t)t->steps + 1 : 0;
+  t->progress = share(sizeof *t->progress + losses * sizeof *t->progress->loss);
   if (!t->progress) return CLI_ENVIRONMENT;
   t->progress->printed = -1;
   t->pids = share((size_t)(t->ranks + t->servers + MSC_MOST_SERVERS) * sizeof *t->pids);
@@ -190,13 +225,14 @@ static int run_run(cli *c) {
   if (t.joins && t.trace) t.trace = file_of_rank(c, t.trace, t.job.rank);
   if (!code) code = open_training(&t);
   if (!code) code = count_servers(&t);
+  if (!code) code = prepare_elastic(&t);
   if (!code) code = share_measured(&t);
   if (!code && cli_text(c, "flight") && !recorder_prepare(c, cli_text(c, "flight"))) code = CLI_ENVIRONMENT;
   int first = t.joins ? t.job.rank : 0, num = t.joins ? 1 : t.ranks;
   if (!code && !t.idle && (code = run_ranks(&t)) && t.trace) trace_drop_parts(t.trace, first, num);
   if (!code && t.trace) code = trace_join(c, t.trace, first, num);
   mscrt_data_close(t.data);
-  mscrt_plan_close(t.plan);
+  for (int i = 0; i < t.num_opened; i++) mscrt_plan_close(t.opened[i]);
   return code;
 }
 
@@ -264,6 +300,9 @@ static const cli_option options[] = {
      "how many ranks that are lost are replaced, one after the other, while the others stay: their state comes from "
      "ranks that hold the same, at most one step is run again; where nobody does, all go back to the newest "
      "checkpoint"},
+    {"spares", CLI_INT, "S",
+     "processes that wait to take the places of ranks that are lost, of a plan with the key elastic; without them the "
+     "others go on as fewer ranks; SIGUSR2 starts processes in the places of lost ones, and the ranks are more again"},
     {"grace", CLI_NUMBER, "S", "seconds that ranks have after SIGTERM to write a checkpoint; default 5"},
     {"alive", CLI_TEXT, "FILE", "set the time of this file at every step; an empty one is made"},
     {0},

@@ -49,7 +49,9 @@ typedef struct {
   int speaks;           /* write end of the pipe, for these; -1: closed */
   const sigset_t *mask; /* what a rank is started with */
   launch_rank *fn;
+  launch_decide *decide;
   void *arg;
+  bool *alive;          /* for `decide` */
   int pipe;             /* read end: messages of the ranks */
   int num_messages;
   message *message;     /* room for two per rank */
@@ -58,7 +60,7 @@ typedef struct {
 
 /* ---- starting ---- */
 
-static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1};
+static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 static void set_of_signals(sigset_t *set) {
   sigemptyset(set);
@@ -104,25 +106,46 @@ static bool start_ranks(launching *w, const sigset_t *mask, launch_rank *fn, voi
     }
     watch_started(&w->ranks, r, pid);
   }
-  if (!w->replaced) close(w->speaks), w->speaks = -1;
+  if (!w->replaced && !w->decide) close(w->speaks), w->speaks = -1;
   return w->ranks.left == w->ranks.num;
 }
 
 /* ---- watching ---- */
 
-/* Starts another process in the place of a rank that a signal has ended, if more may be. */
-static bool replace_rank(launching *w, int r) {
-  pid_t self = getpid();
-  int status = w->ranks.status[r], number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  if (!number || !w->replaced || w->ranks.asked || w->failed) return false;
-  fprintf(stderr, "msc run: rank %d (process %d) was ended by signal %d (%s); another takes its place\n", r,
-          (int)w->ranks.pid[r], number, strsignal(number));
-  pid_t pid = fork();
+static bool start_again(launching *w, int r) {
+  pid_t self = getpid(), pid = fork();
   if (pid == 0) _exit(be_rank(r, w->speaks, self, w->mask, w->fn, w->arg));
-  if (pid < 0) return false;
-  watch_started(&w->ranks, r, pid);
-  w->replaced--;
+  if (pid > 0) watch_started(&w->ranks, r, pid);
+  return pid > 0;
+}
+
+static bool decide_anew(launching *w, int ended) {
+  for (int r = 0; r < w->ranks.num; r++) w->alive[r] = !w->ranks.ended[r];
+  return w->decide(w->arg, w->alive, ended);
+}
+
+/* Starts another process in the place of a rank that a signal has ended, if more may be; or the others go on. */
+static bool replace_rank(launching *w, int r) {
+  int status = w->ranks.status[r], number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  pid_t ended = w->ranks.pid[r];
+  if (!number || w->ranks.asked || w->failed) return false;
+  bool again = w->replaced && start_again(w, r);
+  w->replaced -= again;
+  if (!again && !w->decide) return false;
+  if (w->decide && !decide_anew(w, r)) return false;
+  fprintf(stderr, "msc run: rank %d (process %d) was ended by signal %d (%s); %s\n", r, (int)ended, number,
+          strsignal(number), again ? "another takes its place" : "the others go on");
+  if (!again) w->ranks.status[r] = 0;
   return true;
+}
+
+/* Starts processes in the places of those that signals have ended. */
+static void fill_places(launching *w) {
+  bool any = false;
+  if (w->ranks.asked || w->failed) return;
+  for (int r = 0; r < w->ranks.num; r++)
+    if (w->ranks.ended[r] && start_again(w, r)) any = true;
+  if (any) decide_anew(w, -1);
 }
 
 static void reap_ranks(launching *w) {
@@ -154,6 +177,7 @@ static void wait_for_all(launching *w) {
     struct timespec t = {ns / 1000000000, ns % 1000000000};
     int number = sigtimedwait(&set, NULL, &t);
     if (number == SIGUSR1) watch_signal(&w->ranks, number); /* asks for something, and ends nothing */
+    else if (number == SIGUSR2 && w->decide) fill_places(w);
     else if (number > 0 && number != SIGCHLD) watch_pass_on(&w->ranks, number, w->grace_ms);
     take_messages(w);
     reap_ranks(w);
@@ -209,16 +233,19 @@ static int exit_code(const launching *l) {
   return code;
 }
 
-int launch(cli *c, int ranks, int servers, int grace_ms, int replaced, launch_rank *fn, void *arg) {
+int launch(cli *c, int ranks, int servers, int grace_ms, int replaced, launch_rank *fn, launch_decide *decide,
+           void *arg) {
   msc_arena *arena = msc_context_arena(c->ctx);
   launching w = {.c = c,
                  .pipe = -1,
                  .speaks = -1,
                  .grace_ms = grace_ms ? grace_ms : GRACE_MS,
+                 .decide = decide,
                  .replaced = replaced};
   sigset_t set, before;
   w.num_ranks = ranks;
   watch_new(arena, ranks + servers, &w.ranks);
+  w.alive = msc_new_array(arena, bool, ranks + servers);
   w.message = msc_new_array(arena, message, 2 * (ranks + servers));
   set_of_signals(&set);
   sigprocmask(SIG_BLOCK, &set, &before);

@@ -10,11 +10,17 @@ typedef struct launch_line launch_line;
 /* What a rank runs; its result is the exit code.  It reports failures through launch_report, not to stderr. */
 typedef int launch_rank(void *arg, int rank, const launch_line *line);
 
+/* Is told which processes are alive, after a signal ended `ended`, in whose place another may be already, or others
+ * began (-1). False: the rest cannot go on. */
+typedef bool launch_decide(void *arg, const bool *alive, int ended);
+
 /* Forks ranks, and behind them servers, whose numbers go on; `replaced` times in all a rank that a signal ended is
- * started once more, while the others stay. Returns the exit code of the whole: that of the rank that failed first, 3
- * when it was killed, 128 + n when the launcher itself was told to end by signal n. Messages of the ranks become
- * diagnostics of `c`, equal ones once. */
-int launch(cli *c, int ranks, int servers, int grace_ms, int replaced, launch_rank *fn, void *arg);
+ * started once more, while the others stay. With `decide` (else NULL) the others may go on without it, too, and
+ * SIGUSR2 starts processes in the places of all that signals have ended. Returns the exit code of the whole: that of
+ * the rank that failed first, 3 when it was killed, 128 + n when the launcher itself was told to end by signal n.
+ * Messages of the ranks become diagnostics of `c`, equal ones once. */
+int launch(cli *c, int ranks, int servers, int grace_ms, int replaced, launch_rank *fn, launch_decide *decide,
+           void *arg);
 
 /* Sends a message to the launcher; line NULL (this process was not launched): reports a diagnostic. */
 void launch_report(cli *c, const launch_line *line, msc_code code, const char *text);

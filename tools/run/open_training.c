@@ -8,6 +8,33 @@
 #include "tools/run/training.h"
 #include "tools/compile/trust.h"
 
+/* Opens the plans that the plan brings along: the family. */
+static mscrt_status *open_family(training *t, const mscrt_plan_options *o) {
+  size_t num = mscrt_plan_num_smaller(t->plan);
+  t->family = msc_new_array(msc_context_arena(t->c->ctx), mscrt_plan *, num + 1);
+  t->family[0] = t->plan, t->num_family = 1;
+  t->opened = t->family, t->num_opened = 1;
+  for (size_t i = 0; i < num; i++) {
+    size_t bytes;
+    const void *smaller = mscrt_plan_smaller(t->plan, i, &bytes);
+    mscrt_status *s = mscrt_plan_open(smaller, bytes, o, &t->family[i + 1]);
+    if (s) return s;
+    t->num_family++, t->num_opened++;
+  }
+  return NULL;
+}
+
+/* Takes the plan of the family that is for `ranks` ranks. */
+static bool take_family(training *t) {
+  for (int i = 0; i < t->num_family; i++) {
+    if (mscrt_plan_ranks(t->family[i]) != t->ranks) continue;
+    t->plan = t->family[i];
+    t->family += i, t->num_family -= i;
+    return true;
+  }
+  return false;
+}
+
 static int open_run_plan(training *t) {
   cli *c = t->c;
   cli_bytes bytes;
@@ -22,9 +49,10 @@ static int open_run_plan(training *t) {
               "add --trust-native");
     return CLI_INPUT;
   }
+  if (!s) s = open_family(t, &o);
   if (s) return status_report(c, c->operands[0], "", s);
   t->ranks = t->joins ? t->job.ranks : (int)cli_int(c, "n", mscrt_plan_ranks(t->plan));
-  if (t->ranks == mscrt_plan_ranks(t->plan)) return CLI_OK;
+  if (take_family(t)) return CLI_OK;
   msc_error(c->ctx, MSC_E_PLAN, cli_loc(c, c->operands[0]),
             "the plan is for %d rank%s, not for %d: compile with --set device_num=%d", mscrt_plan_ranks(t->plan),
             mscrt_plan_ranks(t->plan) == 1 ? "" : "s", t->ranks, t->ranks);
@@ -137,6 +165,16 @@ static int open_data(training *t) {
   t->evaluates = !code && cli_text(c, "eval") && mscrt_data_has_labels(t->data);
   t->data_options = o;
   return code;
+}
+
+mscrt_status *open_data_again(training *t) {
+  size_t num;
+  bool parts;
+  if (!t->data) return NULL;
+  mscrt_source *sources = sources_of(t->c, 0, &num, &parts);
+  mscrt_data_close(t->data);
+  t->data = NULL;
+  return mscrt_data_open(t->plan, num, sources, &t->data_options, &t->data);
 }
 
 mscrt_status *open_own_data(training *t) {

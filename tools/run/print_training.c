@@ -143,7 +143,12 @@ void print_interval(const training *t) {
 
 void print_recovery(training *t, const mscrt_recovery *r) {
   cli_progress_done(t->c);
-  if (r->from_peers)
+  if (t->elastic)
+    fprintf(stderr, "msc run: %d rank%s on at step %" PRId64 ", %s\n", t->ranks, t->ranks == 1 ? " goes" : "s go",
+            r->from_peers ? r->step : 0,
+            r->from_peers ? "with the state of those that had it"
+                          : "or the newest checkpoint: nobody has all parts of a later state");
+  else if (r->from_peers)
     fprintf(stderr, "msc run: %d rank%s replaced, the state of step %" PRId64 " came from other ranks\n", r->lost,
             r->lost == 1 ? " is" : "s are", r->step);
   else

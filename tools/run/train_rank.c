@@ -130,6 +130,15 @@ static mscrt_status *touch_alive(const training *t) {
   return s;
 }
 
+/* Leaves, with all others, if there is a newer decision about the number of ranks. */
+static mscrt_status *see_decision(training *t) {
+  uint64_t newest;
+  if (!t->elastic) return NULL;
+  mscrt_status *s = mscrt_max(t->ctx, elastic_newest(t->elastic), &newest);
+  t->leaves = !s && newest > t->turn.number;
+  return s;
+}
+
 static mscrt_status *train(training *t) {
   double epoch_loss = 0;
   int64_t epoch_steps = 0;
@@ -144,12 +153,13 @@ static mscrt_status *train(training *t) {
     if (s) return s;
     double ms = now_ms() - begin;
     if (t->done <= t->steps) t->ms[t->done++] = ms;
-    if (t->replaced) t->progress->loss[step] = (step_loss){loss, true};
+    if (t->replaced || t->elastic) t->progress->loss[step] = (step_loss){loss, true};
     if (t->rank == 0) tell_step(t, step, loss, ms);
     s = touch_alive(t);
     if (!s) s = keep_checkpoint(t, step);
     if (!s && !t->stopped) s = evaluate_between(t, step);
-    if (s) return s;
+    if (!s && !t->stopped && step < t->steps) s = see_decision(t);
+    if (s || t->leaves) return s;
     epoch_loss += loss, epoch_steps++;
     if (t->rank || step % t->per_epoch || t->timed) continue;
     if (!t->c->json && t->steps > t->per_epoch) {
@@ -214,7 +224,9 @@ static mscrt_options options_of_rank(training *t) {
                          .events = t->trace ? TRACE_EVENTS : 0,
                          .log = print_log,
                          .log_user = t,
-                         .recover = t->replaced > 0,
+                         .recover = t->replaced > 0 || t->elastic,
+                         .family = (const mscrt_plan *const *)t->family,
+                         .num_family = t->num_family,
                          .servers = t->servers};
 }
 
@@ -226,10 +238,11 @@ static mscrt_status *begin_or_go_on(training *t) {
   mscrt_status *s = NULL;
   if (cli_text(c, "ckpt-dir")) signal(SIGTERM, ask_to_stop);
   mscrt_get_recovery(t->ctx, &r);
-  if (t->rank == 0 && r.lost) print_recovery(t, &r);
+  bool again = r.lost || t->turn.number > 1;
+  if (t->rank == 0 && again) print_recovery(t, &r);
   if (!r.from_peers && t->weights) s = mscrt_load_weights(t->ctx, t->weights);
   if (!r.from_peers && !s && cli_text(c, "init")) s = mscrt_load(t->ctx, cli_text(c, "init"));
-  if (!r.from_peers && !s) s = resume_checkpoint(t, r.lost > 0);
+  if (!r.from_peers && !s) s = resume_checkpoint(t, again);
   if (!s && t->data) s = mscrt_set_data(t->ctx, t->data);
   return s;
 }
@@ -240,10 +253,10 @@ static mscrt_status *work(training *t) {
   double begin = now_ms();
   mscrt_status *s = train(t);
   double total_ms = now_ms() - begin;
-  if (!s && t->measured) note_measured(t);
-  if (!s && t->rank == 0 && cli_text(c, "mtbf")) print_interval(t);
+  if (!s && t->measured && !t->leaves) note_measured(t);
+  if (!s && t->rank == 0 && cli_text(c, "mtbf") && !t->leaves) print_interval(t);
   mscrt_evaluation e = {.struct_size = sizeof e};
-  if (s || t->stopped) return s; /* if it was stopped, the checkpoint is written */
+  if (s || t->stopped || t->leaves) return s; /* if it was stopped, the checkpoint is written */
   if (t->evaluates) s = mscrt_evaluate(t->ctx, &e);
   if (!s && t->evaluates && t->rank == 0) print_evaluation(t, &e);
   if (!s && t->num_sinks) s = mscrt_predict(t->ctx, t->num_sinks, t->sinks);
@@ -306,6 +319,82 @@ static mscrt_status *train_rank(training *t) {
   }
 }
 
+/* ---- where the number of ranks changes ---- */
+
+enum { MEET_MS = 1000, DECISION_MS = 20000 };
+
+/* Becomes the rank that the newest decision says. */
+static mscrt_status *take_turn(training *t) {
+  t->turn = elastic_turn_of(t->elastic, t->process);
+  t->rank = t->turn.rank;
+  t->leaves = false;
+  if (t->rank < 0) return NULL;
+  const mscrt_plan *before = t->plan;
+  t->plan = t->family[t->turn.plan];
+  t->ranks = mscrt_plan_ranks(t->plan);
+  t->pids[t->rank] = getpid();
+  return t->plan == before ? NULL : open_data_again(t);
+}
+
+/* Meets the other ranks of this turn, for as long as there is no newer decision; *out_s: a failure other than that. */
+static bool meet_in_turn(training *t, const mscrt_kept *kept, mscrt_status **out_s) {
+  char address[sizeof t->address + 16];
+  double end = now_ms() + 1000 * cli_number(t->c, "timeout", 300);
+  snprintf(address, sizeof address, "%s-%u", t->address, t->turn.number);
+  mscrt_options o = options_of_rank(t);
+  o.address = t->ranks > 1 ? address : NULL;
+  o.meet_ms = MEET_MS;
+  do {
+    mscrt_status_free(*out_s);
+    *out_s = mscrt_open_with(t->plan, &o, kept, &t->ctx);
+    if (!*out_s) return true;
+    if (mscrt_status_code(*out_s) != MSCRT_PEER || now_ms() > end) return false;
+  } while (elastic_newest(t->elastic) == t->turn.number);
+  mscrt_status_free(*out_s);
+  *out_s = NULL;
+  return false;
+}
+
+/* Trains as the rank of one decision; *kept is what it knew before, and what it knows behind it. True: another decision
+ * is waited for. */
+static bool train_in_turn(training *t, mscrt_kept **kept, mscrt_status **out_s) {
+  if ((*out_s = take_turn(t))) return false;
+  if (t->rank < 0) { /* its state is not wanted */
+    mscrt_kept_free(*kept);
+    *kept = NULL;
+    return elastic_wait(t->elastic, t->turn.number, &t->progress->finished, -1);
+  }
+  if (!meet_in_turn(t, *kept, out_s)) return !*out_s;
+  mscrt_kept_free(*kept);
+  *kept = NULL;
+  note_meeting(t);
+  mscrt_status *s = begin_or_go_on(t);
+  if (!s) s = work(t);
+  *out_s = s;
+  if (t->progress->finished && mscrt_status_code(s) == MSCRT_PEER) { /* a rank was lost after that */
+    mscrt_status_free(s);
+    *out_s = NULL;
+  }
+  if (t->progress->finished || (!s && !t->leaves) || (s && mscrt_status_code(s) != MSCRT_PEER)) return false;
+  if (s && status_debug_level() >= 1) fprintf(stderr, "msc run: rank %d: %s\n", t->rank, mscrt_status_text(s));
+  join_pruning(t);
+  recorder_stop(&t->recorder, s);
+  if (s) end_lost_rank(t, mscrt_lost_rank(t->ctx));
+  t->saves = false;
+  if (!elastic_wait(t->elastic, t->turn.number, &t->progress->finished, DECISION_MS)) return false;
+  mscrt_status_free(s);
+  *out_s = mscrt_leave(&t->ctx, kept);
+  return !*out_s;
+}
+
+static mscrt_status *train_elastic(training *t) {
+  mscrt_kept *kept = NULL;
+  mscrt_status *s = NULL;
+  while (!t->progress->finished && train_in_turn(t, &kept, &s)) {}
+  mscrt_kept_free(kept);
+  return s;
+}
+
 /* Sums of NCCL's in an order of its own choice, but always the same: not by the switch between GPUs.  Its
  * own variable wins. */
 static void pin_order(const training *t) {
@@ -336,17 +425,18 @@ static int run_server_of(training *t, int server, const launch_line *line) {
 
 int run_training_rank(void *arg, int rank, const launch_line *line) {
   training *t = arg;
-  if (rank >= t->ranks) return run_server_of(t, rank - t->ranks + 1, line);
+  t->process = rank;
+  if (rank >= t->ranks && !t->elastic) return run_server_of(t, rank - t->ranks + 1, line);
   if (t->ranks > 1) pin_order(t);
   t->rank = rank;
-  t->pids[rank] = getpid();
+  if (!t->elastic) t->pids[rank] = getpid();
   t->ms = calloc((size_t)t->steps + 1, sizeof *t->ms);
   if (!t->ms) {
     launch_report(t->c, line, MSC_E_OUT_OF_MEMORY, "out of memory");
     return CLI_ENVIRONMENT;
   }
-  if (rank == 0) setvbuf(stdout, NULL, _IOLBF, 0);
-  mscrt_status *s = train_rank(t);
+  if (rank == 0 || t->elastic) setvbuf(stdout, NULL, _IOLBF, 0);
+  mscrt_status *s = t->elastic ? train_elastic(t) : train_rank(t);
   join_pruning(t);
   recorder_stop(&t->recorder, s);
   cli_progress_done(t->c);

@@ -7,6 +7,7 @@
 
 #include "runtime/mscrt.h"
 #include "tools/cli.h"
+#include "tools/run/elastic.h"
 #include "tools/run/launch.h"
 #include "tools/run/lr_schedule.h"
 #include "tools/run/recorder.h"
@@ -51,6 +52,10 @@ typedef struct {
   mscrt_sink *sinks; /* outputs that are written */
   double time_scale;
   int replaced;         /* so many lost ranks are replaced while the others go on */
+  mscrt_plan **family;  /* the plan and those that it brings along, from that of `ranks` ranks on */
+  mscrt_plan **opened;  /* all that the file holds */
+  int num_family, num_opened;
+  elastic_job *elastic; /* the number of ranks changes; NULL: it does not */
   pid_t *pids;          /* of each rank, in memory that ranks share */
   pid_t *met;           /* those that this rank has met last */
   run_progress *progress;
@@ -58,7 +63,9 @@ typedef struct {
   int64_t begin_ns;
   /* of this rank */
   mscrt_context *ctx;
-  int rank;
+  int rank, process;    /* process: the number of this one among ranks and spares */
+  elastic_turn turn;
+  bool leaves;          /* at the end of a step, as there is a newer decision about the number of ranks */
   double *ms;           /* of each step that this run did */
   int64_t done;         /* how many these are */
   bool stopped;         /* by SIGTERM, after a checkpoint */
@@ -73,6 +80,8 @@ typedef struct {
 int open_training(training *t);
 /* The file name with the rank's number in place of %r. */
 const char *file_of_rank(const cli *c, const char *file, int rank);
+/* Opens the data for t->plan, which is another one than before. */
+mscrt_status *open_data_again(training *t);
 /* Opens the files of this rank, instead of those of rank 0. */
 mscrt_status *open_own_data(training *t);
 /* Sets the step of the newest checkpoint that is sound, and tells of those that are not. */

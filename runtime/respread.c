@@ -1,0 +1,190 @@
+/* respread.c: the parts of a state as ranks of one plan kept it in, those as the ranks of another plan have it out. One
+ * rank after another tells all others what it has of a parameter that no rank before it had; each takes what it needs.
+ * Only for meetings: all of the state passes by every rank. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/context.h"
+
+#define PIECE_BYTES ((uint64_t)4 << 20)
+
+/* What ranks of this job kept: of the newest plan among those that any of them had. */
+typedef struct {
+  mscrt_context *c;
+  const mscrt_plan *plan;
+  int *rank;            /* as which each rank kept its state; -1: it has none of this plan */
+  const uint8_t *state; /* of this rank; NULL: none */
+  uint8_t *fresh;       /* the state of this rank in the making */
+  uint64_t at, room;    /* of the arena: where pieces lie that others read */
+} spreading;
+
+/* ---- who has what ---- */
+
+static mscrt_status *agree_on_holders(spreading *k, const mscrt_plan *plan, int rank, const uint8_t *state) {
+  mscrt_context *c = k->c;
+  uint64_t own = 0, most;
+  for (int i = 0; i < c->o.num_family; i++)
+    if (state && c->o.family[i] == plan) own = (uint64_t)i + 1;
+  MSCRT_CHECK(mscrt_max(c, own, &most));
+  if (!most) return NULL;
+  k->plan = c->o.family[most - 1];
+  k->state = own == most ? state : NULL;
+  for (int r = 0; r < c->o.ranks; r++) {
+    uint64_t said;
+    MSCRT_CHECK(mscrt_max(c, k->state && r == c->o.rank ? (uint64_t)rank + 1 : 0, &said));
+    k->rank[r] = (int)said - 1;
+  }
+  return NULL;
+}
+
+static bool is_equal_box(int rank, const msc_box *a, const msc_box *b) {
+  size_t bytes = sizeof(int64_t) * (size_t)rank;
+  return !memcmp(a->begin, b->begin, bytes) && !memcmp(a->size, b->size, bytes);
+}
+
+/* Does rank r of this job have a part of a parameter that none before it has? */
+static bool gives_part(const spreading *k, const mscrt_variable *v, int r, msc_box *out_box, msc_box *out_buffer) {
+  msc_box other, buffer;
+  if (k->rank[r] < 0 || mscrt_stage_of(k->plan, k->rank[r]) != v->stage) return false;
+  mscrt_variable_box(k->plan, v, k->rank[r], out_box, out_buffer);
+  if (msc_box_elems(v->rank, out_box) == 0) return false;
+  for (int i = 0; i < r; i++) {
+    if (k->rank[i] < 0 || mscrt_stage_of(k->plan, k->rank[i]) != v->stage) continue;
+    mscrt_variable_box(k->plan, v, k->rank[i], &other, &buffer);
+    if (is_equal_box(v->rank, &other, out_box)) return false;
+  }
+  return true;
+}
+
+/* ---- moving ---- */
+
+static mscrt_status *make_telling(const mscrt_context *c, int from, uint64_t bytes, mscrt_exchange *e) {
+  mscrt_status *s = NULL;
+  msc_box all = {.size = {(int64_t)bytes}};
+  *e = (mscrt_exchange){.verb = MSC_BROADCAST,
+                        .dtype = MSCRT_U8,
+                        .rank = 1,
+                        .to_box = all,
+                        .own_box = all,
+                        .num_terms = 1,
+                        .elems = (int64_t)bytes,
+                        .src_bytes = bytes,
+                        .dst_bytes = bytes};
+  MSCRT_GOTO(mscrt_new_array(&e->group.member, c->o.ranks));
+  MSCRT_GOTO(mscrt_new_array(&e->give, c->o.ranks));
+  MSCRT_GOTO(mscrt_new_array(&e->peers, 1));
+  MSCRT_GOTO(mscrt_new_array(&e->cut, 1));
+  e->group.num = c->o.ranks, e->group.index = c->o.rank;
+  for (int r = 0; r < c->o.ranks; r++) {
+    e->group.member[r] = r;
+    if (from == c->o.rank && r != from) e->give[e->num_gives++] = (mscrt_give){r, all};
+  }
+  e->peers[0] = from;
+  e->cut[e->num_cuts++] = (mscrt_cut){.box = all, .from_box = all, .peer = e->peers};
+  return NULL;
+fail:
+  mscrt_exchange_free(e);
+  return s;
+}
+
+/* Copies bytes of rank `from`, at `own` there, to every rank. */
+static mscrt_status *tell_piece(const spreading *k, int from, const uint8_t *own, uint8_t *to, uint64_t bytes,
+                                const char *name) {
+  mscrt_context *c = k->c;
+  mscrt_exchange e;
+  mscrt_ticket ticket;
+  mscrt_site site = {.name = name, .step = c->step};
+  MSCRT_CHECK(make_telling(c, from, bytes, &e));
+  if (from == c->o.rank) memcpy(c->arena + k->at, own, (size_t)bytes);
+  mscrt_part part = {.e = &e, .src = k->at, .dst = to};
+  mscrt_status *s = c->transport->run(c->comm, c->pool, 1, &part, &site, &ticket);
+  if (!s && c->transport->lingers(1, &part) != MSCRT_LINGERS_NOT) s = c->transport->finish(c->comm, &e, ticket, &site);
+  mscrt_exchange_free(&e);
+  return s;
+}
+
+/* *out_part: the buffer of variable v as rank `from` kept it. */
+static mscrt_status *tell_part(const spreading *k, int from, const mscrt_variable *v, uint64_t bytes, uint8_t *part) {
+  const uint8_t *own = k->c->o.rank == from ? k->state + v->ref.offset : NULL;
+  if (k->c->o.ranks == 1) {
+    memcpy(part, own, (size_t)bytes);
+    return NULL;
+  }
+  for (uint64_t n, at = 0; at < bytes; at += n) {
+    n = bytes - at < k->room ? bytes - at : k->room; /* room for a byte there is where there are parameters */
+    MSCRT_CHECK(tell_piece(k, from, own ? own + at : NULL, part + at, n, v->name));
+  }
+  return NULL;
+}
+
+/* Adds the elements of v that rank `from` kept, and this rank is to have. */
+static int64_t take_part(const spreading *k, const mscrt_variable *v, const msc_box *from, const msc_box *from_buffer,
+                         const uint8_t *part) {
+  const mscrt_context *c = k->c;
+  msc_box box, buffer, both;
+  if (v->stage != c->stage) return 0;
+  mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
+  if (!msc_box_intersect(v->rank, from, &box, &both)) return 0;
+  msc_box_copy(v->rank, &both, &buffer, k->fresh + v->ref.offset, from_buffer, part, mscrt_dtype_bytes(v->dtype));
+  return msc_box_elems(v->rank, &both);
+}
+
+static mscrt_status *spread_parameter(const spreading *k, const mscrt_variable *v, bool *out_whole) {
+  const mscrt_context *c = k->c;
+  const mscrt_variable *old = mscrt_find_variable(k->plan->num_parameters, k->plan->parameter, v->name);
+  int64_t wanted = 0, got = 0;
+  msc_box box, buffer;
+  uint8_t *part = NULL;
+  *out_whole = false;
+  if (!old || old->dtype != v->dtype || old->rank != v->rank) return NULL;
+  uint64_t bytes = mscrt_variable_bytes(old);
+  mscrt_status *s = mscrt_allocate((void **)&part, (size_t)bytes + 1, 1);
+  if (v->stage == c->stage) {
+    mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
+    wanted = msc_box_elems(v->rank, &box);
+  }
+  for (int r = 0; r < c->o.ranks && !s; r++) {
+    if (!gives_part(k, old, r, &box, &buffer)) continue;
+    s = tell_part(k, r, old, bytes, part);
+    if (!s) got += take_part(k, v, &box, &buffer, part);
+  }
+  free(part);
+  *out_whole = got == wanted;
+  return s;
+}
+
+/* A part of the arena behind the mailboxes of every stage: nothing is there yet, and it is as large on all ranks. */
+static void find_room(spreading *k) {
+  const mscrt_context *c = k->c;
+  for (uint32_t i = 0; i < c->plan->num_stages; i++) {
+    uint64_t at[MSCRT_NUM_SPACES];
+    mscrt_set_space_offsets(c, i, at);
+    if (at[PLAN_SPACE_PERSISTENT] > k->at) k->at = at[PLAN_SPACE_PERSISTENT];
+  }
+  k->room = c->arena_bytes - k->at < PIECE_BYTES ? c->arena_bytes - k->at : PIECE_BYTES;
+}
+
+mscrt_status *mscrt_spread_state(mscrt_context *c, const mscrt_plan *plan, int rank, const uint8_t *state,
+                                 bool *out_whole) {
+  spreading k = {.c = c};
+  uint64_t bytes = c->plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT], lacks = 0;
+  mscrt_status *s = NULL;
+  *out_whole = false;
+  find_room(&k);
+  MSCRT_CHECK(mscrt_new_array(&k.rank, c->o.ranks));
+  s = mscrt_allocate((void **)&k.fresh, (size_t)bytes + 1, 1);
+  if (!s) memset(k.fresh, 0, (size_t)bytes);
+  if (!s) s = agree_on_holders(&k, plan, rank, state);
+  for (uint32_t i = 0; i < c->plan->num_parameters && !s && k.plan; i++) {
+    bool whole;
+    s = spread_parameter(&k, &c->plan->parameter[i], &whole);
+    lacks |= !whole;
+  }
+  if (!s) s = mscrt_max(c, lacks || !k.plan, &lacks);
+  *out_whole = !s && !lacks;
+  if (!s) memset(c->arena + k.at, 0, (size_t)k.room);
+  if (*out_whole) memcpy(c->arena + c->space_at[PLAN_SPACE_PERSISTENT], k.fresh, (size_t)bytes);
+  free(k.fresh);
+  free(k.rank);
+  return s;
+}
