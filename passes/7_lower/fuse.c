@@ -148,9 +148,33 @@ static bool is_apart_from_rows(const region *r) {
   return i < r->num;
 }
 
+/* The results of the reduction of r with the fewest; 0: it has none. */
+static int64_t fewest_sums(const region *r) {
+  int64_t fewest = 0;
+  for (size_t i = 0; i < r->num; i++) {
+    int64_t num = msc_form_of(r->op[i]) == MSC_FORM_REDUCE ? msc_type_elems(r->op[i]->out[0].type) : 0;
+    if (num && (!fewest || num < fewest)) fewest = num;
+  }
+  return fewest;
+}
+
+static bool has_lookups(const region *r) {
+  size_t i = 0;
+  while (i < r->num && r->op[i]->kind != OP_gather) i++;
+  return i < r->num;
+}
+
+/* Does one region add up rows that it looks up, and the other adds up what that gives?  In one kernel the steps of the
+ * look-ups would be as far apart as their sums, and as many threads as there are results of the whole would do all. */
+static bool sums_sums_of_lookups(const region *a, const region *b) {
+  int64_t of_a = fewest_sums(a), of_b = fewest_sums(b);
+  return (of_b && has_lookups(a) && of_a > of_b) || (of_a && has_lookups(b) && of_b > of_a);
+}
+
 static bool pays_to_merge(fusing *z, const region *a, const region *b, region *m) {
   msc_nest_info info;
   const char *why;
+  if (sums_sums_of_lookups(a, b)) return false;
   if (!msc_nest_fits(z->nester, m->num, (const msc_op *const *)m->op, &info, &why)) {
     msc_remark(z->pass, m->op[m->num - 1], "not fused with %s: %s", msc_kind_name(m->op[0]->kind), why);
     return false;
