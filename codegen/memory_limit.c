@@ -57,6 +57,9 @@ static msc_plan_memory memory_of_stage(const msc_plan *p, uint32_t stage) {
                        .disk = s->home_bytes[MSC_HOME_DISK],
                        .workspace = p->workspace_bytes};
   uint64_t carried[MSC_NUM_SLOTS];
+  for (size_t i = 0; i < p->num_caches; i++)
+    for (size_t n = 0; p->cache[i].stage == stage && n < p->cache[i].num; n++)
+      *(n ? &m.state : &m.parameters) += p->cache[i].at[n].bytes;
   for (size_t i = 0; i < p->num_parameters; i++) {
     const msc_plan_variable *v = &p->parameter[i];
     if (v->stage == stage && v->ref.space == PLAN_SPACE_PERSISTENT)

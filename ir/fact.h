@@ -23,7 +23,7 @@
   X(ANY, "a value")                                           \
   X(SPLITS, "a list of lists of integers")                    \
   X(FALSE_ONLY, "false")                                      \
-  X(ZERO_ONLY, "0")                                           \
+  X(COUNT, "a number from 0 on")                              \
   X(GROUP, "a number of a group")                             \
   X(BYTES, "a number of bytes")                               \
   X(ROUND, "a number from 0 to 255")                          \

@@ -251,6 +251,21 @@ void mscrt_log_line(const mscrt_context *c, mscrt_log_level level, const char *f
   c->o.log(c->o.log_user, level, text);
 }
 
+/* Fills what lives on disk part by part, so that no more of it is in memory. */
+static void init_on_disk(const mscrt_context *c, const mscrt_variable *v, const msc_box *box, const msc_box *buffer) {
+  enum { PART = 4 << 20 };
+  uint8_t *out = mscrt_at(c, v->ref, 0);
+  uint64_t row = mscrt_variable_bytes(v) / (uint64_t)buffer->size[0];
+  int64_t rows = row < PART ? (int64_t)(PART / row) : 1;
+  for (int64_t at = 0; at < box->size[0]; at += rows) {
+    msc_box part = *box, room = *buffer;
+    part.begin[0] += at, room.begin[0] += at;
+    part.size[0] = room.size[0] = box->size[0] - at < rows ? box->size[0] - at : rows;
+    mscrt_init_box(v, c->o.seed, &part, &room, out + (uint64_t)at * row);
+    mscrt_let_go(c, v->ref);
+  }
+}
+
 static void init_parameter(void *arg, int64_t unit, int worker) {
   const mscrt_context *c = arg;
   const mscrt_variable *v = &c->plan->parameter[unit];
@@ -258,8 +273,9 @@ static void init_parameter(void *arg, int64_t unit, int worker) {
   (void)worker;
   if (v->stage != c->stage) return;
   mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
-  mscrt_init_box(v, c->o.seed, &box, &buffer, mscrt_at(c, v->ref, 0));
-  mscrt_let_go(c, v->ref);
+  if (v->ref.space == PLAN_SPACE_DISK && c->offload && v->rank && buffer.size[0] > 0)
+    init_on_disk(c, v, &box, &buffer);
+  else mscrt_init_box(v, c->o.seed, &box, &buffer, mscrt_at(c, v->ref, 0));
 }
 
 static mscrt_status *open_once(const mscrt_plan *plan, const mscrt_options *options, const mscrt_kept *kept,
@@ -279,6 +295,7 @@ static mscrt_status *open_once(const mscrt_plan *plan, const mscrt_options *opti
   MSCRT_GOTO(start_threads(c));
   MSCRT_GOTO(join_other_ranks(c));
   MSCRT_GOTO(mscrt_offload_open(c));
+  MSCRT_GOTO(mscrt_row_caches_open(c));
   MSCRT_GOTO(mscrt_prepare_calls(c));
   if (c->device->ready) MSCRT_GOTO(c->device->ready(c));
   if (c->o.measure) MSCRT_GOTO(mscrt_timeline_new(c->o.events, &c->timeline));
@@ -359,6 +376,7 @@ void mscrt_close(mscrt_context *c) {
   if (c->comm) c->transport->close(c->comm);
   if (c->o.allocate && c->o.release && c->arena) c->o.release(c->o.memory_user, c->arena, (size_t)c->arena_bytes);
   if (c->o.server && c->arena) munmap(c->arena, (size_t)c->arena_bytes + 1);
+  mscrt_row_caches_free(c);
   mscrt_offload_free(c->offload);
   mscrt_library_close(c->library);
   for (uint32_t i = 0; c->exchange && i < c->plan->num_collectives; i++) mscrt_exchange_free(&c->exchange[i]);
@@ -505,6 +523,7 @@ mscrt_status *mscrt_local(mscrt_context *c, const char *name, mscrt_tensor *out_
   const mscrt_variable *v;
   msc_box box, buffer;
   MSCRT_CHECK(find_parameter_or_output(c, name, &v));
+  MSCRT_CHECK(mscrt_write_rows_back(c));
   mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
   *out_tensor =
       (mscrt_tensor){.name = v->name, .dtype = v->dtype, .rank = v->rank, .data = mscrt_at(c, v->ref, c->last_slot)};
@@ -553,6 +572,7 @@ void mscrt_get_stats(const mscrt_context *c, mscrt_stats *out_stats) {
   s.loaded_bytes = c->loaded_bytes;
   s.needed_bytes = c->needed_bytes;
   if (c->feed) mscrt_feed_costs(c->feed, &s.data_wait_ns, &s.data_bytes);
+  mscrt_count_rows(c, &s.cache_rows, &s.cache_misses);
   size_t known = out_stats->struct_size;
   memcpy(out_stats, &s, known && known < sizeof s ? known : sizeof s);
 }

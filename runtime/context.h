@@ -16,6 +16,7 @@ typedef struct mscrt_timeline mscrt_timeline;
 typedef struct mscrt_flight mscrt_flight;
 typedef struct mscrt_offload mscrt_offload;
 typedef struct mscrt_pushing mscrt_pushing;
+typedef struct mscrt_row_cache mscrt_row_cache;
 
 /* Who runs a call of a plan that is served; 0: workers. */
 enum { MSCRT_BY_SERVERS = 1, MSCRT_BY_BOTH = 2 };
@@ -176,6 +177,7 @@ struct mscrt_context {
   mscrt_stream *stream;          /* NULL: collectives run where they stand */
   mscrt_pushing *pushing;        /* NULL: there are no servers */
   mscrt_offload *offload;        /* memory elsewhere than on the device; NULL: the plan needs none */
+  mscrt_row_cache *row_cache;    /* of each cache of the plan; NULL: there are none */
   mscrt_stream *mover;           /* NULL: there are no transfers, or they take place where they stand */
   mscrt_timeline *timeline;      /* NULL: nothing is measured */
   mscrt_flight *flight;          /* the last operations with other ranks */
@@ -366,6 +368,24 @@ void *mscrt_offload_host(const mscrt_context *c, uint64_t *out_bytes);
 void mscrt_let_go(const mscrt_context *c, plan_ref r);
 /* Starts the thread of transfers, when calls are prepared. */
 mscrt_status *mscrt_start_mover(mscrt_context *c);
+
+/* Opens the disk once more for reads and writes of any length, through the page cache. */
+mscrt_status *mscrt_offload_file(const mscrt_context *c, int *out_file);
+/* Reads or writes a whole range of a file; returns errno, 0 for success. */
+int mscrt_pass_block(int file, bool writes, uint8_t *block, uint64_t bytes, uint64_t offset);
+
+/* ---- row_cache.c: tables of which the device holds rows ---- */
+
+mscrt_status *mscrt_row_caches_open(mscrt_context *c);
+void mscrt_row_caches_free(mscrt_context *c);
+/* Runs a call of kind admit. */
+mscrt_status *mscrt_admit_rows(mscrt_context *c, const mscrt_turn *t);
+/* Makes tables, where they live, what they are: needed before anybody else reads them. */
+mscrt_status *mscrt_write_rows_back(const mscrt_context *c);
+/* Writes them back, after which the device holds no rows: needed before anybody else writes to tables. */
+mscrt_status *mscrt_forget_rows(const mscrt_context *c);
+/* Counts the rows that steps named so far, each as often as it was named, and those that had to be brought. */
+void mscrt_count_rows(const mscrt_context *c, uint64_t *out_named, uint64_t *out_missed);
 
 /* ---- timeline.c: what ran when ---- */
 

@@ -42,6 +42,7 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
     if (out && out != mscrt_taken_at(c, v)) memcpy(out, mscrt_taken_at(c, v), (size_t)mscrt_whole_bytes(v));
     return NULL;
   }
+  MSCRT_CHECK(mscrt_write_rows_back(c));
   const void *own = v->stage == c->stage ? mscrt_at(c, v->ref, c->last_slot) : NULL;
   uint64_t at[MSCRT_NUM_SPACES];
   mscrt_set_space_offsets(c, v->stage, at);
@@ -58,6 +59,11 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
     mscrt_let_go(c, v->ref);
     return NULL;
   }
+  uint64_t scratch = c->plan->stage[v->stage].bytes[PLAN_SPACE_SCRATCH];
+  if (away && mscrt_variable_bytes(v) > scratch)
+    return mscrt_fail(MSCRT_UNSUPPORTED,
+                      "'%s' is a table with a cache, its parts are larger than what ranks share; a checkpoint has it",
+                      v->name);
   msc_box_layout to = {v->rank, 0, uncut, NULL, NULL};
   int per_stage = c->plan->ranks / (int)c->plan->num_stages; /* a rank of the stage that holds it gives it */
   mscrt_collective k = {.verb = MSC_ALL_GATHER,

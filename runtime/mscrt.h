@@ -432,6 +432,9 @@ typedef struct {
    * bytes read from files, but not those read when the data set was opened, nor of samples that are decoded. */
   int64_t data_wait_ns;
   uint64_t data_bytes;
+  /* Of tables with a cache (cache_rows), by this rank: rows that steps named, each as often as it was named, and those
+   * that had to be brought from where the table lives. */
+  uint64_t cache_rows, cache_misses;
 } mscrt_stats;
 
 MSCRT_API void mscrt_get_stats(const mscrt_context *ctx, mscrt_stats *out_stats);

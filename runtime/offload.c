@@ -123,6 +123,15 @@ void mscrt_let_go(const mscrt_context *c, plan_ref r) {
   if (r.space == PLAN_SPACE_DISK && c->offload) madvise(c->offload->disk + r.offset, (size_t)pages, MADV_DONTNEED);
 }
 
+mscrt_status *mscrt_offload_file(const mscrt_context *c, int *out_file) {
+  char name[64];
+  snprintf(name, sizeof name, "/proc/self/fd/%d", c->offload->file);
+  *out_file = open(name, O_RDWR | O_CLOEXEC);
+  if (*out_file >= 0) return NULL;
+  return mscrt_fail(MSCRT_ENVIRONMENT, "offload_path: a file in %s cannot be opened once more: %s", folder_of(c),
+                    strerror(errno));
+}
+
 /* ---- transfers ---- */
 
 typedef struct {
@@ -134,8 +143,7 @@ typedef struct {
   _Atomic int error;     /* errno */
 } moving;
 
-/* Reads or writes a whole range of the file; returns errno, 0 for success. */
-static int pass_block(int file, bool writes, uint8_t *block, uint64_t bytes, uint64_t offset) {
+int mscrt_pass_block(int file, bool writes, uint8_t *block, uint64_t bytes, uint64_t offset) {
   for (uint64_t done = 0; done < bytes;) {
     ssize_t n = writes ? pwrite(file, block + done, (size_t)(bytes - done), (off_t)(offset + done))
                        : pread(file, block + done, (size_t)(bytes - done), (off_t)(offset + done));
@@ -156,7 +164,7 @@ static void move_unit(void *arg, int64_t unit, int worker) {
   uint8_t *block = m->o->room + (uint64_t)worker * m->o->block;
   uint64_t pages = (bytes + MSCRT_DISK_PAGE - 1) / MSCRT_DISK_PAGE * MSCRT_DISK_PAGE;
   if (m->stows) memcpy(block, m->arena + at, (size_t)bytes);
-  int error = pass_block(m->o->file, m->stows, block, pages, m->offset + at);
+  int error = mscrt_pass_block(m->o->file, m->stows, block, pages, m->offset + at);
   if (!m->stows) memcpy(m->arena + at, block, (size_t)bytes);
   if (error) atomic_store(&m->error, error);
 }

@@ -198,6 +198,13 @@ static void prepare_transfer(const mscrt_context *c, block *b, plan_call call, m
   if (b->at) r->moves = c->offload != NULL;
 }
 
+/* ---- tables with a cache ---- */
+
+static void prepare_admit(const mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
+  set_call_buffers(c, b, call, r);
+  set_dims_of_call(c, b, call, r);
+}
+
 /* ---- waits ---- */
 
 /* Adds the memory that a call touches. A tile belongs to a worker, and constants are never written, so neither
@@ -281,6 +288,7 @@ static mscrt_status *prepare_call(mscrt_context *c, block *b, plan_call call, ms
     case PLAN_CALL_KIND_MESSAGE: prepare_message(c, b, call, r); break;
     case PLAN_CALL_KIND_GRAPH: prepare_graph(c, b, call, r); break;
     case PLAN_CALL_KIND_TRANSFER: prepare_transfer(c, b, call, r); break;
+    case PLAN_CALL_KIND_ADMIT: prepare_admit(c, b, call, r); break;
     default: prepare_kernel(c, b, call, r);
   }
   set_spans(c, b, call, r);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "codegen/plan/plan.h"
+#include "ir/abi/row_cache.h"
 #include "ir/alias.h"
 #include "ir/comm.h"
 #include "ir/gemm.h"
@@ -197,6 +198,46 @@ static bool is_prepared(const calling *c, const char *name) {
   return false;
 }
 
+/* ---- tables with a cache ---- */
+
+/* The cache of the table of this name on the section's stage; NULL: there is none yet. */
+static msc_plan_cache *find_cache(const calling *c, const char *table) {
+  for (size_t i = 0; i < c->p->num_caches; i++)
+    if (c->p->cache[i].table == table && c->p->cache[i].stage == c->section->stage) return &c->p->cache[i];
+  return NULL;
+}
+
+static msc_plan_cache *list_cache(calling *c, const char *table, uint64_t rows, uint64_t whole) {
+  msc_plan *p = c->p;
+  msc_plan_cache *old = find_cache(c, table);
+  if (old) return old;
+  msc_grow(p->arena, p->cache, p->num_caches);
+  msc_plan_cache *k = &p->cache[p->num_caches++];
+  *k = (msc_plan_cache){.table = table, .stage = c->section->stage, .num = 1, .rows = rows, .whole = whole};
+  k->index = place_away(&p->stage[k->stage].home_bytes[MSC_HOME_CPU], msc_row_index_bytes(whole, rows), MSC_HOME_CPU);
+  return k;
+}
+
+/* Places a table, or its state, of which the device holds rows: where they lie there. */
+static plan_ref place_cached(calling *c, size_t i, const char *name, msc_home home) {
+  msc_plan *p = c->p;
+  msc_plan_stage *stage = &p->stage[c->section->stage];
+  const msc_type *t = c->f->body->args[i]->type;
+  const msc_attr_value *owner = msc_arg_attr(c->f, i, MSC_FACT(msc_owner));
+  bool is_state = msc_arg_role(c->f, i) == MSC_ROLE_STATE;
+  uint64_t whole = (uint64_t)msc_arg_attr(c->f, i, MSC_FACT(msc_cached))->i, rows = (uint64_t)t->dim[0],
+           bytes = (uint64_t)msc_type_bytes(t);
+  msc_plan_cache *k = list_cache(c, is_state && owner ? msc_intern(p->ctx, owner->s) : name, rows, whole);
+  const msc_plan_variable *old = find_kept(c, name);
+  for (size_t n = 0; old && n < k->num; n++)
+    if (k->parameter[n] == (uint32_t)(old - p->parameter)) return k->at[n];
+  size_t n = is_state ? k->num++ : 0;
+  k->at[n] = reserve_bytes(&stage->persistent_bytes, bytes, PLAN_SPACE_PERSISTENT);
+  old = list_variable(c, true, i, name, place_away(&stage->home_bytes[home], bytes / rows * whole, home));
+  k->parameter[n] = (uint32_t)(old - p->parameter);
+  return k->at[n];
+}
+
 static plan_ref place_argument(calling *c, size_t i) {
   msc_plan *p = c->p;
   const char *name = intern_argument_name(p, c->f, i);
@@ -218,6 +259,7 @@ static plan_ref place_argument(calling *c, size_t i) {
   if (role != MSC_ROLE_PARAMETER && role != MSC_ROLE_STATE) return place_input(c, i, name, bytes);
   msc_plan_variable *old = find_kept(c, name);
   msc_home home = msc_home_said(c->f, i);
+  if (msc_arg_attr(c->f, i, MSC_FACT(msc_cached))) return place_cached(c, i, name, home);
   if (old) return old->ref;
   if (home != MSC_HOME_DEVICE)
     return list_variable(c, true, i, name, place_away(&stage->home_bytes[home], bytes, home))->ref;
@@ -546,6 +588,35 @@ static bool call_transfer(calling *c, const msc_op *op) {
   return true;
 }
 
+/* Brings rows of a table with a cache to the device. Counted are the rows that are expected to be missing, which are
+ * brought, as others go, with their state. */
+static bool call_admit(calling *c, const msc_op *op) {
+  msc_plan *p = c->p;
+  msc_plan_cache *k = find_cache(c, msc_intern(p->ctx, msc_op_str(op, "table")));
+  msc_launch *l = msc_new(p->arena, msc_launch);
+  int64_t *dims = msc_new_array(p->arena, int64_t, op->num_in + 1);
+  msc_plan_call *call = new_call(c, PLAN_CALL_KIND_ADMIT, op);
+  bool updates = msc_op_bool(op, "updates");
+  uint64_t row = 0;
+  const msc_type *last = op->in[op->num_in - 1].value->type;
+  call->index = (uint32_t)(k - p->cache);
+  call->buffer = msc_new_array(p->arena, plan_ref, 2 * op->num_in);
+  call->num_buffers = 2 * op->num_in;
+  dims[0] = updates;
+  for (size_t i = 0; i < op->num_in; i++) {
+    call->buffer[i] = place_of_value(c, op->in[i].value, false);
+    call->buffer[op->num_in + i] = place_of_value(c, &op->out[i], true);
+    dims[i + 1] = op->in[i].value->type->dtype;
+    if (!updates || i == 0) call->flops += (uint64_t)msc_type_elems(op->in[i].value->type);
+  }
+  *l = (msc_launch){.extent = 1, .grain = 1, .num_dims = op->num_in + 1, .dims = dims};
+  call->launch = l;
+  if (updates || !k->numbers) k->numbers = call->flops, k->columns = last->rank > 1 ? last->dim[last->rank - 1] : 1;
+  for (size_t i = 0; i < k->num; i++) row += k->at[i].bytes / k->rows;
+  call->bytes = 16 * call->flops + (uint64_t)(2 * msc_expected_misses(k->whole, k->rows, (double)call->flops)) * row;
+  return true;
+}
+
 /* Makes room for what the section puts off the device; other sections have room of their own. */
 static void place_stashed(calling *c) {
   const msc_attr_value *bytes = msc_func_attr(c->f, MSC_FACT(stashed));
@@ -591,6 +662,7 @@ static bool call_op(calling *c, const msc_op *op) {
     case OP_stow:
     case OP_stash: return call_transfer(c, op);
     case OP_gemm: return call_matmul(c, op);
+    case OP_admit: return call_admit(c, op);
     default: break;
   }
   bool epilogue = op->prev && op->prev->kind == OP_gemm && msc_op_int(op->prev, "tile");
@@ -606,6 +678,8 @@ static bool copy_ties(calling *c) {
     plan_ref from = place_of_value(c, ret->in[i].value, false), to = c->arg[arg];
     if (from.space == to.space && from.offset == to.offset) continue;
     const msc_op *maker = msc_memory_of(ret->in[i].value).root->def;
+    if (msc_arg_attr(c->f, (size_t)arg, MSC_FACT(msc_cached)))
+      return msc_op_error(ret, MSC_E_INTERNAL, "updated rows of a cache do not lie where they did");
     if (maker && msc_op_int(maker, MSC_FACT(served)) == 1)
       return msc_op_error(maker, MSC_E_INTERNAL, "what a server updates does not lie where the parameter does");
     const msc_type *t = ret->in[i].value->type;

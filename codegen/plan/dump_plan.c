@@ -331,9 +331,17 @@ static void write_transfer(const dumping *d, plan_call c) {
              spaces[plan_call_buffers(c, stows).space]);
 }
 
+static void write_admit(const dumping *d, plan_call c) {
+  plan_cache k = plan_plan_caches(d->root, plan_call_index(c));
+  write_dump(d, "admit to %" PRIu64 " rows of %s%s", plan_cache_rows(k),
+             text_or_blank(plan_parameter_name(plan_plan_parameters(d->root, plan_cache_parameters(k, 0)))),
+             plan_call_dims(c, 0) ? ", updated" : "");
+}
+
 static void write_call(const dumping *d, plan_call c) {
   static void (*const write_kind[])(const dumping *, plan_call) = {write_kernel, write_matmul, write_collective,
-                                                                   write_message, write_graph, write_transfer};
+                                                                   write_message, write_graph, write_transfer,
+                                                                   write_admit};
   write_kind[plan_call_kind(c)](d, c);
   if (plan_call_name(c)) write_dump(d, "  (%s)", plan_call_name(c));
   write_dump(d, "\n       ");

@@ -63,7 +63,7 @@ typedef struct {
 
 typedef struct msc_plan_call {
   uint8_t kind;   /* PLAN_CALL_KIND_... */
-  uint32_t index; /* into kernels, matmuls, collectives, messages or graphs */
+  uint32_t index; /* into kernels, matmuls, collectives, messages, graphs or caches */
   size_t num_buffers;
   plan_ref *buffer;
   const msc_launch *launch; /* of a kernel */
@@ -129,6 +129,19 @@ typedef struct {
   uint32_t num_readers, *reader; /* of an input: stages, ascending */
 } msc_plan_variable;
 
+enum { MSC_MOST_CACHED = 3 }; /* a table and its state */
+
+/* See Cache in plan.fbs. */
+typedef struct {
+  const char *table;
+  uint32_t stage;
+  size_t num;                          /* of these values; the table is number 0 */
+  uint32_t parameter[MSC_MOST_CACHED]; /* into parameters */
+  plan_ref at[MSC_MOST_CACHED], index;
+  uint64_t rows, whole;                /* of the cache; of the rank's part of the table */
+  uint64_t numbers, columns;           /* of rows that a step names; of these, that a sample names */
+} msc_plan_cache;
+
 typedef struct {
   const char *name;
   uint32_t program, stage;
@@ -149,7 +162,7 @@ typedef struct msc_plan {
   msc_arena *arena;
   const msc_module *module;
   size_t num_layouts, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs,
-      num_transfers, num_decisions;
+      num_transfers, num_decisions, num_caches;
   const msc_layout **layout;
   msc_plan_matmul *matmul;
   msc_plan_graph *graph;
@@ -161,6 +174,7 @@ typedef struct msc_plan {
   msc_plan_message *message;  /* by number */
   msc_plan_variable *parameter, *input;
   msc_plan_output *output;
+  msc_plan_cache *cache;
   msc_plan_transfer *transfer;
   const msc_decision *decision;
   unsigned char *constants;
@@ -218,6 +232,13 @@ bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program);
 uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l); /* its number, added when new */
 /* NULL: replicated */
 const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *v, int rank);
+
+/* ---- expected_misses.c ---- */
+
+#define MSC_ZIPF_EXPONENT 1.05 /* of the law by which rows are assumed to be drawn */
+/* How many rows a step brings to a cache that has long been in use, if it names so many and the cache keeps those that
+ * are used most. */
+double msc_expected_misses(uint64_t rows, uint64_t cached, double numbers);
 
 /* ---- call_times.c ---- */
 

@@ -520,6 +520,22 @@ static void put_smaller(flatbuf_builder *b, const msc_plan *p) {
   flatbuf_end(b);
 }
 
+static void put_caches(flatbuf_builder *b, const msc_plan *p) {
+  plan_plan_begin_caches(b);
+  for (size_t i = 0; i < p->num_caches; i++) {
+    const msc_plan_cache *k = &p->cache[i];
+    plan_cache_begin(b);
+    plan_cache_put_parameters(b, k->num, k->parameter);
+    plan_cache_put_at(b, k->num, k->at);
+    plan_cache_put_index(b, k->index);
+    plan_cache_put_rows(b, k->rows);
+    plan_cache_put_numbers(b, k->numbers);
+    plan_cache_put_columns(b, k->columns);
+    flatbuf_end(b);
+  }
+  flatbuf_end(b);
+}
+
 static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   plan_plan_begin(b);
   plan_plan_put_version(b, PLAN_VERSION);
@@ -549,6 +565,7 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   weight_files weights = list_weight_files(p);
   put_weight_files(b, p, &weights);
   put_plan_parameters(b, p, &weights);
+  if (p->num_caches) put_caches(b, p);
   put_plan_inputs(b, p);
   put_plan_outputs(b, p);
   plan_plan_put_persistent_bytes(b, p->persistent_bytes);

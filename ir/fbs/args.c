@@ -159,7 +159,7 @@ static void read_marks(fbs_reader *r, fbs_place p, model_parameter t, msc_value 
   if (model_parameter_cache_rows(t) < 0)
     fbs_error(r, MSC_E_FORMAT, p, "cache_rows is %" PRId64 "; it is at least 0", model_parameter_cache_rows(t));
   else if (model_parameter_cache_rows(t))
-    msc_arg_put(f, arg, msc_fact_msc_cache_rows(msc_int(model_parameter_cache_rows(t))));
+    msc_arg_put(f, arg, msc_fact_msc_cache_rows(model_parameter_cache_rows(t)));
 }
 
 static const char *read_parameter(fbs_reader *r, uint32_t i, model_parameter t) {

@@ -61,6 +61,22 @@ void eval_unique(msc_eval *e) {
   msc_piece_put(e, 2, NULL, (msc_scalar){.i = count});
 }
 
+/* The rows of a call come to the places in front, in the order in which it names them: which rows a cache holds from
+ * one call to the next is not part of the program. */
+void eval_admit(msc_eval *e) {
+  int64_t all = 0, num = 0, index[MSC_MAX_RANK];
+  for (size_t i = 0; i < e->op->num_in; i++) all += msc_piece_elems(&e->in[i]);
+  int64_t *row = msc_new_array(e->arena, int64_t, all + 1);
+  for (size_t i = 0; i < e->op->num_in; i++)
+    for (bool more = msc_first_index(&e->in[i], index); more; more = msc_next_index(&e->in[i], index)) {
+      int64_t slot = 0;
+      row[num] = msc_piece_get(e, i, index).i;
+      while (row[slot] != row[num]) slot++;
+      num += slot == num;
+      msc_piece_put(e, i, index, (msc_scalar){.i = slot});
+    }
+}
+
 /* dx[i] = sum over the j that x[i] is a factor of: dy[j] times the other factors of y[j]. */
 static msc_scalar product_slope(const msc_scalar *x, const msc_scalar *dy, int64_t n, int64_t i, bool exclusive) {
   msc_scalar sum = {.f = 0};

@@ -579,6 +579,15 @@ bool shape_lamb_moments(msc_op *op) { return shape_update(op); }
 
 bool shape_stow(msc_op *op) { return shape_same_type(op, 0, 1) && shape_set_like(op, 0, shape_in(op, 0)); }
 
+bool shape_admit(msc_op *op) {
+  if (op->num_in != op->num_out) return shape_wrong(op, "%d results for %d operands", op->num_out, op->num_in);
+  for (size_t i = 0; i < op->num_in; i++) {
+    MSC_TRY(shape_must_be_index(op, i));
+    MSC_TRY(shape_set(op, i, MSC_I32, shape_in(op, i)->rank, shape_in(op, i)->dim));
+  }
+  return true;
+}
+
 /* ---- structure ---- */
 
 bool shape_fused(msc_op *op) {

@@ -47,7 +47,7 @@ static bool is_memory_limit(const msc_attr_value *v) {
 static bool is_honoured_value(msc_fact_kind kind, const msc_attr_value *v, const msc_target *target) {
   switch (kind) {
     case MSC_FACT_FALSE_ONLY: return v->kind == MSC_ATTR_BOOL ? !v->b : v->kind == MSC_ATTR_INT && v->i == 0;
-    case MSC_FACT_ZERO_ONLY: return is_int_within(v, 0, 0);
+    case MSC_FACT_COUNT: return is_int_within(v, 0, INT64_MAX);
     case MSC_FACT_GROUP:
     case MSC_FACT_BYTES: return is_int_within(v, 0, INT64_MAX);
     case MSC_FACT_ROUND: return is_int_within(v, 0, UINT8_MAX);
@@ -70,6 +70,7 @@ static bool is_honoured_value(msc_fact_kind kind, const msc_attr_value *v, const
 static const char *required_form(msc_fact_kind kind) {
   switch (kind) {
     case MSC_FACT_GROUP: return "must be a whole number: 0 for never, or what a group has in common";
+    case MSC_FACT_COUNT: return "must be a whole number, from 0 on";
     case MSC_FACT_BYTES: return "must be a number of bytes";
     case MSC_FACT_ROUND: return "must be a whole number from 0, first, to 255";
     case MSC_FACT_STAGE_NUMBER: return "must be the number of a stage, from 0 on";

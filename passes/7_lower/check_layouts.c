@@ -68,6 +68,7 @@ static bool note_arguments(checking *z) {
   bool ok = true;
   for (size_t i = 0; i < z->f->body->num_args; i++) {
     const msc_value *v = z->f->body->args[i];
+    if (msc_arg_attr(z->f, i, MSC_FACT(msc_cached))) continue; /* rows of a cache are no part of a whole */
     const msc_type *t = z->whole[v->id] =
         whole_of_record(z, v, msc_arg_attr(z->f, i, MSC_FACT(msc_layout)), msc_arg_attr(z->f, i, MSC_FACT(msc_shape)));
     if (!t || (msc_verify_type(z->f->module, z->f->loc, t) && is_largest_part(v, t))) continue;

@@ -184,10 +184,18 @@ static uint32_t uneven_dims(const msc_op *op, const msc_rule *rule, size_t i, bo
   return dims;
 }
 
+/* Does the device hold only some rows of v (pass cached)? Then it has none of the padding. */
+static bool has_cache(const msc_value *v) {
+  const msc_attr_value *rows =
+      v->def ? NULL : msc_arg_attr(v->block->func, v->index, MSC_FACT(msc_cache_rows));
+  return rows && rows->i > 0;
+}
+
 /* Takes the row dimension out of `dims` for a gather's table that is cut along one axis: then only the last parts are
  * padded, and their padding lies behind the end of the table, where no valid index points. */
 static uint32_t without_rows(const msc_op *op, size_t i, uint32_t dims) {
   if (op->kind != OP_gather || i != 0) return dims;
+  if (has_cache(op->in[0].value)) return dims & ~(1u << msc_op_int(op, "axis"));
   const msc_layout *l = op->in[0].value->type->layout;
   int axis = (int)msc_op_int(op, "axis");
   bool one_axis = !l->split[axis];

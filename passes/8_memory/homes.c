@@ -31,6 +31,7 @@ msc_home msc_home_of(const msc_config *config, const msc_func *f, size_t i) {
   msc_role role = msc_arg_role(f, i);
   const msc_type *t = f->body->args[i]->type;
   if (!config || (role != MSC_ROLE_PARAMETER && role != MSC_ROLE_STATE)) return MSC_HOME_DEVICE;
+  if (msc_arg_attr(f, i, MSC_FACT(msc_cached))) return MSC_HOME_DEVICE; /* pass cached has said where it lives */
   if (t->rank == 0 || msc_local_bytes(t) < MSC_LEAST_OFFLOADED_BYTES) return MSC_HOME_DEVICE;
   msc_home home = home_called(msc_config_offload(config, role == MSC_ROLE_STATE ? "optimizer" : "param"));
   if (home != MSC_HOME_DEVICE) return home;

@@ -156,6 +156,7 @@ static mscrt_status *prepare_saving(mscrt_context *c, const char *path) {
 
 static mscrt_status *copy_slices(mscrt_context *c) {
   struct mscrt_saving *k = c->saving;
+  MSCRT_CHECK(mscrt_write_rows_back(c));
   for (uint32_t i = 0; i < k->slices.num; i++) {
     const mscrt_rank_slice *s = &k->slices.slice[i];
     msc_box box, buffer;

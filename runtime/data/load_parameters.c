@@ -73,6 +73,7 @@ static mscrt_status *load_parameter(mscrt_context *c, mscrt_archive *a, const ms
 }
 
 static mscrt_status *load_archive(mscrt_context *c, mscrt_archive *a) {
+  MSCRT_CHECK(mscrt_forget_rows(c));
   for (uint32_t i = 0; i < c->plan->num_parameters; i++) {
     const mscrt_variable *v = &c->plan->parameter[i];
     const mscrt_stored *t = mscrt_archive_find(a, v->name);
@@ -197,5 +198,6 @@ mscrt_status *mscrt_plan_check_files(const mscrt_plan *p, const char *folder) { 
 
 mscrt_status *mscrt_load_weights(mscrt_context *c, const char *folder) {
   if (!c->device->holds_values) return mscrt_fail(MSCRT_ARGUMENT, "the device '%s' has no values", c->device->name);
+  MSCRT_CHECK(mscrt_forget_rows(c));
   return take_files(c->plan, c, folder);
 }

@@ -309,6 +309,31 @@ static mscrt_status *check_transfer_call(const mscrt_plan *p, plan_section secti
   return NULL;
 }
 
+/* An admit reads numbers of rows, and writes as many places in a cache; dims: whether rows are updated, then the type
+ * of each of these. */
+static mscrt_status *check_admit_call(const mscrt_plan *p, plan_section section, plan_call c) {
+  uint32_t all = plan_call_buffers_num(c), num = all / 2;
+  if (plan_call_index(c) >= p->num_caches) return bad_call("cache %u of %u", plan_call_index(c), p->num_caches);
+  if (p->parameter[p->cache[plan_call_index(c)].parameter[0]].stage != plan_section_stage(section))
+    return bad_call("cache %u is not this stage's", plan_call_index(c));
+  if (!num || all % 2 || plan_call_dims_num(c) != num + 1 || plan_call_starts_num(c))
+    return bad_call("%u buffers with %u dimensions", all, plan_call_dims_num(c));
+  for (uint32_t i = 0; i < num; i++) {
+    plan_ref numbers = plan_call_buffers(c, i), slots = plan_call_buffers(c, num + i);
+    int64_t dtype = plan_call_dims(c, i + 1);
+    MSCRT_CHECK(mscrt_within(check_ref(p, section, numbers, false), "buffer %u", i));
+    MSCRT_CHECK(mscrt_within(check_ref(p, section, slots, false), "buffer %u", num + i));
+    if (dtype != MSCRT_I32 && dtype != MSCRT_I64) return bad_call("numbers of rows of type %" PRId64, dtype);
+    mscrt_status *s = check_operand_ref(numbers, slots.bytes / 4, (mscrt_dtype)dtype);
+    if (!s) s = check_operand_ref(slots, slots.bytes / 4, MSCRT_I32);
+    if (!s && (numbers.written || !slots.written)) s = bad_call("only results are written");
+    for (uint32_t k = 0; k < all && !s; k++)
+      if (k != num + i && refs_overlap(slots, plan_call_buffers(c, k))) s = bad_call("a result lies in buffer %u", k);
+    if (s) return mscrt_within(s, "buffer %u", i);
+  }
+  return NULL;
+}
+
 static mscrt_status *check_call(const mscrt_plan *p, plan_section section, plan_call c) {
   switch (plan_call_kind(c)) {
     case PLAN_CALL_KIND_KERNEL:
@@ -323,6 +348,8 @@ static mscrt_status *check_call(const mscrt_plan *p, plan_section section, plan_
       return has_plan_call_epilogue(c) ? bad_call("a graph has no epilogue") : check_graph_call(p, section, c);
     case PLAN_CALL_KIND_TRANSFER:
       return has_plan_call_epilogue(c) ? bad_call("a transfer has no epilogue") : check_transfer_call(p, section, c);
+    case PLAN_CALL_KIND_ADMIT:
+      return has_plan_call_epilogue(c) ? bad_call("an admit has no epilogue") : check_admit_call(p, section, c);
     default: return bad_call("kind %d", plan_call_kind(c));
   }
 }

@@ -454,16 +454,14 @@ static mscrt_status *check_model_shape(mscrt_variable *v, plan_parameter t) {
   return NULL;
 }
 
-/* Checks a parameter that does not live on the device. The scratch of its stage has room for it, where ranks that
- * gather it meet. */
+/* Checks a parameter that does not live on the device. */
 static mscrt_status *check_away(const mscrt_plan *p, const mscrt_variable *v) {
   if (p->target->has_images && v->ref.space == PLAN_SPACE_DISK)
     return bad_plan("it lives in the space %d, which a GPU's plan does not have", v->ref.space);
   if (v->ref.space == PLAN_SPACE_DISK && v->ref.offset % MSCRT_DISK_PAGE)
     return bad_plan("it begins within a page of the disk");
   if (v->ref.space == PLAN_SPACE_DISK && !plan_plan_offload_path(p->root)) return bad_plan("its disk has no folder");
-  uint64_t scratch = p->stage[v->stage].bytes[PLAN_SPACE_SCRATCH], need = mscrt_variable_bytes(v);
-  return need > scratch ? bad_plan("%" PRIu64 " bytes with a scratch of %" PRIu64, need, scratch) : NULL;
+  return NULL;
 }
 
 static mscrt_status *check_plan_parameters(mscrt_plan *p) {
@@ -595,6 +593,7 @@ mscrt_status *mscrt_check_plan(mscrt_plan *p) {
   MSCRT_CHECK(mscrt_check_graphs(p));
   MSCRT_CHECK(check_collectives(p));
   MSCRT_CHECK(check_plan_parameters(p));
+  MSCRT_CHECK(mscrt_check_caches(p));
   MSCRT_CHECK(check_plan_inputs(p));
   MSCRT_CHECK(check_plan_outputs(p));
   MSCRT_CHECK(mscrt_check_calls(p));

@@ -152,6 +152,7 @@ void mscrt_plan_close(mscrt_plan *p) {
   free(p->parameter);
   free(p->input);
   free(p->output);
+  free(p->cache);
   free(p->stage);
   free(p->only);
   free(p->bytes);

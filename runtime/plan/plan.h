@@ -85,6 +85,14 @@ typedef struct {
   uint32_t engine_bytes;
 } mscrt_graph;
 
+#define MSCRT_MOST_CACHED 3 /* a table and its state */
+
+/* See Cache in plan.fbs. */
+typedef struct {
+  uint32_t num, rows, parameter[MSCRT_MOST_CACHED];
+  plan_ref at[MSCRT_MOST_CACHED], index;
+} mscrt_plan_cache;
+
 static inline bool mscrt_is_attention(const mscrt_graph *g) { return g->kind < PLAN_GRAPH_KIND_CONV; }
 
 /* Memory of a stage by space (persistent; a slot of carried values; scratch of its largest section), and the number
@@ -111,7 +119,7 @@ struct mscrt_plan {
   int ranks;
   const mscrt_target *target;
   uint32_t num_layouts, num_matmuls, num_graphs, num_collectives, num_sections, num_parameters, num_inputs, num_outputs,
-      num_stages, num_programs, input_slots, copies;
+      num_stages, num_programs, input_slots, copies, num_caches;
   mscrt_stage *stage;
   plan_entry *only;             /* for plans without programs: each section is one */
   msc_box_layout *layout;
@@ -120,6 +128,7 @@ struct mscrt_plan {
   mscrt_graph *graph;
   mscrt_collective *collective;
   mscrt_variable *parameter, *input, *output;
+  mscrt_plan_cache *cache;
   /* by space, where stages do not differ: the bytes that a ref may reach; for input: one slot; for tile: the largest
    * tile */
   uint64_t space_bytes[MSCRT_NUM_SPACES];
@@ -184,6 +193,9 @@ msc_windows mscrt_windows_of(const mscrt_graph *g);
 msc_attention mscrt_attention_of(const mscrt_graph *g);
 msc_windows_cut mscrt_windows_cut(const mscrt_graph *g);
 uint64_t mscrt_graph_span(const mscrt_graph_tensor *t); /* elements from its first to its last in memory */
+
+/* check_cache.c, after the parameters */
+mscrt_status *mscrt_check_caches(mscrt_plan *p);
 
 /* check_call.c */
 mscrt_status *mscrt_check_calls(const mscrt_plan *p);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """recommender: wide_deep and dlrm on made-up clicks, with lazy updates of their tables: the loss falls, and several ranks,
-their tables whole, cut by rows, by columns, or as the search finds best, have the losses of one; so have updates that
-step every row, where the optimizer's step of a row without gradient does nothing, and those by a parameter server."""
+their tables whole, cut by rows, by columns, or as the search finds best, have the losses of one; so have tables in host
+memory with a cache of rows, updates that step every row, where the optimizer's step of a row without gradient does
+nothing, and those by a parameter server."""
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ import tempfile
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 FIELDS, VOCAB, BATCH, STEPS = 6, 40, 32, 40
+CACHED = 150  # rows of the table's 240: more than a step names
 CUT = {"wide_deep": ["wide", "embedding"], "dlrm": ["embedding"]}
 
 
@@ -20,9 +22,10 @@ def call(*words):
     return done.stdout
 
 
-def model(name, optimizer, lazy, cut=()):
+def model(name, optimizer, lazy, cut=(), cached=0):
     words = [sys.executable, "-m", "msc.models", name, "-o", "m.fbs", "--batch", str(BATCH), "--optimizer", optimizer,
-             "--lr", "0.05", "--fields", str(FIELDS), "--vocab", str(VOCAB), "--hidden", "32", "--layers", "2"]
+             "--lr", "0.05", "--fields", str(FIELDS), "--vocab", str(VOCAB), "--hidden", "32", "--layers", "2",
+             "--cache-rows", str(cached)]
     for op in cut:
         words += ["--strategy", f"{op}={cut[op]}"]
     call(*words, *(["--lazy"] if lazy else []))
@@ -59,6 +62,11 @@ def run(name, optimizer):
         ways.append(train(name, 4, parallel_mode="semi_auto_parallel"))
     for number, losses in enumerate(ways):
         check(f"{name}, way {number}: losses {losses}, on one rank {one}", near(losses, one))
+    model(name, optimizer, True, cached=CACHED)
+    cached = train(name)
+    check(f"{name}: losses {cached} with a cache of rows, {one} without", cached == one)
+    ways.append(train(name, 4, parallel_mode="data_parallel", gradients_mean="true"))
+    check(f"{name}: losses {ways[-1]} with a cache on each rank, on one rank {one}", near(ways[-1], one))
     model(name, optimizer, False)
     losses = train(name)
     served = train(name, 2, parallel_mode="data_parallel", gradients_mean="true", parameter_server='{"mode":"sync"}')

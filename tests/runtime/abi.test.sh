@@ -44,4 +44,4 @@ grep -q mscrt_save "$folder/example.c"
 echo '#include "runtime/mscrt.h"' >"$folder/header.cc"
 c++ -std=c++11 -pedantic -Wall -Wextra -Werror -I"$sources" "$folder/header.cc" -fsyntax-only
 # runtime/ stands alone.
-! grep -rn --include='*.[ch]' '#include "' runtime | grep -v '"runtime/\|"ir/fbs/flatbuf.h"\|"ir/layout/box.h"\|"ir/abi/hazard.h"\|"ir/abi/philox.h"\|"ir/abi/builtin.h"\|"ir/abi/clock.h"\|"ir/abi/mailbox.h"\|"ir/abi/pools.h"\|"ir/abi/attention.h"\|"ir/abi/product.h"\|"ir/abi/windows.h"\|"ir/sanitized.h"\|"ir/verb.h"\|"plan_fbs.h"\|"willing.h"'
+! grep -rn --include='*.[ch]' '#include "' runtime | grep -v '"runtime/\|"ir/fbs/flatbuf.h"\|"ir/layout/box.h"\|"ir/abi/hazard.h"\|"ir/abi/philox.h"\|"ir/abi/builtin.h"\|"ir/abi/clock.h"\|"ir/abi/mailbox.h"\|"ir/abi/pools.h"\|"ir/abi/attention.h"\|"ir/abi/product.h"\|"ir/abi/row_cache.h"\|"ir/abi/windows.h"\|"ir/sanitized.h"\|"ir/verb.h"\|"plan_fbs.h"\|"willing.h"'

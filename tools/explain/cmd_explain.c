@@ -322,6 +322,7 @@ static void print_offload(cli_output *out, const json_t *all) {
                member_number(one, "transfers"));
     cli_printf(out, "%.0f bytes, %.3f ms, %.1f %% of it hidden\n", member_number(one, "moved_bytes"),
                member_number(one, "transfer_ms"), 100 * member_number(one, "hidden"));
+    if (!member_number(one, "moved_bytes")) continue;
     cli_printf(out, "    %.1f operations per byte moved: at most %.1f %% of the device's peak\n",
                member_number(one, "intensity"), 100 * member_number(one, "efficiency"));
   }
@@ -338,6 +339,28 @@ static void print_servers(cli_output *out, const json_t *all) {
                member_number(servers, "parameter_bytes"));
 }
 
+static void print_caches(cli_output *out, const json_t *all) {
+  const json_t *one;
+  size_t i;
+  json_array_foreach(json_object_get(all, "caches"), i, one) {
+    cli_printf(out,
+               "cache of '%s': %.0f of %.0f rows lie on the device, with their state %.0f bytes; all take %.0f %s, and "
+               "%.0f in host memory to find them\n",
+               member_text(one, "table"), member_number(one, "rows"), member_number(one, "table_rows"),
+               member_number(one, "device_bytes"), member_number(one, "home_bytes"),
+               strcmp(member_text(one, "home"), "disk") ? "in host memory" : "on disk",
+               member_number(one, "index_bytes"));
+    cli_printf(out,
+               "    a step names %.0f rows; %.1f %% of them are there if they are drawn by Zipf's law, exponent %.2f, ",
+               member_number(one, "numbers"), 100 * member_number(one, "hit_rate"), member_number(one, "zipf"));
+    if (json_object_get(one, "columns"))
+      cli_printf(out, "from the whole table, and %.1f %% if each of %.0f columns has a part of it",
+                 100 * member_number(one, "hit_rate_by_column"), member_number(one, "columns"));
+    else cli_printf(out, "from the whole table");
+    cli_printf(out, "\n");
+  }
+}
+
 static void print_plan(cli *c, cli_output *out, const json_t *all, const char *op) {
   const json_t *one;
   size_t i;
@@ -348,6 +371,7 @@ static void print_plan(cli *c, cli_output *out, const json_t *all, const char *o
   print_mean(out, all);
   print_offload(out, all);
   print_servers(out, all);
+  print_caches(out, all);
   json_array_foreach(json_object_get(all, "ops"), i, one) if (!op || !strcmp(member_text(one, "op"), op))
       say_op(&ops, all, one);
   print_sayings(out, &ops, "", "    the same for ");

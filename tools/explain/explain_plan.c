@@ -416,6 +416,8 @@ json_t *cli_explain_plan(cli *c, const char *path, const char *op, const char *c
   if (offload) json_object_set_new(all, "offload", offload);
   json_t *servers = ok ? cli_explain_servers(e.file) : NULL;
   if (servers) json_object_set_new(all, "servers", servers);
+  json_t *caches = ok ? cli_explain_caches(e.file) : NULL;
+  if (caches) json_object_set_new(all, "caches", caches);
   if (ok) return all;
   json_decref(all);
   return NULL;

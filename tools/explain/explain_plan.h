@@ -12,6 +12,8 @@
  *    "offload": [{"stage", "host_bytes", "disk_bytes", "transfers", "moved_bytes", "transfer_ms", "exposed_ms",
  *                 "hidden", "intensity", "efficiency"}],
  *    "servers": {"parameters": [NAME], "parameter_bytes", "state_bytes", "pushed_bytes"},
+ *    "caches": [{"table", "rows", "table_rows", "device_bytes", "home", "home_bytes", "index_bytes", "numbers", "zipf",
+ *                "hit_rate", "columns", "hit_rate_by_column"}],
  *    "warnings": [TEXT]}
  *   WAY: {"cuts", "layouts", "work_ns", "move_ns", "bytes"}
  *   DIGITS: {"digits", "from", "loc", "left_out", "through": [NAME]}
@@ -53,6 +55,14 @@ json_t *cli_explain_offload(msc_context *ctx, const void *file, const msc_cluste
 /* The parameters that live on servers, their bytes and those of their state, and what a rank pushes in a step; it pulls
  * the parameters. `file` was verified; NULL: there are none. */
 json_t *cli_explain_servers(const void *file);
+
+/* ---- explain_caches.c ---- */
+
+/* The tables of which the device holds rows: bytes there, where they live, and of their index; how many rows a step
+ * names, and the share of them that is expected to be on the device when rows are drawn by Zipf's law, from all of the
+ * table, or, where samples name several, from a part of their own for each. `file` was verified; NULL: there are
+ * none. */
+json_t *cli_explain_caches(const void *file);
 
 /* ---- explain_redundancy.c ---- */
 

@@ -124,6 +124,12 @@ void print_totals(const training *t, double total_ms, uint64_t resident) {
   if (!t->c->json && s.host_bytes + s.disk_bytes)
     printf("%.2f MB per rank live in host memory, %.2f MB on disk\n", (double)s.host_bytes / 1e6,
            (double)s.disk_bytes / 1e6);
+  double there = s.cache_rows ? 1 - (double)s.cache_misses / (double)s.cache_rows : 1;
+  if (t->c->json && s.cache_rows)
+    printf(",\"cache_rows\":%" PRIu64 ",\"cache_misses\":%" PRIu64 ",\"cache_hit_rate\":%.6f", s.cache_rows,
+           s.cache_misses, there);
+  else if (s.cache_rows)
+    printf("%.2f %% of %" PRIu64 " rows that steps named were on the device\n", 100 * there, s.cache_rows);
   if (t->c->json && s.launch_ns) printf(",\"launch_us\":%.3f", (double)s.launch_ns / 1e3);
   if (t->measured) print_measured(t);
   if (t->c->json) printf("}\n");

@@ -26,7 +26,8 @@ bool msc_nest_can_fuse(const msc_op *op) {
     case OP_gemm:
     case OP_fetch:
     case OP_stow:
-    case OP_stash: return false;
+    case OP_stash:
+    case OP_admit: return false;
     case OP_constant: return msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(op->out[0].type->dtype);
     default: return !msc_builtin_of(op, NULL);
   }

@@ -1,6 +1,6 @@
 // RUN: msc opt --passes=annotations --split-input-file --verify-diagnostics %s
 module {
-  // expected-error @below {{argument 'w': annotation msc.cache_rows = 5 : i64 is not supported yet}}
+  // expected-error @below {{argument 'w': annotation msc.cache_rows = -5 : i64 must be a whole number, from 0 on}}
   "msc.func"() ({
   ^bb0(%x: tensor<4x6xi32>, %w: tensor<8x4xf32>):
     // expected-error @below {{gather: annotation primitive_target = "GPU" is not supported yet}}
@@ -16,7 +16,7 @@ module {
     %3 = "msc.tanh"(%2) {compute_type = "bf16", max_bytes = -1 : i64, comm_fusion = -2 : i64, priority = 256 : i64, deny_replicate = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     "msc.return"(%3) : (tensor<4x4xf32>) -> ()
   }) {sym_name = "forward",
-      arg_attrs = [{msc.name = "x"}, {msc.name = "w", msc.role = "parameter", msc.cache_rows = 5 : i64}]} : () -> ()
+      arg_attrs = [{msc.name = "x"}, {msc.name = "w", msc.role = "parameter", msc.cache_rows = -5 : i64}]} : () -> ()
 }
 // -----
 module attributes {msc.tarket = "cpu"} {

@@ -2,16 +2,18 @@
 from msc.models import network
 from msc.models.transformer import SIZES, STD, Builder
 
+CACHE_ROWS = (0, "rows of a table in the arena, the table itself in host memory; 0: all of it lies there")
+
 
 @network(fields=(26, "numbers of categories per sample"), vocab=(1000, "categories per field"), width=(16, "of a category's embedding"),
-         hidden=(256, "width of the tower"), layers=(3, "of the tower"))
+         hidden=(256, "width of the tower"), layers=(3, "of the tower"), cache_rows=CACHE_ROWS)
 def wide_deep(g, options):
     """wide and deep: click or not from categories; x is [batch, fields], each below vocab, y a probability [batch, 1]"""
     o, rows = options, options.fields * options.vocab
     x = g.input("x", "i32", [o.batch, o.fields])
     ids = g.add(x, g.constant([f * o.vocab for f in range(o.fields)], "i32"), name="rows")  # field f has rows f * vocab ...
-    wide = g.gather(g.parameter("wide.table", "f32", [rows, 1], init="normal:0.01"), ids, name="wide")
-    deep = g.gather(g.parameter("embedding.table", "f32", [rows, o.width], init="normal:0.01"), ids, name="embedding")
+    wide = g.gather(g.parameter("wide.table", "f32", [rows, 1], init="normal:0.01", cache_rows=o.cache_rows), ids, name="wide")
+    deep = g.gather(g.parameter("embedding.table", "f32", [rows, o.width], init="normal:0.01", cache_rows=o.cache_rows), ids, name="embedding")
     h = g.reshape(deep, [-1, o.fields * o.width], name="fields")
     for i in range(o.layers):
         h = g.relu(g.dense(h, o.hidden, name=f"deep{i + 1}"), name=f"relu{i + 1}")
@@ -30,13 +32,14 @@ def _tower(g, x, widths, name, last_relu):
 
 
 @network(fields=(26, "numbers of categories per sample"), vocab=(1000, "categories per field"), dense=(13, "other numbers per sample"),
-         width=(16, "of a category's embedding"), hidden=(64, "width of the towers"), layers=(2, "of the tower below, and of the one above"))
+         width=(16, "of a category's embedding"), hidden=(64, "width of the towers"), layers=(2, "of the tower below, and of the one above"), cache_rows=CACHE_ROWS)
 def dlrm(g, options):
     """dlrm: click or not from categories and numbers; x is [batch, fields], each below vocab, numbers [batch, dense], y a probability [batch, 1]"""
     o, rows, vectors = options, options.fields * options.vocab, options.fields + 1
     x, numbers = g.input("x", "i32", [o.batch, o.fields]), g.input("numbers", "f32", [o.batch, o.dense])
     ids = g.add(x, g.constant([f * o.vocab for f in range(o.fields)], "i32"), name="rows")  # field f has rows f * vocab ...
-    looked_up = g.gather(g.parameter("embedding.table", "f32", [rows, o.width], init="normal:0.1"), ids, name="embedding")
+    table = g.parameter("embedding.table", "f32", [rows, o.width], init="normal:0.1", cache_rows=o.cache_rows)
+    looked_up = g.gather(table, ids, name="embedding")
     below = _tower(g, numbers, [o.hidden] * (o.layers - 1) + [o.width], "bottom", True)
     z = g.concat([g.reshape(below, [-1, 1, o.width]), looked_up], dim=1, name="vectors")
     products = g.reshape(g.batch_matmul(z, z, transpose_b=True, name="products"), [-1, vectors * vectors])

@@ -1,0 +1,78 @@
+/* check_cache.c: checks the caches of tables' rows that a plan has, and unpacks them. */
+#include "ir/abi/row_cache.h"
+#include "runtime/plan/plan.h"
+
+#define bad_cache(...) mscrt_fail(MSCRT_INPUT, "the plan contradicts itself: " __VA_ARGS__)
+
+/* Checks that value i of a cache, the table or its state, has as many rows as the table, and room for `rows` of them on
+ * the device. */
+static mscrt_status *check_cached(const mscrt_plan *p, const mscrt_plan_cache *k, uint32_t i) {
+  if (k->parameter[i] >= p->num_parameters) return bad_cache("parameter %u of %u", k->parameter[i], p->num_parameters);
+  const mscrt_variable *v = &p->parameter[k->parameter[i]], *table = &p->parameter[k->parameter[0]];
+  plan_ref at = k->at[i];
+  msc_box box, buffer, own, rows;
+  if (!mscrt_is_away(v->ref.space)) return bad_cache("'%s' lives on the device", v->name);
+  if (v->rank < 1 || table->rank < 1 || v->stage != table->stage || v->state != (i > 0))
+    return bad_cache("'%s' is no table of stage %u, nor state of one", v->name, table->stage);
+  mscrt_variable_box(p, v, 0, &box, &buffer);
+  mscrt_variable_box(p, table, 0, &own, &rows);
+  if (buffer.size[0] < 1 || buffer.size[0] != rows.size[0] || v->layout != table->layout)
+    return bad_cache("'%s' has other rows than '%s'", v->name, table->name);
+  uint64_t row = mscrt_variable_bytes(v) / (uint64_t)buffer.size[0],
+           room = mscrt_room(p, v->stage, PLAN_SPACE_PERSISTENT);
+  if (at.space != PLAN_SPACE_PERSISTENT || at.offset > room || at.bytes > room - at.offset ||
+      at.bytes / k->rows < row || at.offset % mscrt_dtype_bytes(v->dtype))
+    return bad_cache("%u rows of '%s' have no room on the device", k->rows, v->name);
+  return NULL;
+}
+
+static mscrt_status *check_index(const mscrt_plan *p, const mscrt_plan_cache *k) {
+  const mscrt_variable *table = &p->parameter[k->parameter[0]];
+  msc_box box, buffer;
+  mscrt_variable_box(p, table, 0, &box, &buffer);
+  uint64_t room = mscrt_room(p, table->stage, PLAN_SPACE_HOST), rows = (uint64_t)buffer.size[0];
+  if (k->rows > rows) return bad_cache("a cache of %u rows for a table of %" PRIu64, k->rows, rows);
+  if (k->index.space != PLAN_SPACE_HOST || k->index.offset % 8 || k->index.offset > room ||
+      k->index.bytes > room - k->index.offset || rows > (uint64_t)1 << 40 ||
+      k->index.bytes < msc_row_index_bytes(rows, k->rows))
+    return bad_cache("its index has no room in host memory");
+  return NULL;
+}
+
+static mscrt_status *check_cache(const mscrt_plan *p, plan_cache t, mscrt_plan_cache *out) {
+  if (p->target->has_images) return bad_cache("a plan for a GPU has none");
+  if (plan_cache_rows(t) < 1 || plan_cache_rows(t) > INT32_MAX / 2)
+    return bad_cache("%" PRIu64 " rows", plan_cache_rows(t));
+  uint32_t num = plan_cache_parameters_num(t);
+  if (num < 1 || num > MSCRT_MOST_CACHED || plan_cache_at_num(t) != num) return bad_cache("%u values", num);
+  *out = (mscrt_plan_cache){.num = num, .rows = (uint32_t)plan_cache_rows(t), .index = plan_cache_index(t)};
+  for (uint32_t i = 0; i < num; i++) {
+    out->parameter[i] = plan_cache_parameters(t, i), out->at[i] = plan_cache_at(t, i);
+    MSCRT_CHECK(check_cached(p, out, i));
+  }
+  return check_index(p, out);
+}
+
+/* Checks that scratch has room for what does not live on the device, where ranks that gather it meet. The rows of a
+ * cache come and go one by one, and a table may be larger than all of the device. */
+static mscrt_status *check_room_of_others(const mscrt_plan *p) {
+  for (uint32_t i = 0; i < p->num_parameters; i++) {
+    const mscrt_variable *v = &p->parameter[i];
+    bool cached = false;
+    for (uint32_t k = 0; k < p->num_caches; k++)
+      for (uint32_t n = 0; n < p->cache[k].num; n++) cached = cached || p->cache[k].parameter[n] == i;
+    uint64_t scratch = p->stage[v->stage].bytes[PLAN_SPACE_SCRATCH], need = mscrt_variable_bytes(v);
+    if (mscrt_is_away(v->ref.space) && !cached && need > scratch)
+      return mscrt_fail(MSCRT_INPUT, "parameter '%s': %" PRIu64 " bytes with a scratch of %" PRIu64, v->name, need,
+                        scratch);
+  }
+  return NULL;
+}
+
+mscrt_status *mscrt_check_caches(mscrt_plan *p) {
+  p->num_caches = plan_plan_caches_num(p->root);
+  MSCRT_CHECK(mscrt_new_array(&p->cache, p->num_caches));
+  for (uint32_t i = 0; i < p->num_caches; i++)
+    MSCRT_CHECK(mscrt_within(check_cache(p, plan_plan_caches(p->root, i), &p->cache[i]), "cache %u", i));
+  return check_room_of_others(p);
+}

@@ -1,0 +1,375 @@
+/* row_cache.c: tables that live in host memory or on disk, and of which the device holds rows (Cache in plan.fbs): the
+ * rows that a step names are brought there in front of those who use them, and changed rows go back when others take
+ * their place, or somebody reads the table.
+ *
+ * The rows used least give way, of these the one that came first; uses count half after some time, so that what was
+ * used long ago gives way too. Uses of rows that are not there count as well. What lies where changes no result. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ir/abi/row_cache.h"
+#include "runtime/context.h"
+
+enum {
+  AHEAD = 16,      /* numbers between the one that is looked at and the one whose entry is fetched */
+  TOGETHER = 64,   /* rows that a thread moves at a time */
+  USES_HALVED = 64 /* for each row of the cache: so many uses, and all count half */
+};
+
+/* What the cache knows of a row of the table. */
+typedef struct {
+  uint32_t slot; /* 0: the row is not there; else 1 + its slot, or beyond these 1 + rows + the number of its move */
+  uint16_t uses, epoch; /* uses, as they counted in this epoch */
+} entry;
+
+/* A slot of the cache; also the head of a list of them, a ring. */
+typedef struct {
+  int64_t row;          /* -1: it is free */
+  uint32_t before, next;
+  uint32_t call;        /* the last call that named its row */
+  bool dirty;           /* it was changed since it came */
+} slot_node;
+
+/* A row to be brought to a slot, in place of another. */
+typedef struct {
+  int64_t row;          /* that goes back; -1: none */
+  uint32_t slot, pad;
+} row_move;
+
+_Static_assert(sizeof(entry) == MSC_ROW_ENTRY_BYTES, "row_cache.h");
+_Static_assert(sizeof(slot_node) + sizeof(row_move) == MSC_ROW_SLOT_BYTES, "row_cache.h");
+
+/* The table and its state: rows on the device, and where they live, in memory or at `offset` of a file. */
+typedef struct {
+  uint8_t *at, *home;   /* home NULL: in the file */
+  uint64_t offset, row_bytes;
+} cached_rows;
+
+struct mscrt_row_cache {
+  const char *name;
+  uint32_t num, rows;   /* of values; of the cache */
+  cached_rows value[MSCRT_MOST_CACHED];
+  int64_t begin, size, whole; /* of the rows of this rank's part; of the table */
+  int file;             /* -1: none */
+  entry *entry;
+  slot_node *node;      /* slots, then heads of lists: of each level of uses, and of the slots that a call uses */
+  row_move *move;
+  uint32_t num_moves, num_held, least, call;
+  uint16_t epoch;
+  uint64_t used;        /* uses in this epoch */
+  uint64_t named, missed;
+  _Atomic int error;    /* errno */
+};
+
+typedef struct mscrt_row_cache cache;
+
+/* ---- lists ---- */
+
+static uint32_t head_of_level(const cache *k, uint32_t level) { return k->rows + level; }
+static uint32_t head_of_held(const cache *k) { return k->rows + MSC_ROW_LEVELS; }
+
+static void unlink_slot(cache *k, uint32_t i) {
+  slot_node *n = &k->node[i];
+  k->node[n->before].next = n->next;
+  k->node[n->next].before = n->before;
+}
+
+static void append_slot(cache *k, uint32_t head, uint32_t i) {
+  slot_node *n = &k->node[i], *h = &k->node[head];
+  n->before = h->before, n->next = head;
+  k->node[h->before].next = i;
+  h->before = i;
+}
+
+/* Appends all of a list to another. */
+static void append_list(cache *k, uint32_t to, uint32_t from) {
+  slot_node *f = &k->node[from], *t = &k->node[to];
+  if (f->next == from) return;
+  k->node[t->before].next = f->next;
+  k->node[f->next].before = t->before;
+  k->node[f->before].next = to;
+  t->before = f->before;
+  f->before = f->next = from;
+}
+
+/* ---- uses ---- */
+
+static uint32_t uses_of(const cache *k, const entry *e) {
+  uint32_t age = (uint16_t)(k->epoch - e->epoch);
+  return age > 15 ? 0 : e->uses >> age;
+}
+
+static void count_use(cache *k, entry *e) {
+  uint32_t uses = uses_of(k, e) + 1;
+  e->uses = (uint16_t)(uses < MSC_ROW_LEVELS ? uses : MSC_ROW_LEVELS - 1);
+  e->epoch = k->epoch;
+  k->used++;
+}
+
+static void halve_uses(cache *k) {
+  if (k->used < (uint64_t)USES_HALVED * k->rows) return;
+  k->used = 0, k->least = 0;
+  k->epoch++;
+  for (uint32_t level = 1; level < MSC_ROW_LEVELS; level++)
+    append_list(k, head_of_level(k, level / 2), head_of_level(k, level));
+}
+
+/* ---- a call ---- */
+
+/* Notes that the call names a row. False: the call names more than the cache has room for. */
+static bool name_row(cache *k, entry *e) {
+  if (e->slot > k->rows) return true;
+  if (e->slot) {
+    slot_node *n = &k->node[e->slot - 1];
+    if (n->call == k->call) return true;
+    n->call = k->call;
+    unlink_slot(k, e->slot - 1);
+    append_slot(k, head_of_held(k), e->slot - 1);
+  } else {
+    if (k->num_held == k->rows) return false;
+    k->move[k->num_moves].row = e - k->entry;
+    e->slot = k->rows + 1 + k->num_moves++;
+  }
+  count_use(k, e);
+  return ++k->num_held <= k->rows;
+}
+
+/* Gives every row that is missing the slot of one that is not named. */
+static void choose_slots_of_rows(cache *k) {
+  for (uint32_t i = 0; i < k->num_moves; i++) {
+    row_move *m = &k->move[i];
+    int64_t row = m->row;
+    while (k->node[head_of_level(k, k->least)].next == head_of_level(k, k->least)) k->least++;
+    m->slot = k->node[head_of_level(k, k->least)].next;
+    slot_node *n = &k->node[m->slot];
+    unlink_slot(k, m->slot);
+    append_slot(k, head_of_held(k), m->slot);
+    if (n->row >= 0) k->entry[n->row].slot = 0;
+    m->row = n->dirty ? n->row : -1;
+    n->row = row, n->call = k->call, n->dirty = false;
+    k->entry[row].slot = m->slot + 1;
+  }
+}
+
+/* Puts the slots that the call used back into the lists. */
+static void let_go_of_slots(cache *k) {
+  uint32_t held = head_of_held(k);
+  while (k->node[held].next != held) {
+    uint32_t i = k->node[held].next, level = uses_of(k, &k->entry[k->node[i].row]);
+    unlink_slot(k, i);
+    append_slot(k, head_of_level(k, level), i);
+    if (level < k->least) k->least = level;
+  }
+  k->num_held = k->num_moves = 0;
+  halve_uses(k);
+}
+
+/* ---- moving rows ---- */
+
+/* Copies a row to where it lives, or from there. */
+static int move_row(const cache *k, const cached_rows *v, bool back, uint32_t slot, int64_t row) {
+  uint8_t *here = v->at + slot * v->row_bytes;
+  uint64_t there = (uint64_t)row * v->row_bytes;
+  if (v->home) memcpy(back ? v->home + there : here, back ? here : v->home + there, (size_t)v->row_bytes);
+  return v->home ? 0 : mscrt_pass_block(k->file, back, here, v->row_bytes, v->offset + there);
+}
+
+static void make_moves(void *arg, int64_t unit, int worker) {
+  cache *k = arg;
+  int64_t end = (unit + 1) * TOGETHER < k->num_moves ? (unit + 1) * TOGETHER : k->num_moves;
+  int error = 0;
+  (void)worker;
+  for (int64_t i = unit * TOGETHER; i < end; i++) {
+    const row_move *m = &k->move[i];
+    for (uint32_t v = 0; v < k->num && m->row >= 0 && !error; v++)
+      error = move_row(k, &k->value[v], true, m->slot, m->row);
+    for (uint32_t v = 0; v < k->num && !error; v++)
+      error = move_row(k, &k->value[v], false, m->slot, k->node[m->slot].row);
+  }
+  if (error) atomic_store(&k->error, error);
+}
+
+static mscrt_status *status_of_moves(const mscrt_context *c, cache *k) {
+  int error = atomic_load(&k->error);
+  if (!error) return NULL;
+  return mscrt_fail(MSCRT_ENVIRONMENT, "rank %d: rows of '%s' cannot be read or written on disk: %s", c->o.rank,
+                    k->name, strerror(error));
+}
+
+/* ---- numbers ---- */
+
+typedef struct {
+  const void *at;
+  int32_t *slot;
+  int64_t num;
+  bool wide;
+} row_numbers;
+
+static inline int64_t number_at(const row_numbers *r, int64_t i) {
+  return r->wide ? ((const int64_t *)r->at)[i] : ((const int32_t *)r->at)[i];
+}
+
+static row_numbers numbers_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, uint32_t i) {
+  void *const *buffers = mscrt_buffers_of(c, r, slots, 0);
+  uint32_t num = r->num_buffers / 2;
+  return (row_numbers){.at = buffers[i],
+                       .slot = buffers[num + i],
+                       .num = (int64_t)(r->ref[num + i].bytes / sizeof(int32_t)),
+                       .wide = r->dims[i + 1] == MSCRT_I64};
+}
+
+/* The number of different rows of this rank's part; 0: no memory to count them. */
+static int64_t count_rows(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, const cache *k) {
+  uint8_t *seen = NULL;
+  int64_t num = 0;
+  mscrt_status *s = mscrt_new_array(&seen, (size_t)k->size / 8 + 1);
+  mscrt_status_free(s);
+  for (uint32_t b = 0; seen && b < r->num_buffers / 2; b++) {
+    row_numbers n = numbers_of(c, r, slots, b);
+    for (int64_t i = 0; i < n.num; i++) {
+      int64_t row = number_at(&n, i) - k->begin;
+      if (row < 0 || row >= k->size || seen[row / 8] >> row % 8 & 1) continue;
+      seen[row / 8] |= (uint8_t)(1 << row % 8);
+      num++;
+    }
+  }
+  free(seen);
+  return num;
+}
+
+static mscrt_status *no_room(mscrt_context *c, const mscrt_turn *t, const cache *k) {
+  int64_t need = count_rows(c, t->record, t->slots, k);
+  return mscrt_fail(MSCRT_INPUT,
+                    "rank %d: step %" PRId64 ": the cache of '%s' has room for %u rows, and the step uses %" PRId64
+                    "; cache_rows of that many would do",
+                    c->o.rank, t->step, k->name, k->rows, need);
+}
+
+static mscrt_status *name_rows(mscrt_context *c, const mscrt_turn *t, cache *k, const row_numbers *n, bool counts) {
+  for (int64_t i = 0; i < n->num; i++) {
+    int64_t number = number_at(n, i), row = number - k->begin;
+    if (i + AHEAD < n->num) {
+      int64_t later = number_at(n, i + AHEAD) - k->begin;
+      if (later >= 0 && later < k->size) __builtin_prefetch(&k->entry[later]);
+    }
+    if (number < 0 || number >= k->whole) return mscrt_fault_status(c, t->record, t->step, 1);
+    if (row < 0 || row >= k->size) continue;
+    uint32_t before = k->num_moves;
+    if (!name_row(k, &k->entry[row])) return no_room(c, t, k);
+    k->named += counts, k->missed += counts * (k->num_moves - before);
+  }
+  return NULL;
+}
+
+static void write_slots(cache *k, const row_numbers *n, bool updates) {
+  for (int64_t i = 0; i < n->num; i++) {
+    int64_t row = number_at(n, i) - k->begin;
+    bool own = row >= 0 && row < k->size;
+    n->slot[i] = own ? (int32_t)k->entry[row].slot - 1 : (int32_t)k->rows;
+    if (own && updates) k->node[n->slot[i]].dirty = true;
+  }
+}
+
+mscrt_status *mscrt_admit_rows(mscrt_context *c, const mscrt_turn *t) {
+  const mscrt_record *r = t->record;
+  cache *k = &c->row_cache[r->index];
+  bool updates = r->dims[0];
+  k->call++;
+  for (uint32_t i = 0; i < r->num_buffers / 2; i++) {
+    row_numbers n = numbers_of(c, r, t->slots, i);
+    MSCRT_CHECK(name_rows(c, t, k, &n, !updates || !i));
+  }
+  choose_slots_of_rows(k);
+  mscrt_pool_run(c->pool, make_moves, k, (k->num_moves + TOGETHER - 1) / TOGETHER);
+  for (uint32_t i = 0; i < r->num_buffers / 2; i++) {
+    row_numbers n = numbers_of(c, r, t->slots, i);
+    write_slots(k, &n, updates && !i);
+  }
+  let_go_of_slots(k);
+  return status_of_moves(c, k);
+}
+
+/* ---- the table as others see it ---- */
+
+static mscrt_status *write_back(const mscrt_context *c, cache *k) {
+  for (uint32_t i = 0; i < k->rows; i++) {
+    slot_node *n = &k->node[i];
+    for (uint32_t v = 0; v < k->num && n->dirty; v++) {
+      int error = move_row(k, &k->value[v], true, i, n->row);
+      if (error) atomic_store(&k->error, error);
+    }
+    n->dirty = false;
+  }
+  return status_of_moves(c, k);
+}
+
+mscrt_status *mscrt_write_rows_back(const mscrt_context *c) {
+  for (uint32_t i = 0; c->row_cache && i < c->plan->num_caches; i++) MSCRT_CHECK(write_back(c, &c->row_cache[i]));
+  return NULL;
+}
+
+static void forget_rows(cache *k) {
+  uint32_t heads = k->rows;
+  for (uint32_t i = 0; i <= MSC_ROW_LEVELS; i++)
+    k->node[heads + i] = (slot_node){.row = -1, .before = heads + i, .next = heads + i};
+  for (uint32_t i = 0; i < k->rows; i++) {
+    if (k->node[i].row >= 0) k->entry[k->node[i].row].slot = 0;
+    k->node[i] = (slot_node){.row = -1};
+    append_slot(k, head_of_level(k, 0), i);
+  }
+  k->least = 0;
+}
+
+mscrt_status *mscrt_forget_rows(const mscrt_context *c) {
+  MSCRT_CHECK(mscrt_write_rows_back(c));
+  for (uint32_t i = 0; c->row_cache && i < c->plan->num_caches; i++) forget_rows(&c->row_cache[i]);
+  return NULL;
+}
+
+void mscrt_count_rows(const mscrt_context *c, uint64_t *out_named, uint64_t *out_missed) {
+  *out_named = *out_missed = 0;
+  for (uint32_t i = 0; c->row_cache && i < c->plan->num_caches; i++)
+    *out_named += c->row_cache[i].named, *out_missed += c->row_cache[i].missed;
+}
+
+/* ---- opening ---- */
+
+static mscrt_status *open_cache(const mscrt_context *c, const mscrt_plan_cache *p, cache *k) {
+  const mscrt_variable *v = &c->plan->parameter[p->parameter[0]];
+  msc_box box, buffer;
+  mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
+  *k = (cache){.name = v->name, .num = p->num, .rows = p->rows, .whole = v->shape[0], .file = -1};
+  k->begin = box.begin[0], k->size = box.size[0];
+  for (uint32_t i = 0; i < p->num; i++) {
+    const mscrt_variable *value = &c->plan->parameter[p->parameter[i]];
+    k->value[i] = (cached_rows){.at = mscrt_at(c, p->at[i], 0),
+                                .offset = value->ref.offset,
+                                .row_bytes = mscrt_variable_bytes(value) / (uint64_t)buffer.size[0]};
+    if (value->ref.space == PLAN_SPACE_HOST) k->value[i].home = mscrt_at(c, value->ref, 0);
+    else if (k->file < 0) MSCRT_CHECK(mscrt_offload_file(c, &k->file));
+  }
+  k->entry = mscrt_at(c, p->index, 0);
+  k->node = (slot_node *)(k->entry + buffer.size[0]);
+  k->move = (row_move *)(k->node + k->rows + MSC_ROW_LEVELS + 1);
+  for (uint32_t i = 0; i < k->rows; i++) k->node[i].row = -1;
+  forget_rows(k);
+  return NULL;
+}
+
+mscrt_status *mscrt_row_caches_open(mscrt_context *c) {
+  if (!c->offload || !c->plan->num_caches) return NULL;
+  MSCRT_CHECK(mscrt_new_array(&c->row_cache, c->plan->num_caches));
+  for (uint32_t i = 0; i < c->plan->num_caches; i++) c->row_cache[i].file = -1;
+  for (uint32_t i = 0; i < c->plan->num_caches; i++)
+    if (c->plan->parameter[c->plan->cache[i].parameter[0]].stage == c->stage)
+      MSCRT_CHECK(open_cache(c, &c->plan->cache[i], &c->row_cache[i]));
+  return NULL;
+}
+
+void mscrt_row_caches_free(mscrt_context *c) {
+  for (uint32_t i = 0; c->row_cache && i < c->plan->num_caches; i++)
+    if (c->row_cache[i].file >= 0) close(c->row_cache[i].file);
+  free(c->row_cache);
+}
