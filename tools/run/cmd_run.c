@@ -232,6 +232,7 @@ static int run_run(cli *c) {
   if (!code && !t.idle && (code = run_ranks(&t)) && t.trace) trace_drop_parts(t.trace, first, num);
   if (!code && t.trace) code = trace_join(c, t.trace, first, num);
   mscrt_data_close(t.data);
+  elastic_free(t.elastic);
   for (int i = 0; i < t.num_opened; i++) mscrt_plan_close(t.opened[i]);
   return code;
 }

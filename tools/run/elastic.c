@@ -16,6 +16,7 @@ struct elastic_job {
   int num_family, processes;
   bool *lost;      /* of the launcher, by rank */
   int *process_of; /* likewise */
+  size_t bytes;    /* of all this */
   /* Odd while the launcher, which alone writes, writes what is below; the number of a decision is half of it. */
   atomic_uint version;
   atomic_int plan, rank[]; /* rank: of each process; -1: none */
@@ -25,13 +26,23 @@ elastic_job *elastic_new(const mscrt_plan *const *family, int num_family, int pr
   size_t bytes = sizeof(elastic_job) + (size_t)processes * sizeof(atomic_int);
   elastic_job *e = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (e == MAP_FAILED) return NULL;
-  e->family = family, e->num_family = num_family, e->processes = processes;
+  e->family = family, e->num_family = num_family, e->processes = processes, e->bytes = bytes;
   e->lost = calloc((size_t)mscrt_plan_ranks(family[0]), sizeof *e->lost);
   e->process_of = calloc((size_t)mscrt_plan_ranks(family[0]), sizeof *e->process_of);
-  if (!e->lost || !e->process_of) return NULL;
+  if (!e->lost || !e->process_of) {
+    elastic_free(e);
+    return NULL;
+  }
   for (int i = 0; i < processes; i++) atomic_init(&e->rank[i], i < mscrt_plan_ranks(family[0]) ? i : -1);
   atomic_init(&e->version, 2);
   return e;
+}
+
+void elastic_free(elastic_job *e) {
+  if (!e) return;
+  free(e->lost);
+  free(e->process_of);
+  munmap(e, e->bytes);
 }
 
 int elastic_processes(const elastic_job *e) { return e->processes; }

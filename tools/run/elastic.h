@@ -17,6 +17,8 @@ typedef struct {
 /* The first decision: process r is rank r of the plan, those behind the ranks are spares. family: plans, the most ranks
  * first; none with more ranks than the first is ever chosen. NULL: out of memory. */
 elastic_job *elastic_new(const mscrt_plan *const *family, int num_family, int processes);
+/* Accepts NULL. */
+void elastic_free(elastic_job *e);
 int elastic_processes(const elastic_job *e);
 /* The newest decision about a process. */
 elastic_turn elastic_turn_of(elastic_job *e, int process);
