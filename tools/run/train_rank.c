@@ -338,11 +338,10 @@ static mscrt_status *take_turn(training *t) {
 
 /* Meets the other ranks of this turn, for as long as there is no newer decision; *out_s: a failure other than that. */
 static bool meet_in_turn(training *t, const mscrt_kept *kept, mscrt_status **out_s) {
-  char address[sizeof t->address + 16];
   double end = now_ms() + 1000 * cli_number(t->c, "timeout", 300);
-  snprintf(address, sizeof address, "%s-%u", t->address, t->turn.number);
+  snprintf(t->turn_address, sizeof t->turn_address, "%s-%u", t->address, t->turn.number);
   mscrt_options o = options_of_rank(t);
-  o.address = t->ranks > 1 ? address : NULL;
+  o.address = t->ranks > 1 ? t->turn_address : NULL;
   o.meet_ms = MEET_MS;
   do {
     mscrt_status_free(*out_s);
