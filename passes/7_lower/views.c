@@ -127,8 +127,10 @@ static int64_t mark_views(msc_func *f, bool (*is_view)(const msc_op *op)) {
   return num;
 }
 
+/* Is op a convolution by a GPU's library?  What a CPU has for them reads arrays without gaps. */
 static bool is_convolution_call(const msc_op *op) {
-  return op && msc_is_graph(op) && msc_form_of(op) != MSC_FORM_ATTENTION;
+  return op && msc_is_graph(op) && msc_form_of(op) != MSC_FORM_ATTENTION &&
+         !msc_target_of(op->block->func->module)->is_host;
 }
 
 /* Does it put channels last behind a convolution, or where they were in front of one (channels.c)? */

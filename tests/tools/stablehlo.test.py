@@ -87,6 +87,25 @@ for form, body in (("pretty", PRETTY), ("generic", GENERIC)):
     near(f"{form}, product", got[0], [[2 * v for v in row] for row in product])
     near(f"{form}, sums", got[1], [2 * sum(row) for row in product])
 
+# ---- a convolution of images whose channels are last ----
+
+rng = random.Random(7)
+
+
+def numbers(*shape):
+    return [numbers(*shape[1:]) for _ in range(shape[0])] if shape else rng.uniform(-1, 1)
+
+
+IMAGES, KERNEL = numbers(2, 6, 6, 3), numbers(3, 3, 3, 4)
+got = outputs(function("""
+%0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {pad = [[1, 1], [1, 1]]}
+  {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<2x6x6x3xf32>, tensor<3x3x3x4xf32>) -> tensor<2x6x6x4xf32>
+return %0 : tensor<2x6x6x4xf32>""", "tensor<2x6x6x4xf32>", "%x: tensor<2x6x6x3xf32>, %w: tensor<3x3x3x4xf32>"), x=IMAGES, w=KERNEL)
+near("convolution, channels last", got[0],
+     [[[[sum(IMAGES[b][i + di - 1][j + dj - 1][c] * KERNEL[di][dj][c][o] for di in range(3) for dj in range(3)
+             for c in range(3) if 0 <= i + di - 1 < 6 and 0 <= j + dj - 1 < 6) for o in range(4)] for j in range(6)]
+       for i in range(6)] for b in range(2)])
+
 # ---- moves, numbers, choices, a branch ----
 
 got = outputs(
