@@ -20,6 +20,7 @@ typedef struct region {
   size_t num;
   msc_op **op;    /* in program order */
   uint64_t cost;  /* bytes moved and arithmetic of its kernel */
+  msc_nest_kind kind;
   size_t place;   /* in fusing.order */
   bool follows;   /* depends on the first of the two regions that are to be joined */
   bool emitted;
@@ -171,6 +172,13 @@ static bool sums_sums_of_lookups(const region *a, const region *b) {
   return (of_b && has_lookups(a) && of_a > of_b) || (of_a && has_lookups(b) && of_b > of_a);
 }
 
+/* Would sums across rows become sums along them?  The lanes of a row kernel lie along what is summed: steps across rows
+ * would be a row apart, and what varies along the row would be gone through one by one.  It would also be another order
+ * of sums than that of ranks whose parts of the sums across rows come by a collective. */
+static bool turns_columns(const region *a, const region *b, msc_nest_kind merged) {
+  return merged == MSC_NEST_ROW && (a->kind == MSC_NEST_COLUMN || b->kind == MSC_NEST_COLUMN);
+}
+
 static bool pays_to_merge(fusing *z, const region *a, const region *b, region *m) {
   msc_nest_info info;
   const char *why;
@@ -179,8 +187,8 @@ static bool pays_to_merge(fusing *z, const region *a, const region *b, region *m
     msc_remark(z->pass, m->op[m->num - 1], "not fused with %s: %s", msc_kind_name(m->op[0]->kind), why);
     return false;
   }
-  if (info.kind == MSC_NEST_ROW && is_apart_from_rows(m)) return false;
-  m->cost = count_work(z, &info);
+  if ((info.kind == MSC_NEST_ROW && is_apart_from_rows(m)) || turns_columns(a, b, info.kind)) return false;
+  m->cost = count_work(z, &info), m->kind = info.kind;
   return m->cost < a->cost + b->cost;
 }
 
@@ -334,7 +342,8 @@ static void start_region(fusing *z, msc_op *op) {
   const msc_op *one = op;
   r->num = 1;
   r->op = msc_arena_copy(z->pass->scratch, &op, sizeof op);
-  if (msc_nest_can_fuse(op) && msc_nest_fits(z->nester, 1, &one, &info, &why)) r->cost = count_work(z, &info);
+  if (msc_nest_can_fuse(op) && msc_nest_fits(z->nester, 1, &one, &info, &why))
+    r->cost = count_work(z, &info), r->kind = info.kind;
   r->place = z->num_places;
   z->order[z->num_places++] = r;
   z->of[op->id] = r;
