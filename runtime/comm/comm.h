@@ -208,7 +208,7 @@ typedef struct {
 /* True for HOST:PORT, which is taken for a network address; a file of that name is written ./HOST:PORT. */
 bool mscrt_is_network_address(const char *text);
 
-/* ---- lost_rank.c ---- */
+/* ---- report_lost_rank.c ---- */
 
 mscrt_status *mscrt_lost_in_collective(int rank, const mscrt_exchange *e, const mscrt_site *site, const char *why);
 mscrt_status *mscrt_lost_in_message(int rank, int peer, bool sends, const mscrt_site *site, const char *why);

@@ -52,7 +52,7 @@ mscrt_shake mscrt_handshake_go(mscrt_handshake *h);
 /* The event that the handshake waits for: POLLIN or POLLOUT. */
 short mscrt_handshake_events(const mscrt_handshake *h);
 
-/* ---- link.c: frames on a control connection, each with a MAC over its contents and its number ---- */
+/* ---- frames.c: frames on a control connection, each with a MAC over its contents and its number ---- */
 
 typedef enum {
   MSCRT_JOIN = 1, /* to the scheduler: mscrt_joining */

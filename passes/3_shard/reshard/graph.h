@@ -189,7 +189,7 @@ int64_t msc_reshard_least_cost(const reshard_problem *p, int64_t bytes);
 typedef enum { HOPE_NONE, HOPE_NESTED, HOPE_ANY } reshard_hope;
 reshard_hope msc_reshard_hope(const reshard_problem *p, uint32_t partial, int64_t budget);
 
-/* ---- reshard/tally.c ---- */
+/* ---- reshard/bound_by_counts.c ---- */
 
 typedef struct reshard_tallies reshard_tallies;
 /* NULL: there are too many tallies, or sizes do not divide. */
@@ -198,7 +198,7 @@ reshard_tallies *msc_reshard_tallies_new(const reshard_problem *p, msc_arena *ar
  * The limit must not grow from call to call. */
 reshard_cost msc_reshard_tally_bound(reshard_tallies *t, const reshard_state *s, reshard_cost limit);
 
-/* ---- reshard/astar.c ---- */
+/* ---- reshard/choose_collectives.c ---- */
 
 typedef struct {
   int num;

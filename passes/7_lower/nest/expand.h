@@ -64,6 +64,9 @@ uint16_t msc_nest_named_offset(msc_nester *n, const msc_op *op, int indices, con
 
 uint16_t msc_nest_matmul(msc_nester *n, const msc_op *op, int y, const msc_view *view);
 uint16_t msc_nest_reduce_op(msc_nester *n, const msc_op *op, int y, const msc_view *view);
+
+/* ---- nest/expand_optimizer.c ---- */
+
 uint16_t msc_nest_update(msc_nester *n, const msc_op *op, int y, const msc_view *view);
 
 #endif

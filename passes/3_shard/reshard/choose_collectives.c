@@ -1,4 +1,5 @@
-/* astar.c: a problem in; its best path out.
+/* choose_collectives.c: a problem in; its best path out: the collectives of least bytes, or least time.  Here a
+ * reduce_scatter is preferred to an all_reduce; graph.c says what each of them costs.
  *
  * A* over states, with the bytes that some device must still receive as the estimate.  The objective is compared in
  * this order: bytes (or ns); no exchange; fewest steps with traffic; least peak; the first step's verb and layout text

@@ -1,4 +1,5 @@
-/* tally.c: a problem in; lower bounds of the cost from any state to the target out, found by a search of its own.
+/* bound_by_counts.c: a problem in; lower bounds of the cost from any state to the target out, found by a
+ * search of its own.
  *
  * A tally says how many atoms of each kind (size and link) cut each dimension, are partial, or are free: what is left
  * of a state when atoms of a kind are not told apart.  Tallies are few, and what they cost to change into each other

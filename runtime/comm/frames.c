@@ -1,4 +1,4 @@
-/* link.c: frames on a control connection: type, length and number, the contents, and a MAC over all of it and the
+/* frames.c: frames on a control connection: type, length and number, the contents, and a MAC over all of it and the
  * direction. A frame that is too long, out of order or without the right MAC ends the connection. */
 #include <errno.h>
 #include <poll.h>

@@ -1,4 +1,5 @@
-/* lost_rank.c: what a rank reports when a collective or a message cannot end: rank, step, op, place, group, reason.
+/* report_lost_rank.c: what a rank reports when a collective or a message cannot end: rank, step, op, place, group,
+ * reason.
  *
  * Who notices that a rank is lost: between processes of one host every rank that waits (mscrt_local_is_lost); over TCP
  * the scheduler (scheduler.c, `beat` and `lose_guest`), whose verdict ranks read by mscrt_member_lost; a GPU that waits
