@@ -113,13 +113,6 @@ const void *mscrt_taken_at(const mscrt_context *c, const mscrt_variable *v) {
   return t && t->direct ? t->data : NULL;
 }
 
-mscrt_status *mscrt_give_outputs(mscrt_context *c, uint32_t program) {
-  for (uint32_t i = 0; c->output && i < c->plan->num_outputs; i++)
-    if (c->plan->output[i].program == program && c->output[i].data && !c->output[i].direct)
-      MSCRT_CHECK(mscrt_gather(c, &c->plan->output[i], c->output[i].data));
-  return NULL;
-}
-
 void mscrt_free_outputs(mscrt_context *c) {
   for (uint32_t i = 0; c->output && i < c->plan->num_outputs; i++) mscrt_free_places(&c->output[i].places);
   free(c->output);

@@ -241,16 +241,6 @@ static mscrt_status *start_stream(mscrt_context *c) {
              : NULL;
 }
 
-void mscrt_log_line(const mscrt_context *c, mscrt_log_level level, const char *fmt, ...) {
-  char text[256];
-  va_list ap;
-  if (!c->o.log) return;
-  va_start(ap, fmt);
-  vsnprintf(text, sizeof text, fmt, ap);
-  va_end(ap);
-  c->o.log(c->o.log_user, level, text);
-}
-
 /* Fills what lives on disk part by part, so that no more of it is in memory. */
 static void init_on_disk(const mscrt_context *c, const mscrt_variable *v, const msc_box *box, const msc_box *buffer) {
   enum { PART = 4 << 20 };

@@ -229,10 +229,10 @@ struct mscrt_context {
 
 /* Sets the offsets of the spaces in the arena of a rank of this stage; returns the bytes of the arena. */
 uint64_t mscrt_set_space_offsets(const mscrt_context *c, uint32_t stage, uint64_t *out_at);
-/* The bytes of a whole variable. */
-uint64_t mscrt_whole_bytes(const mscrt_variable *v);
 /* Gathers a whole variable into out, as a collective of all ranks; out NULL: this rank only takes part. */
 mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out);
+/* After a run: copies to the caller's memory what was not written there. */
+mscrt_status *mscrt_give_outputs(mscrt_context *c, uint32_t program);
 
 /* The bytes sent for a message. */
 static inline uint64_t mscrt_message_bytes(const mscrt_context *c, plan_message m) {
@@ -310,9 +310,20 @@ void mscrt_point_places(const mscrt_places *p, void *data);
 void mscrt_free_places(mscrt_places *p);
 /* The memory of the caller in which a variable lies; NULL: it is in the arena. */
 const void *mscrt_taken_at(const mscrt_context *c, const mscrt_variable *v);
-/* After a run: copies to the caller's memory what was not written there. */
-mscrt_status *mscrt_give_outputs(mscrt_context *c, uint32_t program);
 void mscrt_free_outputs(mscrt_context *c);
+
+/* ---- record.c ---- */
+
+/* The address of one buffer of a call, or of all, in these slots; room 0: of the call, 1: of its epilogue. */
+void *mscrt_buffer_in_slots(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slots);
+void *const *mscrt_buffers_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int room);
+/* The status for the error flag of a kernel; NULL for 0. */
+mscrt_status *mscrt_fault_status(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag);
+
+/* ---- log.c ---- */
+
+/* Writes a line to the log of the caller, if it has one. */
+void mscrt_log_line(const mscrt_context *c, mscrt_log_level level, const char *fmt, ...) MSCRT_PRINTF(3, 4);
 
 /* ---- run.c ---- */
 
@@ -322,13 +333,6 @@ mscrt_status *mscrt_run_entries(mscrt_context *c, uint32_t program, bool train, 
 /* The sources and destinations of a collective in these slots; stream: for the thread of collectives, which has
  * memory of its own for them. */
 const mscrt_part *mscrt_parts_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, bool stream);
-/* The address of one buffer of a call, or of all, in these slots; room 0: of the call, 1: of its epilogue. */
-void *mscrt_buffer_in_slots(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slots);
-void *const *mscrt_buffers_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, int room);
-/* Writes a line to the log of the caller, if it has one. */
-void mscrt_log_line(const mscrt_context *c, mscrt_log_level level, const char *fmt, ...) MSCRT_PRINTF(3, 4);
-/* The status for the error flag of a kernel; NULL for 0. */
-mscrt_status *mscrt_fault_status(const mscrt_context *c, const mscrt_record *r, int64_t step, int32_t flag);
 /* Waits until all members have passed the collectives of the section up to number `upto`, which have run here.
  * *released: how many this thread knows of. */
 mscrt_status *mscrt_release(mscrt_context *c, const mscrt_turn *t, uint32_t upto, uint32_t *released);

@@ -21,12 +21,6 @@ uint64_t mscrt_set_space_offsets(const mscrt_context *c, uint32_t stage, uint64_
   return all;
 }
 
-uint64_t mscrt_whole_bytes(const mscrt_variable *v) {
-  uint64_t bytes = 0;
-  mscrt_shape_bytes(v->rank, v->shape, mscrt_dtype_bytes(v->dtype), &bytes);
-  return bytes;
-}
-
 /* Copies own, a value that lives elsewhere, to offset `there` of the arena; *out_lent: what was there. */
 static mscrt_status *lend_place(const mscrt_context *c, const void *own, uint64_t there, size_t bytes,
                                 void **out_lent) {
@@ -95,4 +89,11 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
   if (!s) mscrt_flight_end(c->flight, number);
   if (s) c->broken = true;
   return s;
+}
+
+mscrt_status *mscrt_give_outputs(mscrt_context *c, uint32_t program) {
+  for (uint32_t i = 0; c->output && i < c->plan->num_outputs; i++)
+    if (c->plan->output[i].program == program && c->output[i].data && !c->output[i].direct)
+      MSCRT_CHECK(mscrt_gather(c, &c->plan->output[i], c->output[i].data));
+  return NULL;
 }

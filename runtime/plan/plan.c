@@ -160,6 +160,12 @@ void mscrt_variable_box(const mscrt_plan *p, const mscrt_variable *v, int rank, 
   msc_box_buffer(&p->mesh, v->layout, v->shape, rank, out_buffer);
 }
 
+uint64_t mscrt_whole_bytes(const mscrt_variable *v) {
+  uint64_t bytes = 0;
+  mscrt_shape_bytes(v->rank, v->shape, mscrt_dtype_bytes(v->dtype), &bytes);
+  return bytes;
+}
+
 uint64_t mscrt_variable_bytes(const mscrt_variable *v) {
   int64_t size[MSCRT_MAX_RANK];
   uint64_t bytes = 0;

@@ -157,6 +157,8 @@ bool mscrt_stage_reads(const mscrt_plan *p, uint32_t stage, uint32_t input);
  * same for all ranks. */
 void mscrt_variable_box(const mscrt_plan *p, const mscrt_variable *v, int rank, msc_box *out_box, msc_box *out_buffer);
 uint64_t mscrt_variable_bytes(const mscrt_variable *v);
+/* The bytes of a whole variable, of which ranks may hold parts. */
+uint64_t mscrt_whole_bytes(const mscrt_variable *v);
 /* Is it a number that can be changed between steps?  Those of all stages but one are copies. */
 bool mscrt_is_scalar(const mscrt_variable *v);
 mscrt_wanted mscrt_wanted_of(const mscrt_variable *input);
