@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/half.h"
 #include "runtime/runtime.h"
 
 typedef enum { FLOAT, SIGNED, UNSIGNED } class_of_dtype;
@@ -22,44 +23,10 @@ bool mscrt_is_float(mscrt_dtype d) { return dtypes[d].class == FLOAT; }
 
 /* ---- half floats ---- */
 
-static float float_from_bits(uint32_t bits) {
-  float v;
-  memcpy(&v, &bits, sizeof v);
-  return v;
-}
-
-static uint32_t bits_of_float(float v) {
-  uint32_t bits;
-  memcpy(&bits, &v, sizeof bits);
-  return bits;
-}
-
-float mscrt_from_bf16(uint16_t v) { return float_from_bits((uint32_t)v << 16); }
-
-uint16_t mscrt_to_bf16(float v) {
-  uint32_t bits = bits_of_float(v);
-  if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40); /* NaN stays NaN */
-  return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-float mscrt_from_f16(uint16_t v) {
-  uint32_t sign = (uint32_t)(v & 0x8000) << 16, exponent = v >> 10 & 31, fraction = v & 0x3ff;
-  if (exponent == 31) return float_from_bits(sign | 0x7f800000 | fraction << 13);
-  if (exponent == 0) return float_from_bits(sign | bits_of_float((float)fraction * 0x1p-24f));
-  return float_from_bits(sign | (exponent + 112) << 23 | fraction << 13);
-}
-
-uint16_t mscrt_to_f16(float v) {
-  uint32_t bits = bits_of_float(v), sign = bits >> 16 & 0x8000, rest = bits & 0x7fffffff;
-  if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00);
-  if (rest >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* rounds to 65,536 or more */
-  if (rest < 0x38800000) { /* below 2^-14: the sum's last place is 2^-24, so the addition rounds as wanted */
-    float sum = float_from_bits(rest) + 0.5f;
-    return (uint16_t)(sign | (bits_of_float(sum) - 0x3f000000));
-  }
-  rest += 0xfff + (rest >> 13 & 1);
-  return (uint16_t)(sign | (rest - 0x38000000) >> 13);
-}
+float mscrt_from_bf16(uint16_t v) { return msc_from_bf16(v); }
+uint16_t mscrt_to_bf16(float v) { return msc_to_bf16(v); }
+float mscrt_from_f16(uint16_t v) { return msc_from_f16(v); }
+uint16_t mscrt_to_f16(float v) { return msc_to_f16(v); }
 
 /* ---- conversion ---- */
 
@@ -86,7 +53,7 @@ static wide load_wide(mscrt_dtype d, const uint8_t *p, bool big_endian) {
   switch (d) {
     case MSCRT_F32:
       w.is_float = true;
-      w.f = (double)float_from_bits((uint32_t)bits);
+      w.f = (double)msc_float_from_bits((uint32_t)bits);
       break;
     case MSCRT_F16: w.is_float = true; w.f = (double)mscrt_from_f16((uint16_t)bits); break;
     case MSCRT_BF16: w.is_float = true; w.f = (double)mscrt_from_bf16((uint16_t)bits); break;

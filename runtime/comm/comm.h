@@ -122,6 +122,12 @@ void mscrt_exchange_free(mscrt_exchange *e);
 /* Sets dst[i] = src[0][i] op src[1][i] op ... as a balanced tree of neighbours; f16 and bf16 are added in f32. dst
  * may be one of src. */
 void mscrt_combine(mscrt_dtype dtype, msc_reduction red, int num, const void *const *src, void *dst, int64_t elems);
+/* Sets the elements of num_dst destinations so; each may be one of src. past_caches: for results that are in no cache
+ * when somebody reads them: stores that do not fetch the lines. */
+void mscrt_combine_for_all(mscrt_dtype dtype, msc_reduction red, int num, const void *const *src, int num_dst,
+                           void *const *dst, int64_t elems, bool past_caches);
+/* memcpy with such stores. */
+void mscrt_copy_past_caches(void *dst, const void *src, size_t bytes);
 void mscrt_fill_identity(mscrt_dtype dtype, msc_reduction red, void *dst, int64_t elems);
 
 /* ---- transports ---- */
