@@ -175,3 +175,18 @@ int mscrt_cores(void) {
   if (quota > 0 && quota < cores) cores = quota;
   return cores > 0 ? cores : 1;
 }
+
+/* sysconf sums the caches of a socket up; only the kernel says how much one of them has. */
+uint64_t mscrt_cache_bytes(void) {
+  uint64_t most = 0;
+  for (int i = 0; i < 5; i++) {
+    char path[64];
+    unsigned long long kilo = 0;
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
+    FILE *f = fopen(path, "re");
+    if (!f) continue;
+    if (fscanf(f, "%lluK", &kilo) == 1 && kilo << 10 > most) most = kilo << 10;
+    fclose(f);
+  }
+  return most ? most : (uint64_t)8 << 20;
+}

@@ -15,5 +15,7 @@ void mscrt_pool_free(mscrt_pool *p);
 void mscrt_pool_run(mscrt_pool *p, mscrt_work *fn, void *arg, int64_t units);
 /* Cores that this process may use: affinity mask and CPU quota of its group. */
 int mscrt_cores(void);
+/* Bytes of the last cache before memory, which cores share. */
+uint64_t mscrt_cache_bytes(void);
 
 #endif

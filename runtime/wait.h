@@ -32,4 +32,24 @@ static inline void mscrt_pause(void) {
 #endif
 }
 
+/* Whether busy waiting pays: after several waits in a row that were longer, most of the next ones sleep at once. So it
+ * is where the one waited for has no core of its own, whatever the number of cores promised. */
+typedef struct {
+  _Atomic uint32_t failures, skips;
+} mscrt_patience;
+
+static inline bool mscrt_may_spin(mscrt_patience *p) {
+  uint32_t skips = atomic_load_explicit(&p->skips, memory_order_relaxed);
+  if (skips) atomic_store_explicit(&p->skips, skips - 1, memory_order_relaxed);
+  return !skips;
+}
+
+static inline void mscrt_note_spin(mscrt_patience *p, bool paid) {
+  enum { FREE = 3, MOST = 6 }; /* failures without consequence; after more, up to 2^6 - 1 waits sleep */
+  uint32_t failures = paid ? 0 : atomic_load_explicit(&p->failures, memory_order_relaxed) + 1;
+  if (failures > FREE + MOST) failures = FREE + MOST;
+  atomic_store_explicit(&p->failures, failures, memory_order_relaxed);
+  if (failures > FREE) atomic_store_explicit(&p->skips, (1U << (failures - FREE)) - 1, memory_order_relaxed);
+}
+
 #endif

@@ -8,8 +8,8 @@
  *   staged   small: the source is copied to staging, barrier, peers read it there. Nothing lingers: a staging slot is
  *            written again two rounds later, after a barrier that every rank reached after reading the first round.
  *   direct   barrier, peers read the source in place; it must stay until all have arrived at the second barrier.
- *   slices   an all_reduce: barrier, each member reduces its slice of the elements, barrier, each takes the slices of
- *            the others.
+ *   slices   an all_reduce: barrier, each member reduces its slice of the elements and writes it to the destinations of
+ *            all, barrier. Nothing lingers.
  * Several values go together: one set of barriers, one staging slot; slices are of all their elements, one value after
  * the other. The order of operands is the order of ranks in all three forms, so they give the same bits. Waiting is in
  * shared_memory_wait.c. */
@@ -127,7 +127,7 @@ typedef struct {
 } meeting;
 
 static bool has_arrived(const struct mscrt_comm *c, const meeting *m, int rank) {
-  return (int32_t)(atomic_load(&c->segment[rank].control->barrier[m->e->group.partition][m->soft].own) -
+  return (int32_t)(atomic_load(&c->segment[rank].control->barrier[m->e->group.partition][m->soft].own.count) -
                    m->generation) >= 0;
 }
 
@@ -160,27 +160,35 @@ static mscrt_status *find_lost_member(const struct mscrt_comm *c, const void *of
   return mscrt_lost_in_collective(c->o.rank, m->e, m->site, loss->why);
 }
 
-/* The barrier of a group, in the memory of its first member. soft: members only arrive, none waits. */
-static barrier *barrier_of(const struct mscrt_comm *c, const mscrt_exchange *e, bool soft) {
-  return &c->segment[e->group.member[0]].control->barrier[e->group.partition][soft];
+/* The barrier of a partition in the memory of a rank. soft: members only arrive, none waits. */
+static barrier *barrier_at(const struct mscrt_comm *c, const mscrt_exchange *e, int rank, bool soft) {
+  return &c->segment[rank].control->barrier[e->group.partition][soft];
+}
+
+/* What rises when all have arrived: of two members, the other's own rounds; of more, a count at the first member. */
+static mscrt_counter *counter_of(const struct mscrt_comm *c, const mscrt_exchange *e, bool soft) {
+  const mscrt_members *g = &e->group;
+  if (g->num == 2) return &barrier_at(c, e, g->member[1 - g->index], soft)->own;
+  return &barrier_at(c, e, g->member[0], soft)->generation;
 }
 
 static mscrt_status *wait_for_barrier(struct mscrt_comm *c, const meeting *m) {
-  return mscrt_local_wait(c, &barrier_of(c, m->e, m->soft)->generation, m->generation, find_lost_member, m);
+  return mscrt_local_wait(c, counter_of(c, m->e, m->soft), m->generation, find_lost_member, m);
 }
 
 /* Arrives at a barrier; the last member lets all go on. */
-static void arrive_at_barrier(const struct mscrt_comm *c, const mscrt_exchange *e, bool soft, uint32_t generation) {
-  barrier *b = barrier_of(c, e, soft);
-  atomic_store(&own_control(c)->barrier[e->group.partition][soft].own, generation);
+static void arrive_at_barrier(const struct mscrt_comm *c, const mscrt_exchange *e, bool soft) {
+  mscrt_local_count(&barrier_at(c, e, c->o.rank, soft)->own);
+  if (e->group.num == 2) return;
+  barrier *b = barrier_at(c, e, e->group.member[0], soft);
   if (atomic_fetch_add(&b->arrived, 1) + 1 != (uint32_t)e->group.num) return;
-  atomic_store(&b->arrived, 0);
+  atomic_store_explicit(&b->arrived, 0, memory_order_relaxed);
   mscrt_local_count(&b->generation);
 }
 
 static mscrt_status *pass_barrier(struct mscrt_comm *c, const mscrt_exchange *e, const mscrt_site *site) {
   uint32_t generation = ++c->point[e->group.partition].hard_generation;
-  arrive_at_barrier(c, e, false, generation);
+  arrive_at_barrier(c, e, false);
   return wait_for_barrier(c, &(meeting){e, site, generation, false});
 }
 
@@ -191,6 +199,7 @@ typedef struct {
   const mscrt_exchange *e;
   uint64_t src;          /* offset in the segments of the peers */
   uint8_t *dst;
+  bool past_caches;
 } job;
 
 typedef struct {
@@ -207,11 +216,13 @@ static void combine_run(void *user, int64_t to, int64_t from, int64_t num) {
   const void *src[MSCRT_MAX_LOCAL];
   uint8_t *dst = r->j->dst + (size_t)to * bytes;
   if (e->num_terms == 1) {
-    memcpy(dst, peer_source(r->j, r->cut->peer[0]) + (size_t)from * bytes, (size_t)num * bytes);
+    const uint8_t *from_peer = peer_source(r->j, r->cut->peer[0]) + (size_t)from * bytes;
+    if (r->j->past_caches) mscrt_copy_past_caches(dst, from_peer, (size_t)num * bytes);
+    else memcpy(dst, from_peer, (size_t)num * bytes);
     return;
   }
   for (int t = 0; t < e->num_terms; t++) src[t] = peer_source(r->j, r->cut->peer[t]) + (size_t)from * bytes;
-  mscrt_combine(e->dtype, e->reduction, e->num_terms, src, dst, num);
+  mscrt_combine_for_all(e->dtype, e->reduction, e->num_terms, src, 1, (void *[]){dst}, num, r->j->past_caches);
 }
 
 static void work_on_cut(void *arg, int64_t unit, int worker) {
@@ -221,8 +232,16 @@ static void work_on_cut(void *arg, int64_t unit, int worker) {
   msc_box_runs(j->e->rank, &cut->box, &j->e->to_box, &cut->from_box, combine_run, &(cut_run){j, cut});
 }
 
-static void take_boxes(const struct mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, void *dst) {
-  job j = {.c = c, .e = e, .src = src, .dst = dst};
+/* True if what all members of a collective of this host read and write does not stay in their common cache. */
+static bool exceeds_cache(const struct mscrt_comm *c, uint32_t num, const mscrt_part *part) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < num; i++) bytes += part[i].e->src_bytes + part[i].e->dst_bytes;
+  return bytes * (uint64_t)part[0].e->group.num > c->cache_bytes / 4 * 3;
+}
+
+static void take_boxes(const struct mscrt_comm *c, mscrt_pool *pool, const mscrt_exchange *e, uint64_t src, void *dst,
+                       bool past_caches) {
+  job j = {.c = c, .e = e, .src = src, .dst = dst, .past_caches = past_caches};
   if (e->fill) mscrt_fill_identity(e->dtype, e->reduction, dst, e->elems);
   mscrt_pool_run(pool, work_on_cut, &j, e->num_cuts);
 }
@@ -232,7 +251,24 @@ static void take_boxes(const struct mscrt_comm *c, mscrt_pool *pool, const mscrt
 typedef struct {
   const struct mscrt_comm *c;
   mscrt_slices s;
+  bool past_caches;
 } slicing;
+
+/* Reduces elements of one part, for all members. */
+static void reduce_for_all(const slicing *k, const mscrt_part *p, int64_t begin, int64_t num) {
+  const mscrt_exchange *e = p->e;
+  size_t at = (size_t)begin * mscrt_dtype_bytes(e->dtype);
+  const void *src[MSCRT_MAX_LOCAL];
+  void *dst[MSCRT_MAX_LOCAL];
+  const uint8_t *own = k->c->segment[k->c->o.rank].base;
+  size_t to = (size_t)((uint8_t *)p->dst - own) + at; /* destinations lie alike */
+  for (int t = 0; t < e->num_terms; t++) {
+    uint8_t *base = k->c->segment[e->peers[t]].base;
+    src[t] = base + k->c->arena_at + p->src + at;
+    dst[t] = base + to;
+  }
+  mscrt_combine_for_all(e->dtype, e->reduction, e->num_terms, src, e->num_terms, dst, num, k->past_caches);
+}
 
 static void reduce_slice(void *arg, int64_t unit, int worker) {
   const slicing *k = arg;
@@ -244,26 +280,7 @@ static void reduce_slice(void *arg, int64_t unit, int worker) {
   while (begin < end) {
     const mscrt_part *p = mscrt_part_with(s, begin);
     int64_t num = mscrt_elements_in(p, begin, end);
-    job j = {.c = k->c, .e = p->e, .src = k->c->arena_at + p->src, .dst = p->dst};
-    if (p->e->num_cuts) /* else the part is empty, and all of its room padding */
-      combine_run(&(cut_run){&j, &(mscrt_cut){.peer = p->e->peers}}, begin - p->at, begin - p->at, num);
-    begin += num;
-  }
-}
-
-static void take_slice(void *arg, int64_t unit, int worker) {
-  const slicing *k = arg;
-  const mscrt_slices *s = &k->s;
-  (void)worker;
-  if (unit == s->part[0].e->group.index) return;
-  const uint8_t *own = k->c->segment[k->c->o.rank].base, *peer = k->c->segment[s->part[0].e->group.member[unit]].base;
-  size_t bytes = mscrt_dtype_bytes(s->part[0].e->dtype);
-  int64_t begin = mscrt_slice_begin(s, unit), end = mscrt_slice_begin(s, unit + 1);
-  while (begin < end) {
-    const mscrt_part *p = mscrt_part_with(s, begin);
-    int64_t num = mscrt_elements_in(p, begin, end);
-    uint8_t *to = (uint8_t *)p->dst + (size_t)(begin - p->at) * bytes;
-    memcpy(to, peer + (to - own), (size_t)num * bytes);
+    if (p->e->num_cuts) reduce_for_all(k, p, begin - p->at, num); /* else the part is empty, all of its room padding */
     begin += num;
   }
 }
@@ -271,20 +288,18 @@ static void take_slice(void *arg, int64_t unit, int worker) {
 static mscrt_status *run_slices(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
                                 const mscrt_site *site) {
   const mscrt_exchange *e = part[0].e;
-  slicing s = {c, mscrt_slices_of(num, part)};
+  slicing s = {c, mscrt_slices_of(num, part), exceeds_cache(c, num, part)};
   int64_t own = mscrt_slice_begin(&s.s, e->group.index + 1) - mscrt_slice_begin(&s.s, e->group.index);
   MSCRT_CHECK(pass_barrier(c, e, site));
   mscrt_pool_run(pool, reduce_slice, &s, (own + MSCRT_REDUCE_ELEMS - 1) / MSCRT_REDUCE_ELEMS);
-  MSCRT_CHECK(pass_barrier(c, e, site));
-  mscrt_pool_run(pool, take_slice, &s, e->group.num);
-  return NULL;
+  return pass_barrier(c, e, site);
 }
 
 /* ---- the table ---- */
 
 static mscrt_ticket leave_collective(struct mscrt_comm *c, const mscrt_exchange *e) {
   uint32_t generation = ++c->point[e->group.partition].soft_generation;
-  arrive_at_barrier(c, e, true, generation);
+  arrive_at_barrier(c, e, true);
   return (mscrt_ticket){generation};
 }
 
@@ -299,14 +314,16 @@ static mscrt_status *run_staged(struct mscrt_comm *c, mscrt_pool *pool, uint32_t
     memcpy(at, arena_of_rank(c, c->o.rank) + part[i].src, (size_t)part[i].e->src_bytes);
   MSCRT_CHECK(pass_barrier(c, e, site));
   uint64_t src = (uint64_t)(stage - c->segment[c->o.rank].base);
-  for (uint32_t i = 0; i < num; src += staged_bytes(part[i++].e)) take_boxes(c, pool, part[i].e, src, part[i].dst);
+  for (uint32_t i = 0; i < num; src += staged_bytes(part[i++].e))
+    take_boxes(c, pool, part[i].e, src, part[i].dst, false);
   return NULL;
 }
 
 static void take_all_parts(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
+  bool past_caches = exceeds_cache(c, num, part);
   for (uint32_t i = 0; i < num; i++)
     if (part[i].dst != arena_of_rank(c, c->o.rank) + part[i].src)
-      take_boxes(c, pool, part[i].e, c->arena_at + part[i].src, part[i].dst);
+      take_boxes(c, pool, part[i].e, c->arena_at + part[i].src, part[i].dst, past_caches);
 }
 
 static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
@@ -316,7 +333,7 @@ static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, uint32_t 
   switch (choose_form(num, part)) {
     case ALONE: take_all_parts(c, pool, num, part); return NULL;
     case STAGED: return run_staged(c, pool, num, part, site);
-    case SLICES: MSCRT_CHECK(run_slices(c, pool, num, part, site)); break;
+    case SLICES: return run_slices(c, pool, num, part, site);
     case DIRECT:
       MSCRT_CHECK(pass_barrier(c, e, site));
       take_all_parts(c, pool, num, part);
@@ -327,8 +344,7 @@ static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, uint32_t 
 }
 
 static mscrt_lingering lingers_local(uint32_t num, const mscrt_part *part) {
-  form f = choose_form(num, part);
-  return f == DIRECT ? MSCRT_LINGERS_SOURCE : f == SLICES ? MSCRT_LINGERS_DESTINATION : MSCRT_LINGERS_NOT;
+  return choose_form(num, part) == DIRECT ? MSCRT_LINGERS_SOURCE : MSCRT_LINGERS_NOT;
 }
 
 static mscrt_status *finish_local(struct mscrt_comm *c, const mscrt_exchange *e, mscrt_ticket ticket,
@@ -427,6 +443,7 @@ static mscrt_status *open_local(const mscrt_comm_options *o, struct mscrt_comm *
   c->o = *o;
   if (!c->o.meet_ms) c->o.meet_ms = c->o.timeout_ms;
   c->own_alive_fd = -1;
+  c->cache_bytes = mscrt_cache_bytes();
   set_segment_layout(c);
   MSCRT_GOTO(mscrt_new_array(&c->segment, o->ranks));
   for (int r = 0; r < o->ranks; r++) c->segment[r].alive_fd = -1;

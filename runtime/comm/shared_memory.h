@@ -13,7 +13,7 @@ typedef struct {
 typedef struct {
   _Alignas(64) _Atomic uint32_t arrived;
   mscrt_counter generation;    /* counts the rounds in which all have arrived */
-  _Atomic uint32_t own;        /* the rounds in which the rank whose memory this is has arrived, wherever they meet */
+  mscrt_counter own;           /* the rounds in which the rank whose memory this is has arrived, wherever they meet */
 } barrier;
 
 typedef enum { RUNNING, CLOSED, FAILED } rank_state;
@@ -45,6 +45,8 @@ struct mscrt_comm {
   segment *segment;            /* of each rank */
   meeting_point *point;        /* of each partition */
   int own_alive_fd;
+  uint64_t cache_bytes; /* of the largest cache, which the ranks share */
+  mscrt_patience patience;
   atomic_flag gave_up;         /* several threads may find a reason: the first one reports it */
 };
 

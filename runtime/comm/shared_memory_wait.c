@@ -2,6 +2,7 @@
  * stopped and why, and tells all others. */
 #include <limits.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,8 +14,11 @@
 void mscrt_local_wake_all(struct mscrt_comm *c) {
   for (int r = 0; r < c->o.ranks; r++)
     for (uint32_t p = 0; c->segment[r].control && p < c->o.num_partitions; p++)
-      for (int i = 0; i < 2; i++)
-        mscrt_futex_wake(&c->segment[r].control->barrier[p][i].generation.count, INT_MAX, true);
+      for (int i = 0; i < 2; i++) {
+        barrier *b = &c->segment[r].control->barrier[p][i];
+        mscrt_futex_wake(&b->generation.count, INT_MAX, true);
+        mscrt_futex_wake(&b->own.count, INT_MAX, true);
+      }
 }
 
 void mscrt_local_give_up(struct mscrt_comm *c, int culprit, const char *reason) {
@@ -55,15 +59,18 @@ static bool has_reached(mscrt_counter *k, uint32_t least) {
   return (int32_t)(atomic_load_explicit(&k->count, memory_order_acquire) - least) >= 0;
 }
 
-static bool spin_until(mscrt_counter *k, uint32_t least) {
-  int64_t end = mscrt_now_ns() + SPIN_NS;
-  do {
-    for (int i = 0; i < 64; i++) {
-      if (has_reached(k, least)) return true;
-      mscrt_pause();
-    }
-  } while (mscrt_now_ns() < end);
-  return false;
+/* Looks again and again for a moment. Where ranks share cores, each look lets another one run: that costs less than
+ * sleeping and being woken. */
+static bool look_again(struct mscrt_comm *c, mscrt_counter *k, uint32_t least) {
+  if (!mscrt_may_spin(&c->patience)) return false;
+  bool reached = false;
+  for (int64_t now, end = 0; !reached; end = end ? end : now + SPIN_NS) {
+    if (!c->o.spin) sched_yield();
+    for (int i = 0; i < (c->o.spin ? 64 : 1) && !(reached = has_reached(k, least)); i++) mscrt_pause();
+    if (reached || ((now = mscrt_now_ns()) >= end && end)) break;
+  }
+  mscrt_note_spin(&c->patience, reached);
+  return reached;
 }
 
 /* Returns the reason why the counter will not rise; NULL if it may, or if it has risen meanwhile: a rank may do its
@@ -82,7 +89,7 @@ static mscrt_status *check_for_loss(struct mscrt_comm *c, mscrt_counter *k, uint
 
 mscrt_status *mscrt_local_wait(struct mscrt_comm *c, mscrt_counter *k, uint32_t least, mscrt_look *look,
                                const void *of) {
-  if (has_reached(k, least) || (c->o.spin && spin_until(k, least))) return NULL;
+  if (has_reached(k, least) || look_again(c, k, least)) return NULL;
   int64_t deadline = mscrt_now_ns() + (int64_t)c->o.timeout_ms * 1000000;
   mscrt_status *s = NULL;
   atomic_fetch_add(&k->sleepers, 1);
