@@ -84,7 +84,8 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
   if (c->o.time_scale < 0) return mscrt_fail(MSCRT_ARGUMENT, "time scale %g", c->o.time_scale);
   if (c->o.threads < 0 || c->o.threads > MAX_THREADS) return mscrt_fail(MSCRT_ARGUMENT, "%d threads", c->o.threads);
   if (c->o.local_ranks <= 0 || c->o.local_ranks > c->o.ranks) c->o.local_ranks = c->o.ranks;
-  int share = mscrt_cores() / c->o.local_ranks;
+  if (c->o.cores <= 0) c->o.cores = mscrt_cores();
+  int share = c->o.cores / c->o.local_ranks;
   c->threads = c->o.threads ? c->o.threads : share > 0 ? share : 1;
   return NULL;
 }
@@ -165,7 +166,7 @@ static mscrt_status *start_threads(mscrt_context *c) {
   for (uint32_t i = 0; i < c->plan->num_matmuls && c->device->has_onednn; i++)
     library = library || c->plan->matmul[i].multiply == MSCRT_BY_LIBRARY;
   if (library) MSCRT_CHECK(mscrt_library_open(c->threads, &c->library));
-  return mscrt_pool_new(c->threads, c->threads * c->o.local_ranks <= mscrt_cores(), enter_library, c, &c->pool);
+  return mscrt_pool_new(c->threads, c->threads * c->o.local_ranks <= c->o.cores, enter_library, c, &c->pool);
 }
 
 static void log_waiting(void *user, const char *text) { mscrt_log_line(user, MSCRT_LOG_WARNING, "%s", text); }
@@ -197,7 +198,7 @@ static mscrt_status *join_other_ranks(mscrt_context *c) {
                           .ranks = c->o.ranks,
                           .address = c->o.address,
                           .timeout_ms = c->o.timeout_ms,
-                          .spin = c->o.local_ranks <= mscrt_cores(),
+                          .spin = c->o.local_ranks <= c->o.cores,
                           .plan_hash = c->plan->hash,
                           .arena_bytes = c->o.allocate             ? 0
                                          : c->device->holds_values ? c->arena_bytes
@@ -234,7 +235,7 @@ static uint32_t most_beside(const mscrt_context *c) {
 /* Starts the thread for collectives if a core is free for it, or if it needs none. */
 static mscrt_status *start_stream(mscrt_context *c) {
   int local = c->o.local_ranks;
-  bool idle = c->threads * local + local <= mscrt_cores(), timed = !c->device->holds_values;
+  bool idle = c->threads * local + local <= c->o.cores, timed = !c->device->holds_values;
   bool wanted = c->o.overlap == MSCRT_OVERLAP_ALWAYS || (c->o.overlap == MSCRT_OVERLAP_IDLE && (idle || timed));
   return wanted && c->o.ranks > 1 && !c->o.server && !c->device->orders_collectives
              ? mscrt_stream_new(c, idle, most_beside(c), 1, mscrt_run_collective, &c->stream)

@@ -256,6 +256,7 @@ typedef struct {
    * one, in the same order on all ranks. They stay open as long as what was left with them. */
   const mscrt_plan *const *family;
   int num_family;
+  int cores; /* of this host, for its ranks; 0: those that this process may use, which may be only its share */
 } mscrt_options;
 
 /* Leads a job of so many ranks at an address, without being one of them, until it ends: a status if it could not start

@@ -2,8 +2,10 @@
 """msc bench comm: every collective has a time at every size, over both transports and in a job that launchers start; the
 bytes received are those that the collective needs, to the byte."""
 import json
+import os
 import re
 import socket
+import subprocess
 
 from expect import MSC, Expect
 
@@ -27,6 +29,19 @@ for comm in ("local", "tcp"):
     got = bench(f"bench comm --ranks 2 --sizes 4k..64k --comm {comm} --json", 2, comm)
     expect.check("sizes", {c["bytes"] for c in got} == {4096, 16384, 65536})
 bench("bench comm --ranks 4 --sizes 1k --json", 4, "local")
+if len(os.sched_getaffinity(0)) > 1:  # a rank stays on its share of the cores
+    seen = set()
+    with subprocess.Popen([MSC, "bench", "comm", "--ranks", "2", "--sizes", "16M"], stdout=subprocess.DEVNULL) as job:
+        while job.poll() is None:
+            try:
+                with open(f"/proc/{job.pid}/task/{job.pid}/children") as f:
+                    seen.add(tuple(frozenset(os.sched_getaffinity(int(pid))) for pid in f.read().split()))
+            except (ProcessLookupError, FileNotFoundError):
+                pass  # it has just ended
+    expect.check(f"cores {seen}", any(len(two) == 2 and two[0] | two[1] == os.sched_getaffinity(0) and
+                                      not two[0] & two[1] for two in seen))
+else:
+    print("skipped: one core cannot be shared out")
 with socket.create_server(("127.0.0.1", 0)) as s:
     master = "127.0.0.1:%d" % s.getsockname()[1]
 joined = expect(["launch", "-n", "2", "--master", master, MSC, "bench", "comm", "--sizes", "1k..4k", "--json"], 0,

@@ -121,7 +121,7 @@ static const char *format_machine_json(msc_arena *a, const measured *m) {
 }
 
 static int calibrate_host(cli *c, measured *m, int ranks) {
-  int cores = mscrt_cores(), comm_ranks = ranks > 1 ? ranks : 2;
+  int cores = m->cores, comm_ranks = ranks > 1 ? ranks : 2;
   msc_arena *a = msc_context_arena(c->ctx);
   m->ranks = ranks;
   m->threads = cores / ranks > 0 ? cores / ranks : 1;
@@ -145,7 +145,7 @@ static void assume_links(cli *c, measured *m) {
 static int calibrate_gpus(cli *c, measured *m, int ranks) {
   m->ranks = ranks;
   int code = measure_gpu(c, m);
-  m->threads = mscrt_cores() / (m->ranks ? m->ranks : 1);
+  m->threads = m->cores / (m->ranks ? m->ranks : 1);
   if (m->threads < 1) m->threads = 1;
   if (!code) code = measure_device(c, m);
   if (!code && m->ranks == 1) assume_links(c, m);
@@ -163,7 +163,7 @@ static int run_calibrate(cli *c) {
     msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--target %s is not supported yet; cpu and cuda are", target);
     return CLI_INPUT;
   }
-  measured m = {.quick = cli_flag(c, "quick")};
+  measured m = {.quick = cli_flag(c, "quick"), .cores = mscrt_cores()};
   int code = gpu ? calibrate_gpus(c, &m, ranks) : calibrate_host(c, &m, ranks);
   if (code) return code;
   const char *text = format_machine_json(msc_context_arena(c->ctx), &m);

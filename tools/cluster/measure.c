@@ -118,7 +118,7 @@ static int add_gathering(measuring *g, int64_t elems) {
 static mscrt_status *time_steps(const measured *m, mscrt_context *ctx, double *out_ns) {
   double best = 0, total = 0, window = m->quick ? QUICK_NS : WINDOW_NS;
   int64_t done = 0;
-  bool alone = m->ranks <= mscrt_cores();
+  bool alone = m->ranks <= m->cores;
   mscrt_status *s = mscrt_run(ctx, "forward", 1, NULL); /* touches all memory */
   for (int64_t steps = 1, windows = 0; windows < 3 && !s && (alone || total < SHARED_NS);) {
     double begin = (double)msc_clock_ns();
@@ -151,7 +151,7 @@ static mscrt_status *run_probe(const measuring *g, const probe *p, int rank, dou
   mscrt_plan *plan = NULL;
   mscrt_context *ctx = NULL;
   mscrt_plan_options trust = {.struct_size = sizeof trust, .trust_native = true};
-  mscrt_options o = {.struct_size = sizeof o, .threads = g->m->threads};
+  mscrt_options o = {.struct_size = sizeof o, .threads = g->m->threads, .cores = g->m->cores};
   if (p->together) o.rank = rank, o.ranks = g->m->ranks, o.address = g->address;
   mscrt_status *s = mscrt_plan_open(p->plan, p->bytes, &trust, &plan);
   if (!s) s = mscrt_open(plan, &o, &ctx);

@@ -18,7 +18,7 @@ typedef struct {
 enum { MEASURE_MOST_PRODUCTS = 24 };
 
 typedef struct {
-  int ranks, threads;
+  int ranks, threads, cores;          /* cores: of this host */
   bool quick;                         /* small products and short windows: a first look */
   bool gpu;                           /* each rank has a GPU */
   msc_cluster_gpu figures;            /* of a GPU; measure_gpu sets it, memory_bytes and device */

@@ -42,7 +42,7 @@ typedef struct {
 
 typedef struct {
   cli *c;
-  int ranks, num, local_ranks;
+  int ranks, num, local_ranks, cores;
   int64_t windows, window_ns;
   const mscrt_transport *api;
   char made[48];
@@ -185,7 +185,7 @@ static mscrt_status *time_exchange(wire *l, const mscrt_exchange *e, uint64_t ha
 }
 
 static mscrt_status *open_link(const comm_job *j, int rank, uint32_t partitions, wire *l) {
-  bool spin = j->local_ranks <= mscrt_cores();
+  bool spin = j->local_ranks <= j->cores;
   mscrt_comm_options o = {.rank = rank,
                           .ranks = j->ranks,
                           .address = j->address,
@@ -196,7 +196,7 @@ static mscrt_status *open_link(const comm_job *j, int rank, uint32_t partitions,
                           .num_partitions = partitions,
                           .token = j->token,
                           .host = j->host};
-  int threads = mscrt_cores() / j->local_ranks;
+  int threads = j->cores / j->local_ranks;
   *l = (wire){.api = j->api, .site = {.name = "measurement"}, .windows = j->windows, .window_ns = j->window_ns};
   MSCRT_CHECK(mscrt_pool_new(threads > 0 ? threads : 1, threads > 0, NULL, NULL, &l->pool));
   return l->api->open(&o, &l->comm);
@@ -275,6 +275,7 @@ int measure_collectives(cli *c, int ranks, measured *m) {
   comm_job j = {.c = c,
                 .ranks = ranks,
                 .local_ranks = ranks,
+                .cores = m->cores,
                 .api = &mscrt_comm_local,
                 .windows = m->quick ? 1 : 3,
                 .window_ns = m->quick ? QUICK_NS : WINDOW_NS};
@@ -291,6 +292,7 @@ static comm_job job_of(cli *c, const comm_request *r) {
   return (comm_job){.c = c,
                     .ranks = r->ranks,
                     .local_ranks = r->local_ranks > 0 ? r->local_ranks : r->ranks,
+                    .cores = mscrt_cores(),
                     .api = r->tcp ? &mscrt_comm_tcp : &mscrt_comm_local,
                     .windows = 3,
                     .window_ns = WINDOW_NS,

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "ir/abi/clock.h"
+#include "runtime/pool.h"
 #include "tools/compile/autotune.h"
 #include "tools/status.h"
 #include "tools/run/trace.h"
@@ -149,6 +150,7 @@ static int run_ranks(training *t) {
   if (getrandom(name, sizeof name, 0) != sizeof name) return CLI_ENVIRONMENT;
   snprintf(t->address, sizeof t->address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
   int grace_ms = (int)(cli_number(t->c, "grace", 0) * 1000);
+  t->cores = mscrt_cores();
   int processes = t->elastic ? elastic_processes(t->elastic) : t->ranks;
   return launch(t->c, processes, t->servers, grace_ms, t->replaced, run_training_rank,
                 t->elastic ? decide_on_ranks : NULL, t);

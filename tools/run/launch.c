@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -87,6 +88,23 @@ static void allow_descriptors(void) {
   setrlimit(RLIMIT_NOFILE, &l);
 }
 
+/* Keeps this process on the rank's share of the cores: else the kernel may leave two ranks that wait for each other on
+ * one. More ranks than cores are kept only if each core has equally many; ranks whose number changes are not. */
+static void keep_on_share(const launching *w, int rank) {
+  cpu_set_t all, own;
+  if (w->num_ranks < 2 || rank >= w->num_ranks || w->decide || sched_getaffinity(0, sizeof all, &all) != 0) return;
+  int cores = CPU_COUNT(&all), begin = rank * cores / w->num_ranks, end = (rank + 1) * cores / w->num_ranks;
+  if (w->num_ranks > cores && w->num_ranks % cores) return;
+  if (end == begin) end++;
+  CPU_ZERO(&own);
+  for (int cpu = 0, at = 0; cpu < CPU_SETSIZE; cpu++) {
+    if (!CPU_ISSET(cpu, &all)) continue;
+    if (at >= begin && at < end) CPU_SET(cpu, &own);
+    at++;
+  }
+  sched_setaffinity(0, sizeof own, &own);
+}
+
 static bool start_ranks(launching *w, const sigset_t *mask, launch_rank *fn, void *arg) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
@@ -99,6 +117,7 @@ static bool start_ranks(launching *w, const sigset_t *mask, launch_rank *fn, voi
   w->speaks = ends[1], w->mask = mask, w->fn = fn, w->arg = arg;
   for (int r = 0; r < w->ranks.num; r++) {
     pid_t pid = fork();
+    if (pid == 0) keep_on_share(w, r);
     if (pid == 0) _exit(be_rank(r, ends[1], self, mask, fn, arg));
     if (pid < 0) {
       msc_error(w->c->ctx, MSC_E_TARGET, NULL, "cannot start rank %d of %d: %s", r, w->ranks.num, strerror(errno));
@@ -114,6 +133,7 @@ static bool start_ranks(launching *w, const sigset_t *mask, launch_rank *fn, voi
 
 static bool start_again(launching *w, int r) {
   pid_t self = getpid(), pid = fork();
+  if (pid == 0) keep_on_share(w, r);
   if (pid == 0) _exit(be_rank(r, w->speaks, self, w->mask, w->fn, w->arg));
   if (pid > 0) watch_started(&w->ranks, r, pid);
   return pid > 0;

@@ -227,7 +227,8 @@ static mscrt_options options_of_rank(training *t) {
                          .recover = t->replaced > 0 || t->elastic,
                          .family = (const mscrt_plan *const *)t->family,
                          .num_family = t->num_family,
-                         .servers = t->servers};
+                         .servers = t->servers,
+                         .cores = t->cores};
 }
 
 /* Loads weights or a checkpoint from files, unless ranks that were not lost have given this one the state already; then

@@ -36,6 +36,7 @@ typedef struct {
   mscrt_data *data;     /* NULL: the plan has no inputs */
   mscrt_data_options data_options;
   int ranks, servers;   /* servers: of parameters; the processes behind the ranks, where this one starts all */
+  int cores;            /* of this host, which the ranks share; 0: those that this process may use */
   startup job;          /* what started this process */
   recorder recorder;    /* writes flight records */
   bool joins;           /* this process is one rank of the job; else it starts all */
