@@ -411,6 +411,73 @@ def gradients_of_norms(called, _):
     return [loss, *torch.autograd.grad(loss, inputs)]
 
 
+def attention(q, k, v, **words):
+    return nn.functional.scaled_dot_product_attention(q.sin(), k, v, enable_gqa=q.shape[1] != k.shape[1], **words)
+
+
+@use(lambda: attention)
+def attentions(called, _):
+    """By blocks of scores and, with few positions, by products; a mask that hides all from a position."""
+    told = []
+    for positions, keys, groups in ((160, 160, 4), (128, 200, 2), (9, 9, 4)):
+        seen = torch.rand(2, 1, positions, keys) > 0.3
+        seen[1, :, 3] = False
+        bias = torch.randn(positions, keys)
+        causal = {"is_causal": True} if positions == keys else {"scale": 0.4}
+        for words in (causal, {"attn_mask": seen}, {"attn_mask": bias}):
+            q = torch.randn(2, 4, positions, 16, requires_grad=True)
+            k, v = (torch.randn(2, groups, keys, 16, requires_grad=True) for _ in range(2))
+            y = called(q, k, v, **words)
+            y.pow(2).sum().backward()
+            told += [y, q.grad, k.grad, v.grad]
+    return told
+
+
+class Joined(nn.Module):
+    """Attention whose queries, keys and values are parts of one product, as in GPT-2."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(32, 96), nn.Linear(32, 32)
+
+    def forward(self, x):
+        q, k, v = (t.view(2, 130, 4, 8).transpose(1, 2) for t in self.qkv(x).split(32, 2))
+        return self.out(nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+
+@use(Joined)
+def attention_to_parts(called, made):
+    return learned(called, made, torch.randn(2, 130, 32))
+
+
+@use(lambda: lambda x: (x * 2, x.exp().sum(0)))
+def places_in_memory(called, _):
+    """Inputs that are slices, in another order, stretched, at the end of their memory, or with gaps."""
+    whole = torch.randn(4, 6, 8)
+    inputs = (
+        whole[1:3],
+        whole[:, 2:5],
+        whole[:, 2:5, 1:4].transpose(0, 2),
+        whole.permute(2, 0, 1)[3:],
+        whole[..., ::2],
+        whole[:1].expand(3, 6, 8),
+        whole.as_strided((2, 3, 4), (48, 8, 1), 100),
+        whole.flatten()[5:].as_strided((3, 4), (50, 1)),
+        whole[2, 3:4, 5],
+        whole[:, :1],
+    )
+    return [y for x in inputs for y in called(x)]
+
+
+@use(lambda: nn.Linear(4, 6))
+def gradients_with_strides(called, made):
+    """What comes back lies in memory in another way each time."""
+    x, told = torch.randn(3, 4, requires_grad=True), []
+    for given in (torch.randn(3, 6), torch.randn(6, 3).t(), torch.randn(3, 12)[:, 3:9], torch.ones(()).expand(3, 6)):
+        told += torch.autograd.grad(called(x), [x, *made.parameters()], given)
+    return told
+
+
 def gelus(x):
     return [nn.functional.gelu(x * 9), nn.functional.gelu(x * 9, approximate="tanh")]
 

@@ -181,6 +181,7 @@ outputs = [
     g.attention(heads, heads, heads, mask=g.constant(0.0)),
     g.dropped_attention(heads, heads, heads, g.constant(1.0, shape=[8, 2, 2, 2])),
     g.dropped_attention(heads, heads, heads, g.constant(1.0, shape=[8, 2, 2, 2]), mask=g.constant(0.0, shape=[2, 2])),
+    *g.flash_attention_grad(heads, heads, heads, *g.flash_attention(heads, heads, heads), heads),
     g.sgd(-m, m, 0.5), *g.momentum(-m, -m, m, lr=0.1, momentum=0.9), *g.adam(-m, -m, -m, m, scalar, 0.1),
     *g.adagrad(-m, -m, m, 0.1), *g.rmsprop(-m, -m, m, 0.1), *g.rmsprop_momentum(-m, -m, -m, m, 0.1, momentum=0.9),
     g.lazy_sgd(-m, *g.sort(picked), rows, 0.5),

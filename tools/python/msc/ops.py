@@ -413,6 +413,14 @@ def _attention(types, attrs, mesh):
     return [Type(types[0].dtype, q[:3] + v[3:])]
 
 
+def _flash_attention(types, attrs, mesh):
+    return _attention(types, attrs, mesh) + [Type("f32", types[0].dims[:3])]
+
+
+def _flash_attention_grad(types, attrs, mesh):
+    return list(types[:3])
+
+
 def _update(types, attrs, mesh):
     return [types[0]] * 3  # as many as the row has results are used
 

@@ -22,6 +22,7 @@ from msc.plan import compile as compile_plan
 from msc.pytorch.aten import DTYPES
 from msc.pytorch.convert import Unsupported
 from msc.pytorch.drawn import DrawnConverter
+from msc.pytorch.reading import Reading
 from msc.pytorch.results import Results
 
 
@@ -37,18 +38,20 @@ class _Program:
 
     def __init__(self, module, inputs, keys):
         self._job = None
-        g, self._given, self._known = Graph("graph"), {}, {}
+        g, given, self._known = Graph("graph"), [], {}
         converter = DrawnConverter(g, lambda name, value: self._input(g, name, value))
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
         for i, (node, value) in enumerate(zip(placeholders, inputs)):
             converter.values[node] = value
             if isinstance(value, torch.Tensor) and node.users:
-                converter.values[node] = self._input(g, f"x{i}", value)
-                self._given[f"x{i}"] = i
+                reading = Reading(value)
+                converter.values[node] = x = self._input(g, f"x{i}", value, reading.shape)
+                if value.numel():
+                    converter.values[node] = reading.tensor(g, x)
+                    given.append((f"x{i}", i, reading))
         self._results = Results(module.graph)
         values = converter.walk(module.graph, module, [n for n, _ in self._results.computed])
         converter.complain()
-        self._drawn = converter.drawn
         self._types = []
         for i, (value, (node, order)) in enumerate(zip(values, self._results.computed)):
             val = node.meta["val"]
@@ -60,21 +63,22 @@ class _Program:
                 g.output(f"y{i}", value if in_order else g.transpose(value, list(order)))
         self._written = [(b"y%d" % i, i) for i in range(len(values)) if i not in self._known]
         self._plan = compile_plan(g, **{"own_outputs": True, **keys}) if self._written else None
+        read = self._plan.inputs if self._plan else ()
+        self._given = [(name.encode(), i, reading) for name, i, reading in given if name in read]
+        self._drawn = [(name.encode(), draw, name in read) for name, draw in converter.drawn.items()]
 
     @staticmethod
-    def _input(g, name, value):
+    def _input(g, name, value, shape=None):
         if value.dtype not in DTYPES or value.device.type != "cpu":
             raise Unsupported(f"an input of {value.dtype} on {value.device}")
         if not value.numel():
             return torch.empty(value.shape, dtype=value.dtype)
-        return g.input(name, DTYPES[value.dtype], list(value.shape), batch_dim=-1)
+        return g.input(name, DTYPES[value.dtype], list(value.shape if shape is None else shape), batch_dim=-1)
 
     def __call__(self, *inputs):
         computed = self._memory()
         if self._plan:
-            given = {name: inputs[i].detach().contiguous() for name, i in self._given.items()}
-            given.update((name, draw()) for name, draw in self._drawn.items())
-            self._compute(given, computed)
+            self._compute(inputs, computed)
         return self._results.make(inputs, computed)
 
     def _memory(self):
@@ -84,13 +88,22 @@ class _Program:
             for i, (shape, dtype) in enumerate(self._types)
         ]
 
-    def _compute(self, given, computed):
+    def _open(self):
+        """A job with as many threads as PyTorch takes."""
+        return Job(
+            self._plan, threads=torch.get_num_threads(), workspace=None if self._plan.parameters else _WORKSPACE
+        )
+
+    def _compute(self, inputs, computed):
         """Runs the plan on PyTorch's own memory: reads inputs from it and writes results into it."""
+        read = [(name, reading.memory(inputs[i]), reading.nbytes) for name, i, reading in self._given]
+        drawn = [(name, draw(), is_read) for name, draw, is_read in self._drawn]
+        read += [(name, (t, t.data_ptr()), t.nbytes) for name, t, is_read in drawn if is_read]
         with _WORKSPACE.lock:
-            self._job = self._job or Job(self._plan, workspace=None if self._plan.parameters else _WORKSPACE)
+            self._job = self._job or self._open()
             try:
                 self._job._compute(
-                    [(n.encode(), t.data_ptr(), t.nbytes) for n, t in given.items() if n in self._plan.inputs],
+                    [(name, address, nbytes) for name, (_, address), nbytes in read],
                     [(n, computed[i].data_ptr(), computed[i].nbytes) for n, i in self._written],
                 )
             except BaseException:  # after which a job cannot go on; the next call has one of its own
@@ -145,10 +158,11 @@ def _program(module, inputs, symbolic, keys):
 def backend(module, example_inputs, *, options=None):
     """For torch.compile(..., backend="msc", options={KEY: VALUE}): keys are those of `msc config`."""
     compiler = _compiler(dict(options or {}))
-    with sdpa_kernel(SDPBackend.MATH):  # whose steps are ops of their own, in the backward too
-        return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, inference_compiler=compiler)(
-            module, example_inputs
-        )
+    compiled = aot_autograd(fw_compiler=compiler, bw_compiler=compiler, inference_compiler=compiler)
+    if any(isinstance(x, torch.Tensor) and x.dtype == torch.float64 for x in example_inputs):
+        with sdpa_kernel(SDPBackend.MATH):  # else its statistics are f32
+            return compiled(module, example_inputs)
+    return compiled(module, example_inputs)
 
 
 try:

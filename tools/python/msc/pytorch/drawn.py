@@ -21,6 +21,9 @@ _BY_SHAPE = {
     "native_dropout",
 }
 
+# These could draw, but PyTorch takes them only where nothing is to be drawn.
+_CALM = {"_scaled_dot_product_flash_attention_for_cpu.default"}
+
 
 def _stand_in(val):
     return torch.empty_strided(val.shape, val.stride(), dtype=val.dtype)
@@ -35,7 +38,8 @@ class DrawnConverter(Converter):
 
     def _result(self, node):
         name = name_of(node.target)
-        if name not in RANDOM and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
+        draws = name in RANDOM or torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        if name in _CALM or not draws:
             return super()._result(node)
         tensors = node.all_input_nodes
         if tensors and name not in _BY_SHAPE and name.partition(".")[0] not in _BY_SHAPE:

@@ -271,6 +271,36 @@ def _masked_dropped(c, q, k, v, mask, keep, words):
     return c.matmul(c.g.mul(c.g.softmax(scores, axis=-1), keep), v)
 
 
+def _flash_words(c, q, mask, causal, scale):
+    """Attributes of flash_attention and its gradient, and its mask, where there is one."""
+    words = dict(causal=bool(causal), scale=float(scale or 0.0))
+    if scale is not None and scale == 0:
+        c.refuse("scale=0")
+    if mask is None:
+        return words, {}
+    mask = c.t(mask, "i1" if dtype_of(mask) == "i1" else q.dtype)
+    return dict(words, masked=True), {"extra": c.reshape(mask, (1,) * (4 - len(mask.shape)) + tuple(mask.shape))}
+
+
+@row("_scaled_dot_product_flash_attention_for_cpu")
+def flash_attention(c, q, k, v, dropout_p=0.0, is_causal=False, attn_mask=None, scale=None):
+    q, k, v = c.t(q), c.t(k), c.t(v)
+    words, mask = _flash_words(c, q, attn_mask, is_causal, scale)
+    y, stats = c.g.flash_attention(q, k, v, **mask, **words)
+    if mask:  # a position from which all are hidden gives zeros
+        hidden = c.compare(stats, -math.inf, "eq")
+        y = c.where(c.reshape(hidden, stats.shape + (1,)), 0.0, y)
+        stats = c.where(hidden, 0.0, stats, "f32")
+    return [y, c.t(stats, c.types[1][0])]
+
+
+@row("_scaled_dot_product_flash_attention_for_cpu_backward")
+def flash_attention_backward(c, dy, q, k, v, y, stats, dropout_p, is_causal, attn_mask=None, scale=None):
+    q, k, v, y, dy = (c.t(x) for x in (q, k, v, y, dy))
+    words, mask = _flash_words(c, q, attn_mask, is_causal, scale)
+    return list(c.g.flash_attention_grad(q, k, v, y, c.t(stats, "f32"), dy, **mask, **words))
+
+
 # ---- losses ----
 
 _REDUCTIONS = ("none", "mean", "sum")
