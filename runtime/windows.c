@@ -277,6 +277,10 @@ void mscrt_run_windows(const mscrt_record *r, void *const *buffers, int64_t unit
     mscrt_run_groups(r, buffers, unit, room);
     return;
   }
+  if (msc_windows_are_tiles(&t.v)) {
+    mscrt_run_winograd(r, buffers, unit, room);
+    return;
+  }
   if (msc_windows_lie_side_by_side(&t.v)) {
     mscrt_run_small_images(r, buffers, unit, room);
     return;

@@ -11,6 +11,12 @@
  *   y  [o, images] at i, j = w [o, k l c]  * images turned [k l c, images]      lines of the kernel, added in order
  *   dx [c, images] at i, j = w [c, k l o]  * dy turned     [k l o, images]      the same
  *
+ * Windows of 3 x 3 in steps of 1 are tiles: 2 x 2 neighbours of y and what they see, turned (runtime/winograd.c), so
+ * that elements of turned tiles are 16 products:
+ *
+ *   y  [o, tiles] = w [o, c] * x [c, tiles]        dx [c, tiles] = w [c, o] * dy [o, tiles]
+ *   dw [o, c]     = dy [o, tiles] * x [tiles, c]   tiles in blocks, added in order
+ *
  * Which form is taken, and the order of y's and dx's sums, does not depend on the number of images.  dw sums images in
  * groups that do: the gradients of several ranks, added, equal those of one up to rounding.
  *
@@ -147,9 +153,17 @@ static inline bool msc_windows_lie_side_by_side(const msc_windows *v) {
          v->x[0] * v->x[1] <= PIXELS && msc_windows_channels_read(v) >= CHANNELS;
 }
 
+/* Are windows brought together as tiles? Small images are not, where much of a tile lies beside them. */
+static inline bool msc_windows_are_tiles(const msc_windows *v) {
+  enum { WINDOWS = 64, CHANNELS = 16 };
+  return v->groups == 1 && v->kernel[0] == 3 && v->kernel[1] == 3 && v->step[0] == 1 && v->step[1] == 1 &&
+         v->dilation[0] == 1 && v->dilation[1] == 1 && v->c >= CHANNELS && v->o >= CHANNELS && v->y[0] > 2 &&
+         v->y[1] > 2 && v->x[0] > 2 && v->x[1] > 2 && v->y[0] * v->y[1] > WINDOWS;
+}
+
 /* Does packing transpose what it reads? */
 static inline bool msc_windows_turn(const msc_windows *v) {
-  return v->makes == MSC_WINDOWS_MAKE_WEIGHTS || msc_windows_lie_side_by_side(v);
+  return v->makes == MSC_WINDOWS_MAKE_WEIGHTS || msc_windows_lie_side_by_side(v) || msc_windows_are_tiles(v);
 }
 
 static inline int64_t msc_windows_most(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -209,13 +223,114 @@ static inline msc_windows_cut msc_windows_cut_of_groups(const msc_windows *v) {
   return u;
 }
 
+/* ---- tiles of small windows ---- */
+
+static inline int64_t msc_windows_aligned(int64_t elems) { return (elems + 15) / 16 * 16; }
+
+enum {
+  MSC_WINOGRAD_STEP = 2, /* places of y that are a tile, in each dimension */
+  MSC_WINOGRAD_SEEN = 4, /* elements that a tile sees */
+  MSC_WINOGRAD_ELEMS = 16,
+  MSC_WINOGRAD_TAPS = 9,
+  MSC_WINOGRAD_LANES = 8, /* panels' widths are multiples of it */
+};
+
+/* Tiles in dimension d of what a product makes; of the weights' gradient, of y. */
+static inline int64_t msc_winograd_tiles(const msc_windows *v, int d) {
+  return (msc_windows_size_made(v)[d] + MSC_WINOGRAD_STEP - 1) / MSC_WINOGRAD_STEP;
+}
+
+/* Strides that are odd multiples of a line of a cache, with room for a vector behind the last element. */
+static inline int64_t msc_winograd_stride(int64_t elems) {
+  return msc_windows_aligned(elems + MSC_WINOGRAD_LANES) | 16;
+}
+
+/* From a row of turned tiles of a block to the next. */
+static inline int64_t msc_winograd_row(const msc_windows_cut *u) { return msc_winograd_stride(u->columns); }
+/* From a row of turned weights to the next. */
+static inline int64_t msc_winograd_weights(const msc_windows *v) {
+  return msc_winograd_stride(msc_windows_channels_read(v));
+}
+/* From an element of all rows' turned tiles or weights, or of panels, to the next. */
+static inline int64_t msc_winograd_rows(int64_t rows, int64_t row) { return rows * row + 16; }
+static inline int64_t msc_winograd_panels(const msc_windows *v, int64_t tiles) {
+  return msc_product_panel_elems(tiles, msc_windows_channels_read(v), v->width) + 16;
+}
+
+/* Elements of each place of tiles in a line of the image, and of its lines in a block. */
+static inline int64_t msc_winograd_places(const msc_windows *v) {
+  return msc_windows_aligned(msc_winograd_tiles(v, 1) + 1 + MSC_WINOGRAD_LANES);
+}
+static inline int64_t msc_winograd_lines(const msc_windows *v, const msc_windows_cut *u) {
+  int64_t lines = msc_winograd_tiles(v, 0);
+  return msc_windows_aligned((1 + (lines < u->lines ? lines : u->lines)) * msc_winograd_tiles(v, 1) +
+                             MSC_WINOGRAD_LANES);
+}
+
+/* Chooses how many lines of tiles are a block: as many as the nearer caches hold of all channels, and of these the
+ * number whose tiles fill panels best. */
+static inline int64_t msc_winograd_lines_of_block(const msc_windows *v) {
+  enum { CHANNELS = 32 * 1024, LEAST = 64, MOST = 256, WIDTH = 32 };
+  int64_t line = msc_winograd_tiles(v, 1), best = 1, most = CHANNELS / msc_windows_channels_read(v);
+  if (v->makes == MSC_WINDOWS_MAKE_WEIGHTS || most > MOST) most = MOST;
+  if (most < LEAST) most = LEAST;
+  for (int64_t lines = 2; lines * line <= most; lines++) {
+    int64_t panels = (lines * line + WIDTH - 1) / WIDTH, before = (best * line + WIDTH - 1) / WIDTH;
+    if (lines * before >= best * panels) best = lines;
+  }
+  return best;
+}
+
+/* An item makes `rows` channels of `terms` lines of tiles, `lines` at a time. */
+static inline msc_windows_cut msc_windows_cut_of_tiles(const msc_windows *v) {
+  enum { TILES = 224, WEIGHTS = 32 * 1024 };
+  int64_t read = msc_windows_channels_read(v), made = msc_windows_channels_made(v), line = msc_winograd_tiles(v, 1),
+          all = v->n * msc_winograd_tiles(v, 0), most = WEIGHTS / read < 32 ? 32 : WEIGHTS / read;
+  msc_windows_cut u = {.lines = msc_winograd_lines_of_block(v)};
+  u.columns = u.lines * line;
+  u.terms = TILES / line < 1 ? 1 : TILES / line;
+  u.terms = (u.terms + u.lines - 1) / u.lines * u.lines;
+  u.parts = (all + u.terms - 1) / u.terms;
+  u.rows = msc_windows_rows(made, u.parts);
+  if (u.rows > most) u.rows = msc_windows_share(made, (made + most - 1) / most, 4);
+  u.parts_o = (made + u.rows - 1) / u.rows;
+  u.units = u.parts * u.parts_o;
+  int64_t row = msc_winograd_row(&u), places = MSC_WINOGRAD_STEP * msc_winograd_places(v);
+  u.seen = MSC_WINOGRAD_ELEMS * row + 8 * msc_winograd_lines(v, &u) + 2 * places;
+  u.panels = MSC_WINOGRAD_ELEMS * msc_winograd_panels(v, u.columns);
+  int64_t taps = msc_product_panel_elems(v->width, u.rows * MSC_WINOGRAD_TAPS, v->width);
+  if (u.panels < taps) u.panels = taps;
+  u.room = MSC_WINOGRAD_ELEMS * msc_winograd_rows(u.rows, msc_winograd_weights(v));
+  u.tile = MSC_WINOGRAD_ELEMS * msc_winograd_rows(u.rows, row) + 4 * row + places;
+  return u;
+}
+
+/* An item of the weights' gradient makes `rows` channels of y times a panel's of x; columns are tiles of a block. */
+static inline msc_windows_cut msc_windows_cut_of_tiles_gradient(const msc_windows *v) {
+  enum { ROWS = 64 };
+  msc_windows_cut u = {.lines = msc_winograd_lines_of_block(v), .terms = v->n * msc_winograd_tiles(v, 0)};
+  u.columns = u.lines * msc_winograd_tiles(v, 1);
+  u.parts = (v->c + v->width - 1) / v->width;
+  u.rows = msc_windows_rows(v->o, u.parts);
+  if (u.rows > ROWS) u.rows = msc_windows_share(v->o, (v->o + ROWS - 1) / ROWS, 4);
+  u.parts_o = (v->o + u.rows - 1) / u.rows;
+  u.units = u.parts * u.parts_o;
+  int64_t lines = MSC_WINOGRAD_STEP * ((u.lines < msc_winograd_tiles(v, 0) ? u.lines : msc_winograd_tiles(v, 0)) + 1);
+  u.seen = ((lines < v->x[0] ? lines : v->x[0]) * v->x[1] + v->width + 1) * v->width;
+  u.panels = MSC_WINOGRAD_ELEMS * (u.columns * v->width + 16);
+  u.room = u.rows * MSC_WINOGRAD_ELEMS * msc_winograd_row(&u);
+  u.tile = MSC_WINOGRAD_ELEMS * msc_winograd_rows(u.rows, v->width) + 4 * msc_winograd_row(&u) +
+           2 * MSC_WINOGRAD_STEP * msc_winograd_places(v);
+  return u;
+}
+
 static inline msc_windows_cut msc_windows_cut_of(const msc_windows *v) {
   if (v->groups > 1) return msc_windows_cut_of_groups(v);
+  if (msc_windows_are_tiles(v))
+    return v->makes == MSC_WINDOWS_MAKE_WEIGHTS ? msc_windows_cut_of_tiles_gradient(v) : msc_windows_cut_of_tiles(v);
   if (msc_windows_lie_side_by_side(v)) return msc_windows_cut_of_small(v);
   return v->makes == MSC_WINDOWS_MAKE_WEIGHTS ? msc_windows_cut_of_gradient(v) : msc_windows_cut_of_y(v);
 }
-
-static inline int64_t msc_windows_aligned(int64_t elems) { return (elems + 15) / 16 * 16; }
 
 /* Bytes of a worker's memory: what windows see, panels, rows of dy, results. */
 static inline int64_t msc_windows_bytes(const msc_windows_cut *u) {

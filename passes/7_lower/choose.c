@@ -68,7 +68,8 @@ static const char *decline_undivided_windows(const msc_op *op, const msc_windows
   if (msc_sees_whole_images(&conv)) return "images are rows of a product";
   if (gradient) return v->c < FEW ? "it has few channels" : NULL;
   if (v->makes == MSC_WINDOWS_MAKE_X)
-    return msc_windows_lie_side_by_side(v) ? NULL : "its images are large, or have few channels";
+    return msc_windows_lie_side_by_side(v) || msc_windows_are_tiles(v) ? NULL
+                                                                       : "its images are large, or have few channels";
   return msc_windows_taps(v) == 1 && v->step[0] == 1 && v->step[1] == 1 && !v->padding[0] && !v->padding[1]
              ? "windows of one element are the images themselves"
              : NULL;

@@ -162,8 +162,10 @@ static mscrt_status *check_attention_kernels(const mscrt_graph *g) {
 static mscrt_status *check_convolution_kernels(const mscrt_graph *g) {
   msc_windows v = mscrt_windows_of(g);
   if (!msc_windows_fit(&v)) return bad_graph("its sizes are out of range");
-  if (v.makes == MSC_WINDOWS_MAKE_X && v.groups == 1 && !msc_windows_lie_side_by_side(&v))
-    return bad_graph("the gradient of images that do not lie side by side");
+  if (v.makes == MSC_WINDOWS_MAKE_X && v.groups == 1 && !msc_windows_lie_side_by_side(&v) && !msc_windows_are_tiles(&v))
+    return bad_graph("the gradient of images that do not lie side by side and are no tiles");
+  if (msc_windows_are_tiles(&v) && v.width % MSC_WINOGRAD_LANES)
+    return bad_graph("panels of %" PRId64 " columns for tiles", v.width);
   msc_windows_cut u = mscrt_windows_cut(g);
   int64_t bytes = msc_windows_bytes(&u);
   if (u.units >= UINT32_MAX || g->bytes > MSC_WINDOWS_MAX_BYTES || bytes > (int64_t)g->bytes)

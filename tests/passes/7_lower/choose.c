@@ -35,6 +35,7 @@ static const struct {
     {"conv2d_transpose", "2x16x6x6xf32 16x5x3x3xf32", "size=8,8", 3, MSC_BY_WINDOWS, ""},
     {"conv2d_transpose", "2x15x6x6xf32 15x5x3x3xf32", "size=8,8", 3, MSC_BY_PRODUCT,
      "generated tiles of windows: its images are large, or have few channels"},
+    {"conv2d_transpose", "2x16x9x9xf32 16x16x3x3xf32", "size=9,9 padding=1,1,1,1", 3, MSC_BY_WINDOWS, ""},
     {"conv2d", "2x4x8x8xf32 6x2x3x3xf32", "groups=2", 3, MSC_BY_WINDOWS, ""},
     {"conv2d", "2x4x8x8xf64 6x2x3x3xf64", "groups=2", 3, MSC_BY_KERNEL,
      "generated tiles of windows: it has f32 only; generated tiles: products of single groups are small"},
