@@ -162,6 +162,10 @@ static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_op
   p->config = msc_config_of_plan(options->config, p->arena);
   p->searched = c.searched.data, p->searched_packed = c.searched.bytes, p->searched_bytes = c.searched.unpacked;
   p->cluster = cluster->text;
+  msc_servers servers = msc_config_servers(options->config);
+  p->asynchronous = !servers.sync;
+  p->staleness = servers.staleness < 0 ? UINT32_MAX : (uint32_t)servers.staleness;
+  p->copies = servers.copies;
   for (uint32_t i = 0; i < p->num_stages; i++) {
     if (!p->stage[i].home_bytes[MSC_HOME_DISK]) continue;
     p->offload_path = msc_config_text(options->config, MSC_KEY_offload_path);

@@ -46,9 +46,10 @@ static mscrt_status *choose_transport(mscrt_context *c) {
 static mscrt_status *check_servers(const mscrt_context *c) {
   const mscrt_options *o = &c->o;
   if (!o->servers && !o->server) return NULL;
-  if (o->servers < 0 || o->servers > MSCRT_MOST_SERVERS || o->server < 0 || o->server > o->servers)
-    return mscrt_fail(MSCRT_ARGUMENT, "server %d of %d: 1 to %d servers, counted from 1", o->server, o->servers,
-                      MSCRT_MOST_SERVERS);
+  int copies = mscrt_plan_server_copies(c->plan);
+  if (o->servers < 0 || o->servers > MSCRT_MOST_SERVERS || o->server < 0 || o->server > copies * o->servers)
+    return mscrt_fail(MSCRT_ARGUMENT, "server %d of %d: 1 to %d servers, counted from 1%s", o->server, o->servers,
+                      MSCRT_MOST_SERVERS, copies > 1 ? ", and their copies behind them" : "");
   if (!plan_plan_served(c->plan->root))
     return mscrt_fail(MSCRT_INPUT, "no parameter of the plan lives on servers: compile it with the key "
                                    "parameter_server, for several ranks");

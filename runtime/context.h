@@ -19,8 +19,12 @@ typedef struct mscrt_pushing mscrt_pushing;
 typedef struct mscrt_row_cache mscrt_row_cache;
 
 /* Who runs a call of a plan that is served; 0: workers. */
-enum { MSCRT_BY_SERVERS = 1, MSCRT_BY_BOTH = 2 };
-#define MSCRT_MOST_SERVERS 64
+enum {
+  MSCRT_BY_SERVERS = 1,
+  MSCRT_BY_BOTH = 2,
+  MSCRT_BY_EACH = 3, /* a sum over all workers, which each takes as if all had what it has */
+};
+enum { MSCRT_MOST_SERVERS = 64, MSCRT_MOST_COPIES = 2 };
 
 /* The slots that an entry of the schedule uses: by space, what is added to addresses of slot 0. */
 typedef struct {

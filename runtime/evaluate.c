@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/context.h"
+#include "runtime/server/share.h"
 
 typedef struct {
   mscrt_context *c;
@@ -98,6 +99,7 @@ mscrt_status *mscrt_evaluate(mscrt_context *c, mscrt_evaluation *out_evaluation)
   if (!mscrt_data_has_labels(d)) return mscrt_fail(MSCRT_ARGUMENT, "labels have no data to evaluate with");
   e.batch = d->batch;
   if (!d->o.parts) find_logits_and_label(&e); /* with parts no rank has all labels */
+  MSCRT_CHECK(mscrt_pull_settled(c, false));
   mscrt_status *s = allocate_samples(&e);
   if (!s) s = run_evaluation(&e, (d->o.eval_end - d->o.eval_begin) / d->batch, &result);
   free(e.logits_data);

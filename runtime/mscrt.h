@@ -275,6 +275,8 @@ MSCRT_API mscrt_status *mscrt_open(const mscrt_plan *plan, const mscrt_options *
 MSCRT_API mscrt_status *mscrt_run_server(mscrt_context *ctx);
 /* True if updates of parameters can be left to servers. */
 MSCRT_API bool mscrt_plan_is_served(const mscrt_plan *plan);
+/* How many processes each server is: 2, where one goes on when the other is lost. */
+MSCRT_API int mscrt_plan_server_copies(const mscrt_plan *plan);
 /* Tells the other ranks if the work is not finished. Accepts NULL. */
 MSCRT_API void mscrt_close(mscrt_context *ctx);
 

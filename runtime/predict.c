@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/context.h"
+#include "runtime/server/share.h"
 
 /* An output that is being written to a file. */
 typedef struct {
@@ -144,6 +145,7 @@ mscrt_status *mscrt_predict(mscrt_context *c, size_t num, const mscrt_sink *sink
   output *o = NULL;
   MSCRT_CHECK(check_sinks(d, num, sinks));
   if (num == 0) return NULL;
+  MSCRT_CHECK(mscrt_pull_settled(c, false));
   MSCRT_CHECK(mscrt_new_array(&o, num));
   mscrt_status *s = NULL;
   for (size_t i = 0; i < num && !s; i++) s = prepare_output(d, &sinks[i], &o[i]);

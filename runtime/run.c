@@ -6,6 +6,7 @@
 #include "ir/abi/product.h"
 #include "runtime/attention.h"
 #include "runtime/guard.h"
+#include "runtime/server/shard.h"
 #include "runtime/server/share.h"
 #include "runtime/windows.h"
 
@@ -346,6 +347,16 @@ static mscrt_status *run_message_call(mscrt_context *c, const mscrt_turn *t) {
   return NULL;
 }
 
+/* Sums over all workers as if each had what this one has: those that do not wait for one another know no more. */
+static void take_own_sum(const mscrt_context *c, const mscrt_record *r) {
+  const void *term[MSCRT_MOST_WORKERS];
+  for (uint32_t i = 0; i < r->num_parts; i++) {
+    const mscrt_exchange *e = r->part[i].e;
+    for (int w = 0; w < c->o.ranks; w++) term[w] = c->arena + r->part[i].src;
+    mscrt_combine(e->dtype, MSC_SUM, c->o.ranks, term, r->part[i].dst, e->elems);
+  }
+}
+
 static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const mscrt_slots *slots, int64_t step,
                                uint32_t micro) {
   mscrt_turn t = {.section = s, .slots = slots, .step = step, .micro = micro};
@@ -355,6 +366,10 @@ static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const m
     t.record = &s->call[i];
     if (t.record->served == MSCRT_BY_SERVERS) {
       if (t.record->kind == PLAN_CALL_KIND_COLLECTIVE) mscrt_keep_gradient(c->pushing, t.record);
+      continue;
+    }
+    if (t.record->served == MSCRT_BY_EACH) {
+      take_own_sum(c, t.record);
       continue;
     }
     if (c->device->issue) c->device->issue(c, &t);

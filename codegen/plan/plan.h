@@ -193,7 +193,10 @@ typedef struct msc_plan {
   uint64_t model_hash;
   const char *offload_path; /* NULL: nothing is on disk */
   uint64_t offload_block;
-  bool served; /* by servers of parameters */
+  bool served;        /* by servers of parameters */
+  bool asynchronous;  /* they do not wait for all workers */
+  uint32_t staleness; /* then: how many steps a worker may be ahead; UINT32_MAX: no bound */
+  int copies;         /* of each server; 0: 1 */
   size_t num_smaller;
   const msc_plan_file *smaller; /* plans of fewer ranks that it brings along, the most ranks first */
   const char *model_folder; /* relative to that of the plan; NULL: the same */

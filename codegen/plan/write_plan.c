@@ -549,6 +549,11 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   if (p->memory_bytes) plan_plan_put_memory_bytes(b, p->memory_bytes);
   if (p->offload_path) plan_plan_put_offload_path(b, p->offload_path);
   if (p->served) plan_plan_put_served(b, true);
+  if (p->served && p->asynchronous) {
+    plan_plan_put_asynchronous(b, true);
+    plan_plan_put_staleness(b, p->staleness);
+  }
+  if (p->served && p->copies > 1) plan_plan_put_copies(b, (uint8_t)p->copies);
   put_smaller(b, p);
   if (p->offload_path) plan_plan_put_offload_block(b, p->offload_block);
   put_matmuls(b, p);

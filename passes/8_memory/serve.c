@@ -5,7 +5,10 @@
  * An update can be a server's if it reads nothing else but the state, constants, and what these alone give, as the
  * number of the step does: servers compute that too.  A parameter that is cut over the workers stays with them, and so
  * does one whose gradient every worker has whole, without a sum over the workers, or whose sum somebody else reads, or
- * is of another type than most, or does not add what ranks have in the order of their numbers. */
+ * is of another type than most, or does not add what ranks have in the order of their numbers.
+ *
+ * In mode async workers do not wait for one another: servers must have every parameter, and what else is summed over
+ * all workers, as losses are, each worker takes for itself, as if all had what it has. */
 #include <string.h>
 
 #include "ir/alias.h"
@@ -17,7 +20,7 @@
 #include "passes/pass.h"
 
 /* Who runs an op; nothing: the workers. */
-enum { BY_SERVERS = 1, BY_BOTH = 2 };
+enum { BY_SERVERS = 1, BY_BOTH = 2, BY_EACH = 3 };
 
 typedef struct {
   msc_pass_ctx *pass;
@@ -190,6 +193,40 @@ static bool report_kept(const serving_pass *z, bool all, int64_t *out_served) {
   return ok;
 }
 
+/* ---- workers that do not wait for one another ---- */
+
+/* Marks sums over all workers that are left as each worker's own. */
+static bool mark_own_sums(const serving_pass *z) {
+  bool ok = true;
+  for (const msc_op *op = z->f->body->first; op; op = op->next) {
+    if (z->by[op->id] || (op->kind != OP_comm && !msc_is_message(op))) continue;
+    serving_pass of_any_type = *z;
+    if (op->num_in) of_any_type.summed = op->in[0].value->type->dtype;
+    if (op->kind == OP_comm && sums_over_all_ranks(&of_any_type, op)) z->by[op->id] = BY_EACH;
+    else
+      ok = msc_op_error(op, MSC_E_UNSUPPORTED,
+                        "parameter_server.mode async: here workers wait for one another, for more than sums of "
+                        "gradients and losses over all of them; mode sync can do that");
+  }
+  return ok;
+}
+
+/* Reports parameters that servers do not update: workers could not keep them alike. */
+static bool check_all_served(const serving_pass *z) {
+  const msc_op *ret = z->f->body->last;
+  bool ok = true;
+  for (size_t i = 0; i < ret->num_in; i++) {
+    int64_t arg = msc_tied_argument(z->f, i);
+    const msc_op *maker = msc_memory_of(ret->in[i].value).root->def;
+    if (arg < 0 || msc_arg_role(z->f, (size_t)arg) != MSC_ROLE_PARAMETER || (maker && z->update[maker->id])) continue;
+    ok = msc_error(z->pass->ctx, MSC_E_UNSUPPORTED, z->f->loc,
+                   "parameter_server.mode async: parameter '%s' cannot live on servers, and workers that do not wait "
+                   "for one another cannot update it",
+                   msc_arg_name(z->f, (size_t)arg));
+  }
+  return ok;
+}
+
 static bool serve_func(msc_pass_ctx *pass, msc_func *f) {
   msc_numbering n = msc_number(f->body);
   bool all = !any_marked(f);
@@ -202,6 +239,7 @@ static bool serve_func(msc_pass_ctx *pass, msc_func *f) {
                     .summed = most_summed(f)};
   list_updates(&z, all);
   while (!mark_all_needed(&z)) {}
+  if (!msc_config_servers(pass->config).sync) MSC_TRY(check_all_served(&z) && mark_own_sums(&z));
   for (msc_op *op = f->body->first; op; op = op->next)
     if (z.by[op->id]) msc_op_put(op, msc_fact_served(z.by[op->id]));
   MSC_TRY(report_kept(&z, all, &served));

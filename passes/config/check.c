@@ -177,17 +177,10 @@ static bool check_server(msc_config *config) {
   msc_context *ctx = config->ctx;
   msc_key key = MSC_KEY_parameter_server;
   const msc_loc *loc = msc_config_loc(config, key);
-  const msc_attr_value *v = msc_config_value(config, key);
-  if (!v) return true;
-  const msc_attr_value *mode = msc_find_attr(v->dict.a, v->dict.num, "mode"),
-                       *staleness = msc_find_attr(v->dict.a, v->dict.num, "staleness"),
-                       *copies = msc_find_attr(v->dict.a, v->dict.num, "replication");
-  if (mode && !strcmp(mode->s, "async"))
-    return msc_error(ctx, MSC_E_UNSUPPORTED, loc, "parameter_server.mode: async is not supported yet, only sync");
-  if (staleness && staleness->i)
+  msc_servers servers = msc_config_servers(config);
+  if (!servers.asked) return true;
+  if (servers.sync && servers.staleness > 0)
     return msc_error(ctx, MSC_E_CONFIG, loc, "parameter_server.staleness: workers are not behind in mode sync: 0");
-  if (copies && copies->i > 1)
-    return msc_error(ctx, MSC_E_UNSUPPORTED, loc, "parameter_server.replication: not supported yet, only 1");
   msc_key with = msc_config_int(config, MSC_KEY_pipeline_stages) > 1 ? MSC_KEY_pipeline_stages
                  : msc_config_value(config, MSC_KEY_offload)         ? MSC_KEY_offload
                  : msc_config_bool(config, MSC_KEY_auto_offload)     ? MSC_KEY_auto_offload

@@ -294,6 +294,15 @@ const char *msc_config_offload(const msc_config *config, const char *kind) {
   return v ? v->s : NULL;
 }
 
+msc_servers msc_config_servers(const msc_config *config) {
+  msc_key key = MSC_KEY_parameter_server;
+  if (!config || !msc_config_value(config, key)) return (msc_servers){.sync = true, .copies = 1};
+  const msc_attr_value *mode = find_detail(config, key, "mode"), *staleness = find_detail(config, key, "staleness"),
+                       *copies = find_detail(config, key, "replication");
+  bool sync = !mode || !strcmp(mode->s, "sync");
+  return (msc_servers){true, sync, staleness ? staleness->i : sync ? 0 : -1, copies ? (int)copies->i : 1};
+}
+
 int64_t msc_config_zero(const msc_config *config) {
   const msc_attr_value *shard = find_detail(config, MSC_KEY_parallel_optimizer_config, "gradient_accumulation_shard");
   int64_t stage = msc_config_int(config, MSC_KEY_zero);

@@ -103,6 +103,14 @@ typedef struct {
 } msc_loss_scale;
 msc_loss_scale msc_config_loss_scale(const msc_config *config);
 
+/* The key parameter_server. */
+typedef struct {
+  bool asked, sync;
+  int64_t staleness; /* not sync: how many steps a worker may be ahead of the slowest; -1: no bound */
+  int copies;        /* of each server */
+} msc_servers;
+msc_servers msc_config_servers(const msc_config *config);
+
 /* Effective values: {"device_num":{"value":8,"from":"c.json:2"}, ...}, every key in the order of config.def. */
 const char *msc_config_json(const msc_config *config, msc_arena *arena);
 /* The configuration as a plan records it, which is the same whether strategies were searched for, written to a file or

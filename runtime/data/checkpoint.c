@@ -135,7 +135,7 @@ static mscrt_progress progress_of(const mscrt_context *c) {
 
 static mscrt_status *prepare_saving(mscrt_context *c, const char *path) {
   struct mscrt_saving *k = c->saving;
-  if (c->pushing) MSCRT_CHECK(mscrt_pull_state(c, c->pushing));
+  MSCRT_CHECK(mscrt_pull_settled(c, true));
   if (!k) {
     MSCRT_CHECK(mscrt_new_array(&c->saving, 1));
     k = c->saving;

@@ -3,6 +3,7 @@
 
 #include "runtime/context.h"
 #include "runtime/data/json.h"
+#include "runtime/server/share.h"
 
 static bool is_in_checkpoint(const mscrt_variable *v) { return !v->copy && !v->state; }
 
@@ -26,6 +27,7 @@ mscrt_status *mscrt_save(mscrt_context *c, const char *path) {
   mscrt_file f = {.fd = -1};
   mscrt_status *s = NULL, *lost = NULL;
   bool writes = c->o.rank == 0, begun = false;
+  MSCRT_CHECK(mscrt_pull_settled(c, false));
   if (writes) s = mscrt_file_begin(path, &f);
   begun = writes && !s;
   if (begun) s = write_slice_header(c->plan, &f);

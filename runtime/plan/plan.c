@@ -17,6 +17,7 @@ const char *mscrt_plan_weights(const mscrt_plan *p) {
 }
 
 bool mscrt_plan_is_served(const mscrt_plan *p) { return plan_plan_served(p->root); }
+int mscrt_plan_server_copies(const mscrt_plan *p) { return plan_plan_copies(p->root); }
 
 size_t mscrt_plan_num_smaller(const mscrt_plan *p) { return plan_plan_smaller_num(p->root); }
 

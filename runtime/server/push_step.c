@@ -12,28 +12,60 @@
 struct mscrt_pushing {
   const mscrt_context *c;
   mscrt_shares shares;
-  int *fd;        /* of each server */
+  int *fd;        /* of each server, or of its copy */
+  bool *lost;     /* of each server: it was lost, and its copy is asked */
   char **kept;    /* for each server: what this rank pushes in this step */
   char *values;   /* what was pulled, of the server with the most */
   uint64_t step;  /* number of pushes so far */
+  uint32_t number; /* of the plan, whose new value is ... */
+  double value;
   bool any;       /* something was kept in this step */
 };
 
 static uint64_t element_bytes(const mscrt_pushing *p) { return mscrt_dtype_bytes(p->shares.dtype); }
 
+mscrt_status *mscrt_dial_server(const mscrt_options *o, int server, int *out_fd) {
+  int64_t end = mscrt_now_ns() + (int64_t)(o->meet_ms > 0 ? o->meet_ms : o->timeout_ms) * 1000000;
+  char address[320];
+  MSCRT_CHECK(mscrt_server_address(o->address, server, address, sizeof address));
+  return mscrt_within(mscrt_dial(address, end, out_fd), "server %d at %s", server, address);
+}
+
 static mscrt_status *connect_to_servers(mscrt_pushing *p) {
   const mscrt_options *o = &p->c->o;
-  int64_t end = mscrt_now_ns() + (int64_t)(o->meet_ms > 0 ? o->meet_ms : o->timeout_ms) * 1000000;
   for (int i = 0; i < p->shares.num; i++) {
-    char address[320];
     uint64_t step;
-    MSCRT_CHECK(mscrt_server_address(o->address, i, address, sizeof address));
-    mscrt_status *s = mscrt_dial(address, end, &p->fd[i]);
+    mscrt_status *s = mscrt_dial_server(o, i, &p->fd[i]);
     if (!s) s = mscrt_ask_join(p->fd[i], o->rank, o->timeout_ms, &step);
-    if (s) return mscrt_within(s, "rank %d: server %d at %s", o->rank, i, address);
+    if (s) return mscrt_within(s, "rank %d: server %d", o->rank, i);
     if (step) return mscrt_fail(MSCRT_PEER, "server %d is at step %" PRIu64 " of another run", i, step);
   }
   return NULL;
+}
+
+/* What a worker asks a server, or its copy. */
+typedef mscrt_status *server_question(mscrt_context *c, mscrt_pushing *p, int server);
+
+/* Turns to the copy of a server that was lost: it has everything that the server has acknowledged. False: there is
+ * none, or it does not answer. */
+static bool turn_to_copy(mscrt_pushing *p, int i, const mscrt_status *why) {
+  const mscrt_options *o = &p->c->o;
+  if (p->lost[i] || mscrt_plan_server_copies(p->c->plan) == 1 || mscrt_status_code(why) != MSCRT_PEER) return false;
+  close(p->fd[i]);
+  p->fd[i] = -1, p->lost[i] = true;
+  mscrt_status *s = mscrt_dial_server(o, p->shares.num + i, &p->fd[i]);
+  mscrt_status_free(s);
+  return !s;
+}
+
+/* Asks server i; when it is lost, its copy. A question that comes twice changes nothing more. */
+static mscrt_status *ask_one(mscrt_context *c, mscrt_pushing *p, int i, server_question *ask) {
+  mscrt_status *s = ask(c, p, i);
+  if (s && turn_to_copy(p, i, s)) {
+    mscrt_status_free(s);
+    s = ask(c, p, i);
+  }
+  return s ? mscrt_within(s, "rank %d: step %" PRId64 ": server %d", c->o.rank, c->step, i) : NULL;
 }
 
 mscrt_status *mscrt_pushing_new(const mscrt_context *c, mscrt_pushing **out_pushing) {
@@ -45,6 +77,7 @@ mscrt_status *mscrt_pushing_new(const mscrt_context *c, mscrt_pushing **out_push
   MSCRT_GOTO(mscrt_shares_new(c, c->o.servers, &p->shares));
   MSCRT_GOTO(mscrt_new_array(&p->fd, p->shares.num));
   for (int i = 0; i < p->shares.num; i++) p->fd[i] = -1;
+  MSCRT_GOTO(mscrt_new_array(&p->lost, p->shares.num));
   MSCRT_GOTO(mscrt_new_array(&p->kept, p->shares.num));
   for (int i = 0; i < p->shares.num; i++) {
     const mscrt_share *share = &p->shares.share[i];
@@ -69,6 +102,7 @@ void mscrt_pushing_free(mscrt_pushing *p, bool done) {
   }
   for (int i = 0; p->kept && i < p->shares.num; i++) free(p->kept[i]);
   free(p->kept);
+  free(p->lost);
   free(p->fd);
   free(p->values);
   mscrt_shares_free(&p->shares);
@@ -88,9 +122,10 @@ void mscrt_keep_gradient(mscrt_pushing *p, const mscrt_record *r) {
   p->any = true;
 }
 
-static mscrt_status *push(mscrt_pushing *p, int i) {
-  const mscrt_options *o = &p->c->o;
+static mscrt_status *push(mscrt_context *c, mscrt_pushing *p, int i) {
+  const mscrt_options *o = &c->o;
   const mscrt_share *share = &p->shares.share[i];
+  if (!share->elems) return NULL;
   mscrt_push_end end;
   mscrt_push all = {.worker = o->rank, .step = p->step, .num = 1, .gradient = p->kept[i]};
   MSCRT_CHECK(mscrt_ask_push(p->fd[i], (uint64_t)share->elems * element_bytes(p), &all, o->timeout_ms, &end));
@@ -100,6 +135,7 @@ static mscrt_status *push(mscrt_pushing *p, int i) {
 static mscrt_status *pull(mscrt_context *c, mscrt_pushing *p, int i) {
   const mscrt_share *share = &p->shares.share[i];
   uint64_t version;
+  if (!share->elems) return NULL;
   MSCRT_CHECK(mscrt_ask_pull(p->fd[i], share->value_bytes, c->o.rank, 1, NULL, c->o.timeout_ms, p->values, &version));
   for (uint32_t k = 0; k < share->num_values; k++)
     memcpy(mscrt_at(c, share->value[k].v->ref, 0), p->values + share->value[k].at, share->value[k].bytes);
@@ -108,32 +144,38 @@ static mscrt_status *pull(mscrt_context *c, mscrt_pushing *p, int i) {
 
 mscrt_status *mscrt_push_and_pull(mscrt_context *c, mscrt_pushing *p) {
   if (!p->any) return NULL;
-  for (int k = 0; k < 2; k++)
-    for (int i = 0; i < p->shares.num; i++) {
-      if (!p->shares.share[i].elems) continue;
-      mscrt_status *s = k ? pull(c, p, i) : push(p, i);
-      if (s) return mscrt_within(s, "rank %d: step %" PRId64 ": server %d", c->o.rank, c->step, i);
-    }
+  for (int i = 0; i < p->shares.num; i++) MSCRT_CHECK(ask_one(c, p, i, push));
+  for (int i = 0; i < p->shares.num; i++) MSCRT_CHECK(ask_one(c, p, i, pull));
   p->step++, p->any = false;
   return NULL;
 }
 
-mscrt_status *mscrt_push_scalar(const mscrt_context *c, mscrt_pushing *p, uint32_t parameter, double value) {
-  for (int i = 0; i < p->shares.num && !c->o.rank; i++) {
-    mscrt_status *s = mscrt_ask_set(p->fd[i], c->o.rank, parameter, value, c->o.timeout_ms);
-    if (s) return mscrt_within(s, "rank %d: %s: server %d", c->o.rank, c->plan->parameter[parameter].name, i);
-  }
+static mscrt_status *set_number(mscrt_context *c, mscrt_pushing *p, int i) {
+  return mscrt_ask_set(p->fd[i], c->o.rank, p->number, p->value, c->o.timeout_ms);
+}
+
+mscrt_status *mscrt_push_scalar(mscrt_context *c, mscrt_pushing *p, uint32_t parameter, double value) {
+  p->number = parameter, p->value = value;
+  for (int i = 0; i < p->shares.num && !c->o.rank; i++) MSCRT_CHECK(ask_one(c, p, i, set_number));
   return NULL;
 }
 
-mscrt_status *mscrt_pull_state(mscrt_context *c, mscrt_pushing *p) {
-  for (int i = 0; i < p->shares.num; i++) {
-    const mscrt_share *share = &p->shares.share[i];
-    const mscrt_served_value *state = share->value + share->num_values;
-    mscrt_status *s = mscrt_ask_state(p->fd[i], c->o.rank, share->state_bytes, c->o.timeout_ms, p->values);
-    if (s) return mscrt_within(s, "rank %d: the state of server %d", c->o.rank, i);
-    for (uint32_t k = 0; k < share->num_states; k++)
-      memcpy(mscrt_at(c, state[k].v->ref, 0), p->values + state[k].at, state[k].bytes);
-  }
+static mscrt_status *pull_state(mscrt_context *c, mscrt_pushing *p, int i) {
+  const mscrt_share *share = &p->shares.share[i];
+  const mscrt_served_value *state = share->value + share->num_values;
+  MSCRT_CHECK(mscrt_ask_state(p->fd[i], c->o.rank, share->state_bytes, c->o.timeout_ms, p->values));
+  for (uint32_t k = 0; k < share->num_states; k++)
+    memcpy(mscrt_at(c, state[k].v->ref, 0), p->values + state[k].at, state[k].bytes);
   return NULL;
+}
+
+mscrt_status *mscrt_pull_settled(mscrt_context *c, bool state) {
+  mscrt_pushing *p = c->pushing;
+  uint64_t none;
+  if (!p) return NULL;
+  bool waits = plan_plan_asynchronous(c->plan->root); /* else the parameters are those after the last step */
+  if (waits) MSCRT_CHECK(mscrt_max(c, 0, &none));     /* all have pushed */
+  for (int i = 0; i < p->shares.num && waits; i++) MSCRT_CHECK(ask_one(c, p, i, pull));
+  for (int i = 0; i < p->shares.num && state; i++) MSCRT_CHECK(ask_one(c, p, i, pull_state));
+  return waits ? mscrt_max(c, 0, &none) : NULL; /* all have pulled */
 }

@@ -104,6 +104,7 @@ static void take_member(mscrt_serving *o, visitor *v, const mscrt_server_head *h
 static void take_number(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
   double value;
   memcpy(&value, &h->num, sizeof value);
+  if (o->backup >= 0) check_backup(o, mscrt_ask_set(o->backup, h->worker, h->step, value, o->backup_ms));
   answer_word(v, o->set && o->set(o->user, h->step, value) ? MSCRT_ANSWER_TAKEN : MSCRT_ANSWER_BAD);
 }
 

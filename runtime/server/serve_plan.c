@@ -1,5 +1,6 @@
 /* serve_plan.c: a context of a plan as one server of its parameters: pushes of workers come in, the calls that update
  * parameters run, and the new values go out, until all workers have left. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -72,6 +73,18 @@ static bool set_number(void *user, uint64_t number, double value) {
   return true;
 }
 
+/* True if another process has all that this server has: the copies are numbered behind all servers. */
+static bool has_copy(const mscrt_context *c) {
+  return mscrt_plan_server_copies(c->plan) > 1 && c->o.server <= c->o.servers;
+}
+
+static void say_alone(void *user, const char *why) {
+  const plan_server *p = user;
+  char text[512];
+  snprintf(text, sizeof text, "server %d has lost its copy, and goes on alone: %s", p->c->o.server - 1, why);
+  if (p->c->o.log) p->c->o.log(p->c->o.log_user, MSCRT_LOG_WARNING, text);
+}
+
 static mscrt_status *listen_for_workers(const plan_server *p, int *out_fd) {
   char address[320];
   mscrt_address at;
@@ -83,13 +96,18 @@ static mscrt_status *listen_for_workers(const plan_server *p, int *out_fd) {
   return mscrt_listen(&at, false, out_fd);
 }
 
-static mscrt_status *serve_own(plan_server *p, int listener) {
+static mscrt_status *serve_own(plan_server *p, int listener, int backup) {
   mscrt_shard *shard = NULL;
+  bool asynchronous = plan_plan_asynchronous(p->c->plan->root);
+  uint32_t bound = plan_plan_staleness(p->c->plan->root);
   mscrt_shard_options o = {.dtype = p->shares.dtype,
                            .rows = 1,
                            .columns = p->own->elems ? p->own->elems : 1,
                            .workers = p->c->o.ranks,
-                           .sync = true,
+                           .sync = !asynchronous,
+                           .staleness = !asynchronous         ? 0
+                                        : bound == UINT32_MAX ? MSCRT_NO_BOUND
+                                                              : (int64_t)bound,
                            .values = p->values,
                            .update = update,
                            .user = p};
@@ -103,13 +121,17 @@ static mscrt_status *serve_own(plan_server *p, int listener) {
                            .values = p->values,
                            .listener = listener,
                            .stop = -1,
-                           .backup = -1,
+                           .backup = backup,
+                           .backup_ms = p->c->o.timeout_ms,
+                           .alone = say_alone,
+                           .alone_user = p,
                            .state = copy_state,
                            .state_bytes = p->own->state_bytes,
                            .set = set_number,
                            .user = p,
                            .until_left = true};
   mscrt_status *s = mscrt_serve(&serving);
+  if (serving.backup >= 0) close(serving.backup);
   mscrt_shard_free(shard);
   return s;
 }
@@ -117,14 +139,15 @@ static mscrt_status *serve_own(plan_server *p, int listener) {
 mscrt_status *mscrt_run_server(mscrt_context *c) {
   plan_server p = {.c = c};
   mscrt_status *s = NULL;
-  int listener = -1;
+  int listener = -1, backup = -1;
   if (c->o.server < 1) return mscrt_fail(MSCRT_ARGUMENT, "this context is no server's");
   MSCRT_CHECK(mscrt_shares_new(c, c->o.servers, &p.shares));
-  p.own = &p.shares.share[c->o.server - 1];
+  p.own = &p.shares.share[(c->o.server - 1) % c->o.servers];
   MSCRT_GOTO(mscrt_allocate((void **)&p.values, (size_t)p.own->value_bytes, 1));
   MSCRT_GOTO(mscrt_allocate((void **)&p.state, (size_t)p.own->state_bytes, 1));
   MSCRT_GOTO(listen_for_workers(&p, &listener));
-  MSCRT_GOTO(serve_own(&p, listener));
+  if (has_copy(c)) MSCRT_GOTO(mscrt_dial_server(&c->o, c->o.server - 1 + c->o.servers, &backup));
+  MSCRT_GOTO(serve_own(&p, listener, backup));
 fail:
   if (listener >= 0) close(listener);
   free(p.values);

@@ -91,15 +91,17 @@ static mscrt_status *list_served(sharing *s) {
   for (uint32_t i = 0; i < s->out->num_sections; i++)
     for (uint32_t k = 0; k < s->out->section[i]->num_calls; k++) {
       const mscrt_record *r = &s->out->section[i]->call[k];
+      bool sums = r->kind == PLAN_CALL_KIND_COLLECTIVE && r->served;
+      for (uint32_t p = 0; sums && p < r->num_parts; p++)
+        if (!adds_ranks_in_order(s, r->part[p].e))
+          return mscrt_fail(MSCRT_UNSUPPORTED, "%s: servers add what ranks push in the order of their numbers",
+                            r->name);
       if (r->served != MSCRT_BY_SERVERS) continue;
       for (uint32_t p = 0; r->kind == PLAN_CALL_KIND_COLLECTIVE && p < r->num_parts; p++) {
         mscrt_dtype dtype = r->part[p].e->dtype;
         if (s->num_sums && dtype != s->out->dtype)
           return mscrt_fail(MSCRT_UNSUPPORTED, "servers sum gradients of one element type, not of %s and %s",
                             mscrt_dtype_name(s->out->dtype), mscrt_dtype_name(dtype));
-        if (!adds_ranks_in_order(s, r->part[p].e))
-          return mscrt_fail(MSCRT_UNSUPPORTED, "%s: servers add what ranks push in the order of their numbers",
-                            r->name);
         s->out->dtype = dtype;
         s->sum[s->num_sums++] = (mscrt_served_sum){.record = r, .part = p, .at = s->num_calls};
       }

@@ -42,10 +42,13 @@ mscrt_status *mscrt_shares_new(const mscrt_context *c, int num, mscrt_shares *ou
 void mscrt_shares_free(mscrt_shares *s);
 /* The bytes of a value of a collective, which all ranks have whole. */
 uint64_t mscrt_sum_bytes(const mscrt_served_sum *s);
-/* Where server number `server` of a job listens. */
+/* Where process number `server` of a job's servers listens; the copies are behind all servers. */
 mscrt_status *mscrt_server_address(const char *job, int server, char *out, size_t room);
 
 /* ---- push_step.c: the workers' side ---- */
+
+/* Connects to process number `server` of the servers; waits for it as ranks wait for each other. */
+mscrt_status *mscrt_dial_server(const mscrt_options *o, int server, int *out_fd);
 
 typedef struct mscrt_pushing mscrt_pushing;
 
@@ -58,8 +61,9 @@ void mscrt_keep_gradient(mscrt_pushing *p, const mscrt_record *r);
 /* Pushes what was kept in this step, and pulls the parameters when all workers have pushed. */
 mscrt_status *mscrt_push_and_pull(mscrt_context *c, mscrt_pushing *p);
 /* Tells the servers the new value of a number of the plan, once for all ranks. */
-mscrt_status *mscrt_push_scalar(const mscrt_context *c, mscrt_pushing *p, uint32_t parameter, double value);
-/* Pulls the state of the optimizer, as it is after the last step, for a checkpoint. */
-mscrt_status *mscrt_pull_state(mscrt_context *c, mscrt_pushing *p);
+mscrt_status *mscrt_push_scalar(mscrt_context *c, mscrt_pushing *p, uint32_t parameter, double value);
+/* Makes the parameters those after the last step of all workers, the same in all of them, which must all ask; with
+ * `state` the optimizer's state too, for a checkpoint. Without servers it does nothing. */
+mscrt_status *mscrt_pull_settled(mscrt_context *c, bool state);
 
 #endif

@@ -204,7 +204,7 @@ static int run_all(measuring *g) {
   pthread_barrierattr_init(&shared);
   pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
   pthread_barrier_init(&g->board->barrier, &shared, (unsigned)g->m->ranks);
-  return launch(g->c, g->m->ranks, 0, 0, 0, run_probe_rank, NULL, g);
+  return launch(g->c, &(launch_job){.ranks = g->m->ranks, .fn = run_probe_rank, .arg = g});
 }
 
 /* Elements of each of the three tensors of the addition: beyond any cache, within the memory. */
@@ -305,7 +305,7 @@ int measure_gpu(cli *c, measured *m) {
     return CLI_ENVIRONMENT;
   }
   d->c = c;
-  int code = launch(c, 1, 0, 0, 0, describe_rank, NULL, d);
+  int code = launch(c, &(launch_job){.ranks = 1, .fn = describe_rank, .arg = d});
   const mscrt_gpu *g = &d->gpu;
   if (!code) {
     m->figures = (msc_cluster_gpu){g->arch,        g->multiprocessors, g->clock_hz, g->memory_clock_hz,

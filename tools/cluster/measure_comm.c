@@ -264,7 +264,8 @@ static int run_cases(comm_job *j, int rank) {
     return CLI_ENVIRONMENT;
   }
   j->result = shared;
-  int code = rank >= 0 ? run_comm_rank(j, rank, NULL) : launch(j->c, j->ranks, 0, 0, 0, run_comm_rank, NULL, j);
+  int code = rank >= 0 ? run_comm_rank(j, rank, NULL)
+                       : launch(j->c, &(launch_job){.ranks = j->ranks, .fn = run_comm_rank, .arg = j});
   j->result = own;
   memcpy(own, shared, bytes);
   munmap(shared, bytes);

@@ -337,6 +337,14 @@ static void print_servers(cli_output *out, const json_t *all) {
                json_array_size(json_object_get(servers, "parameters")), member_number(servers, "parameter_bytes"),
                member_number(servers, "state_bytes"), member_number(servers, "pushed_bytes"),
                member_number(servers, "parameter_bytes"));
+  if (servers && !strcmp(member_text(servers, "mode"), "async")) {
+    cli_printf(out, "    updated with each push: workers do not wait for one another");
+    if (json_object_get(servers, "staleness"))
+      cli_printf(out, ", but at %.0f steps ahead of the slowest", member_number(servers, "staleness"));
+    cli_printf(out, "\n");
+  }
+  if (servers && member_number(servers, "copies") > 1)
+    cli_printf(out, "    every server has a copy, which goes on when it is lost\n");
 }
 
 static void print_caches(cli_output *out, const json_t *all) {

@@ -11,7 +11,8 @@
  *                     "lower_bound", "steps": [{"op", "to", "bytes", "ns"}]}],
  *    "offload": [{"stage", "host_bytes", "disk_bytes", "transfers", "moved_bytes", "transfer_ms", "exposed_ms",
  *                 "hidden", "intensity", "efficiency"}],
- *    "servers": {"parameters": [NAME], "parameter_bytes", "state_bytes", "pushed_bytes"},
+ *    "servers": {"mode", "staleness" if there is a bound, "copies", "parameters": [NAME], "parameter_bytes",
+ *                "state_bytes", "pushed_bytes"},
  *    "caches": [{"table", "rows", "table_rows", "device_bytes", "home", "home_bytes", "index_bytes", "numbers", "zipf",
  *                "hit_rate", "columns", "hit_rate_by_column"}],
  *    "warnings": [TEXT]}

@@ -46,6 +46,11 @@ json_t *cli_explain_servers(const void *file) {
     if (plan_parameter_state(p)) state += plan_parameter_ref(p).bytes;
     else bytes += plan_parameter_ref(p).bytes, json_array_append_new(names, json_string(plan_parameter_name(p)));
   }
-  return json_pack("{s:o, s:I, s:I, s:I}", "parameters", names, "parameter_bytes", (json_int_t)bytes, "state_bytes",
-                   (json_int_t)state, "pushed_bytes", (json_int_t)pushed_bytes(root));
+  json_t *servers =
+      json_pack("{s:s, s:i, s:o, s:I, s:I, s:I}", "mode", plan_plan_asynchronous(root) ? "async" : "sync", "copies",
+                (int)plan_plan_copies(root), "parameters", names, "parameter_bytes", (json_int_t)bytes, "state_bytes",
+                (json_int_t)state, "pushed_bytes", (json_int_t)pushed_bytes(root));
+  if (plan_plan_asynchronous(root) && plan_plan_staleness(root) != UINT32_MAX)
+    json_object_set_new(servers, "staleness", json_integer(plan_plan_staleness(root)));
+  return servers;
 }

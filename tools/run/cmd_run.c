@@ -149,11 +149,16 @@ static int run_ranks(training *t) {
   if (t->ranks == 1) return run_training_rank(t, 0, NULL);
   if (getrandom(name, sizeof name, 0) != sizeof name) return CLI_ENVIRONMENT;
   snprintf(t->address, sizeof t->address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
-  int grace_ms = (int)(cli_number(t->c, "grace", 0) * 1000);
   t->cores = mscrt_cores();
   int processes = t->elastic ? elastic_processes(t->elastic) : t->ranks;
-  return launch(t->c, processes, t->servers, grace_ms, t->replaced, run_training_rank,
-                t->elastic ? decide_on_ranks : NULL, t);
+  return launch(t->c, &(launch_job){.ranks = processes,
+                                    .servers = t->servers,
+                                    .copies = mscrt_plan_server_copies(t->plan),
+                                    .grace_ms = (int)(cli_number(t->c, "grace", 0) * 1000),
+                                    .replaced = t->replaced,
+                                    .fn = run_training_rank,
+                                    .decide = t->elastic ? decide_on_ranks : NULL,
+                                    .arg = t});
 }
 
 /* Leads the job as a process of its own. */
@@ -180,7 +185,7 @@ static int share_measured(training *t) {
   t->progress = share(sizeof *t->progress + losses * sizeof *t->progress->loss);
   if (!t->progress) return CLI_ENVIRONMENT;
   t->progress->printed = -1;
-  t->pids = share((size_t)(t->ranks + t->servers + MSC_MOST_SERVERS) * sizeof *t->pids);
+  t->pids = share((size_t)(t->ranks + mscrt_plan_server_copies(t->plan) * MSC_MOST_SERVERS) * sizeof *t->pids);
   t->met = msc_new_array(msc_context_arena(t->c->ctx), pid_t, t->ranks);
   if (!t->pids) return CLI_ENVIRONMENT;
   if (!t->timed && !t->trace && !cli_flag(t->c, "timing")) return CLI_OK;
@@ -206,7 +211,14 @@ static int count_servers(training *t) {
               "'parameter_server={\"mode\":\"sync\"}'");
     return CLI_INPUT;
   }
-  t->servers = !served || t->timed ? 0 : t->joins ? t->job.servers : said >= 0 ? (int)said : t->ranks > 1;
+  int copies = mscrt_plan_server_copies(t->plan);
+  if (served && t->joins && t->job.servers % copies) {
+    msc_error(c->ctx, MSC_E_DATA, NULL, "the job has %d servers: of a plan whose servers have a copy, an even number",
+              t->job.servers);
+    return CLI_INPUT;
+  }
+  int of_job = t->job.servers / copies;
+  t->servers = !served || t->timed ? 0 : t->joins ? of_job : said >= 0 ? (int)said : t->ranks > 1;
   if (!t->job.server || t->servers) return CLI_OK;
   fprintf(stderr, "msc run: server %d of %d: no parameter of the plan lives on servers\n", t->job.server,
           t->job.servers);

@@ -44,14 +44,10 @@ void launch_report(cli *c, const launch_line *line, msc_code code, const char *t
 typedef struct {
   cli *c;
   watch ranks;
-  int num_ranks;        /* those behind them are servers */
-  int grace_ms;
+  const launch_job *job;
   int replaced;         /* so many ranks more may be started in the places of others */
   int speaks;           /* write end of the pipe, for these; -1: closed */
   const sigset_t *mask; /* what a rank is started with */
-  launch_rank *fn;
-  launch_decide *decide;
-  void *arg;
   bool *alive;          /* for `decide` */
   int pipe;             /* read end: messages of the ranks */
   int num_messages;
@@ -69,12 +65,12 @@ static void set_of_signals(sigset_t *set) {
   for (size_t i = 0; i < sizeof forwarded / sizeof *forwarded; i++) sigaddset(set, forwarded[i]);
 }
 
-static int be_rank(int rank, int messages, pid_t launcher, const sigset_t *mask, launch_rank *fn, void *arg) {
+static int be_rank(const launching *w, int rank, pid_t launcher) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) return CLI_ENVIRONMENT;
-  sigprocmask(SIG_SETMASK, mask, NULL);
-  launch_line line = {messages, rank};
-  int code = fn(arg, rank, &line);
+  sigprocmask(SIG_SETMASK, w->mask, NULL);
+  launch_line line = {w->speaks, rank};
+  int code = w->job->fn(w->job->arg, rank, &line);
   if (code || (fflush(stdout) == 0 && !ferror(stdout))) return code;
   launch_report(NULL, &line, MSC_E_FILE, "cannot write to stdout");
   return CLI_ENVIRONMENT;
@@ -92,9 +88,10 @@ static void allow_descriptors(void) {
  * one. More ranks than cores are kept only if each core has equally many; ranks whose number changes are not. */
 static void keep_on_share(const launching *w, int rank) {
   cpu_set_t all, own;
-  if (w->num_ranks < 2 || rank >= w->num_ranks || w->decide || sched_getaffinity(0, sizeof all, &all) != 0) return;
-  int cores = CPU_COUNT(&all), begin = rank * cores / w->num_ranks, end = (rank + 1) * cores / w->num_ranks;
-  if (w->num_ranks > cores && w->num_ranks % cores) return;
+  int ranks = w->job->ranks;
+  if (ranks < 2 || rank >= ranks || w->job->decide || sched_getaffinity(0, sizeof all, &all) != 0) return;
+  int cores = CPU_COUNT(&all), begin = rank * cores / ranks, end = (rank + 1) * cores / ranks;
+  if (ranks > cores && ranks % cores) return;
   if (end == begin) end++;
   CPU_ZERO(&own);
   for (int cpu = 0, at = 0; cpu < CPU_SETSIZE; cpu++) {
@@ -105,43 +102,45 @@ static void keep_on_share(const launching *w, int rank) {
   sched_setaffinity(0, sizeof own, &own);
 }
 
-static bool start_ranks(launching *w, const sigset_t *mask, launch_rank *fn, void *arg) {
+static bool start_rank(launching *w, int r) {
+  pid_t self = getpid(), pid = fork();
+  if (pid == 0) {
+    keep_on_share(w, r);
+    _exit(be_rank(w, r, self));
+  }
+  if (pid > 0) watch_started(&w->ranks, r, pid);
+  return pid > 0;
+}
+
+static bool start_ranks(launching *w) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return msc_error(w->c->ctx, MSC_E_TARGET, NULL, "cannot start ranks: %s", strerror(errno));
   w->pipe = ends[0];
   fcntl(w->pipe, F_SETFL, O_NONBLOCK);
-  pid_t self = getpid();
+  w->speaks = ends[1];
   allow_descriptors();
   fflush(NULL);
-  w->speaks = ends[1], w->mask = mask, w->fn = fn, w->arg = arg;
-  for (int r = 0; r < w->ranks.num; r++) {
-    pid_t pid = fork();
-    if (pid == 0) keep_on_share(w, r);
-    if (pid == 0) _exit(be_rank(r, ends[1], self, mask, fn, arg));
-    if (pid < 0) {
+  for (int r = 0; r < w->ranks.num; r++)
+    if (!start_rank(w, r)) {
       msc_error(w->c->ctx, MSC_E_TARGET, NULL, "cannot start rank %d of %d: %s", r, w->ranks.num, strerror(errno));
       break;
     }
-    watch_started(&w->ranks, r, pid);
-  }
-  if (!w->replaced && !w->decide) close(w->speaks), w->speaks = -1;
+  if (!w->replaced && !w->job->decide) close(w->speaks), w->speaks = -1;
   return w->ranks.left == w->ranks.num;
 }
 
 /* ---- watching ---- */
 
-static bool start_again(launching *w, int r) {
-  pid_t self = getpid(), pid = fork();
-  if (pid == 0) keep_on_share(w, r);
-  if (pid == 0) _exit(be_rank(r, w->speaks, self, w->mask, w->fn, w->arg));
-  if (pid > 0) watch_started(&w->ranks, r, pid);
-  return pid > 0;
+/* A server that a signal has ended is not missed while its copy, or what it is a copy of, goes on. */
+static bool has_living_copy(const launching *w, int r) {
+  int copies = w->job->ranks + w->job->servers, other = r < copies ? r + w->job->servers : r - w->job->servers;
+  return r >= w->job->ranks && copies < w->ranks.num && !w->ranks.ended[other];
 }
 
 static bool decide_anew(launching *w, int ended) {
   for (int r = 0; r < w->ranks.num; r++) w->alive[r] = !w->ranks.ended[r];
-  return w->decide(w->arg, w->alive, ended);
+  return w->job->decide(w->job->arg, w->alive, ended);
 }
 
 /* Starts another process in the place of a rank that a signal has ended, if more may be; or the others go on. */
@@ -149,10 +148,16 @@ static bool replace_rank(launching *w, int r) {
   int status = w->ranks.status[r], number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   pid_t ended = w->ranks.pid[r];
   if (!number || w->ranks.asked || w->failed) return false;
-  bool again = w->replaced && start_again(w, r);
+  if (has_living_copy(w, r)) {
+    fprintf(stderr, "msc run: server %d (process %d) was ended by signal %d (%s); its copy goes on\n",
+            (r - w->job->ranks) % w->job->servers, (int)ended, number, strsignal(number));
+    w->ranks.status[r] = 0;
+    return true;
+  }
+  bool again = w->replaced && start_rank(w, r);
   w->replaced -= again;
-  if (!again && !w->decide) return false;
-  if (w->decide && !decide_anew(w, r)) return false;
+  if (!again && !w->job->decide) return false;
+  if (w->job->decide && !decide_anew(w, r)) return false;
   fprintf(stderr, "msc run: rank %d (process %d) was ended by signal %d (%s); %s\n", r, (int)ended, number,
           strsignal(number), again ? "another takes its place" : "the others go on");
   if (!again) w->ranks.status[r] = 0;
@@ -164,7 +169,7 @@ static void fill_places(launching *w) {
   bool any = false;
   if (w->ranks.asked || w->failed) return;
   for (int r = 0; r < w->ranks.num; r++)
-    if (w->ranks.ended[r] && start_again(w, r)) any = true;
+    if (w->ranks.ended[r] && start_rank(w, r)) any = true;
   if (any) decide_anew(w, -1);
 }
 
@@ -189,6 +194,7 @@ static void take_messages(launching *w) {
 
 static void wait_for_all(launching *w) {
   sigset_t set;
+  int grace_ms = w->job->grace_ms ? w->job->grace_ms : GRACE_MS;
   set_of_signals(&set);
   while (w->ranks.left > 0) {
     int64_t ns = w->ranks.deadline_ns ? w->ranks.deadline_ns - cli_now_ns() : IDLE_NS;
@@ -197,8 +203,8 @@ static void wait_for_all(launching *w) {
     struct timespec t = {ns / 1000000000, ns % 1000000000};
     int number = sigtimedwait(&set, NULL, &t);
     if (number == SIGUSR1) watch_signal(&w->ranks, number); /* asks for something, and ends nothing */
-    else if (number == SIGUSR2 && w->decide) fill_places(w);
-    else if (number > 0 && number != SIGCHLD) watch_pass_on(&w->ranks, number, w->grace_ms);
+    else if (number == SIGUSR2 && w->job->decide) fill_places(w);
+    else if (number > 0 && number != SIGCHLD) watch_pass_on(&w->ranks, number, grace_ms);
     take_messages(w);
     reap_ranks(w);
     watch_deadline(&w->ranks);
@@ -223,7 +229,7 @@ static void put_messages(launching *w) {
       alike++;
     }
     if (!first) continue;
-    if (alike == w->ranks.num || !strncmp(m[i].text, "rank ", 5) || m[i].rank >= w->num_ranks)
+    if (alike == w->ranks.num || !strncmp(m[i].text, "rank ", 5) || m[i].rank >= w->job->ranks)
       msc_error(w->c->ctx, (msc_code)m[i].code, NULL, "%s", m[i].text);
     else msc_error(w->c->ctx, (msc_code)m[i].code, NULL, "rank%s %s: %s", alike > 1 ? "s" : "", who, m[i].text);
   }
@@ -237,10 +243,10 @@ static int exit_code(const launching *l) {
     /* nobody reads our output */
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE && r == 0) return 128 + SIGPIPE;
     if (WIFSIGNALED(status)) {
-      bool server = r >= l->num_ranks;
+      bool server = r >= l->job->ranks;
       msc_error(l->c->ctx, MSC_E_PEER, NULL, "%s %d (process %d) was ended by signal %d (%s)",
-                server ? "server" : "rank", server ? r - l->num_ranks : r, (int)w->pid[r], WTERMSIG(status),
-                strsignal(WTERMSIG(status)));
+                server ? "server" : "rank", server ? (r - l->job->ranks) % l->job->servers : r, (int)w->pid[r],
+                WTERMSIG(status), strsignal(WTERMSIG(status)));
       code = CLI_ENVIRONMENT;
     }
   }
@@ -253,23 +259,17 @@ static int exit_code(const launching *l) {
   return code;
 }
 
-int launch(cli *c, int ranks, int servers, int grace_ms, int replaced, launch_rank *fn, launch_decide *decide,
-           void *arg) {
+int launch(cli *c, const launch_job *job) {
   msc_arena *arena = msc_context_arena(c->ctx);
-  launching w = {.c = c,
-                 .pipe = -1,
-                 .speaks = -1,
-                 .grace_ms = grace_ms ? grace_ms : GRACE_MS,
-                 .decide = decide,
-                 .replaced = replaced};
+  int processes = job->ranks + job->servers * (job->copies > 1 ? job->copies : 1);
   sigset_t set, before;
-  w.num_ranks = ranks;
-  watch_new(arena, ranks + servers, &w.ranks);
-  w.alive = msc_new_array(arena, bool, ranks + servers);
-  w.message = msc_new_array(arena, message, 2 * (ranks + servers));
+  launching w = {.c = c, .job = job, .pipe = -1, .speaks = -1, .mask = &before, .replaced = job->replaced};
+  watch_new(arena, processes, &w.ranks);
+  w.alive = msc_new_array(arena, bool, processes);
+  w.message = msc_new_array(arena, message, 2 * processes);
   set_of_signals(&set);
   sigprocmask(SIG_BLOCK, &set, &before);
-  bool started = start_ranks(&w, &before, fn, arg);
+  bool started = start_ranks(&w);
   if (!started) {
     w.ranks.asked = true;
     watch_signal(&w.ranks, SIGTERM);

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""unequal_servers: parameter servers whose workers do not wait for one another, and servers that have a copy.  Where
+gradients do not depend on the parameters, any order of pushes ends in the weights of workers that wait; a bound on
+staleness holds, and without one nobody waits for a worker that is stopped.  A server that is killed, or its copy, changes
+no bit; that both are is told.  What workers cannot do without waiting is refused."""
+import array
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import msc
+from network import write_gpt, write_npy
+from program import call, losses_and_weights, settings
+
+MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
+CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("MSC_R", "MSC_S", "MSC_A", "MS_"))}
+RANKS, BATCH, SAMPLES = 3, 12, 48
+KEYS = {"parallel_mode": "data_parallel", "gradients_mean": True}
+DATA = ["--threads", "1", "--seed", "5", "--json", "--trust-native", "--train", f"0:{SAMPLES}", "--data", "x=x.npy", "y=y.npy"]
+
+
+def compiled(model, plan, keys=KEYS, **servers):
+    call(MSC, "compile", model, "-o", plan, *settings({"device_num": RANKS, **keys, "parameter_server": servers}))
+    return plan
+
+
+# ---- workers that do not wait ----
+
+
+def check_every_push_counts_once():
+    """The loss is linear in w: gradients are the data, in eighths, whose sums are exact in any order."""
+    g = msc.Graph("linear")
+    x = g.input("x", "f32", [BATCH, 4])
+    w = g.parameter("w", "f32", [4], init="zeros")
+    g.loss(g.reduce_sum(g.mul(x, w), [0, 1]))
+    g.optimizer("sgd", lr=1.0)
+    g.save("linear.fbs")
+    rng = random.Random(1)
+    values = array.array("f", (rng.randrange(-64, 65) / 8 for _ in range(SAMPLES * 4)))
+    write_npy("linear.npy", values, [SAMPLES, 4])
+    words = ["--threads", "1", "--json", "--trust-native", "--in-order", "--train", f"0:{SAMPLES}", "--data", "x=linear.npy",
+             "--steps", "8", "--eval", f"0:{SAMPLES}", "--save", "w.safetensors"]
+    wanted = [-2 * sum(values[i::4]) for i in range(4)]
+    ends = set()
+    for keys in ({"mode": "sync"}, {"mode": "async"}, {"mode": "async", "staleness": 0}, {"mode": "async", "staleness": 2}):
+        plan = compiled("linear.fbs", "linear.bin", {"parallel_mode": "semi_auto_parallel"}, **keys)
+        for servers in ("0", "1"):
+            out = call(MSC, "run", plan, "-n", str(RANKS), "--servers", servers, *words)
+            told = [json.loads(line)["eval"]["loss"] for line in out.splitlines() if '"eval"' in line]
+            weights = read_vector("w.safetensors", 4)
+            assert weights == wanted, (keys, servers, weights, wanted)
+            ends.add(told[0])
+    assert len(ends) == 1, ends
+
+
+def read_vector(path, size):
+    """The floats of a safetensors file that holds nothing else."""
+    with open(path, "rb") as file:
+        return [*struct.unpack(f"<{size}f", file.read()[-4 * size:])]
+
+
+def count_lines(fd):
+    """How many lines there are to be read."""
+    lines = 0
+    while True:
+        try:
+            lines += os.read(fd, 1 << 20).count(b"\n")
+        except BlockingIOError:
+            return lines
+
+
+def steps_while_stopped(plan):
+    """How many steps rank 0 ends after another worker was stopped, in a second."""
+    p = subprocess.Popen([MSC, "run", plan, "-n", str(RANKS), *DATA, "--steps", "1000000"], env=CLEAN, stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL, text=True)
+    for _ in range(5):
+        p.stdout.readline()
+    children = [int(w) for w in open(f"/proc/{p.pid}/task/{p.pid}/children").read().split()]
+    os.kill(children[1], signal.SIGSTOP)
+    os.set_blocking(p.stdout.fileno(), False)
+    time.sleep(0.3)  # what was pushed before has been taken
+    count_lines(p.stdout.fileno())
+    time.sleep(1)
+    lines = count_lines(p.stdout.fileno())
+    os.kill(children[1], signal.SIGCONT)
+    p.terminate()
+    p.communicate(timeout=20)
+    return lines
+
+
+def check_staleness():
+    free, bounded = compiled("gpt.fbs", "free.bin", mode="async"), compiled("gpt.fbs", "bounded.bin", mode="async", staleness=3)
+    told = json.loads(call(MSC, "explain", bounded, "--json"))["servers"]
+    assert told["mode"] == "async" and told["staleness"] == 3 and told["copies"] == 1, told
+    assert "staleness" not in json.loads(call(MSC, "explain", free, "--json"))["servers"]
+    assert steps_while_stopped(free) > 20
+    assert steps_while_stopped(bounded) == 0
+
+
+def check_training_without_waiting():
+    """Losses fall, and all workers end with the same weights, which a checkpoint holds too."""
+    plan = compiled("gpt.fbs", "free.bin", mode="async")
+    run = ["run", plan, "-n", str(RANKS), "--servers", "2", *DATA]
+    out = call(MSC, *run, "--steps", "40", "--eval", f"0:{SAMPLES}", "--ckpt-dir", "c", "--save", "w.safetensors")
+    losses = [json.loads(line)["loss"] for line in out.splitlines() if '"loss"' in line and "eval" not in line]
+    ended = [json.loads(line)["eval"]["loss"] for line in out.splitlines() if '"eval"' in line]
+    assert len(losses) == 40 and ended[0] < 0.5 * losses[0], (losses, ended)
+    again = call(MSC, *run, "--steps", "40", "--eval", f"0:{SAMPLES}", "--ckpt-dir", "c", "--resume")
+    assert [json.loads(line)["eval"]["loss"] for line in again.splitlines() if '"eval"' in line] == ended, again
+
+
+# ---- copies ----
+
+
+def run_and_kill(plan, wanted, victims, after):
+    """Kills these processes behind the ranks after so many steps; the run ends as one that nobody disturbed."""
+    steps = len(wanted[0]) - 1
+    with open("said", "w") as said:
+        p = subprocess.Popen([MSC, "run", plan, "-n", str(RANKS), "--servers", "2", *DATA, "--steps", str(steps), "--eval",
+                              f"0:{BATCH}", "--save", "w.safetensors"], env=CLEAN, stdout=subprocess.PIPE, stderr=said,
+                             text=True)
+    out = [p.stdout.readline() for _ in range(after)]
+    children = [int(w) for w in open(f"/proc/{p.pid}/task/{p.pid}/children").read().split()]
+    assert len(children) == RANKS + 4, children
+    begin = time.monotonic()
+    for v in victims:
+        os.kill(children[RANKS + v], signal.SIGKILL)
+    out.append(p.stdout.read())
+    code = p.wait(timeout=60)
+    with open("said") as said:
+        return code, time.monotonic() - begin, "".join(out), said.read()
+
+
+def check_copies():
+    steps = 1000
+    plan = compiled("gpt.fbs", "copies.bin", mode="sync", replication=2)
+    call(MSC, "compile", "gpt.fbs", "-o", "plain.bin", *settings({"device_num": RANKS, **KEYS}))
+    words = ["-n", str(RANKS), *DATA, "--steps", str(steps), "--eval", f"0:{BATCH}", "--save", "w.safetensors"]
+    wanted = losses_and_weights(call(MSC, "run", "plain.bin", *words), steps)
+    for servers in ("0", "1", "2"):
+        have = losses_and_weights(call(MSC, "run", plan, *words, "--servers", servers), steps)
+        assert have == wanted, (servers, have[0][:3], wanted[0][:3])
+    for victims in ([0], [1], [0, 1], [2], [3], [2, 1]):  # 0 and 1 have their copies in 2 and 3
+        code, _, out, err = run_and_kill(plan, wanted, victims, 5 + 9 * victims[0])
+        assert code == 0 and "its copy goes on" in err, (victims, code, err)
+        assert losses_and_weights(out, steps) == wanted, victims
+    code, seconds, _, err = run_and_kill(plan, wanted, [0, 2], 5)
+    assert code == 3 and seconds < 8 and "was ended by signal 9" in err and "server 0" in err, (code, seconds, err)
+    p = subprocess.run([MSC, "launch", "-n", str(RANKS), "--servers", "3", "--", MSC, "run", plan, *DATA, "--steps", "1"],
+                       env=CLEAN, capture_output=True, text=True, timeout=60)
+    assert p.returncode == 1 and "the job has 3 servers: of a plan whose servers have a copy, an even number" in p.stderr, p
+    out = call(MSC, "launch", "-n", str(RANKS), "--servers", "2", "--", MSC, "run", plan, *words[2:])
+    assert losses_and_weights(out, steps) == wanted
+
+
+# ---- refusals ----
+
+
+def refused(what, model, **keys):
+    p = subprocess.run([MSC, "compile", model, "-o", "none.bin", *settings({"device_num": 2, **keys})], env=CLEAN,
+                       capture_output=True, text=True)
+    assert p.returncode == 1 and what in p.stderr and "internal" not in p.stderr, (what, p)
+
+
+def check_refusals():
+    free = {"parameter_server": {"mode": "async"}}
+    refused("workers are not behind in mode sync", "gpt.fbs", **KEYS, parameter_server={"staleness": 1})
+    refused("replication: must be a whole number from 1 to 2", "gpt.fbs", **KEYS, parameter_server={"replication": 3})
+    call(sys.executable, "-m", "msc.models", "ffn", "--batch", "12", "--strategy", "dense1=((1,1),(1,2))", "-o", "cut.fbs")
+    refused("workers that do not wait for one another cannot update it", "cut.fbs", parallel_mode="semi_auto_parallel", **free)
+    assert not os.path.exists("none.bin")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        write_gpt(random.Random(4), 1, SAMPLES, 8, BATCH, 32)
+        check_every_push_counts_once()
+        check_training_without_waiting()
+        check_staleness()
+        check_copies()
+        check_refusals()
+    print("workers that do not wait, and servers that are killed, as they should be")
+
+
+main()
