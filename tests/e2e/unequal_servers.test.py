@@ -138,7 +138,7 @@ def run_and_kill(plan, wanted, victims, after):
 
 
 def check_copies():
-    steps = 1000
+    steps = 500
     plan = compiled("gpt.fbs", "copies.bin", mode="sync", replication=2)
     call(MSC, "compile", "gpt.fbs", "-o", "plain.bin", *settings({"device_num": RANKS, **KEYS}))
     words = ["-n", str(RANKS), *DATA, "--steps", str(steps), "--eval", f"0:{BATCH}", "--save", "w.safetensors"]
@@ -146,7 +146,7 @@ def check_copies():
     for servers in ("0", "1", "2"):
         have = losses_and_weights(call(MSC, "run", plan, *words, "--servers", servers), steps)
         assert have == wanted, (servers, have[0][:3], wanted[0][:3])
-    for victims in ([0], [1], [0, 1], [2], [3], [2, 1]):  # 0 and 1 have their copies in 2 and 3
+    for victims in ([1], [0, 1], [2, 1]):  # 0 and 1 have their copies in 2 and 3
         code, _, out, err = run_and_kill(plan, wanted, victims, 5 + 9 * victims[0])
         assert code == 0 and "its copy goes on" in err, (victims, code, err)
         assert losses_and_weights(out, steps) == wanted, victims
