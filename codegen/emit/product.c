@@ -464,9 +464,22 @@ static void read_rows(product *p, multiplying *x, LLVMValueRef begin, LLVMValueR
   x->a = narrow ? x->room : LLVMBuildSelect(p->b, many, x->room, at(p, given, nsw_mul(p, begin, x->row_a)), "");
 }
 
+/* Is a panel of b so near that groups of few rows can read it again and again? Or are the rows of a so far apart that
+ * many of them do not stay in the nearest cache together: 4096 bytes have one place there, or so many columns? */
+static LLVMValueRef prefers_low_groups(product *p, const multiplying *x) {
+  enum { NEAR = 96 * 1024, PLACES = 4096, FEW_PANELS = 4 };
+  LLVMValueRef turned = is_dim_set(p, 5), lies = is_dim_set(p, 8),
+               near = LLVMBuildICmp(p->b, LLVMIntSLE, x->k, i64(p, NEAR / (p->bytes * p->width)), ""),
+               few = LLVMBuildICmp(p->b, LLVMIntSLE, x->c.columns, i64(p, FEW_PANELS * p->width), "");
+  LLVMValueRef apart = LLVMBuildAnd(p->b, load_dim(p, 2), i64(p, PLACES / p->operand_bytes - 1), ""),
+               meet = LLVMBuildICmp(p->b, LLVMIntEQ, apart, i64(p, 0), "");
+  LLVMValueRef low = LLVMBuildOr(p->b, near, LLVMBuildSelect(p->b, turned, few, meet, ""), "");
+  return LLVMBuildAnd(p->b, low, LLVMBuildNot(p->b, lies, ""), "");
+}
+
 /* Chooses the form of sums that takes the least time, and for which there are enough blocks. For long blocks, storing a
- * sum per block costs little, and single blocks are best: their groups of rows are high, so that each panel of b is
- * read by few of them. With 16 registers pairs halve the height of a group, which pays for the shortest blocks only. */
+ * sum per block costs little, and single blocks, whose groups of rows are high, are best where reading panels of b
+ * often costs more. With 16 registers pairs halve the height of a group, which pays for the shortest blocks only. */
 static LLVMValueRef form_of(product *p, const multiplying *x) {
   enum { LONG = 16, SHORT = 8 };
   LLVMValueRef single = i64(p, SINGLE), is_short = LLVMBuildICmp(p->b, LLVMIntSLE, x->block, i64(p, SHORT), "");
@@ -478,7 +491,9 @@ static LLVMValueRef form_of(product *p, const multiplying *x) {
     return LLVMBuildSelect(
         p->b, LLVMBuildAnd(p->b, LLVMBuildNot(p->b, narrow, ""), LLVMBuildAnd(p->b, pairs, is_short, ""), ""),
         i64(p, PAIRS), single, "");
-  LLVMValueRef is_long = LLVMBuildICmp(p->b, LLVMIntSGE, x->block, i64(p, LONG), "");
+  LLVMValueRef is_long = LLVMBuildICmp(p->b, LLVMIntSGE, x->block, i64(p, LONG), ""),
+               low = LLVMBuildAnd(p->b, quads, prefers_low_groups(p, x), "");
+  is_long = LLVMBuildAnd(p->b, is_long, LLVMBuildNot(p->b, low, ""), "");
   LLVMValueRef most =
       LLVMBuildSelect(p->b, quads, i64(p, QUADS), LLVMBuildSelect(p->b, pairs, i64(p, PAIRS), single, ""), "");
   return LLVMBuildSelect(p->b, LLVMBuildOr(p->b, is_long, narrow, ""), single, most, "");
