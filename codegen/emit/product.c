@@ -18,7 +18,7 @@
 
 #include "codegen/emit/product.h"
 
-enum { MAX_HEIGHT = MSC_PRODUCT_MAX_HEIGHT };
+enum { MAX_HEIGHT = MSC_PRODUCT_MAX_HEIGHT, MAX_VECTORS = 4 * VECTORS };
 
 /* ---- pack ---- */
 
@@ -94,8 +94,9 @@ static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, bool pairs,
 
 /* How many blocks are summed without a loop over them, as a power of two. Two blocks are summed side by side, a term of
  * each per turn; the sum of the first pair waits in registers for that of the second, so that of four blocks only one
- * sum is stored. NARROW is SINGLE for one vector of columns at most. */
-typedef enum { SINGLE, NARROW, PAIRS, QUADS, NUM_FORMS } sum_form;
+ * sum is stored. NARROW is SINGLE for one vector of columns at most; WIDE and WIDEST are SINGLE for few rows and a b
+ * that lies where it is, of whose rows more is read at once. */
+typedef enum { SINGLE, NARROW, WIDE, WIDEST, PAIRS, QUADS, NUM_FORMS } sum_form;
 
 typedef struct {
   result c;
@@ -103,12 +104,23 @@ typedef struct {
   LLVMValueRef k, blocks, block; /* block: its elements */
   /* distances between elements of a: from row to row, from term to term, from panel to panel of rows */
   LLVMValueRef row_a, term_a, panel_a;
-  LLVMValueRef term_b, column_b, ahead_b; /* of b from term to term, from column to column, to what is fetched */
-  LLVMValueRef waiting;                   /* sums of blocks */
+  LLVMValueRef term_b, column_b; /* of b from term to term, from column to column */
+  LLVMValueRef waiting;          /* sums of blocks */
   sum_form form;
 } multiplying;
 
 static bool has_32_registers(const product *p) { return p->height > 6; }
+
+/* Does b ever lie where it is? What is widened, or in pairs, does not. */
+static bool reads_wide(const product *p) { return p->operand_bytes >= 4; }
+
+static bool is_wide(sum_form form) { return form == WIDE || form == WIDEST; }
+
+/* Vectors of a row of b that are multiplied together. */
+static int vectors_of(sum_form form) {
+  static const int vectors[NUM_FORMS] = {[NARROW] = 1, [WIDE] = 2 * VECTORS, [WIDEST] = MAX_VECTORS};
+  return vectors[form] ? vectors[form] : VECTORS;
+}
 
 static int log_blocks(sum_form form) { return form < PAIRS ? 0 : form == PAIRS ? 1 : 2; }
 
@@ -118,11 +130,14 @@ static int panel_rows(const product *p, sum_form form) {
   return form < PAIRS ? MAX_HEIGHT : MSC_PRODUCT_PANEL_ROWS;
 }
 
-/* The heights of groups that code is emitted for, descending. The registers hold the sums of one highest group, or two
- * or three sets of sums of the lower groups of other forms. */
+/* The heights of groups that code is emitted for, descending, ended by 0. The registers hold the sums of one highest
+ * group, or two or three sets of sums of the lower groups of other forms. */
 static const int *heights_of(const product *p, sum_form form) {
   static const int three[] = {3, 2, 1, 0}, four[] = {4, 3, 2, 1, 0};
   static const int six[] = {6, 4, 2, 1, 0}, twelve[] = {12, 8, 4, 2, 1, 0};
+  static const int one[] = {1, 0}, two[] = {2, 1, 0};
+  if (form == WIDE) return has_32_registers(p) ? four : two;
+  if (form == WIDEST) return has_32_registers(p) ? two : one;
   if (has_32_registers(p)) return form < PAIRS ? twelve : four;
   return form < PAIRS ? six : three;
 }
@@ -196,7 +211,7 @@ static void widen_rows(product *p, const multiplying *x, LLVMValueRef step, LLVM
 
 enum {
   UNROLLED = 4,   /* terms of a turn */
-  AHEAD = 16,     /* terms from what is read of b to what is fetched */
+  AHEAD = 384,    /* products of vectors from where b is read to where it is fetched */
   ROWS_APART = 4, /* rows that one pointer reaches: the machine adds one, two or three times a register to it */
   MAX_POINTERS = MAX_HEIGHT / ROWS_APART,
   SUMS = MAX_HEIGHT * VECTORS,
@@ -215,12 +230,12 @@ typedef struct {
 static int num_sums(const product *p, const walk *w) { return w->height * p->vectors; }
 static int num_pointers(const walk *w) { return (w->height + ROWS_APART - 1) / ROWS_APART; }
 
-/* Hides from LLVM where the pointer comes from. Otherwise it splits sums that the machine's addressing computes for
- * free, and spills the parts. */
-static LLVMValueRef hide(product *p, LLVMValueRef pointer) {
-  LLVMTypeRef type = LLVMTypeOf(pointer), fn = LLVMFunctionType(type, &type, 1, false);
+/* Hides from LLVM where a pointer or a number comes from. Otherwise it splits sums that the machine's addressing
+ * computes for free, and spills the parts. */
+static LLVMValueRef hide(product *p, LLVMValueRef v) {
+  LLVMTypeRef type = LLVMTypeOf(v), fn = LLVMFunctionType(type, &type, 1, false);
   LLVMValueRef nothing = LLVMGetInlineAsm(fn, "", 0, "=r,0", 4, false, false, LLVMInlineAsmDialectATT, false);
-  return LLVMBuildCall2(p->b, fn, nothing, &pointer, 1, "");
+  return LLVMBuildCall2(p->b, fn, nothing, &v, 1, "");
 }
 
 static LLVMValueRef step_on(product *p, LLVMValueRef pointer, LLVMValueRef elems) {
@@ -239,7 +254,7 @@ static LLVMValueRef add_product(product *p, LLVMValueRef a, LLVMValueRef b, LLVM
 
 /* Adds one term to all sums of a block. */
 static void multiply_term(product *p, const walk *w, const LLVMValueRef *a, LLVMValueRef b, LLVMValueRef *acc) {
-  LLVMValueRef term[VECTORS];
+  LLVMValueRef term[MAX_VECTORS];
   for (int v = 0; v < p->vectors; v++) term[v] = load_vector(p, at(p, b, i64(p, v * p->lanes)));
   for (int r = 0; r < w->height; r++) {
     LLVMValueRef place = at(p, a[r / ROWS_APART], w->row[r % ROWS_APART]);
@@ -260,8 +275,8 @@ static void fetch(product *p, LLVMValueRef place, bool write) {
 
 /* Prefetches elements of b that are read some terms later: where b is not packed its rows are so far apart that no CPU
  * prefetches them. */
-static void fetch_ahead(product *p, const multiplying *x, LLVMValueRef b) {
-  for (int v = 0; v < p->vectors; v++) fetch(p, at(p, at(p, b, x->ahead_b), i64(p, v * p->lanes)), false);
+static void fetch_ahead(product *p, LLVMValueRef b) {
+  for (int v = 0; v < p->vectors; v++) fetch(p, at(p, b, i64(p, v * p->lanes)), false);
 }
 
 /* Sums the next block, from zero. */
@@ -274,10 +289,11 @@ static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *a
   *b = w->b;
   LLVMValueRef whole = LLVMBuildAnd(p->b, x->block, i64(p, -UNROLLED), "");
   for (int rest = 0; rest < 2; rest++) {
+    LLVMValueRef ahead = hide(p, nsw_mul(p, x->term_b, i64(p, AHEAD / num)));
     msc_ir_loop_open(&p->e, &terms, rest ? whole : i64(p, 0), rest ? x->block : whole, rest ? 1 : UNROLLED,
                      num + pointers + 1, carried);
     for (int k = 0; k < (rest ? 1 : UNROLLED); k++) {
-      fetch_ahead(p, x, *b);
+      fetch_ahead(p, at(p, *b, ahead));
       multiply_term(p, w, a, *b, carried);
       for (int i = 0; i < pointers; i++) a[i] = step_on(p, a[i], x->term_a);
       *b = step_on(p, *b, x->term_b);
@@ -414,11 +430,13 @@ static void multiply_rows(product *p, const multiplying *x, LLVMValueRef panel, 
   LLVMPositionBuilderAtEnd(p->b, after);
 }
 
-/* Multiplies all rows. The outer loop is over panels of b, so that each is read from the nearest cache for all rows. */
-static void multiply_all(product *p, const multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
+/* Multiplies all rows by columns first .. last - 1, as many together as the form takes. The outer loop is over panels
+ * of b, so that each is read from the nearest cache for all rows. */
+static void multiply_all(product *p, const multiplying *x, LLVMValueRef first, LLVMValueRef last, LLVMValueRef begin,
+                         LLVMValueRef end) {
   msc_ir_loop panels, rows;
   int height = panel_rows(p, x->form);
-  msc_ir_loop_open(&p->e, &panels, i64(p, 0), x->c.columns, p->width, 0, NULL);
+  msc_ir_loop_open(&p->e, &panels, first, last, p->span, 0, NULL);
   LLVMValueRef a = x->a;
   msc_ir_loop_open(&p->e, &rows, begin, end, height, 1, &a);
   multiply_rows(p, x, a, rows.index, least(p, nsw_add(p, rows.index, i64(p, height)), end), panels.index);
@@ -480,7 +498,7 @@ static LLVMValueRef prefers_low_groups(product *p, const multiplying *x) {
 /* Chooses the form of sums that takes the least time, and for which there are enough blocks. For long blocks, storing a
  * sum per block costs little, and single blocks, whose groups of rows are high, are best where reading panels of b
  * often costs more. With 16 registers pairs halve the height of a group, which pays for the shortest blocks only. */
-static LLVMValueRef form_of(product *p, const multiplying *x) {
+static LLVMValueRef form_of_many(product *p, const multiplying *x) {
   enum { LONG = 16, SHORT = 8 };
   LLVMValueRef single = i64(p, SINGLE), is_short = LLVMBuildICmp(p->b, LLVMIntSLE, x->block, i64(p, SHORT), "");
   LLVMValueRef narrow = LLVMBuildICmp(p->b, LLVMIntSLE, x->c.columns, i64(p, p->lanes), "");
@@ -499,6 +517,30 @@ static LLVMValueRef form_of(product *p, const multiplying *x) {
   return LLVMBuildSelect(p->b, LLVMBuildOr(p->b, is_long, narrow, ""), single, most, "");
 }
 
+/* Chooses the form for so many rows: a wide one for few, where b lies, else that of more. */
+static LLVMValueRef form_of(product *p, const multiplying *x, LLVMValueRef rows) {
+  LLVMValueRef most = form_of_many(p, x);
+  if (!reads_wide(p)) return most;
+  LLVMValueRef fewest = LLVMBuildICmp(p->b, LLVMIntSLE, rows, i64(p, *heights_of(p, WIDEST)), ""),
+               few = LLVMBuildICmp(p->b, LLVMIntSLE, rows, i64(p, *heights_of(p, WIDE)), "");
+  LLVMValueRef wide = LLVMBuildSelect(p->b, fewest, i64(p, WIDEST), i64(p, WIDE), "");
+  return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, is_dim_set(p, 8), few, ""), wide, most, "");
+}
+
+/* Multiplies rows of a that read_rows has placed by all columns: in a wide form by whole spans, and the columns behind
+ * them panel by panel. */
+static void multiply_columns(product *p, const multiplying *x, LLVMValueRef begin, LLVMValueRef end) {
+  LLVMValueRef none = i64(p, 0), all = x->c.columns;
+  if (!is_wide(x->form)) {
+    multiply_all(p, x, none, all, begin, end);
+    return;
+  }
+  LLVMValueRef span = i64(p, p->span), whole = nsw_mul(p, LLVMBuildSDiv(p->b, all, span, ""), span);
+  multiply_all(p, x, none, whole, begin, end);
+  p->vectors = VECTORS, p->span = p->width;
+  multiply_all(p, x, whole, all, begin, end);
+}
+
 static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef fn) {
   product p = product_of(l, dtype, pairs, fn);
   LLVMValueRef begin = LLVMGetParam(fn, 1), end = LLVMGetParam(fn, 2);
@@ -510,18 +552,18 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef
   x.block = LLVMBuildSDiv(p.b, x.k, x.blocks, "");
   LLVMValueRef step_b = load_dim(&p, 8), in_place = is_dim_set(&p, 8);
   x.term_b = LLVMBuildSelect(p.b, in_place, step_b, i64(&p, p.width), "");
-  x.ahead_b = nsw_mul(&p, x.term_b, i64(&p, AHEAD));
   x.column_b = LLVMBuildSelect(p.b, in_place, i64(&p, 1), x.k, "");
   x.waiting = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * MAX_HEIGHT * VECTORS);
   LLVMBasicBlockRef done = msc_ir_block(&p.e);
-  LLVMValueRef choice = LLVMBuildSwitch(p.b, form_of(&p, &x), done, NUM_FORMS);
+  LLVMValueRef choice = LLVMBuildSwitch(p.b, form_of(&p, &x, nsw_sub(&p, end, begin)), done, NUM_FORMS);
   for (x.form = SINGLE; x.form <= (has_32_registers(&p) ? QUADS : PAIRS); x.form++) {
+    if (is_wide(x.form) && !reads_wide(&p)) continue;
     LLVMBasicBlockRef here = msc_ir_block(&p.e);
     LLVMAddCase(choice, i64(&p, x.form), here);
     LLVMPositionBuilderAtEnd(p.b, here);
-    p.vectors = x.form == NARROW ? 1 : VECTORS;
+    p.vectors = vectors_of(x.form), p.span = x.form == NARROW ? p.width : p.vectors * p.lanes;
     read_rows(&p, &x, begin, end);
-    multiply_all(&p, &x, begin, end);
+    multiply_columns(&p, &x, begin, end);
     LLVMBuildBr(p.b, done);
   }
   LLVMPositionBuilderAtEnd(p.b, done);

@@ -13,7 +13,8 @@ typedef struct {
   LLVMBuilderRef b;
   LLVMTypeRef elem, vector;
   int lanes, width, height;
-  int vectors;       /* of a row of a panel that are summed */
+  int vectors;       /* of a row of b that are summed together */
+  int span;          /* columns that are summed together */
   int64_t bytes;     /* of an element */
   msc_dtype operand; /* a and b: the same, or narrower */
   LLVMTypeRef operand_elem, operand_vector;
@@ -31,6 +32,7 @@ static inline product product_of(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMV
                .vectors = VECTORS};
   p.bytes = msc_product_bytes(operand_bytes);
   p.width = msc_product_width(l, dtype), p.lanes = (int)msc_product_lanes(p.width), p.height = msc_product_height(l);
+  p.span = p.width;
   p.elem = msc_emit_type(&p.e, dtype, 1), p.vector = msc_emit_type(&p.e, dtype, p.lanes);
   p.operand_elem = p.bytes == operand_bytes ? p.elem : LLVMInt16TypeInContext(l->llvm);
   p.operand_vector = p.bytes == operand_bytes ? p.vector : LLVMVectorType(p.operand_elem, (unsigned)p.lanes);
@@ -199,7 +201,7 @@ static inline void store_sums(product *p, const result *y, int height, LLVMValue
                               LLVMValueRef *sum) {
   LLVMBasicBlockRef part = msc_ir_block(&p->e), whole = msc_ir_block(&p->e), done = msc_ir_block(&p->e);
   LLVMValueRef left = nsw_sub(p, y->columns, column);
-  LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, left, i64(p, p->width), ""), part, whole);
+  LLVMBuildCondBr(p->b, LLVMBuildICmp(p->b, LLVMIntSLT, left, i64(p, p->span), ""), part, whole);
   for (int masked = 0; masked < 2; masked++) {
     LLVMPositionBuilderAtEnd(p->b, masked ? part : whole);
     for (int v = 0; v < p->vectors; v++) {

@@ -41,13 +41,22 @@ static uint64_t shared_columns_of(const msc_plan_matmul *m) {
   return m->tile_n == m->n || most >= m->n ? m->n : most / m->tile_n * m->tile_n;
 }
 
+/* Is b read in place? Packing takes as long as multiplying few rows, and longer where the level-2 cache holds b. */
+static bool reads_b_where_it_lies(const msc_plan_matmul *m) {
+  enum { FEW = 48, FEW_OF_NEAR = 128, NEAR = 1280 * 1024 };
+  bool fits = !m->transpose_b && m->n % m->width == 0 && msc_dtype_bytes(m->dtype) >= 4;
+  return fits && m->m <= (m->k * m->n * sum_bytes(m) <= NEAR ? FEW_OF_NEAR : FEW);
+}
+
 /* Chooses the tiles of generated code: packed columns of b take half of the level-2 cache, or more where all workers
  * share them, for each reads a again; rows of a take a quarter of it, and eight groups where there are many. Tiles are
  * halved while there are too few for the threads of a small machine and what remains is worth a call. Rows of a
  * transposed a are packed for each tile, so workers share only its columns. */
 static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000, SHARED_COLUMNS = 256, MANY = 1536 };
+  enum { WIDE = 4, SPAN = 4 /* rows so few that they meet so many panels together, where b lies */ };
   uint64_t bytes = packed_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
+  if (m->m <= WIDE && reads_b_where_it_lies(m)) width *= SPAN;
   bool packs_rows = m->transpose_a && m->batch == 1;
   uint64_t columns = (packs_rows ? SHARED : PANELS) / bytes / width * width;
   uint64_t rows = packs_rows ? (m->m < MANY ? 48 : 96) : ROWS / bytes / height * height;
@@ -66,13 +75,6 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
     if (narrow) m->tile_n = share_rounded_up(m->tile_n, 2, width);
     else m->tile_m = share_rounded_up(m->tile_m, 2, m->tile_m > 2 * height ? height : 2);
   }
-}
-
-/* Is b read in place? Packing takes as long as multiplying few rows, and longer where the level-2 cache holds b. */
-static bool reads_b_where_it_lies(const msc_plan_matmul *m) {
-  enum { FEW = 48, FEW_OF_NEAR = 128, NEAR = 1280 * 1024 };
-  bool fits = !m->transpose_b && m->n % m->width == 0 && msc_dtype_bytes(m->dtype) >= 4;
-  return fits && m->m <= (m->k * m->n * sum_bytes(m) <= NEAR ? FEW_OF_NEAR : FEW);
 }
 
 static void set_workspace(msc_plan_matmul *m) {
