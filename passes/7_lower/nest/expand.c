@@ -228,6 +228,23 @@ static uint16_t compute(msc_nester *n, const msc_formula *f, const int *v, const
   return y;
 }
 
+/* True if instruction x, a value of f16 or bf16, is one that these types have: it was read from memory, or rounded, or
+ * is such a value but for its sign; or if it is a sum, which ranks go on adding in f32. */
+static bool is_rounded(const msc_nester *n, uint16_t x) {
+  while (n->instr[x].code == NEST_NEG || n->instr[x].code == NEST_ABS || n->instr[x].code == NEST_RELU)
+    x = n->instr[x].arg[0];
+  const msc_instr *i = &n->instr[x];
+  return i->code == NEST_LOAD || i->code == NEST_ROUND || i->code == NEST_CONST ||
+         (i->code == NEST_REDUCE && i->imm == MSC_SUM);
+}
+
+/* Returns x, an element of v, as v is stored. Kernels compute f16 and bf16 in f32; what compares it, or goes on in a
+ * wide type, gets it rounded, as another kernel does that reads v: else none of its elements equals their maximum. */
+static uint16_t rounded(msc_nester *n, const msc_value *v, uint16_t x) {
+  bool half = msc_compute_dtype(v->type->dtype) != v->type->dtype;
+  return half && !is_rounded(n, x) ? msc_nest_cast(n, x, v->type->dtype) : x;
+}
+
 static uint16_t elementwise(msc_nester *n, const msc_op *op, int y, const msc_view *view) {
   uint16_t x[3] = {0};
   int v[3] = {0};
@@ -242,8 +259,8 @@ static uint16_t elementwise(msc_nester *n, const msc_op *op, int y, const msc_vi
   const msc_formula *f = msc_formula_of(op);
   if (f) return compute(n, f, v, x);
   switch (op->kind) {
-    case OP_compare: return predicate(n, op, x[0], x[1]);
-    case OP_cast: return msc_nest_cast(n, x[0], n->value[y].value->type->dtype);
+    case OP_compare: return predicate(n, op, rounded(n, op->in[0].value, x[0]), rounded(n, op->in[1].value, x[1]));
+    case OP_cast: return msc_nest_cast(n, rounded(n, op->in[0].value, x[0]), n->value[y].value->type->dtype);
     case OP_broadcast_to: return x[0];
     default: return msc_nest_refuse(n, "%s has no loop form", msc_kind_name(op->kind));
   }
