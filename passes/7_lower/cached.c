@@ -173,6 +173,7 @@ static bool cache_argument(msc_pass_ctx *pass, msc_func *f, size_t i, int64_t ca
   if (msc_arg_role(f, i) != MSC_ROLE_PARAMETER || !v->type->rank || v->type->dim[0] < 1)
     return refuse(&z, NULL, "only a parameter with rows has a cache of them");
   if (served && served->b) return refuse(&z, NULL, "it lives on a parameter server, or in host memory with a cache");
+  if (msc_config_bool(pass->config, MSC_KEY_elastic)) return refuse(&z, NULL, "not supported yet with elastic");
   if (!msc_target_of(f->module)->is_host) return refuse(&z, NULL, "not supported yet for cuda, only for cpu");
   z.rows = v->type->dim[0];
   if (cached > z.rows) z.cached = z.rows;
