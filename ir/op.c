@@ -156,6 +156,8 @@ bool msc_is_unused(const msc_op *op) {
 }
 
 bool msc_is_message(const msc_op *op) { return msc_info(op)->flags & MSC_MESSAGE; }
+
+bool msc_is_transfer(const msc_op *op) { return msc_info(op)->flags & MSC_TRANSFER; }
 bool msc_takes_mean(const msc_op *op) {
   const msc_op_info *info = msc_info(op);
   for (int i = 0; i < info->num_attrs; i++)

@@ -28,6 +28,7 @@ enum {
   MSC_MOVES = MSC_COLLECTIVE | MSC_SLICES, /* changes which rank holds what */
   MSC_MESSAGE = 1024,                      /* between the stages of a pipeline; its partner is in another function */
   MSC_INTERNAL = 4096, /* no model has it: passes make it */
+  MSC_TRANSFER = 8192, /* between the device and where a value lives: host memory or disk */
   MSC_CHEAP = 2048, /* elementwise, a few instructions: computing it twice may be cheaper than storing it */
 };
 
@@ -131,6 +132,7 @@ msc_form msc_form_of(const msc_op *op);
 unsigned msc_summed_dims(const msc_op *op);
 bool msc_is_unused(const msc_op *op);  /* no op reads a result, and it ends no block */
 bool msc_is_message(const msc_op *op); /* sends to or receives from another stage of a pipeline */
+bool msc_is_transfer(const msc_op *op); /* takes a value to or from host memory or disk: fetch, stow, stash */
 bool msc_takes_mean(const msc_op *op); /* divides a sum by the number of its terms: reduce_mean, a loss of `mean` */
 /* softmax_cross_entropy or its gradient, whose operands are scores and labels. */
 bool msc_is_cross_entropy(const msc_op *op);

@@ -654,13 +654,11 @@ static bool call_op(calling *c, const msc_op *op) {
   if (msc_is_graph(op)) return call_graph(c, op);
   if (msc_is_view(op) || msc_moves_nothing(op)) return true;
   if (msc_is_message(op)) return call_message(c, op);
+  if (msc_is_transfer(op)) return call_transfer(c, op);
   switch (op->kind) {
     case OP_return: return true;
     case OP_constant: c->constant[op->id] = put_constant(c, op); return true;
     case OP_comm: return call_collective(c, op);
-    case OP_fetch:
-    case OP_stow:
-    case OP_stash: return call_transfer(c, op);
     case OP_gemm: return call_matmul(c, op);
     case OP_admit: return call_admit(c, op);
     default: break;

@@ -216,7 +216,7 @@ static void put_starts(flatbuf_builder *b, const msc_plan *p, const msc_func *f,
     plan_start_begin(b);
     plan_start_put_index(b, l->start[i].index);
     plan_start_put_layout(b, msc_plan_layout((msc_plan *)p, layout));
-    plan_start_put_dim(b, (uint32_t)msc_find_attr(d->dict.a, d->dict.num, "dim")->i);
+    plan_start_put_dim(b, (uint32_t)msc_find_attr(d->dict.a, d->dict.num, MSC_FACT(dim))->i);
     plan_start_put_shape(b, shape->list.num, dim);
     plan_start_put_behind(b, msc_find_attr(d->dict.a, d->dict.num, MSC_FACT(behind)) != NULL);
     flatbuf_end(b);

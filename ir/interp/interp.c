@@ -47,7 +47,7 @@ static int64_t start_number(const msc_interp *in, int64_t number, int64_t rank) 
   const msc_attr_value *starts = msc_func_attr(in->f, MSC_FACT(starts));
   if (!starts || number < 0 || (size_t)number >= starts->list.num) return MSC_NO_START;
   const msc_attr_value *s = &starts->list.v[number];
-  const msc_attr_value *dim = msc_find_attr(s->dict.a, s->dict.num, "dim");
+  const msc_attr_value *dim = msc_find_attr(s->dict.a, s->dict.num, MSC_FACT(dim));
   int64_t shape[MSC_MAX_RANK];
   msc_box box;
   const msc_layout *l = msc_attr_layout(msc_find_attr(s->dict.a, s->dict.num, MSC_FACT(layout)));

@@ -6,19 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* lazy: the op for rows that were looked up; OP_return: there is none. */
 static const struct { const char *name; msc_op_kind update, second, lazy; } kinds[] = {
-  {"sgd", OP_sgd, OP_sgd, OP_lazy_sgd},
-  {"momentum", OP_momentum, OP_momentum, OP_lazy_momentum},
-  {"adagrad", OP_adagrad, OP_adagrad, OP_lazy_adagrad},
-  {"rmsprop", OP_rmsprop, OP_rmsprop, OP_return},
-  {"rmsprop_momentum", OP_rmsprop_momentum, OP_rmsprop_momentum, OP_return},
-  {"adam", OP_adam, OP_adam, OP_lazy_adam},
-  {"adamw", OP_adamw, OP_adamw, OP_return},
-  {"lamb", OP_lamb_moments, OP_lamb_apply, OP_return}, /* its hyper-parameters are the attributes of both ops */
+#define OPTIMIZER(kind, update, second, lazy) {#kind, OP_##update, OP_##second, OP_##lazy},
+#include "passes/2_train/optimizer.def"
 };
 enum { NUM_KINDS = sizeof kinds / sizeof *kinds };
-#define KINDS "sgd, momentum, adagrad, rmsprop, rmsprop_momentum, adam, adamw, lamb"
 
 static const struct { const char *name; double low, high; bool below; const char *range; } ranges[] = {
   {"lr", 0, INFINITY, true, "0 or more"},
@@ -118,11 +110,20 @@ void msc_add_result_names(msc_func *f, size_t num, const char *const *names) {
 
 /* ---- kind and hyper-parameters ---- */
 
+/* "sgd, momentum ...": all kinds, or those with a lazy form. */
+static const char *list_kinds(const reading *r, bool are_lazy) {
+  const char *text = "";
+  for (int i = 0; i < NUM_KINDS; i++)
+    if (!are_lazy || kinds[i].lazy != OP_return)
+      text = msc_arena_printf(msc_context_arena(r->f->module->ctx), "%s%s%s", text, *text ? ", " : "", kinds[i].name);
+  return text;
+}
+
 static int read_optimizer_kind(const reading *r, const msc_attr_value *group) {
   const msc_attr_value *kind = msc_find_attr(group->dict.a, group->dict.num, "kind");
   const char *names[NUM_KINDS];
   if (!kind || kind->kind != MSC_ATTR_STR)
-    return report_optimizer_fault(r, "optimizer: 'kind' is missing; it is one of " KINDS), -1;
+    return report_optimizer_fault(r, "optimizer: 'kind' is missing; it is one of %s", list_kinds(r, false)), -1;
   for (int i = 0; i < NUM_KINDS; i++) {
     names[i] = kinds[i].name;
     if (!strcmp(kind->s, names[i])) return i;
@@ -130,7 +131,7 @@ static int read_optimizer_kind(const reading *r, const msc_attr_value *group) {
   const char *near = msc_nearest(kind->s, names, NUM_KINDS);
   if (near) report_optimizer_fault(r, "optimizer: unknown kind '%s'; did you mean '%s'?", kind->s, near);
   else
-    report_optimizer_fault(r, "optimizer: unknown kind '%s'; it is one of " KINDS, kind->s);
+    report_optimizer_fault(r, "optimizer: unknown kind '%s'; it is one of %s", kind->s, list_kinds(r, false));
   return -1;
 }
 
@@ -221,8 +222,8 @@ static bool read_lazy(const reading *r, int kind, const msc_attr_value *group, m
   if (!v || v->kind != MSC_ATTR_BOOL || !v->b) return true;
   out->lazy = kinds[kind].lazy;
   if (out->lazy == OP_return)
-    return report_optimizer_fault(r, "optimizer %s: there is no lazy form; sgd, momentum, adagrad and adam have one",
-                                  kinds[kind].name);
+    return report_optimizer_fault(r, "optimizer %s: there is no lazy form; those with one are %s", kinds[kind].name,
+                                  list_kinds(r, true));
   return read_number_or(group, clip_norm.name, 0) == 0 ||
          report_optimizer_fault(r,
                                 "optimizer %s: clip_norm needs the norm of whole gradients, which lazy updates do not "

@@ -17,7 +17,7 @@ typedef struct {
 } corrected;
 
 static bool takes_step(const msc_op *op) {
-  return (op->kind == OP_adam || op->kind == OP_adamw || op->kind == OP_lamb_moments) &&
+  return msc_info(op)->flags & MSC_UPDATE && msc_operand_called(op, "t") == STEP &&
          op->in[STEP].value->type->rank == 0 && op->out[0].type->dtype != MSC_F64;
 }
 

@@ -32,8 +32,7 @@ static bool refuse(const caching *z, const msc_op *op, const char *why) {
 /* ---- who uses the table ---- */
 
 static bool is_lazy_update(const msc_op *op) {
-  return op->kind == OP_lazy_sgd || op->kind == OP_lazy_momentum || op->kind == OP_lazy_adagrad ||
-         op->kind == OP_lazy_adam;
+  return msc_info(op)->flags & MSC_UPDATE && msc_info(op)->facts.indexed;
 }
 
 static bool note_user(caching *z, const msc_use *u) {

@@ -268,7 +268,7 @@ static bool check_start(const checking *z, const msc_op *op, int64_t number, int
   const msc_attr_value *start = number < 0 ? NULL : list_entry(msc_func_attr(z->f, MSC_FACT(starts)), (size_t)number);
   bool ok = number < 0;
   const msc_attr_value *of =
-      start && start->kind == MSC_ATTR_DICT ? msc_find_attr(start->dict.a, start->dict.num, "dim") : NULL;
+      start && start->kind == MSC_ATTR_DICT ? msc_find_attr(start->dict.a, start->dict.num, MSC_FACT(dim)) : NULL;
   if (!of || of->kind != MSC_ATTR_INT || (dim >= 0 && of->i != dim)) start = NULL;
   if (start && op->kind != OP_iota &&
       behind != (msc_find_attr(start->dict.a, start->dict.num, MSC_FACT(behind)) != NULL))

@@ -21,7 +21,7 @@ static int64_t number_offset(localizing *z, const msc_type *t, int dim, bool beh
   msc_attr *a = NULL;
   size_t num = 0;
   if (behind) msc_attrs_put(ctx, &a, &num, msc_fact_behind(true));
-  msc_put_attr(ctx, &a, &num, "dim", msc_int(dim));
+  msc_attrs_put(ctx, &a, &num, msc_fact_dim(dim));
   msc_attrs_put(ctx, &a, &num, msc_fact_layout(t->layout));
   msc_attrs_put(ctx, &a, &num, msc_fact_shape(ctx, (size_t)t->rank, t->dim));
   msc_attr_value v = {.kind = MSC_ATTR_DICT, .dict = {num, a}};

@@ -235,8 +235,8 @@ static int compare_readings(const void *a, const void *b) {
 static bool may_be_stashed(const msc_value *v) {
   const msc_op *op = v->def;
   return !msc_is_view(op) && !msc_is_constant_op(op) && !msc_runs_in_tiles(op) && op->kind != OP_comm &&
-         !msc_is_message(op) && op->kind != OP_fetch && op->kind != OP_stash && op->kind != OP_stow &&
-         v->type->rank > 0 && msc_type_bytes(v->type) >= MSC_LEAST_OFFLOADED_BYTES && msc_memory_of(v).root == v;
+         !msc_is_message(op) && !msc_is_transfer(op) && v->type->rank > 0 &&
+         msc_type_bytes(v->type) >= MSC_LEAST_OFFLOADED_BYTES && msc_memory_of(v).root == v;
 }
 
 /* The number of the first use behind the longest pause; SIZE_MAX: no pause is worth it. */

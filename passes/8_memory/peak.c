@@ -20,8 +20,8 @@ uint32_t *msc_ends_of_reads(msc_arena *arena, const msc_func *f) {
   for (uint32_t i = 0; i < num; i++) end[at[i]] = at[i];
   uint32_t i = 0;
   for (const msc_op *op = f->body->first; op; op = op->next, i++) {
-    bool waits = op->kind == OP_comm || op->kind == OP_stow || op->kind == OP_stash;
-    int64_t beside = waits ? msc_op_int(op, MSC_FACT(beside)) : 0;
+    const msc_attr_value *set = msc_op_attr(op, MSC_FACT(beside));
+    int64_t beside = set ? set->i : 0;
     if (beside > 0) end[op->id] = at[beside < num - i ? i + beside : num - 1];
     if (msc_runs_in_tiles(op) && msc_has_uses(&op->out[0])) end[op->id] = op->out[0].uses->user->id;
   }

@@ -72,8 +72,8 @@ void shard_origins_conflict(shard_origins *o, const shard_op *op, const msc_valu
   const char *by = giver_text(o, *value_entry(o, v, atom), atom);
   msc_attr *attrs = NULL;
   size_t num = 0;
-  msc_put_attr(ctx, &attrs, &num, "value", msc_str(ctx, value_text(v)));
-  msc_put_attr(ctx, &attrs, &num, "dim", msc_int(d));
+  msc_attrs_put(ctx, &attrs, &num, msc_fact_value(ctx, value_text(v)));
+  msc_attrs_put(ctx, &attrs, &num, msc_fact_dim(d));
   msc_attrs_put(ctx, &attrs, &num, msc_fact_here(shard_digits(o->g, here.num, here.atom, NULL)));
   msc_attrs_put(ctx, &attrs, &num, msc_fact_there(shard_digits(o->g, there.num, there.atom, NULL)));
   if (by) msc_attrs_put(ctx, &attrs, &num, msc_fact_by(ctx, by));
@@ -287,7 +287,7 @@ size_t shard_chains_conflicts(const shard_chains *c, int group, shard_conflict *
   for (size_t i = 0; i < num; i++) {
     const msc_layout *here = digits_in(&entry[i], MSC_FACT(here)), *there = digits_in(&entry[i], MSC_FACT(there));
     const char *by = field(&entry[i], MSC_FACT(by)), *value = field(&entry[i], "value");
-    const msc_attr_value *dim = here ? msc_find_attr(entry[i].dict.a, entry[i].dict.num, "dim") : NULL;
+    const msc_attr_value *dim = here ? msc_find_attr(entry[i].dict.a, entry[i].dict.num, MSC_FACT(dim)) : NULL;
     if (!there || !value || !dim || dim->kind != MSC_ATTR_INT || !c->g->group[group].leader->name) continue;
     uint32_t mask = atoms_in(c->g, there), own = atoms_in(c->g, here);
     if (!mask) mask = own;

@@ -21,12 +21,9 @@ msc_nester *msc_nester_new(msc_context *ctx, const msc_target *target) {
 bool msc_nest_can_fuse(const msc_op *op) {
   const msc_op_info *info = msc_info(op);
   if (info->flags & (MSC_MOVES | MSC_TERMINATOR)) return false;
-  if (msc_is_graph(op) || msc_moves_nothing(op)) return false;
+  if (msc_is_graph(op) || msc_moves_nothing(op) || msc_is_transfer(op)) return false;
   switch (op->kind) {
     case OP_gemm:
-    case OP_fetch:
-    case OP_stow:
-    case OP_stash:
     case OP_admit: return false;
     case OP_constant: return msc_op_attr(op, "value")->dense.bytes == (size_t)msc_dtype_bytes(op->out[0].type->dtype);
     default: return !msc_builtin_of(op, NULL);
