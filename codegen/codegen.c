@@ -360,7 +360,7 @@ static void emit_x86(msc_codegen *cg, const entry *k) {
   msc_emit_cpu(&cg->llvm, &k->program, msc_llvm_kernel(&cg->llvm, k->name));
 }
 
-static int compare_names(const void *a, const void *b) {
+static int compare_kernel_names(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
@@ -372,7 +372,7 @@ static void set_features(msc_codegen *cg, msc_machine_code *out) {
   if (MSC_SANITIZED) all[out->num_features++] = "address-sanitizer"; /* the process's, see sanitize.c */
   for (size_t i = 0; i < num; i++) all[out->num_features++] = cpu[i];
   for (size_t i = 0; i < more; i++) all[out->num_features++] = also[i];
-  qsort(all, out->num_features, sizeof *all, compare_names);
+  qsort(all, out->num_features, sizeof *all, compare_kernel_names);
   out->feature = all;
 }
 

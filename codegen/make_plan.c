@@ -119,7 +119,9 @@ static msc_plan *plan_of_module(msc_context *ctx, const msc_module *m, const msc
   return p;
 }
 
-static bool fits_limit(void *limit, const msc_plan *p) { return msc_plan_rank_bytes(p) <= *(const uint64_t *)limit; }
+static bool plan_fits_limit(void *limit, const msc_plan *p) {
+  return msc_plan_rank_bytes(p) <= *(const uint64_t *)limit;
+}
 
 /* Makes the code of a plan that was made without. */
 static bool make_code(msc_plan *p, const msc_compile_options *options) {
@@ -146,7 +148,7 @@ static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_op
   msc_pass_options o = msc_pass_options_of(options);
   o.at = on_checkpoint, o.at_user = &c;
   if (!msc_run_stretch(ctx, m, &o, MSC_AT_propagated, MSC_AT_placed)) return NULL;
-  msc_plan *p = plan_of_module(ctx, m, options, fits_limit, &code_limit);
+  msc_plan *p = plan_of_module(ctx, m, options, plan_fits_limit, &code_limit);
   if (!p) return NULL;
   uint64_t begin = msc_clock_ns();
   const msc_cluster *cluster = msc_cluster_of_options(ctx, options);

@@ -64,7 +64,7 @@ static void write_ptx(void *user, size_t i) {
   LLVMDisposeTargetMachine(machine);
 }
 
-static msc_image image_of(msc_arena *arena, size_t i, LLVMMemoryBufferRef text) {
+static msc_image image_of_text(msc_arena *arena, size_t i, LLVMMemoryBufferRef text) {
   size_t bytes = LLVMGetBufferSize(text);
   char *ptx = msc_arena_alloc(arena, bytes + 1);
   memcpy(ptx, LLVMGetBufferStart(text), bytes);
@@ -79,7 +79,7 @@ static bool make_ptx(msc_llvm *l, msc_arena *arena, msc_image *out) {
   msc_side_by_side(MSC_NUM_PTX, write_ptx, &w);
   for (size_t i = 0; i < MSC_NUM_PTX; i++) {
     ok = ok && msc_llvm_report(&w.llvm[i], l->ctx);
-    if (ok) out[i] = image_of(arena, i, w.text[i]);
+    if (ok) out[i] = image_of_text(arena, i, w.text[i]);
     if (w.text[i]) LLVMDisposeMemoryBuffer(w.text[i]);
     msc_llvm_close(&w.llvm[i]);
   }

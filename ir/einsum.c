@@ -203,7 +203,7 @@ typedef struct {
   term t;
 } labelled;
 
-static int place_in(const term *t, char letter) {
+static int place_of_letter(const term *t, char letter) {
   return (int)((const char *)memchr(t->letter, letter, (size_t)t->num) - t->letter);
 }
 
@@ -251,7 +251,7 @@ static bool sum_own(msc_builder *b, labelled *x, const term *other, const bool *
 static msc_value *in_order(msc_builder *b, const labelled *x, const term *order) {
   int64_t perm[MSC_MAX_RANK];
   bool same = true;
-  for (int d = 0; d < order->num; d++) perm[d] = place_in(&x->t, order->letter[d]), same &= perm[d] == d;
+  for (int d = 0; d < order->num; d++) perm[d] = place_of_letter(&x->t, order->letter[d]), same &= perm[d] == d;
   return same ? x->v : transpose(b, x->v, perm);
 }
 
@@ -260,7 +260,9 @@ static void append_letter(term *t, char letter) {
   t->letter[++t->num < MSC_MAX_RANK ? t->num : MSC_MAX_RANK] = 0;
 }
 
-static int64_t size_of_letter(const labelled *x, char letter) { return x->v->type->dim[place_in(&x->t, letter)]; }
+static int64_t size_of_letter(const labelled *x, char letter) {
+  return x->v->type->dim[place_of_letter(&x->t, letter)];
+}
 
 /* Reshapes x: the dimensions of `lead` stay single, and those of each group become one. */
 static msc_value *grouped(msc_builder *b, const labelled *x, const term *lead, const term *first, const term *second) {

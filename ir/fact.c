@@ -157,7 +157,7 @@ bool msc_is_weights(const msc_attr_value *v) {
   return known == v->dict.num;
 }
 
-static const char *nearest(const char *name, unsigned on, bool users, const msc_op_info *info) {
+static const char *nearest_fact(const char *name, unsigned on, bool users, const msc_op_info *info) {
   const char *words[MSC_NUM_FACTS + MSC_OP_ATTRS];
   size_t n = 0;
   for (const msc_fact_row *row = msc_fact_rows; row < msc_fact_rows + MSC_NUM_FACTS; row++)
@@ -168,8 +168,8 @@ static const char *nearest(const char *name, unsigned on, bool users, const msc_
 
 const char *msc_fact_hint(msc_arena *arena, const char *name, unsigned on, const msc_op_info *info) {
   if (msc_fact_row_of(name)) return ""; /* but not here, or not for users */
-  const char *near = nearest(name, on, on & (MSC_ON_OP | MSC_ON_ARG), info);
-  if (!near) near = nearest(name, on, false, info);
+  const char *near = nearest_fact(name, on, on & (MSC_ON_OP | MSC_ON_ARG), info);
+  if (!near) near = nearest_fact(name, on, false, info);
   return near ? msc_arena_printf(arena, "; did you mean '%s'?", near) : "";
 }
 

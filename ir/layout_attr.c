@@ -49,14 +49,14 @@ static msc_attr_value read_text(converting *c, msc_fact_kind kind, const msc_att
   return !ok ? *v : digits ? msc_digits_attr(l) : msc_layout_attr(l);
 }
 
-static msc_attr_value convert(converting *c, msc_fact_kind kind, const msc_attr_value *v);
+static msc_attr_value convert_value(converting *c, msc_fact_kind kind, const msc_attr_value *v);
 
 static msc_attr_value convert_list(converting *c, msc_fact_kind kind, const msc_attr_value *v) {
   size_t before = c->changes;
   msc_attr_value *item = NULL, one;
   for (size_t i = 0; i < v->list.num; i++) {
     if (v->list.v[i].kind < MSC_ATTR_STR) continue; /* a number */
-    one = convert(c, kind, &v->list.v[i]);
+    one = convert_value(c, kind, &v->list.v[i]);
     if (!item && c->changes > before)
       item = msc_arena_copy(msc_context_arena(c->m->ctx), v->list.v, v->list.num * sizeof *item);
     if (item) item[i] = one;
@@ -74,7 +74,8 @@ static msc_attr_value convert_dict(converting *c, msc_fact_kind kind, const msc_
   msc_attr *member = NULL;
   for (size_t i = 0; i < v->dict.num; i++) {
     const msc_attr *a = &v->dict.a[i];
-    msc_attr_value one = convert(c, kind == MSC_FACT_LETTERS ? MSC_FACT_DIGITS : kind_of_fact(a->name), &a->value);
+    msc_attr_value one =
+        convert_value(c, kind == MSC_FACT_LETTERS ? MSC_FACT_DIGITS : kind_of_fact(a->name), &a->value);
     if (!member && c->changes > before)
       member = msc_arena_copy(msc_context_arena(c->m->ctx), v->dict.a, v->dict.num * sizeof *member);
     if (member) member[i].value = one;
@@ -82,7 +83,7 @@ static msc_attr_value convert_dict(converting *c, msc_fact_kind kind, const msc_
   return member ? (msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {v->dict.num, member}} : *v;
 }
 
-static msc_attr_value convert(converting *c, msc_fact_kind kind, const msc_attr_value *v) {
+static msc_attr_value convert_value(converting *c, msc_fact_kind kind, const msc_attr_value *v) {
   msc_attr_value moved = *v;
   switch (v->kind) {
     case MSC_ATTR_STR: return read_text(c, kind, v);
@@ -115,7 +116,7 @@ static void convert_attrs(converting *c, msc_attr *attrs, size_t num, const msc_
     msc_fact_kind kind = kind_in_row(info, attrs[i].name, &declared);
     const msc_fact_row *row = declared ? NULL : msc_fact_row_of(attrs[i].name);
     c->is_users = row && msc_fact_is_users(row);
-    attrs[i].value = convert(c, row ? row->kind : kind, &attrs[i].value);
+    attrs[i].value = convert_value(c, row ? row->kind : kind, &attrs[i].value);
   }
 }
 

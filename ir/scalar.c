@@ -42,7 +42,7 @@ static bool skip_char(reader *r, char c) {
 static uint8_t read_sum(reader *r);
 
 /* "exp(-a)", "max(a, b)"; where ops are built "log1p(a)" as well. */
-static uint8_t read_call(reader *r) {
+static uint8_t read_formula_call(reader *r) {
   char name[32] = "";
   size_t n = strspn(r->at, "abcdefghijklmnopqrstuvwxyz_0123456789");
   uint8_t arg[3] = {0};
@@ -75,7 +75,7 @@ static uint8_t read_primary(reader *r) {
     return add_scalar_step(r, SCALAR_number, NULL, number);
   }
   if (*r->at >= 'a' && *r->at <= 'c' && !isalpha((unsigned char)r->at[1])) return (uint8_t)(*r->at++ - 'a');
-  return read_call(r);
+  return read_formula_call(r);
 }
 
 static uint8_t read_product(reader *r) {

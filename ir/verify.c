@@ -173,7 +173,7 @@ static bool check_region(const msc_op *op) {
 
 /* A hash of all that decides whether an op is right by itself: its row, types and layouts. The forward op counts with
  * its own hash, which was computed just before. */
-static uint64_t number_of(const msc_op *op, uint64_t mesh) {
+static uint64_t number_for_op(const msc_op *op, uint64_t mesh) {
   uint64_t h = msc_mix(mesh, (uint64_t)op->kind << 32 | (uint64_t)op->num_in << 16 | op->num_out);
   for (size_t i = 0; i < op->num_in; i++) h = msc_mix_pointer(h, op->in[i].value->type);
   for (size_t i = 0; i < op->num_out; i++) h = msc_mix_pointer(h, op->out[i].type);
@@ -210,7 +210,7 @@ static bool check_op(msc_op *op, uint64_t mesh, msc_arena *arena) {
   for (msc_op *inner = op->body ? op->body->first : NULL; inner; inner = inner->next)
     ok &= check_op(inner, mesh, arena);
   if (!ok) return false;
-  uint64_t number = number_of(op, mesh);
+  uint64_t number = number_for_op(op, mesh);
   bool known = number == op->verified;
   op->verified = 0;
   ok = known || (msc_check_row(op) & check_facts(op, arena) && check_types(op, arena));

@@ -68,7 +68,7 @@ static bool check_halo(const msc_op *op, const msc_type *whole, const msc_layout
          msc_op_error(op, MSC_E_SHARDING, "comm: its result is not its operand with the halo");
 }
 
-static const char *fits(const msc_type *whole, const msc_layout *from, const msc_layout *to) {
+static const char *explain_misfit(const msc_type *whole, const msc_layout *from, const msc_layout *to) {
   msc_box_layout a = msc_layout_cuts(from), b = msc_layout_cuts(to);
   if (from->rank != whole->rank || to->rank != whole->rank) return "the rank differs";
   return msc_box_shape_ok(&a, whole->dim) && msc_box_shape_ok(&b, whole->dim)
@@ -83,7 +83,7 @@ static bool check_comm_of(const msc_op *op, size_t i, const msc_comm_part *p) {
   const msc_type *x = op->in[i].value->type;
   msc_verb verb = msc_op_verb(op);
   const msc_type *whole = msc_type_of(m->ctx, x->dtype, x->rank, p->shape, NULL);
-  const char *why = fits(whole, p->from, p->to);
+  const char *why = explain_misfit(whole, p->from, p->to);
   if (!why && msc_op_attr(op, "halo")) return check_halo(op, whole, p->from, p->to);
   if (!why && p->from != p->to) why = msc_relayout_wrong(&m->mesh, whole, verb, p->from, p->to);
   if (!why)

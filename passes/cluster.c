@@ -104,14 +104,14 @@ static void MSC_PRINTF(3, 4) report_wrong(reading *r, const char *path, const ch
 
 /* ---- figures ---- */
 
-static const json_t *find_member(const json_t *object, const char *path) {
+static const json_t *find_json_member(const json_t *object, const char *path) {
   const char *dot = strrchr(path, '.');
   return json_object_get(object, dot ? dot + 1 : path);
 }
 
 /* Reads a number of at least 1.  `path` names it in messages; its last word is the member of `object`. */
 static double read_figure(reading *r, const json_t *object, const char *path, bool needed) {
-  const json_t *v = find_member(object, path);
+  const json_t *v = find_json_member(object, path);
   if (!v && needed) report_wrong(r, path, "%s is missing", path);
   if (!v) return 0;
   double x = json_is_number(v) ? json_number_value(v) : NAN;
@@ -130,7 +130,7 @@ static int64_t read_whole_number(reading *r, const json_t *object, const char *p
 }
 
 static const char *read_words(reading *r, const json_t *object, const char *path) {
-  const json_t *v = find_member(object, path);
+  const json_t *v = find_json_member(object, path);
   if (json_is_string(v)) return msc_intern(r->ctx, json_string_value(v));
   report_wrong(r, path, v ? "%s must be a text" : "%s is missing", path);
   return "";
@@ -299,7 +299,7 @@ static int compare_products(const void *a, const void *b) {
   return x->flops < y->flops ? -1 : x->flops > y->flops;
 }
 
-static msc_dtype read_type(reading *r, const json_t *row, const char *path) {
+static msc_dtype read_type_name(reading *r, const json_t *row, const char *path) {
   const char *word = read_words(r, row, path);
   msc_dtype dtype = MSC_F32;
   if (*word && !msc_dtype_parse(word, &dtype))
@@ -323,7 +323,7 @@ static void read_products(reading *r) {
       continue;
     }
     check_known_members(r, row, path, sizeof known / sizeof *known, known);
-    p->dtype = read_type(r, row, msc_arena_printf(a, "%s.type", path));
+    p->dtype = read_type_name(r, row, msc_arena_printf(a, "%s.type", path));
     p->flops = 2;
     for (int k = 1; k < 4; k++)
       p->flops *= (double)read_whole_number(r, row, msc_arena_printf(a, "%s.%s", path, known[k]), true);

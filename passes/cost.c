@@ -15,7 +15,7 @@ void msc_cost_of(const msc_cluster *cluster, const msc_mesh *mesh, msc_cost *out
 int64_t msc_cost_whole_ns(double ns) { return ns < 4e18 ? (int64_t)ceil(ns) : (int64_t)4e18; }
 
 /* Log-log between the points (x0, y0) and (x1, y1). */
-static double between(double x, double x0, double y0, double x1, double y1) {
+static double interpolate(double x, double x0, double y0, double x1, double y1) {
   return y0 * pow(y1 / y0, log(x / x0) / log(x1 / x0));
 }
 
@@ -29,7 +29,7 @@ static double measured_product_ns(const msc_cluster *cluster, msc_dtype dtype, d
     if (p->flops <= flops) below = p;
     else if (!above) above = p;
   }
-  if (below && above) return between(flops, below->flops, (double)below->ns, above->flops, (double)above->ns);
+  if (below && above) return interpolate(flops, below->flops, (double)below->ns, above->flops, (double)above->ns);
   const msc_cluster_product *nearest = below ? below : above;
   return nearest ? (double)nearest->ns * flops / nearest->flops : 0;
 }
@@ -100,7 +100,7 @@ static double measured_ns(const msc_cluster *cluster, const msc_cost_transfer *t
   if (!below && !above) return 0;
   if (!below) return (double)above->ns;
   if (!above) return (double)below->ns * bytes / (double)below->bytes;
-  return between(bytes, (double)below->bytes, (double)below->ns, (double)above->bytes, (double)above->ns);
+  return interpolate(bytes, (double)below->bytes, (double)below->ns, (double)above->bytes, (double)above->ns);
 }
 
 int64_t msc_cost_over(const msc_cost_link *link, const msc_cost_transfer *t, int64_t num) {

@@ -27,7 +27,7 @@ static int num_states(int64_t kind) {
 }
 
 /* Unpacks the buffers, dims and scalars of a call. False: the step is skipped and values stay as they were. */
-static bool read_call(void *const *b, const int64_t *d, const double *scalars, lazy_call *c) {
+static bool read_lazy_call(void *const *b, const int64_t *d, const double *scalars, lazy_call *c) {
   int at = 0;
   *c = (lazy_call){.kind = d[MSC_LAZY_KIND], .n = d[MSC_LAZY_N], .inner = d[MSC_LAZY_INNER],
                    .start = d[MSC_LAZY_START], .num = d[MSC_LAZY_NUM], .rows = d[MSC_LAZY_ROWS],
@@ -190,7 +190,7 @@ static update_rows *find_update_rows(bool is_double) {
 
 void mscrt_run_lazy(void *const *buffers, int64_t begin, int64_t end, const int64_t *dims, const double *scalars) {
   lazy_call c;
-  bool ok = read_call(buffers, dims, scalars, &c), is_double = dims[MSC_LAZY_DTYPE] == MSCRT_F64;
+  bool ok = read_lazy_call(buffers, dims, scalars, &c), is_double = dims[MSC_LAZY_DTYPE] == MSCRT_F64;
   begin = first_place(&c, begin), end = first_place(&c, end);
   copy_rows(&c, begin, end, c.inner * (is_double ? 8 : 4));
   if (ok) find_update_rows(is_double)(&c, begin, end);

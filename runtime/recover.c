@@ -158,7 +158,7 @@ fail:
   return s;
 }
 
-static bool is_wanted(const mscrt_context *c, const mscrt_variable *v, const bool *lost) {
+static bool is_held_by_lost(const mscrt_context *c, const mscrt_variable *v, const bool *lost) {
   for (int r = 0; r < c->o.ranks; r++)
     if (lost[r] && mscrt_stage_of(c->plan, r) == v->stage) return mscrt_variable_bytes(v) > 0;
   return false;
@@ -170,7 +170,7 @@ static mscrt_status *move_parameter(mscrt_context *c, const mscrt_variable *v, c
   mscrt_ticket ticket;
   void *room = NULL;
   mscrt_site site = {.name = v->name, .step = c->step};
-  if (!is_wanted(c, v, lost)) return NULL;
+  if (!is_held_by_lost(c, v, lost)) return NULL;
   mscrt_set_space_offsets(c, v->stage, at);
   MSCRT_CHECK(make_parameter_exchange(c, v, lost, &e));
   mscrt_status *s = mscrt_allocate(&room, (size_t)bytes, 1);

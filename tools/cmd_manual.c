@@ -32,7 +32,7 @@ static void print_title(const char *name, const char *help) {
   putchar('\n');
 }
 
-static void print_options(const char *title, const cli_option *options) {
+static void print_options_section(const char *title, const cli_option *options) {
   if (!options || !options->name) return;
   printf(".SH %s\n", title);
   for (const cli_option *o = options; o->name; o++) {
@@ -78,8 +78,8 @@ static void print_command(cli *c, const cli_row *r) {
   printf(" [OPTION ...] ");
   print_text(r->command->operands);
   putchar('\n');
-  print_options("OPTIONS", r->command->options);
-  print_options("OPTIONS OF EVERY COMMAND", cli_common_options);
+  print_options_section("OPTIONS", r->command->options);
+  print_options_section("OPTIONS OF EVERY COMMAND", cli_common_options);
   if (!strcmp(r->name, "config")) print_keys(c);
   print_exit_codes();
   printf(".SH SEE ALSO\n.BR msc (1)\n");
@@ -93,7 +93,7 @@ static void print_all(const cli_row *rows) {
     print_text(rows[i].help);
     printf("%s\n", rows[i].command ? "" : " (not supported yet)");
   }
-  print_options("OPTIONS OF EVERY COMMAND", cli_common_options);
+  print_options_section("OPTIONS OF EVERY COMMAND", cli_common_options);
   print_exit_codes();
 }
 

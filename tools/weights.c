@@ -60,7 +60,8 @@ typedef struct {
   const char *folder;
 } beside;
 
-static const char *read_beside(void *user, const char *path, uint64_t offset, uint64_t bytes, const void **out_data) {
+static const char *read_weights_beside(void *user, const char *path, uint64_t offset, uint64_t bytes,
+                                       const void **out_data) {
   const beside *b = user;
   const char *why;
   int fd = open_below(b->folder, path, &why);
@@ -78,7 +79,7 @@ void cli_read_beside(cli *c, msc_model_bytes *model) {
   b->folder = !slash                 ? "."
               : slash == model->name ? "/"
                                      : msc_intern_n(c->ctx, model->name, (size_t)(slash - model->name));
-  model->read_beside = read_beside, model->user = b;
+  model->read_beside = read_weights_beside, model->user = b;
 }
 
 /* ---- writing weights ---- */

@@ -426,7 +426,7 @@ static uint32_t number_graph(msc_plan *p, const msc_plan_graph *g) {
 }
 
 /* Bytes from the first element of an operand to its last; elements of other values may lie between. */
-static uint64_t span_of(const msc_plan_operand *o) {
+static uint64_t operand_span(const msc_plan_operand *o) {
   uint64_t last = 0;
   for (int d = 0; d < 4; d++) last += (o->shape[d] - 1) * o->stride[d];
   return (last + 1) * (uint64_t)msc_dtype_bytes(o->dtype);
@@ -442,7 +442,7 @@ static bool call_graph(calling *c, const msc_op *op) {
   call->buffer = msc_new_array(c->p->arena, plan_ref, op->num_in + op->num_out);
   for (size_t i = 0; i < op->num_in; i++) call->buffer[call->num_buffers++] = place_of_value(c, op->in[i].value, false);
   for (size_t i = 0; i < op->num_out; i++) call->buffer[call->num_buffers++] = place_of_value(c, &op->out[i], true);
-  for (size_t i = 0; i < call->num_buffers; i++) call->buffer[i].bytes = span_of(&g.operand[i]);
+  for (size_t i = 0; i < call->num_buffers; i++) call->buffer[i].bytes = operand_span(&g.operand[i]);
   call->flops = (uint64_t)msc_graph_flops(op);
   call->bytes = (uint64_t)msc_graph_bytes(op);
   return true;

@@ -18,7 +18,7 @@ static double chance_of(double i, double sum, double numbers) {
 }
 
 /* The next border behind row `at`: one row further, or by a 64th of what lies before. */
-static double next_border(double at, double rows) {
+static double next_row_border(double at, double rows) {
   double step = at < ONE_BY_ONE ? 1 : floor(at / STEPS);
   return at + step < rows ? at + step : rows;
 }
@@ -26,7 +26,7 @@ static double next_border(double at, double rows) {
 static double sum_of_weights(double rows) {
   double sum = 0;
   for (double at = 0, end; at < rows; at = end) {
-    end = next_border(at, rows);
+    end = next_row_border(at, rows);
     sum += (end - at) * pow((at + end + 1) / 2, -MSC_ZIPF_EXPONENT);
   }
   return sum;
@@ -35,7 +35,7 @@ static double sum_of_weights(double rows) {
 static cold_rows cold_rows_behind(double hot, double rows, double sum, double numbers) {
   cold_rows c = {0};
   for (double at = hot, end; at < rows; at = end) {
-    end = next_border(at, rows);
+    end = next_row_border(at, rows);
     double chance = chance_of((at + end - 1) / 2, sum, numbers);
     c.named += (end - at) * chance, c.missed += (end - at) * chance * (1 - chance);
   }

@@ -27,7 +27,7 @@ const char *msc_time_name(msc_time_kind kind) {
 
 /* ---- the file as records ---- */
 
-static void read_mesh(simulating *s) {
+static void read_plan_mesh(simulating *s) {
   msc_mesh *mesh = &s->module.mesh;
   mesh->num_axes = (int)plan_plan_mesh_num(s->root);
   for (int i = 0; i < mesh->num_axes; i++) {
@@ -38,7 +38,7 @@ static void read_mesh(simulating *s) {
   s->plan.module = &s->module;
 }
 
-static void read_call(simulating *s, plan_call from, msc_plan_call *to) {
+static void read_plan_call(simulating *s, plan_call from, msc_plan_call *to) {
   *to = (msc_plan_call){.kind = plan_call_kind(from),
                         .index = plan_call_index(from),
                         .num_buffers = plan_call_buffers_num(from),
@@ -50,7 +50,7 @@ static void read_call(simulating *s, plan_call from, msc_plan_call *to) {
   for (uint32_t i = 0; i < to->num_buffers; i++) to->buffer[i] = plan_call_buffers(from, i);
   if (!has_plan_call_epilogue(from)) return;
   to->epilogue = msc_new(s->plan.arena, msc_plan_call);
-  read_call(s, plan_call_epilogue(from), to->epilogue);
+  read_plan_call(s, plan_call_epilogue(from), to->epilogue);
 }
 
 static void read_sections(simulating *s) {
@@ -71,7 +71,7 @@ static void read_sections(simulating *s) {
     to->call = msc_new_array(p->arena, msc_plan_call, to->num_calls + 1);
     s->axes[i] = msc_new_array(p->arena, const char *, to->num_calls + 1);
     s->kind[i] = msc_new_array(p->arena, uint8_t, to->num_calls + 1);
-    for (uint32_t k = 0; k < to->num_calls; k++) read_call(s, plan_section_calls(from, k), &to->call[k]);
+    for (uint32_t k = 0; k < to->num_calls; k++) read_plan_call(s, plan_section_calls(from, k), &to->call[k]);
   }
 }
 
@@ -141,7 +141,7 @@ static bool is_transfer_known(const simulating *s, plan_transfer t) {
 
 /* Sets the times of all calls on the cluster. Those of collectives need their groups, which the plan lists as
  * transfers. */
-static bool price_calls(simulating *s) {
+static bool price_all_calls(simulating *s) {
   for (size_t i = 0; i < s->plan.num_sections; i++)
     for (size_t k = 0; k < s->plan.section[i].num_calls; k++) {
       msc_plan_call *c = &s->plan.section[i].call[k];
@@ -163,7 +163,7 @@ static bool ends_in(const char *text, const char *end) {
   return n >= m && !strcmp(text + n - m, end);
 }
 
-static msc_time_kind kind_of(const char *name) {
+static msc_time_kind time_kind_called(const char *name) {
   return ends_in(name, ".update") || !strcmp(name, "optimizer.step") ? MSC_TIME_OPTIMIZER
          : ends_in(name, ".recompute")                               ? MSC_TIME_RECOMPUTE
          : ends_in(name, ".grad")                                    ? MSC_TIME_BACKWARD
@@ -178,14 +178,14 @@ static void note_kinds(simulating *s, uint32_t section) {
   msc_op_kind made;
   for (uint32_t k = 0; k < s->plan.section[section].num_calls; k++) {
     const char *name = blank_if_absent(plan_call_name(plan_section_calls(from, k)));
-    if (!msc_kind_parse(name, &made)) kind = kind_of(name);
+    if (!msc_kind_parse(name, &made)) kind = time_kind_called(name);
     s->kind[section][k] = (uint8_t)kind;
   }
 }
 
 /* ---- sums ---- */
 
-static msc_group_traffic *group_of(simulating *s, msc_simulated_stage *to, const char *axes) {
+static msc_group_traffic *traffic_of_group(simulating *s, msc_simulated_stage *to, const char *axes) {
   for (size_t i = 0; i < to->num_groups; i++)
     if (!strcmp(to->group[i].axes, axes)) return &to->group[i];
   msc_grow(s->plan.arena, to->group, to->num_groups);
@@ -215,7 +215,7 @@ static void add_event(void *user, const msc_timeline_event *e) {
   if (e->step != MSC_TIMELINE_STEPS - 1) return;
   if (kind < MSC_NUM_TIMES) to->time[kind] += e->end - e->begin;
   if (e->activity == MSC_WAITS_COLLECTIVE)
-    group_of(s, to, axes_of_call(s, e->section, e->index))->exposed_ns += e->end - e->begin;
+    traffic_of_group(s, to, axes_of_call(s, e->section, e->index))->exposed_ns += e->end - e->begin;
   if (e->activity == MSC_BUSY_TRANSFER) to->transfer_ns += e->end - e->begin;
   if (s->begin > e->begin) s->begin = e->begin;
 }
@@ -246,7 +246,8 @@ static void add_traffic(simulating *s, uint32_t section) {
   uint64_t uses = msc_plan_uses(&s->plan, section);
   for (size_t i = 0; i < own->num_calls && uses; i++) {
     const msc_plan_call *c = &own->call[i];
-    if (c->kind == PLAN_CALL_KIND_COLLECTIVE) group_of(s, to, axes_of_call(s, section, i))->bytes += uses * c->bytes;
+    if (c->kind == PLAN_CALL_KIND_COLLECTIVE)
+      traffic_of_group(s, to, axes_of_call(s, section, i))->bytes += uses * c->bytes;
     to->flops += uses * (c->flops + (c->epilogue ? c->epilogue->flops : 0));
     if (c->kind == PLAN_CALL_KIND_TRANSFER) to->transfers += uses, to->transfer_bytes += uses * c->bytes;
     if (c->kind == PLAN_CALL_KIND_MESSAGE && c->buffer[0].written)
@@ -265,8 +266,8 @@ static void note_memory(const simulating *s, uint32_t stage) {
     to->carried_bytes += plan_stage_carried_slots(from, i) * plan_stage_carried_stride(from, i);
 }
 
-static void read_file(simulating *s) {
-  read_mesh(s);
+static void read_plan_file(simulating *s) {
+  read_plan_mesh(s);
   s->plan.num_stages = plan_plan_stages_num(s->root) ? plan_plan_stages_num(s->root) : 1;
   read_sections(s);
   read_programs(s);
@@ -308,9 +309,9 @@ bool msc_simulate(msc_context *ctx, const void *file, const msc_cluster *cluster
   s.plan.ctx = s.module.ctx = ctx;
   s.plan.arena = msc_context_arena(ctx);
   *out = (msc_simulation){0};
-  read_file(&s);
+  read_plan_file(&s);
   msc_cost_of(cluster, &s.module.mesh, &s.cost);
-  MSC_TRY(price_calls(&s));
+  MSC_TRY(price_all_calls(&s));
   note_sizes(&s);
   return run_steps(&s);
 }

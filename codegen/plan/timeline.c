@@ -115,7 +115,7 @@ static bool begin_predicted_call(timeline *t, const msc_plan_call *c) {
   return false;
 }
 
-static void end_section(timeline *t) {
+static void finish_section(timeline *t) {
   for (int i = 0; i < NUM_SIDES; i++) {
     side_stream *s = &t->side[i];
     wait_for_side(t, s, s->hazards.started);
@@ -127,7 +127,7 @@ static void end_section(timeline *t) {
 static void predict_section(timeline *t, const msc_plan_section *s) {
   for (size_t i = 0; i < s->num_calls; i++)
     if (begin_predicted_call(t, &s->call[i])) run_call(t, &s->call[i]);
-  end_section(t);
+  finish_section(t);
 }
 
 /* ---- a program: what every stage runs ---- */
@@ -192,7 +192,7 @@ static bool advance_step(lanes *l, uint32_t stage) {
     n->t.at.section = e->section, n->t.at.micro = e->micro, n->t.at.step = n->step;
     for (; n->call < s->num_calls; n->call++, any = true)
       if (!advance_call(l, n, &s->call[n->call])) return any;
-    end_section(&n->t);
+    finish_section(&n->t);
   }
   return any;
 }

@@ -362,7 +362,7 @@ static const msc_attr_value *model_shape(const msc_plan_variable *v) {
   return is_shape_of(own, v->global) ? own : NULL;
 }
 
-static const msc_attr_value *member(const msc_attr_value *dict, const char *name) {
+static const msc_attr_value *required_member(const msc_attr_value *dict, const char *name) {
   return msc_find_attr(dict->dict.a, dict->dict.num, name);
 }
 
@@ -378,19 +378,19 @@ static weight_files list_weight_files(const msc_plan *p) {
   for (size_t i = 0; i < p->num_parameters; i++) {
     const msc_attr_value *own = msc_arg_attr(p->parameter[i].func, p->parameter[i].arg, MSC_FACT(msc_weights));
     uint32_t k = 0;
-    while (own && k < w.num && strcmp(member(w.first[k], "file")->s, member(own, "file")->s)) k++;
+    while (own && k < w.num && strcmp(required_member(w.first[k], "file")->s, required_member(own, "file")->s)) k++;
     w.file[i] = own ? k : UINT32_MAX;
     if (own && k == w.num) w.first[w.num++] = own;
   }
   return w;
 }
 
-static void put_weight_files(flatbuf_builder *b, const msc_plan *p, const weight_files *w) {
+static void put_weight_file_table(flatbuf_builder *b, const msc_plan *p, const weight_files *w) {
   if (w->num) plan_plan_begin_weight_files(b);
   for (uint32_t i = 0; i < w->num; i++) {
-    const msc_attr_value *bytes = member(w->first[i], "bytes"), *xxh3 = member(w->first[i], "xxh3");
+    const msc_attr_value *bytes = required_member(w->first[i], "bytes"), *xxh3 = required_member(w->first[i], "xxh3");
     plan_weight_file_begin(b);
-    plan_weight_file_put_path(b, member(w->first[i], "file")->s);
+    plan_weight_file_put_path(b, required_member(w->first[i], "file")->s);
     if (bytes) plan_weight_file_put_bytes(b, (uint64_t)bytes->i);
     if (xxh3) plan_weight_file_put_xxh3(b, (uint64_t)xxh3->i);
     flatbuf_end(b);
@@ -420,7 +420,7 @@ static void put_plan_parameters(flatbuf_builder *b, const msc_plan *p, const wei
     plan_parameter_put_copy(b, v->copy);
     if (w->file[i] != UINT32_MAX) {
       plan_parameter_put_weights(b, w->file[i]);
-      plan_parameter_put_tensor(b, member(msc_arg_attr(v->func, v->arg, MSC_FACT(msc_weights)), "tensor")->s);
+      plan_parameter_put_tensor(b, required_member(msc_arg_attr(v->func, v->arg, MSC_FACT(msc_weights)), "tensor")->s);
     }
     const msc_attr_value *model = model_shape(v);
     for (size_t d = 0; model && d < model->list.num; d++) dim[d] = (uint64_t)model->list.v[d].i;
@@ -568,7 +568,7 @@ static void put_plan(flatbuf_builder *b, const msc_plan *p) {
   put_programs(b, p);
   put_stages(b, p);
   weight_files weights = list_weight_files(p);
-  put_weight_files(b, p, &weights);
+  put_weight_file_table(b, p, &weights);
   put_plan_parameters(b, p, &weights);
   if (p->num_caches) put_caches(b, p);
   put_plan_inputs(b, p);

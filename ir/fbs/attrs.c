@@ -5,14 +5,14 @@
 
 /* ---- attributes, reading ---- */
 
-static msc_attr_value list_of(fbs_reader *r, uint32_t num, msc_attr_value **out_items) {
+static msc_attr_value empty_list_of(fbs_reader *r, uint32_t num, msc_attr_value **out_items) {
   *out_items = msc_new_array(msc_context_arena(r->ctx), msc_attr_value, num);
   return (msc_attr_value){.kind = MSC_ATTR_LIST, .list = {num, *out_items}};
 }
 
 static bool read_strs(fbs_reader *r, fbs_place p, model_strs strs, msc_attr_value *out_value) {
   msc_attr_value *item;
-  *out_value = list_of(r, model_strs_v_num(strs), &item);
+  *out_value = empty_list_of(r, model_strs_v_num(strs), &item);
   for (uint32_t i = 0; i < model_strs_v_num(strs); i++) {
     const char *text = fbs_text(r, p, model_strs_v(strs, i), model_strs_v_len(strs, i));
     if (!text) return false;
@@ -49,11 +49,11 @@ bool fbs_read_attr(fbs_reader *r, fbs_place p, model_attr a, msc_attr_value *out
       return text != NULL;
     }
     case MODEL_ATTR_VALUE_INTS:
-      *out_value = list_of(r, model_ints_v_num(ints), &item);
+      *out_value = empty_list_of(r, model_ints_v_num(ints), &item);
       for (uint32_t i = 0; i < model_ints_v_num(ints); i++) item[i] = msc_int(model_ints_v(ints, i));
       return true;
     case MODEL_ATTR_VALUE_FLOATS:
-      *out_value = list_of(r, model_floats_v_num(floats), &item);
+      *out_value = empty_list_of(r, model_floats_v_num(floats), &item);
       for (uint32_t i = 0; i < model_floats_v_num(floats); i++) item[i] = msc_float(model_floats_v(floats, i));
       return true;
     case MODEL_ATTR_VALUE_STRS: return read_strs(r, p, model_attr_value_strs(a), out_value);
@@ -91,7 +91,7 @@ static void give_flag(hints *h, const char *name, bool v) {
   if (v) give_hint(h, name, msc_bool(true));
 }
 
-static void give_text(hints *h, const char *name, const char *text, uint32_t len) {
+static void add_hint_text(hints *h, const char *name, const char *text, uint32_t len) {
   const char *checked = fbs_text(h->r, h->p, text, len);
   if (checked) give_hint(h, name, msc_str(h->r->ctx, checked));
   else h->ok = false;
@@ -100,11 +100,11 @@ static void give_text(hints *h, const char *name, const char *text, uint32_t len
 /* The splits of in_strategy or out_strategy. */
 static void give_splits(hints *h, const char *name, model_split (*split)(model_hints, uint32_t), model_hints t,
                         uint32_t num) {
-  msc_attr_value *entry, v = list_of(h->r, num, &entry);
+  msc_attr_value *entry, v = empty_list_of(h->r, num, &entry);
   for (uint32_t i = 0; i < num; i++) {
     model_split s = split(t, i);
     msc_attr_value *part;
-    entry[i] = list_of(h->r, model_split_parts_num(s), &part);
+    entry[i] = empty_list_of(h->r, model_split_parts_num(s), &part);
     for (uint32_t d = 0; d < model_split_parts_num(s); d++) part[d] = msc_int(model_split_parts(s, d));
   }
   give_hint(h, name, v);
@@ -112,7 +112,7 @@ static void give_splits(hints *h, const char *name, model_split (*split)(model_h
 
 static void give_layouts(hints *h, const char *name, const char *(*text)(model_hints, uint32_t),
                          uint32_t (*len)(model_hints, uint32_t), model_hints t, uint32_t num) {
-  msc_attr_value *item, v = list_of(h->r, num, &item);
+  msc_attr_value *item, v = empty_list_of(h->r, num, &item);
   for (uint32_t i = 0; i < num; i++) {
     const char *layout = fbs_text(h->r, h->p, text(t, i), len(t, i));
     if (!layout) return (void)(h->ok = false);
@@ -138,7 +138,7 @@ static void give_layouts(hints *h, const char *name, const char *(*text)(model_h
 #define READ_FLAG_OR_NAME(id) give_tri(&h, MSC_FACT(id), model_hints_##id(t));
 #define READ_FLAG(id)         give_flag(&h, MSC_FACT(id), model_hints_##id(t));
 #define READ_CPU_ONLY(id) \
-  if (model_hints_##id(t)) give_text(&h, MSC_FACT(id), model_hints_##id(t), model_hints_##id##_len(t));
+  if (model_hints_##id(t)) add_hint_text(&h, MSC_FACT(id), model_hints_##id(t), model_hints_##id##_len(t));
 #define READ_LIMIT(id) /* of blocks: give_name */
 
 bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints t, msc_attr **attrs, size_t *num_attrs) {
@@ -149,6 +149,12 @@ bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints t, msc_attr **attrs,
 #include "ir/fact.def"
 #undef FACT
   return h.ok;
+}
+
+bool fbs_is_in_row(const msc_op_info *info, const char *name) {
+  for (int i = 0; i < info->num_attrs; i++)
+    if (!strcmp(info->attr[i].name, name)) return true;
+  return false;
 }
 
 bool fbs_is_hint(const char *name) {

@@ -85,6 +85,7 @@ bool fbs_read_hints(fbs_reader *r, fbs_place p, model_hints h, msc_attr **attrs,
 bool fbs_read_block_hints(fbs_reader *r, fbs_place p, model_hints h, const char *path, msc_attr **attrs,
                           size_t *num_attrs);
 bool fbs_is_hint(const char *name);
+bool fbs_is_in_row(const msc_op_info *info, const char *name); /* the op's row has such an attribute */
 /* False when v cannot be said in model.fbs; the builder is then of no more use.  type_number: of a type. */
 bool fbs_put_attr(flatbuf_builder *b, msc_arena *a, const char *name, const msc_attr_value *v, uint32_t type_number);
 bool fbs_put_hint(flatbuf_builder *b, msc_arena *a, const char *name, const msc_attr_value *v);

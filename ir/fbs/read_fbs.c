@@ -35,7 +35,7 @@ typedef struct {
 
 typedef struct {
   unknown_op *item;
-  size_t num, capacity;
+  size_t num;
 } unknown_ops;
 
 static void count_unknown(fbs_reader *r, unknown_ops *u, const char *kind, const msc_loc *loc) {
@@ -44,12 +44,8 @@ static void count_unknown(fbs_reader *r, unknown_ops *u, const char *kind, const
       u->item[i].count++;
       return;
     }
-  if (u->num == u->capacity) {
-    if (u->capacity >= FBS_MAX_ERRORS) return; /* a file of random names */
-    unknown_op *more = msc_new_array(r->scratch, unknown_op, u->capacity ? 2 * u->capacity : 8);
-    if (u->num) memcpy(more, u->item, u->num * sizeof *more);
-    u->item = more, u->capacity = u->capacity ? 2 * u->capacity : 8;
-  }
+  if (u->num >= FBS_MAX_ERRORS) return; /* a file of random names */
+  msc_grow(r->scratch, u->item, u->num);
   u->item[u->num++] = (unknown_op){kind, 1, loc};
 }
 
@@ -97,12 +93,6 @@ static void define_stand_ins(fbs_reader *r, model_op o) {
   }
 }
 
-static bool is_in_row(const msc_op_info *info, const char *name) {
-  for (int i = 0; i < info->num_attrs; i++)
-    if (!strcmp(info->attr[i].name, name)) return true;
-  return false;
-}
-
 static bool unknown_attr(fbs_reader *r, fbs_place p, const msc_op_info *info, const char *name) {
   const char *words[MSC_OP_ATTRS];
   for (int i = 0; i < info->num_attrs; i++) words[i] = info->attr[i].name;
@@ -131,7 +121,7 @@ static bool read_op_attrs(fbs_reader *r, fbs_place p, model_op o, msc_op *op) {
     const char *name = fbs_text(r, p, model_attr_name(a), model_attr_name_len(a));
     msc_attr_value value;
     if (!name || !fbs_read_attr(r, p, a, &value)) ok = false;
-    else if (!is_in_row(info, name)) ok = unknown_attr(r, p, info, name);
+    else if (!fbs_is_in_row(info, name)) ok = unknown_attr(r, p, info, name);
     else if (msc_op_attr(op, name)) ok = fbs_error(r, MSC_E_ROW, p, "attribute %s is given twice", name);
     else msc_op_set(op, name, value);
   }

@@ -35,7 +35,7 @@ static void refuse(writer *w, const msc_op *op, const char *fmt, ...) {
 
 /* ---- numbers ---- */
 
-static uint32_t number_of(numbering *n, const void *key) { return (uint32_t)(msc_table_at(n, &key) - n->item); }
+static uint32_t number_by_key(numbering *n, const void *key) { return (uint32_t)(msc_table_at(n, &key) - n->item); }
 
 /* The number of a location in the file; those of its callers are smaller. Of a place in IR text only the scope says
  * anything about the model's source: without a scope its number is 0. */
@@ -47,18 +47,18 @@ static uint32_t loc_number(writer *w, const msc_loc *loc) {
     if (!loc->implied) chain[depth++] = loc;
     else if (loc->scope) chain[depth++] = msc_loc_of(w->ctx, &(msc_loc){.scope = loc->scope});
   }
-  while (depth) number = number_of(&w->locs, chain[--depth]) + 1;
+  while (depth) number = number_by_key(&w->locs, chain[--depth]) + 1;
   return number;
 }
 
 static void number_value(writer *w, const msc_op *op, const msc_value *v) {
   if (v->type->layout) refuse(w, op, "a value has a layout, which a model file states as a hint only");
   w->value[v->id] = v;
-  number_of(&w->types, msc_type_of(w->ctx, v->type->dtype, v->type->rank, v->type->dim, NULL));
+  number_by_key(&w->types, msc_type_of(w->ctx, v->type->dtype, v->type->rank, v->type->dim, NULL));
 }
 
 static uint32_t type_number(writer *w, const msc_type *t) {
-  return number_of(&w->types, msc_type_of(w->ctx, t->dtype, t->rank, t->dim, NULL));
+  return number_by_key(&w->types, msc_type_of(w->ctx, t->dtype, t->rank, t->dim, NULL));
 }
 
 /* Numbers all arguments by role, and all values, types and locations. */
@@ -187,7 +187,7 @@ static void put_block(writer *w, const char *name) {
 /* Writes the root, and each block that ops name; hints of other blocks are written with their ops. */
 static void put_blocks(writer *w) {
   for (const msc_op *op = w->func->body->first; op; op = op->next)
-    if (block_name(op)) number_of(&w->blocks, block_name(op));
+    if (block_name(op)) number_by_key(&w->blocks, block_name(op));
   if (!msc_table_num(&w->blocks)) return;
   model_model_begin_blocks(w->b);
   model_block_begin(w->b);
@@ -212,13 +212,6 @@ static void put_hints(writer *w, const msc_op *op) {
   if (open && w->ok) flatbuf_end(w->b);
 }
 
-static bool is_in_row(const msc_op *op, const char *name) {
-  const msc_op_info *info = msc_info(op);
-  for (int i = 0; i < info->num_attrs; i++)
-    if (!strcmp(info->attr[i].name, name)) return true;
-  return false;
-}
-
 static void put_attrs(writer *w, const msc_op *op) {
   bool open = false;
   for (size_t i = 0; i < op->num_attrs && w->ok; i++) {
@@ -227,7 +220,8 @@ static void put_attrs(writer *w, const msc_op *op) {
     if (fbs_is_hint(a->name) || (a->name == MSC_FACT(shard) && block_name(op))) continue;
     if (!open) model_op_begin_attrs(w->b);
     open = true;
-    if (!is_in_row(op, a->name)) refuse(w, op, "attribute %s is neither in the op's row nor a hint", a->name);
+    if (!fbs_is_in_row(msc_info(op), a->name))
+      refuse(w, op, "attribute %s is neither in the op's row nor a hint", a->name);
     else if (!fbs_put_attr(w->b, w->arena, a->name, &value,
                            value.kind == MSC_ATTR_TYPE ? type_number(w, value.type) : 0))
       refuse(w, op, "attribute %s has a value that a model file cannot hold", a->name);
@@ -247,7 +241,7 @@ static void put_op(writer *w, const msc_op *op) {
   model_op_put_results(b, op->num_out, number + op->num_in);
   put_attrs(w, op);
   put_hints(w, op);
-  if (block_name(op)) model_op_put_block(b, number_of(&w->blocks, block_name(op)) + 1);
+  if (block_name(op)) model_op_put_block(b, number_by_key(&w->blocks, block_name(op)) + 1);
   model_op_put_loc(b, loc_number(w, op->loc));
   flatbuf_end(b);
 }
@@ -360,7 +354,7 @@ static const msc_attr_value *entry_of_kind(const msc_attr_value *dict, const cha
 static bool put_weights(writer *w, const msc_attr_value *v) {
   if (!msc_is_weights(v)) return false;
   model_parameter_begin_weights(w->b);
-  model_weights_put_file(w->b, number_of(&w->files, entry_of_kind(v, "file", MSC_ATTR_STR)->s));
+  model_weights_put_file(w->b, number_by_key(&w->files, entry_of_kind(v, "file", MSC_ATTR_STR)->s));
   model_weights_put_tensor(w->b, entry_of_kind(v, "tensor", MSC_ATTR_STR)->s);
   flatbuf_end(w->b);
   return true;

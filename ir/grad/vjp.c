@@ -53,7 +53,7 @@ typedef struct {
   int64_t *of, *wrt;
 } parts;
 
-static bool parts_of(const msc_op *op, msc_arena *arena, parts *out) {
+static bool read_parts(const msc_op *op, msc_arena *arena, parts *out) {
   MSC_TRY((out->forward = forward_of(op, arena)));
   out->of = msc_new_array(arena, int64_t, out->forward->num_out + 1);
   out->wrt = msc_new_array(arena, int64_t, out->forward->num_in + 1);
@@ -87,7 +87,7 @@ static bool check_operands(msc_op *op, const parts *p) {
 bool shape_vjp(msc_op *op) {
   msc_arena *arena = msc_arena_new(msc_op_ctx(op));
   parts p;
-  bool ok = parts_of(op, arena, &p) && check_operands(op, &p);
+  bool ok = read_parts(op, arena, &p) && check_operands(op, &p);
   msc_arena_free(arena);
   return ok;
 }
@@ -109,7 +109,7 @@ bool rule_vjp(const msc_op *op, msc_rule *rule) {
   msc_arena *arena = msc_arena_new(msc_op_ctx(op));
   parts p;
   msc_rule forward;
-  bool ok = parts_of(op, arena, &p) && msc_rule_of(p.forward, arena, &forward);
+  bool ok = read_parts(op, arena, &p) && msc_rule_of(p.forward, arena, &forward);
   if (ok) {
     set_tensors(op, &p, &forward, rule);
     rule->num_letters = forward.num_letters;
@@ -152,7 +152,7 @@ static bool walk_back(msc_builder *b, const parts *p, msc_value *const *in, msc_
 bool expand_vjp(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_arena *arena = msc_arena_new(msc_op_ctx(op));
   parts p;
-  bool ok = parts_of(op, arena, &p);
+  bool ok = read_parts(op, arena, &p);
   if (ok) {
     msc_value **result = msc_new_array(arena, msc_value *, p.forward->num_out + 1);
     ok = msc_info(p.forward)->expand(b, p.forward, in, result) && walk_back(b, &p, in, result, arena, out_result);

@@ -207,8 +207,8 @@ static int64_t sender_to(const group *g, int64_t me) {
   return -1;
 }
 
-static source source_of(const group *g, const msc_piece *x, const msc_piece *y, int64_t me, int64_t sender,
-                        const int64_t *index) {
+static source source_in_group(const group *g, const msc_piece *x, const msc_piece *y, int64_t me, int64_t sender,
+                              const int64_t *index) {
   source s = {.first = 0, .num = g->size};
   memcpy(s.index, index, sizeof *index * (size_t)y->rank);
   const msc_verb_row *row = g->verb < MSC_NUM_VERBS ? msc_verb_row_of(g->verb) : NULL;
@@ -242,7 +242,7 @@ static void run_member(const group *g, int64_t rank) {
   msc_reduction r = reduction_of(g->op);
   msc_scalar *term = msc_new_array(g->in->arena, msc_scalar, g->size + 1);
   for (bool more = msc_first_index(y, index); more; more = msc_next_index(y, index)) {
-    source s = source_of(g, x, y, me, sender, index);
+    source s = source_in_group(g, x, y, me, sender, index);
     for (int64_t i = 0; i < s.num; i++) {
       const msc_piece *from =
           msc_piece_of(g->in, v, msc_group_member(&g->in->mesh, g->num_digits, g->digit, rank, s.first + i));

@@ -46,7 +46,7 @@ static int64_t next_over(const msc_conv *c, int64_t k, const int64_t *x, int64_t
   return -1;
 }
 
-static msc_scalar add_product(const msc_eval *e, msc_scalar sum, msc_scalar a, msc_scalar b) {
+static msc_scalar add_term(const msc_eval *e, msc_scalar sum, msc_scalar a, msc_scalar b) {
   msc_dtype d = e->out[0].dtype;
   return msc_arithmetic(SCALAR_add, d, sum, msc_arithmetic(SCALAR_mul, d, a, b));
 }
@@ -69,7 +69,7 @@ void eval_conv2d(msc_eval *e) {
       int64_t x[4] = {y[0], ch};
       for (int64_t k = -1; (k = next_under(&c, k, y, x)) >= 0;) {
         int64_t w[4] = {y[1], ch % per_c, k / c.dim[1].kernel, k % c.dim[1].kernel};
-        sum = add_product(e, sum, msc_piece_get(e, 0, x), msc_piece_get(e, 1, w));
+        sum = add_term(e, sum, msc_piece_get(e, 0, x), msc_piece_get(e, 1, w));
       }
     }
     msc_piece_put(e, 0, y, sum);
@@ -86,7 +86,7 @@ void eval_conv2d_transpose(msc_eval *e) {
       int64_t y[4] = {x[0], o};
       for (int64_t k = -1; (k = next_over(&c, k, x, y)) >= 0;) {
         int64_t w[4] = {o, x[1] % per_c, k / c.dim[1].kernel, k % c.dim[1].kernel};
-        sum = add_product(e, sum, msc_piece_get(e, 0, y), msc_piece_get(e, 1, w));
+        sum = add_term(e, sum, msc_piece_get(e, 0, y), msc_piece_get(e, 1, w));
       }
     }
     msc_piece_put(e, 0, x, sum);
@@ -105,7 +105,7 @@ void eval_conv2d_weight_grad(msc_eval *e) {
       int64_t x[4] = {y[0], w[0] / per_o * per_c + w[1]};
       if (!index_under_window(&c.dim[0], y[2], w[2], &x[2]) || !index_under_window(&c.dim[1], y[3], w[3], &x[3]))
         continue;
-      sum = add_product(e, sum, msc_piece_get(e, 0, x), msc_piece_get(e, 1, y));
+      sum = add_term(e, sum, msc_piece_get(e, 0, x), msc_piece_get(e, 1, y));
     }
     msc_piece_put(e, 0, w, sum);
   }

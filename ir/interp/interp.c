@@ -33,7 +33,7 @@ static const msc_type *type_of_arg(const msc_interp *in, size_t i) {
                     msc_arg_attr(in->f, i, MSC_FACT(msc_shape)));
 }
 
-static const msc_type *result_type(const msc_interp *in, size_t i) {
+static const msc_type *type_of_result(const msc_interp *in, size_t i) {
   const msc_attr_value *layouts = msc_func_attr(in->f, MSC_FACT(result_layouts)),
                        *shapes = msc_func_attr(in->f, MSC_FACT(result_shapes));
   const msc_type *local = in->f->body->last->in[i].value->type;
@@ -243,7 +243,7 @@ static msc_tensor lowered_arg(const msc_interp *in, size_t i, int64_t rank, msc_
 
 static msc_tensor lowered_result(const msc_interp *in, size_t i, int64_t rank, msc_tensor t) {
   const msc_type *local = in->f->body->last->in[i].value->type;
-  return local->layout ? t : msc_tensor_unpad(in->m, in->arena, result_type(in, i), rank, &t);
+  return local->layout ? t : msc_tensor_unpad(in->m, in->arena, type_of_result(in, i), rank, &t);
 }
 
 bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, msc_tensor *out_results) {
@@ -258,7 +258,7 @@ bool msc_interpret_ranks(msc_func *f, msc_arena *arena, const msc_tensor *args, 
           &in, i, (int64_t)r, msc_tensor_part(in.m, arena, &args[i], type_of_arg(&in, i)->layout, (int64_t)r));
   MSC_TRY(run_parts(&in, arg, result));
   for (size_t i = 0; i < num_results; i++) {
-    const msc_type *t = result_type(&in, i);
+    const msc_type *t = type_of_result(&in, i);
     for (size_t r = 0; r < num; r++) part[r] = lowered_result(&in, i, (int64_t)r, result[r * num_results + i]);
     const char *differ = msc_tensor_join(in.m, arena, t, t->layout, part, &out_results[i]);
     if (differ) return msc_op_error(f->body->last, MSC_E_SHARDING, "%s: result %zu: %s", f->name, i, differ);

@@ -123,7 +123,7 @@ static void keep_states(msc_eval *e, const int64_t *index) {
     if (info->operand[i].tied >= 0) put_f64(e, (size_t)info->operand[i].tied, index, get_f64(e, (size_t)i, index));
 }
 
-static void update(msc_eval *e, void step(msc_eval *e, const int64_t *index)) {
+static void update_each(msc_eval *e, void step(msc_eval *e, const int64_t *index)) {
   int ok = msc_operand_called(e->op, "ok");
   int64_t index[MSC_MAX_RANK];
   for (bool more = msc_first_index(&e->out[0], index); more; more = msc_next_index(&e->out[0], index)) {
@@ -132,16 +132,16 @@ static void update(msc_eval *e, void step(msc_eval *e, const int64_t *index)) {
   }
 }
 
-void eval_sgd(msc_eval *e) { update(e, step_sgd); }
-void eval_momentum(msc_eval *e) { update(e, step_momentum); }
-void eval_adam(msc_eval *e) { update(e, step_adam); }
-void eval_adamw(msc_eval *e) { update(e, step_adamw); }
-void eval_lamb_moments(msc_eval *e) { update(e, step_lamb_moments); }
-void eval_lamb_apply(msc_eval *e) { update(e, step_lamb_apply); }
-void eval_assign(msc_eval *e) { update(e, step_assign); }
-void eval_adagrad(msc_eval *e) { update(e, step_adagrad); }
-void eval_rmsprop(msc_eval *e) { update(e, step_rmsprop); }
-void eval_rmsprop_momentum(msc_eval *e) { update(e, step_rmsprop_momentum); }
+void eval_sgd(msc_eval *e) { update_each(e, step_sgd); }
+void eval_momentum(msc_eval *e) { update_each(e, step_momentum); }
+void eval_adam(msc_eval *e) { update_each(e, step_adam); }
+void eval_adamw(msc_eval *e) { update_each(e, step_adamw); }
+void eval_lamb_moments(msc_eval *e) { update_each(e, step_lamb_moments); }
+void eval_lamb_apply(msc_eval *e) { update_each(e, step_lamb_apply); }
+void eval_assign(msc_eval *e) { update_each(e, step_assign); }
+void eval_adagrad(msc_eval *e) { update_each(e, step_adagrad); }
+void eval_rmsprop(msc_eval *e) { update_each(e, step_rmsprop); }
+void eval_rmsprop_momentum(msc_eval *e) { update_each(e, step_rmsprop_momentum); }
 
 /* ---- of the rows that were looked up ---- */
 

@@ -24,7 +24,7 @@ bool msc_box_mesh_ok(const msc_box_mesh *mesh) {
 
 static uint64_t digit_end(msc_digit d) { return (uint64_t)d.pre * d.size; }
 
-static bool overlap(msc_digit a, msc_digit b) {
+static bool digits_overlap(msc_digit a, msc_digit b) {
   return a.axis == b.axis && a.size > 1 && b.size > 1 && a.pre < digit_end(b) && b.pre < digit_end(a);
 }
 
@@ -55,7 +55,7 @@ bool msc_box_layout_ok(const msc_box_mesh *mesh, const msc_box_layout *l) {
     if (d.axis >= (uint32_t)mesh->num_axes || d.pre < 1 || d.size < 1) return false;
     if (digit_end(d) > (uint64_t)mesh->size[d.axis] || (uint64_t)mesh->size[d.axis] % digit_end(d)) return false;
     for (int j = 0; j < i; j++)
-      if (overlap(d, l->digit[j])) return false;
+      if (digits_overlap(d, l->digit[j])) return false;
   }
   for (int d = 0; d < l->rank; d++)
     if (!split_ok(l, d)) return false;
@@ -280,7 +280,7 @@ typedef enum { FREE, CUT, PARTIAL } place;
 
 static place place_of_digit(const msc_box_layout *l, msc_digit d) {
   for (int i = 0; i < l->num; i++)
-    if (overlap(l->digit[i], d)) return i < l->first[l->rank] ? CUT : PARTIAL;
+    if (digits_overlap(l->digit[i], d)) return i < l->first[l->rank] ? CUT : PARTIAL;
   return FREE;
 }
 

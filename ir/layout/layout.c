@@ -128,7 +128,7 @@ typedef struct {
   size_t n;
 } writer;
 
-static void put(writer *w, const char *text) {
+static void write_text(writer *w, const char *text) {
   size_t n = strlen(text);
   if (w->p) memcpy(w->p + w->n, text, n);
   w->n += n;
@@ -137,47 +137,47 @@ static void put(writer *w, const char *text) {
 static void put_int(writer *w, int64_t v) {
   char digits[24];
   snprintf(digits, sizeof digits, "%" PRId64, v);
-  put(w, digits);
+  write_text(w, digits);
 }
 
 static void put_axes(writer *w, const msc_mesh *mesh, int num, const msc_subaxis *s) {
-  put(w, "{");
+  write_text(w, "{");
   for (int i = 0; i < num; i++) {
     const msc_axis *a = &mesh->axis[s[i].axis];
-    put(w, i ? "," : "");
-    put(w, a->name);
+    write_text(w, i ? "," : "");
+    write_text(w, a->name);
     if (s[i].size == a->size) continue;
-    put(w, ":(");
+    write_text(w, ":(");
     put_int(w, s[i].pre);
-    put(w, ")");
+    write_text(w, ")");
     put_int(w, s[i].size);
   }
-  put(w, "}");
+  write_text(w, "}");
 }
 
 static void put_split(writer *w, const int64_t *split, int64_t parts) {
   for (int64_t i = 0; i < parts; i++) {
-    put(w, i ? "," : "/(");
+    write_text(w, i ? "," : "/(");
     put_int(w, split[i + 1] - split[i]);
   }
-  put(w, ")");
+  write_text(w, ")");
 }
 
 static void put_layout(writer *w, const msc_mesh *mesh, const msc_layout *l) {
-  put(w, "[");
+  write_text(w, "[");
   for (int d = 0; d < l->rank; d++) {
-    put(w, d ? "," : "");
+    write_text(w, d ? "," : "");
     put_axes(w, mesh, l->first[d + 1] - l->first[d], l->sub + l->first[d]);
     if (l->split[d]) put_split(w, l->split[d], msc_layout_parts(l, d));
   }
-  put(w, "]");
+  write_text(w, "]");
   if (!l->num_partial) return;
-  put(w, " partial");
+  write_text(w, " partial");
   if (l->reduction != MSC_SUM) {
-    put(w, "_");
-    put(w, msc_reduction_name(l->reduction));
+    write_text(w, "_");
+    write_text(w, msc_reduction_name(l->reduction));
   }
-  put(w, "=");
+  write_text(w, "=");
   put_axes(w, mesh, l->num_partial, l->sub + l->first[l->rank]);
 }
 
@@ -229,19 +229,19 @@ static MSC_PRINTF(3, 4) bool fail(scanner *s, msc_code code, const char *fmt, ..
   return msc_error(s->ctx, code, s->loc, "%s \"%.200s\": %s", s->what, s->text, why);
 }
 
-static char peek(scanner *s) {
+static char peek_char(scanner *s) {
   s->at += strspn(s->at, " \t\r\n");
   return *s->at;
 }
 
 static bool accept(scanner *s, char c) {
-  if (peek(s) != c) return false;
+  if (peek_char(s) != c) return false;
   s->at++;
   return true;
 }
 
 static bool unexpected(scanner *s, const char *wanted) {
-  if (!peek(s)) return fail(s, s->code, "ends where %s is expected", wanted);
+  if (!peek_char(s)) return fail(s, s->code, "ends where %s is expected", wanted);
   return fail(s, s->code, "expected %s at character %zu, not '%.12s'", wanted, (size_t)(s->at - s->text) + 1, s->at);
 }
 
@@ -252,7 +252,7 @@ static bool is_name(char c) {
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 static bool scan_name(scanner *s, const char **out_name, size_t *out_len) {
-  char c = peek(s);
+  char c = peek_char(s);
   size_t n = 0;
   if (is_name(c) && !is_digit(c))
     while (is_name(s->at[n])) n++;
@@ -265,7 +265,7 @@ static bool scan_name(scanner *s, const char **out_name, size_t *out_len) {
 
 static bool scan_count(scanner *s, int64_t max, int64_t *out_v) {
   int64_t v = 0;
-  const char *start = (peek(s), s->at);
+  const char *start = (peek_char(s), s->at);
   if (!is_digit(*start)) return unexpected(s, "a number");
   for (; is_digit(*s->at); s->at++)
     if (v <= max) v = v * 10 + (*s->at - '0');
@@ -336,7 +336,7 @@ static bool scan_axes(scanner *s, msc_subaxis *sub, int *num) {
 
 /* A size of 0 is an empty part. */
 static bool scan_size(scanner *s, int64_t *out_size) {
-  if (peek(s) == '0' && !is_digit(s->at[1])) {
+  if (peek_char(s) == '0' && !is_digit(s->at[1])) {
     s->at++;
     *out_size = 0;
     return true;
@@ -373,7 +373,7 @@ static bool scan_dims(scanner *s, msc_layout *l, int *num) {
   if (accept(s, ']')) return true;
   do {
     if (l->rank == MSC_MAX_RANK) return fail(s, s->code, "more than %d dimensions", MSC_MAX_RANK);
-    if (peek(s) == '(')
+    if (peek_char(s) == '(')
       return fail(s, MSC_E_UNSUPPORTED, "a dimension that is a product, ({x}2,{y}3), is not supported yet");
     MSC_TRY(scan_axes(s, l->sub, num));
     l->rank++;
@@ -402,7 +402,7 @@ static bool scan_reduction(scanner *s, uint8_t *out) {
 /* partial={x}, partial_max={x} */
 static bool scan_partial(scanner *s, msc_layout *l, int *num) {
   static const char word[] = "partial";
-  if (!peek(s)) return true;
+  if (!peek_char(s)) return true;
   if (strncmp(s->at, word, sizeof word - 1)) return unexpected(s, "'partial' or the end");
   s->at += sizeof word - 1;
   if (*s->at == '_') {
@@ -413,7 +413,7 @@ static bool scan_partial(scanner *s, msc_layout *l, int *num) {
   int before = *num;
   MSC_TRY(scan_axes(s, l->sub, num));
   l->num_partial = (uint8_t)(*num - before);
-  return !peek(s) || unexpected(s, "the end");
+  return !peek_char(s) || unexpected(s, "the end");
 }
 
 bool msc_layout_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc, const char *text,
@@ -443,7 +443,7 @@ bool msc_digits_parse(msc_context *ctx, const msc_mesh *mesh, const msc_loc *loc
   l.first[1] = (uint8_t)num;
   if (accept(&s, '/')) MSC_TRY(scan_split(&s, &l, 0));
   *out_digits = msc_layout_of(ctx, mesh, &l);
-  return !peek(&s) || unexpected(&s, "the end");
+  return !peek_char(&s) || unexpected(&s, "the end");
 }
 
 bool msc_mesh_parse(msc_context *ctx, const msc_loc *loc, const char *text, msc_mesh *out_mesh) {
@@ -465,7 +465,7 @@ bool msc_mesh_parse(msc_context *ctx, const msc_loc *loc, const char *text, msc_
     if (devices > MSC_MAX_DEVICES) return fail(&s, s.code, "more than %d devices", MSC_MAX_DEVICES);
     mesh.axis[mesh.num_axes++] = (msc_axis){msc_intern_n(ctx, name, n), size};
   } while (accept(&s, ','));
-  if (peek(&s)) return unexpected(&s, "',' or the end");
+  if (peek_char(&s)) return unexpected(&s, "',' or the end");
   *out_mesh = mesh;
   return true;
 }

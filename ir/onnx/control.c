@@ -39,7 +39,7 @@ static const onnx_graph *graph_of(onnx_node *n, const char *name) {
   return a->graph;
 }
 
-static bool same_type(const onnx_value *a, const onnx_value *b) {
+static bool have_same_type(const onnx_value *a, const onnx_value *b) {
   return a->kind == ONNX_IS_TENSOR && b->kind == ONNX_IS_TENSOR && a->type == b->type;
 }
 
@@ -55,7 +55,7 @@ static bool choose_results(onnx_node *n, const onnx_graph *then, const onnx_grap
       onnx_set_value(n, i, yes[i]->kind == ONNX_IS_FAULTY ? yes[i] : no[i]);
       continue;
     }
-    if (!same_type(yes[i], no[i]))
+    if (!have_same_type(yes[i], no[i]))
       return onnx_refuse(n,
                          "its condition is not known when the model is read, and its graphs' results differ in type");
     msc_value *a = onnx_value_of(n, yes[i]), *b = onnx_value_of(n, no[i]);

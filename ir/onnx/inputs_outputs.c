@@ -142,7 +142,7 @@ bool onnx_read_inputs(onnx_reader *r) {
 
 /* ---- outputs ---- */
 
-static const char *type_text(onnx_reader *r, const msc_type *t) { return msc_type_text(r->scratch, NULL, t); }
+static const char *text_of_type(onnx_reader *r, const msc_type *t) { return msc_type_text(r->scratch, NULL, t); }
 
 /* What the file says of an output against what it is. */
 static void check_output(onnx_reader *r, const onnx_value_info *o, const msc_type *t) {
@@ -151,7 +151,8 @@ static void check_output(onnx_reader *r, const onnx_value_info *o, const msc_typ
   if (o->is_tensor && o->has_shape && !o->is_too_deep) same &= o->rank == t->rank;
   for (int d = 0; same && o->has_shape && d < o->rank; d++) same = o->dim[d].size < 0 || o->dim[d].size == t->dim[d];
   if (!same)
-    onnx_report(r, NULL, r->loc, "output '%s' is %s, which is not what the file says it is", o->name, type_text(r, t));
+    onnx_report(r, NULL, r->loc, "output '%s' is %s, which is not what the file says it is", o->name,
+                text_of_type(r, t));
 }
 
 bool onnx_read_outputs(onnx_reader *r) {

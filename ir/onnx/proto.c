@@ -21,7 +21,7 @@ static bool read_fixed(proto_bytes *from, int bytes, uint64_t *out) {
   return true;
 }
 
-static bool read_scalar(proto_bytes *from, proto_wire wire, uint64_t *out) {
+static bool read_wire_scalar(proto_bytes *from, proto_wire wire, uint64_t *out) {
   if (wire == PROTO_VARINT) return read_varint(from, out);
   return read_fixed(from, wire == PROTO_FIXED64 ? 8 : 4, out);
 }
@@ -32,7 +32,7 @@ static bool read_field(proto_bytes *from, proto_field *f) {
   f->number = (uint32_t)(tag >> 3);
   f->wire = (proto_wire)(tag & 7);
   if (f->wire == PROTO_VARINT || f->wire == PROTO_FIXED64 || f->wire == PROTO_FIXED32)
-    return read_scalar(from, f->wire, &f->scalar);
+    return read_wire_scalar(from, f->wire, &f->scalar);
   if (f->wire != PROTO_BYTES || !read_varint(from, &size) || size > proto_size(*from)) return false;
   f->bytes = (proto_bytes){from->at, from->at + size};
   from->at += size;
@@ -54,5 +54,5 @@ bool proto_number(proto_field *f, proto_wire wire, uint64_t *out_number, bool *o
   }
   if (f->wire != PROTO_BYTES) return *ok = false;
   if (f->bytes.at == f->bytes.end) return false;
-  return *ok = read_scalar(&f->bytes, wire, out_number);
+  return *ok = read_wire_scalar(&f->bytes, wire, out_number);
 }

@@ -40,7 +40,7 @@ void onnx_count_unknown(onnx_reader *r, const onnx_node_proto *p) {
   r->unknown[r->num_unknown++] = (struct unknown_op){type, onnx_name_of(r, p), 1};
 }
 
-static int most_first(const void *a, const void *b) {
+static int compare_counts(const void *a, const void *b) {
   const struct unknown_op *x = a, *y = b;
   if (x->count != y->count) return x->count > y->count ? -1 : 1;
   return strcmp(x->type, y->type);
@@ -49,7 +49,7 @@ static int most_first(const void *a, const void *b) {
 void onnx_report_unknown(onnx_reader *r) {
   const char *text = "";
   if (!r->num_unknown) return;
-  qsort(r->unknown, r->num_unknown, sizeof *r->unknown, most_first);
+  qsort(r->unknown, r->num_unknown, sizeof *r->unknown, compare_counts);
   for (size_t i = 0; i < r->num_unknown && i < 50; i++)
     text = msc_arena_printf(r->scratch, "%s%s%s (%u, first '%s')", text, i ? ", " : "", r->unknown[i].type,
                             r->unknown[i].count, r->unknown[i].first);

@@ -220,7 +220,7 @@ static msc_value *mirrored(msc_builder *b, msc_value *x, double low, double high
   return msc_compute(b, "min(a, b - a) + c", t, both, first);
 }
 
-static msc_value *between(msc_builder *b, msc_value *x, double low, double high) {
+static msc_value *clamped(msc_builder *b, msc_value *x, double low, double high) {
   msc_value *first = like(b, x, low), *last = like(b, x, high);
   return msc_compute(b, "min(max(a, b), c)", x, first, last);
 }
@@ -235,7 +235,7 @@ static msc_value *tap(msc_builder *b, const sampling *s, msc_value *at, int64_t 
     msc_value *low = compare(b, "ge", at, like(b, at, 0)), *high = compare(b, "le", at, like(b, at, last));
     *weight = choose(b, onnx_both(b, low, high), *weight, like(b, *weight, 0));
   }
-  return between(b, at, 0, last);
+  return clamped(b, at, 0, last);
 }
 
 /* Weights of the taps along one dimension, for the part `t` of the way to the next element. */
@@ -311,9 +311,9 @@ bool onnx_build_grid_sample(onnx_node *n) {
     c = s.corners ? scaled(n->b, scaled(n->b, up, 0.5), (double)size - 1)
                   : scaled(n->b, minus(n->b, scaled(n->b, up, (double)size), like(n->b, c, 1)), 0.5);
     if (s.mode[0] == 'n') c = msc_compute(n->b, "round(a)", c);
-    if (s.padding[0] == 'b') c = between(n->b, c, 0, (double)size - 1);
+    if (s.padding[0] == 'b') c = clamped(n->b, c, 0, (double)size - 1);
     if (s.padding[0] == 'r') c = mirrored(n->b, c, low, high);
-    c = between(n->b, c, -1e6, (double)size + 1e6); /* no number that is none names a place */
+    c = clamped(n->b, c, -1e6, (double)size + 1e6); /* no number that is none names a place */
     msc_value *first = msc_compute(n->b, s.mode[0] == 'n' ? "round(a)" : "floor(a)", c);
     if (!first) return false;
     taps[i] = tap_weights(n->b, &s, minus(n->b, c, first), weight[i]);

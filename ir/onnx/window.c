@@ -70,17 +70,17 @@ static int64_t high_for(const window *w) {
   return high < 0 ? 0 : high;
 }
 
-static size_t put_ints(onnx_node *n, msc_attr *a, size_t k, const char *name, size_t num, const int64_t *v) {
+static size_t add_ints_attr(onnx_node *n, msc_attr *a, size_t k, const char *name, size_t num, const int64_t *v) {
   a[k] = msc_named(n->ctx, name, msc_ints(n->ctx, num, v));
   return k + 1;
 }
 
 /* Attributes of an op with windows over h and w. */
 static size_t pair_attrs(onnx_node *n, const window *h, const window *w, bool kernel, msc_attr *a) {
-  size_t k = put_ints(n, a, 0, "stride", 2, (int64_t[]){h->stride, w->stride});
-  k = put_ints(n, a, k, "dilation", 2, (int64_t[]){h->dilation, w->dilation});
-  k = put_ints(n, a, k, "padding", 4, (int64_t[]){h->low, high_for(h), w->low, high_for(w)});
-  return kernel ? put_ints(n, a, k, "kernel", 2, (int64_t[]){h->kernel, w->kernel}) : k;
+  size_t k = add_ints_attr(n, a, 0, "stride", 2, (int64_t[]){h->stride, w->stride});
+  k = add_ints_attr(n, a, k, "dilation", 2, (int64_t[]){h->dilation, w->dilation});
+  k = add_ints_attr(n, a, k, "padding", 4, (int64_t[]){h->low, high_for(h), w->low, high_for(w)});
+  return kernel ? add_ints_attr(n, a, k, "kernel", 2, (int64_t[]){h->kernel, w->kernel}) : k;
 }
 
 static const window still = {1, 1, 1, 1, 1, 0, 0};
@@ -338,10 +338,10 @@ bool onnx_build_conv(onnx_node *n) {
 static msc_value *transpose_pair(onnx_node *n, msc_value *x, msc_value *w, const window *h, const window *v,
                                  int64_t groups) {
   msc_attr attrs[5];
-  size_t k = put_ints(n, attrs, 0, "size", 2, (int64_t[]){h->y, v->y});
-  k = put_ints(n, attrs, k, "stride", 2, (int64_t[]){h->stride, v->stride});
-  k = put_ints(n, attrs, k, "dilation", 2, (int64_t[]){h->dilation, v->dilation});
-  k = put_ints(n, attrs, k, "padding", 4, (int64_t[]){h->low, h->high, v->low, v->high});
+  size_t k = add_ints_attr(n, attrs, 0, "size", 2, (int64_t[]){h->y, v->y});
+  k = add_ints_attr(n, attrs, k, "stride", 2, (int64_t[]){h->stride, v->stride});
+  k = add_ints_attr(n, attrs, k, "dilation", 2, (int64_t[]){h->dilation, v->dilation});
+  k = add_ints_attr(n, attrs, k, "padding", 4, (int64_t[]){h->low, h->high, v->low, v->high});
   attrs[k++] = msc_named(n->ctx, "groups", msc_int(groups));
   return x && w ? with_attrs(n->b, OP_conv2d_transpose, 2, (msc_value *[]){x, w}, k, attrs) : NULL;
 }

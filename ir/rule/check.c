@@ -26,7 +26,7 @@ static const msc_type *type_at(const msc_op *op, size_t tensor) {
 static const msc_layout *layout_at(const msc_op *op, size_t tensor) { return type_at(op, tensor)->layout; }
 
 /* "operand 'a' [{x},{}]" */
-static const char *describe(const check *c, size_t tensor) {
+static const char *describe_tensor(const check *c, size_t tensor) {
   const char *layout = msc_layout_print(c->arena, c->mesh, layout_at(c->op, tensor));
   if (tensor >= c->op->num_in) {
     if (c->op->num_out == 1) return msc_arena_printf(c->arena, "the result %s", layout);
@@ -67,8 +67,8 @@ static bool deal(const check *c, size_t tensor, int dim, letter_cut *out_part) {
   msc_subaxis rest = at < end ? l->sub[at] : (msc_subaxis){0};
   bool even = msc_dim_is_even(l, type_at(c->op, tensor), dim);
   if (letters->num > 1 && at < end && !even)
-    return misfit(c, "dimension %d of %s merges others in %s, and its parts must be equal", dim, describe(c, tensor),
-                  msc_rule_print(c->arena, &c->rule));
+    return misfit(c, "dimension %d of %s merges others in %s, and its parts must be equal", dim,
+                  describe_tensor(c, tensor), msc_rule_print(c->arena, &c->rule));
   for (int i = 0; i < letters->num; i++) {
     bool last = i == letters->num - 1;
     const msc_letter *letter = &c->rule.letter[letters->letter[i]];
@@ -80,8 +80,8 @@ static bool deal(const check *c, size_t tensor, int dim, letter_cut *out_part) {
       if (take == 1)
         return misfit(
             c, "dimension %d of %s cannot be cut by %s: the parts do not divide its factor %c of %" PRId64 " in %s",
-            dim, describe(c, tensor), axes(c, end - l->first[dim], l->sub + l->first[dim]), letter->name, letter->size,
-            msc_rule_print(c->arena, &c->rule));
+            dim, describe_tensor(c, tensor), axes(c, end - l->first[dim], l->sub + l->first[dim]), letter->name,
+            letter->size, msc_rule_print(c->arena, &c->rule));
       push_digit(&out_part[i], (msc_subaxis){rest.axis, rest.pre, (uint32_t)take});
       left = last ? left : left / take;
       rest.pre *= (uint32_t)take, rest.size /= (uint32_t)take;
@@ -95,8 +95,8 @@ static bool note_letter(check *c, int letter, const letter_cut *part, size_t ten
   const msc_letter *l = &c->rule.letter[letter];
   letter_cut *known = &c->cut[letter];
   if (l->role == MSC_REP && part->num)
-    return misfit(c, "dimension %d of %s must be whole: %c may not be cut in %s", dim, describe(c, tensor), l->name,
-                  msc_rule_print(c->arena, &c->rule));
+    return misfit(c, "dimension %d of %s must be whole: %c may not be cut in %s", dim, describe_tensor(c, tensor),
+                  l->name, msc_rule_print(c->arena, &c->rule));
   if (known->tensor < 0) {
     *known = *part;
     known->tensor = (int)tensor, known->dim = dim;
@@ -105,8 +105,8 @@ static bool note_letter(check *c, int letter, const letter_cut *part, size_t ten
   bool same = known->num == part->num && memcmp(known->sub, part->sub, (size_t)part->num * sizeof *part->sub) == 0;
   if (same && known->split == part->split) return true;
   return misfit(c, "dimension %d of %s is cut by %s and dimension %d of %s by %s; both are %c of %s", known->dim,
-                describe(c, (size_t)known->tensor), axes(c, known->num, known->sub), dim, describe(c, tensor),
-                axes(c, part->num, part->sub), l->name, msc_rule_print(c->arena, &c->rule));
+                describe_tensor(c, (size_t)known->tensor), axes(c, known->num, known->sub), dim,
+                describe_tensor(c, tensor), axes(c, part->num, part->sub), l->name, msc_rule_print(c->arena, &c->rule));
 }
 
 /* Where the op itself says how large the parts are, the layout must say the same. */
@@ -117,7 +117,7 @@ static bool check_split(const check *c, size_t tensor, int dim, letter_cut *part
   want.split[dim] = letters->split;
   part->split = NULL; /* the letter's other dimensions have sizes of their own */
   if (msc_layout_parts(have, dim) == letters->num_split && msc_layout_of(c->ctx, c->mesh, &want) == have) return true;
-  return misfit(c, "dimension %d of %s must have the parts that %s says", dim, describe(c, tensor),
+  return misfit(c, "dimension %d of %s must have the parts that %s says", dim, describe_tensor(c, tensor),
                 msc_kind_name(c->op->kind));
 }
 
@@ -127,7 +127,7 @@ static bool check_dim(check *c, size_t tensor, int dim) {
   letter_cut part[MSC_MAX_LETTERS];
   if (letters->num == 0) {
     if (l->first[dim] == l->first[dim + 1]) return true;
-    return misfit(c, "dimension %d of %s must be whole: it may not be cut in %s", dim, describe(c, tensor),
+    return misfit(c, "dimension %d of %s must be whole: it may not be cut in %s", dim, describe_tensor(c, tensor),
                   msc_rule_print(c->arena, &c->rule));
   }
   MSC_TRY(deal(c, tensor, dim, part));
@@ -155,8 +155,8 @@ static bool check_letters_apart(const check *c) {
       const msc_subaxis *s = common(a->num, a->sub, b->num, b->sub);
       if (s)
         return misfit(c, "axis '%s' cuts dimension %d of %s and dimension %d of %s, which are different letters of %s",
-                      c->mesh->axis[s->axis].name, a->dim, describe(c, (size_t)a->tensor), b->dim,
-                      describe(c, (size_t)b->tensor), msc_rule_print(c->arena, &c->rule));
+                      c->mesh->axis[s->axis].name, a->dim, describe_tensor(c, (size_t)a->tensor), b->dim,
+                      describe_tensor(c, (size_t)b->tensor), msc_rule_print(c->arena, &c->rule));
     }
   return true;
 }
@@ -171,34 +171,28 @@ static bool check_partial_operands(const check *c, letter_cut *out_pass) {
     const msc_subaxis *p = l->sub + l->first[l->rank];
     bool is_linear = r->linear && t < 32 && (r->linear_in >> t & 1);
     if (l->num_partial && (!is_linear || l->reduction != MSC_SUM))
-      return misfit(c, "%s is partial, and %s is not linear in it: reduce it first", describe(c, t),
+      return misfit(c, "%s is partial, and %s is not linear in it: reduce it first", describe_tensor(c, t),
                     msc_kind_name(c->op->kind));
     for (int i = 0; i < r->num_letters && l->num_partial; i++)
       if (common(l->num_partial, p, c->cut[i].num, c->cut[i].sub))
-        return misfit(c, "%s is partial over digits that cut dimension %d of %s", describe(c, t), c->cut[i].dim,
-                      describe(c, (size_t)c->cut[i].tensor));
+        return misfit(c, "%s is partial over digits that cut dimension %d of %s", describe_tensor(c, t), c->cut[i].dim,
+                      describe_tensor(c, (size_t)c->cut[i].tensor));
     if (r->joint && is_linear) {
       if (first >= 0 &&
           (out_pass->num != l->num_partial || memcmp(out_pass->sub, p, (size_t)l->num_partial * sizeof *p)))
-        return misfit(c, "%s and %s must be partial over the same axes", describe(c, (size_t)first), describe(c, t));
+        return misfit(c, "%s and %s must be partial over the same axes", describe_tensor(c, (size_t)first),
+                      describe_tensor(c, t));
       if (first >= 0) continue;
       first = (int)t;
     } else if (common(l->num_partial, p, out_pass->num, out_pass->sub)) {
       return misfit(
           c, "%s and %s are partial over the same axes; their product would count terms that do not belong together",
-          describe(c, (size_t)first), describe(c, t));
+          describe_tensor(c, (size_t)first), describe_tensor(c, t));
     }
     if (l->num_partial && first < 0) first = (int)t;
     for (int i = 0; i < l->num_partial; i++) out_pass->sub[out_pass->num++] = p[i];
   }
   return true;
-}
-
-static bool has_letter(const msc_tensor_letters *t, int letter) {
-  for (int d = 0; d < t->rank; d++)
-    for (int i = 0; i < t->dim[d].num; i++)
-      if (t->dim[d].letter[i] == letter) return true;
-  return false;
 }
 
 static bool check_partial_result(const check *c, size_t tensor, const letter_cut *pass) {
@@ -208,7 +202,8 @@ static bool check_partial_result(const check *c, size_t tensor, const letter_cut
   want.reduction = MSC_SUM;
   for (int i = 0; i < pass->num; i++) want.sub[num++] = pass->sub[i];
   for (int l = 0; l < c->rule.num_letters; l++) {
-    if (c->rule.letter[l].role != MSC_RED || !c->cut[l].num || has_letter(&c->rule.tensor[tensor], l)) continue;
+    if (c->rule.letter[l].role != MSC_RED || !c->cut[l].num || msc_rule_has_letter(&c->rule.tensor[tensor], l))
+      continue;
     want.reduction = c->rule.letter[l].reduction;
     if (want.reduction != MSC_SUM && pass->num)
       return misfit(c, "a sum that is partial over %s cannot go through a %s", axes(c, pass->num, pass->sub),
@@ -217,8 +212,8 @@ static bool check_partial_result(const check *c, size_t tensor, const letter_cut
   }
   want.num_partial = (uint8_t)(num - want.first[want.rank]);
   const msc_layout *made = msc_layout_of(c->ctx, c->mesh, &want);
-  return made == have || misfit(c, "%s must be %s: that is what the operands' layouts make of it", describe(c, tensor),
-                                msc_layout_print(c->arena, c->mesh, made));
+  return made == have || misfit(c, "%s must be %s: that is what the operands' layouts make of it",
+                                describe_tensor(c, tensor), msc_layout_print(c->arena, c->mesh, made));
 }
 
 /* ---- collectives ---- */
@@ -371,9 +366,10 @@ static bool check_relayout(const check *c, size_t i) {
   const msc_op *op = c->op;
   const msc_layout *from = layout_at(op, i), *to = layout_at(op, op->num_in + i);
   const char *why = msc_relayout_wrong(c->mesh, op->in[i].value->type, msc_op_verb(op), from, to);
-  if (why) return misfit(c, "cannot make %s from %s: %s", describe(c, op->num_in + i), describe(c, i), why);
+  if (why)
+    return misfit(c, "cannot make %s from %s: %s", describe_tensor(c, op->num_in + i), describe_tensor(c, i), why);
   if (msc_verb_reduces(msc_op_verb(op)) && msc_op_reduction(op) != from->reduction)
-    return misfit(c, "reduces by %s, but %s is a partial %s", msc_op_str(op, "reduction"), describe(c, i),
+    return misfit(c, "reduces by %s, but %s is a partial %s", msc_op_str(op, "reduction"), describe_tensor(c, i),
                   msc_reduction_name(from->reduction));
   return true;
 }

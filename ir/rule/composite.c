@@ -4,20 +4,15 @@
 #include "ir/op_table.h"
 #include "ir/rule/rule.h"
 
-static const msc_type *tensor_type(const msc_op *op, size_t tensor) {
-  return tensor < op->num_in ? op->in[tensor].value->type : op->out[tensor - op->num_in].type;
-}
-
 /* The letter of dimension i of `*`: A, B ... */
-static char star(int i) { return (char)('A' + i); }
-
 /* Dimensions before the axis are A, B ...; from it on d, e ... */
 bool rule_norm(const msc_op *op, msc_rule *rule) {
-  int axis = axis_of(op, "axis", tensor_type(op, 0)->rank);
+  int axis = axis_of(op, "axis", msc_rule_tensor_type(op, 0)->rank);
   for (size_t i = 0; i < rule->num_tensors; i++) {
-    const msc_type *t = tensor_type(op, i);
+    const msc_type *t = msc_rule_tensor_type(op, i);
     int lead = i == 0 || i >= rule->num_in ? axis : 0;
-    for (int d = 0; d < t->rank; d++) msc_rule_give(rule, i, d, d < lead ? star(d) : (char)('d' + d - lead), t->dim[d]);
+    for (int d = 0; d < t->rank; d++)
+      msc_rule_give(rule, i, d, d < lead ? msc_rule_star(d) : (char)('d' + d - lead), t->dim[d]);
   }
   return true;
 }
@@ -26,50 +21,53 @@ bool rule_norm(const msc_op *op, msc_rule *rule) {
 bool rule_group_norm(const msc_op *op, msc_rule *rule) {
   int64_t groups = msc_op_int(op, "groups");
   for (size_t i = 0; i < rule->num_tensors; i++) {
-    const msc_type *t = tensor_type(op, i);
+    const msc_type *t = msc_rule_tensor_type(op, i);
     int c = t->rank > 1;
     if (c) msc_rule_give(rule, i, 0, 'n', t->dim[0]);
     msc_rule_give(rule, i, c, 'g', groups);
     msc_rule_give(rule, i, c, 'i', t->dim[c] / groups);
-    for (int d = 2; d < t->rank; d++) msc_rule_give(rule, i, d, star(d), t->dim[d]);
+    for (int d = 2; d < t->rank; d++) msc_rule_give(rule, i, d, msc_rule_star(d), t->dim[d]);
   }
   return true;
 }
 
 bool rule_batch_norm(const msc_op *op, msc_rule *rule) {
-  int axis = axis_of(op, "axis", tensor_type(op, 0)->rank);
+  int axis = axis_of(op, "axis", msc_rule_tensor_type(op, 0)->rank);
   for (size_t i = 0; i < rule->num_tensors; i++) {
-    const msc_type *t = tensor_type(op, i);
+    const msc_type *t = msc_rule_tensor_type(op, i);
     bool is_data = i == 0 || i == rule->num_in;
-    for (int d = 0; d < t->rank; d++) msc_rule_give(rule, i, d, is_data && d != axis ? star(d) : 'c', t->dim[d]);
+    for (int d = 0; d < t->rank; d++)
+      msc_rule_give(rule, i, d, is_data && d != axis ? msc_rule_star(d) : 'c', t->dim[d]);
   }
   return true;
 }
 
 /* x [*,(hf)] with two halves h -> [*,f] */
 bool rule_glu(const msc_op *op, msc_rule *rule) {
-  int last = tensor_type(op, 0)->rank - 1;
+  int last = msc_rule_tensor_type(op, 0)->rank - 1;
   for (size_t i = 0; i < 2; i++) {
-    for (int d = 0; d < last; d++) msc_rule_give(rule, i, d, star(d), tensor_type(op, i)->dim[d]);
+    for (int d = 0; d < last; d++) msc_rule_give(rule, i, d, msc_rule_star(d), msc_rule_tensor_type(op, i)->dim[d]);
     if (i == 0) msc_rule_give(rule, i, last, 'h', 2);
-    msc_rule_give(rule, i, last, 'f', tensor_type(op, 1)->dim[last]);
+    msc_rule_give(rule, i, last, 'f', msc_rule_tensor_type(op, 1)->dim[last]);
   }
   return true;
 }
 
 bool rule_rotary(const msc_op *op, msc_rule *rule) {
-  int last = tensor_type(op, 0)->rank - 1;
+  int last = msc_rule_tensor_type(op, 0)->rank - 1;
   for (size_t i = 0; i < 2; i++)
-    for (int d = 0; d <= last; d++) msc_rule_give(rule, i, d, d == last ? 'e' : star(d), tensor_type(op, i)->dim[d]);
+    for (int d = 0; d <= last; d++)
+      msc_rule_give(rule, i, d, d == last ? 'e' : msc_rule_star(d), msc_rule_tensor_type(op, i)->dim[d]);
   return true;
 }
 
 /* q [b,(gm),s,e], k [b,g,t,e], v [b,g,t,f], mask broadcast to [b,(gm),s,t] -> [b,(gm),s,f] */
 bool rule_attention(const msc_op *op, msc_rule *rule) {
   static const char *const names[] = {"bgse", "bgte", "bgtf", "bgst", "bgst"};
-  int64_t groups = tensor_type(op, 1)->dim[1], members = groups ? tensor_type(op, 0)->dim[1] / groups : 1;
+  int64_t groups = msc_rule_tensor_type(op, 1)->dim[1],
+          members = groups ? msc_rule_tensor_type(op, 0)->dim[1] / groups : 1;
   for (size_t i = 0; i < rule->num_tensors; i++) {
-    const msc_type *t = tensor_type(op, i);
+    const msc_type *t = msc_rule_tensor_type(op, i);
     const char *name = i < rule->num_in ? names[i] : "bgsf";
     bool is_kv = i == 1 || i == 2, is_mask = i >= 3 && i < rule->num_in;
     for (int d = 0; d < t->rank; d++) {
@@ -89,11 +87,12 @@ bool rule_flash_attention(const msc_op *op, msc_rule *rule) {
   static const char *const forward[] = {"bgse", "bgte", "bgtf", "bgst"}, *const made[] = {"bgsf", "bgs"};
   static const char *const backward[] = {"bgse", "bgte", "bgtf", "bgsf", "bgs", "bgsf", "bgst"};
   bool is_grad = op->kind == OP_flash_attention_grad, is_masked = msc_op_bool(op, "masked");
-  int64_t groups = tensor_type(op, 1)->dim[1], members = groups ? tensor_type(op, 0)->dim[1] / groups : 1;
+  int64_t groups = msc_rule_tensor_type(op, 1)->dim[1],
+          members = groups ? msc_rule_tensor_type(op, 0)->dim[1] / groups : 1;
   for (size_t i = 0; i < rule->num_tensors; i++) {
     size_t result = i - rule->num_in;
     const char *name = i < rule->num_in ? (is_grad ? backward : forward)[i] : (is_grad ? backward : made)[result];
-    const msc_type *t = tensor_type(op, i);
+    const msc_type *t = msc_rule_tensor_type(op, i);
     bool is_mask = is_masked && i == (is_grad ? 6 : 3);
     for (int d = 0; d < t->rank; d++) {
       int at = is_mask ? 4 - t->rank + d : d;
@@ -108,8 +107,10 @@ bool rule_flash_attention(const msc_op *op, msc_rule *rule) {
 
 bool rule_prelu(const msc_op *op, msc_rule *rule) {
   for (size_t i = 0; i < 3; i += 2)
-    for (int d = 0; d < tensor_type(op, 0)->rank; d++) msc_rule_give(rule, i, d, star(d), tensor_type(op, 0)->dim[d]);
-  if (tensor_type(op, 1)->dim[0] != 1) msc_rule_give(rule, 1, 0, star(1), tensor_type(op, 1)->dim[0]);
+    for (int d = 0; d < msc_rule_tensor_type(op, 0)->rank; d++)
+      msc_rule_give(rule, i, d, msc_rule_star(d), msc_rule_tensor_type(op, 0)->dim[d]);
+  if (msc_rule_tensor_type(op, 1)->dim[0] != 1)
+    msc_rule_give(rule, 1, 0, msc_rule_star(1), msc_rule_tensor_type(op, 1)->dim[0]);
   return true;
 }
 
@@ -118,22 +119,22 @@ bool rule_tile(const msc_op *op, msc_rule *rule) {
   int64_t repeats[MSC_MAX_RANK];
   int rank = msc_op_ints(op, "repeats", repeats, MSC_MAX_RANK);
   for (int d = 0; d < rank; d++) {
-    int64_t n = tensor_type(op, 0)->dim[d];
-    msc_rule_give(rule, 0, d, star(d), n);
+    int64_t n = msc_rule_tensor_type(op, 0)->dim[d];
+    msc_rule_give(rule, 0, d, msc_rule_star(d), n);
     if (repeats[d] > 1) msc_rule_give(rule, 1, d, (char)('a' + d), repeats[d]);
-    msc_rule_give(rule, 1, d, star(d), n);
+    msc_rule_give(rule, 1, d, msc_rule_star(d), n);
   }
   return true;
 }
 
 bool rule_stack(const msc_op *op, msc_rule *rule) {
-  int rank = tensor_type(op, op->num_in)->rank, axis = axis_of(op, "axis", rank);
+  int rank = msc_rule_tensor_type(op, op->num_in)->rank, axis = axis_of(op, "axis", rank);
   rule->linear = rule->joint = op->num_in <= 32;
   rule->linear_in = op->num_in < 32 ? (1u << op->num_in) - 1 : ~0u;
   for (size_t i = 0; i < rule->num_tensors; i++)
     for (int d = 0, s = 0; d < rank; d++) {
       if (d == axis) continue;
-      msc_rule_give(rule, i, i < op->num_in ? s : d, star(s), tensor_type(op, op->num_in)->dim[d]);
+      msc_rule_give(rule, i, i < op->num_in ? s : d, msc_rule_star(s), msc_rule_tensor_type(op, op->num_in)->dim[d]);
       s++;
     }
   return true;
@@ -142,8 +143,8 @@ bool rule_stack(const msc_op *op, msc_rule *rule) {
 /* Dimensions whose elements stay where they are. */
 static bool give_others(const msc_op *op, msc_rule *rule, unsigned moved) {
   for (size_t i = 0; i < 2; i++)
-    for (int d = 0; d < tensor_type(op, 0)->rank; d++)
-      if (!(moved >> d & 1)) msc_rule_give(rule, i, d, star(d), tensor_type(op, 0)->dim[d]);
+    for (int d = 0; d < msc_rule_tensor_type(op, 0)->rank; d++)
+      if (!(moved >> d & 1)) msc_rule_give(rule, i, d, msc_rule_star(d), msc_rule_tensor_type(op, 0)->dim[d]);
   return true;
 }
 
@@ -156,7 +157,7 @@ bool rule_reverse(const msc_op *op, msc_rule *rule) {
 }
 
 bool rule_roll(const msc_op *op, msc_rule *rule) {
-  return give_others(op, rule, 1u << axis_of(op, "dim", tensor_type(op, 0)->rank));
+  return give_others(op, rule, 1u << axis_of(op, "dim", msc_rule_tensor_type(op, 0)->rank));
 }
 
 bool rule_nll_loss(const msc_op *op, msc_rule *rule) { return rule_cross_entropy(op, rule); }

@@ -2,19 +2,12 @@
  * op can be cut so, out. */
 #include <string.h>
 
-#include "ir/ir.h"
+#include "ir/rule/rule.h"
 
 static uint32_t letter_atoms(const msc_assignment *a, int letter) {
   uint32_t mask = 0;
   for (int i = 0; i < a->num[letter]; i++) mask |= 1u << a->atom[letter][i];
   return mask;
-}
-
-static bool has_letter(const msc_tensor_letters *t, int letter) {
-  for (int d = 0; d < t->rank; d++)
-    for (int i = 0; i < t->dim[d].num; i++)
-      if (t->dim[d].letter[i] == letter) return true;
-  return false;
 }
 
 /* Does this operand carry the partial sums that pass through the op?  Of operands that are linear each alone, one
@@ -31,7 +24,7 @@ static uint32_t partial_atoms(const msc_rule *rule, const msc_assignment *a, siz
   *out_reduction = MSC_SUM;
   if (tensor < rule->num_in) return carries_pass(rule, a, tensor) ? a->pass : 0;
   for (int l = 0; l < rule->num_letters; l++)
-    if (rule->letter[l].role == MSC_RED && a->num[l] && !has_letter(&rule->tensor[tensor], l)) {
+    if (rule->letter[l].role == MSC_RED && a->num[l] && !msc_rule_has_letter(&rule->tensor[tensor], l)) {
       mask |= letter_atoms(a, l);
       *out_reduction = rule->letter[l].reduction;
     }

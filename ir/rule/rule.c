@@ -10,10 +10,6 @@
 
 /* ---- building ---- */
 
-static const msc_type *tensor_type(const msc_op *op, size_t tensor) {
-  return tensor < op->num_in ? op->in[tensor].value->type : op->out[tensor - op->num_in].type;
-}
-
 static int find_letter(const msc_rule *rule, char name) {
   for (int i = 0; i < rule->num_letters; i++)
     if (rule->letter[i].name == name) return i;
@@ -47,11 +43,10 @@ static void set_role(msc_rule *rule, char name, msc_letter_role role, msc_reduct
   rule->letter[i].reduction = (uint8_t)reduction;
 }
 
-static char star(int i) { return (char)('A' + i); }
-
 /* Letters A, B, C ... under dimensions [from, to) of a tensor. */
 static void give_stars(const msc_op *op, msc_rule *rule, size_t tensor, int from, int to) {
-  for (int d = from; d < to; d++) give_letter(rule, tensor, d, star(d - from), tensor_type(op, tensor)->dim[d]);
+  for (int d = from; d < to; d++)
+    give_letter(rule, tensor, d, msc_rule_star(d - from), msc_rule_tensor_type(op, tensor)->dim[d]);
 }
 
 /* ---- the rule text ---- */
@@ -74,11 +69,12 @@ static size_t pattern_dims(pattern p) {
 
 /* `*` stands for the dimensions that the pattern does not name; they are aligned from the right over all tensors. */
 static void give_pattern(const msc_op *op, msc_rule *rule, size_t tensor, pattern p, int num_stars) {
-  const msc_type *t = tensor_type(op, tensor);
+  const msc_type *t = msc_rule_tensor_type(op, tensor);
   int stars = t->rank - (int)pattern_dims(p), d = 0;
   for (size_t i = 0; i < p.num && d < t->rank; i++) {
     if (p.text[i] == '*') {
-      for (int s = 0; s < stars; s++, d++) give_letter(rule, tensor, d, star(num_stars - stars + s), t->dim[d]);
+      for (int s = 0; s < stars; s++, d++)
+        give_letter(rule, tensor, d, msc_rule_star(num_stars - stars + s), t->dim[d]);
     } else {
       give_letter(rule, tensor, d, p.text[i], t->dim[d]);
       d++;
@@ -106,7 +102,7 @@ static void give_text(const msc_op *op, msc_rule *rule, const char *text) {
   for (size_t i = 0; i < rule->num_tensors; i++) {
     bool out = i >= rule->num_in;
     pattern q = pattern_at(p[out].text, p[out].num, out ? i - rule->num_in : i);
-    int stars = tensor_type(op, i)->rank - (int)pattern_dims(q);
+    int stars = msc_rule_tensor_type(op, i)->rank - (int)pattern_dims(q);
     if (memchr(q.text, '*', q.num) && stars > num_stars) num_stars = stars;
   }
   for (size_t i = 0; i < rule->num_tensors; i++) {
@@ -145,10 +141,10 @@ static void set_linear(msc_rule *rule, const char *text) {
 static msc_tensor_letters *new_tensors(const msc_op *op, msc_arena *arena, size_t num) {
   msc_tensor_letters *tensor = msc_new_array(arena, msc_tensor_letters, num);
   size_t num_dims = 0;
-  for (size_t i = 0; i < num; i++) num_dims += (size_t)tensor_type(op, i)->rank;
+  for (size_t i = 0; i < num; i++) num_dims += (size_t)msc_rule_tensor_type(op, i)->rank;
   msc_dim_letters *dim = msc_new_array(arena, msc_dim_letters, num_dims);
   for (size_t i = 0; i < num; dim += tensor[i++].rank)
-    tensor[i] = (msc_tensor_letters){(uint8_t)tensor_type(op, i)->rank, dim};
+    tensor[i] = (msc_tensor_letters){(uint8_t)msc_rule_tensor_type(op, i)->rank, dim};
   return tensor;
 }
 
@@ -184,10 +180,10 @@ bool msc_rule_of(const msc_op *op, msc_arena *arena, msc_rule *out_rule) {
 bool rule_broadcast(const msc_op *op, msc_rule *rule) {
   const msc_type *y = op->out[0].type;
   for (size_t i = 0; i < rule->num_tensors; i++) {
-    const msc_type *t = tensor_type(op, i);
+    const msc_type *t = msc_rule_tensor_type(op, i);
     for (int d = 0; d < t->rank; d++) {
       int at = y->rank - t->rank + d;
-      if (t->dim[d] == y->dim[at] && t->dim[d] != 1) give_letter(rule, i, d, star(at), t->dim[d]);
+      if (t->dim[d] == y->dim[at] && t->dim[d] != 1) give_letter(rule, i, d, msc_rule_star(at), t->dim[d]);
     }
   }
   if (msc_op_attr(op, MSC_FACT(pinned))) rule->linear = false, rule->linear_in = 0; /* sums are finished here */
@@ -212,15 +208,15 @@ bool rule_matmul(const msc_op *op, msc_rule *rule) {
   const int64_t *y = op->out[0].type->dim;
   const char *const last[3] = {ta ? "km" : "mk", tb ? "nk" : "kn", "mn"};
   for (size_t i = 0; i < 3; i++) {
-    const msc_type *t = tensor_type(op, i);
+    const msc_type *t = msc_rule_tensor_type(op, i);
     int own = t->rank - 2;
     for (int d = 0; d < own; d++) {
       int at = lead - own + d;
-      if (t->dim[d] == y[at] && t->dim[d] != 1) give_letter(rule, i, d, star(at), t->dim[d]);
+      if (t->dim[d] == y[at] && t->dim[d] != 1) give_letter(rule, i, d, msc_rule_star(at), t->dim[d]);
     }
   }
   for (size_t i = 0; i < 3; i++) {
-    const msc_type *t = tensor_type(op, i);
+    const msc_type *t = msc_rule_tensor_type(op, i);
     for (int d = 0; d < 2; d++) give_letter(rule, i, t->rank - 2 + d, last[i][d], t->dim[t->rank - 2 + d]);
   }
   return true;
@@ -231,10 +227,10 @@ bool rule_weight_grad(const msc_op *op, msc_rule *rule) {
   int lead = op->in[0].value->type->rank - 1;
   for (size_t i = 0; i < 2; i++) {
     give_stars(op, rule, i, 0, lead);
-    give_letter(rule, i, lead, "kn"[i], tensor_type(op, i) -> dim[lead]);
-    give_letter(rule, 2, (int)i, "kn"[i], tensor_type(op, i) -> dim[lead]);
+    give_letter(rule, i, lead, "kn"[i], msc_rule_tensor_type(op, i) -> dim[lead]);
+    give_letter(rule, 2, (int)i, "kn"[i], msc_rule_tensor_type(op, i) -> dim[lead]);
   }
-  for (int d = 0; d < lead; d++) set_role(rule, star(d), MSC_RED, MSC_SUM);
+  for (int d = 0; d < lead; d++) set_role(rule, msc_rule_star(d), MSC_RED, MSC_SUM);
   return true;
 }
 
@@ -243,7 +239,7 @@ bool rule_transpose(const msc_op *op, msc_rule *rule) {
   int64_t perm[MSC_MAX_RANK];
   msc_op_ints(op, "perm", perm, MSC_MAX_RANK);
   give_stars(op, rule, 0, 0, x->rank);
-  for (int d = 0; d < x->rank; d++) give_letter(rule, 1, d, star((int)perm[d]), x->dim[perm[d]]);
+  for (int d = 0; d < x->rank; d++) give_letter(rule, 1, d, msc_rule_star((int)perm[d]), x->dim[perm[d]]);
   return true;
 }
 
@@ -258,10 +254,10 @@ bool rule_reduce(const msc_op *op, msc_rule *rule) {
   give_stars(op, rule, 0, 0, x->rank);
   for (int d = 0; d < x->rank; d++) {
     if (gone >> d & 1) {
-      set_role(rule, star(d), MSC_RED, how);
+      set_role(rule, msc_rule_star(d), MSC_RED, how);
       at += keep;
     } else {
-      give_letter(rule, 1, at++, star(d), x->dim[d]);
+      give_letter(rule, 1, at++, msc_rule_star(d), x->dim[d]);
     }
   }
   return true;
@@ -273,7 +269,7 @@ bool rule_axis(const msc_op *op, msc_rule *rule) {
   int64_t axis = msc_op_int(op, "axis");
   if (axis < 0) axis += x->rank;
   for (size_t i = 0; i < 2; i++)
-    for (int d = 0, s = 0; d < x->rank; d++) give_letter(rule, i, d, d == axis ? 'c' : star(s++), x->dim[d]);
+    for (int d = 0, s = 0; d < x->rank; d++) give_letter(rule, i, d, d == axis ? 'c' : msc_rule_star(s++), x->dim[d]);
   return true;
 }
 
@@ -298,7 +294,7 @@ static walk walk_of(const msc_type *t) {
 /* Whatever no common letter was found for is whole. */
 static void give_rest(msc_rule *rule, size_t tensor, walk *w, int *num) {
   while (w->dim < w->t->rank) {
-    char name = star((*num)++);
+    char name = msc_rule_star((*num)++);
     give_letter(rule, tensor, w->dim, name, w->left);
     set_role(rule, name, MSC_REP, MSC_SUM);
     w->left = 1;
@@ -315,7 +311,7 @@ bool rule_reshape(const msc_op *op, msc_rule *rule) {
   while (x.dim < x.t->rank && y.dim < y.t->rank) {
     int64_t common = msc_rule_gcd(x.left, y.left);
     if (common == 1) break;
-    char name = star(num++);
+    char name = msc_rule_star(num++);
     give_letter(rule, 0, x.dim, name, common);
     give_letter(rule, 1, y.dim, name, common);
     x.left /= common, y.left /= common;
@@ -331,7 +327,7 @@ bool rule_reshape(const msc_op *op, msc_rule *rule) {
 static bool give_untouched(const msc_op *op, msc_rule *rule, unsigned whole) {
   for (size_t i = 0; i < rule->num_tensors; i++)
     for (int d = 0; d < rule->tensor[i].rank; d++)
-      if (!(whole >> d & 1)) give_letter(rule, i, d, star(d), tensor_type(op, i)->dim[d]);
+      if (!(whole >> d & 1)) give_letter(rule, i, d, msc_rule_star(d), msc_rule_tensor_type(op, i)->dim[d]);
   return true;
 }
 
@@ -373,24 +369,24 @@ static void split_rows(const msc_op *op, msc_dim_letters *dim) {
  * nothing is summed. */
 static char rows_letter(const msc_op *op, int num_index_dims) {
   return msc_op_bool(op, MSC_FACT(aligned)) && msc_op_attr(op, MSC_FACT(manual_split)) && num_index_dims > 0
-             ? star(num_index_dims - 1)
+             ? msc_rule_star(num_index_dims - 1)
              : 'v';
 }
 
 /* Letters before (p, q ...) and after (d, e ...) the row dimension of a table. */
 static void give_table(const msc_op *op, msc_rule *rule, size_t tensor, int axis, int row_dims, char rows) {
-  const msc_type *t = tensor_type(op, tensor);
+  const msc_type *t = msc_rule_tensor_type(op, tensor);
   for (int d = 0; d < axis; d++) give_letter(rule, tensor, d, (char)('p' + d), t->dim[d]);
   if (row_dims < 0) give_letter(rule, tensor, axis, rows, t->dim[axis]);
   if (row_dims < 0) split_rows(op, &rule->tensor[tensor].dim[axis]);
   int skip = row_dims < 0 ? 1 : row_dims;
-  for (int d = 0; d < row_dims; d++) give_letter(rule, tensor, axis + d, star(d), t->dim[axis + d]);
+  for (int d = 0; d < row_dims; d++) give_letter(rule, tensor, axis + d, msc_rule_star(d), t->dim[axis + d]);
   for (int d = axis + skip; d < t->rank; d++) give_letter(rule, tensor, d, (char)('d' + d - axis - skip), t->dim[d]);
 }
 
 /* table [p,v,d], indices [*] -> [p,*,d]: a rank with some of the rows gives zeros for the others, hence v:sum. */
 bool rule_gather(const msc_op *op, msc_rule *rule) {
-  int axis = (int)msc_op_int(op, "axis"), num = tensor_type(op, 1)->rank;
+  int axis = (int)msc_op_int(op, "axis"), num = msc_rule_tensor_type(op, 1)->rank;
   /* first: strategies and device matrices name the indices' letters before the table's */
   give_stars(op, rule, 1, 0, num);
   give_table(op, rule, 0, axis, -1, rows_letter(op, num));
@@ -400,12 +396,12 @@ bool rule_gather(const msc_op *op, msc_rule *rule) {
 
 /* indices [*], updates [p,*,d] -> [p,v,d] */
 bool rule_scatter_add(const msc_op *op, msc_rule *rule) {
-  int axis = (int)msc_op_int(op, "axis"), num = tensor_type(op, 0)->rank;
+  int axis = (int)msc_op_int(op, "axis"), num = msc_rule_tensor_type(op, 0)->rank;
   give_stars(op, rule, 0, 0, num);
   give_table(op, rule, 1, axis, num, 0);
   give_table(op, rule, 2, axis, -1, rows_letter(op, num));
   for (int d = 0; d < num; d++)
-    if (rows_letter(op, num) != star(d)) set_role(rule, star(d), MSC_RED, MSC_SUM);
+    if (rows_letter(op, num) != msc_rule_star(d)) set_role(rule, msc_rule_star(d), MSC_RED, MSC_SUM);
   return true;
 }
 
@@ -413,14 +409,14 @@ bool rule_scatter_add(const msc_op *op, msc_rule *rule) {
 bool rule_along(const msc_op *op, msc_rule *rule) {
   const char *text = msc_info(op)->rule, *out = strstr(text, "->") + 2;
   int64_t axis = msc_op_int(op, "axis");
-  if (axis < 0) axis += tensor_type(op, 0)->rank;
+  if (axis < 0) axis += msc_rule_tensor_type(op, 0)->rank;
   for (size_t i = 0; i < rule->num_tensors; i++) {
     bool is_out = i >= rule->num_in;
     pattern p =
         is_out ? pattern_at(out, strcspn(out, " ;"), i - rule->num_in) : pattern_at(text, (size_t)(out - 2 - text), i);
-    const msc_type *t = tensor_type(op, i);
+    const msc_type *t = msc_rule_tensor_type(op, i);
     for (int d = 0, s = 0; d < t->rank; d++)
-      give_letter(rule, i, d, d == axis ? p.text[p.num - 1] : star(s++), t->dim[d]);
+      give_letter(rule, i, d, d == axis ? p.text[p.num - 1] : msc_rule_star(s++), t->dim[d]);
   }
   return true;
 }
@@ -428,7 +424,7 @@ bool rule_along(const msc_op *op, msc_rule *rule) {
 /* Gives an op along an axis its letters. The axis may be cut where the op is expanded into blocks (expand/scan.c);
  * without blocks it stays whole. */
 bool rule_blocks(const msc_op *op, msc_rule *rule) {
-  const msc_type *x = tensor_type(op, 0);
+  const msc_type *x = msc_rule_tensor_type(op, 0);
   int64_t axis = msc_op_int(op, "axis"), n = x->dim[axis < 0 ? axis + x->rank : axis];
   rule_along(op, rule);
   if (x->rank == MSC_MAX_RANK || msc_num_blocks(op, n) == 1) set_role(rule, msc_info(op)->rule[1], MSC_REP, MSC_SUM);
@@ -441,7 +437,7 @@ bool rule_argmax(const msc_op *op, msc_rule *rule) {
   int64_t axis = msc_op_int(op, "axis");
   if (axis < 0) axis += x->rank;
   for (int d = 0, s = 0, at = 0; d < x->rank; d++) {
-    char name = d == axis ? 'n' : star(s++);
+    char name = d == axis ? 'n' : msc_rule_star(s++);
     give_letter(rule, 0, d, name, x->dim[d]);
     if (d != axis) give_letter(rule, 1, at++, name, x->dim[d]);
     else at += msc_op_bool(op, "keep_dims");
@@ -451,7 +447,7 @@ bool rule_argmax(const msc_op *op, msc_rule *rule) {
 
 /* Dimensions that indices name: v, which ranks may share as in gather, then whole ones p, q ...; the others d, e ... */
 static void give_named(const msc_op *op, msc_rule *rule, size_t tensor, int depth) {
-  const msc_type *t = tensor_type(op, tensor);
+  const msc_type *t = msc_rule_tensor_type(op, tensor);
   for (int d = 0; d < t->rank; d++) {
     char name = (char)(d >= depth ? 'd' + d - depth : d ? 'p' + d - 1 : 'v');
     give_letter(rule, tensor, d, name, t->dim[d]);
@@ -461,14 +457,14 @@ static void give_named(const msc_op *op, msc_rule *rule, size_t tensor, int dept
 
 /* Leading letters A, B ... and those behind, d, e ... */
 static void give_blocks(const msc_op *op, msc_rule *rule, size_t tensor, int lead) {
-  const msc_type *t = tensor_type(op, tensor);
+  const msc_type *t = msc_rule_tensor_type(op, tensor);
   give_stars(op, rule, tensor, 0, lead);
   for (int d = lead; d < t->rank; d++) give_letter(rule, tensor, d, (char)('d' + d - lead), t->dim[d]);
 }
 
 /* The last dimension of indices has no letter. */
 bool rule_gather_nd(const msc_op *op, msc_rule *rule) {
-  const msc_type *indices = tensor_type(op, 1);
+  const msc_type *indices = msc_rule_tensor_type(op, 1);
   int lead = indices->rank - 1;
   give_named(op, rule, 0, (int)indices->dim[lead]);
   give_stars(op, rule, 1, 0, lead);
@@ -477,29 +473,29 @@ bool rule_gather_nd(const msc_op *op, msc_rule *rule) {
 }
 
 bool rule_scatter_nd_add(const msc_op *op, msc_rule *rule) {
-  const msc_type *indices = tensor_type(op, 0);
+  const msc_type *indices = msc_rule_tensor_type(op, 0);
   int lead = indices->rank - 1;
   give_stars(op, rule, 0, 0, lead);
   give_blocks(op, rule, 1, lead);
   give_named(op, rule, 2, (int)indices->dim[lead]);
-  for (int d = 0; d < lead; d++) set_role(rule, star(d), MSC_RED, MSC_SUM);
+  for (int d = 0; d < lead; d++) set_role(rule, msc_rule_star(d), MSC_RED, MSC_SUM);
   return true;
 }
 
 /* Ranks do not know who is last, so each sees all updates. */
 bool rule_scatter_update(const msc_op *op, msc_rule *rule) {
-  int axis = (int)msc_op_int(op, "axis"), num = tensor_type(op, 1)->rank;
+  int axis = (int)msc_op_int(op, "axis"), num = msc_rule_tensor_type(op, 1)->rank;
   give_table(op, rule, 0, axis, -1, 'v');
   give_stars(op, rule, 1, 0, num);
   give_table(op, rule, 2, axis, num, 0);
   give_table(op, rule, 3, axis, -1, 'v');
-  for (int d = 0; d < num; d++) set_role(rule, star(d), MSC_REP, MSC_SUM);
+  for (int d = 0; d < num; d++) set_role(rule, msc_rule_star(d), MSC_REP, MSC_SUM);
   return true;
 }
 
 /* Each rank compares with the classes of its own part. */
 bool rule_one_hot(const msc_op *op, msc_rule *rule) {
-  int rank = tensor_type(op, 0)->rank;
+  int rank = msc_rule_tensor_type(op, 0)->rank;
   give_stars(op, rule, 0, 0, rank);
   give_stars(op, rule, 1, 0, rank);
   give_letter(rule, 1, rank, 'c', op->out[0].type->dim[rank]);
@@ -508,9 +504,9 @@ bool rule_one_hot(const msc_op *op, msc_rule *rule) {
 
 /* Logits and whatever is shaped like them have c; a scalar loss is reduced over the rows. */
 static bool give_rows(const msc_op *op, msc_rule *rule) {
-  int rank = tensor_type(op, 0)->rank;
+  int rank = msc_rule_tensor_type(op, 0)->rank;
   for (size_t i = 0; i < rule->num_tensors; i++) {
-    const msc_type *t = tensor_type(op, i);
+    const msc_type *t = msc_rule_tensor_type(op, i);
     give_stars(op, rule, i, 0, t->rank < rank ? t->rank : rank - 1);
     if (t->rank == rank) give_letter(rule, i, rank - 1, 'c', t->dim[rank - 1]);
   }
@@ -525,33 +521,33 @@ bool msc_counts_kept_rows(const msc_op *op) {
 bool rule_cross_entropy(const msc_op *op, msc_rule *rule) {
   give_rows(op, rule);
   if (msc_counts_kept_rows(op)) {
-    for (int d = 0; d < tensor_type(op, 0)->rank - 1; d++) set_word_role(rule, star(d), "expand");
+    for (int d = 0; d < msc_rule_tensor_type(op, 0)->rank - 1; d++) set_word_role(rule, msc_rule_star(d), "expand");
     return true;
   }
-  for (int d = 0; op->out[0].type->rank == 0 && d < tensor_type(op, 0)->rank - 1; d++)
-    set_role(rule, star(d), MSC_RED, MSC_SUM);
+  for (int d = 0; op->out[0].type->rank == 0 && d < msc_rule_tensor_type(op, 0)->rank - 1; d++)
+    set_role(rule, msc_rule_star(d), MSC_RED, MSC_SUM);
   return true;
 }
 
 bool rule_cross_entropy_grad(const msc_op *op, msc_rule *rule) { return give_rows(op, rule); }
 
 bool rule_elements_loss(const msc_op *op, msc_rule *rule) {
-  int rank = tensor_type(op, 0)->rank;
-  for (size_t i = 0; i < rule->num_tensors; i++) give_stars(op, rule, i, 0, tensor_type(op, i)->rank);
-  for (int d = 0; op->out[0].type->rank == 0 && d < rank; d++) set_role(rule, star(d), MSC_RED, MSC_SUM);
+  int rank = msc_rule_tensor_type(op, 0)->rank;
+  for (size_t i = 0; i < rule->num_tensors; i++) give_stars(op, rule, i, 0, msc_rule_tensor_type(op, i)->rank);
+  for (int d = 0; op->out[0].type->rank == 0 && d < rank; d++) set_role(rule, msc_rule_star(d), MSC_RED, MSC_SUM);
   return true;
 }
 
 /* Everything is shaped like the parameter, or a scalar. */
 bool rule_update(const msc_op *op, msc_rule *rule) {
-  for (size_t i = 0; i < rule->num_tensors; i++) give_stars(op, rule, i, 0, tensor_type(op, i)->rank);
+  for (size_t i = 0; i < rule->num_tensors; i++) give_stars(op, rule, i, 0, msc_rule_tensor_type(op, i)->rank);
   return true;
 }
 
 /* w and its state [v,d...], numbers [n], rows [g,d...]: each rank updates those of its rows that are numbered. */
 bool rule_lazy_update(const msc_op *op, msc_rule *rule) {
   for (size_t i = 0; i < rule->num_tensors; i++) {
-    const msc_type *t = tensor_type(op, i);
+    const msc_type *t = msc_rule_tensor_type(op, i);
     const char *name = i < op->num_in ? msc_info(op)->operand[i].name : "w";
     char first = !strcmp(name, "indices") || !strcmp(name, "order") ? 'n' : !strcmp(name, "g") ? 'g' : 'v';
     for (int d = 0; d < t->rank; d++) give_letter(rule, i, d, d ? (char)('A' + d - 1) : first, t->dim[d]);

@@ -131,7 +131,7 @@ static bool ints_in(msc_op *op, const char *name, int num, int64_t least) {
   return true;
 }
 
-static bool check_attrs(msc_op *op) {
+static bool check_window_attrs(msc_op *op) {
   return ints_in(op, "stride", 2, 1) && ints_in(op, "dilation", 2, 1) && ints_in(op, "padding", 4, 0) &&
          ints_in(op, "kernel", 2, 1);
 }
@@ -188,7 +188,7 @@ static bool check_channels(msc_op *op, const msc_type *w, int64_t c, int64_t o, 
 
 bool shape_conv2d(msc_op *op) {
   MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) && must_be_image(op, 0, "images [n,c,h,w]") &&
-          must_be_image(op, 1, "weights [o,c,h,w]") && check_attrs(op));
+          must_be_image(op, 1, "weights [o,c,h,w]") && check_window_attrs(op));
   const msc_type *x = shape_in(op, 0), *w = shape_in(op, 1);
   msc_conv c = {0};
   read_windows(op, &c);
@@ -209,7 +209,7 @@ bool shape_biased_conv2d(msc_op *op) {
 
 bool shape_conv2d_transpose(msc_op *op) {
   MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) && must_be_image(op, 0, "images [n,o,h,w]") &&
-          must_be_image(op, 1, "weights [o,c,h,w]") && check_attrs(op));
+          must_be_image(op, 1, "weights [o,c,h,w]") && check_window_attrs(op));
   const msc_type *y = shape_in(op, 0), *w = shape_in(op, 1);
   int64_t groups = msc_op_int(op, "groups");
   msc_conv c = {0};
@@ -222,7 +222,7 @@ bool shape_conv2d_transpose(msc_op *op) {
 
 bool shape_conv2d_weight_grad(msc_op *op) {
   MSC_TRY(shape_must_be_float(op, 0) && shape_same_dtype(op, 0, 1) && must_be_image(op, 0, "images [n,c,h,w]") &&
-          must_be_image(op, 1, "gradients [n,o,h,w]") && check_attrs(op));
+          must_be_image(op, 1, "gradients [n,o,h,w]") && check_window_attrs(op));
   const msc_type *x = shape_in(op, 0), *y = shape_in(op, 1);
   int64_t groups = msc_op_int(op, "groups"), kernel[2];
   msc_conv c = {0};
@@ -246,7 +246,7 @@ static bool pooled(msc_op *op, msc_dtype dtype) {
   const msc_type *x = shape_in(op, 0);
   int64_t kernel[2];
   msc_conv c = {0};
-  MSC_TRY(must_be_image(op, 0, "images [n,c,h,w]") && check_attrs(op));
+  MSC_TRY(must_be_image(op, 0, "images [n,c,h,w]") && check_window_attrs(op));
   if (msc_op_ints(op, "kernel", kernel, 2) != 2) return shape_wrong(op, "kernel must have 2 entries, height and width");
   read_windows(op, &c);
   for (int i = 0; i < 2; i++) {
@@ -271,7 +271,7 @@ bool shape_max_pool_index(msc_op *op) {
 static bool unpooled(msc_op *op, const msc_type *y) {
   msc_conv c = {0};
   int64_t kernel[2];
-  MSC_TRY(check_attrs(op));
+  MSC_TRY(check_window_attrs(op));
   if (msc_op_ints(op, "kernel", kernel, 2) != 2) return shape_wrong(op, "kernel must have 2 entries, height and width");
   read_windows(op, &c);
   for (int i = 0; i < 2; i++) c.dim[i].kernel = kernel[i];
@@ -299,7 +299,7 @@ bool shape_unfold(msc_op *op) {
   const msc_type *x = shape_in(op, 0);
   int64_t k[2];
   msc_conv c = {0};
-  MSC_TRY(must_be_image(op, 0, "images [n,c,h,w]") && check_attrs(op));
+  MSC_TRY(must_be_image(op, 0, "images [n,c,h,w]") && check_window_attrs(op));
   if (msc_op_ints(op, "kernel", k, 2) != 2) return shape_wrong(op, "kernel must have 2 entries, height and width");
   read_windows(op, &c);
   for (int i = 0; i < 2; i++) {
@@ -314,7 +314,7 @@ bool shape_unfold(msc_op *op) {
 bool shape_fold(msc_op *op) {
   const msc_type *y = shape_in(op, 0);
   msc_conv c = {0};
-  MSC_TRY(shape_must_be_float(op, 0) && check_attrs(op));
+  MSC_TRY(shape_must_be_float(op, 0) && check_window_attrs(op));
   if (y->rank != 6) return shape_wrong(op, "operand 0 must be [n,c,k,l,h,w], not %s", shape_text(op, y));
   read_windows(op, &c);
   for (int i = 0; i < 2; i++) c.dim[i].kernel = y->dim[2 + i];

@@ -79,7 +79,7 @@ typedef struct {
       padding[2 * MSC_MAX_RANK]; /* low and high of each dimension */
 } windows;
 
-static bool read_each(hlo_node *n, const char *name, int64_t absent, int num, int64_t *out) {
+static bool read_window_attr(hlo_node *n, const char *name, int64_t absent, int num, int64_t *out) {
   int found = hlo_ints(n, name, out, num);
   if (found < 0) return false;
   for (int i = 0; !found && i < num; i++) out[i] = absent;
@@ -124,7 +124,7 @@ static bool choose_space(hlo_node *n, const windows *w, const msc_type *t, int64
   return true;
 }
 
-static msc_value *pool(hlo_node *n, const windows *w, msc_op_kind kind, msc_value *x, const int64_t *perm) {
+static msc_value *build_pool(hlo_node *n, const windows *w, msc_op_kind kind, msc_value *x, const int64_t *perm) {
   int64_t size[2], stride[2], dilation[2], padding[4], back[4];
   for (int i = 0; i < 2; i++) {
     int64_t d = perm[2 + i];
@@ -166,10 +166,11 @@ bool hlo_build_reduce_window(hlo_node *n) {
   int dim;
   if (n->op->num_in != 2) return hlo_refuse(n, "takes one operand and where it begins");
   const msc_type *t = n->in[0]->type;
-  MSC_TRY(read_each(n, "window_dimensions", 1, t->rank, w.size) &&
-          read_each(n, "window_strides", 1, t->rank, w.stride) &&
-          read_each(n, "window_dilations", 1, t->rank, w.dilation) &&
-          read_each(n, "base_dilations", 1, t->rank, w.base) && read_each(n, "padding", 0, 2 * t->rank, w.padding));
+  MSC_TRY(read_window_attr(n, "window_dimensions", 1, t->rank, w.size) &&
+          read_window_attr(n, "window_strides", 1, t->rank, w.stride) &&
+          read_window_attr(n, "window_dilations", 1, t->rank, w.dilation) &&
+          read_window_attr(n, "base_dilations", 1, t->rank, w.base) &&
+          read_window_attr(n, "padding", 0, 2 * t->rank, w.padding));
   for (int d = 0; d < t->rank; d++)
     if (w.base[d] != 1 || w.padding[2 * d] < 0 || w.padding[2 * d + 1] < 0)
       return hlo_refuse(n, "zeros between elements and negative padding are not read");
@@ -185,7 +186,7 @@ bool hlo_build_reduce_window(hlo_node *n) {
   msc_value *x = n->in[0];
   MSC_TRY(fill_up(n, &w, &x) && choose_space(n, &w, x->type, perm));
   if (turned) x = unary(n->b, OP_neg, x);
-  msc_value *y = x ? pool(n, &w, adds ? OP_avg_pool : OP_max_pool, x, perm) : NULL;
+  msc_value *y = x ? build_pool(n, &w, adds ? OP_avg_pool : OP_max_pool, x, perm) : NULL;
   if (turned) y = unary(n->b, OP_neg, y);
   if (y && init != usual) y = combined(n->b, c.reduction, y, n->in[1]); /* what each window begins with counts, too */
   return y && hlo_set(n, reshape(n->b, y, n->op->out_type[0]->rank, n->op->out_type[0]->dim));

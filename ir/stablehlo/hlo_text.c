@@ -104,7 +104,7 @@ const char *hlo_take_text(hlo_text *r) {
 /* ---- types ---- */
 
 /* StableHLO's ui8 is u8 here; other names are the same. */
-static bool dtype_of(const char *name, size_t n, msc_dtype *out) {
+static bool dtype_called(const char *name, size_t n, msc_dtype *out) {
   char own[8];
   bool is_unsigned = n > 2 && !memcmp(name, "ui", 2);
   if (n >= sizeof own) return false;
@@ -129,7 +129,7 @@ static const msc_type *take_tensor(hlo_text *r) {
   if (r->p < r->end && *r->p == '?') return hlo_fault(r, "expected a size: dimensions must be known"), NULL;
   size_t n = 0;
   while (r->p + n < r->end && is_word_char(r->p[n])) n++;
-  if (!dtype_of(r->p, n, &dtype)) return hlo_fault(r, "expected an element type that msc has"), NULL;
+  if (!dtype_called(r->p, n, &dtype)) return hlo_fault(r, "expected an element type that msc has"), NULL;
   r->p += n;
   if (!hlo_expect(r, ">")) return NULL;
   double elems = 1;
@@ -255,7 +255,7 @@ bool hlo_take_members(hlo_text *r, const char *close, size_t *num, hlo_value **m
 }
 
 /* The number at p; also true, false, and bits of a float as 0x7FC00000. */
-static bool take_number(hlo_text *r, msc_dtype dtype, double *out) {
+static bool take_literal_number(hlo_text *r, msc_dtype dtype, double *out) {
   char *end;
   hlo_skip_space(r);
   if (hlo_take_if(r, "true")) return *out = 1, true;
@@ -275,7 +275,7 @@ static bool fill_dense(hlo_text *r, msc_tensor *t, int64_t *at, int64_t num, int
   double v;
   if (depth > MSC_MAX_RANK + 1) return hlo_fault(r, "brackets are too deep");
   if (!hlo_take_if(r, "[")) {
-    MSC_TRY(take_number(r, t->type->dtype, &v));
+    MSC_TRY(take_literal_number(r, t->type->dtype, &v));
     if (*at >= num) return hlo_fault(r, "there are more elements than the type has");
     msc_tensor_set(t, (*at)++, v);
     return true;

@@ -12,7 +12,7 @@ typedef struct {
   hlo_dims rest; /* dimensions of the other tensor that are not the window's: those of the indices */
 } placing;
 
-static int find(const hlo_dims *d, int64_t v) {
+static int find_dim(const hlo_dims *d, int64_t v) {
   for (int i = 0; i < d->num; i++)
     if (d->v[i] == v) return i;
   return -1;
@@ -34,7 +34,7 @@ static bool check(placing *w) {
             p->window.num + p->single.num + p->batch.num == rank && p->map.num == numbers &&
             (!p->sizes.num || p->sizes.num == rank);
   for (int d = 0; d < w->type->rank; d++)
-    if (find(&p->window, d) < 0) w->rest.v[w->rest.num++] = d;
+    if (find_dim(&p->window, d) < 0) w->rest.v[w->rest.num++] = d;
   ok = ok && w->rest.num == dims && w->rest.num + p->window.num == w->type->rank;
   for (int d = 0, i = 0; ok && d < k_rank; d++)
     if (d != p->vector) ok = w->indices->type->dim[d] == w->type->dim[w->rest.v[i++]];
@@ -53,7 +53,7 @@ static msc_value *count_along(const placing *w, int64_t d) {
 static msc_value *number_of_place(const placing *w, int j) {
   int64_t shape[MSC_MAX_RANK];
   msc_value *k = w->indices;
-  for (int d = 0; d < w->type->rank; d++) shape[d] = find(&w->p->window, d) < 0 ? w->type->dim[d] : 1;
+  for (int d = 0; d < w->type->rank; d++) shape[d] = find_dim(&w->p->window, d) < 0 ? w->type->dim[d] : 1;
   if (w->p->vector < k->type->rank) k = part_of(w->n->b, k, (int)w->p->vector, j, j + 1);
   return k ? reshape(w->n->b, k, w->type->rank, shape) : NULL;
 }
@@ -77,13 +77,13 @@ static msc_value *begin_of(const placing *w, int j, int64_t last, msc_value **in
 /* The place in dimension d of the operand; NULL: always the first. */
 static bool place_in_dim(const placing *w, int d, int *window, msc_value **inside, msc_value **out) {
   const hlo_places *p = w->p;
-  int batch = find(&p->batch, d), j = find(&p->map, d);
+  int batch = find_dim(&p->batch, d), j = find_dim(&p->map, d);
   int64_t size = 1;
   *out = NULL;
   if (batch >= 0) {
     int64_t at = p->k_batch.v[batch];
     *out = count_along(w, w->rest.v[at > p->vector ? at - 1 : at]);
-  } else if (find(&p->single, d) < 0) {
+  } else if (find_dim(&p->single, d) < 0) {
     if (*window >= p->window.num) return hlo_refuse(w->n, "its dimension numbers do not fit its operands");
     int64_t at = p->window.v[(*window)++];
     size = w->type->dim[at];
@@ -110,7 +110,7 @@ msc_value *hlo_linear_places(hlo_node *n, const hlo_places *p, const msc_type *o
   window = 0;
   for (int d = 0; d < operand->rank; d++) {
     first[d] = window;
-    window += find(&p->batch, d) < 0 && find(&p->single, d) < 0;
+    window += find_dim(&p->batch, d) < 0 && find_dim(&p->single, d) < 0;
   }
   for (int d = operand->rank; d-- > 0; stride *= operand->dim[d]) {
     window = first[d];

@@ -176,7 +176,7 @@ static bool define(hlo_reader *r, scope *s, const hlo_op *op, size_t i, msc_valu
 
 /* ---- ops ---- */
 
-static void count_unknown(hlo_reader *r, const hlo_op *op) {
+static void count_unknown_op(hlo_reader *r, const hlo_op *op) {
   for (size_t i = 0; i < r->num_unknown; i++)
     if (r->unknown[i].name == op->name) {
       r->unknown[i].num++;
@@ -193,10 +193,10 @@ static void report_unknown(hlo_reader *r) {
               r->unknown[i].name, r->unknown[i].num);
 }
 
-static bool run_region(hlo_reader *r, scope *s, const hlo_region *region, size_t *out_num, msc_value ***out);
+static bool build_hlo_region(hlo_reader *r, scope *s, const hlo_region *region, size_t *out_num, msc_value ***out);
 
 /* Writes the called function out. */
-static bool run_call(hlo_reader *r, hlo_node *n) {
+static bool build_hlo_call(hlo_reader *r, hlo_node *n) {
   const hlo_func *f = NULL;
   for (size_t i = 0; i < r->module->num_funcs && n->op->num_words; i++)
     if (!strcmp(r->module->func[i].name, n->op->word[0] + (n->op->word[0][0] == '@'))) f = &r->module->func[i];
@@ -206,7 +206,7 @@ static bool run_call(hlo_reader *r, hlo_node *n) {
   size_t num = 0;
   msc_value **result = NULL;
   for (size_t i = 0; i < f->num_args; i++) msc_table_at(&inner.names, &f->arg[i].name)->value = n->in[i];
-  bool ok = run_region(r, &inner, &f->body, &num, &result);
+  bool ok = build_hlo_region(r, &inner, &f->body, &num, &result);
   r->depth--;
   if (ok && num != n->op->num_out) return hlo_refuse(n, "has %zu results, and the function %zu", n->op->num_out, num);
   for (size_t i = 0; ok && i < num; i++) n->out[i] = result[i];
@@ -230,7 +230,7 @@ static bool run_branches(hlo_reader *r, const scope *s, hlo_node *n) {
     msc_value **result = NULL;
     scope inner = {.names.index.arena = r->scratch, .outer = s};
     if (is_known && k != chosen) continue;
-    MSC_TRY(run_region(r, &inner, &n->op->region[k], &num, &result));
+    MSC_TRY(build_hlo_region(r, &inner, &n->op->region[k], &num, &result));
     if (num != n->op->num_out) return hlo_refuse(n, "has %zu results, and a branch %zu", n->op->num_out, num);
     msc_value *here = by_truth ? n->in[0] : compare(n->b, "eq", n->in[0], number(n->b, n->in[0], (double)k));
     for (size_t i = 0; i < num; i++) {
@@ -246,7 +246,7 @@ static bool run_part(hlo_reader *r, const scope *s, const hlo_region *part, msc_
                      msc_value ***out) {
   scope inner = {.names.index.arena = r->scratch, .outer = s};
   for (size_t i = 0; i < part->num_args; i++) msc_table_at(&inner.names, &part->arg[i])->value = in[i];
-  return run_region(r, &inner, part, out_num, out);
+  return build_hlo_region(r, &inner, part, out_num, out);
 }
 
 /* Writes a loop out whose condition follows from constants, as those of lax.scan and lax.fori_loop do. */
@@ -313,9 +313,9 @@ static bool build_op(hlo_reader *r, const scope *s, hlo_node *n) {
   const hlo_op *op = n->op;
   if (!strcmp(op->name, "stablehlo.while")) return run_loop(r, s, n);
   if (!strcmp(op->name, "stablehlo.case") || !strcmp(op->name, "stablehlo.if")) return run_branches(r, s, n);
-  if (!strcmp(op->name, "call") || !strcmp(op->name, "func.call")) return run_call(r, n);
+  if (!strcmp(op->name, "call") || !strcmp(op->name, "func.call")) return build_hlo_call(r, n);
   const hlo_row *row = find_row(op->name);
-  if (!row) return count_unknown(r, op), false;
+  if (!row) return count_unknown_op(r, op), false;
   if (row->num_in >= 0 && (size_t)row->num_in != op->num_in)
     return hlo_refuse(n, "takes %d operands, not %zu", row->num_in, op->num_in);
   int errors = msc_num_errors(r->ctx);
@@ -339,7 +339,7 @@ static bool check_types(hlo_reader *r, hlo_node *n) {
   return true;
 }
 
-static bool run_op(hlo_reader *r, scope *s, const hlo_op *op) {
+static bool build_hlo_op(hlo_reader *r, scope *s, const hlo_op *op) {
   msc_builder b = {.func = r->func, .block = r->func->body, .loc = op->loc};
   hlo_node n = {.r = r, .b = &b, .ctx = r->ctx, .scratch = r->scratch, .op = op};
   bool known = true;
@@ -359,11 +359,11 @@ static bool run_op(hlo_reader *r, scope *s, const hlo_op *op) {
 }
 
 /* The operands of the region's return. */
-static bool run_region(hlo_reader *r, scope *s, const hlo_region *region, size_t *out_num, msc_value ***out) {
+static bool build_hlo_region(hlo_reader *r, scope *s, const hlo_region *region, size_t *out_num, msc_value ***out) {
   for (size_t i = 0; i < region->num_ops; i++) {
     const hlo_op *op = &region->op[i];
     if (strcmp(op->name, "return") && strcmp(op->name, "func.return") && strcmp(op->name, "stablehlo.return")) {
-      MSC_TRY(run_op(r, s, op));
+      MSC_TRY(build_hlo_op(r, s, op));
       continue;
     }
     *out_num = op->num_in;
@@ -463,7 +463,7 @@ static msc_module *read_main(hlo_reader *r, const hlo_func *f, msc_module *m) {
   msc_value **result = NULL;
   const char **names = msc_new_array(r->scratch, const char *, f->num_args + 1);
   for (size_t i = 0; i < f->num_args; i++) add_argument(r, &s, &f->arg[i], i, names);
-  bool ok = run_region(r, &s, &f->body, &num, &result);
+  bool ok = build_hlo_region(r, &s, &f->body, &num, &result);
   report_unknown(r);
   if (!ok || r->num_errors || msc_num_errors(r->ctx)) return NULL;
   msc_append_return(r->func, num, result, f->loc);

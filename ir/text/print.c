@@ -35,7 +35,7 @@ static bool is_ssa_name(const char *name) {
   return !*name;
 }
 
-static const char *arg_name(const msc_func *f, size_t i) {
+static const char *printed_arg_name(const msc_func *f, size_t i) {
   const msc_attr_value *v = msc_arg_attr(f, i, MSC_FACT(msc_name));
   return v && v->kind == MSC_ATTR_STR ? v->s : f->body->args[i]->name;
 }
@@ -69,7 +69,7 @@ static void name_values(writer *r, const msc_func *f) {
   r->ids.index.arena = r->used.index.arena = r->named.index.arena = r->w.scratch;
   r->next_id = 0;
   r->has_forward = false;
-  for (size_t i = 0; i < f->body->num_args; i++) name_arg(r, f->body->args[i], arg_name(f, i));
+  for (size_t i = 0; i < f->body->num_args; i++) name_arg(r, f->body->args[i], printed_arg_name(f, i));
   number_ops(r, f->body);
   for (const msc_op *op = r->has_forward ? f->body->first : NULL; op; op = op->next)
     note_name(r, op);
@@ -200,9 +200,9 @@ static void put_signature(msc_printer *w, const msc_op *op) {
   if (op->num_out != 1) msc_puts(w, ")");
 }
 
-static void put_block(writer *r, const msc_block *b, int indent);
+static void print_block(writer *r, const msc_block *b, int indent);
 
-static void put_op(writer *r, const msc_op *op, int indent) {
+static void print_op(writer *r, const msc_op *op, int indent) {
   msc_printer *w = &r->w;
   put_indent(w, indent);
   if (op->num_out) {
@@ -218,7 +218,7 @@ static void put_op(writer *r, const msc_op *op, int indent) {
   msc_puts(w, ")");
   if (op->body) {
     msc_puts(w, " ({\n");
-    put_block(r, op->body, indent);
+    print_block(r, op->body, indent);
     put_indent(w, indent);
     msc_puts(w, "})");
   }
@@ -228,7 +228,7 @@ static void put_op(writer *r, const msc_op *op, int indent) {
   msc_puts(w, "\n");
 }
 
-static void put_block(writer *r, const msc_block *b, int indent) {
+static void print_block(writer *r, const msc_block *b, int indent) {
   if (b->num_args) {
     put_indent(&r->w, indent);
     msc_puts(&r->w, "^bb0(");
@@ -240,7 +240,7 @@ static void put_block(writer *r, const msc_block *b, int indent) {
     }
     msc_puts(&r->w, "):\n");
   }
-  for (const msc_op *op = b->first; op; op = op->next) put_op(r, op, indent + 2);
+  for (const msc_op *op = b->first; op; op = op->next) print_op(r, op, indent + 2);
 }
 
 /* ---- functions and modules ---- */
@@ -296,7 +296,7 @@ static void put_func_attrs(writer *r, const msc_func *f) {
 static void put_func(writer *r, const msc_func *f) {
   name_values(r, f);
   msc_puts(&r->w, "  \"msc.func\"() ({\n");
-  put_block(r, f->body, 2);
+  print_block(r, f->body, 2);
   msc_puts(&r->w, "  }) ");
   put_func_attrs(r, f);
   msc_puts(&r->w, " : () -> ()");

@@ -152,7 +152,7 @@ static void put_number(msc_printer *w, const msc_attr_value *v, bool in_list) {
     msc_puts(w, " : "), msc_puts(w, msc_dtype_name(v->dtype));
 }
 
-static void put_list(msc_printer *w, const msc_attr_value *v) {
+static void print_list(msc_printer *w, const msc_attr_value *v) {
   msc_puts(w, "[");
   for (size_t i = 0; i < v->list.num; i++) {
     if (i) msc_puts(w, ", ");
@@ -167,7 +167,7 @@ static void put_value(msc_printer *w, const msc_attr_value *v, bool in_list) {
     case MSC_ATTR_FLOAT: put_number(w, v, in_list); break;
     case MSC_ATTR_BOOL: msc_puts(w, v->b ? "true" : "false"); break;
     case MSC_ATTR_STR: msc_put_string(w, v->s ? v->s : ""); break;
-    case MSC_ATTR_LIST: put_list(w, v); break;
+    case MSC_ATTR_LIST: print_list(w, v); break;
     case MSC_ATTR_DICT: msc_put_attrs(w, v->dict.a, v->dict.num); break;
     case MSC_ATTR_TYPE: msc_put_type(w, v->type); break;
     case MSC_ATTR_LAYOUT: msc_put_string(w, msc_layout_print(w->scratch, w->mesh, v->layout)); break;

@@ -172,7 +172,7 @@ static void match_dimension(propagation *p, const shard_op *o, const msc_value *
   }
 }
 
-static void visit(propagation *p, const shard_op *o) {
+static void visit_op(propagation *p, const shard_op *o) {
   if (o->group < 0 || !p->stale[o->op->id] || p->round[o->group] > p->now) return;
   p->stale[o->op->id] = false; /* set again by what changes here */
   for (int i = 0; i < o->op->num_in; i++) match_dimension(p, o, o->op->in[i].value, &o->rule.tensor[i]);
@@ -219,8 +219,8 @@ static int sweep(propagation *p) {
   int sweeps = 0;
   do {
     p->changed = false;
-    for (size_t i = 0; i < p->g->num_ops; i++) visit(p, &p->g->op[i]);
-    for (size_t i = p->g->num_ops; i-- > 0;) visit(p, &p->g->op[i]);
+    for (size_t i = 0; i < p->g->num_ops; i++) visit_op(p, &p->g->op[i]);
+    for (size_t i = p->g->num_ops; i-- > 0;) visit_op(p, &p->g->op[i]);
     sweeps++;
   } while (p->changed);
   return sweeps;

@@ -129,12 +129,12 @@ static void find_chain_pieces(choosing *c) {
 
 /* ---- groups ---- */
 
-static uint32_t group_of(const choosing *c, size_t id) { return (uint32_t)((c->piece[id] + c->shift) / c->size); }
+static uint32_t group_of_op(const choosing *c, size_t id) { return (uint32_t)((c->piece[id] + c->shift) / c->size); }
 
 static bool is_read_by_other_group(const choosing *c, const msc_op *op) {
   for (size_t k = 0; k < op->num_out; k++)
     for (const msc_use *u = op->out[k].uses; u; u = u->next)
-      if (c->forward[u->user->id] && group_of(c, u->user->id) != group_of(c, op->id)) return true;
+      if (c->forward[u->user->id] && group_of_op(c, u->user->id) != group_of_op(c, op->id)) return true;
   return false;
 }
 
@@ -151,8 +151,9 @@ static bool is_recompute_requested(const choosing *c, const msc_op *op) {
 }
 
 static bool may_recompute(const choosing *c, const msc_op *op, choice k) {
-  return k != KEEP && group_of(c, op->id) >= c->first && is_unmarked_pure(op, msc_op_attr(op, MSC_FACT(recompute))) &&
-         !is_read_by_other_group(c, op) && (k == FULL || is_cheap_to_recompute(op));
+  return k != KEEP && group_of_op(c, op->id) >= c->first &&
+         is_unmarked_pure(op, msc_op_attr(op, MSC_FACT(recompute))) && !is_read_by_other_group(c, op) &&
+         (k == FULL || is_cheap_to_recompute(op));
 }
 
 /* Adds up, for every group, the bytes it keeps and its recompute time under choice k. Walks backward: an op is
@@ -163,7 +164,7 @@ static void price_groups(const choosing *c, group *g, choice k) {
   for (size_t i = c->num_ops; i-- > 0;) {
     const msc_op *op = c->op[i];
     if (!c->forward[i] || msc_is_return(op) || msc_is_constant_op(op)) continue;
-    group *own = &g[group_of(c, i)];
+    group *own = &g[group_of_op(c, i)];
     bool again = (wanted[i] || c->saved[i]) && (is_recompute_requested(c, op) || may_recompute(c, op, k));
     if (!again) {
       own->bytes[k] += c->saved[i];
@@ -173,7 +174,7 @@ static void price_groups(const choosing *c, group *g, choice k) {
     own->ns[k] += recompute_ns(c, op);
     for (size_t in = 0; in < op->num_in; in++)
       if (op->in[in].value->def && !wanted[op->in[in].value->def->id])
-        wanted[op->in[in].value->def->id] = group_of(c, i) + 1;
+        wanted[op->in[in].value->def->id] = group_of_op(c, i) + 1;
   }
 }
 
@@ -232,9 +233,9 @@ static void mark_chosen_ops(const choosing *c, const group *g) {
     msc_op *op = c->op[i];
     if (!c->forward[i] || msc_is_return(op) || !is_unmarked_pure(op, msc_op_attr(op, MSC_FACT(recompute))))
       continue;
-    choice now = g[group_of(c, i)].now;
+    choice now = g[group_of_op(c, i)].now;
     if (now == FULL)
-      msc_op_put(op, msc_fact_recompute(msc_str(ctx, msc_arena_printf(c->arena, "group%u", group_of(c, i)))));
+      msc_op_put(op, msc_fact_recompute(msc_str(ctx, msc_arena_printf(c->arena, "group%u", group_of_op(c, i)))));
     else if (now == CHEAP && is_cheap_to_recompute(op) && !is_read_by_other_group(c, op))
       msc_op_put(op, msc_fact_recompute(msc_bool(true)));
   }

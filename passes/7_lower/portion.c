@@ -200,7 +200,7 @@ static bool replace_whole(portioning *z) {
 
 /* ---- the pass ---- */
 
-static int64_t count_rows(const msc_type *t) {
+static int64_t count_batch_rows(const msc_type *t) {
   int64_t rows = 1;
   for (int d = 0; d + 1 < t->rank; d++) rows *= t->dim[d];
   return rows;
@@ -215,7 +215,7 @@ static int choose_num_portions(const msc_pass_ctx *pass, const msc_op *op) {
                  op->in[0].value->type->rank == t->rank;
   int64_t asked = msc_config_int(pass->config, MSC_KEY_score_portions), num = asked ? asked : MOST_PORTIONS;
   if (!product || (!asked && msc_type_bytes(t) < LARGE)) return 1;
-  while (num > 1 && (t->dim[0] % num || (!asked && count_rows(t) / num < LEAST_ROWS))) num--;
+  while (num > 1 && (t->dim[0] % num || (!asked && count_batch_rows(t) / num < LEAST_ROWS))) num--;
   return (int)num;
 }
 

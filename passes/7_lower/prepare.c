@@ -175,7 +175,7 @@ static msc_value *add_prepared_argument(msc_pass_ctx *pass, msc_func *f, const m
   return v;
 }
 
-static void prepare_section(preparing *p) {
+static void section_for_preparation(preparing *p) {
   size_t num = 0;
   msc_value **old = NULL, **made = NULL;
   for (msc_op *op = p->f->body->first; op; op = op->next) {
@@ -255,7 +255,7 @@ bool pass_prepare(msc_pass_ctx *pass, msc_module *m) {
     for (msc_func *f = m->first; f; f = f->next) {
       if (f == to.f || !is_of_stage(f, i)) continue;
       preparing p = start_preparing(pass, f, &to);
-      prepare_section(&p);
+      section_for_preparation(&p);
     }
     if (to.f) end_section(pass, &to);
   }

@@ -34,7 +34,7 @@ static bool adds_in_blocks(const msc_op *op) {
 }
 
 /* The numbers of op, sorted in front of it, or before, where another op has the same ones. */
-static const numbers *sort_numbers(sorter *s, msc_builder *b, const msc_op *op) {
+static const numbers *sort_row_numbers(sorter *s, msc_builder *b, const msc_op *op) {
   msc_value *indices = op->in[0].value;
   for (size_t i = 0; i < s->num_known; i++)
     if (s->known[i].indices == indices) return &s->known[i];
@@ -50,7 +50,7 @@ static const numbers *sort_numbers(sorter *s, msc_builder *b, const msc_op *op) 
 static bool add_segments(sorter *s, msc_op *op) {
   msc_builder b = {.func = op->block->func, .block = op->block, .before = op, .loc = op->loc, .name = op->name};
   msc_value *updates = op->in[1].value;
-  const numbers *n = sort_numbers(s, &b, op);
+  const numbers *n = sort_row_numbers(s, &b, op);
   if (!n) return false;
   int64_t dim[MSC_MAX_RANK] = {msc_type_elems(op->in[0].value->type)};
   int rank = 1;

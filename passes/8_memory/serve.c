@@ -52,7 +52,7 @@ static const char *owner_of_argument(const msc_func *f, size_t arg) {
 }
 
 /* True if the argument is a parameter, or its state, that the user wants on servers. */
-static bool is_wanted(const msc_func *f, size_t arg, bool all) {
+static bool is_served_parameter(const msc_func *f, size_t arg, bool all) {
   const char *owner = owner_of_argument(f, arg);
   if (!owner || all) return owner != NULL;
   for (size_t i = 0; i < f->body->num_args; i++)
@@ -66,12 +66,12 @@ static void list_updates(serving_pass *z, bool all) {
   for (size_t i = 0; i < ret->num_in; i++) {
     int64_t arg = msc_tied_argument(z->f, i);
     const msc_op *maker = msc_memory_of(ret->in[i].value).root->def;
-    if (arg >= 0 && maker && is_wanted(z->f, (size_t)arg, all)) z->update[maker->id] = true;
+    if (arg >= 0 && maker && is_served_parameter(z->f, (size_t)arg, all)) z->update[maker->id] = true;
   }
   for (size_t i = 0; i < ret->num_in; i++) {
     int64_t arg = msc_tied_argument(z->f, i);
     const msc_op *maker = msc_memory_of(ret->in[i].value).root->def;
-    if (maker && (arg < 0 || !is_wanted(z->f, (size_t)arg, all))) z->update[maker->id] = false;
+    if (maker && (arg < 0 || !is_served_parameter(z->f, (size_t)arg, all))) z->update[maker->id] = false;
   }
 }
 
@@ -176,7 +176,7 @@ static bool report_kept(const serving_pass *z, bool all, int64_t *out_served) {
   for (size_t i = 0; i < ret->num_in; i++) {
     int64_t arg = msc_tied_argument(z->f, i);
     const msc_op *maker = msc_memory_of(ret->in[i].value).root->def;
-    if (arg < 0 || !is_wanted(z->f, (size_t)arg, all)) continue;
+    if (arg < 0 || !is_served_parameter(z->f, (size_t)arg, all)) continue;
     if (msc_arg_role(z->f, (size_t)arg) != MSC_ROLE_PARAMETER) continue;
     if (maker && z->update[maker->id]) {
       ++*out_served;

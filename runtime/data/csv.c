@@ -112,7 +112,7 @@ static bool read_real(const char *field, double *out) {
   return end != field && is_end(end);
 }
 
-static bool read_whole(const char *field, int64_t *out) {
+static bool read_integer_field(const char *field, int64_t *out) {
   char *end;
   errno = 0;
   *out = strtoll(field, &end, 10);
@@ -195,7 +195,7 @@ static mscrt_status *decode_fields(const table *t, int64_t number, char *line, v
                        t->fields);
   for (int i = 0; !s && i < t->num_columns; i++) {
     const char *text = field[t->column[i]];
-    bool ok = t->whole ? read_whole(text, (int64_t *)out + i) : read_real(text, (double *)out + i);
+    bool ok = t->whole ? read_integer_field(text, (int64_t *)out + i) : read_real(text, (double *)out + i);
     if (!ok)
       s = mscrt_bad_file(&t->blob, "line %" PRId64 ", field %d: '%.40s' is no %s", number + 1, t->column[i] + 1, text,
                          t->whole ? "integer" : "number");

@@ -56,7 +56,7 @@ typedef struct {
 
 static mscrt_status *bad_footer(const parquet *p) { return mscrt_bad_file(&p->blob, "%s", "its footer is damaged"); }
 
-static mscrt_status *read_element(footer *f, bool is_root, int64_t *out_children) {
+static mscrt_status *read_schema_element(footer *f, bool is_root, int64_t *out_children) {
   parquet_column c = {.type = -1};
   mscrt_thrift_field field = {0};
   size_t bytes = 0;
@@ -87,9 +87,9 @@ static mscrt_status *read_schema(footer *f, mscrt_thrift_field field) {
   int64_t num = mscrt_thrift_list(&f->t, field, MSCRT_THRIFT_STRUCT), children;
   if (num < 1 || num > MOST_COLUMNS || f->p->all) return bad_footer(f->p);
   MSCRT_CHECK(mscrt_new_array(&f->p->all, num));
-  MSCRT_CHECK(read_element(f, true, &children));
+  MSCRT_CHECK(read_schema_element(f, true, &children));
   for (int64_t i = 1; i < num; i++) {
-    MSCRT_CHECK(read_element(f, false, &children));
+    MSCRT_CHECK(read_schema_element(f, false, &children));
     if (f->depth && --f->left[f->depth - 1] == 0) f->depth--;
     if (children && f->depth == (int64_t)(sizeof f->left / sizeof *f->left)) return bad_footer(f->p);
     if (children) f->left[f->depth++] = children;
@@ -129,7 +129,7 @@ static void read_chunk(footer *f, parquet_chunk *out) {
   else out->at = (uint64_t)at, out->bytes = (uint64_t)bytes;
 }
 
-static mscrt_status *read_group(footer *f, row_group *g) {
+static mscrt_status *read_row_group(footer *f, row_group *g) {
   mscrt_thrift_field field = {0};
   int64_t rows = -1;
   while (mscrt_thrift_next(&f->t, &field)) {
@@ -156,7 +156,7 @@ static mscrt_status *read_footer(footer *f) {
       int64_t num = mscrt_thrift_list(&f->t, field, MSCRT_THRIFT_STRUCT);
       if (!p->all || p->group) return bad_footer(p);
       MSCRT_CHECK(mscrt_new_array(&p->group, num + 1));
-      for (; p->num_groups < num;) MSCRT_CHECK(read_group(f, &p->group[p->num_groups++]));
+      for (; p->num_groups < num;) MSCRT_CHECK(read_row_group(f, &p->group[p->num_groups++]));
     } else mscrt_thrift_skip(&f->t, field.type);
   }
   return f->t.bad || !p->all || !p->group ? bad_footer(p) : NULL;

@@ -51,7 +51,7 @@ typedef struct {
   bool bad;
 } numbers;
 
-static uint64_t take_number(const uint8_t **at, const uint8_t *end, bool *out_bad) {
+static uint64_t take_varint(const uint8_t **at, const uint8_t *end, bool *out_bad) {
   uint64_t v = 0;
   for (int shift = 0; shift < 64; shift += 7) {
     if (*at == end) break;
@@ -77,7 +77,7 @@ static uint64_t take_bits(const uint8_t *at, const uint8_t *end, uint64_t bit, i
 }
 
 static void begin_run(numbers *n) {
-  uint64_t head = take_number(&n->at, n->end, &n->bad), left = (uint64_t)(n->end - n->at);
+  uint64_t head = take_varint(&n->at, n->end, &n->bad), left = (uint64_t)(n->end - n->at);
   uint64_t bytes = ((uint64_t)n->width + 7) / 8, packed = (head >> 1) * (uint64_t)n->width;
   if (n->bad) return;
   if (head & 1) {
@@ -110,7 +110,7 @@ static uint64_t next_number(numbers *n) {
 static int bytes_of_type(int type) { return type == PARQUET_INT32 || type == PARQUET_FLOAT ? 4 : 8; }
 
 /* Converts a value, as the file has it, to i64 or f64. */
-static void convert(const decoding *d, const uint8_t *from, void *to) {
+static void convert_element(const decoding *d, const uint8_t *from, void *to) {
   int32_t i = 0;
   int64_t l = 0;
   float f;
@@ -144,7 +144,7 @@ static mscrt_status *decode_plain(decoding *d, const uint8_t *at, const uint8_t 
     return NULL;
   }
   if ((end - at) / bytes < num) return bad(d, "a page is too short");
-  for (int64_t i = 0; i < num; i++) convert(d, at + i * bytes, place_of_next(d));
+  for (int64_t i = 0; i < num; i++) convert_element(d, at + i * bytes, place_of_next(d));
   return NULL;
 }
 
@@ -180,8 +180,8 @@ static void put_sum(decoding *d, uint64_t v) {
 
 static mscrt_status *decode_deltas(decoding *d, const uint8_t *at, const uint8_t *end, int64_t num) {
   bool wrong = d->column->type != PARQUET_INT32 && d->column->type != PARQUET_INT64;
-  uint64_t block = take_number(&at, end, &wrong), parts = take_number(&at, end, &wrong),
-           count = take_number(&at, end, &wrong), first = take_number(&at, end, &wrong);
+  uint64_t block = take_varint(&at, end, &wrong), parts = take_varint(&at, end, &wrong),
+           count = take_varint(&at, end, &wrong), first = take_varint(&at, end, &wrong);
   if (wrong || !block || !parts || block > 1 << 20 || parts > block || block % parts || count != (uint64_t)num)
     return bad(d, "its deltas are none");
   uint64_t value = (first >> 1) ^ -(first & 1), each = block / parts;
@@ -189,7 +189,7 @@ static mscrt_status *decode_deltas(decoding *d, const uint8_t *at, const uint8_t
     const uint8_t *widths;
     if (i == 0) put_sum(d, value), i++;
     if (i == num) return NULL;
-    uint64_t least = take_number(&at, end, &wrong);
+    uint64_t least = take_varint(&at, end, &wrong);
     least = (least >> 1) ^ -(least & 1);
     if (wrong || (uint64_t)(end - at) < parts) return bad(d, "a page is too short");
     widths = at, at += parts;
@@ -212,7 +212,7 @@ static mscrt_status *decode_apart(decoding *d, const uint8_t *at, const uint8_t 
   if (d->column->type == PARQUET_BOOLEAN || (end - at) / bytes < num) return bad(d, "a page is too short");
   for (int64_t i = 0; i < num; i++) {
     for (int k = 0; k < bytes; k++) value[k] = at[k * num + i];
-    convert(d, value, place_of_next(d));
+    convert_element(d, value, place_of_next(d));
   }
   return NULL;
 }

@@ -113,7 +113,7 @@ static bool take_bytes(unpickler *u, size_t num, const uint8_t **out) {
   return true;
 }
 
-static bool take_number(unpickler *u, int bytes, uint64_t *out) {
+static bool take_integer(unpickler *u, int bytes, uint64_t *out) {
   const uint8_t *p;
   *out = 0;
   if (!take_bytes(u, (size_t)bytes, &p)) return false;
@@ -125,7 +125,7 @@ static bool take_number(unpickler *u, int bytes, uint64_t *out) {
 static mscrt_status *push_text(unpickler *u, int length_bytes) {
   uint64_t num;
   const uint8_t *p;
-  if (!take_number(u, length_bytes, &num) || num > SIZE_MAX / 2 || !take_bytes(u, (size_t)num, &p))
+  if (!take_integer(u, length_bytes, &num) || num > SIZE_MAX / 2 || !take_bytes(u, (size_t)num, &p))
     return bad_pickle(u, "a text leaves the pickle");
   char *text = take_memory(u, (size_t)num + 1);
   if (!text) return no_memory(u);
@@ -135,7 +135,8 @@ static mscrt_status *push_text(unpickler *u, int length_bytes) {
 
 static mscrt_status *push_long(unpickler *u) {
   uint64_t bytes, v;
-  if (!take_number(u, 1, &bytes) || bytes > 8 || !take_number(u, (int)bytes, &v)) return bad_pickle(u, "a long number");
+  if (!take_integer(u, 1, &bytes) || bytes > 8 || !take_integer(u, (int)bytes, &v))
+    return bad_pickle(u, "a long number");
   if (bytes && bytes < 8 && v >> (8 * bytes - 1)) v |= ~UINT64_C(0) << 8 * bytes;
   return push_new(u, (mscrt_py){.kind = MSCRT_PY_INT, .number = (int64_t)v});
 }
@@ -249,13 +250,13 @@ static mscrt_status *push_marked(unpickler *u, mscrt_py_kind kind) {
 
 static mscrt_status *push_int(unpickler *u, int bytes) {
   uint64_t v;
-  if (!take_number(u, bytes, &v)) return bad_pickle(u, "a number leaves the pickle");
+  if (!take_integer(u, bytes, &v)) return bad_pickle(u, "a number leaves the pickle");
   return push_new(u, (mscrt_py){.kind = MSCRT_PY_INT, .number = bytes == 4 ? (int32_t)(uint32_t)v : (int64_t)v});
 }
 
 static mscrt_status *use_memo(unpickler *u, int bytes, mscrt_status *(*use)(unpickler *u, uint64_t at)) {
   uint64_t at;
-  return take_number(u, bytes, &at) ? use(u, at) : bad_pickle(u, "a number leaves the pickle");
+  return take_integer(u, bytes, &at) ? use(u, at) : bad_pickle(u, "a number leaves the pickle");
 }
 
 static mscrt_status *skip_bytes(unpickler *u, size_t bytes, const char *what) {

@@ -29,14 +29,10 @@ static uint32_t group_of(const sharing *s, uint32_t i) {
   return i;
 }
 
-static bool overlap(plan_ref a, plan_ref b) {
-  return a.space == b.space && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-}
-
 static bool writes_what(const mscrt_record *a, const mscrt_record *b) {
   for (uint32_t i = 0; i < a->num_buffers; i++)
     for (uint32_t k = 0; k < b->num_buffers && a->ref[i].written; k++)
-      if (!b->ref[k].written && overlap(a->ref[i], b->ref[k])) return true;
+      if (!b->ref[k].written && mscrt_refs_overlap(a->ref[i], b->ref[k])) return true;
   return false;
 }
 
@@ -144,7 +140,7 @@ static bool needs_sum(const sharing *s, int server, const mscrt_served_sum *sum)
   for (uint32_t i = (uint32_t)sum->at; i < s->num_calls; i++) {
     const mscrt_record *r = s->call[i].r;
     for (uint32_t k = 0; k < r->num_buffers && s->call[i].server == server; k++)
-      if (!r->ref[k].written && overlap(to, r->ref[k])) return true;
+      if (!r->ref[k].written && mscrt_refs_overlap(to, r->ref[k])) return true;
   }
   return false;
 }
@@ -152,7 +148,7 @@ static bool needs_sum(const sharing *s, int server, const mscrt_served_sum *sum)
 static bool updates(const sharing *s, int server, const mscrt_variable *v) {
   for (uint32_t i = 0; i < s->num_calls; i++)
     for (uint32_t k = 0; k < s->call[i].r->num_buffers && s->call[i].server == server; k++)
-      if (s->call[i].r->ref[k].written && overlap(v->ref, s->call[i].r->ref[k])) return true;
+      if (s->call[i].r->ref[k].written && mscrt_refs_overlap(v->ref, s->call[i].r->ref[k])) return true;
   return false;
 }
 

@@ -44,7 +44,7 @@ static const char *text_member(const json_t *o, const char *key) {
   return text ? text : "";
 }
 
-static int64_t number_of(const json_t *o, const char *key) { return json_integer_value(json_object_get(o, key)); }
+static int64_t integer_member(const json_t *o, const char *key) { return json_integer_value(json_object_get(o, key)); }
 
 static bool add_operation(merging *m, int rank, const json_t *o, int64_t epoch_ns) {
   msc_arena *a = msc_context_arena(m->c->ctx);
@@ -61,14 +61,14 @@ static bool add_operation(merging *m, int rank, const json_t *o, int64_t epoch_n
   *p = (operation){.rank = rank,
                    .num = (int)json_array_size(ranks),
                    .group = "",
-                   .index = number_of(o, "index"),
-                   .bytes = number_of(o, "bytes"),
-                   .step = number_of(o, "step"),
-                   .begin_ns = number_of(o, "begin_ns") + epoch_ns,
+                   .index = integer_member(o, "index"),
+                   .bytes = integer_member(o, "bytes"),
+                   .step = integer_member(o, "step"),
+                   .begin_ns = integer_member(o, "begin_ns") + epoch_ns,
                    .op = text_member(o, "op"),
                    .name = text_member(o, "name"),
                    .loc = text_member(o, "loc")};
-  if (json_is_integer(json_object_get(o, "end_ns"))) p->end_ns = number_of(o, "end_ns") + epoch_ns;
+  if (json_is_integer(json_object_get(o, "end_ns"))) p->end_ns = integer_member(o, "end_ns") + epoch_ns;
   int *member = msc_new_array(a, int, p->num + 1);
   for (int i = 0; i < p->num; i++) {
     int64_t r = json_integer_value(json_array_get(ranks, (size_t)i));
@@ -85,7 +85,7 @@ static bool read_record(merging *m, const char *path) {
   json_error_t error;
   json_t *root = json_load_file(path, 0, &error), *o;
   size_t i;
-  int rank = (int)number_of(root, "rank"), ranks = (int)number_of(root, "ranks");
+  int rank = (int)integer_member(root, "rank"), ranks = (int)integer_member(root, "ranks");
   const char *plan = text_member(root, "plan");
   if (!root || !json_is_array(json_object_get(root, "operations")) || ranks < 1 || ranks > 1 << 20 || rank < 0 ||
       rank >= ranks)
@@ -101,11 +101,11 @@ static bool read_record(merging *m, const char *path) {
     return msc_error(m->c->ctx, MSC_E_DATA, cli_loc(m->c, path), "there are two records of rank %d", rank);
   m->files++;
   m->rank[rank] = (recorder){.there = true,
-                             .step = number_of(root, "step"),
-                             .left_out = number_of(root, "left_out"),
+                             .step = integer_member(root, "step"),
+                             .left_out = integer_member(root, "left_out"),
                              .reason = text_member(root, "reason")};
   json_array_foreach(json_object_get(root, "operations"), i, o) {
-    if (!add_operation(m, rank, o, number_of(root, "epoch_ns")))
+    if (!add_operation(m, rank, o, integer_member(root, "epoch_ns")))
       return msc_error(m->c->ctx, MSC_E_DATA, cli_loc(m->c, path), "operation %zu is none", i);
     m->rank[rank].num++;
   }
@@ -268,7 +268,8 @@ static void print_merged(const merging *m, const json_t *all) {
            describe_operation(m, &m->divergence[k]));
   json_array_foreach(m->stuck, i, o) {
     printf("not complete: %s %s%s%s, step %" PRId64 ", ranks %s", text_member(o, "op"), text_member(o, "name"),
-           *text_member(o, "loc") ? " at " : "", text_member(o, "loc"), number_of(o, "step"), text_member(o, "ranks"));
+           *text_member(o, "loc") ? " at " : "", text_member(o, "loc"), integer_member(o, "step"),
+           text_member(o, "ranks"));
     print_ranks("; waiting: ", json_object_get(o, "waiting"));
     print_ranks("; has not begun it: ", json_object_get(o, "not_begun"));
     printf("\n");

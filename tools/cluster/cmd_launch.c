@@ -87,7 +87,7 @@ static bool read_master_option(launcher *l, const char *text) {
 }
 
 /* A whole number of the environment; `absent` if it is not set, or is none. */
-static int64_t number_of(const char *name, int64_t absent) {
+static int64_t number_option(const char *name, int64_t absent) {
   const char *text = getenv(name);
   char *end;
   long v = text && *text ? strtol(text, &end, 10) : -1;
@@ -100,7 +100,7 @@ static const char *master_of_launcher(const launcher *l) {
   const char *host = getenv("PET_MASTER_ADDR");
   if (!host || !*host) return NULL;
   return msc_arena_printf(msc_context_arena(l->c->ctx), strchr(host, ':') ? "[%s]:%d" : "%s:%d", host,
-                          (int)number_of("PET_MASTER_PORT", DEFAULT_PORT));
+                          (int)number_option("PET_MASTER_PORT", DEFAULT_PORT));
 }
 
 /* The ranks of each host, which are as many on all of them; 0 after a usage error. */
@@ -156,12 +156,12 @@ static int read_launch_options(launcher *l) {
   cli *c = l->c;
   const char *master = cli_text(c, "master"), *hosts = cli_text(c, "hosts");
   if (hosts) return read_hosts_options(l, hosts);
-  int64_t n = cli_int(c, "n", 0), nodes = cli_int(c, "nodes", number_of("PET_NNODES", 1)),
-          node = cli_int(c, "node-rank", number_of("PET_NODE_RANK", -1));
+  int64_t n = cli_int(c, "n", 0), nodes = cli_int(c, "nodes", number_option("PET_NNODES", 1)),
+          node = cli_int(c, "node-rank", number_option("PET_NODE_RANK", -1));
   if (!master && nodes > 1) master = master_of_launcher(l);
   if (n < 1 || nodes < 1 || n > MOST_RANKS || nodes > MOST_RANKS || n * nodes > MOST_RANKS)
     return cli_usage(c, "-n and --nodes are at least 1, and make %d ranks at most", MOST_RANKS);
-  if (node < 0 && nodes > 1) node = number_of("JOB_COMPLETION_INDEX", -1);
+  if (node < 0 && nodes > 1) node = number_option("JOB_COMPLETION_INDEX", -1);
   if (node < 0 && nodes == 1) node = 0;
   if (node < 0) return cli_usage(c, "--nodes %" PRId64 " needs --node-rank", nodes);
   if (node >= nodes) return cli_usage(c, "--node-rank %" PRId64 " of %" PRId64 " nodes: counted from 0", node, nodes);

@@ -190,14 +190,14 @@ static int run_probe_rank(void *arg, int rank, const launch_line *line) {
 
 /* ---- all ---- */
 
-static bool out_of_memory(cli *c) { return msc_error(c->ctx, MSC_E_OUT_OF_MEMORY, NULL, "out of memory"); }
+static bool report_out_of_memory(cli *c) { return msc_error(c->ctx, MSC_E_OUT_OF_MEMORY, NULL, "out of memory"); }
 
 static int run_all(measuring *g) {
   pthread_barrierattr_t shared;
   uint64_t name[2];
   g->board = mmap(NULL, sizeof *g->board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (g->board == MAP_FAILED || getrandom(name, sizeof name, 0) != sizeof name) {
-    out_of_memory(g->c);
+    report_out_of_memory(g->c);
     return CLI_ENVIRONMENT;
   }
   snprintf(g->address, sizeof g->address, "@msc-%016" PRIx64 "%016" PRIx64, name[0], name[1]);
@@ -301,7 +301,7 @@ static int describe_rank(void *arg, int rank, const launch_line *line) {
 int measure_gpu(cli *c, measured *m) {
   described *d = mmap(NULL, sizeof *d, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (d == MAP_FAILED) {
-    out_of_memory(c);
+    report_out_of_memory(c);
     return CLI_ENVIRONMENT;
   }
   d->c = c;

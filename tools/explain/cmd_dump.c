@@ -20,7 +20,7 @@ static bool check_plan(cli *c, const char *path, const cli_bytes *file) {
 }
 
 /* {"kind":"plan","model":"net","config":{...},"text":"..."}: the text is what is printed without --json. */
-static int write_json(cli *c, const char *kind, const char *model, const char *config, const msc_text *text) {
+static int write_dump_json(cli *c, const char *kind, const char *model, const char *config, const msc_text *text) {
   char *clean = cli_printable(model), *again = NULL;
   json_t *lines = json_stringn(text->text, text->num);
   if (!lines) lines = json_string(again = cli_printable(text->text)); /* names that are no UTF-8 */
@@ -39,7 +39,7 @@ static int write_json(cli *c, const char *kind, const char *model, const char *c
 
 /* The text, which is in the arena, as it is or within JSON. */
 static int write_text_or_json(cli *c, const char *kind, const char *model, const char *config, const msc_text *text) {
-  return c->json ? write_json(c, kind, model, config, text)
+  return c->json ? write_dump_json(c, kind, model, config, text)
                  : cli_write_file(c, cli_text(c, "o"), text->text, text->num);
 }
 

@@ -171,7 +171,7 @@ static int write_page(cli *c, const json_t *data) {
   return out ? cli_close(c, out) : CLI_INPUT;
 }
 
-static int write_json(cli *c, const json_t *data) {
+static int write_report_json(cli *c, const json_t *data) {
   char *json = json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(10));
   cli_output *out = json ? cli_open(c, cli_text(c, "o")) : NULL;
   if (out) cli_printf(out, "%s\n", json);
@@ -186,7 +186,7 @@ static int run_report(cli *c) {
   cli_note_input(c, c->operands[0]);
   bool ok = cli_claim_output(c, cli_text(c, "o")) && cli_cluster(c, &r.cluster);
   json_t *data = ok ? report_json(&r, c->operands[0], trace) : NULL;
-  int code = !data ? CLI_INPUT : c->json ? write_json(c, data) : write_page(c, data);
+  int code = !data ? CLI_INPUT : c->json ? write_report_json(c, data) : write_page(c, data);
   json_decref(data);
   json_decref(r.names);
   json_decref(r.number);

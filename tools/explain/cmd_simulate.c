@@ -15,7 +15,7 @@ typedef struct {
   json_t *events;
 } tracing;
 
-static json_t *text_json(const char *s) {
+static json_t *name_json(const char *s) {
   json_t *t = json_string(s ? s : "?");
   return t ? t : json_string("?"); /* a name that is no UTF-8 */
 }
@@ -34,8 +34,8 @@ static void add_trace_event(void *user, const msc_timeline_event *e, msc_time_ki
       t->events,
       json_pack("{s:s, s:o, s:s, s:i, s:i, s:f, s:f, s:{s:o, s:i, s:i}}", "ph", "X", "name",
                 title ? title : json_string("?"), "cat", category[e->activity], "pid", (int)e->stage, "tid",
-                thread_of(e->activity), "ts", (double)e->begin / 1e3, "dur", (double)(e->end - e->begin) / 1e3,
-                "args", "section", text_json(plan_section_name(s)), "call", (int)e->index, "micro", (int)e->micro));
+                thread_of(e->activity), "ts", (double)e->begin / 1e3, "dur", (double)(e->end - e->begin) / 1e3, "args",
+                "section", name_json(plan_section_name(s)), "call", (int)e->index, "micro", (int)e->micro));
 }
 
 static json_t *thread_label(const char *what, int stage, int thread, const char *name) {
@@ -62,8 +62,6 @@ static int write_trace(cli *c, const char *path, json_t *events, uint32_t stages
 
 /* ---- the figures ---- */
 
-static double ms(uint64_t ns) { return (double)ns / 1e6; }
-
 static int write_figures_json(cli *c, const msc_simulation *m) {
   json_t *all = simulation_json(c->operands[0], m);
   char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
@@ -75,7 +73,7 @@ static int write_figures_json(cli *c, const msc_simulation *m) {
 }
 
 static void print_share(cli_output *out, const char *what, uint64_t ns, uint64_t step_ns) {
-  if (ns) cli_printf(out, "  %12.3f ms %5.1f %%  %s\n", ms(ns), 100 * (double)ns / (double)step_ns, what);
+  if (ns) cli_printf(out, "  %12.3f ms %5.1f %%  %s\n", simulation_ms(ns), 100 * (double)ns / (double)step_ns, what);
 }
 
 static void print_stage(cli *c, cli_output *out, const msc_simulation *m, uint32_t number) {
@@ -101,8 +99,8 @@ static void print_stage(cli *c, cli_output *out, const msc_simulation *m, uint32
 static int print_figures(cli *c, const msc_simulation *m) {
   cli_output *out = cli_open(c, cli_text(c, "o"));
   if (!out) return CLI_INPUT;
-  cli_printf(out, "a step takes %.3f ms on %" PRId64 " x %s, %.3f ms of it exposed communication\n", ms(m->step_ns),
-             m->ranks, m->cluster, ms(m->exposed_ns));
+  cli_printf(out, "a step takes %.3f ms on %" PRId64 " x %s, %.3f ms of it exposed communication\n",
+             simulation_ms(m->step_ns), m->ranks, m->cluster, simulation_ms(m->exposed_ns));
   for (uint32_t i = 0; i < m->num_stages; i++) print_stage(c, out, m, i);
   if (m->memory_bytes) cli_printf(out, "%" PRIu64 " bytes of memory per rank\n", m->memory_bytes);
   return cli_close(c, out);

@@ -2,17 +2,16 @@
  * them calls hide, out (see explain_plan.h). */
 #include "codegen/plan/simulate.h"
 #include "tools/explain/explain_plan.h"
+#include "tools/explain/simulation.h"
 
-static double ms(uint64_t ns) { return (double)ns / 1e6; }
-
-static json_t *stage_json(const msc_simulated_stage *s, uint32_t number, const msc_cluster *cluster) {
+static json_t *transfers_json(const msc_simulated_stage *s, uint32_t number, const msc_cluster *cluster) {
   double moved = (double)s->transfer_bytes, busy = (double)s->transfer_ns, waits = (double)s->time[MSC_TIME_OFFLOAD],
          intensity = moved > 0 ? (double)s->flops / moved : 0,
          rate = busy > 0 ? intensity * moved * 1e9 / busy : 0; /* operations per second that transfers can feed */
   return json_pack("{s:i, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "stage", (int)number, "host_bytes",
                    (json_int_t)s->host_bytes, "disk_bytes", (json_int_t)s->disk_bytes, "transfers",
                    (json_int_t)s->transfers, "moved_bytes", (json_int_t)s->transfer_bytes, "transfer_ms",
-                   ms(s->transfer_ns), "exposed_ms", ms(s->time[MSC_TIME_OFFLOAD]), "hidden",
+                   simulation_ms(s->transfer_ns), "exposed_ms", simulation_ms(s->time[MSC_TIME_OFFLOAD]), "hidden",
                    busy > waits ? 1 - waits / busy : 0, "intensity", intensity, "efficiency",
                    rate / (rate + cluster->flops_per_s[MSC_F32]));
 }
@@ -27,6 +26,6 @@ json_t *cli_explain_offload(msc_context *ctx, const void *file, const msc_cluste
   json_t *all = json_array();
   for (uint32_t i = 0; i < m.num_stages; i++)
     if (m.stage[i].host_bytes + m.stage[i].disk_bytes)
-      json_array_append_new(all, stage_json(&m.stage[i], i, cluster));
+      json_array_append_new(all, transfers_json(&m.stage[i], i, cluster));
   return all;
 }

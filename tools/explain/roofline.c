@@ -222,16 +222,16 @@ typedef struct {
   double bytes, flops, limit_ns, predicted_ns, measured_ns; /* measured: of those that were; -1: none was */
 } alike;
 
-static double number_of(const json_t *call, const char *key) { return json_number_value(json_object_get(call, key)); }
+static double read_member(const json_t *call, const char *key) { return json_number_value(json_object_get(call, key)); }
 
 static void add_alike(cli *c, json_t *index, alike *row, size_t *num, const json_t *call) {
   const char *op = json_string_value(json_object_get(call, "op")),
              *bound = json_string_value(json_object_get(call, "bound"));
-  double times = number_of(call, "times");
+  double times = read_member(call, "times");
   const json_t *measured = json_object_get(call, "measured_ns");
   const char *key = msc_arena_printf(msc_context_arena(c->ctx), "%s %s %.0f %.0f %s", cli_name_of_alike(c, op),
-                                     json_string_value(json_object_get(call, "kind")), number_of(call, "bytes"),
-                                     number_of(call, "flops"), bound);
+                                     json_string_value(json_object_get(call, "kind")), read_member(call, "bytes"),
+                                     read_member(call, "flops"), bound);
   const json_t *known = json_object_get(index, key);
   size_t at = known ? (size_t)json_integer_value(known) : *num;
   if (!known) {
@@ -240,8 +240,8 @@ static void add_alike(cli *c, json_t *index, alike *row, size_t *num, const json
   }
   alike *r = &row[at];
   r->num += (int64_t)times;
-  r->bytes += times * number_of(call, "bytes"), r->flops += times * number_of(call, "flops");
-  r->limit_ns += times * number_of(call, "limit_ns"), r->predicted_ns += times * number_of(call, "predicted_ns");
+  r->bytes += times * read_member(call, "bytes"), r->flops += times * read_member(call, "flops");
+  r->limit_ns += times * read_member(call, "limit_ns"), r->predicted_ns += times * read_member(call, "predicted_ns");
   if (measured) r->measured_ns = (r->measured_ns < 0 ? 0 : r->measured_ns) + times * json_number_value(measured);
 }
 
@@ -275,7 +275,7 @@ void cli_print_roofline(cli *c, cli_output *out, const json_t *told) {
   json_decref(index);
   qsort(row, num, sizeof *row, longest_first);
   cli_printf(out, "%s: %.1f GFLOP/s in f32, %.1f GB/s\n", json_string_value(json_object_get(told, "device")),
-             number_of(told, "flops_per_s") / 1e9, number_of(told, "bytes_per_s") / 1e9);
+             read_member(told, "flops_per_s") / 1e9, read_member(told, "bytes_per_s") / 1e9);
   cli_printf(out, " limit ms predicted  measured of it         MB      MFLOP  bound by   op\n");
   for (i = 0; i < num; i++) {
     print_roofline_row(out, &row[i]);

@@ -14,6 +14,7 @@
 
 #include "codegen/plan/simulate.h"
 
+static inline double simulation_ms(uint64_t ns) { return (double)ns / 1e6; }
 /* The caller's to free. */
 json_t *simulation_json(const char *plan, const msc_simulation *m);
 

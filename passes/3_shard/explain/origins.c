@@ -177,7 +177,7 @@ static uint32_t atoms_in(const shard_graph *g, const msc_layout *digits) {
   return mask;
 }
 
-static const msc_attr_value *list_of(const msc_op *op, const char *name, size_t *out_num) {
+static const msc_attr_value *list_fact_of(const msc_op *op, const char *name, size_t *out_num) {
   const msc_attr_value *v = msc_op_attr(op, name);
   *out_num = v && v->kind == MSC_ATTR_LIST ? v->list.num : 0;
   return *out_num ? v->list.v : NULL;
@@ -185,7 +185,7 @@ static const msc_attr_value *list_of(const msc_op *op, const char *name, size_t 
 
 static void read_inherited(shard_chains *c, size_t group) {
   size_t num, atoms = (size_t)c->g->atoms.num;
-  const msc_attr_value *entry = list_of(c->g->group[group].leader, MSC_FACT(inherited), &num);
+  const msc_attr_value *entry = list_fact_of(c->g->group[group].leader, MSC_FACT(inherited), &num);
   for (size_t i = 0; i < num; i++) {
     const char *by = field(&entry[i], MSC_FACT(by));
     uint32_t mask = by ? atoms_in(c->g, digits_in(&entry[i], MSC_FACT(digits))) : 0;
@@ -282,7 +282,7 @@ static shard_chain own_chain(const shard_chains *c, int group, const char *digit
 
 size_t shard_chains_conflicts(const shard_chains *c, int group, shard_conflict **out_conflict) {
   size_t num, kept = 0;
-  const msc_attr_value *entry = list_of(c->g->group[group].leader, MSC_FACT(conflicts), &num);
+  const msc_attr_value *entry = list_fact_of(c->g->group[group].leader, MSC_FACT(conflicts), &num);
   *out_conflict = msc_new_array(c->g->arena, shard_conflict, num + 1);
   for (size_t i = 0; i < num; i++) {
     const msc_layout *here = digits_in(&entry[i], MSC_FACT(here)), *there = digits_in(&entry[i], MSC_FACT(there));

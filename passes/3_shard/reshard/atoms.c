@@ -29,7 +29,7 @@ typedef struct {
 } borders;
 
 /* Adds a border to an axis, unless the borders were no longer a chain of divisors then. */
-static void add_border(borders *b, uint32_t at) {
+static void add_digit_border(borders *b, uint32_t at) {
   int i = 0;
   while (i < b->num && b->at[i] < at) i++;
   if (i < b->num && b->at[i] == at) return;
@@ -41,8 +41,8 @@ static void add_border(borders *b, uint32_t at) {
 
 static void add_layout_borders(borders *axis, const msc_layout *l) {
   for (int i = 0; i < l->first[l->rank] + l->num_partial; i++) {
-    add_border(&axis[l->sub[i].axis], l->sub[i].pre);
-    add_border(&axis[l->sub[i].axis], l->sub[i].pre * l->sub[i].size);
+    add_digit_border(&axis[l->sub[i].axis], l->sub[i].pre);
+    add_digit_border(&axis[l->sub[i].axis], l->sub[i].pre * l->sub[i].size);
   }
 }
 
@@ -54,7 +54,7 @@ static void add_parts_border(borders *axis, const msc_layout *l, int d, int64_t 
     msc_subaxis s = l->sub[i];
     int64_t after = before * s.size;
     if (parts > before && parts < after && parts % before == 0 && after % parts == 0)
-      add_border(&axis[s.axis], (uint32_t)(s.pre * (parts / before)));
+      add_digit_border(&axis[s.axis], (uint32_t)(s.pre * (parts / before)));
     before = after;
   }
 }
@@ -87,8 +87,8 @@ static bool fine_digits(const msc_mesh *mesh, const msc_reshard_options *options
 static void put_borders(const msc_mesh *mesh, const msc_reshard_options *options, int num,
                         const msc_layout *const *layout, borders *axis) {
   for (int a = 0; a < mesh->num_axes; a++) {
-    add_border(&axis[a], 1);
-    add_border(&axis[a], (uint32_t)mesh->axis[a].size);
+    add_digit_border(&axis[a], 1);
+    add_digit_border(&axis[a], (uint32_t)mesh->axis[a].size);
   }
   for (int i = 0; i < num; i++) add_layout_borders(axis, layout[i]);
   msc_layout links = links_layout(options);

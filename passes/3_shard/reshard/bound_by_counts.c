@@ -188,7 +188,7 @@ static void relax_tally(step *x, int64_t in, reshard_cost c, bool done) {
   if (sum < x->b->dist[node]) push_tally(x->t, x->b, sum, node);
 }
 
-static bool fits(const step *x, int64_t in, int64_t out) {
+static bool step_fits(const step *x, int64_t in, int64_t out) {
   return !x->t->p->options->peak || in + out <= x->t->p->options->peak;
 }
 
@@ -207,7 +207,7 @@ static void relax_step(step *x) {
     bytes = (k - 1) * local;
   }
   if (x->verb == MSC_ALL_REDUCE) bytes = msc_reshard_all_reduce_bytes(k, local);
-  if (fits(x, in, local)) relax_tally(x, in, price_step(x, x->atoms, bytes), x->done);
+  if (step_fits(x, in, local)) relax_tally(x, in, price_step(x, x->atoms, bytes), x->done);
 }
 
 /* Adds atoms to dimensions in every way: all of those in the hand, and any of the free ones. */
@@ -292,9 +292,9 @@ static void unslice(step *x) {
   const reshard_tallies *t = x->t;
   for (int k = 0; k < t->num_kinds; k++) {
     for (int d = 0; d < t->p->rank; d++)
-      if (x->q.at[k][d] && fits(x, x->local * size_of_kind(t, k), 0))
+      if (x->q.at[k][d] && step_fits(x, x->local * size_of_kind(t, k), 0))
         move_atom(x, k, d, t->free, x->local * size_of_kind(t, k));
-    if (t->p->options->free_partial && x->q.at[k][t->partial] && fits(x, x->local, 0))
+    if (t->p->options->free_partial && x->q.at[k][t->partial] && step_fits(x, x->local, 0))
       move_atom(x, k, t->partial, t->free, x->local);
   }
 }
@@ -346,7 +346,7 @@ static void permute_all(step *x) {
 static void unpermute(step *x) {
   const reshard_problem *p = x->t->p;
   x->verb = MSC_PERMUTE, x->k = 2;
-  if (!fits(x, x->local, x->local)) return;
+  if (!step_fits(x, x->local, x->local)) return;
   if (x->b->slot >= 0 && !x->done)
     relax_tally(x, x->local,
                 msc_reshard_cost_of(p->options->time ? msc_reshard_least_cost(p, x->local) : x->local, 0, 1), true);

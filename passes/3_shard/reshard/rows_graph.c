@@ -32,7 +32,7 @@ int rows_level(const rows_digits *d, unsigned set) {
 
 /* ---- states ---- */
 
-static uint64_t key_of(int rank, const rows_place *s) {
+static uint64_t key_of_place(int rank, const rows_place *s) {
   uint64_t k = 0; /* 13 groups of four bits at most */
   for (int d = 0; d < rank; d++) {
     for (int i = 0; i < s->num[d]; i++) k = k << 4 | (uint64_t)(s->digit[d][i] + 1);
@@ -60,7 +60,7 @@ static void put_spots(const rows_digits *r, int rank, const rows_place *s, int64
 }
 
 uint32_t rows_state(rows_graph *g, const rows_place *s) {
-  uint64_t key = key_of(g->rank, s), hash = msc_mix(0, key);
+  uint64_t key = key_of_place(g->rank, s), hash = msc_mix(0, key);
   MSC_INDEX_EACH(&g->numbers, hash, i) if (g->key[i] == key) return i;
   uint32_t n = (uint32_t)g->num;
   if (n == g->room) {

@@ -48,8 +48,8 @@ static bool read_entry(const shard_graph *g, const msc_op *op, const char *annot
 }
 
 /* Reads the layouts of operands or results; NULL: not given. Reports every entry that is wrong. */
-static bool read_list(const shard_graph *g, const msc_op *op, const char *annotation, int first, int num,
-                      const msc_layout **out_layout) {
+static bool read_layout_list(const shard_graph *g, const msc_op *op, const char *annotation, int first, int num,
+                             const msc_layout **out_layout) {
   const msc_attr_value *v = msc_op_attr(op, annotation);
   const char *kind = msc_kind_name(op->kind);
   bool out = first > 0 || !strcmp(annotation, MSC_FACT(out_layout));
@@ -69,8 +69,8 @@ static bool read_list(const shard_graph *g, const msc_op *op, const char *annota
 
 bool shard_read_layouts(const shard_graph *g, int group, const msc_layout **out_layout) {
   const msc_op *op = g->group[group].leader;
-  return read_list(g, op, MSC_FACT(in_layout), 0, op->num_in, out_layout) &
-         read_list(g, op, MSC_FACT(out_layout), op->num_in, op->num_out, out_layout);
+  return read_layout_list(g, op, MSC_FACT(in_layout), 0, op->num_in, out_layout) &
+         read_layout_list(g, op, MSC_FACT(out_layout), op->num_in, op->num_out, out_layout);
 }
 
 /* ---- one dimension ---- */

@@ -25,7 +25,7 @@ typedef struct {
   json_t *used; /* key -> how many times */
 } key_maker;
 
-static const char *key_of(key_maker *k, const msc_op *op) {
+static const char *unique_key_of(key_maker *k, const msc_op *op) {
   const char *name = op->name ? op->name : msc_arena_printf(k->arena, "%%%s", msc_kind_name(op->kind));
   int64_t n = json_integer_value(json_object_get(k->used, name)) + 1;
   const char *key = name;
@@ -242,7 +242,7 @@ const char *msc_strategy_file(const msc_func *f, msc_arena *arena) {
   key_maker keys = {arena, json_object()};
   op_texts made = {.index.arena = arena};
   for (const msc_op *op = f->body->first; op; op = op->next)
-    if (is_recorded(op)) json_object_set_new(ops, key_of(&keys, op), op_json_once(f, arena, &made, op));
+    if (is_recorded(op)) json_object_set_new(ops, unique_key_of(&keys, op), op_json_once(f, arena, &made, op));
   json_decref(keys.used);
   for (size_t i = 0; i < f->body->num_args; i++)
     if (msc_arg_role(f, i) == MSC_ROLE_PARAMETER && f->body->args[i]->name && f->body->args[i]->type->layout)
@@ -428,7 +428,7 @@ static void load_ops(loading *l, json_t *ops) {
   json_t *left = json_copy(ops), *value;
   const char *name;
   for (size_t i = 0; i < l->g->num_groups; i++) {
-    const char *key = key_of(&keys, l->g->group[i].leader);
+    const char *key = unique_key_of(&keys, l->g->group[i].leader);
     json_t *o = json_object_get(ops, key);
     if (o) load_op(l, l->g->group[i].leader, key, o);
     else differs(l, "the model has an op %s that the strategy file does not name", key);
@@ -522,7 +522,7 @@ bool msc_strategy_read(shard_graph *g, bool adds, const char *name, const char *
 }
 
 /* Reads a file and ends it with a zero byte; NULL with the reason. */
-static char *read_file(msc_arena *arena, const char *path, size_t *out_bytes, const char **out_why) {
+static char *read_json_file(msc_arena *arena, const char *path, size_t *out_bytes, const char **out_why) {
   int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   struct stat info = {0};
   char *text = NULL;
@@ -543,7 +543,7 @@ static char *read_file(msc_arena *arena, const char *path, size_t *out_bytes, co
 
 bool msc_strategy_load(shard_graph *g, bool adds, const char *path) {
   size_t bytes = 0;
-  const char *why, *text = read_file(g->arena, path, &bytes, &why);
+  const char *why, *text = read_json_file(g->arena, path, &bytes, &why);
   if (text) return msc_strategy_read(g, adds, path, text, bytes);
   const msc_loc *loc = msc_loc_of(g->ctx, &(msc_loc){.file = msc_intern(g->ctx, path), .implied = true});
   return msc_error(g->ctx, MSC_E_FILE, loc, "cannot read the strategy file: %s", why);
@@ -552,7 +552,7 @@ bool msc_strategy_load(shard_graph *g, bool adds, const char *path) {
 const char *msc_strategy_mesh(msc_arena *arena, const char *path) {
   size_t bytes = 0;
   const char *why;
-  char *text = read_file(arena, path, &bytes, &why);
+  char *text = read_json_file(arena, path, &bytes, &why);
   json_t *root = text ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL) : NULL;
   const char *mesh = json_string_value(json_object_get(root, "mesh"));
   /* `mesh` points into JSON's memory, which is freed: its text is copied over the file's, of which it is a part */

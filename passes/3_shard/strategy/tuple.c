@@ -18,7 +18,7 @@ static int64_t parts_of(const dealing *d, int tensor, int dim) { return d->tuple
 
 /* ---- shape of the tuple: every fault of it is reported ---- */
 
-static const char *number_text(const dealing *d, const msc_attr_value *v) {
+static const char *entry_text(const dealing *d, const msc_attr_value *v) {
   return v->kind == MSC_ATTR_INT ? msc_arena_printf(d->g->arena, "%" PRId64, v->i)
                                  : msc_attr_text(d->g->arena, d->g->mesh, v);
 }
@@ -37,7 +37,7 @@ static bool is_shaped_entry(const dealing *d, int tensor, const msc_attr_value *
       ok =
           msc_op_error(d->op, MSC_E_STRATEGY,
                        "in_strategy: dimension %zu of %s: the number of parts must be an integer of at least 1, not %s",
-                       i, operand, number_text(d, &dims->list.v[i]));
+                       i, operand, entry_text(d, &dims->list.v[i]));
   return ok;
 }
 
@@ -83,7 +83,7 @@ static int64_t legal_parts(const dealing *d, const msc_dim_letters *dim, int64_t
   return found;
 }
 
-static bool cannot_cut(const dealing *d, int tensor, int dim) {
+static bool refuse_cut(const dealing *d, int tensor, int dim) {
   const msc_dim_letters *letters = &d->rule->tensor[tensor].dim[dim];
   const msc_type *t = d->op->in[tensor].value->type;
   int64_t p = parts_of(d, tensor, dim), low = legal_parts(d, letters, p, false),
@@ -105,10 +105,10 @@ static bool cannot_cut(const dealing *d, int tensor, int dim) {
                       dim, operand, p, msc_kind_name(d->op->kind), nearest);
 }
 
-static bool deal_dim(dealing *d, int tensor, int dim) {
+static bool spread_dim(dealing *d, int tensor, int dim) {
   const msc_dim_letters *letters = &d->rule->tensor[tensor].dim[dim];
   int64_t parts[MSC_MAX_LETTERS];
-  if (!split_parts(d->rule, letters, parts_of(d, tensor, dim), parts)) return cannot_cut(d, tensor, dim);
+  if (!split_parts(d->rule, letters, parts_of(d, tensor, dim), parts)) return refuse_cut(d, tensor, dim);
   for (int i = 0; i < letters->num; i++) {
     int l = letters->letter[i];
     if (d->parts[l] && d->parts[l] != parts[i])
@@ -209,10 +209,10 @@ static bool check_product(const dealing *d) {
 }
 
 /* Reads all entries and reports every dimension that is wrong. */
-static bool deal_all(dealing *d) {
+static bool spread_all(dealing *d) {
   bool ok = true;
   for (int t = 0; t < d->rule->num_in; t++)
-    for (int dim = 0; dim < d->rule->tensor[t].rank; dim++) ok &= deal_dim(d, t, dim);
+    for (int dim = 0; dim < d->rule->tensor[t].rank; dim++) ok &= spread_dim(d, t, dim);
   if (!ok) return false;
   for (int l = 0; l < d->rule->num_letters; l++)
     if (!d->parts[l]) d->parts[l] = 1;
@@ -227,7 +227,7 @@ bool shard_tuple_parts(const shard_graph *g, int group, int64_t *out_parts) {
                .tuple = msc_op_attr(op, MSC_FACT(in_strategy)),
                .devices = msc_mesh_size(g->mesh)};
   MSC_TRY(is_shaped(&d));
-  if (deal_all(&d)) {
+  if (spread_all(&d)) {
     memcpy(out_parts, d.parts, sizeof d.parts);
     return true;
   }

@@ -81,23 +81,23 @@ static void join_dims(msc_nester *n, int v, int vd, int w, int wd) {
   n->parent[a > b ? a : b] = (uint16_t)(a < b ? a : b);
 }
 
-static int rank_of(const msc_nester *n, int v) { return n->value[v].value->type->rank; }
+static int rank_of_value(const msc_nester *n, int v) { return n->value[v].value->type->rank; }
 
 /* Joins dimensions aligned from the right. */
 static void join_right(msc_nester *n, int v, int w) {
-  for (int i = 1; i <= rank_of(n, v) && i <= rank_of(n, w); i++)
-    join_dims(n, v, rank_of(n, v) - i, w, rank_of(n, w) - i);
+  for (int i = 1; i <= rank_of_value(n, v) && i <= rank_of_value(n, w); i++)
+    join_dims(n, v, rank_of_value(n, v) - i, w, rank_of_value(n, w) - i);
 }
 
 static void join_left(msc_nester *n, int v, int w) {
-  for (int i = 0; i < rank_of(n, v) && i < rank_of(n, w); i++) join_dims(n, v, i, w, i);
+  for (int i = 0; i < rank_of_value(n, v) && i < rank_of_value(n, w); i++) join_dims(n, v, i, w, i);
 }
 
 static void join_reduce(msc_nester *n, const msc_op *op, int x, int y) {
   int64_t dims[MSC_MAX_RANK];
   int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
   bool keep = msc_op_bool(op, "keep_dims");
-  for (int d = 0, at = 0; d < rank_of(n, x); d++) {
+  for (int d = 0, at = 0; d < rank_of_value(n, x); d++) {
     bool gone = false;
     for (int i = 0; i < num; i++) gone |= dims[i] == d;
     if (!gone) join_dims(n, x, d, y, at);
@@ -123,7 +123,7 @@ static void join_reshape(msc_nester *n, int x, int y) {
 
 static void join_matmul(msc_nester *n, const msc_op *op, int a, int b, int y) {
   bool ta = msc_op_bool(op, "transpose_a"), tb = msc_op_bool(op, "transpose_b");
-  int ra = rank_of(n, a), rb = rank_of(n, b), ry = rank_of(n, y);
+  int ra = rank_of_value(n, a), rb = rank_of_value(n, b), ry = rank_of_value(n, y);
   for (int i = 3; i <= ry; i++) {
     if (i <= ra) join_dims(n, a, ra - i, y, ry - i);
     if (i <= rb) join_dims(n, b, rb - i, y, ry - i);
@@ -134,7 +134,7 @@ static void join_matmul(msc_nester *n, const msc_op *op, int a, int b, int y) {
 }
 
 static void join_along(msc_nester *n, int x, int y, int64_t but) {
-  for (int d = 0; d < rank_of(n, x); d++)
+  for (int d = 0; d < rank_of_value(n, x); d++)
     if (d != but) join_dims(n, x, d, y, d);
 }
 
@@ -163,7 +163,7 @@ static void join_windowed(msc_nester *n, const msc_op *op, int y) {
 static void join_transpose(msc_nester *n, const msc_op *op, const int *in, int y) {
   int64_t perm[MSC_MAX_RANK];
   msc_op_ints(op, "perm", perm, MSC_MAX_RANK);
-  for (int d = 0; d < rank_of(n, y); d++) join_dims(n, in[0], (int)perm[d], y, d);
+  for (int d = 0; d < rank_of_value(n, y); d++) join_dims(n, in[0], (int)perm[d], y, d);
 }
 
 static void join_concat(msc_nester *n, const msc_op *op, const int *in, int y) {
@@ -181,7 +181,7 @@ static void join_split(msc_nester *n, const msc_op *op, const int *in, int y) {
 static void join_shifted(msc_nester *n, const msc_op *op, const char *first, int x, int y) {
   int64_t v[MSC_MAX_RANK];
   msc_op_ints(op, first, v, MSC_MAX_RANK);
-  for (int d = 0; d < rank_of(n, y); d++)
+  for (int d = 0; d < rank_of_value(n, y); d++)
     if (v[d] == 0) join_dims(n, x, d, y, d);
 }
 static void join_slice(msc_nester *n, const msc_op *op, const int *in, int y) {
@@ -191,36 +191,36 @@ static void join_pad(msc_nester *n, const msc_op *op, const int *in, int y) { jo
 
 /* Joins the dimensions of a gather: table [pre, v, post], indices [*], y [pre, *, post]. */
 static void join_gather(msc_nester *n, const msc_op *op, const int *in, int y) {
-  int r = rank_of(n, in[1]), axis = (int)msc_op_int(op, "axis");
+  int r = rank_of_value(n, in[1]), axis = (int)msc_op_int(op, "axis");
   for (int d = 0; d < axis; d++) join_dims(n, in[0], d, y, d);
   for (int d = 0; d < r; d++) join_dims(n, in[1], d, y, axis + d);
-  for (int d = axis + 1; d < rank_of(n, in[0]); d++) join_dims(n, in[0], d, y, d - 1 + r);
+  for (int d = axis + 1; d < rank_of_value(n, in[0]); d++) join_dims(n, in[0], d, y, d - 1 + r);
 }
 
-static int indexed_dim(const msc_op *op) {
+static int dim_of_indices(const msc_op *op) {
   msc_indexed x = {0};
   return msc_indexed_of(op, &x), x.dim;
 }
 
 static void join_scatter_add(msc_nester *n, const msc_op *op, const int *in, int y) {
-  int r = rank_of(n, in[0]), dim = indexed_dim(op);
+  int r = rank_of_value(n, in[0]), dim = dim_of_indices(op);
   for (int d = 0; d < r; d++) join_dims(n, in[0], d, in[1], dim + d);
-  for (int d = 0; d < rank_of(n, y); d++)
+  for (int d = 0; d < rank_of_value(n, y); d++)
     if (d != dim) join_dims(n, y, d, in[1], d < dim ? d : d - 1 + r);
 }
 
 static void join_take_along(msc_nester *n, const msc_op *op, const int *in, int y) {
-  join_along(n, in[1], y, -1), join_along(n, in[0], y, indexed_dim(op));
+  join_along(n, in[1], y, -1), join_along(n, in[0], y, dim_of_indices(op));
 }
 static void join_add_along(msc_nester *n, const msc_op *op, const int *in, int y) {
-  join_along(n, in[0], in[1], -1), join_along(n, y, in[1], indexed_dim(op));
+  join_along(n, in[0], in[1], -1), join_along(n, y, in[1], dim_of_indices(op));
 }
 
 /* Joins the dimensions of a gather of blocks: x [named, post], indices [*, m], blocks [*, post]. */
 static void join_named(msc_nester *n, int x, int indices, int blocks) {
-  int lead = rank_of(n, indices) - 1, depth = (int)n->value[indices].value->type->dim[lead];
+  int lead = rank_of_value(n, indices) - 1, depth = (int)n->value[indices].value->type->dim[lead];
   for (int d = 0; d < lead; d++) join_dims(n, indices, d, blocks, d);
-  for (int d = depth; d < rank_of(n, x); d++) join_dims(n, x, d, blocks, lead + d - depth);
+  for (int d = depth; d < rank_of_value(n, x); d++) join_dims(n, x, d, blocks, lead + d - depth);
 }
 static void join_gather_nd(msc_nester *n, const msc_op *op, const int *in, int y) {
   (void)op, join_named(n, in[0], in[1], y);
