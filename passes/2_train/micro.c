@@ -18,6 +18,13 @@
 
 #define MICRO_BATCHES "micro-batches of micro_size"
 
+/* Random numbers for a whole batch, and those for a micro-batch, which all users share. */
+typedef struct {
+  const msc_value *whole;
+  int dim;
+  msc_value *part;
+} shorter_draw;
+
 typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
@@ -25,6 +32,8 @@ typedef struct {
   const msc_batch_fact *fact; /* by value id */
   size_t num_facts;
   uint8_t *others;            /* see mark_uniform_operands */
+  size_t num_drawn;
+  shorter_draw *drawn;
 } shortening;
 
 static bool has_batch(const shortening *s, const msc_value *v) {
@@ -66,9 +75,17 @@ static msc_value *without_fact(msc_op *made) {
   return &made->out[0];
 }
 
+static msc_value *find_shorter_draw(const shortening *s, const msc_value *v, int dim) {
+  for (size_t i = 0; i < s->num_drawn; i++)
+    if (s->drawn[i].whole == v && s->drawn[i].dim == dim) return s->drawn[i].part;
+  return NULL;
+}
+
 /* Builds a k-th of v along dim, before `user`, from the ops that msc_batch_is_uniform looks through. */
 static msc_value *build_shorter(shortening *s, msc_op *user, msc_value *v, int dim) {
   const msc_op *op = v->def;
+  msc_value *drawn = find_shorter_draw(s, v, dim);
+  if (drawn) return drawn;
   const msc_type *t = part_type(s, v->type, dim);
   msc_builder b = {.func = s->f, .block = s->f->body, .before = user, .loc = op->loc, .name = op->name};
   if (msc_is_constant_op(op)) {
@@ -87,7 +104,12 @@ static msc_value *build_shorter(shortening *s, msc_op *user, msc_value *v, int d
   msc_op *made = msc_op_copy(s->f, op, in);
   if (msc_find_attr(op->attrs, op->num_attrs, MSC_FACT(shape))) set_shape_attr(made, MSC_FACT(shape), t);
   msc_insert_before(user, made);
-  return msc_infer(made) ? without_fact(made) : NULL;
+  if (!msc_infer(made)) return NULL;
+  if (msc_info(made)->flags & MSC_RANDOM) {
+    msc_grow(s->pass->scratch, s->drawn, s->num_drawn);
+    s->drawn[s->num_drawn++] = (shorter_draw){v, dim, &made->out[0]};
+  }
+  return without_fact(made);
 }
 
 /* ---- one op ---- */
