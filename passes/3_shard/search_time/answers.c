@@ -26,7 +26,7 @@ shard_answers *shard_answers_new(msc_arena *arena) {
 
 /* The key of an answer. Names of axes are those of the digits' layouts: interned. */
 typedef struct {
-  uint64_t num_vars, num_flows, exact, num_axes;
+  uint64_t num_vars, num_flows, question, num_axes;
   int64_t ns_per_gib;
   struct {
     const char *name;
@@ -34,11 +34,11 @@ typedef struct {
   } axis[MSC_MAX_AXES];
 } answer_key;
 
-static answer_key key_of(const shard_timing *t, bool exact, int64_t ns_per_gib) {
+static answer_key key_of(const shard_timing *t, shard_question q, int64_t ns_per_gib) {
   const msc_mesh *mesh = t->g.mesh;
   answer_key k;
   memset(&k, 0, sizeof k);
-  k.num_vars = t->m.num_vars, k.num_flows = t->m.num_flows, k.exact = exact, k.ns_per_gib = ns_per_gib;
+  k.num_vars = t->m.num_vars, k.num_flows = t->m.num_flows, k.question = q, k.ns_per_gib = ns_per_gib;
   k.num_axes = (uint64_t)mesh->num_axes;
   for (int a = 0; a < mesh->num_axes; a++) k.axis[a].name = mesh->axis[a].name, k.axis[a].size = mesh->axis[a].size;
   return k;
@@ -47,27 +47,28 @@ static answer_key key_of(const shard_timing *t, bool exact, int64_t ns_per_gib) 
 /* May answers be remembered? Not with a deadline, since results then depend on the time that is left. */
 static bool has_answers(const shard_timing *t) { return t->answers && !t->follows && t->deadline_s <= 0; }
 
-bool shard_recall(shard_timing *t, bool exact, int64_t ns_per_gib, shard_answer *out) {
+bool shard_recall(shard_timing *t, shard_question q, int64_t ns_per_gib, shard_answer *out) {
   if (!has_answers(t)) return false;
-  answer_key k = key_of(t, exact, ns_per_gib);
+  answer_key k = key_of(t, q, ns_per_gib);
   uint32_t known = t->answers->keys.index.num, n = msc_copy_of(&t->answers->keys, &k, sizeof k);
   if (n == known) msc_grow(t->answers->arena, t->answers->answer, n);
   const remembered *r = &t->answers->answer[n];
   if (!r->digits) return false;
   for (size_t v = 0; v < t->m.num_vars; v++)
-    memcpy(&t->chosen[v], t->answers->digits.item[r->digits[v]].data, sizeof *t->chosen);
-  memcpy(t->state, r->state, t->m.num_vars * sizeof *t->state);
-  *out = r->of;
+    memcpy(&out->digits[v], t->answers->digits.item[r->digits[v]].data, sizeof *out->digits);
+  memcpy(out->state, r->state, t->m.num_vars * sizeof *out->state);
+  out->cost = r->of.cost, out->bound = r->of.bound, out->leaves_out = r->of.leaves_out;
   return true;
 }
 
-void shard_remember(shard_timing *t, bool exact, int64_t ns_per_gib, const shard_answer *answer) {
+void shard_remember(shard_timing *t, shard_question q, int64_t ns_per_gib, const shard_answer *answer) {
   shard_answers *a = t->answers;
   if (!has_answers(t)) return;
-  answer_key k = key_of(t, exact, ns_per_gib);
+  answer_key k = key_of(t, q, ns_per_gib);
   remembered *r = &a->answer[msc_copy_of(&a->keys, &k, sizeof k)];
   r->of = *answer;
   r->digits = msc_new_array(a->arena, uint32_t, t->m.num_vars);
-  for (size_t v = 0; v < t->m.num_vars; v++) r->digits[v] = msc_copy_of(&a->digits, &t->chosen[v], sizeof *t->chosen);
-  r->state = msc_arena_copy(a->arena, t->state, t->m.num_vars * sizeof *t->state);
+  for (size_t v = 0; v < t->m.num_vars; v++)
+    r->digits[v] = msc_copy_of(&a->digits, &answer->digits[v], sizeof *answer->digits);
+  r->state = msc_arena_copy(a->arena, answer->state, t->m.num_vars * sizeof *answer->state);
 }

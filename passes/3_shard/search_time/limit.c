@@ -1,6 +1,7 @@
 /* limit.c: charges on memory -> the best strategy that stays within the limit (see search_time/state.h). */
 #include <string.h>
 
+#include "passes/3_shard/search_time/answers.h"
 #include "passes/3_shard/search_time/minimum.h"
 #include "passes/3_shard/search_time/splice.h"
 #include "passes/3_shard/search_time/state.h"
@@ -18,9 +19,9 @@ typedef struct {
   int *state;             /* by variable; of an exact search */
 } strategy;
 
-static strategy strategy_of(const shard_timing *t) {
-  return (strategy){SHARD_NO_STRATEGY, msc_new_array(t->g.arena, msc_assignment, t->m.num_vars),
-                    msc_new_array(t->g.arena, int, t->m.num_vars)};
+static strategy strategy_of(const shard_timing *t, msc_arena *a) {
+  return (strategy){SHARD_NO_STRATEGY, msc_new_array(a, msc_assignment, t->m.num_vars),
+                    msc_new_array(a, int, t->m.num_vars)};
 }
 
 static void copy_strategy(const shard_timing *t, strategy *to, const strategy *from) {
@@ -66,10 +67,10 @@ static const int64_t *only_impossible(msc_arena *a, const shard_problem *p, size
   return copy;
 }
 
-/* The strategy that keeps the fewest bytes of all; false: too large. */
-static bool least_memory(shard_timing *t, strategy *out) {
+/* Finds the strategy that keeps the fewest bytes of all; no strategy keeps less than *out_bound. False: too large. */
+static bool find_least_memory(shard_timing *t, strategy *out, int64_t *out_bound) {
   shard_problem p, bytes;
-  int64_t bound = 0, least;
+  int64_t least;
   MSC_TRY(shard_all_strategies(t));
   shard_space_charge(t->full, 0);
   MSC_TRY(shard_space_problem(t->full, &p));
@@ -82,10 +83,22 @@ static bool least_memory(shard_timing *t, strategy *out) {
         table[i].b < 0 ? shard_class_of(t->full, table[i].a)->bytes : only_impossible(a, &p, i, known, &num_known);
   bytes = p;
   bytes.table = table;
-  shard_minimum(a, &bytes, t->max_work, out->state, &least, &bound, NULL);
+  shard_minimum(a, &bytes, t->max_work, out->state, &least, out_bound, NULL);
   msc_arena_free(a);
   read_states(t, &p, out);
-  return bound == least;
+  return true;
+}
+
+/* The strategy that keeps the fewest bytes of all; false: it is not known. */
+static bool least_memory(shard_timing *t, strategy *out) {
+  shard_answer known = {.digits = out->digits, .state = out->state};
+  if (!shard_recall(t, SHARD_LEAST_MEMORY, 0, &known)) {
+    MSC_TRY(find_least_memory(t, out, &known.bound));
+    known.cost = out->cost;
+    shard_remember(t, SHARD_LEAST_MEMORY, 0, &known);
+  }
+  out->cost = known.cost;
+  return known.bound == known.cost.bytes;
 }
 
 /* Replaces *best by the best strategy within the limit, unless the search for it takes too much work. It begins just
@@ -199,16 +212,16 @@ static int64_t charged_cost(const shard_cost *c, int64_t ns_per_gib) {
 /* Narrows two strategies, one above the limit and one within, to the two next to the limit. The charge at which both
  * cost the same yields a third strategy, which replaces one of them, until it costs no less: then Lagrange's bound is
  * the highest there is. *best becomes the best strategy within the limit. */
-static bool close_in(shard_timing *t, bool exact, strategy *faster, strategy *smaller, strategy *best) {
-  strategy next = strategy_of(t);
+static bool close_in(shard_timing *t, bool exact, strategy *faster, strategy *smaller, strategy *best,
+                     strategy *next) {
   for (int step = 0; step < MAX_STEPS && !is_beaten(t, exact) && !shard_out_of_time(t); step++) {
     int64_t charge = charge_between(&faster->cost, &smaller->cost);
     if (charge == 0 || charge == MAX_CHARGE) return true;
-    MSC_TRY(solve_charged(t, exact, charge, &next));
+    MSC_TRY(solve_charged(t, exact, charge, next));
     /* a charge is rounded for every variable */
-    bool less = charged_cost(&next.cost, charge) + (int64_t)t->m.num_vars < charged_cost(&faster->cost, charge);
-    copy_strategy(t, fits_limit(t, &next.cost) ? smaller : faster, &next);
-    if (fits_limit(t, &next.cost) && next.cost.ns < best->cost.ns) copy_strategy(t, best, &next);
+    bool less = charged_cost(&next->cost, charge) + (int64_t)t->m.num_vars < charged_cost(&faster->cost, charge);
+    copy_strategy(t, fits_limit(t, &next->cost) ? smaller : faster, next);
+    if (fits_limit(t, &next->cost) && next->cost.ns < best->cost.ns) copy_strategy(t, best, next);
     if (!less) return true;
   }
   return true;
@@ -216,28 +229,28 @@ static bool close_in(shard_timing *t, bool exact, strategy *faster, strategy *sm
 
 /* Completes the pair of strategies on both sides of the limit: `faster` above it, if one exceeds it, and `smaller`
  * within it, or, if none is, the smallest that exists. `guess`: the charge under which the known one was found. */
-static bool enclose(shard_timing *t, bool exact, int64_t guess, strategy *faster, strategy *smaller) {
+static bool enclose(shard_timing *t, bool exact, int64_t guess, strategy *faster, strategy *smaller,
+                    strategy *least) {
   if (smaller->cost.ns < SHARD_IMPOSSIBLE) return solve_charged(t, exact, 0, faster);
   if (guess == MAX_CHARGE) copy_strategy(t, smaller, faster);
   else MSC_TRY(solve_charged(t, exact, MAX_CHARGE, smaller));
   if (fits_limit(t, &smaller->cost)) return true;
-  strategy least = strategy_of(t); /* time still counted too much */
-  if (least_memory(t, &least)) copy_strategy(t, smaller, &least);
+  if (least_memory(t, least)) copy_strategy(t, smaller, least); /* time still counted too much */
   return true;
 }
 
-bool shard_solve_within_limit(shard_timing *t, bool exact) {
+static bool solve_within(shard_timing *t, bool exact, msc_arena *a) {
   int64_t guess = exact ? t->charge : 0;
   t->charge = 0, t->estimate = 0;
   MSC_TRY(solve_charge(t, exact, guess));
   if (is_beaten(t, exact) || (!guess && fits_limit(t, &t->found))) return true; /* mostly: memory is no matter */
-  strategy faster = strategy_of(t), smaller = strategy_of(t), best = strategy_of(t);
+  strategy faster = strategy_of(t, a), smaller = strategy_of(t, a), best = strategy_of(t, a), other = strategy_of(t, a);
   t->limited |= !fits_limit(t, &t->found);
   copy_found(t, fits_limit(t, &t->found) ? &smaller : &faster);
-  MSC_TRY(enclose(t, exact, guess, &faster, &smaller));
+  MSC_TRY(enclose(t, exact, guess, &faster, &smaller, &other));
   copy_strategy(t, &best, fits_limit(t, &faster.cost) ? &faster : &smaller);
   bool open = !fits_limit(t, &faster.cost) && fits_limit(t, &smaller.cost);
-  if (open) MSC_TRY(close_in(t, exact, &faster, &smaller, &best));
+  if (open) MSC_TRY(close_in(t, exact, &faster, &smaller, &best, &other));
   if (open && exact && !is_beaten(t, exact)) {
     if (t->bound < best.cost.ns) splice(t, &faster, &smaller, &best);
     if (t->bound < best.cost.ns) settle(t, &best);
@@ -245,4 +258,11 @@ bool shard_solve_within_limit(shard_timing *t, bool exact) {
   t->found = best.cost;
   memcpy(t->chosen, best.digits, t->m.num_vars * sizeof *best.digits);
   return true;
+}
+
+bool shard_solve_within_limit(shard_timing *t, bool exact) {
+  msc_arena *a = msc_arena_new(t->g.ctx);
+  bool ok = solve_within(t, exact, a);
+  msc_arena_free(a);
+  return ok;
 }

@@ -66,16 +66,18 @@ static bool look_at_mesh(shard_timing *t) {
                    SHARD_MAX_PIECES);
 }
 
-/* The best strategy of all meshes searched so far. */
+/* The best strategy of those searched so far. */
 typedef struct {
+  msc_arena *arena;
   shard_cost cost;
-  msc_assignment *chosen;
+  msc_assignment *chosen; /* NULL: none fits */
 } candidate;
 
 static void keep_candidate(shard_timing *t, candidate *best) {
   if (!fits_limits(t) || (best->chosen && t->found.ns >= best->cost.ns)) return;
   best->cost = t->found;
-  best->chosen = msc_arena_copy(t->g.arena, t->chosen, t->m.num_vars * sizeof *t->chosen);
+  if (!best->chosen) best->chosen = msc_new_array(best->arena, msc_assignment, t->m.num_vars);
+  memcpy(best->chosen, t->chosen, t->m.num_vars * sizeof *t->chosen);
 }
 
 /* Searches the present mesh in one way and keeps the result in *best if it is better. False: too large. */
@@ -90,15 +92,15 @@ static bool search_in(shard_timing *t, bool all_at_once, candidate *best, shard_
  * or leaves out uneven cuts, piece by piece as well; where time is short, piece by piece first. False: the network is
  * too large even for that. */
 static bool search_mesh(shard_timing *t, bool exact, shard_cost *out_least) {
-  candidate best = {SHARD_NO_STRATEGY, NULL};
-  bool by_digits = false, found = false;
-  MSC_TRY(look_at_mesh(t));
+  candidate best = {msc_arena_new(t->g.ctx), SHARD_NO_STRATEGY, NULL};
+  bool by_digits = !exact || t->deadline_s > 0, found = false, looked = look_at_mesh(t);
   t->bound = 0, t->is_incomplete = false;
-  if (!exact || t->deadline_s > 0) by_digits = true, found = search_in(t, false, &best, out_least);
-  if (exact && !shard_out_of_time(t)) found |= search_in(t, true, &best, out_least);
-  if (!by_digits && (!found || t->is_incomplete)) found |= search_in(t, false, &best, out_least);
+  if (looked && by_digits) found = search_in(t, false, &best, out_least);
+  if (looked && exact && !shard_out_of_time(t)) found |= search_in(t, true, &best, out_least);
+  if (looked && !by_digits && (!found || t->is_incomplete)) found |= search_in(t, false, &best, out_least);
+  if (found && best.chosen) memcpy(t->chosen, best.chosen, t->m.num_vars * sizeof *best.chosen);
+  msc_arena_free(best.arena);
   if (!found) return false;
-  if (best.chosen) memcpy(t->chosen, best.chosen, t->m.num_vars * sizeof *best.chosen);
   t->found = best.cost;
   if (t->bound > t->found.ns) t->bound = t->found.ns;
   shard_forget_strategies(t);
@@ -182,7 +184,7 @@ static bool search_all_meshes(shard_timing *t) {
   shard_mesh_shape *shape = msc_new_array(t->g.arena, shard_mesh_shape, SHARD_MAX_SHAPES);
   int num = shard_mesh_shapes(msc_pass_cluster(t->pass), msc_mesh_size(t->g.mesh), shape), best = -1;
   bool exact = msc_config_search_mode(t->pass->config) == MSC_DYNAMIC_PROGRAMMING;
-  candidate of_best = {SHARD_NO_STRATEGY, NULL};
+  candidate of_best = {t->g.arena, SHARD_NO_STRATEGY, NULL};
   shard_cost least = SHARD_NO_STRATEGY, of_shape;
   int64_t bound = INT64_MAX, charge = 0;
   t->max_work = MAX_WORK_OF_SHAPE;

@@ -76,7 +76,8 @@ shard_space *shard_all_strategies(shard_timing *t) {
 
 /* Finds the best of all strategies under this charge. False: too large. */
 static bool solve_all(shard_timing *t, int64_t ns_per_gib, shard_answer *out) {
-  if (shard_recall(t, true, ns_per_gib, out)) return true;
+  out->digits = t->chosen, out->state = t->state;
+  if (shard_recall(t, SHARD_AT_ONCE, ns_per_gib, out)) return true;
   MSC_TRY(shard_all_strategies(t));
   msc_arena *a = msc_arena_new(t->g.ctx);
   shard_space_charge(t->full, ns_per_gib);
@@ -84,7 +85,7 @@ static bool solve_all(shard_timing *t, int64_t ns_per_gib, shard_answer *out) {
   msc_arena_free(a);
   out->leaves_out = shard_space_leaves_out(t->full);
   t->compared.even_only |= out->leaves_out;
-  if (ok) shard_remember(t, true, ns_per_gib, out);
+  if (ok) shard_remember(t, SHARD_AT_ONCE, ns_per_gib, out);
   return ok;
 }
 
@@ -162,12 +163,9 @@ static void order_pieces(const shard_timing *t, int *out_order) {
 
 /* Places one piece at a time, the fastest link first; then frees each again while the others stay, and each pair, until
  * nothing improves. */
-static bool search_by_pieces(shard_timing *t, int64_t ns_per_gib) {
-  msc_assignment *digits = msc_new_array(t->g.arena, msc_assignment, t->m.num_vars);
+static bool place_pieces(shard_timing *t, msc_assignment *digits) {
   int order[SHARD_MAX_PIECES], n = t->o.num_pieces;
   shard_cost cost = SHARD_NO_STRATEGY;
-  shard_answer answer;
-  if (shard_recall(t, false, ns_per_gib, &answer)) return t->found = answer.cost, true;
   order_pieces(t, order);
   shard_fix_digits(t, t->given);
   for (int i = 0; i < n || (n == 0 && i == 0); i++) {
@@ -183,8 +181,18 @@ static bool search_by_pieces(shard_timing *t, int64_t ns_per_gib) {
     for (int i = 0; i < n && !better; i++)
       for (int k = 0; k < i && !shard_out_of_time(t); k++) better |= improve_pieces(t, &s, order[i], order[k], digits);
   }
-  shard_remember(t, false, ns_per_gib, &(shard_answer){.cost = t->found});
   return true;
+}
+
+static bool search_by_pieces(shard_timing *t, int64_t ns_per_gib) {
+  shard_answer answer = {.digits = t->chosen, .state = t->state};
+  if (shard_recall(t, SHARD_BY_PIECES, ns_per_gib, &answer)) return t->found = answer.cost, true;
+  msc_arena *a = msc_arena_new(t->g.ctx);
+  bool ok = place_pieces(t, msc_new_array(a, msc_assignment, t->m.num_vars));
+  msc_arena_free(a);
+  answer.cost = t->found;
+  if (ok) shard_remember(t, SHARD_BY_PIECES, ns_per_gib, &answer);
+  return ok;
 }
 
 /* ---- either ---- */
