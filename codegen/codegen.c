@@ -38,7 +38,8 @@ struct msc_codegen {
   msc_context *ctx;
   const code_kind *kind;
   msc_code_target target;
-  msc_arena *arena; /* the context's */
+  msc_arena *arena;   /* the context's */
+  msc_arena *scratch; /* of the op at hand */
   msc_llvm llvm;
   msc_nester *nester;
   uint32_t num;
@@ -57,8 +58,9 @@ msc_codegen *msc_codegen_begin(msc_context *ctx, const msc_code_target *target) 
   cg->kind = target->target && target->target->makes_ptx ? &nvptx : &x86;
   cg->ctx = ctx, cg->target = *target, cg->arena = msc_context_arena(ctx);
   cg->programs.arena = cg->whole.index.arena = cg->bases.index.arena = cg->arena;
-  cg->nester = msc_nester_new(ctx, target->target);
+  cg->nester = msc_nester_new(ctx, cg->arena, target->target);
   if (!msc_llvm_open(ctx, target, &cg->llvm)) return NULL;
+  cg->scratch = msc_arena_new(ctx);
   msc_nest_set_vector_bytes(cg->nester, cg->llvm.vector_bytes);
   return cg;
 }
@@ -127,6 +129,7 @@ static entry *find_or_make(msc_codegen *cg, const msc_program *p, const msc_op *
     return NULL;
   }
   entry *k = add_kernel_entry(cg, &(entry){.program = *p, .name = base_name(cg, op, suffix)});
+  k->program.instr = msc_arena_copy(cg->arena, p->instr, p->head.num_instrs * sizeof *p->instr);
   msc_index_add(&cg->programs, hash, k->number);
   cg->kind->emit(cg, k);
   return k;
@@ -202,27 +205,29 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
   msc_builtin_launch builtin;
   memset(out, 0, sizeof *out);
   if (msc_builtin_of(op, &builtin)) return add_builtin(cg, op, &builtin, out);
-  if (!msc_nest_launches(cg->nester, cg->arena, op, &info, &nest))
+  msc_arena_reset(cg->scratch);
+  if (!msc_nest_launches(cg->nester, cg->scratch, op, &info, &nest))
     return msc_op_error(op, MSC_E_INTERNAL, "%s: no kernel: %s", msc_kind_name(op->kind), msc_nest_why(cg->nester));
   msc_launch *launch = msc_new_array(cg->arena, msc_launch, info.num_launches);
   for (int i = 0; i < info.num_launches; i++) {
-    const msc_program_head *h = &nest[i].program.head;
-    entry *k = find_or_make(cg, &nest[i].program, op, nest[i].suffix);
+    const msc_nest_launch *l = &nest[i];
+    const msc_program_head *h = &l->program.head;
+    entry *k = find_or_make(cg, &l->program, op, l->suffix);
     if (!k) return false;
     launch[i] = (msc_launch){.kernel = k->number,
-                             .extent = nest[i].extent,
-                             .grain = nest[i].grain,
+                             .extent = l->extent,
+                             .grain = l->grain,
                              .num_dims = h->num_dims,
                              .num_scalars = h->num_scalars,
-                             .num_starts = nest[i].num_starts,
-                             .dims = nest[i].dims,
-                             .scalars = nest[i].scalars,
-                             .start = nest[i].start,
+                             .num_starts = l->num_starts,
+                             .dims = msc_arena_copy(cg->arena, l->dims, h->num_dims * sizeof *l->dims),
+                             .scalars = msc_arena_copy(cg->arena, l->scalars, h->num_scalars * sizeof *l->scalars),
+                             .start = msc_arena_copy(cg->arena, l->start, l->num_starts * sizeof *l->start),
                              .num_buffers = h->num_buffers,
-                             .buffer = nest[i].buffer,
+                             .buffer = msc_arena_copy(cg->arena, l->buffer, h->num_buffers * sizeof *l->buffer),
                              .checks = h->flag >= 0,
-                             .bytes = nest[i].bytes,
-                             .flops = nest[i].flops};
+                             .bytes = l->bytes,
+                             .flops = l->flops};
   }
   *out = (msc_kernel_call){.num_launches = (size_t)info.num_launches,
                            .launch = launch,
@@ -279,7 +284,11 @@ static const char *print_ir(msc_codegen *cg) {
   return copy;
 }
 
-void msc_codegen_abandon(msc_codegen *cg) { msc_llvm_close(&cg->llvm); }
+void msc_codegen_abandon(msc_codegen *cg) {
+  msc_llvm_close(&cg->llvm);
+  if (cg->scratch) msc_arena_free(cg->scratch);
+  cg->scratch = NULL;
+}
 
 /* ---- the blob ---- */
 

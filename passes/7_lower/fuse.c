@@ -484,7 +484,8 @@ static int64_t emit_regions(fusing *z) {
 }
 
 static void fuse_func(msc_pass_ctx *pass, msc_func *f) {
-  fusing z = {.pass = pass, .f = f, .nester = msc_nester_new(pass->ctx, msc_target_of(f->module))};
+  fusing z = {
+      .pass = pass, .f = f, .nester = msc_nester_new(pass->ctx, pass->scratch, msc_target_of(f->module))};
   copy_splats(f);
   z.forward = msc_forward_ops(pass->scratch, f);
   z.deps = msc_depend_of(pass->scratch, f);

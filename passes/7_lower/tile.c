@@ -110,7 +110,7 @@ static bool tile_product(msc_pass_ctx *pass, msc_nester *nester, msc_op *gemm) {
 }
 
 bool pass_tile(msc_pass_ctx *pass, msc_module *m) {
-  msc_nester *nester = msc_nester_new(pass->ctx, msc_target_of(m));
+  msc_nester *nester = msc_nester_new(pass->ctx, pass->scratch, msc_target_of(m));
   int64_t tiled = 0;
   for (msc_func *f = m->first; f; f = f->next)
     for (msc_op *op = f->body->last, *previous; op; op = previous) {

@@ -276,7 +276,7 @@ static allocating compute_places(msc_pass_ctx *pass, msc_func *f, uint64_t capac
   msc_numbering n = msc_number(f->body);
   allocating z = {.pass = pass,
                   .f = f,
-                  .nester = msc_nester_new(pass->ctx, msc_target_of(f->module)),
+                  .nester = msc_nester_new(pass->ctx, pass->scratch, msc_target_of(f->module)),
                   .num_values = n.num_values,
                   .num_ops = n.num_ops};
   z.root = msc_new_array(pass->scratch, uint32_t, n.num_values);

@@ -382,7 +382,7 @@ static bool check_func_places(msc_func *f, msc_arena *arena) {
   msc_numbering n = msc_number(f->body);
   checking z = {.f = f,
                 .arena = arena,
-                .nester = msc_nester_new(f->module->ctx, msc_target_of(f->module)),
+                .nester = msc_nester_new(f->module->ctx, arena, msc_target_of(f->module)),
                 .ends = msc_ends_of_reads(arena, f)};
   if (scratch && (scratch->kind != MSC_ATTR_INT || scratch->i < 0))
     return msc_error(f->module->ctx, MSC_E_PLAN, f->loc, "%s: scratch must be a number of bytes", f->name);

@@ -251,7 +251,7 @@ static void write_order(overlapping *z, const uint32_t *order) {
 static overlapping start_overlapping(msc_pass_ctx *pass, msc_func *f) {
   overlapping z = {.pass = pass,
                    .f = f,
-                   .nester = msc_nester_new(pass->ctx, msc_target_of(f->module)),
+                   .nester = msc_nester_new(pass->ctx, pass->scratch, msc_target_of(f->module)),
                    .deps = msc_depend_of(pass->scratch, f)};
   msc_cost_of(msc_pass_cluster(pass), &f->module->mesh, &z.cost);
   z.s.num = merge_ops_into_pieces(&z);

@@ -36,7 +36,7 @@ typedef struct {
 } range;
 
 static size_t list_ranges(msc_arena *arena, msc_func *f, range *out_range) {
-  msc_nester *nester = msc_nester_new(f->module->ctx, msc_target_of(f->module));
+  msc_nester *nester = msc_nester_new(f->module->ctx, arena, msc_target_of(f->module));
   const uint32_t *end = msc_ends_of_reads(arena, f);
   size_t num = 0;
   for (msc_op *op = f->body->first; op; op = op->next) {

@@ -66,7 +66,7 @@ static inline int wanted_vectors(const char *cpu) {
 static inline kernel_run *kernels_new_for(const msc_code_target *target) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   kernel_run *k = msc_new(msc_context_arena(ctx), kernel_run);
-  k->ctx = ctx, k->seed = 1, k->nester = msc_nester_new(ctx, target->target);
+  k->ctx = ctx, k->seed = 1, k->nester = msc_nester_new(ctx, msc_context_arena(ctx), target->target);
   k->cg = msc_codegen_begin(ctx, target);
   if (!k->cg) print_diags(ctx);
   assert_non_null(k->cg);

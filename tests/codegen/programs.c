@@ -354,7 +354,7 @@ static farm *farm_of(const msc_target *target, int changes, uint64_t *seed) {
   farm *f = msc_new(arena, farm);
   f->ctx = ctx;
   assert_true(msc_llvm_open(ctx, &(msc_code_target){.target = target}, &f->llvm));
-  msc_nester *nester = msc_nester_new(ctx, target);
+  msc_nester *nester = msc_nester_new(ctx, msc_context_arena(ctx), target);
   for (size_t o = 0; o < sizeof makers / sizeof *makers; o++) {
     msc_nest_info info;
     msc_nest_launch *launch;

@@ -205,7 +205,8 @@ static void test_regions(void **state) {
     c->reordered = true;
     msc_nest_info info;
     const char *why;
-    assert_true(msc_nest_fits(msc_nester_new(k->ctx, &msc_target_cpu), 1, &c->op, &info, &why));
+    msc_nester *n = msc_nester_new(k->ctx, msc_context_arena(k->ctx), &msc_target_cpu);
+    assert_true(msc_nest_fits(n, 1, &c->op, &info, &why));
     if (info.kind != r->kind) fail_msg("%s: kind %d, not %d", c->what, info.kind, r->kind);
   }
   kernels_finish(k);
@@ -271,7 +272,8 @@ static void test_refused(void **state) {
     size_t num = 0;
     for (msc_op *op = m->first->body->first; op->kind != OP_return; op = op->next) ops[num++] = op;
     msc_nest_info info;
-    bool fits = msc_nest_fits(msc_nester_new(k->ctx, &msc_target_cpu), num, ops, &info, &why);
+    msc_nester *n = msc_nester_new(k->ctx, msc_context_arena(k->ctx), &msc_target_cpu);
+    bool fits = msc_nest_fits(n, num, ops, &info, &why);
     if (fits || strcmp(why, refused[i].why)) fail_msg("%s: %s, not: %s", text, fits ? "fits" : why, refused[i].why);
   }
   msc_codegen_abandon(k->cg);
@@ -302,7 +304,7 @@ static const struct {
 
 static void test_overwrites(void **state) {
   msc_context *ctx = msc_context_new(NULL, NULL);
-  msc_nester *n = msc_nester_new(ctx, &msc_target_cpu);
+  msc_nester *n = msc_nester_new(ctx, msc_context_arena(ctx), &msc_target_cpu);
   (void)state;
   for (size_t i = 0; i < COUNT(overwrites); i++) {
     msc_op *op = one_op(msc_module_new(ctx), overwrites[i].op, overwrites[i].in, overwrites[i].attrs, 1);
@@ -326,7 +328,7 @@ static void test_strands_apart(void **state) {
     msc_module *m = msc_parse(ctx, "test", text, strlen(text));
     assert_non_null(m);
     msc_op *op = fuse_all(m->first);
-    msc_nester *n = msc_nester_new(ctx, targets[t]);
+    msc_nester *n = msc_nester_new(ctx, msc_context_arena(ctx), targets[t]);
     assert_true(msc_may_overwrite(n, op, 0, 1));
     assert_true(msc_may_overwrite(n, op, 1, 0));
     assert_int_equal(msc_may_overwrite(n, op, 0, 0), t == 0);

@@ -158,7 +158,7 @@ typedef enum { WRONG, UNSURE, RIGHT } verdict;
 
 static verdict verdict_of(msc_arena *arena, msc_func *f) {
   msc_numbering n = msc_number(f->body);
-  marking k = {.arena = arena, .f = f, .nester = msc_nester_new(f->module->ctx, msc_target_of(f->module))};
+  marking k = {.arena = arena, .f = f, .nester = msc_nester_new(f->module->ctx, arena, msc_target_of(f->module))};
   const uint32_t *end = msc_ends_of_reads(arena, f);
   k.byte = msc_new_array(arena, uint32_t *, f->body->num_args + 1);
   k.size = msc_new_array(arena, int64_t, f->body->num_args + 1);

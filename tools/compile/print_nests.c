@@ -46,8 +46,8 @@ static bool print_op(msc_context *ctx, msc_nester *n, msc_arena *arena, const ms
 }
 
 bool print_nests(msc_context *ctx, const msc_module *m, msc_text *out) {
-  msc_nester *n = msc_nester_new(ctx, msc_target_of(m));
   msc_arena *arena = msc_arena_new(ctx);
+  msc_nester *n = msc_nester_new(ctx, arena, msc_target_of(m));
   bool ok = true;
   for (const msc_func *f = m->first; f; f = f->next)
     for (const msc_op *op = f->body->first; op; op = op->next)

@@ -10,8 +10,8 @@
 #include "passes/7_lower/nest/expand.h"
 #include "passes/7_lower/gpu_library.h"
 
-msc_nester *msc_nester_new(msc_context *ctx, const msc_target *target) {
-  msc_nester *n = msc_new(msc_context_arena(ctx), msc_nester);
+msc_nester *msc_nester_new(msc_context *ctx, msc_arena *arena, const msc_target *target) {
+  msc_nester *n = msc_new(arena, msc_nester);
   n->ctx = ctx, n->target = target;
   n->vector_bytes = target->vector_bytes;
   n->expand = msc_nest_expand;
@@ -310,11 +310,13 @@ static void finish_launches(msc_nester *n, msc_arena *arena, const msc_op *op, c
   if (n->checks && add_buffer(n, MSC_I32, 1, true)) n->buffer_number[n->num_buffers - 1] = next;
   if (n->failed) return;
   msc_nest_part part[MSC_NEST_LAUNCHES];
-  msc_nest_split(n, arena, part);
+  msc_arena *scratch = msc_arena_beside(arena);
+  msc_nest_split(n, scratch, part);
   for (int i = 0; i < info->num_launches; i++) {
     msc_nest_finish(part[i].nester, arena, &out[i]);
     out[i].suffix = part[i].suffix;
   }
+  msc_arena_free(scratch);
 }
 
 /* Makes the region of an op: the op itself, or the ops inside it. */
