@@ -6,7 +6,6 @@
  * networks with residual connections.  A removal whose tables, and their places among the neighbours, were seen before
  * has the result of then: of L equal layers one is worked out, and the others cost a look-up and, along the chain of
  * what is left between them, one product of a vector and a matrix each. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "ir/abi/clock.h"
@@ -122,19 +121,21 @@ static void weigh_variable(elimination *e, int var) {
   push_candidate(e, (candidate){size, var});
 }
 
-/* Adds a factor to its variables. One of a single variable goes into a separate list, since it does not add to the size
- * of a removal. */
-static void insert(elimination *e, int num, const int *var, const int64_t *cost) {
-  factor *f = msc_new(e->arena, factor);
+/* Adds a factor to its variables, with as many links. One of a single variable goes into a separate list, since it does
+ * not add to the size of a removal. */
+static void insert_as(elimination *e, factor *f, link *l, int num, const int *var, const int64_t *cost) {
   f->num = num;
   memcpy(f->var, var, (size_t)num * sizeof *var);
   f->cost = cost;
   for (int i = 0; i < num; i++) {
     link **list = num == 1 ? &e->own[var[i]] : &e->of_var[var[i]];
-    link *l = msc_new(e->arena, link);
-    *l = (link){f, *list};
-    *list = l;
+    l[i] = (link){f, *list};
+    *list = &l[i];
   }
+}
+
+static void insert(elimination *e, int num, const int *var, const int64_t *cost) {
+  insert_as(e, msc_new(e->arena, factor), msc_new_array(e->arena, link, num), num, var, cost);
 }
 
 /* ---- removing ---- */
@@ -267,25 +268,20 @@ static int place_in_step(const step *s, int var) {
   return MAX_SCOPE;
 }
 
-static int by_word(const void *a, const void *b) {
-  const uint64_t *x = a, *y = b;
-  for (int i = 0; i < 2; i++)
-    if (x[i] != y[i]) return x[i] < y[i] ? -1 : 1;
-  return 0;
-}
-
 /* The key under which a removal is remembered: two words per factor, its table and the places of its variables. */
 static size_t words_of(const elimination *e, const step *s, uint64_t *word) {
   size_t num = 0;
   for (int k = 0; k < 2; k++)
     for (const link *l = k ? s->own : s->factors; l; l = l->next) {
       if (num == MAX_FACTORS) return 0;
-      word[2 * num] = (uint64_t)(uintptr_t)l->factor->cost;
-      uint64_t places = 0;
+      uint64_t cost = (uint64_t)(uintptr_t)l->factor->cost, places = 0;
       for (int i = 0; i < l->factor->num; i++) places = places << 4 | (uint64_t)place_in_step(s, l->factor->var[i]);
-      word[2 * num++ + 1] = places << 4 | (uint64_t)l->factor->num;
+      places = places << 4 | (uint64_t)l->factor->num;
+      size_t at = num++; /* in ascending order: there are few */
+      for (; at && (word[2 * at - 2] > cost || (word[2 * at - 2] == cost && word[2 * at - 1] > places)); at--)
+        word[2 * at] = word[2 * at - 2], word[2 * at + 1] = word[2 * at - 1];
+      word[2 * at] = cost, word[2 * at + 1] = places;
     }
-  qsort(word, num, 2 * sizeof *word, by_word);
   for (int n = 0; n < s->num; n++) word[2 * num + (size_t)n] = (uint64_t)e->p->num_states[s->var[n]];
   word[2 * num + (size_t)s->num] = (uint64_t)e->p->num_states[s->removed];
   return 2 * num + (size_t)s->num + 1;
@@ -378,9 +374,11 @@ static void begin(elimination *e, msc_arena *arena, const shard_problem *p, size
   int most = 1;
   for (int v = 0; v < p->num_vars; v++) most = p->num_states[v] > most ? p->num_states[v] : most;
   e->sum = msc_new_array(arena, int64_t, most);
+  factor *f = msc_new_array(arena, factor, p->num_tables);
+  link *l = msc_new_array(arena, link, 2 * p->num_tables);
   for (size_t i = 0; i < p->num_tables; i++) {
     int var[2] = {p->table[i].a, p->table[i].b};
-    insert(e, var[1] < 0 ? 1 : 2, var, p->table[i].cost);
+    insert_as(e, &f[i], &l[2 * i], var[1] < 0 ? 1 : 2, var, p->table[i].cost);
   }
   for (int v = 0; v < p->num_vars; v++) weigh_variable(e, v);
 }

@@ -112,21 +112,27 @@ static double weight_of(relaxed *r, const pair *p) {
   return size ? (double)k->number / (double)size : 0;
 }
 
-static int by_ends(const void *a, const void *b) {
-  const shard_table *x = *(const shard_table *const *)a, *y = *(const shard_table *const *)b;
-  int ends[4] = {x->a < x->b ? x->a : x->b, x->a < x->b ? x->b : x->a, y->a < y->b ? y->a : y->b,
-                 y->a < y->b ? y->b : y->a};
-  if (ends[0] != ends[2]) return ends[0] < ends[2] ? -1 : 1;
-  if (ends[1] != ends[3]) return ends[1] < ends[3] ? -1 : 1;
-  return x < y ? -1 : 1;
+static int lower_end(const shard_table *t) { return t->a < t->b ? t->a : t->b; }
+static int upper_end(const shard_table *t) { return t->a < t->b ? t->b : t->a; }
+
+/* Sorts tables by a variable of each; equal ones stay in their order. first: room for as many as there are variables,
+ * and two. */
+static void sort_tables(size_t num, const shard_table *const *in, int (*end)(const shard_table *), size_t vars,
+                        size_t *first, const shard_table **out) {
+  memset(first, 0, (vars + 2) * sizeof *first);
+  for (size_t i = 0; i < num; i++) first[end(in[i]) + 2]++;
+  for (size_t v = 0; v < vars; v++) first[v + 2] += first[v + 1];
+  for (size_t i = 0; i < num; i++) out[first[end(in[i]) + 1]++] = in[i];
 }
 
 static void find_pairs(relaxed *r) {
-  size_t num = 0;
-  const shard_table **sorted = msc_new_array(r->arena, const shard_table *, r->p->num_tables);
+  size_t num = 0, vars = (size_t)r->p->num_vars, *first = msc_new_array(r->arena, size_t, vars + 2);
+  const shard_table **sorted = msc_new_array(r->arena, const shard_table *, r->p->num_tables),
+                    **half = msc_new_array(r->arena, const shard_table *, r->p->num_tables);
   for (size_t i = 0; i < r->p->num_tables; i++)
     if (r->p->table[i].b >= 0) sorted[num++] = &r->p->table[i];
-  if (num) qsort(sorted, num, sizeof *sorted, by_ends);
+  sort_tables(num, sorted, upper_end, vars, first, half);
+  sort_tables(num, half, lower_end, vars, first, sorted);
   r->pair = msc_new_array(r->arena, pair, num);
   for (size_t i = 0; i < num; i++) {
     const shard_table *t = sorted[i];
@@ -155,10 +161,39 @@ static void add_up_own_tables(relaxed *r) {
 
 /* ---- the forest ---- */
 
+/* Pairs of one weight. */
+typedef struct {
+  uint64_t bits;
+  double weight;
+  size_t num; /* then: where the next one of them goes */
+} weight_class;
+
 static int by_weight(const void *a, const void *b) {
-  const pair *x = *(const pair *const *)a, *y = *(const pair *const *)b;
-  if (x->weight != y->weight) return x->weight > y->weight ? -1 : 1;
-  return x < y ? -1 : 1;
+  const weight_class *x = *(const weight_class *const *)a, *y = *(const weight_class *const *)b;
+  return x->weight < y->weight ? 1 : x->weight > y->weight ? -1 : 0;
+}
+
+/* Lists pairs in descending weight, those of one weight, of which there are few, in their order. */
+static pair **sort_by_weight(relaxed *r) {
+  MSC_TABLE(weight_class) classes = {.index.arena = r->arena};
+  pair **sorted = msc_new_array(r->arena, pair *, r->num_pairs);
+  for (size_t i = 0; i < r->num_pairs; i++) {
+    uint64_t bits;
+    memcpy(&bits, &r->pair[i].weight, sizeof bits);
+    weight_class *c = msc_table_at(&classes, &bits);
+    c->weight = r->pair[i].weight, c->num++;
+  }
+  size_t num = msc_table_num(&classes), at = 0;
+  weight_class **order = msc_new_array(r->arena, weight_class *, num);
+  for (size_t i = 0; i < num; i++) order[i] = &classes.item[i];
+  if (num) qsort(order, num, sizeof *order, by_weight);
+  for (size_t i = 0, more; i < num; i++, at += more) more = order[i]->num, order[i]->num = at;
+  for (size_t i = 0; i < r->num_pairs; i++) {
+    uint64_t bits;
+    memcpy(&bits, &r->pair[i].weight, sizeof bits);
+    sorted[msc_table_find(&classes, &bits)->num++] = &r->pair[i];
+  }
+  return sorted;
 }
 
 static int root_of(int *above, int v) {
@@ -168,11 +203,9 @@ static int root_of(int *above, int v) {
 
 /* Chooses the branches of the forest: pairs in descending weight, without those that close a cycle. */
 static void choose_branches(relaxed *r) {
-  pair **sorted = msc_new_array(r->arena, pair *, r->num_pairs);
+  pair **sorted = sort_by_weight(r);
   int *above = msc_new_array(r->arena, int, r->p->num_vars);
   for (int v = 0; v < r->p->num_vars; v++) above[v] = v;
-  for (size_t i = 0; i < r->num_pairs; i++) sorted[i] = &r->pair[i];
-  if (r->num_pairs) qsort(sorted, r->num_pairs, sizeof *sorted, by_weight);
   for (size_t i = 0; i < r->num_pairs; i++) {
     int a = root_of(above, sorted[i]->a), b = root_of(above, sorted[i]->b);
     sorted[i]->is_branch = a != b;

@@ -12,9 +12,8 @@ enum { MAX_SWEEPS = 6 };
 
 /* ---- one exact solution ---- */
 
-/* Finds the best strategy of a space, and a bound that no strategy is below. */
-static bool solve_space(shard_timing *t, shard_space *space, msc_arena *a, msc_assignment *out_digits,
-                        shard_cost *out_cost, int64_t *out_bound) {
+/* Finds the best strategy of a space, into t->state, and a bound that no strategy is below. */
+static bool solve_space(shard_timing *t, shard_space *space, msc_arena *a, shard_cost *out_cost, int64_t *out_bound) {
   shard_problem p;
   shard_effort effort = {0};
   shard_cost cost = {0};
@@ -25,7 +24,6 @@ static bool solve_space(shard_timing *t, shard_space *space, msc_arena *a, msc_a
   cost.ns = cost.charged;
   for (size_t v = 0; v < t->m.num_vars; v++) {
     const shard_class *c = shard_class_of(space, (int)v);
-    shard_state_digits(space, (int)v, state[v], &out_digits[v]);
     cost.ns -= shard_charge(space, c->bytes[state[v]]);
     cost.bytes += c->bytes[state[v]];
     cost.parameter_bytes += c->parameter_bytes[state[v]];
@@ -35,14 +33,20 @@ static bool solve_space(shard_timing *t, shard_space *space, msc_arena *a, msc_a
   return true;
 }
 
+static void read_digits(const shard_timing *t, const shard_space *space, msc_assignment *out_digits) {
+  for (size_t v = 0; v < t->m.num_vars; v++) shard_state_digits(space, (int)v, t->state[v], &out_digits[v]);
+}
+
 /* Finds the best places for the free pieces while the fixed digits of all variables stay; out_digits: the digits of all
- * variables. False: too large. */
-static bool solve_pieces(shard_timing *t, uint32_t free_pieces, msc_assignment *out_digits, shard_cost *out_cost) {
+ * variables, if they are charged less than `below`. False: too large. */
+static bool solve_pieces(shard_timing *t, uint32_t free_pieces, int64_t below, msc_assignment *out_digits,
+                         shard_cost *out_cost) {
   msc_arena *a = msc_arena_new(t->g.ctx);
   shard_space *space;
   int64_t bound = 0;
   t->o.free_pieces = free_pieces;
-  bool ok = shard_space_of(&t->m, &t->o, a, &space) && solve_space(t, space, a, out_digits, out_cost, &bound);
+  bool ok = shard_space_of(&t->m, &t->o, a, &space) && solve_space(t, space, a, out_cost, &bound);
+  if (ok && out_cost->charged < below) read_digits(t, space, out_digits);
   msc_arena_free(a);
   return ok;
 }
@@ -81,7 +85,8 @@ static bool solve_all(shard_timing *t, int64_t ns_per_gib, shard_answer *out) {
   MSC_TRY(shard_all_strategies(t));
   msc_arena *a = msc_arena_new(t->g.ctx);
   shard_space_charge(t->full, ns_per_gib);
-  bool ok = solve_space(t, t->full, a, t->chosen, &out->cost, &out->bound);
+  bool ok = solve_space(t, t->full, a, &out->cost, &out->bound);
+  if (ok) read_digits(t, t->full, t->chosen);
   msc_arena_free(a);
   out->leaves_out = shard_space_leaves_out(t->full);
   t->compared.even_only |= out->leaves_out;
@@ -142,7 +147,7 @@ static bool improve_pieces(shard_timing *t, sweeps *s, int one, int other, msc_a
   s->freed[one][other] = s->changes;
   shard_fix_digits(t, t->chosen);
   release_pieces(t, pieces);
-  if (!solve_pieces(t, pieces, digits, &cost)) return false;
+  if (!solve_pieces(t, pieces, before, digits, &cost)) return false;
   keep_if_better(t, digits, cost);
   bool better = t->found.charged < before;
   s->changes += better;
@@ -169,7 +174,7 @@ static bool place_pieces(shard_timing *t, msc_assignment *digits) {
   order_pieces(t, order);
   shard_fix_digits(t, t->given);
   for (int i = 0; i < n || (n == 0 && i == 0); i++) {
-    MSC_TRY(solve_pieces(t, n ? 1u << order[i] : 0, digits, &cost));
+    MSC_TRY(solve_pieces(t, n ? 1u << order[i] : 0, INT64_MAX, digits, &cost));
     shard_fix_digits(t, digits);
   }
   keep_if_better(t, digits, cost);

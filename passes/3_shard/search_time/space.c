@@ -15,16 +15,16 @@ typedef struct {
   int64_t *charged;   /* by state: ns, and what memory is charged */
   bool irregular;     /* fixed digits that states do not describe: they stay as they are */
   int plainest;       /* the state that cuts least */
-  shard_list **list;  /* by member and tensor */
+  const shard_list **list; /* by member and tensor */
   size_t *first_list; /* by member */
 } class_entry;
 
 /* The costs of a flow by the states of both ends; like flows share them. */
 typedef struct {
   const msc_type *type;
-  bool is_gradient;
+  uint64_t is_gradient;
   const shard_list *from, *to, *before; /* before: layouts that the same value was already brought into */
-  int64_t *cost;
+  const int64_t *cost; /* NULL: not made yet */
 } known_table;
 
 struct shard_space {
@@ -35,8 +35,9 @@ struct shard_space {
   class_entry **of_var;
   msc_copies kinds, classes; /* what their variables have in common */
   class_entry **of_class;
-  msc_index tables;
-  known_table *table;
+  msc_copies lists; /* contents of layouts by state: equal ones are one shard_list */
+  const shard_list **list;
+  MSC_TABLE(known_table) tables;
   bool leaves_out; /* uneven cuts */
   uint64_t *word;  /* of the key at hand */
   size_t num_words, room_words;
@@ -250,8 +251,23 @@ static int number_of(shard_space *s, const class_entry *e, const shard_member *m
   return number;
 }
 
+/* The list with these contents, of which there is one: equal lists are the same pointer. */
+static const shard_list *one_of_list(shard_space *s, const shard_list *l) {
+  size_t words = (size_t)l->num_states + (size_t)l->num_distinct;
+  int *content = msc_new_array(s->arena, int, words + 2);
+  content[0] = l->num_states, content[1] = l->num_distinct;
+  memcpy(content + 2, l->at, (size_t)l->num_states * sizeof *content);
+  memcpy(content + 2 + l->num_states, l->distinct, (size_t)l->num_distinct * sizeof *content);
+  uint32_t num = s->lists.index.num, n = msc_copy_of(&s->lists, content, (words + 2) * sizeof *content);
+  if (n == num) {
+    msc_grow(s->arena, s->list, num);
+    s->list[num] = l;
+  }
+  return s->list[n];
+}
+
 static const shard_list *find_list(shard_space *s, class_entry *e, int member, int tensor) {
-  shard_list **at = &e->list[e->first_list[member] + (size_t)tensor];
+  const shard_list **at = &e->list[e->first_list[member] + (size_t)tensor];
   if (*at) return *at;
   const shard_member *m = &e->c.like->member[member];
   uint8_t place[MSC_MAX_LETTERS];
@@ -268,7 +284,7 @@ static const shard_list *find_list(shard_space *s, class_entry *e, int member, i
     if (k == l->num_distinct) l->distinct[l->num_distinct++] = n;
     l->at[i] = k;
   }
-  return *at = l;
+  return *at = one_of_list(s, l);
 }
 
 /* A list of layouts by state in which every state has the given layout. */
@@ -279,13 +295,7 @@ static const shard_list *given_list(shard_space *s, const msc_layout *layout, in
   l->distinct = msc_new_array(s->arena, int, 1);
   l->distinct[0] = shard_layout_number(s->o.prices, layout);
   l->at = msc_new_array(s->arena, int, num_states);
-  return l;
-}
-
-static bool same_list(const shard_list *a, const shard_list *b) {
-  return a == b || (a && b && a->num_states == b->num_states && a->num_distinct == b->num_distinct &&
-                    !memcmp(a->distinct, b->distinct, (size_t)a->num_distinct * sizeof *a->distinct) &&
-                    !memcmp(a->at, b->at, (size_t)a->num_states * sizeof *a->at));
+  return one_of_list(s, l);
 }
 
 /* ---- costs ---- */
@@ -335,17 +345,16 @@ static void add_work(shard_space *s, class_entry *e) {
 
 /* The costs from each state of one end to each state of the other; zero where `before` has already brought the value
  * into the same layout. */
-static int64_t *make_flow_table(shard_space *s, const shard_flow *f, const shard_list *from, const shard_list *to,
-                                const shard_list *before) {
+static const int64_t *make_flow_table(shard_space *s, const shard_flow *f, const shard_list *from,
+                                      const shard_list *to, const shard_list *before) {
   const msc_type *type = f->type;
-  uint64_t hash = msc_mix_pointer(0, type);
-  hash = msc_mix(msc_mix(hash, (uint64_t)from->distinct[0]), (uint64_t)to->distinct[0]);
-  MSC_INDEX_EACH(&s->tables, hash, i) {
-    const known_table *k = &s->table[i];
-    if (k->type == type && k->is_gradient == f->is_gradient && same_list(k->from, from) && same_list(k->to, to) &&
-        same_list(k->before, before))
-      return k->cost;
-  }
+  const struct {
+    const msc_type *type;
+    uint64_t is_gradient;
+    const shard_list *from, *to, *before;
+  } key = {type, f->is_gradient, from, to, before};
+  known_table *known = msc_table_at(&s->tables, &key);
+  if (known->cost) return known->cost;
   int64_t *cost = msc_new_array(s->arena, int64_t, (size_t)from->num_states * (size_t)to->num_states);
   msc_arena *scratch = msc_arena_new(s->g->ctx);
   int64_t *price = msc_new_array(scratch, int64_t, (size_t)from->num_distinct * (size_t)to->num_distinct);
@@ -359,10 +368,7 @@ static int64_t *make_flow_table(shard_space *s, const shard_flow *f, const shard
         cost[(size_t)i * (size_t)to->num_states + (size_t)j] = row[to->at[j]];
   }
   msc_arena_free(scratch);
-  msc_grow(s->arena, s->table, s->tables.num);
-  s->table[s->tables.num] = (known_table){type, f->is_gradient, from, to, before, cost};
-  msc_index_add(&s->tables, hash, s->tables.num);
-  return cost;
+  return known->cost = cost;
 }
 
 static const shard_list *end_list(shard_space *s, const shard_end *e, int num_states) {
@@ -378,7 +384,7 @@ static const shard_list *brought_before(shard_space *s, size_t at, const shard_l
   for (size_t i = s->m->earlier[at]; i; i = s->m->earlier[i - 1]) {
     const shard_list *l = end_list(s, &s->m->flow[s->m->sorted[i - 1]].to, to->num_states);
     if (!before) before = l;
-    if (same_list(l, to)) *out_same = true;
+    if (l == to) *out_same = true;
   }
   return before;
 }
@@ -415,7 +421,7 @@ static class_entry *find_class_of(shard_space *s, int var) {
     e->first_list[k] = lists;
     lists += v->member[k].rule ? v->member[k].rule->num_tensors : 0;
   }
-  e->list = msc_new_array(s->arena, shard_list *, lists);
+  e->list = msc_new_array(s->arena, const shard_list *, lists);
   s->of_var[var] = e;
   draw_states(s, e);
   e->c.ns = msc_new_array(s->arena, int64_t, e->c.num_states);
@@ -461,7 +467,8 @@ static void link_flows(shard_model *m) {
 bool shard_space_of(shard_model *m, const shard_space_options *o, msc_arena *arena, shard_space **out_space) {
   shard_space *s = *out_space = msc_new(arena, shard_space);
   s->m = m, s->g = m->g, s->o = *o, s->arena = arena;
-  s->kinds.index.arena = s->classes.index.arena = s->tables.arena = arena;
+  s->kinds.index.arena = s->classes.index.arena = arena;
+  s->lists.index.arena = s->tables.index.arena = arena;
   s->of_var = msc_new_array(arena, class_entry *, m->num_vars);
   if (!m->kind) {
     sort_flows(m);
