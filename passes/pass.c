@@ -147,6 +147,7 @@ typedef struct {
   const char *text[2];
   size_t bytes[2];
   uint64_t verify_ns; /* of the module as it was given, and of texts for a reproducer: the next pass reports them */
+  bool unchecked;     /* passes have changed the module since it was last verified */
 } pass_run;
 
 static void print_module_text(pass_run *r, int side) {
@@ -206,6 +207,27 @@ static bool runs_whole_stage(const pass_run *r, const msc_pass_info *last) {
   return r->list.row[0] <= first;
 }
 
+static bool is_large(const msc_module *m) {
+  const int many = 1000;
+  int num = 0;
+  for (const msc_func *f = m->first; f; f = f->next)
+    for (const msc_op *op = f->body->first; op && num < many; op = op->next) num++;
+  return num >= many;
+}
+
+/* True if no other pass of this one's stage follows in the run. */
+static bool is_last_of_stage(const pass_run *r, const msc_pass_info *info) {
+  unsigned bit = msc_target_of(r->m)->bit;
+  for (size_t i = r->at + 1; i < r->list.num && !strcmp(r->list.row[i]->stage, info->stage); i++)
+    if (r->list.row[i]->targets & bit) return false;
+  return true;
+}
+
+/* Must the module be verified now? A large one only where a stage ends: verifying it takes longer than most passes. */
+static bool is_time_to_check(const pass_run *r, const msc_pass_info *info) {
+  return r->options->verify > MSC_VERIFY_IR || is_last_of_stage(r, info) || !is_large(r->m);
+}
+
 static bool verify_after(pass_run *r, const msc_pass_ctx *pass) {
   int level = r->options->verify;
   bool whole = !r->options->passes || !*r->options->passes; /* a list may leave out who takes a fact away */
@@ -213,7 +235,9 @@ static bool verify_after(pass_run *r, const msc_pass_ctx *pass) {
     MSC_TRY(msc_check_outlived(r->m, pass->info->stage));
     MSC_TRY(!runs_whole_stage(r, pass->info) || msc_check_missing(r->m, pass->info->stage));
   }
-  if (pass->unchanged && level <= MSC_VERIFY_IR) return true;
+  r->unchecked |= !pass->unchanged;
+  if (level <= MSC_VERIFY_IR && (!r->unchecked || !is_time_to_check(r, pass->info))) return true;
+  r->unchecked = false;
   if (level >= MSC_VERIFY_IR) MSC_TRY(msc_check_module(r->m));
   if (level >= MSC_VERIFY_TEXT) MSC_TRY(check_text_round_trip(r, pass->scratch));
   return level < MSC_VERIFY_NUMERICS || pass->changes_meaning || compare_numbers(r);
@@ -248,14 +272,6 @@ static void swap_texts(pass_run *r) {
   r->arena[0] = r->arena[1], r->text[0] = r->text[1], r->bytes[0] = r->bytes[1];
   r->arena[1] = arena;
   r->text[1] = NULL;
-}
-
-static bool is_large(const msc_module *m) {
-  const int many = 1000;
-  int num = 0;
-  for (const msc_func *f = m->first; f; f = f->next)
-    for (const msc_op *op = f->body->first; op && num < many; op = op->next) num++;
-  return num >= many;
 }
 
 /* Prints the module where somebody wants its text.  That of a large module takes longer than most passes: there the
@@ -308,7 +324,8 @@ static bool run_one_pass(pass_run *r, const msc_pass_info *info, int number) {
   else if (!ok && (msc_num_errors(r->ctx) == errors || has_internal_error(msc_diags(r->ctx))))
     ok = report_bug(r, &pass, "failed");
   else if (ok && !verify_after(r, &pass))
-    ok = report_bug(r, &pass, "left a module that does not verify or gives other numbers");
+    ok = report_bug(r, &pass, is_large(r->m) ? "or one before it in its stage left a module that does not verify"
+                                             : "left a module that does not verify or gives other numbers");
   done.pass_ns = mid - start;
   done.verify_ns = msc_clock_ns() - mid + r->verify_ns;
   r->verify_ns = 0;

@@ -48,7 +48,7 @@ typedef struct {
 
 enum {
   MSC_VERIFY_OFF,
-  MSC_VERIFY_IR,       /* the verifier, after each pass */
+  MSC_VERIFY_IR,       /* the verifier, after each pass; of a large module, after each stage */
   MSC_VERIFY_TEXT,     /* and print, parse, compare */
   MSC_VERIFY_NUMERICS, /* and execute small functions before and after */
 };
