@@ -68,6 +68,16 @@ static bool has_exchanges(int num, const shard_piece *piece) {
   return is_finest || devices <= FEW_DEVICES;
 }
 
+/* The costs of composites on the mesh of these prices, which a search may look at several times. */
+static shard_expansions *find_expansions(const shard_model *m, shard_space_options *o) {
+  for (size_t i = 0; i < o->num_meshes; i++)
+    if (o->of_mesh[i].prices == o->prices) return o->of_mesh[i].expansions;
+  msc_grow(m->g->arena, o->of_mesh, o->num_meshes);
+  o->of_mesh[o->num_meshes] = (shard_mesh_expansions){
+      o->prices, shard_expansions_new(m->g->ctx, m->g->arena, o->cost, o->prices)};
+  return o->of_mesh[o->num_meshes++].expansions;
+}
+
 bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoall, int64_t bucket, bool fine,
                       shard_space_options *o) {
   shard_piece piece[SHARD_MAX_PIECES]; /* moves are priced as the planner makes them, whatever is placed as a whole */
@@ -85,6 +95,6 @@ bool shard_price_mesh(const shard_model *m, const msc_cost *cost, bool no_alltoa
   if (!o->book) o->book = shard_price_book_new(m->g->ctx, m->g->arena);
   o->prices =
       shard_find_prices(o->book, &(shard_pricing){cost, no_alltoall, has_exchanges(num, piece), bucket, num, digit});
-  o->expansions = shard_expansions_new(m->g->ctx, m->g->arena, cost, o->prices);
+  o->expansions = find_expansions(m, o);
   return true;
 }

@@ -43,11 +43,19 @@ typedef struct {
 
 typedef struct shard_space shard_space;
 
+/* The costs of composites on one of the meshes that were looked at. */
+typedef struct {
+  const shard_prices *prices; /* of that mesh */
+  shard_expansions *expansions;
+} shard_mesh_expansions;
+
 typedef struct {
   const msc_cost *cost;
   shard_price_book *book; /* NULL: shard_price_mesh makes one for this search */
   shard_prices *prices;
   shard_expansions *expansions;
+  size_t num_meshes;
+  shard_mesh_expansions *of_mesh;
   int num_pieces;
   shard_piece piece[SHARD_MAX_PIECES];
   uint32_t free_pieces;  /* those that may be placed; the others stay where `fixed` has them */
