@@ -155,9 +155,9 @@ bool msc_is_unused(const msc_op *op) {
   return !used;
 }
 
-bool msc_is_message(const msc_op *op) { return msc_info(op)->flags & MSC_MESSAGE; }
+bool msc_is_message(const msc_op *op) { return rows[op->kind].flags & MSC_MESSAGE; }
 
-bool msc_is_transfer(const msc_op *op) { return msc_info(op)->flags & MSC_TRANSFER; }
+bool msc_is_transfer(const msc_op *op) { return rows[op->kind].flags & MSC_TRANSFER; }
 bool msc_takes_mean(const msc_op *op) {
   const msc_op_info *info = msc_info(op);
   for (int i = 0; i < info->num_attrs; i++)
@@ -169,7 +169,7 @@ bool msc_is_cross_entropy(const msc_op *op) {
   return op->kind == OP_softmax_cross_entropy || op->kind == OP_softmax_cross_entropy_grad;
 }
 
-msc_form msc_form_of(const msc_op *op) { return msc_info(op)->form; }
+msc_form msc_form_of(const msc_op *op) { return rows[op->kind].form; }
 
 unsigned msc_summed_dims(const msc_op *op) {
   const msc_op_facts *facts = &msc_info(op)->facts;

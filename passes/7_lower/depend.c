@@ -3,7 +3,17 @@
 
 #include "ir/alias.h"
 
-typedef void edge_fn(void *user, uint32_t op, uint32_t before);
+/* The dependencies found so far, in program order of `op` or not. */
+typedef struct {
+  size_t num;
+  struct edge {
+    uint32_t op, before;
+  } * edge;
+} edges;
+
+static void add_edge(edges *e, const msc_op *op, const msc_op *before) {
+  e->edge[e->num++] = (struct edge){op->id, before->id};
+}
 
 /* The op that writes the argument whose memory v lies in, if it stands after op; else NULL.  An op after the writer
  * reads the old value too: allocate.c keeps that until the end. */
@@ -13,53 +23,45 @@ static const msc_op *find_overwriter(const msc_op *const *writer, const msc_op *
   return w && w->id > op->id ? w : NULL;
 }
 
-/* Calls fn for every dependency.  A gradient depends on its forward op even if it reads nothing of it, as verify.c
+/* Adds every dependency.  A gradient depends on its forward op even if it reads nothing of it, as verify.c
  * requires.  A recomputed op depends on the op in front of it: earlier it would only hold memory.  Messages between
  * stages keep their order: the k-th send belongs to the k-th receive, and two stages that both received first would
  * wait for ever. */
-static void visit_edges(const msc_func *f, const msc_op *const *writer, edge_fn *fn, void *user) {
+static void add_edges(const msc_func *f, const msc_op *const *writer, edges *e) {
   const msc_op *before = NULL, *message = NULL;
   for (const msc_op *op = f->body->first; op; op = op->next) {
     for (size_t i = 0; i < op->num_in; i++) {
       const msc_value *v = op->in[i].value;
       const msc_op *overwriter = find_overwriter(writer, op, v);
-      if (v->def) fn(user, op->id, v->def->id);
-      if (overwriter) fn(user, overwriter->id, op->id);
+      if (v->def) add_edge(e, op, v->def);
+      if (overwriter) add_edge(e, overwriter, op);
     }
-    if (op->forward && op->forward->block == op->block) fn(user, op->id, op->forward->id);
+    if (op->forward && op->forward->block == op->block) add_edge(e, op, op->forward);
     if (!msc_op_attr(op, MSC_FACT(recompute))) before = op->num_in ? op : before;
-    else if (before) fn(user, op->id, before->id);
-    if (msc_is_message(op) && message) fn(user, op->id, message->id);
-    if (msc_is_message(op)) message = op;
+    else if (before) add_edge(e, op, before);
+    bool is_message = msc_is_message(op);
+    if (is_message && message) add_edge(e, op, message);
+    if (is_message) message = op;
   }
-}
-
-static void count_edge(void *user, uint32_t op, uint32_t before) {
-  (void)before;
-  ((msc_depend *)user)->first[op + 1]++;
-}
-
-typedef struct {
-  msc_depend *d;
-  uint32_t *at;
-} filling;
-
-static void fill_edge(void *user, uint32_t op, uint32_t before) {
-  filling *z = user;
-  z->d->before[z->at[op]++] = before;
 }
 
 msc_depend msc_depend_of(msc_arena *arena, msc_func *f) {
   msc_depend d = {.num_ops = 0};
-  for (msc_op *op = f->body->first; op; op = op->next) op->id = (uint32_t)d.num_ops++;
+  size_t most = 0;
+  for (msc_op *op = f->body->first; op; op = op->next) {
+    op->id = (uint32_t)d.num_ops++;
+    most += 2 * (size_t)op->num_in + 3;
+  }
   d.op = msc_new_array(arena, msc_op *, d.num_ops);
   for (msc_op *op = f->body->first; op; op = op->next) d.op[op->id] = op;
-  d.first = msc_new_array(arena, uint32_t, d.num_ops + 1);
-  const msc_op **writer = msc_writers(arena, f);
-  visit_edges(f, writer, count_edge, &d);
-  for (size_t i = 0; i < d.num_ops; i++) d.first[i + 1] += d.first[i];
-  d.before = msc_new_array(arena, uint32_t, d.first[d.num_ops] + 1);
-  filling z = {&d, msc_arena_copy(arena, d.first, (d.num_ops + 1) * sizeof *d.first)};
-  visit_edges(f, writer, fill_edge, &z);
+  msc_arena *scratch = msc_arena_beside(arena);
+  edges e = {0, msc_new_array(scratch, struct edge, most)};
+  add_edges(f, msc_writers(scratch, f), &e);
+  d.first = msc_new_array(arena, uint32_t, d.num_ops + 2);
+  for (size_t i = 0; i < e.num; i++) d.first[e.edge[i].op + 2]++;
+  for (size_t i = 0; i < d.num_ops; i++) d.first[i + 2] += d.first[i + 1];
+  d.before = msc_new_array(arena, uint32_t, e.num + 1);
+  for (size_t i = 0; i < e.num; i++) d.before[d.first[e.edge[i].op + 1]++] = e.edge[i].before;
+  msc_arena_free(scratch);
   return d;
 }
