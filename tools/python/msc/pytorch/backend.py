@@ -22,6 +22,7 @@ from msc.plan import compile as compile_plan
 from msc.pytorch.aten import DTYPES
 from msc.pytorch.convert import Unsupported
 from msc.pytorch.drawn import DrawnConverter
+from msc.pytorch.garbage import uncollected
 from msc.pytorch.reading import Reading
 from msc.pytorch.results import Results
 
@@ -144,6 +145,7 @@ def _compiler(keys):
     return compiled
 
 
+@uncollected()
 def _program(module, inputs, symbolic, keys):
     """A plan; or the module itself, after a warning."""
     try:
@@ -155,6 +157,7 @@ def _program(module, inputs, symbolic, keys):
         return module
 
 
+@uncollected()
 def backend(module, example_inputs, *, options=None):
     """For torch.compile(..., backend="msc", options={KEY: VALUE}): keys are those of `msc config`."""
     compiler = _compiler(dict(options or {}))

@@ -12,6 +12,7 @@ from msc.plan import compile as compile_plan
 from msc.pytorch import weights
 from msc.pytorch.capture import flat_inputs
 from msc.pytorch.export import _split_inputs, _split_labels, build
+from msc.pytorch.garbage import uncollected
 from msc.pytorch.optimizer import count_steps
 from msc.pytorch.values import values_of
 
@@ -141,6 +142,7 @@ class TrainStep:
             self._job.load(path)
         self._key, self._rates, self._written = key, None, self._versions()
 
+    @uncollected()
     def _compile(self, inputs, named):
         self._compiled += 1
         base = os.path.join(self._folder, f"model{self._compiled}")
