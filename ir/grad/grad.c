@@ -30,8 +30,8 @@ msc_value *msc_unbroadcast(msc_builder *b, msc_value *v, const msc_type *like) {
   int64_t dims[MSC_MAX_RANK] = {0};
   int num = 0, extra = v->type->rank - like->rank;
   for (int d = 0; d < v->type->rank; d++)
-    if (d < extra || v->type->dim[d] != like->dim[d - extra]) dims[num++] = d;
-  return reshape(b, sum(b, v, num, dims, extra == 0), like->rank, like->dim);
+    if (v->type->dim[d] != 1 && (d < extra || v->type->dim[d] != like->dim[d - extra])) dims[num++] = d;
+  return reshape(b, num ? sum(b, v, num, dims, extra == 0) : v, like->rank, like->dim);
 }
 
 static msc_value *in(const msc_op *op, size_t i) { return op->in[i].value; }

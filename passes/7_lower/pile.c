@@ -1,5 +1,7 @@
 /* pile: a sum of products over few rows each, a^T b, as a weight that many steps share has -> one product over the rows
- * of all.  The products' results, of which each is as large as the weight, are never made.
+ * of all.  The products' results, of which each is as large as the weight, are never made.  Sums of the rows of the
+ * same a or b, as the gradient of a bias beside the weight is -> one sum over the rows of all, which are together
+ * already.
  *
  * Row i of every a stands beside row i of the others, and so with b: a rank that has a part of the rows has a part of
  * the sum, in the order in which one rank adds. */
@@ -86,13 +88,100 @@ static size_t pile_products(msc_arena *a, msc_op *last) {
   return num;
 }
 
-bool pass_pile(msc_pass_ctx *pass, msc_module *m) {
+/* ---- sums of rows ---- */
+
+static bool is_sum_of_rows(const msc_value *v) {
+  int64_t dims[MSC_MAX_RANK];
+  const msc_op *op = v->def;
+  return op && op->kind == OP_reduce_sum && msc_has_one_use(v) && v->type->rank == 1 &&
+         op->in[0].value->type->rank == 2 && msc_op_ints(op, "dims", dims, MSC_MAX_RANK) == 1 && !dims[0];
+}
+
+/* Is it a concat as `pile_up` makes it, of which only a reshape to rows is read? */
+static bool is_pile(const msc_op *op) {
+  if (op->kind != OP_concat || msc_op_int(op, "dim") != 1 || op->num_in < LEAST || !msc_has_one_use(&op->out[0]))
+    return false;
+  const msc_op *rows = op->out[0].uses->user;
+  return rows->kind == OP_reshape && rows->out[0].type->rank == 2 &&
+         rows->out[0].type->dim[1] == op->in[0].value->type->dim[1];
+}
+
+/* The pile that v lies in; NULL: there is none. */
+static msc_op *find_pile(const msc_value *v) {
+  for (const msc_use *u = v->uses; u; u = u->next)
+    if (is_pile(u->user)) return u->user;
+  return NULL;
+}
+
+/* Finds, for each operand of a pile, a term that sums its rows; the others go to the end of t->term.  False: one has
+ * none, or terms differ in their blocks. */
+static bool match_terms(terms *t, const msc_op *pile) {
+  for (size_t k = 0; k < pile->num_in; k++) {
+    size_t i = k;
+    while (i < t->num_terms && !(is_sum_of_rows(t->term[i]) && t->term[i]->def->in[0].value == pile->in[k].value)) i++;
+    if (i == t->num_terms) return false;
+    msc_value *found = t->term[i];
+    t->term[i] = t->term[k], t->term[k] = found;
+    if (msc_op_int(found->def, MSC_FACT(blocks)) != msc_op_int(t->term[0]->def, MSC_FACT(blocks))) return false;
+  }
+  return true;
+}
+
+/* Moves a pile and its reshape in front of `op`, where all its operands are computed, if they stand behind it; numbers
+ * of ops say so. */
+static void move_pile_before(msc_op *op, msc_op *pile) {
+  msc_op *reshape = pile->out[0].uses->user;
+  msc_op *const moved[2] = {pile, reshape};
+  for (int i = 0; i < 2; i++) {
+    if (moved[i]->id < op->id) continue;
+    msc_op_unlink(moved[i]);
+    msc_insert_before(op, moved[i]);
+    moved[i]->id = op->id;
+  }
+}
+
+/* Replaces the sum that ends in `last` if sums of the rows of a pile are among its terms; returns how many. */
+static size_t sum_pile(msc_arena *a, msc_op *last) {
+  terms t = {0};
+  list_terms(a, last, &t);
+  msc_op *pile = NULL;
+  for (size_t i = 0; i < t.num_terms && !pile; i++)
+    if (is_sum_of_rows(t.term[i])) pile = find_pile(t.term[i]->def->in[0].value);
+  if (!pile || pile->block != last->block || !match_terms(&t, pile)) return 0;
+  size_t num = pile->num_in;
+  move_pile_before(last, pile);
+  msc_builder b = {
+      .func = last->block->func, .block = last->block, .before = last, .loc = last->loc, .name = t.term[0]->def->name};
+  msc_value *sum = reduce(&b, OP_reduce_sum, &pile->out[0].uses->user->out[0], 1, (int64_t[]){0}, false);
+  if (!sum) return 0;
+  msc_op_copy_attr(sum->def, t.term[0]->def, MSC_FACT(blocks));
+  for (size_t i = num; i < t.num_terms && sum; i++) sum = plus(&b, sum, t.term[i]);
+  if (!sum) return 0;
+  msc_replace_uses(&last->out[0], sum);
+  for (size_t i = 0; i < t.num_adds; i++) msc_op_erase(t.add[i]);
+  for (size_t i = 0; i < num; i++) msc_op_erase(t.term[i]->def);
+  return num;
+}
+
+/* Replaces sums of a function by `replace`; returns how many of their terms it replaced. */
+static int64_t replace_sums(msc_pass_ctx *pass, msc_func *f, size_t (*replace)(msc_arena *a, msc_op *last)) {
   int64_t num = 0;
-  for (msc_func *f = m->first; f; f = f->next)
-    for (msc_op *op = f->body->first, *next; op; op = next) {
-      next = op->next;
-      if (op->kind == OP_add && !is_part_of_sum(op)) num += (int64_t)pile_products(pass->scratch, op);
-    }
-  msc_stat(pass, "products piled up", num);
+  msc_number(f->body);
+  for (msc_op *op = f->body->first, *next; op; op = next) {
+    next = op->next;
+    if (op->kind == OP_add && !is_part_of_sum(op)) num += (int64_t)replace(pass->scratch, op);
+  }
+  return num;
+}
+
+bool pass_pile(msc_pass_ctx *pass, msc_module *m) {
+  int64_t products = 0, sums = 0;
+  for (msc_func *f = m->first; f; f = f->next) {
+    int64_t piled = replace_sums(pass, f, pile_products);
+    products += piled;
+    if (piled) sums += replace_sums(pass, f, sum_pile);
+  }
+  msc_stat(pass, "products piled up", products);
+  msc_stat(pass, "sums of rows piled up", sums);
   return true;
 }
