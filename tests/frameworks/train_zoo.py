@@ -3,6 +3,7 @@
 trained by msc and judged by PyTorch in f64.  A line each; exit code 1 if one is wrong."""
 
 import argparse
+import inspect
 import logging
 import os
 import sys
@@ -28,8 +29,8 @@ def try_one(name, args, folder):
     msc.export(module, inputs, optimizer=torch.optim.SGD(module.parameters(), args.lr), out=model)
     exported = time.time() - start
     judge = Judge(module, inputs, lambda p: torch.optim.SGD(p, args.lr), args.steps)
-    names = [f"values{i}" for i in range(len(inputs))] if isinstance(module, zoo.WithLoss) else ["x", "y"]
-    data = {n: v.numpy() for n, v in zip(names, inputs)}
+    names = [f"values{i}" for i in range(len(inputs))] if isinstance(module, zoo.WithLoss) else None
+    data = {n: v.numpy() for n, v in zip(names or inspect.signature(module.forward).parameters, inputs)}
     said, right = [f"export {exported:.1f} s"], True
     for ranks in args.ranks:
         plan, start = os.path.join(folder, f"plan{ranks}.bin"), time.time()

@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+import plain
+
 BATCH, LENGTH, WORDS, WIDTH, HEADS, LAYERS = 4, 16, 96, 32, 4, 2
 
 
@@ -144,4 +146,6 @@ def make(name):
         return _timm(TIMM[name][0], **TIMM[name][1])
     if name in VISION:
         return _vision(name)
+    if name in plain.MODELS:
+        return plain.MODELS[name]()
     return _transformers(*(name.split("/") if "/" in name else (name, None)))

@@ -159,6 +159,8 @@ class Converter:
     def _result(self, node):
         if node.target is operator.getitem:
             return self._item(node)
+        if isinstance(node.target, type) and issubclass(node.target, tuple):
+            return list(self.of(node.args))  # a decomposition gives its results names
         val = node.meta.get("val")
         types = [_type(v) for v in (val if isinstance(val, (list, tuple)) else [val])]
         name = name_of(node.target)
@@ -223,6 +225,8 @@ class Converter:
             # with oneDNN a layer of an LSTM would become one op of that library's, not its steps
             with mode or torch._subclasses.fake_tensor.FakeTensorMode(), _without_onednn():
                 inner = make_fx(call, tracing_mode="real")(*fakes)
+                if any(getattr(getattr(n.target, "_schema", None), "is_mutable", False) for n in inner.graph.nodes):
+                    inner = make_fx(torch.func.functionalize(inner), tracing_mode="real")(*fakes)
         except Exception as e:  # whatever PyTorch's Python code raises for these arguments
             raise Refused(
                 f"PyTorch does not decompose it: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"

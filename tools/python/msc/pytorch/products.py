@@ -140,19 +140,40 @@ def _transposed(c, x, w, b, stride, padding, dilation, groups, output_padding):
     return _with_bias(c, y, b)
 
 
+def _transposed_volume(c, x, w, b, stride, padding, dilation, groups, output_padding):
+    """The sum over the kernel's depth of planes put apart by the stride: each falls as far behind as it lies deep."""
+    n, channels, deep, height, width = x.shape
+    step, kernel = stride[0], w.shape[2]
+    planes = c.reshape(c.transpose(x, [0, 2, 1, 3, 4]), (n * deep, channels, height, width))
+    size = (deep - 1) * step - 2 * padding[0] + dilation[0] * (kernel - 1) + output_padding[0] + 1
+    whole, total = max(padding[0] + size, deep * step + dilation[0] * (kernel - 1)), None
+    for k in range(kernel):
+        one = c.reshape(c.cut(w, 2, k, k + 1), w.shape[:2] + w.shape[3:])
+        y = _transposed(c, planes, one, None, stride[1:], padding[1:], dilation[1:], groups, output_padding[1:])
+        y = c.reshape(y, (n, deep, 1) + y.shape[1:])
+        y = c.g.pad(y, [0] * 6, [0, 0, step - 1, 0, 0, 0]) if step > 1 else y
+        y = c.reshape(y, (n, deep * step) + y.shape[3:])
+        first = k * dilation[0]
+        y = c.g.pad(y, [0, first, 0, 0, 0], [0, whole - deep * step - first, 0, 0, 0])
+        total = y if total is None else c.g.add(total, y)
+    total = c.cut(total, 1, padding[0], padding[0] + size)
+    total = _with_bias(c, c.reshape(total, (n * size,) + total.shape[2:]), b)
+    return c.transpose(c.reshape(total, (n, size) + total.shape[1:]), [0, 2, 1, 3, 4])
+
+
 def convolution(c, x, w, b, stride, padding, dilation, transposed, output_padding, groups):
     x, w = c.t(x), c.t(w)
     n = len(w.shape) - 2
     single = len(x.shape) == n + 1  # an image without a batch
     x = c.reshape(x, (1,) + x.shape) if single else x
     stride, padding, dilation, output_padding = (_each(v, n) for v in (stride, padding, dilation, output_padding))
-    if n == 3 and transposed:
-        c.refuse("transposed in three dimensions")
     if n == 1:
         x, w = _image(c, x), _image(c, w)
         stride, padding, dilation = [1] + stride, [0] + padding, [1] + dilation
         output_padding = [0] + output_padding
-    if transposed:
+    if n == 3 and transposed:
+        y = _transposed_volume(c, x, w, b, stride, padding, dilation, groups, output_padding)
+    elif transposed:
         y = _transposed(c, x, w, b, stride, padding, dilation, groups, output_padding)
     elif n == 3:
         y = _convolve_volume(c, x, w, b, stride, padding, dilation, groups)
@@ -169,7 +190,7 @@ def conv(c, x, w, b=None, stride=1, padding=0, dilation=1, groups=1):
     return convolution(c, x, w, b, stride, padding, dilation, False, [0], groups)
 
 
-@row("conv_transpose1d", "conv_transpose2d.input")
+@row("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input")
 def conv_transpose(c, x, w, b=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
     return convolution(c, x, w, b, stride, padding, dilation, True, output_padding, groups)
 
@@ -372,6 +393,31 @@ def _adaptive(n):
 
 for _n in (1, 2, 3):
     row(f"adaptive_avg_pool{_n}d", f"_adaptive_avg_pool{_n}d")(_adaptive(_n))
+
+
+def _adaptive_max(n):
+    def adaptive_max(c, x, out):
+        shape, x, out = c.shape, c.own(x), _each(out, n)
+        rank = len(x.shape)
+        for d, o in zip(range(rank - n, rank), out):
+            size = x.shape[d]
+            starts = [i * size // o for i in range(o)]
+            ends = [-(-(i + 1) * size // o) for i in range(o)]
+            widest = max(e - s for s, e in zip(starts, ends))
+            # windows that are not the widest see their last element several times
+            places = torch.tensor([[min(s + k, e - 1) for k in range(widest)] for s, e in zip(starts, ends)])
+            if len(set(starts)) == o and size == o * widest:
+                windows = c.reshape(x, x.shape[:d] + (o, widest) + x.shape[d + 1 :])
+            else:
+                windows = c.pick(x, d, places)
+            x = c.g.reduce_max(windows, [d + 1])
+        return [c.reshape(x, shape), lambda: c.refuse("its indices")]
+
+    return adaptive_max
+
+
+for _n in (1, 2, 3):
+    row(f"adaptive_max_pool{_n}d")(_adaptive_max(_n))
 
 
 @row("_adaptive_avg_pool2d_backward")

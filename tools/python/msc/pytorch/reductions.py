@@ -255,3 +255,31 @@ def histc(c, x, bins=100, min=0, max=0):
         c.g.logical_or(c.compare(place, 0, "lt"), c.compare(place, bins, "ge")), float(bins), place, "f32"
     )
     return c.t(c.g.reduce_sum(c.g.one_hot(c.g.cast(place, "i32"), bins), [0]))
+
+
+def _of_rank(c, x, rank, dim):
+    """The values at this rank along a dimension, counted from the smallest, and where they are."""
+    values, places = c.g.sort(x, axis=dim, dtype="i64")
+    return [c.reshape(c.cut(v, dim, rank, rank + 1), c.shape) for v in (values, places)]
+
+
+@row("median.dim")
+def median_dim(c, x, dim, keepdim=False):
+    x = c.own(x)
+    if not x.shape:
+        return [x, lambda: c.t(0, "i64")]
+    return _of_rank(c, x, (x.shape[dim] - 1) // 2, dim % len(x.shape))
+
+
+@row("median")
+def median(c, x):
+    n = math.prod(shape_of(x))
+    return _of_rank(c, c.reshape(x, (n,)), (n - 1) // 2, 0)[0]
+
+
+@row("kthvalue")
+def kthvalue(c, x, k, dim=-1, keepdim=False):
+    x = c.own(x)
+    if not x.shape:
+        return [x, lambda: c.t(0, "i64")]
+    return _of_rank(c, x, k - 1, dim % len(x.shape))

@@ -1,0 +1,204 @@
+"""Networks as people write them for themselves, in small: name -> function that makes (module that gives a loss, inputs)."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+BATCH, WORDS, WIDTH = 4, 64, 16
+
+
+def _words(length):
+    return torch.randint(0, WORDS, (BATCH, length))
+
+
+def _classes(n):
+    return torch.randint(0, n, (BATCH,))
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(WORDS, WIDTH)
+        self.lstm = nn.LSTM(WIDTH, 12, batch_first=True, bidirectional=True)
+        self.gru = nn.GRU(24, 12, batch_first=True)
+        self.out = nn.Linear(12, 5)
+
+    def forward(self, x, y):
+        return F.cross_entropy(self.out(self.gru(self.lstm(self.words(x))[0])[1][-1]), y)
+
+
+class Translator(nn.Module):
+    """An encoder, and a decoder of single cells with attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.encoder = nn.Embedding(WORDS, WIDTH), nn.GRU(WIDTH, WIDTH, batch_first=True)
+        self.cell, self.score, self.out = nn.LSTMCell(2 * WIDTH, WIDTH), nn.Linear(2 * WIDTH, 1), nn.Linear(WIDTH, WORDS)
+
+    def forward(self, x, y):
+        memory, h = self.encoder(self.words(x))
+        h, loss = h[0], 0
+        c = torch.zeros_like(h)
+        for t in range(y.shape[1] - 1):
+            both = torch.cat([memory, h[:, None].expand(-1, memory.shape[1], -1)], -1)
+            context = torch.bmm(self.score(both).transpose(1, 2).softmax(-1), memory)[:, 0]
+            h, c = self.cell(torch.cat([self.words(y[:, t]), context], -1), (h, c))
+            loss = loss + F.cross_entropy(self.out(h), y[:, t + 1])
+        return loss
+
+
+class Denoiser(nn.Module):
+    """U-net of two levels with a step's embedding, several kinds of norms and pools."""
+
+    def __init__(self):
+        super().__init__()
+        self.step = nn.Sequential(nn.Linear(8, 16), nn.SiLU(), nn.Linear(16, 8))
+        self.a = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, padding_mode="reflect"), nn.GroupNorm(2, 8), nn.SiLU())
+        self.b = nn.Sequential(nn.Conv2d(8, 16, 3, padding=1), nn.InstanceNorm2d(16, affine=True), nn.LeakyReLU(0.2))
+        self.qkv, self.up, self.out = nn.Conv1d(16, 48, 1), nn.ConvTranspose2d(16, 8, 2, 2), nn.Conv2d(24, 3, 1)
+
+    def forward(self, x, t, noise):
+        frequency = torch.exp(-0.5 * torch.arange(4, dtype=x.dtype)) * t[:, None].to(x.dtype)
+        step = self.step(torch.cat([frequency.sin(), frequency.cos()], -1))[:, :, None, None]
+        kept = torch.cumprod(1 - torch.linspace(1e-4, 0.02, 50, dtype=x.dtype), 0)[t][:, None, None, None]
+        a = self.a(kept.sqrt() * x + (1 - kept).sqrt() * noise) + step
+        b = self.b(F.adaptive_max_pool2d(a, 4))
+        q, k, v = self.qkv(b.flatten(2)).transpose(1, 2).chunk(3, -1)
+        b = b + F.scaled_dot_product_attention(q, k, v).transpose(1, 2).unflatten(2, (4, 4))
+        wide = F.interpolate(b[:, :8], scale_factor=2, mode="bilinear", align_corners=True)
+        return F.mse_loss(self.out(torch.cat([a, self.up(b), wide], 1)), noise)
+
+
+class Volumes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Sequential(nn.Conv3d(1, 8, 3, padding=1), nn.BatchNorm3d(8), nn.ReLU(), nn.MaxPool3d(2))
+        self.up = nn.ConvTranspose3d(8, 2, 3, stride=2, padding=1, output_padding=1)
+        self.left = nn.ConvTranspose3d(8, 2, (2, 3, 3), dilation=(2, 1, 1), padding=(1, 1, 1))
+
+    def forward(self, x, y):
+        low = self.down(x)
+        return F.mse_loss(self.up(low), y) + self.left(low).pow(2).mean()
+
+
+class Graphs(nn.Module):
+    """Attention along the edges of a graph: softmax over those that end in a node."""
+
+    def __init__(self):
+        super().__init__()
+        self.node, self.edge, self.out = nn.Linear(8, 16), nn.Linear(32, 1), nn.Linear(16, 5)
+
+    def forward(self, x, edges, y):
+        h, (source, to) = self.node(x), edges
+        score = F.leaky_relu(self.edge(torch.cat([h[source], h[to]], -1)), 0.2).squeeze(-1)
+        highest = score.new_full((x.shape[0],), -1e9).scatter_reduce(0, to, score, "amax")
+        weight = torch.exp(score - highest[to])
+        weight = weight / x.new_zeros(x.shape[0]).index_add(0, to, weight)[to]
+        mixed = x.new_zeros(x.shape[0], 16).index_put((to,), weight[:, None] * h[source], accumulate=True)
+        return F.nll_loss(F.log_softmax(self.out(F.elu(mixed)), -1), y)
+
+
+class Rated(nn.Module):
+    """Tables of categories beside dense features, and products of all pairs."""
+
+    def __init__(self):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.EmbeddingBag(50, 8, mode=m) for m in ("sum", "mean"))
+        self.dense, self.out = nn.Linear(6, 8), nn.Linear(11, 1)
+
+    def forward(self, dense, words, y):
+        x = self.dense(dense)
+        all_ = torch.stack([x] + [t(words[:, i]) for i, t in enumerate(self.tables)], 1)
+        i, j = torch.tril_indices(3, 3, -1)
+        pairs = torch.bmm(all_, all_.transpose(1, 2))[:, i, j]
+        return F.binary_cross_entropy_with_logits(self.out(torch.cat([x, pairs], 1)).squeeze(1), y)
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(WIDTH, 4, 32, batch_first=True, norm_first=True, activation="gelu")
+        self.words, self.encoder = nn.Embedding(WORDS, WIDTH), nn.TransformerEncoder(layer, 2)
+        self.out = nn.Linear(WIDTH, WORDS)
+
+    def forward(self, x, y):
+        hidden = self.encoder(self.words(x), src_key_padding_mask=x == 5)
+        return F.cross_entropy(self.out(hidden).flatten(0, 1), y.flatten(), ignore_index=5, label_smoothing=0.1)
+
+
+class Memory(nn.Module):
+    """Writes in place, masks, and a code book whose gradient is handed through."""
+
+    def __init__(self):
+        super().__init__()
+        self.write, self.codes, self.out = nn.Linear(8, 8), nn.Embedding(16, 8), nn.Linear(8, 1)
+
+    def forward(self, x, y):
+        memory = x.new_zeros(x.shape[0], 4, 8)
+        for t in range(x.shape[1]):
+            memory[:, t % 4] = torch.tanh(self.write(x[:, t])) + 0.5 * memory[:, (t + 1) % 4]
+        memory[:, 1:3] *= 0.5
+        z = memory.clone()
+        z[z < 0] = 0
+        z = z.masked_fill_(z > 0.9, 0.9).mean(1)
+        nearest = torch.cdist(z, self.codes.weight).argmin(1)
+        code = self.codes(nearest)
+        loss = F.mse_loss(code, z.detach()) + 0.25 * F.mse_loss(code.detach(), z)
+        return loss + F.mse_loss(self.out(z + (code - z).detach()).squeeze(-1), y)
+
+
+class Losses(nn.Module):
+    """Most losses of torch.nn.functional, and statistics that people add to theirs, of one small network."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(12, 16), nn.Tanh(), nn.utils.parametrizations.weight_norm(nn.Linear(16, 8)))
+
+    def forward(self, x, y, other, classes):
+        o, sign, ones = self.net(x), y.sign(), (y > 0).to(y.dtype)
+        many = torch.cat([classes[:, None], (classes[:, None] + 1) % 8, classes.new_full((BATCH, 6), -1)], 1)
+        return (
+            F.huber_loss(o, y, delta=0.5)
+            + F.smooth_l1_loss(o, y, beta=0.3)
+            + F.kl_div(F.log_softmax(o, -1), y.softmax(-1), reduction="batchmean")
+            + F.cosine_embedding_loss(o, y, sign[:, 0])
+            + F.triplet_margin_loss(o, y, other)
+            + F.margin_ranking_loss(o, y, sign, margin=0.1)
+            + F.hinge_embedding_loss(o, sign)
+            + F.multi_margin_loss(o, classes)
+            + F.multilabel_soft_margin_loss(o, ones)
+            + F.multilabel_margin_loss(o, many)
+            + F.soft_margin_loss(o, sign)
+            + F.poisson_nll_loss(o, y.abs(), full=True)
+            + F.cross_entropy(o, y.softmax(-1), label_smoothing=0.1)
+            + F.cross_entropy(o, classes, weight=(torch.arange(8) + 1).to(o.dtype))
+            + F.binary_cross_entropy_with_logits(o, ones, pos_weight=(torch.arange(8) + 1).to(o.dtype))
+            - F.logsigmoid(o[:, 0] - o[:, 1]).mean()
+            + (o.median(1).values - o.kthvalue(3, dim=0).values.mean()).pow(2).mean()
+            + (o.std(0) - y.std(0)).pow(2).mean()
+            + torch.logsumexp(o, 1).mean()
+            + (o.topk(3, -1)[0].sum(-1) - y.sort(-1)[0][:, 0]).pow(2).mean()
+        )
+
+
+MODELS = {
+    "recurrent": lambda: (Recurrent(), (_words(9), _classes(5))),
+    "translator": lambda: (Translator(), (_words(7), _words(4))),
+    "denoiser": lambda: (Denoiser(), (torch.randn(BATCH, 3, 8, 8), _classes(50), torch.randn(BATCH, 3, 8, 8))),
+    "volumes": lambda: (Volumes(), (torch.randn(BATCH, 1, 4, 8, 8), torch.randn(BATCH, 2, 4, 8, 8))),
+    "graphs": lambda: (
+        Graphs(),
+        (
+            torch.randn(12, 8),
+            torch.cat([torch.arange(12).expand(2, 12), torch.randint(0, 12, (2, 28))], 1),
+            torch.randint(0, 5, (12,)),
+        ),
+    ),
+    "rated": lambda: (Rated(), (torch.randn(BATCH, 6), torch.randint(0, 50, (BATCH, 2, 4)), torch.rand(BATCH).round())),
+    "encoder": lambda: (Encoder(), (_words(9), _words(9))),
+    "memory": lambda: (Memory(), (torch.randn(BATCH, 6, 8), torch.randn(BATCH))),
+    "losses": lambda: (
+        Losses(),
+        (torch.randn(BATCH, 12), torch.randn(BATCH, 8), torch.randn(BATCH, 8), torch.randint(0, 8, (BATCH,))),
+    ),
+}
