@@ -240,7 +240,8 @@ def test_refusals():
 def test_optimizers():
     net, x, y = perceptron()
     for optimizer, text in (
-        (torch.optim.RMSprop(net.parameters()), "RMSprop"),
+        (torch.optim.Adadelta(net.parameters()), "Adadelta"),
+        (torch.optim.RMSprop(net.parameters(), centered=True), "centered"),
         (torch.optim.Adam(net.parameters(), amsgrad=True), "amsgrad"),
         (torch.optim.SGD(net.parameters(), 0.1, maximize=True), "maximize"),
         (torch.optim.SGD(net.parameters(), 0.1, momentum=0.9, dampening=0.5), "dampening"),

@@ -1,4 +1,4 @@
-"""Networks as people write them for themselves, in small: name -> function that makes (module that gives a loss, inputs)."""
+"""Networks as people write them for themselves, in small: name -> what makes (module that gives a loss, inputs)."""
 
 import torch
 from torch import nn
@@ -33,7 +33,8 @@ class Translator(nn.Module):
     def __init__(self):
         super().__init__()
         self.words, self.encoder = nn.Embedding(WORDS, WIDTH), nn.GRU(WIDTH, WIDTH, batch_first=True)
-        self.cell, self.score, self.out = nn.LSTMCell(2 * WIDTH, WIDTH), nn.Linear(2 * WIDTH, 1), nn.Linear(WIDTH, WORDS)
+        self.cell, self.score = nn.LSTMCell(2 * WIDTH, WIDTH), nn.Linear(2 * WIDTH, 1)
+        self.out = nn.Linear(WIDTH, WORDS)
 
     def forward(self, x, y):
         memory, h = self.encoder(self.words(x))
@@ -147,6 +148,29 @@ class Memory(nn.Module):
         return loss + F.mse_loss(self.out(z + (code - z).detach()).squeeze(-1), y)
 
 
+class Listener(nn.Module):
+    """Checks what it is given, drops layers by chance (here never), and aligns letters with sounds."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers, self.layer_drop = nn.ModuleList(nn.Conv1d(8, 8, 3, padding=1) for _ in range(2)), 0.0
+        self.out = nn.Linear(8, 6)
+
+    def forward(self, x, letters, heard, said):
+        if letters.max() >= 6 or not (said <= letters.shape[1]).all():
+            raise ValueError("letters that there are not")
+        assert (heard <= x.shape[1]).all()
+        x = x.transpose(1, 2)
+        for layer in self.layers:
+            if not (self.training and torch.rand([]) < self.layer_drop):
+                x = x + torch.tanh(layer(x))
+        sounds = self.out(x.transpose(1, 2)).log_softmax(-1).transpose(0, 1)
+        flat = letters.masked_select(torch.arange(letters.shape[1]) < said[:, None])
+        return F.ctc_loss(sounds, letters, heard, said) + F.ctc_loss(
+            sounds, flat, heard, said, reduction="sum", zero_infinity=True
+        )
+
+
 class Losses(nn.Module):
     """Most losses of torch.nn.functional, and statistics that people add to theirs, of one small network."""
 
@@ -197,6 +221,15 @@ MODELS = {
     "rated": lambda: (Rated(), (torch.randn(BATCH, 6), torch.randint(0, 50, (BATCH, 2, 4)), torch.rand(BATCH).round())),
     "encoder": lambda: (Encoder(), (_words(9), _words(9))),
     "memory": lambda: (Memory(), (torch.randn(BATCH, 6, 8), torch.randn(BATCH))),
+    "listener": lambda: (
+        Listener(),
+        (
+            torch.randn(BATCH, 12, 8),
+            torch.randint(1, 6, (BATCH, 4)),
+            torch.tensor([12, 9, 11, 12]),
+            torch.tensor([4, 2, 3, 1]),
+        ),
+    ),
     "losses": lambda: (
         Losses(),
         (torch.randn(BATCH, 12), torch.randn(BATCH, 8), torch.randn(BATCH, 8), torch.randint(0, 8, (BATCH,))),

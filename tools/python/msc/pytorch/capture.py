@@ -15,6 +15,7 @@ from torch.fx import traceback as node_meta
 from torch.utils import _pytree as pytree
 
 from msc.ops import Error
+from msc.pytorch import alignment, branches
 from msc.pytorch.convert import NOT_THE_USERS
 
 
@@ -146,6 +147,31 @@ def is_recomputed(node):
     return call_of(node) is not None and all(call_of(user) == call_of(node) for user in node.users)
 
 
+# ---- functions that PyTorch cannot export ----
+
+
+@contextlib.contextmanager
+def _in_arithmetic():
+    """Lets torch.ctc_loss, while a step is traced, be made of operations that can be exported."""
+    own_loss, chosen = torch.ctc_loss, {}
+
+    def masked_select(tensor, mask):
+        result = torch._C.TensorBase.masked_select(tensor, mask)
+        chosen[id(result)] = (result, (tensor, mask))
+        return result
+
+    def ctc_loss(log_probs, targets, *args, **words):
+        found = chosen.get(id(targets))
+        return alignment.ctc_loss(log_probs, targets, *args, **words, chosen=found and found[1])
+
+    torch.ctc_loss, torch.Tensor.masked_select = ctc_loss, masked_select
+    try:
+        yield
+    finally:
+        torch.ctc_loss = own_loss
+        del torch.Tensor.masked_select
+
+
 # ---- no_grad ----
 
 
@@ -231,7 +257,14 @@ def capture(module, args, words, loss, labels, outputs):
     values = tuple(args) + tuple(words.values()) + tuple(labels.values())
     functions = {}
     try:
-        with _watch_functions(functions), _mark_checkpoints(), _quiet(), torch.enable_grad():
+        with (
+            _watch_functions(functions),
+            _mark_checkpoints(),
+            _in_arithmetic(),
+            branches.decided(),
+            _quiet(),
+            torch.enable_grad(),
+        ):
             program = torch.export.export(step, values, strict=False)
             _find_stopped(program.graph_module)
             _mark_stopped(program.graph_module)

@@ -1,0 +1,98 @@
+"""What decides, while a module is traced, a Python condition that is a tensor: checks that raise are passed, and what
+is drawn is compared with a chance of 0 or 1.  Everything else PyTorch refuses."""
+
+import ast
+import contextlib
+import functools
+import sys
+
+import torch
+from torch.fx.experimental import proxy_tensor
+
+from msc.ops import Error
+
+
+@functools.cache
+def _conditions(file):
+    """[(a condition, what it is if nothing is raised)] of a source file."""
+    try:
+        with open(file, encoding="utf-8") as f:
+            tree = ast.parse(f.read())
+    except (OSError, SyntaxError, ValueError):
+        return []
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise):
+            found.append((node.test, False))
+        elif isinstance(node, ast.Assert):
+            found.append((node.test, True))
+    return found
+
+
+def _is_at(node, place):
+    return (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset) == place
+
+
+def _wanted(condition, answer, place):
+    """What the part of a condition at this place has to be for the whole to be `answer`; None: it is no such part."""
+    if _is_at(condition, place):
+        return answer
+    if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
+        return _wanted(condition.operand, not answer, place)
+    for part in condition.values if isinstance(condition, ast.BoolOp) else ():
+        wanted = _wanted(part, answer, place)
+        if wanted is not None:
+            return wanted
+    return None
+
+
+def _passes_check(frame):
+    """What the condition that a frame asks for is where its check raises nothing; None: it is no check."""
+    code = frame.f_code
+    if not hasattr(code, "co_positions"):  # Python before 3.11
+        return None
+    place = list(code.co_positions())[frame.f_lasti // 2 - 1]  # of the instruction that made what is asked for
+    for condition, answer in _conditions(code.co_filename):
+        wanted = _wanted(condition, answer, place)
+        if wanted is not None:
+            return wanted
+    return None
+
+
+def _node_of(tensor):
+    mode = proxy_tensor.get_proxy_mode()
+    slot = mode and proxy_tensor.get_proxy_slot(tensor, mode.tracer, None)
+    return getattr(getattr(slot, "proxy", slot), "node", None)
+
+
+def _drawn(tensor, frame):
+    """Whether a number drawn from 0 .. 1 is less than a chance; None: the tensor is something else."""
+    node = _node_of(tensor)
+    draws = (torch.ops.aten.rand.default, torch.ops.aten.rand.generator)
+    if node is None or node.target is not torch.ops.aten.lt.Scalar or node.args[0].target not in draws:
+        return None
+    if 0 < node.args[1] < 1:
+        raise Error(
+            f"a number drawn at {frame.f_code.co_filename}:{frame.f_lineno} decides what is computed, with a chance of "
+            f"{node.args[1]}: msc computes the same in every step; a chance of 0, as layerdrop=0, is possible"
+        )
+    return node.args[1] >= 1
+
+
+@contextlib.contextmanager
+def decided():
+    """Decides such conditions while a module is traced."""
+
+    def is_true(tensor):
+        if isinstance(tensor, torch._subclasses.FakeTensor) and tensor.constant is None:
+            frame = sys._getframe(1)
+            for answer in (_drawn(tensor, frame), _passes_check(frame)):
+                if answer is not None:
+                    return answer
+        return torch._C.TensorBase.__bool__(tensor)
+
+    torch.Tensor.__bool__ = is_true
+    try:
+        yield
+    finally:
+        del torch.Tensor.__bool__  # that of its base class is seen again
