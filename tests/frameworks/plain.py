@@ -127,6 +127,54 @@ class Encoder(nn.Module):
         return F.cross_entropy(self.out(hidden).flatten(0, 1), y.flatten(), ignore_index=5, label_smoothing=0.1)
 
 
+class Rounded(torch.autograd.Function):
+    """Rounded to steps of a half, with a gradient where the number is within bounds."""
+
+    @staticmethod
+    def forward(ctx, x, bound):
+        ctx.save_for_backward(x)
+        ctx.bound = bound
+        return (2 * x).round() / 2
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, dy):
+        (x,) = ctx.saved_tensors
+        return dy * (x.abs() <= ctx.bound), None
+
+
+class Mixed(torch.autograd.Function):
+    """A product whose second factor's gradient is ten times as large as it should be, and the factors' sum."""
+
+    @staticmethod
+    def forward(x, w):
+        return x @ w, x + w.sum()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, dy, dz):
+        x, w = ctx.saved_tensors
+        dx = dz.clone()
+        dx.add_(dy @ w.t())
+        return dx, 10 * (x.t() @ dy) + dz.sum()
+
+
+rounded = Rounded.apply
+
+
+class OwnGradients(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.w, self.b = nn.Linear(8, 8), nn.Parameter(0.3 * torch.randn(8, 8)), nn.Linear(8, 5)
+
+    def forward(self, x, y):
+        product, total = Mixed.apply(rounded(self.a(x), 0.8), self.w)
+        return F.cross_entropy(self.b(torch.tanh(product) + 0.1 * total), y)
+
+
 class Memory(nn.Module):
     """Writes in place, masks, and a code book whose gradient is handed through."""
 
@@ -220,6 +268,7 @@ MODELS = {
     ),
     "rated": lambda: (Rated(), (torch.randn(BATCH, 6), torch.randint(0, 50, (BATCH, 2, 4)), torch.rand(BATCH).round())),
     "encoder": lambda: (Encoder(), (_words(9), _words(9))),
+    "own_gradients": lambda: (OwnGradients(), (torch.randn(BATCH, 8), _classes(5))),
     "memory": lambda: (Memory(), (torch.randn(BATCH, 6, 8), torch.randn(BATCH))),
     "listener": lambda: (
         Listener(),

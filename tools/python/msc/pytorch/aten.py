@@ -207,4 +207,4 @@ class Call:
 
 
 # The rows, by topic; each module registers its own.
-from msc.pytorch import elementwise, movement, norms, products, random, reductions  # noqa: E402,F401
+from msc.pytorch import elementwise, movement, norms, own_gradients, products, random, reductions  # noqa: E402,F401

@@ -6,7 +6,6 @@ import inspect
 import io
 import itertools
 import logging
-import traceback
 import warnings
 
 import torch
@@ -15,8 +14,7 @@ from torch.fx import traceback as node_meta
 from torch.utils import _pytree as pytree
 
 from msc.ops import Error
-from msc.pytorch import alignment, branches
-from msc.pytorch.convert import NOT_THE_USERS
+from msc.pytorch import alignment, branches, own_gradients
 
 
 class Step(torch.nn.Module):
@@ -61,43 +59,6 @@ def _outputs(result, wanted, skip=None):
     if missing:
         raise Error(f"the module has no output {missing[0]}; it has {', '.join(named) or 'none'}")
     return {k: named[k] for k in wanted}
-
-
-# ---- functions with a gradient of their own ----
-
-
-def _subclasses(cls):
-    for own in cls.__subclasses__():
-        yield own
-        yield from _subclasses(own)
-
-
-@contextlib.contextmanager
-def _watch_functions(found):
-    """PyTorch traces the forward of a torch.autograd.Function and forgets its backward: each of a user's is noted."""
-    watched = [
-        c
-        for c in _subclasses(torch.autograd.Function)
-        if "forward" in c.__dict__ and not c.__module__.startswith("torch.")
-    ]
-    own = {c: c.__dict__["forward"] for c in watched}
-
-    def noting(cls):
-        def forward(*args, **words):
-            frames = [f for f in traceback.extract_stack()[:-1] if not f.filename.startswith(NOT_THE_USERS)]
-            place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown place"
-            found.setdefault(f"{cls.__module__}.{cls.__qualname__}", []).append(place)
-            return own[cls].__get__(None, cls)(*args, **words)
-
-        return staticmethod(forward)
-
-    for cls in watched:
-        cls.forward = noting(cls)
-    try:
-        yield
-    finally:
-        for cls in watched:
-            cls.forward = own[cls]
 
 
 # ---- checkpoints ----
@@ -250,15 +211,15 @@ def _is_label_name(name):
 
 
 def capture(module, args, words, loss, labels, outputs):
-    """A functional ExportedProgram of one step.  Raises Error with PyTorch's reason where
-    it cannot export, and for functions with gradients of their own."""
+    """A functional ExportedProgram of one step, and its calls of functions with gradients of their own.  Raises Error
+    with PyTorch's reason where it cannot export."""
     step = Step(module, loss, len(args), list(words), len(labels), outputs)
     step.train(module.training)
     values = tuple(args) + tuple(words.values()) + tuple(labels.values())
-    functions = {}
+    calls = []
     try:
         with (
-            _watch_functions(functions),
+            own_gradients.marked(calls),
             _mark_checkpoints(),
             _in_arithmetic(),
             branches.decided(),
@@ -273,10 +234,7 @@ def capture(module, args, words, loss, labels, outputs):
         raise
     except Exception as e:  # PyTorch's exporter has many kinds of its own
         raise Error(f"PyTorch cannot export {type(module).__name__}: {type(e).__name__}: {_first_lines(e)}") from e
-    if functions:
-        lines = [f"  {len(places)} x {name} at {places[0]}" for name, places in functions.items()]
-        raise Error("these functions have gradients of their own, which msc would not know:\n" + "\n".join(lines))
-    return program
+    return program, calls
 
 
 @contextlib.contextmanager

@@ -48,6 +48,7 @@ class Converter:
         self.numbers = {}  # of a value of the graph that is one number everywhere: the number
         self.chances = {}  # of a value of the graph that is drawn as 0 or 1: how probable 1 is
         self.known = {}  # of a value of the graph that is a constant: the torch.Tensor
+        self.own_calls = []  # of functions with gradients of their own
         self._constants = {}
         self._place, self._node = (None, 0, ()), None
 
@@ -233,8 +234,12 @@ class Converter:
             ) from None
         if any(n.op == "call_function" and n.target is node.target for n in inner.graph.nodes):
             raise Refused("msc has no row for it, and PyTorch no decomposition")
-        for placeholder, outer in zip((n for n in inner.graph.nodes if n.op == "placeholder"), inputs):
-            self.values[placeholder] = self.values[outer]
+        return self.walk_inner(inner, [self.values[n] for n in inputs])
+
+    def walk_inner(self, inner, values):
+        """The results of a graph that stands for the node being translated; `values` are those of its inputs."""
+        for placeholder, value in zip((n for n in inner.graph.nodes if n.op == "placeholder"), values):
+            self.values[placeholder] = value
         faults, self.faults = self.faults, {}
         result = self.walk(inner.graph, inner, is_inner=True)
         faults, self.faults = self.faults, faults

@@ -151,8 +151,9 @@ def build(
         module = _module_of(module, optimizer)
     args, words = _split_inputs(example_inputs)
     labels, args = _split_labels(labels, args, words, loss)
-    program = capture(module, args, words, loss, labels, outputs)
+    program, own_calls = capture(module, args, words, loss, labels, outputs)
     e = _Export(name or type(module).__name__, program, weights_file)
+    e.convert.own_calls = own_calls
     trained = None if optimizer is None else {id(p) for g in optimizer.param_groups for p in g["params"]}
     if mesh:
         e.g.mesh(**mesh)
