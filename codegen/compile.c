@@ -389,7 +389,7 @@ static bool bring_smaller(msc_context *ctx, const msc_model_bytes *model, const 
   msc_plan_file *file = msc_new_array(out->plan->arena, msc_plan_file, size);
   int64_t *num_ranks = msc_new_array(out->plan->arena, int64_t, size);
   uint64_t begin = msc_clock_ns();
-  if (strcmp(o->target.target->name, "cpu") != 0)
+  if (!o->target.target->is_host)
     return msc_error(ctx, MSC_E_UNSUPPORTED, loc, "elastic: not supported yet with the target %s",
                      o->target.target->name);
   for (int64_t s = size - 1; s > 0; s--) {

@@ -25,7 +25,8 @@ static msc_value *sum(msc_builder *b, msc_value *x, int num, const int64_t *dims
   return sum_over(b, x, num, dims, keep);
 }
 
-msc_value *msc_unbroadcast(msc_builder *b, msc_value *v, const msc_type *like) {
+/* `v` summed over the dimensions in which it was broadcast from the shape of `like`. */
+static msc_value *unbroadcast(msc_builder *b, msc_value *v, const msc_type *like) {
   if (!v || same_dims(v->type, like->rank, like->dim)) return v;
   int64_t dims[MSC_MAX_RANK] = {0};
   int num = 0, extra = v->type->rank - like->rank;
@@ -41,7 +42,7 @@ static msc_value *dy_of(const msc_grad_ctx *g) { return g->dresult[0]; }
 
 /* Sets the gradient of operand i to dx, summed to the shape that i was broadcast from. */
 static bool give_gradient(msc_grad_ctx *g, const msc_op *op, size_t i, msc_value *dx) {
-  g->doperand[i] = msc_unbroadcast(&g->b, dx, in(op, i)->type);
+  g->doperand[i] = unbroadcast(&g->b, dx, in(op, i)->type);
   return g->doperand[i] != NULL;
 }
 
@@ -60,7 +61,7 @@ bool grad_add(msc_grad_ctx *g, msc_op *op) {
 bool grad_sub(msc_grad_ctx *g, msc_op *op) {
   MSC_TRY(!g->wanted[0] || give_gradient(g, op, 0, dy_of(g)));
   return !g->wanted[1] ||
-         give_gradient(g, op, 1, msc_compute(&g->b, "-a", msc_unbroadcast(&g->b, dy_of(g), in(op, 1)->type)));
+         give_gradient(g, op, 1, msc_compute(&g->b, "-a", unbroadcast(&g->b, dy_of(g), in(op, 1)->type)));
 }
 
 bool grad_mul(msc_grad_ctx *g, msc_op *op) {

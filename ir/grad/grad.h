@@ -14,9 +14,6 @@ struct msc_grad_ctx {
 
 /* ---- grad.c ---- */
 
-/* `v` summed over the dimensions in which it was broadcast from the shape of `like`. */
-msc_value *msc_unbroadcast(msc_builder *b, msc_value *v, const msc_type *like);
-
 /* ---- make_vjp.c ---- */
 
 /* The gradient of a composite op without a gradient function of its own: op vjp. */

@@ -113,8 +113,6 @@ int hlo_ints(hlo_node *n, const char *name, int64_t *out, int max);
 /* The integers of a list or dense value; -1: it holds something else, or more than `max`. */
 int hlo_ints_of(const hlo_value *v, int64_t *out, int max);
 bool hlo_has_word(const hlo_op *op, const char *word);
-/* The elements of a constant operand; NULL: it is none. */
-const msc_attr_value *hlo_constant(const msc_value *v);
 /* The element that all elements of a constant are equal to. */
 bool hlo_splat(const msc_value *v, double *out);
 /* True if its elements are places along a dimension: 0, 1, 2 .. */

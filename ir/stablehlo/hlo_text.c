@@ -56,8 +56,8 @@ bool hlo_expect(hlo_text *r, const char *what) {
   return hlo_fault(r, wanted);
 }
 
-/* A word, with a sigil of % @ # ! in front if there is one; NULL: there is none. */
-const char *hlo_take_word(hlo_text *r) {
+/* A word, with a sigil of % @ # ! in front if there is one; NULL, without a report: there is none. */
+static const char *take_word(hlo_text *r) {
   hlo_skip_space(r);
   const char *from = r->p, *at = r->p;
   if (at < r->end && strchr("%@#!^", *at) && *at) at++;
@@ -78,7 +78,7 @@ const char *hlo_take_word(hlo_text *r) {
 }
 
 const char *hlo_expect_word(hlo_text *r, const char *what) {
-  const char *w = hlo_take_word(r);
+  const char *w = take_word(r);
   if (!w) hlo_fault(r, what);
   return w;
 }
@@ -175,7 +175,7 @@ static void read_loc(hlo_text *r, const char *at, int depth, msc_loc *out, const
         if (hlo_take_if(r, ":")) out->col = (uint32_t)strtoul(r->p, (char **)&r->p, 10);
       } else if (!*out_said) *out_said = text;
     } else if (*r->p == '#') {
-      const char *name = hlo_take_word(r);
+      const char *name = take_word(r);
       const named_loc *named = name ? msc_table_find(&r->named, &name) : NULL;
       if (!name) r->p++;
       if (named) read_loc(r, named->at, depth + 1, out, out_said);
@@ -206,7 +206,7 @@ void hlo_note_locs(hlo_text *r) {
   const char *own = r->p;
   for (const char *line = r->text; line && line < r->end;) {
     r->p = line;
-    const char *name = *line == '#' ? hlo_take_word(r) : NULL;
+    const char *name = *line == '#' ? take_word(r) : NULL;
     if (name && hlo_take_if(r, "=") && hlo_take_if(r, "loc(")) msc_table_at(&r->named, &name)->at = r->p;
     line = memchr(line, '\n', (size_t)(r->end - line));
     if (line) line++;
@@ -343,7 +343,7 @@ static bool take_number_value(hlo_text *r, hlo_value *out) {
   if (hlo_see(r, ": ") || hlo_see(r, ":")) { /* 1 : i64 */
     const char *own = r->p;
     r->p++;
-    const char *type = hlo_take_word(r);
+    const char *type = take_word(r);
     if (!type || !strchr("iuf", *type)) r->p = own;
   }
   return true;
@@ -378,7 +378,7 @@ static bool skip_angles(hlo_text *r) {
 }
 
 static bool take_value_of_word(hlo_text *r, hlo_value *out) {
-  const char *word = hlo_take_word(r);
+  const char *word = take_word(r);
   if (!word) return hlo_fault(r, "expected a value");
   *out = (hlo_value){.kind = HLO_WORD, .s = word};
   if (!strcmp(word, "dense") && hlo_take_if(r, "<")) return take_dense(r, out);
@@ -388,7 +388,7 @@ static bool take_value_of_word(hlo_text *r, hlo_value *out) {
     return take_items(r, ">", out);
   }
   if (word[0] == '#' && hlo_take_if(r, "<")) { /* #stablehlo.gather<...>; #stablehlo<precision DEFAULT> */
-    const char *inner = r->p, *first = hlo_take_word(r);
+    const char *inner = r->p, *first = take_word(r);
     bool members = first && hlo_see(r, "=");
     r->p = inner;
     if (!members) return skip_angles(r);

@@ -31,8 +31,6 @@ void hlo_skip_space(hlo_text *r);
 bool hlo_see(hlo_text *r, const char *what);
 bool hlo_take_if(hlo_text *r, const char *what);
 bool hlo_expect(hlo_text *r, const char *what);
-/* A word, with a sigil of % @ # ! in front if there is one; NULL, without a report: there is none. */
-const char *hlo_take_word(hlo_text *r);
 const char *hlo_expect_word(hlo_text *r, const char *what);
 /* The text in quotes that begins here, without its escapes. */
 const char *hlo_take_text(hlo_text *r);

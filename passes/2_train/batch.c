@@ -69,12 +69,14 @@ static bool is_constant_repeated(const msc_op *constant, int dim) {
   return true;
 }
 
-bool msc_is_elementwise(const msc_op *op) { return msc_form_of(op) == MSC_FORM_ELEMENTWISE; }
+/* True if every element of the single result depends only on the elements of the operands at the same position,
+ * counted from the right. */
+static bool is_elementwise(const msc_op *op) { return msc_form_of(op) == MSC_FORM_ELEMENTWISE; }
 
 int msc_batch_source(const msc_op *op, size_t operand, int dim) {
   const msc_type *x = op->in[operand].value->type, *y = op->out[0].type;
   bool draws = msc_info(op)->flags & MSC_RANDOM; /* for every sample anew, so any part of them serves */
-  if (msc_form_of(op) == MSC_FORM_STRETCH || msc_is_elementwise(op) || draws) {
+  if (msc_form_of(op) == MSC_FORM_STRETCH || is_elementwise(op) || draws) {
     int at = dim - (y->rank - x->rank);
     return at >= 0 && (x->dim[at] != 1 || y->dim[dim] == 1) ? at : -1;
   }

@@ -47,9 +47,6 @@ void msc_batch_add(msc_batch_reading *r, msc_value *v, msc_batch_fact fact);
 int msc_batch_dim(const msc_func *f, size_t arg);
 /* True if all slices of v along this dimension are equal, so that any part of it serves. */
 bool msc_batch_is_uniform(const msc_value *v, int dim);
-/* True if every element of the single result depends only on the elements of the operands at the same position,
- * counted from the right. */
-bool msc_is_elementwise(const msc_op *op);
 /* The dimension of the operand that becomes dimension dim of the result; -1: none, all its elements serve every
  * slice; -2: unknown. Defined for the ops that msc_batch_is_uniform looks through. */
 int msc_batch_source(const msc_op *op, size_t operand, int dim);

@@ -253,16 +253,16 @@ static bool serve_func(msc_pass_ctx *pass, msc_func *f) {
 
 /* Refuses parameters marked for servers in a configuration without servers, and servers for a target that has none. */
 static bool check_asked(const msc_pass_ctx *pass, const msc_module *m, bool asked) {
-  const char *target = msc_target_of(m)->name;
+  const msc_target *target = msc_target_of(m);
   bool marks = false;
   for (const msc_func *f = m->first; f; f = f->next) marks |= any_marked(f);
   if (marks && !asked && pass->config)
     return msc_error(pass->ctx, MSC_E_CONFIG, m->first->loc,
                      "parameters are marked parameter_server, and the key parameter_server does not say how they are "
                      "served: {\"mode\": \"sync\"}");
-  return !asked || !strcmp(target, "cpu") ||
+  return !asked || target->is_host ||
          msc_error(pass->ctx, MSC_E_UNSUPPORTED, msc_config_loc(pass->config, MSC_KEY_parameter_server),
-                   "parameter_server: not supported yet for %s, only for cpu", target);
+                   "parameter_server: not supported yet for %s, only for cpu", target->name);
 }
 
 bool pass_serve(msc_pass_ctx *pass, msc_module *m) {

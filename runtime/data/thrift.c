@@ -59,19 +59,12 @@ bool mscrt_thrift_bool(mscrt_thrift *t, mscrt_thrift_field f, bool otherwise) {
 
 const char *mscrt_thrift_text(mscrt_thrift *t, mscrt_thrift_field f, size_t *out_bytes) {
   *out_bytes = 0;
-  if (f.type == MSCRT_THRIFT_BINARY) return mscrt_thrift_text_entry(t, out_bytes);
-  mscrt_thrift_skip(t, f.type);
-  return NULL;
-}
-
-const char *mscrt_thrift_text_entry(mscrt_thrift *t, size_t *out_bytes) {
+  if (f.type != MSCRT_THRIFT_BINARY) return mscrt_thrift_skip(t, f.type), NULL;
   uint64_t bytes = take_varint(t);
   const char *text = take_bytes(t, bytes);
   *out_bytes = text ? (size_t)bytes : 0;
   return text;
 }
-
-int64_t mscrt_thrift_entry(mscrt_thrift *t) { return take_zigzag(t); }
 
 /* The head of a list: the number of its entries, and their type. Every entry has a byte at least. */
 static int64_t take_list(mscrt_thrift *t, mscrt_thrift_type *out_type) {

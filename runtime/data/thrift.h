@@ -42,9 +42,6 @@ bool mscrt_thrift_bool(mscrt_thrift *t, mscrt_thrift_field f, bool otherwise);
 const char *mscrt_thrift_text(mscrt_thrift *t, mscrt_thrift_field f, size_t *out_bytes);
 /* The number of entries of a field that is to be a list of `type`; 0 if it is another, which is skipped. */
 int64_t mscrt_thrift_list(mscrt_thrift *t, mscrt_thrift_field f, mscrt_thrift_type type);
-/* An entry of a list. */
-int64_t mscrt_thrift_entry(mscrt_thrift *t);
-const char *mscrt_thrift_text_entry(mscrt_thrift *t, size_t *out_bytes);
 void mscrt_thrift_skip(mscrt_thrift *t, mscrt_thrift_type type);
 
 #endif

@@ -76,13 +76,14 @@ int64_t msc_reshard_step_ns(const msc_reshard_options *o, double alpha_ns, doubl
   return ns < MOST_NS ? ns : MOST_NS;
 }
 
-double msc_reshard_own_ns(const msc_reshard_options *o, msc_verb verb, double fixed_ns) {
+/* The share of one value in the launch and latencies of a step that `shared_by` values take together. */
+static double own_ns(const msc_reshard_options *o, msc_verb verb, double fixed_ns) {
   return o->shared_by && msc_verb_fuses(verb) ? fixed_ns / (double)o->shared_by : fixed_ns;
 }
 
 double msc_reshard_fixed_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, int64_t k) {
   double alpha = slowest_alpha(p, atoms);
-  return msc_reshard_own_ns(p->options, verb, p->options->launch_ns + (double)msc_verb_rounds(verb, k, k - 1) * alpha);
+  return own_ns(p->options, verb, p->options->launch_ns + (double)msc_verb_rounds(verb, k, k - 1) * alpha);
 }
 
 int64_t msc_reshard_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, int64_t k, int64_t bytes) {

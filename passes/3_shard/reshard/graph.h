@@ -140,8 +140,6 @@ typedef struct {
 typedef void reshard_emit(void *user, const reshard_state *to, const reshard_edge *edge);
 void msc_reshard_expand(const reshard_problem *p, const reshard_state *s, const reshard_wanted *wanted,
                         reshard_emit *emit, void *user);
-/* The share of one value in the launch and latencies of a step that `shared_by` values take together. */
-double msc_reshard_own_ns(const msc_reshard_options *o, msc_verb verb, double fixed_ns);
 /* The part of a step's time that does not depend on its bytes, over a group of k. */
 double msc_reshard_fixed_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, int64_t k); /* without bytes */
 /* A lower bound on rounded costs whose exact sum is `ns`; 0 where times are measured, since these have no such

@@ -49,7 +49,8 @@ static void time_stage(zb_problem *z, const uint8_t *work, int i, int *next, int
   next[0] = at, next[1] = f, next[2] = b, *free_at = t;
 }
 
-bool zb_run(zb_problem *z, zb_plan *p) {
+/* Times an order with one chunk; false if its stages wait for each other. */
+static bool run_order(zb_problem *z, zb_plan *p) {
   int n = z->stages;
   size_t bytes = sizeof(int64_t) * (size_t)n * (size_t)z->micro_batches;
   int *next = z->at, *is_in = z->at + 4 * n;
@@ -85,7 +86,7 @@ static void try_rule(msc_orders *b, zb_problem *z, bool (*generator)(msc_orders 
     for (int n = 0; n < z->length; n++) work[n] = (uint8_t)b->s->stage[i].entry[n].work;
     fits = fits && zb_fits(z, i, work);
   }
-  if (fits && zb_run(z, p) && p->makespan < best->makespan) zb_copy(z, best, p);
+  if (fits && run_order(z, p) && p->makespan < best->makespan) zb_copy(z, best, p);
   msc_order_clear(b);
 }
 

@@ -33,8 +33,6 @@ typedef struct {
 zb_plan zb_new_plan(msc_arena *arena, const zb_problem *z);
 void zb_copy(const zb_problem *z, zb_plan *to, const zb_plan *from);
 uint8_t *zb_string(const zb_problem *z, const zb_plan *p, int stage);
-/* Times an order with one chunk; false if its stages wait for each other. */
-bool zb_run(zb_problem *z, zb_plan *p);
 /* True if the string of a stage stays within its limit. */
 bool zb_fits(const zb_problem *z, int stage, const uint8_t *work);
 /* True if nothing more can be gained, or the budget is spent. */

@@ -38,7 +38,8 @@ bool msc_placing_is_plain(const msc_placing *z) {
   return true;
 }
 
-int64_t msc_placing_height(const msc_placing *z, const int64_t *offset) {
+/* The height of a plan, given as offsets by body. */
+static int64_t height_of_plan(const msc_placing *z, const int64_t *offset) {
   int64_t height = 0;
   for (size_t i = 0; i < z->num; i++)
     if (offset[i] + z->body[i].height > height) height = offset[i] + z->body[i].height;
@@ -46,7 +47,7 @@ int64_t msc_placing_height(const msc_placing *z, const int64_t *offset) {
 }
 
 void msc_placing_keep(msc_placing *z, const int64_t *offset) {
-  int64_t height = msc_placing_height(z, offset);
+  int64_t height = height_of_plan(z, offset);
   if (height >= z->height) return;
   z->height = height;
   memcpy(z->best, offset, z->num * sizeof *offset);

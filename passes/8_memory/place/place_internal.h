@@ -57,9 +57,7 @@ uint32_t msc_placing_peak(const msc_placing *z, uint32_t from, uint32_t to);
 uint32_t msc_placing_distance(uint32_t section, const msc_body *b);
 /* seconds to the deadline, or 0 when there is none */
 double msc_placing_seconds_left(const msc_placing *z);
-bool msc_placing_is_plain(const msc_placing *z);                             /* true if no body is a group or fixed */
-/* The height of a plan, given as offsets by body. */
-int64_t msc_placing_height(const msc_placing *z, const int64_t *offset);
+bool msc_placing_is_plain(const msc_placing *z); /* true if no body is a group or fixed */
 /* Keeps the plan if it is the smallest so far. */
 void msc_placing_keep(msc_placing *z, const int64_t *offset);
 
