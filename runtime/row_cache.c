@@ -211,6 +211,12 @@ static inline int64_t number_at(const row_numbers *r, int64_t i) {
   return r->wide ? ((const int64_t *)r->at)[i] : ((const int32_t *)r->at)[i];
 }
 
+/* Returns a row of the table as counted from the first row of this rank's part. Data may hold any number: what lies
+ * outside of the part is below 0 or not below its size. */
+static inline int64_t row_of_part(const cache *k, int64_t number) {
+  return (int64_t)((uint64_t)number - (uint64_t)k->begin);
+}
+
 static row_numbers numbers_of(mscrt_context *c, const mscrt_record *r, const mscrt_slots *slots, uint32_t i) {
   void *const *buffers = mscrt_buffers_of(c, r, slots, 0);
   uint32_t num = r->num_buffers / 2;
@@ -229,7 +235,7 @@ static int64_t count_rows(mscrt_context *c, const mscrt_record *r, const mscrt_s
   for (uint32_t b = 0; seen && b < r->num_buffers / 2; b++) {
     row_numbers n = numbers_of(c, r, slots, b);
     for (int64_t i = 0; i < n.num; i++) {
-      int64_t row = number_at(&n, i) - k->begin;
+      int64_t row = row_of_part(k, number_at(&n, i));
       if (row < 0 || row >= k->size || seen[row / 8] >> row % 8 & 1) continue;
       seen[row / 8] |= (uint8_t)(1 << row % 8);
       num++;
@@ -249,9 +255,9 @@ static mscrt_status *no_room(mscrt_context *c, const mscrt_turn *t, const cache 
 
 static mscrt_status *name_rows(mscrt_context *c, const mscrt_turn *t, cache *k, const row_numbers *n, bool counts) {
   for (int64_t i = 0; i < n->num; i++) {
-    int64_t number = number_at(n, i), row = number - k->begin;
+    int64_t number = number_at(n, i), row = row_of_part(k, number);
     if (i + AHEAD < n->num) {
-      int64_t later = number_at(n, i + AHEAD) - k->begin;
+      int64_t later = row_of_part(k, number_at(n, i + AHEAD));
       if (later >= 0 && later < k->size) __builtin_prefetch(&k->entry[later]);
     }
     if (number < 0 || number >= k->whole) return mscrt_fault_status(c, t->record, t->step, 1);
@@ -265,7 +271,7 @@ static mscrt_status *name_rows(mscrt_context *c, const mscrt_turn *t, cache *k, 
 
 static void write_slots(cache *k, const row_numbers *n, bool updates) {
   for (int64_t i = 0; i < n->num; i++) {
-    int64_t row = number_at(n, i) - k->begin;
+    int64_t row = row_of_part(k, number_at(n, i));
     bool own = row >= 0 && row < k->size;
     n->slot[i] = own ? (int32_t)k->entry[row].slot - 1 : (int32_t)k->rows;
     if (own && updates) k->node[n->slot[i]].dirty = true;

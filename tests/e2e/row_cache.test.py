@@ -166,6 +166,17 @@ def check_no_room():
     done = subprocess.run([MSC, "run", "m.bin", "--steps", "1", "--data", "a=far.npy", "b=b.npy"], capture_output=True,
                           text=True)
     assert done.returncode and "t.rows" in done.stderr and "an index is out of range" in done.stderr, done.stderr
+    check_far_numbers()
+
+
+def check_far_numbers():
+    """Numbers of 64 bits that no table has rows for, where ranks have parts of it, are out of range on each."""
+    compiled(model(optimizer("adam"), CACHED, " {in_strategy = [[4, 1], %s]}"), dict(SEMI, device_num=4))
+    for far in (-2**63, 2**63 - 1):
+        write_npy("far.npy", array.array("q", [far] * (BATCH * STEPS)), [BATCH * STEPS])
+        done = subprocess.run([MSC, "run", "m.bin", "--steps", "1", "--data", "a=a.npy", "b=far.npy"], capture_output=True,
+                              text=True)
+        assert done.returncode == 1 and "an index is out of range" in done.stderr, done.stderr
 
 
 def clicks(fields, vocab, cached, steps, batch, **keys):
