@@ -357,6 +357,9 @@ class Random(nn.Module):
         dropped = nn.functional.dropout(x * self.weight, 0.25)
         noise = torch.empty(x.shape[0], 1).bernoulli_(0.8).div_(0.8)  # stochastic depth
         drawn = torch.rand(x.shape).mean() + torch.randn(x.shape).square().mean()
+        drawn = drawn + torch.empty(x.shape).exponential_(2).mean() + torch.empty(x.shape).log_normal_(0, 0.5).mean()
+        drawn = drawn + 0.1 * torch.empty(x.shape).geometric_(0.25).mean()
+        drawn = drawn + (torch.empty(x.shape).cauchy_(1, 2).sub(1).abs() < 2).float().mean()
         return dropped.square().mean() + 10 * dropped.mean() + 100 * (x * noise).square().mean() + 100 * drawn
 
 
@@ -368,7 +371,7 @@ def test_distributions():
         losses = train("plan.bin", {"x": torch.ones(4096, 8).numpy()}, 4, ranks)[0]
         assert len(set(losses)) == 4, losses
         mean = sum(losses) / 4
-        assert abs(mean - (1 / 0.75 + 10 + 100 / 0.8 + 50 + 100)) < 3.0, losses
+        assert abs(mean - (1 / 0.75 + 10 + 100 / 0.8 + 50 + 100 + 50 + 113.3 + 40 + 50)) < 3.0, losses
 
 
 def test_found_again():

@@ -87,16 +87,37 @@ def randperm(c, n, **_):
     return c.t(c.g.sort(_uniform(c, (n,)), axis=0, dtype="i64")[1])
 
 
+def _log_of_uniform(c):
+    """The logarithm of numbers from 0 to 1, without 0."""
+    return c.g.log1p(c.g.neg(_uniform(c, c.shape)))
+
+
+@row("exponential", random=True)
+def exponential(c, x, lambd=1.0, **_):
+    return c.t(c.mul(_log_of_uniform(c), -1.0 / lambd))
+
+
+@row("geometric", random=True)
+def geometric(c, x, p, **_):
+    return c.t(c.g.max(c.g.ceil(c.mul(_log_of_uniform(c), 1.0 / math.log1p(-p))), c.t(1.0, "f32")))
+
+
+@row("cauchy", random=True)
+def cauchy(c, x, median=0.0, sigma=1.0, **_):
+    return c.t(c.add(c.mul(c.g.tan(c.mul(c.add(_uniform(c, c.shape), -0.5), math.pi)), sigma), median))
+
+
+@row("log_normal", random=True)
+def log_normal(c, x, mean=1.0, std=2.0, **_):
+    return c.g.exp(c.add(c.mul(_normal(c), std), mean))
+
+
 @row(
     "multinomial",
     "poisson",
     "binomial",
     "_sample_dirichlet",
     "_standard_gamma",
-    "exponential",
-    "geometric",
-    "cauchy",
-    "log_normal",
     random=True,
 )
 def other(c, *_, **__):
