@@ -114,6 +114,35 @@ static bool deal_digits(annotating *an, int group) {
 
 /* ---- the mode's default: the batch letter ---- */
 
+static int major_letter(const shard_op *o, int tensor, int d) {
+  const msc_dim_letters *own = &o->rule.tensor[tensor].dim[d];
+  return own->num ? own->letter[0] : -1;
+}
+
+/* True for a constant, or one stretched, that only random ops read. */
+static bool is_stretched_for_draws(const msc_value *v) {
+  bool is = msc_is_constant_op(v->def) || msc_form_of(v->def) == MSC_FORM_STRETCH;
+  for (const msc_use *u = v->uses; u && is; u = u->next)
+    is = msc_info(u->user)->flags & MSC_RANDOM || msc_form_of(u->user) == MSC_FORM_STRETCH;
+  return is;
+}
+
+/* Where random numbers that no sample is part of are read beside the batch, along dimension d of v, they are drawn for
+ * the samples at hand: the batch is a letter of the op that draws them, and of those that stretch a constant to that
+ * shape. */
+static void mark_draw(const shard_graph *g, const msc_value *v, int d, int8_t *letter_of_group, int8_t *dim) {
+  const msc_op *op = v->def;
+  if (!op || dim[v->id] >= 0 || !(msc_info(op)->flags & MSC_RANDOM || is_stretched_for_draws(v))) return;
+  const shard_op *o = &g->op[op->id];
+  int letter = major_letter(o, o->rule.num_in, d);
+  if (o->group < 0 || g->group[o->group].leader != op || letter < 0) return;
+  letter_of_group[o->group] = (int8_t)letter;
+  dim[v->id] = (int8_t)d;
+  for (int t = 0; t < o->rule.num_in; t++)
+    for (int k = 0; k < o->rule.tensor[t].rank; k++)
+      if (major_letter(o, t, k) == letter) mark_draw(g, op->in[t].value, k, letter_of_group, dim);
+}
+
 const int8_t *shard_batch_letters(const shard_graph *g) {
   int8_t *letter_of_group = msc_new_array(g->arena, int8_t, g->num_groups + 1);
   int8_t *dim = msc_new_array(g->arena, int8_t, g->num_values);
@@ -131,13 +160,16 @@ const int8_t *shard_batch_letters(const shard_graph *g) {
     int letter = -1;
     for (int t = 0; t < o->rule.num_in && letter < 0; t++) {
       int d = dim[o->op->in[t].value->id];
-      int l = d >= 0 && o->rule.tensor[t].dim[d].num ? o->rule.tensor[t].dim[d].letter[0] : -1;
+      int l = d >= 0 ? major_letter(o, t, d) : -1;
       /* the kernel wants this letter whole */
       bool kept = l >= 0 && o->rule.letter[l].expands && !(msc_info(o->op)->flags & MSC_COMPOSITE);
       /* the batch may be a letter of another operand */
       if (l >= 0 && o->rule.letter[l].role != MSC_REP && !kept) letter = l;
     }
     if (g->group[o->group].leader == o->op) letter_of_group[o->group] = (int8_t)letter;
+    for (int t = 0; letter >= 0 && t < o->rule.num_in; t++)
+      for (int d = 0; d < o->rule.tensor[t].rank; d++)
+        if (major_letter(o, t, d) == letter) mark_draw(g, o->op->in[t].value, d, letter_of_group, dim);
     for (int t = 0; letter >= 0 && t < o->op->num_out; t++) {
       const msc_tensor_letters *out = &o->rule.tensor[o->rule.num_in + t];
       for (int d = 0; d < out->rank; d++)

@@ -199,7 +199,8 @@ static bool report_kept(const serving_pass *z, bool all, int64_t *out_served) {
 static bool mark_own_sums(const serving_pass *z) {
   bool ok = true;
   for (const msc_op *op = z->f->body->first; op; op = op->next) {
-    if (z->by[op->id] || (op->kind != OP_comm && !msc_is_message(op))) continue;
+    bool waits = msc_is_message(op) || (op->kind == OP_comm && msc_op_verb(op) != MSC_SHARD);
+    if (z->by[op->id] || !waits) continue;
     serving_pass of_any_type = *z;
     if (op->num_in) of_any_type.summed = op->in[0].value->type->dtype;
     if (op->kind == OP_comm && sums_over_all_ranks(&of_any_type, op)) z->by[op->id] = BY_EACH;
