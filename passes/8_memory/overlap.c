@@ -316,11 +316,16 @@ static uint64_t smaller_of(uint64_t a, uint64_t b) { return a < b ? a : b; }
 /* Finds the fastest order that needs at most `most` bytes as pass allocate places it; if none does, program order. */
 static msc_streams_time find_order_within(overlapping *z, uint64_t most, uint32_t *order) {
   enum { TRIES = 6 };
+  uint32_t *last = msc_new_array(z->pass->scratch, uint32_t, z->s.num);
+  uint64_t bytes = 0;
   for (int i = 0; i < TRIES; i++) {
     msc_streams_time t = msc_streams_order(z->pass->scratch, &z->s, order);
-    write_order(z, order);
-    uint64_t bytes = msc_scratch_of(z->pass, z->f, most);
+    if (!i || memcmp(last, order, z->s.num * sizeof *order) != 0) { /* less memory often gives the same order */
+      write_order(z, order);
+      bytes = msc_scratch_of(z->pass, z->f, most);
+    }
     if (bytes <= most) return t;
+    memcpy(last, order, z->s.num * sizeof *order);
     uint64_t limit = smaller_of(z->s.limit, t.peak);
     z->s.limit = limit - smaller_of(limit, (uint64_t)(i + 1) * (bytes - most));
   }
