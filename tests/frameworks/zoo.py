@@ -58,6 +58,30 @@ def _transformers(name, attention):
         **words,
     )
     grouped = dict(small, num_key_value_heads=2)
+    if name == "bloom":
+        config = tr.BloomConfig(vocab_size=WORDS, hidden_size=WIDTH, n_layer=LAYERS, n_head=HEADS)
+        return _language_model(tr.BloomForCausalLM, config)
+    if name == "gemma2":
+        return _language_model(tr.Gemma2ForCausalLM, tr.Gemma2Config(**grouped, head_dim=8))
+    if name == "gpt_oss":
+        config = tr.GptOssConfig(**grouped, head_dim=8, num_local_experts=4, num_experts_per_tok=2)
+        return _language_model(tr.GptOssForCausalLM, config)
+    if name == "wav2vec2":
+        del small["max_position_embeddings"]
+        config = tr.Wav2Vec2Config(
+            **small,
+            conv_dim=(16, 16),
+            conv_stride=(5, 2),
+            conv_kernel=(10, 3),
+            num_feat_extract_layers=2,
+            num_conv_pos_embeddings=16,
+            num_conv_pos_embedding_groups=4,
+            apply_spec_augment=False,
+            layerdrop=0.0,
+            ctc_loss_reduction="mean",
+        )
+        inputs = torch.randn(BATCH, 400), torch.randint(1, WORDS, (BATCH, 6))
+        return WithLoss(tr.Wav2Vec2ForCTC(config), ("input_values", "labels")), inputs
     if name == "gpt2":
         config = tr.GPT2Config(vocab_size=WORDS, n_positions=64, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, **words)
         return _language_model(tr.GPT2LMHeadModel, config)
@@ -130,7 +154,7 @@ TRANSFORMERS = [
     f"{n}/{a}"
     for n in ("gpt2", "llama", "qwen3", "bert", "distilbert", "t5", "vit", "mixtral")
     for a in ("eager", "sdpa")
-] + ["mamba"]
+] + ["mamba", "bloom", "gemma2", "gpt_oss", "wav2vec2"]
 VISION = ["resnet18", "resnet50", "mobilenet_v3_small", "convnext_tiny", "swin_t", "vit_b_16", "efficientnet_b0"]
 TIMM = {
     "deit_tiny": ("deit_tiny_patch16_224", {"img_size": 64}),
