@@ -110,7 +110,7 @@ static void run_all_tiles(const trial *t, const mscrt_matmul *m) {
   int64_t units = msc_product_units(m->k, m->pairs);
   for (int64_t column = 0; column < m->n; column += m->tile_n) {
     int64_t columns = least_of(m->tile_n, m->n - column);
-    char *b = m->b_lies ? t->b + (size_t)column * bytes : t->panels;
+    char *b = m->b_lies ? t->b + (size_t)(column * (m->transpose_b ? m->k : 1)) * bytes : t->panels;
     if (m->shared_columns) b += (size_t)(column * units) * sum_bytes;
     else if (!m->b_lies) pack_columns_of(t, m, column, columns);
     for (int64_t row = 0; row < m->m; row += m->tile_m) {
@@ -118,7 +118,7 @@ static void run_all_tiles(const trial *t, const mscrt_matmul *m) {
            *c = t->c + (size_t)(row * m->n + column) * sum_bytes;
       t->kernels->multiply((void *[]){a, b, c, t->room, NULL}, 0, least_of(m->tile_m, m->m - row),
                            (int64_t[]){columns, m->k, m->transpose_a ? m->m : m->k, m->n, m->blocks, m->transpose_a,
-                                       m->relu, 0, m->b_lies ? m->n : 0},
+                                       m->relu, 0, mscrt_step_of_lying_b(m)},
                            NULL);
     }
   }

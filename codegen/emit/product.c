@@ -95,8 +95,9 @@ static void emit_pack(msc_llvm *l, msc_dtype dtype, bool transposed, bool pairs,
 /* How many blocks are summed without a loop over them, as a power of two. Two blocks are summed side by side, a term of
  * each per turn; the sum of the first pair waits in registers for that of the second, so that of four blocks only one
  * sum is stored. NARROW is SINGLE for one vector of columns at most; WIDE and WIDEST are SINGLE for few rows and a b
- * that lies where it is, of whose rows more is read at once. */
-typedef enum { SINGLE, NARROW, WIDE, WIDEST, PAIRS, QUADS, NUM_FORMS } sum_form;
+ * that lies where it is, of whose rows more is read at once; TURNED is SINGLE for few rows and a
+ * transposed b that lies where it is, whose squares are turned in registers. */
+typedef enum { SINGLE, NARROW, WIDE, WIDEST, TURNED, PAIRS, QUADS, NUM_FORMS } sum_form;
 
 typedef struct {
   result c;
@@ -112,13 +113,13 @@ typedef struct {
 static bool has_32_registers(const product *p) { return p->height > 6; }
 
 /* Does b ever lie where it is? What is widened, or in pairs, does not. */
-static bool reads_wide(const product *p) { return p->operand_bytes >= 4; }
+static bool reads_in_place(const product *p) { return p->operand_bytes >= 4; }
 
 static bool is_wide(sum_form form) { return form == WIDE || form == WIDEST; }
 
 /* Vectors of a row of b that are multiplied together. */
 static int vectors_of(sum_form form) {
-  static const int vectors[NUM_FORMS] = {[NARROW] = 1, [WIDE] = 2 * VECTORS, [WIDEST] = MAX_VECTORS};
+  static const int vectors[NUM_FORMS] = {[NARROW] = 1, [TURNED] = 1, [WIDE] = 2 * VECTORS, [WIDEST] = MAX_VECTORS};
   return vectors[form] ? vectors[form] : VECTORS;
 }
 
@@ -135,9 +136,10 @@ static int panel_rows(const product *p, sum_form form) {
 static const int *heights_of(const product *p, sum_form form) {
   static const int three[] = {3, 2, 1, 0}, four[] = {4, 3, 2, 1, 0};
   static const int six[] = {6, 4, 2, 1, 0}, twelve[] = {12, 8, 4, 2, 1, 0};
-  static const int one[] = {1, 0}, two[] = {2, 1, 0};
+  static const int one[] = {1, 0}, two[] = {2, 1, 0}, low[] = {4, 2, 1, 0}, eight[] = {8, 4, 2, 1, 0};
   if (form == WIDE) return has_32_registers(p) ? four : two;
   if (form == WIDEST) return has_32_registers(p) ? two : one;
+  if (form == TURNED) return has_32_registers(p) ? eight : low;
   if (has_32_registers(p)) return form < PAIRS ? twelve : four;
   return form < PAIRS ? six : three;
 }
@@ -279,6 +281,11 @@ static void fetch_ahead(product *p, LLVMValueRef b) {
   for (int v = 0; v < p->vectors; v++) fetch(p, at(p, b, i64(p, v * p->lanes)), false);
 }
 
+/* Opens a loop over so many terms, counted up to 0, so that the end needs no register. */
+static void open_terms(product *p, msc_ir_loop *l, LLVMValueRef terms, int step, int num, LLVMValueRef *carried) {
+  msc_ir_loop_open(&p->e, l, hide(p, nsw_sub(p, i64(p, 0), terms)), i64(p, 0), step, num, carried);
+}
+
 /* Sums the next block, from zero. */
 static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
   msc_ir_loop terms;
@@ -290,10 +297,9 @@ static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *a
   LLVMValueRef whole = LLVMBuildAnd(p->b, x->block, i64(p, -UNROLLED), "");
   for (int rest = 0; rest < 2; rest++) {
     LLVMValueRef ahead = hide(p, nsw_mul(p, x->term_b, i64(p, AHEAD / num)));
-    msc_ir_loop_open(&p->e, &terms, rest ? whole : i64(p, 0), rest ? x->block : whole, rest ? 1 : UNROLLED,
-                     num + pointers + 1, carried);
+    open_terms(p, &terms, rest ? nsw_sub(p, x->block, whole) : whole, rest ? 1 : UNROLLED, num + pointers + 1, carried);
     for (int k = 0; k < (rest ? 1 : UNROLLED); k++) {
-      fetch_ahead(p, at(p, *b, ahead));
+      if (x->form != NARROW) fetch_ahead(p, at(p, *b, ahead)); /* neighbouring memory anyway */
       multiply_term(p, w, a, *b, carried);
       for (int i = 0; i < pointers; i++) a[i] = step_on(p, a[i], x->term_a);
       *b = step_on(p, *b, x->term_b);
@@ -301,6 +307,31 @@ static void sum_block(product *p, const multiplying *x, walk *w, LLVMValueRef *a
     msc_ir_loop_close(&p->e, &terms, carried);
   }
   w->a = a[0], w->b = *b;
+  memcpy(acc, carried, sizeof *acc * (size_t)num);
+}
+
+/* Sums the next block of a b that is turned square by square. */
+static void sum_turned_block(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
+  msc_ir_loop squares;
+  int num = num_sums(p, w), pointers = num_pointers(w), columns = (p->lanes + ROWS_APART - 1) / ROWS_APART;
+  LLVMValueRef carried[CARRIED], *a = carried + num, *b = a + pointers, next = i64(p, p->lanes), apart[ROWS_APART];
+  for (int c = 0; c < ROWS_APART; c++) apart[c] = nsw_mul(p, x->column_b, i64(p, c));
+  for (int i = 0; i < num; i++) carried[i] = LLVMConstNull(p->vector);
+  for (int i = 0; i < pointers; i++) a[i] = at(p, w->a, nsw_mul(p, x->row_a, i64(p, i * ROWS_APART)));
+  for (int i = 0; i < columns; i++) b[i] = at(p, w->b, nsw_mul(p, x->column_b, i64(p, i * ROWS_APART)));
+  open_terms(p, &squares, x->block, p->lanes, num + pointers + columns, carried);
+  LLVMValueRef term[64];
+  for (int c = 0; c < p->lanes; c++) term[c] = load_vector(p, at(p, b[c / ROWS_APART], apart[c % ROWS_APART]));
+  msc_ir_turn(&p->e, p->lanes, term);
+  for (int k = 0; k < p->lanes; k++)
+    for (int r = 0; r < w->height; r++) {
+      LLVMValueRef place = at(p, at(p, a[r / ROWS_APART], w->row[r % ROWS_APART]), i64(p, k));
+      LLVMValueRef one = msc_emit_splat(&p->e, LLVMBuildLoad2(p->b, p->elem, place, ""), p->lanes);
+      carried[r] = add_product(p, one, term[k], carried[r]);
+    }
+  for (int i = 0; i < pointers + columns; i++) a[i] = step_on(p, a[i], next);
+  msc_ir_loop_close(&p->e, &squares, carried);
+  w->a = a[0], w->b = b[0];
   memcpy(acc, carried, sizeof *acc * (size_t)num);
 }
 
@@ -325,7 +356,9 @@ static void sum_pair(product *p, const multiplying *x, walk *w, LLVMValueRef *ac
 /* Sums the next blocks, as many as the form takes together. */
 static void sum_next_blocks(product *p, const multiplying *x, walk *w, LLVMValueRef *acc) {
   LLVMValueRef left[SUMS];
-  if (x->form < PAIRS) {
+  if (x->form == TURNED) {
+    sum_turned_block(p, x, w, acc);
+  } else if (x->form < PAIRS) {
     sum_block(p, x, w, acc);
   } else if (x->form == PAIRS) {
     sum_pair(p, x, w, acc);
@@ -517,14 +550,17 @@ static LLVMValueRef form_of_many(product *p, const multiplying *x) {
   return LLVMBuildSelect(p->b, LLVMBuildOr(p->b, is_long, narrow, ""), single, most, "");
 }
 
-/* Chooses the form for so many rows: a wide one for few, where b lies, else that of more. */
+/* Chooses the form for so many rows: a wide one for few, where b lies, and that of a transposed b there; else that of
+ * more. */
 static LLVMValueRef form_of(product *p, const multiplying *x, LLVMValueRef rows) {
   LLVMValueRef most = form_of_many(p, x);
-  if (!reads_wide(p)) return most;
+  if (!reads_in_place(p)) return most;
   LLVMValueRef fewest = LLVMBuildICmp(p->b, LLVMIntSLE, rows, i64(p, *heights_of(p, WIDEST)), ""),
                few = LLVMBuildICmp(p->b, LLVMIntSLE, rows, i64(p, *heights_of(p, WIDE)), "");
   LLVMValueRef wide = LLVMBuildSelect(p->b, fewest, i64(p, WIDEST), i64(p, WIDE), "");
-  return LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, is_dim_set(p, 8), few, ""), wide, most, "");
+  LLVMValueRef turned = LLVMBuildICmp(p->b, LLVMIntSLT, load_dim(p, 8), i64(p, 0), "");
+  most = LLVMBuildSelect(p->b, LLVMBuildAnd(p->b, is_dim_set(p, 8), few, ""), wide, most, "");
+  return LLVMBuildSelect(p->b, turned, i64(p, TURNED), most, "");
 }
 
 /* Multiplies rows of a that read_rows has placed by all columns: in a wide form by whole spans, and the columns behind
@@ -552,12 +588,14 @@ static void emit_multiply(msc_llvm *l, msc_dtype dtype, bool pairs, LLVMValueRef
   x.block = LLVMBuildSDiv(p.b, x.k, x.blocks, "");
   LLVMValueRef step_b = load_dim(&p, 8), in_place = is_dim_set(&p, 8);
   x.term_b = LLVMBuildSelect(p.b, in_place, step_b, i64(&p, p.width), "");
-  x.column_b = LLVMBuildSelect(p.b, in_place, i64(&p, 1), x.k, "");
+  LLVMValueRef turned = LLVMBuildICmp(p.b, LLVMIntSLT, step_b, i64(&p, 0), "");
+  x.column_b =
+      LLVMBuildSelect(p.b, LLVMBuildAnd(p.b, in_place, LLVMBuildNot(p.b, turned, ""), ""), i64(&p, 1), x.k, "");
   x.waiting = msc_ir_stack(&p.e, p.vector, MSC_SUM_LEVELS * MAX_HEIGHT * VECTORS);
   LLVMBasicBlockRef done = msc_ir_block(&p.e);
   LLVMValueRef choice = LLVMBuildSwitch(p.b, form_of(&p, &x, nsw_sub(&p, end, begin)), done, NUM_FORMS);
   for (x.form = SINGLE; x.form <= (has_32_registers(&p) ? QUADS : PAIRS); x.form++) {
-    if (is_wide(x.form) && !reads_wide(&p)) continue;
+    if ((is_wide(x.form) || x.form == TURNED) && !reads_in_place(&p)) continue;
     LLVMBasicBlockRef here = msc_ir_block(&p.e);
     LLVMAddCase(choice, i64(&p, x.form), here);
     LLVMPositionBuilderAtEnd(p.b, here);

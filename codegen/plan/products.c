@@ -41,11 +41,19 @@ static uint64_t shared_columns_of(const msc_plan_matmul *m) {
   return m->tile_n == m->n || most >= m->n ? m->n : most / m->tile_n * m->tile_n;
 }
 
+/* Is a transposed b turned in registers, square by square, for each group of rows? For few rows that takes less time
+ * than to pack it. Blocks are whole squares. */
+static bool turns_b_where_it_lies(const msc_plan_matmul *m, const msc_product_kernels *kernels) {
+  uint64_t rows = kernels->height > 6 ? 8 : 4;
+  return !m->transpose_a && m->m <= rows && m->k / m->blocks % (uint64_t)msc_product_lanes(m->width) == 0;
+}
+
 /* Is b read in place? Packing takes as long as multiplying few rows, and longer where the level-2 cache holds b. */
-static bool reads_b_where_it_lies(const msc_plan_matmul *m) {
+static bool reads_b_where_it_lies(const msc_plan_matmul *m, const msc_product_kernels *kernels) {
   enum { FEW = 48, FEW_OF_NEAR = 128, NEAR = 1280 * 1024 };
-  bool fits = !m->transpose_b && m->n % m->width == 0 && msc_dtype_bytes(m->dtype) >= 4;
-  return fits && m->m <= (m->k * m->n * sum_bytes(m) <= NEAR ? FEW_OF_NEAR : FEW);
+  if (m->n % m->width || msc_dtype_bytes(m->dtype) < 4) return false;
+  if (m->transpose_b) return turns_b_where_it_lies(m, kernels);
+  return m->m <= (m->k * m->n * sum_bytes(m) <= NEAR ? FEW_OF_NEAR : FEW);
 }
 
 /* Chooses the tiles of generated code: packed columns of b take half of the level-2 cache, or more where all workers
@@ -56,7 +64,7 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   enum { PANELS = 256 * 1024, ROWS = 128 * 1024, FEW = 8, LEAST = 200000, SHARED_COLUMNS = 256, MANY = 1536 };
   enum { WIDE = 4, SPAN = 4 /* rows so few that they meet so many panels together, where b lies */ };
   uint64_t bytes = packed_bytes(m), width = (uint64_t)kernels->width, height = (uint64_t)kernels->height;
-  if (m->m <= WIDE && reads_b_where_it_lies(m)) width *= SPAN;
+  if (m->m <= WIDE && !m->transpose_b && reads_b_where_it_lies(m, kernels)) width *= SPAN;
   bool packs_rows = m->transpose_a && m->batch == 1;
   uint64_t columns = (packs_rows ? SHARED : PANELS) / bytes / width * width;
   uint64_t rows = packs_rows ? (m->m < MANY ? 48 : 96) : ROWS / bytes / height * height;
@@ -77,10 +85,10 @@ static void choose_tiles(msc_plan_matmul *m, const msc_product_kernels *kernels)
   }
 }
 
-static void set_workspace(msc_plan_matmul *m) {
+static void set_workspace(msc_plan_matmul *m, const msc_product_kernels *kernels) {
   bool packed = msc_product_packs_rows(msc_dtype_bytes(m->dtype), m->transpose_a, m->pairs);
   int64_t units = msc_product_units((int64_t)m->k, m->pairs);
-  m->b_lies = reads_b_where_it_lies(m);
+  m->b_lies = reads_b_where_it_lies(m, kernels);
   m->shared_columns = m->b_lies ? 0 : shared_columns_of(m);
   uint64_t columns = m->b_lies ? 0 : m->shared_columns ? m->shared_columns : m->tile_n;
   m->panel_bytes = aligned_bytes(m, msc_product_panel_elems((int64_t)columns, units, m->width));
@@ -101,7 +109,7 @@ static bool use_generated_kernels(msc_codegen *cg, const msc_op *op, msc_plan_ma
   m->generated = true;
   m->pack = kernels.pack, m->multiply = kernels.multiply, m->width = (uint32_t)kernels.width, m->pairs = kernels.pairs;
   if (!m->tile_bytes) choose_tiles(m, &kernels);
-  set_workspace(m);
+  set_workspace(m, &kernels);
   return true;
 }
 

@@ -175,7 +175,8 @@ static mscrt_status *check_product_kernels(const mscrt_plan *p, const mscrt_matm
   if (m->blocks < 1 || m->k % m->blocks) return bad_plan("%" PRId64 " blocks of %" PRId64 " terms", m->blocks, m->k);
   if (m->pairs && (m->dtype != MSCRT_BF16 || m->k / m->blocks % 2))
     return bad_plan("pairs of %s, of which a block has %" PRId64, mscrt_dtype_name(m->dtype), m->k / m->blocks);
-  if (m->b_lies && (operand_bytes < 4 || m->transpose_b || m->n % m->width || m->shared_columns))
+  bool turned = m->transpose_b && (m->transpose_a || m->k / m->blocks % msc_product_lanes(m->width));
+  if (m->b_lies && (operand_bytes < 4 || turned || m->n % m->width || m->shared_columns))
     return bad_plan("%" PRId64 " columns of %s%s are read where they lie", m->n, m->transpose_b ? "transposed " : "",
                     mscrt_dtype_name(m->dtype));
   int64_t shared = m->shared_columns;

@@ -63,6 +63,12 @@ typedef struct {
 /* The element type of c and of operands added to it. */
 static inline mscrt_dtype mscrt_result_dtype(const mscrt_matmul *m) { return m->wide ? MSCRT_F32 : m->dtype; }
 
+/* What kernels are told of a b that is read where it lies: elements from term to term; negative: from column to column
+ * of a transposed one; 0: b is packed. */
+static inline int64_t mscrt_step_of_lying_b(const mscrt_matmul *m) {
+  return !m->b_lies ? 0 : m->transpose_b ? -m->k : m->n;
+}
+
 #define MSCRT_GRAPH_OPERANDS 10
 
 /* Four dimensions; strides in elements. */
