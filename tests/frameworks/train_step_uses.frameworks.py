@@ -416,6 +416,38 @@ def lengths_in_buckets():
         says(lambda: step(*data()), msc.Error, "buckets: there is no input z; the inputs are input, y")
 
 
+# ---- attention from which everything is hidden ----
+
+
+class Attention(nn.Module):
+    """Classes from sequences of 5, by attention with a mask that it knows and one that it is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.head = nn.Linear(8, 24), nn.Linear(8, 4)
+        bias = torch.randn(5, 5).masked_fill(torch.ones(5, 5).triu(2) > 0, -torch.inf)
+        self.register_buffer("bias", bias, persistent=False)
+        self.bias[2] = -torch.inf
+
+    def forward(self, x, seen):
+        q, k, v = (t.unflatten(-1, (2, 4)).transpose(1, 2) for t in self.layer(x).chunk(3, -1))
+        attend = nn.functional.scaled_dot_product_attention
+        given = torch.where(seen, 0.0, -torch.inf)
+        y = attend(q, k, v, self.bias) + attend(q, k, v, seen) + attend(k, q, v, given)
+        return self.head(y.transpose(1, 2).flatten(2).mean(1))
+
+
+@use(Attention, lambda m: torch.optim.SGD(m.parameters(), 0.1), ranks=(1, 2))
+def positions_that_see_nothing(step, module, optimizer):
+    told = []
+    for _ in range(3):
+        seen = torch.rand(6, 1, 5, 5) > 0.4
+        seen[1] = False
+        seen[2:, :, 3] = False
+        told.append(step(torch.randn(6, 5, 8), seen, torch.randint(0, 4, (6,))))
+    return told
+
+
 INTERRUPTED = """
 import torch, msc
 module = torch.nn.Linear(8, 4)

@@ -208,6 +208,17 @@ def _plain_mask(c, mask, full):
     return c.stretch(mask, full)
 
 
+def _hides_all(c, mask):
+    """True for each position to which a mask shows nothing; None where that is known to be none."""
+    if is_known(mask):
+        hidden = ~mask.any(-1, True) if mask.dtype == torch.bool else (mask == -math.inf).all(-1, True)
+        return hidden if bool(hidden.any()) else None
+    last = [len(mask.shape) - 1]
+    if mask.dtype == "i1":
+        return c.g.logical_not(c.g.reduce_any(mask, last, keep_dims=True))
+    return c.compare(c.g.reduce_max(mask, last, keep_dims=True), -math.inf, "eq")
+
+
 def _shared_heads(c, x, heads):
     """Keys or values that were repeated for groups of heads, as they were before; x itself otherwise."""
     whole = c.made_by(x, "reshape")
@@ -239,18 +250,26 @@ def attention(c, q, k, v, mask=None, dropout_p=0.0, is_causal=False, scale=None,
     words = dict(causal=bool(is_causal), scale=float(scale or 0.0))
     if scale is not None and scale == 0:
         c.decompose()
-    full = q.shape[:3] + (k.shape[2],)
+    full, hidden = q.shape[:3] + (k.shape[2],), None
     if mask is not None:
         mask = c.t(mask, dtype_of(mask) if dtype_of(mask) == "i1" else q.dtype)
         if len(lead or shape) != 2 and lead is not None:
             mask = c.reshape(c.stretch(mask, tuple(lead) + full[2:]), full) if len(shape_of(mask)) > 2 else mask
+        hidden = _hides_all(c, c.known(mask))
+        if hidden is not None:  # gives zeros: it sees everything, and what comes of that is dropped
+            mask = c.where(hidden, True if mask.dtype == "i1" else 0.0, mask, mask.dtype)
         mask = _plain_mask(c, mask, full)
+    y = _attended(c, q, k, v, mask, dropout_p, words)
+    return c.reshape(y if hidden is None else c.where(hidden, 0.0, y, y.dtype), shape)
+
+
+def _attended(c, q, k, v, mask, dropout_p, words):
     if not dropout_p:
-        return c.reshape(c.g.attention(q, k, v, **words, **({"mask": mask} if mask is not None else {})), shape)
-    keep = c.g.dropout(c.t(torch.ones(full), q.dtype), rate=float(dropout_p))
+        return c.g.attention(q, k, v, **words, **({"mask": mask} if mask is not None else {}))
+    keep = c.g.dropout(c.t(torch.ones(q.shape[:3] + (k.shape[2],)), q.dtype), rate=float(dropout_p))
     if mask is None:
-        return c.reshape(c.g.dropped_attention(q, k, v, keep, **words), shape)
-    return c.reshape(_masked_dropped(c, q, k, v, mask, keep, words), shape)
+        return c.g.dropped_attention(q, k, v, keep, **words)
+    return _masked_dropped(c, q, k, v, mask, keep, words)
 
 
 def _masked_dropped(c, q, k, v, mask, keep, words):
