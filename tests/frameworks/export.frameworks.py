@@ -222,6 +222,16 @@ def refused(what, *texts):
     raise AssertionError("nothing was refused")
 
 
+def made_positive(x):
+    """A raise that decides what is computed."""
+    try:
+        if (x < 0).any():
+            raise ValueError
+        return x
+    except ValueError:
+        return -x
+
+
 def many_faults(x):
     y = torch.fft.fft(x).real
     z = torch.poisson(x.abs())
@@ -235,6 +245,8 @@ def test_refusals():
     ids = torch.tensor([1, 1, 2])
     refused(lambda x: nn.functional.embedding(ids, x, scale_grad_by_freq=True), "scale_grad_by_freq", f"{here}:")
     refused(lambda x: x if x.sum() > 0 else -x, "PyTorch cannot export", "GuardOnDataDependent")
+    refused(lambda x: x if torch.rand([]) < 0.5 else -x, "a number drawn at", here)
+    refused(made_positive, "PyTorch cannot export", "GuardOnDataDependent")
 
 
 def test_optimizers():

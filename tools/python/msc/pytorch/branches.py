@@ -14,14 +14,17 @@ from msc.ops import Error
 
 @functools.cache
 def _conditions(file):
-    """[(a condition, what it is if nothing is raised)] of a source file."""
+    """[(a condition, what it is if nothing is raised)] of a source file, where nobody there goes on after a raise."""
     try:
         with open(file, encoding="utf-8") as f:
             tree = ast.parse(f.read())
     except (OSError, SyntaxError, ValueError):
         return []
+    caught = {n for t in ast.walk(tree) if isinstance(t, ast.Try) and t.handlers for b in t.body for n in ast.walk(b)}
     found = []
     for node in ast.walk(tree):
+        if node in caught:
+            continue
         if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise):
             found.append((node.test, False))
         elif isinstance(node, ast.Assert):
