@@ -246,6 +246,7 @@ def test_refusals():
     refused(lambda x: nn.functional.embedding(ids, x, scale_grad_by_freq=True), "scale_grad_by_freq", f"{here}:")
     refused(lambda x: x if x.sum() > 0 else -x, "PyTorch cannot export", "GuardOnDataDependent")
     refused(lambda x: x if torch.rand([]) < 0.5 else -x, "a number drawn at", here)
+    refused(lambda x: x[x > 0].sum() + x.masked_select(x > 1).sum(), "2 kinds", "depends on data", here)
     refused(made_positive, "PyTorch cannot export", "GuardOnDataDependent")
 
 

@@ -10,6 +10,7 @@ import re
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from msc.ops import Error
 from msc.pytorch.aten import DTYPES, RANDOM, ROWS, Call, Decompose, Refused, is_known
@@ -276,7 +277,10 @@ def _live(graph, wanted):
 def _type(val):
     if not isinstance(val, torch.Tensor):
         return None
-    return DTYPES.get(val.dtype), tuple(int(s) for s in val.shape)
+    try:
+        return DTYPES.get(val.dtype), tuple(int(s) for s in val.shape)
+    except GuardOnDataDependentSymNode:
+        raise Refused("the size of its result depends on data") from None
 
 
 def _torch(dtype):
