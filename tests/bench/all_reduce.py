@@ -2,7 +2,7 @@
 """all_reduce: time of an all_reduce of f32 between ranks of this host, in msc and in Open MPI by turns; least of the
 rounds, and the ratio.  Without mpicc and mpirun it says so.
 
-    python3 tests/bench/all_reduce.py [RANKS ...]     2 and 8 without numbers"""
+    python3 tests/bench/all_reduce.py [RANKS ...]     2, 4 and 8 without numbers"""
 import json
 import os
 import shutil
@@ -80,7 +80,7 @@ def main():
         with open(program + ".c", "w") as out:
             out.write(PROGRAM)
         subprocess.run(["mpicc", "-O2", "-o", program, program + ".c"], check=True)
-        for ranks in [int(word) for word in sys.argv[1:]] or (2, 8):
+        for ranks in [int(word) for word in sys.argv[1:]] or (2, 4, 8):
             own, other = {}, {}
             for _ in range(ROUNDS):
                 for least, found in ((own, by_msc(ranks)), (other, by_mpi(program, ranks))):

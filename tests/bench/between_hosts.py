@@ -16,7 +16,7 @@ from all_reduce import MSC, PROGRAM
 HOSTS = int(sys.argv[1]) if len(sys.argv) > 1 else 2
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 TAG = f"b{os.getpid() % 100000}"
-SIZES = (1 << 16, 1 << 18, 1 << 20, 1 << 22)
+SIZES = (1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24)
 BURST = 256 << 10  # bytes that the limit lets pass at once after a pause
 FACTOR, SHARE = 1.5, 0.95  # goals: times Open MPI's speed; part of iperf3's under the limit
 NEEDED = ("mpicc", "mpirun", "iperf3", "ip", "tc", "sysctl")
@@ -56,7 +56,7 @@ def by_msc(port):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("MSC_R", "MSC_A", "MSC_T"))}
     job = {**clean, "MSC_TOKEN": os.urandom(16).hex(), "MASTER_ADDR": "10.77.8.1", "MASTER_PORT": str(port),
            "WORLD_SIZE": str(HOSTS)}
-    ranks = [subprocess.Popen(on_host(i, MSC, "bench", "comm", "--comm", "tcp", "--sizes", "64k..4M", "--json"),
+    ranks = [subprocess.Popen(on_host(i, MSC, "bench", "comm", "--comm", "tcp", "--sizes", "64k..16M", "--json"),
                               stdout=subprocess.PIPE, text=True, env={**job, "RANK": str(i)}) for i in range(HOSTS)]
     texts = [p.communicate(timeout=300)[0] for p in ranks]
     assert not any(p.returncode for p in ranks), texts
