@@ -126,6 +126,11 @@ void mscrt_combine(mscrt_dtype dtype, msc_reduction red, int num, const void *co
  * when somebody reads them: stores that do not fetch the lines. */
 void mscrt_combine_for_all(mscrt_dtype dtype, msc_reduction red, int num, const void *const *src, int num_dst,
                            void *const *dst, int64_t elems, bool past_caches);
+/* Sets the elements of `out`, in the type in which they are added, which is f32 for f16 and bf16; and stores such
+ * results, of elements rounded up to 16, as elements of `dtype`. */
+void mscrt_combine_inside(mscrt_dtype dtype, msc_reduction red, int num, const void *const *src, void *out,
+                          int64_t elems);
+void mscrt_store_for_all(mscrt_dtype dtype, const void *inside, int num_dst, void *const *dst, int64_t elems);
 /* memcpy with such stores. */
 void mscrt_copy_past_caches(void *dst, const void *src, size_t bytes);
 void mscrt_fill_identity(mscrt_dtype dtype, msc_reduction red, void *dst, int64_t elems);
@@ -152,6 +157,8 @@ typedef struct {
   uint32_t num_partitions;   /* partitions of the ranks, including number 0, the whole job */
   bool sparse;               /* most of the arena is never touched: pages are made on first use */
   /* of transports between hosts */
+  bool shares;               /* ranks of one host share memory */
+  uint64_t host_number;      /* ranks with the same one share memory; 0: that of the kernel and the network */
   bool mpi;                  /* the data of collectives go through MPI; else through connections of our own */
   bool has_mail;             /* the plan has messages between stages */
   bool led;                  /* the scheduler is a process of its own; else rank 0 leads */
@@ -228,6 +235,7 @@ mscrt_status *mscrt_rendezvous(const mscrt_comm_options *o, uint64_t segment_byt
 
 extern const mscrt_transport mscrt_comm_local; /* comm/shared_memory.c: ranks on one host */
 extern const mscrt_transport mscrt_comm_tcp;   /* comm/tcp.c: ranks on any hosts */
-extern const mscrt_transport mscrt_comm_mpi;   /* the same with the data of collectives through MPI */
+extern const mscrt_transport mscrt_comm_hosts; /* the same where ranks of one host share memory */
+extern const mscrt_transport mscrt_comm_mpi;   /* as tcp, with the data of collectives through MPI */
 
 #endif

@@ -82,6 +82,15 @@ static int receive_some(mscrt_duplex *l) {
   return moved;
 }
 
+void mscrt_send_heads(mscrt_duplexes *l) {
+  for (uint32_t i = 0; i < l->num; i++) {
+    uint64_t ready = l->duplex[i].ready;
+    l->duplex[i].ready = 0;
+    send_some(&l->duplex[i]); /* a failure is found again when the rest is sent */
+    l->duplex[i].ready = ready;
+  }
+}
+
 /* One that has not begun the collective, else one that has not ended it. */
 uint32_t mscrt_late_duplex(const mscrt_duplexes *l) {
   uint32_t late = 0;

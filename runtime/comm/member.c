@@ -133,7 +133,7 @@ static mscrt_status *try_to_join(mscrt_member *m, int64_t deadline_ns, int *list
                      .arena_bytes = o->arena_bytes,
                      .num_partitions = o->num_partitions,
                      .has_mail = o->has_mail,
-                     .host = number_of_host()};
+                     .host = o->host_number ? o->host_number : number_of_host()};
   MSCRT_CHECK(listen_for_ranks(o, m, &j.address, listener));
   *out_ended = !mscrt_link_send(&m->link, MSCRT_JOIN, &j, sizeof j);
   if (*out_ended) return left_while_starting(m);

@@ -166,27 +166,56 @@ void mscrt_copy_past_caches(void *dst, const void *src, size_t bytes) {
   order_stores();
 }
 
+static mscrt_dtype dtype_inside(mscrt_dtype d) { return d == MSCRT_F16 || d == MSCRT_BF16 ? MSCRT_F32 : d; }
+
+/* Stores a block of results of the inner type, `at` elements behind the begin of each destination. */
+static void store_block(const vectors *v, mscrt_dtype d, const void *from, int num_dst, void *const *dst, int64_t at,
+                        int64_t n, bool past_caches) {
+  _Alignas(64) uint16_t narrow[BLOCK];
+  size_t elem = mscrt_dtype_bytes(d);
+  if (d != dtype_inside(d)) {
+    v->narrow(d, narrow, from, n);
+    from = narrow;
+  }
+  for (int i = 0; i < num_dst; i++) {
+    char *to = (char *)dst[i] + (size_t)at * elem;
+    if (past_caches) stream_bytes(to, from, (size_t)n * elem);
+    else if (to != from) memcpy(to, from, (size_t)n * elem);
+  }
+}
+
 void mscrt_combine_for_all(mscrt_dtype dtype, msc_reduction red, int num, const void *const *src, int num_dst,
                            void *const *dst, int64_t elems, bool past_caches) {
-  bool half = dtype == MSCRT_F16 || dtype == MSCRT_BF16, in_place = !half && num_dst == 1 && !past_caches;
+  bool in_place = dtype == dtype_inside(dtype) && num_dst == 1 && !past_caches;
   size_t elem = mscrt_dtype_bytes(dtype);
   _Alignas(64) char room[LEVELS * BLOCK * 8];
-  _Alignas(64) uint16_t narrow[BLOCK];
-  combining c = {choose_vectors(), dtype, half ? MSCRT_F32 : dtype, red, src, 0, 0};
+  combining c = {choose_vectors(), dtype, dtype_inside(dtype), red, src, 0, 0};
   for (; c.at < elems; c.at += BLOCK) {
     c.n = elems - c.at < BLOCK ? elems - c.at : BLOCK;
     const void *from = combine_term_tree(&c, 0, num, room, in_place ? (char *)dst[0] + (size_t)c.at * elem : NULL);
-    if (half) {
-      c.v->narrow(dtype, narrow, from, c.n);
-      from = narrow;
-    }
-    for (int i = 0; i < num_dst; i++) {
-      char *to = (char *)dst[i] + (size_t)c.at * elem;
-      if (past_caches) stream_bytes(to, from, (size_t)c.n * elem);
-      else if (to != from) memcpy(to, from, (size_t)c.n * elem);
-    }
+    store_block(c.v, dtype, from, num_dst, dst, c.at, c.n, past_caches);
   }
   if (past_caches) order_stores();
+}
+
+void mscrt_combine_inside(mscrt_dtype dtype, msc_reduction red, int num, const void *const *src, void *out,
+                          int64_t elems) {
+  size_t elem = mscrt_dtype_bytes(dtype_inside(dtype));
+  _Alignas(64) char room[LEVELS * BLOCK * 8];
+  combining c = {choose_vectors(), dtype, dtype_inside(dtype), red, src, 0, 0};
+  for (; c.at < elems; c.at += BLOCK) {
+    c.n = elems - c.at < BLOCK ? elems - c.at : BLOCK;
+    const void *from = combine_term_tree(&c, 0, num, room, NULL);
+    memcpy((char *)out + (size_t)c.at * elem, from, (size_t)c.n * elem);
+  }
+}
+
+void mscrt_store_for_all(mscrt_dtype dtype, const void *inside, int num_dst, void *const *dst, int64_t elems) {
+  size_t elem = mscrt_dtype_bytes(dtype_inside(dtype));
+  const vectors *v = choose_vectors();
+  for (int64_t at = 0; at < elems; at += BLOCK)
+    store_block(v, dtype, (const char *)inside + (size_t)at * elem, num_dst, dst, at,
+                elems - at < BLOCK ? elems - at : BLOCK, false);
 }
 
 void mscrt_combine(mscrt_dtype dtype, msc_reduction red, int num, const void *const *src, void *dst, int64_t elems) {

@@ -192,6 +192,32 @@ static mscrt_status *pass_barrier(struct mscrt_comm *c, const mscrt_exchange *e,
   return wait_for_barrier(c, &(meeting){e, site, generation, false});
 }
 
+uint8_t *mscrt_local_arena(const struct mscrt_comm *c, int rank) { return arena_of_rank(c, rank); }
+
+void mscrt_local_note_step(struct mscrt_comm *c, int64_t step) {
+  atomic_store_explicit(&own_control(c)->step, step, memory_order_relaxed);
+}
+
+int64_t mscrt_local_step(const struct mscrt_comm *c, int rank) { return atomic_load(&c->segment[rank].control->step); }
+
+void mscrt_local_set_elsewhere(struct mscrt_comm *c, bool is_elsewhere) {
+  atomic_store_explicit(&own_control(c)->elsewhere, is_elsewhere, memory_order_relaxed);
+}
+
+bool mscrt_local_is_elsewhere(const struct mscrt_comm *c, int rank) {
+  return atomic_load(&c->segment[rank].control->elsewhere);
+}
+
+mscrt_status *mscrt_local_meet(struct mscrt_comm *c, const mscrt_exchange *e, mscrt_look *look, const void *of) {
+  uint32_t generation = ++c->point[e->group.partition].hard_generation;
+  arrive_at_barrier(c, e, false);
+  return mscrt_local_wait(c, counter_of(c, e, false), generation, look, of);
+}
+
+bool mscrt_local_has_arrived(const struct mscrt_comm *c, const mscrt_exchange *e, int rank) {
+  return has_arrived(c, &(meeting){.e = e, .generation = c->point[e->group.partition].hard_generation}, rank);
+}
+
 /* ---- moving ---- */
 
 typedef struct {
@@ -329,7 +355,7 @@ static void take_all_parts(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num,
 static mscrt_status *run_local(struct mscrt_comm *c, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
                                const mscrt_site *site, mscrt_ticket *out_ticket) {
   const mscrt_exchange *e = part[0].e;
-  atomic_store_explicit(&own_control(c)->step, site->step, memory_order_relaxed);
+  mscrt_local_note_step(c, site->step);
   switch (choose_form(num, part)) {
     case ALONE: take_all_parts(c, pool, num, part); return NULL;
     case STAGED: return run_staged(c, pool, num, part, site);

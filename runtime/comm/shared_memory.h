@@ -22,6 +22,7 @@ typedef struct {
   _Atomic int64_t step;
   _Atomic uint64_t value;      /* for max */
   _Atomic uint32_t state;      /* rank_state */
+  _Atomic uint32_t elsewhere;  /* this rank waits for ranks of other hosts, and may be late because one of them is */
   int32_t culprit;             /* with FAILED: the rank that failed first */
   char reason[256];
   /* for the group of each partition that this rank leads: [0] all wait, [1] members only arrive */
@@ -74,6 +75,19 @@ mscrt_status *mscrt_local_wait(struct mscrt_comm *c, mscrt_counter *counter, uin
                                const void *of);
 /* Adds one and wakes the ranks that wait. */
 void mscrt_local_count(mscrt_counter *counter);
+
+/* ---- comm/shared_memory.c, for ranks that also have others elsewhere ---- */
+
+uint8_t *mscrt_local_arena(const struct mscrt_comm *c, int rank);
+/* The step at which a rank is; this rank's own is noted. */
+void mscrt_local_note_step(struct mscrt_comm *c, int64_t step);
+int64_t mscrt_local_step(const struct mscrt_comm *c, int rank);
+void mscrt_local_set_elsewhere(struct mscrt_comm *c, bool is_elsewhere);
+bool mscrt_local_is_elsewhere(const struct mscrt_comm *c, int rank);
+/* A barrier of the group of e, of which nothing else is read. */
+mscrt_status *mscrt_local_meet(struct mscrt_comm *c, const mscrt_exchange *e, mscrt_look *look, const void *of);
+/* True if the rank has arrived where this one waits. */
+bool mscrt_local_has_arrived(const struct mscrt_comm *c, const mscrt_exchange *e, int rank);
 
 /* ---- comm/mailbox.c ---- */
 

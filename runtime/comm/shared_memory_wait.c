@@ -96,7 +96,8 @@ mscrt_status *mscrt_local_wait(struct mscrt_comm *c, mscrt_counter *k, uint32_t 
   while (!s) {
     uint32_t seen = atomic_load(&k->count);
     if ((int32_t)(seen - least) >= 0) break;
-    mscrt_futex_wait(&k->count, seen, LOOK_AROUND_NS, true);
+    int64_t left = deadline - mscrt_now_ns();
+    mscrt_futex_wait(&k->count, seen, left > 0 && left < LOOK_AROUND_NS ? left : LOOK_AROUND_NS, true);
     if (!has_reached(k, least)) s = check_for_loss(c, k, least, mscrt_now_ns() >= deadline, look, of);
   }
   atomic_fetch_sub(&k->sleepers, 1);

@@ -6,6 +6,9 @@
  *            as the pieces arrive, and sends the results to all others
  *   boxes    every member sends the boxes that others take from it; what arrives is put together at the end
  *
+ * Where ranks of one host share memory (transport "hosts"), only one of them speaks with another host about a slice:
+ * see host_slices.c; large boxes of each other they take from their arenas.
+ *
  * Nothing lingers: `run` returns when all bytes have been handed to the kernel. Memory for what arrives grows when a
  * collective runs for the first time. */
 #include <errno.h>
@@ -15,83 +18,61 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "runtime/comm/mpi.h"
-#include "runtime/comm/slices.h"
-#include "runtime/comm/tcp.h"
+#include "runtime/comm/hosts.h"
 
 #define SILENCE_MS 30000
 #define MAGIC      0x6e61656c
 #define LAST_DATA_MS 100
+#define SHARED_BYTES ((uint64_t)128 << 10) /* boxes of fewer come from ranks of this host over TCP, without barriers */
 #define VERDICT_NS ((int64_t)1000000000) /* to hear why a connection has ended */
+#define WHOLE_BYTES ((uint64_t)256 << 10) /* before and after an all_reduce of two that is not cut into slices */
+/* Where ranks share memory, one that waits for another host waits so much longer than those that wait for ranks of
+ * their own host, and they for it: who is missed first is who is missing. */
+#define LATER_MS  500
+#define LATEST_MS 1000
 
-typedef enum { DATA, WISHES, VALUES } kind_of_duplex;
+static mscrt_tcp *tcp_of(mscrt_comm *c) { return (mscrt_tcp *)(void *)c; }
 
-/* Memory that only grows. */
-typedef struct {
-  void *at;
-  size_t bytes;
-} room;
-
-typedef struct {
-  mscrt_comm_options o;
-  mscrt_member m;
-  mscrt_mail *mail;
-  mscrt_mpi *mpi;   /* NULL: there are connections */
-  int *fd;          /* the connection with each rank */
-  uint64_t *number; /* of collectives with each rank so far */
-  uint8_t *arena;
-  size_t arena_room;
-  mscrt_duplex *duplex;
-  struct pollfd *polled;
-  uint8_t *wishes; /* of each rank: whether it takes its part */
-  uint64_t *values;
-  room spans, packed, places, cursors;
-  room own_places; /* of exchanges of this rank alone, which run beside those with others */
-} tcp;
-
-static tcp *tcp_of(mscrt_comm *c) { return (tcp *)(void *)c; }
-
-static mscrt_status *reserve(room *r, size_t bytes) {
+mscrt_status *mscrt_reserve(mscrt_room *r, size_t bytes) {
   if (bytes <= r->bytes) return NULL;
   free(r->at);
-  *r = (room){malloc(bytes), bytes};
+  *r = (mscrt_room){malloc(bytes), bytes};
   if (r->at) return NULL;
   r->bytes = 0;
   return mscrt_fail(MSCRT_NO_MEMORY, "out of memory for %zu bytes that come from other ranks", bytes);
 }
 
-static uint8_t *source_in_arena(const tcp *c, const mscrt_part *p) { return c->arena + p->src; }
+static uint8_t *source_in_arena(const mscrt_tcp *c, const mscrt_part *p) { return c->arena + p->src; }
+
+uint8_t *mscrt_arena_here(const mscrt_tcp *c, int64_t rank) {
+  return rank == c->m.rank ? c->arena : mscrt_local_arena(c->local, c->place[rank]);
+}
+
+static bool is_here(const mscrt_tcp *c, int rank) { return c->place && c->place[rank] >= 0; }
 
 /* ---- duplexes ---- */
 
-typedef struct {
-  tcp *c;
-  const mscrt_exchange *e;
-  const mscrt_site *site;
-  kind_of_duplex kind;
-} running;
-
 /* Adds a duplex to rank `rank`; its spans are appended later. */
-static mscrt_duplex *add_duplex(const running *r, mscrt_duplexes *l, int rank, mscrt_span *out, mscrt_span *in) {
+mscrt_duplex *mscrt_add_duplex(const mscrt_running *r, mscrt_duplexes *l, int rank, mscrt_span *out, mscrt_span *in) {
   mscrt_duplex *duplex = &l->duplex[l->num++];
   *duplex = (mscrt_duplex){.rank = rank, .fd = r->c->fd[rank], .out = out, .in = in};
   return duplex;
 }
 
-static void add_out(mscrt_duplex *l, void *at, uint64_t bytes) {
+void mscrt_add_out(mscrt_duplex *l, void *at, uint64_t bytes) {
   if (!bytes) return;
   l->out[l->num_out++] = (mscrt_span){at, bytes};
   l->out_bytes += bytes;
 }
 
-static void add_in(mscrt_duplex *l, void *at, uint64_t bytes) {
+void mscrt_add_in(mscrt_duplex *l, void *at, uint64_t bytes) {
   if (!bytes) return;
   l->in[l->num_in++] = (mscrt_span){at, bytes};
   l->in_bytes += bytes;
 }
 
 /* Sets the head of a duplex whose spans are known. */
-static void set_head(const running *r, mscrt_duplex *l) {
+void mscrt_set_head(const mscrt_running *r, mscrt_duplex *l) {
   const mscrt_exchange *e = r->e;
   l->own = (mscrt_duplex_head){.magic = MAGIC,
                                .verb = (uint8_t)e->verb,
@@ -104,17 +85,17 @@ static void set_head(const running *r, mscrt_duplex *l) {
                                .back = l->in_bytes};
 }
 
-static mscrt_status *report(const running *r, const char *why) {
+static mscrt_status *report(const mscrt_running *r, const char *why) {
   return mscrt_lost_in_collective(r->c->m.rank, r->e, r->site, why);
 }
 
 /* Tells the other ranks that `culprit` is lost, which this rank is the first to notice. */
-static mscrt_status *blame(const running *r, int culprit, const char *why) {
+static mscrt_status *blame(const mscrt_running *r, int culprit, const char *why) {
   mscrt_member_blame(&r->c->m, culprit, why);
   return report(r, why);
 }
 
-static mscrt_status *report_late(const running *r, const mscrt_duplexes *l, uint32_t at) {
+static mscrt_status *report_late(const mscrt_running *r, const mscrt_duplexes *l, uint32_t at) {
   char why[320];
   const mscrt_duplex *duplex = &l->duplex[at];
   snprintf(why, sizeof why, "rank %d is missing (at step %" PRId64 "), waited %d ms", duplex->rank,
@@ -122,7 +103,7 @@ static mscrt_status *report_late(const running *r, const mscrt_duplexes *l, uint
   return blame(r, duplex->rank, why);
 }
 
-static mscrt_status *report_other(const running *r, const mscrt_duplex *l) {
+static mscrt_status *report_other(const mscrt_running *r, const mscrt_duplex *l) {
   char why[320];
   const mscrt_duplex_head *t = &l->theirs;
   if (t->magic != MAGIC || t->verb >= MSC_NUM_VERBS || t->dtype >= MSCRT_NUM_DTYPES)
@@ -137,7 +118,7 @@ static mscrt_status *report_other(const running *r, const mscrt_duplex *l) {
 }
 
 /* Reports a connection that has ended, with the reason from the scheduler, which knows it or will soon. */
-static mscrt_status *report_closed(const running *r, int rank, const char *failure) {
+static mscrt_status *report_closed(const mscrt_running *r, int rank, const char *failure) {
   mscrt_member *m = &r->c->m;
   int64_t end = mscrt_now_ns() + VERDICT_NS;
   char why[320];
@@ -153,19 +134,20 @@ static mscrt_status *report_closed(const running *r, int rank, const char *failu
   return blame(r, rank, why);
 }
 
-static void note_steps(const running *r, const mscrt_duplexes *l) {
+static void note_steps(const mscrt_running *r, const mscrt_duplexes *l) {
   for (uint32_t i = 0; i < l->num; i++)
     if (l->duplex[i].head_got == sizeof l->duplex[i].theirs &&
         l->duplex[i].theirs.step > r->c->m.seen_step[l->duplex[i].rank])
       mscrt_member_note(&r->c->m, l->duplex[i].rank, l->duplex[i].theirs.step);
 }
 
-static mscrt_status *move(const running *r, mscrt_duplexes *l) {
+static mscrt_status *move_duplexes(const mscrt_running *r, mscrt_duplexes *l) {
   char why[320];
   int culprit;
   uint32_t at = 0;
   uint64_t drained;
   l->wake = r->c->m.wake, l->timeout_ms = r->c->o.timeout_ms, l->polled = r->c->polled;
+  if (r->c->o.shares) l->timeout_ms += LATER_MS;
   for (;;) {
     const char *failure = "";
     mscrt_mpi *mpi = r->c->mpi;
@@ -185,10 +167,80 @@ static mscrt_status *move(const running *r, mscrt_duplexes *l) {
   }
 }
 
+mscrt_status *mscrt_move_duplexes(const mscrt_running *r, mscrt_duplexes *l) {
+  if (r->c->local) mscrt_local_set_elsewhere(r->c->local, true);
+  mscrt_status *s = move_duplexes(r, l);
+  if (r->c->local) mscrt_local_set_elsewhere(r->c->local, false);
+  return s;
+}
+
+/* ---- members of this host ---- */
+
+typedef struct {
+  const mscrt_running *r;
+  int64_t begin_ns;
+} meeting_here;
+
+/* The member of this host for which the others wait; -1: all have arrived, or those that have not wait for ranks of
+ * other hosts, which are missed there first. */
+static int find_missing(const mscrt_running *r, bool also_elsewhere) {
+  const mscrt_tcp *c = r->c;
+  for (int i = 0; i < r->here.group.num; i++) {
+    int at = r->here.group.member[i];
+    if (c->rank_at[at] != c->m.rank && !mscrt_local_has_arrived(c->local, &r->here, at) &&
+        (also_elsewhere || !mscrt_local_is_elsewhere(c->local, at)))
+      return at;
+  }
+  return -1;
+}
+
+static mscrt_status *look_for_loss(const mscrt_comm *local, const void *of, bool late, mscrt_loss *loss) {
+  const meeting_here *k = of;
+  const mscrt_running *r = k->r;
+  mscrt_tcp *c = r->c;
+  int culprit, missing = -1;
+  loss->culprit = local->o.rank;
+  if (mscrt_member_lost(&c->m, &culprit, loss->why)) return report(r, loss->why);
+  for (int i = 0; i < r->here.group.num; i++) {
+    int at = r->here.group.member[i];
+    if (at == local->o.rank || mscrt_local_has_arrived(local, &r->here, at)) continue;
+    if (!mscrt_local_is_lost(local, at, loss)) continue;
+    mscrt_member_note(&c->m, c->rank_at[at], mscrt_local_step(local, at));
+    return report_closed(r, c->rank_at[at], "");
+  }
+  if (late) missing = find_missing(r, mscrt_now_ns() - k->begin_ns > (int64_t)(c->o.timeout_ms + LATEST_MS) * 1000000);
+  if (missing < 0) return NULL;
+  int rank = c->rank_at[missing];
+  mscrt_member_note(&c->m, rank, mscrt_local_step(local, missing));
+  snprintf(loss->why, sizeof loss->why, "rank %d is missing (at step %" PRId64 "), waited %d ms", rank,
+           c->m.seen_step[rank], c->o.timeout_ms);
+  return blame(r, rank, loss->why);
+}
+
+mscrt_status *mscrt_meet_here(const mscrt_running *r) {
+  return r->here.group.num > 1
+             ? mscrt_local_meet(r->c->local, &r->here, look_for_loss, &(meeting_here){r, mscrt_now_ns()})
+             : NULL;
+}
+
+/* Finds the members of this host. */
+static void find_members_here(mscrt_running *r) {
+  const mscrt_members *g = &r->e->group;
+  r->here = (mscrt_exchange){.group = {.partition = g->partition, .member = r->here_member}};
+  for (int i = 0; i < g->num; i++) {
+    if (!is_here(r->c, g->member[i])) continue;
+    if (i == g->index) r->here.group.index = r->here.group.num;
+    r->here_member[r->here.group.num++] = r->c->place[g->member[i]];
+  }
+}
+
+/* True if boxes of another member are taken from its arena. */
+static bool is_near(const mscrt_running *r, int rank) { return r->here.group.num > 1 && is_here(r->c, rank); }
+
 /* ---- slices ---- */
 
 typedef struct {
-  const running *r;
+  const mscrt_running *r;
   mscrt_pool *pool;
   mscrt_slices s;
   mscrt_duplexes *duplexes;
@@ -249,8 +301,8 @@ static void add_elements(const slicing *k, mscrt_duplex *duplex, int64_t begin, 
   }
 }
 
-static mscrt_status *run_tcp_slices(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
-  tcp *c = r->c;
+static mscrt_status *run_tcp_slices(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
+  mscrt_tcp *c = r->c;
   const mscrt_members *g = &r->e->group;
   size_t bytes = mscrt_dtype_bytes(r->e->dtype), per_duplex = 2 * ((size_t)num + 2);
   mscrt_duplexes duplexes = {.duplex = c->duplex, .work = reduce_what_came};
@@ -258,25 +310,25 @@ static mscrt_status *run_tcp_slices(const running *r, mscrt_pool *pool, uint32_t
   duplexes.user = &k;
   k.slice_bytes = (uint64_t)k.s.slice * bytes;
   k.begin = mscrt_slice_begin(&k.s, g->index), k.end = mscrt_slice_begin(&k.s, g->index + 1);
-  MSCRT_CHECK(reserve(&c->spans, 2 * per_duplex * (size_t)g->num * sizeof(mscrt_span)));
-  MSCRT_CHECK(reserve(&c->packed, (size_t)k.slice_bytes * (size_t)g->num + 1));
-  MSCRT_CHECK(reserve(&c->cursors, (size_t)c->m.ranks * sizeof *k.duplex_of));
+  MSCRT_CHECK(mscrt_reserve(&c->spans, 2 * per_duplex * (size_t)g->num * sizeof(mscrt_span)));
+  MSCRT_CHECK(mscrt_reserve(&c->packed, (size_t)k.slice_bytes * (size_t)g->num + 1));
+  MSCRT_CHECK(mscrt_reserve(&c->cursors, (size_t)c->m.ranks * sizeof *k.duplex_of));
   k.packed = c->packed.at, k.duplex_of = c->cursors.at;
   for (int i = 0; i < c->m.ranks; i++) k.duplex_of[i] = -1;
   for (int i = 0; i < g->num; i++) {
     if (i == g->index) continue;
     mscrt_span *span = (mscrt_span *)c->spans.at + 2 * per_duplex * duplexes.num;
     k.duplex_of[g->member[i]] = (int)duplexes.num;
-    mscrt_duplex *duplex = add_duplex(r, &duplexes, g->member[i], span, span + per_duplex);
+    mscrt_duplex *duplex = mscrt_add_duplex(r, &duplexes, g->member[i], span, span + per_duplex);
     int64_t begin = mscrt_slice_begin(&k.s, i), end = mscrt_slice_begin(&k.s, i + 1);
-    add_in(duplex, k.packed + (duplexes.num - 1) * k.slice_bytes, (uint64_t)(k.end - k.begin) * bytes);
-    add_elements(&k, duplex, begin, end, true, add_in);
-    add_elements(&k, duplex, begin, end, false, add_out);
+    mscrt_add_in(duplex, k.packed + (duplexes.num - 1) * k.slice_bytes, (uint64_t)(k.end - k.begin) * bytes);
+    add_elements(&k, duplex, begin, end, true, mscrt_add_in);
+    add_elements(&k, duplex, begin, end, false, mscrt_add_out);
     duplex->ready = duplex->out_bytes;
-    add_elements(&k, duplex, k.begin, k.end, true, add_out);
-    set_head(r, duplex);
+    add_elements(&k, duplex, k.begin, k.end, true, mscrt_add_out);
+    mscrt_set_head(r, duplex);
   }
-  return move(r, &duplexes);
+  return mscrt_move_duplexes(r, &duplexes);
 }
 
 /* ---- boxes ---- */
@@ -318,14 +370,15 @@ static bool is_one_run(int rank, const msc_box *box, const msc_box *buffer, int6
 
 /* The addresses of the terms of a cut. */
 typedef struct {
-  const running *r;
+  const mscrt_running *r;
   const mscrt_part *part;
-  const uint8_t **term; /* of each cut and term: the packed elements; NULL: this rank's own */
+  const uint8_t **term; /* of each cut and term: the packed elements; NULL: they lie in an arena of this host */
   uint8_t *dst;
 } unpacking;
 
 typedef struct {
   const unpacking *u;
+  const mscrt_cut *cut;
   const uint8_t **term;
   int64_t done; /* elements of the cut */
 } unpacked_cut;
@@ -337,7 +390,7 @@ static void combine_run(void *user, int64_t to, int64_t from, int64_t num) {
   const void *src[e->num_terms];
   for (int t = 0; t < e->num_terms; t++)
     src[t] = k->term[t] ? k->term[t] + (size_t)k->done * bytes
-                        : source_in_arena(k->u->r->c, k->u->part) + (size_t)from * bytes;
+                        : mscrt_arena_here(k->u->r->c, k->cut->peer[t]) + k->u->part->src + (size_t)from * bytes;
   uint8_t *dst = k->u->dst + (size_t)to * bytes;
   if (e->num_terms > 1) mscrt_combine(e->dtype, e->reduction, e->num_terms, src, dst, num);
   else if (src[0] != dst) memcpy(dst, src[0], (size_t)num * bytes);
@@ -349,20 +402,22 @@ static void unpack_cut(void *arg, int64_t unit, int worker) {
   const mscrt_exchange *e = u->part->e;
   const mscrt_cut *cut = &e->cut[unit];
   (void)worker;
-  unpacked_cut k = {u, u->term + unit * e->num_terms, 0};
+  unpacked_cut k = {u, cut, u->term + unit * e->num_terms, 0};
   msc_box_runs(e->rank, &cut->box, &e->to_box, &cut->from_box, combine_run, &k);
 }
 
-/* Does this rank take its part? If source and destination are one, it has the values already, but others may take from
- * it. */
-static bool takes_part(const tcp *c, const mscrt_part *p) { return p->dst != (void *)source_in_arena(c, p); }
+/* Does this rank take its part? If source and destination are one, it has the values already, unless they are reduced,
+ * but others may take from it. */
+static bool takes_part(const mscrt_tcp *c, const mscrt_part *p) {
+  return p->e->slices || p->dst != (void *)source_in_arena(c, p);
+}
 
 static uint64_t bytes_of_cut(const mscrt_exchange *e, const mscrt_cut *cut) {
   return (uint64_t)msc_box_elems(e->rank, &cut->box) * mscrt_dtype_bytes(e->dtype);
 }
 
 /* Counts the spans and bytes that packing needs. */
-static void count_gives(const tcp *c, uint32_t num, const mscrt_part *part, size_t *spans, size_t *bytes) {
+static void count_gives(const mscrt_tcp *c, uint32_t num, const mscrt_part *part, size_t *spans, size_t *bytes) {
   (void)c;
   for (uint32_t i = 0; i < num; i++)
     for (int64_t g = 0; g < part[i].e->num_gives; g++) {
@@ -371,7 +426,7 @@ static void count_gives(const tcp *c, uint32_t num, const mscrt_part *part, size
     }
 }
 
-static void count_takes(const tcp *c, uint32_t num, const mscrt_part *part, size_t *spans, size_t *bytes,
+static void count_takes(const mscrt_tcp *c, uint32_t num, const mscrt_part *part, size_t *spans, size_t *bytes,
                         size_t *terms) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
@@ -384,7 +439,8 @@ static void count_takes(const tcp *c, uint32_t num, const mscrt_part *part, size
 }
 
 /* Adds what is sent to a rank: boxes of the sources, packed unless they are one run. */
-static void add_gives(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex, uint8_t **room_at) {
+static void add_gives(const mscrt_tcp *c, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex,
+                      uint8_t **room_at) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
     size_t elem = mscrt_dtype_bytes(e->dtype);
@@ -394,12 +450,12 @@ static void add_gives(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_
       int64_t at;
       if (e->give[g].to != duplex->rank || !bytes) continue;
       if (is_one_run(e->rank, box, &e->own_box, &at)) {
-        add_out(duplex, source_in_arena(c, &part[i]) + (size_t)at * elem, bytes);
+        mscrt_add_out(duplex, source_in_arena(c, &part[i]) + (size_t)at * elem, bytes);
         continue;
       }
       packing p = {*room_at, source_in_arena(c, &part[i]), elem};
       msc_box_runs(e->rank, box, box, &e->own_box, pack_run, &p);
-      add_out(duplex, *room_at, bytes);
+      mscrt_add_out(duplex, *room_at, bytes);
       *room_at += bytes;
     }
   }
@@ -407,7 +463,7 @@ static void add_gives(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_
 
 /* Adds what comes from a rank, in the order of cuts: received packed, or in place if it is one run that is not
  * reduced. */
-static void add_takes(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex, uint8_t **room_at,
+static void add_takes(const mscrt_tcp *c, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex, uint8_t **room_at,
                       const uint8_t **term) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
@@ -422,41 +478,42 @@ static void add_takes(const tcp *c, uint32_t num, const mscrt_part *part, mscrt_
           to = (uint8_t *)part[i].dst + (size_t)at * elem;
         else *room_at += bytes;
         *term = to;
-        add_in(duplex, to, bytes);
+        mscrt_add_in(duplex, to, bytes);
       }
   }
 }
 
 /* Exchanges with every member whether it takes its part. */
-static mscrt_status *ask_wishes(const running *r, uint32_t num, const mscrt_part *part) {
-  tcp *c = r->c;
+static mscrt_status *ask_wishes(const mscrt_running *r, uint32_t num, const mscrt_part *part) {
+  mscrt_tcp *c = r->c;
   const mscrt_members *g = &r->e->group;
   mscrt_duplexes duplexes = {.duplex = c->duplex};
-  running asking = *r;
-  asking.kind = WISHES;
+  mscrt_running asking = *r;
+  asking.kind = MSCRT_OF_WISHES;
   uint8_t *own = &c->wishes[c->m.rank];
   *own = 0;
   for (uint32_t i = 0; i < num; i++) *own |= part[i].e->num_cuts > 0;
-  MSCRT_CHECK(reserve(&c->spans, 2 * (size_t)g->num * sizeof(mscrt_span)));
+  MSCRT_CHECK(mscrt_reserve(&c->spans, 2 * (size_t)g->num * sizeof(mscrt_span)));
   for (int i = 0; i < g->num; i++) {
-    if (i == g->index) continue;
+    if (i == g->index || is_near(r, g->member[i])) continue;
     mscrt_span *span = (mscrt_span *)c->spans.at + 2 * duplexes.num;
-    mscrt_duplex *duplex = add_duplex(&asking, &duplexes, g->member[i], span, span + 1);
-    add_out(duplex, own, 1);
-    add_in(duplex, &c->wishes[g->member[i]], 1);
+    mscrt_duplex *duplex = mscrt_add_duplex(&asking, &duplexes, g->member[i], span, span + 1);
+    mscrt_add_out(duplex, own, 1);
+    mscrt_add_in(duplex, &c->wishes[g->member[i]], 1);
     duplex->ready = 1;
-    set_head(&asking, duplex);
+    mscrt_set_head(&asking, duplex);
   }
-  return move(&asking, &duplexes);
+  return mscrt_move_duplexes(&asking, &duplexes);
 }
 
-static void fill_identities(const running *r, uint32_t num, const mscrt_part *part) {
+static void fill_identities(const mscrt_running *r, uint32_t num, const mscrt_part *part) {
   for (uint32_t i = 0; i < num; i++)
     if (part[i].e->fill && takes_part(r->c, &part[i]))
       mscrt_fill_identity(r->e->dtype, r->e->reduction, part[i].dst, part[i].e->elems);
 }
 
-static void unpack_all(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part, const uint8_t **term) {
+static void unpack_all(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
+                       const uint8_t **term) {
   for (uint32_t i = 0; i < num; i++) {
     const mscrt_exchange *e = part[i].e;
     if (!takes_part(r->c, &part[i])) continue;
@@ -467,10 +524,10 @@ static void unpack_all(const running *r, mscrt_pool *pool, uint32_t num, const m
 }
 
 /* Runs an exchange of this rank alone: it may run while another thread is in one with other ranks. */
-static mscrt_status *run_alone(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
+static mscrt_status *run_alone(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
   size_t spans = 0, bytes = 0, terms = 0;
   count_takes(r->c, num, part, &spans, &bytes, &terms);
-  MSCRT_CHECK(reserve(&r->c->own_places, (terms + 1) * sizeof(const uint8_t *)));
+  MSCRT_CHECK(mscrt_reserve(&r->c->own_places, (terms + 1) * sizeof(const uint8_t *)));
   const uint8_t **term = r->c->own_places.at;
   memset(term, 0, (terms + 1) * sizeof *term);
   fill_identities(r, num, part);
@@ -478,44 +535,46 @@ static mscrt_status *run_alone(const running *r, mscrt_pool *pool, uint32_t num,
   return NULL;
 }
 
-static mscrt_status *run_boxes(const running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
-  tcp *c = r->c;
+static mscrt_status *run_boxes(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
+  mscrt_tcp *c = r->c;
   const mscrt_members *g = &r->e->group;
   size_t out_spans = 0, in_spans = 0, out_bytes = 0, in_bytes = 0, terms = 0;
   mscrt_duplexes duplexes = {.duplex = c->duplex};
   if (r->e->asks) MSCRT_CHECK(ask_wishes(r, num, part));
   count_gives(c, num, part, &out_spans, &out_bytes);
   count_takes(c, num, part, &in_spans, &in_bytes, &terms);
-  MSCRT_CHECK(reserve(&c->spans, (out_spans + in_spans + 1) * sizeof(mscrt_span)));
-  MSCRT_CHECK(reserve(&c->packed, out_bytes + in_bytes + 1));
-  MSCRT_CHECK(reserve(&c->places, (terms + 1) * sizeof(const uint8_t *)));
+  MSCRT_CHECK(mscrt_reserve(&c->spans, (out_spans + in_spans + 1) * sizeof(mscrt_span)));
+  MSCRT_CHECK(mscrt_reserve(&c->packed, out_bytes + in_bytes + 1));
+  MSCRT_CHECK(mscrt_reserve(&c->places, (terms + 1) * sizeof(const uint8_t *)));
   mscrt_span *span = c->spans.at;
   uint8_t *at = c->packed.at;
   const uint8_t **term = c->places.at;
   memset(term, 0, (terms + 1) * sizeof *term);
   for (int i = 0; i < g->num; i++) {
     int rank = g->member[i];
-    if (i == g->index) continue;
-    mscrt_duplex *duplex = add_duplex(r, &duplexes, rank, span, NULL);
+    if (i == g->index || is_near(r, rank)) continue;
+    mscrt_duplex *duplex = mscrt_add_duplex(r, &duplexes, rank, span, NULL);
     if (!r->e->asks || c->wishes[rank]) add_gives(c, num, part, duplex, &at);
     span += duplex->num_out;
     duplex->in = span;
     add_takes(c, num, part, duplex, &at, term);
     span += duplex->num_in;
     duplex->ready = duplex->out_bytes;
-    set_head(r, duplex);
+    mscrt_set_head(r, duplex);
     /* ranks that exchange no data do not wait for each other */
     if (!duplex->out_bytes && !duplex->in_bytes) duplexes.num--, c->number[rank]--;
   }
   fill_identities(r, num, part); /* before anything comes: some of it comes where it belongs */
-  MSCRT_CHECK(move(r, &duplexes));
+  if (c->o.shares) mscrt_send_heads(&duplexes);
+  MSCRT_CHECK(mscrt_meet_here(r)); /* what others of this host give is there */
+  MSCRT_CHECK(mscrt_move_duplexes(r, &duplexes));
   unpack_all(r, pool, num, part, term);
-  return NULL;
+  return mscrt_meet_here(r); /* all have taken what this rank gives */
 }
 
 /* ---- the table ---- */
 
-static mscrt_status *check_not_lost(const running *r) {
+static mscrt_status *check_not_lost(const mscrt_running *r) {
   char why[320];
   int culprit;
   return mscrt_member_lost(&r->c->m, &culprit, why) ? report(r, why) : NULL;
@@ -523,14 +582,23 @@ static mscrt_status *check_not_lost(const running *r) {
 
 static mscrt_status *run_tcp(mscrt_comm *comm, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
                              const mscrt_site *site, mscrt_ticket *out_ticket) {
-  running r = {tcp_of(comm), part[0].e, site, DATA};
-  bool slices = true;
+  mscrt_running r = {.c = tcp_of(comm), .e = part[0].e, .site = site, .kind = MSCRT_OF_DATA};
+  bool slices = true, ran = false;
   *out_ticket = (mscrt_ticket){0};
   atomic_store(&r.c->m.step, site->step);
   if (part[0].e->group.num == 1) return run_alone(&r, pool, num, part);
   MSCRT_CHECK(check_not_lost(&r));
   for (uint32_t i = 0; i < num; i++) slices = slices && part[i].e->slices;
-  return slices ? run_tcp_slices(&r, pool, num, part) : run_boxes(&r, pool, num, part);
+  find_members_here(&r);
+  if (r.c->local) mscrt_local_note_step(r.c->local, site->step);
+  if (slices && r.c->o.shares) MSCRT_CHECK(mscrt_run_host_slices(&r, pool, num, part, &ran));
+  if (ran) return NULL;
+  uint64_t bytes = 0; /* as all members know them */
+  for (uint32_t i = 0; i < num; i++) bytes += part[i].e->src_bytes + part[i].e->dst_bytes;
+  /* two that send each other all they have send as much as for slices, and wait once instead of twice */
+  if (slices && (part[0].e->group.num > 2 || bytes > WHOLE_BYTES)) return run_tcp_slices(&r, pool, num, part);
+  if (bytes < SHARED_BYTES) r.here.group.num = 1;
+  return run_boxes(&r, pool, num, part);
 }
 
 static mscrt_lingering lingers_not(uint32_t num, const mscrt_part *part) {
@@ -552,13 +620,13 @@ static mscrt_status *receive_tcp(mscrt_comm *c, const mscrt_channel *m, void *ds
 }
 
 static mscrt_status *max_tcp(mscrt_comm *comm, uint64_t value, uint64_t *out_max, const mscrt_site *site) {
-  tcp *c = tcp_of(comm);
+  mscrt_tcp *c = tcp_of(comm);
   mscrt_exchange e = {.verb = MSC_ALL_REDUCE, .reduction = MSC_MAX, .group = {.num = c->m.ranks, .index = c->m.rank}};
-  running r = {c, &e, site, VALUES};
+  mscrt_running r = {.c = c, .e = &e, .site = site, .kind = MSCRT_OF_VALUES};
   mscrt_duplexes duplexes = {.duplex = c->duplex};
   atomic_store(&c->m.step, site->step);
-  MSCRT_CHECK(reserve(&c->spans, 2 * (size_t)c->m.ranks * sizeof(mscrt_span)));
-  MSCRT_CHECK(reserve(&c->cursors, (size_t)c->m.ranks * sizeof(int32_t)));
+  MSCRT_CHECK(mscrt_reserve(&c->spans, 2 * (size_t)c->m.ranks * sizeof(mscrt_span)));
+  MSCRT_CHECK(mscrt_reserve(&c->cursors, (size_t)c->m.ranks * sizeof(int32_t)));
   e.group.member = c->cursors.at;
   for (int i = 0; i < c->m.ranks; i++) e.group.member[i] = i;
   if (c->m.ranks > 1) MSCRT_CHECK(check_not_lost(&r));
@@ -566,13 +634,13 @@ static mscrt_status *max_tcp(mscrt_comm *comm, uint64_t value, uint64_t *out_max
   for (int i = 0; i < c->m.ranks; i++) {
     if (i == c->m.rank) continue;
     mscrt_span *span = (mscrt_span *)c->spans.at + 2 * duplexes.num;
-    mscrt_duplex *duplex = add_duplex(&r, &duplexes, i, span, span + 1);
-    add_out(duplex, &c->values[c->m.rank], sizeof value);
-    add_in(duplex, &c->values[i], sizeof value);
+    mscrt_duplex *duplex = mscrt_add_duplex(&r, &duplexes, i, span, span + 1);
+    mscrt_add_out(duplex, &c->values[c->m.rank], sizeof value);
+    mscrt_add_in(duplex, &c->values[i], sizeof value);
     duplex->ready = duplex->out_bytes;
-    set_head(&r, duplex);
+    mscrt_set_head(&r, duplex);
   }
-  MSCRT_CHECK(move(&r, &duplexes));
+  MSCRT_CHECK(mscrt_move_duplexes(&r, &duplexes));
   *out_max = 0;
   for (int i = 0; i < c->m.ranks; i++)
     if (c->values[i] > *out_max) *out_max = c->values[i];
@@ -598,23 +666,27 @@ static void abort_tcp(mscrt_comm *c, const char *reason) {
 static void *arena_tcp(mscrt_comm *c) { return tcp_of(c)->arena; }
 
 static uint64_t beside_tcp(const mscrt_comm *comm) {
-  const tcp *c = (const tcp *)(const void *)comm;
-  return c->spans.bytes + c->packed.bytes + c->places.bytes + c->cursors.bytes + c->own_places.bytes;
+  const mscrt_tcp *c = (const mscrt_tcp *)(const void *)comm;
+  return c->spans.bytes + c->packed.bytes + c->places.bytes + c->cursors.bytes + c->own_places.bytes +
+         (c->local ? mscrt_comm_local.beside(c->local) : 0);
 }
 
 static void close_tcp(mscrt_comm *comm) {
-  tcp *c = tcp_of(comm);
+  mscrt_tcp *c = tcp_of(comm);
   if (!c) return;
   mscrt_member_close(&c->m); /* first: the others must not take closed connections for a loss */
   mscrt_mail_close(c->mail);
   if (!mscrt_mpi_close(c->mpi)) return; /* it may still write to the memory of this transport */
   for (int r = 0; c->fd && r < c->o.ranks; r++)
     if (c->fd[r] >= 0) close(c->fd[r]);
-  if (c->arena) munmap(c->arena, c->arena_room);
-  room *const rooms[] = {&c->spans, &c->packed, &c->places, &c->cursors, &c->own_places};
+  if (c->arena_room) munmap(c->arena, c->arena_room);
+  if (c->local) mscrt_comm_local.close(c->local);
+  mscrt_room *const rooms[] = {&c->spans, &c->packed, &c->places, &c->cursors, &c->own_places};
   for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) free(rooms[i]->at);
   free(c->fd);
   free(c->number);
+  free(c->place);
+  free(c->rank_at);
   free(c->duplex);
   free(c->polled);
   free(c->wishes);
@@ -622,23 +694,57 @@ static void close_tcp(mscrt_comm *comm) {
   free(c);
 }
 
-static mscrt_status *make_arena(tcp *c) {
-  c->arena_room = c->o.arena_bytes ? (size_t)c->o.arena_bytes : 1;
-  void *base = mmap(NULL, c->arena_room, PROT_READ | PROT_WRITE,
+static mscrt_status *make_arena(mscrt_tcp *c) {
+  size_t bytes = c->o.arena_bytes ? (size_t)c->o.arena_bytes : 1;
+  void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | (c->o.sparse ? MAP_NORESERVE : 0), -1, 0);
   if (base == MAP_FAILED)
     return mscrt_fail(MSCRT_NO_MEMORY, "no memory for an arena of %" PRIu64 " bytes (mmap: %s)", c->o.arena_bytes,
                       strerror(errno));
-  c->arena = base;
+  c->arena = base, c->arena_room = bytes;
   return NULL;
 }
 
-static mscrt_status *meet_ranks(tcp *c) {
+/* True if so many ranks are on some host that their arenas cannot be shared. */
+static bool is_crowded(const mscrt_tcp *c) {
+  for (int r = 0; r < c->o.ranks; r++) {
+    int num = 0;
+    for (int other = 0; other < c->o.ranks; other++) num += c->m.entry[other].host == c->m.entry[r].host;
+    if (num > MSCRT_MAX_LOCAL) return true;
+  }
+  return false;
+}
+
+/* Shares memory with the ranks of this host, if there are others: then the arena is there. */
+static mscrt_status *share_memory(mscrt_tcp *c) {
+  char address[80];
+  int num = 0;
+  c->o.shares = !is_crowded(c); /* all ranks find the same */
+  if (!c->o.shares) return make_arena(c);
+  MSCRT_CHECK(mscrt_new_array(&c->place, c->o.ranks));
+  MSCRT_CHECK(mscrt_new_array(&c->rank_at, c->o.ranks));
+  for (int r = 0; r < c->o.ranks; r++) {
+    bool here = c->m.entry[r].host == c->m.entry[c->m.rank].host;
+    c->place[r] = here ? num : -1;
+    if (here) c->rank_at[num++] = r;
+  }
+  mscrt_comm_options o = c->o;
+  o.rank = c->place[c->m.rank], o.ranks = num, o.address = address;
+  snprintf(address, sizeof address, "@msc-%016" PRIx64 "-%016" PRIx64, c->m.job, c->m.entry[c->m.rank].host);
+  if (num == 1) return make_arena(c);
+  MSCRT_CHECK(mscrt_comm_local.open(&o, &c->local));
+  c->local->o.address = NULL;
+  c->arena = mscrt_comm_local.arena(c->local);
+  return NULL;
+}
+
+static mscrt_status *meet_ranks(mscrt_tcp *c) {
   int listener = -1, *mail = NULL;
   mscrt_status *s = NULL;
   MSCRT_GOTO(mscrt_new_array(&mail, c->o.ranks));
   for (int r = 0; r < c->o.ranks; r++) mail[r] = -1;
   MSCRT_GOTO(mscrt_member_join(&c->o, &c->m, &listener));
+  if (c->o.shares) MSCRT_GOTO(share_memory(c));
   if (c->o.mpi) MSCRT_GOTO(mscrt_mpi_open(&c->m, &c->mpi));
   if (!c->o.mpi || c->o.has_mail) MSCRT_GOTO(mscrt_connect_ranks(&c->m, listener, c->o.mpi ? NULL : c->fd, mail));
   MSCRT_GOTO(mscrt_member_ready(&c->m));
@@ -652,7 +758,7 @@ fail:
 }
 
 static mscrt_status *open_tcp(const mscrt_comm_options *o, mscrt_comm **out_comm) {
-  tcp *c = NULL;
+  mscrt_tcp *c = NULL;
   mscrt_status *s = NULL;
   *out_comm = NULL;
   MSCRT_CHECK(mscrt_new_array(&c, 1));
@@ -668,7 +774,7 @@ static mscrt_status *open_tcp(const mscrt_comm_options *o, mscrt_comm **out_comm
   MSCRT_GOTO(mscrt_new_array(&c->polled, o->ranks + 1));
   MSCRT_GOTO(mscrt_new_array(&c->wishes, o->ranks));
   MSCRT_GOTO(mscrt_new_array(&c->values, o->ranks));
-  MSCRT_GOTO(make_arena(c));
+  if (!c->o.shares) MSCRT_GOTO(make_arena(c));
   MSCRT_GOTO(meet_ranks(c));
   *out_comm = (mscrt_comm *)(void *)c;
   return NULL;
@@ -681,6 +787,12 @@ static mscrt_status *open_over_mpi(const mscrt_comm_options *o, mscrt_comm **out
   mscrt_comm_options over = *o;
   over.mpi = true;
   return open_tcp(&over, out_comm);
+}
+
+static mscrt_status *open_sharing(const mscrt_comm_options *o, mscrt_comm **out_comm) {
+  mscrt_comm_options sharing = *o;
+  sharing.shares = true;
+  return open_tcp(&sharing, out_comm);
 }
 
 #define TRANSPORT(name_, open_)    \
@@ -703,4 +815,5 @@ static mscrt_status *open_over_mpi(const mscrt_comm_options *o, mscrt_comm **out
   }
 
 const mscrt_transport mscrt_comm_tcp = TRANSPORT("tcp", open_tcp);
+const mscrt_transport mscrt_comm_hosts = TRANSPORT("hosts", open_sharing);
 const mscrt_transport mscrt_comm_mpi = TRANSPORT("mpi", open_over_mpi);

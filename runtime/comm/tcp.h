@@ -223,6 +223,8 @@ typedef enum {
 /* Sends and receives all; returns why it stopped. After CLOSED, LATE and DIFFER *out_duplex is a duplex that explains
  * it; after WOKEN it may be called again. */
 mscrt_duplexes_end mscrt_duplexes_move(mscrt_duplexes *l, uint32_t *out_duplex);
+/* Sends the heads, as far as possible without waiting: the others learn that this rank has begun. */
+void mscrt_send_heads(mscrt_duplexes *l);
 /* True if the heads of both ends are there and describe one collective. */
 bool mscrt_duplex_agrees(const mscrt_duplex *l);
 bool mscrt_duplex_is_sent(const mscrt_duplex *l);

@@ -17,6 +17,12 @@
 #include "tests/runtime/job.h"
 
 static const mscrt_transport *comm_api; /* the transport that is tested */
+static int ranks_per_host; /* where they share memory: so many neighbours; < 0: so many hosts take turns */
+
+static uint64_t host_of(int rank) {
+  if (!ranks_per_host) return 0;
+  return (uint64_t)(1 + (ranks_per_host < 0 ? rank % -ranks_per_host : rank / ranks_per_host));
+}
 
 /* ---- cases ---- */
 
@@ -228,7 +234,8 @@ static mscrt_status *open_bench(bench *b, const place *p, uint32_t partitions, i
                           .timeout_ms = 20000,
                           .plan_hash = 1,
                           .arena_bytes = ARENA,
-                          .num_partitions = partitions};
+                          .num_partitions = partitions,
+                          .host_number = host_of(p->rank)};
   b->p = p;
   MSCRT_CHECK(mscrt_pool_new(threads, false, NULL, NULL, &b->pool));
   return comm_api->open(&o, &b->comm);
@@ -536,8 +543,9 @@ static int train(const place *p, int64_t elems, int timeout_ms, int odd_one, con
                           .ranks = p->ranks,
                           .address = p->address,
                           .timeout_ms = timeout_ms,
-                          .silence_ms = 600,
-                          .arena_bytes = ARENA};
+                          .silence_ms = timeout_ms < 1000 ? 4000 : 600,
+                          .arena_bytes = ARENA,
+                          .host_number = host_of(p->rank)};
   mscrt_status *s = mscrt_partitions_new(p->ranks, &parts);
   if (!s) s = mscrt_exchange_make(&mesh, p->rank, &c, &parts, comm_api->sends, &e);
   o.num_partitions = parts.num;
@@ -617,7 +625,7 @@ static void others_name_the_stopped(void **state) {
 /* Without waiting for the end of its time limit, since no beats come. */
 static void others_name_the_silent(void **state) {
   (void)state;
-  if (comm_api != &mscrt_comm_tcp) skip(); /* ranks of one host send no beats */
+  if (comm_api == &mscrt_comm_local) skip(); /* ranks of one host send no beats */
   expect_others(silent, 1, "rank 1 has been silent for", true);
   expect_others(silent_leader, 0, "rank 0 has been silent for", true);
 }
@@ -687,5 +695,15 @@ int main(void) {
   comm_api = &mscrt_comm_local;
   int failed = cmocka_run_group_tests_name("shared memory", tests, NULL, NULL);
   comm_api = &mscrt_comm_tcp;
-  return failed + cmocka_run_group_tests_name("tcp", tests, NULL, NULL);
+  failed += cmocka_run_group_tests_name("tcp", tests, NULL, NULL);
+  static const struct {
+    const char *name;
+    int ranks_per_host;
+  } hosts[] = {{"hosts of two", 2}, {"hosts of three", 3}, {"a host of all", 16}, {"hosts that take turns", -2}};
+  comm_api = &mscrt_comm_hosts;
+  for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+    ranks_per_host = hosts[i].ranks_per_host;
+    failed += cmocka_run_group_tests_name(hosts[i].name, tests, NULL, NULL);
+  }
+  return failed;
 }

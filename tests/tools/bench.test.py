@@ -25,7 +25,7 @@ def bench(command, ranks, comm):
     return out["collectives"]
 
 
-for comm in ("local", "tcp"):
+for comm in ("local", "hosts", "tcp"):
     got = bench(f"bench comm --ranks 2 --sizes 4k..64k --comm {comm} --json", 2, comm)
     expect.check("sizes", {c["bytes"] for c in got} == {4096, 16384, 65536})
 bench("bench comm --ranks 4 --sizes 1k --json", 4, "local")
@@ -47,7 +47,7 @@ with socket.create_server(("127.0.0.1", 0)) as s:
 joined = expect(["launch", "-n", "2", "--master", master, MSC, "bench", "comm", "--sizes", "1k..4k", "--json"], 0,
                 "").stdout.decode()
 out = json.loads(joined.removeprefix("[0] "))
-expect.check("a job", out["comm"] == "tcp" and out["ranks"] == 2 and all(c["ns"] > 0 for c in out["collectives"]))
+expect.check("a job", out["comm"] == "hosts" and out["ranks"] == 2 and all(c["ns"] > 0 for c in out["collectives"]))
 text = expect("bench comm --sizes 4k", 0, "").stdout.decode()
 expect.check(f"text: {text}", text.startswith("2 ranks, shared memory\ncollective ") and "\nall_reduce " in text)
 for words, said in (("comm --ranks 1", "--ranks is from 2 to 64"), ("disk", "'disk' is not comm"), ("comm --sizes 8k..4k", "--sizes: '8k..4k' is no range of 4 bytes to 1G"),

@@ -47,8 +47,8 @@ static double least_bytes(const comm_time *t, int ranks) {
 static void print_comm_times(const cli *c, const comm_request *r, size_t num, const comm_time *times) {
   json_t *all = json_array();
   if (!c->json)
-    printf("%d ranks, %s\n%-16s %12s %12s %12s %14s\n", r->ranks, r->tcp ? "tcp" : "shared memory", "collective",
-           "bytes", "us", "bus GB/s", "received");
+    printf("%d ranks, %s\n%-16s %12s %12s %12s %14s\n", r->ranks,
+           strcmp(r->comm, "local") ? r->comm : "shared memory", "collective", "bytes", "us", "bus GB/s", "received");
   for (size_t i = 0; i < num; i++) {
     double speed = times[i].ns ? least_bytes(&times[i], r->ranks) / (double)times[i].ns : 0;
     if (!c->json)
@@ -58,7 +58,7 @@ static void print_comm_times(const cli *c, const comm_request *r, size_t num, co
                                          (json_int_t)times[i].bytes, "ns", (json_int_t)times[i].ns, "bus_bytes_per_s",
                                          speed * 1e9, "received_bytes", (json_int_t)times[i].received));
   }
-  json_t *root = json_pack("{s:i, s:s, s:o}", "ranks", r->ranks, "comm", r->tcp ? "tcp" : "local", "collectives", all);
+  json_t *root = json_pack("{s:i, s:s, s:o}", "ranks", r->ranks, "comm", r->comm, "collectives", all);
   char *text = c->json ? json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
   if (text) printf("%s\n", text);
   free(text);
@@ -81,7 +81,7 @@ static int choose_ranks(cli *c, startup *job, comm_request *r) {
     r->host = job->host[0] ? job->host : NULL;
   }
   if (r->ranks < 2 || r->ranks > MEASURE_MAX_RANKS) return cli_usage(c, "--ranks is from 2 to %d", MEASURE_MAX_RANKS);
-  r->tcp = comm ? !strcmp(comm, "tcp") : joins && job->address[0] != '@';
+  r->comm = comm ? comm : joins && job->address[0] != '@' ? "hosts" : "local";
   return CLI_OK;
 }
 
@@ -104,7 +104,8 @@ static int run_bench(cli *c) {
 static const cli_option options[] = {
     {"ranks", CLI_INT, "N", "ranks to start on this host; default 2, or those of the job that started this process"},
     {"sizes", CLI_TEXT, "A..B", "bytes of the collectives, four times as many each; default 1k..16M"},
-    {"comm", CLI_CHOICE, "local|tcp", "shared memory, or TCP; default: as msc run would"},
+    {"comm", CLI_CHOICE, "local|hosts|tcp",
+     "shared memory, or TCP without it or with it inside a host; default: as msc run would"},
     {0},
 };
 const cli_command cmd_bench = {"comm", 1, 1, options, run_bench};

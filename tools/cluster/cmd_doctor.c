@@ -192,7 +192,7 @@ static int look_at_pairs(doctor *d) {
   static const int64_t size = PAIR_BYTES;
   comm_request r = {.ranks = d->joins ? d->job.ranks : (int)cli_int(d->c, "ranks", 2),
                     .rank = d->joins ? d->job.rank : -1,
-                    .tcp = true,
+                    .comm = "tcp",
                     .num_sizes = 1,
                     .sizes = &size};
   size_t num;

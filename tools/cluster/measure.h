@@ -51,7 +51,7 @@ typedef struct {
   int rank;                           /* of a job that something else started; -1: all ranks are started here */
   int local_ranks;                    /* of this host */
   const char *address, *token, *host; /* of that job */
-  bool tcp;                           /* else shared memory */
+  const char *comm;                   /* the transport: local, hosts, tcp */
   size_t num_sizes;
   const int64_t *sizes;               /* bytes */
 } comm_request;

@@ -102,7 +102,7 @@ static void set_arena_bytes(comm_job *j) {
  * more, for what is packed. */
 static bool fits_memory_left(const comm_job *j, int rank) {
   uint64_t here = rank >= 0 ? 1 : (uint64_t)j->ranks,
-           needed = here * j->arena_bytes * (j->api == &mscrt_comm_tcp ? 2 : 1), left = (uint64_t)host_memory_left();
+           needed = here * j->arena_bytes * (j->api != &mscrt_comm_local ? 2 : 1), left = (uint64_t)host_memory_left();
   if (needed <= left) return true;
   return msc_error(j->c->ctx, MSC_E_OUT_OF_MEMORY, NULL,
                    "collectives of these sizes take %" PRIu64 " bytes of memory on %" PRIu64 " rank%s, and %" PRIu64
@@ -294,7 +294,9 @@ static comm_job job_of(cli *c, const comm_request *r) {
                     .ranks = r->ranks,
                     .local_ranks = r->local_ranks > 0 ? r->local_ranks : r->ranks,
                     .cores = mscrt_cores(),
-                    .api = r->tcp ? &mscrt_comm_tcp : &mscrt_comm_local,
+                    .api = !strcmp(r->comm, "tcp")     ? &mscrt_comm_tcp
+                           : !strcmp(r->comm, "hosts") ? &mscrt_comm_hosts
+                                                       : &mscrt_comm_local,
                     .windows = 3,
                     .window_ns = WINDOW_NS,
                     .address = r->address,

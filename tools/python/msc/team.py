@@ -105,8 +105,8 @@ def init(backend: Optional[str] = None,
          timeout: float = 300,
          libraries: Optional[str] = None) -> Team:
     """Joins the job that `msc launch` started this process in, or torchrun, or the one that rank, ranks and address say;
-    the team of all its ranks.  backend: "local" on one host, "tcp" on any, "mpi" where
-    mpirun started the ranks."""
+    the team of all its ranks.  backend: "local" on one host, "hosts" on any, "tcp" without
+    shared memory inside hosts, "mpi" where mpirun started the ranks."""
     global _all
     if _all:
         raise Error("this process has joined a job already")

@@ -1,0 +1,359 @@
+/* host_slices.c: an all_reduce between ranks of which some share memory. Every member owns a slice of the elements. On
+ * each other host one member is its partner: it adds up, for that slice, what the members of its host have, as far as
+ * the tree of the sum has nodes of this host alone, sends these parts to the owner, gets the sum, and writes it to all
+ * members of its host. So a slice crosses once in each direction between two hosts, however many ranks they have, and
+ * the order of the sum, hence its bits, is that of one host.
+ *
+ *   four ranks, two on each host: ((0+1)+(2+3)); of slice 0 rank 2 sends 2+3 to rank 0 and gets the sum
+ *
+ * What is added lies in order of pieces of MSCRT_REDUCE_ELEMS elements, the parts of a piece one behind the other. Half
+ * floats are added in f32, so their parts are f32. */
+#include <string.h>
+
+#include "runtime/comm/hosts.h"
+
+#define BLOCK 1024 /* elements of a block of a tree whose nodes are on several hosts */
+#define LEVELS 12
+
+/* A node of the tree that lies on one host, whose parent does not. */
+typedef struct {
+  int first, num, host;
+  int index; /* among those of the host */
+} node;
+
+typedef struct {
+  const mscrt_running *r;
+  mscrt_pool *pool;
+  mscrt_slices s;
+  mscrt_duplexes duplexes;
+  const mscrt_part *model; /* a part that is not empty: all have the order of its terms */
+  mscrt_dtype inside;
+  size_t bytes, inside_bytes; /* of an element, and of one that is added */
+  int *host, *place;          /* of each member: its host, and its number among the members there */
+  int *members, *parts;       /* of each host: number of members, and of nodes */
+  int num_nodes;
+  node *node;
+  int *node_at;               /* of each term: the node that begins there */
+  int64_t begin, end, reduced; /* own slice; elements of it that are reduced */
+  /* by member: parts of its host for the own slice; parts of this host for its slice; its duplex; and how many elements
+   * of the sum of its slice are written to the others here */
+  uint8_t **came, **goes;
+  int *duplex_of;
+  int64_t *spread;
+} host_slicing;
+
+/* ---- the tree ---- */
+
+static int host_of_term(const host_slicing *k, int term) {
+  int rank = (int)k->model->e->peers[term];
+  const mscrt_members *g = &k->r->e->group;
+  int low = 0, high = g->num - 1;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    if (g->member[middle] < rank) low = middle + 1;
+    else high = middle;
+  }
+  return k->host[low];
+}
+
+static int left_of(int num) {
+  int left = 1;
+  while (2 * left < num) left *= 2;
+  return left;
+}
+
+static bool is_of_one_host(const host_slicing *k, int first, int num) {
+  for (int t = 1; t < num; t++)
+    if (host_of_term(k, first + t) != host_of_term(k, first)) return false;
+  return true;
+}
+
+static void find_nodes(host_slicing *k, int first, int num) {
+  if (!is_of_one_host(k, first, num)) {
+    find_nodes(k, first, left_of(num));
+    find_nodes(k, first + left_of(num), num - left_of(num));
+    return;
+  }
+  int host = host_of_term(k, first);
+  k->node_at[first] = k->num_nodes;
+  k->node[k->num_nodes++] = (node){first, num, host, k->parts[host]++};
+}
+
+/* Sets the addresses of terms of a part, `at` bytes behind its begin; only those of this host are set. */
+static void find_sources(const host_slicing *k, const mscrt_part *p, int first, int num, size_t at, const void **src) {
+  for (int t = 0; t < num; t++)
+    src[t] = mscrt_arena_here(k->r->c, p->e->peers[first + t]) + p->src + at;
+}
+
+/* n elements of a part, from element `at` of it on; in the own slice they are at `from` behind its begin. */
+typedef struct {
+  const host_slicing *k;
+  const mscrt_part *p;
+  int64_t at, from, n;
+} block;
+
+/* The bytes that a host sends for the slice of a member elsewhere. */
+static uint64_t bytes_of_parts(const host_slicing *k, int owner, int host) {
+  int64_t elems = mscrt_slice_begin(&k->s, owner + 1) - mscrt_slice_begin(&k->s, owner);
+  return (uint64_t)elems * (uint64_t)k->parts[host] * k->inside_bytes;
+}
+
+/* Where the parts of another host for a block of the own slice are. */
+static const uint8_t *arrived_part(const block *b, const node *n) {
+  const host_slicing *k = b->k;
+  int64_t piece = b->from / MSCRT_REDUCE_ELEMS * MSCRT_REDUCE_ELEMS, in_piece = k->end - k->begin - piece;
+  if (in_piece > MSCRT_REDUCE_ELEMS) in_piece = MSCRT_REDUCE_ELEMS;
+  int64_t elems = piece * k->parts[n->host] + n->index * in_piece + (b->from - piece);
+  for (int i = 0; i < k->r->e->group.num; i++)
+    if (k->host[i] == n->host && k->came[i]) return k->came[i] + (size_t)elems * k->inside_bytes;
+  return NULL;
+}
+
+/* Returns the sum of the terms of a node of the tree, in the type in which it is added: what has come, or in `room`. */
+static const void *add_node(const block *b, int first, int num, char *room) {
+  const host_slicing *k = b->k;
+  int at = k->node_at[first];
+  if (at >= 0 && k->node[at].num == num) {
+    if (k->node[at].host != k->host[k->r->e->group.index]) return arrived_part(b, &k->node[at]);
+    const void *src[MSCRT_MAX_LOCAL];
+    find_sources(k, b->p, first, num, (size_t)b->at * k->bytes, src);
+    mscrt_combine_inside(b->p->e->dtype, b->p->e->reduction, num, src, room, b->n);
+    return room;
+  }
+  const void *both[] = {add_node(b, first, left_of(num), room),
+                        add_node(b, first + left_of(num), num - left_of(num), room + BLOCK * 8)};
+  mscrt_combine(k->inside, b->p->e->reduction, 2, both, room, b->n);
+  return room;
+}
+
+/* ---- parts for others ---- */
+
+/* Adds up piece `unit` of the slice of a member elsewhere. */
+typedef struct {
+  const host_slicing *k;
+  int member;
+} giving;
+
+static void add_parts(void *arg, int64_t unit, int worker) {
+  const giving *g = arg;
+  const host_slicing *k = g->k;
+  int own = k->host[k->r->e->group.index];
+  int64_t first = mscrt_slice_begin(&k->s, g->member), end = mscrt_slice_begin(&k->s, g->member + 1),
+          begin = first + unit * MSCRT_REDUCE_ELEMS;
+  (void)worker;
+  if (end - begin > MSCRT_REDUCE_ELEMS) end = begin + MSCRT_REDUCE_ELEMS;
+  uint8_t *piece = k->goes[g->member] + (size_t)((begin - first) * k->parts[own]) * k->inside_bytes;
+  for (int64_t at = begin; at < end;) {
+    const mscrt_part *p = mscrt_part_with(&k->s, at);
+    int64_t num = mscrt_elements_in(p, at, end);
+    for (int i = 0; i < k->num_nodes; i++) {
+      const node *n = &k->node[i];
+      const void *src[MSCRT_MAX_LOCAL];
+      uint8_t *to = piece + (size_t)(n->index * (end - begin) + at - begin) * k->inside_bytes;
+      if (n->host != own) continue;
+      if (!p->e->num_cuts) { /* all of its room is padding */
+        memset(to, 0, (size_t)num * k->inside_bytes);
+        continue;
+      }
+      find_sources(k, p, n->first, n->num, (size_t)(at - p->at) * k->bytes, src);
+      mscrt_combine_inside(p->e->dtype, p->e->reduction, n->num, src, to, num);
+    }
+    at += num;
+  }
+}
+
+/* ---- the own slice ---- */
+
+/* The addresses of elements of the destination in the arenas of this host: destinations lie alike. */
+static int find_destinations(const host_slicing *k, const mscrt_part *p, int64_t at, bool others, void **dst) {
+  const mscrt_tcp *c = k->r->c;
+  size_t to = (size_t)((uint8_t *)p->dst - c->arena) + (size_t)at * k->bytes;
+  int num = 0;
+  for (int i = 0; i < k->r->here.group.num; i++) {
+    int rank = c->rank_at[k->r->here.group.member[i]];
+    if (!others || rank != c->m.rank) dst[num++] = mscrt_arena_here(c, rank) + to;
+  }
+  return num;
+}
+
+static void reduce_piece(void *arg, int64_t unit, int worker) {
+  const host_slicing *k = arg;
+  int64_t at = k->begin + k->reduced + unit * MSCRT_REDUCE_ELEMS, end = at + MSCRT_REDUCE_ELEMS;
+  _Alignas(64) char room[LEVELS * BLOCK * 8];
+  void *dst[MSCRT_MAX_LOCAL];
+  (void)worker;
+  if (end > k->end) end = k->end;
+  while (at < end) {
+    const mscrt_part *p = mscrt_part_with(&k->s, at);
+    int64_t num = mscrt_elements_in(p, at, end);
+    if (num > BLOCK) num = BLOCK;
+    block b = {k, p, at - p->at, at - k->begin, num};
+    if (p->e->num_cuts) {
+      const void *sum = add_node(&b, 0, p->e->num_terms, room);
+      mscrt_store_for_all(p->e->dtype, sum, find_destinations(k, p, b.at, false, dst), dst, num);
+    }
+    at += num;
+  }
+}
+
+/* Reduces the pieces of the own slice whose parts have come from all hosts, so that they can be sent. */
+static void reduce_what_came(host_slicing *k) {
+  const mscrt_members *g = &k->r->e->group;
+  int64_t all = k->end - k->begin, come = all;
+  for (int i = 0; i < g->num; i++) {
+    if (!k->came[i]) continue;
+    int64_t got = (int64_t)(k->duplexes.duplex[k->duplex_of[i]].got / k->inside_bytes) / k->parts[k->host[i]];
+    if (got < come) come = got;
+  }
+  if (come < all) come = come / MSCRT_REDUCE_ELEMS * MSCRT_REDUCE_ELEMS;
+  if (come <= k->reduced) return;
+  mscrt_pool_run(k->pool, reduce_piece, k, (come - k->reduced + MSCRT_REDUCE_ELEMS - 1) / MSCRT_REDUCE_ELEMS);
+  for (int i = 0; i < g->num; i++)
+    if (k->came[i]) k->duplexes.duplex[k->duplex_of[i]].ready += (uint64_t)(come - k->reduced) * k->bytes;
+  k->reduced = come;
+}
+
+/* Writes what has come of the sum of a member's slice to the others of this host. */
+static void spread_what_came(host_slicing *k, int member) {
+  const mscrt_duplex *d = &k->duplexes.duplex[k->duplex_of[member]];
+  uint64_t before = k->came[member] ? bytes_of_parts(k, k->r->e->group.index, k->host[member]) : 0;
+  int64_t begin = mscrt_slice_begin(&k->s, member), at = begin + k->spread[member],
+          end = begin + (d->got > before ? (int64_t)((d->got - before) / k->bytes) : 0);
+  void *dst[MSCRT_MAX_LOCAL];
+  for (int64_t num; at < end; at += num) {
+    const mscrt_part *p = mscrt_part_with(&k->s, at);
+    num = mscrt_elements_in(p, at, end);
+    int others = find_destinations(k, p, at - p->at, true, dst);
+    for (int i = 0; i < others; i++)
+      memcpy(dst[i], (uint8_t *)p->dst + (size_t)(at - p->at) * k->bytes, (size_t)num * k->bytes);
+  }
+  k->spread[member] = at - begin;
+}
+
+static void process_what_came(void *user) {
+  host_slicing *k = user;
+  reduce_what_came(k);
+  for (int i = 0; i < k->r->e->group.num; i++)
+    if (k->goes[i]) spread_what_came(k, i);
+}
+
+/* ---- all ---- */
+
+/* Finds who is where; false: that is of no use, as no two members share memory, a host would send more than its ranks
+ * do, or the order of the terms differs between the parts. */
+static bool find_hosts(host_slicing *k, uint32_t num, const mscrt_part *part) {
+  const mscrt_members *g = &k->r->e->group;
+  const mscrt_entry *entry = k->r->c->m.entry;
+  int hosts = 0;
+  for (uint32_t i = 0; i < num && !k->model; i++)
+    if (part[i].e->num_cuts) k->model = &part[i];
+  if (!k->model) return false;
+  for (uint32_t i = 0; i < num; i++)
+    if (part[i].e->num_cuts &&
+        memcmp(part[i].e->peers, k->model->e->peers, (size_t)g->num * sizeof *part[i].e->peers) != 0)
+      return false;
+  for (int i = 0; i < g->num; i++) {
+    int other = 0;
+    while (other < i && entry[g->member[other]].host != entry[g->member[i]].host) other++;
+    k->host[i] = other < i ? k->host[other] : hosts++;
+    if (other == i) k->members[k->host[i]] = k->parts[k->host[i]] = 0;
+    k->place[i] = k->members[k->host[i]]++;
+    k->node_at[i] = -1;
+  }
+  if (hosts == g->num) return false; /* nobody shares memory */
+  find_nodes(k, 0, g->num);
+  for (int h = 0; h < hosts; h++) /* halves are twice as large as parts */
+    if ((size_t)k->parts[h] * k->inside_bytes > (size_t)k->members[h] * k->bytes && hosts > 1) return false;
+  return true;
+}
+
+/* True if `member` is the one of its host that speaks with the owner of a slice, which is not empty. */
+static bool is_partner(const host_slicing *k, int owner, int member) {
+  bool is_empty = mscrt_slice_begin(&k->s, owner) == mscrt_slice_begin(&k->s, owner + 1);
+  return !is_empty && k->host[owner] != k->host[member] &&
+         k->place[owner] % k->members[k->host[member]] == k->place[member];
+}
+
+static void add_sum(const host_slicing *k, mscrt_duplex *d, int member,
+                    void (*add)(mscrt_duplex *l, void *at, uint64_t bytes)) {
+  int64_t at = mscrt_slice_begin(&k->s, member), end = mscrt_slice_begin(&k->s, member + 1);
+  while (at < end) {
+    const mscrt_part *p = mscrt_part_with(&k->s, at);
+    int64_t num = mscrt_elements_in(p, at, end);
+    add(d, (uint8_t *)p->dst + (size_t)(at - p->at) * k->bytes, (uint64_t)num * k->bytes);
+    at += num;
+  }
+}
+
+/* Makes a duplex to each member elsewhere that has something to do with a slice of this one, or the other way. */
+static mscrt_status *add_duplexes(host_slicing *k) {
+  mscrt_tcp *c = k->r->c;
+  const mscrt_members *g = &k->r->e->group;
+  size_t bytes = 0, most = (size_t)k->s.num + 2;
+  int me = g->index;
+  for (int i = 0; i < g->num; i++) {
+    if (is_partner(k, me, i)) bytes += bytes_of_parts(k, me, k->host[i]) + 64;
+    if (is_partner(k, i, me)) bytes += bytes_of_parts(k, i, k->host[me]) + 64;
+  }
+  MSCRT_CHECK(mscrt_reserve(&c->packed, bytes + 1));
+  MSCRT_CHECK(mscrt_reserve(&c->spans, 2 * most * (size_t)g->num * sizeof(mscrt_span)));
+  uint8_t *room = c->packed.at;
+  for (int i = 0; i < g->num; i++) {
+    bool owns = is_partner(k, me, i), helps = is_partner(k, i, me);
+    k->came[i] = k->goes[i] = NULL, k->spread[i] = 0;
+    if (!owns && !helps) continue;
+    mscrt_span *span = (mscrt_span *)c->spans.at + 2 * most * k->duplexes.num;
+    k->duplex_of[i] = (int)k->duplexes.num;
+    mscrt_duplex *d = mscrt_add_duplex(k->r, &k->duplexes, g->member[i], span, span + most);
+    if (owns) {
+      k->came[i] = room, room += (bytes_of_parts(k, me, k->host[i]) + 63) / 64 * 64;
+      mscrt_add_in(d, k->came[i], bytes_of_parts(k, me, k->host[i]));
+    }
+    if (helps) {
+      k->goes[i] = room, room += (bytes_of_parts(k, i, k->host[me]) + 63) / 64 * 64;
+      mscrt_add_out(d, k->goes[i], bytes_of_parts(k, i, k->host[me]));
+      add_sum(k, d, i, mscrt_add_in);
+    }
+    d->ready = d->out_bytes;
+    if (owns) add_sum(k, d, me, mscrt_add_out);
+    mscrt_set_head(k->r, d);
+  }
+  return NULL;
+}
+
+/* Takes the arrays of a host_slicing from the room for cursors. */
+static mscrt_status *take_arrays(host_slicing *k) {
+  mscrt_tcp *c = k->r->c;
+  size_t num = (size_t)k->r->e->group.num;
+  size_t bytes = 2 * sizeof *k->came + sizeof *k->spread + sizeof *k->node + 6 * sizeof(int);
+  MSCRT_CHECK(mscrt_reserve(&c->cursors, num * bytes));
+  k->came = c->cursors.at, k->goes = k->came + num;
+  k->spread = (int64_t *)(void *)(k->goes + num);
+  k->node = (node *)(void *)(k->spread + num);
+  k->host = (int *)(void *)(k->node + num), k->place = k->host + num, k->members = k->place + num;
+  k->parts = k->members + num, k->node_at = k->parts + num, k->duplex_of = k->node_at + num;
+  return NULL;
+}
+
+mscrt_status *mscrt_run_host_slices(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
+                                    bool *out_ran) {
+  mscrt_dtype dtype = r->e->dtype, inside = dtype == MSCRT_F16 || dtype == MSCRT_BF16 ? MSCRT_F32 : dtype;
+  host_slicing k = {.r = r, .pool = pool, .s = mscrt_slices_of(num, part), .inside = inside};
+  k.bytes = mscrt_dtype_bytes(dtype), k.inside_bytes = mscrt_dtype_bytes(inside);
+  k.duplexes = (mscrt_duplexes){.duplex = r->c->duplex, .work = process_what_came, .user = &k};
+  k.begin = mscrt_slice_begin(&k.s, r->e->group.index), k.end = mscrt_slice_begin(&k.s, r->e->group.index + 1);
+  MSCRT_CHECK(take_arrays(&k));
+  *out_ran = find_hosts(&k, num, part);
+  if (!*out_ran) return NULL;
+  MSCRT_CHECK(add_duplexes(&k));
+  mscrt_send_heads(&k.duplexes);
+  MSCRT_CHECK(mscrt_meet_here(r));
+  for (int i = 0; i < r->e->group.num; i++) {
+    int64_t elems = mscrt_slice_begin(&k.s, i + 1) - mscrt_slice_begin(&k.s, i);
+    if (k.goes[i])
+      mscrt_pool_run(pool, add_parts, &(giving){&k, i}, (elems + MSCRT_REDUCE_ELEMS - 1) / MSCRT_REDUCE_ELEMS);
+  }
+  process_what_came(&k); /* all of the own slice, if no other host has members */
+  if (k.duplexes.num) MSCRT_CHECK(mscrt_move_duplexes(r, &k.duplexes));
+  return mscrt_meet_here(r);
+}

@@ -1,0 +1,73 @@
+/* hosts.h: shared by the files of the transport over TCP that run collectives.
+ *
+ * With the option `shares`, ranks of one host are the members of a transport of their own, `local`: their arenas are
+ * there, and they meet at its barriers. */
+#ifndef MSCRT_COMM_HOSTS_H
+#define MSCRT_COMM_HOSTS_H
+
+#include "runtime/comm/mpi.h"
+#include "runtime/comm/shared_memory.h"
+#include "runtime/comm/slices.h"
+#include "runtime/comm/tcp.h"
+
+typedef enum { MSCRT_OF_DATA, MSCRT_OF_WISHES, MSCRT_OF_VALUES } mscrt_duplex_kind;
+
+/* Memory that only grows. */
+typedef struct {
+  void *at;
+  size_t bytes;
+} mscrt_room;
+
+typedef struct {
+  mscrt_comm_options o;
+  mscrt_member m;
+  mscrt_mail *mail;
+  mscrt_mpi *mpi;   /* NULL: there are connections */
+  int *fd;          /* the connection with each rank */
+  uint64_t *number; /* of collectives with each rank so far */
+  uint8_t *arena;
+  size_t arena_room;    /* 0: the arena is in `local` */
+  mscrt_comm *local;    /* of the ranks of this host; NULL: this rank shares memory with none */
+  int *place;           /* of each rank: its number in `local`; -1: it is elsewhere. NULL without `local` */
+  int *rank_at;         /* of each number in `local` */
+  mscrt_duplex *duplex;
+  struct pollfd *polled;
+  uint8_t *wishes; /* of each rank: whether it takes its part */
+  uint64_t *values;
+  mscrt_room spans, packed, places, cursors;
+  mscrt_room own_places; /* of exchanges of this rank alone, which run beside those with others */
+} mscrt_tcp;
+
+/* A collective that runs. */
+typedef struct {
+  mscrt_tcp *c;
+  const mscrt_exchange *e;
+  const mscrt_site *site;
+  mscrt_duplex_kind kind;
+  mscrt_exchange here; /* only its group: the members of this host, by their numbers in `local` */
+  int32_t here_member[MSCRT_MAX_LOCAL];
+} mscrt_running;
+
+/* ---- tcp.c ---- */
+
+mscrt_status *mscrt_reserve(mscrt_room *r, size_t bytes);
+/* Adds a duplex to rank `rank`; its spans are appended later, and then its head is set. */
+mscrt_duplex *mscrt_add_duplex(const mscrt_running *r, mscrt_duplexes *l, int rank, mscrt_span *out, mscrt_span *in);
+void mscrt_add_out(mscrt_duplex *l, void *at, uint64_t bytes);
+void mscrt_add_in(mscrt_duplex *l, void *at, uint64_t bytes);
+void mscrt_set_head(const mscrt_running *r, mscrt_duplex *l);
+mscrt_status *mscrt_move_duplexes(const mscrt_running *r, mscrt_duplexes *l);
+/* Waits for the members of this host. */
+mscrt_status *mscrt_meet_here(const mscrt_running *r);
+/* The arena of this rank, or of another of this host. */
+uint8_t *mscrt_arena_here(const mscrt_tcp *c, int64_t rank);
+
+/* ---- host_slices.c ---- */
+
+/* Runs an all_reduce whose members have the same slices: the members of a host add up what they have before it goes to
+ * others, and what comes is written to all of them. *out_ran false: nothing was done, as the order of the sum is not
+ * that of hosts in all parts, or no two members share memory. The answer is the same on all of them. */
+mscrt_status *mscrt_run_host_slices(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
+                                    bool *out_ran);
+
+#endif
