@@ -223,8 +223,10 @@ static const struct {
      "c.json:1:2: zero 2 (c.json:1): not supported yet with parallel_mode \"hybrid_parallel\" (c.json:1), whose "
          "program is one rank's "
      "[111]\n"},
+    {"{\"loss_scale\": 1e40}",
+     "c.json:1:2: loss_scale: must be a number from 1 to 3e38 or dynamic, not 1e40 [110]\n"},
     {"{\"loss_scale\": 0.5, \"compute_type\": \"fp16\", \"loss_scale_config\": {\"windows\": 3, \"factor\": \"2\"}}",
-     "c.json:1:2: loss_scale: must be a number, at least 1 or dynamic, not 0.5 [110]\n"
+     "c.json:1:2: loss_scale: must be a number from 1 to 3e38 or dynamic, not 0.5 [110]\n"
      "c.json:1:21: compute_type: must be f32, bf16 or f16 (did you mean f16?), not \"fp16\" [110]\n"
      "c.json:1:45: loss_scale_config: unknown key 'windows'; expected init, window or factor (did you mean window?) "
          "[110]\n"
