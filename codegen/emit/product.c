@@ -281,9 +281,11 @@ static void fetch_ahead(product *p, LLVMValueRef b) {
   for (int v = 0; v < p->vectors; v++) fetch(p, at(p, b, i64(p, v * p->lanes)), false);
 }
 
-/* Opens a loop over so many terms, counted up to 0, so that the end needs no register. */
+/* Opens a loop over so many terms: with many registers, and so many pointers, counted up to 0, which needs none. */
 static void open_terms(product *p, msc_ir_loop *l, LLVMValueRef terms, int step, int num, LLVMValueRef *carried) {
-  msc_ir_loop_open(&p->e, l, hide(p, nsw_sub(p, i64(p, 0), terms)), i64(p, 0), step, num, carried);
+  LLVMValueRef none = i64(p, 0);
+  bool up = has_32_registers(p);
+  msc_ir_loop_open(&p->e, l, up ? hide(p, nsw_sub(p, none, terms)) : none, up ? none : terms, step, num, carried);
 }
 
 /* Sums the next block, from zero. */
