@@ -283,6 +283,7 @@ mscrt_status *mscrt_all_reduce(mscrt_team *t, mscrt_dtype dtype, mscrt_operation
     msc_box all = {.size = {n}};
     p.e.to_box = p.e.own_box = all, p.e.elems = n;
     add_cut(&p, all, all, 0);
+    for (int i = 0; i < t->members.num; i++) add_give(&p, i, all);
     put_blocks(&p, src, 1, count);
     s = run_piece(&p, made);
     if (!s) memcpy((uint8_t *)dst + (size_t)at * bytes, made, (size_t)n * bytes);

@@ -118,7 +118,8 @@ static bool lose_one(mscrt_team *all) {
 static int in_processes(const char *backend, int number, bool loses) {
   char address[64];
   int failed = 0, status;
-  snprintf(address, sizeof address, "@msc-team-%d-%d", (int)getpid(), number);
+  if (strcmp(backend, "hosts")) snprintf(address, sizeof address, "@msc-team-%d-%d", (int)getpid(), number);
+  else snprintf(address, sizeof address, "127.0.0.1:%d", 20000 + (int)getpid() % 20000 + number);
   for (int r = 0; r < RANKS; r++) {
     if (fork()) continue;
     mscrt_options o = {.struct_size = sizeof o, .rank = r, .ranks = RANKS, .address = address, .timeout_ms = 20000};
@@ -135,6 +136,7 @@ static void all_verbs(void **state) {
   (void)state;
   assert_int_equal(in_processes("local", 0, false), 0);
   assert_int_equal(in_processes("tcp", 1, false), 0);
+  assert_int_equal(in_processes("hosts", 4, false), 0);
 }
 
 static void lost_ranks(void **state) {
