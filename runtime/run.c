@@ -6,7 +6,7 @@
 #include "ir/abi/product.h"
 #include "runtime/attention.h"
 #include "runtime/guard.h"
-#include "runtime/server/shard.h"
+#include "runtime/server/apply_pushes.h"
 #include "runtime/server/share.h"
 #include "runtime/windows.h"
 

@@ -7,7 +7,9 @@
  * before g keep and all that g needs: the largest such sum is the peak. For each group size the choices that save most
  * bytes for their time are made until the peak is low enough, and those that were not needed are undone.
  *
- * A block with a limit is a group of its own and gets the first choice that keeps few enough bytes. */
+ * A block with a limit is a group of its own and gets the first choice that keeps few enough bytes.
+ *
+ * How many bytes are to be saved with recompute=auto, codegen/recompute_trials.c finds out by compiling. */
 #include <string.h>
 
 #include "ir/alias.h"

@@ -1,5 +1,5 @@
-/* split: func train, whose micro-batches and stages are marked (`accumulate`, `stage`) -> one function per section;
- * func forward -> one per virtual stage.
+/* split: func train, whose micro-batches and stages are marked (by 4_partition/accumulate and stages) -> one function
+ * per section; func forward -> one per virtual stage.
  *
  * A section is what runs in one piece. A virtual stage has F, on which the loss depends; W, on which only the gradient
  * of one parameter depends; and B, the rest of the backward; or FB, all of them, with one stage. A stage has U, which

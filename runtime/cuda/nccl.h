@@ -50,7 +50,7 @@ mscrt_status *mscrt_links_check_async(mscrt_context *c);
 /* Ends all kernels of NCCL's, after a failure. */
 void mscrt_links_abort(mscrt_links *l);
 
-/* ---- cuda/nccl.c ---- */
+/* ---- cuda/nccl_communicators.c ---- */
 
 /* Connects the ranks. It gets its memory, of mscrt_links_bytes, by mscrt_links_place. */
 mscrt_status *mscrt_links_open(mscrt_context *c);

@@ -3,7 +3,7 @@
 #ifndef MSCRT_SERVE_H
 #define MSCRT_SERVE_H
 
-#include "runtime/server/shard.h"
+#include "runtime/server/apply_pushes.h"
 
 typedef enum {
   MSCRT_ASK_PUSH = 1, /* followed by the numbers of rows, unless all, and their gradients */

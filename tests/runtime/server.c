@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/server/shard.h"
+#include "runtime/server/apply_pushes.h"
 #include "tests/runtime/expect.h"
 
 enum { ROWS = 700, COLUMNS = 3, ELEMS = ROWS * COLUMNS, MOST = 8, STEPS = 12 };

@@ -1,10 +1,10 @@
-/* shard.h: what a parameter server holds of one parameter: the values of a range of rows.  Gradients that workers push
- * go in; updated values that they pull come out.  No input or output, no threads: one thread calls.
+/* apply_pushes.h: what a parameter server holds of one parameter: the values of a range of rows.  Gradients that
+ * workers push go in; updated values that they pull come out.  No input or output, no threads: one thread calls.
  *
  * A worker runs steps 0, 1, 2, ...: it pulls, then pushes one gradient.  Its clock is the number of steps that it has
  * pushed.  A push that comes again, because its answer was lost, is not applied again. */
-#ifndef MSCRT_SHARD_H
-#define MSCRT_SHARD_H
+#ifndef MSCRT_APPLY_PUSHES_H
+#define MSCRT_APPLY_PUSHES_H
 
 #include "runtime/runtime.h"
 

@@ -1,5 +1,6 @@
-/* nccl.c: makes NCCL's communicators: one for each partition of the ranks into groups, one for each channel of
- * messages. All ranks make them in one order.  No call blocks: a rank that waits notices if another does not come. */
+/* nccl_communicators.c: makes NCCL's communicators: one for each partition of the ranks into groups, one for each
+ * channel of messages. All ranks make them in one order.  No call blocks: a rank that waits notices if another does not
+ * come. */
 #include "runtime/cuda/nccl.h"
 
 #include <stdlib.h>

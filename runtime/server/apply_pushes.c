@@ -1,6 +1,6 @@
-/* shard.c: a range of rows of a parameter, and the clocks of the workers that push gradients of it and pull its values
- * (see shard.h).  Pushes go in, updates of rows come out. */
-#include "runtime/server/shard.h"
+/* apply_pushes.c: a range of rows of a parameter, and the clocks of the workers that push gradients of it and pull its
+ * values (see apply_pushes.h).  Pushes go in, updates of rows come out. */
+#include "runtime/server/apply_pushes.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
