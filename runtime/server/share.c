@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/server/apply_pushes.h"
 #include "runtime/server/share.h"
 
 /* A served call that only servers run: a kernel. */
@@ -192,6 +193,8 @@ mscrt_status *mscrt_shares_new(const mscrt_context *c, int num, mscrt_shares *ou
   *out_shares = (mscrt_shares){.num = num};
   if (num > MSCRT_MOST_SERVERS)
     return mscrt_fail(MSCRT_ARGUMENT, "%d servers: %d at most", num, MSCRT_MOST_SERVERS);
+  if (c->o.ranks > MSCRT_MOST_WORKERS)
+    return mscrt_fail(MSCRT_ARGUMENT, "%d workers of servers: %d at most", c->o.ranks, MSCRT_MOST_WORKERS);
   failure = mscrt_new_array(&out_shares->share, num);
   if (!failure) failure = list_sections(&s);
   if (!failure) failure = list_served(&s);
