@@ -14,7 +14,7 @@
 #include "ir/abi/clock.h"
 #include "passes/8_memory/homes.h"
 #include "passes/8_memory/overlap.h"
-#include "passes/8_memory/place/place.h"
+#include "passes/8_memory/offsets/offsets.h"
 #include "passes/direction.h"
 
 enum { MOST_UNITS = 20, ALL_UNITS = 8, MOST_SETS = 400, MOST_SETS_WITH_SCHEDULES = 50, LARGE = 3000 };

@@ -10,7 +10,7 @@
 #include "passes/6_pipeline/pipeline.h"
 #include "passes/7_lower/gpu_library.h"
 #include "passes/7_lower/transfer.h"
-#include "passes/8_memory/place/place.h"
+#include "passes/8_memory/offsets/offsets.h"
 
 enum {
   DEPTH = 2,                    /* of messages: one is on its way while the one before it is used */

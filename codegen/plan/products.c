@@ -2,7 +2,7 @@
 #include "codegen/plan/plan.h"
 #include "ir/gemm.h"
 #include "ir/abi/product.h"
-#include "passes/8_memory/place/place.h"
+#include "passes/8_memory/offsets/offsets.h"
 
 static uint64_t share_rounded_up(uint64_t n, uint64_t parts, uint64_t unit) {
   uint64_t part = (n + parts - 1) / parts;

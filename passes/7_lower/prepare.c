@@ -10,7 +10,7 @@
 #include "passes/7_lower/target.h"
 #include "passes/8_memory/allocate.h"
 #include "passes/8_memory/homes.h"
-#include "passes/8_memory/place/place.h"
+#include "passes/8_memory/offsets/offsets.h"
 #include "passes/8_memory/stage_costs.h"
 
 /* A value that section P makes. */

@@ -14,7 +14,7 @@
 #include "passes/7_lower/nest/nest.h"
 #include "passes/8_memory/allocate.h"
 #include "passes/8_memory/peak.h"
-#include "passes/8_memory/place/place.h"
+#include "passes/8_memory/offsets/offsets.h"
 #include "passes/pass.h"
 
 typedef struct {
@@ -202,7 +202,7 @@ static void keep_results_apart(allocating *z) {
 /* ---- placing ---- */
 
 /* Finds the groups of sums that one message carries, as numbers of their buffers; a buffer is in one group only. */
-static size_t find_place_groups(allocating *z, msc_buffer *buffer, const uint32_t *number, msc_place_group *group) {
+static size_t find_place_groups(allocating *z, msc_buffer *buffer, const uint32_t *number, msc_offsets_group *group) {
   bool *grouped = msc_new_array(z->pass->scratch, bool, z->num_values);
   size_t num = 0;
   for (msc_op *op = z->f->body->first; op; op = op->next) {
@@ -216,17 +216,17 @@ static size_t find_place_groups(allocating *z, msc_buffer *buffer, const uint32_
       member[n++] = number[r];
       buffer[number[r]].bytes = msc_round_to_lines(buffer[number[r]].bytes);
     }
-    if (n > 1) group[num++] = (msc_place_group){n, member};
+    if (n > 1) group[num++] = (msc_offsets_group){n, member};
   }
   return num;
 }
 
-static msc_place_result place_scratch_values(allocating *z, uint64_t capacity) {
+static msc_offsets_result place_scratch_values(allocating *z, uint64_t capacity) {
   size_t room = z->num_values + z->num_ops, num = 0;
   msc_buffer *buffer = msc_new_array(z->pass->scratch, msc_buffer, room);
   uint32_t *of = msc_new_array(z->pass->scratch, uint32_t, room),
            *number = msc_new_array(z->pass->scratch, uint32_t, z->num_values);
-  msc_place_group *group = msc_new_array(z->pass->scratch, msc_place_group, z->num_ops);
+  msc_offsets_group *group = msc_new_array(z->pass->scratch, msc_offsets_group, z->num_ops);
   for (size_t i = 0; i < z->num_values; i++) {
     if (z->root[i] != i || !z->value[i] || !is_scratch_value(z, z->value[i])) continue;
     buffer[num] = (msc_buffer){z->first[i], z->last[i] + 1, (uint64_t)msc_type_bytes(z->value[i]->type)};
@@ -241,10 +241,9 @@ static msc_place_result place_scratch_values(allocating *z, uint64_t capacity) {
     of[num++] = op->id;
   }
   uint64_t *offset = msc_new_array(z->pass->scratch, uint64_t, num);
-  msc_place_result r =
-      msc_place(z->pass->scratch, num, buffer,
-                &(msc_place_options){.align = MSC_ALIGN, .capacity = capacity, .num_groups = groups, .group = group},
-                offset);
+  msc_offsets_result r = msc_find_offsets(
+      z->pass->scratch, num, buffer,
+      &(msc_offsets_options){.align = MSC_ALIGN, .capacity = capacity, .num_groups = groups, .group = group}, offset);
   for (size_t i = 0; i < num; i++) {
     if (i < values) z->offset[of[i]] = (int64_t)offset[i];
     else z->scratch_of[of[i]] = offset[i];
@@ -272,7 +271,7 @@ static void write_places(allocating *z) {
 }
 
 /* capacity: the first plan that is no larger will do; 0: as small as possible. */
-static allocating compute_places(msc_pass_ctx *pass, msc_func *f, uint64_t capacity, msc_place_result *out_result) {
+static allocating compute_places(msc_pass_ctx *pass, msc_func *f, uint64_t capacity, msc_offsets_result *out_result) {
   msc_numbering n = msc_number(f->body);
   allocating z = {.pass = pass,
                   .f = f,
@@ -299,13 +298,13 @@ static allocating compute_places(msc_pass_ctx *pass, msc_func *f, uint64_t capac
 }
 
 uint64_t msc_scratch_of(msc_pass_ctx *pass, msc_func *f, uint64_t capacity) {
-  msc_place_result r;
+  msc_offsets_result r;
   compute_places(pass, f, capacity, &r);
   return r.bytes;
 }
 
 static void allocate_func(msc_pass_ctx *pass, msc_func *f) {
-  msc_place_result r;
+  msc_offsets_result r;
   allocating z = compute_places(pass, f, 0, &r);
   msc_func_put(f, msc_fact_scratch((int64_t)r.bytes));
   msc_stat(pass, "scratch bytes", (int64_t)r.bytes);

@@ -12,7 +12,7 @@
 #include "passes/7_lower/gpu_library.h"
 #include "passes/7_lower/nest/nest.h"
 #include "passes/8_memory/peak.h"
-#include "passes/8_memory/place/place.h"
+#include "passes/8_memory/offsets/offsets.h"
 #include "passes/check.h"
 
 enum { SCRATCH = -1, NOWHERE = -2 }; /* spaces; a number from 0 on is an argument */

@@ -18,7 +18,7 @@
 #include "passes/8_memory/homes.h"
 #include "passes/8_memory/overlap.h"
 #include "passes/8_memory/peak.h"
-#include "passes/8_memory/place/place.h"
+#include "passes/8_memory/offsets/offsets.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
 

@@ -4,7 +4,7 @@
  * per stage. */
 #include "passes/8_memory/stage_costs.h"
 #include "passes/8_memory/homes.h"
-#include "passes/8_memory/place/place.h"
+#include "passes/8_memory/offsets/offsets.h"
 
 #include <stdlib.h>
 

@@ -189,7 +189,7 @@ bool mscrt_picture_of(const mscrt_wanted *w, mscrt_picture *out_picture);
 mscrt_status *mscrt_picture_decode(const char *name, const void *bytes, size_t num, const mscrt_picture *p,
                                    uint8_t *out);
 
-/* ---- data/samples.c: one input's file as samples ---- */
+/* ---- data/input_file.c: one input's file as samples ---- */
 
 typedef enum { MSCRT_IDX, MSCRT_NPY, MSCRT_SAFETENSORS, MSCRT_TOKENS, MSCRT_RECORDS } mscrt_file_kind;
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "passes/8_memory/place/buffer_file.h"
+#include "passes/8_memory/offsets/buffer_file.h"
 #include "tests/fuzz/protect.h"
 
 static bool run(msc_context *ctx, void *arg) {
@@ -13,8 +13,8 @@ static bool run(msc_context *ctx, void *arg) {
     return msc_num_errors(ctx) > 0 || (abort(), false);
   if (msc_num_errors(ctx) || f.num > in->bytes) abort();
   uint64_t *offset = msc_new_array(msc_context_arena(ctx), uint64_t, f.num);
-  msc_place_result r =
-      msc_place(msc_context_arena(ctx), f.num, f.buffer, &(msc_place_options){.node_limit = 2000}, offset);
+  msc_offsets_result r =
+      msc_find_offsets(msc_context_arena(ctx), f.num, f.buffer, &(msc_offsets_options){.node_limit = 2000}, offset);
   if (r.bytes < r.bound) abort();
   for (size_t i = 0; i < f.num; i++) {
     const msc_buffer *a = &f.buffer[i];

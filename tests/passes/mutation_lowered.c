@@ -15,7 +15,7 @@
 #include "passes/6_pipeline/pipeline.h"
 #include "passes/7_lower/nest/nest.h"
 #include "passes/8_memory/peak.h"
-#include "passes/8_memory/place/place.h"
+#include "passes/8_memory/offsets/offsets.h"
 #include "passes/check.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"

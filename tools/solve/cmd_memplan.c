@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "ir/abi/clock.h"
-#include "passes/8_memory/place/buffer_file.h"
+#include "passes/8_memory/offsets/buffer_file.h"
 #include "tools/cli.h"
 
-static int print_offsets_json(cli *c, const msc_buffer_file *f, const msc_place_result *r, const uint64_t *offset) {
+static int print_offsets_json(cli *c, const msc_buffer_file *f, const msc_offsets_result *r, const uint64_t *offset) {
   cli_output *out = cli_open(c, NULL);
   cli_printf(out, "{\"lower_bound\":%" PRIu64 ",\"size\":%" PRIu64 ",\"proven\":%s,\"offsets\":{", r->bound, r->bytes,
              r->proven ? "true" : "false");
@@ -23,7 +23,7 @@ static int print_offsets_json(cli *c, const msc_buffer_file *f, const msc_place_
 }
 
 /* Prints the input with one more column, the offsets. */
-static int print_offsets_table(cli *c, const msc_buffer_file *f, const msc_place_result *r, const uint64_t *offset) {
+static int print_offsets_table(cli *c, const msc_buffer_file *f, const msc_offsets_result *r, const uint64_t *offset) {
   const uint64_t bias = (uint64_t)1 << 63;
   cli_output *out = cli_open(c, NULL);
   cli_printf(out, "id,lower,upper,size,offset\n");
@@ -45,8 +45,8 @@ typedef struct {
 static int compare_ids(const void *a, const void *b) { return strcmp(((const named *)a)->id, ((const named *)b)->id); }
 
 /* Places buffers in the order of their ids, so that equal buffers get the same offsets whatever line they are on. */
-static msc_place_result place_buffers(cli *c, const msc_buffer_file *f, const msc_place_options *o,
-                                      uint64_t *out_offset) {
+static msc_offsets_result place_buffers(cli *c, const msc_buffer_file *f, const msc_offsets_options *o,
+                                        uint64_t *out_offset) {
   msc_arena *arena = msc_context_arena(c->ctx);
   named *n = msc_new_array(arena, named, f->num);
   msc_buffer *buffer = msc_new_array(arena, msc_buffer, f->num);
@@ -54,7 +54,7 @@ static msc_place_result place_buffers(cli *c, const msc_buffer_file *f, const ms
   for (size_t i = 0; i < f->num; i++) n[i] = (named){f->id[i], i};
   qsort(n, f->num, sizeof *n, compare_ids);
   for (size_t i = 0; i < f->num; i++) buffer[i] = f->buffer[n[i].index];
-  msc_place_result r = msc_place(arena, f->num, buffer, o, offset);
+  msc_offsets_result r = msc_find_offsets(arena, f->num, buffer, o, offset);
   for (size_t i = 0; i < f->num; i++) out_offset[n[i].index] = offset[i];
   return r;
 }
@@ -72,9 +72,9 @@ static int run_memplan(cli *c) {
     return CLI_INPUT;
   uint64_t *offset = msc_new_array(msc_context_arena(c->ctx), uint64_t, f.num);
   double left = 0.95 * limit - (msc_cpu_seconds() - begin); /* the rest is for stopping and printing */
-  msc_place_options o = {.capacity = (uint64_t)(given && capacity > 0 ? capacity : 0),
-                         .time_limit_s = left > 1e-6 ? left : 1e-6};
-  msc_place_result r = place_buffers(c, &f, &o, offset);
+  msc_offsets_options o = {.capacity = (uint64_t)(given && capacity > 0 ? capacity : 0),
+                           .time_limit_s = left > 1e-6 ? left : 1e-6};
+  msc_offsets_result r = place_buffers(c, &f, &o, offset);
   int code = c->json ? print_offsets_json(c, &f, &r, offset) : print_offsets_table(c, &f, &r, offset);
   if (code != CLI_OK || !given || r.bytes <= (uint64_t)capacity) return code;
   const msc_loc *loc = cli_loc(c, c->operands[0]);

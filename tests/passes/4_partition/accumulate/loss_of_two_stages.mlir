@@ -1,4 +1,4 @@
-// RUN: msc opt --passes=micro,autodiff,optimizer,tidy,strategies,layouts,stages,accumulate --set micro_size=2 --set pipeline_stages=2 --set device_num=2 --set parallel_mode=semi_auto_parallel %s
+// RUN: msc opt --passes=micro,autodiff,optimizer,tidy,strategies,layouts,assign_stages,accumulate --set micro_size=2 --set pipeline_stages=2 --set device_num=2 --set parallel_mode=semi_auto_parallel %s
 // A loss of two terms, each made in another stage, is one sum over the micro-batches, and a mean.
 module {
   "msc.func"() ({

@@ -1,4 +1,4 @@
-// RUN: msc opt --passes=micro,precision,autodiff,optimizer,tidy,strategies,layouts,stages,accumulate --set micro_size=4 --set device_num=2 --set pipeline_stages=2 --set compute_type=bf16 --set parallel_mode=data_parallel %s
+// RUN: msc opt --passes=micro,precision,autodiff,optimizer,tidy,strategies,layouts,assign_stages,accumulate --set micro_size=4 --set device_num=2 --set pipeline_stages=2 --set compute_type=bf16 --set parallel_mode=data_parallel %s
 module {
   "msc.func"() ({
   ^bb0(%x: tensor<16x8xf32>, %y: tensor<16xi32>, %w: tensor<8x8xf32>):

@@ -1,4 +1,4 @@
-// RUN: msc opt --passes=autodiff,optimizer,tidy,strategies,layouts,stages,recompute --set pipeline_stages=2 --set device_num=2 --set parallel_mode=semi_auto_parallel %s
+// RUN: msc opt --passes=autodiff,optimizer,tidy,strategies,layouts,assign_stages,recompute --set pipeline_stages=2 --set device_num=2 --set parallel_mode=semi_auto_parallel %s
 // A block in two stages: each computes again what it made itself; what crosses is kept.
 module {
   "msc.func"() ({

@@ -1,4 +1,4 @@
-// RUN: msc opt --passes=micro,autodiff,optimizer,tidy,strategies,layouts,evaluate,accumulate,redistribute,split,copies --set micro_size=2 --set micro_batch_interleaved=2 %s
+// RUN: msc opt --passes=micro,autodiff,optimizer,tidy,strategies,layouts,evaluate,accumulate,redistribute,split_sections,copies --set micro_size=2 --set micro_batch_interleaved=2 %s
 module {
   "msc.func"() ({
   ^bb0(%x: tensor<8x6xf32>, %w: tensor<6x3xf32>, %y: tensor<8xi32>):

@@ -1,4 +1,4 @@
-// RUN: msc opt --passes=micro,precision,autodiff,optimizer,tidy,evaluate,accumulate,split,localize,prepare --set micro_size=2 --set compute_type=bf16 %s
+// RUN: msc opt --passes=micro,precision,autodiff,optimizer,tidy,evaluate,accumulate,split_sections,localize,prepare --set micro_size=2 --set compute_type=bf16 %s
 module {
   "msc.func"() ({
   ^bb0(%x: tensor<8x6xf32>, %w: tensor<6x4xf32>, %v: tensor<4x3xf32>, %y: tensor<8xi32>):

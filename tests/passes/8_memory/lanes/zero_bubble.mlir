@@ -1,4 +1,4 @@
-// RUN: msc opt --passes=micro,autodiff,optimizer,tidy,strategies,layouts,stages,accumulate,redistribute,split,lanes --set micro_size=2 --set pipeline_stages=2 --set pipeline_scheduler=zb-h1 --set device_num=2 --set parallel_mode=semi_auto_parallel %s
+// RUN: msc opt --passes=micro,autodiff,optimizer,tidy,strategies,layouts,assign_stages,accumulate,redistribute,split_sections,lanes --set micro_size=2 --set pipeline_stages=2 --set pipeline_scheduler=zb-h1 --set device_num=2 --set parallel_mode=semi_auto_parallel %s
 module {
   "msc.func"() ({
   ^bb0(%x: tensor<8x6xf32>, %v: tensor<6x4xf32>, %w: tensor<4x3xf32>, %y: tensor<8xi32>):
