@@ -16,6 +16,9 @@ static inline msc_value *binary(msc_builder *b, msc_op_kind kind, msc_value *x, 
   return msc_build(b, kind, 2, (msc_value *[]){x, y});
 }
 
+/* Ends an expansion of one result. */
+static inline bool give_result(msc_value *y, msc_value **out_result) { return (out_result[0] = y) != NULL; }
+
 static inline msc_value *plus(msc_builder *b, msc_value *x, msc_value *y) { return binary(b, OP_add, x, y); }
 static inline msc_value *minus(msc_builder *b, msc_value *x, msc_value *y) { return binary(b, OP_sub, x, y); }
 static inline msc_value *times(msc_builder *b, msc_value *x, msc_value *y) { return binary(b, OP_mul, x, y); }

@@ -49,7 +49,8 @@ msc_value *msc_gemm_result(const msc_op *gemm, const char *word) {
   return i < 0 ? NULL : &gemm->out[i];
 }
 
-int64_t msc_gemm_bit_bytes(int64_t n) { return (n + 127) / 128 * 16; }
+/* Bytes of a row of bits, one for each of n columns. */
+static int64_t bit_bytes(int64_t n) { return (n + 127) / 128 * 16; }
 
 /* ---- shape ---- */
 
@@ -58,7 +59,7 @@ static void aux_type(const msc_op *op, msc_dtype *out_dtype, int64_t *out_dim) {
   const msc_type *y = op->out[0].type;
   memcpy(out_dim, y->dim, sizeof *out_dim * (size_t)y->rank);
   *out_dtype = msc_op_bool(op, "relu") ? MSC_U8 : y->dtype;
-  if (*out_dtype == MSC_U8) out_dim[y->rank - 1] = msc_gemm_bit_bytes(out_dim[y->rank - 1]);
+  if (*out_dtype == MSC_U8) out_dim[y->rank - 1] = bit_bytes(out_dim[y->rank - 1]);
 }
 
 static bool must_be(msc_op *op, int i, const char *word, msc_dtype dtype, int rank, const int64_t *dim) {

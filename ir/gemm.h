@@ -8,7 +8,5 @@
 /* NULL: it has none. */
 msc_value *msc_gemm_operand(const msc_op *gemm, const char *word); /* "bias", "add", "unless", "aux" */
 msc_value *msc_gemm_result(const msc_op *gemm, const char *word);  /* "aux", "sum_a", "sum_b" */
-/* Bytes of a row of bits, one for each of n columns. */
-int64_t msc_gemm_bit_bytes(int64_t n);
 
 #endif

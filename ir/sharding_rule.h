@@ -47,6 +47,8 @@ struct msc_rule {
 
 /* The rule of this op with its actual ranks and attributes, in `arena`.  An op without a rule gets REP letters. */
 bool msc_rule_of(const msc_op *op, msc_arena *arena, msc_rule *out_rule);
+/* The number of the letter with this name; -1: the rule has none. */
+int msc_find_letter(const msc_rule *rule, char name);
 /* "Amk,kn->Amn ; k:sum ; lin 0|1"; a dimension without letter is "." */
 const char *msc_rule_print(msc_arena *arena, const msc_rule *rule);
 

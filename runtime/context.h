@@ -281,7 +281,6 @@ void mscrt_keep_border(mscrt_context *c);
 mscrt_status *mscrt_commit_step(mscrt_context *c, double loss);
 /* Drops what is kept, after parameters were loaded: it belongs to another training. */
 void mscrt_forget_kept(mscrt_context *c);
-mscrt_status *mscrt_kept_new(const mscrt_context *c, mscrt_kept **out_kept);
 /* Restores the state after all ranks have met. Ranks without state get the newest one that all others have, and these
  * return to it; where parts of it are lost, or nobody has any, parameters stay as they are. */
 mscrt_status *mscrt_take_up(mscrt_context *c, const mscrt_kept *old);

@@ -25,7 +25,7 @@ struct mscrt_kept {
 
 static uint8_t *state_in_arena(const mscrt_context *c) { return c->arena + c->space_at[PLAN_SPACE_PERSISTENT]; }
 
-mscrt_status *mscrt_kept_new(const mscrt_context *c, mscrt_kept **out_kept) {
+static mscrt_status *make_kept(const mscrt_context *c, mscrt_kept **out_kept) {
   mscrt_kept *k = NULL;
   *out_kept = NULL;
   MSCRT_CHECK(mscrt_new_array(&k, 1));
@@ -247,7 +247,7 @@ mscrt_status *mscrt_take_up(mscrt_context *c, const mscrt_kept *old) {
   uint64_t most, far;
   bool *lost = NULL;
   c->recovery = (mscrt_recovery){.struct_size = sizeof c->recovery, .loss = (double)NAN};
-  MSCRT_CHECK(mscrt_kept_new(c, &c->kept));
+  MSCRT_CHECK(make_kept(c, &c->kept));
   if (c->o.ranks == 1 && !old) return NULL;
   MSCRT_CHECK(mscrt_max(c, (uint64_t)(newest + 1), &most));
   if (!most) return NULL; /* the job begins */

@@ -43,6 +43,9 @@ mscrt_status *mscrt_allocate(void **out_memory, size_t num, size_t bytes);
 /* Room for one item more behind `num` items of `bytes` bytes each in *array, a pointer from malloc or NULL; *room:
  * how many there is room for. What is new is not set. */
 mscrt_status *mscrt_grow(void *array, int64_t num, int64_t *room, size_t bytes);
+/* At least `need` bytes at *buffer, a pointer from malloc or NULL, which has *room; what it held stays. False: there is
+ * no memory, and nothing changed. */
+bool mscrt_grow_bytes(uint8_t **buffer, size_t *room, size_t need);
 
 /* The smaller of two numbers. */
 static inline int64_t mscrt_smaller(int64_t a, int64_t b) { return a < b ? a : b; }

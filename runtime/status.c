@@ -105,6 +105,14 @@ mscrt_status *mscrt_grow(void *array, int64_t num, int64_t *room, size_t bytes) 
   return NULL;
 }
 
+bool mscrt_grow_bytes(uint8_t **buffer, size_t *room, size_t need) {
+  if (need <= *room) return true;
+  size_t bytes = need < 4096 ? 4096 : need + need / 2;
+  uint8_t *grown = realloc(*buffer, bytes);
+  if (grown) *buffer = grown, *room = bytes;
+  return grown;
+}
+
 const char *mscrt_clean(const char *text, size_t bytes, char *buffer, size_t buffer_bytes) {
   size_t n = 0;
   for (size_t i = 0; i < bytes && text[i] && n + 4 < buffer_bytes; i++)

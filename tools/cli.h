@@ -101,11 +101,8 @@ typedef struct {
 bool cli_read(cli *c, const char *path, cli_bytes *out_bytes);
 /* Notes a file that is read by other means than cli_read, so that no output is written over it. */
 void cli_note_input(cli *c, const char *path);
-/* May the file be written? False after a report: it is an input of this command, or the command has written it already.
- * cli_open asks by itself. */
-bool cli_may_write(cli *c, const char *path);
 /* Claims an output of the command; called for every output before the first is written. False after a report:
- * cli_may_write says no, or the file was claimed before. NULL and "-" are no files. */
+ * it is an input of this command, or was claimed before. NULL and "-" are no files. */
 bool cli_claim_output(cli *c, const char *path);
 /* May files be dumped into the folder of --dump-dir? A file that was dumped before may be the input. */
 bool cli_may_dump(cli *c, const char *folder);

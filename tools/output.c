@@ -73,7 +73,9 @@ static bool check_unknown(cli *c, const char *path, const cli_known_file *file, 
   return true;
 }
 
-bool cli_may_write(cli *c, const char *path) {
+/* May the file be written? False after a report: it is an input of this command, or the command has written it
+ * already. */
+static bool may_write(cli *c, const char *path) {
   struct stat info;
   if (stat(path, &info) != 0) return true;
   return check_unknown(c, path, &(cli_known_file){.device = info.st_dev, .number = info.st_ino, .name = ""}, false);
@@ -310,7 +312,7 @@ cli_output *cli_open(cli *c, const char *path) {
   bool exists = stat(path, &info) == 0;
   if (exists && S_ISDIR(info.st_mode)) return write_failed(c, path, EISDIR), NULL;
   if (!exists && errno == ELOOP) return write_failed(c, path, errno), NULL;
-  if (!cli_may_write(c, path)) return NULL;
+  if (!may_write(c, path)) return NULL;
   if (exists && !S_ISREG(info.st_mode)) {
     out->file = S_ISFIFO(info.st_mode) ? open_pipe(path) : fopen(path, "wbe");
     if (!out->file && errno == ETIMEDOUT)

@@ -205,7 +205,6 @@ void msc_emit_store(msc_emit *e, int i);
 void msc_emit_scatter(msc_emit *e, int i);
 void msc_emit_fill(msc_emit *e, int i);
 void msc_emit_check(msc_emit *e, int i);
-LLVMValueRef msc_emit_place(msc_emit *e, int i); /* element number of the first lane */
 LLVMValueRef msc_emit_index(msc_emit *e, int i); /* a NEST_INDEX */
 /* Convert between an element as it is stored and as it is computed. */
 LLVMValueRef msc_emit_widen(msc_emit *e, LLVMValueRef stored, msc_dtype memory);

@@ -122,7 +122,8 @@ static LLVMValueRef emit_affine(msc_emit *e, const msc_slots *at) {
 
 /* The address of instruction i's access. Constants are added last, so that neighbouring vectors share the sum
  * before. */
-LLVMValueRef msc_emit_place(msc_emit *e, int i) {
+/* The element number of the first lane. */
+static LLVMValueRef emit_place(msc_emit *e, int i) {
   const msc_slots *at = &e->p->instr[i].at;
   LLVMValueRef sum = emit_affine(e, at);
   if (!e->lane_offset || !at->coef[e->p->head.lane]) return sum;
@@ -138,7 +139,7 @@ static LLVMValueRef lane_places(msc_emit *e, const msc_instr *in, LLVMValueRef f
 }
 
 LLVMValueRef msc_emit_index(msc_emit *e, int i) {
-  LLVMValueRef first = msc_emit_place(e, i);
+  LLVMValueRef first = emit_place(e, i);
   return msc_emit_varies(e, i) ? lane_places(e, &e->p->instr[i], first, e->p->head.lanes) : first;
 }
 
@@ -150,7 +151,7 @@ static access access_of(msc_emit *e, int i, uint16_t offset) {
   a.bytes = (int)msc_dtype_bytes(a.memory);
   a.element = msc_emit_stored_type(e, a.memory, 1), a.vector = msc_emit_stored_type(e, a.memory, a.lanes);
   a.buffer = e->buffer[in->buffer];
-  a.place = msc_emit_place(e, i);
+  a.place = emit_place(e, i);
   bool offset_varies = offset && msc_emit_varies(e, offset);
   a.apart = a.lanes > 1 && (offset_varies || in->at.coef[e->p->head.lane] != 1);
   a.step = a.apart ? value_of_slot(e, in->at.coef[e->p->head.lane]) : msc_emit_int(e, 1);

@@ -112,11 +112,11 @@ static msc_value *weigh_values(msc_builder *b, msc_value *weights, msc_value *co
 }
 
 bool expand_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
-  return (out_result[0] = weigh_values(b, attention_weights(b, op, in, op->num_in > 3 ? in[3] : NULL), in)) != NULL;
+  return give_result(weigh_values(b, attention_weights(b, op, in, op->num_in > 3 ? in[3] : NULL), in), out_result);
 }
 
 bool expand_dropped_attention(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   msc_value *weights = attention_weights(b, op, in, op->num_in > 4 ? in[4] : NULL);
   if (weights) weights = times(b, weights, cast(b, in[3], weights->type->dtype));
-  return (out_result[0] = weigh_values(b, weights, in)) != NULL;
+  return give_result(weigh_values(b, weights, in), out_result);
 }

@@ -4,8 +4,6 @@
 #include "ir/formula.h"
 #include "ir/op_table.h"
 
-static bool give_result(msc_value *y, msc_value **out_result) { return (out_result[0] = y) != NULL; }
-
 static msc_value *is_positive(msc_builder *b, msc_value *x) { return compare(b, "gt", x, number(b, x, 0)); }
 
 /* x > 0 ? x : other */

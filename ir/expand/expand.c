@@ -193,7 +193,7 @@ static msc_value *built_loss(msc_builder *b, const msc_op *op, msc_value *logits
 
 bool expand_cross_entropy(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   int64_t c = in[0]->type->rank - 1;
-  if (is_built_loss(op)) return (out_result[0] = cast(b, built_loss(b, op, in[0], in[1]), in[0]->type->dtype)) != NULL;
+  if (is_built_loss(op)) return give_result(cast(b, built_loss(b, op, in[0], in[1]), in[0]->type->dtype), out_result);
   msc_value *keep = kept_rows(b, op, in[1]), *shift = shifted(b, cast(b, in[0], wide(in[0]->type->dtype)), c), *loss;
   msc_value *log_sum = msc_compute(b, "log(a)", sum_along(b, msc_compute(b, "exp(a)", shift), c));
   if (msc_is_float(in[1]->type->dtype)) { /* log_sum * sum(labels) - sum(labels * shift) */

@@ -4,8 +4,6 @@
 #include "ir/formula.h"
 #include "ir/op_table.h"
 
-static bool give_result(msc_value *y, msc_value **out_result) { return (out_result[0] = y) != NULL; }
-
 /* Expands an op whose result has the same elements in the same order. */
 bool expand_reshape(msc_builder *b, const msc_op *op, msc_value *const *in, msc_value **out_result) {
   return give_result(reshape(b, in[0], op->out[0].type->rank, op->out[0].type->dim), out_result);

@@ -10,7 +10,7 @@
 
 /* ---- building ---- */
 
-static int find_letter(const msc_rule *rule, char name) {
+int msc_find_letter(const msc_rule *rule, char name) {
   for (int i = 0; i < rule->num_letters; i++)
     if (rule->letter[i].name == name) return i;
   return -1;
@@ -18,7 +18,7 @@ static int find_letter(const msc_rule *rule, char name) {
 
 /* New letters come at the end of the list. */
 void msc_rule_give(msc_rule *rule, size_t tensor, int dim, char name, int64_t size) {
-  int i = find_letter(rule, name);
+  int i = msc_find_letter(rule, name);
   if (i < 0) {
     i = rule->num_letters++;
     rule->letter[i] = (msc_letter){.name = name, .role = MSC_PAR, .size = size};
@@ -32,12 +32,12 @@ static void give_letter(msc_rule *rule, size_t tensor, int dim, char name, int64
 }
 
 void msc_rule_least(msc_rule *rule, char name, int64_t least) {
-  int i = find_letter(rule, name);
+  int i = msc_find_letter(rule, name);
   if (i >= 0) rule->letter[i].least = least;
 }
 
 static void set_role(msc_rule *rule, char name, msc_letter_role role, msc_reduction reduction) {
-  int i = find_letter(rule, name);
+  int i = msc_find_letter(rule, name);
   if (i < 0) return;
   rule->letter[i].role = (uint8_t)role;
   rule->letter[i].reduction = (uint8_t)reduction;
@@ -112,13 +112,14 @@ static void give_text(const msc_op *op, msc_rule *rule, const char *text) {
 }
 
 static void set_word_role(msc_rule *rule, char name, const char *word) {
-  int i = find_letter(rule, name);
+  int i = msc_find_letter(rule, name);
   if (i >= 0 && !strncmp(word, "expand", 6) && rule->letter[i].role != MSC_REP) rule->letter[i].expands = true;
   if (!strncmp(word, "rep", 3)) set_role(rule, name, MSC_REP, MSC_SUM);
   else if (!strncmp(word, "sum", 3)) set_role(rule, name, MSC_RED, MSC_SUM);
   else if (!strncmp(word, "max", 3)) set_role(rule, name, MSC_RED, MSC_MAX);
   else if (!strncmp(word, "min", 3)) set_role(rule, name, MSC_RED, MSC_MIN);
-  else if (!strncmp(word, "halo", 4) && find_letter(rule, name) >= 0) rule->letter[find_letter(rule, name)].halo = true;
+  else if (!strncmp(word, "halo", 4) && msc_find_letter(rule, name) >= 0)
+    rule->letter[msc_find_letter(rule, name)].halo = true;
 }
 
 /* " ; k:sum c:rep" */

@@ -126,7 +126,7 @@ static int lex(msc_lexer *x) {
   return bad(x, "a character that has no meaning here");
 }
 
-msc_token msc_next_token(msc_lexer *x) {
+static msc_token next_token(msc_lexer *x) {
   uint32_t line = x->line;
   bool at_start = x->p == x->line_start;
   skip_blank(x);
@@ -141,7 +141,7 @@ msc_token msc_next_token(msc_lexer *x) {
 
 /* ---- the parser's view ---- */
 
-void msc_advance(msc_parser *p) { p->tok = msc_next_token(&p->lex); }
+void msc_advance(msc_parser *p) { p->tok = next_token(&p->lex); }
 
 bool msc_take(msc_parser *p, int kind) {
   if (p->tok.kind != kind) return false;

@@ -190,6 +190,8 @@ static bool parse_number(msc_parser *p, msc_attr_value *out) {
   return true;
 }
 
+static bool parse_value(msc_parser *p, msc_attr_value *out);
+
 static bool parse_list(msc_parser *p, msc_attr_value *out) {
   size_t base = p->values.num;
   MSC_TRY(msc_nest(p));
@@ -197,7 +199,7 @@ static bool parse_list(msc_parser *p, msc_attr_value *out) {
   if (!msc_take(p, ']')) {
     do {
       msc_attr_value v;
-      MSC_TRY(msc_parse_value(p, &v));
+      MSC_TRY(parse_value(p, &v));
       MSC_PUSH(p, p->values, v, v);
     } while (msc_take(p, ','));
     MSC_TRY(msc_expect(p, ']', "',' or ']'"));
@@ -208,7 +210,7 @@ static bool parse_list(msc_parser *p, msc_attr_value *out) {
   return true;
 }
 
-bool msc_parse_value(msc_parser *p, msc_attr_value *out) {
+static bool parse_value(msc_parser *p, msc_attr_value *out) {
   msc_token t = p->tok;
   msc_attr_array dict;
   switch (t.kind) {
@@ -258,7 +260,7 @@ static bool parse_entry(msc_parser *p, bool module) {
   msc_advance(p);
   if (module && strcmp(e.attr.name, "msc.mesh") == 0) return msc_expect(p, '=', "'='") && parse_mesh(p);
   e.attr.value = msc_bool(true); /* a name alone is MLIR's unit attribute */
-  if (p->tok.kind != ',' && p->tok.kind != '}') MSC_TRY(msc_expect(p, '=', "'='") && msc_parse_value(p, &e.attr.value));
+  if (p->tok.kind != ',' && p->tok.kind != '}') MSC_TRY(msc_expect(p, '=', "'='") && parse_value(p, &e.attr.value));
   MSC_PUSH(p, p->entries, e, e);
   return true;
 }
@@ -347,7 +349,7 @@ static bool parse_call(msc_parser *p, place *out) {
 /* `<metadata>[a, b]`: the first counts. */
 static bool parse_fused(msc_parser *p, place *out) {
   msc_attr_value metadata;
-  if (msc_take(p, '<')) MSC_TRY(msc_parse_value(p, &metadata) && msc_expect(p, '>', "'>'"));
+  if (msc_take(p, '<')) MSC_TRY(parse_value(p, &metadata) && msc_expect(p, '>', "'>'"));
   MSC_TRY(msc_expect(p, '[', "'['") && parse_place(p, out));
   while (msc_take(p, ',')) {
     place rest = {0};

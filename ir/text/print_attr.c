@@ -35,7 +35,8 @@ void msc_put(msc_printer *w, const char *text, size_t num) {
 
 void msc_puts(msc_printer *w, const char *text) { msc_put(w, text, strlen(text)); }
 
-void msc_putf(msc_printer *w, const char *fmt, ...) {
+/* At most 100 characters. */
+MSC_PRINTF(2, 3) static void putf(msc_printer *w, const char *fmt, ...) {
   char text[101];
   va_list ap;
   va_start(ap, fmt);
@@ -70,9 +71,9 @@ void msc_put_string(msc_printer *w, const char *text) {
     while (is_plain(s[n])) n++;
     if (!n) n = utf8_bytes(s);
     if (n) msc_put(w, (const char *)s, n);
-    else if (*s == '"' || *s == '\\') msc_putf(w, "\\%c", *s);
+    else if (*s == '"' || *s == '\\') putf(w, "\\%c", *s);
     else if (*s == '\n' || *s == '\t') msc_puts(w, *s == '\n' ? "\\n" : "\\t");
-    else msc_putf(w, "\\%02X", *s);
+    else putf(w, "\\%02X", *s);
     s += n ? n : 1;
   }
   msc_put(w, "\"", 1);
@@ -130,7 +131,7 @@ static void put_dense(msc_printer *w, const msc_attr_value *v) {
     put_elements(w, t, v->dense.data, num);
   } else {
     msc_puts(w, "\"0x");
-    for (size_t i = 0; i < v->dense.bytes; i++) msc_putf(w, "%02X", ((const unsigned char *)v->dense.data)[i]);
+    for (size_t i = 0; i < v->dense.bytes; i++) putf(w, "%02X", ((const unsigned char *)v->dense.data)[i]);
     msc_puts(w, "\"");
   }
   msc_puts(w, "> : ");

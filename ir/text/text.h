@@ -46,7 +46,6 @@ typedef struct {
 } msc_lexer;
 
 msc_lexer msc_lexer_of(const char *text, size_t bytes);
-msc_token msc_next_token(msc_lexer *x);
 
 /* ---- the parser's state ---- */
 
@@ -97,7 +96,6 @@ typedef struct {
   size_t num;
 } msc_attr_array;
 
-bool msc_parse_value(msc_parser *p, msc_attr_value *out_value);
 /* `{a = 1, ...}`, sorted by name.  `module`: msc.mesh is read into the module, wherever it stands. */
 bool msc_parse_dict(msc_parser *p, bool module, msc_attr_array *out_attrs);
 bool msc_parse_type(msc_parser *p, const msc_type **out_type);
@@ -135,7 +133,6 @@ typedef struct {
 
 void msc_put(msc_printer *w, const char *text, size_t num);
 void msc_puts(msc_printer *w, const char *text);
-void msc_putf(msc_printer *w, const char *fmt, ...) MSC_PRINTF(2, 3); /* at most 100 characters */
 void msc_put_number(msc_printer *w, int64_t v);
 void msc_put_string(msc_printer *w, const char *text);                /* with quotes and escapes */
 void msc_put_type(msc_printer *w, const msc_type *t);

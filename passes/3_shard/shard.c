@@ -19,12 +19,6 @@ bool shard_searches_time(const msc_config *config) {
          msc_config_search_mode(config) != MSC_SHARDING_PROPAGATION;
 }
 
-int shard_letter(const msc_rule *rule, char name) {
-  for (int l = 0; l < rule->num_letters; l++)
-    if (rule->letter[l].name == name) return l;
-  return -1;
-}
-
 int64_t shard_parts(const msc_atoms *atoms, int num, const uint8_t *atom) {
   int64_t parts = 1;
   for (int i = 0; i < num; i++) parts *= atoms->atom[atom[i]].size;
@@ -202,7 +196,7 @@ static void read_sharding(shard_graph *g, shard_group *group) {
   const msc_attr_value *v = sharding_of(group->leader);
   if (!v) return;
   for (size_t i = 0; i < v->dict.num; i++) {
-    int l = shard_letter(&group->rule, v->dict.a[i].name[0]);
+    int l = msc_find_letter(&group->rule, v->dict.a[i].name[0]);
     const msc_layout *digits = l < 0 ? NULL : msc_attr_layout(&v->dict.a[i].value);
     if (!digits) continue;
     group->digits.num[l] = (uint8_t)msc_atoms_in(&g->atoms, digits->first[1], digits->sub, group->digits.atom[l]);
@@ -219,7 +213,7 @@ static void tie_letters(const shard_graph *g, shard_op *o) {
   for (int l = 0; l < o->rule.num_letters; l++) {
     if (!forward) o->to_group[l] = (int8_t)l;
     else if (o->op->letters && (size_t)l < strlen(o->op->letters)) {
-      int theirs = shard_letter(&forward->rule, o->op->letters[l]);
+      int theirs = msc_find_letter(&forward->rule, o->op->letters[l]);
       if (theirs >= 0) o->to_group[l] = forward->to_group[theirs];
     }
   }

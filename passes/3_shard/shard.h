@@ -66,7 +66,6 @@ int64_t shard_parts(const msc_atoms *atoms, int num, const uint8_t *atom);
 /* A list of atoms as an attribute (with the sizes of parts, or NULL) and as text: "{d:(1)2,tp}". */
 const msc_layout *shard_digits(const shard_graph *g, int num, const uint8_t *atom, const int64_t *split);
 const char *shard_digits_text(const shard_graph *g, int num, const uint8_t *atom);
-int shard_letter(const msc_rule *rule, char name);
 /* The layout an argument must have, from its attribute msc.layout; NULL: as its first user wants it. */
 const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg);
 /* The function that is sharded: train, or forward of a model without training; NULL: none, or one rank's program. */

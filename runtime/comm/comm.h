@@ -88,6 +88,7 @@ typedef struct {
 typedef struct {
   int ranks;
   uint32_t num;
+  int64_t room;
   int32_t *group_of; /* [num][ranks]: the smallest rank of each rank's group */
 } mscrt_partitions;
 

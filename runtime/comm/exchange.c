@@ -155,10 +155,8 @@ static mscrt_status *number_partition(mscrt_partitions *p, const int32_t *group_
       *out_number = i;
       return NULL;
     }
-  int32_t *more = realloc(p->group_of, (p->num + 1) * bytes);
-  if (!more) return no_memory_for_lists();
-  p->group_of = more;
-  memcpy(more + (size_t)p->num * (size_t)p->ranks, group_of, bytes);
+  MSCRT_CHECK(mscrt_grow(&p->group_of, p->num, &p->room, bytes));
+  memcpy(p->group_of + (size_t)p->num * (size_t)p->ranks, group_of, bytes);
   *out_number = p->num++;
   return NULL;
 }

@@ -29,15 +29,6 @@ void mscrt_link_close(mscrt_link *l) {
   *l = (mscrt_link){.fd = -1};
 }
 
-static bool make_frame_room(uint8_t **buffer, size_t *room, size_t need) {
-  if (need <= *room) return true;
-  size_t bytes = need < 4096 ? 4096 : need + need / 2;
-  uint8_t *more = realloc(*buffer, bytes);
-  if (!more) return false;
-  *buffer = more, *room = bytes;
-  return true;
-}
-
 bool mscrt_link_flush(mscrt_link *l) {
   size_t done = 0;
   while (done < l->out_bytes) {
@@ -56,7 +47,7 @@ bool mscrt_link_send(mscrt_link *l, mscrt_frame_type type, const void *payload, 
   frame_head head = {(uint32_t)type, (uint32_t)bytes, l->sent++ | (l->is_server ? FROM_SERVER : 0)};
   size_t whole = sizeof head + bytes + MSCRT_MAC;
   if (bytes > MSCRT_MOST_FRAME || l->out_bytes + whole > MOST_QUEUED ||
-      !make_frame_room(&l->out, &l->out_room, l->out_bytes + whole))
+      !mscrt_grow_bytes(&l->out, &l->out_room, l->out_bytes + whole))
     return false;
   uint8_t *at = l->out + l->out_bytes;
   memcpy(at, &head, sizeof head);
@@ -90,7 +81,7 @@ static bool make_room_for_frame(mscrt_link *l) {
     memcpy(&head, l->in, sizeof head);
     need += head.bytes + MSCRT_MAC;
   }
-  return make_frame_room(&l->in, &l->in_room, need);
+  return mscrt_grow_bytes(&l->in, &l->in_room, need);
 }
 
 /* Receives one frame only: bytes of the next one stay in the socket. */

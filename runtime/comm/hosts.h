@@ -48,6 +48,11 @@ typedef struct {
   int32_t here_member[MSCRT_MAX_LOCAL];
 } mscrt_running;
 
+/* True if a rank shares memory with this one. */
+static inline bool mscrt_is_here(const mscrt_tcp *c, int rank) { return c->place && c->place[rank] >= 0; }
+
+static inline uint8_t *mscrt_source_in_arena(const mscrt_tcp *c, const mscrt_part *p) { return c->arena + p->src; }
+
 /* ---- tcp.c ---- */
 
 mscrt_status *mscrt_reserve(mscrt_room *r, size_t bytes);
@@ -61,6 +66,12 @@ mscrt_status *mscrt_move_duplexes(const mscrt_running *r, mscrt_duplexes *l);
 mscrt_status *mscrt_meet_here(const mscrt_running *r);
 /* The arena of this rank, or of another of this host. */
 uint8_t *mscrt_arena_here(const mscrt_tcp *c, int64_t rank);
+
+/* ---- boxes.c ---- */
+
+mscrt_status *mscrt_run_boxes(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part);
+/* Runs an exchange of this rank alone: it may run while another thread is in one with other ranks. */
+mscrt_status *mscrt_run_alone(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part);
 
 /* ---- host_slices.c ---- */
 

@@ -4,7 +4,7 @@
  *   alone    the group is this rank
  *   slices   an all_reduce: each member receives its slice of the elements from all others, reduces it piece by piece
  *            as the pieces arrive, and sends the results to all others
- *   boxes    every member sends the boxes that others take from it; what arrives is put together at the end
+ *   boxes    every member sends the boxes that others take from it; what arrives is put together at the end (boxes.c)
  *
  * Where ranks of one host share memory (transport "hosts"), only one of them speaks with another host about a slice:
  * see host_slices.c; large boxes of each other they take from their arenas.
@@ -42,13 +42,9 @@ mscrt_status *mscrt_reserve(mscrt_room *r, size_t bytes) {
   return mscrt_fail(MSCRT_NO_MEMORY, "out of memory for %zu bytes that come from other ranks", bytes);
 }
 
-static uint8_t *source_in_arena(const mscrt_tcp *c, const mscrt_part *p) { return c->arena + p->src; }
-
 uint8_t *mscrt_arena_here(const mscrt_tcp *c, int64_t rank) {
   return rank == c->m.rank ? c->arena : mscrt_local_arena(c->local, c->place[rank]);
 }
-
-static bool is_here(const mscrt_tcp *c, int rank) { return c->place && c->place[rank] >= 0; }
 
 /* ---- duplexes ---- */
 
@@ -228,14 +224,11 @@ static void find_members_here(mscrt_running *r) {
   const mscrt_members *g = &r->e->group;
   r->here = (mscrt_exchange){.group = {.partition = g->partition, .member = r->here_member}};
   for (int i = 0; i < g->num; i++) {
-    if (!is_here(r->c, g->member[i])) continue;
+    if (!mscrt_is_here(r->c, g->member[i])) continue;
     if (i == g->index) r->here.group.index = r->here.group.num;
     r->here_member[r->here.group.num++] = r->c->place[g->member[i]];
   }
 }
-
-/* True if boxes of another member are taken from its arena. */
-static bool is_near(const mscrt_running *r, int rank) { return r->here.group.num > 1 && is_here(r->c, rank); }
 
 /* ---- slices ---- */
 
@@ -263,7 +256,7 @@ static void reduce_unit(void *arg, int64_t unit, int worker) {
     const void *src[p->e->num_terms + 1];
     for (int t = 0; t < p->e->num_terms && p->e->num_cuts; t++) {
       int duplex = k->duplex_of[p->e->peers[t]];
-      src[t] = duplex < 0 ? source_in_arena(k->r->c, p) + inside
+      src[t] = duplex < 0 ? mscrt_source_in_arena(k->r->c, p) + inside
                           : k->packed + (uint64_t)duplex * k->slice_bytes + (uint64_t)(at - k->begin) * bytes;
     }
     if (p->e->num_cuts) /* else the part is empty, and all of its room padding */
@@ -295,7 +288,7 @@ static void add_elements(const slicing *k, mscrt_duplex *duplex, int64_t begin, 
   while (begin < end) {
     const mscrt_part *p = mscrt_part_with(&k->s, begin);
     int64_t num = mscrt_elements_in(p, begin, end);
-    uint8_t *base = of_dst ? p->dst : source_in_arena(k->r->c, p);
+    uint8_t *base = of_dst ? p->dst : mscrt_source_in_arena(k->r->c, p);
     add(duplex, base + (size_t)(begin - p->at) * bytes, (uint64_t)num * bytes);
     begin += num;
   }
@@ -331,247 +324,6 @@ static mscrt_status *run_tcp_slices(const mscrt_running *r, mscrt_pool *pool, ui
   return mscrt_move_duplexes(r, &duplexes);
 }
 
-/* ---- boxes ---- */
-
-typedef struct {
-  uint8_t *to;
-  const uint8_t *from;
-  size_t bytes; /* of an element */
-} packing;
-
-static void pack_run(void *user, int64_t at, int64_t from, int64_t num) {
-  const packing *p = user;
-  memcpy(p->to + (size_t)at * p->bytes, p->from + (size_t)from * p->bytes, (size_t)num * p->bytes);
-}
-
-/* True if the elements of the box are one run of its buffer; *out_at is where they begin. */
-typedef struct {
-  int64_t runs, at;
-} contiguity;
-
-static void count_run(void *user, int64_t at, int64_t from, int64_t num) {
-  contiguity *k = user;
-  (void)from, (void)num;
-  if (k->runs++ == 0) k->at = at;
-}
-
-static bool is_one_run(int rank, const msc_box *box, const msc_box *buffer, int64_t *out_at) {
-  contiguity k = {0};
-  int d = 0;
-  while (d < rank && box->size[d] == 1) d++;
-  for (d++; d < rank; d++)
-    if (box->size[d] != buffer->size[d]) return false;
-  msc_box first = *box;
-  for (d = 0; d < rank; d++) first.size[d] = 1;
-  msc_box_runs(rank, &first, buffer, buffer, count_run, &k);
-  *out_at = k.at;
-  return k.runs == 1;
-}
-
-/* The addresses of the terms of a cut. */
-typedef struct {
-  const mscrt_running *r;
-  const mscrt_part *part;
-  const uint8_t **term; /* of each cut and term: the packed elements; NULL: they lie in an arena of this host */
-  uint8_t *dst;
-} unpacking;
-
-typedef struct {
-  const unpacking *u;
-  const mscrt_cut *cut;
-  const uint8_t **term;
-  int64_t done; /* elements of the cut */
-} unpacked_cut;
-
-static void combine_run(void *user, int64_t to, int64_t from, int64_t num) {
-  unpacked_cut *k = user;
-  const mscrt_exchange *e = k->u->part->e;
-  size_t bytes = mscrt_dtype_bytes(e->dtype);
-  const void *src[e->num_terms];
-  for (int t = 0; t < e->num_terms; t++)
-    src[t] = k->term[t] ? k->term[t] + (size_t)k->done * bytes
-                        : mscrt_arena_here(k->u->r->c, k->cut->peer[t]) + k->u->part->src + (size_t)from * bytes;
-  uint8_t *dst = k->u->dst + (size_t)to * bytes;
-  if (e->num_terms > 1) mscrt_combine(e->dtype, e->reduction, e->num_terms, src, dst, num);
-  else if (src[0] != dst) memcpy(dst, src[0], (size_t)num * bytes);
-  k->done += num;
-}
-
-static void unpack_cut(void *arg, int64_t unit, int worker) {
-  const unpacking *u = arg;
-  const mscrt_exchange *e = u->part->e;
-  const mscrt_cut *cut = &e->cut[unit];
-  (void)worker;
-  unpacked_cut k = {u, cut, u->term + unit * e->num_terms, 0};
-  msc_box_runs(e->rank, &cut->box, &e->to_box, &cut->from_box, combine_run, &k);
-}
-
-/* Does this rank take its part? If source and destination are one, it has the values already, unless they are reduced,
- * but others may take from it. */
-static bool takes_part(const mscrt_tcp *c, const mscrt_part *p) {
-  return p->e->slices || p->dst != (void *)source_in_arena(c, p);
-}
-
-static uint64_t bytes_of_cut(const mscrt_exchange *e, const mscrt_cut *cut) {
-  return (uint64_t)msc_box_elems(e->rank, &cut->box) * mscrt_dtype_bytes(e->dtype);
-}
-
-/* Counts the spans and bytes that packing needs. */
-static void count_gives(const mscrt_tcp *c, uint32_t num, const mscrt_part *part, size_t *spans, size_t *bytes) {
-  (void)c;
-  for (uint32_t i = 0; i < num; i++)
-    for (int64_t g = 0; g < part[i].e->num_gives; g++) {
-      ++*spans;
-      *bytes += (size_t)msc_box_elems(part[i].e->rank, &part[i].e->give[g].box) * mscrt_dtype_bytes(part[i].e->dtype);
-    }
-}
-
-static void count_takes(const mscrt_tcp *c, uint32_t num, const mscrt_part *part, size_t *spans, size_t *bytes,
-                        size_t *terms) {
-  for (uint32_t i = 0; i < num; i++) {
-    const mscrt_exchange *e = part[i].e;
-    for (int64_t k = 0; k < e->num_cuts && takes_part(c, &part[i]); k++) {
-      *spans += (size_t)e->num_terms;
-      *terms += (size_t)e->num_terms;
-      *bytes += (size_t)e->num_terms * bytes_of_cut(e, &e->cut[k]);
-    }
-  }
-}
-
-/* Adds what is sent to a rank: boxes of the sources, packed unless they are one run. */
-static void add_gives(const mscrt_tcp *c, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex,
-                      uint8_t **room_at) {
-  for (uint32_t i = 0; i < num; i++) {
-    const mscrt_exchange *e = part[i].e;
-    size_t elem = mscrt_dtype_bytes(e->dtype);
-    for (int64_t g = 0; g < e->num_gives; g++) {
-      const msc_box *box = &e->give[g].box;
-      uint64_t bytes = (uint64_t)msc_box_elems(e->rank, box) * elem;
-      int64_t at;
-      if (e->give[g].to != duplex->rank || !bytes) continue;
-      if (is_one_run(e->rank, box, &e->own_box, &at)) {
-        mscrt_add_out(duplex, source_in_arena(c, &part[i]) + (size_t)at * elem, bytes);
-        continue;
-      }
-      packing p = {*room_at, source_in_arena(c, &part[i]), elem};
-      msc_box_runs(e->rank, box, box, &e->own_box, pack_run, &p);
-      mscrt_add_out(duplex, *room_at, bytes);
-      *room_at += bytes;
-    }
-  }
-}
-
-/* Adds what comes from a rank, in the order of cuts: received packed, or in place if it is one run that is not
- * reduced. */
-static void add_takes(const mscrt_tcp *c, uint32_t num, const mscrt_part *part, mscrt_duplex *duplex, uint8_t **room_at,
-                      const uint8_t **term) {
-  for (uint32_t i = 0; i < num; i++) {
-    const mscrt_exchange *e = part[i].e;
-    size_t elem = mscrt_dtype_bytes(e->dtype);
-    for (int64_t k = 0; k < e->num_cuts && takes_part(c, &part[i]); k++)
-      for (int t = 0; t < e->num_terms; t++, term++) {
-        uint64_t bytes = bytes_of_cut(e, &e->cut[k]);
-        int64_t at;
-        if (e->cut[k].peer[t] != duplex->rank || !bytes) continue;
-        uint8_t *to = *room_at;
-        if (e->num_terms == 1 && is_one_run(e->rank, &e->cut[k].box, &e->to_box, &at))
-          to = (uint8_t *)part[i].dst + (size_t)at * elem;
-        else *room_at += bytes;
-        *term = to;
-        mscrt_add_in(duplex, to, bytes);
-      }
-  }
-}
-
-/* Exchanges with every member whether it takes its part. */
-static mscrt_status *ask_wishes(const mscrt_running *r, uint32_t num, const mscrt_part *part) {
-  mscrt_tcp *c = r->c;
-  const mscrt_members *g = &r->e->group;
-  mscrt_duplexes duplexes = {.duplex = c->duplex};
-  mscrt_running asking = *r;
-  asking.kind = MSCRT_OF_WISHES;
-  uint8_t *own = &c->wishes[c->m.rank];
-  *own = 0;
-  for (uint32_t i = 0; i < num; i++) *own |= part[i].e->num_cuts > 0;
-  MSCRT_CHECK(mscrt_reserve(&c->spans, 2 * (size_t)g->num * sizeof(mscrt_span)));
-  for (int i = 0; i < g->num; i++) {
-    if (i == g->index || is_near(r, g->member[i])) continue;
-    mscrt_span *span = (mscrt_span *)c->spans.at + 2 * duplexes.num;
-    mscrt_duplex *duplex = mscrt_add_duplex(&asking, &duplexes, g->member[i], span, span + 1);
-    mscrt_add_out(duplex, own, 1);
-    mscrt_add_in(duplex, &c->wishes[g->member[i]], 1);
-    duplex->ready = 1;
-    mscrt_set_head(&asking, duplex);
-  }
-  return mscrt_move_duplexes(&asking, &duplexes);
-}
-
-static void fill_identities(const mscrt_running *r, uint32_t num, const mscrt_part *part) {
-  for (uint32_t i = 0; i < num; i++)
-    if (part[i].e->fill && takes_part(r->c, &part[i]))
-      mscrt_fill_identity(r->e->dtype, r->e->reduction, part[i].dst, part[i].e->elems);
-}
-
-static void unpack_all(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part,
-                       const uint8_t **term) {
-  for (uint32_t i = 0; i < num; i++) {
-    const mscrt_exchange *e = part[i].e;
-    if (!takes_part(r->c, &part[i])) continue;
-    unpacking u = {r, &part[i], term, part[i].dst};
-    mscrt_pool_run(pool, unpack_cut, &u, e->num_cuts);
-    term += e->num_cuts * e->num_terms;
-  }
-}
-
-/* Runs an exchange of this rank alone: it may run while another thread is in one with other ranks. */
-static mscrt_status *run_alone(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
-  size_t spans = 0, bytes = 0, terms = 0;
-  count_takes(r->c, num, part, &spans, &bytes, &terms);
-  MSCRT_CHECK(mscrt_reserve(&r->c->own_places, (terms + 1) * sizeof(const uint8_t *)));
-  const uint8_t **term = r->c->own_places.at;
-  memset(term, 0, (terms + 1) * sizeof *term);
-  fill_identities(r, num, part);
-  unpack_all(r, pool, num, part, term);
-  return NULL;
-}
-
-static mscrt_status *run_boxes(const mscrt_running *r, mscrt_pool *pool, uint32_t num, const mscrt_part *part) {
-  mscrt_tcp *c = r->c;
-  const mscrt_members *g = &r->e->group;
-  size_t out_spans = 0, in_spans = 0, out_bytes = 0, in_bytes = 0, terms = 0;
-  mscrt_duplexes duplexes = {.duplex = c->duplex};
-  if (r->e->asks) MSCRT_CHECK(ask_wishes(r, num, part));
-  count_gives(c, num, part, &out_spans, &out_bytes);
-  count_takes(c, num, part, &in_spans, &in_bytes, &terms);
-  MSCRT_CHECK(mscrt_reserve(&c->spans, (out_spans + in_spans + 1) * sizeof(mscrt_span)));
-  MSCRT_CHECK(mscrt_reserve(&c->packed, out_bytes + in_bytes + 1));
-  MSCRT_CHECK(mscrt_reserve(&c->places, (terms + 1) * sizeof(const uint8_t *)));
-  mscrt_span *span = c->spans.at;
-  uint8_t *at = c->packed.at;
-  const uint8_t **term = c->places.at;
-  memset(term, 0, (terms + 1) * sizeof *term);
-  for (int i = 0; i < g->num; i++) {
-    int rank = g->member[i];
-    if (i == g->index || is_near(r, rank)) continue;
-    mscrt_duplex *duplex = mscrt_add_duplex(r, &duplexes, rank, span, NULL);
-    if (!r->e->asks || c->wishes[rank]) add_gives(c, num, part, duplex, &at);
-    span += duplex->num_out;
-    duplex->in = span;
-    add_takes(c, num, part, duplex, &at, term);
-    span += duplex->num_in;
-    duplex->ready = duplex->out_bytes;
-    mscrt_set_head(r, duplex);
-    /* ranks that exchange no data do not wait for each other */
-    if (!duplex->out_bytes && !duplex->in_bytes) duplexes.num--, c->number[rank]--;
-  }
-  fill_identities(r, num, part); /* before anything comes: some of it comes where it belongs */
-  if (c->o.shares) mscrt_send_heads(&duplexes);
-  MSCRT_CHECK(mscrt_meet_here(r)); /* what others of this host give is there */
-  MSCRT_CHECK(mscrt_move_duplexes(r, &duplexes));
-  unpack_all(r, pool, num, part, term);
-  return mscrt_meet_here(r); /* all have taken what this rank gives */
-}
-
 /* ---- the table ---- */
 
 static mscrt_status *check_not_lost(const mscrt_running *r) {
@@ -586,7 +338,7 @@ static mscrt_status *run_tcp(mscrt_comm *comm, mscrt_pool *pool, uint32_t num, c
   bool slices = true, ran = false;
   *out_ticket = (mscrt_ticket){0};
   atomic_store(&r.c->m.step, site->step);
-  if (part[0].e->group.num == 1) return run_alone(&r, pool, num, part);
+  if (part[0].e->group.num == 1) return mscrt_run_alone(&r, pool, num, part);
   MSCRT_CHECK(check_not_lost(&r));
   for (uint32_t i = 0; i < num; i++) slices = slices && part[i].e->slices;
   find_members_here(&r);
@@ -598,7 +350,7 @@ static mscrt_status *run_tcp(mscrt_comm *comm, mscrt_pool *pool, uint32_t num, c
   /* two that send each other all they have send as much as for slices, and wait once instead of twice */
   if (slices && (part[0].e->group.num > 2 || bytes > WHOLE_BYTES)) return run_tcp_slices(&r, pool, num, part);
   if (bytes < SHARED_BYTES) r.here.group.num = 1;
-  return run_boxes(&r, pool, num, part);
+  return mscrt_run_boxes(&r, pool, num, part);
 }
 
 static mscrt_lingering lingers_not(uint32_t num, const mscrt_part *part) {

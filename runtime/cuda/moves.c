@@ -33,14 +33,11 @@ static void add_run_of_bytes(void *user, int64_t to, int64_t from, int64_t num) 
   uint64_t at = g->to + (uint64_t)to * g->bytes, there = g->from + (uint64_t)from * g->bytes,
            width = (uint64_t)num * g->bytes;
   if (l->num > g->first && extend_copy(&l->copy[l->num - 1], at, there, width)) return;
-  if (l->num == l->room) {
-    mscrt_copy *more = realloc(l->copy, (l->room = 2 * l->room + 8) * sizeof *more);
-    if (!more) {
-      g->no_memory = true;
-      l->room = l->num;
-      return;
-    }
-    l->copy = more;
+  mscrt_status *s = mscrt_grow(&l->copy, l->num, &l->room, sizeof *l->copy);
+  if (s) {
+    g->no_memory = true;
+    mscrt_status_free(s);
+    return;
   }
   l->copy[l->num++] = (mscrt_copy){at, there, width, width, width, 1};
 }
@@ -74,7 +71,8 @@ mscrt_status *mscrt_copies_issue(const mscrt_cuda_api *cu, const mscrt_copies *c
 
 static mscrt_status *issue_copy(const mscrt_cuda_api *cu, const mscrt_copy *k, cu_address to, cu_address from,
                                 cu_stream s) {
-  return k->height ? mscrt_copies_issue(cu, &(mscrt_copies){1, 1, (mscrt_copy *)(uintptr_t)k}, to, from, s) : NULL;
+  return k->height ? mscrt_copies_issue(cu, &(mscrt_copies){.num = 1, .copy = (mscrt_copy *)(uintptr_t)k}, to, from, s)
+                   : NULL;
 }
 
 mscrt_status *mscrt_widen_issue(const mscrt_cuda_api *cu, const mscrt_moves *m, cu_address staging, cu_address src,

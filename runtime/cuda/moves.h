@@ -19,7 +19,8 @@ typedef struct {
 } mscrt_copy;
 
 typedef struct {
-  uint32_t num, room;
+  uint32_t num;
+  int64_t room;
   mscrt_copy *copy;
 } mscrt_copies;
 

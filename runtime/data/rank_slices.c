@@ -102,9 +102,10 @@ void mscrt_rank_slices_free(mscrt_rank_slices *s) {
   *s = (mscrt_rank_slices){0};
 }
 
-void mscrt_rank_file(int rank, char out[MSCRT_RANK_FILE]) {
-  snprintf(out, MSCRT_RANK_FILE, "rank-%05d.safetensors", rank);
-}
+#define RANK_FILE 32
+
+/* The name of the file of a rank, "rank-00003.safetensors". */
+static void name_rank_file(int rank, char out[RANK_FILE]) { snprintf(out, RANK_FILE, "rank-%05d.safetensors", rank); }
 
 /* ---- the file of a rank ---- */
 
@@ -122,14 +123,14 @@ static mscrt_status *make_rank_header(const mscrt_rank_slices *s, mscrt_header *
 }
 
 mscrt_status *mscrt_rank_slices_write(const mscrt_rank_slices *s, int rank, const char *folder, const void *data) {
-  char name[MSCRT_RANK_FILE], *path = NULL;
+  char name[RANK_FILE], *path = NULL;
   mscrt_header h;
   mscrt_file f;
   if (!s->num) return NULL;
   for (uint32_t i = 0; i < s->num; i++)
     s->slice[i].xxh3 = XXH3_64bits((const char *)data + s->slice[i].at, s->slice[i].bytes);
   MSCRT_CHECK(make_rank_header(s, &h));
-  mscrt_rank_file(rank, name);
+  name_rank_file(rank, name);
   mscrt_status *status = asprintf(&path, "%s/%s", folder, name) < 0 ? mscrt_fail(MSCRT_NO_MEMORY, "out of memory")
                                                                     : mscrt_file_begin(path, &f);
   if (!status) {
@@ -154,8 +155,8 @@ typedef struct {
 } collecting;
 
 static mscrt_status *open_rank_file(collecting *c, int rank) {
-  char name[MSCRT_RANK_FILE];
-  mscrt_rank_file(rank, name);
+  char name[RANK_FILE];
+  name_rank_file(rank, name);
   MSCRT_CHECK(mscrt_archive_add_file(c->a, name, 0));
   uint32_t file = c->a->num_files - 1;
   MSCRT_CHECK(mscrt_archive_open_file(c->a, file));

@@ -22,9 +22,6 @@ typedef struct {
 /* The slices of one rank. */
 mscrt_status *mscrt_rank_slices_of(const mscrt_plan *p, int rank, mscrt_rank_slices *out_slices);
 void mscrt_rank_slices_free(mscrt_rank_slices *s);
-/* The name of the file of a rank, "rank-00003.safetensors". */
-#define MSCRT_RANK_FILE 32
-void mscrt_rank_file(int rank, char out[MSCRT_RANK_FILE]);
 /* Writes the file of a rank into a folder; `data` are the bytes of all slices, whose checksums are set here. Without
  * slices there is no file. */
 mscrt_status *mscrt_rank_slices_write(const mscrt_rank_slices *s, int rank, const char *folder, const void *data);

@@ -19,7 +19,8 @@ typedef struct {
   bool ends;  /* when `out` has been sent */
   bool waits; /* the frame in `in` is a pull that comes too early */
   uint8_t *in, *out;
-  uint64_t in_bytes, in_room, out_bytes, out_done, out_room;
+  uint64_t in_bytes, out_bytes, out_done;
+  size_t in_room, out_room;
 } visitor;
 
 typedef struct {
@@ -29,13 +30,6 @@ typedef struct {
   struct pollfd polled[MOST_VISITORS + 2];
 } serving;
 
-static bool make_server_room(uint8_t **buffer, uint64_t *room, uint64_t need) {
-  if (need <= *room) return true;
-  uint8_t *more = realloc(*buffer, need);
-  if (more) *buffer = more, *room = need;
-  return more;
-}
-
 /* ---- answers ---- */
 
 static void answer(visitor *v, mscrt_server_word word, uint64_t step, int64_t num, const void *values,
@@ -44,7 +38,7 @@ static void answer(visitor *v, mscrt_server_word word, uint64_t step, int64_t nu
   mscrt_server_head head = {.magic = MSCRT_SERVER_MAGIC, .word = word, .all = !rows, .step = step, .num = num};
   v->in_bytes = 0, v->waits = false, v->ends = word == MSCRT_ANSWER_BAD;
   v->out_done = 0, v->out_bytes = sizeof head + bytes;
-  if (!make_server_room(&v->out, &v->out_room, v->out_bytes)) {
+  if (!mscrt_grow_bytes(&v->out, &v->out_room, v->out_bytes)) {
     v->out_bytes = 0, v->ends = true;
     return;
   }
@@ -155,7 +149,7 @@ static bool hear(mscrt_serving *o, visitor *v) {
       take_frame(o, v);
       return true;
     }
-    if (!make_server_room(&v->in, &v->in_room, whole)) return false;
+    if (!mscrt_grow_bytes(&v->in, &v->in_room, whole)) return false;
     ssize_t n = recv(v->fd, v->in + v->in_bytes, whole - v->in_bytes, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;

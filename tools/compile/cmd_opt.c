@@ -57,13 +57,21 @@ static const char *flag_words(msc_arena *arena, const char *flags) {
 }
 
 /* Prints {KEY: rows}, frees the rows and closes the output. */
-static int print_rows(cli *c, cli_output *out, const char *key, json_t *rows) {
-  json_t *all = json_pack("{s:o}", key, rows);
-  char *text = json_dumps(all, JSON_COMPACT);
+/* Prints a JSON object on one line, and lets go of it. */
+static int print_listing(cli *c, cli_output *out, json_t *listing) {
+  char *text = json_dumps(listing, JSON_COMPACT);
   cli_printf(out, "%s\n", text ? text : "{}");
   free(text);
-  json_decref(all);
+  json_decref(listing);
   return cli_close(c, out);
+}
+
+/* The kinds of optimizers that a model can name. */
+static json_t *optimizer_kinds(void) {
+  json_t *kinds = json_array();
+#define OPTIMIZER(kind, ...) json_array_append_new(kinds, json_string(#kind));
+#include "passes/2_train/optimizer.def"
+  return kinds;
 }
 
 static int list_ops(cli *c) {
@@ -82,7 +90,7 @@ static int list_ops(cli *c) {
       cli_printf(out, "%s (%s) -> (%s) {%s} %s ; %s ; %s\n", ops[i].name, ops[i].operands, ops[i].results,
                  ops[i].attrs, flags, ops[i].rule, ops[i].grad);
   }
-  if (c->json) return print_rows(c, out, "ops", rows);
+  if (c->json) return print_listing(c, out, json_pack("{s:o, s:o}", "ops", rows, "optimizers", optimizer_kinds()));
   json_decref(rows);
   return cli_close(c, out);
 }
@@ -101,7 +109,7 @@ static int list_passes(cli *c) {
     else if (!c->json)
       cli_printf(out, "%-14s %-22s %s%s%s\n", p->stage, p->name, p->line, only ? "; only for " : "", only ? only : "");
   }
-  if (c->json) return print_rows(c, out, "passes", rows);
+  if (c->json) return print_listing(c, out, json_pack("{s:o}", "passes", rows));
   json_decref(rows);
   return cli_close(c, out);
 }

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from math import prod, sqrt
 
 from msc import file
-from msc.ops import ROWS, Error, Type, counted, dimension_of, respelled
+from msc.ops import ROWS, Error, Type, counted, dimension_of, made_by_build, respelled
 
 BLOCK_HINTS = tuple(name for _, name, _, _ in file.SCHEMA["Hints"])
 HINTS = tuple(name for name in BLOCK_HINTS if name not in ("shard", "memory_limit"))
 NUMBERS = {name for _, name, kind, _ in file.SCHEMA["Hints"] if kind in ("i32", "i64", "u8")} | {"cache_rows"}
-OPTIMIZERS = ("sgd", "momentum", "adagrad", "rmsprop", "rmsprop_momentum", "adam", "adamw", "lamb")
+OPTIMIZERS = tuple(made_by_build("ops.json")["optimizers"])  # the rows of passes/2_train/optimizer.def
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 

@@ -44,7 +44,7 @@ def made_by_build(name):
 
 def listed():
     """The rows of ops.json, which are those of ir/op.def (tools/python/list_ops)."""
-    return made_by_build("ops.json")
+    return made_by_build("ops.json")["ops"]
 
 
 def _rows():
