@@ -133,6 +133,8 @@ bool msc_compiler_compile(msc_compiler *c, const char *name, const void *model, 
   return true;
 }
 
+void msc_compiler_cancel(msc_compiler *c) { msc_context_cancel(c->ctx); }
+
 bool msc_compiler_report(const msc_compiler *c, msc_report *out_report) {
   if (!c->plan) return false;
   msc_plan_memory m = msc_plan_memory_of(c->plan);

@@ -1,5 +1,6 @@
 /* context.c: arenas, interning and diagnostics of one compile.  Everything is freed with the context. */
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -56,7 +57,8 @@ struct msc_context {
   msc_index names; /* numbers in `name`, by hash */
   interned *name;
   MSC_TABLE(answered) known;
-  msc_diag *first, *last, exhausted;
+  atomic_bool cancelled;
+  msc_diag *first, *last, why_left; /* why_left: the last one, after the recovery point was used */
   int num_errors;
   jmp_buf *recovery;
   const msc_op_info **info; /* op.c's table, made on first use */
@@ -79,10 +81,13 @@ static void *libc_realloc(void *user, void *ptr, size_t old_bytes, size_t bytes)
 
 /* ---- arenas ---- */
 
-static void out_of_memory(msc_context *ctx) {
+/* Leaves through the recovery point, where there is no more memory or nobody wants the result. */
+static void leave(msc_context *ctx) {
   if (ctx->recovery) longjmp(*ctx->recovery, 1);
   abort(); /* a bug in msc: an entry point without msc_protect */
 }
+
+static bool is_cancelled(const msc_context *ctx) { return atomic_load_explicit(&ctx->cancelled, memory_order_relaxed); }
 
 static void free_chunk(msc_context *ctx, chunk *c) {
   ctx->total -= c->bytes;
@@ -146,7 +151,7 @@ static msc_arena *link_arena(msc_context *ctx, msc_arena *a) {
 
 msc_arena *msc_arena_new(msc_context *ctx) {
   msc_arena *a = ctx->alloc(ctx->user, NULL, 0, sizeof *a);
-  if (!a) out_of_memory(ctx);
+  if (!a) leave(ctx);
   return link_arena(ctx, a);
 }
 
@@ -173,13 +178,13 @@ void msc_arena_reset(msc_arena *a) {
 }
 
 void *msc_arena_alloc(msc_arena *a, size_t bytes) {
-  if (bytes > SIZE_MAX / 4) out_of_memory(a->ctx);
+  if (bytes > SIZE_MAX / 4 || is_cancelled(a->ctx)) leave(a->ctx);
   bytes = (bytes + 15) & ~(size_t)15;
   if (!a->chunks || a->chunks->bytes - a->used < bytes) {
     size_t usual = next_chunk(a, bytes);
     bool alone = bytes > usual;
     chunk *c = new_chunk(a->ctx, alone ? bytes : usual);
-    if (!c) out_of_memory(a->ctx);
+    if (!c) leave(a->ctx);
     if (a->chunks && alone) { /* a large block of its own, behind the current chunk */
       c->next = a->chunks->next;
       a->chunks->next = c;
@@ -254,6 +259,7 @@ void msc_context_free(msc_context *ctx) {
 }
 
 void msc_context_limit(msc_context *ctx, size_t bytes) { ctx->limit = bytes; }
+void msc_context_cancel(msc_context *ctx) { atomic_store_explicit(&ctx->cancelled, true, memory_order_relaxed); }
 msc_arena *msc_context_arena(msc_context *ctx) { return ctx->trial ? ctx->trial : ctx->arena; }
 msc_arena *msc_lasting_arena(msc_context *ctx) { return ctx->arena; }
 
@@ -271,14 +277,12 @@ void msc_end_trial(msc_context *ctx, msc_arena *outer) {
 bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg) {
   jmp_buf here, *outer = ctx->recovery;
   if (setjmp(here)) {
-    msc_diag *d = &ctx->exhausted; /* the record itself must not need memory */
+    msc_diag *d = &ctx->why_left; /* the record itself must not need memory */
     if (ctx->last != d) {
-      *d = (msc_diag){MSC_DIAG_ERROR,
-                      MSC_E_OUT_OF_MEMORY,
-                      NULL,
-                      NULL,
-                      "out of memory: the bound on the compiler's memory was reached",
-                      NULL};
+      *d = (msc_diag){.severity = MSC_DIAG_ERROR,
+                      .code = MSC_E_OUT_OF_MEMORY,
+                      .text = "out of memory: the bound on the compiler's memory was reached"};
+      if (is_cancelled(ctx)) d->code = MSC_E_CANCELLED, d->text = "cancelled by the program that compiles";
       if (ctx->last) ctx->last->next = d;
       else ctx->first = d;
       ctx->last = d;

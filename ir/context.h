@@ -1,5 +1,6 @@
 /* context.h: what a program lives in: memory that is freed as a whole, interned text, places in the source,
- * diagnostics.  Arena exhaustion never returns NULL: it leaves through the context's one recovery point. */
+ * diagnostics.  Allocating never returns NULL: exhaustion, or a wish to end, leaves through the context's one recovery
+ * point. */
 #ifndef MSC_IR_CONTEXT_H
 #define MSC_IR_CONTEXT_H
 
@@ -59,7 +60,11 @@ void msc_context_free(msc_context *ctx);
 /* Limits the bytes of all arenas together; 0: no limit. */
 void msc_context_limit(msc_context *ctx, size_t bytes);
 
-/* Runs fn(ctx, arg) with the recovery point set: arena exhaustion inside becomes an OUT_OF_MEMORY error and false. */
+/* Makes the next allocation, and all after it, leave through the recovery point. From any thread or signal handler. */
+void msc_context_cancel(msc_context *ctx);
+
+/* Runs fn(ctx, arg) with the recovery point set: arena exhaustion inside becomes an OUT_OF_MEMORY error and false, and
+ * so does msc_context_cancel with CANCELLED. */
 bool msc_protect(msc_context *ctx, bool (*fn)(msc_context *, void *), void *arg);
 
 /* The context's own arena, or that of the trial under way. */

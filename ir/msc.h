@@ -22,11 +22,11 @@
  *     return ok;
  *   }
  *
- * Rules.  A compiler compiles one model; any number of compilers may exist, each used by one thread at a time.  What a
- * compiler gives out is its own and lives until it is freed; what it is given is copied.  The library has no global
- * state, reads no environment variable, and never prints or exits: a call that fails returns false, and the messages
- * say why.  Only a bug in msc aborts.  Option structs start with struct_size, so they can grow; what is zero
- * is the default. */
+ * Rules.  A compiler compiles one model; any number of compilers may exist, each used by one thread at a time, but for
+ * msc_compiler_cancel.  What a compiler gives out is its own and lives until it is freed; what it is given is copied.
+ * The library has no global state, reads no environment variable, and never prints or exits: a call that fails returns
+ * false, and the messages say why.  Only a bug in msc aborts.  Option structs start with struct_size, so they can grow;
+ * what is zero is the default. */
 #ifndef MSC_H
 #define MSC_H
 
@@ -84,6 +84,10 @@ MSC_API const char *msc_compiler_value(msc_compiler *c, const char *key);
  * everything that is wrong with the model or with the configuration. */
 MSC_API bool msc_compiler_compile(msc_compiler *c, const char *name, const void *model, size_t bytes,
                                   const void **out_plan, size_t *out_bytes);
+
+/* Makes a compilation end soon, with false and the message E0126; the compiler can then only be freed. From any thread
+ * or signal handler, before or while another thread compiles. */
+MSC_API void msc_compiler_cancel(msc_compiler *c);
 
 /* What a plan needs and is predicted to do, per rank; of the stage that needs most. */
 typedef struct {

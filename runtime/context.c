@@ -266,7 +266,7 @@ static void init_parameter(void *arg, int64_t unit, int worker) {
   const mscrt_variable *v = &c->plan->parameter[unit];
   msc_box box, buffer;
   (void)worker;
-  if (v->stage != c->stage) return;
+  if (v->stage != c->stage || mscrt_find_shared(c, v->ref)) return;
   mscrt_variable_box(c->plan, v, c->o.rank, &box, &buffer);
   if (v->ref.space == PLAN_SPACE_DISK && c->offload && v->rank && buffer.size[0] > 0)
     init_on_disk(c, v, &box, &buffer);
@@ -291,6 +291,7 @@ static mscrt_status *open_once(const mscrt_plan *plan, const mscrt_options *opti
   MSCRT_GOTO(join_other_ranks(c));
   MSCRT_GOTO(mscrt_offload_open(c));
   MSCRT_GOTO(mscrt_row_caches_open(c));
+  MSCRT_GOTO(mscrt_share_parameters(c));
   MSCRT_GOTO(mscrt_prepare_calls(c));
   if (c->device->ready) MSCRT_GOTO(c->device->ready(c));
   if (c->o.measure) MSCRT_GOTO(mscrt_timeline_new(c->o.events, &c->timeline));
@@ -379,6 +380,7 @@ void mscrt_close(mscrt_context *c) {
   mscrt_partitions_free(&c->partitions);
   mscrt_free_inputs(c);
   mscrt_free_outputs(c);
+  free(c->shared);
   free(c);
 }
 
@@ -472,12 +474,13 @@ mscrt_status *mscrt_run(mscrt_context *c, const char *section, int64_t steps, do
   if (!c->feed) MSCRT_CHECK(mscrt_check_inputs(c, index));
   const mscrt_data *data = c->feed ? mscrt_feed_data(c->feed) : NULL;
   if (train && data && data->o.only_predict) return mscrt_fail(MSCRT_ARGUMENT, "the data set is for predictions alone");
+  c->step = mscrt_next_step(c);
   for (int64_t i = 0; i < steps; i++) {
     if (train) mscrt_keep_border(c);
     MSCRT_CHECK(mscrt_run_program(c, index, train ? c->step : i));
     MSCRT_CHECK(mscrt_give_outputs(c, index));
     if (train) MSCRT_CHECK(mscrt_commit_step(c, mscrt_loss_of(c, index)));
-    c->step += train;
+    mscrt_set_step(c, c->step + train);
   }
   if (out_loss) *out_loss = data && !mscrt_data_has_labels(data) ? (double)NAN : mscrt_loss_of(c, index);
   return NULL;

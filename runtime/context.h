@@ -172,6 +172,12 @@ typedef struct {
   mscrt_places places;
 } mscrt_taken;
 
+/* A parameter or state that lies in the memory of another context. */
+typedef struct {
+  uint64_t offset, bytes; /* where it would lie in the plan's memory of parameters */
+  uint8_t *at;
+} mscrt_shared_span;
+
 struct mscrt_context {
   const mscrt_plan *plan;
   mscrt_options o;
@@ -193,6 +199,8 @@ struct mscrt_context {
   uint8_t *arena;
   /* the address of offset 0 of the arena for calls: the arena itself, or memory of the device */
   uint8_t *memory;
+  uint32_t num_shared; /* parameters and state of the context `parameters_of`, in the order of offsets */
+  mscrt_shared_span *shared;
   const uint8_t *constants;      /* the address of the constants of the plan for calls */
   uint64_t *mailboxes;           /* by stage: bytes; of this one: */
   uint64_t mailbox_bytes, arena_bytes, input_stride, input_slots, room_bytes /* of one worker */;
@@ -225,6 +233,7 @@ struct mscrt_context {
   uint32_t last_program;         /* program whose outputs are in memory; num_programs: none */
   int last_slot;                 /* slot of its inputs */
   bool broken;
+  atomic_bool cancelled;         /* the caller wants the run, under way or next, to end */
   uint64_t products;             /* products run so far */
   atomic_bool tile_failed;
 };
@@ -314,6 +323,19 @@ void mscrt_free_places(mscrt_places *p);
 /* The memory of the caller in which a variable lies; NULL: it is in the arena. */
 const void *mscrt_taken_at(const mscrt_context *c, const mscrt_variable *v);
 void mscrt_free_outputs(mscrt_context *c);
+
+/* ---- parameters_of.c: parameters of another context ---- */
+
+/* Finds the parameters that this context has of another one; before calls are prepared. */
+mscrt_status *mscrt_share_parameters(mscrt_context *c);
+/* Checks that calls, once prepared, can work on them where they are. */
+mscrt_status *mscrt_check_shared(const mscrt_context *c);
+/* The shared parameter in which a ref begins, and its address there; NULL: it is this context's own. */
+const mscrt_shared_span *mscrt_find_shared(const mscrt_context *c, plan_ref r);
+void *mscrt_shared_at(const mscrt_context *c, plan_ref r);
+/* The number of the next training step, which all contexts with the same parameters count together. */
+int64_t mscrt_next_step(const mscrt_context *c);
+void mscrt_set_step(mscrt_context *c, int64_t step);
 
 /* ---- record.c ---- */
 

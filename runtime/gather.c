@@ -77,6 +77,8 @@ mscrt_status *mscrt_gather(mscrt_context *c, const mscrt_variable *v, void *out)
     if (no_room) return mscrt_exchange_free(&e), no_room;
     mscrt_let_go(c, v->ref);
   }
+  /* other ranks read it in the arena, where its own place is free */
+  if (own && mscrt_find_shared(c, v->ref)) memcpy(c->arena + there, own, (size_t)mscrt_variable_bytes(v));
   mscrt_site site = {.name = v->name, .step = c->step};
   mscrt_ticket ticket;
   mscrt_part part = {.e = &e, .src = there, .dst = out};

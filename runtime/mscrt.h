@@ -28,10 +28,10 @@
  *   mscrt_status_free(s);
  *
  * Rules.  Every call that can fail returns NULL or a status, which its receiver frees.  Contexts are independent: any
- * number per process, each used by one thread at a time; a plan and a data set may be shared and outlive their
- * contexts.  The library has no global state, installs no signal handler, never exits, aborts or prints.  Option
- * structs start with struct_size, so they can grow; what is zero is the default.  A plan holds native code: it is
- * executed only when the caller says trust_native. */
+ * number per process, each used by one thread at a time, but for mscrt_cancel and mscrt_dump_flight; a plan and a data
+ * set may be shared and outlive their contexts.  The library has no global state, installs no signal handler, never
+ * exits, aborts or prints.  Option structs start with struct_size, so they can grow; what is zero is the default.  A
+ * plan holds native code: it is executed only when the caller says trust_native. */
 #ifndef MSCRT_H
 #define MSCRT_H
 
@@ -49,17 +49,18 @@ extern "C" {
 /* ---- status ---- */
 
 /*          name         exit code of a program that ends with it */
-#define MSCRT_STATUSES(X) \
-  X(OK,          0)  \
-  X(ARGUMENT,    2)  /* a call of this library was wrong */ \
-  X(INPUT,       1)  /* plan, data or weights are wrong, or do not fit each other */ \
-  X(UNTRUSTED,   1)  /* native code that nobody vouched for */ \
-  X(UNSUPPORTED, 1)  /* right, but this version cannot do it */ \
-  X(ENVIRONMENT, 3)  /* file system, CPU, missing library */ \
-  X(NO_MEMORY,   3)  \
-  X(PEER,        3)  /* another rank is gone, failed or does not answer */ \
-  X(STUCK,       3)  /* a GPU does not come to its end; its memory goes with the process, which should end by _exit */ \
-  X(BUG,         70)
+#define MSCRT_STATUSES(X)                                                                                       \
+  X(OK, 0)                                                                                                      \
+  X(ARGUMENT, 2)    /* a call of this library was wrong */                                                      \
+  X(INPUT, 1)       /* plan, data or weights are wrong, or do not fit each other */                             \
+  X(UNTRUSTED, 1)   /* native code that nobody vouched for */                                                   \
+  X(UNSUPPORTED, 1) /* right, but this version cannot do it */                                                  \
+  X(ENVIRONMENT, 3) /* file system, CPU, missing library */                                                     \
+  X(NO_MEMORY, 3)                                                                                               \
+  X(PEER, 3)  /* another rank is gone, failed or does not answer */                                             \
+  X(STUCK, 3) /* a GPU does not come to its end; its memory goes with the process, which should end by _exit */ \
+  X(BUG, 70)                                                                                                    \
+  X(CANCELLED, 130) /* mscrt_cancel */
 
 typedef enum {
 #define X(name, exit) MSCRT_##name,
@@ -187,7 +188,7 @@ MSCRT_API bool mscrt_data_has_labels(const mscrt_data *data);
 
 /* ---- contexts ---- */
 
-typedef struct mscrt_context mscrt_context;
+typedef struct mscrt_context mscrt_context; /* a plan at work, as one rank */
 
 typedef enum { MSCRT_LOG_INFO, MSCRT_LOG_WARNING } mscrt_log_level;
 typedef void mscrt_log_fn(void *user, mscrt_log_level level, const char *text);
@@ -258,6 +259,11 @@ typedef struct {
   const mscrt_plan *const *family;
   int num_family;
   int cores; /* of this host, for its ranks; 0: those that this process may use, which may be only its share */
+  /* Another context of this rank, on the device cpu, whose parameters this one has too, in the memory of that one: of a
+   * plan that evaluates, predicts or trains the same model with other batches. All parameters of this plan are there,
+   * cut and typed alike; state, as of an optimizer, is shared where both have it, and training steps count as one. The
+   * two run one after another, and this one is closed first. */
+  mscrt_context *parameters_of;
 } mscrt_options;
 
 /* Leads a job of so many ranks at an address, without being one of them, until it ends: a status if it could not start
@@ -347,6 +353,12 @@ MSCRT_API mscrt_status *mscrt_plan_part(const mscrt_plan *plan, int rank, const 
 /* Runs a section `steps` times; sections whose name is not "train" run on the samples of the evaluation range, from its
  * start.  out_loss (may be NULL): the last step's, NaN when the section has no loss. */
 MSCRT_API mscrt_status *mscrt_run(mscrt_context *ctx, const char *section, int64_t steps, double *out_loss);
+
+/* Makes mscrt_run, mscrt_evaluate or mscrt_predict of this context, under way or next, end with MSCRT_CANCELLED. A job
+ * of one rank ends it before its next step, and can go on from there; with several ranks none may go ahead of the
+ * others, so all give up at once, in a wait too, and theirs end with MSCRT_PEER. From any thread; for a job of one rank
+ * also from a signal handler. */
+MSCRT_API void mscrt_cancel(mscrt_context *ctx);
 
 typedef struct {
   size_t struct_size;

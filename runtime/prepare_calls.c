@@ -34,6 +34,7 @@ void *mscrt_at(const mscrt_context *c, plan_ref r, int slot) {
   if (r.space == PLAN_SPACE_TILE) return NULL;
   if (r.space == PLAN_SPACE_CONSTANT) return (void *)(uintptr_t)(plan_plan_constants_data(c->plan->root) + r.offset);
   if (mscrt_is_away(r.space) && c->offload) return mscrt_offload_at(c, r);
+  if (mscrt_find_shared(c, r)) return mscrt_shared_at(c, r);
   return c->arena + arena_offset(c, r, slot);
 }
 
@@ -41,6 +42,7 @@ void *mscrt_at(const mscrt_context *c, plan_ref r, int slot) {
 static void *device_address(const mscrt_context *c, plan_ref r) {
   if (r.space == PLAN_SPACE_TILE) return NULL;
   if (mscrt_is_away(r.space) && c->offload) return mscrt_offload_at(c, r);
+  if (mscrt_find_shared(c, r)) return mscrt_shared_at(c, r);
   return r.space == PLAN_SPACE_CONSTANT ? (void *)(uintptr_t)(c->constants + r.offset)
                                         : c->memory + arena_offset(c, r, 0);
 }
@@ -424,6 +426,7 @@ mscrt_status *mscrt_prepare_calls(mscrt_context *c) {
   }
   MSCRT_CHECK(mscrt_new_array(&c->ticket, most + 1));
   if (c->library) MSCRT_CHECK(mscrt_library_ready(c->library));
+  MSCRT_CHECK(mscrt_check_shared(c));
   MSCRT_CHECK(prepare_programs(c));
   return make_workers(c);
 }

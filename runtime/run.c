@@ -391,9 +391,17 @@ static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const m
   return wait_before_call(c, &t, (msc_waits){s->num_beside, s->num_beside});
 }
 
-/* After a failure within a step the ranks are out of step, so all give up. Returns s. */
+static mscrt_status *fail_as_cancelled(const mscrt_context *c) {
+  return mscrt_fail(MSCRT_CANCELLED, "cancelled after %" PRId64 " steps of training", c->step);
+}
+
+/* After a failure within a step the ranks are out of step, so all give up. Returns s, or that the caller wanted it. */
 static mscrt_status *give_up_on_failure(mscrt_context *c, mscrt_status *s) {
   if (!s) return NULL;
+  if (c->o.ranks > 1 && atomic_load(&c->cancelled)) {
+    mscrt_status_free(s);
+    s = fail_as_cancelled(c);
+  }
   c->broken = true;
   c->transport->abort(c->comm, mscrt_status_text(s));
   if (c->stream) mscrt_stream_stop(c->stream);
@@ -470,12 +478,19 @@ mscrt_status *mscrt_run_entries(mscrt_context *c, uint32_t program, bool train, 
 
 mscrt_status *mscrt_run_program(mscrt_context *c, uint32_t program, int64_t step) {
   bool train = !strcmp(mscrt_program_name(c->plan, program), "train");
+  if (c->o.ranks == 1 && atomic_exchange(&c->cancelled, false)) return fail_as_cancelled(c);
+  if (c->o.ranks > 1 && atomic_load(&c->cancelled)) return give_up_on_failure(c, fail_as_cancelled(c));
   int before = c->library ? mscrt_library_enter(c->library) : 0;
   mscrt_status *s =
       c->device->runs_programs ? c->device->run(c, program, train, step) : mscrt_run_entries(c, program, train, step);
   if (c->library) mscrt_library_leave(c->library, before);
   c->last_program = program;
   return give_up_on_failure(c, s);
+}
+
+void mscrt_cancel(mscrt_context *c) {
+  atomic_store(&c->cancelled, true);
+  if (c->o.ranks > 1) c->transport->abort(c->comm, "its program cancelled it");
 }
 
 double mscrt_loss_of(const mscrt_context *c, uint32_t program) {

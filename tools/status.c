@@ -10,6 +10,7 @@ static msc_code status_code(const mscrt_status *s, msc_code of_input) {
     case MSCRT_NO_MEMORY: return MSC_E_OUT_OF_MEMORY;
     case MSCRT_PEER:
     case MSCRT_STUCK: return MSC_E_PEER;
+    case MSCRT_CANCELLED: return MSC_E_CANCELLED;
     case MSCRT_BUG: return MSC_E_INTERNAL;
     default: return of_input;
   }

@@ -124,7 +124,7 @@ static bool is_merged(const mscrt_plan *p) {
 }
 
 static mscrt_progress progress_of(const mscrt_context *c) {
-  mscrt_progress p = {.step = (uint64_t)c->step,
+  mscrt_progress p = {.step = (uint64_t)mscrt_next_step(c),
                       .seed = c->o.seed,
                       .plan = c->plan->hash,
                       .model = plan_plan_model_hash(c->plan->root),

@@ -89,7 +89,7 @@ static mscrt_status *load_file(mscrt_context *c, const char *path, bool all) {
   MSCRT_CHECK(open_weights(c->plan, path, all, &a));
   mscrt_status *s = load_archive(c, &a);
   if (!s && all) {
-    c->step = (int64_t)a.progress.step;
+    mscrt_set_step(c, (int64_t)a.progress.step);
     c->o.seed = a.progress.seed;
     c->resumed_samples = a.progress.samples;
     if (a.progress.model != plan_plan_model_hash(c->plan->root))

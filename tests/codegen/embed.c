@@ -7,7 +7,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -216,9 +218,159 @@ static void wrong_models(void **state) {
       model, "", "size 0 of batch");
 }
 
+/* ---- giving up ---- */
+
+static void *cancel_soon(void *arg) {
+  nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+  msc_compiler_cancel(arg);
+  return NULL;
+}
+
+/* Appends a chain of `ops` matmuls: long enough to be cancelled on the way. */
+static char *write_deep_model(int ops) {
+  size_t size = 0;
+  char *text;
+  FILE *f = open_memstream(&text, &size);
+  fputs("module {\n  \"msc.func\"() ({\n  ^bb0(%0: tensor<64x64xf32>, %w: tensor<64x64xf32>):\n", f);
+  for (int i = 0; i < ops; i++)
+    fprintf(f, "    %%%d = \"msc.matmul\"(%%%d, %%w) : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>\n",
+            i + 1, i);
+  fprintf(f,
+          "    %%l = \"msc.reduce_mean\"(%%%d) {dims = [0, 1]} : (tensor<64x64xf32>) -> tensor<f32>\n"
+          "    \"msc.return\"(%%l) : (tensor<f32>) -> ()\n  }) {sym_name = \"forward\", loss = 0 : i64, results = "
+          "[\"loss\"], optimizer = {kind = \"sgd\", lr = 0.1 : f32}, arg_attrs = [{msc.name = \"x\", msc.role = "
+          "\"data\"}, {msc.name = \"w\", msc.role = \"parameter\", msc.init = \"zeros\"}]} : () -> ()\n}\n",
+          ops);
+  fclose(f);
+  return text;
+}
+
+static void cancelled_compilation(void **state) {
+  const void *plan;
+  size_t size;
+  pthread_t id;
+  struct timespec begin, end;
+  (void)state;
+  msc_compiler *c = msc_compiler_new(NULL);
+  msc_compiler_cancel(c);
+  assert_false(msc_compiler_compile(c, "model.mlir", model, strlen(model), &plan, &size));
+  expect_message(c, "", "cancelled");
+  assert_string_equal(msc_compiler_message(c, 0).code, "E0126");
+  msc_compiler_free(c);
+  char *text = write_deep_model(6000);
+  c = msc_compiler_new(NULL);
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  assert_int_equal(pthread_create(&id, NULL, cancel_soon, c), 0);
+  assert_false(msc_compiler_compile(c, "deep.mlir", text, strlen(text), &plan, &size));
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  pthread_join(id, NULL);
+  expect_message(c, "", "cancelled");
+  print_message("cancelled after %.3f s\n",
+                (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9);
+  assert_int_equal(msc_compiler_num_messages(c), 1);
+  msc_compiler_free(c);
+  free(text);
+}
+
+static void expect_cancelled(mscrt_status *s) {
+  if (mscrt_status_code(s) != MSCRT_CANCELLED) fail_msg("%s", mscrt_status_text(s));
+  mscrt_status_free(s);
+}
+
+static void *cancel_run_soon(void *arg) {
+  nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+  mscrt_cancel(arg);
+  return NULL;
+}
+
+/* A job of one rank ends between two steps, and goes on from there. */
+static void cancelled_run(void **state) {
+  const void *bytes;
+  size_t size;
+  mscrt_plan *plan;
+  mscrt_context *ctx;
+  pthread_t id;
+  mscrt_stats stats = {.struct_size = sizeof stats};
+  double loss;
+  (void)state;
+  msc_compiler *c = msc_compiler_new(NULL);
+  assert_true(msc_compiler_compile(c, "model.mlir", model, strlen(model), &bytes, &size));
+  expect_ok(mscrt_plan_open(bytes, size, &(mscrt_plan_options){sizeof(mscrt_plan_options), true}, &plan));
+  expect_ok(mscrt_open(plan, &(mscrt_options){.struct_size = sizeof(mscrt_options), .threads = 1}, &ctx));
+  expect_ok(mscrt_set_input(ctx, "x", all_x, sizeof all_x));
+  expect_ok(mscrt_set_input(ctx, "y", all_y, sizeof all_y));
+  mscrt_cancel(ctx);
+  expect_cancelled(mscrt_run(ctx, "train", 5, NULL));
+  mscrt_get_stats(ctx, &stats);
+  assert_int_equal(stats.steps, 0);
+  assert_int_equal(pthread_create(&id, NULL, cancel_run_soon, ctx), 0);
+  expect_cancelled(mscrt_run(ctx, "train", INT64_MAX, NULL));
+  pthread_join(id, NULL);
+  mscrt_get_stats(ctx, &stats);
+  assert_true(stats.steps > 0);
+  expect_ok(mscrt_run(ctx, "train", 100, &loss));
+  assert_true(loss < 1e-9);
+  mscrt_close(ctx);
+  mscrt_plan_close(plan);
+  msc_compiler_free(c);
+}
+
+/* Of two ranks one never begins its step: the other waits for it until both are cancelled through this one. */
+typedef struct {
+  const mscrt_plan *plan;
+  const char *address;
+  int rank;
+  mscrt_context *ctx;
+  pthread_barrier_t *met;
+} cancelled_rank;
+
+static void *train_until_cancelled(void *arg) {
+  cancelled_rank *t = arg;
+  mscrt_options o = {
+      .struct_size = sizeof o, .rank = t->rank, .ranks = 2, .address = t->address, .threads = 1, .timeout_ms = 60000};
+  mscrt_status *s = mscrt_open(t->plan, &o, &t->ctx);
+  if (!s) s = mscrt_set_input(t->ctx, "x", all_x, sizeof all_x);
+  if (!s) s = mscrt_set_input(t->ctx, "y", all_y, sizeof all_y);
+  pthread_barrier_wait(t->met);
+  if (!s && t->rank == 0) s = mscrt_run(t->ctx, "train", 100, NULL);
+  if (!s && t->rank == 1) cancel_run_soon(t->ctx), s = mscrt_run(t->ctx, "train", 100, NULL);
+  return s;
+}
+
+static void cancelled_ranks(void **state) {
+  static const char keys[] = "{\"device_num\": 2, \"parallel_mode\": \"data_parallel\"}";
+  const void *bytes;
+  size_t size;
+  mscrt_plan *plan;
+  char address[64];
+  pthread_t id[2];
+  pthread_barrier_t met;
+  cancelled_rank t[2];
+  (void)state;
+  msc_compiler *c = msc_compiler_new(NULL);
+  snprintf(address, sizeof address, "@msc-cancel-%d", (int)getpid());
+  assert_true(msc_compiler_configure(c, "keys", keys, strlen(keys)) &&
+              msc_compiler_compile(c, "model.mlir", model, strlen(model), &bytes, &size));
+  expect_ok(mscrt_plan_open(bytes, size, &(mscrt_plan_options){sizeof(mscrt_plan_options), true}, &plan));
+  pthread_barrier_init(&met, NULL, 2);
+  for (int r = 0; r < 2; r++) t[r] = (cancelled_rank){.plan = plan, .address = address, .rank = r, .met = &met};
+  for (int r = 0; r < 2; r++) assert_int_equal(pthread_create(&id[r], NULL, train_until_cancelled, &t[r]), 0);
+  void *s[2];
+  for (int r = 0; r < 2; r++) pthread_join(id[r], &s[r]);
+  expect_cancelled(s[1]);
+  assert_int_equal(mscrt_status_code(s[0]), MSCRT_PEER);
+  assert_non_null(strstr(mscrt_status_text(s[0]), "cancelled"));
+  mscrt_status_free(s[0]);
+  for (int r = 0; r < 2; r++) mscrt_close(t[r].ctx);
+  pthread_barrier_destroy(&met);
+  mscrt_plan_close(plan);
+  msc_compiler_free(c);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(several_at_once), cmocka_unit_test(compiles_and_trains),
-                                     cmocka_unit_test(parts_of_ranks), cmocka_unit_test(wrong_keys),
-                                     cmocka_unit_test(wrong_models)};
+                                     cmocka_unit_test(parts_of_ranks),  cmocka_unit_test(wrong_keys),
+                                     cmocka_unit_test(wrong_models),    cmocka_unit_test(cancelled_compilation),
+                                     cmocka_unit_test(cancelled_run),   cmocka_unit_test(cancelled_ranks)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@ import queue
 import secrets
 import sys
 import threading
+import weakref
 from ctypes import byref, c_double, c_void_p
 from typing import Any, Callable, Dict, List, Optional
 
@@ -88,8 +89,17 @@ class Job:
 
     After an error of a step the job cannot go on."""
 
-    def __init__(self, plan, seed=0, threads=0, timeout=300.0, rank=None, address=None, workspace=None):
+    def __init__(self,
+                 plan,
+                 seed=0,
+                 threads=0,
+                 timeout=300.0,
+                 rank=None,
+                 address=None,
+                 workspace=None,
+                 parameters_of=None):
         self._workspace = workspace  # a Workspace in which the arena of the only rank lies
+        self._owner, self._sharers = parameters_of, weakref.WeakSet()  # of jobs whose parameters are those of this one
         self.plan, self._library = plan, plan.library
         self._results: queue.SimpleQueue = queue.SimpleQueue()
         self._ticket, self._closed, self._last, self._lease = 0, False, None, None
@@ -102,8 +112,14 @@ class Job:
         if rank is not None and plan.ranks > 1 and not address:
             raise Error("rank is one of several processes: they need an address to meet at, as '@my-job'")
         try:
+            if self._owner is not None:
+                self._owner._check_open()
+                if self._owner.plan.ranks != plan.ranks or self._owner._contexts.keys() != self._contexts.keys():
+                    raise Error(f"a job of {plan.ranks} ranks cannot have the parameters of one of "
+                                f"{self._owner.plan.ranks}")
+                self._owner._sharers.add(self)
             self._all(lambda r: self._open(r, seed, threads, timeout, meet))
-            if self._library.mscrt_plan_weights(plan.handle) is not None:
+            if self._owner is None and self._library.mscrt_plan_weights(plan.handle) is not None:
                 folder = os.fspath(plan._folder).encode()
                 native.check(self._library, self._library.mscrt_plan_check_files(plan.handle, folder))
                 self._all(lambda r: self._check("mscrt_load_weights", r, folder))
@@ -123,6 +139,8 @@ class Job:
                                    timeout_ms=int(timeout * 1000))
         if self._workspace:
             options.allocate = ctypes.cast(self._workspace.allocate, c_void_p)
+        if self._owner is not None:
+            options.parameters_of = self._owner._contexts[rank]
         native.check(self._library,
                      self._library.mscrt_open(self.plan.handle, byref(options), byref(self._contexts[rank])))
 
@@ -341,10 +359,19 @@ class Job:
 
     # ---- the end ----
 
+    def cancel(self) -> None:
+        """Ends the step under way, or the next, with RunError CANCELLED; from any thread.  A job of one rank can go on
+        from there, others are at their end."""
+        self._check_open()
+        for context in self._contexts.values():
+            self._library.mscrt_cancel(context)
+
     def close(self) -> None:
         """Gives back memory and threads; may be called again."""
         if self._closed:
             return
+        for job in list(self._sharers):
+            job.close()
         self._closed = True
         if self._lease:
             self._lease = None

@@ -1,10 +1,12 @@
 """The C libraries libmsc (ir/msc.h) and libmscrt (runtime/mscrt.h) as ctypes functions."""
 import ctypes
 import os
+import queue
 import shutil
+import threading
 from ctypes import POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64
 from ctypes import c_void_p
-from typing import List, NamedTuple, Optional
+from typing import Any, Callable, List, NamedTuple, Optional
 
 from msc import runtime
 from msc.ops import Error
@@ -41,6 +43,7 @@ _COMPILER = {
     "msc_compiler_new": (c_void_p, [POINTER(CompilerOptions)]),
     "msc_compiler_free": (None, [c_void_p]),
     "msc_compiler_configure": (c_bool, [c_void_p, c_char_p, c_char_p, c_size_t]),
+    "msc_compiler_cancel": (None, [c_void_p]),
     "msc_compiler_compile": (c_bool, [c_void_p, c_char_p, c_void_p, c_size_t,
                                       POINTER(c_void_p),
                                       POINTER(c_size_t)]),
@@ -72,6 +75,7 @@ _RUNTIME = {
     "mscrt_load_weights": (c_void_p, [c_void_p, c_char_p]),
     "mscrt_local": (c_void_p, [c_void_p, c_char_p, POINTER(runtime._Tensor)]),
     "mscrt_plan_micro": (c_uint32, [c_void_p, c_char_p]),
+    "mscrt_cancel": (None, [c_void_p]),
     "mscrt_borrow_input": (c_void_p, [c_void_p, c_char_p, c_void_p, c_size_t]),
     "mscrt_borrow_output": (c_void_p, [c_void_p, c_char_p, c_char_p, c_void_p, c_size_t]),
     "mscrt_init": (c_void_p, [c_char_p, POINTER(runtime._Options), POINTER(c_void_p)]),
@@ -88,7 +92,8 @@ _RUNTIME = {
     "mscrt_receive": (c_void_p, [c_void_p, c_int, c_void_p, c_size_t]),
     "mscrt_barrier": (c_void_p, [c_void_p])
 }
-CODES = ("OK", "ARGUMENT", "INPUT", "UNTRUSTED", "UNSUPPORTED", "ENVIRONMENT", "NO_MEMORY", "PEER", "STUCK", "BUG")
+CODES = ("OK", "ARGUMENT", "INPUT", "UNTRUSTED", "UNSUPPORTED", "ENVIRONMENT", "NO_MEMORY", "PEER", "STUCK", "BUG",
+         "CANCELLED")
 
 
 def find(name: str, folder: Optional[str] = None) -> str:
@@ -141,6 +146,25 @@ def compiler(folder: Optional[str] = None):
 
 def executor(folder: Optional[str] = None):
     return _library("libmscrt.so.0", folder, runtime._FUNCTIONS, _RUNTIME)
+
+
+def interruptible(work: Callable[[], Any], cancel: Callable[[], None]) -> Any:
+    """What `work` returns, which is a long call of a library. Ctrl-C in the main thread makes it end by `cancel`."""
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    done: queue.SimpleQueue = queue.SimpleQueue()
+    thread = threading.Thread(target=lambda: done.put(work()), daemon=True)
+    thread.start()
+    try:
+        return done.get()
+    except BaseException:
+        cancel()
+        while thread.is_alive():  # what it works on is still needed, however often Ctrl-C is pressed
+            try:
+                thread.join()
+            except KeyboardInterrupt:
+                pass
+        raise
 
 
 class Message(NamedTuple):

@@ -98,7 +98,9 @@ def compile(model,
         text = json.dumps({"variable_lr": True, **keys}).encode()
         out, num = c_void_p(), c_size_t()
         ok = library.msc_compiler_configure(compiler, b"keys", text, len(text))
-        ok = ok and library.msc_compiler_compile(compiler, name.encode(), data, len(data), byref(out), byref(num))
+        ok = ok and native.interruptible(
+            lambda: library.msc_compiler_compile(compiler, name.encode(), data, len(data), byref(out), byref(num)),
+            lambda: library.msc_compiler_cancel(compiler))
         messages = _messages(library, compiler)
         if not ok:
             raise CompileError(messages)
@@ -197,7 +199,8 @@ class Plan:
             threads: int = 0,
             timeout: float = 300,
             rank: Union[int, str, None] = None,
-            address: Optional[str] = None):
+            address: Optional[str] = None,
+            parameters_of=None):
         """Starts a job, as threads of this process: `with plan.run(ranks=4, seed=1) as job: ...`; msc.spawn starts
         processes.
 
@@ -205,17 +208,29 @@ class Plan:
         given.  threads: of each rank, 0: cores divided by the ranks. rank, address: this process is one rank of a job
         of several processes, which meet at the same address ("@NAME"); rank="torchrun": this process is one that torchrun
         started, all on this host. Every process makes the same calls; batches are whole, as everywhere. Parameters
-        start with the values of the model's files, or those of the seed."""
+        start with the values of the model's files, or those of the seed.  parameters_of: a job of as many ranks, of a plan
+        of the same model with other batches, or without training; this one has its parameters, in the same memory."""
         from msc.job import Job
         if rank == "torchrun":
             rank, address = from_torchrun(ranks or self.ranks)
         if ranks in (None, self.ranks):
-            return Job(self, seed=seed, threads=threads, timeout=timeout, rank=rank, address=address)
+            return Job(self,
+                       seed=seed,
+                       threads=threads,
+                       timeout=timeout,
+                       rank=rank,
+                       address=address,
+                       parameters_of=parameters_of)
         if self._recompile is None:
             raise Error(f"the plan is for {self.ranks} ranks, not for {ranks}: compile it with device_num={ranks}")
         if ranks not in self._others:
             self._others[ranks] = self._recompile(ranks)
-        return self._others[ranks].run(seed=seed, threads=threads, timeout=timeout, rank=rank, address=address)
+        return self._others[ranks].run(seed=seed,
+                                       threads=threads,
+                                       timeout=timeout,
+                                       rank=rank,
+                                       address=address,
+                                       parameters_of=parameters_of)
 
     def _describe(self, tensor, batch=-1, **more):
         dtype = runtime.DTYPES[tensor.dtype][0]

@@ -37,7 +37,7 @@ class _Options(Structure):
                 ("timeout_ms", c_int), ("log", c_void_p), ("log_user", c_void_p), ("perf_map", c_bool), ("no_init", c_bool),
                 ("device", c_char_p), ("time_scale", c_double), ("overlap", c_int), ("measure", c_bool), ("events", c_uint32), ("choices", c_char_p), ("comm", c_char_p), ("tune", c_bool),
                 ("local_ranks", c_int), ("token", c_char_p), ("host", c_char_p), ("led", c_bool), ("silence_ms", c_int), ("meet_ms", c_int), ("recover", c_bool), ("allocate", c_void_p), ("release", c_void_p), ("memory_user", c_void_p), ("offload_path", c_char_p), ("servers", c_int), ("server", c_int),
-                ("family", c_void_p), ("num_family", c_int)]
+                ("family", c_void_p), ("num_family", c_int), ("cores", c_int), ("parameters_of", c_void_p)]
 
 
 # name -> (result, arguments); a status is a pointer, NULL when all went well
