@@ -5,6 +5,7 @@
 
 #include "ir/fact.h"
 #include "ir/fbs/fbs.h"
+#include "ir/interp/interp.h"
 
 /* ---- names ---- */
 
@@ -220,6 +221,21 @@ bool fbs_read_args(fbs_reader *r) {
 
 /* ---- constants ---- */
 
+/* The elements of a constant, or the one that follows from the model's sizes; NULL after a report. */
+static const void *constant_data(fbs_reader *r, fbs_place p, model_constant c, msc_dtype dtype) {
+  uint32_t bytes = model_constant_data_num(c);
+  void *data = msc_arena_copy(msc_context_arena(r->ctx), model_constant_data_data(c), bytes);
+  int64_t number = 0;
+  if (!model_constant_size_len(c)) return data;
+  if (bytes != msc_dtype_bytes(dtype)) return fbs_error(r, MSC_E_FORMAT, p, "has a size and several elements"), NULL;
+  if (!fbs_apply_size(r, p, model_constant_size(c), model_constant_size_len(c), &number)) return NULL;
+  msc_tensor one = {msc_type_of(r->ctx, dtype, 0, NULL, NULL), data};
+  msc_tensor_set(&one, 0, (double)number);
+  if (!msc_is_float(dtype) && msc_tensor_get(&one, 0) != (double)number)
+    return fbs_error(r, MSC_E_SHAPE, p, "is %" PRId64 ", which %s cannot hold", number, msc_dtype_name(dtype)), NULL;
+  return data;
+}
+
 static void read_constant(fbs_reader *r, uint32_t i, model_constant c) {
   fbs_place p = fbs_at_file(r, "constant %u", i);
   uint32_t bytes = model_constant_data_num(c);
@@ -238,8 +254,9 @@ static void read_constant(fbs_reader *r, uint32_t i, model_constant c) {
                            fbs_type_text(r, t), whole, element);
   for (uint32_t k = 0; t->dtype == MSC_I1 && k < bytes; k++)
     if (data[k] > 1) return (void)fbs_error(r, MSC_E_FORMAT, p, "byte %u is %u; an i1 is 0 or 1", k, data[k]);
-  msc_attr_value v = {.kind = MSC_ATTR_DENSE,
-                      .dense = {t, msc_arena_copy(msc_context_arena(r->ctx), data, bytes), bytes}};
+  const void *own = constant_data(r, p, c, t->dtype);
+  if (!own) return;
+  msc_attr_value v = {.kind = MSC_ATTR_DENSE, .dense = {t, own, bytes}};
   msc_op *op = msc_op_new(r->func, OP_constant, 0, NULL, 1, r->file);
   msc_append(r->func->body, op);
   msc_op_set(op, "value", v);

@@ -34,13 +34,23 @@ static bool read_type_ref(fbs_reader *r, fbs_place p, model_attr a, msc_attr_val
   return t != NULL;
 }
 
+/* Puts what follows from the model's sizes in place of numbers of an Int or Ints. */
+static bool apply_sizes(fbs_reader *r, fbs_place p, model_attr a, msc_attr_value *item, uint32_t num) {
+  bool ok = true;
+  for (uint32_t i = 0; i < num && i < model_attr_sizes_num(a); i++)
+    ok &= fbs_apply_size(r, p, model_attr_sizes(a, i), model_attr_sizes_len(a, i), &item[i].i);
+  return ok;
+}
+
 bool fbs_read_attr(fbs_reader *r, fbs_place p, model_attr a, msc_attr_value *out_value) {
   msc_attr_value *item;
   model_ints ints = model_attr_value_ints(a);
   model_floats floats = model_attr_value_floats(a);
   model_str str = model_attr_value_str(a);
   switch (model_attr_value_type(a)) {
-    case MODEL_ATTR_VALUE_INT: *out_value = msc_int(model_int_v(model_attr_value_int(a))); return true;
+    case MODEL_ATTR_VALUE_INT:
+      *out_value = msc_int(model_int_v(model_attr_value_int(a)));
+      return apply_sizes(r, p, a, out_value, 1);
     case MODEL_ATTR_VALUE_FLOAT: *out_value = msc_float(model_float_v(model_attr_value_float(a))); return true;
     case MODEL_ATTR_VALUE_BOOL: *out_value = msc_bool(model_bool_v(model_attr_value_bool(a))); return true;
     case MODEL_ATTR_VALUE_STR: {
@@ -51,7 +61,7 @@ bool fbs_read_attr(fbs_reader *r, fbs_place p, model_attr a, msc_attr_value *out
     case MODEL_ATTR_VALUE_INTS:
       *out_value = empty_list_of(r, model_ints_v_num(ints), &item);
       for (uint32_t i = 0; i < model_ints_v_num(ints); i++) item[i] = msc_int(model_ints_v(ints, i));
-      return true;
+      return apply_sizes(r, p, a, item, model_ints_v_num(ints));
     case MODEL_ATTR_VALUE_FLOATS:
       *out_value = empty_list_of(r, model_floats_v_num(floats), &item);
       for (uint32_t i = 0; i < model_floats_v_num(floats); i++) item[i] = msc_float(model_floats_v(floats, i));

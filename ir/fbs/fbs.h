@@ -12,6 +12,8 @@ enum {
   FBS_MAX_CONSTANT = 1 << 20, /* larger ones belong into a weight file */
   FBS_MAX_BLOCK_DEPTH = 64,
   FBS_MAX_BLOCK_PATH = 1024,
+  FBS_MAX_SIZES = 64,
+  FBS_MAX_SIZE_TEXT = 1024,
   FBS_MAX_ERRORS = 1000, /* then the rest of the file is not looked at */
 };
 
@@ -43,6 +45,8 @@ typedef struct {
   size_t num_dims;
   const msc_dim_size *dim;
   bool *dim_used;
+  size_t num_sizes;
+  msc_dim_size *size;    /* those that the model names, with --dim's values */
   bool resized;          /* a size the file states was changed by the user: declared types no longer bind */
   const msc_type **type; /* by type number; NULL: bad and reported */
   const msc_loc **loc;   /* by location number */
@@ -74,6 +78,14 @@ const fbs_block *fbs_block_of(fbs_reader *r, uint32_t number, fbs_place p);
 const msc_type *fbs_input_type(fbs_reader *r, model_input in, fbs_place p, const msc_type *declared);
 bool fbs_check_dims_used(fbs_reader *r);
 const char *fbs_type_text(fbs_reader *r, const msc_type *t); /* "[2,?]f32" */
+
+/* ---- fbs/sizes.c: sizes that the model leaves to its user ---- */
+
+bool fbs_read_sizes(fbs_reader *r);
+/* What a text such as "2*batch+1" is; reports at p if it is no whole number. */
+bool fbs_evaluate_size(fbs_reader *r, fbs_place p, const char *text, int64_t *out);
+/* Puts what a field `sizes` or `size` says in place of the number beside it; an empty text says nothing. */
+bool fbs_apply_size(fbs_reader *r, fbs_place p, const char *text, uint32_t bytes, int64_t *number);
 
 /* ---- fbs/attrs.c: attributes and hints, both ways ---- */
 

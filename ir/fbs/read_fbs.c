@@ -253,10 +253,15 @@ static msc_module *read_model(fbs_reader *r) {
               FBS_VERSION);
     return NULL;
   }
-  bool (*const steps[])(fbs_reader *) = {read_name,       read_mesh,        fbs_read_types,      fbs_read_locs,
-                                         fbs_read_blocks, read_values,      fbs_read_args,       fbs_read_constants,
-                                         read_ops,        fbs_read_outputs, fbs_read_optimizers, fbs_check_dims_used};
+  bool (*const steps[])(fbs_reader *) = {read_name,          read_mesh,       fbs_read_sizes,   fbs_read_types,
+                                         fbs_read_locs,      fbs_read_blocks, read_values,      fbs_read_args,
+                                         fbs_read_constants, read_ops,        fbs_read_outputs, fbs_read_optimizers,
+                                         fbs_check_dims_used};
   for (size_t i = 0; i < sizeof steps / sizeof *steps && r->num_errors < FBS_MAX_ERRORS; i++) steps[i](r);
+  if (r->resized && r->num_errors)
+    msc_note(r->ctx, r->file,
+             "--dim changes a size that the model states as a number, and others may be made of it; models of "
+             "msc.export(..., dynamic_shapes=\"batch\") say which");
   /* tied operands and what else is a rule of all IR */
   return r->num_errors || !msc_verify(r->module) ? NULL : r->module;
 }

@@ -18,6 +18,9 @@ static const msc_type *read_type(fbs_reader *r, uint32_t i, model_type t) {
   int64_t elems = 1;
   for (uint32_t d = 0; d < rank; d++) {
     dim[d] = model_type_dims(t, d);
+    if (d < model_type_sizes_num(t) &&
+        !fbs_apply_size(r, p, model_type_sizes(t, d), model_type_sizes_len(t, d), &dim[d]))
+      return NULL;
     if (dim[d] < -1) return fbs_error(r, MSC_E_FORMAT, p, "dimension %u is %" PRId64, d, dim[d]), NULL;
     if (dim[d] > 0 && __builtin_mul_overflow(elems, dim[d], &elems)) elems = INT64_MAX;
   }
@@ -82,6 +85,8 @@ const msc_type *fbs_input_type(fbs_reader *r, model_input in, fbs_place p, const
 /* Names that --dim could have been given: "batch, x.1". */
 static const char *dim_names(fbs_reader *r) {
   const char *text = "batch";
+  for (size_t i = 0; i < r->num_sizes; i++)
+    if (strcmp(r->size[i].name, "batch")) text = msc_arena_printf(r->scratch, "%s, %s", text, r->size[i].name);
   for (uint32_t i = 0; i < model_model_inputs_num(r->model); i++) {
     model_input in = model_model_inputs(r->model, i);
     const msc_type *t = model_input_value(in) < r->num_values ? r->declared[model_input_value(in)] : NULL;

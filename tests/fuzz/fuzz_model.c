@@ -12,6 +12,8 @@
 static bool run(msc_context *ctx, void *arg) {
   const input *in = arg;
   const msc_dim_size batch = {"batch", 2};
+  if (!msc_read_fbs(ctx, "fuzz.fbs", in->data, in->bytes, 1, &batch) && !msc_num_errors(ctx)) abort();
+  msc_clear_diags(ctx);
   msc_module *m = msc_read_fbs(ctx, "fuzz.fbs", in->data, in->bytes, 0, NULL);
   if (!m && !msc_num_errors(ctx)) abort();
   if (!m) m = msc_read_fbs(ctx, "fuzz.fbs", in->data, in->bytes, 1, &batch); /* sizes may be open */

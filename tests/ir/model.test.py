@@ -46,7 +46,7 @@ def case(change, message, *args):
         expect(["dump", "m.fbs", *args])
         return
     lines = [
-        line if line.startswith((" ", "net.py", "msc")) else f"m.fbs: error: {line}"
+        line if line.startswith((" ", "net.py", "msc", "m.fbs: note")) else f"m.fbs: error: {line}"
         for line in message.rstrip("\n").split("\n")
     ]
     expect(["dump", "m.fbs", *args], 1, "\n".join(lines) + "\n", "")
@@ -130,8 +130,52 @@ case(lambda m: None, "--dim nobody: no input has a dimension of this name; they 
      "nobody=4")
 case(
     lambda m: None,
-    AT_D1 + "inner sizes differ: 9 (dimension 1 of 'a' [4,9]f32) and 8 (dimension 0 of 'b' [8,2]f32) [E0102]" + IN_HEAD,
-    "--dim", "x.1=9")
+    AT_D1 + "inner sizes differ: 9 (dimension 1 of 'a' [4,9]f32) and 8 (dimension 0 of 'b' [8,2]f32) [E0102]" + IN_HEAD +
+    'm.fbs: note: --dim changes a size that the model states as a number, and others may be made of it; models of '
+    'msc.export(..., dynamic_shapes="batch") say which\n', "--dim", "x.1=9")
+
+
+def sized(text, **size):
+    """The first dimension of x, y and what follows is this text."""
+
+    def change(m):
+        m["sizes"] = [{"name": "n", "value": 4, **size}]
+        for i in (0, 3, 5):
+            m["types"][i].update(sizes=[text])
+
+    return change
+
+
+ALL_SIZED = "".join(f"type {i}: {{0}}\n" for i in (0, 3, 5))
+case(sized("n"), None)
+case(sized("n"), None, "--dim", "n=9")
+case(sized("n"), None, "--dim", "batch=9")
+case(sized("n"), None, "--dim", "y.0=9")
+case(sized("(2*n*3-n+1)/7"), None)
+case(sized("(2*n*3-n+1)/7"), None, "--dim", "n=11")
+case(sized("(2*n*3-n+1)/7"), ALL_SIZED.format("(2*n*3-n+1)/7 is no whole number for these sizes [E0102]"), "--dim",
+     "n=5")
+case(sized("n-n"), "input x: dimension 0 has size 0; sizes are at least 1 [E0102]\n"
+     "input y: dimension 0 has size 0; sizes are at least 1 [E0102]")
+case(sized("n-9"), ALL_SIZED.format("dimension 0 is -5 [E0113]"))
+for _text in ("m", "n+", "*n", "2n", "(n)", "(n)/0", "(n", "n/2", "n n", "-", "99999999999999999999*n",
+              "n*4611686018427387904"):
+    case(sized(_text), ALL_SIZED.format(f"'{_text}' is no size [E0113]"))
+case(sized("n", low=5), "size n: is 4; the model was made for 5 and more [E0102]")
+case(sized("n", low=2, high=8), "size n: is 9; the model was made for 2 to 8 [E0102]", "--dim", "n=9")
+case(sized("n", value=0), "size n: is 0; the model was made for 1 and more [E0102]\n"
+     "input x: dimension 0 has size 0; sizes are at least 1 [E0102]\n"
+     "input y: dimension 0 has size 0; sizes are at least 1 [E0102]")
+case(lambda m: m.update(sizes=[{"name": "n", "value": 1}, {"name": "n", "value": 1}]),
+     "size n: occurs twice [E0113]")
+case(lambda m: m.update(sizes=[{"name": "2", "value": 1}]), "size 2: is no name [E0113]")
+case(lambda m: m.update(sizes=[{"name": f"n{i}", "value": 1} for i in range(65)]),
+     "sizes: are 65, at most 64 are possible [E0113]")
+case(sized("n+" * 512 + "n"), ALL_SIZED.format("a size has 1025 bytes, at most 1024 are possible [E0113]"))
+case(sized("n"), None, "--dim", "n=9", "--dim", "x.0=9")
+case(sized("n"), "size n: is 9 by --dim n and 8 by --dim y.0 [E0102]\n", "--dim", "n=9", "--dim", "y.0=8")
+case(lambda m: m.update(sizes=[{"name": "n", "value": 1}]),
+     "--dim m: no input has a dimension of this name; they are batch, n, x.1 [E0102]", "--dim", "m=4")
 case(lambda m: m["types"][2].update(dims=[-1]),
      "net.py:9: error: parameter b: dimension 0 has size -1; sizes of parameters are fixed and at least 1 [E0102]")
 case(lambda m: m["parameters"][1].pop("init"), "net.py:9: error: parameter b: has neither weights nor init [E0113]")
@@ -175,6 +219,10 @@ def constant(**c):
 case(constant(data=b"\0" * 8), None)
 case(constant(data=b"\0" * 4), None)
 case(constant(data=b"\0" * 9), "constant 0: has 9 bytes; [2]f32 needs 8, or 4 to repeat one element [E0113]")
+case(constant(data=b"\0" * 8, size="2"), "constant 0: has a size and several elements [E0113]")
+case(constant(data=b"\0" * 4, size="2*2"), None)
+case(both(lambda m: m["types"].append({"dtype": 5, "dims": [2]}), constant(type=6, data=b"\0", size="128")),
+     "constant 0: is 128, which i8 cannot hold [E0102]")
 case(constant(data=b""), "constant 0: has 0 bytes; [2]f32 needs 8, or 4 to repeat one element [E0113]")
 case(constant(data=bytes((1 << 20) + 1)),
      "constant 0: has 1048577 bytes; more than 1048576 belong into a weight file, as a parameter [E0113]")

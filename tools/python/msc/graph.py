@@ -304,7 +304,7 @@ class Graph:
         self._inputs, self._parameters, self._constants, self._outputs, self._weight_files, self._state = [], [], [], [], [], []
         self._blocks, self._open_blocks = [{"name": ""}], [0]
         self._loss, self._optimizers, self._micro_size = None, [], 1
-        self._mesh = {}
+        self._mesh, self._sizes = {}, []  # sizes: those that --dim changes
         self._place, self._hints, self._named_blocks = None, {}, {}  # what `at` says
 
     # ---- numbers ----
@@ -570,7 +570,7 @@ class Graph:
         args = [i["value"] for i in self._inputs] + [p["value"] for p in self._parameters]
         return {
             "version": file.VERSION, "producer": "msc python", "name": self.name or None,
-            "types": [{"dtype": file.DTYPES.index(d), "dims": dims} for d, dims in self._types],
+            "types": [{"dtype": file.DTYPES.index(d), "dims": dims, "sizes": sizes[0] if sizes and any(sizes[0]) else None} for d, dims, *sizes in self._types],
             "locs": [{"file": path, "line": line, "caller": caller, "scope": scope} for path, line, caller, scope in self._locs],
             "value_types": self._value_types,
             "body": {"args": args, "ops": [dict(op, hints=op["hints"] or None) for op in self._ops], "results": [o["value"] for o in self._outputs]},
@@ -578,7 +578,7 @@ class Graph:
             "weight_files": [{"path": p, "bytes": _size(folder, p)} for p in self._weight_files] or None,
             "blocks": [{k: v for k, v in b.items() if k != "path"} for b in self._blocks],
             "train": train, "mesh": [{"name": n, "size": s} for n, s in self._mesh.items()] or None,
-            "state": self._state or None,
+            "state": self._state or None, "sizes": self._sizes or None,
         }
 
     def encode(self, folder=None):
