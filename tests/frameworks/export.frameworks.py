@@ -421,7 +421,7 @@ def test_constants_and_places():
 
 
 def test_exported_programs():
-    """Symbolic sizes of an exported program become those of the examples."""
+    """Symbolic sizes of an exported program stay open; without --dim they are those of the examples."""
     class Tokens(nn.Module):
         def __init__(self):
             super().__init__()
@@ -438,12 +438,115 @@ def test_exported_programs():
         with package.compile("program.fbs").run() as job:
             output = torch.from_dlpack(job.predict("output", x=x))
         assert torch.allclose(output, net(x), atol=1e-6), (rows, length)
+    x = torch.randn(9, 11, 6)
+    with package.compile("program.fbs", sizes={"batch": 9, "x.1": 11}).run() as job:
+        assert torch.allclose(torch.from_dlpack(job.predict("output", x=x)), net(x), atol=1e-6)
+    squares = torch.export.export(
+        Odd(lambda x: x.repeat(x.shape[0], 1)), (torch.randn(4, 4),), dynamic_shapes=({0: dim("n")},)
+    )
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        package.export(squares, (torch.randn(6, 4),), out="program.fbs")
+    assert any("does not follow from batch" in str(w.message) for w in said), [str(w.message) for w in said]
+    with package.compile("program.fbs").run() as job:
+        assert torch.from_dlpack(job.predict("output", x=torch.ones(6, 4))).shape == (36, 4)
     try:
         package.export(program, (x,), optimizer=torch.optim.SGD(net.parameters(), 0.1), out="program.fbs")
     except package.Error as e:
         assert "an exported program is for inference" in str(e)
     else:
         raise AssertionError("an exported program is trained")
+
+
+class Words(nn.Module):
+    """Positions, attention, batch norm, a mean over what the batch has: numbers of sizes in many places."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(30, 16), nn.Embedding(64, 16)
+        self.layer = nn.TransformerEncoderLayer(16, 4, 32, 0.0, batch_first=True)
+        self.norm, self.out = nn.BatchNorm1d(16), nn.Linear(16, 30)
+
+    def forward(self, x):
+        b, t = x.shape
+        h = self.words(x) + self.places(torch.arange(t)).expand(b, t, 16)
+        h = self.layer(h, is_causal=True, src_mask=nn.Transformer.generate_square_subsequent_mask(t))
+        h = self.norm(h.reshape(b * t, 16)).view(b, t, 16)
+        return self.out(torch.cat([h, h.new_zeros(b, 1, 16)], 1)[:, :t])
+
+
+class Window(nn.Module):
+    """Attention to so many positions before one's own: up to that length it is as any causal one."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.width = width
+
+    def forward(self, x):
+        places = torch.arange(x.shape[1])
+        near = (places[:, None] >= places) & (places[:, None] - places < self.width)
+        return nn.functional.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None], attn_mask=near)[:, 0]
+
+
+def mean_loss(y, labels):
+    rows = nn.functional.cross_entropy(y.flatten(0, 1), labels.flatten(), reduction="none")
+    return rows.sum() / (labels.shape[0] * labels.shape[1])
+
+
+def test_open_sizes():
+    torch.manual_seed(0)
+    net, optimizer_of = Words(), lambda p: torch.optim.SGD(p, 0.05)
+    x = torch.randint(0, 30, (4, 12))
+    package.export(
+        net, (x, x), loss=mean_loss, optimizer=optimizer_of(net.parameters()), out="model.fbs", dynamic_shapes="batch"
+    )
+    for batch, ranks in ((4, 1), (6, 1), (8, 4), (1, 1)):
+        new = torch.randint(0, 30, (batch, 12))
+        judge = Judge(Whole(net, mean_loss), (new, new), optimizer_of, 5)
+        mode = ["--set", f"device_num={ranks}", "--set", "parallel_mode=auto_parallel"] if ranks > 1 else []
+        msc("compile", "model.fbs", "-o", "plan.bin", *(["--dim", f"batch={batch}"] if batch != 4 else []), *mode)
+        losses, state = train("plan.bin", {"x": new.numpy(), "y": new.numpy()}, 5, ranks)
+        loss_ratio, ratio, worst = judge.errors(losses, {f"module.{k}": v for k, v in state.items()})
+        assert loss_ratio <= 1 and ratio <= 1, (batch, ranks, loss_ratio, ratio, worst, losses, judge.exact)
+
+
+class Function(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.forward = function
+
+
+def test_open_lengths():
+    """Positions and masks are computed by the model; what holds for short inputs only is noticed."""
+    torch.manual_seed(0)
+    both = {"x": {0: "batch", 1: torch.export.Dim("length", max=64)}}
+    cases = (
+        ("words", Words().eval(), torch.randint(0, 30, (4, 12)), both),
+        ("window", Window(40), torch.randn(4, 12, 8), {"x": {0: "batch", 1: "length"}}),
+        ("triangle", Function(lambda x: torch.tril(x[:, :, None] * x[:, None], 1)), torch.randn(4, 12), both),
+        ("backwards", Function(lambda x: x * torch.arange(3, x.shape[1] * 2 + 3, 2).float().flip(0)), torch.randn(4, 12), both),
+    )
+    for name, net, x, open_sizes in cases:
+        package.export(net, x, out="model.fbs", dynamic_shapes=open_sizes)
+        for batch, length in ((4, 12), (1, 2), (3, 7), (2, 50)):
+            new = x[:1, :1].expand(batch, length, *x.shape[2:]).clone()
+            new = torch.randint(0, 30, new.shape) if new.dtype == torch.int64 else torch.randn(new.shape)
+            with package.compile("model.fbs", sizes={"batch": batch, "x.1": length}).run() as job, torch.no_grad():
+                seen = torch.from_dlpack(job.predict("output", x=new))
+            assert torch.allclose(seen, net(new), atol=1e-5), (name, batch, length)
+    try:
+        package.compile("model.fbs", sizes={"x.1": 65})
+    except package.Error as e:
+        assert "x.1: is 65; the model was made for 1 to 64" in str(e), str(e)
+    else:
+        raise AssertionError("a size beyond its bound")
+    turned = Function(lambda x: x * (x.shape[1] % 1000))
+    try:
+        package.export(turned, torch.randn(4, 12), out="model.fbs", dynamic_shapes={"x": {1: "length"}})
+    except package.Error as e:
+        assert "does not follow from x.1 by sums and products" in str(e), str(e)
+    else:
+        raise AssertionError("a remainder")
 
 
 def test_import_is_light():

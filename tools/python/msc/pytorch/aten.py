@@ -8,6 +8,8 @@ this one call (c.decompose()) or refuses with a reason (c.refuse(why))."""
 
 import torch
 
+from msc.ops import Type
+
 DTYPES = {
     torch.float32: "f32",
     torch.float64: "f64",
@@ -106,7 +108,7 @@ class Call:
         if not hasattr(x, "shape"):
             x = torch.tensor(x, dtype=TORCH[dtype])
         if is_known(x):
-            return self.converter.constant(x.to(TORCH[dtype]))
+            return self.converter.constant(x, dtype)
         return x if x.dtype == dtype else self.g.cast(x, dtype)
 
     def own(self, x):
@@ -169,6 +171,10 @@ class Call:
     def join(self, parts, dim):
         parts = [p for p in parts if shape_of(p)[dim] != 0]
         return self.own(parts[0]) if len(parts) == 1 else self.g.concat([self.own(p) for p in parts], dim)
+
+    def positions(self, shape, dim):
+        """Numbers i64 that count along a dimension."""
+        return self.g.iota(Type("i64", tuple(shape)), dim=dim)
 
     def pick(self, x, dim, indices):
         """Rows of one dimension, by numbers known now (a torch.Tensor): an index dimension for each of theirs."""

@@ -210,9 +210,10 @@ def _is_label_name(name):
     return name in ("y", "label", "labels", "target", "targets") or name.endswith("_labels")
 
 
-def capture(module, args, words, loss, labels, outputs):
-    """A functional ExportedProgram of one step, and its calls of functions with gradients of their own.  Raises Error
-    with PyTorch's reason where it cannot export."""
+def capture(module, args, words, loss, labels, outputs, dimensions=None):
+    """A functional ExportedProgram of one step, and its calls of functions with gradients of their own.  dimensions:
+    what torch.export takes as dynamic_shapes, for each value given.  Raises Error with PyTorch's reason where it cannot
+    export."""
     step = Step(module, loss, len(args), list(words), len(labels), outputs)
     step.train(module.training)
     values = tuple(args) + tuple(words.values()) + tuple(labels.values())
@@ -226,7 +227,7 @@ def capture(module, args, words, loss, labels, outputs):
             _quiet(),
             torch.enable_grad(),
         ):
-            program = torch.export.export(step, values, strict=False)
+            program = torch.export.export(step, values, dynamic_shapes=dimensions and (dimensions,), strict=False)
             _find_stopped(program.graph_module)
             _mark_stopped(program.graph_module)
             program = program.run_decompositions({})

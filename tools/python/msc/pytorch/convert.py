@@ -39,6 +39,17 @@ def name_of(target):
     return text[len("aten.") :] if text.startswith("aten.") else text
 
 
+class _Made:
+    """A known tensor that depends on sizes that are left open, and the call that gives its like for all of them."""
+
+    def __init__(self, tensor, call, number):
+        self._tensor, self._call, self._number = tensor, call, number  # whose id stays its own as long as it lives
+
+    def value(self):
+        result = self._call()
+        return result if self._number is None else result[self._number]
+
+
 class Converter:
     """Translates nodes.  `blocks_of` says of a node in which blocks it is, `hints_of` which hints its ops get."""
 
@@ -50,14 +61,24 @@ class Converter:
         self.chances = {}  # of a value of the graph that is drawn as 0 or 1: how probable 1 is
         self.known = {}  # of a value of the graph that is a constant: the torch.Tensor
         self.own_calls = []  # of functions with gradients of their own
+        self.sized = frozenset()  # nodes that differ with sizes that are left open
+        self.is_blind = False  # to what their results are
         self._constants = {}
+        self._made = {}  # id of a tensor that depends on these sizes -> how to compute it in the graph
+        self._is_sized = False
         self._place, self._node = (None, 0, ()), None
 
     # ---- values ----
 
-    def constant(self, tensor):
-        """A known tensor as a value of the graph."""
+    def constant(self, tensor, dtype=None):
+        """A known tensor as a value of the graph, of this element type if one is given.  What depends on sizes that are
+        left open is computed there."""
+        if id(tensor) in self._made and not _is_one_number(tensor):
+            value = self._made[id(tensor)].value()
+            self.known[value.number] = tensor
+            return value if dtype in (None, value.dtype) else self.g.cast(value, dtype)
         tensor = tensor.detach().cpu().contiguous()
+        tensor = tensor.to(_torch(dtype)) if dtype else tensor
         flat = tensor.flatten()
         data = flat.view(torch.uint8).numpy().tobytes() if tensor.dtype != torch.bool else flat.numpy().tobytes()
         key = (tensor.dtype, tuple(tensor.shape), data)
@@ -164,13 +185,19 @@ class Converter:
         if isinstance(node.target, type) and issubclass(node.target, tuple):
             return list(self.of(node.args))  # a decomposition gives its results names
         val = node.meta.get("val")
+        if isinstance(val, (int, float)):  # a size
+            return val
         types = [_type(v) for v in (val if isinstance(val, (list, tuple)) else [val])]
         name = name_of(node.target)
         if any(t and t[0] is None for t in types):
             raise Refused(f"{_unknown_type(val)} elements")
         folded = self._fold(node, name, types)
-        if folded is not None:
+        if folded is not None and not (self.is_blind and any(id(t) in self._made for t in _tensors(folded))):
             return folded
+        return self._computed(node, name, types)
+
+    def _computed(self, node, name, types):
+        """The result of a call as ops of the graph."""
         arguments, words = self.of(node.args), self.of(node.kwargs)
         rule = ROWS.get(name)
         if rule:
@@ -205,7 +232,20 @@ class Converter:
             return None
         with torch.no_grad():
             arguments, words = self.of(node.args), self.of(node.kwargs)
-            return node.target(*arguments, **words)
+            result = node.target(*arguments, **words)
+        if self._is_sized or node in self.sized or any(id(t) in self._made for t in _tensors(inputs)):
+            call = functools.cache(lambda: self._computed_later(node, name, types))
+            for i, t in enumerate(_tensors(result)):
+                self._made[id(t)] = _Made(t, call, i if isinstance(result, (list, tuple)) else None)
+        return result
+
+    def _computed_later(self, node, name, types):
+        before, self._node = (self._node, self._is_sized), node
+        self._is_sized = True
+        try:
+            return self._computed(node, name, types)
+        finally:
+            self._node, self._is_sized = before
 
     # ---- decompositions ----
 
@@ -241,9 +281,10 @@ class Converter:
         """The results of a graph that stands for the node being translated; `values` are those of its inputs."""
         for placeholder, value in zip((n for n in inner.graph.nodes if n.op == "placeholder"), values):
             self.values[placeholder] = value
-        faults, self.faults = self.faults, {}
+        faults, self.faults, was_sized = self.faults, {}, self._is_sized
+        self._is_sized = was_sized or self._node in self.sized
         result = self.walk(inner.graph, inner, is_inner=True)
-        faults, self.faults = self.faults, faults
+        faults, self.faults, self._is_sized = self.faults, faults, was_sized
         if faults:
             raise Refused("; ".join(f"{inner_name}: {cases[0][0]}" for inner_name, cases in faults.items()))
         return result
@@ -293,6 +334,16 @@ def _unknown_type(val):
         for v in (val if isinstance(val, (list, tuple)) else [val])
         if isinstance(v, torch.Tensor) and v.dtype not in DTYPES
     )
+
+
+def _tensors(value):
+    if isinstance(value, (list, tuple)):
+        return [t for v in value for t in _tensors(v)]
+    return [value] if isinstance(value, torch.Tensor) else []
+
+
+def _is_one_number(tensor):
+    return not tensor.numel() or bool((tensor == tensor.flatten()[0]).all())
 
 
 def _all_known(value):

@@ -424,6 +424,20 @@ def zeros(c, *_, **__):
     return c.stretch(c.t(0), c.shape)
 
 
+@row("arange", "arange.start", "arange.start_step")
+def arange(c, *ends, **__):
+    start, step = ends[0] if len(ends) > 1 else 0, ends[2] if len(ends) > 2 else 1
+    places = c.positions(c.shape, 0)
+    if not isinstance(start, int) or not isinstance(step, int):
+        places = c.t(places, "f64")
+    return c.t(c.add(c.mul(places, step), start))
+
+
+@row("prims.iota")
+def iota(c, length, *, start, step, **__):
+    return c.t(c.add(c.mul(c.positions(c.shape, 0), step), start))
+
+
 @row("ones_like", "new_ones", "ones")
 def ones(c, *_, **__):
     return c.stretch(c.t(1), c.shape)

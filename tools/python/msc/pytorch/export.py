@@ -1,13 +1,15 @@
 """A PyTorch module in; model.fbs and its weights, or the msc.Graph of both, out."""
 
+import contextlib
 import os
 import warnings
 
 import torch
 
+from msc import fitted
 from msc.graph import Graph
 from msc.ops import Error
-from msc.pytorch import hints, weights
+from msc.pytorch import hints, open_sizes, weights
 from msc.pytorch.aten import DTYPES
 from msc.pytorch.capture import capture, flat_inputs, is_recomputed
 from msc.pytorch.convert import Converter
@@ -124,7 +126,7 @@ def _place_inputs(e, given, batch_dims):
             e.convert.values[node] = e.g.input(
                 name,
                 DTYPES[value.dtype],
-                list(value.shape),
+                [int(size) for size in node.meta["val"].shape],
                 role="label" if is_label else "data",
                 batch_dim=batch_dim,
             )
@@ -143,28 +145,96 @@ def build(
     plan=None,
     mesh=None,
     batch_dims=None,
+    dynamic_shapes=None,
     weights_file="model.safetensors",
 ):
     """(graph, {name: tensor} of the weights file, numbers of the optimizer's groups that train something) of one
     training step, or of inference where there is no loss; the parameters are those of `export`."""
-    if isinstance(module, torch.export.ExportedProgram):
-        module = _module_of(module, optimizer)
     args, words = _split_inputs(example_inputs)
     labels, args = _split_labels(labels, args, words, loss)
-    program, own_calls = capture(module, args, words, loss, labels, outputs)
-    e = _Export(name or type(module).__name__, program, weights_file)
-    e.convert.own_calls = own_calls
+    exported = module if isinstance(module, torch.export.ExportedProgram) else None
+    if exported:
+        module = _module_of(exported, optimizer)
+    given, is_asked = flat_inputs(args, words, labels, module), dynamic_shapes is not None
+    if exported and not is_asked:
+        dynamic_shapes = open_sizes.of_program(exported, [n for n, _, _ in given]) or None
+    dims = None if dynamic_shapes is None else open_sizes.dimensions(dynamic_shapes, given)
+    program, own_calls = capture(module, args, words, loss, labels, outputs, dims)
     trained = None if optimizer is None else {id(p) for g in optimizer.param_groups for p in g["params"]}
-    if mesh:
-        e.g.mesh(**mesh)
     marks = hints.collect(module, plan, mesh)
-    _place_parameters(e, trained)
-    _place_inputs(e, flat_inputs(args, words, labels, module), batch_dims or {})
-    results = e.convert.walk(program.graph, program.graph_module)
-    e.convert.complain()
-    _finish(e, results, program, optimizer, module, clip_norm)
-    hints.apply(e.g, marks)
+
+    def translated(sized=frozenset(), is_blind=False):
+        e = _Export(name or type(module).__name__, program, weights_file)
+        e.convert.own_calls, e.convert.sized, e.convert.is_blind = own_calls, sized, is_blind
+        if mesh:
+            e.g.mesh(**mesh)
+        _place_parameters(e, trained)
+        _place_inputs(e, given, batch_dims or {})
+        results = e.convert.walk(program.graph, program.graph_module)
+        e.convert.complain()
+        _finish(e, results, program, optimizer, module, clip_norm)
+        hints.apply(e.g, marks)
+        return e
+
+    opened = open_sizes.OpenSizes(program)
+    if not opened.example:
+        e = translated()
+    else:
+        opened.rename(_size_names(opened, program, given))
+        e = _for_all_sizes(translated, opened, is_asked)
     return e.g, e.tensors, e.groups
+
+
+def _for_all_sizes(translated, opened, is_asked):
+    """What `translated` makes of a program for several sizes, joined to one model for all.  Masks that are causal for
+    all of them are said so; where that differs, what they hold is not looked at.  Where no model for all sizes is
+    possible, and nobody asked for it, it is for the sizes of the examples, after a warning."""
+    try:
+        return _joined(translated, opened)
+    except Error:
+        try:
+            return _joined(lambda sized: translated(sized, is_blind=True), opened)
+        except Error as e:
+            if is_asked:
+                raise
+            warnings.warn(f"{e}: it is", stacklevel=4)
+    with opened.at(opened.example):
+        return translated()
+
+
+def _joined(translated, opened):
+    points, bounds, made = fitted.sample_points(opened.bounds), dict(opened.bounds), []
+    for point in points:
+        with opened.at(point):
+            made.append(translated(opened.nodes))
+    for name, far in fitted.far_points(points, bounds):
+        for point in (p for p in far if not opened.is_too_large(p)):
+            with contextlib.suppress(open_sizes.TooLarge), opened.at(point), open_sizes.Bounded():
+                made.append(translated(opened.nodes))
+                points.append(point)
+                break
+        bounds[name] = bounds[name][0], max(p[name] for p in points)
+    for name in made[0].tensors:
+        first, *others = [e.tensors.get(name) for e in made]
+        if any(t is not first and (t is None or not torch.equal(t, first)) for t in others):
+            raise Error(f"{name}, a constant of {first.numel()} elements, depends on a size that is left open")
+    fitted.join([e.g for e in made], points, opened.example, bounds)
+    return made[0]
+
+
+def _size_names(opened, program, given):
+    """Names that users know: "batch", or "x.1" for dimension 1 of input x; {name by PyTorch: name}."""
+    nodes = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
+    batch = next((v.shape[0] for _, v, _ in given if isinstance(v, torch.Tensor) and v.ndim), None)
+    names = {}
+    for name_in_program, (name, value, _) in zip(program.graph_signature.user_inputs, given):
+        node = nodes.get(name_in_program) if isinstance(name_in_program, str) else None
+        for d, size in enumerate(node.meta["val"].shape if node and isinstance(value, torch.Tensor) else ()):
+            own = opened.name_of(size)
+            if own:
+                is_batch = d == 0 and value.shape[0] == batch and "batch" not in names.values()
+                names.setdefault(own, "batch" if is_batch else f"{name}.{d}")
+    return names
 
 
 def _module_of(program, optimizer):
@@ -246,7 +316,7 @@ def export(module, example_inputs, loss=None, optimizer=None, out="model.fbs", *
         msc.export(net, (x, y), loss=torch.nn.functional.cross_entropy, optimizer=torch.optim.AdamW(net.parameters()))
 
     module          a torch.nn.Module, in training mode for a model that is to be trained; or, for inference, what
-                    torch.export.export made of one, whose symbolic sizes become those of the examples
+                    torch.export.export made of one, whose symbolic sizes stay open, as those of dynamic_shapes
     example_inputs  a tensor, a tuple, or a dictionary by name: what the module is called with.  Sizes are those of the
                     examples.  With a loss the last one is the label, unless `labels` are given
     loss            called as loss(output, label); absent: the module returns it, alone or as `loss`
@@ -257,6 +327,10 @@ def export(module, example_inputs, loss=None, optimizer=None, out="model.fbs", *
     plan            {pattern of module names: "colwise", "rowwise" or a ParallelStyle}, as of parallelize_module; needs
     mesh            {"dp": 2, "tp": 4}: names and sizes of the mesh's axes; tp is the one that the plan cuts by
     batch_dims      {input: the dimension that is the batch, -1 for none}, where it is not the first one
+    dynamic_shapes  sizes that `msc compile --dim NAME=SIZE` changes, as torch.export takes them: {"x": {0: Dim("n")}};
+                    "batch": the first dimension of all inputs that are as long there as the first input.  Without
+                    --dim they are those of the examples.  What follows from them, as far as it is sums and products, is
+                    checked up to the Dim's max, at most 65,536, and larger sizes are refused then
 
     What torch.utils.checkpoint wraps is computed again in the backward, what torch.autocast casts is cast.
 

@@ -254,8 +254,9 @@ def as_strided_scatter(c, x, source, size, stride, storage_offset=None):
 
 @row("tril", "triu")
 def triangle(c, x, diagonal=0):
-    ones = torch.ones(c.shape[-2:], dtype=torch.bool)
-    return c.where(getattr(torch, c.name.partition(".")[0])(ones, diagonal), x, 0)
+    places = [c.positions(c.shape[-2:], dim) for dim in (0, 1)]
+    lower = c.name.startswith("tril")
+    return c.where(c.stretch(c.compare(places[1], c.add(places[0], diagonal), "le" if lower else "ge"), c.shape), x, 0)
 
 
 # ---- pads ----

@@ -266,7 +266,7 @@ def attention(c, q, k, v, mask=None, dropout_p=0.0, is_causal=False, scale=None,
 def _attended(c, q, k, v, mask, dropout_p, words):
     if not dropout_p:
         return c.g.attention(q, k, v, **words, **({"mask": mask} if mask is not None else {}))
-    keep = c.g.dropout(c.t(torch.ones(q.shape[:3] + (k.shape[2],)), q.dtype), rate=float(dropout_p))
+    keep = c.g.dropout(c.stretch(c.t(1, q.dtype), q.shape[:3] + (k.shape[2],)), rate=float(dropout_p))
     if mask is None:
         return c.g.dropped_attention(q, k, v, keep, **words)
     return _masked_dropped(c, q, k, v, mask, keep, words)
