@@ -8,7 +8,7 @@
 #include "codegen/recompute_trials.h"
 #include "ir/abi/clock.h"
 #include "passes/2_train/train.h"
-#include "passes/3_shard/search_time/answers.h"
+#include "passes/3_shard/step_time_search/answers.h"
 #include "passes/3_shard/shard.h"
 #include "passes/3_shard/strategy/strategy_file.h"
 #include "passes/check.h"

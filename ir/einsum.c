@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "ir/formula.h"
-#include "ir/grad/grad.h"
+#include "ir/grad/op_gradients.h"
 #include "ir/op_table.h"
 #include "ir/shape/shape.h"
 

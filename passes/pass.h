@@ -61,7 +61,7 @@ typedef struct {
   const msc_cluster *cluster; /* what is compiled for; NULL: the shipped description `cpu` */
   double time_limit_s;       /* of the search for strategies; 0: none */
   struct shard_price_book *prices; /* of changes of layout, shared by several runs (reshard/prices.h); or NULL */
-  struct shard_answers *answers; /* of searches in modules of one text (search_time/answers.h); or NULL */
+  struct shard_answers *answers;   /* of searches in modules of one text (step_time_search/answers.h); or NULL */
   int cpu_level;             /* x86-64 level of the machine, 1 to 4; 0: 3 */
   /* existing folder that gets 000-input.mlir and 017-dce.mlir after each pass that changed it; or NULL */
   const char *dump_dir;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "runtime/choices.h"
+#include "runtime/measured_choices.h"
 #include "runtime/server/share.h"
 #include "runtime/wait.h"
 

@@ -6,7 +6,7 @@
 #include "ir/abi/hazard.h"
 #include "ir/abi/pools.h"
 #include "runtime/comm/comm.h"
-#include "runtime/onednn.h"
+#include "runtime/kernels/onednn.h"
 #include "runtime/plan/plan.h"
 #include "runtime/pool.h"
 

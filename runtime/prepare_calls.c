@@ -2,7 +2,7 @@
  * up once, at load. */
 #include <stdlib.h>
 
-#include "runtime/windows.h"
+#include "runtime/kernels/windows.h"
 
 /* A call predicted to be shorter runs on one thread: waking threads costs more than it saves. Counted are bytes at 8
  * per ns and arithmetic at 16 per ns. */

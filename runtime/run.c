@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "ir/abi/product.h"
-#include "runtime/attention.h"
-#include "runtime/guard.h"
+#include "runtime/kernels/attention.h"
+#include "runtime/sanitizer_copies.h"
 #include "runtime/server/apply_pushes.h"
 #include "runtime/server/share.h"
-#include "runtime/windows.h"
+#include "runtime/kernels/windows.h"
 
 /* ---- kernels ---- */
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "ir/abi/product.h"
-#include "runtime/choices.h"
+#include "runtime/measured_choices.h"
 #include "runtime/wait.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include "ir/gemm.h"
 #include "ir/table.h"
 #include "passes/6_pipeline/pipeline.h"
-#include "passes/7_lower/gpu_library.h"
+#include "passes/7_lower/gpu/library.h"
 #include "passes/7_lower/transfer.h"
 #include "passes/8_memory/offsets/offsets.h"
 

@@ -6,7 +6,7 @@
 #include "codegen/plan/plan.h"
 #include "ir/alias.h"
 #include "ir/conv.h"
-#include "passes/7_lower/gpu_library.h"
+#include "passes/7_lower/gpu/library.h"
 
 static void put_operand(msc_plan_graph *g, const msc_value *v) {
   msc_plan_operand *o = &g->operand[g->num_operands++];

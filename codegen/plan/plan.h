@@ -6,7 +6,7 @@
 #include "ir/ir.h"
 #include "passes/6_pipeline/schedule/schedule.h"
 #include "passes/8_memory/homes.h"
-#include "passes/cost.h"
+#include "passes/time_model.h"
 #include "plan_fbs.h"
 
 enum { MSC_FLAG_BYTES = 64 }; /* behind a section's scratch: the error flag of kernels that check indices */

@@ -1,6 +1,6 @@
 /* simulate.h: a plan.bin on a described cluster -> when its calls run, where the time of a step goes, and what memory
- * and traffic every stage has.  The same prices as the search's (passes/cost.h), and the same schedule as the runtime's
- * (timeline.h). */
+ * and traffic every stage has.  The same prices as the search's (passes/time_model.h), and the same schedule as the
+ * runtime's (timeline.h). */
 #ifndef MSC_CODEGEN_SIMULATE_H
 #define MSC_CODEGEN_SIMULATE_H
 

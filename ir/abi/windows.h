@@ -11,8 +11,8 @@
  *   y  [o, images] at i, j = w [o, k l c]  * images turned [k l c, images]      lines of the kernel, added in order
  *   dx [c, images] at i, j = w [c, k l o]  * dy turned     [k l o, images]      the same
  *
- * Windows of 3 x 3 in steps of 1 are tiles: 2 x 2 neighbours of y and what they see, turned (runtime/winograd.c), so
- * that elements of turned tiles are 16 products:
+ * Windows of 3 x 3 in steps of 1 are tiles: 2 x 2 neighbours of y and what they see, turned
+ * (runtime/kernels/winograd.c), so that elements of turned tiles are 16 products:
  *
  *   y  [o, tiles] = w [o, c] * x [c, tiles]        dx [c, tiles] = w [c, o] * dy [o, tiles]
  *   dw [o, c]     = dy [o, tiles] * x [tiles, c]   tiles in blocks, added in order

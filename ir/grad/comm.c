@@ -2,7 +2,7 @@
  * operands out.  The objective is the sum of the losses of all ranks. */
 
 #include "ir/formula.h"
-#include "ir/grad/grad.h"
+#include "ir/grad/op_gradients.h"
 #include "ir/op_table.h"
 
 /* Builds op `kind` over the group of op, with up to two more attributes. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ir/formula.h"
-#include "ir/grad/grad.h"
+#include "ir/grad/op_gradients.h"
 #include "ir/op_table.h"
 
 /* Builds an op over the same windows as `op`; `sizes`: one more attribute, the sizes of t's dimensions 2 and 3. */

@@ -1,6 +1,6 @@
 /* make_vjp.c: a composite op without a gradient function of its own in; op vjp, which stands for its gradient until it
  * is expanded (vjp.c), out. */
-#include "ir/grad/grad.h"
+#include "ir/grad/op_gradients.h"
 
 bool grad_composite(msc_grad_ctx *g, msc_op *op) {
   const msc_op_info *info = msc_info(op);

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "ir/formula.h"
-#include "ir/grad/grad.h"
+#include "ir/grad/op_gradients.h"
 #include "ir/op_table.h"
-#include "ir/grad/reverse.h"
+#include "ir/grad/backward_walk.h"
 #include "ir/shape/shape.h"
 
 /* ---- the forward op ---- */

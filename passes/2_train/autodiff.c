@@ -4,7 +4,7 @@
  * A walk forward marks what depends on a trained parameter; a walk backward builds gradients of just those values.
  * Behind it stop_gradient has done its work and is removed from all functions, also from those that are not trained. */
 #include "ir/formula.h"
-#include "ir/grad/reverse.h"
+#include "ir/grad/backward_walk.h"
 #include "passes/2_train/train.h"
 #include "passes/pass.h"
 

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct { const char *name; msc_op_kind update, second, lazy; } kinds[] = {
+static const struct { const char *name; msc_op_kind update, second, lazy;
+} kinds[] = {
 #define OPTIMIZER(kind, update, second, lazy) {#kind, OP_##update, OP_##second, OP_##lazy},
-#include "passes/2_train/optimizer.def"
+#include "passes/2_train/optimizer_kinds.def"
 };
 enum { NUM_KINDS = sizeof kinds / sizeof *kinds };
 

@@ -3,7 +3,7 @@
 #define MSC_PASSES_3_SHARD_EXPANSION_H
 
 #include "passes/3_shard/reshard/prices.h"
-#include "passes/cost.h"
+#include "passes/time_model.h"
 #include "passes/pass.h"
 
 /* Sets the layouts of all values of an expansion (msc_expansion_of), and `in_layout` of its ops, from the layouts of

@@ -1,6 +1,6 @@
 /* search: letters that are free -> digits, so that a step takes the least time: of all strategies, digit by digit, or
- * of those that go with what the user and propagation decided (search_time.h). */
-#include "passes/3_shard/search_time/search_time.h"
+ * of those that go with what the user and propagation decided (step_time_search.h). */
+#include "passes/3_shard/step_time_search/step_time_search.h"
 #include "passes/3_shard/shard.h"
 
 /* Drops the marks of strategy tuples, which fix numbers of parts only: their digits are decided now, as if layouts had

@@ -71,7 +71,7 @@ const msc_layout *shard_fixed_layout(const msc_func *f, size_t arg);
 /* The function that is sharded: train, or forward of a model without training; NULL: none, or one rank's program. */
 msc_func *shard_func(msc_module *m);
 /* Did a search insert the op to bring a value into a layout for several users, or separate it from its group, as a sum
- * of gradients (search_time.h)? */
+ * of gradients (step_time_search.h)? */
 bool shard_is_copy(const msc_op *op);
 /* By op id, in a numbered function: does the op only serve the optimizer, as the norms of lamb? Such an op has no
  * batch. */

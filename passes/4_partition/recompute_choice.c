@@ -15,7 +15,7 @@
 #include "ir/alias.h"
 #include "ir/conv.h"
 #include "passes/4_partition/recompute.h"
-#include "passes/cost.h"
+#include "passes/time_model.h"
 
 typedef enum { KEEP, CHEAP, FULL, NUM_CHOICES } choice;
 

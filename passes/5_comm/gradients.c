@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "passes/cost.h"
+#include "passes/time_model.h"
 
 typedef struct {
   msc_func *f;

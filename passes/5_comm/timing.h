@@ -3,7 +3,7 @@
 #define MSC_PASSES_5_COMM_TIMING_H
 
 #include "passes/5_comm/grouping.h"
-#include "passes/cost.h"
+#include "passes/time_model.h"
 
 /* The time of one op on this rank's part; 0 for collectives and for ops that compute nothing. */
 int64_t comm_work_ns(const msc_cost *cost, const msc_op *op, msc_arena *arena);

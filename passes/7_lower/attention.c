@@ -5,7 +5,7 @@
 #include "ir/formula.h"
 #include "ir/interp/interp.h"
 #include "passes/7_lower/choose.h"
-#include "passes/7_lower/gpu_library.h"
+#include "passes/7_lower/gpu/library.h"
 #include "passes/pass.h"
 
 /* A mask as the library takes it, built once: the number that is added to each score, in four dimensions. */

@@ -3,7 +3,7 @@
 
 #include "ir/conv.h"
 #include "passes/7_lower/builtin.h"
-#include "passes/7_lower/gpu_library.h"
+#include "passes/7_lower/gpu/library.h"
 #include "passes/config/config.h"
 
 typedef struct {
@@ -75,7 +75,7 @@ static const char *decline_undivided_windows(const msc_op *op, const msc_windows
              : NULL;
 }
 
-/* Declines convolutions whose windows the runtime brings together part by part (runtime/windows.c). */
+/* Declines convolutions whose windows the runtime brings together part by part (runtime/kernels/windows.c). */
 static const char *decline_windows(const choosing *c, const msc_op *op) {
   enum { WIDTH = 32 };
   msc_windows v;
@@ -101,7 +101,7 @@ static const char *decline_attention(const choosing *c, const msc_op *op) {
              : NULL;
 }
 
-/* Declines attention by blocks of scores that are never stored (runtime/attention.c). */
+/* Declines attention by blocks of scores that are never stored (runtime/kernels/attention.c). */
 static const char *decline_blocks(const choosing *c, const msc_op *op) {
   enum { WIDTH = 32 };
   msc_attention a = msc_attention_of_op(op, WIDTH);

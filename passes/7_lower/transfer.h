@@ -3,7 +3,7 @@
 #define MSC_PASSES_TRANSFER_H
 
 #include "ir/comm.h"
-#include "passes/cost.h"
+#include "passes/time_model.h"
 
 /* Digits of the group in which a change of layout moves data: those that cut, or are partial, in only one of the
  * layouts or at another place.  Returns their number. */

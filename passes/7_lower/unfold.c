@@ -17,7 +17,7 @@
 #include "ir/conv.h"
 #include "ir/formula.h"
 #include "passes/7_lower/choose.h"
-#include "passes/7_lower/gpu_library.h"
+#include "passes/7_lower/gpu/library.h"
 #include "passes/check.h"
 #include "passes/pass.h"
 

@@ -9,7 +9,7 @@
  *              concat
  *
  * Around attention the last dimension stays the last: whole vectors are read along it. */
-#include "passes/7_lower/gpu_library.h"
+#include "passes/7_lower/gpu/library.h"
 #include "passes/7_lower/target.h"
 
 static bool keeps_vectors(const msc_op *t) {

@@ -10,7 +10,7 @@
 
 #include "ir/alias.h"
 #include "ir/gemm.h"
-#include "passes/7_lower/gpu_library.h"
+#include "passes/7_lower/gpu/library.h"
 #include "passes/7_lower/nest/nest.h"
 #include "passes/8_memory/allocate.h"
 #include "passes/8_memory/peak.h"

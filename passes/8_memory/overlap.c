@@ -15,7 +15,7 @@
 #include "ir/alias.h"
 #include "passes/2_train/train.h"
 #include "passes/7_lower/depend.h"
-#include "passes/7_lower/gpu_library.h"
+#include "passes/7_lower/gpu/library.h"
 #include "passes/7_lower/nest/nest.h"
 #include "passes/7_lower/transfer.h"
 #include "passes/8_memory/allocate.h"

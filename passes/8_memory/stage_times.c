@@ -1,7 +1,7 @@
 /* stage_times.c: times and messages of every virtual stage, and times of updates, from lowered sections. */
 #include "passes/8_memory/overlap.h"
 #include "passes/8_memory/stage_costs.h"
-#include "passes/cost.h"
+#include "passes/time_model.h"
 
 /* The time of the slowest message that a section sends to another stage. */
 static int64_t slowest_message_ns(const msc_cost *cost, const msc_func *f, int64_t stage) {

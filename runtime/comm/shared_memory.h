@@ -51,7 +51,7 @@ struct mscrt_comm {
   atomic_flag gave_up;         /* several threads may find a reason: the first one reports it */
 };
 
-/* ---- comm/shared_memory_wait.c ---- */
+/* ---- comm/notice_lost_rank.c ---- */
 
 typedef struct {
   int culprit; /* rank that failed first */
@@ -65,6 +65,8 @@ void mscrt_local_give_up(struct mscrt_comm *c, int culprit, const char *reason);
 
 /* Wakes the ranks that sleep at barriers, so that they check the others. */
 void mscrt_local_wake_all(struct mscrt_comm *c);
+
+/* ---- comm/shared_memory_wait.c ---- */
 
 /* Returns why the awaited event cannot happen, as a status in the words of the caller and as the loss that other
  * ranks are told; NULL: it may happen. late: the time is up. */

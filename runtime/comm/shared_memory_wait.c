@@ -1,59 +1,12 @@
-/* shared_memory_wait.c: waits for another rank of the host by a counter in shared memory; finds out which rank
- * stopped and why, and tells all others. */
+/* shared_memory_wait.c: waits for another rank of the host by a counter in shared memory, until it has risen or the
+ * rank is found to be lost. */
 #include <limits.h>
-#include <poll.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "runtime/comm/shared_memory.h"
 
 #define SPIN_NS 50000
 #define LOOK_AROUND_NS 100000000
-
-void mscrt_local_wake_all(struct mscrt_comm *c) {
-  for (int r = 0; r < c->o.ranks; r++)
-    for (uint32_t p = 0; c->segment[r].control && p < c->o.num_partitions; p++)
-      for (int i = 0; i < 2; i++) {
-        barrier *b = &c->segment[r].control->barrier[p][i];
-        mscrt_futex_wake(&b->generation.count, INT_MAX, true);
-        mscrt_futex_wake(&b->own.count, INT_MAX, true);
-      }
-}
-
-void mscrt_local_give_up(struct mscrt_comm *c, int culprit, const char *reason) {
-  control *own = c->segment[c->o.rank].control;
-  if (!own || atomic_load(&own->state) != RUNNING || atomic_flag_test_and_set(&c->gave_up)) return;
-  own->culprit = culprit;
-  mscrt_clean(reason, strlen(reason), own->reason, sizeof own->reason);
-  atomic_store(&own->state, FAILED);
-  mscrt_local_wake_all(c);
-}
-
-static void describe_failure(const control *k, int rank, mscrt_loss *loss) {
-  char reason[sizeof k->reason + 4];
-  mscrt_clean(k->reason, sizeof k->reason, reason, sizeof reason);
-  loss->culprit = k->culprit;
-  snprintf(loss->why, sizeof loss->why, "rank %d %s: %s", rank, k->culprit == rank ? "failed" : "gave up", reason);
-}
-
-bool mscrt_local_is_lost(const struct mscrt_comm *c, int rank, mscrt_loss *out_loss) {
-  const segment *s = &c->segment[rank];
-  uint32_t state = atomic_load(&s->control->state);
-  struct pollfd p = {.fd = s->alive_fd, .events = POLLIN};
-  out_loss->culprit = rank;
-  if (state == FAILED) {
-    describe_failure(s->control, rank, out_loss);
-  } else if (state == CLOSED) {
-    snprintf(out_loss->why, sizeof out_loss->why, "rank %d has ended at step %" PRId64, rank,
-             atomic_load(&s->control->step));
-  } else {
-    if (poll(&p, 1, 0) != 1) return false;
-    snprintf(out_loss->why, sizeof out_loss->why, "rank %d is gone (its process ended at step %" PRId64 ")", rank,
-             atomic_load(&s->control->step));
-  }
-  return true;
-}
 
 static bool has_reached(mscrt_counter *k, uint32_t least) {
   return (int32_t)(atomic_load_explicit(&k->count, memory_order_acquire) - least) >= 0;

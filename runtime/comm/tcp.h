@@ -12,7 +12,7 @@
 
 #include "runtime/comm/address.h"
 #include "runtime/comm/comm.h"
-#include "runtime/comm/scheduler.h"
+#include "runtime/comm/rendezvous_scheduler.h"
 #include "runtime/wait.h"
 
 /* ---- handshake.c: both ends prove that they have the token, before anything else is read ---- */

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/builtin.h"
+#include "runtime/kernels/builtin.h"
 #include "runtime/plan/plan.h"
 
 #define bad_call(...) mscrt_fail(MSCRT_INPUT, __VA_ARGS__)

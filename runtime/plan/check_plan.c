@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ir/abi/product.h"
-#include "runtime/builtin.h"
+#include "runtime/kernels/builtin.h"
 #include "runtime/plan/plan.h"
 
 #define MAX_BYTES ((uint64_t)1 << 46) /* limit of a space: sums of offsets cannot overflow */

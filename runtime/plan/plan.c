@@ -1,7 +1,7 @@
 /* plan.c: answers queries about a verified plan. */
 #include <string.h>
 
-#include "runtime/builtin.h"
+#include "runtime/kernels/builtin.h"
 #include "runtime/plan/plan.h"
 
 int mscrt_plan_ranks(const mscrt_plan *p) { return p->ranks; }

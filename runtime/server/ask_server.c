@@ -1,5 +1,5 @@
 /* ask_server.c: a worker's side of a connection to a parameter server: gradients go out, values come in (see
- * server_loop.h). */
+ * answer_push_pull.h). */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 
 #include "ir/abi/clock.h"
-#include "runtime/server/server_loop.h"
+#include "runtime/server/answer_push_pull.h"
 
 typedef struct {
   int fd;

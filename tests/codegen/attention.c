@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "codegen/emit/emit.h"
-#include "runtime/attention.h"
+#include "runtime/kernels/attention.h"
 #include "tests/codegen/kernels.h"
 
 typedef enum { PLAIN, KEEP, ADDED, NUM_EXTRAS } extras;

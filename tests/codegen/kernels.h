@@ -15,7 +15,7 @@
 #include "codegen/codegen.h"
 #include "ir/interp/interp.h"
 #include "passes/7_lower/builtin.h"
-#include "runtime/builtin.h"
+#include "runtime/kernels/builtin.h"
 #include "tests/cuda/emulator/emulator.h"
 #include "tests/ir/one_op.h"
 

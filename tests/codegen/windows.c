@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "codegen/emit/emit.h"
-#include "runtime/windows.h"
+#include "runtime/kernels/windows.h"
 #include "tests/codegen/kernels.h"
 
 enum { FIELDS = 14 };

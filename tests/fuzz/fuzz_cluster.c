@@ -2,7 +2,7 @@
  * be computed from. */
 #include <stdlib.h>
 
-#include "passes/cost.h"
+#include "passes/time_model.h"
 #include "tests/fuzz/protect.h"
 
 static bool run(msc_context *ctx, void *arg) {

@@ -2,7 +2,7 @@
 #ifndef MSC_TESTS_IR_GRADIENT_H
 #define MSC_TESTS_IR_GRADIENT_H
 
-#include "ir/grad/grad.h"
+#include "ir/grad/op_gradients.h"
 #include "ir/op_table.h"
 #include "passes/2_train/train.h"
 

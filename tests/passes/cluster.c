@@ -5,7 +5,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "passes/cost.h"
+#include "passes/time_model.h"
 
 static int fresh(void **state) { return (*state = msc_context_new(NULL, NULL)) == NULL; }
 

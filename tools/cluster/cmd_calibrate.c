@@ -35,7 +35,7 @@ static const msc_cluster_measure *find_measure(const measured *m, msc_verb verb,
   return found;
 }
 
-/* The bytes that each member of a measured collective receives, as passes/cost.h counts them. */
+/* The bytes that each member of a measured collective receives, as passes/time_model.h counts them. */
 static double bytes_received(const msc_cluster_measure *x) {
   return (double)x->bytes * msc_verb_received_share(x->verb, x->ranks);
 }

@@ -17,7 +17,7 @@
 
 #include "ir/msc.h"
 #include "runtime/comm/address.h"
-#include "runtime/comm/scheduler.h"
+#include "runtime/comm/rendezvous_scheduler.h"
 #include "runtime/wait.h"
 #include "tools/cli.h"
 #include "tools/cluster/measure.h"

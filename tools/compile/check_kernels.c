@@ -8,7 +8,7 @@
 
 #include "codegen/codegen.h"
 #include "ir/interp/interp.h"
-#include "runtime/builtin.h"
+#include "runtime/kernels/builtin.h"
 
 enum { BESIDE = 256, FILLING = 0xA5 }; /* bytes around a buffer, which no kernel may write */
 

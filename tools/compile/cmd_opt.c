@@ -70,7 +70,7 @@ static int print_listing(cli *c, cli_output *out, json_t *listing) {
 static json_t *optimizer_kinds(void) {
   json_t *kinds = json_array();
 #define OPTIMIZER(kind, ...) json_array_append_new(kinds, json_string(#kind));
-#include "passes/2_train/optimizer.def"
+#include "passes/2_train/optimizer_kinds.def"
   return kinds;
 }
 

@@ -6,59 +6,8 @@
 #include "codegen/plan/simulate.h"
 #include "tools/cli.h"
 #include "tools/explain/explain_plan.h"
+#include "tools/explain/simulated_trace.h"
 #include "tools/explain/simulation.h"
-
-/* ---- the timeline as a trace ---- */
-
-typedef struct {
-  plan_plan root;
-  json_t *events;
-} tracing;
-
-static json_t *name_json(const char *s) {
-  json_t *t = json_string(s ? s : "?");
-  return t ? t : json_string("?"); /* a name that is no UTF-8 */
-}
-
-static int thread_of(msc_activity a) { return a == MSC_BUSY_LINK ? 1 : a == MSC_BUSY_TRANSFER ? 2 : 0; }
-
-static void add_trace_event(void *user, const msc_timeline_event *e, msc_time_kind kind) {
-  static const char *const before[] = {"", "", "wait: ", "wait: ", "wait for stage: ", "", "wait: "},
-                    *const category[] = {"call", "collective", "wait", "wait", "bubble", "transfer", "wait"};
-  tracing *t = user;
-  (void)kind;
-  plan_section s = plan_plan_sections(t->root, e->section);
-  const char *name = plan_call_name(plan_section_calls(s, e->index));
-  json_t *title = json_sprintf("%s%s", before[e->activity], name ? name : "?");
-  json_array_append_new(
-      t->events,
-      json_pack("{s:s, s:o, s:s, s:i, s:i, s:f, s:f, s:{s:o, s:i, s:i}}", "ph", "X", "name",
-                title ? title : json_string("?"), "cat", category[e->activity], "pid", (int)e->stage, "tid",
-                thread_of(e->activity), "ts", (double)e->begin / 1e3, "dur", (double)(e->end - e->begin) / 1e3, "args",
-                "section", name_json(plan_section_name(s)), "call", (int)e->index, "micro", (int)e->micro));
-}
-
-static json_t *thread_label(const char *what, int stage, int thread, const char *name) {
-  return json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name", what, "pid", stage, "tid", thread, "args",
-                   "name", name);
-}
-
-static int write_trace(cli *c, const char *path, json_t *events, uint32_t stages) {
-  for (uint32_t i = 0; i < stages; i++) {
-    char name[32];
-    snprintf(name, sizeof name, "stage %u", i);
-    json_array_append_new(events, thread_label("process_name", (int)i, 0, name));
-    json_array_append_new(events, thread_label("thread_name", (int)i, 0, "calls"));
-    json_array_append_new(events, thread_label("thread_name", (int)i, 1, "collectives"));
-    json_array_append_new(events, thread_label("thread_name", (int)i, 2, "transfers"));
-  }
-  json_t *file = json_pack("{s:O, s:s}", "traceEvents", events, "displayTimeUnit", "ms");
-  char *text = json_dumps(file, JSON_COMPACT | JSON_REAL_PRECISION(15));
-  int code = text ? cli_write_file(c, path, text, strlen(text)) : CLI_ENVIRONMENT;
-  free(text);
-  json_decref(file);
-  return code;
-}
 
 /* ---- the figures ---- */
 
@@ -122,11 +71,11 @@ static int run_simulate(cli *c) {
   const void *file = cli_read_plan(c, path);
   if (!file) return CLI_INPUT;
   if (!cluster && !(cluster = cli_cluster_of_plan(c, path, file))) return CLI_INPUT;
-  tracing t = {plan_plan_root(file), trace ? json_array() : NULL};
+  simulated_trace t = {plan_plan_root(file), trace ? json_array() : NULL};
   msc_simulation m;
-  int code = msc_simulate(c->ctx, file, cluster, trace ? add_trace_event : NULL, &t, &m) ? CLI_OK : CLI_INPUT;
+  int code = msc_simulate(c->ctx, file, cluster, trace ? simulated_trace_add : NULL, &t, &m) ? CLI_OK : CLI_INPUT;
   if (!code) warn_of_memory(c, &m, cluster);
-  if (!code && trace) code = write_trace(c, trace, t.events, m.num_stages);
+  if (!code && trace) code = simulated_trace_write(c, trace, t.events, m.num_stages);
   if (!code) code = c->json ? write_figures_json(c, &m) : print_figures(c, &m);
   json_decref(t.events);
   return code;

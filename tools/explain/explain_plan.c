@@ -12,7 +12,7 @@
 #include "passes/3_shard/reshard/reshard.h"
 #include "passes/7_lower/transfer.h"
 #include "passes/config/config.h"
-#include "passes/cost.h"
+#include "passes/time_model.h"
 #include "plan_fbs.h"
 #include "runtime/mscrt.h"
 

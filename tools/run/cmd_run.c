@@ -12,7 +12,7 @@
 #include "runtime/pool.h"
 #include "tools/compile/autotune.h"
 #include "tools/status.h"
-#include "tools/run/trace.h"
+#include "tools/run/measured_trace.h"
 #include "tools/run/training.h"
 
 enum { DEFAULT_TIMEOUT = 300 /* seconds */, MSC_MOST_SERVERS = 64, MOST_SPARES = 64 };

@@ -14,7 +14,7 @@
 #include "runtime/runtime.h"
 #include "tools/run/checkpoints.h"
 #include "tools/status.h"
-#include "tools/run/trace.h"
+#include "tools/run/measured_trace.h"
 #include "tools/run/training.h"
 
 static double now_ms(void) { return 1e-6 * (double)msc_clock_ns(); }

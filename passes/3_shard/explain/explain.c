@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#include "passes/3_shard/search_time/minimum.h"
-#include "passes/3_shard/search_time/space.h"
-#include "passes/3_shard/search_time/states.h"
+#include "passes/3_shard/step_time_search/minimum.h"
+#include "passes/3_shard/step_time_search/space.h"
+#include "passes/3_shard/step_time_search/states.h"
 #include "passes/config/config.h"
 #include "passes/direction.h"
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "passes/3_shard/reshard/graph.h"
-#include "passes/cost.h"
+#include "passes/time_model.h"
 
 static const int64_t MOST_NS = (int64_t)1e17; /* some years: sums of several do not overflow */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "passes/3_shard/reshard/reshard.h"
-#include "passes/cost.h"
+#include "passes/time_model.h"
 
 /* More than this cannot be written into a key, and would be hopeless to search. */
 #define RESHARD_ATOMS 15

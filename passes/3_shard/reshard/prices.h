@@ -3,9 +3,9 @@
 #ifndef MSC_PASSES_3_SHARD_PRICES_H
 #define MSC_PASSES_3_SHARD_PRICES_H
 
-#include "passes/3_shard/search_time/eliminate.h"
+#include "passes/3_shard/step_time_search/eliminate.h"
 #include "passes/3_shard/reshard/reshard.h"
-#include "passes/cost.h"
+#include "passes/time_model.h"
 
 typedef struct shard_prices shard_prices;
 

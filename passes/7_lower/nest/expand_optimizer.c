@@ -1,5 +1,5 @@
 /* expand_optimizer.c: steps of optimizers (sgd, momentum, adagrad, rmsprop, adam, adamw, lamb) -> instructions, by
- * PyTorch's formulas.  What they must compute stands in ir/interp/update.c. */
+ * PyTorch's formulas.  What they must compute stands in ir/interp/optimizer_update.c. */
 #include <math.h>
 #include <string.h>
 

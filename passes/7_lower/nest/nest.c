@@ -8,7 +8,7 @@
 #include "ir/alias.h"
 #include "passes/7_lower/builtin.h"
 #include "passes/7_lower/nest/expand.h"
-#include "passes/7_lower/gpu_library.h"
+#include "passes/7_lower/gpu/library.h"
 
 msc_nester *msc_nester_new(msc_context *ctx, msc_arena *arena, const msc_target *target) {
   msc_nester *n = msc_new(arena, msc_nester);

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "passes/3_shard/search_time/minimum.h"
-#include "passes/3_shard/search_time/splice.h"
-#include "passes/3_shard/search_time/minimum_within.h"
+#include "passes/3_shard/step_time_search/minimum.h"
+#include "passes/3_shard/step_time_search/splice.h"
+#include "passes/3_shard/step_time_search/minimum_within.h"
 
 enum { MOST_VARS = 7, MOST_STATES = 4, MOST_TABLES = 20 };
 

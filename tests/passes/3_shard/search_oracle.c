@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "passes/3_shard/explain/explain.h"
-#include "passes/3_shard/search_time/answers.h"
+#include "passes/3_shard/step_time_search/answers.h"
 #include "passes/config/config.h"
 #include "passes/pass.h"
 

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "passes/3_shard/search_time/minimum.h"
-#include "passes/3_shard/search_time/space.h"
+#include "passes/3_shard/step_time_search/minimum.h"
+#include "passes/3_shard/step_time_search/space.h"
 #include "passes/config/config.h"
 
 static const char network[] =

@@ -14,7 +14,7 @@ from msc.ops import ROWS, Error, Type, counted, dimension_of, made_by_build, res
 BLOCK_HINTS = tuple(name for _, name, _, _ in file.SCHEMA["Hints"])
 HINTS = tuple(name for name in BLOCK_HINTS if name not in ("shard", "memory_limit"))
 NUMBERS = {name for _, name, kind, _ in file.SCHEMA["Hints"] if kind in ("i32", "i64", "u8")} | {"cache_rows"}
-OPTIMIZERS = tuple(made_by_build("ops.json")["optimizers"])  # the rows of passes/2_train/optimizer.def
+OPTIMIZERS = tuple(made_by_build("ops.json")["optimizers"])  # the rows of passes/2_train/optimizer_kinds.def
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 

@@ -1,0 +1,33 @@
+/* backward_walk.h: reverse mode over the ops of one function: from the gradients of some values, those of what they
+ * depend on. */
+#ifndef MSC_IR_BACKWARD_WALK_H
+#define MSC_IR_BACKWARD_WALK_H
+
+#include "ir/ir.h"
+
+typedef struct {
+  msc_func *f;
+  msc_arena *arena;
+  msc_op *before;   /* gradient ops are built before it; NULL: at the end */
+  bool *active;     /* per value id: its gradient is wanted; see msc_mark_active */
+  msc_value **grad; /* per value id: its gradient so far.  In: those of the values that the walk starts from */
+  uint32_t next_id; /* of the next value built */
+  /* Each may be NULL.  After the gradient of op `forward` was built, as `first` to `last`; then those have `forward`
+   * too, but sums of what several users of a value send back have the op that made the value. */
+  bool (*built)(void *user, msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult,
+                msc_value *const *doperand);
+  /* An op in the way that has no gradient; false after a report. */
+  bool (*refuse)(void *user, const msc_op *op);
+  void *user;
+  size_t wide; /* room in the arrays below, which are the walk's own */
+  msc_value **dresult, **doperand;
+  bool *wanted;
+} msc_reverse;
+
+/* Marks as active, with the values that are active already, all floats that depend on them, up to op `end`. */
+void msc_mark_active(const msc_reverse *r, const msc_op *end);
+/* Walks from `last` back to the function's first op.  A value with several users gets the sum of what they send back,
+ * the last user's first. */
+bool msc_reverse_walk(msc_reverse *r, msc_op *last);
+
+#endif

@@ -1,0 +1,22 @@
+/* op_gradients.h: what a gradient function of op.def gets and gives.  It appends ops that compute, from the gradients
+ * of an op's results, those of the operands that are wanted. */
+#ifndef MSC_IR_OP_GRADIENTS_H
+#define MSC_IR_OP_GRADIENTS_H
+
+#include "ir/ir.h"
+
+struct msc_grad_ctx {
+  msc_builder b;             /* where the gradient ops go */
+  msc_value *const *dresult; /* per result: its gradient, shaped like it; NULL: nothing depends on it */
+  const bool *wanted;        /* per operand */
+  msc_value **doperand;      /* out, per operand: its gradient; NULL where not wanted or zero */
+};
+
+/* ---- grad.c ---- */
+
+/* ---- make_vjp.c ---- */
+
+/* The gradient of a composite op without a gradient function of its own: op vjp. */
+bool grad_composite(msc_grad_ctx *g, msc_op *op);
+
+#endif

@@ -1,0 +1,194 @@
+/* lookup_gradients.c: the gradient of a table that is only looked up, a sum of rows put in their places -> the rows
+ * themselves and their numbers, for updates that touch no other row.
+ *
+ * The gradient of one look-up is scatter_add(indices, rows); that of several is their sum, each perhaps in another
+ * type, scaled, or summed over ranks.  What is done to the sum is done to its rows; ranks that add gradients put their
+ * rows one behind the other. */
+#include <string.h>
+
+#include "ir/formula.h"
+#include "passes/2_train/train.h"
+#include "passes/7_lower/target.h"
+#include "passes/pass.h"
+
+/* What is done to a part of the gradient on the way to the whole: `op`, then what `outer` says. */
+typedef struct wrap {
+  const msc_op *op;
+  const struct wrap *outer;
+} wrap;
+
+typedef struct {
+  const msc_value *v;
+  const wrap *in;
+} part;
+
+typedef struct {
+  msc_builder *b;
+  msc_arena *arena;
+  size_t num, most; /* look-ups */
+  msc_value **rows, **indices;
+} separating;
+
+static bool is_one_constant(const msc_value *v) { return v->def && v->def->kind == OP_constant && !v->type->rank; }
+
+/* The operand that the op scales, rounds, or sums over ranks; -1: it does something else. */
+static int wrapped_operand(const msc_op *op) {
+  if (op->kind == OP_cast) return 0;
+  if (op->kind == OP_all_reduce && op->num_in == 1 && !strcmp(msc_op_str(op, "reduction"), "sum")) return 0;
+  if (op->kind == OP_mul && is_one_constant(op->in[1].value)) return 0;
+  return op->kind == OP_mul && is_one_constant(op->in[0].value) ? 1 : -1;
+}
+
+static bool is_lookup(const msc_op *op) {
+  return op->kind == OP_scatter_add && !msc_op_int(op, "axis") && !msc_op_bool(op, MSC_FACT(aligned));
+}
+
+/* The look-ups of which `g` is the sum, in the order of its terms; false: it is something else as well. */
+static bool list_lookups(msc_arena *arena, const msc_value *g, size_t most, part *out, size_t *out_num) {
+  part *open = msc_new_array(arena, part, most + 1);
+  size_t num = 1;
+  *out_num = 0;
+  open[0] = (part){g, NULL};
+  while (num) {
+    part p = open[--num];
+    const msc_op *op = p.v->def;
+    int through = op ? wrapped_operand(op) : -1;
+    if (op && is_lookup(op)) {
+      if (*out_num == most) return false;
+      out[(*out_num)++] = p;
+    } else if (op && op->kind == OP_add && op->in[0].value->type == op->in[1].value->type) {
+      if (num + 2 > most + 1) return false;
+      open[num++] = (part){op->in[1].value, p.in};
+      open[num++] = (part){op->in[0].value, p.in};
+    } else if (through >= 0) {
+      open[num++] = (part){op->in[through].value, msc_arena_copy(arena, &(wrap){op, p.in}, sizeof(wrap))};
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+static msc_value *gather_over_ranks(msc_builder *b, const msc_op *sum, msc_value *v) {
+  const msc_attr_value *axes = msc_op_attr(sum, "axes");
+  msc_attr attr = axes ? msc_named(formula_ctx(b), "axes", *axes) : (msc_attr){0};
+  return v ? with_attrs(b, OP_all_gather, 1, &v, axes != NULL, &attr) : NULL;
+}
+
+/* How many rows that were looked up one after the other got the same gradient, as those of a sum do; 1: one. */
+static int64_t bag_of(const part *p) {
+  const msc_op *made = p->v->def->in[1].value->def;
+  const msc_type *x = made && made->kind == OP_broadcast_to ? made->in[0].value->type : NULL,
+                 *y = p->v->def->in[1].value->type;
+  int at = p->v->def->in[0].value->type->rank - 1; /* the last dimension of the indices */
+  if (!x || at < 0 || x->rank != y->rank || x->dim[at] != 1) return 1;
+  for (int d = 0; d < y->rank; d++)
+    if (d != at && x->dim[d] != y->dim[d]) return 1;
+  return y->dim[at] > 1 ? y->dim[at] : 1;
+}
+
+static int64_t common_bag(size_t num, const part *list) {
+  for (size_t i = 1; i < num; i++)
+    if (bag_of(&list[i]) != bag_of(&list[0])) return 1;
+  return bag_of(&list[0]);
+}
+
+/* The rows of a look-up, [n,...], or if `bag` of them are alike [n/bag,...], and their numbers [n], with what is done
+ * to the gradient done to them. */
+static bool build_rows(msc_builder *b, const part *p, int64_t bag, msc_value **out_rows, msc_value **out_indices) {
+  const msc_op *op = p->v->def;
+  msc_value *indices = op->in[0].value, *rows = op->in[1].value;
+  const msc_type *t = op->out[0].type;
+  int64_t n = msc_type_elems(indices->type), dim[MSC_MAX_RANK];
+  if (bag > 1) rows = rows->def->in[0].value;
+  memcpy(dim, t->dim, sizeof dim);
+  dim[0] = n / bag;
+  indices = reshape(b, indices, 1, &n), rows = reshape(b, rows, t->rank, dim);
+  for (const wrap *w = p->in; w && rows && indices; w = w->outer) {
+    int through = wrapped_operand(w->op);
+    if (w->op->kind == OP_cast) rows = cast(b, rows, w->op->out[0].type->dtype);
+    else if (w->op->kind == OP_mul) rows = times(b, rows, w->op->in[1 - through].value);
+    else rows = gather_over_ranks(b, w->op, rows), indices = gather_over_ranks(b, w->op, indices);
+  }
+  *out_rows = rows, *out_indices = indices;
+  return rows && indices;
+}
+
+/* Builds the rows of all look-ups, one behind the other. */
+static bool join_rows(separating *s, size_t num, const part *list, msc_value **out_rows, msc_value **out_indices) {
+  msc_dtype wide = MSC_I32;
+  int64_t bag = common_bag(num, list);
+  for (size_t i = 0; i < num; i++) {
+    MSC_TRY(build_rows(s->b, &list[i], bag, &s->rows[i], &s->indices[i]));
+    if (s->indices[i]->type->dtype != MSC_I32) wide = MSC_I64;
+  }
+  for (size_t i = 0; i < num; i++) MSC_TRY((s->indices[i] = cast(s->b, s->indices[i], wide)));
+  *out_rows = num == 1 ? s->rows[0] : joined(s->b, 0, num, s->rows);
+  *out_indices = num == 1 ? s->indices[0] : joined(s->b, 0, num, s->indices);
+  return *out_rows && *out_indices;
+}
+
+static bool report_dense(const msc_func *f, const msc_op *loc_of, const char *name, const char *why) {
+  return msc_error(f->module->ctx, MSC_E_OPTIMIZER, loc_of ? loc_of->loc : f->loc,
+                   "optimizer: '%s' cannot be updated lazily: %s", name, why);
+}
+
+/* Keeps the rows of argument `arg` apart; a table of f16 or that is used otherwise is updated whole, or, if the group
+ * names it, reported. */
+static bool separate(separating *s, const msc_optimizer_group *group, uint32_t arg, msc_value **grad,
+                     msc_value **out_indices) {
+  const msc_func *f = s->b->func;
+  const msc_type *t = f->body->args[arg]->type;
+  bool named = msc_find_attr(group->values->dict.a, group->values->dict.num, "parameters");
+  size_t num = 0;
+  part *list = msc_new_array(s->arena, part, s->most);
+  const char *name = msc_arg_name(f, arg);
+  bool is_sum = list_lookups(s->arena, *grad, s->most, list, &num);
+  bool fits = t->rank && (t->dtype == MSC_F32 || t->dtype == MSC_F64);
+  if (!is_sum || !fits) {
+    return !named || report_dense(f, (*grad)->def, name,
+                                  is_sum ? "its elements are neither f32 nor f64"
+                                         : "it is not only looked up, so that its gradient has no rows");
+  }
+  s->b->name = msc_intern(formula_ctx(s->b), msc_arena_printf(s->arena, "%s.rows", name));
+  return join_rows(s, num, list, grad, out_indices);
+}
+
+bool msc_keep_rows_apart(msc_builder *b, msc_pass_ctx *pass, const msc_optimizer_groups *groups, msc_value **grad,
+                         msc_value **out_indices) {
+  separating s = {.b = b, .arena = pass->scratch};
+  int64_t apart = 0;
+  bool any = false;
+  for (size_t g = 0; g < groups->num; g++) any |= groups->group[g].lazy != OP_return;
+  if (!any) return true;
+  if (!msc_target_of(b->func->module)->is_host)
+    return msc_error(pass->ctx, MSC_E_UNSUPPORTED, b->func->loc,
+                     "optimizer: lazy updates on a GPU are not supported yet; without 'lazy' all rows are updated");
+  if (msc_func_attr(b->func, MSC_FACT(micro)))
+    return msc_error(pass->ctx, MSC_E_UNSUPPORTED, b->func->loc,
+                     "optimizer: lazy updates of micro-batches are not supported yet; they need micro_size 1 and one "
+                     "pipeline stage");
+  if (msc_config_bool(pass->config, MSC_KEY_gradients_mean) &&
+      msc_config_choice(pass->config, MSC_KEY_gradients_mean_of) == 1)
+    return msc_error(pass->ctx, MSC_E_UNSUPPORTED, b->func->loc,
+                     "optimizer: lazy updates with gradients_mean_of parameter are not supported yet: rows are not "
+                     "summed over ranks");
+  for (const msc_op *op = b->func->body->first; op; op = op->next) s.most += op->kind == OP_scatter_add;
+  s.most = 2 * s.most + 1; /* look-ups, and sums of them */
+  s.rows = msc_new_array(s.arena, msc_value *, s.most);
+  s.indices = msc_new_array(s.arena, msc_value *, s.most);
+  for (size_t g = 0; g < groups->num; g++) {
+    const msc_optimizer_group *group = &groups->group[g];
+    for (size_t i = 0; i < group->num_args && group->lazy != OP_return; i++) {
+      uint32_t arg = group->arg[i];
+      if (grad[arg]) MSC_TRY(separate(&s, group, arg, &grad[arg], &out_indices[arg]));
+      apart += out_indices[arg] != NULL;
+    }
+  }
+  b->name = NULL;
+  if (!apart)
+    return msc_error(pass->ctx, MSC_E_OPTIMIZER, b->func->loc,
+                     "optimizer: 'lazy' says nothing: no parameter of f32 or f64 is only looked up");
+  msc_stat(pass, "tables updated lazily", apart);
+  return true;
+}

@@ -1,0 +1,127 @@
+/* op_cost.c: a member under a choice of parts -> time of its kernel and bytes that it keeps (see work.h). */
+#include "passes/3_shard/step_time_search/op_cost.h"
+
+#include "ir/conv.h"
+
+const msc_type *shard_tensor_type(msc_context *ctx, const shard_variable *v, const shard_member *m, int tensor) {
+  if (!m->op) return msc_type_with_layout(ctx, v->copied->type, NULL);
+  return tensor < m->op->num_in ? m->op->in[tensor].value->type : m->op->out[tensor - m->op->num_in].type;
+}
+
+/* Elements of the largest part of a tensor. */
+static double local_elems(const msc_tensor_letters *t, const msc_type *type, const int64_t *part) {
+  double n = 1;
+  for (int d = 0; d < t->rank; d++) {
+    double of_dim = t->dim[d].num ? 1 : (double)type->dim[d];
+    for (int i = 0; i < t->dim[d].num; i++) of_dim *= (double)part[t->dim[d].letter[i]];
+    n *= of_dim;
+  }
+  return n;
+}
+
+/* Writes the sizes of the member's letters on one device. */
+static void local_sizes(const shard_member *m, const int64_t *parts, int64_t *out_size) {
+  for (int l = 0; l < m->rule->num_letters; l++) {
+    int64_t k = m->to_variable[l] < 0 ? 1 : parts[m->to_variable[l]];
+    out_size[l] = (m->rule->letter[l].size + k - 1) / k;
+  }
+}
+
+/* The time to receive the rows of neighbours that windows see, of each operand, along each dimension that is cut. They
+ * are sent over the slowest level of links, as some neighbours' are in a cut over all ranks. */
+static int64_t halo_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m,
+                       const int64_t *size) {
+  int64_t ns = 0;
+  int level = 0;
+  for (int a = 0; a < of->g->mesh->num_axes; a++) {
+    int l = msc_cost_level(cost, (msc_subaxis){(uint32_t)a, 1, (uint32_t)of->g->mesh->axis[a].size});
+    if (l > level) level = l;
+  }
+  for (size_t t = 0; t < m->op->num_in; t++) {
+    const msc_tensor_letters *own = &m->rule->tensor[t];
+    for (int d = 2; d < own->rank; d++) {
+      int64_t lo, hi;
+      int l = own->dim[d].num ? own->dim[d].letter[0] : -1;
+      if (l < 0 || size[l] == m->rule->letter[l].size || !msc_halo_of(m->op, t, d, &lo, &hi)) continue;
+      const msc_type *type = shard_tensor_type(of->g->ctx, v, m, (int)t);
+      double rows = (double)size[l] * (double)type->dim[d] / (double)m->rule->letter[l].size;
+      double bytes = local_elems(own, type, size) / rows * (double)(lo + hi) * (double)msc_dtype_bytes(type->dtype);
+      int64_t peers = (lo > 0) + (hi > 0);
+      ns += msc_cost_collective(cost, &(msc_cost_transfer){MSC_EXCHANGE, level, peers + 1, (int64_t)bytes, peers});
+    }
+  }
+  return ns;
+}
+
+/* Floating-point operations of a product whose letters have these sizes. */
+static double product_flops(const shard_member *m, const int64_t *size) {
+  bool windows = msc_is_windowed(m->op);
+  double flops = windows ? 2 * msc_conv_work(m->op) : 2;
+  for (int l = 0; l < m->rule->num_letters; l++)
+    flops *= (double)size[l] / (windows ? (double)m->rule->letter[l].size : 1);
+  return flops;
+}
+
+int64_t shard_least_ns(const shard_model *of, const msc_cost *cost, int64_t devices) {
+  double ns = 0;
+  for (size_t v = 0; v < of->num_vars; v++)
+    for (size_t k = 0; k < of->var[v].num_members; k++) {
+      const shard_member *m = &of->var[v].member[k];
+      if (!m->op || !m->rule || msc_info(m->op)->cost != MSC_COST_FLOPS || msc_info(m->op)->flags & MSC_COMPOSITE)
+        continue;
+      int64_t size[MSC_MAX_LETTERS];
+      for (int l = 0; l < m->rule->num_letters; l++) size[l] = m->rule->letter[l].size;
+      msc_dtype dtype = shard_tensor_type(of->g->ctx, &of->var[v], m, 0)->dtype;
+      ns += product_flops(m, size) * 1e9 / cost->cluster->flops_per_s[dtype] / (double)devices;
+    }
+  return ns < 1e18 ? (int64_t)ns : (int64_t)1e18;
+}
+
+int64_t shard_work_ns(const shard_model *of, const msc_cost *cost, const shard_variable *v, const shard_member *m,
+                      const int64_t *parts) {
+  msc_cost_class class = m->op ? msc_info(m->op)->cost : MSC_COST_NONE;
+  if (m->op && msc_info(m->op)->flags & MSC_COMPOSITE) return 0; /* priced as its expansion */
+  if (!m->op || !m->rule || class == MSC_COST_NONE || class == MSC_COST_COMM) return 0;
+  int64_t size[MSC_MAX_LETTERS];
+  double bytes = 0;
+  local_sizes(m, parts, size);
+  for (int t = 0; t < m->rule->num_tensors; t++) {
+    const msc_type *type = shard_tensor_type(of->g->ctx, v, m, t);
+    bytes += local_elems(&m->rule->tensor[t], type, size) * (double)msc_dtype_bytes(type->dtype);
+  }
+  msc_dtype dtype = shard_tensor_type(of->g->ctx, v, m, 0)->dtype;
+  int64_t ns = class == MSC_COST_FLOPS ? msc_cost_product(cost, dtype, product_flops(m, size), bytes)
+                                       : msc_cost_work(cost, dtype, 0, bytes);
+  return ns + (msc_is_windowed(m->op) ? halo_ns(of, cost, v, m, size) : 0);
+}
+
+/* Among how many ranks, of those that hold the same part of an operand of an update, the parallel optimizer cuts it. */
+static int64_t count_sharing_ranks(const shard_model *of, const shard_zero *zero, const shard_member *m, int operand,
+                                   const int64_t *size) {
+  const msc_tensor_letters *t = &m->rule->tensor[operand];
+  int64_t repeats = msc_mesh_size(of->g->mesh);
+  for (int d = 0; d < t->rank; d++)
+    for (int i = 0; i < t->dim[d].num; i++) {
+      int64_t whole = m->rule->letter[t->dim[d].letter[i]].size, part = size[t->dim[d].letter[i]];
+      if (part > 0) repeats /= (whole + part - 1) / part;
+    }
+  return repeats > 1 ? shard_zero_ranks(zero, m->op, operand, repeats) : 1;
+}
+
+double shard_kept_bytes(const shard_model *of, const shard_zero *zero, const shard_variable *v, const shard_member *m,
+                        const int64_t *parts, bool *out_parameters) {
+  *out_parameters = m->op && msc_info(m->op)->flags & MSC_UPDATE;
+  if (!m->kept) return 0;
+  const msc_op_info *info = m->op ? msc_info(m->op) : NULL;
+  int64_t size[MSC_MAX_LETTERS];
+  double bytes = 0;
+  local_sizes(m, parts, size);
+  for (int t = 0; t < 64 && m->kept >> t; t++) {
+    if (!(m->kept >> t & 1)) continue;
+    const msc_type *type = shard_tensor_type(of->g->ctx, v, m, t);
+    double own = local_elems(&m->rule->tensor[t], type, size) * (double)msc_dtype_bytes(type->dtype);
+    bool tied = *out_parameters && t < info->num_operands && info->operand[t].tied >= 0;
+    bytes += tied && zero->stage ? own / (double)count_sharing_ranks(of, zero, m, t, size) : own;
+  }
+  return bytes;
+}

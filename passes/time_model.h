@@ -1,0 +1,65 @@
+/* time_model.h: what things cost on a described cluster: kernels and collectives, in whole nanoseconds.  Search,
+ * compile report and simulator ask the same functions.
+ *
+ *   msc_cost cost;
+ *   msc_cost_of(cluster, &module->mesh, &cost);
+ *   int64_t ns = msc_cost_work(&cost, MSC_BF16, flops, bytes);
+ *
+ * A group of a collective is a set of digits of the mesh.  Ranks count row-major, so a digit is the faster the more
+ * minor it is: its level is the innermost whose devices differ in no other digit than it and what is minor to it.  An
+ * axis that straddles the end of a level has digits on both sides.  A group is as fast as the slowest of its digits;
+ * that a hierarchical path is faster is for the planner to find, step by step.  Overlap with compute is not assumed. */
+#ifndef MSC_PASSES_TIME_MODEL_H
+#define MSC_PASSES_TIME_MODEL_H
+
+#include "passes/cluster.h"
+
+typedef struct {
+  const msc_cluster *cluster;
+  const msc_mesh *mesh;
+  int64_t stride[MSC_MAX_AXES]; /* ranks from one coordinate of the axis to the next */
+} msc_cost;
+
+void msc_cost_of(const msc_cluster *cluster, const msc_mesh *mesh, msc_cost *out_cost);
+
+/* The time of a kernel on one device: the slower of its arithmetic and its memory traffic, and at least that of a
+ * launch. */
+int64_t msc_cost_work(const msc_cost *c, msc_dtype dtype, double flops, double bytes);
+
+/* The time of a matrix product, a convolution or attention: its arithmetic is as fast as products of as many
+ * operations were measured to be, where some were, and never faster than the device's peak. */
+int64_t msc_cost_product(const msc_cost *c, msc_dtype dtype, double flops, double bytes);
+
+/* The level that neighbours along this digit talk over, 0 the innermost. */
+int msc_cost_level(const msc_cost *c, msc_subaxis digit);
+/* The level over which each of `num` ranks from `a` on talks to its like from `b` on: one for all. */
+int msc_cost_level_between(const msc_cost *c, int64_t a, int64_t b, int64_t num);
+/* The size of the axis' minor part that stays within one level of links less than the whole axis needs; 1: there is
+ * none, or the axis lies within the innermost level. */
+int64_t msc_cost_inner_parts(const msc_cost *c, int axis);
+
+/* One collective over a group of `ranks` devices whose slowest link is of `level`.  `bytes`: received by each
+ * (exchange: by the worst device); `peers`: of an exchange. */
+typedef struct {
+  msc_verb verb;
+  int level;
+  int64_t ranks, bytes, peers;
+} msc_cost_transfer;
+int64_t msc_cost_collective(const msc_cost *c, const msc_cost_transfer *t);
+
+/* The time of a transfer that shares latency and launch with the others of a bucket of `num`; a transfer without a
+ * bucket pays all of it. */
+int64_t msc_cost_shared(const msc_cost *c, const msc_cost_transfer *t, int64_t num);
+
+/* A link by its figures, whatever its level, and the time of a transfer over it: the one formula behind the two
+ * functions above and behind the planner of redistributions. If the cluster has a measured time of this verb and
+ * number of ranks, that is returned instead. */
+typedef struct {
+  const msc_cluster *measured;                /* NULL: nothing is */
+  double launch_ns, latency_ns, bytes_per_ns; /* latency of a round; 0 bytes_per_ns: bytes take no time */
+} msc_cost_link;
+int64_t msc_cost_over(const msc_cost_link *link, const msc_cost_transfer *t, int64_t num);
+/* Rounded up, so that nothing is free and no part of a sum is lost; no more than a century. */
+int64_t msc_cost_whole_ns(double ns);
+
+#endif

@@ -1,0 +1,279 @@
+/* recover.c: goes on after a rank is lost: the same job, at the same step. Every rank keeps its state as it was before
+ * the running step. A step is done when all ranks have met behind it, so no two ranks are more than one step apart, and
+ * all that are left have the state of the newest border. They meet again, with new processes in the places of the lost
+ * ones, which get their state from ranks that hold the same parts; or as another number of ranks (see respread.c). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/context.h"
+
+#define CUT_BYTES (1 << 20)
+
+struct mscrt_kept {
+  const mscrt_plan *plan;
+  int rank;
+  uint64_t bytes;
+  uint8_t *border, *live; /* state before the step that runs; behind the last one, between two meetings */
+  int64_t border_step;    /* -1: no step has begun */
+  bool is_live;           /* the arena, or `live`, is the state at live_step */
+  int64_t live_step;
+  double border_loss, live_loss; /* of the step before the border; NaN: not known */
+};
+
+/* ---- keeping ---- */
+
+static uint8_t *state_in_arena(const mscrt_context *c) { return c->arena + c->space_at[PLAN_SPACE_PERSISTENT]; }
+
+static mscrt_status *make_kept(const mscrt_context *c, mscrt_kept **out_kept) {
+  mscrt_kept *k = NULL;
+  *out_kept = NULL;
+  MSCRT_CHECK(mscrt_new_array(&k, 1));
+  *k = (mscrt_kept){.plan = c->plan,
+                    .rank = c->o.rank,
+                    .bytes = c->plan->stage[c->stage].bytes[PLAN_SPACE_PERSISTENT],
+                    .border_step = -1,
+                    .border_loss = (double)NAN,
+                    .live_loss = (double)NAN};
+  mscrt_status *s = mscrt_allocate((void **)&k->border, (size_t)k->bytes + 1, 1);
+  if (s) mscrt_kept_free(k);
+  else *out_kept = k;
+  return s;
+}
+
+void mscrt_kept_free(mscrt_kept *k) {
+  if (!k) return;
+  free(k->border);
+  free(k->live);
+  free(k);
+}
+
+void mscrt_forget_kept(mscrt_context *c) {
+  if (c->kept) c->kept->border_step = -1, c->kept->is_live = false;
+}
+
+typedef struct {
+  uint8_t *to;
+  const uint8_t *from;
+  uint64_t bytes;
+} copying;
+
+static void copy_unit(void *arg, int64_t unit, int worker) {
+  const copying *k = arg;
+  uint64_t at = (uint64_t)unit * CUT_BYTES, num = k->bytes - at < CUT_BYTES ? k->bytes - at : CUT_BYTES;
+  (void)worker;
+  memcpy(k->to + at, k->from + at, (size_t)num);
+}
+
+static void copy_state(const mscrt_context *c, uint8_t *to, const uint8_t *from, uint64_t bytes) {
+  mscrt_pool_run(c->pool, copy_unit, &(copying){to, from, bytes}, (int64_t)((bytes + CUT_BYTES - 1) / CUT_BYTES));
+}
+
+void mscrt_keep_border(mscrt_context *c) {
+  mscrt_kept *k = c->kept;
+  if (!k) return;
+  copy_state(c, k->border, state_in_arena(c), k->bytes);
+  k->border_loss = k->is_live ? k->live_loss : (double)NAN;
+  k->border_step = c->step;
+  k->is_live = false;
+}
+
+mscrt_status *mscrt_commit_step(mscrt_context *c, double loss) {
+  uint64_t all;
+  mscrt_kept *k = c->kept;
+  if (!k) return NULL;
+  k->is_live = true, k->live_step = c->step + 1, k->live_loss = loss;
+  return mscrt_max(c, 0, &all);
+}
+
+/* ---- whom a rank gets its state from ---- */
+
+/* Does rank a hold all that b holds of a parameter, in the same places? */
+static bool is_same_box(const mscrt_plan *p, const mscrt_variable *v, int a, int b) {
+  msc_box box[2], buffer[2];
+  mscrt_variable_box(p, v, a, &box[0], &buffer[0]);
+  mscrt_variable_box(p, v, b, &box[1], &buffer[1]);
+  size_t bytes = sizeof(int64_t) * (size_t)v->rank;
+  if (msc_box_elems(v->rank, &box[1]) == 0) return true;
+  return !memcmp(box[0].begin, box[1].begin, bytes) && !memcmp(box[0].size, box[1].size, bytes);
+}
+
+/* The first rank of the stage of a parameter, lost ones left out, that holds the part of `rank`; -1: there is none. */
+static int find_holder(const mscrt_plan *p, const mscrt_variable *v, int rank, const bool *lost) {
+  int per_stage = p->ranks / (int)p->num_stages, first = (int)v->stage * per_stage;
+  for (int r = first; r < first + per_stage; r++)
+    if (!lost[r] && is_same_box(p, v, r, rank)) return r;
+  return -1;
+}
+
+bool mscrt_plan_restores(const mscrt_plan *plan, int rank, const bool *lost, size_t *out_parameter) {
+  for (uint32_t i = 0; i < plan->num_parameters; i++) {
+    const mscrt_variable *v = &plan->parameter[i];
+    if (v->stage != mscrt_stage_of(plan, rank) || find_holder(plan, v, rank, lost) >= 0) continue;
+    if (out_parameter) *out_parameter = i;
+    return false;
+  }
+  return true;
+}
+
+/* ---- moving it ---- */
+
+/* Makes this rank's part in the exchange of a parameter: a lost rank gets all of its bytes from its holder. */
+static mscrt_status *make_parameter_exchange(const mscrt_context *c, const mscrt_variable *v, const bool *lost,
+                                             mscrt_exchange *e) {
+  int64_t bytes = (int64_t)mscrt_variable_bytes(v), cuts = (bytes + CUT_BYTES - 1) / CUT_BYTES;
+  mscrt_status *s = NULL;
+  msc_box all = {.size = {bytes}};
+  *e = (mscrt_exchange){.verb = MSC_PAIRS,
+                        .dtype = MSCRT_U8,
+                        .rank = 1,
+                        .to_box = all,
+                        .own_box = all,
+                        .num_terms = 1,
+                        .elems = bytes,
+                        .src_bytes = (uint64_t)bytes,
+                        .dst_bytes = (uint64_t)bytes,
+                        .asks = true};
+  MSCRT_GOTO(mscrt_new_array(&e->group.member, c->o.ranks));
+  MSCRT_GOTO(mscrt_new_array(&e->give, c->o.ranks));
+  MSCRT_GOTO(mscrt_new_array(&e->peers, 1));
+  MSCRT_GOTO(mscrt_new_array(&e->cut, cuts));
+  e->group.num = c->o.ranks, e->group.index = c->o.rank;
+  for (int r = 0; r < c->o.ranks; r++) e->group.member[r] = r;
+  for (int r = 0; r < c->o.ranks; r++) {
+    if (!lost[r] || mscrt_stage_of(c->plan, r) != v->stage) continue;
+    int holder = find_holder(c->plan, v, r, lost);
+    if (holder == c->o.rank) e->give[e->num_gives++] = (mscrt_give){r, all};
+    if (r != c->o.rank) continue;
+    e->peers[0] = holder;
+    for (; e->num_cuts < cuts; e->num_cuts++) {
+      int64_t at = e->num_cuts * CUT_BYTES;
+      msc_box piece = {.begin = {at}, .size = {bytes - at < CUT_BYTES ? bytes - at : CUT_BYTES}};
+      e->cut[e->num_cuts] = (mscrt_cut){.box = piece, .from_box = all, .peer = e->peers};
+    }
+  }
+  return NULL;
+fail:
+  mscrt_exchange_free(e);
+  return s;
+}
+
+static bool is_held_by_lost(const mscrt_context *c, const mscrt_variable *v, const bool *lost) {
+  for (int r = 0; r < c->o.ranks; r++)
+    if (lost[r] && mscrt_stage_of(c->plan, r) == v->stage) return mscrt_variable_bytes(v) > 0;
+  return false;
+}
+
+static mscrt_status *move_parameter(mscrt_context *c, const mscrt_variable *v, const bool *lost) {
+  uint64_t at[MSCRT_NUM_SPACES], bytes = mscrt_variable_bytes(v);
+  mscrt_exchange e;
+  mscrt_ticket ticket;
+  void *room = NULL;
+  mscrt_site site = {.name = v->name, .step = c->step};
+  if (!is_held_by_lost(c, v, lost)) return NULL;
+  mscrt_set_space_offsets(c, v->stage, at);
+  MSCRT_CHECK(make_parameter_exchange(c, v, lost, &e));
+  mscrt_status *s = mscrt_allocate(&room, (size_t)bytes, 1);
+  mscrt_part part = {.e = &e, .src = at[v->ref.space] + v->ref.offset, .dst = room};
+  if (!s) s = c->transport->run(c->comm, c->pool, 1, &part, &site, &ticket);
+  if (!s && c->transport->lingers(1, &part) != MSCRT_LINGERS_NOT) s = c->transport->finish(c->comm, &e, ticket, &site);
+  if (!s && e.num_cuts) memcpy(c->arena + part.src, room, (size_t)bytes);
+  free(room);
+  mscrt_exchange_free(&e);
+  return s;
+}
+
+/* ---- agreeing ---- */
+
+static int64_t newest_step(const mscrt_kept *k) { return !k ? -1 : k->is_live ? k->live_step : k->border_step; }
+
+static mscrt_status *find_lost(mscrt_context *c, bool is_lost, bool *lost) {
+  for (uint64_t below = (uint64_t)c->o.ranks + 1, own = (uint64_t)c->o.rank + 1;;) {
+    uint64_t next;
+    MSCRT_CHECK(mscrt_max(c, is_lost && own < below ? own : 0, &next));
+    if (!next) return NULL;
+    lost[next - 1] = true;
+    below = next;
+  }
+}
+
+/* Agrees on the loss of the last step that is done: every rank that knows it passes its bits, as a number above 0. */
+static mscrt_status *agree_on_loss(mscrt_context *c, double own, double *out_loss) {
+  uint64_t bits = 0;
+  if (isfinite(own)) memcpy(&bits, &own, sizeof bits), bits++;
+  MSCRT_CHECK(mscrt_max(c, bits, &bits));
+  *out_loss = (double)NAN;
+  if (bits) bits--, memcpy(out_loss, &bits, sizeof bits);
+  return NULL;
+}
+
+/* Gives the lost ranks their state, where all have the same plan as before; *out_whole: somebody had each part. */
+static mscrt_status *replace_lost(mscrt_context *c, const mscrt_kept *old, const uint8_t *state, const bool *lost,
+                                  bool *out_whole) {
+  *out_whole = true;
+  for (int r = 0; r < c->o.ranks && *out_whole; r++)
+    *out_whole = !lost[r] || mscrt_plan_restores(c->plan, r, lost, NULL);
+  if (!*out_whole) return NULL;
+  if (state) copy_state(c, state_in_arena(c), state, old->bytes);
+  for (uint32_t i = 0; i < c->plan->num_parameters; i++) MSCRT_CHECK(move_parameter(c, &c->plan->parameter[i], lost));
+  return NULL;
+}
+
+static mscrt_status *take_up_state(mscrt_context *c, const mscrt_kept *old, int64_t step, bool *lost) {
+  bool whole, has = old && newest_step(old) >= 0, live = has && old->is_live && old->live_step == step;
+  double loss = !has ? (double)NAN : live ? old->live_loss : old->border_loss;
+  const uint8_t *state = !has ? NULL : live ? old->live : old->border;
+  uint64_t wrong, others;
+  MSCRT_CHECK(mscrt_max(c, has && !live && old->border_step != step, &wrong));
+  MSCRT_CHECK(find_lost(c, !has, lost));
+  for (int r = 0; r < c->o.ranks; r++) c->recovery.lost += lost[r];
+  if (wrong) return NULL;
+  MSCRT_CHECK(mscrt_max(c, has && (old->plan != c->plan || old->rank != c->o.rank), &others));
+  if (others) MSCRT_CHECK(mscrt_spread_state(c, has ? old->plan : NULL, has ? old->rank : 0, state, &whole));
+  else MSCRT_CHECK(replace_lost(c, old, state, lost, &whole));
+  if (!whole) return NULL;
+  c->step = step;
+  MSCRT_CHECK(agree_on_loss(c, loss, &c->recovery.loss));
+  MSCRT_CHECK(mscrt_max(c, has ? c->o.seed : 0, &c->o.seed));
+  c->recovery.from_peers = true;
+  c->recovery.step = step;
+  c->kept->is_live = true, c->kept->live_step = step, c->kept->live_loss = c->recovery.loss;
+  return NULL;
+}
+
+mscrt_status *mscrt_take_up(mscrt_context *c, const mscrt_kept *old) {
+  int64_t newest = newest_step(old);
+  uint64_t most, far;
+  bool *lost = NULL;
+  c->recovery = (mscrt_recovery){.struct_size = sizeof c->recovery, .loss = (double)NAN};
+  MSCRT_CHECK(make_kept(c, &c->kept));
+  if (c->o.ranks == 1 && !old) return NULL;
+  MSCRT_CHECK(mscrt_max(c, (uint64_t)(newest + 1), &most));
+  if (!most) return NULL; /* the job begins */
+  MSCRT_CHECK(mscrt_max(c, newest < 0 ? 0 : UINT64_MAX - (uint64_t)newest, &far));
+  MSCRT_CHECK(mscrt_new_array(&lost, c->o.ranks));
+  mscrt_status *s = take_up_state(c, old, (int64_t)(UINT64_MAX - far), lost);
+  free(lost);
+  return s;
+}
+
+mscrt_status *mscrt_leave_with_kept(mscrt_context *c, mscrt_kept **out_kept) {
+  mscrt_kept *k = c->kept;
+  if (!k) return mscrt_fail(MSCRT_ARGUMENT, "a context that was not opened with `recover` cannot go on");
+  if (k->is_live && !k->live) {
+    MSCRT_CHECK(mscrt_allocate((void **)&k->live, (size_t)k->bytes + 1, 1));
+    copy_state(c, k->live, state_in_arena(c), k->bytes);
+  }
+  *out_kept = k;
+  c->kept = NULL;
+  c->broken = true;
+  c->transport->abort(c->comm, "it meets the others again");
+  return NULL;
+}
+
+int mscrt_lost_rank(const mscrt_context *c) { return c->comm ? c->transport->culprit(c->comm) : -1; }
+
+void mscrt_get_recovery(const mscrt_context *c, mscrt_recovery *out_recovery) {
+  size_t known = out_recovery->struct_size;
+  memcpy(out_recovery, &c->recovery, known && known < sizeof c->recovery ? known : sizeof c->recovery);
+}

@@ -1,0 +1,273 @@
+/* attention.c: queries, keys and values in, what they attend to out; or the gradients of all three: an item of
+ * ir/abi/attention.h after the other.  Scores are made a block at a time in a worker's memory, and are never stored. */
+#include "runtime/kernels/attention.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS = MSC_ATTENTION_ROWS, KEYS = MSC_ATTENTION_KEYS, LANES = MSC_ATTENTION_LANES };
+
+/* One matrix of an operand: its rows lie `step` elements apart. */
+typedef struct {
+  float *at;
+  int64_t step;
+} matrix;
+
+typedef struct {
+  const mscrt_record *r;
+  void *const *buffers;
+  msc_attention a;
+  msc_attention_cut cut;
+  float *panels_k, *panels_v, *panels_keys, *panels_rows, *scores, *turned, *sums, *totals;
+} item;
+
+/* Has the graph a mask, or factors by which weights are kept? Either is its `extra` operand. */
+static bool has_mask(const mscrt_graph *g) {
+  return g->kind == PLAN_GRAPH_KIND_MASKED_ATTENTION || g->kind == PLAN_GRAPH_KIND_MASKED_ATTENTION_GRAD;
+}
+static bool has_keep(const mscrt_graph *g) {
+  return g->kind == PLAN_GRAPH_KIND_DROPPED_ATTENTION || g->kind == PLAN_GRAPH_KIND_DROPPED_ATTENTION_GRAD;
+}
+
+/* Row `row` of operand i for a batch and a head. */
+static matrix matrix_of(const item *t, int i, int64_t batch, int64_t head, int64_t row) {
+  const int64_t *step = t->r->graph->operand[i].stride;
+  return (matrix){(float *)t->buffers[i] + batch * step[0] + head * step[1] + row * step[2], step[2]};
+}
+
+/* ---- products ---- */
+
+/* Packs rows of a matrix, which are columns of the product's second operand. */
+static void pack_turned(const item *t, matrix m, int64_t rows, int64_t terms, float *panels) {
+  t->r->pack((void *[]){m.at, panels}, 0, (rows + t->a.width - 1) / t->a.width, (int64_t[]){rows, terms, m.step}, NULL);
+}
+
+/* Packs a matrix whose rows are terms of a product. */
+static void pack_straight(const item *t, matrix m, int64_t columns, int64_t terms, float *panels) {
+  int64_t width = t->a.width;
+  for (int64_t c = 0; c < columns; c += width) {
+    int64_t num = mscrt_smaller(width, columns - c), whole = num == width ? width / LANES * LANES : 0;
+    for (int64_t k = 0; k < terms; k++, panels += width) {
+      const float *from = m.at + k * m.step + c;
+      for (int64_t i = 0; i < whole; i += LANES) *(mscrt_lanes *)(panels + i) = *(const mscrt_lanes *)(from + i);
+      for (int64_t i = whole; i < width; i++) panels[i] = i < num ? from[i] : 0;
+    }
+  }
+}
+
+/* c = a b, or with `more` c += a b; a's terms lie side by side unless it is turned.  lies: elements from term to term
+ * of b; 0: b is packed. */
+typedef struct {
+  matrix a, c;
+  float *b;
+  int64_t lies, rows, columns, terms;
+  bool turned, more;
+} product;
+
+static void multiply(const item *t, const product *p) {
+  void *buffers[5] = {p->a.at, p->b, p->c.at, t->turned, p->more ? p->c.at : NULL};
+  t->r->multiply(
+      buffers, 0, p->rows,
+      (int64_t[]){p->columns, p->terms, p->a.step, p->c.step, 1, p->turned, false, p->more ? p->c.step : 0, p->lies},
+      NULL);
+}
+
+/* Sets the second operand of a product: b where it lies if its columns are whole panels, else b packed into
+ * `panels`. */
+static void take_straight(const item *t, product *p, matrix b, float *panels) {
+  if (p->columns % t->a.width == 0 && b.step == p->columns) {
+    p->b = b.at, p->lies = b.step;
+    return;
+  }
+  pack_straight(t, b, p->columns, p->terms, panels);
+  p->b = panels, p->lies = 0;
+}
+
+/* ---- blocks of scores ---- */
+
+/* The block of some rows of a head and some keys. */
+static mscrt_scores block_of(const item *t, int64_t batch, int64_t head, int64_t row, int64_t rows, int64_t key,
+                             int64_t keys) {
+  const mscrt_graph *g = t->r->graph;
+  mscrt_scores b = {.scores = t->scores,
+                    .other = t->scores + ROWS * KEYS,
+                    .rows = rows,
+                    .keys = g->causal ? mscrt_smaller(keys, row + rows - key) : keys,
+                    .row = row,
+                    .key = key,
+                    .causal = g->causal,
+                    .scale = g->scale};
+  int extra = t->a.gradient ? 6 : 3;
+  const mscrt_graph_tensor *x = &g->operand[extra];
+  if (has_keep(g)) {
+    matrix keep = matrix_of(t, extra, batch, head, row);
+    b.keep = keep.at + key, b.keep_row = keep.step;
+  }
+  if (has_mask(g)) {
+    int64_t at[4] = {batch, head, row, key};
+    b.mask = t->buffers[extra];
+    for (int d = 0; d < 4; d++) b.mask += x->dim[d] > 1 ? at[d] * x->stride[d] : 0;
+    b.mask_row = x->dim[2] > 1 ? x->stride[2] : 0, b.mask_key = x->dim[3] > 1;
+  }
+  return b;
+}
+
+/* Fills a block with the products of rows of a and rows that are packed. */
+static void multiply_turned(const item *t, const mscrt_scores *b, float *to, matrix a, float *panels, int64_t terms) {
+  multiply(t, &(product){.a = a, .b = panels, .c = {to, KEYS}, .rows = b->rows, .columns = b->keys, .terms = terms});
+}
+
+/* ---- y ---- */
+
+/* The natural logarithm of a normal number: of the mantissa the series of artanh. */
+static double logarithm(double x) {
+  int64_t bits, one = (int64_t)1 << 52;
+  memcpy(&bits, &x, sizeof bits);
+  if (!(x > 0) || x == INFINITY) return x == 0 ? -INFINITY : x;
+  int64_t power = (bits >> 52) - 1023;
+  bits = (bits & (one - 1)) | (int64_t)1023 << 52;
+  memcpy(&x, &bits, sizeof x);
+  static const double parts[] = {1.0 / 25, 1.0 / 23, 1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13,
+                                 1.0 / 11, 1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3,  1};
+  double r = (x - 1) / (x + 1), square = r * r, sum = 0;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) sum = sum * square + parts[i];
+  return 2 * r * sum + (double)power * 0.693147180559945309;
+}
+
+/* Sets the scores behind the block's own to 0, up to `keys` of them. */
+static void clear_behind(const mscrt_scores *b, float *scores, int64_t keys) {
+  for (int64_t i = 0; i < b->rows && b->keys < keys; i++)
+    memset(scores + i * KEYS + b->keys, 0, sizeof *scores * (size_t)(keys - b->keys));
+}
+
+/* Adds the weighted values of `keys` keys to the sums of some rows of a head. */
+static void add_keys(const item *t, int64_t batch, int64_t head, int64_t first, int64_t num, int64_t key,
+                     int64_t keys) {
+  int64_t group = head / (t->a.heads / t->a.groups), f = t->a.f;
+  float *most = t->totals, *total = t->totals + t->cut.totals / 2;
+  product p = {.columns = f, .terms = keys, .more = key > 0};
+  pack_turned(t, matrix_of(t, 1, batch, group, key), keys, t->a.e, t->panels_k);
+  take_straight(t, &p, matrix_of(t, 2, batch, group, key), t->panels_v);
+  for (int64_t row = 0; row < num; row += ROWS) {
+    int64_t rows = mscrt_smaller(ROWS, num - row);
+    if (t->r->graph->causal && key >= first + row + rows) continue;
+    mscrt_scores b = block_of(t, batch, head, first + row, rows, key, keys);
+    multiply_turned(t, &b, b.scores, matrix_of(t, 0, batch, head, first + row), t->panels_k, t->a.e);
+    mscrt_weigh_scores(&b, most + row, total + row, t->sums + row * f, key ? f : 0);
+    if (!p.lies) clear_behind(&b, b.scores, keys);
+    p.a = (matrix){b.scores, KEYS}, p.c = (matrix){t->sums + row * f, f}, p.rows = rows;
+    p.terms = p.lies ? b.keys : keys;
+    multiply(t, &p);
+  }
+}
+
+static void attend(const item *t, int64_t unit) {
+  int64_t part = t->cut.parts - 1 - unit % t->cut.parts, head = unit / t->cut.parts % t->a.heads,
+          batch = unit / t->cut.parts / t->a.heads, first = part * t->cut.rows,
+          num = mscrt_smaller(t->cut.rows, t->a.rows - first);
+  float *most = t->totals, *total = t->totals + t->cut.totals / 2;
+  int result = t->r->graph->num_operands - 2;
+  for (int64_t i = 0; i < num; i++) most[i] = -INFINITY, total[i] = 0;
+  for (int64_t key = 0; key < t->a.keys && !(t->r->graph->causal && key >= first + num); key += KEYS)
+    add_keys(t, batch, head, first, num, key, mscrt_smaller(KEYS, t->a.keys - key));
+  matrix y = matrix_of(t, result, batch, head, first), stats = matrix_of(t, result + 1, batch, head, first);
+  for (int64_t i = 0; i < num; i++) {
+    float *to = y.at + i * y.step, *sum = t->sums + i * t->a.f;
+    int64_t c = 0;
+    for (; c + LANES <= t->a.f; c += LANES) *(mscrt_lanes *)(to + c) = *(mscrt_lanes *)(sum + c) / total[i];
+    for (; c < t->a.f; c++) to[c] = sum[c] / total[i];
+    stats.at[i * stats.step] = (float)((double)most[i] + logarithm(total[i]));
+  }
+}
+
+/* ---- gradients ---- */
+
+enum { Q, K, V, Y, STATS, DY };
+
+/* Sums dy y of each row of a head. */
+static void sum_along(const item *t, int64_t batch, int64_t head, float *out_sum) {
+  matrix y = matrix_of(t, Y, batch, head, 0), dy = matrix_of(t, DY, batch, head, 0);
+  for (int64_t i = 0; i < t->a.rows; i++) {
+    const float *a = y.at + i * y.step, *b = dy.at + i * dy.step;
+    mscrt_lanes sum = {0};
+    float part[LANES], rest = 0;
+    int64_t c = 0;
+    for (; c + LANES <= t->a.f; c += LANES) sum += *(const mscrt_lanes *)(a + c) * *(const mscrt_lanes *)(b + c);
+    for (; c < t->a.f; c++) rest += a[c] * b[c];
+    memcpy(part, &sum, sizeof sum);
+    for (int half = LANES / 2; half; half /= 2)
+      for (int k = 0; k < half; k++) part[k] += part[k + half];
+    out_sum[i] = part[0] + rest;
+  }
+}
+
+/* Adds the products of a block's rows, turned, with a matrix of as many rows to c. */
+static void add_turned(const item *t, const mscrt_scores *b, float *scores, matrix of, matrix c, int64_t columns) {
+  product p = {
+      .a = {scores, KEYS}, .c = c, .rows = b->keys, .columns = columns, .terms = b->rows, .turned = true, .more = true};
+  take_straight(t, &p, of, t->panels_rows);
+  multiply(t, &p);
+}
+
+/* Adds what one block of scores adds to the gradients; keys: its keys as terms of a product. */
+static void add_block(const item *t, const mscrt_scores *b, int64_t batch, int64_t head, const product *keys,
+                      const float *along) {
+  int64_t group = head / (t->a.heads / t->a.groups);
+  int result = t->r->graph->num_operands - 3;
+  matrix q = matrix_of(t, Q, batch, head, b->row), dy = matrix_of(t, DY, batch, head, b->row),
+         stats = matrix_of(t, STATS, batch, head, b->row);
+  multiply_turned(t, b, b->scores, q, t->panels_k, t->a.e);
+  multiply_turned(t, b, b->other, dy, t->panels_v, t->a.f);
+  mscrt_differentiate_scores(b, stats.at, along);
+  add_turned(t, b, b->scores, dy, matrix_of(t, result + 2, batch, group, b->key), t->a.f);
+  add_turned(t, b, b->other, q, matrix_of(t, result + 1, batch, group, b->key), t->a.e);
+  product p = {.a = {b->other, KEYS},
+               .c = matrix_of(t, result, batch, head, b->row),
+               .rows = b->rows,
+               .columns = t->a.e,
+               .terms = b->keys,
+               .b = keys->b,
+               .lies = keys->lies,
+               .more = b->key > 0};
+  if (!p.lies) clear_behind(b, b->other, keys->terms), p.terms = keys->terms;
+  multiply(t, &p);
+}
+
+static void clear_rows(matrix m, int64_t rows, int64_t columns) {
+  for (int64_t i = 0; i < rows; i++) memset(m.at + i * m.step, 0, sizeof *m.at * (size_t)columns);
+}
+
+static void differentiate(const item *t, int64_t unit) {
+  int64_t group = unit % t->a.groups, batch = unit / t->a.groups, members = t->a.heads / t->a.groups,
+          head = group * members;
+  int result = t->r->graph->num_operands - 3;
+  for (int64_t m = 0; m < members; m++) sum_along(t, batch, head + m, t->totals + m * t->a.rows);
+  for (int64_t key = 0; key < t->a.keys; key += KEYS) {
+    int64_t keys = mscrt_smaller(KEYS, t->a.keys - key);
+    pack_turned(t, matrix_of(t, K, batch, group, key), keys, t->a.e, t->panels_k);
+    pack_turned(t, matrix_of(t, V, batch, group, key), keys, t->a.f, t->panels_v);
+    product p = {.columns = t->a.e, .terms = keys};
+    take_straight(t, &p, matrix_of(t, K, batch, group, key), t->panels_keys);
+    clear_rows(matrix_of(t, result + 1, batch, group, key), keys, t->a.e);
+    clear_rows(matrix_of(t, result + 2, batch, group, key), keys, t->a.f);
+    for (int64_t m = 0; m < members; m++)
+      for (int64_t row = t->r->graph->causal ? key / ROWS * ROWS : 0; row < t->a.rows; row += ROWS) {
+        mscrt_scores b = block_of(t, batch, head + m, row, mscrt_smaller(ROWS, t->a.rows - row), key, keys);
+        add_block(t, &b, batch, head + m, &p, t->totals + m * t->a.rows + row);
+      }
+  }
+}
+
+void mscrt_run_attention(const mscrt_record *r, void *const *buffers, int64_t unit, void *room) {
+  item t = {.r = r, .buffers = buffers, .a = mscrt_attention_of(r->graph), .panels_k = room};
+  t.cut = msc_attention_cut_of(&t.a);
+  t.panels_v = t.panels_k + t.cut.panels_k;
+  t.panels_keys = t.panels_v + t.cut.panels_v;
+  t.panels_rows = t.panels_keys + t.cut.panels_keys;
+  t.scores = t.panels_rows + t.cut.panels_rows;
+  t.turned = t.scores + t.cut.scores;
+  t.sums = t.turned + t.cut.turned;
+  t.totals = t.sums + t.cut.sums;
+  if (t.a.gradient) differentiate(&t, unit);
+  else attend(&t, unit);
+}

@@ -1,0 +1,242 @@
+/* answer_push_pull.c: the loop of a parameter server: frames of workers go in, answers come out (see
+ * answer_push_pull.h).  One thread does everything, so pushes are taken one after the other, here and by the backup in
+ * the same order. */
+#include "runtime/server/answer_push_pull.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runtime/comm/address.h"
+
+enum { MOST_VISITORS = 1024 };
+
+/* A connection.  It sends a frame, and the next when that is answered. */
+typedef struct {
+  int fd;
+  bool ends;  /* when `out` has been sent */
+  bool waits; /* the frame in `in` is a pull that comes too early */
+  uint8_t *in, *out;
+  uint64_t in_bytes, out_bytes, out_done;
+  size_t in_room, out_room;
+} visitor;
+
+typedef struct {
+  mscrt_serving *o;
+  int num;
+  visitor visitor[MOST_VISITORS];
+  struct pollfd polled[MOST_VISITORS + 2];
+} serving;
+
+/* ---- answers ---- */
+
+static void answer(visitor *v, mscrt_server_word word, uint64_t step, int64_t num, const void *values,
+                   const int64_t *rows, uint64_t row_bytes) {
+  uint64_t bytes = values ? (uint64_t)num * row_bytes : 0;
+  mscrt_server_head head = {.magic = MSCRT_SERVER_MAGIC, .word = word, .all = !rows, .step = step, .num = num};
+  v->in_bytes = 0, v->waits = false, v->ends = word == MSCRT_ANSWER_BAD;
+  v->out_done = 0, v->out_bytes = sizeof head + bytes;
+  if (!mscrt_grow_bytes(&v->out, &v->out_room, v->out_bytes)) {
+    v->out_bytes = 0, v->ends = true;
+    return;
+  }
+  memcpy(v->out, &head, sizeof head);
+  if (bytes && !rows) memcpy(v->out + sizeof head, values, bytes);
+  for (int64_t i = 0; bytes && rows && i < num; i++)
+    memcpy(v->out + sizeof head + (uint64_t)i * row_bytes, (const char *)values + (uint64_t)rows[i] * row_bytes,
+           row_bytes);
+}
+
+static void answer_word(visitor *v, mscrt_server_word word) { answer(v, word, 0, 0, NULL, NULL, 0); }
+
+/* ---- frames ---- */
+
+static bool head_is_right(const mscrt_serving *o, const mscrt_server_head *h) {
+  if (h->magic != MSCRT_SERVER_MAGIC || h->word < MSCRT_ASK_PUSH || h->word > MSCRT_ASK_SET) return false;
+  if (h->word == MSCRT_ASK_SET) return !h->all;
+  if (h->word >= MSCRT_ASK_LEAVE) return !h->num && !h->all;
+  return h->all <= 1 && h->num >= 0 && h->num <= o->rows && (!h->all || h->num == o->rows);
+}
+
+static uint64_t frame_bytes(const mscrt_serving *o, const mscrt_server_head *h) {
+  if (h->word == MSCRT_ASK_SET) return sizeof *h;
+  uint64_t each = (h->all ? 0 : sizeof(int64_t)) + (h->word == MSCRT_ASK_PUSH ? o->row_bytes : 0);
+  return sizeof *h + (uint64_t)h->num * each;
+}
+
+/* A backup that did not take something is lost: it would no longer have the same. */
+static void check_backup(mscrt_serving *o, mscrt_status *s) {
+  if (!s) return;
+  if (o->alone) o->alone(o->alone_user, mscrt_status_text(s));
+  mscrt_status_free(s);
+  close(o->backup);
+  o->backup = -1;
+}
+
+static void take_push(mscrt_serving *o, visitor *v, const mscrt_push *p) {
+  mscrt_push_end end = MSCRT_PUSH_TAKEN;
+  mscrt_status *s = mscrt_shard_check(o->shard, p);
+  if (!s && o->backup >= 0) check_backup(o, mscrt_ask_push(o->backup, o->row_bytes, p, o->backup_ms, &end));
+  if (!s) s = mscrt_shard_push(o->shard, p, &end);
+  answer_word(v, s ? MSCRT_ANSWER_BAD : end == MSCRT_PUSH_TAKEN ? MSCRT_ANSWER_TAKEN : MSCRT_ANSWER_EARLY);
+  mscrt_status_free(s);
+}
+
+static void take_member(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
+  uint64_t step = 0;
+  bool joins = h->word == MSCRT_ASK_JOIN;
+  mscrt_status *s = joins ? mscrt_shard_join(o->shard, h->worker, &step) : mscrt_shard_leave(o->shard, h->worker);
+  if (!s && o->backup >= 0)
+    check_backup(o, joins ? mscrt_ask_join(o->backup, h->worker, o->backup_ms, &step)
+                          : mscrt_ask_leave(o->backup, h->worker, o->backup_ms));
+  answer(v, s ? MSCRT_ANSWER_BAD : MSCRT_ANSWER_TAKEN, step, 0, NULL, NULL, 0);
+  mscrt_status_free(s);
+}
+
+static void take_number(mscrt_serving *o, visitor *v, const mscrt_server_head *h) {
+  double value;
+  memcpy(&value, &h->num, sizeof value);
+  if (o->backup >= 0) check_backup(o, mscrt_ask_set(o->backup, h->worker, h->step, value, o->backup_ms));
+  answer_word(v, o->set && o->set(o->user, h->step, value) ? MSCRT_ANSWER_TAKEN : MSCRT_ANSWER_BAD);
+}
+
+static void take_pull(mscrt_serving *o, visitor *v, const mscrt_server_head *h, const int64_t *rows) {
+  for (int64_t i = 0; rows && i < h->num; i++)
+    if (rows[i] < 0 || rows[i] >= o->rows) {
+      answer_word(v, MSCRT_ANSWER_BAD);
+      return;
+    }
+  v->waits = !mscrt_shard_may_pull(o->shard, h->worker);
+  if (v->waits) return;
+  answer(v, MSCRT_ANSWER_VALUES, mscrt_shard_version(o->shard), h->num, o->values, rows,
+         o->value_bytes ? o->value_bytes : o->row_bytes);
+}
+
+static void take_frame(mscrt_serving *o, visitor *v) {
+  const mscrt_server_head *h = (const void *)v->in;
+  const int64_t *rows = h->all ? NULL : (const void *)(h + 1);
+  if (h->word == MSCRT_ASK_PULL) {
+    take_pull(o, v, h, rows);
+    return;
+  }
+  if (h->word == MSCRT_ASK_STATE) {
+    answer(v, MSCRT_ANSWER_VALUES, mscrt_shard_version(o->shard), 1, o->state ? o->state(o->user) : NULL, NULL,
+           o->state_bytes);
+    return;
+  }
+  if (h->word == MSCRT_ASK_SET) {
+    take_number(o, v, h);
+    return;
+  }
+  if (h->word != MSCRT_ASK_PUSH) {
+    take_member(o, v, h);
+    return;
+  }
+  const void *gradient = v->in + sizeof *h + (rows ? (uint64_t)h->num * sizeof *rows : 0);
+  take_push(o, v, &(mscrt_push){h->worker, h->step, h->num, rows, gradient});
+}
+
+/* ---- connections ---- */
+
+/* Receives what there is of a frame, and takes it when it is whole; false: the connection has ended. */
+static bool hear(mscrt_serving *o, visitor *v) {
+  for (;;) {
+    mscrt_server_head *h = (void *)v->in;
+    uint64_t whole = v->in_bytes < sizeof *h ? sizeof *h : frame_bytes(o, h);
+    if (v->in_bytes == whole) {
+      take_frame(o, v);
+      return true;
+    }
+    if (!mscrt_grow_bytes(&v->in, &v->in_room, whole)) return false;
+    ssize_t n = recv(v->fd, v->in + v->in_bytes, whole - v->in_bytes, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
+    if (n <= 0) return false;
+    v->in_bytes += (uint64_t)n;
+    if (v->in_bytes == sizeof *h && !head_is_right(o, (const void *)v->in)) {
+      answer_word(v, MSCRT_ANSWER_BAD);
+      return true;
+    }
+  }
+}
+
+/* Sends what goes of an answer; false: the connection has ended. */
+static bool say_answer(visitor *v) {
+  while (v->out_done < v->out_bytes) {
+    ssize_t n = send(v->fd, v->out + v->out_done, v->out_bytes - v->out_done, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
+    if (n <= 0) return false;
+    v->out_done += (uint64_t)n;
+  }
+  v->out_bytes = v->out_done = 0;
+  return !v->ends;
+}
+
+static void drop_visitor(serving *s, int i) {
+  close(s->visitor[i].fd);
+  free(s->visitor[i].in), free(s->visitor[i].out);
+  s->visitor[i] = s->visitor[--s->num];
+}
+
+static void accept_visitor(serving *s) {
+  int fd = accept4(s->o->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd < 0) return;
+  if (s->num == MOST_VISITORS || !mscrt_is_own_user(fd)) close(fd);
+  else s->visitor[s->num++] = (visitor){.fd = fd};
+}
+
+/* Pulls that have waited are answered where workers may go on now. */
+static void answer_waiting(serving *s) {
+  for (int i = s->num; i-- > 0;) {
+    visitor *v = &s->visitor[i];
+    if (!v->waits) continue;
+    take_frame(s->o, v);
+    if (v->out_bytes && !say_answer(v)) drop_visitor(s, i);
+  }
+}
+
+static bool has_something_to_say(const serving *s) {
+  for (int i = 0; i < s->num; i++)
+    if (s->visitor[i].out_bytes) return true;
+  return false;
+}
+
+static mscrt_status *serve_once(serving *s, bool *out_stop) {
+  s->polled[0] = (struct pollfd){s->o->stop, POLLIN, 0};
+  s->polled[1] = (struct pollfd){s->o->listener, POLLIN, 0};
+  for (int i = 0; i < s->num; i++)
+    s->polled[i + 2] = (struct pollfd){s->visitor[i].fd, s->visitor[i].out_bytes ? POLLOUT : POLLIN, 0};
+  for (int i = 0; i < s->num; i++)
+    if (s->visitor[i].waits) s->polled[i + 2].events = 0;
+  if (poll(s->polled, (nfds_t)s->num + 2, -1) < 0)
+    return errno == EINTR ? NULL : mscrt_fail(MSCRT_ENVIRONMENT, "a parameter server cannot wait: %s", strerror(errno));
+  *out_stop = s->polled[0].revents != 0;
+  uint64_t version = mscrt_shard_version(s->o->shard);
+  bool any = false;
+  for (int i = s->num; i-- > 0;) {
+    visitor *v = &s->visitor[i];
+    if (!s->polled[i + 2].revents) continue;
+    bool goes_on = !v->waits && (v->out_bytes || hear(s->o, v)) && (!v->out_bytes || say_answer(v));
+    any = true;
+    if (!goes_on) drop_visitor(s, i);
+  }
+  if (any || version != mscrt_shard_version(s->o->shard)) answer_waiting(s);
+  if (s->polled[1].revents) accept_visitor(s);
+  *out_stop |= s->o->until_left && !mscrt_shard_num_members(s->o->shard) && !has_something_to_say(s);
+  return NULL;
+}
+
+mscrt_status *mscrt_serve(mscrt_serving *o) {
+  serving *s;
+  MSCRT_CHECK(mscrt_new_array(&s, 1));
+  s->o = o;
+  mscrt_status *failure = NULL;
+  for (bool stop = false; !failure && !stop;) failure = serve_once(s, &stop);
+  while (s->num) drop_visitor(s, s->num - 1);
+  free(s);
+  return failure;
+}

@@ -1,0 +1,70 @@
+/* answer_push_pull.h: a shard behind sockets: workers push and pull by frames, and a push is answered when it has been
+ * taken here and by the backup, if there is one.  Bytes of sockets go in and come out; all numbers are of one byte
+ * order. */
+#ifndef MSCRT_ANSWER_PUSH_PULL_H
+#define MSCRT_ANSWER_PUSH_PULL_H
+
+#include "runtime/server/apply_pushes.h"
+
+typedef enum {
+  MSCRT_ASK_PUSH = 1, /* followed by the numbers of rows, unless all, and their gradients */
+  MSCRT_ASK_PULL,     /* followed by the numbers of rows, unless all; answered when the worker may pull */
+  MSCRT_ASK_LEAVE,
+  MSCRT_ASK_JOIN,
+  MSCRT_ASK_STATE, /* answered at once, with what belongs to the values */
+  MSCRT_ASK_SET,   /* step: which number of the plan, num: the bits of its new value, a double */
+  MSCRT_ANSWER_TAKEN,
+  MSCRT_ANSWER_EARLY,
+  MSCRT_ANSWER_VALUES, /* followed by them */
+  MSCRT_ANSWER_BAD     /* the frame was wrong; the connection ends */
+} mscrt_server_word;
+
+#define MSCRT_SERVER_MAGIC 0x7673736du /* "mssv" */
+
+typedef struct {
+  uint32_t magic, word;
+  int32_t worker;
+  uint32_t all;  /* rows: 1, or 0 */
+  uint64_t step; /* of a push; of an answer with values: the version of the shard; to a worker that joins: its next */
+  int64_t num;   /* of rows */
+} mscrt_server_head;
+
+typedef struct {
+  mscrt_shard *shard;
+  int64_t rows;
+  uint64_t row_bytes;
+  const void *values;   /* those of the shard, or, of one row, */
+  uint64_t value_bytes; /* what workers pull instead of a row; 0: a row */
+  /* What belongs to the values and no worker pulls for a step; NULL: nothing. */
+  const void *(*state)(void *user);
+  uint64_t state_bytes;
+  /* Gives a number of the plan another value for the updates that follow; NULL: there are none. False: there is no such
+   * number. */
+  bool (*set)(void *user, uint64_t number, double value);
+  void *user;
+  int listener;    /* where workers connect; not blocking; the caller's */
+  int stop;        /* readable when it must end; the caller's; -1: none */
+  bool until_left; /* ends when all workers have left */
+  int backup;      /* connection to a server of the same shard, as a worker has; -1: none; closed when lost */
+  int backup_ms;   /* a backup that does not answer for so long is lost */
+  /* The backup is lost, so that what is acknowledged from now on lies here only; NULL: nobody is told. */
+  void (*alone)(void *user, const char *why);
+  void *alone_user;
+} mscrt_serving;
+
+/* Serves until `stop` is readable.  Wrong frames end their connection, and no other. */
+mscrt_status *mscrt_serve(mscrt_serving *s);
+
+/* A worker's side of a connection.  After a failure the connection is of no use; the same push may go to the backup. */
+mscrt_status *mscrt_ask_push(int fd, uint64_t row_bytes, const mscrt_push *p, int timeout_ms, mscrt_push_end *out_end);
+/* rows NULL: all, which are `num`. */
+mscrt_status *mscrt_ask_pull(int fd, uint64_t row_bytes, int worker, int64_t num, const int64_t *rows, int timeout_ms,
+                             void *out_values, uint64_t *out_version);
+mscrt_status *mscrt_ask_state(int fd, int worker, uint64_t bytes, int timeout_ms, void *out_state);
+/* For the updates of steps that are not pushed whole yet. */
+mscrt_status *mscrt_ask_set(int fd, int worker, uint64_t number, double value, int timeout_ms);
+/* See mscrt_shard_leave and mscrt_shard_join; both may be asked again, here or of the backup. */
+mscrt_status *mscrt_ask_leave(int fd, int worker, int timeout_ms);
+mscrt_status *mscrt_ask_join(int fd, int worker, int timeout_ms, uint64_t *out_step);
+
+#endif

@@ -1,0 +1,381 @@
+/* answer_push_pull.c: parameter servers and workers as processes. A server that is killed loses no update that was
+ * acknowledged: its backup has all, and workers go on there; none is applied twice. Wrong frames end their connection
+ * and no other. MSC_TEST_SLOW: 200 servers are killed instead of 6. With the argument "rates" it prints how fast pushes
+ * are. */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ir/abi/clock.h"
+#include "runtime/comm/address.h"
+#include "runtime/server/answer_push_pull.h"
+#include "tests/runtime/expect.h"
+
+enum { WORKERS = 4, STEPS = 300, PATIENCE_MS = 20000 };
+
+typedef struct {
+  char address[64];
+  pid_t pid;
+  int stop;
+} server;
+
+static void add(void *user, uint64_t step, int64_t first, int64_t num, const void *gradient, void *values) {
+  float *v = values;
+  const float *g = gradient;
+  (void)step, (void)first;
+  for (int64_t i = 0; i < num * *(int64_t *)user; i++) v[i] += g[i];
+}
+
+static int dial(const char *address) {
+  int fd = -1;
+  expect_ok(mscrt_dial(address, (int64_t)msc_clock_ns() + PATIENCE_MS * (int64_t)1000000, &fd));
+  return fd;
+}
+
+static struct {
+  _Atomic int alone;
+  char why[128];
+} * told; /* shared with the servers */
+
+static void tell_alone(void *user, const char *why) {
+  (void)user;
+  snprintf(told->why, sizeof told->why, "%s", why);
+  told->alone++;
+}
+
+static mscrt_status *serve_shard(const char *address, const char *backup, int stop, mscrt_shard_options o) {
+  mscrt_address at;
+  mscrt_serving s = {.rows = o.rows,
+                     .row_bytes = (uint64_t)o.columns * 4,
+                     .stop = stop,
+                     .backup = -1,
+                     .backup_ms = PATIENCE_MS,
+                     .alone = tell_alone};
+  MSCRT_CHECK(mscrt_allocate(&o.values, (size_t)o.rows, s.row_bytes));
+  o.update = add, o.user = &o.columns, s.values = o.values;
+  MSCRT_CHECK(mscrt_shard_new(&o, &s.shard));
+  MSCRT_CHECK(mscrt_unix_address(address, &at));
+  if (backup) s.backup = dial(backup);
+  MSCRT_CHECK(mscrt_listen(&at, false, &s.listener));
+  return mscrt_serve(&s);
+}
+
+/* Starts a server process; backup NULL: it has none. */
+static server start_server(const server *backup, mscrt_shard_options o) {
+  static int number;
+  int ends[2];
+  server s;
+  snprintf(s.address, sizeof s.address, "@msc-server-%d-%d", getpid(), number++);
+  assert_int_equal(pipe(ends), 0);
+  s.pid = fork();
+  if (s.pid == 0) {
+    close(ends[1]);
+    if (backup) close(backup->stop);
+    mscrt_status *failure = serve_shard(s.address, backup ? backup->address : NULL, ends[0], o);
+    if (failure) fprintf(stderr, "%s\n", mscrt_status_text(failure));
+    _exit(failure ? 1 : 0);
+  }
+  close(ends[0]);
+  s.stop = ends[1];
+  return s;
+}
+
+static int end_server(const server *s) {
+  int status;
+  close(s->stop);
+  waitpid(s->pid, &status, 0);
+  return status;
+}
+
+/* ---- a server is killed ---- */
+
+typedef struct {
+  _Atomic int64_t acknowledged[WORKERS], longest_ns[WORKERS];
+} board;
+
+/* Runs all steps; when its server is lost it goes on at the next one. Fails if values lack an update of its own. */
+static int work(board *b, int worker, const server *of, int servers) {
+  int at = 0, fd = dial(of[0].address);
+  int64_t last = (int64_t)msc_clock_ns();
+  for (uint64_t step = 0; step < STEPS;) {
+    float values[WORKERS], gradient[WORKERS] = {0};
+    uint64_t version;
+    mscrt_push_end end = MSCRT_PUSH_EARLY;
+    gradient[worker] = 1;
+    mscrt_push p = {.worker = worker, .step = step, .num = 1, .gradient = gradient};
+    mscrt_status *s = mscrt_ask_pull(fd, sizeof values, worker, 1, NULL, PATIENCE_MS, values, &version);
+    if (!s && values[worker] < (float)step) return 2;
+    if (!s) s = mscrt_ask_push(fd, sizeof values, &p, PATIENCE_MS, &end);
+    if (s) {
+      if (mscrt_status_code(s) != MSCRT_PEER || ++at == servers) return 3;
+      mscrt_status_free(s);
+      close(fd);
+      fd = dial(of[at].address);
+      continue;
+    }
+    if (end == MSCRT_PUSH_EARLY) return 4;
+    int64_t now = (int64_t)msc_clock_ns();
+    if (now - last > b->longest_ns[worker]) b->longest_ns[worker] = now - last;
+    last = now, step++;
+    b->acknowledged[worker] = (int64_t)step;
+  }
+  return 0;
+}
+
+static int64_t kill_one(bool sync, int64_t when) {
+  board *b = mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_true(b != MAP_FAILED);
+  mscrt_shard_options o = {
+      .dtype = MSCRT_F32, .rows = 1, .columns = WORKERS, .workers = WORKERS, .sync = sync, .staleness = sync ? 0 : 3};
+  server s[2];
+  pid_t pid[WORKERS];
+  s[1] = start_server(NULL, o);
+  s[0] = start_server(&s[1], o);
+  for (int w = 0; w < WORKERS; w++)
+    if ((pid[w] = fork()) == 0) _exit(work(b, w, s, 2));
+  while (b->acknowledged[0] < when) usleep(50);
+  kill(s[0].pid, SIGKILL);
+  int64_t longest = 0;
+  for (int w = 0; w < WORKERS; w++) {
+    int status;
+    waitpid(pid[w], &status, 0);
+    assert_int_equal(status, 0);
+    assert_int_equal(b->acknowledged[w], STEPS);
+    if (b->longest_ns[w] > longest) longest = b->longest_ns[w];
+  }
+  float values[WORKERS];
+  uint64_t version;
+  int fd = dial(s[1].address);
+  expect_ok(mscrt_ask_pull(fd, sizeof values, 0, 1, NULL, PATIENCE_MS, values, &version));
+  for (int w = 0; w < WORKERS; w++) assert_true(values[w] == STEPS);
+  assert_int_equal(version, sync ? STEPS : STEPS * WORKERS);
+  close(fd);
+  assert_true(WIFSIGNALED(end_server(&s[0])));
+  assert_int_equal(end_server(&s[1]), 0);
+  munmap(b, sizeof *b);
+  return longest;
+}
+
+static void a_killed_server_loses_nothing(void **state) {
+  (void)state;
+  int kills = getenv("MSC_TEST_SLOW") ? 200 : 6;
+  int64_t longest = 0;
+  for (int i = 0; i < kills; i++) {
+    int64_t ns = kill_one(i % 2, (i * 37 + 11) % (STEPS - 20));
+    if (ns > longest) longest = ns;
+  }
+  print_message("%d servers killed; the longest a worker waited: %.1f ms\n", kills, (double)longest * 1e-6);
+  assert_true(longest < 2000000000);
+}
+
+static void a_server_says_that_it_is_alone(void **state) {
+  (void)state;
+  mscrt_shard_options o = {.dtype = MSCRT_F32, .rows = 1, .columns = 1, .workers = 1, .staleness = MSCRT_NO_BOUND};
+  server s[2];
+  float value;
+  uint64_t version;
+  mscrt_push_end end;
+  s[1] = start_server(NULL, o);
+  s[0] = start_server(&s[1], o);
+  int fd = dial(s[0].address);
+  told->alone = 0;
+  for (uint64_t step = 0; step < 6; step++) {
+    if (step == 3) {
+      kill(s[1].pid, SIGKILL);
+      assert_true(WIFSIGNALED(end_server(&s[1])));
+    }
+    expect_ok(mscrt_ask_push(fd, 4, &(mscrt_push){.step = step, .num = 1, .gradient = &(float){1}}, PATIENCE_MS, &end));
+    assert_int_equal(told->alone, step >= 3);
+  }
+  assert_non_null(strstr(told->why, "the parameter server is lost"));
+  expect_ok(mscrt_ask_pull(fd, 4, 0, 1, NULL, PATIENCE_MS, &value, &version));
+  assert_true(value == 6 && version == 6);
+  close(fd);
+  assert_int_equal(end_server(&s[0]), 0);
+}
+
+/* ---- workers leave and join ---- */
+
+static void workers_leave_and_join(void **state) {
+  (void)state;
+  mscrt_shard_options o = {.dtype = MSCRT_F32, .rows = 1, .columns = 1, .workers = 3, .sync = true};
+  server s[2];
+  int fd[2];
+  float value;
+  uint64_t version, step = 9;
+  mscrt_push_end end;
+  s[1] = start_server(NULL, o);
+  s[0] = start_server(&s[1], o);
+  fd[0] = dial(s[0].address);
+  for (int w = 0; w < 2; w++)
+    expect_ok(
+        mscrt_ask_push(fd[0], 4, &(mscrt_push){.worker = w, .num = 1, .gradient = &(float){1}}, PATIENCE_MS, &end));
+  expect_ok(mscrt_ask_leave(fd[0], 2, PATIENCE_MS));
+  expect_ok(mscrt_ask_pull(fd[0], 4, 0, 1, NULL, PATIENCE_MS, &value, &version));
+  assert_true(value == 2 && version == 1);
+  kill(s[0].pid, SIGKILL);
+  assert_true(WIFSIGNALED(end_server(&s[0])));
+  fd[1] = dial(s[1].address);
+  expect_ok(mscrt_ask_leave(fd[1], 2, PATIENCE_MS));
+  expect_ok(mscrt_ask_pull(fd[1], 4, 1, 1, NULL, PATIENCE_MS, &value, &version));
+  assert_true(value == 2 && version == 1);
+  for (int i = 0; i < 2; i++) expect_ok(mscrt_ask_join(fd[1], 2, PATIENCE_MS, &step));
+  assert_int_equal(step, 1);
+  for (int w = 0; w < 3; w++)
+    expect_ok(mscrt_ask_push(fd[1], 4, &(mscrt_push){.worker = w, .step = 1, .num = 1, .gradient = &(float){1}},
+                             PATIENCE_MS, &end));
+  expect_ok(mscrt_ask_pull(fd[1], 4, 2, 1, NULL, PATIENCE_MS, &value, &version));
+  assert_true(value == 5 && version == 2);
+  expect_text(mscrt_ask_join(fd[1], 3, PATIENCE_MS, &step), MSCRT_ARGUMENT, "refuses what worker 3 asks");
+  close(fd[0]), close(fd[1]);
+  assert_int_equal(end_server(&s[1]), 0);
+}
+
+/* ---- wrong frames ---- */
+
+static void wrong_frames_end_their_connection(void **state) {
+  (void)state;
+  enum { ROWS = 5, COLUMNS = 2 };
+  server s = start_server(
+      NULL, (mscrt_shard_options){
+                .dtype = MSCRT_F32, .rows = ROWS, .columns = COLUMNS, .workers = 2, .staleness = MSCRT_NO_BOUND});
+  int good = dial(s.address);
+  float gradient[ROWS * COLUMNS] = {1, 2, 3, 4}, values[ROWS * COLUMNS];
+  uint64_t seed = 1, version, step = 0;
+  mscrt_push_end end;
+  for (int i = 0; i < 400; i++) {
+    struct {
+      mscrt_server_head head;
+      int64_t rows[2];
+      float gradient[4];
+    } f = {{MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH + i % 2, 1, 0, UINT64_MAX, 2}, {1, 7}, {9, 9, 9, 9}};
+    uint8_t *bytes = (uint8_t *)&f;
+    int fd = dial(s.address);
+    for (int n = 0; n < i % 5; n++) {
+      seed = seed * 6364136223846793005u + 1442695040888963407u;
+      bytes[(seed >> 40) % sizeof f.head] ^= (uint8_t)(1u << (seed >> 61));
+    }
+    if (f.head.step == 0) f.head.step = 1;
+    assert_true(send(fd, &f, i % 7 ? sizeof f : (size_t)i % sizeof f, MSG_NOSIGNAL) >= 0);
+    shutdown(fd, SHUT_WR);
+    mscrt_server_head head;
+    int64_t heard = 0, got;
+    uint8_t room[256];
+    while ((got = recv(fd, room, sizeof room, 0)) != 0 && (got > 0 || errno == EAGAIN)) {
+      if (got > 0 && heard == 0 && got >= (int64_t)sizeof head) {
+        memcpy(&head, room, sizeof head);
+        assert_int_not_equal(head.word, MSCRT_ANSWER_TAKEN);
+      }
+      heard += got > 0 ? got : 0;
+      if (got < 0) usleep(20);
+    }
+    close(fd);
+    if (i % 20) continue;
+    mscrt_push p = {.worker = 0, .step = step++, .num = 1, .rows = (int64_t[]){3}, .gradient = gradient};
+    expect_ok(mscrt_ask_push(good, 8, &p, PATIENCE_MS, &end));
+    assert_int_equal(end, MSCRT_PUSH_TAKEN);
+    expect_ok(mscrt_ask_pull(good, 8, 0, ROWS, NULL, PATIENCE_MS, values, &version));
+    assert_true(version == step && values[6] == (float)step && values[7] == 2 * (float)step && values[2] == 0);
+    expect_ok(mscrt_ask_pull(good, 8, 0, 2, (int64_t[]){3, 0}, PATIENCE_MS, values, &version));
+    assert_true(values[0] == (float)step && values[1] == 2 * (float)step && values[2] == 0);
+  }
+  static const mscrt_server_head bad[] = {
+      {MSCRT_SERVER_MAGIC + 1, MSCRT_ASK_PUSH, 1, 1, 0, ROWS},  {MSCRT_SERVER_MAGIC, 0, 1, 1, 0, ROWS},
+      {MSCRT_SERVER_MAGIC, MSCRT_ANSWER_TAKEN, 1, 1, 0, ROWS},  {MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH, 1, 2, 0, ROWS},
+      {MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH, 1, 1, 0, ROWS - 1},  {MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH, 1, 0, 0, -1},
+      {MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH, 1, 0, 0, INT64_MAX}, {MSCRT_SERVER_MAGIC, MSCRT_ASK_PUSH, 2, 1, 0, ROWS}};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    struct {
+      mscrt_server_head head;
+      float gradient[ROWS * COLUMNS];
+    } f = {.head = bad[i]};
+    mscrt_server_head head = {0};
+    int fd = dial(s.address);
+    assert_int_equal(send(fd, &f, sizeof f, MSG_NOSIGNAL), sizeof f);
+    while (recv(fd, &head, sizeof head, 0) < 0 && errno == EAGAIN) usleep(20);
+    assert_int_equal(head.word, MSCRT_ANSWER_BAD);
+    close(fd);
+  }
+  mscrt_push p = {.worker = 0, .step = step + 1, .num = ROWS, .gradient = gradient};
+  expect_text(mscrt_ask_push(good, 8, &p, PATIENCE_MS, &end), MSCRT_ARGUMENT,
+              "the parameter server refuses what worker 0 asks");
+  assert_int_equal(end_server(&s), 0);
+  expect_text(mscrt_ask_push(good, 8, &p, PATIENCE_MS, &end), MSCRT_PEER, "the parameter server is lost");
+  close(good);
+}
+
+/* ---- rates ---- */
+
+static double stream_rate(int64_t bytes, int64_t times) {
+  int fd[2];
+  char *block = calloc(1, (size_t)bytes);
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+  pid_t pid = fork();
+  if (pid == 0) {
+    close(fd[0]);
+    while (recv(fd[1], block, (size_t)bytes, 0) > 0) continue;
+    _exit(0);
+  }
+  close(fd[1]);
+  uint64_t begin = msc_clock_ns();
+  for (int64_t i = 0; i < times; i++)
+    for (int64_t done = 0; done < bytes;) done += send(fd[0], block + done, (size_t)(bytes - done), 0);
+  close(fd[0]);
+  waitpid(pid, NULL, 0);
+  free(block);
+  return (double)(bytes * times) / (double)(msc_clock_ns() - begin);
+}
+
+static double push_rate(int64_t rows, int64_t columns, int64_t pushed, bool sparse, int64_t times) {
+  server s = start_server(
+      NULL, (mscrt_shard_options){
+                .dtype = MSCRT_F32, .rows = rows, .columns = columns, .workers = 1, .staleness = MSCRT_NO_BOUND});
+  int fd = dial(s.address);
+  float *gradient = calloc((size_t)(pushed * columns), 4);
+  int64_t *row = calloc((size_t)pushed, 8);
+  mscrt_push_end end;
+  for (int64_t i = 0; i < pushed; i++) row[i] = i * (rows / pushed);
+  uint64_t begin = msc_clock_ns();
+  for (int64_t i = 0; i < times; i++)
+    expect_ok(mscrt_ask_push(
+        fd, (uint64_t)columns * 4,
+        &(mscrt_push){.step = (uint64_t)i, .num = pushed, .rows = sparse ? row : NULL, .gradient = gradient},
+        PATIENCE_MS, &end));
+  double seconds = (double)(msc_clock_ns() - begin) * 1e-9;
+  close(fd), end_server(&s), free(gradient), free(row);
+  return (double)(pushed * times) / seconds;
+}
+
+static void print_rates(void **state) {
+  (void)state;
+  for (int i = 0; i < 3; i++) {
+    double stream = stream_rate(1 << 20, 1000), push = push_rate(1, 1 << 18, 1, false, 1000) * (1 << 20) * 1e-9;
+    print_message("stream %.2f GB/s, pushes of 1 MiB %.2f GB/s (%.0f %%), rows of 64 floats %.0f k/s\n", stream, push,
+                  100 * push / stream, push_rate(100000, 64, 1000, true, 500) * 1e-3);
+  }
+}
+
+int main(int argc, char **argv) {
+  told = mmap(NULL, sizeof *told, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (told == MAP_FAILED) return 1;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_killed_server_loses_nothing),
+      cmocka_unit_test(a_server_says_that_it_is_alone),
+      cmocka_unit_test(workers_leave_and_join),
+      cmocka_unit_test(wrong_frames_end_their_connection),
+  };
+  const struct CMUnitTest rates[] = {cmocka_unit_test(print_rates)};
+  if (argc > 1 && !strcmp(argv[1], "rates")) return cmocka_run_group_tests(rates, NULL, NULL);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,18 @@
+/* measured_trace.h: what ran when, as a file in Chrome's trace format: process = rank, thread = calls or
+ * collectives. */
+#ifndef MSC_TOOLS_MEASURED_TRACE_H
+#define MSC_TOOLS_MEASURED_TRACE_H
+
+#include "runtime/mscrt.h"
+#include "tools/cli.h"
+
+enum { TRACE_EVENTS = 1 << 16 }; /* kept per thread of a rank */
+
+/* A rank writes its part beside `path`; times count from begin_ns.  False: it could not be written (errno). */
+bool trace_part(const char *path, int rank, const mscrt_context *ctx, int64_t begin_ns);
+/* Joins the parts of ranks first .. first + num - 1 into `path`; an exit code. */
+int trace_join(cli *c, const char *path, int first, int num);
+/* Removes the parts of a run that failed. */
+void trace_drop_parts(const char *path, int first, int num);
+
+#endif
