@@ -1,4 +1,4 @@
-/* time_model.c: kernels and collectives -> nanoseconds on a described cluster (see cost.h). */
+/* time_model.c: kernels and collectives -> nanoseconds on a described cluster (see time_model.h). */
 #include "passes/time_model.h"
 
 #include <math.h>

@@ -337,7 +337,7 @@ void *mscrt_shared_at(const mscrt_context *c, plan_ref r);
 int64_t mscrt_next_step(const mscrt_context *c);
 void mscrt_set_step(mscrt_context *c, int64_t step);
 
-/* ---- record.c ---- */
+/* ---- call_record.c ---- */
 
 /* The address of one buffer of a call, or of all, in these slots; room 0: of the call, 1: of its epilogue. */
 void *mscrt_buffer_in_slots(const mscrt_record *r, uint32_t buffer, const mscrt_slots *slots);
@@ -444,7 +444,7 @@ extern const mscrt_device mscrt_device_timed;
 
 extern const mscrt_device mscrt_device_cuda;
 
-/* ---- data.c, feed.c ---- */
+/* ---- data.c, data/read_ahead.c ---- */
 
 /* The files of the inputs; an input may have none. */
 struct mscrt_data {

@@ -1,4 +1,4 @@
-/* sanitizer_copies.c: copies the buffers of a call to separate memory, and back (see guard.h). */
+/* sanitizer_copies.c: copies the buffers of a call to separate memory, and back (see sanitizer_copies.h). */
 #include "runtime/sanitizer_copies.h"
 
 #include <stdlib.h>

@@ -58,6 +58,17 @@ def named_files(text):
                     yield name.rstrip("/")
 
 
+# headers of others that comments name
+FOREIGN = ("png.h", "turbojpeg.h")
+
+
+def files_in_comments(text):
+    """The files of C that comments name: (line, name)."""
+    for comment in re.finditer(r"/\*.*?\*/", text, re.S):
+        for name in re.finditer(r"(?<![\w/.])[a-z_0-9]+(?:/[a-z_0-9]+)*\.(?:c|h|def)(?![\w(])", comment.group()):
+            yield text.count("\n", 0, comment.start() + name.start()) + 1, name.group()
+
+
 paths = ["README.md"] + [
     os.path.join(folder, name) for top in TOPS for folder, _, names in os.walk(top) for name in names
     if name.endswith((".c", ".cc", ".cu", ".def", ".h", ".md", ".py")) and "__pycache__" not in folder
@@ -73,6 +84,9 @@ for path, text in sorted(texts.items()):
         faults += [f"{path}:{number}: over {COLUMNS} columns" for number in long_lines(text, markdown)]
     if path.endswith((".c", ".h")) and not path.startswith("tests/"):
         faults += [f"{path}:{number}: a comment without a subject" for number in fragments(text)]
+    if path.endswith((".c", ".h", ".def")):
+        faults += [f"{path}:{number}: names {name}, which is not there" for number, name in files_in_comments(text)
+                   if name not in existing and name not in FOREIGN]
     if markdown:
         faults += [f"{path}: names {name}, which is not there" for name in named_files(text) if name not in existing]
     stem = os.path.basename(path).split(".")[0]

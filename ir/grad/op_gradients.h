@@ -12,7 +12,7 @@ struct msc_grad_ctx {
   msc_value **doperand;      /* out, per operand: its gradient; NULL where not wanted or zero */
 };
 
-/* ---- grad.c ---- */
+/* ---- op_gradients.c ---- */
 
 /* ---- make_vjp.c ---- */
 

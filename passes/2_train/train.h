@@ -49,7 +49,7 @@ msc_value *msc_sum_of_squares(msc_builder *b, msc_value *v);
 /* Multiplies the gradients (NULL: none) by a common factor if their norm together is above `limit`. */
 bool msc_clip_gradients(msc_builder *b, double limit, size_t num, msc_value **gradient);
 
-/* ---- lookups.c ---- */
+/* ---- lookup_gradients.c ---- */
 
 /* Replaces the gradient of each table that its group updates lazily by the rows that it is the sum of, and sets their
  * numbers [n]; both by argument.  There are n rows, or n / k, each of which is that of k numbers one after the other.
@@ -83,7 +83,8 @@ bool msc_place_draws(msc_func *f, msc_arena *arena, bool full_batch);
 typedef struct msc_letter_map msc_letter_map;
 
 msc_letter_map *msc_letter_map_new(msc_context *ctx, msc_arena *arena);
-/* Sets `letters` of the ops from `first` to `last`, which are the gradient of `forward`.  `doperand` as in grad.h. */
+/* Sets `letters` of the ops from `first` to `last`, which are the gradient of `forward`.  `doperand` as in
+ * op_gradients.h. */
 bool msc_map_letters(msc_letter_map *map, const msc_op *forward, msc_op *first, msc_op *last, msc_value *const *dresult,
                      msc_value *const *doperand);
 void msc_letter_map_free(msc_letter_map *map);

@@ -142,7 +142,7 @@ shard_zero shard_zero_of(const msc_config *config);
 /* Among how many of the `repeats` ranks that hold the same part of an update's operand it will be cut: an estimate. */
 int64_t shard_zero_ranks(const shard_zero *z, const msc_op *update, int operand, int64_t repeats);
 
-/* ---- tuple.c ---- */
+/* ---- tuple_to_parts.c ---- */
 
 /* The number of parts of every letter, from the leader's in_strategy: numbers divide the sizes, and their product the
  * devices. False after a report that names a legal strategy. */

@@ -227,7 +227,7 @@ bool mscrt_is_network_address(const char *text);
 mscrt_status *mscrt_lost_in_collective(int rank, const mscrt_exchange *e, const mscrt_site *site, const char *why);
 mscrt_status *mscrt_lost_in_message(int rank, int peer, bool sends, const mscrt_site *site, const char *why);
 
-/* ---- rendezvous.c ---- */
+/* ---- rendezvous_local.c ---- */
 
 /* Lets the ranks of a job find each other. Every rank gets two file descriptors of each other rank: its memory, and
  * one that becomes readable when it dies: out_fds[2 * r], [2 * r + 1]; the own ones are the caller's. The caller

@@ -21,7 +21,7 @@ typedef struct {
 mscrt_status *mscrt_key_open(const char *token, mscrt_key *out_key);
 void mscrt_key_close(mscrt_key *k);
 
-/* ---- scheduler.c ---- */
+/* ---- rendezvous_scheduler.c ---- */
 
 typedef struct mscrt_scheduler mscrt_scheduler;
 
@@ -32,7 +32,7 @@ mscrt_status *mscrt_scheduler_wait(mscrt_scheduler *s, bool *out_lost);
 /* Ends the thread; ranks that are left are told that the scheduler has ended its work. Accepts NULL. */
 void mscrt_scheduler_stop(mscrt_scheduler *s);
 
-/* ---- member.c ---- */
+/* ---- rendezvous_member.c ---- */
 
 /* Asks who leads the job which rank this process is to be; the answer comes when all that are missing have joined or
  * asked. Of the options it takes ranks, address, token, meet_ms, led and log. */

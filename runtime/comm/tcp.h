@@ -131,7 +131,7 @@ typedef struct {
   char text[256];
 } mscrt_verdict;
 
-/* ---- member.c: a rank and its control connection ---- */
+/* ---- rendezvous_member.c: a rank and its control connection ---- */
 
 typedef enum { MSCRT_THERE, MSCRT_HAS_ENDED, MSCRT_IS_LOST } mscrt_whereabouts;
 

@@ -36,7 +36,7 @@ uint32_t mscrt_product_alignment(const mscrt_product *p, int operand);
 mscrt_status *mscrt_product_call(mscrt_context *c, const mscrt_matmul *m, const mscrt_product *p, bool adds,
                                  void *const *buffer, const lt_algorithm *algorithm);
 
-/* ---- cuda/choice.c: the file options.choices ---- */
+/* ---- cuda/product_choice.c: the file options.choices ---- */
 
 /* Takes the algorithm from the file, if this library still has it for this problem. */
 bool mscrt_choice_load(mscrt_context *c, const mscrt_matmul *m, mscrt_product *p);

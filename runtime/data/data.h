@@ -93,12 +93,12 @@ bool mscrt_is_npy(const uint8_t *head, size_t bytes);
 bool mscrt_is_safetensors(const uint8_t *head, size_t bytes, uint64_t file_bytes);
 bool mscrt_is_gzip(const uint8_t *head, size_t bytes);
 
-mscrt_status *mscrt_idx_parse(const mscrt_blob *b, mscrt_array *out_array);         /* data/idx.c */
-mscrt_status *mscrt_npy_parse(const mscrt_blob *b, mscrt_array *out_array);         /* data/npy.c */
+mscrt_status *mscrt_idx_parse(const mscrt_blob *b, mscrt_array *out_array); /* data/formats/idx.c */
+mscrt_status *mscrt_npy_parse(const mscrt_blob *b, mscrt_array *out_array); /* data/formats/npy.c */
 /* Writes the header of an array. The format has no bf16: such values are to be written as f32. */
 mscrt_status *mscrt_npy_begin(const mscrt_file *f, mscrt_dtype dtype, int rank, const int64_t *shape);
 
-/* data/safetensors.c */
+/* data/formats/safetensors.c */
 typedef struct {
   char *name;    /* in `text` */
   bool known;    /* an element type that msc has; others may be in a file if they are not used */
@@ -154,26 +154,26 @@ struct mscrt_records {
 /* Each sets *out_array to the number of samples and what one of them is, and *out_records to what the caller frees.
  * A damaged sample is reported, with its place, when it is decoded. */
 
-/* data/csv.c: lines of numbers between commas, or tabs, below a line of names. columns: "a,b,c", by name or as numbers
- * from 0 on; NULL: all, or of a file with the input's name in its first line that column. Takes the blob. */
+/* data/formats/csv.c: lines of numbers between commas, or tabs, below a line of names. columns: "a,b,c", by name or as
+ * numbers from 0 on; NULL: all, or of a file with the input's name in its first line that column. Takes the blob. */
 mscrt_status *mscrt_csv_open(mscrt_blob *b, const mscrt_wanted *w, const char *columns, mscrt_array *out_array,
                              mscrt_records **out_records);
 bool mscrt_is_csv_name(const char *path);
-/* data/parquet.c: rows of a Parquet file. columns: as of CSV. Takes the blob. */
+/* data/formats/parquet.c: rows of a Parquet file. columns: as of CSV. Takes the blob. */
 mscrt_status *mscrt_parquet_open(mscrt_blob *b, const mscrt_wanted *w, const char *columns, mscrt_array *out_array,
                                  mscrt_records **out_records);
 bool mscrt_is_parquet_name(const char *path);
-/* data/image_folder.c: a folder of images, or of folders of images, each of which is a class: classes count from 0 in
- * the order of their names. Inputs that are labels get the classes. */
+/* data/formats/image_folder.c: a folder of images, or of folders of images, each of which is a class: classes count
+ * from 0 in the order of their names. Inputs that are labels get the classes. */
 mscrt_status *mscrt_image_folder_open(const char *path, const mscrt_wanted *w, mscrt_array *out_array,
                                       mscrt_records **out_records);
-/* data/tar.c: a tar archive in which KEY.EXTENSION belong to one sample KEY, as WebDataset has it; `extension`: which
- * of them the input reads: images, .npy arrays, numbers as text. Takes the blob. */
+/* data/formats/tar.c: a tar archive in which KEY.EXTENSION belong to one sample KEY, as WebDataset has it; `extension`:
+ * which of them the input reads: images, .npy arrays, numbers as text. Takes the blob. */
 bool mscrt_is_tar(const mscrt_blob *b);
 mscrt_status *mscrt_tar_open(mscrt_blob *b, const mscrt_wanted *w, const char *extension, mscrt_array *out_array,
                              mscrt_records **out_records);
 
-/* ---- data/image.c: PNG and JPEG, decoded by libraries that are loaded when a file needs them ---- */
+/* ---- data/formats/image.c: PNG and JPEG, decoded by libraries that are loaded when a file needs them ---- */
 
 typedef struct {
   int64_t height, width;
@@ -189,7 +189,7 @@ bool mscrt_picture_of(const mscrt_wanted *w, mscrt_picture *out_picture);
 mscrt_status *mscrt_picture_decode(const char *name, const void *bytes, size_t num, const mscrt_picture *p,
                                    uint8_t *out);
 
-/* ---- data/input_file.c: one input's file as samples ---- */
+/* ---- data/read_samples.c: one input's file as samples ---- */
 
 typedef enum { MSCRT_IDX, MSCRT_NPY, MSCRT_SAFETENSORS, MSCRT_TOKENS, MSCRT_RECORDS } mscrt_file_kind;
 

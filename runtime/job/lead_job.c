@@ -1,5 +1,5 @@
 /* lead_job.c: mscrt_lead, which lets ranks meet through a process that is none of them, and mscrt_ask_rank, for those
- * that do not know which rank they are (see comm/scheduler.c). */
+ * that do not know which rank they are (see comm/rendezvous_scheduler.c). */
 #include <string.h>
 
 #include "runtime/comm/rendezvous_scheduler.h"

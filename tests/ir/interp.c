@@ -239,7 +239,7 @@ static const run_case cases[] = {
     {"mean_absolute_error", "2x2xf32 2x2xf32", "", "1,2,3,4;2,0,3,8", "1.75"},
     {"mean_absolute_error", "2xf32 2xf32", "reduction=none", "1,2;2,0", "1,2"},
 #include "tests/ir/torch_values.h"
-    /* w 1, g 0.5: by the formulas in interp/update.c */
+    /* w 1, g 0.5: by the formulas in interp/optimizer_update.c */
     {"sgd", "f64 f64", "lr=0.1", "1;0.5", "0.95"},
     {"sgd", "f64 f64", "lr=0.1 weight_decay=0.5", "1;0.5", "0.9"},
     {"sgd", "f64 f64 i1", "lr=0.1", "1;0.5;1", "0.95"},
@@ -261,8 +261,7 @@ static const run_case cases[] = {
      "0.745389176201674;2.54610823798326;10"},
     {"adagrad", "f64 f64 f64 i1", "lr=0.1", "1;5;2;0", "1;5"},
     /* row 2 twice, row 0 once; row 1 stays */
-    {"lazy_sgd", "3x2xf64 3xi32 3xi32 3x2xf64", "lr=0.1", "1,2,3,4,5,6;0,2,2;1,0,2;1,2,3,4,5,6",
-     "0.7,1.6,3,4,4.4,5.2"},
+    {"lazy_sgd", "3x2xf64 3xi32 3xi32 3x2xf64", "lr=0.1", "1,2,3,4,5,6;0,2,2;1,0,2;1,2,3,4,5,6", "0.7,1.6,3,4,4.4,5.2"},
     {"lazy_sgd", "3xf64 2xi64 2xi32 2xf64 i1", "lr=0.1", "1,2,3;0,2;1,0;1,2;0", "1,2,3"},
     {"lazy_sgd", "3xf64 2xi64 2xi32 2xf64 i1 f64", "lr=0.1 weight_decay=0.5", "1,2,3;0,2;1,0;1,2;1;0.2", "0.5,2,2.5"},
     {"lazy_momentum", "2xf64 2xf64 1xi32 1xi32 1xf64", "lr=0.1 momentum=0.9", "1,5;2,7;0;0;0.5", "0.77,5;2.3,7"},

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "tests/runtime/job.h"
-#include "tests/runtime/make_plan.h" /* first: it makes the writers of plan_fbs.h */
+#include "tests/runtime/make_plan.h" /* first: it makes the writers of plan files */
 
 #include "runtime/context.h"
 

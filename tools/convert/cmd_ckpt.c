@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "runtime/plan/plan.h"
-#include "tools/run/checkpoints.h"
+#include "tools/run/checkpoint_folders.h"
 #include "tools/convert/ckpt.h"
 
 static uint64_t bytes_of_stored(const mscrt_stored *t) {

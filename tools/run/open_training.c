@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/run/checkpoints.h"
+#include "tools/run/checkpoint_folders.h"
 #include "tools/status.h"
 #include "tools/run/training.h"
 #include "tools/compile/trust.h"

@@ -12,7 +12,7 @@
 
 #include "ir/abi/clock.h"
 #include "runtime/runtime.h"
-#include "tools/run/checkpoints.h"
+#include "tools/run/checkpoint_folders.h"
 #include "tools/status.h"
 #include "tools/run/measured_trace.h"
 #include "tools/run/training.h"

@@ -1,4 +1,4 @@
-/* limit.c: charges on memory -> the best strategy that stays within the limit (see search_time/state.h). */
+/* limit.c: charges on memory -> the best strategy that stays within the limit (see step_time_search/state.h). */
 #include <string.h>
 
 #include "passes/3_shard/step_time_search/answers.h"

@@ -63,7 +63,7 @@ typedef struct {
 /* Builds the model, in the graph's arena. */
 void shard_model_of(shard_graph *g, shard_model *out_model);
 
-/* ---- search_time/boundary.c ---- */
+/* ---- step_time_search/boundary.c ---- */
 
 /* Fixes letters as the user's layouts imply: ops that read only arguments which the user cut are cut like them. Where
  * the user keeps the batch whole, it stays whole in what follows, whose products are cut over all devices instead: a

@@ -1,4 +1,4 @@
-/* op_cost.c: a member under a choice of parts -> time of its kernel and bytes that it keeps (see work.h). */
+/* op_cost.c: a member under a choice of parts -> time of its kernel and bytes that it keeps (see op_cost.h). */
 #include "passes/3_shard/step_time_search/op_cost.h"
 
 #include "ir/conv.h"

@@ -1,5 +1,5 @@
 /* solve.c: a mesh, and what memory is charged -> the strategy of least time, of all at once or piece by
- * piece (see search_time/state.h). */
+ * piece (see step_time_search/state.h). */
 #include <string.h>
 
 #include "passes/3_shard/step_time_search/answers.h"

@@ -1,9 +1,9 @@
 /* state.h: what the searches for the least time of a step share: the model on one mesh, and the best strategy found.
  *
- *   search_time/solve.c  all strategies at once, or piece by piece of the mesh, for one charge on memory
- *   search_time/limit.c  charges, until the best strategy within the memory is known
- *   search_time/store.c  the best strategy becomes attributes and copies
- *   search_time.c the meshes, and what is said where nothing fits */
+ *   step_time_search/solve.c  all strategies at once, or piece by piece of the mesh, for one charge on memory
+ *   step_time_search/limit.c  charges, until the best strategy within the memory is known
+ *   step_time_search/store.c  the best strategy becomes attributes and copies
+ *   step_time_search.c the meshes, and what is said where nothing fits */
 #ifndef MSC_PASSES_3_SHARD_TIME_STATE_H
 #define MSC_PASSES_3_SHARD_TIME_STATE_H
 
@@ -57,7 +57,7 @@ typedef struct {
 
 static inline bool shard_out_of_time(const shard_timing *t) { return shard_time_is_up(t->deadline_s); }
 
-/* ---- search_time/solve.c ---- */
+/* ---- step_time_search/solve.c ---- */
 
 /* Finds the best strategy when a GiB of memory kept is charged so many ns, into found and chosen; exact: of all
  * strategies, with a bound, else piece by piece. False: too large. */
@@ -68,12 +68,12 @@ void shard_forget_strategies(shard_timing *t);
 /* Fixes the digits of all variables. */
 void shard_fix_digits(shard_timing *t, const msc_assignment *digits);
 
-/* ---- search_time/limit.c ---- */
+/* ---- step_time_search/limit.c ---- */
 
 /* Finds the best strategy within the limit, or the smallest one where none is. False: too large. */
 bool shard_solve_within_limit(shard_timing *t, bool exact);
 
-/* ---- search_time/store.c ---- */
+/* ---- step_time_search/store.c ---- */
 
 /* Writes the strategy into attributes. Without copies, every user brings a value into its own layout. */
 void shard_store_strategy(shard_timing *t, bool with_copies);

@@ -1,6 +1,6 @@
-/* checkpoints.h: the folder of --ckpt-dir: a folder per checkpoint, named by the steps done. */
-#ifndef MSC_TOOLS_CHECKPOINTS_H
-#define MSC_TOOLS_CHECKPOINTS_H
+/* checkpoint_folders.h: the folder of --ckpt-dir: a folder per checkpoint, named by the steps done. */
+#ifndef MSC_TOOLS_CHECKPOINT_FOLDERS_H
+#define MSC_TOOLS_CHECKPOINT_FOLDERS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* tuple.c: in_strategy, parts per dimension of every operand -> parts per letter; or a report that names
+/* tuple_to_parts.c: in_strategy, parts per dimension of every operand -> parts per letter; or a report that names
  * what is legal. */
 #include <string.h>
 
@@ -10,8 +10,8 @@ typedef struct {
   const msc_rule *rule;
   const msc_attr_value *tuple;
   int64_t devices;
-  int64_t parts[MSC_MAX_LETTERS];                      /* 0: not seen */
-  int tensor[MSC_MAX_LETTERS], dim[MSC_MAX_LETTERS];   /* where a letter was seen first */
+  int64_t parts[MSC_MAX_LETTERS];                    /* 0: not seen */
+  int tensor[MSC_MAX_LETTERS], dim[MSC_MAX_LETTERS]; /* where a letter was seen first */
 } dealing;
 
 static int64_t parts_of(const dealing *d, int tensor, int dim) { return d->tuple->list.v[tensor].list.v[dim].i; }

@@ -1,5 +1,5 @@
-/* checkpoints.c: finds, names and removes the checkpoints of --ckpt-dir. */
-#include "tools/run/checkpoints.h"
+/* checkpoint_folders.c: finds, names and removes the checkpoints of --ckpt-dir. */
+#include "tools/run/checkpoint_folders.h"
 
 #include <dirent.h>
 #include <inttypes.h>
