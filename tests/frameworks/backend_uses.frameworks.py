@@ -497,6 +497,30 @@ def sizes(called, made):
     return [t.clone() for b in (5, 3, 1, 2, 0) for s in (4, 6) for t in learned(called, made, torch.ones(b, s).long())]
 
 
+@use(Tied)
+def sizes_that_stay_open(called, made):
+    if called is not made:
+        called = torch.compile(made, backend="msc", dynamic=True)
+    return [t.clone() for b in (5, 3, 1) for s in (4, 6) for t in learned(called, made, torch.ones(b, s).long())]
+
+
+def grouped(x, y, w, ends):
+    """Experts, the last of which sees nothing, and all other forms of these products."""
+    up = torch._grouped_mm(x, w, offs=ends)
+    down = torch._grouped_mm(up.relu(), w.transpose(1, 2), offs=ends)
+    return down, torch._grouped_mm(w.transpose(1, 2), y, offs=ends), torch._grouped_mm(w, w.transpose(1, 2))
+
+
+@use(lambda: grouped)
+def groups_of_rows(called, _):
+    x, y, w = torch.randn(12, 8), torch.randn(8, 12), torch.randn(4, 8, 16)
+    for t in (x, y, w):
+        t.requires_grad_()
+    results = called(x, y, w, torch.tensor([3, 3, 12, 12], dtype=torch.int32))
+    sum(r.pow(2).sum() for r in results).backward()
+    return [*results, x.grad, y.grad, w.grad]
+
+
 def types():
     return nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4))
 

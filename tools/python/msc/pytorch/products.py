@@ -71,19 +71,35 @@ def outer(c, a, b):
     return c.g.mul(c.reshape(a, (a.shape[0], 1)), c.reshape(b, (1, b.shape[0])))
 
 
+def _members(c, ends, count):
+    """[groups, count]: does a place lie between the end of the group before and its own?"""
+    groups, places = shape_of(ends)[0], torch.arange(count)
+    ended = c.t(c.compare(c.reshape(ends, (groups, 1)), places, "le"), "i32")  # does a group end before a place?
+    mine = c.g.reduce_sum(ended, [0])
+    return c.compare(mine, torch.arange(groups, dtype=torch.int32).reshape(groups, 1), "eq")
+
+
 @row("transformers.grouped_mm_fallback.default", "_grouped_mm")
-def grouped_mm(c, x, w, ends, bias=None, out_dtype=None):
-    """Rows of x [s, k] up to ends[0] times w[0], then up to ends[1] times w[1]; zeros behind the last.  Every
-    product is made of all rows, and the right one chosen."""
-    if ends is None or len(shape_of(x)) != 2 or len(shape_of(w)) != 3 or bias is not None:
-        c.refuse("groups that are not of rows")
-    x, w, (groups, _, n) = c.t(x), c.t(w), shape_of(w)
-    row_numbers = torch.arange(x.shape[0])
-    before = c.t(c.compare(c.reshape(ends, (groups, 1)), row_numbers, "le"), "i32")  # groups that end before a row
-    mine = c.g.reduce_sum(before, [0])
-    member = c.t(c.compare(mine, torch.arange(groups, dtype=torch.int32).reshape(groups, 1), "eq"), x.dtype)
-    products = c.g.batch_matmul(c.reshape(x, (1,) + x.shape), w)
-    return c.g.reduce_sum(c.g.mul(products, c.reshape(member, (groups, x.shape[0], 1))), [0])
+def grouped_mm(c, x, w, ends=None, bias=None, out_dtype=None):
+    """Products of groups: the places of a dimension up to ends[0], then up to ends[1] and so on.  Rows of x [s, k] times
+    their group's w [k, n]; a group's x [m, k] times its columns of w [k, s]; x [m, s] times w [s, n] over a group's
+    places; or group by group.  Zeros behind the last end.  Products are made of all places, and the right ones taken."""
+    if bias is not None:
+        c.refuse("a bias")
+    x, w = c.t(x), c.t(w)
+    ranks = len(x.shape), len(w.shape)
+    if ranks == (3, 3):
+        return c.g.batch_matmul(x, w)
+    member = _members(c, ends, x.shape[1] if ranks == (2, 2) else x.shape[0] if ranks == (2, 3) else w.shape[1])
+    groups, count = member.shape
+    if ranks == (2, 2):
+        own = c.where(c.reshape(member, (groups, 1, count)), c.reshape(x, (1,) + x.shape), 0, x.dtype)
+        return c.g.batch_matmul(own, c.stretch(c.reshape(w, (1,) + w.shape), (groups,) + w.shape))
+    if ranks == (2, 3):
+        products, where = c.g.batch_matmul(c.reshape(x, (1,) + x.shape), w), (groups, count, 1)
+    else:
+        products, where = c.g.batch_matmul(x, c.reshape(w, (1,) + w.shape)), (groups, 1, count)
+    return c.g.reduce_sum(c.where(c.reshape(member, where), products, 0, x.dtype), [0])
 
 
 # ---- convolutions: msc's have two dimensions ----
