@@ -21,9 +21,26 @@ static void copy_attr(msc_op *to, const msc_op *from, const char *name) {
   if (v) msc_op_set(to, name, *v);
 }
 
+/* An operand of which each product of a batch has its own part, or all the same: repeated in memory where only some of
+ * its leading dimensions are stretched. */
+static msc_value *stretch_operand(msc_op *matmul, size_t i) {
+  msc_value *x = matmul->in[i].value;
+  const msc_type *t = x->type, *y = matmul->out[0].type;
+  int64_t own = 1, all = 1, dim[MSC_MAX_RANK];
+  for (int d = 0; d + 2 < t->rank; d++) own *= t->dim[d];
+  for (int d = 0; d < y->rank; d++) dim[d] = d + 2 < y->rank ? y->dim[d] : t->dim[t->rank - y->rank + d];
+  for (int d = 0; d + 2 < y->rank; d++) all *= y->dim[d];
+  if (own == 1 || own == all) return x;
+  msc_op *op = msc_op_new(matmul->block->func, OP_broadcast_to, 1, &x, 1, matmul->loc);
+  msc_op_put(op, msc_fact_shape(msc_op_ctx(matmul), y->rank, dim));
+  op->out[0].type = msc_type_of(msc_op_ctx(matmul), t->dtype, y->rank, dim, NULL);
+  msc_insert_before(matmul, op);
+  return &op->out[0];
+}
+
 /* Inserts the gemm in front of `last`, the last op that it absorbs: there the bias is computed. */
 static msc_op *insert_gemm(msc_op *matmul, msc_op *last, msc_value *bias, bool relu) {
-  msc_value *in[3] = {matmul->in[0].value, matmul->in[1].value, bias};
+  msc_value *in[3] = {stretch_operand(matmul, 0), stretch_operand(matmul, 1), bias};
   msc_op *gemm = msc_op_new(matmul->block->func, OP_gemm, bias ? 3 : 2, in, 1, matmul->loc);
   gemm->name = matmul->name;
   msc_insert_before(last, gemm);
