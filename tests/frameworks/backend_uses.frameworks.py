@@ -504,6 +504,20 @@ def sizes_that_stay_open(called, made):
     return [t.clone() for b in (5, 3, 1) for s in (4, 6) for t in learned(called, made, torch.ones(b, s).long())]
 
 
+def strided(x):
+    turned = x.transpose(0, 1) * 2  # elements that lie in another order than they count in
+    repeated = x.expand(2, 3, 8)[0]
+    return turned.as_strided((4, 3, 2), (6, 2, 1)), x[1:, 1:].as_strided((2, 2), (4, 2)), repeated.as_strided((4,), (5,))
+
+
+@use(lambda: strided)
+def any_strides(called, _):
+    x = torch.randn(3, 8, requires_grad=True)
+    results = called(x)
+    sum((r * torch.arange(r.numel()).reshape(r.shape)).sum() for r in results).backward()
+    return [*results, x.grad]
+
+
 def grouped(x, y, w, ends):
     """Experts, the last of which sees nothing, and all other forms of these products."""
     up = torch._grouped_mm(x, w, offs=ends)

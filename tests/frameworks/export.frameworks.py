@@ -244,10 +244,29 @@ def test_refusals():
     refused(many_faults, "complex64", "2 x poisson", f"{here}:", "distribution")
     ids = torch.tensor([1, 1, 2])
     refused(lambda x: nn.functional.embedding(ids, x, scale_grad_by_freq=True), "scale_grad_by_freq", f"{here}:")
-    refused(lambda x: x if x.sum() > 0 else -x, "PyTorch cannot export", "GuardOnDataDependent")
+    refused(lambda x: x if x.sum() > 0 else -x, "PyTorch cannot export", "GuardOnDataDependent", f"{here}:")
+    refused(lambda x: x if (x > 0).any().item() else -x, "PyTorch cannot export", "GuardOnDataDependent", f"{here}:")
     refused(lambda x: x if torch.rand([]) < 0.5 else -x, "a number drawn at", here)
     refused(lambda x: x[x > 0].sum() + x.masked_select(x > 1).sum(), "2 kinds", "depends on data", here)
     refused(made_positive, "PyTorch cannot export", "GuardOnDataDependent")
+
+
+def conditional(x):
+    """Conditions that are decided: checks, and what depends on no input."""
+    assert torch.all(x < 1e9).item(), "too large"
+    ones = torch.ones(x.shape[0], dtype=torch.int64)
+    is_any = (ones > 1).any().item()
+    if is_any or ones.sum().item() != x.shape[0] or torch.arange(5).eq(7).any():
+        return -x
+    return x * ones.cumsum(0).max().item()
+
+
+def test_conditions():
+    x = torch.randn(3, 4)
+    net = Odd(conditional)
+    package.export(net, x, out="model.fbs")
+    with package.compile("model.fbs").run() as job, torch.no_grad():
+        assert torch.allclose(torch.from_dlpack(job.predict("output", x=x)), net(x), atol=1e-6)
 
 
 def test_optimizers():

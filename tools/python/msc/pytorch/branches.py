@@ -1,5 +1,5 @@
-"""What decides, while a module is traced, a Python condition that is a tensor: checks that raise are passed, and what
-is drawn is compared with a chance of 0 or 1.  Everything else PyTorch refuses."""
+"""What decides, while a module is traced, a Python condition that is a tensor: checks that raise are passed, what is
+drawn is compared with a chance of 0 or 1, what depends on no input is computed.  Everything else PyTorch refuses."""
 
 import ast
 import contextlib
@@ -82,20 +82,50 @@ def _drawn(tensor, frame):
     return node.args[1] >= 1
 
 
+def _computed(node, known):
+    """The tensor that a node of the graph so far gives, if it depends on no input and is not drawn; None: it does."""
+    if node not in known:
+        known[node] = None  # while it is looked at
+        is_call = node.op == "call_function" and torch.Tag.nondeterministic_seeded not in node.target.tags
+        if is_call and all(_computed(n, known) is not None for n in node.all_input_nodes):
+            args, words = torch.fx.map_arg((node.args, node.kwargs), lambda n: known[n])
+            known[node] = node.target(*args, **words)
+    return known[node]
+
+
+def _constant(tensor):
+    node = _node_of(tensor)
+    if node is None:
+        return None
+    with torch._subclasses.fake_tensor.unset_fake_temporarily(), proxy_tensor.disable_proxy_modes_tracing():
+        return _computed(node, {})
+
+
+def _answer(tensor, frame):
+    """What a tensor of one element is for the condition that a frame asks for; None: nobody knows."""
+    if not isinstance(tensor, torch._subclasses.FakeTensor) or tensor.constant is not None:
+        return None
+    for answer in (_drawn(tensor, frame), _passes_check(frame)):
+        if answer is not None:
+            return answer
+    known = _constant(tensor)
+    return None if known is None else known.item()
+
+
 @contextlib.contextmanager
 def decided():
     """Decides such conditions while a module is traced."""
 
     def is_true(tensor):
-        if isinstance(tensor, torch._subclasses.FakeTensor) and tensor.constant is None:
-            frame = sys._getframe(1)
-            for answer in (_drawn(tensor, frame), _passes_check(frame)):
-                if answer is not None:
-                    return answer
-        return torch._C.TensorBase.__bool__(tensor)
+        answer = _answer(tensor, sys._getframe(1))
+        return torch._C.TensorBase.__bool__(tensor) if answer is None else bool(answer)
 
-    torch.Tensor.__bool__ = is_true
+    def item(tensor):
+        answer = _answer(tensor, sys._getframe(1))
+        return torch._C.TensorBase.item(tensor) if answer is None else answer
+
+    torch.Tensor.__bool__, torch.Tensor.item = is_true, item
     try:
         yield
     finally:
-        del torch.Tensor.__bool__  # that of its base class is seen again
+        del torch.Tensor.__bool__, torch.Tensor.item  # those of its base class are seen again

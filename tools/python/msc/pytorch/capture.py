@@ -6,6 +6,7 @@ import inspect
 import io
 import itertools
 import logging
+import traceback
 import warnings
 
 import torch
@@ -15,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from msc.ops import Error
 from msc.pytorch import alignment, branches, own_gradients
+from msc.pytorch.convert import NOT_THE_USERS
 
 
 class Step(torch.nn.Module):
@@ -252,6 +254,7 @@ def _quiet():
 
 
 def _first_lines(e):
+    """What an error says, and the line outside of PyTorch where it was raised."""
     lines = [line for line in str(e).splitlines() if line.strip()]
-    own = [line.strip() for line in lines if 'File "' in line and torch.__path__[0] not in line]
-    return " ".join(lines[:2])[:600] + (f"; {own[-1]}" if own else "")
+    frames = [f for f in traceback.extract_tb(e.__traceback__) if not f.filename.startswith(NOT_THE_USERS)]
+    return " ".join(lines[:2])[:600] + (f"; at {frames[-1].filename}:{frames[-1].lineno}" if frames else "")

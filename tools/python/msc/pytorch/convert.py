@@ -106,10 +106,15 @@ class Converter:
         op = self.g._by_name.get(getattr(tensor, "op", None))
         return op and (op, [self.g._tensors[n] for n in op["operands"]])
 
-    def is_contiguous(self, position):
-        """Are the elements of this operand of the node being translated row by row in PyTorch's memory?"""
-        val = self._node.args[position].meta.get("val")
-        return val is not None and val.is_contiguous() and val.storage_offset() == 0
+    def memory_of(self, position):
+        """PyTorch's memory of this operand of the node being translated: the number of the element at each place, -1
+        where none lies, and the place of the first."""
+        val = self._node.args[position].meta["val"]
+        first = val.storage_offset()
+        span = first + sum((n - 1) * s for n, s in zip(val.shape, val.stride())) + 1
+        places = torch.full((span,), -1)
+        places[torch.arange(span).as_strided(val.shape, val.stride(), first).flatten()] = torch.arange(val.numel())
+        return places, first
 
     def of(self, argument):
         """The graph's values for an argument of a node: nodes in it, also inside of lists, are replaced by them."""

@@ -233,21 +233,28 @@ def diagonal_scatter(c, x, source, offset=0, dim1=0, dim2=1):
     return c.pick(both, 0, order.reshape(c.shape))
 
 
+def _strided(c, size, stride, storage_offset):
+    """Numbers of the elements of x that as_strided takes."""
+    places, own = c.converter.memory_of(0)
+    first = own if storage_offset is None else storage_offset
+    taken = torch.arange(first + sum((n - 1) * s for n, s in zip(size, stride)) + 1).as_strided(size, stride, first)
+    if not all(0 <= n < len(places) and places[n] >= 0 for n in taken.unique().tolist()):
+        c.refuse("memory around its operand")
+    return places[taken]
+
+
 @row("as_strided", "as_strided_copy")
 def as_strided(c, x, size, stride, storage_offset=None):
-    if not c.converter.is_contiguous(0):
-        c.refuse("strides of memory that is not in order")
-    numbers = torch.arange(math.prod(shape_of(x)))
-    return c.pick(c.reshape(x, (numbers.numel(),)), 0, torch.as_strided(numbers, size, stride, storage_offset or 0))
+    numbers = _strided(c, size, stride, storage_offset)
+    return c.pick(c.reshape(x, (math.prod(shape_of(x)),)), 0, numbers)
 
 
 @row("as_strided_scatter")
 def as_strided_scatter(c, x, source, size, stride, storage_offset=None):
-    if not c.converter.is_contiguous(0):
-        c.refuse("strides of memory that is not in order")
     num = math.prod(shape_of(x))
     numbers = torch.arange(num)  # of x's elements, then of the source's
-    numbers.as_strided(size, stride, storage_offset or 0).copy_(num + torch.arange(math.prod(size)).reshape(size))
+    taken = _strided(c, size, stride, storage_offset)
+    numbers[taken.flatten()] = num + torch.arange(math.prod(size))
     flat = [c.reshape(c.t(part), (math.prod(shape_of(part)),)) for part in (x, source)]
     return c.reshape(c.pick(c.join(flat, 0), 0, numbers), c.shape)
 
