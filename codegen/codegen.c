@@ -61,7 +61,7 @@ msc_codegen *msc_codegen_begin(msc_context *ctx, const msc_code_target *target) 
   cg->nester = msc_nester_new(ctx, cg->arena, target->target);
   if (!msc_llvm_open(ctx, target, &cg->llvm)) return NULL;
   cg->scratch = msc_arena_new(ctx);
-  msc_nest_set_vector_bytes(cg->nester, cg->llvm.vector_bytes);
+  msc_nest_set_vector_bytes(cg->nester, cg->llvm.vector_bytes, cg->llvm.apart_bytes);
   return cg;
 }
 

@@ -48,7 +48,8 @@ struct msc_llvm {
   msc_context *ctx;
   const msc_llvm_target *target;
   msc_cpu cpu;
-  int vector_bytes, product_bytes;   /* of vectors in kernels, and in those of products */
+  /* of vectors in kernels, where lanes are added up and where they stay apart, and in those of products */
+  int vector_bytes, apart_bytes, product_bytes;
   bool has_fma, has_f16c, has_masks; /* masks: loads and stores of any element size */
   LLVMContextRef llvm;
   LLVMModuleRef module;

@@ -8,6 +8,14 @@ static int count_value_bytes(const msc_instr *in) {
   return (int)msc_dtype_bytes((msc_dtype)in->dtype);
 }
 
+/* Elements of a vector whose lanes stay apart, when the widest value has so many bytes: of long vectors where they are
+ * filled, or but for the last few. */
+static int lanes_apart(const msc_nester *n, int widest) {
+  int64_t size = n->extent[n->walk.lane], lanes = n->apart_bytes / widest;
+  bool fills = size % lanes == 0 || size >= 4 * lanes;
+  return (fills ? n->apart_bytes : n->vector_bytes) / widest;
+}
+
 /* How many elements a vector has: the widest values that vary along the lanes fill it. */
 int msc_nest_cpu_lanes(const msc_nester *n) {
   int widest = 0;
@@ -15,7 +23,9 @@ int msc_nest_cpu_lanes(const msc_nester *n) {
   for (int i = 1; i < n->num_instrs; i++)
     if (n->live[i] && (n->instr[i].axes >> n->walk.lane & 1) && count_value_bytes(&n->instr[i]) > widest)
       widest = count_value_bytes(&n->instr[i]);
-  return n->vector_bytes / (widest < 4 ? 4 : widest);
+  if (widest < 4) widest = 4;
+  bool apart = n->walk.kind == MSC_NEST_MAP || n->walk.kind == MSC_NEST_COLUMN;
+  return apart ? lanes_apart(n, widest) : n->vector_bytes / widest;
 }
 
 uint64_t msc_nest_cpu_items(const msc_nester *n) {

@@ -71,7 +71,7 @@ static void add_op_words(signature *s, const msc_op *op) {
 const void **msc_nest_find_answer(const msc_nester *n, const msc_nest_region *r, uint32_t question) {
   signature s;
   s.r = r, s.num = s.num_outside = 0, s.too_long = false;
-  add_key_word(&s, (uint64_t)n->target->bit << 32 | (uint32_t)n->vector_bytes);
+  add_key_word(&s, (uint64_t)n->target->bit << 32 | (uint64_t)n->apart_bytes << 16 | (uint64_t)n->vector_bytes);
   add_key_word(&s, (uint64_t)r->num_ops << 2 | (uint64_t)(r->in != NULL) << 1 | (r->out != NULL));
   for (size_t i = 0; r->in && i < r->num_in; i++) add_value_words(&s, r->in[i]);
   for (size_t i = 0; i < r->num_ops; i++) add_op_words(&s, r->ops[i]);

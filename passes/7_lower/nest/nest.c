@@ -13,7 +13,7 @@
 msc_nester *msc_nester_new(msc_context *ctx, msc_arena *arena, const msc_target *target) {
   msc_nester *n = msc_new(arena, msc_nester);
   n->ctx = ctx, n->target = target;
-  n->vector_bytes = target->vector_bytes;
+  n->vector_bytes = n->apart_bytes = target->vector_bytes;
   n->expand = msc_nest_expand;
   return n;
 }
@@ -389,7 +389,9 @@ static bool build_parts(msc_nester *n, msc_arena *arena, const msc_op *op, msc_n
   return !n->failed;
 }
 
-void msc_nest_set_vector_bytes(msc_nester *n, int bytes) { n->vector_bytes = bytes; }
+void msc_nest_set_vector_bytes(msc_nester *n, int bytes, int apart_bytes) {
+  n->vector_bytes = bytes, n->apart_bytes = apart_bytes;
+}
 
 const char *msc_nest_why(const msc_nester *n) { return n->why; }
 

@@ -59,7 +59,7 @@ typedef struct {
 struct msc_nester {
   msc_context *ctx;
   const msc_target *target;
-  int vector_bytes; /* of the target */
+  int vector_bytes, apart_bytes; /* of a vector whose lanes are added up, and of any other */
   msc_arena *arena;
   char why[256];
   bool failed;

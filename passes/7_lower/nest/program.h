@@ -171,8 +171,9 @@ bool msc_nest_parse(msc_context *ctx, const char *file, const char *text, size_t
 
 /* ---- nest.c ---- */
 
-/* Makes kernels for vectors of so many bytes, instead of the target's. */
-void msc_nest_set_vector_bytes(msc_nester *n, int bytes);
+/* Makes kernels for vectors of so many bytes, instead of the target's; apart_bytes: of vectors whose lanes no sum
+ * adds to each other. */
+void msc_nest_set_vector_bytes(msc_nester *n, int bytes, int apart_bytes);
 /* Why the last op that was asked for cannot be a kernel; valid until the next one is. */
 const char *msc_nest_why(const msc_nester *n);
 /* Makes the launches of an op, fused or single, in the arena. False: the op cannot be a kernel. */

@@ -41,6 +41,16 @@ static uint64_t scatter_scratch(const msc_nester *n) {
   return (uint64_t)n->buffer_elems[in->buffer] * (uint64_t)msc_dtype_bytes((msc_dtype)in->dtype);
 }
 
+/* Counts the items of the walk with vectors of the target's size, as fusion does and who plans memory, whatever size
+ * code is made for: all must come to the same launches. */
+static uint64_t count_planned_items(msc_nester *n) {
+  int bytes = n->vector_bytes, apart_bytes = n->apart_bytes;
+  n->vector_bytes = n->apart_bytes = n->target->vector_bytes;
+  uint64_t items = n->target->items(n);
+  n->vector_bytes = bytes, n->apart_bytes = apart_bytes;
+  return items;
+}
+
 uint64_t msc_nest_choose_split(msc_nester *n) {
   msc_nest_walk *w = &n->walk;
   uint64_t bytes, flops, scratch = 0;
@@ -50,7 +60,7 @@ uint64_t msc_nest_choose_split(msc_nester *n) {
     w->num_launches += n->instr[msc_nest_find_scatter(n)].imm + (scratch > 0);
     return scratch;
   }
-  if (!w->reduced || t->items(n) >= t->few_items) return scratch;
+  if (!w->reduced || count_planned_items(n) >= t->few_items) return scratch;
   msc_nest_estimate(n, &bytes, &flops);
   if (bytes + flops < (w->tail ? t->long_tail : t->long_work)) return 0;
   if (!w->tail) {
