@@ -214,20 +214,23 @@ bool msc_codegen_add(msc_codegen *cg, const msc_op *op, msc_kernel_call *out) {
     const msc_program_head *h = &l->program.head;
     entry *k = find_or_make(cg, &l->program, op, l->suffix);
     if (!k) return false;
-    launch[i] = (msc_launch){.kernel = k->number,
-                             .extent = l->extent,
-                             .grain = l->grain,
-                             .num_dims = h->num_dims,
-                             .num_scalars = h->num_scalars,
-                             .num_starts = l->num_starts,
-                             .dims = msc_arena_copy(cg->arena, l->dims, h->num_dims * sizeof *l->dims),
-                             .scalars = msc_arena_copy(cg->arena, l->scalars, h->num_scalars * sizeof *l->scalars),
-                             .start = msc_arena_copy(cg->arena, l->start, l->num_starts * sizeof *l->start),
-                             .num_buffers = h->num_buffers,
-                             .buffer = msc_arena_copy(cg->arena, l->buffer, h->num_buffers * sizeof *l->buffer),
-                             .checks = h->flag >= 0,
-                             .bytes = l->bytes,
-                             .flops = l->flops};
+    launch[i] =
+        (msc_launch){.kernel = k->number,
+                     .extent = l->extent,
+                     .grain = l->grain,
+                     .num_dims = h->num_dims,
+                     .num_scalars = h->num_scalars,
+                     .num_starts = l->num_starts,
+                     .dims = msc_arena_copy(cg->arena, l->dims, h->num_dims * sizeof *l->dims),
+                     .scalars = msc_arena_copy(cg->arena, l->scalars, h->num_scalars * sizeof *l->scalars),
+                     .start = msc_arena_copy(cg->arena, l->start, l->num_starts * sizeof *l->start),
+                     .num_buffers = h->num_buffers,
+                     .buffer = msc_arena_copy(cg->arena, l->buffer, h->num_buffers * sizeof *l->buffer),
+                     .checks = h->flag >= 0,
+                     .bytes = l->bytes,
+                     .flops = l->flops,
+                     .rows = l->rows,
+                     .reach = msc_arena_copy(cg->arena, l->reach, l->rows ? h->num_buffers * sizeof *l->reach : 0)};
   }
   *out = (msc_kernel_call){.num_launches = (size_t)info.num_launches,
                            .launch = launch,

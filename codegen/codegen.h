@@ -39,6 +39,8 @@ typedef struct {
   const uint32_t *buffer; /* what to pass: numbers in the list below */
   bool checks;            /* the last of them is the error flag */
   uint64_t bytes, flops; /* estimate: memory traffic, arithmetic */
+  uint64_t rows;         /* and what each touches of each buffer, as in msc_nest_launch; 0: not known */
+  const msc_nest_reach *reach;
 } msc_launch;
 
 /* What one op becomes: launches in order (none for an op without elements) over these buffers: the op's operands, its

@@ -368,6 +368,7 @@ void mscrt_close(mscrt_context *c) {
     free(c->worker[w].buffers);
   }
   free(c->worker);
+  free(c->chain_ns);
   free(c->panels);
   if (c->comm) c->transport->close(c->comm);
   if (c->o.allocate && c->o.release && c->arena) c->o.release(c->o.memory_user, c->arena, (size_t)c->arena_bytes);

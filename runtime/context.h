@@ -36,6 +36,7 @@ typedef struct mscrt_record {
   uint8_t kind;                  /* CallKind */
   uint8_t served;                /* 0 without servers */
   bool checks, alone;            /* alone: too short to wake threads for */
+  uint32_t strips, chained; /* chained: this call and those behind it are so many, which run strip by strip; 0: not */
   mscrt_kernel *kernel;
   void **buffers;                /* in slot 0 */
   uint32_t num_buffers;
@@ -114,6 +115,7 @@ typedef struct {
   bool has_memory;         /* apart from the arena: needs fetch, store and set_micro */
   bool runs_programs;      /* whole, with the batches of all entries: needs run */
   bool orders_collectives; /* they go on by themselves, without a thread of the host's: needs wait */
+  bool runs_strips;        /* chains of calls may run strip by strip */
   bool has_onednn;         /* products may be oneDNN's, in the host's threads */
   bool has_nccl;           /* ranks may be connected by it */
   bool has_tcp;            /* ranks may be connected by TCP */
@@ -236,6 +238,8 @@ struct mscrt_context {
   atomic_bool cancelled;         /* the caller wants the run, under way or next, to end */
   uint64_t products;             /* products run so far */
   atomic_bool tile_failed;
+  bool strips_apart; /* for tests: chains run one strip after the other, the last one first */
+  int64_t *chain_ns; /* when each call of a chain began, and the last one ended; NULL: nothing is measured */
 };
 
 /* ---- gather.c ---- */
@@ -422,6 +426,9 @@ mscrt_status *mscrt_timeline_new(uint32_t room, mscrt_timeline **out_timeline);
 void mscrt_timeline_free(mscrt_timeline *t);
 /* Records an event; accepts NULL. Collectives are recorded by one thread, everything else by one thread. */
 void mscrt_timeline_put(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_turn *turn, int64_t begin_ns);
+/* Records an event that ended at a time that is past. */
+void mscrt_timeline_put_past(mscrt_timeline *t, mscrt_event_kind kind, const mscrt_turn *turn, int64_t begin_ns,
+                             int64_t end_ns);
 /* The current time; 0 if nothing is measured. */
 int64_t mscrt_timeline_now(const mscrt_timeline *t);
 

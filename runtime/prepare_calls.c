@@ -3,10 +3,13 @@
 #include <stdlib.h>
 
 #include "runtime/kernels/windows.h"
+#include "runtime/sanitizer_copies.h"
 
 /* A call predicted to be shorter runs on one thread: waking threads costs more than it saves. Counted are bytes at 8
  * per ns and arithmetic at 16 per ns. */
 #define ALONE_NS 12000
+
+static uint64_t count_call_ns(plan_call call) { return plan_call_bytes(call) / 8 + plan_call_flops(call) / 16; }
 
 /* ---- one block of memory for all records ---- */
 
@@ -271,11 +274,26 @@ static mscrt_status *set_waits(mscrt_section *s) {
   return NULL;
 }
 
+/* ---- chains ---- */
+
+/* Finds the chain that begins with this call. It runs strip by strip where there are several threads, a strip for each
+ * at least, and enough to do; or for a test, which asks for one strip after the other, the last one first. */
+static void set_chain(const mscrt_context *c, plan_section section, uint32_t first, mscrt_record *r) {
+  uint32_t num = plan_section_calls_num(section), end = first + 1;
+  plan_call call = plan_section_calls(section, first);
+  uint64_t ns = 0;
+  r->strips = plan_call_strips(call);
+  while (end < num && plan_call_goes_on(plan_section_calls(section, end))) end++;
+  for (uint32_t i = first; i < end; i++) ns += count_call_ns(plan_section_calls(section, i));
+  bool pays = c->threads > 1 && (uint32_t)c->threads <= r->strips && ns >= ALONE_NS;
+  if (c->device->runs_strips && !MSC_SANITIZED && (pays || c->strips_apart)) r->chained = end - first;
+}
+
 /* ---- sections ---- */
 
 static mscrt_status *prepare_call(mscrt_context *c, block *b, plan_call call, mscrt_record *r) {
   if (b->at) {
-    uint64_t ns = plan_call_bytes(call) / 8 + plan_call_flops(call) / 16;
+    uint64_t ns = count_call_ns(call);
     *r = (mscrt_record){.kind = plan_call_kind(call),
                         .index = plan_call_index(call),
                         .name = plan_call_name(call),
@@ -322,6 +340,8 @@ static mscrt_status *prepare_section(mscrt_context *c, block *b, uint32_t index)
   for (uint32_t i = 0; i < num; i++) {
     mscrt_status *s = prepare_call(c, b, plan_section_calls(section, i), calls ? &calls[i] : NULL);
     if (s) return mscrt_within(s, "section '%s', call %u", plan_section_name(section), i);
+    plan_call call = plan_section_calls(section, i);
+    if (calls && plan_call_strips(call) && !plan_call_goes_on(call)) set_chain(c, section, i, &calls[i]);
   }
   if (b->at) MSCRT_CHECK(set_moved(&c->section[index]));
   return b->at ? set_waits(&c->section[index]) : NULL;
@@ -391,16 +411,18 @@ static mscrt_status *make_workers(mscrt_context *c) {
   }
   for (uint32_t i = 0; i < c->plan->num_graphs; i++)
     if (c->plan->graph[i].bytes > room) room = c->plan->graph[i].bytes;
-  uint32_t buffers = 0, moved = 0, parts = 0;
+  uint32_t buffers = 0, moved = 0, parts = 0, chained = 0;
   for (uint32_t s = 0; s < c->plan->num_sections; s++)
     for (uint32_t i = 0; i < c->section[s].num_calls; i++) {
       const mscrt_record *e = c->section[s].call[i].epilogue;
+      if (c->section[s].call[i].chained > chained) chained = c->section[s].call[i].chained;
       if (c->section[s].call[i].num_parts > parts) parts = c->section[s].call[i].num_parts;
       if (c->section[s].call[i].num_buffers > moved) moved = c->section[s].call[i].num_buffers;
       if (e && e->num_buffers > buffers) buffers = e->num_buffers;
     }
   for (int i = 0; i < 2; i++) MSCRT_CHECK(mscrt_new_array(&c->parts[i], parts + 1));
   for (int i = 0; i < 2; i++) MSCRT_CHECK(mscrt_new_array(&c->moved[i], (moved > buffers ? moved : buffers) + 1));
+  if (c->o.measure) MSCRT_CHECK(mscrt_new_array(&c->chain_ns, chained + 1));
   c->room_bytes = tile + panels + room;
   MSCRT_CHECK(allocate_room(c->panel_bytes, &c->panels));
   MSCRT_CHECK(mscrt_new_array(&c->worker, c->threads));
@@ -414,6 +436,7 @@ static mscrt_status *make_workers(mscrt_context *c) {
 }
 
 mscrt_status *mscrt_prepare_calls(mscrt_context *c) {
+  c->strips_apart = getenv("MSC_STRIPS_APART") != NULL;
   block counting = {0};
   for (uint32_t i = 0; i < c->plan->num_sections; i++) MSCRT_CHECK(prepare_section(c, &counting, i));
   MSCRT_CHECK(mscrt_new_array(&c->section, c->plan->num_sections));

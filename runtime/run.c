@@ -9,6 +9,7 @@
 #include "runtime/server/apply_pushes.h"
 #include "runtime/server/share.h"
 #include "runtime/kernels/windows.h"
+#include "runtime/wait.h"
 
 /* ---- kernels ---- */
 
@@ -209,6 +210,52 @@ static mscrt_status *run_matmul_call(mscrt_context *c, const mscrt_record *r, co
                     r->name ? r->name : "matmul");
 }
 
+/* ---- chains ---- */
+
+typedef struct {
+  mscrt_context *c;
+  const mscrt_record *first; /* of the calls */
+  int64_t parts;             /* of the strips */
+  int64_t *ns;               /* when the thread of part 0 began each call, and ended; NULL: nobody asks */
+} chain_job;
+
+/* Runs rows [from, to) of a product whose b lies, tile by tile. */
+static void run_product_rows(const chain_job *j, const mscrt_record *r, int64_t from, int64_t to, int worker) {
+  const mscrt_matmul *m = r->matmul;
+  matmul_job job = {.c = j->c, .r = r, .buffers = r->buffers};
+  size_t bytes = mscrt_dtype_bytes(m->dtype);
+  for (int64_t column = 0; column < m->n; column += m->tile_n) {
+    tile_place t = {
+        .row = from, .rows = to - from, .column = column, .columns = mscrt_smaller(m->n - column, m->tile_n)};
+    run_product(&job, &j->c->worker[worker], &t, (const char *)r->buffers[0] + (size_t)(from * m->k) * bytes,
+                columns_of_b(&job, 0, column), (char *)r->buffers[2] + (size_t)(from * m->n + column) * bytes,
+                m->bias ? (const char *)r->buffers[3] + (size_t)column * bytes : NULL);
+  }
+}
+
+/* Runs a part of the strips through all calls of the chain. */
+static void run_strips(void *arg, int64_t part, int worker) {
+  const chain_job *j = arg;
+  int64_t strips = j->first->strips, from = strips * part / j->parts, to = strips * (part + 1) / j->parts;
+  for (uint32_t i = 0; i < j->first->chained; i++) {
+    const mscrt_record *r = &j->first[i];
+    if (part == 0 && j->ns) j->ns[i] = mscrt_now_ns();
+    if (r->matmul) run_product_rows(j, r, r->matmul->m / strips * from, r->matmul->m / strips * to, worker);
+    else r->kernel(r->buffers, r->extent / strips * from, r->extent / strips * to, r->dims, r->scalars);
+  }
+  if (part == 0 && j->ns) j->ns[j->first->chained] = mscrt_now_ns();
+}
+
+static void run_chain(mscrt_context *c, const mscrt_record *first) {
+  chain_job job = {c, first, mscrt_smaller(c->threads, first->strips), c->timeline ? c->chain_ns : NULL};
+  if (c->strips_apart) {
+    job.parts = first->strips;
+    for (int64_t i = job.parts; i-- > 0;) run_strips(&job, i, 0);
+    return;
+  }
+  mscrt_pool_run(c->pool, run_strips, &job, job.parts);
+}
+
 /* ---- attention and convolutions ---- */
 
 typedef struct {
@@ -277,6 +324,7 @@ static mscrt_status *run_message_on_cpu(mscrt_context *c, const mscrt_turn *t) {
 const mscrt_device mscrt_device_cpu = {
     .name = "cpu",
     .holds_values = true,
+    .runs_strips = true,
     .has_onednn = true,
     .measures_products = true,
     .has_tcp = true,
@@ -335,6 +383,22 @@ static mscrt_status *run_compute_call(mscrt_context *c, const mscrt_turn *t) {
   return NULL;
 }
 
+/* Runs a chain, whose first call is the turn's. */
+static mscrt_status *run_chained_calls(mscrt_context *c, mscrt_turn *t) {
+  const mscrt_record *first = t->record;
+  for (uint32_t i = 0; i < first->chained; i++) {
+    t->record = &first[i];
+    MSCRT_CHECK(wait_for_transfers(c, t, t->record->moved));
+    MSCRT_CHECK(wait_before_call(c, t, t->record->waits));
+  }
+  run_chain(c, first);
+  for (uint32_t i = 0; c->timeline && i < first->chained; i++) {
+    t->record = &first[i];
+    mscrt_timeline_put_past(c->timeline, MSCRT_EVENT_COMPUTE, t, c->chain_ns[i], c->chain_ns[i + 1]);
+  }
+  return NULL;
+}
+
 /* Sends or receives a message; waiting for it is exposed communication too. */
 static mscrt_status *run_message_call(mscrt_context *c, const mscrt_turn *t) {
   MSCRT_CHECK(wait_before_call(c, t, t->record->waits));
@@ -370,6 +434,11 @@ static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const m
     }
     if (t.record->served == MSCRT_BY_EACH) {
       take_own_sum(c, t.record);
+      continue;
+    }
+    if (t.record->chained) {
+      i += t.record->chained - 1;
+      MSCRT_CHECK(run_chained_calls(c, &t));
       continue;
     }
     if (c->device->issue) c->device->issue(c, &t);

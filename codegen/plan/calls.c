@@ -754,5 +754,6 @@ bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program) {
   for (const msc_op *op = f->body->first; op; op = op->next) MSC_TRY(call_op(c, op));
   MSC_TRY(copy_ties(c));
   note_outputs(c);
+  if (msc_target_of(p->module)->is_host) msc_plan_find_chains(p, c->section);
   return true;
 }

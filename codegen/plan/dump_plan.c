@@ -343,6 +343,8 @@ static void write_call(const dumping *d, plan_call c) {
                                                                    write_message, write_graph, write_transfer,
                                                                    write_admit};
   write_kind[plan_call_kind(c)](d, c);
+  if (plan_call_strips(c))
+    write_dump(d, ", %s%u strips", plan_call_goes_on(c) ? "goes on in " : "", plan_call_strips(c));
   if (plan_call_name(c)) write_dump(d, "  (%s)", plan_call_name(c));
   write_dump(d, "\n       ");
   for (uint32_t i = 0; i < plan_call_buffers_num(c); i++) write_ref(d, plan_call_buffers(c, i));

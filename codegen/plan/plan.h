@@ -73,6 +73,8 @@ typedef struct msc_plan_call {
   msc_dtype dtype; /* of its arithmetic */
   bool is_product, checks;
   uint8_t served; /* see plan.fbs */
+  uint32_t strips;
+  bool goes_on;
 } msc_plan_call;
 
 /* A change of layout, for people and for the counts of `msc compile --json`. */
@@ -235,6 +237,11 @@ bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program);
 uint32_t msc_plan_layout(msc_plan *p, const msc_layout *l); /* its number, added when new */
 /* NULL: replicated */
 const msc_layout *msc_plan_layout_of(const msc_plan *p, const msc_attr_value *v, int rank);
+
+/* ---- chains.c ---- */
+
+/* Sets which calls of a section are run strip by strip. */
+void msc_plan_find_chains(msc_plan *p, msc_plan_section *s);
 
 /* ---- expected_misses.c ---- */
 

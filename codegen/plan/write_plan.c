@@ -244,6 +244,8 @@ static void put_call_fields(flatbuf_builder *b, const msc_plan *p, const msc_fun
   plan_call_put_dtype(b, (uint8_t)c->dtype);
   plan_call_put_is_product(b, c->is_product);
   if (c->served) plan_call_put_served(b, c->served);
+  if (c->strips) plan_call_put_strips(b, c->strips);
+  if (c->goes_on) plan_call_put_goes_on(b, c->goes_on);
   if (!c->epilogue) return;
   plan_call_begin_epilogue(b);
   put_call_fields(b, p, f, c->epilogue);

@@ -354,12 +354,38 @@ static mscrt_status *check_call(const mscrt_plan *p, plan_section section, plan_
   }
 }
 
+/* Checks that threads can run a call strip by strip: its items or rows divide, nothing of it is a thread's own. */
+static mscrt_status *check_strips(const mscrt_plan *p, plan_section section, uint32_t index) {
+  plan_call c = plan_section_calls(section, index);
+  uint32_t strips = plan_call_strips(c);
+  if (plan_call_goes_on(c) && (!index || !strips || plan_call_strips(plan_section_calls(section, index - 1)) != strips))
+    return bad_call("it goes on in %u strips, and the call before it has others", strips);
+  if (!strips) return NULL;
+  for (uint32_t i = 0; i < plan_call_buffers_num(c); i++) {
+    uint8_t space = plan_call_buffers(c, i).space;
+    if (space != PLAN_SPACE_PERSISTENT && space != PLAN_SPACE_SCRATCH && space != PLAN_SPACE_CONSTANT)
+      return bad_call("buffer %u of a call in strips is in space %s", i, space_names[space]);
+  }
+  bool is_kernel = plan_call_kind(c) == PLAN_CALL_KIND_KERNEL,
+       fits = is_kernel || plan_call_kind(c) == PLAN_CALL_KIND_MATMUL;
+  if (fits && is_kernel) {
+    fits = plan_call_extent(c) % strips == 0 && !plan_call_checks(c) &&
+           !plan_kernel_builtin(plan_plan_kernels(p->root, plan_call_index(c)));
+  } else if (fits) {
+    const mscrt_matmul *m = &p->matmul[plan_call_index(c)];
+    fits = m->m % strips == 0 && m->b_lies && !m->transpose_a && m->batch == 1 && !m->tile_bytes &&
+           !has_plan_call_epilogue(c);
+  }
+  return fits ? NULL : bad_call("it has no %u strips", strips);
+}
+
 mscrt_status *mscrt_check_calls(const mscrt_plan *p) {
   for (uint32_t i = 0; i < p->num_sections; i++) {
     plan_section section = plan_plan_sections(p->root, i);
     for (uint32_t j = 0; j < plan_section_calls_num(section); j++) {
       plan_call c = plan_section_calls(section, j);
       mscrt_status *s = check_call(p, section, c);
+      if (!s) s = check_strips(p, section, j);
       const char *name = plan_call_name(c);
       if (s)
         return mscrt_within(s, "section '%s', call %u%s%s", plan_section_name(section), j, name ? " of " : "",

@@ -93,6 +93,53 @@ static void set_buffers(const msc_nester *n, msc_arena *arena, msc_nest_launch *
   out->buffer = number;
 }
 
+/* ---- what rows touch ---- */
+
+/* Can it be said which bytes each point of the outermost item axis touches, and are its items neighbours? */
+static bool has_reach(const msc_nester *n) {
+  const msc_nest_walk *w = &n->walk;
+  bool by_rows = w->kind == MSC_NEST_MAP || (w->kind == MSC_NEST_ROW && !(w->lane >= 0 && w->items >> w->lane & 1));
+  return by_rows && w->items && w->strands <= 1 && w->clipped < 0 && w->num_launches == 1 && !n->checks &&
+         !n->num_starts;
+}
+
+/* Widens the reach of the instruction's buffer by what it touches. False: that depends on values, or goes backwards. */
+static bool add_reach(const msc_nester *n, int i, int outer, msc_nest_reach *r, bool first) {
+  const msc_instr *in = &n->instr[i];
+  const msc_affine *at = &n->at[i];
+  int64_t bytes = msc_dtype_bytes((msc_dtype)n->buffer[in->buffer].dtype), lo = at->c0, hi = at->c0 + 1;
+  if ((in->code != NEST_LOAD || in->arg[0]) && in->code != NEST_STORE) return false;
+  for (int a = 0; a < n->num_axes; a++) {
+    if (a == outer) continue;
+    int64_t far = at->coef[a] * (n->extent[a] - 1);
+    if (far < 0) lo += far;
+    else hi += far;
+  }
+  if (at->coef[outer] < 0 || (!first && r->step != at->coef[outer] * bytes)) return false;
+  *r = (msc_nest_reach){first || lo * bytes < r->lo ? lo * bytes : r->lo,
+                        first || hi * bytes > r->hi ? hi * bytes : r->hi, at->coef[outer] * bytes};
+  return true;
+}
+
+/* Sets what the rows of the launch touch. Its buffers are those that live instructions use, in their order. */
+static void set_reach(const msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
+  bool seen[MSC_NEST_BUFFERS] = {0};
+  msc_nest_reach reach[MSC_NEST_BUFFERS];
+  int outer = 0, num = 0;
+  if (!has_reach(n)) return;
+  while (!(n->walk.items >> outer & 1)) outer++;
+  for (int i = 1; i < n->num_instrs; i++) {
+    if (!n->live[i] || !msc_nest_has(&n->instr[i], NEST_MEMORY)) continue;
+    int b = n->instr[i].buffer;
+    if (n->buffer[b].dtype == MSC_NUM_DTYPES || !add_reach(n, i, outer, &reach[b], !seen[b])) return;
+    seen[b] = true;
+  }
+  msc_nest_reach *kept = msc_new_array(arena, msc_nest_reach, n->num_buffers);
+  for (int b = 0; b < n->num_buffers; b++)
+    if (seen[b]) kept[num++] = reach[b];
+  out->rows = (uint64_t)n->extent[outer], out->reach = kept;
+}
+
 void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
   const msc_nest_walk *w = &n->walk;
   msc_program_head *h = &out->program.head;
@@ -118,4 +165,6 @@ void msc_nest_finish(msc_nester *n, msc_arena *arena, msc_nest_launch *out) {
   out->num_starts = (size_t)n->num_starts;
   msc_nest_estimate(n, &out->bytes, &out->flops);
   n->target->shape(n, out);
+  out->rows = 0, out->reach = NULL;
+  set_reach(n, arena, out);
 }

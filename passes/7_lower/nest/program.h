@@ -132,6 +132,12 @@ typedef struct {
  * several strands may need it, which is a number, or made of positions.  Returns how many there are. */
 int msc_nest_find_strands(const msc_instr *instr, int num, const bool *live, uint8_t out_strand[MSC_NEST_INSTRS]);
 
+/* Where a program touches a buffer at one point of its outermost item axis: bytes [lo + i * step, hi + i * step) at
+ * point i. */
+typedef struct {
+  int64_t lo, hi, step;
+} msc_nest_reach;
+
 /* A launch of a program. */
 typedef struct msc_nest_launch {
   const char *suffix; /* to the op's name: "", "_total" or "_zeros" */
@@ -142,6 +148,10 @@ typedef struct msc_nest_launch {
   size_t num_starts;
   const msc_start *start;
   const uint32_t *buffer; /* per buffer of the program: its number in the list of msc_kernel_call */
+  /* Points of the outermost item axis: items [i * extent / rows, (i + 1) * extent / rows) have one in common. And what
+   * each touches of every buffer. 0: that is not known. */
+  uint64_t rows;
+  const msc_nest_reach *reach;
 } msc_nest_launch;
 
 enum {
