@@ -184,6 +184,12 @@ void msc_op_erase(msc_op *op) {
   msc_op_unlink(op);
 }
 
+void msc_op_erase_forward(msc_op *op) {
+  for (msc_op *o = op->next; o; o = o->next)
+    if (o->forward == op) o->forward = NULL, o->letters = NULL;
+  msc_op_erase(op);
+}
+
 bool msc_infer(msc_op *op) {
   MSC_TRY(msc_check_row(op));
   return msc_info(op)->shape(op);

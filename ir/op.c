@@ -165,6 +165,17 @@ bool msc_takes_mean(const msc_op *op) {
   return op->kind == OP_reduce_mean;
 }
 
+int64_t msc_terms_of_mean(const msc_op *op, const msc_type *x) {
+  int64_t n = 1, dims[MSC_MAX_RANK];
+  if (msc_form_of(op) != MSC_FORM_REDUCE) {
+    for (int d = 0; d + 1 < x->rank; d++) n *= x->dim[d];
+    return n;
+  }
+  int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
+  for (int i = 0; i < num; i++) n *= x->dim[dims[i]];
+  return n;
+}
+
 bool msc_is_cross_entropy(const msc_op *op) {
   return op->kind == OP_softmax_cross_entropy || op->kind == OP_softmax_cross_entropy_grad;
 }

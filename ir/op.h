@@ -134,6 +134,8 @@ bool msc_is_unused(const msc_op *op);  /* no op reads a result, and it ends no b
 bool msc_is_message(const msc_op *op); /* sends to or receives from another stage of a pipeline */
 bool msc_is_transfer(const msc_op *op); /* takes a value to or from host memory or disk: fetch, stow, stash */
 bool msc_takes_mean(const msc_op *op); /* divides a sum by the number of its terms: reduce_mean, a loss of `mean` */
+/* The number of terms of its sum, if operand 0 is of type x: elements of the reduced dimensions, or rows of a loss. */
+int64_t msc_terms_of_mean(const msc_op *op, const msc_type *x);
 /* softmax_cross_entropy or its gradient, whose operands are scores and labels. */
 bool msc_is_cross_entropy(const msc_op *op);
 /* The operand or result that the row calls `name`; NULL: there is none, or this op lacks it. */

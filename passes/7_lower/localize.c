@@ -42,19 +42,6 @@ static const msc_type *localize_type(const localizing *z, const msc_type *t) {
   return msc_type_of(z->pass->ctx, t->dtype, t->rank, dim, NULL);
 }
 
-/* The number that a mean divides by: elements of the reduced dimensions, or rows of a loss. */
-static int64_t count_mean_elems(const localizing *z, const msc_op *op) {
-  const msc_type *x = global_of(z, op->in[0].value);
-  int64_t n = 1, dims[MSC_MAX_RANK];
-  if (msc_form_of(op) != MSC_FORM_REDUCE) {
-    for (int d = 0; d + 1 < x->rank; d++) n *= x->dim[d];
-    return n;
-  }
-  int num = msc_op_ints(op, "dims", dims, MSC_MAX_RANK);
-  for (int i = 0; i < num; i++) n *= x->dim[dims[i] < 0 ? dims[i] + x->rank : dims[i]];
-  return n;
-}
-
 /* Gives a constant its local type.  One with several elements that is cut stays whole, and each rank keeps its part. */
 static void slice_constant(localizing *z, msc_op *op) {
   const msc_attr_value *v = msc_op_attr(op, "value");
@@ -182,7 +169,7 @@ static void localize_op(localizing *z, msc_op *op) {
   if (is_shaped && msc_op_attr(op, MSC_FACT(shape)))
     msc_op_put(op, msc_fact_shape(z->pass->ctx, (size_t)local->rank, local->dim));
   if (msc_info(op)->flags & MSC_RANDOM) set_place_in_whole(z, op, y);
-  if (msc_takes_mean(op)) msc_op_put(op, msc_fact_count(msc_int(count_mean_elems(z, op))));
+  if (msc_takes_mean(op)) msc_op_put(op, msc_fact_count(msc_int(msc_terms_of_mean(op, global_of(z, op->in[0].value)))));
   switch (op->kind) {
     case OP_constant: slice_constant(z, op); break;
     case OP_iota: {

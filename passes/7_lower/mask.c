@@ -268,10 +268,7 @@ static void split_loss(masking *m, msc_op *op) {
       msc_build_with(&b, mean ? OP_reduce_mean : OP_reduce_sum, 1, (msc_value *[]){&rows->out[0]}, 1, 1, &all);
   sum->out[0].type = t;
   msc_replace_uses(&op->out[0], &sum->out[0]);
-  for (msc_op *o = op->next; o; o = o->next)
-    if (o->forward == op)
-      o->forward = NULL, o->letters = NULL; /* layouts are decided: strategies need them no longer */
-  msc_op_erase(op);
+  msc_op_erase_forward(op);
 }
 
 /* ---- the pass ---- */

@@ -15,6 +15,7 @@ from program import call, losses_and_weights, settings
 
 MSC = os.path.abspath(os.environ.get("MSC", "build/msc"))
 BATCH, SIZES, SAMPLES, STEPS = 32, (48, 64, 32, 11), 320, 60  # 11 classes: a cut loss would be made of other ops
+FACTOR = 0
 WIDE = 256, (256, 512, 256, 11), 512, 12  # blocks of 32 terms and more, which AMX multiplies; batches are cut
 NARROW_PRODUCTS = "compute_type=bf16"
 
@@ -54,14 +55,19 @@ def kind(dims):
 
 
 def text_of(strategies):
-    """The network as IR text."""
+    """The network as IR text; with FACTOR its first weights and its loss times that number."""
     args = list_args()
     types = {name: kind(dims) if role != "label" else f"tensor<{BATCH}xi32>" for name, role, dims, _ in args}
-    lines, x = [], "x"
+    lines, x, weight, loss = [], "x", "w0", "loss"
+    if FACTOR:
+        lines += [f'    %factor = "msc.constant"() {{value = dense<{FACTOR}> : tensor<f32>}} : () -> tensor<f32>',
+                  f'    %scaled = "msc.mul"(%w0, %factor) : ({types["w0"]}, tensor<f32>) -> {types["w0"]}']
+        weight, loss = "scaled", "product"
     for n, o in enumerate(SIZES[1:]):
         y, t = kind([BATCH, o]), {"x": kind([BATCH, SIZES[n]])}
+        w = f"w{n}" if n else weight
         cut = f" {{in_strategy = {strategies[n]}}}" if n in strategies else ""
-        lines.append(f'    %p{n} = "msc.matmul"(%{x}, %w{n}){cut} : ({t["x"]}, {types[f"w{n}"]}) -> {y}')
+        lines.append(f'    %p{n} = "msc.matmul"(%{x}, %{w}){cut} : ({t["x"]}, {types[f"w{n}"]}) -> {y}')
         lines.append(f'    %s{n} = "msc.add"(%p{n}, %b{n}) : ({y}, {types[f"b{n}"]}) -> {y}')
         if n + 2 < len(SIZES):
             lines.append(f'    %r{n} = "msc.relu"(%s{n}) : ({y}) -> {y}')
@@ -71,12 +77,13 @@ def text_of(strategies):
         f'    %loss = "msc.softmax_cross_entropy"(%s{last}, %y) : ({kind([BATCH, SIZES[-1]])}, {types["y"]}) -> '
         f'tensor<f32>'
     )
+    if FACTOR: lines.append('    %product = "msc.mul"(%loss, %factor) : (tensor<f32>, tensor<f32>) -> tensor<f32>')
     attrs = ", ".join(
         "{" + f'msc.name = "{name}", msc.role = "{role}"' + (f', msc.init = "{init}"' if init else "") + "}"
         for name, role, _, init in args)
     return "\n".join([
         "module {", '  "msc.func"() ({', "  ^bb0(" + ", ".join(f"%{name}: {types[name]}" for name, *_ in args) + "):",
-        *lines, '    "msc.return"(%loss) : (tensor<f32>) -> ()',
+        *lines, f'    "msc.return"(%{loss}) : (tensor<f32>) -> ()',
         '  }) {sym_name = "forward", loss = 0 : i64, results = ["loss"],',
         "      optimizer = {kind = \"momentum\", lr = 0.05 : f32, momentum = 0.9 : f32},",
         f"      arg_attrs = [{attrs}]}} : () -> ()", "}", ""
@@ -157,6 +164,26 @@ def check_networks(rng):
                          f"and {wanted[0]}")
 
 
+ODD_BATCHES = 6, 12, 20, 24  # a mean over so many is no sum of the ranks' means, as f32 rounds
+PLAIN = ("parallel_mode=data_parallel", "gradients_mean=true")
+
+
+def check_odd_batches(rng):
+    """Sums over ranks are scaled by numbers that are no powers of two."""
+    global BATCH, FACTOR, SIZES, SAMPLES, STEPS
+    SIZES, STEPS = (12, 16, 11), 8
+    for BATCH in ODD_BATCHES:
+        SAMPLES = BATCH * STEPS
+        write_samples(rng)
+        # more keys come after those of `train`, and win
+        jobs = [(({"d": ranks}, ranks, {}), 1, keys) for ranks in (2, 4) if BATCH % ranks == 0
+                for keys in ((), PLAIN, ("parallel_mode=semi_auto_parallel", "zero=2"))]
+        jobs.append((({"a": 2, "b": 2}, 4, {0: [[2, 1], [1, 2]], 1: [[2, 2], [2, 1]]}), 2, ()))
+        for FACTOR in (0, 0.7):
+            compare(jobs, *train(0, *CUTS[0], 1))
+    FACTOR = 0
+
+
 def main():
     global BATCH, SIZES, SAMPLES, STEPS
     rng = random.Random(3)
@@ -179,10 +206,11 @@ def main():
         compare([(cut, threads, [NARROW_PRODUCTS]) for cut in (CUTS[0], CUTS[1], CUTS[3])
                  for threads in (1, 2)], losses, weights)
         check_networks(rng)
+        check_odd_batches(rng)
         print(
             f"{len(CUTS)} layouts, {len(FUSIONS)} ways to send gradients, {2 * len(CUTS + FREE) - 2} searched: {STEPS} "
             f"losses and the weights have the same bits; in bf16 3 layouts; "
-            f"{len(NETWORKS)} networks with tables, {len(WAYS)} ways"
+            f"{len(NETWORKS)} networks with tables, {len(WAYS)} ways; {len(ODD_BATCHES)} batches of other sizes, scaled too"
         )
 
 
