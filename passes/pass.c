@@ -193,10 +193,10 @@ static bool compare_numbers(pass_run *r) {
   return true;
 }
 
-/* Is it the last pass of its stage? */
-static bool ends_stage(const msc_pass_info *info) {
+/* Is it the last pass of its stage that runs for the target with this bit? */
+static bool ends_stage(const msc_pass_info *info, unsigned target) {
   const msc_pass_info *next = info + 1, *end = rows + sizeof rows / sizeof *rows;
-  while (next < end && !next->run) next++;
+  while (next < end && !(next->targets & target)) next++; /* a checkpoint has none */
   return next == end || strcmp(next->stage, info->stage) != 0;
 }
 
@@ -231,7 +231,7 @@ static bool is_time_to_check(const pass_run *r, const msc_pass_info *info) {
 static bool verify_after(pass_run *r, const msc_pass_ctx *pass) {
   int level = r->options->verify;
   bool whole = !r->options->passes || !*r->options->passes; /* a list may leave out who takes a fact away */
-  if (level >= MSC_VERIFY_IR && whole && ends_stage(pass->info)) {
+  if (level >= MSC_VERIFY_IR && whole && ends_stage(pass->info, msc_target_of(r->m)->bit)) {
     MSC_TRY(msc_check_outlived(r->m, pass->info->stage));
     MSC_TRY(!runs_whole_stage(r, pass->info) || msc_check_missing(r->m, pass->info->stage));
   }

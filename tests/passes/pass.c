@@ -155,6 +155,30 @@ static void large_modules_have_no_case_of_their_own(void **state) {
 }
 
 /* What differs between two texts, "" for nothing. */
+/* A fact that 7_lower takes away still stands behind the last pass that the target runs of it. */
+static void facts_are_checked_where_the_target_ends_a_stage(void **state) {
+  (void)state;
+  static const char *const targets[] = {"cuda", "cpu"}, *const last[] = {"order", "tile"};
+  for (int i = 0; i < 2; i++) {
+    char text[512];
+    snprintf(text, sizeof text,
+             "module attributes {msc.target = \"%s\"} {\n  \"msc.func\"() ({\n  ^bb0(%%x: tensor<4xf32>):\n"
+             "    %%0 = \"msc.exp\"(%%x) {pinned = true} : (tensor<4xf32>) -> tensor<4xf32>\n"
+             "    \"msc.return\"(%%0) : (tensor<4xf32>) -> ()\n  }) {sym_name = \"f\"} : () -> ()\n}\n",
+             targets[i]);
+    msc_context *ctx;
+    told t;
+    msc_pass_options options = {.from = "order", .until = "tile", .verify = MSC_VERIFY_IR};
+    assert_false(run(text, options, &t, &ctx));
+    assert_string_equal(first_error(ctx), "exp: pinned still stands behind 7_lower");
+    assert_string_equal(t.names, i ? "order " : "");
+    msc_context_free(ctx);
+    options.passes = last[i]; /* a list may leave out who takes it away */
+    assert_true(run(text, options, &t, &ctx));
+    msc_context_free(ctx);
+  }
+}
+
 static void expect_difference(const char *a, const char *b, const char *difference) {
   msc_context *ctx = msc_context_new(NULL, NULL);
   msc_module *m = msc_parse(ctx, "a", a, strlen(a)), *n = msc_parse(ctx, "b", b, strlen(b));
@@ -217,13 +241,14 @@ static void modules_are_compared_in_everything(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(named_passes_run_in_their_order),
-    cmocka_unit_test(a_range_runs_in_pipeline_order),
-    cmocka_unit_test(unknown_names_are_reported_with_the_nearest),
-    cmocka_unit_test(dumps_are_of_passes_that_changed_something),
-    cmocka_unit_test(a_bug_leaves_a_reproducer),
-    cmocka_unit_test(large_modules_have_no_case_of_their_own),
-    cmocka_unit_test(modules_are_compared_in_everything),
+      cmocka_unit_test(named_passes_run_in_their_order),
+      cmocka_unit_test(a_range_runs_in_pipeline_order),
+      cmocka_unit_test(unknown_names_are_reported_with_the_nearest),
+      cmocka_unit_test(dumps_are_of_passes_that_changed_something),
+      cmocka_unit_test(a_bug_leaves_a_reproducer),
+      cmocka_unit_test(large_modules_have_no_case_of_their_own),
+      cmocka_unit_test(facts_are_checked_where_the_target_ends_a_stage),
+      cmocka_unit_test(modules_are_compared_in_everything),
       cmocka_unit_test(layouts_are_the_same_as_their_texts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
