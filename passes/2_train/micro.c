@@ -16,8 +16,6 @@
 #include "passes/config/config.h"
 #include "passes/pass.h"
 
-#define MICRO_BATCHES "micro-batches of micro_size"
-
 /* Random numbers for a whole batch, and those for a micro-batch, which all users share. */
 typedef struct {
   const msc_value *whole;
@@ -29,6 +27,7 @@ typedef struct {
   msc_pass_ctx *pass;
   msc_func *f;
   int64_t k;
+  const char *keys;           /* those that make the micro-batches, for messages */
   const msc_batch_fact *fact; /* by value id */
   size_t num_facts;
   uint8_t *others;            /* see mark_uniform_operands */
@@ -230,15 +229,19 @@ static bool is_quotient_of_sums(const shortening *s, const msc_value *loss) {
 
 /* ---- the function ---- */
 
-static bool report_mixed_batch(const msc_op *mixer) {
+static bool report_mixed_batch(const msc_op *mixer, const char *keys) {
   return msc_op_error(mixer, MSC_E_UNSUPPORTED,
-                      "%s: mixes samples of the batch, which micro-batches (micro_size) do not see together; mark it "
+                      "%s: mixes samples of the batch, which micro-batches (%s) do not see together; mark it "
                       "cross_batch to have it see one micro-batch",
-                      msc_kind_name(mixer->kind));
+                      msc_kind_name(mixer->kind), keys);
+}
+
+static bool check_divides(msc_pass_ctx *pass, const msc_func *f, int64_t k, const char *keys) {
+  return msc_batch_divides(f, k, msc_arena_printf(pass->scratch, "micro-batches of %s", keys));
 }
 
 static bool check_batch_divides(const shortening *s) {
-  bool ok = msc_batch_divides(s->f, s->k, MICRO_BATCHES);
+  bool ok = check_divides(s->pass, s->f, s->k, s->keys);
   const msc_op *last = NULL;
   const msc_value *loss = msc_loss_of(s->f);
   if (!loss) return false;
@@ -249,7 +252,7 @@ static bool check_batch_divides(const shortening *s) {
       bool is_quotient = op->in[i].value == loss && !op->next;
       if (f->meaning != MSC_BATCH_MIXED || f->mixer == last || is_quotient) continue;
       last = f->mixer;
-      ok = report_mixed_batch(last);
+      ok = report_mixed_batch(last, s->keys);
     }
   return ok;
 }
@@ -328,9 +331,11 @@ bool pass_micro(msc_pass_ctx *pass, msc_module *m) {
   const msc_func *forward = msc_find_func(m, "forward");
   if (!s.f && forward) MSC_TRY(check_no_copies(pass, m));
   if (!s.f)
-    return !forward || msc_batch_divides(forward, msc_config_int(pass->config, MSC_KEY_micro_size), MICRO_BATCHES);
+    return !forward || check_divides(pass, forward, msc_config_int(pass->config, MSC_KEY_micro_size), "micro_size");
   if (msc_func_attr(s.f, MSC_FACT(micro))) return true;
-  s.k = micro_size(pass, s.f) * msc_copies_of(pass, m);
+  int64_t k = micro_size(pass, s.f), copies = msc_copies_of(pass, m);
+  s.k = k * copies;
+  s.keys = copies == 1 ? "micro_size" : k == 1 ? "micro_batch_interleaved" : "micro_size and micro_batch_interleaved";
   msc_drop_attr(s.f->attrs, &s.f->num_attrs, MSC_FACT(micro_size));
   if (s.k <= 1 && msc_config_int(pass->config, MSC_KEY_pipeline_stages) <= 1) return msc_not_asked_for(pass);
   MSC_TRY(s.k == 1 || shorten_batch(&s)); /* a single micro-batch is the whole batch, whose samples may be mixed */
