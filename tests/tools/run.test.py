@@ -93,6 +93,20 @@ expect(
     f"run net1.bin {DATA} --steps 2", 0, "", lambda text: ""
     if text.startswith("step 1        loss ") and "2 steps in " in text and "1 rank of" in text else "text")
 
+# A loss that is no finite number is null in JSON, and told of once, at its first step.
+write("large.mlir", MODEL.replace("lr = 1.0e-01", "lr = 3.0e+38"))
+expect("compile large.mlir -o large.bin --set device_num=1", 0, None)
+for form in ("", " --json"):
+    done = expect(f"run large.bin {DATA} --steps 6 --eval 0:8{form}", 0, None)
+    warned = [line for line in done.stderr.decode().splitlines() if "warning" in line]
+    said = done.stdout.decode()
+    first = [line["step"] for line in map(json.loads, said.splitlines()) if "step" in line and line["loss"] is None
+             ][0] if form else int([line for line in said.splitlines() if "inf" in line or "nan" in line][0].split()[1])
+    check(
+        len(warned) == 1 and warned[0].startswith(f"msc run: warning: the loss of step {first} is ") and
+        warned[0].endswith("; later ones are not told of") and (", which JSON has as null" in warned[0]) == bool(form),
+        f"a warning at step {first}: {done.stderr}")
+
 # Collectives beside calls, in a thread of their own: the same bits; what ran when.
 four = losses(lines("net4.bin --train 0:80 --epochs 1 --seed 5 --overlap never"))
 check(

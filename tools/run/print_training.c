@@ -25,8 +25,21 @@ static void print_step(const training *t, int64_t step, double loss, double ms) 
   else printf("step %-8" PRId64 " loss %-12.6g %.3f ms\n", step, loss, ms);
 }
 
+/* Tells once of a loss that is infinite or no number.  Nobody computes losses on the device `timed`. */
+static void warn_of_loss(const training *t, double loss, const char *of) {
+  if (isfinite(loss) || t->timed || t->progress->warned) return;
+  t->progress->warned = true;
+  cli_progress_done(t->c);
+  fflush(stdout);
+  fprintf(stderr, "msc run: warning: the loss of %s is %s%s; later ones are not told of\n", of,
+          isnan(loss) ? "no number (nan)" : "infinite", t->c->json ? ", which JSON has as null" : "");
+}
+
 void tell_step(const training *t, int64_t step, double loss, double ms) {
+  char of[32];
+  snprintf(of, sizeof of, "step %" PRId64, step);
   print_step(t, step, loss, ms);
+  warn_of_loss(t, loss, of);
   t->progress->printed = step;
 }
 
@@ -43,6 +56,7 @@ static double median(double *v, int64_t num) {
 
 void print_evaluation(const training *t, const mscrt_evaluation *e) {
   bool right = isfinite(e->accuracy);
+  warn_of_loss(t, e->loss, "the evaluation");
   if (t->c->json) {
     printf("{\"eval\":{");
     print_member("loss", e->loss);

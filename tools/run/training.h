@@ -27,6 +27,7 @@ typedef struct {
 typedef struct {
   int64_t printed;   /* the last step that rank 0 has printed; -1: none */
   bool finished;     /* all ranks have done all their work, and may have left */
+  bool warned;       /* rank 0 has told of a loss that is no finite number */
   step_loss loss[];  /* by step, where lost ranks are replaced: what any rank has found out */
 } run_progress;
 
