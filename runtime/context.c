@@ -27,22 +27,21 @@ static mscrt_status *choose_device(mscrt_context *c) {
   return NULL;
 }
 
+/* Chooses how ranks are connected. GPUs that NCCL connects meet as ranks of one host do. */
 static mscrt_status *choose_transport(mscrt_context *c) {
-  const char *comm = c->o.comm;
-  if (comm && strcmp(comm, "local") && strcmp(comm, "nccl") && strcmp(comm, "hosts") && strcmp(comm, "tcp") &&
-      strcmp(comm, "mpi"))
-    return mscrt_fail(MSCRT_UNSUPPORTED, "ranks are connected by local, hosts, tcp, mpi or nccl, not by '%s'", comm);
-  bool far = c->o.ranks > 1 && c->o.address && mscrt_is_network_address(c->o.address);
-  bool mpi = c->o.ranks > 1 && comm && !strcmp(comm, "mpi");
-  bool tcp = c->o.ranks > 1 && comm && !strcmp(comm, "tcp");
-  bool hosts = c->o.ranks > 1 && comm ? !strcmp(comm, "hosts") : far;
-  if ((tcp || hosts || mpi) && !c->device->has_tcp)
-    return mscrt_fail(MSCRT_UNSUPPORTED, "%s connects ranks of the device cpu, not of '%s'",
-                      mpi ? "mpi" : hosts ? "hosts" : "tcp", c->device->name);
-  if (mpi && c->o.recover)
+  const char *comm = c->o.comm && !strcmp(c->o.comm, "nccl") ? NULL : c->o.comm;
+  bool far = !c->o.comm && c->o.address && mscrt_is_network_address(c->o.address);
+  const mscrt_transport *t = mscrt_find_transport(comm, far);
+  if (!t)
+    return mscrt_fail(MSCRT_UNSUPPORTED, "ranks are connected by local, hosts, tcp, mpi, ucx or nccl, not by '%s'",
+                      comm);
+  if (c->o.ranks == 1) t = &mscrt_comm_local;
+  if (t->across_hosts && !c->device->has_tcp)
+    return mscrt_fail(MSCRT_UNSUPPORTED, "%s connects ranks of the device cpu, not of '%s'", t->name, c->device->name);
+  if (c->o.recover && !t->replaces)
     return mscrt_fail(MSCRT_UNSUPPORTED,
-                      "no rank can take the place of a lost one with mpi; hosts, tcp and local let it");
-  c->transport = mpi ? &mscrt_comm_mpi : hosts ? &mscrt_comm_hosts : tcp ? &mscrt_comm_tcp : &mscrt_comm_local;
+                      "no rank can take the place of a lost one with %s; hosts, tcp and local let it", t->name);
+  c->transport = t;
   return NULL;
 }
 

@@ -226,9 +226,9 @@ typedef struct {
    * once; for products not in it, or NULL: the first choice of the library, the plan's tiles */
   const char *choices;
   /* "local": ranks of one host share memory; "hosts": ranks on any hosts, over TCP, which share memory inside a host;
-   * "tcp": all over TCP; "mpi": the same, with collectives through the MPI whose mpirun started the ranks; between GPUs
-   * "nccl", which needs one GPU per rank. NULL: hosts if the address is HOST:PORT, nccl if there are enough GPUs, else
-   * local */
+   * "tcp": all over TCP; "mpi": the same, with collectives through the MPI whose mpirun started the ranks; "ucx": the
+   * same, through UCX, which is loaded then and knows RDMA hardware; between GPUs "nccl", which needs one GPU per rank.
+   * NULL: hosts if the address is HOST:PORT, nccl if there are enough GPUs, else local */
   const char *comm;
   bool tune;            /* products that are not in `choices` are measured and added to it; the same on all ranks */
   int local_ranks;      /* ranks of this host, which share its cores; 0: all */
@@ -507,11 +507,11 @@ typedef struct mscrt_team mscrt_team;
 
 typedef enum { MSCRT_OF_SUM, MSCRT_OF_MAX, MSCRT_OF_MIN, MSCRT_OF_PROD } mscrt_operation;
 
-/* Joins a job. backend: "local" for ranks of one host, "hosts" or "tcp" for ranks on any hosts, "mpi" likewise, with
- * collectives through MPI; NULL: hosts if the address is HOST:PORT. Of the options it takes rank, ranks, address,
- * timeout_ms, meet_ms, silence_ms, local_ranks, token, host, led; with ranks 0, or options NULL, MSC_RANK, MSC_RANKS,
- * MSC_ADDRESS and MSC_TOKEN say them, which `msc launch` sets, and without these the job has this rank alone. A context
- * of the same job meets at another address. */
+/* Joins a job. backend: "local" for ranks of one host, "hosts" or "tcp" for ranks on any hosts, "mpi" or "ucx"
+ * likewise, with collectives through MPI or UCX; NULL: hosts if the address is HOST:PORT. Of the options it takes rank,
+ * ranks, address, timeout_ms, meet_ms, silence_ms, local_ranks, token, host, led; with ranks 0, or options NULL,
+ * MSC_RANK, MSC_RANKS, MSC_ADDRESS and MSC_TOKEN say them, which `msc launch` sets, and without these the job has this
+ * rank alone. A context of the same job meets at another address. */
 MSCRT_API mscrt_status *mscrt_init(const char *backend, const mscrt_options *options, mscrt_team **out_all);
 /* Ends a team. For the team of all ranks this ends the job for this rank; its groups are ended before. Accepts NULL. */
 MSCRT_API void mscrt_end(mscrt_team *team);

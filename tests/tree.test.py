@@ -59,7 +59,7 @@ def named_files(text):
 
 
 # headers of others that comments name
-FOREIGN = ("png.h", "turbojpeg.h")
+FOREIGN = ("png.h", "turbojpeg.h", "ucp/api/ucp.h")
 
 
 def files_in_comments(text):

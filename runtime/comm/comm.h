@@ -160,7 +160,7 @@ typedef struct {
   /* of transports between hosts */
   bool shares;               /* ranks of one host share memory */
   uint64_t host_number;      /* ranks with the same one share memory; 0: that of the kernel and the network */
-  bool mpi;                  /* the data of collectives go through MPI; else through connections of our own */
+  const struct mscrt_fabric_calls *over; /* the data of collectives go through it; NULL: connections of our own */
   bool has_mail;             /* the plan has messages between stages */
   bool led;                  /* the scheduler is a process of its own; else rank 0 leads */
   int meet_ms;               /* to wait for all ranks to join; 0: timeout_ms */
@@ -192,6 +192,8 @@ typedef struct {
 typedef struct {
   const char *name;
   bool sends;                /* exchanges need their gives */
+  bool across_hosts;         /* ranks may be on any hosts */
+  bool replaces;             /* others may take the places of ranks that are lost */
   /* Makes the arena of this rank and connects to the other ranks. */
   mscrt_status *(*open)(const mscrt_comm_options *o, mscrt_comm **out_comm);
   void *(*arena)(mscrt_comm *c);
@@ -222,6 +224,11 @@ typedef struct {
 /* True for HOST:PORT, which is taken for a network address; a file of that name is written ./HOST:PORT. */
 bool mscrt_is_network_address(const char *text);
 
+/* ---- transports.c ---- */
+
+/* NULL: there is none of this name. name NULL: the usual one; far: of ranks that meet at a network address. */
+const mscrt_transport *mscrt_find_transport(const char *name, bool far);
+
 /* ---- report_lost_rank.c ---- */
 
 mscrt_status *mscrt_lost_in_collective(int rank, const mscrt_exchange *e, const mscrt_site *site, const char *why);
@@ -237,6 +244,7 @@ mscrt_status *mscrt_rendezvous(const mscrt_comm_options *o, uint64_t segment_byt
 extern const mscrt_transport mscrt_comm_local; /* comm/shared_memory.c: ranks on one host */
 extern const mscrt_transport mscrt_comm_tcp;   /* comm/tcp.c: ranks on any hosts */
 extern const mscrt_transport mscrt_comm_hosts; /* the same where ranks of one host share memory */
-extern const mscrt_transport mscrt_comm_mpi;   /* as tcp, with the data of collectives through MPI */
+extern const mscrt_transport mscrt_comm_mpi;   /* as tcp, with the data of collectives through MPI ... */
+extern const mscrt_transport mscrt_comm_ucx;   /* ... or through UCX */
 
 #endif

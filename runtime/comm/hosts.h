@@ -5,7 +5,7 @@
 #ifndef MSCRT_COMM_HOSTS_H
 #define MSCRT_COMM_HOSTS_H
 
-#include "runtime/comm/mpi.h"
+#include "runtime/comm/fabric.h"
 #include "runtime/comm/shared_memory.h"
 #include "runtime/comm/slices.h"
 #include "runtime/comm/tcp.h"
@@ -22,7 +22,7 @@ typedef struct {
   mscrt_comm_options o;
   mscrt_member m;
   mscrt_mail *mail;
-  mscrt_mpi *mpi;   /* NULL: there are connections */
+  mscrt_fabric *fabric; /* NULL: there are connections */
   int *fd;          /* the connection with each rank */
   uint64_t *number; /* of collectives with each rank so far */
   uint8_t *arena;

@@ -32,14 +32,14 @@ static struct {
 #undef X
 } mpi;
 
-static HANDLE handle_in(const mscrt_mpi_handle *h) {
+static HANDLE handle_in(const mscrt_request *h) {
   HANDLE handle;
   memcpy(&handle, h->bytes, sizeof handle);
   return handle;
 }
 
 /* A handle that MPI sets, at once or later. */
-static HANDLE *handle_at(mscrt_mpi_handle *h) { return (HANDLE *)(void *)h->bytes; }
+static HANDLE *handle_at(mscrt_request *h) { return (HANDLE *)(void *)h->bytes; }
 
 static const char *load_functions(void *library) {
   char version[VERSION_CHARS];
@@ -75,24 +75,24 @@ static int place_in_world(int *out_rank, int *out_ranks) {
   return code ? code : mpi.Comm_size(WORLD, out_ranks);
 }
 
-static int copy_world(mscrt_mpi_handle *out_comm, mscrt_mpi_handle *out_request) {
+static int copy_world(mscrt_request *out_comm, mscrt_request *out_request) {
   int code = mpi.Comm_set_errhandler(WORLD, RETURN_ERRORS);
   return code ? code : mpi.Comm_idup(WORLD, handle_at(out_comm), handle_at(out_request));
 }
 
-static int free_comm(mscrt_mpi_handle *comm) { return mpi.Comm_free(handle_at(comm)); }
+static int free_comm(mscrt_request *comm) { return mpi.Comm_free(handle_at(comm)); }
 
-static int send_bytes(const mscrt_mpi_handle *comm, const void *src, int bytes, int to, int tag,
-                      mscrt_mpi_handle *out_request) {
+static int send_bytes(const mscrt_request *comm, const void *src, int bytes, int to, int tag,
+                      mscrt_request *out_request) {
   return mpi.Isend(src, bytes, BYTE, to, tag, handle_in(comm), handle_at(out_request));
 }
 
-static int receive_bytes(const mscrt_mpi_handle *comm, void *dst, int bytes, int from, int tag,
-                         mscrt_mpi_handle *out_request) {
+static int receive_bytes(const mscrt_request *comm, void *dst, int bytes, int from, int tag,
+                         mscrt_request *out_request) {
   return mpi.Irecv(dst, bytes, BYTE, from, tag, handle_in(comm), handle_at(out_request));
 }
 
-static int test_request(mscrt_mpi_handle *request, bool *out_done) {
+static int test_request(mscrt_request *request, bool *out_done) {
   int done = 0, code = mpi.Test(handle_at(request), &done, NO_STATUS);
   *out_done = done;
   return code;

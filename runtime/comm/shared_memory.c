@@ -485,6 +485,7 @@ fail:
 
 const mscrt_transport mscrt_comm_local = {
     .name = "local",
+    .replaces = true,
     .open = open_local,
     .arena = arena_local,
     .beside = beside_local,

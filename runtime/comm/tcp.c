@@ -1,5 +1,5 @@
-/* tcp.c: the transport between ranks on any hosts, over TCP, or with the data of collectives through MPI. Sums have the
- * order of those in shared memory, so the bits are the same. A collective has one of three forms:
+/* tcp.c: the transport between ranks on any hosts, over TCP, or with the data of collectives through MPI or UCX. Sums
+ * have the order of those in shared memory, so the bits are the same. A collective has one of three forms:
  *
  *   alone    the group is this rank
  *   slices   an all_reduce: each member receives its slice of the elements from all others, reduces it piece by piece
@@ -146,8 +146,8 @@ static mscrt_status *move_duplexes(const mscrt_running *r, mscrt_duplexes *l) {
   if (r->c->o.shares) l->timeout_ms += LATER_MS;
   for (;;) {
     const char *failure = "";
-    mscrt_mpi *mpi = r->c->mpi;
-    mscrt_duplexes_end end = mpi ? mscrt_mpi_move(mpi, l, &at, &failure) : mscrt_duplexes_move(l, &at);
+    mscrt_fabric *f = r->c->fabric;
+    mscrt_duplexes_end end = f ? mscrt_fabric_move(f, l, &at, &failure) : mscrt_duplexes_move(l, &at);
     note_steps(r, l);
     switch (end) {
       case MSCRT_DUPLEXES_DONE: return NULL;
@@ -423,14 +423,20 @@ static uint64_t beside_tcp(const mscrt_comm *comm) {
          (c->local ? mscrt_comm_local.beside(c->local) : 0);
 }
 
+static void close_connections(mscrt_tcp *c) {
+  for (int r = 0; c->fd && r < c->o.ranks; r++) {
+    if (c->fd[r] >= 0) close(c->fd[r]);
+    c->fd[r] = -1;
+  }
+}
+
 static void close_tcp(mscrt_comm *comm) {
   mscrt_tcp *c = tcp_of(comm);
   if (!c) return;
   mscrt_member_close(&c->m); /* first: the others must not take closed connections for a loss */
   mscrt_mail_close(c->mail);
-  if (!mscrt_mpi_close(c->mpi)) return; /* it may still write to the memory of this transport */
-  for (int r = 0; c->fd && r < c->o.ranks; r++)
-    if (c->fd[r] >= 0) close(c->fd[r]);
+  if (!mscrt_fabric_close(c->fabric)) return; /* it may still write to the memory of this transport */
+  close_connections(c);
   if (c->arena_room) munmap(c->arena, c->arena_room);
   if (c->local) mscrt_comm_local.close(c->local);
   mscrt_room *const rooms[] = {&c->spans, &c->packed, &c->places, &c->cursors, &c->own_places};
@@ -497,8 +503,12 @@ static mscrt_status *meet_ranks(mscrt_tcp *c) {
   for (int r = 0; r < c->o.ranks; r++) mail[r] = -1;
   MSCRT_GOTO(mscrt_member_join(&c->o, &c->m, &listener));
   if (c->o.shares) MSCRT_GOTO(share_memory(c));
-  if (c->o.mpi) MSCRT_GOTO(mscrt_mpi_open(&c->m, &c->mpi));
-  if (!c->o.mpi || c->o.has_mail) MSCRT_GOTO(mscrt_connect_ranks(&c->m, listener, c->o.mpi ? NULL : c->fd, mail));
+  const mscrt_fabric_calls *over = c->o.over;
+  bool connects = !over || over->needs_connections;
+  if (!connects) MSCRT_GOTO(mscrt_fabric_open(over, &c->m, NULL, &c->fabric));
+  if (connects || c->o.has_mail) MSCRT_GOTO(mscrt_connect_ranks(&c->m, listener, connects ? c->fd : NULL, mail));
+  if (over && connects) MSCRT_GOTO(mscrt_fabric_open(over, &c->m, c->fd, &c->fabric));
+  if (over) close_connections(c);
   MSCRT_GOTO(mscrt_member_ready(&c->m));
   if (c->o.has_mail) MSCRT_GOTO(mscrt_mail_open(&c->m, mail, c->arena, &c->mail));
 fail:
@@ -535,10 +545,18 @@ fail:
   return s;
 }
 
-static mscrt_status *open_over_mpi(const mscrt_comm_options *o, mscrt_comm **out_comm) {
+static mscrt_status *open_over(const mscrt_fabric_calls *calls, const mscrt_comm_options *o, mscrt_comm **out_comm) {
   mscrt_comm_options over = *o;
-  over.mpi = true;
+  over.over = calls;
   return open_tcp(&over, out_comm);
+}
+
+static mscrt_status *open_over_mpi(const mscrt_comm_options *o, mscrt_comm **out_comm) {
+  return open_over(&mscrt_over_mpi, o, out_comm);
+}
+
+static mscrt_status *open_over_ucx(const mscrt_comm_options *o, mscrt_comm **out_comm) {
+  return open_over(&mscrt_over_ucx, o, out_comm);
 }
 
 static mscrt_status *open_sharing(const mscrt_comm_options *o, mscrt_comm **out_comm) {
@@ -547,25 +565,15 @@ static mscrt_status *open_sharing(const mscrt_comm_options *o, mscrt_comm **out_
   return open_tcp(&sharing, out_comm);
 }
 
-#define TRANSPORT(name_, open_)    \
-  {                                \
-    .name = name_,                 \
-    .sends = true,                 \
-    .open = open_,                 \
-    .arena = arena_tcp,          \
-    .beside = beside_tcp,        \
-    .run = run_tcp,              \
-    .lingers = lingers_not,      \
-    .finish = finish_tcp,        \
-    .send = send_tcp,            \
-    .receive = receive_tcp,      \
-    .max = max_tcp,              \
-    .lost = lost_tcp,            \
-    .culprit = culprit_tcp,      \
-    .abort = abort_tcp,          \
-    .close = close_tcp,          \
+#define TRANSPORT(name_, open_, replaces_)                                                                        \
+  {                                                                                                               \
+    .name = name_, .sends = true, .across_hosts = true, .replaces = replaces_, .open = open_, .arena = arena_tcp, \
+    .beside = beside_tcp, .run = run_tcp, .lingers = lingers_not, .finish = finish_tcp, .send = send_tcp,         \
+    .receive = receive_tcp, .max = max_tcp, .lost = lost_tcp, .culprit = culprit_tcp, .abort = abort_tcp,         \
+    .close = close_tcp,                                                                                           \
   }
 
-const mscrt_transport mscrt_comm_tcp = TRANSPORT("tcp", open_tcp);
-const mscrt_transport mscrt_comm_hosts = TRANSPORT("hosts", open_sharing);
-const mscrt_transport mscrt_comm_mpi = TRANSPORT("mpi", open_over_mpi);
+const mscrt_transport mscrt_comm_tcp = TRANSPORT("tcp", open_tcp, true);
+const mscrt_transport mscrt_comm_hosts = TRANSPORT("hosts", open_sharing, true);
+const mscrt_transport mscrt_comm_mpi = TRANSPORT("mpi", open_over_mpi, false);
+const mscrt_transport mscrt_comm_ucx = TRANSPORT("ucx", open_over_ucx, false);

@@ -64,14 +64,12 @@ static mscrt_status *complete_place(mscrt_options *o) {
 
 static mscrt_status *choose_team_transport(const char *backend, const mscrt_options *o, mscrt_joined *j) {
   bool far = o->ranks > 1 && o->address && mscrt_is_network_address(o->address);
-  bool mpi = backend && !strcmp(backend, "mpi"), tcp = backend && !strcmp(backend, "tcp"),
-       hosts = backend ? !strcmp(backend, "hosts") : far;
-  if (backend && strcmp(backend, "local") && !hosts && !tcp && !mpi)
-    return mscrt_fail(MSCRT_UNSUPPORTED, "ranks of a program are connected by local, hosts, tcp or mpi, not by '%s'",
-                      backend);
+  j->transport = mscrt_find_transport(backend, far);
+  if (!j->transport)
+    return mscrt_fail(MSCRT_UNSUPPORTED,
+                      "ranks of a program are connected by local, hosts, tcp, mpi or ucx, not by '%s'", backend);
   if (o->rank < 0 || o->rank >= o->ranks) return mscrt_fail(MSCRT_ARGUMENT, "rank %d of %d", o->rank, o->ranks);
   if (o->ranks > 1 && !o->address) return mscrt_fail(MSCRT_ARGUMENT, "%d ranks need an address to meet at", o->ranks);
-  j->transport = mpi ? &mscrt_comm_mpi : hosts ? &mscrt_comm_hosts : tcp ? &mscrt_comm_tcp : &mscrt_comm_local;
   if (o->ranks == 1) j->transport = &mscrt_comm_local;
   return NULL;
 }

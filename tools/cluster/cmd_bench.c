@@ -104,8 +104,8 @@ static int run_bench(cli *c) {
 static const cli_option options[] = {
     {"ranks", CLI_INT, "N", "ranks to start on this host; default 2, or those of the job that started this process"},
     {"sizes", CLI_TEXT, "A..B", "bytes of the collectives, four times as many each; default 1k..16M"},
-    {"comm", CLI_CHOICE, "local|hosts|tcp",
-     "shared memory, or TCP without it or with it inside a host; default: as msc run would"},
+    {"comm", CLI_CHOICE, "local|hosts|tcp|ucx",
+     "shared memory, TCP without it or with it inside a host, or UCX; default: as msc run would"},
     {0},
 };
 const cli_command cmd_bench = {"comm", 1, 1, options, run_bench};

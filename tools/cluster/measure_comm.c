@@ -294,9 +294,7 @@ static comm_job job_of(cli *c, const comm_request *r) {
                     .ranks = r->ranks,
                     .local_ranks = r->local_ranks > 0 ? r->local_ranks : r->ranks,
                     .cores = mscrt_cores(),
-                    .api = !strcmp(r->comm, "tcp")     ? &mscrt_comm_tcp
-                           : !strcmp(r->comm, "hosts") ? &mscrt_comm_hosts
-                                                       : &mscrt_comm_local,
+                    .api = mscrt_find_transport(r->comm, false),
                     .windows = 3,
                     .window_ns = WINDOW_NS,
                     .address = r->address,

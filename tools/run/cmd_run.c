@@ -282,10 +282,10 @@ static const cli_option options[] = {
     {"timeout", CLI_NUMBER, "S", "seconds that a rank waits for another, or for its GPU; default 300"},
     {"trust-native", CLI_FLAG, NULL, "run the plan's native code although it was not compiled here"},
     {"perf-map", CLI_FLAG, NULL, "write /tmp/perf-PID.map, the names of generated code for perf"},
-    {"comm", CLI_CHOICE, "local|hosts|tcp|mpi|nccl",
+    {"comm", CLI_CHOICE, "local|hosts|tcp|mpi|ucx|nccl",
      "transport between ranks; default: nccl where every rank has a GPU of its own, hosts where ranks meet at "
      "HOST:PORT, else local; hosts: TCP, and shared memory inside a host; tcp: without that; mpi: collectives go "
-     "through the MPI (Open MPI, MPICH) whose mpirun started the ranks"},
+     "through the MPI (Open MPI, MPICH) whose mpirun started the ranks; ucx: through UCX, which knows RDMA hardware"},
     {"device", CLI_CHOICE, "cpu|cuda|timed",
      "what runs the calls; default: what the plan was compiled for; timed: no values, each sleeps for its predicted "
      "time "

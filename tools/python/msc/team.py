@@ -106,7 +106,7 @@ def init(backend: Optional[str] = None,
          libraries: Optional[str] = None) -> Team:
     """Joins the job that `msc launch` started this process in, or torchrun, or the one that rank, ranks and address say;
     the team of all its ranks.  backend: "local" on one host, "hosts" on any, "tcp" without
-    shared memory inside hosts, "mpi" where mpirun started the ranks."""
+    shared memory inside hosts, "mpi" where mpirun started the ranks, "ucx" where UCX is installed."""
     global _all
     if _all:
         raise Error("this process has joined a job already")
