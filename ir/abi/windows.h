@@ -22,7 +22,8 @@
  *
  * Channels in groups, of which those of y see only theirs of x, leave too little to multiply: a work item makes images
  * of groups, each place a sum over the kernel, of which neighbours are made side by side; or the weights' gradient of a
- * group, summed over the images.
+ * group, summed over the images.  Where each channel sees one by itself, some channels are made side by side, a few
+ * lines at a time, from what they see with the channels as its last dimension.
  *
  * All are f32 and row major. */
 #ifndef MSC_IR_WINDOWS_H
@@ -223,6 +224,56 @@ static inline msc_windows_cut msc_windows_cut_of_groups(const msc_windows *v) {
   return u;
 }
 
+/* ---- channels by themselves ---- */
+
+enum {
+  MSC_WINDOWS_CHANNELS = 16, /* that are made side by side, at most: 16, 8 or 4 */
+  MSC_WINDOWS_SUMS = 9,      /* elements of the kernel whose gradients are summed at once */
+};
+
+/* Does each channel of y see one of x, and each of x one of y? */
+static inline bool msc_windows_are_apart(const msc_windows *v) {
+  return v->groups > 1 && v->c == v->groups && v->o == v->groups;
+}
+
+static inline int64_t msc_windows_divide_down(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+/* The first place of dy, in dimension d, that is seen from the first place of x or before; and how many places behind
+ * that `places` steps of x see. */
+static inline int64_t msc_windows_first_seen(const msc_windows *v, int d) {
+  return msc_windows_divide_down(v->padding[d] - msc_windows_reach(v, d), v->step[d]);
+}
+static inline int64_t msc_windows_num_seen(const msc_windows *v, int d, int64_t places) {
+  return places + msc_windows_divide_down(v->step[d] - 1 + v->padding[d], v->step[d]) - msc_windows_first_seen(v, d);
+}
+
+/* An item makes `columns` channels of an image, or the weights' gradient of so many, `rows` lines at a time; of dx they
+ * are whole steps. */
+static inline msc_windows_cut msc_windows_cut_of_channels(const msc_windows *v) {
+  enum { BAND = 24 * 1024, FEW = 4, LEAST = 4 };
+  bool weights = v->makes == MSC_WINDOWS_MAKE_WEIGHTS, data = v->makes == MSC_WINDOWS_MAKE_X;
+  int64_t taps = msc_windows_taps(v), n = weights ? 1 : v->n, s = v->step[0];
+  const int64_t *places = data ? v->x : v->y;
+  msc_windows_cut u = {.images = weights ? v->n : 1, .columns = MSC_WINDOWS_CHANNELS};
+  while (u.columns > LEAST && n * ((v->groups + u.columns - 1) / u.columns) < FEW) u.columns /= 2;
+  u.parts = (v->groups + u.columns - 1) / u.columns;
+  u.units = n * u.parts;
+  u.line = data ? msc_windows_num_seen(v, 1, (v->x[1] + v->step[1] - 1) / v->step[1])
+                : (v->y[1] - 1) * v->step[1] + msc_windows_reach(v, 1) + 1;
+  int64_t lines = BAND / (u.line * u.columns), reach = msc_windows_reach(v, 0);
+  u.rows = data ? (lines - msc_windows_num_seen(v, 0, 0)) * s : (lines - reach - 1) / s + 1;
+  if (u.rows > places[0]) u.rows = places[0];
+  if (u.rows < 1) u.rows = 1;
+  if (data) u.rows = (u.rows + s - 1) / s * s;
+  u.lines = data ? msc_windows_num_seen(v, 0, u.rows / s) : (u.rows - 1) * s + reach + 1;
+  u.channel = u.line * u.lines;
+  u.seen = u.channel * u.columns;
+  u.panels = 2 * taps + MSC_WINDOWS_SUMS; /* which elements of the kernel, and where they are */
+  u.room = u.rows * places[1] * u.columns;
+  u.tile = (taps + MSC_WINDOWS_SUMS) * u.columns;
+  return u;
+}
+
 /* ---- tiles of small windows ---- */
 
 static inline int64_t msc_windows_aligned(int64_t elems) { return (elems + 15) / 16 * 16; }
@@ -325,6 +376,7 @@ static inline msc_windows_cut msc_windows_cut_of_tiles_gradient(const msc_window
 }
 
 static inline msc_windows_cut msc_windows_cut_of(const msc_windows *v) {
+  if (msc_windows_are_apart(v)) return msc_windows_cut_of_channels(v);
   if (v->groups > 1) return msc_windows_cut_of_groups(v);
   if (msc_windows_are_tiles(v))
     return v->makes == MSC_WINDOWS_MAKE_WEIGHTS ? msc_windows_cut_of_tiles_gradient(v) : msc_windows_cut_of_tiles(v);

@@ -272,6 +272,10 @@ static void differentiate_weights(const item *t, const float *x, const float *dy
 void mscrt_run_windows(const mscrt_record *r, void *const *buffers, int64_t unit, void *room) {
   const mscrt_graph *g = r->graph;
   item t = {.r = r, .v = mscrt_windows_of(g), .cut = mscrt_windows_cut(g), .seen = room};
+  if (msc_windows_are_apart(&t.v)) {
+    mscrt_run_channels(r, buffers, unit, room);
+    return;
+  }
   if (t.v.groups > 1) {
     mscrt_run_groups(r, buffers, unit, room);
     return;

@@ -6,9 +6,11 @@
 
 /* Runs one work item of a convolution, with a worker's memory `room`. */
 void mscrt_run_windows(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
-/* Run an item of a convolution of tiles, of small images, and of channels in groups. */
+/* Run an item of a convolution of tiles, of small images, of channels by themselves, and of
+ * channels in groups. */
 void mscrt_run_winograd(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
 void mscrt_run_small_images(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
+void mscrt_run_channels(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
 void mscrt_run_groups(const mscrt_record *r, void *const *buffers, int64_t unit, void *room);
 
 /* Copies elements first, first + step, ... of a line of `size` elements; what lies outside is 0. */

@@ -1,0 +1,280 @@
+/* depthwise_convolution.c: a convolution of channels by themselves, or one of its gradients, in; its result out, an
+ * item of msc_windows_cut_of_channels after the other. The lanes of vectors are channels: a few lines of the images are
+ * turned so that these are the last dimension, with zeros for padding and for channels that are not there. However wide
+ * vectors are, an element is the same sum: nothing adds lanes, and products are rounded before they are added. */
+#pragma GCC optimize("O3", "fp-contract=off")
+#include <string.h>
+
+#include "runtime/kernels/windows.h"
+
+enum { BLOCKS = 8 /* places that are summed at once */, SUMS = MSC_WINDOWS_SUMS, WIDEST = 16 };
+
+typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float sixteen __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t lanes_of_two __attribute__((vector_size(16)));
+
+typedef struct {
+  msc_windows v;
+  msc_windows_cut cut;
+  int64_t first, num; /* channels of the item */
+  const float *from, *other;
+  float *to, *seen, *room, *tile;
+  int32_t *offset, *tap;
+} item;
+
+/* Places of a band in a grid: they see elements `see` apart, and are made `make` apart, by line and in it. */
+typedef struct {
+  int64_t size[2], see[2], make[2];
+  const float *seen;
+  float *made;
+} grid;
+
+/* ---- channels as the last dimension ---- */
+
+static inline void turn_square(four *a, four *b, four *c, four *d) {
+  four ab = __builtin_shuffle(*a, *b, (lanes_of_two){0, 4, 1, 5}),
+       cd = __builtin_shuffle(*c, *d, (lanes_of_two){0, 4, 1, 5}),
+       ef = __builtin_shuffle(*a, *b, (lanes_of_two){2, 6, 3, 7}),
+       gh = __builtin_shuffle(*c, *d, (lanes_of_two){2, 6, 3, 7});
+  *a = __builtin_shuffle(ab, cd, (lanes_of_two){0, 1, 4, 5}),
+  *b = __builtin_shuffle(ab, cd, (lanes_of_two){2, 3, 6, 7});
+  *c = __builtin_shuffle(ef, gh, (lanes_of_two){0, 1, 4, 5}),
+  *d = __builtin_shuffle(ef, gh, (lanes_of_two){2, 3, 6, 7});
+}
+
+/* Reads `num` lines of `size` elements, `apart` from each other, to `size` vectors of so many lanes. */
+static void turn_in(float *to, int64_t lanes, const float *from, int64_t apart, int64_t num, int64_t size) {
+  int64_t c = 0;
+  for (; c + 4 <= num; c += 4) {
+    const float *line = from + c * apart;
+    int64_t i = 0;
+    for (; i + 4 <= size; i += 4) {
+      four v[4];
+      for (int k = 0; k < 4; k++) v[k] = *(const four *)(line + k * apart + i);
+      turn_square(&v[0], &v[1], &v[2], &v[3]);
+      for (int k = 0; k < 4; k++) *(four *)(to + (i + k) * lanes + c) = v[k];
+    }
+    for (; i < size; i++)
+      for (int k = 0; k < 4; k++) to[i * lanes + c + k] = line[k * apart + i];
+  }
+  for (; c < num; c++)
+    for (int64_t i = 0; i < size; i++) to[i * lanes + c] = from[c * apart + i];
+}
+
+/* Writes `size` vectors of so many lanes to `num` lines, `apart` from each other. */
+static void turn_out(float *to, int64_t apart, int64_t num, const float *from, int64_t lanes, int64_t size) {
+  int64_t c = 0;
+  for (; c + 4 <= num; c += 4) {
+    float *line = to + c * apart;
+    int64_t i = 0;
+    for (; i + 4 <= size; i += 4) {
+      four v[4];
+      for (int k = 0; k < 4; k++) v[k] = *(const four *)(from + (i + k) * lanes + c);
+      turn_square(&v[0], &v[1], &v[2], &v[3]);
+      for (int k = 0; k < 4; k++) *(four *)(line + k * apart + i) = v[k];
+    }
+    for (; i < size; i++)
+      for (int k = 0; k < 4; k++) line[k * apart + i] = from[i * lanes + c + k];
+  }
+  for (; c < num; c++)
+    for (int64_t i = 0; i < size; i++) to[c * apart + i] = from[i * lanes + c];
+}
+
+/* Turns lines of an image, or of its gradient, from line `line` and column `column` on, which may lie outside. */
+static void see_lines(const item *t, const float *from, const int64_t size[2], int64_t line, int64_t column) {
+  int64_t lanes = t->cut.columns, begin = column < 0 ? -column : 0, end = mscrt_smaller(t->cut.line, size[1] - column);
+  memset(t->seen, 0, sizeof *t->seen * (size_t)t->cut.seen);
+  for (int64_t i = 0; i < t->cut.lines && begin < end; i++)
+    if (line + i >= 0 && line + i < size[0])
+      turn_in(t->seen + (i * t->cut.line + begin) * lanes, lanes, from + (line + i) * size[1] + column + begin,
+              size[0] * size[1], t->num, end - begin);
+}
+
+/* ---- sums ---- */
+
+/* sum_places: each place of a grid is the sum of the elements that it sees, times their weights. add_products: the
+ * products of the lines of dy and what they see are added up line by line, and each line's sum to `sum`. */
+#define KERNELS(V, suffix, attributes)                                                                             \
+  attributes static void sum_places_##suffix(const item *t, const grid *g, int64_t taps) {                         \
+    enum { LANES = sizeof(V) / sizeof(float) };                                                                    \
+    int64_t all = g->size[0] * g->size[1], lanes = t->cut.columns, i = 0, j = 0;                                   \
+    for (int64_t place = 0; place < all; place += BLOCKS) {                                                        \
+      const float *at[BLOCKS];                                                                                     \
+      float *to[BLOCKS];                                                                                           \
+      for (int k = 0; k < BLOCKS; k++) {                                                                           \
+        at[k] = g->seen + i * g->see[0] + j * g->see[1], to[k] = g->made + i * g->make[0] + j * g->make[1];        \
+        if (place + k + 1 >= all) continue;                                                                        \
+        if (++j == g->size[1]) j = 0, i++;                                                                         \
+      }                                                                                                            \
+      for (int64_t lane = 0; lane < lanes; lane += LANES) {                                                        \
+        V sum[BLOCKS] = {{0}};                                                                                     \
+        const float *weight = t->tile + lane;                                                                      \
+        for (int64_t i_tap = 0; i_tap < taps; i_tap++) {                                                           \
+          int64_t offset = t->offset[i_tap] + lane;                                                                \
+          V one = *(const V *)(weight + t->tap[i_tap] * lanes);                                                    \
+          _Pragma("GCC unroll 8") for (int k = 0; k < BLOCKS; k++) sum[k] += one * *(const V *)(at[k] + offset);   \
+        }                                                                                                          \
+        _Pragma("GCC unroll 8") for (int k = 0; k < BLOCKS; k++) * (V *)(to[k] + lane) = sum[k];                   \
+      }                                                                                                            \
+    }                                                                                                              \
+  }                                                                                                                \
+  attributes static void add_products_##suffix(const item *t, const grid *g, int64_t taps) {                       \
+    enum { LANES = sizeof(V) / sizeof(float) };                                                                    \
+    int64_t lanes = t->cut.columns;                                                                                \
+    for (int64_t first = 0; first < taps; first += SUMS)                                                           \
+      for (int64_t lane = 0; lane < lanes; lane += LANES)                                                          \
+        for (int64_t i = 0; i < g->size[0]; i++) {                                                                 \
+          V sum[SUMS] = {{0}};                                                                                     \
+          const float *seen = g->seen + i * g->see[0] + lane, *dy = g->made + i * g->make[0] + lane;               \
+          const int32_t *offset = t->offset + first;                                                               \
+          for (int64_t j = 0; j < g->size[1]; j++, seen += g->see[1], dy += g->make[1]) {                          \
+            V one = *(const V *)dy;                                                                                \
+            _Pragma("GCC unroll 9") for (int k = 0; k < SUMS; k++) sum[k] += one * *(const V *)(seen + offset[k]); \
+          }                                                                                                        \
+          _Pragma("GCC unroll 9") for (int k = 0; k < SUMS; k++) * (V *)(t->tile + (first + k) * lanes + lane) +=  \
+              sum[k];                                                                                              \
+        }                                                                                                          \
+  }
+
+KERNELS(four, sse2, )
+KERNELS(eight, avx2, __attribute__((target("avx2"))))
+KERNELS(sixteen, avx512, __attribute__((target("avx512f,avx512vl,avx512dq,avx512bw"))))
+
+typedef void kernel(const item *t, const grid *g, int64_t taps);
+
+/* The kernel for the lanes of the item, with vectors that are no longer than those that the plan is made for. */
+static kernel *find_kernel(const item *t, kernel *sse2, kernel *avx2, kernel *avx512) {
+  int64_t most = mscrt_smaller(t->cut.columns, msc_product_lanes(t->v.width));
+  if (most >= 16 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+    return avx512;
+  return most >= 8 && __builtin_cpu_supports("avx2") ? avx2 : sse2;
+}
+
+static void sum_places(const item *t, const grid *g, int64_t taps) {
+  find_kernel(t, sum_places_sse2, sum_places_avx2, sum_places_avx512)(t, g, taps);
+}
+
+/* ---- y and dx ---- */
+
+/* Turns the weights of the item's channels. */
+static void turn_weights(const item *t) {
+  int64_t taps = msc_windows_taps(&t->v);
+  memset(t->tile, 0, sizeof *t->tile * (size_t)(taps * t->cut.columns));
+  turn_in(t->tile, t->cut.columns, t->other + t->first * taps, taps, t->num, taps);
+}
+
+/* Lists the elements of the kernel: where each lies from the first element that a place sees. */
+static void list_taps(const item *t) {
+  const msc_windows *v = &t->v;
+  int64_t taps = msc_windows_taps(v);
+  for (int64_t i = 0; i < taps + SUMS; i++) {
+    int64_t tap = mscrt_smaller(i, taps - 1), k = tap / v->kernel[1], l = tap % v->kernel[1];
+    t->offset[i] = (int32_t)((k * v->dilation[0] * t->cut.line + l * v->dilation[1]) * t->cut.columns);
+    if (i < taps) t->tap[i] = (int32_t)tap;
+  }
+}
+
+static void make_y(const item *t, int64_t image) {
+  const msc_windows *v = &t->v;
+  int64_t lanes = t->cut.columns, pixels = v->x[0] * v->x[1], places = v->y[0] * v->y[1];
+  list_taps(t);
+  for (int64_t line = 0; line < v->y[0]; line += t->cut.rows) {
+    int64_t lines = mscrt_smaller(t->cut.rows, v->y[0] - line);
+    see_lines(t, t->from + (image * v->c + t->first) * pixels, v->x, line * v->step[0] - v->padding[0], -v->padding[1]);
+    grid g = {.size = {lines, v->y[1]},
+              .see = {v->step[0] * t->cut.line * lanes, v->step[1] * lanes},
+              .make = {v->y[1] * lanes, lanes},
+              .seen = t->seen,
+              .made = t->room};
+    sum_places(t, &g, msc_windows_taps(v));
+    turn_out(t->to + (image * v->o + t->first) * places + line * v->y[1], places, t->num, t->room, lanes,
+             lines * v->y[1]);
+  }
+}
+
+/* Lists the elements of the kernel by which places of x that are `rest` behind a whole step see dy, and where; returns
+ * how many there are. */
+static int64_t list_taps_of_rest(const item *t, const int64_t rest[2]) {
+  const msc_windows *v = &t->v;
+  int64_t num = 0;
+  for (int64_t tap = msc_windows_taps(v); tap-- > 0;) {
+    int64_t at[2], in_kernel[2] = {tap / v->kernel[1], tap % v->kernel[1]};
+    bool sees = true;
+    for (int d = 0; d < 2; d++) {
+      int64_t from = rest[d] + v->padding[d] - in_kernel[d] * v->dilation[d];
+      sees = sees && from % v->step[d] == 0;
+      at[d] = from / v->step[d] - msc_windows_first_seen(v, d);
+    }
+    if (!sees) continue;
+    t->tap[num] = (int32_t)tap;
+    t->offset[num++] = (int32_t)((at[0] * t->cut.line + at[1]) * t->cut.columns);
+  }
+  return num;
+}
+
+/* Places of x that are alike see dy by the same elements of the kernel, one step after the other. */
+static void make_x(const item *t, int64_t image) {
+  const msc_windows *v = &t->v;
+  int64_t lanes = t->cut.columns, pixels = v->x[0] * v->x[1], places = v->y[0] * v->y[1];
+  for (int64_t line = 0; line < v->x[0]; line += t->cut.rows) {
+    int64_t lines = mscrt_smaller(t->cut.rows, v->x[0] - line), rest[2];
+    see_lines(t, t->from + (image * v->o + t->first) * places, v->y, line / v->step[0] + msc_windows_first_seen(v, 0),
+              msc_windows_first_seen(v, 1));
+    for (rest[0] = 0; rest[0] < mscrt_smaller(v->step[0], lines); rest[0]++)
+      for (rest[1] = 0; rest[1] < mscrt_smaller(v->step[1], v->x[1]); rest[1]++) {
+        grid g = {.size = {(lines - rest[0] + v->step[0] - 1) / v->step[0],
+                           (v->x[1] - rest[1] + v->step[1] - 1) / v->step[1]},
+                  .see = {t->cut.line * lanes, lanes},
+                  .make = {v->step[0] * v->x[1] * lanes, v->step[1] * lanes},
+                  .seen = t->seen,
+                  .made = t->room + (rest[0] * v->x[1] + rest[1]) * lanes};
+        sum_places(t, &g, list_taps_of_rest(t, rest));
+      }
+    turn_out(t->to + (image * v->c + t->first) * pixels + line * v->x[1], pixels, t->num, t->room, lanes,
+             lines * v->x[1]);
+  }
+}
+
+/* ---- the weights' gradient ---- */
+
+static void make_weights(const item *t) {
+  const msc_windows *v = &t->v;
+  int64_t lanes = t->cut.columns, taps = msc_windows_taps(v), pixels = v->x[0] * v->x[1], places = v->y[0] * v->y[1];
+  list_taps(t);
+  memset(t->tile, 0, sizeof *t->tile * (size_t)t->cut.tile);
+  if (t->num < lanes) memset(t->room, 0, sizeof *t->room * (size_t)t->cut.room);
+  for (int64_t image = 0; image < v->n; image++)
+    for (int64_t line = 0; line < v->y[0]; line += t->cut.rows) {
+      int64_t lines = mscrt_smaller(t->cut.rows, v->y[0] - line);
+      see_lines(t, t->from + (image * v->c + t->first) * pixels, v->x, line * v->step[0] - v->padding[0],
+                -v->padding[1]);
+      turn_in(t->room, lanes, t->other + (image * v->o + t->first) * places + line * v->y[1], places, t->num,
+              lines * v->y[1]);
+      grid g = {.size = {lines, v->y[1]},
+                .see = {v->step[0] * t->cut.line * lanes, v->step[1] * lanes},
+                .make = {v->y[1] * lanes, lanes},
+                .seen = t->seen,
+                .made = t->room};
+      find_kernel(t, add_products_sse2, add_products_avx2, add_products_avx512)(t, &g, taps);
+    }
+  turn_out(t->to + t->first * taps, taps, t->num, t->tile, lanes, taps);
+}
+
+void mscrt_run_channels(const mscrt_record *r, void *const *buffers, int64_t unit, void *room) {
+  item t = {.v = mscrt_windows_of(r->graph), .from = buffers[0], .other = buffers[1], .to = buffers[2], .seen = room};
+  t.cut = msc_windows_cut_of_channels(&t.v);
+  t.first = unit % t.cut.parts * t.cut.columns, t.num = mscrt_smaller(t.cut.columns, t.v.groups - t.first);
+  float *panels = t.seen + msc_windows_aligned(t.cut.seen);
+  t.offset = (int32_t *)(void *)panels, t.tap = t.offset + msc_windows_taps(&t.v) + SUMS;
+  t.room = panels + msc_windows_aligned(t.cut.panels);
+  t.tile = t.room + msc_windows_aligned(t.cut.room);
+  if (t.v.makes == MSC_WINDOWS_MAKE_WEIGHTS) {
+    make_weights(&t);
+    return;
+  }
+  turn_weights(&t);
+  if (t.v.makes == MSC_WINDOWS_MAKE_X) make_x(&t, unit / t.cut.parts);
+  else make_y(&t, unit / t.cut.parts);
+}
