@@ -54,14 +54,16 @@ static bool scale_sum_results(reading *r, int64_t replicas) {
 
 /* Checks that every replica has a sample: without one it would have no loss. */
 static bool check_batch_per_replica(const msc_func *f, int64_t replicas) {
+  const msc_attr_value *micro = msc_func_attr(f, MSC_FACT(micro));
+  const char *whose = micro && micro->i > 1 ? "micro-batch" : "batch";
   bool ok = true;
   for (size_t i = 0; i < f->body->num_args; i++) {
     int dim = msc_batch_dim(f, i);
     if (dim < 0 || f->body->args[i]->type->dim[dim] >= replicas) continue;
     ok = msc_error(f->module->ctx, MSC_E_CONFIG, f->loc,
-                   "input '%s': its batch of %" PRId64 " samples in dimension %d is fewer than the %" PRId64
+                   "input '%s': its %s of %" PRId64 " samples in dimension %d is fewer than the %" PRId64
                    " replicas of parallel_mode data_parallel",
-                   msc_arg_name(f, i), f->body->args[i]->type->dim[dim], dim, replicas);
+                   msc_arg_name(f, i), whose, f->body->args[i]->type->dim[dim], dim, replicas);
   }
   return ok;
 }

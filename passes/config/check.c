@@ -189,9 +189,10 @@ static bool check_server(msc_config *config) {
     return msc_error(ctx, MSC_E_UNSUPPORTED, loc, "parameter_server: not supported yet with %s",
                      key_with_value(config, with));
   if (msc_config_zero(config))
-    return msc_error(ctx, MSC_E_CONFIG, loc,
-                     "parameter_server contradicts the parallel optimizer: the state lives on servers, or is cut over "
-                     "the ranks");
+    return msc_error(
+        ctx, MSC_E_CONFIG, loc, "parameter_server contradicts %s: the state lives on servers, or is cut over the ranks",
+        key_with_value(config,
+                       msc_config_value(config, MSC_KEY_zero) ? MSC_KEY_zero : MSC_KEY_enable_parallel_optimizer));
   return true;
 }
 

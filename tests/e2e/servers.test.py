@@ -122,7 +122,8 @@ def check_refusals():
     refused("parameter_server: not supported yet with pipeline_stages", *compiled(**SYNC, pipeline_stages=2, micro_size=2))
     for keys in ({"offload": {"activation": "cpu"}}, {"auto_offload": True}):
         refused(f"parameter_server: not supported yet with {[*keys][0]}", *compiled(**SYNC, **keys))
-    refused("parameter_server contradicts the parallel optimizer", *compiled(**SYNC, mesh={"dp": 2}, zero=1))
+    for keys in ({"zero": 1}, {"enable_parallel_optimizer": True}):
+        refused(f"parameter_server contradicts {[*keys][0]} ", *compiled(**SYNC, mesh={"dp": 2}, **keys))
     refused("parameter_server: not supported yet for cuda", *compiled(**SYNC), "--target", "cuda:sm_90")
     refused("--servers: no parameter of the plan lives on servers", "run", "unserved.bin", "-n", "3", "--servers", "1", *RUN)
     refused("--servers is 0 to 64", "run", "plan0.bin", "-n", "3", "--servers", "65", *RUN)

@@ -89,7 +89,8 @@ static bool refuse_cut(const dealing *d, int tensor, int dim) {
   int64_t p = parts_of(d, tensor, dim), low = legal_parts(d, letters, p, false),
           high = legal_parts(d, letters, p, true);
   const char *operand = shard_tensor_text(d->g, d->op, tensor);
-  if (low <= 1 && !high)
+  bool may_be_cut = letters->num == 1 && d->rule->letter[letters->letter[0]].role != MSC_REP;
+  if (low <= 1 && !high && !(may_be_cut && t->dim[dim] % p))
     return msc_op_error(d->op, MSC_E_STRATEGY,
                         "in_strategy: dimension %d of %s must stay whole in %s%s, not be cut into %" PRId64 " parts",
                         dim, operand, msc_kind_name(d->op->kind), shard_gradient_text(d->g, d->op, letters), p);
