@@ -2,6 +2,7 @@
 differentiate is marked by detach, and what torch.utils.checkpoint is to compute again by its metadata."""
 
 import contextlib
+import functools
 import inspect
 import io
 import itertools
@@ -182,22 +183,38 @@ def _find_stopped(module):
 # ---- the program ----
 
 
+def _positional(forward, num):
+    """Names of the positional parameters of a method, and whether each takes all arguments that are left; where Python
+    cannot tell, `num` of them.  What was found of a function is remembered: asking takes as long as a small step."""
+    function = getattr(forward, "__func__", forward)
+    try:
+        return _positional_of(function, function is not forward)
+    except (TypeError, ValueError):
+        return [(f"input{i}", False) for i in range(num)]
+
+
+@functools.lru_cache(maxsize=256)
+def _positional_of(function, is_bound):
+    parameters = list(inspect.signature(function).parameters.values())
+    if is_bound and parameters and parameters[0].kind != inspect.Parameter.VAR_POSITIONAL:
+        parameters = parameters[1:]
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    found = [(p.name, p.kind == p.VAR_POSITIONAL) for p in parameters if p.kind in (*kinds, p.VAR_POSITIONAL)]
+    return tuple(found)
+
+
 def flat_inputs(args, words, labels, module):
     """Names of all tensors given, in the order in which the program takes them, and whether each is a label."""
     parameters = []
-    try:
-        signature = inspect.signature(module.forward)
-        for p in signature.parameters.values():
-            if p.kind == p.VAR_POSITIONAL:
-                parameters += [f"{p.name}{i}" for i in range(len(args) - len(parameters))]
-            elif p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
-                parameters.append(p.name)
-    except (TypeError, ValueError):
-        parameters = [f"input{i}" for i in range(len(args))]
+    for name, repeats in _positional(module.forward, len(args)):
+        parameters += [f"{name}{i}" for i in range(len(args) - len(parameters))] if repeats else [name]
     named = list(zip(parameters, args)) + list(words.items())
     all_named = [(n, v, _is_label_name(n)) for n, v in named] + [(n, v, True) for n, v in labels.items()]
     out = []
     for name, value, is_label in all_named:
+        if isinstance(value, torch.Tensor):
+            out.append((name, value, is_label))
+            continue
         for path, leaf in pytree.tree_flatten_with_path(value)[0]:
             suffix = "".join("." + _plain(pytree.keystr((key,))) for key in path)
             out.append((name + suffix, leaf, is_label))

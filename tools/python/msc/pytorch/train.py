@@ -240,15 +240,16 @@ def _weakly(owner, method):
     return call
 
 
-_PLAIN = (bool, int, float, str, type(None))
+_PLAIN = frozenset((bool, int, float, str, type(None)))
 
 
 def _modes(module, optimizer):
     """What else a plan depends on: the plain attributes of modules, which parameters are trained, hyper-parameters."""
-    parts = [v for m in module.modules() for v in m.__dict__.values() if type(v) in _PLAIN]
-    parameters = [(id(p), p.requires_grad) for p in module.parameters()]
+    modules = list(module.modules())
+    parts = [v for m in modules for v in m.__dict__.values() if type(v) in _PLAIN]
+    parameters = [(id(p), p.requires_grad) for m in modules for p in m._parameters.values() if p is not None]
     groups = [
-        v if type(v) in _PLAIN + (tuple,) else str(v)
+        v if type(v) in _PLAIN or type(v) is tuple else str(v)
         for g in optimizer.param_groups
         for k, v in g.items()
         if k not in ("params", "lr", "initial_lr")
