@@ -122,6 +122,24 @@ def _transformers(name, attention):
             **words,
         )
         return WithLoss(tr.T5ForConditionalGeneration(config), ("input_ids", "labels")), (_ids(), _ids(8))
+    if name == "longformer":  # attention in chunks, cut from memory by strides
+        return _language_model(tr.LongformerForMaskedLM, tr.LongformerConfig(**small, attention_window=[4, 4]))
+    if name == "deberta":  # products of which each head shares one operand over the batch
+        config = tr.DebertaConfig(**small, relative_attention=True, pos_att_type=["c2p", "p2c"])
+        return _language_model(tr.DebertaForMaskedLM, config, mask=True)
+    if name == "prophetnet":
+        config = tr.ProphetNetConfig(
+            vocab_size=WORDS,
+            hidden_size=WIDTH,
+            encoder_ffn_dim=64,
+            decoder_ffn_dim=64,
+            num_encoder_layers=LAYERS,
+            num_decoder_layers=LAYERS,
+            num_encoder_attention_heads=HEADS,
+            num_decoder_attention_heads=HEADS,
+            max_position_embeddings=64,
+        )
+        return WithLoss(tr.ProphetNetForConditionalGeneration(config), ("input_ids", "labels")), (_ids(), _ids(8))
     if name == "vit":
         config = tr.ViTConfig(
             hidden_size=WIDTH,
@@ -154,7 +172,7 @@ TRANSFORMERS = [
     f"{n}/{a}"
     for n in ("gpt2", "llama", "qwen3", "bert", "distilbert", "t5", "vit", "mixtral")
     for a in ("eager", "sdpa")
-] + ["mamba", "bloom", "gemma2", "gpt_oss", "wav2vec2"]
+] + ["mamba", "bloom", "gemma2", "gpt_oss", "wav2vec2", "longformer", "deberta", "prophetnet"]
 VISION = ["resnet18", "resnet50", "mobilenet_v3_small", "convnext_tiny", "swin_t", "vit_b_16", "efficientnet_b0"]
 TIMM = {
     "deit_tiny": ("deit_tiny_patch16_224", {"img_size": 64}),
