@@ -209,6 +209,12 @@ class Odd(nn.Module):
         return self.what(self.layer(x))
 
 
+class Function(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.forward = function
+
+
 def refused(what, *texts):
     """The export fails with these texts, and leaves no file."""
     out = "refused.fbs"
@@ -261,12 +267,37 @@ def conditional(x):
     return x * ones.cumsum(0).max().item()
 
 
+def finite(x):
+    if not torch.isfinite(x).all():
+        clamp_value = torch.finfo(x.dtype).max - 1000
+        x = torch.clamp(x, min=-clamp_value, max=clamp_value)
+    return x * 0.5
+
+
+def clipped(x):
+    if torch.isinf(x).any():
+        x = torch.clamp(x, min=-1, max=1)
+    return x
+
+
 def test_conditions():
     x = torch.randn(3, 4)
     net = Odd(conditional)
     package.export(net, x, out="model.fbs")
     with package.compile("model.fbs").run() as job, torch.no_grad():
         assert torch.allclose(torch.from_dlpack(job.predict("output", x=x)), net(x), atol=1e-6)
+    x[0, 0], x[1, 1] = torch.inf, -1e38
+    net = Function(finite)
+    package.export(net, torch.randn(3, 4), out="model.fbs")
+    with package.compile("model.fbs").run() as job:
+        assert torch.equal(torch.from_dlpack(job.predict("output", x=x)), net(x))
+    for net, value in ((Function(clipped), x), (Function(finite), x.half())):
+        try:
+            package.export(net, value, out="model.fbs")
+        except package.Error as e:
+            assert "GuardOnDataDependent" in str(e)
+        else:
+            raise AssertionError("a clamp that changes finite numbers")
 
 
 def test_optimizers():
@@ -527,12 +558,6 @@ def test_open_sizes():
         losses, state = train("plan.bin", {"x": new.numpy(), "y": new.numpy()}, 5, ranks)
         loss_ratio, ratio, worst = judge.errors(losses, {f"module.{k}": v for k, v in state.items()})
         assert loss_ratio <= 1 and ratio <= 1, (batch, ranks, loss_ratio, ratio, worst, losses, judge.exact)
-
-
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.forward = function
 
 
 def test_open_lengths():

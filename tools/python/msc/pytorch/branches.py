@@ -1,9 +1,11 @@
 """What decides, while a module is traced, a Python condition that is a tensor: checks that raise are passed, what is
-drawn is compared with a chance of 0 or 1, what depends on no input is computed.  Everything else PyTorch refuses."""
+drawn is compared with a chance of 0 or 1, what depends on no input is computed, and where values that are not finite are
+clamped they always are.  Everything else PyTorch refuses."""
 
 import ast
 import contextlib
 import functools
+import re
 import sys
 
 import torch
@@ -14,7 +16,8 @@ from msc.ops import Error
 
 @functools.cache
 def _conditions(file):
-    """[(a condition, what it is if nothing is raised)] of a source file, where nobody there goes on after a raise."""
+    """[(a condition, what it is to be, is it before a clamp)] of a source file: what raises nothing, where nobody there
+    goes on after a raise; what clamps."""
     try:
         with open(file, encoding="utf-8") as f:
             tree = ast.parse(f.read())
@@ -26,10 +29,25 @@ def _conditions(file):
         if node in caught:
             continue
         if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise):
-            found.append((node.test, False))
+            found.append((node.test, False, False))
+        elif isinstance(node, ast.If) and _only_clamps(node):
+            found.append((node.test, True, True))
         elif isinstance(node, ast.Assert):
-            found.append((node.test, True))
+            found.append((node.test, True, False))
     return found
+
+
+_FINITE = re.compile(
+    r"if (not torch\.isfinite\((?P<x>\w+)\)\.all\(\)|torch\.isinf\((?P<y>\w+)\)\.any\(\)):\n"
+    r" +(?P<v>\w+) = torch\.finfo\(\w+\.dtype\)\.max( - 1000)?\n"
+    r" +(?P<z>\w+) = torch\.clamp\((?P<of>\w+), min=-(?P=v), max=(?P=v)\)"
+)
+
+
+def _only_clamps(node):
+    """Is this a branch that clamps a value of f32 which is not finite?  What is finite it would leave as it is."""
+    found = not node.orelse and _FINITE.fullmatch(ast.unparse(node))
+    return bool(found) and len({found[k] for k in ("x", "y", "z", "of")} - {None}) == 1
 
 
 def _is_at(node, place):
@@ -49,23 +67,31 @@ def _wanted(condition, answer, place):
     return None
 
 
-def _passes_check(frame):
-    """What the condition that a frame asks for is where its check raises nothing; None: it is no check."""
-    code = frame.f_code
-    if not hasattr(code, "co_positions"):  # Python before 3.11
-        return None
-    place = list(code.co_positions())[frame.f_lasti // 2 - 1]  # of the instruction that made what is asked for
-    for condition, answer in _conditions(code.co_filename):
-        wanted = _wanted(condition, answer, place)
-        if wanted is not None:
-            return wanted
-    return None
-
-
 def _node_of(tensor):
     mode = proxy_tensor.get_proxy_mode()
     slot = mode and proxy_tensor.get_proxy_slot(tensor, mode.tracer, None)
     return getattr(getattr(slot, "proxy", slot), "node", None)
+
+
+def _is_of_f16(tensor):
+    """Was it found out of numbers f16, which such a clamp may change?"""
+    node = _node_of(tensor)
+    while node is not None and node.all_input_nodes and not node.meta["val"].is_floating_point():
+        node = node.all_input_nodes[0]
+    return node is not None and getattr(node.meta.get("val"), "dtype", None) == torch.float16
+
+
+def _passes_check(tensor, frame):
+    """What the condition that a frame asks for is to be; None: it is neither a check nor before a clamp."""
+    code = frame.f_code
+    if not hasattr(code, "co_positions"):  # Python before 3.11
+        return None
+    place = list(code.co_positions())[frame.f_lasti // 2 - 1]  # of the instruction that made what is asked for
+    for condition, answer, is_clamp in _conditions(code.co_filename):
+        wanted = _wanted(condition, answer, place)
+        if wanted is not None and not (is_clamp and _is_of_f16(tensor)):
+            return wanted
+    return None
 
 
 def _drawn(tensor, frame):
@@ -105,7 +131,7 @@ def _answer(tensor, frame):
     """What a tensor of one element is for the condition that a frame asks for; None: nobody knows."""
     if not isinstance(tensor, torch._subclasses.FakeTensor) or tensor.constant is not None:
         return None
-    for answer in (_drawn(tensor, frame), _passes_check(frame)):
+    for answer in (_drawn(tensor, frame), _passes_check(tensor, frame)):
         if answer is not None:
             return answer
     known = _constant(tensor)
