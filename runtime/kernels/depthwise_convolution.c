@@ -43,41 +43,32 @@ static inline void turn_square(four *a, four *b, four *c, four *d) {
   *d = __builtin_shuffle(ef, gh, (lanes_of_two){2, 3, 6, 7});
 }
 
-/* Reads `num` lines of `size` elements, `apart` from each other, to `size` vectors of so many lanes. */
+/* Reads `num` lines of `size` elements, `apart` from each other, to `size` vectors of so many lanes. Squares beside each
+ * other come first: they fill lines of the cache. The last ones overlap those before. */
 static void turn_in(float *to, int64_t lanes, const float *from, int64_t apart, int64_t num, int64_t size) {
-  int64_t c = 0;
-  for (; c + 4 <= num; c += 4) {
-    const float *line = from + c * apart;
-    int64_t i = 0;
-    for (; i + 4 <= size; i += 4) {
+  int64_t whole = size < 4 ? 0 : num / 4 * 4;
+  for (int64_t i = 0; i < size && whole; i += 4)
+    for (int64_t c = 0, at = mscrt_smaller(i, size - 4); c < whole; c += 4) {
       four v[4];
-      for (int k = 0; k < 4; k++) v[k] = *(const four *)(line + k * apart + i);
+      for (int k = 0; k < 4; k++) v[k] = *(const four *)(from + (c + k) * apart + at);
       turn_square(&v[0], &v[1], &v[2], &v[3]);
-      for (int k = 0; k < 4; k++) *(four *)(to + (i + k) * lanes + c) = v[k];
+      for (int k = 0; k < 4; k++) *(four *)(to + (at + k) * lanes + c) = v[k];
     }
-    for (; i < size; i++)
-      for (int k = 0; k < 4; k++) to[i * lanes + c + k] = line[k * apart + i];
-  }
-  for (; c < num; c++)
+  for (int64_t c = whole; c < num; c++)
     for (int64_t i = 0; i < size; i++) to[i * lanes + c] = from[c * apart + i];
 }
 
 /* Writes `size` vectors of so many lanes to `num` lines, `apart` from each other. */
 static void turn_out(float *to, int64_t apart, int64_t num, const float *from, int64_t lanes, int64_t size) {
-  int64_t c = 0;
-  for (; c + 4 <= num; c += 4) {
-    float *line = to + c * apart;
-    int64_t i = 0;
-    for (; i + 4 <= size; i += 4) {
+  int64_t whole = size < 4 ? 0 : num / 4 * 4;
+  for (int64_t i = 0; i < size && whole; i += 4)
+    for (int64_t c = 0, at = mscrt_smaller(i, size - 4); c < whole; c += 4) {
       four v[4];
-      for (int k = 0; k < 4; k++) v[k] = *(const four *)(from + (i + k) * lanes + c);
+      for (int k = 0; k < 4; k++) v[k] = *(const four *)(from + (at + k) * lanes + c);
       turn_square(&v[0], &v[1], &v[2], &v[3]);
-      for (int k = 0; k < 4; k++) *(four *)(line + k * apart + i) = v[k];
+      for (int k = 0; k < 4; k++) *(four *)(to + (c + k) * apart + at) = v[k];
     }
-    for (; i < size; i++)
-      for (int k = 0; k < 4; k++) line[k * apart + i] = from[i * lanes + c + k];
-  }
-  for (; c < num; c++)
+  for (int64_t c = whole; c < num; c++)
     for (int64_t i = 0; i < size; i++) to[c * apart + i] = from[i * lanes + c];
 }
 
