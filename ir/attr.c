@@ -1,4 +1,5 @@
 /* attr.c: attribute values, and reading them from ops, arguments and functions. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -159,11 +160,12 @@ void msc_op_copy_attr(msc_op *op, const msc_op *from, const char *name) {
 
 void msc_op_unset(msc_op *op, const char *name) { msc_drop_attr(op->attrs, &op->num_attrs, name); }
 
-/* The default written in the op's row, or NULL. */
+/* The default written in the op's row, or NULL.  A name that is neither declared there nor a fact's is misspelt. */
 static const char *row_default(const msc_op *op, const char *name) {
   const msc_op_info *info = msc_info(op);
   for (int i = 0; i < info->num_attrs; i++)
-    if (strcmp(info->attr[i].name, name) == 0 && info->attr[i].has_default) return info->attr[i].default_text;
+    if (strcmp(info->attr[i].name, name) == 0) return info->attr[i].has_default ? info->attr[i].default_text : NULL;
+  assert(msc_is_fact_name(name) || msc_declares(op, name));
   return NULL;
 }
 

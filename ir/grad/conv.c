@@ -48,8 +48,9 @@ bool grad_max_pool(msc_grad_ctx *g, msc_op *op) {
   return g->doperand[0] != NULL;
 }
 
-/* dy times the share of each window that lies inside the image: the average pool of an image of ones. */
-static msc_value *by_inside(msc_grad_ctx *g, const msc_op *op) {
+/* Divides dy by the share of each window that lies inside the image; that share is the average pool of an image of
+ * ones. */
+static msc_value *divide_by_share_inside(msc_grad_ctx *g, const msc_op *op) {
   const msc_type *x = op->in[0].value->type;
   int64_t shape[4] = {1, 1, x->dim[2], x->dim[3]};
   msc_value *one = msc_build_scalar(&g->b, x->dtype, 1),
@@ -58,7 +59,7 @@ static msc_value *by_inside(msc_grad_ctx *g, const msc_op *op) {
 }
 
 bool grad_avg_pool(msc_grad_ctx *g, msc_op *op) {
-  msc_value *dy = msc_op_bool(op, "count_include_pad") ? g->dresult[0] : by_inside(g, op);
+  msc_value *dy = msc_op_bool(op, "count_include_pad") ? g->dresult[0] : divide_by_share_inside(g, op);
   MSC_TRY(dy);
   g->doperand[0] = windowed(g, op, OP_avg_pool_grad, 1, &dy, "size", op->in[0].value->type);
   return g->doperand[0] != NULL;

@@ -231,7 +231,7 @@ static source source_in_group(const group *g, const msc_piece *x, const msc_piec
 }
 
 static msc_reduction reduction_of(const msc_op *op) {
-  return msc_op_str(op, "reduction") ? msc_op_reduction(op) : MSC_SUM;
+  return msc_declares(op, "reduction") ? msc_op_reduction(op) : MSC_SUM;
 }
 
 static void run_member(const group *g, int64_t rank) {

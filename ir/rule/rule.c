@@ -2,6 +2,7 @@
  *
  * The functions named in op.def (rule_...) replace the row's dimensions for ops whose attributes move them; roles and
  * linearity of the row then apply by letter name.  Dimensions of size 1 that broadcast have no letter. */
+#include <assert.h>
 #include <string.h>
 
 #include "ir/ir.h"
@@ -27,10 +28,6 @@ void msc_rule_give(msc_rule *rule, size_t tensor, int dim, char name, int64_t si
   d->letter[d->num++] = (uint8_t)i;
 }
 
-static void give_letter(msc_rule *rule, size_t tensor, int dim, char name, int64_t size) {
-  msc_rule_give(rule, tensor, dim, name, size);
-}
-
 void msc_rule_least(msc_rule *rule, char name, int64_t least) {
   int i = msc_find_letter(rule, name);
   if (i >= 0) rule->letter[i].least = least;
@@ -46,7 +43,7 @@ static void set_role(msc_rule *rule, char name, msc_letter_role role, msc_reduct
 /* Letters A, B, C ... under dimensions [from, to) of a tensor. */
 static void give_stars(const msc_op *op, msc_rule *rule, size_t tensor, int from, int to) {
   for (int d = from; d < to; d++)
-    give_letter(rule, tensor, d, msc_rule_star(d - from), msc_rule_tensor_type(op, tensor)->dim[d]);
+    msc_rule_give(rule, tensor, d, msc_rule_star(d - from), msc_rule_tensor_type(op, tensor)->dim[d]);
 }
 
 /* ---- the rule text ---- */
@@ -74,9 +71,9 @@ static void give_pattern(const msc_op *op, msc_rule *rule, size_t tensor, patter
   for (size_t i = 0; i < p.num && d < t->rank; i++) {
     if (p.text[i] == '*') {
       for (int s = 0; s < stars; s++, d++)
-        give_letter(rule, tensor, d, msc_rule_star(num_stars - stars + s), t->dim[d]);
+        msc_rule_give(rule, tensor, d, msc_rule_star(num_stars - stars + s), t->dim[d]);
     } else {
-      give_letter(rule, tensor, d, p.text[i], t->dim[d]);
+      msc_rule_give(rule, tensor, d, p.text[i], t->dim[d]);
       d++;
     }
   }
@@ -111,15 +108,25 @@ static void give_text(const msc_op *op, msc_rule *rule, const char *text) {
   }
 }
 
-static void set_word_role(msc_rule *rule, char name, const char *word) {
+/* Gives a letter the role that a row names: expand, halo, rep, or a reduction. */
+static void set_word_role(msc_rule *rule, char name, const char *text) {
   int i = msc_find_letter(rule, name);
-  if (i >= 0 && !strncmp(word, "expand", 6) && rule->letter[i].role != MSC_REP) rule->letter[i].expands = true;
-  if (!strncmp(word, "rep", 3)) set_role(rule, name, MSC_REP, MSC_SUM);
-  else if (!strncmp(word, "sum", 3)) set_role(rule, name, MSC_RED, MSC_SUM);
-  else if (!strncmp(word, "max", 3)) set_role(rule, name, MSC_RED, MSC_MAX);
-  else if (!strncmp(word, "min", 3)) set_role(rule, name, MSC_RED, MSC_MIN);
-  else if (!strncmp(word, "halo", 4) && msc_find_letter(rule, name) >= 0)
-    rule->letter[msc_find_letter(rule, name)].halo = true;
+  char word[16] = "";
+  size_t num = strcspn(text, " ");
+  if (i < 0) return;
+  memcpy(word, text, num < sizeof word ? num : sizeof word - 1);
+  msc_letter *l = &rule->letter[i];
+  if (!strcmp(word, "expand")) {
+    l->expands |= l->role != MSC_REP;
+  } else if (!strcmp(word, "halo")) {
+    l->halo = true;
+  } else if (!strcmp(word, "rep")) {
+    set_role(rule, name, MSC_REP, MSC_SUM);
+  } else {
+    msc_reduction reduction = msc_reduction_parse(word);
+    assert(reduction < MSC_NUM_REDUCTIONS);
+    set_role(rule, name, MSC_RED, reduction);
+  }
 }
 
 /* " ; k:sum c:rep" */
@@ -184,7 +191,7 @@ bool rule_broadcast(const msc_op *op, msc_rule *rule) {
     const msc_type *t = msc_rule_tensor_type(op, i);
     for (int d = 0; d < t->rank; d++) {
       int at = y->rank - t->rank + d;
-      if (t->dim[d] == y->dim[at] && t->dim[d] != 1) give_letter(rule, i, d, msc_rule_star(at), t->dim[d]);
+      if (t->dim[d] == y->dim[at] && t->dim[d] != 1) msc_rule_give(rule, i, d, msc_rule_star(at), t->dim[d]);
     }
   }
   if (msc_op_attr(op, MSC_FACT(pinned))) rule->linear = false, rule->linear_in = 0; /* sums are finished here */
@@ -213,12 +220,12 @@ bool rule_matmul(const msc_op *op, msc_rule *rule) {
     int own = t->rank - 2;
     for (int d = 0; d < own; d++) {
       int at = lead - own + d;
-      if (t->dim[d] == y[at] && t->dim[d] != 1) give_letter(rule, i, d, msc_rule_star(at), t->dim[d]);
+      if (t->dim[d] == y[at] && t->dim[d] != 1) msc_rule_give(rule, i, d, msc_rule_star(at), t->dim[d]);
     }
   }
   for (size_t i = 0; i < 3; i++) {
     const msc_type *t = msc_rule_tensor_type(op, i);
-    for (int d = 0; d < 2; d++) give_letter(rule, i, t->rank - 2 + d, last[i][d], t->dim[t->rank - 2 + d]);
+    for (int d = 0; d < 2; d++) msc_rule_give(rule, i, t->rank - 2 + d, last[i][d], t->dim[t->rank - 2 + d]);
   }
   return true;
 }
@@ -228,8 +235,8 @@ bool rule_weight_grad(const msc_op *op, msc_rule *rule) {
   int lead = op->in[0].value->type->rank - 1;
   for (size_t i = 0; i < 2; i++) {
     give_stars(op, rule, i, 0, lead);
-    give_letter(rule, i, lead, "kn"[i], msc_rule_tensor_type(op, i) -> dim[lead]);
-    give_letter(rule, 2, (int)i, "kn"[i], msc_rule_tensor_type(op, i) -> dim[lead]);
+    msc_rule_give(rule, i, lead, "kn"[i], msc_rule_tensor_type(op, i) -> dim[lead]);
+    msc_rule_give(rule, 2, (int)i, "kn"[i], msc_rule_tensor_type(op, i) -> dim[lead]);
   }
   for (int d = 0; d < lead; d++) set_role(rule, msc_rule_star(d), MSC_RED, MSC_SUM);
   return true;
@@ -240,7 +247,7 @@ bool rule_transpose(const msc_op *op, msc_rule *rule) {
   int64_t perm[MSC_MAX_RANK];
   msc_op_ints(op, "perm", perm, MSC_MAX_RANK);
   give_stars(op, rule, 0, 0, x->rank);
-  for (int d = 0; d < x->rank; d++) give_letter(rule, 1, d, msc_rule_star((int)perm[d]), x->dim[perm[d]]);
+  for (int d = 0; d < x->rank; d++) msc_rule_give(rule, 1, d, msc_rule_star((int)perm[d]), x->dim[perm[d]]);
   return true;
 }
 
@@ -258,7 +265,7 @@ bool rule_reduce(const msc_op *op, msc_rule *rule) {
       set_role(rule, msc_rule_star(d), MSC_RED, how);
       at += keep;
     } else {
-      give_letter(rule, 1, at++, msc_rule_star(d), x->dim[d]);
+      msc_rule_give(rule, 1, at++, msc_rule_star(d), x->dim[d]);
     }
   }
   return true;
@@ -270,7 +277,7 @@ bool rule_axis(const msc_op *op, msc_rule *rule) {
   int64_t axis = msc_op_int(op, "axis");
   if (axis < 0) axis += x->rank;
   for (size_t i = 0; i < 2; i++)
-    for (int d = 0, s = 0; d < x->rank; d++) give_letter(rule, i, d, d == axis ? 'c' : msc_rule_star(s++), x->dim[d]);
+    for (int d = 0, s = 0; d < x->rank; d++) msc_rule_give(rule, i, d, d == axis ? 'c' : msc_rule_star(s++), x->dim[d]);
   return true;
 }
 
@@ -296,7 +303,7 @@ static walk walk_of(const msc_type *t) {
 static void give_rest(msc_rule *rule, size_t tensor, walk *w, int *num) {
   while (w->dim < w->t->rank) {
     char name = msc_rule_star((*num)++);
-    give_letter(rule, tensor, w->dim, name, w->left);
+    msc_rule_give(rule, tensor, w->dim, name, w->left);
     set_role(rule, name, MSC_REP, MSC_SUM);
     w->left = 1;
     skip_done(w);
@@ -313,8 +320,8 @@ bool rule_reshape(const msc_op *op, msc_rule *rule) {
     int64_t common = msc_rule_gcd(x.left, y.left);
     if (common == 1) break;
     char name = msc_rule_star(num++);
-    give_letter(rule, 0, x.dim, name, common);
-    give_letter(rule, 1, y.dim, name, common);
+    msc_rule_give(rule, 0, x.dim, name, common);
+    msc_rule_give(rule, 1, y.dim, name, common);
     x.left /= common, y.left /= common;
     skip_done(&x);
     skip_done(&y);
@@ -328,7 +335,7 @@ bool rule_reshape(const msc_op *op, msc_rule *rule) {
 static bool give_untouched(const msc_op *op, msc_rule *rule, unsigned whole) {
   for (size_t i = 0; i < rule->num_tensors; i++)
     for (int d = 0; d < rule->tensor[i].rank; d++)
-      if (!(whole >> d & 1)) give_letter(rule, i, d, msc_rule_star(d), msc_rule_tensor_type(op, i)->dim[d]);
+      if (!(whole >> d & 1)) msc_rule_give(rule, i, d, msc_rule_star(d), msc_rule_tensor_type(op, i)->dim[d]);
   return true;
 }
 
@@ -377,12 +384,12 @@ static char rows_letter(const msc_op *op, int num_index_dims) {
 /* Letters before (p, q ...) and after (d, e ...) the row dimension of a table. */
 static void give_table(const msc_op *op, msc_rule *rule, size_t tensor, int axis, int row_dims, char rows) {
   const msc_type *t = msc_rule_tensor_type(op, tensor);
-  for (int d = 0; d < axis; d++) give_letter(rule, tensor, d, (char)('p' + d), t->dim[d]);
-  if (row_dims < 0) give_letter(rule, tensor, axis, rows, t->dim[axis]);
+  for (int d = 0; d < axis; d++) msc_rule_give(rule, tensor, d, (char)('p' + d), t->dim[d]);
+  if (row_dims < 0) msc_rule_give(rule, tensor, axis, rows, t->dim[axis]);
   if (row_dims < 0) split_rows(op, &rule->tensor[tensor].dim[axis]);
   int skip = row_dims < 0 ? 1 : row_dims;
-  for (int d = 0; d < row_dims; d++) give_letter(rule, tensor, axis + d, msc_rule_star(d), t->dim[axis + d]);
-  for (int d = axis + skip; d < t->rank; d++) give_letter(rule, tensor, d, (char)('d' + d - axis - skip), t->dim[d]);
+  for (int d = 0; d < row_dims; d++) msc_rule_give(rule, tensor, axis + d, msc_rule_star(d), t->dim[axis + d]);
+  for (int d = axis + skip; d < t->rank; d++) msc_rule_give(rule, tensor, d, (char)('d' + d - axis - skip), t->dim[d]);
 }
 
 /* table [p,v,d], indices [*] -> [p,*,d]: a rank with some of the rows gives zeros for the others, hence v:sum. */
@@ -417,7 +424,7 @@ bool rule_along(const msc_op *op, msc_rule *rule) {
         is_out ? pattern_at(out, strcspn(out, " ;"), i - rule->num_in) : pattern_at(text, (size_t)(out - 2 - text), i);
     const msc_type *t = msc_rule_tensor_type(op, i);
     for (int d = 0, s = 0; d < t->rank; d++)
-      give_letter(rule, i, d, d == axis ? p.text[p.num - 1] : msc_rule_star(s++), t->dim[d]);
+      msc_rule_give(rule, i, d, d == axis ? p.text[p.num - 1] : msc_rule_star(s++), t->dim[d]);
   }
   return true;
 }
@@ -439,8 +446,8 @@ bool rule_argmax(const msc_op *op, msc_rule *rule) {
   if (axis < 0) axis += x->rank;
   for (int d = 0, s = 0, at = 0; d < x->rank; d++) {
     char name = d == axis ? 'n' : msc_rule_star(s++);
-    give_letter(rule, 0, d, name, x->dim[d]);
-    if (d != axis) give_letter(rule, 1, at++, name, x->dim[d]);
+    msc_rule_give(rule, 0, d, name, x->dim[d]);
+    if (d != axis) msc_rule_give(rule, 1, at++, name, x->dim[d]);
     else at += msc_op_bool(op, "keep_dims");
   }
   return true;
@@ -451,7 +458,7 @@ static void give_named(const msc_op *op, msc_rule *rule, size_t tensor, int dept
   const msc_type *t = msc_rule_tensor_type(op, tensor);
   for (int d = 0; d < t->rank; d++) {
     char name = (char)(d >= depth ? 'd' + d - depth : d ? 'p' + d - 1 : 'v');
-    give_letter(rule, tensor, d, name, t->dim[d]);
+    msc_rule_give(rule, tensor, d, name, t->dim[d]);
     if (d && d < depth) set_role(rule, name, MSC_REP, MSC_SUM);
   }
 }
@@ -460,7 +467,7 @@ static void give_named(const msc_op *op, msc_rule *rule, size_t tensor, int dept
 static void give_blocks(const msc_op *op, msc_rule *rule, size_t tensor, int lead) {
   const msc_type *t = msc_rule_tensor_type(op, tensor);
   give_stars(op, rule, tensor, 0, lead);
-  for (int d = lead; d < t->rank; d++) give_letter(rule, tensor, d, (char)('d' + d - lead), t->dim[d]);
+  for (int d = lead; d < t->rank; d++) msc_rule_give(rule, tensor, d, (char)('d' + d - lead), t->dim[d]);
 }
 
 /* The last dimension of indices has no letter. */
@@ -499,7 +506,7 @@ bool rule_one_hot(const msc_op *op, msc_rule *rule) {
   int rank = msc_rule_tensor_type(op, 0)->rank;
   give_stars(op, rule, 0, 0, rank);
   give_stars(op, rule, 1, 0, rank);
-  give_letter(rule, 1, rank, 'c', op->out[0].type->dim[rank]);
+  msc_rule_give(rule, 1, rank, 'c', op->out[0].type->dim[rank]);
   return true;
 }
 
@@ -509,7 +516,7 @@ static bool give_rows(const msc_op *op, msc_rule *rule) {
   for (size_t i = 0; i < rule->num_tensors; i++) {
     const msc_type *t = msc_rule_tensor_type(op, i);
     give_stars(op, rule, i, 0, t->rank < rank ? t->rank : rank - 1);
-    if (t->rank == rank) give_letter(rule, i, rank - 1, 'c', t->dim[rank - 1]);
+    if (t->rank == rank) msc_rule_give(rule, i, rank - 1, 'c', t->dim[rank - 1]);
   }
   return true;
 }
@@ -551,7 +558,7 @@ bool rule_lazy_update(const msc_op *op, msc_rule *rule) {
     const msc_type *t = msc_rule_tensor_type(op, i);
     const char *name = i < op->num_in ? msc_info(op)->operand[i].name : "w";
     char first = !strcmp(name, "indices") || !strcmp(name, "order") ? 'n' : !strcmp(name, "g") ? 'g' : 'v';
-    for (int d = 0; d < t->rank; d++) give_letter(rule, i, d, d ? (char)('A' + d - 1) : first, t->dim[d]);
+    for (int d = 0; d < t->rank; d++) msc_rule_give(rule, i, d, d ? (char)('A' + d - 1) : first, t->dim[d]);
   }
   return true;
 }

@@ -231,9 +231,7 @@ static void mask_checked(masking *m, msc_op *op, const msc_rule *rule) {
 /* ---- losses ---- */
 
 static bool is_summed_loss(const msc_op *op) {
-  const char *word = msc_op_str(op, "reduction");
-  return word && !(msc_info(op)->flags & MSC_COLLECTIVE) && op->num_out == 1 && op->out[0].type->rank == 0 &&
-         (!strcmp(word, "mean") || !strcmp(word, "sum"));
+  return msc_form_of(op) == MSC_FORM_LOSS && op->out[0].type->rank == 0 && strcmp(msc_op_str(op, "reduction"), "none");
 }
 
 /* The layout of a loss for each row: that of the first operand's leading dimensions. */

@@ -123,7 +123,7 @@ static const char *verb_name(msc_verb verb) { return verb == MSC_SHARD ? "slice"
 enum { MAX_TOLD = 1024 }; /* ranks that are told about without --rank: the work grows with their square */
 
 /* The source ranks that the rank asked about needs, or each rank: {"0": [0, 1], ...}. */
-static json_t *needed_json(const request *q, int64_t *out_most) {
+static json_t *needed_json(cli *c, const request *q, int64_t *out_most) {
   json_t *all = json_object();
   *out_most = 0;
   if (q->at < 0 && q->to_side.num_ranks > MAX_TOLD) return all;
@@ -132,7 +132,7 @@ static json_t *needed_json(const request *q, int64_t *out_most) {
     char key[24];
     if (q->at >= 0 && i != q->at) continue;
     snprintf(key, sizeof key, "%" PRId64, q->to_side.rank[i]);
-    json_object_set_new(all, key, reshard_needed(q->type, &q->from_side, &q->to_side, i, &elems));
+    json_object_set_new(all, key, reshard_needed(c, q->type, &q->from_side, &q->to_side, i, &elems));
     if (elems > *out_most) *out_most = elems;
   }
   return all;
@@ -142,7 +142,7 @@ static json_t *needed_json(const request *q, int64_t *out_most) {
 static int print_needed_ranks(cli *c, const request *q) {
   msc_arena *arena = msc_context_arena(c->ctx);
   int64_t most, bytes;
-  json_t *needed = needed_json(q, &most), *steps = json_array();
+  json_t *needed = needed_json(c, q, &most), *steps = json_array();
   bytes = most * msc_dtype_bytes(q->type->dtype);
   if (bytes)
     json_array_append_new(steps,
@@ -188,7 +188,7 @@ static void print_steps_json(cli *c, const request *q, const msc_reshard_plan *p
   if (q->options.time) json_object_set_new(j, "ns", json_integer(p->ns));
   if (q->by_ranks) {
     json_object_set_new(j, "mesh", json_string(msc_mesh_print(arena, &q->mesh)));
-    json_object_set_new(j, "needed", needed_json(q, &unused));
+    json_object_set_new(j, "needed", needed_json(c, q, &unused));
   }
   json_dumpf(j, stdout, JSON_COMPACT);
   putchar('\n');

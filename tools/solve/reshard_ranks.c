@@ -59,16 +59,16 @@ static msc_box box_at(const msc_type *t, const reshard_side *s, int64_t at) {
   return b;
 }
 
-/* The parts of one layout are equal or disjoint, so the blocks that meet the wanted one are all needed, each once: from
- * the rank itself if it has it, else from the first that does. */
-json_t *reshard_needed(const msc_type *t, const reshard_side *from, const reshard_side *to, int64_t at,
+/* Parts of one layout are equal or disjoint; each that meets the wanted part is read once, from the rank itself if it
+ * holds it, else from the first holder. */
+json_t *reshard_needed(cli *c, const msc_type *t, const reshard_side *from, const reshard_side *to, int64_t at,
                        int64_t *out_elems) {
-  msc_box wanted = box_at(t, to, at), piece, *seen = calloc((size_t)from->num_ranks, sizeof *seen);
+  msc_box wanted = box_at(t, to, at), piece, *seen = msc_new_array(msc_context_arena(c->ctx), msc_box, from->num_ranks);
   json_t *needed = json_array();
   int64_t num = 0, own = 0;
   while (own < from->num_ranks && from->rank[own] != to->rank[at]) own++;
   *out_elems = 0;
-  for (int64_t i = -1; seen && i < from->num_ranks; i++) {
+  for (int64_t i = -1; i < from->num_ranks; i++) {
     if (i == own || (i < 0 && own == from->num_ranks)) continue;
     msc_box b = box_at(t, from, i < 0 ? own : i);
     bool known = !msc_box_intersect(t->rank, &wanted, &b, &piece);
@@ -78,7 +78,6 @@ json_t *reshard_needed(const msc_type *t, const reshard_side *from, const reshar
     json_array_append_new(needed, json_integer(from->rank[i < 0 ? own : i]));
     if (i >= 0) *out_elems += msc_box_elems(t->rank, &piece);
   }
-  free(seen);
   return needed;
 }
 

@@ -22,7 +22,7 @@ bool reshard_read_ranks(cli *c, reshard_side *from, reshard_side *to);
 bool reshard_same_ranks(const reshard_side *from, const reshard_side *to);
 /* The fewest ranks of `from` that hold, together with what rank at position `at` of `to` holds itself, all it shall
  * hold; NULL: it has no such position.  *out_elems: elements that it receives. */
-json_t *reshard_needed(const msc_type *t, const reshard_side *from, const reshard_side *to, int64_t at,
+json_t *reshard_needed(cli *c, const msc_type *t, const reshard_side *from, const reshard_side *to, int64_t at,
                        int64_t *out_elems);
 /* Finds the position of --rank in `to`; false after a report. */
 bool reshard_find_rank(cli *c, const reshard_side *to, int64_t *out_at);
