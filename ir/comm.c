@@ -2,7 +2,6 @@
  * values out (see comm.h). */
 #include "ir/comm.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- verbs ---- */
@@ -37,11 +36,13 @@ bool msc_reduction_between(msc_op_kind kind, msc_reduction *out_reduction) {
 }
 
 double msc_reduction_unit(msc_reduction r, msc_dtype dtype) {
-  int bits = (int)msc_dtype_bytes(dtype) * 8;
-  bool is_unsigned = msc_dtype_class_of(dtype) == MSC_CLASS_UINT;
-  if (r == MSC_SUM || r == MSC_PROD) return r == MSC_PROD;
-  if (msc_is_float(dtype)) return r == MSC_MAX ? -(double)INFINITY : (double)INFINITY;
-  return r == MSC_MAX ? (is_unsigned ? 0 : -ldexp(1, bits - 1)) : ldexp(1, bits - !is_unsigned) - 1;
+  uint64_t bits = msc_reduction_identity_bits(r, msc_is_float(dtype) ? MSC_F64 : dtype);
+  int above = 64 - 8 * (int)msc_dtype_bytes(dtype);
+  double unit;
+  if (!msc_is_float(dtype))
+    return msc_dtype_class_of(dtype) == MSC_CLASS_INT ? (double)((int64_t)(bits << above) >> above) : (double)bits;
+  memcpy(&unit, &bits, sizeof unit);
+  return unit;
 }
 
 msc_reduction msc_op_reduction(const msc_op *op) { return msc_reduction_parse(msc_op_str(op, "reduction")); }

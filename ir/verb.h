@@ -1,4 +1,4 @@
-/* verb.h: collectives and reductions, as rows of verb.def.  For compiler, runtime and tools: it needs no other file. */
+/* verb.h: collectives and reductions, as rows of verb.def.  For compiler, runtime and tools. */
 #ifndef MSC_IR_VERB_H
 #define MSC_IR_VERB_H
 
@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "ir/abi/dtype.h"
 
 typedef enum {
 #define REDUCTION(NAME, word, between) MSC_##NAME,
@@ -96,14 +98,14 @@ static inline const char *msc_verb_dim_attr(msc_verb_side side) {
   return names[side];
 }
 
-/* The row's column `receives`; k: members of the group. */
+/* The row's column `receives`, rounded up; k: members of the group. */
 static inline int64_t msc_verb_received(msc_verb v, int64_t in, int64_t out, int64_t k) {
   switch (msc_verb_row_of(v)->receives) {
     case MSC_RECEIVES_NOTHING: return 0;
     case MSC_RECEIVES_GROWTH: return out - in;
     case MSC_RECEIVES_LOSS: return in - out;
     case MSC_RECEIVES_REST: return in - in / k;
-    case MSC_RECEIVES_TWICE: return 2 * (in - in / k);
+    case MSC_RECEIVES_TWICE: return (int64_t)((2 * (__int128)(k - 1) * in + k - 1) / k);
     default: return out;
   }
 }
@@ -136,6 +138,28 @@ static inline const char *msc_reduction_name(msc_reduction r) {
 #include "ir/verb.def"
   };
   return words[r];
+}
+
+/* The bits of the number that changes nothing, 0, 1, an infinity or a limit, in the low bytes. */
+static inline uint64_t msc_reduction_identity_bits(msc_reduction r, msc_dtype d) {
+  static const struct {
+    uint8_t bytes, class;
+  } types[] = {
+#define X(name, text, bytes, class) {bytes, MSC_CLASS_##class},
+      MSC_DTYPES(X)
+#undef X
+  };
+  int bits = 8 * types[d].bytes, exponent = d == MSC_F64 ? 11 : d == MSC_F16 ? 5 : 8;
+  uint64_t all = UINT64_MAX >> (64 - bits), sign = (uint64_t)1 << (bits - 1);
+  if (r == MSC_SUM) return 0;
+  switch (types[d].class) {
+    case MSC_CLASS_FLOAT:
+      if (r == MSC_PROD) return (((uint64_t)1 << (exponent - 1)) - 1) << (bits - 1 - exponent);
+      return (((uint64_t)1 << exponent) - 1) << (bits - 1 - exponent) | (r == MSC_MAX ? sign : 0);
+    case MSC_CLASS_BOOL: return r != MSC_MAX;
+    case MSC_CLASS_INT: return r == MSC_PROD ? 1 : r == MSC_MAX ? sign : all ^ sign;
+    default: return r == MSC_PROD ? 1 : r == MSC_MAX ? 0 : all;
+  }
 }
 
 /* The verb of this word; MSC_NUM_VERBS: there is none. */

@@ -3,23 +3,30 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ir/abi/dtype.h"
 #include "runtime/half.h"
 #include "runtime/runtime.h"
-
-typedef enum { FLOAT, SIGNED, UNSIGNED } class_of_dtype;
 
 static const struct {
   char name[5];
   uint8_t bytes, class;
-} dtypes[MSCRT_NUM_DTYPES] = {
-  {"f32", 4, FLOAT}, {"f16", 2, FLOAT}, {"bf16", 2, FLOAT}, {"f64", 8, FLOAT}, {"i1", 1, UNSIGNED},
-  {"i8", 1, SIGNED}, {"i16", 2, SIGNED}, {"i32", 4, SIGNED}, {"i64", 8, SIGNED},
-  {"ui8", 1, UNSIGNED}, {"ui16", 2, UNSIGNED}, {"ui32", 4, UNSIGNED}, {"ui64", 8, UNSIGNED},
+} dtypes[] = {
+#define X(name, text, bytes, class) {text, bytes, MSC_CLASS_##class},
+    MSC_DTYPES(X)
+#undef X
 };
+
+/* The public header has the rows of ir/abi/dtype.h once more. */
+#define X(name, text, bytes, class) _Static_assert((int)MSCRT_##name == (int)MSC_##name, "the order of dtype.h");
+MSC_DTYPES(X)
+#undef X
+_Static_assert((int)MSCRT_NUM_DTYPES == (int)MSC_NUM_DTYPES, "the rows of dtype.h");
+
+static bool is_signed(mscrt_dtype d) { return dtypes[d].class == MSC_CLASS_INT; }
 
 const char *mscrt_dtype_name(mscrt_dtype d) { return dtypes[d].name; }
 size_t mscrt_dtype_bytes(mscrt_dtype d) { return dtypes[d].bytes; }
-bool mscrt_is_float(mscrt_dtype d) { return dtypes[d].class == FLOAT; }
+bool mscrt_is_float(mscrt_dtype d) { return dtypes[d].class == MSC_CLASS_FLOAT; }
 
 /* ---- half floats ---- */
 
@@ -59,10 +66,9 @@ static wide load_wide(mscrt_dtype d, const uint8_t *p, bool big_endian) {
     case MSCRT_BF16: w.is_float = true; w.f = (double)mscrt_from_bf16((uint16_t)bits); break;
     case MSCRT_F64: w.is_float = true; memcpy(&w.f, &bits, 8); break;
     default:
-      if (dtypes[d].class == SIGNED && bytes < 8)
-        bits = (uint64_t)((int64_t)(bits << (64 - 8 * bytes)) >> (64 - 8 * bytes));
+      if (is_signed(d) && bytes < 8) bits = (uint64_t)((int64_t)(bits << (64 - 8 * bytes)) >> (64 - 8 * bytes));
       w.i = (int64_t)bits;
-      w.high = dtypes[d].class == UNSIGNED && w.i < 0;
+      w.high = !is_signed(d) && w.i < 0;
   }
   return w;
 }
@@ -74,7 +80,7 @@ static double as_double(const wide *w) {
 
 static bool integer_fits(const wide *w, mscrt_dtype d) {
   int bits = d == MSCRT_I1 ? 1 : 8 * dtypes[d].bytes;
-  if (dtypes[d].class == UNSIGNED) {
+  if (!is_signed(d)) {
     if (!w->high && w->i < 0) return false;
     return bits == 64 || (uint64_t)w->i >> bits == 0;
   }

@@ -149,20 +149,16 @@ LLVMValueRef msc_emit_cast(const msc_emit *e, msc_dtype from, msc_dtype to, LLVM
 /* ---- reductions ---- */
 
 LLVMValueRef msc_emit_identity(const msc_emit *e, int kind, msc_dtype d, int lanes) {
-  LLVMTypeRef t = msc_emit_type(e, d, 1);
-  int bits = d == MSC_I1 ? 1 : (int)msc_dtype_bytes(d) * 8;
-  uint64_t most = is_signed(d) ? (UINT64_C(1) << (bits - 1)) - 1 : bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
-  uint64_t least = is_signed(d) ? UINT64_C(1) << (bits - 1) : 0;
-  LLVMValueRef v;
-  if (kind == MSC_SUM || kind == MSC_PROD)
-    v = msc_is_float(d) ? LLVMConstReal(t, kind == MSC_PROD) : LLVMConstInt(t, kind == MSC_PROD, false);
-  else if (msc_is_float(d)) v = LLVMConstReal(t, kind != MSC_MIN ? -(double)INFINITY : (double)INFINITY);
-  else v = LLVMConstInt(t, kind != MSC_MIN ? least : most, false);
-  return msc_ir_repeat(v, lanes);
+  msc_reduction r = kind == NEST_LOOSE_MAX ? MSC_MAX : (msc_reduction)kind;
+  unsigned bits = d == MSC_I1 ? 1 : (unsigned)msc_dtype_bytes(d) * 8;
+  LLVMValueRef v = LLVMConstInt(LLVMIntTypeInContext(e->l->llvm, bits), msc_reduction_identity_bits(r, d), false);
+  return msc_ir_repeat(LLVMConstBitCast(v, msc_emit_type(e, d, 1)), lanes);
 }
 
 LLVMValueRef msc_emit_combine(msc_emit *e, int kind, msc_dtype d, LLVMValueRef a, LLVMValueRef b) {
-  static const msc_nest_code code[] = {NEST_ADD, NEST_MAX, NEST_MIN, NEST_MUL};
+  static const msc_nest_code code[] = {
+      [MSC_SUM] = NEST_ADD, [MSC_MAX] = NEST_MAX, [MSC_MIN] = NEST_MIN, [MSC_PROD] = NEST_MUL};
+  _Static_assert(sizeof code / sizeof *code == MSC_NUM_REDUCTIONS, "a code for each");
   if (kind == NEST_LOOSE_MAX) return LLVMBuildSelect(e->b, emit_less(e, d, a, b), b, a, "");
   return msc_emit_binary(e, code[kind], d, a, b);
 }

@@ -450,7 +450,9 @@ static bool call_graph(calling *c, const msc_op *op) {
 
 /* ---- collectives ---- */
 
-/* The numbers of verbs in a plan are those of verb.def. */
+/* The numbers of reductions and verbs in a plan are those of verb.def. */
+#define REDUCTION(NAME, word, between) \
+  _Static_assert((int)PLAN_REDUCTION_##NAME == (int)MSC_##NAME, "the order of plan.fbs");
 #define VERB(NAME, ...) _Static_assert((int)PLAN_VERB_##NAME == (int)MSC_##NAME, "the order of plan.fbs");
 #define VERB_IN_NO_PLAN(...)
 #include "ir/verb.def"

@@ -78,6 +78,7 @@ msc_scalar msc_arithmetic(msc_scalar_code code, msc_dtype d, msc_scalar a, msc_s
 
 static const msc_scalar_code reduction_codes[] = {
     [MSC_SUM] = SCALAR_add, [MSC_MAX] = SCALAR_max, [MSC_MIN] = SCALAR_min, [MSC_PROD] = SCALAR_mul};
+_Static_assert(sizeof reduction_codes / sizeof *reduction_codes == MSC_NUM_REDUCTIONS, "a code for each");
 
 msc_scalar msc_reduce(msc_reduction r, msc_dtype d, msc_scalar a, msc_scalar b) {
   return msc_arithmetic(reduction_codes[r], d, a, b);

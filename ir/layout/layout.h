@@ -2,6 +2,7 @@
 #ifndef MSC_IR_LAYOUT_LAYOUT_H
 #define MSC_IR_LAYOUT_LAYOUT_H
 
+#include "ir/abi/dtype.h"
 #include "ir/context.h"
 #include "ir/layout/box.h"
 
@@ -10,32 +11,7 @@
 #define MSC_MAX_SUBAXES 24  /* sub-axes in one layout; 65,536 devices have at most 16 atoms */
 #define MSC_MAX_DEVICES 65536
 
-/* ---- element types: one row each, the order is model.fbs's and append-only ---- */
-
-/*            name  IR text  bytes  class */
-#define MSC_DTYPES(X) \
-  X(F32,  "f32",  4, FLOAT) \
-  X(F16,  "f16",  2, FLOAT) \
-  X(BF16, "bf16", 2, FLOAT) \
-  X(F64,  "f64",  8, FLOAT) \
-  X(I1,   "i1",   1, BOOL) /* one byte, 0 or 1 */ \
-  X(I8,   "i8",   1, INT) \
-  X(I16,  "i16",  2, INT) \
-  X(I32,  "i32",  4, INT) \
-  X(I64,  "i64",  8, INT) \
-  X(U8,   "ui8",  1, UINT) \
-  X(U16,  "ui16", 2, UINT) \
-  X(U32,  "ui32", 4, UINT) \
-  X(U64,  "ui64", 8, UINT)
-
-typedef enum {
-#define X(name, text, bytes, class) MSC_##name,
-  MSC_DTYPES(X)
-#undef X
-  MSC_NUM_DTYPES
-} msc_dtype;
-
-typedef enum { MSC_CLASS_FLOAT, MSC_CLASS_BOOL, MSC_CLASS_INT, MSC_CLASS_UINT } msc_dtype_class;
+/* ---- element types (ir/abi/dtype.h) ---- */
 
 const char *msc_dtype_name(msc_dtype d);
 int64_t msc_dtype_bytes(msc_dtype d);

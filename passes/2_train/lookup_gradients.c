@@ -34,7 +34,7 @@ static bool is_one_constant(const msc_value *v) { return v->def && v->def->kind 
 /* The operand that the op scales, rounds, or sums over ranks; -1: it does something else. */
 static int wrapped_operand(const msc_op *op) {
   if (op->kind == OP_cast) return 0;
-  if (op->kind == OP_all_reduce && op->num_in == 1 && !strcmp(msc_op_str(op, "reduction"), "sum")) return 0;
+  if (op->kind == OP_all_reduce && op->num_in == 1 && msc_op_reduction(op) == MSC_SUM) return 0;
   if (op->kind == OP_mul && is_one_constant(op->in[1].value)) return 0;
   return op->kind == OP_mul && is_one_constant(op->in[0].value) ? 1 : -1;
 }

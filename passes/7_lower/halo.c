@@ -7,7 +7,7 @@
 #include "passes/7_lower/localize.h"
 
 /* Returns x with rows of the neighbours: by a new comm, or by an equal one that an op before this one has. */
-static msc_value *add_halo(localizing *z, msc_op *op, msc_value *x, const int64_t *halo, const char *beside) {
+static msc_value *add_halo(localizing *z, msc_op *op, msc_value *x, const int64_t *halo, msc_reduction beside) {
   const msc_type *local = x->type;
   msc_layout equal = *global_of(z, x)->layout; /* of buffers, including their padding */
   memset(equal.split, 0, sizeof equal.split);
@@ -17,12 +17,11 @@ static msc_value *add_halo(localizing *z, msc_op *op, msc_value *x, const int64_
   msc_attr_value want = msc_ints(z->pass->ctx, 3, halo);
   for (msc_use *u = x->uses; u; u = u->next) {
     const msc_attr_value *have = u->user->kind == OP_comm ? msc_op_attr(u->user, "halo") : NULL;
-    if (have && msc_attr_equal(have, &want) && !strcmp(msc_op_str(u->user, "reduction"), beside))
-      return &u->user->out[0];
+    if (have && msc_attr_equal(have, &want) && msc_op_reduction(u->user) == beside) return &u->user->out[0];
   }
   msc_op *comm = localize_insert_comm(z, op, x, MSC_HALO);
   localize_set_layouts(z, comm, l, l, shape);
-  msc_op_set(comm, "reduction", msc_str(z->pass->ctx, beside));
+  msc_op_set(comm, "reduction", msc_str(z->pass->ctx, msc_reduction_name(beside)));
   msc_op_set(comm, "halo", want);
   dim[halo[0]] += halo[1] + halo[2];
   shape[halo[0]] = dim[halo[0]] * msc_layout_parts(l, (int)halo[0]);
@@ -36,7 +35,6 @@ static msc_value *add_halo(localizing *z, msc_op *op, msc_value *x, const int64_
 void localize_windows(localizing *z, msc_op *op) {
   int64_t padding[4] = {0}, size[2];
   msc_conv c = msc_conv_of(op);
-  bool lowest = msc_info(op)->facts.reduction == MSC_MAX;
   const msc_type *image = global_of(z, c.of_x_result ? &op->out[0] : op->in[0].value);
   msc_op_ints(op, "padding", padding, 4);
   for (int d = 2; d < 4; d++) {
@@ -45,7 +43,7 @@ void localize_windows(localizing *z, msc_op *op) {
     if (!is_cut_type_dim(image, d)) continue;
     for (size_t i = 0; i < op->num_in; i++) {
       if (!msc_halo_of(op, i, d, &halo[1], &halo[2])) continue;
-      msc_set_operand(op, i, add_halo(z, op, op->in[i].value, halo, lowest ? "max" : "sum"));
+      msc_set_operand(op, i, add_halo(z, op, op->in[i].value, halo, msc_info(op)->facts.reduction));
     }
     msc_halo_of(op, 0, d, &halo[1], &halo[2]);
     *low = c.of_x_result ? w->low + halo[1] * w->stride : 0;

@@ -36,37 +36,11 @@ static bool is_uneven(const msc_type *t, int dim) {
 
 /* ---- values for padding ---- */
 
-static void store_integer(msc_dtype d, uint64_t v, unsigned char *out) { memcpy(out, &v, (size_t)msc_dtype_bytes(d)); }
-
-static void store_float_number(msc_dtype d, double v, unsigned char *out) {
-  float f = (float)v;
-  _Float16 h = (_Float16)v;
-  uint32_t bits;
-  memcpy(&bits, &f, 4);
-  uint16_t b = (uint16_t)(bits >> 16); /* 0, 1 and infinities are exact */
-  switch (d) {
-    case MSC_F64: memcpy(out, &v, 8); break;
-    case MSC_F32: memcpy(out, &f, 4); break;
-    case MSC_F16: memcpy(out, &h, 2); break;
-    default: memcpy(out, &b, 2);
-  }
-}
-
-static void store_number(msc_dtype d, int v, unsigned char *out) {
-  if (msc_is_float(d)) store_float_number(d, v, out);
-  else store_integer(d, (uint64_t)v, out);
-}
+static void store_bits(msc_dtype d, uint64_t v, unsigned char *out) { memcpy(out, &v, (size_t)msc_dtype_bytes(d)); }
 
 /* Stores the identity of the reduction. */
 static void store_identity(msc_reduction r, msc_dtype d, unsigned char *out) {
-  int bits = 8 * (int)msc_dtype_bytes(d);
-  uint64_t most = ~(uint64_t)0 >> (64 - bits), sign = (uint64_t)1 << (bits - 1);
-  bool is_signed = msc_dtype_class_of(d) == MSC_CLASS_INT;
-  if (r == MSC_SUM || r == MSC_PROD) store_number(d, r == MSC_PROD, out);
-  else if (msc_is_float(d)) store_float_number(d, r == MSC_MAX ? -__builtin_inf() : __builtin_inf(), out);
-  else if (d == MSC_I1) store_integer(d, r == MSC_MIN, out);
-  else if (r == MSC_MAX) store_integer(d, is_signed ? sign : 0, out);
-  else store_integer(d, is_signed ? sign - 1 : most, out);
+  store_bits(d, msc_reduction_identity_bits(r, d), out);
 }
 
 /* ---- building ---- */
@@ -223,7 +197,7 @@ static void mask_checked(masking *m, msc_op *op, const msc_rule *rule) {
     msc_reduction unused;
     unsigned char fill[8];
     if ((!divisor && !index) || msc_is_float(d)) continue;
-    store_number(d, divisor, fill);
+    store_bits(d, divisor, fill);
     mask_operand(m, op, i, uneven_dims(op, rule, i, false, &unused), fill);
   }
 }

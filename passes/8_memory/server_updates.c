@@ -102,7 +102,7 @@ static bool adds_in_order_of_ranks(const msc_layout *order) {
 static bool sums_over_all_ranks(const serving_pass *z, const msc_op *op) {
   msc_cost cost;
   msc_cost_transfer t;
-  if (!msc_sums_over_ranks(op) || strcmp(msc_op_str(op, "reduction"), "sum")) return false;
+  if (!msc_sums_over_ranks(op) || msc_op_reduction(op) != MSC_SUM) return false;
   const msc_comm_part *part = msc_comm_parts(op, z->pass->scratch);
   for (size_t i = 0; i < op->num_in; i++)
     if (op->in[i].value->type->dtype != z->summed || !part || !adds_in_order_of_ranks(part[i].order)) return false;

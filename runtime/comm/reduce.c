@@ -224,23 +224,8 @@ void mscrt_combine(mscrt_dtype dtype, msc_reduction red, int num, const void *co
 
 /* ---- identities ---- */
 
-static uint64_t identity_bits(mscrt_dtype d, msc_reduction red) {
-  static const uint64_t one[] = {0x3f800000, 0x3c00, 0x3f80, 0x3ff0000000000000},
-                        infinite[] = {0x7f800000, 0x7c00, 0x7f80, 0x7ff0000000000000};
-  size_t bits = 8 * mscrt_dtype_bytes(d);
-  if (red == MSC_SUM) return 0;
-  if (mscrt_is_float(d))
-    return red == MSC_PROD ? one[d] : red == MSC_MIN ? infinite[d] : infinite[d] | (uint64_t)1 << (bits - 1);
-  if (red == MSC_PROD) return 1;
-  if (d == MSCRT_I1) return red == MSC_MIN;
-  bool is_signed = d >= MSCRT_I8 && d <= MSCRT_I64;
-  uint64_t all = UINT64_MAX >> (64 - bits), sign = (uint64_t)1 << (bits - 1);
-  if (red == MSC_MAX) return is_signed ? sign : 0;
-  return is_signed ? all ^ sign : all;
-}
-
 void mscrt_fill_identity(mscrt_dtype dtype, msc_reduction red, void *dst, int64_t elems) {
   size_t bytes = mscrt_dtype_bytes(dtype);
-  uint64_t v = identity_bits(dtype, red);
+  uint64_t v = msc_reduction_identity_bits(red, (msc_dtype)dtype);
   for (int64_t i = 0; i < elems; i++) memcpy((char *)dst + (size_t)i * bytes, &v, bytes);
 }

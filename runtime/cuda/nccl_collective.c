@@ -45,6 +45,7 @@ static bool nccl_type(mscrt_dtype d, unsigned *out_type) {
 static unsigned nccl_op(const mscrt_exchange *e) {
   static const unsigned ops[] = {
       [MSC_SUM] = MSCRT_ncclSum, [MSC_MAX] = MSCRT_ncclMax, [MSC_MIN] = MSCRT_ncclMin, [MSC_PROD] = MSCRT_ncclProd};
+  _Static_assert(sizeof ops / sizeof *ops == MSC_NUM_REDUCTIONS, "an operation for each");
   if (e->dtype == MSCRT_I1) return e->reduction == MSC_SUM || e->reduction == MSC_MAX ? MSCRT_ncclMax : MSCRT_ncclMin;
   return ops[e->reduction];
 }

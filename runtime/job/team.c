@@ -264,15 +264,23 @@ static mscrt_status *end_piece(piece *p, mscrt_status *s) {
 
 /* ---- the verbs ---- */
 
+static mscrt_status *find_reduction(mscrt_operation operation, msc_reduction *out_reduction) {
+  static const msc_reduction reductions[] = {MSC_SUM, MSC_MAX, MSC_MIN, MSC_PROD};
+  _Static_assert(sizeof reductions / sizeof *reductions == MSC_NUM_REDUCTIONS, "an operation for each");
+  if ((unsigned)operation >= MSC_NUM_REDUCTIONS)
+    return mscrt_fail(MSCRT_ARGUMENT, "there is no operation %d", (int)operation);
+  *out_reduction = reductions[operation];
+  return NULL;
+}
+
 mscrt_status *mscrt_all_reduce(mscrt_team *t, mscrt_dtype dtype, mscrt_operation operation, const void *src, void *dst,
                                int64_t count) {
-  static const msc_reduction reductions[] = {MSC_SUM, MSC_MAX, MSC_MIN, MSC_PROD};
   piece p;
   mscrt_status *s = NULL;
-  if ((unsigned)operation >= sizeof reductions / sizeof *reductions)
-    return mscrt_fail(MSCRT_ARGUMENT, "there is no operation %d", (int)operation);
+  msc_reduction reduction;
+  MSCRT_CHECK(find_reduction(operation, &reduction));
   MSCRT_CHECK(make_piece(t, MSC_ALL_REDUCE, dtype, 1, t->members.num, &p));
-  p.e.reduction = reductions[operation], p.e.slices = true;
+  p.e.reduction = reduction, p.e.slices = true;
   size_t bytes = mscrt_dtype_bytes(dtype);
   uint8_t *made = t->job->arena + t->job->made_at;
   for (int64_t n, at = 0; at < count && !s; at += n) {
@@ -312,14 +320,13 @@ mscrt_status *mscrt_all_gather(mscrt_team *t, mscrt_dtype dtype, const void *src
 
 mscrt_status *mscrt_reduce_scatter(mscrt_team *t, mscrt_dtype dtype, mscrt_operation operation, const void *src,
                                    void *dst, int64_t count) {
-  static const msc_reduction reductions[] = {MSC_SUM, MSC_MAX, MSC_MIN, MSC_PROD};
   piece p;
   mscrt_status *s = NULL;
-  if ((unsigned)operation >= sizeof reductions / sizeof *reductions)
-    return mscrt_fail(MSCRT_ARGUMENT, "there is no operation %d", (int)operation);
+  msc_reduction reduction;
+  MSCRT_CHECK(find_reduction(operation, &reduction));
   MSCRT_CHECK(make_piece(t, MSC_REDUCE_SCATTER, dtype, 2, t->members.num, &p));
   int num = t->members.num, own = t->members.index;
-  p.e.reduction = reductions[operation];
+  p.e.reduction = reduction;
   p.e.to_box = (msc_box){.begin = {own, 0}, .size = {1, count}}, p.e.elems = count;
   for (int64_t n, at = 0; at < count && !s; at += n) {
     n = mscrt_smaller(count - at, elements_per_piece(&p, num));

@@ -39,9 +39,7 @@ static bool read_size_range(cli *c, size_t *out_num, int64_t *out_sizes) {
 
 /* The bytes that a rank must receive, at least, for a collective of so many bytes. */
 static double least_bytes(const comm_time *t, int ranks) {
-  double share = (double)(ranks - 1) / ranks, bytes = (double)t->bytes;
-  if (t->verb == MSC_ALL_REDUCE) return 2 * share * bytes;
-  return t->verb == MSC_PERMUTE ? bytes : share * bytes;
+  return msc_verb_received_share(t->verb, ranks) * (double)t->bytes;
 }
 
 static void print_comm_times(const cli *c, const comm_request *r, size_t num, const comm_time *times) {

@@ -199,14 +199,11 @@ static reshard_cost price_step(const step *x, uint32_t atoms, int64_t bytes) {
 
 /* Prices the step between x->q and the tally that was made from it, and relaxes that tally. */
 static void relax_step(step *x) {
-  int64_t k = x->k, local = x->local, in = local, bytes = local - local / k;
+  int64_t k = x->k, local = x->local, in = local;
   if (k == 1) return;
-  if (x->verb == MSC_ALL_GATHER) in = local / k, bytes = (k - 1) * in;
-  if (x->verb == MSC_REDUCE_SCATTER) {
-    if (__builtin_mul_overflow(local, k, &in)) return;
-    bytes = (k - 1) * local;
-  }
-  if (x->verb == MSC_ALL_REDUCE) bytes = msc_reshard_all_reduce_bytes(k, local);
+  if (x->verb == MSC_ALL_GATHER) in = local / k;
+  if (x->verb == MSC_REDUCE_SCATTER && __builtin_mul_overflow(local, k, &in)) return;
+  int64_t bytes = msc_verb_received(x->verb, in, local, k);
   if (step_fits(x, in, local)) relax_tally(x, in, price_step(x, x->atoms, bytes), x->done);
 }
 

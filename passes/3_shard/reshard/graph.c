@@ -105,16 +105,12 @@ static bool price_edge(expansion *x, msc_verb verb, uint32_t atoms, int64_t k, i
   return (x->p->options->time ? x->edge.ns : bytes) <= x->budget;
 }
 
-int64_t msc_reshard_all_reduce_bytes(int64_t k, int64_t local) {
-  return (int64_t)((2 * (__int128)(k - 1) * local + k - 1) / k);
-}
-
 void msc_reshard_price(const reshard_problem *p, msc_verb verb, const reshard_state *from, const reshard_state *to,
                        reshard_edge *out_edge) {
   expansion x = {.p = p, .budget = INT64_MAX};
   uint32_t atoms = msc_reshard_used(p, from) & ~msc_reshard_used(p, to);
   int64_t k = msc_reshard_atoms_size(p, atoms), local = msc_reshard_local(p, from);
-  price_edge(&x, verb, atoms, k, verb == MSC_ALL_REDUCE ? msc_reshard_all_reduce_bytes(k, local) : (k - 1) * local);
+  price_edge(&x, verb, atoms, k, msc_reshard_received(verb, k, local));
   *out_edge = x.edge;
 }
 
@@ -213,7 +209,7 @@ static void arrange(expansion *x, uint32_t atoms, int first_dim) {
 /* Bytes that a gather over k ranks receives. Parts at the end of an uneven dimension are smaller or empty, and padding
  * is not sent. */
 static int64_t gathered_bytes(const expansion *x, int64_t k) {
-  int64_t padded = (k - 1) * x->local, bytes;
+  int64_t padded = msc_reshard_received(MSC_ALL_GATHER, k, x->local), bytes;
   if (!x->p->uneven || !keeps_runs(x->p, x->from, &x->s)) return padded;
   return msc_reshard_gathered(x->p, x->from, &x->s, &bytes) && bytes < padded ? bytes : padded;
 }
@@ -245,7 +241,8 @@ static void drop_suffixes(expansion *x, int d, uint32_t dropped, uint32_t losers
   for (int e = 0; e < p->rank; e++)
     if ((losers >> e & 1) && p->uneven && (!msc_reshard_is_even(p, x->from, e) || !msc_reshard_is_even(p, &x->s, e)))
       return;
-  if (price_edge(x, MSC_ALL_TO_ALL, dropped, k, x->local - x->local / k) && is_hopeful(x)) arrange(x, dropped, 0);
+  if (price_edge(x, MSC_ALL_TO_ALL, dropped, k, msc_reshard_received(MSC_ALL_TO_ALL, k, x->local)) && is_hopeful(x))
+    arrange(x, dropped, 0);
 }
 
 /* Does `chosen`, a choice of atoms from `all`, contain an atom but not a lower one of the same class? Such choices
@@ -265,12 +262,14 @@ static void emit_reductions(expansion *x) {
     if (p->options->sums_at_once && m != (x->from->partial & ~p->to.partial)) continue;
     int64_t k = msc_reshard_atoms_size(p, m);
     x->s.partial = x->from->partial & ~m;
-    if (peak_allows(x, x->local) && price_edge(x, MSC_ALL_REDUCE, m, k, msc_reshard_all_reduce_bytes(k, x->local)) &&
-        is_hopeful(x))
+    if (peak_allows(x, x->local) &&
+        price_edge(x, MSC_ALL_REDUCE, m, k, msc_reshard_received(MSC_ALL_REDUCE, k, x->local)) && is_hopeful(x))
       emit(x);
     x->gains = (1u << p->rank) - 1;
     if (!peak_allows(x, p->uneven ? 0 : x->local / k)) continue;
-    if (price_edge(x, MSC_REDUCE_SCATTER, m, k, p->uneven ? 0 : x->local - x->local / k) && is_hopeful(x))
+    if (price_edge(x, MSC_REDUCE_SCATTER, m, k,
+                   p->uneven ? 0 : msc_reshard_received(MSC_REDUCE_SCATTER, k, x->local)) &&
+        is_hopeful(x))
       arrange(x, m, 0);
   }
   x->s.partial = x->from->partial;

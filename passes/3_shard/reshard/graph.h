@@ -151,7 +151,11 @@ static inline int64_t msc_reshard_below_ns(const msc_reshard_options *o, double 
 int64_t msc_reshard_step_ns(const msc_reshard_options *o, double alpha_ns, double bytes_per_ns,
                             const msc_cost_transfer *t);
 int64_t msc_reshard_ns(const reshard_problem *p, msc_verb verb, uint32_t atoms, int64_t k, int64_t bytes);
-int64_t msc_reshard_all_reduce_bytes(int64_t k, int64_t local);
+/* The bytes that a rank receives in a step between equal parts over a group of k, before which it has `local` bytes. */
+static inline int64_t msc_reshard_received(msc_verb verb, int64_t k, int64_t local) {
+  int64_t out = verb == MSC_ALL_GATHER ? k * local : verb == MSC_REDUCE_SCATTER ? local / k : local;
+  return msc_verb_received(verb, local, out, k);
+}
 /* The exchange from one state into another; false: partial values forbid it, or it costs more than `budget`. */
 bool msc_reshard_exchange(const reshard_problem *p, const reshard_state *from, const reshard_state *to, int64_t budget,
                           reshard_edge *out_edge);

@@ -203,17 +203,11 @@ static view *find_view(shard_rows *r, const msc_type *type, int64_t shared_by) {
   return v;
 }
 
-static int64_t step_bytes(unsigned verb, int64_t k, int64_t local) {
-  if (verb == MSC_ALL_GATHER) return (k - 1) * local;
-  if (verb == MSC_ALL_REDUCE) return msc_reshard_all_reduce_bytes(k, local);
-  return verb == MSC_PERMUTE ? local : local - local / k;
-}
-
 static int64_t batch_ns(const shard_rows *r, shape *s, const rows_batch *b, unsigned cut) {
   if (b->verb == MSC_SHARD) return 0;
   int64_t *known = &s->ns[((size_t)cut * NUM_PRICED + b->verb) << r->digits.num | b->group];
   if (*known >= 0) return *known;
-  int64_t k = r->size[b->group], bytes = step_bytes(b->verb, k, s->bytes / r->size[cut]);
+  int64_t k = r->size[b->group], bytes = msc_reshard_received((msc_verb)b->verb, k, s->bytes / r->size[cut]);
   return *known = msc_reshard_ns(&s->p, (msc_verb)b->verb, b->group, k, bytes);
 }
 
@@ -554,7 +548,7 @@ static price step_price(const walk *w, const rows_batch *b, int64_t local, resha
   int64_t k = w->r->size[b->group];
   *out_edge = (reshard_edge){.verb = (msc_verb)b->verb, .atoms = b->group};
   if (b->verb == MSC_SHARD) return ONE_SLICE;
-  out_edge->bytes = step_bytes(b->verb, k, local);
+  out_edge->bytes = msc_reshard_received((msc_verb)b->verb, k, local);
   out_edge->ns = msc_reshard_ns(w->p, out_edge->verb, b->group, k, out_edge->bytes);
   return ((price)out_edge->ns << MINOR_BITS) + ONE_STEP;
 }
