@@ -55,11 +55,11 @@ static const code_kind x86, nvptx;
 
 msc_codegen *msc_codegen_begin(msc_context *ctx, const msc_code_target *target) {
   msc_codegen *cg = msc_new(msc_context_arena(ctx), msc_codegen);
-  cg->kind = target->target && target->target->makes_ptx ? &nvptx : &x86;
   cg->ctx = ctx, cg->target = *target, cg->arena = msc_context_arena(ctx);
   cg->programs.arena = cg->whole.index.arena = cg->bases.index.arena = cg->arena;
   cg->nester = msc_nester_new(ctx, cg->arena, target->target);
   if (!msc_llvm_open(ctx, target, &cg->llvm)) return NULL;
+  cg->kind = cg->llvm.target->makes_ptx ? &nvptx : &x86;
   cg->scratch = msc_arena_new(ctx);
   msc_nest_set_vector_bytes(cg->nester, cg->llvm.vector_bytes, cg->llvm.apart_bytes);
   return cg;

@@ -269,8 +269,8 @@ bool msc_code_target_of(msc_context *ctx, const msc_target_words *w, msc_code_ta
   *out = (msc_code_target){.target = msc_target_named(name), .cpu = w->cpu};
   if (!out->target)
     return msc_error(ctx, MSC_E_CONFIG, w->target_loc,
-                     "there is no target '%s'; there are cpu, cuda and, with machine code for one GPU, cuda:sm_90",
-                     name);
+                     "there is no target '%s'; there are %s and, with machine code for one GPU, cuda:sm_90", name,
+                     msc_target_names(msc_context_arena(ctx), ", "));
   if (arch && !strncmp(arch, ":sm_", 4)) out->arch = (int)strtol(arch + 4, &end, 10);
   if (end && (*end == 'a' || *end == 'f')) end++; /* what is particular to one GPU, or to a family, libraries use */
   if (arch && (!out->target->least_arch || !end || *end || out->arch < out->target->least_arch || out->arch > 999))
@@ -389,7 +389,7 @@ static bool bring_smaller(msc_context *ctx, const msc_model_bytes *model, const 
   msc_plan_file *file = msc_new_array(out->plan->arena, msc_plan_file, size);
   int64_t *num_ranks = msc_new_array(out->plan->arena, int64_t, size);
   uint64_t begin = msc_clock_ns();
-  if (!o->target.target->is_host)
+  if (!o->target.target->is_elastic)
     return msc_error(ctx, MSC_E_UNSUPPORTED, loc, "elastic: not supported yet with the target %s",
                      o->target.target->name);
   for (int64_t s = size - 1; s > 0; s--) {

@@ -100,10 +100,11 @@ static LLVMTargetMachineRef open_nvptx(msc_llvm *l) { return msc_llvm_nvptx_mach
 
 static const msc_llvm_target x86 = {"x86_64-unknown-linux-gnu", choose_x86, open_x86, .has_spare = true},
                              nvptx = {.triple = "nvptx64-nvidia-cuda",
-                      .choose = choose_nvptx,
-                      .open = open_nvptx,
-                      .aligns_vectors = true,
-                      .math = &msc_nvvm_math};
+                                      .choose = choose_nvptx,
+                                      .open = open_nvptx,
+                                      .makes_ptx = true,
+                                      .aligns_vectors = true,
+                                      .math = &msc_nvvm_math};
 
 /* ---- opening ---- */
 

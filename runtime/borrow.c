@@ -44,7 +44,7 @@ mscrt_status *mscrt_find_places(mscrt_context *c, const mscrt_variable *v, uint3
                                 mscrt_places *p) {
   if (p->known) return NULL;
   p->known = true;
-  if (c->o.ranks > 1 || c->device->has_memory || !c->device->holds_values || c->plan->copies > 1) return NULL;
+  if (c->o.ranks > 1 || !c->device->uses_arena || c->plan->copies > 1) return NULL;
   plan_ref whole = v->ref;
   whole.bytes = mscrt_variable_bytes(v);
   bool is_input = whole.space == PLAN_SPACE_INPUT;

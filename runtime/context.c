@@ -19,9 +19,12 @@
 static mscrt_status *choose_device(mscrt_context *c) {
   static const mscrt_device *const all[] = {&mscrt_device_cpu, &mscrt_device_cuda, &mscrt_device_timed};
   const char *target = plan_plan_target(c->plan->root), *name = c->o.device ? c->o.device : target;
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+  char names[64] = "";
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     if (!strcmp(name, all[i]->name)) c->device = all[i];
-  if (!c->device) return mscrt_fail(MSCRT_UNSUPPORTED, "there is no device '%s', only cpu, cuda and timed", name);
+    snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "", all[i]->name);
+  }
+  if (!c->device) return mscrt_fail(MSCRT_UNSUPPORTED, "there is no device '%s', only %s", name, names);
   if (c->device->holds_values && strcmp(name, target))
     return mscrt_fail(MSCRT_INPUT, "the plan was compiled for the device '%s', not for '%s'", target, name);
   return NULL;
@@ -56,7 +59,7 @@ static mscrt_status *check_servers(const mscrt_context *c) {
     return mscrt_fail(MSCRT_INPUT, "no parameter of the plan lives on servers: compile it with the key "
                                    "parameter_server, for several ranks");
   if (o->recover) return mscrt_fail(MSCRT_UNSUPPORTED, "ranks that are lost are not replaced where there are servers");
-  if (!c->device->holds_values || c->device->has_memory)
+  if (!c->device->uses_arena)
     return mscrt_fail(MSCRT_UNSUPPORTED, "servers have the parameters of the device cpu, not of '%s'", c->device->name);
   return o->address ? NULL : mscrt_fail(MSCRT_ARGUMENT, "servers need the address of the job");
 }
@@ -81,7 +84,7 @@ static mscrt_status *read_options(mscrt_context *c, const mscrt_options *o) {
     return mscrt_fail(MSCRT_UNSUPPORTED, "only ranks of the device cpu go on after one is lost, not of '%s'",
                       c->device->name);
   bool alone = c->o.ranks == 1 && !c->plan->num_collectives;
-  if (c->o.allocate && (!alone || c->device->has_memory || !c->device->holds_values))
+  if (c->o.allocate && (!alone || !c->device->uses_arena))
     return mscrt_fail(MSCRT_UNSUPPORTED, "only a job of one rank on the device cpu takes memory of the caller");
   MSCRT_CHECK(check_servers(c));
   if (c->o.time_scale < 0) return mscrt_fail(MSCRT_ARGUMENT, "time scale %g", c->o.time_scale);

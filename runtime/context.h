@@ -112,6 +112,7 @@ typedef struct {
 typedef struct {
   const char *name;
   bool holds_values;       /* calls compute; else they take time, and what ranks exchange is the device's own */
+  bool uses_arena;         /* values lie in the arena, where the caller may read them and lend memory for them */
   bool has_memory;         /* apart from the arena: needs fetch, store and set_micro */
   bool runs_programs;      /* whole, with the batches of all entries: needs run */
   bool orders_collectives; /* they go on by themselves, without a thread of the host's: needs wait */
@@ -120,6 +121,7 @@ typedef struct {
   bool has_nccl;           /* ranks may be connected by it */
   bool has_tcp;            /* ranks may be connected by TCP */
   bool recovers;           /* ranks may go on after one is lost: the option recover */
+  bool runs_transfers;     /* by itself: needs transfer and wait_for_transfers; else a thread of the host's does */
   bool measures_products;  /* which tiles or algorithm are fastest: the option tune */
   /* open: makes its memory and code, before calls are looked up. ready: prepares calls, after that. close: ends the
    * device, also after a failure of these. */
@@ -138,8 +140,7 @@ typedef struct {
   void (*issue)(mscrt_context *c, mscrt_turn *t);
   mscrt_status *(*compute)(mscrt_context *c, const mscrt_turn *t);
   mscrt_status *(*message)(mscrt_context *c, const mscrt_turn *t);
-  /* begins a transfer beside other calls; delays the following calls until those up to number `upto` have run.  NULL:
-   * a thread of the host runs transfers */
+  /* begins a transfer beside other calls; delays the following calls until those up to number `upto` have run */
   mscrt_status *(*transfer)(mscrt_context *c, const mscrt_turn *t);
   mscrt_status *(*wait_for_transfers)(mscrt_context *c, uint32_t upto);
   /* For a device without values: the bytes sent for a message of so many bytes, and the bytes that ranks share

@@ -195,6 +195,6 @@ mscrt_status *mscrt_start_mover(mscrt_context *c) {
   uint32_t most = 0;
   for (uint32_t i = 0; i < c->plan->num_sections; i++)
     if (c->section[i].num_moves > most) most = c->section[i].num_moves;
-  if (!c->offload || !most || c->device->transfer) return NULL;
+  if (!c->offload || !most || c->device->runs_transfers) return NULL;
   return mscrt_stream_new(c, false, most, c->offload->disk ? DEPTH : 1, run_transfer, &c->mover);
 }

@@ -87,7 +87,7 @@ static mscrt_status *check_owner(const mscrt_context *c, const mscrt_context *ow
   if (owner->o.ranks != o->ranks || owner->o.rank != o->rank)
     return mscrt_fail(MSCRT_ARGUMENT, "the parameters of rank %d of %d are not those of rank %d of %d", owner->o.rank,
                       owner->o.ranks, o->rank, o->ranks);
-  if (c->device->has_memory || !c->device->holds_values || owner->device != c->device)
+  if (!c->device->uses_arena || owner->device != c->device)
     return mscrt_fail(MSCRT_UNSUPPORTED, "two plans have the same parameters on the device cpu, not on '%s'",
                       c->device->name);
   if (o->recover || owner->o.recover || o->servers || owner->o.servers)

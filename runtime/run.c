@@ -325,6 +325,7 @@ const mscrt_device mscrt_device_cpu = {
     .name = "cpu",
     .holds_values = true,
     .runs_strips = true,
+    .uses_arena = true,
     .has_onednn = true,
     .measures_products = true,
     .has_tcp = true,
@@ -360,7 +361,7 @@ static mscrt_status *start_collective(mscrt_context *c, const mscrt_turn *t) {
 
 /* Waits for transfers, numbered up to `upto`. */
 static mscrt_status *wait_for_transfers(mscrt_context *c, const mscrt_turn *t, uint32_t upto) {
-  if (upto && c->device->wait_for_transfers) return c->device->wait_for_transfers(c, upto);
+  if (upto && c->device->runs_transfers) return c->device->wait_for_transfers(c, upto);
   if (!upto || !c->mover) return NULL;
   int64_t begin = mscrt_timeline_now(c->timeline);
   MSCRT_CHECK(mscrt_stream_wait(c->mover, upto));
@@ -370,7 +371,7 @@ static mscrt_status *wait_for_transfers(mscrt_context *c, const mscrt_turn *t, u
 
 static mscrt_status *start_transfer(mscrt_context *c, const mscrt_turn *t) {
   MSCRT_CHECK(wait_before_call(c, t, t->record->waits));
-  if (c->device->transfer) return c->device->transfer(c, t);
+  if (c->device->runs_transfers) return c->device->transfer(c, t);
   mscrt_stream_start(c->mover, t);
   return NULL;
 }
@@ -443,7 +444,7 @@ static mscrt_status *run_calls(mscrt_context *c, const mscrt_section *s, const m
     }
     if (c->device->issue) c->device->issue(c, &t);
     MSCRT_CHECK(wait_for_transfers(c, &t, t.record->moved));
-    if (t.record->moves && (c->mover || c->device->transfer)) {
+    if (t.record->moves && (c->mover || c->device->runs_transfers)) {
       t.number = ++moved;
       MSCRT_CHECK(start_transfer(c, &t));
     } else if (t.record->beside) {

@@ -39,6 +39,7 @@ typedef struct {
   const char *triple;
   bool (*choose)(msc_llvm *l, const msc_code_target *target); /* sets l->cpu and the sizes of vectors; or reports */
   LLVMTargetMachineRef (*open)(msc_llvm *l);
+  bool makes_ptx;
   bool aligns_vectors; /* a vector lies on a multiple of its size, or of 16 bytes */
   bool has_spare;      /* where a guard is false a kernel reads and writes a spare place; else it branches or selects */
   const msc_llvm_math *math; /* NULL: nothing */

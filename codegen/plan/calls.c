@@ -435,7 +435,7 @@ static uint64_t operand_span(const msc_plan_operand *o) {
 static bool call_graph(calling *c, const msc_op *op) {
   msc_plan_graph g;
   msc_plan_graph_of(op, &g);
-  if (msc_target_of(c->p->module)->is_host) MSC_TRY(msc_plan_graph_kernels(c->cg, op, &g));
+  if (msc_target_of(c->p->module)->graphs_have_kernels) MSC_TRY(msc_plan_graph_kernels(c->cg, op, &g));
   else if (c->p->workspace_bytes < g.bytes) c->p->workspace_bytes = g.bytes;
   msc_plan_call *call = new_call(c, PLAN_CALL_KIND_GRAPH, op);
   call->index = number_graph(c->p, &g);

@@ -161,7 +161,7 @@ bool msc_keep_rows_apart(msc_builder *b, msc_pass_ctx *pass, const msc_optimizer
   bool any = false;
   for (size_t g = 0; g < groups->num; g++) any |= groups->group[g].lazy != OP_return;
   if (!any) return true;
-  if (!msc_target_of(b->func->module)->is_host)
+  if (!msc_target_of(b->func->module)->has_row_kernels)
     return msc_error(pass->ctx, MSC_E_UNSUPPORTED, b->func->loc,
                      "optimizer: lazy updates on a GPU are not supported yet; without 'lazy' all rows are updated");
   if (msc_func_attr(b->func, MSC_FACT(micro)))

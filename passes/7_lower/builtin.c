@@ -101,7 +101,7 @@ static double float_or(const msc_op *op, const char *name, double absent) {
   return msc_declares(op, name) ? msc_op_float(op, name) : absent;
 }
 
-static bool is_on_host(const msc_op *op) { return msc_target_of(op->block->func->module)->is_host; }
+static bool is_of_rows(const msc_op *op) { return msc_target_of(op->block->func->module)->has_row_kernels; }
 
 static void launch_lazy(msc_builtin_launch *l, const msc_op *op, int kind) {
   const msc_type *w = operand_type(op, 0), *g = msc_named_value(op, "g")->type;

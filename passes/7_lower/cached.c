@@ -173,7 +173,10 @@ static bool cache_argument(msc_pass_ctx *pass, msc_func *f, size_t i, int64_t ca
     return refuse(&z, NULL, "only a parameter with rows has a cache of them");
   if (served && served->b) return refuse(&z, NULL, "it lives on a parameter server, or in host memory with a cache");
   if (msc_config_bool(pass->config, MSC_KEY_elastic)) return refuse(&z, NULL, "not supported yet with elastic");
-  if (!msc_target_of(f->module)->is_host) return refuse(&z, NULL, "not supported yet for cuda, only for cpu");
+  if (!msc_target_of(f->module)->caches_tables)
+    return refuse(
+        &z, NULL,
+        msc_arena_printf(pass->scratch, "not supported yet for %s, only for cpu", msc_target_of(f->module)->name));
   z.rows = v->type->dim[0];
   if (cached > z.rows) z.cached = z.rows;
   if (z.cached > INT32_MAX / 2) return refuse(&z, NULL, "a cache has fewer than 2^30 rows");

@@ -132,7 +132,7 @@ static void set_blocks(const localizing *z, msc_op *op) {
   const msc_value *x = op->num_in ? op->in[0].value : NULL;
   if (!dims || !z->deterministic) return;
   if (msc_form_of(op) == MSC_FORM_SCATTER) {
-    if (!msc_target_of(z->f->module)->is_host || !msc_is_float(op->out[0].type->dtype)) return;
+    if (!msc_target_of(z->f->module)->blocks_scatters || !msc_is_float(op->out[0].type->dtype)) return;
   } else if (!msc_is_float(x->type->dtype)) return;
   bool rows = msc_form_of(op) == MSC_FORM_REDUCE && (dims >> (x->type->rank - 1) & 1) &&
               msc_type_elems(global_of(z, &op->out[0])) > 1;

@@ -3,12 +3,23 @@
 
 #include <string.h>
 
-static const msc_target *const targets[] = {&msc_target_cpu, &msc_target_cuda};
+static const msc_target *const targets[] = {
+#define X(id, most_units, has_images, calls_whole) &msc_target_##id,
+    MSC_TARGETS(X)
+#undef X
+};
 
 const msc_target *msc_target_named(const char *name) {
   for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
     if (!strcmp(targets[i]->name, name)) return targets[i];
   return NULL;
+}
+
+const char *msc_target_names(msc_arena *arena, const char *between) {
+  const char *names = targets[0]->name;
+  for (size_t i = 1; i < sizeof targets / sizeof *targets; i++)
+    names = msc_arena_printf(arena, "%s%s%s", names, between, targets[i]->name);
+  return names;
 }
 
 const msc_target *msc_target_alone(unsigned set) {

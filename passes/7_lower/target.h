@@ -1,21 +1,24 @@
 /* target.h: what a module is lowered for.  A target is a struct of numbers and functions that passes and codegen read;
- * nobody asks which target it is.  One more is a file with its constant, as target_cuda.c, its line in target.c's list,
- * and its bit below. */
+ * nobody asks which target it is.  One more is a row in ir/abi/target.h, a file with its constant, as target_cuda.c,
+ * and its name among the sets below. */
 #ifndef MSC_PASSES_TARGET_H
 #define MSC_PASSES_TARGET_H
 
+#include "ir/abi/target.h"
 #include "ir/ir.h"
 #include "passes/config/config.h"
 
 /* Sets of targets, as rows of pass.def and kernel.def name them. */
-enum { MSC_ON_CPU = 1, MSC_ON_CUDA = 2, MSC_ON_ANY = MSC_ON_CPU | MSC_ON_CUDA };
+enum { MSC_ON_CPU = 1 << MSC_TARGET_cpu, MSC_ON_CUDA = 1 << MSC_TARGET_cuda, MSC_ON_ANY = MSC_ON_CPU | MSC_ON_CUDA };
 
 struct msc_nester;
 struct msc_nest_launch;
 
 typedef struct msc_target {
+  /* of its row in ir/abi/target.h */
   const char *name;              /* as in --target and in a module's attribute msc.target */
   unsigned bit;                  /* MSC_ON_... */
+  uint64_t most_units;           /* of one launch */
 
   /* what --target may say with it, and what holds when nothing is said */
   int least_arch;                /* the least that --target NAME:sm_ARCH may say; 0: it takes no architecture */
@@ -26,11 +29,17 @@ typedef struct msc_target {
   /* code and memory */
   bool makes_ptx;                /* code is PTX for GPUs; else x86-64 */
   bool is_host;                  /* values lie in the host's memory */
+  bool caches_tables;            /* tables in host memory may have a cache of rows: cached.c */
+  bool offloads_to_disk;         /* values may live on disk */
+  bool has_servers;              /* state of the optimizer may live on servers */
+  bool is_elastic;               /* plans may bring along those of fewer ranks */
   uint32_t steps_of_input;       /* steps whose batches have room at once; 0: as many batches as the schedule needs */
 
   /* products */
   bool widens_products;          /* products of f16 and bf16 get a result in f32: widen.c */
   bool cuts_products;            /* the library is called tile by tile, so that several threads compute a product */
+  bool graphs_have_kernels;      /* of a graph of a plan, kernels compute the products; else a library computes all */
+  bool takes_strides;            /* products and convolutions read and write parts of larger arrays: views.c */
   uint64_t product_workspace;    /* bytes that the library wants for its best algorithms */
 
   /* kernels */
@@ -42,9 +51,10 @@ typedef struct msc_target {
   bool adds_atomically;          /* threads may add to one place in whatever order */
   bool sums_in_blocks;           /* sums follow the op's attribute `blocks`; else their order is the threads' */
   bool finds_labels;             /* a loss finds its label's element while it sums the row; else it reads it again */
+  bool blocks_scatters;          /* sums of scattered rows do so, too */
+  bool has_row_kernels;          /* the runtime has kernels that add up and update rows by their numbers */
   bool pools_in_runtime;         /* the runtime has kernels for pools of f32; else they are loop nests */
   bool keeps_rows;               /* a kernel keeps a row that it reads in several phases */
-  uint64_t most_units;           /* of one launch: a GPU's grid has so many blocks at most */
   int64_t scatter_threads;       /* threads that share the rows of a sum in order; 0: one thread has all */
   /* A reduction runs in two launches where one would have fewer items than `few_items` for more operations and bytes
    * than `long_work`, or `long_tail` of one that has a tail, and more than two parts of so many points. */
@@ -56,10 +66,17 @@ typedef struct msc_target {
   void (*shape)(const struct msc_nester *n, struct msc_nest_launch *l);
 } msc_target;
 
-extern const msc_target msc_target_cpu, msc_target_cuda;
+/* What a target's constant has from its row. */
+#define MSC_TARGET_ROW(id) .name = #id, .bit = 1u << MSC_TARGET_##id, .most_units = (uint32_t)MSC_MOST_UNITS_##id
+
+#define X(id, most_units, has_images, calls_whole) extern const msc_target msc_target_##id;
+MSC_TARGETS(X)
+#undef X
 
 /* NULL: there is no such target. */
 const msc_target *msc_target_named(const char *name);
+/* The names of all, with this text between them. */
+const char *msc_target_names(msc_arena *arena, const char *between);
 /* The one target of a set; NULL: it has several. */
 const msc_target *msc_target_alone(unsigned set);
 /* The target that the module's attribute msc.target names; without the attribute the CPU. */

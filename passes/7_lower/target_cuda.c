@@ -2,13 +2,12 @@
 #include "passes/7_lower/nest/program.h"
 
 const msc_target msc_target_cuda = {
-    .most_units = INT32_MAX,
-    .name = "cuda",
-    .bit = MSC_ON_CUDA,
+    MSC_TARGET_ROW(cuda),
     .least_arch = 80,
     .cluster = "h100",
     .makes_ptx = true,
-    .steps_of_input = 2,           /* the next step's are copied there while one runs */
+    .steps_of_input = 2, /* the next step's are copied there while one runs */
+    .takes_strides = true,
     .product_workspace = 32 << 20, /* for an H100 */
     .vector_bytes = 16,
     .flops_of_byte = 8,

@@ -127,10 +127,10 @@ static int64_t mark_views(msc_func *f, bool (*is_view)(const msc_op *op)) {
   return num;
 }
 
-/* Is op a convolution by a GPU's library?  What a CPU has for them reads arrays without gaps. */
+/* Is op a convolution by a library that reads arrays with gaps? */
 static bool is_convolution_call(const msc_op *op) {
   return op && msc_is_graph(op) && msc_form_of(op) != MSC_FORM_ATTENTION &&
-         !msc_target_of(op->block->func->module)->is_host;
+         msc_target_of(op->block->func->module)->takes_strides;
 }
 
 /* Does it put channels last behind a convolution, or where they were in front of one (channels.c)? */
@@ -151,10 +151,10 @@ static bool is_transpose_view(const msc_op *op) {
 
 bool pass_views(msc_pass_ctx *pass, msc_module *m) {
   int64_t num = 0;
-  bool on_host = msc_target_of(m)->is_host; /* whose products are tiles with an epilogue */
+  bool strides = msc_target_of(m)->takes_strides;
   for (msc_func *f = m->first; f; f = f->next)
     num += mark_views(f, is_transpose_view) + mark_views(f, is_slice_view) + mark_views(f, is_concat_view) +
-           (on_host ? 0 : mark_views(f, is_rows_slice_view) + mark_views(f, is_rows_concat_view));
+           (strides ? mark_views(f, is_rows_slice_view) + mark_views(f, is_rows_concat_view) : 0);
   if (!num) return msc_not_asked_for(pass);
   msc_stat(pass, "ops that move nothing", num);
   return true;

@@ -261,7 +261,7 @@ static bool check_asked(const msc_pass_ctx *pass, const msc_module *m, bool aske
     return msc_error(pass->ctx, MSC_E_CONFIG, m->first->loc,
                      "parameters are marked parameter_server, and the key parameter_server does not say how they are "
                      "served: {\"mode\": \"sync\"}");
-  return !asked || target->is_host ||
+  return !asked || target->has_servers ||
          msc_error(pass->ctx, MSC_E_UNSUPPORTED, msc_config_loc(pass->config, MSC_KEY_parameter_server),
                    "parameter_server: not supported yet for %s, only for cpu", target->name);
 }

@@ -414,6 +414,7 @@ const mscrt_device mscrt_device_cuda = {
     .runs_programs = true,
     .orders_collectives = true,
     .has_nccl = true,
+    .runs_transfers = true,
     .measures_products = true,
     .open = open_cuda,
     .ready = ready_cuda,

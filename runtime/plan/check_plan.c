@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/abi/product.h"
+#include "ir/abi/target.h"
 #include "runtime/kernels/builtin.h"
 #include "runtime/plan/plan.h"
 
@@ -556,16 +557,20 @@ static mscrt_status *check_plan_outputs(mscrt_plan *p) {
 
 static mscrt_status *check_header(mscrt_plan *p) {
   static const mscrt_target targets[] = {
-      {.name = "cpu", .most_units = UINT32_MAX},
-      {.name = "cuda", .most_units = INT32_MAX, .has_images = true, .calls_whole = true},
+#define X(id, most_units, has_images, calls_whole) {#id, most_units, has_images, calls_whole},
+      MSC_TARGETS(X)
+#undef X
   };
+#define X(id, most_units, has_images, calls_whole) " '" #id "'"
+  static const char names[] = MSC_TARGETS(X);
+#undef X
   const char *target = plan_plan_target(p->root);
   char clean[32];
   for (size_t i = 0; target && i < sizeof targets / sizeof *targets; i++)
     if (!strcmp(target, targets[i].name)) p->target = &targets[i];
   if (!p->target)
-    return mscrt_fail(MSCRT_UNSUPPORTED, "the plan is for target '%s', this runtime executes 'cpu' and 'cuda'",
-                      mscrt_clean(target ? target : "", SIZE_MAX, clean, sizeof clean));
+    return mscrt_fail(MSCRT_UNSUPPORTED, "the plan is for target '%s', this runtime executes%s",
+                      mscrt_clean(target ? target : "", SIZE_MAX, clean, sizeof clean), names);
   for (uint32_t i = 0; i < plan_plan_sections_num(p->root); i++)
     for (uint32_t j = 0; j < i; j++)
       if (!strcmp(plan_section_name(plan_plan_sections(p->root, i)), plan_section_name(plan_plan_sections(p->root, j))))

@@ -108,12 +108,11 @@ typedef struct {
   uint32_t slots[MSCRT_NUM_CARRIED];
 } mscrt_stage;
 
-/* What a plan for a target holds. */
+/* A row of ir/abi/target.h. */
 typedef struct {
   const char *name;
-  bool has_images;  /* its code, for a driver to load; none of it is for the CPU of this machine */
-  uint64_t most_units; /* of a kernel's call */
-  bool calls_whole; /* a product or graph is one call of a library, which adds functions and sums; else it has tiles */
+  uint64_t most_units;
+  bool has_images, calls_whole;
 } mscrt_target;
 
 struct mscrt_plan {

@@ -17,6 +17,8 @@ static void properties_have_functions(void **state) {
     assert_int_equal(d->has_memory, d->fetch && d->store && d->set_micro);
     assert_int_equal(d->runs_programs, d->run != NULL);
     assert_int_equal(d->orders_collectives, d->wait != NULL);
+    assert_int_equal(d->uses_arena, d->holds_values && !d->has_memory);
+    assert_int_equal(d->runs_transfers, d->transfer && d->wait_for_transfers);
     assert_int_equal(!d->holds_values, d->message_bytes && d->shared_bytes);
   }
 }

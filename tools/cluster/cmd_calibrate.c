@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "passes/7_lower/target.h"
 #include "runtime/pool.h"
 #include "tools/cluster/host_memory.h"
 #include "tools/cluster/measure.h"
@@ -87,7 +88,7 @@ static const char *format_device_json(msc_arena *a, const measured *m) {
       a, "%s},\n    \"memory_bytes\": %" PRId64 ",\n    \"bytes_per_s\": %g,\n    \"launch_ns\": %.0f", text,
       m->memory_bytes, round_to_two_digits(m->bytes_per_s), fmax(1, m->launch_ns));
   const msc_cluster_gpu *g = &m->figures;
-  if (m->gpu)
+  if (m->target->makes_ptx)
     text = msc_arena_printf(a,
                             "%s,\n    \"gpu\": {\"arch\": %" PRId64 ", \"multiprocessors\": %" PRId64
                             ", \"clock_hz\": %" PRId64 ", \"memory_clock_hz\": %" PRId64 ", \"cache_bytes\": %" PRId64
@@ -153,17 +154,19 @@ static int calibrate_gpus(cli *c, measured *m, int ranks) {
 }
 
 static int run_calibrate(cli *c) {
-  const char *target = cli_text(c, "target");
-  bool gpu = target && !strcmp(target, "cuda");
+  const char *name = cli_text(c, "target");
+  const msc_target *target = msc_target_named(name ? name : "cpu");
+  bool gpu = target && target->makes_ptx;
   int usual = mscrt_cores() < MEASURE_MAX_RANKS ? mscrt_cores() : MEASURE_MAX_RANKS;
   int ranks = (int)cli_int(c, "ranks", gpu ? 0 : usual);
   if ((ranks < 1 && !gpu) || ranks < 0 || ranks > MEASURE_MAX_RANKS)
     return cli_usage(c, "--ranks is 1 to %d", MEASURE_MAX_RANKS);
-  if (target && !gpu && strcmp(target, "cpu")) {
-    msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--target %s is not supported yet; cpu and cuda are", target);
+  if (!target) {
+    msc_error(c->ctx, MSC_E_UNSUPPORTED, NULL, "--target %s is not supported yet; %s are", name,
+              msc_target_names(msc_context_arena(c->ctx), " and "));
     return CLI_INPUT;
   }
-  measured m = {.quick = cli_flag(c, "quick"), .cores = mscrt_cores()};
+  measured m = {.target = target, .quick = cli_flag(c, "quick"), .cores = mscrt_cores()};
   int code = gpu ? calibrate_gpus(c, &m, ranks) : calibrate_host(c, &m, ranks);
   if (code) return code;
   const char *text = format_machine_json(msc_context_arena(c->ctx), &m);

@@ -20,7 +20,7 @@ enum { MEASURE_MOST_PRODUCTS = 24 };
 typedef struct {
   int ranks, threads, cores;          /* cores: of this host */
   bool quick;                         /* small products and short windows: a first look */
-  bool gpu;                           /* each rank has a GPU */
+  const struct msc_target *target;    /* of each rank's device */
   msc_cluster_gpu figures;            /* of a GPU; measure_gpu sets it, memory_bytes and device */
   const char *device;                 /* its name */
   int64_t memory_bytes;               /* of one device */
