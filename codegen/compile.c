@@ -16,11 +16,9 @@
 
 /* ---- micro_batch_interleaved=auto ---- */
 
-static const char *const COPIES = MSC_FACT(msc_copies);
-
 static bool is_copies_auto(const msc_module *m, const msc_config *config) {
   const msc_attr_value *v = msc_config_value(config, MSC_KEY_micro_batch_interleaved);
-  return v && v->kind == MSC_ATTR_STR && !msc_find_attr(m->attrs, m->num_attrs, COPIES);
+  return v && v->kind == MSC_ATTR_STR && !msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_copies));
 }
 
 /* The time of a step with n micro-batches side by side; UINT64_MAX: there is no plan that fits. */
@@ -30,7 +28,7 @@ static uint64_t step_with_copies(msc_context *ctx, const msc_compile_options *o,
   msc_diag_mark before = msc_mark_diags(ctx);
   msc_arena *outer = msc_begin_trial(ctx);
   msc_module *m = msc_reparse(ctx, o, text, bytes);
-  if (m) msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(n));
+  if (m) msc_attrs_put(ctx, &m->attrs, &m->num_attrs, msc_fact_msc_copies(n));
   const msc_plan *p = m ? msc_compile(ctx, m, &trial) : NULL;
   bool fits = p && msc_plan_rank_bytes(p) <= (uint64_t)msc_limit_of_options(ctx, o);
   uint64_t ns = fits ? p->predicted_step_ns : UINT64_MAX;
@@ -57,10 +55,8 @@ static int64_t choose_copies(msc_context *ctx, const msc_module *m, const msc_co
 
 /* ---- auto_offload ---- */
 
-static const char *const AWAY = MSC_FACT(msc_away);
-
 static bool is_offload_auto(const msc_module *m, const msc_config *config) {
-  return msc_config_bool(config, MSC_KEY_auto_offload) && !msc_find_attr(m->attrs, m->num_attrs, AWAY);
+  return msc_config_bool(config, MSC_KEY_auto_offload) && !msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_away));
 }
 
 /* Sorts the values that auto_offload may move off the device, those that are moved first in front: state before
@@ -99,7 +95,7 @@ static size_t num_near(const away_trials *t, size_t k) {
 static msc_module *module_with_away(const away_trials *t, size_t k) {
   msc_module *m = msc_reparse(t->ctx, t->o, t->text, t->bytes);
   size_t near = num_near(t, k);
-  if (m) msc_put_attr(t->ctx, &m->attrs, &m->num_attrs, AWAY, msc_list(t->ctx, near, t->name));
+  if (m) msc_attrs_put(t->ctx, &m->attrs, &m->num_attrs, msc_fact_msc_away(t->ctx, near, t->name));
   if (m) msc_attrs_put(t->ctx, &m->attrs, &m->num_attrs, msc_fact_msc_far(t->ctx, k - near, t->name + near));
   return m;
 }
@@ -169,41 +165,33 @@ static msc_plan *offload_until_fits(msc_context *ctx, const msc_compile_options 
 
 /* ---- dimensions that a reshape made one ---- */
 
-static const char *const MERGED = MSC_FACT(msc_merged);
-
 /* What a trial of the first passes tells. */
 typedef struct {
-  const msc_compile_options *o;
   bool merged;
   int64_t apart; /* ops that were put on dimensions apart */
   int64_t ns;    /* of a step, by the search; INT64_MAX: it did not come so far */
 } first_passes;
 
-static void note_first_passes(void *user, const msc_pass_report *r) {
+/* Notes what the trial is for; ends it early if pass unmerge changed no op, for then there is nothing to compare. */
+static bool note_first_passes(void *user, msc_module *m, msc_checkpoint at) {
   first_passes *t = user;
-  for (const msc_pass_stat *s = r->stats; s; s = s->next)
-    if (!strcmp(s->what, "ops on dimensions apart")) t->apart = s->count;
-    else if (!strcmp(s->what, "ns")) t->ns = s->count;
-  if (t->o->after) t->o->after(t->o->user, r);
-}
-
-/* Ends the trial early if the pass changed no op, for then there is nothing to compare. */
-static bool is_worth_searching(void *user, msc_module *m, msc_checkpoint at) {
-  const first_passes *t = user;
-  (void)m;
+  for (const msc_func *f = m->first; f; f = f->next) {
+    if (at == MSC_AT_simplified) t->apart += msc_fact_read(f, unmerged_ops, 0);
+    if (at == MSC_AT_searched) t->ns = msc_fact_read(f, step_ns, t->ns);
+  }
   return at != MSC_AT_simplified || t->merged || t->apart > 0;
 }
 
 static first_passes try_first_passes(msc_context *ctx, const msc_compile_options *o, const char *text, size_t bytes,
                                      bool merged) {
   const msc_compile_options trial = msc_trial_of(o);
-  first_passes t = {.o = &trial, .merged = merged, .ns = INT64_MAX};
+  first_passes t = {.merged = merged, .ns = INT64_MAX};
   msc_diag_mark before = msc_mark_diags(ctx);
   msc_arena *outer = msc_begin_trial(ctx);
   msc_pass_options p = msc_pass_options_of(&trial);
-  p.user = p.at_user = &t, p.after = note_first_passes, p.at = is_worth_searching;
+  p.at_user = &t, p.at = note_first_passes;
   msc_module *m = msc_reparse(ctx, o, text, bytes);
-  if (m && merged) msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));
+  if (m && merged) msc_attrs_put(ctx, &m->attrs, &m->num_attrs, msc_fact_msc_merged(true));
   if (!m || !msc_run_stretch(ctx, m, &p, MSC_AT_read, MSC_AT_searched)) t.ns = INT64_MAX;
   msc_end_trial(ctx, outer);
   msc_forget_diags(ctx, before);
@@ -225,12 +213,12 @@ static bool is_better_merged(msc_context *ctx, const msc_module *m, const msc_co
 
 static msc_plan *compile_with_prices(msc_context *ctx, msc_module *m, const msc_compile_options *options) {
   if (is_copies_auto(m, options->config))
-    msc_put_attr(ctx, &m->attrs, &m->num_attrs, COPIES, msc_int(choose_copies(ctx, m, options)));
+    msc_attrs_put(ctx, &m->attrs, &m->num_attrs, msc_fact_msc_copies(choose_copies(ctx, m, options)));
   if (options->target.target != msc_target_of(m))
     msc_attrs_put(ctx, &m->attrs, &m->num_attrs, msc_fact_msc_target(ctx, options->target.target->name));
   if (shard_searches_time(options->config) && msc_config_devices(options->config) > 1 &&
       is_better_merged(ctx, m, options))
-    msc_put_attr(ctx, &m->attrs, &m->num_attrs, MERGED, msc_bool(true));
+    msc_attrs_put(ctx, &m->attrs, &m->num_attrs, msc_fact_msc_merged(true));
   size_t bytes = 0;
   const char *text = is_offload_auto(m, options->config) ? msc_print_text(m, msc_context_arena(ctx), &bytes) : NULL;
   if (!msc_compile_stretch(ctx, m, options, MSC_AT_read, MSC_AT_propagated)) return NULL;

@@ -83,13 +83,11 @@ typedef struct {
   const char *strategies; /* of the model's ops: without what pass zero cuts further */
   const msc_decision *decision;
   size_t num_decisions;
+  int64_t step_ns, least_step_ns, least_plan_ns; /* facts of the search; -1: there was none */
   uint64_t most_kept; /* a strategy that keeps more over the step ends the run */
 } compilation;
 
-static int64_t kept_bytes(const msc_func *f) {
-  const msc_attr_value *kept = f ? msc_func_attr(f, MSC_FACT(kept_bytes)) : NULL;
-  return kept ? kept->i : INT64_MAX;
-}
+static int64_t kept_bytes(const msc_func *f) { return msc_fact_read(f, kept_bytes, INT64_MAX); }
 
 /* Called at every checkpoint: notes what was decided there, and chooses what is recomputed. */
 static bool on_checkpoint(void *compiled, msc_module *m, msc_checkpoint at) {
@@ -98,6 +96,10 @@ static bool on_checkpoint(void *compiled, msc_module *m, msc_checkpoint at) {
   if (at == MSC_AT_searched && f && (uint64_t)kept_bytes(f) > c->most_kept) return false;
   uint64_t begin = msc_clock_ns();
   if (at == MSC_AT_searched) c->searched = pack_program(m);
+  if (at == MSC_AT_searched && f) {
+    c->step_ns = msc_fact_read(f, step_ns, -1), c->least_step_ns = msc_fact_read(f, least_step_ns, -1);
+    c->least_plan_ns = msc_fact_read(f, least_plan_ns, -1);
+  }
   if (at == MSC_AT_laid_out && !f) return msc_error(c->ctx, MSC_E_FORMAT, NULL, "the module has no function forward");
   if (at == MSC_AT_laid_out) c->strategies = msc_strategy_file(f, msc_context_arena(c->ctx));
   if (at == MSC_AT_sharded) c->decision = note_decisions(c->ctx, f, &c->num_decisions);
@@ -144,7 +146,7 @@ static uint64_t block_of_disk(const msc_plan *p, const msc_config *config) {
  * yet.  NULL after a report, and without one if the strategy keeps more than `most_kept` bytes over the step. */
 static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_options *options, uint64_t most_kept,
                            uint64_t code_limit) {
-  compilation c = {.ctx = ctx, .o = options, .most_kept = most_kept};
+  compilation c = {.ctx = ctx, .o = options, .step_ns = -1, .most_kept = most_kept};
   msc_pass_options o = msc_pass_options_of(options);
   o.at = on_checkpoint, o.at_user = &c;
   if (!msc_run_stretch(ctx, m, &o, MSC_AT_propagated, MSC_AT_placed)) return NULL;
@@ -158,6 +160,7 @@ static msc_plan *make_plan(msc_context *ctx, msc_module *m, const msc_compile_op
   p->decision = c.decision;
   p->num_decisions = c.num_decisions;
   p->strategies = c.strategies;
+  p->search.step_ns = c.step_ns, p->search.least_step_ns = c.least_step_ns, p->search.least_plan_ns = c.least_plan_ns;
   p->model = options->model;
   p->model_hash = options->model_hash;
   p->model_folder = options->model_folder;

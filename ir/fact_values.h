@@ -4,7 +4,13 @@
  *   msc_op_put(op, msc_fact_whole(50257));
  *   msc_func_put(f, msc_fact_section(ctx, "forward"));
  *
- * Kinds whose values are whatever a user wrote take any value. */
+ * Kinds whose values are whatever a user wrote take any value.
+ *
+ * Facts that are numbers, truth values, words or layouts are read likewise, from whatever has attributes: an op, a
+ * function, an argument (&f->arg[i]), a module.  The last operand is what an absent fact, or one of another kind,
+ * gives:
+ *
+ *   int64_t micro = msc_fact_read(f, micro, 1); */
 #ifndef MSC_IR_FACT_VALUES_H
 #define MSC_IR_FACT_VALUES_H
 
@@ -12,22 +18,30 @@
 
 #define FACT_OF(id, parameters, v) \
   static inline msc_attr msc_fact_##id parameters { return (msc_attr){MSC_FACT(id), v}; }
-#define FACT_INT(id) FACT_OF(id, (int64_t v), msc_int(v))
+#define READ_FACT(id, T, member, KIND)                                              \
+  static inline T msc_fact_read_##id(const msc_attr *attrs, size_t num, T absent) { \
+    const msc_attr_value *v = msc_find_attr(attrs, num, MSC_FACT(id));              \
+    return v && v->kind == MSC_ATTR_##KIND ? v->member : absent;                    \
+  }
+#define msc_fact_read(holder, id, absent) msc_fact_read_##id((holder)->attrs, (holder)->num_attrs, (absent))
+#define FACT_INT(id)                      FACT_OF(id, (int64_t v), msc_int(v)) READ_FACT(id, int64_t, i, INT)
 #define FACT_GROUP FACT_INT
 #define FACT_BYTES FACT_INT
 #define FACT_ROUND FACT_INT
 #define FACT_STAGE_NUMBER FACT_INT
-#define FACT_FLOAT(id) FACT_OF(id, (double v), msc_float(v))
-#define FACT_BOOL(id) FACT_OF(id, (bool v), msc_bool(v))
+#define FACT_FLOAT(id)                    FACT_OF(id, (double v), msc_float(v)) READ_FACT(id, double, f, FLOAT)
+#define FACT_BOOL(id)                     FACT_OF(id, (bool v), msc_bool(v)) READ_FACT(id, bool, b, BOOL)
 #define FACT_FLAG FACT_BOOL
-#define FACT_TEXT(id) FACT_OF(id, (msc_context * ctx, const char *v), msc_str(ctx, v))
+#define FACT_TEXT(id) \
+  FACT_OF(id, (msc_context * ctx, const char *v), msc_str(ctx, v)) READ_FACT(id, const char *, s, STR)
 #define FACT_INTS(id) FACT_OF(id, (msc_context * ctx, size_t num, const int64_t *v), msc_ints(ctx, num, v))
 #define FACT_LIST(id) FACT_OF(id, (msc_context * ctx, size_t num, const msc_attr_value *v), msc_list(ctx, num, v))
 #define FACT_TEXTS FACT_LIST
 #define FACT_DICT(id) \
   FACT_OF(id, (size_t num, const msc_attr *v), ((msc_attr_value){.kind = MSC_ATTR_DICT, .dict = {num, v}}))
 #define FACT_LETTERS FACT_DICT
-#define FACT_LAYOUT(id) FACT_OF(id, (const msc_layout *v), msc_layout_attr(v))
+#define FACT_LAYOUT(id) \
+  FACT_OF(id, (const msc_layout *v), msc_layout_attr(v)) READ_FACT(id, const msc_layout *, layout, LAYOUT)
 #define FACT_LAYOUTS(id) \
   FACT_OF(id, (msc_context * ctx, size_t num, const msc_layout *const *v), msc_layouts_attr(ctx, num, v))
 #define FACT_DIGITS(id) FACT_OF(id, (const msc_layout *v), msc_digits_attr(v))
@@ -46,6 +60,7 @@
 #define FACT(id, name, on, kind, from, until, meaning) FACT_##kind(id)
 #include "ir/fact.def"
 #undef FACT
+#undef READ_FACT
 
 static inline void msc_attrs_put(msc_context *ctx, msc_attr **attrs, size_t *num, msc_attr a) {
   msc_put_attr(ctx, attrs, num, a.name, a.value);

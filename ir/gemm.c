@@ -28,24 +28,33 @@ static int count_of(const char *words) {
   return num;
 }
 
-static int operand_of(const msc_op *gemm, const char *word) {
-  int place = place_of_word(msc_op_str(gemm, "takes"), word);
+const char *msc_gemm_word(msc_gemm_extra x) {
+  static const char *const words[] = {
+#define X(NAME, word) word,
+      MSC_GEMM_EXTRAS(X)
+#undef X
+  };
+  return words[x];
+}
+
+static int operand_of(const msc_op *gemm, msc_gemm_extra x) {
+  int place = place_of_word(msc_op_str(gemm, "takes"), msc_gemm_word(x));
   return place < 0 || place + 2 >= gemm->num_in ? -1 : place + 2;
 }
 
-static int result_of(const msc_op *gemm, const char *word) {
+static int result_of(const msc_op *gemm, msc_gemm_extra x) {
   const msc_attr_value *gives = msc_op_attr(gemm, "gives");
-  int place = gives ? place_of_word(gives->s, word) : -1;
+  int place = gives ? place_of_word(gives->s, msc_gemm_word(x)) : -1;
   return place < 0 || place + 1 >= gemm->num_out ? -1 : place + 1;
 }
 
-msc_value *msc_gemm_operand(const msc_op *gemm, const char *word) {
-  int i = operand_of(gemm, word);
+msc_value *msc_gemm_operand(const msc_op *gemm, msc_gemm_extra x) {
+  int i = operand_of(gemm, x);
   return i < 0 ? NULL : gemm->in[i].value;
 }
 
-msc_value *msc_gemm_result(const msc_op *gemm, const char *word) {
-  int i = result_of(gemm, word);
+msc_value *msc_gemm_result(const msc_op *gemm, msc_gemm_extra x) {
+  int i = result_of(gemm, x);
   return i < 0 ? NULL : &gemm->out[i];
 }
 
@@ -74,7 +83,7 @@ static bool check_gemm_operands(msc_op *op) {
   const msc_type *y = op->out[0].type;
   int64_t dim[MSC_MAX_RANK];
   msc_dtype aux;
-  int bias = operand_of(op, "bias");
+  int bias = operand_of(op, MSC_GEMM_BIAS);
   if (op->num_in > 2 && count_of(msc_op_str(op, "takes")) != op->num_in - 2)
     return shape_wrong(op, "%d operands behind 'b' for takes = \"%s\"", op->num_in - 2, msc_op_str(op, "takes"));
   if (bias >= 0) {
@@ -85,11 +94,11 @@ static bool check_gemm_operands(msc_op *op) {
                          shape_text(op, t));
   }
   aux_type(op, &aux, dim);
-  if (operand_of(op, "unless") >= 0 && operand_of(op, "add") < 0)
+  if (operand_of(op, MSC_GEMM_UNLESS) >= 0 && operand_of(op, MSC_GEMM_ADD) < 0)
     return shape_wrong(op, "'unless' is said of 'add', which it has not");
-  return must_be(op, operand_of(op, "add"), "add", y->dtype, y->rank, y->dim) &&
-         must_be(op, operand_of(op, "unless"), "unless", MSC_I1, 0, NULL) &&
-         must_be(op, operand_of(op, "aux"), "aux", aux, y->rank, dim);
+  return must_be(op, operand_of(op, MSC_GEMM_ADD), "add", y->dtype, y->rank, y->dim) &&
+         must_be(op, operand_of(op, MSC_GEMM_UNLESS), "unless", MSC_I1, 0, NULL) &&
+         must_be(op, operand_of(op, MSC_GEMM_AUX), "aux", aux, y->rank, dim);
 }
 
 static bool set_results(msc_op *op) {
@@ -97,7 +106,7 @@ static bool set_results(msc_op *op) {
   const msc_attr_value *gives = msc_op_attr(op, "gives");
   int64_t dim[MSC_MAX_RANK];
   msc_dtype dtype;
-  int aux = result_of(op, "aux"), sum_a = result_of(op, "sum_a"), sum_b = result_of(op, "sum_b");
+  int aux = result_of(op, MSC_GEMM_AUX), sum_a = result_of(op, MSC_GEMM_SUM_A), sum_b = result_of(op, MSC_GEMM_SUM_B);
   if (count_of(gives ? gives->s : NULL) != op->num_out - 1)
     return shape_wrong(op, "%d results behind 'y' for gives = \"%s\"", op->num_out - 1, gives ? gives->s : "");
   if ((aux > 0) + (sum_a > 0) + (sum_b > 0) != op->num_out - 1 || op->num_out > 2)
@@ -112,9 +121,9 @@ static bool set_results(msc_op *op) {
 static bool check_function(msc_op *op) {
   bool relu = msc_op_bool(op, "relu"), gelu = msc_op_bool(op, "gelu"), slope = msc_op_bool(op, "slope");
   if (relu && gelu) return shape_wrong(op, "relu and gelu at once");
-  if (slope != (operand_of(op, "aux") >= 0))
+  if (slope != (operand_of(op, MSC_GEMM_AUX) >= 0))
     return shape_wrong(op, "a slope is taken at 'aux', and 'aux' is for a slope");
-  if ((slope || result_of(op, "aux") >= 0) && !relu && !gelu) return shape_wrong(op, "neither relu nor gelu");
+  if ((slope || result_of(op, MSC_GEMM_AUX) >= 0) && !relu && !gelu) return shape_wrong(op, "neither relu nor gelu");
   return true;
 }
 
@@ -160,7 +169,7 @@ static int to_bit(int64_t *index, int rank) {
 
 static double slope_at(msc_eval *e, const int64_t *index, bool relu) {
   int64_t at[MSC_MAX_RANK];
-  size_t aux = (size_t)operand_of(e->op, "aux");
+  size_t aux = (size_t)operand_of(e->op, MSC_GEMM_AUX);
   int rank = e->out[0].rank;
   memcpy(at, index, sizeof *at * (size_t)rank);
   if (!relu) return gelu_slope(msc_piece_get(e, aux, at).f);
@@ -170,7 +179,7 @@ static double slope_at(msc_eval *e, const int64_t *index, bool relu) {
 
 static void keep_aux(msc_eval *e, const int64_t *index, double v, bool relu) {
   int64_t at[MSC_MAX_RANK];
-  int place = result_of(e->op, "aux"), rank = e->out[0].rank;
+  int place = result_of(e->op, MSC_GEMM_AUX), rank = e->out[0].rank;
   if (place < 0) return;
   memcpy(at, index, sizeof *at * (size_t)rank);
   if (!relu) {
@@ -186,7 +195,7 @@ static void keep_aux(msc_eval *e, const int64_t *index, double v, bool relu) {
 
 static void clear_aux(msc_eval *e) {
   int64_t index[MSC_MAX_RANK];
-  int place = result_of(e->op, "aux");
+  int place = result_of(e->op, MSC_GEMM_AUX);
   if (place < 0) return;
   for (bool more = msc_first_index(&e->out[place], index); more; more = msc_next_index(&e->out[place], index))
     msc_piece_put(e, (size_t)place, index, msc_scalar_of(e->out[place].dtype, 0));
@@ -207,10 +216,11 @@ static void add_up(msc_eval *e, size_t i, int inner, size_t out) {
   }
 }
 
-static msc_scalar finished(msc_eval *e, const int64_t *index, msc_scalar v) {
+static msc_scalar finish(msc_eval *e, const int64_t *index, msc_scalar v) {
   const msc_piece *y = &e->out[0];
   bool relu = msc_op_bool(e->op, "relu"), is_gelu = msc_op_bool(e->op, "gelu");
-  int add = operand_of(e->op, "add"), bias = operand_of(e->op, "bias"), unless = operand_of(e->op, "unless");
+  int add = operand_of(e->op, MSC_GEMM_ADD), bias = operand_of(e->op, MSC_GEMM_BIAS),
+      unless = operand_of(e->op, MSC_GEMM_UNLESS);
   if (add >= 0 && (unless < 0 || !msc_piece_get(e, (size_t)unless, NULL).u))
     v = msc_arithmetic(SCALAR_add, y->dtype, v, msc_piece_get(e, (size_t)add, index));
   if (bias >= 0) v = msc_arithmetic(SCALAR_add, y->dtype, v, msc_piece_get(e, (size_t)bias, &index[y->rank - 1]));
@@ -223,10 +233,10 @@ static msc_scalar finished(msc_eval *e, const int64_t *index, msc_scalar v) {
 void eval_gemm(msc_eval *e) {
   const msc_piece *y = &e->out[0];
   int64_t index[MSC_MAX_RANK];
-  int sum_a = result_of(e->op, "sum_a"), sum_b = result_of(e->op, "sum_b");
+  int sum_a = result_of(e->op, MSC_GEMM_SUM_A), sum_b = result_of(e->op, MSC_GEMM_SUM_B);
   clear_aux(e);
   for (bool more = msc_first_index(y, index); more && !e->fault; more = msc_next_index(y, index))
-    msc_piece_put(e, 0, index, finished(e, index, msc_product_at(e, index)));
+    msc_piece_put(e, 0, index, finish(e, index, msc_product_at(e, index)));
   if (sum_a > 0) add_up(e, 0, msc_op_bool(e->op, "transpose_a") ? 0 : 1, (size_t)sum_a);
   if (sum_b > 0) add_up(e, 1, msc_op_bool(e->op, "transpose_b") ? 1 : 0, (size_t)sum_b);
 }

@@ -45,9 +45,8 @@ int64_t msc_memory_limit(const msc_config *config, const msc_cluster *cluster) {
 }
 
 int64_t msc_copies_of(const msc_pass_ctx *pass, const msc_module *m) {
-  const msc_attr_value *chosen = msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_copies));
   int64_t told = pass->config ? msc_config_int(pass->config, MSC_KEY_micro_batch_interleaved) : 1;
-  return chosen && chosen->kind == MSC_ATTR_INT ? chosen->i : told > 0 ? told : 1;
+  return msc_fact_read(m, msc_copies, told > 0 ? told : 1);
 }
 
 void msc_stat(msc_pass_ctx *pass, const char *what, int64_t count) {

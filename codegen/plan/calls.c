@@ -152,10 +152,7 @@ static plan_ref place_input(calling *c, size_t i, const char *name, uint64_t byt
   return ref;
 }
 
-static int64_t chunk_of(const msc_func *f) {
-  const msc_attr_value *v = msc_func_attr(f, MSC_FACT(chunk));
-  return v ? v->i : 0;
-}
+static int64_t chunk_of(const msc_func *f) { return msc_fact_read(f, chunk, 0); }
 
 /* Places a sum over micro-batches or a carried value; one with this name has one place in a stage. */
 static plan_ref place_inner(calling *c, const char *name, uint64_t bytes, uint64_t *end, uint8_t space) {
@@ -295,7 +292,7 @@ static plan_ref place_of_value(calling *c, const msc_value *v, bool written) {
   } else if (v->def->kind == OP_stash) {
     ref = (plan_ref){.offset = c->stashed + (uint64_t)msc_op_int(v->def, "slot"),
                      .bytes = (uint64_t)msc_type_bytes(v->type),
-                     .space = strcmp(msc_op_str(v->def, "home"), "disk") ? PLAN_SPACE_HOST : PLAN_SPACE_DISK};
+                     .space = msc_home_of_stash(v->def) == MSC_HOME_DISK ? PLAN_SPACE_DISK : PLAN_SPACE_HOST};
   } else if (v->def->kind == OP_gemm && msc_op_int(v->def, "tile")) {
     ref = (plan_ref){.bytes = (uint64_t)msc_dtype_bytes(v->type->dtype), .space = PLAN_SPACE_TILE};
   } else {
@@ -373,8 +370,8 @@ static bool call_kernel(calling *c, const msc_op *op) {
 
 /* ---- products ---- */
 
-/* The buffers behind a product's own three, by name. */
-static const char *const behind[] = {"bias", "add", "aux", "sum_a", "sum_b"};
+/* The buffers behind a product's own three. */
+static const msc_gemm_extra behind[] = {MSC_GEMM_BIAS, MSC_GEMM_ADD, MSC_GEMM_AUX, MSC_GEMM_SUM_A, MSC_GEMM_SUM_B};
 
 static void add_further_buffers(calling *c, const msc_op *op, msc_plan_call *call) {
   for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
@@ -560,8 +557,7 @@ static void note_transfer(calling *c, const msc_op *op, const msc_plan_call *cal
                            .bytes = call->bytes};
   t->num_digits = msc_transfer_digits(&p->module->mesh, op, p->arena, t->digit);
   t->axes = msc_subaxis_print(p->arena, &p->module->mesh, t->num_digits, t->digit);
-  t->from = from ? msc_layout_print(p->arena, &p->module->mesh, from) : "";
-  t->to = to ? msc_layout_print(p->arena, &p->module->mesh, to) : "";
+  t->from = from, t->to = to;
   t->value = op->name ? op->name : "";
 }
 
@@ -625,7 +621,7 @@ static void place_stashed(calling *c) {
   const msc_op *op = c->f->body->first;
   while (bytes && op && op->kind != OP_stash) op = op->next;
   if (!bytes || !op) return;
-  msc_home home = strcmp(msc_op_str(op, "home"), "disk") ? MSC_HOME_CPU : MSC_HOME_DISK;
+  msc_home home = msc_home_of_stash(op);
   c->stashed = place_away(&c->p->stage[c->section->stage].home_bytes[home], (uint64_t)bytes->i, home).offset;
 }
 
@@ -740,16 +736,16 @@ msc_plan_calls *msc_plan_calls_begin(msc_plan *p, msc_codegen *cg) {
 bool msc_plan_add_section(msc_plan_calls *c, msc_func *f, uint32_t program) {
   msc_plan *p = c->p;
   msc_numbering n = msc_number(f->body);
-  const msc_attr_value *stage = msc_func_attr(f, MSC_FACT(stage)), *scratch = msc_func_attr(f, MSC_FACT(scratch)),
-                       *copies = msc_func_attr(f, MSC_FACT(copies));
   msc_grow(p->arena, p->section, p->num_sections);
   c->f = f, c->program = program;
   c->section = &p->section[p->num_sections++];
-  *c->section = (msc_plan_section){
-      .func = f, .name = f->name, .stage = stage ? (uint32_t)stage->i : 0, .copies = copies ? (uint32_t)copies->i : 1};
+  *c->section = (msc_plan_section){.func = f,
+                                   .name = f->name,
+                                   .stage = (uint32_t)msc_fact_read(f, stage, 0),
+                                   .copies = (uint32_t)msc_fact_read(f, copies, 1)};
   c->arg = msc_new_array(p->arena, plan_ref, f->body->num_args);
   c->constant = msc_new_array(p->arena, uint64_t, n.num_ops);
-  c->scratch = scratch ? (uint64_t)scratch->i : 0;
+  c->scratch = (uint64_t)msc_fact_read(f, scratch, 0);
   c->section->scratch_bytes = c->scratch + MSC_FLAG_BYTES;
   for (size_t i = 0; i < f->body->num_args; i++) c->arg[i] = place_argument(c, i);
   place_stashed(c);

@@ -81,7 +81,8 @@ typedef struct msc_plan_call {
 typedef struct {
   uint32_t section, call;
   uint8_t verb;
-  const char *axes, *from, *to, *value;
+  const char *axes, *value;
+  const msc_layout *from, *to; /* NULL: none */
   uint64_t bytes; /* received by one device */
   int num_digits; /* of the group that it works in */
   msc_subaxis digit[MSC_MAX_SUBAXES];
@@ -188,6 +189,10 @@ typedef struct msc_plan {
   uint64_t engines_version;   /* of that library */
   int engines_arch;           /* of the GPU, as 90 */
   const char *config, *model; /* JSON; name */
+  /* of the search for the least time, facts of the function; -1: there was none */
+  struct {
+    int64_t step_ns, least_step_ns, least_plan_ns;
+  } search;
   const char *strategies;     /* JSON of strategy_ckpt_save_file; not in plan.bin */
   const char *cluster;        /* JSON */
   const void *searched;       /* the program as it went into `layouts`, text packed by zlib */

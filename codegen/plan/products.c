@@ -114,10 +114,10 @@ static bool use_generated_kernels(msc_codegen *cg, const msc_op *op, msc_plan_ma
 }
 
 static void set_function(msc_plan_matmul *m, const msc_op *op) {
-  m->bias = msc_gemm_operand(op, "bias"), m->add = msc_gemm_operand(op, "add"),
-  m->aux = msc_gemm_operand(op, "aux") || msc_gemm_result(op, "aux");
-  m->after_first = msc_gemm_operand(op, "unless");
-  m->sum_a = msc_gemm_result(op, "sum_a"), m->sum_b = msc_gemm_result(op, "sum_b");
+  m->bias = msc_gemm_operand(op, MSC_GEMM_BIAS), m->add = msc_gemm_operand(op, MSC_GEMM_ADD),
+  m->aux = msc_gemm_operand(op, MSC_GEMM_AUX) || msc_gemm_result(op, MSC_GEMM_AUX);
+  m->after_first = msc_gemm_operand(op, MSC_GEMM_UNLESS);
+  m->sum_a = msc_gemm_result(op, MSC_GEMM_SUM_A), m->sum_b = msc_gemm_result(op, MSC_GEMM_SUM_B);
   m->relu = msc_op_bool(op, "relu"), m->gelu = msc_op_bool(op, "gelu"), m->slope = msc_op_bool(op, "slope");
   m->wide = op->out[0].type->dtype != m->dtype;
 }

@@ -501,8 +501,8 @@ static void put_notes(flatbuf_builder *b, const msc_plan *p) {
     plan_transfer_put_call(b, t->call);
     plan_transfer_put_verb(b, t->verb);
     plan_transfer_put_axes(b, t->axes);
-    plan_transfer_put_from(b, t->from);
-    plan_transfer_put_to(b, t->to);
+    plan_transfer_put_from(b, t->from ? msc_layout_print(p->arena, &p->module->mesh, t->from) : "");
+    plan_transfer_put_to(b, t->to ? msc_layout_print(p->arena, &p->module->mesh, t->to) : "");
     plan_transfer_put_bytes(b, t->bytes);
     plan_transfer_put_value(b, t->value);
     put_group(b, t);

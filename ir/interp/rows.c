@@ -148,8 +148,7 @@ static double label(msc_eval *e, const int64_t *index, int64_t c) {
   at[last] = c;
   if (msc_is_float(e->in[1].dtype)) return msc_piece_get(e, 1, at).f;
   int64_t k = msc_piece_get(e, 1, index).i;
-  const msc_attr_value *classes = msc_op_attr(e->op, MSC_FACT(classes));
-  int64_t num = classes ? classes->i : e->in[0].full[last];
+  int64_t num = msc_fact_read(e->op, classes, e->in[0].full[last]);
   if (k < 0 || k >= num) msc_fault(e, "label %" PRId64 " is not in 0..%" PRId64, k, num - 1);
   return k == c;
 }

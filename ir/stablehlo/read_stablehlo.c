@@ -412,9 +412,9 @@ static const char *own_name(hlo_reader *r, const char *wanted, size_t num, const
 }
 
 static void add_argument(hlo_reader *r, scope *s, const hlo_arg *a, size_t index, const char **names) {
-  const hlo_value *name = member_of(a->num_attrs, a->attr, "msc.name"),
-                  *role = member_of(a->num_attrs, a->attr, "msc.role"),
-                  *init = member_of(a->num_attrs, a->attr, "msc.init");
+  const hlo_value *name = member_of(a->num_attrs, a->attr, MSC_FACT(msc_name)),
+                  *role = member_of(a->num_attrs, a->attr, MSC_FACT(msc_role)),
+                  *init = member_of(a->num_attrs, a->attr, MSC_FACT(msc_init));
   const char *wanted = name && name->s ? name->s : plain_name(r, a->said ? a->said : a->name + 1);
   names[index] = own_name(r, wanted, index, names);
   msc_value *v = msc_add_arg(r->func->body, a->type, names[index]);

@@ -242,11 +242,14 @@ bool pass_unmerge(msc_pass_ctx *pass, msc_module *m) {
   if (!pass->config || msc_config_devices(pass->config) == 1 ||
       msc_find_attr(m->attrs, m->num_attrs, MSC_FACT(msc_merged)))
     return msc_not_asked_for(pass);
-  for (msc_func *f = m->first; f; f = f->next)
+  for (msc_func *f = m->first; f; f = f->next) {
+    int64_t before = num;
     for (msc_op *op = f->body->first, *next; op; op = next) {
       next = op->next;
       num += try_to_unmerge(op, pass->scratch);
     }
+    if (num > before) msc_func_put(f, msc_fact_unmerged_ops(num - before));
+  }
   msc_stat(pass, "ops on dimensions apart", num);
   return msc_num_errors(pass->ctx) == 0;
 }

@@ -26,8 +26,7 @@ void msc_batch_add(msc_batch_reading *r, msc_value *v, msc_batch_fact fact) {
 
 int msc_batch_dim(const msc_func *f, size_t arg) {
   const msc_value *v = f->body->args[arg];
-  const msc_attr_value *given = msc_arg_attr(f, arg, MSC_FACT(msc_batch_dim));
-  int64_t dim = given && given->kind == MSC_ATTR_INT ? given->i : 0;
+  int64_t dim = msc_fact_read(&f->arg[arg], msc_batch_dim, 0);
   return msc_arg_role(f, arg) <= MSC_ROLE_MASK && dim >= 0 && dim < v->type->rank ? (int)dim : -1;
 }
 

@@ -303,9 +303,8 @@ static bool set_loss_attributes(const shortening *s) {
 
 /* The value of the key if it is set, else that of the model. */
 static int64_t micro_size(const msc_pass_ctx *pass, const msc_func *f) {
-  const msc_attr_value *own = msc_func_attr(f, MSC_FACT(micro_size));
-  bool models = own && own->kind == MSC_ATTR_INT && !msc_config_is_set(pass->config, MSC_KEY_micro_size);
-  return models ? own->i : msc_config_int(pass->config, MSC_KEY_micro_size);
+  int64_t of_key = msc_config_int(pass->config, MSC_KEY_micro_size);
+  return msc_config_is_set(pass->config, MSC_KEY_micro_size) ? of_key : msc_fact_read(f, micro_size, of_key);
 }
 
 static bool check_no_copies(msc_pass_ctx *pass, const msc_module *m) {

@@ -161,7 +161,7 @@ static bool graph_for(expansion *e, msc_pass_ctx *pass, const msc_layout *const 
   out_g->arena = pass->scratch;
   for (size_t i = 0; i < out_g->num_groups; i++) {
     memset(&out_g->group[i].digits, 0, sizeof out_g->group[i].digits);
-    out_g->group[i].by = NULL;
+    out_g->group[i].by = SHARD_BY_NOBODY;
   }
   return true;
 }

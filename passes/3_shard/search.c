@@ -12,5 +12,7 @@ static bool forget_tuples(msc_func *f) {
 
 bool pass_search(msc_pass_ctx *pass, msc_module *m) {
   msc_func *f = shard_func(m);
+  for (msc_func *one = m->first; one; one = one->next)
+    msc_drop_attr(one->attrs, &one->num_attrs, MSC_FACT(unmerged_ops)); /* read before the search */
   return !f || (shard_search_time(pass, f) && forget_tuples(f));
 }

@@ -207,7 +207,7 @@ static void cut_batch(annotating *an, shard_group *group, int letter) {
     if (largest_part(an, group, letter) >= even) give_digits(an, group, letter, true);
   }
   group->closed = (1u << group->rule.num_letters) - 1;
-  group->by = "default";
+  group->by = SHARD_BY_DEFAULT;
 }
 
 static void apply_default(annotating *an) {
@@ -257,7 +257,7 @@ static void decide_group(annotating *an, int group) {
   else if (an->layout[group]) ok = shard_place_layouts(&an->g, group, an->layout[group]);
   else return;
   bool recorded = an->layout[group] && msc_op_attr(of->leader, MSC_FACT(by)); /* in a strategy file */
-  of->by = recorded ? msc_op_str(of->leader, MSC_FACT(by)) : "user";
+  of->by = recorded ? shard_decider_parse(msc_op_str(of->leader, MSC_FACT(by))) : SHARD_BY_USER;
   an->wrong[group] = !ok;
 }
 
@@ -514,7 +514,7 @@ bool pass_strategies(msc_pass_ctx *pass, msc_module *m) {
   if (!lay_inputs(&an) | !check_others(&an) | !an.ok) return false;
   bool configured = cuts_arguments(f);
   configured |= an.pins != NULL;
-  for (size_t i = 0; i < an.g.num_groups; i++) configured |= an.g.group[i].by != NULL;
+  for (size_t i = 0; i < an.g.num_groups; i++) configured |= an.g.group[i].by != SHARD_BY_NOBODY;
   if (!shard_searches_time(pass->config) && (mode != MSC_AUTO_PARALLEL || !configured)) apply_default(&an);
   store(&an);
   shard_insert_pins(&an.g, an.pins);

@@ -174,11 +174,10 @@ static size_t make_layers(const staging *s, msc_layer *layer, uint32_t *layer_of
 static bool assign_stages_by_time(staging *s) {
   msc_layer *layer = msc_new_array(s->pass->scratch, msc_layer, s->num_ops + 1);
   uint32_t *layer_of = msc_new_array(s->pass->scratch, uint32_t, s->num_ops + 1);
-  const msc_attr_value *micro = msc_func_attr(s->f, MSC_FACT(micro));
   msc_balance_options o = {.layer = layer,
                            .stages = s->shape.stages,
                            .chunks = s->shape.chunks,
-                           .micro_batches = micro ? (int)micro->i : 1,
+                           .micro_batches = (int)msc_fact_read(s->f, micro, 1),
                            .place = s->shape.place};
   msc_balance b;
   o.num_layers = (int)make_layers(s, layer, layer_of);

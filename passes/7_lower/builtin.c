@@ -65,7 +65,7 @@ static void launch_unique(msc_builtin_launch *l, const msc_op *op, int kind) {
 static void launch_update(msc_builtin_launch *l, const msc_op *op, int kind) {
   (void)kind; /* it has one form */
   const msc_type *x = operand_type(op, 0);
-  const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start)), *whole = msc_op_attr(op, MSC_FACT(whole));
+  const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start));
   int axis = normalized_axis(op);
   l->number = MSC_BUILTIN_UPDATE, l->num_dims = MSC_UPDATE_DIMS, l->checks = true;
   l->dims[MSC_UPDATE_DTYPE] = x->dtype;
@@ -73,7 +73,7 @@ static void launch_update(msc_builtin_launch *l, const msc_op *op, int kind) {
   l->dims[MSC_UPDATE_N] = x->dim[axis];
   l->dims[MSC_UPDATE_INNER] = count_elems(x, axis + 1, x->rank);
   l->dims[MSC_UPDATE_NUM] = msc_type_elems(operand_type(op, 1));
-  l->dims[MSC_UPDATE_WHOLE] = whole ? whole->i : x->dim[axis];
+  l->dims[MSC_UPDATE_WHOLE] = msc_fact_read(op, whole, x->dim[axis]);
   l->extent = (uint64_t)count_elems(x, 0, axis);
   if (start) l->start[l->num_starts++] = (msc_start){MSC_UPDATE_START, start->i};
 }
@@ -83,7 +83,7 @@ _Static_assert((int)MSC_MAX_SUM_BLOCKS <= (int)MSC_SEGMENTS_MOST_BLOCKS, "blocks
 static void launch_segments(msc_builtin_launch *l, const msc_op *op, int kind) {
   (void)kind; /* it has one form */
   const msc_type *y = op->out[0].type;
-  const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start)), *whole = msc_op_attr(op, MSC_FACT(whole));
+  const msc_attr_value *start = msc_op_attr(op, MSC_FACT(start));
   l->number = MSC_BUILTIN_SEGMENTS, l->num_dims = MSC_SEGMENTS_DIMS, l->checks = true;
   l->dims[MSC_SEGMENTS_DTYPE] = y->dtype;
   l->dims[MSC_SEGMENTS_INDEX_DTYPE] = operand_type(op, 0)->dtype;
@@ -91,7 +91,7 @@ static void launch_segments(msc_builtin_launch *l, const msc_op *op, int kind) {
   l->dims[MSC_SEGMENTS_INNER] = count_elems(y, 1, y->rank);
   l->dims[MSC_SEGMENTS_NUM] = operand_type(op, 0)->dim[0];
   l->dims[MSC_SEGMENTS_BLOCKS] = msc_op_int(op, "blocks");
-  l->dims[MSC_SEGMENTS_WHOLE] = whole ? whole->i : y->dim[0];
+  l->dims[MSC_SEGMENTS_WHOLE] = msc_fact_read(op, whole, y->dim[0]);
   l->extent = (uint64_t)y->dim[0];
   l->flops = (uint64_t)msc_type_elems(operand_type(op, 2));
   if (start) l->start[l->num_starts++] = (msc_start){MSC_SEGMENTS_START, start->i};

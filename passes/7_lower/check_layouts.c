@@ -174,7 +174,7 @@ static bool check_rule(const checking *z, const msc_op *op) {
 
 /* Checks a gemm's bias and `add`: they need a result that is no partial sum, or the layout of the result. */
 static bool check_epilogue(const checking *z, const msc_op *op, const msc_type *y) {
-  const msc_value *bias = msc_gemm_operand(op, "bias"), *add = msc_gemm_operand(op, "add");
+  const msc_value *bias = msc_gemm_operand(op, MSC_GEMM_BIAS), *add = msc_gemm_operand(op, MSC_GEMM_ADD);
   const msc_type *b = bias ? whole_of(z, bias) : NULL, *a = add ? whole_of(z, add) : NULL;
   if (y->layout->num_partial && (bias || msc_op_bool(op, "relu") || msc_op_bool(op, "gelu")))
     return msc_op_error(op, MSC_E_SHARDING, "gemm: its sums are partial, %s; a bias, relu or gelu needs them whole",

@@ -110,8 +110,7 @@ bool pass_library(msc_pass_ctx *pass, msc_module *m) {
       msc_chosen chosen = msc_choose(pass->scratch, op, &choices);
       if (*chosen.declined) msc_remark(pass, op, "%s", chosen.declined);
       if (chosen.by != MSC_BY_LIBRARY && chosen.by != MSC_BY_PRODUCT) continue;
-      const msc_attr_value *blocks = msc_op_attr(op, MSC_FACT(blocks));
-      int64_t num_blocks = blocks ? blocks->i : 1;
+      int64_t num_blocks = msc_fact_read(op, blocks, 1);
       msc_op *gemm = absorb_bias_and_relu(op);
       if (chosen.by == MSC_BY_PRODUCT) mark_generated(gemm, num_blocks);
       generated += chosen.by == MSC_BY_PRODUCT, by_library += chosen.by == MSC_BY_LIBRARY;

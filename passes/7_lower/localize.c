@@ -212,9 +212,8 @@ static bool is_layerwise(const msc_func *f, size_t arg) {
  * differ between ranks along dimension 0; other arguments are the same on every rank. */
 static const msc_type *whole_of_argument(const localizing *z, size_t arg) {
   const msc_type *t = z->f->body->args[arg]->type;
-  const msc_attr_value *batch = msc_arg_attr(z->f, arg, MSC_FACT(msc_batch_dim));
   bool is_input = msc_arg_role(z->f, arg) <= MSC_ROLE_MASK;
-  int64_t cut = !is_input ? 0 : batch && batch->kind == MSC_ATTR_INT ? batch->i : 0;
+  int64_t cut = is_input ? msc_fact_read(&z->f->arg[arg], msc_batch_dim, 0) : 0;
   bool whole = is_input ? msc_config_input_mode(z->pass->config) == MSC_INPUT_FULL_BATCH : !is_layerwise(z->f, arg);
   int stage_axes = msc_pipeline_shape_of(z->pass->config, z->pass->scratch).joined ? 0 : 1;
   msc_layout raw = {.rank = (uint8_t)t->rank};

@@ -36,10 +36,8 @@ typedef struct {
 } preparing;
 
 static bool runs_often(const msc_func *f) {
-  const msc_attr_value *program = msc_func_attr(f, MSC_FACT(program)), *micro = msc_func_attr(f, MSC_FACT(micro)),
-                       *copies = msc_func_attr(f, MSC_FACT(copies));
-  return program && !strcmp(program->s, "train") && msc_func_attr(f, MSC_FACT(chunk)) &&
-         micro->i > (copies ? copies->i : 1);
+  return !strcmp(msc_fact_read(f, program, ""), "train") && msc_func_attr(f, MSC_FACT(chunk)) &&
+         msc_fact_read(f, micro, 1) > msc_fact_read(f, copies, 1);
 }
 
 static const char *name_of_argument(const msc_func *f, size_t i) {

@@ -20,10 +20,7 @@ typedef struct {
   size_t num_known;
 } sorter;
 
-static int64_t blocks_of(const msc_op *op) {
-  const msc_attr_value *v = msc_op_attr(op, MSC_FACT(blocks));
-  return v ? v->i : 1;
-}
+static int64_t blocks_of(const msc_op *op) { return msc_fact_read(op, blocks, 1); }
 
 /* Is op one whose order the runtime's kernel keeps?  A table that is cut into unequal parts, or by hand, is not. */
 static bool adds_in_blocks(const msc_op *op) {

@@ -112,7 +112,7 @@ static bool covers_whole_place(const msc_value *root, const msc_value *v) {
 
 /* Lets a product write its result over the operand that it adds, if nobody needs that operand afterwards. */
 static void share_added_operand(allocating *z, msc_op *gemm) {
-  const msc_value *added = msc_gemm_operand(gemm, "add");
+  const msc_value *added = msc_gemm_operand(gemm, MSC_GEMM_ADD);
   uint32_t y = gemm->out[0].id, r = added ? place_root(z, added) : 0, operands = 0;
   if (!added || place_root(z, &gemm->out[0]) != y || !is_scratch_value(z, z->value[r]) || z->last[r] != gemm->id ||
       z->busy[r] >= gemm->id || !covers_whole_place(z->value[r], added))
@@ -160,7 +160,7 @@ static bool is_updated_in_place(allocating *z, const msc_op *op, size_t i, size_
   /* only the nest knows in which order a kernel of several ops reads */
   if (!op->body && msc_tied_result(op, i) == (int)o) return true;
   if (op->kind == OP_comm) return msc_sums_over_ranks(op) && i == o;
-  if (op->kind == OP_gemm) return o == 0 && op->in[i].value == msc_gemm_operand(op, "add");
+  if (op->kind == OP_gemm) return o == 0 && op->in[i].value == msc_gemm_operand(op, MSC_GEMM_ADD);
   return msc_nest_can_fuse(op) && msc_may_update(z->nester, op, i, o);
 }
 

@@ -251,7 +251,7 @@ static void add_live_content(checking *z, uint32_t root) {
 /* True if the op may write result o over operand i. */
 static bool may_write_over_operand(const checking *z, const msc_op *op, size_t i, size_t o) {
   if (msc_sums_over_ranks(op)) return i == o;
-  if (op->kind == OP_gemm) return o == 0 && op->in[i].value == msc_gemm_operand(op, "add");
+  if (op->kind == OP_gemm) return o == 0 && op->in[i].value == msc_gemm_operand(op, MSC_GEMM_ADD);
   if (!op->body && !msc_nest_can_fuse(op)) return msc_tied_result(op, i) == (int)o;
   return msc_nest_can_fuse(op) && msc_may_update(z->nester, op, i, o);
 }

@@ -44,10 +44,9 @@ msc_home msc_home_of_values(const msc_config *config) {
   return config ? home_called(msc_config_offload(config, "activation")) : MSC_HOME_DEVICE;
 }
 
-msc_home msc_home_said(const msc_func *f, size_t i) {
-  const msc_attr_value *v = msc_arg_attr(f, i, MSC_FACT(msc_home));
-  return home_called(v ? v->s : NULL);
-}
+msc_home msc_home_said(const msc_func *f, size_t i) { return home_called(msc_fact_read(&f->arg[i], msc_home, NULL)); }
+
+msc_home msc_home_of_stash(const msc_op *stash) { return home_called(msc_op_str(stash, "home")); }
 
 uint64_t msc_home_ns(const msc_cluster *cluster, msc_home home, uint64_t bytes) {
   if (home == MSC_HOME_DEVICE) return 0;

@@ -17,6 +17,8 @@ msc_home msc_home_of(const msc_config *config, const msc_func *f, size_t i);
 msc_home msc_home_of_values(const msc_config *config);
 /* Where it lives in a function that pass offload has seen: what that pass said. */
 msc_home msc_home_said(const msc_func *f, size_t i);
+/* Where an op stash puts its value. */
+msc_home msc_home_of_stash(const msc_op *stash);
 /* Nanoseconds to move bytes between the device and where they live. */
 uint64_t msc_home_ns(const msc_cluster *cluster, msc_home home, uint64_t bytes);
 

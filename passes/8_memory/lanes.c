@@ -22,10 +22,7 @@ static void append_number(msc_arena *a, numbers *n, int64_t v) {
 }
 
 /* The number of micro-batches that a section works on side by side; an entry names the first of them. */
-static int num_copies_of(const msc_func *f) {
-  const msc_attr_value *v = f ? msc_func_attr(f, MSC_FACT(copies)) : NULL;
-  return v ? (int)v->i : 1;
-}
+static int num_copies_of(const msc_func *f) { return f ? (int)msc_fact_read(f, copies, 1) : 1; }
 
 static void append_lane_entry(msc_arena *a, numbers *n, msc_section_kind kind, int chunk, int micro, const int *slot) {
   const int v[] = {[MSC_LANE_SECTION] = (int)kind, [MSC_LANE_CHUNK] = chunk, [MSC_LANE_MICRO] = micro};

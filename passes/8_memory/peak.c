@@ -20,8 +20,7 @@ uint32_t *msc_ends_of_reads(msc_arena *arena, const msc_func *f) {
   for (uint32_t i = 0; i < num; i++) end[at[i]] = at[i];
   uint32_t i = 0;
   for (const msc_op *op = f->body->first; op; op = op->next, i++) {
-    const msc_attr_value *set = msc_op_attr(op, MSC_FACT(beside));
-    int64_t beside = set ? set->i : 0;
+    int64_t beside = msc_fact_read(op, beside, 0);
     if (beside > 0) end[op->id] = at[beside < num - i ? i + beside : num - 1];
     if (msc_runs_in_tiles(op) && msc_has_uses(&op->out[0])) end[op->id] = op->out[0].uses->user->id;
   }
@@ -87,8 +86,7 @@ msc_peak msc_peak_of(msc_arena *arena, msc_func *f) {
   msc_numbering n = msc_number(f->body);
   range *r = msc_new_array(arena, range, n.num_values + n.num_ops);
   int64_t *more = msc_new_array(arena, int64_t, n.num_ops + 2), live = 0;
-  const msc_attr_value *scratch = msc_func_attr(f, MSC_FACT(scratch));
-  msc_peak p = {.func = f, .scratch = scratch ? (uint64_t)scratch->i : 0};
+  msc_peak p = {.func = f, .scratch = (uint64_t)msc_fact_read(f, scratch, 0)};
   size_t num = list_ranges(arena, f, r);
   qsort(r, num, sizeof *r, compare_range_offsets);
   add_up_ranges(num, r, more);

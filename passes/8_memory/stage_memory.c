@@ -141,10 +141,7 @@ static int64_t op_bytes(const msc_func *f) {
   return bytes;
 }
 
-static int64_t stage_of_section(const msc_func *f) {
-  const msc_attr_value *own = msc_func_attr(f, MSC_FACT(stage));
-  return own ? own->i : 0;
-}
+static int64_t stage_of_section(const msc_func *f) { return msc_fact_read(f, stage, 0); }
 
 /* The bytes that stay allocated during the whole step. */
 static int64_t fixed_bytes(const msc_pass_ctx *pass, const msc_module *m, int64_t stage) {
@@ -160,8 +157,8 @@ static int64_t fixed_bytes(const msc_pass_ctx *pass, const msc_module *m, int64_
 static int64_t scratch_bytes(const msc_module *m, int64_t stage) {
   int64_t most = 0;
   for (const msc_func *f = m->first; f; f = f->next) {
-    const msc_attr_value *needs = msc_func_attr(f, MSC_FACT(scratch));
-    if (stage_of_section(f) == stage && needs && needs->i > most) most = needs->i;
+    int64_t needs = msc_fact_read(f, scratch, 0);
+    if (stage_of_section(f) == stage && needs > most) most = needs;
   }
   return most;
 }

@@ -30,9 +30,6 @@ typedef struct {
   int debug;
   const msc_compile_options *options;
   uint64_t engines_ns; /* of graphs; 0: none was asked for */
-  /* of the search for the least time, -1: none: its figure, a bound on that of all strategies that it compared, and one
-   * on the predicted time of any plan */
-  int64_t step_ns, least_step_ns, least_plan_ns;
 } compiling;
 
 /* ---- callbacks ---- */
@@ -45,11 +42,6 @@ static void time_pass(void *user, const msc_pass_report *r) {
   k->verify_ns += r->verify_ns;
   if (r->is_trial) return;
   cli_progress(k->c, "compiling: %s/%s", r->pass->stage, r->pass->name);
-  for (const msc_pass_stat *s = r->stats; s; s = s->next) {
-    if (!strcmp(s->what, "ns")) k->step_ns = s->count;
-    if (!strcmp(s->what, "ns at least")) k->least_step_ns = s->count;
-    if (!strcmp(s->what, "ns of any plan at least")) k->least_plan_ns = s->count;
-  }
   for (const msc_pass_stat *s = r->stats; s && k->debug >= 2; s = s->next)
     fprintf(stderr, "%s: %s %" PRId64 "\n", r->pass->name, s->what, s->count);
   if (k->debug >= 4 && r->changed) fprintf(stderr, "// ---- after %s ----\n%s", r->pass->name, r->text);
@@ -234,9 +226,10 @@ static int print_compile_json(const compiling *k, const msc_compiled *made, doub
   print_buckets(out, p);
   print_smaller(out, made);
   print_peak_json(out, p);
-  if (k->step_ns >= 0)
+  if (p->search.step_ns >= 0)
     cli_printf(out, "\"search\":{\"step_ms\":%.6f,\"compared_at_least_ms\":%.6f,\"at_least_ms\":%.6f},",
-               (double)k->step_ns / 1e6, (double)k->least_step_ns / 1e6, (double)k->least_plan_ns / 1e6);
+               (double)p->search.step_ns / 1e6, (double)p->search.least_step_ns / 1e6,
+               (double)p->search.least_plan_ns / 1e6);
   cli_printf(out,
              "\"comm_subgraphs\":{\"distinct\":%zu,\"uses\":%zu},\"comm_bytes_per_rank\":%" PRIu64
              ",\"predicted_step_ms\":%.6f,\"exposed_comm_ms\":%.6f}\n",
@@ -364,7 +357,7 @@ static bool put_engines(void *user, msc_plan *p) {
 
 static int run_compile(cli *c) {
   uint64_t begin = msc_clock_ns();
-  compiling k = {.c = c, .step_ns = -1};
+  compiling k = {.c = c};
   k.pass = msc_new_array(msc_context_arena(c->ctx), pass_time, msc_num_rows());
   if (!cli_text(c, "o")) return cli_usage(c, "needs -o plan.bin");
   struct msc_config *config = cli_config(c);

@@ -307,7 +307,7 @@ static allowance allow_undecided(explaining *e, bool all_free) {
   allowance w = allow_everything(e);
   for (size_t v = 0; v < e->m.num_vars; v++) {
     int group = e->m.var[v].group;
-    bool users = group >= 0 && e->g.group[group].by && !strcmp(e->g.group[group].by, "user");
+    bool users = group >= 0 && e->g.group[group].by == SHARD_BY_USER;
     if (users && !all_free) w.num[v] = e->decided.num[v], w.state[v] = e->decided.state[v];
   }
   return w;
@@ -436,8 +436,9 @@ static double imbalance_of(const explaining *e, const shard_group *group, int l)
 static void explain_group(explaining *e, int v, shard_reason *r) {
   int number = e->m.var[v].group;
   const shard_group *group = &e->g.group[number];
-  *r =
-      (shard_reason){.op = group->leader, .by = group->by ? group->by : "search", .num_others = group->num_members - 1};
+  *r = (shard_reason){.op = group->leader,
+                      .by = shard_decider_word(group->by ? group->by : SHARD_BY_SEARCH),
+                      .num_others = group->num_members - 1};
   r->letters = letters_text(e, group);
   r->imbalance = 1;
   for (int l = 0; l < group->rule.num_letters; l++) r->imbalance *= imbalance_of(e, group, l);

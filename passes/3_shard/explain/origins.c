@@ -286,7 +286,7 @@ size_t shard_chains_conflicts(const shard_chains *c, int group, shard_conflict *
   *out_conflict = msc_new_array(c->g->arena, shard_conflict, num + 1);
   for (size_t i = 0; i < num; i++) {
     const msc_layout *here = digits_in(&entry[i], MSC_FACT(here)), *there = digits_in(&entry[i], MSC_FACT(there));
-    const char *by = field(&entry[i], MSC_FACT(by)), *value = field(&entry[i], "value");
+    const char *by = field(&entry[i], MSC_FACT(by)), *value = field(&entry[i], MSC_FACT(value));
     const msc_attr_value *dim = here ? msc_find_attr(entry[i].dict.a, entry[i].dict.num, MSC_FACT(dim)) : NULL;
     if (!there || !value || !dim || dim->kind != MSC_ATTR_INT || !c->g->group[group].leader->name) continue;
     uint32_t mask = atoms_in(c->g, there), own = atoms_in(c->g, here);

@@ -250,14 +250,14 @@ bool shard_search_time(msc_pass_ctx *pass, msc_func *f) {
   msc_func_put(f, msc_fact_searched(true));
   msc_func_put(f, msc_fact_step_ns(t.found.ns));
   msc_func_put(f, msc_fact_least_step_ns(t.bound));
+  int64_t devices = msc_mesh_size(t.g.mesh) * msc_config_int(pass->config, MSC_KEY_pipeline_stages);
+  msc_func_put(f, msc_fact_least_plan_ns(shard_least_ns(&t.m, &t.cost, devices)));
   msc_drop_attr(f->attrs, &f->num_attrs, MSC_FACT(compared));
   if (t.bound && what_was_compared(&t)) msc_func_put(f, msc_fact_compared(t.g.ctx, what_was_compared(&t)));
   msc_stat(pass, "variables", (int64_t)t.m.num_vars);
   msc_stat(pass, "work", (int64_t)t.work);
   msc_stat(pass, "ns", t.found.ns);
   msc_stat(pass, "ns at least", t.bound);
-  int64_t devices = msc_mesh_size(t.g.mesh) * msc_config_int(pass->config, MSC_KEY_pipeline_stages);
-  msc_stat(pass, "ns of any plan at least", shard_least_ns(&t.m, &t.cost, devices));
   if (what_was_compared(&t))
     msc_stat(pass, "not compared", t.compared.even_only + 2 * t.compared.some_meshes + 4 * t.compared.whole_axes);
   msc_stat(pass, "bytes kept", t.found.bytes);

@@ -11,8 +11,8 @@ static void store_group_digits(shard_timing *t) {
     shard_group *group = &t->g.group[t->m.var[v].group];
     uint32_t all = (1u << group->rule.num_letters) - 1;
     group->digits = t->chosen[v];
-    bool follows = group->by && !strcmp(group->by, "propagation");
-    if (!group->by || (group->closed != all && !follows)) group->by = "search";
+    bool follows = group->by == SHARD_BY_PROPAGATION;
+    if (!group->by || (group->closed != all && !follows)) group->by = SHARD_BY_SEARCH;
     group->closed = all;
   }
   shard_graph_store(&t->g);
@@ -26,7 +26,7 @@ static void set_digits(shard_timing *t, msc_op *op, const msc_assignment *a, int
     msc_put_attr(t->g.ctx, &attrs, &num, name, msc_digits_attr(shard_digits(&t->g, a->num[d], a->atom[d], NULL)));
   }
   msc_op_put(op, msc_fact_sharding(num, attrs));
-  msc_op_put(op, msc_fact_by(t->g.ctx, "copy")); /* no op of the model's */
+  msc_op_put(op, msc_fact_by(t->g.ctx, shard_decider_word(SHARD_BY_COPY)));
 }
 
 static void set_pass(shard_timing *t, msc_op *op, uint32_t mask) {

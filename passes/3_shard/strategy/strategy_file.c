@@ -406,13 +406,12 @@ static void compare_hint(loading *l, const msc_op *op, const hint *h) {
 static void load_op(loading *l, msc_op *op, const char *key, json_t *o) {
   hint hints[4];
   size_t num_hints = hints_of(op, hints);
-  static const char *const words[] = {"user", "default", "propagation", "search"};
   json_t *layout = json_object_get(o, "layout");
-  const char *by = json_string_value(json_object_get(o, "by"));
-  size_t known = 0;
-  while (known < 4 && (!by || strcmp(by, words[known]))) known++;
-  if (known == 4) differs(l, "strategy file: \"by\" of %s must be user, default, propagation or search", key);
-  else msc_op_put(op, msc_fact_by(l->ctx, by));
+  const char *word = json_string_value(json_object_get(o, "by"));
+  shard_decider by = shard_decider_parse(word);
+  if (by == SHARD_BY_NOBODY || by == SHARD_BY_COPY)
+    differs(l, "strategy file: \"by\" of %s must be user, default, propagation or search", key);
+  else msc_op_put(op, msc_fact_by(l->ctx, word));
   msc_op_unset(op, MSC_FACT(in_strategy));
   msc_op_unset(op, MSC_FACT(out_strategy));
   if (json_is_true(json_object_get(o, "pinned"))) msc_op_put(op, msc_fact_pins(true));

@@ -35,7 +35,7 @@ static int64_t count_columns(const msc_type *t) { return t->rank ? t->dim[t->ran
 static bool makes_scores(const msc_op *op) {
   const msc_type *y = op->out[0].type;
   return op->kind == OP_gemm && !msc_op_bool(op, "generated") && msc_dtype_bytes(y->dtype) == 2 && op->num_out == 1 &&
-         !msc_gemm_operand(op, "add") && !msc_gemm_operand(op, "aux") && !msc_op_bool(op, "relu") &&
+         !msc_gemm_operand(op, MSC_GEMM_ADD) && !msc_gemm_operand(op, MSC_GEMM_AUX) && !msc_op_bool(op, "relu") &&
          !msc_op_bool(op, "gelu") && count_columns(y) >= LEAST && count_columns(y) * 2 % ALIGNED_BYTES &&
          op->in[1].value->type->rank == 2;
 }
@@ -53,7 +53,8 @@ static bool is_labelled_loss(const msc_op *op) {
 
 /* True for dw = x^T dy or dy^T x, with or without the sum of dy's rows; dy is operand i. */
 static bool is_gradient_of_weight(const msc_op *op, size_t i) {
-  bool plain = op->num_in == 2 && !msc_gemm_result(op, "aux") && !msc_gemm_result(op, i ? "sum_a" : "sum_b");
+  bool plain = op->num_in == 2 && !msc_gemm_result(op, MSC_GEMM_AUX) &&
+               !msc_gemm_result(op, i ? MSC_GEMM_SUM_A : MSC_GEMM_SUM_B);
   return plain && msc_op_bool(op, "transpose_a") && !msc_op_bool(op, "transpose_b");
 }
 
@@ -164,7 +165,7 @@ static void rewrite_gradients(aligning *z, const msc_value *v) {
 }
 
 static void widen_scores(aligning *z, msc_op *first) {
-  msc_value *bias = msc_gemm_operand(first, "bias");
+  msc_value *bias = msc_gemm_operand(first, MSC_GEMM_BIAS);
   msc_set_operand(first, 1, pad_with_zeros(z, first->in[1].value, !msc_op_bool(first, "transpose_b"), first));
   if (bias) msc_set_operand(first, 2, pad_with_zeros(z, bias, 0, first));
   for (size_t i = 0; i < z->num; i++) {

@@ -44,9 +44,9 @@ static msc_op *any_user(const msc_value *v, msc_op_kind kind) {
 
 /* ---- changing a gemm ---- */
 
-static void add_word(msc_op *gemm, const char *attr, const char *old, const char *word) {
+static void add_word(msc_op *gemm, const char *attr, const char *old, msc_gemm_extra x) {
   char text[64];
-  snprintf(text, sizeof text, "%s%s%s", old, *old ? " " : "", word);
+  snprintf(text, sizeof text, "%s%s%s", old, *old ? " " : "", msc_gemm_word(x));
   msc_op_set(gemm, attr, msc_str(msc_op_ctx(gemm), text));
 }
 
@@ -55,22 +55,22 @@ static size_t list_operands(const msc_op *gemm, msc_value **out_in) {
   return gemm->num_in;
 }
 
-static void add_operand(msc_op *gemm, const char *word, msc_value *v) {
+static void add_operand(msc_op *gemm, msc_gemm_extra x, msc_value *v) {
   msc_value *in[8];
   size_t num = list_operands(gemm, in);
   in[num] = v;
-  add_word(gemm, "takes", num > 2 ? msc_op_str(gemm, "takes") : "", word);
+  add_word(gemm, "takes", num > 2 ? msc_op_str(gemm, "takes") : "", x);
   msc_set_operands(gemm, num + 1, in);
 }
 
 /* Replaces the gemm by one with one more result. */
-static msc_op *add_gemm_result(msc_op *gemm, const char *word) {
+static msc_op *add_gemm_result(msc_op *gemm, msc_gemm_extra x) {
   msc_value *in[8];
   size_t num = list_operands(gemm, in);
   msc_op *more = msc_op_new(gemm->block->func, OP_gemm, num, in, (size_t)gemm->num_out + 1, gemm->loc);
   more->name = gemm->name;
   for (size_t i = 0; i < gemm->num_attrs; i++) msc_op_set(more, gemm->attrs[i].name, gemm->attrs[i].value);
-  add_word(more, "gives", "", word);
+  add_word(more, "gives", "", x);
   msc_insert_before(gemm, more);
   more->out[0].type = gemm->out[0].type;
   msc_replace_uses(&gemm->out[0], &more->out[0]);
@@ -158,7 +158,7 @@ static bool absorb_row_sum(absorbing *z, msc_op *gemm) {
   for (int i = 1; i >= 0; i--) {
     msc_op *gradient = find_bias_gradient(gemm, (size_t)i);
     if (gradient && move_up_before(gemm, gradient))
-      return replace_by_result(z, add_gemm_result(gemm, i ? "sum_b" : "sum_a"), 1, gradient);
+      return replace_by_result(z, add_gemm_result(gemm, i ? MSC_GEMM_SUM_B : MSC_GEMM_SUM_A), 1, gradient);
   }
   return true;
 }
@@ -169,7 +169,7 @@ static bool absorb_gelu(absorbing *z, msc_op *gemm) {
   msc_op *gelu = any_user(&gemm->out[0], OP_gelu);
   if (!gelu || !takes_function(gemm) || gemm->num_out > 1 || strcmp(msc_op_str(gelu, "form"), "tanh")) return true;
   if (!msc_has_one_use(&gemm->out[0])) {
-    gemm = add_gemm_result(gemm, "aux");
+    gemm = add_gemm_result(gemm, MSC_GEMM_AUX);
     msc_replace_uses(&gemm->out[0], &gemm->out[1]);
   }
   msc_op_set(gemm, "gelu", msc_bool(true));
@@ -180,7 +180,7 @@ static bool absorb_gelu(absorbing *z, msc_op *gemm) {
 static bool absorb_slope(absorbing *z, msc_op *gemm, const char *function, msc_value *aux, msc_op *last) {
   msc_op_set(gemm, function, msc_bool(true));
   msc_op_set(gemm, "slope", msc_bool(true));
-  add_operand(gemm, "aux", aux);
+  add_operand(gemm, MSC_GEMM_AUX, aux);
   move_before(last, gemm);
   return replace_by_result(z, gemm, 0, last);
 }
@@ -199,11 +199,11 @@ static msc_value *find_relu_bits(msc_value *y) {
   if (!y || y->index || !y->def || y->def->kind != OP_gemm || !msc_op_bool(y->def, "relu") ||
       msc_op_bool(y->def, "slope"))
     return NULL;
-  msc_value *have = msc_gemm_result(y->def, "aux");
+  msc_value *have = msc_gemm_result(y->def, MSC_GEMM_AUX);
   if (have) return have;
   const msc_type *b = y->def->in[1].value->type;
   if (y->def->num_out > 1 || (y->type->rank != 2 && (b->rank != 2 || msc_op_bool(y->def, "transpose_a")))) return NULL;
-  msc_op *gemm = add_gemm_result(y->def, "aux");
+  msc_op *gemm = add_gemm_result(y->def, MSC_GEMM_AUX);
   return msc_infer(gemm) ? &gemm->out[1] : NULL;
 }
 
@@ -225,13 +225,13 @@ static bool is_stored_value(const msc_value *v) { return !v->def || v->def->kind
 static bool absorb_add(absorbing *z, msc_op *gemm) {
   msc_op *add = msc_only_user(&gemm->out[0], OP_add);
   if (!add || gemm->num_out > 1 || msc_op_bool(gemm, "relu") || msc_op_bool(gemm, "gelu") ||
-      msc_gemm_operand(gemm, "add"))
+      msc_gemm_operand(gemm, MSC_GEMM_ADD))
     return true;
   msc_value *other = add->in[add->in[0].value == &gemm->out[0]].value;
   if (other == &gemm->out[0] || other->type != gemm->out[0].type || add->out[0].type != other->type ||
       !is_stored_value(other))
     return true;
-  add_operand(gemm, "add", other);
+  add_operand(gemm, MSC_GEMM_ADD, other);
   move_before(add, gemm);
   return replace_by_result(z, gemm, 0, add);
 }
@@ -264,14 +264,14 @@ static bool absorb_sum(absorbing *z, msc_op *gemm) {
   msc_op *select = any_user(&gemm->out[0], OP_select);
   size_t uses = 0;
   for (const msc_use *u = gemm->out[0].uses; u; u = u->next) uses++;
-  msc_value *sum = select && uses == 2 && !msc_op_bool(gemm, "slope") && !msc_gemm_operand(gemm, "add")
+  msc_value *sum = select && uses == 2 && !msc_op_bool(gemm, "slope") && !msc_gemm_operand(gemm, MSC_GEMM_ADD)
                        ? find_micro_batch_sum(select, &gemm->out[0])
                        : NULL;
   if (!sum || msc_op_bool(gemm, "relu") || msc_op_bool(gemm, "gelu") || sum->type->dim[sum->type->rank - 1] % 8)
     return true;
   msc_op *add = select->in[2].value->def;
-  add_operand(gemm, "add", sum);
-  add_operand(gemm, "unless", select->in[0].value);
+  add_operand(gemm, MSC_GEMM_ADD, sum);
+  add_operand(gemm, MSC_GEMM_UNLESS, select->in[0].value);
   move_first_compare_up(select->in[0].value->def);
   msc_set_operand(select, 2, &gemm->out[0]);
   msc_op_erase(add);

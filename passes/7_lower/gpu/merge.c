@@ -115,7 +115,7 @@ static bool find_source(const msc_value *v, part *p) {
   if (!heads || heads->kind != OP_reshape || !msc_has_one_use(&heads->out[0])) return false;
   msc_op *gemm = heads->in[0].value->def;
   bool rows = gemm && computes_alone(gemm) && !msc_op_bool(gemm, "transpose_a") && !msc_op_bool(gemm, "transpose_b") &&
-              (gemm->num_in == 2 || msc_gemm_operand(gemm, "bias"));
+              (gemm->num_in == 2 || msc_gemm_operand(gemm, MSC_GEMM_BIAS));
   if (!rows || gemm->num_in > 3 || !msc_has_one_use(&gemm->out[0])) return false;
   for (const msc_use *u = v->uses; u; u = u->next)
     if (!msc_is_graph(u->user)) return false;

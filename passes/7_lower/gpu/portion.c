@@ -65,9 +65,9 @@ static bool classify_result(const portioning *z, const msc_op *op, result_kind *
   bool sums = msc_op_bool(op, "transpose_a");
   *out_kind = sums ? DW : DX;
   if (!sums) return first && op->num_in == 2 && op->num_out == 1;
-  bool adds = op->num_in == 2 || msc_gemm_operand(op, "add");
+  bool adds = op->num_in == 2 || msc_gemm_operand(op, MSC_GEMM_ADD);
   return adds && first != has_portions(z, op->in[1].value) && !msc_op_bool(op, "transpose_b") &&
-         !msc_gemm_result(op, "aux");
+         !msc_gemm_result(op, MSC_GEMM_AUX);
 }
 
 /* Collects the ops computed from the product's scores.  False: there is no loss or gradient, or an op cannot be cut. */
@@ -156,7 +156,7 @@ static msc_value *portion_operand(portioning *z, int i, size_t k, int portion, m
 static void add_to_last(portioning *z, msc_op *op, int i) {
   msc_value *in[3] = {op->in[0].value, op->in[1].value, z->total[i][0]};
   msc_set_operands(op, 3, in);
-  msc_op_set(op, "takes", msc_str(z->b.func->module->ctx, "add"));
+  msc_op_set(op, "takes", msc_str(z->b.func->module->ctx, msc_gemm_word(MSC_GEMM_ADD)));
 }
 
 static bool keep_total(portioning *z, int i, int portion, msc_op *op) {
@@ -210,7 +210,7 @@ static int64_t count_batch_rows(const msc_type *t) {
 static int choose_num_portions(const msc_pass_ctx *pass, const msc_op *op) {
   const msc_type *t = op->out[0].type;
   bool product = op->kind == OP_gemm && op->num_out == 1 &&
-                 (op->num_in == 2 || (op->num_in == 3 && msc_gemm_operand(op, "bias"))) && t->rank > 1 &&
+                 (op->num_in == 2 || (op->num_in == 3 && msc_gemm_operand(op, MSC_GEMM_BIAS))) && t->rank > 1 &&
                  !msc_op_bool(op, "transpose_a") && op->in[1].value->type->rank == 2 &&
                  op->in[0].value->type->rank == t->rank;
   int64_t asked = msc_config_int(pass->config, MSC_KEY_score_portions), num = asked ? asked : MOST_PORTIONS;

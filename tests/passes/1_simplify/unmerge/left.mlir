@@ -32,5 +32,6 @@ module {
     %8 = "msc.batch_matmul"(%x, %0) {transpose_b = true} : (tensor<4x6x8xf32>, tensor<24x8xf32>) -> tensor<4x6x24xf32> loc("rows only")
     %9 = "msc.reshape"(%8) {shape = [24, 24]} : (tensor<4x6x24xf32>) -> tensor<24x24xf32> loc("merge")
     "msc.return"(%3, %4, %5, %6, %7, %9) : (tensor<24x8xf32>, tensor<24x8xf32>, tensor<24x8xf32>, tensor<24x8xf32>, tensor<24x8xf32>, tensor<24x24xf32>) -> ()
-  }) {sym_name = "forward"} : () -> ()
+  }) {sym_name = "forward",
+      unmerged_ops = 1 : i64} : () -> ()
 }

@@ -27,5 +27,6 @@ module {
     %5 = "msc.softmax"(%4) : (tensor<4x6x10xf32>) -> tensor<4x6x10xf32> loc("softmax")
     %6 = "msc.batch_matmul"(%5, %v) {transpose_b = true} : (tensor<4x6x10xf32>, tensor<12x10xf32>) -> tensor<4x6x12xf32> loc("down")
     "msc.return"(%6) : (tensor<4x6x12xf32>) -> ()
-  }) {sym_name = "forward"} : () -> ()
+  }) {sym_name = "forward",
+      unmerged_ops = 7 : i64} : () -> ()
 }

@@ -20,5 +20,6 @@ module {
     %2 = "msc.neg"(%1) : (tensor<2x3x4xf32>) -> tensor<2x3x4xf32> loc("neg")
     %3 = "msc.reshape"(%2) {shape = [24]} : (tensor<2x3x4xf32>) -> tensor<24xf32> loc("logits")
     "msc.return"(%0, %3) : (tensor<f32>, tensor<24xf32>) -> ()
-  }) {sym_name = "forward"} : () -> ()
+  }) {sym_name = "forward",
+      unmerged_ops = 3 : i64} : () -> ()
 }

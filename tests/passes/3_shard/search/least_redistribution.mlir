@@ -26,6 +26,7 @@ module attributes {msc.mesh = #msc.mesh<"d=8">} {
                    {msc.name = "w", msc.role = "parameter"},
                    {msc.name = "b", msc.role = "parameter"},
                    {msc.name = "v", msc.role = "parameter"}],
+      least_plan_ns = 1365 : i64,
       least_step_ns = 0 : i64,
       searched = true,
       step_ns = 78156 : i64,

@@ -27,6 +27,7 @@ module attributes {msc.mesh = #msc.mesh<"dp=2,tp=4">} {
                    {msc.name = "b", msc.role = "parameter"},
                    {msc.name = "v", msc.role = "parameter"}],
       compared = "whole axes",
+      least_plan_ns = 16025 : i64,
       least_step_ns = 49543 : i64,
       searched = true,
       step_ns = 49543 : i64,

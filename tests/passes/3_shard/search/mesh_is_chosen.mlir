@@ -22,6 +22,7 @@ module attributes {msc.mesh = #msc.mesh<"x=2,y=2,z=4">} {
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.name = "w", msc.role = "parameter"},
                    {msc.name = "v", msc.role = "parameter"}],
+      least_plan_ns = 8012 : i64,
       least_step_ns = 0 : i64,
       searched = true,
       step_ns = 46543 : i64,

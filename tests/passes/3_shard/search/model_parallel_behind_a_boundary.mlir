@@ -34,6 +34,7 @@ module attributes {msc.mesh = #msc.mesh<"d=4">} {
                    {msc.name = "w3", msc.role = "parameter"},
                    {msc.name = "w4", msc.role = "parameter"},
                    {msc.name = "w5", msc.role = "parameter"}],
+      least_plan_ns = 170 : i64,
       least_step_ns = 0 : i64,
       searched = true,
       step_ns = 87550 : i64,

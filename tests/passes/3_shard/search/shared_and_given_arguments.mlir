@@ -24,6 +24,7 @@ module attributes {msc.mesh = #msc.mesh<"d=8">} {
                    {msc.name = "g", msc.role = "parameter"},
                    {msc.layout = "[{d:(1)2},{d:(2)4}]", msc.name = "y", msc.role = "data"},
                    {msc.layout = "[{d:(2)2},{}]", msc.name = "u", msc.role = "data"}],
+      least_plan_ns = 9830 : i64,
       least_step_ns = 0 : i64,
       searched = true,
       step_ns = 167638 : i64,

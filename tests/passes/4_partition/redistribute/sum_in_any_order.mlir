@@ -22,6 +22,7 @@ module attributes {msc.mesh = #msc.mesh<"d=4">} {
   }) {arg_attrs = [{msc.name = "x", msc.role = "data"},
                    {msc.name = "w", msc.role = "parameter"}],
       compared = "whole axes",
+      least_plan_ns = 819 : i64,
       least_step_ns = 47878 : i64,
       partitioned = true,
       searched = true,
